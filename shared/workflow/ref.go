@@ -1,0 +1,97 @@
+package workflow
+
+import (
+	"cmp"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// Semver is a release version: three numbers, compared numerically.
+type Semver struct{ Major, Minor, Patch int }
+
+var (
+	nameRE   = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`)
+	semverRE = regexp.MustCompile(`^(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})$`)
+	rangeRE  = regexp.MustCompile(`^(0|[1-9][0-9]{0,5})(\.(0|[1-9][0-9]{0,5}))?(\.(0|[1-9][0-9]{0,5}))?$`)
+	idRE     = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:@+-]{0,127}$`)
+)
+
+// ValidName reports whether s can name a package, a workflow, a block or a pool.
+func ValidName(s string) bool { return nameRE.MatchString(s) }
+
+// ValidID reports whether s can be an entity's id or type: up to 128 characters,
+// no slash and no white space.
+func ValidID(s string) bool { return idRE.MatchString(s) }
+
+// ParseSemver reads "1.2.3"; anything else is refused.
+func ParseSemver(s string) (Semver, bool) {
+	m := semverRE.FindStringSubmatch(s)
+	if m == nil {
+		return Semver{}, false
+	}
+	return Semver{atoi(m[1]), atoi(m[2]), atoi(m[3])}, true
+}
+
+func atoi(s string) int { n, _ := strconv.Atoi(s); return n }
+
+func (v Semver) String() string {
+	return strconv.Itoa(v.Major) + "." + strconv.Itoa(v.Minor) + "." + strconv.Itoa(v.Patch)
+}
+
+// Compare is negative, zero or positive as v is older than, equal to or newer
+// than w.
+func (v Semver) Compare(w Semver) int {
+	return cmp.Or(cmp.Compare(v.Major, w.Major), cmp.Compare(v.Minor, w.Minor), cmp.Compare(v.Patch, w.Patch))
+}
+
+// Ref names a definition or a block: "package/name", with an optional version
+// that may be a major ("1"), a minor ("1.2") or exact ("1.2.3").
+type Ref struct {
+	Package string `json:"package"`
+	Name    string `json:"name"`
+	Version string `json:"version"`
+}
+
+// ParseRef reads "package/name" or "package/name:version".
+func ParseRef(s string) (Ref, error) {
+	head, version, hasVersion := strings.Cut(s, ":")
+	pkg, name, ok := strings.Cut(head, "/")
+	if !ok || !ValidName(pkg) || !ValidName(name) || (hasVersion && !rangeRE.MatchString(version)) {
+		return Ref{}, Errorf(CodeInvalid, "%q is not a reference: want package/name or package/name:major[.minor[.patch]]", s)
+	}
+	return Ref{pkg, name, version}, nil
+}
+
+func (r Ref) String() string {
+	if r.Version == "" {
+		return r.Package + "/" + r.Name
+	}
+	return r.Package + "/" + r.Name + ":" + r.Version
+}
+
+// FullName is the reference without its version.
+func (r Ref) FullName() string { return r.Package + "/" + r.Name }
+
+// Exact reports whether the reference names one version.
+func (r Ref) Exact() bool { return semverRE.MatchString(r.Version) }
+
+// Matches reports whether the version v satisfies the reference.
+func (r Ref) Matches(v string) bool {
+	if _, ok := ParseSemver(v); !ok {
+		return false
+	}
+	return r.Version == "" || v == r.Version || strings.HasPrefix(v, r.Version+".")
+}
+
+// Newest picks, of the versions that satisfy the reference, the newest by
+// number, so that 1.10.0 is newer than 1.9.0. It returns "" if none does.
+func (r Ref) Newest(versions []string) string {
+	best, found := Semver{}, ""
+	for _, s := range versions {
+		if v, ok := ParseSemver(s); ok && r.Matches(s) && (found == "" || v.Compare(best) > 0) {
+			best, found = v, s
+		}
+	}
+	return found
+}
