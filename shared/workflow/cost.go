@@ -1,0 +1,56 @@
+package workflow
+
+import "maps"
+
+// Cost is what a run has consumed, as the services counted it.
+type Cost struct {
+	WriteUnits map[string]float64 `json:"w,omitempty"` // DynamoDB write units by table role
+	ReadUnits  map[string]float64 `json:"r,omitempty"` // DynamoDB read units by table role
+	Dynamo     int                `json:"d,omitempty"` // DynamoDB requests
+	Queue      float64            `json:"q,omitempty"` // SQS requests, in units of 64 KB; shares of a batch are fractions
+	Functions  float64            `json:"f,omitempty"` // function invocations; shares of a batch are fractions
+}
+
+// Add adds o.
+func (c *Cost) Add(o Cost) {
+	c.WriteUnits = addUnits(c.WriteUnits, o.WriteUnits)
+	c.ReadUnits = addUnits(c.ReadUnits, o.ReadUnits)
+	c.Dynamo += o.Dynamo
+	c.Queue += o.Queue
+	c.Functions += o.Functions
+}
+
+func addUnits(a, b map[string]float64) map[string]float64 {
+	if a == nil && len(b) > 0 {
+		a = make(map[string]float64, len(b))
+	}
+	for k, v := range b {
+		a[k] += v
+	}
+	return a
+}
+
+// Clone copies the maps too.
+func (c Cost) Clone() Cost {
+	c.WriteUnits, c.ReadUnits = maps.Clone(c.WriteUnits), maps.Clone(c.ReadUnits)
+	return c
+}
+
+// IsZero reports whether nothing was consumed.
+func (c Cost) IsZero() bool {
+	return len(c.WriteUnits) == 0 && len(c.ReadUnits) == 0 && c.Dynamo == 0 && c.Queue == 0 && c.Functions == 0
+}
+
+// Writes is the sum of write units over all tables.
+func (c Cost) Writes() float64 { return sum(c.WriteUnits) }
+
+// Reads is the sum of read units over all tables.
+func (c Cost) Reads() float64 { return sum(c.ReadUnits) }
+
+func sum(m map[string]float64) float64 {
+	t := 0.0
+	for _, v := range m {
+		t += v
+	}
+	return t
+}

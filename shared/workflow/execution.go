@@ -1,0 +1,189 @@
+package workflow
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/lockstep-run/lockstep/statemachines"
+)
+
+// SchemaVersion is the version of the stored form of an execution. A binary
+// refuses to touch an item whose version is higher than its own.
+const SchemaVersion = 1
+
+// Execution is the state item of one run of a definition, and the only
+// authority on it. Everything else (locks, packs, messages, indexes) is judged
+// by what stands here. It is changed by one conditional write at a time.
+type Execution struct {
+	Schema int    `json:"schema"`
+	Engine string `json:"engine,omitempty"` // version of the engine that wrote it last
+
+	Tenant string `json:"tenant"`
+	ID     string `json:"id"` // UUIDv7: its text order is the order of creation, and its age in lock conflicts
+
+	State   statemachines.ExecutionState `json:"state"`
+	Version int64                        `json:"version"` // +1 with every commit, never by a waiter's registration
+	Epoch   int64                        `json:"epoch"`   // +1 whenever locking begins, never reset
+	Try     int                          `json:"try"`     // +1 with an operator's retry
+	Commit  string                       `json:"commit"`  // id of the last commit, recognises a write whose reply was lost
+
+	Workflow Ref               `json:"workflow"`         // exact
+	Blocks   map[string]string `json:"blocks,omitempty"` // reference as written -> pinned version
+	Input    Input             `json:"input"`
+
+	CreatedAt time.Time         `json:"createdAt"`
+	StartedAt time.Time         `json:"startedAt,omitzero"`
+	EndedAt   time.Time         `json:"endedAt,omitzero"`
+	CreatedBy string            `json:"createdBy,omitempty"`
+	Labels    map[string]string `json:"labels,omitempty"`
+
+	Scope Scope `json:"scope,omitzero"`
+
+	// Conflicts counts lock conflicts since the run was created; from the second
+	// on the run reserves what it waits for. BlockedBy is what it waits for.
+	Conflicts int        `json:"conflicts,omitempty"`
+	BlockedBy *BlockedBy `json:"blockedBy,omitempty"`
+	LockSince time.Time  `json:"lockSince,omitzero"` // when this try first asked for locks
+
+	RunSeq int       `json:"runSeq"`         // counter of step runs, rollbacks included
+	Runs   []StepRun `json:"runs,omitempty"` // in order of RunSeq; the last may be open
+
+	DueAt time.Time `json:"dueAt,omitzero"` // the alarm clock; zero when nothing is left to do
+
+	Cause        Cause         `json:"cause,omitempty"`
+	Reason       string        `json:"reason,omitempty"`
+	Error        *Failure      `json:"error,omitempty"`
+	RolledBack   bool          `json:"rolledBack,omitempty"`
+	Cancellation *Cancellation `json:"cancellation,omitempty"`
+
+	// The newest events ride here; older ones are paged out first. Sequence is
+	// the number of the last event, Paged that of the last one paged out.
+	Events   []Event `json:"events,omitempty"`
+	Sequence int64   `json:"sequence"`
+	Paged    int64   `json:"paged,omitempty"`
+
+	Cost Cost `json:"cost,omitzero"`
+
+	// Waiters is read with the item and changed outside its version: the ids of
+	// executions to wake when this one lets go of its locks.
+	Waiters []string `json:"-"`
+}
+
+// InlineInput is up to how many bytes of parameters and selector ride in the
+// state item; larger ones live in their own item and are read when needed.
+const InlineInput = 256
+
+// Input is what the starter gave. Either it rides here, or Stored says that it
+// lives beside the state item.
+type Input struct {
+	Stored     bool            `json:"stored,omitempty"`
+	Parameters json.RawMessage `json:"parameters,omitempty"`
+	Selector   *Selector       `json:"selector,omitempty"`
+}
+
+// Scope is which entities the run is about, fixed before locking. Small scopes
+// ride inline; larger ones are chunks stored beside the state under Key, which
+// is unique to the handler that stored them, so that two handlers never mix.
+type Scope struct {
+	Counts map[string]int `json:"counts,omitempty"` // by entity type
+	Key    string         `json:"key,omitempty"`
+	Chunks int            `json:"chunks,omitempty"`
+	Inline []Held         `json:"inline,omitempty"`
+
+	// Held is set once the scope carries the tokens and attributes of the locks
+	// taken in epoch HeldEpoch.
+	HeldEpoch int64 `json:"heldEpoch,omitempty"`
+}
+
+// Total is the number of entities.
+func (s Scope) Total() int {
+	n := 0
+	for _, c := range s.Counts {
+		n += c
+	}
+	return n
+}
+
+// BlockedBy names what keeps a run from locking: the run that holds the entity,
+// at its lock epoch, or the older run that has reserved it.
+type BlockedBy struct {
+	Entity      EntityKey `json:"entity"`
+	Execution   string    `json:"execution"`
+	Epoch       int64     `json:"epoch"`
+	Reservation bool      `json:"reservation,omitempty"`
+	Since       time.Time `json:"since"`
+}
+
+// Cause says in one word why a run failed.
+type Cause string
+
+// The causes.
+const (
+	CauseValidation   Cause = "VALIDATION"
+	CauseLockTimeout  Cause = "LOCK_TIMEOUT"
+	CauseLockDeadlock Cause = "LOCK_DEADLOCK"
+	CauseStepFailed   Cause = "STEP_FAILED"
+	CauseAssertion    Cause = "ASSERTION"
+	CauseWorkerCrash  Cause = "WORKER_CRASH"
+	CauseJobTimeout   Cause = "JOB_TIMEOUT"
+	CauseUnclaimed    Cause = "UNCLAIMED"
+	CauseChildFailed  Cause = "CHILD_FAILED"
+	CauseTimeout      Cause = "TIMEOUT"
+	CauseLimit        Cause = "LIMIT"
+	CauseCancelled    Cause = "CANCELLED"
+	CauseInternal     Cause = "INTERNAL"
+)
+
+// Failure is why a run, a step or a job failed. A job's failure also says
+// whether repeating it can help.
+type Failure struct {
+	Code      string          `json:"code"`
+	Message   string          `json:"message"`
+	Step      string          `json:"step,omitempty"`
+	Entity    string          `json:"entity,omitempty"` // "type/id"
+	Retryable bool            `json:"retryable,omitempty"`
+	Details   json.RawMessage `json:"details,omitempty"`
+}
+
+// Cancellation records who ended a run early, and why.
+type Cancellation struct {
+	Source   string       `json:"source"` // user, parent, timeout
+	Reason   string       `json:"reason"`
+	By       string       `json:"by"`
+	At       time.Time    `json:"at"`
+	Rollback RollbackMode `json:"rollback,omitempty"`
+}
+
+// Status is the normalised lifecycle status of the run.
+func (x *Execution) Status() statemachines.Status { return statemachines.StatusOf(x.State) }
+
+// Run is the last step run, or nil before the first.
+func (x *Execution) Run() *StepRun {
+	if len(x.Runs) == 0 {
+		return nil
+	}
+	return &x.Runs[len(x.Runs)-1]
+}
+
+// Head is as much of an execution as lock judgement needs.
+type Head struct {
+	State statemachines.ExecutionState
+	Epoch int64
+}
+
+// Clone copies the execution deeply enough that a change of the copy, by
+// assignment or by append, never shows in the original.
+func (x *Execution) Clone() *Execution {
+	c := *x
+	c.Runs = append([]StepRun(nil), x.Runs...)
+	c.Events = append([]Event(nil), x.Events...)
+	c.Waiters = append([]string(nil), x.Waiters...)
+	c.Cost = x.Cost.Clone()
+	if x.Blocks != nil {
+		c.Blocks = make(map[string]string, len(x.Blocks))
+		for k, v := range x.Blocks {
+			c.Blocks[k] = v
+		}
+	}
+	return &c
+}

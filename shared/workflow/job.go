@@ -1,0 +1,96 @@
+package workflow
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/lockstep-run/lockstep/statemachines"
+)
+
+// JobKind is what a job asks of a block.
+type JobKind string
+
+// The kinds of jobs.
+const (
+	JobAcquire  JobKind = "ACQUIRE"
+	JobExecute  JobKind = "EXECUTE"
+	JobRollback JobKind = "ROLLBACK"
+)
+
+// JobCode is what is known of one job inside its pack.
+type JobCode string
+
+// The codes. STARTED of a block that is not repeatable is only ever followed by
+// OK, FAIL or UNKNOWN.
+const (
+	CodeNone        JobCode = "NONE"
+	CodeStarted     JobCode = "STARTED"
+	CodeOK          JobCode = "OK"
+	CodeFail        JobCode = "FAIL"
+	CodeUnknown     JobCode = "UNKNOWN"
+	CodeNotExecuted JobCode = "NOT_EXECUTED"
+)
+
+// Executed reports whether a job with this final code must be counted as
+// executed. UNKNOWN must.
+func (c JobCode) Executed() bool { return c == CodeOK || c == CodeFail || c == CodeUnknown }
+
+// JobInput is the immutable input of one job. It travels in the pack's message.
+type JobInput struct {
+	Index      int             `json:"i"`                // position in the step run
+	Entity     *EntityKey      `json:"entity,omitempty"` // nil for a global call
+	Attributes json.RawMessage `json:"attrs,omitempty"`  // of the entity, as read under the lock
+	Parameters json.RawMessage `json:"params,omitempty"` // resolved
+	Token      int64           `json:"token,omitempty"`  // the entity's lock token
+	Result     json.RawMessage `json:"result,omitempty"` // of the job to undo, for ROLLBACK
+}
+
+// JobRecord is what a pack item keeps of one job.
+type JobRecord struct {
+	Index     int                   `json:"i"`
+	Code      JobCode               `json:"c"`
+	StartedAt time.Time             `json:"s,omitzero"`
+	EndedAt   time.Time             `json:"e,omitzero"`
+	Outcome   statemachines.Outcome `json:"o,omitempty"`
+	Result    json.RawMessage       `json:"r,omitempty"`
+	Failure   *Failure              `json:"f,omitempty"`
+	Updates   json.RawMessage       `json:"u,omitempty"` // entity updates the block asks for
+}
+
+// Job is one job as the API shows it.
+type Job struct {
+	ID         string                 `json:"id"`
+	Kind       JobKind                `json:"kind"`
+	Step       string                 `json:"step"`
+	Visit      int                    `json:"visit"`
+	Wave       *int                   `json:"wave"`
+	Entity     *EntityKey             `json:"entity"`
+	State      statemachines.JobState `json:"state"`
+	Attempt    int                    `json:"attempt"`
+	Replaces   *string                `json:"replaces"`
+	ReplacedBy *string                `json:"replacedBy"`
+	Worker     *string                `json:"worker"`
+	Token      *int64                 `json:"token"`
+	CreatedAt  time.Time              `json:"createdAt"`
+	ClaimedAt  *time.Time             `json:"claimedAt"`
+	StartedAt  *time.Time             `json:"startedAt"`
+	EndedAt    *time.Time             `json:"endedAt"`
+	Outcome    *statemachines.Outcome `json:"outcome"`
+	Result     json.RawMessage        `json:"result"`
+	Error      *Failure               `json:"error"`
+}
+
+// JobID names one attempt of one job. It is the Idempotency-Key under which a
+// block is called, and the same for every delivery and take-over of the attempt.
+func JobID(execution string, runSeq, index, attempt int) string {
+	return fmt.Sprintf("%s.%d.%d.%d", execution, runSeq, index, attempt)
+}
+
+// Fence is the text that a device compares: it refuses one that is lower than
+// the highest it has seen. Its parts are the entity's lock token (0 for a
+// global call), the step run, the attempt and the pack's token, each wide
+// enough for its cap.
+func Fence(token int64, runSeq, attempt int, packToken int) string {
+	return fmt.Sprintf("%010d-%04d-%02d-%02d", token, runSeq, attempt, packToken)
+}

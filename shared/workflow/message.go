@@ -1,0 +1,102 @@
+package workflow
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Look is the whole of a lifecycle message: look at this execution. It carries
+// no state; Cost is what the sender consumed on the run's behalf and could not
+// write down anywhere else.
+type Look struct {
+	Tenant    string `json:"tenant"`
+	Execution string `json:"execution"`
+	Why       string `json:"why,omitempty"`  // for logs
+	Lane      *int   `json:"lane,omitempty"` // a lane whose successor the engine has to send
+	Cost      Cost   `json:"cost,omitzero"`
+}
+
+// Work is what all packs of a step run have in common.
+type Work struct {
+	Kind       JobKind   `json:"kind"`
+	Block      string    `json:"block"` // exact reference
+	Step       string    `json:"step"`
+	Pool       string    `json:"pool"`
+	Pure       bool      `json:"pure,omitempty"`
+	Idempotent bool      `json:"idempotent,omitempty"`
+	Timeout    Duration  `json:"timeout"` // one attempt of one job
+	HTTP       *Endpoint `json:"http,omitempty"`
+	Retry      *Retry    `json:"retry,omitempty"`
+	Lanes      int       `json:"lanes"` // of the run
+}
+
+// Repeatable reports whether the jobs may run again.
+func (w *Work) Repeatable() bool { return w.Pure || w.Idempotent }
+
+// MaxAttempts is how often one job is tried.
+func (w *Work) MaxAttempts() int {
+	if w.Retry == nil {
+		return 1
+	}
+	return 1 + w.Retry.MaxRetries
+}
+
+// PackMessage offers one pack to the workers of a pool. Everything in it is
+// immutable: any number of copies say the same.
+//
+// Chain holds the lanes that follow in the same slot of the window. Whoever
+// finishes this pack sends them on, so that the window moves without the engine
+// and without stored inputs. Where the chain was cut for size, ChainCut is the
+// next lane, and the engine sends it when told.
+type PackMessage struct {
+	Key       PackKey    `json:"key"`
+	Work      Work       `json:"work"`
+	Jobs      []JobInput `json:"jobs"`
+	NotBefore time.Time  `json:"notBefore,omitzero"`
+	NotAfter  time.Time  `json:"notAfter"`
+	Chain     []LaneJobs `json:"chain,omitempty"`
+	ChainCut  int        `json:"chainCut,omitempty"` // 0 none: lane 0 is always sent by the engine
+	Cost      Cost       `json:"cost,omitzero"`      // consumed before sending, not yet written down
+}
+
+// LaneJobs is one lane further down a chain.
+type LaneJobs struct {
+	Lane int        `json:"l"`
+	Jobs []JobInput `json:"jobs"`
+}
+
+// Next is the message of the next lane of the chain, or nil at its end.
+func (m *PackMessage) Next() *PackMessage {
+	if len(m.Chain) == 0 {
+		return nil
+	}
+	key := m.Key
+	key.Lane, key.Pos, key.Attempt = m.Chain[0].Lane, 0, 1
+	return &PackMessage{Key: key, Work: m.Work, Jobs: m.Chain[0].Jobs, NotAfter: m.NotAfter, Chain: m.Chain[1:], ChainCut: m.ChainCut}
+}
+
+// Successor is the message of the next attempt, for the given job indexes. It
+// keeps the chain: the lane is not over yet.
+func (m *PackMessage) Successor(again []int, notBefore time.Time) *PackMessage {
+	next := *m
+	next.Key.Attempt++
+	next.NotBefore = notBefore
+	next.Cost = Cost{}
+	next.Jobs = nil
+	for _, j := range m.Jobs {
+		for _, i := range again {
+			if j.Index == i {
+				next.Jobs = append(next.Jobs, j)
+			}
+		}
+	}
+	return &next
+}
+
+// Update asks for a change of an entity's attributes; it is applied when the
+// run completes, if the run holds the entity.
+type Update struct {
+	Entity EntityKey                  `json:"entity"`
+	Set    map[string]json.RawMessage `json:"set,omitempty"`
+	Remove []string                   `json:"remove,omitempty"`
+}
