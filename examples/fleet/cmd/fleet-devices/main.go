@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/lockstep-run/lockstep/examples/fleet/simulator"
+)
+
+// shutdownTime bounds how long answers under way may still take.
+const shutdownTime = 3 * time.Second
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// run is the whole program, so that tests can start it; it ends when the
+// context does.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	flags := flag.NewFlagSet("fleet-devices", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	host := flags.String("host", "127.0.0.1", "address to listen on")
+	port := flags.Int("port", 4040, "port to listen on; 0 takes a free one")
+	inventory := flags.String("inventory", "", "file of devices as JSON lines")
+	count := flags.Int("devices", 100, "number of devices without an inventory")
+	version := flags.String("initial-version", "1.0.0", "version every device runs at first")
+	state := flags.String("state", "", "file in which the devices outlive this process")
+	printOnly := flags.Bool("print-inventory", false, "write the devices as JSON lines and end")
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
+		return 2
+	case flags.NArg() > 0:
+		fmt.Fprintf(stderr, "fleet-devices: unexpected argument %q\n", flags.Arg(0))
+		return 2
+	case *count < 1 || *count > 100_000:
+		fmt.Fprintf(stderr, "fleet-devices: --devices is %d, want 1 to 100000\n", *count)
+		return 2
+	}
+	if err := serve(ctx, stdout, *inventory, *count, *version, *state, *printOnly, net.JoinHostPort(*host, strconv.Itoa(*port))); err != nil {
+		fmt.Fprintf(stderr, "fleet-devices: %v\n", err)
+		return 1
+	}
+	return 0
+}
+
+func serve(ctx context.Context, stdout io.Writer, inventory string, count int, version, state string, printOnly bool, address string) (err error) {
+	devices := simulator.Numbered(count)
+	if inventory != "" {
+		if devices, err = readInventory(inventory); err != nil {
+			return err
+		}
+	}
+	if printOnly {
+		return simulator.WriteInventory(stdout, devices)
+	}
+	// Listening comes before the state file: a second start by mistake then
+	// fails on the port and leaves the file of the first one alone.
+	listener, err := net.Listen("tcp", address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("%s is in use: end the program that listens there, or choose another --port", address)
+	}
+	if err != nil {
+		return err
+	}
+	fleet := simulator.New(simulator.Options{Devices: devices, InitialVersion: version})
+	defer func() { err = errors.Join(err, fleet.Close()) }()
+	if state != "" {
+		if err := fleet.Persist(state); err != nil {
+			return errors.Join(err, listener.Close())
+		}
+	}
+	server := &http.Server{Handler: fleet.Handler(), ReadHeaderTimeout: 10 * time.Second}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	if _, err := fmt.Fprintf(stdout, "ready http://%s\n", listener.Addr()); err != nil {
+		return errors.Join(err, server.Close())
+	}
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+	}
+	// The power goes first, so that nobody waits for a slow device.
+	if err := fleet.Close(); err != nil {
+		return errors.Join(err, server.Close())
+	}
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTime)
+	defer cancel()
+	if err := server.Shutdown(ending); err != nil {
+		return errors.Join(err, server.Close())
+	}
+	return nil
+}
+
+func readInventory(path string) ([]simulator.Device, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	devices, err := simulator.ReadInventory(file)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", path, err)
+	} else if len(devices) == 0 {
+		err = fmt.Errorf("%s: no device", path)
+	}
+	return devices, errors.Join(err, file.Close())
+}

@@ -1,0 +1,199 @@
+package simulator
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lockstep-run/lockstep/examples/fleet/simulator/devicelog"
+)
+
+// changes are all operations that alter a device.
+var changes = []devicelog.Operation{devicelog.Upgrade, devicelog.Rollback, devicelog.Configure, devicelog.Touch}
+
+// Behaviour is how a device misbehaves; the zero value is a good device. The
+// switches are independent of each other: a device can be slow and then drop
+// the connection.
+type Behaviour struct {
+	Slow        *Slow   `json:"slow,omitempty"`
+	Refuse      *Refuse `json:"refuse,omitempty"`
+	Drop        *Drop   `json:"drop,omitempty"`
+	KeepVersion *Fault  `json:"keepVersion,omitempty"` // boots, claims success, and comes back with the old version
+}
+
+// Fault bounds a misbehaviour.
+type Fault struct {
+	// Times is how many calls it still hits; 0 means all of them. The switch
+	// is off after the last one.
+	Times int `json:"times,omitempty"`
+	// Operations are the ones it hits. If empty, Slow and Refuse hit every
+	// change, Drop and KeepVersion hit upgrades; reads are hit only by name.
+	Operations []devicelog.Operation `json:"operations,omitempty"`
+}
+
+// Slow lets a call take its time before it has any effect.
+type Slow struct {
+	Fault
+	For Duration `json:"for"`
+}
+
+// Refuse answers with Status, 503 if 0, and changes nothing.
+type Refuse struct {
+	Fault
+	Status int `json:"status,omitempty"`
+}
+
+// Drop cuts the connection half-way.
+type Drop struct {
+	Fault
+	When DropPoint `json:"when"`
+}
+
+// DropPoint says on which side of the change the connection is cut.
+type DropPoint string
+
+// The points. A caller cannot tell DropBefore from DropAfter.
+const (
+	DropBefore    DropPoint = "before"    // the change is not made
+	DropAfter     DropPoint = "after"     // the change is made, no byte of an answer is sent
+	DropAnswering DropPoint = "answering" // the change is made, status 200 and half of the answer are sent
+)
+
+// Duration is a time.Duration that is text such as "250ms" in JSON.
+type Duration time.Duration
+
+// MarshalText implements [encoding.TextMarshaler].
+func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (d *Duration) UnmarshalText(text []byte) error {
+	parsed, err := time.ParseDuration(string(text))
+	*d = Duration(parsed)
+	return err
+}
+
+// Validate says what is wrong with a behaviour, or nothing.
+func (b Behaviour) Validate() error {
+	if b.Slow != nil {
+		if b.Slow.For <= 0 {
+			return fmt.Errorf("slow.for must be above 0")
+		}
+		if err := b.Slow.validate("slow", append([]devicelog.Operation{devicelog.Read}, changes...)...); err != nil {
+			return err
+		}
+	}
+	if b.Refuse != nil {
+		if s := b.Refuse.Status; s != 0 && (s < 400 || s > 599) {
+			return fmt.Errorf("refuse.status is %d, want 400 to 599", s)
+		}
+		if err := b.Refuse.validate("refuse", append([]devicelog.Operation{devicelog.Read}, changes...)...); err != nil {
+			return err
+		}
+	}
+	if b.Drop != nil {
+		if !slices.Contains([]DropPoint{DropBefore, DropAfter, DropAnswering}, b.Drop.When) {
+			return fmt.Errorf("drop.when is %q, want before, after or answering", b.Drop.When)
+		}
+		if err := b.Drop.validate("drop", changes...); err != nil {
+			return err
+		}
+	}
+	if b.KeepVersion != nil {
+		return b.KeepVersion.validate("keepVersion", devicelog.Upgrade, devicelog.Rollback)
+	}
+	return nil
+}
+
+func (f Fault) validate(name string, allowed ...devicelog.Operation) error {
+	if f.Times < 0 {
+		return fmt.Errorf("%s.times is %d, want 0 or more", name, f.Times)
+	}
+	for _, o := range f.Operations {
+		if !slices.Contains(allowed, o) {
+			return fmt.Errorf("%s.operations holds %q, want some of %v", name, o, allowed)
+		}
+	}
+	return nil
+}
+
+// clone copies a behaviour so that counting down on one device does not count
+// down on its neighbours.
+func (b Behaviour) clone() Behaviour {
+	return Behaviour{Slow: cloned(b.Slow), Refuse: cloned(b.Refuse), Drop: cloned(b.Drop), KeepVersion: cloned(b.KeepVersion)}
+}
+
+func cloned[T any](p *T) *T {
+	if p == nil {
+		return nil
+	}
+	c := *p
+	return &c
+}
+
+// hits says whether the fault applies to an operation.
+func (f Fault) hits(o devicelog.Operation, byDefault ...devicelog.Operation) bool {
+	if len(f.Operations) == 0 {
+		return slices.Contains(byDefault, o)
+	}
+	return slices.Contains(f.Operations, o)
+}
+
+// spent counts one hit and says whether the switch is off from now on.
+func (f *Fault) spent() bool {
+	if f.Times == 0 {
+		return false
+	}
+	f.Times--
+	return f.Times == 0
+}
+
+// takeSlow consumes one hit of the switch and returns how long to wait.
+func (b *Behaviour) takeSlow(o devicelog.Operation) time.Duration {
+	s := b.Slow
+	if s == nil || !s.hits(o, changes...) {
+		return 0
+	}
+	if s.spent() {
+		b.Slow = nil
+	}
+	return time.Duration(s.For)
+}
+
+// takeRefuse consumes one hit and returns the status to refuse with, or 0.
+func (b *Behaviour) takeRefuse(o devicelog.Operation) int {
+	r := b.Refuse
+	if r == nil || !r.hits(o, changes...) {
+		return 0
+	}
+	if r.spent() {
+		b.Refuse = nil
+	}
+	if r.Status == 0 {
+		return 503
+	}
+	return r.Status
+}
+
+// takeDrop consumes one hit and returns where to cut, or "".
+func (b *Behaviour) takeDrop(o devicelog.Operation) DropPoint {
+	d := b.Drop
+	if d == nil || !d.hits(o, devicelog.Upgrade) {
+		return ""
+	}
+	if d.spent() {
+		b.Drop = nil
+	}
+	return d.When
+}
+
+// takeKeepVersion consumes one hit and says whether to keep the old version.
+func (b *Behaviour) takeKeepVersion(o devicelog.Operation) bool {
+	k := b.KeepVersion
+	if k == nil || !k.hits(o, devicelog.Upgrade) {
+		return false
+	}
+	if k.spent() {
+		b.KeepVersion = nil
+	}
+	return true
+}

@@ -1,0 +1,233 @@
+package simulator
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/lockstep-run/lockstep/examples/fleet/simulator/devicelog"
+)
+
+// Options describes a new fleet.
+type Options struct {
+	// Devices are taken as given; ids are expected to be unique, as
+	// [ReadInventory] and [Numbered] leave them.
+	Devices []Device
+	// InitialVersion is what every device runs at first, "1.0.0" if empty.
+	InitialVersion string
+	// Now is the devices' clock, time.Now if nil.
+	Now func() time.Time
+	// After is what a slow device waits on, time.After if nil.
+	After func(time.Duration) <-chan time.Time
+}
+
+// Fleet is any number of devices. It is safe for concurrent use.
+type Fleet struct {
+	options Options
+
+	mu      sync.RWMutex
+	devices map[string]*device
+	order   []string
+	off     chan struct{}
+	closed  bool
+
+	file sync.Mutex // guards the journal; taken last
+	out  *os.File
+	bad  error // the first failure to write the journal
+}
+
+// New returns a fleet of new devices.
+func New(o Options) *Fleet {
+	if o.InitialVersion == "" {
+		o.InitialVersion = "1.0.0"
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.After == nil {
+		o.After = time.After
+	}
+	f := &Fleet{options: o}
+	f.plugIn(nil)
+	return f
+}
+
+// plugIn makes every device new.
+func (f *Fleet) plugIn(journal func(line)) {
+	f.off = make(chan struct{})
+	f.devices = make(map[string]*device, len(f.options.Devices))
+	f.order = make([]string, 0, len(f.options.Devices))
+	for _, d := range f.options.Devices {
+		if d.Groups == nil {
+			d.Groups = []string{}
+		}
+		f.order = append(f.order, d.ID)
+		f.devices[d.ID] = &device{
+			Device: d, now: f.options.Now, after: f.options.After, off: f.off, journal: journal,
+			memory:   memory{Version: f.options.InitialVersion, BootCount: 1, Config: map[string]string{}},
+			accepted: map[string]bool{},
+		}
+	}
+}
+
+func (f *Fleet) device(id string) (*device, bool) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	d, ok := f.devices[id]
+	return d, ok
+}
+
+// all returns the devices in the order of the inventory.
+func (f *Fleet) all() []*device {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	devices := make([]*device, 0, len(f.order))
+	for _, id := range f.order {
+		devices = append(devices, f.devices[id])
+	}
+	return devices
+}
+
+// Device returns what a device says about itself, and whether there is one.
+// Unlike the HTTP route it never misbehaves.
+func (f *Fleet) Device(id string) (State, bool) {
+	d, ok := f.device(id)
+	if !ok {
+		return State{}, false
+	}
+	return d.state(), true
+}
+
+// Devices returns the states of the devices in the order of the inventory.
+func (f *Fleet) Devices() []State {
+	devices := f.all()
+	states := make([]State, 0, len(devices))
+	for _, d := range devices {
+		states = append(states, d.state())
+	}
+	return states
+}
+
+// Versions counts the devices by the version they run.
+func (f *Fleet) Versions() map[string]int {
+	return countVersions(f.Devices())
+}
+
+func countVersions(states []State) map[string]int {
+	counts := map[string]int{}
+	for _, s := range states {
+		counts[s.Version]++
+	}
+	return counts
+}
+
+// Log returns every change a device was asked to make, in order of arrival;
+// nothing for an unknown device.
+func (f *Fleet) Log(id string) []devicelog.Entry {
+	d, ok := f.device(id)
+	if !ok {
+		return nil
+	}
+	return d.entries()
+}
+
+// Judge applies [devicelog.Judge] to the logs of the named devices, or of all.
+func (f *Fleet) Judge(ids ...string) []devicelog.Violation {
+	violations := []devicelog.Violation{}
+	for _, d := range f.all() {
+		if len(ids) == 0 || slices.Contains(ids, d.ID) {
+			violations = append(violations, devicelog.Judge(d.ID, d.entries())...)
+		}
+	}
+	return violations
+}
+
+// SetBehaviour replaces the behaviour of the named devices; the zero
+// [Behaviour] makes them good again. Nothing is changed if the behaviour is
+// invalid, a device is unknown or none is named, so that an empty group never
+// means everybody; that is [Fleet.IDs].
+func (f *Fleet) SetBehaviour(b Behaviour, ids ...string) error {
+	if err := b.Validate(); err != nil {
+		return err
+	}
+	if len(ids) == 0 {
+		return errors.New("no device is named")
+	}
+	devices := make([]*device, 0, len(ids))
+	for _, id := range ids {
+		d, ok := f.device(id)
+		if !ok {
+			return fmt.Errorf("no device %q", id)
+		}
+		devices = append(devices, d)
+	}
+	for _, d := range devices {
+		d.misbehave(b)
+	}
+	return nil
+}
+
+// IDs returns the ids of all devices in the order of the inventory.
+func (f *Fleet) IDs() []string {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return slices.Clone(f.order)
+}
+
+// Group returns the ids of the devices of a group in the order of the
+// inventory.
+func (f *Fleet) Group(name string) []string {
+	var ids []string
+	for _, d := range f.all() {
+		if slices.Contains(d.Groups, name) {
+			ids = append(ids, d.ID)
+		}
+	}
+	return ids
+}
+
+// Reset makes every device new and good: first version, one boot, an empty
+// log, no fence seen. A change under way is interrupted and leaves no trace.
+func (f *Fleet) Reset() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return
+	}
+	// The old devices must not write to the journal once the reset stands in
+	// it, or a late line would bring an old log back to life on restart.
+	var journal func(line)
+	for _, d := range f.devices {
+		d.mu.Lock()
+		journal, d.journal = d.journal, nil
+		d.mu.Unlock()
+	}
+	close(f.off)
+	if journal != nil {
+		journal(line{Reset: true})
+	}
+	f.plugIn(journal)
+}
+
+// Close takes the power away: changes under way are interrupted, the journal
+// is closed. It returns the first failure to write the journal.
+func (f *Fleet) Close() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return nil
+	}
+	f.closed = true
+	close(f.off)
+	f.file.Lock()
+	defer f.file.Unlock()
+	if f.out == nil {
+		return f.bad
+	}
+	err := errors.Join(f.bad, f.out.Close())
+	f.out = nil
+	return err
+}
