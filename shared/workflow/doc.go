@@ -13,6 +13,7 @@
 //     claim is judged and a successor is derived. message.go: what queues carry.
 //   - lock.go: the lock item of an entity and what "held" means.
 //   - cost.go: what a run has consumed.
+//   - request.go, view.go: what is asked over HTTP, and what is shown.
 //
 // The package knows nothing of AWS, of contexts or of clocks: times arrive as
 // arguments.

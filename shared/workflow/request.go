@@ -1,0 +1,52 @@
+package workflow
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/lockstep-run/lockstep/statemachines"
+)
+
+// StartRequest asks for a run of a definition. Its JSON, without the key, is
+// the body of the request, so that a digest of it tells two requests apart.
+type StartRequest struct {
+	Workflow            string            `json:"workflow"` // package/name[:major[.minor[.patch]]], no version is the newest
+	Parameters          json.RawMessage   `json:"parameters,omitempty"`
+	ExecuteOnParameters *Selector         `json:"executeOnParameters,omitempty"` // nil or empty: an empty scope
+	Labels              map[string]string `json:"labels,omitempty"`
+	NotBefore           time.Time         `json:"notBefore,omitzero"`
+
+	// IdempotencyKey is 1 to 255 visible characters, or empty for none.
+	IdempotencyKey string `json:"-"`
+}
+
+// Ref is the reference the request names.
+func (r *StartRequest) Ref() (Ref, error) { return ParseRef(r.Workflow) }
+
+// CancelRequest asks for a clean end of a run before its time.
+type CancelRequest struct {
+	Reason   string       `json:"reason,omitempty"`
+	Rollback RollbackMode `json:"rollback,omitempty"` // empty is auto
+	Cascade  bool         `json:"cascade"`            // cancels children too
+}
+
+// ExecutionFilter narrows a list of executions. Zero fields do not; set fields
+// must all agree.
+type ExecutionFilter struct {
+	Active        bool                         // only runs whose status is PENDING or RUNNING
+	State         statemachines.ExecutionState // exact state
+	Status        statemachines.Status         // normalised status
+	Workflow      Ref                          // Package and Name; Version may be empty, a major or a minor
+	Labels        map[string]string            // all of these
+	Parent        string                       // execution id
+	CreatedAfter  time.Time                    // exclusive
+	CreatedBefore time.Time                    // exclusive
+}
+
+// JobFilter narrows a list of jobs, as [ExecutionFilter] does.
+type JobFilter struct {
+	Step   string
+	Entity EntityKey // an empty Type matches every type
+	State  statemachines.JobState
+	Kind   JobKind
+}

@@ -1,0 +1,215 @@
+package workflow
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/lockstep-run/lockstep/statemachines"
+)
+
+// The views are what the HTTP interface shows; their JSON is its wire form.
+// Every field is always present: what is not known or does not apply is null,
+// a list or a map without members is empty and never null.
+
+// ExecutionView is one run as it is shown.
+type ExecutionView struct {
+	ID           string                       `json:"id"`
+	Workflow     Ref                          `json:"workflow"` // exact
+	State        statemachines.ExecutionState `json:"state"`
+	Status       statemachines.Status         `json:"status"`
+	Cause        *Cause                       `json:"cause"`
+	Reason       string                       `json:"reason"`
+	RolledBack   bool                         `json:"rolledBack"`
+	Parameters   json.RawMessage              `json:"parameters"` // null in lists where they live beside the state
+	Labels       map[string]string            `json:"labels"`
+	Tenant       string                       `json:"tenant"`
+	CreatedBy    string                       `json:"createdBy"`
+	CreatedAt    time.Time                    `json:"createdAt"`
+	StartedAt    *time.Time                   `json:"startedAt"`
+	EndedAt      *time.Time                   `json:"endedAt"`
+	CurrentStep  *string                      `json:"currentStep"`
+	Entities     map[string]int               `json:"entities"` // number by type
+	Progress     Progress                     `json:"progress"`
+	Waiting      *Waiting                     `json:"waiting"`
+	Error        *FailureView                 `json:"error"`
+	Cancellation *Cancellation                `json:"cancellation"`
+	Parent       *string                      `json:"parent"`
+	Children     []string                     `json:"children"`
+	Try          int                          `json:"try"`
+	Version      int64                        `json:"version"`
+}
+
+// Progress counts the latest attempts of the EXECUTE jobs of the steps entered
+// so far. AsOf is when the packs were read; in lists, where they are not read,
+// it is null.
+type Progress struct {
+	Jobs  JobCounts    `json:"jobs"`
+	Steps StepProgress `json:"steps"`
+	AsOf  *time.Time   `json:"asOf"`
+}
+
+// JobCounts is a number of jobs by state. Total, Completed and Failed are always
+// counted; the others are null in lists of executions, where counting them would
+// cost a read of every pack.
+type JobCounts struct {
+	Total     int  `json:"total"`
+	Pending   *int `json:"pending"`
+	Claimed   *int `json:"claimed"`
+	Running   *int `json:"running"`
+	Completed int  `json:"completed"`
+	Failed    int  `json:"failed"`
+	Cancelled *int `json:"cancelled"`
+	Unknown   *int `json:"unknown"`
+}
+
+// StepProgress counts a definition's steps and those that are over.
+type StepProgress struct {
+	Total int `json:"total"`
+	Done  int `json:"done"`
+}
+
+// WaitKind is what a run waits for.
+type WaitKind string
+
+// The kinds of waits.
+const (
+	WaitLock        WaitKind = "LOCK"
+	WaitCondition   WaitKind = "CONDITION"
+	WaitInput       WaitKind = "INPUT"
+	WaitTimer       WaitKind = "TIMER"
+	WaitSignal      WaitKind = "SIGNAL"
+	WaitChild       WaitKind = "CHILD"
+	WaitChildInput  WaitKind = "CHILD_INPUT"
+	WaitRetry       WaitKind = "RETRY"
+	WaitWorker      WaitKind = "WORKER"
+	WaitAcknowledge WaitKind = "ACKNOWLEDGE"
+)
+
+// Waiting says what a run waits for, since when, and until when if it does not
+// wait for ever.
+type Waiting struct {
+	Kind  WaitKind     `json:"kind"`
+	Since time.Time    `json:"since"`
+	Until *time.Time   `json:"until"`
+	For   []WaitingFor `json:"for"`
+}
+
+// WaitingFor is one thing in the way: an entity that another run holds, or has
+// reserved. Other kinds of waits may leave out what they do not have.
+type WaitingFor struct {
+	Entity     *string    `json:"entity"` // "type/id"
+	HeldBy     *string    `json:"heldBy"`
+	ReservedBy *string    `json:"reservedBy"`
+	Since      *time.Time `json:"since"`
+}
+
+// FailureView is a [Failure] as it is shown.
+type FailureView struct {
+	Code    string          `json:"code"`
+	Message string          `json:"message"`
+	Step    *string         `json:"step"`
+	Entity  *string         `json:"entity"` // "type/id"
+	Details json.RawMessage `json:"details"`
+}
+
+// View is the failure as it is shown; nil for nil.
+func (f *Failure) View() *FailureView {
+	if f == nil {
+		return nil
+	}
+	return &FailureView{Code: f.Code, Message: f.Message, Step: some(f.Step), Entity: some(f.Entity), Details: f.Details}
+}
+
+// some is nil for a value that is nothing.
+func some[T comparable](v T) *T {
+	var zero T
+	if v == zero {
+		return nil
+	}
+	return &v
+}
+
+// StatusView is the status contract of the NoETL seed, with its own names: the
+// lifecycle of a run and nothing of what it works on.
+type StatusView struct {
+	ExecutionID        string               `json:"execution_id"`
+	State              statemachines.Status `json:"state"`
+	CurrentStep        *string              `json:"current_step"`
+	StartedAt          *time.Time           `json:"started_at"`
+	EndedAt            *time.Time           `json:"ended_at"`
+	TerminalEvent      *string              `json:"terminal_event"` // execution.completed, .failed_safe, .failed_unsafe, .cancelled
+	CompletionInferred bool                 `json:"completion_inferred"`
+}
+
+// StepView is one step run, or one wave of a rollback, as it is shown.
+type StepView struct {
+	Sequence  int                     `json:"sequence"` // unique within the run, in order of entry
+	Step      string                  `json:"step"`     // label
+	Visit     int                     `json:"visit"`
+	Kind      JobKind                 `json:"kind"`
+	Wave      *int                    `json:"wave"`
+	Status    statemachines.StepState `json:"status"`
+	Block     *string                 `json:"block"` // exact reference
+	EnteredAt time.Time               `json:"enteredAt"`
+	EndedAt   *time.Time              `json:"endedAt"`
+	Jobs      JobCounts               `json:"jobs"`
+	Skipped   int                     `json:"skipped"` // entities whose condition was not true
+	Error     *FailureView            `json:"error"`
+}
+
+// ResultView is what a run's steps gave: the last visit of each step by label.
+type ResultView struct {
+	ExecutionID string                       `json:"executionId"`
+	State       statemachines.ExecutionState `json:"state"`
+	Status      statemachines.Status         `json:"status"`
+	Steps       map[string]StepResult        `json:"steps"`
+	Truncated   bool                         `json:"truncated"` // more than one answer holds; /jobs has them all
+}
+
+// StepResult is Result for a global step, Results by entity id for others.
+type StepResult struct {
+	Status  statemachines.StepState    `json:"status"`
+	Visit   int                        `json:"visit"`
+	RunOn   string                     `json:"runOn"` // entity type, or "global"
+	Result  json.RawMessage            `json:"result"`
+	Results map[string]json.RawMessage `json:"results"`
+}
+
+// CostView is what a run has consumed and what that costs.
+type CostView struct {
+	ExecutionID string             `json:"executionId"`
+	WriteUnits  map[string]float64 `json:"writeUnits"` // by table
+	ReadUnits   map[string]float64 `json:"readUnits"`  // by table
+	Requests    int                `json:"requests"`   // to DynamoDB
+	Queue       float64            `json:"queueRequests"`
+	Invocations float64            `json:"invocations"`
+	Lines       []CostLine         `json:"lines"`
+	Dollars     float64            `json:"dollars"`
+	PricesAsOf  string             `json:"pricesAsOf"` // date of the price table
+}
+
+// CostLine is one line of a bill.
+type CostLine struct {
+	What     string  `json:"what"`
+	Quantity float64 `json:"quantity"`
+	Unit     string  `json:"unit"`
+	Dollars  float64 `json:"dollars"`
+}
+
+// LockView is one lock as it is shown. Of an entity that nobody holds, HeldBy
+// and Since are null.
+type LockView struct {
+	Entity     EntityKey  `json:"entity"`
+	HeldBy     *string    `json:"heldBy"`
+	ReservedBy *string    `json:"reservedBy"`
+	Since      *time.Time `json:"since"`
+	Token      int64      `json:"token"`
+	Mode       string     `json:"mode"` // exclusive or shared
+	Waiting    []Waiter   `json:"waiting"`
+}
+
+// Waiter is a run that waits for a lock.
+type Waiter struct {
+	Execution string     `json:"execution"`
+	Since     *time.Time `json:"since"`
+}
