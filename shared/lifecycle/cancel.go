@@ -1,0 +1,67 @@
+package lifecycle
+
+import (
+	"fmt"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// command applies an operator's verb, or refuses it by the law, naming the state
+// the execution is in.
+func (d *decider) command(c Command) error {
+	switch c.Kind {
+	case CommandCancel:
+		if _, err := sm.MoveExecution(d.x.State, sm.EventCancelRequested, sm.ExecutionCancelling); err != nil {
+			return d.refusal(c, err)
+		}
+		d.x.Cancellation = &workflow.Cancellation{Source: c.Source, Reason: c.Reason, By: c.Actor, At: d.now, Rollback: c.Rollback}
+		d.x.Cause, d.x.Reason = workflow.CauseCancelled, c.Reason
+		if d.x.Reason == "" {
+			d.x.Reason = "cancelled by " + c.Actor
+		}
+		d.x.BlockedBy = nil
+		d.move(sm.EventCancelRequested, sm.ExecutionCancelling, c.Actor, map[string]any{"reason": c.Reason, "source": c.Source})
+		if r := d.x.Run(); r.Open() {
+			d.stopRun(r)
+		}
+	case CommandAcknowledge:
+		to := sm.ExecutionFailedUnsafeAck
+		if d.x.State == sm.ExecutionCancelled {
+			to = sm.ExecutionCancelledAck
+		}
+		if _, err := sm.MoveExecution(d.x.State, sm.EventExecutionAcknowledged, to); err != nil {
+			return d.refusal(c, err)
+		}
+		d.move(sm.EventExecutionAcknowledged, to, c.Actor, map[string]any{"reason": c.Reason})
+		d.out.Release = true
+	default:
+		return workflow.Errorf(workflow.CodeInvalid, "unknown command %q", c.Kind)
+	}
+	return d.err
+}
+
+func (d *decider) refusal(c Command, err error) error {
+	return &workflow.Error{
+		Code:    workflow.CodeIllegalTransition,
+		Message: fmt.Sprintf("cannot %s execution %s in state %s", c.Kind, d.x.ID, d.x.State),
+		Cause:   err,
+	}
+}
+
+// cancel drives CANCELLING: first nothing more may start and everything started
+// must have stopped, then what was done is undone if that was asked for.
+func (d *decider) cancel() {
+	if d.stop || !d.closed() {
+		return
+	}
+	mode := d.config().Rollback
+	if d.x.Cancellation.Rollback == workflow.RollbackNever {
+		mode = workflow.RollbackNever
+	}
+	if v, _ := d.verdict(mode); v == reversible {
+		d.move(sm.EventRollbackStarted, sm.ExecutionRollback, "", nil)
+		return
+	}
+	d.end(sm.EventExecutionCancelled, sm.ExecutionCancelled, nil)
+}

@@ -1,0 +1,21 @@
+// Package lifecycle is the decider: a pure function from what an execution's
+// state item says, what is known of the world, and the time, to what the state
+// item must say next.
+//
+//	Decide(execution, facts, policy, now) -> Decision
+//
+// A Decision either names one fact that has to be fetched first ([Need]), or
+// carries the next state to commit, or says that there is nothing to do until
+// somebody calls again. Decide runs through as many transitions as it can in one
+// go; each is still one event in the history, and each is checked against the
+// rows in package statemachines.
+//
+// The rooms of a run's life, one file each: start.go (NEW to SCHEDULED),
+// locking.go (SCHEDULED, LOCKING, LOCKED), running.go (the steps), failure.go
+// (ERROR and its classification), rollback.go, cancel.go, ending.go. plan.go
+// says which entities a step runs on and with which parameters; tally.go counts
+// what came of it.
+//
+// Nothing here reads a clock, draws a number, logs or performs I/O: a decision
+// can be repeated from its inputs, and the golden scripts in testdata do so.
+package lifecycle

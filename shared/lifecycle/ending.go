@@ -1,0 +1,36 @@
+package lifecycle
+
+import (
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// end moves to a terminal state, closing the workflow layer on the way.
+func (d *decider) end(on sm.Event, to sm.ExecutionState, data map[string]any) {
+	if d.x.Run() != nil || !d.x.StartedAt.IsZero() {
+		switch to {
+		case sm.ExecutionCancelled:
+			d.workflow(sm.EventWorkflowCancelled, sm.WorkflowRunning, sm.WorkflowCancelled)
+		default:
+			d.workflow(sm.EventWorkflowFailed, sm.WorkflowRunning, sm.WorkflowFailed)
+		}
+	}
+	d.move(on, to, "", data)
+}
+
+// settle acknowledges by itself what needs no operator, which is the one write
+// that releases all locks. A cancelled run that left something irreversible
+// behind keeps its locks until somebody has looked at it.
+func (d *decider) settle() {
+	to := map[sm.ExecutionState]sm.ExecutionState{
+		sm.ExecutionCompleted:  sm.ExecutionCompletedAck,
+		sm.ExecutionFailedSafe: sm.ExecutionFailedSafeAck,
+		sm.ExecutionCancelled:  sm.ExecutionCancelledAck,
+	}[d.x.State]
+	if d.x.State == sm.ExecutionCancelled && len(d.toUndo()) > 0 {
+		d.rest()
+		return
+	}
+	d.move(sm.EventExecutionSettled, to, "", nil)
+	d.out.Release = true
+	d.rest()
+}
