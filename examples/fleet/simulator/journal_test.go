@@ -1,0 +1,110 @@
+package simulator_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockstep-run/lockstep/examples/fleet/simulator"
+	"github.com/lockstep-run/lockstep/examples/fleet/simulator/devicelog"
+)
+
+func persistent(t *testing.T, path string, o simulator.Options) *rig {
+	t.Helper()
+	r := newRig(t, o)
+	if err := r.fleet.Persist(path); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestDevicesOutliveTheirProcess(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.jsonl")
+	g := newGate()
+	r := persistent(t, path, simulator.Options{After: g.after})
+	wantOK(t, r.upgrade("sw-001", "2.0.0", secondRun, "job-1"))
+	wantOK(t, r.configure("sw-001", `{"mtu": "9000"}`, secondRun, "job-2"))
+	wantCode(t, r.touch("sw-001", firstRun, "job-3"), 409, devicelog.CodeStaleFence)
+	r.control("/sw-002", `{"slow": {"for": "1h"}}`)
+	over := make(chan struct{})
+	go func() { defer close(over); r.upgrade("sw-002", "2.0.0", firstRun, "job-4") }()
+	<-g.asked
+
+	// The process dies here: the file as it is now is all that is left, and
+	// its last line may be cut short.
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path = filepath.Join(t.TempDir(), "state.jsonl")
+	if err := os.WriteFile(path, append(text, `{"device":"sw-00`...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	g.open <- time.Time{}
+	<-over
+
+	for round := range 2 {
+		again := persistent(t, path, simulator.Options{})
+		s := again.device("sw-001")
+		if s.Version != "2.0.0" || s.BootCount != 2 || s.Config["mtu"] != "9000" || s.HighestFence != secondRun || s.Changes != 3+2*round {
+			t.Errorf("round %d: %+v", round, s)
+		}
+		if log, want := again.fleet.Log("sw-001"), r.fleet.Log("sw-001"); !log[0].At.Equal(want[0].At) || log[0].IdempotencyKey != "job-1" || log[2].Code != devicelog.CodeStaleFence {
+			t.Errorf("round %d: log %+v", round, log)
+		}
+		if e, s := again.last("sw-002"), again.device("sw-002"); e.Outcome != devicelog.Interrupted || e.Applied || s.Version != "1.0.0" || s.Busy {
+			t.Errorf("round %d: the change under way: %+v, %+v", round, e, s)
+		}
+		wantCode(t, again.upgrade("sw-001", "3.0.0", firstRun, "job-5"), 409, devicelog.CodeStaleFence)
+		if a := again.upgrade("sw-001", "2.0.0", secondRun, "job-1"); !a.Repeat || a.BootCount != 2 {
+			t.Errorf("round %d: the key is forgotten: %+v", round, a)
+		}
+		again.wantNoViolation()
+		if err := again.fleet.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestAResetOutlivesTheProcess(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.jsonl")
+	r := persistent(t, path, simulator.Options{})
+	wantOK(t, r.upgrade("sw-001", "2.0.0", secondRun, "job-1"))
+	r.fleet.Reset()
+	wantOK(t, r.upgrade("sw-002", "3.0.0", firstRun, "job-2"))
+	if err := r.fleet.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again := persistent(t, path, simulator.Options{})
+	if s := again.device("sw-001"); s.Version != "1.0.0" || s.Changes != 0 || s.HighestFence != "" {
+		t.Errorf("before the reset: %+v", s)
+	}
+	if s := again.device("sw-002"); s.Version != "3.0.0" || s.Changes != 1 {
+		t.Errorf("after the reset: %+v", s)
+	}
+}
+
+func TestAForeignStateFileIsRefusedAndLeftAlone(t *testing.T) {
+	for name, text := range map[string]string{
+		"no JSON":       "hello\n",
+		"another shape": `{"id": 7}` + "\n",
+		"no entry":      `{"device": "sw-001"}` + "\n",
+		"a gap":         `{"device": "sw-001", "entry": {"seq": 2}, "memory": {}}` + "\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "state.jsonl")
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			err := newRig(t, simulator.Options{}).fleet.Persist(path)
+			if err == nil || !strings.Contains(err.Error(), "line 1") || !strings.Contains(err.Error(), path) {
+				t.Errorf("error %v, want one that names the file and line 1", err)
+			}
+			if left, err := os.ReadFile(path); err != nil || string(left) != text {
+				t.Errorf("the file is %q, error %v", left, err)
+			}
+		})
+	}
+}
