@@ -39,7 +39,7 @@ func TestDevicesOutliveTheirProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	path = filepath.Join(t.TempDir(), "state.jsonl")
-	if err := os.WriteFile(path, append(text, `{"device":"sw-00`...), 0o600); err != nil {
+	if err := os.WriteFile(path, append(text, `{"device":"`+strings.Repeat("x", 5000)...), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	g.open <- time.Time{}
@@ -70,9 +70,14 @@ func TestDevicesOutliveTheirProcess(t *testing.T) {
 
 func TestAResetOutlivesTheProcess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.jsonl")
-	r := persistent(t, path, simulator.Options{})
+	r := persistent(t, path, simulator.Options{After: never})
 	wantOK(t, r.upgrade("sw-001", "2.0.0", secondRun, "job-1"))
+	r.control("/sw-003", `{"slow": {"for": "1h"}}`)
+	interrupted := make(chan answer, 1)
+	go func() { interrupted <- r.upgrade("sw-003", "2.0.0", firstRun, "job-3") }()
+	r.eventually("a change is under way", func() bool { return r.device("sw-003").Busy })
 	r.fleet.Reset()
+	wantCode(t, <-interrupted, 503, devicelog.CodeNoPower)
 	wantOK(t, r.upgrade("sw-002", "3.0.0", firstRun, "job-2"))
 	if err := r.fleet.Close(); err != nil {
 		t.Fatal(err)
@@ -80,6 +85,9 @@ func TestAResetOutlivesTheProcess(t *testing.T) {
 	again := persistent(t, path, simulator.Options{})
 	if s := again.device("sw-001"); s.Version != "1.0.0" || s.Changes != 0 || s.HighestFence != "" {
 		t.Errorf("before the reset: %+v", s)
+	}
+	if s := again.device("sw-003"); s.Changes != 0 {
+		t.Errorf("the change that the reset interrupted left a trace: %+v", s)
 	}
 	if s := again.device("sw-002"); s.Version != "3.0.0" || s.Changes != 1 {
 		t.Errorf("after the reset: %+v", s)
