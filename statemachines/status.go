@@ -1,0 +1,158 @@
+package statemachines
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Status is the normalised lifecycle status of an execution: exactly five words.
+// That a run waits, and for what, is said by its state, never by a sixth status.
+type Status string
+
+// The statuses.
+const (
+	StatusPending   Status = "PENDING"
+	StatusRunning   Status = "RUNNING"
+	StatusCompleted Status = "COMPLETED"
+	StatusFailed    Status = "FAILED"
+	StatusCancelled Status = "CANCELLED"
+)
+
+// facts is what is true of an execution in a state, whatever led to it.
+type facts struct {
+	state    ExecutionState
+	status   Status
+	free     bool  // holds no lock
+	terminal Event // the event that ended it, if it has ended
+	acked    bool
+}
+
+// executionFacts has one line per state, in the order of an execution's life.
+var executionFacts = []facts{
+	{state: ExecutionNew, status: StatusPending, free: true},
+	{state: ExecutionValid, status: StatusPending, free: true},
+	{state: ExecutionBlockedWaiting, status: StatusPending, free: true},
+	{state: ExecutionReady, status: StatusPending, free: true},
+	{state: ExecutionResourceDiscovery, status: StatusPending, free: true},
+	{state: ExecutionResourcesDiscovered, status: StatusPending, free: true},
+	{state: ExecutionScheduled, status: StatusPending, free: true},
+	{state: ExecutionLocking, status: StatusPending},
+	{state: ExecutionLocked, status: StatusPending},
+	{state: ExecutionRunning, status: StatusRunning},
+	{state: ExecutionWaiting, status: StatusRunning},
+	{state: ExecutionCancelling, status: StatusRunning},
+	{state: ExecutionError, status: StatusRunning},
+	{state: ExecutionRollback, status: StatusRunning},
+	{state: ExecutionCompleted, status: StatusCompleted, terminal: EventExecutionCompleted},
+	{state: ExecutionFailedSafe, status: StatusFailed, terminal: EventExecutionFailedSafe},
+	{state: ExecutionFailedUnsafe, status: StatusFailed, terminal: EventExecutionFailedUnsafe},
+	{state: ExecutionCancelled, status: StatusCancelled, terminal: EventExecutionCancelled},
+	{state: ExecutionCompletedAck, status: StatusCompleted, free: true, terminal: EventExecutionCompleted, acked: true},
+	{state: ExecutionFailedSafeAck, status: StatusFailed, free: true, terminal: EventExecutionFailedSafe, acked: true},
+	{state: ExecutionFailedUnsafeAck, status: StatusFailed, free: true, terminal: EventExecutionFailedUnsafe, acked: true},
+	{state: ExecutionCancelledAck, status: StatusCancelled, free: true, terminal: EventExecutionCancelled, acked: true},
+}
+
+var factsOf = func() map[ExecutionState]facts {
+	m := make(map[ExecutionState]facts, len(executionFacts))
+	for _, f := range executionFacts {
+		m[f.state] = f
+	}
+	return m
+}()
+
+// StatusOf is the normalised status of an execution in a state. It is total: an
+// execution that does not exist is PENDING, and one in a state that this binary
+// does not know is RUNNING, because nobody may take it for ended.
+func StatusOf(state ExecutionState) Status {
+	if state == "" {
+		return StatusPending
+	}
+	if f, ok := factsOf[state]; ok {
+		return f.status
+	}
+	return StatusRunning
+}
+
+// StatesOf lists the states that a status stands for, in the order of an
+// execution's life; none for a text that is no status.
+func StatesOf(status Status) []ExecutionState {
+	var states []ExecutionState
+	for _, f := range executionFacts {
+		if f.status == status {
+			states = append(states, f.state)
+		}
+	}
+	return states
+}
+
+// Statuses lists the five statuses.
+func Statuses() []Status {
+	return []Status{StatusPending, StatusRunning, StatusCompleted, StatusFailed, StatusCancelled}
+}
+
+// Holding reports whether an execution in this state holds the locks it took at
+// its present lock epoch. The states that hold nothing are a closed list: every
+// state before LOCKING and every _ACK. A state that this binary does not know
+// holds, so that an older binary never gives away the locks of a newer one's
+// execution; an execution that does not exist holds nothing.
+func Holding(state ExecutionState) bool {
+	return state != "" && !factsOf[state].free
+}
+
+// Terminal reports whether an execution in this state has ended, acknowledged or
+// not.
+func Terminal(state ExecutionState) bool { return factsOf[state].terminal != "" }
+
+// Acknowledged reports whether the engine has nothing left to do for an
+// execution in this state and no lock is held.
+func Acknowledged(state ExecutionState) bool { return factsOf[state].acked }
+
+// TerminalEvent is the one event that ended an execution in this state, or empty
+// if it has not ended.
+func TerminalEvent(state ExecutionState) Event { return factsOf[state].terminal }
+
+// ExecutionStates lists all states of an execution in the order of its life.
+func ExecutionStates() []ExecutionState {
+	states := make([]ExecutionState, len(executionFacts))
+	for i, f := range executionFacts {
+		states[i] = f.state
+	}
+	return states
+}
+
+// UnknownName is the error of the Parse functions: a text that names no member
+// of a closed set. There is one spelling only; "running" is not RUNNING.
+type UnknownName struct {
+	Kind string // execution state, status, job state, outcome
+	Text string
+}
+
+func (e *UnknownName) Error() string { return fmt.Sprintf("there is no %s %q", e.Kind, e.Text) }
+
+// ParseExecutionState reads the name of a state.
+func ParseExecutionState(text string) (ExecutionState, error) {
+	return parse("execution state", text, ExecutionStates())
+}
+
+// ParseStatus reads the name of a normalised status.
+func ParseStatus(text string) (Status, error) { return parse("status", text, Statuses()) }
+
+// ParseJobState reads the name of a job's state.
+func ParseJobState(text string) (JobState, error) {
+	return parse("job state", text, []JobState{
+		JobPending, JobIssued, JobClaimed, JobRunning, JobCompleted, JobFailed, JobUnknown, JobCancelled,
+	})
+}
+
+// ParseOutcome reads an outcome as a block answers it.
+func ParseOutcome(text string) (Outcome, error) {
+	return parse("outcome", text, []Outcome{OutcomeOK, OutcomeError, OutcomeBreak, OutcomeNoop})
+}
+
+func parse[S ~string](kind, text string, known []S) (S, error) {
+	if slices.Contains(known, S(text)) {
+		return S(text), nil
+	}
+	return "", &UnknownName{Kind: kind, Text: text}
+}
