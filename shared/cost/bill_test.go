@@ -1,0 +1,100 @@
+package cost
+
+import (
+	"math"
+	"sync"
+	"testing"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+func TestABillNamesEachTableAndAddsUp(t *testing.T) {
+	b := Of(workflow.Cost{
+		WriteUnits: map[string]float64{"locks": 1e6, "executions": 3e6},
+		ReadUnits:  map[string]float64{"locks": 2e6},
+		Queue:      1e6,
+		Functions:  1e6,
+	})
+	want := []struct {
+		what    string
+		dollars float64
+	}{
+		{"writes to executions", 1.875},
+		{"writes to locks", 0.625},
+		{"reads of locks", 0.25},
+		{"queue requests", 0.40},
+		{"function invocations", 0.20},
+		{"function time", 0.66667},
+	}
+	if len(b.Lines) != len(want) {
+		t.Fatalf("%d lines, want %d: %+v", len(b.Lines), len(want), b.Lines)
+	}
+	total := 0.0
+	for i, w := range want {
+		if got := b.Lines[i]; got.What != w.what || math.Abs(got.Dollars-w.dollars) > 1e-9 {
+			t.Errorf("line %d is %s at %v, want %s at %v", i, got.What, got.Dollars, w.what, w.dollars)
+		}
+		total += w.dollars
+	}
+	if math.Abs(b.Total-total) > 1e-9 {
+		t.Errorf("total %v, want %v", b.Total, total)
+	}
+	if b.AsOf == "" {
+		t.Error("the bill does not say of when its prices are")
+	}
+}
+
+func TestNothingConsumedIsAnEmptyBill(t *testing.T) {
+	if b := Of(workflow.Cost{}); len(b.Lines) != 0 || b.Total != 0 {
+		t.Errorf("got %+v", b)
+	}
+}
+
+func TestMoneyIsPrintedWithTwoDecimals(t *testing.T) {
+	for usd, want := range map[float64]string{0: "$0.00", 0.0000123: "$0.00", 0.005: "$0.01", 12.345678: "$12.35", 1e6: "$1000000.00", -0.001: "$0.00", -2: "-$2.00"} {
+		if got := Format(usd); got != want {
+			t.Errorf("Format(%v) = %s, want %s", usd, got, want)
+		}
+	}
+}
+
+func TestPerMillionCarriesTheDetail(t *testing.T) {
+	if got := PerMillion(0.0012, 100); math.Abs(got-12) > 1e-9 {
+		t.Errorf("got %v, want 12", got)
+	}
+	if got := PerMillion(1, 0); got != 0 {
+		t.Errorf("a million of nothing costs %v", got)
+	}
+}
+
+func TestAMeterCountsFromManyGoroutinesAndStartsAnew(t *testing.T) {
+	var m Meter
+	var wg sync.WaitGroup
+	for range 50 {
+		wg.Go(func() {
+			m.Request()
+			m.Write("jobs", 1.5)
+			m.Read("locks", 0.5)
+			m.Queue(QueueUnit + 1)
+			m.Queue(0)
+		})
+	}
+	wg.Wait()
+	c := m.Take()
+	if c.Dynamo != 50 || c.WriteUnits["jobs"] != 75 || c.ReadUnits["locks"] != 25 || c.Queue != 150 {
+		t.Errorf("counted %+v", c)
+	}
+	if again := m.Take(); !again.IsZero() {
+		t.Errorf("after Take there is still %+v", again)
+	}
+	c.WriteUnits["jobs"] = 0
+	m.Write("jobs", 1)
+	if m.Take().WriteUnits["jobs"] != 1 {
+		t.Error("what was taken is still shared with the meter")
+	}
+	var none *Meter
+	none.Request()
+	if got := none.Take(); !got.IsZero() {
+		t.Errorf("a nil meter counted %+v", got)
+	}
+}

@@ -1,0 +1,34 @@
+package cost
+
+// Prices are list prices in US dollars.
+type Prices struct {
+	Date   string // when they were read, ISO 8601
+	Region string
+	Source string
+
+	WriteUnits  float64 // a million write request units, on demand
+	ReadUnits   float64 // a million read request units, on demand
+	Queue       float64 // a million requests of 64 KB, standard queue
+	Invocations float64 // a million invocations
+	GBSecond    float64 // a gigabyte for a second, arm64
+}
+
+// Current is the price table that bills are made with. Free tiers are left out.
+var Current = Prices{
+	Date:   "2026-11-21",
+	Region: "us-east-1",
+	Source: "aws.amazon.com/dynamodb/pricing/on-demand, aws.amazon.com/sqs/pricing, aws.amazon.com/lambda/pricing",
+
+	WriteUnits:  0.625,
+	ReadUnits:   0.125,
+	Queue:       0.40,
+	Invocations: 0.20,
+	GBSecond:    0.0000133334,
+}
+
+// The average invocation that a bill assumes, since the platform, and not the
+// handler, measures what is billed: memory in gigabytes and time in seconds.
+const (
+	assumedGB      = 0.5
+	assumedSeconds = 0.1
+)
