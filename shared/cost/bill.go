@@ -54,9 +54,9 @@ func PerMillion(usd float64, n int) float64 {
 
 // Format prints money as $0.00. An amount below half a cent is $0.00.
 func Format(usd float64) string {
-	usd = math.Round(usd*100) / 100
-	if usd < 0 {
-		return fmt.Sprintf("-$%.2f", -usd)
+	cents := math.Round(usd * 100)
+	if cents < 0 {
+		return fmt.Sprintf("-$%.2f", -cents/100)
 	}
-	return fmt.Sprintf("$%.2f", usd)
+	return fmt.Sprintf("$%.2f", math.Abs(cents)/100) // no minus before a zero
 }
