@@ -1,5 +1,7 @@
 package statemachines
 
+import "slices"
+
 // ExecutionState is the state of one run of a definition. The empty state is
 // that of an execution that does not exist.
 type ExecutionState string
@@ -71,3 +73,138 @@ const (
 	EventExecutionFailedSafe   Event = "execution.failed_safe"
 	EventExecutionFailedUnsafe Event = "execution.failed_unsafe"
 )
+
+// Who may move an execution, as the tables name them.
+const (
+	byEngine   = "engine"
+	byAlarm    = "alarm clock, engine"
+	byOperator = "operator"
+)
+
+var (
+	executionBeforeLocking = []ExecutionState{
+		ExecutionNew, ExecutionValid, ExecutionBlockedWaiting, ExecutionReady,
+		ExecutionResourceDiscovery, ExecutionResourcesDiscovered, ExecutionScheduled,
+	}
+	executionBeforeRunning = slices.Concat(executionBeforeLocking, []ExecutionState{ExecutionLocking, ExecutionLocked})
+	executionStopping      = []ExecutionState{ExecutionCancelling, ExecutionError, ExecutionRollback}
+	executionEnded         = []ExecutionState{ExecutionCompleted, ExecutionFailedSafe, ExecutionFailedUnsafe, ExecutionCancelled}
+	executionAcknowledged  = []ExecutionState{ExecutionCompletedAck, ExecutionFailedSafeAck, ExecutionFailedUnsafeAck, ExecutionCancelledAck}
+
+	executionEnds = map[string]Event{
+		string(ExecutionCompleted):    EventExecutionCompleted,
+		string(ExecutionFailedSafe):   EventExecutionFailedSafe,
+		string(ExecutionFailedUnsafe): EventExecutionFailedUnsafe,
+		string(ExecutionCancelled):    EventExecutionCancelled,
+	}
+)
+
+// Execution is the law of the outermost layer. Its owner is the engine.
+var Execution = newLaw[ExecutionState](Machine{
+	Layer:    LayerExecution,
+	States:   names(ExecutionStates()...),
+	Initial:  string(ExecutionNew),
+	Terminal: names(slices.Concat(executionEnded, executionAcknowledged)...),
+	Closed:   names(executionAcknowledged...),
+	Reopens:  EventExecutionRetried,
+	Events: []Event{
+		EventExecutionCreated, EventExecutionValidated, EventExecutionRejected, EventExecutionBlocked, EventExecutionReady,
+		EventDiscoveryStarted, EventDiscoveryCompleted, EventDiscoveryFailed, EventExecutionScheduled,
+		EventLockRequested, EventLockGranted, EventLockDeferred, EventLockRefused, EventExecutionStarted,
+		EventExecutionPaused, EventExecutionResumed, EventExecutionExpired, EventExecutionCompleted, EventExecutionFailed, EventExecutionBroken,
+		EventExecutionClassifiedSafe, EventExecutionClassifiedUnsafe, EventRollbackStarted, EventRollbackCompleted, EventRollbackFailed,
+		EventCancelRequested, EventExecutionCancelled, EventExecutionSettled, EventExecutionAcknowledged, EventExecutionRetried,
+	},
+	Ends: executionEnds,
+	Rows: ending(slices.Concat(
+		// Submission.
+		moves(EventExecutionCreated, ExecutionNew, "API, schedule, parent", "a start was asked for", ExecutionState("")),
+		moves(EventExecutionValidated, ExecutionValid, byEngine, "definition, blocks and parameters are in order, and pinned", ExecutionNew),
+		moves(EventExecutionRejected, ExecutionFailedSafe, byEngine, "a block is unknown, or the parameters do not fit", ExecutionNew),
+		moves(EventExecutionBlocked, ExecutionBlockedWaiting, byEngine, "`notBefore` or `startWhen` has to be waited for", ExecutionValid),
+		moves(EventExecutionReady, ExecutionReady, byAlarm, "nothing has to be waited for (any more)", ExecutionValid, ExecutionBlockedWaiting),
+
+		// Acquisition.
+		moves(EventDiscoveryStarted, ExecutionResourceDiscovery, byEngine, "always; ACQUIRE jobs are created where a block acquires", ExecutionReady),
+		moves(EventDiscoveryCompleted, ExecutionResourcesDiscovered, byEngine, "the set of entities is fixed", ExecutionResourceDiscovery),
+		moves(EventDiscoveryFailed, ExecutionFailedSafe, byEngine, "an entity is unknown, a set must not be empty, or an ACQUIRE job failed", ExecutionResourceDiscovery),
+		moves(EventExecutionScheduled, ExecutionScheduled, byEngine, "always", ExecutionResourcesDiscovered),
+
+		// Locking.
+		moves(EventLockRequested, ExecutionLocking, byEngine, "nothing known blocks it; the lock epoch grows", ExecutionScheduled),
+		moves(EventLockGranted, ExecutionLocked, byEngine, "every lock is held at this epoch", ExecutionLocking),
+		moves(EventLockDeferred, ExecutionScheduled, byEngine, "a lock is held or reserved by another: everything is released by this write", ExecutionLocking),
+		moves(EventLockRefused, ExecutionFailedSafe, byEngine, "the definition does not want to wait, or waiting would be a deadlock", ExecutionLocking, ExecutionScheduled),
+		moves(EventExecutionStarted, ExecutionRunning, byEngine, "always", ExecutionLocked),
+
+		// Running.
+		moves(EventExecutionPaused, ExecutionWaiting, byEngine, "a step waits: INPUT, TIMER, SIGNAL, CHILD, CHILD_INPUT", ExecutionRunning),
+		moves(EventExecutionPaused, ExecutionWaiting, byEngine, "what it waits for has changed: its child now waits for input, or no longer does", ExecutionWaiting),
+		moves(EventExecutionResumed, ExecutionRunning, "operator, child, alarm clock", "what it waited for has come", ExecutionWaiting),
+		moves(EventExecutionExpired, ExecutionRunning, byAlarm, "the wait's deadline has passed, and the step has a path for that", ExecutionWaiting),
+		moves(EventExecutionExpired, ExecutionError, byAlarm, "the deadline of the run, or of a wait without a path for that, has passed", ExecutionRunning, ExecutionWaiting),
+		moves(EventExecutionCompleted, ExecutionCompleted, byEngine, "the last step has ended well", ExecutionRunning),
+		moves(EventExecutionFailed, ExecutionError, byEngine, "a step failed beyond its retries and what the definition tolerates", ExecutionRunning, ExecutionWaiting),
+		moves(EventExecutionBroken, ExecutionError, byEngine, "an unexpected error: what was started is closed, then judged", ExecutionRunning, ExecutionWaiting),
+
+		// Before it runs, nothing has happened to any entity.
+		moves(EventExecutionExpired, ExecutionFailedSafe, byAlarm, "a deadline has passed: of the run, of its start, of its locks", executionBeforeRunning...),
+		moves(EventExecutionBroken, ExecutionFailedSafe, byEngine, "an unexpected error before anything was done", executionBeforeRunning...),
+
+		// Failure.
+		moves(EventExecutionClassifiedSafe, ExecutionFailedSafe, byEngine, "every job is final, and nothing but pure blocks was executed", ExecutionError),
+		moves(EventRollbackStarted, ExecutionRollback, byEngine, "every job is final, and everything executed can be undone", ExecutionError),
+		moves(EventExecutionClassifiedUnsafe, ExecutionFailedUnsafe, byEngine, "something executed, or perhaps executed, cannot or must not be undone", ExecutionError),
+		moves(EventRollbackCompleted, ExecutionFailedSafe, byEngine, "everything is undone", ExecutionRollback),
+		moves(EventRollbackCompleted, ExecutionCancelled, byEngine, "everything is undone, and the run was cancelled", ExecutionRollback),
+		moves(EventRollbackFailed, ExecutionFailedUnsafe, byEngine, "something could not be undone", ExecutionRollback),
+
+		// Cancellation.
+		moves(EventCancelRequested, ExecutionCancelling, "operator, parent", "always; nothing more of it starts", slices.Concat(executionBeforeRunning, []ExecutionState{ExecutionRunning, ExecutionWaiting})...),
+		moves(EventRollbackStarted, ExecutionRollback, byEngine, "every job is final; undoing was asked for and is possible", ExecutionCancelling),
+		moves(EventExecutionCancelled, ExecutionCancelled, byEngine, "every job is final; nothing is to be undone", ExecutionCancelling),
+
+		// After the end.
+		moves(EventExecutionSettled, ExecutionCompletedAck, byEngine, "updates are applied; all locks are released by this write", ExecutionCompleted),
+		moves(EventExecutionSettled, ExecutionFailedSafeAck, byEngine, "nothing is left behind; all locks are released by this write", ExecutionFailedSafe),
+		moves(EventExecutionSettled, ExecutionCancelledAck, byEngine, "nothing irreversible is left behind; all locks are released by this write", ExecutionCancelled),
+		moves(EventExecutionAcknowledged, ExecutionFailedUnsafeAck, byOperator, "somebody has looked at the entities; all locks are released by this write", ExecutionFailedUnsafe),
+		moves(EventExecutionAcknowledged, ExecutionCancelledAck, byOperator, "somebody has looked at the entities; all locks are released by this write", ExecutionCancelled),
+		moves(EventExecutionRetried, ExecutionReady, byOperator, "a new try; locks are taken anew", ExecutionFailedSafeAck, ExecutionFailedUnsafe, ExecutionFailedUnsafeAck),
+		moves(EventExecutionRetried, ExecutionRunning, byOperator, "a new try under the locks that are still held", ExecutionFailedUnsafe),
+	), executionEnds),
+	Defaults: []Default{
+		// What comes late or twice.
+		{On: []Event{EventExecutionCreated}, Verdict: Ignore, Why: "it exists: the same request came twice"},
+		{On: []Event{EventExecutionExpired}, Verdict: Ignore, Why: "the alarm rang too late: it is ending or has ended"},
+		{On: []Event{EventExecutionBroken}, Verdict: Ignore, Why: "it is ending or has ended: the error is reported, the state stays, the alarm looks again"},
+		{On: []Event{EventExecutionFailed}, From: names(executionStopping...), Verdict: Ignore, Why: "it is already ending: the first reason stays"},
+		{On: []Event{EventLockGranted, EventLockDeferred, EventLockRefused}, From: names(ExecutionNew, ExecutionValid, ExecutionBlockedWaiting), Verdict: Refuse, Why: "no lock was ever asked for"},
+		{On: []Event{EventLockGranted, EventLockDeferred, EventLockRefused}, Verdict: Ignore, Why: "the answer to a stale handler: locking at that epoch is over"},
+		{On: []Event{EventExecutionSettled}, From: names(executionAcknowledged...), Verdict: Ignore, Why: "it is acknowledged already"},
+
+		// What operators ask for, and must be told about.
+		{On: []Event{EventCancelRequested}, From: names(ExecutionCancelling), Verdict: Refuse, Why: "it is being cancelled already"},
+		{On: []Event{EventCancelRequested}, From: names(ExecutionError), Verdict: Refuse, Why: "it has failed and is being judged: it ends by itself"},
+		{On: []Event{EventCancelRequested}, From: names(ExecutionRollback), Verdict: Refuse, Why: "a rollback is never interrupted: half undone is worse than done or undone"},
+		{On: []Event{EventCancelRequested}, Verdict: Refuse, Why: "it has ended"},
+		{On: []Event{EventExecutionResumed}, Verdict: Refuse, Why: "it does not wait for anybody"},
+		{On: []Event{EventExecutionAcknowledged}, From: names(ExecutionCompleted, ExecutionFailedSafe), Verdict: Refuse, Why: "it settles by itself: there is nothing to look at"},
+		{On: []Event{EventExecutionAcknowledged}, From: names(executionAcknowledged...), Verdict: Refuse, Why: "it is acknowledged already"},
+		{On: []Event{EventExecutionAcknowledged}, Verdict: Refuse, Why: "it has not ended"},
+		{On: []Event{EventExecutionRetried}, From: names(ExecutionFailedSafe), Verdict: Refuse, Why: "it is about to settle: retry it then"},
+		{On: []Event{EventExecutionRetried}, From: names(ExecutionCompleted, ExecutionCompletedAck), Verdict: Refuse, Why: "it has succeeded"},
+		{On: []Event{EventExecutionRetried}, From: names(ExecutionCancelled, ExecutionCancelledAck), Verdict: Refuse, Why: "it was cancelled: start a new one"},
+		{On: []Event{EventExecutionRetried}, Verdict: Refuse, Why: "it has not ended"},
+
+		// What the engine decides from the state it has read. In another state it
+		// is a stale decision, which the conditional write refuses as well, or a
+		// mistake of ours.
+		{From: names(executionAcknowledged...), Verdict: Refuse, Why: "it is closed: nothing but a retry leads out"},
+		{From: names(executionEnded...), Verdict: Refuse, Why: "it has ended: only settling, acknowledging or retrying is left"},
+		{From: names(ExecutionRollback), Verdict: Refuse, Why: "a rollback is completed or fails, nothing else"},
+		{From: names(ExecutionError, ExecutionCancelling), Verdict: Refuse, Why: "it is stopping: it is rolled back or ends, nothing else"},
+		{From: names(ExecutionRunning, ExecutionWaiting), Verdict: Refuse, Why: "it is running: how it began is past, and how it ends is not decided yet"},
+		{Verdict: Refuse, Why: "the life of an execution before it runs has one order, and this is not next"},
+	},
+})

@@ -1,5 +1,10 @@
 package statemachines
 
+import (
+	"fmt"
+	"slices"
+)
+
 // Layer names one of the six layers that have a state of their own.
 type Layer string
 
@@ -15,3 +20,236 @@ const (
 
 // Event is a past fact of one layer. It makes a machine move, or does not.
 type Event string
+
+// Verdict says what an event does to a machine in a state.
+type Verdict string
+
+// The verdicts. Ignore is for what comes late or twice by the nature of
+// messages and alarms; Refuse is for what somebody has to be told about.
+const (
+	Move   Verdict = "move"
+	Ignore Verdict = "ignore"
+	Refuse Verdict = "refuse"
+)
+
+// Row is the law for one state and one event. Several rows of a state and an
+// event, all of them moves, name several destinations; Why says which applies.
+type Row struct {
+	From    string // empty: the thing does not exist yet
+	On      Event
+	To      string // of a move
+	Verdict Verdict
+	Who     string // who may cause the move
+	Why     string // the guard of a move, the reason of anything else
+	Records Event  // what the history calls the move: On, but for the events that end
+}
+
+// Default is the verdict on every cell that no row names and no earlier default
+// covers. An empty From or On stands for all.
+type Default struct {
+	From    []string
+	On      []Event
+	Verdict Verdict // Ignore or Refuse
+	Why     string
+}
+
+// Machine is the law of one layer.
+type Machine struct {
+	Layer    Layer
+	States   []string
+	Initial  string
+	Terminal []string // the states in which it has ended
+	Closed   []string // those terminal states that nothing but Reopens leaves
+	Reopens  Event    // empty: nothing does
+	Events   []Event
+
+	// Ends gives, where a layer has one, the only event that the history records
+	// for entering a terminal state: no other row records it.
+	Ends map[string]Event
+
+	Rows     []Row
+	Defaults []Default
+}
+
+// Cell is every row for a state and an event: those written down, or else the
+// one made from the first default that covers them. No rows means a gap in the
+// law, which Verify reports.
+func (m *Machine) Cell(from string, on Event) []Row {
+	var rows []Row
+	for _, r := range m.Rows {
+		if r.From == from && r.On == on {
+			rows = append(rows, r)
+		}
+	}
+	if len(rows) > 0 {
+		return rows
+	}
+	if i := m.defaultFor(from, on); i >= 0 {
+		d := m.Defaults[i]
+		return []Row{{From: from, On: on, Verdict: d.Verdict, Why: d.Why}}
+	}
+	return nil
+}
+
+func (m *Machine) defaultFor(from string, on Event) int {
+	return slices.IndexFunc(m.Defaults, func(d Default) bool {
+		return (len(d.From) == 0 || slices.Contains(d.From, from)) && (len(d.On) == 0 || slices.Contains(d.On, on))
+	})
+}
+
+// Births are the moves that bring the thing into being. A layer without any is
+// born with the thing around it.
+func (m *Machine) Births() []Row {
+	var rows []Row
+	for _, r := range m.Rows {
+		if r.From == "" {
+			rows = append(rows, r)
+		}
+	}
+	return rows
+}
+
+// Refusal is the error of a move that the law does not know.
+type Refusal struct {
+	Layer   Layer
+	State   string // empty: the thing does not exist
+	Event   Event
+	To      string  // the destination asked for
+	Verdict Verdict // Ignore if the event is merely late or a duplicate, else Refuse
+	Why     string
+}
+
+func (r *Refusal) Error() string {
+	if r.State == "" {
+		return fmt.Sprintf("%s: no %s: %s", r.Layer, r.Event, r.Why)
+	}
+	return fmt.Sprintf("%s in state %s: no %s: %s", r.Layer, r.State, r.Event, r.Why)
+}
+
+// Law is a machine whose states have a Go type, so that one layer's state is
+// never asked about another layer's event by mistake.
+type Law[S ~string] struct {
+	machine *Machine
+	cells   map[cell][]Row
+}
+
+type cell struct {
+	from string
+	on   Event
+}
+
+func newLaw[S ~string](m Machine) Law[S] {
+	l := Law[S]{machine: &m, cells: make(map[cell][]Row)}
+	for _, on := range m.Events {
+		for _, from := range m.States {
+			l.cells[cell{from, on}] = m.Cell(from, on)
+		}
+	}
+	for _, r := range m.Births() {
+		l.cells[cell{"", r.On}] = append(l.cells[cell{"", r.On}], r)
+	}
+	return l
+}
+
+// Move is nil if the event leads from one state to the other, else a *Refusal.
+// From the empty state, the event brings the thing into being.
+func (l Law[S]) Move(from S, on Event, to S) error {
+	_, err := l.Recorded(from, on, to)
+	return err
+}
+
+// Recorded is Move that also says by which name the history records the move.
+// It is the event itself, but for the events that end an execution: whatever
+// led there, they have one name for each of the four ends.
+func (l Law[S]) Recorded(from S, on Event, to S) (Event, error) {
+	refusal := &Refusal{Layer: l.machine.Layer, State: string(from), Event: on, To: string(to), Verdict: Refuse}
+	rows := l.cells[cell{string(from), on}]
+	for _, r := range rows {
+		if r.Verdict == Move && r.To == string(to) {
+			return r.Records, nil
+		}
+	}
+	switch {
+	case len(rows) > 0 && rows[0].Verdict == Move:
+		refusal.Why = fmt.Sprintf("it does not lead to %s", to)
+	case len(rows) > 0:
+		refusal.Verdict, refusal.Why = rows[0].Verdict, rows[0].Why
+	case !slices.Contains(l.machine.Events, on):
+		refusal.Why = "the layer has no such event"
+	case from == "":
+		refusal.Why = "it does not exist"
+	default:
+		refusal.Why = "the layer has no such state"
+	}
+	return "", refusal
+}
+
+// Verdict says what the event does in a state. What the layer does not know is
+// refused.
+func (l Law[S]) Verdict(from S, on Event) Verdict {
+	if rows := l.cells[cell{string(from), on}]; len(rows) > 0 {
+		return rows[0].Verdict
+	}
+	return Refuse
+}
+
+// Machine is the layer's machine, shared: it must not be changed.
+func (l Law[S]) Machine() *Machine { return l.machine }
+
+// MoveExecution is Execution.Recorded: one transition of an execution, and the
+// type under which the history records it.
+func MoveExecution(from ExecutionState, on Event, to ExecutionState) (records Event, err error) {
+	return Execution.Recorded(from, on, to)
+}
+
+// Machines lists the six machines, from the outside in.
+func Machines() []*Machine {
+	return []*Machine{
+		Execution.Machine(), Workflow.Machine(), Step.Machine(), Job.Machine(), Tool.Machine(), Worker.Machine(),
+	}
+}
+
+// The rest are the words in which the layers' files write their rows.
+
+func names[S ~string](states ...S) []string {
+	texts := make([]string, len(states))
+	for i, s := range states {
+		texts[i] = string(s)
+	}
+	return texts
+}
+
+func moves[S ~string](on Event, to S, who, why string, from ...S) []Row {
+	var rows []Row
+	for _, f := range from {
+		rows = append(rows, Row{From: string(f), On: on, To: string(to), Verdict: Move, Who: who, Why: why, Records: on})
+	}
+	return rows
+}
+
+func ignores[S ~string](on Event, why string, from ...S) []Row {
+	return verdicts(Ignore, on, why, from)
+}
+
+func refuses[S ~string](on Event, why string, from ...S) []Row {
+	return verdicts(Refuse, on, why, from)
+}
+
+func verdicts[S ~string](v Verdict, on Event, why string, from []S) []Row {
+	var rows []Row
+	for _, f := range from {
+		rows = append(rows, Row{From: string(f), On: on, Verdict: v, Why: why})
+	}
+	return rows
+}
+
+// ending gives every row that enters one of the ends the one name the history
+// has for it.
+func ending(rows []Row, ends map[string]Event) []Row {
+	for i, r := range rows {
+		if end, ok := ends[r.To]; ok && r.Verdict == Move {
+			rows[i].Records = end
+		}
+	}
+	return rows
+}

@@ -1,5 +1,7 @@
 package statemachines
 
+import "slices"
+
 // StepState is the state of one visit of one step.
 type StepState string
 
@@ -20,3 +22,29 @@ const (
 	EventStepEntered Event = "step.entered"
 	EventStepExited  Event = "step.exited"
 )
+
+var stepClosed = []StepState{StepCompleted, StepFailed, StepSkipped, StepCaseHandled, StepCancelled}
+
+// Step is the law of one visit of one step. Its owner is the engine. It is
+// local: the exit of a loop's iteration closes nothing above it.
+var Step = newLaw[StepState](Machine{
+	Layer:    LayerStep,
+	States:   names(StepPending, StepRunning, StepCompleted, StepFailed, StepSkipped, StepCaseHandled, StepCancelled),
+	Initial:  string(StepPending),
+	Terminal: names(stepClosed...),
+	Closed:   names(stepClosed...),
+	Events:   []Event{EventStepEntered, EventStepExited},
+	Rows: slices.Concat(
+		moves(EventStepEntered, StepRunning, byEngine, "it is next", StepPending),
+		moves(EventStepExited, StepCompleted, byEngine, "its jobs have ended well, or as well as the definition asks", StepRunning),
+		moves(EventStepExited, StepFailed, byEngine, "an assertion is false, or its jobs failed beyond their retries", StepRunning),
+		moves(EventStepExited, StepSkipped, byEngine, "its condition is false or cannot be evaluated: no job", StepRunning),
+		moves(EventStepExited, StepCaseHandled, byEngine, "its jobs failed, and `onFailure` or `continueOnError` handles that", StepRunning),
+		moves(EventStepExited, StepCancelled, byEngine, "the execution was cancelled; every job is final", StepRunning),
+
+		ignores(EventStepEntered, "it has been entered already", StepRunning),
+		refuses(EventStepEntered, "another visit of the step is a step run of its own", stepClosed...),
+		ignores(EventStepExited, "it has exited already: the first status stays", stepClosed...),
+		refuses(EventStepExited, "it was never entered", StepPending),
+	),
+})

@@ -1,5 +1,7 @@
 package statemachines
 
+import "slices"
+
 // WorkerState is the state of one polling worker.
 type WorkerState string
 
@@ -22,3 +24,39 @@ const (
 	EventWorkerForgotten    Event = "worker.forgotten"
 	EventWorkerUnregistered Event = "worker.unregistered"
 )
+
+const bySweeper = "sweeper"
+
+// Worker is the law of a polling worker. Its owner is the sweeper, but for the
+// worker's own word that it lives or leaves.
+var Worker = newLaw[WorkerState](Machine{
+	Layer:    LayerWorker,
+	States:   names(WorkerRegistered, WorkerOnline, WorkerUnreachable, WorkerOffline, WorkerRemoved),
+	Initial:  string(WorkerRegistered),
+	Terminal: names(WorkerRemoved),
+	Closed:   names(WorkerRemoved),
+	Events: []Event{
+		EventWorkerRegistered, EventWorkerHeard, EventWorkerMissed, EventWorkerLost, EventWorkerForgotten, EventWorkerUnregistered,
+	},
+	Rows: slices.Concat(
+		moves(EventWorkerRegistered, WorkerRegistered, "worker", "it names its pool and its blocks", WorkerState("")),
+		moves(EventWorkerRegistered, WorkerRegistered, "worker", "it was started again", WorkerUnreachable, WorkerOffline),
+		moves(EventWorkerHeard, WorkerOnline, "worker", "any heartbeat", WorkerRegistered, WorkerUnreachable, WorkerOffline),
+		moves(EventWorkerMissed, WorkerUnreachable, bySweeper, "no heartbeat for `worker.unreachable` (2 min): it gets no new packs", WorkerRegistered, WorkerOnline),
+		moves(EventWorkerLost, WorkerOffline, bySweeper, "no heartbeat for `worker.offline` (6 min)", WorkerUnreachable),
+		moves(EventWorkerForgotten, WorkerRemoved, bySweeper, "no heartbeat for `worker.forget` (24 h)", WorkerOffline),
+		moves(EventWorkerUnregistered, WorkerRemoved, "worker", "it leaves in good order", WorkerRegistered, WorkerOnline, WorkerUnreachable, WorkerOffline),
+
+		ignores(EventWorkerRegistered, "it is registered: the same worker says so again", WorkerRegistered, WorkerOnline),
+		ignores(EventWorkerHeard, "it is known to be online: only the time of its last heartbeat changes", WorkerOnline),
+		ignores(EventWorkerMissed, "the sweeper has seen that already", WorkerUnreachable, WorkerOffline),
+		ignores(EventWorkerLost, "it was heard of since, or has to be UNREACHABLE first", WorkerRegistered, WorkerOnline),
+		ignores(EventWorkerLost, "the sweeper has seen that already", WorkerOffline),
+		ignores(EventWorkerForgotten, "it was heard of since, or has to be OFFLINE first", WorkerRegistered, WorkerOnline, WorkerUnreachable),
+		refuses(EventWorkerRegistered, "a removed worker has no item: its registration begins a new life", WorkerRemoved),
+		refuses(EventWorkerHeard, "it is not known (any more): it has to register", WorkerRemoved),
+	),
+	Defaults: []Default{
+		{From: names(WorkerRemoved), Verdict: Ignore, Why: "it is gone already"},
+	},
+})
