@@ -35,10 +35,27 @@ func (d *decider) command(c Command) error {
 		}
 		d.move(sm.EventExecutionAcknowledged, to, c.Actor, map[string]any{"reason": c.Reason})
 		d.out.Release = true
+	case CommandBreak:
+		d.breakRun(c)
 	default:
 		return workflow.Errorf(workflow.CodeInvalid, "unknown command %q", c.Kind)
 	}
 	return d.err
+}
+
+// breakRun fails a run that cannot go on for a reason inside the engine: safe
+// before RUNNING, when nothing has been executed; later it is closed and
+// classified like any other failure.
+func (d *decider) breakRun(c Command) {
+	d.fail(workflow.CauseInternal, &workflow.Failure{Code: string(workflow.CodeInternal), Message: c.Reason})
+	to := sm.ExecutionError
+	if d.x.StartedAt.IsZero() {
+		to = sm.ExecutionFailedSafe
+	}
+	d.move(sm.EventExecutionBroken, to, "", map[string]any{"reason": c.Reason})
+	if r := d.x.Run(); r.Open() && d.err == nil {
+		d.stopRun(r)
+	}
 }
 
 func (d *decider) refusal(c Command, err error) error {

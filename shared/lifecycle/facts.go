@@ -75,11 +75,13 @@ type Command struct {
 	Rollback workflow.RollbackMode
 }
 
-// CommandKind names an operator's verb.
+// CommandKind names an operator's verb, or what the engine itself orders.
 type CommandKind string
 
-// The verbs.
+// The verbs. CommandBreak is the engine's: it cannot go on, and repeating would
+// not help.
 const (
+	CommandBreak       CommandKind = "break"
 	CommandCancel      CommandKind = "cancel"
 	CommandAcknowledge CommandKind = "acknowledge"
 )
@@ -137,4 +139,11 @@ type Decision struct {
 	// Rest says that after this nothing is left to do until a message or the
 	// alarm; otherwise Decide wants to be called again with what was committed.
 	Rest bool
+}
+
+// Look asks for a look at the latest at the given time.
+func (r *Report) Look(at time.Time) {
+	if r.NextLook.IsZero() || at.Before(r.NextLook) {
+		r.NextLook = at
+	}
 }

@@ -54,7 +54,7 @@ type Store interface {
 	// Due lists executions of one shard whose alarm has rung, oldest first, from
 	// the index; Listed lists ids in a state, newest first, below the id given
 	// ("" for the newest). Both may lag behind the state items.
-	Due(ctx context.Context, shard int, now time.Time, limit int) ([]workflow.Look, error)
+	Due(ctx context.Context, shard int, now time.Time, page workflow.Page) (workflow.List[workflow.Look], error)
 	Listed(ctx context.Context, tenant string, state statemachines.ExecutionState, below string, limit int) ([]string, error)
 
 	// LoadMany are strongly consistent reads of whole state items; missing ones
@@ -144,6 +144,9 @@ type Registry interface {
 	// request, if it is free or has expired at now; otherwise it returns what it
 	// is bound to.
 	Reserve(ctx context.Context, tenant, key string, want workflow.Binding, now time.Time) (bound workflow.Binding, fresh bool, err error)
+	// Bound reads what a key is bound to; the zero Binding if it is free or has
+	// expired at now.
+	Bound(ctx context.Context, tenant, key string, now time.Time) (workflow.Binding, error)
 }
 
 // Meter counts what has been consumed through the ports it was opened with.

@@ -1,0 +1,51 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/lockstep-run/lockstep/shared/lifecycle"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// Cancel ends a run early and cleanly. It answers once the request is committed;
+// what has been claimed stops at its next heartbeat. A run that is over, or that
+// is already ending, refuses with CodeIllegalTransition.
+func (e *Engine) Cancel(ctx context.Context, c workflow.Caller, id string, req workflow.CancelRequest) (*workflow.Execution, error) {
+	switch req.Rollback {
+	case "", workflow.RollbackAuto, workflow.RollbackNever:
+	default:
+		return nil, workflow.Invalid("the request is not valid", []workflow.Issue{{
+			Path: "rollback", Code: "enum", Message: "want auto or never",
+		}})
+	}
+	return e.command(ctx, c, id, lifecycle.Command{
+		Kind: lifecycle.CommandCancel, Source: "user", Reason: req.Reason, Rollback: req.Rollback,
+	})
+}
+
+// Acknowledge says that an operator has looked at a run that ended unsafely, and
+// releases its locks.
+func (e *Engine) Acknowledge(ctx context.Context, c workflow.Caller, id, reason string) (*workflow.Execution, error) {
+	return e.command(ctx, c, id, lifecycle.Command{Kind: lifecycle.CommandAcknowledge, Reason: reason})
+}
+
+// command decides the verb on the state as stored. A lost race decides it anew,
+// so that it is refused if the state it meets then does not allow it.
+func (e *Engine) command(ctx context.Context, c workflow.Caller, id string, cmd lifecycle.Command) (*workflow.Execution, error) {
+	cmd.Actor = c.Actor
+	w := e.work(c.Tenant, id)
+	if err := w.load(ctx); err != nil {
+		return nil, err
+	}
+	err := w.drive(ctx, &cmd)
+	if err != nil && !w.done {
+		return nil, err
+	}
+	if err != nil {
+		// The verb stands; going on from it is what failed, and is done again.
+		if note := w.ports.Board.Notify(ctx, 0, look(w.x, "command")); note != nil {
+			e.Log.WarnContext(ctx, "could not notify; the alarm will", "executionId", id, "error", note)
+		}
+	}
+	return w.x, nil
+}

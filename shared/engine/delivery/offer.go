@@ -1,0 +1,115 @@
+package delivery
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/engine/port"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// Delivery does the engine's pack work through the ports it needs.
+type Delivery struct {
+	Packs port.Packs
+	Board port.Board
+	Limits
+}
+
+// Limits are the thresholds of the protocol.
+type Limits struct {
+	Skew         time.Duration // how far clocks may differ
+	Grace        time.Duration // added to a lease before the engine takes a pack away
+	Poll         time.Duration // pause after a pack has been sent again
+	MaxTakeovers int           // TMAX: tokens of one pack
+	MessageLife  time.Duration // D: messages are not worked on later than this after the run's epoch time
+	Unclaimed    time.Duration // how long jobs may wait for a first claim
+	ChainBytes   int           // about how large a chain of lanes may grow in one message
+	Parallel     int           // calls in flight at a time; 1 keeps everything in the caller's goroutine
+}
+
+// Run is a step run with what its messages are made of. Jobs holds all jobs, in
+// the order of their index; it is asked for only when a message or a tombstone
+// has to be written.
+type Run struct {
+	Tenant    string
+	Execution string
+	Step      *workflow.StepRun
+	Work      workflow.Work
+	Jobs      func(ctx context.Context) ([]workflow.JobInput, error)
+}
+
+func (r *Run) key() workflow.RunKey {
+	return workflow.RunKey{Tenant: r.Tenant, Execution: r.Execution, Visit: r.Step.Visit, RunSeq: r.Step.RunSeq}
+}
+
+// Dispatch offers the first lanes of a run that was just committed: all of them,
+// or as many as its window allows, each with the chain of lanes that follow in
+// its slot. carried is what the sender has consumed and nobody has counted yet.
+// What cannot be sent is left to the alarm.
+func (d *Delivery) Dispatch(ctx context.Context, r *Run, now time.Time, carried workflow.Cost) error {
+	jobs, err := r.Jobs(ctx)
+	if err != nil {
+		return err
+	}
+	first := r.Step.Lanes()
+	if w := r.Step.Window; w > 0 {
+		first = min(first, w)
+	}
+	messages := make([]*workflow.PackMessage, 0, first)
+	for lane := range first {
+		messages = append(messages, d.message(r, jobs, lane))
+	}
+	if len(messages) > 0 {
+		messages[0].Cost = carried
+	}
+	_, err = d.Board.Offer(ctx, now, messages)
+	return err
+}
+
+// message is the offer of a lane's first attempt with its chain.
+func (d *Delivery) message(r *Run, jobs []workflow.JobInput, lane int) *workflow.PackMessage {
+	from, to := r.Step.LaneJobs(lane)
+	m := &workflow.PackMessage{
+		Key:      r.key().Pack(lane, 1),
+		Work:     r.Work,
+		Jobs:     jobs[from:to],
+		NotAfter: r.Step.EpochTime.Add(d.MessageLife),
+	}
+	if r.Step.Window == 0 {
+		return m
+	}
+	room := d.ChainBytes
+	for next := lane + r.Step.Window; next < r.Step.Lanes(); next += r.Step.Window {
+		from, to := r.Step.LaneJobs(next)
+		if room -= size(jobs[from:to]); room < 0 {
+			m.ChainCut = next
+			break
+		}
+		m.Chain = append(m.Chain, workflow.LaneJobs{Lane: next, Jobs: jobs[from:to]})
+	}
+	return m
+}
+
+// size is about how many bytes jobs take in a message.
+func size(jobs []workflow.JobInput) int {
+	raw, err := json.Marshal(jobs)
+	if err != nil {
+		return 1 << 20 // too large for any chain: the engine sends it alone
+	}
+	return len(raw)
+}
+
+// Send offers one lane, as far as it has come, if it waits to be sent: the
+// engine does this where a worker found its chain cut.
+func (d *Delivery) Send(ctx context.Context, r *Run, lane int, now time.Time) error {
+	if lane < 0 || lane >= r.Step.Lanes() {
+		return nil
+	}
+	jobs, err := r.Jobs(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = d.Board.Offer(ctx, now, []*workflow.PackMessage{d.message(r, jobs, lane)})
+	return err
+}

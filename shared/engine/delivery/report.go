@@ -1,0 +1,247 @@
+package delivery
+
+import (
+	"context"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/lifecycle"
+	"github.com/lockstep-run/lockstep/shared/parallel"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// Report tells how far a run has come. Without an alarm it reads as little as it
+// can: the done sets, and the packs of shards in which something failed. With
+// one it walks every lane that is not over, heals the done sets and sends again
+// what shows no trace of having arrived.
+func (d *Delivery) Report(ctx context.Context, r *Run, now time.Time, alarm bool) (*lifecycle.Report, error) {
+	s := r.Step
+	rep := &lifecycle.Report{RunSeq: s.RunSeq}
+	if s.Lanes() == 1 {
+		packs, err := d.Packs.Shard(ctx, r.key(), 0)
+		if err != nil {
+			return nil, err
+		}
+		p := d.locate(r, 0, byLane(packs)[0])
+		if !p.over && alarm {
+			if err := d.resend(ctx, r, rep, []place{p}, now); err != nil {
+				return nil, err
+			}
+		}
+		return d.conclude(ctx, rep, r, packs, p.over, nil)
+	}
+
+	sets := make([]workflow.DoneSet, s.Shards())
+	err := parallel.Each(ctx, d.Parallel, len(sets), func(ctx context.Context, i int) (err error) {
+		sets[i], err = d.Packs.Done(ctx, r.key(), i)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	done, bad := 0, 0
+	for _, set := range sets {
+		done += len(set.Done)
+		bad += len(set.Bad)
+	}
+	switch {
+	case done == s.Lanes() && bad == 0:
+		rep.Complete, rep.Tally.OK = true, s.Jobs
+		for _, set := range sets {
+			rep.Cost.Add(set.Cost)
+		}
+		return rep, nil
+	case done < s.Lanes() && bad == 0 && !alarm:
+		return rep, nil
+	}
+
+	packs, err := d.shards(ctx, r, func(i int) bool { return alarm || done == s.Lanes() || len(sets[i].Bad) > 0 })
+	if err != nil {
+		return nil, err
+	}
+	lanes := byLane(packs)
+	over := map[int]bool{}
+	for i, set := range sets {
+		for lane := range set.Done {
+			over[i*workflow.LanesPerShard+lane] = true
+		}
+	}
+	if alarm {
+		if err := d.walk(ctx, r, rep, lanes, over, now); err != nil {
+			return nil, err
+		}
+	}
+	for _, set := range sets {
+		rep.Cost.Add(set.Cost)
+	}
+	return d.conclude(ctx, rep, r, packs, len(over) == s.Lanes(), over)
+}
+
+// walk goes through the lanes that are not in the done sets. A lane that is over
+// is added, which its worker did not live to do.
+func (d *Delivery) walk(ctx context.Context, r *Run, rep *lifecycle.Report, lanes map[int]map[int]*workflow.Pack, over map[int]bool, now time.Time) error {
+	places := make([]place, 0, r.Step.Lanes())
+	for lane := range r.Step.Lanes() {
+		if !over[lane] {
+			places = append(places, d.locate(r, lane, lanes[lane]))
+		}
+	}
+	var open []place
+	var heal []place
+	for _, p := range places {
+		if p.over {
+			heal = append(heal, p)
+			over[p.lane] = true
+		} else {
+			open = append(open, p)
+		}
+	}
+	if err := d.heal(ctx, r, heal); err != nil {
+		return err
+	}
+	allowed := open[:0]
+	for _, p := range open {
+		if w := r.Step.Window; w == 0 || p.lane < w || over[p.lane-w] || p.pack != nil || p.attempt > 1 {
+			allowed = append(allowed, p)
+		}
+	}
+	return d.resend(ctx, r, rep, allowed, now)
+}
+
+// heal adds lanes that are over to their done sets.
+func (d *Delivery) heal(ctx context.Context, r *Run, over []place) error {
+	return parallel.Each(ctx, d.Parallel, len(over), func(ctx context.Context, i int) error {
+		_, err := d.Packs.AddDone(ctx, r.key().Pack(over[i].lane, 1), over[i].bad, workflow.Cost{})
+		return err
+	})
+}
+
+// resend offers again what waits without a trace: packs nobody has claimed, and
+// packs whose lease is over. A pack that was taken over too often is closed
+// instead: what was started in it is not known.
+func (d *Delivery) resend(ctx context.Context, r *Run, rep *lifecycle.Report, open []place, now time.Time) error {
+	jobs, err := r.Jobs(ctx)
+	if err != nil {
+		return err
+	}
+	var messages []*workflow.PackMessage
+	freshest := r.Step.EnteredAt
+	waiting := 0
+	for _, p := range open {
+		switch {
+		case p.pack == nil && p.after.After(now):
+			rep.Look(p.after)
+			continue
+		case p.pack == nil:
+			waiting++
+		case !p.pack.Lease.Before(now.Add(-d.Skew)):
+			rep.Look(p.pack.Lease.Add(d.Skew + d.Grace))
+			freshest = later(freshest, now)
+			continue
+		case p.pack.Cancel || p.pack.Token >= d.MaxTakeovers:
+			if !p.pack.Lease.Before(now.Add(-d.Skew - d.Grace)) {
+				rep.Look(p.pack.Lease.Add(d.Skew + d.Grace))
+				continue
+			}
+			if _, err := d.Packs.Seize(ctx, p.pack, seized(p.pack, p.jobs, now)); err != nil {
+				return err
+			}
+			rep.Look(now) // read it again at once, whoever wrote it
+			continue
+		}
+		m := d.message(r, jobs, p.lane)
+		if p.attempt > 1 {
+			m = m.Successor(p.jobs, p.after)
+			m.Key.Attempt = p.attempt
+		}
+		messages = append(messages, m)
+		for _, q := range p.records {
+			freshest = later(freshest, later(q.ClaimedAt, q.FinishedAt))
+		}
+	}
+	rep.Silent = waiting > 0 && waiting == len(open) && now.Sub(freshest) > d.Unclaimed
+	if rep.Silent || len(messages) == 0 {
+		return nil
+	}
+	rep.Look(now.Add(d.Poll))
+	_, err = d.Board.Offer(ctx, now, messages)
+	return err
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+func (d *Delivery) locate(r *Run, lane int, packs map[int]*workflow.Pack) place {
+	return locate(r.Step, r.Work.Retry, lane, packs)
+}
+
+// shards reads the packs of the shards wanted.
+func (d *Delivery) shards(ctx context.Context, r *Run, want func(shard int) bool) ([]*workflow.Pack, error) {
+	read := make([][]*workflow.Pack, r.Step.Shards())
+	err := parallel.Each(ctx, d.Parallel, len(read), func(ctx context.Context, i int) (err error) {
+		if want(i) {
+			read[i], err = d.Packs.Shard(ctx, r.key(), i)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	var all []*workflow.Pack
+	for _, packs := range read {
+		all = append(all, packs...)
+	}
+	return all, nil
+}
+
+// Read reads every pack of a run, of all lanes and attempts.
+func (d *Delivery) Read(ctx context.Context, r *Run) ([]*workflow.Pack, error) {
+	return d.shards(ctx, r, func(int) bool { return true })
+}
+
+// conclude tallies the lanes that are over; over nil stands for all of them, or
+// for none where the run is not complete.
+func (d *Delivery) conclude(ctx context.Context, rep *lifecycle.Report, r *Run, packs []*workflow.Pack, complete bool, over map[int]bool) (*lifecycle.Report, error) {
+	rep.Complete = complete
+	if over == nil && !complete {
+		return rep, nil
+	}
+	counted := packs[:0:0]
+	for _, p := range packs {
+		if over == nil || over[p.Key.Lane] {
+			counted = append(counted, p)
+		}
+		if complete && r.Step.Lanes() == 1 {
+			rep.Cost.Add(p.Cost) // otherwise the done sets have it
+		}
+	}
+	var jobs []workflow.JobInput
+	var err error
+	rep.Tally = lifecycle.Count(r.Step.Jobs, lifecycle.Latest(counted), func(i int) string {
+		if jobs == nil && err == nil {
+			jobs, err = r.Jobs(ctx)
+		}
+		if i >= len(jobs) || jobs[i].Entity == nil {
+			return ""
+		}
+		return jobs[i].Entity.String()
+	})
+	if !complete {
+		rep.Tally.NotExecuted = 0 // the lanes that are not over are not counted yet
+	}
+	return rep, err
+}
+
+func byLane(packs []*workflow.Pack) map[int]map[int]*workflow.Pack {
+	lanes := map[int]map[int]*workflow.Pack{}
+	for _, p := range packs {
+		if lanes[p.Key.Lane] == nil {
+			lanes[p.Key.Lane] = map[int]*workflow.Pack{}
+		}
+		lanes[p.Key.Lane][p.Key.Attempt] = p
+	}
+	return lanes
+}

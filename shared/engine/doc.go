@@ -1,0 +1,20 @@
+// Package engine moves executions: load, decide, commit, perform.
+//
+//	API / message / alarm clock
+//	        |  execution id
+//	        v
+//	load the state item -> decide (package lifecycle) -> one conditional write -> send packs -> loop until waiting
+//
+// A tour: engine.go is the type and its options; start.go creates a run, command.go
+// carries out an operator's verbs, look.go is the loop behind every message, and
+// sweep.go turns alarms that have rung into messages. A look works in a workspace
+// (work.go) that fetches the facts the decider asks for: resolve.go the definition
+// and its blocks, discover.go the scope, hold.go the locks, planning.go the jobs
+// of a step.
+//
+// Losing a race is normal here: the loop reloads and decides again. Every message
+// may come twice, late or never, and a handler may die between any two lines; what
+// it leaves is either nothing or a committed state whose alarm brings somebody
+// back. The sub-rooms are port (what the engine needs), locking and delivery (the
+// two protocols) and view (what is shown).
+package engine

@@ -1,0 +1,80 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/lockstep-run/lockstep/shared/engine/locking"
+	"github.com/lockstep-run/lockstep/shared/lifecycle"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// await registers a blocked run once more with whoever blocks it, on the
+// condition that it still does.
+func (w *work) await(ctx context.Context) error {
+	b := w.x.BlockedBy
+	var ok bool
+	var err error
+	if b.Reservation {
+		ok, err = w.ports.Store.AwaitReserver(ctx, w.tenant, b.Execution, w.id)
+	} else {
+		ok, err = w.ports.Store.AwaitHolder(ctx, w.tenant, b.Execution, b.Epoch, w.id)
+	}
+	if err == nil {
+		w.facts.Blocker = &lifecycle.Blocker{Registered: ok}
+	}
+	return err
+}
+
+// hold acquires all locks of the committed epoch and then reads, under them,
+// what the run will work with: each entity's attributes, beside its token.
+func (w *work) hold(ctx context.Context) error {
+	entities, err := w.entities(ctx, w.x.Scope)
+	if err != nil {
+		return err
+	}
+	keys := make([]workflow.EntityKey, len(entities))
+	for i, e := range entities {
+		keys[i] = e.Key
+	}
+	locker := locking.Locker{
+		Store: w.ports.Store, Locks: w.ports.Locks,
+		Parallel: w.e.Parallel, ReserveAfter: w.e.ReserveAfter,
+	}
+	got, err := locker.Acquire(ctx, locking.Ask{
+		Tenant: w.tenant, Execution: w.id, Epoch: w.x.Epoch,
+		Conflicts: w.x.Conflicts, Keys: keys, Now: w.e.now(),
+	})
+	if err != nil {
+		return err
+	}
+	if got.Stale {
+		w.stale = true
+		return nil
+	}
+	answer := &lifecycle.LockAnswer{Epoch: w.x.Epoch, Conflict: got.Conflict}
+	if got.Conflict == nil {
+		if answer.Scope, err = w.held(ctx, keys, got.Tokens); err != nil {
+			return err
+		}
+	}
+	w.facts.Locks = answer
+	return nil
+}
+
+// held is the scope with tokens and attributes, stored.
+func (w *work) held(ctx context.Context, keys []workflow.EntityKey, tokens map[workflow.EntityKey]int64) (workflow.Scope, error) {
+	known := map[workflow.EntityKey]workflow.Entity{}
+	if len(keys) > 0 {
+		var err error
+		if known, err = w.ports.Registry.Entities(ctx, w.tenant, keys, true); err != nil {
+			return workflow.Scope{}, err
+		}
+	}
+	held := make([]workflow.Held, len(keys))
+	for i, key := range keys {
+		held[i] = workflow.Held{Key: key, Token: tokens[key], Attributes: known[key].Attributes}
+	}
+	s, err := w.saveScope(ctx, held)
+	s.HeldEpoch = w.x.Epoch
+	return s, err
+}

@@ -1,0 +1,87 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/engine/delivery"
+	"github.com/lockstep-run/lockstep/shared/engine/port"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// Inspection is a look at an execution that changes nothing: what its views are
+// made of.
+type Inspection struct {
+	w *work
+}
+
+// Inspect loads an execution for reading.
+func (e *Engine) Inspect(ctx context.Context, tenant, id string) (*Inspection, error) {
+	w := e.work(tenant, id)
+	if err := w.load(ctx); err != nil {
+		return nil, err
+	}
+	return &Inspection{w}, nil
+}
+
+// InspectLoaded reads on from an execution that has been loaded already.
+func (e *Engine) InspectLoaded(x *workflow.Execution) *Inspection {
+	w := e.work(x.Tenant, x.ID)
+	w.x = x
+	return &Inspection{w}
+}
+
+// Execution is the state item as read.
+func (i *Inspection) Execution() *workflow.Execution { return i.w.x }
+
+// Ports are the ports the inspection reads through.
+func (i *Inspection) Ports() port.Ports { return i.w.ports }
+
+// Definition is the pinned definition.
+func (i *Inspection) Definition(ctx context.Context) (*workflow.Definition, error) {
+	d, err := i.w.definition(ctx, i.w.x.Workflow)
+	if err != nil {
+		return nil, err
+	}
+	return d.Definition, nil
+}
+
+// Input is what the starter gave.
+func (i *Inspection) Input(ctx context.Context) (*workflow.Input, error) { return i.w.loadInput(ctx) }
+
+// Entities is the scope, in its fixed order.
+func (i *Inspection) Entities(ctx context.Context) ([]workflow.Held, error) {
+	return i.w.entities(ctx, i.w.x.Scope)
+}
+
+// Jobs is the plan of a step run with all of its packs.
+func (i *Inspection) Jobs(ctx context.Context, r *workflow.StepRun) ([]workflow.JobInput, []*workflow.Pack, error) {
+	if r.Jobs == 0 {
+		return nil, nil, nil
+	}
+	p, packs, err := i.w.executed(ctx, i.w.x, r)
+	return p.Jobs, packs, err
+}
+
+// Packs is all packs of a step run.
+func (i *Inspection) Packs(ctx context.Context, r *workflow.StepRun) ([]*workflow.Pack, error) {
+	return i.w.delivery().Read(ctx, &delivery.Run{Tenant: i.w.tenant, Execution: i.w.id, Step: r})
+}
+
+// Retry is the retry policy of the step a run visits, nil for none.
+func (i *Inspection) Retry(ctx context.Context, r *workflow.StepRun) (*workflow.Retry, error) {
+	d, err := i.Definition(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if r.Step >= len(d.Steps) {
+		return nil, errors.New("engine: the run visits a step that its definition does not have")
+	}
+	return d.Steps[r.Step].Retry, nil
+}
+
+// LockDeadline is until when a run that waits for locks waits.
+func (e *Engine) LockDeadline(x *workflow.Execution) time.Time {
+	return x.LockSince.Add(e.Policy.LockWait)
+}

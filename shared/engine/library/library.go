@@ -1,0 +1,108 @@
+package library
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/lockstep-run/lockstep/shared/definition"
+	"github.com/lockstep-run/lockstep/shared/engine/port"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// Library caches definitions and blocks. It is safe for concurrent use.
+type Library struct {
+	definitions shelf[*Definition]
+	blocks      shelf[workflow.Block]
+}
+
+// shelf is a bounded map that is emptied when it is full.
+type shelf[T any] struct {
+	mu    sync.Mutex
+	items map[string]T
+}
+
+const shelfSize = 256
+
+func (s *shelf[T]) get(key string) (T, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v, ok := s.items[key]
+	return v, ok
+}
+
+func (s *shelf[T]) keep(key string, v T) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.items == nil || len(s.items) >= shelfSize {
+		s.items = map[string]T{}
+	}
+	s.items[key] = v
+}
+
+// Definition is a published definition, parsed and compiled.
+type Definition struct {
+	*workflow.Definition
+	compiled *definition.Compiled
+}
+
+// Definition reads the definition under an exact reference.
+func (l *Library) Definition(ctx context.Context, r port.Registry, tenant string, ref workflow.Ref) (*Definition, error) {
+	key := tenant + "#" + ref.String()
+	if d, ok := l.definitions.get(key); ok {
+		return d, nil
+	}
+	stored, err := r.Definition(ctx, tenant, ref)
+	if err != nil {
+		return nil, err
+	}
+	def, err := definition.Parse(stored.Source)
+	if err != nil {
+		return nil, workflow.Errorf(workflow.CodeInternal, "the stored definition %s cannot be read: %w", ref, err)
+	}
+	compiled, err := definition.Compile(def)
+	if err != nil {
+		return nil, workflow.Errorf(workflow.CodeInternal, "the stored definition %s cannot be compiled: %w", ref, err)
+	}
+	d := &Definition{def, compiled}
+	l.definitions.keep(key, d)
+	return d, nil
+}
+
+// Block resolves the block of a step: at the pinned version, or, where none is
+// pinned yet, at the newest that matches. A block that is not registered, or
+// that runs on something else than the step, is a problem of the run.
+func (l *Library) Block(ctx context.Context, r port.Registry, tenant string, s *workflow.Step, pinned string) (workflow.Block, *workflow.Failure, error) {
+	ref, err := workflow.ParseRef(s.FunctionBlock)
+	if err != nil {
+		return workflow.Block{}, &workflow.Failure{Code: "BLOCK_NOT_FOUND", Message: err.Error(), Step: s.Label}, nil
+	}
+	if pinned != "" {
+		ref.Version = pinned
+		if b, ok := l.blocks.get(tenant + "#" + ref.String()); ok {
+			return b, nil, nil
+		}
+	}
+	versions, err := r.BlockVersions(ctx, tenant, ref.FullName())
+	if err != nil {
+		return workflow.Block{}, nil, err
+	}
+	numbers := make([]string, len(versions))
+	for i, b := range versions {
+		numbers[i] = b.Version
+	}
+	newest := ref.Newest(numbers)
+	for _, b := range versions {
+		if b.Version != newest {
+			continue
+		}
+		if b.RunOn != "" && b.RunOn != s.RunOn {
+			return b, &workflow.Failure{Code: "BLOCK_MISMATCH", Step: s.Label,
+				Message: fmt.Sprintf("step %q runs on %s, but block %s on %s", s.Label, s.RunOn, b.Ref(), b.RunOn)}, nil
+		}
+		l.blocks.keep(tenant+"#"+b.Ref().String(), b)
+		return b, nil, nil
+	}
+	return workflow.Block{}, &workflow.Failure{Code: "BLOCK_NOT_FOUND", Step: s.Label,
+		Message: fmt.Sprintf("step %q names block %s, and no registered version matches", s.Label, s.FunctionBlock)}, nil
+}

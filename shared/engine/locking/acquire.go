@@ -1,0 +1,214 @@
+package locking
+
+import (
+	"context"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/engine/port"
+	"github.com/lockstep-run/lockstep/shared/parallel"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// maxRounds bounds how often one call judges its lock items. Each round after
+// the first was caused by somebody else's progress; when they run out, the run
+// releases and comes back.
+const maxRounds = 8
+
+// Locker acquires locks through the two ports it needs.
+type Locker struct {
+	Store        port.Store
+	Locks        port.Locks
+	Parallel     int // takes in flight at a time; 1 keeps everything in the caller's goroutine
+	ReserveAfter int // conflicts, this one included, from which on the run reserves
+}
+
+// Ask names the run and what it wants.
+type Ask struct {
+	Tenant    string
+	Execution string
+	Epoch     int64
+	Conflicts int // conflicts before this call
+	Keys      []workflow.EntityKey
+	Now       time.Time
+}
+
+// Answer is one of: all locks, with their tokens; a conflict; or Stale, when the
+// run is no longer locking at this epoch and the caller must reload it.
+type Answer struct {
+	Tokens   map[workflow.EntityKey]int64
+	Conflict *workflow.BlockedBy
+	Stale    bool
+}
+
+// attempt is the state of one call.
+type attempt struct {
+	*Locker
+	Ask
+	conflicts int
+	tokens    map[workflow.EntityKey]int64
+	last      workflow.BlockedBy // the conflict met last, for when the rounds run out
+}
+
+// Acquire takes every lock, or comes back with the first conflict. It takes
+// nothing while any conflict is known.
+func (l *Locker) Acquire(ctx context.Context, ask Ask) (Answer, error) {
+	a := &attempt{Locker: l, Ask: ask, conflicts: ask.Conflicts, tokens: make(map[workflow.EntityKey]int64, len(ask.Keys))}
+	open := ask.Keys
+	for range maxRounds {
+		if len(open) == 0 {
+			return Answer{Tokens: a.tokens}, nil
+		}
+		items, judged, err := a.read(ctx, open)
+		if err != nil {
+			return Answer{}, err
+		}
+		var takes []workflow.Lock
+		var again []workflow.EntityKey
+		var blocked *judgement
+		for _, key := range open {
+			switch j := judged[key]; j.verdict {
+			case mine:
+				a.tokens[key] = items[key].Token
+			case stale:
+				return Answer{Stale: true}, nil
+			case unsure:
+				again = append(again, key)
+			case conflict:
+				if blocked == nil {
+					blocked = &j
+				}
+			case free:
+				takes = append(takes, items[key])
+			}
+		}
+		if blocked != nil {
+			done, answer, err := a.conflict(ctx, *blocked)
+			if done || err != nil {
+				return answer, err
+			}
+			continue // the holder has let go in between: judge anew
+		}
+		lost, err := a.take(ctx, takes)
+		if err != nil {
+			return Answer{}, err
+		}
+		open = append(again, lost...)
+		if len(lost) > 0 {
+			a.conflicts++
+			if still, err := a.self(ctx); err != nil || !still {
+				return Answer{Stale: true}, err
+			}
+		}
+	}
+	if len(open) == 0 {
+		return Answer{Tokens: a.tokens}, nil
+	}
+	// Never rest in LOCKING: release, and let the alarm or a message come back.
+	if a.last.Execution == "" {
+		a.last = workflow.BlockedBy{Entity: open[0], Execution: a.Execution, Epoch: -1}
+	}
+	return Answer{Conflict: &a.last}, nil
+}
+
+// read reads lock items, then the states of everybody they name, in this order.
+func (a *attempt) read(ctx context.Context, keys []workflow.EntityKey) (map[workflow.EntityKey]workflow.Lock, map[workflow.EntityKey]judgement, error) {
+	items, err := a.Locks.Read(ctx, a.Tenant, keys)
+	if err != nil {
+		return nil, nil, err
+	}
+	var named []string
+	seen := map[string]bool{"": true, a.Execution: true}
+	for _, key := range keys {
+		for _, id := range []string{items[key].Owner, items[key].Res} {
+			if !seen[id] {
+				seen[id] = true
+				named = append(named, id)
+			}
+		}
+	}
+	heads := map[string]workflow.Head{}
+	if len(named) > 0 {
+		if heads, err = a.Store.Heads(ctx, a.Tenant, named); err != nil {
+			return nil, nil, err
+		}
+	}
+	judged := make(map[workflow.EntityKey]judgement, len(keys))
+	for _, key := range keys {
+		item := items[key]
+		item.Entity = key
+		items[key] = item
+		judged[key] = judge(item, a.Execution, a.Epoch, heads)
+	}
+	return items, judged, nil
+}
+
+// take writes all free items, and returns those that somebody else wrote first.
+func (a *attempt) take(ctx context.Context, items []workflow.Lock) (lost []workflow.EntityKey, err error) {
+	took := make([]bool, len(items))
+	err = parallel.Each(ctx, a.Parallel, len(items), func(ctx context.Context, i int) error {
+		l := items[i]
+		ok, err := a.Locks.Take(ctx, a.Tenant, l.Entity, a.Execution, a.Epoch, l.Rev, a.Now)
+		took[i] = ok
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i, l := range items {
+		if took[i] {
+			a.tokens[l.Entity] = l.Rev + 1
+		} else {
+			lost = append(lost, l.Entity)
+		}
+	}
+	return lost, nil
+}
+
+// conflict handles one: reserve from the second on, register with whoever is in
+// the way on the condition that they still are. done means that the run has to
+// release and sleep, or to stop; otherwise the item has to be judged again.
+func (a *attempt) conflict(ctx context.Context, j judgement) (done bool, _ Answer, err error) {
+	a.conflicts++
+	a.last = j.by
+	if a.conflicts >= a.ReserveAfter && !j.by.Reservation {
+		ok, err := a.Locks.Reserve(ctx, a.Tenant, j.by.Entity, a.Execution, j.over)
+		if err != nil {
+			return false, Answer{}, err
+		}
+		if !ok {
+			if still, err := a.self(ctx); err != nil || !still {
+				return true, Answer{Stale: true}, err
+			}
+		}
+	}
+	var ok bool
+	if j.by.Reservation {
+		ok, err = a.Store.AwaitReserver(ctx, a.Tenant, j.by.Execution, a.Execution)
+	} else {
+		ok, err = a.Store.AwaitHolder(ctx, a.Tenant, j.by.Execution, j.by.Epoch, a.Execution)
+	}
+	if err != nil {
+		return false, Answer{}, err
+	}
+	if ok {
+		return true, Answer{Conflict: &j.by}, nil
+	}
+	still, err := a.self(ctx)
+	if err != nil || !still {
+		return true, Answer{Stale: true}, err
+	}
+	return false, Answer{}, nil
+}
+
+// self reports whether the run is still locking at this epoch. It is asked after
+// every failed write: a stale handler and a live one would otherwise replace
+// each other's reservations for ever.
+func (a *attempt) self(ctx context.Context) (bool, error) {
+	heads, err := a.Store.Heads(ctx, a.Tenant, []string{a.Execution})
+	if err != nil {
+		return false, err
+	}
+	h := heads[a.Execution]
+	return h.State == sm.ExecutionLocking && h.Epoch == a.Epoch, nil
+}

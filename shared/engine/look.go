@@ -1,0 +1,198 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/lockstep-run/lockstep/shared/lifecycle"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// maxCommits bounds the commits of one look: a run of very many steps without
+// jobs goes on in another invocation.
+const maxCommits = 64
+
+// Look answers one lifecycle message: it moves the execution as far as it goes
+// now. An error means that the message should come again; an execution that does
+// not exist is no error, because a message can outlive it or, where a start was
+// interrupted, precede it.
+func (e *Engine) Look(ctx context.Context, l workflow.Look) error {
+	w := e.work(l.Tenant, l.Execution)
+	w.pending.Add(l.Cost)
+	if err := w.load(ctx); err != nil {
+		if workflow.Is(err, workflow.CodeNotFound) {
+			e.Log.LogAttrs(ctx, slog.LevelWarn, "look at an execution that does not exist", w.attrs()...)
+			return nil
+		}
+		return err
+	}
+	if l.Lane != nil {
+		if err := w.sendLane(ctx, *l.Lane); err != nil {
+			return err
+		}
+	}
+	return w.drive(ctx, nil)
+}
+
+// drive decides and commits until there is nothing to do but wait. A command is
+// part of the first decision that is committed; once it has been, it is done.
+func (w *work) drive(ctx context.Context, c *lifecycle.Command) error {
+	w.command, w.facts.Command = c, c
+	lost := 0
+	for commits := 0; ; {
+		d, err := lifecycle.Decide(w.x, w.facts, w.e.Policy, w.e.now())
+		if err != nil {
+			return err
+		}
+		if d.Need != nil {
+			if err := w.fetch(ctx, *d.Need, d.Draft); err != nil {
+				if !permanent(err) || w.facts.Command != nil {
+					return err
+				}
+				// Nothing will make this work by being repeated: the run fails.
+				w.log(ctx, slog.LevelError, "cannot go on", slog.Any("error", err))
+				w.facts.Command = &lifecycle.Command{Kind: lifecycle.CommandBreak, Reason: reason(err)}
+			}
+			if w.stale {
+				if err := w.reload(ctx, &lost); err != nil {
+					return err
+				}
+			}
+			continue
+		}
+		if d.Next == nil {
+			return nil
+		}
+		ok, err := w.commit(ctx, d)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			if err := w.reload(ctx, &lost); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := w.perform(ctx, d); err != nil {
+			// The commit stands; its alarm repeats what was not performed.
+			w.log(ctx, slog.LevelWarn, "committed, but not all effects performed", slog.Any("error", err))
+			return nil
+		}
+		if d.Rest {
+			return nil
+		}
+		if commits++; commits >= maxCommits || w.handOver() {
+			return w.ports.Board.Notify(ctx, 0, look(w.x, "continue"))
+		}
+	}
+}
+
+// handOver reports whether the rest is too much for whoever started the run.
+func (w *work) handOver() bool {
+	return w.inline && w.x.Scope.Total() > w.e.Inline
+}
+
+// commit writes the decision's state under a fresh commit id, with all that has
+// been consumed so far, and wakes whoever waited for the locks it releases.
+func (w *work) commit(ctx context.Context, d lifecycle.Decision) (bool, error) {
+	next := d.Next
+	next.Commit, next.Engine = w.e.Nonce(), w.e.version
+	if err := w.page(ctx, next); err != nil {
+		return false, err
+	}
+	w.pending.Add(w.ports.Meter.Take())
+	next.Cost.Add(w.pending)
+
+	var waiters []string
+	var ok bool
+	var err error
+	if next.Version == 1 {
+		ok, err = w.ports.Store.Create(ctx, next)
+	} else {
+		waiters, ok, err = w.ports.Store.Commit(ctx, w.x.Version, next, d.Release)
+	}
+	if err != nil || !ok {
+		return ok, err
+	}
+	w.pending = workflow.Cost{}
+	w.moved(ctx, w.x, next)
+	w.x = next
+	w.settled()
+	w.done = w.done || w.command != nil
+	w.command, w.facts.Command = nil, nil
+	if len(waiters) > 0 {
+		looks := make([]workflow.Look, 0, len(waiters))
+		for _, id := range waiters {
+			looks = append(looks, workflow.Look{Tenant: w.tenant, Execution: id, Why: "released by " + w.id})
+		}
+		if err := w.ports.Board.Notify(ctx, 0, looks...); err != nil {
+			w.log(ctx, slog.LevelWarn, "waiters not told; their alarms will", slog.Any("error", err))
+		}
+	}
+	return true, nil
+}
+
+// A page of the history has a fixed size and is keyed by its first sequence
+// number, so that whoever writes it, however late, writes the same.
+const eventsInline, eventsPage = 40, 30
+
+// page moves the oldest events out of the state item, when it grows, before the
+// commit that would exceed it. Only events that have been committed may leave:
+// what this decision adds may be lost to a race and be decided differently.
+func (w *work) page(ctx context.Context, next *workflow.Execution) error {
+	for len(next.Events) > eventsInline && next.Events[eventsPage-1].Sequence <= w.x.Sequence && w.x.Version > 0 {
+		if err := w.ports.Store.SaveEvents(ctx, w.tenant, w.id, next.Events[:eventsPage]); err != nil {
+			return err
+		}
+		next.Paged = next.Events[eventsPage-1].Sequence
+		next.Events = append([]workflow.Event(nil), next.Events[eventsPage:]...)
+	}
+	return nil
+}
+
+// perform sends the packs of a step run that has just been committed.
+func (w *work) perform(ctx context.Context, d lifecycle.Decision) error {
+	if !d.Dispatch {
+		return nil
+	}
+	run, err := w.run(ctx, w.x.Run())
+	if err != nil {
+		return err
+	}
+	carried := w.ports.Meter.Take()
+	return w.delivery().Dispatch(ctx, run, w.e.now(), carried)
+}
+
+// sendLane sends one lane's next pack, where a worker found its chain cut.
+func (w *work) sendLane(ctx context.Context, lane int) error {
+	r := w.x.Run()
+	if !r.Open() || r.Closing {
+		return nil
+	}
+	run, err := w.run(ctx, r)
+	if err != nil {
+		return err
+	}
+	return w.delivery().Send(ctx, run, lane, w.e.now())
+}
+
+// permanent reports whether repeating cannot help.
+func permanent(err error) bool {
+	switch workflow.CodeOf(err) {
+	case workflow.CodeInternal:
+		var e *workflow.Error
+		return errors.As(err, &e) // an error nobody has classified may pass
+	case workflow.CodeInvalid, workflow.CodeLimit, workflow.CodeTooLarge, workflow.CodeNotFound:
+		return true
+	}
+	return false
+}
+
+func reason(err error) string {
+	var e *workflow.Error
+	if errors.As(err, &e) {
+		return e.Message
+	}
+	return "internal error"
+}

@@ -1,0 +1,198 @@
+package engine
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+
+	"github.com/lockstep-run/lockstep/shared/definition"
+	"github.com/lockstep-run/lockstep/shared/engine/library"
+	"github.com/lockstep-run/lockstep/shared/lifecycle"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// Start creates a run and drives it as far as it goes without waiting, if its
+// scope is small. The definition's version is resolved and pinned before the
+// answer. With an idempotency key that is bound already, the run it is bound to
+// is returned and existed is true; the same key with another request is refused
+// with CodeIdempotencyMismatch.
+func (e *Engine) Start(ctx context.Context, c workflow.Caller, req workflow.StartRequest) (x *workflow.Execution, existed bool, err error) {
+	id := e.NewID()
+	w := e.work(c.Tenant, id)
+	w.inline = true
+	if req.IdempotencyKey != "" {
+		digest, err := digestOf(req)
+		if err != nil {
+			return nil, false, err
+		}
+		bound, known, err := w.bound(ctx, req.IdempotencyKey, digest)
+		if err != nil {
+			return nil, false, err
+		}
+		if known != nil {
+			return known, true, nil
+		}
+		if bound != "" {
+			w.id = bound // an earlier try bound the key and died: finish it
+		}
+	}
+	d, err := w.newest(ctx, req)
+	if err != nil {
+		return nil, false, err
+	}
+	in, err := input(d.Definition, req)
+	if err != nil {
+		return nil, false, err
+	}
+	if req.IdempotencyKey != "" {
+		// Only a request that is valid binds its key.
+		digest, err := digestOf(req)
+		if err != nil {
+			return nil, false, err
+		}
+		want := workflow.Binding{Execution: w.id, Digest: digest, Expires: e.now().Add(e.BindingLife)}
+		got, fresh, err := w.ports.Registry.Reserve(ctx, w.tenant, req.IdempotencyKey, want, e.now())
+		if err != nil {
+			return nil, false, err
+		}
+		if !fresh {
+			if got.Digest != digest {
+				return nil, false, mismatch()
+			}
+			w.id, existed = got.Execution, true
+		}
+	}
+	if err := w.begin(ctx, c, req, d, in); err != nil {
+		return nil, false, err
+	}
+	return w.x, existed, nil
+}
+
+// begin writes the new run and drives it. Once it is written the start has
+// succeeded, whatever happens on the way from there: the alarm covers it.
+func (w *work) begin(ctx context.Context, c workflow.Caller, req workflow.StartRequest, d *library.Definition, in workflow.Input) error {
+	if raw := len(in.Parameters) + selectorSize(in.Selector); raw > workflow.InlineInput {
+		if err := w.ports.Store.SaveInput(ctx, w.tenant, w.id, in); err != nil {
+			return err
+		}
+		w.input = &in
+		in = workflow.Input{Stored: true}
+	}
+	w.x = lifecycle.New(workflow.Execution{
+		Tenant: w.tenant, ID: w.id, Workflow: d.Ref(), Input: in,
+		CreatedBy: c.Actor, Labels: req.Labels,
+	}, w.e.now())
+	err := w.drive(ctx, nil)
+	if err == nil {
+		return nil
+	}
+	if w.x.Version == 0 {
+		return err
+	}
+	w.e.Log.WarnContext(ctx, "started, but not driven on", "executionId", w.id, "error", err)
+	if note := w.ports.Board.Notify(ctx, 0, look(w.x, "start")); note != nil {
+		w.e.Log.WarnContext(ctx, "could not notify; the alarm will", "executionId", w.id, "error", note)
+	}
+	return nil
+}
+
+// bound looks for an idempotency key without binding it: the execution it is
+// bound to, or only its id if that execution was never written.
+func (w *work) bound(ctx context.Context, key, digest string) (id string, x *workflow.Execution, err error) {
+	b, err := w.ports.Registry.Bound(ctx, w.tenant, key, w.e.now())
+	if err != nil || b.Execution == "" {
+		return "", nil, err
+	}
+	if b.Digest != digest {
+		return "", nil, mismatch()
+	}
+	x, err = w.ports.Store.Load(ctx, w.tenant, b.Execution)
+	if workflow.Is(err, workflow.CodeNotFound) {
+		return b.Execution, nil, nil
+	}
+	return b.Execution, x, err
+}
+
+func mismatch() error {
+	return workflow.Errorf(workflow.CodeIdempotencyMismatch, "this Idempotency-Key belongs to another request")
+}
+
+func digestOf(req workflow.StartRequest) (string, error) {
+	raw, err := json.Marshal(req)
+	if err != nil {
+		return "", workflow.Errorf(workflow.CodeInvalid, "the request cannot be encoded: %w", err)
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// newest resolves the workflow of a request to the newest published version that
+// matches and is not archived.
+func (w *work) newest(ctx context.Context, req workflow.StartRequest) (*library.Definition, error) {
+	ref, err := req.Ref()
+	if err != nil {
+		return nil, &workflow.Error{Code: workflow.CodeInvalid, Message: "the request is not valid",
+			Issues: []workflow.Issue{{Path: "workflow", Code: "format", Message: err.Error()}}}
+	}
+	var versions []string
+	page := workflow.Page{Limit: workflow.MaxPage}
+	for {
+		list, err := w.ports.Registry.DefinitionVersions(ctx, w.tenant, ref.FullName(), page)
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range list.Items {
+			if !d.Archived {
+				versions = append(versions, d.Ref.Version)
+			}
+		}
+		if list.Next == "" {
+			break
+		}
+		page.Token = list.Next
+	}
+	exact := ref
+	if exact.Version = ref.Newest(versions); exact.Version == "" {
+		return nil, workflow.Errorf(workflow.CodeNotFound, "no published workflow matches %s", ref)
+	}
+	return w.definition(ctx, exact)
+}
+
+// input checks what the starter gives against what the definition takes.
+func input(d *workflow.Definition, req workflow.StartRequest) (workflow.Input, error) {
+	in := workflow.Input{Parameters: req.Parameters}
+	if len(in.Parameters) == 0 {
+		in.Parameters = json.RawMessage("{}")
+	}
+	if err := definition.ValidateParameters(d, in.Parameters); err != nil {
+		return in, err
+	}
+	if sel := req.ExecuteOnParameters; !sel.Empty() {
+		s := *sel
+		if s.Type == "" {
+			s.Type = d.SeedEntity
+		}
+		var issues []workflow.Issue
+		if !workflow.ValidID(s.Type) {
+			issues = append(issues, workflow.Issue{Path: "executeOnParameters.type", Code: "required",
+				Message: "name the entity type: the definition has no seedEntity"})
+		}
+		if err := workflow.Invalid("the request is not valid", issues); err != nil {
+			return in, err
+		}
+		in.Selector = &s
+	}
+	return in, nil
+}
+
+func selectorSize(s *workflow.Selector) int {
+	if s == nil {
+		return 0
+	}
+	raw, err := json.Marshal(s)
+	if err != nil {
+		return workflow.InlineInput + 1
+	}
+	return len(raw)
+}

@@ -1,0 +1,129 @@
+package engine
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/lockstep-run/lockstep/shared/engine/delivery"
+	"github.com/lockstep-run/lockstep/shared/engine/library"
+	"github.com/lockstep-run/lockstep/shared/engine/port"
+	"github.com/lockstep-run/lockstep/shared/lifecycle"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// work is the workspace of one look at one execution: the state as loaded, the
+// facts fetched so far, and what was read on the way and cannot change.
+type work struct {
+	e      *Engine
+	ports  port.Ports
+	tenant string
+	id     string
+
+	x       *workflow.Execution
+	facts   lifecycle.Facts
+	pending workflow.Cost      // consumed, not yet written down
+	inline  bool               // driven by whoever starts the run
+	stale   bool               // the execution has gone on without us: reload
+	command *lifecycle.Command // what an operator asked for, until it is committed
+	done    bool               // the operator's command has been committed
+
+	input       *workflow.Input
+	scope       map[string][]workflow.Held // by key; "" for an inline scope
+	planned     map[lifecycle.Need]lifecycle.Planned
+	expressions *library.Expressions
+	results     map[int]map[string]resultSet // loaded results by RunSeq
+}
+
+func (e *Engine) work(tenant, id string) *work {
+	return &work{
+		e: e, ports: e.Open(), tenant: tenant, id: id,
+		scope: map[string][]workflow.Held{}, planned: map[lifecycle.Need]lifecycle.Planned{},
+	}
+}
+
+func (w *work) load(ctx context.Context) (err error) {
+	w.x, err = w.ports.Store.Load(ctx, w.tenant, w.id)
+	return err
+}
+
+// reload starts over from the stored state, after a lost race. What is immutable
+// stays, and so does a command that has not been committed; the engine's own
+// order to break the run does not.
+func (w *work) reload(ctx context.Context, lost *int) error {
+	if *lost++; *lost > w.e.Tries {
+		return workflow.Errorf(workflow.CodeConflict, "execution %s keeps changing", w.id)
+	}
+	w.e.Pause(*lost)
+	x, err := w.ports.Store.Load(ctx, w.tenant, w.id)
+	if err != nil {
+		return err
+	}
+	w.x, w.stale, w.facts.Command = x, false, w.command
+	w.settled()
+	return nil
+}
+
+// settled forgets the facts that a commit or a reload makes old.
+func (w *work) settled() {
+	f := &w.facts
+	f.Blocker, f.Locks, f.Report = nil, nil, nil
+}
+
+func (w *work) delivery() *delivery.Delivery {
+	limits := w.e.Delivery
+	return &delivery.Delivery{Packs: w.ports.Packs, Board: w.ports.Board, Limits: limits}
+}
+
+// fetch learns the fact that the decider needs for the draft.
+func (w *work) fetch(ctx context.Context, n lifecycle.Need, draft *workflow.Execution) error {
+	switch n.Kind {
+	case lifecycle.NeedResolved:
+		return w.resolve(ctx)
+	case lifecycle.NeedDiscovered:
+		return w.discover(ctx)
+	case lifecycle.NeedBlocker:
+		return w.await(ctx)
+	case lifecycle.NeedLocks:
+		return w.hold(ctx)
+	case lifecycle.NeedPlan:
+		return w.plan(ctx, n, draft)
+	case lifecycle.NeedReport, lifecycle.NeedClosing:
+		return w.report(ctx, n.Kind)
+	}
+	return workflow.Errorf(workflow.CodeInternal, "the decider asks for an unknown fact %q", n.Kind)
+}
+
+// report reads the packs of the open run, or goes on closing it.
+func (w *work) report(ctx context.Context, kind lifecycle.NeedKind) error {
+	run, err := w.run(ctx, w.x.Run())
+	if err != nil {
+		return err
+	}
+	now := w.e.now()
+	var rep *lifecycle.Report
+	if kind == lifecycle.NeedClosing {
+		rep, err = w.delivery().Close(ctx, run, now)
+	} else {
+		rang := !w.x.DueAt.IsZero() && !w.x.DueAt.After(now)
+		rep, err = w.delivery().Report(ctx, run, now, rang)
+	}
+	w.facts.Report = rep
+	return err
+}
+
+func (w *work) attrs() []slog.Attr {
+	return []slog.Attr{slog.String("tenant", w.tenant), slog.String("executionId", w.id)}
+}
+
+func (w *work) log(ctx context.Context, level slog.Level, message string, attrs ...slog.Attr) {
+	w.e.Log.LogAttrs(ctx, level, message, append(w.attrs(), attrs...)...)
+}
+
+// moved logs a commit's change of state.
+func (w *work) moved(ctx context.Context, from, to *workflow.Execution) {
+	if from.State == to.State {
+		return
+	}
+	w.log(ctx, slog.LevelInfo, "execution moved", slog.String("from", string(from.State)),
+		slog.String("to", string(to.State)), slog.Int64("version", to.Version))
+}
