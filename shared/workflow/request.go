@@ -27,7 +27,18 @@ func (r *StartRequest) Ref() (Ref, error) { return ParseRef(r.Workflow) }
 type CancelRequest struct {
 	Reason   string       `json:"reason,omitempty"`
 	Rollback RollbackMode `json:"rollback,omitempty"` // empty is auto
-	Cascade  bool         `json:"cascade"`            // cancels children too
+	Cascade  bool         `json:"cascade"`            // cancels children too; so does a body that does not say
+}
+
+// UnmarshalJSON reads a body, in which cascade is true unless it is given.
+func (r *CancelRequest) UnmarshalJSON(b []byte) error {
+	type plain CancelRequest
+	p := plain{Cascade: true}
+	if err := json.Unmarshal(b, &p); err != nil {
+		return err
+	}
+	*r = CancelRequest(p)
+	return nil
 }
 
 // ExecutionFilter narrows a list of executions. Zero fields do not; set fields

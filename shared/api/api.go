@@ -1,0 +1,124 @@
+package api
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+
+	"github.com/google/uuid"
+
+	"github.com/lockstep-run/lockstep/shared/api/document"
+	"github.com/lockstep-run/lockstep/shared/api/gen"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// Catalog is what is published, registered and known.
+type Catalog interface {
+	Publish(ctx context.Context, c workflow.Caller, source []byte, dryRun bool) (p workflow.Published, created bool, err error)
+	Definitions(ctx context.Context, c workflow.Caller, page workflow.Page) (workflow.List[workflow.Published], error)
+	Versions(ctx context.Context, c workflow.Caller, fullName string, page workflow.Page) (workflow.List[workflow.Published], error)
+	Definition(ctx context.Context, c workflow.Caller, ref workflow.Ref) (workflow.Published, error)
+
+	RegisterBlock(ctx context.Context, c workflow.Caller, b workflow.Block) (created bool, err error)
+	Blocks(ctx context.Context, c workflow.Caller, page workflow.Page) (workflow.List[workflow.Block], error)
+
+	PutEntity(ctx context.Context, c workflow.Caller, e workflow.Entity) (workflow.Entity, error)
+	Entity(ctx context.Context, c workflow.Caller, key workflow.EntityKey) (workflow.Entity, error)
+	Entities(ctx context.Context, c workflow.Caller, sel workflow.Selector, page workflow.Page) (workflow.List[workflow.Entity], error)
+	ImportEntities(ctx context.Context, c workflow.Caller, r io.Reader) (n int, err error)
+}
+
+// Engine is what changes runs.
+type Engine interface {
+	Start(ctx context.Context, c workflow.Caller, req workflow.StartRequest) (x *workflow.Execution, existed bool, err error)
+	Cancel(ctx context.Context, c workflow.Caller, id string, req workflow.CancelRequest) (*workflow.Execution, error)
+	Acknowledge(ctx context.Context, c workflow.Caller, id, reason string) (*workflow.Execution, error)
+}
+
+// View is what shows runs and locks. It keeps pages under about 1 MiB.
+type View interface {
+	Execution(ctx context.Context, c workflow.Caller, id string) (workflow.ExecutionView, error)
+	Executions(ctx context.Context, c workflow.Caller, f workflow.ExecutionFilter, page workflow.Page) (workflow.List[workflow.ExecutionView], error)
+	History(ctx context.Context, c workflow.Caller, id string, page workflow.Page) (workflow.List[workflow.Event], error)
+	Jobs(ctx context.Context, c workflow.Caller, id string, f workflow.JobFilter, page workflow.Page) (workflow.List[workflow.Job], error)
+	Steps(ctx context.Context, c workflow.Caller, id string, page workflow.Page) (workflow.List[workflow.StepView], error)
+	Result(ctx context.Context, c workflow.Caller, id string) (workflow.ResultView, error)
+	Cost(ctx context.Context, c workflow.Caller, id string) (workflow.CostView, error)
+	Status(ctx context.Context, c workflow.Caller, id string) (workflow.StatusView, error)
+	Locks(ctx context.Context, c workflow.Caller, page workflow.Page) (workflow.List[workflow.LockView], error)
+	Lock(ctx context.Context, c workflow.Caller, key workflow.EntityKey) (workflow.LockView, error)
+}
+
+// Services is what the interface offers to the world. All are required.
+type Services struct {
+	Catalog Catalog
+	Engine  Engine
+	View    View
+}
+
+// Options is what is set from outside.
+type Options struct {
+	// TrustHeaders takes the tenant and the actor from X-Tenant and X-Actor
+	// (default and local without them). Only a local stack may do that.
+	TrustHeaders bool
+
+	// Identify names the caller from what an authorizer has established, where
+	// headers are not trusted. Without either every request is unauthorized.
+	Identify func(r *http.Request) (workflow.Caller, error)
+
+	// Ready tells whether requests work; nil means always.
+	Ready func(ctx context.Context) error
+
+	// Monitor serves the page at / and what lies under /monitor/; nil: 404.
+	Monitor http.Handler
+
+	// Version and Commit name the build.
+	Version, Commit string
+
+	// Log takes what goes wrong; nil is slog.Default().
+	Log *slog.Logger
+
+	// NewID makes ids of requests that bring none; nil makes random ones.
+	NewID func() string
+}
+
+type routes struct {
+	Services
+	opt Options
+	doc *document.Document
+}
+
+var _ gen.ServerInterface = (*routes)(nil)
+
+// New is the HTTP interface of the services.
+func New(s Services, opt Options) http.Handler {
+	if opt.Log == nil {
+		opt.Log = slog.Default()
+	}
+	if opt.NewID == nil {
+		opt.NewID = uuid.NewString
+	}
+	a := &routes{Services: s, opt: opt, doc: document.Open()}
+	mux := &guarded{routes: a, mux: http.NewServeMux()}
+	gen.HandlerWithOptions(a, gen.StdHTTPServerOptions{
+		BaseRouter: mux,
+		// The guard has judged every parameter before; this is what it missed.
+		ErrorHandlerFunc: func(w http.ResponseWriter, r *http.Request, err error) {
+			a.fail(w, r, workflow.Errorf(workflow.CodeInvalid, "%s", err.Error()))
+		},
+	})
+	mux.HandleFunc("GET /health", a.health)
+	mux.HandleFunc("GET /version", a.version)
+	mux.HandleFunc("GET /openapi.json", a.openapi)
+	for pattern, op := range a.doc.Operations {
+		if op.Planned {
+			mux.HandleFunc(pattern, a.notImplemented)
+		}
+	}
+	if opt.Monitor != nil {
+		mux.mux.Handle("GET /{$}", opt.Monitor)
+		mux.mux.Handle("GET /monitor/", opt.Monitor)
+	}
+	return a.front(mux.mux)
+}

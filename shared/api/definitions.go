@@ -1,0 +1,81 @@
+package api
+
+import (
+	"io"
+	"net/http"
+
+	"github.com/lockstep-run/lockstep/shared/api/gen"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// PublishDefinition serves POST /workflow-definition/publish.
+func (a *routes) PublishDefinition(w http.ResponseWriter, r *http.Request, params gen.PublishDefinitionParams) {
+	source, err := io.ReadAll(r.Body)
+	if err != nil {
+		a.fail(w, r, err)
+		return
+	}
+	dryRun := params.DryRun != nil && *params.DryRun
+	p, created, err := a.Catalog.Publish(r.Context(), a.caller(r), source, dryRun)
+	status := http.StatusOK
+	if err == nil && created && !dryRun {
+		status = http.StatusCreated
+		w.Header().Set("Location", "/workflow-definition/"+p.Ref.FullName()+"/"+p.Ref.Version)
+	}
+	a.reply(w, r, status, definition(p), err)
+}
+
+// ListDefinitions serves GET /workflow-definition.
+func (a *routes) ListDefinitions(w http.ResponseWriter, r *http.Request, params gen.ListDefinitionsParams) {
+	page, err := a.page(r, params.Limit, params.PageToken)
+	if err != nil {
+		a.fail(w, r, err)
+		return
+	}
+	part, err := a.Catalog.Definitions(r.Context(), a.caller(r), page)
+	replyList(a, w, r, part, definitionHead, err)
+}
+
+// ListVersions serves GET /workflow-definition/{package}/{name}.
+func (a *routes) ListVersions(w http.ResponseWriter, r *http.Request, pkg gen.Package, name gen.Name, params gen.ListVersionsParams) {
+	page, err := a.page(r, params.Limit, params.PageToken)
+	if err != nil {
+		a.fail(w, r, err)
+		return
+	}
+	part, err := a.Catalog.Versions(r.Context(), a.caller(r), pkg+"/"+name, page)
+	replyList(a, w, r, part, definitionHead, err)
+}
+
+// GetDefinition serves GET /workflow-definition/{package}/{name}/{version}.
+func (a *routes) GetDefinition(w http.ResponseWriter, r *http.Request, pkg gen.Package, name gen.Name, version gen.Version) {
+	p, err := a.Catalog.Definition(r.Context(), a.caller(r), workflow.Ref{Package: pkg, Name: name, Version: version})
+	a.reply(w, r, http.StatusOK, definition(p), err)
+}
+
+// RegisterBlock serves POST /function-blocks/register.
+func (a *routes) RegisterBlock(w http.ResponseWriter, r *http.Request) {
+	var b workflow.Block
+	if err := decode(r, &b); err != nil {
+		a.fail(w, r, err)
+		return
+	}
+	b.ParameterSchema, b.ResultSchema = orNone(b.ParameterSchema), orNone(b.ResultSchema)
+	created, err := a.Catalog.RegisterBlock(r.Context(), a.caller(r), b)
+	status := http.StatusOK
+	if created {
+		status = http.StatusCreated
+	}
+	a.reply(w, r, status, block(b), err)
+}
+
+// ListBlocks serves GET /function-blocks.
+func (a *routes) ListBlocks(w http.ResponseWriter, r *http.Request, params gen.ListBlocksParams) {
+	page, err := a.page(r, params.Limit, params.PageToken)
+	if err != nil {
+		a.fail(w, r, err)
+		return
+	}
+	part, err := a.Catalog.Blocks(r.Context(), a.caller(r), page)
+	replyList(a, w, r, part, block, err)
+}

@@ -1,0 +1,126 @@
+package document
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// maxIssues bounds how much is reported of one request.
+const maxIssues = 100
+
+// violations turns what a schema has against v into issues, in order of place.
+// at is the place of v itself.
+func violations(err error, v any, at string) []workflow.Issue {
+	var invalid *jsonschema.ValidationError
+	if !errors.As(err, &invalid) {
+		return nil
+	}
+	var issues []workflow.Issue
+	collect(invalid, v, at, &issues)
+	slices.SortStableFunc(issues, func(x, y workflow.Issue) int { return strings.Compare(x.Path, y.Path) })
+	return issues[:min(len(issues), maxIssues)]
+}
+
+func collect(e *jsonschema.ValidationError, v any, at string, issues *[]workflow.Issue) {
+	if names, ok := e.ErrorKind.(*kind.PropertyNames); ok {
+		*issues = append(*issues, workflow.Issue{Path: member(locate(v, e.InstanceLocation, at), names.Property), Code: "name", Message: "this is not a valid name"})
+		return
+	}
+	if len(e.Causes) > 0 {
+		for _, cause := range branches(e) {
+			collect(cause, v, at, issues)
+		}
+		return
+	}
+	path := locate(v, e.InstanceLocation, at)
+	switch k := e.ErrorKind.(type) {
+	case *kind.AdditionalProperties:
+		for _, name := range k.Properties {
+			*issues = append(*issues, workflow.Issue{Path: member(path, name), Code: "unknown_field", Message: "there is no such field here"})
+		}
+	case *kind.Required:
+		for _, name := range k.Missing {
+			*issues = append(*issues, workflow.Issue{Path: member(path, name), Code: "required", Message: "the field is required"})
+		}
+	default:
+		code, text := say(e.ErrorKind)
+		*issues = append(*issues, workflow.Issue{Path: path, Code: code, Message: text})
+	}
+}
+
+// branches leaves out of a choice "this or null" the complaint that the value is
+// not null: who sent a value meant this.
+func branches(e *jsonschema.ValidationError) []*jsonschema.ValidationError {
+	if _, ok := e.ErrorKind.(*kind.OneOf); !ok {
+		return e.Causes
+	}
+	meant := slices.DeleteFunc(slices.Clone(e.Causes), func(c *jsonschema.ValidationError) bool {
+		t, ok := c.ErrorKind.(*kind.Type)
+		return ok && len(t.Want) == 1 && t.Want[0] == "null"
+	})
+	if len(meant) == 0 {
+		return e.Causes
+	}
+	return meant
+}
+
+// say words the common complaints for people; code is one word.
+func say(k jsonschema.ErrorKind) (code, text string) {
+	switch k := k.(type) {
+	case *kind.Type:
+		return "type", fmt.Sprintf("want %s, got %s", strings.Join(k.Want, " or "), k.Got)
+	case *kind.Enum:
+		var want []string
+		for _, v := range k.Want {
+			want = append(want, fmt.Sprint(v))
+		}
+		return "enum", "want one of " + strings.Join(want, ", ")
+	case *kind.Pattern:
+		return "pattern", fmt.Sprintf("%q does not match %s", clip(k.Got), k.Want)
+	case *kind.Format:
+		return "format", fmt.Sprintf("%q is not a %s", clip(fmt.Sprint(k.Got)), k.Want)
+	case *kind.MinLength:
+		return "too_short", fmt.Sprintf("want at least %d characters, got %d", k.Want, k.Got)
+	case *kind.MaxLength:
+		return "too_long", fmt.Sprintf("want at most %d characters, got %d", k.Want, k.Got)
+	case *kind.MaxItems:
+		return "too_many", fmt.Sprintf("want at most %d, got %d", k.Want, k.Got)
+	case *kind.MinItems:
+		return "too_few", fmt.Sprintf("want at least %d, got %d", k.Want, k.Got)
+	case *kind.MaxProperties:
+		return "too_many", fmt.Sprintf("want at most %d, got %d", k.Want, k.Got)
+	case *kind.Minimum:
+		return "range", "want at least " + k.Want.RatString()
+	case *kind.Maximum:
+		return "range", "want at most " + k.Want.RatString()
+	}
+	return "schema", clip(k.LocalizedString(message.NewPrinter(language.English)))
+}
+
+// locate writes a place as people do: "steps[1].retry".
+func locate(v any, location []string, at string) string {
+	for _, part := range location {
+		switch in := v.(type) {
+		case []any:
+			at += "[" + part + "]"
+			i, err := strconv.Atoi(part)
+			if err != nil || i < 0 || i >= len(in) {
+				return at
+			}
+			v = in[i]
+		case map[string]any:
+			at, v = member(at, part), in[part]
+		}
+	}
+	return at
+}

@@ -1,0 +1,72 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/lockstep-run/lockstep/shared/api/gen"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// ListEntities serves GET /entities.
+func (a *routes) ListEntities(w http.ResponseWriter, r *http.Request, params gen.ListEntitiesParams) {
+	page, err := a.page(r, params.Limit, params.PageToken)
+	if err != nil {
+		a.fail(w, r, err)
+		return
+	}
+	sel := workflow.Selector{Type: or(params.Type), Groups: or(params.Group), Query: or(params.Query)}
+	part, err := a.Catalog.Entities(r.Context(), a.caller(r), sel, page)
+	replyList(a, w, r, part, entity, err)
+}
+
+// ImportEntities serves POST /entities/import.
+func (a *routes) ImportEntities(w http.ResponseWriter, r *http.Request) {
+	n, err := a.Catalog.ImportEntities(r.Context(), a.caller(r), r.Body)
+	a.reply(w, r, http.StatusOK, gen.Imported{Imported: n}, err)
+}
+
+// GetEntity serves GET /entities/{type}/{id}.
+func (a *routes) GetEntity(w http.ResponseWriter, r *http.Request, entityType gen.EntityType, id gen.EntityId) {
+	e, err := a.Catalog.Entity(r.Context(), a.caller(r), workflow.EntityKey{Type: entityType, ID: id})
+	a.reply(w, r, http.StatusOK, entity(e), err)
+}
+
+// PutEntity serves PUT /entities/{type}/{id}.
+func (a *routes) PutEntity(w http.ResponseWriter, r *http.Request, entityType gen.EntityType, id gen.EntityId) {
+	var e workflow.Entity
+	if err := decode(r, &e); err != nil {
+		a.fail(w, r, err)
+		return
+	}
+	var issues []workflow.Issue
+	if e.Type != "" && e.Type != entityType {
+		issues = append(issues, workflow.Issue{Path: "type", Code: "mismatch", Message: "want the type in the address, or none"})
+	}
+	if e.ID != "" && e.ID != id {
+		issues = append(issues, workflow.Issue{Path: "id", Code: "mismatch", Message: "want the id in the address, or none"})
+	}
+	if err := workflow.Invalid("the request is not valid", issues); err != nil {
+		a.fail(w, r, err)
+		return
+	}
+	e = workflow.Entity{Type: entityType, ID: id, Attributes: orNone(e.Attributes), Groups: e.Groups}
+	stored, err := a.Catalog.PutEntity(r.Context(), a.caller(r), e)
+	a.reply(w, r, http.StatusOK, entity(stored), err)
+}
+
+// GetLock serves GET /locks/{type}/{id}.
+func (a *routes) GetLock(w http.ResponseWriter, r *http.Request, entityType gen.EntityType, id gen.EntityId) {
+	l, err := a.View.Lock(r.Context(), a.caller(r), workflow.EntityKey{Type: entityType, ID: id})
+	a.reply(w, r, http.StatusOK, lock(l), err)
+}
+
+// ListLocks serves GET /locks.
+func (a *routes) ListLocks(w http.ResponseWriter, r *http.Request, params gen.ListLocksParams) {
+	page, err := a.page(r, params.Limit, params.PageToken)
+	if err != nil {
+		a.fail(w, r, err)
+		return
+	}
+	part, err := a.View.Locks(r.Context(), a.caller(r), page)
+	replyList(a, w, r, part, lock, err)
+}

@@ -1,0 +1,145 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+	"path"
+	"runtime/debug"
+	"strings"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+const (
+	headerRequest     = "X-Request-Id"
+	headerCorrelation = "X-Correlation-Id"
+)
+
+// front is what every request passes, whatever it asks for.
+func (a *routes) front(mux *http.ServeMux) http.Handler {
+	// The local stack listens where any web page can post to: a request that a
+	// browser sends on behalf of another site must not change anything.
+	foreign := http.NewCrossOriginProtection()
+	return http.HandlerFunc(func(w0 http.ResponseWriter, r *http.Request) {
+		w := &answer{ResponseWriter: w0, head: r.Method == http.MethodHead}
+		a.stamp(w, r)
+		defer a.rescue(w, r)
+
+		if err := foreign.Check(r); err != nil {
+			a.fail(w, r, workflow.Errorf(workflow.CodeForbidden, "a page of another site may not do this"))
+			return
+		}
+		// The mux would redirect an unclean path; such a path names nothing here.
+		if _, pattern := mux.Handler(r); pattern == "" || r.URL.Path != path.Clean(r.URL.Path) {
+			if pattern == "" || !strings.HasPrefix(r.URL.Path, "/monitor/") {
+				a.lost(w, r, mux)
+				return
+			}
+		}
+		mux.ServeHTTP(w, r)
+		if w.status >= 500 {
+			a.opt.Log.WarnContext(r.Context(), "request refused", "method", r.Method, "path", r.URL.Path, "status", w.status, "request", r.Header.Get(headerRequest))
+		}
+	})
+}
+
+// stamp gives the request its ids and the answer the headers that every answer
+// has. The ids stand in the request's header from here on.
+func (a *routes) stamp(w http.ResponseWriter, r *http.Request) {
+	id := r.Header.Get(headerRequest)
+	if !visible(id, 128) {
+		id = a.opt.NewID()
+	}
+	correlation := r.Header.Get(headerCorrelation)
+	if !visible(correlation, 128) {
+		correlation = id
+	}
+	r.Header.Set(headerRequest, id)
+	r.Header.Set(headerCorrelation, correlation)
+
+	h := w.Header()
+	h.Set(headerRequest, id)
+	h.Set(headerCorrelation, correlation)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+}
+
+// visible reports whether s is 1 to limit visible ASCII characters.
+func visible(s string, limit int) bool {
+	if s == "" || len(s) > limit {
+		return false
+	}
+	for i := range len(s) {
+		if s[i] < '!' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// rescue turns a panic into a problem; the stack goes to the log alone.
+func (a *routes) rescue(w *answer, r *http.Request) {
+	cause := recover()
+	if cause == nil {
+		return
+	}
+	if cause == http.ErrAbortHandler {
+		panic(cause)
+	}
+	a.opt.Log.ErrorContext(r.Context(), "panic", "panic", fmt.Sprint(cause), "method", r.Method, "path", r.URL.Path,
+		"request", r.Header.Get(headerRequest), "stack", string(debug.Stack()))
+	if w.status == 0 {
+		a.write(w, r, &workflow.Error{Code: workflow.CodeInternal, Message: internalDetail})
+	}
+}
+
+var methods = []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
+
+// lost answers a request that no route takes.
+func (a *routes) lost(w http.ResponseWriter, r *http.Request, mux *http.ServeMux) {
+	var allowed []string
+	if r.URL.Path == path.Clean(r.URL.Path) {
+		for _, m := range methods {
+			probe := &http.Request{Method: m, URL: r.URL, Host: r.Host}
+			if _, pattern := mux.Handler(probe); pattern != "" {
+				allowed = append(allowed, m)
+			}
+		}
+	}
+	if allowed == nil {
+		a.fail(w, r, workflow.Errorf(workflow.CodeNotFound, "there is nothing at %q", r.URL.Path))
+		return
+	}
+	w.Header().Set("Allow", strings.Join(allowed, ", "))
+	a.fail(w, r, workflow.Errorf(workflow.CodeMethodNotAllowed, "%s is not among the methods of %q: %s", r.Method, r.URL.Path, strings.Join(allowed, ", ")))
+}
+
+// answer knows whether anything has been answered, and keeps the body of an
+// answer to HEAD to itself, whoever serves.
+type answer struct {
+	http.ResponseWriter
+	head   bool
+	status int
+}
+
+func (w *answer) WriteHeader(status int) {
+	if w.status == 0 {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *answer) Write(b []byte) (int, error) {
+	if w.status == 0 {
+		w.WriteHeader(http.StatusOK)
+	}
+	if w.head {
+		return len(b), nil
+	}
+	return w.ResponseWriter.Write(b)
+}
+
+// Unwrap lets [http.ResponseController] find what lies beneath.
+func (w *answer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
