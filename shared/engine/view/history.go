@@ -1,0 +1,52 @@
+package view
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// History is a run's events in order, from the pages and then from the state
+// item, which is read first: what is paged out in between is found in both, and
+// told once.
+func (v *View) History(ctx context.Context, c workflow.Caller, id string, p workflow.Page) (workflow.List[workflow.Event], error) {
+	var list workflow.List[workflow.Event]
+	after, err := numberAfter(p)
+	if err != nil {
+		return list, err
+	}
+	i, err := v.engine.Inspect(ctx, c.Tenant, id)
+	if err != nil {
+		return list, err
+	}
+	x, limit := i.Execution(), limitOf(p)
+	if after < x.Paged {
+		paged, err := i.Ports().Store.LoadEvents(ctx, c.Tenant, id, after, limit)
+		if err != nil {
+			return list, err
+		}
+		for _, e := range paged {
+			if e.Sequence <= x.Paged {
+				list.Items = append(list.Items, e)
+			}
+		}
+	}
+	for _, e := range x.Events {
+		if e.Sequence > after && len(list.Items) < limit && e.Sequence == next(list.Items, after) {
+			list.Items = append(list.Items, e)
+		}
+	}
+	if n := len(list.Items); n > 0 && list.Items[n-1].Sequence < x.Sequence {
+		list.Next = tokenOf(strconv.FormatInt(list.Items[n-1].Sequence, 10))
+	}
+	return list, nil
+}
+
+// next is the sequence number that follows what has been listed.
+func next(listed []workflow.Event, after int64) int64 {
+	if n := len(listed); n > 0 {
+		return listed[n-1].Sequence + 1
+	}
+	return after + 1
+}

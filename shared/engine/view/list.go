@@ -1,0 +1,118 @@
+package view
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/lockstep-run/lockstep/shared/parallel"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// listRounds bounds how far one answer looks for runs that pass the filter; the
+// page it returns may then be short, and its token goes on from there.
+const listRounds = 10
+
+// Executions lists runs, the newest first.
+func (v *View) Executions(ctx context.Context, c workflow.Caller, f workflow.ExecutionFilter, p workflow.Page) (workflow.List[workflow.ExecutionView], error) {
+	var list workflow.List[workflow.ExecutionView]
+	below := ""
+	if p.Token != "" {
+		var err error
+		if below, err = afterOf(p); err != nil {
+			return list, err
+		}
+	}
+	limit := limitOf(p)
+	for range listRounds {
+		found, end, err := v.runs(ctx, c.Tenant, statesOf(f), below, limit)
+		if err != nil {
+			return list, err
+		}
+		for _, x := range found.executions {
+			if passes(x, f) {
+				list.Items = append(list.Items, cheap(x))
+			}
+			below = x.ID
+			if len(list.Items) == limit {
+				list.Next = tokenOf(below)
+				return list, nil
+			}
+		}
+		if end {
+			return list, nil
+		}
+		below = found.last
+	}
+	list.Next = tokenOf(below)
+	return list, nil
+}
+
+// page of runs: as read strongly, newest first; last is the id of the last one
+// that was looked at.
+type runsPage struct {
+	executions []*workflow.Execution
+	last       string
+}
+
+// runs reads the next runs in any of the states, as the index lists them.
+func (v *View) runs(ctx context.Context, tenant string, states []sm.ExecutionState, below string, limit int) (p runsPage, end bool, err error) {
+	ports := v.engine.Open()
+	listed := make([][]string, len(states))
+	err = parallel.Each(ctx, v.parallel, len(states), func(ctx context.Context, i int) (err error) {
+		listed[i], err = ports.Store.Listed(ctx, tenant, states[i], below, limit)
+		return err
+	})
+	if err != nil {
+		return p, false, err
+	}
+	ids := slices.Concat(listed...)
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	slices.Reverse(ids)
+	end = len(ids) < limit
+	if !end {
+		ids = ids[:limit]
+	}
+	if len(ids) == 0 {
+		return p, true, nil
+	}
+	p.last = ids[len(ids)-1]
+	p.executions, err = ports.Store.LoadMany(ctx, tenant, ids)
+	slices.SortFunc(p.executions, func(a, b *workflow.Execution) int { return strings.Compare(b.ID, a.ID) })
+	return p, end, err
+}
+
+// statesOf is which states can pass the filter.
+func statesOf(f workflow.ExecutionFilter) []sm.ExecutionState {
+	var states []sm.ExecutionState
+	for _, s := range sm.ExecutionStates() {
+		if passesState(s, f) {
+			states = append(states, s)
+		}
+	}
+	return states
+}
+
+func passesState(s sm.ExecutionState, f workflow.ExecutionFilter) bool {
+	status := sm.StatusOf(s)
+	return (f.State == "" || f.State == s) && (f.Status == "" || f.Status == status) &&
+		(!f.Active || status == sm.StatusPending || status == sm.StatusRunning)
+}
+
+func passes(x *workflow.Execution, f workflow.ExecutionFilter) bool {
+	if !passesState(x.State, f) || f.Parent != "" {
+		return false // no run has a parent yet
+	}
+	if w := f.Workflow; w.Name != "" && (w.FullName() != x.Workflow.FullName() || !w.Matches(x.Workflow.Version)) {
+		return false
+	}
+	for k, want := range f.Labels {
+		if got, ok := x.Labels[k]; !ok || got != want {
+			return false
+		}
+	}
+	return (f.CreatedAfter.IsZero() || x.CreatedAt.After(f.CreatedAfter)) &&
+		(f.CreatedBefore.IsZero() || x.CreatedAt.Before(f.CreatedBefore))
+}

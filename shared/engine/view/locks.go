@@ -1,0 +1,189 @@
+package view
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// Locks lists the live locks. They are found from the runs that hold any, so
+// that the work is proportional to what is held, not to what ever was.
+func (v *View) Locks(ctx context.Context, c workflow.Caller, p workflow.Page) (workflow.List[workflow.LockView], error) {
+	var list workflow.List[workflow.LockView]
+	run, skip, err := lockPosition(p)
+	if err != nil {
+		return list, err
+	}
+	var holding []sm.ExecutionState
+	for _, s := range sm.ExecutionStates() {
+		if sm.Holding(s) {
+			holding = append(holding, s)
+		}
+	}
+	// The run at which the last page stopped is listed once more: ids sort below
+	// themselves with a character appended.
+	below := run
+	if run != "" {
+		below = run + "~"
+	}
+	for range listRounds {
+		found, end, err := v.runs(ctx, c.Tenant, holding, below, workflow.DefaultPage)
+		if err != nil {
+			return list, err
+		}
+		for _, x := range found.executions {
+			if x.ID != run {
+				skip = 0
+			}
+			full, err := v.locksOf(ctx, x, skip, limitOf(p), &list)
+			if err != nil || full {
+				return list, err
+			}
+		}
+		if end {
+			return list, nil
+		}
+		below = found.last
+		run, skip = "", 0
+	}
+	list.Next = tokenOf(below + "|0")
+	return list, nil
+}
+
+func lockPosition(p workflow.Page) (run string, skip int, err error) {
+	if p.Token == "" {
+		return "", 0, nil
+	}
+	s, err := afterOf(p)
+	if err != nil {
+		return "", 0, err
+	}
+	run, n, ok := strings.Cut(s, "|")
+	if skip, err = strconv.Atoi(n); err != nil || !ok || skip < 0 {
+		return "", 0, badToken()
+	}
+	return run, skip, nil
+}
+
+// locksOf appends the locks that a run holds now, from its entity number skip
+// on. full reports that the page is full and its token is set.
+func (v *View) locksOf(ctx context.Context, x *workflow.Execution, skip, limit int, list *workflow.List[workflow.LockView]) (full bool, err error) {
+	head := workflow.Head{State: x.State, Epoch: x.Epoch}
+	if !head.Live(x.Epoch) {
+		return false, nil
+	}
+	i := v.engine.InspectLoaded(x)
+	entities, err := i.Entities(ctx)
+	if err != nil {
+		return false, err
+	}
+	waiters, err := v.waiters(ctx, x)
+	if err != nil {
+		return false, err
+	}
+	for skip < len(entities) {
+		part := entities[skip:min(len(entities), skip+workflow.DefaultPage)]
+		keys := make([]workflow.EntityKey, len(part))
+		for n, e := range part {
+			keys[n] = e.Key
+		}
+		items, err := i.Ports().Locks.Read(ctx, x.Tenant, keys)
+		if err != nil {
+			return false, err
+		}
+		for _, key := range keys {
+			if len(list.Items) == limit {
+				list.Next = tokenOf(fmt.Sprintf("%s|%d", x.ID, skip))
+				return true, nil
+			}
+			skip++
+			if l := items[key]; l.Owner == x.ID && l.OwnerEpoch == x.Epoch {
+				list.Items = append(list.Items, lockView(key, l, waiters[key]))
+			}
+		}
+	}
+	return false, nil
+}
+
+func lockView(key workflow.EntityKey, l workflow.Lock, waiting []workflow.Waiter) workflow.LockView {
+	if waiting == nil {
+		waiting = []workflow.Waiter{}
+	}
+	return workflow.LockView{
+		Entity: key, HeldBy: textPointer(l.Owner), Since: pointer(time.UnixMilli(l.Since).UTC()),
+		ReservedBy: textPointer(l.Res), Token: l.Token, Mode: "exclusive", Waiting: waiting,
+	}
+}
+
+// waiters are the runs registered with x, by the entity each waits for.
+func (v *View) waiters(ctx context.Context, x *workflow.Execution) (map[workflow.EntityKey][]workflow.Waiter, error) {
+	if len(x.Waiters) == 0 {
+		return nil, nil
+	}
+	runs, err := v.engine.Open().Store.LoadMany(ctx, x.Tenant, x.Waiters)
+	if err != nil {
+		return nil, err
+	}
+	by := map[workflow.EntityKey][]workflow.Waiter{}
+	for _, w := range runs {
+		if b := w.BlockedBy; b != nil && b.Execution == x.ID {
+			by[b.Entity] = append(by[b.Entity], workflow.Waiter{Execution: w.ID, Since: &b.Since})
+		}
+	}
+	return by, nil
+}
+
+// Lock is the lock of one entity of the inventory, held or not.
+func (v *View) Lock(ctx context.Context, c workflow.Caller, key workflow.EntityKey) (workflow.LockView, error) {
+	ports := v.engine.Open()
+	keys := []workflow.EntityKey{key}
+	known, err := ports.Registry.Entities(ctx, c.Tenant, keys, true)
+	if err != nil {
+		return workflow.LockView{}, err
+	}
+	if _, ok := known[key]; !ok {
+		return workflow.LockView{}, workflow.Errorf(workflow.CodeNotFound, "the inventory has no entity %s", key)
+	}
+	items, err := ports.Locks.Read(ctx, c.Tenant, keys)
+	if err != nil {
+		return workflow.LockView{}, err
+	}
+	l := items[key]
+	var named []string
+	for _, id := range []string{l.Owner, l.Res} {
+		if id != "" {
+			named = append(named, id)
+		}
+	}
+	runs, err := ports.Store.LoadMany(ctx, c.Tenant, named)
+	if err != nil {
+		return workflow.LockView{}, err
+	}
+	var waiting []workflow.Waiter
+	held, reserved := false, false
+	for _, x := range runs {
+		head := workflow.Head{State: x.State, Epoch: x.Epoch}
+		if x.ID == l.Owner && head.Live(l.OwnerEpoch) {
+			held = true
+			by, err := v.waiters(ctx, x)
+			if err != nil {
+				return workflow.LockView{}, err
+			}
+			waiting = by[key]
+		}
+		reserved = reserved || (x.ID == l.Res && !head.Over())
+	}
+	answer := lockView(key, l, waiting)
+	if !held {
+		answer.HeldBy, answer.Since = nil, nil
+	}
+	if !reserved {
+		answer.ReservedBy = nil
+	}
+	return answer, nil
+}

@@ -1,0 +1,57 @@
+package view
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/lockstep-run/lockstep/shared/lifecycle"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// Result is what the steps of a run have returned: the last visit of each. Where
+// that is more than one answer holds, the rest is left to the list of jobs.
+func (v *View) Result(ctx context.Context, c workflow.Caller, id string) (workflow.ResultView, error) {
+	i, err := v.engine.Inspect(ctx, c.Tenant, id)
+	if err != nil {
+		return workflow.ResultView{}, err
+	}
+	x := i.Execution()
+	answer := workflow.ResultView{ExecutionID: x.ID, State: x.State, Status: x.Status(), Steps: map[string]workflow.StepResult{}}
+	d, err := i.Definition(ctx)
+	if err != nil {
+		return answer, err
+	}
+	bytes := 0
+	for n := range x.Runs {
+		r := &x.Runs[n]
+		if r.Kind != workflow.JobExecute || r.Step >= len(d.Steps) {
+			continue
+		}
+		s := workflow.StepResult{Status: r.Status, Visit: r.Visit, RunOn: d.Steps[r.Step].RunOn}
+		jobs, packs, err := i.Jobs(ctx, r)
+		if err != nil {
+			return answer, err
+		}
+		latest := lifecycle.Latest(packs)
+		if s.RunOn != workflow.RunOnGlobal {
+			s.Results = map[string]json.RawMessage{}
+		}
+		for _, j := range jobs {
+			rec := latest[j.Index]
+			if rec.Result == nil {
+				continue
+			}
+			if bytes += len(rec.Result); bytes > maxBytes {
+				answer.Truncated = true
+				break
+			}
+			if j.Entity == nil {
+				s.Result = rec.Result
+			} else {
+				s.Results[j.Entity.ID] = rec.Result
+			}
+		}
+		answer.Steps[r.Label] = s
+	}
+	return answer, nil
+}
