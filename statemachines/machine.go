@@ -227,15 +227,10 @@ func moves[S ~string](on Event, to S, who, why string, from ...S) []Row {
 	return rows
 }
 
-func ignores[S ~string](on Event, why string, from ...S) []Row {
-	return verdicts(Ignore, on, why, from)
-}
+func ignores[S ~string](on Event, why string, from ...S) []Row { return stays(Ignore, on, why, from) }
+func refuses[S ~string](on Event, why string, from ...S) []Row { return stays(Refuse, on, why, from) }
 
-func refuses[S ~string](on Event, why string, from ...S) []Row {
-	return verdicts(Refuse, on, why, from)
-}
-
-func verdicts[S ~string](v Verdict, on Event, why string, from []S) []Row {
+func stays[S ~string](v Verdict, on Event, why string, from []S) []Row {
 	var rows []Row
 	for _, f := range from {
 		rows = append(rows, Row{From: string(f), On: on, Verdict: v, Why: why})

@@ -1,0 +1,212 @@
+package statemachines
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Flaw names a kind of mistake in a machine.
+type Flaw string
+
+// The flaws that Verify looks for.
+const (
+	FlawGap         Flaw = "gap"         // a state and an event without any verdict
+	FlawAmbiguous   Flaw = "ambiguous"   // two verdicts for one state and event, or one move twice
+	FlawUnknown     Flaw = "unknown"     // a row or default that names what the machine does not have
+	FlawUnexplained Flaw = "unexplained" // a verdict without its reason, a move without who or record
+	FlawUnused      Flaw = "unused"      // a default that covers nothing
+	FlawUnreachable Flaw = "unreachable" // a state that nothing leads to
+	FlawOpen        Flaw = "open"        // a way out of an ended state that is not its own
+	FlawDeadEnd     Flaw = "dead end"    // a state from which the machine never ends
+	FlawEnd         Flaw = "end"         // a terminal event recorded wrongly, or more than once in a try
+)
+
+// Violation is one mistake in a machine.
+type Violation struct {
+	Layer Layer
+	Flaw  Flaw
+	What  string
+}
+
+func (v Violation) String() string { return fmt.Sprintf("%s: %s: %s", v.Layer, v.Flaw, v.What) }
+
+// Verify lists what is wrong with a machine: nothing, for a law that decides
+// every case once, explains itself, leads everywhere and always to an end.
+func Verify(m *Machine) []Violation {
+	v := &verifier{m: m}
+	v.names()
+	v.cells()
+	v.paths()
+	v.ends()
+	return v.found
+}
+
+type verifier struct {
+	m     *Machine
+	found []Violation
+}
+
+func (v *verifier) report(flaw Flaw, format string, args ...any) {
+	v.found = append(v.found, Violation{Layer: v.m.Layer, Flaw: flaw, What: fmt.Sprintf(format, args...)})
+}
+
+// names holds everything that is named against what the machine has.
+func (v *verifier) names() {
+	state := func(where, s string) {
+		if !slices.Contains(v.m.States, s) {
+			v.report(FlawUnknown, "%s names the state %q", where, s)
+		}
+	}
+	event := func(where string, on Event) {
+		if !slices.Contains(v.m.Events, on) {
+			v.report(FlawUnknown, "%s names the event %q", where, on)
+		}
+	}
+	state("the initial state", v.m.Initial)
+	for _, s := range slices.Concat(v.m.Terminal, v.m.Closed) {
+		state("the terminal states", s)
+	}
+	for _, s := range v.m.Closed {
+		if !slices.Contains(v.m.Terminal, s) {
+			v.report(FlawUnknown, "the closed state %q is not terminal", s)
+		}
+	}
+	for s := range v.m.Ends {
+		state("the ends", s)
+	}
+	if v.m.Reopens != "" {
+		event("reopening", v.m.Reopens)
+	}
+	for _, r := range v.m.Rows {
+		where := fmt.Sprintf("the row %q, %q", r.From, r.On)
+		event(where, r.On)
+		switch {
+		case r.Verdict == Move:
+			state(where, r.To)
+			if r.From != "" {
+				state(where, r.From)
+			} else if r.To != v.m.Initial {
+				v.report(FlawUnknown, "%s brings into being in %q, which is not the initial state", where, r.To)
+			}
+		case r.Verdict == Ignore, r.Verdict == Refuse:
+			state(where, r.From)
+			if r.To != "" || r.Records != "" {
+				v.report(FlawUnknown, "%s does not move, yet names a destination or a record", where)
+			}
+		default:
+			v.report(FlawUnknown, "%s has the verdict %q", where, r.Verdict)
+		}
+	}
+	for i, d := range v.m.Defaults {
+		where := fmt.Sprintf("default %d", i)
+		for _, s := range d.From {
+			state(where, s)
+		}
+		for _, on := range d.On {
+			event(where, on)
+		}
+		if d.Verdict != Ignore && d.Verdict != Refuse {
+			v.report(FlawUnknown, "%s has the verdict %q", where, d.Verdict)
+		}
+	}
+}
+
+// cells asks of every state and event that there is one verdict, with a reason.
+func (v *verifier) cells() {
+	used := make(map[int]bool)
+	for _, from := range v.m.States {
+		for _, on := range v.m.Events {
+			rows := v.m.Cell(from, on)
+			if len(rows) == 0 {
+				v.report(FlawGap, "%s, %s", from, on)
+			}
+			for i, r := range rows {
+				if r.Verdict != rows[0].Verdict || i > 0 && r.Verdict != Move {
+					v.report(FlawAmbiguous, "%s, %s: %s and %s", from, on, rows[0].Verdict, r.Verdict)
+				}
+				if slices.ContainsFunc(rows[:i], func(o Row) bool { return o.To == r.To && o.Verdict == Move && r.Verdict == Move }) {
+					v.report(FlawAmbiguous, "%s, %s: moves to %s twice", from, on, r.To)
+				}
+				if r.Why == "" || r.Verdict == Move && (r.Who == "" || r.Records == "") {
+					v.report(FlawUnexplained, "%s, %s", from, on)
+				}
+			}
+			written := slices.ContainsFunc(v.m.Rows, func(r Row) bool { return r.From == from && r.On == on })
+			if i := v.m.defaultFor(from, on); i >= 0 && !written {
+				used[i] = true
+			}
+		}
+	}
+	for i, d := range v.m.Defaults {
+		if !used[i] {
+			v.report(FlawUnused, "default %d: %s", i, d.Why)
+		}
+	}
+}
+
+// paths asks that every state can be reached, that every state can reach an end
+// and every end its closing, and that nothing leaves an end but by its own ways.
+func (v *verifier) paths() {
+	reached := v.closure([]string{v.m.Initial}, func(r Row) (string, string) { return r.From, r.To })
+	ending := v.closure(v.m.Terminal, func(r Row) (string, string) { return r.To, r.From })
+	closing := v.closure(v.m.Closed, func(r Row) (string, string) { return r.To, r.From })
+	for _, s := range v.m.States {
+		if !reached[s] {
+			v.report(FlawUnreachable, "%s", s)
+		}
+		if !ending[s] || !closing[s] {
+			v.report(FlawDeadEnd, "%s", s)
+		}
+	}
+	for _, r := range v.m.Rows {
+		if r.Verdict != Move || r.On == v.m.Reopens || !slices.Contains(v.m.Terminal, r.From) {
+			continue
+		}
+		if slices.Contains(v.m.Closed, r.From) || !slices.Contains(v.m.Closed, r.To) {
+			v.report(FlawOpen, "%s leads from %s to %s", r.On, r.From, r.To)
+		}
+	}
+}
+
+// closure is everything that moves lead to from the seeds, following each move
+// in the direction that step gives it.
+func (v *verifier) closure(seeds []string, step func(Row) (from, to string)) map[string]bool {
+	in := make(map[string]bool)
+	for _, s := range seeds {
+		in[s] = true
+	}
+	for grown := true; grown; {
+		grown = false
+		for _, r := range v.m.Rows {
+			if from, to := step(r); r.Verdict == Move && r.From != "" && in[from] && !in[to] {
+				in[to], grown = true, true
+			}
+		}
+	}
+	return in
+}
+
+// ends asks that entering an end is recorded by its one event, and that nothing
+// else is. With paths, which lets an end lead only to its closing or to another
+// try, this makes exactly one terminal event a try.
+func (v *verifier) ends() {
+	for _, r := range v.m.Rows {
+		if r.Verdict != Move {
+			continue
+		}
+		end, enters := v.m.Ends[r.To]
+		if enters && r.Records != end {
+			v.report(FlawEnd, "%s from %s enters %s and records %s, not %s", r.On, r.From, r.To, r.Records, end)
+		}
+		for s, e := range v.m.Ends {
+			if !enters && r.Records == e {
+				v.report(FlawEnd, "%s from %s to %s records %s without entering %s", r.On, r.From, r.To, e, s)
+			}
+		}
+	}
+	for _, s := range v.m.Terminal {
+		if _, ok := v.m.Ends[s]; !ok && len(v.m.Ends) > 0 && !slices.Contains(v.m.Closed, s) {
+			v.report(FlawEnd, "%s has no terminal event", s)
+		}
+	}
+}
