@@ -1,0 +1,199 @@
+package dynamodb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// Options of a process; the zero value runs in memory on a free port.
+type Options struct {
+	Binary string    // path of the program; "" asks Locate
+	Dir    string    // where the data are kept, made if need be; "" keeps them in memory
+	Port   int       // on 127.0.0.1; 0 picks a free one
+	Log    io.Writer // what the program prints; nil drops it
+}
+
+// Times that no user has had a reason to change.
+const (
+	startLimit = 15 * time.Second // a program that is not ready by then is broken
+	stopLimit  = 5 * time.Second  // it ends within milliseconds of SIGTERM
+	pollEvery  = 2 * time.Millisecond
+)
+
+// Process is a running program.
+type Process struct {
+	port int
+	cmd  *exec.Cmd
+	done chan struct{}
+	err  error // valid once done is closed
+}
+
+// Start runs the program and waits until it answers. When ctx ends the program
+// is stopped, so a caller may leave Stop to it.
+func Start(ctx context.Context, options Options) (*Process, error) {
+	if options.Binary == "" {
+		found, err := Locate()
+		if err != nil {
+			return nil, err
+		}
+		options.Binary = found
+	} else if !executable(options.Binary) {
+		return nil, missing(options.Binary)
+	}
+	if options.Dir != "" {
+		if err := os.MkdirAll(options.Dir, 0o755); err != nil {
+			return nil, err
+		}
+	}
+	// A free port may be taken by another program before ours gets to it.
+	for attempt := 1; ; attempt++ {
+		p, err := start(ctx, options)
+		if err == nil || options.Port != 0 || attempt == 3 || ctx.Err() != nil || !errors.Is(err, errEnded) {
+			return p, err
+		}
+	}
+}
+
+var errEnded = errors.New("it ended before it was ready")
+
+func start(ctx context.Context, options Options) (*Process, error) {
+	port := options.Port
+	if port == 0 {
+		free, err := freePort()
+		if err != nil {
+			return nil, err
+		}
+		port = free
+	} else if err := checkPort(port); err != nil {
+		return nil, err
+	}
+	arguments := []string{"serve", "--host", "127.0.0.1", "--port", strconv.Itoa(port)}
+	if options.Dir != "" {
+		arguments = append(arguments, "--db-path", filepath.Join(options.Dir, "dynamodb.sqlite"))
+	}
+	cmd := exec.Command(options.Binary, arguments...)
+	cmd.Stdout, cmd.Stderr = options.Log, options.Log
+	cmd.SysProcAttr = attributes()
+	cmd.WaitDelay = time.Second
+	p := &Process{port: port, cmd: cmd, done: make(chan struct{})}
+	started := make(chan error)
+	go func() {
+		// The child dies with the thread that started it, so that thread must
+		// do nothing else, and must live as long as the child.
+		runtime.LockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			p.err = cmd.Wait()
+			close(p.done)
+		}
+	}()
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("local DynamoDB: %w", err)
+	}
+	if err := p.await(ctx); err != nil {
+		_ = p.Stop() // the reason is err
+		return nil, fmt.Errorf("local DynamoDB on port %d: %w", port, err)
+	}
+	go func() {
+		select {
+		case <-ctx.Done():
+			_ = p.Stop() // Err tells how it ended
+		case <-p.done:
+		}
+	}()
+	return p, nil
+}
+
+// await returns when the program answers, has ended or takes too long.
+func (p *Process) await(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.Endpoint(), nil)
+		if err != nil {
+			return err
+		}
+		if reply, err := client.Do(request); err == nil {
+			_ = reply.Body.Close() // only the status is of interest
+			if reply.StatusCode == http.StatusOK {
+				return nil
+			}
+		}
+		select {
+		case <-p.done:
+			return fmt.Errorf("%w: %v", errEnded, p.cmd.ProcessState)
+		case <-ctx.Done():
+			return fmt.Errorf("it is not ready: %w", ctx.Err())
+		case <-tick.C:
+		}
+	}
+}
+
+// Endpoint is the URL for AWS_ENDPOINT_URL_DYNAMODB.
+func (p *Process) Endpoint() string { return "http://127.0.0.1:" + strconv.Itoa(p.port) }
+
+// PID is the child's process id.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Done is closed when the program has ended, for whatever reason.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Err tells how the program ended; it is nil while it runs and after a clean
+// end.
+func (p *Process) Err() error {
+	select {
+	case <-p.done:
+		return p.err
+	default:
+		return nil
+	}
+}
+
+// Stop ends the program, by force if it does not end by itself, and waits for
+// it. It may be called again.
+func (p *Process) Stop() error {
+	_ = p.cmd.Process.Signal(syscall.SIGTERM) // fails only if it has ended
+	limit := time.NewTimer(stopLimit)
+	defer limit.Stop()
+	select {
+	case <-p.done:
+	case <-limit.C:
+		_ = p.cmd.Process.Kill() // the same
+		<-p.done
+	}
+	return p.err
+}
+
+// freePort asks the system for a port that nobody uses.
+func freePort() (int, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	return listener.Addr().(*net.TCPAddr).Port, listener.Close()
+}
+
+// checkPort fails early and clearly on a port in use: otherwise whoever uses it
+// might be mistaken for our child.
+func checkPort(port int) error {
+	listener, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port))
+	if err != nil {
+		return fmt.Errorf("local DynamoDB: %w", err)
+	}
+	return listener.Close()
+}
