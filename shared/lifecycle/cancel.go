@@ -69,7 +69,7 @@ func (d *decider) refusal(c Command, err error) error {
 // cancel drives CANCELLING: first nothing more may start and everything started
 // must have stopped, then what was done is undone if that was asked for.
 func (d *decider) cancel() {
-	if d.stop || !d.closed() {
+	if !d.closed() {
 		return
 	}
 	mode := d.config().Rollback

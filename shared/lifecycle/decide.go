@@ -32,15 +32,12 @@ func Decide(x *workflow.Execution, f Facts, p Policy, now time.Time) (Decision, 
 			return Decision{}, err
 		}
 	}
-	for range maxTransitions {
+	for n := 0; n < maxTransitions && !d.stop; n++ {
 		if d.step(); d.err != nil {
 			return Decision{}, d.err
 		}
 		if d.out.Need != nil {
 			return Decision{Need: d.out.Need, Draft: d.x}, nil
-		}
-		if d.stop {
-			break
 		}
 	}
 	d.alarm()

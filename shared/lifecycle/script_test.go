@@ -1,0 +1,322 @@
+package lifecycle_test
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lockstep-run/lockstep/shared/lifecycle"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// TestScripts plays the lives of executions. A script is a definition, a scope
+// and, line by line, what the world answers when the decider asks; the golden
+// file beside it is the same with every event, commit and rest that follows.
+func TestScripts(t *testing.T) {
+	scripts, err := filepath.Glob("testdata/*.script")
+	if err != nil || len(scripts) == 0 {
+		t.Fatalf("no scripts: %v", err)
+	}
+	for _, path := range scripts {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".script"), func(t *testing.T) {
+			source, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := newLife(t).play(string(source))
+			golden := strings.TrimSuffix(path, ".script") + ".golden"
+			if *update {
+				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got); diff != "" {
+				t.Errorf("the life has changed (-golden +now; rewrite with -update):\n%s", diff)
+			}
+		})
+	}
+}
+
+var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+var policy = lifecycle.Policy{
+	Poll: time.Minute, LockWait: time.Hour, MessageLife: 24 * time.Hour,
+	PackSize: 10, PackFrom: 101, MaxSteps: 1000,
+}
+
+// life is one execution with the world of its script.
+type life struct {
+	t     *testing.T
+	out   strings.Builder
+	now   time.Time
+	x     *workflow.Execution
+	def   workflow.Definition
+	block map[string]workflow.Block
+	scope workflow.Scope
+	facts lifecycle.Facts
+	plans map[string]*lifecycle.Plan
+}
+
+func newLife(t *testing.T) *life {
+	return &life{
+		t: t, now: epoch, block: map[string]workflow.Block{}, plans: map[string]*lifecycle.Plan{},
+		scope: workflow.Scope{Counts: map[string]int{}},
+		def:   workflow.Definition{Package: "p", Name: "w", Version: "1.0.0"},
+	}
+}
+
+func (l *life) play(script string) string {
+	for line := range strings.Lines(script) {
+		line = strings.TrimRight(line, "\n")
+		if line == "" || strings.HasPrefix(line, "#") {
+			fmt.Fprintln(&l.out, line)
+			continue
+		}
+		fmt.Fprintln(&l.out, "$ "+line)
+		words := strings.Fields(line)
+		l.directive(words[0], words[1:], options(words[1:]))
+		l.forget()
+	}
+	return l.out.String()
+}
+
+// options are the words of the form name=value.
+func options(words []string) map[string]string {
+	o := map[string]string{}
+	for _, w := range words {
+		k, v, _ := strings.Cut(w, "=")
+		o[k] = v
+	}
+	return o
+}
+
+func number(o map[string]string, key string) int {
+	n, _ := strconv.Atoi(o[key])
+	return n
+}
+
+func (l *life) directive(verb string, words []string, o map[string]string) {
+	_, has := o["complete"]
+	switch verb {
+	case "step": // step LABEL [pure] [idempotent] [reversible] [undoHarmless] on=TYPE [retries=N]
+		s := workflow.Step{Label: words[0], FunctionBlock: "p/" + words[0] + ":1", RunOn: o["on"]}
+		if o["retries"] != "" {
+			s.Retry = &workflow.Retry{MaxRetries: number(o, "retries")}
+		}
+		l.def.Steps = append(l.def.Steps, s)
+		l.block[s.FunctionBlock] = workflow.Block{
+			Package: "p", Name: words[0], Version: "1.0.0", Pool: "default",
+			Pure: slices.Contains(words, "pure"), Idempotent: slices.Contains(words, "idempotent"),
+			Reversible: slices.Contains(words, "reversible"), UndoHarmless: slices.Contains(words, "undoHarmless"),
+		}
+	case "config":
+		l.def.Config.MaxInFlight = number(o, "maxInFlight")
+		l.def.Config.FailureTolerance.Count = number(o, "tolerance")
+		l.def.Config.OnLocked = workflow.OnLocked(o["onLocked"])
+		l.def.Config.Rollback = workflow.RollbackMode(o["rollback"])
+	case "scope": // scope TYPE=N
+		for k := range o {
+			l.scope.Counts[k] = number(o, k)
+		}
+	case "plan": // plan LABEL jobs=N skipped=N problem=TEXT
+		p := &lifecycle.Plan{Jobs: number(o, "jobs"), Skipped: number(o, "skipped")}
+		if o["problem"] != "" {
+			p.Cause, p.Problem = workflow.CauseAssertion, &workflow.Failure{Code: "ASSERTION", Message: o["problem"], Step: words[0]}
+		}
+		l.plans[words[0]] = p
+	case "start":
+		l.x = lifecycle.New(workflow.Execution{Tenant: "t", ID: "x", Workflow: l.def.Ref(), CreatedBy: "ann"}, l.now)
+		l.facts.Resolved = &lifecycle.Resolved{Definition: &l.def, Blocks: l.block}
+		l.facts.Discovered = &lifecycle.Discovered{Scope: l.scope}
+		if why := o["unresolved"]; why != "" {
+			l.facts.Resolved.Problem = &workflow.Failure{Code: "BLOCK_NOT_FOUND", Message: why}
+		}
+		if why := o["undiscovered"]; why != "" {
+			l.facts.Discovered.Problem = &workflow.Failure{Code: "EMPTY", Message: why}
+		}
+		l.decide()
+	case "granted":
+		scope := l.scope
+		scope.HeldEpoch = l.x.Epoch
+		l.facts.Locks = &lifecycle.LockAnswer{Epoch: l.x.Epoch, Scope: scope}
+		l.decide()
+	case "conflict", "reserved": // conflict TYPE/ID by=EXECUTION
+		key, err := workflow.ParseEntityKey(words[0])
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		l.facts.Locks = &lifecycle.LockAnswer{Epoch: l.x.Epoch, Conflict: &workflow.BlockedBy{
+			Entity: key, Execution: o["by"], Epoch: 1, Reservation: verb == "reserved",
+		}}
+		l.decide()
+	case "blocker": // blocker stands | gone
+		l.facts.Blocker = &lifecycle.Blocker{Registered: words[0] == "stands"}
+		l.decide()
+	case "report", "closing":
+		tally := workflow.Tally{OK: number(o, "ok"), Failed: number(o, "failed"), Unknown: number(o, "unknown"), NotExecuted: number(o, "not")}
+		if tally.Failed > 0 {
+			tally.Failure = &workflow.Failure{Code: "REFUSED", Message: "the device refuses", Entity: o["entity"]}
+		}
+		if tally.Unknown > 0 {
+			tally.UnknownEntity = o["entity"]
+		}
+		_, silent := o["silent"]
+		l.facts.Report = &lifecycle.Report{RunSeq: l.x.RunSeq, Complete: has, Tally: tally, Silent: silent}
+		l.decide()
+	case "cancel":
+		l.facts.Command = &lifecycle.Command{Kind: lifecycle.CommandCancel, Actor: "bob", Source: "user", Reason: "no longer needed", Rollback: workflow.RollbackMode(o["rollback"])}
+		l.decide()
+	case "acknowledge":
+		l.facts.Command = &lifecycle.Command{Kind: lifecycle.CommandAcknowledge, Actor: "bob", Reason: "looked at it"}
+		l.decide()
+	case "break":
+		l.facts.Command = &lifecycle.Command{Kind: lifecycle.CommandBreak, Reason: "a stored definition cannot be read"}
+		l.decide()
+	case "wait": // wait DURATION
+		d, err := time.ParseDuration(words[0])
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		l.now = l.now.Add(d)
+		l.decide()
+	default:
+		l.t.Fatalf("unknown directive %q", verb)
+	}
+}
+
+// decide calls the decider until it rests or asks for a fact that only the
+// script can give.
+func (l *life) decide() {
+	for range 50 {
+		before := len(l.x.Events)
+		if l.x.Version == 0 {
+			before = 0
+		}
+		d, err := lifecycle.Decide(l.x, l.facts, policy, l.now)
+		if err != nil {
+			fmt.Fprintf(&l.out, "  refused: %v\n", err)
+			return
+		}
+		if d.Need != nil {
+			if d.Need.Kind == lifecycle.NeedPlan && l.plan(*d.Need, d.Draft) {
+				continue
+			}
+			fmt.Fprintf(&l.out, "  needs %s\n", d.Need.Kind)
+			return
+		}
+		if d.Next == nil {
+			fmt.Fprintln(&l.out, "  nothing to do")
+			return
+		}
+		if d.Next.Version != l.x.Version+1 {
+			l.t.Errorf("version %d follows %d", d.Next.Version, l.x.Version)
+		}
+		l.events(d.Next.Events[before:])
+		l.x = d.Next
+		l.forget()
+		l.committed(d)
+		if d.Rest {
+			return
+		}
+	}
+	l.t.Fatal("the decider does not come to rest")
+}
+
+// forget drops the facts that do not outlive a commit or a look.
+func (l *life) forget() {
+	l.facts.Locks, l.facts.Blocker, l.facts.Report, l.facts.Command = nil, nil, nil, nil
+}
+
+// plan answers NeedPlan: as the script says, or with a job for each entity of
+// the step's type; a rollback undoes whatever its run has executed.
+func (l *life) plan(n lifecycle.Need, draft *workflow.Execution) bool {
+	s := l.def.Steps[n.Step]
+	p := l.plans[s.Label]
+	switch {
+	case n.Undoes > 0:
+		for _, r := range draft.Runs {
+			if r.RunSeq == n.Undoes {
+				p = &lifecycle.Plan{Jobs: r.Tally.Executed()}
+			}
+		}
+	case p != nil:
+	case s.RunOn == workflow.RunOnGlobal:
+		p = &lifecycle.Plan{Jobs: 1}
+	default:
+		p = &lifecycle.Plan{Jobs: l.scope.Counts[s.RunOn]}
+	}
+	if l.facts.Plans == nil {
+		l.facts.Plans = map[lifecycle.Need]*lifecycle.Plan{}
+	}
+	l.facts.Plans[n] = p
+	return p != nil
+}
+
+func (l *life) events(events []workflow.Event) {
+	for _, e := range events {
+		where := e.Layer
+		if e.Step != "" {
+			where += " " + e.Step
+		}
+		fmt.Fprintf(&l.out, "  %3d %s: %s -> %s  %s", e.Sequence, where, orDash(e.From), e.To, e.Type)
+		if e.Actor != "" {
+			fmt.Fprintf(&l.out, " by %s", e.Actor)
+		}
+		if e.Data != nil {
+			fmt.Fprintf(&l.out, " %s", e.Data)
+		}
+		fmt.Fprintln(&l.out)
+	}
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+func (l *life) committed(d lifecycle.Decision) {
+	x := d.Next
+	fmt.Fprintf(&l.out, "  commit %d: %s epoch %d", x.Version, x.State, x.Epoch)
+	if !x.DueAt.IsZero() {
+		fmt.Fprintf(&l.out, ", alarm at +%s", x.DueAt.Sub(epoch))
+	}
+	if d.Release {
+		fmt.Fprint(&l.out, ", releases")
+	}
+	if x.BlockedBy != nil {
+		fmt.Fprintf(&l.out, ", waits for %s of %s", x.BlockedBy.Entity, x.BlockedBy.Execution)
+	}
+	if d.Dispatch {
+		r := x.Run()
+		fmt.Fprintf(&l.out, ", sends %s of %s: %d jobs in %d packs", r.Kind, r.Label, r.Jobs, r.Lanes())
+		if r.Window > 0 {
+			fmt.Fprintf(&l.out, ", %d at a time", r.Window)
+		}
+	}
+	if d.Rest {
+		fmt.Fprint(&l.out, ", rests")
+	}
+	fmt.Fprintln(&l.out)
+	if x.Error != nil && sm.Terminal(x.State) {
+		raw, _ := json.Marshal(x.Error)
+		fmt.Fprintf(&l.out, "  because %s: %s, rolled back: %v\n", x.Cause, raw, x.RolledBack)
+	}
+}
