@@ -1,0 +1,18 @@
+package lambdahost
+
+import (
+	"os"
+	"os/exec"
+	"syscall"
+)
+
+// tether makes the kernel kill the child when the thread that forked it ends,
+// which is why [Host] forks on a thread that lives as long as the host. A group
+// of its own keeps the terminal's Ctrl-C from reaching the child before the host
+// has drained it, and lets signal reach whatever the child itself has started.
+func tether(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}
+
+// signal reaches the child and its children.
+func signal(p *os.Process, s syscall.Signal) { syscall.Kill(-p.Pid, s) }

@@ -1,0 +1,81 @@
+package lambdahost_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockstep-run/lockstep/localstack/lambdahost"
+)
+
+func TestStartThatFailsIsReportedAndTriedTwice(t *testing.T) {
+	for mode, kind := range map[string]string{
+		"error": "Config.Missing",
+		"exit":  lambdahost.TypeExit,
+		"hang":  lambdahost.TypeTimeout,
+	} {
+		t.Run(mode, func(t *testing.T) {
+			h, log := newHost(t, lambdahost.Options{InitTimeout: 200 * time.Millisecond})
+			if mode != "hang" {
+				h, log = newHost(t, lambdahost.Options{})
+			}
+			fn := deploy(t, h, lambdahost.Function{Env: []string{"START=" + mode}})
+			_, err := fn.Invoke(t.Context(), event("", ""))
+			failed(t, err, kind)
+			if n := fn.Counts().Starts; n != 2 {
+				t.Errorf("%d starts for one invocation", n)
+			}
+			if !strings.Contains(log.String(), "environment did not start: "+kind) {
+				t.Error("the failure was not reported")
+			}
+			failed(t, fn.Ready(t.Context()), kind)
+		})
+	}
+}
+
+func TestStartThatFailsOnceCostsNoInvocation(t *testing.T) {
+	h, _ := newHost(t, lambdahost.Options{})
+	mark := filepath.Join(t.TempDir(), "mark")
+	fn := deploy(t, h, lambdahost.Function{Env: []string{"START=second", "MARK=" + mark}})
+	ask(t, fn, event("", ""))
+	if c := fn.Counts(); c.Starts != 2 || c.Errors != 0 {
+		t.Errorf("counts %+v", c)
+	}
+	if err := fn.Ready(t.Context()); err != nil {
+		t.Errorf("ready: %v", err)
+	}
+}
+
+func TestStartOfAFileThatIsNoProgram(t *testing.T) {
+	h, _ := newHost(t, lambdahost.Options{})
+	path := filepath.Join(t.TempDir(), "bootstrap")
+	if err := os.WriteFile(path, []byte("\x7fELF and no more"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	fn, err := h.Function(lambdahost.Function{Name: "none", Binary: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = fn.Invoke(t.Context(), nil)
+	failed(t, err, lambdahost.TypeNoEntrypoint)
+}
+
+// A warm environment that never starts must not turn into a loop of starts, and
+// must not delay the end.
+func TestStartsAreHeldBack(t *testing.T) {
+	h, _ := newHost(t, lambdahost.Options{Backoff: time.Minute})
+	fn := deploy(t, h, lambdahost.Function{Env: []string{"START=exit"}, Warm: 3, MaxConcurrency: 3})
+	failed(t, fn.Ready(t.Context()), lambdahost.TypeExit)
+	eventually(t, "all starts are over", func() bool { return len(fn.Processes()) == 0 })
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+	defer cancel()
+	if _, err := fn.Invoke(ctx, event("", "")); err != context.DeadlineExceeded {
+		t.Errorf("the invocation got %v, want to wait", err)
+	}
+	if n := fn.Counts().Starts; n != 3 {
+		t.Errorf("%d starts, want the 3 warm ones", n)
+	}
+}
