@@ -87,7 +87,6 @@ var (
 		ExecutionResourceDiscovery, ExecutionResourcesDiscovered, ExecutionScheduled,
 	}
 	executionBeforeRunning = slices.Concat(executionBeforeLocking, []ExecutionState{ExecutionLocking, ExecutionLocked})
-	executionStopping      = []ExecutionState{ExecutionCancelling, ExecutionError, ExecutionRollback}
 	executionEnded         = []ExecutionState{ExecutionCompleted, ExecutionFailedSafe, ExecutionFailedUnsafe, ExecutionCancelled}
 	executionAcknowledged  = []ExecutionState{ExecutionCompletedAck, ExecutionFailedSafeAck, ExecutionFailedUnsafeAck, ExecutionCancelledAck}
 
@@ -178,7 +177,7 @@ var Execution = newLaw[ExecutionState](Machine{
 		{On: []Event{EventExecutionCreated}, Verdict: Ignore, Why: "it exists: the same request came twice"},
 		{On: []Event{EventExecutionExpired}, Verdict: Ignore, Why: "the alarm rang too late: it is ending or has ended"},
 		{On: []Event{EventExecutionBroken}, Verdict: Ignore, Why: "it is ending or has ended: the error is reported, the state stays, the alarm looks again"},
-		{On: []Event{EventExecutionFailed}, From: names(executionStopping...), Verdict: Ignore, Why: "it is already ending: the first reason stays"},
+		{On: []Event{EventExecutionFailed}, From: names(ExecutionCancelling, ExecutionError, ExecutionRollback), Verdict: Ignore, Why: "it is already ending: the first reason stays"},
 		{On: []Event{EventLockGranted, EventLockDeferred, EventLockRefused}, From: names(ExecutionNew, ExecutionValid, ExecutionBlockedWaiting), Verdict: Refuse, Why: "no lock was ever asked for"},
 		{On: []Event{EventLockGranted, EventLockDeferred, EventLockRefused}, Verdict: Ignore, Why: "the answer to a stale handler: locking at that epoch is over"},
 		{On: []Event{EventExecutionSettled}, From: names(executionAcknowledged...), Verdict: Ignore, Why: "it is acknowledged already"},

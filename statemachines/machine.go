@@ -81,14 +81,11 @@ func (m *Machine) Cell(from string, on Event) []Row {
 			rows = append(rows, r)
 		}
 	}
-	if len(rows) > 0 {
-		return rows
-	}
-	if i := m.defaultFor(from, on); i >= 0 {
+	if i := m.defaultFor(from, on); i >= 0 && len(rows) == 0 {
 		d := m.Defaults[i]
-		return []Row{{From: from, On: on, Verdict: d.Verdict, Why: d.Why}}
+		rows = []Row{{From: from, On: on, Verdict: d.Verdict, Why: d.Why}}
 	}
-	return nil
+	return rows
 }
 
 func (m *Machine) defaultFor(from string, on Event) int {
@@ -100,13 +97,7 @@ func (m *Machine) defaultFor(from string, on Event) int {
 // Births are the moves that bring the thing into being. A layer without any is
 // born with the thing around it.
 func (m *Machine) Births() []Row {
-	var rows []Row
-	for _, r := range m.Rows {
-		if r.From == "" {
-			rows = append(rows, r)
-		}
-	}
-	return rows
+	return slices.DeleteFunc(slices.Clone(m.Rows), func(r Row) bool { return r.From != "" })
 }
 
 // Refusal is the error of a move that the law does not know.

@@ -140,9 +140,7 @@ func ParseStatus(text string) (Status, error) { return parse("status", text, Sta
 
 // ParseJobState reads the name of a job's state.
 func ParseJobState(text string) (JobState, error) {
-	return parse("job state", text, []JobState{
-		JobPending, JobIssued, JobClaimed, JobRunning, JobCompleted, JobFailed, JobUnknown, JobCancelled,
-	})
+	return parse("job state", text, slices.Concat([]JobState{JobPending, JobIssued, JobClaimed, JobRunning}, jobClosed))
 }
 
 // ParseOutcome reads an outcome as a block answers it.

@@ -63,7 +63,7 @@ func (v *verifier) names() {
 		}
 	}
 	state("the initial state", v.m.Initial)
-	for _, s := range slices.Concat(v.m.Terminal, v.m.Closed) {
+	for _, s := range v.m.Terminal {
 		state("the terminal states", s)
 	}
 	for _, s := range v.m.Closed {
@@ -131,9 +131,8 @@ func (v *verifier) cells() {
 					v.report(FlawUnexplained, "%s, %s", from, on)
 				}
 			}
-			written := slices.ContainsFunc(v.m.Rows, func(r Row) bool { return r.From == from && r.On == on })
-			if i := v.m.defaultFor(from, on); i >= 0 && !written {
-				used[i] = true
+			if !slices.ContainsFunc(v.m.Rows, func(r Row) bool { return r.From == from && r.On == on }) {
+				used[v.m.defaultFor(from, on)] = true
 			}
 		}
 	}
@@ -171,15 +170,13 @@ func (v *verifier) paths() {
 // closure is everything that moves lead to from the seeds, following each move
 // in the direction that step gives it.
 func (v *verifier) closure(seeds []string, step func(Row) (from, to string)) map[string]bool {
-	in := make(map[string]bool)
-	for _, s := range seeds {
-		in[s] = true
-	}
-	for grown := true; grown; {
-		grown = false
+	in, queue := make(map[string]bool), slices.Clone(seeds)
+	for len(queue) > 0 {
+		s := queue[0]
+		queue, in[s] = queue[1:], true
 		for _, r := range v.m.Rows {
-			if from, to := step(r); r.Verdict == Move && r.From != "" && in[from] && !in[to] {
-				in[to], grown = true, true
+			if from, to := step(r); r.Verdict == Move && r.From != "" && from == s && !in[to] {
+				queue = append(queue, to)
 			}
 		}
 	}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/lockstep-run/lockstep/statemachines"
+)
+
+var published = filepath.Join("..", "..", "..", "docs", "lifecycle")
+
+// TestDocsSayWhatTheRowsSay fails when docs/lifecycle has drifted from the law,
+// or holds a page that nothing generates.
+func TestDocsSayWhatTheRowsSay(t *testing.T) {
+	for _, d := range drift(t, published) {
+		t.Errorf("%s: run make generate", d)
+	}
+}
+
+// TestDriftIsSeen spoils a copy of the pages, in each of the ways they can.
+func TestDriftIsSeen(t *testing.T) {
+	folder := t.TempDir()
+	if err := write(folder); err != nil {
+		t.Fatal(err)
+	}
+	if d := drift(t, folder); len(d) != 0 {
+		t.Fatalf("freshly written pages have drifted: %v", d)
+	}
+	job := filepath.Join(folder, "job.md")
+	text, err := os.ReadFile(job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(job, append(text, ' '), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(folder, "step.md")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, "command.md"), text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if d := strings.Join(drift(t, folder), "\n"); !strings.Contains(d, "job.md") || !strings.Contains(d, "step.md") || !strings.Contains(d, "command.md") {
+		t.Errorf("changed job.md, removed step.md, added command.md; seen:\n%s", d)
+	}
+}
+
+func drift(t *testing.T, folder string) []string {
+	t.Helper()
+	var found []string
+	want := pages()
+	for name, text := range want {
+		got, err := os.ReadFile(filepath.Join(folder, name))
+		switch {
+		case err != nil:
+			found = append(found, err.Error())
+		case string(got) != text:
+			found = append(found, name+" differs from the rows")
+		}
+	}
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if _, ok := want[e.Name()]; !ok {
+			found = append(found, e.Name()+" is not generated from any row")
+		}
+	}
+	return found
+}
+
+// TestPagesAreComplete asks that a page names every state, every event, every
+// move and every reason of its layer, and says that it is generated.
+func TestPagesAreComplete(t *testing.T) {
+	files := pages()
+	for _, m := range statemachines.Machines() {
+		text := files[string(m.Layer)+".md"]
+		if !strings.HasPrefix(text, "<!-- Generated") {
+			t.Errorf("%s.md does not say that it is generated", m.Layer)
+		}
+		var wanted []string
+		wanted = append(wanted, m.States...)
+		for _, on := range m.Events {
+			wanted = append(wanted, "`"+string(on)+"`")
+			for _, from := range m.States {
+				for _, r := range m.Cell(from, on) {
+					wanted = append(wanted, r.Why)
+				}
+			}
+		}
+		for _, r := range m.Rows {
+			if r.Verdict == statemachines.Move {
+				wanted = append(wanted, "--> "+r.To)
+			}
+		}
+		for _, w := range wanted {
+			if !strings.Contains(text, w) {
+				t.Errorf("%s.md does not say %q", m.Layer, w)
+			}
+		}
+	}
+}
+
+func TestSpanNamesExactlyItsStates(t *testing.T) {
+	m := statemachines.Execution.Machine()
+	for want, states := range map[string][]string{
+		"(none)":                            {""},
+		"NEW to BLOCKED_WAITING":            {"NEW", "VALID", "BLOCKED_WAITING"},
+		"NEW, VALID":                        {"VALID", "NEW"},
+		"NEW to BLOCKED_WAITING, RUNNING":   {"NEW", "VALID", "BLOCKED_WAITING", "RUNNING"},
+		"NEW, BLOCKED_WAITING":              {"NEW", "BLOCKED_WAITING"},
+		"FAILED_SAFE_ACK to CANCELLED_ACK":  {"FAILED_SAFE_ACK", "FAILED_UNSAFE_ACK", "CANCELLED_ACK"},
+		"RUNNING, WAITING, ERROR, ROLLBACK": {"RUNNING", "WAITING", "ERROR", "ROLLBACK"},
+	} {
+		if got := span(m, states); got != want {
+			t.Errorf("span(%v) = %q, want %q", states, got, want)
+		}
+	}
+}
