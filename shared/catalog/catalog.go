@@ -1,0 +1,38 @@
+package catalog
+
+import (
+	"context"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// Registry is what the catalog needs of the world. Its methods are described
+// beside the engine's ports, of which they are a part.
+type Registry interface {
+	PutDefinition(ctx context.Context, tenant string, d workflow.Published) (existing *workflow.Published, err error)
+	Definition(ctx context.Context, tenant string, ref workflow.Ref) (*workflow.Published, error)
+	DefinitionVersions(ctx context.Context, tenant, fullName string, page workflow.Page) (workflow.List[workflow.Published], error)
+	PutBlock(ctx context.Context, tenant string, b workflow.Block) (existing *workflow.Block, err error)
+	Blocks(ctx context.Context, tenant string, page workflow.Page) (workflow.List[workflow.Block], error)
+	PutEntities(ctx context.Context, tenant string, entities []workflow.Entity) error
+	Entities(ctx context.Context, tenant string, keys []workflow.EntityKey, strong bool) (map[workflow.EntityKey]workflow.Entity, error)
+	EntitiesOf(ctx context.Context, tenant, entityType string, page workflow.Page) (workflow.List[workflow.Entity], error)
+}
+
+// Catalog publishes, registers and imports.
+type Catalog struct {
+	open func() Registry
+	now  func() time.Time
+}
+
+// New makes a catalog. open gives one view of the registry per piece of work.
+func New(open func() Registry, now func() time.Time) *Catalog { return &Catalog{open, now} }
+
+func bounded(p workflow.Page) workflow.Page {
+	if p.Limit <= 0 {
+		p.Limit = workflow.DefaultPage
+	}
+	p.Limit = min(p.Limit, workflow.MaxPage)
+	return p
+}

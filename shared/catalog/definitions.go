@@ -1,0 +1,89 @@
+package catalog
+
+import (
+	"context"
+
+	"github.com/lockstep-run/lockstep/shared/definition"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// Publish stores a definition. The same content under a version that exists
+// already is accepted and created is false; other content is CodeConflict. With
+// dryRun everything is checked and nothing stored.
+func (c *Catalog) Publish(ctx context.Context, who workflow.Caller, source []byte, dryRun bool) (p workflow.Published, created bool, err error) {
+	d, err := definition.Parse(source)
+	if err != nil {
+		return p, false, err
+	}
+	if _, err := definition.Compile(d); err != nil {
+		return p, false, err
+	}
+	p = workflow.Published{
+		Ref: d.Ref(), Digest: definition.Digest(d), Source: definition.Canonical(d),
+		PublishedAt: c.now().UTC(), PublishedBy: who.Actor,
+	}
+	var existing *workflow.Published
+	if dryRun {
+		existing, err = c.open().Definition(ctx, who.Tenant, p.Ref)
+		if workflow.Is(err, workflow.CodeNotFound) {
+			return p, true, nil
+		}
+	} else {
+		existing, err = c.open().PutDefinition(ctx, who.Tenant, p)
+	}
+	switch {
+	case err != nil:
+		return p, false, err
+	case existing == nil:
+		return p, true, nil
+	case existing.Digest != p.Digest:
+		return p, false, workflow.Errorf(workflow.CodeConflict, "%s is published with other content; publish it under a new version", p.Ref)
+	}
+	return *existing, false, nil
+}
+
+// Definitions lists every version of every definition, without sources.
+func (c *Catalog) Definitions(ctx context.Context, who workflow.Caller, p workflow.Page) (workflow.List[workflow.Published], error) {
+	return c.open().DefinitionVersions(ctx, who.Tenant, "", bounded(p))
+}
+
+// Versions lists the versions of one definition.
+func (c *Catalog) Versions(ctx context.Context, who workflow.Caller, fullName string, p workflow.Page) (workflow.List[workflow.Published], error) {
+	list, err := c.open().DefinitionVersions(ctx, who.Tenant, fullName, bounded(p))
+	if err == nil && len(list.Items) == 0 && p.Token == "" {
+		err = workflow.Errorf(workflow.CodeNotFound, "no workflow %s is published", fullName)
+	}
+	return list, err
+}
+
+// Definition is one published definition with its source; a reference by major
+// or minor finds the newest match.
+func (c *Catalog) Definition(ctx context.Context, who workflow.Caller, ref workflow.Ref) (workflow.Published, error) {
+	r := c.open()
+	if !ref.Exact() {
+		page := workflow.Page{Limit: workflow.MaxPage}
+		var versions []string
+		for {
+			list, err := r.DefinitionVersions(ctx, who.Tenant, ref.FullName(), page)
+			if err != nil {
+				return workflow.Published{}, err
+			}
+			for _, d := range list.Items {
+				versions = append(versions, d.Ref.Version)
+			}
+			if page.Token = list.Next; page.Token == "" {
+				break
+			}
+		}
+		newest := ref.Newest(versions)
+		if newest == "" {
+			return workflow.Published{}, workflow.Errorf(workflow.CodeNotFound, "no published workflow matches %s", ref)
+		}
+		ref.Version = newest
+	}
+	p, err := r.Definition(ctx, who.Tenant, ref)
+	if err != nil {
+		return workflow.Published{}, err
+	}
+	return *p, nil
+}

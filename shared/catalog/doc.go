@@ -1,0 +1,7 @@
+// Package catalog keeps what runs are made of: published definitions, registered
+// function blocks, and the inventory of entities.
+//
+// Definitions and blocks are immutable under their exact version: the same
+// content again is no news, other content is a conflict. Entities are upserted
+// at any time; what a run has read of one under its lock stays as it was read.
+package catalog

@@ -1,0 +1,187 @@
+package catalog
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/lockstep-run/lockstep/shared/expr"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// Limits of the inventory.
+const (
+	maxAttributes = 32 << 10 // bytes of one entity's attributes
+	maxGroups     = 32       // groups of one entity
+	maxLine       = 64 << 10 // bytes of one line of an import
+	maxImport     = 100_000  // lines of one import
+	maxIssues     = 100      // reported at a time
+	scanRounds    = 20       // pages read for one filtered page
+)
+
+// PutEntity upserts an entity: attributes and groups are replaced.
+func (c *Catalog) PutEntity(ctx context.Context, who workflow.Caller, e workflow.Entity) (workflow.Entity, error) {
+	if err := workflow.Invalid("the entity is not valid", check(&e, "")); err != nil {
+		return e, err
+	}
+	if err := c.open().PutEntities(ctx, who.Tenant, []workflow.Entity{e}); err != nil {
+		return e, err
+	}
+	return c.Entity(ctx, who, e.Key())
+}
+
+// Entity is one entity of the inventory.
+func (c *Catalog) Entity(ctx context.Context, who workflow.Caller, key workflow.EntityKey) (workflow.Entity, error) {
+	found, err := c.open().Entities(ctx, who.Tenant, []workflow.EntityKey{key}, true)
+	if err != nil {
+		return workflow.Entity{}, err
+	}
+	e, ok := found[key]
+	if !ok {
+		return e, workflow.Errorf(workflow.CodeNotFound, "the inventory has no entity %s", key)
+	}
+	return e, nil
+}
+
+// Entities lists entities of a type in order of id: all of them, or those that
+// are in one of the groups or match the query. A filtered page may be short.
+func (c *Catalog) Entities(ctx context.Context, who workflow.Caller, sel workflow.Selector, p workflow.Page) (workflow.List[workflow.Entity], error) {
+	var out workflow.List[workflow.Entity]
+	p = bounded(p)
+	if !workflow.ValidID(sel.Type) {
+		return out, workflow.Invalid("the request is not valid", []workflow.Issue{{Path: "type", Code: "required", Message: "name the entity type"}})
+	}
+	var query *expr.Query
+	if sel.Query != "" {
+		var err error
+		if query, err = expr.CompileQuery(sel.Query); err != nil {
+			return out, workflow.Invalid("the request is not valid", []workflow.Issue{{Path: "query", Code: "expression", Message: err.Error()}})
+		}
+	}
+	all := len(sel.Groups) == 0 && query == nil
+	for range scanRounds {
+		list, err := c.open().EntitiesOf(ctx, who.Tenant, sel.Type, p)
+		if err != nil {
+			return out, err
+		}
+		for _, e := range list.Items {
+			grouped := slices.ContainsFunc(e.Groups, func(g string) bool { return slices.Contains(sel.Groups, g) })
+			if all || grouped || (query != nil && query.Match(e)) {
+				out.Items = append(out.Items, e)
+			}
+		}
+		out.Next, p.Token = list.Next, list.Next
+		if list.Next == "" || len(out.Items) > 0 {
+			return out, nil
+		}
+	}
+	return out, nil
+}
+
+// ImportEntities upserts entities given as JSON lines. All lines are checked
+// before any is stored; an error names each bad line.
+func (c *Catalog) ImportEntities(ctx context.Context, who workflow.Caller, r io.Reader) (int, error) {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(make([]byte, 0, 4096), maxLine)
+	var entities []workflow.Entity
+	var issues []workflow.Issue
+	seen := map[workflow.EntityKey]int{}
+	n := 0
+	for lines.Scan() {
+		n++
+		line := bytes.TrimSpace(lines.Bytes())
+		if len(line) == 0 {
+			continue
+		}
+		if len(entities) >= maxImport {
+			return 0, workflow.Errorf(workflow.CodeTooLarge, "an import holds at most %d entities", maxImport)
+		}
+		e, bad := parseLine(line)
+		if at, twice := seen[e.Key()]; twice && len(bad) == 0 {
+			bad = []workflow.Issue{{Code: "duplicate", Message: fmt.Sprintf("%s stands on line %d already", e.Key(), at)}}
+		}
+		seen[e.Key()] = n
+		for _, i := range bad {
+			i.Line = n
+			issues = append(issues, i)
+		}
+		if len(issues) >= maxIssues {
+			break
+		}
+		entities = append(entities, e)
+	}
+	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
+		issues = append(issues, workflow.Issue{Line: n + 1, Code: "too_large", Message: fmt.Sprintf("a line holds at most %d bytes", maxLine)})
+	} else if err != nil {
+		return 0, err
+	}
+	if err := workflow.Invalid("the import is not valid; nothing was stored", issues); err != nil {
+		return 0, err
+	}
+	return len(entities), c.open().PutEntities(ctx, who.Tenant, entities)
+}
+
+// line is an entity as it is written; what the inventory itself counts may stand
+// there, so that a listing can be imported again, and is ignored.
+type line struct {
+	Type       string          `json:"type"`
+	ID         string          `json:"id"`
+	Attributes json.RawMessage `json:"attributes"`
+	Groups     []string        `json:"groups"`
+	Version    int64           `json:"version"`
+	Token      int64           `json:"token"`
+}
+
+func parseLine(raw []byte) (workflow.Entity, []workflow.Issue) {
+	var l line
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&l); err != nil {
+		return workflow.Entity{}, []workflow.Issue{{Code: "json", Message: err.Error()}}
+	}
+	if d.More() {
+		return workflow.Entity{}, []workflow.Issue{{Code: "json", Message: "more than one value on the line"}}
+	}
+	e := workflow.Entity{Type: l.Type, ID: l.ID, Attributes: l.Attributes, Groups: l.Groups}
+	return e, check(&e, "")
+}
+
+// check lists what is wrong with an entity, and gives it empty attributes if it
+// has none.
+func check(e *workflow.Entity, path string) []workflow.Issue {
+	var issues []workflow.Issue
+	bad := func(field, code, message string) {
+		issues = append(issues, workflow.Issue{Path: path + field, Code: code, Message: message})
+	}
+	const form = "up to 128 letters, digits and . _ : @ + -, no slash"
+	if !workflow.ValidID(e.Type) {
+		bad("type", "format", form)
+	}
+	if !workflow.ValidID(e.ID) {
+		bad("id", "format", form)
+	}
+	if len(e.Attributes) == 0 || string(e.Attributes) == "null" {
+		e.Attributes = json.RawMessage("{}")
+	}
+	var object map[string]json.RawMessage
+	if json.Unmarshal(e.Attributes, &object) != nil {
+		bad("attributes", "type", "want an object")
+	}
+	if len(e.Attributes) > maxAttributes {
+		bad("attributes", "too_large", fmt.Sprintf("at most %d bytes", maxAttributes))
+	}
+	if len(e.Groups) > maxGroups {
+		bad("groups", "limit", fmt.Sprintf("at most %d groups", maxGroups))
+	}
+	for i, g := range e.Groups {
+		if !workflow.ValidID(g) {
+			bad(fmt.Sprintf("groups[%d]", i), "format", form)
+		}
+	}
+	return issues
+}
