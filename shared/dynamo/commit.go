@@ -1,0 +1,98 @@
+package dynamo
+
+import (
+	"context"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/lockstep-run/lockstep/shared/dynamo/table"
+	"github.com/lockstep-run/lockstep/shared/topology"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// Create writes the state item if none exists under its id.
+func (s *Store) Create(ctx context.Context, x *workflow.Execution) (bool, error) {
+	set, _, err := attributesOf(x)
+	if err != nil {
+		return false, err
+	}
+	key := executionKey(x.Tenant, x.ID, skState)
+	set[topology.AttrPK], set[topology.AttrSK] = table.S(key.PK), table.S(key.SK)
+	set[topology.IndexByStatus.Sort] = table.S(x.ID)
+	ok, old, err := s.t.Put(ctx, set, table.IfAbsent, nil)
+	if err != nil {
+		return false, err
+	}
+	return ok || old.Text(attrCommit) == x.Commit, nil
+}
+
+// Commit replaces the state item if its version is still seen. The attributes
+// that are keys of an index are always set; an index is only written, and paid
+// for, when their values change.
+func (s *Store) Commit(ctx context.Context, seen int64, next *workflow.Execution, release bool) (waiters []string, ok bool, err error) {
+	set, remove, err := attributesOf(next)
+	if err != nil {
+		return nil, false, err
+	}
+	c := table.Change{
+		Key: executionKey(next.Tenant, next.ID, skState),
+		Set: set, Remove: remove,
+		If: "#version = :seen", With: table.Item{"seen": table.N(seen)},
+	}
+	if release {
+		c.Remove = append(c.Remove, attrWaiters)
+		c.Return = types.ReturnValueUpdatedOld
+	}
+	ok, was, err := s.t.Update(ctx, c)
+	if err != nil {
+		return nil, false, err
+	}
+	if !ok {
+		// Either somebody else has been here, or this very write, whose reply was
+		// lost. In the second case the waiters went with the lost reply.
+		return nil, was.Text(attrCommit) == next.Commit && was.Int(attrVersion) == next.Version, nil
+	}
+	return was.Texts(attrWaiters), true, nil
+}
+
+// attributesOf is the state item without its keys and without the waiters, and
+// the attributes that it must not have.
+func attributesOf(x *workflow.Execution) (set table.Item, remove []string, err error) {
+	doc, err := encodeExecution(x)
+	if err != nil {
+		return nil, nil, err
+	}
+	set = table.Item{
+		table.AttrSchema: table.N(int64(x.Schema)),
+		attrState:        table.S(string(x.State)),
+		attrVersion:      table.N(x.Version),
+		attrEpoch:        table.N(x.Epoch),
+		attrCommit:       table.S(x.Commit),
+		attrDoc:          table.B(doc),
+
+		topology.IndexByStatus.Partition: table.S(statusKey(x.Tenant, shardOf(x.ID, topology.StatusShards), x.State)),
+	}
+	due := topology.IndexDue
+	if x.DueAt.IsZero() {
+		return set, []string{due.Partition, due.Sort}, nil
+	}
+	set[due.Partition], set[due.Sort] = table.S(dueShard(x.ID)), table.N(x.DueAt.UnixMilli())
+	return set, nil, nil
+}
+
+// fromItem reads a state item.
+func fromItem(it table.Item) (*workflow.Execution, error) {
+	x, err := decodeExecution(it.Bytes(attrDoc))
+	if err != nil {
+		return nil, err
+	}
+	x.Tenant, x.ID = splitExecution(it.Key().PK)
+	x.Schema = int(it.Int(table.AttrSchema))
+	x.State, x.Epoch = headOf(it).State, headOf(it).Epoch
+	x.Version, x.Commit = it.Int(attrVersion), it.Text(attrCommit)
+	if it.Has(topology.IndexDue.Sort) {
+		x.DueAt = millis(it.Int(topology.IndexDue.Sort))
+	}
+	x.Waiters = it.Texts(attrWaiters)
+	return x, nil
+}

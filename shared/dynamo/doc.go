@@ -1,0 +1,24 @@
+// Package dynamo keeps executions, packs and locks in DynamoDB. It meets the
+// engine's and the worker's ports by method set and decides nothing: every
+// method is one read, or one conditional write of a single item.
+//
+// A tour:
+//
+//   - dynamo.go: opening the tables, and the view that one piece of work gets.
+//     keys.go: how items are named. Every key starts with the tenant.
+//   - store.go: executions, their heads and their indexes. commit.go: the one
+//     conditional write that moves an execution. waiters.go: who is woken when
+//     it ends. beside.go: input, scope and paged-out events, in items of their
+//     own. document.go, eventlines.go, dictionary.go: the stored form of an
+//     execution, small enough that a short run's item costs one write unit.
+//   - locks.go: the lock items.
+//   - packs.go: the engine's side of the packs. claims.go: the worker's side.
+//     jobrecords.go: the stored form of a pack. done.go: the done sets.
+//
+// Below it, table is the plumbing that all of them share; beside it, registry
+// keeps what is published and registered.
+//
+// A write whose reply was lost is repeated and may then fail its own condition.
+// Each method recognises its own write by the mark it left: a commit id, a
+// nonce, a token. Times are kept to the millisecond.
+package dynamo

@@ -1,0 +1,143 @@
+package dynamo
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// Events are stored as one array: the number of the first, the millisecond of
+// the first, and a line for each,
+//
+//	[milliseconds since the previous, type, to, from, step, entity, actor, data, layer]
+//
+// with what is empty at the end left out. A from that is the to of the previous
+// line of the same layer is written "=", and a layer that the type's first word
+// implies is left out.
+type eventLine struct {
+	After  int64
+	Type   string
+	To     string
+	From   string
+	Step   string
+	Entity string
+	Actor  string
+	Data   json.RawMessage
+	Layer  string
+}
+
+const fromPrevious = "="
+
+func encodeEvents(events []workflow.Event) (json.RawMessage, error) {
+	if len(events) == 0 {
+		return json.RawMessage("[]"), nil
+	}
+	at := events[0].At.UnixMilli()
+	all := []any{events[0].Sequence, at}
+	previous := map[string]string{}
+	for i, e := range events {
+		if e.Sequence != events[0].Sequence+int64(i) {
+			return nil, workflow.Errorf(workflow.CodeInternal, "event %d follows %d: the history has a gap", e.Sequence, events[0].Sequence+int64(i)-1)
+		}
+		from, layer := e.From, e.Layer
+		if from != "" && from == previous[layer] {
+			from = fromPrevious
+		}
+		previous[layer] = e.To
+		if layer == layerOf(e.Type) {
+			layer = ""
+		}
+		line := []any{e.At.UnixMilli() - at, e.Type, e.To, from, e.Step, e.Entity, e.Actor, e.Data, layer}
+		at = e.At.UnixMilli()
+		for isEmpty(line[len(line)-1]) {
+			line = line[:len(line)-1]
+		}
+		all = append(all, line)
+	}
+	raw, err := json.Marshal(all)
+	if err != nil {
+		return nil, damaged(err)
+	}
+	return raw, nil
+}
+
+// isEmpty never holds for the first member of a line, which is a number.
+func isEmpty(v any) bool {
+	switch v := v.(type) {
+	case string:
+		return v == ""
+	case json.RawMessage:
+		return len(v) == 0
+	}
+	return false
+}
+
+func decodeEvents(raw json.RawMessage) ([]workflow.Event, error) {
+	var all []json.RawMessage
+	if err := strict(raw, &all); err != nil {
+		return nil, err
+	}
+	if len(all) == 0 {
+		return nil, nil
+	}
+	var first, at int64
+	if err := scan(all, &first, &at); err != nil {
+		return nil, err
+	}
+	events := make([]workflow.Event, 0, len(all)-2)
+	previous := map[string]string{}
+	for i, one := range all[2:] {
+		var fields []json.RawMessage
+		if err := strict(one, &fields); err != nil {
+			return nil, err
+		}
+		var l eventLine
+		if err := scan(fields, &l.After, &l.Type, &l.To, &l.From, &l.Step, &l.Entity, &l.Actor, &l.Data, &l.Layer); err != nil {
+			return nil, err
+		}
+		at += l.After
+		if l.Layer == "" {
+			l.Layer = layerOf(l.Type)
+		}
+		if l.From == fromPrevious {
+			l.From = previous[l.Layer]
+		}
+		previous[l.Layer] = l.To
+		if string(l.Data) == "null" {
+			l.Data = nil
+		}
+		events = append(events, workflow.Event{
+			Sequence: first + int64(i), At: millis(at), Layer: l.Layer, Type: l.Type,
+			From: l.From, To: l.To, Step: l.Step, Entity: l.Entity, Actor: l.Actor, Data: l.Data,
+		})
+	}
+	return events, nil
+}
+
+// scan reads the members of an array into the places given; members that are
+// not there leave theirs as it is.
+func scan(fields []json.RawMessage, into ...any) error {
+	for i, f := range fields {
+		if i == len(into) {
+			break
+		}
+		if raw, ok := into[i].(*json.RawMessage); ok {
+			*raw = f
+			continue
+		}
+		if err := strict(f, into[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// layerOf is the layer that most events of a type are of.
+func layerOf(eventType string) string {
+	switch word, _, _ := strings.Cut(eventType, "."); word {
+	case "workflow", "step", "job":
+		return word
+	}
+	return "execution"
+}

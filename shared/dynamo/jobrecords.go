@@ -1,0 +1,182 @@
+package dynamo
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/dynamo/table"
+	"github.com/lockstep-run/lockstep/shared/topology"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/statemachines"
+)
+
+// itemOf is the whole item of a pack.
+func itemOf(p *workflow.Pack) (table.Item, error) {
+	doc, err := encodeJobs(p)
+	if err != nil {
+		return nil, err
+	}
+	key := packKey(p.Key)
+	it := table.Item{
+		topology.AttrPK: table.S(key.PK), topology.AttrSK: table.S(key.SK),
+		attrState: table.S(string(p.State)), attrToken: table.N(int64(p.Token)),
+		attrDoc: table.B(doc),
+	}
+	for name, at := range map[string]time.Time{attrLease: p.Lease, attrClaimed: p.ClaimedAt, attrFinished: p.FinishedAt} {
+		if !at.IsZero() {
+			it[name] = table.N(ms(at))
+		}
+	}
+	for name, s := range map[string]string{attrNonce: p.Nonce, attrWorker: p.Worker} {
+		if s != "" {
+			it[name] = table.S(s)
+		}
+	}
+	if p.Cancel {
+		it[attrCancel] = table.Yes()
+	}
+	return it, nil
+}
+
+func packOf(key workflow.PackKey, it table.Item) (*workflow.Pack, error) {
+	p := &workflow.Pack{
+		Key:        key,
+		State:      workflow.PackState(it.Text(attrState)),
+		Token:      int(it.Int(attrToken)),
+		Lease:      millis(it.Int(attrLease)),
+		Cancel:     it.Has(attrCancel),
+		Nonce:      it.Text(attrNonce),
+		Worker:     it.Text(attrWorker),
+		ClaimedAt:  millis(it.Int(attrClaimed)),
+		FinishedAt: millis(it.Int(attrFinished)),
+	}
+	return p, decodeJobs(p, it.Bytes(attrDoc))
+}
+
+// packDocument is what changes with every write of a pack. Jobs are lines,
+//
+//	[index, code, started, ended, outcome, result, failure, updates]
+//
+// with what is empty at the end left out, codes as letters, and times as
+// milliseconds since Base, null for none.
+type packDocument struct {
+	Base int64             `json:"b"`
+	Jobs []json.RawMessage `json:"j"`
+	Cost workflow.Cost     `json:"c,omitzero"`
+}
+
+var codeLetters = map[workflow.JobCode]string{
+	workflow.CodeNone: "N", workflow.CodeStarted: "S", workflow.CodeOK: "O",
+	workflow.CodeFail: "F", workflow.CodeUnknown: "U", workflow.CodeNotExecuted: "X",
+}
+
+var lettersOf = func() map[string]workflow.JobCode {
+	m := map[string]workflow.JobCode{}
+	for code, letter := range codeLetters {
+		m[letter] = code
+	}
+	return m
+}()
+
+func encodeJobs(p *workflow.Pack) ([]byte, error) {
+	d := packDocument{Base: ms(p.ClaimedAt), Cost: p.Cost}
+	since := func(at time.Time) any {
+		if at.IsZero() {
+			return nil
+		}
+		return at.UnixMilli() - d.Base
+	}
+	for i := range p.Jobs {
+		j := &p.Jobs[i]
+		letter, known := codeLetters[j.Code]
+		if !known {
+			return nil, workflow.Errorf(workflow.CodeInternal, "a job cannot be stored with the code %q", j.Code)
+		}
+		line := []any{j.Index, letter, since(j.StartedAt), since(j.EndedAt), string(j.Outcome), raw(j.Result), j.Failure, raw(j.Updates)}
+		for blank(line[len(line)-1]) {
+			line = line[:len(line)-1]
+		}
+		one, err := json.Marshal(line)
+		if err != nil {
+			return nil, damaged(err)
+		}
+		d.Jobs = append(d.Jobs, one)
+	}
+	plain, err := json.Marshal(d)
+	if err != nil {
+		return nil, damaged(err)
+	}
+	return packs.Pack(plain), nil
+}
+
+// raw is nil for no value, so that it is left out or null.
+func raw(r json.RawMessage) any {
+	if len(r) == 0 {
+		return nil
+	}
+	return r
+}
+
+func blank(v any) bool {
+	switch v := v.(type) {
+	case nil:
+		return true
+	case string:
+		return v == ""
+	case *workflow.Failure:
+		return v == nil
+	}
+	return false
+}
+
+func decodeJobs(p *workflow.Pack, packed []byte) error {
+	plain, err := packs.Unpack(packed)
+	if err != nil || len(plain) == 0 {
+		return err
+	}
+	var d packDocument
+	if err := strict(plain, &d); err != nil {
+		return err
+	}
+	p.Cost = d.Cost
+	at := func(since *int64) time.Time {
+		if since == nil {
+			return time.Time{}
+		}
+		return time.UnixMilli(d.Base + *since).UTC()
+	}
+	for _, one := range d.Jobs {
+		var fields []json.RawMessage
+		if err := strict(one, &fields); err != nil {
+			return err
+		}
+		var j workflow.JobRecord
+		var letter, outcome string
+		var started, ended *int64
+		if err := scan(fields, &j.Index, &letter, &started, &ended, &outcome, &j.Result, &j.Failure, &j.Updates); err != nil {
+			return err
+		}
+		var known bool
+		if j.Code, known = lettersOf[letter]; !known {
+			return table.Newer()
+		}
+		j.StartedAt, j.EndedAt, j.Outcome = at(started), at(ended), statemachines.Outcome(outcome)
+		// Between other members, nothing is null.
+		if string(j.Result) == "null" {
+			j.Result = nil
+		}
+		if string(j.Updates) == "null" {
+			j.Updates = nil
+		}
+		p.Jobs = append(p.Jobs, j)
+	}
+	return nil
+}
+
+// ms is a time as it is stored, 0 for none.
+func ms(at time.Time) int64 {
+	if at.IsZero() {
+		return 0
+	}
+	return at.UnixMilli()
+}

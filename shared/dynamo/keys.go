@@ -1,0 +1,80 @@
+package dynamo
+
+import (
+	"fmt"
+	"hash/fnv"
+	"strconv"
+	"strings"
+
+	"github.com/lockstep-run/lockstep/shared/dynamo/table"
+	"github.com/lockstep-run/lockstep/shared/topology"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/statemachines"
+)
+
+// Sort keys of an execution's items.
+const (
+	skState  = "state"
+	skInput  = "input"
+	skEvents = "events#"
+)
+
+func executionKey(tenant, id, sk string) table.Key {
+	return table.Key{PK: table.Tenant(tenant) + id, SK: sk}
+}
+
+// splitExecution reads tenant and id from an execution's partition key.
+func splitExecution(pk string) (tenant, id string) {
+	at := strings.LastIndexByte(pk, '#')
+	if at < 0 {
+		return "", pk
+	}
+	return table.TenantOf(pk[:at]), pk[at+1:]
+}
+
+func scopeKey(tenant, id, key string, chunk int) table.Key {
+	return executionKey(tenant, id, fmt.Sprintf("scope#%s#%04d", key, chunk))
+}
+
+func eventsKey(tenant, id string, first int64) table.Key {
+	return executionKey(tenant, id, fmt.Sprintf("%s%012d", skEvents, first))
+}
+
+func shardOf(id string, shards int) int {
+	h := fnv.New32a()
+	h.Write([]byte(id))
+	return int(h.Sum32() % uint32(shards))
+}
+
+func statusKey(tenant string, shard int, state statemachines.ExecutionState) string {
+	return table.Tenant(tenant) + strconv.Itoa(shard) + "#" + string(state)
+}
+
+func dueShard(id string) string { return strconv.Itoa(shardOf(id, topology.DueShards)) }
+
+func lockKey(tenant string, key workflow.EntityKey) table.Key {
+	return table.Key{PK: table.Tenant(tenant) + key.String(), SK: "lock"}
+}
+
+// Sort keys of a shard's items.
+const (
+	skPack = "p#"
+	skDone = "done"
+)
+
+func shardKey(run workflow.RunKey, shard int) string {
+	return fmt.Sprintf("%s%s#%d#%d#%d", table.Tenant(run.Tenant), run.Execution, run.Visit, run.RunSeq, shard)
+}
+
+func packKey(k workflow.PackKey) table.Key {
+	return table.Key{PK: shardKey(k.Run(), k.Shard()), SK: fmt.Sprintf("%s%05d#%03d#%02d", skPack, k.Lane, k.Pos, k.Attempt)}
+}
+
+// packKeyOf adds to a run what a pack's sort key says.
+func packKeyOf(run workflow.RunKey, sk string) (workflow.PackKey, error) {
+	k := run.Pack(0, 0)
+	if _, err := fmt.Sscanf(sk, skPack+"%d#%d#%d", &k.Lane, &k.Pos, &k.Attempt); err != nil {
+		return k, workflow.Errorf(workflow.CodeInternal, "%q is not the key of a pack: %w", sk, err)
+	}
+	return k, nil
+}

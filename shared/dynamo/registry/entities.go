@@ -1,0 +1,132 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/lockstep-run/lockstep/shared/dynamo/table"
+	"github.com/lockstep-run/lockstep/shared/parallel"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// Attributes of an entity.
+const (
+	attrAttributes = "attributes"
+	attrGroups     = "groups"
+	attrVersion    = "version"
+	attrToken      = "token"
+)
+
+// entityShards spreads a type's entities, so that a large import is not held up
+// by what one partition takes. importFlight is how many are written at a time.
+const (
+	entityShards = 8
+	importFlight = 16
+)
+
+func entityPartition(tenant, entityType string, shard int) string {
+	return fmt.Sprintf("%sentity#%s#%d", table.Tenant(tenant), entityType, shard)
+}
+
+func entityKey(tenant string, key workflow.EntityKey) table.Key {
+	h := fnv.New32a()
+	h.Write([]byte(key.ID))
+	return table.Key{PK: entityPartition(tenant, key.Type, int(h.Sum32()%entityShards)), SK: key.ID}
+}
+
+// PutEntities upserts. Of one that is given twice the last counts.
+func (r *Registry) PutEntities(ctx context.Context, tenant string, entities []workflow.Entity) error {
+	last := make(map[workflow.EntityKey]int, len(entities))
+	for i := range entities {
+		last[entities[i].Key()] = i
+	}
+	return parallel.Each(ctx, importFlight, len(entities), func(ctx context.Context, i int) error {
+		e := &entities[i]
+		if last[e.Key()] != i {
+			return nil
+		}
+		c := table.Change{Key: entityKey(tenant, e.Key()), Set: table.Item{}, Add: table.Item{attrVersion: table.N(1)}}
+		if len(e.Attributes) > 0 {
+			c.Set[attrAttributes] = table.B(table.Plain.Pack(e.Attributes))
+		} else {
+			c.Remove = append(c.Remove, attrAttributes)
+		}
+		if len(e.Groups) > 0 {
+			list := make([]table.Value, len(e.Groups))
+			for n, g := range e.Groups {
+				list[n] = table.S(g)
+			}
+			c.Set[attrGroups] = &types.AttributeValueMemberL{Value: list}
+		} else {
+			c.Remove = append(c.Remove, attrGroups)
+		}
+		_, _, err := r.t.Update(ctx, c)
+		return err
+	})
+}
+
+// Entities reads by key; missing ones are left out.
+func (r *Registry) Entities(ctx context.Context, tenant string, keys []workflow.EntityKey, strong bool) (map[workflow.EntityKey]workflow.Entity, error) {
+	named := make([]table.Key, len(keys))
+	for i, k := range keys {
+		named[i] = entityKey(tenant, k)
+	}
+	items, err := r.t.GetMany(ctx, named, strong)
+	if err != nil {
+		return nil, err
+	}
+	found := make(map[workflow.EntityKey]workflow.Entity, len(items))
+	for i, k := range keys {
+		it, ok := items[named[i]]
+		if !ok {
+			continue
+		}
+		if found[k], err = entityOf(k.Type, it); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// EntitiesOf lists a type's entities in order of id, across its shards.
+func (r *Registry) EntitiesOf(ctx context.Context, tenant, entityType string, page workflow.Page) (workflow.List[workflow.Entity], error) {
+	after, err := afterOf(page)
+	if err != nil {
+		return workflow.List[workflow.Entity]{}, err
+	}
+	limit := limitOf(page)
+	shards := make([]table.Rows, entityShards)
+	for n := range shards {
+		shards[n] = r.t.Query(ctx, table.Query{
+			Key:   "#pk = :pk",
+			With:  table.Item{"pk": table.S(entityPartition(tenant, entityType, n))},
+			After: after,
+			// A little more than the shard's share, so that mostly one read does.
+			Page:   limit/entityShards*5/4 + entityShards,
+			Strong: true,
+		})
+	}
+	byID := func(a, b table.Item) bool { return a.Key().SK < b.Key().SK }
+	return cut(table.Merge(ctx, byID, shards), limit, func(it table.Item) (workflow.Entity, error) {
+		return entityOf(entityType, it)
+	})
+}
+
+func entityOf(entityType string, it table.Item) (workflow.Entity, error) {
+	attributes, err := table.Plain.Unpack(it.Bytes(attrAttributes))
+	e := workflow.Entity{
+		Type: entityType, ID: it.Key().SK, Attributes: attributes,
+		Version: it.Int(attrVersion), Token: it.Int(attrToken),
+	}
+	if list, ok := it[attrGroups].(*types.AttributeValueMemberL); ok {
+		for _, v := range list.Value {
+			if s, ok := v.(*types.AttributeValueMemberS); ok {
+				e.Groups = append(e.Groups, s.Value)
+			}
+		}
+	}
+	return e, err
+}

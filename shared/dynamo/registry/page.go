@@ -1,0 +1,54 @@
+package registry
+
+import (
+	"encoding/base64"
+
+	"github.com/lockstep-run/lockstep/shared/dynamo/table"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// pageBytes bounds a page by what its items weigh, besides their number.
+const pageBytes = 1 << 20
+
+// limitOf is how many items a page may have.
+func limitOf(p workflow.Page) int {
+	if p.Limit <= 0 {
+		return workflow.DefaultPage
+	}
+	return min(p.Limit, workflow.MaxPage)
+}
+
+// A token is the sort key of the last item of the page before.
+func tokenOf(sk string) string { return base64.RawURLEncoding.EncodeToString([]byte(sk)) }
+
+func afterOf(p workflow.Page) (string, error) {
+	sk, err := base64.RawURLEncoding.DecodeString(p.Token)
+	if err != nil || len(sk) > 1024 {
+		return "", workflow.Errorf(workflow.CodeInvalid, "the page token is not one of ours")
+	}
+	return string(sk), nil
+}
+
+// cut makes one page of rows. It looks one row further, so that the last page
+// says that it is the last.
+func cut[T any](rows table.Rows, limit int, read func(table.Item) (T, error)) (workflow.List[T], error) {
+	var list workflow.List[T]
+	size, last := 0, ""
+	for it, err := range rows {
+		if err != nil {
+			return workflow.List[T]{}, err
+		}
+		if len(list.Items) == limit || (size > 0 && size+it.Size() > pageBytes) {
+			list.Next = tokenOf(last)
+			break
+		}
+		one, err := read(it)
+		if err != nil {
+			return workflow.List[T]{}, err
+		}
+		list.Items = append(list.Items, one)
+		size += it.Size()
+		last = it.Key().SK
+	}
+	return list, nil
+}

@@ -1,0 +1,65 @@
+package registry
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/dynamo/table"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// Registry is the registry's table as one piece of work sees it.
+type Registry struct{ t *table.Table }
+
+// New makes a registry on its table.
+func New(t *table.Table) *Registry { return &Registry{t} }
+
+const attrDoc = "doc"
+
+// versionKey is a sort key under which the versions of one name follow each
+// other by number: "package/name#000001.000010.000000".
+func versionKey(ref workflow.Ref) (string, error) {
+	v, ok := workflow.ParseSemver(ref.Version)
+	if !ok {
+		return "", workflow.Errorf(workflow.CodeInvalid, "%s does not name one version", ref)
+	}
+	return fmt.Sprintf("%s#%06d.%06d.%06d", ref.FullName(), v.Major, v.Minor, v.Patch), nil
+}
+
+// refOf reads a sort key made by versionKey.
+func refOf(sk string) (workflow.Ref, error) {
+	name, version, _ := bytes.Cut([]byte(sk), []byte("#"))
+	var v workflow.Semver
+	ref, err := workflow.ParseRef(string(name))
+	if err == nil {
+		_, err = fmt.Sscanf(string(version), "%d.%d.%d", &v.Major, &v.Minor, &v.Patch)
+	}
+	if err != nil {
+		return ref, workflow.Errorf(workflow.CodeInternal, "%q is not the key of a version: %w", sk, err)
+	}
+	ref.Version = v.String()
+	return ref, nil
+}
+
+// strict decodes a stored document; a field that is not known comes from a
+// newer version.
+func strict(packed []byte, into any) error {
+	plain, err := table.Plain.Unpack(packed)
+	if err != nil {
+		return err
+	}
+	d := json.NewDecoder(bytes.NewReader(plain))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return &workflow.Error{
+			Code:    workflow.CodeUnavailable,
+			Message: "the item was written by a newer version of the engine, or is damaged",
+			Cause:   err,
+		}
+	}
+	return nil
+}
+
+func millis(ms int64) time.Time { return time.UnixMilli(ms).UTC() }

@@ -1,0 +1,80 @@
+package table
+
+import (
+	"bytes"
+	"compress/flate"
+	"io"
+	"sync"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// Codec compresses small documents of a known kind. The first byte of what it
+// writes names the form: 0 for bytes as they are, otherwise the dictionary. A
+// dictionary that has been used once must never change; a better one gets the
+// next number, and what the old one wrote stays readable.
+type Codec struct {
+	now   byte            // the form that is written
+	dicts map[byte][]byte // the forms that are read
+	write sync.Pool       // of *flate.Writer with the dictionary of now
+}
+
+// NewCodec makes a codec that writes the form now and reads all of dicts.
+func NewCodec(now byte, dicts map[byte][]byte) *Codec {
+	c := &Codec{now: now, dicts: dicts}
+	c.write.New = func() any {
+		w, err := flate.NewWriterDict(nil, flate.BestCompression, dicts[now])
+		if err != nil {
+			panic(err) // the level is a constant
+		}
+		return w
+	}
+	return c
+}
+
+// Plain is the codec without a dictionary, for what is large or not ours.
+var Plain = NewCodec(1, map[byte][]byte{1: nil})
+
+// Pack compresses, if that makes it smaller.
+func (c *Codec) Pack(plain []byte) []byte {
+	var b bytes.Buffer
+	b.WriteByte(c.now)
+	w := c.write.Get().(*flate.Writer)
+	w.Reset(&b)
+	// A bytes.Buffer takes everything, so the writer cannot fail.
+	_, _ = w.Write(plain)
+	_ = w.Close()
+	c.write.Put(w)
+	if b.Len() > len(plain) {
+		return append([]byte{0}, plain...)
+	}
+	return b.Bytes()
+}
+
+// maxPlain bounds what an item of at most 400 KB may unfold to.
+const maxPlain = 64 << 20
+
+// Unpack is the opposite of Pack. A form that is not known comes from a newer
+// version.
+func (c *Codec) Unpack(packed []byte) ([]byte, error) {
+	if len(packed) == 0 {
+		return nil, nil
+	}
+	form, rest := packed[0], packed[1:]
+	if form == 0 {
+		return rest, nil
+	}
+	dict, known := c.dicts[form]
+	if !known {
+		return nil, Newer()
+	}
+	r := flate.NewReaderDict(bytes.NewReader(rest), dict)
+	plain, err := io.ReadAll(io.LimitReader(r, maxPlain+1))
+	if err == nil && len(plain) > maxPlain {
+		err = io.ErrShortBuffer
+	}
+	if err != nil {
+		return nil, &workflow.Error{Code: workflow.CodeInternal, Message: "a stored document is damaged", Cause: err}
+	}
+	return plain, nil
+}

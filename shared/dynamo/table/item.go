@@ -1,0 +1,148 @@
+package table
+
+import (
+	"strconv"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/lockstep-run/lockstep/shared/topology"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// Value is one attribute's value.
+type Value = types.AttributeValue
+
+// Item is an item, or a part of one. Reading an attribute that is absent, or of
+// another type, gives its zero value.
+type Item map[string]Value
+
+// S, N, F, B, Yes, Texts and Numbers make values. DynamoDB has no empty sets:
+// leave the attribute out instead.
+func S(s string) Value        { return &types.AttributeValueMemberS{Value: s} }
+func N(n int64) Value         { return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)} }
+func B(b []byte) Value        { return &types.AttributeValueMemberB{Value: b} }
+func Yes() Value              { return &types.AttributeValueMemberBOOL{Value: true} }
+func Texts(s ...string) Value { return &types.AttributeValueMemberSS{Value: s} }
+
+// F makes a number that may have a fraction.
+func F(f float64) Value {
+	return &types.AttributeValueMemberN{Value: strconv.FormatFloat(f, 'f', -1, 64)}
+}
+
+// Numbers makes a set of numbers.
+func Numbers(ns ...int) Value {
+	set := make([]string, len(ns))
+	for i, n := range ns {
+		set[i] = strconv.Itoa(n)
+	}
+	return &types.AttributeValueMemberNS{Value: set}
+}
+
+// Key is the item's key.
+func (it Item) Key() Key { return Key{it.Text(topology.AttrPK), it.Text(topology.AttrSK)} }
+
+// Text is a string attribute.
+func (it Item) Text(name string) string {
+	if v, ok := it[name].(*types.AttributeValueMemberS); ok {
+		return v.Value
+	}
+	return ""
+}
+
+// Int is a whole number.
+func (it Item) Int(name string) int64 {
+	if v, ok := it[name].(*types.AttributeValueMemberN); ok {
+		n, _ := strconv.ParseInt(v.Value, 10, 64)
+		return n
+	}
+	return 0
+}
+
+// Float is a number.
+func (it Item) Float(name string) float64 {
+	if v, ok := it[name].(*types.AttributeValueMemberN); ok {
+		f, _ := strconv.ParseFloat(v.Value, 64)
+		return f
+	}
+	return 0
+}
+
+// Bytes is a binary attribute.
+func (it Item) Bytes(name string) []byte {
+	if v, ok := it[name].(*types.AttributeValueMemberB); ok {
+		return v.Value
+	}
+	return nil
+}
+
+// Has reports whether the attribute is there.
+func (it Item) Has(name string) bool { _, ok := it[name]; return ok }
+
+// Texts is a set of strings, in no order.
+func (it Item) Texts(name string) []string {
+	if v, ok := it[name].(*types.AttributeValueMemberSS); ok {
+		return v.Value
+	}
+	return nil
+}
+
+// Numbers is a set of whole numbers, in no order.
+func (it Item) Numbers(name string) []int {
+	v, ok := it[name].(*types.AttributeValueMemberNS)
+	if !ok {
+		return nil
+	}
+	ns := make([]int, 0, len(v.Value))
+	for _, s := range v.Value {
+		if n, err := strconv.Atoi(s); err == nil {
+			ns = append(ns, n)
+		}
+	}
+	return ns
+}
+
+// AttrSchema is the version of an item's form; absent means 1.
+const AttrSchema = "schema"
+
+// readable refuses an item that a newer version has written.
+func (it Item) readable() error {
+	if it.Int(AttrSchema) > workflow.SchemaVersion {
+		return Newer()
+	}
+	return nil
+}
+
+// Newer is the error of everything that a newer version has written.
+func Newer() error {
+	return workflow.Errorf(workflow.CodeUnavailable, "the item was written by a newer version of the engine")
+}
+
+// Size is what DynamoDB counts an item as, in bytes: names and values in UTF-8,
+// numbers at half a byte a digit.
+func (it Item) Size() int {
+	n := 0
+	for name, v := range it {
+		n += len(name)
+		switch v := v.(type) {
+		case *types.AttributeValueMemberS:
+			n += len(v.Value)
+		case *types.AttributeValueMemberB:
+			n += len(v.Value)
+		case *types.AttributeValueMemberN:
+			n += numberSize(v.Value)
+		case *types.AttributeValueMemberSS:
+			for _, s := range v.Value {
+				n += len(s)
+			}
+		case *types.AttributeValueMemberNS:
+			for _, s := range v.Value {
+				n += numberSize(s)
+			}
+		default:
+			n++
+		}
+	}
+	return n
+}
+
+func numberSize(digits string) int { return (len(digits)+1)/2 + 1 }
