@@ -23,7 +23,7 @@ func (a *routes) page(r *http.Request, limit *int, token *string) (workflow.Page
 		return p, nil
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(*token)
-	if err != nil || len(raw) <= markSize || string(raw[:markSize]) != a.mark(r) {
+	if err != nil || len(raw) <= markSize || string(raw[:markSize]) != a.mark(r, string(raw[markSize:])) {
 		return p, workflow.Invalid("the page token is not valid", []workflow.Issue{{
 			Path: "pageToken", Code: "page_token", Message: "want the nextPageToken of the page before, of the same list with the same filters",
 		}})
@@ -37,14 +37,16 @@ func (a *routes) next(r *http.Request, token string) *string {
 	if token == "" {
 		return nil
 	}
-	t := base64.RawURLEncoding.EncodeToString([]byte(a.mark(r) + token))
+	t := base64.RawURLEncoding.EncodeToString([]byte(a.mark(r, token) + token))
 	return &t
 }
 
-func (a *routes) mark(r *http.Request) string {
+// mark depends on the list and on the token itself, so that a damaged token is
+// noticed too.
+func (a *routes) mark(r *http.Request, token string) string {
 	q := r.URL.Query()
 	q.Del("limit")
 	q.Del("pageToken")
-	sum := sha256.Sum256([]byte(a.caller(r).Tenant + "\x00" + r.URL.Path + "\x00" + q.Encode()))
+	sum := sha256.Sum256([]byte(a.caller(r).Tenant + "\x00" + r.URL.Path + "\x00" + q.Encode() + "\x00" + token))
 	return string(sum[:markSize])
 }

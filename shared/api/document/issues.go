@@ -32,10 +32,6 @@ func violations(err error, v any, at string) []workflow.Issue {
 }
 
 func collect(e *jsonschema.ValidationError, v any, at string, issues *[]workflow.Issue) {
-	if names, ok := e.ErrorKind.(*kind.PropertyNames); ok {
-		*issues = append(*issues, workflow.Issue{Path: member(locate(v, e.InstanceLocation, at), names.Property), Code: "name", Message: "this is not a valid name"})
-		return
-	}
 	if len(e.Causes) > 0 {
 		for _, cause := range branches(e) {
 			collect(cause, v, at, issues)
@@ -46,7 +42,7 @@ func collect(e *jsonschema.ValidationError, v any, at string, issues *[]workflow
 	switch k := e.ErrorKind.(type) {
 	case *kind.AdditionalProperties:
 		for _, name := range k.Properties {
-			*issues = append(*issues, workflow.Issue{Path: member(path, name), Code: "unknown_field", Message: "there is no such field here"})
+			*issues = append(*issues, workflow.Issue{Path: member(path, name), Code: "unknown_field", Message: "no field of this name is taken here"})
 		}
 	case *kind.Required:
 		for _, name := range k.Missing {

@@ -292,7 +292,7 @@ type JobList struct {
 type JobState = statemachines.JobState
 
 // Labels defines model for Labels.
-type Labels map[string]string
+type Labels = map[string]interface{}
 
 // Lock defines model for Lock.
 type Lock = workflow.LockView

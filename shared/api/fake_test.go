@@ -1,0 +1,300 @@
+package api_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/statemachines"
+)
+
+// fake is the three services in memory, as small as the routes allow. It
+// records the callers and what it was asked for.
+type fake struct {
+	mu       sync.Mutex
+	tenant   string // the only tenant that sees anything
+	fail     error  // answered by everything, if set
+	explode  bool   // panics, if set
+	caller   workflow.Caller
+	calls    []string
+	start    workflow.StartRequest
+	cancel   workflow.CancelRequest
+	reason   string
+	filter   workflow.ExecutionFilter
+	jobs     workflow.JobFilter
+	selector workflow.Selector
+	page     workflow.Page
+	keys     map[string]string
+	source   []byte
+	imported []byte
+	block    workflow.Block
+	entity   workflow.Entity
+	runs     map[string]*workflow.Execution
+	next     string
+	bare     bool // answers nothing optional
+}
+
+var at = time.Date(2026, 11, 21, 5, 0, 0, 0, time.UTC)
+
+const runID = "019aa3a1-6a7e-7c3e-9d07-0a1b2c3d4e5f"
+
+func newFake() *fake {
+	return &fake{tenant: "default", keys: map[string]string{}, runs: map[string]*workflow.Execution{
+		runID: {Tenant: "default", ID: runID, State: statemachines.ExecutionRunning, Workflow: workflow.Ref{Package: "fleet", Name: "upgrade", Version: "1.0.0"}, CreatedAt: at},
+	}}
+}
+
+func (f *fake) called(name string, c workflow.Caller) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls = append(f.calls, name)
+	f.caller = c
+	if f.explode {
+		panic("a secret of the inside")
+	}
+	return f.fail
+}
+
+func (f *fake) run(c workflow.Caller, id string) (*workflow.Execution, error) {
+	x := f.runs[id]
+	if x == nil || c.Tenant != f.tenant {
+		return nil, workflow.Errorf(workflow.CodeNotFound, "there is no execution %s", id)
+	}
+	return x, nil
+}
+
+func ptr[T any](v T) *T { return &v }
+
+func (f *fake) Publish(_ context.Context, c workflow.Caller, source []byte, _ bool) (workflow.Published, bool, error) {
+	if err := f.called("Publish", c); err != nil {
+		return workflow.Published{}, false, err
+	}
+	created := !bytes.Equal(f.source, source)
+	f.source = source
+	return f.published(), created, nil
+}
+
+func (f *fake) published() workflow.Published {
+	if f.bare {
+		return workflow.Published{Ref: workflow.Ref{Package: "fleet", Name: "upgrade", Version: "1.0.0"}}
+	}
+	return workflow.Published{Ref: workflow.Ref{Package: "fleet", Name: "upgrade", Version: "1.0.0"}, Digest: "d", Source: []byte(`{"package":"fleet"}`), PublishedAt: at, PublishedBy: "local"}
+}
+
+func (f *fake) Definitions(_ context.Context, c workflow.Caller, page workflow.Page) (workflow.List[workflow.Published], error) {
+	f.page = page
+	return workflow.List[workflow.Published]{Items: []workflow.Published{f.published()}, Next: f.next}, f.called("Definitions", c)
+}
+
+func (f *fake) Versions(_ context.Context, c workflow.Caller, _ string, page workflow.Page) (workflow.List[workflow.Published], error) {
+	f.page = page
+	return workflow.List[workflow.Published]{Items: []workflow.Published{f.published()}, Next: f.next}, f.called("Versions", c)
+}
+
+func (f *fake) Definition(_ context.Context, c workflow.Caller, ref workflow.Ref) (workflow.Published, error) {
+	if err := f.called("Definition", c); err != nil {
+		return workflow.Published{}, err
+	}
+	if !ref.Matches("1.0.0") {
+		return workflow.Published{}, workflow.Errorf(workflow.CodeNotFound, "there is no %s", ref)
+	}
+	return f.published(), nil
+}
+
+func (f *fake) RegisterBlock(_ context.Context, c workflow.Caller, b workflow.Block) (bool, error) {
+	created := f.block.Name == ""
+	f.block = b
+	return created, f.called("RegisterBlock", c)
+}
+
+func (f *fake) Blocks(_ context.Context, c workflow.Caller, page workflow.Page) (workflow.List[workflow.Block], error) {
+	f.page = page
+	b := workflow.Block{Package: "fleet", Name: "upgrade", Version: "1.0.0"}
+	if !f.bare {
+		b.Timeout, b.HTTP, b.ParameterSchema, b.RunOn = workflow.Duration(90*time.Second), &workflow.Endpoint{URL: "http://127.0.0.1:1/x"}, json.RawMessage(`{"type":"object"}`), "device"
+	}
+	return workflow.List[workflow.Block]{Items: []workflow.Block{b}, Next: f.next}, f.called("Blocks", c)
+}
+
+func (f *fake) PutEntity(_ context.Context, c workflow.Caller, e workflow.Entity) (workflow.Entity, error) {
+	f.entity = e
+	e.Version = 3
+	return e, f.called("PutEntity", c)
+}
+
+func (f *fake) Entity(_ context.Context, c workflow.Caller, key workflow.EntityKey) (workflow.Entity, error) {
+	return workflow.Entity{Type: key.Type, ID: key.ID}, f.called("Entity", c)
+}
+
+func (f *fake) Entities(_ context.Context, c workflow.Caller, sel workflow.Selector, page workflow.Page) (workflow.List[workflow.Entity], error) {
+	f.page, f.selector = page, sel
+	return workflow.List[workflow.Entity]{Items: []workflow.Entity{{Type: "device", ID: "sw-1", Attributes: json.RawMessage(`{"site":"zrh"}`), Groups: []string{"core"}}}, Next: f.next}, f.called("Entities", c)
+}
+
+func (f *fake) ImportEntities(_ context.Context, c workflow.Caller, r io.Reader) (int, error) {
+	b, err := io.ReadAll(r)
+	if err != nil {
+		return 0, err
+	}
+	f.imported = b
+	return bytes.Count(b, []byte("\n")), f.called("ImportEntities", c)
+}
+
+func (f *fake) Start(_ context.Context, c workflow.Caller, req workflow.StartRequest) (*workflow.Execution, bool, error) {
+	if err := f.called("Start", c); err != nil {
+		return nil, false, err
+	}
+	f.start = req
+	body, _ := json.Marshal(req)
+	if was, ok := f.keys[req.IdempotencyKey]; ok && req.IdempotencyKey != "" {
+		if was != string(body) {
+			return nil, false, workflow.Errorf(workflow.CodeIdempotencyMismatch, "the key was used with another request")
+		}
+		return f.runs[runID], true, nil
+	}
+	f.keys[req.IdempotencyKey] = string(body)
+	return f.runs[runID], false, nil
+}
+
+func (f *fake) Cancel(_ context.Context, c workflow.Caller, id string, req workflow.CancelRequest) (*workflow.Execution, error) {
+	if err := f.called("Cancel", c); err != nil {
+		return nil, err
+	}
+	f.cancel = req
+	return f.run(c, id)
+}
+
+func (f *fake) Acknowledge(_ context.Context, c workflow.Caller, id, reason string) (*workflow.Execution, error) {
+	if err := f.called("Acknowledge", c); err != nil {
+		return nil, err
+	}
+	f.reason = reason
+	return f.run(c, id)
+}
+
+func (f *fake) Execution(_ context.Context, c workflow.Caller, id string) (workflow.ExecutionView, error) {
+	if err := f.called("Execution", c); err != nil {
+		return workflow.ExecutionView{}, err
+	}
+	x, err := f.run(c, id)
+	if err != nil {
+		return workflow.ExecutionView{}, err
+	}
+	return f.view(x), nil
+}
+
+func (f *fake) view(x *workflow.Execution) workflow.ExecutionView {
+	v := workflow.ExecutionView{ID: x.ID, Workflow: x.Workflow, State: x.State, Status: x.Status(), Tenant: x.Tenant, CreatedBy: "local", CreatedAt: x.CreatedAt}
+	if !f.bare {
+		v.Cause, v.Reason = ptr(workflow.CauseStepFailed), "it failed"
+		v.Parameters = json.RawMessage(`{"target":"2"}`)
+		v.StartedAt, v.EndedAt, v.CurrentStep = ptr(at), ptr(at), ptr("upgrade")
+		v.Progress.AsOf = ptr(at)
+		v.Progress.Jobs.Pending = ptr(0)
+		v.Waiting = &workflow.Waiting{Kind: workflow.WaitLock, Since: at, For: []workflow.WaitingFor{{Entity: ptr("device/sw-1"), HeldBy: ptr("x"), Since: ptr(at)}}}
+		v.Error = (&workflow.Failure{Code: "BOOM", Message: "it broke", Step: "upgrade", Details: json.RawMessage(`{"a":1}`)}).View()
+		v.Cancellation = &workflow.Cancellation{Source: "user", Reason: "r", By: "local", At: at}
+		v.Parent = ptr("p")
+	} else {
+		v.Waiting = &workflow.Waiting{Kind: workflow.WaitAcknowledge, Since: at}
+	}
+	return v
+}
+
+func (f *fake) Executions(_ context.Context, c workflow.Caller, filter workflow.ExecutionFilter, page workflow.Page) (workflow.List[workflow.ExecutionView], error) {
+	f.page, f.filter = page, filter
+	if err := f.called("Executions", c); err != nil {
+		return workflow.List[workflow.ExecutionView]{}, err
+	}
+	out := workflow.List[workflow.ExecutionView]{Next: f.next}
+	for _, x := range f.runs {
+		if c.Tenant == f.tenant && (filter.State == "" || filter.State == x.State) {
+			out.Items = append(out.Items, f.view(x))
+		}
+	}
+	slices.SortFunc(out.Items, func(a, b workflow.ExecutionView) int { return strings.Compare(b.ID, a.ID) })
+	return out, nil
+}
+
+func (f *fake) History(_ context.Context, c workflow.Caller, _ string, page workflow.Page) (workflow.List[workflow.Event], error) {
+	f.page = page
+	return workflow.List[workflow.Event]{Items: []workflow.Event{
+		{Sequence: 1, At: at, Layer: "execution", Type: "execution.created", To: "NEW", Actor: "local"},
+		{Sequence: 2, At: at, Layer: "step", Type: "step.entered", Step: "upgrade", Data: json.RawMessage(`{"visit":1}`)},
+	}, Next: f.next}, f.called("History", c)
+}
+
+func (f *fake) Jobs(_ context.Context, c workflow.Caller, id string, filter workflow.JobFilter, page workflow.Page) (workflow.List[workflow.Job], error) {
+	f.page, f.jobs = page, filter
+	return workflow.List[workflow.Job]{Items: []workflow.Job{
+		{ID: workflow.JobID(id, 1, 0, 1), Kind: workflow.JobExecute, Step: "report", Visit: 1, State: statemachines.JobPending, Attempt: 1, CreatedAt: at},
+		{
+			ID: workflow.JobID(id, 2, 0, 1), Kind: workflow.JobRollback, Step: "upgrade", Visit: 1, Wave: ptr(1), Entity: &workflow.EntityKey{Type: "device", ID: "sw-1"},
+			State: statemachines.JobFailed, Attempt: 2, Token: ptr(int64(17)), CreatedAt: at, EndedAt: ptr(at), Outcome: ptr(statemachines.OutcomeError),
+			Error: &workflow.Failure{Code: "HTTP_500", Message: "no", Retryable: true}, Result: json.RawMessage(`[1]`),
+		},
+	}, Next: f.next}, f.called("Jobs", c)
+}
+
+func (f *fake) Steps(_ context.Context, c workflow.Caller, _ string, page workflow.Page) (workflow.List[workflow.StepView], error) {
+	f.page = page
+	return workflow.List[workflow.StepView]{Items: []workflow.StepView{
+		{Sequence: 1, Step: "upgrade", Visit: 1, Kind: workflow.JobExecute, Status: statemachines.StepRunning, EnteredAt: at, Jobs: workflow.JobCounts{Total: 2, Running: ptr(1)}},
+	}, Next: f.next}, f.called("Steps", c)
+}
+
+func (f *fake) Result(_ context.Context, c workflow.Caller, id string) (workflow.ResultView, error) {
+	v := workflow.ResultView{ExecutionID: id, State: statemachines.ExecutionRunning, Status: statemachines.StatusRunning}
+	if !f.bare {
+		v.Steps = map[string]workflow.StepResult{
+			"report":  {Status: statemachines.StepCompleted, Visit: 1, RunOn: "global", Result: json.RawMessage(`{"n":1}`)},
+			"upgrade": {Status: statemachines.StepCompleted, Visit: 1, RunOn: "device", Results: map[string]json.RawMessage{"sw-1": json.RawMessage(`true`)}},
+		}
+	}
+	return v, f.called("Result", c)
+}
+
+func (f *fake) Cost(_ context.Context, c workflow.Caller, id string) (workflow.CostView, error) {
+	v := workflow.CostView{ExecutionID: id, PricesAsOf: "2026-11-01"}
+	if !f.bare {
+		v.WriteUnits, v.Lines = map[string]float64{"jobs": 1.5}, []workflow.CostLine{{What: "writes", Quantity: 1.5, Unit: "unit", Dollars: 0.000001}}
+	}
+	return v, f.called("Cost", c)
+}
+
+// Status answers what an engine knows of the run: all of it here is of the
+// execution layer.
+func (f *fake) Status(_ context.Context, c workflow.Caller, id string) (workflow.StatusView, error) {
+	if err := f.called("Status", c); err != nil {
+		return workflow.StatusView{}, err
+	}
+	x, err := f.run(c, id)
+	if err != nil {
+		return workflow.StatusView{}, err
+	}
+	v := workflow.StatusView{ExecutionID: id, State: x.Status(), CurrentStep: ptr("upgrade"), StartedAt: ptr(at)}
+	if e := statemachines.TerminalEvent(x.State); e != "" {
+		v.TerminalEvent, v.EndedAt, v.CurrentStep = ptr(string(e)), ptr(at), nil
+	}
+	return v, nil
+}
+
+func (f *fake) Locks(_ context.Context, c workflow.Caller, page workflow.Page) (workflow.List[workflow.LockView], error) {
+	f.page = page
+	l, err := f.Lock(context.Background(), c, workflow.EntityKey{Type: "device", ID: "sw-1"})
+	return workflow.List[workflow.LockView]{Items: []workflow.LockView{l}, Next: f.next}, err
+}
+
+func (f *fake) Lock(_ context.Context, c workflow.Caller, key workflow.EntityKey) (workflow.LockView, error) {
+	v := workflow.LockView{Entity: key, Token: 3, Mode: "exclusive"}
+	if !f.bare {
+		v.HeldBy, v.Since, v.Waiting = ptr(runID), ptr(at), []workflow.Waiter{{Execution: "other", Since: ptr(at)}}
+	}
+	return v, f.called("Lock", c)
+}

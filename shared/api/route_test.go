@@ -1,0 +1,246 @@
+package api_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/lockstep-run/lockstep/shared/api"
+	"github.com/lockstep-run/lockstep/shared/api/document"
+)
+
+var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
+
+func serve(f *fake, change ...func(*api.Options)) http.Handler {
+	opt := api.Options{TrustHeaders: true, Log: quiet, Version: "1.2.3", Commit: "abc", NewID: func() string { return "made-up" }}
+	for _, c := range change {
+		c(&opt)
+	}
+	return api.New(api.Services{Catalog: f, Engine: f, View: f}, opt)
+}
+
+// ask sends "METHOD /path" with a body and headers given as "Name: value".
+func ask(h http.Handler, line, body string, headers ...string) *httptest.ResponseRecorder {
+	method, target, _ := strings.Cut(line, " ")
+	r := httptest.NewRequest(method, target, strings.NewReader(body))
+	for _, line := range headers {
+		name, value, _ := strings.Cut(line, ": ")
+		r.Header.Add(name, value)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+var (
+	compilerLock sync.Mutex
+	compiler     = sync.OnceValue(func() *jsonschema.Compiler {
+		doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(document.JSON))
+		if err != nil {
+			panic(err)
+		}
+		c := jsonschema.NewCompiler()
+		c.DefaultDraft(jsonschema.Draft2020)
+		c.AssertFormat()
+		if err := c.AddResource("test:///openapi.json", doc); err != nil {
+			panic(err)
+		}
+		return c
+	})
+	parsed = sync.OnceValue(func() map[string]any {
+		var doc map[string]any
+		if err := json.Unmarshal(document.JSON, &doc); err != nil {
+			panic(err)
+		}
+		return doc
+	})
+)
+
+// checkAnswer validates an answer against what the document promises of the
+// route: pattern is "GET /locks/{type}/{id}".
+func checkAnswer(t *testing.T, pattern string, w *httptest.ResponseRecorder) {
+	t.Helper()
+	method, path, _ := strings.Cut(pattern, " ")
+	op := parsed()["paths"].(map[string]any)[path].(map[string]any)[strings.ToLower(method)].(map[string]any)
+	responses := op["responses"].(map[string]any)
+	key := fmt.Sprint(w.Code)
+	if responses[key] == nil {
+		if w.Code < 400 {
+			t.Fatalf("%s: the document does not promise status %d", pattern, w.Code)
+		}
+		key = "default"
+	}
+	var at string
+	response := responses[key].(map[string]any)
+	if ref, ok := response["$ref"].(string); ok {
+		at = strings.TrimPrefix(ref, "#")
+		response = parsed()["components"].(map[string]any)["responses"].(map[string]any)[at[strings.LastIndex(at, "/")+1:]].(map[string]any)
+	} else {
+		at = "/paths/" + strings.ReplaceAll(path, "/", "~1") + "/" + strings.ToLower(method) + "/responses/" + key
+	}
+	media := w.Header().Get("Content-Type")
+	if response["content"].(map[string]any)[media] == nil {
+		t.Fatalf("%s: the document does not promise %q with status %d", pattern, media, w.Code)
+	}
+	for name := range object(response["headers"]) {
+		if w.Header().Get(name) == "" {
+			t.Errorf("%s: no header %s", pattern, name)
+		}
+	}
+	if media == "text/html" {
+		return
+	}
+	parts := strings.Split(at+"/content/"+strings.ReplaceAll(media, "/", "~1")+"/schema", "/")
+	for i := range parts {
+		parts[i] = url.PathEscape(parts[i])
+	}
+	compilerLock.Lock()
+	schema, err := compiler().Compile("test:///openapi.json#" + strings.Join(parts, "/"))
+	compilerLock.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(w.Body.Bytes()))
+	if err != nil {
+		t.Fatalf("%s: %v in %s", pattern, err, w.Body)
+	}
+	if err := schema.Validate(v); err != nil {
+		t.Errorf("%s: %v\n%s", pattern, err, w.Body)
+	}
+}
+
+func object(v any) map[string]any { m, _ := v.(map[string]any); return m }
+
+const startBody = `{"workflow":"fleet/upgrade:1","parameters":{"target":"2"},"executeOnParameters":{"type":"device","groups":["core"]},"labels":{"a":"b"},"notBefore":null}`
+
+// served is one good request for every route that is served.
+var served = []struct {
+	pattern, target, body string
+	status                int
+}{
+	{"POST /workflow-definition/publish", "/workflow-definition/publish", "package: fleet", 201},
+	{"POST /workflow-definition/publish", "/workflow-definition/publish?dryRun=true", "package: fleet", 200},
+	{"GET /workflow-definition", "/workflow-definition?limit=1000", "", 200},
+	{"GET /workflow-definition/{package}/{name}", "/workflow-definition/fleet/upgrade", "", 200},
+	{"GET /workflow-definition/{package}/{name}/{version}", "/workflow-definition/fleet/upgrade/1.0.0", "", 200},
+	{"POST /function-blocks/register", "/function-blocks/register", `{"package":"fleet","name":"upgrade","version":"1.0.0","timeout":"90s","pure":true,"parameterSchema":null,"http":{"url":"http://127.0.0.1:8/x","headers":{"A":"b"}}}`, 201},
+	{"GET /function-blocks", "/function-blocks", "", 200},
+	{"GET /entities", "/entities?type=device&group=core&group=edge&query=true", "", 200},
+	{"POST /entities/import", "/entities/import", "{\"type\":\"device\",\"id\":\"a\"}\n", 200},
+	{"GET /entities/{type}/{id}", "/entities/device/sw-1", "", 200},
+	{"PUT /entities/{type}/{id}", "/entities/device/sw-1", `{"type":"device","id":"sw-1","attributes":{"a":1},"groups":["core"],"version":1,"token":0}`, 200},
+	{"POST /workflow-execution", "/workflow-execution", startBody, 202},
+	{"GET /workflow-execution", "/workflow-execution?state=RUNNING&status=RUNNING&workflow=fleet/upgrade:1&label=a=b&label=c:d&parent=x&createdAfter=2026-11-21T05:00:00Z&createdBefore=2026-11-22T05:00:00Z&limit=5", "", 200},
+	{"GET /workflow-execution/active", "/workflow-execution/active", "", 200},
+	{"GET /workflow-execution/state/{state}", "/workflow-execution/state/RUNNING", "", 200},
+	{"GET /workflow-execution/id/{id}", "/workflow-execution/id/" + runID, "", 200},
+	{"GET /workflow-execution/id/{id}/history", "/workflow-execution/id/" + runID + "/history", "", 200},
+	{"GET /workflow-execution/id/{id}/jobs", "/workflow-execution/id/" + runID + "/jobs?step=upgrade&entity=device/sw-1&state=FAILED&kind=EXECUTE", "", 200},
+	{"GET /workflow-execution/id/{id}/steps", "/workflow-execution/id/" + runID + "/steps", "", 200},
+	{"GET /workflow-execution/id/{id}/result", "/workflow-execution/id/" + runID + "/result", "", 200},
+	{"GET /workflow-execution/id/{id}/cost", "/workflow-execution/id/" + runID + "/cost", "", 200},
+	{"DELETE /workflow-execution/{id}", "/workflow-execution/" + runID, "", 202},
+	{"POST /workflow-execution/{id}/cancel", "/workflow-execution/" + runID + "/cancel", `{"reason":"r","rollback":"never","cascade":false}`, 202},
+	{"POST /workflow-execution/{id}/acknowledge", "/workflow-execution/" + runID + "/acknowledge", `{"reason":"checked"}`, 202},
+	{"GET /executions/{id}/status", "/executions/" + runID + "/status", "", 200},
+	{"GET /locks", "/locks", "", 200},
+	{"GET /locks/{type}/{id}", "/locks/device/sw-1", "", 200},
+	{"GET /health", "/health", "", 200},
+	{"GET /version", "/version", "", 200},
+	{"GET /openapi.json", "/openapi.json", "", 200},
+	{"GET /", "/", "", 200},
+}
+
+func page(o *api.Options) {
+	o.Monitor = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = io.WriteString(w, "<p>fine</p>")
+	})
+}
+
+// Every route answers what the document says, with everything that can be there
+// and with nothing that need not be, with and without a page after.
+func TestEveryRouteAnswersWhatTheDocumentSays(t *testing.T) {
+	seen := map[string]bool{}
+	for _, c := range served {
+		for _, bare := range []bool{false, true} {
+			f := newFake()
+			f.bare = bare
+			if !bare {
+				f.next = "more"
+			}
+			h := serve(f, page)
+			method, _, _ := strings.Cut(c.pattern, " ")
+			w := ask(h, method+" "+c.target, c.body)
+			if w.Code != c.status {
+				t.Fatalf("%s %s: status %d, want %d: %s", method, c.target, w.Code, c.status, w.Body)
+			}
+			checkAnswer(t, c.pattern, w)
+			if method == "GET" {
+				head := ask(h, "HEAD "+c.target, "")
+				if head.Code != c.status || head.Body.Len() != 0 {
+					t.Errorf("HEAD %s: status %d and %d bytes", c.target, head.Code, head.Body.Len())
+				}
+			}
+		}
+		seen[c.pattern] = true
+	}
+	for pattern, op := range document.Open().Operations {
+		if op.Planned == seen[pattern] {
+			t.Errorf("%s: planned %v, but tested as served %v", pattern, op.Planned, seen[pattern])
+		}
+	}
+}
+
+// What the contract promises and nobody serves yet says so.
+func TestPlannedRoutesAnswerNotImplemented(t *testing.T) {
+	h := serve(newFake())
+	fill := strings.NewReplacer("{package}", "fleet", "{name}", "go", "{version}", "1.0.0", "{id}", runID)
+	planned := 0
+	for pattern, op := range document.Open().Operations {
+		if !op.Planned {
+			continue
+		}
+		planned++
+		w := ask(h, fill.Replace(pattern), `{"anything": 1}`)
+		if w.Code != 501 || !strings.Contains(w.Body.String(), `"not_implemented"`) {
+			t.Errorf("%s: %d %s", pattern, w.Code, w.Body)
+		}
+		checkAnswer(t, pattern, w)
+	}
+	if planned < 15 {
+		t.Errorf("only %d planned routes were found", planned)
+	}
+}
+
+// Every error of a service becomes the problem of its code, whatever the route.
+func TestEveryRouteAnswersEveryErrorAsProblem(t *testing.T) {
+	for _, c := range served {
+		if op := document.Open().Operations[c.pattern]; op.Open {
+			continue
+		}
+		method, _, _ := strings.Cut(c.pattern, " ")
+		for _, err := range serviceErrors {
+			f := newFake()
+			f.fail = err.err
+			w := ask(serve(f), method+" "+c.target, c.body)
+			if w.Code != err.status {
+				t.Errorf("%s %s with %v: status %d, want %d", method, c.target, err.err, w.Code, err.status)
+			}
+			checkAnswer(t, c.pattern, w)
+			if strings.Contains(w.Body.String(), "secret") || w.Header().Get("Location") != "" {
+				t.Errorf("%s %s: shows too much: %v %s", method, c.target, w.Header(), w.Body)
+			}
+		}
+	}
+}
