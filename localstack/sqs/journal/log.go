@@ -114,7 +114,7 @@ func (l *Log) Append(record any) error {
 }
 
 // slack is how many records out of date are worth keeping to save a compaction.
-const slack = 20_000
+const slack = 5_000
 
 // Stale tells whether so few of the records are live that it is time to compact.
 func (l *Log) Stale(live int) bool { return l != nil && l.records > slack+2*live }

@@ -1,0 +1,40 @@
+package wire_test
+
+import (
+	"crypto/md5"
+	"encoding/hex"
+	"testing"
+
+	"github.com/lockstep-run/lockstep/localstack/sqs/wire"
+)
+
+func text(s string) *string { return &s }
+
+func sum(form string) string {
+	s := md5.Sum([]byte(form))
+	return hex.EncodeToString(s[:])
+}
+
+// The canonical form is written out here byte by byte.
+func TestAttributesSum(t *testing.T) {
+	got := wire.AttributesSum(map[string]wire.Attribute{
+		"b":  {DataType: "Binary.gif", BinaryValue: []byte{0, 255}},
+		"a1": {DataType: "Number", StringValue: text("7")},
+		"a":  {DataType: "String", StringValue: text("é")},
+	})
+	want := sum("\x00\x00\x00\x01a" + "\x00\x00\x00\x06String" + "\x01" + "\x00\x00\x00\x02\xc3\xa9" +
+		"\x00\x00\x00\x02a1" + "\x00\x00\x00\x06Number" + "\x01" + "\x00\x00\x00\x017" +
+		"\x00\x00\x00\x01b" + "\x00\x00\x00\x0aBinary.gif" + "\x02" + "\x00\x00\x00\x02\x00\xff")
+	if got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got := wire.AttributesSum(nil); got != "" {
+		t.Errorf("no attributes have the sum %q", got)
+	}
+}
+
+func TestBodySum(t *testing.T) {
+	if got := wire.BodySum("hello"); got != "5d41402abc4b2a76b9719d911017c592" {
+		t.Errorf("got %s", got)
+	}
+}
