@@ -1,0 +1,53 @@
+package sqs
+
+import (
+	"context"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/smithy-go/middleware"
+
+	"github.com/lockstep-run/lockstep/shared/cost"
+)
+
+// Counted is the middleware that counts each attempt of a call by the bytes it
+// carried, there or back.
+func Counted(meter *cost.Meter) func(*awssqs.Options) {
+	return func(o *awssqs.Options) {
+		if meter == nil {
+			return
+		}
+		o.APIOptions = append(o.APIOptions, func(stack *middleware.Stack) error {
+			const id = "LockstepMeter"
+			sent := 0
+			err := stack.Initialize.Add(middleware.InitializeMiddlewareFunc(id, func(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (middleware.InitializeOutput, middleware.Metadata, error) {
+				if p, ok := in.Parameters.(*awssqs.SendMessageBatchInput); ok {
+					for i := range p.Entries {
+						sent += len(aws.ToString(p.Entries[i].MessageBody))
+					}
+				}
+				return next.HandleInitialize(ctx, in)
+			}), middleware.Before)
+			if err != nil {
+				return err
+			}
+			attempt := middleware.FinalizeMiddlewareFunc(id, func(ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler) (middleware.FinalizeOutput, middleware.Metadata, error) {
+				out, md, err := next.HandleFinalize(ctx, in)
+				carried := sent
+				if r, ok := out.Result.(*awssqs.ReceiveMessageOutput); ok && r != nil {
+					for i := range r.Messages {
+						carried += len(aws.ToString(r.Messages[i].Body))
+					}
+				}
+				meter.Queue(carried)
+				return out, md, err
+			})
+			if _, found := stack.Finalize.Get("Retry"); found {
+				return stack.Finalize.Insert(attempt, "Retry", middleware.After)
+			}
+			return stack.Finalize.Add(attempt, middleware.Before)
+		})
+	}
+}
+
+func (b *Board) options(o *awssqs.Options) { Counted(b.meter)(o) }
