@@ -147,7 +147,7 @@ func TestARestartKeepsEverythingButReceives(t *testing.T) {
 		if bodies(got) != "delayed" || time.Since(begin) != 50*time.Second {
 			t.Errorf("%q after %v, want the rest of the delay", bodies(got), time.Since(begin))
 		}
-		if time.Sleep(5 * time.Second); attribute(t, s, dlq, "ApproximateNumberOfMessages") != "2" {
+		if time.Sleep(6 * time.Second); attribute(t, s, dlq, "ApproximateNumberOfMessages") != "2" {
 			t.Error("the redrive policy is forgotten")
 		}
 		again := ask(t, s, "SendMessage", in{"QueueUrl": f, "MessageBody": "fifo", "MessageGroupId": "g"})
