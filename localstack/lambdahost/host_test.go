@@ -272,7 +272,7 @@ func TestExitInMidInvocation(t *testing.T) {
 	ask(t, fn, event("", ""))
 }
 
-// N11 and its kin: a worker is killed with kill -9, busy or idle.
+// R22 starts like this: a worker is killed with kill -9, busy or idle.
 func TestKillMinusNine(t *testing.T) {
 	h, _ := newHost(t, lambdahost.Options{})
 	fn := deploy(t, h, lambdahost.Function{Warm: 1, MaxConcurrency: 1})

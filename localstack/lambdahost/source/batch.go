@@ -15,7 +15,7 @@ const maxBatchBytes = 5 << 20
 
 func sizeOf(batch []types.Message) (n int) {
 	for _, m := range batch {
-		n += len(*m.Body)
+		n += len(text(m.Body))
 	}
 	return n
 }

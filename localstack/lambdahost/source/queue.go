@@ -196,13 +196,16 @@ func (q *queue) collect(ctx context.Context) ([]types.Message, error) {
 	end := time.Now().Add(q.Window)
 	size := sizeOf(batch)
 	for len(batch) < q.BatchSize && size < maxBatchBytes && ctx.Err() == nil {
-		// SQS waits in whole seconds; the last part of the window is a receive
-		// that does not wait, after which the batch is closed.
-		left := max(0, time.Until(end)).Truncate(time.Second)
+		left := time.Until(end)
+		if left <= 0 {
+			break
+		}
+		// SQS waits in whole seconds, so the window may be one second longer.
+		left = (left + time.Second - 1).Truncate(time.Second)
 		more, err := q.receive(ctx, q.BatchSize-len(batch), min(left, q.LongPoll))
 		batch = append(batch, more...)
 		size += sizeOf(more)
-		if err != nil || left == 0 {
+		if err != nil {
 			return batch, err
 		}
 	}

@@ -1,0 +1,241 @@
+package lambdahttp_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-lambda-go/events"
+
+	"github.com/lockstep-run/lockstep/shared/api/lambdahttp"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+func fixture(t *testing.T, name string) events.APIGatewayV2HTTPRequest {
+	t.Helper()
+	b, err := os.ReadFile("testdata/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var e events.APIGatewayV2HTTPRequest
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&e); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// call runs handler on an event and decodes the reply from its wire form.
+func call(t *testing.T, e events.APIGatewayV2HTTPRequest, o lambdahttp.Options, handler http.HandlerFunc) events.APIGatewayV2HTTPResponse {
+	t.Helper()
+	out, err := lambdahttp.New(handler, o)(t.Context(), e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wire, err := json.Marshal(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back events.APIGatewayV2HTTPResponse
+	if err := json.Unmarshal(wire, &back); err != nil {
+		t.Fatal(err)
+	}
+	return back
+}
+
+func TestRequestFromAFullEvent(t *testing.T) {
+	type key struct{}
+	ctx := context.WithValue(t.Context(), key{}, "the invocation's")
+	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		theme, err := r.Cookie("theme")
+		got := []any{
+			r.Method, r.URL.Path, r.RequestURI, r.URL.Query()["limit"], r.URL.Query().Get("query"), string(body), r.ContentLength,
+			r.Host, r.Header.Get("Host"), r.RemoteAddr, r.Header.Get("Accept"), r.UserAgent(), r.Proto, r.ProtoMajor,
+			theme.Value, err, r.Context().Value(key{}),
+		}
+		want := []any{
+			"POST", "/locks/device/sw 7", "/locks/device/sw%207?limit=2&limit=3&query=a%20b", []string{"2", "3"}, "a b", `{"a": "grün"}`, int64(14),
+			"api.example.com", "", "192.0.2.1:0", "application/json,text/html", "curl/8", "HTTP/1.1", 1,
+			"dark", error(nil), "the invocation's",
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("got  %v\nwant %v", got, want)
+		}
+	})
+	if _, err := lambdahttp.New(h, lambdahttp.Options{})(ctx, fixture(t, "full.json")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRequestWithBinaryBodyAndStage(t *testing.T) {
+	call(t, fixture(t, "base64.json"), lambdahttp.Options{}, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if r.URL.Path != "/entities/import" || !bytes.Equal(body, []byte{0, 1, 255}) || r.RemoteAddr != "[2001:db8::1]:0" ||
+			r.Host != "id.execute-api.us-east-1.amazonaws.com" {
+			t.Errorf("%s %v from %s to %s", r.URL.Path, body, r.RemoteAddr, r.Host)
+		}
+	})
+}
+
+func TestRequestWithoutOptionalFields(t *testing.T) {
+	out := call(t, fixture(t, "minimal.json"), lambdahttp.Options{}, func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if r.Method != "GET" || r.URL.Path != "/" || len(body) > 0 || err != nil || r.ContentLength != 0 || len(r.Header) > 0 {
+			t.Errorf("%+v", r)
+		}
+	})
+	if out.StatusCode != 200 || out.Body != "" || out.IsBase64Encoded || out.Headers == nil || out.Cookies == nil {
+		t.Errorf("%+v", out)
+	}
+}
+
+func TestPathIsNotDecodedTwice(t *testing.T) {
+	e := fixture(t, "minimal.json")
+	e.RawPath = "/entities/device/100%25/a%2Fb/50%"
+	call(t, e, lambdahttp.Options{}, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != e.RawPath {
+			t.Errorf("path %q", r.URL.Path)
+		}
+	})
+}
+
+func TestEventsThatAreNoRequest(t *testing.T) {
+	broken, method := fixture(t, "base64.json"), fixture(t, "minimal.json")
+	broken.Body = "!"
+	method.RequestContext.HTTP.Method = "NO WAY"
+	for _, e := range []events.APIGatewayV2HTTPRequest{broken, method} {
+		out := call(t, e, lambdahttp.Options{}, func(http.ResponseWriter, *http.Request) { t.Error("the handler was called") })
+		isProblem(t, out, 400, "invalid")
+	}
+}
+
+func isProblem(t *testing.T, out events.APIGatewayV2HTTPResponse, status int, code string) {
+	t.Helper()
+	var p struct {
+		Type, Title, Detail, Code string
+		Status                    int
+	}
+	err := json.Unmarshal([]byte(out.Body), &p)
+	if err != nil || out.StatusCode != status || p.Status != status || p.Code != code || out.Headers["Content-Type"] != "application/problem+json" ||
+		p.Type == "" || p.Title == "" || p.Detail == "" {
+		t.Errorf("%+v, %v", out, err)
+	}
+}
+
+func TestReply(t *testing.T) {
+	picture := "\x89PNG\r\n\x1a\n\x00"
+	for name, c := range map[string]struct {
+		method  string
+		handler http.HandlerFunc
+		want    events.APIGatewayV2HTTPResponse
+	}{
+		"text, cookies and repeated headers": {"GET", func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/problem+json")
+			w.Header().Add("Vary", "Accept")
+			w.Header().Add("Vary", "X-Tenant")
+			w.Header().Set("Content-Length", "7")
+			http.SetCookie(w, &http.Cookie{Name: "a", Value: "1"})
+			http.SetCookie(w, &http.Cookie{Name: "b", Value: "2"})
+			w.WriteHeader(103)
+			w.WriteHeader(409)
+			w.WriteHeader(200)
+			w.Header().Set("Late", "1")
+			io.WriteString(w, `{"ä":1}`)
+		}, events.APIGatewayV2HTTPResponse{
+			StatusCode: 409, Body: `{"ä":1}`, Cookies: []string{"a=1", "b=2"},
+			Headers: map[string]string{"Content-Type": "application/problem+json", "Vary": "Accept, X-Tenant"},
+		}},
+		"binary": {"GET", func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, picture) }, events.APIGatewayV2HTTPResponse{
+			StatusCode: 200, Body: base64.StdEncoding.EncodeToString([]byte(picture)), IsBase64Encoded: true,
+			Headers: map[string]string{"Content-Type": "image/png"}, Cookies: []string{},
+		}},
+		"compressed text is binary": {"GET", func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			w.Header().Set("Content-Encoding", "gzip")
+			io.WriteString(w, "zip")
+		}, events.APIGatewayV2HTTPResponse{
+			StatusCode: 200, Body: "emlw", IsBase64Encoded: true,
+			Headers: map[string]string{"Content-Type": "text/html", "Content-Encoding": "gzip"}, Cookies: []string{},
+		}},
+		"text that is no UTF-8": {"GET", func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "text/plain")
+			io.WriteString(w, "\xff")
+		}, events.APIGatewayV2HTTPResponse{
+			StatusCode: 200, Body: "/w==", IsBase64Encoded: true,
+			Headers: map[string]string{"Content-Type": "text/plain"}, Cookies: []string{},
+		}},
+		"head": {"HEAD", func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Length", "5")
+			w.Header().Set("Content-Type", "text/plain")
+			io.WriteString(w, "hello")
+		}, events.APIGatewayV2HTTPResponse{
+			StatusCode: 200, Headers: map[string]string{"Content-Type": "text/plain", "Content-Length": "5"}, Cookies: []string{},
+		}},
+		"no content": {"DELETE", func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(204)
+			if _, err := io.WriteString(w, "x"); err != http.ErrBodyNotAllowed {
+				t.Errorf("write after 204: %v", err)
+			}
+			w.(http.Flusher).Flush()
+		}, events.APIGatewayV2HTTPResponse{StatusCode: 204, Headers: map[string]string{}, Cookies: []string{}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := fixture(t, "minimal.json")
+			e.RequestContext.HTTP.Method = c.method
+			if got := call(t, e, lambdahttp.Options{}, c.handler); !reflect.DeepEqual(got, c.want) {
+				t.Errorf("got  %+v\nwant %+v", got, c.want)
+			}
+		})
+	}
+}
+
+func TestPanicIsAProblemWithoutAStack(t *testing.T) {
+	var log bytes.Buffer
+	o := lambdahttp.Options{Log: slog.New(slog.NewJSONHandler(&log, nil))}
+	out := call(t, fixture(t, "minimal.json"), o, func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, "half an ans")
+		panic("secret detail")
+	})
+	isProblem(t, out, 500, "internal")
+	if strings.Contains(out.Body, "secret") || strings.Contains(out.Body, "half") || !strings.Contains(log.String(), "secret detail") ||
+		!strings.Contains(log.String(), "TestPanicIsAProblem") {
+		t.Errorf("body %s\nlog %s", out.Body, log.String())
+	}
+}
+
+func TestIdentityReplacesWhatTheClientSays(t *testing.T) {
+	full, iam, nobody := fixture(t, "full.json"), fixture(t, "base64.json"), fixture(t, "full.json")
+	nobody.RequestContext.Authorizer = nil
+	for name, c := range map[string]struct {
+		event events.APIGatewayV2HTTPRequest
+		id    lambdahttp.Identity
+		want  workflow.Caller
+	}{
+		"claims":               {full, lambdahttp.FromAuthorizer("team"), workflow.Caller{Actor: "ada", Tenant: "north"}},
+		"no claim configured":  {full, lambdahttp.FromAuthorizer(""), workflow.Caller{Actor: "ada", Tenant: "default"}},
+		"claim is missing":     {full, lambdahttp.FromAuthorizer("company"), workflow.Caller{}},
+		"IAM":                  {iam, lambdahttp.FromAuthorizer(""), workflow.Caller{Actor: "arn:aws:iam::123456789012:user/ada", Tenant: "default"}},
+		"IAM with a claim":     {iam, lambdahttp.FromAuthorizer("team"), workflow.Caller{}},
+		"no authorizer":        {nobody, lambdahttp.FromAuthorizer("team"), workflow.Caller{}},
+		"headers as they were": {full, nil, workflow.Caller{Actor: "forged", Tenant: "forged"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			call(t, c.event, lambdahttp.Options{Identity: c.id}, func(w http.ResponseWriter, r *http.Request) {
+				got, err := lambdahttp.Caller(r)
+				if got != c.want || (err != nil) != (c.want == workflow.Caller{}) || err != nil && !workflow.Is(err, workflow.CodeUnauthorized) {
+					t.Errorf("got %+v, %v", got, err)
+				}
+			})
+		})
+	}
+}
