@@ -64,6 +64,10 @@ type Execution struct {
 
 	Cost Cost `json:"cost,omitzero"`
 
+	// StoredBytes is the size of the item as it was read, which is what the next
+	// write of it is charged by. It is not stored.
+	StoredBytes int `json:"-"`
+
 	// Waiters is read with the item and changed outside its version: the ids of
 	// executions to wake when this one lets go of its locks.
 	Waiters []string `json:"-"`

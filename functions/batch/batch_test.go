@@ -1,0 +1,77 @@
+package batch_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/aws/aws-lambda-go/events"
+
+	"github.com/lockstep-run/lockstep/functions/batch"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+func decode(body string) (workflow.Look, error) {
+	if body == "poison" {
+		return workflow.Look{}, errors.New("not a look")
+	}
+	return workflow.Look{Tenant: "t", Execution: body}, nil
+}
+
+// TestLooks: a record that cannot be read, one that fails and one that panics
+// are reported one by one; all messages about one execution share its fate.
+func TestLooks(t *testing.T) {
+	var mu sync.Mutex
+	looks := map[string]workflow.Look{}
+	handle := batch.Looks(slog.New(slog.DiscardHandler), decode, func(_ context.Context, l workflow.Look) error {
+		mu.Lock()
+		looks[l.Execution] = l
+		mu.Unlock()
+		switch l.Execution {
+		case "fails":
+			return errors.New("no")
+		case "panics":
+			panic("no")
+		}
+		return nil
+	})
+	event := events.SQSEvent{}
+	for id, body := range map[string]string{"1": "good", "2": "fails", "3": "good", "4": "panics", "5": "poison", "6": "fails"} {
+		event.Records = append(event.Records, events.SQSMessage{MessageId: id, Body: body})
+	}
+	got, err := handle(t.Context(), event)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var failed []string
+	for _, f := range got.BatchItemFailures {
+		failed = append(failed, f.ItemIdentifier)
+	}
+	slices.Sort(failed)
+	if want := []string{"2", "4", "5", "6"}; !slices.Equal(failed, want) {
+		t.Errorf("failed %v, want %v", failed, want)
+	}
+	if len(looks) != 3 {
+		t.Errorf("%d looks, want one for each execution", len(looks))
+	}
+	if got := looks["good"].Cost.Queue; got < 0.66 || got > 0.67 {
+		t.Errorf("two of six messages are charged %v requests, want 4/6", got)
+	}
+}
+
+// TestNothingFailed: the list is empty, never null.
+func TestNothingFailed(t *testing.T) {
+	handle := batch.Looks(slog.New(slog.DiscardHandler), decode, func(context.Context, workflow.Look) error { return nil })
+	got, err := handle(t.Context(), events.SQSEvent{Records: []events.SQSMessage{{MessageId: "1", Body: "x"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := json.Marshal(got)
+	if err != nil || string(raw) != `{"batchItemFailures":[]}` {
+		t.Errorf("got %s, %v", raw, err)
+	}
+}

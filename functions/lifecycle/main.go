@@ -1,0 +1,17 @@
+// The lifecycle function looks at executions: each message names one, and the
+// function moves it as far as it goes now.
+package main
+
+import (
+	"context"
+
+	"github.com/aws/aws-lambda-go/lambda"
+
+	"github.com/lockstep-run/lockstep/functions/batch"
+	"github.com/lockstep-run/lockstep/shared/boot"
+)
+
+func main() {
+	app := boot.MustOpen(context.Background(), "lifecycle")
+	lambda.Start(batch.Looks(app.Log, boot.DecodeLook, app.Engine.Look))
+}

@@ -1,0 +1,102 @@
+package stack
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/lockstep-run/lockstep/localstack/lambdahost"
+	"github.com/lockstep-run/lockstep/shared/topology"
+)
+
+// concurrency bounds the processes of each function on one machine.
+var concurrency = map[string]int{
+	topology.FunctionAPI: 8, topology.FunctionLifecycle: 4,
+	topology.FunctionSweeper: 1, topology.FunctionWorker: 4,
+}
+
+// deploy starts the Lambda host with the four functions, their queue mappings
+// and the schedule, as the infrastructure declares them.
+func (s *Stack) deploy() error {
+	s.host = lambdahost.New(lambdahost.Options{Log: s.log, Drain: drainLimit})
+	for _, name := range topology.Functions {
+		fn, err := s.host.Function(lambdahost.Function{
+			Name:           name,
+			Binary:         filepath.Join(s.options.Bin, "functions", name, "bootstrap"),
+			Env:            s.functionEnv(),
+			Timeout:        time.Duration(topology.FunctionTimeout[name]) * time.Second,
+			MaxConcurrency: concurrency[name],
+			Warm:           1,
+		})
+		if err != nil {
+			return fmt.Errorf("%w: run make build", err)
+		}
+		s.funcs[name] = fn
+	}
+	err := s.host.MapQueue(lambdahost.Mapping{
+		QueueURL: s.stores.lifecycleURL, Client: s.stores.sqs, Function: s.funcs[topology.FunctionLifecycle],
+		ReportBatchItemFailures: true,
+	})
+	if err != nil {
+		return err
+	}
+	if !s.options.NoWorker {
+		err := s.host.MapQueue(lambdahost.Mapping{
+			QueueURL: s.stores.jobsURL, Client: s.stores.sqs, Function: s.funcs[topology.FunctionWorker],
+			ReportBatchItemFailures: true,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return s.host.Every(s.config.SweepInterval, s.funcs[topology.FunctionSweeper], func(now time.Time) []byte {
+		return s.host.ScheduledEvent("lockstep-sweeper", now)
+	})
+}
+
+// functionEnv is the environment of every function: where the parts are, the
+// configuration, and that identity comes from headers, which only a local stack
+// may say.
+func (s *Stack) functionEnv() []string {
+	env := append(s.endpointEnv(),
+		topology.EnvTrustHeaders+"=true",
+		topology.EnvURL+"="+s.url,
+	)
+	if s.options.ConfigFile != "" {
+		if path, err := filepath.Abs(s.options.ConfigFile); err == nil {
+			env = append(env, topology.EnvConfig+"="+path)
+		}
+	}
+	for _, kv := range os.Environ() {
+		if strings.HasPrefix(kv, "LOCKSTEP_") && !strings.HasPrefix(kv, topology.EnvURL+"=") {
+			env = append(env, kv)
+		}
+	}
+	return env
+}
+
+// endpointEnv says where tables and queues are.
+func (s *Stack) endpointEnv() []string {
+	env := []string{
+		"AWS_REGION=us-east-1", "AWS_ACCESS_KEY_ID=local", "AWS_SECRET_ACCESS_KEY=local",
+		"AWS_ENDPOINT_URL_DYNAMODB=" + s.stores.dynamodbURL,
+		"AWS_ENDPOINT_URL_SQS=" + s.stores.sqsURL,
+		topology.EnvQueueLifecycle + "=" + s.stores.lifecycleURL,
+		topology.EnvQueueJobsPrefix + "=" + prefix + topology.QueueJobsPrefix,
+	}
+	for role, key := range topology.TableEnv {
+		env = append(env, key+"="+prefix+role)
+	}
+	return env
+}
+
+// workerEnv is the environment of a worker program: its own endpoints and the
+// service's address.
+func (s *Stack) workerEnv() []string {
+	return append(s.endpointEnv(), topology.EnvURL+"="+s.url)
+}
+
+// Processes are the process ids of a function, for tests that end them.
+func (s *Stack) Processes(function string) []int { return s.funcs[function].Processes() }

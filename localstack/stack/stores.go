@@ -1,0 +1,164 @@
+package stack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	awsdynamodb "github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/lockstep-run/lockstep/localstack/dynamodb"
+	"github.com/lockstep-run/lockstep/localstack/sqs"
+	"github.com/lockstep-run/lockstep/shared/topology"
+)
+
+// prefix begins the names of all local tables and queues.
+const prefix = "lockstep-"
+
+// stores are the two services, embedded or named by the environment.
+type stores struct {
+	dynamodbURL, sqsURL string
+
+	process *dynamodb.Process
+	queues  *sqs.Server
+	server  *http.Server
+
+	sqs          *awssqs.Client
+	lifecycleURL string
+	jobsURL      string // of the default pool
+}
+
+// account is how the functions and this package sign requests; the local
+// services do not look at it.
+func account() aws.Config {
+	return aws.Config{
+		Region:      "us-east-1",
+		Credentials: credentials.NewStaticCredentialsProvider("local", "local", ""),
+	}
+}
+
+func openStores(ctx context.Context, s *Stack) (*stores, error) {
+	st := &stores{dynamodbURL: os.Getenv("AWS_ENDPOINT_URL_DYNAMODB"), sqsURL: os.Getenv("AWS_ENDPOINT_URL_SQS")}
+	s.stores = st // so that a failure on the way closes what is open
+	if st.dynamodbURL == "" {
+		dir := ""
+		if s.options.Data != "" {
+			dir = filepath.Join(s.options.Data, "dynamodb")
+		}
+		process, err := dynamodb.Start(context.Background(), dynamodb.Options{Dir: dir, Log: s.log})
+		if err != nil {
+			return nil, err
+		}
+		st.process, st.dynamodbURL = process, process.Endpoint()
+		go func() {
+			<-process.Done()
+			s.fail(fmt.Errorf("the local DynamoDB has ended: %v", process.Err()))
+		}()
+	}
+	if st.sqsURL == "" {
+		if err := st.serveQueues(s); err != nil {
+			return nil, err
+		}
+	}
+	client := awsdynamodb.NewFromConfig(account(), func(o *awsdynamodb.Options) { o.BaseEndpoint = &st.dynamodbURL })
+	if err := dynamodb.CreateTables(ctx, client, prefix); err != nil {
+		return nil, fmt.Errorf("create the local tables: %w", err)
+	}
+	st.sqs = awssqs.NewFromConfig(account(), func(o *awssqs.Options) { o.BaseEndpoint = &st.sqsURL })
+	var err error
+	if st.lifecycleURL, err = st.createQueue(ctx, topology.QueueLifecycle); err != nil {
+		return nil, err
+	}
+	st.jobsURL, err = st.createQueue(ctx, topology.JobsQueue(topology.PoolDefault))
+	return st, err
+}
+
+// serveQueues serves SQS from this process, on a port of its own: worker
+// programs and functions speak to it as to any other.
+func (st *stores) serveQueues(s *Stack) error {
+	dir := ""
+	if s.options.Data != "" {
+		dir = filepath.Join(s.options.Data, "sqs")
+	}
+	var err error
+	if st.queues, err = sqs.New(sqs.Options{Dir: dir, AutoCreate: attributes}); err != nil {
+		return fmt.Errorf("local SQS: %w", err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	st.sqsURL = "http://" + listener.Addr().String()
+	st.server = &http.Server{Handler: st.queues, ReadHeaderTimeout: 10 * time.Second}
+	go func() {
+		if err := st.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			s.fail(fmt.Errorf("local SQS: %w", err))
+		}
+	}()
+	return nil
+}
+
+// attributes are those of a Lockstep queue, by its name; a pool's queue comes
+// into being when somebody first names it.
+func attributes(name string) (map[string]string, bool) {
+	role, ours := strings.CutPrefix(name, prefix)
+	switch {
+	case !ours:
+		return nil, false
+	case strings.HasSuffix(role, topology.DLQSuffix):
+		return map[string]string{"MessageRetentionPeriod": "1209600"}, true
+	case role == topology.QueueLifecycle:
+		return queueAttributes(role, topology.FunctionLifecycle, topology.MaxReceiveLifecycle), true
+	case strings.HasPrefix(role, topology.QueueJobsPrefix):
+		return queueAttributes(role, topology.FunctionWorker, topology.MaxReceiveJobs), true
+	}
+	return nil, false
+}
+
+func queueAttributes(role, function string, maxReceive int) map[string]string {
+	return map[string]string{
+		"VisibilityTimeout": strconv.Itoa(topology.VisibilityFactor * topology.FunctionTimeout[function]),
+		"RedrivePolicy": fmt.Sprintf(`{"deadLetterTargetArn":"arn:aws:sqs:us-east-1:000000000000:%s","maxReceiveCount":"%d"}`,
+			prefix+role+topology.DLQSuffix, maxReceive),
+	}
+}
+
+// createQueue makes a queue with its dead-letter queue, or finds it.
+func (st *stores) createQueue(ctx context.Context, role string) (string, error) {
+	for _, name := range []string{role + topology.DLQSuffix, role} {
+		attrs, _ := attributes(prefix + name)
+		full := prefix + name
+		out, err := st.sqs.CreateQueue(ctx, &awssqs.CreateQueueInput{QueueName: &full, Attributes: attrs})
+		if err != nil {
+			return "", fmt.Errorf("create the local queue %s: %w", full, err)
+		}
+		if name == role {
+			return *out.QueueUrl, nil
+		}
+	}
+	return "", nil
+}
+
+func (st *stores) close() {
+	if st.queues != nil {
+		_ = st.queues.Close() // ends the long polls
+	}
+	if st.server != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = st.server.Shutdown(ctx) // what is not over by then is cut off
+	}
+	if st.process != nil {
+		_ = st.process.Stop() // it has been asked to
+	}
+}

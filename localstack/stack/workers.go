@@ -1,0 +1,68 @@
+package stack
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"sync"
+	"time"
+
+	"github.com/lockstep-run/lockstep/localstack/child"
+)
+
+// worker keeps one worker program running: it is started again when it ends,
+// however it ends, with a pause that grows while it does not stay up.
+type worker struct {
+	stack   *Stack
+	command string
+	quit    chan struct{}
+	over    chan struct{}
+	once    sync.Once
+}
+
+func (s *Stack) superviseWorker(command string) *worker {
+	w := &worker{stack: s, command: command, quit: make(chan struct{}), over: make(chan struct{})}
+	go w.run()
+	return w
+}
+
+func (w *worker) run() {
+	defer close(w.over)
+	pause := 100 * time.Millisecond
+	for {
+		started := time.Now()
+		p, err := w.start()
+		if err != nil {
+			fmt.Fprintf(w.stack.log, "worker %q: %v\n", w.command, err)
+		} else {
+			select {
+			case <-w.quit:
+				p.Stop(workerGrace)
+				return
+			case <-p.Done():
+				fmt.Fprintf(w.stack.log, "worker %q has ended: %v\n", w.command, p.Err())
+			}
+		}
+		if time.Since(started) > 10*time.Second {
+			pause = 100 * time.Millisecond
+		}
+		select {
+		case <-w.quit:
+			return
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, 5*time.Second)
+	}
+}
+
+func (w *worker) start() (*child.Process, error) {
+	cmd := exec.Command("/bin/sh", "-c", "exec "+w.command)
+	cmd.Env = append(os.Environ(), w.stack.workerEnv()...)
+	cmd.Stdout, cmd.Stderr = w.stack.log, w.stack.log
+	return child.Start(cmd)
+}
+
+func (w *worker) stop() {
+	w.once.Do(func() { close(w.quit) })
+	<-w.over
+}

@@ -1,0 +1,47 @@
+package view
+
+import (
+	"context"
+
+	"github.com/lockstep-run/lockstep/shared/cost"
+	"github.com/lockstep-run/lockstep/shared/topology"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// Cost is what a run has consumed up to its last commit, as the services counted
+// it, and that last write, which no later one could count any more: it is
+// computed from the size of the item.
+func (v *View) Cost(ctx context.Context, c workflow.Caller, id string) (workflow.CostView, error) {
+	i, err := v.engine.Inspect(ctx, c.Tenant, id)
+	if err != nil {
+		return workflow.CostView{}, err
+	}
+	x := i.Execution()
+	total := x.Cost.Clone()
+	total.Add(lastWrite(x))
+	bill := cost.Of(total)
+	answer := workflow.CostView{
+		ExecutionID: x.ID, WriteUnits: total.WriteUnits, ReadUnits: total.ReadUnits,
+		Requests: total.Dynamo, Queue: total.Queue, Invocations: total.Functions,
+		Lines: bill.Lines, Dollars: bill.Total, PricesAsOf: bill.AsOf,
+	}
+	if answer.WriteUnits == nil {
+		answer.WriteUnits = map[string]float64{}
+	}
+	if answer.ReadUnits == nil {
+		answer.ReadUnits = map[string]float64{}
+	}
+	return answer, nil
+}
+
+// Index writes of the commit that ends a run: out of the old state and into the
+// new one, and out of the alarm clock.
+const lastIndexWrites = 3
+
+func lastWrite(x *workflow.Execution) workflow.Cost {
+	units := float64((x.StoredBytes + 1023) / 1024)
+	if x.DueAt.IsZero() {
+		units += lastIndexWrites
+	}
+	return workflow.Cost{WriteUnits: map[string]float64{topology.TableExecutions: units}, Dynamo: 1}
+}
