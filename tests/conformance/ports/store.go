@@ -1,0 +1,289 @@
+package ports
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"github.com/lockstep-run/lockstep/shared/topology"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// Store checks a port.Store.
+func Store(t *testing.T, open Open) {
+	each(t, open, map[string]func(s *scene){
+		"an execution is read as it was written": func(s *scene) {
+			x := s.create(sm.ExecutionRunning)
+			s.same(x, must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, x.ID)))
+			next, waiters := s.move(x, sm.ExecutionError, false)
+			if waiters != nil {
+				s.Errorf("waiters %v without a release", waiters)
+			}
+			s.same(next, must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, x.ID)))
+			bare := &workflow.Execution{Schema: workflow.SchemaVersion, Tenant: s.tenant, ID: newID(), State: sm.ExecutionNew, Version: 1, Commit: "c", CreatedAt: base}
+			s.want(true)(s.Store.Create(s.ctx, bare))
+			s.same(bare, must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, bare.ID)))
+		},
+		"what is not there is not found": func(s *scene) {
+			_, err := s.Store.Load(s.ctx, s.tenant, newID())
+			s.code(err, workflow.CodeNotFound)
+			x := s.create(sm.ExecutionNew)
+			_, err = s.Store.Load(s.ctx, s.tenant+"2", x.ID)
+			s.code(err, workflow.CodeNotFound)
+			_, ok, err := s.Store.Commit(s.ctx, 1, following(s.execution(sm.ExecutionNew), sm.ExecutionValid), false)
+			s.want(false)(ok, err)
+		},
+		"a newer schema is refused": func(s *scene) {
+			x := s.execution(sm.ExecutionRunning)
+			x.Schema = workflow.SchemaVersion + 1
+			s.want(true)(s.Store.Create(s.ctx, x))
+			_, err := s.Store.Load(s.ctx, s.tenant, x.ID)
+			s.code(err, workflow.CodeUnavailable)
+			_, err = s.Store.LoadMany(s.ctx, s.tenant, []string{x.ID})
+			s.code(err, workflow.CodeUnavailable)
+		},
+		"one of many creates wins": func(s *scene) {
+			id := newID()
+			all := make([]*workflow.Execution, racers)
+			won := s.oneWinner(func(i int) (bool, error) {
+				all[i] = s.execution(sm.ExecutionNew)
+				all[i].ID = id
+				return s.Store.Create(s.ctx, all[i])
+			})
+			s.same(all[won], must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, id)))
+		},
+		"one of many commits wins": func(s *scene) {
+			x := s.create(sm.ExecutionScheduled)
+			all := make([]*workflow.Execution, racers)
+			won := s.oneWinner(func(i int) (bool, error) {
+				all[i] = following(x, sm.ExecutionLocking)
+				_, ok, err := s.Store.Commit(s.ctx, x.Version, all[i], false)
+				return ok, err
+			})
+			s.same(all[won], must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, x.ID)))
+		},
+		"a create whose reply is lost is recognised": func(s *scene) {
+			x := s.execution(sm.ExecutionNew)
+			s.loseReply()
+			s.want(true)(s.Store.Create(s.ctx, x))
+			other := s.execution(sm.ExecutionNew)
+			other.ID = x.ID
+			s.want(false)(s.Store.Create(s.ctx, other))
+		},
+		"a commit whose reply is lost is recognised": func(s *scene) {
+			x := s.create(sm.ExecutionRunning)
+			s.want(true)(s.Store.AwaitHolder(s.ctx, s.tenant, x.ID, x.Epoch, newID()))
+			next := following(x, sm.ExecutionCompletedAck)
+			s.loseReply()
+			_, ok, err := s.Store.Commit(s.ctx, x.Version, next, true)
+			s.want(true)(ok, err)
+			got := must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, x.ID))
+			s.same(next, got)
+			_, ok, err = s.Store.Commit(s.ctx, x.Version, following(x, sm.ExecutionError), false)
+			s.want(false)(ok, err)
+		},
+		"waiters survive commits and do not disturb them": func(s *scene) {
+			x := s.create(sm.ExecutionRunning)
+			a, b := newID(), newID()
+			s.want(true)(s.Store.AwaitHolder(s.ctx, s.tenant, x.ID, x.Epoch, a))
+			x, _ = s.move(x, sm.ExecutionWaiting, false) // registering has not raised the version
+			s.want(true)(s.Store.AwaitHolder(s.ctx, s.tenant, x.ID, x.Epoch, b))
+			s.want(true)(s.Store.AwaitHolder(s.ctx, s.tenant, x.ID, x.Epoch, b))
+			got := must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, x.ID))
+			s.sameSet(got.Waiters, a, b)
+			_, waiters := s.move(x, sm.ExecutionCompletedAck, true)
+			s.sameSet(waiters, a, b)
+		},
+		"waiters are released exactly once": func(s *scene) {
+			x := s.create(sm.ExecutionRunning)
+			var expected []string
+			for range 10 {
+				expected = append(expected, newID())
+				s.want(true)(s.Store.AwaitHolder(s.ctx, s.tenant, x.ID, x.Epoch, expected[len(expected)-1]))
+			}
+			var mu sync.Mutex
+			var woken []string
+			s.oneWinner(func(int) (bool, error) {
+				waiters, ok, err := s.Store.Commit(s.ctx, x.Version, following(x, sm.ExecutionCompletedAck), true)
+				mu.Lock()
+				defer mu.Unlock()
+				woken = append(woken, waiters...)
+				return ok, err
+			})
+			s.sameSet(woken, expected...)
+			if got := must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, x.ID)); len(got.Waiters) != 0 {
+				s.Errorf("still waiting: %v", got.Waiters)
+			}
+		},
+		"nobody is lost between registering and the end": func(s *scene) {
+			x := s.create(sm.ExecutionRunning)
+			var mu sync.Mutex
+			var registered, woken []string
+			s.race(func(i int) (bool, error) {
+				if i == racers/2 {
+					waiters, ok, err := s.Store.Commit(s.ctx, x.Version, following(x, sm.ExecutionCompletedAck), true)
+					woken = waiters
+					return ok, err
+				}
+				me := newID()
+				ok, err := s.Store.AwaitHolder(s.ctx, s.tenant, x.ID, x.Epoch, me)
+				mu.Lock()
+				defer mu.Unlock()
+				if ok {
+					registered = append(registered, me)
+				}
+				return ok, err
+			})
+			s.sameSet(woken, registered...)
+		},
+		"only a live holder is awaited": func(s *scene) {
+			for _, state := range sm.ExecutionStates() {
+				x := s.create(state)
+				s.want(sm.Holding(state))(s.Store.AwaitHolder(s.ctx, s.tenant, x.ID, x.Epoch, newID()))
+				s.want(false)(s.Store.AwaitHolder(s.ctx, s.tenant, x.ID, x.Epoch-1, newID()))
+				s.want(false)(s.Store.AwaitHolder(s.ctx, s.tenant, x.ID, x.Epoch+1, newID()))
+				s.want(!sm.Acknowledged(state))(s.Store.AwaitReserver(s.ctx, s.tenant, x.ID, newID()))
+			}
+			s.want(false)(s.Store.AwaitHolder(s.ctx, s.tenant, newID(), 0, newID()))
+			s.want(false)(s.Store.AwaitReserver(s.ctx, s.tenant, newID(), newID()))
+		},
+		"a state of the future counts as live": func(s *scene) {
+			x := s.create("HIBERNATING")
+			s.want(true)(s.Store.AwaitHolder(s.ctx, s.tenant, x.ID, x.Epoch, newID()))
+			s.want(true)(s.Store.AwaitReserver(s.ctx, s.tenant, x.ID, newID()))
+			if head := must[map[string]workflow.Head](s)(s.Store.Heads(s.ctx, s.tenant, []string{x.ID}))[x.ID]; !head.Live(x.Epoch) || head.Over() {
+				s.Errorf("judged %+v", head)
+			}
+		},
+		"the waiters are bounded": func(s *scene) {
+			x := s.create(sm.ExecutionRunning)
+			for range 70 {
+				s.want(true)(s.Store.AwaitHolder(s.ctx, s.tenant, x.ID, x.Epoch, newID()))
+			}
+			s.want(false)(s.Store.AwaitHolder(s.ctx, s.tenant, x.ID, x.Epoch+1, newID()))
+			if got := must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, x.ID)); len(got.Waiters) != 64 {
+				s.Errorf("%d waiters, want 64", len(got.Waiters))
+			}
+		},
+		"heads and whole items are read in numbers": func(s *scene) {
+			var ids []string
+			want := map[string]workflow.Head{}
+			for i := range 230 {
+				id := newID()
+				ids = append(ids, id)
+				want[id] = workflow.Head{}
+				if i%2 == 0 {
+					x := s.execution(sm.ExecutionLocked)
+					x.ID, x.Epoch = id, int64(i)
+					s.want(true)(s.Store.Create(s.ctx, x))
+					want[id] = workflow.Head{State: sm.ExecutionLocked, Epoch: int64(i)}
+				}
+			}
+			if diff := cmp.Diff(want, must[map[string]workflow.Head](s)(s.Store.Heads(s.ctx, s.tenant, append(ids, ids[0])))); diff != "" {
+				s.Error(diff)
+			}
+			many := must[[]*workflow.Execution](s)(s.Store.LoadMany(s.ctx, s.tenant, ids))
+			if len(many) != 115 {
+				s.Fatalf("%d loaded, want 115", len(many))
+			}
+			for i, x := range many {
+				if x.ID != ids[2*i] || x.Epoch != int64(2*i) {
+					s.Errorf("item %d is %s", i, x.ID)
+				}
+			}
+		},
+		"lists by state are newest first and go on below": func(s *scene) {
+			var ids []string
+			for range 25 {
+				ids = append(ids, s.create(sm.ExecutionWaiting).ID)
+			}
+			gone := s.create(sm.ExecutionWaiting)
+			s.move(gone, sm.ExecutionError, false)
+			slices.Reverse(ids)
+			var got []string
+			for below := ""; ; {
+				page := must[[]string](s)(s.Store.Listed(s.ctx, s.tenant, sm.ExecutionWaiting, below, 10))
+				if got = append(got, page...); len(page) < 10 {
+					break
+				}
+				below = page[len(page)-1]
+			}
+			if diff := cmp.Diff(ids, got); diff != "" {
+				s.Error(diff)
+			}
+		},
+		"alarms that have rung are due, oldest first": func(s *scene) {
+			// The index is everybody's: other tenants' alarms are read past.
+			year := base.AddDate(-10, 0, 0)
+			want := map[string]time.Time{}
+			var later *workflow.Execution
+			for i := range 12 {
+				x := s.execution(sm.ExecutionRunning)
+				x.DueAt = year.Add(time.Duration(i) * time.Second)
+				s.want(true)(s.Store.Create(s.ctx, x))
+				switch i {
+				case 10:
+					later = x // rings after now
+				case 11:
+					x.DueAt = time.Time{} // nothing left to do
+					s.move(x, sm.ExecutionCompletedAck, true)
+				default:
+					want[x.ID] = x.DueAt
+				}
+			}
+			found := 0
+			for shard := range topology.DueShards {
+				var last time.Time
+				for _, look := range must[[]workflow.Look](s)(s.Store.Due(s.ctx, shard, year.Add(9*time.Second), 1000)) {
+					if look.Tenant != s.tenant {
+						continue
+					}
+					at, due := want[look.Execution]
+					if !due || at.Before(last) {
+						s.Errorf("%s is not due, or out of order (%v)", look.Execution, look.Execution == later.ID)
+					}
+					last = at
+					found++
+				}
+				if n := len(must[[]workflow.Look](s)(s.Store.Due(s.ctx, shard, base.AddDate(1, 0, 0), 1))); n > 1 {
+					s.Errorf("%d due, asked for one", n)
+				}
+			}
+			if found != len(want) {
+				s.Errorf("%d due, want %d", found, len(want))
+			}
+		},
+		"tenants whose names look like keys stay apart": func(s *scene) {
+			x := s.create(sm.ExecutionRunning)
+			y := x.Clone()
+			y.Tenant, y.ID, y.Commit = s.tenant+"#0%23", x.ID, uuid.NewString()
+			s.want(true)(s.Store.Create(s.ctx, y))
+			s.same(y, must[*workflow.Execution](s)(s.Store.Load(s.ctx, y.Tenant, y.ID)))
+			got := must[[]string](s)(s.Store.Listed(s.ctx, y.Tenant, sm.ExecutionRunning, "", 10))
+			if fmt.Sprint(got) != fmt.Sprint([]string{x.ID}) {
+				s.Errorf("listed %v", got)
+			}
+		},
+	})
+}
+
+func (s *scene) same(want, got *workflow.Execution) {
+	s.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		s.Error(diff)
+	}
+}
+
+func (s *scene) sameSet(got []string, want ...string) {
+	s.Helper()
+	got, want = slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want))
+	if !slices.Equal(got, want) {
+		s.Errorf("got %v, want %v", got, want)
+	}
+}
