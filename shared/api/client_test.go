@@ -1,0 +1,127 @@
+package api_test
+
+import (
+	"encoding/json"
+	"iter"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lockstep-run/lockstep/shared/client"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+type jsonText = json.RawMessage
+
+// The client and the routes agree: what a service gives comes out of the client
+// as the same noun, and what the client is asked for reaches the service.
+func TestClientAgreesWithRoutes(t *testing.T) {
+	f := newFake()
+	server := httptest.NewServer(serve(f))
+	t.Cleanup(server.Close)
+	c, err := client.New(client.Options{URL: server.URL, Tenant: "default", Actor: "ann", Retries: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := t.Context()
+	local := workflow.Caller{Tenant: "default", Actor: "ann"}
+	check := func(what string, got, want any, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("%s: %s", what, d)
+		}
+	}
+
+	run, err := c.Execution(ctx, runID)
+	want := f.view(f.runs[runID])
+	want.Labels, want.Entities, want.Children = map[string]string{}, map[string]int{}, []string{}
+	check("execution", run, want, err)
+	status, err := c.Status(ctx, runID)
+	wantStatus, _ := f.Status(ctx, local, runID)
+	check("status", status, wantStatus, err)
+	result, err := c.Result(ctx, runID)
+	wantResult, _ := f.Result(ctx, local, runID)
+	for label, s := range wantResult.Steps {
+		if s.Results == nil {
+			s.Results = map[string]jsonText{}
+		} else {
+			s.Result = jsonText("null")
+		}
+		wantResult.Steps[label] = s
+	}
+	check("result", result, wantResult, err)
+	cost, err := c.Cost(ctx, runID)
+	wantCost, _ := f.Cost(ctx, local, runID)
+	wantCost.ReadUnits = map[string]float64{}
+	check("cost", cost, wantCost, err)
+	lock, err := c.Lock(ctx, workflow.EntityKey{Type: "device", ID: "sw-1"})
+	wantLock, _ := f.Lock(ctx, local, workflow.EntityKey{Type: "device", ID: "sw-1"})
+	check("lock", lock, wantLock, err)
+
+	events := all(t, c.History(ctx, runID))
+	wantEvents, _ := f.History(ctx, local, runID, workflow.Page{})
+	wantEvents.Items[0].Data = jsonText("null")
+	check("history", events, wantEvents.Items, nil)
+	jobs := all(t, c.Jobs(ctx, runID, workflow.JobFilter{Entity: workflow.EntityKey{Type: "device", ID: "sw-1"}}))
+	wantJobs, _ := f.Jobs(ctx, local, runID, f.jobs, workflow.Page{})
+	wantJobs.Items[0].Result, wantJobs.Items[1].Error.Details = jsonText("null"), jsonText("null")
+	check("jobs", jobs, wantJobs.Items, nil)
+	check("job filter", f.jobs, workflow.JobFilter{Entity: workflow.EntityKey{Type: "device", ID: "sw-1"}}, nil)
+	check("steps", len(all(t, c.Steps(ctx, runID))), 1, nil)
+	check("blocks", len(all(t, c.Blocks(ctx))), 1, nil)
+	check("definitions", len(all(t, c.Definitions(ctx))), 1, nil)
+	check("versions", len(all(t, c.Versions(ctx, "fleet", "upgrade"))), 1, nil)
+	check("locks", len(all(t, c.Locks(ctx))), 1, nil)
+	check("entities", len(all(t, c.Entities(ctx, workflow.Selector{Type: "device", Groups: []string{"core"}}))), 1, nil)
+	check("active", len(all(t, c.Executions(ctx, workflow.ExecutionFilter{Active: true}))), 1, nil)
+	check("filtered", len(all(t, c.Executions(ctx, workflow.ExecutionFilter{Labels: map[string]string{"a": "b"}, CreatedAfter: at}))), 1, nil)
+	check("filter", f.filter, workflow.ExecutionFilter{Labels: map[string]string{"a": "b"}, CreatedAfter: at}, nil)
+
+	_, created, err := c.Publish(ctx, []byte("x: y"), false)
+	check("publish", created, true, err)
+	_, created, err = c.Publish(ctx, []byte("x: y"), false)
+	check("publish again", created, false, err)
+	d, err := c.Definition(ctx, workflow.Ref{Package: "fleet", Name: "upgrade", Version: "1"})
+	check("definition", d.Version, "1.0.0", err)
+	b := workflow.Block{Package: "a", Name: "b", Version: "1.0.0", Timeout: 5e9, Pure: true, HTTP: &workflow.Endpoint{URL: "http://127.0.0.1/x", Timeout: 1e9}}
+	created, err = c.RegisterBlock(ctx, b)
+	check("register", created, true, err)
+	check("block", f.block, b, nil)
+	e, err := c.PutEntity(ctx, workflow.Entity{Type: "device", ID: "a:b@c", Groups: []string{"core"}})
+	check("put", e, workflow.Entity{Type: "device", ID: "a:b@c", Attributes: jsonText("{}"), Groups: []string{"core"}, Version: 3}, err)
+	n, err := c.ImportEntities(ctx, strings.NewReader("{}\n{}\n"))
+	check("import", n, 2, err)
+
+	req := workflow.StartRequest{Workflow: "fleet/upgrade", Parameters: jsonText(`{"a":1}`), ExecuteOnParameters: &workflow.Selector{IDs: []string{"a"}}, NotBefore: at, IdempotencyKey: "k"}
+	started, existed, err := c.Start(ctx, req)
+	check("start", []any{started.Id, existed}, []any{runID, false}, err)
+	check("request", f.start, req, nil)
+	_, existed, err = c.Start(ctx, req)
+	check("start again", existed, true, err)
+	_, err = c.Cancel(ctx, runID, workflow.CancelRequest{Reason: "r"})
+	check("cancel", f.cancel, workflow.CancelRequest{Reason: "r"}, err)
+	_, err = c.Acknowledge(ctx, runID, "why")
+	check("acknowledge", f.reason, "why", err)
+	check("health", nil, nil, c.Health(ctx))
+	check("caller", f.caller, local, nil)
+
+	if _, err := c.Execution(ctx, "nobody"); !workflow.Is(err, workflow.CodeNotFound) {
+		t.Errorf("nobody: %v", err)
+	}
+}
+
+func all[T any](t *testing.T, list iter.Seq2[T, error]) (items []T) {
+	t.Helper()
+	for item, err := range list {
+		if err != nil {
+			t.Fatal(err)
+		}
+		items = append(items, item)
+	}
+	return items
+}

@@ -1,0 +1,118 @@
+package client
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// maxAnswer bounds what is read of one answer.
+const maxAnswer = 64 << 20
+
+// read turns an answer into T, or into an error.
+func read[T any](res *http.Response, err error) (T, error) {
+	v, _, err := readStatus[T](res, err)
+	return v, err
+}
+
+// readStatus is read for answers whose status says something.
+func readStatus[T any](res *http.Response, err error) (v T, status int, _ error) {
+	if err != nil {
+		return v, 0, err
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	if err != nil {
+		return v, res.StatusCode, &UnreachableError{URL: res.Request.URL.Scheme + "://" + res.Request.URL.Host, Err: err}
+	}
+	if res.StatusCode >= 300 {
+		return v, res.StatusCode, refusal(res, body)
+	}
+	if err := json.Unmarshal(body, &v); err != nil {
+		return v, res.StatusCode, &workflow.Error{Code: workflow.CodeInternal, Message: "the service's answer cannot be read", Cause: err}
+	}
+	return v, res.StatusCode, nil
+}
+
+// refusal reads a problem. What is no problem comes from something between here
+// and the service, and is classified by its status.
+func refusal(res *http.Response, body []byte) error {
+	var p struct {
+		Detail    string           `json:"detail"`
+		Code      workflow.Code    `json:"code"`
+		RequestID string           `json:"requestId"`
+		Errors    []workflow.Issue `json:"errors"`
+	}
+	if json.Unmarshal(body, &p) != nil || p.Code == "" {
+		return &workflow.Error{Code: codeOf(res.StatusCode), Message: "answered " + res.Status}
+	}
+	e := &workflow.Error{Code: p.Code, Message: p.Detail, Issues: p.Errors}
+	if res.StatusCode >= 500 && p.RequestID != "" {
+		e.Message += fmt.Sprintf(" (request %s)", p.RequestID)
+	}
+	return e
+}
+
+func codeOf(status int) workflow.Code {
+	switch status {
+	case http.StatusUnauthorized:
+		return workflow.CodeUnauthorized
+	case http.StatusForbidden:
+		return workflow.CodeForbidden
+	case http.StatusNotFound:
+		return workflow.CodeNotFound
+	case http.StatusMethodNotAllowed:
+		return workflow.CodeMethodNotAllowed
+	case http.StatusRequestEntityTooLarge:
+		return workflow.CodeTooLarge
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return workflow.CodeUnavailable
+	}
+	if status < 500 {
+		return workflow.CodeInvalid
+	}
+	return workflow.CodeInternal
+}
+
+type list[T any] struct {
+	Items         []T    `json:"items"`
+	NextPageToken string `json:"nextPageToken"`
+}
+
+// pages goes through a list, fetching each page when it is needed. It ends with
+// the first error.
+func pages[T any](fetch func(token *string) (*http.Response, error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var token *string
+		for {
+			page, err := read[list[T]](fetch(token))
+			if err != nil {
+				var zero T
+				yield(zero, err)
+				return
+			}
+			for _, item := range page.Items {
+				if !yield(item, nil) {
+					return
+				}
+			}
+			if page.NextPageToken == "" {
+				return
+			}
+			token = &page.NextPageToken
+		}
+	}
+}
+
+// some is nil for a value that is nothing.
+func some[T comparable](v T) *T {
+	var zero T
+	if v == zero {
+		return nil
+	}
+	return &v
+}

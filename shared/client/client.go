@@ -1,0 +1,106 @@
+package client
+
+import (
+	"context"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/client/gen"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// Options say whom to talk to and as whom.
+type Options struct {
+	// URL is where the service is: "http://localhost:3030".
+	URL string
+
+	// Tenant and Actor name the caller to a service that trusts headers; empty
+	// takes its defaults. Behind an authorizer they are ignored.
+	Tenant, Actor string
+
+	// Headers are sent with every request, an Authorization for example.
+	Headers http.Header
+
+	// HTTP sends the requests; nil is a client with a time-out of a minute.
+	HTTP *http.Client
+
+	// Retries is how often a request that may be sent twice is sent again; 0 is
+	// 4, less is never.
+	Retries int
+
+	// Backoff is the pause before the first repetition; it doubles with each. 0
+	// is 200ms.
+	Backoff time.Duration
+
+	// Jitter gives the share, from 0 to 1, by which a pause is shortened by up to
+	// a half; nil draws at random.
+	Jitter func() float64
+
+	// Pause waits; nil waits for real.
+	Pause func(ctx context.Context, d time.Duration) error
+}
+
+// Client talks to one service. It may be used by many goroutines at a time.
+type Client struct {
+	api   *gen.Client
+	pause func(ctx context.Context, d time.Duration) error
+}
+
+// Started, Definition, Build are answers that are not nouns of the engine.
+type (
+	Started    = gen.Started
+	Definition = gen.Definition
+	Build      = gen.Build
+)
+
+// New checks the options; it sends nothing.
+func New(opt Options) (*Client, error) {
+	u, err := url.Parse(opt.URL)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+		return nil, workflow.Errorf(workflow.CodeInvalid, "%q is not the address of a service: want http://host:port", opt.URL)
+	}
+	if opt.HTTP == nil {
+		opt.HTTP = &http.Client{Timeout: time.Minute}
+	}
+	if opt.Retries == 0 {
+		opt.Retries = 4
+	}
+	if opt.Backoff == 0 {
+		opt.Backoff = 200 * time.Millisecond
+	}
+	if opt.Jitter == nil {
+		opt.Jitter = rand.Float64
+	}
+	if opt.Pause == nil {
+		opt.Pause = pause
+	}
+	api, err := gen.NewClient(opt.URL, gen.WithHTTPClient(&transport{opt}))
+	if err != nil {
+		return nil, err
+	}
+	return &Client{api: api, pause: opt.Pause}, nil
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Health is nil when the service takes requests.
+func (c *Client) Health(ctx context.Context) error {
+	_, err := read[struct{}](c.api.GetHealth(ctx))
+	return err
+}
+
+// Version is the build of the service.
+func (c *Client) Version(ctx context.Context) (Build, error) {
+	return read[Build](c.api.GetVersion(ctx))
+}

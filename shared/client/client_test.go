@@ -1,0 +1,307 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/client"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/statemachines"
+)
+
+// script answers requests one after the other, the last answer for ever, and
+// keeps what was asked.
+type script struct {
+	answers []string // "503", "200 body"
+	asked   []string
+	headers http.Header
+}
+
+func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	s.asked = append(s.asked, strings.TrimSpace(r.Method+" "+r.URL.RequestURI()+" "+string(body)))
+	s.headers = r.Header
+	answer := s.answers[0]
+	if len(s.answers) > 1 {
+		s.answers = s.answers[1:]
+	}
+	status, text, _ := strings.Cut(answer, " ")
+	var code int
+	_, _ = fmt.Sscan(status, &code)
+	w.WriteHeader(code)
+	_, _ = io.WriteString(w, text)
+}
+
+// open serves a script; pauses collects how long the client would have waited.
+func open(t *testing.T, pauses *[]time.Duration, answers ...string) (*client.Client, *script) {
+	t.Helper()
+	s := &script{answers: answers}
+	server := httptest.NewServer(s)
+	t.Cleanup(server.Close)
+	return dial(t, server.URL, pauses), s
+}
+
+func dial(t *testing.T, url string, pauses *[]time.Duration) *client.Client {
+	t.Helper()
+	c, err := client.New(client.Options{
+		URL: url, Tenant: "acme", Actor: "ann", Headers: http.Header{"authorization": {"x"}}, Jitter: func() float64 { return 1 },
+		Pause: func(ctx context.Context, d time.Duration) error {
+			if pauses != nil {
+				*pauses = append(*pauses, d)
+			}
+			return ctx.Err()
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestSendsTheCallersName(t *testing.T) {
+	c, s := open(t, nil, `200 {"version":"1","commit":"c","go":"g"}`)
+	v, err := c.Version(t.Context())
+	if err != nil || v.Version != "1" {
+		t.Fatal(v, err)
+	}
+	for name, want := range map[string]string{"X-Tenant": "acme", "X-Actor": "ann", "Authorization": "x"} {
+		if got := s.headers.Get(name); got != want {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+func TestOnlyWhatMayBeSentTwiceIsSentAgain(t *testing.T) {
+	start := func(key string) func(context.Context, *client.Client) error {
+		return func(ctx context.Context, c *client.Client) error {
+			_, _, err := c.Start(ctx, workflow.StartRequest{Workflow: "a/b", IdempotencyKey: key})
+			return err
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		answer string
+		do     func(context.Context, *client.Client) error
+		times  int
+	}{
+		{"read", "503", func(ctx context.Context, c *client.Client) error { _, err := c.Status(ctx, "x"); return err }, 3},
+		{"read, throttled", "429", func(ctx context.Context, c *client.Client) error { _, err := c.Status(ctx, "x"); return err }, 3},
+		{"read, gateway", "502", func(ctx context.Context, c *client.Client) error { _, err := c.Status(ctx, "x"); return err }, 3},
+		{"read, slow", "504", func(ctx context.Context, c *client.Client) error { _, err := c.Status(ctx, "x"); return err }, 3},
+		{"read, broken", "500", func(ctx context.Context, c *client.Client) error { _, err := c.Status(ctx, "x"); return err }, 1},
+		{"read, unknown", "404", func(ctx context.Context, c *client.Client) error { _, err := c.Status(ctx, "x"); return err }, 1},
+		{"put", "503", func(ctx context.Context, c *client.Client) error {
+			_, err := c.PutEntity(ctx, workflow.Entity{Type: "a", ID: "b"})
+			return err
+		}, 3},
+		{"import", "503", func(ctx context.Context, c *client.Client) error {
+			_, err := c.ImportEntities(ctx, strings.NewReader("{}\n"))
+			return err
+		}, 3},
+		{"publish", "503", func(ctx context.Context, c *client.Client) error {
+			_, _, err := c.Publish(ctx, []byte("a: b"), false)
+			return err
+		}, 3},
+		{"start with a key", "503", start("k"), 3},
+		{"start without", "503", start(""), 1},
+		{"cancel", "503", func(ctx context.Context, c *client.Client) error {
+			_, err := c.Cancel(ctx, "x", workflow.CancelRequest{})
+			return err
+		}, 1},
+		{"acknowledge", "503", func(ctx context.Context, c *client.Client) error { _, err := c.Acknowledge(ctx, "x", ""); return err }, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var pauses []time.Duration
+			cl, s := open(t, &pauses, c.answer, c.answer, "200 {}")
+			err := c.do(t.Context(), cl)
+			if len(s.asked) != c.times || (err == nil) != (c.times == 3) {
+				t.Errorf("asked %d times: %v", len(s.asked), err)
+			}
+			if c.times == 3 && !slices.Equal(pauses, []time.Duration{100 * time.Millisecond, 200 * time.Millisecond}) {
+				t.Errorf("pauses %v", pauses)
+			}
+			if slices.Sort(s.asked); len(slices.Compact(s.asked)) != 1 {
+				t.Errorf("the repetition differs: %q", s.asked)
+			}
+		})
+	}
+}
+
+func TestGivesUpInTheEnd(t *testing.T) {
+	c, s := open(t, nil, "503")
+	if _, err := c.Status(t.Context(), "x"); !workflow.Is(err, workflow.CodeUnavailable) || len(s.asked) != 5 {
+		t.Errorf("%d times: %v", len(s.asked), err)
+	}
+}
+
+func TestUnreachable(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := "http://" + l.Addr().String()
+	_ = l.Close() // nobody listens here now
+	var pauses []time.Duration
+	c := dial(t, url, &pauses)
+	_, err = c.Status(t.Context(), "x")
+	var u *client.UnreachableError
+	if !errors.As(err, &u) || u.URL != url || len(pauses) != 4 {
+		t.Errorf("%v after %v", err, pauses)
+	}
+	pauses = nil
+	if _, err = c.Cancel(t.Context(), "x", workflow.CancelRequest{}); !errors.As(err, &u) || len(pauses) != 0 {
+		t.Errorf("%v after %v", err, pauses)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := c.Status(ctx, "x"); !errors.Is(err, context.Canceled) || errors.As(err, &u) {
+		t.Errorf("a caller that gave up: %v", err)
+	}
+}
+
+func TestProblemsComeBackTyped(t *testing.T) {
+	c, _ := open(t, nil, `400 {"code":"invalid","detail":"no","errors":[{"path":"steps[0]","line":3,"column":4,"code":"required","message":"m"}]}`)
+	_, _, err := c.Publish(t.Context(), []byte("x"), true)
+	var e *workflow.Error
+	if !errors.As(err, &e) || e.Code != workflow.CodeInvalid || e.Message != "no" || len(e.Issues) != 1 || e.Issues[0].Line != 3 {
+		t.Errorf("%+v", err)
+	}
+	c, _ = open(t, nil, `501 {"code":"not_implemented","detail":"not yet","requestId":"r-1"}`)
+	if _, err = c.Status(t.Context(), "x"); !workflow.Is(err, workflow.CodeNotImplemented) || !strings.Contains(err.Error(), "r-1") {
+		t.Error(err)
+	}
+	for status, code := range map[string]workflow.Code{"401": "unauthorized", "403": "forbidden", "404": "not_found", "405": "method_not_allowed", "413": "too_large", "418": "invalid", "500": "internal", "504": "unavailable"} {
+		c, _ = open(t, nil, status+` <html>a gateway speaks</html>`)
+		if _, err := c.Cancel(t.Context(), "x", workflow.CancelRequest{}); !workflow.Is(err, code) {
+			t.Errorf("%s: %v", status, err)
+		}
+	}
+	c, _ = open(t, nil, `200 <html>`)
+	if _, err := c.Status(t.Context(), "x"); !workflow.Is(err, workflow.CodeInternal) {
+		t.Error(err)
+	}
+}
+
+func TestListsFetchPageAfterPage(t *testing.T) {
+	answers := []string{`200 {"items":[{"sequence":1},{"sequence":2}],"nextPageToken":"p2"}`, `200 {"items":[],"nextPageToken":"p3"}`, `200 {"items":[{"sequence":3}],"nextPageToken":null}`}
+	c, s := open(t, nil, answers...)
+	var got []int64
+	for e, err := range c.History(t.Context(), "x") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, e.Sequence)
+	}
+	want := []string{"GET /workflow-execution/id/x/history", "GET /workflow-execution/id/x/history?pageToken=p2", "GET /workflow-execution/id/x/history?pageToken=p3"}
+	if !slices.Equal(got, []int64{1, 2, 3}) || !slices.Equal(s.asked, want) {
+		t.Errorf("%v by %q", got, s.asked)
+	}
+
+	c, s = open(t, nil, answers...)
+	for range c.History(t.Context(), "x") {
+		break
+	}
+	if len(s.asked) != 1 {
+		t.Errorf("fetched more than was needed: %q", s.asked)
+	}
+
+	c, _ = open(t, nil, answers[0], "404")
+	var last error
+	n := 0
+	for _, err := range c.History(t.Context(), "x") {
+		n, last = n+1, err
+	}
+	if n != 3 || !workflow.Is(last, workflow.CodeNotFound) {
+		t.Errorf("%d items, then %v", n, last)
+	}
+}
+
+func TestFiltersAreSpelledOut(t *testing.T) {
+	c, s := open(t, nil, `200 {"items":[]}`)
+	for range c.Executions(t.Context(), workflow.ExecutionFilter{State: "NEW", Workflow: workflow.Ref{Package: "a", Name: "b", Version: "1"}, Labels: map[string]string{"x": "1", "k": "v w"}}) {
+	}
+	for range c.Executions(t.Context(), workflow.ExecutionFilter{Active: true}) {
+	}
+	for range c.Jobs(t.Context(), "x", workflow.JobFilter{Entity: workflow.EntityKey{ID: "sw"}, State: statemachines.JobFailed}) {
+	}
+	for range c.Entities(t.Context(), workflow.Selector{Type: "device", Groups: []string{"a", "b"}}) {
+	}
+	want := []string{
+		"GET /workflow-execution?label=k%3Dv%20w&label=x%3D1&state=NEW&workflow=a%2Fb%3A1", "GET /workflow-execution/active",
+		"GET /workflow-execution/id/x/jobs?entity=sw&state=FAILED", "GET /entities?group=a&group=b&type=device",
+	}
+	for i := range s.asked {
+		s.asked[i] = sorted(s.asked[i])
+	}
+	for i := range want {
+		want[i] = sorted(want[i])
+	}
+	if !slices.Equal(s.asked, want) {
+		t.Errorf("got  %q\nwant %q", s.asked, want)
+	}
+}
+
+// sorted brings the parameters of an address into order.
+func sorted(s string) string {
+	path, query, ok := strings.Cut(strings.ReplaceAll(s, "+", "%20"), "?")
+	if !ok {
+		return s
+	}
+	parts := strings.Split(query, "&")
+	slices.Sort(parts)
+	return path + "?" + strings.Join(parts, "&")
+}
+
+func TestWaitEndsWhenTheRunRests(t *testing.T) {
+	run := func(state, waiting string) string {
+		return fmt.Sprintf(`200 {"id":"x","state":%q,"waiting":%s}`, state, waiting)
+	}
+	for _, end := range []string{run("COMPLETED_ACK", "null"), run("FAILED_SAFE_ACK", "null"), run("FAILED_UNSAFE", "null"), run("CANCELLED", `{"kind":"ACKNOWLEDGE"}`)} {
+		var pauses []time.Duration
+		c, s := open(t, &pauses, run("SCHEDULED", `{"kind":"LOCK"}`), run("RUNNING", "null"), run("COMPLETED", "null"), run("CANCELLED", "null"), end)
+		var seen []string
+		x, err := c.Wait(t.Context(), "x", time.Minute, func(x workflow.ExecutionView) { seen = append(seen, string(x.State)) })
+		if err != nil || len(s.asked) != 5 || len(seen) != 5 || seen[4] != string(x.State) || !slices.Equal(pauses, slices.Repeat([]time.Duration{time.Minute}, 4)) {
+			t.Errorf("%s: %v %v %v", x.State, err, seen, pauses)
+		}
+	}
+}
+
+// A service that restarts is waited for; one that was never there, or a run
+// that is not, is not.
+func TestWaitOutlivesARestart(t *testing.T) {
+	away := slices.Repeat([]string{"503"}, 12)
+	c, _ := open(t, nil, append(append([]string{`200 {"state":"RUNNING"}`}, away...), `200 {"state":"COMPLETED_ACK"}`)...)
+	if x, err := c.Wait(t.Context(), "x", 0, nil); err != nil || x.State != "COMPLETED_ACK" {
+		t.Errorf("%s %v", x.State, err)
+	}
+	c, s := open(t, nil, `200 {"state":"RUNNING"}`, "503")
+	if _, err := c.Wait(t.Context(), "x", 0, nil); !workflow.Is(err, workflow.CodeUnavailable) || len(s.asked) != 1+11*5 {
+		t.Errorf("%v after %d", err, len(s.asked))
+	}
+	c, s = open(t, nil, "503")
+	if _, err := c.Wait(t.Context(), "x", 0, nil); !workflow.Is(err, workflow.CodeUnavailable) || len(s.asked) != 5 {
+		t.Errorf("%v after %d", err, len(s.asked))
+	}
+	c, s = open(t, nil, `200 {"state":"RUNNING"}`, "404")
+	if _, err := c.Wait(t.Context(), "x", 0, nil); !workflow.Is(err, workflow.CodeNotFound) || len(s.asked) != 2 {
+		t.Errorf("%v after %d", err, len(s.asked))
+	}
+}
+
+func TestAddressesAreChecked(t *testing.T) {
+	for _, url := range []string{"", "localhost:3030", "ftp://x", "http://", "%"} {
+		if _, err := client.New(client.Options{URL: url}); !workflow.Is(err, workflow.CodeInvalid) {
+			t.Errorf("%q: %v", url, err)
+		}
+	}
+}

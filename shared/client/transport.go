@@ -1,0 +1,100 @@
+package client
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// transport adds the caller's headers and sends again what may be sent again.
+type transport struct{ opt Options }
+
+// Do sends a request; it is what the generated client sends with.
+func (t *transport) Do(r *http.Request) (*http.Response, error) {
+	for name, values := range t.opt.Headers {
+		r.Header[http.CanonicalHeaderKey(name)] = values
+	}
+	if t.opt.Tenant != "" {
+		r.Header.Set("X-Tenant", t.opt.Tenant)
+	}
+	if t.opt.Actor != "" {
+		r.Header.Set("X-Actor", t.opt.Actor)
+	}
+	wait := t.opt.Backoff
+	for again := t.opt.Retries; ; again-- {
+		res, err := t.opt.HTTP.Do(r)
+		if again <= 0 || !repeatable(r) || !passing(res, err) {
+			return res, unreachable(r, err)
+		}
+		if res != nil {
+			_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, 1<<16)) // so that the connection can be used again
+			_ = res.Body.Close()
+		}
+		if r.GetBody != nil {
+			if r.Body, err = r.GetBody(); err != nil {
+				return nil, err
+			}
+		}
+		if err := t.opt.Pause(r.Context(), wait-time.Duration(t.opt.Jitter()*float64(wait)/2)); err != nil {
+			return nil, err
+		}
+		wait = min(2*wait, 10*time.Second)
+	}
+}
+
+// repeatable reports whether a second copy of the request does no harm: reads,
+// replacements, what is stored once under its own name, and whatever bears an
+// idempotency key.
+func repeatable(r *http.Request) bool {
+	switch r.Method {
+	case http.MethodGet, http.MethodHead, http.MethodPut:
+		return true
+	case http.MethodPost:
+		for _, end := range []string{"/workflow-definition/publish", "/function-blocks/register", "/entities/import"} {
+			if strings.HasSuffix(r.URL.Path, end) {
+				return true
+			}
+		}
+		return r.Header.Get("Idempotency-Key") != ""
+	}
+	return false
+}
+
+// passing reports whether the trouble is one that passes.
+func passing(res *http.Response, err error) bool {
+	if err != nil {
+		return errors.Is(err, syscall.ECONNREFUSED)
+	}
+	switch res.StatusCode {
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return true
+	}
+	return false
+}
+
+// UnreachableError says that a request was sent and nothing came back, or could
+// not be sent at all.
+type UnreachableError struct {
+	URL string
+	Err error
+}
+
+func (e *UnreachableError) Error() string { return "cannot reach " + e.URL + ": " + e.Err.Error() }
+
+// Unwrap returns what the network said.
+func (e *UnreachableError) Unwrap() error { return e.Err }
+
+func unreachable(r *http.Request, err error) error {
+	if err == nil || r.Context().Err() != nil {
+		return err
+	}
+	var sent *url.Error // says again what is said here
+	if errors.As(err, &sent) {
+		err = sent.Err
+	}
+	return &UnreachableError{URL: r.URL.Scheme + "://" + r.URL.Host, Err: err}
+}
