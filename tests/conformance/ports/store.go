@@ -240,21 +240,29 @@ func Store(t *testing.T, open Open) {
 			found := 0
 			for shard := range topology.DueShards {
 				var last time.Time
-				for _, look := range must[[]workflow.Look](s)(s.Store.Due(s.ctx, shard, year.Add(9*time.Second), 1000)) {
-					if look.Tenant != s.tenant {
-						continue
+				for page := (workflow.Page{Limit: 2}); ; {
+					list := must[workflow.List[workflow.Look]](s)(s.Store.Due(s.ctx, shard, year.Add(9*time.Second), page))
+					if len(list.Items) > 2 {
+						s.Fatalf("%d on a page of 2", len(list.Items))
 					}
-					at, due := want[look.Execution]
-					if !due || at.Before(last) {
-						s.Errorf("%s is not due, or out of order (%v)", look.Execution, look.Execution == later.ID)
+					for _, look := range list.Items {
+						if look.Tenant != s.tenant {
+							continue
+						}
+						at, due := want[look.Execution]
+						if !due || at.Before(last) {
+							s.Errorf("%s is not due, or out of order (%v)", look.Execution, look.Execution == later.ID)
+						}
+						last = at
+						found++
 					}
-					last = at
-					found++
-				}
-				if n := len(must[[]workflow.Look](s)(s.Store.Due(s.ctx, shard, base.AddDate(1, 0, 0), 1))); n > 1 {
-					s.Errorf("%d due, asked for one", n)
+					if page.Token = list.Next; page.Token == "" {
+						break
+					}
 				}
 			}
+			_, err := s.Store.Due(s.ctx, 0, base, workflow.Page{Token: "not ours"})
+			s.code(err, workflow.CodeInvalid)
 			if found != len(want) {
 				s.Errorf("%d due, want %d", found, len(want))
 			}

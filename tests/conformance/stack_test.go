@@ -1,0 +1,106 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	local "github.com/lockstep-run/lockstep/localstack/dynamodb"
+	localsqs "github.com/lockstep-run/lockstep/localstack/sqs"
+)
+
+// The clients under test, set by TestMain.
+var (
+	db    *dynamodb.Client
+	queue *sqs.Client
+
+	endpointDB string
+	ownDB      bool // the endpoint is our pinned program, whose gaps are known
+	keys       = credentials.NewStaticCredentialsProvider("test", "test", "")
+	run        = "c" + strconv.FormatInt(time.Now().UnixMicro(), 36) // apart from earlier runs
+)
+
+func TestMain(m *testing.M) { os.Exit(withStack(m)) }
+
+func withStack(m *testing.M) int {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	config := aws.Config{
+		Region:           "us-east-1",
+		Credentials:      keys,
+		RetryMaxAttempts: 1,
+		HTTPClient: awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
+			t.MaxIdleConns, t.MaxIdleConnsPerHost = 256, 256
+		}),
+	}
+	endpointDB = os.Getenv("AWS_ENDPOINT_URL_DYNAMODB")
+	if endpointDB == "" {
+		program, err := local.Start(ctx, local.Options{})
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "conformance cannot run:", err)
+			return 1
+		}
+		defer func() { _ = program.Stop() }()
+		endpointDB, ownDB = program.Endpoint(), true
+	}
+	endpointSQS := os.Getenv("AWS_ENDPOINT_URL_SQS")
+	if endpointSQS == "" {
+		server, err := localsqs.New(localsqs.Options{})
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "conformance cannot run:", err)
+			return 1
+		}
+		web := httptest.NewServer(server)
+		defer web.Close()
+		defer func() { _ = server.Close() }()
+		endpointSQS = web.URL
+	}
+	db = dynamodb.NewFromConfig(config, func(o *dynamodb.Options) { o.BaseEndpoint = &endpointDB })
+	queue = sqs.NewFromConfig(config, func(o *sqs.Options) { o.BaseEndpoint = &endpointSQS })
+	return m.Run()
+}
+
+// feature is one row of the two tables of tests.
+type feature struct {
+	name string
+	test func(t *testing.T)
+}
+
+func runAll(t *testing.T, features []feature) {
+	for _, f := range features {
+		t.Run(f.name, func(t *testing.T) {
+			t.Parallel()
+			f.test(t)
+		})
+	}
+}
+
+// ok ends the test on an error and passes the value on.
+func ok[T any](t *testing.T) func(T, error) T {
+	return func(value T, err error) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value
+	}
+}
+
+// same compares what came with what has to come.
+func same[T comparable](t *testing.T, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Fatalf("%s: got %v, want %v", what, got, want)
+	}
+}
