@@ -14,7 +14,7 @@
 //   - runtimeapi.go: the HTTP interface such a process sees.
 //   - invocation.go: one event on its way, and [FunctionError].
 //   - child_linux.go, child_unix.go: how a child dies with its parent.
-//   - log.go: one line out of many processes at a time.
+//   - lines/: one line out of many processes at a time.
 //   - source/: the SQS event source mapping and the EventBridge schedule.
 //
 // One process is one execution environment and handles one invocation at a time,

@@ -20,10 +20,12 @@ import (
 // Lock order: Deployed.mu before environment.mu.
 type environment struct {
 	fn     *Deployed
+	number int64            // counts the function's environments, from 1
 	offers chan *invocation // at most one: given by the pool, taken by next
 	exited chan struct{}    // closed when the process has been reaped
 
-	idleSince time.Time // under Deployed.mu
+	idleSince time.Time // under Deployed.mu, as is reaped
+	reaped    bool      // ended for being idle
 
 	mu      sync.Mutex
 	proc    *os.Process
@@ -80,7 +82,7 @@ func (e *environment) run() {
 			killed = &FunctionError{Type: TypeExit, Message: "RequestId: " + v.id + " Error: Runtime exited: " + exit}
 		}
 		if v.finish(nil, killed) {
-			e.fn.host.log.say(e.fn.spec.Name, "%v", killed)
+			e.fn.host.log.Say(e.fn.spec.Name, "%v", killed)
 		}
 	}
 	e.fn.exited(end)
@@ -110,7 +112,7 @@ func (e *environment) live() (exit string, err error) {
 	cmd := exec.Command(spec.Binary)
 	cmd.Env = e.fn.environ(listener.Addr().String(), newID())
 	cmd.Dir = filepath.Dir(spec.Binary)
-	out := &lines{sink: h.log, prefix: spec.Name}
+	out := h.log.Writer(spec.Name)
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.WaitDelay = time.Second // a grandchild that keeps the pipe open
 	tether(cmd)
@@ -133,7 +135,7 @@ func (e *environment) live() (exit string, err error) {
 	e.mu.Unlock()
 	cmd.Wait()
 	signal(cmd.Process, syscall.SIGKILL) // what it may have left behind in its group
-	out.flush()
+	out.Flush()
 	return cmd.ProcessState.String(), nil
 }
 

@@ -66,6 +66,7 @@ type Deployed struct {
 	idle     []*environment             // the last used one last, and used first
 	waiting  []*invocation              // for an environment, the oldest first
 	replied  map[*environment]time.Time // have answered and not asked for more yet, since when
+	reaping  int                        // environments ended for being idle and not gone yet
 	starting int                        // environments that have not asked for work yet
 	failures int                        // starts that came to nothing since one served
 	lastErr  *FunctionError             // of the last start, nil if it succeeded

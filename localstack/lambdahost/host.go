@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lockstep-run/lockstep/localstack/lambdahost/lines"
 	"github.com/lockstep-run/lockstep/localstack/lambdahost/source"
 )
 
@@ -40,7 +41,7 @@ type Options struct {
 // for concurrent use.
 type Host struct {
 	opts Options
-	log  *sink
+	log  *lines.Sink
 
 	forks chan fork
 
@@ -69,7 +70,7 @@ func New(opts Options) *Host {
 	opts.Drain = cmp.Or(opts.Drain, 5*time.Second)
 	opts.Grace = cmp.Or(opts.Grace, 2*time.Second)
 	opts.Backoff = cmp.Or(opts.Backoff, 100*time.Millisecond)
-	h := &Host{opts: opts, log: &sink{w: opts.Log}, forks: make(chan fork), gone: make(chan struct{})}
+	h := &Host{opts: opts, log: lines.New(opts.Log), forks: make(chan fork), gone: make(chan struct{})}
 	h.polling, h.stop = context.WithCancel(context.Background())
 	go h.forkThread()
 	return h
@@ -228,6 +229,6 @@ func (h *Host) ScheduledEvent(rule string, now time.Time) []byte {
 func (h *Host) ground() source.Ground {
 	return source.Ground{
 		Region: h.opts.Region, Account: h.opts.Account, Backoff: h.opts.Backoff,
-		Feed: h.feed, Say: h.log.say, NewID: newID, Closed: ErrClosed,
+		Feed: h.feed, Say: h.log.Say, NewID: newID, Closed: ErrClosed,
 	}
 }

@@ -54,7 +54,10 @@ type invocation struct {
 	trace   string
 	payload []byte
 
-	initFailures int // environments that did not start for it; under Deployed.mu
+	// Under Deployed.mu: how many environments had been started before it began
+	// to wait, and how many of those started since have failed at its expense.
+	after        int64
+	initFailures int
 
 	once  sync.Once
 	done  chan struct{} // closed when reply and err are set

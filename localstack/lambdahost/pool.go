@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// startsPerInvocation is how often an environment may fail to start before the
-// invocation that waits longest is told. AWS, too, starts one again within the
+// startsPerInvocation is how often environments may fail to start before an
+// invocation that waits for them fails. AWS, too, starts one again within the
 // invocation if the first start failed.
 const startsPerInvocation = 2
 
@@ -29,6 +29,7 @@ func (d *Deployed) submit(v *invocation) {
 		e.offer(v)
 		return
 	}
+	v.after = d.counts.starts.Load()
 	d.waiting = append(d.waiting, v)
 	d.scale()
 }
@@ -98,11 +99,13 @@ func (d *Deployed) ready(e *environment, first, served bool) {
 func (d *Deployed) reap(e *environment, since time.Time) {
 	d.mu.Lock()
 	i := slices.Index(d.idle, e)
-	if i < 0 || !e.idleSince.Equal(since) || len(d.envs) <= d.spec.Warm {
+	if i < 0 || !e.idleSince.Equal(since) || len(d.envs)-d.reaping <= d.spec.Warm {
 		d.mu.Unlock()
 		return
 	}
 	d.idle = slices.Delete(d.idle, i, i+1)
+	d.reaping++
+	e.reaped = true
 	d.mu.Unlock()
 	e.terminate(context.Background())
 }
@@ -114,6 +117,9 @@ func (d *Deployed) exited(end ending) {
 	e := end.env
 	delete(d.envs, e)
 	delete(d.replied, e)
+	if e.reaped {
+		d.reaping--
+	}
 	d.idle = slices.DeleteFunc(d.idle, func(i *environment) bool { return i == e })
 	select {
 	case v := <-e.offers: // offered, and never taken
@@ -126,7 +132,7 @@ func (d *Deployed) exited(end ending) {
 	}
 	if end.initErr != nil {
 		d.starting--
-		d.blame(end.initErr)
+		d.blame(e, end.initErr)
 	}
 	if end.initErr != nil || end.early {
 		d.holdBack()
@@ -135,20 +141,27 @@ func (d *Deployed) exited(end ending) {
 	d.scale()
 }
 
-// blame reports a failed start, and charges it to the invocation that has waited
-// longest.
-func (d *Deployed) blame(err *FunctionError) {
+// blame reports a failed start and charges it to one invocation among those that
+// had been waiting when it began: the one that has been charged least.
+func (d *Deployed) blame(e *environment, err *FunctionError) {
 	if d.closed {
 		return
 	}
 	d.lastErr = err
-	d.host.log.say(d.spec.Name, "environment did not start: %v", err)
-	if len(d.waiting) > 0 {
-		v := d.waiting[0]
-		if v.initFailures++; v.initFailures >= startsPerInvocation {
-			d.waiting = d.waiting[1:]
-			v.finish(nil, err)
+	d.host.log.Say(d.spec.Name, "environment did not start: %v", err)
+	least := -1
+	for i, v := range d.waiting {
+		if v.after < e.number && (least < 0 || v.initFailures < d.waiting[least].initFailures) {
+			least = i
 		}
+	}
+	if least < 0 {
+		return
+	}
+	v := d.waiting[least]
+	if v.initFailures++; v.initFailures >= startsPerInvocation {
+		d.waiting = slices.Delete(d.waiting, least, least+1)
+		v.finish(nil, err)
 	}
 }
 
@@ -195,7 +208,7 @@ func (d *Deployed) scale() {
 			d.scale()
 		})
 	}
-	want := max(need, d.spec.Warm-len(d.envs))
+	want := max(need, d.spec.Warm-len(d.envs)+d.reaping)
 	want = min(want, d.spec.MaxConcurrency-len(d.envs))
 	if d.failures > 0 {
 		want = min(want, 1-d.starting)
@@ -208,9 +221,9 @@ func (d *Deployed) scale() {
 // launch starts one environment. Called with mu.
 func (d *Deployed) launch() {
 	e := &environment{fn: d, offers: make(chan *invocation, 1), exited: make(chan struct{})}
+	e.number = d.counts.starts.Add(1)
 	d.envs[e] = true
 	d.starting++
-	d.counts.starts.Add(1)
 	go e.run()
 }
 

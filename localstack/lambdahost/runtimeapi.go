@@ -99,7 +99,7 @@ func (e *environment) expire(v *invocation) {
 			return false
 		}
 		if v.finish(nil, err) {
-			e.fn.host.log.say(e.fn.spec.Name, "%v", err)
+			e.fn.host.log.Say(e.fn.spec.Name, "%v", err)
 		}
 		return true
 	}, err)

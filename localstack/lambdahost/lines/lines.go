@@ -1,4 +1,4 @@
-package lambdahost
+package lines
 
 import (
 	"bytes"
@@ -10,13 +10,19 @@ import (
 // maxLine bounds a line that never ends.
 const maxLine = 64 << 10
 
-// sink serialises the lines of all processes onto one writer.
-type sink struct {
+// Sink serialises the lines of all processes onto one writer.
+type Sink struct {
 	mu sync.Mutex
 	w  io.Writer
 }
 
-func (s *sink) line(prefix string, line []byte) {
+// New makes a sink that writes to w.
+func New(w io.Writer) *Sink { return &Sink{w: w} }
+
+// Writer is what a process of that name writes to.
+func (s *Sink) Writer(prefix string) *Writer { return &Writer{sink: s, prefix: prefix} }
+
+func (s *Sink) line(prefix string, line []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	// One Write a line, so that a writer shared with others cannot tear it.
@@ -27,20 +33,21 @@ func (s *sink) line(prefix string, line []byte) {
 	s.w.Write(append(out, '\n'))
 }
 
-// say logs a remark of the host itself about a function.
-func (s *sink) say(prefix, format string, args ...any) {
+// Say logs a remark of the host itself about a function.
+func (s *Sink) Say(prefix, format string, args ...any) {
 	s.line(prefix, fmt.Appendf(nil, "lambdahost: "+format, args...))
 }
 
-// lines is the io.Writer a process writes to: it passes whole lines to the sink.
-type lines struct {
-	sink   *sink
+// Writer passes whole lines to its sink.
+type Writer struct {
+	sink   *Sink
 	prefix string
 	mu     sync.Mutex
 	rest   []byte
 }
 
-func (l *lines) Write(p []byte) (int, error) {
+// Write never fails.
+func (l *Writer) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.rest = append(l.rest, p...)
@@ -59,8 +66,8 @@ func (l *lines) Write(p []byte) (int, error) {
 	}
 }
 
-// flush passes on the last line of a process that died in the middle of one.
-func (l *lines) flush() {
+// Flush passes on the last line of a process that died in the middle of one.
+func (l *Writer) Flush() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.rest) > 0 {
