@@ -1,0 +1,42 @@
+package main
+
+import (
+	"cmp"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockstep-run/lockstep/shared/client"
+	"github.com/lockstep-run/lockstep/shared/topology"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// connection is the flags that every client verb shares.
+type connection struct {
+	url, tenant, actor string
+	output             string
+}
+
+func (c *connection) flags(root *cobra.Command) {
+	f := root.PersistentFlags()
+	f.StringVar(&c.url, "url", cmp.Or(os.Getenv(topology.EnvURL), "http://localhost:3030"), "address of the service (or LOCKSTEP_URL)")
+	f.StringVar(&c.tenant, "tenant", os.Getenv("LOCKSTEP_TENANT"), "tenant, where the service trusts headers (or LOCKSTEP_TENANT)")
+	f.StringVar(&c.actor, "actor", os.Getenv("LOCKSTEP_ACTOR"), "who is asking, for the audit (or LOCKSTEP_ACTOR)")
+	f.StringVarP(&c.output, "output", "o", "table", "table for people, json for programs")
+}
+
+// open checks the flags and makes the client; it sends nothing.
+func (c *connection) open() (*client.Client, error) {
+	if c.output != "table" && c.output != "json" {
+		return nil, workflow.Errorf(workflow.CodeInvalid, "--output is table or json, not %q", c.output)
+	}
+	return client.New(client.Options{URL: c.url, Tenant: c.tenant, Actor: c.actor})
+}
+
+// called marks an error as the service's answer.
+func called(err error) error {
+	if err == nil {
+		return nil
+	}
+	return serviceError{err}
+}

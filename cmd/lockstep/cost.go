@@ -1,0 +1,38 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
+
+func newCost(c *connection) *cobra.Command {
+	return &cobra.Command{
+		Use:   "cost ID",
+		Short: "Show what a run has consumed, and what that costs on AWS",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := c.open()
+			if err != nil {
+				return err
+			}
+			bill, err := api.Cost(cmd.Context(), args[0])
+			if err != nil {
+				return called(err)
+			}
+			if c.output == "json" {
+				return printJSON(cmd, bill)
+			}
+			t := newTable(cmd.OutOrStdout(), "WHAT", "QUANTITY", "UNIT", "PER MILLION RUNS")
+			for _, l := range bill.Lines {
+				t.row([]string{l.What, fmt.Sprintf("%.2f", l.Quantity), l.Unit, fmt.Sprintf("$%.2f", l.Dollars*1e6)})
+			}
+			t.row([]string{"total", "", "", fmt.Sprintf("$%.2f", bill.Dollars*1e6)})
+			if err := t.flush(); err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "this run: $%.2f, at prices of %s\n", bill.Dollars, bill.PricesAsOf)
+			return nil
+		},
+	}
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockstep-run/lockstep/localstack/stack"
+)
+
+func newDev() *cobra.Command {
+	var o stack.Options
+	var quiet bool
+	cmd := &cobra.Command{
+		Use:   "dev",
+		Short: "Run the whole system on this machine",
+		Long: `Run the whole system on this machine, until Ctrl-C: DynamoDB, queues, the four
+functions, the schedule and the HTTP API with the monitor page. It prints one line
+"ready http://localhost:PORT" on standard output when it takes requests; everything
+else goes to standard error.
+
+State survives with --data and is dropped without it. AWS_ENDPOINT_URL_DYNAMODB and
+AWS_ENDPOINT_URL_SQS in the environment replace the embedded part by that endpoint.`,
+		Example: "  lockstep dev --data .data\n  lockstep dev --worker bin/fleet-worker",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.Port < 0 || o.Port > 65535 {
+				return fmt.Errorf("--port %d is not a port", o.Port)
+			}
+			self, err := os.Executable()
+			if err != nil {
+				return err
+			}
+			if self, err = filepath.EvalSymlinks(self); err != nil {
+				return err
+			}
+			o.Bin = filepath.Dir(self)
+			o.Log = cmd.ErrOrStderr()
+			s, err := stack.Start(cmd.Context(), o)
+			if err != nil {
+				if cmd.Context().Err() != nil {
+					return nil // Ctrl-C while it was starting
+				}
+				return startError{err}
+			}
+			defer s.Close()
+			fmt.Fprintf(cmd.OutOrStdout(), "ready %s\n", s.URL())
+			select {
+			case <-cmd.Context().Done():
+				return nil
+			case err := <-s.Failed():
+				return startError{err}
+			}
+		},
+	}
+	f := cmd.Flags()
+	f.IntVar(&o.Port, "port", 3030, "port of the HTTP API on 127.0.0.1; 0 picks a free one")
+	f.StringVar(&o.Data, "data", "", "directory that keeps state across restarts; none keeps nothing")
+	f.StringVar(&o.ConfigFile, "config", "", "configuration file (YAML)")
+	f.BoolVar(&o.NoWorker, "no-worker", false, "do not serve HTTP blocks with the stock worker")
+	f.StringArrayVar(&o.Workers, "worker", nil, "command of a worker program to keep running (repeatable)")
+	f.BoolVar(&quiet, "quiet", false, "no log")
+	cmd.PreRun = func(cmd *cobra.Command, _ []string) {
+		if quiet {
+			cmd.SetErr(io.Discard)
+		}
+	}
+	return cmd
+}
+
+// startError is a failure of the local system itself: neither a wrong call nor a
+// refusal. Its exit code is 1.
+type startError struct{ error }

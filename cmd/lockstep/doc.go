@@ -1,0 +1,9 @@
+// Command lockstep is the command line of the service: it publishes definitions,
+// starts and watches runs, shows what they wait for, and brings the whole system
+// up on one machine.
+//
+// One file a verb. main.go maps errors to exit codes (0 success, 1 the run
+// failed, 2 usage, 3 the service refused, 4 unreachable), connect.go finds the
+// service, print.go writes tables for people and JSON for programs, sentence.go
+// says in words how a run stands.
+package main

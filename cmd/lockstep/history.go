@@ -1,0 +1,34 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+func newHistory(c *connection) *cobra.Command {
+	return &cobra.Command{
+		Use:   "history ID",
+		Short: "Print every event of a run",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := c.open()
+			if err != nil {
+				return err
+			}
+			return printList(cmd, c, api.History(cmd.Context(), args[0]), 0,
+				[]string{"#", "AT", "EVENT", "STEP", "FROM", "TO", "BY", "DATA"},
+				func(e workflow.Event) []string {
+					return []string{
+						fmt.Sprint(e.Sequence), e.At.Local().Format(time.TimeOnly + ".000"), e.Type,
+						dash(e.Step), dash(e.From), dash(e.To), dash(e.Actor), string(e.Data),
+					}
+				})
+		},
+	}
+}
+
+func dash(s string) string { return text(&s) }

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+func newList(c *connection) *cobra.Command {
+	var state, status, name string
+	var labels []string
+	var active bool
+	var limit int
+	cmd := &cobra.Command{
+		Use:     "list",
+		Short:   "List runs, the newest first",
+		Example: "  lockstep list --active\n  lockstep list --state FAILED_UNSAFE --workflow fleet/upgrade_firmware",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			api, err := c.open()
+			if err != nil {
+				return err
+			}
+			f := workflow.ExecutionFilter{Active: active}
+			if state != "" {
+				if f.State, err = sm.ParseExecutionState(strings.ToUpper(state)); err != nil {
+					return err
+				}
+			}
+			if status != "" {
+				if f.Status, err = sm.ParseStatus(strings.ToUpper(status)); err != nil {
+					return err
+				}
+			}
+			if name != "" {
+				if f.Workflow, err = workflow.ParseRef(name); err != nil {
+					return err
+				}
+			}
+			if f.Labels, err = pairs(labels); err != nil {
+				return err
+			}
+			return printList(cmd, c, api.Executions(cmd.Context(), f), limit,
+				[]string{"ID", "WORKFLOW", "STATE", "JOBS", "FAILED", "STEP", "CREATED"},
+				func(x workflow.ExecutionView) []string {
+					return []string{
+						x.ID, x.Workflow.String(), string(x.State), fmt.Sprintf("%d/%d", x.Progress.Jobs.Completed, x.Progress.Jobs.Total),
+						fmt.Sprint(x.Progress.Jobs.Failed), text(x.CurrentStep), ago(x.CreatedAt),
+					}
+				})
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&active, "active", false, "only runs that have not ended")
+	f.StringVar(&state, "state", "", "only this exact state, such as SCHEDULED")
+	f.StringVar(&status, "status", "", "only this status: PENDING, RUNNING, COMPLETED, FAILED, CANCELLED")
+	f.StringVar(&name, "workflow", "", "only this workflow, PACKAGE/NAME[:VERSION]")
+	f.StringArrayVarP(&labels, "label", "l", nil, "only with this label, NAME=VALUE (repeatable)")
+	f.IntVar(&limit, "limit", 50, "how many; 0 for all")
+	return cmd
+}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+func newLocks(c *connection) *cobra.Command {
+	var limit int
+	cmd := &cobra.Command{
+		Use:   "locks [TYPE/ID]",
+		Short: "Show who holds what, and who waits",
+		Args:  cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := c.open()
+			if err != nil {
+				return err
+			}
+			heads := []string{"ENTITY", "HELD BY", "SINCE", "TOKEN", "RESERVED BY", "WAITING"}
+			if len(args) == 0 {
+				return printList(cmd, c, api.Locks(cmd.Context()), limit, heads, lockRow)
+			}
+			key, err := workflow.ParseEntityKey(args[0])
+			if err != nil {
+				return err
+			}
+			l, err := api.Lock(cmd.Context(), key)
+			if err != nil {
+				return called(err)
+			}
+			if c.output == "json" {
+				return printJSON(cmd, l)
+			}
+			t := newTable(cmd.OutOrStdout(), heads...)
+			t.row(lockRow(l))
+			return t.flush()
+		},
+	}
+	cmd.Flags().IntVar(&limit, "limit", 0, "how many; 0 for all")
+	return cmd
+}
+
+func lockRow(l workflow.LockView) []string {
+	var waiting []string
+	for _, w := range l.Waiting {
+		waiting = append(waiting, w.Execution)
+	}
+	return []string{
+		l.Entity.String(), text(l.HeldBy), clock(l.Since), fmt.Sprint(l.Token), text(l.ReservedBy), dash(strings.Join(waiting, ",")),
+	}
+}

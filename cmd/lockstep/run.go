@@ -1,0 +1,117 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+func newRun(c *connection) *cobra.Command {
+	var parameters, key, kind string
+	var sets, ids, groups, labels []string
+	var query string
+	var detach bool
+	cmd := &cobra.Command{
+		Use:   "run WORKFLOW",
+		Short: "Start a run and follow it",
+		Long: `Start a run of PACKAGE/NAME[:VERSION] and follow it to its end. Without a version the
+newest is run. Ctrl-C stops following; the run goes on.
+
+Exit code 0: it completed. 1: it failed or was cancelled.`,
+		Example: "  lockstep run fleet/upgrade_firmware --set target=2.0.0 --group core\n  lockstep run fleet/upgrade_firmware:1 --parameters '{\"target\":\"2.0.0\"}' --id sw-001 --detach",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := c.open()
+			if err != nil {
+				return err
+			}
+			req := workflow.StartRequest{Workflow: args[0], IdempotencyKey: key}
+			if req.Parameters, err = gather(parameters, sets); err != nil {
+				return err
+			}
+			if req.Labels, err = pairs(labels); err != nil {
+				return err
+			}
+			if sel := (workflow.Selector{Type: kind, IDs: ids, Groups: groups, Query: query}); !sel.Empty() {
+				req.ExecuteOnParameters = &sel
+			}
+			started, existed, err := api.Start(cmd.Context(), req)
+			if err != nil {
+				return called(err)
+			}
+			if detach {
+				if c.output == "json" {
+					return printJSON(cmd, started)
+				}
+				fmt.Fprintln(cmd.OutOrStdout(), started.Id)
+				return nil
+			}
+			if existed {
+				fmt.Fprintf(cmd.ErrOrStderr(), "this idempotency key has started %s already\n", started.Id)
+			}
+			return follow(cmd, c, api, fmt.Sprint(started.Id))
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&parameters, "parameters", "p", "", "parameters as a JSON object")
+	f.StringArrayVar(&sets, "set", nil, "one parameter as NAME=VALUE; JSON values keep their type (repeatable)")
+	f.StringVar(&kind, "type", "", "entity type; the definition's seedEntity if absent")
+	f.StringSliceVar(&ids, "id", nil, "entity ids (repeatable, comma-separated)")
+	f.StringSliceVar(&groups, "group", nil, "entity groups (repeatable, comma-separated)")
+	f.StringVar(&query, "query", "", "CEL over entity attributes, such as entity.site == 'zrh'")
+	f.StringArrayVarP(&labels, "label", "l", nil, "label as NAME=VALUE (repeatable)")
+	f.StringVar(&key, "idempotency-key", "", "start at most one run under this key")
+	f.BoolVarP(&detach, "detach", "d", false, "print the id and do not follow")
+	return cmd
+}
+
+// gather merges --parameters with the --set values, which win.
+func gather(object string, sets []string) (json.RawMessage, error) {
+	all := map[string]json.RawMessage{}
+	if object != "" {
+		if err := json.Unmarshal([]byte(object), &all); err != nil {
+			return nil, fmt.Errorf("--parameters is not a JSON object: %w", err)
+		}
+	}
+	given, err := pairs(sets)
+	if err != nil {
+		return nil, err
+	}
+	for name, value := range given {
+		raw := json.RawMessage(value)
+		if !json.Valid(raw) || isNumberText(value) {
+			if raw, err = json.Marshal(value); err != nil {
+				return nil, err
+			}
+		}
+		all[name] = raw
+	}
+	if len(all) == 0 {
+		return nil, nil
+	}
+	return json.Marshal(all)
+}
+
+// isNumberText reports whether a value looks like a number but would not keep
+// its spelling as one: 2.0 is a version more often than a number, and 007 is no
+// JSON at all.
+func isNumberText(s string) bool {
+	return strings.Contains(s, ".") && strings.Trim(s, "0123456789.-+eE") == ""
+}
+
+// pairs reads NAME=VALUE texts.
+func pairs(texts []string) (map[string]string, error) {
+	all := map[string]string{}
+	for _, t := range texts {
+		name, value, ok := strings.Cut(t, "=")
+		if !ok || name == "" {
+			return nil, fmt.Errorf("%q is not NAME=VALUE", t)
+		}
+		all[name] = value
+	}
+	return all, nil
+}

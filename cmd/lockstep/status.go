@@ -1,0 +1,37 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
+
+func newStatus(c *connection) *cobra.Command {
+	return &cobra.Command{
+		Use:   "status ID",
+		Short: "Say how a run stands, and what it waits for",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := c.open()
+			if err != nil {
+				return err
+			}
+			x, err := api.Execution(cmd.Context(), args[0])
+			if err != nil {
+				return called(err)
+			}
+			if c.output == "json" {
+				return printJSON(cmd, x)
+			}
+			out := cmd.OutOrStdout()
+			fmt.Fprintf(out, "%s  %s  %s (%s)\n%s\n", x.ID, x.Workflow, x.State, x.Status, sentence(x))
+			for kind, n := range x.Entities {
+				fmt.Fprintf(out, "entities: %d %s\n", n, kind)
+			}
+			j := x.Progress.Jobs
+			fmt.Fprintf(out, "jobs: %d, of which %d completed, %d failed, %s running, %s waiting; steps: %d of %d done\n",
+				j.Total, j.Completed, j.Failed, count(j.Running), count(j.Pending), x.Progress.Steps.Done, x.Progress.Steps.Total)
+			return nil
+		},
+	}
+}

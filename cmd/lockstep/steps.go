@@ -1,0 +1,41 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+var stepHeads = []string{"STEP", "KIND", "STATUS", "JOBS", "OK", "FAILED", "UNKNOWN", "CANCELLED", "SKIPPED", "TOOK"}
+
+func newSteps(c *connection) *cobra.Command {
+	return &cobra.Command{
+		Use:   "steps ID",
+		Short: "Summarise each step of a run, rollback waves included",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := c.open()
+			if err != nil {
+				return err
+			}
+			return printList(cmd, c, api.Steps(cmd.Context(), args[0]), 0, stepHeads, stepRow)
+		},
+	}
+}
+
+func stepRow(s workflow.StepView) []string {
+	kind, took := string(s.Kind), "-"
+	if s.Wave != nil {
+		kind += fmt.Sprintf(" %d", *s.Wave)
+	}
+	if s.EndedAt != nil {
+		took = s.EndedAt.Sub(s.EnteredAt).String()
+	}
+	j := s.Jobs
+	return []string{
+		s.Step, kind, string(s.Status), fmt.Sprint(j.Total), fmt.Sprint(j.Completed), fmt.Sprint(j.Failed),
+		count(j.Unknown), count(j.Cancelled), fmt.Sprint(s.Skipped), took,
+	}
+}
