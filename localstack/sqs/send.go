@@ -74,7 +74,8 @@ func (s *Server) publish(q *queue.Queue, accepted []*queue.Message, now time.Tim
 		sent[i] = m.Receipt(q)
 		if q.FIFO {
 			if earlier, repeated := q.Repeated(m, sent[i], now); repeated {
-				sent[i] = earlier
+				// The sums stay those of what was sent now: the client compares.
+				sent[i].MessageID, sent[i].SequenceNumber = earlier.MessageID, earlier.SequenceNumber
 				continue
 			}
 		}

@@ -1,6 +1,7 @@
 package sqs
 
 import (
+	"errors"
 	"github.com/lockstep-run/lockstep/localstack/sqs/queue"
 	"github.com/lockstep-run/lockstep/localstack/sqs/wire"
 	"regexp"
@@ -120,8 +121,8 @@ func checkBatch(ids []string) error {
 
 // failure reports an error on one entry of a batch.
 func failure(id string, err error) wire.Failure {
-	refused, ok := err.(*wire.Error)
-	if !ok {
+	var refused *wire.Error
+	if !errors.As(err, &refused) {
 		refused = wire.Internal(err)
 	}
 	return wire.Failure{ID: id, Code: refused.Code, Message: refused.Message, SenderFault: refused.SenderFault()}
