@@ -14,6 +14,7 @@ import (
 )
 
 func TestSQS(t *testing.T) {
+	begin()
 	runAll(t, []feature{
 		{"a message with attributes is sent, received, deleted and counted", roundTrip},
 		{"errors have types", typedErrors},

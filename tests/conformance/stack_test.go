@@ -28,7 +28,7 @@ var (
 	endpointDB string
 	ownDB      bool // the endpoint is our pinned program, whose gaps are known
 	keys       = credentials.NewStaticCredentialsProvider("test", "test", "")
-	run        = "c" + strconv.FormatInt(time.Now().UnixMicro(), 36) // apart from earlier runs
+	run        string // begins every name, apart from those of earlier runs
 )
 
 func TestMain(m *testing.M) { os.Exit(withStack(m)) }
@@ -76,6 +76,9 @@ type feature struct {
 	name string
 	test func(t *testing.T)
 }
+
+// begin gives a run names of its own.
+func begin() { run = "c" + strconv.FormatInt(time.Now().UnixMicro(), 36) }
 
 func runAll(t *testing.T, features []feature) {
 	for _, f := range features {

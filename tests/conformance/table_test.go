@@ -15,6 +15,7 @@ import (
 )
 
 func TestDynamoDB(t *testing.T) {
+	begin()
 	table = run + "-table"
 	// The first feature is a table with three indexes; all others use it.
 	makeTable(t, table, nil,
