@@ -6,9 +6,9 @@
 //
 //   - dynamo.go: opening the tables, and the view that one piece of work gets.
 //     keys.go: how items are named. Every key starts with the tenant.
-//   - store.go: executions, their heads and their indexes. commit.go: the one
-//     conditional write that moves an execution. waiters.go: who is woken when
-//     it ends. beside.go: input, scope and paged-out events, in items of their
+//   - store.go: executions and their heads. commit.go: the one conditional write
+//     that moves an execution. lists.go: what the indexes list. waiters.go: who
+//     is woken when a run ends. beside.go: input, scope and paged-out events, in items of their
 //     own. document.go, eventlines.go, dictionary.go: the stored form of an
 //     execution, small enough that a short run's item costs one write unit.
 //   - locks.go: the lock items.

@@ -2,11 +2,8 @@ package dynamo
 
 import (
 	"context"
-	"strconv"
-	"time"
 
 	"github.com/lockstep-run/lockstep/shared/dynamo/table"
-	"github.com/lockstep-run/lockstep/shared/topology"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/statemachines"
 )
@@ -84,58 +81,4 @@ func stateKeys(tenant string, ids []string) []table.Key {
 		keys[i] = executionKey(tenant, id, skState)
 	}
 	return keys
-}
-
-// Due lists the executions of one shard whose alarm has rung, from the index.
-func (s *Store) Due(ctx context.Context, shard int, now time.Time, limit int) ([]workflow.Look, error) {
-	index := topology.IndexDue
-	var looks []workflow.Look
-	for it, err := range s.t.Query(ctx, table.Query{
-		Index: index.Name,
-		Key:   "#" + index.Partition + " = :shard AND #" + index.Sort + " <= :now",
-		With:  table.Item{"shard": table.S(strconv.Itoa(shard)), "now": table.N(now.UnixMilli())},
-		Page:  limit,
-	}) {
-		if err != nil {
-			return nil, err
-		}
-		if len(looks) == limit {
-			break
-		}
-		tenant, id := splitExecution(it.Key().PK)
-		looks = append(looks, workflow.Look{Tenant: tenant, Execution: id, Why: "alarm"})
-	}
-	return looks, nil
-}
-
-// Listed lists ids in a state, newest first, from the index.
-func (s *Store) Listed(ctx context.Context, tenant string, state statemachines.ExecutionState, below string, limit int) ([]string, error) {
-	index := topology.IndexByStatus
-	shards := make([]table.Rows, topology.StatusShards)
-	for n := range shards {
-		q := table.Query{
-			Index:    index.Name,
-			Key:      "#" + index.Partition + " = :state",
-			With:     table.Item{"state": table.S(statusKey(tenant, n, state))},
-			Backward: true,
-			Page:     limit,
-		}
-		if below != "" {
-			q.Key += " AND #" + index.Sort + " < :below"
-			q.With["below"] = table.S(below)
-		}
-		shards[n] = s.t.Query(ctx, q)
-	}
-	newer := func(a, b table.Item) bool { return a.Text(index.Sort) > b.Text(index.Sort) }
-	var ids []string
-	for it, err := range table.Merge(ctx, newer, shards) {
-		if err != nil {
-			return nil, err
-		}
-		if len(ids) == limit {
-			break
-		}
-		ids = append(ids, it.Text(index.Sort))
-	}
-	return ids, nil
 }

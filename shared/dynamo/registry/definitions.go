@@ -84,7 +84,7 @@ func (r *Registry) DefinitionVersions(ctx context.Context, tenant, fullName stri
 func versions(pk, fullName, after string, size int, only ...string) table.Query {
 	q := table.Query{
 		Key: "#pk = :pk", With: table.Item{"pk": table.S(pk)},
-		After: after, Page: size, Strong: true, Only: only,
+		After: behind(pk, after), Page: size, Strong: true, Only: only,
 	}
 	if fullName != "" {
 		q.Key += " AND begins_with(#sk, :name)"

@@ -100,10 +100,11 @@ func (r *Registry) EntitiesOf(ctx context.Context, tenant, entityType string, pa
 	limit := limitOf(page)
 	shards := make([]table.Rows, entityShards)
 	for n := range shards {
+		pk := entityPartition(tenant, entityType, n)
 		shards[n] = r.t.Query(ctx, table.Query{
 			Key:   "#pk = :pk",
-			With:  table.Item{"pk": table.S(entityPartition(tenant, entityType, n))},
-			After: after,
+			With:  table.Item{"pk": table.S(pk)},
+			After: behind(pk, after),
 			// A little more than the shard's share, so that mostly one read does.
 			Page:   limit/entityShards*5/4 + entityShards,
 			Strong: true,

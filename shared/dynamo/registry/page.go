@@ -21,12 +21,20 @@ func limitOf(p workflow.Page) int {
 // A token is the sort key of the last item of the page before.
 func tokenOf(sk string) string { return base64.RawURLEncoding.EncodeToString([]byte(sk)) }
 
-func afterOf(p workflow.Page) (string, error) {
-	sk, err := base64.RawURLEncoding.DecodeString(p.Token)
-	if err != nil || len(sk) > 1024 {
+func afterOf(p workflow.Page) (sk string, err error) {
+	b, err := base64.RawURLEncoding.DecodeString(p.Token)
+	if err != nil || len(b) > 1024 {
 		return "", workflow.Errorf(workflow.CodeInvalid, "the page token is not one of ours")
 	}
-	return string(sk), nil
+	return string(b), nil
+}
+
+// behind is where a query begins that goes on after a sort key.
+func behind(pk, sk string) table.Item {
+	if sk == "" {
+		return nil
+	}
+	return table.Key{PK: pk, SK: sk}.Attributes()
 }
 
 // cut makes one page of rows. It looks one row further, so that the last page

@@ -9,7 +9,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/lockstep-run/lockstep/shared/parallel"
-	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
 // Get is a strongly consistent read of one item; nil if absent.
@@ -17,7 +16,7 @@ func (t *Table) Get(ctx context.Context, key Key) (Item, error) {
 	var it Item
 	err := t.repeat(ctx, func(ctx context.Context) error {
 		out, err := t.client.GetItem(ctx, &dynamodb.GetItemInput{
-			TableName: &t.name, Key: key.attributes(), ConsistentRead: aws.Bool(true),
+			TableName: &t.name, Key: key.Attributes(), ConsistentRead: aws.Bool(true),
 		}, t.options)
 		if err != nil {
 			return err
@@ -76,7 +75,7 @@ func (t *Table) GetMany(ctx context.Context, keys []Key, strong bool, only ...st
 func (t *Table) batch(ctx context.Context, keys []Key, strong bool, only []string) ([]Item, error) {
 	want := types.KeysAndAttributes{ConsistentRead: &strong}
 	for _, k := range keys {
-		want.Keys = append(want.Keys, k.attributes())
+		want.Keys = append(want.Keys, k.Attributes())
 	}
 	if len(only) > 0 {
 		projection := "#pk, #sk"
@@ -123,15 +122,13 @@ type Query struct {
 	Index    string // empty is the table
 	Strong   bool   // never with an index
 	Backward bool
-	After    string   // begins behind this sort key; empty begins at the beginning, only for the table
+	After    Item     // the keys, all that the index has, of the item behind which to begin; nil is the beginning
 	Page     int      // items read at a time; 0 leaves it to the service
 	Only     []string // attributes to return besides the keys; all if empty
 }
 
 // Query reads lazily, a page at a time: who stops early has paid for no more
 // than the pages begun.
-//
-// After needs the partition key to be given as :pk.
 func (t *Table) Query(ctx context.Context, q Query) Rows {
 	return func(yield func(Item, error) bool) {
 		in := &dynamodb.QueryInput{
@@ -147,8 +144,8 @@ func (t *Table) Query(ctx context.Context, q Query) Rows {
 		if q.Page > 0 {
 			in.Limit = aws.Int32(int32(min(q.Page, 10000)))
 		}
-		if q.After != "" {
-			in.ExclusiveStartKey = Item{topology.AttrPK: q.With["pk"], topology.AttrSK: S(q.After)}
+		if len(q.After) > 0 {
+			in.ExclusiveStartKey = q.After
 		}
 		projection := ""
 		if len(q.Only) > 0 {

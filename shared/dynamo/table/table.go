@@ -33,6 +33,7 @@ func (t *Table) options(o *dynamodb.Options) {
 // Key names an item.
 type Key struct{ PK, SK string }
 
-func (k Key) attributes() Item {
+// Attributes are the key as an item.
+func (k Key) Attributes() Item {
 	return Item{topology.AttrPK: S(k.PK), topology.AttrSK: S(k.SK)}
 }

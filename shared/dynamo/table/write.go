@@ -36,7 +36,7 @@ type Change struct {
 func (t *Table) Update(ctx context.Context, c Change) (ok bool, answer Item, err error) {
 	in := &dynamodb.UpdateItemInput{
 		TableName:                           &t.name,
-		Key:                                 c.Key.attributes(),
+		Key:                                 c.Key.Attributes(),
 		ReturnValues:                        c.Return,
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	}

@@ -1,0 +1,121 @@
+package ports_test
+
+import (
+	"context"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	localsqs "github.com/lockstep-run/lockstep/localstack/sqs"
+	"github.com/lockstep-run/lockstep/shared/engine/port"
+	"github.com/lockstep-run/lockstep/shared/sqs"
+	"github.com/lockstep-run/lockstep/shared/sqs/source"
+	"github.com/lockstep-run/lockstep/shared/topology"
+	"github.com/lockstep-run/lockstep/shared/worker"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/tests/conformance/ports"
+)
+
+var (
+	_ port.Board    = (*sqs.Board)(nil)
+	_ worker.Queue  = (*sqs.Board)(nil)
+	_ worker.Source = (*source.Source)(nil)
+)
+
+// queues is a local SQS with a lifecycle queue.
+type queues struct {
+	*testing.T
+	client *awssqs.Client
+	server *localsqs.Server
+	urls   map[string]string
+}
+
+func newQueues(t *testing.T) *queues {
+	server, err := localsqs.New(localsqs.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	web := httptest.NewServer(server)
+	t.Cleanup(func() {
+		web.Close()
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	q := &queues{t, awssqs.NewFromConfig(endpoint(web.URL)), server, map[string]string{}}
+	q.make(topology.QueueLifecycle)
+	return q
+}
+
+func (q *queues) make(name string) {
+	q.Helper()
+	out, err := q.client.CreateQueue(context.Background(), &awssqs.CreateQueueInput{QueueName: &name})
+	if err != nil {
+		q.Fatal(err)
+	}
+	q.urls[name] = aws.ToString(out.QueueUrl)
+}
+
+// drain takes what is there at the moment.
+func (q *queues) drain(name string) (bodies []string) {
+	q.Helper()
+	url := q.urls[name]
+	for {
+		out, err := q.client.ReceiveMessage(context.Background(), &awssqs.ReceiveMessageInput{QueueUrl: &url, MaxNumberOfMessages: 10})
+		if err != nil {
+			q.Fatal(err)
+		}
+		if len(out.Messages) == 0 {
+			return bodies
+		}
+		for _, m := range out.Messages {
+			bodies = append(bodies, aws.ToString(m.Body))
+			if _, err := q.client.DeleteMessage(context.Background(), &awssqs.DeleteMessageInput{QueueUrl: &url, ReceiptHandle: m.ReceiptHandle}); err != nil {
+				q.Fatal(err)
+			}
+		}
+	}
+}
+
+func (q *queues) board(fair bool) *sqs.Blackboard {
+	return sqs.Open(q.client, sqs.Queues{Lifecycle: q.urls[topology.QueueLifecycle], Prefix: topology.QueueJobsPrefix, Fair: fair})
+}
+
+func TestSQSBoard(t *testing.T) {
+	t.Parallel()
+	for name, fair := range map[string]bool{"plain": false, "fair": true} {
+		t.Run(name, func(t *testing.T) {
+			ports.Board(t, func(t *testing.T) ports.BoardWorld {
+				q := newQueues(t)
+				return ports.BoardWorld{
+					Board: q.board(fair).With(nil),
+					Looks: func() (looks []workflow.Look) {
+						for _, body := range q.drain(topology.QueueLifecycle) {
+							l, err := sqs.DecodeLook(body)
+							if err != nil {
+								t.Error(err)
+							}
+							looks = append(looks, l)
+						}
+						return looks
+					},
+					Packs: func(pool string) (packs []*workflow.PackMessage) {
+						for _, body := range q.drain(topology.JobsQueue(pool)) {
+							m, err := sqs.DecodePack(body)
+							if err != nil {
+								t.Error(err)
+							}
+							packs = append(packs, m)
+						}
+						return packs
+					},
+					MakePool: func(pool string) { q.make(topology.JobsQueue(pool)) },
+					Elapse:   time.Sleep,
+				}
+			})
+		})
+	}
+}

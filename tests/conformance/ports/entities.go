@@ -1,0 +1,103 @@
+package ports
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// Entities checks the inventory of a port.Registry.
+func Entities(t *testing.T, open Open) {
+	device := func(id string) workflow.Entity {
+		return workflow.Entity{
+			Type: "device", ID: id, Attributes: json.RawMessage(`{"site":"b"}`), Groups: []string{"core", "access"}, Version: 1,
+		}
+	}
+	each(t, open, map[string]func(s *scene){
+		"an upsert replaces attributes and groups": func(s *scene) {
+			e := device("sw-007")
+			read := func() workflow.Entity {
+				return must[map[workflow.EntityKey]workflow.Entity](s)(s.Registry.Entities(s.ctx, s.tenant, []workflow.EntityKey{e.Key(), {Type: "device", ID: "none"}}, true))[e.Key()]
+			}
+			s.ok(s.Registry.PutEntities(s.ctx, s.tenant, []workflow.Entity{e}))
+			if diff := cmp.Diff(e, read()); diff != "" {
+				s.Error(diff)
+			}
+			e.Attributes, e.Groups, e.Version, e.Token = json.RawMessage(`{"a":1}`), nil, 40, 50
+			s.ok(s.Registry.PutEntities(s.ctx, s.tenant, []workflow.Entity{e}))
+			e.Version, e.Token = 2, 0 // the store counts; a token is a run's to set
+			if diff := cmp.Diff(e, read()); diff != "" {
+				s.Error(diff)
+			}
+			twice := []workflow.Entity{device("twice"), device("twice")}
+			twice[1].Groups = []string{"last"}
+			s.ok(s.Registry.PutEntities(s.ctx, s.tenant, twice))
+			k := twice[0].Key()
+			if got := must[map[workflow.EntityKey]workflow.Entity](s)(s.Registry.Entities(s.ctx, s.tenant, []workflow.EntityKey{k}, true))[k]; got.Groups[0] != "last" {
+				s.Errorf("of one given twice the first stayed: %+v", got)
+			}
+			e.Attributes = json.RawMessage(`"` + noise(900<<10) + `"`)
+			s.code(s.Registry.PutEntities(s.ctx, s.tenant, []workflow.Entity{e}), workflow.CodeTooLarge)
+		},
+		"many are imported, read and listed in order of id": func(s *scene) {
+			var all []workflow.Entity
+			var keys []workflow.EntityKey
+			for i := range 230 {
+				all = append(all, device(fmt.Sprintf("sw-%03d", i)))
+				keys = append(keys, all[i].Key())
+			}
+			s.ok(s.Registry.PutEntities(s.ctx, s.tenant, all))
+			s.ok(s.Registry.PutEntities(s.ctx, s.tenant, []workflow.Entity{{Type: "device2", ID: "x"}}))
+			got := must[map[workflow.EntityKey]workflow.Entity](s)(s.Registry.Entities(s.ctx, s.tenant, append(keys, keys[0], workflow.EntityKey{Type: "device", ID: "x"}), false))
+			if len(got) != len(all) {
+				s.Errorf("%d read, want %d", len(got), len(all))
+			}
+			for _, limit := range []int{1, 7, 100, 229, 230, 1000, 0} {
+				var listed []workflow.Entity
+				page := workflow.Page{Limit: limit}
+				for {
+					l := must[workflow.List[workflow.Entity]](s)(s.Registry.EntitiesOf(s.ctx, s.tenant, "device", page))
+					listed = append(listed, l.Items...)
+					if page.Token = l.Next; page.Token == "" || limit == 1 && len(listed) == 20 {
+						break
+					}
+				}
+				want := all
+				if limit == 1 {
+					want = all[:20]
+				}
+				if diff := cmp.Diff(want, listed); diff != "" {
+					s.Errorf("by %d: %s", limit, diff)
+				}
+			}
+			none := must[workflow.List[workflow.Entity]](s)(s.Registry.EntitiesOf(s.ctx, s.tenant, "nothing", workflow.Page{}))
+			if len(none.Items) != 0 || none.Next != "" {
+				s.Errorf("found %+v", none)
+			}
+		},
+		"a page is bounded by its weight": func(s *scene) {
+			var heavy []workflow.Entity
+			for i := range 8 {
+				e := device(fmt.Sprint(i))
+				e.Attributes = json.RawMessage(`"` + noise(250<<10) + `"`)
+				heavy = append(heavy, e)
+			}
+			s.ok(s.Registry.PutEntities(s.ctx, s.tenant, heavy))
+			n, pages := 0, 0
+			for page := (workflow.Page{Limit: 100}); ; pages++ {
+				l := must[workflow.List[workflow.Entity]](s)(s.Registry.EntitiesOf(s.ctx, s.tenant, "device", page))
+				n += len(l.Items)
+				if page.Token = l.Next; page.Token == "" {
+					break
+				}
+			}
+			if n != 8 || pages < 1 {
+				s.Errorf("%d entities on %d pages and one", n, pages)
+			}
+		},
+	})
+}

@@ -1,0 +1,100 @@
+package ports_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
+	awsdynamodb "github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/smithy-go"
+	"github.com/aws/smithy-go/middleware"
+)
+
+// faults stands between the SDK and the wire. next decides on each call: what
+// it returns is the call's error, and whether the call reaches the service at
+// all before that.
+type faults struct {
+	mu   sync.Mutex
+	next func(operation string) (err error, reaches bool)
+	sent int
+
+	holdBack func(*awsdynamodb.BatchGetItemOutput) // may take items out of an answer
+}
+
+var errLost = errors.New("connection reset by peer")
+
+func (f *faults) set(next func(operation string) (error, bool)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.next, f.sent = next, 0
+}
+
+func (f *faults) attempts() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.sent
+}
+
+// loseReply performs the next write and loses its reply.
+func (f *faults) loseReply() {
+	armed := true
+	f.set(func(operation string) (error, bool) {
+		if !armed || operation != "PutItem" && operation != "UpdateItem" {
+			return nil, true
+		}
+		armed = false
+		return errLost, true
+	})
+}
+
+// refuse answers the first n calls with an error of the service.
+func (f *faults) refuse(code string, n int) {
+	f.set(func(string) (error, bool) {
+		if n--; n < 0 {
+			return nil, true
+		}
+		return &smithy.GenericAPIError{Code: code, Message: "slow down"}, false
+	})
+}
+
+func (f *faults) options(o *awsdynamodb.Options) {
+	o.APIOptions = append(o.APIOptions, func(stack *middleware.Stack) error {
+		return stack.Deserialize.Add(middleware.DeserializeMiddlewareFunc("Faults", func(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (middleware.DeserializeOutput, middleware.Metadata, error) {
+			f.mu.Lock()
+			fault, reaches := error(nil), true
+			if f.next != nil {
+				fault, reaches = f.next(awsmiddleware.GetOperationName(ctx))
+			}
+			f.sent++
+			f.mu.Unlock()
+			if !reaches {
+				return middleware.DeserializeOutput{}, middleware.Metadata{}, fault
+			}
+			out, md, err := next.HandleDeserialize(ctx, in)
+			if fault != nil {
+				return middleware.DeserializeOutput{}, md, fault
+			}
+			// What the service leaves unprocessed is a fault of its own kind.
+			if r, ok := out.Result.(*awsdynamodb.BatchGetItemOutput); ok {
+				f.mu.Lock()
+				defer f.mu.Unlock()
+				if f.holdBack != nil {
+					f.holdBack(r)
+				}
+			}
+			return out, md, err
+		}), middleware.Before)
+	})
+}
+
+func endpoint(url string) aws.Config {
+	return aws.Config{
+		Region:       "us-east-1",
+		BaseEndpoint: aws.String(url),
+		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+			return aws.Credentials{AccessKeyID: "local", SecretAccessKey: "local"}, nil
+		}),
+	}
+}

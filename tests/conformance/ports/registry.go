@@ -1,0 +1,183 @@
+package ports
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// Registry checks a port.Registry.
+func Registry(t *testing.T, open Open) {
+	definition := func(name, version string) workflow.Published {
+		return workflow.Published{
+			Ref: workflow.Ref{Package: "fleet", Name: name, Version: version}, Digest: "d-" + name + version,
+			Source: []byte(`{"name":"` + name + `"}`), PublishedAt: base, PublishedBy: "ann",
+		}
+	}
+	each(t, open, map[string]func(s *scene){
+		"a version is published once": func(s *scene) {
+			d := definition("upgrade", "1.0.0")
+			_, err := s.Registry.Definition(s.ctx, s.tenant, d.Ref)
+			s.code(err, workflow.CodeNotFound)
+			if old := must[*workflow.Published](s)(s.Registry.PutDefinition(s.ctx, s.tenant, d)); old != nil {
+				s.Errorf("found %+v", old)
+			}
+			other := d
+			other.Digest, other.Source = "another", []byte("{}")
+			if diff := cmp.Diff(&d, must[*workflow.Published](s)(s.Registry.PutDefinition(s.ctx, s.tenant, other))); diff != "" {
+				s.Error(diff)
+			}
+			if diff := cmp.Diff(&d, must[*workflow.Published](s)(s.Registry.Definition(s.ctx, s.tenant, d.Ref))); diff != "" {
+				s.Error(diff)
+			}
+			_, err = s.Registry.Definition(s.ctx, s.tenant+"2", d.Ref)
+			s.code(err, workflow.CodeNotFound)
+		},
+		"a publication whose reply is lost is recognised": func(s *scene) {
+			s.loseReply()
+			if old := must[*workflow.Published](s)(s.Registry.PutDefinition(s.ctx, s.tenant, definition("upgrade", "1.0.0"))); old != nil {
+				s.Errorf("found %+v", old)
+			}
+		},
+		"a definition of 256 KiB is kept": func(s *scene) {
+			d := definition("large", "1.0.0")
+			d.Source = []byte(`"` + noise(256<<10) + `"`)
+			must[*workflow.Published](s)(s.Registry.PutDefinition(s.ctx, s.tenant, d))
+			if diff := cmp.Diff(&d, must[*workflow.Published](s)(s.Registry.Definition(s.ctx, s.tenant, d.Ref))); diff != "" {
+				s.Error("it came back changed")
+			}
+		},
+		"an archived definition says so": func(s *scene) {
+			d := definition("old", "1.0.0")
+			s.code(s.Registry.SetArchived(s.ctx, s.tenant, d.Ref, true), workflow.CodeNotFound)
+			must[*workflow.Published](s)(s.Registry.PutDefinition(s.ctx, s.tenant, d))
+			for _, archived := range []bool{true, true, false} {
+				s.ok(s.Registry.SetArchived(s.ctx, s.tenant, d.Ref, archived))
+				d.Archived = archived
+				if diff := cmp.Diff(&d, must[*workflow.Published](s)(s.Registry.Definition(s.ctx, s.tenant, d.Ref))); diff != "" {
+					s.Error(diff)
+				}
+			}
+		},
+		"versions are listed by number, names by text": func(s *scene) {
+			for _, v := range []string{"10.0.0", "1.10.0", "1.9.0", "1.9.12", "1.9.2"} {
+				must[*workflow.Published](s)(s.Registry.PutDefinition(s.ctx, s.tenant, definition("upgrade", v)))
+				must[*workflow.Published](s)(s.Registry.PutDefinition(s.ctx, s.tenant, definition("upgrade-x", v)))
+			}
+			must[*workflow.Published](s)(s.Registry.PutDefinition(s.ctx, s.tenant, definition("a", "2.0.0")))
+			list := func(name string, limit int) (all []string) {
+				for page := (workflow.Page{Limit: limit}); ; {
+					l := must[workflow.List[workflow.Published]](s)(s.Registry.DefinitionVersions(s.ctx, s.tenant, name, page))
+					for _, d := range l.Items {
+						if len(d.Source) != 0 || d.Digest == "" || !d.PublishedAt.Equal(base) {
+							s.Errorf("in a list: %+v", d)
+						}
+						all = append(all, d.Ref.String())
+					}
+					if page.Token = l.Next; page.Token == "" {
+						return all
+					}
+					if len(l.Items) != limit {
+						s.Errorf("%d on a page that is not the last, want %d", len(l.Items), limit)
+					}
+				}
+			}
+			up := []string{"fleet/upgrade:1.9.0", "fleet/upgrade:1.9.2", "fleet/upgrade:1.9.12", "fleet/upgrade:1.10.0", "fleet/upgrade:10.0.0"}
+			for _, limit := range []int{1, 2, 5, 100} {
+				if diff := cmp.Diff(up, list("fleet/upgrade", limit)); diff != "" {
+					s.Error(diff)
+				}
+			}
+			if all := list("", 3); len(all) != 11 || all[0] != "fleet/a:2.0.0" || all[1] != up[0] || all[6] != "fleet/upgrade-x:1.9.0" {
+				s.Errorf("all: %v", all)
+			}
+			if none := list("fleet/up", 3); len(none) != 0 {
+				s.Errorf("the beginning of a name found %v", none)
+			}
+			_, err := s.Registry.DefinitionVersions(s.ctx, s.tenant, "", workflow.Page{Token: "***"})
+			s.code(err, workflow.CodeInvalid)
+		},
+		"blocks": func(s *scene) {
+			block := func(name, version string) workflow.Block {
+				return workflow.Block{
+					Package: "fleet", Name: name, Version: version, RunOn: "device", Idempotent: true, Reversible: true, Pool: "p",
+					Timeout: workflow.Duration(90 * time.Second), ParameterSchema: []byte(`{"type":"object"}`),
+					HTTP: &workflow.Endpoint{URL: "http://127.0.0.1:1/x", Timeout: workflow.Duration(time.Second), Headers: map[string]string{"A": "b"}},
+				}
+			}
+			b := block("upgrade", "1.2.0")
+			if old := must[*workflow.Block](s)(s.Registry.PutBlock(s.ctx, s.tenant, b)); old != nil {
+				s.Errorf("found %+v", old)
+			}
+			other := b
+			other.Pure = true
+			if diff := cmp.Diff(&b, must[*workflow.Block](s)(s.Registry.PutBlock(s.ctx, s.tenant, other))); diff != "" {
+				s.Error(diff)
+			}
+			for _, v := range []string{"1.10.0", "1.9.0"} {
+				must[*workflow.Block](s)(s.Registry.PutBlock(s.ctx, s.tenant, block("upgrade", v)))
+				must[*workflow.Block](s)(s.Registry.PutBlock(s.ctx, s.tenant, block("verify", v)))
+			}
+			want := []workflow.Block{b, block("upgrade", "1.9.0"), block("upgrade", "1.10.0")}
+			if diff := cmp.Diff(want, must[[]workflow.Block](s)(s.Registry.BlockVersions(s.ctx, s.tenant, "fleet/upgrade"))); diff != "" {
+				s.Error(diff)
+			}
+			if none := must[[]workflow.Block](s)(s.Registry.BlockVersions(s.ctx, s.tenant, "fleet/upg")); len(none) != 0 {
+				s.Errorf("found %v", none)
+			}
+			first := must[workflow.List[workflow.Block]](s)(s.Registry.Blocks(s.ctx, s.tenant, workflow.Page{Limit: 4}))
+			rest := must[workflow.List[workflow.Block]](s)(s.Registry.Blocks(s.ctx, s.tenant, workflow.Page{Limit: 4, Token: first.Next}))
+			if len(first.Items) != 4 || len(rest.Items) != 1 || rest.Next != "" || rest.Items[0].Name != "verify" {
+				s.Errorf("pages %+v and %+v", first, rest)
+			}
+		},
+		"an idempotency key is bound until it expires": func(s *scene) {
+			bind := func(key string, want workflow.Binding, now time.Time, fresh bool, bound workflow.Binding) {
+				s.Helper()
+				got, isFresh, err := s.Registry.Reserve(s.ctx, s.tenant, key, want, now)
+				s.ok(err)
+				if isFresh != fresh || !cmp.Equal(got, bound) {
+					s.Errorf("bound %+v, fresh %v; want %+v, %v", got, isFresh, bound, fresh)
+				}
+			}
+			look := func(key string, now time.Time, want workflow.Binding) {
+				s.Helper()
+				if got := must[workflow.Binding](s)(s.Registry.Bound(s.ctx, s.tenant, key, now)); !cmp.Equal(got, want) {
+					s.Errorf("bound to %+v, want %+v", got, want)
+				}
+			}
+			day := 24 * time.Hour
+			a := workflow.Binding{Execution: newID(), Digest: "a", Expires: base.Add(day)}
+			b := workflow.Binding{Execution: newID(), Digest: "b", Expires: base.Add(3 * day)}
+			key := `odd # key / with "everything"`
+			look(key, base, workflow.Binding{})
+			bind(key, a, base, true, a)
+			bind(key, b, base.Add(day-time.Millisecond), false, a)
+			look(key, base, a)
+			bind("another", b, base, true, b)
+			look(key, base.Add(day), workflow.Binding{})
+			bind(key, b, base.Add(day), true, b)
+			bind(key, a, base.Add(day), false, b)
+			s.loseReply()
+			bind("lost", a, base, true, a)
+		},
+		"one of many requests binds a key": func(s *scene) {
+			ids := make([]string, racers)
+			got := make([]workflow.Binding, racers)
+			won := s.oneWinner(func(i int) (bool, error) {
+				ids[i] = newID()
+				bound, fresh, err := s.Registry.Reserve(s.ctx, s.tenant, "k", workflow.Binding{Execution: ids[i], Expires: base.Add(time.Hour)}, base)
+				got[i] = bound
+				return fresh, err
+			})
+			for i, b := range got {
+				if b.Execution != ids[won] {
+					s.Errorf("request %d was told %s, not %s", i, b.Execution, ids[won])
+				}
+			}
+		},
+	})
+}
