@@ -8,10 +8,11 @@ import (
 	"github.com/aws/aws-lambda-go/lambda"
 
 	"github.com/lockstep-run/lockstep/functions/batch"
-	"github.com/lockstep-run/lockstep/shared/boot"
+	"github.com/lockstep-run/lockstep/shared/boot/core"
+	"github.com/lockstep-run/lockstep/shared/sqs"
 )
 
 func main() {
-	app := boot.MustOpen(context.Background(), "lifecycle")
-	lambda.Start(batch.Looks(app.Log, boot.DecodeLook, app.Engine.Look))
+	app := core.MustOpen(context.Background(), "lifecycle")
+	lambda.Start(batch.Looks(app.Log, sqs.DecodeLook, app.Engine.Look))
 }

@@ -8,13 +8,13 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-lambda-go/lambda"
 
-	"github.com/lockstep-run/lockstep/shared/boot"
+	"github.com/lockstep-run/lockstep/shared/boot/core"
 	"github.com/lockstep-run/lockstep/shared/engine"
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
 func main() {
-	app := boot.MustOpen(context.Background(), "sweeper")
+	app := core.MustOpen(context.Background(), "sweeper")
 	lambda.Start(func(ctx context.Context, _ events.EventBridgeEvent) (engine.Swept, error) {
 		swept, err := app.Engine.Sweep(ctx, topology.DueShards)
 		app.Log.InfoContext(ctx, "swept", "due", swept.Due)

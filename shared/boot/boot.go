@@ -1,0 +1,124 @@
+package boot
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	awsconfig "github.com/aws/aws-sdk-go-v2/config"
+	awsdynamodb "github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/lockstep-run/lockstep/shared/config"
+	"github.com/lockstep-run/lockstep/shared/dynamo"
+	"github.com/lockstep-run/lockstep/shared/sqs"
+	"github.com/lockstep-run/lockstep/shared/topology"
+)
+
+// Version is the engine's version, written on every execution it commits. The
+// linker sets it for a release.
+var Version = "dev"
+
+// Parts are what every process has.
+type Parts struct {
+	Config config.Config
+	Log    *slog.Logger
+	DB     *dynamo.DB
+	Queues *sqs.Blackboard
+
+	SQS *awssqs.Client // for a polling worker's source
+}
+
+// Open reads the environment and connects, without calling anything yet.
+// component names the process in its log.
+func Open(ctx context.Context, component string) (*Parts, error) {
+	cfg, err := load()
+	if err != nil {
+		return nil, err
+	}
+	level := slog.LevelInfo
+	if err := level.UnmarshalText([]byte(cfg.Log.Level)); err != nil {
+		return nil, fmt.Errorf("log.level: %w", err)
+	}
+	log := slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: level})).With("component", component)
+	account, err := awsconfig.LoadDefaultConfig(ctx, awsconfig.WithHTTPClient(transport()))
+	if err != nil {
+		return nil, err
+	}
+	pools, err := pools()
+	if err != nil {
+		return nil, err
+	}
+	tables := map[string]string{}
+	for role, key := range topology.TableEnv {
+		tables[role] = os.Getenv(key)
+	}
+	queues := awssqs.NewFromConfig(account)
+	return &Parts{
+		Config: cfg,
+		Log:    log,
+		DB:     dynamo.Open(awsdynamodb.NewFromConfig(account), dynamo.TablesOf(tables)),
+		Queues: sqs.Open(queues, sqs.Queues{
+			Lifecycle: os.Getenv(topology.EnvQueueLifecycle), Prefix: os.Getenv(topology.EnvQueueJobsPrefix), Pools: pools,
+		}),
+		SQS: queues,
+	}, nil
+}
+
+// load reads the configuration: the file or the inline document, then variables.
+func load() (config.Config, error) {
+	if inline := os.Getenv(topology.EnvConfigInline); inline != "" {
+		return config.Parse([]byte(inline), os.Environ())
+	}
+	return config.Load(os.Getenv(topology.EnvConfig), os.Environ())
+}
+
+// pools are the queues whose URL the environment gives.
+func pools() (map[string]string, error) {
+	text := os.Getenv(topology.EnvQueueJobsURLs)
+	if text == "" {
+		return nil, nil
+	}
+	var urls map[string]string
+	if err := json.Unmarshal([]byte(text), &urls); err != nil {
+		return nil, fmt.Errorf("%s is not a JSON object of pool names and queue URLs: %w", topology.EnvQueueJobsURLs, err)
+	}
+	return urls, nil
+}
+
+// transport keeps enough connections open for the parallel calls of one look.
+func transport() *awshttp.BuildableClient {
+	return awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
+		t.MaxIdleConns, t.MaxIdleConnsPerHost = 128, 64
+		t.IdleConnTimeout = 60 * time.Second
+	})
+}
+
+// Required names the variables that a process cannot do without; an error lists
+// those that are missing.
+func Required(names ...string) error {
+	var missing []string
+	for _, name := range names {
+		if os.Getenv(name) == "" {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("not set in the environment: %v", missing)
+	}
+	return nil
+}
+
+// Fatal ends a process that cannot start, with the reason as its last word.
+func Fatal(component string, err error) {
+	slog.New(slog.NewJSONHandler(os.Stderr, nil)).Error("cannot start", "component", component, "error", err)
+	os.Exit(1)
+}
+
+var _ aws.HTTPClient = (*awshttp.BuildableClient)(nil)

@@ -1,0 +1,7 @@
+// Package boot turns an environment into the parts that a process runs on: the
+// configuration, the log, the tables and the queues. Below it, core makes the
+// engine, web the HTTP interface and pool a pool's worker, so that a function
+// links only what it runs.
+//
+// Clocks, ids and chance enter the system here and nowhere else.
+package boot
