@@ -1,0 +1,150 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// call is one call of a block, as the contract says.
+type call struct {
+	Operation string `json:"operation"`
+	Block     string `json:"block"`
+	Job       struct {
+		ID        string `json:"id"`
+		Execution string `json:"execution"`
+		Step      string `json:"step"`
+		Attempt   int    `json:"attempt"`
+	} `json:"job"`
+	Entity *struct {
+		Type       string         `json:"type"`
+		ID         string         `json:"id"`
+		Attributes map[string]any `json:"attributes"`
+	} `json:"entity"`
+	Parameters map[string]any  `json:"parameters"`
+	Result     json.RawMessage `json:"result"`
+	Token      *int64          `json:"token"`
+	Fence      string          `json:"fence"`
+	Deadline   string          `json:"deadline"`
+
+	key string // the Idempotency-Key header
+}
+
+func (c *call) on() string {
+	if c.Entity == nil {
+		return ""
+	}
+	return c.Entity.ID
+}
+
+// answer is what a block says; nil is OK without a result.
+type answer map[string]any
+
+func ok(result any) answer { return answer{"outcome": "OK", "result": result} }
+
+func failed(code string, retryable bool) answer {
+	return answer{"outcome": "ERROR", "error": map[string]any{"code": code, "message": "the test says so", "retryable": retryable}}
+}
+
+// blocks serves function blocks over HTTP and remembers every call.
+type blocks struct {
+	t      testing.TB
+	server *httptest.Server
+
+	mu      sync.Mutex
+	calls   []call
+	running map[string]string // entity -> execution of the call under way
+	answers map[string]func(call) answer
+	faults  []string // what no test ever wants to see
+}
+
+func serveBlocks(t testing.TB) *blocks {
+	b := &blocks{t: t, running: map[string]string{}, answers: map[string]func(call) answer{}}
+	b.server = httptest.NewServer(b)
+	t.Cleanup(func() {
+		b.server.Close()
+		for _, f := range b.faults {
+			t.Error(f)
+		}
+	})
+	return b
+}
+
+// answer decides what a block does, by its name without version.
+func (b *blocks) answer(name string, f func(call) answer) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.answers[name] = f
+}
+
+// register registers a block that this server serves.
+func (b *blocks) register(s *system, w workflow.Block) {
+	b.t.Helper()
+	if w.Package == "" {
+		w.Package = "test"
+	}
+	if w.Version == "" {
+		w.Version = "1.0.0"
+	}
+	w.HTTP = &workflow.Endpoint{URL: b.server.URL}
+	if _, err := s.RegisterBlock(b.t.Context(), w); err != nil {
+		b.t.Fatalf("register %s: %v", w.Name, err)
+	}
+}
+
+func (b *blocks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var c call
+	if err := json.NewDecoder(r.Body).Decode(&c); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	c.key = r.Header.Get("Idempotency-Key")
+	ref, _ := workflow.ParseRef(c.Block)
+
+	b.mu.Lock()
+	b.calls = append(b.calls, c)
+	if other, busy := b.running[c.on()]; busy && c.on() != "" && other != c.Job.Execution {
+		b.faults = append(b.faults, fmt.Sprintf("%s is changed by %s and %s at the same time", c.on(), other, c.Job.Execution))
+	}
+	b.running[c.on()] = c.Job.Execution
+	decide := b.answers[ref.Name]
+	b.mu.Unlock()
+
+	var a answer
+	if decide != nil {
+		a = decide(c)
+	}
+	if a == nil {
+		a = ok(map[string]any{"entity": c.on()})
+	}
+	b.mu.Lock()
+	delete(b.running, c.on())
+	b.mu.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(a) // a caller that has gone is what some tests want
+}
+
+// called counts the calls that match.
+func (b *blocks) called(match func(call) bool) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := 0
+	for _, c := range b.calls {
+		if match(c) {
+			n++
+		}
+	}
+	return n
+}
+
+// all is a copy of the calls so far, in order.
+func (b *blocks) all() []call {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return append([]call(nil), b.calls...)
+}

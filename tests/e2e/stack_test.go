@@ -1,0 +1,341 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/client"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// patience is how long anything in these tests may take before it is a failure.
+const patience = 60 * time.Second
+
+// quick is a configuration in which seconds stand for minutes.
+const quick = `
+sweepInterval: 1s
+job: {lease: 3s, unclaimed: 20s}
+lock: {wait: 60s}
+log: {level: info}
+`
+
+// root is the repository.
+func root(t testing.TB) string {
+	t.Helper()
+	dir, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func bin(t testing.TB, name string) string {
+	t.Helper()
+	path := filepath.Join(root(t), "bin", name)
+	if _, err := os.Stat(path); err != nil {
+		t.Fatalf("%s is not built: run make build", path)
+	}
+	return path
+}
+
+// system is one running local stack.
+type system struct {
+	t   testing.TB
+	o   setup
+	cmd *exec.Cmd
+	log *buffer
+	url string
+	*client.Client
+}
+
+// setup says how to start one.
+type setup struct {
+	config string   // YAML; quick if empty
+	data   string   // directory; none keeps nothing
+	env    []string // besides the test's own
+	args   []string
+	port   int
+}
+
+// start brings a local stack up and ends it with the test.
+func start(t testing.TB, o setup) *system {
+	t.Helper()
+	if o.config == "" {
+		o.config = quick
+	}
+	s := &system{t: t, o: o}
+	s.up()
+	t.Cleanup(func() {
+		s.down()
+		if t.Failed() {
+			t.Logf("log of the stack:\n%s", s.log.tail(200))
+		}
+	})
+	return s
+}
+
+func (s *system) up() {
+	s.t.Helper()
+	file := filepath.Join(s.t.TempDir(), "config.yaml")
+	if err := os.WriteFile(file, []byte(s.o.config), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	args := append([]string{"dev", "--port", strconv.Itoa(s.o.port), "--config", file}, s.o.args...)
+	if s.o.data != "" {
+		args = append(args, "--data", s.o.data)
+	}
+	s.cmd = exec.Command(bin(s.t, "lockstep"), args...)
+	s.cmd.Env = append(os.Environ(), s.o.env...)
+	s.log = &buffer{}
+	s.cmd.Stderr = s.log
+	out, err := s.cmd.StdoutPipe()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := s.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	ready := make(chan string, 1)
+	go func() {
+		lines := bufio.NewScanner(out)
+		for lines.Scan() {
+			if url, ok := strings.CutPrefix(lines.Text(), "ready "); ok {
+				ready <- url
+			}
+		}
+		close(ready)
+	}()
+	select {
+	case url, ok := <-ready:
+		if !ok {
+			_ = s.cmd.Wait()
+			s.t.Fatalf("the stack ended before it was ready:\n%s", s.log.tail(50))
+		}
+		s.url = url
+	case <-time.After(patience):
+		s.t.Fatalf("the stack is not ready:\n%s", s.log.tail(50))
+	}
+	if s.Client, err = client.New(client.Options{URL: s.url}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// down ends the stack as Ctrl-C does, and fails the test if that takes longer
+// than it may.
+func (s *system) down() {
+	if s.cmd == nil || s.cmd.ProcessState != nil {
+		return
+	}
+	_ = s.cmd.Process.Signal(syscall.SIGTERM)
+	over := make(chan error, 1)
+	go func() { over <- s.cmd.Wait() }()
+	select {
+	case err := <-over:
+		if err != nil {
+			s.t.Errorf("the stack did not end cleanly: %v", err)
+		}
+	case <-time.After(15 * time.Second):
+		s.t.Error("the stack was still running 15 s after SIGTERM")
+		_ = s.cmd.Process.Kill()
+	}
+}
+
+// kill ends the whole stack at once, as a power cut does, and brings it up again
+// on the same port and data.
+func (s *system) killAndRestart() {
+	s.t.Helper()
+	if err := s.cmd.Process.Kill(); err != nil {
+		s.t.Fatal(err)
+	}
+	_ = s.cmd.Wait()
+	s.up()
+}
+
+// pids are the processes of a function or a worker program below the stack.
+func (s *system) pids(pattern string) []int {
+	out, _ := exec.Command("pgrep", "-P", strconv.Itoa(s.cmd.Process.Pid), "-f", pattern).Output()
+	var pids []int
+	for _, word := range strings.Fields(string(out)) {
+		if pid, err := strconv.Atoi(word); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// kill9 kills all processes that match and reports how many there were.
+func (s *system) kill9(pattern string) int {
+	pids := s.pids(pattern)
+	for _, pid := range pids {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	return len(pids)
+}
+
+// publish publishes a definition.
+func (s *system) publish(source string) {
+	s.t.Helper()
+	if _, _, err := s.Publish(s.t.Context(), []byte(source), false); err != nil {
+		s.t.Fatalf("publish: %v", err)
+	}
+}
+
+// entities makes n entities e-0001, e-0002, ... of a type.
+func (s *system) entities(kind string, n int) []string {
+	s.t.Helper()
+	var lines strings.Builder
+	ids := make([]string, n)
+	for i := range ids {
+		ids[i] = fmt.Sprintf("e-%04d", i+1)
+		fmt.Fprintf(&lines, `{"type":%q,"id":%q,"attributes":{"n":%d}}`+"\n", kind, ids[i], i+1)
+	}
+	if _, err := s.ImportEntities(s.t.Context(), strings.NewReader(lines.String())); err != nil {
+		s.t.Fatalf("import: %v", err)
+	}
+	return ids
+}
+
+// begin starts a run and returns its id.
+func (s *system) begin(ref string, parameters string, ids ...string) string {
+	s.t.Helper()
+	req := workflow.StartRequest{Workflow: ref, Parameters: []byte(parameters)}
+	if len(ids) > 0 {
+		req.ExecuteOnParameters = &workflow.Selector{Type: "device", IDs: ids}
+	}
+	x, _, err := s.Start(s.t.Context(), req)
+	if err != nil {
+		s.t.Fatalf("start: %v", err)
+	}
+	return fmt.Sprint(x.Id)
+}
+
+// rests waits until a run rests in the state.
+func (s *system) rests(id string, in sm.ExecutionState) workflow.ExecutionView {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	defer cancel()
+	x, err := s.Wait(ctx, id, 20*time.Millisecond, nil)
+	if err != nil {
+		now, _ := s.Execution(context.Background(), id)
+		s.t.Fatalf("run %s does not rest (state %s, waiting %+v): %v", id, now.State, now.Waiting, err)
+	}
+	if x.State != in {
+		s.t.Fatalf("run %s rests in %s, want %s; cause %v, error %+v", id, x.State, in, value(x.Cause), x.Error)
+	}
+	return x
+}
+
+func value[T any](p *T) any {
+	if p == nil {
+		return nil
+	}
+	return *p
+}
+
+// eventually polls until ok, or fails.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for !ok() {
+		if time.Now().After(deadline) {
+			t.Fatalf("never: %s", what)
+		}
+		time.Sleep(10 * time.Millisecond) // a poll, bounded by the deadline above
+	}
+}
+
+// events reads a run's whole history and checks that it has no gaps and, if the
+// run has ended, exactly one terminal event.
+func (s *system) events(id string) []workflow.Event {
+	s.t.Helper()
+	var all []workflow.Event
+	terminal := 0
+	for e, err := range s.History(s.t.Context(), id) {
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if e.Sequence != int64(len(all)+1) {
+			s.t.Errorf("history of %s: event %d follows %d", id, e.Sequence, len(all))
+		}
+		switch e.Type {
+		case "execution.completed", "execution.failed_safe", "execution.failed_unsafe", "execution.cancelled":
+			terminal++
+		}
+		all = append(all, e)
+	}
+	x, err := s.Status(s.t.Context(), id)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if want := map[bool]int{true: 1}[x.TerminalEvent != nil]; terminal != want {
+		s.t.Errorf("run %s has %d terminal events, want %d", id, terminal, want)
+	}
+	return all
+}
+
+// unlocked checks that no live lock names a run.
+func (s *system) unlocked(id string) {
+	s.t.Helper()
+	for l, err := range s.Locks(s.t.Context()) {
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if l.HeldBy != nil && *l.HeldBy == id {
+			s.t.Errorf("%s is still locked by %s", l.Entity, id)
+		}
+	}
+}
+
+// post sends a raw request, for what the client would never send.
+func (s *system) post(method, path, contentType, body string) (int, string) {
+	s.t.Helper()
+	req, err := http.NewRequestWithContext(s.t.Context(), method, s.url+path, strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if contentType != "" {
+		req.Header.Set("Content-Type", contentType)
+	}
+	reply, err := http.DefaultClient.Do(req)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer reply.Body.Close()
+	var text bytes.Buffer
+	if _, err := text.ReadFrom(reply.Body); err != nil {
+		s.t.Fatal(err)
+	}
+	return reply.StatusCode, text.String()
+}
+
+// buffer collects a log.
+type buffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *buffer) tail(lines int) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	all := strings.Split(b.text.String(), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}
