@@ -20,7 +20,7 @@ func Beside(t *testing.T, open Open) {
 			s.code(err, workflow.CodeNotFound)
 			in := workflow.Input{Parameters: json.RawMessage(`{"list":"` + noise(200<<10) + `"}`), Selector: &workflow.Selector{Type: "device", Query: "true"}}
 			s.ok(s.Store.SaveInput(s.ctx, s.tenant, id, in))
-			if diff := cmp.Diff(in, must[workflow.Input](s)(s.Store.LoadInput(s.ctx, s.tenant, id))); diff != "" {
+			if diff := cmp.Diff(in, must[workflow.Input](s)(s.Store.LoadInput(s.ctx, s.tenant, id)), byBytes); diff != "" {
 				s.Error(diff)
 			}
 			in.Parameters = json.RawMessage(`"` + noise(900<<10) + `"`)
@@ -40,7 +40,7 @@ func Beside(t *testing.T, open Open) {
 				s.Errorf("%d chunks", chunks)
 			}
 			other := must[int](s)(s.Store.SaveScope(s.ctx, s.tenant, id, "k2", scope[:1]))
-			if diff := cmp.Diff(scope, must[[]workflow.Held](s)(s.Store.LoadScope(s.ctx, s.tenant, id, "k1", chunks))); diff != "" {
+			if diff := cmp.Diff(scope, must[[]workflow.Held](s)(s.Store.LoadScope(s.ctx, s.tenant, id, "k1", chunks)), byBytes); diff != "" {
 				s.Error(diff)
 			}
 			if diff := cmp.Diff(scope[:1], must[[]workflow.Held](s)(s.Store.LoadScope(s.ctx, s.tenant, id, "k2", other))); diff != "" {

@@ -72,7 +72,7 @@ func Board(t *testing.T, open func(t *testing.T) BoardWorld) {
 		}
 		got := map[string]map[string]*workflow.PackMessage{"p1": gather(w, "p1", 20), "p2": gather(w, "p2", 17)}
 		for _, m := range all {
-			if diff := cmp.Diff(m, got[m.Work.Pool][m.Key.String()]); diff != "" {
+			if diff := cmp.Diff(m, got[m.Work.Pool][m.Key.String()], byBytes); diff != "" {
 				t.Errorf("lane %d came back changed", m.Key.Lane)
 			}
 		}
@@ -116,7 +116,7 @@ func Board(t *testing.T, open func(t *testing.T) BoardWorld) {
 		w := open(t)
 		w.MakePool("p1")
 		soon, later := message("p1", 0, 10), message("p1", 1, 10)
-		soon.NotBefore, later.NotBefore = base.Add(-time.Hour), base.Add(1200*time.Millisecond)
+		soon.NotBefore, later.NotBefore = base.Add(-time.Hour), base.Add(200*time.Millisecond)
 		if failed, err := w.Board.Offer(ctx, base, []*workflow.PackMessage{later, soon}); err != nil || len(failed) != 0 {
 			t.Fatalf("failed %v: %v", failed, err)
 		}

@@ -1,6 +1,7 @@
 package ports
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"github.com/lockstep-run/lockstep/shared/engine/port"
@@ -32,6 +34,9 @@ type World struct {
 // Open opens an implementation for one test. Worlds may share their items: the
 // kit gives each test a tenant of its own.
 type Open func(t *testing.T) World
+
+// byBytes compares JSON at once instead of byte by byte.
+var byBytes = cmp.Comparer(func(a, b json.RawMessage) bool { return bytes.Equal(a, b) })
 
 // base is the moment at which everything in the kit happens.
 var base = time.Date(2026, 11, 21, 5, 15, 10, 123_000_000, time.UTC)
