@@ -55,8 +55,12 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
+func openClient(f *faults) *awsdynamodb.Client {
+	return awsdynamodb.NewFromConfig(endpoint(local.Endpoint()), f.options)
+}
+
 func openView(f *faults, m *cost.Meter) dynamo.View {
-	return dynamo.Open(awsdynamodb.NewFromConfig(endpoint(local.Endpoint()), f.options), tables).With(m)
+	return dynamo.Open(openClient(f), tables).With(m)
 }
 
 func openDynamo(*testing.T) ports.World {
