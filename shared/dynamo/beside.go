@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 
+	"github.com/lockstep-run/lockstep/shared/dynamo/form"
 	"github.com/lockstep-run/lockstep/shared/dynamo/table"
 	"github.com/lockstep-run/lockstep/shared/parallel"
 	"github.com/lockstep-run/lockstep/shared/topology"
@@ -23,7 +23,7 @@ const (
 func (s *Store) SaveInput(ctx context.Context, tenant, id string, in workflow.Input) error {
 	plain, err := json.Marshal(in)
 	if err != nil {
-		return damaged(err)
+		return table.Unstorable(err)
 	}
 	return s.save(ctx, executionKey(tenant, id, skInput), plain)
 }
@@ -38,7 +38,7 @@ func (s *Store) LoadInput(ctx context.Context, tenant, id string) (workflow.Inpu
 	if it == nil {
 		return in, workflow.Errorf(workflow.CodeNotFound, "execution %s has no stored input", id)
 	}
-	return in, load(table.Plain, it, &in)
+	return in, load(it, &in)
 }
 
 // SaveScope stores entities in chunks under key.
@@ -60,7 +60,7 @@ func cutScope(entities []workflow.Held) ([][]byte, error) {
 	for i := range entities {
 		one, err := json.Marshal(entities[i])
 		if err != nil {
-			return nil, damaged(err)
+			return nil, table.Unstorable(err)
 		}
 		if b.Len() > 0 && b.Len()+len(one) > chunkBytes {
 			chunks = append(chunks, append(bytes.Clone(b.Bytes()), ']'))
@@ -90,7 +90,7 @@ func (s *Store) LoadScope(ctx context.Context, tenant, id, key string, chunks in
 		if it == nil {
 			return workflow.Errorf(workflow.CodeNotFound, "chunk %d of the scope %s of execution %s is missing", i+1, key, id)
 		}
-		return load(table.Plain, it, &parts[i])
+		return load(it, &parts[i])
 	})
 	if err != nil {
 		return nil, err
@@ -111,7 +111,7 @@ func (s *Store) SaveEvents(ctx context.Context, tenant, id string, events []work
 	if len(events) == 0 {
 		return nil
 	}
-	plain, err := encodeEvents(events)
+	page, err := form.EncodeEvents(events)
 	if err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func (s *Store) SaveEvents(ctx context.Context, tenant, id string, events []work
 	last := table.N(events[len(events)-1].Sequence)
 	_, _, err = s.t.Put(ctx, table.Item{
 		topology.AttrPK: table.S(key.PK), topology.AttrSK: table.S(key.SK),
-		attrLast: last, attrDoc: table.B(executions.Pack(plain)),
+		attrLast: last, attrDoc: table.B(page),
 	}, table.IfAbsent+" OR #last < :last", table.Item{"last": last})
 	return err
 }
@@ -135,7 +135,7 @@ func (s *Store) LoadEvents(ctx context.Context, tenant, id string, after int64, 
 	}
 	var events []workflow.Event
 	take := func(it table.Item) error {
-		page, err := decodeEventPage(it)
+		page, err := form.DecodeEvents(it.Bytes(attrDoc))
 		if err != nil {
 			return err
 		}
@@ -174,14 +174,6 @@ func (s *Store) LoadEvents(ctx context.Context, tenant, id string, after int64, 
 	return events, nil
 }
 
-func decodeEventPage(it table.Item) ([]workflow.Event, error) {
-	plain, err := executions.Unpack(it.Bytes(attrDoc))
-	if err != nil {
-		return nil, err
-	}
-	return decodeEvents(plain)
-}
-
 // save and load keep one JSON document in one item.
 func (s *Store) save(ctx context.Context, key table.Key, plain []byte) error {
 	_, _, err := s.t.Put(ctx, table.Item{
@@ -191,29 +183,10 @@ func (s *Store) save(ctx context.Context, key table.Key, plain []byte) error {
 	return err
 }
 
-func load(c *table.Codec, it table.Item, into any) error {
-	plain, err := c.Unpack(it.Bytes(attrDoc))
+func load(it table.Item, into any) error {
+	plain, err := table.Plain.Unpack(it.Bytes(attrDoc))
 	if err != nil {
 		return err
 	}
-	return strict(plain, into)
-}
-
-// strict decodes a stored document. A field that this version does not know was
-// written by a newer one: to go on would lose it at the next write.
-func strict(plain []byte, into any) error {
-	d := json.NewDecoder(bytes.NewReader(plain))
-	d.DisallowUnknownFields()
-	if err := d.Decode(into); err != nil {
-		return &workflow.Error{
-			Code:    workflow.CodeUnavailable,
-			Message: "the item was written by a newer version of the engine, or is damaged",
-			Cause:   err,
-		}
-	}
-	return nil
-}
-
-func damaged(err error) error {
-	return &workflow.Error{Code: workflow.CodeInternal, Message: "a document cannot be stored", Cause: fmt.Errorf("encode: %w", err)}
+	return table.Strict(plain, into)
 }

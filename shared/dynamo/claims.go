@@ -3,6 +3,7 @@ package dynamo
 import (
 	"context"
 
+	"github.com/lockstep-run/lockstep/shared/dynamo/form"
 	"github.com/lockstep-run/lockstep/shared/dynamo/table"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -42,25 +43,25 @@ func (p *Packs) put(ctx context.Context, pack *workflow.Pack, condition string, 
 
 // Extend writes p's lease and job records.
 func (p *Packs) Extend(ctx context.Context, pack *workflow.Pack) (bool, *workflow.Pack, error) {
-	doc, err := encodeJobs(pack)
+	doc, err := form.EncodeJobs(pack)
 	if err != nil {
 		return false, nil, err
 	}
 	return p.change(ctx, pack, table.Change{
-		Set: table.Item{attrLease: table.N(ms(pack.Lease)), attrDoc: table.B(doc)},
+		Set: table.Item{attrLease: table.N(table.Millis(pack.Lease)), attrDoc: table.B(doc)},
 		If:  ifMine + unasked,
 	})
 }
 
 // Finish writes p's end.
 func (p *Packs) Finish(ctx context.Context, pack *workflow.Pack) (bool, *workflow.Pack, error) {
-	doc, err := encodeJobs(pack)
+	doc, err := form.EncodeJobs(pack)
 	if err != nil {
 		return false, nil, err
 	}
 	ok, old, err := p.change(ctx, pack, table.Change{
 		Set: table.Item{
-			attrState: table.S(string(pack.State)), attrFinished: table.N(ms(pack.FinishedAt)), attrDoc: table.B(doc),
+			attrState: table.S(string(pack.State)), attrFinished: table.N(table.Millis(pack.FinishedAt)), attrDoc: table.B(doc),
 		},
 		If: ifMine,
 	})

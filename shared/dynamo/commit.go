@@ -5,6 +5,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/lockstep-run/lockstep/shared/dynamo/form"
 	"github.com/lockstep-run/lockstep/shared/dynamo/table"
 	"github.com/lockstep-run/lockstep/shared/topology"
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -58,7 +59,7 @@ func (s *Store) Commit(ctx context.Context, seen int64, next *workflow.Execution
 // attributesOf is the state item without its keys and without the waiters, and
 // the attributes that it must not have.
 func attributesOf(x *workflow.Execution) (set table.Item, remove []string, err error) {
-	doc, err := encodeExecution(x)
+	doc, err := form.EncodeExecution(x)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -82,7 +83,7 @@ func attributesOf(x *workflow.Execution) (set table.Item, remove []string, err e
 
 // fromItem reads a state item.
 func fromItem(it table.Item) (*workflow.Execution, error) {
-	x, err := decodeExecution(it.Bytes(attrDoc))
+	x, err := form.DecodeExecution(it.Bytes(attrDoc))
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +92,7 @@ func fromItem(it table.Item) (*workflow.Execution, error) {
 	x.State, x.Epoch = headOf(it).State, headOf(it).Epoch
 	x.Version, x.Commit = it.Int(attrVersion), it.Text(attrCommit)
 	if it.Has(topology.IndexDue.Sort) {
-		x.DueAt = millis(it.Int(topology.IndexDue.Sort))
+		x.DueAt = table.At(it.Int(topology.IndexDue.Sort))
 	}
 	x.Waiters = it.Texts(attrWaiters)
 	return x, nil

@@ -8,17 +8,18 @@
 //     keys.go: how items are named. Every key starts with the tenant.
 //   - store.go: executions and their heads. commit.go: the one conditional write
 //     that moves an execution. lists.go: what the indexes list. waiters.go: who
-//     is woken when a run ends. beside.go: input, scope and paged-out events, in items of their
-//     own. document.go, eventlines.go, dictionary.go: the stored form of an
-//     execution, small enough that a short run's item costs one write unit.
+//     is woken when a run ends. beside.go: input, scope and paged-out events, in
+//     items of their own.
 //   - locks.go: the lock items.
 //   - packs.go: the engine's side of the packs. claims.go: the worker's side.
-//     jobrecords.go: the stored form of a pack. done.go: the done sets.
+//     packitem.go: a pack as an item. done.go: the done sets.
 //
-// Below it, table is the plumbing that all of them share; beside it, registry
-// keeps what is published and registered.
+// Below it, table is the plumbing that all of them share and form is how
+// executions and packs are stored in few bytes; beside it, registry keeps what
+// is published and registered.
 //
 // A write whose reply was lost is repeated and may then fail its own condition.
 // Each method recognises its own write by the mark it left: a commit id, a
-// nonce, a token. Times are kept to the millisecond.
+// nonce, a token. Alarms, leases and the times of events, locks, packs and jobs
+// are kept to the millisecond.
 package dynamo

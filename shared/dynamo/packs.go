@@ -106,6 +106,6 @@ func mine(token int) table.Item {
 
 func asSeen(p *workflow.Pack) table.Item {
 	with := mine(p.Token)
-	with["lease"] = table.N(ms(p.Lease))
+	with["lease"] = table.N(table.Millis(p.Lease))
 	return with
 }

@@ -55,6 +55,6 @@ func (r *Registry) Bound(ctx context.Context, tenant, key string, now time.Time)
 
 func bindingOf(it table.Item) workflow.Binding {
 	return workflow.Binding{
-		Execution: it.Text(attrExecution), Digest: it.Text(attrDigest), Expires: millis(it.Int(attrExpires)),
+		Execution: it.Text(attrExecution), Digest: it.Text(attrDigest), Expires: table.At(it.Int(attrExpires)),
 	}
 }

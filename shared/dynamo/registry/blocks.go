@@ -58,5 +58,5 @@ func (r *Registry) Blocks(ctx context.Context, tenant string, page workflow.Page
 }
 
 func blockOf(it table.Item) (b workflow.Block, err error) {
-	return b, strict(it.Bytes(attrDoc), &b)
+	return b, decode(it.Bytes(attrDoc), &b)
 }

@@ -120,6 +120,6 @@ func definitionOf(it table.Item) (workflow.Published, error) {
 	source, err := table.Plain.Unpack(it.Bytes(attrSource))
 	return workflow.Published{
 		Ref: ref, Digest: it.Text(attrDigest), Source: source,
-		PublishedAt: millis(it.Int(attrAt)), PublishedBy: it.Text(attrBy), Archived: it.Has(attrArchived),
+		PublishedAt: table.At(it.Int(attrAt)), PublishedBy: it.Text(attrBy), Archived: it.Has(attrArchived),
 	}, err
 }

@@ -1,10 +1,8 @@
 package registry
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
-	"time"
+	"strings"
 
 	"github.com/lockstep-run/lockstep/shared/dynamo/table"
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -30,11 +28,11 @@ func versionKey(ref workflow.Ref) (string, error) {
 
 // refOf reads a sort key made by versionKey.
 func refOf(sk string) (workflow.Ref, error) {
-	name, version, _ := bytes.Cut([]byte(sk), []byte("#"))
+	name, version, _ := strings.Cut(sk, "#")
 	var v workflow.Semver
-	ref, err := workflow.ParseRef(string(name))
+	ref, err := workflow.ParseRef(name)
 	if err == nil {
-		_, err = fmt.Sscanf(string(version), "%d.%d.%d", &v.Major, &v.Minor, &v.Patch)
+		_, err = fmt.Sscanf(version, "%d.%d.%d", &v.Major, &v.Minor, &v.Patch)
 	}
 	if err != nil {
 		return ref, workflow.Errorf(workflow.CodeInternal, "%q is not the key of a version: %w", sk, err)
@@ -43,23 +41,11 @@ func refOf(sk string) (workflow.Ref, error) {
 	return ref, nil
 }
 
-// strict decodes a stored document; a field that is not known comes from a
-// newer version.
-func strict(packed []byte, into any) error {
+// decode reads a stored document.
+func decode(packed []byte, into any) error {
 	plain, err := table.Plain.Unpack(packed)
 	if err != nil {
 		return err
 	}
-	d := json.NewDecoder(bytes.NewReader(plain))
-	d.DisallowUnknownFields()
-	if err := d.Decode(into); err != nil {
-		return &workflow.Error{
-			Code:    workflow.CodeUnavailable,
-			Message: "the item was written by a newer version of the engine, or is damaged",
-			Cause:   err,
-		}
-	}
-	return nil
+	return table.Strict(plain, into)
 }
-
-func millis(ms int64) time.Time { return time.UnixMilli(ms).UTC() }

@@ -3,6 +3,7 @@ package table
 import (
 	"bytes"
 	"compress/flate"
+	"encoding/json"
 	"io"
 	"sync"
 
@@ -77,4 +78,24 @@ func (c *Codec) Unpack(packed []byte) ([]byte, error) {
 		return nil, &workflow.Error{Code: workflow.CodeInternal, Message: "a stored document is damaged", Cause: err}
 	}
 	return plain, nil
+}
+
+// Strict decodes a stored document. A field that this version does not know was
+// written by a newer one: to go on would lose it at the next write.
+func Strict(plain []byte, into any) error {
+	d := json.NewDecoder(bytes.NewReader(plain))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return &workflow.Error{
+			Code:    workflow.CodeUnavailable,
+			Message: "the item was written by a newer version of the engine, or is damaged",
+			Cause:   err,
+		}
+	}
+	return nil
+}
+
+// Unstorable is the error of a value that cannot be written as a document.
+func Unstorable(err error) error {
+	return &workflow.Error{Code: workflow.CodeInternal, Message: "a document cannot be stored", Cause: err}
 }

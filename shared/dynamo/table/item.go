@@ -2,6 +2,7 @@ package table
 
 import (
 	"strconv"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
@@ -146,3 +147,20 @@ func (it Item) Size() int {
 }
 
 func numberSize(digits string) int { return (len(digits)+1)/2 + 1 }
+
+// Millis is a time as it is stored, in Unix milliseconds, 0 for none; At is the
+// opposite.
+func Millis(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+// At is the time of a stored millisecond, none for 0.
+func At(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms).UTC()
+}

@@ -1,9 +1,10 @@
-package dynamo
+package form
 
 import (
 	"encoding/json"
 	"strings"
 
+	"github.com/lockstep-run/lockstep/shared/dynamo/table"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -29,7 +30,25 @@ type eventLine struct {
 
 const fromPrevious = "="
 
-func encodeEvents(events []workflow.Event) (json.RawMessage, error) {
+// EncodeEvents writes a page of events.
+func EncodeEvents(events []workflow.Event) ([]byte, error) {
+	lines, err := eventLines(events)
+	if err != nil {
+		return nil, err
+	}
+	return executions.Pack(lines), nil
+}
+
+// DecodeEvents reads it.
+func DecodeEvents(packed []byte) ([]workflow.Event, error) {
+	plain, err := executions.Unpack(packed)
+	if err != nil {
+		return nil, err
+	}
+	return eventsOf(plain)
+}
+
+func eventLines(events []workflow.Event) (json.RawMessage, error) {
 	if len(events) == 0 {
 		return json.RawMessage("[]"), nil
 	}
@@ -57,7 +76,7 @@ func encodeEvents(events []workflow.Event) (json.RawMessage, error) {
 	}
 	raw, err := json.Marshal(all)
 	if err != nil {
-		return nil, damaged(err)
+		return nil, table.Unstorable(err)
 	}
 	return raw, nil
 }
@@ -73,9 +92,9 @@ func isEmpty(v any) bool {
 	return false
 }
 
-func decodeEvents(raw json.RawMessage) ([]workflow.Event, error) {
+func eventsOf(raw json.RawMessage) ([]workflow.Event, error) {
 	var all []json.RawMessage
-	if err := strict(raw, &all); err != nil {
+	if err := table.Strict(raw, &all); err != nil {
 		return nil, err
 	}
 	if len(all) == 0 {
@@ -89,7 +108,7 @@ func decodeEvents(raw json.RawMessage) ([]workflow.Event, error) {
 	previous := map[string]string{}
 	for i, one := range all[2:] {
 		var fields []json.RawMessage
-		if err := strict(one, &fields); err != nil {
+		if err := table.Strict(one, &fields); err != nil {
 			return nil, err
 		}
 		var l eventLine
@@ -108,7 +127,7 @@ func decodeEvents(raw json.RawMessage) ([]workflow.Event, error) {
 			l.Data = nil
 		}
 		events = append(events, workflow.Event{
-			Sequence: first + int64(i), At: millis(at), Layer: l.Layer, Type: l.Type,
+			Sequence: first + int64(i), At: table.At(at), Layer: l.Layer, Type: l.Type,
 			From: l.From, To: l.To, Step: l.Step, Entity: l.Entity, Actor: l.Actor, Data: l.Data,
 		})
 	}
@@ -126,7 +145,7 @@ func scan(fields []json.RawMessage, into ...any) error {
 			*raw = f
 			continue
 		}
-		if err := strict(f, into[i]); err != nil {
+		if err := table.Strict(f, into[i]); err != nil {
 			return err
 		}
 	}

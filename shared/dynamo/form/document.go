@@ -1,4 +1,4 @@
-package dynamo
+package form
 
 import (
 	"encoding/json"
@@ -18,13 +18,14 @@ type document struct {
 // body is an execution without its text form of events.
 type body workflow.Execution
 
-func encodeExecution(x *workflow.Execution) ([]byte, error) {
+// EncodeExecution writes the document of a state item.
+func EncodeExecution(x *workflow.Execution) ([]byte, error) {
 	d := document{X: body(*x)}
 	d.X.Schema, d.X.Tenant, d.X.ID, d.X.State = 0, "", "", ""
 	d.X.Version, d.X.Epoch, d.X.Commit = 0, 0, ""
 	d.X.DueAt, d.X.Events, d.X.Waiters = time.Time{}, nil, nil
 	if len(x.Events) > 0 {
-		lines, err := encodeEvents(x.Events)
+		lines, err := eventLines(x.Events)
 		if err != nil {
 			return nil, err
 		}
@@ -32,35 +33,28 @@ func encodeExecution(x *workflow.Execution) ([]byte, error) {
 	}
 	plain, err := json.Marshal(d)
 	if err != nil {
-		return nil, damaged(err)
+		return nil, table.Unstorable(err)
 	}
 	return executions.Pack(plain), nil
 }
 
-func decodeExecution(packed []byte) (*workflow.Execution, error) {
+// DecodeExecution reads it; what stands in attributes is left empty.
+func DecodeExecution(packed []byte) (*workflow.Execution, error) {
 	plain, err := executions.Unpack(packed)
 	if err != nil {
 		return nil, err
 	}
 	var d document
-	if err := strict(plain, &d); err != nil {
+	if err := table.Strict(plain, &d); err != nil {
 		return nil, err
 	}
 	x := workflow.Execution(d.X)
 	if len(d.E) > 0 {
-		if x.Events, err = decodeEvents(d.E); err != nil {
+		if x.Events, err = eventsOf(d.E); err != nil {
 			return nil, err
 		}
 	}
 	return &x, nil
-}
-
-// millis reads a stored time, zero for 0.
-func millis(ms int64) time.Time {
-	if ms == 0 {
-		return time.Time{}
-	}
-	return time.UnixMilli(ms).UTC()
 }
 
 // executions compresses executions and event pages.

@@ -1,4 +1,4 @@
-package dynamo
+package form
 
 // The dictionaries hold what stored documents are mostly made of, the most
 // frequent last. They are part of the stored form: never change one, add the

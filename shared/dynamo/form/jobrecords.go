@@ -1,57 +1,13 @@
-package dynamo
+package form
 
 import (
 	"encoding/json"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/dynamo/table"
-	"github.com/lockstep-run/lockstep/shared/topology"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/statemachines"
 )
-
-// itemOf is the whole item of a pack.
-func itemOf(p *workflow.Pack) (table.Item, error) {
-	doc, err := encodeJobs(p)
-	if err != nil {
-		return nil, err
-	}
-	key := packKey(p.Key)
-	it := table.Item{
-		topology.AttrPK: table.S(key.PK), topology.AttrSK: table.S(key.SK),
-		attrState: table.S(string(p.State)), attrToken: table.N(int64(p.Token)),
-		attrDoc: table.B(doc),
-	}
-	for name, at := range map[string]time.Time{attrLease: p.Lease, attrClaimed: p.ClaimedAt, attrFinished: p.FinishedAt} {
-		if !at.IsZero() {
-			it[name] = table.N(ms(at))
-		}
-	}
-	for name, s := range map[string]string{attrNonce: p.Nonce, attrWorker: p.Worker} {
-		if s != "" {
-			it[name] = table.S(s)
-		}
-	}
-	if p.Cancel {
-		it[attrCancel] = table.Yes()
-	}
-	return it, nil
-}
-
-func packOf(key workflow.PackKey, it table.Item) (*workflow.Pack, error) {
-	p := &workflow.Pack{
-		Key:        key,
-		State:      workflow.PackState(it.Text(attrState)),
-		Token:      int(it.Int(attrToken)),
-		Lease:      millis(it.Int(attrLease)),
-		Cancel:     it.Has(attrCancel),
-		Nonce:      it.Text(attrNonce),
-		Worker:     it.Text(attrWorker),
-		ClaimedAt:  millis(it.Int(attrClaimed)),
-		FinishedAt: millis(it.Int(attrFinished)),
-	}
-	return p, decodeJobs(p, it.Bytes(attrDoc))
-}
 
 // packDocument is what changes with every write of a pack. Jobs are lines,
 //
@@ -78,8 +34,9 @@ var lettersOf = func() map[string]workflow.JobCode {
 	return m
 }()
 
-func encodeJobs(p *workflow.Pack) ([]byte, error) {
-	d := packDocument{Base: ms(p.ClaimedAt), Cost: p.Cost}
+// EncodeJobs writes what changes of a pack.
+func EncodeJobs(p *workflow.Pack) ([]byte, error) {
+	d := packDocument{Base: table.Millis(p.ClaimedAt), Cost: p.Cost}
 	since := func(at time.Time) any {
 		if at.IsZero() {
 			return nil
@@ -98,13 +55,13 @@ func encodeJobs(p *workflow.Pack) ([]byte, error) {
 		}
 		one, err := json.Marshal(line)
 		if err != nil {
-			return nil, damaged(err)
+			return nil, table.Unstorable(err)
 		}
 		d.Jobs = append(d.Jobs, one)
 	}
 	plain, err := json.Marshal(d)
 	if err != nil {
-		return nil, damaged(err)
+		return nil, table.Unstorable(err)
 	}
 	return packs.Pack(plain), nil
 }
@@ -129,13 +86,14 @@ func blank(v any) bool {
 	return false
 }
 
-func decodeJobs(p *workflow.Pack, packed []byte) error {
+// DecodeJobs reads it into a pack.
+func DecodeJobs(p *workflow.Pack, packed []byte) error {
 	plain, err := packs.Unpack(packed)
 	if err != nil || len(plain) == 0 {
 		return err
 	}
 	var d packDocument
-	if err := strict(plain, &d); err != nil {
+	if err := table.Strict(plain, &d); err != nil {
 		return err
 	}
 	p.Cost = d.Cost
@@ -147,7 +105,7 @@ func decodeJobs(p *workflow.Pack, packed []byte) error {
 	}
 	for _, one := range d.Jobs {
 		var fields []json.RawMessage
-		if err := strict(one, &fields); err != nil {
+		if err := table.Strict(one, &fields); err != nil {
 			return err
 		}
 		var j workflow.JobRecord
@@ -171,12 +129,4 @@ func decodeJobs(p *workflow.Pack, packed []byte) error {
 		p.Jobs = append(p.Jobs, j)
 	}
 	return nil
-}
-
-// ms is a time as it is stored, 0 for none.
-func ms(at time.Time) int64 {
-	if at.IsZero() {
-		return 0
-	}
-	return at.UnixMilli()
 }
