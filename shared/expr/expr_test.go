@@ -1,0 +1,223 @@
+package expr_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/lockstep-run/lockstep/shared/expr"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+var labels = []string{"inventory", "upgrade", "report"}
+
+func scope() expr.Scope {
+	c := expr.NewContext(
+		json.RawMessage(`{"target":"2.0.0","n":3,"big":9007199254740993,"f":1.5,"list":[1,"a"],"none":null,"on":true}`),
+		expr.Results{
+			"inventory": {"sw-1": json.RawMessage(`{"version":"1.0.0"}`), "sw-2": json.RawMessage(`{"version":"2.0.0"}`)},
+			"report":    {"": json.RawMessage(`{"ok":true}`)},
+		},
+		map[string]string{"inventory": "COMPLETED"},
+		map[string]any{"id": "x"},
+	)
+	return expr.Scope{Context: c, Entity: &expr.Entity{Type: "device", ID: "sw-1", Attributes: json.RawMessage(`{"site":"zrh","slots":48}`)}}
+}
+
+func TestEval(t *testing.T) {
+	for source, want := range map[string]string{
+		`parameters.target`:                           `"2.0.0"`,
+		`parameters.n + 1`:                            `4`,
+		`parameters.big`:                              `9007199254740993`,
+		`parameters.f * 2.0`:                          `3`,
+		`parameters.n > 2.5`:                          `true`,
+		`entity.site + "/" + entity.id`:               `"zrh/sw-1"`,
+		`entity.type`:                                 `"device"`,
+		`entity.slots / 2`:                            `24`,
+		`inventory.result.version`:                    `"1.0.0"`,
+		`size(inventory.results)`:                     `2`,
+		`inventory.results["sw-2"].version`:           `"2.0.0"`,
+		`report.result.ok`:                            `true`,
+		`steps.inventory.status`:                      `"COMPLETED"`,
+		`execution.id`:                                `"x"`,
+		`size(upgrade.results)`:                       `0`,
+		`{"a": [1, 2.0, null], "b": {"c": b"x"}}`:     `{"a":[1,2,null],"b":{"c":"eA=="}}`,
+		`duration("90s")`:                             `"1m30s"`,
+		`timestamp("2026-01-02T03:04:05Z")`:           `"2026-01-02T03:04:05Z"`,
+		`"sw-1".startsWith("sw") ? "yes" : "no"`:      `"yes"`,
+		`has(inventory.result) && !has(entity.model)`: `true`,
+	} {
+		p, err := expr.Compile(labels, source)
+		if err != nil {
+			t.Errorf("%s: %v", source, err)
+			continue
+		}
+		v, err := p.Eval(scope())
+		raw, _ := json.Marshal(v)
+		if err != nil || string(raw) != want {
+			t.Errorf("%s: got %s, %v, want %s", source, raw, err, want)
+		}
+	}
+}
+
+// TestNoValue: what cannot be evaluated is an error that names the expression.
+func TestNoValue(t *testing.T) {
+	for _, source := range []string{
+		`parameters.missing`, `entity.model`, `upgrade.result.version`, `1 / (parameters.n - 3)`,
+		`inventory.results["sw-9"]`, `[1,2][5]`,
+	} {
+		p, err := expr.Compile(labels, source)
+		if err != nil {
+			t.Errorf("%s: %v", source, err)
+			continue
+		}
+		if v, err := p.Eval(scope()); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q", source)) {
+			t.Errorf("%s: got %v, %v, want an error that names it", source, v, err)
+		}
+	}
+	p, err := expr.Compile(labels, `parameters.n`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.EvalBool(scope()); err == nil {
+		t.Error("a number passes for a condition")
+	}
+}
+
+func TestCompileErrorsHaveAPlace(t *testing.T) {
+	for source, column := range map[string]int{`1 +`: 4, `nobody.knows`: 1, `parameters.n +* 2`: 15} {
+		_, err := expr.Compile(labels, source)
+		e, ok := err.(*expr.Error)
+		if !ok || e.Line != 1 || e.Column != column {
+			t.Errorf("%s: %+v, want line 1 column %d", source, err, column)
+		}
+	}
+	if _, err := expr.Compile(nil, strings.Repeat("(", 2000)+"1"+strings.Repeat(")", 2000)); err == nil {
+		t.Error("2,000 nested parentheses compile")
+	}
+	if _, err := expr.Compile(nil, "'"+strings.Repeat("x", expr.MaxSource)+"'"); err == nil {
+		t.Error("an expression over the limit compiles")
+	}
+}
+
+// TestCostLimit: an expression cannot run for ever.
+func TestCostLimit(t *testing.T) {
+	p, err := expr.Compile(nil, `parameters.l.all(a, parameters.l.all(b, parameters.l.all(c, parameters.l.all(d, a+b+c+d >= 0))))`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, _ := json.Marshal(map[string]any{"l": make([]int, 100)})
+	_, err = p.Eval(expr.Scope{Context: expr.NewContext(list, nil, nil, nil)})
+	if err == nil || !strings.Contains(err.Error(), "cost") {
+		t.Errorf("got %v, want the cost limit", err)
+	}
+}
+
+func TestReferences(t *testing.T) {
+	p, err := expr.Compile(labels, `inventory.result.version == "1" && size(upgrade.results) > 0 && entity.site != ""`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := p.References()
+	if fmt.Sprint(r.Own, r.All, r.Labels, r.Entity) != "[inventory] [upgrade] [inventory upgrade] true" {
+		t.Errorf("got %+v", r)
+	}
+	if p, err = expr.Compile(labels, `report`); err != nil || !p.References().Contains("report") {
+		t.Errorf("a label by itself is not seen: %v", err)
+	}
+}
+
+// TestTemplate is N15 and N16: a string that is one token keeps the value's
+// type; what is not a token arrives as it was written.
+func TestTemplate(t *testing.T) {
+	for raw, want := range map[string]string{
+		`{"a":"${parameters.n}"}`:                                `{"a":3}`,
+		`{"a":"${parameters.big}"}`:                              `{"a":9007199254740993}`,
+		`{"a":"n=${parameters.n}, ${parameters.on}"}`:            `{"a":"n=3, true"}`,
+		`{"a":"${parameters.list}","b":["x","${entity.slots}"]}`: `{"a":[1,"a"],"b":["x",48]}`,
+		`{"a":"${parameters.none}"}`:                             `{"a":null}`,
+		`{"a":"$${not a token}"}`:                                `{"a":"${not a token}"}`,
+		`{"a":"${'}' + {'k': 'v}'}['k']}"}`:                      `{"a":"}v}"}`,
+		`{ "b" : 1.0, "a":"{{ braces }}" }`:                      `{ "b" : 1.0, "a":"{{ braces }}" }`,
+		`{"a":"costs $5"}`:                                       `{"a":"costs $5"}`,
+		`{"v":"v${parameters.f}"}`:                               `{"v":"v1.5"}`,
+	} {
+		tmpl, err := expr.CompileTemplate(labels, "parameters", json.RawMessage(raw))
+		if err != nil {
+			t.Errorf("%s: %v", raw, err)
+			continue
+		}
+		got, err := tmpl.Eval(scope())
+		if err != nil || string(got) != want {
+			t.Errorf("%s: got %s, %v, want %s", raw, got, err, want)
+		}
+	}
+}
+
+// TestTemplateHalts is N15: a null, list or map inside a text halts, naming the
+// expression and the place.
+func TestTemplateHalts(t *testing.T) {
+	for _, token := range []string{"parameters.none", "parameters.list", "parameters", "parameters.missing"} {
+		tmpl, err := expr.CompileTemplate(labels, "steps[0].parameters", json.RawMessage(`{"deep":{"a":["x ${`+token+`}"]}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = tmpl.Eval(scope())
+		if err == nil || !strings.Contains(err.Error(), "steps[0].parameters.deep.a[0]") || !strings.Contains(err.Error(), token) {
+			t.Errorf("%s: got %v", token, err)
+		}
+	}
+	for _, raw := range []string{`{"a":"${open"}`, `{"a":"${'}"}`, `{"a":"${}"}`, `{"a":"${1 +}"}`, `{`} {
+		if _, err := expr.CompileTemplate(labels, "parameters", json.RawMessage(raw)); err == nil {
+			t.Errorf("%s compiles", raw)
+		}
+	}
+}
+
+func TestQuery(t *testing.T) {
+	q, err := expr.CompileQuery(`entity.site == "zrh" && entity.slots > 20`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for attributes, want := range map[string]bool{
+		`{"site":"zrh","slots":48}`: true, `{"site":"gva","slots":48}`: false, `{"site":"zrh"}`: false, `{}`: false,
+	} {
+		if got := q.Match(workflow.Entity{Type: "d", ID: "x", Attributes: json.RawMessage(attributes)}); got != want {
+			t.Errorf("%s: %v", attributes, got)
+		}
+	}
+}
+
+func FuzzTemplate(f *testing.F) {
+	for _, s := range []string{"${parameters.n}", "a ${'}'} b", "$${x}", "${r'\\'}", "${", "${\"\"\"\"}\"\"\"}"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		raw, err := json.Marshal(map[string]string{"a": s})
+		if err != nil {
+			return // the fuzzer made a string that JSON does not hold
+		}
+		tmpl, err := expr.CompileTemplate(labels, "p", raw)
+		if err != nil {
+			return
+		}
+		got, err := tmpl.Eval(scope())
+		if err == nil && !json.Valid(got) {
+			t.Errorf("%q gives %s, which is no JSON", s, got)
+		}
+	})
+}
+
+func BenchmarkCondition(b *testing.B) {
+	p, err := expr.Compile(labels, `inventory.result.version != parameters.target`)
+	if err != nil {
+		b.Fatal(err)
+	}
+	s := scope()
+	for b.Loop() {
+		if _, err := p.EvalBool(s); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

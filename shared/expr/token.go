@@ -1,0 +1,86 @@
+package expr
+
+import "strings"
+
+// part is a stretch of a string: text as it is, or the source of a token.
+type part struct {
+	text  string
+	token bool
+}
+
+// split finds the ${...} tokens of a string. $${ is the text ${. Braces and
+// quotes inside an expression are followed, so that its own maps and strings do
+// not end it. ok is false if a token is not closed.
+func split(s string) (parts []part, ok bool) {
+	var text strings.Builder
+	flush := func() {
+		if text.Len() > 0 {
+			parts = append(parts, part{text: text.String()})
+			text.Reset()
+		}
+	}
+	for len(s) > 0 {
+		at := strings.Index(s, "${")
+		if at < 0 {
+			text.WriteString(s)
+			break
+		}
+		if at > 0 && s[at-1] == '$' {
+			text.WriteString(s[:at-1] + "${")
+			s = s[at+2:]
+			continue
+		}
+		text.WriteString(s[:at])
+		flush()
+		end := closing(s[at+2:])
+		if end < 0 {
+			return nil, false
+		}
+		parts = append(parts, part{text: s[at+2 : at+2+end], token: true})
+		s = s[at+2+end+1:]
+	}
+	flush()
+	return parts, true
+}
+
+// closing is the index of the brace that closes an expression, -1 if none does.
+func closing(s string) int {
+	depth := 0
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; c {
+		case '{':
+			depth++
+		case '}':
+			if depth == 0 {
+				return i
+			}
+			depth--
+		case '\'', '"':
+			raw := i > 0 && (s[i-1] == 'r' || s[i-1] == 'R')
+			end := literal(s[i:], raw)
+			if end < 0 {
+				return -1
+			}
+			i += end - 1
+		}
+	}
+	return -1
+}
+
+// literal is the length of the CEL string literal at the start of s, its quotes
+// included, -1 if it is not closed.
+func literal(s string, raw bool) int {
+	quote := s[:1]
+	if triple := strings.Repeat(quote, 3); strings.HasPrefix(s, triple) {
+		quote = triple
+	}
+	for i := len(quote); i < len(s); i++ {
+		switch {
+		case s[i] == '\\' && !raw:
+			i++
+		case strings.HasPrefix(s[i:], quote):
+			return i + len(quote)
+		}
+	}
+	return -1
+}
