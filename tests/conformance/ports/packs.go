@@ -165,6 +165,11 @@ func Packs(t *testing.T, open Open) {
 			for _, other := range []workflow.RunKey{seq, visit, tenant} {
 				s.claim(claimed(other.Pack(0, 1)))
 			}
+			// Numbers that read alike side by side stay apart: 2, 20 and 22, 0.
+			s.claim(claimed(run.Pack(20*workflow.LanesPerShard, 1)))
+			if n := len(must[[]*workflow.Pack](s)(s.Packs.Shard(s.ctx, seq, 0))); n != 1 {
+				s.Errorf("%d packs in the other run, want 1", n)
+			}
 			var got []string
 			for _, p := range must[[]*workflow.Pack](s)(s.Packs.Shard(s.ctx, run, 0)) {
 				got = append(got, p.Key.String())
