@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/lockstep-run/lockstep/shared/engine/delivery"
+	"github.com/lockstep-run/lockstep/shared/engine/library"
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -67,14 +69,14 @@ func (w *work) planStep(ctx context.Context, x *workflow.Execution, step int) (l
 	if err != nil {
 		return lifecycle.Planned{}, err
 	}
-	inputs := lifecycle.Inputs{Parameters: in.Parameters, Execution: x, Results: lifecycle.Results{}}
+	results := library.Results{}
 	without := map[workflow.EntityKey]bool{}
-	needed := w.expressions.References(step)
+	needed := w.library.References(step)
 	total := 0
 	for i := range x.Runs {
 		r := &x.Runs[i]
 		lost := r.Tally.Failed+r.Tally.Unknown > 0
-		if r.Kind != workflow.JobExecute || r.Step >= step || (!lost && !needed[r.Label]) {
+		if r.Kind != workflow.JobExecute || r.Step >= step || (!lost && !slices.Contains(needed, r.Label)) {
 			continue
 		}
 		set, err := w.resultsOf(ctx, x, r)
@@ -84,8 +86,8 @@ func (w *work) planStep(ctx context.Context, x *workflow.Execution, step int) (l
 		for key := range set.failed {
 			without[key] = true
 		}
-		if needed[r.Label] {
-			inputs.Results[r.Label] = set.results
+		if slices.Contains(needed, r.Label) {
+			results[r.Label] = set.results
 			for _, raw := range set.results {
 				total += len(raw)
 			}
@@ -97,7 +99,8 @@ func (w *work) planStep(ctx context.Context, x *workflow.Execution, step int) (l
 			}}}, nil
 		}
 	}
-	return lifecycle.PlanStep(step, &w.steps()[step], w.expressions, inputs, entities, without), nil
+	bound := w.library.Bind(w.facts.Resolved.Blocks, in.Parameters, results, x)
+	return lifecycle.PlanStep(step, &w.steps()[step], bound, entities, without), nil
 }
 
 func (w *work) planUndo(ctx context.Context, x *workflow.Execution, n lifecycle.Need) (lifecycle.Planned, error) {

@@ -37,6 +37,6 @@ func (w *work) resolve(ctx context.Context) error {
 		r.Blocks[s.FunctionBlock] = b
 	}
 	w.facts.Resolved = r
-	w.expressions = d.Expressions(r.Blocks)
+	w.library = d
 	return nil
 }

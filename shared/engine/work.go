@@ -27,11 +27,11 @@ type work struct {
 	command *lifecycle.Command // what an operator asked for, until it is committed
 	done    bool               // the operator's command has been committed
 
-	input       *workflow.Input
-	scope       map[string][]workflow.Held // by key; "" for an inline scope
-	planned     map[lifecycle.Need]lifecycle.Planned
-	expressions *library.Expressions
-	results     map[int]map[string]resultSet // loaded results by RunSeq
+	input   *workflow.Input
+	scope   map[string][]workflow.Held // by key; "" for an inline scope
+	planned map[lifecycle.Need]lifecycle.Planned
+	library *library.Definition          // the run's definition, once resolved
+	results map[int]resultSet // loaded results by RunSeq
 }
 
 func (e *Engine) work(tenant, id string) *work {

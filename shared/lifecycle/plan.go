@@ -10,31 +10,20 @@ import (
 )
 
 // Expressions are a definition's compiled conditions, assertions and parameter
-// templates, by index of the step.
+// templates, bound to everything that all jobs of one step see alike. The entity
+// is nil in a global step.
 type Expressions interface {
 	// Condition is true where the step has none. An error says that it cannot be
-	// evaluated for these inputs.
-	Condition(step int, in Inputs) (bool, error)
+	// evaluated for the entity.
+	Condition(step int, entity *workflow.Held) (bool, error)
 	// Assertion returns the source of the first assertion that is not true, "" if
 	// all are. An error says that one cannot be evaluated.
-	Assertion(step int, in Inputs) (string, error)
+	Assertion(step int, entity *workflow.Held) (string, error)
 	// Parameters are the step's resolved parameters, a JSON object.
-	Parameters(step int, in Inputs) (json.RawMessage, error)
+	Parameters(step int, entity *workflow.Held) (json.RawMessage, error)
 	// Check validates resolved parameters against the block's schema.
 	Check(step int, parameters json.RawMessage) error
 }
-
-// Inputs is what an expression may see. Entity is nil in a global step.
-type Inputs struct {
-	Entity     *workflow.Held
-	Parameters json.RawMessage
-	Results    Results
-	Execution  *workflow.Execution
-}
-
-// Results holds what earlier steps returned: by label, then by entity id; the
-// result of a global step is under the empty id.
-type Results map[string]map[string]json.RawMessage
 
 // Planned is a plan together with the jobs it counts, in their fixed order.
 type Planned struct {
@@ -50,10 +39,9 @@ type Planned struct {
 //
 // without names the entities that have failed in an earlier step and were
 // tolerated: they take no further part.
-func PlanStep(step int, s *workflow.Step, ex Expressions, in Inputs, entities []workflow.Held, without map[workflow.EntityKey]bool) Planned {
+func PlanStep(step int, s *workflow.Step, ex Expressions, entities []workflow.Held, without map[workflow.EntityKey]bool) Planned {
 	if s.RunOn == workflow.RunOnGlobal {
-		in.Entity = nil
-		return planJobs(step, s, ex, in, []*workflow.Held{nil})
+		return planJobs(step, s, ex, []*workflow.Held{nil})
 	}
 	var on []*workflow.Held
 	excluded := 0
@@ -67,25 +55,23 @@ func PlanStep(step int, s *workflow.Step, ex Expressions, in Inputs, entities []
 			on = append(on, e)
 		}
 	}
-	p := planJobs(step, s, ex, in, on)
+	p := planJobs(step, s, ex, on)
 	p.Plan.Skipped += excluded
 	return p
 }
 
-func planJobs(step int, s *workflow.Step, ex Expressions, in Inputs, on []*workflow.Held) Planned {
+func planJobs(step int, s *workflow.Step, ex Expressions, on []*workflow.Held) Planned {
 	var p Planned
 	var taking []*workflow.Held
 	for _, e := range on {
-		in.Entity = e
-		if ok, err := ex.Condition(step, in); err != nil || !ok {
+		if ok, err := ex.Condition(step, e); err != nil || !ok {
 			p.Plan.Skipped++
 			continue
 		}
 		taking = append(taking, e)
 	}
 	for _, e := range taking {
-		in.Entity = e
-		failed, err := ex.Assertion(step, in)
+		failed, err := ex.Assertion(step, e)
 		if err != nil {
 			return stopped(s, e, workflow.CauseAssertion, "ASSERTION", fmt.Sprintf("an assertion cannot be evaluated: %v", err))
 		}
@@ -94,8 +80,7 @@ func planJobs(step int, s *workflow.Step, ex Expressions, in Inputs, on []*workf
 		}
 	}
 	for i, e := range taking {
-		in.Entity = e
-		params, err := ex.Parameters(step, in)
+		params, err := ex.Parameters(step, e)
 		if err == nil {
 			err = ex.Check(step, params)
 		}

@@ -11,44 +11,64 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Expressions is a definition with the blocks of one run, as the decider
-// evaluates it: it turns the decider's inputs into what expressions see.
+// Results are what earlier steps returned: by label, then by entity id; the
+// result of a global step is under the empty id.
+type Results = expr.Results
+
+// Expressions is a definition with the blocks of one run, bound to what all jobs
+// of one step see alike. It is how the decider evaluates what authors write.
 type Expressions struct {
 	definition *Definition
-	blocks     map[string]workflow.Block
-}
-
-// Expressions binds the definition to the blocks of a run, by reference as
-// written.
-func (d *Definition) Expressions(blocks map[string]workflow.Block) *Expressions {
-	return &Expressions{d, blocks}
+	blocks     map[string]workflow.Block // by reference as written
+	context    *expr.Context
 }
 
 var _ lifecycle.Expressions = (*Expressions)(nil)
 
 // References are the labels of the steps whose results a step's expressions
 // refer to.
-func (x *Expressions) References(step int) map[string]bool {
-	labels := map[string]bool{}
-	for _, l := range x.definition.compiled.References(step).Labels {
-		labels[l] = true
+func (d *Definition) References(step int) []string { return d.compiled.References(step).Labels }
+
+// Bind binds the definition to a run: its blocks, its parameters, what its steps
+// have returned, and the run itself.
+func (d *Definition) Bind(blocks map[string]workflow.Block, parameters json.RawMessage, results Results, x *workflow.Execution) *Expressions {
+	steps := map[string]string{}
+	for i := range x.Runs {
+		if r := &x.Runs[i]; r.Kind == workflow.JobExecute {
+			steps[r.Label] = string(r.Status)
+		}
 	}
-	return labels
+	labels := map[string]any{}
+	for k, v := range x.Labels {
+		labels[k] = v
+	}
+	return &Expressions{d, blocks, expr.NewContext(parameters, results, steps, map[string]any{
+		"id": x.ID, "workflow": x.Workflow.String(), "createdBy": x.CreatedBy,
+		"createdAt": x.CreatedAt.Format(time.RFC3339Nano), "labels": labels,
+	})}
 }
 
-// Condition is the step's condition for the inputs.
-func (x *Expressions) Condition(step int, in lifecycle.Inputs) (bool, error) {
-	return x.definition.compiled.Condition(step, scope(in))
+func (x *Expressions) scope(e *workflow.Held) expr.Scope {
+	s := expr.Scope{Context: x.context}
+	if e != nil {
+		s.Entity = &expr.Entity{Type: e.Key.Type, ID: e.Key.ID, Attributes: e.Attributes}
+	}
+	return s
+}
+
+// Condition is the step's condition for the entity.
+func (x *Expressions) Condition(step int, e *workflow.Held) (bool, error) {
+	return x.definition.compiled.Condition(step, x.scope(e))
 }
 
 // Assertion is the first assertion that is not true.
-func (x *Expressions) Assertion(step int, in lifecycle.Inputs) (string, error) {
-	return x.definition.compiled.Assertion(step, scope(in))
+func (x *Expressions) Assertion(step int, e *workflow.Held) (string, error) {
+	return x.definition.compiled.Assertion(step, x.scope(e))
 }
 
 // Parameters are the step's resolved parameters.
-func (x *Expressions) Parameters(step int, in lifecycle.Inputs) (json.RawMessage, error) {
-	return x.definition.compiled.Parameters(step, scope(in))
+func (x *Expressions) Parameters(step int, e *workflow.Held) (json.RawMessage, error) {
+	return x.definition.compiled.Parameters(step, x.scope(e))
 }
 
 // Check validates resolved parameters against the block's schema.
@@ -59,25 +79,4 @@ func (x *Expressions) Check(step int, parameters json.RawMessage) error {
 	}
 	issues := definition.ValidateAgainst(b.ParameterSchema, parameters, "parameters")
 	return workflow.Invalid(fmt.Sprintf("the parameters do not fit block %s", b.Ref()), issues)
-}
-
-// scope is what an expression sees of the decider's inputs.
-func scope(in lifecycle.Inputs) expr.Scope {
-	s := expr.Scope{Parameters: in.Parameters, Results: in.Results}
-	if in.Entity != nil {
-		s.Entity = &expr.Entity{Type: in.Entity.Key.Type, ID: in.Entity.Key.ID, Attributes: in.Entity.Attributes}
-	}
-	if x := in.Execution; x != nil {
-		s.Steps = map[string]string{}
-		for i := range x.Runs {
-			if r := &x.Runs[i]; r.Kind == workflow.JobExecute {
-				s.Steps[r.Label] = string(r.Status)
-			}
-		}
-		s.Execution = map[string]any{
-			"id": x.ID, "workflow": x.Workflow.String(), "createdBy": x.CreatedBy,
-			"createdAt": x.CreatedAt.Format(time.RFC3339Nano), "labels": x.Labels,
-		}
-	}
-	return s
 }

@@ -1,0 +1,271 @@
+package definition_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lockstep-run/lockstep/shared/definition"
+	"github.com/lockstep-run/lockstep/shared/expr"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// good is a definition with everything that is supported.
+const good = `
+package: fleet
+name: upgrade_firmware
+version: 1.0.0
+description: all of it
+labels: {team: network}
+seedEntity: device
+parameters:
+  type: object
+  required: [target]
+  properties: {target: {type: string, pattern: "^[0-9.]+$"}}
+acquire:
+  - {type: device, ids: [a, b], groups: [core], query: entity.site == "zrh"}
+assertNotEmpty: true
+config: {maxInFlight: 50, failureTolerance: 10%, rollback: {mode: never, onFailure: stop}, onLocked: fail}
+steps:
+  - label: inventory
+    functionBlock: fleet/show_version:1
+    runOn: device
+  - label: upgrade
+    functionBlock: fleet/upgrade:1.2
+    runOn: device
+    condition: inventory.result.version != parameters.target
+    assert: [entity.site != "", "true"]
+    parameters: {target: "${parameters.target}"}
+    rawParameters: {template: "{{ ${x} }}"}
+    retry: {maxRetries: 2, delay: 2s, backoff: 2, maxDelay: 1m, jitter: 0.5}
+    timeout: 90
+  - label: report
+    functionBlock: fleet/report
+    runOn: global
+    parameters: {upgraded: "${size(upgrade.results)}"}
+`
+
+func TestParse(t *testing.T) {
+	d, err := definition.Parse([]byte(good))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.Config.FailureTolerance.Percent != 10 || d.Config.Rollback != workflow.RollbackNever || d.Steps[1].Timeout.Std().Seconds() != 90 {
+		t.Errorf("read wrongly: %+v", d)
+	}
+	again, err := definition.Parse(definition.Canonical(d))
+	if err != nil {
+		t.Fatalf("its canonical form does not parse: %v\n%s", err, definition.Canonical(d))
+	}
+	if diff := cmp.Diff(d, again); diff != "" {
+		t.Errorf("the canonical form means something else:\n%s", diff)
+	}
+	if definition.Digest(d) != definition.Digest(again) {
+		t.Error("the digests differ")
+	}
+}
+
+// TestExample: the definition of the example fleet is valid.
+func TestExample(t *testing.T) {
+	source, err := os.ReadFile("../../examples/fleet/upgrade_firmware.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := definition.Parse(source); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestDigest: layout and the order of keys mean nothing.
+func TestDigest(t *testing.T) {
+	a := parse(t, head+"steps: [{label: a, functionBlock: p/b, runOn: global, parameters: {x: 1, y: 2}}]")
+	b := parse(t, "# the same\nname: w\npackage: p\nversion: '1.0.0'\nsteps:\n- runOn: global\n  functionBlock: p/b\n  label: a\n  parameters:\n    y: 2\n    x: 1\n")
+	c := parse(t, head+"steps: [{label: a, functionBlock: p/b, runOn: global, parameters: {x: 1, y: 3}}]")
+	if definition.Digest(a) != definition.Digest(b) || definition.Digest(a) == definition.Digest(c) {
+		t.Error("digests do not follow the meaning")
+	}
+}
+
+func parse(t *testing.T, source string) *workflow.Definition {
+	t.Helper()
+	d, err := definition.Parse([]byte(source))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+const head = "package: p\nname: w\nversion: 1.0.0\n"
+
+// TestIssues: everything that is wrong is told, with its line and its path.
+func TestIssues(t *testing.T) {
+	for source, want := range map[string]string{
+		"":                      "0 required",
+		"- a\n":                 "1 type",
+		"package: p\n":          "1 name required|1 version required|1 steps required",
+		head + "steps: []\n":    "4 steps required", // N3
+		head + "steps: {}\n":    "4 steps type",
+		head + "stepps: []\n":   "4 stepps unknown_field|1 steps required",
+		head + "version: 2.0.0": "4 syntax",
+		"package: 1p\nname: [x]\nversion: 1.0\nsteps: [{label: a, functionBlock: p/b, runOn: global}]": "1 package format|2 name type|3 version type",
+		step(`label: A, functionBlock: p/b, runOn: global`):                                            "5 steps[0].label format",
+		step(`label: entity, functionBlock: p/b, runOn: global`):                                       "5 steps[0].label reserved", // N3
+		step(`label: a, functionBlock: b, runOn: global`):                                              "5 steps[0].functionBlock format",
+		step(`label: a`): "5 steps[0].functionBlock required|5 steps[0].runOn required",
+		step(`label: a, functionBlock: p/b, runOn: global, loop: {}`):                                                                               "5 steps[0].loop not_implemented",
+		step(`label: a, functionBlock: p/b, runOn: global, retry: {delay: x}`):                                                                      "5 steps[0].retry.delay duration|5 steps[0].retry.maxRetries required",
+		step(`label: a, functionBlock: p/b, runOn: global, retry: {maxRetries: 99}`):                                                                "5 steps[0].retry.maxRetries range",
+		step(`label: a, functionBlock: p/b, runOn: global, timeout: 15m`):                                                                           "5 steps[0].timeout range",
+		step(`label: a, functionBlock: p/b, runOn: global, condition: "1 +"`):                                                                       "5 steps[0].condition expression",
+		step(`label: a, functionBlock: p/b, runOn: global, condition: entity.x`):                                                                    "5 steps[0].condition reference",
+		step(`label: a, functionBlock: p/b, runOn: device, condition: a.result`):                                                                    "5 steps[0].condition reference",
+		step(`label: a, functionBlock: p/b, runOn: device, condition: b.result == 1`) + "  - {label: b, functionBlock: p/b, runOn: device}\n":       "5 steps[0].condition reference",
+		step(`label: a, functionBlock: p/b, runOn: device`) + "  - {label: a, functionBlock: p/b, runOn: device}\n":                                 "6 steps[1].label duplicate", // N3
+		step(`label: a, functionBlock: p/b, runOn: device`) + "  - {label: b, functionBlock: p/b, runOn: global, parameters: {x: '${a.result}'}}\n": "6 steps[1].parameters reference",
+		step(`label: a, functionBlock: p/b, runOn: device, parameters: {x: "${"}`):                                                                  "5 steps[0].parameters expression",
+		step(`label: a, functionBlock: p/b, runOn: device, parameters: {x: 1}, rawParameters: {x: 1}`):                                              "5 steps[0].rawParameters duplicate",
+		head + "config: {failureTolerance: 101%, onLocked: maybe, lockMode: shared}\nsteps: [{label: a, functionBlock: p/b, runOn: global}]":        "4 config.failureTolerance range|4 config.onLocked enum|4 config.lockMode not_implemented",
+		head + "parameters: {type: wrong}\nsteps: [{label: a, functionBlock: p/b, runOn: global}]":                                                  "4 parameters schema",
+		head + "parameters: {$ref: 'http://example.com/x'}\nsteps: [{label: a, functionBlock: p/b, runOn: global}]":                                 "4 parameters schema",
+		head + "labels: &x {a: b}\nsteps: []":                                                                                                       "4 $.labels anchor",
+		head + "cron: '* * * * *'\nsteps: [{label: a, functionBlock: p/b, runOn: global}]":                                                          "4 cron not_implemented",
+		"a: [":                    "1 syntax",
+		strings.Repeat("[", 5000): "0 depth",
+		head + "steps: [{label: a, functionBlock: p/b, runOn: global}]\n---\nx: 1\n": "6 syntax",
+	} {
+		_, err := definition.Parse([]byte(source))
+		var e *workflow.Error
+		if !errors.As(err, &e) || e.Code != workflow.CodeInvalid {
+			t.Errorf("%s\ngot %v", source, err)
+			continue
+		}
+		var got []string
+		for _, i := range e.Issues {
+			got = append(got, strings.Join(strings.Fields(fmt.Sprintf("%d %s %s", i.Line, i.Path, i.Code)), " "))
+		}
+		for _, w := range strings.Split(want, "|") {
+			if !contains(got, w) {
+				t.Errorf("%s\ngot  %q\nwant %q; %v", source, got, want, e.Issues)
+				break
+			}
+		}
+	}
+}
+
+func contains(all []string, one string) bool {
+	for _, a := range all {
+		if a == one {
+			return true
+		}
+	}
+	return false
+}
+
+func step(fields string) string { return head + "steps:\n  - {" + fields + "}\n" }
+
+func TestTooLarge(t *testing.T) {
+	_, err := definition.Parse([]byte(strings.Repeat("#", definition.MaxSource+1)))
+	if !workflow.Is(err, workflow.CodeTooLarge) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestCompiled: N12, N13, N15, N16 at the level of expressions.
+func TestCompiled(t *testing.T) {
+	c, err := definition.Compile(parse(t, good))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := c.References(1); fmt.Sprint(r.Labels) != "[inventory]" {
+		t.Errorf("step 1 refers to %v", r.Labels)
+	}
+	ctx := expr.NewContext(json.RawMessage(`{"target":"2.0.0"}`), expr.Results{"inventory": {"a": json.RawMessage(`{"version":"1.0.0"}`)}}, nil, nil)
+	s := expr.Scope{Context: ctx, Entity: &expr.Entity{ID: "a", Attributes: json.RawMessage(`{"site":""}`)}}
+	if ok, err := c.Condition(1, s); err != nil || !ok {
+		t.Errorf("condition: %v, %v", ok, err)
+	}
+	if failed, err := c.Assertion(1, s); err != nil || failed != `entity.site != ""` {
+		t.Errorf("assertion: %q, %v", failed, err)
+	}
+	got, err := c.Parameters(1, s)
+	if want := `{"target":"2.0.0","template":"{{ ${x} }}"}`; err != nil || string(got) != want {
+		t.Errorf("parameters: %s, %v", got, err)
+	}
+	s.Entity.ID = "b" // the step before has no result for it
+	if _, err := c.Condition(1, s); err == nil {
+		t.Error("a missing result has a value")
+	}
+}
+
+func TestValidateParameters(t *testing.T) {
+	d := parse(t, good)
+	for raw, want := range map[string]string{
+		`{"target":"1.2"}`: "",
+		`{}`:               "parameters required",
+		`{"target":1}`:     "parameters.target type",
+		`{"target":"x"}`:   "parameters.target pattern",
+		`[]`:               "parameters type",
+		`null`:             "parameters type",
+	} {
+		err := definition.ValidateParameters(d, json.RawMessage(raw))
+		var e *workflow.Error
+		got := ""
+		if errors.As(err, &e) {
+			got = e.Issues[0].Path + " " + e.Issues[0].Code
+		}
+		if got != want {
+			t.Errorf("%s: got %q, want %q", raw, got, want)
+		}
+	}
+}
+
+func TestValidateBlock(t *testing.T) {
+	good := workflow.Block{Package: "p", Name: "b", Version: "1.0.0", Pool: "default", Idempotent: true, Reversible: true}
+	if err := definition.ValidateBlock(&good); err != nil {
+		t.Error(err)
+	}
+	for path, change := range map[string]func(*workflow.Block){
+		"name":            func(b *workflow.Block) { b.Name = "" },
+		"version":         func(b *workflow.Block) { b.Version = "1" },
+		"pool":            func(b *workflow.Block) { b.Pool = "a/b" },
+		"reversible":      func(b *workflow.Block) { b.Pure = true },
+		"undoHarmless":    func(b *workflow.Block) { b.Reversible, b.UndoHarmless = false, true },
+		"timeout":         func(b *workflow.Block) { b.Timeout = workflow.Duration(15 * 60e9) },
+		"parameterSchema": func(b *workflow.Block) { b.ParameterSchema = json.RawMessage(`{"type":1}`) },
+		"http.url":        func(b *workflow.Block) { b.HTTP = &workflow.Endpoint{URL: "http://user:secret@host/"} },
+		"http.headers": func(b *workflow.Block) {
+			b.HTTP = &workflow.Endpoint{URL: "http://h", Headers: map[string]string{"a": "b\r\nc"}}
+		},
+	} {
+		b := good
+		change(&b)
+		err := definition.ValidateBlock(&b)
+		var e *workflow.Error
+		if !errors.As(err, &e) || e.Issues[0].Path != path {
+			t.Errorf("%s: got %v", path, err)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(good))
+	f.Add([]byte(`{"package":"p","name":"w","version":"1.0.0","steps":[{"label":"a","functionBlock":"p/b","runOn":"global"}]}`))
+	f.Add([]byte("a: &a [*a]"))
+	f.Fuzz(func(t *testing.T, source []byte) {
+		d, err := definition.Parse(source)
+		if err != nil {
+			if code := workflow.CodeOf(err); code != workflow.CodeInvalid && code != workflow.CodeTooLarge {
+				t.Errorf("%q: %v", source, err)
+			}
+			return
+		}
+		if _, err := definition.Parse(definition.Canonical(d)); err != nil {
+			t.Errorf("%q parses, its canonical form does not: %v", source, err)
+		}
+	})
+}
