@@ -52,9 +52,6 @@ func (c *Codec) Pack(plain []byte) []byte {
 	return b.Bytes()
 }
 
-// maxPlain bounds what an item of at most 400 KB may unfold to.
-const maxPlain = 64 << 20
-
 // Unpack is the opposite of Pack. A form that is not known comes from a newer
 // version.
 func (c *Codec) Unpack(packed []byte) ([]byte, error) {
@@ -69,11 +66,7 @@ func (c *Codec) Unpack(packed []byte) ([]byte, error) {
 	if !known {
 		return nil, Newer()
 	}
-	r := flate.NewReaderDict(bytes.NewReader(rest), dict)
-	plain, err := io.ReadAll(io.LimitReader(r, maxPlain+1))
-	if err == nil && len(plain) > maxPlain {
-		err = io.ErrShortBuffer
-	}
+	plain, err := io.ReadAll(flate.NewReaderDict(bytes.NewReader(rest), dict))
 	if err != nil {
 		return nil, &workflow.Error{Code: workflow.CodeInternal, Message: "a stored document is damaged", Cause: err}
 	}

@@ -1,0 +1,113 @@
+package table
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+func TestNoTenantReachesIntoAnothersKeys(t *testing.T) {
+	names := []string{"a", "a#b", "a#", "#a", "a%23b", "a%", "%", "#", "a%25#", ""}
+	for _, a := range names {
+		if got := TenantOf(strings.TrimSuffix(Tenant(a), "#")); got != a {
+			t.Errorf("%q came back as %q", a, got)
+		}
+		for _, b := range names {
+			if a != b && strings.HasPrefix(Tenant(b), Tenant(a)) {
+				t.Errorf("%q begins with %q", Tenant(b), Tenant(a))
+			}
+		}
+	}
+}
+
+func rows(err error, ids ...string) Rows {
+	return func(yield func(Item, error) bool) {
+		for _, id := range ids {
+			if !yield(Item{"id": S(id)}, nil) {
+				return
+			}
+		}
+		if err != nil {
+			yield(nil, err)
+		}
+	}
+}
+
+func byID(a, b Item) bool { return a.Text("id") < b.Text("id") }
+
+func TestMergeKeepsTheOrderAndEndsAtAnError(t *testing.T) {
+	trouble := errors.New("trouble")
+	for name, c := range map[string]struct {
+		parts []Rows
+		want  string
+		err   error
+	}{
+		"nothing":        {nil, "", nil},
+		"empty parts":    {[]Rows{rows(nil), rows(nil)}, "", nil},
+		"interleaved":    {[]Rows{rows(nil, "a", "d", "e"), rows(nil), rows(nil, "b", "c", "f")}, "abcdef", nil},
+		"alike":          {[]Rows{rows(nil, "a", "b"), rows(nil, "a", "b")}, "aabb", nil},
+		"trouble at end": {[]Rows{rows(trouble, "a"), rows(nil, "b", "c")}, "a", trouble},
+		"trouble first":  {[]Rows{rows(trouble), rows(nil, "b", "c")}, "", trouble},
+	} {
+		got, last := "", error(nil)
+		for it, err := range Merge(context.Background(), byID, c.parts) {
+			if last = err; err == nil {
+				got += it.Text("id")
+			}
+		}
+		if got != c.want || last != c.err {
+			t.Errorf("%s: %s %v, want %s %v", name, got, last, c.want, c.err)
+		}
+	}
+	for range Merge(context.Background(), byID, []Rows{rows(nil, "a", "b"), rows(nil, "c")}) {
+		break
+	}
+}
+
+func TestTheCodecKeepsWhatItIsGiven(t *testing.T) {
+	dicts := map[byte][]byte{1: []byte("old words"), 2: []byte("new words")}
+	older, newer := NewCodec(1, dicts), NewCodec(2, dicts)
+	for _, text := range []string{"", "x", "old words", "new words", strings.Repeat("again ", 1000), "\x00\x01\x02"} {
+		for _, c := range []*Codec{older, newer, Plain} {
+			packed := c.Pack([]byte(text))
+			if len(packed) > len(text)+1 {
+				t.Errorf("%q grew to %d bytes", text, len(packed))
+			}
+			got, err := c.Unpack(packed)
+			if err != nil || string(got) != text {
+				t.Errorf("%q came back as %q: %v", text, got, err)
+			}
+		}
+		if got, err := newer.Unpack(older.Pack([]byte(text))); err != nil || string(got) != text {
+			t.Errorf("what an older form wrote came back as %q: %v", got, err)
+		}
+	}
+	if _, err := NewCodec(1, map[byte][]byte{1: nil}).Unpack(newer.Pack([]byte(strings.Repeat("new words", 9)))); !workflow.Is(err, workflow.CodeUnavailable) {
+		t.Errorf("a form of the future: %v", err)
+	}
+	cut := Plain.Pack([]byte(strings.Repeat("cut ", 100)))
+	if _, err := Plain.Unpack(cut[:len(cut)-3]); !workflow.Is(err, workflow.CodeInternal) {
+		t.Errorf("a document cut short: %v", err)
+	}
+}
+
+func TestAttributesOfAnotherKindAreNothing(t *testing.T) {
+	it := Item{"s": S("x"), "n": F(1.5), "ns": Numbers(3, 1), "ss": Texts("a"), "yes": Yes(), "b": B([]byte("q"))}
+	if it.Text("n") != "" || it.Int("s") != 0 || it.Float("s") != 0 || it.Bytes("s") != nil || it.Texts("ns") != nil || it.Numbers("ss") != nil {
+		t.Error("a kind was taken for another")
+	}
+	if it.Float("n") != 1.5 || !slices.Equal(it.Numbers("ns"), []int{3, 1}) || !it.Has("yes") || it.Has("no") {
+		t.Errorf("read %v", it)
+	}
+	if got := (Item{"n": N(math.MinInt64)}).Int("n"); got != math.MinInt64 {
+		t.Errorf("read %d", got)
+	}
+	if got := (Item{"ab": S("xyz"), "n": N(1234), "y": Yes()}).Size(); got != 5+4+2 {
+		t.Errorf("size %d", got)
+	}
+}
