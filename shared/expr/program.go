@@ -38,8 +38,8 @@ type References struct {
 	Entity bool // it reads the job's entity
 }
 
-// merge adds o.
-func (r *References) merge(o References) {
+// Merge adds o.
+func (r *References) Merge(o References) {
 	r.Labels = union(r.Labels, o.Labels)
 	r.Own = union(r.Own, o.Own)
 	r.All = union(r.All, o.All)
@@ -132,10 +132,10 @@ func references(compiled *cel.Ast, labels []string) References {
 			label := s.Operand().AsIdent()
 			switch s.FieldName() {
 			case "result":
-				r.merge(References{Labels: []string{label}, Own: []string{label}})
+				r.Merge(References{Labels: []string{label}, Own: []string{label}})
 				seen[s.Operand().ID()] = true
 			case "results":
-				r.merge(References{Labels: []string{label}, All: []string{label}})
+				r.Merge(References{Labels: []string{label}, All: []string{label}})
 				seen[s.Operand().ID()] = true
 			}
 		case ast.IdentKind:
@@ -144,7 +144,7 @@ func references(compiled *cel.Ast, labels []string) References {
 			case name == "entity":
 				r.Entity = true
 			case slices.Contains(labels, name) && !seen[e.ID()]:
-				r.merge(References{Labels: []string{name}, Own: []string{name}, All: []string{name}})
+				r.Merge(References{Labels: []string{name}, Own: []string{name}, All: []string{name}})
 			}
 		}
 	}))

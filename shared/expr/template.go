@@ -92,7 +92,7 @@ func (t *Template) compile(labels []string, path string, v any) (node, error) {
 			if err != nil {
 				return n, &PathError{path, err}
 			}
-			t.refs.merge(program.References())
+			t.refs.Merge(program.References())
 			n.parts = append(n.parts, piece{program: program})
 			n.kind = 's'
 		}
