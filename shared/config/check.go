@@ -1,0 +1,60 @@
+package config
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// Validate lists every setting that makes no sense, as one error.
+func (c Config) Validate() error {
+	return workflow.Invalid("the configuration is not valid", c.check())
+}
+
+func (c *Config) check() []workflow.Issue {
+	var issues []workflow.Issue
+	bad := func(ok bool, path, message string) {
+		if !ok {
+			issues = append(issues, workflow.Issue{Path: path, Code: "range", Message: message})
+		}
+	}
+	for path, d := range map[string]time.Duration{
+		"sweepInterval": c.SweepInterval, "poll": c.Poll, "worker.heartbeat": c.Worker.Heartbeat,
+		"job.lease": c.Job.Lease, "job.heartbeat": c.Job.Heartbeat, "job.stuck": c.Job.Stuck,
+		"job.unclaimed": c.Job.Unclaimed, "job.timeout": c.Job.Timeout, "lock.wait": c.Lock.Wait,
+		"pack.messageLife": c.Pack.MessageLife, "idempotency.life": c.Idempotency.Life,
+	} {
+		bad(d >= 10*time.Millisecond, path, "want at least 10ms")
+	}
+	for path, d := range map[string]time.Duration{"clock.skew": c.Clock.Skew, "clock.grace": c.Clock.Grace, "clock.margin": c.Clock.Margin} {
+		bad(d >= 0, path, "want 0s or more")
+	}
+	bad(2*c.Job.Heartbeat <= c.Job.Lease, "job.heartbeat", "want at most half of job.lease")
+	bad(c.Clock.Margin < c.Job.Lease/2, "clock.margin", "want less than half of job.lease")
+	bad(c.Job.Timeout <= 14*time.Minute, "job.timeout", "want at most 14m")
+	bad(c.Worker.Unreachable > c.Worker.Heartbeat, "worker.unreachable", "want more than worker.heartbeat")
+	bad(c.Worker.Offline > c.Worker.Unreachable, "worker.offline", "want more than worker.unreachable")
+	bad(c.Worker.Forget > c.Worker.Offline, "worker.forget", "want more than worker.offline")
+	for path, n := range map[string][3]int{
+		"worker.concurrency": {c.Worker.Concurrency, 1, 1000},
+		"job.maxTakeovers":   {c.Job.MaxTakeovers, 1, workflow.MaxPackToken},
+		"lock.reserveAfter":  {c.Lock.ReserveAfter, 1, 1000},
+		"lock.parallel":      {c.Lock.Parallel, 1, 256},
+		"pack.size":          {c.Pack.Size, 1, 100},
+		"pack.from":          {c.Pack.From, 1, 1_000_000},
+		"pack.chainBytes":    {c.Pack.ChainBytes, 0, 512 << 10},
+		"run.maxSteps":       {c.Run.MaxSteps, 1, 9999},
+		"run.maxEntities":    {c.Run.MaxEntities, 1, 1_000_000},
+		"run.inlineEntities": {c.Run.InlineEntities, 0, 10_000},
+	} {
+		if n[0] < n[1] || n[0] > n[2] {
+			issues = append(issues, workflow.Issue{Path: path, Code: "range", Message: fmt.Sprintf("want %d to %d", n[1], n[2])})
+		}
+	}
+	var level slog.Level
+	bad(level.UnmarshalText([]byte(strings.ToUpper(c.Log.Level))) == nil, "log.level", "want debug, info, warn or error")
+	return issues
+}

@@ -1,0 +1,25 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"testing"
+)
+
+// TestDrift: the page in docs is the one that the struct gives.
+func TestDrift(t *testing.T) {
+	want, err := render("../../config.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile("../../../../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Error("docs/configuration.md is out of date: run make generate")
+	}
+	if bytes.Contains(want, []byte("|  |")) {
+		t.Error("a setting has no comment")
+	}
+}

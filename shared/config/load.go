@@ -1,0 +1,187 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// Load reads the file, if path is not empty, and then the variables among env
+// ("KEY=value"). The error names every setting that is wrong and where it is.
+func Load(path string, env []string) (Config, error) {
+	var source []byte
+	if path != "" {
+		var err error
+		if source, err = os.ReadFile(path); err != nil {
+			return Config{}, err
+		}
+	}
+	c, err := Parse(source, env)
+	if err != nil && path != "" {
+		return c, fmt.Errorf("%s: %w", path, err)
+	}
+	return c, err
+}
+
+// Parse reads a YAML document and then the variables among env.
+func Parse(source []byte, env []string) (Config, error) {
+	c := Default()
+	var document any
+	if err := yaml.Unmarshal(source, &document); err != nil {
+		return Config{}, invalid(place(err))
+	}
+	if document != nil { // an empty document would reset every default
+		if err := yaml.UnmarshalWithOptions(source, &c, yaml.Strict()); err != nil {
+			return Config{}, invalid(place(err))
+		}
+	}
+	if issues := c.readEnv(env); len(issues) > 0 {
+		return Config{}, invalid(issues...)
+	}
+	c.derive()
+	if issues := c.check(); len(issues) > 0 {
+		return Config{}, invalid(issues...)
+	}
+	return c, nil
+}
+
+func invalid(issues ...workflow.Issue) error {
+	return workflow.Invalid("the configuration is not valid", issues)
+}
+
+// place turns an error of the YAML library into an issue with its line.
+func place(err error) workflow.Issue {
+	i := workflow.Issue{Code: "syntax", Message: err.Error()}
+	var e yaml.Error
+	if errors.As(err, &e) {
+		i.Message = e.GetMessage()
+		if tok := e.GetToken(); tok != nil && tok.Position != nil {
+			i.Line, i.Column, i.Path = tok.Position.Line, tok.Position.Column, tok.Value
+		}
+		if strings.Contains(i.Message, "unknown field") {
+			i.Code = "unknown_field"
+		}
+	}
+	return i
+}
+
+// Setting is one key of the configuration.
+type Setting struct {
+	Key      string // job.lease
+	Variable string // LOCKSTEP_JOB_LEASE
+	value    reflect.Value
+}
+
+// settings lists every key, in the order of the struct.
+func settings(v reflect.Value, prefix string) []Setting {
+	var all []Setting
+	for i := range v.NumField() {
+		key := prefix + v.Type().Field(i).Tag.Get("yaml")
+		if f := v.Field(i); f.Kind() == reflect.Struct {
+			all = append(all, settings(f, key+".")...)
+		} else {
+			all = append(all, Setting{key, variable(key), f})
+		}
+	}
+	return all
+}
+
+// Settings lists every key with the variable that sets it.
+func Settings() []Setting {
+	c := Default()
+	return settings(reflect.ValueOf(&c).Elem(), "")
+}
+
+// Default is the setting's default as it would be written.
+func (s Setting) Default() string {
+	if s.value.IsZero() {
+		return ""
+	}
+	if d, ok := s.value.Interface().(time.Duration); ok {
+		return shortDuration(d)
+	}
+	return fmt.Sprint(s.value.Interface())
+}
+
+// shortDuration is 1h rather than 1h0m0s.
+func shortDuration(d time.Duration) string {
+	switch {
+	case d%time.Hour == 0:
+		return fmt.Sprintf("%dh", d/time.Hour)
+	case d%time.Minute == 0:
+		return fmt.Sprintf("%dm", d/time.Minute)
+	}
+	return d.String()
+}
+
+// variable is LOCKSTEP_ and the key's words in capitals: a capital letter inside
+// a word begins a new one.
+func variable(key string) string {
+	var b strings.Builder
+	b.WriteString("LOCKSTEP_")
+	for _, c := range key {
+		switch {
+		case c == '.':
+			b.WriteByte('_')
+		case c >= 'A' && c <= 'Z':
+			b.WriteByte('_')
+			b.WriteRune(c)
+		default:
+			b.WriteString(strings.ToUpper(string(c)))
+		}
+	}
+	return b.String()
+}
+
+// readEnv sets what the variables set. Variables of other names are not ours.
+func (c *Config) readEnv(env []string) []workflow.Issue {
+	given := map[string]string{}
+	for _, kv := range env {
+		if k, v, ok := strings.Cut(kv, "="); ok && strings.HasPrefix(k, "LOCKSTEP_") {
+			given[k] = v
+		}
+	}
+	var issues []workflow.Issue
+	for _, s := range settings(reflect.ValueOf(c).Elem(), "") {
+		text, ok := given[s.Variable]
+		if !ok {
+			continue
+		}
+		if err := set(s.value, text); err != nil {
+			issues = append(issues, workflow.Issue{Path: s.Variable, Code: "value", Message: err.Error()})
+		}
+	}
+	return issues
+}
+
+func set(v reflect.Value, text string) error {
+	switch v.Interface().(type) {
+	case time.Duration:
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			return fmt.Errorf("want a duration such as 90s, not %q", text)
+		}
+		v.SetInt(int64(d))
+	case int:
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			return fmt.Errorf("want a whole number, not %q", text)
+		}
+		v.SetInt(int64(n))
+	case string:
+		v.SetString(text)
+	case []string:
+		v.Set(reflect.ValueOf(strings.Split(text, ",")))
+	default:
+		return fmt.Errorf("settings of type %s cannot be set by a variable", v.Type())
+	}
+	return nil
+}
