@@ -76,8 +76,8 @@ func (w *work) begin(ctx context.Context, c workflow.Caller, req workflow.StartR
 		if err := w.ports.Store.SaveInput(ctx, w.tenant, w.id, in); err != nil {
 			return err
 		}
-		w.input = &in
-		in = workflow.Input{Stored: true}
+		given := in
+		w.input, in = &given, workflow.Input{Stored: true}
 	}
 	w.x = lifecycle.New(workflow.Execution{
 		Tenant: w.tenant, ID: w.id, Workflow: d.Ref(), Input: in,
