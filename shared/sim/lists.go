@@ -133,3 +133,15 @@ func paged[T any](items []T, p workflow.Page, key func(T) string) (list workflow
 	}
 	return list, nil
 }
+
+// NextAlarm is when the next alarm of any execution rings, read past all faults.
+func (w *World) NextAlarm() (at time.Time, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, e := range w.executions {
+		if due := e.index.dueAt; !due.IsZero() && (!ok || due.Before(at)) {
+			at, ok = due, true
+		}
+	}
+	return at, ok
+}

@@ -1,0 +1,318 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lockstep-run/lockstep/shared/sim/stage"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// open is a stage with a block of each nature, and devices.
+func open(t testing.TB, devices int) *stage.Stage {
+	s := stage.New(t, 1, stage.Options())
+	s.Blocks()
+	s.Devices(stage.Names(devices)...)
+	return s
+}
+
+// steps writes a definition's steps: "LABEL BLOCK ON [FIELDS]" a line.
+func steps(lines ...string) string {
+	var b strings.Builder
+	b.WriteString("steps:\n")
+	for _, l := range lines {
+		f := strings.SplitN(l, " ", 4)
+		fmt.Fprintf(&b, "  - {label: %s, functionBlock: p/%s:1, runOn: %s%s}\n", f[0], f[1], f[2], strings.Join(f[3:], ""))
+	}
+	return b.String()
+}
+
+// settle runs everything to its end and holds it against the invariants.
+func settle(s *stage.Stage) {
+	s.Helper()
+	if !s.Settle(48 * time.Hour) {
+		for id := range s.States(stage.Caller.Tenant) {
+			s.Logf("%s: %v", id, s.Moves(id))
+		}
+		s.Fatal("it never ends")
+	}
+	s.Judge()
+}
+
+// N1: a valid global workflow visits every state in order.
+func TestN01EveryStateInOrder(t *testing.T) {
+	s := open(t, 0)
+	s.Publish("w", steps("one again global", "two pure global"))
+	id := s.Start("w")
+	settle(s)
+	want := []string{"NEW", "VALID", "READY", "RESOURCE_DISCOVERY", "RESOURCES_DISCOVERED", "SCHEDULED", "LOCKING", "LOCKED", "RUNNING", "COMPLETED", "COMPLETED_ACK"}
+	if diff := cmp.Diff(want, s.Moves(id)); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{"one EXECUTE", "two EXECUTE"}, s.CallsOf(id)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// N2: an unknown block.
+func TestN02UnknownBlock(t *testing.T) {
+	s := open(t, 1)
+	s.Publish("w", steps("one nowhere device"))
+	id := s.Start("w", "d000")
+	settle(s)
+	x := s.Ends(id, sm.ExecutionFailedSafeAck)
+	if !strings.Contains(x.Reason, "p/nowhere:1") || x.Cause != workflow.CauseValidation || len(s.Jobs(id)) > 0 || len(s.Called) > 0 {
+		t.Errorf("cause %s, reason %q, jobs %v, calls %v", x.Cause, x.Reason, s.Jobs(id), s.Called)
+	}
+}
+
+// N3: what cannot be published is refused as invalid.
+func TestN03UnfitDefinitions(t *testing.T) {
+	s := open(t, 0)
+	for name, rest := range map[string]string{
+		"no steps":         "steps: []\n",
+		"a reserved label": steps("parameters pure global"),
+		"a repeated label": steps("one pure global", "one pure global"),
+	} {
+		_, _, err := s.Catalog.Publish(context.Background(), stage.Caller, []byte("package: p\nname: w\nversion: 1.0.0\n"+rest), false)
+		if !workflow.Is(err, workflow.CodeInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// N6: two handlers race for one transition. One wins; the other finds it done
+// and goes on from there, and nothing happens twice.
+func TestN06TwoHandlersRace(t *testing.T) {
+	for seed := range uint64(60) {
+		s := stage.New(t, seed, stage.Options())
+		s.Blocks()
+		s.Devices(stage.Names(3)...)
+		s.Publish("w", steps("one once device", "two again device"))
+		var id string
+		first := s.Task("start", func() { id = s.Start("w", stage.Names(3)...) })
+		first.Past("store.create")
+		for run := range s.States(stage.Caller.Tenant) {
+			id = run
+		}
+		look := func() {
+			if err := s.Engine.Look(context.Background(), workflow.Look{Tenant: stage.Caller.Tenant, Execution: id}); err != nil {
+				t.Error(err)
+			}
+		}
+		s.Interleave(first, s.Task("second", look), s.Task("third", look))
+		settle(s)
+		s.Ends(id, sm.ExecutionCompletedAck)
+	}
+}
+
+// N12: a false condition skips the step, and its assertions are not evaluated.
+func TestN12FalseCondition(t *testing.T) {
+	s := open(t, 2)
+	s.Publish("w", steps(
+		`one again device , condition: 'entity.name == "d001"', assert: ['entity.name == "d001"']`,
+		`two pure device , condition: "false", assert: ["false"]`, "three pure global"))
+	id := s.Start("w", "d000", "d001")
+	settle(s)
+	x := s.Ends(id, sm.ExecutionCompletedAck)
+	if diff := cmp.Diff([]string{"one EXECUTE d001", "three EXECUTE"}, s.CallsOf(id)); diff != "" {
+		t.Error(diff)
+	}
+	if x.Runs[0].Skipped != 1 || x.Runs[1].Status != sm.StepSkipped {
+		t.Errorf("runs %+v", x.Runs)
+	}
+}
+
+// N13: a false assertion fails the step before any job exists.
+func TestN13FalseAssertion(t *testing.T) {
+	s := open(t, 2)
+	s.Publish("w", steps(`one again device , assert: ['entity.name == "d001"']`))
+	id := s.Start("w", "d000", "d001")
+	settle(s)
+	x := s.Ends(id, sm.ExecutionFailedSafeAck)
+	if x.Cause != workflow.CauseAssertion || x.Error.Entity != "device/d000" || len(s.Called) > 0 || len(s.Jobs(id)) > 0 {
+		t.Errorf("cause %s, error %+v, jobs %v", x.Cause, x.Error, s.Jobs(id))
+	}
+}
+
+// N18: a global step between device steps runs once, after all devices.
+func TestN18GlobalStepIsABarrier(t *testing.T) {
+	s := open(t, 7)
+	s.Deliveries.Shuffle = true
+	s.Publish("w", steps("before again device", "middle once global", "after again device"))
+	id := s.Start("w", stage.Names(7)...)
+	settle(s)
+	s.Ends(id, sm.ExecutionCompletedAck)
+	calls := s.CallsOf(id)
+	if len(calls) != 15 || calls[7] != "middle EXECUTE" {
+		t.Errorf("calls %v", calls)
+	}
+}
+
+// N21: a step over 100 devices has exactly 100 jobs, however they are packed.
+func TestN21OneJobPerDevice(t *testing.T) {
+	for _, block := range []string{"once", "again", "pure"} {
+		s := open(t, 100)
+		s.Publish("w", steps("one "+block+" device"))
+		id := s.Start("w", stage.Names(100)...)
+		if n := len(s.Jobs(id)); n != 100 {
+			t.Errorf("%s: %d jobs before anybody works, want 100", block, n)
+		}
+		settle(s)
+		s.Ends(id, sm.ExecutionCompletedAck)
+		if jobs := s.Jobs(id); len(jobs) != 100 || len(s.Called) != 100 {
+			t.Errorf("%s: %d jobs, %d calls", block, len(jobs), len(s.Called))
+		}
+	}
+}
+
+// maxInFlight limits the lanes that are out at a time, and the window moves
+// without the engine.
+func TestWindow(t *testing.T) {
+	s := open(t, 20)
+	s.Publish("w", "config: {maxInFlight: 3}\n"+steps("one once device"))
+	id := s.Start("w", stage.Names(20)...)
+	most := 0
+	for s.Deliver() {
+		most = max(most, s.MakePool("default").Len())
+	}
+	settle(s)
+	s.Ends(id, sm.ExecutionCompletedAck)
+	if most > 3 || len(s.Called) != 20 {
+		t.Errorf("%d lanes were out at a time, %d calls", most, len(s.Called))
+	}
+}
+
+// N37: only pure steps ran when one fails: nothing is rolled back.
+func TestN37PureFailure(t *testing.T) {
+	s := open(t, 2)
+	s.Script = failing("two EXECUTE d001")
+	s.Publish("w", steps("one pure device", "two pure device"))
+	id := s.Start("w", "d000", "d001")
+	settle(s)
+	if x := s.Ends(id, sm.ExecutionFailedSafeAck); x.RolledBack || x.Cause != workflow.CauseStepFailed || x.Error.Entity != "device/d001" || x.Error.Step != "two" {
+		t.Errorf("rolled back %v, cause %s, error %+v", x.RolledBack, x.Cause, x.Error)
+	}
+	for _, j := range s.Jobs(id) {
+		if j.Kind == workflow.JobRollback {
+			t.Errorf("a rollback job: %+v", j)
+		}
+	}
+}
+
+// failing fails the calls named.
+func failing(calls ...string) func(stage.Call) *stage.Outcome {
+	return func(c stage.Call) *stage.Outcome {
+		if slices.Contains(calls, strings.TrimSpace(c.Step+" "+string(c.Kind)+" "+c.Entity)) {
+			return &stage.Outcome{Fail: "REFUSED"}
+		}
+		return nil
+	}
+}
+
+// N38: something irreversible was executed.
+func TestN38Irreversible(t *testing.T) {
+	s := open(t, 1)
+	s.Script = failing("two EXECUTE d000")
+	s.Publish("w", steps("one forever device", "two pure device"))
+	id := s.Start("w", "d000")
+	settle(s)
+	s.Ends(id, sm.ExecutionFailedUnsafe)
+	if diff := cmp.Diff([]string{"one EXECUTE d000", "two EXECUTE d000"}, s.CallsOf(id)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// N39: rollback runs by wave in reverse, over exactly what was executed.
+func TestN39ReverseWaves(t *testing.T) {
+	s := open(t, 2)
+	s.Script = failing("two EXECUTE d001")
+	s.Publish("w", steps("one once device", "look pure device", "two once device"))
+	id := s.Start("w", "d000", "d001")
+	settle(s)
+	if x := s.Ends(id, sm.ExecutionFailedSafeAck); !x.RolledBack {
+		t.Error("it does not say that it was rolled back")
+	}
+	calls := s.CallsOf(id)
+	undone := calls[slices.IndexFunc(calls, func(c string) bool { return strings.Contains(c, "ROLLBACK") }):]
+	if len(undone) != 4 {
+		t.Fatalf("undone: %v", undone)
+	}
+	slices.Sort(undone[:2])
+	slices.Sort(undone[2:])
+	if diff := cmp.Diff([]string{"two ROLLBACK d000", "two ROLLBACK d001", "one ROLLBACK d000", "one ROLLBACK d001"}, undone); diff != "" {
+		t.Error(diff)
+	}
+	for _, c := range s.Called {
+		if c.Kind == workflow.JobRollback && c.Step == "one" && string(c.Input.Result) != `{"attempt":1}` {
+			t.Errorf("%s was undone without its result: %s", c.Job, c.Input.Result)
+		}
+	}
+}
+
+// N40: a rollback job fails. The remaining waves stop.
+func TestN40RollbackFails(t *testing.T) {
+	s := open(t, 1)
+	s.Script = failing("three EXECUTE d000", "two ROLLBACK d000")
+	s.Publish("w", steps("one once device", "two once device", "three pure device"))
+	id := s.Start("w", "d000")
+	settle(s)
+	s.Ends(id, sm.ExecutionFailedUnsafe)
+	if s.HasCalled(id, "one ROLLBACK d000") || !s.HasCalled(id, "two ROLLBACK d000") {
+		t.Errorf("calls %v", s.CallsOf(id))
+	}
+}
+
+// N47, N48: what is pending when a run is aborted cannot be claimed any more;
+// nothing but pure work was done, so it ends at once.
+func TestN47N48Abort(t *testing.T) {
+	for block, end := range map[string]sm.ExecutionState{"pure": sm.ExecutionCancelledAck, "once": sm.ExecutionCancelledAck, "forever": sm.ExecutionCancelled} {
+		s := open(t, 4)
+		s.Publish("w", "config: {maxInFlight: 2}\n"+steps("one "+block+" device", "two pure device"))
+		id := s.Start("w", stage.Names(4)...)
+		for len(s.Called) == 0 {
+			s.Deliver()
+		}
+		done := len(s.Called)
+		if _, err := s.Engine.Cancel(context.Background(), stage.Caller, id, workflow.CancelRequest{Reason: "enough"}); err != nil {
+			t.Fatal(err)
+		}
+		settle(s)
+		x := s.Ends(id, end)
+		if x.Cancellation == nil || x.Cancellation.Reason != "enough" || x.Cancellation.By != stage.Caller.Actor {
+			t.Errorf("cancellation %+v", x.Cancellation)
+		}
+		var undone int
+		for _, c := range s.Called[done:] {
+			if c.Kind == workflow.JobRollback {
+				undone++
+			} else if block != "pure" { // a pure block is not claimed; what it answers is not taken
+				t.Errorf("%s: called after the abort: %+v", block, c)
+			}
+		}
+		for _, j := range s.Jobs(id) {
+			if j.Kind == workflow.JobExecute && (j.State == sm.JobCompleted) != (j.Entity.ID < stage.Names(4)[done]) {
+				t.Errorf("%s: %s is %s", block, j.ID, j.State)
+			}
+		}
+		if want := map[string]int{"once": done}[block]; undone != want {
+			t.Errorf("%s: %d undone, want %d", block, undone, want)
+		}
+		if held := len(s.Locks()) > 0; held != (block == "forever") {
+			t.Errorf("%s: locks %v", block, s.Locks())
+		}
+		if block == "forever" {
+			if _, err := s.Engine.Acknowledge(context.Background(), stage.Caller, id, "seen"); err != nil {
+				t.Fatal(err)
+			}
+			s.Ends(id, sm.ExecutionCancelledAck)
+		}
+	}
+}
