@@ -30,8 +30,8 @@ type work struct {
 	input   *workflow.Input
 	scope   map[string][]workflow.Held // by key; "" for an inline scope
 	planned map[lifecycle.Need]lifecycle.Planned
-	library *library.Definition          // the run's definition, once resolved
-	results map[int]resultSet // loaded results by RunSeq
+	library *library.Definition // the run's definition, once resolved
+	results map[int]resultSet   // loaded results by RunSeq
 }
 
 func (e *Engine) work(tenant, id string) *work {

@@ -52,6 +52,7 @@ type PackMessage struct {
 	Key       PackKey    `json:"key"`
 	Work      Work       `json:"work"`
 	Jobs      []JobInput `json:"jobs"`
+	Bad       bool       `json:"bad,omitempty"` // an earlier attempt left a job without success that is not tried again
 	NotBefore time.Time  `json:"notBefore,omitzero"`
 	NotAfter  time.Time  `json:"notAfter"`
 	Chain     []LaneJobs `json:"chain,omitempty"`

@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"slices"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -60,6 +61,28 @@ func laneBad(attempts []*workflow.Pack) bool {
 		}
 	}
 	return false
+}
+
+// leaves reports whether an earlier attempt left a job without success that the
+// attempt at hand does not try again.
+func (p place) leaves() bool {
+	for _, q := range p.records {
+		for _, j := range q.Jobs {
+			if q.Key.Attempt < p.attempt && j.Code != workflow.CodeOK && !slices.Contains(p.jobs, j.Index) {
+				if !triedLater(p.records, q.Key.Attempt, j.Index) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// triedLater reports whether a job has a record in a later attempt.
+func triedLater(records []*workflow.Pack, attempt, index int) bool {
+	return slices.ContainsFunc(records, func(p *workflow.Pack) bool {
+		return p.Key.Attempt > attempt && slices.ContainsFunc(p.Jobs, func(j workflow.JobRecord) bool { return j.Index == index })
+	})
 }
 
 // tombstone is the pack that keeps an attempt from ever being claimed.

@@ -152,6 +152,7 @@ func (d *Delivery) resend(ctx context.Context, r *Run, rep *lifecycle.Report, op
 		if p.attempt > 1 {
 			m = m.Successor(p.jobs, p.after)
 			m.Key.Attempt = p.attempt
+			m.Bad = p.leaves()
 		}
 		messages = append(messages, m)
 		for _, q := range p.records {

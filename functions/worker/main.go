@@ -1,0 +1,13 @@
+// The worker function is the stock worker of the default pool: it runs blocks
+// that are served over HTTP.
+package main
+
+import (
+	"github.com/lockstep-run/lockstep/shared/boot/pool"
+	"github.com/lockstep-run/lockstep/shared/topology"
+	"github.com/lockstep-run/lockstep/shared/worker"
+)
+
+func main() {
+	pool.Serve(topology.PoolDefault, func(*worker.Worker) {})
+}

@@ -1,0 +1,138 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+	"github.com/aws/aws-lambda-go/lambda"
+	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/lockstep-run/lockstep/shared/boot"
+	"github.com/lockstep-run/lockstep/shared/client"
+	"github.com/lockstep-run/lockstep/shared/cost"
+	"github.com/lockstep-run/lockstep/shared/sqs"
+	"github.com/lockstep-run/lockstep/shared/sqs/source"
+	"github.com/lockstep-run/lockstep/shared/topology"
+	"github.com/lockstep-run/lockstep/shared/worker"
+	"github.com/lockstep-run/lockstep/shared/worker/httpblock"
+)
+
+// Serve serves a pool's worker until the process is told to stop. add adds its
+// blocks to the worker.
+func Serve(poolName string, add func(*worker.Worker)) {
+	if err := serve(poolName, add); err != nil {
+		boot.Fatal("worker "+poolName, err)
+	}
+}
+
+func serve(poolName string, add func(*worker.Worker)) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	parts, err := boot.Open(ctx, "worker-"+poolName)
+	if err != nil {
+		return err
+	}
+	if err := boot.Required(topology.EnvTableJobs, topology.EnvQueueLifecycle); err != nil {
+		return err
+	}
+	w := newWorker(parts, poolName)
+	add(w)
+	if os.Getenv("AWS_LAMBDA_RUNTIME_API") != "" {
+		lambda.Start(handler(parts, w))
+		return nil
+	}
+	if err := register(ctx, w); err != nil {
+		return err
+	}
+	return poll(ctx, parts, w, poolName)
+}
+
+func newWorker(p *boot.Parts, poolName string) *worker.Worker {
+	c := p.Config
+	allow := c.Worker.AllowHosts
+	if len(allow) == 0 && os.Getenv(topology.EnvTrustHeaders) == "true" {
+		allow = []string{httpblock.Loopback} // a local stack calls this machine's blocks
+	}
+	return worker.New(worker.Options{
+		Pool: poolName, Concurrency: c.Worker.Concurrency, Lease: c.Job.Lease, Heartbeat: c.Job.Heartbeat,
+		Skew: c.Clock.Skew, Margin: c.Clock.Margin, MaxClaims: c.Job.MaxTakeovers, Unclaimed: c.Job.Unclaimed,
+		HTTP: httpblock.New(allow), Log: p.Log,
+	})
+}
+
+// ports opens a view of the jobs table and the queues for one pack.
+func ports(p *boot.Parts, m *cost.Meter) worker.Ports {
+	return worker.Ports{Packs: p.DB.With(m).Packs, Queue: p.Queues.With(m), Meter: m}
+}
+
+// handler answers batches of a queue's messages. Each pack is charged its share
+// of the invocation and of the two requests that the mapping makes for a batch.
+func handler(p *boot.Parts, w *worker.Worker) func(context.Context, events.SQSEvent) (events.SQSEventResponse, error) {
+	return func(ctx context.Context, event events.SQSEvent) (events.SQSEventResponse, error) {
+		records := make([]worker.Record, len(event.Records))
+		for i, r := range event.Records {
+			records[i] = worker.Record{ID: r.MessageId, Body: r.Body}
+		}
+		share := 1 / float64(max(1, len(records)))
+		failed := worker.Batch(ctx, w, records, sqs.DecodePack, func() worker.Ports {
+			m := &cost.Meter{}
+			m.Add(costOfShare(share))
+			return ports(p, m)
+		})
+		reply := events.SQSEventResponse{BatchItemFailures: []events.SQSBatchItemFailure{}}
+		for _, id := range failed {
+			reply.BatchItemFailures = append(reply.BatchItemFailures, events.SQSBatchItemFailure{ItemIdentifier: id})
+		}
+		return reply, nil
+	}
+}
+
+// register tells the service which blocks this worker offers. The service may
+// come up after the worker.
+func register(ctx context.Context, w *worker.Worker) error {
+	url := os.Getenv(topology.EnvURL)
+	if url == "" {
+		return nil
+	}
+	api, err := client.New(client.Options{URL: url, Actor: w.Name, Retries: 10})
+	if err != nil {
+		return err
+	}
+	for _, b := range w.Blocks() {
+		if _, err := api.RegisterBlock(ctx, b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// errNoQueue says that the pool has no queue to poll.
+var errNoQueue = errors.New("the pool has no queue: set " + topology.EnvQueueJobsPrefix)
+
+func poll(ctx context.Context, p *boot.Parts, w *worker.Worker, poolName string) error {
+	prefix := os.Getenv(topology.EnvQueueJobsPrefix)
+	if prefix == "" {
+		return errNoQueue
+	}
+	name := prefix + poolName
+	queue, err := p.SQS.GetQueueUrl(ctx, &awssqs.GetQueueUrlInput{QueueName: &name})
+	if err != nil {
+		return err
+	}
+	visibility := max(w.Lease, time.Second)
+	p.Log.InfoContext(ctx, "polling", "queue", *queue.QueueUrl, "worker", w.Name)
+	return worker.Poll(ctx, w, worker.Feed{
+		Source: source.New(p.SQS, *queue.QueueUrl, visibility, nil),
+		Decode: sqs.DecodePack,
+		Open: func() worker.Ports {
+			m := &cost.Meter{}
+			m.Add(costOfShare(0))
+			return ports(p, m)
+		},
+	})
+}

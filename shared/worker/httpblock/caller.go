@@ -1,0 +1,136 @@
+package httpblock
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/lockstep-run/lockstep/shared/worker"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// maxBody is the largest body in either direction.
+const maxBody = 1 << 20
+
+// Caller calls endpoints. It is safe for concurrent use.
+type Caller struct {
+	allow  []string
+	client *http.Client
+}
+
+// New makes a caller that calls only the hosts of the list.
+func New(allow []string) *Caller {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.DialContext = dialer(allow)
+	t.Proxy = nil // a proxy would connect where the dialer may not
+	t.MaxIdleConnsPerHost = 64
+	return &Caller{allow: allow, client: &http.Client{
+		Transport:     t,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// Call posts a job and returns what the block says, or what went wrong: another
+// status, a time-out or an answer that is none are errors with a code of their
+// own.
+func (c *Caller) Call(ctx context.Context, e *workflow.Endpoint, j *worker.Job) worker.Answer {
+	u, err := url.Parse(e.URL)
+	if err != nil || !allowed(c.allow, u) {
+		return failed("HTTP_FORBIDDEN", false, fmt.Sprintf("the host of %s is not on the worker's allow list", e.URL))
+	}
+	body, err := json.Marshal(requestOf(j))
+	if err != nil {
+		return failed("HTTP_INVALID", false, "the job cannot be sent: "+err.Error())
+	}
+	if len(body) > maxBody {
+		return failed("LIMIT", false, fmt.Sprintf("the job has %d bytes, the limit is %d", len(body), maxBody))
+	}
+	if t := e.Timeout.Std(); t > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, t)
+		defer cancel()
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.URL, bytes.NewReader(body))
+	if err != nil {
+		return failed("HTTP_INVALID", false, err.Error())
+	}
+	// The transport repeats a request with an Idempotency-Key by itself when a
+	// connection breaks. For a block that must not run twice that would be a
+	// second start that nobody sees; without GetBody it cannot.
+	req.GetBody = nil
+	for name, value := range e.Headers {
+		req.Header.Set(name, value)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json")
+	req.Header.Set("Idempotency-Key", j.ID)
+	reply, err := c.client.Do(req)
+	if err != nil {
+		return broken(ctx, err)
+	}
+	defer func() { _ = reply.Body.Close() }() // what matters has been read
+	text, err := io.ReadAll(io.LimitReader(reply.Body, maxBody+1))
+	if err != nil {
+		return broken(ctx, err)
+	}
+	if reply.StatusCode != http.StatusOK {
+		retryable := reply.StatusCode >= 500 || reply.StatusCode == http.StatusTooManyRequests
+		return failed("HTTP_"+strconv.Itoa(reply.StatusCode), retryable, "the block answered "+reply.Status)
+	}
+	if len(text) > maxBody {
+		return failed("LIMIT", false, fmt.Sprintf("the answer has more than %d bytes", maxBody))
+	}
+	return read(text)
+}
+
+// broken tells a time-out from a connection that failed. Both may have reached
+// the block.
+func broken(ctx context.Context, err error) worker.Answer {
+	var timeout net.Error
+	if ctx.Err() != nil || (errors.As(err, &timeout) && timeout.Timeout()) {
+		return failed("HTTP_TIMEOUT", true, "the block did not answer in time")
+	}
+	return failed("HTTP_UNREACHABLE", true, "the block could not be called: "+err.Error())
+}
+
+// read reads an answer strictly.
+func read(text []byte) worker.Answer {
+	var r response
+	if err := json.Unmarshal(text, &r); err != nil {
+		return failed("HTTP_INVALID", false, "the answer is not what a block answers: "+err.Error())
+	}
+	outcome, err := sm.ParseOutcome(r.Outcome)
+	if err != nil {
+		return failed("HTTP_INVALID", false, fmt.Sprintf("there is no outcome %q", r.Outcome))
+	}
+	if outcome == sm.OutcomeError {
+		if r.Error == nil || r.Error.Code == "" {
+			return failed("HTTP_INVALID", false, "an ERROR says no error")
+		}
+		a := failed(r.Error.Code, r.Error.Retryable, r.Error.Message)
+		a.Failure.Details = r.Error.Details
+		return a
+	}
+	a := worker.Answer{Outcome: outcome, Result: r.Result}
+	if len(r.Updates) > 0 {
+		if a.Updates, err = json.Marshal(r.Updates); err != nil {
+			return failed("HTTP_INVALID", false, err.Error())
+		}
+	}
+	if string(a.Result) == "null" {
+		a.Result = nil
+	}
+	return a
+}
+
+func failed(code string, retryable bool, message string) worker.Answer {
+	return worker.Answer{Outcome: sm.OutcomeError, Failure: &workflow.Failure{Code: code, Message: message, Retryable: retryable}}
+}

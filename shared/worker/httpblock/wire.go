@@ -1,0 +1,70 @@
+package httpblock
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/worker"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// request is what a block is sent.
+type request struct {
+	Operation  workflow.JobKind `json:"operation"`
+	Block      string           `json:"block"`
+	Job        job              `json:"job"`
+	Entity     *entity          `json:"entity"`
+	Parameters json.RawMessage  `json:"parameters"`
+	Result     json.RawMessage  `json:"result"`
+	Token      *int64           `json:"token"`
+	Fence      string           `json:"fence"`
+	Deadline   time.Time        `json:"deadline"`
+}
+
+type job struct {
+	ID        string `json:"id"`
+	Execution string `json:"execution"`
+	Step      string `json:"step"`
+	Attempt   int    `json:"attempt"`
+}
+
+type entity struct {
+	Type       string          `json:"type"`
+	ID         string          `json:"id"`
+	Attributes json.RawMessage `json:"attributes"`
+}
+
+func requestOf(j *worker.Job) request {
+	r := request{
+		Operation: j.Operation, Block: j.Block,
+		Job:        job{j.ID, j.Execution, j.Step, j.Attempt},
+		Parameters: or(j.Parameters, "{}"), Result: or(j.Result, "null"),
+		Fence: j.Fence, Deadline: j.Deadline.UTC().Truncate(time.Millisecond),
+	}
+	if j.Entity != nil {
+		r.Entity = &entity{j.Entity.Type, j.Entity.ID, or(j.Attributes, "{}")}
+		r.Token = &j.Token
+	}
+	return r
+}
+
+func or(raw json.RawMessage, fallback string) json.RawMessage {
+	if len(raw) == 0 {
+		return json.RawMessage(fallback)
+	}
+	return raw
+}
+
+// response is what a block answers with status 200.
+type response struct {
+	Outcome  string            `json:"outcome"`
+	Result   json.RawMessage   `json:"result"`
+	Entities []json.RawMessage `json:"entities"`
+	Updates  []workflow.Update `json:"updates"`
+	Error    *struct {
+		Code      string          `json:"code"`
+		Message   string          `json:"message"`
+		Retryable bool            `json:"retryable"`
+		Details   json.RawMessage `json:"details"`
+	} `json:"error"`
+}

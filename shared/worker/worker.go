@@ -1,0 +1,105 @@
+package worker
+
+import (
+	"crypto/rand"
+	"log/slog"
+	mathrand "math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// Options configure a worker. The zero value of each field means its default.
+type Options struct {
+	Name        string        // shown with every job; the host's name and the process id
+	Pool        string        // of blocks that name none; "default"
+	Concurrency int           // jobs run at a time; 16
+	Lease       time.Duration // a claim without a heartbeat holds this long; 60s
+	Heartbeat   time.Duration // how often it is renewed; a third of Lease
+	Skew        time.Duration // how far clocks may differ; 2s
+	Margin      time.Duration // jobs stop this long before their lease ends; 2s
+	MaxClaims   int           // of one pack, by all workers; 5
+	Unclaimed   time.Duration // jobs that nobody claims for this long fail; 60m
+	HTTP        Caller        // runs blocks served over HTTP; nil: this worker has none
+
+	Log *slog.Logger
+	// Now, Nonce and Jitter are time and chance; Jitter gives a share from 0 to 1.
+	Now    func() time.Time
+	Nonce  func() string
+	Jitter func() float64
+}
+
+func (o Options) withDefaults() Options {
+	if o.Name == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			host = "worker"
+		}
+		o.Name = host + "-" + strings.ToLower(rand.Text()[:6])
+	}
+	or := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	or(&o.Lease, time.Minute)
+	or(&o.Heartbeat, o.Lease/3)
+	or(&o.Skew, 2*time.Second)
+	or(&o.Margin, 2*time.Second)
+	or(&o.Unclaimed, time.Hour)
+	if o.Pool == "" {
+		o.Pool = "default"
+	}
+	if o.Concurrency == 0 {
+		o.Concurrency = 16
+	}
+	if o.MaxClaims == 0 {
+		o.MaxClaims = 5
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Nonce == nil {
+		o.Nonce = func() string { return rand.Text()[:12] }
+	}
+	if o.Jitter == nil {
+		o.Jitter = mathrand.Float64
+	}
+	return o
+}
+
+// Worker offers blocks. Add all of them before it is served; then it may be used
+// by many goroutines.
+type Worker struct {
+	Options
+	blocks map[string]served // by exact reference
+	slots  chan struct{}     // one for each job that may run
+}
+
+// served is a block as the worker runs it.
+type served struct {
+	block workflow.Block
+	run   Executor
+}
+
+// New makes a worker without blocks.
+func New(o Options) *Worker {
+	o = o.withDefaults()
+	return &Worker{Options: o, blocks: map[string]served{}, slots: make(chan struct{}, o.Concurrency)}
+}
+
+// Blocks describes what the worker offers, as it is registered.
+func (w *Worker) Blocks() []workflow.Block {
+	var all []workflow.Block
+	for _, s := range w.blocks {
+		all = append(all, s.block)
+	}
+	slices.SortFunc(all, func(a, b workflow.Block) int { return strings.Compare(a.Ref().String(), b.Ref().String()) })
+	return all
+}
