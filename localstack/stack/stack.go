@@ -72,7 +72,7 @@ func Start(ctx context.Context, o Options) (_ *Stack, err error) {
 		return nil, err
 	}
 	s := &Stack{options: o, config: cfg, log: &lineWriter{w: o.Log}, failed: make(chan error, 1), funcs: map[string]*lambdahost.Deployed{}}
-	s.url = "http://" + listener.Addr().String()
+	s.url = fmt.Sprintf("http://localhost:%d", listener.Addr().(*net.TCPAddr).Port)
 	defer func() {
 		if err != nil {
 			_ = listener.Close() // err is the reason
