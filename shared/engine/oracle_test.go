@@ -1,0 +1,126 @@
+package engine_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lockstep-run/lockstep/shared/sim/stage"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// nature is what the oracle knows of a block.
+type nature struct{ pure, reversible, harmless bool }
+
+var natures = map[string]nature{
+	"pure": {pure: true}, "again": {reversible: true}, "once": {reversible: true},
+	"harmless": {reversible: true, harmless: true}, "forever": {},
+}
+
+// oracle says how a run must have ended, from nothing but what became of its
+// jobs, and holds the rollback against what was executed. blocks are the names
+// of the steps' blocks by label.
+func oracle(s *stage.Stage, id string, blocks map[string]string) {
+	s.Helper()
+	x := s.Load(id)
+	if !sm.Terminal(x.State) {
+		s.Errorf("%s has not ended: %s", id, x.State)
+		return
+	}
+	jobs := s.Jobs(id)
+	executed, undone := map[string][]string{}, map[string][]string{}
+	var order, undoing []string // labels by first execution, and by first rollback
+	unknown, irreversible, broken, failed := false, false, false, false
+	for _, j := range latestOnly(jobs) {
+		entity := ""
+		if j.Entity != nil {
+			entity = j.Entity.ID
+		}
+		n := natures[blocks[j.Step]]
+		switch {
+		case j.Kind == workflow.JobRollback:
+			undone[j.Step] = append(undone[j.Step], entity)
+			if !slices.Contains(undoing, j.Step) {
+				undoing = append(undoing, j.Step)
+			}
+			broken = broken || j.State != sm.JobCompleted
+		case j.State == sm.JobCancelled:
+			failed = true
+		default:
+			failed = failed || j.State != sm.JobCompleted
+			if n.pure {
+				continue
+			}
+			executed[j.Step] = append(executed[j.Step], entity)
+			if !slices.Contains(order, j.Step) {
+				order = append(order, j.Step)
+			}
+			unknown = unknown || (j.State == sm.JobUnknown && !n.harmless)
+			irreversible = irreversible || !n.reversible
+		}
+	}
+	ended := strings.TrimSuffix(string(x.State), "_ACK")
+	want, rolledBack := "FAILED_SAFE", false
+	switch {
+	case x.Cancellation != nil:
+		want = "CANCELLED"
+	case !failed && x.Cause == "":
+		want = "COMPLETED"
+	}
+	if want != "COMPLETED" {
+		switch {
+		case len(executed) == 0:
+		case unknown || irreversible:
+			if want != "CANCELLED" {
+				want = "FAILED_UNSAFE"
+			}
+		case broken:
+			want = "FAILED_UNSAFE"
+		default:
+			rolledBack = true
+		}
+	}
+	if ended != want || x.RolledBack != rolledBack {
+		s.Errorf("%s ended %s, rolled back %v; the oracle says %s, %v; jobs %s", id, x.State, x.RolledBack, want, rolledBack, told(jobs))
+	}
+	if !rolledBack && !broken && len(undone) > 0 {
+		s.Errorf("%s undid something: %s", id, told(jobs))
+	}
+	slices.Reverse(order)
+	if rolledBack && !slices.Equal(order, undoing) {
+		s.Errorf("%s undid %v, want %v", id, undoing, order)
+	}
+	for step, entities := range undone {
+		if !slices.Equal(entities, executed[step]) {
+			s.Errorf("%s undid step %s on %v, it was executed on %v", id, step, entities, executed[step])
+		}
+	}
+}
+
+// latestOnly leaves out jobs that were replaced by a later attempt that was
+// executed.
+func latestOnly(jobs []workflow.Job) (latest []workflow.Job) {
+	for i, j := range jobs {
+		if j.ReplacedBy != nil && jobs[i+1].State != sm.JobCancelled {
+			continue
+		}
+		if j.Replaces != nil && j.State == sm.JobCancelled {
+			continue // what its predecessor did stands
+		}
+		latest = append(latest, j)
+	}
+	return latest
+}
+
+func told(jobs []workflow.Job) string {
+	var b strings.Builder
+	for _, j := range jobs {
+		entity := "-"
+		if j.Entity != nil {
+			entity = j.Entity.ID
+		}
+		fmt.Fprintf(&b, "%s %s %s/%d %s; ", j.Step, j.Kind, entity, j.Attempt, j.State)
+	}
+	return b.String()
+}
