@@ -61,3 +61,6 @@ require (
 	google.golang.org/protobuf v1.36.10 // indirect
 	pgregory.net/rapid v1.3.0 // indirect
 )
+
+// npm packages may carry Go templates that are no Go.
+ignore ./localstack/node_modules

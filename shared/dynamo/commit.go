@@ -95,5 +95,6 @@ func fromItem(it table.Item) (*workflow.Execution, error) {
 		x.DueAt = table.At(it.Int(topology.IndexDue.Sort))
 	}
 	x.Waiters = it.Texts(attrWaiters)
+	x.StoredBytes = it.Size()
 	return x, nil
 }

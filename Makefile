@@ -1,0 +1,81 @@
+# Everything there is to do here. `make help` says what.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+FUNCTIONS := api lifecycle sweeper worker
+VERSION   ?= dev
+LINK      := -s -w -X github.com/lockstep-run/lockstep/shared/boot.Version=$(VERSION)
+NPM_DONE  := localstack/node_modules/.package-lock.json
+GENERATED := docs/lifecycle docs/configuration.md shared/api/gen shared/api/document shared/client/gen
+
+help: ## Say what can be made
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: build ## Run the fleet upgrade and its failure on this machine, and judge both on the devices
+	bin/fleet-demo
+
+dev: build ## Run the whole system on port 3030 with the example worker, until Ctrl-C
+	bin/fleet-demo --serve
+
+build: npm ## Build the command, the functions and the examples into bin
+	@mkdir -p bin/functions
+	@install -m 755 localstack/node_modules/@dynoxide/linux-x64/dynoxide bin/dynoxide 2>/dev/null || \
+		echo "no ready-made local DynamoDB for this system: see the README"
+	go build -trimpath -ldflags '$(LINK) -X main.version=$(VERSION)' -o bin/ ./cmd/lockstep ./examples/fleet/cmd/...
+	@for f in $(FUNCTIONS); do \
+		echo "build functions/$$f"; \
+		CGO_ENABLED=0 go build -tags lambda.norpc -trimpath -ldflags '$(LINK)' -o bin/functions/$$f/bootstrap ./functions/$$f || exit 1; \
+	done
+
+dist: ## Build the functions for AWS (linux/arm64) into dist
+	@for f in $(FUNCTIONS); do \
+		CGO_ENABLED=0 GOOS=linux GOARCH=arm64 go build -tags lambda.norpc -trimpath -ldflags '$(LINK)' -o dist/functions/$$f/bootstrap ./functions/$$f || exit 1; \
+	done
+
+npm: $(NPM_DONE)
+
+$(NPM_DONE): localstack/package-lock.json
+	npm ci --prefix localstack --no-audit --no-fund --silent
+	@touch $@
+
+# Packages whose tests run under the race detector: all but those that compile
+# the CDK, and those that drive binaries which were built without it.
+RACE_SKIP := /infra|/tests/e2e|/tests/bench
+
+test: build generate-check ## Run every test that needs no cloud account
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "not formatted:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
+	go vet ./...
+	go test -race $$(go list ./... | grep -Ev '$(RACE_SKIP)')
+	go test -count=1 ./tests/e2e/...
+	go test ./infra/... ./tests/bench/...
+
+test-fast: ## Run the tests that need neither binaries nor the CDK
+	go test $$(go list ./shared/... ./statemachines/... ./functions/... ./cmd/... | grep -v node_modules)
+
+generate: ## Regenerate everything that is generated
+	go generate ./statemachines/... ./shared/config/... ./shared/api/... ./shared/client/...
+
+generate-check: ## Fail if something generated is out of date
+	@$(MAKE) --no-print-directory generate
+	@git diff --exit-code --stat -- $(GENERATED) || { echo "generated files were out of date: commit what make generate wrote"; exit 1; }
+
+synth: dist ## Write the CDK templates to infra/cdk.out
+	CDK_OUTDIR=infra/cdk.out go run ./infra/cmd/infra
+
+bench: build ## Run the benchmarks; one line `name value unit` a figure
+	go run ./tests/bench/cmd/bench
+
+lint: bin/tools/golangci-lint ## Run the linters
+	bin/tools/golangci-lint run ./...
+
+bin/tools/golangci-lint:
+	GOBIN=$(CURDIR)/bin/tools go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+
+fmt: ## Format the code
+	gofmt -w $$(git ls-files '*.go')
+
+clean: ## Remove what was built
+	rm -rf bin dist infra/cdk.out localstack/node_modules
+
+.PHONY: help demo dev build dist npm test test-fast generate generate-check synth bench lint fmt clean
