@@ -63,9 +63,7 @@ var plays = map[string]play{
 		devices: 4, source: "config: {maxInFlight: 2}\n" + steps("one again device"), blocks: map[string]string{"one": "again"},
 		act: func(s *stage.Stage) []string {
 			id := s.Start("w", stage.Names(4)...)
-			for range 3 {
-				s.Deliver()
-			}
+			s.Deliver()
 			for range 20 {
 				var err error
 				if !fate.Survive(func() {
@@ -97,12 +95,13 @@ func TestCrashAtEveryCall(t *testing.T) {
 			if t.Failed() {
 				t.Fatal("not even undisturbed")
 			}
-			if calls < 30 {
+			if calls < 20 {
 				t.Fatalf("only %d calls were seen", calls)
 			}
 			for _, fault := range []fate.Fault{fate.CrashBefore, fate.CrashAfter, fate.LostReply, fate.Throttled, fate.Repeated} {
 				for n := 1; n <= calls; n++ {
-					disturbed(t, p, n, fault)
+					clean.Sequel(1)
+					disturbed(clean, p, n, fault)
 					if t.Failed() {
 						t.Fatalf("at call %d of %d: %s", n, calls, fault)
 					}
@@ -112,13 +111,12 @@ func TestCrashAtEveryCall(t *testing.T) {
 	}
 }
 
-func disturbed(t *testing.T, p play, n int, fault fate.Fault) {
-	t.Helper()
-	s := p.stage(t, 1)
+func disturbed(s *stage.Stage, p play, n int, fault fate.Fault) {
+	s.Helper()
 	s.Faults = fate.At(n, fault)
 	ids := p.act(s)
 	if !s.Settle(48 * time.Hour) {
-		t.Errorf("it never ends: %v", s.States(stage.Caller.Tenant))
+		s.Errorf("it never ends: %v", s.States(stage.Caller.Tenant))
 	}
 	s.Faults = nil
 	s.Judge()
@@ -132,8 +130,9 @@ func TestDuplicatesAndDisorder(t *testing.T) {
 	for name, p := range plays {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			s := p.stage(t, 0)
 			for seed := range uint64(30) {
-				s := p.stage(t, seed)
+				s.Sequel(seed)
 				s.Deliveries.Shuffle, s.Deliveries.Duplicate = true, 1
 				ids := p.act(s)
 				settle(s)

@@ -56,12 +56,11 @@ func TestN28Disjoint(t *testing.T) {
 // N30: crossed orders, overlapping sets, messages twice and in any order: no two
 // runs take turns on a device, and all end.
 func TestN30CrossedOrders(t *testing.T) {
+	s := open(t, 4)
+	s.Publish("w", steps("one once device", "two again device"))
 	for seed := range uint64(40) {
-		s := stage.New(t, seed, stage.Options())
+		s.Sequel(seed)
 		s.Deliveries.Shuffle, s.Deliveries.Duplicate = true, 2
-		s.Blocks()
-		s.Devices(stage.Names(4)...)
-		s.Publish("w", steps("one once device", "two again device"))
 		var ids []string
 		for i := range 5 {
 			pick := stage.Names(4)
@@ -84,12 +83,11 @@ func TestN30CrossedOrders(t *testing.T) {
 
 // The same with handlers that overlap, call by call.
 func TestN30OverlappingHandlers(t *testing.T) {
+	s := open(t, 3)
+	s.Publish("w", steps("one once device"))
 	for seed := range uint64(40) {
-		s := stage.New(t, seed, stage.Options())
+		s.Sequel(seed)
 		s.Deliveries.Shuffle = true
-		s.Blocks()
-		s.Devices(stage.Names(3)...)
-		s.Publish("w", steps("one once device"))
 		ids := make([]string, 4)
 		start := func(i int, devices ...string) func() { return func() { ids[i] = s.Start("w", devices...) } }
 		s.Interleave(

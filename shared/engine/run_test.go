@@ -91,11 +91,10 @@ func TestN03UnfitDefinitions(t *testing.T) {
 // N6: two handlers race for one transition. One wins; the other finds it done
 // and goes on from there, and nothing happens twice.
 func TestN06TwoHandlersRace(t *testing.T) {
+	s := open(t, 3)
+	s.Publish("w", steps("one once device", "two again device"))
 	for seed := range uint64(60) {
-		s := stage.New(t, seed, stage.Options())
-		s.Blocks()
-		s.Devices(stage.Names(3)...)
-		s.Publish("w", steps("one once device", "two again device"))
+		s.Sequel(seed)
 		var id string
 		first := s.Task("start", func() { id = s.Start("w", stage.Names(3)...) })
 		first.Past("store.create")

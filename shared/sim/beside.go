@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/lockstep-run/lockstep/shared/sim/replica"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -17,7 +18,7 @@ func (s *Store) SaveInput(_ context.Context, tenant, id string, in workflow.Inpu
 		if err := fits(in); err != nil {
 			return nothing{}, err
 		}
-		kept := copied(in)
+		kept := replica.Of(in)
 		s.beside(tenant, id).input = &kept
 		return nothing{}, nil
 	})
@@ -32,7 +33,7 @@ func (s *Store) LoadInput(_ context.Context, tenant, id string) (workflow.Input,
 		if e == nil || e.input == nil {
 			return workflow.Input{}, workflow.Errorf(workflow.CodeNotFound, "execution %s has no input", id)
 		}
-		return copied(*e.input), nil
+		return replica.Of(*e.input), nil
 	})
 }
 
@@ -46,7 +47,7 @@ func (s *Store) SaveScope(_ context.Context, tenant, id, key string, entities []
 		var chunks [][]workflow.Held
 		for c := range slices.Chunk(entities, scopeChunk) {
 			s.writes(tableExecutions)
-			chunks = append(chunks, copied(c))
+			chunks = append(chunks, replica.Of(c))
 		}
 		s.beside(tenant, id).scopes[key] = chunks
 		return len(chunks), nil
@@ -61,7 +62,7 @@ func (s *Store) LoadScope(_ context.Context, tenant, id, key string, chunks int)
 		if e == nil || len(e.scopes[key]) < chunks {
 			return nil, workflow.Errorf(workflow.CodeNotFound, "execution %s has no scope %s of %d chunks", id, key, chunks)
 		}
-		return copied(slices.Concat(e.scopes[key][:chunks]...)), nil
+		return replica.Of(slices.Concat(e.scopes[key][:chunks]...)), nil
 	})
 }
 
@@ -70,7 +71,7 @@ func (s *Store) SaveEvents(_ context.Context, tenant, id string, events []workfl
 	_, err := call(s.line, "store.save_events", func(bool) (nothing, error) {
 		s.writes(tableExecutions)
 		kept := s.beside(tenant, id).events
-		for _, e := range copied(events) {
+		for _, e := range replica.Of(events) {
 			if _, ok := kept[e.Sequence]; !ok {
 				kept[e.Sequence] = e
 			}
@@ -92,7 +93,7 @@ func (s *Store) LoadEvents(_ context.Context, tenant, id string, after int64, li
 			}
 		}
 		slices.SortFunc(found, func(a, b workflow.Event) int { return int(a.Sequence - b.Sequence) })
-		found = copied(found[:min(limit, len(found))])
+		found = replica.Of(found[:min(limit, len(found))])
 		s.reads(tableExecutions, len(found))
 		return found, nil
 	})

@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 
+	"github.com/lockstep-run/lockstep/shared/sim/replica"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -18,7 +19,7 @@ func (p *Packs) claims(name string, perform func() (claim, error)) (bool, *workf
 		p.writes(tableJobs)
 		return perform()
 	})
-	return c.ok, copied(c.old), err
+	return c.ok, replica.Of(c.old), err
 }
 
 // write puts a whole pack under a condition. A write whose reply was lost is
@@ -58,7 +59,7 @@ func (p *Packs) Extend(_ context.Context, pack *workflow.Pack) (bool, *workflow.
 		if !mine(old, pack.Token) || old.Cancel {
 			return claim{false, old}, nil
 		}
-		next := copied(old)
+		next := replica.Of(old)
 		next.Lease, next.Jobs, next.Cost = pack.Lease, pack.Jobs, pack.Cost
 		return claim{ok: true}, p.put(next)
 	})
@@ -72,7 +73,7 @@ func (p *Packs) Finish(_ context.Context, pack *workflow.Pack) (bool, *workflow.
 		if !mine(old, pack.Token) {
 			return claim{old != nil && old.State == pack.State && old.Token == pack.Token, old}, nil
 		}
-		next := copied(old)
+		next := replica.Of(old)
 		next.State, next.FinishedAt, next.Jobs, next.Cost = pack.State, pack.FinishedAt, pack.Jobs, pack.Cost
 		return claim{ok: true}, p.put(next)
 	})

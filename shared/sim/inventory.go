@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/lockstep-run/lockstep/shared/sim/replica"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -20,7 +21,7 @@ func (r *Registry) PutEntities(_ context.Context, tenant string, entities []work
 				r.w.entities[tenant] = map[workflow.EntityKey]workflow.Entity{}
 			}
 			old := r.w.entities[tenant][e.Key()]
-			e = copied(e)
+			e = replica.Of(e)
 			e.Version, e.Token = old.Version+1, old.Token
 			r.w.entities[tenant][e.Key()] = e
 		}
@@ -36,7 +37,7 @@ func (r *Registry) Entities(_ context.Context, tenant string, keys []workflow.En
 		found := map[workflow.EntityKey]workflow.Entity{}
 		for _, k := range keys {
 			if e, ok := r.w.entities[tenant][k]; ok {
-				found[k] = copied(e)
+				found[k] = replica.Of(e)
 			}
 		}
 		return found, nil

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockstep-run/lockstep/shared/sim/replica"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
@@ -123,13 +124,13 @@ func paged[T any](items []T, p workflow.Page, key func(T) string) (list workflow
 	}
 	bytes := 0
 	for _, i := range items[at:] {
-		n := len(encoded(i))
+		n := replica.Weight(i)
 		if len(list.Items) == limitOf(p) || (len(list.Items) > 0 && bytes+n > pageBytes) {
 			list.Next = tokenOf(key(list.Items[len(list.Items)-1]))
 			break
 		}
 		bytes += n
-		list.Items = append(list.Items, copied(i))
+		list.Items = append(list.Items, replica.Of(i))
 	}
 	return list, nil
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockstep-run/lockstep/shared/sim/replica"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -22,7 +23,7 @@ type shardKey struct {
 func (p *Packs) Pack(_ context.Context, key workflow.PackKey) (*workflow.Pack, error) {
 	return call(p.line, "packs.pack", func(bool) (*workflow.Pack, error) {
 		p.reads(tableJobs, 1)
-		return copied(p.w.packs[key]), nil
+		return replica.Of(p.w.packs[key]), nil
 	})
 }
 
@@ -32,7 +33,7 @@ func (p *Packs) Shard(_ context.Context, run workflow.RunKey, shard int) ([]*wor
 		var found []*workflow.Pack
 		for key, pack := range p.w.packs {
 			if key.Run() == run && key.Shard() == shard {
-				found = append(found, copied(pack))
+				found = append(found, replica.Of(pack))
 			}
 		}
 		slices.SortFunc(found, func(a, b *workflow.Pack) int {
@@ -125,7 +126,7 @@ func (p *Packs) put(pack *workflow.Pack) error {
 	if err := fits(pack); err != nil {
 		return err
 	}
-	p.w.packs[pack.Key] = copied(pack)
+	p.w.packs[pack.Key] = replica.Of(pack)
 	return nil
 }
 

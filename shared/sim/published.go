@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockstep-run/lockstep/shared/sim/replica"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -26,10 +27,10 @@ func (r *Registry) PutDefinition(_ context.Context, tenant string, d workflow.Pu
 			if old.Digest == d.Digest && old.PublishedAt.Equal(d.PublishedAt) && old.PublishedBy == d.PublishedBy {
 				return nil, nil
 			}
-			old = copied(old)
+			old = replica.Of(old)
 			return &old, nil
 		}
-		r.w.definitions[at] = copied(d)
+		r.w.definitions[at] = replica.Of(d)
 		return nil, nil
 	})
 }
@@ -42,7 +43,7 @@ func (r *Registry) Definition(_ context.Context, tenant string, ref workflow.Ref
 		if !ok {
 			return nil, workflow.Errorf(workflow.CodeNotFound, "no workflow %s is published", ref)
 		}
-		d = copied(d)
+		d = replica.Of(d)
 		return &d, nil
 	})
 }
@@ -92,10 +93,10 @@ func (r *Registry) PutBlock(_ context.Context, tenant string, b workflow.Block) 
 		r.writes(tableRegistry)
 		at := within(tenant, b.Ref().String())
 		if old, ok := r.w.blocks[at]; ok {
-			old = copied(old)
+			old = replica.Of(old)
 			return &old, nil
 		}
-		r.w.blocks[at] = copied(b)
+		r.w.blocks[at] = replica.Of(b)
 		return nil, nil
 	})
 }
@@ -105,7 +106,7 @@ func (r *Registry) registered(tenant, fullName string) []workflow.Block {
 	for at, b := range r.w.blocks {
 		ref := b.Ref()
 		if at == within(tenant, ref.String()) && (fullName == "" || ref.FullName() == fullName) {
-			all = append(all, copied(b))
+			all = append(all, replica.Of(b))
 		}
 	}
 	slices.SortFunc(all, func(a, b workflow.Block) int { return compare(a.Ref(), b.Ref()) })

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/lockstep-run/lockstep/shared/sim/replica"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
@@ -32,7 +33,7 @@ func (s *Store) item(tenant, id string) *execution {
 
 func (s *Store) put(x *workflow.Execution) *execution {
 	e := s.beside(x.Tenant, x.ID)
-	e.x = copied(x)
+	e.x = replica.Of(x)
 	e.before, e.index = e.index, entry{tenant: x.Tenant, id: x.ID, state: x.State, dueAt: x.DueAt}
 	return e
 }
@@ -59,7 +60,7 @@ func (e *execution) read() (*workflow.Execution, error) {
 	if e.x.Schema > workflow.SchemaVersion {
 		return nil, workflow.Errorf(workflow.CodeUnavailable, "execution %s is of a newer schema", e.x.ID)
 	}
-	x := copied(e.x)
+	x := replica.Of(e.x)
 	for id := range e.waiters {
 		x.Waiters = append(x.Waiters, id)
 	}

@@ -4,12 +4,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/sim/fate"
 	"github.com/lockstep-run/lockstep/shared/sim/queue"
+	"github.com/lockstep-run/lockstep/shared/sim/replica"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -64,6 +66,23 @@ func New(seed uint64) *World {
 
 func (w *World) queue(n uint64) *queue.Queue {
 	return queue.New(w.Now, rand.New(rand.NewPCG(w.seed, n)), &w.Deliveries)
+}
+
+// Sequel is a new world in which the same things are published, registered and
+// imported, and nothing has been started.
+func (w *World) Sequel(seed uint64) *World {
+	next := New(seed)
+	next.Shards = w.Shards
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	next.definitions, next.blocks = maps.Clone(w.definitions), maps.Clone(w.blocks)
+	for tenant, entities := range w.entities {
+		next.entities[tenant] = maps.Clone(entities)
+	}
+	for pool := range w.pools {
+		next.MakePool(pool)
+	}
+	return next
 }
 
 // Seed is what the world was made from.
@@ -201,30 +220,21 @@ const (
 	pageBytes    = 1 << 20
 )
 
-// copied is a value that shares no memory with v, as it is after having been
-// stored and read.
-func copied[T any](v T) T {
-	var c T
-	if err := json.Unmarshal(encoded(v), &c); err != nil {
-		panic(fmt.Errorf("sim: %T does not survive being stored: %w", v, err))
-	}
-	return c
-}
-
-func encoded(v any) []byte {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		panic(fmt.Errorf("sim: %T cannot be stored: %w", v, err))
-	}
-	return raw
-}
-
 // fits refuses what no item could hold.
 func fits(v any) error {
-	if n := len(encoded(v)); n > itemBytes {
+	if n := replica.Weight(v); n > itemBytes {
 		return workflow.Errorf(workflow.CodeTooLarge, "%d bytes do not fit into one item", n)
 	}
 	return nil
+}
+
+// encoded is a message's body.
+func encoded(v any) []byte {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Errorf("sim: %T cannot be sent: %w", v, err))
+	}
+	return raw
 }
 
 // within is a key of a tenant's own.

@@ -83,18 +83,28 @@ func New(tb testing.TB, seed uint64, o engine.Options) *Stage {
 	s := &Stage{World: sim.New(seed), TB: tb}
 	s.MakePool("default")
 	s.Engine = engine.New(engine.World{
-		Now: s.Now, NewID: s.NewID, Nonce: s.Nonce, Pause: func(int) {}, Open: s.ports,
-		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Now:   func() time.Time { return s.Now() },
+		NewID: func() string { return s.NewID() },
+		Nonce: func() string { return s.Nonce() },
+		Pause: func(int) {},
+		Open:  s.ports,
+		Log:   slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}, o, "test")
 	s.View = view.New(s.Engine, 1)
-	s.Catalog = catalog.New(func() catalog.Registry { return s.Open().Registry }, s.Now)
+	s.Catalog = catalog.New(func() catalog.Registry { return s.Open().Registry }, func() time.Time { return s.Now() })
 	tb.Cleanup(func() {
 		if tb.Failed() {
 			trace := s.Trace()
-			tb.Logf("seed %d, last calls %v", seed, trace[max(0, len(trace)-80):])
+			tb.Logf("seed %d, last calls %v", s.Seed(), trace[max(0, len(trace)-80):])
 		}
 	})
 	return s
+}
+
+// Sequel begins anew in a world of another seed in which the same things are
+// published. The engine stays warm.
+func (s *Stage) Sequel(seed uint64) {
+	s.World, s.Called = s.World.Sequel(seed), nil
 }
 
 func (s *Stage) ports() port.Ports {
