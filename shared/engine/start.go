@@ -21,6 +21,7 @@ func (e *Engine) Start(ctx context.Context, c workflow.Caller, req workflow.Star
 	id := e.NewID()
 	w := e.work(c.Tenant, id)
 	w.inline = true
+	w.pending.Add(workflow.Cost{Functions: 1}) // the request that starts the run
 	if req.IdempotencyKey != "" {
 		digest, err := digestOf(req)
 		if err != nil {

@@ -20,8 +20,11 @@ func (s *session) after(ctx context.Context, p *workflow.Pack) (Disposition, err
 	bad := s.m.Bad || p.Bad()
 	total := s.m.Work.Lanes
 	if total == 1 {
-		// The engine reads the pack, which has all costs but those of its last write.
-		return done, s.notify(ctx, workflow.Look{Cost: s.ports.Meter.Take()})
+		// The engine reads the pack, which has all costs but those of its last write
+		// and of this message.
+		cost := s.ports.Meter.Take()
+		cost.Queue++
+		return done, s.notify(ctx, workflow.Look{Cost: cost})
 	}
 	cost := p.Cost.Clone()
 	cost.Add(s.ports.Meter.Take())

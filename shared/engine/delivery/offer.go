@@ -61,11 +61,16 @@ func (d *Delivery) Dispatch(ctx context.Context, r *Run, now time.Time, carried 
 		messages = append(messages, d.message(r, jobs, lane))
 	}
 	if len(messages) > 0 {
+		carried.Add(workflow.Cost{Queue: requests(len(messages))})
 		messages[0].Cost = carried
 	}
 	_, err = d.Board.Offer(ctx, now, messages)
 	return err
 }
+
+// requests is what sending messages will cost, which they carry themselves: ten
+// go into one request, and a window's worth stays within 64 KB.
+func requests(messages int) float64 { return float64((messages + 9) / 10) }
 
 // message is the offer of a lane's first attempt with its chain.
 func (d *Delivery) message(r *Run, jobs []workflow.JobInput, lane int) *workflow.PackMessage {

@@ -1,0 +1,135 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/topology"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// figure prints one line.
+func figure(out io.Writer, name string, value float64, unit string) {
+	fmt.Fprintf(out, "%s %.3f %s\n", name, value, unit)
+}
+
+// poll is how often a run is read while it is waited for.
+const poll = 20 * time.Millisecond
+
+// Fleet runs one step over n devices and prints what a job costs. The lock's
+// write is counted apart.
+func (s *Stack) Fleet(ctx context.Context, out io.Writer, n int) error {
+	began := time.Now()
+	started, _, err := s.Client.Start(ctx, workflow.StartRequest{
+		Workflow: "bench/work", ExecuteOnParameters: &workflow.Selector{Groups: []string{"all"}},
+	})
+	if err != nil {
+		return err
+	}
+	x, err := s.Wait(ctx, fmt.Sprint(started.Id), poll, nil)
+	if err != nil {
+		return err
+	}
+	wall := time.Since(began)
+	if x.State != sm.ExecutionCompletedAck || x.Progress.Jobs.Completed != n {
+		return fmt.Errorf("the run over %d devices ended in %s with %d jobs completed", n, x.State, x.Progress.Jobs.Completed)
+	}
+	bill, err := s.Cost(ctx, x.ID)
+	if err != nil {
+		return err
+	}
+	writes, locks := 0.0, bill.WriteUnits[topology.TableLocks]
+	for _, units := range bill.WriteUnits {
+		writes += units
+	}
+	reads := 0.0
+	for _, units := range bill.ReadUnits {
+		reads += units
+	}
+	jobs := float64(n)
+	figure(out, "fleet_devices", jobs, "devices")
+	figure(out, "fleet_wall", wall.Seconds(), "s")
+	figure(out, "fleet_jobs_per_second", jobs/wall.Seconds(), "1/s")
+	figure(out, "fleet_write_units_per_job", (writes-locks)/jobs, "WRU")
+	figure(out, "fleet_lock_write_units_per_job", locks/jobs, "WRU")
+	figure(out, "fleet_read_units_per_job", reads/jobs, "RRU")
+	figure(out, "fleet_queue_requests_per_job", bill.Queue/jobs, "requests")
+	figure(out, "fleet_invocations_per_job", bill.Invocations/jobs, "invocations")
+	figure(out, "fleet_dollars_per_million_jobs", bill.Dollars/jobs*1e6, "USD")
+	return nil
+}
+
+// Single runs n runs over one device each, a few at a time, and prints what a
+// run costs and how long it takes from its start to COMPLETED_ACK.
+func (s *Stack) Single(ctx context.Context, out io.Writer, n, atOnce int) error {
+	took := make([]time.Duration, n)
+	ids := make([]string, n)
+	errs := make(chan error, n)
+	seats := make(chan struct{}, atOnce)
+	var all sync.WaitGroup
+	began := time.Now()
+	for i := range n {
+		seats <- struct{}{}
+		all.Go(func() {
+			defer func() { <-seats }()
+			started, _, err := s.Client.Start(ctx, workflow.StartRequest{
+				Workflow: "bench/work", ExecuteOnParameters: &workflow.Selector{IDs: []string{device(i)}},
+			})
+			if err != nil {
+				errs <- err
+				return
+			}
+			ids[i] = fmt.Sprint(started.Id)
+			x, err := s.Wait(ctx, ids[i], poll, nil)
+			if err == nil && x.State != sm.ExecutionCompletedAck {
+				err = fmt.Errorf("run %s ended in %s", x.ID, x.State)
+			}
+			if err != nil {
+				errs <- err
+				return
+			}
+			took[i] = x.EndedAt.Sub(x.CreatedAt) // as the engine has written it, not as the poll has seen it
+		})
+	}
+	all.Wait()
+	wall := time.Since(began)
+	select {
+	case err := <-errs:
+		return err
+	default:
+	}
+	var writes, reads, queue, invocations, dollars float64
+	for _, id := range ids {
+		bill, err := s.Cost(ctx, id)
+		if err != nil {
+			return err
+		}
+		for _, units := range bill.WriteUnits {
+			writes += units
+		}
+		for _, units := range bill.ReadUnits {
+			reads += units
+		}
+		queue += bill.Queue
+		invocations += bill.Invocations
+		dollars += bill.Dollars
+	}
+	slices.Sort(took)
+	runs := float64(n)
+	figure(out, "single_runs", runs, "runs")
+	figure(out, "single_at_once", float64(atOnce), "runs")
+	figure(out, "single_runs_per_second", runs/wall.Seconds(), "1/s")
+	figure(out, "single_p50", float64(took[n/2].Microseconds())/1000, "ms")
+	figure(out, "single_p99", float64(took[n*99/100].Microseconds())/1000, "ms")
+	figure(out, "single_write_units_per_run", writes/runs, "WRU")
+	figure(out, "single_read_units_per_run", reads/runs, "RRU")
+	figure(out, "single_queue_requests_per_run", queue/runs, "requests")
+	figure(out, "single_invocations_per_run", invocations/runs, "invocations")
+	figure(out, "single_dollars_per_million_runs", dollars/runs*1e6, "USD")
+	return nil
+}
