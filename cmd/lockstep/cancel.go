@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockstep-run/lockstep/cmd/lockstep/show"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -60,6 +61,6 @@ func printVerb(cmd *cobra.Command, c *connection, x workflow.ExecutionView, err 
 	if c.output == "json" {
 		return printJSON(cmd, x)
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%s  %s\n%s\n", x.ID, x.State, sentence(x))
+	fmt.Fprintf(cmd.OutOrStdout(), "%s  %s\n%s\n", x.ID, x.State, show.Sentence(x))
 	return nil
 }

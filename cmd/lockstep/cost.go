@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"github.com/lockstep-run/lockstep/cmd/lockstep/show"
 )
 
 func newCost(c *connection) *cobra.Command {
@@ -23,12 +25,12 @@ func newCost(c *connection) *cobra.Command {
 			if c.output == "json" {
 				return printJSON(cmd, bill)
 			}
-			t := newTable(cmd.OutOrStdout(), "WHAT", "QUANTITY", "UNIT", "PER MILLION RUNS")
+			t := show.NewTable(cmd.OutOrStdout(), "WHAT", "QUANTITY", "UNIT", "PER MILLION RUNS")
 			for _, l := range bill.Lines {
-				t.row([]string{l.What, fmt.Sprintf("%.2f", l.Quantity), l.Unit, fmt.Sprintf("$%.2f", l.Dollars*1e6)})
+				t.Row([]string{l.What, fmt.Sprintf("%.2f", l.Quantity), l.Unit, fmt.Sprintf("$%.2f", l.Dollars*1e6)})
 			}
-			t.row([]string{"total", "", "", fmt.Sprintf("$%.2f", bill.Dollars*1e6)})
-			if err := t.flush(); err != nil {
+			t.Row([]string{"total", "", "", fmt.Sprintf("$%.2f", bill.Dollars*1e6)})
+			if err := t.Flush(); err != nil {
 				return err
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "this run: $%.2f, at prices of %s\n", bill.Dollars, bill.PricesAsOf)

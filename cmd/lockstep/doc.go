@@ -4,6 +4,6 @@
 //
 // One file a verb. main.go maps errors to exit codes (0 success, 1 the run
 // failed, 2 usage, 3 the service refused, 4 unreachable), connect.go finds the
-// service, print.go writes tables for people and JSON for programs, sentence.go
-// says in words how a run stands.
+// service, print.go writes lists for people and for programs; package show below
+// it says things to people.
 package main

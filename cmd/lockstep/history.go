@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockstep-run/lockstep/cmd/lockstep/show"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -31,4 +32,4 @@ func newHistory(c *connection) *cobra.Command {
 	}
 }
 
-func dash(s string) string { return text(&s) }
+func dash(s string) string { return show.Text(&s) }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockstep-run/lockstep/cmd/lockstep/show"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
@@ -44,7 +45,7 @@ func newJobs(c *connection) *cobra.Command {
 					if j.Error != nil {
 						why = j.Error.Code + ": " + j.Error.Message
 					}
-					return []string{j.Step, string(j.Kind), on, string(j.State), fmt.Sprint(j.Attempt), text(j.Worker), clock(j.EndedAt), why}
+					return []string{j.Step, string(j.Kind), on, string(j.State), fmt.Sprint(j.Attempt), show.Text(j.Worker), show.Clock(j.EndedAt), why}
 				})
 		},
 	}

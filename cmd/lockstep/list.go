@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockstep-run/lockstep/cmd/lockstep/show"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
@@ -49,7 +50,7 @@ func newList(c *connection) *cobra.Command {
 				func(x workflow.ExecutionView) []string {
 					return []string{
 						x.ID, x.Workflow.String(), string(x.State), fmt.Sprintf("%d/%d", x.Progress.Jobs.Completed, x.Progress.Jobs.Total),
-						fmt.Sprint(x.Progress.Jobs.Failed), text(x.CurrentStep), ago(x.CreatedAt),
+						fmt.Sprint(x.Progress.Jobs.Failed), show.Text(x.CurrentStep), show.Ago(x.CreatedAt),
 					}
 				})
 		},

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockstep-run/lockstep/cmd/lockstep/show"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -35,9 +36,9 @@ func newLocks(c *connection) *cobra.Command {
 			if c.output == "json" {
 				return printJSON(cmd, l)
 			}
-			t := newTable(cmd.OutOrStdout(), heads...)
-			t.row(lockRow(l))
-			return t.flush()
+			t := show.NewTable(cmd.OutOrStdout(), heads...)
+			t.Row(lockRow(l))
+			return t.Flush()
 		},
 	}
 	cmd.Flags().IntVar(&limit, "limit", 0, "how many; 0 for all")
@@ -50,6 +51,6 @@ func lockRow(l workflow.LockView) []string {
 		waiting = append(waiting, w.Execution)
 	}
 	return []string{
-		l.Entity.String(), text(l.HeldBy), clock(l.Since), fmt.Sprint(l.Token), text(l.ReservedBy), dash(strings.Join(waiting, ",")),
+		l.Entity.String(), show.Text(l.HeldBy), show.Clock(l.Since), fmt.Sprint(l.Token), show.Text(l.ReservedBy), dash(strings.Join(waiting, ",")),
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"github.com/lockstep-run/lockstep/cmd/lockstep/show"
 )
 
 func newStatus(c *connection) *cobra.Command {
@@ -24,13 +26,13 @@ func newStatus(c *connection) *cobra.Command {
 				return printJSON(cmd, x)
 			}
 			out := cmd.OutOrStdout()
-			fmt.Fprintf(out, "%s  %s  %s (%s)\n%s\n", x.ID, x.Workflow, x.State, x.Status, sentence(x))
+			fmt.Fprintf(out, "%s  %s  %s (%s)\n%s\n", x.ID, x.Workflow, x.State, x.Status, show.Sentence(x))
 			for kind, n := range x.Entities {
 				fmt.Fprintf(out, "entities: %d %s\n", n, kind)
 			}
 			j := x.Progress.Jobs
 			fmt.Fprintf(out, "jobs: %d, of which %d completed, %d failed, %s running, %s waiting; steps: %d of %d done\n",
-				j.Total, j.Completed, j.Failed, count(j.Running), count(j.Pending), x.Progress.Steps.Done, x.Progress.Steps.Total)
+				j.Total, j.Completed, j.Failed, show.Count(j.Running), show.Count(j.Pending), x.Progress.Steps.Done, x.Progress.Steps.Total)
 			return nil
 		},
 	}

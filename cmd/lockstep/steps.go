@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockstep-run/lockstep/cmd/lockstep/show"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -36,6 +37,6 @@ func stepRow(s workflow.StepView) []string {
 	j := s.Jobs
 	return []string{
 		s.Step, kind, string(s.Status), fmt.Sprint(j.Total), fmt.Sprint(j.Completed), fmt.Sprint(j.Failed),
-		count(j.Unknown), count(j.Cancelled), fmt.Sprint(s.Skipped), took,
+		show.Count(j.Unknown), show.Count(j.Cancelled), fmt.Sprint(s.Skipped), took,
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
 
+	"github.com/lockstep-run/lockstep/cmd/lockstep/show"
 	"github.com/lockstep-run/lockstep/shared/client"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
@@ -54,7 +55,7 @@ func follow(cmd *cobra.Command, c *connection, api *client.Client, id string) er
 			return err
 		}
 	} else {
-		fmt.Fprintf(cmd.OutOrStdout(), "%s  %s\n%s\n", x.ID, x.State, sentence(x))
+		fmt.Fprintf(cmd.OutOrStdout(), "%s  %s\n%s\n", x.ID, x.State, show.Sentence(x))
 	}
 	if x.Status != sm.StatusCompleted {
 		return errSilent
@@ -91,7 +92,7 @@ func (b *bar) show(x workflow.ExecutionView) {
 		line += ", step " + *x.CurrentStep
 	}
 	if x.Waiting != nil && len(x.Waiting.For) > 0 {
-		line += ", waits for " + text(x.Waiting.For[0].Entity)
+		line += ", waits for " + show.Text(x.Waiting.For[0].Entity)
 	}
 	if line == b.last {
 		return

@@ -38,6 +38,10 @@ func (e *Engine) Start(ctx context.Context, c workflow.Caller, req workflow.Star
 			w.id = bound // an earlier try bound the key and died: finish it
 		}
 	}
+	if !req.NotBefore.IsZero() {
+		return nil, false, &workflow.Error{Code: workflow.CodeNotImplemented, Message: "a run cannot be started for later yet",
+			Issues: []workflow.Issue{{Path: "notBefore", Code: string(workflow.CodeNotImplemented), Message: "this is not supported yet"}}}
+	}
 	d, err := w.newest(ctx, req)
 	if err != nil {
 		return nil, false, err

@@ -1,4 +1,4 @@
-package main
+package show
 
 import (
 	"fmt"
@@ -9,9 +9,9 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// sentence says how a run stands: what it does, what it waits for, since when
+// Sentence says how a run stands: what it does, what it waits for, since when
 // and until when, or how it ended and why.
-func sentence(x workflow.ExecutionView) string {
+func Sentence(x workflow.ExecutionView) string {
 	if x.Waiting != nil {
 		return waits(x.Waiting) + "."
 	}
@@ -43,7 +43,7 @@ func waits(w *workflow.Waiting) string {
 		s = "It waits for a lock"
 		for i, f := range w.For {
 			if i == 0 {
-				s = "It waits for the lock of " + text(f.Entity)
+				s = "It waits for the lock of " + Text(f.Entity)
 			}
 			switch {
 			case f.HeldBy != nil:
