@@ -36,7 +36,9 @@ func printList[T any](cmd *cobra.Command, c *connection, items iter.Seq2[T, erro
 	n := 0
 	for item, err := range items {
 		if err != nil {
-			_ = t.Flush() // err is the news
+			if n > 0 {
+				_ = t.Flush() // what has come so far; err is the news
+			}
 			return called(err)
 		}
 		t.Row(row(item))

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -73,5 +74,32 @@ func TestNothingFailed(t *testing.T) {
 	raw, err := json.Marshal(got)
 	if err != nil || string(raw) != `{"batchItemFailures":[]}` {
 		t.Errorf("got %s, %v", raw, err)
+	}
+}
+
+// TestEventShape: the event as AWS documents it is read, and the reply has the
+// shape that the event source mapping reads.
+func TestEventShape(t *testing.T) {
+	source, err := os.ReadFile("testdata/sqs.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var event events.SQSEvent
+	if err := json.Unmarshal(source, &event); err != nil {
+		t.Fatal(err)
+	}
+	handle := batch.Looks(slog.New(slog.DiscardHandler), decode, func(_ context.Context, l workflow.Look) error {
+		if l.Execution == "fails" {
+			return errors.New("no")
+		}
+		return nil
+	})
+	reply, err := handle(t.Context(), event)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := json.Marshal(reply)
+	if want := `{"batchItemFailures":[{"itemIdentifier":"2e1424d4-f796-459a-8184-9c92662be6da"}]}`; err != nil || string(raw) != want {
+		t.Errorf("got %s, %v, want %s", raw, err, want)
 	}
 }
