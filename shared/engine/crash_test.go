@@ -90,7 +90,7 @@ func TestCrashAtEveryCall(t *testing.T) {
 			calls := clean.Calls() - before
 			clean.Judge()
 			for _, id := range ids {
-				oracle(clean, id, p.blocks)
+				oracle(clean, id, p.blocks, 0)
 			}
 			if t.Failed() {
 				t.Fatal("not even undisturbed")
@@ -121,7 +121,7 @@ func disturbed(s *stage.Stage, p play, n int, fault fate.Fault) {
 	s.Faults = nil
 	s.Judge()
 	for _, id := range ids {
-		oracle(s, id, p.blocks)
+		oracle(s, id, p.blocks, 0)
 	}
 }
 
@@ -137,7 +137,7 @@ func TestDuplicatesAndDisorder(t *testing.T) {
 				ids := p.act(s)
 				settle(s)
 				for _, id := range ids {
-					oracle(s, id, p.blocks)
+					oracle(s, id, p.blocks, 0)
 				}
 				if t.Failed() {
 					t.Fatalf("seed %d", seed)

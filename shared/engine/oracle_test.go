@@ -20,8 +20,9 @@ var natures = map[string]nature{
 
 // oracle says how a run must have ended, from nothing but what became of its
 // jobs, and holds the rollback against what was executed. blocks are the names
-// of the steps' blocks by label.
-func oracle(s *stage.Stage, id string, blocks map[string]string) {
+// of the steps' blocks by label; tolerance is how many failures of one step are
+// no failure of the step.
+func oracle(s *stage.Stage, id string, blocks map[string]string, tolerance int) {
 	s.Helper()
 	x := s.Load(id)
 	if !sm.Terminal(x.State) {
@@ -29,7 +30,7 @@ func oracle(s *stage.Stage, id string, blocks map[string]string) {
 		return
 	}
 	jobs := s.Jobs(id)
-	executed, undone := map[string][]string{}, map[string][]string{}
+	executed, undone, failures := map[string][]string{}, map[string][]string{}, map[string]int{}
 	var order, undoing []string // labels by first execution, and by first rollback
 	unknown, irreversible, broken, failed := false, false, false, false
 	for _, j := range latestOnly(jobs) {
@@ -48,7 +49,10 @@ func oracle(s *stage.Stage, id string, blocks map[string]string) {
 		case j.State == sm.JobCancelled:
 			failed = true
 		default:
-			failed = failed || j.State != sm.JobCompleted
+			if j.State != sm.JobCompleted {
+				failures[j.Step]++
+				failed = failed || failures[j.Step] > tolerance
+			}
 			if n.pure {
 				continue
 			}

@@ -12,6 +12,9 @@ import (
 // hidden is how long a message that was received stays hidden.
 const hidden = 30 * time.Second
 
+// maxReceives is how often a pack's message is received before it is dropped.
+const maxReceives = 20
+
 // sweepEvery is the schedule of the alarm clock.
 const sweepEvery = time.Minute
 
@@ -62,6 +65,8 @@ func (s *Stage) serve(q *queue.Queue, m queue.Message) {
 		return err
 	})
 	switch {
+	case err != nil && m.Receives >= maxReceives:
+		q.Delete(m) // to where dead letters go
 	case err != nil:
 	case again > 0:
 		q.Defer(m, again)

@@ -86,11 +86,11 @@ func (s *Stage) judgeCalls() {
 	times := map[string]int{}
 	last := map[string]Call{}
 	for _, c := range s.Called {
-		if times[c.Job]++; times[c.Job] > 1 && !c.repeatable {
+		if times[c.Job]++; times[c.Job] > 1 && !c.Repeatable {
 			s.Errorf("job %s was called %d times", c.Job, times[c.Job])
 		}
-		if c.Entity == "" {
-			continue
+		if c.Entity == "" || c.Pure {
+			continue // what changes nothing may come late
 		}
 		before := last[c.Entity]
 		if c.Fence < before.Fence {

@@ -49,7 +49,8 @@ type Call struct {
 	Input   workflow.JobInput
 
 	Execution  string
-	repeatable bool
+	Pure       bool
+	Repeatable bool
 }
 
 // Outcome is what comes of a call.

@@ -179,7 +179,7 @@ func (s *Stage) call(m *workflow.PackMessage, token int, in workflow.JobInput) O
 	c := Call{
 		Job: workflow.JobID(m.Key.Execution, m.Key.RunSeq, in.Index, m.Key.Attempt), Kind: m.Work.Kind, Step: m.Work.Step,
 		Attempt: m.Key.Attempt, Fence: workflow.Fence(in.Token, m.Key.RunSeq, m.Key.Attempt, token), Input: in,
-		Execution: m.Key.Execution, repeatable: m.Work.Repeatable(),
+		Execution: m.Key.Execution, Pure: m.Work.Pure, Repeatable: m.Work.Repeatable(),
 	}
 	if in.Entity != nil {
 		c.Entity = in.Entity.ID
