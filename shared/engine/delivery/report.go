@@ -23,7 +23,7 @@ func (d *Delivery) Report(ctx context.Context, r *Run, now time.Time, alarm bool
 		}
 		p := d.locate(r, 0, byLane(packs)[0])
 		if !p.over && alarm {
-			if err := d.resend(ctx, r, rep, []place{p}, now); err != nil {
+			if err := d.resend(ctx, r, rep, []place{p}, freshest(r, packs), now); err != nil {
 				return nil, err
 			}
 		}
@@ -66,7 +66,7 @@ func (d *Delivery) Report(ctx context.Context, r *Run, now time.Time, alarm bool
 		}
 	}
 	if alarm {
-		if err := d.walk(ctx, r, rep, lanes, over, now); err != nil {
+		if err := d.walk(ctx, r, rep, lanes, over, freshest(r, packs), now); err != nil {
 			return nil, err
 		}
 	}
@@ -78,7 +78,7 @@ func (d *Delivery) Report(ctx context.Context, r *Run, now time.Time, alarm bool
 
 // walk goes through the lanes that are not in the done sets. A lane that is over
 // is added, which its worker did not live to do.
-func (d *Delivery) walk(ctx context.Context, r *Run, rep *lifecycle.Report, lanes map[int]map[int]*workflow.Pack, over map[int]bool, now time.Time) error {
+func (d *Delivery) walk(ctx context.Context, r *Run, rep *lifecycle.Report, lanes map[int]map[int]*workflow.Pack, over map[int]bool, fresh, now time.Time) error {
 	places := make([]place, 0, r.Step.Lanes())
 	for lane := range r.Step.Lanes() {
 		if !over[lane] {
@@ -104,7 +104,7 @@ func (d *Delivery) walk(ctx context.Context, r *Run, rep *lifecycle.Report, lane
 			allowed = append(allowed, p)
 		}
 	}
-	return d.resend(ctx, r, rep, allowed, now)
+	return d.resend(ctx, r, rep, allowed, fresh, now)
 }
 
 // heal adds lanes that are over to their done sets.
@@ -117,14 +117,14 @@ func (d *Delivery) heal(ctx context.Context, r *Run, over []place) error {
 
 // resend offers again what waits without a trace: packs nobody has claimed, and
 // packs whose lease is over. A pack that was taken over too often is closed
-// instead: what was started in it is not known.
-func (d *Delivery) resend(ctx context.Context, r *Run, rep *lifecycle.Report, open []place, now time.Time) error {
+// instead: what was started in it is not known. fresh is when a worker was last
+// seen at any pack of the run.
+func (d *Delivery) resend(ctx context.Context, r *Run, rep *lifecycle.Report, open []place, fresh, now time.Time) error {
 	jobs, err := r.Jobs(ctx)
 	if err != nil {
 		return err
 	}
 	var messages []*workflow.PackMessage
-	freshest := r.Step.EnteredAt
 	waiting := 0
 	for _, p := range open {
 		switch {
@@ -135,7 +135,6 @@ func (d *Delivery) resend(ctx context.Context, r *Run, rep *lifecycle.Report, op
 			waiting++
 		case !p.pack.Lease.Before(now.Add(-d.Skew)):
 			rep.Look(p.pack.Lease.Add(d.Skew + d.Grace))
-			freshest = later(freshest, now)
 			continue
 		case p.pack.Cancel || p.pack.Token >= d.MaxTakeovers:
 			if !p.pack.Lease.Before(now.Add(-d.Skew - d.Grace)) {
@@ -155,17 +154,24 @@ func (d *Delivery) resend(ctx context.Context, r *Run, rep *lifecycle.Report, op
 			m.Bad = p.leaves()
 		}
 		messages = append(messages, m)
-		for _, q := range p.records {
-			freshest = later(freshest, later(q.ClaimedAt, q.FinishedAt))
-		}
 	}
-	rep.Silent = waiting > 0 && waiting == len(open) && now.Sub(freshest) > d.Unclaimed
+	rep.Silent = waiting > 0 && waiting == len(open) && now.Sub(fresh) > d.Unclaimed
 	if rep.Silent || len(messages) == 0 {
 		return nil
 	}
 	rep.Look(now.Add(d.Poll))
 	_, err = d.Board.Offer(ctx, now, messages)
 	return err
+}
+
+// freshest is when a worker was last seen at any of the packs, or else when the
+// run began.
+func freshest(r *Run, packs []*workflow.Pack) time.Time {
+	at := r.Step.EnteredAt
+	for _, p := range packs {
+		at = later(at, later(p.ClaimedAt, p.FinishedAt))
+	}
+	return at
 }
 
 func later(a, b time.Time) time.Time {

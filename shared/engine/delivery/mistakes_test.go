@@ -1,0 +1,448 @@
+package delivery_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lockstep-run/lockstep/shared/sim/fate"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+const (
+	none    = workflow.CodeNone
+	started = workflow.CodeStarted
+	ok      = workflow.CodeOK
+	failed  = workflow.CodeFail
+	unknown = workflow.CodeUnknown
+	not     = workflow.CodeNotExecuted
+)
+
+// The tests of this file are the mistakes of docs/protocols/packs.md that the
+// engine's side could make: each fails if its mistake is made.
+
+// Tombstones for the window only: every lane gets one, sent or not.
+func TestTombstonesForAllLanes(t *testing.T) {
+	b := newBench(t, 6, 1, func(r *workflow.StepRun, _ *workflow.Work) { r.Window = 2 })
+	rep := b.close()
+	for lane := range 6 {
+		p := b.read(lane, 1)
+		b.codes(p, not)
+		if p.State != workflow.PackCancelled || !b.done()[lane] {
+			t.Errorf("lane %d: %+v, done %v", lane, p, b.done())
+		}
+	}
+	if !rep.Complete || rep.Tally.NotExecuted != 6 || rep.Tally.Executed() != 0 {
+		t.Errorf("reported %+v", rep)
+	}
+}
+
+// Tombstones for the first attempt only: the attempt that would follow gets it.
+func TestTombstonesForTheNextAttempt(t *testing.T) {
+	b := newBench(t, 2, 2, retried(3))
+	b.pack(0, 1, workflow.PackFinished, 0, ok, failed)
+	rep := b.close()
+	b.codes(b.read(0, 2), not)
+	if b.read(0, 1).State != workflow.PackFinished || b.read(0, 3) != nil {
+		t.Error("other attempts have changed")
+	}
+	if !rep.Complete || rep.Tally.OK != 1 || rep.Tally.Failed != 1 {
+		t.Errorf("what was executed before must count: %+v", rep.Tally)
+	}
+}
+
+// No tombstones: a claim comes too late, or the tombstone does.
+func TestTombstoneOrClaim(t *testing.T) {
+	b := newBench(t, 1, 1, nil)
+	closing := b.Task("closing", func() { b.close() })
+	closing.Until("packs.tombstone")
+	p := b.pack(0, 1, workflow.PackClaimed, 0, started)
+	closing.Finish()
+	if got := b.read(0, 1); got.State != workflow.PackClaimed || !got.Cancel || got.Token != p.Token {
+		t.Errorf("a live claim became %+v", got)
+	}
+}
+
+// A live claim is asked to stop and waited for.
+func TestLiveClaimsAreAsked(t *testing.T) {
+	b := newBench(t, 2, 1, nil)
+	b.pack(0, 1, workflow.PackClaimed, 0, started)
+	rep := b.close()
+	if got := b.read(0, 1); !got.Cancel || got.State != workflow.PackClaimed || rep.Complete {
+		t.Errorf("%+v, reported %+v", got, rep)
+	}
+	if want := b.Now().Add(lease + slack); !rep.NextLook.Equal(want) {
+		t.Errorf("next look at %s, want %s", rep.NextLook, want)
+	}
+	b.codes(b.read(1, 1), not)
+}
+
+// A takeover that ignores the lease, or skew and grace beyond it.
+func TestSeizesOnlyBeyondSkewAndGrace(t *testing.T) {
+	b := newBench(t, 1, 1, nil)
+	b.pack(0, 1, workflow.PackClaimed, 0, started)
+	b.Advance(lease + slack)
+	if b.close().Complete || b.read(0, 1).State != workflow.PackClaimed {
+		t.Fatal("seized too early")
+	}
+	b.Advance(time.Millisecond)
+	rep := b.close()
+	b.codes(b.read(0, 1), unknown)
+	if !rep.Complete || rep.Tally.Unknown != 1 || rep.Tally.UnknownEntity != "device/a" {
+		t.Errorf("reported %+v", rep)
+	}
+}
+
+// A takeover that keeps the token: the holder's end would still be taken.
+func TestSeizingRaisesTheToken(t *testing.T) {
+	b := newBench(t, 3, 3, nil)
+	p := b.pack(0, 1, workflow.PackClaimed, 0, ok, started, none)
+	b.Advance(lease + slack + time.Millisecond)
+	b.close()
+	got := b.read(0, 1)
+	b.codes(got, ok, unknown, not)
+	if got.Token != p.Token+1 || string(got.Jobs[0].Result) != `"done"` {
+		t.Errorf("seized as %+v", got)
+	}
+	p.State, p.FinishedAt = workflow.PackFinished, b.Now()
+	if taken, _, err := b.view.Packs.Finish(t.Context(), p); taken || err != nil {
+		t.Errorf("the late holder's end: %v, %v", taken, err)
+	}
+}
+
+// A takeover conditional on the token only: the holder renews its lease in
+// between, and keeps its claim.
+func TestSeizeOrRenew(t *testing.T) {
+	b := newBench(t, 1, 1, nil)
+	p := b.pack(0, 1, workflow.PackClaimed, 0, started)
+	b.Advance(lease + slack + time.Second)
+	closing := b.Task("closing", func() { b.close() })
+	closing.Until("packs.seize")
+	p.Lease = b.Now().Add(lease)
+	if renewed, _, err := b.view.Packs.Extend(t.Context(), p); !renewed || err != nil {
+		t.Fatal(renewed, err)
+	}
+	closing.Finish()
+	if got := b.read(0, 1); got.State != workflow.PackClaimed || !got.Cancel {
+		t.Errorf("it became %+v", got)
+	}
+}
+
+// UNKNOWN counted as not executed.
+func TestUnknownIsExecuted(t *testing.T) {
+	b := newBench(t, 2, 2, nil)
+	b.pack(0, 1, workflow.PackCancelled, 0, unknown, not)
+	if rep := b.close(); rep.Tally.Executed() != 1 || rep.Tally.NotExecuted != 1 {
+		t.Errorf("tallied %+v", rep.Tally)
+	}
+}
+
+// No healing ADD on the alarm: a worker that finished and died.
+func TestAlarmHeals(t *testing.T) {
+	b := newBench(t, 3, 1, nil)
+	for lane := range 3 {
+		b.pack(lane, 1, workflow.PackFinished, lane, ok)
+	}
+	if rep := b.report(false); rep.Complete {
+		t.Fatal("nothing says so yet")
+	}
+	rep := b.report(true)
+	if !rep.Complete || rep.Tally.OK != 3 || len(b.done()) != 3 {
+		t.Errorf("reported %+v, done %v", rep, b.done())
+	}
+	if len(b.sent()) != 0 {
+		t.Error("sent what is over")
+	}
+}
+
+// No healing ADD while closing.
+func TestClosingHeals(t *testing.T) {
+	b := newBench(t, 2, 1, nil)
+	b.pack(0, 1, workflow.PackFinished, 0, ok)
+	if rep := b.close(); !rep.Complete || len(b.done()) != 2 {
+		t.Errorf("reported %+v, done %v", rep, b.done())
+	}
+}
+
+// Sending again only what is absent: an expired claim is offered too, so that a
+// worker takes it over. What is alive is left alone.
+func TestAlarmSendsWhatIsLost(t *testing.T) {
+	b := newBench(t, 3, 1, nil)
+	b.pack(0, 1, workflow.PackClaimed, 0, started)
+	b.Advance(lease + 3*time.Second)
+	b.pack(1, 1, workflow.PackClaimed, 1, started)
+	rep := b.report(true)
+	if diff := cmp.Diff([]int{0, 2}, lanes(b.sent())); diff != "" {
+		t.Error(diff)
+	}
+	if want := b.Now().Add(time.Minute); !rep.NextLook.Equal(want) {
+		t.Errorf("next look at %s, want %s", rep.NextLook, want)
+	}
+	b.report(false)
+	if s := b.sent(); len(s) > 0 {
+		t.Errorf("sent without an alarm: %v", lanes(s))
+	}
+}
+
+// The alarm ignoring the window: a lane waits for the one before it in its slot.
+func TestAlarmRespectsTheWindow(t *testing.T) {
+	b := newBench(t, 6, 1, func(r *workflow.StepRun, _ *workflow.Work) { r.Window = 2 })
+	b.report(true)
+	first := b.sent()
+	if diff := cmp.Diff([]int{0, 1}, lanes(first)); diff != "" {
+		t.Error(diff)
+	}
+	if c := first[0].Chain; len(c) != 2 || c[0].Lane != 2 || c[1].Lane != 4 {
+		t.Errorf("chain %+v", c)
+	}
+	b.pack(0, 1, workflow.PackFinished, 0, ok)
+	b.report(true)
+	if diff := cmp.Diff([]int{1, 2}, lanes(b.sent())); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// notBefore ignored: a retry that is not due yet is left for its time.
+func TestAlarmWaitsForRetries(t *testing.T) {
+	b := newBench(t, 2, 2, retried(2))
+	b.pack(0, 1, workflow.PackFinished, 0, ok, failed)
+	rep := b.report(true)
+	if due := b.Now().Add(time.Minute); len(b.sent()) != 0 || !rep.NextLook.Equal(due) {
+		t.Errorf("next look at %s, want %s", rep.NextLook, due)
+	}
+	b.Advance(time.Minute)
+	b.report(true)
+	s := b.sent()
+	if len(s) != 1 || s[0].Key.Attempt != 2 || len(s[0].Jobs) != 1 || s[0].Jobs[0].Index != 1 {
+		t.Errorf("sent %+v", s)
+	}
+}
+
+// The last attempt that died is closed instead of being offered for ever.
+func TestTakeoversAreBounded(t *testing.T) {
+	b := newBench(t, 1, 1, nil)
+	p := b.pack(0, 1, workflow.PackClaimed, 0, started)
+	for range 2 {
+		next := *p
+		next.Token++
+		if taken, _, err := b.view.Packs.TakeOver(t.Context(), p, &next); !taken || err != nil {
+			t.Fatal(taken, err)
+		}
+		p = &next
+	}
+	b.Advance(lease + slack + time.Millisecond)
+	b.report(true)
+	b.codes(b.read(0, 1), unknown)
+	if rep := b.report(false); len(b.sent()) != 0 || !rep.Complete || rep.Tally.Unknown != 1 {
+		t.Errorf("reported %+v", rep)
+	}
+}
+
+// Messages of a run say until when they may be worked on, by the run's epoch
+// time and not by the sender's clock.
+func TestNotAfterIsTheRunsOwn(t *testing.T) {
+	b := newBench(t, 1, 1, nil)
+	b.Advance(10 * time.Minute)
+	b.report(true)
+	if s := b.sent(); !s[0].NotAfter.Equal(b.r.Step.EpochTime.Add(time.Hour)) {
+		t.Errorf("not after %s", s[0].NotAfter)
+	}
+}
+
+// Jobs that nobody claims are reported, but not before their time, and not while
+// any is worked on.
+func TestUnclaimed(t *testing.T) {
+	b := newBench(t, 2, 1, nil)
+	b.Advance(20 * time.Minute)
+	if b.report(true).Silent {
+		t.Error("too early")
+	}
+	b.Advance(time.Second)
+	if !b.report(true).Silent {
+		t.Error("nobody has said so")
+	}
+	b.pack(0, 1, workflow.PackClaimed, 0, started)
+	if b.report(true).Silent {
+		t.Error("somebody works")
+	}
+}
+
+// Nobody has come means nobody at all: a run whose other lanes were finished a
+// moment ago is being worked on, however long the next lane has been waiting.
+func TestBusyIsNotUnclaimed(t *testing.T) {
+	b := newBench(t, 3, 1, func(r *workflow.StepRun, _ *workflow.Work) { r.Window = 1 })
+	b.Advance(25 * time.Minute)
+	p := b.pack(0, 1, workflow.PackFinished, 0, ok)
+	if _, err := b.view.Packs.AddDone(t.Context(), p.Key, false, workflow.Cost{}); err != nil {
+		t.Fatal(err)
+	}
+	if b.report(true).Silent {
+		t.Error("its worker has just finished a lane")
+	}
+	b.Advance(21 * time.Minute)
+	if !b.report(true).Silent {
+		t.Error("now nobody has come")
+	}
+}
+
+// A lane is bad if any of its jobs is, in whichever attempt it was tried last.
+func TestBadLanesAreRead(t *testing.T) {
+	b := newBench(t, 4, 2, retried(1))
+	final := b.pack(0, 1, workflow.PackFinished, 0, failed, failed)
+	b.pack(0, 2, workflow.PackFinished, 0, ok, failed)
+	b.pack(1, 1, workflow.PackFinished, 2, ok, ok)
+	rep := b.report(true)
+	if want := (workflow.Tally{OK: 3, Failed: 1}); !rep.Complete || rep.Tally.OK != want.OK || rep.Tally.Failed != want.Failed || rep.Tally.Failure.Entity != "device/b" {
+		t.Errorf("reported %+v", rep)
+	}
+	set, err := b.view.Packs.Done(t.Context(), final.Key.Run(), 0)
+	if err != nil || !set.Bad[0] || set.Bad[1] {
+		t.Errorf("set %+v, %v", set, err)
+	}
+	if again := b.report(false); !again.Complete || again.Tally.Failed != 1 {
+		t.Errorf("without an alarm %+v", again)
+	}
+}
+
+// A failed lane is seen at once, without an alarm, while others still run.
+func TestFailuresAreSeenEarly(t *testing.T) {
+	b := newBench(t, 3, 1, nil)
+	p := b.pack(1, 1, workflow.PackFinished, 1, failed)
+	if _, err := b.view.Packs.AddDone(t.Context(), p.Key, true, workflow.Cost{}); err != nil {
+		t.Fatal(err)
+	}
+	if rep := b.report(false); rep.Complete || rep.Tally.Failed != 1 || rep.Tally.NotExecuted != 0 {
+		t.Errorf("reported %+v", rep)
+	}
+}
+
+// A run over more than one shard: all sets count.
+func TestSeveralShards(t *testing.T) {
+	n := workflow.LanesPerShard + 3
+	b := newBench(t, n, 1, nil)
+	for lane := range n {
+		p := b.pack(lane, 1, workflow.PackFinished, lane, ok)
+		if lane < n-1 {
+			if _, err := b.view.Packs.AddDone(t.Context(), p.Key, false, workflow.Cost{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if b.report(false).Complete {
+		t.Error("one lane is missing")
+	}
+	if rep := b.report(true); !rep.Complete || rep.Tally.OK != n {
+		t.Errorf("reported %+v", rep)
+	}
+	if rep := b.close(); !rep.Complete || rep.Tally.OK != n {
+		t.Errorf("closed %+v", rep)
+	}
+}
+
+// Two handlers close the same run, call by call in any order, and one may die:
+// what they leave is closed once.
+func TestClosingTogether(t *testing.T) {
+	for range 20 {
+		b := newBench(t, 5, 1, nil)
+		b.pack(0, 1, workflow.PackFinished, 0, ok)
+		b.pack(1, 1, workflow.PackClaimed, 1, started)
+		b.Advance(lease + slack + time.Second)
+		one, two := b.Task("one", func() { b.close() }), b.Task("two", func() { b.close() })
+		for range b.Draw(8) {
+			one.Step()
+		}
+		if b.Draw(2) == 0 && !one.Over() {
+			one.Kill()
+		}
+		b.Interleave(one, two)
+		rep := b.close()
+		if !rep.Complete || rep.Tally.OK != 1 || rep.Tally.Unknown != 1 || rep.Tally.NotExecuted != 3 || b.read(1, 1).Token != 2 {
+			t.Fatalf("reported %+v", rep)
+		}
+	}
+}
+
+// A lost reply is no news: the report is not made, and nothing is counted.
+func TestLostReplies(t *testing.T) {
+	for _, name := range []string{"packs.shard", "packs.done", "packs.add_done", "packs.tombstone"} {
+		b := newBench(t, 2, 1, nil)
+		b.pack(0, 1, workflow.PackFinished, 0, ok)
+		b.Faults = fate.Next(name, fate.LostReply)
+		if rep, err := b.d.Close(t.Context(), b.r, b.Now()); err == nil || rep != nil {
+			t.Errorf("after a lost reply to %s: %+v, %v", name, rep, err)
+		}
+		if rep := b.close(); !rep.Complete {
+			t.Errorf("after a lost reply to %s it does not close: %+v", name, rep)
+		}
+	}
+}
+
+// Dispatch is deterministic, so that repeating it sends the same packs.
+func TestDispatchRepeats(t *testing.T) {
+	b := newBench(t, 7, 2, func(r *workflow.StepRun, _ *workflow.Work) { r.Window = 3 })
+	var all [][]*workflow.PackMessage
+	for range 2 {
+		if err := b.d.Dispatch(t.Context(), b.r, b.Now(), workflow.Cost{}); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, b.sent())
+		b.Advance(time.Hour)
+	}
+	if diff := cmp.Diff(all[0], all[1]); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]int{0, 1, 2}, lanes(all[0])); diff != "" {
+		t.Error(diff)
+	}
+	var jobs []int
+	for _, m := range all[0] {
+		for _, j := range m.Jobs {
+			jobs = append(jobs, j.Index)
+		}
+		for _, l := range m.Chain {
+			for _, j := range l.Jobs {
+				jobs = append(jobs, j.Index)
+			}
+		}
+	}
+	slices.Sort(jobs)
+	if diff := cmp.Diff([]int{0, 1, 2, 3, 4, 5, 6}, jobs); diff != "" {
+		t.Errorf("each job stands in one pack: %s", diff)
+	}
+}
+
+// A chain that is cut for size names its next lane, which the engine sends.
+func TestChainsAreCut(t *testing.T) {
+	b := newBench(t, 9, 1, func(r *workflow.StepRun, _ *workflow.Work) { r.Window = 1 })
+	b.d.ChainBytes = 200
+	if err := b.d.Dispatch(t.Context(), b.r, b.Now(), workflow.Cost{}); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[int]bool{}
+	for next := 0; ; {
+		s := b.sent()
+		if len(s) != 1 || s[0].Key.Lane != next {
+			t.Fatalf("sent %v, want lane %d", lanes(s), next)
+		}
+		seen[next] = true
+		for _, l := range s[0].Chain {
+			seen[l.Lane] = true
+		}
+		if next = s[0].ChainCut; next == 0 {
+			break
+		}
+		if err := b.d.Send(t.Context(), b.r, next, b.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(seen) != 9 {
+		t.Errorf("lanes %v", seen)
+	}
+	for _, lane := range []int{-1, 9} {
+		if err := b.d.Send(t.Context(), b.r, lane, b.Now()); err != nil || len(b.sent()) != 0 {
+			t.Errorf("lane %d was sent: %v", lane, err)
+		}
+	}
+}
