@@ -287,6 +287,23 @@ func TestBusyIsNotUnclaimed(t *testing.T) {
 	}
 }
 
+// A claim whose worker died and that nobody takes over is waiting too: when the
+// whole pool is gone, the run must not wait for ever.
+func TestAbandonedClaims(t *testing.T) {
+	for name, jobs := range map[string]int{"one lane": 1, "two lanes": 2} {
+		b := newBench(t, jobs, 1, nil)
+		b.pack(0, 1, workflow.PackClaimed, 0, started)
+		b.Advance(lease + 20*time.Minute)
+		if b.report(true).Silent {
+			t.Errorf("%s: too early", name)
+		}
+		b.Advance(time.Second)
+		if !b.report(true).Silent {
+			t.Errorf("%s: nobody has said so", name)
+		}
+	}
+}
+
 // A lane is bad if any of its jobs is, in whichever attempt it was tried last.
 func TestBadLanesAreRead(t *testing.T) {
 	b := newBench(t, 4, 2, retried(1))

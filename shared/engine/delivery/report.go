@@ -146,6 +146,8 @@ func (d *Delivery) resend(ctx context.Context, r *Run, rep *lifecycle.Report, op
 			}
 			rep.Look(now) // read it again at once, whoever wrote it
 			continue
+		default:
+			waiting++ // its worker is gone
 		}
 		m := d.message(r, jobs, p.lane)
 		if p.attempt > 1 {
@@ -165,11 +167,15 @@ func (d *Delivery) resend(ctx context.Context, r *Run, rep *lifecycle.Report, op
 }
 
 // freshest is when a worker was last seen at any of the packs, or else when the
-// run began.
+// run began. A claim is a sign of life up to the end of its lease.
 func freshest(r *Run, packs []*workflow.Pack) time.Time {
 	at := r.Step.EnteredAt
 	for _, p := range packs {
-		at = later(at, later(p.ClaimedAt, p.FinishedAt))
+		if p.Final() {
+			at = later(at, p.FinishedAt)
+		} else {
+			at = later(at, p.Lease)
+		}
 	}
 	return at
 }
