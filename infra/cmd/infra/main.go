@@ -1,0 +1,33 @@
+// The infra command synthesises the CloudFormation template of Lockstep. The CDK
+// command line runs it (see infra/cdk.json), and so does make synth, without it.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+
+	"github.com/lockstep-run/lockstep/infra"
+)
+
+func main() {
+	var s infra.Settings
+	flag.StringVar(&s.Stage, "stage", "", "stage, prod by default; data of the stage prod is kept")
+	flag.StringVar(&s.StackName, "stack", "", "name of the stack, Lockstep-<stage> by default")
+	flag.StringVar(&s.FunctionsDir, "functions", "", "folder of the built functions, dist/functions by default")
+	flag.StringVar(&s.Version, "release", "", "release to tag the resources with")
+	flag.StringVar(&s.Architecture, "architecture", "", "arm64, the default, or x86_64")
+	flag.StringVar(&s.AlarmTopic, "alarm-topic", "", "ARN of the SNS topic that alarms tell")
+	flag.StringVar(&s.Out, "out", "", "folder for the cloud assembly, CDK_OUTDIR by default")
+	flag.Parse()
+	if flag.NArg() > 0 {
+		fmt.Fprintf(os.Stderr, "infra: unexpected argument %q\n", flag.Arg(0))
+		os.Exit(2)
+	}
+	template, err := infra.Synthesize(s)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "infra:", err)
+		os.Exit(1)
+	}
+	fmt.Println(template)
+}

@@ -1,0 +1,31 @@
+// Package infra deploys Lockstep: a CDK construct, [NewEngine], that makes the
+// tables, queues, functions, schedule and HTTP interface in whatever stack it is
+// put into, and [Synthesize], the app around it that cmd/infra runs.
+//
+// Every name on which the deployed code depends (roles of tables, keys, indexes,
+// time-outs, environment variables) comes from shared/topology, the one room of
+// the product that this one may import. Physical names are left to
+// CloudFormation, so that several installs fit one account and a table or queue
+// is never replaced because of its name; the functions learn them from their
+// environment.
+//
+// A tour:
+//
+//   - props.go: [EngineProps], what may be chosen, its defaults and its checks.
+//   - engine.go: [NewEngine], the order in which the parts come to be, the outputs.
+//   - tables.go, queues.go: what is kept, and the queues with their dead letters.
+//   - functions.go: one function, its role, its log group; the queue mappings.
+//   - permissions.go: who may do what, as rows.
+//   - api.go: the HTTP interface and who may call it.
+//   - schedule.go: what makes the sweeper run.
+//   - alarms.go, dashboard.go: what somebody should be woken for, and look at.
+//   - app.go: the app and its one stack.
+//
+// Where a part is a plain CloudFormation resource (Cfn...) rather than one of
+// CDK's own abstractions, the abstraction would have granted more than is needed,
+// or its package would have doubled the time that this one takes to compile.
+//
+// The template is tested in plain Go on the synthesised JSON; a golden summary
+// in testdata shows a change of types, counts or permissions in review
+// (go test ./infra -update).
+package infra

@@ -1,0 +1,151 @@
+package infra
+
+import (
+	"path/filepath"
+	"strings"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslogs"
+	"github.com/aws/jsii-runtime-go"
+
+	"github.com/lockstep-run/lockstep/shared/topology"
+)
+
+// Function is a Lambda function with a role of its own.
+type Function struct {
+	awslambda.Function
+	Role awsiam.Role
+	Logs awslogs.LogGroup
+
+	role string // as topology names it
+}
+
+// envLogLevel is the variable of the configuration's key log.level.
+const envLogLevel = "LOCKSTEP_LOG_LEVEL"
+
+// batchSize is how many messages one invocation gets at most.
+const batchSize = 10
+
+var (
+	// memory in MB: a function's share of a processor grows with it, and engine
+	// functions spend their time waiting for DynamoDB.
+	memory = map[string]int{
+		topology.FunctionAPI: 512, topology.FunctionLifecycle: 512,
+		topology.FunctionSweeper: 256, topology.FunctionWorker: 512,
+	}
+	descriptions = map[string]string{
+		topology.FunctionAPI:       "Lockstep: the HTTP interface",
+		topology.FunctionLifecycle: "Lockstep: moves executions",
+		topology.FunctionSweeper:   "Lockstep: wakes executions whose alarm has rung",
+		topology.FunctionWorker:    "Lockstep: runs the packs of the default pool",
+	}
+	applicationLevels = map[string]awslambda.ApplicationLogLevel{
+		"debug": awslambda.ApplicationLogLevel_DEBUG, "info": awslambda.ApplicationLogLevel_INFO,
+		"warn": awslambda.ApplicationLogLevel_WARN, "error": awslambda.ApplicationLogLevel_ERROR,
+	}
+)
+
+// addFunction makes one function of the engine, with what its role allows and
+// what its environment has to say.
+func (e *Engine) addFunction(name string) {
+	id := title(name)
+	logs := awslogs.NewLogGroup(e.Construct, jsii.String(id+"Logs"), &awslogs.LogGroupProps{
+		Retention: e.props.LogRetention, RemovalPolicy: e.removal(),
+	})
+	role := awsiam.NewRole(e.Construct, jsii.String(id+"Role"), &awsiam.RoleProps{
+		AssumedBy:   awsiam.NewServicePrincipal(jsii.String("lambda.amazonaws.com"), nil),
+		Description: jsii.String(descriptions[name]),
+	})
+	f := &Function{Role: role, Logs: logs, role: name}
+	f.allow("WriteLogs", []string{*logs.LogGroupArn()}, "logs:CreateLogStream", "logs:PutLogEvents")
+
+	architecture := awslambda.Architecture_ARM_64()
+	if e.props.Architecture == archX86 {
+		architecture = awslambda.Architecture_X86_64()
+	}
+	tracing := awslambda.Tracing_DISABLED
+	if e.props.Tracing {
+		tracing = awslambda.Tracing_ACTIVE
+	}
+	f.Function = awslambda.NewFunction(e.Construct, jsii.String(id+"Function"), &awslambda.FunctionProps{
+		Description:  jsii.String(descriptions[name]),
+		Runtime:      awslambda.Runtime_PROVIDED_AL2023(),
+		Architecture: architecture,
+		Handler:      jsii.String("bootstrap"),
+		Code:         awslambda.Code_FromAsset(jsii.String(filepath.Join(e.props.FunctionsDir, name)), nil),
+		MemorySize:   jsii.Number(memory[name]),
+		Timeout:      awscdk.Duration_Seconds(jsii.Number(topology.FunctionTimeout[name])),
+		Role:         role,
+		LogGroup:     logs,
+		Tracing:      tracing,
+
+		// JSON keeps the platform's lines readable by the same queries as the
+		// engine's. Its lines about every start and end are not worth their price:
+		// the metrics say the same.
+		LoggingFormat:         awslambda.LoggingFormat_JSON,
+		ApplicationLogLevelV2: applicationLevels[e.props.LogLevel],
+		SystemLogLevelV2:      awslambda.SystemLogLevel_WARN,
+
+		// A run of many steps is one long chain of messages and invocations. Lambda
+		// takes such a chain for a runaway loop after about 16 rounds and stops it,
+		// unless every function that receives or sends in it says that it means it.
+		// The engine has its own bound: the steps of one execution are counted.
+		RecursiveLoop: awslambda.RecursiveLoop_ALLOW,
+	})
+	e.Functions[name] = f
+	e.permit(f)
+	e.configure(f)
+}
+
+// configure sets a function's environment: where the parts are that its role lets
+// it use, and nothing secret.
+func (e *Engine) configure(f *Function) {
+	for _, role := range topology.Tables {
+		if len(tableRights(f.role, role)) > 0 {
+			f.env(topology.TableEnv[role], *e.Tables[role].TableName())
+		}
+	}
+	f.env(topology.EnvQueueLifecycle, *e.Lifecycle.QueueUrl())
+	if looksUpPools(f.role) {
+		f.env(topology.EnvQueueJobsPrefix, e.poolPrefix())
+	}
+	f.env(envLogLevel, e.props.LogLevel)
+	if e.props.Config != "" {
+		f.env(topology.EnvConfigInline, e.props.Config)
+	}
+	if f.role == topology.FunctionWorker && len(e.props.AllowHosts) > 0 {
+		f.env(topology.EnvWorkerAllowHosts, strings.Join(e.props.AllowHosts, ","))
+	}
+}
+
+// consume lets a queue invoke a function. Its concurrency is bounded here, on the
+// mapping: with a reserved concurrency instead, messages would be received that
+// cannot be worked on, and would end among the dead letters.
+func (e *Engine) consume(q *Queue, f *Function) {
+	f.allow("Consume"+q.label, []string{*q.QueueArn()},
+		"sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ReceiveMessage")
+	mapping := awslambda.NewEventSourceMapping(e.Construct, jsii.String(q.label+"Mapping"), &awslambda.EventSourceMappingProps{
+		Target:                  f.Function,
+		EventSourceArn:          q.QueueArn(),
+		BatchSize:               jsii.Number(batchSize),
+		MaxConcurrency:          jsii.Number(e.props.concurrency(f.role)),
+		ReportBatchItemFailures: jsii.Bool(true),
+	})
+	// Lambda tries the queue when the mapping is made, so the right comes first.
+	mapping.Node().AddDependency(f.Role)
+}
+
+func (f *Function) env(key, value string) { f.AddEnvironment(&key, &value, nil) }
+
+// title makes an id's part of a role's name: executions, jobs-default.
+func title(name string) string {
+	var b strings.Builder
+	for _, part := range strings.Split(name, "-") {
+		if part != "" {
+			b.WriteString(strings.ToUpper(part[:1]) + part[1:])
+		}
+	}
+	return b.String()
+}

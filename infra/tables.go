@@ -1,0 +1,53 @@
+package infra
+
+import (
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
+	"github.com/aws/jsii-runtime-go"
+
+	"github.com/lockstep-run/lockstep/shared/topology"
+)
+
+// addTables makes the four tables. They are paid for by the request, can be
+// restored to any second of the last 35 days, and are encrypted with a key that
+// AWS owns. A stage other than prod is thrown away with its stack.
+func (e *Engine) addTables() {
+	for _, role := range topology.Tables {
+		table := awsdynamodb.NewTable(e.Construct, jsii.String("Table"+title(role)), &awsdynamodb.TableProps{
+			PartitionKey:        attribute(topology.AttrPK, "S"),
+			SortKey:             attribute(topology.AttrSK, "S"),
+			TimeToLiveAttribute: jsii.String(topology.AttrTTL),
+			BillingMode:         awsdynamodb.BillingMode_PAY_PER_REQUEST,
+			PointInTimeRecoverySpecification: &awsdynamodb.PointInTimeRecoverySpecification{
+				PointInTimeRecoveryEnabled: jsii.Bool(true),
+			},
+			DeletionProtection: jsii.Bool(e.props.prod()),
+			RemovalPolicy:      e.removal(),
+		})
+		e.Tables[role] = table
+	}
+	for _, index := range []topology.Index{topology.IndexByStatus, topology.IndexDue} {
+		e.Tables[topology.TableExecutions].AddGlobalSecondaryIndex(&awsdynamodb.GlobalSecondaryIndexProps{
+			IndexName:      jsii.String(index.Name),
+			PartitionKey:   attribute(index.Partition, "S"),
+			SortKey:        attribute(index.Sort, index.SortType),
+			ProjectionType: awsdynamodb.ProjectionType_KEYS_ONLY,
+		})
+	}
+}
+
+func attribute(name, kind string) *awsdynamodb.Attribute {
+	of := awsdynamodb.AttributeType_STRING
+	if kind == "N" {
+		of = awsdynamodb.AttributeType_NUMBER
+	}
+	return &awsdynamodb.Attribute{Name: &name, Type: of}
+}
+
+// removal is what becomes of data, and of the logs about it, when the stack goes.
+func (e *Engine) removal() awscdk.RemovalPolicy {
+	if e.props.prod() {
+		return awscdk.RemovalPolicy_RETAIN
+	}
+	return awscdk.RemovalPolicy_DESTROY
+}

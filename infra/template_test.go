@@ -1,0 +1,350 @@
+package infra
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/lockstep-run/lockstep/shared/topology"
+)
+
+func TestEveryFunctionIsBuiltTheSameWay(t *testing.T) {
+	each(t, func(t *testing.T, x *template) {
+		functions, roles := x.all(t, "AWS::Lambda::Function"), map[string]bool{}
+		if len(functions)%len(topology.Functions) != 0 {
+			t.Errorf("%d functions, and topology names %d", len(functions), len(topology.Functions))
+		}
+		for _, f := range functions {
+			for property, want := range map[string]string{
+				"Runtime": "provided.al2023", "Handler": "bootstrap", "RecursiveLoop": "Allow", "ReservedConcurrentExecutions": "",
+			} {
+				if got := text(f.at(property)); got != want {
+					t.Errorf("%s: %s is %q, want %q", f.ID, property, got, want)
+				}
+			}
+			role := x.refers(t, f.at("Role"))
+			if roles[role.ID] {
+				t.Errorf("%s shares its role", f.ID)
+			}
+			roles[role.ID] = true
+			if logs := x.refers(t, f.at("LoggingConfig", "LogGroup")); logs.Type != "AWS::Logs::LogGroup" {
+				t.Errorf("%s logs to %s", f.ID, logs.Type)
+			}
+		}
+	})
+}
+
+func TestTimeoutsAreThoseOfTheTopology(t *testing.T) {
+	x := stacks()["prod"]
+	for _, name := range topology.Functions {
+		want := strconv.Itoa(topology.FunctionTimeout[name])
+		if got := text(x.one(t, title(name)+"Function").at("Timeout")); got != want {
+			t.Errorf("%s: time-out %s, want %s", name, got, want)
+		}
+	}
+}
+
+func TestEnvironmentTellsWhatTheRoleAllowsAndNoMore(t *testing.T) {
+	want := map[string][]string{
+		topology.FunctionAPI: {
+			topology.EnvTableExecutions, topology.EnvTableJobs, topology.EnvTableLocks, topology.EnvTableRegistry,
+			topology.EnvQueueLifecycle, topology.EnvQueueJobsPrefix, topology.EnvQueueJobsURLs, envLogLevel,
+		},
+		topology.FunctionSweeper: {topology.EnvTableExecutions, topology.EnvQueueLifecycle, envLogLevel},
+		topology.FunctionWorker:  {topology.EnvTableJobs, topology.EnvQueueLifecycle, topology.EnvQueueJobsURLs, envLogLevel},
+	}
+	want[topology.FunctionLifecycle] = want[topology.FunctionAPI]
+	x := stacks()["prod"]
+	for name, keys := range want {
+		env := x.one(t, title(name)+"Function").env()
+		for _, key := range keys {
+			if env[key] == "" {
+				t.Errorf("%s: %s is not set", name, key)
+			}
+			delete(env, key)
+		}
+		for key := range env {
+			t.Errorf("%s: %s is set", name, key)
+		}
+	}
+	for _, s := range stacks() {
+		for _, f := range s.all(t, "AWS::Lambda::Function") {
+			if _, ok := f.env()[topology.EnvTrustHeaders]; ok {
+				t.Errorf("%s takes tenant and actor from headers that anybody can send", f.ID)
+			}
+		}
+	}
+}
+
+func TestPoolsAreKnownByURL(t *testing.T) {
+	x := stacks()["prod"]
+	queue := x.one(t, "JobsDefaultQueue")
+	want := `{"default":"${` + queue.ID + `}"}`
+	for _, name := range []string{topology.FunctionAPI, topology.FunctionLifecycle, topology.FunctionWorker} {
+		if got := x.one(t, title(name)+"Function").env()[topology.EnvQueueJobsURLs]; got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+}
+
+// fed are the functions behind queues, by the queue's id.
+func fed(t *testing.T, x *template) map[string]*resource {
+	t.Helper()
+	by := map[string]*resource{}
+	for _, m := range x.all(t, "AWS::Lambda::EventSourceMapping") {
+		by[x.refers(t, m.at("EventSourceArn")).ID] = x.refers(t, m.at("FunctionName"))
+	}
+	return by
+}
+
+func TestEveryQueueIsConsumedOrHoldsDeadLetters(t *testing.T) {
+	maxReceive := map[string]int{"LifecycleQueue": topology.MaxReceiveLifecycle, "JobsDefaultQueue": topology.MaxReceiveJobs}
+	each(t, func(t *testing.T, x *template) {
+		functions, dead := fed(t, x), map[string]bool{}
+		for _, q := range x.all(t, "AWS::SQS::Queue") {
+			if text(q.at("SqsManagedSseEnabled")) != "true" {
+				t.Errorf("%s is not encrypted", q.ID)
+			}
+			redrive := q.at("RedrivePolicy")
+			if redrive == nil {
+				continue
+			}
+			dead[x.refers(t, at(redrive, "deadLetterTargetArn")).ID] = true
+			f := functions[q.ID]
+			if f == nil {
+				t.Errorf("%s feeds no function", q.ID)
+				continue
+			}
+			timeout, visibility := f.at("Timeout").(float64), q.at("VisibilityTimeout").(float64)
+			if visibility != 6*timeout {
+				t.Errorf("%s: visibility %v s in front of a function with a time-out of %v s", q.ID, visibility, timeout)
+			}
+			received := int(at(redrive, "maxReceiveCount").(float64))
+			for name, want := range maxReceive {
+				if q.is(name) && received != want {
+					t.Errorf("%s: at most %d receives, want %d", q.ID, received, want)
+				}
+			}
+			if received < 5 {
+				t.Errorf("%s: %d receives lose messages when Lambda throttles", q.ID, received)
+			}
+		}
+		for _, rule := range x.all(t, "AWS::Events::Rule") {
+			for _, target := range list(rule.at("Targets")) {
+				dead[x.refers(t, at(target, "DeadLetterConfig", "Arn")).ID] = true
+			}
+		}
+		for _, q := range x.all(t, "AWS::SQS::Queue") {
+			if functions[q.ID] != nil {
+				continue
+			}
+			if !dead[q.ID] {
+				t.Errorf("%s is neither consumed nor anybody's dead-letter queue", q.ID)
+			}
+			if got := text(q.at("MessageRetentionPeriod")); got != "1209600" {
+				t.Errorf("%s keeps dead letters for %s s, want 14 days", q.ID, got)
+			}
+		}
+	})
+}
+
+func TestMappingsReportFailuresOneByOne(t *testing.T) {
+	each(t, func(t *testing.T, x *template) {
+		for _, m := range x.all(t, "AWS::Lambda::EventSourceMapping") {
+			if got := text(m.at("FunctionResponseTypes")); got != "ReportBatchItemFailures" {
+				t.Errorf("%s: response types %q", m.ID, got)
+			}
+			if got := text(m.at("BatchSize")); got != "10" {
+				t.Errorf("%s: batch size %s", m.ID, got)
+			}
+			if n, ok := m.at("ScalingConfig", "MaximumConcurrency").(float64); !ok || n < 2 || n > 1000 {
+				t.Errorf("%s: maximum concurrency %v", m.ID, m.at("ScalingConfig"))
+			}
+			role := x.refers(t, x.refers(t, m.at("FunctionName")).at("Role"))
+			if !slices.Contains(list(m.DependsOn), any(role.ID)) {
+				t.Errorf("%s may be made before its function may read the queue", m.ID)
+			}
+		}
+	})
+	x := stacks()["dev"]
+	if got := text(x.one(t, "JobsDefaultMapping").at("ScalingConfig", "MaximumConcurrency")); got != "7" {
+		t.Errorf("concurrency of the worker is %s, want the 7 of the props", got)
+	}
+}
+
+func TestTables(t *testing.T) {
+	each(t, func(t *testing.T, x *template) {
+		for _, table := range x.all(t, "AWS::DynamoDB::Table") {
+			for path, want := range map[string]string{
+				"BillingMode":                      "PAY_PER_REQUEST",
+				"KeySchema":                        "AttributeName=pk,KeyType=HASH AttributeName=sk,KeyType=RANGE",
+				"PointInTimeRecoverySpecification": "PointInTimeRecoveryEnabled=true",
+				"TimeToLiveSpecification":          "AttributeName=ttl,Enabled=true",
+			} {
+				if got := text(table.at(path)); got != want {
+					t.Errorf("%s: %s is %q, want %q", table.ID, path, got, want)
+				}
+			}
+			indexes := table.at("GlobalSecondaryIndexes")
+			if !table.is("TableExecutions") {
+				if indexes != nil {
+					t.Errorf("%s has indexes", table.ID)
+				}
+				continue
+			}
+			const want = "IndexName=by-status,KeySchema=AttributeName=statusKey,KeyType=HASH AttributeName=id,KeyType=RANGE,Projection=ProjectionType=KEYS_ONLY " +
+				"IndexName=due,KeySchema=AttributeName=dueShard,KeyType=HASH AttributeName=dueAt,KeyType=RANGE,Projection=ProjectionType=KEYS_ONLY"
+			if got := text(indexes); got != want {
+				t.Errorf("%s: indexes\n%s\nwant\n%s", table.ID, got, want)
+			}
+			if got := text(table.at("AttributeDefinitions")); !strings.Contains(got, "AttributeName=dueAt,AttributeType=N") {
+				t.Errorf("%s: dueAt is no number: %s", table.ID, got)
+			}
+		}
+	})
+}
+
+func TestDataOfProdIsKept(t *testing.T) {
+	for name, want := range map[string]struct{ policy, protected string }{
+		"prod": {"Retain", "true"}, "dev": {"Delete", "false"},
+	} {
+		x := stacks()[name]
+		tables := x.all(t, "AWS::DynamoDB::Table")
+		if len(tables) != len(topology.Tables) {
+			t.Errorf("%s: %d tables", name, len(tables))
+		}
+		for _, table := range tables {
+			if got := text(table.at("DeletionProtectionEnabled")); got != want.protected || table.DeletionPolicy != want.policy {
+				t.Errorf("%s in %s: protected %s, deletion policy %s", table.ID, name, got, table.DeletionPolicy)
+			}
+		}
+		for _, logs := range x.all(t, "AWS::Logs::LogGroup") {
+			if logs.DeletionPolicy != want.policy {
+				t.Errorf("%s in %s: deletion policy %s", logs.ID, name, logs.DeletionPolicy)
+			}
+		}
+	}
+}
+
+func TestLogsAreKeptForATime(t *testing.T) {
+	for name, days := range map[string]string{"prod": "90", "dev": "7", "pair": "7"} {
+		for _, logs := range stacks()[name].all(t, "AWS::Logs::LogGroup") {
+			if got := text(logs.at("RetentionInDays")); got != days {
+				t.Errorf("%s: %s is kept for %s days, want %s", name, logs.ID, got, days)
+			}
+		}
+	}
+}
+
+func TestScheduleRunsTheSweeperEveryMinute(t *testing.T) {
+	each(t, func(t *testing.T, x *template) {
+		rule := x.one(t, "SweepRule")
+		if text(rule.at("ScheduleExpression")) != "rate(1 minute)" || text(rule.at("State")) != "ENABLED" {
+			t.Errorf("the rule is %v", rule.Properties)
+		}
+		target := list(rule.at("Targets"))[0]
+		sweeper := x.refers(t, at(target, "Arn"))
+		if !sweeper.is("SweeperFunction") {
+			t.Errorf("the rule runs %s", sweeper.ID)
+		}
+		// Both what the rule cannot deliver and what the sweeper fails to do end there.
+		dlq := x.refers(t, at(target, "DeadLetterConfig", "Arn"))
+		failures := x.one(t, "SweepFailures")
+		if got := x.refers(t, failures.at("DestinationConfig", "OnFailure", "Destination")); got != dlq {
+			t.Errorf("failed sweeps go to %s, undelivered ones to %s", got.ID, dlq.ID)
+		}
+		if x.refers(t, failures.at("FunctionName")) != sweeper {
+			t.Error("the failures of another function go to the sweeper's dead letters")
+		}
+		if got := text(failures.at("MaximumRetryAttempts")); got != "0" {
+			t.Errorf("a failed sweep is repeated %s times, on top of the next one", got)
+		}
+		allowed := false
+		for _, p := range x.all(t, "AWS::SQS::QueuePolicy") {
+			for _, s := range statements(p.at("PolicyDocument")) {
+				if s.principal == "Service=events.amazonaws.com" && x.refers(t, s.resources[0]) == dlq {
+					allowed = x.refers(t, at(s.condition, "ArnEquals", "aws:SourceArn")) == rule
+				}
+			}
+		}
+		if !allowed {
+			t.Error("the rule may not send its dead letters")
+		}
+	})
+}
+
+func TestNamesAreGenerated(t *testing.T) {
+	each(t, func(t *testing.T, x *template) {
+		for id, r := range x.Resources {
+			for _, name := range []string{
+				"TableName", "QueueName", "RoleName", "LogGroupName", "AlarmName", "DashboardName", "TopicName", "ManagedPolicyName",
+			} {
+				if r.at(name) != nil {
+					t.Errorf("%s is named %s", id, text(r.at(name)))
+				}
+			}
+			if r.at("FunctionName") != nil && r.Type == "AWS::Lambda::Function" || r.at("Name") != nil && r.Type == "AWS::Events::Rule" {
+				t.Errorf("%s has a name", id)
+			}
+		}
+	})
+}
+
+func TestTwoEnginesFitOneStack(t *testing.T) {
+	x := stacks()["pair"]
+	prefixes := map[string]bool{}
+	for _, f := range x.all(t, "AWS::Lambda::Function") {
+		engine := f.ID[:4]
+		if p := f.env()[topology.EnvQueueJobsPrefix]; p != "" && f.is("ApiFunction") {
+			prefixes[p] = true
+		}
+		for key, value := range f.env() {
+			for _, m := range reference.FindAllStringSubmatch(value, -1) {
+				if m[1][:4] != engine {
+					t.Errorf("%s: %s is %s, of the other engine", f.ID, key, value)
+				}
+			}
+		}
+	}
+	if len(prefixes) != 2 {
+		t.Errorf("the two look up pools under %v", prefixes)
+	}
+}
+
+func TestEverythingIsTagged(t *testing.T) {
+	x := stacks()["prod"]
+	for _, kind := range []string{
+		"AWS::DynamoDB::Table", "AWS::SQS::Queue", "AWS::Lambda::Function", "AWS::IAM::Role", "AWS::Logs::LogGroup",
+		"AWS::Events::Rule", "AWS::CloudWatch::Alarm", "AWS::ApiGatewayV2::Api", "AWS::ApiGatewayV2::Stage",
+	} {
+		for _, r := range x.all(t, kind) {
+			got := text(r.at("Tags"))
+			for key, value := range map[string]string{"app": "lockstep", "stage": "prod", "version": "1.2.3"} {
+				if !strings.Contains(got, "Key="+key+",Value="+value) && !strings.Contains(got, key+"="+value) {
+					t.Errorf("%s: tags %q lack %s", r.ID, got, key)
+				}
+			}
+		}
+	}
+}
+
+func TestOutputsNameTheParts(t *testing.T) {
+	x := stacks()["prod"]
+	got := map[string]string{}
+	for id, output := range x.Outputs {
+		got[strings.TrimPrefix(plain(id), "Engine")] = plain(text(output.Value))
+	}
+	for id, want := range map[string]string{
+		"ApiUrl": "${EngineApi.ApiEndpoint}", "DashboardName": "${EngineDashboard}",
+		"TableExecutionsName": "${EngineTableExecutions}", "TableJobsName": "${EngineTableJobs}",
+		"TableLocksName": "${EngineTableLocks}", "TableRegistryName": "${EngineTableRegistry}",
+		"LifecycleUrl": "${EngineLifecycleQueue}", "LifecycleDlqUrl": "${EngineLifecycleDlq}",
+		"JobsDefaultUrl": "${EngineJobsDefaultQueue}", "JobsDefaultDlqUrl": "${EngineJobsDefaultDlq}",
+		"SchedulesDlqUrl": "${EngineSchedulesDlq}",
+	} {
+		if got[id] != want {
+			t.Errorf("output %s is %q, want %q", id, got[id], want)
+		}
+	}
+}

@@ -1,0 +1,146 @@
+package infra
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+// watched finds the alarm on a metric of a resource.
+func watched(t *testing.T, x *template, r *resource, metric string) *resource {
+	t.Helper()
+	for _, a := range x.all(t, "AWS::CloudWatch::Alarm") {
+		if text(a.at("MetricName")) == metric && x.refers(t, at(list(a.at("Dimensions"))[0], "Value")) == r {
+			return a
+		}
+	}
+	t.Errorf("nothing watches %s of %s", metric, r.ID)
+	return &resource{}
+}
+
+func (r *resource) condition() string {
+	parts := []string{text(r.at("Statistic")), text(r.at("ComparisonOperator")), text(r.at("Threshold")), text(r.at("TreatMissingData"))}
+	return strings.Join(parts, " ")
+}
+
+func TestEveryPartIsWatched(t *testing.T) {
+	each(t, func(t *testing.T, x *template) {
+		feeds := fed(t, x)
+		for _, q := range x.all(t, "AWS::SQS::Queue") {
+			if feeds[q.ID] != nil {
+				watched(t, x, q, "ApproximateAgeOfOldestMessage")
+				continue
+			}
+			// The number visible, for the number sent does not count redriven messages.
+			a := watched(t, x, q, "ApproximateNumberOfMessagesVisible")
+			if got := a.condition(); got != "Maximum GreaterThanOrEqualToThreshold 1 notBreaching" {
+				t.Errorf("%s: %s", a.ID, got)
+			}
+		}
+		for _, f := range x.all(t, "AWS::Lambda::Function") {
+			watched(t, x, f, "Errors")
+			watched(t, x, f, "Throttles")
+		}
+		a := watched(t, x, x.one(t, "SweeperFunction"), "Invocations")
+		if got := a.condition(); got != "Sum LessThanThreshold 1 breaching" {
+			t.Errorf("a sweeper that does not run: %s", got)
+		}
+		watched(t, x, x.one(t, "Api"), "5xx")
+	})
+}
+
+func TestThresholdsCanBeChosen(t *testing.T) {
+	x := stacks()["dev"]
+	for id, want := range map[string]string{
+		"AlarmLifecycleOld": "11", "AlarmJobsDefaultOld": "12", "AlarmWorkerErrors": "13", "AlarmHttpErrors": "13", "AlarmWorkerThrottles": "14",
+	} {
+		if got := text(x.one(t, id).at("Threshold")); got != want {
+			t.Errorf("%s: threshold %s, want %s", id, got, want)
+		}
+	}
+}
+
+func TestAlarmsTellTheTopic(t *testing.T) {
+	for _, a := range stacks()["prod"].all(t, "AWS::CloudWatch::Alarm") {
+		if a.at("AlarmActions") != nil {
+			t.Errorf("%s does %v without a topic", a.ID, a.at("AlarmActions"))
+		}
+	}
+	x := stacks()["dev"]
+	for _, a := range x.all(t, "AWS::CloudWatch::Alarm") {
+		for _, when := range []string{"AlarmActions", "OKActions"} {
+			if actions := list(a.at(when)); len(actions) != 1 || x.refers(t, actions[0]).Type != "AWS::SNS::Topic" {
+				t.Errorf("%s: %s %v", a.ID, when, a.at(when))
+			}
+		}
+	}
+}
+
+// anchor is what a heading is linked by.
+func anchor(heading string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == ' ' || r == '-':
+			return '-'
+		case unicode.IsLetter(r) || unicode.IsDigit(r):
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, heading)
+}
+
+func TestEveryAlarmHasARunbookAndEveryRunbookAnAlarm(t *testing.T) {
+	page, err := os.ReadFile("../docs/runbooks/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var written, used []string
+	for line := range strings.Lines(string(page)) {
+		if heading, ok := strings.CutPrefix(line, "## "); ok {
+			written = append(written, anchor(strings.TrimSpace(heading)))
+		}
+	}
+	for _, a := range stacks()["prod"].all(t, "AWS::CloudWatch::Alarm") {
+		_, name, ok := strings.Cut(text(a.at("AlarmDescription")), " Runbook: "+defaultRunbooks+"#")
+		if !ok {
+			t.Errorf("%s names no runbook: %s", a.ID, text(a.at("AlarmDescription")))
+		}
+		used = append(used, name)
+	}
+	slices.Sort(written)
+	slices.Sort(used)
+	if used = slices.Compact(used); !slices.Equal(written, used) {
+		t.Errorf("runbooks %v, alarms refer to %v", written, used)
+	}
+	if got := text(stacks()["dev"].one(t, "AlarmHttpErrors").at("AlarmDescription")); !strings.Contains(got, "https://wiki.example/runbooks#api-errors") {
+		t.Errorf("a runbook of one's own is not referred to: %s", got)
+	}
+}
+
+func TestDashboardShowsEveryPart(t *testing.T) {
+	x := stacks()["prod"]
+	body := text(x.one(t, "Dashboard").at("DashboardBody"))
+	for _, kind := range []string{
+		"AWS::SQS::Queue", "AWS::Lambda::Function", "AWS::DynamoDB::Table", "AWS::CloudWatch::Alarm", "AWS::ApiGatewayV2::Api",
+	} {
+		for _, r := range x.all(t, kind) {
+			if !strings.Contains(body, "${"+r.ID) {
+				t.Errorf("%s is not on the dashboard", r.ID)
+			}
+		}
+	}
+}
+
+// The variable for the log's level is the only one whose name does not come from
+// topology: the configuration defines it.
+func TestConfigurationKnowsTheLogLevel(t *testing.T) {
+	page, err := os.ReadFile("../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(page), "| `log.level` | `"+envLogLevel+"` |") {
+		t.Errorf("no key of the configuration is set by %s", envLogLevel)
+	}
+}
