@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/aws/jsii-runtime-go"
+
 	"github.com/lockstep-run/lockstep/infra"
 )
 
@@ -25,6 +27,7 @@ func main() {
 		os.Exit(2)
 	}
 	template, err := infra.Synthesize(s)
+	jsii.Close() // the kernel's files would stay in the temporary folder
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "infra:", err)
 		os.Exit(1)
