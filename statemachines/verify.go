@@ -80,15 +80,15 @@ func (v *verifier) names() {
 	for _, r := range v.m.Rows {
 		where := fmt.Sprintf("the row %q, %q", r.From, r.On)
 		event(where, r.On)
-		switch {
-		case r.Verdict == Move:
+		switch r.Verdict {
+		case Move:
 			state(where, r.To)
 			if r.From != "" {
 				state(where, r.From)
 			} else if r.To != v.m.Initial {
 				v.report(FlawUnknown, "%s brings into being in %q, which is not the initial state", where, r.To)
 			}
-		case r.Verdict == Ignore, r.Verdict == Refuse:
+		case Ignore, Refuse:
 			state(where, r.From)
 			if r.To != "" || r.Records != "" {
 				v.report(FlawUnknown, "%s does not move, yet names a destination or a record", where)

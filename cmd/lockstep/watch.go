@@ -43,7 +43,7 @@ func follow(cmd *cobra.Command, c *connection, api *client.Client, id string) er
 	bar := newBar(cmd.ErrOrStderr())
 	x, err := api.Wait(cmd.Context(), id, pollEvery, bar.show)
 	bar.clear()
-	if errors.Is(cmd.Context().Err(), context.Canceled) && err != nil {
+	if err != nil && errors.Is(cmd.Context().Err(), context.Canceled) { //nolint:nilerr // Ctrl-C stops following, which is no failure
 		fmt.Fprintf(cmd.ErrOrStderr(), "the run goes on; \"lockstep watch %s\" follows it again\n", id)
 		return nil
 	}

@@ -15,4 +15,4 @@ func tether(cmd *exec.Cmd) {
 }
 
 // signal reaches the child and its children.
-func signal(p *os.Process, s syscall.Signal) { syscall.Kill(-p.Pid, s) }
+func signal(p *os.Process, s syscall.Signal) { _ = syscall.Kill(-p.Pid, s) }

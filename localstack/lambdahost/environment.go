@@ -105,8 +105,8 @@ func (e *environment) live() (exit string, err error) {
 		return "", err
 	}
 	server := &http.Server{Handler: e.api(), ErrorLog: log.New(io.Discard, "", 0)}
-	go server.Serve(listener)
-	defer server.Close()
+	go func() { _ = server.Serve(listener) }() // ends with Close
+	defer func() { _ = server.Close() }()
 
 	spec := e.fn.spec
 	cmd := exec.Command(spec.Binary)
@@ -133,7 +133,7 @@ func (e *environment) live() (exit string, err error) {
 		})
 	}
 	e.mu.Unlock()
-	cmd.Wait()
+	_ = cmd.Wait()                       // how it ended stands in its state
 	signal(cmd.Process, syscall.SIGKILL) // what it may have left behind in its group
 	out.Flush()
 	return cmd.ProcessState.String(), nil

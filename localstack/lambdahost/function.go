@@ -125,7 +125,8 @@ func (d *Deployed) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	v := newInvocation(payload, time.Now())
 	go func() {
 		<-v.done // the flight ends with the invocation, not with its caller
-		if _, failed := v.err.(*FunctionError); failed {
+		var failure *FunctionError
+		if errors.As(v.err, &failure) {
 			d.counts.errors.Add(1)
 		}
 		d.host.flights.Done()

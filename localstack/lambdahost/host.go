@@ -143,7 +143,7 @@ func (h *Host) Close(ctx context.Context) error {
 		h.mu.Lock()
 		h.stop()
 		h.mu.Unlock()
-		wait(drain, &h.feeds)
+		_ = wait(drain, &h.feeds) // what is not over by then is cut short
 		h.mu.Lock()
 		h.closed = true
 		functions := h.functions
@@ -163,7 +163,7 @@ func (h *Host) Close(ctx context.Context) error {
 		// noticed; the context only guards against a queue that hangs.
 		last, cancelLast := context.WithTimeout(context.WithoutCancel(ctx), h.opts.Grace)
 		defer cancelLast()
-		wait(last, &h.feeds)
+		_ = wait(last, &h.feeds) // the same
 		close(h.gone)
 	})
 	<-h.gone

@@ -1,6 +1,7 @@
 package stack
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,8 @@ import (
 	"github.com/lockstep-run/lockstep/localstack/sqs"
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
+
+var errEnded = errors.New("without an error")
 
 // prefix begins the names of all local tables and queues.
 const prefix = "lockstep-"
@@ -62,7 +65,7 @@ func openStores(ctx context.Context, s *Stack) (*stores, error) {
 		st.process, st.dynamodbURL = process, process.Endpoint()
 		go func() {
 			<-process.Done()
-			s.fail(fmt.Errorf("the local DynamoDB has ended: %v", process.Err()))
+			s.fail(fmt.Errorf("the local DynamoDB has ended: %w", cmp.Or(process.Err(), errEnded)))
 		}()
 	}
 	if st.sqsURL == "" {

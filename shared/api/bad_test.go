@@ -78,8 +78,8 @@ var badInputs = []struct {
 	{"array", "POST /workflow-execution", `[]`, nil, 400, []string{" type"}},
 	{"null", "POST /workflow-execution", `null`, nil, 400, []string{" type"}},
 	{"missing", "POST /workflow-execution", `{}`, nil, 400, []string{"workflow required"}},
-	{"everything at once", "POST /workflow-execution", `{"workflow":7,"paramters":{},"labels":{"a":1},"executeOnParameters":{"ids":["ok",3],"limit":1}}`, nil, 400, []string{
-		"executeOnParameters.ids[1] type", "executeOnParameters.limit unknown_field", "labels.a type", "paramters unknown_field", "workflow type"}},
+	{"everything at once", "POST /workflow-execution", `{"workflow":7,"perameters":{},"labels":{"a":1},"executeOnParameters":{"ids":["ok",3],"limit":1}}`, nil, 400, []string{
+		"executeOnParameters.ids[1] type", "executeOnParameters.limit unknown_field", "labels.a type", "perameters unknown_field", "workflow type"}},
 	{"reference", "POST /workflow-execution", `{"workflow":"nope"}`, nil, 400, []string{"workflow pattern"}},
 	{"reference version", "POST /workflow-execution", `{"workflow":"a/b:1.x"}`, nil, 400, []string{"workflow pattern"}},
 	{"parameters", "POST /workflow-execution", `{"workflow":"a/b","parameters":[1]}`, nil, 400, []string{"parameters type"}},

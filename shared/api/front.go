@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"path"
@@ -85,7 +86,7 @@ func (a *routes) rescue(w *answer, r *http.Request) {
 	if cause == nil {
 		return
 	}
-	if cause == http.ErrAbortHandler {
+	if err, ok := cause.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 		panic(cause)
 	}
 	a.opt.Log.ErrorContext(r.Context(), "panic", "panic", fmt.Sprint(cause), "method", r.Method, "path", r.URL.Path,

@@ -24,7 +24,7 @@ func readStatus[T any](res *http.Response, err error) (v T, status int, _ error)
 	if err != nil {
 		return v, 0, err
 	}
-	defer res.Body.Close()
+	defer func() { _ = res.Body.Close() }() // it has been read
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	if err != nil {
 		return v, res.StatusCode, &UnreachableError{URL: res.Request.URL.Scheme + "://" + res.Request.URL.Host, Err: err}

@@ -48,7 +48,7 @@ type Client struct {
 	pause func(ctx context.Context, d time.Duration) error
 }
 
-// Started, Definition, Build are answers that are not nouns of the engine.
+// Answers that are not nouns of the engine.
 type (
 	Started    = gen.Started
 	Definition = gen.Definition

@@ -108,6 +108,7 @@ func TestAShortRunsItemCostsOneWriteUnit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	x.StoredBytes = it.Size() // what is read says what it weighs
 	if diff := cmp.Diff(x, back); diff != "" {
 		t.Error(diff)
 	}

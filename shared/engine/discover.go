@@ -48,7 +48,7 @@ func (w *work) discover(ctx context.Context) error {
 		asked = append(asked, *in.Selector)
 	}
 	for _, a := range d.Acquire {
-		asked = append(asked, workflow.Selector{Type: a.Type, IDs: a.IDs, Groups: a.Groups, Query: a.Query})
+		asked = append(asked, workflow.Selector(a))
 	}
 	found := map[workflow.EntityKey]bool{}
 	for _, sel := range asked {
@@ -109,7 +109,7 @@ func (w *work) find(ctx context.Context, sel workflow.Selector, found map[workfl
 	if sel.Query != "" {
 		var err error
 		if query, err = expr.CompileQuery(sel.Query); err != nil {
-			return &workflow.Failure{Code: "QUERY", Message: err.Error()}, nil
+			return &workflow.Failure{Code: "QUERY", Message: err.Error()}, nil //nolint:nilerr // it is the run's problem, not the engine's
 		}
 	}
 	page := workflow.Page{Limit: workflow.MaxPage}

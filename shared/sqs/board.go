@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"regexp"
+	"slices"
 	"strconv"
 	"time"
 
@@ -176,7 +177,7 @@ func (b *Board) batch(ctx context.Context, url string, entries []entry) (left []
 			}
 		}
 		if len(again) == 0 || try+1 == sendTries || !pause(ctx, try) {
-			if left = append(refused, again...); len(left) == 0 {
+			if left = slices.Concat(refused, again); len(left) == 0 {
 				err = nil
 			}
 			return left, err

@@ -129,7 +129,7 @@ func (q *queue) grow() {
 		return
 	}
 	q.grown = time.Now()
-	q.add()
+	_ = q.add() // a host that closes adds no poller
 }
 
 // surplus reports whether a poller that has found nothing should end, and if so

@@ -17,12 +17,19 @@ type Value = types.AttributeValue
 // another type, gives its zero value.
 type Item map[string]Value
 
-// S, N, F, B, Yes, Texts and Numbers make values. DynamoDB has no empty sets:
-// leave the attribute out instead.
-func S(s string) Value        { return &types.AttributeValueMemberS{Value: s} }
-func N(n int64) Value         { return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)} }
-func B(b []byte) Value        { return &types.AttributeValueMemberB{Value: b} }
-func Yes() Value              { return &types.AttributeValueMemberBOOL{Value: true} }
+// S makes a text. DynamoDB has no empty sets: leave their attribute out instead.
+func S(s string) Value { return &types.AttributeValueMemberS{Value: s} }
+
+// N makes a whole number.
+func N(n int64) Value { return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)} }
+
+// B makes a value of bytes.
+func B(b []byte) Value { return &types.AttributeValueMemberB{Value: b} }
+
+// Yes makes the value true.
+func Yes() Value { return &types.AttributeValueMemberBOOL{Value: true} }
+
+// Texts makes a set of texts.
 func Texts(s ...string) Value { return &types.AttributeValueMemberSS{Value: s} }
 
 // F makes a number that may have a fraction.

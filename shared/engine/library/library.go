@@ -75,7 +75,7 @@ func (l *Library) Definition(ctx context.Context, r port.Registry, tenant string
 func (l *Library) Block(ctx context.Context, r port.Registry, tenant string, s *workflow.Step, pinned string) (workflow.Block, *workflow.Failure, error) {
 	ref, err := workflow.ParseRef(s.FunctionBlock)
 	if err != nil {
-		return workflow.Block{}, &workflow.Failure{Code: "BLOCK_NOT_FOUND", Message: err.Error(), Step: s.Label}, nil
+		return workflow.Block{}, &workflow.Failure{Code: "BLOCK_NOT_FOUND", Message: err.Error(), Step: s.Label}, nil //nolint:nilerr // it is the run's problem, not the engine's
 	}
 	if pinned != "" {
 		ref.Version = pinned

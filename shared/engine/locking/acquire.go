@@ -2,6 +2,7 @@ package locking
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/engine/port"
@@ -93,7 +94,7 @@ func (l *Locker) Acquire(ctx context.Context, ask Ask) (Answer, error) {
 		if err != nil {
 			return Answer{}, err
 		}
-		open = append(again, lost...)
+		open = slices.Concat(again, lost)
 		if len(lost) > 0 {
 			a.conflicts++
 			if still, err := a.self(ctx); err != nil || !still {

@@ -18,8 +18,9 @@ func main() {
 	atOnce := flag.Int("at-once", 4, "single-device runs at a time")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, *binary, *devices, *runs, *atOnce); err != nil {
+	err := run(ctx, *binary, *devices, *runs, *atOnce)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
