@@ -26,11 +26,13 @@ func main() {
 		fmt.Fprintf(os.Stderr, "infra: unexpected argument %q\n", flag.Arg(0))
 		os.Exit(2)
 	}
-	template, err := infra.Synthesize(s)
-	jsii.Close() // the kernel's files would stay in the temporary folder
-	if err != nil {
+	code := 0
+	if template, err := infra.Synthesize(s); err == nil {
+		fmt.Println(template)
+	} else {
 		fmt.Fprintln(os.Stderr, "infra:", err)
-		os.Exit(1)
+		code = 1
 	}
-	fmt.Println(template)
+	jsii.Close() // or the kernel's files stay in the temporary folder
+	os.Exit(code)
 }
