@@ -2,6 +2,7 @@ package view
 
 import (
 	"context"
+	"time"
 
 	"github.com/lockstep-run/lockstep/shared/engine"
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -46,21 +47,27 @@ func (v *View) forLock(x *workflow.Execution) *workflow.Waiting {
 // forWorkers reports a run none of whose jobs is being worked on: nobody has
 // claimed any, or the failed ones rest before their next attempt.
 func forWorkers(r *workflow.StepRun, packs []*workflow.Pack, e *engine.Engine) *workflow.Waiting {
-	var last workflow.Pack
+	latest := map[int]*workflow.Pack{} // by lane
 	for _, p := range packs {
 		if !p.Final() {
 			return nil
 		}
-		if p.FinishedAt.After(last.FinishedAt) {
-			last = *p
+		if l := latest[p.Key.Lane]; l == nil || p.Key.Attempt > l.Key.Attempt {
+			latest[p.Key.Lane] = p
 		}
 	}
 	if len(packs) == 0 {
 		until := r.EnteredAt.Add(e.Delivery.Unclaimed)
 		return &workflow.Waiting{Kind: workflow.WaitWorker, Since: r.EnteredAt, Until: &until, For: []workflow.WaitingFor{}}
 	}
-	if len(workflow.Retries(&last, r.MaxAttempts)) > 0 {
-		return &workflow.Waiting{Kind: workflow.WaitRetry, Since: last.FinishedAt, For: []workflow.WaitingFor{}}
+	var since time.Time // the first of those that rest
+	for _, p := range latest {
+		if len(workflow.Retries(p, r.MaxAttempts)) > 0 && (since.IsZero() || p.FinishedAt.Before(since)) {
+			since = p.FinishedAt
+		}
+	}
+	if !since.IsZero() {
+		return &workflow.Waiting{Kind: workflow.WaitRetry, Since: since, For: []workflow.WaitingFor{}}
 	}
 	return nil
 }

@@ -1,0 +1,382 @@
+package view_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lockstep-run/lockstep/shared/sim/fate"
+	"github.com/lockstep-run/lockstep/shared/sim/stage"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+func open(t *testing.T, devices int, definition string) *stage.Stage {
+	s := stage.New(t, 1, stage.Options())
+	s.Blocks()
+	s.Devices(stage.Names(devices)...)
+	s.Publish("w", definition)
+	return s
+}
+
+func must[T any](s *stage.Stage) func(T, error) T {
+	return func(v T, err error) T {
+		s.Helper()
+		if err != nil {
+			s.Fatal(err)
+		}
+		return v
+	}
+}
+
+// pages reads a list page by page.
+func pages[T any](s *stage.Stage, limit int, read func(workflow.Page) (workflow.List[T], error)) (all []T) {
+	s.Helper()
+	for page, n := (workflow.Page{Limit: limit}), 0; ; n++ {
+		l := must[workflow.List[T]](s)(read(page))
+		all = append(all, l.Items...)
+		if page.Token = l.Next; page.Token == "" {
+			return all
+		}
+		if n > 1000 {
+			s.Fatal("the pages never end")
+		}
+	}
+}
+
+const two = "steps:\n  - {label: one, functionBlock: p/once:1, runOn: device}\n  - {label: two, functionBlock: p/again:1, runOn: device}\n"
+
+// N59: lists, details and status calls agree at any moment, and never leave a
+// terminal state.
+func TestN59AnswersAgree(t *testing.T) {
+	s := open(t, 3, two)
+	ctx := context.Background()
+	s.Script = func(c stage.Call) *stage.Outcome {
+		if c.Step == "two" && c.Entity == "d002" && c.Kind == workflow.JobExecute {
+			return &stage.Outcome{Fail: "REFUSED"}
+		}
+		return nil
+	}
+	ended := map[string]sm.Status{}
+	compare := func() {
+		listed := pages(s, 2, func(p workflow.Page) (workflow.List[workflow.ExecutionView], error) {
+			return s.View.Executions(ctx, stage.Caller, workflow.ExecutionFilter{}, p)
+		})
+		if len(listed) != len(s.States(stage.Caller.Tenant)) {
+			t.Fatalf("%d runs are listed of %d", len(listed), len(s.States(stage.Caller.Tenant)))
+		}
+		for _, l := range listed {
+			d := must[workflow.ExecutionView](s)(s.View.Execution(ctx, stage.Caller, l.ID))
+			st := must[workflow.StatusView](s)(s.View.Status(ctx, stage.Caller, l.ID))
+			if l.State != d.State || l.Status != d.Status || st.State != d.Status || l.Version != d.Version ||
+				cmp.Diff(l.CurrentStep, d.CurrentStep) != "" || cmp.Diff(st.CurrentStep, d.CurrentStep) != "" ||
+				cmp.Diff(l.EndedAt, st.EndedAt) != "" || cmp.Diff(d.StartedAt, st.StartedAt) != "" {
+				t.Errorf("they disagree:\n%+v\n%+v\n%+v", l, d, st)
+			}
+			if (st.TerminalEvent != nil) != sm.Terminal(d.State) || st.CompletionInferred {
+				t.Errorf("in %s: %+v", d.State, st)
+			}
+			if before, over := ended[l.ID]; over && before != l.Status {
+				t.Errorf("%s left %s for %s", l.ID, before, l.Status)
+			}
+			if sm.Terminal(d.State) {
+				ended[l.ID] = l.Status
+			}
+			c := d.Progress.Jobs
+			if sum := *c.Pending + *c.Claimed + *c.Running + c.Completed + c.Failed + *c.Cancelled + *c.Unknown; sum != c.Total {
+				t.Errorf("%d jobs in all, %d by state: %+v", c.Total, sum, c)
+			}
+		}
+	}
+	s.Start("w", "d000", "d001")
+	s.Start("w", "d001", "d002")
+	s.Start("w", "d002")
+	for compare(); s.Deliver(); {
+		compare()
+	}
+	s.Settle(time.Hour)
+	compare()
+	if len(ended) != 3 {
+		t.Errorf("ended: %v", ended)
+	}
+}
+
+// Lists filter by what a run is now.
+func TestExecutionFilters(t *testing.T) {
+	s := open(t, 3, two)
+	ctx := context.Background()
+	a := s.Start("w", "d000")
+	s.Drain()
+	s.Advance(time.Minute)
+	b, c := s.Start("w", "d001"), s.Start("w", "d001")
+	for name, test := range map[string]struct {
+		filter workflow.ExecutionFilter
+		want   []string
+	}{
+		"all, newest first":  {workflow.ExecutionFilter{}, []string{c, b, a}},
+		"active":             {workflow.ExecutionFilter{Active: true}, []string{c, b}},
+		"by state":           {workflow.ExecutionFilter{State: sm.ExecutionScheduled}, []string{c}},
+		"by status":          {workflow.ExecutionFilter{Status: sm.StatusCompleted}, []string{a}},
+		"by workflow":        {workflow.ExecutionFilter{Workflow: workflow.Ref{Package: "p", Name: "w", Version: "1"}}, []string{c, b, a}},
+		"of another version": {workflow.ExecutionFilter{Workflow: workflow.Ref{Package: "p", Name: "w", Version: "2"}}, nil},
+		"by parent":          {workflow.ExecutionFilter{Parent: a}, nil},
+		"created after":      {workflow.ExecutionFilter{CreatedAfter: s.Load(a).CreatedAt}, []string{c, b}},
+		"created before":     {workflow.ExecutionFilter{CreatedBefore: s.Load(b).CreatedAt}, []string{a}},
+		"both contradict":    {workflow.ExecutionFilter{State: sm.ExecutionScheduled, Status: sm.StatusCompleted}, nil},
+	} {
+		for _, limit := range []int{1, 2, 100} {
+			var got []string
+			for _, x := range pages(s, limit, func(p workflow.Page) (workflow.List[workflow.ExecutionView], error) {
+				return s.View.Executions(ctx, stage.Caller, test.filter, p)
+			}) {
+				got = append(got, x.ID)
+			}
+			if !slices.Equal(got, test.want) {
+				t.Errorf("%s by %d: %v, want %v", name, limit, got, test.want)
+			}
+		}
+	}
+	other := workflow.Caller{Tenant: "other", Actor: "eve"}
+	if l := must[workflow.List[workflow.ExecutionView]](s)(s.View.Executions(ctx, other, workflow.ExecutionFilter{}, workflow.Page{})); len(l.Items) != 0 {
+		t.Errorf("another tenant sees %v", l.Items)
+	}
+	if _, err := s.View.Status(ctx, other, a); !workflow.Is(err, workflow.CodeNotFound) {
+		t.Errorf("another tenant is told %v", err)
+	}
+	// An index that lags may hide a run; it never shows one wrongly.
+	s.Faults = func(fate.Call) fate.Fault { return fate.Stale }
+	for _, x := range pages(s, 2, func(p workflow.Page) (workflow.List[workflow.ExecutionView], error) {
+		return s.View.Executions(ctx, stage.Caller, workflow.ExecutionFilter{Active: true}, p)
+	}) {
+		if x.Status != sm.StatusPending && x.Status != sm.StatusRunning {
+			t.Errorf("listed as active: %s", x.State)
+		}
+	}
+}
+
+// Jobs that nobody has claimed are listed, attempts are linked, filters and pages
+// of every size give the same.
+func TestJobs(t *testing.T) {
+	s := open(t, 5, "steps:\n  - {label: one, functionBlock: p/again:1, runOn: device, retry: {maxRetries: 2, delay: 10s}}\n  - {label: two, functionBlock: p/forever:1, runOn: global}\n")
+	ctx := context.Background()
+	s.Script = func(c stage.Call) *stage.Outcome {
+		if c.Entity == "d003" && c.Attempt < 3 {
+			return &stage.Outcome{Fail: "BUSY", Retryable: true}
+		}
+		return nil
+	}
+	id := s.Start("w", stage.Names(5)...)
+	read := func(f workflow.JobFilter, limit int) []workflow.Job {
+		t.Helper()
+		return pages(s, limit, func(p workflow.Page) (workflow.List[workflow.Job], error) {
+			return s.View.Jobs(ctx, stage.Caller, id, f, p)
+		})
+	}
+	for _, j := range read(workflow.JobFilter{}, 100) {
+		if j.State != sm.JobPending || j.Attempt != 1 || j.Worker != nil || j.ClaimedAt != nil || j.CreatedAt.IsZero() || *j.Token == 0 {
+			t.Errorf("unclaimed: %+v", j)
+		}
+	}
+	s.Drain()
+	waiting := read(workflow.JobFilter{Entity: workflow.EntityKey{ID: "d003"}}, 100)
+	if len(waiting) != 2 || waiting[0].State != sm.JobFailed || waiting[1].State != sm.JobPending || waiting[1].Attempt != 2 {
+		t.Errorf("between two attempts: %+v", waiting)
+	}
+	if w := must[workflow.ExecutionView](s)(s.View.Execution(ctx, stage.Caller, id)).Waiting; w == nil || w.Kind != workflow.WaitRetry {
+		t.Errorf("waiting %+v", w)
+	}
+	if !s.Settle(time.Hour) {
+		t.Fatal("it never ends")
+	}
+	all := read(workflow.JobFilter{}, 100)
+	if len(all) != 8 {
+		t.Fatalf("%d jobs, want 5, 2 more attempts and a global one", len(all))
+	}
+	ids := map[string]workflow.Job{}
+	for _, j := range all {
+		ids[j.ID] = j
+	}
+	for _, j := range all {
+		if j.Replaces != nil && *ids[*j.Replaces].ReplacedBy != j.ID {
+			t.Errorf("%s replaces %s, which is replaced by %v", j.ID, *j.Replaces, ids[*j.Replaces].ReplacedBy)
+		}
+		if (j.Replaces != nil) != (j.Attempt > 1) || (j.ReplacedBy != nil) != (j.State == sm.JobFailed) {
+			t.Errorf("links of %+v", j)
+		}
+		if (j.Entity == nil) != (j.Step == "two") || (j.Token == nil) != (j.Entity == nil) || j.Worker == nil || j.EndedAt == nil {
+			t.Errorf("job %+v", j)
+		}
+	}
+	for limit := 1; limit <= 9; limit++ {
+		if diff := cmp.Diff(all, read(workflow.JobFilter{}, limit)); diff != "" {
+			t.Errorf("by %d: %s", limit, diff)
+		}
+	}
+	for name, test := range map[string]struct {
+		filter workflow.JobFilter
+		want   int
+	}{
+		"by step":           {workflow.JobFilter{Step: "one"}, 7},
+		"by state":          {workflow.JobFilter{State: sm.JobFailed}, 2},
+		"by kind":           {workflow.JobFilter{Kind: workflow.JobRollback}, 0},
+		"by entity":         {workflow.JobFilter{Entity: workflow.EntityKey{Type: "device", ID: "d003"}}, 3},
+		"by another type":   {workflow.JobFilter{Entity: workflow.EntityKey{Type: "site", ID: "d003"}}, 0},
+		"by two that agree": {workflow.JobFilter{Step: "one", State: sm.JobCompleted}, 5},
+	} {
+		for _, limit := range []int{1, 3, 100} {
+			if got := read(test.filter, limit); len(got) != test.want {
+				t.Errorf("%s by %d: %d jobs, want %d", name, limit, len(got), test.want)
+			}
+		}
+	}
+}
+
+// The history of a long run is paged out, and comes back whole by pages of every
+// size, also while it grows.
+func TestHistoryAcrossPages(t *testing.T) {
+	definition := "steps:\n"
+	for i := range 40 {
+		definition += fmt.Sprintf("  - {label: s%d, functionBlock: p/pure:1, runOn: global}\n", i)
+	}
+	s := open(t, 0, definition)
+	ctx := context.Background()
+	id := s.Start("w")
+	read := func(limit int) []workflow.Event {
+		return pages(s, limit, func(p workflow.Page) (workflow.List[workflow.Event], error) {
+			return s.View.History(ctx, stage.Caller, id, p)
+		})
+	}
+	for s.Deliver() {
+		x := s.Load(id)
+		if got := read(11); int64(len(got)) != x.Sequence {
+			t.Fatalf("%d events of %d, %d paged out", len(got), x.Sequence, x.Paged)
+		}
+	}
+	x := s.Ends(id, sm.ExecutionCompletedAck)
+	if x.Paged == 0 || len(x.Events) > 60 || x.Sequence < 80 {
+		t.Errorf("%d events, %d paged out, %d in the item", x.Sequence, x.Paged, len(x.Events))
+	}
+	all := read(1000)
+	for limit := 1; limit < 45; limit += 6 {
+		if diff := cmp.Diff(all, read(limit)); diff != "" {
+			t.Errorf("by %d: %s", limit, diff)
+		}
+	}
+	s.Judge()
+	for _, token := range []string{"***", "bm90YW51bWJlcg"} {
+		if _, err := s.View.History(ctx, stage.Caller, id, workflow.Page{Token: token}); !workflow.Is(err, workflow.CodeInvalid) {
+			t.Errorf("token %q: %v", token, err)
+		}
+	}
+}
+
+// Locks are listed with those who wait for them, by pages of every size.
+func TestLocks(t *testing.T) {
+	s := open(t, 9, two)
+	ctx := context.Background()
+	a := s.Start("w", stage.Names(5)...)
+	b := s.Start("w", "d006", "d007", "d008")
+	c, d := s.Start("w", "d001"), s.Start("w", "d001", "d006")
+	read := func(limit int) []workflow.LockView {
+		return pages(s, limit, func(p workflow.Page) (workflow.List[workflow.LockView], error) {
+			return s.View.Locks(ctx, stage.Caller, p)
+		})
+	}
+	all := read(100)
+	held := map[string]string{}
+	for _, l := range all {
+		held[l.Entity.ID] = *l.HeldBy
+		waiting := 0
+		for _, w := range l.Waiting {
+			if waiting++; w.Since == nil || (w.Execution != c && w.Execution != d) {
+				t.Errorf("%s: waiter %+v", l.Entity, w)
+			}
+		}
+		if want := map[string]int{"d001": 2}[l.Entity.ID]; waiting != want {
+			t.Errorf("%s: %d wait, want %d", l.Entity, waiting, want)
+		}
+		one := must[workflow.LockView](s)(s.View.Lock(ctx, stage.Caller, l.Entity))
+		if diff := cmp.Diff(l, one); diff != "" {
+			t.Errorf("listed and alone: %s", diff)
+		}
+	}
+	want := map[string]string{"d000": a, "d001": a, "d002": a, "d003": a, "d004": a, "d006": b, "d007": b, "d008": b}
+	if diff := cmp.Diff(want, held); diff != "" {
+		t.Error(diff)
+	}
+	for limit := 1; limit <= 9; limit++ {
+		if diff := cmp.Diff(all, read(limit)); diff != "" {
+			t.Errorf("by %d: %s", limit, diff)
+		}
+	}
+	free := must[workflow.LockView](s)(s.View.Lock(ctx, stage.Caller, workflow.EntityKey{Type: "device", ID: "d005"}))
+	if free.HeldBy != nil || free.Since != nil || free.Token != 0 || free.Waiting == nil {
+		t.Errorf("free: %+v", free)
+	}
+	if _, err := s.View.Lock(ctx, stage.Caller, workflow.EntityKey{Type: "device", ID: "none"}); !workflow.Is(err, workflow.CodeNotFound) {
+		t.Errorf("no such entity: %v", err)
+	}
+	if !s.Settle(time.Hour) {
+		t.Fatal("it never ends")
+	}
+	if all := read(100); len(all) != 0 {
+		t.Errorf("after all: %+v", all)
+	}
+	gone := must[workflow.LockView](s)(s.View.Lock(ctx, stage.Caller, workflow.EntityKey{Type: "device", ID: "d001"}))
+	if gone.HeldBy != nil || gone.ReservedBy != nil || gone.Token == 0 {
+		t.Errorf("released: %+v", gone)
+	}
+}
+
+// Steps, results and cost of a run that was rolled back.
+func TestStepsResultsAndCost(t *testing.T) {
+	s := open(t, 2, two)
+	ctx := context.Background()
+	s.Script = func(c stage.Call) *stage.Outcome {
+		if c.Step == "two" && c.Entity == "d001" && c.Kind == workflow.JobExecute {
+			return &stage.Outcome{Fail: "REFUSED"}
+		}
+		return &stage.Outcome{Result: []byte(`"of ` + c.Step + `"`)}
+	}
+	id := s.Start("w", "d000", "d001")
+	if !s.Settle(time.Hour) {
+		t.Fatal("it never ends")
+	}
+	read := func(limit int) []workflow.StepView {
+		return pages(s, limit, func(p workflow.Page) (workflow.List[workflow.StepView], error) {
+			return s.View.Steps(ctx, stage.Caller, id, p)
+		})
+	}
+	steps := read(100)
+	var told []string
+	for i, st := range steps {
+		told = append(told, fmt.Sprintf("%s %s %s", st.Step, st.Kind, st.Status))
+		if st.Sequence != i+1 || st.EndedAt == nil || (st.Wave != nil) != (st.Kind == workflow.JobRollback) {
+			t.Errorf("step %+v", st)
+		}
+	}
+	want := []string{"one EXECUTE COMPLETED", "two EXECUTE FAILED", "two ROLLBACK COMPLETED", "one ROLLBACK COMPLETED"}
+	if diff := cmp.Diff(want, told); diff != "" {
+		t.Error(diff)
+	}
+	if e := steps[1].Error; e == nil || e.Code != "REFUSED" || *e.Entity != "device/d001" {
+		t.Errorf("error %+v", e)
+	}
+	for limit := 1; limit < 5; limit++ {
+		if diff := cmp.Diff(steps, read(limit)); diff != "" {
+			t.Errorf("by %d: %s", limit, diff)
+		}
+	}
+	r := must[workflow.ResultView](s)(s.View.Result(ctx, stage.Caller, id))
+	if len(r.Steps) != 2 || len(r.Steps["one"].Results) != 2 || string(r.Steps["two"].Results["d000"]) != `"of two"` || len(r.Steps["two"].Results) != 1 {
+		t.Errorf("results %+v", r.Steps)
+	}
+	c := must[workflow.CostView](s)(s.View.Cost(ctx, stage.Caller, id))
+	if c.Dollars <= 0 || c.WriteUnits["locks"] != 2 || c.WriteUnits["jobs"] == 0 || c.WriteUnits["executions"] == 0 {
+		t.Errorf("cost %+v", c)
+	}
+}
