@@ -10,65 +10,71 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Record is one message of a batch that a queue has pushed, as to a Lambda
-// function: a record that is not reported as failed is deleted.
+// Record is one message of a batch that a queue has pushed. A record that is not
+// reported as failed is deleted.
 type Record struct {
 	ID   string
 	Body string
 }
 
-// defer limits: a message that has to wait longer than a moment is sent again
-// with a delay and then deleted, rather than received over and over.
-const shortWait = 3 * time.Second
-
 // Batch handles records side by side and returns the ids of those that have to
-// come again; the list is never nil. open gives each record its ports, decode
-// reads its body.
+// come again, in their order; the list is never nil. open gives each record its
+// ports.
+//
+// A record that has to wait is always sent again: reported as failed it would
+// stay away for as long as the queue hides what a function works on, which is
+// much longer than any lease.
 func Batch(ctx context.Context, w *Worker, records []Record, decode func(string) (*workflow.PackMessage, error), open func() Ports) []string {
-	failed := []string{}
-	var mu sync.Mutex
+	errs := make([]error, len(records))
 	var all sync.WaitGroup
-	for _, r := range records {
-		all.Go(func() {
-			if err := w.record(ctx, r, decode, open()); err != nil {
-				w.Log.WarnContext(ctx, "pack not finished", "messageId", r.ID, "error", err)
-				mu.Lock()
-				defer mu.Unlock()
-				failed = append(failed, r.ID)
-			}
-		})
+	for i, r := range records {
+		all.Go(func() { errs[i] = one(ctx, w, r, decode, open) })
 	}
 	all.Wait()
+	failed := []string{}
+	for i, err := range errs {
+		if err != nil {
+			w.Log.WarnContext(ctx, "pack not finished", "messageId", records[i].ID, "error", err)
+			failed = append(failed, records[i].ID)
+		}
+	}
 	return failed
 }
 
-// record handles one record; a panic is its failure alone.
-func (w *Worker) record(ctx context.Context, r Record, decode func(string) (*workflow.PackMessage, error), p Ports) (err error) {
-	defer func() {
-		if cause := recover(); cause != nil {
-			w.Log.ErrorContext(ctx, "panic", "messageId", r.ID, "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
-			err = fmt.Errorf("panic: %v", cause)
-		}
-	}()
+func one(ctx context.Context, w *Worker, r Record, decode func(string) (*workflow.PackMessage, error), open func() Ports) error {
 	m, err := decode(r.Body)
 	if err != nil {
 		return err
 	}
-	d, err := w.Handle(ctx, m, p)
+	p := open()
+	d, err := handle(ctx, w, m, p)
 	if err != nil || d.Done {
 		return err
 	}
-	return w.postpone(ctx, m, d.After, p)
+	return postpone(ctx, w, m, d.After, p)
 }
 
-// postpone sends a message again, to come after a delay. A wait longer than the
-// queue's longest delay takes several.
-func (w *Worker) postpone(ctx context.Context, m *workflow.PackMessage, after time.Duration, p Ports) error {
-	again := *m
-	now := w.Now()
+// handle lets the worker answer a message. A panic of its ports is the failure of
+// this message alone.
+func handle(ctx context.Context, w *Worker, m *workflow.PackMessage, p Ports) (d Disposition, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			w.Log.ErrorContext(ctx, "panic", "pack", m.Key.String(), "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
+			err = workflow.Errorf(workflow.CodeInternal, "panic: %v", cause)
+		}
+	}()
+	return w.Handle(ctx, m, p)
+}
+
+// postpone sends a message again, to come after a delay; a wait longer than the
+// queue's longest delay takes several. It takes along what was consumed.
+func postpone(ctx context.Context, w *Worker, m *workflow.PackMessage, after time.Duration, p Ports) error {
+	again, now := *m, w.Now()
 	if at := now.Add(after); at.After(again.NotBefore) {
 		again.NotBefore = at
 	}
+	again.Cost = m.Cost.Clone()
+	again.Cost.Add(p.Meter.Take())
 	failed, err := p.Queue.Offer(ctx, now, []*workflow.PackMessage{&again})
 	if err == nil && len(failed) > 0 {
 		err = workflow.Errorf(workflow.CodeUnavailable, "pack %s could not be sent again", m.Key)

@@ -80,7 +80,7 @@ func (b Block[P, R]) run(ctx context.Context, job *Job) Answer {
 		if err := b.Rollback(ctx, job, p, result); err != nil {
 			return fail(err)
 		}
-		return Answer{Outcome: outcomeOK}
+		return job.success(nil)
 	}
 	r, err := b.Execute(ctx, job, p)
 	if err != nil {
@@ -90,7 +90,7 @@ func (b Block[P, R]) run(ctx context.Context, job *Job) Answer {
 	if err != nil {
 		return fail(Terminal("RESULT", fmt.Errorf("the result has no JSON form: %w", err)))
 	}
-	return Answer{Outcome: outcomeOK, Result: raw}
+	return job.success(raw)
 }
 
 // strict decodes parameters; a field that P does not have is refused, because a

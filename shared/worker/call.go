@@ -2,10 +2,12 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"time"
 
+	"github.com/lockstep-run/lockstep/shared/worker/internal/session"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -16,56 +18,91 @@ const maxResult = 1 << 20
 // it is given up.
 const patience = 500 * time.Millisecond
 
+// record runs one job for a session.
+func (w *Worker) record(ctx context.Context, m *workflow.PackMessage, in *workflow.JobInput, packToken int) (session.Answer, bool) {
+	a, aborted := w.call(ctx, m, in, packToken)
+	return session.Answer{Outcome: a.Outcome, Result: a.Result, Updates: a.Updates, Failure: a.Failure}, aborted
+}
+
 // call runs one job with its time-out, and recovers its panics. aborted says that
-// the answer is not the block's own: the context ended, or the time-out, before
-// it gave one.
+// the answer is not the block's own, because the context ended before it gave one.
 func (w *Worker) call(ctx context.Context, m *workflow.PackMessage, in *workflow.JobInput, packToken int) (a Answer, aborted bool) {
 	run := w.executor(m)
 	if run == nil {
 		return fail(Terminal("HANDLER_NOT_FOUND", fmt.Errorf("this worker has no block %s", m.Work.Block))), false
 	}
-	deadline := w.Now().Add(m.Work.Timeout.Std())
+	timeout := w.timeout(ctx, m)
 	job := &Job{
 		ID:     workflow.JobID(m.Key.Execution, m.Key.RunSeq, in.Index, m.Key.Attempt),
 		Tenant: m.Key.Tenant, Execution: m.Key.Execution, Step: m.Work.Step, Block: m.Work.Block,
 		Operation: m.Work.Kind, Attempt: m.Key.Attempt,
 		Entity: in.Entity, Attributes: in.Attributes, Parameters: in.Parameters, Result: in.Result,
-		Token: in.Token, Fence: workflow.Fence(in.Token, m.Key.RunSeq, m.Key.Attempt, packToken), Deadline: deadline,
+		Token: in.Token, Fence: workflow.Fence(in.Token, m.Key.RunSeq, m.Key.Attempt, packToken),
+		Deadline: w.Now().Add(timeout),
 	}
-	parent := ctx
-	ctx, cancel := context.WithTimeout(ctx, m.Work.Timeout.Std())
-	defer cancel()
-	answers := make(chan Answer, 1)
-	go func() {
-		defer func() {
-			if cause := recover(); cause != nil {
-				w.Log.Error("panic in a block", "block", m.Work.Block, "job", job.ID, "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
-				answers <- fail(Terminal("PANIC", fmt.Errorf("the block panicked: %v", cause)))
-			}
-		}()
-		answers <- run(ctx, job)
-	}()
-	select {
-	case a = <-answers:
-	case <-ctx.Done():
-		select {
-		case a = <-answers:
-		case <-time.After(patience):
-			// The block does not listen. It is left to itself: its device knows it by
-			// its fence and key.
-			return timedOut(m), true
-		}
+	late := false
+	if w.Sequential {
+		a = run(ctx, job)
+		late = w.Now().After(job.Deadline)
+	} else {
+		timed, cancel := context.WithTimeout(ctx, timeout)
+		defer cancel()
+		a = w.await(timed, run, job)
+		late = timed.Err() != nil
 	}
-	if ctx.Err() != nil && a.Failure != nil {
-		if parent.Err() != nil {
-			return a, true
-		}
+	switch {
+	case a.Failure == nil && len(a.Result) > maxResult:
+		return fail(Terminal("LIMIT", fmt.Errorf("the result has %d bytes, the limit is %d", len(a.Result), maxResult))), false
+	case a.Failure == nil:
+		return a, false // what succeeds just after its time has succeeded
+	case ctx.Err() != nil:
+		return a, true
+	case late && m.Work.HTTP == nil:
 		return timedOut(m), false
 	}
-	if len(a.Result) > maxResult {
-		return fail(Terminal("LIMIT", fmt.Errorf("the result has %d bytes, the limit is %d", len(a.Result), maxResult))), false
-	}
 	return a, false
+}
+
+// timeout is how long a job may take: less than its time-out where the whole
+// process has to end before that, so that there is time to write down what came
+// of it.
+func (w *Worker) timeout(ctx context.Context, m *workflow.PackMessage) time.Duration {
+	t := m.Work.Timeout.Std()
+	if end, ok := ctx.Deadline(); ok {
+		t = min(t, max(time.Until(end)-w.Margin, 0))
+	}
+	return t
+}
+
+// await runs a job and waits for its answer, or for the end of its context and a
+// moment more. A job that does not listen then is left to itself: its device
+// knows it by its fence and key.
+func (w *Worker) await(ctx context.Context, run Executor, job *Job) Answer {
+	answers := make(chan Answer, 1)
+	go func() {
+		a := fail(Terminal("PANIC", errors.New("the block ended its goroutine")))
+		defer func() {
+			if cause := recover(); cause != nil {
+				w.Log.Error("panic in a block", "block", job.Block, "job", job.ID, "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
+				a = fail(Terminal("PANIC", fmt.Errorf("the block panicked: %v", cause)))
+			}
+			answers <- a
+		}()
+		a = run(ctx, job)
+	}()
+	select {
+	case a := <-answers:
+		return a
+	case <-ctx.Done():
+	}
+	limit := time.NewTimer(patience)
+	defer limit.Stop()
+	select {
+	case a := <-answers:
+		return a
+	case <-limit.C:
+		return fail(Retryable("HTTP_TIMEOUT", context.Cause(ctx)))
+	}
 }
 
 func timedOut(m *workflow.PackMessage) Answer {

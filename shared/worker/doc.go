@@ -6,14 +6,17 @@
 // package shared/boot/pool does both). A block's functions get a [Job] with the
 // entity, the fence to pass on to the device, and an Idempotency-Key; they return
 // a result, or an error that says whether repeating can help ([Retryable],
-// [Terminal]).
+// [Terminal]; a plain error is retryable, a panic is not).
 //
-// A tour of the protocol, which docs/protocols/packs.md describes: handle.go
-// answers one message; claim.go gets the pack or finds out whose it is; session.go
-// runs its jobs under a lease that keeper.go renews meanwhile; finish.go writes
-// what came of them, or what is left of a pack that was cancelled; after.go sends
-// what follows a final pack. call.go runs one job. poll.go and batch.go are the
-// two ways to be fed.
+// A tour: worker.go and block.go hold what a worker offers, job.go what a block
+// is told and may answer, call.go runs one job. handle.go answers one message; how
+// is the matter of internal/session. batch.go and poll.go are the two ways to be
+// fed: a message that has to wait is sent again with a delay and then deleted, so
+// that it is not received over and over.
+//
+// A job that is still running after its time-out, and a moment more, is left to
+// itself and has failed with TIMEOUT. Go cannot stop it: blocks listen to their
+// context, and devices compare fences.
 //
 // The package knows neither AWS nor the engine: source.go says what it needs of
 // them.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -30,7 +31,74 @@ type Job struct {
 	Token int64
 	Fence string
 
+	// Deadline is when the job is given up, whether it listens to its context or
+	// not. One that does not is left running: its next attempt has a higher fence.
 	Deadline time.Time
+
+	outcome sm.Outcome
+	update  workflow.Update
+}
+
+// DecodeAttributes reads the entity's attributes into a pointer; a global job has
+// none.
+func (j *Job) DecodeAttributes(into any) error {
+	if len(j.Attributes) == 0 {
+		return nil
+	}
+	return json.Unmarshal(j.Attributes, into)
+}
+
+// errNoEntity says that a global job has no entity to update.
+var errNoEntity = errors.New("worker: the job has no entity")
+
+// Set asks for an attribute of the job's entity to be changed. That is part of
+// the job's success: it is applied when the run completes, or never.
+func (j *Job) Set(attribute string, value any) error {
+	if j.Entity == nil {
+		return errNoEntity
+	}
+	raw, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Errorf("worker: attribute %s: %w", attribute, err)
+	}
+	if j.update.Set == nil {
+		j.update.Set = map[string]json.RawMessage{}
+	}
+	j.update.Set[attribute] = raw
+	return nil
+}
+
+// Remove asks for an attribute of the job's entity to be removed, like Set.
+func (j *Job) Remove(attribute string) error {
+	if j.Entity == nil {
+		return errNoEntity
+	}
+	j.update.Remove = append(j.update.Remove, attribute)
+	return nil
+}
+
+// Break makes the outcome of a job that succeeds BREAK: enough of this loop or
+// sequence. NoOp makes it NOOP: there was nothing to do.
+func (j *Job) Break() { j.outcome = sm.OutcomeBreak }
+
+// NoOp makes the outcome of a job that succeeds NOOP.
+func (j *Job) NoOp() { j.outcome = sm.OutcomeNoop }
+
+// success is the answer of a job with its outcome and updates.
+func (j *Job) success(result json.RawMessage) Answer {
+	a := Answer{Outcome: sm.OutcomeOK, Result: result}
+	if j.outcome != "" {
+		a.Outcome = j.outcome
+	}
+	if len(j.update.Set) > 0 || len(j.update.Remove) > 0 {
+		j.update.Entity = *j.Entity
+		raw, err := json.Marshal([]workflow.Update{j.update})
+		if err != nil {
+			return fail(Terminal("RESULT", err))
+		}
+		a.Updates = raw
+	}
+	return a
 }
 
 // Executor runs one job.
@@ -45,14 +113,9 @@ type Caller interface {
 type Answer struct {
 	Outcome sm.Outcome
 	Result  json.RawMessage
-	Updates json.RawMessage // entity updates, of blocks served over HTTP
+	Updates json.RawMessage // entity updates: a list of workflow.Update
 	Failure *workflow.Failure
 }
-
-const (
-	outcomeOK    = sm.OutcomeOK
-	outcomeError = sm.OutcomeError
-)
 
 // jobError is an error of a block that says whether repeating can help.
 type jobError struct {
@@ -67,10 +130,18 @@ func (e *jobError) Unwrap() error { return e.err }
 
 // Retryable marks an error after which the job may succeed if it is tried again.
 // An error that is not marked is retryable too.
-func Retryable(code string, err error) error { return &jobError{code, true, err} }
+// Without an error there is nothing to mark.
+func Retryable(code string, err error) error { return marked(code, true, err) }
 
 // Terminal marks an error that trying again will not help.
-func Terminal(code string, err error) error { return &jobError{code, false, err} }
+func Terminal(code string, err error) error { return marked(code, false, err) }
+
+func marked(code string, retryable bool, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &jobError{code, retryable, err}
+}
 
 // fail is the answer for an error.
 func fail(err error) Answer {
@@ -79,5 +150,5 @@ func fail(err error) Answer {
 	if errors.As(err, &e) {
 		f.Code, f.Retryable = e.code, e.retryable
 	}
-	return Answer{Outcome: outcomeError, Failure: f}
+	return Answer{Outcome: sm.OutcomeError, Failure: f}
 }

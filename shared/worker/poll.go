@@ -15,52 +15,61 @@ type Feed struct {
 	Open   func() Ports // one for each pack
 }
 
-// Grace is how long a worker that is asked to stop lets running packs end.
-const Grace = 10 * time.Second
+// receiveMost is how many messages a queue gives at a time, shortWait how long a
+// message is left in its queue, and errorPause how long a worker waits after its
+// queue has failed.
+const (
+	receiveMost = 10
+	shortWait   = 3 * time.Second
+	errorPause  = time.Second
+)
 
-// errorPause is how long a worker waits after its queue has failed.
-const errorPause = time.Second
-
-// Poll receives packs and works on them until ctx ends. Then it receives no more
-// and lets those under way end, for at most [Grace]; what is not over by then is
-// left to its lease, and runs again elsewhere or is found out about.
+// Poll receives packs and works on them, as many at a time as the worker runs
+// jobs, until ctx ends. Then it receives no more and lets those under way end, for
+// at most the worker's Grace; what is not over by then is aborted and left to its
+// lease: it runs again elsewhere, or is told as unknown. Poll returns no error: what
+// goes wrong on the way is logged, and tried again.
 func Poll(ctx context.Context, w *Worker, f Feed) error {
-	working, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer stop()
+	working, abort := context.WithCancel(context.WithoutCancel(ctx))
+	defer abort()
 	var packs sync.WaitGroup
-	room := make(chan struct{}, w.Concurrency)
-	for ctx.Err() == nil {
-		select {
-		case room <- struct{}{}:
-		case <-ctx.Done():
-			continue
-		}
-		deliveries, err := f.Source.Receive(ctx, max(1, min(10, w.Concurrency-len(room)+1)))
+	room := make(chan struct{}, w.Concurrency) // taken by this loop alone
+	for seat(ctx, room) {
+		deliveries, err := f.Source.Receive(ctx, min(receiveMost, w.Concurrency-len(room)+1))
 		<-room
-		if err != nil {
-			if ctx.Err() == nil {
-				w.Log.WarnContext(ctx, "cannot receive", "error", err)
-				rest(ctx, errorPause)
-			}
-			continue
+		if err != nil && ctx.Err() == nil {
+			w.Log.WarnContext(ctx, "cannot receive", "error", err)
+			rest(ctx, errorPause)
 		}
 		for _, d := range deliveries {
+			if ctx.Err() != nil {
+				giveBack(working, w, d, f)
+				continue
+			}
 			room <- struct{}{}
 			packs.Go(func() {
 				defer func() { <-room }()
-				w.delivery(working, d, f)
+				deliver(working, w, d, f)
 			})
 		}
 	}
-	over := make(chan struct{})
-	go func() { packs.Wait(); close(over) }()
-	select {
-	case <-over:
-	case <-time.After(Grace):
-		stop()
-		<-over
-	}
+	limit := time.AfterFunc(w.Grace, abort)
+	defer limit.Stop()
+	packs.Wait()
 	return nil
+}
+
+// seat waits for room for a pack, unless ctx ends.
+func seat(ctx context.Context, room chan struct{}) bool {
+	if ctx.Err() != nil {
+		return false
+	}
+	select {
+	case room <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 func rest(ctx context.Context, d time.Duration) {
@@ -70,30 +79,37 @@ func rest(ctx context.Context, d time.Duration) {
 	}
 }
 
-// delivery works on one message. What fails is left to its visibility time-out.
-func (w *Worker) delivery(ctx context.Context, d Delivery, f Feed) {
-	p := f.Open()
-	p.Hold = func(ctx context.Context, span time.Duration) error { return f.Source.Defer(ctx, d, span) }
-	err := func() error {
-		m, err := f.Decode(d.Body)
-		if err != nil {
-			return err
-		}
-		disposition, err := w.Handle(ctx, m, p)
-		switch {
-		case err != nil:
-			return err
-		case disposition.Done:
-			return f.Source.Delete(ctx, d)
-		case disposition.After <= shortWait:
-			return f.Source.Defer(ctx, d, disposition.After)
-		}
-		if err := w.postpone(ctx, m, disposition.After, p); err != nil {
-			return err
-		}
-		return f.Source.Delete(ctx, d)
-	}()
-	if err != nil && ctx.Err() == nil {
+// giveBack returns a message that came when the worker had been told to stop.
+func giveBack(ctx context.Context, w *Worker, d Delivery, f Feed) {
+	if err := f.Source.Defer(ctx, d, 0); err != nil {
+		w.Log.WarnContext(ctx, "message not given back; it comes later", "error", err)
+	}
+}
+
+// deliver works on one message.
+func deliver(ctx context.Context, w *Worker, d Delivery, f Feed) {
+	if err := work(ctx, w, d, f); err != nil {
 		w.Log.WarnContext(ctx, "pack not finished", "receives", d.Receives, "error", err)
 	}
+}
+
+func work(ctx context.Context, w *Worker, d Delivery, f Feed) error {
+	m, err := f.Decode(d.Body)
+	if err != nil {
+		return err
+	}
+	p := f.Open()
+	p.Hold = func(ctx context.Context, span time.Duration) error { return f.Source.Defer(ctx, d, span) }
+	disposition, err := handle(ctx, w, m, p)
+	switch {
+	case err != nil:
+		return err
+	case !disposition.Done && disposition.After <= shortWait:
+		return f.Source.Defer(ctx, d, disposition.After)
+	case !disposition.Done:
+		if err := postpone(ctx, w, m, disposition.After, p); err != nil {
+			return err
+		}
+	}
+	return f.Source.Delete(ctx, d)
 }

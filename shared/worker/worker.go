@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockstep-run/lockstep/shared/worker/internal/session"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -21,12 +22,20 @@ type Options struct {
 	Heartbeat   time.Duration // how often it is renewed; a third of Lease
 	Skew        time.Duration // how far clocks may differ; 2s
 	Margin      time.Duration // jobs stop this long before their lease ends; 2s
+	Grace       time.Duration // a process that is told to stop lets its packs end for so long; 10s
 	MaxClaims   int           // of one pack, by all workers; 5
 	Unclaimed   time.Duration // jobs that nobody claims for this long fail; 60m
 	HTTP        Caller        // runs blocks served over HTTP; nil: this worker has none
 
 	Log *slog.Logger
+	// Sequential is for simulations: everything happens in the goroutine that calls
+	// Handle. Jobs run one after the other, the lease is renewed between them when
+	// that is due, a time-out is only noticed afterwards, and a block's panic goes on
+	// to the caller, as the death of the worker.
+	Sequential bool
+
 	// Now, Nonce and Jitter are time and chance; Jitter gives a share from 0 to 1.
+	// Now has to keep pace with the timers of package time, unless Sequential is set.
 	Now    func() time.Time
 	Nonce  func() string
 	Jitter func() float64
@@ -47,8 +56,10 @@ func (o Options) withDefaults() Options {
 	}
 	or(&o.Lease, time.Minute)
 	or(&o.Heartbeat, o.Lease/3)
-	or(&o.Skew, 2*time.Second)
-	or(&o.Margin, 2*time.Second)
+	or(&o.Skew, min(2*time.Second, o.Lease/30))
+	or(&o.Margin, min(2*time.Second, o.Lease/30))
+	o.Margin = min(o.Margin, o.Lease/4) // a longer one would let no job begin
+	or(&o.Grace, 10*time.Second)
 	or(&o.Unclaimed, time.Hour)
 	if o.Pool == "" {
 		o.Pool = "default"
@@ -79,7 +90,7 @@ func (o Options) withDefaults() Options {
 type Worker struct {
 	Options
 	blocks map[string]served // by exact reference
-	slots  chan struct{}     // one for each job that may run
+	rules  session.Rules
 }
 
 // served is a block as the worker runs it.
@@ -91,7 +102,14 @@ type served struct {
 // New makes a worker without blocks.
 func New(o Options) *Worker {
 	o = o.withDefaults()
-	return &Worker{Options: o, blocks: map[string]served{}, slots: make(chan struct{}, o.Concurrency)}
+	w := &Worker{Options: o, blocks: map[string]served{}}
+	w.rules = session.Rules{
+		Name: o.Name, Lease: o.Lease, Heartbeat: o.Heartbeat, Skew: o.Skew, Margin: o.Margin,
+		MaxClaims: o.MaxClaims, Unclaimed: o.Unclaimed, Sequential: o.Sequential,
+		Log: o.Log, Now: o.Now, Nonce: o.Nonce, Jitter: o.Jitter,
+		Slots: make(chan struct{}, o.Concurrency), Call: w.record,
+	}
+	return w
 }
 
 // Blocks describes what the worker offers, as it is registered.

@@ -20,31 +20,44 @@ import (
 // maxBody is the largest body in either direction.
 const maxBody = 1 << 20
 
+// idempotencyKey is the header under which a block is called. It is not in the
+// canonical form: net/http takes a request with an "Idempotency-Key" for one that
+// it may repeat by itself after a connection has broken, which for a block that
+// must not run twice would be a second start that nobody sees. To those who are
+// called, case makes no difference.
+const idempotencyKey = "idempotency-key"
+
 // Caller calls endpoints. It is safe for concurrent use.
 type Caller struct {
-	allow  []string
+	allow  allowList
 	client *http.Client
 }
 
-// New makes a caller that calls only the hosts of the list.
+// New makes a caller that calls only the hosts of the list: names or addresses,
+// each with a port or for every port, and [Loopback].
 func New(allow []string) *Caller {
+	c := &Caller{allow: newAllowList(allow)}
 	t := http.DefaultTransport.(*http.Transport).Clone()
-	t.DialContext = dialer(allow)
-	t.Proxy = nil // a proxy would connect where the dialer may not
+	t.DialContext = c.allow.dial
+	t.Proxy = nil // a proxy would connect where dial may not
 	t.MaxIdleConnsPerHost = 64
-	return &Caller{allow: allow, client: &http.Client{
+	c.client = &http.Client{
 		Transport:     t,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
+	}
+	return c
 }
+
+// errForbidden is why an endpoint is not called.
+var errForbidden = errors.New("it is not on the worker's allow list")
 
 // Call posts a job and returns what the block says, or what went wrong: another
 // status, a time-out or an answer that is none are errors with a code of their
 // own.
 func (c *Caller) Call(ctx context.Context, e *workflow.Endpoint, j *worker.Job) worker.Answer {
 	u, err := url.Parse(e.URL)
-	if err != nil || !allowed(c.allow, u) {
-		return failed("HTTP_FORBIDDEN", false, fmt.Sprintf("the host of %s is not on the worker's allow list", e.URL))
+	if err != nil || !c.allow.url(u) {
+		return failed("HTTP_FORBIDDEN", false, fmt.Sprintf("the host of %q: %v", e.URL, errForbidden))
 	}
 	body, err := json.Marshal(requestOf(j))
 	if err != nil {
@@ -62,16 +75,18 @@ func (c *Caller) Call(ctx context.Context, e *workflow.Endpoint, j *worker.Job) 
 	if err != nil {
 		return failed("HTTP_INVALID", false, err.Error())
 	}
-	// The transport repeats a request with an Idempotency-Key by itself when a
-	// connection breaks. For a block that must not run twice that would be a
-	// second start that nobody sees; without GetBody it cannot.
-	req.GetBody = nil
 	for name, value := range e.Headers {
 		req.Header.Set(name, value)
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json")
-	req.Header.Set("Idempotency-Key", j.ID)
+	req.Header.Del(idempotencyKey)
+	req.Header.Del("X-Idempotency-Key") // would allow the same
+	req.Header[idempotencyKey] = []string{j.ID}
+	return c.post(ctx, req)
+}
+
+func (c *Caller) post(ctx context.Context, req *http.Request) worker.Answer {
 	reply, err := c.client.Do(req)
 	if err != nil {
 		return broken(ctx, err)
@@ -95,7 +110,10 @@ func (c *Caller) Call(ctx context.Context, e *workflow.Endpoint, j *worker.Job) 
 // the block.
 func broken(ctx context.Context, err error) worker.Answer {
 	var timeout net.Error
-	if ctx.Err() != nil || (errors.As(err, &timeout) && timeout.Timeout()) {
+	switch {
+	case errors.Is(err, errForbidden):
+		return failed("HTTP_FORBIDDEN", false, err.Error())
+	case ctx.Err() != nil || (errors.As(err, &timeout) && timeout.Timeout()):
 		return failed("HTTP_TIMEOUT", true, "the block did not answer in time")
 	}
 	return failed("HTTP_UNREACHABLE", true, "the block could not be called: "+err.Error())
@@ -103,9 +121,12 @@ func broken(ctx context.Context, err error) worker.Answer {
 
 // read reads an answer strictly.
 func read(text []byte) worker.Answer {
-	var r response
+	var r *response
 	if err := json.Unmarshal(text, &r); err != nil {
 		return failed("HTTP_INVALID", false, "the answer is not what a block answers: "+err.Error())
+	}
+	if r == nil {
+		return failed("HTTP_INVALID", false, "the answer is null")
 	}
 	outcome, err := sm.ParseOutcome(r.Outcome)
 	if err != nil {

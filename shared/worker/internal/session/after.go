@@ -1,4 +1,4 @@
-package worker
+package session
 
 import (
 	"context"
@@ -13,7 +13,11 @@ import (
 // next lane of the window, and a look for whoever has completed the set or found
 // a failure. Each of these may be done twice; the message is deleted only when
 // all are done.
-func (s *session) after(ctx context.Context, p *workflow.Pack) (Disposition, error) {
+//
+// The pack's cost goes into the done set with the end that this session has
+// written itself. Whoever finds a pack final adds only what finding it took: most
+// such messages are copies, and the pack has been counted.
+func (s *session) after(ctx context.Context, p *workflow.Pack, own bool) (Disposition, error) {
 	if again := workflow.Retries(p, s.m.Work.MaxAttempts()); len(again) > 0 {
 		return s.retry(ctx, p, again)
 	}
@@ -26,7 +30,10 @@ func (s *session) after(ctx context.Context, p *workflow.Pack) (Disposition, err
 		cost.Queue++
 		return done, s.notify(ctx, workflow.Look{Cost: cost})
 	}
-	cost := p.Cost.Clone()
+	var cost workflow.Cost
+	if own {
+		cost = p.Cost.Clone()
+	}
 	cost.Add(s.ports.Meter.Take())
 	set, err := s.ports.Packs.AddDone(ctx, p.Key, bad, cost)
 	if err != nil {

@@ -1,4 +1,4 @@
-package worker
+package session
 
 import (
 	"context"
@@ -15,6 +15,7 @@ const claimTries = 4
 //
 // The lease counts from before the request. A claim whose reply was lost is
 // recognised by its nonce; a live claim is never adopted by the worker's name.
+// Pure jobs need no claim: their pack is written when they have ended.
 func (s *session) claim(ctx context.Context) (d Disposition, stop bool, err error) {
 	t0 := s.w.Now()
 	if t0.After(s.m.NotAfter) {
@@ -24,17 +25,17 @@ func (s *session) claim(ctx context.Context) (d Disposition, stop bool, err erro
 		Key: s.m.Key, State: workflow.PackClaimed, Token: 1, Lease: t0.Add(s.w.Lease),
 		Nonce: s.w.Nonce(), Worker: s.w.Name, ClaimedAt: t0, Jobs: s.fresh(t0),
 	}
+	if s.free {
+		s.take(p)
+		return d, false, nil
+	}
 	ok, old, err := s.ports.Packs.Claim(ctx, p)
 	if err != nil {
 		return d, true, err
 	}
-	if ok {
-		s.take(p, t0)
-		return d, false, nil
-	}
-	for range claimTries {
-		if old == nil {
-			return later(time.Second), true, nil // it was there a moment ago
+	for try := 0; !ok; try++ {
+		if old == nil || try == claimTries {
+			return later(time.Second), true, nil // it changes faster than it can be judged
 		}
 		now := s.w.Now()
 		switch workflow.JudgeClaim(old, now, s.w.Skew, s.w.MaxClaims) {
@@ -42,22 +43,21 @@ func (s *session) claim(ctx context.Context) (d Disposition, stop bool, err erro
 			s.pack = old
 			return d, false, nil
 		case workflow.ClaimLive:
-			return later(old.Lease.Add(s.w.Skew).Sub(now)), true, nil
+			return later(old.Lease.Add(s.w.Skew + time.Millisecond).Sub(now)), true, nil
 		case workflow.ClaimEngines:
 			return done, true, nil // the engine's alarm closes it
 		}
-		next := s.takenOver(old, now)
-		ok, now2, err := s.ports.Packs.TakeOver(ctx, old, next)
-		if err != nil {
+		if now.After(s.m.NotAfter) {
+			return done, true, nil
+		}
+		seen := old
+		p = s.takenOver(seen, now)
+		if ok, old, err = s.ports.Packs.TakeOver(ctx, seen, p); err != nil {
 			return d, true, err
 		}
-		if ok {
-			s.take(next, now)
-			return d, false, nil
-		}
-		old = now2
 	}
-	return later(time.Second), true, nil
+	s.take(p)
+	return d, false, nil
 }
 
 // fresh are the records of a first claim. All jobs of a repeatable block count as
@@ -91,9 +91,11 @@ func (s *session) takenOver(old *workflow.Pack, now time.Time) *workflow.Pack {
 	return &p
 }
 
-// take makes the pack this session's, under a lease that began at t0.
-func (s *session) take(p *workflow.Pack, t0 time.Time) {
-	s.pack = p
-	s.leaseEnd = t0.Add(s.w.Lease)
-	s.firstOwner = p.Token == 1
+// take makes the pack this session's. A claim's own cost is written down with the
+// next write; what earlier holders have written down stays.
+func (s *session) take(p *workflow.Pack) {
+	s.pack, s.leaseEnd, s.firstOwner = p, p.Lease, p.Token == 1
+	if p.Cost.IsZero() {
+		p.Cost = s.m.Cost.Clone()
+	}
 }

@@ -1,0 +1,72 @@
+package session
+
+import (
+	"context"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// finishTime bounds the write of what came of the jobs. It is made even where
+// the process has been told to stop, for otherwise all of it would be lost.
+const finishTime = 10 * time.Second
+
+// finish writes what came of the jobs, on the condition that the pack is still
+// this session's, and returns the final pack. own says that it is this session's
+// end; pure jobs may have been ended by somebody else.
+func (s *session) finish(ctx context.Context) (p *workflow.Pack, own bool, err error) {
+	p, put := s.end(), s.ports.Packs.Finish
+	if p == nil {
+		return nil, false, errStopped
+	}
+	if s.free {
+		put = s.ports.Packs.FinishUnclaimed
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTime)
+	defer cancel()
+	ok, old, err := s.write(ctx, p, put)
+	switch {
+	case err != nil:
+		return nil, false, err
+	case ok:
+		return p, true, nil
+	case s.free && old.Final():
+		return old, false, nil
+	}
+	return nil, false, errLost
+}
+
+// end is the pack as it is when all jobs have ended, or when it is released
+// because the engine has asked for it. It is nil if jobs are left for any other
+// reason: then nothing is final.
+func (s *session) end() *workflow.Pack {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.snapshot()
+	p.State, p.FinishedAt = workflow.PackFinished, s.w.Now()
+	for i := range p.Jobs {
+		if code := p.Jobs[i].Code; code != workflow.CodeNone && code != workflow.CodeStarted {
+			continue
+		}
+		if !s.cancelled {
+			return nil
+		}
+		p.State = workflow.PackCancelled
+		s.release(&p.Jobs[i])
+	}
+	return p
+}
+
+// release ends a job that a cancelled pack leaves. It counts as not executed only
+// where that is certain: it was never written down as started, or it was by this
+// very claim, the first, and this worker did not begin it.
+func (s *session) release(rec *workflow.JobRecord) {
+	switch {
+	case rec.Code == workflow.CodeNone:
+		rec.Code = workflow.CodeNotExecuted
+	case s.m.Work.Repeatable() && s.firstOwner && !s.started[rec.Index]:
+		rec.Code, rec.StartedAt = workflow.CodeNotExecuted, time.Time{}
+	default:
+		rec.Code, rec.EndedAt = workflow.CodeUnknown, s.w.Now()
+	}
+}
