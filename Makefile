@@ -60,7 +60,8 @@ generate-check: ## Fail if something generated is out of date
 	@$(MAKE) --no-print-directory generate
 	@git diff --exit-code --stat -- $(GENERATED) || { echo "generated files were out of date: commit what make generate wrote"; exit 1; }
 
-synth: dist ## Write the CDK templates to infra/cdk.out
+synth: dist ## Write the CloudFormation template of stage prod to infra/cdk.out
+	@rm -rf infra/cdk.out
 	CDK_OUTDIR=infra/cdk.out go run ./infra/cmd/infra
 
 bench: build ## Run the benchmarks; one line `name value unit` a figure

@@ -32,7 +32,8 @@ type Parts struct {
 	DB     *dynamo.DB
 	Queues *sqs.Blackboard
 
-	SQS *awssqs.Client // for a polling worker's source
+	SQS   *awssqs.Client    // for a polling worker's source
+	Pools map[string]string // queue URLs that the environment gives, by pool
 }
 
 // Open reads the environment and connects, without calling anything yet.
@@ -67,7 +68,8 @@ func Open(ctx context.Context, component string) (*Parts, error) {
 		Queues: sqs.Open(queues, sqs.Queues{
 			Lifecycle: os.Getenv(topology.EnvQueueLifecycle), Prefix: os.Getenv(topology.EnvQueueJobsPrefix), Pools: pools,
 		}),
-		SQS: queues,
+		SQS:   queues,
+		Pools: pools,
 	}, nil
 }
 

@@ -112,22 +112,35 @@ func register(ctx context.Context, w *worker.Worker) error {
 }
 
 // errNoQueue says that the pool has no queue to poll.
-var errNoQueue = errors.New("the pool has no queue: set " + topology.EnvQueueJobsPrefix)
+var errNoQueue = errors.New("the pool has no queue: set " + topology.EnvQueueJobsURLs + " or " + topology.EnvQueueJobsPrefix)
 
-func poll(ctx context.Context, p *boot.Parts, w *worker.Worker, poolName string) error {
+// queueURL is the pool's queue as the environment gives it, or as it is found by
+// its name.
+func queueURL(ctx context.Context, p *boot.Parts, poolName string) (string, error) {
+	if url := p.Pools[poolName]; url != "" {
+		return url, nil
+	}
 	prefix := os.Getenv(topology.EnvQueueJobsPrefix)
 	if prefix == "" {
-		return errNoQueue
+		return "", errNoQueue
 	}
 	name := prefix + poolName
 	queue, err := p.SQS.GetQueueUrl(ctx, &awssqs.GetQueueUrlInput{QueueName: &name})
 	if err != nil {
+		return "", err
+	}
+	return *queue.QueueUrl, nil
+}
+
+func poll(ctx context.Context, p *boot.Parts, w *worker.Worker, poolName string) error {
+	url, err := queueURL(ctx, p, poolName)
+	if err != nil {
 		return err
 	}
 	visibility := max(w.Lease, time.Second)
-	p.Log.InfoContext(ctx, "polling", "queue", *queue.QueueUrl, "worker", w.Name)
+	p.Log.InfoContext(ctx, "polling", "queue", url, "worker", w.Name)
 	return worker.Poll(ctx, w, worker.Feed{
-		Source: source.New(p.SQS, *queue.QueueUrl, visibility, nil),
+		Source: source.New(p.SQS, url, visibility, nil),
 		Decode: sqs.DecodePack,
 		Open: func() worker.Ports {
 			m := &cost.Meter{}
