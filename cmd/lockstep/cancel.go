@@ -6,11 +6,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockstep-run/lockstep/cmd/lockstep/show"
+	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
 func newCancel(c *connection) *cobra.Command {
-	var req workflow.CancelRequest
+	var req views.CancelRequest
 	var rollback string
 	cmd := &cobra.Command{
 		Use:   "cancel ID",
@@ -54,7 +55,7 @@ func newAcknowledge(c *connection) *cobra.Command {
 }
 
 // printVerb shows the execution as an operator's verb left it.
-func printVerb(cmd *cobra.Command, c *connection, x workflow.ExecutionView, err error) error {
+func printVerb(cmd *cobra.Command, c *connection, x views.ExecutionView, err error) error {
 	if err != nil {
 		return called(err)
 	}

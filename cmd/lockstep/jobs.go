@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockstep-run/lockstep/cmd/lockstep/show"
+	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
@@ -24,7 +25,7 @@ func newJobs(c *connection) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			f := workflow.JobFilter{Step: step, Kind: workflow.JobKind(strings.ToUpper(kind))}
+			f := views.JobFilter{Step: step, Kind: workflow.JobKind(strings.ToUpper(kind))}
 			if state != "" {
 				if f.State, err = sm.ParseJobState(strings.ToUpper(state)); err != nil {
 					return err

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockstep-run/lockstep/cmd/lockstep/show"
+	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
@@ -26,7 +27,7 @@ func newList(c *connection) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			f := workflow.ExecutionFilter{Active: active}
+			f := views.ExecutionFilter{Active: active}
 			if state != "" {
 				if f.State, err = sm.ParseExecutionState(strings.ToUpper(state)); err != nil {
 					return err
@@ -47,7 +48,7 @@ func newList(c *connection) *cobra.Command {
 			}
 			return printList(cmd, c, api.Executions(cmd.Context(), f), limit,
 				[]string{"ID", "WORKFLOW", "STATE", "JOBS", "FAILED", "STEP", "CREATED"},
-				func(x workflow.ExecutionView) []string {
+				func(x views.ExecutionView) []string {
 					return []string{
 						x.ID, x.Workflow.String(), string(x.State), fmt.Sprintf("%d/%d", x.Progress.Jobs.Completed, x.Progress.Jobs.Total),
 						fmt.Sprint(x.Progress.Jobs.Failed), show.Text(x.CurrentStep), show.Ago(x.CreatedAt),

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockstep-run/lockstep/cmd/lockstep/show"
+	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -45,7 +46,7 @@ func newLocks(c *connection) *cobra.Command {
 	return cmd
 }
 
-func lockRow(l workflow.LockView) []string {
+func lockRow(l views.LockView) []string {
 	var waiting []string
 	for _, w := range l.Waiting {
 		waiting = append(waiting, w.Execution)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -29,7 +30,7 @@ Exit code 0: it completed. 1: it failed or was cancelled.`,
 			if err != nil {
 				return err
 			}
-			req := workflow.StartRequest{Workflow: args[0], IdempotencyKey: key}
+			req := views.StartRequest{Workflow: args[0], IdempotencyKey: key}
 			if req.Parameters, err = gather(parameters, sets); err != nil {
 				return err
 			}

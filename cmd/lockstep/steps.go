@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockstep-run/lockstep/cmd/lockstep/show"
-	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/views"
 )
 
 var stepHeads = []string{"STEP", "KIND", "STATUS", "JOBS", "OK", "FAILED", "UNKNOWN", "CANCELLED", "SKIPPED", "TOOK"}
@@ -26,7 +26,7 @@ func newSteps(c *connection) *cobra.Command {
 	}
 }
 
-func stepRow(s workflow.StepView) []string {
+func stepRow(s views.StepView) []string {
 	kind, took := string(s.Kind), "-"
 	if s.Wave != nil {
 		kind += fmt.Sprintf(" %d", *s.Wave)

@@ -14,7 +14,7 @@ import (
 
 	"github.com/lockstep-run/lockstep/cmd/lockstep/show"
 	"github.com/lockstep-run/lockstep/shared/client"
-	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/views"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
@@ -78,7 +78,7 @@ func newBar(out io.Writer) *bar {
 
 const barWidth = 24
 
-func (b *bar) show(x workflow.ExecutionView) {
+func (b *bar) show(x views.ExecutionView) {
 	jobs := x.Progress.Jobs
 	filled := 0
 	if jobs.Total > 0 {

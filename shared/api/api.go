@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/api/document"
 	"github.com/lockstep-run/lockstep/shared/api/gen"
+	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -31,23 +32,23 @@ type Catalog interface {
 
 // Engine is what changes runs.
 type Engine interface {
-	Start(ctx context.Context, c workflow.Caller, req workflow.StartRequest) (x *workflow.Execution, existed bool, err error)
-	Cancel(ctx context.Context, c workflow.Caller, id string, req workflow.CancelRequest) (*workflow.Execution, error)
+	Start(ctx context.Context, c workflow.Caller, req views.StartRequest) (x *workflow.Execution, existed bool, err error)
+	Cancel(ctx context.Context, c workflow.Caller, id string, req views.CancelRequest) (*workflow.Execution, error)
 	Acknowledge(ctx context.Context, c workflow.Caller, id, reason string) (*workflow.Execution, error)
 }
 
 // View is what shows runs and locks. It keeps pages under about 1 MiB.
 type View interface {
-	Execution(ctx context.Context, c workflow.Caller, id string) (workflow.ExecutionView, error)
-	Executions(ctx context.Context, c workflow.Caller, f workflow.ExecutionFilter, page workflow.Page) (workflow.List[workflow.ExecutionView], error)
+	Execution(ctx context.Context, c workflow.Caller, id string) (views.ExecutionView, error)
+	Executions(ctx context.Context, c workflow.Caller, f views.ExecutionFilter, page workflow.Page) (workflow.List[views.ExecutionView], error)
 	History(ctx context.Context, c workflow.Caller, id string, page workflow.Page) (workflow.List[workflow.Event], error)
-	Jobs(ctx context.Context, c workflow.Caller, id string, f workflow.JobFilter, page workflow.Page) (workflow.List[workflow.Job], error)
-	Steps(ctx context.Context, c workflow.Caller, id string, page workflow.Page) (workflow.List[workflow.StepView], error)
-	Result(ctx context.Context, c workflow.Caller, id string) (workflow.ResultView, error)
-	Cost(ctx context.Context, c workflow.Caller, id string) (workflow.CostView, error)
-	Status(ctx context.Context, c workflow.Caller, id string) (workflow.StatusView, error)
-	Locks(ctx context.Context, c workflow.Caller, page workflow.Page) (workflow.List[workflow.LockView], error)
-	Lock(ctx context.Context, c workflow.Caller, key workflow.EntityKey) (workflow.LockView, error)
+	Jobs(ctx context.Context, c workflow.Caller, id string, f views.JobFilter, page workflow.Page) (workflow.List[workflow.Job], error)
+	Steps(ctx context.Context, c workflow.Caller, id string, page workflow.Page) (workflow.List[views.StepView], error)
+	Result(ctx context.Context, c workflow.Caller, id string) (views.ResultView, error)
+	Cost(ctx context.Context, c workflow.Caller, id string) (views.CostView, error)
+	Status(ctx context.Context, c workflow.Caller, id string) (views.StatusView, error)
+	Locks(ctx context.Context, c workflow.Caller, page workflow.Page) (workflow.List[views.LockView], error)
+	Lock(ctx context.Context, c workflow.Caller, key workflow.EntityKey) (views.LockView, error)
 }
 
 // Services is what the interface offers to the world. All are required.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/api"
 	"github.com/lockstep-run/lockstep/shared/api/document"
+	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/statemachines"
 )
@@ -31,7 +32,7 @@ func TestStartSaysWhereTheRunIs(t *testing.T) {
 	if got, want := strings.TrimSpace(w.Body.String()), `{"id":"`+runID+`","state":"RUNNING","status":"RUNNING"}`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	want := workflow.StartRequest{
+	want := views.StartRequest{
 		Workflow: "fleet/upgrade:1", Parameters: json.RawMessage(`{"target":"2"}`), Labels: map[string]string{"a": "b"}, IdempotencyKey: "k1",
 		ExecuteOnParameters: &workflow.Selector{Type: "device", Groups: []string{"core"}},
 	}
@@ -65,12 +66,12 @@ func TestVerbsHandOnWhatTheySay(t *testing.T) {
 	f := newFake()
 	h := serve(f)
 	ask(h, "POST /workflow-execution/"+runID+"/cancel", `{"reason":"r","rollback":"never","cascade":false}`, "X-Actor: eve")
-	if want := (workflow.CancelRequest{Reason: "r", Rollback: workflow.RollbackNever}); f.cancel != want || f.caller.Actor != "eve" {
+	if want := (views.CancelRequest{Reason: "r", Rollback: workflow.RollbackNever}); f.cancel != want || f.caller.Actor != "eve" {
 		t.Errorf("%+v by %s", f.cancel, f.caller.Actor)
 	}
 	for _, c := range []string{"", "{}", `{"reason":""}`} {
 		ask(h, "DELETE /workflow-execution/"+runID, c)
-		if want := (workflow.CancelRequest{Cascade: true}); f.cancel != want {
+		if want := (views.CancelRequest{Cascade: true}); f.cancel != want {
 			t.Errorf("body %q: %+v", c, f.cancel)
 		}
 	}
@@ -96,7 +97,7 @@ func TestFiltersArriveWhole(t *testing.T) {
 	f := newFake()
 	h := serve(f)
 	ask(h, "GET /workflow-execution?state=RUNNING&status=RUNNING&workflow=fleet/upgrade:1.2&label=a=b=c&label=d:e&parent=p&createdAfter=2026-11-21T05:00:00Z&limit=7", "")
-	want := workflow.ExecutionFilter{
+	want := views.ExecutionFilter{
 		State: statemachines.ExecutionRunning, Status: statemachines.StatusRunning, Workflow: workflow.Ref{Package: "fleet", Name: "upgrade", Version: "1.2"},
 		Labels: map[string]string{"a": "b=c", "d": "e"}, Parent: "p", CreatedAfter: at,
 	}
@@ -109,7 +110,7 @@ func TestFiltersArriveWhole(t *testing.T) {
 	}
 	for text, key := range map[string]workflow.EntityKey{"device/sw-1": {Type: "device", ID: "sw-1"}, "sw-1": {ID: "sw-1"}} {
 		ask(h, "GET /workflow-execution/id/"+runID+"/jobs?entity="+text+"&state=UNKNOWN&kind=ROLLBACK&step=up%20grade", "")
-		if want := (workflow.JobFilter{Step: "up grade", Entity: key, State: statemachines.JobUnknown, Kind: workflow.JobRollback}); f.jobs != want {
+		if want := (views.JobFilter{Step: "up grade", Entity: key, State: statemachines.JobUnknown, Kind: workflow.JobRollback}); f.jobs != want {
 			t.Errorf("got %+v, want %+v", f.jobs, want)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lockstep-run/lockstep/shared/client"
+	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -67,20 +68,20 @@ func TestClientAgreesWithRoutes(t *testing.T) {
 	wantEvents, _ := f.History(ctx, local, runID, workflow.Page{})
 	wantEvents.Items[0].Data = jsonText("null")
 	check("history", events, wantEvents.Items, nil)
-	jobs := all(t, c.Jobs(ctx, runID, workflow.JobFilter{Entity: workflow.EntityKey{Type: "device", ID: "sw-1"}}))
+	jobs := all(t, c.Jobs(ctx, runID, views.JobFilter{Entity: workflow.EntityKey{Type: "device", ID: "sw-1"}}))
 	wantJobs, _ := f.Jobs(ctx, local, runID, f.jobs, workflow.Page{})
 	wantJobs.Items[0].Result, wantJobs.Items[1].Error.Details = jsonText("null"), jsonText("null")
 	check("jobs", jobs, wantJobs.Items, nil)
-	check("job filter", f.jobs, workflow.JobFilter{Entity: workflow.EntityKey{Type: "device", ID: "sw-1"}}, nil)
+	check("job filter", f.jobs, views.JobFilter{Entity: workflow.EntityKey{Type: "device", ID: "sw-1"}}, nil)
 	check("steps", len(all(t, c.Steps(ctx, runID))), 1, nil)
 	check("blocks", len(all(t, c.Blocks(ctx))), 1, nil)
 	check("definitions", len(all(t, c.Definitions(ctx))), 1, nil)
 	check("versions", len(all(t, c.Versions(ctx, "fleet", "upgrade"))), 1, nil)
 	check("locks", len(all(t, c.Locks(ctx))), 1, nil)
 	check("entities", len(all(t, c.Entities(ctx, workflow.Selector{Type: "device", Groups: []string{"core"}}))), 1, nil)
-	check("active", len(all(t, c.Executions(ctx, workflow.ExecutionFilter{Active: true}))), 1, nil)
-	check("filtered", len(all(t, c.Executions(ctx, workflow.ExecutionFilter{Labels: map[string]string{"a": "b"}, CreatedAfter: at}))), 1, nil)
-	check("filter", f.filter, workflow.ExecutionFilter{Labels: map[string]string{"a": "b"}, CreatedAfter: at}, nil)
+	check("active", len(all(t, c.Executions(ctx, views.ExecutionFilter{Active: true}))), 1, nil)
+	check("filtered", len(all(t, c.Executions(ctx, views.ExecutionFilter{Labels: map[string]string{"a": "b"}, CreatedAfter: at}))), 1, nil)
+	check("filter", f.filter, views.ExecutionFilter{Labels: map[string]string{"a": "b"}, CreatedAfter: at}, nil)
 
 	_, created, err := c.Publish(ctx, []byte("x: y"), false)
 	check("publish", created, true, err)
@@ -97,14 +98,14 @@ func TestClientAgreesWithRoutes(t *testing.T) {
 	n, err := c.ImportEntities(ctx, strings.NewReader("{}\n{}\n"))
 	check("import", n, 2, err)
 
-	req := workflow.StartRequest{Workflow: "fleet/upgrade", Parameters: jsonText(`{"a":1}`), ExecuteOnParameters: &workflow.Selector{IDs: []string{"a"}}, NotBefore: at, IdempotencyKey: "k"}
+	req := views.StartRequest{Workflow: "fleet/upgrade", Parameters: jsonText(`{"a":1}`), ExecuteOnParameters: &workflow.Selector{IDs: []string{"a"}}, NotBefore: at, IdempotencyKey: "k"}
 	started, existed, err := c.Start(ctx, req)
 	check("start", []any{started.Id, existed}, []any{runID, false}, err)
 	check("request", f.start, req, nil)
 	_, existed, err = c.Start(ctx, req)
 	check("start again", existed, true, err)
-	_, err = c.Cancel(ctx, runID, workflow.CancelRequest{Reason: "r"})
-	check("cancel", f.cancel, workflow.CancelRequest{Reason: "r"}, err)
+	_, err = c.Cancel(ctx, runID, views.CancelRequest{Reason: "r"})
+	check("cancel", f.cancel, views.CancelRequest{Reason: "r"}, err)
 	_, err = c.Acknowledge(ctx, runID, "why")
 	check("acknowledge", f.reason, "why", err)
 	check("health", nil, nil, c.Health(ctx))

@@ -5,13 +5,14 @@ import (
 	"strings"
 
 	"github.com/lockstep-run/lockstep/shared/api/gen"
+	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/statemachines"
 )
 
 // StartExecution serves POST /workflow-execution.
 func (a *routes) StartExecution(w http.ResponseWriter, r *http.Request, params gen.StartExecutionParams) {
-	var req workflow.StartRequest
+	var req views.StartRequest
 	if err := decode(r, &req); err != nil {
 		a.fail(w, r, err)
 		return
@@ -33,7 +34,7 @@ func (a *routes) StartExecution(w http.ResponseWriter, r *http.Request, params g
 
 // CancelExecution serves POST /workflow-execution/{id}/cancel.
 func (a *routes) CancelExecution(w http.ResponseWriter, r *http.Request, id gen.Id) {
-	req := workflow.CancelRequest{Cascade: true}
+	req := views.CancelRequest{Cascade: true}
 	if err := decode(r, &req); err != nil {
 		a.fail(w, r, err)
 		return
@@ -70,7 +71,7 @@ func (a *routes) accepted(w http.ResponseWriter, r *http.Request, id string, err
 
 // ListExecutions serves GET /workflow-execution.
 func (a *routes) ListExecutions(w http.ResponseWriter, r *http.Request, params gen.ListExecutionsParams) {
-	f := workflow.ExecutionFilter{
+	f := views.ExecutionFilter{
 		State: or(params.State), Status: or(params.Status), Labels: labels(or(params.Label)), Parent: or(params.Parent),
 		CreatedAfter: or(params.CreatedAfter), CreatedBefore: or(params.CreatedBefore),
 	}
@@ -87,15 +88,15 @@ func (a *routes) ListExecutions(w http.ResponseWriter, r *http.Request, params g
 
 // ListActiveExecutions serves GET /workflow-execution/active.
 func (a *routes) ListActiveExecutions(w http.ResponseWriter, r *http.Request, params gen.ListActiveExecutionsParams) {
-	a.executions(w, r, workflow.ExecutionFilter{Active: true}, params.Limit, params.PageToken)
+	a.executions(w, r, views.ExecutionFilter{Active: true}, params.Limit, params.PageToken)
 }
 
 // ListExecutionsInState serves GET /workflow-execution/state/{state}.
 func (a *routes) ListExecutionsInState(w http.ResponseWriter, r *http.Request, state gen.ExecutionState, params gen.ListExecutionsInStateParams) {
-	a.executions(w, r, workflow.ExecutionFilter{State: state}, params.Limit, params.PageToken)
+	a.executions(w, r, views.ExecutionFilter{State: state}, params.Limit, params.PageToken)
 }
 
-func (a *routes) executions(w http.ResponseWriter, r *http.Request, f workflow.ExecutionFilter, limit *int, token *string) {
+func (a *routes) executions(w http.ResponseWriter, r *http.Request, f views.ExecutionFilter, limit *int, token *string) {
 	page, err := a.page(r, limit, token)
 	if err != nil {
 		a.fail(w, r, err)
@@ -123,7 +124,7 @@ func (a *routes) ListJobs(w http.ResponseWriter, r *http.Request, id gen.Id, par
 		a.fail(w, r, err)
 		return
 	}
-	f := workflow.JobFilter{Step: or(params.Step), State: statemachines.JobState(or(params.State)), Kind: or(params.Kind)}
+	f := views.JobFilter{Step: or(params.Step), State: statemachines.JobState(or(params.State)), Kind: or(params.Kind)}
 	if key := or(params.Entity); key != "" {
 		before, after, both := strings.Cut(key, "/")
 		if f.Entity = (workflow.EntityKey{Type: before, ID: after}); !both {

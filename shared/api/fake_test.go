@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/statemachines"
 )
@@ -23,11 +24,11 @@ type fake struct {
 	explode  bool   // panics, if set
 	caller   workflow.Caller
 	calls    []string
-	start    workflow.StartRequest
-	cancel   workflow.CancelRequest
+	start    views.StartRequest
+	cancel   views.CancelRequest
 	reason   string
-	filter   workflow.ExecutionFilter
-	jobs     workflow.JobFilter
+	filter   views.ExecutionFilter
+	jobs     views.JobFilter
 	selector workflow.Selector
 	page     workflow.Page
 	keys     map[string]string
@@ -146,7 +147,7 @@ func (f *fake) ImportEntities(_ context.Context, c workflow.Caller, r io.Reader)
 	return bytes.Count(b, []byte("\n")), f.called("ImportEntities", c)
 }
 
-func (f *fake) Start(_ context.Context, c workflow.Caller, req workflow.StartRequest) (*workflow.Execution, bool, error) {
+func (f *fake) Start(_ context.Context, c workflow.Caller, req views.StartRequest) (*workflow.Execution, bool, error) {
 	if err := f.called("Start", c); err != nil {
 		return nil, false, err
 	}
@@ -162,7 +163,7 @@ func (f *fake) Start(_ context.Context, c workflow.Caller, req workflow.StartReq
 	return f.runs[runID], false, nil
 }
 
-func (f *fake) Cancel(_ context.Context, c workflow.Caller, id string, req workflow.CancelRequest) (*workflow.Execution, error) {
+func (f *fake) Cancel(_ context.Context, c workflow.Caller, id string, req views.CancelRequest) (*workflow.Execution, error) {
 	if err := f.called("Cancel", c); err != nil {
 		return nil, err
 	}
@@ -178,47 +179,47 @@ func (f *fake) Acknowledge(_ context.Context, c workflow.Caller, id, reason stri
 	return f.run(c, id)
 }
 
-func (f *fake) Execution(_ context.Context, c workflow.Caller, id string) (workflow.ExecutionView, error) {
+func (f *fake) Execution(_ context.Context, c workflow.Caller, id string) (views.ExecutionView, error) {
 	if err := f.called("Execution", c); err != nil {
-		return workflow.ExecutionView{}, err
+		return views.ExecutionView{}, err
 	}
 	x, err := f.run(c, id)
 	if err != nil {
-		return workflow.ExecutionView{}, err
+		return views.ExecutionView{}, err
 	}
 	return f.view(x), nil
 }
 
-func (f *fake) view(x *workflow.Execution) workflow.ExecutionView {
-	v := workflow.ExecutionView{ID: x.ID, Workflow: x.Workflow, State: x.State, Status: x.Status(), Tenant: x.Tenant, CreatedBy: "local", CreatedAt: x.CreatedAt}
+func (f *fake) view(x *workflow.Execution) views.ExecutionView {
+	v := views.ExecutionView{ID: x.ID, Workflow: x.Workflow, State: x.State, Status: x.Status(), Tenant: x.Tenant, CreatedBy: "local", CreatedAt: x.CreatedAt}
 	if !f.bare {
 		v.Cause, v.Reason = ptr(workflow.CauseStepFailed), "it failed"
 		v.Parameters = json.RawMessage(`{"target":"2"}`)
 		v.StartedAt, v.EndedAt, v.CurrentStep = ptr(at), ptr(at), ptr("upgrade")
 		v.Progress.AsOf = ptr(at)
 		v.Progress.Jobs.Pending = ptr(0)
-		v.Waiting = &workflow.Waiting{Kind: workflow.WaitLock, Since: at, For: []workflow.WaitingFor{{Entity: ptr("device/sw-1"), HeldBy: ptr("x"), Since: ptr(at)}}}
-		v.Error = (&workflow.Failure{Code: "BOOM", Message: "it broke", Step: "upgrade", Details: json.RawMessage(`{"a":1}`)}).View()
+		v.Waiting = &views.Waiting{Kind: views.WaitLock, Since: at, For: []views.WaitingFor{{Entity: ptr("device/sw-1"), HeldBy: ptr("x"), Since: ptr(at)}}}
+		v.Error = views.FailureOf(&workflow.Failure{Code: "BOOM", Message: "it broke", Step: "upgrade", Details: json.RawMessage(`{"a":1}`)})
 		v.Cancellation = &workflow.Cancellation{Source: "user", Reason: "r", By: "local", At: at}
 		v.Parent = ptr("p")
 	} else {
-		v.Waiting = &workflow.Waiting{Kind: workflow.WaitAcknowledge, Since: at}
+		v.Waiting = &views.Waiting{Kind: views.WaitAcknowledge, Since: at}
 	}
 	return v
 }
 
-func (f *fake) Executions(_ context.Context, c workflow.Caller, filter workflow.ExecutionFilter, page workflow.Page) (workflow.List[workflow.ExecutionView], error) {
+func (f *fake) Executions(_ context.Context, c workflow.Caller, filter views.ExecutionFilter, page workflow.Page) (workflow.List[views.ExecutionView], error) {
 	f.page, f.filter = page, filter
 	if err := f.called("Executions", c); err != nil {
-		return workflow.List[workflow.ExecutionView]{}, err
+		return workflow.List[views.ExecutionView]{}, err
 	}
-	out := workflow.List[workflow.ExecutionView]{Next: f.next}
+	out := workflow.List[views.ExecutionView]{Next: f.next}
 	for _, x := range f.runs {
 		if c.Tenant == f.tenant && (filter.State == "" || filter.State == x.State) {
 			out.Items = append(out.Items, f.view(x))
 		}
 	}
-	slices.SortFunc(out.Items, func(a, b workflow.ExecutionView) int { return strings.Compare(b.ID, a.ID) })
+	slices.SortFunc(out.Items, func(a, b views.ExecutionView) int { return strings.Compare(b.ID, a.ID) })
 	return out, nil
 }
 
@@ -230,7 +231,7 @@ func (f *fake) History(_ context.Context, c workflow.Caller, _ string, page work
 	}, Next: f.next}, f.called("History", c)
 }
 
-func (f *fake) Jobs(_ context.Context, c workflow.Caller, id string, filter workflow.JobFilter, page workflow.Page) (workflow.List[workflow.Job], error) {
+func (f *fake) Jobs(_ context.Context, c workflow.Caller, id string, filter views.JobFilter, page workflow.Page) (workflow.List[workflow.Job], error) {
 	f.page, f.jobs = page, filter
 	return workflow.List[workflow.Job]{Items: []workflow.Job{
 		{ID: workflow.JobID(id, 1, 0, 1), Kind: workflow.JobExecute, Step: "report", Visit: 1, State: statemachines.JobPending, Attempt: 1, CreatedAt: at},
@@ -242,17 +243,17 @@ func (f *fake) Jobs(_ context.Context, c workflow.Caller, id string, filter work
 	}, Next: f.next}, f.called("Jobs", c)
 }
 
-func (f *fake) Steps(_ context.Context, c workflow.Caller, _ string, page workflow.Page) (workflow.List[workflow.StepView], error) {
+func (f *fake) Steps(_ context.Context, c workflow.Caller, _ string, page workflow.Page) (workflow.List[views.StepView], error) {
 	f.page = page
-	return workflow.List[workflow.StepView]{Items: []workflow.StepView{
-		{Sequence: 1, Step: "upgrade", Visit: 1, Kind: workflow.JobExecute, Status: statemachines.StepRunning, EnteredAt: at, Jobs: workflow.JobCounts{Total: 2, Running: ptr(1)}},
+	return workflow.List[views.StepView]{Items: []views.StepView{
+		{Sequence: 1, Step: "upgrade", Visit: 1, Kind: workflow.JobExecute, Status: statemachines.StepRunning, EnteredAt: at, Jobs: views.JobCounts{Total: 2, Running: ptr(1)}},
 	}, Next: f.next}, f.called("Steps", c)
 }
 
-func (f *fake) Result(_ context.Context, c workflow.Caller, id string) (workflow.ResultView, error) {
-	v := workflow.ResultView{ExecutionID: id, State: statemachines.ExecutionRunning, Status: statemachines.StatusRunning}
+func (f *fake) Result(_ context.Context, c workflow.Caller, id string) (views.ResultView, error) {
+	v := views.ResultView{ExecutionID: id, State: statemachines.ExecutionRunning, Status: statemachines.StatusRunning}
 	if !f.bare {
-		v.Steps = map[string]workflow.StepResult{
+		v.Steps = map[string]views.StepResult{
 			"report":  {Status: statemachines.StepCompleted, Visit: 1, RunOn: "global", Result: json.RawMessage(`{"n":1}`)},
 			"upgrade": {Status: statemachines.StepCompleted, Visit: 1, RunOn: "device", Results: map[string]json.RawMessage{"sw-1": json.RawMessage(`true`)}},
 		}
@@ -260,41 +261,41 @@ func (f *fake) Result(_ context.Context, c workflow.Caller, id string) (workflow
 	return v, f.called("Result", c)
 }
 
-func (f *fake) Cost(_ context.Context, c workflow.Caller, id string) (workflow.CostView, error) {
-	v := workflow.CostView{ExecutionID: id, PricesAsOf: "2026-11-01"}
+func (f *fake) Cost(_ context.Context, c workflow.Caller, id string) (views.CostView, error) {
+	v := views.CostView{ExecutionID: id, PricesAsOf: "2026-11-01"}
 	if !f.bare {
-		v.WriteUnits, v.Lines = map[string]float64{"jobs": 1.5}, []workflow.CostLine{{What: "writes", Quantity: 1.5, Unit: "unit", Dollars: 0.000001}}
+		v.WriteUnits, v.Lines = map[string]float64{"jobs": 1.5}, []views.CostLine{{What: "writes", Quantity: 1.5, Unit: "unit", Dollars: 0.000001}}
 	}
 	return v, f.called("Cost", c)
 }
 
 // Status answers what an engine knows of the run: all of it here is of the
 // execution layer.
-func (f *fake) Status(_ context.Context, c workflow.Caller, id string) (workflow.StatusView, error) {
+func (f *fake) Status(_ context.Context, c workflow.Caller, id string) (views.StatusView, error) {
 	if err := f.called("Status", c); err != nil {
-		return workflow.StatusView{}, err
+		return views.StatusView{}, err
 	}
 	x, err := f.run(c, id)
 	if err != nil {
-		return workflow.StatusView{}, err
+		return views.StatusView{}, err
 	}
-	v := workflow.StatusView{ExecutionID: id, State: x.Status(), CurrentStep: ptr("upgrade"), StartedAt: ptr(at)}
+	v := views.StatusView{ExecutionID: id, State: x.Status(), CurrentStep: ptr("upgrade"), StartedAt: ptr(at)}
 	if e := statemachines.TerminalEvent(x.State); e != "" {
 		v.TerminalEvent, v.EndedAt, v.CurrentStep = ptr(string(e)), ptr(at), nil
 	}
 	return v, nil
 }
 
-func (f *fake) Locks(_ context.Context, c workflow.Caller, page workflow.Page) (workflow.List[workflow.LockView], error) {
+func (f *fake) Locks(_ context.Context, c workflow.Caller, page workflow.Page) (workflow.List[views.LockView], error) {
 	f.page = page
 	l, err := f.Lock(context.Background(), c, workflow.EntityKey{Type: "device", ID: "sw-1"})
-	return workflow.List[workflow.LockView]{Items: []workflow.LockView{l}, Next: f.next}, err
+	return workflow.List[views.LockView]{Items: []views.LockView{l}, Next: f.next}, err
 }
 
-func (f *fake) Lock(_ context.Context, c workflow.Caller, key workflow.EntityKey) (workflow.LockView, error) {
-	v := workflow.LockView{Entity: key, Token: 3, Mode: "exclusive"}
+func (f *fake) Lock(_ context.Context, c workflow.Caller, key workflow.EntityKey) (views.LockView, error) {
+	v := views.LockView{Entity: key, Token: 3, Mode: "exclusive"}
 	if !f.bare {
-		v.HeldBy, v.Since, v.Waiting = ptr(runID), ptr(at), []workflow.Waiter{{Execution: "other", Since: ptr(at)}}
+		v.HeldBy, v.Since, v.Waiting = ptr(runID), ptr(at), []views.Waiter{{Execution: "other", Since: ptr(at)}}
 	}
 	return v, f.called("Lock", c)
 }

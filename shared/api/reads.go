@@ -4,7 +4,7 @@ import (
 	"net/http"
 
 	"github.com/lockstep-run/lockstep/shared/api/gen"
-	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/views"
 )
 
 // GetExecution serves GET /workflow-execution/id/{id}.
@@ -50,5 +50,5 @@ func (a *routes) ListSteps(w http.ResponseWriter, r *http.Request, id gen.Id, pa
 		return
 	}
 	part, err := a.View.Steps(r.Context(), a.caller(r), id, page)
-	replyList(a, w, r, part, func(s workflow.StepView) workflow.StepView { return s }, err)
+	replyList(a, w, r, part, func(s views.StepView) views.StepView { return s }, err)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/lockstep-run/lockstep/shared/api/gen"
+	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -93,7 +94,7 @@ func entity(e workflow.Entity) gen.Entity {
 	return gen.Entity{Type: e.Type, Id: e.ID, Attributes: attributes, Groups: orEmpty(e.Groups), Version: e.Version, Token: e.Token}
 }
 
-func execution(x workflow.ExecutionView) workflow.ExecutionView {
+func execution(x views.ExecutionView) views.ExecutionView {
 	x.Labels = orNoKeys(x.Labels)
 	x.Entities = orNoKeys(x.Entities)
 	x.Children = orEmpty(x.Children)
@@ -125,8 +126,8 @@ func job(j workflow.Job) gen.Job {
 	return out
 }
 
-func result(v workflow.ResultView) workflow.ResultView {
-	steps := make(map[string]workflow.StepResult, len(v.Steps))
+func result(v views.ResultView) views.ResultView {
+	steps := make(map[string]views.StepResult, len(v.Steps))
 	for label, s := range v.Steps {
 		s.Results = orNoKeys(s.Results)
 		steps[label] = s
@@ -135,12 +136,12 @@ func result(v workflow.ResultView) workflow.ResultView {
 	return v
 }
 
-func cost(c workflow.CostView) workflow.CostView {
+func cost(c views.CostView) views.CostView {
 	c.WriteUnits, c.ReadUnits, c.Lines = orNoKeys(c.WriteUnits), orNoKeys(c.ReadUnits), orEmpty(c.Lines)
 	return c
 }
 
-func lock(l workflow.LockView) workflow.LockView {
+func lock(l views.LockView) views.LockView {
 	l.Waiting = orEmpty(l.Waiting)
 	return l
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/client"
+	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/statemachines"
 )
@@ -83,7 +84,7 @@ func TestSendsTheCallersName(t *testing.T) {
 func TestOnlyWhatMayBeSentTwiceIsSentAgain(t *testing.T) {
 	start := func(key string) func(context.Context, *client.Client) error {
 		return func(ctx context.Context, c *client.Client) error {
-			_, _, err := c.Start(ctx, workflow.StartRequest{Workflow: "a/b", IdempotencyKey: key})
+			_, _, err := c.Start(ctx, views.StartRequest{Workflow: "a/b", IdempotencyKey: key})
 			return err
 		}
 	}
@@ -114,7 +115,7 @@ func TestOnlyWhatMayBeSentTwiceIsSentAgain(t *testing.T) {
 		{"start with a key", "503", start("k"), 3},
 		{"start without", "503", start(""), 1},
 		{"cancel", "503", func(ctx context.Context, c *client.Client) error {
-			_, err := c.Cancel(ctx, "x", workflow.CancelRequest{})
+			_, err := c.Cancel(ctx, "x", views.CancelRequest{})
 			return err
 		}, 1},
 		{"acknowledge", "503", func(ctx context.Context, c *client.Client) error { _, err := c.Acknowledge(ctx, "x", ""); return err }, 1},
@@ -158,7 +159,7 @@ func TestUnreachable(t *testing.T) {
 		t.Errorf("%v after %v", err, pauses)
 	}
 	pauses = nil
-	if _, err = c.Cancel(t.Context(), "x", workflow.CancelRequest{}); !errors.As(err, &u) || len(pauses) != 0 {
+	if _, err = c.Cancel(t.Context(), "x", views.CancelRequest{}); !errors.As(err, &u) || len(pauses) != 0 {
 		t.Errorf("%v after %v", err, pauses)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -181,7 +182,7 @@ func TestProblemsComeBackTyped(t *testing.T) {
 	}
 	for status, code := range map[string]workflow.Code{"401": "unauthorized", "403": "forbidden", "404": "not_found", "405": "method_not_allowed", "413": "too_large", "418": "invalid", "500": "internal", "504": "unavailable"} {
 		c, _ = open(t, nil, status+` <html>a gateway speaks</html>`)
-		if _, err := c.Cancel(t.Context(), "x", workflow.CancelRequest{}); !workflow.Is(err, code) {
+		if _, err := c.Cancel(t.Context(), "x", views.CancelRequest{}); !workflow.Is(err, code) {
 			t.Errorf("%s: %v", status, err)
 		}
 	}
@@ -227,11 +228,11 @@ func TestListsFetchPageAfterPage(t *testing.T) {
 
 func TestFiltersAreSpelledOut(t *testing.T) {
 	c, s := open(t, nil, `200 {"items":[]}`)
-	for range c.Executions(t.Context(), workflow.ExecutionFilter{State: "NEW", Workflow: workflow.Ref{Package: "a", Name: "b", Version: "1"}, Labels: map[string]string{"x": "1", "k": "v w"}}) {
+	for range c.Executions(t.Context(), views.ExecutionFilter{State: "NEW", Workflow: workflow.Ref{Package: "a", Name: "b", Version: "1"}, Labels: map[string]string{"x": "1", "k": "v w"}}) {
 	}
-	for range c.Executions(t.Context(), workflow.ExecutionFilter{Active: true}) {
+	for range c.Executions(t.Context(), views.ExecutionFilter{Active: true}) {
 	}
-	for range c.Jobs(t.Context(), "x", workflow.JobFilter{Entity: workflow.EntityKey{ID: "sw"}, State: statemachines.JobFailed}) {
+	for range c.Jobs(t.Context(), "x", views.JobFilter{Entity: workflow.EntityKey{ID: "sw"}, State: statemachines.JobFailed}) {
 	}
 	for range c.Entities(t.Context(), workflow.Selector{Type: "device", Groups: []string{"a", "b"}}) {
 	}
@@ -269,7 +270,7 @@ func TestWaitEndsWhenTheRunRests(t *testing.T) {
 		var pauses []time.Duration
 		c, s := open(t, &pauses, run("SCHEDULED", `{"kind":"LOCK"}`), run("RUNNING", "null"), run("COMPLETED", "null"), run("CANCELLED", "null"), end)
 		var seen []string
-		x, err := c.Wait(t.Context(), "x", time.Minute, func(x workflow.ExecutionView) { seen = append(seen, string(x.State)) })
+		x, err := c.Wait(t.Context(), "x", time.Minute, func(x views.ExecutionView) { seen = append(seen, string(x.State)) })
 		if err != nil || len(s.asked) != 5 || len(seen) != 5 || seen[4] != string(x.State) || !slices.Equal(pauses, slices.Repeat([]time.Duration{time.Minute}, 4)) {
 			t.Errorf("%s: %v %v %v", x.State, err, seen, pauses)
 		}

@@ -2,7 +2,7 @@
 // shared/workflow. The CLI and the end-to-end tests are its users.
 //
 //	c, err := client.New(client.Options{URL: "http://localhost:3030"})
-//	started, _, err := c.Start(ctx, workflow.StartRequest{Workflow: "fleet/upgrade_firmware"})
+//	started, _, err := c.Start(ctx, views.StartRequest{Workflow: "fleet/upgrade_firmware"})
 //	last, err := c.Wait(ctx, started.ID, time.Second, nil)
 //
 // A refusal of the service is a [*workflow.Error] with its code and issues, a

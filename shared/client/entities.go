@@ -8,6 +8,7 @@ import (
 	"net/http"
 
 	"github.com/lockstep-run/lockstep/shared/client/gen"
+	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -45,13 +46,13 @@ func (c *Client) ImportEntities(ctx context.Context, lines io.Reader) (int, erro
 }
 
 // Locks lists the live locks.
-func (c *Client) Locks(ctx context.Context) iter.Seq2[workflow.LockView, error] {
-	return pages[workflow.LockView](func(token *string) (*http.Response, error) {
+func (c *Client) Locks(ctx context.Context) iter.Seq2[views.LockView, error] {
+	return pages[views.LockView](func(token *string) (*http.Response, error) {
 		return c.api.ListLocks(ctx, &gen.ListLocksParams{PageToken: token})
 	})
 }
 
 // Lock reads the lock of an entity.
-func (c *Client) Lock(ctx context.Context, key workflow.EntityKey) (workflow.LockView, error) {
-	return read[workflow.LockView](c.api.GetLock(ctx, key.Type, key.ID))
+func (c *Client) Lock(ctx context.Context, key workflow.EntityKey) (views.LockView, error) {
+	return read[views.LockView](c.api.GetLock(ctx, key.Type, key.ID))
 }

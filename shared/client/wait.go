@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/statemachines"
 )
@@ -15,12 +16,12 @@ const patience = 10
 
 // Resting reports whether nothing will happen to a run any more unless somebody
 // asks for it: it is acknowledged, or waits for an operator to do so.
-func Resting(x workflow.ExecutionView) bool {
+func Resting(x views.ExecutionView) bool {
 	switch {
 	case statemachines.Acknowledged(x.State), x.State == statemachines.ExecutionFailedUnsafe:
 		return true
 	case statemachines.Terminal(x.State):
-		return x.Waiting != nil && x.Waiting.Kind == workflow.WaitAcknowledge
+		return x.Waiting != nil && x.Waiting.Kind == views.WaitAcknowledge
 	}
 	return false
 }
@@ -29,7 +30,7 @@ func Resting(x workflow.ExecutionView) bool {
 // is called with every state of affairs read, the last included; it may be nil.
 // A service that goes away for a moment is waited for, one that is away from the
 // start is not.
-func (c *Client) Wait(ctx context.Context, id string, poll time.Duration, seen func(workflow.ExecutionView)) (workflow.ExecutionView, error) {
+func (c *Client) Wait(ctx context.Context, id string, poll time.Duration, seen func(views.ExecutionView)) (views.ExecutionView, error) {
 	away := patience
 	for {
 		x, err := c.Execution(ctx, id)

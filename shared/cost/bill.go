@@ -6,14 +6,15 @@ import (
 	"math"
 	"slices"
 
+	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
 // Bill is a count with its price.
 type Bill struct {
-	Lines []workflow.CostLine // only what was consumed, in a fixed order
-	Total float64             // US dollars
-	AsOf  string              // date of the price table
+	Lines []views.CostLine // only what was consumed, in a fixed order
+	Total float64          // US dollars
+	AsOf  string           // date of the price table
 }
 
 // Of makes the bill of a count at current prices.
@@ -38,7 +39,7 @@ func (b *Bill) add(what string, quantity float64, unit string, each float64) {
 	if quantity == 0 {
 		return
 	}
-	line := workflow.CostLine{What: what, Quantity: quantity, Unit: unit, Dollars: quantity * each}
+	line := views.CostLine{What: what, Quantity: quantity, Unit: unit, Dollars: quantity * each}
 	b.Lines = append(b.Lines, line)
 	b.Total += line.Dollars
 }

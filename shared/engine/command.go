@@ -4,13 +4,14 @@ import (
 	"context"
 
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
+	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
 // Cancel ends a run early and cleanly. It answers once the request is committed;
 // what has been claimed stops at its next heartbeat. A run that is over, or that
 // is already ending, refuses with CodeIllegalTransition.
-func (e *Engine) Cancel(ctx context.Context, c workflow.Caller, id string, req workflow.CancelRequest) (*workflow.Execution, error) {
+func (e *Engine) Cancel(ctx context.Context, c workflow.Caller, id string, req views.CancelRequest) (*workflow.Execution, error) {
 	switch req.Rollback {
 	case "", workflow.RollbackAuto, workflow.RollbackNever:
 	default:

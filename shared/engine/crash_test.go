@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/sim/fate"
 	"github.com/lockstep-run/lockstep/shared/sim/stage"
+	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
@@ -67,7 +68,7 @@ var plays = map[string]play{
 			for range 20 {
 				var err error
 				if !fate.Survive(func() {
-					_, err = s.Engine.Cancel(context.Background(), stage.Caller, id, workflow.CancelRequest{Reason: "enough"})
+					_, err = s.Engine.Cancel(context.Background(), stage.Caller, id, views.CancelRequest{Reason: "enough"})
 				}) && !workflow.Is(err, workflow.CodeUnavailable) {
 					break
 				}

@@ -9,6 +9,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
 	"github.com/lockstep-run/lockstep/shared/sim/fate"
 	"github.com/lockstep-run/lockstep/shared/sim/stage"
+	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
@@ -32,7 +33,7 @@ func TestN27WaitsAndResumes(t *testing.T) {
 		t.Errorf("blocked by %+v", x.BlockedBy)
 	}
 	v, err := s.View.Execution(context.Background(), stage.Caller, b)
-	if err != nil || v.Waiting == nil || v.Waiting.Kind != workflow.WaitLock || *v.Waiting.For[0].HeldBy != a || *v.Waiting.For[0].Entity != "device/d000" {
+	if err != nil || v.Waiting == nil || v.Waiting.Kind != views.WaitLock || *v.Waiting.For[0].HeldBy != a || *v.Waiting.For[0].Entity != "device/d000" {
 		t.Errorf("waiting %+v, %v", v.Waiting, err)
 	}
 	begin := s.Now()
@@ -320,7 +321,7 @@ func TestMistake12StaleDispatch(t *testing.T) {
 	for run := range s.States(stage.Caller.Tenant) {
 		id = run
 	}
-	if _, err := s.Engine.Cancel(context.Background(), stage.Caller, id, workflow.CancelRequest{}); err != nil {
+	if _, err := s.Engine.Cancel(context.Background(), stage.Caller, id, views.CancelRequest{}); err != nil {
 		t.Fatal(err)
 	}
 	late.Finish()

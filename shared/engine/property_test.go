@@ -13,6 +13,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/sim/fate"
 	"github.com/lockstep-run/lockstep/shared/sim/queue"
 	"github.com/lockstep-run/lockstep/shared/sim/stage"
+	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -48,7 +49,7 @@ func (c *chance) script(s *stage.Stage) func(stage.Call) *stage.Outcome {
 			}
 		case c.one(c.quit, "quit", call):
 			o.Meanwhile = func() {
-				req := workflow.CancelRequest{Reason: "enough"}
+				req := views.CancelRequest{Reason: "enough"}
 				fate.Survive(func() {
 					_, err := s.Engine.Cancel(context.Background(), stage.Caller, call.Execution, req)
 					if err != nil && !workflow.Is(err, workflow.CodeUnavailable) && !workflow.Is(err, workflow.CodeIllegalTransition) {

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lockstep-run/lockstep/shared/sim/stage"
+	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
@@ -250,8 +251,8 @@ func TestN39ReverseWaves(t *testing.T) {
 		t.Error(diff)
 	}
 	for _, c := range s.Called {
-		if c.Kind == workflow.JobRollback && c.Step == "one" && string(c.Input.Result) != `{"attempt":1}` {
-			t.Errorf("%s was undone without its result: %s", c.Job, c.Input.Result)
+		if c.Kind == workflow.JobRollback && c.Step == "one" && string(c.Result) != `{"attempt":1}` {
+			t.Errorf("%s was undone without its result: %s", c.Job, c.Result)
 		}
 	}
 }
@@ -280,7 +281,7 @@ func TestN47N48Abort(t *testing.T) {
 			s.Deliver()
 		}
 		done := len(s.Called)
-		if _, err := s.Engine.Cancel(context.Background(), stage.Caller, id, workflow.CancelRequest{Reason: "enough"}); err != nil {
+		if _, err := s.Engine.Cancel(context.Background(), stage.Caller, id, views.CancelRequest{Reason: "enough"}); err != nil {
 			t.Fatal(err)
 		}
 		settle(s)
@@ -322,7 +323,7 @@ func TestCancelIsRefused(t *testing.T) {
 	s := open(t, 1)
 	cancel := func(id string) {
 		before := s.Load(id)
-		_, err := s.Engine.Cancel(context.Background(), stage.Caller, id, workflow.CancelRequest{})
+		_, err := s.Engine.Cancel(context.Background(), stage.Caller, id, views.CancelRequest{})
 		if !workflow.Is(err, workflow.CodeIllegalTransition) || !strings.Contains(err.Error(), string(before.State)) {
 			t.Errorf("in %s: %v", before.State, err)
 		}
@@ -350,7 +351,7 @@ func TestCancelIsRefused(t *testing.T) {
 		t.Errorf("%d rollback jobs", tried)
 	}
 	for _, mode := range []workflow.RollbackMode{"sometimes", "AUTO"} {
-		if _, err := s.Engine.Cancel(context.Background(), stage.Caller, id, workflow.CancelRequest{Rollback: mode}); !workflow.Is(err, workflow.CodeInvalid) {
+		if _, err := s.Engine.Cancel(context.Background(), stage.Caller, id, views.CancelRequest{Rollback: mode}); !workflow.Is(err, workflow.CodeInvalid) {
 			t.Errorf("rollback %q: %v", mode, err)
 		}
 	}
@@ -395,13 +396,13 @@ func TestStartIsRefused(t *testing.T) {
 	s := open(t, 1)
 	s.Publish("w", "parameters: {type: object, required: [target]}\n"+steps("one once device"))
 	for name, test := range map[string]struct {
-		req  workflow.StartRequest
+		req  views.StartRequest
 		code workflow.Code
 	}{
 		"no such workflow": {stage.Request("nowhere"), workflow.CodeNotFound},
-		"no such version":  {workflow.StartRequest{Workflow: "p/w:2"}, workflow.CodeNotFound},
-		"not a reference":  {workflow.StartRequest{Workflow: "w"}, workflow.CodeInvalid},
-		"unfit parameters": {workflow.StartRequest{Workflow: "p/w", Parameters: []byte(`{}`)}, workflow.CodeInvalid},
+		"no such version":  {views.StartRequest{Workflow: "p/w:2"}, workflow.CodeNotFound},
+		"not a reference":  {views.StartRequest{Workflow: "w"}, workflow.CodeInvalid},
+		"unfit parameters": {views.StartRequest{Workflow: "p/w", Parameters: []byte(`{}`)}, workflow.CodeInvalid},
 	} {
 		test.req.IdempotencyKey = name
 		if _, _, err := s.Engine.Start(context.Background(), stage.Caller, test.req); !workflow.Is(err, test.code) {

@@ -9,6 +9,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/definition"
 	"github.com/lockstep-run/lockstep/shared/engine/library"
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
+	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -17,7 +18,7 @@ import (
 // answer. With an idempotency key that is bound already, the run it is bound to
 // is returned and existed is true; the same key with another request is refused
 // with CodeIdempotencyMismatch.
-func (e *Engine) Start(ctx context.Context, c workflow.Caller, req workflow.StartRequest) (x *workflow.Execution, existed bool, err error) {
+func (e *Engine) Start(ctx context.Context, c workflow.Caller, req views.StartRequest) (x *workflow.Execution, existed bool, err error) {
 	id := e.NewID()
 	w := e.work(c.Tenant, id)
 	w.inline = true
@@ -76,7 +77,7 @@ func (e *Engine) Start(ctx context.Context, c workflow.Caller, req workflow.Star
 
 // begin writes the new run and drives it. Once it is written the start has
 // succeeded, whatever happens on the way from there: the alarm covers it.
-func (w *work) begin(ctx context.Context, c workflow.Caller, req workflow.StartRequest, d *library.Definition, in workflow.Input) error {
+func (w *work) begin(ctx context.Context, c workflow.Caller, req views.StartRequest, d *library.Definition, in workflow.Input) error {
 	if raw := len(in.Parameters) + selectorSize(in.Selector); raw > workflow.InlineInput {
 		if err := w.ports.Store.SaveInput(ctx, w.tenant, w.id, in); err != nil {
 			return err
@@ -123,7 +124,7 @@ func mismatch() error {
 	return workflow.Errorf(workflow.CodeIdempotencyMismatch, "this Idempotency-Key belongs to another request")
 }
 
-func digestOf(req workflow.StartRequest) (string, error) {
+func digestOf(req views.StartRequest) (string, error) {
 	raw, err := json.Marshal(req)
 	if err != nil {
 		return "", workflow.Errorf(workflow.CodeInvalid, "the request cannot be encoded: %w", err)
@@ -134,7 +135,7 @@ func digestOf(req workflow.StartRequest) (string, error) {
 
 // newest resolves the workflow of a request to the newest published version that
 // matches and is not archived.
-func (w *work) newest(ctx context.Context, req workflow.StartRequest) (*library.Definition, error) {
+func (w *work) newest(ctx context.Context, req views.StartRequest) (*library.Definition, error) {
 	ref, err := req.Ref()
 	if err != nil {
 		return nil, &workflow.Error{Code: workflow.CodeInvalid, Message: "the request is not valid",
@@ -165,7 +166,7 @@ func (w *work) newest(ctx context.Context, req workflow.StartRequest) (*library.
 }
 
 // input checks what the starter gives against what the definition takes.
-func input(d *workflow.Definition, req workflow.StartRequest) (workflow.Input, error) {
+func input(d *workflow.Definition, req views.StartRequest) (workflow.Input, error) {
 	in := workflow.Input{Parameters: req.Parameters}
 	if len(in.Parameters) == 0 {
 		in.Parameters = json.RawMessage("{}")

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/topology"
+	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
@@ -25,7 +26,7 @@ const poll = 20 * time.Millisecond
 // write is counted apart.
 func (s *Stack) Fleet(ctx context.Context, out io.Writer, n int) error {
 	began := time.Now()
-	started, _, err := s.Start(ctx, workflow.StartRequest{
+	started, _, err := s.Start(ctx, views.StartRequest{
 		Workflow: "bench/work", ExecuteOnParameters: &workflow.Selector{Groups: []string{"all"}},
 	})
 	if err != nil {
@@ -77,7 +78,7 @@ func (s *Stack) Single(ctx context.Context, out io.Writer, n, atOnce int) error 
 		seats <- struct{}{}
 		all.Go(func() {
 			defer func() { <-seats }()
-			started, _, err := s.Start(ctx, workflow.StartRequest{
+			started, _, err := s.Start(ctx, views.StartRequest{
 				Workflow: "bench/work", ExecuteOnParameters: &workflow.Selector{IDs: []string{device(i)}},
 			})
 			if err != nil {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/client"
+	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
@@ -211,7 +212,7 @@ func (s *system) entities(kind string, n int) []string {
 // begin starts a run and returns its id.
 func (s *system) begin(ref string, parameters string, ids ...string) string {
 	s.t.Helper()
-	req := workflow.StartRequest{Workflow: ref, Parameters: []byte(parameters)}
+	req := views.StartRequest{Workflow: ref, Parameters: []byte(parameters)}
 	if len(ids) > 0 {
 		req.ExecuteOnParameters = &workflow.Selector{Type: "device", IDs: ids}
 	}
@@ -223,7 +224,7 @@ func (s *system) begin(ref string, parameters string, ids ...string) string {
 }
 
 // rests waits until a run rests in the state.
-func (s *system) rests(id string, in sm.ExecutionState) workflow.ExecutionView {
+func (s *system) rests(id string, in sm.ExecutionState) views.ExecutionView {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()

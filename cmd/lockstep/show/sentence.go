@@ -5,13 +5,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/views"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
 // Sentence says how a run stands: what it does, what it waits for, since when
 // and until when, or how it ended and why.
-func Sentence(x workflow.ExecutionView) string {
+func Sentence(x views.ExecutionView) string {
 	if x.Waiting != nil {
 		return waits(x.Waiting) + "."
 	}
@@ -36,10 +36,10 @@ func Sentence(x workflow.ExecutionView) string {
 	return fmt.Sprintf("It is in state %s.", x.State)
 }
 
-func waits(w *workflow.Waiting) string {
+func waits(w *views.Waiting) string {
 	var s string
 	switch w.Kind {
-	case workflow.WaitLock:
+	case views.WaitLock:
 		s = "It waits for a lock"
 		for i, f := range w.For {
 			if i == 0 {
@@ -52,11 +52,11 @@ func waits(w *workflow.Waiting) string {
 				s += ", reserved by " + *f.ReservedBy
 			}
 		}
-	case workflow.WaitWorker:
+	case views.WaitWorker:
 		s = "It waits for a worker to claim its jobs"
-	case workflow.WaitRetry:
+	case views.WaitRetry:
 		s = "It waits to try failed jobs again"
-	case workflow.WaitAcknowledge:
+	case views.WaitAcknowledge:
 		return "It has ended and keeps its locks until somebody runs \"lockstep acknowledge\""
 	default:
 		s = "It waits for " + string(w.Kind)
@@ -68,7 +68,7 @@ func waits(w *workflow.Waiting) string {
 	return s
 }
 
-func because(x workflow.ExecutionView) string {
+func because(x views.ExecutionView) string {
 	if x.Error == nil {
 		if x.Reason == "" {
 			return ""
@@ -89,7 +89,7 @@ func because(x workflow.ExecutionView) string {
 	return s + ")"
 }
 
-func after(x workflow.ExecutionView) string {
+func after(x views.ExecutionView) string {
 	if x.EndedAt == nil {
 		return ""
 	}

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/statemachines"
 	"github.com/oapi-codegen/runtime"
@@ -119,7 +120,7 @@ type Build struct {
 }
 
 // CancelRequest defines model for CancelRequest.
-type CancelRequest = workflow.CancelRequest
+type CancelRequest = views.CancelRequest
 
 // Cancellation defines model for Cancellation.
 type Cancellation struct {
@@ -139,7 +140,7 @@ type CancellationRollback string
 type Cause = string
 
 // Cost defines model for Cost.
-type Cost = workflow.CostView
+type Cost = views.CostView
 
 // Definition defines model for Definition.
 type Definition struct {
@@ -210,7 +211,7 @@ type ExactReference struct {
 }
 
 // Execution defines model for Execution.
-type Execution = workflow.ExecutionView
+type Execution = views.ExecutionView
 
 // ExecutionId Examples: 019aa3a1-6a7e-7c3e-9d07-0a1b2c3d4e5f
 type ExecutionId = string
@@ -227,10 +228,10 @@ type ExecutionList struct {
 type ExecutionState = statemachines.ExecutionState
 
 // ExecutionStatus defines model for ExecutionStatus.
-type ExecutionStatus = workflow.StatusView
+type ExecutionStatus = views.StatusView
 
 // Failure defines model for Failure.
-type Failure = workflow.FailureView
+type Failure = views.FailureView
 
 // Health defines model for Health.
 type Health struct {
@@ -295,7 +296,7 @@ type JobState = statemachines.JobState
 type Labels = map[string]interface{}
 
 // Lock defines model for Lock.
-type Lock = workflow.LockView
+type Lock = views.LockView
 
 // LockList defines model for LockList.
 type LockList struct {
@@ -350,7 +351,7 @@ type ReasonRequest struct {
 type Reference = string
 
 // Result defines model for Result.
-type Result = workflow.ResultView
+type Result = views.ResultView
 
 // Selector The union of ids, groups and query; none of them selects nothing
 type Selector struct {
@@ -366,7 +367,7 @@ type Selector struct {
 type Semver = string
 
 // StartRequest defines model for StartRequest.
-type StartRequest = workflow.StartRequest
+type StartRequest = views.StartRequest
 
 // Started defines model for Started.
 type Started struct {
@@ -391,7 +392,7 @@ type StepList struct {
 }
 
 // StepRun defines model for StepRun.
-type StepRun = workflow.StepView
+type StepRun = views.StepView
 
 // StepStatus defines model for StepStatus.
 type StepStatus = statemachines.StepState

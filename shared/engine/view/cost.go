@@ -5,22 +5,23 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/cost"
 	"github.com/lockstep-run/lockstep/shared/topology"
+	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
 // Cost is what a run has consumed up to its last commit, as the services counted
 // it, and that last write, which no later one could count any more: it is
 // computed from the size of the item.
-func (v *View) Cost(ctx context.Context, c workflow.Caller, id string) (workflow.CostView, error) {
+func (v *View) Cost(ctx context.Context, c workflow.Caller, id string) (views.CostView, error) {
 	i, err := v.engine.Inspect(ctx, c.Tenant, id)
 	if err != nil {
-		return workflow.CostView{}, err
+		return views.CostView{}, err
 	}
 	x := i.Execution()
 	total := x.Cost.Clone()
 	total.Add(lastWrite(x))
 	bill := cost.Of(total)
-	answer := workflow.CostView{
+	answer := views.CostView{
 		ExecutionID: x.ID, WriteUnits: total.WriteUnits, ReadUnits: total.ReadUnits,
 		Requests: total.Dynamo, Queue: total.Queue, Invocations: total.Functions,
 		Lines: bill.Lines, Dollars: bill.Total, PricesAsOf: bill.AsOf,

@@ -5,26 +5,27 @@ import (
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/engine"
+	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
 // Execution is one run in detail: with its parameters, and with the packs of the
 // open step run counted now.
-func (v *View) Execution(ctx context.Context, c workflow.Caller, id string) (workflow.ExecutionView, error) {
+func (v *View) Execution(ctx context.Context, c workflow.Caller, id string) (views.ExecutionView, error) {
 	i, err := v.engine.Inspect(ctx, c.Tenant, id)
 	if err != nil {
-		return workflow.ExecutionView{}, err
+		return views.ExecutionView{}, err
 	}
 	return v.detail(ctx, i)
 }
 
 // Detail is the view of an execution that has just been changed.
-func (v *View) Detail(ctx context.Context, x *workflow.Execution) (workflow.ExecutionView, error) {
+func (v *View) Detail(ctx context.Context, x *workflow.Execution) (views.ExecutionView, error) {
 	return v.detail(ctx, v.engine.InspectLoaded(x))
 }
 
-func (v *View) detail(ctx context.Context, i *engine.Inspection) (workflow.ExecutionView, error) {
+func (v *View) detail(ctx context.Context, i *engine.Inspection) (views.ExecutionView, error) {
 	x := i.Execution()
 	e := cheap(x)
 	in, err := i.Input(ctx)
@@ -62,7 +63,7 @@ func (v *View) detail(ctx context.Context, i *engine.Inspection) (workflow.Execu
 }
 
 // countOpen adds the jobs of a run that is not over by what their packs say now.
-func countOpen(counts *workflow.JobCounts, r *workflow.StepRun, packs []*workflow.Pack) {
+func countOpen(counts *views.JobCounts, r *workflow.StepRun, packs []*workflow.Pack) {
 	states := latestStates(packs)
 	for index := range r.Jobs {
 		switch states[index].state {
@@ -85,13 +86,13 @@ func countOpen(counts *workflow.JobCounts, r *workflow.StepRun, packs []*workflo
 }
 
 // cheap is as much of a run as its state item says.
-func cheap(x *workflow.Execution) workflow.ExecutionView {
-	e := workflow.ExecutionView{
+func cheap(x *workflow.Execution) views.ExecutionView {
+	e := views.ExecutionView{
 		ID: x.ID, Workflow: x.Workflow, State: x.State, Status: x.Status(),
 		Reason: x.Reason, RolledBack: x.RolledBack, Labels: x.Labels, Tenant: x.Tenant,
 		CreatedBy: x.CreatedBy, CreatedAt: x.CreatedAt,
 		StartedAt: timePointer(x.StartedAt), EndedAt: timePointer(x.EndedAt),
-		Entities: x.Scope.Counts, Error: x.Error.View(), Cancellation: x.Cancellation,
+		Entities: x.Scope.Counts, Error: views.FailureOf(x.Error), Cancellation: x.Cancellation,
 		Children: []string{}, Try: x.Try, Version: x.Version,
 	}
 	if !x.Input.Stored {

@@ -8,13 +8,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
 // Jobs is a run's jobs, one for each attempt, in order of step run, entity and
 // attempt. Jobs that nobody has claimed are listed too: they stand in the plan.
-func (v *View) Jobs(ctx context.Context, c workflow.Caller, id string, f workflow.JobFilter, p workflow.Page) (workflow.List[workflow.Job], error) {
+func (v *View) Jobs(ctx context.Context, c workflow.Caller, id string, f views.JobFilter, p workflow.Page) (workflow.List[workflow.Job], error) {
 	var list workflow.List[workflow.Job]
 	at, err := jobPosition(p)
 	if err != nil {

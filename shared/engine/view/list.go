@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/lockstep-run/lockstep/shared/parallel"
+	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
@@ -15,8 +16,8 @@ import (
 const listRounds = 10
 
 // Executions lists runs, the newest first.
-func (v *View) Executions(ctx context.Context, c workflow.Caller, f workflow.ExecutionFilter, p workflow.Page) (workflow.List[workflow.ExecutionView], error) {
-	var list workflow.List[workflow.ExecutionView]
+func (v *View) Executions(ctx context.Context, c workflow.Caller, f views.ExecutionFilter, p workflow.Page) (workflow.List[views.ExecutionView], error) {
+	var list workflow.List[views.ExecutionView]
 	below := ""
 	if p.Token != "" {
 		var err error
@@ -85,7 +86,7 @@ func (v *View) runs(ctx context.Context, tenant string, states []sm.ExecutionSta
 }
 
 // statesOf is which states can pass the filter.
-func statesOf(f workflow.ExecutionFilter) []sm.ExecutionState {
+func statesOf(f views.ExecutionFilter) []sm.ExecutionState {
 	var states []sm.ExecutionState
 	for _, s := range sm.ExecutionStates() {
 		if passesState(s, f) {
@@ -95,13 +96,13 @@ func statesOf(f workflow.ExecutionFilter) []sm.ExecutionState {
 	return states
 }
 
-func passesState(s sm.ExecutionState, f workflow.ExecutionFilter) bool {
+func passesState(s sm.ExecutionState, f views.ExecutionFilter) bool {
 	status := sm.StatusOf(s)
 	return (f.State == "" || f.State == s) && (f.Status == "" || f.Status == status) &&
 		(!f.Active || status == sm.StatusPending || status == sm.StatusRunning)
 }
 
-func passes(x *workflow.Execution, f workflow.ExecutionFilter) bool {
+func passes(x *workflow.Execution, f views.ExecutionFilter) bool {
 	if !passesState(x.State, f) || f.Parent != "" {
 		return false // no run has a parent yet
 	}

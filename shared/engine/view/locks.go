@@ -7,14 +7,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
 // Locks lists the live locks. They are found from the runs that hold any, so
 // that the work is proportional to what is held, not to what ever was.
-func (v *View) Locks(ctx context.Context, c workflow.Caller, p workflow.Page) (workflow.List[workflow.LockView], error) {
-	var list workflow.List[workflow.LockView]
+func (v *View) Locks(ctx context.Context, c workflow.Caller, p workflow.Page) (workflow.List[views.LockView], error) {
+	var list workflow.List[views.LockView]
 	run, skip, err := lockPosition(p)
 	if err != nil {
 		return list, err
@@ -72,7 +73,7 @@ func lockPosition(p workflow.Page) (run string, skip int, err error) {
 
 // locksOf appends the locks that a run holds now, from its entity number skip
 // on. full reports that the page is full and its token is set.
-func (v *View) locksOf(ctx context.Context, x *workflow.Execution, skip, limit int, list *workflow.List[workflow.LockView]) (full bool, err error) {
+func (v *View) locksOf(ctx context.Context, x *workflow.Execution, skip, limit int, list *workflow.List[views.LockView]) (full bool, err error) {
 	head := workflow.Head{State: x.State, Epoch: x.Epoch}
 	if !head.Live(x.Epoch) {
 		return false, nil
@@ -110,18 +111,18 @@ func (v *View) locksOf(ctx context.Context, x *workflow.Execution, skip, limit i
 	return false, nil
 }
 
-func lockView(key workflow.EntityKey, l workflow.Lock, waiting []workflow.Waiter) workflow.LockView {
+func lockView(key workflow.EntityKey, l workflow.Lock, waiting []views.Waiter) views.LockView {
 	if waiting == nil {
-		waiting = []workflow.Waiter{}
+		waiting = []views.Waiter{}
 	}
-	return workflow.LockView{
+	return views.LockView{
 		Entity: key, HeldBy: textPointer(l.Owner), Since: pointer(time.UnixMilli(l.Since).UTC()),
 		ReservedBy: textPointer(l.Res), Token: l.Token, Mode: "exclusive", Waiting: waiting,
 	}
 }
 
 // waiters are the runs registered with x, by the entity each waits for.
-func (v *View) waiters(ctx context.Context, x *workflow.Execution) (map[workflow.EntityKey][]workflow.Waiter, error) {
+func (v *View) waiters(ctx context.Context, x *workflow.Execution) (map[workflow.EntityKey][]views.Waiter, error) {
 	if len(x.Waiters) == 0 {
 		return nil, nil
 	}
@@ -129,29 +130,29 @@ func (v *View) waiters(ctx context.Context, x *workflow.Execution) (map[workflow
 	if err != nil {
 		return nil, err
 	}
-	by := map[workflow.EntityKey][]workflow.Waiter{}
+	by := map[workflow.EntityKey][]views.Waiter{}
 	for _, w := range runs {
 		if b := w.BlockedBy; b != nil && b.Execution == x.ID {
-			by[b.Entity] = append(by[b.Entity], workflow.Waiter{Execution: w.ID, Since: &b.Since})
+			by[b.Entity] = append(by[b.Entity], views.Waiter{Execution: w.ID, Since: &b.Since})
 		}
 	}
 	return by, nil
 }
 
 // Lock is the lock of one entity of the inventory, held or not.
-func (v *View) Lock(ctx context.Context, c workflow.Caller, key workflow.EntityKey) (workflow.LockView, error) {
+func (v *View) Lock(ctx context.Context, c workflow.Caller, key workflow.EntityKey) (views.LockView, error) {
 	ports := v.engine.Open()
 	keys := []workflow.EntityKey{key}
 	known, err := ports.Registry.Entities(ctx, c.Tenant, keys, true)
 	if err != nil {
-		return workflow.LockView{}, err
+		return views.LockView{}, err
 	}
 	if _, ok := known[key]; !ok {
-		return workflow.LockView{}, workflow.Errorf(workflow.CodeNotFound, "the inventory has no entity %s", key)
+		return views.LockView{}, workflow.Errorf(workflow.CodeNotFound, "the inventory has no entity %s", key)
 	}
 	items, err := ports.Locks.Read(ctx, c.Tenant, keys)
 	if err != nil {
-		return workflow.LockView{}, err
+		return views.LockView{}, err
 	}
 	l := items[key]
 	var named []string
@@ -162,9 +163,9 @@ func (v *View) Lock(ctx context.Context, c workflow.Caller, key workflow.EntityK
 	}
 	runs, err := ports.Store.LoadMany(ctx, c.Tenant, named)
 	if err != nil {
-		return workflow.LockView{}, err
+		return views.LockView{}, err
 	}
-	var waiting []workflow.Waiter
+	var waiting []views.Waiter
 	held, reserved := false, false
 	for _, x := range runs {
 		head := workflow.Head{State: x.State, Epoch: x.Epoch}
@@ -172,7 +173,7 @@ func (v *View) Lock(ctx context.Context, c workflow.Caller, key workflow.EntityK
 			held = true
 			by, err := v.waiters(ctx, x)
 			if err != nil {
-				return workflow.LockView{}, err
+				return views.LockView{}, err
 			}
 			waiting = by[key]
 		}

@@ -5,18 +5,19 @@ import (
 	"encoding/json"
 
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
+	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
 // Result is what the steps of a run have returned: the last visit of each. Where
 // that is more than one answer holds, the rest is left to the list of jobs.
-func (v *View) Result(ctx context.Context, c workflow.Caller, id string) (workflow.ResultView, error) {
+func (v *View) Result(ctx context.Context, c workflow.Caller, id string) (views.ResultView, error) {
 	i, err := v.engine.Inspect(ctx, c.Tenant, id)
 	if err != nil {
-		return workflow.ResultView{}, err
+		return views.ResultView{}, err
 	}
 	x := i.Execution()
-	answer := workflow.ResultView{ExecutionID: x.ID, State: x.State, Status: x.Status(), Steps: map[string]workflow.StepResult{}}
+	answer := views.ResultView{ExecutionID: x.ID, State: x.State, Status: x.Status(), Steps: map[string]views.StepResult{}}
 	d, err := i.Definition(ctx)
 	if err != nil {
 		return answer, err
@@ -27,7 +28,7 @@ func (v *View) Result(ctx context.Context, c workflow.Caller, id string) (workfl
 		if r.Kind != workflow.JobExecute || r.Step >= len(d.Steps) {
 			continue
 		}
-		s := workflow.StepResult{Status: r.Status, Visit: r.Visit, RunOn: d.Steps[r.Step].RunOn}
+		s := views.StepResult{Status: r.Status, Visit: r.Visit, RunOn: d.Steps[r.Step].RunOn}
 		jobs, packs, err := i.Jobs(ctx, r)
 		if err != nil {
 			return answer, err

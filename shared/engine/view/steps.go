@@ -4,12 +4,13 @@ import (
 	"context"
 	"strconv"
 
+	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
 // Steps is a run's step runs, rollback waves included, in order of entry.
-func (v *View) Steps(ctx context.Context, c workflow.Caller, id string, p workflow.Page) (workflow.List[workflow.StepView], error) {
-	var list workflow.List[workflow.StepView]
+func (v *View) Steps(ctx context.Context, c workflow.Caller, id string, p workflow.Page) (workflow.List[views.StepView], error) {
+	var list workflow.List[views.StepView]
 	after, err := numberAfter(p)
 	if err != nil {
 		return list, err
@@ -39,19 +40,19 @@ func (v *View) Steps(ctx context.Context, c workflow.Caller, id string, p workfl
 
 type packsOf func(context.Context, *workflow.StepRun) ([]*workflow.Pack, error)
 
-func (v *View) step(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, packs packsOf) (workflow.StepView, error) {
-	s := workflow.StepView{
+func (v *View) step(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, packs packsOf) (views.StepView, error) {
+	s := views.StepView{
 		Sequence: r.RunSeq, Step: r.Label, Visit: r.Visit, Kind: r.Kind, Status: r.Status,
 		Block: textPointer(r.Block), EnteredAt: r.EnteredAt, EndedAt: timePointer(r.EndedAt),
-		Skipped: r.Skipped, Error: r.Tally.Failure.View(),
+		Skipped: r.Skipped, Error: views.FailureOf(r.Tally.Failure),
 	}
 	if r.Kind == workflow.JobRollback {
 		s.Wave = &r.Wave
 	}
 	if s.Error == nil && x.Error != nil && x.Error.Step == r.Label && r.RunSeq == x.RunSeq {
-		s.Error = x.Error.View() // an assertion or a parameter stopped it before any job
+		s.Error = views.FailureOf(x.Error) // an assertion or a parameter stopped it before any job
 	}
-	s.Jobs = workflow.JobCounts{
+	s.Jobs = views.JobCounts{
 		Total: r.Jobs, Completed: r.Tally.OK, Failed: r.Tally.Failed,
 		Pending: new(int), Claimed: new(int), Running: new(int),
 		Cancelled: pointer(r.Tally.NotExecuted), Unknown: pointer(r.Tally.Unknown),

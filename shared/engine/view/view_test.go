@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/sim/fate"
 	"github.com/lockstep-run/lockstep/shared/sim/stage"
+	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
@@ -63,15 +64,15 @@ func TestN59AnswersAgree(t *testing.T) {
 	}
 	ended := map[string]sm.Status{}
 	compare := func() {
-		listed := pages(s, 2, func(p workflow.Page) (workflow.List[workflow.ExecutionView], error) {
-			return s.View.Executions(ctx, stage.Caller, workflow.ExecutionFilter{}, p)
+		listed := pages(s, 2, func(p workflow.Page) (workflow.List[views.ExecutionView], error) {
+			return s.View.Executions(ctx, stage.Caller, views.ExecutionFilter{}, p)
 		})
 		if len(listed) != len(s.States(stage.Caller.Tenant)) {
 			t.Fatalf("%d runs are listed of %d", len(listed), len(s.States(stage.Caller.Tenant)))
 		}
 		for _, l := range listed {
-			d := must[workflow.ExecutionView](s)(s.View.Execution(ctx, stage.Caller, l.ID))
-			st := must[workflow.StatusView](s)(s.View.Status(ctx, stage.Caller, l.ID))
+			d := must[views.ExecutionView](s)(s.View.Execution(ctx, stage.Caller, l.ID))
+			st := must[views.StatusView](s)(s.View.Status(ctx, stage.Caller, l.ID))
 			if l.State != d.State || l.Status != d.Status || st.State != d.Status || l.Version != d.Version ||
 				cmp.Diff(l.CurrentStep, d.CurrentStep) != "" || cmp.Diff(st.CurrentStep, d.CurrentStep) != "" ||
 				cmp.Diff(l.EndedAt, st.EndedAt) != "" || cmp.Diff(d.StartedAt, st.StartedAt) != "" {
@@ -114,23 +115,23 @@ func TestExecutionFilters(t *testing.T) {
 	s.Advance(time.Minute)
 	b, c := s.Start("w", "d001"), s.Start("w", "d001")
 	for name, test := range map[string]struct {
-		filter workflow.ExecutionFilter
+		filter views.ExecutionFilter
 		want   []string
 	}{
-		"all, newest first":  {workflow.ExecutionFilter{}, []string{c, b, a}},
-		"active":             {workflow.ExecutionFilter{Active: true}, []string{c, b}},
-		"by state":           {workflow.ExecutionFilter{State: sm.ExecutionScheduled}, []string{c}},
-		"by status":          {workflow.ExecutionFilter{Status: sm.StatusCompleted}, []string{a}},
-		"by workflow":        {workflow.ExecutionFilter{Workflow: workflow.Ref{Package: "p", Name: "w", Version: "1"}}, []string{c, b, a}},
-		"of another version": {workflow.ExecutionFilter{Workflow: workflow.Ref{Package: "p", Name: "w", Version: "2"}}, nil},
-		"by parent":          {workflow.ExecutionFilter{Parent: a}, nil},
-		"created after":      {workflow.ExecutionFilter{CreatedAfter: s.Load(a).CreatedAt}, []string{c, b}},
-		"created before":     {workflow.ExecutionFilter{CreatedBefore: s.Load(b).CreatedAt}, []string{a}},
-		"both contradict":    {workflow.ExecutionFilter{State: sm.ExecutionScheduled, Status: sm.StatusCompleted}, nil},
+		"all, newest first":  {views.ExecutionFilter{}, []string{c, b, a}},
+		"active":             {views.ExecutionFilter{Active: true}, []string{c, b}},
+		"by state":           {views.ExecutionFilter{State: sm.ExecutionScheduled}, []string{c}},
+		"by status":          {views.ExecutionFilter{Status: sm.StatusCompleted}, []string{a}},
+		"by workflow":        {views.ExecutionFilter{Workflow: workflow.Ref{Package: "p", Name: "w", Version: "1"}}, []string{c, b, a}},
+		"of another version": {views.ExecutionFilter{Workflow: workflow.Ref{Package: "p", Name: "w", Version: "2"}}, nil},
+		"by parent":          {views.ExecutionFilter{Parent: a}, nil},
+		"created after":      {views.ExecutionFilter{CreatedAfter: s.Load(a).CreatedAt}, []string{c, b}},
+		"created before":     {views.ExecutionFilter{CreatedBefore: s.Load(b).CreatedAt}, []string{a}},
+		"both contradict":    {views.ExecutionFilter{State: sm.ExecutionScheduled, Status: sm.StatusCompleted}, nil},
 	} {
 		for _, limit := range []int{1, 2, 100} {
 			var got []string
-			for _, x := range pages(s, limit, func(p workflow.Page) (workflow.List[workflow.ExecutionView], error) {
+			for _, x := range pages(s, limit, func(p workflow.Page) (workflow.List[views.ExecutionView], error) {
 				return s.View.Executions(ctx, stage.Caller, test.filter, p)
 			}) {
 				got = append(got, x.ID)
@@ -141,7 +142,7 @@ func TestExecutionFilters(t *testing.T) {
 		}
 	}
 	other := workflow.Caller{Tenant: "other", Actor: "eve"}
-	if l := must[workflow.List[workflow.ExecutionView]](s)(s.View.Executions(ctx, other, workflow.ExecutionFilter{}, workflow.Page{})); len(l.Items) != 0 {
+	if l := must[workflow.List[views.ExecutionView]](s)(s.View.Executions(ctx, other, views.ExecutionFilter{}, workflow.Page{})); len(l.Items) != 0 {
 		t.Errorf("another tenant sees %v", l.Items)
 	}
 	if _, err := s.View.Status(ctx, other, a); !workflow.Is(err, workflow.CodeNotFound) {
@@ -149,8 +150,8 @@ func TestExecutionFilters(t *testing.T) {
 	}
 	// An index that lags may hide a run; it never shows one wrongly.
 	s.Faults = func(fate.Call) fate.Fault { return fate.Stale }
-	for _, x := range pages(s, 2, func(p workflow.Page) (workflow.List[workflow.ExecutionView], error) {
-		return s.View.Executions(ctx, stage.Caller, workflow.ExecutionFilter{Active: true}, p)
+	for _, x := range pages(s, 2, func(p workflow.Page) (workflow.List[views.ExecutionView], error) {
+		return s.View.Executions(ctx, stage.Caller, views.ExecutionFilter{Active: true}, p)
 	}) {
 		if x.Status != sm.StatusPending && x.Status != sm.StatusRunning {
 			t.Errorf("listed as active: %s", x.State)
@@ -170,29 +171,29 @@ func TestJobs(t *testing.T) {
 		return nil
 	}
 	id := s.Start("w", stage.Names(5)...)
-	read := func(f workflow.JobFilter, limit int) []workflow.Job {
+	read := func(f views.JobFilter, limit int) []workflow.Job {
 		t.Helper()
 		return pages(s, limit, func(p workflow.Page) (workflow.List[workflow.Job], error) {
 			return s.View.Jobs(ctx, stage.Caller, id, f, p)
 		})
 	}
-	for _, j := range read(workflow.JobFilter{}, 100) {
+	for _, j := range read(views.JobFilter{}, 100) {
 		if j.State != sm.JobPending || j.Attempt != 1 || j.Worker != nil || j.ClaimedAt != nil || j.CreatedAt.IsZero() || *j.Token == 0 {
 			t.Errorf("unclaimed: %+v", j)
 		}
 	}
 	s.Drain()
-	waiting := read(workflow.JobFilter{Entity: workflow.EntityKey{ID: "d003"}}, 100)
+	waiting := read(views.JobFilter{Entity: workflow.EntityKey{ID: "d003"}}, 100)
 	if len(waiting) != 2 || waiting[0].State != sm.JobFailed || waiting[1].State != sm.JobPending || waiting[1].Attempt != 2 {
 		t.Errorf("between two attempts: %+v", waiting)
 	}
-	if w := must[workflow.ExecutionView](s)(s.View.Execution(ctx, stage.Caller, id)).Waiting; w == nil || w.Kind != workflow.WaitRetry {
+	if w := must[views.ExecutionView](s)(s.View.Execution(ctx, stage.Caller, id)).Waiting; w == nil || w.Kind != views.WaitRetry {
 		t.Errorf("waiting %+v", w)
 	}
 	if !s.Settle(time.Hour) {
 		t.Fatal("it never ends")
 	}
-	all := read(workflow.JobFilter{}, 100)
+	all := read(views.JobFilter{}, 100)
 	if len(all) != 8 {
 		t.Fatalf("%d jobs, want 5, 2 more attempts and a global one", len(all))
 	}
@@ -212,20 +213,20 @@ func TestJobs(t *testing.T) {
 		}
 	}
 	for limit := 1; limit <= 9; limit++ {
-		if diff := cmp.Diff(all, read(workflow.JobFilter{}, limit)); diff != "" {
+		if diff := cmp.Diff(all, read(views.JobFilter{}, limit)); diff != "" {
 			t.Errorf("by %d: %s", limit, diff)
 		}
 	}
 	for name, test := range map[string]struct {
-		filter workflow.JobFilter
+		filter views.JobFilter
 		want   int
 	}{
-		"by step":           {workflow.JobFilter{Step: "one"}, 7},
-		"by state":          {workflow.JobFilter{State: sm.JobFailed}, 2},
-		"by kind":           {workflow.JobFilter{Kind: workflow.JobRollback}, 0},
-		"by entity":         {workflow.JobFilter{Entity: workflow.EntityKey{Type: "device", ID: "d003"}}, 3},
-		"by another type":   {workflow.JobFilter{Entity: workflow.EntityKey{Type: "site", ID: "d003"}}, 0},
-		"by two that agree": {workflow.JobFilter{Step: "one", State: sm.JobCompleted}, 5},
+		"by step":           {views.JobFilter{Step: "one"}, 7},
+		"by state":          {views.JobFilter{State: sm.JobFailed}, 2},
+		"by kind":           {views.JobFilter{Kind: workflow.JobRollback}, 0},
+		"by entity":         {views.JobFilter{Entity: workflow.EntityKey{Type: "device", ID: "d003"}}, 3},
+		"by another type":   {views.JobFilter{Entity: workflow.EntityKey{Type: "site", ID: "d003"}}, 0},
+		"by two that agree": {views.JobFilter{Step: "one", State: sm.JobCompleted}, 5},
 	} {
 		for _, limit := range []int{1, 3, 100} {
 			if got := read(test.filter, limit); len(got) != test.want {
@@ -281,8 +282,8 @@ func TestLocks(t *testing.T) {
 	a := s.Start("w", stage.Names(5)...)
 	b := s.Start("w", "d006", "d007", "d008")
 	c, d := s.Start("w", "d001"), s.Start("w", "d001", "d006")
-	read := func(limit int) []workflow.LockView {
-		return pages(s, limit, func(p workflow.Page) (workflow.List[workflow.LockView], error) {
+	read := func(limit int) []views.LockView {
+		return pages(s, limit, func(p workflow.Page) (workflow.List[views.LockView], error) {
 			return s.View.Locks(ctx, stage.Caller, p)
 		})
 	}
@@ -299,7 +300,7 @@ func TestLocks(t *testing.T) {
 		if want := map[string]int{"d001": 2}[l.Entity.ID]; waiting != want {
 			t.Errorf("%s: %d wait, want %d", l.Entity, waiting, want)
 		}
-		one := must[workflow.LockView](s)(s.View.Lock(ctx, stage.Caller, l.Entity))
+		one := must[views.LockView](s)(s.View.Lock(ctx, stage.Caller, l.Entity))
 		if diff := cmp.Diff(l, one); diff != "" {
 			t.Errorf("listed and alone: %s", diff)
 		}
@@ -313,7 +314,7 @@ func TestLocks(t *testing.T) {
 			t.Errorf("by %d: %s", limit, diff)
 		}
 	}
-	free := must[workflow.LockView](s)(s.View.Lock(ctx, stage.Caller, workflow.EntityKey{Type: "device", ID: "d005"}))
+	free := must[views.LockView](s)(s.View.Lock(ctx, stage.Caller, workflow.EntityKey{Type: "device", ID: "d005"}))
 	if free.HeldBy != nil || free.Since != nil || free.Token != 0 || free.Waiting == nil {
 		t.Errorf("free: %+v", free)
 	}
@@ -326,7 +327,7 @@ func TestLocks(t *testing.T) {
 	if all := read(100); len(all) != 0 {
 		t.Errorf("after all: %+v", all)
 	}
-	gone := must[workflow.LockView](s)(s.View.Lock(ctx, stage.Caller, workflow.EntityKey{Type: "device", ID: "d001"}))
+	gone := must[views.LockView](s)(s.View.Lock(ctx, stage.Caller, workflow.EntityKey{Type: "device", ID: "d001"}))
 	if gone.HeldBy != nil || gone.ReservedBy != nil || gone.Token == 0 {
 		t.Errorf("released: %+v", gone)
 	}
@@ -346,8 +347,8 @@ func TestStepsResultsAndCost(t *testing.T) {
 	if !s.Settle(time.Hour) {
 		t.Fatal("it never ends")
 	}
-	read := func(limit int) []workflow.StepView {
-		return pages(s, limit, func(p workflow.Page) (workflow.List[workflow.StepView], error) {
+	read := func(limit int) []views.StepView {
+		return pages(s, limit, func(p workflow.Page) (workflow.List[views.StepView], error) {
 			return s.View.Steps(ctx, stage.Caller, id, p)
 		})
 	}
@@ -371,11 +372,11 @@ func TestStepsResultsAndCost(t *testing.T) {
 			t.Errorf("by %d: %s", limit, diff)
 		}
 	}
-	r := must[workflow.ResultView](s)(s.View.Result(ctx, stage.Caller, id))
+	r := must[views.ResultView](s)(s.View.Result(ctx, stage.Caller, id))
 	if len(r.Steps) != 2 || len(r.Steps["one"].Results) != 2 || string(r.Steps["two"].Results["d000"]) != `"of two"` || len(r.Steps["two"].Results) != 1 {
 		t.Errorf("results %+v", r.Steps)
 	}
-	c := must[workflow.CostView](s)(s.View.Cost(ctx, stage.Caller, id))
+	c := must[views.CostView](s)(s.View.Cost(ctx, stage.Caller, id))
 	if c.Dollars <= 0 || c.WriteUnits["locks"] != 2 || c.WriteUnits["jobs"] == 0 || c.WriteUnits["executions"] == 0 {
 		t.Errorf("cost %+v", c)
 	}

@@ -5,19 +5,20 @@ import (
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/engine"
+	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
 // waiting says for what a run waits: a lock, an operator, workers, or the next
 // attempt of a retry. It is nil while the run is moving.
-func (v *View) waiting(ctx context.Context, i *engine.Inspection) *workflow.Waiting {
+func (v *View) waiting(ctx context.Context, i *engine.Inspection) *views.Waiting {
 	x := i.Execution()
 	switch {
 	case x.State == sm.ExecutionScheduled && x.BlockedBy != nil:
 		return v.forLock(x)
 	case x.State == sm.ExecutionFailedUnsafe, x.State == sm.ExecutionCancelled:
-		return &workflow.Waiting{Kind: workflow.WaitAcknowledge, Since: x.EndedAt, For: []workflow.WaitingFor{}}
+		return &views.Waiting{Kind: views.WaitAcknowledge, Since: x.EndedAt, For: []views.WaitingFor{}}
 	}
 	r := x.Run()
 	if !r.Open() || r.Closing {
@@ -30,23 +31,23 @@ func (v *View) waiting(ctx context.Context, i *engine.Inspection) *workflow.Wait
 	return forWorkers(r, packs, v.engine)
 }
 
-func (v *View) forLock(x *workflow.Execution) *workflow.Waiting {
+func (v *View) forLock(x *workflow.Execution) *views.Waiting {
 	b := x.BlockedBy
-	f := workflow.WaitingFor{Entity: pointer(b.Entity.String()), Since: &b.Since}
+	f := views.WaitingFor{Entity: pointer(b.Entity.String()), Since: &b.Since}
 	if b.Reservation {
 		f.ReservedBy = &b.Execution
 	} else {
 		f.HeldBy = &b.Execution
 	}
-	return &workflow.Waiting{
-		Kind: workflow.WaitLock, Since: x.LockSince,
-		Until: pointer(v.engine.LockDeadline(x)), For: []workflow.WaitingFor{f},
+	return &views.Waiting{
+		Kind: views.WaitLock, Since: x.LockSince,
+		Until: pointer(v.engine.LockDeadline(x)), For: []views.WaitingFor{f},
 	}
 }
 
 // forWorkers reports a run none of whose jobs is being worked on: nobody has
 // claimed any, or the failed ones rest before their next attempt.
-func forWorkers(r *workflow.StepRun, packs []*workflow.Pack, e *engine.Engine) *workflow.Waiting {
+func forWorkers(r *workflow.StepRun, packs []*workflow.Pack, e *engine.Engine) *views.Waiting {
 	latest := map[int]*workflow.Pack{} // by lane
 	for _, p := range packs {
 		if !p.Final() {
@@ -58,7 +59,7 @@ func forWorkers(r *workflow.StepRun, packs []*workflow.Pack, e *engine.Engine) *
 	}
 	if len(packs) == 0 {
 		until := r.EnteredAt.Add(e.Delivery.Unclaimed)
-		return &workflow.Waiting{Kind: workflow.WaitWorker, Since: r.EnteredAt, Until: &until, For: []workflow.WaitingFor{}}
+		return &views.Waiting{Kind: views.WaitWorker, Since: r.EnteredAt, Until: &until, For: []views.WaitingFor{}}
 	}
 	var since time.Time // the first of those that rest
 	for _, p := range latest {
@@ -67,7 +68,7 @@ func forWorkers(r *workflow.StepRun, packs []*workflow.Pack, e *engine.Engine) *
 		}
 	}
 	if !since.IsZero() {
-		return &workflow.Waiting{Kind: workflow.WaitRetry, Since: since, For: []workflow.WaitingFor{}}
+		return &views.Waiting{Kind: views.WaitRetry, Since: since, For: []views.WaitingFor{}}
 	}
 	return nil
 }

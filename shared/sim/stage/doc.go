@@ -1,9 +1,9 @@
 // Package stage is where the engine plays in the simulated world: the real
-// engine, catalog and views on package sim, with workers whose blocks follow a
-// script, and a stagehand who delivers messages, rings alarms and moves the clock.
-// Everything happens in one goroutine and follows from the world's seed.
+// engine, catalog, views and worker on package sim, with blocks that follow a
+// script, and a stagehand who delivers messages, rings alarms and moves the
+// clock. Everything happens in one goroutine and follows from the world's seed.
 //
 // A tour: stage.go puts the parts together, hand.go delivers and rings, worker.go
-// is a worker by the book, and judge.go holds what was played against what must
-// hold of every play.
+// lets the SDK's worker call scripted blocks, and judge.go holds what was played
+// against what must hold of every play.
 package stage

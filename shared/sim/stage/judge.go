@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
@@ -112,7 +113,7 @@ func (s *Stage) judgeLocks() {
 }
 
 // Locks are all live locks, read by pages.
-func (s *Stage) Locks() (all []workflow.LockView) {
+func (s *Stage) Locks() (all []views.LockView) {
 	s.Helper()
 	s.Without(func() {
 		for page := (workflow.Page{Limit: 3}); ; {
@@ -134,7 +135,7 @@ func (s *Stage) Jobs(id string) (all []workflow.Job) {
 	s.Helper()
 	s.Without(func() {
 		for page := (workflow.Page{Limit: 5}); ; {
-			list, err := s.View.Jobs(context.Background(), Caller, id, workflow.JobFilter{}, page)
+			list, err := s.View.Jobs(context.Background(), Caller, id, views.JobFilter{}, page)
 			if err != nil {
 				s.Fatal(err)
 			}

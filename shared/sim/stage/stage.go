@@ -16,6 +16,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/engine/view"
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
 	"github.com/lockstep-run/lockstep/shared/sim"
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/worker"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -27,6 +29,7 @@ type Stage struct {
 	Engine  *engine.Engine
 	View    *view.View
 	Catalog *catalog.Catalog
+	worker  *worker.Worker
 
 	// Script says what a block does when it is called; nil, or an outcome that is
 	// nil, is success.
@@ -46,7 +49,7 @@ type Call struct {
 	Entity  string // id, "" for a global call
 	Attempt int
 	Fence   string
-	Input   workflow.JobInput
+	Result  json.RawMessage // of the job to undo
 
 	Execution  string
 	Pure       bool
@@ -71,7 +74,7 @@ func Options() engine.Options {
 			PackSize: 2, PackFrom: 3, MaxSteps: 100,
 		},
 		Delivery: delivery.Limits{
-			Skew: 2 * time.Second, Grace: 5 * time.Second, Poll: time.Minute, MaxTakeovers: maxTakeovers,
+			Skew: 2 * time.Second, Grace: 5 * time.Second, Poll: time.Minute, MaxTakeovers: maxClaims,
 			MessageLife: 24 * time.Hour, Unclaimed: time.Hour, ChainBytes: 64 << 10, Parallel: 1,
 		},
 		JobTimeout: 30 * time.Second, ReserveAfter: 2, Parallel: 1, Inline: 100, MaxEntities: 20_000,
@@ -91,6 +94,7 @@ func New(tb testing.TB, seed uint64, o engine.Options) *Stage {
 		Open:  s.ports,
 		Log:   slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}, o, "test")
+	s.worker = s.newWorker()
 	s.View = view.New(s.Engine, 1)
 	s.Catalog = catalog.New(func() catalog.Registry { return s.Open().Registry }, func() time.Time { return s.Now() })
 	tb.Cleanup(func() {
@@ -130,6 +134,7 @@ func (s *Stage) Block(b workflow.Block) {
 			s.Fatal(err)
 		}
 	})
+	s.offer(b)
 }
 
 // Blocks registers one block of each nature.
@@ -174,8 +179,8 @@ func Names(n int) (ids []string) {
 }
 
 // Request asks for a run of workflow p/NAME over devices.
-func Request(name string, ids ...string) workflow.StartRequest {
-	r := workflow.StartRequest{Workflow: "p/" + name}
+func Request(name string, ids ...string) views.StartRequest {
+	r := views.StartRequest{Workflow: "p/" + name}
 	if len(ids) > 0 {
 		r.ExecuteOnParameters = &workflow.Selector{IDs: ids}
 	}

@@ -1,9 +1,10 @@
-package workflow
+package views
 
 import (
 	"encoding/json"
 	"time"
 
+	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/statemachines"
 )
 
@@ -14,10 +15,10 @@ import (
 // ExecutionView is one run as it is shown.
 type ExecutionView struct {
 	ID           string                       `json:"id"`
-	Workflow     Ref                          `json:"workflow"` // exact
+	Workflow     workflow.Ref                 `json:"workflow"` // exact
 	State        statemachines.ExecutionState `json:"state"`
 	Status       statemachines.Status         `json:"status"`
-	Cause        *Cause                       `json:"cause"`
+	Cause        *workflow.Cause              `json:"cause"`
 	Reason       string                       `json:"reason"`
 	RolledBack   bool                         `json:"rolledBack"`
 	Parameters   json.RawMessage              `json:"parameters"` // null in lists where they live beside the state
@@ -32,7 +33,7 @@ type ExecutionView struct {
 	Progress     Progress                     `json:"progress"`
 	Waiting      *Waiting                     `json:"waiting"`
 	Error        *FailureView                 `json:"error"`
-	Cancellation *Cancellation                `json:"cancellation"`
+	Cancellation *workflow.Cancellation       `json:"cancellation"`
 	Parent       *string                      `json:"parent"`
 	Children     []string                     `json:"children"`
 	Try          int                          `json:"try"`
@@ -103,7 +104,7 @@ type WaitingFor struct {
 	Since      *time.Time `json:"since"`
 }
 
-// FailureView is a [Failure] as it is shown.
+// FailureView is a [workflow.Failure] as it is shown.
 type FailureView struct {
 	Code    string          `json:"code"`
 	Message string          `json:"message"`
@@ -112,8 +113,8 @@ type FailureView struct {
 	Details json.RawMessage `json:"details"`
 }
 
-// View is the failure as it is shown; nil for nil.
-func (f *Failure) View() *FailureView {
+// FailureOf is the failure as it is shown; nil for nil.
+func FailureOf(f *workflow.Failure) *FailureView {
 	if f == nil {
 		return nil
 	}
@@ -146,7 +147,7 @@ type StepView struct {
 	Sequence  int                     `json:"sequence"` // unique within the run, in order of entry
 	Step      string                  `json:"step"`     // label
 	Visit     int                     `json:"visit"`
-	Kind      JobKind                 `json:"kind"`
+	Kind      workflow.JobKind        `json:"kind"`
 	Wave      *int                    `json:"wave"`
 	Status    statemachines.StepState `json:"status"`
 	Block     *string                 `json:"block"` // exact reference
@@ -199,13 +200,13 @@ type CostLine struct {
 // LockView is one lock as it is shown. Of an entity that nobody holds, HeldBy
 // and Since are null.
 type LockView struct {
-	Entity     EntityKey  `json:"entity"`
-	HeldBy     *string    `json:"heldBy"`
-	ReservedBy *string    `json:"reservedBy"`
-	Since      *time.Time `json:"since"`
-	Token      int64      `json:"token"`
-	Mode       string     `json:"mode"` // exclusive or shared
-	Waiting    []Waiter   `json:"waiting"`
+	Entity     workflow.EntityKey `json:"entity"`
+	HeldBy     *string            `json:"heldBy"`
+	ReservedBy *string            `json:"reservedBy"`
+	Since      *time.Time         `json:"since"`
+	Token      int64              `json:"token"`
+	Mode       string             `json:"mode"` // exclusive or shared
+	Waiting    []Waiter           `json:"waiting"`
 }
 
 // Waiter is a run that waits for a lock.

@@ -1,33 +1,34 @@
-package workflow
+package views
 
 import (
 	"encoding/json"
 	"time"
 
+	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/statemachines"
 )
 
 // StartRequest asks for a run of a definition. Its JSON, without the key, is
 // the body of the request, so that a digest of it tells two requests apart.
 type StartRequest struct {
-	Workflow            string            `json:"workflow"` // package/name[:major[.minor[.patch]]], no version is the newest
-	Parameters          json.RawMessage   `json:"parameters,omitempty"`
-	ExecuteOnParameters *Selector         `json:"executeOnParameters,omitempty"` // nil or empty: an empty scope
-	Labels              map[string]string `json:"labels,omitempty"`
-	NotBefore           time.Time         `json:"notBefore,omitzero"`
+	Workflow            string             `json:"workflow"` // package/name[:major[.minor[.patch]]], no version is the newest
+	Parameters          json.RawMessage    `json:"parameters,omitempty"`
+	ExecuteOnParameters *workflow.Selector `json:"executeOnParameters,omitempty"` // nil or empty: an empty scope
+	Labels              map[string]string  `json:"labels,omitempty"`
+	NotBefore           time.Time          `json:"notBefore,omitzero"`
 
 	// IdempotencyKey is 1 to 255 visible characters, or empty for none.
 	IdempotencyKey string `json:"-"`
 }
 
 // Ref is the reference the request names.
-func (r *StartRequest) Ref() (Ref, error) { return ParseRef(r.Workflow) }
+func (r *StartRequest) Ref() (workflow.Ref, error) { return workflow.ParseRef(r.Workflow) }
 
 // CancelRequest asks for a clean end of a run before its time.
 type CancelRequest struct {
-	Reason   string       `json:"reason,omitempty"`
-	Rollback RollbackMode `json:"rollback,omitempty"` // empty is auto
-	Cascade  bool         `json:"cascade"`            // cancels children too; so does a body that does not say
+	Reason   string                `json:"reason,omitempty"`
+	Rollback workflow.RollbackMode `json:"rollback,omitempty"` // empty is auto
+	Cascade  bool                  `json:"cascade"`            // cancels children too; so does a body that does not say
 }
 
 // UnmarshalJSON reads a body, in which cascade is true unless it is given.
@@ -47,7 +48,7 @@ type ExecutionFilter struct {
 	Active        bool                         // only runs whose status is PENDING or RUNNING
 	State         statemachines.ExecutionState // exact state
 	Status        statemachines.Status         // normalised status
-	Workflow      Ref                          // Package and Name; Version may be empty, a major or a minor
+	Workflow      workflow.Ref                 // Package and Name; Version may be empty, a major or a minor
 	Labels        map[string]string            // all of these
 	Parent        string                       // execution id
 	CreatedAfter  time.Time                    // exclusive
@@ -57,7 +58,7 @@ type ExecutionFilter struct {
 // JobFilter narrows a list of jobs, as [ExecutionFilter] does.
 type JobFilter struct {
 	Step   string
-	Entity EntityKey // an empty Type matches every type
+	Entity workflow.EntityKey // an empty Type matches every type
 	State  statemachines.JobState
-	Kind   JobKind
+	Kind   workflow.JobKind
 }
