@@ -9,14 +9,14 @@ import (
 	"github.com/aws/aws-lambda-go/lambda"
 
 	"github.com/lockstep-run/lockstep/shared/boot/core"
-	"github.com/lockstep-run/lockstep/shared/engine"
+	"github.com/lockstep-run/lockstep/shared/engine/sweep"
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
 func main() {
 	app := core.MustOpen(context.Background(), "sweeper")
-	lambda.Start(func(ctx context.Context, _ events.EventBridgeEvent) (engine.Swept, error) {
-		swept, err := app.Engine.Sweep(ctx, topology.DueShards)
+	lambda.Start(func(ctx context.Context, _ events.EventBridgeEvent) (sweep.Swept, error) {
+		swept, err := sweep.Run(ctx, app.Engine, topology.DueShards)
 		app.Log.InfoContext(ctx, "swept", "due", swept.Due)
 		return swept, err
 	})

@@ -6,9 +6,8 @@
 //	load the state item -> decide (package lifecycle) -> one conditional write -> send packs -> loop until waiting
 //
 // A tour: engine.go is the type and its options; start.go creates a run, command.go
-// carries out an operator's verbs, look.go is the loop behind every message, and
-// sweep.go turns alarms that have rung into messages. A look works in a workspace
-// (work.go) that fetches the facts the decider asks for: resolve.go the definition
+// carries out an operator's verbs, look.go is the loop behind every message. A
+// look works in a workspace (work.go) that fetches the facts the decider asks for: resolve.go the definition
 // and its blocks, discover.go the scope, hold.go the locks, planning.go the jobs
 // of a step.
 //
@@ -16,5 +15,6 @@
 // may come twice, late or never, and a handler may die between any two lines; what
 // it leaves is either nothing or a committed state whose alarm brings somebody
 // back. The sub-rooms are port (what the engine needs), locking and delivery (the
-// two protocols) and view (what is shown).
+// two protocols), library (definitions and blocks), sweep (the alarm clock) and
+// view (what is shown).
 package engine

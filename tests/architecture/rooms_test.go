@@ -80,13 +80,13 @@ func TestRooms(t *testing.T) {
 			continue
 		}
 		n := bytes.Count(text, []byte("\n"))
-		if !strings.HasSuffix(file, "_test.go") {
-			if lines[room] += n; n > maxFile {
-				t.Errorf("%s has %d lines, at most %d: split it by meaning", file, n, maxFile)
-			}
-		} else {
-			lines[room] += 0
+		if !strings.HasSuffix(file, "_test.go") && n > maxFile {
+			t.Errorf("%s has %d lines, at most %d: split it by meaning", file, n, maxFile)
 		}
+		if strings.HasSuffix(file, "_test.go") || strings.HasPrefix(file, "tests/") {
+			n = 0 // the conformance kits are tests, though other tests import them
+		}
+		lines[room] += n
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, text, parser.PackageClauseOnly|parser.ParseComments)
 		if err != nil {
 			t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/lockstep-run/lockstep/shared/engine/sweep"
 	"github.com/lockstep-run/lockstep/shared/sim/fate"
 	"github.com/lockstep-run/lockstep/shared/sim/queue"
 )
@@ -89,7 +90,7 @@ func (s *Stage) Drain() {
 // Sweep rings the alarms that are due.
 func (s *Stage) Sweep() {
 	_ = s.attempt(func() error {
-		_, err := s.Engine.Sweep(context.Background(), s.Shards)
+		_, err := sweep.Run(context.Background(), s.Engine, s.Shards)
 		return err
 	})
 }

@@ -1,8 +1,9 @@
-package engine
+package sweep
 
 import (
 	"context"
 
+	"github.com/lockstep-run/lockstep/shared/engine"
 	"github.com/lockstep-run/lockstep/shared/parallel"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -18,12 +19,12 @@ type Swept struct {
 	Due int // looks sent
 }
 
-// Sweep sends a look for every execution whose alarm has rung. Its work is
+// Run sends a look for every execution whose alarm has rung. Its work is
 // proportional to what is due; sweeps may overlap, since a look at an execution
 // that needs none changes nothing.
-func (e *Engine) Sweep(ctx context.Context, shards int) (Swept, error) {
+func Run(ctx context.Context, e *engine.Engine, shards int) (Swept, error) {
 	ports := e.Open()
-	now := e.now()
+	now := e.Now()
 	counts := make([]int, shards)
 	err := parallel.Each(ctx, e.Parallel, shards, func(ctx context.Context, shard int) error {
 		page := workflow.Page{Limit: sweepPage}
