@@ -1,0 +1,18 @@
+// Command fleet-worker serves the example fleet's blocks. It finds tables and
+// queues in its environment, as lockstep dev sets it, and the devices at
+// FLEET_URL.
+package main
+
+import (
+	"cmp"
+	"os"
+
+	fleet "github.com/lockstep-run/lockstep/examples/fleet/worker"
+	"github.com/lockstep-run/lockstep/shared/boot/pool"
+	"github.com/lockstep-run/lockstep/shared/worker"
+)
+
+func main() {
+	devices := cmp.Or(os.Getenv("FLEET_URL"), "http://127.0.0.1:4040")
+	pool.Serve("fleet", func(w *worker.Worker) { fleet.Add(w, devices) })
+}
