@@ -186,6 +186,16 @@ func (s *system) kill9(pattern string) int {
 	return len(pids)
 }
 
+// as is a client that speaks for another tenant.
+func (s *system) as(tenant string) *client.Client {
+	s.t.Helper()
+	c, err := client.New(client.Options{URL: s.url, Tenant: tenant})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return c
+}
+
 // publish publishes a definition.
 func (s *system) publish(source string) {
 	s.t.Helper()
