@@ -1,0 +1,326 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/lockstep-run/lockstep/examples/fleet/simulator"
+	"github.com/lockstep-run/lockstep/localstack/sqs/fault"
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// sceneOn makes a scene on a stack of its own.
+func sceneOn(t *testing.T, s *system, name string) *scene {
+	return &scene{system: s, b: serveBlocks(t), name: name}
+}
+
+// TestWorkerKilledInAPack: the worker function dies in the middle of jobs. A
+// block that may run again does, under a higher fence; one that must not does
+// not, and the run is told as unsafe.
+func TestWorkerKilledInAPack(t *testing.T) {
+	t.Parallel()
+	s := start(t, setup{})
+	c := sceneOn(t, s, "killed")
+	ids := c.entities(c.kind(), 2)
+	var killed atomic.Int32
+	entered := make(chan struct{}, 10)
+	release := make(chan struct{})
+	does := func(k call) answer {
+		if killed.Load() == 0 {
+			entered <- struct{}{}
+			<-release
+		}
+		return nil
+	}
+	c.block("again", workflow.Block{Idempotent: true, Reversible: true, Timeout: workflow.Duration(patience)}, does)
+	c.define("", "label: work, block: again, runOn: KIND")
+	id := c.run("{}", ids...)
+	<-entered
+	<-entered
+	killed.Store(1)
+	if s.kill9("functions/worker/bootstrap") == 0 {
+		t.Fatal("there is no worker function to kill")
+	}
+	close(release)
+	c.ends(id, sm.ExecutionCompletedAck)
+	fences, keys := map[string][]string{}, map[string]bool{}
+	for _, k := range c.b.all() {
+		fences[k.on()] = append(fences[k.on()], k.Fence)
+		keys[k.key] = true
+	}
+	for on, f := range fences {
+		if len(f) < 2 || !slices.IsSorted(f) || f[0] == f[len(f)-1] {
+			t.Errorf("%s was called under the fences %v: want a higher one after the crash", on, f)
+		}
+	}
+	if len(keys) != 2 {
+		t.Errorf("a taken over job keeps its key: %d keys for 2 jobs", len(keys))
+	}
+
+	// The same with a block that must not run twice.
+	d := &scene{system: s, b: c.b, name: "killed-once"}
+	ids = d.entities(d.kind(), 1)
+	hold := make(chan struct{})
+	began := make(chan struct{}, 10)
+	d.block("once", workflow.Block{Reversible: true, Timeout: workflow.Duration(patience)}, func(call) answer {
+		began <- struct{}{}
+		<-hold
+		return nil
+	})
+	d.define("", "label: once, block: once, runOn: KIND")
+	id = d.run("{}", ids...)
+	<-began
+	s.kill9("functions/worker/bootstrap")
+	close(hold)
+	x := d.ends(id, sm.ExecutionFailedUnsafe)
+	if x.Cause == nil || *x.Cause != workflow.CauseWorkerCrash || d.of("once", "EXECUTE") != 1 || d.of("once", "ROLLBACK") != 0 {
+		t.Errorf("cause %v, %d calls", value(x.Cause), d.of("once", "EXECUTE"))
+	}
+}
+
+// TestEngineKilledBetweenCommitAndEffects is N26: the run is committed as
+// RUNNING, its packs are about to be sent, and the process dies.
+func TestEngineKilledBetweenCommitAndEffects(t *testing.T) {
+	t.Parallel()
+	q := serveQueues(t)
+	s := start(t, setup{env: []string{q.env()}})
+	c := sceneOn(t, s, "between")
+	ids := c.entities(c.kind(), 3)
+	c.block("work", workflow.Block{}, nil)
+	c.define("", "label: one, block: work, runOn: KIND", "label: two, block: work, runOn: KIND")
+
+	for _, function := range []string{"api", "lifecycle"} {
+		held := make(chan struct{})
+		never := make(chan struct{})
+		var once sync.Once
+		step := map[string]string{"api": `\"one\"`, "lifecycle": `\"two\"`}[function]
+		q.onRequest(func(operation, body string) <-chan struct{} {
+			if operation == "SendMessageBatch" && strings.Contains(body, `\"step\":`+step) {
+				once.Do(func() { close(held) })
+				return never
+			}
+			return nil
+		})
+		started := make(chan string, 1)
+		go func() {
+			req := views.StartRequest{Workflow: "test/w-" + c.name, ExecuteOnParameters: &workflow.Selector{IDs: ids}, IdempotencyKey: function}
+			for {
+				x, _, err := c.Start(t.Context(), req) // the request dies with its process, and is sent again under its key
+				if err == nil {
+					started <- fmt.Sprint(x.Id)
+					return
+				}
+				if t.Context().Err() != nil {
+					return
+				}
+			}
+		}()
+		<-held
+		if s.kill9("functions/"+function+"/bootstrap") == 0 {
+			t.Fatalf("there is no %s function to kill", function)
+		}
+		q.onRequest(nil)
+		id := <-started
+		c.ends(id, sm.ExecutionCompletedAck)
+		for _, step := range []string{"one", "two"} {
+			if n := c.b.called(func(k call) bool { return k.Job.Execution == id && k.Job.Step == step }); n != len(ids) {
+				t.Errorf("killed %s: step %s made %d calls for %d devices", function, step, n, len(ids))
+			}
+		}
+	}
+}
+
+// TestStackKilled: everything dies at once, twice, and comes back on the same
+// data and the same port.
+func TestStackKilled(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "notes.txt"), []byte("not ours"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, setup{data: dir, port: freePort(t)})
+	c := sceneOn(t, s, "power")
+	ids := c.entities(c.kind(), 30)
+	var calls atomic.Int32
+	slow := func(call) answer {
+		calls.Add(1)
+		time.Sleep(20 * time.Millisecond) // a device takes its time
+		return nil
+	}
+	c.block("again", workflow.Block{Idempotent: true, Reversible: true}, slow)
+	c.define("config: {maxInFlight: 5}\n", "label: one, block: again, runOn: KIND", "label: two, block: again, runOn: KIND")
+	id := c.run("{}", ids...)
+	for _, after := range []int32{5, 40} {
+		eventually(t, "calls are made", func() bool { return calls.Load() >= after })
+		s.killAndRestart()
+	}
+	c.ends(id, sm.ExecutionCompletedAck)
+	keys := map[string]int{}
+	for _, k := range c.b.all() {
+		keys[k.key]++
+	}
+	if len(keys) != 60 {
+		t.Errorf("%d jobs were called, want 60", len(keys))
+	}
+}
+
+// TestEverythingTwiceAndInAnyOrder: every message comes twice, in random order.
+func TestEverythingTwiceAndInAnyOrder(t *testing.T) {
+	t.Parallel()
+	q := serveQueues(t)
+	s := start(t, setup{env: []string{q.env()}})
+	c := sceneOn(t, s, "twice")
+	ids := c.entities(c.kind(), 8)
+	c.block("once", workflow.Block{Reversible: true}, nil)
+	c.block("again", workflow.Block{Idempotent: true, Reversible: true}, func(k call) answer {
+		if k.Job.Attempt == 1 && k.on() == "e-0003" {
+			return failed("BUSY", true)
+		}
+		return nil
+	})
+	c.define("config: {maxInFlight: 3}\n", "label: one, block: once, runOn: KIND",
+		"label: two, block: again, runOn: KIND, retry: {maxRetries: 1, delay: 10ms}", "label: three, block: once, runOn: KIND")
+	for seed := range uint64(3) {
+		q.faults(t, fault.Faults{Seed: seed + 1, Duplicate: 1, Reorder: 1, MaxDelayMillis: 50})
+		var runs []string
+		for i := range 6 {
+			runs = append(runs, c.run("{}", ids[i], ids[(i+1)%8], ids[(i+2)%8], ids[(i+5)%8]))
+		}
+		for _, id := range runs {
+			c.ends(id, sm.ExecutionCompletedAck)
+		}
+	}
+	once := map[string]int{}
+	for _, k := range c.b.all() {
+		if strings.Contains(k.Block, "-once:") {
+			if once[k.key]++; once[k.key] > 1 {
+				t.Errorf("job %s of a block that must not run twice was called twice", k.key)
+			}
+		}
+	}
+	if want := 3 * 6 * 4 * 2; len(once) != want {
+		t.Errorf("%d jobs of the block that must not run twice, want %d", len(once), want)
+	}
+}
+
+// TestLateWorker is N25 and N31: a worker is stopped past its lease, another
+// takes its pack over, and the first one comes back: its write is refused by the
+// pack's token, and the device refuses its fence.
+func TestLateWorker(t *testing.T) {
+	t.Parallel()
+	fleet := simulator.New(simulator.Options{Devices: simulator.Numbered(3)})
+	devices := httptest.NewServer(fleet.Handler())
+	defer devices.Close()
+	defer func() { _ = fleet.Close() }()
+	worker := bin(t, "fleet-worker")
+	s := start(t, setup{env: []string{"FLEET_URL=" + devices.URL}, args: []string{"--worker", worker, "--worker", worker}})
+	fleetReady(t, s)
+	// Both workers are stopped in the middle of an upgrade; only one wakes up in
+	// time to take over.
+	if err := fleet.SetBehaviour(simulator.Behaviour{Slow: &simulator.Slow{For: simulator.Duration(1500 * time.Millisecond)}}, "sw-001"); err != nil {
+		t.Fatal(err)
+	}
+	id := s.upgrade("2.0.0", "sw-001")
+	eventually(t, "the upgrade has begun", func() bool { d, _ := fleet.Device("sw-001"); return d.Busy })
+	pids := s.pids("fleet-worker")
+	if len(pids) != 2 {
+		t.Fatalf("%d workers run, want 2", len(pids))
+	}
+	for _, pid := range pids {
+		_ = syscall.Kill(pid, syscall.SIGSTOP)
+	}
+	time.Sleep(4 * time.Second) // longer than the lease of 3 s: what is tested is that time passes
+	_ = syscall.Kill(pids[0], syscall.SIGCONT)
+	s.rests(id, sm.ExecutionCompletedAck)
+	_ = syscall.Kill(pids[1], syscall.SIGCONT)
+	before, err := s.Result(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := s.upgrade("3.0.0", "sw-001")
+	s.rests(second, sm.ExecutionCompletedAck)
+	after, err := s.Result(t.Context(), id)
+	if err != nil || string(after.Steps["upgrade"].Results["sw-001"]) != string(before.Steps["upgrade"].Results["sw-001"]) {
+		t.Errorf("a late worker changed a result: %s, then %s, %v", before.Steps["upgrade"].Results, after.Steps["upgrade"].Results, err)
+	}
+	if v := fleet.Judge(); len(v) > 0 {
+		t.Errorf("the device's log: %v", v)
+	}
+	if d, _ := fleet.Device("sw-001"); d.Version != "3.0.0" {
+		t.Errorf("the device runs %s", d.Version)
+	}
+}
+
+// TestFleetWorkerKilled: the polling worker is killed again and again while a
+// fleet is upgraded; the devices' own logs are the judge.
+func TestFleetWorkerKilled(t *testing.T) {
+	t.Parallel()
+	fleet := simulator.New(simulator.Options{Devices: simulator.Numbered(40)})
+	devices := httptest.NewServer(fleet.Handler())
+	defer devices.Close()
+	defer func() { _ = fleet.Close() }()
+	slow := simulator.Behaviour{Slow: &simulator.Slow{For: simulator.Duration(150 * time.Millisecond)}}
+	if err := fleet.SetBehaviour(slow, fleet.IDs()...); err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, setup{env: []string{"FLEET_URL=" + devices.URL}, args: []string{"--worker", bin(t, "fleet-worker")}})
+	fleetReady(t, s)
+	id := s.upgrade("2.0.0", fleet.IDs()...)
+	for kill := range 2 {
+		eventually(t, "devices are being upgraded", func() bool { return fleet.Versions()["2.0.0"] > 10*kill })
+		eventually(t, "there is a worker to kill", func() bool { return s.kill9("fleet-worker") > 0 })
+	}
+	s.rests(id, sm.ExecutionCompletedAck)
+	s.events(id)
+	s.unlocked(id)
+	if fleet.Versions()["2.0.0"] != 40 {
+		t.Errorf("the devices report %v", fleet.Versions())
+	}
+	if v := fleet.Judge(); len(v) > 0 {
+		t.Errorf("the devices' logs: %v", v)
+	}
+}
+
+// fleetReady imports the devices, publishes the example's definition and waits
+// for the worker's blocks.
+func fleetReady(t *testing.T, s *system) {
+	t.Helper()
+	source, err := os.ReadFile(filepath.Join(root(t), "examples", "fleet", "upgrade_firmware.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.publish(string(source))
+	var lines strings.Builder
+	if err := simulator.WriteInventory(&lines, simulator.Numbered(100)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.ImportEntities(t.Context(), strings.NewReader(lines.String())); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the worker registers its blocks", func() bool {
+		n := 0
+		for _, err := range s.Blocks(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			n++
+		}
+		return n == 4
+	})
+}
+
+func (s *system) upgrade(target string, ids ...string) string {
+	s.t.Helper()
+	return s.begin("fleet/upgrade_firmware", fmt.Sprintf(`{"target":%q}`, target), ids...)
+}
