@@ -1,0 +1,165 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// lockstep runs the command and returns its exit code and what it wrote.
+func lockstep(t *testing.T, stdin string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), bin(t, "lockstep"), args...)
+	var out, err bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &err
+	failure := cmd.Run()
+	var exit *exec.ExitError
+	if errors.As(failure, &exit) {
+		return exit.ExitCode(), out.String(), err.String()
+	}
+	if failure != nil {
+		t.Fatal(failure)
+	}
+	return 0, out.String(), err.String()
+}
+
+// TestCommand walks through the command line: what it prints, its exit codes,
+// and that a mistake is told with its place.
+func TestCommand(t *testing.T) {
+	t.Parallel()
+	s := start(t, setup{})
+	b := serveBlocks(t)
+	b.register(s, workflow.Block{Name: "hello", Pure: true})
+	b.register(s, workflow.Block{Name: "broken", Pure: true})
+	b.answer("broken", func(call) answer { return failed("NO", false) })
+	url := "--url=" + s.url
+
+	for _, c := range []struct {
+		name, stdin string
+		args        []string
+		code        int
+		want        string // in what it wrote
+	}{
+		{"publish", global, []string{"publish", "-"}, 0, "published test/hello:1.0.0"},
+		{"publish again", global, []string{"publish", "-"}, 0, "unchanged test/hello:1.0.0"},
+		{"publish other content", strings.Replace(global, "label: hello", "label: other", 1), []string{"publish", "-"}, 3, "other content"},
+		{"publish a mistake", strings.Replace(global, "runOn: global", "runsOn: global", 1), []string{"publish", "-"}, 3, "6:"},
+		{"publish no YAML", "a: [", []string{"publish", "-"}, 3, "(invalid)"},
+		{"publish a second workflow", strings.ReplaceAll(strings.ReplaceAll(global, "name: hello", "name: broken"), "test/hello", "test/broken"), []string{"publish", "-"}, 0, "published"},
+		{"import", `{"type":"device","id":"a"}` + "\n", []string{"entities", "import", "-"}, 0, "imported 1"},
+		{"import a mistake", `{"type":"device","id":"a"}` + "\n" + `{"type":"device","id":"a/b"}` + "\n", []string{"entities", "import", "-"}, 3, "2:"},
+		{"show", "", []string{"entities", "show", "device/a"}, 0, `"id": "a"`},
+		{"run", "", []string{"run", "test/hello"}, 0, "COMPLETED_ACK"},
+		{"run what fails", "", []string{"run", "test/broken"}, 1, "FAILED_SAFE_ACK"},
+		{"run the unknown", "", []string{"run", "test/nobody"}, 3, "(not_found)"},
+		{"run nonsense", "", []string{"run", "nonsense"}, 3, "(invalid)"},
+		{"status of the unknown", "", []string{"status", "01890000-0000-7000-8000-000000000000"}, 3, "(not_found)"},
+		{"list an illegal state", "", []string{"list", "--state", "SLEEPING"}, 2, "SLEEPING"},
+		{"list", "", []string{"list", "--workflow", "test/hello"}, 0, "test/hello:1.0.0"},
+		{"locks", "", []string{"locks"}, 0, "ENTITY"},
+		{"an unknown flag", "", []string{"list", "--loud"}, 2, "--loud"},
+		{"an unknown verb", "", []string{"dance"}, 2, "dance"},
+		{"too few arguments", "", []string{"run"}, 2, "accepts 1 arg"},
+		{"an unknown output", "", []string{"list", "-o", "xml"}, 2, "xml"},
+	} {
+		code, out, err := lockstep(t, c.stdin, append([]string{url}, c.args...)...)
+		if code != c.code || !strings.Contains(out+err, c.want) || strings.Contains(err, "goroutine") {
+			t.Errorf("%s: exit %d, want %d with %q\n%s%s", c.name, code, c.code, c.want, out, err)
+		}
+	}
+	if code, _, err := lockstep(t, "", "--url=http://127.0.0.1:1", "list"); code != 4 || !strings.Contains(err, "lockstep dev") {
+		t.Errorf("unreachable: exit %d: %s", code, err)
+	}
+	code, out, _ := lockstep(t, "", url, "list", "-o", "json")
+	var runs []struct {
+		ID    string `json:"id"`
+		State string `json:"state"`
+	}
+	if err := json.Unmarshal([]byte(out), &runs); err != nil || code != 0 || len(runs) != 2 {
+		t.Fatalf("list -o json: %d, %v\n%s", code, err, out)
+	}
+	for _, verb := range []string{"status", "history", "steps", "jobs", "result", "cost"} {
+		code, out, err := lockstep(t, "", url, verb, runs[0].ID, "-o", "json")
+		if code != 0 || !json.Valid([]byte(out)) {
+			t.Errorf("%s -o json: exit %d %s%s", verb, code, out, err)
+		}
+		if code, out, err = lockstep(t, "", url, verb, runs[0].ID); code != 0 || out == "" {
+			t.Errorf("%s: exit %d %s%s", verb, code, out, err)
+		}
+	}
+}
+
+// TestInterruptedFollower: Ctrl-C leaves the run going and says how to watch it.
+func TestInterruptedFollower(t *testing.T) {
+	t.Parallel()
+	s := start(t, setup{})
+	b := serveBlocks(t)
+	g := newGate()
+	b.answer("hello", g.pass)
+	b.register(s, workflow.Block{Name: "hello", Idempotent: true, Timeout: workflow.Duration(patience)})
+	s.publish(global)
+	cmd := exec.Command(bin(t, "lockstep"), "--url="+s.url, "run", "test/hello")
+	var err bytes.Buffer
+	cmd.Stderr = &err
+	if failure := cmd.Start(); failure != nil {
+		t.Fatal(failure)
+	}
+	id := <-g.entered
+	_ = cmd.Process.Signal(syscall.SIGINT)
+	if failure := cmd.Wait(); failure != nil || !strings.Contains(err.String(), "lockstep watch "+id) {
+		t.Errorf("%v: %s", failure, err.String())
+	}
+	close(g.open)
+	s.rests(id, sm.ExecutionCompletedAck)
+}
+
+// TestPortInUse: a second start says so and touches nothing.
+func TestPortInUse(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	port := listener.Addr().(*net.TCPAddr).Port
+	code, out, text := lockstep(t, "", "dev", "--port", fmt.Sprint(port))
+	if code == 0 || out != "" || !strings.Contains(text, fmt.Sprintf("port %d is in use", port)) {
+		t.Errorf("exit %d: %s%s", code, out, text)
+	}
+}
+
+// TestBadConfiguration: an unknown key is refused with its place.
+func TestBadConfiguration(t *testing.T) {
+	t.Parallel()
+	file := t.TempDir() + "/config.yaml"
+	if err := exec.Command("/bin/sh", "-c", "printf 'job:\\n  leese: 3s\\n' > "+file).Run(); err != nil {
+		t.Fatal(err)
+	}
+	code, _, text := lockstep(t, "", "dev", "--port", "0", "--config", file)
+	if code == 0 || !strings.Contains(text, "2:3") || !strings.Contains(text, "leese") {
+		t.Errorf("exit %d: %s", code, text)
+	}
+}
+
+// TestNothingIsLeft: after SIGTERM no process of the stack remains.
+func TestNothingIsLeft(t *testing.T) {
+	t.Parallel()
+	s := start(t, setup{})
+	children := s.pids(".")
+	if len(children) < 5 {
+		t.Fatalf("%d children, want DynamoDB and four functions at least", len(children))
+	}
+	s.down()
+	for _, pid := range children {
+		eventually(t, fmt.Sprintf("process %d ends", pid), func() bool { return syscall.Kill(pid, 0) != nil })
+	}
+}
