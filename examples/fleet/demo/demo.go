@@ -7,31 +7,27 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/client"
-	"github.com/lockstep-run/lockstep/shared/views"
-	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
 // Demo is one run of the example.
 type Demo struct {
-	Bin      string    // directory of the built programs
-	Example  string    // directory with the inventory and the definition
-	Port     int       // of the HTTP API
-	Keep     bool      // leave everything running until the context ends
-	Serve    bool      // only bring everything up
-	Out      io.Writer // the story
-	Progress io.Writer // progress bars
+	Bin      string        // directory of the built programs
+	Example  string        // directory with the inventory and the definition; beside Bin if empty
+	Port     int           // of the HTTP API; 0 takes a free one
+	Pace     time.Duration // how long a device takes to change
+	Keep     bool          // leave everything running until the context ends
+	Serve    bool          // only bring everything up
+	Out      io.Writer     // the story
+	Progress io.Writer     // progress bars; with Serve, the log of the stack
 
 	dir      string // logs
 	programs []*program
 	url      string
-	devices  string
-	count    int // devices
+	fleet    *fleet
 	api      *client.Client
 }
 
@@ -42,147 +38,86 @@ const (
 	workflowName         = "fleet/upgrade_firmware"
 )
 
-// Run tells the story. An error says what was not as promised.
-func (d *Demo) Run(ctx context.Context) (err error) {
-	began := time.Now()
+// ErrInterrupted says that the context ended before the story did.
+var ErrInterrupted = errors.New("interrupted before the end")
+
+// Run tells the story and ends everything that it has started. An error says
+// what is not as promised.
+func (d *Demo) Run(ctx context.Context) error {
+	var err error
 	if d.dir, err = os.MkdirTemp("", "lockstep-demo-"); err != nil {
 		return err
 	}
-	defer func() {
-		d.stop()
-		if err == nil || errors.Is(err, context.Canceled) {
-			_ = os.RemoveAll(d.dir) // only logs
-		} else {
-			err = fmt.Errorf("%w\nthe logs are in %s", err, d.dir)
-		}
-	}()
+	err = d.tell(ctx)
+	if ctx.Err() != nil && err != nil {
+		err = ErrInterrupted
+	}
+	d.stop()
+	if err == nil || errors.Is(err, ErrInterrupted) {
+		_ = os.RemoveAll(d.dir) // only logs
+		return err
+	}
+	return fmt.Errorf("%w\nthe logs are in %s", err, d.dir)
+}
+
+// tell is the story, and the wait after it.
+func (d *Demo) tell(ctx context.Context) error {
+	began := time.Now()
 	if err := d.bringUp(ctx); err != nil {
 		return err
 	}
 	if d.Serve {
-		fmt.Fprintf(d.Out, "\nEverything runs until Ctrl-C. Try:\n  bin/lockstep --url %s run %s --group core --set target=2.0.0\n", d.url, workflowName)
+		d.invite()
 		<-ctx.Done()
 		return nil
 	}
+	err := d.prove(ctx)
+	if err == nil {
+		d.heading("Both runs ended as promised, in %s altogether", time.Since(began).Round(100*time.Millisecond))
+	} else if ctx.Err() == nil {
+		d.heading("Not as promised: %v", err)
+	}
+	if d.Keep && ctx.Err() == nil {
+		d.invite()
+		<-ctx.Done()
+	}
+	return err
+}
+
+// prove runs both upgrades and holds them to what they promise.
+func (d *Demo) prove(ctx context.Context) error {
 	if err := d.succeeds(ctx); err != nil {
 		return fmt.Errorf("the upgrade of a good fleet: %w", err)
 	}
 	if err := d.rollsBack(ctx); err != nil {
 		return fmt.Errorf("the upgrade with a device that refuses: %w", err)
 	}
-	fmt.Fprintf(d.Out, "\nBoth runs ended as promised, in %s altogether. The monitor is at %s/\n", time.Since(began).Round(100*time.Millisecond), d.url)
-	if d.Keep {
-		fmt.Fprintln(d.Out, "Everything runs until Ctrl-C.")
-		<-ctx.Done()
-	}
 	return nil
-}
-
-// bringUp starts the devices and the stack, and tells the service about them.
-func (d *Demo) bringUp(ctx context.Context) error {
-	d.heading("Starting 100 simulated devices and the whole of Lockstep on this machine")
-	inventory := filepath.Join(d.Example, "inventory.jsonl")
-	fleet, err := d.start(ctx, "fleet-devices", nil, "--port", "0", "--inventory", inventory, "--initial-version", first)
-	if err != nil {
-		return err
-	}
-	d.devices = fleet.url
-	stack, err := d.start(ctx, "lockstep", []string{"FLEET_URL=" + fleet.url},
-		"dev", "--port", strconv.Itoa(d.Port), "--worker", strconv.Quote(filepath.Join(d.Bin, "fleet-worker")))
-	if err != nil {
-		return err
-	}
-	d.url = stack.url
-	if d.api, err = client.New(client.Options{URL: d.url, Actor: "demo"}); err != nil {
-		return err
-	}
-	fmt.Fprintf(d.Out, "Lockstep is at %s, with a status page at %s/\n", d.url, d.url)
-	lines, err := os.Open(inventory)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = lines.Close() }() // it was only read
-	if d.count, err = d.api.ImportEntities(ctx, lines); err != nil {
-		return fmt.Errorf("import the inventory: %w", err)
-	}
-	source, err := os.ReadFile(filepath.Join(d.Example, "upgrade_firmware.yaml"))
-	if err != nil {
-		return err
-	}
-	if _, _, err := d.api.Publish(ctx, source, false); err != nil {
-		return fmt.Errorf("publish the definition: %w", err)
-	}
-	fmt.Fprintf(d.Out, "Imported %d devices and published %s.\n", d.count, workflowName)
-	return d.awaitWorker(ctx)
-}
-
-// awaitWorker waits until the worker has registered its blocks: a run that names
-// a block nobody has registered is refused.
-func (d *Demo) awaitWorker(ctx context.Context) error {
-	limit := time.Now().Add(startLimit)
-	for {
-		found := 0
-		for _, err := range d.api.Blocks(ctx) {
-			if err != nil {
-				return err
-			}
-			found++
-		}
-		if found >= 4 {
-			return nil
-		}
-		if time.Now().After(limit) {
-			return errors.New("the worker has not registered its blocks")
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
-}
-
-// run runs the upgrade with the command line, which shows its progress, and
-// returns how it ended.
-func (d *Demo) run(ctx context.Context, target string, want sm.ExecutionState, exit int) (views.ExecutionView, error) {
-	args := []string{"run", workflowName, "--group", "core,distribution,access", "--set", "target=" + target, "--label", "target=" + target}
-	fmt.Fprintf(d.Out, "$ lockstep %s\n", strings.Join(args, " "))
-	code, err := d.lockstep(ctx, d.Out, args...)
-	if err != nil {
-		return views.ExecutionView{}, err
-	}
-	for x, err := range d.api.Executions(ctx, views.ExecutionFilter{Labels: map[string]string{"target": target}}) {
-		if err != nil {
-			return x, err
-		}
-		if x.State != want {
-			return x, fmt.Errorf("it ended in %s, not in %s", x.State, want)
-		}
-		if code != exit {
-			return x, fmt.Errorf("the command's exit code is %d, not %d", code, exit)
-		}
-		return x, nil
-	}
-	return views.ExecutionView{}, workflow.Errorf(workflow.CodeNotFound, "the run to %s is not listed (exit code %d)", target, code)
 }
 
 // succeeds upgrades a good fleet.
 func (d *Demo) succeeds(ctx context.Context) error {
-	d.heading("A good fleet: every device goes to " + second)
+	d.heading("Run 1: a good fleet, every device goes from %s to %s", first, second)
 	x, err := d.run(ctx, second, sm.ExecutionCompletedAck, 0)
 	if err != nil {
 		return err
 	}
-	if err := d.allRun(ctx, second); err != nil {
+	if err := d.allAre(ctx, d.fleet.all(second)); err != nil {
 		return err
 	}
 	return d.summary(ctx, x)
 }
 
 // rollsBack upgrades a fleet in which one device refuses beyond its retries.
+// What the devices run before is asked of them, not assumed.
 func (d *Demo) rollsBack(ctx context.Context) error {
-	d.heading(fmt.Sprintf("%s refuses upgrades: the run to %s must be rolled back", refuser, third))
-	if err := d.misbehave(ctx, refuser, `{"refuse":{"operations":["upgrade"]}}`); err != nil {
+	d.heading("Run 2: %s refuses every upgrade, so %s must be rolled back everywhere", refuser, third)
+	former, err := d.fleet.versions(ctx)
+	if err != nil {
+		return err
+	}
+	behaviour := d.behaviour() + `"refuse":{"operations":["upgrade"]}}`
+	if err := d.fleet.control(ctx, "/"+refuser, behaviour); err != nil {
 		return err
 	}
 	x, err := d.run(ctx, third, sm.ExecutionFailedSafeAck, 1)
@@ -190,10 +125,46 @@ func (d *Demo) rollsBack(ctx context.Context) error {
 		return err
 	}
 	if !x.RolledBack {
-		return errors.New("nothing was rolled back")
+		return errors.New("it does not say that it was rolled back")
 	}
-	if err := d.allRun(ctx, second); err != nil {
+	if err := d.allAre(ctx, former); err != nil {
 		return err
 	}
+	there, err := d.fleet.wentBack(ctx, third)
+	if err != nil {
+		return err
+	}
+	if there == 0 {
+		return fmt.Errorf("no device had been at %s, so that nothing was shown", third)
+	}
+	d.say("%d of them had been at %s already and were brought back.", there, third)
 	return d.summary(ctx, x)
+}
+
+// allAre holds the devices to the versions they should report, and their logs
+// to the rules of a correct run.
+func (d *Demo) allAre(ctx context.Context, want map[string]string) error {
+	if err := d.fleet.report(ctx, want); err != nil {
+		return err
+	}
+	if err := d.fleet.judge(ctx); err != nil {
+		return err
+	}
+	counts := map[string]int{}
+	for _, v := range want {
+		counts[v]++
+	}
+	d.say("\nEach of the %d devices was asked what it runs: %s, as promised.", len(want), countText(counts))
+	d.say("The judge of their own logs found no change twice, overlapping or under a stale fence.")
+	return nil
+}
+
+// invite says what can be done while everything runs.
+func (d *Demo) invite() {
+	d.say("\nEverything runs until Ctrl-C. In another terminal:\n")
+	d.say("  %s --url %s run %s --group core --set target=4.0.0", filepath.Join(d.Bin, "lockstep"), d.url, workflowName)
+	d.say("  %s --url %s list", filepath.Join(d.Bin, "lockstep"), d.url)
+	d.say("  curl -d '{\"refuse\":{\"operations\":[\"upgrade\"]}}' %s/control/sw-007\n", d.fleet.url)
+	d.say("  monitor   %s/", d.url)
+	d.say("  devices   %s/devices", d.fleet.url)
 }

@@ -1,77 +1,167 @@
 package demo
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
+	"sync"
+	"time"
+
+	"github.com/lockstep-run/lockstep/examples/fleet/simulator"
+	"github.com/lockstep-run/lockstep/examples/fleet/simulator/devicelog"
 )
 
-// ask reads something from the devices.
-func (d *Demo) ask(ctx context.Context, path string, into any) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, d.devices+path, nil)
-	if err != nil {
-		return err
-	}
-	reply, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return fmt.Errorf("the devices cannot be asked: %w", err)
-	}
-	defer func() { _ = reply.Body.Close() }() // it has been read
-	return json.NewDecoder(reply.Body).Decode(into)
+// fleet is the devices as somebody sees them who knows nothing but their
+// addresses: what they say about themselves is the proof of a run.
+type fleet struct {
+	url    string
+	ids    []string
+	client *http.Client
 }
 
-// misbehave switches a device's behaviour.
-func (d *Demo) misbehave(ctx context.Context, id, behaviour string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, d.devices+"/control/"+id, bytes.NewReader([]byte(behaviour)))
+// askLimit bounds one question to a device, askAtOnce how many are asked at a time.
+const (
+	askLimit  = 10 * time.Second
+	askAtOnce = 16
+)
+
+func newFleet(url string, ids []string) *fleet {
+	return &fleet{url: url, ids: ids, client: &http.Client{Timeout: askLimit}}
+}
+
+// all is one version for every device.
+func (f *fleet) all(version string) map[string]string {
+	want := make(map[string]string, len(f.ids))
+	for _, id := range f.ids {
+		want[id] = version
+	}
+	return want
+}
+
+// send sends a request and reads the answer.
+func (f *fleet) send(ctx context.Context, method, path, body string, into any) error {
+	req, err := http.NewRequestWithContext(ctx, method, f.url+path, strings.NewReader(body))
 	if err != nil {
 		return err
 	}
-	reply, err := http.DefaultClient.Do(req)
+	reply, err := f.client.Do(req)
 	if err != nil {
-		return err
+		return fmt.Errorf("the devices do not answer: %w", err)
 	}
-	_ = reply.Body.Close() // its status says all
+	defer func() { _ = reply.Body.Close() }() // it has been read
 	if reply.StatusCode != http.StatusOK {
-		return fmt.Errorf("device %s cannot be switched: %s", id, reply.Status)
+		return fmt.Errorf("%s %s: the devices answered %s", method, path, reply.Status)
+	}
+	if err := json.NewDecoder(reply.Body).Decode(into); err != nil {
+		return fmt.Errorf("%s %s: the answer cannot be read: %w", method, path, err)
 	}
 	return nil
 }
 
-// allRun checks that every device itself reports the version, and that the
-// devices' own logs hold no change that should not have been.
-func (d *Demo) allRun(ctx context.Context, version string) error {
-	var fleet struct {
-		Items []struct {
-			ID      string `json:"id"`
-			Version string `json:"version"`
-		} `json:"items"`
+// control switches the behaviour of the devices below a path; "" is all of them.
+func (f *fleet) control(ctx context.Context, path, behaviour string) error {
+	var switched struct{ Devices int }
+	return f.send(ctx, http.MethodPost, "/control"+path, behaviour, &switched)
+}
+
+// versions asks every device by itself what it runs.
+func (f *fleet) versions(ctx context.Context) (map[string]string, error) {
+	found := make(map[string]string, len(f.ids))
+	err := f.each(ctx, func(id string, mu *sync.Mutex) error {
+		var s simulator.State
+		if err := f.send(ctx, http.MethodGet, "/devices/"+id, "", &s); err != nil {
+			return fmt.Errorf("%s: %w", id, err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		found[id] = s.Version
+		return nil
+	})
+	return found, err
+}
+
+// each does something for every device, several at a time. It returns the first
+// device's error, in the order of the inventory.
+func (f *fleet) each(ctx context.Context, do func(id string, mu *sync.Mutex) error) error {
+	var mu sync.Mutex
+	var asking sync.WaitGroup
+	errs := make([]error, len(f.ids))
+	room := make(chan struct{}, askAtOnce)
+	for i, id := range f.ids {
+		room <- struct{}{}
+		asking.Go(func() {
+			defer func() { <-room }()
+			if errs[i] = ctx.Err(); errs[i] == nil {
+				errs[i] = do(id, &mu)
+			}
+		})
 	}
-	if err := d.ask(ctx, "/devices", &fleet); err != nil {
+	asking.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// report compares what the devices report with what they should. The error names
+// every device that is not as it should be.
+func (f *fleet) report(ctx context.Context, want map[string]string) error {
+	found, err := f.versions(ctx)
+	if err != nil {
 		return err
 	}
 	var wrong []string
-	for _, device := range fleet.Items {
-		if device.Version != version {
-			wrong = append(wrong, device.ID+" runs "+device.Version)
+	for _, id := range slices.Sorted(maps.Keys(want)) {
+		if found[id] != want[id] {
+			wrong = append(wrong, fmt.Sprintf("%s runs %s and should run %s", id, found[id], want[id]))
 		}
 	}
-	var judged struct {
-		Violations []json.RawMessage `json:"violations"`
+	if len(wrong) > 0 {
+		return fmt.Errorf("%d of %d devices are not as promised: %s", len(wrong), len(want), strings.Join(wrong, ", "))
 	}
-	if err := d.ask(ctx, "/judge", &judged); err != nil {
+	return nil
+}
+
+// judge asks for the verdict on the devices' own logs.
+func (f *fleet) judge(ctx context.Context) error {
+	var judged struct{ Violations []devicelog.Violation }
+	if err := f.send(ctx, http.MethodGet, "/judge", "", &judged); err != nil {
 		return err
 	}
-	switch {
-	case len(fleet.Items) != d.count:
-		return fmt.Errorf("%d devices answer, %d were imported", len(fleet.Items), d.count)
-	case len(wrong) > 0:
-		return fmt.Errorf("not every device runs %s: %s", version, strings.Join(wrong, ", "))
-	case len(judged.Violations) > 0:
-		return fmt.Errorf("the devices' logs hold changes that should not have been: %s", judged.Violations)
+	if len(judged.Violations) == 0 {
+		return nil
 	}
-	fmt.Fprintf(d.Out, "All %d devices report %s themselves, and find nothing wrong in their logs.\n", len(fleet.Items), version)
-	return nil
+	texts := make([]string, len(judged.Violations))
+	for i, v := range judged.Violations {
+		texts[i] = v.String()
+	}
+	return fmt.Errorf("the devices' logs show what must not happen: %s", strings.Join(texts, "; "))
+}
+
+// wentBack counts the devices whose own log shows that they were at a version
+// and were brought back from it.
+func (f *fleet) wentBack(ctx context.Context, version string) (int, error) {
+	count := 0
+	err := f.each(ctx, func(id string, mu *sync.Mutex) error {
+		var log struct{ Items []devicelog.Entry }
+		if err := f.send(ctx, http.MethodGet, "/devices/"+id+"/log", "", &log); err != nil {
+			return fmt.Errorf("%s: %w", id, err)
+		}
+		back := slices.ContainsFunc(log.Items, func(e devicelog.Entry) bool {
+			return e.Operation == devicelog.Rollback && e.Effective && e.From == version
+		})
+		if back {
+			mu.Lock()
+			defer mu.Unlock()
+			count++
+		}
+		return nil
+	})
+	return count, err
 }

@@ -1,7 +1,8 @@
 // Package demo runs the example from end to end: it starts the devices and the
 // local stack with the fleet's worker, runs an upgrade that must succeed and one
-// that must fail and roll back, and judges both by asking every device itself.
+// that must fail and roll back, and judges both by what every device itself says.
 //
-// demo.go is the story, programs.go starts and stops what it needs, devices.go
-// asks the devices, print.go lays out what was counted.
+// A tour: demo.go is the story, stage.go brings up what it needs, programs.go
+// starts and stops programs, devices.go asks the devices and compares, print.go
+// lays out what was counted.
 package demo

@@ -3,30 +3,42 @@ package demo
 import (
 	"context"
 	"fmt"
-	"text/tabwriter"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/lockstep-run/lockstep/shared/cost"
 	"github.com/lockstep-run/lockstep/shared/views"
 )
 
+// say adds a line to the story. Where it goes is for people: a write that fails
+// changes nothing about the outcome.
+func (d *Demo) say(format string, a ...any) { fmt.Fprintf(d.Out, format+"\n", a...) }
+
 // heading begins a part of the story.
-func (d *Demo) heading(text string) { fmt.Fprintf(d.Out, "\n== %s\n", text) }
+func (d *Demo) heading(format string, a ...any) { d.say("\n== "+format+"\n", a...) }
+
+// countText says how many devices run what, such as "100 x 2.0.0".
+func countText(counts map[string]int) string {
+	var texts []string
+	for _, v := range slices.Sorted(maps.Keys(counts)) {
+		texts = append(texts, fmt.Sprintf("%d x %s", counts[v], v))
+	}
+	return strings.Join(texts, ", ")
+}
 
 // summary prints the steps of a run and what it has consumed.
 func (d *Demo) summary(ctx context.Context, x views.ExecutionView) error {
-	if _, err := d.lockstep(ctx, d.Out, "steps", x.ID); err != nil {
-		return err
+	for _, verb := range []string{"steps", "cost"} {
+		d.say("\n$ lockstep %s %s\n", verb, x.ID)
+		if code, _, err := d.lockstep(ctx, verb, x.ID); err != nil {
+			return err
+		} else if code != 0 {
+			return fmt.Errorf("lockstep %s %s: exit code %d", verb, x.ID, code)
+		}
 	}
 	bill, err := d.api.Cost(ctx, x.ID)
 	if err != nil {
-		return err
-	}
-	t := tabwriter.NewWriter(d.Out, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(t, "COUNTED\tQUANTITY\tUNIT")
-	for _, l := range bill.Lines {
-		fmt.Fprintf(t, "%s\t%.1f\t%s\n", l.What, l.Quantity, l.Unit)
-	}
-	if err := t.Flush(); err != nil {
 		return err
 	}
 	jobs := 0
@@ -36,7 +48,21 @@ func (d *Demo) summary(ctx context.Context, x views.ExecutionView) error {
 		}
 		jobs += s.Jobs.Total
 	}
-	fmt.Fprintf(d.Out, "On AWS this run would cost %s, which is $%.2f per million jobs (prices of %s).\n",
-		cost.Format(bill.Dollars), cost.PerMillion(bill.Dollars, jobs), bill.PricesAsOf)
+	d.say("%s", priced(bill, jobs))
 	return nil
+}
+
+// priced sums a bill up.
+func priced(bill views.CostView, jobs int) string {
+	sum := func(units map[string]float64) (n float64) {
+		for _, v := range units {
+			n += v
+		}
+		return n
+	}
+	return fmt.Sprintf(
+		"in all: %.1f write units and %.1f read units in %d requests to DynamoDB, %.0f requests to SQS, for %d jobs\n"+
+			"on AWS: %s this run, %s per million such runs, %s per million jobs",
+		sum(bill.WriteUnits), sum(bill.ReadUnits), bill.Requests, bill.Queue, jobs,
+		cost.Format(bill.Dollars), cost.Format(cost.PerMillion(bill.Dollars, 1)), cost.Format(cost.PerMillion(bill.Dollars, jobs)))
 }

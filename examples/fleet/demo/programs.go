@@ -1,7 +1,7 @@
 package demo
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,71 +10,110 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
+	"sync"
 	"time"
+
+	"github.com/lockstep-run/lockstep/localstack/child"
 )
 
-// Limits of what is waited for.
+// Limits of what is waited for. A run may take as long as it needs to take over
+// from a worker that was killed, which is little more than a lease.
 const (
 	startLimit = 60 * time.Second
 	stopLimit  = 20 * time.Second
-	runLimit   = 3 * time.Minute
+	runLimit   = 4 * time.Minute
 )
 
-// program is a server that this process has started.
-type program struct {
+// launch says what to start.
+type launch struct {
 	name string
-	cmd  *exec.Cmd
-	url  string
-	log  *os.File
-	over chan struct{}
+	args []string
+	env  []string
+	show bool // its log goes to Progress too
+}
+
+// program is a server that this process has started. It ends with this process,
+// however that ends.
+type program struct {
+	process *child.Process
+	url     string
+	log     *os.File
 }
 
 // start starts a program and waits for its line "ready URL". What it says beside
 // that goes to a log file.
-func (d *Demo) start(ctx context.Context, name string, env []string, args ...string) (*program, error) {
-	log, err := os.Create(filepath.Join(d.dir, name+".log"))
+func (d *Demo) start(ctx context.Context, l launch) (*program, error) {
+	log, err := os.Create(filepath.Join(d.dir, l.name+".log"))
 	if err != nil {
 		return nil, err
 	}
-	p := &program{name: name, log: log, over: make(chan struct{})}
-	p.cmd = exec.Command(filepath.Join(d.Bin, name), args...)
-	p.cmd.Env = append(os.Environ(), env...)
-	p.cmd.Stderr = log
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C reaches only the demo, which stops things in order
-	out, err := p.cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
+	p := &program{log: log}
+	ready := &readyLine{found: make(chan string, 1)}
+	cmd := exec.Command(filepath.Join(d.Bin, l.name), l.args...)
+	cmd.Env = append(os.Environ(), l.env...)
+	cmd.Stdout, cmd.Stderr = ready, io.Writer(log)
+	if l.show {
+		cmd.Stderr = io.MultiWriter(log, d.Progress)
 	}
-	if err := p.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("%w: run make build", err)
+	if p.process, err = child.Start(cmd); err != nil {
+		return nil, errors.Join(fmt.Errorf("%w: run make build", err), log.Close())
 	}
 	d.programs = append(d.programs, p)
-	ready := make(chan string, 1)
-	go func() {
-		lines := bufio.NewScanner(out)
-		for lines.Scan() {
-			if url, ok := strings.CutPrefix(lines.Text(), "ready "); ok {
-				ready <- url
-			}
-		}
-		_ = p.cmd.Wait() // how it ended stands in its log
-		close(p.over)
-	}()
 	limit := time.NewTimer(startLimit)
 	defer limit.Stop()
 	select {
-	case p.url = <-ready:
+	case p.url = <-ready.found:
 		return p, nil
-	case <-p.over:
-		return nil, fmt.Errorf("%s ended before it was ready:\n%s", name, lastLines(log.Name()))
+	case <-p.process.Done():
+		return nil, fmt.Errorf("%s ended before it was ready:\n%s", l.name, lastLines(log.Name()))
 	case <-limit.C:
-		return nil, fmt.Errorf("%s is not ready after %s:\n%s", name, startLimit, lastLines(log.Name()))
+		return nil, fmt.Errorf("%s is not ready after %s:\n%s", l.name, startLimit, lastLines(log.Name()))
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
+// stop ends all programs, the last started first.
+func (d *Demo) stop() {
+	for i := len(d.programs) - 1; i >= 0; i-- {
+		p := d.programs[i]
+		p.process.Stop(stopLimit)
+		_ = p.log.Close() // nobody writes to it any more
+	}
+	d.programs = nil
+}
+
+// lockstep runs the command, with its output where the demo's goes, and returns
+// its exit code and what it said. It runs in a process group of its own and is
+// killed when ctx ends: it would say that the run goes on, which here is not so.
+func (d *Demo) lockstep(ctx context.Context, args ...string) (code int, said string, err error) {
+	timed, cancel := context.WithTimeout(ctx, runLimit)
+	defer cancel()
+	var copied bytes.Buffer
+	cmd := exec.CommandContext(timed, filepath.Join(d.Bin, "lockstep"), append([]string{"--url", d.url}, args...)...)
+	cmd.Stdout, cmd.Stderr = io.MultiWriter(d.Out, &copied), d.Progress
+	p, err := child.Start(cmd)
+	if err != nil {
+		return 0, "", err
+	}
+	<-p.Done()
+	switch {
+	case ctx.Err() != nil:
+		return 0, "", ctx.Err()
+	case timed.Err() != nil:
+		return 0, "", fmt.Errorf("lockstep %s is not over after %s", strings.Join(args, " "), runLimit)
+	}
+	var exit *exec.ExitError
+	if err := p.Err(); err != nil && !errors.As(err, &exit) {
+		return 0, "", err
+	}
+	if exit != nil {
+		code = exit.ExitCode()
+	}
+	return code, copied.String(), nil
+}
+
+// lastLines is the end of a log.
 func lastLines(file string) string {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -84,36 +123,36 @@ func lastLines(file string) string {
 	return strings.Join(lines[max(0, len(lines)-10):], "\n")
 }
 
-// stop ends all programs, the last started first.
-func (d *Demo) stop() {
-	for i := len(d.programs) - 1; i >= 0; i-- {
-		p := d.programs[i]
-		_ = p.cmd.Process.Signal(syscall.SIGTERM) // fails only if it has ended
-		limit := time.NewTimer(stopLimit)
-		select {
-		case <-p.over:
-		case <-limit.C:
-			_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // the same
-			<-p.over
-		}
-		limit.Stop()
-		_ = p.log.Close() // nobody writes to it any more
-	}
+// quoted is a word for the shell.
+func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// readyLine takes a program's standard output and finds the line "ready URL" in
+// it. The rest is dropped.
+type readyLine struct {
+	found chan string
+
+	mu   sync.Mutex
+	text []byte
+	done bool
 }
 
-// lockstep runs the command, with its output where the demo's goes. It returns
-// the exit code.
-func (d *Demo) lockstep(ctx context.Context, out io.Writer, args ...string) (int, error) {
-	ctx, cancel := context.WithTimeout(ctx, runLimit)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, filepath.Join(d.Bin, "lockstep"), append([]string{"--url", d.url}, args...)...)
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	cmd.WaitDelay = 5 * time.Second
-	cmd.Stdout, cmd.Stderr = out, d.Progress
-	err := cmd.Run()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && ctx.Err() == nil {
-		return exit.ExitCode(), nil
+func (r *readyLine) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.done {
+		return len(p), nil
 	}
-	return 0, errors.Join(err, ctx.Err())
+	r.text = append(r.text, p...)
+	for {
+		line, rest, whole := bytes.Cut(r.text, []byte("\n"))
+		if !whole {
+			return len(p), nil
+		}
+		r.text = rest
+		if url, ok := strings.CutPrefix(string(line), "ready "); ok {
+			r.done, r.text = true, nil
+			r.found <- url
+			return len(p), nil
+		}
+	}
 }

@@ -1,5 +1,13 @@
-// Command fleet-demo runs the example fleet from end to end and judges it on the
-// devices themselves. It exits 0 only if every device is as promised.
+// Command fleet-demo runs the example fleet from end to end on this machine and
+// judges it by what the devices themselves say.
+//
+//	fleet-demo                both runs; everything it started has ended afterwards
+//	fleet-demo --keep         the same, and everything stays up until Ctrl-C
+//	fleet-demo --serve        no runs: devices, stack and worker until Ctrl-C
+//	fleet-demo --port 3131    where port 3030 is in use; 0 takes any free one
+//
+// Exit code 0: every device is as promised. 1: one is not, or something could
+// not be started. 2: wrong use. 130: interrupted before the end.
 package main
 
 import (
@@ -7,26 +15,62 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
+	"time"
 
 	"github.com/lockstep-run/lockstep/examples/fleet/demo"
 )
 
 func main() {
-	d := demo.Demo{Out: os.Stdout, Progress: os.Stderr}
-	flag.StringVar(&d.Bin, "bin", "bin", "directory of the built programs")
-	flag.StringVar(&d.Example, "example", "examples/fleet", "directory with the inventory and the definition")
-	flag.IntVar(&d.Port, "port", 3030, "port of the HTTP API; 0 picks a free one")
-	flag.BoolVar(&d.Keep, "keep", false, "leave everything running until Ctrl-C")
-	flag.BoolVar(&d.Serve, "serve", false, "only bring everything up, until Ctrl-C")
-	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := d.Run(ctx)
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
-	if err != nil && !(ctx.Err() != nil && errors.Is(err, context.Canceled)) {
-		fmt.Fprintln(os.Stderr, "demo:", err)
-		os.Exit(1)
+	os.Exit(code)
+}
+
+// run is the whole program, so that tests can start it.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	d := demo.Demo{Out: stdout, Progress: stderr}
+	flags := flag.NewFlagSet("fleet-demo", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.StringVar(&d.Bin, "bin", "", "directory of the built programs; where this one is if absent")
+	flags.StringVar(&d.Example, "example", "", "directory with the inventory and the definition; BIN/../examples/fleet if absent")
+	flags.IntVar(&d.Port, "port", 3030, "port of the HTTP API on 127.0.0.1; 0 takes a free one")
+	flags.DurationVar(&d.Pace, "pace", 250*time.Millisecond, "how long a device takes to change its version")
+	flags.BoolVar(&d.Keep, "keep", false, "leave everything running until Ctrl-C")
+	flags.BoolVar(&d.Serve, "serve", false, "only bring everything up, until Ctrl-C")
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
+		return 2
+	case flags.NArg() > 0:
+		fmt.Fprintf(stderr, "fleet-demo: unexpected argument %q\n", flags.Arg(0))
+		return 2
+	case d.Port < 0 || d.Port > 65535:
+		fmt.Fprintf(stderr, "fleet-demo: --port %d is not a port\n", d.Port)
+		return 2
 	}
+	if d.Bin == "" {
+		self, err := os.Executable()
+		if err != nil {
+			fmt.Fprintln(stderr, "fleet-demo:", err)
+			return 1
+		}
+		d.Bin = filepath.Dir(self)
+	}
+	err := d.Run(ctx)
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, demo.ErrInterrupted):
+		fmt.Fprintln(stderr, "\nfleet-demo: interrupted; everything it had started has ended")
+		return 130
+	}
+	fmt.Fprintln(stderr, "fleet-demo:", err)
+	return 1
 }
