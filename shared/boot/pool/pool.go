@@ -31,8 +31,7 @@ func Serve(poolName string, add func(*worker.Worker)) {
 }
 
 func serve(poolName string, add func(*worker.Worker)) error {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+	ctx := context.Background()
 	parts, err := boot.Open(ctx, "worker-"+poolName)
 	if err != nil {
 		return err
@@ -46,6 +45,10 @@ func serve(poolName string, add func(*worker.Worker)) error {
 		lambda.Start(handler(parts, w))
 		return nil
 	}
+	// Only a polling process is told to stop by signals and has work to end then.
+	// A function that caught them would outlive its host's SIGTERM.
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	if err := register(ctx, w); err != nil {
 		return err
 	}
