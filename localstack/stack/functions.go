@@ -64,11 +64,6 @@ func (s *Stack) functionEnv() []string {
 		topology.EnvTrustHeaders+"=true",
 		topology.EnvURL+"="+s.url,
 	)
-	if s.options.ConfigFile != "" {
-		if path, err := filepath.Abs(s.options.ConfigFile); err == nil {
-			env = append(env, topology.EnvConfig+"="+path)
-		}
-	}
 	for _, kv := range os.Environ() {
 		if strings.HasPrefix(kv, "LOCKSTEP_") && !strings.HasPrefix(kv, topology.EnvURL+"=") {
 			env = append(env, kv)
@@ -77,7 +72,7 @@ func (s *Stack) functionEnv() []string {
 	return env
 }
 
-// endpointEnv says where tables and queues are.
+// endpointEnv says where tables, queues and the configuration are.
 func (s *Stack) endpointEnv() []string {
 	env := []string{
 		"AWS_REGION=us-east-1", "AWS_ACCESS_KEY_ID=local", "AWS_SECRET_ACCESS_KEY=local",
@@ -89,11 +84,16 @@ func (s *Stack) endpointEnv() []string {
 	for role, key := range topology.TableEnv {
 		env = append(env, key+"="+prefix+role)
 	}
+	if s.options.ConfigFile != "" {
+		if path, err := filepath.Abs(s.options.ConfigFile); err == nil {
+			env = append(env, topology.EnvConfig+"="+path)
+		}
+	}
 	return env
 }
 
-// workerEnv is the environment of a worker program: its own endpoints and the
-// service's address.
+// workerEnv is the environment of a worker program: its own endpoints, the same
+// configuration as the functions', and the service's address.
 func (s *Stack) workerEnv() []string {
 	return append(s.endpointEnv(), topology.EnvURL+"="+s.url)
 }
