@@ -36,7 +36,9 @@ func (e *Engine) Start(ctx context.Context, c workflow.Caller, req views.StartRe
 			return known, true, nil
 		}
 		if bound != "" {
-			w.id = bound // an earlier try bound the key and died: finish it
+			// An earlier try bound the key and has died, or is about to write the run:
+			// either way this one only finishes what that has begun.
+			w.id, existed = bound, true
 		}
 	}
 	if !req.NotBefore.IsZero() {

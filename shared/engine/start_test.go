@@ -63,9 +63,9 @@ func TestIdempotencyKey(t *testing.T) {
 	dying := s.Task("dying", func() { _, _, _ = s.Engine.Start(ctx, stage.Caller, req) })
 	dying.Past("registry.reserve")
 	dying.Kill()
-	x, _, err := s.Engine.Start(ctx, stage.Caller, req)
-	if err != nil {
-		t.Fatal(err)
+	x, existed, err := s.Engine.Start(ctx, stage.Caller, req)
+	if err != nil || !existed {
+		t.Fatalf("existed %v, %v: the try that bound the key has begun this run", existed, err)
 	}
 	again, existed, err := s.Engine.Start(ctx, stage.Caller, req)
 	if err != nil || !existed || again.ID != x.ID {
