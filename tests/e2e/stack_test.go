@@ -242,12 +242,26 @@ func (s *system) rests(id string, in sm.ExecutionState) views.ExecutionView {
 	x, err := s.Wait(ctx, id, 20*time.Millisecond, nil)
 	if err != nil {
 		now, _ := s.Execution(context.Background(), id)
-		s.t.Fatalf("run %s does not rest (state %s, waiting %+v): %v", id, now.State, now.Waiting, err)
+		s.t.Fatalf("run %s does not rest (state %s, step %v, waiting %+v): %v\n%s", id, now.State, value(now.CurrentStep), now.Waiting, err, s.unfinished(id))
 	}
 	if x.State != in {
 		s.t.Fatalf("run %s rests in %s, want %s; cause %v, error %+v", id, x.State, in, value(x.Cause), x.Error)
 	}
 	return x
+}
+
+// unfinished lists the jobs of a run that are not over, to explain a failure.
+func (s *system) unfinished(id string) string {
+	var lines strings.Builder
+	for j, err := range s.Jobs(context.Background(), id, views.JobFilter{}) {
+		if err != nil {
+			return err.Error()
+		}
+		if j.EndedAt == nil {
+			fmt.Fprintf(&lines, "%s %s %s %v: %s, attempt %d, worker %v, claimed %v\n", j.ID, j.Kind, j.Step, value(j.Entity), j.State, j.Attempt, value(j.Worker), value(j.ClaimedAt))
+		}
+	}
+	return lines.String()
 }
 
 func value[T any](p *T) any {
