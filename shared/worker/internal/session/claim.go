@@ -94,7 +94,7 @@ func (s *session) takenOver(old *workflow.Pack, now time.Time) *workflow.Pack {
 // take makes the pack this session's. A claim's own cost is written down with the
 // next write; what earlier holders have written down stays.
 func (s *session) take(p *workflow.Pack) {
-	s.pack, s.leaseEnd, s.firstOwner = p, p.Lease, p.Token == 1
+	s.pack, s.leaseEnd, s.firstOwner, s.saved = p, p.Lease, p.Token == 1, ended(p.Jobs)
 	if p.Cost.IsZero() {
 		p.Cost = s.m.Cost.Clone()
 	}

@@ -14,16 +14,20 @@ const finishTime = 10 * time.Second
 // finish writes what came of the jobs, on the condition that the pack is still
 // this session's, and returns the final pack. own says that it is this session's
 // end; pure jobs may have been ended by somebody else.
+//
+// The lease may be over by now: as long as nobody has taken the pack over, what
+// came of its jobs is still true.
 func (s *session) finish(ctx context.Context) (p *workflow.Pack, own bool, err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTime)
+	defer cancel()
 	p, put := s.end(), s.ports.Packs.Finish
 	if p == nil {
+		s.save(ctx)
 		return nil, false, errStopped
 	}
 	if s.free {
 		put = s.ports.Packs.FinishUnclaimed
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTime)
-	defer cancel()
 	ok, old, err := s.write(ctx, p, put)
 	switch {
 	case err != nil:
@@ -34,6 +38,20 @@ func (s *session) finish(ctx context.Context) (p *workflow.Pack, own bool, err e
 		return old, false, nil
 	}
 	return nil, false, errLost
+}
+
+// save writes down what has ended where not everything has, so that whoever
+// takes the pack over does not do it again, or call it unknown.
+func (s *session) save(ctx context.Context) {
+	s.mu.Lock()
+	unsaved := ended(s.pack.Jobs) > s.saved
+	s.mu.Unlock()
+	if s.free || !unsaved {
+		return
+	}
+	if err := s.renew(ctx, none); err != nil {
+		s.w.Log.WarnContext(ctx, "what has ended is not written down", "pack", s.m.Key.String(), "error", err)
+	}
 }
 
 // end is the pack as it is when all jobs have ended, or when it is released

@@ -9,68 +9,77 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// keep renews the lease while jobs run, on a timer of its own, flushes what has
-// ended and learns of a cancel. Should the lease not be kept, for whatever
-// reason, a second timer aborts the jobs a margin before it ends. stop ends both.
+// keep looks after the lease while jobs run, on timers of its own. Should the
+// lease not be kept, for whatever reason, the jobs are aborted a margin before it
+// ends. stop ends both.
 func (s *session) keep(ctx context.Context, abort context.CancelFunc) (stop func()) {
 	if s.w.Sequential {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var both sync.WaitGroup
-	both.Go(func() {
-		for pause(ctx, s.w.Heartbeat) {
-			err := s.extend(ctx)
-			switch {
-			case errors.Is(err, error(errLost)):
-				abort()
-				return
-			case err != nil && ctx.Err() == nil:
-				s.w.Log.WarnContext(ctx, "lease not renewed", "pack", s.m.Key.String(), "error", err)
-			}
-		}
-	})
-	both.Go(func() {
-		for left := s.left() - s.w.Margin; pause(ctx, left); left = s.left() - s.w.Margin {
-			if left <= 0 {
-				s.expire()
-				abort()
-				return
-			}
-		}
-	})
+	both.Go(func() { s.heartbeat(ctx, abort) })
+	if !s.free {
+		both.Go(func() { s.watch(ctx, abort) })
+	}
 	return func() { cancel(); both.Wait() }
 }
 
-// expire gives the pack up to whoever takes it over. One that is cancelled is
-// nobody else's yet: what was begun in it is not known, and the rest can be told.
-func (s *session) expire() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.lost = !s.cancelled
-}
-
-// extend renews the lease from before the request, with what has ended so far.
-// errLost says that the pack is somebody else's, or final; any other error that
-// the outcome is not known. A cancel stops further jobs from beginning: those
-// that run may end under the lease they have.
-func (s *session) extend(ctx context.Context) error {
-	s.writing.Lock()
-	defer s.writing.Unlock()
-	if !s.free {
-		if err := s.renew(ctx); err != nil {
-			return err
+// heartbeat keeps the message away from others, renews the lease where no other
+// write has just done so, writes down what has ended, and learns of a cancel.
+func (s *session) heartbeat(ctx context.Context, abort context.CancelFunc) {
+	for wait := s.w.Heartbeat; pause(ctx, wait); {
+		wait = s.w.Heartbeat
+		s.hold(ctx)
+		if s.left() > s.w.Lease-s.w.Heartbeat/2 {
+			continue
+		}
+		switch err := s.renew(ctx, none); {
+		case errors.Is(err, error(errLost)):
+			abort()
+			return
+		case errors.Is(err, error(errCancelled)): // what runs may end under the lease that it has
+		case err != nil && ctx.Err() == nil:
+			wait = s.w.Heartbeat / 4
+			s.w.Log.WarnContext(ctx, "lease not renewed", "pack", s.m.Key.String(), "error", err)
 		}
 	}
-	if s.ports.Hold != nil {
-		if err := s.ports.Hold(ctx, s.w.Lease); err != nil {
-			s.w.Log.WarnContext(ctx, "message not held; it may come twice", "pack", s.m.Key.String(), "error", err)
-		}
-	}
-	return nil
 }
 
-func (s *session) renew(ctx context.Context) error {
+// watch aborts the jobs when the lease is about to end.
+func (s *session) watch(ctx context.Context, abort context.CancelFunc) {
+	left := s.left() - s.w.Margin
+	for left > 0 && pause(ctx, left) {
+		left = s.left() - s.w.Margin
+	}
+	if left <= 0 {
+		abort()
+	}
+}
+
+func (s *session) hold(ctx context.Context) {
+	if s.ports.Hold == nil {
+		return
+	}
+	if err := s.ports.Hold(ctx, s.w.Lease); err != nil && ctx.Err() == nil {
+		s.w.Log.WarnContext(ctx, "message not held; it may come twice", "pack", s.m.Key.String(), "error", err)
+	}
+}
+
+// none is no job's place in its pack.
+const none = -1
+
+// renew writes a lease that counts from before the request, with what has ended
+// so far, and with the STARTED of a job unless start is none. errLost says that
+// the pack is somebody else's, or final; any other error that the outcome is not
+// known. A cancel stops further jobs from beginning.
+func (s *session) renew(ctx context.Context, start int) error {
+	select {
+	case s.writing <- struct{}{}:
+		defer func() { <-s.writing }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	s.mu.Lock()
 	lost, cancelled := s.lost, s.cancelled
 	p := s.snapshot()
@@ -81,35 +90,44 @@ func (s *session) renew(ctx context.Context) error {
 	case cancelled:
 		return errCancelled
 	}
-	p.Lease = s.w.Now().Add(s.w.Lease)
-	ok, old, err := s.write(ctx, p, s.ports.Packs.Extend)
-	if err != nil {
-		return err
+	t0 := s.w.Now()
+	p.Lease = t0.Add(s.w.Lease)
+	if start != none {
+		p.Jobs[start].Code, p.Jobs[start].StartedAt = workflow.CodeStarted, t0
 	}
+	ok, old, err := s.write(ctx, p, s.ports.Packs.Extend)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	asked := !ok && err == nil && old != nil && old.State == workflow.PackClaimed && old.Token == p.Token && old.Cancel
+	if start != none && (ok || err != nil || (asked && startedIn(old, start))) {
+		s.pack.Jobs[start] = p.Jobs[start] // it stands there, or may
+	}
 	switch {
+	case err != nil:
+		return err
 	case ok:
-		s.leaseEnd, s.pack.Lease = p.Lease, p.Lease
+		s.leaseEnd, s.pack.Lease, s.saved = p.Lease, p.Lease, ended(p.Jobs)
 		return nil
-	case old != nil && old.State == workflow.PackClaimed && old.Token == s.pack.Token && old.Cancel:
+	case asked:
 		s.cancelled = true
-		s.unmark(old)
 		return errCancelled
 	}
 	s.lost = true
 	return errLost
 }
 
-// unmark takes back the STARTED of a job that was refused with it: the job is not
-// begun, and nobody will think that it was.
-func (s *session) unmark(old *workflow.Pack) {
-	for i := range min(len(old.Jobs), len(s.pack.Jobs)) {
-		rec := &s.pack.Jobs[i]
-		if rec.Code == workflow.CodeStarted && old.Jobs[i].Code == workflow.CodeNone && old.Jobs[i].Index == rec.Index {
-			*rec = old.Jobs[i]
+func startedIn(p *workflow.Pack, i int) bool {
+	return i < len(p.Jobs) && p.Jobs[i].Code == workflow.CodeStarted
+}
+
+// ended is how many jobs have ended.
+func ended(jobs []workflow.JobRecord) (n int) {
+	for _, j := range jobs {
+		if j.Code != workflow.CodeNone && j.Code != workflow.CodeStarted {
+			n++
 		}
 	}
+	return n
 }
 
 // snapshot is the pack as it is to be written now, with what has been consumed

@@ -86,7 +86,17 @@ func Handle(ctx context.Context, rules *Rules, m *workflow.PackMessage, p Ports)
 	case now.Before(m.NotBefore):
 		return later(m.NotBefore.Sub(now)), nil
 	}
-	s := &session{w: rules, m: m, ports: p, started: map[int]bool{}, free: rules.free(m)}
+	s := &session{w: rules, m: m, ports: p, started: map[int]bool{}, free: rules.free(m), writing: make(chan struct{}, 1)}
+	if !m.Work.Repeatable() {
+		// The claim writes the first job down as started, so it must begin at once.
+		if !s.seat(ctx) {
+			return Disposition{}, errStopped
+		}
+		defer s.rise()
+	}
+	if !s.timeFor(ctx) {
+		return later(time.Second), nil
+	}
 	if d, stop, err := s.claim(ctx); stop || err != nil {
 		return d, err
 	}

@@ -20,13 +20,14 @@ type session struct {
 
 	// writing lets one write of the pack be under way at a time. Otherwise a
 	// heartbeat could overwrite a later STARTED with what it saw before it.
-	writing sync.Mutex
+	writing chan struct{}
 
 	mu         sync.Mutex // guards all below while jobs run
 	pack       *workflow.Pack
 	leaseEnd   time.Time    // by the clock that also says now
 	firstOwner bool         // nobody had the pack before
 	started    map[int]bool // jobs that this session has begun, by index
+	saved      int          // jobs whose end is in the item
 	cancelled  bool         // the engine has asked to stop
 	lost       bool         // the pack is somebody else's
 }
@@ -63,7 +64,7 @@ func (s *session) runTogether(ctx context.Context) {
 		if s.open(i) && s.seat(ctx) {
 			start(func() {
 				defer s.rise()
-				if s.mayBegin(ctx) {
+				if s.timeFor(ctx) && s.mayBegin(ctx) {
 					s.one(ctx, i)
 				}
 			})
@@ -77,19 +78,14 @@ func (s *session) runTogether(ctx context.Context) {
 // begin, none after it may.
 func (s *session) runInTurn(ctx context.Context) {
 	for i := range s.pack.Jobs {
-		if s.open(i) && !(s.seat(ctx) && s.inItsTurn(ctx, i)) {
+		if !s.open(i) {
+			continue
+		}
+		if !s.marked(ctx, i) || !s.mayBegin(ctx) {
 			return
 		}
+		s.one(ctx, i)
 	}
-}
-
-func (s *session) inItsTurn(ctx context.Context, i int) bool {
-	defer s.rise()
-	if !s.markStarted(ctx, i) || !s.mayBegin(ctx) {
-		return false
-	}
-	s.one(ctx, i)
-	return true
 }
 
 // seat waits for room for one more job; rise makes it free again.
@@ -121,38 +117,42 @@ func (s *session) open(i int) bool {
 	return false
 }
 
-// markStarted writes a job of a block that must not run twice down as started,
-// and renews the lease by the same write. The first job of a first claim was
-// written with the claim. A write that fails may have landed all the same: then
-// the job is UNKNOWN for whoever closes the pack, and is not begun here.
-func (s *session) markStarted(ctx context.Context, i int) bool {
+// marked writes a job of a block that must not run twice down as started, and
+// renews the lease by the same write. The first job of a first claim was written
+// with the claim. A write that fails may have landed all the same: then the job
+// is UNKNOWN for whoever closes the pack, and is not begun here.
+func (s *session) marked(ctx context.Context, i int) bool {
 	s.mu.Lock()
-	rec := &s.pack.Jobs[i]
-	marked := rec.Code == workflow.CodeStarted
-	if !marked {
-		rec.Code, rec.StartedAt = workflow.CodeStarted, s.w.Now()
-	}
+	code := s.pack.Jobs[i].Code
 	s.mu.Unlock()
-	return marked || s.extend(ctx) == nil
+	return code == workflow.CodeStarted || (ctx.Err() == nil && s.timeFor(ctx) && s.renew(ctx, i) == nil)
 }
 
 // mayBegin is asked immediately before a job begins: the pack must be this
-// session's, not cancelled, and neither its lease nor the process about to end.
+// session's, not cancelled, and its lease not about to end.
 func (s *session) mayBegin(ctx context.Context) bool {
 	room := 2 * s.w.Margin
 	if s.w.Sequential {
 		room = s.w.Lease - s.w.Heartbeat // nobody else keeps the lease: renew it when that is due
 	}
-	if s.left() <= room && s.extend(ctx) != nil {
+	if s.left() <= room && s.renew(ctx, none) != nil {
 		return false
-	}
-	if end, ok := ctx.Deadline(); ok && time.Until(end) < min(s.m.Work.Timeout.Std(), s.w.Lease)+s.w.Margin {
-		return false // it would be cut off: whoever takes the pack over runs it
 	}
 	left := s.left()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return ctx.Err() == nil && !s.cancelled && !s.lost && left > s.w.Margin
+}
+
+// enough is time enough for any process to begin a job in: one that has never
+// more must not put its work off for ever.
+const enough = time.Minute
+
+// timeFor reports whether the process still has time for a job. One that would be
+// cut off is better begun by whoever comes next.
+func (s *session) timeFor(ctx context.Context) bool {
+	end, ok := ctx.Deadline()
+	return !ok || time.Until(end) >= min(s.m.Work.Timeout.Std(), s.w.Lease, enough)+s.w.Margin
 }
 
 // left is how long the lease still runs, by the worse of two clocks: the

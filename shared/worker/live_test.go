@@ -1,0 +1,360 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/sim/fate"
+	"github.com/lockstep-run/lockstep/shared/worker"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// These tests let the worker run with all its goroutines and timers, in a bubble
+// whose time passes only while everybody waits.
+
+// slowPacks lets a test say what becomes of heartbeats, and finds two writes of a
+// pack that are under way at a time.
+type slowPacks struct {
+	worker.Packs
+	t      *testing.T
+	extend func(ctx context.Context, n int) error // before it is done; an error instead of it
+
+	mu     sync.Mutex
+	n      int
+	inside bool
+	leases []time.Time
+	codes  [][]workflow.JobCode
+}
+
+func (s *slowPacks) Extend(ctx context.Context, p *workflow.Pack) (bool, *workflow.Pack, error) {
+	s.mu.Lock()
+	if s.n++; s.inside {
+		s.t.Error("two writes of a pack are under way: the older may land last")
+	}
+	n := s.n
+	s.inside = true
+	s.leases, s.codes = append(s.leases, p.Lease), append(s.codes, codes(p))
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.inside = false
+	}()
+	if s.extend != nil {
+		if err := s.extend(ctx, n); err != nil {
+			return false, nil, err
+		}
+	}
+	return s.Packs.Extend(ctx, p)
+}
+
+// bubble lets a live worker answer a message whose block takes its time.
+func bubble(t *testing.T, kind string, jobs int, play func(r *rig, m *workflow.PackMessage, p *slowPacks, handle func(context.Context) error)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		m := r.message(kind, 0, 2, jobs)
+		m.NotAfter = time.Now().Add(24 * time.Hour)
+		ports := r.ports()
+		p := &slowPacks{Packs: ports.Packs, t: t}
+		ports.Packs = p
+		w := r.worker(live)
+		play(r, m, p, func(ctx context.Context) error {
+			d, err := w.Handle(ctx, m, ports)
+			if err == nil && !d.Done {
+				err = errors.New("it is left for later")
+			}
+			return err
+		})
+		time.Sleep(2 * time.Hour) // until blocks that do not listen have ended, too
+	})
+}
+
+// takes is a block that takes so long unless it is told to stop.
+func takes(d time.Duration) func(context.Context, *worker.Job) (map[string]int, error) {
+	return func(ctx context.Context, _ *worker.Job) (map[string]int, error) {
+		select {
+		case <-time.After(d):
+			return nil, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// Mistake: a lease that does not cover the job. Heartbeats renew it while the job
+// runs, and take along what has ended.
+func TestHeartbeats(t *testing.T) {
+	for _, kind := range []string{id, nd} {
+		bubble(t, kind, 2, func(r *rig, m *workflow.PackMessage, p *slowPacks, handle func(context.Context) error) {
+			begin := time.Now()
+			r.behave = func(ctx context.Context, job *worker.Job) (map[string]int, error) {
+				if job.Entity.ID == "d0" {
+					return nil, nil
+				}
+				return takes(5*time.Minute)(ctx, job)
+			}
+			if err := handle(context.Background()); err != nil {
+				r.Error(err)
+			}
+			r.want(m.Key, workflow.PackFinished, 1, ok, ok)
+			if len(p.leases) < 14 {
+				r.Errorf("%s: only %d heartbeats in 5 minutes", kind, len(p.leases))
+			}
+			for i := 1; i < len(p.leases); i++ {
+				if gap := p.leases[i].Sub(p.leases[i-1]); gap < 0 || gap > lease/2 {
+					r.Errorf("%s: heartbeat %d comes %s after the one before", kind, i, gap)
+				}
+			}
+			if end := p.leases[len(p.leases)-1]; end.Before(begin.Add(5 * time.Minute)) {
+				r.Errorf("%s: the last lease ends at %s", kind, end)
+			}
+			if last := p.codes[len(p.codes)-1]; !slices.Equal(last, []workflow.JobCode{ok, startedCode}) {
+				r.Errorf("%s: heartbeats write %v", kind, last)
+			}
+		})
+	}
+}
+
+// When the lease cannot be renewed, the jobs are aborted a margin before it ends:
+// nothing is written, nothing follows, the message stays. A store that does not
+// answer at all must not keep them running.
+func TestLeaseThatCannotBeKept(t *testing.T) {
+	for name, extend := range map[string]func(ctx context.Context, n int) error{
+		"fails": func(context.Context, int) error { return workflow.Errorf(workflow.CodeUnavailable, "no store") },
+		"hangs": func(ctx context.Context, _ int) error { <-ctx.Done(); return ctx.Err() },
+	} {
+		for _, kind := range []string{id, nd} {
+			bubble(t, kind, 1, func(r *rig, m *workflow.PackMessage, p *slowPacks, handle func(context.Context) error) {
+				begin := time.Now()
+				r.behave, p.extend = takes(10*time.Minute), extend
+				err := handle(context.Background())
+				if workflow.CodeOf(err) != workflow.CodeClaimLost {
+					r.Errorf("%s: %v", name, err)
+				}
+				if took := time.Since(begin); took > lease-2*time.Second || took < lease/2 {
+					r.Errorf("%s: aborted after %s", name, took)
+				}
+				r.want(m.Key, workflow.PackClaimed, 1, startedCode)
+				if len(r.looks()) > 0 || len(r.set().Done) > 0 {
+					r.Errorf("%s: something followed", name)
+				}
+			})
+		}
+	}
+}
+
+// The same where the block does not listen: the worker does not wait for it.
+func TestBlockThatDoesNotListen(t *testing.T) {
+	bubble(t, nd, 1, func(r *rig, m *workflow.PackMessage, p *slowPacks, handle func(context.Context) error) {
+		begin := time.Now()
+		r.behave = func(context.Context, *worker.Job) (map[string]int, error) { time.Sleep(time.Hour); return nil, nil }
+		p.extend = func(context.Context, int) error { return errors.New("no store") }
+		if err := handle(context.Background()); workflow.CodeOf(err) != workflow.CodeClaimLost || time.Since(begin) > lease {
+			r.Errorf("%v after %s", err, time.Since(begin))
+		}
+		r.want(m.Key, workflow.PackClaimed, 1, startedCode)
+	})
+}
+
+// A job's time-out: whether the block listens or not, the pack goes on; what a
+// time-out of a repeatable block broke off may be tried again.
+func TestTimeouts(t *testing.T) {
+	for _, kind := range kinds {
+		for _, listens := range []bool{true, false} {
+			bubble(t, kind, 2, func(r *rig, m *workflow.PackMessage, _ *slowPacks, handle func(context.Context) error) {
+				m.Work.Timeout = workflow.Duration(30 * time.Second)
+				r.behave = func(ctx context.Context, job *worker.Job) (map[string]int, error) {
+					if want := time.Now().Add(30 * time.Second); !job.Deadline.Equal(want) {
+						r.Errorf("deadline %s", job.Deadline)
+					}
+					switch {
+					case job.Entity.ID == "d1":
+						return nil, nil
+					case listens:
+						return takes(time.Hour)(ctx, job)
+					}
+					time.Sleep(time.Hour)
+					return nil, nil
+				}
+				if err := handle(context.Background()); err != nil {
+					r.Error(err)
+				}
+				r.want(m.Key, workflow.PackFinished, 1, failed, ok)
+				f := r.pack(m.Key).Jobs[0].Failure
+				if f.Code != "TIMEOUT" || f.Retryable != (kind != nd) {
+					r.Errorf("%s: %+v", kind, f)
+				}
+			})
+		}
+	}
+}
+
+// A cancel is learnt with a heartbeat: no further job begins; the one that runs
+// may end under the lease it has.
+func TestCancelWhileAJobRuns(t *testing.T) {
+	for _, c := range []struct {
+		kind  string
+		takes time.Duration
+		want  []workflow.JobCode
+	}{
+		{nd, 40 * time.Second, []workflow.JobCode{ok, notExecuted}},
+		{nd, 10 * time.Minute, []workflow.JobCode{unknown, notExecuted}}, // aborted at the lease's end
+		{id, 10 * time.Minute, []workflow.JobCode{unknown, unknown}},
+	} {
+		bubble(t, c.kind, 2, func(r *rig, m *workflow.PackMessage, _ *slowPacks, handle func(context.Context) error) {
+			begin := time.Now()
+			r.behave = takes(c.takes)
+			time.AfterFunc(5*time.Second, func() { r.cancel(m.Key) })
+			if err := handle(context.Background()); err != nil {
+				r.Error(err)
+			}
+			r.want(m.Key, workflow.PackCancelled, 1, c.want...)
+			if took := time.Since(begin); took > lease {
+				r.Errorf("%s: released after %s", c.kind, took)
+			}
+			if !r.set().Bad[0] || len(r.looks()) != 1 {
+				r.Error("the engine does not learn of it")
+			}
+		})
+	}
+}
+
+// A slow heartbeat does not overwrite what was written after it was begun, and
+// holds up neither a job that runs nor one that must not begin before it.
+func TestSlowHeartbeat(t *testing.T) {
+	bubble(t, nd, 3, func(r *rig, m *workflow.PackMessage, p *slowPacks, handle func(context.Context) error) {
+		r.behave = takes(22 * time.Second)
+		p.extend = func(_ context.Context, n int) error {
+			if n%2 == 1 {
+				time.Sleep(5 * time.Second)
+			}
+			return nil
+		}
+		if err := handle(context.Background()); err != nil {
+			r.Error(err)
+		}
+		r.want(m.Key, workflow.PackFinished, 1, ok, ok, ok)
+	})
+}
+
+// No more jobs run at a time than the worker has room for, over all its packs.
+func TestConcurrency(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.behave = takes(time.Second)
+		w := r.worker(live, func(o *worker.Options) { o.Concurrency = 3 })
+		var all sync.WaitGroup
+		for lane := range 4 {
+			all.Go(func() {
+				m := r.message(kinds[lane%3], lane, 9, 5)
+				m.NotAfter = time.Now().Add(time.Hour)
+				if d, err := w.Handle(context.Background(), m, r.ports()); err != nil || !d.Done {
+					t.Errorf("%+v %v", d, err)
+				}
+			})
+		}
+		all.Wait()
+		if r.most != 3 || len(r.started) != 20 {
+			t.Errorf("%d jobs, %d at a time", len(r.started), r.most)
+		}
+	})
+}
+
+// The process has a deadline of its own, as a Lambda function has: what would be
+// cut off does not begin, and what runs into it is given up in time to say so.
+func TestProcessThatHasToEnd(t *testing.T) {
+	bubble(t, nd, 2, func(r *rig, m *workflow.PackMessage, _ *slowPacks, handle func(context.Context) error) {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+		defer cancel()
+		r.behave = takes(4*time.Minute + 30*time.Second)
+		if err := handle(ctx); workflow.CodeOf(err) != workflow.CodeClaimLost {
+			r.Error(err)
+		}
+		p := r.pack(m.Key)
+		if p.Final() || p.Jobs[1].Code != none {
+			r.Errorf("%v", codes(p)) // it may run elsewhere
+		}
+		if len(r.started) != 1 {
+			r.Errorf("%d jobs begun", len(r.started))
+		}
+	})
+	bubble(t, nd, 1, func(r *rig, m *workflow.PackMessage, _ *slowPacks, handle func(context.Context) error) {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+		defer cancel()
+		r.behave = takes(8 * time.Minute)
+		if err := handle(ctx); err != nil {
+			r.Error(err)
+		}
+		r.want(m.Key, workflow.PackFinished, 1, failed)
+	})
+}
+
+// The message is kept away from others for as long as its pack is worked on,
+// claimed or not.
+func TestHold(t *testing.T) {
+	for _, kind := range kinds {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t)
+			r.behave = takes(3 * time.Minute)
+			m := r.message(kind, 0, 1, 1)
+			m.NotAfter = time.Now().Add(time.Hour)
+			ports, end := r.ports(), time.Now().Add(lease)
+			ports.Hold = func(_ context.Context, d time.Duration) error {
+				if time.Now().After(end) {
+					t.Errorf("%s: it came again", kind)
+				}
+				end = time.Now().Add(d)
+				return errors.New("a queue that fails hinders nothing")
+			}
+			if d, err := r.worker(live).Handle(context.Background(), m, ports); err != nil || !d.Done {
+				t.Errorf("%+v %v", d, err)
+			}
+			if end.Before(time.Now()) {
+				t.Errorf("%s: held until %s only", kind, end)
+			}
+		})
+	}
+}
+
+// Random faults of the ports while everything runs, for the race detector too.
+func TestLiveWithFaults(t *testing.T) {
+	for _, kind := range kinds {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t)
+			n := 0
+			var mu sync.Mutex
+			r.Faults = func(fate.Call) fate.Fault {
+				mu.Lock()
+				defer mu.Unlock()
+				if n++; n%7 == 0 {
+					return fate.LostReply
+				}
+				return fate.None
+			}
+			r.behave = takes(47 * time.Second)
+			m := r.message(kind, 0, 2, 6)
+			m.NotAfter = time.Now().Add(24 * time.Hour)
+			for range 30 {
+				d, err := r.worker(live).Handle(context.Background(), m, r.ports())
+				if err == nil && d.Done {
+					break
+				}
+				time.Sleep(max(d.After, 2*time.Second))
+			}
+			if p := r.pack(m.Key); !p.Final() || !r.set().Done[0] {
+				t.Errorf("%s: %+v", kind, p)
+			}
+			for _, job := range r.started {
+				if n := r.starts(job.ID); kind == nd && n != 1 {
+					t.Errorf("%s begun %d times", job.ID, n)
+				}
+			}
+		})
+	}
+}
