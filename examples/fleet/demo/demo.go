@@ -44,20 +44,19 @@ var ErrInterrupted = errors.New("interrupted before the end")
 // Run tells the story and ends everything that it has started. An error says
 // what is not as promised.
 func (d *Demo) Run(ctx context.Context) error {
-	var err error
-	if d.dir, err = os.MkdirTemp("", "lockstep-demo-"); err != nil {
-		return err
-	}
-	err = d.tell(ctx)
+	err := d.tell(ctx)
 	if ctx.Err() != nil && err != nil {
 		err = ErrInterrupted
 	}
 	d.stop()
-	if err == nil || errors.Is(err, ErrInterrupted) {
+	switch {
+	case d.dir == "": // nothing was started
+	case err == nil, errors.Is(err, ErrInterrupted):
 		_ = os.RemoveAll(d.dir) // only logs
-		return err
+	default:
+		err = fmt.Errorf("%w\nthe logs are in %s", err, d.dir)
 	}
-	return fmt.Errorf("%w\nthe logs are in %s", err, d.dir)
+	return err
 }
 
 // tell is the story, and the wait after it.

@@ -48,7 +48,7 @@ func (d *Demo) summary(ctx context.Context, x views.ExecutionView) error {
 		}
 		jobs += s.Jobs.Total
 	}
-	d.say("%s", priced(bill, jobs))
+	d.say("\n%s", priced(bill, jobs))
 	return nil
 }
 
@@ -61,8 +61,8 @@ func priced(bill views.CostView, jobs int) string {
 		return n
 	}
 	return fmt.Sprintf(
-		"in all: %.1f write units and %.1f read units in %d requests to DynamoDB, %.0f requests to SQS, for %d jobs\n"+
-			"on AWS: %s this run, %s per million such runs, %s per million jobs",
+		"counted: %.1f write units and %.1f read units in %d requests to DynamoDB, %.0f requests to SQS, for %d jobs\n"+
+			"on AWS:  %s this run, %s per million such runs, %s per million jobs",
 		sum(bill.WriteUnits), sum(bill.ReadUnits), bill.Requests, bill.Queue, jobs,
 		cost.Format(bill.Dollars), cost.Format(cost.PerMillion(bill.Dollars, 1)), cost.Format(cost.PerMillion(bill.Dollars, jobs)))
 }

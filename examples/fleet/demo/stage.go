@@ -31,6 +31,9 @@ func (d *Demo) bringUp(ctx context.Context) error {
 	if err := free(d.Port); err != nil {
 		return err
 	}
+	if d.dir, err = os.MkdirTemp("", "lockstep-demo-"); err != nil {
+		return err
+	}
 	d.heading("Starting %d simulated devices and the whole of Lockstep on this machine", len(ids))
 	devices, err := d.start(ctx, launch{
 		name: "fleet-devices",
