@@ -163,9 +163,10 @@ func (r *rig) done(w *worker.Worker, m *workflow.PackMessage) {
 // without does something that no fault befalls.
 func (r *rig) without(do func(v sim.View)) {
 	r.Helper()
-	faults := r.Faults
-	r.Faults = nil
-	defer func() { r.Faults = faults }()
+	if faults := r.Faults; faults != nil {
+		r.Faults = nil
+		defer func() { r.Faults = faults }()
+	}
 	do(r.Open())
 }
 
