@@ -12,6 +12,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/sim/fate"
 	"github.com/lockstep-run/lockstep/shared/worker"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
 // These tests let the worker run with all its goroutines and timers, in a bubble
@@ -357,4 +358,30 @@ func TestLiveWithFaults(t *testing.T) {
 			}
 		})
 	}
+}
+
+// blockAfar is a block served over HTTP that does not answer in time.
+type blockAfar struct{}
+
+func (blockAfar) Call(ctx context.Context, e *workflow.Endpoint, job *worker.Job) worker.Answer {
+	<-ctx.Done()
+	return worker.Answer{Outcome: sm.OutcomeError, Failure: &workflow.Failure{Code: "HTTP_TIMEOUT", Message: e.URL + " " + job.ID, Retryable: true}}
+}
+
+// A block that names an endpoint is the caller's, and so is what its time-out is
+// called.
+func TestEndpoint(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		m := r.message(nd, 0, 1, 1)
+		m.NotAfter, m.Work.Timeout = time.Now().Add(time.Hour), workflow.Duration(time.Second)
+		m.Work.HTTP = &workflow.Endpoint{URL: "http://localhost"}
+		w := r.worker(live, func(o *worker.Options) { o.HTTP = blockAfar{} })
+		if d, err := w.Handle(context.Background(), m, r.ports()); err != nil || !d.Done {
+			t.Errorf("%+v %v", d, err)
+		}
+		if f := r.pack(m.Key).Jobs[0].Failure; f == nil || f.Code != "HTTP_TIMEOUT" || f.Message != "http://localhost x.2.0.1" {
+			t.Errorf("%+v", f)
+		}
+	})
 }

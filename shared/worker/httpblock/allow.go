@@ -32,12 +32,15 @@ func (l allowList) url(u *url.URL) bool {
 	if u.Scheme != "http" && u.Scheme != "https" {
 		return false
 	}
-	host := strings.ToLower(u.Hostname())
-	return l.names(host, strings.ToLower(u.Host)) || (slices.Contains(l, Loopback) && loopback(host))
+	host, port := strings.ToLower(u.Hostname()), u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	return l.names(host, port) || (slices.Contains(l, Loopback) && loopback(host))
 }
 
-func (l allowList) names(host, withPort string) bool {
-	return host != "" && (slices.Contains(l, host) || slices.Contains(l, withPort))
+func (l allowList) names(host, port string) bool {
+	return host != "" && host != Loopback && (slices.Contains(l, host) || slices.Contains(l, net.JoinHostPort(host, port)))
 }
 
 func loopback(host string) bool {
@@ -45,16 +48,29 @@ func loopback(host string) bool {
 	return host == "localhost" || (err == nil && ip.Unmap().IsLoopback())
 }
 
-// metadata is the instance metadata service's address by IPv6, which is not
-// link-local like the others.
-var metadata = netip.MustParseAddr("fd00:ec2::254")
+// metadata is where AWS serves instance metadata and credentials by IPv6, which
+// is not link-local like the others.
+var metadata = netip.MustParsePrefix("fd00:ec2::/32")
 
-// dial connects to an address only if the host that is called may lead there. Who
-// rules over a name's addresses must not thereby rule over this machine: a name
-// that leads to a link-local address, where instance metadata and credentials
-// are, is refused, and so is one that leads to the loopback, unless the list
-// holds the loopback, the address itself or "localhost". Other private addresses
-// are where many blocks live: a name on the list is trusted with them.
+// leads reports whether the name that is called may lead to an address. Who rules
+// over a name's addresses must not thereby rule over this machine: a name that
+// leads to a link-local address, where instance metadata and credentials are, is
+// refused, and so is one that leads to the loopback, unless the list holds the
+// loopback, the address itself or "localhost". Other private addresses are where
+// many blocks live: a name on the list is trusted with them.
+func (l allowList) leads(name, port string, to netip.Addr) bool {
+	ip := to.Unmap().WithZone("")
+	switch {
+	case ip.IsLinkLocalUnicast(), ip.IsMulticast(), ip.IsUnspecified(), metadata.Contains(ip):
+		return false
+	case ip.IsLoopback():
+		return slices.Contains(l, Loopback) || (loopback(name) && l.names(name, port))
+	}
+	return true
+}
+
+// dial connects to an address only if the host that is called may lead there: the
+// name was judged before, but only here is it known where it leads.
 func (l allowList) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	name, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -66,10 +82,8 @@ func (l allowList) dial(ctx context.Context, network, address string) (net.Conn,
 		if err != nil {
 			return err
 		}
-		ip := at.Addr().Unmap()
-		own := slices.Contains(l, Loopback) || (loopback(name) && l.names(name, net.JoinHostPort(name, port)))
-		if ip.IsLinkLocalUnicast() || ip.IsLinkLocalMulticast() || ip.IsUnspecified() || ip == metadata || (ip.IsLoopback() && !own) {
-			return fmt.Errorf("%s leads to %s: %w", name, ip, errForbidden)
+		if !l.leads(name, port, at.Addr()) {
+			return fmt.Errorf("%s leads to %s: %w", name, at.Addr(), errForbidden)
 		}
 		return nil
 	}}

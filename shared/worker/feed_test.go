@@ -1,0 +1,231 @@
+package worker_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/sim/fate"
+	"github.com/lockstep-run/lockstep/shared/worker"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+func decode(body string) (m *workflow.PackMessage, err error) {
+	err = json.Unmarshal([]byte(body), &m)
+	return m, err
+}
+
+func body(t *testing.T, m *workflow.PackMessage) string {
+	t.Helper()
+	raw, err := json.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+// TestBatch: only what has failed is reported, and a panic is one record's alone.
+func TestBatch(t *testing.T) {
+	r := newRig(t)
+	w := r.worker(func(o *worker.Options) { o.Sequential = false })
+	batch := func(records ...worker.Record) []string {
+		return worker.Batch(context.Background(), w, records, decode, r.ports)
+	}
+	if failed := batch(); failed == nil || len(failed) != 0 {
+		t.Errorf("%#v: a list, never nil", failed)
+	}
+	later := r.message(id, 2, 9, 1)
+	later.NotBefore = r.Now().Add(20 * time.Minute)
+	later.Cost = workflow.Cost{Functions: 0.5}
+	r.Faults = func(c fate.Call) fate.Fault {
+		if c.Name == "packs.finish_unclaimed" {
+			return fate.CrashBefore // a panic, to whoever does not know what it means
+		}
+		return fate.None
+	}
+	failed := batch(
+		worker.Record{ID: "good", Body: body(t, r.message(id, 0, 9, 1))},
+		worker.Record{ID: "panics", Body: body(t, r.message(pure, 1, 9, 1))},
+		worker.Record{ID: "unreadable", Body: "{"},
+		worker.Record{ID: "later", Body: body(t, later)},
+	)
+	if want := []string{"panics", "unreadable"}; !slices.Equal(failed, want) {
+		t.Errorf("failed %v, want %v", failed, want)
+	}
+	r.want(run.Pack(0, 1), workflow.PackFinished, 1, ok)
+	// A wait longer than the queue can hide a message takes several.
+	sent := r.offered()
+	if len(sent) != 1 || sent[0].Key != later.Key || !sent[0].NotBefore.Equal(later.NotBefore) || sent[0].Cost.Functions != 0.5 {
+		t.Errorf("sent again: %+v", sent)
+	}
+	// One that cannot be sent again must not be deleted.
+	r.Faults = fate.Next("board.offer", fate.Throttled)
+	if failed := batch(worker.Record{ID: "later", Body: body(t, later)}); len(failed) != 1 {
+		t.Error("it is lost")
+	}
+	later.Work.Pool = "no such pool"
+	if failed := batch(worker.Record{ID: "later", Body: body(t, later)}); len(failed) != 1 {
+		t.Error("it is lost")
+	}
+}
+
+// source is a queue to poll. It gives what is in it, and then waits.
+type source struct {
+	mu       sync.Mutex
+	bodies   []string
+	asked    []int
+	deleted  []string
+	deferred map[string][]time.Duration
+	fail     int // receives that fail
+}
+
+func (s *source) Receive(ctx context.Context, n int) ([]worker.Delivery, error) {
+	s.mu.Lock()
+	s.asked = append(s.asked, n)
+	if s.fail > 0 {
+		s.fail--
+		s.mu.Unlock()
+		return nil, errors.New("no queue")
+	}
+	var all []worker.Delivery
+	for len(s.bodies) > 0 && len(all) < n {
+		all = append(all, worker.Delivery{Handle: s.bodies[0], Body: s.bodies[0], Receives: 1})
+		s.bodies = s.bodies[1:]
+	}
+	s.mu.Unlock()
+	if len(all) > 0 {
+		return all, nil
+	}
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-time.After(20 * time.Second):
+		return nil, nil
+	}
+}
+
+func (s *source) Delete(_ context.Context, d worker.Delivery) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.deleted = append(s.deleted, d.Handle)
+	return nil
+}
+
+func (s *source) Defer(_ context.Context, d worker.Delivery, after time.Duration) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.deferred == nil {
+		s.deferred = map[string][]time.Duration{}
+	}
+	s.deferred[d.Handle] = append(s.deferred[d.Handle], after)
+	return nil
+}
+
+// poll lets a worker poll until it is told to stop after a time, and returns how
+// long it took to end.
+func poll(t *testing.T, r *rig, s *source, stop time.Duration, change ...func(*worker.Options)) time.Duration {
+	t.Helper()
+	w := r.worker(append([]func(*worker.Options){live}, change...)...)
+	ctx, cancel := context.WithTimeout(context.Background(), stop)
+	defer cancel()
+	told := time.Now().Add(stop)
+	if err := worker.Poll(ctx, w, worker.Feed{Source: s, Decode: decode, Open: r.ports}); err != nil {
+		t.Error(err)
+	}
+	return time.Since(told)
+}
+
+func TestPoll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.behave = takes(time.Second)
+		s := &source{fail: 2}
+		soon := r.message(id, 30, 99, 1)
+		soon.NotBefore, soon.NotAfter = time.Now().Add(5*time.Second), time.Now().Add(time.Hour)
+		late := r.message(id, 31, 99, 1)
+		late.NotBefore, late.NotAfter = time.Now().Add(10*time.Minute), time.Now().Add(time.Hour)
+		s.bodies = append(s.bodies, "{", body(t, soon), body(t, late))
+		for lane := range 20 {
+			m := r.message(kinds[lane%3], lane, 99, 1)
+			m.NotAfter = time.Now().Add(time.Hour)
+			s.bodies = append(s.bodies, body(t, m))
+		}
+		// After two failures it is 2 s later: the first waits 3 s more.
+		poll(t, r, s, time.Minute, func(o *worker.Options) { o.Concurrency = 4 })
+		if len(r.started) != 20 || r.most != 4 {
+			t.Errorf("%d jobs, %d at a time", len(r.started), r.most)
+		}
+		for _, n := range s.asked {
+			if n < 1 || n > 4 {
+				t.Errorf("asked for %d messages", n)
+			}
+		}
+		if d := s.deferred[body(t, soon)]; len(d) != 1 || d[0] != 3*time.Second {
+			t.Errorf("soon: %v", d)
+		}
+		if len(s.deleted) != 21 || !slices.Contains(s.deleted, body(t, late)) || slices.Contains(s.deleted, "{") {
+			t.Errorf("deleted %d", len(s.deleted))
+		}
+		sent := r.offered()
+		if i := slices.IndexFunc(sent, func(m *workflow.PackMessage) bool { return m.Key == late.Key }); i < 0 || !sent[i].NotBefore.Equal(late.NotBefore) {
+			t.Errorf("late: %+v", sent)
+		}
+	})
+}
+
+// Told to stop, a worker lets its packs end for a while and then leaves them.
+func TestPollEnds(t *testing.T) {
+	for _, c := range []struct {
+		takes, least, most time.Duration
+		state              workflow.PackState
+	}{
+		{15 * time.Second, 4 * time.Second, 6 * time.Second, workflow.PackFinished},
+		{time.Hour, 10 * time.Second, 11 * time.Second, workflow.PackClaimed},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t)
+			r.behave = takes(c.takes)
+			m := r.message(nd, 0, 1, 1)
+			m.NotAfter = time.Now().Add(time.Hour)
+			s := &source{bodies: []string{body(t, m)}}
+			took := poll(t, r, s, 10*time.Second)
+			if took < c.least || took > c.most {
+				t.Errorf("it takes %s to end", took)
+			}
+			if p := r.pack(m.Key); p.State != c.state || (len(s.deleted) > 0) != p.Final() {
+				t.Errorf("%s, %d deleted", p.State, len(s.deleted))
+			}
+		})
+	}
+}
+
+// lateSource gives a message at the moment at which the worker is told to stop.
+type lateSource struct {
+	*source
+	body string
+}
+
+func (s lateSource) Receive(ctx context.Context, _ int) ([]worker.Delivery, error) {
+	<-ctx.Done()
+	return []worker.Delivery{{Handle: s.body, Body: s.body}}, nil
+}
+
+func TestPollGivesBackWhatComesTooLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		s := lateSource{&source{}, body(t, r.message(nd, 0, 1, 1))}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if err := worker.Poll(ctx, r.worker(live), worker.Feed{Source: s, Decode: decode, Open: r.ports}); err != nil {
+			t.Error(err)
+		}
+		if len(r.started) > 0 || !slices.Equal(s.deferred[s.body], []time.Duration{0}) {
+			t.Errorf("%d jobs begun, given back %v", len(r.started), s.deferred)
+		}
+	})
+}
