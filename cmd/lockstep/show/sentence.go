@@ -12,9 +12,18 @@ import (
 // Sentence says how a run stands: what it does, what it waits for, since when
 // and until when, or how it ended and why.
 func Sentence(x views.ExecutionView) string {
-	if x.Waiting != nil {
-		return waits(x.Waiting) + "."
+	if x.Waiting == nil {
+		return stands(x)
 	}
+	if x.Waiting.Kind == views.WaitAcknowledge {
+		return stands(x) + " " + waits(x.Waiting) + "." // how it ended is what the operator needs to know first
+	}
+	return waits(x.Waiting) + "."
+}
+
+// stands is the sentence of a run that waits for nothing, or whose end matters
+// more than what it waits for.
+func stands(x views.ExecutionView) string {
 	switch x.Status {
 	case sm.StatusCompleted:
 		return "It completed" + after(x) + "."
@@ -57,7 +66,7 @@ func waits(w *views.Waiting) string {
 	case views.WaitRetry:
 		s = "It waits to try failed jobs again"
 	case views.WaitAcknowledge:
-		return "It has ended and keeps its locks until somebody runs \"lockstep acknowledge\""
+		return "It keeps its locks until somebody runs \"lockstep acknowledge\""
 	default:
 		s = "It waits for " + string(w.Kind)
 	}
