@@ -41,29 +41,26 @@ func Batch(ctx context.Context, w *Worker, records []Record, decode func(string)
 	return failed
 }
 
-func one(ctx context.Context, w *Worker, r Record, decode func(string) (*workflow.PackMessage, error), open func() Ports) error {
+func one(ctx context.Context, w *Worker, r Record, decode func(string) (*workflow.PackMessage, error), open func() Ports) (err error) {
+	defer survive(ctx, w, &err)
 	m, err := decode(r.Body)
 	if err != nil {
 		return err
 	}
 	p := open()
-	d, err := handle(ctx, w, m, p)
+	d, err := w.Handle(ctx, m, p)
 	if err != nil || d.Done {
 		return err
 	}
 	return postpone(ctx, w, m, d.After, p)
 }
 
-// handle lets the worker answer a message. A panic of its ports is the failure of
-// this message alone.
-func handle(ctx context.Context, w *Worker, m *workflow.PackMessage, p Ports) (d Disposition, err error) {
-	defer func() {
-		if cause := recover(); cause != nil {
-			w.Log.ErrorContext(ctx, "panic", "pack", m.Key.String(), "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
-			err = workflow.Errorf(workflow.CodeInternal, "panic: %v", cause)
-		}
-	}()
-	return w.Handle(ctx, m, p)
+// survive makes a panic the failure of one message alone.
+func survive(ctx context.Context, w *Worker, err *error) {
+	if cause := recover(); cause != nil {
+		w.Log.ErrorContext(ctx, "panic", "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
+		*err = workflow.Errorf(workflow.CodeInternal, "panic: %v", cause)
+	}
 }
 
 // postpone sends a message again, to come after a delay; a wait longer than the

@@ -58,7 +58,7 @@ func (w *Worker) call(ctx context.Context, m *workflow.PackMessage, in *workflow
 	case ctx.Err() != nil:
 		return a, true
 	case late && m.Work.HTTP == nil:
-		return timedOut(m), false
+		return timedOut(m, timeout), false
 	}
 	return a, false
 }
@@ -105,8 +105,8 @@ func (w *Worker) await(ctx context.Context, run Executor, job *Job) Answer {
 	}
 }
 
-func timedOut(m *workflow.PackMessage) Answer {
-	a := fail(fmt.Errorf("no answer within %s", m.Work.Timeout.Std()))
+func timedOut(m *workflow.PackMessage, after time.Duration) Answer {
+	a := fail(fmt.Errorf("no answer within %s", after.Round(time.Millisecond)))
 	a.Failure.Code, a.Failure.Retryable = "TIMEOUT", m.Work.Repeatable()
 	return a
 }

@@ -63,6 +63,17 @@ func TestBatch(t *testing.T) {
 	if len(sent) != 1 || sent[0].Key != later.Key || !sent[0].NotBefore.Equal(later.NotBefore) || sent[0].Cost.Functions != 0.5 {
 		t.Errorf("sent again: %+v", sent)
 	}
+	// Whatever else panics is one record's failure, too.
+	r.Faults = nil
+	mad := func(string) (*workflow.PackMessage, error) { panic("mad") }
+	records := []worker.Record{{ID: "a", Body: body(t, r.message(id, 0, 9, 1))}, {ID: "b", Body: "{"}}
+	if failed := worker.Batch(context.Background(), w, records, mad, r.ports); !slices.Equal(failed, []string{"a", "b"}) {
+		t.Errorf("failed %v", failed)
+	}
+	closed := func() worker.Ports { panic("closed") }
+	if failed := worker.Batch(context.Background(), w, records[:1], decode, closed); !slices.Equal(failed, []string{"a"}) {
+		t.Errorf("failed %v", failed)
+	}
 	// One that cannot be sent again must not be deleted.
 	r.Faults = fate.Next("board.offer", fate.Throttled)
 	if failed := batch(worker.Record{ID: "later", Body: body(t, later)}); len(failed) != 1 {
@@ -226,6 +237,59 @@ func TestPollGivesBackWhatComesTooLate(t *testing.T) {
 		}
 		if len(r.started) > 0 || !slices.Equal(s.deferred[s.body], []time.Duration{0}) {
 			t.Errorf("%d jobs begun, given back %v", len(r.started), s.deferred)
+		}
+	})
+}
+
+// hastySource never waits: it has nothing, or fails, at once.
+type hastySource struct {
+	*source
+	err error
+}
+
+func (s hastySource) Receive(context.Context, int) ([]worker.Delivery, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked = append(s.asked, 1)
+	return nil, s.err
+}
+
+func TestPollIsNotBusy(t *testing.T) {
+	for most, err := range map[int]error{11: errors.New("no queue"), 201: nil} {
+		synctest.Test(t, func(t *testing.T) {
+			s := hastySource{&source{}, err}
+			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+			defer cancel()
+			if err := worker.Poll(ctx, newRig(t).worker(live), worker.Feed{Source: s, Decode: decode}); err != nil {
+				t.Error(err)
+			}
+			if n := len(s.asked); n < 2 || n > most {
+				t.Errorf("%v: asked %d times in 10 s", err, n)
+			}
+		})
+	}
+}
+
+// A message that makes its reader panic does not end the worker.
+func TestPollSurvivesPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		m := r.message(id, 0, 9, 1)
+		m.NotAfter = time.Now().Add(time.Hour)
+		s := &source{bodies: []string{"mad", body(t, m)}}
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		read := func(body string) (*workflow.PackMessage, error) {
+			if body == "mad" {
+				panic("mad")
+			}
+			return decode(body)
+		}
+		if err := worker.Poll(ctx, r.worker(live), worker.Feed{Source: s, Decode: read, Open: r.ports}); err != nil {
+			t.Error(err)
+		}
+		if len(r.started) != 1 || !slices.Equal(s.deleted, []string{body(t, m)}) {
+			t.Errorf("%d jobs begun, deleted %v", len(r.started), s.deleted)
 		}
 	})
 }

@@ -16,12 +16,14 @@ type Feed struct {
 }
 
 // receiveMost is how many messages a queue gives at a time, shortWait how long a
-// message is left in its queue, and errorPause how long a worker waits after its
-// queue has failed.
+// message is left in its queue, errorPause how long a worker waits after its queue
+// has failed, and emptyPause after it has given nothing: a queue that does not
+// wait by itself must not keep the worker busy.
 const (
 	receiveMost = 10
 	shortWait   = 3 * time.Second
 	errorPause  = time.Second
+	emptyPause  = 50 * time.Millisecond
 )
 
 // Poll receives packs and works on them, as many at a time as the worker runs
@@ -37,9 +39,13 @@ func Poll(ctx context.Context, w *Worker, f Feed) error {
 	for seat(ctx, room) {
 		deliveries, err := f.Source.Receive(ctx, min(receiveMost, w.Concurrency-len(room)+1))
 		<-room
-		if err != nil && ctx.Err() == nil {
+		switch {
+		case ctx.Err() != nil: // what has come all the same is given back
+		case err != nil:
 			w.Log.WarnContext(ctx, "cannot receive", "error", err)
 			rest(ctx, errorPause)
+		case len(deliveries) == 0:
+			rest(ctx, emptyPause)
 		}
 		for _, d := range deliveries {
 			if ctx.Err() != nil {
@@ -93,14 +99,15 @@ func deliver(ctx context.Context, w *Worker, d Delivery, f Feed) {
 	}
 }
 
-func work(ctx context.Context, w *Worker, d Delivery, f Feed) error {
+func work(ctx context.Context, w *Worker, d Delivery, f Feed) (err error) {
+	defer survive(ctx, w, &err)
 	m, err := f.Decode(d.Body)
 	if err != nil {
 		return err
 	}
 	p := f.Open()
 	p.Hold = func(ctx context.Context, span time.Duration) error { return f.Source.Defer(ctx, d, span) }
-	disposition, err := handle(ctx, w, m, p)
+	disposition, err := w.Handle(ctx, m, p)
 	switch {
 	case err != nil:
 		return err

@@ -56,6 +56,7 @@ func (o Options) withDefaults() Options {
 	}
 	or(&o.Lease, time.Minute)
 	or(&o.Heartbeat, o.Lease/3)
+	o.Heartbeat = min(o.Heartbeat, o.Lease/2) // a rarer one would come after the jobs have been aborted
 	or(&o.Skew, min(2*time.Second, o.Lease/30))
 	or(&o.Margin, min(2*time.Second, o.Lease/30))
 	o.Margin = min(o.Margin, o.Lease/4) // a longer one would let no job begin
