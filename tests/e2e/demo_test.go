@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"os"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -21,6 +22,7 @@ func demo(ctx context.Context, t *testing.T, args ...string) (*exec.Cmd, *buffer
 	cmd := exec.CommandContext(ctx, bin(t, "fleet-demo"), append([]string{"--port", "0", "--pace", "0"}, args...)...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 30 * time.Second
+	cmd.Env = append(os.Environ(), "TMPDIR="+t.TempDir()) // one that is killed leaves its logs behind
 	out := &buffer{}
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Start(); err != nil {
