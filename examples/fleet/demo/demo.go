@@ -99,7 +99,7 @@ func (d *Demo) succeeds(ctx context.Context) error {
 	d.heading("Run 1: a good fleet, every device goes from %s to %s", first, second)
 	x, err := d.run(ctx, second, sm.ExecutionCompletedAck, 0)
 	if err != nil {
-		return err
+		return d.blame(ctx, err, d.fleet.all(second))
 	}
 	if err := d.allAre(ctx, d.fleet.all(second)); err != nil {
 		return err
@@ -121,7 +121,7 @@ func (d *Demo) rollsBack(ctx context.Context) error {
 	}
 	x, err := d.run(ctx, third, sm.ExecutionFailedSafeAck, 1)
 	if err != nil {
-		return err
+		return d.blame(ctx, err, former)
 	}
 	if !x.RolledBack {
 		return errors.New("it does not say that it was rolled back")
@@ -138,6 +138,15 @@ func (d *Demo) rollsBack(ctx context.Context) error {
 	}
 	d.say("%d of them had been at %s already and were brought back.", there, third)
 	return d.summary(ctx, x)
+}
+
+// blame adds to a run that ended otherwise than promised which devices do not
+// report what they should.
+func (d *Demo) blame(ctx context.Context, err error, want map[string]string) error {
+	if wrong := d.fleet.report(ctx, want); wrong != nil {
+		return fmt.Errorf("%w; %w", err, wrong)
+	}
+	return err
 }
 
 // allAre holds the devices to the versions they should report, and their logs

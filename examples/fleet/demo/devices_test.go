@@ -3,6 +3,7 @@ package demo
 import (
 	"bytes"
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -66,6 +67,9 @@ func TestEveryDeviceThatIsNotAsPromisedIsNamed(t *testing.T) {
 	out.Reset()
 	err := d.allAre(t.Context(), f.all("1.0.0"))
 	wantError(t, err, "2 of 10 devices", "sw-003 runs 2.0.0 and should run 1.0.0", "sw-007 runs 3.0.0")
+	// A run that ended otherwise than promised names them too.
+	ended := errors.New("it ended otherwise")
+	wantError(t, d.blame(t.Context(), ended, f.all("1.0.0")), "it ended otherwise", "sw-003 runs 2.0.0", "sw-007")
 	if out.Len() != 0 {
 		t.Errorf("it says all the same: %s", &out)
 	}
