@@ -1,0 +1,140 @@
+package worker_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/worker"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// What has ended before the worker has to stop is written down: whoever takes the
+// pack over goes on from there.
+func TestWhatHasEndedIsSaved(t *testing.T) {
+	for kind, want := range map[string][]workflow.JobCode{id: {ok, startedCode}, nd: {ok, startedCode}} {
+		bubble(t, kind, 2, func(r *rig, m *workflow.PackMessage, _ *slowPacks, handle func(context.Context) error) {
+			ctx, stop := context.WithCancel(context.Background())
+			defer stop()
+			r.behave = func(ctx context.Context, job *worker.Job) (map[string]int, error) {
+				if job.Entity.ID == "d0" {
+					return takes(5*time.Second)(ctx, job)
+				}
+				return takes(time.Hour)(ctx, job)
+			}
+			time.AfterFunc(10*time.Second, stop)
+			if err := handle(ctx); workflow.CodeOf(err) != workflow.CodeClaimLost {
+				r.Errorf("%s: %v", kind, err)
+			}
+			r.want(m.Key, workflow.PackClaimed, 1, want...)
+			if len(r.looks()) > 0 || len(r.set().Done) > 0 {
+				r.Errorf("%s: something followed", kind)
+			}
+			r.behave = nil
+			time.Sleep(pastLease)
+			if err := handle(context.Background()); err != nil {
+				r.Errorf("%s: %v", kind, err)
+			}
+			last := map[string]workflow.JobCode{id: ok, nd: unknown}[kind]
+			r.want(m.Key, workflow.PackFinished, 2, ok, last)
+			if n := r.starts(workflow.JobID(run.Execution, run.RunSeq, 0, 1)); n != 1 {
+				r.Errorf("%s: what has ended is begun %d times", kind, n)
+			}
+		})
+	}
+}
+
+// A process that is about to end claims nothing: a claim that begins no job would
+// keep the pack from everybody else, and cost a job that must not run twice.
+func TestNothingIsClaimedWithoutTime(t *testing.T) {
+	for _, kind := range kinds {
+		bubble(t, kind, 1, func(r *rig, m *workflow.PackMessage, p *slowPacks, _ func(context.Context) error) {
+			ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+			defer cancel()
+			d, err := r.worker(live).Handle(ctx, m, r.ports())
+			if err != nil || d.Done || d.After <= 0 || r.pack(m.Key) != nil || len(r.started) > 0 {
+				r.Errorf("%s: %+v %v, %v", kind, d, err, r.pack(m.Key))
+			}
+		})
+	}
+}
+
+// A job that must not run twice is written down as started only when there is
+// room for it: meanwhile anybody else may claim it.
+func TestNothingIsClaimedWithoutRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.behave = takes(time.Minute)
+		w := r.worker(live, func(o *worker.Options) { o.Concurrency = 1 })
+		ended := make(chan error, 2)
+		for lane := range 2 {
+			m := r.message(nd, lane, 9, 1)
+			m.NotAfter = time.Now().Add(30 * time.Second) // over when there is room for the second
+			go func() {
+				_, err := w.Handle(context.Background(), m, r.ports())
+				ended <- err
+			}()
+		}
+		synctest.Wait()
+		if r.pack(run.Pack(0, 1)) != nil && r.pack(run.Pack(1, 1)) != nil {
+			t.Error("both are claimed")
+		}
+		for range 2 {
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}
+		if len(r.started) != 1 {
+			t.Errorf("%d jobs begun: the second is not looked at again before its claim", len(r.started))
+		}
+	})
+}
+
+// A job that ends just when its lease does has ended: its pack is still the
+// worker's as long as nobody has taken it.
+func TestEndWithTheLease(t *testing.T) {
+	for _, kind := range []string{id, nd} {
+		bubble(t, kind, 1, func(r *rig, m *workflow.PackMessage, p *slowPacks, handle func(context.Context) error) {
+			p.extend = func(context.Context, int) error { return workflow.Errorf(workflow.CodeUnavailable, "no store") }
+			r.behave = func(ctx context.Context, _ *worker.Job) (map[string]int, error) {
+				<-ctx.Done() // the device has done it, and says so
+				return nil, nil
+			}
+			if err := handle(context.Background()); err != nil {
+				r.Errorf("%s: %v", kind, err)
+			}
+			r.want(m.Key, workflow.PackFinished, 1, ok)
+		})
+	}
+}
+
+// The thresholds shrink with the lease: with one of 3 s, too, heartbeats come in
+// time, and a job is aborted before its lease ends.
+func TestShortLease(t *testing.T) {
+	for _, kept := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t)
+			m := r.message(nd, 0, 2, 1)
+			m.NotAfter = time.Now().Add(time.Hour)
+			ports := r.ports()
+			p := &slowPacks{Packs: ports.Packs, t: t, extend: func(context.Context, int) error {
+				if !kept {
+					return workflow.Errorf(workflow.CodeUnavailable, "no store")
+				}
+				return nil
+			}}
+			ports.Packs = p
+			r.behave = takes(20 * time.Second)
+			begin := time.Now()
+			short := r.worker(live, func(o *worker.Options) { o.Lease, o.Heartbeat = 3*time.Second, time.Hour })
+			_, err := short.Handle(context.Background(), m, ports)
+			switch took := time.Since(begin); {
+			case kept && (err != nil || took != 20*time.Second || len(p.leases) < 10):
+				t.Errorf("%v after %s and %d heartbeats", err, took, len(p.leases))
+			case !kept && (err == nil || took >= 3*time.Second || took < 2*time.Second):
+				t.Errorf("aborted after %s: %v", took, err)
+			}
+		})
+	}
+}
