@@ -40,7 +40,7 @@ func (w *Worker) call(ctx context.Context, m *workflow.PackMessage, in *workflow
 		Token: in.Token, Fence: workflow.Fence(in.Token, m.Key.RunSeq, m.Key.Attempt, packToken),
 		Deadline: w.Now().Add(timeout),
 	}
-	late := false
+	var late bool
 	if w.Sequential {
 		a = run(ctx, job)
 		late = w.Now().After(job.Deadline)

@@ -104,7 +104,7 @@ func TestFailures(t *testing.T) {
 		"a result that is too large":  {func() (reached, error) { return reached{Was: strings.Repeat("x", 1<<20)}, nil }, device, "LIMIT", false},
 		"a result that no item holds": {func() (reached, error) { return reached{Was: strings.Repeat("x", 900<<10)}, nil }, device, "LIMIT", false},
 		"parameters of another type":  {nil, workflow.JobInput{Parameters: json.RawMessage(`{"version":2}`)}, "PARAMETERS", false},
-		"a misspelt parameter":        {nil, workflow.JobInput{Parameters: json.RawMessage(`{"versoin":"2"}`)}, "PARAMETERS", false},
+		"an unknown parameter":        {nil, workflow.JobInput{Parameters: json.RawMessage(`{"release":"2"}`)}, "PARAMETERS", false},
 		"an update without an entity": {nil, workflow.JobInput{}, "ERROR", true},
 	} {
 		t.Run(name, func(t *testing.T) {
