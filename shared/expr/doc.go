@@ -1,13 +1,18 @@
 // Package expr evaluates what authors write into definitions: CEL expressions,
 // and JSON templates whose strings hold ${...} tokens.
 //
-//   - program.go compiles one expression and says what it refers to.
+//   - language.go is the language of one definition: which names it knows, and
+//     what an evaluation may cost at most.
+//   - program.go is one compiled expression; references.go says what it reads.
 //   - scope.go is what an expression sees: parameters, entity, the results of
 //     steps, steps and execution.
 //   - template.go fills a JSON object; a string that is one token keeps its type.
 //   - token.go finds tokens in a string, query.go selects entities.
-//   - value.go turns JSON into CEL values and back without losing numbers.
+//   - value.go turns JSON into CEL values and back without losing numbers;
+//     order.go gives maps an order, so that evaluating twice gives the same;
+//     accumulator.go keeps the size limit from taking quadratic time.
 //
-// Everything is limited: the length of an expression, the cost of evaluating it.
-// Nothing an author writes is executed as code.
+// Everything is limited: the length of an expression, the cost of evaluating it,
+// the size of every value on the way and of what comes out. Nothing an author
+// writes is executed as code.
 package expr

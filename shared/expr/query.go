@@ -1,7 +1,7 @@
 package expr
 
 import (
-	"slices"
+	"sync"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -9,9 +9,16 @@ import (
 // Query selects entities by a condition over their attributes.
 type Query struct{ program *Program }
 
-// CompileQuery compiles a query, which sees the entity and nothing else.
+// queries is the language of queries, which know the entity and nothing else.
+var queries = sync.OnceValues(func() (*Language, error) { return language(nil, []string{"entity"}) })
+
+// CompileQuery compiles a query.
 func CompileQuery(source string) (*Query, error) {
-	p, err := Compile(nil, source)
+	l, err := queries()
+	if err != nil {
+		return nil, err
+	}
+	p, err := l.CompileCondition(source)
 	if err != nil {
 		return nil, err
 	}
@@ -24,6 +31,3 @@ func (q *Query) Match(e workflow.Entity) bool {
 	ok, err := q.program.EvalBool(Scope{Entity: &Entity{Type: e.Type, ID: e.ID, Attributes: e.Attributes}})
 	return err == nil && ok
 }
-
-// Contains reports whether an expression reads a label's results in any way.
-func (r References) Contains(label string) bool { return slices.Contains(r.Labels, label) }

@@ -2,8 +2,10 @@ package expr
 
 import (
 	"encoding/json"
+	"slices"
 	"sync"
 
+	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/interpreter"
 )
 
@@ -18,14 +20,14 @@ type Context struct {
 	results    Results
 	lists      map[string]func() any // LABEL.results
 	steps      map[string]any
-	execution  map[string]any
+	execution  any
 }
 
 // NewContext makes a context. steps are the statuses of steps by label.
 func NewContext(parameters json.RawMessage, results Results, steps map[string]string, execution map[string]any) *Context {
 	c := &Context{
-		parameters: sync.OnceValue(func() any { return decodeOr(parameters, map[string]any{}) }),
-		results:    results, lists: map[string]func() any{}, steps: map[string]any{}, execution: execution,
+		parameters: sync.OnceValue(func() any { return shared(decodeOr(parameters, map[string]any{})) }),
+		results:    results, lists: map[string]func() any{}, steps: map[string]any{}, execution: shared(execution),
 	}
 	for label, byID := range results {
 		c.lists[label] = sync.OnceValue(func() any {
@@ -35,7 +37,7 @@ func NewContext(parameters json.RawMessage, results Results, steps map[string]st
 					all[id] = decodeOr(raw, nil)
 				}
 			}
-			return all
+			return shared(all)
 		})
 	}
 	for label, status := range steps {
@@ -43,6 +45,10 @@ func NewContext(parameters json.RawMessage, results Results, steps map[string]st
 	}
 	return c
 }
+
+// shared is a value that many evaluations read, adapted once: the library keeps
+// the measured size of large values with them.
+func shared(v any) any { return ordered{types.DefaultTypeAdapter}.NativeToValue(v) }
 
 // Entity is the job's entity as expressions see it: its attributes, and its type
 // and id where no attribute has these names.
@@ -57,62 +63,90 @@ type Scope struct {
 	Entity  *Entity
 }
 
-func (s Scope) activation() interpreter.Activation {
-	if s.Context == nil {
-		s.Context = NewContext(nil, nil, nil, nil)
-	}
-	return s
+// activation is a scope during one evaluation: it decodes what the expression
+// asks for, when it does, and once.
+type activation struct {
+	Scope
+	refs   *References
+	entity any
+	labels map[string]any
 }
 
-// Parent makes Scope an activation; there is none.
-func (s Scope) Parent() interpreter.Activation { return nil }
+func (s Scope) activation(refs *References) *activation {
+	if s.Context == nil {
+		s.Context = noContext
+	}
+	return &activation{Scope: s, refs: refs}
+}
 
-// ResolveName decodes what an expression asks for, when it does. A step that has
-// no result here is a map without that key, so that reading it is an error that
-// names it.
-func (s Scope) ResolveName(name string) (any, bool) {
+var noContext = NewContext(nil, nil, nil, nil)
+
+// Parent makes this an activation of the interpreter; there is none.
+func (a *activation) Parent() interpreter.Activation { return nil }
+
+// ResolveName is the value of a variable.
+func (a *activation) ResolveName(name string) (any, bool) {
 	switch name {
 	case "parameters":
-		return s.Context.parameters(), true
+		return a.Context.parameters(), true
 	case "steps":
-		return s.Context.steps, true
+		return a.Context.steps, true
 	case "execution":
-		if s.Context.execution == nil {
-			return map[string]any{}, true
-		}
-		return s.Context.execution, true
+		return a.Context.execution, true
 	case "entity":
-		if s.Entity == nil {
-			return map[string]any{}, true
+		if a.entity == nil {
+			a.entity = a.Entity.value()
 		}
-		return s.Entity.value(), true
+		return a.entity, true
 	}
-	label := map[string]any{}
-	byID := s.Context.results[name]
-	raw, ok := byID[""]
-	if !ok && s.Entity != nil {
-		raw, ok = byID[s.Entity.ID]
+	if known, ok := a.labels[name]; ok {
+		return known, true
 	}
-	if ok {
-		label["result"] = decodeOr(raw, nil)
+	if a.labels == nil {
+		a.labels = map[string]any{}
 	}
-	if list := s.Context.lists[name]; list != nil {
-		label["results"] = list()
-	} else {
-		label["results"] = map[string]any{}
-	}
-	return label, true
+	a.labels[name] = a.label(name)
+	return a.labels[name], true
 }
 
+// label is a step's results as far as the expression reads them. A step that has
+// no result here is a map without that key, so that reading it is an error that
+// names it.
+func (a *activation) label(name string) map[string]any {
+	label := map[string]any{}
+	if slices.Contains(a.refs.Own, name) {
+		byID := a.Context.results[name]
+		raw, ok := byID[""]
+		if !ok && a.Entity != nil {
+			raw, ok = byID[a.Entity.ID]
+		}
+		if ok {
+			label["result"] = decodeOr(raw, nil)
+		}
+	}
+	if slices.Contains(a.refs.All, name) {
+		label["results"] = map[string]any{}
+		if list := a.Context.lists[name]; list != nil {
+			label["results"] = list()
+		}
+	}
+	return label
+}
+
+// value is the entity's attributes with its type and id; of no entity, nothing.
 func (e *Entity) value() map[string]any {
+	if e == nil {
+		return map[string]any{}
+	}
 	v, _ := decodeOr(e.Attributes, nil).(map[string]any)
 	if v == nil {
 		v = map[string]any{}
 	}
-	for name, text := range map[string]string{"id": e.ID, "type": e.Type} {
-		if _, taken := v[name]; !taken {
-			v[name] = text
-		}
+	if _, taken := v["id"]; !taken {
+		v["id"] = e.ID
+	}
+	if _, taken := v["type"]; !taken {
+		v["type"] = e.Type
 	}
 	return v
 }

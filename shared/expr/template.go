@@ -4,19 +4,25 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
 )
 
-// Template is a JSON value whose strings may hold tokens. It is safe for
-// concurrent use.
+// Template is a JSON value whose strings may hold tokens. The keys of objects
+// hold none. It is safe for concurrent use.
 type Template struct {
 	constant json.RawMessage // set if it holds no token at all
 	root     node
+	tokens   []Token
 	refs     References
+}
+
+// Token is one ${...} of a template.
+type Token struct {
+	Path    string // of the string it stands in
+	Program *Program
 }
 
 // node is one value of a template.
@@ -34,31 +40,6 @@ type piece struct {
 	program *Program
 }
 
-// CompileTemplate compiles every token of a JSON value. path names the value in
-// errors.
-func CompileTemplate(labels []string, path string, raw json.RawMessage) (*Template, error) {
-	t := &Template{}
-	if len(raw) == 0 {
-		t.constant = json.RawMessage("{}")
-		return t, nil
-	}
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	var v any
-	if err := d.Decode(&v); err != nil {
-		return nil, &PathError{path, err}
-	}
-	root, err := t.compile(labels, path, v)
-	if err != nil {
-		return nil, err
-	}
-	t.root = root
-	if root.kind == 'c' {
-		t.constant = raw
-	}
-	return t, nil
-}
-
 // PathError is an error at one place of a template.
 type PathError struct {
 	Path string
@@ -70,45 +51,68 @@ func (e *PathError) Error() string { return e.Path + ": " + e.Err.Error() }
 // Unwrap returns the error.
 func (e *PathError) Unwrap() error { return e.Err }
 
+// CompileTemplate compiles every token of one JSON value, whose path names it in
+// errors. Use a [Language] for more than one.
+func CompileTemplate(labels []string, path string, raw json.RawMessage) (*Template, error) {
+	l, err := NewLanguage(labels)
+	if err != nil {
+		return nil, err
+	}
+	t, problems := l.CompileTemplate(path, raw)
+	if len(problems) > 0 {
+		return nil, problems[0]
+	}
+	return t, nil
+}
+
+// CompileTemplate compiles every token of a JSON value, whose path names it in
+// errors. It reports every token that does not compile.
+func (l *Language) CompileTemplate(path string, raw json.RawMessage) (*Template, []*PathError) {
+	if len(raw) == 0 {
+		return &Template{constant: json.RawMessage("{}")}, nil
+	}
+	if !json.Valid(raw) {
+		return nil, []*PathError{{path, errors.New("this is no JSON")}}
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return nil, []*PathError{{path, err}}
+	}
+	c := compiler{language: l, template: &Template{}}
+	root := c.compile(path, v)
+	if len(c.problems) > 0 {
+		return nil, c.problems
+	}
+	c.template.root = root
+	if root.kind == 'c' {
+		c.template.constant = raw
+	}
+	return c.template, nil
+}
+
 // References is what the template's tokens read.
 func (t *Template) References() References { return t.refs }
 
-func (t *Template) compile(labels []string, path string, v any) (node, error) {
+// Tokens are the template's tokens, in the order of their paths.
+func (t *Template) Tokens() []Token { return t.tokens }
+
+type compiler struct {
+	language *Language
+	template *Template
+	problems []*PathError
+}
+
+func (c *compiler) compile(path string, v any) node {
 	n := node{path: path, kind: 'c', constant: v}
 	switch v := v.(type) {
 	case string:
-		parts, ok := split(v)
-		if !ok {
-			return n, &PathError{path, errors.New("a ${ is not closed; write $${ for the text ${")}
-		}
-		text := ""
-		for _, p := range parts {
-			if !p.token {
-				text += p.text
-				n.parts = append(n.parts, piece{text: p.text})
-				continue
-			}
-			program, err := Compile(labels, p.text)
-			if err != nil {
-				return n, &PathError{path, err}
-			}
-			t.refs.Merge(program.References())
-			n.parts = append(n.parts, piece{program: program})
-			n.kind = 's'
-		}
-		if n.kind == 'c' {
-			n.constant = text // with its escapes resolved
-			if text != v {
-				n.kind, n.parts = 's', []piece{{text: text}}
-			}
-		}
+		c.split(&n, v)
 	case map[string]any:
 		n.fields = map[string]node{}
 		for _, k := range slices.Sorted(maps.Keys(v)) {
-			field, err := t.compile(labels, path+"."+k, v[k])
-			if err != nil {
-				return n, err
-			}
+			field := c.compile(path+"."+k, v[k])
 			n.fields[k] = field
 			if field.kind != 'c' {
 				n.kind = 'o'
@@ -116,17 +120,42 @@ func (t *Template) compile(labels []string, path string, v any) (node, error) {
 		}
 	case []any:
 		for i := range v {
-			item, err := t.compile(labels, path+"["+strconv.Itoa(i)+"]", v[i])
-			if err != nil {
-				return n, err
-			}
+			item := c.compile(path+"["+strconv.Itoa(i)+"]", v[i])
 			n.items = append(n.items, item)
 			if item.kind != 'c' {
 				n.kind = 'l'
 			}
 		}
 	}
-	return n, nil
+	return n
+}
+
+// split makes a string's parts. A string without tokens and escapes stays a
+// constant.
+func (c *compiler) split(n *node, s string) {
+	parts, ok := split(s)
+	if !ok {
+		c.problems = append(c.problems, &PathError{n.path, errors.New("a ${ is not closed; write $${ for the text ${")})
+		return
+	}
+	if len(parts) == 0 || len(parts) == 1 && !parts[0].token && parts[0].text == s {
+		return
+	}
+	n.kind = 's'
+	for _, p := range parts {
+		if !p.token {
+			n.parts = append(n.parts, piece{text: p.text})
+			continue
+		}
+		program, err := c.language.Compile(p.text)
+		if err != nil {
+			c.problems = append(c.problems, &PathError{n.path, err})
+			continue
+		}
+		c.template.refs.Merge(program.refs)
+		c.template.tokens = append(c.template.tokens, Token{n.path, program})
+		n.parts = append(n.parts, piece{program: program})
+	}
 }
 
 // Eval fills the template. The keys of objects come out sorted, so that the same
@@ -135,25 +164,33 @@ func (t *Template) Eval(s Scope) (json.RawMessage, error) {
 	if t.constant != nil {
 		return t.constant, nil
 	}
-	v, err := t.root.eval(s)
+	room := maxValue
+	v, err := t.root.eval(s, &room)
 	if err != nil {
 		return nil, err
 	}
-	raw, err := json.Marshal(v)
-	if err != nil {
-		return nil, &PathError{t.root.path, err} // an infinite number
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, &PathError{t.root.path, err}
 	}
-	return raw, nil
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
 }
 
-func (n *node) eval(s Scope) (any, error) {
+func (n *node) eval(s Scope, room *int) (any, error) {
 	switch n.kind {
 	case 's':
-		return n.fill(s)
+		v, err := n.fill(s, room)
+		if err != nil {
+			return nil, &PathError{n.path, err}
+		}
+		return v, nil
 	case 'o':
 		all := make(map[string]any, len(n.fields))
-		for k, f := range n.fields {
-			v, err := f.eval(s)
+		for _, k := range slices.Sorted(maps.Keys(n.fields)) { // so that the first error is the same every time
+			f := n.fields[k]
+			v, err := f.eval(s, room)
 			if err != nil {
 				return nil, err
 			}
@@ -163,7 +200,7 @@ func (n *node) eval(s Scope) (any, error) {
 	case 'l':
 		list := make([]any, len(n.items))
 		for i := range n.items {
-			v, err := n.items[i].eval(s)
+			v, err := n.items[i].eval(s, room)
 			if err != nil {
 				return nil, err
 			}
@@ -176,13 +213,9 @@ func (n *node) eval(s Scope) (any, error) {
 
 // fill is the value of a string with tokens: of a single token its value, with
 // its type; otherwise text, into which null, lists and maps do not go.
-func (n *node) fill(s Scope) (any, error) {
+func (n *node) fill(s Scope, room *int) (any, error) {
 	if len(n.parts) == 1 && n.parts[0].program != nil {
-		v, err := n.parts[0].program.Eval(s)
-		if err != nil {
-			return nil, &PathError{n.path, err}
-		}
-		return v, nil
+		return n.parts[0].program.evalInto(s, room)
 	}
 	var text strings.Builder
 	for _, p := range n.parts {
@@ -190,23 +223,25 @@ func (n *node) fill(s Scope) (any, error) {
 			text.WriteString(p.text)
 			continue
 		}
-		v, err := p.program.Eval(s)
+		v, err := p.program.evalInto(s, room)
 		if err != nil {
-			return nil, &PathError{n.path, err}
+			return nil, err
 		}
 		switch v := v.(type) {
 		case string:
 			text.WriteString(v)
-		case bool, int64, uint64:
-			fmt.Fprint(&text, v)
-		case float64:
-			text.WriteString(strconv.FormatFloat(v, 'g', -1, 64))
-		default:
-			what := map[bool]string{true: "null"}[v == nil]
-			if what == "" {
-				what = "a list or a map"
-			}
-			return nil, &PathError{n.path, &Error{Source: p.program.source, Message: what + " cannot stand inside a text"}}
+			continue
+		case nil:
+			err = errors.New("null cannot stand inside a text")
+		case []any, map[string]any:
+			err = errors.New("a list or a map cannot stand inside a text")
+		default: // numbers and booleans read as they do in JSON
+			raw, failed := json.Marshal(v)
+			text.Write(raw)
+			err = failed
+		}
+		if err != nil {
+			return nil, &Error{Source: p.program.source, Message: err.Error()}
 		}
 	}
 	return text.String(), nil

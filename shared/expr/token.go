@@ -8,9 +8,9 @@ type part struct {
 	token bool
 }
 
-// split finds the ${...} tokens of a string. $${ is the text ${. Braces and
-// quotes inside an expression are followed, so that its own maps and strings do
-// not end it. ok is false if a token is not closed.
+// split finds the ${...} tokens of a string. $${ is the text ${. Braces,
+// quotes and comments inside an expression are followed, so that its own maps and
+// strings do not end it. ok is false if a token is not closed.
 func split(s string) (parts []part, ok bool) {
 	var text strings.Builder
 	flush := func() {
@@ -55,6 +55,14 @@ func closing(s string) int {
 				return i
 			}
 			depth--
+		case '/': // a comment runs to the end of its line
+			if strings.HasPrefix(s[i:], "//") {
+				end := strings.IndexByte(s[i:], '\n')
+				if end < 0 {
+					return -1
+				}
+				i += end
+			}
 		case '\'', '"':
 			raw := i > 0 && (s[i-1] == 'r' || s[i-1] == 'R')
 			end := literal(s[i:], raw)

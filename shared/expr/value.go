@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 
@@ -40,7 +41,7 @@ func numbers(v any) any {
 		}
 		f, err := v.Float64()
 		if err != nil {
-			return v.String() // beyond every number type: its text is all there is
+			return types.NewErr("the number %s is too large", v) // whoever reads it gets this error
 		}
 		return f
 	case []any:
@@ -55,9 +56,19 @@ func numbers(v any) any {
 	return v
 }
 
-// fromCEL turns a CEL value into what JSON holds.
-func fromCEL(v ref.Val) (any, error) {
+// maxValue bounds what one expression or template gives, in bytes of JSON.
+const maxValue = 1 << 20
+
+var errRoom = fmt.Errorf("the value is larger than %d bytes", maxValue)
+
+// fromCEL turns a CEL value into what JSON holds, and takes its size from room.
+func fromCEL(v ref.Val, room *int) (any, error) {
+	if *room -= 4; *room < 0 {
+		return nil, errRoom
+	}
 	switch v := v.(type) {
+	case *types.Err:
+		return nil, v
 	case types.Null:
 		return nil, nil
 	case types.Bool:
@@ -67,40 +78,63 @@ func fromCEL(v ref.Val) (any, error) {
 	case types.Uint:
 		return uint64(v), nil
 	case types.Double:
+		if math.IsInf(float64(v), 0) || math.IsNaN(float64(v)) {
+			return nil, fmt.Errorf("the value %v is no number in JSON", float64(v))
+		}
 		return float64(v), nil
 	case types.String:
-		return string(v), nil
+		return within(room, string(v))
 	case types.Bytes:
-		return base64.StdEncoding.EncodeToString(v), nil
+		return within(room, base64.StdEncoding.EncodeToString(v))
 	case types.Timestamp:
 		return v.Time.UTC().Format(time.RFC3339Nano), nil
 	case types.Duration:
 		return v.Duration.String(), nil
 	case traits.Lister:
-		list := []any{}
-		for it := v.Iterator(); it.HasNext() == types.True; {
-			item, err := fromCEL(it.Next())
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, item)
-		}
-		return list, nil
+		return listFromCEL(v, room)
 	case traits.Mapper:
-		all := map[string]any{}
-		for it := v.Iterator(); it.HasNext() == types.True; {
-			key := it.Next()
-			item, err := fromCEL(v.Get(key))
-			if err != nil {
-				return nil, err
-			}
-			name, err := fromCEL(key)
-			if err != nil {
-				return nil, err
-			}
-			all[fmt.Sprint(name)] = item
-		}
-		return all, nil
+		return mapFromCEL(v, room)
 	}
 	return nil, fmt.Errorf("a value of type %s has no JSON form", v.Type().TypeName())
+}
+
+func within(room *int, s string) (any, error) {
+	if *room -= len(s); *room < 0 {
+		return nil, errRoom
+	}
+	return s, nil
+}
+
+func listFromCEL(v traits.Lister, room *int) (any, error) {
+	list := []any{}
+	for it := v.Iterator(); it.HasNext() == types.True; {
+		item, err := fromCEL(it.Next(), room)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, item)
+	}
+	return list, nil
+}
+
+// mapFromCEL writes keys as text, as JSON has no others.
+func mapFromCEL(v traits.Mapper, room *int) (any, error) {
+	all := map[string]any{}
+	for it := v.Iterator(); it.HasNext() == types.True; {
+		key := it.Next()
+		item, err := fromCEL(v.Get(key), room)
+		if err != nil {
+			return nil, err
+		}
+		name, err := fromCEL(key, room)
+		if err != nil {
+			return nil, err
+		}
+		text := fmt.Sprint(name)
+		if _, taken := all[text]; taken {
+			return nil, fmt.Errorf("two keys of a map are %q in JSON", text)
+		}
+		all[text] = item
+	}
+	return all, nil
 }

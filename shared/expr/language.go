@@ -1,0 +1,153 @@
+package expr
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/cost"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/ext"
+)
+
+// Limits of one expression. The cost lets a global step look at the results of
+// ten thousand entities. The size is counted in characters of text plus one for
+// every other value; without it a few nested macros build a value of
+// astronomical size from nothing, at next to no cost.
+const (
+	MaxSource  = 4 << 10 // bytes
+	maxCost    = 1_000_000
+	maxSize    = 8 << 20
+	maxNesting = 100  // of an expression
+	maxDepth   = 1000 // of a value
+	maxPattern = 1000 // instructions of a regular expression
+)
+
+// names are the variables that every expression sees besides step labels.
+var names = []string{"parameters", "entity", "steps", "execution"}
+
+// keywords of CEL, those it keeps for later included, and its type names.
+var keywords = []string{
+	"as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let",
+	"loop", "namespace", "null", "package", "return", "true", "var", "void", "while",
+	"bool", "bytes", "double", "duration", "dyn", "int", "list", "map", "null_type", "string", "timestamp", "type", "uint",
+}
+
+// Reserved reports whether a word cannot be a step's label, because expressions
+// use it for something else.
+func Reserved(word string) bool {
+	return slices.Contains(names, word) || slices.Contains(keywords, word)
+}
+
+// Language compiles the expressions of one definition. Making it costs about as
+// much as compiling an expression, so it is made once for all of them. It is
+// safe for concurrent use.
+type Language struct {
+	env    *cel.Env
+	labels []string
+}
+
+// NewLanguage makes the language that knows the results of the steps named.
+func NewLanguage(labels []string) (*Language, error) {
+	labels = union(labels, nil)
+	for _, label := range labels {
+		if Reserved(label) {
+			return nil, fmt.Errorf("%q cannot be a label, it means something else", label)
+		}
+	}
+	return language(labels, slices.Concat(names, labels))
+}
+
+func language(labels, variables []string) (*Language, error) {
+	base, err := baseEnvironment()
+	if err != nil {
+		return nil, err
+	}
+	var options []cel.EnvOption
+	for _, name := range variables {
+		options = append(options, cel.Variable(name, cel.DynType))
+	}
+	env, err := base.Extend(options...)
+	if err != nil {
+		return nil, err
+	}
+	return &Language{env, labels}, nil
+}
+
+// sizing measures values alike for the cost and for the size limit: the library
+// keeps a measured size with the value.
+var sizing = []types.SizeCalculatorOption{
+	types.SizeCalculatorMaxDepth(maxDepth),
+	types.SizeCalculatorMaxTraversal(maxSize),
+	types.SizeCalculatorStringUnitLength(1),
+}
+
+var baseEnvironment = sync.OnceValues(func() (*cel.Env, error) {
+	return cel.NewEnv(
+		ext.Strings(),
+		cel.CrossTypeNumericComparisons(true),
+		cel.ParserRecursionLimit(maxNesting),
+		cel.RegexProgramSizeLimit(maxPattern),
+		cel.CustomTypeAdapter(ordered{types.DefaultTypeAdapter}),
+		cel.CostSizingStrategy(cost.AggregateSizingStrategy(sizing...)),
+	)
+})
+
+var programOptions = []cel.ProgramOption{
+	cel.CostLimit(maxCost),
+	cel.MemoryTracking(types.MemoryTrackerSizeCalculator(types.NewSizeCalculator(sizing...))),
+	cel.MemoryLimit(maxSize),
+	cel.EvalOptions(cel.OptOptimize),
+	cel.CustomDecoratorV2(literals),
+}
+
+// Compile compiles an expression of any type.
+func (l *Language) Compile(source string) (*Program, error) {
+	compiled, err := l.check(source)
+	if err != nil {
+		return nil, err
+	}
+	return l.program(source, compiled)
+}
+
+// CompileCondition compiles an expression that has to be a bool. What can only
+// be known when it is evaluated is checked then.
+func (l *Language) CompileCondition(source string) (*Program, error) {
+	compiled, err := l.check(source)
+	if err != nil {
+		return nil, err
+	}
+	if t := compiled.OutputType(); !t.IsExactType(cel.BoolType) && !t.IsExactType(cel.DynType) {
+		return nil, &Error{Source: source, Line: 1, Column: 1, Message: fmt.Sprintf("the value is %s, not bool", t)}
+	}
+	return l.program(source, compiled)
+}
+
+func (l *Language) check(source string) (*cel.Ast, error) {
+	if strings.TrimSpace(source) == "" {
+		return nil, &Error{Source: source, Message: "the expression is empty"}
+	}
+	if len(source) > MaxSource {
+		return nil, &Error{Source: source[:40] + "...", Message: fmt.Sprintf("an expression holds at most %d bytes", MaxSource)}
+	}
+	compiled, issues := l.env.Compile(source)
+	if issues.Err() == nil {
+		return compiled, nil
+	}
+	e := &Error{Source: source, Message: issues.Err().Error()}
+	if all := issues.Errors(); len(all) > 0 {
+		e.Message = all[0].Message
+		e.Line, e.Column = all[0].Location.Line(), all[0].Location.Column()+1
+	}
+	return nil, e
+}
+
+func (l *Language) program(source string, compiled *cel.Ast) (*Program, error) {
+	program, err := l.env.Program(compiled, append([]cel.ProgramOption{cel.CustomDecoratorV2(accumulators(compiled))}, programOptions...)...)
+	if err != nil {
+		return nil, &Error{Source: source, Message: err.Error()}
+	}
+	return &Program{source, program, l.references(compiled)}, nil
+}
