@@ -42,6 +42,14 @@ func (c *call) on() string {
 	return c.Entity.ID
 }
 
+// place is the entity as type/id, "" for a global call.
+func (c *call) place() string {
+	if c.Entity == nil {
+		return ""
+	}
+	return c.Entity.Type + "/" + c.Entity.ID
+}
+
 // answer is what a block says; nil is OK without a result.
 type answer map[string]any
 
@@ -60,15 +68,18 @@ type blocks struct {
 	calls   []call
 	running map[string]string // entity -> execution of the call under way
 	answers map[string]func(call) answer
-	faults  []string // what no test ever wants to see
+	over    chan struct{}   // closed when the test is over
+	pure    map[string]bool // by name without version
+	faults  []string        // what no test ever wants to see
 }
 
 func serveBlocks(t testing.TB) *blocks {
-	b := &blocks{t: t, running: map[string]string{}, answers: map[string]func(call) answer{}}
+	b := &blocks{t: t, running: map[string]string{}, answers: map[string]func(call) answer{}, pure: map[string]bool{}, over: make(chan struct{})}
 	b.server = httptest.NewServer(b)
 	t.Cleanup(func() {
+		close(b.over)
 		b.server.Close()
-		for _, f := range b.faults {
+		for _, f := range append(b.faults, judge(b.calls, b.pure)...) {
 			t.Error(f)
 		}
 	})
@@ -92,6 +103,9 @@ func (b *blocks) register(s *system, w workflow.Block) {
 		w.Version = "1.0.0"
 	}
 	w.HTTP = &workflow.Endpoint{URL: b.server.URL}
+	b.mu.Lock()
+	b.pure[w.Name] = w.Pure
+	b.mu.Unlock()
 	if _, err := s.RegisterBlock(b.t.Context(), w); err != nil {
 		b.t.Fatalf("register %s: %v", w.Name, err)
 	}
@@ -108,22 +122,28 @@ func (b *blocks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 	b.mu.Lock()
 	b.calls = append(b.calls, c)
-	if other, busy := b.running[c.on()]; busy && c.on() != "" && other != c.Job.Execution {
-		b.faults = append(b.faults, fmt.Sprintf("%s is changed by %s and %s at the same time", c.on(), other, c.Job.Execution))
+	if other, busy := b.running[c.place()]; busy && c.place() != "" && other != c.Job.Execution {
+		b.faults = append(b.faults, fmt.Sprintf("%s is changed by %s and %s at the same time", c.place(), other, c.Job.Execution))
 	}
-	b.running[c.on()] = c.Job.Execution
+	b.running[c.place()] = c.Job.Execution
 	decide := b.answers[ref.Name]
 	b.mu.Unlock()
 
 	var a answer
 	if decide != nil {
-		a = decide(c)
+		decided := make(chan answer, 1)
+		go func() { decided <- decide(c) }()
+		select {
+		case a = <-decided:
+		case <-b.over:
+			return // a test that has failed does not open its gates
+		}
 	}
 	if a == nil {
 		a = ok(map[string]any{"entity": c.on()})
 	}
 	b.mu.Lock()
-	delete(b.running, c.on())
+	delete(b.running, c.place())
 	b.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(a) // a caller that has gone is what some tests want

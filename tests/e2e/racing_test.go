@@ -1,0 +1,202 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/lockstep-run/lockstep/shared/client"
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// hasty is a configuration in which the sweeper never rests.
+const hasty = `
+sweepInterval: 200ms
+poll: 500ms
+job: {lease: 3s, unclaimed: 20s}
+lock: {wait: 60s}
+`
+
+// both calls f on two systems at once, n times each, and counts how often it
+// went well. Every failure must have the code.
+func both(t *testing.T, a, b *client.Client, n int, code workflow.Code, f func(*client.Client) error) int {
+	t.Helper()
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	good := 0
+	for i := range 2 * n {
+		c := a
+		if i%2 == 1 {
+			c = b
+		}
+		all.Go(func() {
+			err := f(c)
+			if err != nil && !workflow.Is(err, code) {
+				t.Errorf("lost the race with %v, want the code %s", err, code)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				good++
+			}
+		})
+	}
+	all.Wait()
+	return good
+}
+
+// TestN06_TwoOfEverything: two whole stacks work on the same tables and queues,
+// with a sweeper each. Whatever two handlers try at once, one does it and for the
+// other nothing happens.
+func TestN06_TwoOfEverything(t *testing.T) {
+	t.Parallel()
+	d, q := serveTables(t), serveQueues(t)
+	one := setup{config: hasty, env: []string{d.env(), q.env()}}
+	s, second := start(t, one), start(t, one)
+	c := sceneOn(t, s, "pair")
+	ids := c.entities(c.kind(), 5)
+	c.block("once", workflow.Block{Reversible: true}, nil)
+	c.define("", "label: one, block: once, runOn: KIND", "label: two, block: once, runOn: KIND")
+
+	// One key, many requests at both addresses: one run.
+	var mu sync.Mutex
+	started := map[string]int{}
+	fresh := 0
+	for k := range 3 {
+		req := views.StartRequest{Workflow: "test/w-" + c.name, IdempotencyKey: fmt.Sprint("key-", k),
+			ExecuteOnParameters: &workflow.Selector{IDs: []string{ids[k], ids[k+1], ids[k+2]}}}
+		both(t, s.Client, second.Client, 3, "", func(api *client.Client) error {
+			x, existed, err := api.Start(t.Context(), req)
+			if err == nil {
+				mu.Lock()
+				defer mu.Unlock()
+				if started[fmt.Sprint(x.Id)]++; !existed {
+					fresh++
+				}
+			}
+			return err
+		})
+	}
+	if len(started) != 3 || fresh != 3 {
+		t.Errorf("three keys started %v, %d answers say that they did", started, fresh)
+	}
+	for id := range started {
+		c.ends(id, sm.ExecutionCompletedAck)
+	}
+	if n := c.of("once", "EXECUTE"); n != 3*3*2 {
+		t.Errorf("%d calls of a block that must not run twice, want %d", n, 3*3*2)
+	}
+
+	// One transition, many who ask for it.
+	g := newGate()
+	u := &scene{system: s, b: c.b, name: "pair-unsafe"}
+	ids = u.entities(u.kind(), 1)
+	u.block("fire", workflow.Block{}, nil)
+	u.block("fail", workflow.Block{Timeout: workflow.Duration(patience)}, func(k call) answer {
+		g.pass(k)
+		return failed("BROKEN", false)
+	})
+	u.define("", "label: fire, block: fire, runOn: KIND", "label: fail, block: fail, runOn: KIND")
+	id := u.run("{}", ids...)
+	<-g.entered
+	n := both(t, s.Client, second.Client, 3, workflow.CodeIllegalTransition, func(api *client.Client) error {
+		_, err := api.Cancel(t.Context(), id, views.CancelRequest{Reason: "race"})
+		return err
+	})
+	if n != 1 {
+		t.Errorf("%d cancels were taken", n)
+	}
+	close(g.open)
+	u.rests(id, sm.ExecutionCancelled)
+	n = both(t, s.Client, second.Client, 3, workflow.CodeIllegalTransition, func(api *client.Client) error {
+		_, err := api.Acknowledge(t.Context(), id, "race")
+		return err
+	})
+	if n != 1 {
+		t.Errorf("%d acknowledgements were taken", n)
+	}
+	u.ends(id, sm.ExecutionCancelledAck)
+	count := map[string]int{}
+	for _, e := range u.events(id) {
+		count[e.Type]++
+	}
+	if count["cancel.requested"] != 1 || count["execution.acknowledged"] != 1 {
+		t.Errorf("the history holds %v", count)
+	}
+}
+
+// TestN25_LateFinish: a worker's last write is on its way for so long that
+// another worker has taken the pack over and finished it. When the write arrives,
+// its token is refused, and nothing is changed by it.
+func TestN25_LateFinish(t *testing.T) {
+	t.Parallel()
+	d := serveTables(t)
+	s := start(t, setup{env: []string{d.env()}})
+	c := sceneOn(t, s, "late")
+	ids := c.entities(c.kind(), 1)
+	answered := make(chan struct{})
+	arrives := make(chan struct{})
+	held := make(chan struct{})
+	var calls int
+	var once sync.Once
+	c.block("work", workflow.Block{Idempotent: true}, func(k call) answer {
+		calls++ // one worker at a time holds the lease
+		if calls == 1 {
+			close(answered)
+		}
+		return ok(map[string]any{"fence": k.Fence})
+	})
+	c.define("", "label: work, block: work, runOn: KIND")
+	d.onRequest(func(operation, body string) (wait <-chan struct{}) {
+		select {
+		case <-answered:
+		default:
+			return nil
+		}
+		if operation == "UpdateItem" || operation == "PutItem" {
+			if strings.Contains(body, `"lockstep-jobs"`) {
+				once.Do(func() { wait = arrives; close(held) })
+			}
+		}
+		return wait
+	})
+	id := c.run("{}", ids...)
+	<-held
+	c.rests(id, sm.ExecutionCompletedAck)
+	before := c.outcome(id)
+	if calls < 2 || !strings.Contains(before, c.b.all()[1].Fence) || c.b.all()[0].Fence >= c.b.all()[1].Fence {
+		t.Errorf("%d calls, result %s: want the second worker's, under a higher fence", calls, before)
+	}
+	close(arrives)
+	eventually(t, "the late write arrives", func() bool { return len(d.replies()) > 0 })
+	if reply := d.replies()[0]; !strings.HasPrefix(reply, "400 ") || !strings.Contains(reply, "ConditionalCheckFailed") {
+		t.Errorf("the late write is answered %.300s", reply)
+	}
+	c.ends(id, sm.ExecutionCompletedAck)
+	if after := c.outcome(id); after != before {
+		t.Errorf("a late write changed\n%s\nto\n%s", before, after)
+	}
+}
+
+// outcome is everything that is told of a run and its jobs.
+func (c *scene) outcome(id string) string {
+	c.t.Helper()
+	x, err := c.Execution(c.t.Context(), id)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	x.Progress.AsOf = nil // when it was read
+	r, err := c.Result(c.t.Context(), id)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	text, err := json.Marshal([]any{x, r, c.jobs(id, views.JobFilter{}), c.events(id)})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return string(text)
+}

@@ -1,0 +1,102 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/lockstep-run/lockstep/localstack/dynamodb"
+)
+
+// tables is a DynamoDB of the test's own, in front of which the test can stand:
+// a request may be held, and then still arrives, whoever has given it up.
+type tables struct {
+	process *dynamodb.Process
+	http    *httptest.Server
+
+	mu   sync.Mutex
+	hold func(operation, body string) <-chan struct{} // nil channel: go on
+	late []string                                     // replies to what was held
+}
+
+func serveTables(t *testing.T) *tables {
+	d := &tables{}
+	var err error
+	if d.process, err = dynamodb.Start(context.Background(), dynamodb.Options{Binary: bin(t, "dynoxide")}); err != nil {
+		t.Fatal(err)
+	}
+	d.http = httptest.NewServer(d)
+	t.Cleanup(func() {
+		d.http.CloseClientConnections()
+		d.http.Close()
+		_ = d.process.Stop() // it has been asked to
+	})
+	return d
+}
+
+func (d *tables) env() string { return "AWS_ENDPOINT_URL_DYNAMODB=" + d.http.URL }
+
+// onRequest lets the test look at every request, and hold it.
+func (d *tables) onRequest(f func(operation, body string) <-chan struct{}) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.hold = f
+}
+
+// replies are the answers to the requests that were held, as soon as they are
+// performed.
+func (d *tables) replies() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return append([]string(nil), d.late...)
+}
+
+func (d *tables) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return // its sender has been killed
+	}
+	d.mu.Lock()
+	hold := d.hold
+	d.mu.Unlock()
+	var wait <-chan struct{}
+	if hold != nil {
+		_, operation, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
+		wait = hold(operation, string(body))
+	}
+	ctx := r.Context()
+	if wait != nil {
+		<-wait
+		ctx = context.WithoutCancel(ctx) // what is on its way arrives
+	}
+	req, err := http.NewRequestWithContext(ctx, r.Method, d.process.Endpoint()+r.URL.Path, bytes.NewReader(body))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadGateway)
+		return
+	}
+	req.Header = r.Header.Clone()
+	reply, err := http.DefaultClient.Do(req)
+	if err != nil {
+		panic(http.ErrAbortHandler) // the client sees its connection break
+	}
+	defer func() { _ = reply.Body.Close() }() // it has been read
+	text, err := io.ReadAll(reply.Body)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	if wait != nil {
+		d.mu.Lock()
+		d.late = append(d.late, reply.Status+" "+string(text))
+		d.mu.Unlock()
+	}
+	for name, values := range reply.Header {
+		w.Header()[name] = values
+	}
+	w.WriteHeader(reply.StatusCode)
+	_, _ = w.Write(text) // a caller that has gone is what some tests want
+}
