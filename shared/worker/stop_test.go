@@ -138,3 +138,45 @@ func TestShortLease(t *testing.T) {
 		})
 	}
 }
+
+// A repeatable job that still waits for room when a cancel is learnt does not
+// begin, and counts as not executed.
+func TestCancelBeforeAJobHasRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.behave = takes(30 * time.Second)
+		m := r.message(id, 0, 2, 3)
+		m.NotAfter = time.Now().Add(time.Hour)
+		time.AfterFunc(5*time.Second, func() { r.cancel(m.Key) })
+		w := r.worker(live, func(o *worker.Options) { o.Concurrency = 1 })
+		if d, err := w.Handle(context.Background(), m, r.ports()); err != nil || !d.Done {
+			t.Errorf("%+v %v", d, err)
+		}
+		r.want(m.Key, workflow.PackCancelled, 1, ok, notExecuted, notExecuted)
+		if len(r.started) != 1 {
+			t.Errorf("%d jobs begun", len(r.started))
+		}
+	})
+}
+
+// Mistake: notAfter ignored by a takeover, for which time has passed since the
+// claim was refused.
+func TestNotAfterBeforeATakeover(t *testing.T) {
+	r := newRig(t)
+	m := r.message(id, 0, 1, 1)
+	m.NotAfter = r.Now().Add(pastLease)
+	r.die(1)
+	_, _, _ = r.handle(r.worker(), m)
+	r.Advance(pastLease)
+	calls := 0
+	slow := r.worker(func(o *worker.Options) {
+		o.Now = func() time.Time {
+			if calls++; calls == 3 { // after the claim was refused
+				r.Advance(time.Second)
+			}
+			return r.Now()
+		}
+	})
+	r.done(slow, m)
+	r.want(m.Key, workflow.PackClaimed, 1, startedCode)
+}
