@@ -49,7 +49,8 @@ func (p *Packs) Extend(ctx context.Context, pack *workflow.Pack) (bool, *workflo
 	}
 	return p.change(ctx, pack, table.Change{
 		Set: table.Item{attrLease: table.N(table.Millis(pack.Lease)), attrDoc: table.B(doc)},
-		If:  ifMine + unasked,
+		// A heartbeat that was held up on its way must not undo a later one.
+		If: ifMine + unasked + " AND #lease <= :set_lease",
 	})
 }
 

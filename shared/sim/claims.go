@@ -56,7 +56,7 @@ func (p *Packs) TakeOver(_ context.Context, seen, next *workflow.Pack) (bool, *w
 func (p *Packs) Extend(_ context.Context, pack *workflow.Pack) (bool, *workflow.Pack, error) {
 	return p.claims("packs.extend", func() (claim, error) {
 		old := p.w.packs[pack.Key]
-		if !mine(old, pack.Token) || old.Cancel {
+		if !mine(old, pack.Token) || old.Cancel || old.Lease.After(pack.Lease) {
 			return claim{false, old}, nil
 		}
 		next := replica.Of(old)

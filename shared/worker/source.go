@@ -21,7 +21,8 @@ type Packs interface {
 	TakeOver(ctx context.Context, seen, next *workflow.Pack) (ok bool, old *workflow.Pack, err error)
 
 	// Extend writes p's lease and job records if the item is CLAIMED with p's
-	// token and without a cancel flag.
+	// token, without a cancel flag, and with no later lease: a heartbeat that was
+	// held up on its way must not undo a later one.
 	Extend(ctx context.Context, p *workflow.Pack) (ok bool, old *workflow.Pack, err error)
 
 	// Finish writes p (FINISHED or CANCELLED) if the item is CLAIMED with p's

@@ -113,6 +113,16 @@ func Claims(t *testing.T, open Open) {
 			done(s)(s.Claims.Extend(s.ctx, &longer))
 			refused(s, &longer)(s.Claims.TakeOver(s.ctx, p, takeover(p)))
 		},
+		"a heartbeat that was held up on its way undoes nothing": func(s *scene) {
+			p := s.claim(claimed(s.run().Pack(0, 1)))
+			longer := *p
+			longer.Lease = p.Lease.Add(time.Minute)
+			longer.Jobs = finished(p).Jobs
+			done(s)(s.Claims.Extend(s.ctx, &longer))
+			refused(s, &longer)(s.Claims.Extend(s.ctx, p))
+			s.pack(&longer)
+			done(s)(s.Claims.Extend(s.ctx, &longer)) // itself again, after a lost reply
+		},
 		"an end whose reply is lost is recognised by its token": func(s *scene) {
 			p := s.claim(claimed(s.run().Pack(0, 1)))
 			s.loseReply()
