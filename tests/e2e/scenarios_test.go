@@ -32,6 +32,8 @@ func TestScenarios(t *testing.T) {
 		"N40_rollback_fails":              rollbackFails,
 		"N47_N48_cancel":                  cancelMidway,
 		"N59_N60_views_agree":             viewsAgree,
+		"curl_lines":                      curlLines,
+		"N60_status_contract":             statusContract,
 		"retries_are_linked_jobs":         linkedRetries,
 		"idempotent_start":                idempotentStart,
 		"other_tenant":                    otherTenant,
