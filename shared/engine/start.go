@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/definition"
 	"github.com/lockstep-run/lockstep/shared/engine/library"
+	"github.com/lockstep-run/lockstep/shared/expr"
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -185,6 +186,11 @@ func input(d *workflow.Definition, req views.StartRequest) (workflow.Input, erro
 		if !workflow.ValidID(s.Type) {
 			issues = append(issues, workflow.Issue{Path: "executeOnParameters.type", Code: "required",
 				Message: "name the entity type: the definition has no seedEntity"})
+		}
+		if s.Query != "" {
+			if _, err := expr.CompileQuery(s.Query); err != nil {
+				issues = append(issues, workflow.Issue{Path: "executeOnParameters.query", Code: "expression", Message: err.Error()})
+			}
 		}
 		if err := workflow.Invalid("the request is not valid", issues); err != nil {
 			return in, err

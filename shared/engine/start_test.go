@@ -97,6 +97,7 @@ func TestStartIsRefused(t *testing.T) {
 		"no such workflow": {stage.Request("nowhere"), workflow.CodeNotFound},
 		"no such version":  {views.StartRequest{Workflow: "p/w:2"}, workflow.CodeNotFound},
 		"not a reference":  {views.StartRequest{Workflow: "w"}, workflow.CodeInvalid},
+		"malformed query":  {views.StartRequest{Workflow: "p/w", Parameters: []byte(`{"target":1}`), ExecuteOnParameters: &workflow.Selector{Type: "device", Query: "entity.n >"}}, workflow.CodeInvalid},
 		"unfit parameters": {views.StartRequest{Workflow: "p/w", Parameters: []byte(`{}`)}, workflow.CodeInvalid},
 	} {
 		test.req.IdempotencyKey = name
