@@ -15,6 +15,7 @@ import (
 // TestScenarios runs the acceptance scenarios that need no accident, side by side
 // on one stack, each with entities, blocks and a workflow of its own.
 func TestScenarios(t *testing.T) {
+	t.Parallel()
 	s := start(t, setup{})
 	b := serveBlocks(t)
 	for name, scenario := range map[string]func(*scene){
