@@ -1,7 +1,12 @@
 package definition
 
 import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -15,9 +20,9 @@ func ValidateBlock(b *workflow.Block) error {
 	bad := func(path, code, message string) {
 		issues = append(issues, workflow.Issue{Path: path, Code: code, Message: message})
 	}
-	for path, name := range map[string]string{"package": b.Package, "name": b.Name, "pool": b.Pool} {
-		if !workflow.ValidName(name) {
-			bad(path, "format", "want a letter, then letters, digits, - and _, at most 64")
+	for _, named := range [][2]string{{"package", b.Package}, {"name", b.Name}, {"pool", cmp.Or(b.Pool, "default")}} {
+		if !workflow.ValidName(named[1]) {
+			bad(named[0], "format", "want a letter, then letters, digits, - and _, at most 64")
 		}
 	}
 	if _, ok := workflow.ParseSemver(b.Version); !ok {
@@ -38,20 +43,23 @@ func ValidateBlock(b *workflow.Block) error {
 	if len(b.Description) > maxText {
 		bad("description", "limit", "at most 4096 characters")
 	}
-	if len(b.ParameterSchema) > 0 {
-		if err := CheckSchema(b.ParameterSchema); err != nil {
-			bad("parameterSchema", "schema", err.Error())
-		}
-	}
-	if len(b.ResultSchema) > 0 {
-		if err := CheckSchema(b.ResultSchema); err != nil {
-			bad("resultSchema", "schema", err.Error())
-		}
-	}
+	checkSchema("parameterSchema", b.ParameterSchema, bad)
+	checkSchema("resultSchema", b.ResultSchema, bad)
 	if b.HTTP != nil {
 		checkEndpoint(b.HTTP, bad)
 	}
 	return workflow.Invalid("the block is not valid", issues)
+}
+
+func checkSchema(path string, schema json.RawMessage, bad func(path, code, message string)) {
+	if absent(schema) {
+		return
+	}
+	if len(schema) > MaxSource {
+		bad(path, "limit", fmt.Sprintf("at most %d bytes", MaxSource))
+	} else if err := CheckSchema(schema); err != nil {
+		bad(path, "schema", err.Error())
+	}
 }
 
 func checkEndpoint(e *workflow.Endpoint, bad func(path, code, message string)) {
@@ -70,7 +78,8 @@ func checkEndpoint(e *workflow.Endpoint, bad func(path, code, message string)) {
 	if len(e.Headers) > maxHeaders {
 		bad("http.headers", "limit", "at most 20 headers")
 	}
-	for name, value := range e.Headers {
+	for _, name := range slices.Sorted(maps.Keys(e.Headers)) {
+		value := e.Headers[name]
 		if name == "" || strings.ContainsAny(name, " \t\r\n:") || strings.ContainsAny(value, "\r\n") {
 			bad("http.headers", "format", "this is no header: "+name)
 		}

@@ -3,9 +3,9 @@ package definition
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"strconv"
 
+	"github.com/lockstep-run/lockstep/shared/definition/document"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -13,7 +13,7 @@ import (
 // sources with the same meaning have the same canonical form, whatever their
 // layout, comments and order of keys.
 func Canonical(d *workflow.Definition) []byte {
-	out, err := json.Marshal(wireOf(d))
+	out, err := document.Marshal(wireOf(d))
 	if err != nil {
 		panic("definition: a parsed definition has no JSON form: " + err.Error()) // its parts came from JSON
 	}

@@ -2,10 +2,19 @@ package definition
 
 import (
 	"encoding/json"
-	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
 
+	"github.com/lockstep-run/lockstep/shared/definition/document"
 	"github.com/lockstep-run/lockstep/shared/expr"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// Limits of what a definition may ask to compile.
+const (
+	maxExpressions    = 1000
+	maxExpressionText = 64 << 10 // bytes of all expressions together
 )
 
 // Compiled is a definition whose expressions are ready to be evaluated. It is
@@ -24,68 +33,101 @@ type compiledStep struct {
 
 // Compile compiles every expression of a definition that has been parsed.
 func Compile(d *workflow.Definition) (*Compiled, error) {
-	r := &reader{}
+	r := &reader{&document.Reader{}}
 	c := r.compile(d)
-	if err := workflow.Invalid("the definition is not valid", r.issues); err != nil {
+	if err := workflow.Invalid(notValid, r.Issues()); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
-// compile compiles what it can and reports the rest. A step's expressions may
-// read the results of the steps before it.
+var identifierRE = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// compile compiles what it can and reports the rest. Expressions know the labels
+// of all steps, so that reading a step that comes later can be told from a slip
+// of the pen.
 func (r *reader) compile(d *workflow.Definition) *Compiled {
 	c := &Compiled{steps: make([]compiledStep, len(d.Steps))}
-	for i, a := range d.Acquire {
-		if a.Query != "" {
-			if _, err := expr.CompileQuery(a.Query); err != nil {
-				r.at(fmt.Sprintf("acquire[%d].query", i), "expression", "%v", err)
-			}
-		}
+	count, text := 0, 0
+	counted := func(source string) {
+		count, text = count+1, text+len(source)
 	}
-	var all []string
-	for _, s := range d.Steps {
-		all = append(all, s.Label)
-	}
+	var labels []string
 	for i := range d.Steps {
-		s, path := &d.Steps[i], fmt.Sprintf("steps[%d]", i)
-		step := &c.steps[i]
-		program := func(source, path string) *expr.Program {
-			if source == "" {
-				return nil
-			}
-			p, err := expr.Compile(all, source)
-			if err != nil {
-				r.at(path, "expression", "%v", err)
-				return nil
-			}
-			r.reads(d, i, path, p.References())
-			step.refs = merged(step.refs, p.References())
-			return p
+		s := &d.Steps[i]
+		if identifierRE.MatchString(s.Label) && !expr.Reserved(s.Label) {
+			labels = append(labels, s.Label)
 		}
-		step.condition = program(s.Condition, path+".condition")
-		for n, source := range s.Assert {
-			if source == "" {
-				r.at(fmt.Sprintf("%s.assert[%d]", path, n), "expression", "the expression is empty")
-			}
-			step.asserts = append(step.asserts, program(source, fmt.Sprintf("%s.assert[%d]", path, n)))
+		counted(s.Condition)
+		for _, source := range s.Assert {
+			counted(source)
 		}
-		t, err := expr.CompileTemplate(all, path+".parameters", s.Parameters)
-		if err != nil {
-			r.at(path+".parameters", "expression", "%v", err)
+		expr.EachToken(s.Parameters, counted)
+	}
+	for _, a := range d.Acquire {
+		counted(a.Query)
+	}
+	if count > maxExpressions || text > maxExpressionText {
+		r.At("steps", "limit", "at most %d expressions of together %d bytes", maxExpressions, maxExpressionText)
+		return c
+	}
+	language, err := expr.NewLanguage(labels)
+	if err != nil {
+		r.At("steps", "expression", "%v", err)
+		return c
+	}
+	for i, a := range d.Acquire {
+		if blank(a.Query) {
 			continue
 		}
-		r.reads(d, i, path+".parameters", t.References())
-		step.refs = merged(step.refs, t.References())
-		step.parameters, step.raw = t, s.RawParameters
+		if _, err := expr.CompileQuery(a.Query); err != nil {
+			r.expression("acquire["+strconv.Itoa(i)+"].query", err)
+		}
+	}
+	for i := range d.Steps {
+		c.steps[i] = r.compileStep(d, i, language)
 	}
 	return c
 }
 
-func merged(a, b expr.References) expr.References {
-	a.Merge(b)
-	return a
+func (r *reader) compileStep(d *workflow.Definition, i int, language *expr.Language) (step compiledStep) {
+	s, path := &d.Steps[i], pathOf(i)
+	condition := func(source, path string) *expr.Program {
+		if blank(source) {
+			return nil
+		}
+		p, err := language.CompileCondition(source)
+		if err != nil {
+			r.expression(path, err)
+			return nil
+		}
+		r.reads(d, i, path, p.References())
+		step.refs.Merge(p.References())
+		return p
+	}
+	step.condition = condition(s.Condition, path+".condition")
+	for n, source := range s.Assert {
+		if p := condition(source, path+".assert["+strconv.Itoa(n)+"]"); p != nil {
+			step.asserts = append(step.asserts, p)
+		}
+	}
+	t, problems := language.CompileTemplate(path+".parameters", s.Parameters)
+	for _, p := range problems {
+		r.expression(p.Path, p.Err)
+	}
+	if t != nil {
+		for _, token := range t.Tokens() {
+			r.reads(d, i, token.Path, token.Program.References())
+		}
+		step.refs.Merge(t.References())
+	}
+	step.parameters, step.raw = t, s.RawParameters
+	return step
 }
+
+// blank reports whether there is no expression; where there should be one, this
+// was said when it was read.
+func blank(source string) bool { return strings.TrimSpace(source) == "" }
 
 // References is what a step's expressions read.
 func (c *Compiled) References(step int) expr.References { return c.steps[step].refs }
@@ -131,5 +173,5 @@ func (c *Compiled) Parameters(step int, s expr.Scope) (json.RawMessage, error) {
 	for name, value := range raw {
 		all[name] = value
 	}
-	return json.Marshal(all)
+	return document.Marshal(all)
 }

@@ -2,7 +2,7 @@
 // YAML or JSON, lists everything that is wrong with it at once, each with its
 // line and column, and compiles its expressions.
 //
-//   - parse.go is the way in; tree.go walks the syntax tree with positions.
+//   - parse.go is the way in. The room document takes the text apart.
 //   - fields.go knows the fields of a definition, step.go those of a step. What
 //     is promised and not built yet is refused by name with not_implemented.
 //   - references.go checks what refers to what.

@@ -111,7 +111,7 @@ func TestIssues(t *testing.T) {
 		head + "steps: []\n":    "4 steps required", // N3
 		head + "steps: {}\n":    "4 steps type",
 		head + "stepps: []\n":   "4 stepps unknown_field|1 steps required",
-		head + "version: 2.0.0": "4 syntax",
+		head + "version: 2.0.0": "4 version duplicate|1 steps required",
 		"package: 1p\nname: [x]\nversion: 1.0\nsteps: [{label: a, functionBlock: p/b, runOn: global}]": "1 package format|2 name type|3 version type",
 		step(`label: A, functionBlock: p/b, runOn: global`):                                            "5 steps[0].label format",
 		step(`label: entity, functionBlock: p/b, runOn: global`):                                       "5 steps[0].label reserved", // N3
@@ -126,16 +126,16 @@ func TestIssues(t *testing.T) {
 		step(`label: a, functionBlock: p/b, runOn: device, condition: a.result`):                                                                    "5 steps[0].condition reference",
 		step(`label: a, functionBlock: p/b, runOn: device, condition: b.result == 1`) + "  - {label: b, functionBlock: p/b, runOn: device}\n":       "5 steps[0].condition reference",
 		step(`label: a, functionBlock: p/b, runOn: device`) + "  - {label: a, functionBlock: p/b, runOn: device}\n":                                 "6 steps[1].label duplicate", // N3
-		step(`label: a, functionBlock: p/b, runOn: device`) + "  - {label: b, functionBlock: p/b, runOn: global, parameters: {x: '${a.result}'}}\n": "6 steps[1].parameters reference",
-		step(`label: a, functionBlock: p/b, runOn: device, parameters: {x: "${"}`):                                                                  "5 steps[0].parameters expression",
-		step(`label: a, functionBlock: p/b, runOn: device, parameters: {x: 1}, rawParameters: {x: 1}`):                                              "5 steps[0].rawParameters duplicate",
+		step(`label: a, functionBlock: p/b, runOn: device`) + "  - {label: b, functionBlock: p/b, runOn: global, parameters: {x: '${a.result}'}}\n": "6 steps[1].parameters.x reference",
+		step(`label: a, functionBlock: p/b, runOn: device, parameters: {x: "${"}`):                                                                  "5 steps[0].parameters.x expression",
+		step(`label: a, functionBlock: p/b, runOn: device, parameters: {x: 1}, rawParameters: {x: 1}`):                                              "5 steps[0].rawParameters.x duplicate",
 		head + "config: {failureTolerance: 101%, onLocked: maybe, lockMode: shared}\nsteps: [{label: a, functionBlock: p/b, runOn: global}]":        "4 config.failureTolerance range|4 config.onLocked enum|4 config.lockMode not_implemented",
 		head + "parameters: {type: wrong}\nsteps: [{label: a, functionBlock: p/b, runOn: global}]":                                                  "4 parameters schema",
 		head + "parameters: {$ref: 'http://example.com/x'}\nsteps: [{label: a, functionBlock: p/b, runOn: global}]":                                 "4 parameters schema",
-		head + "labels: &x {a: b}\nsteps: []":                                                                                                       "4 $.labels anchor",
+		head + "labels: &x {a: b}\nsteps: []":                                                                                                       "4 anchor",
 		head + "cron: '* * * * *'\nsteps: [{label: a, functionBlock: p/b, runOn: global}]":                                                          "4 cron not_implemented",
 		"a: [":                    "1 syntax",
-		strings.Repeat("[", 5000): "0 depth",
+		strings.Repeat("[", 5000): "1 depth",
 		head + "steps: [{label: a, functionBlock: p/b, runOn: global}]\n---\nx: 1\n": "6 syntax",
 	} {
 		_, err := definition.Parse([]byte(source))
@@ -206,7 +206,7 @@ func TestValidateParameters(t *testing.T) {
 	d := parse(t, good)
 	for raw, want := range map[string]string{
 		`{"target":"1.2"}`: "",
-		`{}`:               "parameters required",
+		`{}`:               "parameters.target required",
 		`{"target":1}`:     "parameters.target type",
 		`{"target":"x"}`:   "parameters.target pattern",
 		`[]`:               "parameters type",
@@ -252,10 +252,13 @@ func TestValidateBlock(t *testing.T) {
 	}
 }
 
+// FuzzParse: whatever is sent, the answer is a definition or a list of issues;
+// and what is stored of a definition, its canonical form, is that definition.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(good))
-	f.Add([]byte(`{"package":"p","name":"w","version":"1.0.0","steps":[{"label":"a","functionBlock":"p/b","runOn":"global"}]}`))
+	f.Add([]byte(`{"package":"p","name":"w","version":"1.0.0","steps":[{"label":"a","functionBlock":"p/b","runOn":"global","rawParameters":{"x":[1e3,"\u00e9\ud83d\ude00 <>&",12345678901234567890123,-0.5,null]}}]}`))
 	f.Add([]byte("a: &a [*a]"))
+	f.Add([]byte("? a\n: - - b\n  - |\n    c\n"))
 	f.Fuzz(func(t *testing.T, source []byte) {
 		d, err := definition.Parse(source)
 		if err != nil {
@@ -264,8 +267,14 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		if _, err := definition.Parse(definition.Canonical(d)); err != nil {
-			t.Errorf("%q parses, its canonical form does not: %v", source, err)
+		if _, err := definition.Compile(d); err != nil {
+			t.Errorf("%q parses and does not compile: %v", source, err)
+		}
+		again, err := definition.Parse(definition.Canonical(d))
+		if err != nil {
+			t.Errorf("%q parses, its canonical form does not: %v\n%s", source, err, definition.Canonical(d))
+		} else if diff := cmp.Diff(d, again); diff != "" {
+			t.Errorf("%q: the canonical form means something else:\n%s", source, diff)
 		}
 	})
 }

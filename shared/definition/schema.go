@@ -2,16 +2,21 @@ package definition
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
 
+	"github.com/lockstep-run/lockstep/shared/definition/document"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -69,8 +74,7 @@ func CheckSchema(raw json.RawMessage) error {
 	if errors.As(err, &invalid) {
 		var v *jsonschema.ValidationError
 		if errors.As(invalid.Err, &v) {
-			i := leaves(v, "")
-			if len(i) > 0 {
+			if i := leaves(v, nil, ""); len(i) > 0 {
 				return fmt.Errorf("this is no JSON Schema: %s", i[0])
 			}
 		}
@@ -81,12 +85,20 @@ func CheckSchema(raw json.RawMessage) error {
 	return nil
 }
 
+// absent reports whether there is no schema: JSON writes that as null too.
+func absent(schema json.RawMessage) bool {
+	return len(schema) == 0 || string(bytes.TrimSpace(schema)) == "null"
+}
+
 // ValidateAgainst lists where a value does not fit a schema. path names the
 // value.
 func ValidateAgainst(schema, value json.RawMessage, path string) []workflow.Issue {
+	if absent(schema) {
+		return nil
+	}
 	s, err := compileSchema(schema)
 	if err != nil {
-		return []workflow.Issue{{Path: path, Code: "schema", Message: err.Error()}}
+		return []workflow.Issue{{Path: path, Code: "schema", Message: firstLine(err)}}
 	}
 	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(value))
 	if err != nil {
@@ -94,30 +106,62 @@ func ValidateAgainst(schema, value json.RawMessage, path string) []workflow.Issu
 	}
 	var bad *jsonschema.ValidationError
 	if err := s.Validate(v); errors.As(err, &bad) {
-		return leaves(bad, path)
+		issues := leaves(bad, v, path)
+		slices.SortStableFunc(issues, func(a, b workflow.Issue) int { return cmp.Compare(a.Path, b.Path) })
+		return issues[:min(len(issues), document.MaxIssues)]
 	}
 	return nil
 }
 
-// leaves are the violations that have no cause of their own.
-func leaves(e *jsonschema.ValidationError, path string) []workflow.Issue {
-	if len(e.Causes) == 0 {
-		at := path
-		for _, word := range e.InstanceLocation {
-			at = join(at, word)
-		}
-		kind := e.ErrorKind.KeywordPath()
-		code := "schema"
-		if len(kind) > 0 {
-			code = kind[len(kind)-1]
-		}
-		return []workflow.Issue{{Path: at, Code: code, Message: e.ErrorKind.LocalizedString(message.NewPrinter(language.English))}}
-	}
+var english = message.NewPrinter(language.English)
+
+// leaves are the violations that have no cause of their own, each at the field
+// it is about: a field that is missing or unknown is named itself.
+func leaves(e *jsonschema.ValidationError, v any, path string) []workflow.Issue {
 	var all []workflow.Issue
 	for _, c := range e.Causes {
-		all = append(all, leaves(c, path)...)
+		all = append(all, leaves(c, v, path)...)
+	}
+	if len(e.Causes) > 0 {
+		return all
+	}
+	at, code := locate(v, e.InstanceLocation, path), "schema"
+	if keywords := e.ErrorKind.KeywordPath(); len(keywords) > 0 {
+		code = keywords[len(keywords)-1]
+	}
+	switch k := e.ErrorKind.(type) {
+	case *kind.Required:
+		for _, name := range k.Missing {
+			all = append(all, workflow.Issue{Path: document.Join(at, name), Code: code, Message: "the field is required"})
+		}
+	case *kind.AdditionalProperties:
+		for _, name := range k.Properties {
+			all = append(all, workflow.Issue{Path: document.Join(at, name), Code: code, Message: "there is no such field"})
+		}
+	default:
+		all = append(all, workflow.Issue{Path: at, Code: code, Message: e.ErrorKind.LocalizedString(english)})
 	}
 	return all
+}
+
+// locate writes a location as a path; an item of a list has its index in
+// brackets.
+func locate(v any, location []string, path string) string {
+	for _, word := range location {
+		switch in := v.(type) {
+		case []any:
+			path += "[" + word + "]"
+			v = nil
+			if n, err := strconv.Atoi(word); err == nil && n >= 0 && n < len(in) {
+				v = in[n]
+			}
+		case map[string]any:
+			path, v = document.Join(path, word), in[word]
+		default:
+			path = document.Join(path, word)
+		}
+	}
+	return path
 }
 
 // ValidateParameters checks a run's parameters: an object, and what the
@@ -128,8 +172,10 @@ func ValidateParameters(d *workflow.Definition, raw json.RawMessage) error {
 	if err := json.Unmarshal(raw, &object); err != nil || object == nil {
 		return workflow.Invalid(what, []workflow.Issue{{Path: "parameters", Code: "type", Message: "want an object"}})
 	}
-	if len(d.Parameters) == 0 {
-		return nil
-	}
 	return workflow.Invalid(what, ValidateAgainst(d.Parameters, raw, "parameters"))
+}
+
+func firstLine(err error) string {
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return line
 }

@@ -130,7 +130,7 @@ func (l *Language) check(source string) (*cel.Ast, error) {
 		return nil, &Error{Source: source, Message: "the expression is empty"}
 	}
 	if len(source) > MaxSource {
-		return nil, &Error{Source: source[:40] + "...", Message: fmt.Sprintf("an expression holds at most %d bytes", MaxSource)}
+		return nil, &Error{Source: source, Message: fmt.Sprintf("an expression holds at most %d bytes", MaxSource)}
 	}
 	compiled, issues := l.env.Compile(source)
 	if issues.Err() == nil {

@@ -16,7 +16,16 @@ type Error struct {
 	Message string
 }
 
-func (e *Error) Error() string { return fmt.Sprintf("%q: %s", e.Source, e.Message) }
+// maxShown is how much of an expression an error shows.
+const maxShown = 200
+
+func (e *Error) Error() string {
+	source := []rune(e.Source)
+	if len(source) > maxShown {
+		return fmt.Sprintf("%q...: %s", string(source[:maxShown]), e.Message)
+	}
+	return fmt.Sprintf("%q: %s", e.Source, e.Message)
+}
 
 // Program is a compiled expression. It is safe for concurrent use.
 type Program struct {

@@ -1,11 +1,33 @@
 package expr
 
-import "strings"
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+)
 
 // part is a stretch of a string: text as it is, or the source of a token.
 type part struct {
 	text  string
 	token bool
+}
+
+// EachToken calls seen for every token of a JSON value, compiling none.
+func EachToken(raw json.RawMessage, seen func(source string)) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	for {
+		t, err := d.Token()
+		if err != nil {
+			return
+		}
+		s, _ := t.(string)
+		parts, _ := split(s)
+		for _, p := range parts {
+			if p.token {
+				seen(p.text)
+			}
+		}
+	}
 }
 
 // split finds the ${...} tokens of a string. $${ is the text ${. Braces,

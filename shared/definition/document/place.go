@@ -1,0 +1,53 @@
+package document
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// Place makes a node known under a path besides its own.
+func (r *Reader) Place(path string, n ast.Node) { r.places[path] = n }
+
+// AtText reports an issue at a line and column within a source that stands in
+// the value at a path: at the very place, if the document's text holds that line
+// of the source as it is, without escapes and not folded; else at the value.
+func (r *Reader) AtText(path, source string, line, column int, code, format string, args ...any) {
+	before := len(r.issues)
+	r.At(path, code, format, args...)
+	if len(r.issues) == before || line == 0 {
+		return
+	}
+	if l, c := r.within(path, strings.Split(source, "\n"), line, column); l > 0 {
+		r.issues[before].Line, r.issues[before].Column = l, c
+	}
+}
+
+func (r *Reader) within(path string, source []string, line, column int) (int, int) {
+	n, ok := r.places[path]
+	if !ok {
+		return 0, 0
+	}
+	position := n.GetToken().Position
+	at := position.Line + line - 1
+	if _, block := n.(*ast.LiteralNode); block {
+		at++ // it begins in the line after its mark
+	}
+	if line > len(source) || at > len(r.lines) {
+		return 0, 0
+	}
+	text, from := r.lines[at-1], 0
+	for range position.Column - 1 { // columns count characters
+		if at != position.Line || from >= len(text) {
+			break
+		}
+		_, size := utf8.DecodeRuneInString(text[from:])
+		from += size
+	}
+	found := strings.Index(text[from:], source[line-1])
+	if found < 0 {
+		return 0, 0
+	}
+	return at, utf8.RuneCountInString(text[:from+found]) + column
+}

@@ -1,0 +1,202 @@
+package definition_test
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lockstep-run/lockstep/shared/definition"
+	"github.com/lockstep-run/lockstep/shared/expr"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// TestIssueLists: everything that is wrong is told at once, in the order of the
+// text, each at its line, column and path. The same file gives the same list.
+func TestIssueLists(t *testing.T) {
+	files, err := filepath.Glob("testdata/issues/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no files: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
+			source, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden := strings.TrimSuffix(file, ".yaml") + ".golden"
+			got := list(definition.Parse(source))
+			if *update {
+				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 3 {
+				if diff := cmp.Diff(string(want), list(definition.Parse(source))); diff != "" {
+					t.Fatalf("-want +got:\n%s", diff)
+				}
+			}
+		})
+	}
+}
+
+func list(_ *workflow.Definition, err error) string {
+	var e *workflow.Error
+	if !errors.As(err, &e) {
+		return fmt.Sprint(err)
+	}
+	var out strings.Builder
+	fmt.Fprintln(&out, e.Code)
+	for _, i := range e.Issues {
+		fmt.Fprintf(&out, "%d:%d %s %s: %s\n", i.Line, i.Column, i.Path, i.Code, i.Message)
+	}
+	return out.String()
+}
+
+// TestHostileText: what would take a parser minutes or its stack is refused, and
+// so are more expressions than can be compiled in reasonable time.
+func TestHostileText(t *testing.T) {
+	var keys, indent strings.Builder
+	for i := range 20_000 {
+		fmt.Fprintf(&keys, "k%d: 1\n", i)
+	}
+	for i := range 600 {
+		indent.WriteString(strings.Repeat(" ", i) + "a:\n")
+	}
+	for name, source := range map[string]string{
+		"sequences":   strings.Repeat("- ", 100_000) + "a",
+		"questions":   strings.Repeat("? ", 100_000) + "a",
+		"tags":        strings.Repeat("!a ", 80_000) + "a",
+		"anchors":     strings.Repeat("&a ", 80_000) + "a",
+		"colons":      strings.Repeat("a: ", 80_000),
+		"brackets":    strings.Repeat("[", 250_000),
+		"braces":      strings.Repeat("{a: ", 60_000),
+		"keys":        keys.String(),
+		"indentation": indent.String(),
+		"items":       "a:\n" + strings.Repeat("- x\n", 60_000),
+		"dashes":      strings.Repeat("-\n", 120_000),
+		"documents":   strings.Repeat("---\n", 60_000),
+		"quotes":      strings.Repeat(`"`, 250_000),
+		"not UTF-8":   "package: \xff\xfe",
+		"expressions": head + "steps: [{label: a, functionBlock: p/b, runOn: global, parameters: {x: [" + strings.Repeat(`"${1}",`, 12_000) + "]}}]",
+		"long ones": head + "steps: [{label: a, functionBlock: p/b, runOn: global, parameters: {x: [" +
+			strings.Repeat(`"${'`+strings.Repeat("x", 4000)+`'}",`, 20) + "]}}]",
+	} {
+		if _, err := definition.Parse([]byte(source)); !workflow.Is(err, workflow.CodeInvalid) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+// TestLargest: the limits leave room for the largest definition anybody writes.
+func TestLargest(t *testing.T) {
+	var b strings.Builder
+	b.WriteString(head + "acquire:\n  - type: device\n    ids:\n")
+	for i := range 10_000 {
+		fmt.Fprintf(&b, "    - sw-%05d\n", i)
+	}
+	b.WriteString("steps:\n")
+	for i := range 200 {
+		fmt.Fprintf(&b, "- label: s%d\n  functionBlock: p/b\n  runOn: device\n  condition: entity.site == 'zrh'\n  parameters: {a: '${entity.id}', b: [1, 2, 3]}\n", i)
+	}
+	d, err := definition.Parse([]byte(b.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(d.Steps) != 200 || len(d.Acquire[0].IDs) != 10_000 {
+		t.Errorf("read %d steps, %d ids", len(d.Steps), len(d.Acquire[0].IDs))
+	}
+}
+
+// TestRawParameters is N16: what is not to be filled arrives as it was written,
+// from YAML and from JSON.
+func TestRawParameters(t *testing.T) {
+	for source, want := range map[string]string{
+		`{"x":"{{ ${a} }} {% b %} $${c} }{"}`:                    `{"x":"{{ ${a} }} {% b %} $${c} }{"}`,
+		`{"x":"\u00e9\ud83d\ude00 \/ \t\\ \" <>&","y":"\u003c"}`: `{"x":"é😀 / \t\\ \" <>&","y":"<"}`,
+		`{"x":12345678901234567890123,"y":18446744073709551615}`: `{"x":12345678901234567890123,"y":18446744073709551615}`,
+		`{"x":-9223372036854775808,"y":-0,"z":0.1}`:              `{"x":-9223372036854775808,"y":0,"z":0.1}`,
+		`{"x":1e3,"y":-1E-7,"z":2.50}`:                           `{"x":1000,"y":-1e-7,"z":2.5}`,
+		`{"x":"1e3","y":"010","z":"null","n":null,"t":"true"}`:   `{"n":null,"t":"true","x":"1e3","y":"010","z":"null"}`,
+		`{"x":"","y":" a ","z":"- a: b #c"}`:                     `{"x":"","y":" a ","z":"- a: b #c"}`,
+		`{x: 0o14, y: 0x1F, z: yes, w: 12:30:00, v: 2001-01-01}`: `{"v":"2001-01-01","w":"12:30:00","x":12,"y":31,"z":"yes"}`,
+		`{1: a, 1.50: b, true: c, null: d}`:                      `{"1":"a","1.50":"b","null":"d","true":"c"}`,
+		`{x: [], y: {}, z: [[1], {a: }]}`:                        `{"x":[],"y":{},"z":[[1],{"a":null}]}`,
+	} {
+		d := parse(t, head+"steps: [{label: a, functionBlock: p/b, runOn: global, rawParameters: "+source+"}]")
+		if got := string(d.Steps[0].RawParameters); got != want {
+			t.Errorf("%s: read as %s, want %s", source, got, want)
+		}
+		c, err := definition.Compile(parse(t, string(definition.Canonical(d))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := c.Parameters(0, expr.Scope{})
+		if err != nil || string(got) != want {
+			t.Errorf("%s: arrives as %s, %v, want %s", source, got, err, want)
+		}
+	}
+	d := parse(t, head+"steps:\n- label: a\n  functionBlock: p/b\n  runOn: global\n  rawParameters:\n    x: |\n      {{ a }}\n        ${b}\n    y: >-\n      c\n      d\n")
+	if got, want := string(d.Steps[0].RawParameters), `{"x":"{{ a }}\n  ${b}\n","y":"c d"}`; got != want {
+		t.Errorf("blocks of text: %s, want %s", got, want)
+	}
+}
+
+// TestDialects: the same definition however it is written.
+func TestDialects(t *testing.T) {
+	want := parse(t, head+"config: {failureTolerance: 0}\nsteps: [{label: a, functionBlock: p/b, runOn: global, timeout: 90s, assert: [\"true\"]}]")
+	for name, source := range map[string]string{
+		"byte order mark":  "\ufeff" + head + "steps: [{label: a, functionBlock: p/b, runOn: global, timeout: 90, assert: \"true\"}]",
+		"line ends":        strings.ReplaceAll(head+"steps:\n- label: a\n  functionBlock: p/b\n  runOn: global\n  timeout: 1m30s\n  assert: 'true'\n", "\n", "\r\n"),
+		"tabs":             "{\n\t\"package\":\"p\",\n\t\"name\":\"w\",\n\t\"version\":\"1.0.0\",\n\t\"steps\":[\n\t\t{\"label\":\"a\",\"functionBlock\":\"p/b\",\"runOn\":\"global\",\"timeout\":\"90s\",\"assert\":[\"true\"]}\n\t]\n}\n",
+		"defaults written": head + "config: {onLocked: wait, lockMode: exclusive, rollback: auto, executionStrategy: {parallel: false}}\nsteps: [{label: a, functionBlock: p/b, runOn: global, timeout: 90.0, assert: [\"true\"]}]",
+		"document marks":   "---\n" + head + "steps: [{label: a, functionBlock: p/b, runOn: global, timeout: 90s, assert: [\"true\"]}]\n...\n",
+	} {
+		d := parse(t, source)
+		if definition.Digest(d) != definition.Digest(want) {
+			t.Errorf("%s: %s", name, cmp.Diff(want, d))
+		}
+	}
+}
+
+// TestValidateAgainst: each violation is at the field it is about.
+func TestValidateAgainst(t *testing.T) {
+	schema := `{"required":["a"],"additionalProperties":false,"properties":{"a":{"type":"string"},"l":{"items":{"required":["x"]}},"m":{"properties":{"0":{"type":"string"}}}}}`
+	for value, want := range map[string]string{
+		`{"a":"x"}`:                            "",
+		`{"l":[{"x":1},{}],"m":{"0":1},"z":1}`: "p.a required, p.l[1].x required, p.m.0 type, p.z additionalProperties",
+		`{`:                                    "p json",
+	} {
+		var got []string
+		for _, i := range definition.ValidateAgainst([]byte(schema), []byte(value), "p") {
+			got = append(got, i.Path+" "+i.Code)
+		}
+		if strings.Join(got, ", ") != want {
+			t.Errorf("%s: got %q, want %q", value, got, want)
+		}
+	}
+	for _, cycle := range []string{`{"$ref":"#"}`, `{"anyOf":[{"$ref":"#"}]}`} {
+		if issues := definition.ValidateAgainst([]byte(cycle), []byte(`{}`), "p"); len(issues) != 1 {
+			t.Errorf("%s: %v", cycle, issues)
+		}
+	}
+	if issues := definition.ValidateAgainst([]byte("null"), []byte(`1`), "p"); len(issues) != 0 {
+		t.Errorf("no schema refuses: %v", issues)
+	}
+	many := `{"items":{"type":"string"}}`
+	if issues := definition.ValidateAgainst([]byte(many), []byte("["+strings.Repeat("1,", 5000)+strconv.Itoa(1)+"]"), "p"); len(issues) != 100 {
+		t.Errorf("%d issues", len(issues))
+	}
+}
