@@ -33,8 +33,8 @@ func (w *work) plan(ctx context.Context, n lifecycle.Need, draft *workflow.Execu
 }
 
 // planFor makes the plan of a step, or of the wave that undoes a run. Everything
-// it reads is immutable by the time it is asked, so a plan is made again rather
-// than stored.
+// it reads is immutable once the step is entered, so a plan is made again rather
+// than stored; until then it holds only as long as no commit is lost.
 func (w *work) planFor(ctx context.Context, x *workflow.Execution, n lifecycle.Need) (lifecycle.Planned, error) {
 	if p, ok := w.planned[n]; ok {
 		return p, nil

@@ -48,7 +48,9 @@ func (w *work) load(ctx context.Context) (err error) {
 
 // reload starts over from the stored state, after a lost race. What is immutable
 // stays, and so does a command that has not been committed; the engine's own
-// order to break the run does not.
+// order to break the run does not. Plans go: one that was made together with the
+// commit that failed carries tokens and attributes of locks that the run may
+// have let go and taken anew since.
 func (w *work) reload(ctx context.Context, lost *int) error {
 	if *lost++; *lost > w.e.Tries {
 		return workflow.Errorf(workflow.CodeConflict, "execution %s keeps changing", w.id)
@@ -59,6 +61,8 @@ func (w *work) reload(ctx context.Context, lost *int) error {
 		return err
 	}
 	w.x, w.stale, w.facts.Command = x, false, w.command
+	w.facts.Plans = nil
+	clear(w.planned)
 	w.settled()
 	return nil
 }
