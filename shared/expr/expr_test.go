@@ -96,6 +96,12 @@ func TestCompileErrorsHaveAPlace(t *testing.T) {
 	if _, err := expr.Compile(nil, strings.Repeat("(", 2000)+"1"+strings.Repeat(")", 2000)); err == nil {
 		t.Error("2,000 nested parentheses compile")
 	}
+	if _, err := expr.Compile(nil, `"a"`+strings.Repeat(` + "a"`, 40)); err == nil {
+		t.Error("40 nested operators compile")
+	}
+	if _, err := expr.Compile(nil, `true`+strings.Repeat(` && true`, 200)); err != nil {
+		t.Errorf("a flat condition does not compile: %v", err)
+	}
 	if _, err := expr.Compile(nil, "'"+strings.Repeat("x", expr.MaxSource)+"'"); err == nil {
 		t.Error("an expression over the limit compiles")
 	}

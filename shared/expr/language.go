@@ -20,7 +20,7 @@ const (
 	MaxSource  = 4 << 10 // bytes
 	maxCost    = 1_000_000
 	maxSize    = 8 << 20
-	maxNesting = 100  // of an expression
+	maxNesting = 32   // of an expression; what nests takes long to check
 	maxDepth   = 1000 // of a value
 	maxPattern = 1000 // instructions of a regular expression
 )

@@ -14,7 +14,7 @@ import (
 // TestExplosions: expressions of a few hundred bytes that build astronomical
 // values end soon, whatever is done with the value.
 func TestExplosions(t *testing.T) {
-	double := strings.Repeat(`.map(a, a + a)`, 40)
+	double := strings.Repeat(`.map(a, a + a + a + a)`, 24)
 	share := strings.Repeat(`.map(a, [a, a, a, a])`, 20)
 	for name, source := range map[string]string{
 		"list returned":      `[[1]]` + double + `[0]`,
@@ -24,7 +24,7 @@ func TestExplosions(t *testing.T) {
 		"tree compared":      `[1]` + share + ` == [1]` + share,
 		"tree in a map":      `{"a": [1]` + share + `}.a`,
 		"second item":        `[[], ["x"]].map(x, [x]` + double + `[0].join(""))`,
-		"text doubled":       `["x"]` + strings.Repeat(`.map(a, a + a)`, 60) + `[0]`,
+		"text doubled":       `["x"]` + strings.Repeat(`.map(a, a + a + a + a)`, 24) + `[0]`,
 		"text replaced":      `"aaaaaaaaaa"` + strings.Repeat(`.replace("a", "aaaaaaaaaa")`, 9),
 		"loops":              `parameters.l.all(a, parameters.l.all(b, parameters.l.all(c, parameters.l.all(d, a+b+c+d >= 0))))`,
 		"compared in a loop": `parameters.l.all(a, parameters.l.all(b, parameters.l.all(c, parameters.l == parameters.l)))`,
