@@ -33,7 +33,7 @@ func newDemo(t *testing.T) (*Demo, *bytes.Buffer) {
 
 func TestStartsAProgramAndEndsIt(t *testing.T) {
 	d, _ := newDemo(t)
-	script(t, d, "good", `echo first; echo "ready http://here:1"; echo "$SAYS" >&2; exec sleep 600`)
+	script(t, d, "good", `echo "$SAYS" >&2; echo first; echo "ready http://here:1"; exec sleep 600`)
 	p, err := d.start(t.Context(), launch{name: "good", env: []string{"SAYS=hello"}})
 	if err != nil {
 		t.Fatal(err)
