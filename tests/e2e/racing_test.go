@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/lockstep-run/lockstep/shared/client"
@@ -130,55 +131,58 @@ func TestN06_TwoOfEverything(t *testing.T) {
 }
 
 // TestN25_LateFinish: a worker's last write is on its way for so long that
-// another worker has taken the pack over and finished it. When the write arrives,
-// its token is refused, and nothing is changed by it.
+// another worker has taken the pack over and is at work on it. When the write
+// arrives, its token is refused, and nothing is changed by it.
 func TestN25_LateFinish(t *testing.T) {
 	t.Parallel()
 	d := serveTables(t)
 	s := start(t, setup{env: []string{d.env()}})
 	c := sceneOn(t, s, "late")
 	ids := c.entities(c.kind(), 1)
-	answered := make(chan struct{})
-	arrives := make(chan struct{})
-	held := make(chan struct{})
-	var calls int
-	var once sync.Once
-	c.block("work", workflow.Block{Idempotent: true}, func(k call) answer {
-		calls++ // one worker at a time holds the lease
-		if calls == 1 {
+	answered, held, arrives := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	taken, goOn := make(chan struct{}), make(chan struct{})
+	var calls atomic.Int32
+	c.block("work", workflow.Block{Idempotent: true, Timeout: workflow.Duration(patience)}, func(k call) answer {
+		switch calls.Add(1) {
+		case 1:
 			close(answered)
+		case 2:
+			close(taken)
+			<-goOn
 		}
 		return ok(map[string]any{"fence": k.Fence})
 	})
 	c.define("", "label: work, block: work, runOn: KIND")
+	var once sync.Once
 	d.onRequest(func(operation, body string) (wait <-chan struct{}) {
 		select {
-		case <-answered:
+		case <-answered: // what is written now is what came of the first call
 		default:
 			return nil
 		}
-		if operation == "UpdateItem" || operation == "PutItem" {
-			if strings.Contains(body, `"lockstep-jobs"`) {
-				once.Do(func() { wait = arrives; close(held) })
-			}
+		if (operation == "UpdateItem" || operation == "PutItem") && strings.Contains(body, `"lockstep-jobs"`) {
+			once.Do(func() { wait = arrives; close(held) })
 		}
 		return wait
 	})
 	id := c.run("{}", ids...)
 	<-held
-	c.rests(id, sm.ExecutionCompletedAck)
-	before := c.outcome(id)
-	if calls < 2 || !strings.Contains(before, c.b.all()[1].Fence) || c.b.all()[0].Fence >= c.b.all()[1].Fence {
-		t.Errorf("%d calls, result %s: want the second worker's, under a higher fence", calls, before)
-	}
+	<-taken
 	close(arrives)
 	eventually(t, "the late write arrives", func() bool { return len(d.replies()) > 0 })
 	if reply := d.replies()[0]; !strings.HasPrefix(reply, "400 ") || !strings.Contains(reply, "ConditionalCheckFailed") {
 		t.Errorf("the late write is answered %.300s", reply)
 	}
+	if x, err := c.Execution(t.Context(), id); err != nil || x.State != sm.ExecutionRunning {
+		t.Errorf("the late write has ended the run: %s, %v", x.State, err)
+	}
+	close(goOn)
 	c.ends(id, sm.ExecutionCompletedAck)
-	if after := c.outcome(id); after != before {
-		t.Errorf("a late write changed\n%s\nto\n%s", before, after)
+	first, second := c.b.all()[0], c.b.all()[1]
+	r, err := c.Result(t.Context(), id)
+	if err != nil || calls.Load() != 2 || first.key != second.key || first.Fence >= second.Fence ||
+		!strings.Contains(string(r.Steps["work"].Results[ids[0]]), second.Fence) {
+		t.Errorf("%d calls under %s and %s, result %s, %v: want the second worker's, under a higher fence", calls.Load(), first.Fence, second.Fence, r.Steps["work"].Results[ids[0]], err)
 	}
 }
 
