@@ -127,6 +127,16 @@ func TestEngineKilledBetweenCommitAndEffects(t *testing.T) {
 			}
 		}()
 		<-held
+		underWay := 0
+		for x, err := range c.Executions(t.Context(), views.ExecutionFilter{State: sm.ExecutionRunning}) {
+			if err != nil || x.Progress.Jobs.Total == 0 {
+				t.Errorf("%+v, %v: want a run that is committed with its jobs", x, err)
+			}
+			underWay++
+		}
+		if underWay != 1 {
+			t.Errorf("%d runs are RUNNING, want the one whose packs are about to be sent", underWay)
+		}
 		if s.kill9("functions/"+function+"/bootstrap") == 0 {
 			t.Fatalf("there is no %s function to kill", function)
 		}
@@ -250,6 +260,10 @@ func TestLateWorker(t *testing.T) {
 	}
 	second := s.upgrade("3.0.0", "sw-001")
 	s.rests(second, sm.ExecutionCompletedAck)
+	for _, run := range []string{id, second} {
+		s.events(run)
+		s.unlocked(run)
+	}
 	after, err := s.Result(t.Context(), id)
 	if err != nil || string(after.Steps["upgrade"].Results["sw-001"]) != string(before.Steps["upgrade"].Results["sw-001"]) {
 		t.Errorf("a late worker changed a result: %s, then %s, %v", before.Steps["upgrade"].Results, after.Steps["upgrade"].Results, err)

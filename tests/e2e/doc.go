@@ -2,8 +2,15 @@
 // outside: over HTTP, by killing processes, and by what the simulated devices
 // themselves have logged.
 //
-// The harness (stack_test.go) starts bin/lockstep dev with thresholds shortened
-// by configuration; queues_test.go puts a queue service of the test's own in
-// front of it, where messages can be held, doubled and reordered; blocks_test.go
-// serves function blocks over HTTP, so that a test decides what each job does.
+// A tour. stack_test.go starts bin/lockstep dev with thresholds shortened by
+// configuration; blocks_test.go serves function blocks over HTTP, so that a test
+// decides what each job does, and judge_test.go judges every call that was made.
+// queues_test.go and tables_test.go put a queue service and a DynamoDB of the
+// test's own behind the stack, where requests can be held, doubled and reordered.
+//
+// scenarios_test.go lists what runs side by side on one stack; its scenes are
+// there, in endings_test.go, shown_test.go and seeds_test.go. What kills, stops or
+// holds something has a stack of its own: accidents_test.go, power_test.go,
+// racing_test.go, fence_test.go. What is asked wrongly is in input_test.go,
+// refusals_test.go, command_test.go and verbs_test.go.
 package e2e

@@ -1,0 +1,160 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+func viewsAgree(c *scene) {
+	ids := c.entities(c.kind(), 3)
+	c.block("work", workflow.Block{Idempotent: true}, nil)
+	c.define("", "label: one, block: work, runOn: KIND", "label: two, block: work, runOn: KIND", "label: three, block: work, runOn: KIND")
+	id := c.run(`{"secret":"hush"}`, ids...)
+	left := false
+	for {
+		detail, err := c.Execution(c.t.Context(), id)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		status, err := c.Status(c.t.Context(), id)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		if left && status.State != sm.StatusCompleted {
+			c.t.Fatalf("left a terminal state for %s", status.State)
+		}
+		left = left || status.State == sm.StatusCompleted
+		if detail.Status == sm.StatusCompleted && status.State != sm.StatusCompleted {
+			c.t.Errorf("the detail says %s, the status later %s", detail.Status, status.State)
+		}
+		if (status.TerminalEvent != nil) != (status.State == sm.StatusCompleted) || status.CompletionInferred {
+			c.t.Errorf("status %+v", status)
+		}
+		if left {
+			break
+		}
+	}
+	code, body := c.post("GET", "/executions/"+id+"/status", "", "")
+	var fields map[string]any
+	if err := json.Unmarshal([]byte(body), &fields); err != nil || code != 200 {
+		c.t.Fatalf("%d %s", code, body)
+	}
+	if len(fields) != 7 || strings.Contains(body, "hush") || fields["state"] != "COMPLETED" || fields["terminal_event"] != "execution.completed" {
+		c.t.Errorf("status %s", body)
+	}
+	for _, path := range []string{"/workflow-execution/active", "/workflow-execution/state/COMPLETED_ACK", "/workflow-execution/id/" + id} {
+		code, body := c.post("GET", path, "", "")
+		if listed := strings.Contains(body, id); code != 200 || listed == strings.HasSuffix(path, "active") {
+			c.t.Errorf("%s: %d, listed %v", path, code, listed)
+		}
+	}
+	c.ends(id, sm.ExecutionCompletedAck)
+}
+
+func linkedRetries(c *scene) {
+	ids := c.entities(c.kind(), 1)
+	c.block("work", workflow.Block{Idempotent: true}, func(k call) answer {
+		if k.Job.Attempt < 3 {
+			return failed("BUSY", true)
+		}
+		return nil
+	})
+	c.define("", "label: work, block: work, runOn: KIND, retry: {maxRetries: 3, delay: 50ms}")
+	id := c.run("{}", ids...)
+	c.ends(id, sm.ExecutionCompletedAck)
+	jobs := c.jobs(id, views.JobFilter{})
+	if len(jobs) != 3 {
+		c.t.Fatalf("%d jobs, want three attempts", len(jobs))
+	}
+	for i, j := range jobs {
+		if j.Attempt != i+1 || (i > 0 && value(j.Replaces) != jobs[i-1].ID) || (i < 2 && value(j.ReplacedBy) != jobs[i+1].ID) {
+			c.t.Errorf("attempt %d is not linked: %+v", i+1, j)
+		}
+	}
+	fences := map[string]bool{}
+	for _, k := range c.b.all() {
+		if k.Job.Execution == id {
+			fences[k.Fence] = true
+		}
+	}
+	if len(fences) != 3 {
+		c.t.Errorf("three attempts have %d fences", len(fences))
+	}
+}
+
+func idempotentStart(c *scene) {
+	c.block("hello", workflow.Block{Pure: true}, nil)
+	c.define("", "label: hello, block: hello, runOn: global")
+	ids := make([]string, 20)
+	var all sync.WaitGroup
+	fresh := 0
+	var mu sync.Mutex
+	for i := range ids {
+		all.Go(func() {
+			x, existed, err := c.Start(c.t.Context(), views.StartRequest{Workflow: "test/w-" + c.name, IdempotencyKey: c.name})
+			if err != nil {
+				c.t.Errorf("start: %v", err)
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if ids[i] = fmt.Sprint(x.Id); !existed {
+				fresh++
+			}
+		})
+	}
+	all.Wait()
+	for _, id := range ids {
+		if id != ids[0] {
+			c.t.Fatalf("one key started %s and %s", ids[0], id)
+		}
+	}
+	if fresh != 1 {
+		c.t.Errorf("%d requests say that they started the run", fresh)
+	}
+	_, _, err := c.Start(c.t.Context(), views.StartRequest{Workflow: "test/w-" + c.name, Parameters: json.RawMessage(`{"x":1}`), IdempotencyKey: c.name})
+	if !workflow.Is(err, workflow.CodeIdempotencyMismatch) {
+		c.t.Errorf("the key is accepted for another request: %v", err)
+	}
+	c.ends(ids[0], sm.ExecutionCompletedAck)
+}
+
+func otherTenant(c *scene) {
+	c.block("hello", workflow.Block{Pure: true}, nil)
+	c.define("", "label: hello, block: hello, runOn: global")
+	id := c.run("{}")
+	c.ends(id, sm.ExecutionCompletedAck)
+	other := c.as("someone-else")
+	if _, err := other.Execution(c.t.Context(), id); !workflow.Is(err, workflow.CodeNotFound) {
+		c.t.Errorf("another tenant reads the run: %v", err)
+	}
+	if _, err := other.Cancel(c.t.Context(), id, views.CancelRequest{}); !workflow.Is(err, workflow.CodeNotFound) {
+		c.t.Errorf("another tenant cancels the run: %v", err)
+	}
+	for x, err := range other.Executions(c.t.Context(), views.ExecutionFilter{}) {
+		if err != nil || x.ID != "" {
+			c.t.Errorf("another tenant lists %s, %v", x.ID, err)
+		}
+	}
+}
+
+func unclaimed(c *scene) {
+	ids := c.entities(c.kind(), 2)
+	c.block("work", workflow.Block{Pool: "nobody"}, nil)
+	c.define("", "label: work, block: work, runOn: KIND")
+	id := c.run("{}", ids...)
+	x, err := c.Execution(c.t.Context(), id)
+	if err != nil || x.Waiting == nil || x.Waiting.Kind != views.WaitWorker {
+		c.t.Errorf("waiting %+v, %v", x.Waiting, err)
+	}
+	end := c.ends(id, sm.ExecutionFailedSafeAck)
+	if end.Cause == nil || *end.Cause != workflow.CauseUnclaimed {
+		c.t.Errorf("cause %v", value(end.Cause))
+	}
+}
