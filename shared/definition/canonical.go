@@ -34,7 +34,7 @@ type wire struct {
 
 type wireConfig struct {
 	OnLocked         workflow.OnLocked     `json:"onLocked,omitempty"`
-	LockMode         string                `json:"lockMode,omitempty"`
+	LockMode         workflow.LockMode     `json:"lockMode,omitempty"`
 	Rollback         workflow.RollbackMode `json:"rollback,omitempty"`
 	MaxInFlight      int                   `json:"maxInFlight,omitempty"`
 	FailureTolerance any                   `json:"failureTolerance,omitempty"`

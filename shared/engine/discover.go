@@ -48,7 +48,7 @@ func (w *work) discover(ctx context.Context) error {
 		asked = append(asked, *in.Selector)
 	}
 	for _, a := range d.Acquire {
-		asked = append(asked, workflow.Selector(a))
+		asked = append(asked, workflow.Selector{Type: a.Type, IDs: a.IDs, Groups: a.Groups, Query: a.Query})
 	}
 	found := map[workflow.EntityKey]bool{}
 	for _, sel := range asked {

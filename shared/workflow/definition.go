@@ -40,19 +40,75 @@ type Definition struct {
 	Acquire        []Acquire `json:"acquire,omitempty"`
 	AssertNotEmpty bool      `json:"assertNotEmpty,omitempty"`
 	Config         Config    `json:"config,omitzero"`
-	Steps          []Step    `json:"steps"`
+	Cron           *Cron     `json:"cron,omitempty"`
+	Steps          []Step    `json:"steps"` // the tree as written
+}
+
+// Flat lists the definition's steps depth first: each step, then the steps
+// nested in it. A step's place in this list is its index.
+func (d *Definition) Flat() []*Step {
+	var all []*Step
+	var walk func(steps []Step)
+	walk = func(steps []Step) {
+		for i := range steps {
+			all = append(all, &steps[i])
+			if n := steps[i].Workflow; n != nil {
+				walk(n.Steps)
+			}
+		}
+	}
+	walk(d.Steps)
+	return all
 }
 
 // Ref is the definition's exact reference.
 func (d *Definition) Ref() Ref { return Ref{d.Package, d.Name, d.Version} }
 
-// Acquire adds entities to a run's scope besides those its starter names: by
-// ids, by group, by a CEL query over attributes, or all of a type.
+// Acquire adds entities of one type to a run's scope besides those its starter
+// names: by ids, by group, by a CEL query over attributes, by ids that an
+// expression or another type's entities name, by what a block's acquire returns,
+// or, with none of these, all of the type.
 type Acquire struct {
 	Type   string   `json:"type"`
 	IDs    []string `json:"ids,omitempty"`
+	IDsOf  string   `json:"idsOf,omitempty"` // CEL over parameters: a list of ids; written ids: ${...}
 	Groups []string `json:"groups,omitempty"`
 	Query  string   `json:"query,omitempty"`
+	Expand *Expand  `json:"expand,omitempty"`
+
+	Block         string          `json:"block,omitempty"`      // reference; its acquire() runs as an ACQUIRE job
+	Parameters    json.RawMessage `json:"parameters,omitempty"` // of the block; strings may hold ${CEL over parameters}
+	RawParameters json.RawMessage `json:"rawParameters,omitempty"`
+}
+
+// Expand names ids by way of entities of another type that are in the scope
+// already: for each of them, IDs is a CEL expression over entity and parameters
+// that gives a list of ids of the acquired type.
+type Expand struct {
+	From string `json:"from"`
+	IDs  string `json:"ids"`
+}
+
+// Acquisition is one entry of the definition's acquire lists.
+type Acquisition struct {
+	Acquire
+	Step           int // index in Flat of the step whose list it stands in, -1 for the definition's own
+	AssertNotEmpty bool
+}
+
+// Acquisitions lists everything that the definition acquires: its own list, then
+// those of its steps, depth first. An entry's place in this list is its index.
+func (d *Definition) Acquisitions() []Acquisition {
+	var all []Acquisition
+	for _, a := range d.Acquire {
+		all = append(all, Acquisition{a, -1, false})
+	}
+	for i, s := range d.Flat() {
+		for _, a := range s.Acquire {
+			all = append(all, Acquisition{a, i, s.AssertNotEmpty})
+		}
+	}
+	return all
 }
 
 // OnLocked says what a run does that finds an entity locked by another run.
@@ -74,18 +130,39 @@ const (
 	RollbackNever RollbackMode = "never"
 )
 
+// LockMode is how a run holds its entities.
+type LockMode string
+
+// The lock modes; exclusive is the default. Shared is for runs whose blocks are
+// all pure.
+const (
+	LockExclusive LockMode = "exclusive"
+	LockShared    LockMode = "shared"
+)
+
 // Config is how a definition wants to be run.
 type Config struct {
 	Parallel         bool         `json:"parallel,omitempty"` // executionStrategy.parallel
 	OnLocked         OnLocked     `json:"onLocked,omitempty"`
-	LockMode         string       `json:"lockMode,omitempty"` // exclusive (default) or shared
-	Timeout          Duration     `json:"timeout,omitempty"`  // of the whole run
+	LockMode         LockMode     `json:"lockMode,omitempty"`
+	Timeout          Duration     `json:"timeout,omitempty"` // of the whole run, from its creation or its retry
 	Rollback         RollbackMode `json:"rollback,omitempty"`
 	RollbackContinue bool         `json:"rollbackContinue,omitempty"` // rollback.onFailure: continue
 	MaxInFlight      int          `json:"maxInFlight,omitempty"`      // jobs of one step outstanding at a time; 0 no limit
 	FailureTolerance Tolerance    `json:"failureTolerance,omitzero"`
-	StartWhen        string       `json:"startWhen,omitempty"`
-	NotBefore        string       `json:"notBefore,omitempty"`
+	StartWhen        string       `json:"startWhen,omitempty"`     // CEL, bool, over parameters, now and entity(type, id)
+	StartDeadline    Duration     `json:"startDeadline,omitempty"` // how long startWhen may stay false; startWhen.deadline
+	NotBefore        string       `json:"notBefore,omitempty"`     // RFC 3339, or ${CEL} over parameters
+}
+
+// Cron starts a run of the newest version by the clock.
+type Cron struct {
+	Schedule    string          `json:"schedule"`              // five fields: minute, hour, day, month, weekday
+	Zone        string          `json:"zone,omitempty"`        // IANA name; UTC by default
+	Concurrency bool            `json:"concurrency,omitempty"` // start although an earlier run has not ended
+	Parameters  json.RawMessage `json:"parameters,omitempty"`
+	On          *Selector       `json:"executeOnParameters,omitempty"`
+	Disabled    bool            `json:"disabled,omitempty"`
 }
 
 // Tolerance is how many of a step's entities may fail before the step does: a
@@ -106,20 +183,62 @@ func (t Tolerance) Allows(failed, total int) bool {
 // RunOnGlobal is the runOn of a step that runs once, not once per entity.
 const RunOnGlobal = "global"
 
-// Step is one node of a definition's tree.
+// Step is one node of a definition's tree. It calls a block, or holds an embedded
+// workflow, or refers to another definition.
 type Step struct {
-	Label         string `json:"label"`
-	FunctionBlock string `json:"functionBlock,omitempty"` // reference, perhaps by major or minor
-	RunOn         string `json:"runOn,omitempty"`         // entity type, or "global"
+	Label         string     `json:"label"`
+	FunctionBlock string     `json:"functionBlock,omitempty"` // reference, perhaps by major or minor
+	Workflow      *Nested    `json:"workflow,omitempty"`
+	Reference     *Reference `json:"workflowReference,omitempty"`
+	RunOn         string     `json:"runOn,omitempty"` // entity type, or "global"; of a block
+
+	Acquire        []Acquire `json:"acquire,omitempty"`
+	AssertNotEmpty bool      `json:"assertNotEmpty,omitempty"`
 
 	Condition     string          `json:"condition,omitempty"`     // CEL, bool
 	Assert        []string        `json:"assert,omitempty"`        // CEL, bool
 	Parameters    json.RawMessage `json:"parameters,omitempty"`    // object; strings may hold ${CEL}
 	RawParameters json.RawMessage `json:"rawParameters,omitempty"` // object, passed on as it is
 
-	Retry       *Retry   `json:"retry,omitempty"`
-	Timeout     Duration `json:"timeout,omitempty"`     // one attempt of one job
-	StepTimeout Duration `json:"stepTimeout,omitempty"` // the whole visit
+	Delay           Duration `json:"delay,omitempty"` // before the step begins
+	Retry           *Retry   `json:"retry,omitempty"`
+	Repeat          *Repeat  `json:"repeat,omitempty"`
+	ContinueOnError bool     `json:"continueOnError,omitempty"`
+	Timeout         Duration `json:"timeout,omitempty"`     // one attempt of one job
+	StepTimeout     Duration `json:"stepTimeout,omitempty"` // the whole visit
+}
+
+// Nested is an embedded workflow: steps that run where they stand, in the same
+// run and under its locks, with labels of the same definition.
+type Nested struct {
+	Steps []Step `json:"steps"`
+}
+
+// ReferenceMode says how a referenced definition runs.
+type ReferenceMode string
+
+// The modes. An embedded definition runs within the run, under its locks; a
+// dispatched one is a run of its own that the step waits for; fire and forget
+// starts one and goes on.
+const (
+	ModeEmbed         ReferenceMode = "embed"
+	ModeDispatch      ReferenceMode = "dispatch"
+	ModeFireAndForget ReferenceMode = "fireAndForget"
+)
+
+// Reference names another definition. Its parameters are the step's.
+type Reference struct {
+	Workflow string          `json:"workflow"` // reference, perhaps by major or minor
+	Mode     ReferenceMode   `json:"mode,omitempty"`
+	On       json.RawMessage `json:"executeOnParameters,omitempty"` // of a run of its own; object, strings may hold ${CEL}
+}
+
+// Repeat visits a step again and again: as long as the condition is true after a
+// visit, at most Count times in all. With entities, each goes on for itself.
+type Repeat struct {
+	Count int      `json:"count,omitempty"` // visits in all; 0 up to the limit of steps
+	While string   `json:"while,omitempty"` // CEL, bool; may read the step's own result
+	Delay Duration `json:"delay,omitempty"` // between visits
 }
 
 // Retry repeats failed jobs of a step. Delays grow by Backoff each attempt.

@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"encoding/json"
+	"maps"
 	"time"
 
 	"github.com/lockstep-run/lockstep/statemachines"
@@ -27,9 +28,11 @@ type Execution struct {
 	Try     int                          `json:"try"`     // +1 with an operator's retry
 	Commit  string                       `json:"commit"`  // id of the last commit, recognises a write whose reply was lost
 
-	Workflow Ref               `json:"workflow"`         // exact
-	Blocks   map[string]string `json:"blocks,omitempty"` // reference as written -> pinned version
-	Input    Input             `json:"input"`
+	Workflow  Ref               `json:"workflow"`            // exact
+	Blocks    map[string]string `json:"blocks,omitempty"`    // reference as written -> pinned version
+	Workflows map[string]string `json:"workflows,omitempty"` // the same of definitions referred to
+	Input     Input             `json:"input"`
+	Parent    *Parent           `json:"parent,omitempty"`
 
 	CreatedAt time.Time         `json:"createdAt"`
 	StartedAt time.Time         `json:"startedAt,omitzero"`
@@ -44,6 +47,21 @@ type Execution struct {
 	Conflicts int        `json:"conflicts,omitempty"`
 	BlockedBy *BlockedBy `json:"blockedBy,omitempty"`
 	LockSince time.Time  `json:"lockSince,omitzero"` // when this try first asked for locks
+	LockMode  LockMode   `json:"lockMode,omitempty"` // exclusive if empty
+	Unlocked  bool       `json:"unlocked,omitempty"` // an operator let go of the locks before the end was acknowledged
+
+	// Dropped are entities that were locked by others and that the definition
+	// wants to be skipped then: the first few, and how many.
+	Dropped      []BlockedBy `json:"dropped,omitempty"`
+	DroppedCount int         `json:"droppedCount,omitempty"`
+
+	Wait      *Wait     `json:"wait,omitempty"`     // what it waits for in BLOCKED_WAITING and WAITING
+	NotBefore time.Time `json:"notBefore,omitzero"` // as its starter asked
+	Deadline  time.Time `json:"deadline,omitzero"`  // of the whole run; zero for none
+	From      int       `json:"from,omitempty"`     // index of the step at which this try begins
+	Rested    int       `json:"rested,omitempty"`   // the RunSeq whose delay is over
+	Failed    string    `json:"failed,omitempty"`   // label of the step for which the run failed
+	Applied   bool      `json:"applied,omitempty"`  // the updates of entities stand in the inventory
 
 	RunSeq int       `json:"runSeq"`         // counter of step runs, rollbacks included
 	Runs   []StepRun `json:"runs,omitempty"` // in order of RunSeq; the last may be open
@@ -71,6 +89,53 @@ type Execution struct {
 	// Waiters is read with the item and changed outside its version: the ids of
 	// executions to wake when this one lets go of its locks.
 	Waiters []string `json:"-"`
+}
+
+// Parent is the run that started this one.
+type Parent struct {
+	Execution string `json:"execution"`
+	RunSeq    int    `json:"runSeq"` // of the visit
+	Root      string `json:"root"`   // the outermost ancestor, whose age counts in lock conflicts
+	Depth     int    `json:"depth"`  // from 1
+}
+
+// MaxDepth bounds how deep runs may start runs.
+const MaxDepth = 10
+
+// Age orders runs in lock conflicts: the smaller is the older. A run that
+// another started is as old as the outermost of its ancestors.
+func (x *Execution) Age() string {
+	if x.Parent != nil {
+		return x.Parent.Root
+	}
+	return x.ID
+}
+
+// WaitKind says what kind of thing a run waits for.
+type WaitKind string
+
+// The kinds, as the API names them.
+const (
+	WaitLock        WaitKind = "LOCK"
+	WaitCondition   WaitKind = "CONDITION"
+	WaitInput       WaitKind = "INPUT"
+	WaitTimer       WaitKind = "TIMER"
+	WaitSignal      WaitKind = "SIGNAL"
+	WaitChild       WaitKind = "CHILD"
+	WaitChildInput  WaitKind = "CHILD_INPUT"
+	WaitRetry       WaitKind = "RETRY"
+	WaitWorker      WaitKind = "WORKER"
+	WaitAcknowledge WaitKind = "ACKNOWLEDGE"
+)
+
+// Wait is what a run waits for.
+type Wait struct {
+	Kind      WaitKind  `json:"kind"`
+	Since     time.Time `json:"since"`
+	Until     time.Time `json:"until,omitzero"`      // when it ends by itself, or the deadline
+	Step      string    `json:"step,omitempty"`      // label
+	Condition string    `json:"condition,omitempty"` // source of a startWhen, or "notBefore"
+	Child     string    `json:"child,omitempty"`     // id
 }
 
 // InlineInput is up to how many bytes of parameters and selector ride in the
@@ -156,6 +221,7 @@ type Cancellation struct {
 	By       string       `json:"by"`
 	At       time.Time    `json:"at"`
 	Rollback RollbackMode `json:"rollback,omitempty"`
+	Cascade  bool         `json:"cascade,omitempty"` // cancel the runs it has started too
 }
 
 // Status is the normalised lifecycle status of the run.
@@ -182,12 +248,8 @@ func (x *Execution) Clone() *Execution {
 	c.Runs = append([]StepRun(nil), x.Runs...)
 	c.Events = append([]Event(nil), x.Events...)
 	c.Waiters = append([]string(nil), x.Waiters...)
+	c.Dropped = append([]BlockedBy(nil), x.Dropped...)
 	c.Cost = x.Cost.Clone()
-	if x.Blocks != nil {
-		c.Blocks = make(map[string]string, len(x.Blocks))
-		for k, v := range x.Blocks {
-			c.Blocks[k] = v
-		}
-	}
+	c.Blocks, c.Workflows = maps.Clone(x.Blocks), maps.Clone(x.Workflows)
 	return &c
 }

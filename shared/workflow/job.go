@@ -55,8 +55,24 @@ type JobRecord struct {
 	Outcome   statemachines.Outcome `json:"o,omitempty"`
 	Result    json.RawMessage       `json:"r,omitempty"`
 	Failure   *Failure              `json:"f,omitempty"`
-	Updates   json.RawMessage       `json:"u,omitempty"` // entity updates the block asks for
+	Updates   json.RawMessage       `json:"u,omitempty"` // entity updates the block asks for, a list of Update
+	Entities  []EntityKey           `json:"n,omitempty"` // what an acquire() returned
+
+	// Stored is set where the result is too large for the pack: it lives in items
+	// of its own, and Result is empty.
+	Stored *StoredResult `json:"l,omitempty"`
 }
+
+// StoredResult says where a large result lives: under the pack's key, the job's
+// index and the token of the claim that stored it.
+type StoredResult struct {
+	Token  int `json:"t"`
+	Chunks int `json:"c"`
+	Bytes  int `json:"b"`
+}
+
+// MaxResult is the largest result or update of one job, in bytes.
+const MaxResult = 1 << 20
 
 // Job is one job as the API shows it.
 type Job struct {

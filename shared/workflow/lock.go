@@ -12,10 +12,25 @@ type Lock struct {
 	Rev        int64 // +1 with every write; 0 for an item that does not exist
 	Since      int64 // Unix milliseconds of the last take
 
-	// A reservation is a claim of precedence by a run that keeps losing. Res is
-	// that run's id, which is also its age.
-	Res string
+	// A shared lock has holders in place of the owner: by execution id.
+	Mode    LockMode
+	Holders map[string]Holder
+
+	// A reservation is a claim of precedence by a run that keeps losing: its id,
+	// and its age, which is that of the outermost run that started it.
+	Res    string
+	ResAge string
 }
+
+// Holder is one of the runs that share a lock.
+type Holder struct {
+	Epoch int64 `json:"e"`
+	Token int64 `json:"t"`
+	Since int64 `json:"s"` // Unix milliseconds
+}
+
+// MaxHolders bounds the runs that share one lock; more wait.
+const MaxHolders = 64
 
 // Live reports whether a run read as head holds locks taken at the epoch. The
 // states that hold nothing are a closed list: a state this binary does not know

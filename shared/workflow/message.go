@@ -11,8 +11,9 @@ import (
 type Look struct {
 	Tenant    string `json:"tenant"`
 	Execution string `json:"execution"`
-	Why       string `json:"why,omitempty"`  // for logs
-	Lane      *int   `json:"lane,omitempty"` // a lane whose successor the engine has to send
+	Why       string `json:"why,omitempty"`    // for logs
+	Lane      *int   `json:"lane,omitempty"`   // a lane whose successor the engine has to send
+	RunSeq    int    `json:"runSeq,omitempty"` // of the step run the lane belongs to
 	Cost      Cost   `json:"cost,omitzero"`
 }
 
@@ -28,6 +29,13 @@ type Work struct {
 	HTTP       *Endpoint `json:"http,omitempty"`
 	Retry      *Retry    `json:"retry,omitempty"`
 	Lanes      int       `json:"lanes"` // of the run
+
+	// Guided says that only the engine can say what follows a lane: its run is one
+	// of a stretch of pipelines, or its retry policy has a condition. Whoever
+	// finishes a pack then names the lane to the engine.
+	Guided bool `json:"guided,omitempty"`
+
+	ResultSchema json.RawMessage `json:"resultSchema,omitempty"` // of the block's result
 }
 
 // Repeatable reports whether the jobs may run again.

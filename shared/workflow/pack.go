@@ -131,7 +131,15 @@ func (p *Pack) Bad() bool {
 // DoneSet is one shard's set of lanes that are over, and of those that left a
 // job without success. Lanes are numbered within the shard, from 0.
 type DoneSet struct {
-	Done map[int]bool
-	Bad  map[int]bool
-	Cost Cost
+	Done    map[int]bool
+	Bad     map[int]bool
+	Updates map[int]bool // lanes with jobs that ask for updates of entities
+	Cost    Cost
+}
+
+// LaneEnd is what the done set keeps of a lane that is over.
+type LaneEnd struct {
+	Bad     bool // some job did not come to OK
+	Updates bool // some job asks for updates of entities
+	Cost    Cost
 }

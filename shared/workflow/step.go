@@ -6,16 +6,34 @@ import (
 	"github.com/lockstep-run/lockstep/statemachines"
 )
 
-// StepRun is one visit of one step, or one wave of a rollback. Its jobs are cut
-// into lanes in a fixed order, so that a repeated dispatch sends the same packs.
+// StepRun is one visit of one step, or one wave of a rollback, or one call of a
+// block's acquire. Its jobs are cut into lanes in a fixed order, so that a
+// repeated dispatch sends the same packs.
+//
+// A step with nested steps has a run without jobs, open as long as these run.
 type StepRun struct {
 	RunSeq int     `json:"runSeq"` // unique within the execution
-	Step   int     `json:"step"`   // index of the step in the definition
+	Try    int     `json:"try,omitempty"`
+	Step   int     `json:"step"` // index of the step in the run's program; of an ACQUIRE, of the acquisition
 	Label  string  `json:"label"`
-	Visit  int     `json:"visit"` // from 1
-	Kind   JobKind `json:"kind"`
-	Wave   int     `json:"wave,omitempty"` // of a rollback, from 1
+	Visit  int     `json:"visit"`            // from 1
+	Repeat int     `json:"repeat,omitempty"` // which repetition of the step this visit is, from 1; 0 without repeat
+	Kind   JobKind `json:"kind,omitempty"`   // empty without jobs
+	Wave   int     `json:"wave,omitempty"`   // of a rollback, from 1
 	Undoes int     `json:"undoes,omitempty"`
+
+	// Stretch is the RunSeq of the first run of a stretch of per-entity pipelines,
+	// 0 outside one. The runs of a stretch are open together and share their
+	// lanes: a lane enters the next run when it is over in this one.
+	Stretch int `json:"stretch,omitempty"`
+
+	// OnlyFailed is set by a retry: entities with which an earlier run of the step
+	// came to OK take no part, and keep that result. Superseded says that a later
+	// try does the run's work again: its results are not seen any more.
+	OnlyFailed bool `json:"onlyFailed,omitempty"`
+	Superseded bool `json:"superseded,omitempty"`
+
+	Child *Child `json:"child,omitempty"` // the run that this visit started
 
 	Status    statemachines.StepState `json:"status"`
 	EnteredAt time.Time               `json:"enteredAt"`
@@ -35,9 +53,26 @@ type StepRun struct {
 	MaxAttempts int       `json:"maxAttempts,omitempty"`
 	EpochTime   time.Time `json:"epochTime,omitzero"` // notAfter of its messages counts from here
 
-	Closing bool  `json:"closing,omitempty"` // no job of it may start any more
-	Tally   Tally `json:"tally,omitzero"`    // counted once, when the run has ended
+	Closing bool     `json:"closing,omitempty"` // no job of it may start any more
+	Failure *Failure `json:"failure,omitempty"` // why it failed, if not for its jobs
+	Tally   Tally    `json:"tally,omitzero"`    // counted once, when the run has ended
+	Updates bool     `json:"updates,omitempty"` // some job asked for updates of entities
 }
+
+// Child is a run that a step has started.
+type Child struct {
+	ID       string                       `json:"id"`
+	Workflow Ref                          `json:"workflow"` // exact
+	Mode     ReferenceMode                `json:"mode"`
+	State    statemachines.ExecutionState `json:"state,omitempty"` // as last seen
+}
+
+// HasJobs reports whether the run is one of jobs.
+func (r *StepRun) HasJobs() bool { return r.Kind != "" }
+
+// Forward reports whether the run is a visit of a step, not the undoing of one
+// or an acquisition.
+func (r *StepRun) Forward() bool { return r.Kind == "" || r.Kind == JobExecute }
 
 // Lanes is the number of packs the run is cut into.
 func (r *StepRun) Lanes() int {

@@ -2,6 +2,7 @@ package locking_test
 
 import (
 	"slices"
+	"reflect"
 	"testing"
 
 	"github.com/lockstep-run/lockstep/shared/sim/fate"
@@ -29,7 +30,7 @@ func TestMistake01LargerEpochOfMineIsNotFree(t *testing.T) {
 	if !answer.Stale {
 		t.Errorf("the stale handler was told %+v", *answer)
 	}
-	if now := b.item("a"); now != held {
+	if now := b.item("a"); !reflect.DeepEqual(now, held) {
 		t.Errorf("the stale handler wrote %+v over %+v", now, held)
 	}
 }

@@ -1,0 +1,43 @@
+package port
+
+import (
+	"context"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// Registry keeps what is published and registered.
+type Registry interface {
+	// PutDefinition stores a definition if none exists under its exact version;
+	// otherwise it returns the stored one.
+	PutDefinition(ctx context.Context, tenant string, d workflow.Published) (existing *workflow.Published, err error)
+	// Definition is CodeNotFound if there is none.
+	Definition(ctx context.Context, tenant string, ref workflow.Ref) (*workflow.Published, error)
+	// DefinitionVersions lists the heads (no source) of one definition, or of
+	// all if name is "", in order of name and version.
+	DefinitionVersions(ctx context.Context, tenant, fullName string, page workflow.Page) (workflow.List[workflow.Published], error)
+	SetArchived(ctx context.Context, tenant string, ref workflow.Ref, archived bool) error
+
+	PutBlock(ctx context.Context, tenant string, b workflow.Block) (existing *workflow.Block, err error)
+	// BlockVersions lists all registered versions of a block; Blocks all blocks.
+	BlockVersions(ctx context.Context, tenant, fullName string) ([]workflow.Block, error)
+	Blocks(ctx context.Context, tenant string, page workflow.Page) (workflow.List[workflow.Block], error)
+
+	// PutEntities upserts: attributes and groups are replaced, the version grows,
+	// the token stays.
+	PutEntities(ctx context.Context, tenant string, entities []workflow.Entity) error
+	// Entities reads by key; missing ones are left out. strong asks for strongly
+	// consistent reads.
+	Entities(ctx context.Context, tenant string, keys []workflow.EntityKey, strong bool) (map[workflow.EntityKey]workflow.Entity, error)
+	// EntitiesOf lists a type's entities in order of id.
+	EntitiesOf(ctx context.Context, tenant, entityType string, page workflow.Page) (workflow.List[workflow.Entity], error)
+
+	// Reserve binds an idempotency key to an execution id and a digest of the
+	// request, if it is free or has expired at now; otherwise it returns what it
+	// is bound to.
+	Reserve(ctx context.Context, tenant, key string, want workflow.Binding, now time.Time) (bound workflow.Binding, fresh bool, err error)
+	// Bound reads what a key is bound to; the zero Binding if it is free or has
+	// expired at now.
+	Bound(ctx context.Context, tenant, key string, now time.Time) (workflow.Binding, error)
+}
