@@ -1,8 +1,8 @@
 package locking_test
 
 import (
-	"slices"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/lockstep-run/lockstep/shared/sim/fate"
