@@ -2,13 +2,17 @@ package dynamo
 
 import (
 	"context"
+	"fmt"
 	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/lockstep-run/lockstep/shared/dynamo/table"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Attributes of a lock item. It is never deleted.
+// Attributes of a lock item. It is never deleted. An exclusive lock has an owner,
+// a shared one a mode and holders.
 const (
 	attrOwner      = "owner"
 	attrOwnerEpoch = "ownerEpoch"
@@ -16,6 +20,16 @@ const (
 	attrRev        = "rev"
 	attrSince      = "since"
 	attrRes        = "res"
+	attrResAge     = "resAge"
+	attrMode       = "mode"
+
+	// Two maps by execution id: of {e: epoch, s: since} and of tokens. They are
+	// two because a token is the revision that the same write makes, and a write
+	// cannot compute inside a map that it adds.
+	attrHolders = "holders"
+	attrTokens  = "tokens"
+	holderEpoch = "e"
+	holderSince = "s"
 )
 
 // Locks keeps the lock items.
@@ -38,13 +52,27 @@ func (l *Locks) Read(ctx context.Context, tenant string, keys []workflow.EntityK
 			Entity: k,
 			Owner:  it.Text(attrOwner), OwnerEpoch: it.Int(attrOwnerEpoch),
 			Token: it.Int(attrToken), Rev: it.Int(attrRev), Since: it.Int(attrSince),
-			Res: it.Text(attrRes),
+			Mode: workflow.LockMode(it.Text(attrMode)), Holders: holdersOf(it),
+			Res: it.Text(attrRes), ResAge: it.Text(attrResAge),
 		}
 	}
 	return locks, nil
 }
 
-// Take makes owner the owner at epoch if the item's rev is still seen.
+func holdersOf(it table.Item) map[string]workflow.Holder {
+	held, tokens := it.Map(attrHolders), it.Map(attrTokens)
+	if len(held) == 0 {
+		return nil
+	}
+	holders := make(map[string]workflow.Holder, len(held))
+	for id := range held {
+		h := held.Map(id)
+		holders[id] = workflow.Holder{Epoch: h.Int(holderEpoch), Token: tokens.Int(id), Since: h.Int(holderSince)}
+	}
+	return holders
+}
+
+// Take makes owner the only holder, at epoch, if the item's rev is still seen.
 func (l *Locks) Take(ctx context.Context, tenant string, key workflow.EntityKey, owner string, epoch, seen int64, now time.Time) (bool, error) {
 	c := table.Change{
 		Key: lockKey(tenant, key),
@@ -52,11 +80,9 @@ func (l *Locks) Take(ctx context.Context, tenant string, key workflow.EntityKey,
 			attrOwner: table.S(owner), attrOwnerEpoch: table.N(epoch),
 			attrToken: table.N(seen + 1), attrRev: table.N(seen + 1), attrSince: table.N(now.UnixMilli()),
 		},
-		If: "#rev = :seen", With: table.Item{"seen": table.N(seen)},
+		Remove: []string{attrMode, attrHolders, attrTokens},
 	}
-	if seen == 0 {
-		c.If, c.With = table.IfAbsent, nil
-	}
+	unchanged(&c, seen)
 	ok, old, err := l.t.Update(ctx, c)
 	if ok || err != nil {
 		return ok, err
@@ -67,22 +93,118 @@ func (l *Locks) Take(ctx context.Context, tenant string, key workflow.EntityKey,
 	return old.Text(attrOwner) == owner && old.Int(attrOwnerEpoch) == epoch && old.Int(attrToken) == seen+1, nil
 }
 
-// Reserve sets the reservation to the run by. It never depends on the owner.
-func (l *Locks) Reserve(ctx context.Context, tenant string, key workflow.EntityKey, by, over string) (bool, error) {
+// unchanged is the condition that the item is as it was read.
+func unchanged(c *table.Change, seen int64) {
+	if seen == 0 {
+		c.If = table.IfAbsent
+		return
+	}
+	c.If, c.With = "#rev = :seen", table.Item{"seen": table.N(seen)}
+}
+
+// Share makes the lock a shared one of keep and of s, if the item's rev is still
+// seen.
+func (l *Locks) Share(ctx context.Context, tenant string, key workflow.EntityKey, s workflow.Sharer, keep map[string]workflow.Holder, seen int64) (int64, bool, error) {
+	held := table.Item{s.Execution: entry(s.Epoch, s.Now.UnixMilli())}
+	tokens := table.Item{s.Execution: table.N(seen + 1)}
+	for id, h := range keep {
+		if id != s.Execution {
+			held[id], tokens[id] = entry(h.Epoch, h.Since), table.N(h.Token)
+		}
+	}
+	c := table.Change{
+		Key: lockKey(tenant, key),
+		Set: table.Item{
+			attrMode: table.S(string(workflow.LockShared)), attrHolders: table.M(held), attrTokens: table.M(tokens),
+			attrToken: table.N(seen + 1), attrRev: table.N(seen + 1), attrSince: table.N(s.Now.UnixMilli()),
+		},
+		Remove: []string{attrOwner, attrOwnerEpoch},
+	}
+	unchanged(&c, seen)
+	ok, old, err := l.t.Update(ctx, c)
+	if ok || err != nil {
+		return seen + 1, ok, err
+	}
+	token, ok := partOf(old, s)
+	return token, ok, nil
+}
+
+func entry(epoch, since int64) table.Value {
+	return table.M(table.Item{holderEpoch: table.N(epoch), holderSince: table.N(since)})
+}
+
+// Join adds s to the holders of a shared lock, whatever its rev. What this rests
+// on: rev is raised, so that no writer's take passes it by; an entry of a later
+// epoch is never written over; and nobody is removed who was not read as dead at
+// the epoch that still stands there.
+func (l *Locks) Join(ctx context.Context, tenant string, key workflow.EntityKey, s workflow.Sharer, j workflow.Joining) (int64, bool, error) {
+	c := table.Change{
+		Key:    lockKey(tenant, key),
+		Set:    table.Item{attrSince: table.N(s.Now.UnixMilli())},
+		Within: []string{"#holders.#me = :entry", "#tokens.#me = #rev + :one", "#token = #rev + :one", "#rev = #rev + :one"},
+		Named:  map[string]string{"me": s.Execution},
+		If: "#mode = :shared AND size(#holders) < :max" +
+			" AND (attribute_not_exists(#holders.#me) OR #holders.#me.#e < :epoch)" +
+			" AND (attribute_not_exists(#res) OR #resAge >= :age",
+		With: table.Item{
+			"entry": entry(s.Epoch, s.Now.UnixMilli()), "one": table.N(1), "shared": table.S(string(workflow.LockShared)),
+			"max": table.N(workflow.MaxHolders), "epoch": table.N(s.Epoch), "age": table.S(j.Age),
+		},
+		Return: types.ReturnValueUpdatedNew,
+	}
+	if j.Void != "" {
+		c.If += " OR #res = :void"
+		c.With["void"] = table.S(j.Void)
+	}
+	c.If += ")"
+	n := 0
+	for id, epoch := range j.Dead {
+		if id == s.Execution {
+			continue
+		}
+		dead := fmt.Sprintf("dead%d", n)
+		n++
+		c.Named[dead], c.With[dead] = id, table.N(epoch)
+		c.If += fmt.Sprintf(" AND (attribute_not_exists(#holders.#%s) OR #holders.#%s.#e = :%s)", dead, dead, dead)
+		c.Remove = append(c.Remove, attrHolders+".#"+dead, attrTokens+".#"+dead)
+	}
+	ok, answer, err := l.t.Update(ctx, c)
+	if err != nil {
+		return 0, false, err
+	}
+	if ok {
+		return answer.Int(attrRev), true, nil
+	}
+	token, ok := partOf(answer, s)
+	return token, ok, nil
+}
+
+// partOf is what s has of the lock already, by a call whose reply was lost or by
+// another handler of the same run at the same epoch.
+func partOf(it table.Item, s workflow.Sharer) (token int64, ok bool) {
+	h, ok := holdersOf(it)[s.Execution]
+	if !ok || h.Epoch != s.Epoch {
+		return 0, false
+	}
+	return h.Token, true
+}
+
+// Reserve sets the reservation. It never depends on who holds the lock.
+func (l *Locks) Reserve(ctx context.Context, tenant string, key workflow.EntityKey, r workflow.Reservation, void string) (bool, error) {
 	c := table.Change{
 		Key:  lockKey(tenant, key),
-		Set:  table.Item{attrRes: table.S(by)},
+		Set:  table.Item{attrRes: table.S(r.Execution), attrResAge: table.S(r.Age)},
 		Add:  table.Item{attrRev: table.N(1)},
-		If:   "attribute_not_exists(#res) OR #res > :by",
-		With: table.Item{"by": table.S(by)},
+		If:   "attribute_not_exists(#res) OR #resAge > :age",
+		With: table.Item{"age": table.S(r.Age)},
 	}
-	if over != "" {
-		c.If += " OR #res = :over"
-		c.With["over"] = table.S(over)
+	if void != "" {
+		c.If += " OR #res = :void"
+		c.With["void"] = table.S(void)
 	}
 	ok, old, err := l.t.Update(ctx, c)
 	if ok || err != nil {
 		return ok, err
 	}
-	return old.Text(attrRes) == by, nil
+	return old.Text(attrRes) == r.Execution, nil
 }

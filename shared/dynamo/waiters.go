@@ -23,11 +23,11 @@ func (s *Store) AwaitHolder(ctx context.Context, tenant, holder string, epoch in
 		func(h workflow.Head) bool { return h.Live(epoch) })
 }
 
-// AwaitReserver adds waiter to reserver's waiters if that run is not over.
+// AwaitReserver adds waiter to reserver's waiters if that run has still to lock.
 func (s *Store) AwaitReserver(ctx context.Context, tenant, reserver, waiter string) (bool, error) {
-	condition, with := noneOf(func(state statemachines.ExecutionState) bool { return !statemachines.Acknowledged(state) })
+	condition, with := noneOf(func(state statemachines.ExecutionState) bool { return workflow.Head{State: state}.Reserves() })
 	return s.await(ctx, tenant, reserver, waiter, "attribute_exists(#pk) AND "+condition, with,
-		func(h workflow.Head) bool { return !h.Over() })
+		workflow.Head.Reserves)
 }
 
 // noneOf is the condition that the state is none of those for which stands does

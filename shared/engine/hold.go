@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 
 	"github.com/lockstep-run/lockstep/shared/engine/locking"
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
@@ -9,7 +10,8 @@ import (
 )
 
 // await registers a blocked run once more with whoever blocks it, on the
-// condition that it still does.
+// condition that it still does. A run that another has started then looks whether
+// it waits for itself: whoever waits for it holds locks.
 func (w *work) await(ctx context.Context) error {
 	b := w.x.BlockedBy
 	var ok bool
@@ -19,10 +21,17 @@ func (w *work) await(ctx context.Context) error {
 	} else {
 		ok, err = w.ports.Store.AwaitHolder(ctx, w.tenant, b.Execution, b.Epoch, w.id)
 	}
-	if err == nil {
-		w.facts.Blocker = &lifecycle.Blocker{Registered: ok}
+	if err != nil {
+		return err
 	}
-	return err
+	blocker := &lifecycle.Blocker{Registered: ok}
+	if ok && w.x.Parent != nil {
+		if blocker.Deadlock, err = locking.Deadlocked(ctx, w.ports.Store, w.x); err != nil {
+			return err
+		}
+	}
+	w.facts.Blocker = blocker
+	return nil
 }
 
 // hold acquires all locks of the committed epoch and then reads, under them,
@@ -41,7 +50,8 @@ func (w *work) hold(ctx context.Context) error {
 		Parallel: w.e.Parallel, ReserveAfter: w.e.ReserveAfter,
 	}
 	got, err := locker.Acquire(ctx, locking.Ask{
-		Tenant: w.tenant, Execution: w.id, Epoch: w.x.Epoch,
+		Tenant: w.tenant, Execution: w.id, Epoch: w.x.Epoch, Age: w.x.Age(), Mode: w.x.LockMode,
+		Skip:      w.facts.Resolved.Definition.Config.OnLocked == workflow.OnLockedSkip,
 		Conflicts: w.x.Conflicts, Keys: keys, Now: w.e.now(),
 	})
 	if err != nil {
@@ -51,8 +61,9 @@ func (w *work) hold(ctx context.Context) error {
 		w.stale = true
 		return nil
 	}
-	answer := &lifecycle.LockAnswer{Epoch: w.x.Epoch, Conflict: got.Conflict}
+	answer := &lifecycle.LockAnswer{Epoch: w.x.Epoch, Conflict: got.Conflict, Dropped: got.Dropped}
 	if got.Conflict == nil {
+		keys = slices.DeleteFunc(keys, func(key workflow.EntityKey) bool { _, held := got.Tokens[key]; return !held })
 		if answer.Scope, err = w.held(ctx, keys, got.Tokens); err != nil {
 			return err
 		}

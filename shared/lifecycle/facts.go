@@ -34,16 +34,20 @@ type Discovered struct {
 }
 
 // Blocker answers whether the run or reservation that the execution waits for
-// still stands, and thus whether the execution has been registered to be woken.
+// still stands, and thus whether the execution has been registered to be woken;
+// and whether it would wait for itself.
 type Blocker struct {
 	Registered bool
+	Deadlock   bool
 }
 
 // LockAnswer is the outcome of asking for all locks at one epoch: granted with
-// the scope as read under the locks, or the first conflict met.
+// the scope as read under the locks, less what was dropped because others hold or
+// have reserved it; or the first conflict met.
 type LockAnswer struct {
 	Epoch    int64
 	Scope    workflow.Scope
+	Dropped  []workflow.BlockedBy
 	Conflict *workflow.BlockedBy
 	Problem  *workflow.Failure
 }

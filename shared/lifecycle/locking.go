@@ -2,6 +2,8 @@ package lifecycle
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -25,15 +27,42 @@ func (d *decider) schedule() {
 			d.need(Need{Kind: NeedBlocker})
 			return
 		}
+		if d.f.Blocker.Deadlock {
+			d.refuseDeadlock(b)
+			return
+		}
 		if d.f.Blocker.Registered {
 			d.wait(earlier(d.now.Add(d.p.Poll), deadline))
 			return
 		}
 		d.x.BlockedBy = nil
 	}
+	if d.x.Epoch == 0 {
+		// How the run locks is decided once, so that all of its handlers, at
+		// whatever epoch, want the same.
+		if d.f.Resolved == nil {
+			d.need(Need{Kind: NeedResolved})
+			return
+		}
+		if d.config().LockMode == workflow.LockShared {
+			d.x.LockMode = workflow.LockShared
+		}
+	}
 	d.x.Epoch++
 	d.move(sm.EventLockRequested, sm.ExecutionLocking, "", nil)
 	d.pause() // the epoch must stand before the first lock is taken
+}
+
+// refuseDeadlock ends a run whose starter waits for it while holding what it
+// waits for, be it through others.
+func (d *decider) refuseDeadlock(b *workflow.BlockedBy) {
+	d.fail(workflow.CauseLockDeadlock, &workflow.Failure{
+		Code:    string(workflow.CodeEntityLocked),
+		Message: fmt.Sprintf("the lock of %s never comes free: %s waits, through others or itself, for this run", b.Entity, b.Execution),
+		Entity:  b.Entity.String(),
+	})
+	d.x.BlockedBy = nil
+	d.move(sm.EventLockRefused, sm.ExecutionFailedSafe, "", map[string]any{"entity": b.Entity.String(), "heldBy": b.Execution})
 }
 
 func (d *decider) expireLocks(b *workflow.BlockedBy) {
@@ -55,12 +84,12 @@ func (d *decider) expireLocks(b *workflow.BlockedBy) {
 // definition does not want to wait.
 func (d *decider) lock() {
 	a := d.f.Locks
-	if a == nil || a.Epoch != d.x.Epoch {
-		d.need(Need{Kind: NeedLocks})
+	if d.f.Resolved == nil {
+		d.need(Need{Kind: NeedResolved}) // its policy says whether to wait, to fail or to go on without
 		return
 	}
-	if a.Conflict != nil && d.f.Resolved == nil {
-		d.need(Need{Kind: NeedResolved}) // its policy says whether to wait
+	if a == nil || a.Epoch != d.x.Epoch {
+		d.need(Need{Kind: NeedLocks})
 		return
 	}
 	switch {
@@ -81,13 +110,71 @@ func (d *decider) lock() {
 		d.x.Conflicts++
 		d.out.Release = true
 		d.move(sm.EventLockDeferred, sm.ExecutionScheduled, "", map[string]any{"entity": c.Entity.String(), "heldBy": c.Execution})
+		if d.x.Parent != nil {
+			// Somebody may hold locks while waiting for this run: once what it is
+			// blocked by stands for all to see, it looks whether it waits for itself.
+			d.pause()
+			return
+		}
 		// Registered with the holder before this release: sleep until woken.
 		d.wait(earlier(d.now.Add(d.p.Poll), d.x.LockSince.Add(d.p.LockWait)))
 	default:
-		d.x.Scope = a.Scope
-		d.x.BlockedBy = nil
-		d.move(sm.EventLockGranted, sm.ExecutionLocked, "", nil)
+		d.grant(a)
 	}
+}
+
+// maxDropped is how many of the entities that were left out are named.
+const maxDropped = 20
+
+// grant takes LOCKING to LOCKED, with what was not left out.
+func (d *decider) grant(a *LockAnswer) {
+	d.x.BlockedBy = nil
+	var data map[string]any
+	if n := len(a.Dropped); n > 0 {
+		var names []string
+		d.x.DroppedCount, d.x.Dropped = n, nil
+		for _, b := range a.Dropped[:min(n, maxDropped)] {
+			b.Since = d.now
+			d.x.Dropped = append(d.x.Dropped, b)
+			names = append(names, b.Entity.String())
+		}
+		data = map[string]any{"dropped": names, "droppedCount": n}
+		if a.Scope.Total() == 0 && d.assertsSome() {
+			d.fail(workflow.CauseAssertion, &workflow.Failure{
+				Code: string(workflow.CodeEntityLocked), Entity: names[0],
+				Message: "all entities are locked by others, and the definition asserts that there are some",
+			})
+			d.move(sm.EventLockRefused, sm.ExecutionFailedSafe, "", data)
+			return
+		}
+	}
+	d.x.Scope = a.Scope
+	d.move(sm.EventLockGranted, sm.ExecutionLocked, "", data)
+}
+
+// assertsSome reports whether the definition, or an acquisition of it, wants some
+// entity.
+func (d *decider) assertsSome() bool {
+	def := d.f.Resolved.Definition
+	if def == nil {
+		return false
+	}
+	return def.AssertNotEmpty || slices.ContainsFunc(def.Acquisitions(), func(a workflow.Acquisition) bool { return a.AssertNotEmpty })
+}
+
+// unsharable is why a run may not share its locks with others: only runs that
+// change nothing do. It is nil for a run that locks exclusively.
+func (r *Resolved) unsharable() *workflow.Failure {
+	if r.Definition == nil || r.Definition.Config.LockMode != workflow.LockShared {
+		return nil
+	}
+	for _, ref := range slices.Sorted(maps.Keys(r.Blocks)) {
+		if !r.Blocks[ref].Pure {
+			return &workflow.Failure{Code: string(workflow.CodeInvalid),
+				Message: fmt.Sprintf("locks can be shared only by runs whose blocks are all pure, and %s is not", ref)}
+		}
+	}
+	return nil
 }
 
 // begin takes LOCKED to RUNNING.

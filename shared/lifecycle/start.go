@@ -1,6 +1,8 @@
 package lifecycle
 
 import (
+	"cmp"
+
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
@@ -13,9 +15,9 @@ func (d *decider) resolve() {
 		d.need(Need{Kind: NeedResolved})
 		return
 	}
-	if r.Problem != nil {
-		d.fail(workflow.CauseValidation, r.Problem)
-		d.move(sm.EventExecutionRejected, sm.ExecutionFailedSafe, "", map[string]any{"reason": r.Problem.Message})
+	if problem := cmp.Or(r.Problem, r.unsharable()); problem != nil {
+		d.fail(workflow.CauseValidation, problem)
+		d.move(sm.EventExecutionRejected, sm.ExecutionFailedSafe, "", map[string]any{"reason": problem.Message})
 		return
 	}
 	d.x.Blocks = make(map[string]string, len(r.Blocks))

@@ -6,7 +6,7 @@
 // A tour: world.go holds the parts together and opens views of them, each with
 // its own meter; every call of a view passes the hook of package fate, which
 // decides what becomes of it. store.go, lists.go and beside.go keep the
-// executions, locks.go the lock items, packs.go the packs for the engine and
+// executions, locks.go the lock items by the rules of package lockitem, packs.go the packs for the engine and
 // claims.go for the workers, board.go sends to the queues of package queue, and
 // published.go and inventory.go are the registry.
 //

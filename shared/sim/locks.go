@@ -2,8 +2,10 @@ package sim
 
 import (
 	"context"
+	"maps"
 	"time"
 
+	"github.com/lockstep-run/lockstep/shared/sim/lockitem"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -17,40 +19,53 @@ func (l *Locks) Read(_ context.Context, tenant string, keys []workflow.EntityKey
 		found := make(map[workflow.EntityKey]workflow.Lock, len(keys))
 		for _, k := range keys {
 			item := l.w.locks[within(tenant, k.String())]
-			item.Entity = k
+			item.Entity, item.Holders = k, maps.Clone(item.Holders)
 			found[k] = item
 		}
 		return found, nil
 	})
 }
 
-// Take makes owner the owner at epoch if the item's rev is still seen.
-func (l *Locks) Take(_ context.Context, tenant string, key workflow.EntityKey, owner string, epoch, seen int64, now time.Time) (bool, error) {
-	return call(l.line, "locks.take", func(bool) (bool, error) {
+// write is one conditional write of one item.
+func (l *Locks) write(name, tenant string, key workflow.EntityKey, change func(workflow.Lock) (workflow.Lock, int64, bool)) (token int64, ok bool, err error) {
+	_, err = call(l.line, name, func(bool) (none struct{}, _ error) {
 		l.writes(tableLocks)
 		at := within(tenant, key.String())
-		item := l.w.locks[at]
-		if item.Rev != seen {
-			return item.Owner == owner && item.OwnerEpoch == epoch && item.Token == seen+1, nil
-		}
-		item.Owner, item.OwnerEpoch, item.Since = owner, epoch, now.UnixMilli()
-		item.Rev, item.Token = seen+1, seen+1
-		l.w.locks[at] = item
-		return true, nil
+		l.w.locks[at], token, ok = change(l.w.locks[at])
+		return none, nil
+	})
+	return token, ok && err == nil, err
+}
+
+// Take makes owner the only holder, at epoch, if the item's rev is still seen.
+func (l *Locks) Take(_ context.Context, tenant string, key workflow.EntityKey, owner string, epoch, seen int64, now time.Time) (bool, error) {
+	_, ok, err := l.write("locks.take", tenant, key, func(item workflow.Lock) (workflow.Lock, int64, bool) {
+		item, ok := lockitem.Take(item, owner, epoch, seen, now)
+		return item, 0, ok
+	})
+	return ok, err
+}
+
+// Share makes the lock a shared one of keep and of s, if the item's rev is still
+// seen.
+func (l *Locks) Share(_ context.Context, tenant string, key workflow.EntityKey, s workflow.Sharer, keep map[string]workflow.Holder, seen int64) (int64, bool, error) {
+	return l.write("locks.share", tenant, key, func(item workflow.Lock) (workflow.Lock, int64, bool) {
+		return lockitem.Share(item, s, keep, seen)
 	})
 }
 
-// Reserve sets the reservation. It never depends on the owner.
-func (l *Locks) Reserve(_ context.Context, tenant string, key workflow.EntityKey, by, over string) (bool, error) {
-	return call(l.line, "locks.reserve", func(bool) (bool, error) {
-		l.writes(tableLocks)
-		at := within(tenant, key.String())
-		item := l.w.locks[at]
-		if item.Res != "" && !workflow.Older(by, item.Res) && (over == "" || item.Res != over) {
-			return item.Res == by, nil
-		}
-		item.Res, item.Rev = by, item.Rev+1
-		l.w.locks[at] = item
-		return true, nil
+// Join adds s to the holders of a shared lock, whatever its rev.
+func (l *Locks) Join(_ context.Context, tenant string, key workflow.EntityKey, s workflow.Sharer, j workflow.Joining) (int64, bool, error) {
+	return l.write("locks.join", tenant, key, func(item workflow.Lock) (workflow.Lock, int64, bool) {
+		return lockitem.Join(item, s, j)
 	})
+}
+
+// Reserve sets the reservation. It never depends on who holds the lock.
+func (l *Locks) Reserve(_ context.Context, tenant string, key workflow.EntityKey, r workflow.Reservation, void string) (bool, error) {
+	_, ok, err := l.write("locks.reserve", tenant, key, func(item workflow.Lock) (workflow.Lock, int64, bool) {
+		item, ok := lockitem.Reserve(item, r, void)
+		return item, 0, ok
+	})
+	return ok, err
 }

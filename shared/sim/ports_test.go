@@ -39,7 +39,7 @@ func openWorld(*testing.T) ports.World {
 func TestPorts(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]func(*testing.T, ports.Open){
-		"store": ports.Store, "beside": ports.Beside, "locks": ports.Locks, "packs": ports.Packs,
+		"store": ports.Store, "beside": ports.Beside, "locks": ports.Locks, "shared locks": ports.SharedLocks, "packs": ports.Packs,
 		"claims": ports.Claims, "registry": ports.Registry, "entities": ports.Entities,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, openWorld) })

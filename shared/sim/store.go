@@ -162,9 +162,9 @@ func (s *Store) AwaitHolder(_ context.Context, tenant, holder string, epoch int6
 	return s.await("store.await_holder", tenant, holder, waiter, func(h workflow.Head) bool { return h.Live(epoch) })
 }
 
-// AwaitReserver adds a waiter if the reserver is not over.
+// AwaitReserver adds a waiter if the reserver has still to lock.
 func (s *Store) AwaitReserver(_ context.Context, tenant, reserver, waiter string) (bool, error) {
-	return s.await("store.await_reserver", tenant, reserver, waiter, func(h workflow.Head) bool { return !h.Over() })
+	return s.await("store.await_reserver", tenant, reserver, waiter, workflow.Head.Reserves)
 }
 
 func (s *Store) await(name, tenant, id, waiter string, stands func(workflow.Head) bool) (bool, error) {

@@ -1,6 +1,11 @@
 package workflow
 
-import "github.com/lockstep-run/lockstep/statemachines"
+import (
+	"slices"
+	"time"
+
+	"github.com/lockstep-run/lockstep/statemachines"
+)
 
 // Lock is the lock item of one entity. It is created when the entity is first
 // locked and never deleted, so that its token only ever grows.
@@ -8,11 +13,12 @@ type Lock struct {
 	Entity     EntityKey
 	Owner      string // execution id
 	OwnerEpoch int64
-	Token      int64 // the revision of the last take: grows with each new holder
+	Token      int64 // the revision of the last take or join: grows with each new holder
 	Rev        int64 // +1 with every write; 0 for an item that does not exist
-	Since      int64 // Unix milliseconds of the last take
+	Since      int64 // Unix milliseconds of the last take or join
 
-	// A shared lock has holders in place of the owner: by execution id.
+	// Mode is shared, or empty for an exclusive lock. A shared lock has holders in
+	// place of the owner: by execution id.
 	Mode    LockMode
 	Holders map[string]Holder
 
@@ -32,6 +38,27 @@ type Holder struct {
 // MaxHolders bounds the runs that share one lock; more wait.
 const MaxHolders = 64
 
+// Sharer is a run that takes its part of a shared lock.
+type Sharer struct {
+	Execution string
+	Epoch     int64
+	Now       time.Time
+}
+
+// Joining is what a run has read that joins a shared lock.
+type Joining struct {
+	Age  string           // the run's: only older reservations stand in its way
+	Void string           // a reserver whose reservation was read as void
+	Dead map[string]int64 // holders read as holding nothing, and their epochs on the item
+}
+
+// Reservation is a run's claim of precedence. Its age is that of the outermost
+// run that started it.
+type Reservation struct {
+	Execution string
+	Age       string
+}
+
 // Live reports whether a run read as head holds locks taken at the epoch. The
 // states that hold nothing are a closed list: a state this binary does not know
 // counts as holding.
@@ -39,9 +66,33 @@ func (h Head) Live(epoch int64) bool {
 	return h.Epoch == epoch && statemachines.Holding(h.State)
 }
 
-// Over reports whether a run has ended for good, so that its reservations are
-// void. A run that does not exist is over.
-func (h Head) Over() bool { return h.State == "" || statemachines.Acknowledged(h.State) }
+// Reserves reports whether the reservations of a run stand: those of a run that
+// has still to lock. One that has its locks needs none, for it either holds what
+// it had reserved or no longer wants it; so what it left behind cannot come back
+// to life when an operator has it retried. A run that does not exist reserves
+// nothing. The states in which reservations are void are a closed list, too.
+func (h Head) Reserves() bool {
+	switch {
+	case h.State == statemachines.ExecutionLocking:
+		return true
+	case statemachines.Holding(h.State):
+		return !slices.Contains(statemachines.ExecutionStates(), h.State)
+	}
+	return h.State != "" && !statemachines.Acknowledged(h.State)
+}
 
-// Older reports whether the run a was created before the run b.
+// Older reports whether the age a is that of an older run than the age b is. Ages
+// are ids of executions.
 func Older(a, b string) bool { return a < b }
+
+// Held is the entry of a run that holds the lock at the epoch, if there is one:
+// as its owner, or as one of its holders.
+func (l Lock) Held(by string, epoch int64) (Holder, bool) {
+	if h, ok := l.Holders[by]; ok && h.Epoch == epoch {
+		return h, true
+	}
+	if l.Owner == by && l.OwnerEpoch == epoch && by != "" {
+		return Holder{Epoch: epoch, Token: l.Token, Since: l.Since}, true
+	}
+	return Holder{}, false
+}

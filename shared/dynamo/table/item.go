@@ -29,6 +29,9 @@ func B(b []byte) Value { return &types.AttributeValueMemberB{Value: b} }
 // Yes makes the value true.
 func Yes() Value { return &types.AttributeValueMemberBOOL{Value: true} }
 
+// M makes a map.
+func M(it Item) Value { return &types.AttributeValueMemberM{Value: it} }
+
 // Texts makes a set of texts.
 func Texts(s ...string) Value { return &types.AttributeValueMemberSS{Value: s} }
 
@@ -78,6 +81,14 @@ func (it Item) Float(name string) float64 {
 // Bytes is a binary attribute.
 func (it Item) Bytes(name string) []byte {
 	if v, ok := it[name].(*types.AttributeValueMemberB); ok {
+		return v.Value
+	}
+	return nil
+}
+
+// Map is a map, or what is there of it: nil if nothing.
+func (it Item) Map(name string) Item {
+	if v, ok := it[name].(*types.AttributeValueMemberM); ok {
 		return v.Value
 	}
 	return nil
@@ -146,6 +157,8 @@ func (it Item) Size() int {
 			for _, s := range v.Value {
 				n += numberSize(s)
 			}
+		case *types.AttributeValueMemberM:
+			n += 3 + len(v.Value) + Item(v.Value).Size() // a map costs three bytes, and one for each member
 		default:
 			n++
 		}

@@ -18,8 +18,14 @@ import (
 type Change struct {
 	Key    Key
 	Set    Item
-	Remove []string
+	Remove []string // attributes, or places within them as in Within
 	Add    Item
+
+	// Within sets places inside attributes, or by arithmetic: "#map.#place =
+	// :value" and the like, in the notation of If. Named says what a place is
+	// called whose name is no plain word.
+	Within []string
+	Named  map[string]string
 
 	If   string
 	With Item
@@ -45,8 +51,7 @@ func (t *Table) Update(ctx context.Context, c Change) (ok bool, answer Item, err
 		values = Item{}
 	}
 	var clauses []string
-	assign := func(verb, sign string, attrs Item) {
-		var list []string
+	assign := func(verb, sign string, attrs Item, list ...string) {
 		for _, name := range slices.Sorted(maps.Keys(attrs)) {
 			values["set_"+name] = attrs[name]
 			list = append(list, "#"+name+sign+":set_"+name)
@@ -55,7 +60,7 @@ func (t *Table) Update(ctx context.Context, c Change) (ok bool, answer Item, err
 			clauses = append(clauses, verb+" "+strings.Join(list, ", "))
 		}
 	}
-	assign("SET", " = ", c.Set)
+	assign("SET", " = ", c.Set, c.Within...)
 	assign("ADD", " ", c.Add)
 	if len(c.Remove) > 0 {
 		clauses = append(clauses, "REMOVE #"+strings.Join(c.Remove, ", #"))
@@ -64,6 +69,9 @@ func (t *Table) Update(ctx context.Context, c Change) (ok bool, answer Item, err
 	in.UpdateExpression = &update
 	in.ConditionExpression = optional(c.If)
 	in.ExpressionAttributeNames = names(update, c.If)
+	for place, name := range c.Named {
+		in.ExpressionAttributeNames["#"+place] = name
+	}
 	in.ExpressionAttributeValues = placeholders(values)
 
 	return t.write(ctx, func(ctx context.Context) (Item, error) {

@@ -2,11 +2,11 @@ package locking
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/engine/port"
-	"github.com/lockstep-run/lockstep/shared/parallel"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
@@ -29,15 +29,20 @@ type Ask struct {
 	Tenant    string
 	Execution string
 	Epoch     int64
-	Conflicts int // conflicts before this call
+	Age       string            // of the outermost run that started it; its own id if empty
+	Mode      workflow.LockMode // shared, or exclusive
+	Skip      bool              // leave out what is held or reserved by others
+	Conflicts int               // conflicts before this call
 	Keys      []workflow.EntityKey
 	Now       time.Time
 }
 
-// Answer is one of: all locks, with their tokens; a conflict; or Stale, when the
-// run is no longer locking at this epoch and the caller must reload it.
+// Answer is one of: all locks, with their tokens, but for what was to be skipped;
+// a conflict; or Stale, when the run is no longer locking at this epoch and the
+// caller must reload it.
 type Answer struct {
 	Tokens   map[workflow.EntityKey]int64
+	Dropped  []workflow.BlockedBy // what was skipped, in the order it was asked for, and for whom
 	Conflict *workflow.BlockedBy
 	Stale    bool
 }
@@ -48,39 +53,49 @@ type attempt struct {
 	Ask
 	conflicts int
 	tokens    map[workflow.EntityKey]int64
+	dropped   map[workflow.EntityKey]workflow.BlockedBy
 	last      workflow.BlockedBy // the conflict met last, for when the rounds run out
 }
 
 // Acquire takes every lock, or comes back with the first conflict. It takes
 // nothing while any conflict is known.
 func (l *Locker) Acquire(ctx context.Context, ask Ask) (Answer, error) {
-	a := &attempt{Locker: l, Ask: ask, conflicts: ask.Conflicts, tokens: make(map[workflow.EntityKey]int64, len(ask.Keys))}
+	if ask.Age == "" {
+		ask.Age = ask.Execution
+	}
+	a := &attempt{
+		Locker: l, Ask: ask, conflicts: ask.Conflicts,
+		tokens: make(map[workflow.EntityKey]int64, len(ask.Keys)), dropped: map[workflow.EntityKey]workflow.BlockedBy{},
+	}
 	open := ask.Keys
 	for range maxRounds {
 		if len(open) == 0 {
-			return Answer{Tokens: a.tokens}, nil
+			return a.granted(), nil
 		}
-		items, judged, err := a.read(ctx, open)
+		found, err := a.read(ctx, open)
 		if err != nil {
 			return Answer{}, err
 		}
-		var takes []workflow.Lock
+		var takes []reading
 		var again []workflow.EntityKey
 		var blocked *judgement
-		for _, key := range open {
-			switch j := judged[key]; j.verdict {
+		for _, r := range found {
+			switch r.verdict {
 			case mine:
-				a.tokens[key] = items[key].Token
+				held, _ := r.lock.Held(a.Execution, a.Epoch)
+				a.tokens[r.lock.Entity] = held.Token
 			case stale:
 				return Answer{Stale: true}, nil
 			case unsure:
-				again = append(again, key)
+				again = append(again, r.lock.Entity)
 			case conflict:
-				if blocked == nil {
-					blocked = &j
+				if a.Skip {
+					a.dropped[r.lock.Entity] = r.by
+				} else if blocked == nil {
+					blocked = &r.judgement
 				}
 			case free:
-				takes = append(takes, items[key])
+				takes = append(takes, r)
 			}
 		}
 		if blocked != nil {
@@ -103,7 +118,7 @@ func (l *Locker) Acquire(ctx context.Context, ask Ask) (Answer, error) {
 		}
 	}
 	if len(open) == 0 {
-		return Answer{Tokens: a.tokens}, nil
+		return a.granted(), nil
 	}
 	// Never rest in LOCKING: release, and let the alarm or a message come back.
 	if a.last.Execution == "" {
@@ -112,58 +127,61 @@ func (l *Locker) Acquire(ctx context.Context, ask Ask) (Answer, error) {
 	return Answer{Conflict: &a.last}, nil
 }
 
+func (a *attempt) granted() Answer {
+	answer := Answer{Tokens: a.tokens}
+	for _, key := range a.Keys {
+		if by, ok := a.dropped[key]; ok {
+			answer.Dropped = append(answer.Dropped, by)
+		}
+	}
+	return answer
+}
+
+// reading is a lock item as it was read and judged.
+type reading struct {
+	judgement
+	lock workflow.Lock
+}
+
 // read reads lock items, then the states of everybody they name, in this order.
-func (a *attempt) read(ctx context.Context, keys []workflow.EntityKey) (map[workflow.EntityKey]workflow.Lock, map[workflow.EntityKey]judgement, error) {
+func (a *attempt) read(ctx context.Context, keys []workflow.EntityKey) ([]reading, error) {
 	items, err := a.Locks.Read(ctx, a.Tenant, keys)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	var named []string
 	seen := map[string]bool{"": true, a.Execution: true}
+	name := func(id string) {
+		if !seen[id] {
+			seen[id] = true
+			named = append(named, id)
+		}
+	}
 	for _, key := range keys {
-		for _, id := range []string{items[key].Owner, items[key].Res} {
-			if !seen[id] {
-				seen[id] = true
-				named = append(named, id)
+		l := items[key]
+		name(l.Owner)
+		name(l.Res)
+		// Who shares need not know with whom, until the dead ones among them are
+		// worth a read each.
+		if a.Mode != workflow.LockShared || len(l.Holders) >= pruneFrom {
+			for _, id := range slices.Sorted(maps.Keys(l.Holders)) {
+				name(id)
 			}
 		}
 	}
 	heads := map[string]workflow.Head{}
 	if len(named) > 0 {
 		if heads, err = a.Store.Heads(ctx, a.Tenant, named); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
-	judged := make(map[workflow.EntityKey]judgement, len(keys))
-	for _, key := range keys {
+	found := make([]reading, len(keys))
+	for i, key := range keys {
 		item := items[key]
 		item.Entity = key
-		items[key] = item
-		judged[key] = judge(item, a.Execution, a.Epoch, heads)
+		found[i] = reading{a.judge(item, heads), item}
 	}
-	return items, judged, nil
-}
-
-// take writes all free items, and returns those that somebody else wrote first.
-func (a *attempt) take(ctx context.Context, items []workflow.Lock) (lost []workflow.EntityKey, err error) {
-	took := make([]bool, len(items))
-	err = parallel.Each(ctx, a.Parallel, len(items), func(ctx context.Context, i int) error {
-		l := items[i]
-		ok, err := a.Locks.Take(ctx, a.Tenant, l.Entity, a.Execution, a.Epoch, l.Rev, a.Now)
-		took[i] = ok
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	for i, l := range items {
-		if took[i] {
-			a.tokens[l.Entity] = l.Rev + 1
-		} else {
-			lost = append(lost, l.Entity)
-		}
-	}
-	return lost, nil
+	return found, nil
 }
 
 // conflict handles one: reserve from the second on, register with whoever is in
@@ -173,7 +191,7 @@ func (a *attempt) conflict(ctx context.Context, j judgement) (done bool, _ Answe
 	a.conflicts++
 	a.last = j.by
 	if a.conflicts >= a.ReserveAfter && !j.by.Reservation {
-		ok, err := a.Locks.Reserve(ctx, a.Tenant, j.by.Entity, a.Execution, j.over)
+		ok, err := a.Locks.Reserve(ctx, a.Tenant, j.by.Entity, workflow.Reservation{Execution: a.Execution, Age: a.Age}, j.void)
 		if err != nil {
 			return false, Answer{}, err
 		}

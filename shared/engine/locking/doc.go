@@ -5,8 +5,9 @@
 // The protocol is described in docs/protocols/locks.md. In short: takes in
 // any order and in parallel, release on conflict, reserve from the second
 // conflict on. judge.go says what a lock item means to one run, given the states
-// of the runs it names; it is pure. acquire.go walks the steps ACQUIRE, TAKE,
-// CONFLICT, RESERVE and SELF. ENTER, COMMIT, RELEASE and END are commits of the
+// of the runs it names; it is pure. acquire.go walks the steps ACQUIRE, CONFLICT,
+// RESERVE and SELF, and take.go is TAKE, alone or shared. deadlock.go walks the
+// chain of waits of a run that another waits for, which holds locks. ENTER, COMMIT, RELEASE and END are commits of the
 // run's own state item and belong to the decider.
 //
 // Nothing is remembered between two calls: owners are read after the lock items

@@ -68,7 +68,7 @@ func TestMistake06SelfAfterAFailedReservation(t *testing.T) {
 	staleHandler, answer := b.handler("stale", b.ask(x, 1, "a"))
 	b.before(staleHandler, "locks.reserve")
 	b.to(x, sm.ExecutionCancelledAck)
-	if ok, err := b.view.Locks.Reserve(b.ctx, "t", keys("a")[0], older.ID, ""); !ok || err != nil {
+	if ok, err := b.view.Locks.Reserve(b.ctx, "t", keys("a")[0], workflow.Reservation{Execution: older.ID, Age: older.ID}, ""); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
 	staleHandler.Finish()

@@ -31,8 +31,8 @@ type Store interface {
 
 	// AwaitHolder adds waiter to holder's waiters if the holder is still live at
 	// the epoch (its state is not in the closed list of states that hold
-	// nothing). AwaitReserver does so if that run is not over. The set is
-	// bounded (64); a full set answers ok without adding: the alarm covers it.
+	// nothing). AwaitReserver does so if that run has still to lock, so that its
+	// reservations stand. The set is bounded (64); a full set answers ok without adding: the alarm covers it.
 	AwaitHolder(ctx context.Context, tenant, holder string, epoch int64, waiter string) (ok bool, err error)
 	AwaitReserver(ctx context.Context, tenant, reserver, waiter string) (ok bool, err error)
 

@@ -3,6 +3,8 @@ package view
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -103,21 +105,27 @@ func (v *View) locksOf(ctx context.Context, x *workflow.Execution, skip, limit i
 				return true, nil
 			}
 			skip++
-			if l := items[key]; l.Owner == x.ID && l.OwnerEpoch == x.Epoch {
-				list.Items = append(list.Items, lockView(key, l, waiters[key]))
+			l := items[key]
+			if h, held := l.Held(x.ID, x.Epoch); held {
+				list.Items = append(list.Items, lockView(l, x.ID, h, waiters[key]))
 			}
 		}
 	}
 	return false, nil
 }
 
-func lockView(key workflow.EntityKey, l workflow.Lock, waiting []views.Waiter) views.LockView {
+// lockView shows a lock with one of those who hold it.
+func lockView(l workflow.Lock, by string, h workflow.Holder, waiting []views.Waiter) views.LockView {
 	if waiting == nil {
 		waiting = []views.Waiter{}
 	}
+	mode := workflow.LockExclusive
+	if l.Mode != "" {
+		mode = l.Mode
+	}
 	return views.LockView{
-		Entity: key, HeldBy: textPointer(l.Owner), Since: pointer(time.UnixMilli(l.Since).UTC()),
-		ReservedBy: textPointer(l.Res), Token: l.Token, Mode: "exclusive", Waiting: waiting,
+		Entity: l.Entity, HeldBy: textPointer(by), Since: pointer(time.UnixMilli(h.Since).UTC()),
+		ReservedBy: textPointer(l.Res), Token: h.Token, Mode: string(mode), Waiting: waiting,
 	}
 }
 
@@ -139,7 +147,9 @@ func (v *View) waiters(ctx context.Context, x *workflow.Execution) (map[workflow
 	return by, nil
 }
 
-// Lock is the lock of one entity of the inventory, held or not.
+// Lock is the lock of one entity of the inventory, held or not. Of several runs
+// that share it, the oldest is shown as its holder, with all who wait for any of
+// them; each has a row of its own in Locks.
 func (v *View) Lock(ctx context.Context, c workflow.Caller, key workflow.EntityKey) (views.LockView, error) {
 	ports := v.engine.Open()
 	keys := []workflow.EntityKey{key}
@@ -155,9 +165,9 @@ func (v *View) Lock(ctx context.Context, c workflow.Caller, key workflow.EntityK
 		return views.LockView{}, err
 	}
 	l := items[key]
-	var named []string
+	named := slices.Sorted(maps.Keys(l.Holders))
 	for _, id := range []string{l.Owner, l.Res} {
-		if id != "" {
+		if id != "" && !slices.Contains(named, id) {
 			named = append(named, id)
 		}
 	}
@@ -165,26 +175,29 @@ func (v *View) Lock(ctx context.Context, c workflow.Caller, key workflow.EntityK
 	if err != nil {
 		return views.LockView{}, err
 	}
-	var waiting []views.Waiter
-	held, reserved := false, false
+	slices.SortFunc(runs, func(a, b *workflow.Execution) int { return strings.Compare(a.ID, b.ID) })
+	answer := lockView(l, "", workflow.Holder{Token: l.Token}, nil)
+	answer.Since, answer.ReservedBy = nil, nil
 	for _, x := range runs {
 		head := workflow.Head{State: x.State, Epoch: x.Epoch}
-		if x.ID == l.Owner && head.Live(l.OwnerEpoch) {
-			held = true
-			by, err := v.waiters(ctx, x)
-			if err != nil {
-				return views.LockView{}, err
-			}
-			waiting = by[key]
+		if x.ID == l.Res && head.Reserves() {
+			answer.ReservedBy = textPointer(l.Res)
 		}
-		reserved = reserved || (x.ID == l.Res && !head.Over())
-	}
-	answer := lockView(key, l, waiting)
-	if !held {
-		answer.HeldBy, answer.Since = nil, nil
-	}
-	if !reserved {
-		answer.ReservedBy = nil
+		h, held := l.Held(x.ID, x.Epoch)
+		if !held || !head.Live(x.Epoch) {
+			continue
+		}
+		by, err := v.waiters(ctx, x)
+		if err != nil {
+			return views.LockView{}, err
+		}
+		waiting := append(answer.Waiting, by[key]...)
+		if answer.HeldBy == nil {
+			reserved := answer.ReservedBy
+			answer = lockView(l, x.ID, h, nil)
+			answer.ReservedBy = reserved
+		}
+		answer.Waiting = waiting
 	}
 	return answer, nil
 }

@@ -72,10 +72,11 @@ func openDynamo(*testing.T) ports.World {
 	}
 }
 
-func TestDynamoStore(t *testing.T)    { t.Parallel(); ports.Store(t, openDynamo) }
-func TestDynamoBeside(t *testing.T)   { t.Parallel(); ports.Beside(t, openDynamo) }
-func TestDynamoLocks(t *testing.T)    { t.Parallel(); ports.Locks(t, openDynamo) }
-func TestDynamoPacks(t *testing.T)    { t.Parallel(); ports.Packs(t, openDynamo) }
-func TestDynamoClaims(t *testing.T)   { t.Parallel(); ports.Claims(t, openDynamo) }
-func TestDynamoRegistry(t *testing.T) { t.Parallel(); ports.Registry(t, openDynamo) }
-func TestDynamoEntities(t *testing.T) { t.Parallel(); ports.Entities(t, openDynamo) }
+func TestDynamoStore(t *testing.T)       { t.Parallel(); ports.Store(t, openDynamo) }
+func TestDynamoBeside(t *testing.T)      { t.Parallel(); ports.Beside(t, openDynamo) }
+func TestDynamoLocks(t *testing.T)       { t.Parallel(); ports.Locks(t, openDynamo) }
+func TestDynamoSharedLocks(t *testing.T) { t.Parallel(); ports.SharedLocks(t, openDynamo) }
+func TestDynamoPacks(t *testing.T)       { t.Parallel(); ports.Packs(t, openDynamo) }
+func TestDynamoClaims(t *testing.T)      { t.Parallel(); ports.Claims(t, openDynamo) }
+func TestDynamoRegistry(t *testing.T)    { t.Parallel(); ports.Registry(t, openDynamo) }
+func TestDynamoEntities(t *testing.T)    { t.Parallel(); ports.Entities(t, openDynamo) }

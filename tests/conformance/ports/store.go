@@ -149,7 +149,7 @@ func Store(t *testing.T, open Open) {
 				s.want(sm.Holding(state))(s.Store.AwaitHolder(s.ctx, s.tenant, x.ID, x.Epoch, newID()))
 				s.want(false)(s.Store.AwaitHolder(s.ctx, s.tenant, x.ID, x.Epoch-1, newID()))
 				s.want(false)(s.Store.AwaitHolder(s.ctx, s.tenant, x.ID, x.Epoch+1, newID()))
-				s.want(!sm.Acknowledged(state))(s.Store.AwaitReserver(s.ctx, s.tenant, x.ID, newID()))
+				s.want(workflow.Head{State: state}.Reserves())(s.Store.AwaitReserver(s.ctx, s.tenant, x.ID, newID()))
 			}
 			s.want(false)(s.Store.AwaitHolder(s.ctx, s.tenant, newID(), 0, newID()))
 			s.want(false)(s.Store.AwaitReserver(s.ctx, s.tenant, newID(), newID()))
@@ -158,7 +158,7 @@ func Store(t *testing.T, open Open) {
 			x := s.create("HIBERNATING")
 			s.want(true)(s.Store.AwaitHolder(s.ctx, s.tenant, x.ID, x.Epoch, newID()))
 			s.want(true)(s.Store.AwaitReserver(s.ctx, s.tenant, x.ID, newID()))
-			if head := must[map[string]workflow.Head](s)(s.Store.Heads(s.ctx, s.tenant, []string{x.ID}))[x.ID]; !head.Live(x.Epoch) || head.Over() {
+			if head := must[map[string]workflow.Head](s)(s.Store.Heads(s.ctx, s.tenant, []string{x.ID}))[x.ID]; !head.Live(x.Epoch) || !head.Reserves() {
 				s.Errorf("judged %+v", head)
 			}
 		},

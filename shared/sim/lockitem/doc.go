@@ -1,0 +1,7 @@
+// Package lockitem holds what one conditional write does to one lock item, and
+// whether its condition holds, without any store around it.
+//
+// item.go has the writes of port.Locks by name: [Take], [Share], [Join], [Reserve].
+// Each is given the item as it stands and returns it as it is then; an item whose
+// condition did not hold comes back as it was.
+package lockitem
