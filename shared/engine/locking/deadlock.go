@@ -23,10 +23,10 @@ func Deadlocked(ctx context.Context, store port.Store, x *workflow.Execution) (b
 	at := x
 	for range maxHops {
 		next, lock := waitsFor(at)
-		switch {
-		case next == "", next == at.ID: // whose rounds ran out is blocked by nobody but itself
+		switch next {
+		case "", at.ID: // whose rounds ran out is blocked by nobody but itself
 			return false, nil
-		case next == x.ID:
+		case x.ID:
 			return true, nil
 		}
 		found, err := store.LoadMany(ctx, x.Tenant, []string{next})

@@ -7,8 +7,9 @@
 // conflict on. judge.go says what a lock item means to one run, given the states
 // of the runs it names; it is pure. acquire.go walks the steps ACQUIRE, CONFLICT,
 // RESERVE and SELF, and take.go is TAKE, alone or shared. deadlock.go walks the
-// chain of waits of a run that another waits for, which holds locks. ENTER, COMMIT, RELEASE and END are commits of the
-// run's own state item and belong to the decider.
+// chain of waits of a run that another waits for, which holds locks. ENTER,
+// COMMIT, RELEASE and END are commits of the run's own state item and belong to
+// the decider.
 //
 // Nothing is remembered between two calls: owners are read after the lock items
 // that name them, every time.

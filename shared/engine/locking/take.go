@@ -38,7 +38,7 @@ func (a *attempt) takeOne(ctx context.Context, r reading) (token int64, err erro
 		}
 		return l.Rev + 1, nil
 	}
-	ok := false
+	var ok bool
 	me := workflow.Sharer{Execution: a.Execution, Epoch: a.Epoch, Now: a.Now}
 	if l.Mode == workflow.LockShared && len(l.Holders) < workflow.MaxHolders {
 		token, ok, err = a.Locks.Join(ctx, a.Tenant, l.Entity, me, workflow.Joining{Age: a.Age, Void: r.void, Dead: few(r.dead)})
