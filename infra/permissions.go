@@ -32,6 +32,8 @@ var rights = []right{
 	{topology.FunctionLifecycle, topology.TableRegistry, "", []string{getItem, batchGetItem, query}},
 
 	{topology.FunctionSweeper, topology.TableExecutions, topology.IndexDue.Name, []string{query}},
+	{topology.FunctionSweeper, topology.TableJobs, "", []string{getItem, updateItem}},
+	{topology.FunctionSweeper, topology.TableJobs, topology.IndexWorkersDue.Name, []string{query}},
 
 	{topology.FunctionWorker, topology.TableJobs, "", []string{getItem, putItem, updateItem}},
 }

@@ -114,7 +114,10 @@ func TestWhoMayDoWhatWithTables(t *testing.T) {
 			"TableExecutions.Arn}": all,
 			"TableJobs.Arn}":       "GetItem PutItem Query UpdateItem", "TableLocks.Arn}": "BatchGetItem GetItem UpdateItem", "TableRegistry.Arn}": "BatchGetItem GetItem Query",
 		},
-		topology.FunctionSweeper: {"TableExecutions.Arn}/index/due": "Query"},
+		topology.FunctionSweeper: {
+			"TableExecutions.Arn}/index/due": "Query",
+			"TableJobs.Arn}":                 "GetItem UpdateItem", "TableJobs.Arn}/index/workers-due": "Query",
+		},
 		topology.FunctionWorker:  {"TableJobs.Arn}": "GetItem PutItem UpdateItem"},
 	}
 	for _, stack := range []string{"prod", "dev"} {

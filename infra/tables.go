@@ -24,15 +24,15 @@ func (e *Engine) addTables() {
 			DeletionProtection: jsii.Bool(e.props.prod()),
 			RemovalPolicy:      e.removal(),
 		})
+		for _, index := range topology.Indexes[role] {
+			table.AddGlobalSecondaryIndex(&awsdynamodb.GlobalSecondaryIndexProps{
+				IndexName:      jsii.String(index.Name),
+				PartitionKey:   attribute(index.Partition, "S"),
+				SortKey:        attribute(index.Sort, index.SortType),
+				ProjectionType: awsdynamodb.ProjectionType_KEYS_ONLY,
+			})
+		}
 		e.Tables[role] = table
-	}
-	for _, index := range []topology.Index{topology.IndexByStatus, topology.IndexDue} {
-		e.Tables[topology.TableExecutions].AddGlobalSecondaryIndex(&awsdynamodb.GlobalSecondaryIndexProps{
-			IndexName:      jsii.String(index.Name),
-			PartitionKey:   attribute(index.Partition, "S"),
-			SortKey:        attribute(index.Sort, index.SortType),
-			ProjectionType: awsdynamodb.ProjectionType_KEYS_ONLY,
-		})
 	}
 }
 

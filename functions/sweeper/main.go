@@ -1,5 +1,5 @@
 // The sweeper function runs once a minute and sends a message for every
-// execution whose alarm has rung.
+// execution whose alarm has rung. It also notices workers that have fallen silent.
 package main
 
 import (
@@ -16,8 +16,8 @@ import (
 func main() {
 	app := core.MustOpen(context.Background(), "sweeper")
 	lambda.Start(func(ctx context.Context, _ events.EventBridgeEvent) (sweep.Swept, error) {
-		swept, err := sweep.Run(ctx, app.Engine, topology.DueShards)
-		app.Log.InfoContext(ctx, "swept", "due", swept.Due)
+		swept, err := sweep.Run(ctx, app.Engine, app.Silence(), topology.DueShards)
+		app.Log.InfoContext(ctx, "swept", "due", swept.Due, "workers", swept.Workers)
 		return swept, err
 	})
 }

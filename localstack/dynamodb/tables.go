@@ -13,11 +13,6 @@ import (
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
-// indexes are the global secondary indexes by table.
-var indexes = map[string][]topology.Index{
-	topology.TableExecutions: {topology.IndexByStatus, topology.IndexDue},
-}
-
 // TableName is the physical name of a table role under a prefix.
 func TableName(prefix, role string) string { return prefix + role }
 
@@ -34,7 +29,7 @@ func CreateTables(ctx context.Context, client *dynamodb.Client, prefix string) e
 		}
 	}
 	for _, role := range topology.Tables {
-		if err := finish(ctx, client, TableName(prefix, role), indexes[role]); err != nil {
+		if err := finish(ctx, client, TableName(prefix, role), topology.Indexes[role]); err != nil {
 			return fmt.Errorf("table %s: %w", TableName(prefix, role), err)
 		}
 	}
@@ -48,7 +43,7 @@ func definition(prefix, role string) *dynamodb.CreateTableInput {
 		BillingMode: types.BillingModePayPerRequest,
 		KeySchema:   keys(topology.AttrPK, topology.AttrSK),
 	}
-	for _, index := range indexes[role] {
+	for _, index := range topology.Indexes[role] {
 		kinds[index.Partition], kinds[index.Sort] = "S", index.SortType
 		in.GlobalSecondaryIndexes = append(in.GlobalSecondaryIndexes, types.GlobalSecondaryIndex{
 			IndexName:  aws.String(index.Name),

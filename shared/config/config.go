@@ -44,7 +44,7 @@ type Job struct {
 	Lease time.Duration `yaml:"lease"`
 	// How often a working worker renews its claim. Default: a third of job.lease.
 	Heartbeat time.Duration `yaml:"heartbeat"`
-	// A job without a heartbeat for this long has failed.
+	// A job that must not run twice has failed if its worker has let its lease end and no other has come for this long.
 	Stuck time.Duration `yaml:"stuck"`
 	// Jobs that nobody claims for this long end their run.
 	Unclaimed time.Duration `yaml:"unclaimed"`

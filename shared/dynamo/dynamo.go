@@ -5,6 +5,7 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/cost"
 	"github.com/lockstep-run/lockstep/shared/dynamo/registry"
+	"github.com/lockstep-run/lockstep/shared/dynamo/roster"
 	"github.com/lockstep-run/lockstep/shared/dynamo/table"
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
@@ -46,6 +47,7 @@ type View struct {
 	Locks    *Locks
 	Packs    *Packs // the engine's and the worker's side
 	Registry *registry.Registry
+	Workers  *roster.Workers
 }
 
 // With opens a view that counts into m, or nowhere if m is nil. It is cheap.
@@ -56,5 +58,6 @@ func (db *DB) With(m *cost.Meter) View {
 		Locks:    &Locks{open(db.tables.Locks, topology.TableLocks)},
 		Packs:    &Packs{open(db.tables.Jobs, topology.TableJobs)},
 		Registry: registry.New(open(db.tables.Registry, topology.TableRegistry)),
+		Workers:  roster.New(open(db.tables.Jobs, topology.TableJobs)),
 	}
 }

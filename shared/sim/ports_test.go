@@ -7,6 +7,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/sim"
 	"github.com/lockstep-run/lockstep/shared/sim/fate"
 	"github.com/lockstep-run/lockstep/shared/sim/queue"
+	"github.com/lockstep-run/lockstep/shared/sim/roster"
 	"github.com/lockstep-run/lockstep/shared/topology"
 	"github.com/lockstep-run/lockstep/shared/worker"
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -19,6 +20,7 @@ var (
 	_ port.Packs    = (*sim.Packs)(nil)
 	_ port.Board    = (*sim.Board)(nil)
 	_ port.Registry = (*sim.Registry)(nil)
+	_ port.Workers  = (*roster.Workers)(nil)
 	_ port.Meter    = (*sim.Meter)(nil)
 	_ worker.Packs  = (*sim.Packs)(nil)
 	_ worker.Queue  = (*sim.Board)(nil)
@@ -30,7 +32,7 @@ func openWorld(*testing.T) ports.World {
 	w.Shards = topology.DueShards
 	v := w.Open()
 	return ports.World{
-		Store: v.Store, Locks: v.Locks, Packs: v.Packs, Claims: v.Packs, Registry: v.Registry,
+		Store: v.Store, Locks: v.Locks, Packs: v.Packs, Claims: v.Packs, Registry: v.Registry, Workers: v.Workers,
 		LoseReply: func() { w.Faults = fate.At(1, fate.Repeated) },
 	}
 }
@@ -40,7 +42,7 @@ func TestPorts(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]func(*testing.T, ports.Open){
 		"store": ports.Store, "beside": ports.Beside, "locks": ports.Locks, "shared locks": ports.SharedLocks, "packs": ports.Packs,
-		"claims": ports.Claims, "registry": ports.Registry, "entities": ports.Entities,
+		"claims": ports.Claims, "registry": ports.Registry, "entities": ports.Entities, "workers": ports.Workers,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, openWorld) })
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/sim/fate"
 	"github.com/lockstep-run/lockstep/shared/sim/queue"
 	"github.com/lockstep-run/lockstep/shared/sim/replica"
+	"github.com/lockstep-run/lockstep/shared/sim/roster"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -41,6 +42,7 @@ type World struct {
 	blocks      map[string]workflow.Block
 	entities    map[string]map[workflow.EntityKey]workflow.Entity
 	bindings    map[string]workflow.Binding
+	workers     roster.Book
 
 	lifecycle *queue.Queue
 	pools     map[string]*queue.Queue
@@ -58,7 +60,7 @@ func New(seed uint64) *World {
 		packs: map[workflow.PackKey]*workflow.Pack{}, done: map[shardKey]*workflow.DoneSet{},
 		definitions: map[string]workflow.Published{}, blocks: map[string]workflow.Block{},
 		entities: map[string]map[workflow.EntityKey]workflow.Entity{}, bindings: map[string]workflow.Binding{},
-		pools: map[string]*queue.Queue{},
+		pools: map[string]*queue.Queue{}, workers: roster.Book{},
 	}
 	w.lifecycle = w.queue(1)
 	return w
@@ -138,13 +140,15 @@ type View struct {
 	Packs    *Packs
 	Board    *Board
 	Registry *Registry
+	Workers  *roster.Workers
 	Meter    *Meter
 }
 
 // Open makes a view.
 func (w *World) Open() View {
 	l := &line{w: w, meter: &Meter{w: w}}
-	return View{Store: &Store{l}, Locks: &Locks{l}, Packs: &Packs{l}, Board: &Board{l}, Registry: &Registry{l}, Meter: l.meter}
+	return View{Store: &Store{l}, Locks: &Locks{l}, Packs: &Packs{l}, Board: &Board{l}, Registry: &Registry{l},
+		Workers: &roster.Workers{Line: l, Book: w.workers, Shards: w.Shards}, Meter: l.meter}
 }
 
 // line is what the parts of one view have in common.
@@ -179,6 +183,12 @@ func call[T any](l *line, name string, perform func(stale bool) (T, error)) (T, 
 		return once()
 	}
 	return answer, err
+}
+
+// Do is call for what no run pays for.
+func (l *line) Do(name string, perform func() error) error {
+	_, err := call(l, name, func(bool) (nothing, error) { return nothing{}, perform() })
+	return err
 }
 
 // The tables, by the names under which consumption is counted.

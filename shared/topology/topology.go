@@ -20,8 +20,8 @@ const (
 	AttrTTL = "ttl"
 )
 
-// Index is one global secondary index of the executions table. It projects the
-// table's keys only: lists take ids from an index and states from strong reads.
+// Index is one global secondary index of a table. It projects the table's keys
+// only: lists take ids from an index and states from strong reads.
 type Index struct {
 	Name      string
 	Partition string // attribute, string
@@ -31,13 +31,22 @@ type Index struct {
 
 // IndexByStatus lists executions by tenant, shard and exact state, newest first.
 // IndexDue is sparse: it holds the executions with an alarm set, by shard, and
-// sorts by the Unix millisecond at which the alarm rings.
+// sorts by the Unix millisecond at which the alarm rings. IndexWorkersDue does the
+// same for the polling workers among the jobs table's items.
 var (
 	IndexByStatus = Index{Name: "by-status", Partition: "statusKey", Sort: "id", SortType: "S"}
 	IndexDue      = Index{Name: "due", Partition: "dueShard", Sort: "dueAt", SortType: "N"}
+
+	IndexWorkersDue = Index{Name: "workers-due", Partition: "dueShard", Sort: "dueAt", SortType: "N"}
 )
 
-// Shards of the two indexes. An execution's shard is a hash of its id.
+// Indexes are the indexes of each table that has any.
+var Indexes = map[string][]Index{
+	TableExecutions: {IndexByStatus, IndexDue},
+	TableJobs:       {IndexWorkersDue},
+}
+
+// Shards of the indexes. An execution's or a worker's shard is a hash of its id.
 const (
 	StatusShards = 4
 	DueShards    = 4

@@ -14,6 +14,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/engine"
 	"github.com/lockstep-run/lockstep/shared/engine/delivery"
 	"github.com/lockstep-run/lockstep/shared/engine/port"
+	"github.com/lockstep-run/lockstep/shared/engine/roster"
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
 )
 
@@ -30,6 +31,17 @@ func Open(ctx context.Context, component string) (*Core, error) {
 		return nil, err
 	}
 	return &Core{parts, engine.New(world(parts), options(parts.Config), boot.Version)}, nil
+}
+
+// Silence is how long polling workers may be silent.
+func (c *Core) Silence() roster.Silence {
+	w := c.Config.Worker
+	return roster.Silence{Unreachable: w.Unreachable, Offline: w.Offline, Forget: w.Forget}
+}
+
+// Roster is the polling workers.
+func (c *Core) Roster() *roster.Roster {
+	return &roster.Roster{Workers: c.DB.With(nil).Workers, Silence: c.Silence(), Now: time.Now}
 }
 
 // MustOpen is Open for a main, which can do nothing about an error but say it.
@@ -53,7 +65,7 @@ func world(p *boot.Parts) engine.World {
 			m := &cost.Meter{}
 			v := p.DB.With(m)
 			return port.Ports{
-				Store: v.Store, Locks: v.Locks, Packs: v.Packs, Registry: v.Registry,
+				Store: v.Store, Locks: v.Locks, Packs: v.Packs, Registry: v.Registry, Workers: v.Workers,
 				Board: p.Queues.With(m), Meter: m,
 			}
 		},
@@ -75,7 +87,7 @@ func options(c config.Config) engine.Options {
 		},
 		Delivery: delivery.Limits{
 			Skew: c.Clock.Skew, Grace: c.Clock.Grace, Poll: c.Poll, MaxTakeovers: c.Job.MaxTakeovers,
-			MessageLife: c.Pack.MessageLife, Unclaimed: c.Job.Unclaimed, ChainBytes: c.Pack.ChainBytes, Parallel: c.Lock.Parallel,
+			MessageLife: c.Pack.MessageLife, Unclaimed: c.Job.Unclaimed, Stuck: c.Job.Stuck, ChainBytes: c.Pack.ChainBytes, Parallel: c.Lock.Parallel,
 		},
 		JobTimeout: c.Job.Timeout, ReserveAfter: c.Lock.ReserveAfter, Parallel: c.Lock.Parallel,
 		Inline: c.Run.InlineEntities, MaxEntities: c.Run.MaxEntities, MaxResults: maxResults,

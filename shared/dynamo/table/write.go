@@ -20,6 +20,7 @@ type Change struct {
 	Set    Item
 	Remove []string // attributes, or places within them as in Within
 	Add    Item
+	Delete Item // members of sets
 
 	// Within sets places inside attributes, or by arithmetic: "#map.#place =
 	// :value" and the like, in the notation of If. Named says what a place is
@@ -62,6 +63,7 @@ func (t *Table) Update(ctx context.Context, c Change) (ok bool, answer Item, err
 	}
 	assign("SET", " = ", c.Set, c.Within...)
 	assign("ADD", " ", c.Add)
+	assign("DELETE", " ", c.Delete)
 	if len(c.Remove) > 0 {
 		clauses = append(clauses, "REMOVE #"+strings.Join(c.Remove, ", #"))
 	}

@@ -37,7 +37,7 @@ func newBench(t *testing.T, jobs, size int, change func(*workflow.StepRun, *work
 	b.view, b.pool = b.Open(), b.MakePool("default")
 	b.d = &delivery.Delivery{Packs: b.view.Packs, Board: b.view.Board, Limits: delivery.Limits{
 		Skew: 2 * time.Second, Grace: 5 * time.Second, Poll: time.Minute, MaxTakeovers: 3,
-		MessageLife: time.Hour, Unclaimed: 20 * time.Minute, ChainBytes: 64 << 10, Parallel: 1,
+		MessageLife: time.Hour, Unclaimed: 20 * time.Minute, Stuck: 12 * time.Minute, ChainBytes: 64 << 10, Parallel: 1,
 	}}
 	step := &workflow.StepRun{
 		RunSeq: 3, Label: "one", Visit: 1, Kind: workflow.JobExecute, Status: sm.StepRunning,

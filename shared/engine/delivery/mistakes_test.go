@@ -289,7 +289,7 @@ func TestBusyIsNotUnclaimed(t *testing.T) {
 // whole pool is gone, the run must not wait for ever.
 func TestAbandonedClaims(t *testing.T) {
 	for name, jobs := range map[string]int{"one lane": 1, "two lanes": 2} {
-		b := newBench(t, jobs, 1, nil)
+		b := newBench(t, jobs, 1, again)
 		b.pack(0, 1, workflow.PackClaimed, 0, started)
 		b.Advance(lease + 20*time.Minute)
 		if b.report(true).Silent {
@@ -298,6 +298,50 @@ func TestAbandonedClaims(t *testing.T) {
 		b.Advance(time.Second)
 		if !b.report(true).Silent {
 			t.Errorf("%s: nobody has said so", name)
+		}
+	}
+}
+
+// again makes the jobs of a run repeatable.
+func again(_ *workflow.StepRun, w *workflow.Work) { w.Idempotent = true }
+
+// N52, N44: a claim that nobody has renewed or taken over for job.stuck fails its
+// job, which must not run twice; one that is renewed is kept, and one whose jobs
+// may run again is offered again.
+func TestN52StuckClaims(t *testing.T) {
+	for name, jobs := range map[string]int{"one lane": 1, "two lanes": 2} {
+		b := newBench(t, jobs, 1, nil)
+		kept := b.pack(0, 1, workflow.PackClaimed, 0, started)
+		for range 30 { // half an hour of heartbeats
+			b.Advance(lease)
+			kept.Lease = b.Now().Add(lease)
+			if ok, _, err := b.view.Packs.Extend(b.Context(), kept); !ok || err != nil {
+				t.Fatal(ok, err)
+			}
+			b.report(true)
+		}
+		b.codes(b.read(0, 1), started)
+		b.Advance(lease + 12*time.Minute + slack)
+		b.report(true)
+		if b.read(0, 1).Final() {
+			t.Errorf("%s: too early", name)
+		}
+		b.Advance(time.Second)
+		if rep := b.report(true); rep.Silent {
+			t.Errorf("%s: it was claimed, and is reported as unclaimed", name)
+		}
+		if p := b.read(0, 1); p.State != workflow.PackCancelled || p.Token != 2 {
+			t.Errorf("%s: the pack is %+v", name, p)
+		}
+		b.codes(b.read(0, 1), workflow.CodeUnknown)
+
+		b = newBench(t, jobs, 1, again)
+		b.pack(0, 1, workflow.PackClaimed, 0, started)
+		b.Advance(lease + 12*time.Minute + slack + time.Second)
+		b.report(true)
+		b.codes(b.read(0, 1), started)
+		if s := b.sent(); len(s) != jobs {
+			t.Errorf("%s: %d packs are offered again, want %d", name, len(s), jobs)
 		}
 	}
 }

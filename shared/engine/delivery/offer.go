@@ -24,6 +24,7 @@ type Limits struct {
 	MaxTakeovers int           // TMAX: tokens of one pack
 	MessageLife  time.Duration // D: messages are not worked on later than this after the run's epoch time
 	Unclaimed    time.Duration // how long jobs may wait for a first claim
+	Stuck        time.Duration // how long after a lease an abandoned claim waits for another worker
 	ChainBytes   int           // about how large a chain of lanes may grow in one message
 	Parallel     int           // calls in flight at a time; 1 keeps everything in the caller's goroutine
 }

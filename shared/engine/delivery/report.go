@@ -117,7 +117,8 @@ func (d *Delivery) heal(ctx context.Context, r *Run, over []place) error {
 
 // resend offers again what waits without a trace: packs nobody has claimed, and
 // packs whose lease is over. A pack that was taken over too often is closed
-// instead: what was started in it is not known. fresh is when a worker was last
+// instead, and so is one that may not run again and that nobody has taken over
+// for too long: what was started in it is not known. fresh is when a worker was last
 // seen at any pack of the run.
 func (d *Delivery) resend(ctx context.Context, r *Run, rep *lifecycle.Report, open []place, fresh, now time.Time) error {
 	jobs, err := r.Jobs(ctx)
@@ -136,7 +137,7 @@ func (d *Delivery) resend(ctx context.Context, r *Run, rep *lifecycle.Report, op
 		case !p.pack.Lease.Before(now.Add(-d.Skew)):
 			rep.Look(p.pack.Lease.Add(d.Skew + d.Grace))
 			continue
-		case p.pack.Cancel || p.pack.Token >= d.MaxTakeovers:
+		case p.pack.Cancel || p.pack.Token >= d.MaxTakeovers || d.stuck(r, p.pack, now):
 			if !p.pack.Lease.Before(now.Add(-d.Skew - d.Grace)) {
 				rep.Look(p.pack.Lease.Add(d.Skew + d.Grace))
 				continue
@@ -164,6 +165,13 @@ func (d *Delivery) resend(ctx context.Context, r *Run, rep *lifecycle.Report, op
 	rep.Look(now.Add(d.Poll))
 	_, err = d.Board.Offer(ctx, now, messages)
 	return err
+}
+
+// stuck reports whether a pack has been abandoned for good: its worker has fallen
+// silent, and in all the time since no other has come to say so. Jobs that may run
+// again are offered again instead, for as long as jobs may wait for any worker.
+func (d *Delivery) stuck(r *Run, p *workflow.Pack, now time.Time) bool {
+	return !r.Work.Repeatable() && p.Lease.Before(now.Add(-d.Stuck-d.Skew-d.Grace))
 }
 
 // freshest is when a worker was last seen at any of the packs, or else when the

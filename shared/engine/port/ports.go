@@ -18,5 +18,6 @@ type Ports struct {
 	Packs    Packs
 	Board    Board
 	Registry Registry
+	Workers  Workers
 	Meter    Meter
 }

@@ -90,7 +90,7 @@ func (s *Stage) Drain() {
 // Sweep rings the alarms that are due.
 func (s *Stage) Sweep() {
 	_ = s.attempt(func() error {
-		_, err := sweep.Run(context.Background(), s.Engine, s.Shards)
+		_, err := sweep.Run(context.Background(), s.Engine, silence, s.Shards)
 		return err
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/engine"
 	"github.com/lockstep-run/lockstep/shared/engine/delivery"
 	"github.com/lockstep-run/lockstep/shared/engine/port"
+	"github.com/lockstep-run/lockstep/shared/engine/roster"
 	"github.com/lockstep-run/lockstep/shared/engine/view"
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
 	"github.com/lockstep-run/lockstep/shared/sim"
@@ -75,12 +76,15 @@ func Options() engine.Options {
 		},
 		Delivery: delivery.Limits{
 			Skew: 2 * time.Second, Grace: 5 * time.Second, Poll: time.Minute, MaxTakeovers: maxClaims,
-			MessageLife: 24 * time.Hour, Unclaimed: time.Hour, ChainBytes: 64 << 10, Parallel: 1,
+			MessageLife: 24 * time.Hour, Unclaimed: time.Hour, Stuck: 12 * time.Minute, ChainBytes: 64 << 10, Parallel: 1,
 		},
 		JobTimeout: 30 * time.Second, ReserveAfter: 2, Parallel: 1, Inline: 100, MaxEntities: 20_000,
 		MaxResults: 1 << 20, BindingLife: 24 * time.Hour, Tries: 12,
 	}
 }
+
+// silence is how long a stage's polling workers may be silent.
+var silence = roster.Silence{Unreachable: 2 * time.Minute, Offline: 6 * time.Minute, Forget: 24 * time.Hour}
 
 // New makes a stage. The pool "default" has a queue.
 func New(tb testing.TB, seed uint64, o engine.Options) *Stage {
@@ -114,7 +118,7 @@ func (s *Stage) Sequel(seed uint64) {
 
 func (s *Stage) ports() port.Ports {
 	v := s.Open()
-	return port.Ports{Store: v.Store, Locks: v.Locks, Packs: v.Packs, Board: v.Board, Registry: v.Registry, Meter: v.Meter}
+	return port.Ports{Store: v.Store, Locks: v.Locks, Packs: v.Packs, Board: v.Board, Registry: v.Registry, Workers: v.Workers, Meter: v.Meter}
 }
 
 // Without runs something that no fault disturbs.

@@ -23,6 +23,7 @@ var (
 	_ port.Packs    = (*dynamo.Packs)(nil)
 	_ worker.Packs  = (*dynamo.Packs)(nil)
 	_ port.Registry = dynamo.View{}.Registry
+	_ port.Workers  = dynamo.View{}.Workers
 	_ port.Meter    = (*cost.Meter)(nil)
 	_ worker.Meter  = (*cost.Meter)(nil)
 )
@@ -67,7 +68,7 @@ func openDynamo(*testing.T) ports.World {
 	f := &faults{}
 	v := openView(f, new(cost.Meter))
 	return ports.World{
-		Store: v.Store, Locks: v.Locks, Packs: v.Packs, Claims: v.Packs, Registry: v.Registry,
+		Store: v.Store, Locks: v.Locks, Packs: v.Packs, Claims: v.Packs, Registry: v.Registry, Workers: v.Workers,
 		LoseReply: f.loseReply,
 	}
 }
@@ -80,3 +81,4 @@ func TestDynamoPacks(t *testing.T)       { t.Parallel(); ports.Packs(t, openDyna
 func TestDynamoClaims(t *testing.T)      { t.Parallel(); ports.Claims(t, openDynamo) }
 func TestDynamoRegistry(t *testing.T)    { t.Parallel(); ports.Registry(t, openDynamo) }
 func TestDynamoEntities(t *testing.T)    { t.Parallel(); ports.Entities(t, openDynamo) }
+func TestDynamoWorkers(t *testing.T)     { t.Parallel(); ports.Workers(t, openDynamo) }

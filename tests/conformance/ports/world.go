@@ -25,6 +25,7 @@ type World struct {
 	Packs    port.Packs
 	Claims   worker.Packs
 	Registry port.Registry
+	Workers  port.Workers
 
 	// LoseReply lets the next write happen and loses its reply on the way back.
 	// nil if the implementation has no such way.

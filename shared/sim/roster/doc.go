@@ -1,0 +1,2 @@
+// Package roster keeps a simulated world's polling workers.
+package roster
