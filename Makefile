@@ -7,7 +7,7 @@ FUNCTIONS := api lifecycle sweeper worker
 VERSION   ?= dev
 LINK      := -s -w -X github.com/lockstep-run/lockstep/shared/boot.Version=$(VERSION)
 NPM_DONE  := localstack/node_modules/.package-lock.json
-GENERATED := docs/lifecycle docs/configuration.md shared/api/gen shared/api/document shared/client/gen
+GENERATED := docs/lifecycle docs/configuration.md docs/definition.schema.json shared/api/gen shared/api/document shared/client/gen
 
 help: ## Say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,7 +54,7 @@ test-fast: ## Run the tests that need neither binaries nor the CDK
 	go test $$(go list ./shared/... ./statemachines/... ./functions/... ./cmd/... | grep -v node_modules)
 
 generate: ## Regenerate everything that is generated
-	go generate ./statemachines/... ./shared/config/... ./shared/api/... ./shared/client/...
+	go generate ./statemachines/... ./shared/config/... ./shared/definition/... ./shared/api/... ./shared/client/...
 
 generate-check: ## Fail if something generated is out of date
 	@$(MAKE) --no-print-directory generate

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lockstep-run/lockstep/shared/definition/schema"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -51,13 +52,13 @@ func ValidateBlock(b *workflow.Block) error {
 	return workflow.Invalid("the block is not valid", issues)
 }
 
-func checkSchema(path string, schema json.RawMessage, bad func(path, code, message string)) {
-	if absent(schema) {
+func checkSchema(path string, raw json.RawMessage, bad func(path, code, message string)) {
+	if schema.Absent(raw) {
 		return
 	}
-	if len(schema) > MaxSource {
+	if len(raw) > MaxSource {
 		bad(path, "limit", fmt.Sprintf("at most %d bytes", MaxSource))
-	} else if err := CheckSchema(schema); err != nil {
+	} else if err := schema.Check(raw); err != nil {
 		bad(path, "schema", err.Error())
 	}
 }

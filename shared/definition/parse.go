@@ -2,6 +2,7 @@ package definition
 
 import (
 	"github.com/lockstep-run/lockstep/shared/definition/document"
+	"github.com/lockstep-run/lockstep/shared/definition/program"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -21,13 +22,39 @@ func Parse(source []byte) (*workflow.Definition, error) {
 	r := &reader{doc}
 	d := &workflow.Definition{}
 	if root != nil {
-		r.definition(root, d)
-		r.references(d)
+		r.definition(d).Read(root, "")
+		r.whole(d)
+		program.Compile(d, doc)
 	}
 	if err := workflow.Invalid(notValid, r.Issues()); err != nil {
 		return nil, err
 	}
 	return d, nil
+}
+
+// Locate gives issues of a source that has been parsed their lines and columns.
+func Locate(source []byte, issues []workflow.Issue) []workflow.Issue {
+	doc, root := document.Read(source)
+	if root == nil {
+		return issues
+	}
+	for _, i := range issues {
+		doc.At(i.Path, i.Code, "%s", i.Message)
+	}
+	return doc.Issues()
+}
+
+// Compiled is a definition whose expressions are ready to be evaluated.
+type Compiled = program.Compiled
+
+// Compile compiles every expression of a definition that has been parsed.
+func Compile(d *workflow.Definition) (*Compiled, error) {
+	r := &document.Reader{}
+	c := program.Compile(d, r)
+	if err := workflow.Invalid(notValid, r.Issues()); err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 // reader reads the fields of a definition from a document.

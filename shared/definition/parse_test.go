@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -50,35 +51,47 @@ steps:
     parameters: {upgraded: "${size(upgrade.results)}"}
 `
 
+// TestParse: what is read is what its canonical form means, for every field
+// that there is.
 func TestParse(t *testing.T) {
-	d, err := definition.Parse([]byte(good))
-	if err != nil {
-		t.Fatal(err)
+	for name, source := range valid(t) {
+		d := parse(t, source)
+		again, err := definition.Parse(definition.Canonical(d))
+		if err != nil {
+			t.Fatalf("%s: its canonical form does not parse: %v\n%s", name, err, definition.Canonical(d))
+		}
+		if diff := cmp.Diff(d, again); diff != "" {
+			t.Errorf("%s: the canonical form means something else:\n%s", name, diff)
+		}
+		if definition.Digest(d) != definition.Digest(again) {
+			t.Errorf("%s: the digests differ", name)
+		}
+		if _, err := definition.Compile(again); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
+	d := parse(t, good)
 	if d.Config.FailureTolerance.Percent != 10 || d.Config.Rollback != workflow.RollbackNever || d.Steps[1].Timeout.Std().Seconds() != 90 {
 		t.Errorf("read wrongly: %+v", d)
 	}
-	again, err := definition.Parse(definition.Canonical(d))
-	if err != nil {
-		t.Fatalf("its canonical form does not parse: %v\n%s", err, definition.Canonical(d))
-	}
-	if diff := cmp.Diff(d, again); diff != "" {
-		t.Errorf("the canonical form means something else:\n%s", diff)
-	}
-	if definition.Digest(d) != definition.Digest(again) {
-		t.Error("the digests differ")
-	}
 }
 
-// TestExample: the definition of the example fleet is valid.
-func TestExample(t *testing.T) {
-	source, err := os.ReadFile("../../examples/fleet/upgrade_firmware.yaml")
-	if err != nil {
-		t.Fatal(err)
+// valid are sources that are valid.
+func valid(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{"good": good}
+	files, err := filepath.Glob("testdata/valid/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no files: %v", err)
 	}
-	if _, err := definition.Parse(source); err != nil {
-		t.Error(err)
+	for _, file := range append(files, "../../examples/fleet/upgrade_firmware.yaml") {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[filepath.Base(file)] = string(source)
 	}
+	return all
 }
 
 // TestDigest: layout and the order of keys mean nothing.
@@ -129,11 +142,11 @@ func TestIssues(t *testing.T) {
 		step(`label: a, functionBlock: p/b, runOn: device`) + "  - {label: b, functionBlock: p/b, runOn: global, parameters: {x: '${a.result}'}}\n": "6 steps[1].parameters.x reference",
 		step(`label: a, functionBlock: p/b, runOn: device, parameters: {x: "${"}`):                                                                  "5 steps[0].parameters.x expression",
 		step(`label: a, functionBlock: p/b, runOn: device, parameters: {x: 1}, rawParameters: {x: 1}`):                                              "5 steps[0].rawParameters.x duplicate",
-		head + "config: {failureTolerance: 101%, onLocked: maybe, lockMode: shared}\nsteps: [{label: a, functionBlock: p/b, runOn: global}]":        "4 config.failureTolerance range|4 config.onLocked enum|4 config.lockMode not_implemented",
+		head + "config: {failureTolerance: 101%, onLocked: maybe, lockMode: some}\nsteps: [{label: a, functionBlock: p/b, runOn: global}]":          "4 config.failureTolerance range|4 config.onLocked enum|4 config.lockMode enum",
 		head + "parameters: {type: wrong}\nsteps: [{label: a, functionBlock: p/b, runOn: global}]":                                                  "4 parameters schema",
 		head + "parameters: {$ref: 'http://example.com/x'}\nsteps: [{label: a, functionBlock: p/b, runOn: global}]":                                 "4 parameters schema",
 		head + "labels: &x {a: b}\nsteps: []":                                                                                                       "4 anchor",
-		head + "cron: '* * * * *'\nsteps: [{label: a, functionBlock: p/b, runOn: global}]":                                                          "4 cron not_implemented",
+		head + "cron: '* * * * *'\nsteps: [{label: a, functionBlock: p/b, runOn: global}]":                                                          "4 cron type",
 		"a: [":                    "1 syntax",
 		strings.Repeat("[", 5000): "1 depth",
 		head + "steps: [{label: a, functionBlock: p/b, runOn: global}]\n---\nx: 1\n": "6 syntax",

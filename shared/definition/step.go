@@ -22,110 +22,174 @@ var errNoSteps = fmt.Sprintf("a definition has 1 to %d steps", maxSteps)
 
 var labelRE = regexp.MustCompile(`^[a-z][A-Za-z0-9_]{0,63}$`)
 
-func (r *reader) steps(into *[]workflow.Step) document.Field {
-	return func(n ast.Node, path string) {
-		if s, ok := n.(*ast.SequenceNode); ok && len(s.Values) == 0 {
+// steps is a list of steps at a depth of nesting.
+func (r *reader) steps(into *[]workflow.Step, depth int) document.Field {
+	return document.List(r.Reader, into, maxSteps, func(s *workflow.Step) document.Field {
+		return document.Named("step", r.step(s, depth))
+	}).With(document.Shape{"minItems": 1}).Then(r.Reader, func(n ast.Node, path string) {
+		if len(*into) == 0 {
 			r.Issue(n, path, "required", "%s", errNoSteps)
-			return
 		}
-		labels := map[string]bool{}
-		r.List(n, path, maxSteps, func(n ast.Node, path string) {
-			s := r.step(n, path)
-			if s.Label != "" && labels[s.Label] {
-				r.At(path+".label", "duplicate", "the label %q is taken by an earlier step", s.Label)
-			}
-			labels[s.Label] = true
-			*into = append(*into, s)
-		})
-	}
-}
-
-func (r *reader) step(n ast.Node, path string) (s workflow.Step) {
-	r.Object(n, path, map[string]document.Field{
-		"label":         r.label(&s.Label),
-		"functionBlock": r.reference(&s.FunctionBlock),
-		"runOn":         r.id(&s.RunOn),
-		"condition":     r.expr(&s.Condition),
-		"assert":        r.asserts(&s.Assert),
-		"parameters":    r.Raw(&s.Parameters, true),
-		"rawParameters": r.Raw(&s.RawParameters, true),
-		"retry":         r.retry(&s.Retry),
-		"timeout":       r.duration(&s.Timeout, time.Millisecond, MaxJobTimeout),
-
-		"stepTimeout": document.Planned, "workflow": document.Planned, "workflowReference": document.Planned, "wait": document.Planned,
-		"switch": document.Planned, "loop": document.Planned, "set": document.Planned, "repeat": document.Planned, "delay": document.Planned,
-		"continueOnError": document.Planned, "onFailure": document.Planned, "next": document.Planned, "outputKey": document.Planned,
-		"acquire": document.Planned, "assertNotEmpty": document.Planned,
 	})
-	if !document.IsObject(n) {
-		return s
-	}
-	for _, name := range []string{"label", "functionBlock", "runOn"} {
-		if !r.Given(path+"."+name) && (name == "label" || !other(r, path)) {
-			r.Issue(n, path+"."+name, "required", "a step needs %s", name)
-		}
-	}
-	return s
 }
 
-// other reports whether a step is of a kind that is not supported yet, which has
-// been said; such a step calls no block.
-func other(r *reader, path string) bool {
-	for _, kind := range []string{"workflow", "workflowReference", "wait", "switch", "loop", "set"} {
-		if r.Given(path + "." + kind) {
-			return true
+func (r *reader) step(s *workflow.Step, depth int) document.Field {
+	return r.Object(document.Fields{
+		"label":             r.label(&s.Label).Required("a step needs label"),
+		"functionBlock":     r.reference(&s.FunctionBlock),
+		"workflow":          r.nested(&s.Workflow, depth+1),
+		"workflowReference": document.Pointer(&s.Reference, r.workflowReference),
+		"runOn":             r.id(&s.RunOn),
+		"acquire":           r.acquires(&s.Acquire),
+		"assertNotEmpty":    r.Flag(&s.AssertNotEmpty),
+		"condition":         r.expr(&s.Condition),
+		"assert":            r.asserts(&s.Assert),
+		"parameters":        r.Raw(&s.Parameters, true),
+		"rawParameters":     r.Raw(&s.RawParameters, true),
+		"delay":             r.duration(&s.Delay, 0, maxWait),
+		"retry":             document.Pointer(&s.Retry, r.retry),
+		"repeat":            document.Pointer(&s.Repeat, r.repeat),
+		"continueOnError":   r.Flag(&s.ContinueOnError),
+		"timeout":           r.duration(&s.Timeout, time.Millisecond, MaxJobTimeout),
+		"stepTimeout":       r.duration(&s.StepTimeout, time.Millisecond, maxWait),
+
+		"wait": document.Planned, "switch": document.Planned, "loop": document.Planned, "set": document.Planned,
+		"onFailure": document.Planned, "next": document.Planned, "outputKey": document.Planned,
+	}).Also(r.kind).With(kindShape)
+}
+
+// kinds are the fields of which a step has exactly one, with the fields that go
+// with it alone. The kinds of which a step cannot be yet have been reported.
+var kinds = []struct {
+	name  string
+	needs []string
+	never []string
+}{
+	{"functionBlock", []string{"runOn"}, nil},
+	{"workflow", nil, []string{"runOn", "parameters", "rawParameters", "retry", "timeout"}},
+	{"workflowReference", nil, []string{"runOn", "retry", "timeout"}},
+	{"wait", nil, nil}, {"switch", nil, nil}, {"loop", nil, nil}, {"set", nil, nil},
+}
+
+// kindShape is the same for the JSON Schema.
+var kindShape = func() document.Shape {
+	var forms []document.Shape
+	for _, k := range kinds[:3] {
+		form := document.Shape{"required": append([]string{k.name}, k.needs...)}
+		if len(k.never) > 0 {
+			var never []document.Shape
+			for _, name := range k.never {
+				never = append(never, document.Shape{"required": []string{name}})
+			}
+			form["not"] = document.Shape{"anyOf": never}
+		}
+		forms = append(forms, form)
+	}
+	return document.Shape{"oneOf": forms}
+}()
+
+// kind checks that a step is one thing, and has only what goes with it.
+func (r *reader) kind(n ast.Node, path string) {
+	kind := ""
+	for _, k := range kinds {
+		if !r.Given(path + "." + k.name) {
+			continue
+		}
+		if kind != "" {
+			r.At(path+"."+k.name, "conflict", "a step is one thing: it has %s already", kind)
+			continue
+		}
+		kind = k.name
+		for _, name := range k.needs {
+			if !r.Given(path + "." + name) {
+				r.Issue(n, path+"."+name, "required", "a step with %s needs %s", kind, name)
+			}
+		}
+		for _, name := range k.never {
+			if r.Given(path + "." + name) {
+				r.At(path+"."+name, "conflict", "a step with %s has no %s", kind, name)
+			}
 		}
 	}
-	return false
+	if kind == "" {
+		r.Issue(n, path+".functionBlock", "required", "a step needs functionBlock, workflow or workflowReference")
+		if !r.Given(path + ".runOn") {
+			r.Issue(n, path+".runOn", "required", "a step with functionBlock needs runOn")
+		}
+	}
+	if r.Given(path+".assertNotEmpty") && !r.Given(path+".acquire") {
+		r.At(path+".assertNotEmpty", "conflict", "this is about what the step acquires, and it acquires nothing")
+	}
+}
+
+func (r *reader) nested(into **workflow.Nested, depth int) document.Field {
+	return document.Pointer(into, func(w *workflow.Nested) document.Field {
+		return document.Named("workflow", r.Object(document.Fields{
+			"steps": r.steps(&w.Steps, depth).Required("an embedded workflow needs steps"),
+		}))
+	}).Before(func(n ast.Node, path string) bool {
+		if depth > maxNesting {
+			r.Issue(n, path, "depth", "workflows are embedded at most %d deep", maxNesting)
+		}
+		return depth <= maxNesting
+	})
+}
+
+func (r *reader) workflowReference(f *workflow.Reference) document.Field {
+	f.Mode = workflow.ModeEmbed
+	return r.Object(document.Fields{
+		"workflow":            r.reference(&f.Workflow).Required("name the workflow"),
+		"mode":                document.Choice(r.Reader, &f.Mode, workflow.ModeEmbed, workflow.ModeDispatch, workflow.ModeFireAndForget),
+		"executeOnParameters": r.Raw(&f.On, true).Then(r.Reader, r.selectorNames).With(selectorShape),
+	}).Also(func(_ ast.Node, path string) {
+		if at := path + ".executeOnParameters"; f.Mode == workflow.ModeEmbed && r.Given(at) {
+			r.At(at, "conflict", "an embedded workflow runs on the entities of the run it is in")
+		}
+	})
 }
 
 func (r *reader) label(into *string) document.Field {
-	read := r.checked(into, "format", "want a lower-case letter, then letters, digits and _, at most 64", labelRE.MatchString)
-	return func(n ast.Node, path string) {
-		if read(n, path); expr.Reserved(*into) {
+	const message = "want a lower-case letter, then letters, digits and _, at most 64"
+	return r.checked(into, document.Shape{"pattern": labelRE.String()}, "format", message, labelRE.MatchString).Then(r.Reader, func(n ast.Node, path string) {
+		if expr.Reserved(*into) {
 			r.Issue(n, path, "reserved", "%q means something else in expressions", *into)
 		}
-	}
-}
-
-func (r *reader) reference(into *string) document.Field {
-	return r.checked(into, "format", "want package/name or package/name:major[.minor[.patch]]", func(s string) bool {
-		_, err := workflow.ParseRef(s)
-		return err == nil
 	})
 }
 
 // asserts reads one expression or a list of them.
 func (r *reader) asserts(into *[]string) document.Field {
-	return func(n ast.Node, path string) {
-		one := func(n ast.Node, path string) {
-			var s string
-			r.expr(&s)(n, path)
-			*into = append(*into, s)
-		}
-		if _, scalar := n.(ast.ScalarNode); scalar {
-			one(n, path)
-			r.Place(path+"[0]", n) // where compiling finds it
-			return
-		}
-		r.List(n, path, maxAsserts, one)
-	}
+	var one string
+	single := r.expr(&one).Then(r.Reader, func(n ast.Node, path string) {
+		*into = append(*into, one)
+		r.Place(path+"[0]", n) // where compiling finds it
+	})
+	return document.Either(single, document.List(r.Reader, into, maxAsserts, r.expr))
 }
 
-func (r *reader) retry(into **workflow.Retry) document.Field {
-	return func(n ast.Node, path string) {
-		t := &workflow.Retry{Backoff: 1}
-		r.Object(n, path, map[string]document.Field{
-			"maxRetries": r.Integer(&t.MaxRetries, 0, workflow.MaxRetries),
-			"delay":      r.duration(&t.Delay, 0, 24*time.Hour),
-			"backoff":    r.Number(&t.Backoff, 1, 100),
-			"maxDelay":   r.duration(&t.MaxDelay, 0, 24*time.Hour),
-			"jitter":     r.Number(&t.Jitter, 0, 1),
-			"when":       document.Planned,
-		})
-		if document.IsObject(n) && !r.Given(path+".maxRetries") {
-			r.Issue(n, path+".maxRetries", "required", "say how often to retry")
+func (r *reader) retry(t *workflow.Retry) document.Field {
+	t.Backoff = 1
+	return r.Object(document.Fields{
+		"maxRetries": r.Integer(&t.MaxRetries, 0, workflow.MaxRetries).Required("say how often to retry"),
+		"delay":      r.duration(&t.Delay, 0, 24*time.Hour),
+		"backoff":    r.Number(&t.Backoff, 1, 100),
+		"maxDelay":   r.duration(&t.MaxDelay, 0, 24*time.Hour),
+		"jitter":     r.Number(&t.Jitter, 0, 1),
+		"when":       r.expr(&t.When),
+	})
+}
+
+// maxVisits is the largest repeat.count: step runs have four digits in a fence.
+const maxVisits = 1000
+
+func (r *reader) repeat(p *workflow.Repeat) document.Field {
+	return r.Object(document.Fields{
+		"count": r.Integer(&p.Count, 1, maxVisits),
+		"while": r.expr(&p.While),
+		"delay": r.duration(&p.Delay, 0, maxWait),
+	}).Also(func(n ast.Node, path string) {
+		if !r.Given(path+".count") && !r.Given(path+".while") {
+			r.Issue(n, path, "required", "say how often or how long to repeat: count, while, or both")
 		}
-		*into = t
-	}
+	}).With(document.Shape{"anyOf": []document.Shape{{"required": []string{"count"}}, {"required": []string{"while"}}}})
 }

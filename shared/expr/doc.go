@@ -8,6 +8,8 @@
 //     steps, steps and execution.
 //   - template.go fills a JSON object; a string that is one token keeps its type.
 //   - token.go finds tokens in a string, query.go selects entities.
+//   - outside.go has the languages of expressions that stand in no step: over
+//     parameters, over a failure, over the inventory.
 //   - value.go turns JSON into CEL values and back without losing numbers;
 //     order.go gives maps an order, so that evaluating twice gives the same;
 //     accumulator.go keeps the size limit from taking quadratic time.

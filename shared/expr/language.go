@@ -60,12 +60,11 @@ func NewLanguage(labels []string) (*Language, error) {
 	return language(labels, slices.Concat(names, labels))
 }
 
-func language(labels, variables []string) (*Language, error) {
+func language(labels, variables []string, options ...cel.EnvOption) (*Language, error) {
 	base, err := baseEnvironment()
 	if err != nil {
 		return nil, err
 	}
-	var options []cel.EnvOption
 	for _, name := range variables {
 		options = append(options, cel.Variable(name, cel.DynType))
 	}

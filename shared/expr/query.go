@@ -1,16 +1,9 @@
 package expr
 
-import (
-	"sync"
+import "github.com/lockstep-run/lockstep/shared/workflow"
 
-	"github.com/lockstep-run/lockstep/shared/workflow"
-)
-
-// Query selects entities by a condition over their attributes.
+// Query selects entities by a condition over their attributes and groups.
 type Query struct{ program *Program }
-
-// queries is the language of queries, which know the entity and nothing else.
-var queries = sync.OnceValues(func() (*Language, error) { return language(nil, []string{"entity"}) })
 
 // CompileQuery compiles a query.
 func CompileQuery(source string) (*Query, error) {
@@ -28,6 +21,6 @@ func CompileQuery(source string) (*Query, error) {
 // Match reports whether the condition is true of the entity. Where it cannot be
 // evaluated, because an attribute is missing, the entity does not match.
 func (q *Query) Match(e workflow.Entity) bool {
-	ok, err := q.program.EvalBool(Scope{Entity: &Entity{Type: e.Type, ID: e.ID, Attributes: e.Attributes}})
+	ok, err := q.program.EvalBool(Scope{Entity: &Entity{Type: e.Type, ID: e.ID, Attributes: e.Attributes, Groups: e.Groups}})
 	return err == nil && ok
 }

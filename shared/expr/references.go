@@ -19,7 +19,8 @@ type References struct {
 	// only for the job's own entity; All those read as LABEL.results.
 	Own, All []string
 
-	Steps []string // labels read as steps.LABEL
+	Steps     []string // labels read as steps.LABEL
+	EveryStep bool     // steps is read as a whole, or by a label that is computed
 
 	Entity, Parameters, Execution bool
 }
@@ -30,6 +31,7 @@ func (r *References) Merge(o References) {
 	r.Own = union(r.Own, o.Own)
 	r.All = union(r.All, o.All)
 	r.Steps = union(r.Steps, o.Steps)
+	r.EveryStep = r.EveryStep || o.EveryStep
 	r.Entity = r.Entity || o.Entity
 	r.Parameters = r.Parameters || o.Parameters
 	r.Execution = r.Execution || o.Execution
@@ -126,7 +128,9 @@ func (f *finder) name(name, field string, bound []string) {
 	case "execution":
 		f.found.Execution = true
 	case "steps":
-		if field != "" {
+		if field == "" {
+			f.found.EveryStep = true
+		} else {
 			f.found.Merge(References{Steps: []string{field}})
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/interpreter"
 )
 
@@ -50,17 +51,21 @@ func NewContext(parameters json.RawMessage, results Results, steps map[string]st
 // the measured size of large values with them.
 func shared(v any) any { return ordered{types.DefaultTypeAdapter}.NativeToValue(v) }
 
-// Entity is the job's entity as expressions see it: its attributes, and its type
-// and id where no attribute has these names.
+// Entity is an entity as expressions see it: its attributes, and its type, id
+// and, in queries, groups where no attribute has these names.
 type Entity struct {
 	Type, ID   string
 	Attributes json.RawMessage
+	Groups     []string
 }
 
-// Scope is what one evaluation sees. Entity is nil in a global step.
+// Scope is what one evaluation sees. Entity is nil in a global step. Given and
+// Inventory are for the languages of expressions that stand in no step.
 type Scope struct {
-	Context *Context
-	Entity  *Entity
+	Context   *Context
+	Entity    *Entity
+	Given     map[string]any // more names and their values
+	Inventory func(entityType, id string) (attributes json.RawMessage, ok bool)
 }
 
 // activation is a scope during one evaluation: it decodes what the expression
@@ -70,6 +75,7 @@ type activation struct {
 	refs   *References
 	entity any
 	labels map[string]any
+	looked map[string]ref.Val // entities of the inventory, by type/id
 }
 
 func (s Scope) activation(refs *References) *activation {
@@ -86,6 +92,9 @@ func (a *activation) Parent() interpreter.Activation { return nil }
 
 // ResolveName is the value of a variable.
 func (a *activation) ResolveName(name string) (any, bool) {
+	if given, ok := a.Given[name]; ok {
+		return given, true
+	}
 	switch name {
 	case "parameters":
 		return a.Context.parameters(), true
@@ -147,6 +156,9 @@ func (e *Entity) value() map[string]any {
 	}
 	if _, taken := v["type"]; !taken {
 		v["type"] = e.Type
+	}
+	if _, taken := v["groups"]; !taken && e.Groups != nil {
+		v["groups"] = e.Groups
 	}
 	return v
 }

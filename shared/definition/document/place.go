@@ -51,3 +51,8 @@ func (r *Reader) within(path string, source []string, line, column int) (int, in
 	}
 	return at, utf8.RuneCountInString(text[:from+found]) + column
 }
+
+// AtValue reports an issue of a path at the value that stands at another one.
+func (r *Reader) AtValue(at, path, code, format string, args ...any) {
+	r.Issue(r.places[at], path, code, format, args...)
+}

@@ -2,9 +2,6 @@ package document
 
 import (
 	"fmt"
-	"math"
-	"strconv"
-	"strings"
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
@@ -62,40 +59,6 @@ func (r *Reader) At(path, code, format string, args ...any) {
 	r.Issue(r.places[path], path, code, format, args...)
 }
 
-// Field reads one field of an object.
-type Field func(n ast.Node, path string)
-
-// Planned is a field that is promised and not built yet.
-var Planned Field
-
-// NotYet reports a value that is promised and not built yet.
-func (r *Reader) NotYet(n ast.Node, path string) {
-	r.Issue(n, path, string(workflow.CodeNotImplemented), "this is not supported yet")
-}
-
-// Object reads a mapping, whose every key must have a field.
-func (r *Reader) Object(n ast.Node, path string, fields map[string]Field) {
-	values, ok := r.Mapping(n, path)
-	if !ok {
-		return
-	}
-	seen := map[string]bool{}
-	for _, v := range values {
-		key := KeyOf(v)
-		read, known := fields[key]
-		switch at := Join(path, key); {
-		case seen[key]: // this has been reported
-		case !known:
-			r.Issue(v.Key, at, "unknown_field", "there is no field %q here%s", key, nearest(key, fields))
-		case read == nil:
-			r.NotYet(v.Key, at)
-		default:
-			read(v.Value, at)
-		}
-		seen[key] = true
-	}
-}
-
 // Given reports whether the document has a value at a path.
 func (r *Reader) Given(path string) bool {
 	_, ok := r.places[path]
@@ -149,111 +112,4 @@ func Join(path, key string) string {
 		return key
 	}
 	return path + "." + key
-}
-
-// nearest suggests a field that differs by case or by an s.
-func nearest(key string, fields map[string]Field) string {
-	plain := func(s string) string {
-		return strings.TrimSuffix(strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(s)), "s")
-	}
-	for name := range fields {
-		if plain(name) == plain(key) {
-			return fmt.Sprintf("; did you mean %q?", name)
-		}
-	}
-	return ""
-}
-
-// List reads a sequence item by item.
-func (r *Reader) List(n ast.Node, path string, limit int, item Field) {
-	s, ok := n.(*ast.SequenceNode)
-	if !ok {
-		r.Issue(n, path, "type", "want a list")
-		return
-	}
-	if len(s.Values) > limit {
-		r.Issue(n, path, "limit", "at most %d, not %d", limit, len(s.Values))
-		return
-	}
-	for i, v := range s.Values {
-		item(v, path+"["+strconv.Itoa(i)+"]")
-	}
-}
-
-// Text reads a string. Numbers and booleans are not taken for one: 1.10 would
-// arrive as 1.1.
-func (r *Reader) Text(into *string) Field {
-	return func(n ast.Node, path string) {
-		switch n := n.(type) {
-		case *ast.StringNode:
-			*into = n.Value
-		case *ast.LiteralNode:
-			*into = n.Value.Value
-		default:
-			r.Issue(n, path, "type", "want a text; put it in quotes")
-		}
-	}
-}
-
-// Choice reads a string that is one of a few.
-func Choice[S ~string](r *Reader, into *S, of ...S) Field {
-	return func(n ast.Node, path string) {
-		var s string
-		before := len(r.issues)
-		r.Text(&s)(n, path)
-		if len(r.issues) > before {
-			return
-		}
-		for _, c := range of {
-			if S(s) == c {
-				*into = c
-				return
-			}
-		}
-		r.Issue(n, path, "enum", "want one of %v", of)
-	}
-}
-
-// Flag reads true or false.
-func (r *Reader) Flag(into *bool) Field {
-	return func(n ast.Node, path string) {
-		b, ok := n.(*ast.BoolNode)
-		if !ok {
-			r.Issue(n, path, "type", "want true or false")
-			return
-		}
-		*into = b.Value
-	}
-}
-
-// Integer reads a whole number within bounds.
-func (r *Reader) Integer(into *int, low, high int) Field {
-	return func(n ast.Node, path string) {
-		v, ok := NumberOf(n)
-		if !ok || v != math.Trunc(v) {
-			r.Issue(n, path, "type", "want a whole number")
-			return
-		}
-		if v < float64(low) || v > float64(high) {
-			r.Issue(n, path, "range", "want %d to %d", low, high)
-			return
-		}
-		*into = int(v)
-	}
-}
-
-// Number reads a number within bounds.
-func (r *Reader) Number(into *float64, low, high float64) Field {
-	return func(n ast.Node, path string) {
-		v, ok := NumberOf(n)
-		if !ok {
-			r.Issue(n, path, "type", "want a number")
-			return
-		}
-		if v < low || v > high {
-			r.Issue(n, path, "range", "want %g to %g", low, high)
-			return
-		}
-		*into = v
-	}
 }

@@ -14,7 +14,11 @@ import (
 
 // Raw reads any value as JSON. object asks for an object.
 func (r *Reader) Raw(into *json.RawMessage, object bool) Field {
-	return func(n ast.Node, path string) {
+	shape := Shape{}
+	if object {
+		shape["type"] = "object"
+	}
+	return Value(shape, func(n ast.Node, path string) {
 		if object {
 			if _, ok := r.Mapping(n, path); !ok {
 				return
@@ -31,7 +35,7 @@ func (r *Reader) Raw(into *json.RawMessage, object bool) Field {
 			return
 		}
 		*into = out
-	}
+	})
 }
 
 // Marshal writes JSON with < and > as they are.
@@ -41,6 +45,18 @@ func Marshal(v any) (json.RawMessage, error) {
 	e.SetEscapeHTML(false)
 	err := e.Encode(v)
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), err
+}
+
+// Sorted is JSON with the keys of every object in order, and its numbers as they
+// are.
+func Sorted(raw json.RawMessage) (json.RawMessage, error) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return nil, err
+	}
+	return Marshal(v)
 }
 
 // value is what a node is in JSON.

@@ -1,0 +1,105 @@
+package definition
+
+import (
+	"errors"
+	"strings"
+	"time"
+	_ "time/tzdata" // so that zones are known wherever the binary runs
+
+	"github.com/adhocore/gronx"
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/lockstep-run/lockstep/shared/definition/document"
+	"github.com/lockstep-run/lockstep/shared/expr"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+func (r *reader) cron(into **workflow.Cron) document.Field {
+	return document.Pointer(into, func(c *workflow.Cron) document.Field {
+		return document.Named("cron", r.Object(document.Fields{
+			"schedule": r.checked(&c.Schedule, document.Shape{"pattern": `^\s*(\S+\s+){4}\S+\s*$`}, "cron",
+				"want five fields: minute, hour, day, month, weekday", validSchedule).Required("say when to run"),
+			"zone":                r.zone(&c.Zone),
+			"concurrency":         r.Flag(&c.Concurrency),
+			"parameters":          r.Raw(&c.Parameters, true),
+			"executeOnParameters": document.Pointer(&c.On, r.selector),
+			"disabled":            r.Flag(&c.Disabled),
+		}))
+	})
+}
+
+// validSchedule accepts the five classic fields and nothing that the library
+// knows besides: seconds, years and names such as @daily.
+func validSchedule(s string) bool {
+	return len(strings.Fields(s)) == 5 && gronx.IsValid(s)
+}
+
+func (r *reader) zone(into *string) document.Field {
+	return r.checked(into, document.Shape{"minLength": 1}, "zone", "want a time zone such as Europe/Zurich", func(s string) bool {
+		_, err := time.LoadLocation(s)
+		return err == nil && s != "" && s != "Local" // which is another one on every machine
+	}).Then(r.Reader, func(ast.Node, string) {
+		if *into == "UTC" {
+			*into = "" // the default, written out
+		}
+	})
+}
+
+func (r *reader) selector(s *workflow.Selector) document.Field {
+	return r.Object(document.Fields{
+		"type":   r.id(&s.Type),
+		"ids":    r.ids(&s.IDs),
+		"groups": r.ids(&s.Groups),
+		"query": r.expr(&s.Query).Then(r.Reader, func(n ast.Node, path string) {
+			if _, err := expr.CompileQuery(s.Query); err != nil {
+				r.Issue(n, path, "expression", "%v", err)
+			}
+		}),
+	})
+}
+
+// selectorShape is a selector whose values may be tokens.
+var selectorShape = document.Shape{
+	"type": "object", "additionalProperties": false,
+	"properties": document.Shape{
+		"type": document.Shape{"type": "string"}, "query": document.Shape{"type": "string"},
+		"ids": listOrToken, "groups": listOrToken,
+	},
+}
+
+var listOrToken = document.Shape{"anyOf": []document.Shape{
+	{"type": "string", "pattern": tokenPattern},
+	{"type": "array", "items": document.Shape{"type": "string"}, "maxItems": maxIDs},
+}}
+
+// selectorNames checks the names of a selector whose values may be tokens; the
+// values are checked when they are known.
+func (r *reader) selectorNames(n ast.Node, path string) {
+	var s workflow.Selector
+	var text string
+	list := func(into *[]string) document.Field {
+		return document.Either(r.Text(&text), document.List(r.Reader, into, maxIDs, r.Text))
+	}
+	r.Object(document.Fields{
+		"type": r.Text(&s.Type), "query": r.Text(&s.Query),
+		"ids": list(&s.IDs), "groups": list(&s.Groups),
+	}).Read(n, path)
+}
+
+// errNever is of a schedule such as the 31st of February.
+var errNever = errors.New("the schedule never comes")
+
+// NextRun is when a schedule comes next after a time, in UTC. Where clocks go
+// forward, what falls into the missing hour does not happen that day; where they
+// go back, it happens once.
+func NextRun(c *workflow.Cron, after time.Time) (time.Time, error) {
+	zone, err := time.LoadLocation(c.Zone) // none is UTC
+	if err != nil {
+		return time.Time{}, err
+	}
+	next, err := gronx.NextTickAfter(c.Schedule, after.In(zone), false)
+	if err != nil || !next.After(after) {
+		return time.Time{}, errNever
+	}
+	return next.UTC(), nil
+}

@@ -1,0 +1,188 @@
+package document
+
+import (
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// Field is one value of a document: how it is read, and what a JSON Schema says
+// of it. Both come from one declaration, so that they cannot drift apart. The
+// zero Field is one that is promised and not built yet: it is refused by name,
+// and the schema does not have it.
+type Field struct {
+	read     func(n ast.Node, path string)
+	shape    func(*Shapes) Shape
+	required string // what is said where it is missing
+}
+
+// Planned is a field that is promised and not built yet.
+var Planned Field
+
+// Fields are the fields of an object by name.
+type Fields map[string]Field
+
+// Value is a field of a shape that holds no other.
+func Value(shape Shape, read func(n ast.Node, path string)) Field {
+	return Field{read: read, shape: func(*Shapes) Shape { return maps.Clone(shape) }}
+}
+
+// Read reads the field from a node.
+func (f Field) Read(n ast.Node, path string) { f.read(n, path) }
+
+// Required is the field, which every object has; message is said of one without.
+func (f Field) Required(message string) Field {
+	f.required = message
+	return f
+}
+
+// Before reads the field only if the check lets it.
+func (f Field) Before(check func(n ast.Node, path string) bool) Field {
+	read := f.read
+	f.read = func(n ast.Node, path string) {
+		if check(n, path) {
+			read(n, path)
+		}
+	}
+	return f
+}
+
+// Then checks what was read, unless reading it has reported an issue.
+func (f Field) Then(r *Reader, check func(n ast.Node, path string)) Field {
+	read := f.read
+	f.read = func(n ast.Node, path string) {
+		before := r.Count()
+		if read(n, path); r.Count() == before {
+			check(n, path)
+		}
+	}
+	return f
+}
+
+// Also checks an object once it has been read, whatever reading it has reported.
+func (f Field) Also(check func(n ast.Node, path string)) Field {
+	read := f.read
+	f.read = func(n ast.Node, path string) {
+		if read(n, path); IsObject(n) {
+			check(n, path)
+		}
+	}
+	return f
+}
+
+// With is the field with more in its shape.
+func (f Field) With(more Shape) Field {
+	shape := f.shape
+	f.shape = func(s *Shapes) Shape {
+		all := shape(s)
+		maps.Copy(all, more)
+		return all
+	}
+	return f
+}
+
+// Either is a field of two forms, one of which is a scalar.
+func Either(scalar, other Field) Field {
+	return Field{
+		read: func(n ast.Node, path string) {
+			if _, is := n.(ast.ScalarNode); is {
+				scalar.read(n, path)
+				return
+			}
+			other.read(n, path)
+		},
+		shape: func(s *Shapes) Shape { return Shape{"anyOf": []Shape{scalar.shape(s), other.shape(s)}} },
+	}
+}
+
+// Pointer is a field of which there is none unless it is given.
+func Pointer[T any](into **T, field func(*T) Field) Field {
+	return Field{
+		read: func(n ast.Node, path string) {
+			v := new(T)
+			field(v).read(n, path)
+			*into = v
+		},
+		shape: func(s *Shapes) Shape { return field(new(T)).shape(s) },
+	}
+}
+
+// List is a sequence, read item by item.
+func List[T any](r *Reader, into *[]T, limit int, item func(*T) Field) Field {
+	return Field{
+		read: func(n ast.Node, path string) {
+			s, ok := n.(*ast.SequenceNode)
+			if !ok {
+				r.Issue(n, path, "type", "want a list")
+				return
+			}
+			if len(s.Values) > limit {
+				r.Issue(n, path, "limit", "at most %d, not %d", limit, len(s.Values))
+				return
+			}
+			for i, node := range s.Values {
+				v := new(T)
+				item(v).read(node, path+"["+strconv.Itoa(i)+"]")
+				*into = append(*into, *v)
+			}
+		},
+		shape: func(s *Shapes) Shape {
+			return Shape{"type": "array", "maxItems": limit, "items": item(new(T)).shape(s)}
+		},
+	}
+}
+
+// Object is a mapping, whose every key must have a field.
+func (r *Reader) Object(fields Fields) Field {
+	return Field{read: func(n ast.Node, path string) { r.object(n, path, fields) }, shape: fields.shape}
+}
+
+func (r *Reader) object(n ast.Node, path string, fields Fields) {
+	values, ok := r.Mapping(n, path)
+	if !ok {
+		return
+	}
+	seen := map[string]bool{}
+	for _, v := range values {
+		key := KeyOf(v)
+		field, known := fields[key]
+		switch at := Join(path, key); {
+		case seen[key]: // this has been reported
+		case !known:
+			r.Issue(v.Key, at, "unknown_field", "there is no field %q here%s", key, nearest(key, fields))
+		case field.read == nil:
+			r.NotYet(v.Key, at)
+		default:
+			field.read(v.Value, at)
+		}
+		seen[key] = true
+	}
+	for name, field := range fields {
+		if field.required != "" && !seen[name] {
+			r.Issue(n, Join(path, name), "required", "%s", field.required)
+		}
+	}
+}
+
+// nearest suggests a field that differs by case or by an s.
+func nearest(key string, fields Fields) string {
+	plain := func(s string) string {
+		return strings.TrimSuffix(strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(s)), "s")
+	}
+	for name := range fields {
+		if plain(name) == plain(key) {
+			return fmt.Sprintf("; did you mean %q?", name)
+		}
+	}
+	return ""
+}
+
+// NotYet reports a value that is promised and not built yet.
+func (r *Reader) NotYet(n ast.Node, path string) {
+	r.Issue(n, path, string(workflow.CodeNotImplemented), "this is not supported yet")
+}

@@ -1,0 +1,80 @@
+package document
+
+import (
+	"math"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// Text reads a string. Numbers and booleans are not taken for one: 1.10 would
+// arrive as 1.1.
+func (r *Reader) Text(into *string) Field {
+	return Value(Shape{"type": "string"}, func(n ast.Node, path string) {
+		switch n := n.(type) {
+		case *ast.StringNode:
+			*into = n.Value
+		case *ast.LiteralNode:
+			*into = n.Value.Value
+		default:
+			r.Issue(n, path, "type", "want a text; put it in quotes")
+		}
+	})
+}
+
+// Choice reads a string that is one of a few.
+func Choice[S ~string](r *Reader, into *S, of ...S) Field {
+	var s string
+	return r.Text(&s).With(Shape{"enum": of}).Then(r, func(n ast.Node, path string) {
+		for _, c := range of {
+			if S(s) == c {
+				*into = c
+				return
+			}
+		}
+		r.Issue(n, path, "enum", "want one of %v", of)
+	})
+}
+
+// Flag reads true or false.
+func (r *Reader) Flag(into *bool) Field {
+	return Value(Shape{"type": "boolean"}, func(n ast.Node, path string) {
+		b, ok := n.(*ast.BoolNode)
+		if !ok {
+			r.Issue(n, path, "type", "want true or false")
+			return
+		}
+		*into = b.Value
+	})
+}
+
+// Integer reads a whole number within bounds.
+func (r *Reader) Integer(into *int, low, high int) Field {
+	return Value(Shape{"type": "integer", "minimum": low, "maximum": high}, func(n ast.Node, path string) {
+		v, ok := NumberOf(n)
+		if !ok || v != math.Trunc(v) {
+			r.Issue(n, path, "type", "want a whole number")
+			return
+		}
+		if v < float64(low) || v > float64(high) {
+			r.Issue(n, path, "range", "want %d to %d", low, high)
+			return
+		}
+		*into = int(v)
+	})
+}
+
+// Number reads a number within bounds.
+func (r *Reader) Number(into *float64, low, high float64) Field {
+	return Value(Shape{"type": "number", "minimum": low, "maximum": high}, func(n ast.Node, path string) {
+		v, ok := NumberOf(n)
+		if !ok {
+			r.Issue(n, path, "type", "want a number")
+			return
+		}
+		if v < low || v > high {
+			r.Issue(n, path, "range", "want %g to %g", low, high)
+			return
+		}
+		*into = v
+	})
+}

@@ -1,0 +1,170 @@
+package schema
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+
+	"github.com/lockstep-run/lockstep/shared/definition/document"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// noLoader refuses to load schemas from anywhere: a schema stands by itself.
+type noLoader struct{}
+
+func (noLoader) Load(url string) (any, error) {
+	return nil, fmt.Errorf("a schema cannot refer to %s", url)
+}
+
+const schemaURL = "urn:lockstep:schema"
+
+// compiledSchemas keeps compiled schemas by their text; it is emptied when full.
+var compiledSchemas = struct {
+	sync.Mutex
+	byText map[string]*jsonschema.Schema
+}{byText: map[string]*jsonschema.Schema{}}
+
+const schemasKept = 256
+
+func compileSchema(raw json.RawMessage) (*jsonschema.Schema, error) {
+	compiledSchemas.Lock()
+	known := compiledSchemas.byText[string(raw)]
+	compiledSchemas.Unlock()
+	if known != nil {
+		return known, nil
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		return nil, err
+	}
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(jsonschema.Draft2020)
+	c.UseLoader(noLoader{})
+	if err := c.AddResource(schemaURL, doc); err != nil {
+		return nil, err
+	}
+	s, err := c.Compile(schemaURL)
+	if err != nil {
+		return nil, err
+	}
+	compiledSchemas.Lock()
+	defer compiledSchemas.Unlock()
+	if len(compiledSchemas.byText) >= schemasKept {
+		clear(compiledSchemas.byText)
+	}
+	compiledSchemas.byText[string(raw)] = s
+	return s, nil
+}
+
+// Check reports why a JSON value is not a JSON Schema (2020-12).
+func Check(raw json.RawMessage) error {
+	_, err := compileSchema(raw)
+	var invalid *jsonschema.SchemaValidationError
+	if errors.As(err, &invalid) {
+		var v *jsonschema.ValidationError
+		if errors.As(invalid.Err, &v) {
+			if i := leaves(v, nil, ""); len(i) > 0 {
+				return fmt.Errorf("this is no JSON Schema: %s", i[0])
+			}
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("this is no JSON Schema: %s", strings.ReplaceAll(firstLine(err), schemaURL, "schema"))
+	}
+	return nil
+}
+
+// Absent reports whether there is no schema: JSON writes that as null too.
+func Absent(schema json.RawMessage) bool {
+	return len(schema) == 0 || string(bytes.TrimSpace(schema)) == "null"
+}
+
+// Validate lists where a value does not fit a schema. path names the
+// value.
+func Validate(schema, value json.RawMessage, path string) []workflow.Issue {
+	if Absent(schema) {
+		return nil
+	}
+	s, err := compileSchema(schema)
+	if err != nil {
+		return []workflow.Issue{{Path: path, Code: "schema", Message: firstLine(err)}}
+	}
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(value))
+	if err != nil {
+		return []workflow.Issue{{Path: path, Code: "json", Message: firstLine(err)}}
+	}
+	var bad *jsonschema.ValidationError
+	if err := s.Validate(v); errors.As(err, &bad) {
+		issues := leaves(bad, v, path)
+		slices.SortStableFunc(issues, func(a, b workflow.Issue) int { return cmp.Compare(a.Path, b.Path) })
+		return issues[:min(len(issues), document.MaxIssues)]
+	}
+	return nil
+}
+
+var english = message.NewPrinter(language.English)
+
+// leaves are the violations that have no cause of their own, each at the field
+// it is about: a field that is missing or unknown is named itself.
+func leaves(e *jsonschema.ValidationError, v any, path string) []workflow.Issue {
+	var all []workflow.Issue
+	for _, c := range e.Causes {
+		all = append(all, leaves(c, v, path)...)
+	}
+	if len(e.Causes) > 0 {
+		return all
+	}
+	at, code := locate(v, e.InstanceLocation, path), "schema"
+	if keywords := e.ErrorKind.KeywordPath(); len(keywords) > 0 {
+		code = keywords[len(keywords)-1]
+	}
+	switch k := e.ErrorKind.(type) {
+	case *kind.Required:
+		for _, name := range k.Missing {
+			all = append(all, workflow.Issue{Path: document.Join(at, name), Code: code, Message: "the field is required"})
+		}
+	case *kind.AdditionalProperties:
+		for _, name := range k.Properties {
+			all = append(all, workflow.Issue{Path: document.Join(at, name), Code: code, Message: "there is no such field"})
+		}
+	default:
+		all = append(all, workflow.Issue{Path: at, Code: code, Message: e.ErrorKind.LocalizedString(english)})
+	}
+	return all
+}
+
+// locate writes a location as a path; an item of a list has its index in
+// brackets.
+func locate(v any, location []string, path string) string {
+	for _, word := range location {
+		switch in := v.(type) {
+		case []any:
+			path += "[" + word + "]"
+			v = nil
+			if n, err := strconv.Atoi(word); err == nil && n >= 0 && n < len(in) {
+				v = in[n]
+			}
+		case map[string]any:
+			path, v = document.Join(path, word), in[word]
+		default:
+			path = document.Join(path, word)
+		}
+	}
+	return path
+}
+
+func firstLine(err error) string {
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return line
+}
