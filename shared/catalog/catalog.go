@@ -13,6 +13,7 @@ type Registry interface {
 	PutDefinition(ctx context.Context, tenant string, d workflow.Published) (existing *workflow.Published, err error)
 	Definition(ctx context.Context, tenant string, ref workflow.Ref) (*workflow.Published, error)
 	DefinitionVersions(ctx context.Context, tenant, fullName string, page workflow.Page) (workflow.List[workflow.Published], error)
+	SetArchived(ctx context.Context, tenant string, ref workflow.Ref, archived bool) error
 	PutBlock(ctx context.Context, tenant string, b workflow.Block) (existing *workflow.Block, err error)
 	Blocks(ctx context.Context, tenant string, page workflow.Page) (workflow.List[workflow.Block], error)
 	PutEntities(ctx context.Context, tenant string, entities []workflow.Entity) error

@@ -1,8 +1,10 @@
 package catalog_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -69,6 +71,86 @@ func TestN11Publish(t *testing.T) {
 	}
 	if l, err := c.Definitions(ctx, workflow.Caller{Tenant: "other"}, workflow.Page{}); err != nil || len(l.Items) != 0 {
 		t.Errorf("another tenant sees %+v, %v", l.Items, err)
+	}
+}
+
+// embedding is a definition that embeds others, in the last of which a
+// dispatched run stands.
+func embedding(name, version string, modes ...string) []byte {
+	var b strings.Builder
+	b.WriteString("package: p\nname: " + name + "\nversion: " + version + "\nsteps:\n  - label: outer\n    workflow:\n      steps:\n        - {label: first, functionBlock: p/b, runOn: global}\n")
+	for i, m := range modes {
+		ref, mode, _ := strings.Cut(m, " ")
+		fmt.Fprintf(&b, "        - label: s%d\n          workflowReference: {workflow: %q, mode: %s}\n", i, ref, cmp.Or(mode, "embed"))
+	}
+	return []byte(b.String())
+}
+
+// A workflow cannot embed itself, by whatever way; one that is not there yet may
+// be referred to, and runs of their own may call each other.
+func TestCycles(t *testing.T) {
+	c, ctx := open(), context.Background()
+	for _, step := range []struct {
+		source []byte
+		issue  string // line:column path code, "" if it is accepted
+	}{
+		{embedding("self", "1.0.0", "p/self"), "10:41 steps[0].workflow.steps[1].workflowReference.workflow cycle"},
+		{embedding("self", "1.0.0", "p/self dispatch", "p/self fireAndForget"), ""},
+		{embedding("self", "2.0.0", "p/self:1"), ""}, // another version
+		{embedding("a", "1.0.0", "p/b:1"), ""},       // which is not there yet
+		{embedding("b", "1.0.0", "p/none", "p/c"), ""},
+		{embedding("c", "1.0.0", "p/none", "p/a"), "12:41 steps[0].workflow.steps[2].workflowReference.workflow cycle"},
+		{embedding("c", "1.0.0", "p/a dispatch"), ""},
+		{embedding("b", "2.0.0", "p/a"), ""}, // a means b by its major
+		{embedding("b", "1.1.0", "p/none", "p/a"), "12:41 steps[0].workflow.steps[2].workflowReference.workflow cycle"},
+		{embedding("d", "1.0.0", "p/a", "p/b", "p/b:1", "p/c"), ""},
+	} {
+		for _, dry := range []bool{true, false} {
+			_, _, err := c.Publish(ctx, ann, step.source, dry)
+			got := ""
+			var e *workflow.Error
+			if errors.As(err, &e) && len(e.Issues) > 0 {
+				i := e.Issues[0]
+				got = fmt.Sprintf("%d:%d %s %s", i.Line, i.Column, i.Path, i.Code)
+			} else if err != nil {
+				t.Errorf("%s: %v", step.source, err)
+			}
+			if got != step.issue {
+				t.Errorf("%s: got %q, want %q", step.source, got, step.issue)
+			}
+		}
+	}
+}
+
+// An archived version is kept and not found for new runs; restoring it takes
+// that back.
+func TestArchive(t *testing.T) {
+	c, ctx := open(), context.Background()
+	ref := workflow.Ref{Package: "p", Name: "w", Version: "1.0.0"}
+	if err := c.Archive(ctx, ann, ref); !workflow.Is(err, workflow.CodeNotFound) {
+		t.Errorf("archived what is not there: %v", err)
+	}
+	if _, _, err := c.Publish(ctx, ann, definition("1.0.0", "a"), false); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []bool{true, true, false, false} {
+		change := c.Restore
+		if want {
+			change = c.Archive
+		}
+		if err := change(ctx, ann, ref); err != nil {
+			t.Fatal(err)
+		}
+		if p, err := c.Definition(ctx, ann, ref); err != nil || p.Archived != want {
+			t.Errorf("archived %v, %v; want %v", p.Archived, err, want)
+		}
+	}
+	if err := c.Archive(ctx, workflow.Caller{Tenant: "other"}, ref); !workflow.Is(err, workflow.CodeNotFound) {
+		t.Errorf("another tenant archives: %v", err)
+	}
+	ref.Version = "1"
+	if err := c.Archive(ctx, ann, ref); !workflow.Is(err, workflow.CodeInvalid) {
+		t.Errorf("archived a range: %v", err)
 	}
 }
 

@@ -18,6 +18,9 @@ func (c *Catalog) Publish(ctx context.Context, who workflow.Caller, source []byt
 	if _, err := definition.Compile(d); err != nil {
 		return p, false, err
 	}
+	if err := c.acyclic(ctx, who, d, source); err != nil {
+		return p, false, err
+	}
 	p = workflow.Published{
 		Ref: d.Ref(), Digest: definition.Digest(d), Source: definition.Canonical(d),
 		PublishedAt: c.now().UTC(), PublishedBy: who.Actor,
@@ -61,21 +64,15 @@ func (c *Catalog) Versions(ctx context.Context, who workflow.Caller, fullName st
 func (c *Catalog) Definition(ctx context.Context, who workflow.Caller, ref workflow.Ref) (workflow.Published, error) {
 	r := c.open()
 	if !ref.Exact() {
-		page := workflow.Page{Limit: workflow.MaxPage}
-		var versions []string
-		for {
-			list, err := r.DefinitionVersions(ctx, who.Tenant, ref.FullName(), page)
-			if err != nil {
-				return workflow.Published{}, err
-			}
-			for _, d := range list.Items {
-				versions = append(versions, d.Ref.Version)
-			}
-			if page.Token = list.Next; page.Token == "" {
-				break
-			}
+		list, err := versions(ctx, r, who.Tenant, ref)
+		if err != nil {
+			return workflow.Published{}, err
 		}
-		newest := ref.Newest(versions)
+		var all []string
+		for _, d := range list {
+			all = append(all, d.Ref.Version)
+		}
+		newest := ref.Newest(all)
 		if newest == "" {
 			return workflow.Published{}, workflow.Errorf(workflow.CodeNotFound, "no published workflow matches %s", ref)
 		}
@@ -86,4 +83,37 @@ func (c *Catalog) Definition(ctx context.Context, who workflow.Caller, ref workf
 		return workflow.Published{}, err
 	}
 	return *p, nil
+}
+
+// versions are all versions of the definition that a reference names.
+func versions(ctx context.Context, r Registry, tenant string, ref workflow.Ref) ([]workflow.Published, error) {
+	var all []workflow.Published
+	for page := (workflow.Page{Limit: workflow.MaxPage}); ; {
+		list, err := r.DefinitionVersions(ctx, tenant, ref.FullName(), page)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, list.Items...)
+		if page.Token = list.Next; page.Token == "" {
+			return all, nil
+		}
+	}
+}
+
+// Archive keeps an exact version from being run anew; runs that have begun go on.
+// Archiving it again is no news.
+func (c *Catalog) Archive(ctx context.Context, who workflow.Caller, ref workflow.Ref) error {
+	return c.setArchived(ctx, who, ref, true)
+}
+
+// Restore takes an archived version back into use.
+func (c *Catalog) Restore(ctx context.Context, who workflow.Caller, ref workflow.Ref) error {
+	return c.setArchived(ctx, who, ref, false)
+}
+
+func (c *Catalog) setArchived(ctx context.Context, who workflow.Caller, ref workflow.Ref, archived bool) error {
+	if !ref.Exact() {
+		return workflow.Invalid("the request is not valid", []workflow.Issue{{Path: "version", Code: "semver", Message: "name one version, such as 1.2.3"}})
+	}
+	return c.open().SetArchived(ctx, who.Tenant, ref, archived)
 }

@@ -75,15 +75,19 @@ var kinds = []struct {
 var kindShape = func() document.Shape {
 	var forms []document.Shape
 	for _, k := range kinds[:3] {
-		form := document.Shape{"required": append([]string{k.name}, k.needs...)}
-		if len(k.never) > 0 {
-			var never []document.Shape
-			for _, name := range k.never {
-				never = append(never, document.Shape{"required": []string{name}})
+		var never []document.Shape
+		for _, other := range kinds[:3] {
+			if other.name != k.name {
+				never = append(never, document.Shape{"required": []string{other.name}})
 			}
-			form["not"] = document.Shape{"anyOf": never}
 		}
-		forms = append(forms, form)
+		for _, name := range k.never {
+			never = append(never, document.Shape{"required": []string{name}})
+		}
+		forms = append(forms, document.Shape{
+			"required": append([]string{k.name}, k.needs...),
+			"not":      document.Shape{"anyOf": never},
+		})
 	}
 	return document.Shape{"oneOf": forms}
 }()

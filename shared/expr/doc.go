@@ -10,9 +10,8 @@
 //   - token.go finds tokens in a string, query.go selects entities.
 //   - outside.go has the languages of expressions that stand in no step: over
 //     parameters, over a failure, over the inventory.
-//   - value.go turns JSON into CEL values and back without losing numbers;
-//     order.go gives maps an order, so that evaluating twice gives the same;
-//     accumulator.go keeps the size limit from taking quadratic time.
+//   - accumulator.go keeps the size limit from taking quadratic time. The room
+//     values turns JSON into CEL values and back.
 //
 // Everything is limited: the length of an expression, the cost of evaluating it,
 // the size of every value on the way and of what comes out. Nothing an author

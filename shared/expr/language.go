@@ -10,6 +10,8 @@ import (
 	"cel.dev/cel-go/common/cost"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/ext"
+
+	"github.com/lockstep-run/lockstep/shared/expr/values"
 )
 
 // Limits of one expression. The cost lets a global step look at the results of
@@ -89,7 +91,7 @@ var baseEnvironment = sync.OnceValues(func() (*cel.Env, error) {
 		cel.CrossTypeNumericComparisons(true),
 		cel.ParserRecursionLimit(maxNesting),
 		cel.RegexProgramSizeLimit(maxPattern),
-		cel.CustomTypeAdapter(ordered{types.DefaultTypeAdapter}),
+		cel.CustomTypeAdapter(values.Adapter),
 		cel.CostSizingStrategy(cost.AggregateSizingStrategy(sizing...)),
 	)
 })
@@ -99,7 +101,7 @@ var programOptions = []cel.ProgramOption{
 	cel.MemoryTracking(types.MemoryTrackerSizeCalculator(types.NewSizeCalculator(sizing...))),
 	cel.MemoryLimit(maxSize),
 	cel.EvalOptions(cel.OptOptimize),
-	cel.CustomDecoratorV2(literals),
+	cel.CustomDecoratorV2(values.Literals),
 }
 
 // Compile compiles an expression of any type.

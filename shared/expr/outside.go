@@ -10,6 +10,7 @@ import (
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
 
+	"github.com/lockstep-run/lockstep/shared/expr/values"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -79,7 +80,7 @@ func (a *activation) look(kind, id, key string) ref.Val {
 		return types.NewErr("the inventory has no entity %s", key)
 	}
 	e := Entity{Type: kind, ID: id, Attributes: attributes}
-	return ordered{types.DefaultTypeAdapter}.NativeToValue(e.value())
+	return values.Adapter.NativeToValue(e.value())
 }
 
 // Plain is an expression as it stands: where a whole text is one ${...} token,
@@ -103,7 +104,7 @@ func OfFailure(attempt int, f *workflow.Failure) Scope {
 	if f != nil {
 		failure = map[string]any{
 			"code": f.Code, "message": f.Message, "retryable": f.Retryable,
-			"details": decodeOr(f.Details, map[string]any{}),
+			"details": values.Decode(f.Details, map[string]any{}),
 		}
 	}
 	return Scope{Given: map[string]any{"error": shared(failure), "attempt": int64(attempt)}}

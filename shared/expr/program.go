@@ -6,6 +6,8 @@ import (
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
+
+	"github.com/lockstep-run/lockstep/shared/expr/values"
 )
 
 // Error is an expression that does not compile or that has no value here.
@@ -54,7 +56,7 @@ func (p *Program) References() References { return p.refs }
 // uint64, float64, string, []any or map[string]any. An error says that it has
 // none here, and names the expression.
 func (p *Program) Eval(s Scope) (any, error) {
-	room := maxValue
+	room := values.MaxSize
 	return p.evalInto(s, &room)
 }
 
@@ -64,7 +66,7 @@ func (p *Program) evalInto(s Scope, room *int) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	native, err := fromCEL(value, room)
+	native, err := values.FromCEL(value, room)
 	if err != nil {
 		return nil, &Error{Source: p.source, Message: err.Error()}
 	}

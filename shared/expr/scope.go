@@ -5,9 +5,10 @@ import (
 	"slices"
 	"sync"
 
-	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/interpreter"
+
+	"github.com/lockstep-run/lockstep/shared/expr/values"
 )
 
 // Results are what earlier steps returned: by label, then by entity id; the
@@ -27,7 +28,7 @@ type Context struct {
 // NewContext makes a context. steps are the statuses of steps by label.
 func NewContext(parameters json.RawMessage, results Results, steps map[string]string, execution map[string]any) *Context {
 	c := &Context{
-		parameters: sync.OnceValue(func() any { return shared(decodeOr(parameters, map[string]any{})) }),
+		parameters: sync.OnceValue(func() any { return values.Adapter.NativeToValue(values.Decode(parameters, map[string]any{})) }),
 		results:    results, lists: map[string]func() any{}, steps: map[string]any{}, execution: shared(execution),
 	}
 	for label, byID := range results {
@@ -35,7 +36,7 @@ func NewContext(parameters json.RawMessage, results Results, steps map[string]st
 			all := make(map[string]any, len(byID))
 			for id, raw := range byID {
 				if id != "" {
-					all[id] = decodeOr(raw, nil)
+					all[id] = values.Decode(raw, nil)
 				}
 			}
 			return shared(all)
@@ -49,7 +50,7 @@ func NewContext(parameters json.RawMessage, results Results, steps map[string]st
 
 // shared is a value that many evaluations read, adapted once: the library keeps
 // the measured size of large values with them.
-func shared(v any) any { return ordered{types.DefaultTypeAdapter}.NativeToValue(v) }
+func shared(v any) any { return values.Adapter.NativeToValue(v) }
 
 // Entity is an entity as expressions see it: its attributes, and its type, id
 // and, in queries, groups where no attribute has these names.
@@ -130,7 +131,7 @@ func (a *activation) label(name string) map[string]any {
 			raw, ok = byID[a.Entity.ID]
 		}
 		if ok {
-			label["result"] = decodeOr(raw, nil)
+			label["result"] = values.Decode(raw, nil)
 		}
 	}
 	if slices.Contains(a.refs.All, name) {
@@ -147,7 +148,7 @@ func (e *Entity) value() map[string]any {
 	if e == nil {
 		return map[string]any{}
 	}
-	v, _ := decodeOr(e.Attributes, nil).(map[string]any)
+	v, _ := values.Decode(e.Attributes, nil).(map[string]any)
 	if v == nil {
 		v = map[string]any{}
 	}

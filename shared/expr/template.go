@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/lockstep-run/lockstep/shared/expr/values"
 )
 
 // Template is a JSON value whose strings may hold tokens. The keys of objects
@@ -164,7 +166,7 @@ func (t *Template) Eval(s Scope) (json.RawMessage, error) {
 	if t.constant != nil {
 		return t.constant, nil
 	}
-	room := maxValue
+	room := values.MaxSize
 	v, err := t.root.eval(s, &room)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package expr
+package values
 
 import (
 	"bytes"
@@ -14,9 +14,9 @@ import (
 	"cel.dev/cel-go/common/types/traits"
 )
 
-// decodeOr reads JSON with whole numbers as integers, or gives the fallback for
+// Decode reads JSON with whole numbers as integers, or gives the fallback for
 // text that is absent or no JSON.
-func decodeOr(raw json.RawMessage, fallback any) any {
+func Decode(raw json.RawMessage, fallback any) any {
 	if len(raw) == 0 {
 		return fallback
 	}
@@ -56,13 +56,13 @@ func numbers(v any) any {
 	return v
 }
 
-// maxValue bounds what one expression or template gives, in bytes of JSON.
-const maxValue = 1 << 20
+// MaxSize bounds what one expression or template gives, in bytes of JSON.
+const MaxSize = 1 << 20
 
-var errRoom = fmt.Errorf("the value is larger than %d bytes", maxValue)
+var errRoom = fmt.Errorf("the value is larger than %d bytes", MaxSize)
 
-// fromCEL turns a CEL value into what JSON holds, and takes its size from room.
-func fromCEL(v ref.Val, room *int) (any, error) {
+// FromCEL turns a CEL value into what JSON holds, and takes its size from room.
+func FromCEL(v ref.Val, room *int) (any, error) {
 	if *room -= 4; *room < 0 {
 		return nil, errRoom
 	}
@@ -108,7 +108,7 @@ func within(room *int, s string) (any, error) {
 func listFromCEL(v traits.Lister, room *int) (any, error) {
 	list := []any{}
 	for it := v.Iterator(); it.HasNext() == types.True; {
-		item, err := fromCEL(it.Next(), room)
+		item, err := FromCEL(it.Next(), room)
 		if err != nil {
 			return nil, err
 		}
@@ -122,11 +122,11 @@ func mapFromCEL(v traits.Mapper, room *int) (any, error) {
 	all := map[string]any{}
 	for it := v.Iterator(); it.HasNext() == types.True; {
 		key := it.Next()
-		item, err := fromCEL(v.Get(key), room)
+		item, err := FromCEL(v.Get(key), room)
 		if err != nil {
 			return nil, err
 		}
-		name, err := fromCEL(key, room)
+		name, err := FromCEL(key, room)
 		if err != nil {
 			return nil, err
 		}

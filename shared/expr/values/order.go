@@ -1,4 +1,4 @@
-package expr
+package values
 
 import (
 	"cmp"
@@ -18,6 +18,9 @@ import (
 
 // ordered adapts what JSON decodes to, with maps in order at every depth.
 type ordered struct{ types.Adapter }
+
+// Adapter turns what JSON decodes to into values of CEL.
+var Adapter types.Adapter = ordered{types.DefaultTypeAdapter}
 
 // NativeToValue adapts one value.
 func (o ordered) NativeToValue(v any) ref.Val {
@@ -66,8 +69,8 @@ func compareKeys(a, b ref.Val) int {
 	return cmp.Compare(fmt.Sprint(a.Value()), fmt.Sprint(b.Value()))
 }
 
-// literals puts the maps in order that an expression writes out.
-func literals(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
+// Literals puts the maps in order that an expression writes out.
+func Literals(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 	if c, ok := i.(interpreter.InterpretableConstructor); ok && c.Type() == types.MapType {
 		return &mapLiteral{c}, nil
 	}

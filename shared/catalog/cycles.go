@@ -1,0 +1,119 @@
+package catalog
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lockstep-run/lockstep/shared/definition"
+	"github.com/lockstep-run/lockstep/shared/definition/program"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// maxEmbedded bounds how many definitions one may embed, by way of others.
+const maxEmbedded = 100
+
+// acyclic refuses a definition that would embed itself by way of others. Only
+// what is published is followed: a reference to what is not there yet is allowed,
+// and closes a cycle when that is published, which is refused then. Runs of their
+// own are no part of this: they may call each other, within a depth.
+//
+// Two definitions published at the same moment can close a cycle unseen, so a run
+// bounds the depth of what it embeds as well.
+func (c *Catalog) acyclic(ctx context.Context, who workflow.Caller, d *workflow.Definition, source []byte) error {
+	w := walk{c.open(), who.Tenant, d, map[string]bool{}}
+	var issues []workflow.Issue
+	paths := program.Paths(d)
+	for i, s := range d.Flat() {
+		ref, ok := embeds(s)
+		if !ok {
+			continue
+		}
+		way, err := w.back(ctx, ref, nil)
+		if err != nil {
+			return err
+		}
+		if len(way) > 0 {
+			issues = append(issues, workflow.Issue{
+				Path: paths[i] + ".workflowReference.workflow", Code: "cycle",
+				Message: "the workflow embeds itself: " + strings.Join(way, ", which embeds "),
+			})
+		}
+	}
+	if len(issues) == 0 {
+		return nil
+	}
+	return workflow.Invalid("the definition is not valid", definition.Locate(source, issues))
+}
+
+// embeds is what a step embeds, if it does.
+func embeds(s *workflow.Step) (workflow.Ref, bool) {
+	if s.Reference == nil || s.Reference.Mode != workflow.ModeEmbed {
+		return workflow.Ref{}, false
+	}
+	ref, err := workflow.ParseRef(s.Reference.Workflow)
+	return ref, err == nil
+}
+
+// walk looks for the way back to a definition that is to be published.
+type walk struct {
+	registry Registry
+	tenant   string
+	to       *workflow.Definition
+	seen     map[string]bool // exact references that do not lead back
+}
+
+// back is the way from a reference to the definition, both included; none if
+// there is no such way.
+func (w *walk) back(ctx context.Context, ref workflow.Ref, way []string) ([]string, error) {
+	exact, found, err := w.resolve(ctx, ref)
+	if err != nil || !found || w.seen[exact.String()] {
+		return nil, err
+	}
+	way = append(slices.Clip(way), exact.String())
+	if exact == w.to.Ref() {
+		return way, nil
+	}
+	if w.seen[exact.String()] = true; len(w.seen) > maxEmbedded {
+		return nil, workflow.Invalid("the definition is not valid", []workflow.Issue{{
+			Path: "steps", Code: "limit", Message: fmt.Sprintf("it embeds more than %d other workflows", maxEmbedded),
+		}})
+	}
+	p, err := w.registry.Definition(ctx, w.tenant, exact)
+	if err != nil {
+		return nil, err
+	}
+	d, err := definition.Parse(p.Source)
+	if err != nil {
+		return nil, fmt.Errorf("the published workflow %s: %w", exact, err)
+	}
+	for _, s := range d.Flat() {
+		if ref, ok := embeds(s); ok {
+			if found, err := w.back(ctx, ref, way); err != nil || len(found) > 0 {
+				return found, err
+			}
+		}
+	}
+	return nil, nil
+}
+
+// resolve finds the version that a reference would mean, once the definition is
+// published.
+func (w *walk) resolve(ctx context.Context, ref workflow.Ref) (exact workflow.Ref, found bool, err error) {
+	list, err := versions(ctx, w.registry, w.tenant, ref)
+	if err != nil {
+		return ref, false, err
+	}
+	var all []string
+	for _, d := range list {
+		if !d.Archived {
+			all = append(all, d.Ref.Version)
+		}
+	}
+	if w.to.Ref().FullName() == ref.FullName() {
+		all = append(all, w.to.Version)
+	}
+	ref.Version = ref.Newest(all)
+	return ref, ref.Version != "", nil
+}
