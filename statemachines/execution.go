@@ -47,6 +47,7 @@ const (
 	EventLockGranted               Event = "lock.granted"
 	EventLockDeferred              Event = "lock.deferred"
 	EventLockRefused               Event = "lock.refused"
+	EventLockReleased              Event = "lock.released"
 	EventExecutionStarted          Event = "execution.started"
 	EventExecutionPaused           Event = "execution.paused"
 	EventExecutionResumed          Event = "execution.resumed"
@@ -109,7 +110,7 @@ var Execution = newLaw[ExecutionState](Machine{
 	Events: []Event{
 		EventExecutionCreated, EventExecutionValidated, EventExecutionRejected, EventExecutionBlocked, EventExecutionReady,
 		EventDiscoveryStarted, EventDiscoveryCompleted, EventDiscoveryFailed, EventExecutionScheduled,
-		EventLockRequested, EventLockGranted, EventLockDeferred, EventLockRefused, EventExecutionStarted,
+		EventLockRequested, EventLockGranted, EventLockDeferred, EventLockRefused, EventLockReleased, EventExecutionStarted,
 		EventExecutionPaused, EventExecutionResumed, EventExecutionExpired, EventExecutionCompleted, EventExecutionFailed, EventExecutionBroken,
 		EventExecutionClassifiedSafe, EventExecutionClassifiedUnsafe, EventRollbackStarted, EventRollbackCompleted, EventRollbackFailed,
 		EventCancelRequested, EventExecutionCancelled, EventExecutionSettled, EventExecutionAcknowledged, EventExecutionRetried,
@@ -169,6 +170,8 @@ var Execution = newLaw[ExecutionState](Machine{
 		moves(EventExecutionSettled, ExecutionCancelledAck, byEngine, "nothing irreversible is left behind; all locks are released by this write", ExecutionCancelled),
 		moves(EventExecutionAcknowledged, ExecutionFailedUnsafeAck, byOperator, "somebody has looked at the entities; all locks are released by this write", ExecutionFailedUnsafe),
 		moves(EventExecutionAcknowledged, ExecutionCancelledAck, byOperator, "somebody has looked at the entities; all locks are released by this write", ExecutionCancelled),
+		moves(EventLockReleased, ExecutionFailedUnsafe, byOperator, "somebody wants the entities free before the end is acknowledged", ExecutionFailedUnsafe),
+		moves(EventLockReleased, ExecutionCancelled, byOperator, "somebody wants the entities free before the end is acknowledged", ExecutionCancelled),
 		moves(EventExecutionRetried, ExecutionReady, byOperator, "a new try; locks are taken anew", ExecutionFailedSafeAck, ExecutionFailedUnsafe, ExecutionFailedUnsafeAck),
 		moves(EventExecutionRetried, ExecutionRunning, byOperator, "a new try under the locks that are still held", ExecutionFailedUnsafe),
 	), executionEnds),
@@ -188,6 +191,7 @@ var Execution = newLaw[ExecutionState](Machine{
 		{On: []Event{EventCancelRequested}, From: names(ExecutionRollback), Verdict: Refuse, Why: "a rollback is never interrupted: half undone is worse than done or undone"},
 		{On: []Event{EventCancelRequested}, Verdict: Refuse, Why: "it has ended"},
 		{On: []Event{EventExecutionResumed}, Verdict: Refuse, Why: "it does not wait for anybody"},
+		{On: []Event{EventLockReleased}, Verdict: Refuse, Why: "its locks end with it: wait for its end, or cancel it"},
 		{On: []Event{EventExecutionAcknowledged}, From: names(ExecutionCompleted, ExecutionFailedSafe), Verdict: Refuse, Why: "it settles by itself: there is nothing to look at"},
 		{On: []Event{EventExecutionAcknowledged}, From: names(executionAcknowledged...), Verdict: Refuse, Why: "it is acknowledged already"},
 		{On: []Event{EventExecutionAcknowledged}, Verdict: Refuse, Why: "it has not ended"},

@@ -233,7 +233,7 @@ func stays[S ~string](v Verdict, on Event, why string, from []S) []Row {
 // has for it.
 func ending(rows []Row, ends map[string]Event) []Row {
 	for i, r := range rows {
-		if end, ok := ends[r.To]; ok && r.Verdict == Move {
+		if end, ok := ends[r.To]; ok && r.From != r.To && r.Verdict == Move {
 			rows[i].Records = end
 		}
 	}

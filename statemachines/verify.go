@@ -161,7 +161,7 @@ func (v *verifier) paths() {
 		if r.Verdict != Move || r.On == v.m.Reopens || !slices.Contains(v.m.Terminal, r.From) {
 			continue
 		}
-		if slices.Contains(v.m.Closed, r.From) || !slices.Contains(v.m.Closed, r.To) {
+		if slices.Contains(v.m.Closed, r.From) || r.From != r.To && !slices.Contains(v.m.Closed, r.To) {
 			v.report(FlawOpen, "%s leads from %s to %s", r.On, r.From, r.To)
 		}
 	}
@@ -192,6 +192,7 @@ func (v *verifier) ends() {
 			continue
 		}
 		end, enters := v.m.Ends[r.To]
+		enters = enters && r.From != r.To
 		if enters && r.Records != end {
 			v.report(FlawEnd, "%s from %s enters %s and records %s, not %s", r.On, r.From, r.To, r.Records, end)
 		}

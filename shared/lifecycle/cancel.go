@@ -15,16 +15,14 @@ func (d *decider) command(c Command) error {
 		if _, err := sm.MoveExecution(d.x.State, sm.EventCancelRequested, sm.ExecutionCancelling); err != nil {
 			return d.refusal(c, err)
 		}
-		d.x.Cancellation = &workflow.Cancellation{Source: c.Source, Reason: c.Reason, By: c.Actor, At: d.now, Rollback: c.Rollback}
+		d.x.Cancellation = &workflow.Cancellation{Source: c.Source, Reason: c.Reason, By: c.Actor, At: d.now, Rollback: c.Rollback, Cascade: c.Cascade}
 		d.x.Cause, d.x.Reason = workflow.CauseCancelled, c.Reason
 		if d.x.Reason == "" {
 			d.x.Reason = "cancelled by " + c.Actor
 		}
-		d.x.BlockedBy = nil
+		d.x.BlockedBy, d.x.Wait = nil, nil
 		d.move(sm.EventCancelRequested, sm.ExecutionCancelling, c.Actor, map[string]any{"reason": c.Reason, "source": c.Source})
-		if r := d.x.Run(); r.Open() {
-			d.stopRun(r)
-		}
+		d.stopAll()
 	case CommandAcknowledge:
 		to := sm.ExecutionFailedUnsafeAck
 		if d.x.State == sm.ExecutionCancelled {
@@ -37,6 +35,18 @@ func (d *decider) command(c Command) error {
 		d.out.Release = true
 	case CommandBreak:
 		d.breakRun(c)
+	case CommandRetry:
+		if err := d.retry(c); err != nil {
+			return err
+		}
+	case CommandResume:
+		if err := d.resumeNow(c); err != nil {
+			return err
+		}
+	case CommandUnlock:
+		if err := d.unlock(c); err != nil {
+			return err
+		}
 	default:
 		return workflow.Errorf(workflow.CodeInvalid, "unknown command %q", c.Kind)
 	}
@@ -52,9 +62,10 @@ func (d *decider) breakRun(c Command) {
 	if d.x.StartedAt.IsZero() {
 		to = sm.ExecutionFailedSafe
 	}
+	d.x.Wait = nil
 	d.move(sm.EventExecutionBroken, to, "", map[string]any{"reason": c.Reason})
-	if r := d.x.Run(); r.Open() && d.err == nil {
-		d.stopRun(r)
+	if d.err == nil && to == sm.ExecutionError {
+		d.stopAll()
 	}
 }
 

@@ -31,6 +31,9 @@ func Decide(x *workflow.Execution, f Facts, p Policy, now time.Time) (Decision, 
 		if err := d.command(*f.Command); err != nil {
 			return Decision{}, err
 		}
+		if d.out.Need != nil {
+			return Decision{Need: d.out.Need, Draft: d.x}, nil
+		}
 	}
 	for n := 0; n < maxTransitions && !d.stop; n++ {
 		if d.step(); d.err != nil {
@@ -66,6 +69,9 @@ type decider struct {
 
 // step performs the one transition that is due in the current state, or stops.
 func (d *decider) step() {
+	if d.expired() {
+		return
+	}
 	switch d.x.State {
 	case sm.ExecutionNew:
 		d.resolve()
@@ -87,6 +93,8 @@ func (d *decider) step() {
 		d.begin()
 	case sm.ExecutionRunning:
 		d.run()
+	case sm.ExecutionWaiting:
+		d.waiting()
 	case sm.ExecutionError:
 		d.classify()
 	case sm.ExecutionCancelling:
@@ -96,8 +104,7 @@ func (d *decider) step() {
 	case sm.ExecutionCompleted, sm.ExecutionFailedSafe, sm.ExecutionCancelled:
 		d.settle()
 	default:
-		// FAILED_UNSAFE waits for an operator, every _ACK is the end, and WAITING
-		// waits for whoever resumes it.
+		// FAILED_UNSAFE waits for an operator, and every _ACK is the end.
 		d.rest()
 	}
 }
@@ -125,6 +132,9 @@ func (d *decider) pause() {
 // look that its ring has caused: whatever else a commit does, an alarm that
 // somebody relies on stays. Index writes are the hidden cost of moving it.
 func (d *decider) alarm() {
+	if !d.wake.IsZero() && d.deadlined() {
+		d.wake = earlier(d.wake, d.x.Deadline)
+	}
 	switch {
 	case d.wake.IsZero() && d.out.Rest:
 		if !d.x.DueAt.IsZero() {

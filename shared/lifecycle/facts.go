@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
 // Facts is what the engine has learned of the world for one decision. A nil
@@ -13,24 +14,37 @@ type Facts struct {
 	Discovered *Discovered
 	Blocker    *Blocker
 	Locks      *LockAnswer
-	Plans      map[Need]*Plan // by the need they answer
-	Report     *Report
+	Plans      map[Need]*Plan  // by the need they answer
+	Reports    map[int]*Report // by RunSeq
+	Child      *ChildAnswer
+	Applied    bool
 	Command    *Command
 }
 
-// Resolved is the pinned definition with the newest matching version of each
-// block it names, or what keeps it from running.
+// Resolved is the run's program, of the pinned definitions, with the pinned or
+// newest matching version of each block it names, or what keeps it from running.
 type Resolved struct {
-	Definition *workflow.Definition
-	Blocks     map[string]workflow.Block // by reference as written
-	Problem    *workflow.Failure
+	Program   *workflow.Program
+	Blocks    map[string]workflow.Block // by reference as written
+	Workflows map[string]string         // version of each definition referred to, by reference as written
+	Problem   *workflow.Failure
 }
 
 // Discovered is the run's scope, in its fixed order, or what keeps it from
-// having one.
+// having one. Acquire, if it is not negative, is the index of an acquisition for
+// which a block has to be asked first.
 type Discovered struct {
 	Scope   workflow.Scope
+	Acquire int
 	Problem *workflow.Failure
+}
+
+// ChildAnswer is what is known of the run that a visit has started.
+type ChildAnswer struct {
+	RunSeq  int
+	State   sm.ExecutionState
+	Changed bool // something that it has executed stands, and is not pure
+	Failure *workflow.Failure
 }
 
 // Blocker answers whether the run or reservation that the execution waits for
@@ -54,10 +68,11 @@ type LockAnswer struct {
 
 // Plan says on how many entities a step runs, or a rollback wave has to undo.
 type Plan struct {
-	Jobs    int
-	Skipped int
-	Cause   workflow.Cause
-	Problem *workflow.Failure // an assertion that is false, a parameter that has no value
+	Jobs     int
+	Skipped  int
+	Entities int // of the step's type, whether they take part or not
+	Cause    workflow.Cause
+	Problem  *workflow.Failure // an assertion that is false, a parameter that has no value
 }
 
 // Report is what the packs of the open step run say.
@@ -68,6 +83,13 @@ type Report struct {
 	Cost     workflow.Cost  // of the packs, when Complete
 	NextLook time.Time      // zero, or the earliest moment at which waiting should be checked
 	Silent   bool           // jobs wait to be claimed and nobody has come for longer than policy allows
+	Skipped  int            // of a run of a stretch, when Complete
+	Updates  bool           // some job asks for updates of entities, when Complete
+
+	// Problem ends the run although its jobs do not: an assertion that is false
+	// further down a stretch, or an update of an entity that the run does not hold.
+	Cause   workflow.Cause
+	Problem *workflow.Failure
 }
 
 // Command is what an operator asks of the execution.
@@ -77,6 +99,9 @@ type Command struct {
 	Reason   string
 	Source   string // of a cancellation
 	Rollback workflow.RollbackMode
+	Cascade  bool   // of a cancellation: cancel the runs it has started too
+	From     string // of a retry: label of the step to begin with; empty for the one that failed
+	Entities string // of a retry: "failed" or "all"; empty for what fits
 }
 
 // CommandKind names an operator's verb, or what the engine itself orders.
@@ -88,13 +113,30 @@ const (
 	CommandBreak       CommandKind = "break"
 	CommandCancel      CommandKind = "cancel"
 	CommandAcknowledge CommandKind = "acknowledge"
+	CommandRetry       CommandKind = "retry"
+	CommandResume      CommandKind = "resume"
+	CommandUnlock      CommandKind = "unlock"
 )
 
 // Need names a fact that Decide cannot go on without.
 type Need struct {
 	Kind   NeedKind
-	Step   int // of NeedPlan: index in the definition
+	RunSeq int // of the run that is, or will be, planned, reported, or has a child
+	Step   int // of NeedPlan: index in the program; of an ACQUIRE, of the acquisition
 	Undoes int // of NeedPlan: RunSeq of the step run to undo, 0 for a step
+
+	Acquire    bool // of NeedPlan: the call of a block's acquire
+	Repeat     int  // of NeedPlan: which repetition
+	Stretch    int  // of NeedPlan: RunSeq of the first run of its stretch
+	OnlyFailed bool // of NeedPlan: not what an earlier try has come to OK with
+}
+
+// PlanNeed is the need of the plan of a step run.
+func PlanNeed(r *workflow.StepRun) Need {
+	return Need{
+		Kind: NeedPlan, RunSeq: r.RunSeq, Step: r.Step, Undoes: r.Undoes, Acquire: r.Kind == workflow.JobAcquire,
+		Repeat: r.Repeat, Stretch: r.Stretch, OnlyFailed: r.OnlyFailed,
+	}
 }
 
 // NeedKind is the kind of a needed fact.
@@ -110,7 +152,10 @@ const (
 	NeedLocks      NeedKind = "locks"
 	NeedPlan       NeedKind = "plan"
 	NeedReport     NeedKind = "report"
-	NeedClosing    NeedKind = "closing" // a Report, after stopping what has not started
+	NeedClosing    NeedKind = "closing"  // a Report, after stopping what has not started
+	NeedChild      NeedKind = "child"    // what has become of a child, after starting it if it does not exist
+	NeedChildEnd   NeedKind = "childEnd" // the same, after asking it to cancel
+	NeedApplied    NeedKind = "applied"  // that the updates of entities stand in the inventory
 )
 
 // Policy is the configuration that decisions depend on.
@@ -136,9 +181,9 @@ type Decision struct {
 	Next    *workflow.Execution
 	Release bool
 
-	// Dispatch asks, once Next is committed, for the packs of its last step run
-	// to be sent.
-	Dispatch bool
+	// Dispatch is the RunSeq of the step run whose packs have to be sent once Next
+	// is committed, or whose child has to be started; 0 for none.
+	Dispatch int
 
 	// Rest says that after this nothing is left to do until a message or the
 	// alarm; otherwise Decide wants to be called again with what was committed.

@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
@@ -26,34 +27,50 @@ func (d *decider) classify() {
 	}
 }
 
-// closed reports whether no job of the last run can start or change any more.
-// Until then it keeps stopping what has not started. A run that never began a
-// step has nothing to stop; any other needs its definition to decide what next.
+// closed reports whether no job of the run can start or change any more. Until
+// then it keeps stopping what has not started. A run that never began a step has
+// nothing to stop; any other needs its definition to decide what next.
 func (d *decider) closed() bool {
-	r := d.x.Run()
-	if r == nil {
+	if d.x.Run() == nil {
 		return true
 	}
 	if d.f.Resolved == nil {
 		d.need(Need{Kind: NeedResolved})
 		return false
 	}
-	if !r.Open() {
-		return true
-	}
-	f := d.report(r, NeedClosing)
-	if f == nil {
-		return false
-	}
-	if !f.Complete {
-		d.linger(r, f)
-		return false
-	}
 	status := sm.StepFailed
 	if d.x.Cancellation != nil {
 		status = sm.StepCancelled
 	}
-	d.close(r, f, status)
+	at := time.Time{}
+	for _, r := range d.open() {
+		if r.Child != nil {
+			if !d.closeChild(r, status) {
+				return false
+			}
+			continue
+		}
+		f := d.report(r, NeedClosing)
+		if f == nil {
+			return false
+		}
+		if !f.Complete {
+			look := d.nextLook(r, f)
+			if at.IsZero() || look.Before(at) {
+				at = look
+			}
+			continue
+		}
+		d.finish(r, f)
+		d.exit(r, status)
+	}
+	if len(d.open()) > 0 {
+		d.wait(at)
+		return false
+	}
+	for c := d.container(); c != nil; c = d.container() {
+		d.exit(c, status)
+	}
 	return true
 }
 
@@ -69,11 +86,16 @@ const (
 // verdict judges all executed runs of blocks that are not pure.
 func (d *decider) verdict(mode workflow.RollbackMode) (verdict, string) {
 	left := d.toUndo()
+	if forbidden(d.x.Error) {
+		return irreversible, d.x.Error.Message
+	}
 	if len(left) == 0 {
 		return untouched, ""
 	}
 	for _, r := range left {
 		switch {
+		case r.Child != nil:
+			return irreversible, fmt.Sprintf("step %q started execution %s, whose changes stand", r.Label, r.Child.ID)
 		case r.Tally.Unknown > 0 && !r.UndoHarmless:
 			return irreversible, fmt.Sprintf("whether step %q changed %s is not known", r.Label, r.Tally.UnknownEntity)
 		case !r.Reversible:
@@ -98,7 +120,7 @@ func (d *decider) toUndo() []*workflow.StepRun {
 	var left []*workflow.StepRun
 	for i := len(d.x.Runs) - 1; i >= 0; i-- {
 		r := &d.x.Runs[i]
-		if r.Kind == workflow.JobExecute && !r.Pure && r.Tally.Executed() > 0 && !undone[r.RunSeq] {
+		if (r.Kind == workflow.JobExecute || r.Child != nil) && !r.Pure && r.Tally.Executed() > 0 && !undone[r.RunSeq] {
 			left = append(left, r)
 		}
 	}

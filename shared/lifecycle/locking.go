@@ -181,13 +181,14 @@ func (r *Resolved) unsharable() *workflow.Failure {
 func (d *decider) begin() {
 	d.x.StartedAt = d.now
 	d.move(sm.EventExecutionStarted, sm.ExecutionRunning, "", nil)
-	d.workflow(sm.EventWorkflowInitialized, sm.WorkflowPending, sm.WorkflowRunning)
+	d.workflow(sm.EventWorkflowInitialized, sm.WorkflowPending, sm.WorkflowRunning, "")
 }
 
 // workflow records an event of the workflow layer, which informs the run and
-// never closes it.
-func (d *decider) workflow(on sm.Event, from, to sm.WorkflowState) {
-	d.record(workflow.Event{Layer: string(sm.LayerWorkflow), Type: string(on), From: string(from), To: string(to)}, nil)
+// never closes it. step is the label of the step that embeds the workflow, "" for
+// the run's own.
+func (d *decider) workflow(on sm.Event, from, to sm.WorkflowState, step string) {
+	d.record(workflow.Event{Layer: string(sm.LayerWorkflow), Type: string(on), From: string(from), To: string(to), Step: step}, nil)
 }
 
 func earlier(a, b time.Time) time.Time {

@@ -40,7 +40,10 @@ type Execution struct {
 	CreatedBy string            `json:"createdBy,omitempty"`
 	Labels    map[string]string `json:"labels,omitempty"`
 
-	Scope Scope `json:"scope,omitzero"`
+	// Scope is what this try is about, Past what earlier tries were, by their
+	// number: what they have done is judged by what they saw.
+	Scope Scope         `json:"scope,omitzero"`
+	Past  map[int]Scope `json:"past,omitempty"`
 
 	// Conflicts counts lock conflicts since the run was created; from the second
 	// on the run reserves what it waits for. BlockedBy is what it waits for.
@@ -58,10 +61,15 @@ type Execution struct {
 	Wait      *Wait     `json:"wait,omitempty"`     // what it waits for in BLOCKED_WAITING and WAITING
 	NotBefore time.Time `json:"notBefore,omitzero"` // as its starter asked
 	Deadline  time.Time `json:"deadline,omitzero"`  // of the whole run; zero for none
-	From      int       `json:"from,omitempty"`     // index of the step at which this try begins
-	Rested    int       `json:"rested,omitempty"`   // the RunSeq whose delay is over
-	Failed    string    `json:"failed,omitempty"`   // label of the step for which the run failed
 	Applied   bool      `json:"applied,omitempty"`  // the updates of entities stand in the inventory
+
+	// At is the index of the step that is entered next, or that is being visited;
+	// Round its repetition, and Rested the RunSeq for which its delay is over.
+	// OnlyFailed is set by a retry for the step it begins with.
+	At         int  `json:"pc,omitempty"`
+	Round      int  `json:"round,omitempty"`
+	Rested     int  `json:"rested,omitempty"`
+	OnlyFailed bool `json:"onlyFailed,omitempty"`
 
 	RunSeq int       `json:"runSeq"`         // counter of step runs, rollbacks included
 	Runs   []StepRun `json:"runs,omitempty"` // in order of RunSeq; the last may be open
@@ -227,6 +235,24 @@ type Cancellation struct {
 // Status is the normalised lifecycle status of the run.
 func (x *Execution) Status() statemachines.Status { return statemachines.StatusOf(x.State) }
 
+// ScopeOf is the scope of the try to which a step run belongs.
+func (x *Execution) ScopeOf(r *StepRun) Scope {
+	if past, ok := x.Past[r.Try]; ok {
+		return past
+	}
+	return x.Scope
+}
+
+// RunOf is the step run with the number, nil if there is none.
+func (x *Execution) RunOf(runSeq int) *StepRun {
+	for i := range x.Runs {
+		if x.Runs[i].RunSeq == runSeq {
+			return &x.Runs[i]
+		}
+	}
+	return nil
+}
+
 // Run is the last step run, or nil before the first.
 func (x *Execution) Run() *StepRun {
 	if len(x.Runs) == 0 {
@@ -250,6 +276,6 @@ func (x *Execution) Clone() *Execution {
 	c.Waiters = append([]string(nil), x.Waiters...)
 	c.Dropped = append([]BlockedBy(nil), x.Dropped...)
 	c.Cost = x.Cost.Clone()
-	c.Blocks, c.Workflows = maps.Clone(x.Blocks), maps.Clone(x.Workflows)
+	c.Blocks, c.Workflows, c.Past = maps.Clone(x.Blocks), maps.Clone(x.Workflows), maps.Clone(x.Past)
 	return &c
 }

@@ -1,0 +1,90 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/lockstep-run/lockstep/shared/lifecycle"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// Undo says which jobs of an executed run a rollback wave has to undo, from
+// the run's own plan and what its packs say: every job that was executed or may
+// have been, with the result of its latest attempt that has one.
+//
+// held has the lock tokens of today, which may be newer than those under which
+// the run was executed. An entity that is not held any more cannot be undone.
+func Undo(executed Planned, packs []*workflow.Pack, held map[workflow.EntityKey]int64) Planned {
+	final := Latest(packs)
+	var p Planned
+	for _, j := range executed.Jobs {
+		rec, ok := final[j.Index]
+		if !ok || !rec.Code.Executed() {
+			continue
+		}
+		undo := j
+		if j.Entity != nil {
+			if undo.Token, ok = held[*j.Entity]; !ok {
+				return Planned{Plan: lifecycle.Plan{Cause: workflow.CauseStepFailed, Problem: &workflow.Failure{
+					Code: "ENTITY_NOT_HELD", Entity: j.Entity.String(),
+					Message: fmt.Sprintf("%s is not part of the run any more, so what was done to it cannot be undone", j.Entity),
+				}}}
+			}
+		}
+		undo.Index, undo.Result = len(p.Jobs), rec.Result
+		p.Jobs = append(p.Jobs, undo)
+	}
+	p.Plan.Jobs = len(p.Jobs)
+	return p
+}
+
+// Latest merges the packs of a step run into one record per job. A later attempt
+// replaces an earlier one, unless it was not executed; a result stays until a
+// later attempt has one.
+func Latest(packs []*workflow.Pack) map[int]workflow.JobRecord {
+	ordered := slices.Clone(packs)
+	slices.SortFunc(ordered, func(a, b *workflow.Pack) int { return a.Key.Attempt - b.Key.Attempt })
+	latest := make(map[int]workflow.JobRecord)
+	for _, p := range ordered {
+		for _, rec := range p.Jobs {
+			old, seen := latest[rec.Index]
+			if seen && old.Code.Executed() && !rec.Code.Executed() {
+				continue
+			}
+			if rec.Result == nil {
+				rec.Result = old.Result
+			}
+			latest[rec.Index] = rec
+		}
+	}
+	return latest
+}
+
+// Count tallies a run's jobs. Jobs without a record have not been executed, or, in
+// a run of a stretch whose every lane is over, were skipped. name gives a job's
+// "type/id", or "" for a global call.
+func Count(jobs int, latest map[int]workflow.JobRecord, name func(index int) string) workflow.Tally {
+	var t workflow.Tally
+	for i := range jobs {
+		rec := latest[i]
+		switch rec.Code {
+		case workflow.CodeOK:
+			t.OK++
+		case workflow.CodeFail:
+			t.Failed++
+			if t.Failure == nil && rec.Failure != nil {
+				why := *rec.Failure
+				why.Entity = name(i)
+				t.Failure = &why
+			}
+		case workflow.CodeUnknown:
+			t.Unknown++
+			if t.UnknownEntity == "" {
+				t.UnknownEntity = name(i)
+			}
+		default:
+			t.NotExecuted++
+		}
+	}
+	return t
+}

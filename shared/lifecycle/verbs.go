@@ -1,0 +1,150 @@
+package lifecycle
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// resumeNow ends a wait at an operator's word: for a condition, for a moment.
+// What waits for a child goes on when the child has ended.
+func (d *decider) resumeNow(c Command) error {
+	data := map[string]any{"reason": c.Reason}
+	switch w := d.x.Wait; {
+	case d.x.State == sm.ExecutionBlockedWaiting:
+		d.x.Wait = nil
+		d.move(sm.EventExecutionReady, sm.ExecutionReady, c.Actor, data)
+		return nil
+	case d.x.State != sm.ExecutionWaiting || w == nil:
+		_, err := sm.MoveExecution(d.x.State, sm.EventExecutionResumed, sm.ExecutionRunning)
+		return d.refusal(c, err)
+	case w.Kind != workflow.WaitTimer:
+		return &workflow.Error{
+			Code:    workflow.CodeIllegalTransition,
+			Message: fmt.Sprintf("execution %s in state %s waits for execution %s: cancel or retry that one", d.x.ID, d.x.State, w.Child),
+		}
+	}
+	d.x.Rested, d.x.Wait = d.x.RunSeq+1, nil
+	d.move(sm.EventExecutionResumed, sm.ExecutionRunning, c.Actor, data)
+	return nil
+}
+
+// unlock lets go of the locks of a run that has ended and keeps them for an
+// operator to look: the lock epoch grows, so that no lock of the run is live.
+func (d *decider) unlock(c Command) error {
+	if _, err := sm.MoveExecution(d.x.State, sm.EventLockReleased, d.x.State); err != nil {
+		return d.refusal(c, err)
+	}
+	if d.x.Unlocked {
+		return &workflow.Error{Code: workflow.CodeIllegalTransition, Message: fmt.Sprintf("execution %s in state %s holds no locks any more", d.x.ID, d.x.State)}
+	}
+	d.x.Epoch++
+	d.x.Unlocked = true
+	d.move(sm.EventLockReleased, d.x.State, c.Actor, map[string]any{"reason": c.Reason})
+	d.out.Release = true
+	return nil
+}
+
+// retry begins a new try of a run that has failed: at the step that failed, or
+// the first that was rolled back, or the one that the operator names. A run that
+// still holds its locks goes on under them; any other starts over from READY.
+func (d *decider) retry(c Command) error {
+	to := sm.ExecutionReady
+	if d.x.State == sm.ExecutionFailedUnsafe && !d.x.Unlocked && d.x.Scope.HeldEpoch == d.x.Epoch {
+		to = sm.ExecutionRunning
+	}
+	if _, err := sm.MoveExecution(d.x.State, sm.EventExecutionRetried, to); err != nil {
+		return d.refusal(c, err)
+	}
+	if d.f.Resolved == nil {
+		d.need(Need{Kind: NeedResolved})
+		return nil
+	}
+	if p := d.f.Resolved.Problem; p != nil {
+		return workflow.Errorf(workflow.CodeIllegalTransition, "cannot retry execution %s: %s", d.x.ID, p.Message)
+	}
+	program := d.f.Resolved.Program
+	from := d.failedAt(program)
+	if c.From != "" {
+		if from = program.Index(c.From); from < 0 {
+			return invalid("from", fmt.Sprintf("the definition has no step %q", c.From))
+		}
+		if reached := d.reached(); from > reached {
+			return invalid("from", fmt.Sprintf("step %q has not been reached: the run came to step %q", c.From, program.Nodes[reached].Label))
+		}
+	}
+	switch c.Entities {
+	case "":
+		c.Entities = "failed"
+		if d.x.RolledBack {
+			c.Entities = "all"
+		}
+	case "failed", "all":
+	default:
+		return invalid("entities", "want failed or all")
+	}
+	d.again(from, c.Entities == "failed", to)
+	d.move(sm.EventExecutionRetried, to, c.Actor, map[string]any{
+		"reason": c.Reason, "from": program.Nodes[from].Label, "entities": c.Entities, "try": d.x.Try,
+	})
+	return nil
+}
+
+func invalid(path, message string) error {
+	return workflow.Invalid("the request is not valid", []workflow.Issue{{Path: path, Code: "invalid", Message: message}})
+}
+
+// failedAt is the step a retry begins with unless another is named.
+func (d *decider) failedAt(p *workflow.Program) int {
+	at := 0
+	if d.x.Error != nil {
+		at = max(0, p.Index(d.x.Error.Step))
+	}
+	for i := range d.x.Runs {
+		if r := &d.x.Runs[i]; r.Kind == workflow.JobRollback && r.Try == d.x.Try {
+			at = min(at, r.Step)
+		}
+	}
+	return at
+}
+
+// reached is the last step that any try has come to.
+func (d *decider) reached() int {
+	at := 0
+	for i := range d.x.Runs {
+		if r := &d.x.Runs[i]; r.Forward() {
+			at = max(at, r.Step)
+		}
+	}
+	return at
+}
+
+// again makes the execution that of a new try. What earlier tries have done from
+// the step on is done again, apart from what a retry of failures keeps.
+func (d *decider) again(from int, onlyFailed bool, to sm.ExecutionState) {
+	x := d.x
+	for i := range x.Runs {
+		if r := &x.Runs[i]; r.Forward() && (r.Step > from || r.Step == from && !onlyFailed) {
+			r.Superseded = true
+		}
+	}
+	if x.Past == nil {
+		x.Past = map[int]workflow.Scope{}
+	}
+	x.Past[x.Try] = x.Scope
+	x.Try++
+	x.At, x.Round, x.OnlyFailed = from, 0, onlyFailed
+	x.EndedAt, x.Cause, x.Reason, x.Error, x.RolledBack, x.Cancellation = time.Time{}, "", "", nil, false, nil
+	x.Applied, x.Wait, x.BlockedBy, x.Dropped, x.DroppedCount = false, nil, nil, nil, 0
+	if x.Deadline = (time.Time{}); d.config().Timeout > 0 {
+		x.Deadline = d.now.Add(d.config().Timeout.Std())
+	}
+	if to == sm.ExecutionReady {
+		x.StartedAt, x.LockSince, x.Unlocked = time.Time{}, time.Time{}, false
+		d.pin()
+	}
+	x.Runs = slices.Clone(x.Runs)
+}
