@@ -3,11 +3,11 @@ package engine
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"slices"
 
-	"github.com/lockstep-run/lockstep/shared/expr"
+	"github.com/lockstep-run/lockstep/shared/engine/delivery"
+	"github.com/lockstep-run/lockstep/shared/engine/discovery"
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
+	"github.com/lockstep-run/lockstep/shared/lifecycle/plan"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -31,50 +31,36 @@ func (w *work) loadInput(ctx context.Context) (*workflow.Input, error) {
 	return w.input, nil
 }
 
-// discover unites what the starter named with what the definition acquires,
-// without duplicates and in the fixed order of keys. An id that the inventory
-// does not know ends the run, naming it.
+// discover finds the run's entities, in the fixed order of their keys; or which
+// block has to be asked first.
 func (w *work) discover(ctx context.Context) error {
 	in, err := w.loadInput(ctx)
 	if err != nil {
 		return err
 	}
-	d, err := w.definition(ctx, w.x.Workflow)
+	if w.facts.Resolved == nil {
+		if err := w.resolve(ctx); err != nil {
+			return err
+		}
+	}
+	if w.facts.Resolved.Problem != nil {
+		w.facts.Discovered = &lifecycle.Discovered{Acquire: -1, Problem: w.facts.Resolved.Problem}
+		return nil
+	}
+	asked, err := w.acquired(ctx)
 	if err != nil {
 		return err
 	}
-	var asked []workflow.Selector
-	if !in.Selector.Empty() {
-		asked = append(asked, *in.Selector)
+	search := &discovery.Search{
+		Tenant: w.tenant, Registry: w.ports.Registry, Program: w.program, Parameters: in.Parameters, MaxEntities: w.e.MaxEntities,
 	}
-	for _, a := range d.Acquire {
-		asked = append(asked, workflow.Selector{Type: a.Type, IDs: a.IDs, Groups: a.Groups, Query: a.Query})
+	a, err := search.Run(ctx, in.Selector, asked)
+	if err != nil {
+		return err
 	}
-	found := map[workflow.EntityKey]bool{}
-	for _, sel := range asked {
-		problem, err := w.find(ctx, sel, found)
-		if err != nil {
-			return err
-		}
-		if problem != nil {
-			w.facts.Discovered = &lifecycle.Discovered{Problem: problem}
-			return nil
-		}
-	}
-	f := &lifecycle.Discovered{}
-	switch {
-	case len(found) == 0 && d.AssertNotEmpty:
-		f.Problem = &workflow.Failure{Code: "EMPTY", Message: "no entity matches, and the definition asserts that some do"}
-	case len(found) > w.e.MaxEntities:
-		f.Problem = &workflow.Failure{Code: string(workflow.CodeLimit),
-			Message: fmt.Sprintf("the run is about %d entities, the limit is %d", len(found), w.e.MaxEntities)}
-	default:
-		keys := make([]workflow.Held, 0, len(found))
-		for key := range found {
-			keys = append(keys, workflow.Held{Key: key})
-		}
-		slices.SortFunc(keys, func(a, b workflow.Held) int { return a.Key.Compare(b.Key) })
-		if f.Scope, err = w.saveScope(ctx, keys); err != nil {
+	f := &lifecycle.Discovered{Acquire: a.Ask, Problem: a.Problem}
+	if f.Problem == nil && f.Acquire < 0 {
+		if f.Scope, err = w.saveScope(ctx, a.Entities); err != nil {
 			return err
 		}
 	}
@@ -82,56 +68,21 @@ func (w *work) discover(ctx context.Context) error {
 	return nil
 }
 
-// find adds the entities that a selector names.
-func (w *work) find(ctx context.Context, sel workflow.Selector, found map[workflow.EntityKey]bool) (*workflow.Failure, error) {
-	keys := make([]workflow.EntityKey, 0, len(sel.IDs))
-	for _, id := range sel.IDs {
-		keys = append(keys, workflow.EntityKey{Type: sel.Type, ID: id})
-	}
-	if len(keys) > 0 {
-		known, err := w.ports.Registry.Entities(ctx, w.tenant, keys, true)
+// acquired is what blocks have answered in this try, by acquisition.
+func (w *work) acquired(ctx context.Context) (map[int][]workflow.EntityKey, error) {
+	asked := map[int][]workflow.EntityKey{}
+	for i := range w.x.Runs {
+		r := &w.x.Runs[i]
+		if r.Kind != workflow.JobAcquire || r.Try != w.x.Try || r.Open() {
+			continue
+		}
+		packs, err := w.delivery().Read(ctx, &delivery.Run{Tenant: w.tenant, Execution: w.id, Step: r})
 		if err != nil {
 			return nil, err
 		}
-		for _, key := range keys {
-			if _, ok := known[key]; !ok {
-				return &workflow.Failure{Code: "ENTITY_NOT_FOUND", Entity: key.String(),
-					Message: fmt.Sprintf("the inventory has no entity %s", key)}, nil
-			}
-			found[key] = true
-		}
+		asked[r.Step] = plan.Latest(packs)[0].Entities
 	}
-	all := len(sel.IDs) == 0 && len(sel.Groups) == 0 && sel.Query == ""
-	if len(sel.Groups) == 0 && sel.Query == "" && !all {
-		return nil, nil
-	}
-	var query *expr.Query
-	if sel.Query != "" {
-		var err error
-		if query, err = expr.CompileQuery(sel.Query); err != nil {
-			return &workflow.Failure{Code: "QUERY", Message: err.Error()}, nil //nolint:nilerr // it is the run's problem, not the engine's
-		}
-	}
-	page := workflow.Page{Limit: workflow.MaxPage}
-	for {
-		list, err := w.ports.Registry.EntitiesOf(ctx, w.tenant, sel.Type, page)
-		if err != nil {
-			return nil, err
-		}
-		for _, e := range list.Items {
-			if all || inGroups(e, sel.Groups) || (query != nil && query.Match(e)) {
-				found[e.Key()] = true
-			}
-		}
-		if list.Next == "" || len(found) > w.e.MaxEntities {
-			return nil, nil
-		}
-		page.Token = list.Next
-	}
-}
-
-func inGroups(e workflow.Entity, groups []string) bool {
-	return slices.ContainsFunc(e.Groups, func(g string) bool { return slices.Contains(groups, g) })
+	return asked, nil
 }
 
 // saveScope keeps entities inline or in chunks under a key of this handler's

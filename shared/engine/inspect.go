@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/engine/delivery"
@@ -69,16 +68,14 @@ func (i *Inspection) Packs(ctx context.Context, r *workflow.StepRun) ([]*workflo
 	return i.w.delivery().Read(ctx, &delivery.Run{Tenant: i.w.tenant, Execution: i.w.id, Step: r})
 }
 
-// Retry is the retry policy of the step a run visits, nil for none.
-func (i *Inspection) Retry(ctx context.Context, r *workflow.StepRun) (*workflow.Retry, error) {
-	d, err := i.Definition(ctx)
-	if err != nil {
-		return nil, err
+// Program is the run's program. One that cannot be had any more is a problem.
+func (i *Inspection) Program(ctx context.Context) (*workflow.Program, error) {
+	if i.w.facts.Resolved == nil {
+		if err := i.w.resolve(ctx); err != nil {
+			return nil, err
+		}
 	}
-	if r.Step >= len(d.Steps) {
-		return nil, errors.New("engine: the run visits a step that its definition does not have")
-	}
-	return d.Steps[r.Step].Retry, nil
+	return i.w.facts.Resolved.Program, nil
 }
 
 // LockDeadline is until when a run that waits for locks waits.

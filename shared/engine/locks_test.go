@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockstep-run/lockstep/shared/lifecycle"
+	"github.com/lockstep-run/lockstep/shared/lifecycle/plan"
 	"github.com/lockstep-run/lockstep/shared/sim/fate"
 	"github.com/lockstep-run/lockstep/shared/sim/stage"
 	"github.com/lockstep-run/lockstep/shared/views"
@@ -368,7 +368,7 @@ func TestLatestAttemptThatHasAResult(t *testing.T) {
 		}
 		return &workflow.Pack{Key: workflow.PackKey{Attempt: attempt}, State: workflow.PackFinished, Jobs: []workflow.JobRecord{rec}}
 	}
-	planned := lifecycle.Planned{Jobs: []workflow.JobInput{{Index: 0}}}
+	planned := plan.Planned{Jobs: []workflow.JobInput{{Index: 0}}}
 	for name, test := range map[string]struct {
 		packs []*workflow.Pack
 		want  string
@@ -381,7 +381,7 @@ func TestLatestAttemptThatHasAResult(t *testing.T) {
 		"none was executed":    {[]*workflow.Pack{pack(1, workflow.CodeNotExecuted, ``)}, ``, 0},
 		"executed, no results": {[]*workflow.Pack{pack(1, workflow.CodeUnknown, ``)}, ``, 1},
 	} {
-		got := lifecycle.PlanUndo(planned, test.packs)
+		got := plan.Undo(planned, test.packs, nil)
 		if len(got.Jobs) != test.jobs || (test.jobs > 0 && string(got.Jobs[0].Result) != test.want) {
 			t.Errorf("%s: undoes %+v", name, got.Jobs)
 		}

@@ -19,7 +19,9 @@ const maxCommits = 64
 // interrupted, precede it.
 func (e *Engine) Look(ctx context.Context, l workflow.Look) error {
 	w := e.work(l.Tenant, l.Execution)
-	w.pending.Add(l.Cost)
+	if l.Lane == nil {
+		w.pending.Add(l.Cost)
+	}
 	if err := w.load(ctx); err != nil {
 		if workflow.Is(err, workflow.CodeNotFound) {
 			e.Log.LogAttrs(ctx, slog.LevelWarn, "look at an execution that does not exist", w.attrs()...)
@@ -28,7 +30,7 @@ func (e *Engine) Look(ctx context.Context, l workflow.Look) error {
 		return err
 	}
 	if l.Lane != nil {
-		if err := w.sendLane(ctx, *l.Lane); err != nil {
+		if err := w.sendLane(ctx, l); err != nil {
 			return err
 		}
 	}
@@ -116,16 +118,17 @@ func (w *work) commit(ctx context.Context, d lifecycle.Decision) (bool, error) {
 		return ok, err
 	}
 	w.pending = workflow.Cost{}
-	w.moved(ctx, w.x, next)
+	from := w.x
+	w.moved(ctx, from, next)
 	w.x = next
 	w.settled()
 	w.done = w.done || w.command != nil
 	w.command, w.facts.Command = nil, nil
-	if len(waiters) > 0 {
-		looks := make([]workflow.Look, 0, len(waiters))
-		for _, id := range waiters {
-			looks = append(looks, workflow.Look{Tenant: w.tenant, Execution: id, Why: "released by " + w.id})
-		}
+	looks := w.tellParent(from, next)
+	for _, id := range waiters {
+		looks = append(looks, workflow.Look{Tenant: w.tenant, Execution: id, Why: "released by " + w.id})
+	}
+	if len(looks) > 0 {
 		if err := w.ports.Board.Notify(ctx, 0, looks...); err != nil {
 			w.log(ctx, slog.LevelWarn, "waiters not told; their alarms will", slog.Any("error", err))
 		}
@@ -151,30 +154,24 @@ func (w *work) page(ctx context.Context, next *workflow.Execution) error {
 	return nil
 }
 
-// perform sends the packs of a step run that has just been committed.
+// perform sends the packs of a step run that has just been committed, or starts
+// its child.
 func (w *work) perform(ctx context.Context, d lifecycle.Decision) error {
-	if !d.Dispatch {
+	r := w.x.RunOf(d.Dispatch)
+	switch {
+	case d.Dispatch == 0 || r == nil:
 		return nil
-	}
-	run, err := w.run(ctx, w.x.Run())
-	if err != nil {
-		return err
-	}
-	carried := w.ports.Meter.Take()
-	return w.delivery().Dispatch(ctx, run, w.e.now(), carried)
-}
-
-// sendLane sends one lane's next pack, where a worker found its chain cut.
-func (w *work) sendLane(ctx context.Context, lane int) error {
-	r := w.x.Run()
-	if !r.Open() || r.Closing {
-		return nil
+	case r.Child != nil:
+		return w.startChild(ctx, r)
+	case r.Stretch > 0:
+		return w.startStretch(ctx, r)
 	}
 	run, err := w.run(ctx, r)
 	if err != nil {
 		return err
 	}
-	return w.delivery().Send(ctx, run, lane, w.e.now())
+	carried := w.ports.Meter.Take()
+	return w.delivery().Dispatch(ctx, run, w.e.now(), carried)
 }
 
 // permanent reports whether repeating cannot help.

@@ -81,6 +81,13 @@ func (e *Engine) Start(ctx context.Context, c workflow.Caller, req views.StartRe
 // begin writes the new run and drives it. Once it is written the start has
 // succeeded, whatever happens on the way from there: the alarm covers it.
 func (w *work) begin(ctx context.Context, c workflow.Caller, req views.StartRequest, d *library.Definition, in workflow.Input) error {
+	return w.create(ctx, workflow.Execution{
+		Tenant: w.tenant, ID: w.id, Workflow: d.Ref(), CreatedBy: c.Actor, Labels: req.Labels,
+	}, in, nil)
+}
+
+// create writes a new run and drives it, beginning with a command if there is one.
+func (w *work) create(ctx context.Context, x workflow.Execution, in workflow.Input, command *lifecycle.Command) error {
 	if raw := len(in.Parameters) + selectorSize(in.Selector); raw > workflow.InlineInput {
 		if err := w.ports.Store.SaveInput(ctx, w.tenant, w.id, in); err != nil {
 			return err
@@ -88,11 +95,9 @@ func (w *work) begin(ctx context.Context, c workflow.Caller, req views.StartRequ
 		given := in
 		w.input, in = &given, workflow.Input{Stored: true}
 	}
-	w.x = lifecycle.New(workflow.Execution{
-		Tenant: w.tenant, ID: w.id, Workflow: d.Ref(), Input: in,
-		CreatedBy: c.Actor, Labels: req.Labels,
-	}, w.e.now())
-	err := w.drive(ctx, nil)
+	x.Input = in
+	w.x = lifecycle.New(x, w.e.now())
+	err := w.drive(ctx, command)
 	if err == nil {
 		return nil
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/engine/delivery"
 	"github.com/lockstep-run/lockstep/shared/engine/library"
+	"github.com/lockstep-run/lockstep/shared/engine/planner"
 	"github.com/lockstep-run/lockstep/shared/engine/port"
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -29,15 +30,14 @@ type work struct {
 
 	input   *workflow.Input
 	scope   map[string][]workflow.Held // by key; "" for an inline scope
-	planned map[lifecycle.Need]lifecycle.Planned
-	library *library.Definition // the run's definition, once resolved
-	results map[int]resultSet   // loaded results by RunSeq
+	program *library.Program           // once resolved
+	planner *planner.Planner
 }
 
 func (e *Engine) work(tenant, id string) *work {
 	return &work{
 		e: e, ports: e.Open(), tenant: tenant, id: id,
-		scope: map[string][]workflow.Held{}, planned: map[lifecycle.Need]lifecycle.Planned{},
+		scope: map[string][]workflow.Held{},
 	}
 }
 
@@ -62,7 +62,7 @@ func (w *work) reload(ctx context.Context, lost *int) error {
 	}
 	w.x, w.stale, w.facts.Command = x, false, w.command
 	w.facts.Plans = nil
-	clear(w.planned)
+	w.planner.Forget()
 	w.settled()
 	return nil
 }
@@ -70,7 +70,7 @@ func (w *work) reload(ctx context.Context, lost *int) error {
 // settled forgets the facts that a commit or a reload makes old.
 func (w *work) settled() {
 	f := &w.facts
-	f.Blocker, f.Locks, f.Report = nil, nil, nil
+	f.Blocker, f.Locks, f.Reports, f.Child, f.Discovered = nil, nil, nil, nil, nil
 }
 
 func (w *work) delivery() *delivery.Delivery {
@@ -92,27 +92,13 @@ func (w *work) fetch(ctx context.Context, n lifecycle.Need, draft *workflow.Exec
 	case lifecycle.NeedPlan:
 		return w.plan(ctx, n, draft)
 	case lifecycle.NeedReport, lifecycle.NeedClosing:
-		return w.report(ctx, n.Kind)
+		return w.report(ctx, n)
+	case lifecycle.NeedChild, lifecycle.NeedChildEnd:
+		return w.child(ctx, n)
+	case lifecycle.NeedApplied:
+		return w.apply(ctx)
 	}
 	return workflow.Errorf(workflow.CodeInternal, "the decider asks for an unknown fact %q", n.Kind)
-}
-
-// report reads the packs of the open run, or goes on closing it.
-func (w *work) report(ctx context.Context, kind lifecycle.NeedKind) error {
-	run, err := w.run(ctx, w.x.Run())
-	if err != nil {
-		return err
-	}
-	now := w.e.now()
-	var rep *lifecycle.Report
-	if kind == lifecycle.NeedClosing {
-		rep, err = w.delivery().Close(ctx, run, now)
-	} else {
-		rang := !w.x.DueAt.IsZero() && !w.x.DueAt.After(now)
-		rep, err = w.delivery().Report(ctx, run, now, rang)
-	}
-	w.facts.Report = rep
-	return err
 }
 
 func (w *work) attrs() []slog.Attr {

@@ -55,7 +55,7 @@ func (d *decider) applied() bool {
 
 func (d *decider) updates() bool {
 	for i := range d.x.Runs {
-		if r := &d.x.Runs[i]; r.Updates && r.Forward() && !r.Superseded {
+		if r := &d.x.Runs[i]; r.Updates && r.Forward() && r.Superseded == 0 {
 			return true
 		}
 	}

@@ -129,13 +129,29 @@ type Need struct {
 	Repeat     int  // of NeedPlan: which repetition
 	Stretch    int  // of NeedPlan: RunSeq of the first run of its stretch
 	OnlyFailed bool // of NeedPlan: not what an earlier try has come to OK with
+	Try        int  // of NeedPlan
+}
+
+// Run is the step run of a need, as far as the need says it.
+func (n Need) Run() workflow.StepRun {
+	r := workflow.StepRun{
+		RunSeq: n.RunSeq, Try: n.Try, Step: n.Step, Undoes: n.Undoes, Kind: workflow.JobExecute,
+		Repeat: n.Repeat, Stretch: n.Stretch, OnlyFailed: n.OnlyFailed,
+	}
+	if n.Undoes > 0 {
+		r.Kind = workflow.JobRollback
+	}
+	if n.Acquire {
+		r.Kind = workflow.JobAcquire
+	}
+	return r
 }
 
 // PlanNeed is the need of the plan of a step run.
 func PlanNeed(r *workflow.StepRun) Need {
 	return Need{
 		Kind: NeedPlan, RunSeq: r.RunSeq, Step: r.Step, Undoes: r.Undoes, Acquire: r.Kind == workflow.JobAcquire,
-		Repeat: r.Repeat, Stretch: r.Stretch, OnlyFailed: r.OnlyFailed,
+		Repeat: r.Repeat, Stretch: r.Stretch, OnlyFailed: r.OnlyFailed, Try: r.Try,
 	}
 }
 

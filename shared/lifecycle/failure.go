@@ -62,6 +62,10 @@ func (d *decider) closed() bool {
 			continue
 		}
 		d.finish(r, f)
+		if t := r.Tally; t.Failed+t.Unknown+t.NotExecuted == 0 {
+			d.exit(r, sm.StepCompleted)
+			continue
+		}
 		d.exit(r, status)
 	}
 	if len(d.open()) > 0 {

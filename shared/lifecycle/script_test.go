@@ -67,6 +67,7 @@ type life struct {
 	now   time.Time
 	x     *workflow.Execution
 	def   workflow.Definition
+	nodes []workflow.Node
 	block map[string]workflow.Block
 	scope workflow.Scope
 	facts lifecycle.Facts
@@ -114,36 +115,47 @@ func number(o map[string]string, key string) int {
 func (l *life) directive(verb string, words []string, o map[string]string) {
 	_, has := o["complete"]
 	switch verb {
-	case "step": // step LABEL [pure] [idempotent] [reversible] [undoHarmless] on=TYPE [retries=N]
-		s := workflow.Step{Label: words[0], FunctionBlock: "p/" + words[0] + ":1", RunOn: o["on"]}
+	case "step": // step LABEL [pure] [idempotent] [reversible] [undoHarmless] [continue] on=TYPE [in=LABEL] [retries=N] [repeat=N] [delay=D] [pause=D] [stepTimeout=D]
+		st := &workflow.Step{Label: words[0], FunctionBlock: "p/" + words[0] + ":1", RunOn: o["on"]}
 		if o["retries"] != "" {
-			s.Retry = &workflow.Retry{MaxRetries: number(o, "retries")}
+			st.Retry = &workflow.Retry{MaxRetries: number(o, "retries")}
 		}
-		l.def.Steps = append(l.def.Steps, s)
-		l.block[s.FunctionBlock] = workflow.Block{
+		st.StepTimeout = l.duration(o["stepTimeout"])
+		l.node(st, words, o)
+		l.block[st.FunctionBlock] = workflow.Block{
 			Package: "p", Name: words[0], Version: "1.0.0", Pool: "default",
 			Pure: slices.Contains(words, "pure"), Idempotent: slices.Contains(words, "idempotent"),
 			Reversible: slices.Contains(words, "reversible"), UndoHarmless: slices.Contains(words, "undoHarmless"),
 		}
+	case "workflow": // workflow LABEL [continue] [in=LABEL] [repeat=N]
+		l.node(&workflow.Step{Label: words[0], Workflow: &workflow.Nested{}}, words, o)
+	case "reference": // reference LABEL mode=MODE
+		l.node(&workflow.Step{Label: words[0], Reference: &workflow.Reference{Workflow: "p/child:1", Mode: workflow.ReferenceMode(o["mode"])}}, words, o)
 	case "config":
 		l.def.Config.MaxInFlight = number(o, "maxInFlight")
 		l.def.Config.FailureTolerance.Count = number(o, "tolerance")
 		l.def.Config.OnLocked = workflow.OnLocked(o["onLocked"])
 		l.def.Config.Rollback = workflow.RollbackMode(o["rollback"])
+		l.def.Config.RollbackContinue = slices.Contains(words, "rollbackContinue")
+		l.def.Config.Parallel = slices.Contains(words, "parallel")
+		l.def.Config.Timeout = l.duration(o["timeout"])
 	case "scope": // scope TYPE=N
 		for k := range o {
 			l.scope.Counts[k] = number(o, k)
 		}
-	case "plan": // plan LABEL jobs=N skipped=N problem=TEXT
+	case "plan": // plan LABEL [visit=N] jobs=N skipped=N problem=TEXT
 		p := &lifecycle.Plan{Jobs: number(o, "jobs"), Skipped: number(o, "skipped")}
+		p.Entities = p.Jobs + p.Skipped
 		if o["problem"] != "" {
 			p.Cause, p.Problem = workflow.CauseAssertion, &workflow.Failure{Code: "ASSERTION", Message: o["problem"], Step: words[0]}
 		}
-		l.plans[words[0]] = p
+		l.plans[words[0]+o["visit"]] = p
 	case "start":
 		l.x = lifecycle.New(workflow.Execution{Tenant: "t", ID: "x", Workflow: l.def.Ref(), CreatedBy: "ann"}, l.now)
-		l.facts.Resolved = &lifecycle.Resolved{Definition: &l.def, Blocks: l.block}
-		l.facts.Discovered = &lifecycle.Discovered{Scope: l.scope}
+		l.facts.Resolved = &lifecycle.Resolved{
+			Program: &workflow.Program{Config: l.def.Config, Nodes: l.nodes}, Blocks: l.block, Workflows: map[string]string{"p/child:1": "1.0.0"},
+		}
+		l.facts.Discovered = &lifecycle.Discovered{Scope: l.scope, Acquire: -1}
 		if why := o["unresolved"]; why != "" {
 			l.facts.Resolved.Problem = &workflow.Failure{Code: "BLOCK_NOT_FOUND", Message: why}
 		}
@@ -177,10 +189,31 @@ func (l *life) directive(verb string, words []string, o map[string]string) {
 			tally.UnknownEntity = o["entity"]
 		}
 		_, silent := o["silent"]
-		l.facts.Report = &lifecycle.Report{RunSeq: l.x.RunSeq, Complete: has, Tally: tally, Silent: silent}
+		rep := &lifecycle.Report{RunSeq: l.runOf(o["run"]), Complete: has, Tally: tally, Silent: silent, Updates: slices.Contains(words, "updates")}
+		if why := o["problem"]; why != "" {
+			rep.Cause, rep.Problem = workflow.CauseStepFailed, &workflow.Failure{Code: why, Message: "it is not held", Entity: o["entity"]}
+		}
+		l.facts.Reports = map[int]*lifecycle.Report{rep.RunSeq: rep}
+		for _, r := range l.x.Runs { // the others of a stretch go on
+			if r.Open() && r.HasJobs() && r.RunSeq != rep.RunSeq && o["run"] != "" {
+				l.facts.Reports[r.RunSeq] = &lifecycle.Report{RunSeq: r.RunSeq}
+			}
+		}
+		l.decide()
+	case "child": // child STATE [changed]
+		l.facts.Child = &lifecycle.ChildAnswer{RunSeq: l.x.RunSeq, State: sm.ExecutionState(words[0]), Changed: slices.Contains(words, "changed")}
+		l.decide()
+	case "applied":
+		l.facts.Applied = true
+		l.decide()
+	case "retry": // retry [from=LABEL] [entities=failed|all]
+		l.facts.Command = &lifecycle.Command{Kind: lifecycle.CommandRetry, Actor: "bob", Reason: "mended", From: o["from"], Entities: o["entities"]}
+		l.decide()
+	case "resume", "unlock":
+		l.facts.Command = &lifecycle.Command{Kind: lifecycle.CommandKind(verb), Actor: "bob", Reason: "it may go on"}
 		l.decide()
 	case "cancel":
-		l.facts.Command = &lifecycle.Command{Kind: lifecycle.CommandCancel, Actor: "bob", Source: "user", Reason: "no longer needed", Rollback: workflow.RollbackMode(o["rollback"])}
+		l.facts.Command = &lifecycle.Command{Kind: lifecycle.CommandCancel, Actor: "bob", Source: "user", Reason: "no longer needed", Rollback: workflow.RollbackMode(o["rollback"]), Cascade: o["cascade"] != "no"}
 		l.decide()
 	case "acknowledge":
 		l.facts.Command = &lifecycle.Command{Kind: lifecycle.CommandAcknowledge, Actor: "bob", Reason: "looked at it"}
@@ -198,6 +231,47 @@ func (l *life) directive(verb string, words []string, o map[string]string) {
 	default:
 		l.t.Fatalf("unknown directive %q", verb)
 	}
+}
+
+func (l *life) duration(text string) workflow.Duration {
+	if text == "" {
+		return 0
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return workflow.Duration(d)
+}
+
+// node adds a step to the program, perhaps in another.
+func (l *life) node(s *workflow.Step, words []string, o map[string]string) {
+	s.ContinueOnError = slices.Contains(words, "continue")
+	s.Delay = l.duration(o["delay"])
+	if o["repeat"] != "" {
+		s.Repeat = &workflow.Repeat{Count: number(o, "repeat"), Delay: l.duration(o["pause"])}
+	}
+	at := len(l.nodes)
+	n := workflow.Node{Step: s, Label: s.Label, Parent: -1, End: at + 1, Local: at}
+	for i := range l.nodes {
+		if l.nodes[i].Label == o["in"] {
+			n.Parent = i
+		}
+	}
+	for i := n.Parent; i >= 0; i = l.nodes[i].Parent {
+		l.nodes[i].End = at + 1
+	}
+	l.nodes = append(l.nodes, n)
+}
+
+// runOf is the number of the open run with the label, or of the last run.
+func (l *life) runOf(label string) int {
+	for _, r := range l.x.Runs {
+		if r.Label == label && r.Open() {
+			return r.RunSeq
+		}
+	}
+	return l.x.RunSeq
 }
 
 // decide calls the decider until it rests or asks for a fact that only the
@@ -240,14 +314,17 @@ func (l *life) decide() {
 
 // forget drops the facts that do not outlive a commit or a look.
 func (l *life) forget() {
-	l.facts.Locks, l.facts.Blocker, l.facts.Report, l.facts.Command = nil, nil, nil, nil
+	l.facts.Locks, l.facts.Blocker, l.facts.Reports, l.facts.Command, l.facts.Child = nil, nil, nil, nil, nil
 }
 
 // plan answers NeedPlan: as the script says, or with a job for each entity of
 // the step's type; a rollback undoes whatever its run has executed.
 func (l *life) plan(n lifecycle.Need, draft *workflow.Execution) bool {
-	s := l.def.Steps[n.Step]
+	s := l.nodes[n.Step]
 	p := l.plans[s.Label]
+	if n.Repeat > 0 && l.plans[s.Label+strconv.Itoa(n.Repeat)] != nil {
+		p = l.plans[s.Label+strconv.Itoa(n.Repeat)]
+	}
 	switch {
 	case n.Undoes > 0:
 		for _, r := range draft.Runs {
@@ -256,10 +333,10 @@ func (l *life) plan(n lifecycle.Need, draft *workflow.Execution) bool {
 			}
 		}
 	case p != nil:
-	case s.RunOn == workflow.RunOnGlobal:
+	case s.RunOn == workflow.RunOnGlobal || s.FunctionBlock == "":
 		p = &lifecycle.Plan{Jobs: 1}
 	default:
-		p = &lifecycle.Plan{Jobs: l.scope.Counts[s.RunOn]}
+		p = &lifecycle.Plan{Jobs: l.scope.Counts[s.RunOn], Entities: l.scope.Counts[s.RunOn]}
 	}
 	if l.facts.Plans == nil {
 		l.facts.Plans = map[lifecycle.Need]*lifecycle.Plan{}
@@ -304,8 +381,12 @@ func (l *life) committed(d lifecycle.Decision) {
 	if x.BlockedBy != nil {
 		fmt.Fprintf(&l.out, ", waits for %s of %s", x.BlockedBy.Entity, x.BlockedBy.Execution)
 	}
-	if d.Dispatch {
-		r := x.Run()
+	if x.Wait != nil {
+		fmt.Fprintf(&l.out, ", waits for %s of %s", x.Wait.Kind, x.Wait.Step)
+	}
+	if r := x.RunOf(d.Dispatch); r != nil && r.Child != nil {
+		fmt.Fprintf(&l.out, ", starts %s", r.Child.Workflow)
+	} else if r != nil {
 		fmt.Fprintf(&l.out, ", sends %s of %s: %d jobs in %d packs", r.Kind, r.Label, r.Jobs, r.Lanes())
 		if r.Window > 0 {
 			fmt.Fprintf(&l.out, ", %d at a time", r.Window)

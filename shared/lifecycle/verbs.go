@@ -128,7 +128,9 @@ func (d *decider) again(from int, onlyFailed bool, to sm.ExecutionState) {
 	x := d.x
 	for i := range x.Runs {
 		if r := &x.Runs[i]; r.Forward() && (r.Step > from || r.Step == from && !onlyFailed) {
-			r.Superseded = true
+			if r.Superseded == 0 {
+				r.Superseded = x.Try + 1
+			}
 		}
 	}
 	if x.Past == nil {

@@ -29,6 +29,9 @@ func (d *decider) run() {
 	if d.x.At >= len(nodes) {
 		d.workflow(sm.EventWorkflowCompleted, sm.WorkflowRunning, sm.WorkflowCompleted, "")
 		d.move(sm.EventExecutionCompleted, sm.ExecutionCompleted, "", nil)
+		if d.updates() {
+			d.pause() // that it has completed must stand before anything is written to the inventory
+		}
 		return
 	}
 	if outer := d.outer(nodes[d.x.At].Parent); outer >= 0 {
@@ -94,7 +97,7 @@ func (d *decider) enter(at int) {
 	p := d.f.Resolved.Program
 	n := &p.Nodes[at]
 	d.x.Round = max(d.x.Round, 1)
-	r := workflow.StepRun{RunSeq: d.x.RunSeq + 1, Step: at}
+	r := workflow.StepRun{RunSeq: d.x.RunSeq + 1, Try: d.x.Try, Step: at}
 	if n.Repeat != nil {
 		r.Repeat = d.x.Round
 	}

@@ -3,6 +3,7 @@ package workflow
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
 	"strings"
 )
 
@@ -62,4 +63,23 @@ type Held struct {
 	Key        EntityKey       `json:"key"`
 	Token      int64           `json:"token"`
 	Attributes json.RawMessage `json:"attributes,omitempty"`
+}
+
+// Apply is the entity's attributes with an update applied: names set, then names
+// removed. Attributes that are no object count as none.
+func (u *Update) Apply(attributes json.RawMessage) json.RawMessage {
+	all := map[string]json.RawMessage{}
+	_ = json.Unmarshal(attributes, &all)
+	if all == nil {
+		all = map[string]json.RawMessage{}
+	}
+	maps.Copy(all, u.Set)
+	for _, name := range u.Remove {
+		delete(all, name)
+	}
+	raw, err := json.Marshal(all)
+	if err != nil {
+		return attributes // every value has been JSON before
+	}
+	return raw
 }

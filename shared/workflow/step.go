@@ -28,10 +28,10 @@ type StepRun struct {
 	Stretch int `json:"stretch,omitempty"`
 
 	// OnlyFailed is set by a retry: entities with which an earlier run of the step
-	// came to OK take no part, and keep that result. Superseded says that a later
-	// try does the run's work again: its results are not seen any more.
+	// came to OK take no part, and keep that result. Superseded is the try that
+	// does the run's work again: from then on its results are not seen any more.
 	OnlyFailed bool `json:"onlyFailed,omitempty"`
-	Superseded bool `json:"superseded,omitempty"`
+	Superseded int  `json:"superseded,omitempty"`
 
 	Child *Child `json:"child,omitempty"` // the run that this visit started
 
@@ -69,6 +69,12 @@ type Child struct {
 
 // HasJobs reports whether the run is one of jobs.
 func (r *StepRun) HasJobs() bool { return r.Kind != "" }
+
+// Sees reports whether the run sees what came of another: of a visit before it
+// that no try up to its own has done again.
+func (r *StepRun) Sees(o *StepRun) bool {
+	return o.Forward() && o.RunSeq < r.RunSeq && (o.Superseded == 0 || r.Try < o.Superseded)
+}
 
 // Forward reports whether the run is a visit of a step, not the undoing of one
 // or an acquisition.

@@ -21,7 +21,8 @@ type place struct {
 
 // locate walks a lane from attempt to attempt by what its packs say. packs holds
 // the lane's items by attempt.
-func locate(step *workflow.StepRun, retry *workflow.Retry, lane int, packs map[int]*workflow.Pack) place {
+func locate(r *Run, lane int, packs map[int]*workflow.Pack) place {
+	step := r.Step
 	from, to := step.LaneJobs(lane)
 	p := place{lane: lane, attempt: 1}
 	for i := from; i < to; i++ {
@@ -35,15 +36,32 @@ func locate(step *workflow.StepRun, retry *workflow.Retry, lane int, packs map[i
 		if !p.pack.Final() {
 			return p
 		}
-		again := workflow.Retries(p.pack, step.MaxAttempts)
+		again := r.retries(p.pack)
 		if len(again) == 0 {
 			p.over = true
 			p.bad = laneBad(p.records)
 			return p
 		}
-		p.after = p.pack.FinishedAt.Add(retry.Wait(p.attempt + 1))
+		p.after = p.pack.FinishedAt.Add(r.Work.Retry.Wait(p.attempt + 1))
 		p.attempt, p.jobs = p.attempt+1, again
 	}
+}
+
+// retries lists the jobs that a final pack hands to its successor.
+func (r *Run) retries(p *workflow.Pack) []int {
+	if r.Again == nil {
+		return workflow.Retries(p, r.Step.MaxAttempts)
+	}
+	if p.State != workflow.PackFinished || p.Key.Attempt >= r.Step.MaxAttempts {
+		return nil
+	}
+	var again []int
+	for _, j := range p.Jobs {
+		if j.Code == workflow.CodeFail && j.Failure != nil && r.Again(p.Key.Attempt, j.Failure) {
+			again = append(again, j.Index)
+		}
+	}
+	return again
 }
 
 // laneBad reports whether any job of a lane that is over came to something other

@@ -38,7 +38,25 @@ type Run struct {
 	Step      *workflow.StepRun
 	Work      workflow.Work
 	Jobs      func(ctx context.Context) ([]workflow.JobInput, error)
+
+	// Again decides whether a job that failed in the given attempt is tried again.
+	// nil leaves that to what the failure says of itself.
+	Again func(attempt int, why *workflow.Failure) bool
+
+	// Of a run of a stretch: Lane has the jobs of one lane that may be sent, perhaps
+	// none, or an error that is a *Problem; Allowed says which lanes may be.
+	Lane    func(ctx context.Context, lane int) ([]workflow.JobInput, error)
+	Allowed func(lane int) bool
 }
+
+// Problem is why the jobs of a lane cannot be planned, which is a failure of the
+// run.
+type Problem struct {
+	Cause   workflow.Cause
+	Failure *workflow.Failure
+}
+
+func (p *Problem) Error() string { return p.Failure.Message }
 
 func (r *Run) key() workflow.RunKey {
 	return workflow.RunKey{Tenant: r.Tenant, Execution: r.Execution, Visit: r.Step.Visit, RunSeq: r.Step.RunSeq}
@@ -73,16 +91,12 @@ func (d *Delivery) Dispatch(ctx context.Context, r *Run, now time.Time, carried 
 // go into one request, and a window's worth stays within 64 KB.
 func requests(messages int) float64 { return float64((messages + 9) / 10) }
 
-// message is the offer of a lane's first attempt with its chain.
+// message is the offer of a lane's first attempt with its chain. Where the engine
+// says what follows, there is none.
 func (d *Delivery) message(r *Run, jobs []workflow.JobInput, lane int) *workflow.PackMessage {
 	from, to := r.Step.LaneJobs(lane)
-	m := &workflow.PackMessage{
-		Key:      r.key().Pack(lane, 1),
-		Work:     r.Work,
-		Jobs:     jobs[from:to],
-		NotAfter: r.Step.EpochTime.Add(d.MessageLife),
-	}
-	if r.Step.Window == 0 {
+	m := d.single(r, jobs[from:to], lane)
+	if r.Step.Window == 0 || r.Work.Guided {
 		return m
 	}
 	room := d.ChainBytes
@@ -95,6 +109,15 @@ func (d *Delivery) message(r *Run, jobs []workflow.JobInput, lane int) *workflow
 		m.Chain = append(m.Chain, workflow.LaneJobs{Lane: next, Jobs: jobs[from:to]})
 	}
 	return m
+}
+
+func (d *Delivery) single(r *Run, jobs []workflow.JobInput, lane int) *workflow.PackMessage {
+	return &workflow.PackMessage{
+		Key:      r.key().Pack(lane, 1),
+		Work:     r.Work,
+		Jobs:     jobs,
+		NotAfter: r.Step.EpochTime.Add(d.MessageLife),
+	}
 }
 
 // size is about how many bytes jobs take in a message.

@@ -2,9 +2,11 @@ package delivery
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
+	"github.com/lockstep-run/lockstep/shared/lifecycle/plan"
 	"github.com/lockstep-run/lockstep/shared/parallel"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -22,7 +24,7 @@ func (d *Delivery) Report(ctx context.Context, r *Run, now time.Time, alarm bool
 			return nil, err
 		}
 		p := d.locate(r, 0, byLane(packs)[0])
-		if !p.over && alarm {
+		if !p.over && alarm && (r.Allowed == nil || p.pack != nil || p.attempt > 1 || r.Allowed(0)) {
 			if err := d.resend(ctx, r, rep, []place{p}, freshest(r, packs), now); err != nil {
 				return nil, err
 			}
@@ -44,7 +46,7 @@ func (d *Delivery) Report(ctx context.Context, r *Run, now time.Time, alarm bool
 		bad += len(set.Bad)
 	}
 	switch {
-	case done == s.Lanes() && bad == 0:
+	case done == s.Lanes() && bad == 0 && s.Stretch == 0:
 		rep.Complete, rep.Tally.OK = true, s.Jobs
 		for _, set := range sets {
 			rep.Cost.Add(set.Cost)
@@ -99,8 +101,12 @@ func (d *Delivery) walk(ctx context.Context, r *Run, rep *lifecycle.Report, lane
 		return err
 	}
 	allowed := open[:0]
+	mayGo := r.Allowed
+	if mayGo == nil {
+		mayGo = func(lane int) bool { w := r.Step.Window; return w == 0 || lane < w || over[lane-w] }
+	}
 	for _, p := range open {
-		if w := r.Step.Window; w == 0 || p.lane < w || over[p.lane-w] || p.pack != nil || p.attempt > 1 {
+		if p.pack != nil || p.attempt > 1 || mayGo(p.lane) {
 			allowed = append(allowed, p)
 		}
 	}
@@ -121,10 +127,6 @@ func (d *Delivery) heal(ctx context.Context, r *Run, over []place) error {
 // for too long: what was started in it is not known. fresh is when a worker was last
 // seen at any pack of the run.
 func (d *Delivery) resend(ctx context.Context, r *Run, rep *lifecycle.Report, open []place, fresh, now time.Time) error {
-	jobs, err := r.Jobs(ctx)
-	if err != nil {
-		return err
-	}
 	var messages []*workflow.PackMessage
 	waiting := 0
 	for _, p := range open {
@@ -150,11 +152,17 @@ func (d *Delivery) resend(ctx context.Context, r *Run, rep *lifecycle.Report, op
 		default:
 			waiting++ // its worker is gone
 		}
-		m := d.message(r, jobs, p.lane)
-		if p.attempt > 1 {
-			m = m.Successor(p.jobs, p.after)
-			m.Key.Attempt = p.attempt
-			m.Bad = p.leaves()
+		m, err := d.offer(ctx, r, p)
+		if err != nil {
+			return err
+		}
+		if m == nil {
+			waiting--
+			if err := d.skip(ctx, r, p.lane, now); err != nil {
+				return err
+			}
+			rep.Look(now)
+			continue
 		}
 		messages = append(messages, m)
 	}
@@ -163,7 +171,7 @@ func (d *Delivery) resend(ctx context.Context, r *Run, rep *lifecycle.Report, op
 		return nil
 	}
 	rep.Look(now.Add(d.Poll))
-	_, err = d.Board.Offer(ctx, now, messages)
+	_, err := d.Board.Offer(ctx, now, messages)
 	return err
 }
 
@@ -196,7 +204,7 @@ func later(a, b time.Time) time.Time {
 }
 
 func (d *Delivery) locate(r *Run, lane int, packs map[int]*workflow.Pack) place {
-	return locate(r.Step, r.Work.Retry, lane, packs)
+	return locate(r, lane, packs)
 }
 
 // shards reads the packs of the shards wanted.
@@ -241,15 +249,22 @@ func (d *Delivery) conclude(ctx context.Context, rep *lifecycle.Report, r *Run, 
 	}
 	var jobs []workflow.JobInput
 	var err error
-	rep.Tally = lifecycle.Count(r.Step.Jobs, lifecycle.Latest(counted), func(i int) string {
+	latest := plan.Latest(counted)
+	rep.Tally = plan.Count(r.Step.Jobs, latest, func(i int) string {
 		if jobs == nil && err == nil {
 			jobs, err = r.Jobs(ctx)
 		}
-		if i >= len(jobs) || jobs[i].Entity == nil {
+		at := slices.IndexFunc(jobs, func(j workflow.JobInput) bool { return j.Index == i })
+		if at < 0 || jobs[at].Entity == nil {
 			return ""
 		}
-		return jobs[i].Entity.String()
+		return jobs[at].Entity.String()
 	})
+	if r.Step.Stretch > 0 && r.Step.Kind == workflow.JobExecute && complete {
+		// Who has no record in a lane that is over was skipped.
+		rep.Skipped = r.Step.Jobs - len(latest)
+		rep.Tally.NotExecuted -= rep.Skipped
+	}
 	if !complete {
 		rep.Tally.NotExecuted = 0 // the lanes that are not over are not counted yet
 	}

@@ -69,13 +69,13 @@ func (l *Library) Definition(ctx context.Context, r port.Registry, tenant string
 	return d, nil
 }
 
-// Block resolves the block of a step: at the pinned version, or, where none is
-// pinned yet, at the newest that matches. A block that is not registered, or
-// that runs on something else than the step, is a problem of the run.
-func (l *Library) Block(ctx context.Context, r port.Registry, tenant string, s *workflow.Step, pinned string) (workflow.Block, *workflow.Failure, error) {
-	ref, err := workflow.ParseRef(s.FunctionBlock)
+// Block resolves a block as a step names it: at the pinned version, or, where none
+// is pinned yet, at the newest that matches. A block that is not registered is a
+// problem of the run.
+func (l *Library) Block(ctx context.Context, r port.Registry, tenant, written, step, pinned string) (workflow.Block, *workflow.Failure, error) {
+	ref, err := workflow.ParseRef(written)
 	if err != nil {
-		return workflow.Block{}, &workflow.Failure{Code: "BLOCK_NOT_FOUND", Message: err.Error(), Step: s.Label}, nil //nolint:nilerr // it is the run's problem, not the engine's
+		return workflow.Block{}, &workflow.Failure{Code: "BLOCK_NOT_FOUND", Message: err.Error(), Step: step}, nil //nolint:nilerr // it is the run's problem, not the engine's
 	}
 	if pinned != "" {
 		ref.Version = pinned
@@ -93,16 +93,11 @@ func (l *Library) Block(ctx context.Context, r port.Registry, tenant string, s *
 	}
 	newest := ref.Newest(numbers)
 	for _, b := range versions {
-		if b.Version != newest {
-			continue
+		if b.Version == newest {
+			l.blocks.keep(tenant+"#"+b.Ref().String(), b)
+			return b, nil, nil
 		}
-		if b.RunOn != "" && b.RunOn != s.RunOn {
-			return b, &workflow.Failure{Code: "BLOCK_MISMATCH", Step: s.Label,
-				Message: fmt.Sprintf("step %q runs on %s, but block %s on %s", s.Label, s.RunOn, b.Ref(), b.RunOn)}, nil
-		}
-		l.blocks.keep(tenant+"#"+b.Ref().String(), b)
-		return b, nil, nil
 	}
-	return workflow.Block{}, &workflow.Failure{Code: "BLOCK_NOT_FOUND", Step: s.Label,
-		Message: fmt.Sprintf("step %q names block %s, and no registered version matches", s.Label, s.FunctionBlock)}, nil
+	return workflow.Block{}, &workflow.Failure{Code: "BLOCK_NOT_FOUND", Step: step,
+		Message: fmt.Sprintf("step %q names block %s, and no registered version matches", step, written)}, nil
 }

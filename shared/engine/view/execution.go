@@ -33,11 +33,13 @@ func (v *View) detail(ctx context.Context, i *engine.Inspection) (views.Executio
 		return e, err
 	}
 	e.Parameters = in.Parameters
-	d, err := i.Definition(ctx)
+	program, err := i.Program(ctx)
 	if err != nil {
 		return e, err
 	}
-	e.Progress.Steps.Total = len(d.Steps)
+	if program != nil {
+		e.Progress.Steps.Total = len(program.Nodes)
+	}
 	counts := &e.Progress.Jobs
 	counts.Pending, counts.Claimed, counts.Running = new(int), new(int), new(int)
 	counts.Cancelled, counts.Unknown = new(int), new(int)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/json"
 
-	"github.com/lockstep-run/lockstep/shared/lifecycle"
+	"github.com/lockstep-run/lockstep/shared/lifecycle/plan"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -18,22 +18,22 @@ func (v *View) Result(ctx context.Context, c workflow.Caller, id string) (views.
 	}
 	x := i.Execution()
 	answer := views.ResultView{ExecutionID: x.ID, State: x.State, Status: x.Status(), Steps: map[string]views.StepResult{}}
-	d, err := i.Definition(ctx)
-	if err != nil {
+	program, err := i.Program(ctx)
+	if err != nil || program == nil {
 		return answer, err
 	}
 	bytes := 0
 	for n := range x.Runs {
 		r := &x.Runs[n]
-		if r.Kind != workflow.JobExecute || r.Step >= len(d.Steps) {
+		if r.Kind != workflow.JobExecute || r.Superseded > 0 || r.Step >= len(program.Nodes) {
 			continue
 		}
-		s := views.StepResult{Status: r.Status, Visit: r.Visit, RunOn: d.Steps[r.Step].RunOn}
+		s := views.StepResult{Status: r.Status, Visit: r.Visit, RunOn: program.Nodes[r.Step].RunOn}
 		jobs, packs, err := i.Jobs(ctx, r)
 		if err != nil {
 			return answer, err
 		}
-		latest := lifecycle.Latest(packs)
+		latest := plan.Latest(packs)
 		if s.RunOn != workflow.RunOnGlobal {
 			s.Results = map[string]json.RawMessage{}
 		}

@@ -124,7 +124,7 @@ func (v Visit) jobs(ex Expressions, on []place) Planned {
 			err = ex.Check(v.Index, params)
 		}
 		if err != nil {
-			return v.stopped(e.entity, workflow.CauseStepFailed, "PARAMETERS", sentence(err))
+			return v.stopped(e.entity, workflow.CauseStepFailed, "PARAMETERS", Sentence(err))
 		}
 		j := workflow.JobInput{Index: i, Parameters: params}
 		if v.Sparse {
@@ -140,8 +140,8 @@ func (v Visit) jobs(ex Expressions, on []place) Planned {
 	return p
 }
 
-// sentence is an error's text for people, with its issues but without its code.
-func sentence(err error) string {
+// Sentence is an error's text for people, with its issues but without its code.
+func Sentence(err error) string {
 	var e *workflow.Error
 	if !errors.As(err, &e) {
 		return err.Error()

@@ -18,6 +18,12 @@ import (
 // written itself. Whoever finds a pack final adds only what finding it took: most
 // such messages are copies, and the pack has been counted.
 func (s *session) after(ctx context.Context, p *workflow.Pack, own bool) (Disposition, error) {
+	if s.m.Work.Guided {
+		// Only the engine can say what follows, and it writes down the lane's end.
+		cost := s.ports.Meter.Take()
+		cost.Queue++
+		return done, s.notify(ctx, workflow.Look{Lane: &p.Key.Lane, RunSeq: p.Key.RunSeq, Cost: cost})
+	}
 	if again := workflow.Retries(p, s.m.Work.MaxAttempts()); len(again) > 0 {
 		return s.retry(ctx, p, again)
 	}
@@ -82,7 +88,7 @@ func (s *session) nextLane(ctx context.Context) error {
 		return s.offer(ctx, next)
 	}
 	if lane := s.m.ChainCut; lane != 0 {
-		return s.notify(ctx, workflow.Look{Lane: &lane})
+		return s.notify(ctx, workflow.Look{Lane: &lane, RunSeq: s.m.Key.RunSeq})
 	}
 	return nil
 }

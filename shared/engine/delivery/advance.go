@@ -1,0 +1,121 @@
+package delivery
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// Advance goes on with one lane of a run of which only the engine can say what
+// follows: it sends the attempt that is due, notes a lane that is over, and passes
+// over one with nothing to do. It reports whether the lane is over. cost is what
+// whoever finished the lane has consumed.
+func (d *Delivery) Advance(ctx context.Context, r *Run, lane int, now time.Time, cost workflow.Cost) (over bool, err error) {
+	if lane < 0 || lane >= r.Step.Lanes() {
+		return false, nil
+	}
+	packs, err := d.ReadLane(ctx, r, lane)
+	if err != nil {
+		return false, err
+	}
+	p := d.locate(r, lane, byLane(packs)[lane])
+	switch {
+	case p.over:
+		if r.Step.Lanes() == 1 {
+			return true, nil
+		}
+		if len(p.records) > 0 {
+			cost.Add(p.records[len(p.records)-1].Cost)
+		}
+		_, err := d.Packs.AddDone(ctx, r.key().Pack(lane, 1), p.bad, cost)
+		return err == nil, err
+	case p.pack != nil:
+		return false, nil // somebody has it
+	}
+	m, err := d.offer(ctx, r, p)
+	if err != nil {
+		return false, err
+	}
+	if m == nil {
+		return true, d.skip(ctx, r, lane, now)
+	}
+	_, err = d.Board.Offer(ctx, now, []*workflow.PackMessage{m})
+	return false, err
+}
+
+// offer is the message of a lane's attempt that is due, nil if none of the lane's
+// entities takes part.
+func (d *Delivery) offer(ctx context.Context, r *Run, p place) (*workflow.PackMessage, error) {
+	var m *workflow.PackMessage
+	if r.Lane != nil {
+		jobs, err := r.Lane(ctx, p.lane)
+		if err != nil || len(jobs) == 0 {
+			return nil, err
+		}
+		m = d.single(r, jobs, p.lane)
+	} else {
+		jobs, err := r.Jobs(ctx)
+		if err != nil {
+			return nil, err
+		}
+		m = d.message(r, jobs, p.lane)
+	}
+	if p.attempt > 1 {
+		m = m.Successor(p.jobs, p.after)
+		m.Key.Attempt = p.attempt
+		m.Bad = p.leaves()
+	}
+	return m, nil
+}
+
+// skip ends a lane none of whose entities takes part: with a pack that says so,
+// unless there is one.
+func (d *Delivery) skip(ctx context.Context, r *Run, lane int, now time.Time) error {
+	_, err := d.Packs.Tombstone(ctx, &workflow.Pack{Key: r.key().Pack(lane, 1), State: workflow.PackFinished, FinishedAt: now})
+	if err != nil || r.Step.Lanes() == 1 {
+		return err
+	}
+	_, err = d.Packs.AddDone(ctx, r.key().Pack(lane, 1), false, workflow.Cost{})
+	return err
+}
+
+// ReadLane reads the packs of one lane, attempt by attempt.
+func (d *Delivery) ReadLane(ctx context.Context, r *Run, lane int) ([]*workflow.Pack, error) {
+	var packs []*workflow.Pack
+	for attempt := 1; attempt <= max(1, r.Step.MaxAttempts); attempt++ {
+		p, err := d.Packs.Pack(ctx, r.key().Pack(lane, attempt))
+		if err != nil || p == nil {
+			return packs, err
+		}
+		packs = append(packs, p)
+		if !slices.ContainsFunc(p.Jobs, func(j workflow.JobRecord) bool { return j.Code == workflow.CodeFail }) {
+			return packs, nil
+		}
+	}
+	return packs, nil
+}
+
+// Over lists the lanes of a run that its done sets say are over; of a run of one
+// lane, its pack.
+func (d *Delivery) Over(ctx context.Context, r *Run) (map[int]bool, error) {
+	over := map[int]bool{}
+	if r.Step.Lanes() == 1 {
+		packs, err := d.ReadLane(ctx, r, 0)
+		if err == nil {
+			over[0] = !r.Step.Open() || len(packs) > 0 && d.locate(r, 0, byLane(packs)[0]).over
+		}
+		return over, err
+	}
+	for shard := range r.Step.Shards() {
+		set, err := d.Packs.Done(ctx, r.key(), shard)
+		if err != nil {
+			return nil, err
+		}
+		for lane := range set.Done {
+			over[shard*workflow.LanesPerShard+lane] = true
+		}
+	}
+	return over, nil
+}
