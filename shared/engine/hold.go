@@ -51,7 +51,7 @@ func (w *work) hold(ctx context.Context) error {
 	}
 	got, err := locker.Acquire(ctx, locking.Ask{
 		Tenant: w.tenant, Execution: w.id, Epoch: w.x.Epoch, Age: w.x.Age(), Mode: w.x.LockMode,
-		Skip:      w.facts.Resolved.Definition.Config.OnLocked == workflow.OnLockedSkip,
+		Skip:      w.program != nil && w.program.Config.OnLocked == workflow.OnLockedSkip,
 		Conflicts: w.x.Conflicts, Keys: keys, Now: w.e.now(),
 	})
 	if err != nil {

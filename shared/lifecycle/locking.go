@@ -155,17 +155,17 @@ func (d *decider) grant(a *LockAnswer) {
 // assertsSome reports whether the definition, or an acquisition of it, wants some
 // entity.
 func (d *decider) assertsSome() bool {
-	def := d.f.Resolved.Definition
-	if def == nil {
+	p := d.f.Resolved.Program
+	if p == nil {
 		return false
 	}
-	return def.AssertNotEmpty || slices.ContainsFunc(def.Acquisitions(), func(a workflow.Acquisition) bool { return a.AssertNotEmpty })
+	return p.AssertNotEmpty || slices.ContainsFunc(p.Acquisitions, func(a workflow.ProgramAcquisition) bool { return a.AssertNotEmpty })
 }
 
 // unsharable is why a run may not share its locks with others: only runs that
 // change nothing do. It is nil for a run that locks exclusively.
 func (r *Resolved) unsharable() *workflow.Failure {
-	if r.Definition == nil || r.Definition.Config.LockMode != workflow.LockShared {
+	if r.Program == nil || r.Program.Config.LockMode != workflow.LockShared {
 		return nil
 	}
 	for _, ref := range slices.Sorted(maps.Keys(r.Blocks)) {

@@ -7,10 +7,11 @@ import "slices"
 // but the pinned versions, so that an index means the same step for the whole
 // life of a run.
 type Program struct {
-	Config       Config
-	Nodes        []Node
-	Acquisitions []ProgramAcquisition
-	Spaces       []Space
+	Config         Config
+	AssertNotEmpty bool // of the run's own definition
+	Nodes          []Node
+	Acquisitions   []ProgramAcquisition
+	Spaces         []Space
 }
 
 // Node is one step of a program.

@@ -69,7 +69,7 @@ func (s *Search) Run(ctx context.Context, start *workflow.Selector, asked map[in
 		}
 	}
 	switch {
-	case len(s.found) == 0 && s.Program.Definitions[0].AssertNotEmpty:
+	case len(s.found) == 0 && s.Program.AssertNotEmpty:
 		a.Problem = empty("no entity matches, and the definition asserts that some do")
 	case len(s.found) > s.MaxEntities:
 		a.Problem = &workflow.Failure{Code: string(workflow.CodeLimit),

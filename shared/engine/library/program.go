@@ -29,7 +29,8 @@ func (l *Library) Program(ctx context.Context, r port.Registry, tenant string, r
 	if err != nil || problem != nil {
 		return nil, problem, err
 	}
-	b.program.Config = b.program.Definitions[0].Config
+	own := b.program.Definitions[0]
+	b.program.Config, b.program.AssertNotEmpty = own.Config, own.AssertNotEmpty
 	b.program.wholes()
 	return b.program, nil, nil
 }
