@@ -95,6 +95,7 @@ func TestMistake08ThroughAReservation(t *testing.T) {
 	b.blocked(child, older, "b", true)
 	b.deadlocked(child, true)
 	b.to(older, sm.ExecutionRunning) // it has its locks: its reservation is void
+	b.blocked(b.child(older), parent, "a", false)
 	b.deadlocked(child, false)
 }
 
