@@ -99,6 +99,18 @@ func (v *View) locksOf(ctx context.Context, x *workflow.Execution, skip, limit i
 		if err != nil {
 			return false, err
 		}
+		var reserving []string
+		for _, l := range items {
+			if l.Res != "" && !slices.Contains(reserving, l.Res) {
+				reserving = append(reserving, l.Res)
+			}
+		}
+		heads := map[string]workflow.Head{}
+		if len(reserving) > 0 {
+			if heads, err = i.Ports().Store.Heads(ctx, x.Tenant, reserving); err != nil {
+				return false, err
+			}
+		}
 		for _, key := range keys {
 			if len(list.Items) == limit {
 				list.Next = tokenOf(fmt.Sprintf("%s|%d", x.ID, skip))
@@ -106,6 +118,9 @@ func (v *View) locksOf(ctx context.Context, x *workflow.Execution, skip, limit i
 			}
 			skip++
 			l := items[key]
+			if !heads[l.Res].Reserves() {
+				l.Res = ""
+			}
 			if h, held := l.Held(x.ID, x.Epoch); held {
 				list.Items = append(list.Items, lockView(l, x.ID, h, waiters[key]))
 			}
