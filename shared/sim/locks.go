@@ -27,11 +27,11 @@ func (l *Locks) Read(_ context.Context, tenant string, keys []workflow.EntityKey
 }
 
 // write is one conditional write of one item.
-func (l *Locks) write(name, tenant string, key workflow.EntityKey, change func(workflow.Lock) (workflow.Lock, int64, bool)) (token int64, ok bool, err error) {
+func (l *Locks) write(name, tenant string, key workflow.EntityKey, w lockitem.Write) (token int64, ok bool, err error) {
 	_, err = call(l.line, name, func(bool) (none struct{}, _ error) {
 		l.writes(tableLocks)
 		at := within(tenant, key.String())
-		l.w.locks[at], token, ok = change(l.w.locks[at])
+		l.w.locks[at], token, ok = w(l.w.locks[at])
 		return none, nil
 	})
 	return token, ok && err == nil, err
@@ -39,33 +39,22 @@ func (l *Locks) write(name, tenant string, key workflow.EntityKey, change func(w
 
 // Take makes owner the only holder, at epoch, if the item's rev is still seen.
 func (l *Locks) Take(_ context.Context, tenant string, key workflow.EntityKey, owner string, epoch, seen int64, now time.Time) (bool, error) {
-	_, ok, err := l.write("locks.take", tenant, key, func(item workflow.Lock) (workflow.Lock, int64, bool) {
-		item, ok := lockitem.Take(item, owner, epoch, seen, now)
-		return item, 0, ok
-	})
+	_, ok, err := l.write("locks.take", tenant, key, lockitem.Take(owner, epoch, seen, now))
 	return ok, err
 }
 
-// Share makes the lock a shared one of keep and of s, if the item's rev is still
-// seen.
+// Share makes the lock a shared one of keep and of s, on the same condition.
 func (l *Locks) Share(_ context.Context, tenant string, key workflow.EntityKey, s workflow.Sharer, keep map[string]workflow.Holder, seen int64) (int64, bool, error) {
-	return l.write("locks.share", tenant, key, func(item workflow.Lock) (workflow.Lock, int64, bool) {
-		return lockitem.Share(item, s, keep, seen)
-	})
+	return l.write("locks.share", tenant, key, lockitem.Share(s, keep, seen))
 }
 
 // Join adds s to the holders of a shared lock, whatever its rev.
 func (l *Locks) Join(_ context.Context, tenant string, key workflow.EntityKey, s workflow.Sharer, j workflow.Joining) (int64, bool, error) {
-	return l.write("locks.join", tenant, key, func(item workflow.Lock) (workflow.Lock, int64, bool) {
-		return lockitem.Join(item, s, j)
-	})
+	return l.write("locks.join", tenant, key, lockitem.Join(s, j))
 }
 
 // Reserve sets the reservation. It never depends on who holds the lock.
 func (l *Locks) Reserve(_ context.Context, tenant string, key workflow.EntityKey, r workflow.Reservation, void string) (bool, error) {
-	_, ok, err := l.write("locks.reserve", tenant, key, func(item workflow.Lock) (workflow.Lock, int64, bool) {
-		item, ok := lockitem.Reserve(item, r, void)
-		return item, 0, ok
-	})
+	_, ok, err := l.write("locks.reserve", tenant, key, lockitem.Reserve(r, void))
 	return ok, err
 }

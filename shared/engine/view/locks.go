@@ -206,13 +206,15 @@ func (v *View) Lock(ctx context.Context, c workflow.Caller, key workflow.EntityK
 		if err != nil {
 			return views.LockView{}, err
 		}
-		waiting := append(answer.Waiting, by[key]...)
+		waiting := slices.Concat(answer.Waiting, by[key])
 		if answer.HeldBy == nil {
 			reserved := answer.ReservedBy
 			answer = lockView(l, x.ID, h, nil)
 			answer.ReservedBy = reserved
 		}
-		answer.Waiting = waiting
+		if len(waiting) > 0 {
+			answer.Waiting = waiting
+		}
 	}
 	return answer, nil
 }
