@@ -135,6 +135,8 @@ func (l *life) directive(verb string, words []string, o map[string]string) {
 		l.def.Config.MaxInFlight = number(o, "maxInFlight")
 		l.def.Config.FailureTolerance.Count = number(o, "tolerance")
 		l.def.Config.OnLocked = workflow.OnLocked(o["onLocked"])
+		l.def.Config.LockMode = workflow.LockMode(o["lockMode"])
+		l.def.AssertNotEmpty = slices.Contains(words, "assertNotEmpty")
 		l.def.Config.Rollback = workflow.RollbackMode(o["rollback"])
 		l.def.Config.RollbackContinue = slices.Contains(words, "rollbackContinue")
 		l.def.Config.Parallel = slices.Contains(words, "parallel")
@@ -150,10 +152,13 @@ func (l *life) directive(verb string, words []string, o map[string]string) {
 			p.Cause, p.Problem = workflow.CauseAssertion, &workflow.Failure{Code: "ASSERTION", Message: o["problem"], Step: words[0]}
 		}
 		l.plans[words[0]+o["visit"]] = p
-	case "start":
+	case "start": // start [parent=EXECUTION]
 		l.x = lifecycle.New(workflow.Execution{Tenant: "t", ID: "x", Workflow: l.def.Ref(), CreatedBy: "ann"}, l.now)
+		if by := o["parent"]; by != "" {
+			l.x.Parent = &workflow.Parent{Execution: by, Root: by, Depth: 1}
+		}
 		l.facts.Resolved = &lifecycle.Resolved{
-			Program: &workflow.Program{Config: l.def.Config, Nodes: l.nodes}, Blocks: l.block, Workflows: map[string]string{"p/child:1": "1.0.0"},
+			Program: &workflow.Program{Config: l.def.Config, Nodes: l.nodes, AssertNotEmpty: l.def.AssertNotEmpty}, Blocks: l.block, Workflows: map[string]string{"p/child:1": "1.0.0"},
 		}
 		l.facts.Discovered = &lifecycle.Discovered{Scope: l.scope, Acquire: -1}
 		if why := o["unresolved"]; why != "" {
@@ -163,10 +168,16 @@ func (l *life) directive(verb string, words []string, o map[string]string) {
 			l.facts.Discovered.Problem = &workflow.Failure{Code: "EMPTY", Message: why}
 		}
 		l.decide()
-	case "granted":
-		scope := l.scope
-		scope.HeldEpoch = l.x.Epoch
-		l.facts.Locks = &lifecycle.LockAnswer{Epoch: l.x.Epoch, Scope: scope}
+	case "granted": // granted [dropped=N by=EXECUTION]
+		answer := &lifecycle.LockAnswer{Epoch: l.x.Epoch, Scope: l.scope}
+		answer.Scope.HeldEpoch = l.x.Epoch
+		for n := range number(o, "dropped") {
+			answer.Scope.Counts = map[string]int{"device": l.scope.Counts["device"] - n - 1}
+			answer.Dropped = append(answer.Dropped, workflow.BlockedBy{
+				Entity: workflow.EntityKey{Type: "device", ID: fmt.Sprintf("d%02d", n)}, Execution: o["by"], Epoch: 1,
+			})
+		}
+		l.facts.Locks = answer
 		l.decide()
 	case "conflict", "reserved": // conflict TYPE/ID by=EXECUTION
 		key, err := workflow.ParseEntityKey(words[0])
@@ -177,8 +188,8 @@ func (l *life) directive(verb string, words []string, o map[string]string) {
 			Entity: key, Execution: o["by"], Epoch: 1, Reservation: verb == "reserved",
 		}}
 		l.decide()
-	case "blocker": // blocker stands | gone
-		l.facts.Blocker = &lifecycle.Blocker{Registered: words[0] == "stands"}
+	case "blocker": // blocker stands | gone | deadlock
+		l.facts.Blocker = &lifecycle.Blocker{Registered: words[0] != "gone", Deadlock: words[0] == "deadlock"}
 		l.decide()
 	case "report", "closing":
 		tally := workflow.Tally{OK: number(o, "ok"), Failed: number(o, "failed"), Unknown: number(o, "unknown"), NotExecuted: number(o, "not")}
@@ -374,6 +385,12 @@ func (l *life) committed(d lifecycle.Decision) {
 	fmt.Fprintf(&l.out, "  commit %d: %s epoch %d", x.Version, x.State, x.Epoch)
 	if !x.DueAt.IsZero() {
 		fmt.Fprintf(&l.out, ", alarm at +%s", x.DueAt.Sub(epoch))
+	}
+	if x.LockMode != "" {
+		fmt.Fprintf(&l.out, ", locks %s", x.LockMode)
+	}
+	if x.DroppedCount > 0 {
+		fmt.Fprintf(&l.out, ", dropped %d and names %d", x.DroppedCount, len(x.Dropped))
 	}
 	if d.Release {
 		fmt.Fprint(&l.out, ", releases")
