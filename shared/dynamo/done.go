@@ -16,6 +16,7 @@ import (
 const (
 	attrDone      = "done"
 	attrBad       = "bad"
+	attrUpdates   = "upd"
 	attrDynamo    = "d"
 	attrQueue     = "q"
 	attrFunctions = "f"
@@ -35,12 +36,16 @@ func (p *Packs) Done(ctx context.Context, run workflow.RunKey, shard int) (workf
 // AddDone adds a lane to its shard's done set. Repeating it changes nothing,
 // except that a repetition after a lost reply counts the cost twice: the set is
 // exact, the cost errs on the high side.
-func (p *Packs) AddDone(ctx context.Context, key workflow.PackKey, bad bool, cost workflow.Cost) (workflow.DoneSet, error) {
+func (p *Packs) AddDone(ctx context.Context, key workflow.PackKey, end workflow.LaneEnd) (workflow.DoneSet, error) {
 	lane := table.Numbers(key.Lane % workflow.LanesPerShard)
 	add := table.Item{attrDone: lane}
-	if bad {
+	if end.Bad {
 		add[attrBad] = lane
 	}
+	if end.Updates {
+		add[attrUpdates] = lane
+	}
+	cost := end.Cost
 	for role, units := range cost.WriteUnits {
 		add[prefixWrites+role] = table.F(units)
 	}
@@ -64,12 +69,15 @@ func (p *Packs) AddDone(ctx context.Context, key workflow.PackKey, bad bool, cos
 }
 
 func doneOf(it table.Item) workflow.DoneSet {
-	set := workflow.DoneSet{Done: map[int]bool{}, Bad: map[int]bool{}}
+	set := workflow.DoneSet{Done: map[int]bool{}, Bad: map[int]bool{}, Updates: map[int]bool{}}
 	for _, lane := range it.Numbers(attrDone) {
 		set.Done[lane] = true
 	}
 	for _, lane := range it.Numbers(attrBad) {
 		set.Bad[lane] = true
+	}
+	for _, lane := range it.Numbers(attrUpdates) {
+		set.Updates[lane] = true
 	}
 	for name := range it {
 		if role, ok := strings.CutPrefix(name, prefixWrites); ok {

@@ -54,17 +54,20 @@ func (p *Packs) Done(_ context.Context, run workflow.RunKey, shard int) (workflo
 }
 
 // AddDone adds a lane to its shard's done set.
-func (p *Packs) AddDone(_ context.Context, key workflow.PackKey, bad bool, cost workflow.Cost) (workflow.DoneSet, error) {
+func (p *Packs) AddDone(_ context.Context, key workflow.PackKey, end workflow.LaneEnd) (workflow.DoneSet, error) {
 	return call(p.line, "packs.add_done", func(bool) (workflow.DoneSet, error) {
 		p.writes(tableJobs)
 		at := shardKey{key.Run(), key.Shard()}
 		set := p.set(at.run, at.shard)
 		lane := key.Lane % workflow.LanesPerShard
 		set.Done[lane] = true
-		if bad {
+		if end.Bad {
 			set.Bad[lane] = true
 		}
-		set.Cost.Add(cost)
+		if end.Updates {
+			set.Updates[lane] = true
+		}
+		set.Cost.Add(end.Cost)
 		kept := workflow.DoneSet(set)
 		p.w.done[at] = &kept
 		return set.copy(), nil
@@ -78,11 +81,11 @@ func (p *Packs) set(run workflow.RunKey, shard int) doneSet {
 	if set := p.w.done[shardKey{run, shard}]; set != nil {
 		return doneSet(*set)
 	}
-	return doneSet{Done: map[int]bool{}, Bad: map[int]bool{}}
+	return doneSet{Done: map[int]bool{}, Bad: map[int]bool{}, Updates: map[int]bool{}}
 }
 
 func (s doneSet) copy() workflow.DoneSet {
-	return workflow.DoneSet{Done: maps.Clone(s.Done), Bad: maps.Clone(s.Bad), Cost: s.Cost.Clone()}
+	return workflow.DoneSet{Done: maps.Clone(s.Done), Bad: maps.Clone(s.Bad), Updates: maps.Clone(s.Updates), Cost: s.Cost.Clone()}
 }
 
 // Tombstone puts p if the item is absent. One that stands there is as good.

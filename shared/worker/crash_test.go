@@ -113,11 +113,11 @@ func (j judged) FinishUnclaimed(ctx context.Context, p *workflow.Pack) (bool, *w
 	return j.kept(p)(j.Packs.FinishUnclaimed(ctx, p))
 }
 
-func (j judged) AddDone(ctx context.Context, key workflow.PackKey, bad bool, cost workflow.Cost) (workflow.DoneSet, error) {
-	if last := j.p.over(key.Lane); last == nil || last.Bad() && !bad {
-		j.p.Errorf("lane %d is added, bad %v, while its last pack is %+v", key.Lane, bad, last)
+func (j judged) AddDone(ctx context.Context, key workflow.PackKey, end workflow.LaneEnd) (workflow.DoneSet, error) {
+	if last := j.p.over(key.Lane); last == nil || last.Bad() && !end.Bad {
+		j.p.Errorf("lane %d is added with %+v, while its last pack is %+v", key.Lane, end, last)
 	}
-	return j.Packs.AddDone(ctx, key, bad, cost)
+	return j.Packs.AddDone(ctx, key, end)
 }
 
 func (j judged) Offer(ctx context.Context, now time.Time, packs []*workflow.PackMessage) ([]workflow.PackKey, error) {

@@ -265,6 +265,35 @@ func TestRetries(t *testing.T) {
 	}
 }
 
+// A lane has updates if a job of any attempt that came to OK asks for some.
+func TestLanesWithUpdates(t *testing.T) {
+	for _, asks := range []string{"d0", "d1", ""} {
+		r := newRig(t)
+		r.behave = func(_ context.Context, job *worker.Job) (map[string]int, error) {
+			if job.Entity.ID == asks || job.Attempt == 1 && job.Entity.ID == "d1" {
+				if err := job.Set("version", "2.0"); err != nil {
+					t.Error(err)
+				}
+			}
+			if job.Attempt == 1 && job.Entity.ID == "d1" {
+				return nil, errors.New("again")
+			}
+			return nil, nil
+		}
+		m := r.message(id, 0, 2, 2)
+		m.Work.Retry = &workflow.Retry{MaxRetries: 1}
+		r.done(r.worker(), m)
+		next := r.offered()
+		if len(next) != 1 || next[0].Updates != (asks == "d0") {
+			t.Fatalf("%q asks: %+v", asks, next)
+		}
+		r.done(r.worker(), next[0])
+		if set := r.set(); !set.Done[0] || set.Bad[0] || set.Updates[0] != (asks != "") {
+			t.Errorf("%q asks: %+v", asks, set)
+		}
+	}
+}
+
 // A chain that was cut: the engine is asked for the lane.
 func TestChainCut(t *testing.T) {
 	r := newRig(t)

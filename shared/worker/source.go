@@ -31,7 +31,7 @@ type Packs interface {
 	FinishUnclaimed(ctx context.Context, p *workflow.Pack) (ok bool, old *workflow.Pack, err error)
 
 	// AddDone adds the lane to its shard's done set and returns the set after.
-	AddDone(ctx context.Context, key workflow.PackKey, bad bool, cost workflow.Cost) (workflow.DoneSet, error)
+	AddDone(ctx context.Context, key workflow.PackKey, end workflow.LaneEnd) (workflow.DoneSet, error)
 }
 
 // Queue is where a worker sends what follows a pack.

@@ -60,7 +60,8 @@ type PackMessage struct {
 	Key       PackKey    `json:"key"`
 	Work      Work       `json:"work"`
 	Jobs      []JobInput `json:"jobs"`
-	Bad       bool       `json:"bad,omitempty"` // an earlier attempt left a job without success that is not tried again
+	Bad       bool       `json:"bad,omitempty"`     // an earlier attempt left a job without success that is not tried again
+	Updates   bool       `json:"updates,omitempty"` // a job of an earlier attempt asks for updates of entities
 	NotBefore time.Time  `json:"notBefore,omitzero"`
 	NotAfter  time.Time  `json:"notAfter"`
 	Chain     []LaneJobs `json:"chain,omitempty"`

@@ -128,6 +128,17 @@ func (p *Pack) Bad() bool {
 	return false
 }
 
+// AsksUpdates reports whether some job of the pack that came to OK asks for
+// updates of entities.
+func (p *Pack) AsksUpdates() bool {
+	for _, j := range p.Jobs {
+		if j.Code == CodeOK && len(j.Updates) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // DoneSet is one shard's set of lanes that are over, and of those that left a
 // job without success. Lanes are numbered within the shard, from 0.
 type DoneSet struct {

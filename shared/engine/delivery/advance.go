@@ -29,7 +29,9 @@ func (d *Delivery) Advance(ctx context.Context, r *Run, lane int, now time.Time,
 		if len(p.records) > 0 {
 			cost.Add(p.records[len(p.records)-1].Cost)
 		}
-		_, err := d.Packs.AddDone(ctx, r.key().Pack(lane, 1), p.bad, cost)
+		end := p.end()
+		end.Cost = cost
+		_, err := d.Packs.AddDone(ctx, r.key().Pack(lane, 1), end)
 		return err == nil, err
 	case p.pack != nil:
 		return false, nil // somebody has it
@@ -65,7 +67,7 @@ func (d *Delivery) offer(ctx context.Context, r *Run, p place) (*workflow.PackMe
 	if p.attempt > 1 {
 		m = m.Successor(p.jobs, p.after)
 		m.Key.Attempt = p.attempt
-		m.Bad = p.leaves()
+		m.Bad, m.Updates = p.leaves(), asksUpdates(p.records)
 	}
 	return m, nil
 }
@@ -77,7 +79,7 @@ func (d *Delivery) skip(ctx context.Context, r *Run, lane int, now time.Time) er
 	if err != nil || r.Step.Lanes() == 1 {
 		return err
 	}
-	_, err = d.Packs.AddDone(ctx, r.key().Pack(lane, 1), false, workflow.Cost{})
+	_, err = d.Packs.AddDone(ctx, r.key().Pack(lane, 1), workflow.LaneEnd{})
 	return err
 }
 

@@ -81,6 +81,18 @@ func laneBad(attempts []*workflow.Pack) bool {
 	return false
 }
 
+// end is what the done set keeps of a lane that is over.
+func (p place) end() workflow.LaneEnd {
+	return workflow.LaneEnd{Bad: p.bad, Updates: asksUpdates(p.records)}
+}
+
+// asksUpdates reports whether a job of any of the packs asks for updates of
+// entities. A job that came to OK is not tried again, so that every attempt
+// counts.
+func asksUpdates(packs []*workflow.Pack) bool {
+	return slices.ContainsFunc(packs, (*workflow.Pack).AsksUpdates)
+}
+
 // leaves reports whether an earlier attempt left a job without success that the
 // attempt at hand does not try again.
 func (p place) leaves() bool {

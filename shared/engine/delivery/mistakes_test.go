@@ -273,7 +273,7 @@ func TestBusyIsNotUnclaimed(t *testing.T) {
 	b := newBench(t, 3, 1, func(r *workflow.StepRun, _ *workflow.Work) { r.Window = 1 })
 	b.Advance(25 * time.Minute)
 	p := b.pack(0, 1, workflow.PackFinished, 0, ok)
-	if _, err := b.view.Packs.AddDone(t.Context(), p.Key, false, workflow.Cost{}); err != nil {
+	if _, err := b.view.Packs.AddDone(t.Context(), p.Key, workflow.LaneEnd{}); err != nil {
 		t.Fatal(err)
 	}
 	if b.report(true).Silent {
@@ -369,7 +369,7 @@ func TestBadLanesAreRead(t *testing.T) {
 func TestFailuresAreSeenEarly(t *testing.T) {
 	b := newBench(t, 3, 1, nil)
 	p := b.pack(1, 1, workflow.PackFinished, 1, failed)
-	if _, err := b.view.Packs.AddDone(t.Context(), p.Key, true, workflow.Cost{}); err != nil {
+	if _, err := b.view.Packs.AddDone(t.Context(), p.Key, workflow.LaneEnd{Bad: true}); err != nil {
 		t.Fatal(err)
 	}
 	if rep := b.report(false); rep.Complete || rep.Tally.Failed != 1 || rep.Tally.NotExecuted != 0 {

@@ -50,6 +50,7 @@ func (d *Delivery) Report(ctx context.Context, r *Run, now time.Time, alarm bool
 		rep.Complete, rep.Tally.OK = true, s.Jobs
 		for _, set := range sets {
 			rep.Cost.Add(set.Cost)
+			rep.Updates = rep.Updates || len(set.Updates) > 0
 		}
 		return rep, nil
 	case done < s.Lanes() && bad == 0 && !alarm:
@@ -116,7 +117,7 @@ func (d *Delivery) walk(ctx context.Context, r *Run, rep *lifecycle.Report, lane
 // heal adds lanes that are over to their done sets.
 func (d *Delivery) heal(ctx context.Context, r *Run, over []place) error {
 	return parallel.Each(ctx, d.Parallel, len(over), func(ctx context.Context, i int) error {
-		_, err := d.Packs.AddDone(ctx, r.key().Pack(over[i].lane, 1), over[i].bad, workflow.Cost{})
+		_, err := d.Packs.AddDone(ctx, r.key().Pack(over[i].lane, 1), over[i].end())
 		return err
 	})
 }
@@ -247,6 +248,7 @@ func (d *Delivery) conclude(ctx context.Context, rep *lifecycle.Report, r *Run, 
 			rep.Cost.Add(p.Cost) // otherwise the done sets have it
 		}
 	}
+	rep.Updates = complete && asksUpdates(packs)
 	var jobs []workflow.JobInput
 	var err error
 	latest := plan.Latest(counted)

@@ -18,7 +18,7 @@ func TestSeveralShards(t *testing.T) {
 	for lane := range n {
 		p := b.pack(lane, 1, workflow.PackFinished, lane, ok)
 		if lane < n-1 {
-			if _, err := b.view.Packs.AddDone(t.Context(), p.Key, false, workflow.Cost{}); err != nil {
+			if _, err := b.view.Packs.AddDone(t.Context(), p.Key, workflow.LaneEnd{}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -18,9 +18,9 @@ type Packs interface {
 	// Done is a strongly consistent read of a shard's done set; empty if absent.
 	Done(ctx context.Context, run workflow.RunKey, shard int) (workflow.DoneSet, error)
 
-	// AddDone adds a lane to its shard's done set, and to the bad ones if bad,
+	// AddDone adds a lane to its shard's done set, with what is kept of its end,
 	// and returns the whole set as it is after.
-	AddDone(ctx context.Context, key workflow.PackKey, bad bool, cost workflow.Cost) (workflow.DoneSet, error)
+	AddDone(ctx context.Context, key workflow.PackKey, end workflow.LaneEnd) (workflow.DoneSet, error)
 
 	// Tombstone puts p (CANCELLED, all jobs NOT_EXECUTED) if the item is absent.
 	Tombstone(ctx context.Context, p *workflow.Pack) (ok bool, err error)

@@ -92,7 +92,7 @@ func TestTheMeterCountsEveryUnit(t *testing.T) {
 	run := workflow.RunKey{Tenant: x.Tenant, Execution: x.ID, Visit: 1, RunSeq: 1}
 	used := workflow.Cost{WriteUnits: map[string]float64{jobs: 2.5, executions: 1}, ReadUnits: map[string]float64{jobs: 1}, Dynamo: 3, Queue: 1.1, Functions: 0.1}
 	for lane := range workflow.LanesPerShard {
-		if _, err := v.Packs.AddDone(ctx, run.Pack(lane, 1), lane%10 == 0, used); err != nil {
+		if _, err := v.Packs.AddDone(ctx, run.Pack(lane, 1), workflow.LaneEnd{Bad: lane%10 == 0, Cost: used}); err != nil {
 			t.Fatal(err)
 		}
 	}

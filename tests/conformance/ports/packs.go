@@ -159,7 +159,7 @@ func Packs(t *testing.T, open Open) {
 					}
 				}
 			}
-			must[workflow.DoneSet](s)(s.Packs.AddDone(s.ctx, run.Pack(0, 1), false, workflow.Cost{}))
+			must[workflow.DoneSet](s)(s.Packs.AddDone(s.ctx, run.Pack(0, 1), workflow.LaneEnd{}))
 			seq, visit, tenant := run, run, run
 			seq.RunSeq, visit.Visit, tenant.Tenant = 22, 2, s.tenant+"2"
 			for _, other := range []workflow.RunKey{seq, visit, tenant} {
@@ -214,25 +214,25 @@ func Packs(t *testing.T, open Open) {
 					if lane%2 == 0 {
 						add = s.Claims.AddDone
 					}
-					set, err := add(s.ctx, run.Pack(workflow.LanesPerShard+lane, 1), lane%10 == 0, one)
+					set, err := add(s.ctx, run.Pack(workflow.LanesPerShard+lane, 1), workflow.LaneEnd{Bad: lane%10 == 0, Updates: lane%3 == 0, Cost: one})
 					if err != nil {
 						return false, err
 					}
-					if !set.Done[lane] || set.Bad[lane] != (lane%10 == 0) {
+					if !set.Done[lane] || set.Bad[lane] != (lane%10 == 0) || set.Updates[lane] != (lane%3 == 0) {
 						s.Errorf("lane %d is not in the set it was added to", lane)
 					}
 				}
 				return true, nil
 			})
 			set := must[workflow.DoneSet](s)(s.Packs.Done(s.ctx, run, 1))
-			if len(set.Done) != workflow.LanesPerShard || len(set.Bad) != 26 {
-				s.Errorf("%d done, %d bad", len(set.Done), len(set.Bad))
+			if len(set.Done) != workflow.LanesPerShard || len(set.Bad) != 26 || len(set.Updates) != 86 {
+				s.Errorf("%d done, %d bad, %d with updates", len(set.Done), len(set.Bad), len(set.Updates))
 			}
 			want := workflow.Cost{WriteUnits: map[string]float64{"jobs": 384}, ReadUnits: map[string]float64{"jobs": 128}, Dynamo: 512, Queue: 64, Functions: 128}
 			if diff := cmp.Diff(want, set.Cost); diff != "" {
 				s.Error(diff)
 			}
-			again := must[workflow.DoneSet](s)(s.Packs.AddDone(s.ctx, run.Pack(workflow.LanesPerShard+10, 3), false, workflow.Cost{}))
+			again := must[workflow.DoneSet](s)(s.Packs.AddDone(s.ctx, run.Pack(workflow.LanesPerShard+10, 3), workflow.LaneEnd{}))
 			if diff := cmp.Diff(set, again); diff != "" {
 				s.Errorf("adding a lane twice changed the set: %s", diff)
 			}

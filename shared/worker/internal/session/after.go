@@ -27,7 +27,7 @@ func (s *session) after(ctx context.Context, p *workflow.Pack, own bool) (Dispos
 	if again := workflow.Retries(p, s.m.Work.MaxAttempts()); len(again) > 0 {
 		return s.retry(ctx, p, again)
 	}
-	bad := s.m.Bad || p.Bad()
+	end := workflow.LaneEnd{Bad: s.m.Bad || p.Bad(), Updates: s.m.Updates || p.AsksUpdates()}
 	total := s.m.Work.Lanes
 	if total == 1 {
 		// The engine reads the pack, which has all costs but those of its last write
@@ -36,12 +36,11 @@ func (s *session) after(ctx context.Context, p *workflow.Pack, own bool) (Dispos
 		cost.Queue++
 		return done, s.notify(ctx, workflow.Look{Cost: cost})
 	}
-	var cost workflow.Cost
 	if own {
-		cost = p.Cost.Clone()
+		end.Cost = p.Cost.Clone()
 	}
-	cost.Add(s.ports.Meter.Take())
-	set, err := s.ports.Packs.AddDone(ctx, p.Key, bad, cost)
+	end.Cost.Add(s.ports.Meter.Take())
+	set, err := s.ports.Packs.AddDone(ctx, p.Key, end)
 	if err != nil {
 		return Disposition{}, err
 	}
@@ -52,7 +51,7 @@ func (s *session) after(ctx context.Context, p *workflow.Pack, own bool) (Dispos
 	}
 	shard := p.Key.Shard()
 	size := min(workflow.LanesPerShard, total-shard*workflow.LanesPerShard)
-	if bad || len(set.Done) >= size {
+	if end.Bad || len(set.Done) >= size {
 		if err := s.notify(ctx, workflow.Look{}); err != nil {
 			return Disposition{}, err
 		}
@@ -69,6 +68,7 @@ func (s *session) retry(ctx context.Context, p *workflow.Pack, again []int) (Dis
 			next.Bad = true
 		}
 	}
+	next.Updates = next.Updates || p.AsksUpdates()
 	if s.m.Work.Lanes > 1 {
 		next.Cost = p.Cost.Clone() // the done set gets the sum; a single lane's packs are read one by one
 	}

@@ -49,7 +49,7 @@ type Packs interface {
 	Extend(ctx context.Context, p *workflow.Pack) (ok bool, old *workflow.Pack, err error)
 	Finish(ctx context.Context, p *workflow.Pack) (ok bool, old *workflow.Pack, err error)
 	FinishUnclaimed(ctx context.Context, p *workflow.Pack) (ok bool, old *workflow.Pack, err error)
-	AddDone(ctx context.Context, key workflow.PackKey, bad bool, cost workflow.Cost) (workflow.DoneSet, error)
+	AddDone(ctx context.Context, key workflow.PackKey, end workflow.LaneEnd) (workflow.DoneSet, error)
 }
 
 // Queue is worker.Queue.
