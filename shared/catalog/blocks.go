@@ -18,7 +18,7 @@ func (c *Catalog) RegisterBlock(ctx context.Context, who workflow.Caller, b work
 	if err := definition.ValidateBlock(&b); err != nil {
 		return false, err
 	}
-	existing, err := c.open().PutBlock(ctx, who.Tenant, b)
+	existing, err := c.open().Registry.PutBlock(ctx, who.Tenant, b)
 	switch {
 	case err != nil:
 		return false, err
@@ -52,5 +52,5 @@ func normal(b *workflow.Block) ([]byte, error) {
 
 // Blocks lists every version of every registered block.
 func (c *Catalog) Blocks(ctx context.Context, who workflow.Caller, p workflow.Page) (workflow.List[workflow.Block], error) {
-	return c.open().Blocks(ctx, who.Tenant, bounded(p))
+	return c.open().Registry.Blocks(ctx, who.Tenant, bounded(p))
 }

@@ -16,19 +16,39 @@ type Registry interface {
 	SetArchived(ctx context.Context, tenant string, ref workflow.Ref, archived bool) error
 	PutBlock(ctx context.Context, tenant string, b workflow.Block) (existing *workflow.Block, err error)
 	Blocks(ctx context.Context, tenant string, page workflow.Page) (workflow.List[workflow.Block], error)
-	PutEntities(ctx context.Context, tenant string, entities []workflow.Entity) error
+	PutEntities(ctx context.Context, tenant string, entities []workflow.Entity) (watchers []string, err error)
 	Entities(ctx context.Context, tenant string, keys []workflow.EntityKey, strong bool) (map[workflow.EntityKey]workflow.Entity, error)
 	EntitiesOf(ctx context.Context, tenant, entityType string, page workflow.Page) (workflow.List[workflow.Entity], error)
 }
 
+// Schedules is what the catalog needs of the schedules, as the engine's port has
+// it.
+type Schedules interface {
+	Schedule(ctx context.Context, tenant, name string) (workflow.Schedule, error)
+	PutSchedule(ctx context.Context, s workflow.Schedule) (ok bool, err error)
+	Schedules(ctx context.Context, tenant string, page workflow.Page) (workflow.List[workflow.Schedule], error)
+}
+
+// Board tells runs that something they wait for has changed.
+type Board interface {
+	Notify(ctx context.Context, delay time.Duration, looks ...workflow.Look) error
+}
+
+// World is one view of the world, for one piece of work.
+type World struct {
+	Registry  Registry
+	Schedules Schedules
+	Board     Board
+}
+
 // Catalog publishes, registers and imports.
 type Catalog struct {
-	open func() Registry
+	open func() World
 	now  func() time.Time
 }
 
-// New makes a catalog. open gives one view of the registry per piece of work.
-func New(open func() Registry, now func() time.Time) *Catalog { return &Catalog{open, now} }
+// New makes a catalog. open gives one view of the world per piece of work.
+func New(open func() World, now func() time.Time) *Catalog { return &Catalog{open, now} }
 
 func bounded(p workflow.Page) workflow.Page {
 	if p.Limit <= 0 {

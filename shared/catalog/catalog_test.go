@@ -17,7 +17,14 @@ var ann = workflow.Caller{Tenant: "acme", Actor: "ann"}
 
 func open() *catalog.Catalog {
 	w := sim.New(1)
-	return catalog.New(func() catalog.Registry { return w.Open().Registry }, w.Now)
+	return catalogOf(w)
+}
+
+func catalogOf(w *sim.World) *catalog.Catalog {
+	return catalog.New(func() catalog.World {
+		v := w.Open()
+		return catalog.World{Registry: v.Registry, Schedules: v.Schedules, Board: v.Board}
+	}, w.Now)
 }
 
 func definition(version, description string) []byte {

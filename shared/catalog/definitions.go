@@ -27,12 +27,16 @@ func (c *Catalog) Publish(ctx context.Context, who workflow.Caller, source []byt
 	}
 	var existing *workflow.Published
 	if dryRun {
-		existing, err = c.open().Definition(ctx, who.Tenant, p.Ref)
+		existing, err = c.open().Registry.Definition(ctx, who.Tenant, p.Ref)
 		if workflow.Is(err, workflow.CodeNotFound) {
 			return p, true, nil
 		}
 	} else {
-		existing, err = c.open().PutDefinition(ctx, who.Tenant, p)
+		existing, err = c.open().Registry.PutDefinition(ctx, who.Tenant, p)
+	}
+	if err == nil && !dryRun && (existing == nil || existing.Digest == p.Digest) {
+		// Also for what was published before: whoever did may have died in between.
+		err = c.reschedule(ctx, who.Tenant, p.Ref.FullName())
 	}
 	switch {
 	case err != nil:
@@ -47,12 +51,12 @@ func (c *Catalog) Publish(ctx context.Context, who workflow.Caller, source []byt
 
 // Definitions lists every version of every definition, without sources.
 func (c *Catalog) Definitions(ctx context.Context, who workflow.Caller, p workflow.Page) (workflow.List[workflow.Published], error) {
-	return c.open().DefinitionVersions(ctx, who.Tenant, "", bounded(p))
+	return c.open().Registry.DefinitionVersions(ctx, who.Tenant, "", bounded(p))
 }
 
 // Versions lists the versions of one definition.
 func (c *Catalog) Versions(ctx context.Context, who workflow.Caller, fullName string, p workflow.Page) (workflow.List[workflow.Published], error) {
-	list, err := c.open().DefinitionVersions(ctx, who.Tenant, fullName, bounded(p))
+	list, err := c.open().Registry.DefinitionVersions(ctx, who.Tenant, fullName, bounded(p))
 	if err == nil && len(list.Items) == 0 && p.Token == "" {
 		err = workflow.Errorf(workflow.CodeNotFound, "no workflow %s is published", fullName)
 	}
@@ -62,7 +66,7 @@ func (c *Catalog) Versions(ctx context.Context, who workflow.Caller, fullName st
 // Definition is one published definition with its source; a reference by major
 // or minor finds the newest match.
 func (c *Catalog) Definition(ctx context.Context, who workflow.Caller, ref workflow.Ref) (workflow.Published, error) {
-	r := c.open()
+	r := c.open().Registry
 	if !ref.Exact() {
 		list, err := versions(ctx, r, who.Tenant, ref)
 		if err != nil {

@@ -29,7 +29,7 @@ func (c *Catalog) PutEntity(ctx context.Context, who workflow.Caller, e workflow
 	if err := workflow.Invalid("the entity is not valid", check(&e, "")); err != nil {
 		return e, err
 	}
-	if err := c.open().PutEntities(ctx, who.Tenant, []workflow.Entity{e}); err != nil {
+	if err := c.put(ctx, who.Tenant, []workflow.Entity{e}); err != nil {
 		return e, err
 	}
 	return c.Entity(ctx, who, e.Key())
@@ -37,7 +37,7 @@ func (c *Catalog) PutEntity(ctx context.Context, who workflow.Caller, e workflow
 
 // Entity is one entity of the inventory.
 func (c *Catalog) Entity(ctx context.Context, who workflow.Caller, key workflow.EntityKey) (workflow.Entity, error) {
-	found, err := c.open().Entities(ctx, who.Tenant, []workflow.EntityKey{key}, true)
+	found, err := c.open().Registry.Entities(ctx, who.Tenant, []workflow.EntityKey{key}, true)
 	if err != nil {
 		return workflow.Entity{}, err
 	}
@@ -65,7 +65,7 @@ func (c *Catalog) Entities(ctx context.Context, who workflow.Caller, sel workflo
 	}
 	all := len(sel.Groups) == 0 && query == nil
 	for range scanRounds {
-		list, err := c.open().EntitiesOf(ctx, who.Tenant, sel.Type, p)
+		list, err := c.open().Registry.EntitiesOf(ctx, who.Tenant, sel.Type, p)
 		if err != nil {
 			return out, err
 		}
@@ -123,7 +123,22 @@ func (c *Catalog) ImportEntities(ctx context.Context, who workflow.Caller, r io.
 	if err := workflow.Invalid("the import is not valid; nothing was stored", issues); err != nil {
 		return 0, err
 	}
-	return len(entities), c.open().PutEntities(ctx, who.Tenant, entities)
+	return len(entities), c.put(ctx, who.Tenant, entities)
+}
+
+// put stores entities and tells the runs that wait for something to be true of
+// them. What cannot be told is left to the runs' alarms.
+func (c *Catalog) put(ctx context.Context, tenant string, entities []workflow.Entity) error {
+	w := c.open()
+	watchers, err := w.Registry.PutEntities(ctx, tenant, entities)
+	looks := make([]workflow.Look, len(watchers))
+	for i, id := range watchers {
+		looks[i] = workflow.Look{Tenant: tenant, Execution: id, Why: "an entity has changed"}
+	}
+	if len(looks) > 0 {
+		_ = w.Board.Notify(ctx, 0, looks...)
+	}
+	return err
 }
 
 // line is an entity as it is written; what the inventory itself counts may stand

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/lockstep-run/lockstep/shared/sim/replica"
@@ -9,13 +10,14 @@ import (
 )
 
 // PutEntities upserts: attributes and groups are replaced, the version grows,
-// the token stays.
-func (r *Registry) PutEntities(_ context.Context, tenant string, entities []workflow.Entity) error {
-	_, err := call(r.line, "registry.put_entities", func(bool) (nothing, error) {
+// the token stays, and the watchers go to the caller.
+func (r *Registry) PutEntities(_ context.Context, tenant string, entities []workflow.Entity) ([]string, error) {
+	return call(r.line, "registry.put_entities", func(bool) ([]string, error) {
+		watching := map[string]bool{}
 		for _, e := range entities {
 			r.writes(tableRegistry)
 			if err := fits(e); err != nil {
-				return nothing{}, err
+				return slices.Sorted(maps.Keys(watching)), err
 			}
 			if r.w.entities[tenant] == nil {
 				r.w.entities[tenant] = map[workflow.EntityKey]workflow.Entity{}
@@ -24,10 +26,30 @@ func (r *Registry) PutEntities(_ context.Context, tenant string, entities []work
 			e = replica.Of(e)
 			e.Version, e.Token = old.Version+1, old.Token
 			r.w.entities[tenant][e.Key()] = e
+			at := within(tenant, e.Key().String())
+			maps.Copy(watching, r.w.watchers[at])
+			delete(r.w.watchers, at)
 		}
-		return nothing{}, nil
+		return slices.Sorted(maps.Keys(watching)), nil
 	})
-	return err
+}
+
+// Watch adds an execution to those that want to know when the entity is written.
+func (r *Registry) Watch(_ context.Context, tenant string, key workflow.EntityKey, execution string) (bool, error) {
+	return call(r.line, "registry.watch", func(bool) (bool, error) {
+		r.writes(tableRegistry)
+		if _, ok := r.w.entities[tenant][key]; !ok {
+			return false, nil
+		}
+		at := within(tenant, key.String())
+		if r.w.watchers[at] == nil {
+			r.w.watchers[at] = map[string]bool{}
+		}
+		if len(r.w.watchers[at]) < maxWaiters {
+			r.w.watchers[at][execution] = true
+		}
+		return true, nil
+	})
 }
 
 // Entities reads by key; missing ones are left out.

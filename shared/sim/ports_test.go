@@ -32,7 +32,7 @@ func openWorld(*testing.T) ports.World {
 	w.Shards = topology.DueShards
 	v := w.Open()
 	return ports.World{
-		Store: v.Store, Locks: v.Locks, Packs: v.Packs, Claims: v.Packs, Registry: v.Registry, Workers: v.Workers,
+		Store: v.Store, Locks: v.Locks, Packs: v.Packs, Claims: v.Packs, Registry: v.Registry, Schedules: v.Schedules, Workers: v.Workers,
 		LoseReply: func() { w.Faults = fate.At(1, fate.Repeated) },
 	}
 }
@@ -42,7 +42,7 @@ func TestPorts(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]func(*testing.T, ports.Open){
 		"store": ports.Store, "beside": ports.Beside, "locks": ports.Locks, "shared locks": ports.SharedLocks, "packs": ports.Packs,
-		"claims": ports.Claims, "registry": ports.Registry, "entities": ports.Entities, "workers": ports.Workers,
+		"claims": ports.Claims, "registry": ports.Registry, "entities": ports.Entities, "schedules": ports.Schedules, "workers": ports.Workers,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, openWorld) })
 	}

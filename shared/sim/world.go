@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lockstep-run/lockstep/shared/sim/calendar"
 	"github.com/lockstep-run/lockstep/shared/sim/fate"
 	"github.com/lockstep-run/lockstep/shared/sim/queue"
 	"github.com/lockstep-run/lockstep/shared/sim/replica"
@@ -42,6 +43,8 @@ type World struct {
 	blocks      map[string]workflow.Block
 	entities    map[string]map[workflow.EntityKey]workflow.Entity
 	bindings    map[string]workflow.Binding
+	watchers    map[string]map[string]bool // of entities
+	schedules   calendar.Book
 	workers     roster.Book
 
 	lifecycle *queue.Queue
@@ -61,6 +64,7 @@ func New(seed uint64) *World {
 		definitions: map[string]workflow.Published{}, blocks: map[string]workflow.Block{},
 		entities: map[string]map[workflow.EntityKey]workflow.Entity{}, bindings: map[string]workflow.Binding{},
 		pools: map[string]*queue.Queue{}, workers: roster.Book{},
+		watchers: map[string]map[string]bool{}, schedules: calendar.Book{},
 	}
 	w.lifecycle = w.queue(1)
 	return w
@@ -135,20 +139,22 @@ func (w *World) Interleave(tasks ...*fate.Task) { fate.Interleave(w.Draw, tasks.
 // View is the world as one piece of work sees it: what it consumes is counted
 // apart.
 type View struct {
-	Store    *Store
-	Locks    *Locks
-	Packs    *Packs
-	Board    *Board
-	Registry *Registry
-	Workers  *roster.Workers
-	Meter    *Meter
+	Store     *Store
+	Locks     *Locks
+	Packs     *Packs
+	Board     *Board
+	Registry  *Registry
+	Workers   *roster.Workers
+	Schedules *calendar.Schedules
+	Meter     *Meter
 }
 
 // Open makes a view.
 func (w *World) Open() View {
 	l := &line{w: w, meter: &Meter{w: w}}
 	return View{Store: &Store{l}, Locks: &Locks{l}, Packs: &Packs{l}, Board: &Board{l}, Registry: &Registry{l},
-		Workers: &roster.Workers{Line: l, Book: w.workers, Shards: w.Shards}, Meter: l.meter}
+		Workers:   &roster.Workers{Line: l, Book: w.workers, Shards: w.Shards},
+		Schedules: &calendar.Schedules{Line: l, Book: w.schedules, Shards: w.Shards}, Meter: l.meter}
 }
 
 // line is what the parts of one view have in common.

@@ -32,18 +32,21 @@ type Index struct {
 // IndexByStatus lists executions by tenant, shard and exact state, newest first.
 // IndexDue is sparse: it holds the executions with an alarm set, by shard, and
 // sorts by the Unix millisecond at which the alarm rings. IndexWorkersDue does the
-// same for the polling workers among the jobs table's items.
+// same for the polling workers among the jobs table's items, and IndexScheduled for
+// the schedules in the registry.
 var (
 	IndexByStatus = Index{Name: "by-status", Partition: "statusKey", Sort: "id", SortType: "S"}
 	IndexDue      = Index{Name: "due", Partition: "dueShard", Sort: "dueAt", SortType: "N"}
 
 	IndexWorkersDue = Index{Name: "workers-due", Partition: "dueShard", Sort: "dueAt", SortType: "N"}
+	IndexScheduled  = Index{Name: "scheduled", Partition: "dueShard", Sort: "dueAt", SortType: "N"}
 )
 
 // Indexes are the indexes of each table that has any.
 var Indexes = map[string][]Index{
 	TableExecutions: {IndexByStatus, IndexDue},
 	TableJobs:       {IndexWorkersDue},
+	TableRegistry:   {IndexScheduled},
 }
 
 // Shards of the indexes. An execution's or a worker's shard is a hash of its id.

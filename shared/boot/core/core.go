@@ -65,7 +65,7 @@ func world(p *boot.Parts) engine.World {
 			m := &cost.Meter{}
 			v := p.DB.With(m)
 			return port.Ports{
-				Store: v.Store, Locks: v.Locks, Packs: v.Packs, Registry: v.Registry, Workers: v.Workers,
+				Store: v.Store, Locks: v.Locks, Packs: v.Packs, Registry: v.Registry, Workers: v.Workers, Schedules: v.Registry,
 				Board: p.Queues.With(m), Meter: m,
 			}
 		},

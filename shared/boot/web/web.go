@@ -23,7 +23,10 @@ const viewParallel = 16
 // gateway says; only where the environment says so are headers trusted.
 func Handler(c *core.Core) http.Handler {
 	services := api.Services{
-		Catalog: catalog.New(func() catalog.Registry { return c.DB.With(nil).Registry }, c.Engine.Now),
+		Catalog: catalog.New(func() catalog.World {
+			v := c.DB.With(nil)
+			return catalog.World{Registry: v.Registry, Schedules: v.Registry, Board: c.Queues.With(nil)}
+		}, c.Engine.Now),
 		Engine:  c.Engine,
 		View:    view.New(c.Engine, viewParallel),
 	}

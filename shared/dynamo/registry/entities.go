@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
+	"maps"
+	"slices"
+	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
@@ -18,7 +21,12 @@ const (
 	attrGroups     = "groups"
 	attrVersion    = "version"
 	attrToken      = "token"
+	attrWatchers   = "watchers"
 )
+
+// maxWatchers bounds an entity's watchers, so that they cannot fill its item. The
+// rest sleep on their alarms.
+const maxWatchers = 64
 
 // entityShards spreads a type's entities, so that a large import is not held up
 // by what one partition takes. importFlight is how many are written at a time.
@@ -37,18 +45,24 @@ func entityKey(tenant string, key workflow.EntityKey) table.Key {
 	return table.Key{PK: entityPartition(tenant, key.Type, int(h.Sum32()%entityShards)), SK: key.ID}
 }
 
-// PutEntities upserts. Of one that is given twice the last counts.
-func (r *Registry) PutEntities(ctx context.Context, tenant string, entities []workflow.Entity) error {
+// PutEntities upserts. Of one that is given twice the last counts. The writes
+// that replace the entities also take their watchers, at no cost of their own.
+func (r *Registry) PutEntities(ctx context.Context, tenant string, entities []workflow.Entity) ([]string, error) {
+	var mu sync.Mutex
+	watching := map[string]bool{}
 	last := make(map[workflow.EntityKey]int, len(entities))
 	for i := range entities {
 		last[entities[i].Key()] = i
 	}
-	return parallel.Each(ctx, importFlight, len(entities), func(ctx context.Context, i int) error {
+	err := parallel.Each(ctx, importFlight, len(entities), func(ctx context.Context, i int) error {
 		e := &entities[i]
 		if last[e.Key()] != i {
 			return nil
 		}
-		c := table.Change{Key: entityKey(tenant, e.Key()), Set: table.Item{}, Add: table.Item{attrVersion: table.N(1)}}
+		c := table.Change{
+			Key: entityKey(tenant, e.Key()), Set: table.Item{}, Add: table.Item{attrVersion: table.N(1)},
+			Remove: []string{attrWatchers}, Return: types.ReturnValueUpdatedOld,
+		}
 		if len(e.Attributes) > 0 {
 			c.Set[attrAttributes] = table.B(table.Plain.Pack(e.Attributes))
 		} else {
@@ -63,9 +77,31 @@ func (r *Registry) PutEntities(ctx context.Context, tenant string, entities []wo
 		} else {
 			c.Remove = append(c.Remove, attrGroups)
 		}
-		_, _, err := r.t.Update(ctx, c)
-		return err
+		_, was, err := r.t.Update(ctx, c)
+		if err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		for _, id := range was.Texts(attrWatchers) {
+			watching[id] = true
+		}
+		return nil
 	})
+	return slices.Sorted(maps.Keys(watching)), err
+}
+
+// Watch adds an execution to those that want to know when the entity is written.
+// When the condition fails, the item as it stood tells an entity that does not
+// exist from one whose set is full.
+func (r *Registry) Watch(ctx context.Context, tenant string, key workflow.EntityKey, execution string) (bool, error) {
+	ok, old, err := r.t.Update(ctx, table.Change{
+		Key:  entityKey(tenant, key),
+		Add:  table.Item{attrWatchers: table.Texts(execution)},
+		If:   "attribute_exists(#pk) AND (attribute_not_exists(#watchers) OR size(#watchers) < :max)",
+		With: table.Item{"max": table.N(maxWatchers)},
+	})
+	return ok || old != nil, err
 }
 
 // Entities reads by key; missing ones are left out.

@@ -13,11 +13,12 @@ type Meter interface {
 // Ports is one view of the world, opened for one piece of work so that what it
 // consumes is counted apart.
 type Ports struct {
-	Store    Store
-	Locks    Locks
-	Packs    Packs
-	Board    Board
-	Registry Registry
-	Workers  Workers
-	Meter    Meter
+	Store     Store
+	Locks     Locks
+	Packs     Packs
+	Board     Board
+	Registry  Registry
+	Workers   Workers
+	Schedules Schedules
+	Meter     Meter
 }

@@ -25,8 +25,14 @@ type Registry interface {
 	Blocks(ctx context.Context, tenant string, page workflow.Page) (workflow.List[workflow.Block], error)
 
 	// PutEntities upserts: attributes and groups are replaced, the version grows,
-	// the token stays.
-	PutEntities(ctx context.Context, tenant string, entities []workflow.Entity) error
+	// the token stays. Their watchers are removed by the same writes and returned,
+	// each once, also with an error: whoever was watching wants to look again. What
+	// a lost reply hides, the watchers' alarms cover.
+	PutEntities(ctx context.Context, tenant string, entities []workflow.Entity) (watchers []string, err error)
+	// Watch adds an execution to those that want to know when the entity is written;
+	// ok is false if there is no such entity. The set is bounded (64); a full set
+	// answers ok without adding: the alarm covers it.
+	Watch(ctx context.Context, tenant string, key workflow.EntityKey, execution string) (ok bool, err error)
 	// Entities reads by key; missing ones are left out. strong asks for strongly
 	// consistent reads.
 	Entities(ctx context.Context, tenant string, keys []workflow.EntityKey, strong bool) (map[workflow.EntityKey]workflow.Entity, error)

@@ -100,7 +100,10 @@ func New(tb testing.TB, seed uint64, o engine.Options) *Stage {
 	}, o, "test")
 	s.worker = s.newWorker()
 	s.View = view.New(s.Engine, 1)
-	s.Catalog = catalog.New(func() catalog.Registry { return s.Open().Registry }, func() time.Time { return s.Now() })
+	s.Catalog = catalog.New(func() catalog.World {
+		v := s.Open()
+		return catalog.World{Registry: v.Registry, Schedules: v.Schedules, Board: v.Board}
+	}, func() time.Time { return s.Now() })
 	tb.Cleanup(func() {
 		if tb.Failed() {
 			trace := s.Trace()
@@ -118,7 +121,7 @@ func (s *Stage) Sequel(seed uint64) {
 
 func (s *Stage) ports() port.Ports {
 	v := s.Open()
-	return port.Ports{Store: v.Store, Locks: v.Locks, Packs: v.Packs, Board: v.Board, Registry: v.Registry, Workers: v.Workers, Meter: v.Meter}
+	return port.Ports{Store: v.Store, Locks: v.Locks, Packs: v.Packs, Board: v.Board, Registry: v.Registry, Workers: v.Workers, Schedules: v.Schedules, Meter: v.Meter}
 }
 
 // Without runs something that no fault disturbs.

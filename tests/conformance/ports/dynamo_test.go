@@ -68,7 +68,7 @@ func openDynamo(*testing.T) ports.World {
 	f := &faults{}
 	v := openView(f, new(cost.Meter))
 	return ports.World{
-		Store: v.Store, Locks: v.Locks, Packs: v.Packs, Claims: v.Packs, Registry: v.Registry, Workers: v.Workers,
+		Store: v.Store, Locks: v.Locks, Packs: v.Packs, Claims: v.Packs, Registry: v.Registry, Schedules: v.Registry, Workers: v.Workers,
 		LoseReply: f.loseReply,
 	}
 }
@@ -80,5 +80,6 @@ func TestDynamoSharedLocks(t *testing.T) { t.Parallel(); ports.SharedLocks(t, op
 func TestDynamoPacks(t *testing.T)       { t.Parallel(); ports.Packs(t, openDynamo) }
 func TestDynamoClaims(t *testing.T)      { t.Parallel(); ports.Claims(t, openDynamo) }
 func TestDynamoRegistry(t *testing.T)    { t.Parallel(); ports.Registry(t, openDynamo) }
+func TestDynamoSchedules(t *testing.T)   { t.Parallel(); ports.Schedules(t, openDynamo) }
 func TestDynamoEntities(t *testing.T)    { t.Parallel(); ports.Entities(t, openDynamo) }
 func TestDynamoWorkers(t *testing.T)     { t.Parallel(); ports.Workers(t, openDynamo) }

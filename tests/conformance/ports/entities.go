@@ -23,25 +23,26 @@ func Entities(t *testing.T, open Open) {
 			read := func() workflow.Entity {
 				return must[map[workflow.EntityKey]workflow.Entity](s)(s.Registry.Entities(s.ctx, s.tenant, []workflow.EntityKey{e.Key(), {Type: "device", ID: "none"}}, true))[e.Key()]
 			}
-			s.ok(s.Registry.PutEntities(s.ctx, s.tenant, []workflow.Entity{e}))
+			s.put(s.Registry.PutEntities(s.ctx, s.tenant, []workflow.Entity{e}))
 			if diff := cmp.Diff(e, read()); diff != "" {
 				s.Error(diff)
 			}
 			e.Attributes, e.Groups, e.Version, e.Token = json.RawMessage(`{"a":1}`), nil, 40, 50
-			s.ok(s.Registry.PutEntities(s.ctx, s.tenant, []workflow.Entity{e}))
+			s.put(s.Registry.PutEntities(s.ctx, s.tenant, []workflow.Entity{e}))
 			e.Version, e.Token = 2, 0 // the store counts; a token is a run's to set
 			if diff := cmp.Diff(e, read()); diff != "" {
 				s.Error(diff)
 			}
 			twice := []workflow.Entity{device("twice"), device("twice")}
 			twice[1].Groups = []string{"last"}
-			s.ok(s.Registry.PutEntities(s.ctx, s.tenant, twice))
+			s.put(s.Registry.PutEntities(s.ctx, s.tenant, twice))
 			k := twice[0].Key()
 			if got := must[map[workflow.EntityKey]workflow.Entity](s)(s.Registry.Entities(s.ctx, s.tenant, []workflow.EntityKey{k}, true))[k]; got.Groups[0] != "last" {
 				s.Errorf("of one given twice the first stayed: %+v", got)
 			}
 			e.Attributes = json.RawMessage(`"` + noise(900<<10) + `"`)
-			s.code(s.Registry.PutEntities(s.ctx, s.tenant, []workflow.Entity{e}), workflow.CodeTooLarge)
+			_, err := s.Registry.PutEntities(s.ctx, s.tenant, []workflow.Entity{e})
+			s.code(err, workflow.CodeTooLarge)
 		},
 		"many are imported, read and listed in order of id": func(s *scene) {
 			var all []workflow.Entity
@@ -50,8 +51,8 @@ func Entities(t *testing.T, open Open) {
 				all = append(all, device(fmt.Sprintf("sw-%03d", i)))
 				keys = append(keys, all[i].Key())
 			}
-			s.ok(s.Registry.PutEntities(s.ctx, s.tenant, all))
-			s.ok(s.Registry.PutEntities(s.ctx, s.tenant, []workflow.Entity{{Type: "device2", ID: "x"}}))
+			s.put(s.Registry.PutEntities(s.ctx, s.tenant, all))
+			s.put(s.Registry.PutEntities(s.ctx, s.tenant, []workflow.Entity{{Type: "device2", ID: "x"}}))
 			got := must[map[workflow.EntityKey]workflow.Entity](s)(s.Registry.Entities(s.ctx, s.tenant, append(keys, keys[0], workflow.EntityKey{Type: "device", ID: "x"}), false))
 			if len(got) != len(all) {
 				s.Errorf("%d read, want %d", len(got), len(all))
@@ -79,6 +80,41 @@ func Entities(t *testing.T, open Open) {
 				s.Errorf("found %+v", none)
 			}
 		},
+		"whoever watches an entity is told once, by the write that changes it": func(s *scene) {
+			key := workflow.EntityKey{Type: "device", ID: "a"}
+			if s.watch(key, "x") {
+				s.Error("watches an entity that does not exist")
+			}
+			if got := s.put(s.Registry.PutEntities(s.ctx, s.tenant, []workflow.Entity{device("a"), device("b"), device("c")})); len(got) != 0 {
+				s.Errorf("told %v", got)
+			}
+			for _, w := range []struct{ id, execution string }{{"a", "x"}, {"a", "x"}, {"a", "y"}, {"b", "x"}, {"c", "z"}} {
+				if !s.watch(workflow.EntityKey{Type: "device", ID: w.id}, w.execution) {
+					s.Errorf("cannot watch %s", w.id)
+				}
+			}
+			got := must[map[workflow.EntityKey]workflow.Entity](s)(s.Registry.Entities(s.ctx, s.tenant, []workflow.EntityKey{key}, true))[key]
+			if diff := cmp.Diff(device("a"), got); diff != "" {
+				s.Error("watching changes the entity: " + diff)
+			}
+			if diff := cmp.Diff([]string{"x", "y"}, s.put(s.Registry.PutEntities(s.ctx, s.tenant, []workflow.Entity{device("a"), device("b")}))); diff != "" {
+				s.Error(diff)
+			}
+			if got := s.put(s.Registry.PutEntities(s.ctx, s.tenant, []workflow.Entity{device("a"), device("b")})); len(got) != 0 {
+				s.Errorf("told %v again", got)
+			}
+		},
+		"watchers are bounded": func(s *scene) {
+			s.put(s.Registry.PutEntities(s.ctx, s.tenant, []workflow.Entity{device("a")}))
+			for i := range 70 {
+				if !s.watch(workflow.EntityKey{Type: "device", ID: "a"}, fmt.Sprint(i)) {
+					s.Errorf("watcher %d is refused", i)
+				}
+			}
+			if got := s.put(s.Registry.PutEntities(s.ctx, s.tenant, []workflow.Entity{device("a")})); len(got) != 64 {
+				s.Errorf("%d are told, want 64", len(got))
+			}
+		},
 		"a page is bounded by its weight": func(s *scene) {
 			var heavy []workflow.Entity
 			for i := range 8 {
@@ -86,7 +122,7 @@ func Entities(t *testing.T, open Open) {
 				e.Attributes = json.RawMessage(`"` + noise(250<<10) + `"`)
 				heavy = append(heavy, e)
 			}
-			s.ok(s.Registry.PutEntities(s.ctx, s.tenant, heavy))
+			s.put(s.Registry.PutEntities(s.ctx, s.tenant, heavy))
 			n, pages := 0, 0
 			for page := (workflow.Page{Limit: 100}); ; pages++ {
 				l := must[workflow.List[workflow.Entity]](s)(s.Registry.EntitiesOf(s.ctx, s.tenant, "device", page))
@@ -100,4 +136,16 @@ func Entities(t *testing.T, open Open) {
 			}
 		},
 	})
+}
+
+// put is the answer of a write of entities that went well.
+func (s *scene) put(watchers []string, err error) []string {
+	s.Helper()
+	s.ok(err)
+	return watchers
+}
+
+func (s *scene) watch(key workflow.EntityKey, execution string) bool {
+	s.Helper()
+	return must[bool](s)(s.Registry.Watch(s.ctx, s.tenant, key, execution))
 }

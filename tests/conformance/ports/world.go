@@ -20,12 +20,13 @@ import (
 
 // World is one implementation of the ports.
 type World struct {
-	Store    port.Store
-	Locks    port.Locks
-	Packs    port.Packs
-	Claims   worker.Packs
-	Registry port.Registry
-	Workers  port.Workers
+	Store     port.Store
+	Locks     port.Locks
+	Packs     port.Packs
+	Claims    worker.Packs
+	Registry  port.Registry
+	Schedules port.Schedules
+	Workers   port.Workers
 
 	// LoseReply lets the next write happen and loses its reply on the way back.
 	// nil if the implementation has no such way.

@@ -1,0 +1,110 @@
+package catalog
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	"github.com/lockstep-run/lockstep/shared/definition"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// Schedules lists the workflows that are started by the clock.
+func (c *Catalog) Schedules(ctx context.Context, who workflow.Caller, p workflow.Page) (workflow.List[workflow.Schedule], error) {
+	return c.open().Schedules.Schedules(ctx, who.Tenant, bounded(p))
+}
+
+// reschedules bounds how often a schedule is written anew because others write it
+// too.
+const reschedules = 16
+
+// reschedule brings a workflow's schedule in line with its newest version that is
+// not archived. Whoever publishes or archives a version calls it afterwards; it
+// reads the versions after it has read the schedule, and its write fails if
+// somebody else has written the schedule since, so that of many at once the last
+// one has seen all versions.
+func (c *Catalog) reschedule(ctx context.Context, tenant, fullName string) error {
+	w := c.open()
+	for range reschedules {
+		s, err := w.Schedules.Schedule(ctx, tenant, fullName)
+		if err != nil {
+			return err
+		}
+		newest, err := newestOf(ctx, w.Registry, tenant, fullName)
+		if err != nil {
+			return err
+		}
+		next, err := c.scheduled(s, newest)
+		if err != nil {
+			return err
+		}
+		if same, err := equal(s, next); err != nil || same {
+			return err
+		}
+		if ok, err := w.Schedules.PutSchedule(ctx, next); err != nil || ok {
+			return err
+		}
+	}
+	return workflow.Errorf(workflow.CodeConflict, "the schedule of %s keeps changing; publish again", fullName)
+}
+
+// newestOf is the definition of the newest version that is not archived; nil if
+// there is none.
+func newestOf(ctx context.Context, r Registry, tenant, fullName string) (*workflow.Definition, error) {
+	var versions []string
+	page := workflow.Page{Limit: workflow.MaxPage}
+	for {
+		list, err := r.DefinitionVersions(ctx, tenant, fullName, page)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range list.Items {
+			if !p.Archived {
+				versions = append(versions, p.Ref.Version)
+			}
+		}
+		if page.Token = list.Next; page.Token == "" {
+			break
+		}
+	}
+	ref, err := workflow.ParseRef(fullName)
+	if err != nil {
+		return nil, err
+	}
+	if ref.Version = ref.Newest(versions); ref.Version == "" {
+		return nil, nil
+	}
+	p, err := r.Definition(ctx, tenant, ref)
+	if err != nil {
+		return nil, err
+	}
+	return definition.Parse(p.Source)
+}
+
+// scheduled is the schedule as the definition wants it. A moment that was already
+// waited for stays, unless the clock itself is another one.
+func (c *Catalog) scheduled(s workflow.Schedule, d *workflow.Definition) (workflow.Schedule, error) {
+	before := s.Cron
+	s.Cron = nil
+	if d == nil || d.Cron == nil || d.Cron.Disabled {
+		s.NextAt = workflow.Schedule{}.NextAt
+		return s, nil
+	}
+	s.Workflow, s.Cron = d.Ref(), d.Cron
+	if before != nil && before.Schedule == d.Cron.Schedule && before.Zone == d.Cron.Zone && !s.NextAt.IsZero() {
+		return s, nil
+	}
+	var err error
+	s.NextAt, err = definition.NextRun(d.Cron, c.now())
+	return s, err
+}
+
+// equal compares as stored.
+func equal(a, b workflow.Schedule) (bool, error) {
+	x, err := json.Marshal(a)
+	if err != nil {
+		return false, err
+	}
+	y, err := json.Marshal(b)
+	return slices.Equal(x, y), err
+}

@@ -1,0 +1,116 @@
+package calendar
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/sim/replica"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// Line makes one call of a world: perform is its whole effect.
+type Line interface {
+	Do(name string, perform func() error) error
+}
+
+// Book is the schedules of a world, by tenant and name. Its world guards it.
+type Book map[[2]string]workflow.Schedule
+
+// Schedules is the book as one piece of work sees it.
+type Schedules struct {
+	Line   Line
+	Book   Book
+	Shards int
+}
+
+// Schedule is a strongly consistent read.
+func (s *Schedules) Schedule(_ context.Context, tenant, name string) (found workflow.Schedule, err error) {
+	err = s.Line.Do("schedules.schedule", func() error {
+		found = replica.Of(s.Book[[2]string{tenant, name}])
+		found.Tenant, found.Name = tenant, name
+		return nil
+	})
+	return found, err
+}
+
+// PutSchedule replaces the schedule if its version is still the one given.
+func (s *Schedules) PutSchedule(_ context.Context, next workflow.Schedule) (ok bool, err error) {
+	err = s.Line.Do("schedules.put", func() error {
+		key := [2]string{next.Tenant, next.Name}
+		if ok = s.Book[key].Version == next.Version; ok {
+			next := replica.Of(next)
+			next.Version++
+			s.Book[key] = next
+		}
+		return nil
+	})
+	return ok, err
+}
+
+// Schedules lists a tenant's schedules that are not off.
+func (s *Schedules) Schedules(_ context.Context, tenant string, page workflow.Page) (list workflow.List[workflow.Schedule], err error) {
+	err = s.Line.Do("schedules.list", func() error {
+		list, err = cut(s.sorted(func(one workflow.Schedule) (string, bool) {
+			return one.Name, one.Tenant == tenant && one.Cron != nil
+		}), page)
+		return err
+	})
+	return list, err
+}
+
+// DueSchedules lists schedules of one shard whose next moment has come by now.
+func (s *Schedules) DueSchedules(_ context.Context, shard int, now time.Time, page workflow.Page) (list workflow.List[workflow.Schedule], err error) {
+	err = s.Line.Do("schedules.due", func() error {
+		list, err = cut(s.sorted(func(one workflow.Schedule) (string, bool) {
+			h := fnv.New32a()
+			h.Write([]byte(one.Tenant + "#" + one.Name))
+			due := !one.NextAt.IsZero() && !one.NextAt.After(now) && int(h.Sum32()%uint32(s.Shards)) == shard
+			return fmt.Sprintf("%015d %s %s", one.NextAt.UnixMilli(), one.Tenant, one.Name), due
+		}), page)
+		for i, one := range list.Items {
+			list.Items[i] = workflow.Schedule{Tenant: one.Tenant, Name: one.Name}
+		}
+		return err
+	})
+	return list, err
+}
+
+type placed struct {
+	at  string
+	one workflow.Schedule
+}
+
+// sorted is what a list wants, in its order.
+func (s *Schedules) sorted(want func(workflow.Schedule) (at string, ok bool)) (all []placed) {
+	for _, one := range s.Book {
+		if at, ok := want(one); ok {
+			all = append(all, placed{at, replica.Of(one)})
+		}
+	}
+	slices.SortFunc(all, func(a, b placed) int { return cmp.Compare(a.at, b.at) })
+	return all
+}
+
+func cut(all []placed, page workflow.Page) (list workflow.List[workflow.Schedule], err error) {
+	after, err := base64.RawURLEncoding.DecodeString(page.Token)
+	if err != nil {
+		return list, workflow.Errorf(workflow.CodeInvalid, "the page token is not one of ours")
+	}
+	limit, last := cmp.Or(page.Limit, workflow.DefaultPage), ""
+	for _, p := range all {
+		if len(after) > 0 && p.at <= string(after) {
+			continue
+		}
+		if len(list.Items) == limit {
+			list.Next = base64.RawURLEncoding.EncodeToString([]byte(last))
+			break
+		}
+		list.Items, last = append(list.Items, p.one), p.at
+	}
+	return list, nil
+}
