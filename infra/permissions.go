@@ -32,6 +32,9 @@ var rights = []right{
 	{topology.FunctionLifecycle, topology.TableRegistry, "", []string{getItem, batchGetItem, query}},
 
 	{topology.FunctionSweeper, topology.TableExecutions, topology.IndexDue.Name, []string{query}},
+	{topology.FunctionSweeper, topology.TableExecutions, "", []string{batchGetItem, putItem}},
+	{topology.FunctionSweeper, topology.TableRegistry, "", []string{getItem, putItem}},
+	{topology.FunctionSweeper, topology.TableRegistry, topology.IndexScheduled.Name, []string{query}},
 	{topology.FunctionSweeper, topology.TableJobs, "", []string{getItem, updateItem}},
 	{topology.FunctionSweeper, topology.TableJobs, topology.IndexWorkersDue.Name, []string{query}},
 

@@ -116,9 +116,11 @@ func TestWhoMayDoWhatWithTables(t *testing.T) {
 		},
 		topology.FunctionSweeper: {
 			"TableExecutions.Arn}/index/due": "Query",
-			"TableJobs.Arn}":                 "GetItem UpdateItem", "TableJobs.Arn}/index/workers-due": "Query",
+			"TableExecutions.Arn}":           "BatchGetItem PutItem",
+			"TableRegistry.Arn}":             "GetItem PutItem", "TableRegistry.Arn}/index/scheduled": "Query",
+			"TableJobs.Arn}": "GetItem UpdateItem", "TableJobs.Arn}/index/workers-due": "Query",
 		},
-		topology.FunctionWorker:  {"TableJobs.Arn}": "GetItem PutItem UpdateItem"},
+		topology.FunctionWorker: {"TableJobs.Arn}": "GetItem PutItem UpdateItem"},
 	}
 	for _, stack := range []string{"prod", "dev"} {
 		for function, tables := range want {

@@ -51,7 +51,7 @@ func TestEnvironmentTellsWhatTheRoleAllowsAndNoMore(t *testing.T) {
 			topology.EnvTableExecutions, topology.EnvTableJobs, topology.EnvTableLocks, topology.EnvTableRegistry,
 			topology.EnvQueueLifecycle, topology.EnvQueueJobsPrefix, topology.EnvQueueJobsURLs, envLogLevel,
 		},
-		topology.FunctionSweeper: {topology.EnvTableExecutions, topology.EnvTableJobs, topology.EnvQueueLifecycle, envLogLevel},
+		topology.FunctionSweeper: {topology.EnvTableExecutions, topology.EnvTableJobs, topology.EnvTableRegistry, topology.EnvQueueLifecycle, envLogLevel},
 		topology.FunctionWorker:  {topology.EnvTableJobs, topology.EnvQueueLifecycle, topology.EnvQueueJobsURLs, envLogLevel},
 	}
 	want[topology.FunctionLifecycle] = want[topology.FunctionAPI]
@@ -194,6 +194,8 @@ func TestTables(t *testing.T) {
 					"IndexName=due,KeySchema=AttributeName=dueShard,KeyType=HASH AttributeName=dueAt,KeyType=RANGE,Projection=ProjectionType=KEYS_ONLY"
 			case table.is("TableJobs"):
 				want = "IndexName=workers-due,KeySchema=AttributeName=dueShard,KeyType=HASH AttributeName=dueAt,KeyType=RANGE,Projection=ProjectionType=KEYS_ONLY"
+			case table.is("TableRegistry"):
+				want = "IndexName=scheduled,KeySchema=AttributeName=dueShard,KeyType=HASH AttributeName=dueAt,KeyType=RANGE,Projection=ProjectionType=KEYS_ONLY"
 			}
 			if got := text(indexes); got != want {
 				t.Errorf("%s: indexes\n%s\nwant\n%s", table.ID, got, want)

@@ -22,7 +22,7 @@ const maxEmbedded = 100
 // Two definitions published at the same moment can close a cycle unseen, so a run
 // bounds the depth of what it embeds as well.
 func (c *Catalog) acyclic(ctx context.Context, who workflow.Caller, d *workflow.Definition, source []byte) error {
-	w := walk{c.open(), who.Tenant, d, map[string]bool{}}
+	w := walk{c.open().Registry, who.Tenant, d, map[string]bool{}}
 	var issues []workflow.Issue
 	paths := program.Paths(d)
 	for i, s := range d.Flat() {

@@ -119,5 +119,8 @@ func (c *Catalog) setArchived(ctx context.Context, who workflow.Caller, ref work
 	if !ref.Exact() {
 		return workflow.Invalid("the request is not valid", []workflow.Issue{{Path: "version", Code: "semver", Message: "name one version, such as 1.2.3"}})
 	}
-	return c.open().SetArchived(ctx, who.Tenant, ref, archived)
+	if err := c.open().Registry.SetArchived(ctx, who.Tenant, ref, archived); err != nil {
+		return err
+	}
+	return c.reschedule(ctx, who.Tenant, ref.FullName())
 }
