@@ -22,7 +22,7 @@ func newLocks(c *connection) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			heads := []string{"ENTITY", "HELD BY", "SINCE", "TOKEN", "RESERVED BY", "WAITING"}
+			heads := []string{"ENTITY", "HELD BY", "SINCE", "TOKEN", "MODE", "RESERVED BY", "WAITING"}
 			if len(args) == 0 {
 				return printList(cmd, c, api.Locks(cmd.Context()), limit, heads, lockRow)
 			}
@@ -52,6 +52,6 @@ func lockRow(l views.LockView) []string {
 		waiting = append(waiting, w.Execution)
 	}
 	return []string{
-		l.Entity.String(), show.Text(l.HeldBy), show.Clock(l.Since), fmt.Sprint(l.Token), show.Text(l.ReservedBy), dash(strings.Join(waiting, ",")),
+		l.Entity.String(), show.Text(l.HeldBy), show.Clock(l.Since), fmt.Sprint(l.Token), l.Mode, show.Text(l.ReservedBy), dash(strings.Join(waiting, ",")),
 	}
 }

@@ -96,6 +96,10 @@ func TestOnLockedSkip(t *testing.T) {
 	if x.DroppedCount != 23 || len(x.Dropped) != 20 || x.Dropped[0].Execution != a || x.Dropped[0].Entity.ID != "d000" || x.Dropped[0].Since.IsZero() {
 		t.Errorf("dropped %d: %+v", x.DroppedCount, x.Dropped)
 	}
+	v, err := s.View.Execution(context.Background(), stage.Caller, b)
+	if err != nil || v.Dropped.Count != 23 || len(v.Dropped.For) != 20 || *v.Dropped.For[0].Entity != "device/d000" || *v.Dropped.For[0].HeldBy != a {
+		t.Errorf("shown as %+v, %v", v.Dropped, err)
+	}
 	if x.Scope.Total() != 2 {
 		t.Errorf("its scope is %+v", x.Scope)
 	}

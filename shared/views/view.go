@@ -30,6 +30,7 @@ type ExecutionView struct {
 	EndedAt      *time.Time                   `json:"endedAt"`
 	CurrentStep  *string                      `json:"currentStep"`
 	Entities     map[string]int               `json:"entities"` // number by type
+	Dropped      Dropped                      `json:"dropped"`
 	Progress     Progress                     `json:"progress"`
 	Waiting      *Waiting                     `json:"waiting"`
 	Error        *FailureView                 `json:"error"`
@@ -38,6 +39,13 @@ type ExecutionView struct {
 	Children     []string                     `json:"children"`
 	Try          int                          `json:"try"`
 	Version      int64                        `json:"version"`
+}
+
+// Dropped are the entities that a run left out because they were locked: how
+// many, and the first of them.
+type Dropped struct {
+	Count int          `json:"count"`
+	For   []WaitingFor `json:"for"`
 }
 
 // Progress counts the latest attempts of the EXECUTE jobs of the steps entered

@@ -237,6 +237,18 @@ type DefinitionList struct {
 	NextPageToken *NextPageToken `json:"nextPageToken"`
 }
 
+// Dropped Entities that were left out because they were locked, where the definition says so; the first twenty are named
+type Dropped struct {
+	Count int `json:"count"`
+	For   []struct {
+		// Entity `type/id`
+		Entity     string        `json:"entity"`
+		HeldBy     *NullableText `json:"heldBy"`
+		ReservedBy *NullableText `json:"reservedBy"`
+		Since      *NullableTime `json:"since"`
+	} `json:"for"`
+}
+
 // Duration Go syntax
 //
 // Examples: 90s, 12m
@@ -801,10 +813,10 @@ type ServerInterface interface {
 	// RegisterBlock Register a block
 	// (POST /function-blocks/register)
 	RegisterBlock(w http.ResponseWriter, r *http.Request)
-	// ListLocks List live locks
+	// ListLocks List live locks, a shared one once for each run that holds it
 	// (GET /locks)
 	ListLocks(w http.ResponseWriter, r *http.Request, params ListLocksParams)
-	// GetLock Read the lock of an entity
+	// GetLock Read the lock of an entity; of several runs that share it, the oldest is shown as its holder
 	// (GET /locks/{type}/{id})
 	GetLock(w http.ResponseWriter, r *http.Request, pType EntityType, id EntityId)
 	// ListDefinitions List definitions, every version, without their source

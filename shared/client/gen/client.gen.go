@@ -164,6 +164,18 @@ type DefinitionList struct {
 	NextPageToken *NextPageToken `json:"nextPageToken"`
 }
 
+// Dropped Entities that were left out because they were locked, where the definition says so; the first twenty are named
+type Dropped struct {
+	Count int `json:"count"`
+	For   []struct {
+		// Entity `type/id`
+		Entity     string        `json:"entity"`
+		HeldBy     *NullableText `json:"heldBy"`
+		ReservedBy *NullableText `json:"reservedBy"`
+		Since      *NullableTime `json:"since"`
+	} `json:"for"`
+}
+
 // Duration Go syntax
 //
 // Examples: 90s, 12m
@@ -752,12 +764,12 @@ type ClientInterface interface {
 	// Corresponds with GET /health (the `GetHealth` operationId).
 	GetHealth(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListLocks List live locks
+	// ListLocks List live locks, a shared one once for each run that holds it
 	//
 	// Corresponds with GET /locks (the `ListLocks` operationId).
 	ListLocks(ctx context.Context, params *ListLocksParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetLock Read the lock of an entity
+	// GetLock Read the lock of an entity; of several runs that share it, the oldest is shown as its holder
 	//
 	// Corresponds with GET /locks/{type}/{id} (the `GetLock` operationId).
 	GetLock(ctx context.Context, pType EntityType, id EntityId, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -1057,7 +1069,7 @@ func (c *Client) GetHealth(ctx context.Context, reqEditors ...RequestEditorFn) (
 	return c.Client.Do(req)
 }
 
-// ListLocks List live locks
+// ListLocks List live locks, a shared one once for each run that holds it
 //
 // Corresponds with GET /locks (the `ListLocks` operationId).
 func (c *Client) ListLocks(ctx context.Context, params *ListLocksParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -1072,7 +1084,7 @@ func (c *Client) ListLocks(ctx context.Context, params *ListLocksParams, reqEdit
 	return c.Client.Do(req)
 }
 
-// GetLock Read the lock of an entity
+// GetLock Read the lock of an entity; of several runs that share it, the oldest is shown as its holder
 //
 // Corresponds with GET /locks/{type}/{id} (the `GetLock` operationId).
 func (c *Client) GetLock(ctx context.Context, pType EntityType, id EntityId, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -3186,14 +3198,14 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /health (the `GetHealth` operationId).
 	GetHealthWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetHealthResponse, error)
 
-	// ListLocksWithResponse List live locks
+	// ListLocksWithResponse List live locks, a shared one once for each run that holds it
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /locks (the `ListLocks` operationId).
 	ListLocksWithResponse(ctx context.Context, params *ListLocksParams, reqEditors ...RequestEditorFn) (*ListLocksResponse, error)
 
-	// GetLockWithResponse Read the lock of an entity
+	// GetLockWithResponse Read the lock of an entity; of several runs that share it, the oldest is shown as its holder
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -4681,7 +4693,7 @@ func (c *ClientWithResponses) GetHealthWithResponse(ctx context.Context, reqEdit
 	return ParseGetHealthResponse(rsp)
 }
 
-// ListLocksWithResponse List live locks
+// ListLocksWithResponse List live locks, a shared one once for each run that holds it
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -4694,7 +4706,7 @@ func (c *ClientWithResponses) ListLocksWithResponse(ctx context.Context, params 
 	return ParseListLocksResponse(rsp)
 }
 
-// GetLockWithResponse Read the lock of an entity
+// GetLockWithResponse Read the lock of an entity; of several runs that share it, the oldest is shown as its holder
 //
 // Returns a wrapper object for the known response body format(s).
 //

@@ -94,7 +94,7 @@ func cheap(x *workflow.Execution) views.ExecutionView {
 		Reason: x.Reason, RolledBack: x.RolledBack, Labels: x.Labels, Tenant: x.Tenant,
 		CreatedBy: x.CreatedBy, CreatedAt: x.CreatedAt,
 		StartedAt: timePointer(x.StartedAt), EndedAt: timePointer(x.EndedAt),
-		Entities: x.Scope.Counts, Error: views.FailureOf(x.Error), Cancellation: x.Cancellation,
+		Entities: x.Scope.Counts, Dropped: dropped(x), Error: views.FailureOf(x.Error), Cancellation: x.Cancellation,
 		Children: []string{}, Try: x.Try, Version: x.Version,
 	}
 	if !x.Input.Stored {

@@ -32,17 +32,29 @@ func (v *View) waiting(ctx context.Context, i *engine.Inspection) *views.Waiting
 }
 
 func (v *View) forLock(x *workflow.Execution) *views.Waiting {
-	b := x.BlockedBy
+	return &views.Waiting{
+		Kind: views.WaitLock, Since: x.LockSince,
+		Until: pointer(v.engine.LockDeadline(x)), For: []views.WaitingFor{inTheWay(x.BlockedBy)},
+	}
+}
+
+// inTheWay is who holds or has reserved an entity.
+func inTheWay(b *workflow.BlockedBy) views.WaitingFor {
 	f := views.WaitingFor{Entity: pointer(b.Entity.String()), Since: &b.Since}
 	if b.Reservation {
 		f.ReservedBy = &b.Execution
 	} else {
 		f.HeldBy = &b.Execution
 	}
-	return &views.Waiting{
-		Kind: views.WaitLock, Since: x.LockSince,
-		Until: pointer(v.engine.LockDeadline(x)), For: []views.WaitingFor{f},
+	return f
+}
+
+func dropped(x *workflow.Execution) views.Dropped {
+	d := views.Dropped{Count: x.DroppedCount, For: []views.WaitingFor{}}
+	for i := range x.Dropped {
+		d.For = append(d.For, inTheWay(&x.Dropped[i]))
 	}
+	return d
 }
 
 // forWorkers reports a run none of whose jobs is being worked on: nobody has
