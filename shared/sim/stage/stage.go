@@ -52,6 +52,7 @@ type Call struct {
 	Fence   string
 	Result  json.RawMessage // of the job to undo
 
+	Parameters json.RawMessage
 	Execution  string
 	Pure       bool
 	Repeatable bool
@@ -198,7 +199,13 @@ func Request(name string, ids ...string) views.StartRequest {
 // answered.
 func (s *Stage) Start(name string, ids ...string) string {
 	s.Helper()
-	req := Request(name, ids...)
+	return s.StartWith(Request(name, ids...))
+}
+
+// StartWith starts a run as a request asks, which is repeated until it is
+// answered.
+func (s *Stage) StartWith(req views.StartRequest) string {
+	s.Helper()
 	req.IdempotencyKey = s.Nonce()
 	var id string
 	for range 50 {

@@ -58,7 +58,7 @@ func (s *Stage) offer(b workflow.Block) {
 func (s *Stage) call(b *workflow.Block, j *worker.Job) (json.RawMessage, error) {
 	c := Call{
 		Job: j.ID, Kind: j.Operation, Step: j.Step, Attempt: j.Attempt, Fence: j.Fence,
-		Execution: j.Execution, Result: j.Result, Pure: b.Pure, Repeatable: b.Repeatable(),
+		Execution: j.Execution, Result: j.Result, Parameters: j.Parameters, Pure: b.Pure, Repeatable: b.Repeatable(),
 	}
 	if j.Entity != nil {
 		c.Entity = j.Entity.ID
