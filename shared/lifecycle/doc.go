@@ -10,11 +10,11 @@
 // go; each is still one event in the history, and each is checked against the
 // rows in package statemachines.
 //
-// The rooms of a run's life, one file each: start.go (NEW to SCHEDULED),
-// locking.go (SCHEDULED, LOCKING, LOCKED), running.go (the steps), failure.go
-// (ERROR and its classification), rollback.go, cancel.go, ending.go. plan.go
-// says which entities a step runs on and with which parameters; tally.go counts
-// what came of it.
+// Here is the life around the steps, one file a stretch of it: start.go (NEW to
+// SCHEDULED), locking.go (SCHEDULED, LOCKING, LOCKED), timing.go (the deadline of
+// the run), failure.go (ERROR and its classification), cancel.go, ending.go, and
+// verbs.go (what operators ask for). The steps are in the room visits, the
+// scratchpad and the facts in draft, and the jobs of a step in plan.
 //
 // Nothing here reads a clock, draws a number, logs or performs I/O: a decision
 // can be repeated from its inputs, and the golden scripts in testdata do so.

@@ -4,19 +4,6 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// end moves to a terminal state, closing the workflow layer on the way.
-func (d *decider) end(on sm.Event, to sm.ExecutionState, data map[string]any) {
-	if !d.x.StartedAt.IsZero() {
-		switch to {
-		case sm.ExecutionCancelled:
-			d.workflow(sm.EventWorkflowCancelled, sm.WorkflowRunning, sm.WorkflowCancelled, "")
-		default:
-			d.workflow(sm.EventWorkflowFailed, sm.WorkflowRunning, sm.WorkflowFailed, "")
-		}
-	}
-	d.move(on, to, "", data)
-}
-
 // settle acknowledges by itself what needs no operator, which is the one write
 // that releases all locks. A cancelled run that left something irreversible
 // behind keeps its locks until somebody has looked at it.
@@ -25,39 +12,30 @@ func (d *decider) settle() {
 		sm.ExecutionCompleted:  sm.ExecutionCompletedAck,
 		sm.ExecutionFailedSafe: sm.ExecutionFailedSafeAck,
 		sm.ExecutionCancelled:  sm.ExecutionCancelledAck,
-	}[d.x.State]
-	if d.x.State == sm.ExecutionCancelled && len(d.toUndo()) > 0 {
-		d.rest()
+	}[d.X.State]
+	if d.X.State == sm.ExecutionCancelled && len(d.ToUndo()) > 0 {
+		d.Rest()
 		return
 	}
-	if d.x.State == sm.ExecutionCompleted && !d.applied() {
+	if d.X.State == sm.ExecutionCompleted && !d.applied() {
 		return
 	}
 	d.abandon()
-	d.move(sm.EventExecutionSettled, to, "", nil)
-	d.out.Release = true
-	d.rest()
+	d.Move(sm.EventExecutionSettled, to, "", nil)
+	d.Out.Release = true
+	d.Rest()
 }
 
 // applied reports whether the updates of entities that the jobs of a completed run
 // have asked for stand in the inventory.
 func (d *decider) applied() bool {
-	if d.x.Applied || !d.updates() {
+	if d.X.Applied || !d.Updates() {
 		return true
 	}
-	if !d.f.Applied {
-		d.need(Need{Kind: NeedApplied})
+	if !d.F.Applied {
+		d.Need(Need{Kind: NeedApplied})
 		return false
 	}
-	d.x.Applied, d.changed = true, true
+	d.X.Applied, d.Changed = true, true
 	return true
-}
-
-func (d *decider) updates() bool {
-	for i := range d.x.Runs {
-		if r := &d.x.Runs[i]; r.Updates && r.Forward() && r.Superseded == 0 {
-			return true
-		}
-	}
-	return false
 }

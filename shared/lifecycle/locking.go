@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
+	"github.com/lockstep-run/lockstep/shared/lifecycle/draft"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
@@ -14,55 +14,55 @@ import (
 // with whoever blocks it and sleeps; only when that fails, because the blocker
 // has let go, does it enter LOCKING, at the next epoch.
 func (d *decider) schedule() {
-	if d.x.LockSince.IsZero() {
-		d.x.LockSince = d.now
+	if d.X.LockSince.IsZero() {
+		d.X.LockSince = d.Now
 	}
-	if b := d.x.BlockedBy; b != nil {
-		deadline := d.x.LockSince.Add(d.p.LockWait)
-		if !d.now.Before(deadline) {
+	if b := d.X.BlockedBy; b != nil {
+		deadline := d.X.LockSince.Add(d.P.LockWait)
+		if !d.Now.Before(deadline) {
 			d.expireLocks(b)
 			return
 		}
-		if d.f.Blocker == nil {
-			d.need(Need{Kind: NeedBlocker})
+		if d.F.Blocker == nil {
+			d.Need(Need{Kind: NeedBlocker})
 			return
 		}
-		if d.f.Blocker.Deadlock {
+		if d.F.Blocker.Deadlock {
 			d.refuseDeadlock(b)
 			return
 		}
-		if d.f.Blocker.Registered {
-			d.wait(earlier(d.now.Add(d.p.Poll), deadline))
+		if d.F.Blocker.Registered {
+			d.Wait(draft.Earlier(d.Now.Add(d.P.Poll), deadline))
 			return
 		}
-		d.x.BlockedBy = nil
+		d.X.BlockedBy = nil
 	}
-	if d.x.Epoch == 0 {
+	if d.X.Epoch == 0 {
 		// How the run locks is decided once, so that all of its handlers, at
 		// whatever epoch, want the same.
-		if d.f.Resolved == nil {
-			d.need(Need{Kind: NeedResolved})
+		if d.F.Resolved == nil {
+			d.Need(Need{Kind: NeedResolved})
 			return
 		}
-		if d.config().LockMode == workflow.LockShared {
-			d.x.LockMode = workflow.LockShared
+		if d.Config().LockMode == workflow.LockShared {
+			d.X.LockMode = workflow.LockShared
 		}
 	}
-	d.x.Epoch++
-	d.move(sm.EventLockRequested, sm.ExecutionLocking, "", nil)
-	d.pause() // the epoch must stand before the first lock is taken
+	d.X.Epoch++
+	d.Move(sm.EventLockRequested, sm.ExecutionLocking, "", nil)
+	d.Pause() // the epoch must stand before the first lock is taken
 }
 
 // refuseDeadlock ends a run whose starter waits for it while holding what it
 // waits for, be it through others.
 func (d *decider) refuseDeadlock(b *workflow.BlockedBy) {
-	d.fail(workflow.CauseLockDeadlock, &workflow.Failure{
+	d.Fail(workflow.CauseLockDeadlock, &workflow.Failure{
 		Code:    string(workflow.CodeEntityLocked),
 		Message: fmt.Sprintf("the lock of %s never comes free: %s waits, through others or itself, for this run", b.Entity, b.Execution),
 		Entity:  b.Entity.String(),
 	})
-	d.x.BlockedBy = nil
-	d.move(sm.EventLockRefused, sm.ExecutionFailedSafe, "", map[string]any{"entity": b.Entity.String(), "heldBy": b.Execution})
+	d.X.BlockedBy = nil
+	d.Move(sm.EventLockRefused, sm.ExecutionFailedSafe, "", map[string]any{"entity": b.Entity.String(), "heldBy": b.Execution})
 }
 
 func (d *decider) expireLocks(b *workflow.BlockedBy) {
@@ -70,54 +70,54 @@ func (d *decider) expireLocks(b *workflow.BlockedBy) {
 	if b.Reservation {
 		holder = "reserved by"
 	}
-	d.fail(workflow.CauseLockTimeout, &workflow.Failure{
+	d.Fail(workflow.CauseLockTimeout, &workflow.Failure{
 		Code:    string(workflow.CodeEntityLocked),
-		Message: fmt.Sprintf("waited %s for the lock of %s, %s %s", d.p.LockWait, b.Entity, holder, b.Execution),
+		Message: fmt.Sprintf("waited %s for the lock of %s, %s %s", d.P.LockWait, b.Entity, holder, b.Execution),
 		Entity:  b.Entity.String(),
 	})
-	d.x.BlockedBy = nil
-	d.move(sm.EventExecutionExpired, sm.ExecutionFailedSafe, "", nil)
+	d.X.BlockedBy = nil
+	d.Move(sm.EventExecutionExpired, sm.ExecutionFailedSafe, "", nil)
 }
 
 // lock asks for all locks and goes on with the answer: LOCKED, or back to
 // SCHEDULED with everything released by that one write, or refused where the
 // definition does not want to wait.
 func (d *decider) lock() {
-	a := d.f.Locks
-	if d.f.Resolved == nil {
-		d.need(Need{Kind: NeedResolved}) // its policy says whether to wait, to fail or to go on without
+	a := d.F.Locks
+	if d.F.Resolved == nil {
+		d.Need(Need{Kind: NeedResolved}) // its policy says whether to wait, to fail or to go on without
 		return
 	}
-	if a == nil || a.Epoch != d.x.Epoch {
-		d.need(Need{Kind: NeedLocks})
+	if a == nil || a.Epoch != d.X.Epoch {
+		d.Need(Need{Kind: NeedLocks})
 		return
 	}
 	switch {
 	case a.Problem != nil:
-		d.fail(workflow.CauseInternal, a.Problem)
-		d.move(sm.EventLockRefused, sm.ExecutionFailedSafe, "", map[string]any{"reason": a.Problem.Message})
-	case a.Conflict != nil && d.config().OnLocked == workflow.OnLockedFail:
+		d.Fail(workflow.CauseInternal, a.Problem)
+		d.Move(sm.EventLockRefused, sm.ExecutionFailedSafe, "", map[string]any{"reason": a.Problem.Message})
+	case a.Conflict != nil && d.Config().OnLocked == workflow.OnLockedFail:
 		c := a.Conflict
-		d.fail(workflow.CauseLockTimeout, &workflow.Failure{
+		d.Fail(workflow.CauseLockTimeout, &workflow.Failure{
 			Code: string(workflow.CodeEntityLocked), Entity: c.Entity.String(),
 			Message: fmt.Sprintf("%s is locked by %s", c.Entity, c.Execution),
 		})
-		d.move(sm.EventLockRefused, sm.ExecutionFailedSafe, "", map[string]any{"entity": c.Entity.String(), "heldBy": c.Execution})
+		d.Move(sm.EventLockRefused, sm.ExecutionFailedSafe, "", map[string]any{"entity": c.Entity.String(), "heldBy": c.Execution})
 	case a.Conflict != nil:
 		c := *a.Conflict
-		c.Since = d.now
-		d.x.BlockedBy = &c
-		d.x.Conflicts++
-		d.out.Release = true
-		d.move(sm.EventLockDeferred, sm.ExecutionScheduled, "", map[string]any{"entity": c.Entity.String(), "heldBy": c.Execution})
-		if d.x.Parent != nil {
+		c.Since = d.Now
+		d.X.BlockedBy = &c
+		d.X.Conflicts++
+		d.Out.Release = true
+		d.Move(sm.EventLockDeferred, sm.ExecutionScheduled, "", map[string]any{"entity": c.Entity.String(), "heldBy": c.Execution})
+		if d.X.Parent != nil {
 			// Somebody may hold locks while waiting for this run: once what it is
 			// blocked by stands for all to see, it looks whether it waits for itself.
-			d.pause()
+			d.Pause()
 			return
 		}
 		// Registered with the holder before this release: sleep until woken.
-		d.wait(earlier(d.now.Add(d.p.Poll), d.x.LockSince.Add(d.p.LockWait)))
+		d.Wait(draft.Earlier(d.Now.Add(d.P.Poll), d.X.LockSince.Add(d.P.LockWait)))
 	default:
 		d.grant(a)
 	}
@@ -128,34 +128,34 @@ const maxDropped = 20
 
 // grant takes LOCKING to LOCKED, with what was not left out.
 func (d *decider) grant(a *LockAnswer) {
-	d.x.BlockedBy = nil
+	d.X.BlockedBy = nil
 	var data map[string]any
 	if n := len(a.Dropped); n > 0 {
 		var names []string
-		d.x.DroppedCount, d.x.Dropped = n, nil
+		d.X.DroppedCount, d.X.Dropped = n, nil
 		for _, b := range a.Dropped[:min(n, maxDropped)] {
-			b.Since = d.now
-			d.x.Dropped = append(d.x.Dropped, b)
+			b.Since = d.Now
+			d.X.Dropped = append(d.X.Dropped, b)
 			names = append(names, b.Entity.String())
 		}
 		data = map[string]any{"dropped": names, "droppedCount": n}
 		if a.Scope.Total() == 0 && d.assertsSome() {
-			d.fail(workflow.CauseAssertion, &workflow.Failure{
+			d.Fail(workflow.CauseAssertion, &workflow.Failure{
 				Code: string(workflow.CodeEntityLocked), Entity: names[0],
 				Message: "all entities are locked by others, and the definition asserts that there are some",
 			})
-			d.move(sm.EventLockRefused, sm.ExecutionFailedSafe, "", data)
+			d.Move(sm.EventLockRefused, sm.ExecutionFailedSafe, "", data)
 			return
 		}
 	}
-	d.x.Scope = a.Scope
-	d.move(sm.EventLockGranted, sm.ExecutionLocked, "", data)
+	d.X.Scope = a.Scope
+	d.Move(sm.EventLockGranted, sm.ExecutionLocked, "", data)
 }
 
 // assertsSome reports whether the definition, or an acquisition of it, wants some
 // entity.
 func (d *decider) assertsSome() bool {
-	p := d.f.Resolved.Program
+	p := d.F.Resolved.Program
 	if p == nil {
 		return false
 	}
@@ -164,7 +164,7 @@ func (d *decider) assertsSome() bool {
 
 // unsharable is why a run may not share its locks with others: only runs that
 // change nothing do. It is nil for a run that locks exclusively.
-func (r *Resolved) unsharable() *workflow.Failure {
+func unsharable(r *Resolved) *workflow.Failure {
 	if r.Program == nil || r.Program.Config.LockMode != workflow.LockShared {
 		return nil
 	}
@@ -179,21 +179,7 @@ func (r *Resolved) unsharable() *workflow.Failure {
 
 // begin takes LOCKED to RUNNING.
 func (d *decider) begin() {
-	d.x.StartedAt = d.now
-	d.move(sm.EventExecutionStarted, sm.ExecutionRunning, "", nil)
-	d.workflow(sm.EventWorkflowInitialized, sm.WorkflowPending, sm.WorkflowRunning, "")
-}
-
-// workflow records an event of the workflow layer, which informs the run and
-// never closes it. step is the label of the step that embeds the workflow, "" for
-// the run's own.
-func (d *decider) workflow(on sm.Event, from, to sm.WorkflowState, step string) {
-	d.record(workflow.Event{Layer: string(sm.LayerWorkflow), Type: string(on), From: string(from), To: string(to), Step: step}, nil)
-}
-
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
+	d.X.StartedAt = d.Now
+	d.Move(sm.EventExecutionStarted, sm.ExecutionRunning, "", nil)
+	d.Workflow(sm.EventWorkflowInitialized, sm.WorkflowPending, sm.WorkflowRunning, "")
 }

@@ -13,38 +13,38 @@ import (
 // What waits for a child goes on when the child has ended.
 func (d *decider) resumeNow(c Command) error {
 	data := map[string]any{"reason": c.Reason}
-	switch w := d.x.Wait; {
-	case d.x.State == sm.ExecutionBlockedWaiting:
-		d.x.Wait = nil
-		d.move(sm.EventExecutionReady, sm.ExecutionReady, c.Actor, data)
+	switch w := d.X.Wait; {
+	case d.X.State == sm.ExecutionBlockedWaiting:
+		d.X.Wait = nil
+		d.Move(sm.EventExecutionReady, sm.ExecutionReady, c.Actor, data)
 		return nil
-	case d.x.State != sm.ExecutionWaiting || w == nil:
-		_, err := sm.MoveExecution(d.x.State, sm.EventExecutionResumed, sm.ExecutionRunning)
+	case d.X.State != sm.ExecutionWaiting || w == nil:
+		_, err := sm.MoveExecution(d.X.State, sm.EventExecutionResumed, sm.ExecutionRunning)
 		return d.refusal(c, err)
 	case w.Kind != workflow.WaitTimer:
 		return &workflow.Error{
 			Code:    workflow.CodeIllegalTransition,
-			Message: fmt.Sprintf("execution %s in state %s waits for execution %s: cancel or retry that one", d.x.ID, d.x.State, w.Child),
+			Message: fmt.Sprintf("execution %s in state %s waits for execution %s: cancel or retry that one", d.X.ID, d.X.State, w.Child),
 		}
 	}
-	d.x.Rested, d.x.Wait = d.x.RunSeq+1, nil
-	d.move(sm.EventExecutionResumed, sm.ExecutionRunning, c.Actor, data)
+	d.X.Rested, d.X.Wait = d.X.RunSeq+1, nil
+	d.Move(sm.EventExecutionResumed, sm.ExecutionRunning, c.Actor, data)
 	return nil
 }
 
 // unlock lets go of the locks of a run that has ended and keeps them for an
 // operator to look: the lock epoch grows, so that no lock of the run is live.
 func (d *decider) unlock(c Command) error {
-	if _, err := sm.MoveExecution(d.x.State, sm.EventLockReleased, d.x.State); err != nil {
+	if _, err := sm.MoveExecution(d.X.State, sm.EventLockReleased, d.X.State); err != nil {
 		return d.refusal(c, err)
 	}
-	if d.x.Unlocked {
-		return &workflow.Error{Code: workflow.CodeIllegalTransition, Message: fmt.Sprintf("execution %s in state %s holds no locks any more", d.x.ID, d.x.State)}
+	if d.X.Unlocked {
+		return &workflow.Error{Code: workflow.CodeIllegalTransition, Message: fmt.Sprintf("execution %s in state %s holds no locks any more", d.X.ID, d.X.State)}
 	}
-	d.x.Epoch++
-	d.x.Unlocked = true
-	d.move(sm.EventLockReleased, d.x.State, c.Actor, map[string]any{"reason": c.Reason})
-	d.out.Release = true
+	d.X.Epoch++
+	d.X.Unlocked = true
+	d.Move(sm.EventLockReleased, d.X.State, c.Actor, map[string]any{"reason": c.Reason})
+	d.Out.Release = true
 	return nil
 }
 
@@ -53,20 +53,20 @@ func (d *decider) unlock(c Command) error {
 // still holds its locks goes on under them; any other starts over from READY.
 func (d *decider) retry(c Command) error {
 	to := sm.ExecutionReady
-	if d.x.State == sm.ExecutionFailedUnsafe && !d.x.Unlocked && d.x.Scope.HeldEpoch == d.x.Epoch {
+	if d.X.State == sm.ExecutionFailedUnsafe && !d.X.Unlocked && d.X.Scope.HeldEpoch == d.X.Epoch {
 		to = sm.ExecutionRunning
 	}
-	if _, err := sm.MoveExecution(d.x.State, sm.EventExecutionRetried, to); err != nil {
+	if _, err := sm.MoveExecution(d.X.State, sm.EventExecutionRetried, to); err != nil {
 		return d.refusal(c, err)
 	}
-	if d.f.Resolved == nil {
-		d.need(Need{Kind: NeedResolved})
+	if d.F.Resolved == nil {
+		d.Need(Need{Kind: NeedResolved})
 		return nil
 	}
-	if p := d.f.Resolved.Problem; p != nil {
-		return workflow.Errorf(workflow.CodeIllegalTransition, "cannot retry execution %s: %s", d.x.ID, p.Message)
+	if p := d.F.Resolved.Problem; p != nil {
+		return workflow.Errorf(workflow.CodeIllegalTransition, "cannot retry execution %s: %s", d.X.ID, p.Message)
 	}
-	program := d.f.Resolved.Program
+	program := d.F.Resolved.Program
 	from := d.failedAt(program)
 	if c.From != "" {
 		if from = program.Index(c.From); from < 0 {
@@ -79,7 +79,7 @@ func (d *decider) retry(c Command) error {
 	switch c.Entities {
 	case "":
 		c.Entities = "failed"
-		if d.x.RolledBack {
+		if d.X.RolledBack {
 			c.Entities = "all"
 		}
 	case "failed", "all":
@@ -87,8 +87,8 @@ func (d *decider) retry(c Command) error {
 		return invalid("entities", "want failed or all")
 	}
 	d.again(from, c.Entities == "failed", to)
-	d.move(sm.EventExecutionRetried, to, c.Actor, map[string]any{
-		"reason": c.Reason, "from": program.Nodes[from].Label, "entities": c.Entities, "try": d.x.Try,
+	d.Move(sm.EventExecutionRetried, to, c.Actor, map[string]any{
+		"reason": c.Reason, "from": program.Nodes[from].Label, "entities": c.Entities, "try": d.X.Try,
 	})
 	return nil
 }
@@ -100,11 +100,11 @@ func invalid(path, message string) error {
 // failedAt is the step a retry begins with unless another is named.
 func (d *decider) failedAt(p *workflow.Program) int {
 	at := 0
-	if d.x.Error != nil {
-		at = max(0, p.Index(d.x.Error.Step))
+	if d.X.Error != nil {
+		at = max(0, p.Index(d.X.Error.Step))
 	}
-	for i := range d.x.Runs {
-		if r := &d.x.Runs[i]; r.Kind == workflow.JobRollback && r.Try == d.x.Try {
+	for i := range d.X.Runs {
+		if r := &d.X.Runs[i]; r.Kind == workflow.JobRollback && r.Try == d.X.Try {
 			at = min(at, r.Step)
 		}
 	}
@@ -114,8 +114,8 @@ func (d *decider) failedAt(p *workflow.Program) int {
 // reached is the last step that any try has come to.
 func (d *decider) reached() int {
 	at := 0
-	for i := range d.x.Runs {
-		if r := &d.x.Runs[i]; r.Forward() {
+	for i := range d.X.Runs {
+		if r := &d.X.Runs[i]; r.Forward() {
 			at = max(at, r.Step)
 		}
 	}
@@ -125,7 +125,7 @@ func (d *decider) reached() int {
 // again makes the execution that of a new try. What earlier tries have done from
 // the step on is done again, apart from what a retry of failures keeps.
 func (d *decider) again(from int, onlyFailed bool, to sm.ExecutionState) {
-	x := d.x
+	x := d.X
 	for i := range x.Runs {
 		if r := &x.Runs[i]; r.Forward() && (r.Step > from || r.Step == from && !onlyFailed) {
 			if r.Superseded == 0 {
@@ -141,8 +141,8 @@ func (d *decider) again(from int, onlyFailed bool, to sm.ExecutionState) {
 	x.At, x.Round, x.OnlyFailed = from, 0, onlyFailed
 	x.EndedAt, x.Cause, x.Reason, x.Error, x.RolledBack, x.Cancellation = time.Time{}, "", "", nil, false, nil
 	x.Applied, x.Wait, x.BlockedBy, x.Dropped, x.DroppedCount = false, nil, nil, nil, 0
-	if x.Deadline = (time.Time{}); d.config().Timeout > 0 {
-		x.Deadline = d.now.Add(d.config().Timeout.Std())
+	if x.Deadline = (time.Time{}); d.Config().Timeout > 0 {
+		x.Deadline = d.Now.Add(d.Config().Timeout.Std())
 	}
 	if to == sm.ExecutionReady {
 		x.StartedAt, x.LockSince, x.Unlocked = time.Time{}, time.Time{}, false
