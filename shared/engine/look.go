@@ -154,26 +154,6 @@ func (w *work) page(ctx context.Context, next *workflow.Execution) error {
 	return nil
 }
 
-// perform sends the packs of a step run that has just been committed, or starts
-// its child.
-func (w *work) perform(ctx context.Context, d lifecycle.Decision) error {
-	r := w.x.RunOf(d.Dispatch)
-	switch {
-	case d.Dispatch == 0 || r == nil:
-		return nil
-	case r.Child != nil:
-		return w.startChild(ctx, r)
-	case r.Stretch > 0:
-		return w.startStretch(ctx, r)
-	}
-	run, err := w.run(ctx, r)
-	if err != nil {
-		return err
-	}
-	carried := w.ports.Meter.Take()
-	return w.delivery().Dispatch(ctx, run, w.e.now(), carried)
-}
-
 // permanent reports whether repeating cannot help.
 func permanent(err error) bool {
 	switch workflow.CodeOf(err) {

@@ -2,7 +2,7 @@ package engine
 
 import (
 	"context"
-	"fmt"
+	"errors"
 
 	"github.com/lockstep-run/lockstep/shared/engine/delivery"
 	"github.com/lockstep-run/lockstep/shared/engine/planner"
@@ -26,7 +26,7 @@ func (w *work) plans(ctx context.Context) (*planner.Planner, error) {
 	}
 	w.planner = &planner.Planner{
 		Tenant: w.tenant, Execution: w.id, Delivery: w.delivery(), Program: w.program, Blocks: w.facts.Resolved.Blocks,
-		Input: w.loadInput, Entities: w.entities, MaxResults: w.e.MaxResults,
+		Input: w.loadInput, Entities: w.entities, MaxResults: w.e.MaxResults, JobTimeout: w.e.JobTimeout,
 	}
 	return w.planner, nil
 }
@@ -49,93 +49,15 @@ func (w *work) plan(ctx context.Context, n lifecycle.Need, draft *workflow.Execu
 	return nil
 }
 
-// run is a committed step run as the delivery protocol sees it. Its jobs are
-// planned when somebody needs them.
-func (w *work) run(ctx context.Context, r *workflow.StepRun) (*delivery.Run, error) {
-	p, err := w.plans(ctx)
-	if err != nil {
-		return nil, err
-	}
-	step := *r
-	run := &delivery.Run{Tenant: w.tenant, Execution: w.id, Step: &step, Work: w.workOf(&step)}
-	run.Jobs = func(ctx context.Context) ([]workflow.JobInput, error) {
-		planned, err := p.Plan(ctx, w.x, &step)
-		return planned.Jobs, err
-	}
-	if step.Kind == workflow.JobExecute && w.program.HasRetryWhen(step.Step) {
-		run.Again = func(attempt int, why *workflow.Failure) bool { return w.program.RetryWhen(step.Step, attempt, why) }
-	}
-	if step.Stretch > 0 {
-		run.Lane = func(ctx context.Context, lane int) ([]workflow.JobInput, error) {
-			planned, err := p.Lane(ctx, w.x, &step, lane)
-			if err == nil && planned.Plan.Problem != nil {
-				err = &delivery.Problem{Cause: planned.Plan.Cause, Failure: planned.Plan.Problem}
-			}
-			return planned.Jobs, err
-		}
-	}
-	return run, nil
-}
-
-// workOf is what all packs of a step run have in common.
-func (w *work) workOf(r *workflow.StepRun) workflow.Work {
-	common := workflow.Work{
-		Kind: r.Kind, Block: r.Block, Step: r.Label, Pool: r.Pool, Pure: r.Pure, Idempotent: r.Idempotent, Lanes: r.Lanes(),
-	}
-	written := ""
-	if r.Kind == workflow.JobAcquire {
-		written = w.program.Acquisitions[r.Step].Block
-	} else {
-		n := &w.program.Nodes[r.Step]
-		written, common.Retry, common.Timeout = n.FunctionBlock, n.Retry, n.Timeout
-		common.Guided = r.Stretch > 0 || r.Kind == workflow.JobExecute && w.program.HasRetryWhen(r.Step)
-	}
-	b := w.facts.Resolved.Blocks[written]
-	for _, d := range []workflow.Duration{b.Timeout, workflow.Duration(w.e.JobTimeout)} {
-		if common.Timeout == 0 {
-			common.Timeout = d
-		}
-	}
-	if common.Pool == "" {
-		common.Pool = defaultPool
-	}
-	common.HTTP = b.HTTP
-	if r.Kind == workflow.JobExecute {
-		common.ResultSchema = b.ResultSchema
-	}
-	return common
-}
-
-// defaultPool serves blocks that name none: the stock worker's.
-const defaultPool = "default"
-
 // report reads the packs of an open run, or goes on closing it.
 func (w *work) report(ctx context.Context, n lifecycle.Need) error {
-	r := w.x.RunOf(n.RunSeq)
-	if r == nil {
-		return workflow.Errorf(workflow.CodeInternal, "there is no step run %d to report", n.RunSeq)
-	}
-	run, err := w.run(ctx, r)
+	p, err := w.plans(ctx)
 	if err != nil {
 		return err
 	}
-	now := w.e.now()
-	var rep *lifecycle.Report
-	switch {
-	case n.Kind == lifecycle.NeedClosing:
-		rep, err = w.delivery().Close(ctx, run, now)
-	case r.Stretch > 0:
-		rep, err = w.stretchReport(ctx, r, run)
-	default:
-		rep, err = w.delivery().Report(ctx, run, now, w.rang(now))
-	}
+	rep, err := p.Report(ctx, w.x, n, w.e.now())
 	if err != nil {
 		return err
-	}
-	if rep.Complete && rep.Updates && r.Kind == workflow.JobExecute {
-		if err := w.refuseForeign(ctx, r, rep); err != nil {
-			return err
-		}
 	}
 	if w.facts.Reports == nil {
 		w.facts.Reports = map[int]*lifecycle.Report{}
@@ -144,36 +66,65 @@ func (w *work) report(ctx context.Context, n lifecycle.Need) error {
 	return nil
 }
 
-// refuseForeign looks for updates of entities that the run does not hold.
-func (w *work) refuseForeign(ctx context.Context, r *workflow.StepRun, rep *lifecycle.Report) error {
+// perform sends the packs of a step run that has just been committed, or starts
+// its child.
+func (w *work) perform(ctx context.Context, d lifecycle.Decision) error {
+	r := w.x.RunOf(d.Dispatch)
+	if d.Dispatch == 0 || r == nil {
+		return nil
+	}
+	if r.Child != nil {
+		return w.startChild(ctx, r)
+	}
 	p, err := w.plans(ctx)
 	if err != nil {
 		return err
 	}
-	ended := *r
-	ended.Status = "" // its packs are final: what is read of them stays
-	updates, err := p.Updates(ctx, w.x, &ended)
+	if r.Stretch > 0 && r.Kind == workflow.JobExecute {
+		return p.StartStretch(ctx, w.x, r, w.e.now())
+	}
+	run := p.Run(w.x, r)
+	if _, err := run.Jobs(ctx); err != nil { // what that reads is carried too
+		return err
+	}
+	carried := w.ports.Meter.Take()
+	return w.delivery().Dispatch(ctx, run, w.e.now(), carried)
+}
+
+// sendLane goes on with a lane that its worker could not: it is one of a stretch,
+// its retry policy has a condition, or its chain was cut. It reports whether that
+// may have changed what the run's report says.
+func (w *work) sendLane(ctx context.Context, l workflow.Look) error {
+	r := w.x.RunOf(l.RunSeq)
+	if l.RunSeq == 0 {
+		r = w.x.Run()
+	}
+	if !r.Open() || r.Closing {
+		return nil
+	}
+	p, err := w.plans(ctx)
 	if err != nil {
 		return err
 	}
-	held, err := w.entities(ctx, w.x.ScopeOf(r))
-	if err != nil {
-		return err
-	}
-	known := make(map[workflow.EntityKey]bool, len(held))
-	for _, e := range held {
-		known[e.Key] = true
-	}
-	for _, u := range updates {
-		if !known[u.Entity] || w.x.LockMode == workflow.LockShared {
-			rep.Cause, rep.Problem = workflow.CauseStepFailed, &workflow.Failure{
-				Code: lifecycle.CodeNotHeld, Step: r.Label, Entity: u.Entity.String(),
-				Message: fmt.Sprintf("a job of step %q asks for an update of %s, which the run does not hold", r.Label, u.Entity),
-			}
+	now := w.e.now()
+	if r.Stretch > 0 {
+		err := p.MoveLane(ctx, w.x, r.Stretch, *l.Lane, now, l.Cost)
+		var problem *delivery.Problem
+		if errors.As(err, &problem) {
+			w.facts.Reports = map[int]*lifecycle.Report{r.RunSeq: {RunSeq: r.RunSeq, Cause: problem.Cause, Problem: problem.Failure}}
 			return nil
 		}
+		return err
 	}
-	return nil
+	run := p.Run(w.x, r)
+	if !run.Work.Guided {
+		return w.delivery().Send(ctx, run, *l.Lane, now)
+	}
+	over, err := w.delivery().Advance(ctx, run, *l.Lane, now, l.Cost)
+	if next := *l.Lane + r.Window; err == nil && over && r.Window > 0 && next < r.Lanes() {
+		_, err = w.delivery().Advance(ctx, run, next, now, workflow.Cost{})
+	}
+	return err
 }
 
 // executed is a run's plan with all of its packs.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"time"
 
 	"github.com/lockstep-run/lockstep/shared/engine/delivery"
 	"github.com/lockstep-run/lockstep/shared/engine/library"
@@ -22,7 +23,8 @@ type Planner struct {
 	Blocks     map[string]workflow.Block // by reference as written
 	Input      func(context.Context) (*workflow.Input, error)
 	Entities   func(context.Context, workflow.Scope) ([]workflow.Held, error)
-	MaxResults int // bytes of earlier results that a step's expressions may see
+	MaxResults int           // bytes of earlier results that a step's expressions may see
+	JobTimeout time.Duration // of a block that names none
 
 	plans    map[lifecycle.Need]plan.Planned
 	outcomes map[int]*outcome // by RunSeq, of visits that have ended

@@ -1,0 +1,96 @@
+package planner
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/engine/delivery"
+	"github.com/lockstep-run/lockstep/shared/lifecycle"
+	"github.com/lockstep-run/lockstep/shared/parallel"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// A stretch of per-entity pipelines is several step runs that are open together
+// and share their lanes. Whoever finishes a lane of one of them names it to the
+// engine, which sends the lane's pack of the next. What a lane needs is known by
+// then: the next step reads no more of the stretch than what came of the same
+// entity.
+
+// stages are the runs of a stretch in their order.
+func stages(x *workflow.Execution, stretch int) []*workflow.StepRun {
+	var runs []*workflow.StepRun
+	for i := range x.Runs {
+		if r := &x.Runs[i]; r.Stretch == stretch && r.Kind == workflow.JobExecute {
+			runs = append(runs, r)
+		}
+	}
+	return runs
+}
+
+// StartStretch sends the first lanes.
+func (p *Planner) StartStretch(ctx context.Context, x *workflow.Execution, first *workflow.StepRun, now time.Time) error {
+	lanes := first.Lanes()
+	if first.Window > 0 {
+		lanes = min(lanes, first.Window)
+	}
+	return parallel.Each(ctx, p.Delivery.Parallel, lanes, func(ctx context.Context, lane int) error {
+		return p.MoveLane(ctx, x, first.Stretch, lane, now, workflow.Cost{})
+	})
+}
+
+// MoveLane moves a lane on as far as it goes: through the stages that are over,
+// or have nothing to do for any of its entities, to the first that has. A lane
+// that has come to the end of the stretch makes room for the next of its window.
+func (p *Planner) MoveLane(ctx context.Context, x *workflow.Execution, stretch, lane int, now time.Time, cost workflow.Cost) error {
+	stages := stages(x, stretch)
+	for lane >= 0 {
+		for _, r := range stages {
+			if lane >= r.Lanes() || r.Closing {
+				return nil
+			}
+			over, err := p.Delivery.Advance(ctx, p.Run(x, r), lane, now, cost)
+			if err != nil || !over {
+				return err
+			}
+			cost = workflow.Cost{}
+		}
+		if len(stages) == 0 || stages[0].Window == 0 {
+			return nil
+		}
+		lane += stages[0].Window
+	}
+	return nil
+}
+
+// stretchReport reports one run of a stretch. With an alarm it sends again what
+// waits without a trace: the lanes of the run that are over in the one before it,
+// and of the first run those that the window allows.
+func (p *Planner) stretchReport(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, run *delivery.Run, now time.Time, rang bool) (*lifecycle.Report, error) {
+	if rang {
+		stages := stages(x, r.Stretch)
+		before := stages[len(stages)-1]
+		for i, s := range stages {
+			if s.RunSeq == r.RunSeq && i > 0 {
+				before = stages[i-1]
+			}
+		}
+		over, err := p.Delivery.Over(ctx, p.Run(x, before))
+		if err != nil {
+			return nil, err
+		}
+		first := r.RunSeq == r.Stretch
+		run.Allowed = func(lane int) bool {
+			if first {
+				return r.Window == 0 || lane < r.Window || over[lane-r.Window]
+			}
+			return over[lane]
+		}
+	}
+	rep, err := p.Delivery.Report(ctx, run, now, rang)
+	var problem *delivery.Problem
+	if errors.As(err, &problem) {
+		return &lifecycle.Report{RunSeq: r.RunSeq, Cause: problem.Cause, Problem: problem.Failure}, nil
+	}
+	return rep, err
+}
