@@ -25,8 +25,10 @@ func (r *reader) config(c *workflow.Config) document.Field {
 		"failureTolerance":  r.tolerance(&c.FailureTolerance),
 		"timeout":           r.duration(&c.Timeout, time.Millisecond, maxWait),
 		"startWhen": document.Either(r.expr(&c.StartWhen), r.Object(document.Fields{
-			"condition": r.expr(&c.StartWhen).Required("say what to wait for"),
-			"deadline":  r.duration(&c.StartDeadline, time.Millisecond, maxWait),
+			"condition": r.expr(&c.StartWhen).Required("say what to wait for").Then(r.Reader, func(n ast.Node, path string) {
+				r.Place(strings.TrimSuffix(path, ".condition"), n) // where compiling finds it
+			}),
+			"deadline": r.duration(&c.StartDeadline, time.Millisecond, maxWait),
 		})),
 		"notBefore": r.notBefore(&c.NotBefore),
 	})
@@ -124,12 +126,14 @@ func (r *reader) token(into *string) document.Field {
 	const message = "want a list of ids, or one text ${...} that gives it"
 	return r.Text(into).With(document.Shape{"pattern": tokenPattern}).Then(r.Reader, func(n ast.Node, path string) {
 		source, ok := expr.Plain(*into)
+		*into = ""
 		switch {
 		case !ok:
 			r.Issue(n, path, "format", message)
 		case strings.TrimSpace(source) == "":
 			r.Issue(n, path, "expression", "the expression is empty")
+		default:
+			*into = source
 		}
-		*into = source
 	})
 }

@@ -269,6 +269,17 @@ func TestValidateBlock(t *testing.T) {
 // and what is stored of a definition, its canonical form, is that definition.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(good))
+	files, err := filepath.Glob("testdata/*/*.yaml")
+	if err != nil || len(files) == 0 {
+		f.Fatalf("no files: %v", err)
+	}
+	for _, file := range files {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(source)
+	}
 	f.Add([]byte(`{"package":"p","name":"w","version":"1.0.0","steps":[{"label":"a","functionBlock":"p/b","runOn":"global","rawParameters":{"x":[1e3,"\u00e9\ud83d\ude00 <>&",12345678901234567890123,-0.5,null]}}]}`))
 	f.Add([]byte("a: &a [*a]"))
 	f.Add([]byte("? a\n: - - b\n  - |\n    c\n"))
@@ -283,6 +294,9 @@ func FuzzParse(f *testing.F) {
 		if _, err := definition.Compile(d); err != nil {
 			t.Errorf("%q parses and does not compile: %v", source, err)
 		}
+		if issues := definition.ValidateAgainst(definition.Schema(), definition.Canonical(d), ""); len(issues) > 0 {
+			t.Errorf("%q parses and does not fit the schema: %v", source, issues)
+		}
 		again, err := definition.Parse(definition.Canonical(d))
 		if err != nil {
 			t.Errorf("%q parses, its canonical form does not: %v\n%s", source, err, definition.Canonical(d))
@@ -290,4 +304,18 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("%q: the canonical form means something else:\n%s", source, diff)
 		}
 	})
+}
+
+// TestDigestStays: what is published stays known under its digest. If this fails,
+// every definition that has been published would seem to be another one.
+func TestDigestStays(t *testing.T) {
+	sources := valid(t)
+	for name, want := range map[string]string{
+		"good":            "7a4d4688d2679fd51923dc7ed5c779c864bfad8e9e9638ff35c9fbf0ae658bd8",
+		"everything.yaml": "6685843e7c458cc0e7752c44b52a352ef67cd4144004fbad0044fce02531a7bd",
+	} {
+		if got := definition.Digest(parse(t, sources[name])); got != want {
+			t.Errorf("%s has the digest %s, want %s", name, got, want)
+		}
+	}
 }

@@ -2,6 +2,7 @@ package definition
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"time"
 
@@ -66,10 +67,8 @@ func (r *reader) schedule(d *workflow.Definition) {
 		path = "triggers.cron"
 	}
 	// Any time will do: what comes at all comes within the years that are tried.
-	if validSchedule(d.Cron.Schedule) {
-		if _, err := NextRun(d.Cron, time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)); err != nil {
-			r.At(path+".schedule", "cron", "%v", err)
-		}
+	if _, err := NextRun(d.Cron, time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)); errors.Is(err, errNever) && validSchedule(d.Cron.Schedule) {
+		r.At(path+".schedule", "cron", "%v", err)
 	}
 	parameters := d.Cron.Parameters
 	if len(parameters) == 0 {

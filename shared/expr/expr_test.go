@@ -2,9 +2,11 @@ package expr_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lockstep-run/lockstep/shared/expr"
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -195,6 +197,31 @@ func TestQuery(t *testing.T) {
 	}
 }
 
+// TestQueryGroups: a query sees the groups of an entity, unless an attribute has
+// that name.
+func TestQueryGroups(t *testing.T) {
+	q, err := expr.CompileQuery(`"core" in entity.groups`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if not, err := expr.CompileQuery(`!("core" in entity.groups)`); err != nil || !not.Match(workflow.Entity{}) {
+		t.Errorf("an entity without groups is not known to be in none: %v", err)
+	}
+	for _, test := range []struct {
+		entity workflow.Entity
+		want   bool
+	}{
+		{workflow.Entity{Groups: []string{"edge", "core"}}, true},
+		{workflow.Entity{Groups: []string{"edge"}}, false},
+		{workflow.Entity{}, false},
+		{workflow.Entity{Groups: []string{"core"}, Attributes: json.RawMessage(`{"groups":[]}`)}, false},
+	} {
+		if got := q.Match(test.entity); got != test.want {
+			t.Errorf("%+v: %v", test.entity, got)
+		}
+	}
+}
+
 func FuzzTemplate(f *testing.F) {
 	for _, s := range []string{"${parameters.n}", "a ${'}'} b", "$${x}", "${r'\\'}", "${", "${\"\"\"\"}\"\"\"}"} {
 		f.Add(s)
@@ -211,6 +238,45 @@ func FuzzTemplate(f *testing.F) {
 		got, err := tmpl.Eval(scope())
 		if err == nil && !json.Valid(got) {
 			t.Errorf("%q gives %s, which is no JSON", s, got)
+		}
+	})
+}
+
+// FuzzEval: whatever is written, in whichever language, compiling gives a program
+// or an error with a place in the text, and evaluating gives JSON or an error.
+func FuzzEval(f *testing.F) {
+	for _, s := range []string{
+		"inventory.result.version == parameters.target", "size(upgrade.results.filter(k, upgrade.results[k].ok))", "steps[entity.x]",
+		"entity('site', 'zrh').open && now > timestamp('2026-01-01T00:00:00Z')", "error.details.code in [1, 2] && attempt < 3",
+		"entity.ports.map(p, entity.id + ':' + p)", "{1: [2u, 3.0, b'x', null]}[1][0]", "'a'.matches('(a+)+$')", "optional.of(1)", "x ? y",
+	} {
+		f.Add(s)
+	}
+	steps := func() (*expr.Language, error) { return expr.NewLanguage(labels) }
+	f.Fuzz(func(t *testing.T, source string) {
+		for _, language := range []func() (*expr.Language, error){steps, expr.ForInput, expr.ForExpand, expr.ForFailure, expr.ForStart} {
+			l, err := language()
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := l.Compile(source)
+			if err != nil {
+				var e *expr.Error
+				if !errors.As(err, &e) || e.Source != source || e.Line < 0 || e.Column < 0 {
+					t.Errorf("%q: %#v", source, err)
+				}
+				continue
+			}
+			s := scope()
+			s.Given = map[string]any{"now": time.Unix(1e9, 0), "error": map[string]any{"code": "X"}, "attempt": int64(1)}
+			s.Inventory = func(string, string) (json.RawMessage, bool) { return json.RawMessage(`{"open":true}`), true }
+			v, err := p.Eval(s)
+			if err != nil {
+				continue
+			}
+			if _, err := json.Marshal(v); err != nil {
+				t.Errorf("%q gives %v: %v", source, v, err)
+			}
 		}
 	})
 }

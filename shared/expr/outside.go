@@ -21,9 +21,11 @@ var (
 	queries  = sync.OnceValues(func() (*Language, error) { return language(nil, []string{"entity"}) })
 	inputs   = sync.OnceValues(func() (*Language, error) { return language(nil, []string{"parameters"}) })
 	expands  = sync.OnceValues(func() (*Language, error) { return language(nil, []string{"parameters", "entity"}) })
-	failures = sync.OnceValues(func() (*Language, error) { return language(nil, []string{"error", "attempt"}) })
-	starts   = sync.OnceValues(func() (*Language, error) {
-		return language(nil, []string{"parameters", "now"}, cel.Function(inventory,
+	failures = sync.OnceValues(func() (*Language, error) {
+		return language(nil, []string{"error"}, cel.Variable("attempt", cel.IntType))
+	})
+	starts = sync.OnceValues(func() (*Language, error) {
+		return language(nil, []string{"parameters"}, cel.Variable("now", cel.TimestampType), cel.Function(inventory,
 			cel.Overload("entity_type_id", []*cel.Type{cel.StringType, cel.StringType}, cel.DynType, cel.LateFunctionBinding())))
 	})
 )

@@ -21,6 +21,6 @@ func CompileQuery(source string) (*Query, error) {
 // Match reports whether the condition is true of the entity. Where it cannot be
 // evaluated, because an attribute is missing, the entity does not match.
 func (q *Query) Match(e workflow.Entity) bool {
-	ok, err := q.program.EvalBool(Scope{Entity: &Entity{Type: e.Type, ID: e.ID, Attributes: e.Attributes, Groups: e.Groups}})
+	ok, err := q.program.EvalBool(Scope{Entity: &Entity{Type: e.Type, ID: e.ID, Attributes: e.Attributes, Groups: append([]string{}, e.Groups...)}})
 	return err == nil && ok
 }

@@ -22,9 +22,12 @@ func (c *compiler) reads(i int, path string, refs expr.References, after bool) {
 		if !ok || !c.earlier(i, at, path, label, "result", after) {
 			continue
 		}
-		if from := c.flat[at]; from.Workflow != nil || embedded(from) {
-			c.At(path, "reference", "%s has no result: read the steps in %q", kindOf(from), label)
-		} else if slices.Contains(refs.Own, label) {
+		switch from := c.flat[at]; {
+		case from.Workflow != nil:
+			c.At(path, "reference", "step %q has no result of its own: read those of the steps in it", label)
+		case embedded(from):
+			c.At(path, "reference", "step %q embeds another workflow, whose results stay in it", label)
+		case slices.Contains(refs.Own, label):
 			c.own(s, from, path)
 		}
 	}

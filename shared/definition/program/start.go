@@ -10,11 +10,7 @@ import (
 // start compiles what says when a run may begin.
 func (c *compiler) start() {
 	config := &c.definition.Config
-	path := "config.startWhen"
-	if config.StartDeadline > 0 {
-		path += ".condition"
-	}
-	c.startWhen = c.outside(expr.ForStart, config.StartWhen, path, true)
+	c.startWhen = c.outside(expr.ForStart, config.StartWhen, "config.startWhen", true)
 	if blank(config.NotBefore) {
 		return
 	}
