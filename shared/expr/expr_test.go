@@ -90,8 +90,8 @@ func TestNoValue(t *testing.T) {
 func TestCompileErrorsHaveAPlace(t *testing.T) {
 	for source, column := range map[string]int{`1 +`: 4, `nobody.knows`: 1, `parameters.n +* 2`: 15} {
 		_, err := expr.Compile(labels, source)
-		e, ok := err.(*expr.Error)
-		if !ok || e.Line != 1 || e.Column != column {
+		var e *expr.Error
+		if !errors.As(err, &e) || e.Line != 1 || e.Column != column {
 			t.Errorf("%s: %+v, want line 1 column %d", source, err, column)
 		}
 	}

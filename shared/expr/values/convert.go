@@ -89,7 +89,7 @@ func FromCEL(v ref.Val, room *int) (any, error) {
 	case types.Timestamp:
 		return v.Time.UTC().Format(time.RFC3339Nano), nil
 	case types.Duration:
-		return v.Duration.String(), nil
+		return v.String(), nil
 	case traits.Lister:
 		return listFromCEL(v, room)
 	case traits.Mapper:
