@@ -105,8 +105,8 @@ func newRoot() *cobra.Command {
 	c.flags(root)
 	root.AddCommand(
 		newDev(), newPublish(c), newRun(c), newWatch(c), newStatus(c), newList(c), newHistory(c), newSteps(c),
-		newJobs(c), newResult(c), newCancel(c), newAcknowledge(c), newLocks(c), newEntities(c), newBlocks(c),
-		newCost(c), newVersion(c),
+		newJobs(c), newResult(c), newCancel(c), newAcknowledge(c), newRetry(c), newResume(c), newUnlock(c), newLocks(c),
+		newEntities(c), newBlocks(c), newArchive(c), newRestore(c), newCost(c), newVersion(c),
 	)
 	return root
 }

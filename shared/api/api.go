@@ -20,6 +20,8 @@ type Catalog interface {
 	Definitions(ctx context.Context, c workflow.Caller, page workflow.Page) (workflow.List[workflow.Published], error)
 	Versions(ctx context.Context, c workflow.Caller, fullName string, page workflow.Page) (workflow.List[workflow.Published], error)
 	Definition(ctx context.Context, c workflow.Caller, ref workflow.Ref) (workflow.Published, error)
+	Archive(ctx context.Context, c workflow.Caller, ref workflow.Ref) error
+	Restore(ctx context.Context, c workflow.Caller, ref workflow.Ref) error
 
 	RegisterBlock(ctx context.Context, c workflow.Caller, b workflow.Block) (created bool, err error)
 	Blocks(ctx context.Context, c workflow.Caller, page workflow.Page) (workflow.List[workflow.Block], error)
@@ -35,6 +37,9 @@ type Engine interface {
 	Start(ctx context.Context, c workflow.Caller, req views.StartRequest) (x *workflow.Execution, existed bool, err error)
 	Cancel(ctx context.Context, c workflow.Caller, id string, req views.CancelRequest) (*workflow.Execution, error)
 	Acknowledge(ctx context.Context, c workflow.Caller, id, reason string) (*workflow.Execution, error)
+	Retry(ctx context.Context, c workflow.Caller, id string, req views.RetryRequest) (*workflow.Execution, error)
+	Resume(ctx context.Context, c workflow.Caller, id, reason string) (*workflow.Execution, error)
+	Unlock(ctx context.Context, c workflow.Caller, id, reason string) (*workflow.Execution, error)
 }
 
 // View is what shows runs and locks. It keeps pages under about 1 MiB.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"os"
@@ -66,13 +67,36 @@ func TestVerbsHandOnWhatTheySay(t *testing.T) {
 	f := newFake()
 	h := serve(f)
 	ask(h, "POST /workflow-execution/"+runID+"/cancel", `{"reason":"r","rollback":"never","cascade":false}`, "X-Actor: eve")
-	if want := (views.CancelRequest{Reason: "r", Rollback: workflow.RollbackNever}); f.cancel != want || f.caller.Actor != "eve" {
+	if want := (views.CancelRequest{Reason: "r", Rollback: workflow.RollbackNever, Cascade: ptr(false)}); cmp.Diff(want, f.cancel) != "" || f.cancel.Cascades() || f.caller.Actor != "eve" {
 		t.Errorf("%+v by %s", f.cancel, f.caller.Actor)
 	}
 	for _, c := range []string{"", "{}", `{"reason":""}`} {
 		ask(h, "DELETE /workflow-execution/"+runID, c)
-		if want := (views.CancelRequest{Cascade: true}); f.cancel != want {
+		if want := (views.CancelRequest{}); f.cancel != want || !f.cancel.Cascades() {
 			t.Errorf("body %q: %+v", c, f.cancel)
+		}
+	}
+	ask(h, "POST /workflow-execution/"+runID+"/retry", `{"reason":"r","from":"upgrade.check","entities":"failed"}`, "X-Actor: eve")
+	if want := (views.RetryRequest{Reason: "r", From: "upgrade.check", Entities: views.RetryFailed}); f.retry != want || f.caller.Actor != "eve" {
+		t.Errorf("%+v by %s", f.retry, f.caller.Actor)
+	}
+	for _, verb := range []string{"retry", "resume", "unlock", "acknowledge", "cancel"} {
+		f.calls, f.reason, f.retry, f.cancel = nil, "?", views.RetryRequest{}, views.CancelRequest{}
+		w := ask(h, "POST /workflow-execution/"+runID+"/"+verb, "", "X-Actor: eve")
+		if name := strings.ToUpper(verb[:1]) + verb[1:]; w.Code != 202 || !slices.Equal(f.calls, []string{name, "Execution"}) {
+			t.Errorf("%s without a body: %d, reached %v", verb, w.Code, f.calls)
+		}
+	}
+	for _, verb := range []string{"resume", "unlock"} {
+		if ask(h, "POST /workflow-execution/"+runID+"/"+verb, `{"reason":"for `+verb+`"}`); f.reason != "for "+verb {
+			t.Errorf("%s: reason %q", verb, f.reason)
+		}
+	}
+	for line, archived := range map[string]bool{"DELETE /workflow-definition/fleet/upgrade/1.0.0": true, "POST /workflow-definition/fleet/upgrade/1.0.0/restore": false} {
+		f.archived = !archived
+		w := ask(h, line, "")
+		if w.Code != 200 || f.archived != archived || !strings.Contains(w.Body.String(), fmt.Sprintf(`"archived":%v`, archived)) {
+			t.Errorf("%s: %d %s", line, w.Code, w.Body)
 		}
 	}
 	ask(h, "POST /workflow-execution/"+runID+"/acknowledge", `{"reason":"checked"}`)

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lockstep-run/lockstep/shared/client"
+	format "github.com/lockstep-run/lockstep/shared/definition"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -108,6 +109,22 @@ func TestClientAgreesWithRoutes(t *testing.T) {
 	check("cancel", f.cancel, views.CancelRequest{Reason: "r"}, err)
 	_, err = c.Acknowledge(ctx, runID, "why")
 	check("acknowledge", f.reason, "why", err)
+	_, err = c.Cancel(ctx, runID, views.CancelRequest{Cascade: ptr(false)})
+	check("cancel alone", f.cancel, views.CancelRequest{Cascade: ptr(false)}, err)
+	again := views.RetryRequest{Reason: "r", From: "a.b", Entities: views.RetryAll}
+	_, err = c.Retry(ctx, runID, again)
+	check("retry", f.retry, again, err)
+	_, err = c.Resume(ctx, runID, "resumed")
+	check("resume", f.reason, "resumed", err)
+	_, err = c.Unlock(ctx, runID, "unlocked")
+	check("unlock", f.reason, "unlocked", err)
+	exact := workflow.Ref{Package: "fleet", Name: "upgrade", Version: "1.0.0"}
+	d, err = c.Archive(ctx, exact)
+	check("archive", d.Archived, true, err)
+	d, err = c.Restore(ctx, exact)
+	check("restore", d.Archived, false, err)
+	schema, err := c.DefinitionSchema(ctx)
+	check("schema", string(schema), strings.TrimSpace(string(format.Schema())), err)
 	check("health", nil, nil, c.Health(ctx))
 	check("caller", f.caller, local, nil)
 

@@ -1,10 +1,12 @@
 package api
 
 import (
+	"context"
 	"io"
 	"net/http"
 
 	"github.com/lockstep-run/lockstep/shared/api/gen"
+	format "github.com/lockstep-run/lockstep/shared/definition"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -51,6 +53,31 @@ func (a *routes) ListVersions(w http.ResponseWriter, r *http.Request, pkg gen.Pa
 func (a *routes) GetDefinition(w http.ResponseWriter, r *http.Request, pkg gen.Package, name gen.Name, version gen.Version) {
 	p, err := a.Catalog.Definition(r.Context(), a.caller(r), workflow.Ref{Package: pkg, Name: name, Version: version})
 	a.reply(w, r, http.StatusOK, definition(p), err)
+}
+
+// ArchiveDefinition serves DELETE /workflow-definition/{package}/{name}/{version}.
+func (a *routes) ArchiveDefinition(w http.ResponseWriter, r *http.Request, pkg gen.Package, name gen.Name, version gen.ExactVersion) {
+	a.archive(w, r, workflow.Ref{Package: pkg, Name: name, Version: version}, a.Catalog.Archive)
+}
+
+// RestoreDefinition serves POST /workflow-definition/{package}/{name}/{version}/restore.
+func (a *routes) RestoreDefinition(w http.ResponseWriter, r *http.Request, pkg gen.Package, name gen.Name, version gen.ExactVersion) {
+	a.archive(w, r, workflow.Ref{Package: pkg, Name: name, Version: version}, a.Catalog.Restore)
+}
+
+// archive answers with the version as it is when do has been done.
+func (a *routes) archive(w http.ResponseWriter, r *http.Request, ref workflow.Ref, do func(context.Context, workflow.Caller, workflow.Ref) error) {
+	if err := do(r.Context(), a.caller(r), ref); err != nil {
+		a.fail(w, r, err)
+		return
+	}
+	p, err := a.Catalog.Definition(r.Context(), a.caller(r), ref)
+	a.reply(w, r, http.StatusOK, definition(p), err)
+}
+
+// GetDefinitionSchema serves GET /workflow-definition/schema.
+func (a *routes) GetDefinitionSchema(w http.ResponseWriter, _ *http.Request) {
+	a.send(w, http.StatusOK, format.Schema())
 }
 
 // RegisterBlock serves POST /function-blocks/register.

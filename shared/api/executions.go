@@ -32,43 +32,6 @@ func (a *routes) StartExecution(w http.ResponseWriter, r *http.Request, params g
 	a.reply(w, r, status, gen.Started{Id: x.ID, State: x.State, Status: x.Status()}, nil)
 }
 
-// CancelExecution serves POST /workflow-execution/{id}/cancel.
-func (a *routes) CancelExecution(w http.ResponseWriter, r *http.Request, id gen.Id) {
-	req := views.CancelRequest{Cascade: true}
-	if err := decode(r, &req); err != nil {
-		a.fail(w, r, err)
-		return
-	}
-	_, err := a.Engine.Cancel(r.Context(), a.caller(r), id, req)
-	a.accepted(w, r, id, err)
-}
-
-// AbortExecution serves DELETE /workflow-execution/{id}.
-func (a *routes) AbortExecution(w http.ResponseWriter, r *http.Request, id gen.Id) {
-	a.CancelExecution(w, r, id)
-}
-
-// AcknowledgeExecution serves POST /workflow-execution/{id}/acknowledge.
-func (a *routes) AcknowledgeExecution(w http.ResponseWriter, r *http.Request, id gen.Id) {
-	var req gen.ReasonRequest
-	if err := decode(r, &req); err != nil {
-		a.fail(w, r, err)
-		return
-	}
-	_, err := a.Engine.Acknowledge(r.Context(), a.caller(r), id, or(req.Reason))
-	a.accepted(w, r, id, err)
-}
-
-// accepted answers a verb with the run as it is now.
-func (a *routes) accepted(w http.ResponseWriter, r *http.Request, id string, err error) {
-	if err != nil {
-		a.fail(w, r, err)
-		return
-	}
-	x, err := a.View.Execution(r.Context(), a.caller(r), id)
-	a.reply(w, r, http.StatusAccepted, execution(x), err)
-}
-
 // ListExecutions serves GET /workflow-execution.
 func (a *routes) ListExecutions(w http.ResponseWriter, r *http.Request, params gen.ListExecutionsParams) {
 	f := views.ExecutionFilter{

@@ -26,7 +26,9 @@ type fake struct {
 	calls    []string
 	start    views.StartRequest
 	cancel   views.CancelRequest
+	retry    views.RetryRequest
 	reason   string
+	archived bool
 	filter   views.ExecutionFilter
 	jobs     views.JobFilter
 	selector workflow.Selector
@@ -105,7 +107,19 @@ func (f *fake) Definition(_ context.Context, c workflow.Caller, ref workflow.Ref
 	if !ref.Matches("1.0.0") {
 		return workflow.Published{}, workflow.Errorf(workflow.CodeNotFound, "there is no %s", ref)
 	}
-	return f.published(), nil
+	p := f.published()
+	p.Archived = f.archived
+	return p, nil
+}
+
+func (f *fake) Archive(_ context.Context, c workflow.Caller, _ workflow.Ref) error {
+	f.archived = true
+	return f.called("Archive", c)
+}
+
+func (f *fake) Restore(_ context.Context, c workflow.Caller, _ workflow.Ref) error {
+	f.archived = false
+	return f.called("Restore", c)
 }
 
 func (f *fake) RegisterBlock(_ context.Context, c workflow.Caller, b workflow.Block) (bool, error) {
@@ -173,6 +187,30 @@ func (f *fake) Cancel(_ context.Context, c workflow.Caller, id string, req views
 
 func (f *fake) Acknowledge(_ context.Context, c workflow.Caller, id, reason string) (*workflow.Execution, error) {
 	if err := f.called("Acknowledge", c); err != nil {
+		return nil, err
+	}
+	f.reason = reason
+	return f.run(c, id)
+}
+
+func (f *fake) Retry(_ context.Context, c workflow.Caller, id string, req views.RetryRequest) (*workflow.Execution, error) {
+	if err := f.called("Retry", c); err != nil {
+		return nil, err
+	}
+	f.retry = req
+	return f.run(c, id)
+}
+
+func (f *fake) Resume(_ context.Context, c workflow.Caller, id, reason string) (*workflow.Execution, error) {
+	if err := f.called("Resume", c); err != nil {
+		return nil, err
+	}
+	f.reason = reason
+	return f.run(c, id)
+}
+
+func (f *fake) Unlock(_ context.Context, c workflow.Caller, id, reason string) (*workflow.Execution, error) {
+	if err := f.called("Unlock", c); err != nil {
 		return nil, err
 	}
 	f.reason = reason

@@ -3,6 +3,7 @@ package client
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"iter"
 	"net/http"
 
@@ -36,6 +37,21 @@ func (c *Client) Versions(ctx context.Context, pkg, name string) iter.Seq2[Defin
 // a major or a minor.
 func (c *Client) Definition(ctx context.Context, ref workflow.Ref) (Definition, error) {
 	return read[Definition](c.api.GetDefinition(ctx, ref.Package, ref.Name, ref.Version))
+}
+
+// Archive keeps new runs from one exact version; those that there are go on.
+func (c *Client) Archive(ctx context.Context, ref workflow.Ref) (Definition, error) {
+	return read[Definition](c.api.ArchiveDefinition(ctx, ref.Package, ref.Name, ref.Version))
+}
+
+// Restore allows runs of an archived version again.
+func (c *Client) Restore(ctx context.Context, ref workflow.Ref) (Definition, error) {
+	return read[Definition](c.api.RestoreDefinition(ctx, ref.Package, ref.Name, ref.Version))
+}
+
+// DefinitionSchema is the JSON Schema of the definition format.
+func (c *Client) DefinitionSchema(ctx context.Context) (json.RawMessage, error) {
+	return read[json.RawMessage](c.api.GetDefinitionSchema(ctx))
 }
 
 // RegisterBlock registers a block. created is false if it was registered before

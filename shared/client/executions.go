@@ -102,3 +102,19 @@ func (c *Client) Cancel(ctx context.Context, id string, req views.CancelRequest)
 func (c *Client) Acknowledge(ctx context.Context, id, reason string) (views.ExecutionView, error) {
 	return read[views.ExecutionView](c.api.AcknowledgeExecution(ctx, id, gen.ReasonRequest{Reason: some(reason)}))
 }
+
+// Retry begins another try of a run that has failed.
+func (c *Client) Retry(ctx context.Context, id string, req views.RetryRequest) (views.ExecutionView, error) {
+	return read[views.ExecutionView](c.api.RetryExecution(ctx, id, req))
+}
+
+// Resume goes on now with a run that waits.
+func (c *Client) Resume(ctx context.Context, id, reason string) (views.ExecutionView, error) {
+	return read[views.ExecutionView](c.api.ResumeExecution(ctx, id, gen.ReasonRequest{Reason: some(reason)}))
+}
+
+// Unlock lets go of the locks of a run that ended and keeps them, and leaves it
+// as it is.
+func (c *Client) Unlock(ctx context.Context, id, reason string) (views.ExecutionView, error) {
+	return read[views.ExecutionView](c.api.UnlockExecution(ctx, id, gen.ReasonRequest{Reason: some(reason)}))
+}

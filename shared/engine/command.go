@@ -20,7 +20,7 @@ func (e *Engine) Cancel(ctx context.Context, c workflow.Caller, id string, req v
 		}})
 	}
 	return e.command(ctx, c, id, lifecycle.Command{
-		Kind: lifecycle.CommandCancel, Source: "user", Reason: req.Reason, Rollback: req.Rollback,
+		Kind: lifecycle.CommandCancel, Source: "user", Reason: req.Reason, Rollback: req.Rollback, Cascade: req.Cascades(),
 	})
 }
 
@@ -28,6 +28,33 @@ func (e *Engine) Cancel(ctx context.Context, c workflow.Caller, id string, req v
 // releases its locks.
 func (e *Engine) Acknowledge(ctx context.Context, c workflow.Caller, id, reason string) (*workflow.Execution, error) {
 	return e.command(ctx, c, id, lifecycle.Command{Kind: lifecycle.CommandAcknowledge, Reason: reason})
+}
+
+// Retry begins another try of a run that has failed. Locks that are still held
+// stay; otherwise they are taken anew.
+func (e *Engine) Retry(ctx context.Context, c workflow.Caller, id string, req views.RetryRequest) (*workflow.Execution, error) {
+	switch req.Entities {
+	case "", views.RetryFailed, views.RetryAll:
+	default:
+		return nil, workflow.Invalid("the request is not valid", []workflow.Issue{{
+			Path: "entities", Code: "enum", Message: "want failed or all",
+		}})
+	}
+	return e.command(ctx, c, id, lifecycle.Command{
+		Kind: lifecycle.CommandRetry, Reason: req.Reason, From: req.From, Entities: string(req.Entities),
+	})
+}
+
+// Resume ends the wait of a run that would otherwise go on by itself: for a
+// moment, or for the next attempt of failed jobs.
+func (e *Engine) Resume(ctx context.Context, c workflow.Caller, id, reason string) (*workflow.Execution, error) {
+	return e.command(ctx, c, id, lifecycle.Command{Kind: lifecycle.CommandResume, Reason: reason})
+}
+
+// Unlock lets go of the locks of a run that has ended and keeps them until it is
+// acknowledged. Its state stays; whatever still works for it is fenced off.
+func (e *Engine) Unlock(ctx context.Context, c workflow.Caller, id, reason string) (*workflow.Execution, error) {
+	return e.command(ctx, c, id, lifecycle.Command{Kind: lifecycle.CommandUnlock, Reason: reason})
 }
 
 // command decides the verb on the state as stored. A lost race decides it anew,

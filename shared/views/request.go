@@ -28,18 +28,27 @@ func (r *StartRequest) Ref() (workflow.Ref, error) { return workflow.ParseRef(r.
 type CancelRequest struct {
 	Reason   string                `json:"reason,omitempty"`
 	Rollback workflow.RollbackMode `json:"rollback,omitempty"` // empty is auto
-	Cascade  bool                  `json:"cascade"`            // cancels children too; so does a body that does not say
+	Cascade  *bool                 `json:"cascade,omitempty"`  // cancel the runs it has started too; nil is true
 }
 
-// UnmarshalJSON reads a body, in which cascade is true unless it is given.
-func (r *CancelRequest) UnmarshalJSON(b []byte) error {
-	type plain CancelRequest
-	p := plain{Cascade: true}
-	if err := json.Unmarshal(b, &p); err != nil {
-		return err
-	}
-	*r = CancelRequest(p)
-	return nil
+// Cascades reports whether the runs that the run has started end with it.
+func (r *CancelRequest) Cascades() bool { return r.Cascade == nil || *r.Cascade }
+
+// RetryEntities says with which entities a retry begins.
+type RetryEntities string
+
+// The choices; empty is what fits the run: the failed ones where what the others
+// have come to still stands.
+const (
+	RetryFailed RetryEntities = "failed"
+	RetryAll    RetryEntities = "all"
+)
+
+// RetryRequest asks for another try of a run that has failed.
+type RetryRequest struct {
+	Reason   string        `json:"reason,omitempty"`
+	From     string        `json:"from,omitempty"`     // label of the step to begin with; empty is the one that failed
+	Entities RetryEntities `json:"entities,omitempty"` // of that step
 }
 
 // ExecutionFilter narrows a list of executions. Zero fields do not; set fields

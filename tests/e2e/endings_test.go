@@ -138,7 +138,7 @@ func cancelMidway(c *scene) {
 	c.define("config: {maxInFlight: 1}\n", "label: work, block: work, runOn: KIND")
 	id := c.run("{}", ids...)
 	<-g.entered
-	x, err := c.Cancel(c.t.Context(), id, views.CancelRequest{Reason: "not today", Cascade: true})
+	x, err := c.Cancel(c.t.Context(), id, views.CancelRequest{Reason: "not today"})
 	if err != nil || x.Status != sm.StatusRunning || x.Cancellation == nil || x.Cancellation.Reason != "not today" {
 		c.t.Fatalf("cancelled: %+v, %v", x, err)
 	}

@@ -513,6 +513,9 @@ type Reference = string
 // Result defines model for Result.
 type Result = views.ResultView
 
+// RetryRequest defines model for RetryRequest.
+type RetryRequest = views.RetryRequest
+
 // Selector The union of ids, groups and query; none of them selects nothing
 type Selector struct {
 	Groups *[]EntityName `json:"groups,omitempty"`
@@ -584,6 +587,9 @@ type EntityId = EntityName
 
 // EntityType defines model for entityType.
 type EntityType = EntityName
+
+// ExactVersion defines model for exactVersion.
+type ExactVersion = Semver
 
 // Id Examples: 019aa3a1-6a7e-7c3e-9d07-0a1b2c3d4e5f
 type Id = ExecutionId
@@ -790,6 +796,15 @@ type AcknowledgeExecutionJSONRequestBody = ReasonRequest
 // CancelExecutionJSONRequestBody defines body for CancelExecution for application/json ContentType.
 type CancelExecutionJSONRequestBody = CancelRequest
 
+// ResumeExecutionJSONRequestBody defines body for ResumeExecution for application/json ContentType.
+type ResumeExecutionJSONRequestBody = ReasonRequest
+
+// RetryExecutionJSONRequestBody defines body for RetryExecution for application/json ContentType.
+type RetryExecutionJSONRequestBody = RetryRequest
+
+// UnlockExecutionJSONRequestBody defines body for UnlockExecution for application/json ContentType.
+type UnlockExecutionJSONRequestBody = ReasonRequest
+
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
 	// ListEntities List entities of a type, narrowed by groups (any of them) or by a query over attributes
@@ -825,12 +840,21 @@ type ServerInterface interface {
 	// PublishDefinition Publish a definition, YAML or JSON, of any content type, up to 256 KiB
 	// (POST /workflow-definition/publish)
 	PublishDefinition(w http.ResponseWriter, r *http.Request, params PublishDefinitionParams)
+	// GetDefinitionSchema Read the JSON Schema (2020-12) of the definition format, for editors and other tools
+	// (GET /workflow-definition/schema)
+	GetDefinitionSchema(w http.ResponseWriter, r *http.Request)
 	// ListVersions List the versions of one definition, without their source
 	// (GET /workflow-definition/{package}/{name})
 	ListVersions(w http.ResponseWriter, r *http.Request, pPackage Package, name Name, params ListVersionsParams)
+	// ArchiveDefinition Archive one version: no new runs; those that there are go on
+	// (DELETE /workflow-definition/{package}/{name}/{version})
+	ArchiveDefinition(w http.ResponseWriter, r *http.Request, pPackage Package, name Name, version ExactVersion)
 	// GetDefinition Read one definition with its source; a major or a minor version reads the newest match
 	// (GET /workflow-definition/{package}/{name}/{version})
 	GetDefinition(w http.ResponseWriter, r *http.Request, pPackage Package, name Name, version Version)
+	// RestoreDefinition Allow runs of an archived version again
+	// (POST /workflow-definition/{package}/{name}/{version}/restore)
+	RestoreDefinition(w http.ResponseWriter, r *http.Request, pPackage Package, name Name, version ExactVersion)
 	// ListExecutions List runs, newest first
 	// (GET /workflow-execution)
 	ListExecutions(w http.ResponseWriter, r *http.Request, params ListExecutionsParams)
@@ -870,6 +894,15 @@ type ServerInterface interface {
 	// CancelExecution Cancel a run cleanly: nothing starts any more, what was done is rolled back unless that is declined
 	// (POST /workflow-execution/{id}/cancel)
 	CancelExecution(w http.ResponseWriter, r *http.Request, id Id)
+	// ResumeExecution Go on now with a run that waits
+	// (POST /workflow-execution/{id}/resume)
+	ResumeExecution(w http.ResponseWriter, r *http.Request, id Id)
+	// RetryExecution Try a failed run again, from the failed step or a named one
+	// (POST /workflow-execution/{id}/retry)
+	RetryExecution(w http.ResponseWriter, r *http.Request, id Id)
+	// UnlockExecution Let go of the locks of a run that ended and keeps them, and leave it as it is
+	// (POST /workflow-execution/{id}/unlock)
+	UnlockExecution(w http.ResponseWriter, r *http.Request, id Id)
 }
 
 // ServerInterfaceWrapper converts contexts to parameters.
@@ -1296,6 +1329,20 @@ func (siw *ServerInterfaceWrapper) PublishDefinition(w http.ResponseWriter, r *h
 	handler.ServeHTTP(w, r)
 }
 
+// GetDefinitionSchema operation middleware
+func (siw *ServerInterfaceWrapper) GetDefinitionSchema(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetDefinitionSchema(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ListVersions operation middleware
 func (siw *ServerInterfaceWrapper) ListVersions(w http.ResponseWriter, r *http.Request) {
 
@@ -1360,6 +1407,50 @@ func (siw *ServerInterfaceWrapper) ListVersions(w http.ResponseWriter, r *http.R
 	handler.ServeHTTP(w, r)
 }
 
+// ArchiveDefinition operation middleware
+func (siw *ServerInterfaceWrapper) ArchiveDefinition(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "package" -------------
+	var pPackage Package
+
+	err = runtime.BindStyledParameterWithOptions("simple", "package", r.PathValue("package"), &pPackage, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "package", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "name" -------------
+	var name Name
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", r.PathValue("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "name", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "version" -------------
+	var version ExactVersion
+
+	err = runtime.BindStyledParameterWithOptions("simple", "version", r.PathValue("version"), &version, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "version", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ArchiveDefinition(w, r, pPackage, name, version)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // GetDefinition operation middleware
 func (siw *ServerInterfaceWrapper) GetDefinition(w http.ResponseWriter, r *http.Request) {
 
@@ -1395,6 +1486,50 @@ func (siw *ServerInterfaceWrapper) GetDefinition(w http.ResponseWriter, r *http.
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.GetDefinition(w, r, pPackage, name, version)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// RestoreDefinition operation middleware
+func (siw *ServerInterfaceWrapper) RestoreDefinition(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "package" -------------
+	var pPackage Package
+
+	err = runtime.BindStyledParameterWithOptions("simple", "package", r.PathValue("package"), &pPackage, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "package", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "name" -------------
+	var name Name
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", r.PathValue("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "name", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "version" -------------
+	var version ExactVersion
+
+	err = runtime.BindStyledParameterWithOptions("simple", "version", r.PathValue("version"), &version, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "version", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.RestoreDefinition(w, r, pPackage, name, version)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -2056,6 +2191,84 @@ func (siw *ServerInterfaceWrapper) CancelExecution(w http.ResponseWriter, r *htt
 	handler.ServeHTTP(w, r)
 }
 
+// ResumeExecution operation middleware
+func (siw *ServerInterfaceWrapper) ResumeExecution(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ResumeExecution(w, r, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// RetryExecution operation middleware
+func (siw *ServerInterfaceWrapper) RetryExecution(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.RetryExecution(w, r, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// UnlockExecution operation middleware
+func (siw *ServerInterfaceWrapper) UnlockExecution(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.UnlockExecution(w, r, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 type UnescapedCookieParamError struct {
 	ParamName string
 	Err       error
@@ -2187,13 +2400,19 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/locks/{type}/{id}", wrapper.GetLock)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workflow-definition", wrapper.ListDefinitions)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workflow-definition/{package}/{name}", wrapper.ListVersions)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/workflow-definition/{package}/{name}/{version}", wrapper.ArchiveDefinition)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workflow-definition/{package}/{name}/{version}", wrapper.GetDefinition)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/workflow-definition/{package}/{name}/{version}/restore", wrapper.RestoreDefinition)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/workflow-definition/publish", wrapper.PublishDefinition)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workflow-definition/schema", wrapper.GetDefinitionSchema)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workflow-execution", wrapper.ListExecutions)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/workflow-execution", wrapper.StartExecution)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/workflow-execution/{id}", wrapper.AbortExecution)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/workflow-execution/{id}/acknowledge", wrapper.AcknowledgeExecution)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/workflow-execution/{id}/cancel", wrapper.CancelExecution)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/workflow-execution/{id}/resume", wrapper.ResumeExecution)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/workflow-execution/{id}/retry", wrapper.RetryExecution)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/workflow-execution/{id}/unlock", wrapper.UnlockExecution)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workflow-execution/active", wrapper.ListActiveExecutions)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workflow-execution/id/{id}", wrapper.GetExecution)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workflow-execution/id/{id}/cost", wrapper.GetCost)

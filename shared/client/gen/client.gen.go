@@ -365,6 +365,9 @@ type Reference = string
 // Result defines model for Result.
 type Result = views.ResultView
 
+// RetryRequest defines model for RetryRequest.
+type RetryRequest = views.RetryRequest
+
 // Selector The union of ids, groups and query; none of them selects nothing
 type Selector struct {
 	Groups *[]EntityName `json:"groups,omitempty"`
@@ -436,6 +439,9 @@ type EntityId = EntityName
 
 // EntityType defines model for entityType.
 type EntityType = EntityName
+
+// ExactVersion defines model for exactVersion.
+type ExactVersion = Semver
 
 // Id Examples: 019aa3a1-6a7e-7c3e-9d07-0a1b2c3d4e5f
 type Id = ExecutionId
@@ -624,6 +630,15 @@ type AcknowledgeExecutionJSONRequestBody = ReasonRequest
 // CancelExecutionJSONRequestBody defines body for CancelExecution for application/json ContentType.
 type CancelExecutionJSONRequestBody = CancelRequest
 
+// ResumeExecutionJSONRequestBody defines body for ResumeExecution for application/json ContentType.
+type ResumeExecutionJSONRequestBody = ReasonRequest
+
+// RetryExecutionJSONRequestBody defines body for RetryExecution for application/json ContentType.
+type RetryExecutionJSONRequestBody = RetryRequest
+
+// UnlockExecutionJSONRequestBody defines body for UnlockExecution for application/json ContentType.
+type UnlockExecutionJSONRequestBody = ReasonRequest
+
 // RequestEditorFn is the function signature for the RequestEditor callback function
 type RequestEditorFn func(ctx context.Context, req *http.Request) error
 
@@ -791,15 +806,30 @@ type ClientInterface interface {
 	// Corresponds with POST /workflow-definition/publish (the `PublishDefinition` operationId).
 	PublishDefinitionWithBody(ctx context.Context, params *PublishDefinitionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// GetDefinitionSchema Read the JSON Schema (2020-12) of the definition format, for editors and other tools
+	//
+	// Corresponds with GET /workflow-definition/schema (the `GetDefinitionSchema` operationId).
+	GetDefinitionSchema(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListVersions List the versions of one definition, without their source
 	//
 	// Corresponds with GET /workflow-definition/{package}/{name} (the `ListVersions` operationId).
 	ListVersions(ctx context.Context, pPackage Package, name Name, params *ListVersionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ArchiveDefinition Archive one version: no new runs; those that there are go on
+	//
+	// Corresponds with DELETE /workflow-definition/{package}/{name}/{version} (the `ArchiveDefinition` operationId).
+	ArchiveDefinition(ctx context.Context, pPackage Package, name Name, version ExactVersion, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetDefinition Read one definition with its source; a major or a minor version reads the newest match
 	//
 	// Corresponds with GET /workflow-definition/{package}/{name}/{version} (the `GetDefinition` operationId).
 	GetDefinition(ctx context.Context, pPackage Package, name Name, version Version, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RestoreDefinition Allow runs of an archived version again
+	//
+	// Corresponds with POST /workflow-definition/{package}/{name}/{version}/restore (the `RestoreDefinition` operationId).
+	RestoreDefinition(ctx context.Context, pPackage Package, name Name, version ExactVersion, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListExecutions List runs, newest first
 	//
@@ -901,6 +931,60 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /workflow-execution/{id}/cancel (the `CancelExecution` operationId).
 	CancelExecution(ctx context.Context, id Id, body CancelExecutionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ResumeExecutionWithBody Go on now with a run that waits
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /workflow-execution/{id}/resume (the `ResumeExecution` operationId).
+	ResumeExecutionWithBody(ctx context.Context, id Id, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ResumeExecution Go on now with a run that waits
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /workflow-execution/{id}/resume (the `ResumeExecution` operationId).
+	ResumeExecution(ctx context.Context, id Id, body ResumeExecutionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RetryExecutionWithBody Try a failed run again, from the failed step or a named one
+	//
+	// Taken in FAILED_SAFE_ACK, FAILED_UNSAFE and FAILED_UNSAFE_ACK. Locks that are still held stay; otherwise they are taken
+	// anew. `from` is the label of the step to begin with; `entities` says whether that step runs for all entities again, or
+	// only for those with which it has failed.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /workflow-execution/{id}/retry (the `RetryExecution` operationId).
+	RetryExecutionWithBody(ctx context.Context, id Id, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RetryExecution Try a failed run again, from the failed step or a named one
+	//
+	// Taken in FAILED_SAFE_ACK, FAILED_UNSAFE and FAILED_UNSAFE_ACK. Locks that are still held stay; otherwise they are taken
+	// anew. `from` is the label of the step to begin with; `entities` says whether that step runs for all entities again, or
+	// only for those with which it has failed.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /workflow-execution/{id}/retry (the `RetryExecution` operationId).
+	RetryExecution(ctx context.Context, id Id, body RetryExecutionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UnlockExecutionWithBody Let go of the locks of a run that ended and keeps them, and leave it as it is
+	//
+	// Taken in FAILED_UNSAFE and CANCELLED. The run stays to be acknowledged; whoever still works for it is fenced off.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /workflow-execution/{id}/unlock (the `UnlockExecution` operationId).
+	UnlockExecutionWithBody(ctx context.Context, id Id, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UnlockExecution Let go of the locks of a run that ended and keeps them, and leave it as it is
+	//
+	// Taken in FAILED_UNSAFE and CANCELLED. The run stays to be acknowledged; whoever still works for it is fenced off.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /workflow-execution/{id}/unlock (the `UnlockExecution` operationId).
+	UnlockExecution(ctx context.Context, id Id, body UnlockExecutionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 }
 
 // ListEntities List entities of a type, narrowed by groups (any of them) or by a query over attributes
@@ -1146,6 +1230,21 @@ func (c *Client) PublishDefinitionWithBody(ctx context.Context, params *PublishD
 	return c.Client.Do(req)
 }
 
+// GetDefinitionSchema Read the JSON Schema (2020-12) of the definition format, for editors and other tools
+//
+// Corresponds with GET /workflow-definition/schema (the `GetDefinitionSchema` operationId).
+func (c *Client) GetDefinitionSchema(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetDefinitionSchemaRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ListVersions List the versions of one definition, without their source
 //
 // Corresponds with GET /workflow-definition/{package}/{name} (the `ListVersions` operationId).
@@ -1161,11 +1260,41 @@ func (c *Client) ListVersions(ctx context.Context, pPackage Package, name Name, 
 	return c.Client.Do(req)
 }
 
+// ArchiveDefinition Archive one version: no new runs; those that there are go on
+//
+// Corresponds with DELETE /workflow-definition/{package}/{name}/{version} (the `ArchiveDefinition` operationId).
+func (c *Client) ArchiveDefinition(ctx context.Context, pPackage Package, name Name, version ExactVersion, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewArchiveDefinitionRequest(c.Server, pPackage, name, version)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // GetDefinition Read one definition with its source; a major or a minor version reads the newest match
 //
 // Corresponds with GET /workflow-definition/{package}/{name}/{version} (the `GetDefinition` operationId).
 func (c *Client) GetDefinition(ctx context.Context, pPackage Package, name Name, version Version, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetDefinitionRequest(c.Server, pPackage, name, version)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RestoreDefinition Allow runs of an archived version again
+//
+// Corresponds with POST /workflow-definition/{package}/{name}/{version}/restore (the `RestoreDefinition` operationId).
+func (c *Client) RestoreDefinition(ctx context.Context, pPackage Package, name Name, version ExactVersion, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRestoreDefinitionRequest(c.Server, pPackage, name, version)
 	if err != nil {
 		return nil, err
 	}
@@ -1437,6 +1566,120 @@ func (c *Client) CancelExecutionWithBody(ctx context.Context, id Id, contentType
 // Corresponds with POST /workflow-execution/{id}/cancel (the `CancelExecution` operationId).
 func (c *Client) CancelExecution(ctx context.Context, id Id, body CancelExecutionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewCancelExecutionRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ResumeExecutionWithBody Go on now with a run that waits
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /workflow-execution/{id}/resume (the `ResumeExecution` operationId).
+func (c *Client) ResumeExecutionWithBody(ctx context.Context, id Id, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewResumeExecutionRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ResumeExecution Go on now with a run that waits
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /workflow-execution/{id}/resume (the `ResumeExecution` operationId).
+func (c *Client) ResumeExecution(ctx context.Context, id Id, body ResumeExecutionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewResumeExecutionRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RetryExecutionWithBody Try a failed run again, from the failed step or a named one
+//
+// Taken in FAILED_SAFE_ACK, FAILED_UNSAFE and FAILED_UNSAFE_ACK. Locks that are still held stay; otherwise they are taken
+// anew. `from` is the label of the step to begin with; `entities` says whether that step runs for all entities again, or
+// only for those with which it has failed.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /workflow-execution/{id}/retry (the `RetryExecution` operationId).
+func (c *Client) RetryExecutionWithBody(ctx context.Context, id Id, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRetryExecutionRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RetryExecution Try a failed run again, from the failed step or a named one
+//
+// Taken in FAILED_SAFE_ACK, FAILED_UNSAFE and FAILED_UNSAFE_ACK. Locks that are still held stay; otherwise they are taken
+// anew. `from` is the label of the step to begin with; `entities` says whether that step runs for all entities again, or
+// only for those with which it has failed.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /workflow-execution/{id}/retry (the `RetryExecution` operationId).
+func (c *Client) RetryExecution(ctx context.Context, id Id, body RetryExecutionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRetryExecutionRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UnlockExecutionWithBody Let go of the locks of a run that ended and keeps them, and leave it as it is
+//
+// Taken in FAILED_UNSAFE and CANCELLED. The run stays to be acknowledged; whoever still works for it is fenced off.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /workflow-execution/{id}/unlock (the `UnlockExecution` operationId).
+func (c *Client) UnlockExecutionWithBody(ctx context.Context, id Id, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUnlockExecutionRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UnlockExecution Let go of the locks of a run that ended and keeps them, and leave it as it is
+//
+// Taken in FAILED_UNSAFE and CANCELLED. The run stays to be acknowledged; whoever still works for it is fenced off.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /workflow-execution/{id}/unlock (the `UnlockExecution` operationId).
+func (c *Client) UnlockExecution(ctx context.Context, id Id, body UnlockExecutionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUnlockExecutionRequest(c.Server, id, body)
 	if err != nil {
 		return nil, err
 	}
@@ -2096,6 +2339,33 @@ func NewPublishDefinitionRequestWithBody(server string, params *PublishDefinitio
 	return req, nil
 }
 
+// NewGetDefinitionSchemaRequest constructs an http.Request for the GetDefinitionSchema method
+func NewGetDefinitionSchemaRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/workflow-definition/schema")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewListVersionsRequest constructs an http.Request for the ListVersions method
 func NewListVersionsRequest(server string, pPackage Package, name Name, params *ListVersionsParams) (*http.Request, error) {
 	var err error
@@ -2176,6 +2446,54 @@ func NewListVersionsRequest(server string, pPackage Package, name Name, params *
 	return req, nil
 }
 
+// NewArchiveDefinitionRequest constructs an http.Request for the ArchiveDefinition method
+func NewArchiveDefinitionRequest(server string, pPackage Package, name Name, version ExactVersion) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "package", pPackage, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam2 string
+
+	pathParam2, err = runtime.StyleParamWithOptions("simple", false, "version", version, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/workflow-definition/%s/%s/%s", pathParam0, pathParam1, pathParam2)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewGetDefinitionRequest constructs an http.Request for the GetDefinition method
 func NewGetDefinitionRequest(server string, pPackage Package, name Name, version Version) (*http.Request, error) {
 	var err error
@@ -2217,6 +2535,54 @@ func NewGetDefinitionRequest(server string, pPackage Package, name Name, version
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewRestoreDefinitionRequest constructs an http.Request for the RestoreDefinition method
+func NewRestoreDefinitionRequest(server string, pPackage Package, name Name, version ExactVersion) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "package", pPackage, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam2 string
+
+	pathParam2, err = runtime.StyleParamWithOptions("simple", false, "version", version, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/workflow-definition/%s/%s/%s/restore", pathParam0, pathParam1, pathParam2)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -3078,6 +3444,147 @@ func NewCancelExecutionRequestWithBody(server string, id Id, contentType string,
 	return req, nil
 }
 
+// NewResumeExecutionRequest calls the generic ResumeExecution builder with application/json body
+func NewResumeExecutionRequest(server string, id Id, body ResumeExecutionJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewResumeExecutionRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewResumeExecutionRequestWithBody constructs an http.Request for the ResumeExecution method, with any body, and a specified content type
+func NewResumeExecutionRequestWithBody(server string, id Id, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/workflow-execution/%s/resume", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewRetryExecutionRequest calls the generic RetryExecution builder with application/json body
+func NewRetryExecutionRequest(server string, id Id, body RetryExecutionJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRetryExecutionRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewRetryExecutionRequestWithBody constructs an http.Request for the RetryExecution method, with any body, and a specified content type
+func NewRetryExecutionRequestWithBody(server string, id Id, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/workflow-execution/%s/retry", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewUnlockExecutionRequest calls the generic UnlockExecution builder with application/json body
+func NewUnlockExecutionRequest(server string, id Id, body UnlockExecutionJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewUnlockExecutionRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewUnlockExecutionRequestWithBody constructs an http.Request for the UnlockExecution method, with any body, and a specified content type
+func NewUnlockExecutionRequestWithBody(server string, id Id, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/workflow-execution/%s/unlock", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 func (c *Client) applyEditors(ctx context.Context, req *http.Request, additionalEditors []RequestEditorFn) error {
 	for _, r := range c.RequestEditors {
 		if err := r(ctx, req); err != nil {
@@ -3233,6 +3740,13 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /workflow-definition/publish (the `PublishDefinition` operationId).
 	PublishDefinitionWithBodyWithResponse(ctx context.Context, params *PublishDefinitionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PublishDefinitionResponse, error)
 
+	// GetDefinitionSchemaWithResponse Read the JSON Schema (2020-12) of the definition format, for editors and other tools
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /workflow-definition/schema (the `GetDefinitionSchema` operationId).
+	GetDefinitionSchemaWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetDefinitionSchemaResponse, error)
+
 	// ListVersionsWithResponse List the versions of one definition, without their source
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -3240,12 +3754,26 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /workflow-definition/{package}/{name} (the `ListVersions` operationId).
 	ListVersionsWithResponse(ctx context.Context, pPackage Package, name Name, params *ListVersionsParams, reqEditors ...RequestEditorFn) (*ListVersionsResponse, error)
 
+	// ArchiveDefinitionWithResponse Archive one version: no new runs; those that there are go on
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /workflow-definition/{package}/{name}/{version} (the `ArchiveDefinition` operationId).
+	ArchiveDefinitionWithResponse(ctx context.Context, pPackage Package, name Name, version ExactVersion, reqEditors ...RequestEditorFn) (*ArchiveDefinitionResponse, error)
+
 	// GetDefinitionWithResponse Read one definition with its source; a major or a minor version reads the newest match
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /workflow-definition/{package}/{name}/{version} (the `GetDefinition` operationId).
 	GetDefinitionWithResponse(ctx context.Context, pPackage Package, name Name, version Version, reqEditors ...RequestEditorFn) (*GetDefinitionResponse, error)
+
+	// RestoreDefinitionWithResponse Allow runs of an archived version again
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /workflow-definition/{package}/{name}/{version}/restore (the `RestoreDefinition` operationId).
+	RestoreDefinitionWithResponse(ctx context.Context, pPackage Package, name Name, version ExactVersion, reqEditors ...RequestEditorFn) (*RestoreDefinitionResponse, error)
 
 	// ListExecutionsWithResponse List runs, newest first
 	//
@@ -3365,6 +3893,60 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /workflow-execution/{id}/cancel (the `CancelExecution` operationId).
 	CancelExecutionWithResponse(ctx context.Context, id Id, body CancelExecutionJSONRequestBody, reqEditors ...RequestEditorFn) (*CancelExecutionResponse, error)
+
+	// ResumeExecutionWithBodyWithResponse Go on now with a run that waits
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /workflow-execution/{id}/resume (the `ResumeExecution` operationId).
+	ResumeExecutionWithBodyWithResponse(ctx context.Context, id Id, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ResumeExecutionResponse, error)
+
+	// ResumeExecutionWithResponse Go on now with a run that waits
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /workflow-execution/{id}/resume (the `ResumeExecution` operationId).
+	ResumeExecutionWithResponse(ctx context.Context, id Id, body ResumeExecutionJSONRequestBody, reqEditors ...RequestEditorFn) (*ResumeExecutionResponse, error)
+
+	// RetryExecutionWithBodyWithResponse Try a failed run again, from the failed step or a named one
+	//
+	// Taken in FAILED_SAFE_ACK, FAILED_UNSAFE and FAILED_UNSAFE_ACK. Locks that are still held stay; otherwise they are taken
+	// anew. `from` is the label of the step to begin with; `entities` says whether that step runs for all entities again, or
+	// only for those with which it has failed.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /workflow-execution/{id}/retry (the `RetryExecution` operationId).
+	RetryExecutionWithBodyWithResponse(ctx context.Context, id Id, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RetryExecutionResponse, error)
+
+	// RetryExecutionWithResponse Try a failed run again, from the failed step or a named one
+	//
+	// Taken in FAILED_SAFE_ACK, FAILED_UNSAFE and FAILED_UNSAFE_ACK. Locks that are still held stay; otherwise they are taken
+	// anew. `from` is the label of the step to begin with; `entities` says whether that step runs for all entities again, or
+	// only for those with which it has failed.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /workflow-execution/{id}/retry (the `RetryExecution` operationId).
+	RetryExecutionWithResponse(ctx context.Context, id Id, body RetryExecutionJSONRequestBody, reqEditors ...RequestEditorFn) (*RetryExecutionResponse, error)
+
+	// UnlockExecutionWithBodyWithResponse Let go of the locks of a run that ended and keeps them, and leave it as it is
+	//
+	// Taken in FAILED_UNSAFE and CANCELLED. The run stays to be acknowledged; whoever still works for it is fenced off.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /workflow-execution/{id}/unlock (the `UnlockExecution` operationId).
+	UnlockExecutionWithBodyWithResponse(ctx context.Context, id Id, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UnlockExecutionResponse, error)
+
+	// UnlockExecutionWithResponse Let go of the locks of a run that ended and keeps them, and leave it as it is
+	//
+	// Taken in FAILED_UNSAFE and CANCELLED. The run stays to be acknowledged; whoever still works for it is fenced off.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /workflow-execution/{id}/unlock (the `UnlockExecution` operationId).
+	UnlockExecutionWithResponse(ctx context.Context, id Id, body UnlockExecutionJSONRequestBody, reqEditors ...RequestEditorFn) (*UnlockExecutionResponse, error)
 }
 
 type ListEntitiesResponse struct {
@@ -3921,6 +4503,47 @@ func (r PublishDefinitionResponse) ContentType() string {
 	return ""
 }
 
+type GetDefinitionSchemaResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *map[string]interface{}
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetDefinitionSchemaResponse) GetJSON200() *map[string]interface{} {
+	return r.JSON200
+}
+
+// GetBody returns the raw response body bytes
+func (r GetDefinitionSchemaResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetDefinitionSchemaResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetDefinitionSchemaResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetDefinitionSchemaResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ListVersionsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -3962,6 +4585,47 @@ func (r ListVersionsResponse) ContentType() string {
 	return ""
 }
 
+type ArchiveDefinitionResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Definition
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ArchiveDefinitionResponse) GetJSON200() *Definition {
+	return r.JSON200
+}
+
+// GetBody returns the raw response body bytes
+func (r ArchiveDefinitionResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ArchiveDefinitionResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ArchiveDefinitionResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ArchiveDefinitionResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type GetDefinitionResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -3997,6 +4661,47 @@ func (r GetDefinitionResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetDefinitionResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type RestoreDefinitionResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Definition
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RestoreDefinitionResponse) GetJSON200() *Definition {
+	return r.JSON200
+}
+
+// GetBody returns the raw response body bytes
+func (r RestoreDefinitionResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RestoreDefinitionResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RestoreDefinitionResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RestoreDefinitionResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -4557,6 +5262,129 @@ func (r CancelExecutionResponse) ContentType() string {
 	return ""
 }
 
+type ResumeExecutionResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *Execution
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r ResumeExecutionResponse) GetJSON202() *Execution {
+	return r.JSON202
+}
+
+// GetBody returns the raw response body bytes
+func (r ResumeExecutionResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ResumeExecutionResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ResumeExecutionResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ResumeExecutionResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type RetryExecutionResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *Execution
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r RetryExecutionResponse) GetJSON202() *Execution {
+	return r.JSON202
+}
+
+// GetBody returns the raw response body bytes
+func (r RetryExecutionResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RetryExecutionResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RetryExecutionResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RetryExecutionResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type UnlockExecutionResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *Execution
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r UnlockExecutionResponse) GetJSON202() *Execution {
+	return r.JSON202
+}
+
+// GetBody returns the raw response body bytes
+func (r UnlockExecutionResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r UnlockExecutionResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r UnlockExecutionResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r UnlockExecutionResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // ListEntitiesWithResponse List entities of a type, narrowed by groups (any of them) or by a query over attributes
 //
 // Returns a wrapper object for the known response body format(s).
@@ -4758,6 +5586,19 @@ func (c *ClientWithResponses) PublishDefinitionWithBodyWithResponse(ctx context.
 	return ParsePublishDefinitionResponse(rsp)
 }
 
+// GetDefinitionSchemaWithResponse Read the JSON Schema (2020-12) of the definition format, for editors and other tools
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /workflow-definition/schema (the `GetDefinitionSchema` operationId).
+func (c *ClientWithResponses) GetDefinitionSchemaWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetDefinitionSchemaResponse, error) {
+	rsp, err := c.GetDefinitionSchema(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetDefinitionSchemaResponse(rsp)
+}
+
 // ListVersionsWithResponse List the versions of one definition, without their source
 //
 // Returns a wrapper object for the known response body format(s).
@@ -4771,6 +5612,19 @@ func (c *ClientWithResponses) ListVersionsWithResponse(ctx context.Context, pPac
 	return ParseListVersionsResponse(rsp)
 }
 
+// ArchiveDefinitionWithResponse Archive one version: no new runs; those that there are go on
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /workflow-definition/{package}/{name}/{version} (the `ArchiveDefinition` operationId).
+func (c *ClientWithResponses) ArchiveDefinitionWithResponse(ctx context.Context, pPackage Package, name Name, version ExactVersion, reqEditors ...RequestEditorFn) (*ArchiveDefinitionResponse, error) {
+	rsp, err := c.ArchiveDefinition(ctx, pPackage, name, version, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseArchiveDefinitionResponse(rsp)
+}
+
 // GetDefinitionWithResponse Read one definition with its source; a major or a minor version reads the newest match
 //
 // Returns a wrapper object for the known response body format(s).
@@ -4782,6 +5636,19 @@ func (c *ClientWithResponses) GetDefinitionWithResponse(ctx context.Context, pPa
 		return nil, err
 	}
 	return ParseGetDefinitionResponse(rsp)
+}
+
+// RestoreDefinitionWithResponse Allow runs of an archived version again
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /workflow-definition/{package}/{name}/{version}/restore (the `RestoreDefinition` operationId).
+func (c *ClientWithResponses) RestoreDefinitionWithResponse(ctx context.Context, pPackage Package, name Name, version ExactVersion, reqEditors ...RequestEditorFn) (*RestoreDefinitionResponse, error) {
+	rsp, err := c.RestoreDefinition(ctx, pPackage, name, version, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRestoreDefinitionResponse(rsp)
 }
 
 // ListExecutionsWithResponse List runs, newest first
@@ -5003,6 +5870,96 @@ func (c *ClientWithResponses) CancelExecutionWithResponse(ctx context.Context, i
 		return nil, err
 	}
 	return ParseCancelExecutionResponse(rsp)
+}
+
+// ResumeExecutionWithBodyWithResponse Go on now with a run that waits
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /workflow-execution/{id}/resume (the `ResumeExecution` operationId).
+func (c *ClientWithResponses) ResumeExecutionWithBodyWithResponse(ctx context.Context, id Id, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ResumeExecutionResponse, error) {
+	rsp, err := c.ResumeExecutionWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseResumeExecutionResponse(rsp)
+}
+
+// ResumeExecutionWithResponse Go on now with a run that waits
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /workflow-execution/{id}/resume (the `ResumeExecution` operationId).
+func (c *ClientWithResponses) ResumeExecutionWithResponse(ctx context.Context, id Id, body ResumeExecutionJSONRequestBody, reqEditors ...RequestEditorFn) (*ResumeExecutionResponse, error) {
+	rsp, err := c.ResumeExecution(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseResumeExecutionResponse(rsp)
+}
+
+// RetryExecutionWithBodyWithResponse Try a failed run again, from the failed step or a named one
+//
+// Taken in FAILED_SAFE_ACK, FAILED_UNSAFE and FAILED_UNSAFE_ACK. Locks that are still held stay; otherwise they are taken
+// anew. `from` is the label of the step to begin with; `entities` says whether that step runs for all entities again, or
+// only for those with which it has failed.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /workflow-execution/{id}/retry (the `RetryExecution` operationId).
+func (c *ClientWithResponses) RetryExecutionWithBodyWithResponse(ctx context.Context, id Id, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RetryExecutionResponse, error) {
+	rsp, err := c.RetryExecutionWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRetryExecutionResponse(rsp)
+}
+
+// RetryExecutionWithResponse Try a failed run again, from the failed step or a named one
+//
+// Taken in FAILED_SAFE_ACK, FAILED_UNSAFE and FAILED_UNSAFE_ACK. Locks that are still held stay; otherwise they are taken
+// anew. `from` is the label of the step to begin with; `entities` says whether that step runs for all entities again, or
+// only for those with which it has failed.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /workflow-execution/{id}/retry (the `RetryExecution` operationId).
+func (c *ClientWithResponses) RetryExecutionWithResponse(ctx context.Context, id Id, body RetryExecutionJSONRequestBody, reqEditors ...RequestEditorFn) (*RetryExecutionResponse, error) {
+	rsp, err := c.RetryExecution(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRetryExecutionResponse(rsp)
+}
+
+// UnlockExecutionWithBodyWithResponse Let go of the locks of a run that ended and keeps them, and leave it as it is
+//
+// Taken in FAILED_UNSAFE and CANCELLED. The run stays to be acknowledged; whoever still works for it is fenced off.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /workflow-execution/{id}/unlock (the `UnlockExecution` operationId).
+func (c *ClientWithResponses) UnlockExecutionWithBodyWithResponse(ctx context.Context, id Id, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UnlockExecutionResponse, error) {
+	rsp, err := c.UnlockExecutionWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUnlockExecutionResponse(rsp)
+}
+
+// UnlockExecutionWithResponse Let go of the locks of a run that ended and keeps them, and leave it as it is
+//
+// Taken in FAILED_UNSAFE and CANCELLED. The run stays to be acknowledged; whoever still works for it is fenced off.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /workflow-execution/{id}/unlock (the `UnlockExecution` operationId).
+func (c *ClientWithResponses) UnlockExecutionWithResponse(ctx context.Context, id Id, body UnlockExecutionJSONRequestBody, reqEditors ...RequestEditorFn) (*UnlockExecutionResponse, error) {
+	rsp, err := c.UnlockExecution(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUnlockExecutionResponse(rsp)
 }
 
 // ParseListEntitiesResponse parses an HTTP response from a ListEntitiesWithResponse call
@@ -5370,6 +6327,32 @@ func ParsePublishDefinitionResponse(rsp *http.Response) (*PublishDefinitionRespo
 	return response, nil
 }
 
+// ParseGetDefinitionSchemaResponse parses an HTTP response from a GetDefinitionSchemaWithResponse call
+func ParseGetDefinitionSchemaResponse(rsp *http.Response) (*GetDefinitionSchemaResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetDefinitionSchemaResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest map[string]interface{}
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseListVersionsResponse parses an HTTP response from a ListVersionsWithResponse call
 func ParseListVersionsResponse(rsp *http.Response) (*ListVersionsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -5396,6 +6379,32 @@ func ParseListVersionsResponse(rsp *http.Response) (*ListVersionsResponse, error
 	return response, nil
 }
 
+// ParseArchiveDefinitionResponse parses an HTTP response from a ArchiveDefinitionWithResponse call
+func ParseArchiveDefinitionResponse(rsp *http.Response) (*ArchiveDefinitionResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ArchiveDefinitionResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Definition
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseGetDefinitionResponse parses an HTTP response from a GetDefinitionWithResponse call
 func ParseGetDefinitionResponse(rsp *http.Response) (*GetDefinitionResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -5405,6 +6414,32 @@ func ParseGetDefinitionResponse(rsp *http.Response) (*GetDefinitionResponse, err
 	}
 
 	response := &GetDefinitionResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Definition
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseRestoreDefinitionResponse parses an HTTP response from a RestoreDefinitionWithResponse call
+func ParseRestoreDefinitionResponse(rsp *http.Response) (*RestoreDefinitionResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RestoreDefinitionResponse{
 		Body:         bodyBytes,
 		HTTPResponse: rsp,
 	}
@@ -5773,6 +6808,84 @@ func ParseCancelExecutionResponse(rsp *http.Response) (*CancelExecutionResponse,
 	}
 
 	response := &CancelExecutionResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest Execution
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseResumeExecutionResponse parses an HTTP response from a ResumeExecutionWithResponse call
+func ParseResumeExecutionResponse(rsp *http.Response) (*ResumeExecutionResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ResumeExecutionResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest Execution
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseRetryExecutionResponse parses an HTTP response from a RetryExecutionWithResponse call
+func ParseRetryExecutionResponse(rsp *http.Response) (*RetryExecutionResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RetryExecutionResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest Execution
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseUnlockExecutionResponse parses an HTTP response from a UnlockExecutionWithResponse call
+func ParseUnlockExecutionResponse(rsp *http.Response) (*UnlockExecutionResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &UnlockExecutionResponse{
 		Body:         bodyBytes,
 		HTTPResponse: rsp,
 	}

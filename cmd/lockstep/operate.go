@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockstep-run/lockstep/cmd/lockstep/show"
+	"github.com/lockstep-run/lockstep/shared/client"
+	"github.com/lockstep-run/lockstep/shared/views"
+)
+
+// newAcknowledge, newResume and newUnlock are the verbs that take nothing but a
+// reason.
+func newAcknowledge(c *connection) *cobra.Command {
+	return newReasoned(c, (*client.Client).Acknowledge, "what you found, for the history", &cobra.Command{
+		Use:     "acknowledge ID",
+		Short:   "Say that you have looked at a run that ended unsafely, and release its locks",
+		Example: "  lockstep acknowledge ID --reason 'sw-007 put right by hand'",
+	})
+}
+
+func newResume(c *connection) *cobra.Command {
+	return newReasoned(c, (*client.Client).Resume, "why, for the history", &cobra.Command{
+		Use:     "resume ID",
+		Short:   "Go on now with a run that waits for a moment",
+		Example: "  lockstep resume ID --reason 'the window is open'",
+	})
+}
+
+func newUnlock(c *connection) *cobra.Command {
+	return newReasoned(c, (*client.Client).Unlock, "why, for the history", &cobra.Command{
+		Use:     "unlock ID",
+		Short:   "Release the locks of a run that ended unsafely, and leave it to be looked at",
+		Long:    "Release the locks of a run that ended unsafely or was cancelled, and leave it to be looked at: its\nstate stays until \"lockstep acknowledge\". Whoever still works for it is fenced off.",
+		Example: "  lockstep unlock ID --reason 'the devices are needed elsewhere'",
+	})
+}
+
+func newReasoned(c *connection, do func(api *client.Client, ctx context.Context, id, reason string) (views.ExecutionView, error), about string, cmd *cobra.Command) *cobra.Command {
+	var reason string
+	cmd.Args = cobra.ExactArgs(1)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		api, err := c.open()
+		if err != nil {
+			return err
+		}
+		x, err := do(api, cmd.Context(), args[0], reason)
+		return printVerb(cmd, c, x, err)
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", about)
+	return cmd
+}
+
+// printVerb shows the execution as an operator's verb left it.
+func printVerb(cmd *cobra.Command, c *connection, x views.ExecutionView, err error) error {
+	if err != nil {
+		return called(err)
+	}
+	if c.output == "json" {
+		return printJSON(cmd, x)
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "%s  %s\n%s\n", x.ID, x.State, show.Sentence(x))
+	return nil
+}

@@ -1,0 +1,68 @@
+package api
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/lockstep-run/lockstep/shared/api/gen"
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// CancelExecution serves POST /workflow-execution/{id}/cancel.
+func (a *routes) CancelExecution(w http.ResponseWriter, r *http.Request, id gen.Id) {
+	var req views.CancelRequest
+	verb(a, w, r, id, &req, func(ctx context.Context, c workflow.Caller) (*workflow.Execution, error) {
+		return a.Engine.Cancel(ctx, c, id, req)
+	})
+}
+
+// AbortExecution serves DELETE /workflow-execution/{id}.
+func (a *routes) AbortExecution(w http.ResponseWriter, r *http.Request, id gen.Id) {
+	a.CancelExecution(w, r, id)
+}
+
+// RetryExecution serves POST /workflow-execution/{id}/retry.
+func (a *routes) RetryExecution(w http.ResponseWriter, r *http.Request, id gen.Id) {
+	var req views.RetryRequest
+	verb(a, w, r, id, &req, func(ctx context.Context, c workflow.Caller) (*workflow.Execution, error) {
+		return a.Engine.Retry(ctx, c, id, req)
+	})
+}
+
+// AcknowledgeExecution serves POST /workflow-execution/{id}/acknowledge.
+func (a *routes) AcknowledgeExecution(w http.ResponseWriter, r *http.Request, id gen.Id) {
+	a.reasoned(w, r, id, a.Engine.Acknowledge)
+}
+
+// ResumeExecution serves POST /workflow-execution/{id}/resume.
+func (a *routes) ResumeExecution(w http.ResponseWriter, r *http.Request, id gen.Id) {
+	a.reasoned(w, r, id, a.Engine.Resume)
+}
+
+// UnlockExecution serves POST /workflow-execution/{id}/unlock.
+func (a *routes) UnlockExecution(w http.ResponseWriter, r *http.Request, id gen.Id) {
+	a.reasoned(w, r, id, a.Engine.Unlock)
+}
+
+// reasoned serves a verb that takes nothing but a reason.
+func (a *routes) reasoned(w http.ResponseWriter, r *http.Request, id string, do func(ctx context.Context, c workflow.Caller, id, reason string) (*workflow.Execution, error)) {
+	var req gen.ReasonRequest
+	verb(a, w, r, id, &req, func(ctx context.Context, c workflow.Caller) (*workflow.Execution, error) {
+		return do(ctx, c, id, or(req.Reason))
+	})
+}
+
+// verb reads the request, has it done and answers with the run as it is then.
+func verb[T any](a *routes, w http.ResponseWriter, r *http.Request, id string, req *T, do func(context.Context, workflow.Caller) (*workflow.Execution, error)) {
+	if err := decode(r, req); err != nil {
+		a.fail(w, r, err)
+		return
+	}
+	if _, err := do(r.Context(), a.caller(r)); err != nil {
+		a.fail(w, r, err)
+		return
+	}
+	x, err := a.View.Execution(r.Context(), a.caller(r), id)
+	a.reply(w, r, http.StatusAccepted, execution(x), err)
+}
