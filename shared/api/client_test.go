@@ -42,6 +42,7 @@ func TestClientAgreesWithRoutes(t *testing.T) {
 	run, err := c.Execution(ctx, runID)
 	want := f.view(f.runs[runID])
 	want.Labels, want.Entities, want.Children = map[string]string{}, map[string]int{}, []string{}
+	want.Dropped.For = []views.WaitingFor{}
 	check("execution", run, want, err)
 	status, err := c.Status(ctx, runID)
 	wantStatus, _ := f.Status(ctx, local, runID)
