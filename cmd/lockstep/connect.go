@@ -20,7 +20,7 @@ type connection struct {
 func (c *connection) flags(root *cobra.Command) {
 	f := root.PersistentFlags()
 	f.StringVar(&c.url, "url", cmp.Or(os.Getenv(topology.EnvURL), "http://localhost:3030"), "address of the service (or LOCKSTEP_URL)")
-	f.StringVar(&c.tenant, "tenant", os.Getenv("LOCKSTEP_TENANT"), "tenant, where the service trusts headers (or LOCKSTEP_TENANT)")
+	f.StringVar(&c.tenant, "tenant", os.Getenv(topology.EnvTenant), "tenant, where the service trusts headers (or LOCKSTEP_TENANT)")
 	f.StringVar(&c.actor, "actor", os.Getenv("LOCKSTEP_ACTOR"), "who is asking, for the audit (or LOCKSTEP_ACTOR)")
 	f.StringVarP(&c.output, "output", "o", "table", "table for people, json for programs")
 }

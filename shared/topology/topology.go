@@ -112,7 +112,11 @@ const (
 	EnvTenantClaim      = "LOCKSTEP_TENANT_CLAIM"       // JWT claim that names the tenant, optional
 	EnvWorkerAllowHosts = "LOCKSTEP_WORKER_ALLOW_HOSTS" // comma-separated hosts that HTTP blocks may name
 	EnvURL              = "LOCKSTEP_URL"                // where the HTTP API is; clients and polling workers
+	EnvTenant           = "LOCKSTEP_TENANT"             // whom clients and polling workers speak for, optional
 )
+
+// TenantDefault is the tenant of whoever names none.
+const TenantDefault = "default"
 
 // TableEnv maps a table role to the variable that holds its physical name.
 var TableEnv = map[string]string{

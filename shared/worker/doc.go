@@ -12,7 +12,7 @@
 // is told and may answer, call.go runs one job. handle.go answers one message; how
 // is the matter of internal/session. batch.go and poll.go are the two ways to be
 // fed: a message that has to wait is sent again with a delay and then deleted, so
-// that it is not received over and over.
+// that it is not received over and over. presence.go keeps a polling worker known.
 //
 // A job that is still running after its time-out, and a moment more, is left to
 // itself and has failed with TIMEOUT. Go cannot stop it: blocks listen to their

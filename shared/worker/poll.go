@@ -13,6 +13,23 @@ type Feed struct {
 	Source Source
 	Decode func(body string) (*workflow.PackMessage, error)
 	Open   func() Ports // one for each pack
+
+	// Presence is where the worker says that it lives, every Heartbeat (20s), and
+	// that it leaves. Once it could not say so for Unreachable (2m) it takes no more
+	// packs until it can. nil tells nobody.
+	Presence    Presence
+	Heartbeat   time.Duration
+	Unreachable time.Duration
+}
+
+func (f Feed) withDefaults() Feed {
+	if f.Heartbeat == 0 {
+		f.Heartbeat = 20 * time.Second
+	}
+	if f.Unreachable == 0 {
+		f.Unreachable = 2 * time.Minute
+	}
+	return f
 }
 
 // receiveMost is how many messages a queue gives at a time, shortWait how long a
@@ -32,11 +49,19 @@ const (
 // lease: it runs again elsewhere, or is told as unknown. Poll returns no error: what
 // goes wrong on the way is logged, and tried again.
 func Poll(ctx context.Context, w *Worker, f Feed) error {
+	f = f.withDefaults()
 	working, abort := context.WithCancel(context.WithoutCancel(ctx))
 	defer abort()
-	var packs sync.WaitGroup
+	var packs, company sync.WaitGroup
+	here := attend(w, f)
+	company.Go(func() { here.keep(working) })
 	room := make(chan struct{}, w.Concurrency) // taken by this loop alone
 	for seat(ctx, room) {
+		if !here.admitted(ctx) {
+			<-room
+			rest(ctx, errorPause)
+			continue
+		}
 		deliveries, err := f.Source.Receive(ctx, min(receiveMost, w.Concurrency-len(room)+1))
 		<-room
 		switch {
@@ -55,13 +80,16 @@ func Poll(ctx context.Context, w *Worker, f Feed) error {
 			room <- struct{}{}
 			packs.Go(func() {
 				defer func() { <-room }()
-				deliver(working, w, d, f)
+				deliver(working, w, d, f, here)
 			})
 		}
 	}
 	limit := time.AfterFunc(w.Grace, abort)
 	defer limit.Stop()
 	packs.Wait()
+	abort()
+	company.Wait()
+	here.leave(ctx)
 	return nil
 }
 
@@ -93,18 +121,20 @@ func giveBack(ctx context.Context, w *Worker, d Delivery, f Feed) {
 }
 
 // deliver works on one message.
-func deliver(ctx context.Context, w *Worker, d Delivery, f Feed) {
-	if err := work(ctx, w, d, f); err != nil {
+func deliver(ctx context.Context, w *Worker, d Delivery, f Feed, here *attendance) {
+	if err := work(ctx, w, d, f, here); err != nil {
 		w.Log.WarnContext(ctx, "pack not finished", "receives", d.Receives, "error", err)
 	}
 }
 
-func work(ctx context.Context, w *Worker, d Delivery, f Feed) (err error) {
+func work(ctx context.Context, w *Worker, d Delivery, f Feed, here *attendance) (err error) {
 	defer survive(ctx, w, &err)
 	m, err := f.Decode(d.Body)
 	if err != nil {
 		return err
 	}
+	here.hold(m.Key)
+	defer here.drop(m.Key)
 	p := f.Open()
 	p.Hold = func(ctx context.Context, span time.Duration) error { return f.Source.Defer(ctx, d, span) }
 	disposition, err := w.Handle(ctx, m, p)

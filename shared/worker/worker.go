@@ -17,6 +17,7 @@ import (
 type Options struct {
 	Name        string        // shown with every job; the host's name and the process id
 	Pool        string        // of blocks that name none; "default"
+	Version     string        // of the program, shown with a polling worker
 	Concurrency int           // jobs run at a time; 16
 	Lease       time.Duration // a claim without a heartbeat holds this long; 60s
 	Heartbeat   time.Duration // how often it is renewed; a third of Lease

@@ -62,7 +62,7 @@ func newWorker(p *boot.Parts, poolName string) *worker.Worker {
 		allow = []string{httpblock.Loopback} // a local stack calls this machine's blocks
 	}
 	return worker.New(worker.Options{
-		Pool: poolName, Concurrency: c.Worker.Concurrency, Lease: c.Job.Lease, Heartbeat: c.Job.Heartbeat,
+		Pool: poolName, Version: boot.Version, Concurrency: c.Worker.Concurrency, Lease: c.Job.Lease, Heartbeat: c.Job.Heartbeat,
 		Skew: c.Clock.Skew, Margin: c.Clock.Margin, MaxClaims: c.Job.MaxTakeovers, Unclaimed: c.Job.Unclaimed,
 		HTTP: httpblock.New(allow), Log: p.Log,
 	})
@@ -102,7 +102,7 @@ func register(ctx context.Context, w *worker.Worker) error {
 	if url == "" {
 		return nil
 	}
-	api, err := client.New(client.Options{URL: url, Actor: w.Name, Retries: 10})
+	api, err := client.New(client.Options{URL: url, Tenant: tenant(), Actor: w.Name, Retries: 10})
 	if err != nil {
 		return err
 	}
@@ -145,6 +145,8 @@ func poll(ctx context.Context, p *boot.Parts, w *worker.Worker, poolName string)
 	return worker.Poll(ctx, w, worker.Feed{
 		Source: source.New(p.SQS, url, visibility, nil),
 		Decode: sqs.DecodePack,
+
+		Presence: presenceOf(p), Heartbeat: p.Config.Worker.Heartbeat, Unreachable: p.Config.Worker.Unreachable,
 		Open: func() worker.Ports {
 			m := &cost.Meter{}
 			m.Add(costOfShare(0))
