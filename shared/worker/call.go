@@ -32,14 +32,7 @@ func (w *Worker) call(ctx context.Context, m *workflow.PackMessage, in *workflow
 		return fail(Terminal("HANDLER_NOT_FOUND", fmt.Errorf("this worker has no block %s", m.Work.Block))), false
 	}
 	timeout := w.timeout(ctx, m)
-	job := &Job{
-		ID:     workflow.JobID(m.Key.Execution, m.Key.RunSeq, in.Index, m.Key.Attempt),
-		Tenant: m.Key.Tenant, Execution: m.Key.Execution, Step: m.Work.Step, Block: m.Work.Block,
-		Operation: m.Work.Kind, Attempt: m.Key.Attempt,
-		Entity: in.Entity, Attributes: in.Attributes, Parameters: in.Parameters, Result: in.Result,
-		Token: in.Token, Fence: workflow.Fence(in.Token, m.Key.RunSeq, m.Key.Attempt, packToken),
-		Deadline: w.Now().Add(timeout),
-	}
+	job := jobOf(m, in, packToken, w.Now().Add(timeout))
 	var late bool
 	if w.Sequential {
 		a = run(ctx, job)
@@ -51,16 +44,22 @@ func (w *Worker) call(ctx context.Context, m *workflow.PackMessage, in *workflow
 		late = timed.Err() != nil
 	}
 	switch {
-	case a.Failure == nil && len(a.Result) > maxResult:
-		return fail(Terminal("LIMIT", fmt.Errorf("the result has %d bytes, the limit is %d", len(a.Result), maxResult))), false
 	case a.Failure == nil:
-		return a, false // what succeeds just after its time has succeeded
+		return bounded(a), false // what succeeds just after its time has succeeded
 	case ctx.Err() != nil:
 		return a, true
 	case late && m.Work.HTTP == nil:
 		return timedOut(m, timeout), false
 	}
 	return a, false
+}
+
+// bounded is the answer, or that its result is too large.
+func bounded(a Answer) Answer {
+	if a.Failure == nil && len(a.Result) > maxResult {
+		return fail(Terminal("LIMIT", fmt.Errorf("the result has %d bytes, the limit is %d", len(a.Result), maxResult)))
+	}
+	return a
 }
 
 // timeout is how long a job may take: less than its time-out where the whole

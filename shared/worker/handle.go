@@ -27,7 +27,7 @@ type Disposition struct {
 // Handle answers one pack's message. An error leaves the message to redelivery:
 // whatever was not done is done then, or by the engine's alarm.
 func (w *Worker) Handle(ctx context.Context, m *workflow.PackMessage, p Ports) (Disposition, error) {
-	d, err := session.Handle(ctx, &w.rules, m, session.Ports{Packs: p.Packs, Queue: p.Queue, Meter: p.Meter, Hold: p.Hold})
+	d, err := session.Handle(ctx, &w.rules, m, w.view(p))
 	return Disposition(d), err
 }
 

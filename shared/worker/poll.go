@@ -36,11 +36,15 @@ func (f Feed) withDefaults() Feed {
 // message is left in its queue, errorPause how long a worker waits after its queue
 // has failed, and emptyPause after it has given nothing: a queue that does not
 // wait by itself must not keep the worker busy.
+//
+// receivesMost is how often one message may come before it is sent anew: a queue
+// gives up on a message that comes too often.
 const (
-	receiveMost = 10
-	shortWait   = 3 * time.Second
-	errorPause  = time.Second
-	emptyPause  = 50 * time.Millisecond
+	receivesMost = 8
+	receiveMost  = 10
+	shortWait    = 3 * time.Second
+	errorPause   = time.Second
+	emptyPause   = 50 * time.Millisecond
 )
 
 // Poll receives packs and works on them, as many at a time as the worker runs
@@ -138,15 +142,22 @@ func work(ctx context.Context, w *Worker, d Delivery, f Feed, here *attendance) 
 	p := f.Open()
 	p.Hold = func(ctx context.Context, span time.Duration) error { return f.Source.Defer(ctx, d, span) }
 	disposition, err := w.Handle(ctx, m, p)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case !disposition.Done && disposition.After <= shortWait:
-		return f.Source.Defer(ctx, d, disposition.After)
-	case !disposition.Done:
-		if err := postpone(ctx, w, m, disposition.After, p); err != nil {
+	}
+	return w.Dispose(ctx, f.Source, d, m, disposition, p)
+}
+
+// Dispose does with a delivery as it is to be done. What has to wait for longer is
+// sent again and deleted, rather than received over and over.
+func (w *Worker) Dispose(ctx context.Context, s Source, d Delivery, m *workflow.PackMessage, what Disposition, p Ports) error {
+	switch {
+	case !what.Done && what.After <= shortWait && d.Receives < receivesMost:
+		return s.Defer(ctx, d, what.After)
+	case !what.Done:
+		if err := postpone(ctx, w, m, what.After, p); err != nil {
 			return err
 		}
 	}
-	return f.Source.Delete(ctx, d)
+	return s.Delete(ctx, d)
 }

@@ -66,7 +66,7 @@ func (s *session) fresh(now time.Time) []workflow.JobRecord {
 	records := make([]workflow.JobRecord, len(s.m.Jobs))
 	for i, j := range s.m.Jobs {
 		records[i] = workflow.JobRecord{Index: j.Index, Code: workflow.CodeNone}
-		if s.m.Work.Repeatable() || i == 0 {
+		if s.m.Work.Repeatable() || s.lent || i == 0 {
 			records[i].Code, records[i].StartedAt = workflow.CodeStarted, now
 		}
 	}
@@ -81,11 +81,12 @@ func (s *session) takenOver(old *workflow.Pack, now time.Time) *workflow.Pack {
 	p.Token++
 	p.Lease, p.Nonce, p.Worker, p.ClaimedAt = now.Add(s.w.Lease), s.w.Nonce(), s.w.Name, now
 	p.Jobs = append([]workflow.JobRecord(nil), old.Jobs...)
-	if !s.m.Work.Repeatable() {
-		for i := range p.Jobs {
-			if p.Jobs[i].Code == workflow.CodeStarted {
-				p.Jobs[i].Code, p.Jobs[i].EndedAt = workflow.CodeUnknown, now
-			}
+	for i := range p.Jobs {
+		switch {
+		case p.Jobs[i].Code == workflow.CodeStarted && !s.m.Work.Repeatable():
+			p.Jobs[i].Code, p.Jobs[i].EndedAt = workflow.CodeUnknown, now
+		case p.Jobs[i].Code == workflow.CodeNone && s.lent:
+			p.Jobs[i].Code, p.Jobs[i].StartedAt = workflow.CodeStarted, now
 		}
 	}
 	return &p

@@ -3,6 +3,7 @@
 //
 // rules.go holds the way through it; claim.go gets the pack or finds out whose it
 // is; session.go runs its jobs under a lease that keeper.go renews meanwhile;
+// lend.go does the same for jobs that are run elsewhere;
 // finish.go writes what came of them, or what is left of a pack that was
 // cancelled; after.go sends what follows a final pack.
 //

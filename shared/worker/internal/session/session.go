@@ -16,6 +16,7 @@ type session struct {
 	w     *Rules
 	m     *workflow.PackMessage
 	ports Ports
+	lent  bool // the jobs are run elsewhere
 	free  bool // pure jobs: nobody claims the pack, and it has no lease
 
 	// writing lets one write of the pack be under way at a time. Otherwise a
