@@ -11,9 +11,10 @@ import (
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
-// concurrency bounds the processes of each function on one machine.
+// concurrency bounds the processes of each function on one machine. A worker that
+// polls over HTTP occupies one of the API's for as long as it waits.
 var concurrency = map[string]int{
-	topology.FunctionAPI: 8, topology.FunctionLifecycle: 4,
+	topology.FunctionAPI: 32, topology.FunctionLifecycle: 4,
 	topology.FunctionSweeper: 1, topology.FunctionWorker: 4,
 }
 

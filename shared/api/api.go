@@ -56,11 +56,26 @@ type View interface {
 	Lock(ctx context.Context, c workflow.Caller, key workflow.EntityKey) (views.LockView, error)
 }
 
+// Blackboard is the polling workers, and what they are given.
+type Blackboard interface {
+	RegisterWorker(ctx context.Context, c workflow.Caller, r views.WorkerRegistration) (views.WorkerView, error)
+	BeatWorker(ctx context.Context, c workflow.Caller, id string) (views.WorkerView, error)
+	UnregisterWorker(ctx context.Context, c workflow.Caller, id string) (views.WorkerView, error)
+	Worker(ctx context.Context, c workflow.Caller, id string) (views.WorkerView, error)
+	Workers(ctx context.Context, c workflow.Caller, block *workflow.Ref, page workflow.Page) (workflow.List[views.WorkerView], error)
+
+	Poll(ctx context.Context, c workflow.Caller, r views.JobPoll) (*views.PackOffer, error)
+	Extend(ctx context.Context, c workflow.Caller, r views.PackResults) (views.PackLease, error)
+	Finish(ctx context.Context, c workflow.Caller, r views.PackResults) (views.PackLease, error)
+	Pools(ctx context.Context, c workflow.Caller) ([]views.PoolView, error)
+}
+
 // Services is what the interface offers to the world. All are required.
 type Services struct {
-	Catalog Catalog
-	Engine  Engine
-	View    View
+	Catalog    Catalog
+	Engine     Engine
+	View       View
+	Blackboard Blackboard
 }
 
 // Options is what is set from outside.

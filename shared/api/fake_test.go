@@ -40,6 +40,7 @@ type fake struct {
 	entity   workflow.Entity
 	runs     map[string]*workflow.Execution
 	next     string
+	results  views.PackResults
 	bare     bool // answers nothing optional
 }
 

@@ -26,7 +26,7 @@ func serve(f *fake, change ...func(*api.Options)) http.Handler {
 	for _, c := range change {
 		c(&opt)
 	}
-	return api.New(api.Services{Catalog: f, Engine: f, View: f}, opt)
+	return api.New(api.Services{Catalog: f, Engine: f, View: f, Blackboard: f}, opt)
 }
 
 // ask sends "METHOD /path" with a body and headers given as "Name: value".
@@ -161,6 +161,16 @@ var served = []struct {
 	{"GET /executions/{id}/status", "/executions/" + runID + "/status", "", 200},
 	{"GET /locks", "/locks", "", 200},
 	{"GET /locks/{type}/{id}", "/locks/device/sw-1", "", 200},
+	{"GET /workers", "/workers", "", 200},
+	{"GET /function-blocks/{package}/{name}/{version}/workers", "/function-blocks/fleet/upgrade/1.0.0/workers", "", 200},
+	{"POST /workers/register", "/workers/register", `{"id":"w1","pool":"edge","blocks":["fleet/upgrade:1"],"version":"2"}`, 201},
+	{"GET /workers/{id}", "/workers/w1", "", 200},
+	{"POST /workers/{id}/heartbeat", "/workers/w1/heartbeat", "", 200},
+	{"POST /workers/{id}/unregister", "/workers/w1/unregister", "", 200},
+	{"POST /blackboard/job", "/blackboard/job", `{"worker":"w1","blocks":["fleet/upgrade:1"],"wait":"5s"}`, 200},
+	{"POST /blackboard/job/heartbeat", "/blackboard/job/heartbeat", `{"pack":"p","token":1}`, 200},
+	{"POST /blackboard/job/result", "/blackboard/job/result", `{"pack":"p","token":1,"results":[{"job":"j","outcome":"OK","result":{}}],"notBegun":["k"]}`, 200},
+	{"GET /blackboard/jobs", "/blackboard/jobs", "", 200},
 	{"GET /health", "/health", "", 200},
 	{"GET /version", "/version", "", 200},
 	{"GET /openapi.json", "/openapi.json", "", 200},

@@ -32,6 +32,9 @@ func readStatus[T any](res *http.Response, err error) (v T, status int, _ error)
 	if res.StatusCode >= 300 {
 		return v, res.StatusCode, refusal(res, body)
 	}
+	if res.StatusCode == http.StatusNoContent {
+		return v, res.StatusCode, nil
+	}
 	if err := json.Unmarshal(body, &v); err != nil {
 		return v, res.StatusCode, &workflow.Error{Code: workflow.CodeInternal, Message: "the service's answer cannot be read", Cause: err}
 	}

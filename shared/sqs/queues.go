@@ -10,6 +10,8 @@ import (
 	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"github.com/aws/smithy-go"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
 // Queues says where the queues are.
@@ -60,6 +62,15 @@ func (b *Board) address(ctx context.Context, now time.Time, pool string) (string
 	delete(a.missing, pool)
 	a.known[pool] = *out.QueueUrl
 	return *out.QueueUrl, nil
+}
+
+// Find is the URL of a pool's queue; CodeUnavailable if it has none.
+func (b *Blackboard) Find(ctx context.Context, now time.Time, pool string) (string, error) {
+	url, err := b.With(nil).address(ctx, now, pool)
+	if err == nil && url == "" {
+		err = workflow.Errorf(workflow.CodeUnavailable, "the pool %s has no queue", pool)
+	}
+	return url, Typed(err)
 }
 
 // forget drops an address at which no queue was found.

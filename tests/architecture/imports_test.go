@@ -42,6 +42,8 @@ var law = []ban{
 		"the engine meets its adapters by method set, and does not speak HTTP"},
 	{"shared/client", []string{module + "shared/engine", module + "shared/lifecycle", "github.com/aws"}, "a client needs the interface, not the engine"},
 	{"shared/catalog", append([]string{module + "shared/engine", module + "shared/dynamo"}, aws...), "the catalog says what it needs in an interface"},
+	{"shared/blackboard", append([]string{module + "shared/dynamo", module + "shared/sqs", module + "shared/api", module + "shared/sim"}, aws...),
+		"it keeps the workers' protocol over whatever tables and queues it is given"},
 	{"shared/dynamo", []string{module + "shared/engine", module + "shared/lifecycle", module + "shared/sqs", module + "shared/worker", "github.com/aws/aws-lambda-go"},
 		"an adapter stores and decides nothing; adapters do not know each other"},
 	{"shared/sqs", []string{module + "shared/engine", module + "shared/lifecycle", module + "shared/dynamo", "github.com/aws/aws-lambda-go"},

@@ -57,6 +57,27 @@ func (e EventLayer) Valid() bool {
 	}
 }
 
+// Defines values for OfferedJobOperation.
+const (
+	ACQUIRE  OfferedJobOperation = "ACQUIRE"
+	EXECUTE  OfferedJobOperation = "EXECUTE"
+	ROLLBACK OfferedJobOperation = "ROLLBACK"
+)
+
+// Valid indicates whether the value is a known member of the OfferedJobOperation enum.
+func (e OfferedJobOperation) Valid() bool {
+	switch e {
+	case ACQUIRE:
+		return true
+	case EXECUTE:
+		return true
+	case ROLLBACK:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ProblemCode.
 const (
 	ProblemCodeClaimLost           ProblemCode = "claim_lost"
@@ -150,6 +171,33 @@ func (e WaitingKind) Valid() bool {
 	case TIMER:
 		return true
 	case WORKER:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for WorkerState.
+const (
+	OFFLINE     WorkerState = "OFFLINE"
+	ONLINE      WorkerState = "ONLINE"
+	REGISTERED  WorkerState = "REGISTERED"
+	REMOVED     WorkerState = "REMOVED"
+	UNREACHABLE WorkerState = "UNREACHABLE"
+)
+
+// Valid indicates whether the value is a known member of the WorkerState enum.
+func (e WorkerState) Valid() bool {
+	switch e {
+	case OFFLINE:
+		return true
+	case ONLINE:
+		return true
+	case REGISTERED:
+		return true
+	case REMOVED:
+		return true
+	case UNREACHABLE:
 		return true
 	default:
 		return false
@@ -425,6 +473,14 @@ type JobList struct {
 	NextPageToken *NextPageToken `json:"nextPageToken"`
 }
 
+// JobPoll defines model for JobPoll.
+type JobPoll = views.JobPoll
+
+// JobResult What a block that is served over HTTP answers, and the job's id: `outcome` OK, ERROR, BREAK or NOOP, with `result`, `updates`, or `error` {code, message, retryable, details}
+type JobResult struct {
+	Job string `json:"job"`
+}
+
 // JobState defines model for JobState.
 type JobState = statemachines.JobState
 
@@ -460,11 +516,63 @@ type NullableTime = time.Time
 // Object defines model for Object.
 type Object = json.RawMessage
 
+// OfferedJob defines model for OfferedJob.
+type OfferedJob struct {
+	Block    string                  `json:"block"`
+	Deadline Time                    `json:"deadline"`
+	Entity   *map[string]interface{} `json:"entity"`
+
+	// Fence Compares as text: a device refuses one that is lower than the highest it has seen
+	Fence string `json:"fence"`
+	Job   struct {
+		Attempt   int    `json:"attempt"`
+		Execution string `json:"execution"`
+		Id        string `json:"id"`
+		Step      string `json:"step"`
+	} `json:"job"`
+	Operation OfferedJobOperation `json:"operation"`
+
+	// Parameters Any JSON value
+	Parameters Any `json:"parameters"`
+
+	// Result Any JSON value
+	Result Any `json:"result"`
+
+	// Token The entity's lock token
+	Token *int64 `json:"token"`
+}
+
+// OfferedJobOperation defines model for OfferedJob.Operation.
+type OfferedJobOperation string
+
 // Outcome defines model for Outcome.
 type Outcome = statemachines.Outcome
 
+// PackClaim defines model for PackClaim.
+type PackClaim = views.PackResults
+
+// PackLease defines model for PackLease.
+type PackLease = views.PackLease
+
+// PackOffer defines model for PackOffer.
+type PackOffer = views.PackOffer
+
+// PackResults defines model for PackResults.
+type PackResults = views.PackResults
+
 // PlainName defines model for PlainName.
 type PlainName = string
+
+// Pool defines model for Pool.
+type Pool = views.PoolView
+
+// PoolList defines model for PoolList.
+type PoolList struct {
+	Items []Pool `json:"items"`
+
+	// NextPageToken Null on the last page
+	NextPageToken *NextPageToken `json:"nextPageToken"`
+}
 
 // Problem RFC 9457
 type Problem struct {
@@ -582,6 +690,23 @@ type Waiting struct {
 // WaitingKind defines model for Waiting.Kind.
 type WaitingKind string
 
+// Worker defines model for Worker.
+type Worker = views.WorkerView
+
+// WorkerList defines model for WorkerList.
+type WorkerList struct {
+	Items []Worker `json:"items"`
+
+	// NextPageToken Null on the last page
+	NextPageToken *NextPageToken `json:"nextPageToken"`
+}
+
+// WorkerRegistration defines model for WorkerRegistration.
+type WorkerRegistration = views.WorkerRegistration
+
+// WorkerState defines model for WorkerState.
+type WorkerState string
+
 // EntityId defines model for entityId.
 type EntityId = EntityName
 
@@ -611,6 +736,9 @@ type PageToken = string
 
 // Version defines model for version.
 type Version = VersionRange
+
+// WorkerId defines model for workerId.
+type WorkerId = EntityName
 
 // Workflow `package/name[:major[.minor[.patch]]]`
 type Workflow = Reference
@@ -659,8 +787,26 @@ type ListBlocksParams struct {
 	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
 }
 
+// ListBlockWorkersParams defines parameters for ListBlockWorkers.
+type ListBlockWorkersParams struct {
+	// Limit Items a page; a page may hold fewer
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// PageToken The nextPageToken of the page before
+	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
+}
+
 // ListLocksParams defines parameters for ListLocks.
 type ListLocksParams struct {
+	// Limit Items a page; a page may hold fewer
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// PageToken The nextPageToken of the page before
+	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
+}
+
+// ListWorkersParams defines parameters for ListWorkers.
+type ListWorkersParams struct {
 	// Limit Items a page; a page may hold fewer
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -778,11 +924,23 @@ type ListExecutionsInStateParams struct {
 	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
 }
 
+// PollJobJSONRequestBody defines body for PollJob for application/json ContentType.
+type PollJobJSONRequestBody = JobPoll
+
+// ExtendJobJSONRequestBody defines body for ExtendJob for application/json ContentType.
+type ExtendJobJSONRequestBody = PackClaim
+
+// FinishJobJSONRequestBody defines body for FinishJob for application/json ContentType.
+type FinishJobJSONRequestBody = PackResults
+
 // PutEntityJSONRequestBody defines body for PutEntity for application/json ContentType.
 type PutEntityJSONRequestBody = EntityInput
 
 // RegisterBlockJSONRequestBody defines body for RegisterBlock for application/json ContentType.
 type RegisterBlockJSONRequestBody = BlockRegistration
+
+// RegisterWorkerJSONRequestBody defines body for RegisterWorker for application/json ContentType.
+type RegisterWorkerJSONRequestBody = WorkerRegistration
 
 // StartExecutionJSONRequestBody defines body for StartExecution for application/json ContentType.
 type StartExecutionJSONRequestBody = StartRequest
@@ -807,6 +965,18 @@ type UnlockExecutionJSONRequestBody = ReasonRequest
 
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
+	// PollJob Wait up to 20 s for a pack of the named blocks
+	// (POST /blackboard/job)
+	PollJob(w http.ResponseWriter, r *http.Request)
+	// ExtendJob Extend the lease of a pack under its token, and learn whether to stop
+	// (POST /blackboard/job/heartbeat)
+	ExtendJob(w http.ResponseWriter, r *http.Request)
+	// FinishJob Push results of a pack under its token
+	// (POST /blackboard/job/result)
+	FinishJob(w http.ResponseWriter, r *http.Request)
+	// InspectJobs Show what waits for workers, by pool, and who holds what
+	// (GET /blackboard/jobs)
+	InspectJobs(w http.ResponseWriter, r *http.Request)
 	// ListEntities List entities of a type, narrowed by groups (any of them) or by a query over attributes
 	// (GET /entities)
 	ListEntities(w http.ResponseWriter, r *http.Request, params ListEntitiesParams)
@@ -828,12 +998,30 @@ type ServerInterface interface {
 	// RegisterBlock Register a block
 	// (POST /function-blocks/register)
 	RegisterBlock(w http.ResponseWriter, r *http.Request)
+	// ListBlockWorkers List the workers that serve a block
+	// (GET /function-blocks/{package}/{name}/{version}/workers)
+	ListBlockWorkers(w http.ResponseWriter, r *http.Request, pPackage Package, name Name, version Version, params ListBlockWorkersParams)
 	// ListLocks List live locks, a shared one once for each run that holds it
 	// (GET /locks)
 	ListLocks(w http.ResponseWriter, r *http.Request, params ListLocksParams)
 	// GetLock Read the lock of an entity; of several runs that share it, the oldest is shown as its holder
 	// (GET /locks/{type}/{id})
 	GetLock(w http.ResponseWriter, r *http.Request, pType EntityType, id EntityId)
+	// ListWorkers List workers
+	// (GET /workers)
+	ListWorkers(w http.ResponseWriter, r *http.Request, params ListWorkersParams)
+	// RegisterWorker Register a worker that is not Go, or change what is known of it
+	// (POST /workers/register)
+	RegisterWorker(w http.ResponseWriter, r *http.Request)
+	// GetWorker Read a worker
+	// (GET /workers/{id})
+	GetWorker(w http.ResponseWriter, r *http.Request, id WorkerId)
+	// HeartbeatWorker Say that a worker lives: it is ONLINE, whatever it was
+	// (POST /workers/{id}/heartbeat)
+	HeartbeatWorker(w http.ResponseWriter, r *http.Request, id WorkerId)
+	// UnregisterWorker Say that a worker goes
+	// (POST /workers/{id}/unregister)
+	UnregisterWorker(w http.ResponseWriter, r *http.Request, id WorkerId)
 	// ListDefinitions List definitions, every version, without their source
 	// (GET /workflow-definition)
 	ListDefinitions(w http.ResponseWriter, r *http.Request, params ListDefinitionsParams)
@@ -913,6 +1101,62 @@ type ServerInterfaceWrapper struct {
 }
 
 type MiddlewareFunc func(http.Handler) http.Handler
+
+// PollJob operation middleware
+func (siw *ServerInterfaceWrapper) PollJob(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PollJob(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ExtendJob operation middleware
+func (siw *ServerInterfaceWrapper) ExtendJob(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ExtendJob(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// FinishJob operation middleware
+func (siw *ServerInterfaceWrapper) FinishJob(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.FinishJob(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// InspectJobs operation middleware
+func (siw *ServerInterfaceWrapper) InspectJobs(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.InspectJobs(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
 
 // ListEntities operation middleware
 func (siw *ServerInterfaceWrapper) ListEntities(w http.ResponseWriter, r *http.Request) {
@@ -1169,6 +1413,79 @@ func (siw *ServerInterfaceWrapper) RegisterBlock(w http.ResponseWriter, r *http.
 	handler.ServeHTTP(w, r)
 }
 
+// ListBlockWorkers operation middleware
+func (siw *ServerInterfaceWrapper) ListBlockWorkers(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "package" -------------
+	var pPackage Package
+
+	err = runtime.BindStyledParameterWithOptions("simple", "package", r.PathValue("package"), &pPackage, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "package", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "name" -------------
+	var name Name
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", r.PathValue("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "name", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "version" -------------
+	var version Version
+
+	err = runtime.BindStyledParameterWithOptions("simple", "version", r.PathValue("version"), &version, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "version", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListBlockWorkersParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "pageToken" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "pageToken", r.URL.Query(), &params.PageToken, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "pageToken"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "pageToken", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListBlockWorkers(w, r, pPackage, name, version, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ListLocks operation middleware
 func (siw *ServerInterfaceWrapper) ListLocks(w http.ResponseWriter, r *http.Request) {
 
@@ -1241,6 +1558,144 @@ func (siw *ServerInterfaceWrapper) GetLock(w http.ResponseWriter, r *http.Reques
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.GetLock(w, r, pType, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListWorkers operation middleware
+func (siw *ServerInterfaceWrapper) ListWorkers(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListWorkersParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "pageToken" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "pageToken", r.URL.Query(), &params.PageToken, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "pageToken"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "pageToken", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListWorkers(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// RegisterWorker operation middleware
+func (siw *ServerInterfaceWrapper) RegisterWorker(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.RegisterWorker(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetWorker operation middleware
+func (siw *ServerInterfaceWrapper) GetWorker(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id WorkerId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetWorker(w, r, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// HeartbeatWorker operation middleware
+func (siw *ServerInterfaceWrapper) HeartbeatWorker(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id WorkerId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.HeartbeatWorker(w, r, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// UnregisterWorker operation middleware
+func (siw *ServerInterfaceWrapper) UnregisterWorker(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id WorkerId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.UnregisterWorker(w, r, id)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -2389,15 +2844,25 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 		ErrorHandlerFunc:   options.ErrorHandlerFunc,
 	}
 
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/blackboard/job", wrapper.PollJob)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/blackboard/job/heartbeat", wrapper.ExtendJob)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/blackboard/job/result", wrapper.FinishJob)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/blackboard/jobs", wrapper.InspectJobs)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/entities", wrapper.ListEntities)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/entities/{type}/{id}", wrapper.GetEntity)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/entities/{type}/{id}", wrapper.PutEntity)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/entities/import", wrapper.ImportEntities)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/executions/{id}/status", wrapper.GetStatus)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/function-blocks", wrapper.ListBlocks)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/function-blocks/{package}/{name}/{version}/workers", wrapper.ListBlockWorkers)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/function-blocks/register", wrapper.RegisterBlock)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/locks", wrapper.ListLocks)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/locks/{type}/{id}", wrapper.GetLock)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workers", wrapper.ListWorkers)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workers/{id}", wrapper.GetWorker)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/workers/{id}/heartbeat", wrapper.HeartbeatWorker)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/workers/{id}/unregister", wrapper.UnregisterWorker)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/workers/register", wrapper.RegisterWorker)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workflow-definition", wrapper.ListDefinitions)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workflow-definition/{package}/{name}", wrapper.ListVersions)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/workflow-definition/{package}/{name}/{version}", wrapper.ArchiveDefinition)

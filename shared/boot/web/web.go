@@ -29,6 +29,8 @@ func Handler(c *core.Core) http.Handler {
 		}, c.Engine.Now),
 		Engine:  c.Engine,
 		View:    view.New(c.Engine, viewParallel),
+
+		Blackboard: board(c),
 	}
 	return api.New(services, api.Options{
 		TrustHeaders: trusted(), Identify: lambdahttp.Caller, Ready: ready(c),

@@ -53,6 +53,27 @@ func (e HealthStatus) Valid() bool {
 	}
 }
 
+// Defines values for OfferedJobOperation.
+const (
+	ACQUIRE  OfferedJobOperation = "ACQUIRE"
+	EXECUTE  OfferedJobOperation = "EXECUTE"
+	ROLLBACK OfferedJobOperation = "ROLLBACK"
+)
+
+// Valid indicates whether the value is a known member of the OfferedJobOperation enum.
+func (e OfferedJobOperation) Valid() bool {
+	switch e {
+	case ACQUIRE:
+		return true
+	case EXECUTE:
+		return true
+	case ROLLBACK:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for WaitingKind.
 const (
 	ACKNOWLEDGE WaitingKind = "ACKNOWLEDGE"
@@ -89,6 +110,33 @@ func (e WaitingKind) Valid() bool {
 	case TIMER:
 		return true
 	case WORKER:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for WorkerState.
+const (
+	OFFLINE     WorkerState = "OFFLINE"
+	ONLINE      WorkerState = "ONLINE"
+	REGISTERED  WorkerState = "REGISTERED"
+	REMOVED     WorkerState = "REMOVED"
+	UNREACHABLE WorkerState = "UNREACHABLE"
+)
+
+// Valid indicates whether the value is a known member of the WorkerState enum.
+func (e WorkerState) Valid() bool {
+	switch e {
+	case OFFLINE:
+		return true
+	case ONLINE:
+		return true
+	case REGISTERED:
+		return true
+	case REMOVED:
+		return true
+	case UNREACHABLE:
 		return true
 	default:
 		return false
@@ -301,6 +349,14 @@ type JobList struct {
 	NextPageToken *NextPageToken `json:"nextPageToken"`
 }
 
+// JobPoll defines model for JobPoll.
+type JobPoll = views.JobPoll
+
+// JobResult What a block that is served over HTTP answers, and the job's id: `outcome` OK, ERROR, BREAK or NOOP, with `result`, `updates`, or `error` {code, message, retryable, details}
+type JobResult struct {
+	Job string `json:"job"`
+}
+
 // JobState defines model for JobState.
 type JobState = statemachines.JobState
 
@@ -336,11 +392,66 @@ type NullableTime = time.Time
 // Object defines model for Object.
 type Object = json.RawMessage
 
+// OfferedJob defines model for OfferedJob.
+type OfferedJob struct {
+	Block    string                  `json:"block"`
+	Deadline Time                    `json:"deadline"`
+	Entity   *map[string]interface{} `json:"entity"`
+
+	// Fence Compares as text: a device refuses one that is lower than the highest it has seen
+	Fence string `json:"fence"`
+	Job   struct {
+		Attempt   int    `json:"attempt"`
+		Execution string `json:"execution"`
+		Id        string `json:"id"`
+		Step      string `json:"step"`
+	} `json:"job"`
+	Operation OfferedJobOperation `json:"operation"`
+
+	// Parameters Any JSON value
+	Parameters Any `json:"parameters"`
+
+	// Result Any JSON value
+	Result Any `json:"result"`
+
+	// Token The entity's lock token
+	Token *int64 `json:"token"`
+}
+
+// OfferedJobOperation defines model for OfferedJob.Operation.
+type OfferedJobOperation string
+
 // Outcome defines model for Outcome.
 type Outcome = statemachines.Outcome
 
+// PackClaim defines model for PackClaim.
+type PackClaim struct {
+	Pack  string `json:"pack"`
+	Token int    `json:"token"`
+}
+
+// PackLease defines model for PackLease.
+type PackLease = views.PackLease
+
+// PackOffer defines model for PackOffer.
+type PackOffer = views.PackOffer
+
+// PackResults defines model for PackResults.
+type PackResults = views.PackResults
+
 // PlainName defines model for PlainName.
 type PlainName = string
+
+// Pool defines model for Pool.
+type Pool = views.PoolView
+
+// PoolList defines model for PoolList.
+type PoolList struct {
+	Items []Pool `json:"items"`
+
+	// NextPageToken Null on the last page
+	NextPageToken *NextPageToken `json:"nextPageToken"`
+}
 
 // Progress Latest attempts of the EXECUTE jobs of the steps entered so far
 type Progress struct {
@@ -434,6 +545,23 @@ type Waiting struct {
 // WaitingKind defines model for Waiting.Kind.
 type WaitingKind string
 
+// Worker defines model for Worker.
+type Worker = views.WorkerView
+
+// WorkerList defines model for WorkerList.
+type WorkerList struct {
+	Items []Worker `json:"items"`
+
+	// NextPageToken Null on the last page
+	NextPageToken *NextPageToken `json:"nextPageToken"`
+}
+
+// WorkerRegistration defines model for WorkerRegistration.
+type WorkerRegistration = views.WorkerRegistration
+
+// WorkerState defines model for WorkerState.
+type WorkerState string
+
 // EntityId defines model for entityId.
 type EntityId = EntityName
 
@@ -464,6 +592,9 @@ type PageToken = string
 // Version defines model for version.
 type Version = VersionRange
 
+// WorkerId defines model for workerId.
+type WorkerId = EntityName
+
 // Workflow `package/name[:major[.minor[.patch]]]`
 type Workflow = Reference
 
@@ -493,8 +624,26 @@ type ListBlocksParams struct {
 	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
 }
 
+// ListBlockWorkersParams defines parameters for ListBlockWorkers.
+type ListBlockWorkersParams struct {
+	// Limit Items a page; a page may hold fewer
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// PageToken The nextPageToken of the page before
+	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
+}
+
 // ListLocksParams defines parameters for ListLocks.
 type ListLocksParams struct {
+	// Limit Items a page; a page may hold fewer
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// PageToken The nextPageToken of the page before
+	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
+}
+
+// ListWorkersParams defines parameters for ListWorkers.
+type ListWorkersParams struct {
 	// Limit Items a page; a page may hold fewer
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -612,11 +761,23 @@ type ListExecutionsInStateParams struct {
 	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
 }
 
+// PollJobJSONRequestBody defines body for PollJob for application/json ContentType.
+type PollJobJSONRequestBody = JobPoll
+
+// ExtendJobJSONRequestBody defines body for ExtendJob for application/json ContentType.
+type ExtendJobJSONRequestBody = PackClaim
+
+// FinishJobJSONRequestBody defines body for FinishJob for application/json ContentType.
+type FinishJobJSONRequestBody = PackResults
+
 // PutEntityJSONRequestBody defines body for PutEntity for application/json ContentType.
 type PutEntityJSONRequestBody = EntityInput
 
 // RegisterBlockJSONRequestBody defines body for RegisterBlock for application/json ContentType.
 type RegisterBlockJSONRequestBody = BlockRegistration
+
+// RegisterWorkerJSONRequestBody defines body for RegisterWorker for application/json ContentType.
+type RegisterWorkerJSONRequestBody = WorkerRegistration
 
 // StartExecutionJSONRequestBody defines body for StartExecution for application/json ContentType.
 type StartExecutionJSONRequestBody = StartRequest
@@ -713,6 +874,61 @@ func WithRequestEditorFn(fn RequestEditorFn) ClientOption {
 // The interface specification for the client above.
 type ClientInterface interface {
 
+	// PollJobWithBody Wait up to 20 s for a pack of the named blocks
+	//
+	// The pack is claimed in the worker's name, until its lease ends. A worker that is not known is registered; one that is UNREACHABLE or OFFLINE gets no packs (409) before it has sent a heartbeat. Wait longer for the answer than you ask the service to: a pack that is offered to nobody stays claimed until its lease ends.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /blackboard/job (the `PollJob` operationId).
+	PollJobWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PollJob Wait up to 20 s for a pack of the named blocks
+	//
+	// The pack is claimed in the worker's name, until its lease ends. A worker that is not known is registered; one that is UNREACHABLE or OFFLINE gets no packs (409) before it has sent a heartbeat. Wait longer for the answer than you ask the service to: a pack that is offered to nobody stays claimed until its lease ends.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /blackboard/job (the `PollJob` operationId).
+	PollJob(ctx context.Context, body PollJobJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ExtendJobWithBody Extend the lease of a pack under its token, and learn whether to stop
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /blackboard/job/heartbeat (the `ExtendJob` operationId).
+	ExtendJobWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ExtendJob Extend the lease of a pack under its token, and learn whether to stop
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /blackboard/job/heartbeat (the `ExtendJob` operationId).
+	ExtendJob(ctx context.Context, body ExtendJobJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// FinishJobWithBody Push results of a pack under its token
+	//
+	// Some jobs at a time, or all at once. Results that were pushed before, or by a worker that has lost the claim, change nothing (409 `claim_lost`). Once the worker is asked to stop, a push ends the pack: what it names neither among the results nor as not begun is not known.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /blackboard/job/result (the `FinishJob` operationId).
+	FinishJobWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// FinishJob Push results of a pack under its token
+	//
+	// Some jobs at a time, or all at once. Results that were pushed before, or by a worker that has lost the claim, change nothing (409 `claim_lost`). Once the worker is asked to stop, a push ends the pack: what it names neither among the results nor as not begun is not known.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /blackboard/job/result (the `FinishJob` operationId).
+	FinishJob(ctx context.Context, body FinishJobJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// InspectJobs Show what waits for workers, by pool, and who holds what
+	//
+	// Corresponds with GET /blackboard/jobs (the `InspectJobs` operationId).
+	InspectJobs(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListEntities List entities of a type, narrowed by groups (any of them) or by a query over attributes
 	//
 	// Corresponds with GET /entities (the `ListEntities` operationId).
@@ -774,6 +990,11 @@ type ClientInterface interface {
 	// Corresponds with POST /function-blocks/register (the `RegisterBlock` operationId).
 	RegisterBlock(ctx context.Context, body RegisterBlockJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListBlockWorkers List the workers that serve a block
+	//
+	// Corresponds with GET /function-blocks/{package}/{name}/{version}/workers (the `ListBlockWorkers` operationId).
+	ListBlockWorkers(ctx context.Context, pPackage Package, name Name, version Version, params *ListBlockWorkersParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetHealth 200 when requests work
 	//
 	// Corresponds with GET /health (the `GetHealth` operationId).
@@ -793,6 +1014,40 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /version (the `GetVersion` operationId).
 	GetVersion(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListWorkers List workers
+	//
+	// Corresponds with GET /workers (the `ListWorkers` operationId).
+	ListWorkers(ctx context.Context, params *ListWorkersParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RegisterWorkerWithBody Register a worker that is not Go, or change what is known of it
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /workers/register (the `RegisterWorker` operationId).
+	RegisterWorkerWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RegisterWorker Register a worker that is not Go, or change what is known of it
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /workers/register (the `RegisterWorker` operationId).
+	RegisterWorker(ctx context.Context, body RegisterWorkerJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetWorker Read a worker
+	//
+	// Corresponds with GET /workers/{id} (the `GetWorker` operationId).
+	GetWorker(ctx context.Context, id WorkerId, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// HeartbeatWorker Say that a worker lives: it is ONLINE, whatever it was
+	//
+	// Corresponds with POST /workers/{id}/heartbeat (the `HeartbeatWorker` operationId).
+	HeartbeatWorker(ctx context.Context, id WorkerId, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UnregisterWorker Say that a worker goes
+	//
+	// Corresponds with POST /workers/{id}/unregister (the `UnregisterWorker` operationId).
+	UnregisterWorker(ctx context.Context, id WorkerId, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListDefinitions List definitions, every version, without their source
 	//
@@ -987,6 +1242,131 @@ type ClientInterface interface {
 	UnlockExecution(ctx context.Context, id Id, body UnlockExecutionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 }
 
+// PollJobWithBody Wait up to 20 s for a pack of the named blocks
+//
+// The pack is claimed in the worker's name, until its lease ends. A worker that is not known is registered; one that is UNREACHABLE or OFFLINE gets no packs (409) before it has sent a heartbeat. Wait longer for the answer than you ask the service to: a pack that is offered to nobody stays claimed until its lease ends.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /blackboard/job (the `PollJob` operationId).
+func (c *Client) PollJobWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPollJobRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PollJob Wait up to 20 s for a pack of the named blocks
+//
+// The pack is claimed in the worker's name, until its lease ends. A worker that is not known is registered; one that is UNREACHABLE or OFFLINE gets no packs (409) before it has sent a heartbeat. Wait longer for the answer than you ask the service to: a pack that is offered to nobody stays claimed until its lease ends.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /blackboard/job (the `PollJob` operationId).
+func (c *Client) PollJob(ctx context.Context, body PollJobJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPollJobRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ExtendJobWithBody Extend the lease of a pack under its token, and learn whether to stop
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /blackboard/job/heartbeat (the `ExtendJob` operationId).
+func (c *Client) ExtendJobWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExtendJobRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ExtendJob Extend the lease of a pack under its token, and learn whether to stop
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /blackboard/job/heartbeat (the `ExtendJob` operationId).
+func (c *Client) ExtendJob(ctx context.Context, body ExtendJobJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExtendJobRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// FinishJobWithBody Push results of a pack under its token
+//
+// Some jobs at a time, or all at once. Results that were pushed before, or by a worker that has lost the claim, change nothing (409 `claim_lost`). Once the worker is asked to stop, a push ends the pack: what it names neither among the results nor as not begun is not known.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /blackboard/job/result (the `FinishJob` operationId).
+func (c *Client) FinishJobWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewFinishJobRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// FinishJob Push results of a pack under its token
+//
+// Some jobs at a time, or all at once. Results that were pushed before, or by a worker that has lost the claim, change nothing (409 `claim_lost`). Once the worker is asked to stop, a push ends the pack: what it names neither among the results nor as not begun is not known.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /blackboard/job/result (the `FinishJob` operationId).
+func (c *Client) FinishJob(ctx context.Context, body FinishJobJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewFinishJobRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// InspectJobs Show what waits for workers, by pool, and who holds what
+//
+// Corresponds with GET /blackboard/jobs (the `InspectJobs` operationId).
+func (c *Client) InspectJobs(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewInspectJobsRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ListEntities List entities of a type, narrowed by groups (any of them) or by a query over attributes
 //
 // Corresponds with GET /entities (the `ListEntities` operationId).
@@ -1138,6 +1518,21 @@ func (c *Client) RegisterBlock(ctx context.Context, body RegisterBlockJSONReques
 	return c.Client.Do(req)
 }
 
+// ListBlockWorkers List the workers that serve a block
+//
+// Corresponds with GET /function-blocks/{package}/{name}/{version}/workers (the `ListBlockWorkers` operationId).
+func (c *Client) ListBlockWorkers(ctx context.Context, pPackage Package, name Name, version Version, params *ListBlockWorkersParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListBlockWorkersRequest(c.Server, pPackage, name, version, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // GetHealth 200 when requests work
 //
 // Corresponds with GET /health (the `GetHealth` operationId).
@@ -1188,6 +1583,100 @@ func (c *Client) GetLock(ctx context.Context, pType EntityType, id EntityId, req
 // Corresponds with GET /version (the `GetVersion` operationId).
 func (c *Client) GetVersion(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetVersionRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListWorkers List workers
+//
+// Corresponds with GET /workers (the `ListWorkers` operationId).
+func (c *Client) ListWorkers(ctx context.Context, params *ListWorkersParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListWorkersRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RegisterWorkerWithBody Register a worker that is not Go, or change what is known of it
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /workers/register (the `RegisterWorker` operationId).
+func (c *Client) RegisterWorkerWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRegisterWorkerRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RegisterWorker Register a worker that is not Go, or change what is known of it
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /workers/register (the `RegisterWorker` operationId).
+func (c *Client) RegisterWorker(ctx context.Context, body RegisterWorkerJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRegisterWorkerRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetWorker Read a worker
+//
+// Corresponds with GET /workers/{id} (the `GetWorker` operationId).
+func (c *Client) GetWorker(ctx context.Context, id WorkerId, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetWorkerRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// HeartbeatWorker Say that a worker lives: it is ONLINE, whatever it was
+//
+// Corresponds with POST /workers/{id}/heartbeat (the `HeartbeatWorker` operationId).
+func (c *Client) HeartbeatWorker(ctx context.Context, id WorkerId, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewHeartbeatWorkerRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UnregisterWorker Say that a worker goes
+//
+// Corresponds with POST /workers/{id}/unregister (the `UnregisterWorker` operationId).
+func (c *Client) UnregisterWorker(ctx context.Context, id WorkerId, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUnregisterWorkerRequest(c.Server, id)
 	if err != nil {
 		return nil, err
 	}
@@ -1690,6 +2179,153 @@ func (c *Client) UnlockExecution(ctx context.Context, id Id, body UnlockExecutio
 	return c.Client.Do(req)
 }
 
+// NewPollJobRequest calls the generic PollJob builder with application/json body
+func NewPollJobRequest(server string, body PollJobJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPollJobRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewPollJobRequestWithBody constructs an http.Request for the PollJob method, with any body, and a specified content type
+func NewPollJobRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/blackboard/job")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewExtendJobRequest calls the generic ExtendJob builder with application/json body
+func NewExtendJobRequest(server string, body ExtendJobJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewExtendJobRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewExtendJobRequestWithBody constructs an http.Request for the ExtendJob method, with any body, and a specified content type
+func NewExtendJobRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/blackboard/job/heartbeat")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewFinishJobRequest calls the generic FinishJob builder with application/json body
+func NewFinishJobRequest(server string, body FinishJobJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewFinishJobRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewFinishJobRequestWithBody constructs an http.Request for the FinishJob method, with any body, and a specified content type
+func NewFinishJobRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/blackboard/job/result")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewInspectJobsRequest constructs an http.Request for the InspectJobs method
+func NewInspectJobsRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/blackboard/jobs")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewListEntitiesRequest constructs an http.Request for the ListEntities method
 func NewListEntitiesRequest(server string, params *ListEntitiesParams) (*http.Request, error) {
 	var err error
@@ -2056,6 +2692,93 @@ func NewRegisterBlockRequestWithBody(server string, contentType string, body io.
 	return req, nil
 }
 
+// NewListBlockWorkersRequest constructs an http.Request for the ListBlockWorkers method
+func NewListBlockWorkersRequest(server string, pPackage Package, name Name, version Version, params *ListBlockWorkersParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "package", pPackage, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam2 string
+
+	pathParam2, err = runtime.StyleParamWithOptions("simple", false, "version", version, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/function-blocks/%s/%s/%s/workers", pathParam0, pathParam1, pathParam2)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PageToken != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "pageToken", *params.PageToken, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewGetHealthRequest constructs an http.Request for the GetHealth method
 func NewGetHealthRequest(server string) (*http.Request, error) {
 	var err error
@@ -2210,6 +2933,214 @@ func NewGetVersionRequest(server string) (*http.Request, error) {
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListWorkersRequest constructs an http.Request for the ListWorkers method
+func NewListWorkersRequest(server string, params *ListWorkersParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/workers")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PageToken != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "pageToken", *params.PageToken, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewRegisterWorkerRequest calls the generic RegisterWorker builder with application/json body
+func NewRegisterWorkerRequest(server string, body RegisterWorkerJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRegisterWorkerRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewRegisterWorkerRequestWithBody constructs an http.Request for the RegisterWorker method, with any body, and a specified content type
+func NewRegisterWorkerRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/workers/register")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewGetWorkerRequest constructs an http.Request for the GetWorker method
+func NewGetWorkerRequest(server string, id WorkerId) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/workers/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewHeartbeatWorkerRequest constructs an http.Request for the HeartbeatWorker method
+func NewHeartbeatWorkerRequest(server string, id WorkerId) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/workers/%s/heartbeat", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewUnregisterWorkerRequest constructs an http.Request for the UnregisterWorker method
+func NewUnregisterWorkerRequest(server string, id WorkerId) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/workers/%s/unregister", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -3629,6 +4560,63 @@ func WithBaseURL(baseURL string) ClientOption {
 // ClientWithResponsesInterface is the interface specification for the client with responses above.
 type ClientWithResponsesInterface interface {
 
+	// PollJobWithBodyWithResponse Wait up to 20 s for a pack of the named blocks
+	//
+	// The pack is claimed in the worker's name, until its lease ends. A worker that is not known is registered; one that is UNREACHABLE or OFFLINE gets no packs (409) before it has sent a heartbeat. Wait longer for the answer than you ask the service to: a pack that is offered to nobody stays claimed until its lease ends.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /blackboard/job (the `PollJob` operationId).
+	PollJobWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PollJobResponse, error)
+
+	// PollJobWithResponse Wait up to 20 s for a pack of the named blocks
+	//
+	// The pack is claimed in the worker's name, until its lease ends. A worker that is not known is registered; one that is UNREACHABLE or OFFLINE gets no packs (409) before it has sent a heartbeat. Wait longer for the answer than you ask the service to: a pack that is offered to nobody stays claimed until its lease ends.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /blackboard/job (the `PollJob` operationId).
+	PollJobWithResponse(ctx context.Context, body PollJobJSONRequestBody, reqEditors ...RequestEditorFn) (*PollJobResponse, error)
+
+	// ExtendJobWithBodyWithResponse Extend the lease of a pack under its token, and learn whether to stop
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /blackboard/job/heartbeat (the `ExtendJob` operationId).
+	ExtendJobWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ExtendJobResponse, error)
+
+	// ExtendJobWithResponse Extend the lease of a pack under its token, and learn whether to stop
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /blackboard/job/heartbeat (the `ExtendJob` operationId).
+	ExtendJobWithResponse(ctx context.Context, body ExtendJobJSONRequestBody, reqEditors ...RequestEditorFn) (*ExtendJobResponse, error)
+
+	// FinishJobWithBodyWithResponse Push results of a pack under its token
+	//
+	// Some jobs at a time, or all at once. Results that were pushed before, or by a worker that has lost the claim, change nothing (409 `claim_lost`). Once the worker is asked to stop, a push ends the pack: what it names neither among the results nor as not begun is not known.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /blackboard/job/result (the `FinishJob` operationId).
+	FinishJobWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*FinishJobResponse, error)
+
+	// FinishJobWithResponse Push results of a pack under its token
+	//
+	// Some jobs at a time, or all at once. Results that were pushed before, or by a worker that has lost the claim, change nothing (409 `claim_lost`). Once the worker is asked to stop, a push ends the pack: what it names neither among the results nor as not begun is not known.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /blackboard/job/result (the `FinishJob` operationId).
+	FinishJobWithResponse(ctx context.Context, body FinishJobJSONRequestBody, reqEditors ...RequestEditorFn) (*FinishJobResponse, error)
+
+	// InspectJobsWithResponse Show what waits for workers, by pool, and who holds what
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /blackboard/jobs (the `InspectJobs` operationId).
+	InspectJobsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*InspectJobsResponse, error)
+
 	// ListEntitiesWithResponse List entities of a type, narrowed by groups (any of them) or by a query over attributes
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -3698,6 +4686,13 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /function-blocks/register (the `RegisterBlock` operationId).
 	RegisterBlockWithResponse(ctx context.Context, body RegisterBlockJSONRequestBody, reqEditors ...RequestEditorFn) (*RegisterBlockResponse, error)
 
+	// ListBlockWorkersWithResponse List the workers that serve a block
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /function-blocks/{package}/{name}/{version}/workers (the `ListBlockWorkers` operationId).
+	ListBlockWorkersWithResponse(ctx context.Context, pPackage Package, name Name, version Version, params *ListBlockWorkersParams, reqEditors ...RequestEditorFn) (*ListBlockWorkersResponse, error)
+
 	// GetHealthWithResponse 200 when requests work
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -3725,6 +4720,48 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /version (the `GetVersion` operationId).
 	GetVersionWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetVersionResponse, error)
+
+	// ListWorkersWithResponse List workers
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /workers (the `ListWorkers` operationId).
+	ListWorkersWithResponse(ctx context.Context, params *ListWorkersParams, reqEditors ...RequestEditorFn) (*ListWorkersResponse, error)
+
+	// RegisterWorkerWithBodyWithResponse Register a worker that is not Go, or change what is known of it
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /workers/register (the `RegisterWorker` operationId).
+	RegisterWorkerWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RegisterWorkerResponse, error)
+
+	// RegisterWorkerWithResponse Register a worker that is not Go, or change what is known of it
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /workers/register (the `RegisterWorker` operationId).
+	RegisterWorkerWithResponse(ctx context.Context, body RegisterWorkerJSONRequestBody, reqEditors ...RequestEditorFn) (*RegisterWorkerResponse, error)
+
+	// GetWorkerWithResponse Read a worker
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /workers/{id} (the `GetWorker` operationId).
+	GetWorkerWithResponse(ctx context.Context, id WorkerId, reqEditors ...RequestEditorFn) (*GetWorkerResponse, error)
+
+	// HeartbeatWorkerWithResponse Say that a worker lives: it is ONLINE, whatever it was
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /workers/{id}/heartbeat (the `HeartbeatWorker` operationId).
+	HeartbeatWorkerWithResponse(ctx context.Context, id WorkerId, reqEditors ...RequestEditorFn) (*HeartbeatWorkerResponse, error)
+
+	// UnregisterWorkerWithResponse Say that a worker goes
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /workers/{id}/unregister (the `UnregisterWorker` operationId).
+	UnregisterWorkerWithResponse(ctx context.Context, id WorkerId, reqEditors ...RequestEditorFn) (*UnregisterWorkerResponse, error)
 
 	// ListDefinitionsWithResponse List definitions, every version, without their source
 	//
@@ -3947,6 +4984,170 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /workflow-execution/{id}/unlock (the `UnlockExecution` operationId).
 	UnlockExecutionWithResponse(ctx context.Context, id Id, body UnlockExecutionJSONRequestBody, reqEditors ...RequestEditorFn) (*UnlockExecutionResponse, error)
+}
+
+type PollJobResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *PackOffer
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PollJobResponse) GetJSON200() *PackOffer {
+	return r.JSON200
+}
+
+// GetBody returns the raw response body bytes
+func (r PollJobResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PollJobResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PollJobResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PollJobResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ExtendJobResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *PackLease
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ExtendJobResponse) GetJSON200() *PackLease {
+	return r.JSON200
+}
+
+// GetBody returns the raw response body bytes
+func (r ExtendJobResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ExtendJobResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ExtendJobResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ExtendJobResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type FinishJobResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *PackLease
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r FinishJobResponse) GetJSON200() *PackLease {
+	return r.JSON200
+}
+
+// GetBody returns the raw response body bytes
+func (r FinishJobResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r FinishJobResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r FinishJobResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r FinishJobResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type InspectJobsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *PoolList
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r InspectJobsResponse) GetJSON200() *PoolList {
+	return r.JSON200
+}
+
+// GetBody returns the raw response body bytes
+func (r InspectJobsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r InspectJobsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r InspectJobsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r InspectJobsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
 }
 
 type ListEntitiesResponse struct {
@@ -4243,6 +5444,47 @@ func (r RegisterBlockResponse) ContentType() string {
 	return ""
 }
 
+type ListBlockWorkersResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *WorkerList
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListBlockWorkersResponse) GetJSON200() *WorkerList {
+	return r.JSON200
+}
+
+// GetBody returns the raw response body bytes
+func (r ListBlockWorkersResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListBlockWorkersResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListBlockWorkersResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListBlockWorkersResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type GetHealthResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -4401,6 +5643,211 @@ func (r GetVersionResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetVersionResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListWorkersResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *WorkerList
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListWorkersResponse) GetJSON200() *WorkerList {
+	return r.JSON200
+}
+
+// GetBody returns the raw response body bytes
+func (r ListWorkersResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListWorkersResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListWorkersResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListWorkersResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type RegisterWorkerResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *Worker
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r RegisterWorkerResponse) GetJSON201() *Worker {
+	return r.JSON201
+}
+
+// GetBody returns the raw response body bytes
+func (r RegisterWorkerResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RegisterWorkerResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RegisterWorkerResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RegisterWorkerResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetWorkerResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Worker
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetWorkerResponse) GetJSON200() *Worker {
+	return r.JSON200
+}
+
+// GetBody returns the raw response body bytes
+func (r GetWorkerResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetWorkerResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetWorkerResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetWorkerResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type HeartbeatWorkerResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Worker
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r HeartbeatWorkerResponse) GetJSON200() *Worker {
+	return r.JSON200
+}
+
+// GetBody returns the raw response body bytes
+func (r HeartbeatWorkerResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r HeartbeatWorkerResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r HeartbeatWorkerResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r HeartbeatWorkerResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type UnregisterWorkerResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Worker
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r UnregisterWorkerResponse) GetJSON200() *Worker {
+	return r.JSON200
+}
+
+// GetBody returns the raw response body bytes
+func (r UnregisterWorkerResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r UnregisterWorkerResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r UnregisterWorkerResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r UnregisterWorkerResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -5385,6 +6832,105 @@ func (r UnlockExecutionResponse) ContentType() string {
 	return ""
 }
 
+// PollJobWithBodyWithResponse Wait up to 20 s for a pack of the named blocks
+//
+// The pack is claimed in the worker's name, until its lease ends. A worker that is not known is registered; one that is UNREACHABLE or OFFLINE gets no packs (409) before it has sent a heartbeat. Wait longer for the answer than you ask the service to: a pack that is offered to nobody stays claimed until its lease ends.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /blackboard/job (the `PollJob` operationId).
+func (c *ClientWithResponses) PollJobWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PollJobResponse, error) {
+	rsp, err := c.PollJobWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePollJobResponse(rsp)
+}
+
+// PollJobWithResponse Wait up to 20 s for a pack of the named blocks
+//
+// The pack is claimed in the worker's name, until its lease ends. A worker that is not known is registered; one that is UNREACHABLE or OFFLINE gets no packs (409) before it has sent a heartbeat. Wait longer for the answer than you ask the service to: a pack that is offered to nobody stays claimed until its lease ends.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /blackboard/job (the `PollJob` operationId).
+func (c *ClientWithResponses) PollJobWithResponse(ctx context.Context, body PollJobJSONRequestBody, reqEditors ...RequestEditorFn) (*PollJobResponse, error) {
+	rsp, err := c.PollJob(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePollJobResponse(rsp)
+}
+
+// ExtendJobWithBodyWithResponse Extend the lease of a pack under its token, and learn whether to stop
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /blackboard/job/heartbeat (the `ExtendJob` operationId).
+func (c *ClientWithResponses) ExtendJobWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ExtendJobResponse, error) {
+	rsp, err := c.ExtendJobWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseExtendJobResponse(rsp)
+}
+
+// ExtendJobWithResponse Extend the lease of a pack under its token, and learn whether to stop
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /blackboard/job/heartbeat (the `ExtendJob` operationId).
+func (c *ClientWithResponses) ExtendJobWithResponse(ctx context.Context, body ExtendJobJSONRequestBody, reqEditors ...RequestEditorFn) (*ExtendJobResponse, error) {
+	rsp, err := c.ExtendJob(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseExtendJobResponse(rsp)
+}
+
+// FinishJobWithBodyWithResponse Push results of a pack under its token
+//
+// Some jobs at a time, or all at once. Results that were pushed before, or by a worker that has lost the claim, change nothing (409 `claim_lost`). Once the worker is asked to stop, a push ends the pack: what it names neither among the results nor as not begun is not known.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /blackboard/job/result (the `FinishJob` operationId).
+func (c *ClientWithResponses) FinishJobWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*FinishJobResponse, error) {
+	rsp, err := c.FinishJobWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseFinishJobResponse(rsp)
+}
+
+// FinishJobWithResponse Push results of a pack under its token
+//
+// Some jobs at a time, or all at once. Results that were pushed before, or by a worker that has lost the claim, change nothing (409 `claim_lost`). Once the worker is asked to stop, a push ends the pack: what it names neither among the results nor as not begun is not known.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /blackboard/job/result (the `FinishJob` operationId).
+func (c *ClientWithResponses) FinishJobWithResponse(ctx context.Context, body FinishJobJSONRequestBody, reqEditors ...RequestEditorFn) (*FinishJobResponse, error) {
+	rsp, err := c.FinishJob(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseFinishJobResponse(rsp)
+}
+
+// InspectJobsWithResponse Show what waits for workers, by pool, and who holds what
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /blackboard/jobs (the `InspectJobs` operationId).
+func (c *ClientWithResponses) InspectJobsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*InspectJobsResponse, error) {
+	rsp, err := c.InspectJobs(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseInspectJobsResponse(rsp)
+}
+
 // ListEntitiesWithResponse List entities of a type, narrowed by groups (any of them) or by a query over attributes
 //
 // Returns a wrapper object for the known response body format(s).
@@ -5508,6 +7054,19 @@ func (c *ClientWithResponses) RegisterBlockWithResponse(ctx context.Context, bod
 	return ParseRegisterBlockResponse(rsp)
 }
 
+// ListBlockWorkersWithResponse List the workers that serve a block
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /function-blocks/{package}/{name}/{version}/workers (the `ListBlockWorkers` operationId).
+func (c *ClientWithResponses) ListBlockWorkersWithResponse(ctx context.Context, pPackage Package, name Name, version Version, params *ListBlockWorkersParams, reqEditors ...RequestEditorFn) (*ListBlockWorkersResponse, error) {
+	rsp, err := c.ListBlockWorkers(ctx, pPackage, name, version, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListBlockWorkersResponse(rsp)
+}
+
 // GetHealthWithResponse 200 when requests work
 //
 // Returns a wrapper object for the known response body format(s).
@@ -5558,6 +7117,84 @@ func (c *ClientWithResponses) GetVersionWithResponse(ctx context.Context, reqEdi
 		return nil, err
 	}
 	return ParseGetVersionResponse(rsp)
+}
+
+// ListWorkersWithResponse List workers
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /workers (the `ListWorkers` operationId).
+func (c *ClientWithResponses) ListWorkersWithResponse(ctx context.Context, params *ListWorkersParams, reqEditors ...RequestEditorFn) (*ListWorkersResponse, error) {
+	rsp, err := c.ListWorkers(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListWorkersResponse(rsp)
+}
+
+// RegisterWorkerWithBodyWithResponse Register a worker that is not Go, or change what is known of it
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /workers/register (the `RegisterWorker` operationId).
+func (c *ClientWithResponses) RegisterWorkerWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RegisterWorkerResponse, error) {
+	rsp, err := c.RegisterWorkerWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRegisterWorkerResponse(rsp)
+}
+
+// RegisterWorkerWithResponse Register a worker that is not Go, or change what is known of it
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /workers/register (the `RegisterWorker` operationId).
+func (c *ClientWithResponses) RegisterWorkerWithResponse(ctx context.Context, body RegisterWorkerJSONRequestBody, reqEditors ...RequestEditorFn) (*RegisterWorkerResponse, error) {
+	rsp, err := c.RegisterWorker(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRegisterWorkerResponse(rsp)
+}
+
+// GetWorkerWithResponse Read a worker
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /workers/{id} (the `GetWorker` operationId).
+func (c *ClientWithResponses) GetWorkerWithResponse(ctx context.Context, id WorkerId, reqEditors ...RequestEditorFn) (*GetWorkerResponse, error) {
+	rsp, err := c.GetWorker(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetWorkerResponse(rsp)
+}
+
+// HeartbeatWorkerWithResponse Say that a worker lives: it is ONLINE, whatever it was
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /workers/{id}/heartbeat (the `HeartbeatWorker` operationId).
+func (c *ClientWithResponses) HeartbeatWorkerWithResponse(ctx context.Context, id WorkerId, reqEditors ...RequestEditorFn) (*HeartbeatWorkerResponse, error) {
+	rsp, err := c.HeartbeatWorker(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseHeartbeatWorkerResponse(rsp)
+}
+
+// UnregisterWorkerWithResponse Say that a worker goes
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /workers/{id}/unregister (the `UnregisterWorker` operationId).
+func (c *ClientWithResponses) UnregisterWorkerWithResponse(ctx context.Context, id WorkerId, reqEditors ...RequestEditorFn) (*UnregisterWorkerResponse, error) {
+	rsp, err := c.UnregisterWorker(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUnregisterWorkerResponse(rsp)
 }
 
 // ListDefinitionsWithResponse List definitions, every version, without their source
@@ -5962,6 +7599,113 @@ func (c *ClientWithResponses) UnlockExecutionWithResponse(ctx context.Context, i
 	return ParseUnlockExecutionResponse(rsp)
 }
 
+// ParsePollJobResponse parses an HTTP response from a PollJobWithResponse call
+func ParsePollJobResponse(rsp *http.Response) (*PollJobResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PollJobResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest PackOffer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case rsp.StatusCode == 204:
+		break // No content-type
+
+	}
+
+	return response, nil
+}
+
+// ParseExtendJobResponse parses an HTTP response from a ExtendJobWithResponse call
+func ParseExtendJobResponse(rsp *http.Response) (*ExtendJobResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ExtendJobResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest PackLease
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseFinishJobResponse parses an HTTP response from a FinishJobWithResponse call
+func ParseFinishJobResponse(rsp *http.Response) (*FinishJobResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &FinishJobResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest PackLease
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseInspectJobsResponse parses an HTTP response from a InspectJobsWithResponse call
+func ParseInspectJobsResponse(rsp *http.Response) (*InspectJobsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &InspectJobsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest PoolList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseListEntitiesResponse parses an HTTP response from a ListEntitiesWithResponse call
 func ParseListEntitiesResponse(rsp *http.Response) (*ListEntitiesResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -6151,6 +7895,32 @@ func ParseRegisterBlockResponse(rsp *http.Response) (*RegisterBlockResponse, err
 	return response, nil
 }
 
+// ParseListBlockWorkersResponse parses an HTTP response from a ListBlockWorkersWithResponse call
+func ParseListBlockWorkersResponse(rsp *http.Response) (*ListBlockWorkersResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListBlockWorkersResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest WorkerList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseGetHealthResponse parses an HTTP response from a GetHealthWithResponse call
 func ParseGetHealthResponse(rsp *http.Response) (*GetHealthResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -6245,6 +8015,136 @@ func ParseGetVersionResponse(rsp *http.Response) (*GetVersionResponse, error) {
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest Build
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListWorkersResponse parses an HTTP response from a ListWorkersWithResponse call
+func ParseListWorkersResponse(rsp *http.Response) (*ListWorkersResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListWorkersResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest WorkerList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseRegisterWorkerResponse parses an HTTP response from a RegisterWorkerWithResponse call
+func ParseRegisterWorkerResponse(rsp *http.Response) (*RegisterWorkerResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RegisterWorkerResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest Worker
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetWorkerResponse parses an HTTP response from a GetWorkerWithResponse call
+func ParseGetWorkerResponse(rsp *http.Response) (*GetWorkerResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetWorkerResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Worker
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseHeartbeatWorkerResponse parses an HTTP response from a HeartbeatWorkerWithResponse call
+func ParseHeartbeatWorkerResponse(rsp *http.Response) (*HeartbeatWorkerResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &HeartbeatWorkerResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Worker
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseUnregisterWorkerResponse parses an HTTP response from a UnregisterWorkerWithResponse call
+func ParseUnregisterWorkerResponse(rsp *http.Response) (*UnregisterWorkerResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &UnregisterWorkerResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Worker
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/cost"
 	"github.com/lockstep-run/lockstep/shared/sqs"
 	"github.com/lockstep-run/lockstep/shared/worker"
+	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
 // Source is one pool's queue, for a polling worker.
@@ -38,10 +39,15 @@ const (
 
 // Receive waits up to 20 s for messages, at most n and at most 10.
 func (s *Source) Receive(ctx context.Context, n int) ([]worker.Delivery, error) {
+	return s.Within(ctx, n, receiveWait*time.Second)
+}
+
+// Within waits for a shorter time, in whole seconds rounded down.
+func (s *Source) Within(ctx context.Context, n int, wait time.Duration) ([]worker.Delivery, error) {
 	out, err := s.client.ReceiveMessage(ctx, &awssqs.ReceiveMessageInput{
 		QueueUrl:                    &s.url,
 		MaxNumberOfMessages:         int32(min(max(n, 1), receiveMost)),
-		WaitTimeSeconds:             receiveWait,
+		WaitTimeSeconds:             int32(min(max(wait, 0), receiveWait*time.Second) / time.Second),
 		VisibilityTimeout:           seconds(s.visibility),
 		MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameApproximateReceiveCount},
 	}, sqs.Counted(s.meter))
@@ -74,4 +80,25 @@ func (s *Source) Defer(ctx context.Context, d worker.Delivery, after time.Durati
 
 func seconds(d time.Duration) int32 {
 	return int32((min(max(d, 0), maxVisibility) + time.Second - 1) / time.Second)
+}
+
+// Depth is about how many messages are in the queue, in three parts: those that
+// wait, those that somebody has received, and those that are not due yet.
+func (s *Source) Depth(ctx context.Context) (waiting, received, delayed int, err error) {
+	names := []types.QueueAttributeName{
+		types.QueueAttributeNameApproximateNumberOfMessages,
+		types.QueueAttributeNameApproximateNumberOfMessagesNotVisible,
+		types.QueueAttributeNameApproximateNumberOfMessagesDelayed,
+	}
+	out, err := s.client.GetQueueAttributes(ctx, &awssqs.GetQueueAttributesInput{QueueUrl: &s.url, AttributeNames: names}, sqs.Counted(s.meter))
+	if err != nil {
+		return 0, 0, 0, sqs.Typed(err)
+	}
+	counts := make([]int, len(names))
+	for i, name := range names {
+		if counts[i], err = strconv.Atoi(out.Attributes[string(name)]); err != nil {
+			return 0, 0, 0, workflow.Errorf(workflow.CodeInternal, "the queue says nothing of its depth: %w", err)
+		}
+	}
+	return counts[0], counts[1], counts[2], nil
 }

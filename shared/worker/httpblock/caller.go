@@ -103,7 +103,7 @@ func (c *Caller) post(ctx context.Context, req *http.Request) worker.Answer {
 	if len(text) > maxBody {
 		return failed("LIMIT", false, fmt.Sprintf("the answer has more than %d bytes", maxBody))
 	}
-	return read(text)
+	return Answer(text)
 }
 
 // broken tells a time-out from a connection that failed. Both may have reached
@@ -119,8 +119,9 @@ func broken(ctx context.Context, err error) worker.Answer {
 	return failed("HTTP_UNREACHABLE", true, "the block could not be called: "+err.Error())
 }
 
-// read reads an answer strictly.
-func read(text []byte) worker.Answer {
+// Answer reads what a block says of a job, strictly: anything that is no answer is
+// a failure. Fields that it does not know are left alone.
+func Answer(text []byte) worker.Answer {
 	var r *response
 	if err := json.Unmarshal(text, &r); err != nil {
 		return failed("HTTP_INVALID", false, "the answer is not what a block answers: "+err.Error())

@@ -34,6 +34,9 @@ type entity struct {
 	Attributes json.RawMessage `json:"attributes"`
 }
 
+// Request is what a block is sent about a job.
+func Request(j *worker.Job) (json.RawMessage, error) { return json.Marshal(requestOf(j)) }
+
 func requestOf(j *worker.Job) request {
 	r := request{
 		Operation: j.Operation, Block: j.Block,

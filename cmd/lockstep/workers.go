@@ -1,0 +1,44 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockstep-run/lockstep/cmd/lockstep/show"
+	"github.com/lockstep-run/lockstep/shared/views"
+)
+
+func newWorkers(c *connection) *cobra.Command {
+	return &cobra.Command{
+		Use:   "workers [ID]",
+		Short: "Show the polling workers",
+		Args:  cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := c.open()
+			if err != nil {
+				return err
+			}
+			heads := []string{"WORKER", "STATE", "POOL", "BLOCKS", "VERSION", "LAST HEARTBEAT", "JOBS"}
+			if len(args) == 0 {
+				return printList(cmd, c, api.Workers(cmd.Context()), 0, heads, workerRow)
+			}
+			w, err := api.Worker(cmd.Context(), args[0])
+			if err != nil {
+				return called(err)
+			}
+			if c.output == "json" {
+				return printJSON(cmd, w)
+			}
+			t := show.NewTable(cmd.OutOrStdout(), heads...)
+			t.Row(workerRow(w))
+			return t.Flush()
+		},
+	}
+}
+
+func workerRow(w views.WorkerView) []string {
+	return []string{
+		w.ID, string(w.State), dash(w.Pool), dash(strings.Join(w.Blocks, ",")), show.Text(w.Version), show.Clock(w.LastHeartbeat), dash(strings.Join(w.Jobs, ",")),
+	}
+}

@@ -1,0 +1,63 @@
+package blackboard
+
+import (
+	"bytes"
+	"compress/flate"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"io"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// receipt is what a worker keeps of a pack that it was given.
+type receipt struct {
+	Version int    `json:"v"`
+	Pool    string `json:"p"`
+	Handle  string `json:"h"` // of the message in its queue
+	Nonce   string `json:"n"` // of the claim, without the digest
+	Body    string `json:"b"` // of the message
+}
+
+const receiptVersion = 1
+
+// maxReceipt bounds what a receipt unfolds to.
+const maxReceipt = 4 << 20
+
+// claim is the nonce of the claim that goes with a receipt: whoever holds the
+// receipt has made it, and has not changed the message.
+func (r *receipt) claim() string {
+	sum := sha256.Sum256([]byte(r.Body))
+	return r.Nonce + "-" + base64.RawURLEncoding.EncodeToString(sum[:16])
+}
+
+func (r *receipt) text() (string, error) {
+	plain, err := json.Marshal(r)
+	if err != nil {
+		return "", err
+	}
+	var b bytes.Buffer
+	// Neither the constant level nor a buffer can fail.
+	w, _ := flate.NewWriter(&b, flate.BestSpeed)
+	_, _ = w.Write(plain)
+	_ = w.Close()
+	return base64.RawURLEncoding.EncodeToString(b.Bytes()), nil
+}
+
+func readReceipt(text string) (*receipt, error) {
+	wrong := workflow.Invalid("the request is not valid", []workflow.Issue{{Path: "pack", Code: "value", Message: "want the pack as it was offered"}})
+	raw, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil {
+		return nil, wrong
+	}
+	plain, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(raw)), maxReceipt))
+	if err != nil {
+		return nil, wrong
+	}
+	var r receipt
+	if err := json.Unmarshal(plain, &r); err != nil || r.Version != receiptVersion {
+		return nil, wrong
+	}
+	return &r, nil
+}
