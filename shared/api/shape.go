@@ -61,11 +61,15 @@ func orNoKeys[K comparable, V any](m map[K]V) map[K]V {
 }
 
 func definition(p workflow.Published) gen.Definition {
-	return gen.Definition{
+	d := gen.Definition{
 		Package: p.Ref.Package, Name: p.Ref.Name, Version: p.Ref.Version,
 		Digest: p.Digest, PublishedAt: some(p.PublishedAt), PublishedBy: some(p.PublishedBy), Archived: p.Archived,
 		Definition: raw(p.Source),
 	}
+	if p.Warnings != nil {
+		d.Warnings = &p.Warnings
+	}
+	return d
 }
 
 func definitionHead(p workflow.Published) gen.Definition {

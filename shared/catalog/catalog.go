@@ -14,6 +14,7 @@ type Registry interface {
 	Definition(ctx context.Context, tenant string, ref workflow.Ref) (*workflow.Published, error)
 	DefinitionVersions(ctx context.Context, tenant, fullName string, page workflow.Page) (workflow.List[workflow.Published], error)
 	SetArchived(ctx context.Context, tenant string, ref workflow.Ref, archived bool) error
+	BlockVersions(ctx context.Context, tenant, fullName string) ([]workflow.Block, error)
 	PutBlock(ctx context.Context, tenant string, b workflow.Block) (existing *workflow.Block, err error)
 	Blocks(ctx context.Context, tenant string, page workflow.Page) (workflow.List[workflow.Block], error)
 	PutEntities(ctx context.Context, tenant string, entities []workflow.Entity) (watchers []string, err error)

@@ -255,6 +255,8 @@ func TestEntities(t *testing.T) {
 		"another type": {sel: workflow.Selector{Type: "site"}},
 		"no type":      {sel: workflow.Selector{}, code: workflow.CodeInvalid},
 		"a bad query":  {sel: workflow.Selector{Type: "device", Query: "entity.name =="}, code: workflow.CodeInvalid},
+		"no bool":      {sel: workflow.Selector{Type: "device", Query: "entity.name"}, code: workflow.CodeInvalid},
+		"no value":     {sel: workflow.Selector{Type: "device", Query: "entity.colour == 1"}, code: workflow.CodeInvalid},
 	} {
 		for _, limit := range []int{1, 2, 10} {
 			got := ""

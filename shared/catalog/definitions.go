@@ -9,7 +9,8 @@ import (
 
 // Publish stores a definition. The same content under a version that exists
 // already is accepted and created is false; other content is CodeConflict. With
-// dryRun everything is checked and nothing stored.
+// dryRun everything is checked and nothing stored. Its warnings are what does not
+// fit what is registered now.
 func (c *Catalog) Publish(ctx context.Context, who workflow.Caller, source []byte, dryRun bool) (p workflow.Published, created bool, err error) {
 	d, err := definition.Parse(source)
 	if err != nil {
@@ -21,6 +22,11 @@ func (c *Catalog) Publish(ctx context.Context, who workflow.Caller, source []byt
 	if err := c.acyclic(ctx, who, d, source); err != nil {
 		return p, false, err
 	}
+	warnings, err := c.warnings(ctx, who.Tenant, d, source)
+	if err != nil {
+		return p, false, err
+	}
+	defer func() { p.Warnings = warnings }() // they are of this moment, and not stored
 	p = workflow.Published{
 		Ref: d.Ref(), Digest: definition.Digest(d), Source: definition.Canonical(d),
 		PublishedAt: c.now().UTC(), PublishedBy: who.Actor,

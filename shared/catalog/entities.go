@@ -49,20 +49,23 @@ func (c *Catalog) Entity(ctx context.Context, who workflow.Caller, key workflow.
 }
 
 // Entities lists entities of a type in order of id: all of them, or those that
-// are in one of the groups or match the query. A filtered page may be short.
+// are in one of the groups or match the query. A filtered page may be short. A
+// query that has a value for no entity at all is refused.
 func (c *Catalog) Entities(ctx context.Context, who workflow.Caller, sel workflow.Selector, p workflow.Page) (workflow.List[workflow.Entity], error) {
 	var out workflow.List[workflow.Entity]
 	p = bounded(p)
 	if !workflow.ValidID(sel.Type) {
 		return out, workflow.Invalid("the request is not valid", []workflow.Issue{{Path: "type", Code: "required", Message: "name the entity type"}})
 	}
-	var query *expr.Query
+	var query *expr.Selection
 	if sel.Query != "" {
-		var err error
-		if query, err = expr.CompileQuery(sel.Query); err != nil {
-			return out, workflow.Invalid("the request is not valid", []workflow.Issue{{Path: "query", Code: "expression", Message: err.Error()}})
+		compiled, err := expr.CompileQuery(sel.Query)
+		if err != nil {
+			return out, badQuery(err)
 		}
+		query = compiled.Select()
 	}
+	whole := p.Token == "" // one call sees everything, unless it ends before
 	all := len(sel.Groups) == 0 && query == nil
 	for range scanRounds {
 		list, err := c.open().Registry.EntitiesOf(ctx, who.Tenant, sel.Type, p)
@@ -76,11 +79,18 @@ func (c *Catalog) Entities(ctx context.Context, who workflow.Caller, sel workflo
 			}
 		}
 		out.Next, p.Token = list.Next, list.Next
+		if list.Next == "" && whole && query != nil && query.Err() != nil {
+			return out, badQuery(query.Err())
+		}
 		if list.Next == "" || len(out.Items) > 0 {
 			return out, nil
 		}
 	}
 	return out, nil
+}
+
+func badQuery(err error) error {
+	return workflow.Invalid("the request is not valid", []workflow.Issue{{Path: "query", Code: "expression", Message: err.Error()}})
 }
 
 // ImportEntities upserts entities given as JSON lines. All lines are checked

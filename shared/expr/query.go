@@ -21,6 +21,40 @@ func CompileQuery(source string) (*Query, error) {
 // Match reports whether the condition is true of the entity. Where it cannot be
 // evaluated, because an attribute is missing, the entity does not match.
 func (q *Query) Match(e workflow.Entity) bool {
-	ok, err := q.program.EvalBool(Scope{Entity: &Entity{Type: e.Type, ID: e.ID, Attributes: e.Attributes, Groups: append([]string{}, e.Groups...)}})
+	ok, err := q.eval(e)
 	return err == nil && ok
+}
+
+func (q *Query) eval(e workflow.Entity) (bool, error) {
+	return q.program.EvalBool(Scope{Entity: &Entity{Type: e.Type, ID: e.ID, Attributes: e.Attributes, Groups: append([]string{}, e.Groups...)}})
+}
+
+// Selection applies a query to many entities, and remembers whether it had a
+// value for any: one that has none for a single entity is a mistake in the query
+// rather than a property of the entities.
+type Selection struct {
+	query    *Query
+	had      bool
+	firstErr error
+}
+
+// Select begins a selection.
+func (q *Query) Select() *Selection { return &Selection{query: q} }
+
+// Match is Query.Match.
+func (s *Selection) Match(e workflow.Entity) bool {
+	ok, err := s.query.eval(e)
+	if err != nil && s.firstErr == nil {
+		s.firstErr = err
+	}
+	s.had = s.had || err == nil
+	return err == nil && ok
+}
+
+// Err is why the query has had no value for any entity, if there were some.
+func (s *Selection) Err() error {
+	if s.had {
+		return nil
+	}
+	return s.firstErr
 }

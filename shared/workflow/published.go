@@ -10,6 +10,10 @@ type Published struct {
 	PublishedAt time.Time
 	PublishedBy string
 	Archived    bool // no new runs
+
+	// Warnings tell, in the answer to a publication only, what does not fit what
+	// is registered at that moment.
+	Warnings []Issue
 }
 
 // Binding is what an idempotency key is bound to until it expires.

@@ -275,6 +275,9 @@ type Definition struct {
 	PublishedAt *NullableTime `json:"publishedAt"`
 	PublishedBy *NullableText `json:"publishedBy"`
 	Version     string        `json:"version"`
+
+	// Warnings Only in the answer to a publication; what does not fit the blocks and workflows that are registered now
+	Warnings *[]Issue `json:"warnings,omitempty"`
 }
 
 // DefinitionList defines model for DefinitionList.
@@ -401,6 +404,9 @@ type Failure = views.FailureView
 type Imported struct {
 	Imported int `json:"imported"`
 }
+
+// Issue defines model for Issue.
+type Issue = workflow.Issue
 
 // JSONSchema JSON Schema 2020-12
 type JSONSchema = json.RawMessage
@@ -576,20 +582,12 @@ type PoolList struct {
 
 // Problem RFC 9457
 type Problem struct {
-	Code   ProblemCode `json:"code"`
-	Detail string      `json:"detail"`
-	Errors []struct {
-		Code    string `json:"code"`
-		Column  *int   `json:"column,omitempty"`
-		Line    *int   `json:"line,omitempty"`
-		Message string `json:"message"`
-
-		// Path `steps[1].retry.delay`; empty for the whole input
-		Path string `json:"path"`
-	} `json:"errors"`
-	RequestId string `json:"requestId"`
-	Status    int    `json:"status"`
-	Title     string `json:"title"`
+	Code      ProblemCode `json:"code"`
+	Detail    string      `json:"detail"`
+	Errors    []Issue     `json:"errors"`
+	RequestId string      `json:"requestId"`
+	Status    int         `json:"status"`
+	Title     string      `json:"title"`
 
 	// Type `urn:lockstep:problem:` and the code
 	Type string `json:"type"`

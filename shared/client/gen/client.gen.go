@@ -202,6 +202,9 @@ type Definition struct {
 	PublishedAt *NullableTime `json:"publishedAt"`
 	PublishedBy *NullableText `json:"publishedBy"`
 	Version     string        `json:"version"`
+
+	// Warnings Only in the answer to a publication; what does not fit the blocks and workflows that are registered now
+	Warnings *[]Issue `json:"warnings,omitempty"`
 }
 
 // DefinitionList defines model for DefinitionList.
@@ -305,6 +308,9 @@ type HealthStatus string
 type Imported struct {
 	Imported int `json:"imported"`
 }
+
+// Issue defines model for Issue.
+type Issue = workflow.Issue
 
 // JSONSchema JSON Schema 2020-12
 type JSONSchema = json.RawMessage

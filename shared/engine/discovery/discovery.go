@@ -37,7 +37,7 @@ func (s *Search) Run(ctx context.Context, start *workflow.Selector, asked map[in
 	a := Answer{Ask: -1}
 	var err error
 	if !start.Empty() {
-		if a.Problem, err = s.find(ctx, *start); a.Problem != nil || err != nil {
+		if a.Problem, err = s.find(ctx, *start, true); a.Problem != nil || err != nil {
 			return a, err
 		}
 	}
@@ -108,7 +108,7 @@ func (s *Search) acquire(ctx context.Context, i int) (*workflow.Failure, error) 
 			return nil, nil // no ids are none, not all
 		}
 	}
-	return s.find(ctx, sel)
+	return s.find(ctx, sel, false)
 }
 
 // expand adds what entities of another type name.
@@ -168,8 +168,9 @@ func (s *Search) known(ctx context.Context, keys []workflow.EntityKey) (*workflo
 }
 
 // find adds the entities that a selector names; one that names only a type, all
-// of it.
-func (s *Search) find(ctx context.Context, sel workflow.Selector) (*workflow.Failure, error) {
+// of it. asked says that somebody has just written the selector: a query that has
+// a value for no entity is then a problem, for it is hardly what was meant.
+func (s *Search) find(ctx context.Context, sel workflow.Selector, asked bool) (*workflow.Failure, error) {
 	keys := make([]workflow.EntityKey, 0, len(sel.IDs))
 	for _, id := range sel.IDs {
 		keys = append(keys, workflow.EntityKey{Type: sel.Type, ID: id})
@@ -181,12 +182,13 @@ func (s *Search) find(ctx context.Context, sel workflow.Selector) (*workflow.Fai
 	if len(sel.Groups) == 0 && sel.Query == "" && !all {
 		return nil, nil
 	}
-	var query *expr.Query
+	var query *expr.Selection
 	if sel.Query != "" {
-		var err error
-		if query, err = expr.CompileQuery(sel.Query); err != nil {
+		compiled, err := expr.CompileQuery(sel.Query)
+		if err != nil {
 			return &workflow.Failure{Code: "QUERY", Message: err.Error()}, nil //nolint:nilerr // it is the run's problem, not the engine's
 		}
+		query = compiled.Select()
 	}
 	page := workflow.Page{Limit: workflow.MaxPage}
 	for {
@@ -198,6 +200,9 @@ func (s *Search) find(ctx context.Context, sel workflow.Selector) (*workflow.Fai
 			if all || inGroups(e, sel.Groups) || (query != nil && query.Match(e)) {
 				s.found[e.Key()] = true
 			}
+		}
+		if list.Next == "" && asked && query != nil && query.Err() != nil {
+			return &workflow.Failure{Code: "QUERY", Message: "the query has no value for any entity: " + query.Err().Error()}, nil
 		}
 		if list.Next == "" || len(s.found) > s.MaxEntities {
 			return nil, nil

@@ -1,0 +1,239 @@
+package catalog
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/lockstep-run/lockstep/shared/definition"
+	"github.com/lockstep-run/lockstep/shared/definition/program"
+	"github.com/lockstep-run/lockstep/shared/definition/schema"
+	"github.com/lockstep-run/lockstep/shared/expr"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// warnings tell what in a valid definition does not fit what is registered now.
+// Nothing of it is a mistake for certain: blocks and workflows may still come, so
+// a definition may be published before its worker is there.
+func (c *Catalog) warnings(ctx context.Context, tenant string, d *workflow.Definition, source []byte) ([]workflow.Issue, error) {
+	w := &warner{ctx: ctx, registry: c.open(), tenant: tenant, blocks: map[string]*workflow.Block{}}
+	paths := program.Paths(d)
+	for i, s := range d.Flat() {
+		var err error
+		switch {
+		case s.FunctionBlock != "":
+			err = w.block(s.FunctionBlock, s.RunOn, s.Parameters, s.RawParameters, paths[i], "functionBlock")
+		case s.Reference != nil:
+			err = w.workflow(d, s.Reference.Workflow, paths[i])
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	acquires := program.AcquirePaths(d)
+	for i, a := range d.Acquisitions() {
+		if a.Block == "" {
+			continue
+		}
+		if err := w.block(a.Block, "", a.Parameters, a.RawParameters, acquires[i], "block"); err != nil {
+			return nil, err
+		}
+	}
+	w.undeclared(d, paths)
+	if len(w.found) == 0 {
+		return nil, nil
+	}
+	located := definition.Locate(source, w.found)
+	for i := range located {
+		place(source, &located[i])
+	}
+	return located, nil
+}
+
+// place gives a warning of what is missing the place where it should be.
+func place(source []byte, i *workflow.Issue) {
+	for path := i.Path; i.Line == 0 && strings.Contains(path, "."); {
+		path = path[:strings.LastIndex(path, ".")]
+		for _, parent := range definition.Locate(source, []workflow.Issue{{Path: path, Code: i.Code}}) {
+			i.Line, i.Column = parent.Line, parent.Column
+		}
+	}
+}
+
+type warner struct {
+	ctx      context.Context
+	registry Registry
+	tenant   string
+	blocks   map[string]*workflow.Block // by reference as written; nil for none
+	found    []workflow.Issue
+}
+
+func (w *warner) warn(path, code, format string, args ...any) {
+	w.found = append(w.found, workflow.Issue{Path: path, Code: code, Message: fmt.Sprintf(format, args...)})
+}
+
+// block compares what a step says of a block with how that is registered.
+func (w *warner) block(written, runOn string, parameters, raw json.RawMessage, path, field string) error {
+	b, err := w.registered(written)
+	if err != nil {
+		return err
+	}
+	if b == nil {
+		w.warn(path+"."+field, "unknown_block", "no registered block matches %s; runs fail until one is registered", written)
+		return nil
+	}
+	if runOn != "" && b.RunOn != "" && b.RunOn != runOn {
+		w.warn(path+".runOn", "run_on", "block %s runs on %s, and the step on %s", b.Ref(), b.RunOn, runOn)
+	}
+	for _, i := range misfits(b.ParameterSchema, parameters, raw, path) {
+		w.warn(i.Path, i.Code, "%s (block %s)", i.Message, b.Ref())
+	}
+	return nil
+}
+
+// registered is the newest registered block that a reference means.
+func (w *warner) registered(written string) (*workflow.Block, error) {
+	if b, known := w.blocks[written]; known {
+		return b, nil
+	}
+	ref, err := workflow.ParseRef(written)
+	if err != nil {
+		return nil, err
+	}
+	versions, err := w.registry.BlockVersions(w.ctx, w.tenant, ref.FullName())
+	if err != nil {
+		return nil, err
+	}
+	var numbers []string
+	for _, b := range versions {
+		numbers = append(numbers, b.Version)
+	}
+	newest := ref.Newest(numbers)
+	w.blocks[written] = nil
+	if i := slices.IndexFunc(versions, func(b workflow.Block) bool { return b.Version == newest }); i >= 0 {
+		w.blocks[written] = &versions[i]
+	}
+	return w.blocks[written], nil
+}
+
+// workflow warns of a reference to what is not published. A definition may refer
+// to itself.
+func (w *warner) workflow(d *workflow.Definition, written, path string) error {
+	ref, err := workflow.ParseRef(written)
+	if err != nil {
+		return err
+	}
+	to := walk{w.registry, w.tenant, d, nil}
+	_, found, err := to.resolve(w.ctx, ref)
+	if err == nil && !found {
+		w.warn(path+".workflowReference.workflow", "unknown_workflow", "no published workflow matches %s; runs fail until one is published", written)
+	}
+	return err
+}
+
+// certain are the keywords that a literal value breaks whatever the expressions
+// beside it come to.
+var certain = map[string]bool{
+	"required": true, "additionalProperties": true, "type": true, "enum": true, "const": true, "pattern": true,
+	"minimum": true, "maximum": true, "minLength": true, "maxLength": true,
+}
+
+// misfits are where the literal part of a step's parameters does not fit the
+// block's schema. What an expression gives is only known when it is evaluated.
+func misfits(blockSchema, parameters, raw json.RawMessage, path string) []workflow.Issue {
+	given := map[string]any{}
+	_ = json.Unmarshal(parameters, &given) // both were read as objects
+	rawGiven := map[string]any{}
+	_ = json.Unmarshal(raw, &rawGiven)
+	value := map[string]any{}
+	for name, v := range given {
+		value[name] = v
+	}
+	for name, v := range rawGiven {
+		value[name] = v
+	}
+	whole, err := json.Marshal(value)
+	if err != nil {
+		return nil
+	}
+	at := path + ".parameters"
+	var open []string
+	openPaths(given, at, &open)
+	var found []workflow.Issue
+	for _, i := range schema.Validate(blockSchema, whole, at) {
+		if !certain[i.Code] || slices.ContainsFunc(open, func(o string) bool { return under(i.Path, o) }) {
+			continue
+		}
+		if name, _, _ := strings.Cut(strings.TrimPrefix(i.Path, at+"."), "."); rawGiven[name] != nil {
+			i.Path = path + ".rawParameters" + strings.TrimPrefix(i.Path, at)
+		}
+		found = append(found, i)
+	}
+	return found
+}
+
+// openPaths are the paths of texts that hold expressions.
+func openPaths(v any, path string, into *[]string) {
+	switch v := v.(type) {
+	case string:
+		if strings.Contains(v, "${") {
+			*into = append(*into, path)
+		}
+	case []any:
+		for i, item := range v {
+			openPaths(item, fmt.Sprintf("%s[%d]", path, i), into)
+		}
+	case map[string]any:
+		for name, item := range v {
+			openPaths(item, path+"."+name, into)
+		}
+	}
+}
+
+func under(path, parent string) bool {
+	rest, ok := strings.CutPrefix(path, parent)
+	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
+}
+
+var (
+	literalRE   = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'`)
+	parameterRE = regexp.MustCompile(`(?:^|[^.\w])parameters\.([A-Za-z_]\w*)`)
+)
+
+// undeclared warns of expressions that read a parameter which the definition's
+// own schema does not allow.
+func (w *warner) undeclared(d *workflow.Definition, paths []string) {
+	var own struct {
+		Properties           map[string]json.RawMessage `json:"properties"`
+		AdditionalProperties *bool                      `json:"additionalProperties"`
+		PatternProperties    map[string]json.RawMessage `json:"patternProperties"`
+	}
+	// An additionalProperties that is a schema, or anything else that is not plainly
+	// closed, says nothing.
+	if json.Unmarshal(d.Parameters, &own) != nil || own.AdditionalProperties == nil || *own.AdditionalProperties || len(own.PatternProperties) > 0 {
+		return
+	}
+	read := func(path, source string) {
+		for _, m := range parameterRE.FindAllStringSubmatch(literalRE.ReplaceAllString(source, "''"), -1) {
+			if _, declared := own.Properties[m[1]]; !declared {
+				w.warn(path, "unknown_parameter", "the definition takes no parameter %q", m[1])
+			}
+		}
+	}
+	for i, s := range d.Flat() {
+		read(paths[i]+".condition", s.Condition)
+		for n, source := range s.Assert {
+			read(fmt.Sprintf("%s.assert[%d]", paths[i], n), source)
+		}
+		expr.EachToken(s.Parameters, func(source string) { read(paths[i]+".parameters", source) })
+		if s.Repeat != nil {
+			read(paths[i]+".repeat.while", s.Repeat.While)
+		}
+	}
+	for i, a := range d.Acquisitions() {
+		expr.EachToken(a.Parameters, func(source string) { read(program.AcquirePaths(d)[i]+".parameters", source) })
+	}
+}
