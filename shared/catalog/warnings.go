@@ -19,7 +19,7 @@ import (
 // Nothing of it is a mistake for certain: blocks and workflows may still come, so
 // a definition may be published before its worker is there.
 func (c *Catalog) warnings(ctx context.Context, tenant string, d *workflow.Definition, source []byte) ([]workflow.Issue, error) {
-	w := &warner{ctx: ctx, registry: c.open(), tenant: tenant, blocks: map[string]*workflow.Block{}}
+	w := &warner{ctx: ctx, registry: c.open().Registry, tenant: tenant, blocks: map[string]*workflow.Block{}}
 	paths := program.Paths(d)
 	for i, s := range d.Flat() {
 		var err error
