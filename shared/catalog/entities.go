@@ -16,12 +16,11 @@ import (
 
 // Limits of the inventory.
 const (
-	maxAttributes = 32 << 10 // bytes of one entity's attributes
-	maxGroups     = 32       // groups of one entity
-	maxLine       = 64 << 10 // bytes of one line of an import
-	maxImport     = 100_000  // lines of one import
-	maxIssues     = 100      // reported at a time
-	scanRounds    = 20       // pages read for one filtered page
+	maxGroups  = 32       // groups of one entity
+	maxLine    = 64 << 10 // bytes of one line of an import
+	maxImport  = 100_000  // lines of one import
+	maxIssues  = 100      // reported at a time
+	scanRounds = 20       // pages read for one filtered page
 )
 
 // PutEntity upserts an entity: attributes and groups are replaced.
@@ -197,8 +196,8 @@ func check(e *workflow.Entity, path string) []workflow.Issue {
 	if json.Unmarshal(e.Attributes, &object) != nil {
 		bad("attributes", "type", "want an object")
 	}
-	if len(e.Attributes) > maxAttributes {
-		bad("attributes", "too_large", fmt.Sprintf("at most %d bytes", maxAttributes))
+	if len(e.Attributes) > workflow.MaxAttributes {
+		bad("attributes", "too_large", fmt.Sprintf("at most %d bytes", workflow.MaxAttributes))
 	}
 	if len(e.Groups) > maxGroups {
 		bad("groups", "limit", fmt.Sprintf("at most %d groups", maxGroups))

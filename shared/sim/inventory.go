@@ -52,6 +52,31 @@ func (r *Registry) Watch(_ context.Context, tenant string, key workflow.EntityKe
 	})
 }
 
+// ReplaceEntity writes an entity if its version is still the one seen.
+func (r *Registry) ReplaceEntity(_ context.Context, tenant string, e workflow.Entity, seenVersion int64) (ok bool, watchers []string, err error) {
+	ok, err = call(r.line, "registry.replace_entity", func(bool) (bool, error) {
+		r.writes(tableRegistry)
+		old, known := r.w.entities[tenant][e.Key()]
+		if !known || old.Version != seenVersion {
+			return known && e.Token > 0 && old.Version == seenVersion+1 && old.Token == e.Token, nil
+		}
+		if err := fits(e); err != nil {
+			return false, err
+		}
+		e = replica.Of(e)
+		e.Version = seenVersion + 1
+		r.w.entities[tenant][e.Key()] = e
+		at := within(tenant, e.Key().String())
+		watchers = slices.Sorted(maps.Keys(r.w.watchers[at]))
+		delete(r.w.watchers, at)
+		return true, nil
+	})
+	if err != nil {
+		return false, nil, err
+	}
+	return ok, watchers, nil
+}
+
 // Entities reads by key; missing ones are left out.
 func (r *Registry) Entities(_ context.Context, tenant string, keys []workflow.EntityKey, _ bool) (map[workflow.EntityKey]workflow.Entity, error) {
 	return call(r.line, "registry.entities", func(bool) (map[workflow.EntityKey]workflow.Entity, error) {

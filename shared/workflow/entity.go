@@ -30,6 +30,9 @@ func (k EntityKey) Compare(o EntityKey) int {
 	return cmp.Or(cmp.Compare(k.Type, o.Type), cmp.Compare(k.ID, o.ID))
 }
 
+// MaxAttributes is the size of an entity's attributes, in bytes.
+const MaxAttributes = 32 << 10
+
 // Entity is one thing in the inventory.
 type Entity struct {
 	Type       string          `json:"type"`

@@ -59,24 +59,8 @@ func (r *Registry) PutEntities(ctx context.Context, tenant string, entities []wo
 		if last[e.Key()] != i {
 			return nil
 		}
-		c := table.Change{
-			Key: entityKey(tenant, e.Key()), Set: table.Item{}, Add: table.Item{attrVersion: table.N(1)},
-			Remove: []string{attrWatchers}, Return: types.ReturnValueUpdatedOld,
-		}
-		if len(e.Attributes) > 0 {
-			c.Set[attrAttributes] = table.B(table.Plain.Pack(e.Attributes))
-		} else {
-			c.Remove = append(c.Remove, attrAttributes)
-		}
-		if len(e.Groups) > 0 {
-			list := make([]table.Value, len(e.Groups))
-			for n, g := range e.Groups {
-				list[n] = table.S(g)
-			}
-			c.Set[attrGroups] = &types.AttributeValueMemberL{Value: list}
-		} else {
-			c.Remove = append(c.Remove, attrGroups)
-		}
+		c := entityChange(tenant, e)
+		c.Add = table.Item{attrVersion: table.N(1)}
 		_, was, err := r.t.Update(ctx, c)
 		if err != nil {
 			return err
@@ -102,6 +86,46 @@ func (r *Registry) Watch(ctx context.Context, tenant string, key workflow.Entity
 		With: table.Item{"max": table.N(maxWatchers)},
 	})
 	return ok || old != nil, err
+}
+
+// entityChange sets what an entity says of itself, and takes its watchers.
+func entityChange(tenant string, e *workflow.Entity) table.Change {
+	c := table.Change{
+		Key: entityKey(tenant, e.Key()), Set: table.Item{},
+		Remove: []string{attrWatchers}, Return: types.ReturnValueUpdatedOld,
+	}
+	if len(e.Attributes) > 0 {
+		c.Set[attrAttributes] = table.B(table.Plain.Pack(e.Attributes))
+	} else {
+		c.Remove = append(c.Remove, attrAttributes)
+	}
+	if len(e.Groups) > 0 {
+		list := make([]table.Value, len(e.Groups))
+		for n, g := range e.Groups {
+			list[n] = table.S(g)
+		}
+		c.Set[attrGroups] = &types.AttributeValueMemberL{Value: list}
+	} else {
+		c.Remove = append(c.Remove, attrGroups)
+	}
+	return c
+}
+
+// ReplaceEntity writes an entity if its version is still the one seen. One that
+// stands there with the next version and the same token is this write after a
+// lost reply, or another handler's of the same run, which is as good.
+func (r *Registry) ReplaceEntity(ctx context.Context, tenant string, e workflow.Entity, seenVersion int64) (bool, []string, error) {
+	c := entityChange(tenant, &e)
+	c.Set[attrVersion], c.Set[attrToken] = table.N(seenVersion+1), table.N(e.Token)
+	c.If, c.With = "#version = :seen", table.Item{"seen": table.N(seenVersion)}
+	ok, was, err := r.t.Update(ctx, c)
+	switch {
+	case err != nil:
+		return false, nil, err
+	case ok:
+		return true, was.Texts(attrWatchers), nil
+	}
+	return was != nil && e.Token > 0 && was.Int(attrVersion) == seenVersion+1 && was.Int(attrToken) == e.Token, nil, nil
 }
 
 // Entities reads by key; missing ones are left out.

@@ -2,7 +2,6 @@ package planner
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
@@ -28,35 +27,7 @@ func (p *Planner) Report(ctx context.Context, x *workflow.Execution, n lifecycle
 		rep, err = p.Delivery.Report(ctx, run, now, rang)
 	}
 	if err == nil && rep.Complete && rep.Updates && r.Kind == workflow.JobExecute {
-		err = p.refuseForeign(ctx, x, r, rep)
+		err = p.refuse(ctx, x, r, rep)
 	}
 	return rep, err
-}
-
-// refuseForeign looks for updates of entities that the run does not hold.
-func (p *Planner) refuseForeign(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, rep *lifecycle.Report) error {
-	ended := *r
-	ended.Status = "" // its packs are final: what is read of them stays
-	updates, err := p.Updates(ctx, x, &ended)
-	if err != nil {
-		return err
-	}
-	held, err := p.Entities(ctx, x.ScopeOf(r))
-	if err != nil {
-		return err
-	}
-	known := make(map[workflow.EntityKey]bool, len(held))
-	for _, e := range held {
-		known[e.Key] = true
-	}
-	for _, u := range updates {
-		if !known[u.Entity] || x.LockMode == workflow.LockShared {
-			rep.Cause, rep.Problem = workflow.CauseStepFailed, &workflow.Failure{
-				Code: lifecycle.CodeNotHeld, Step: r.Label, Entity: u.Entity.String(),
-				Message: fmt.Sprintf("a job of step %q asks for an update of %s, which the run does not hold", r.Label, u.Entity),
-			}
-			return nil
-		}
-	}
-	return nil
 }

@@ -33,6 +33,10 @@ type Registry interface {
 	// ok is false if there is no such entity. The set is bounded (64); a full set
 	// answers ok without adding: the alarm covers it.
 	Watch(ctx context.Context, tenant string, key workflow.EntityKey, execution string) (ok bool, err error)
+	// ReplaceEntity writes an entity, its token included, if the version is still
+	// the one seen; the version grows by one, and watchers are as of PutEntities. A
+	// write whose reply was lost is recognised by the token.
+	ReplaceEntity(ctx context.Context, tenant string, e workflow.Entity, seenVersion int64) (ok bool, watchers []string, err error)
 	// Entities reads by key; missing ones are left out. strong asks for strongly
 	// consistent reads.
 	Entities(ctx context.Context, tenant string, keys []workflow.EntityKey, strong bool) (map[workflow.EntityKey]workflow.Entity, error)

@@ -63,6 +63,7 @@ type Outcome struct {
 	Fail      string          // the code of the failure, "" for success
 	Retryable bool            // of a failure
 	Result    json.RawMessage // of a success
+	Set       map[string]any  // attributes of the entity that a success asks to be set
 	Die       bool            // the worker dies in the middle of the block
 	Meanwhile func()          // what happens in the world during the call
 }

@@ -80,7 +80,13 @@ func (s *Stage) call(b *workflow.Block, j *worker.Job) (json.RawMessage, error) 
 		return nil, worker.Retryable(o.Fail, errors.New("as the script says"))
 	case o.Fail != "":
 		return nil, worker.Terminal(o.Fail, errors.New("as the script says"))
-	case o.Result == nil:
+	}
+	for name, value := range o.Set {
+		if err := j.Set(name, value); err != nil {
+			return nil, err
+		}
+	}
+	if o.Result == nil {
 		return json.RawMessage(fmt.Sprintf(`{"attempt":%d}`, c.Attempt)), nil
 	}
 	return o.Result, nil

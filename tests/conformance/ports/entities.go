@@ -44,6 +44,64 @@ func Entities(t *testing.T, open Open) {
 			_, err := s.Registry.PutEntities(s.ctx, s.tenant, []workflow.Entity{e})
 			s.code(err, workflow.CodeTooLarge)
 		},
+		"an entity is replaced as it was seen": func(s *scene) {
+			e := device("sw-007")
+			read := func() workflow.Entity {
+				return must[map[workflow.EntityKey]workflow.Entity](s)(s.Registry.Entities(s.ctx, s.tenant, []workflow.EntityKey{e.Key()}, true))[e.Key()]
+			}
+			replace := func(e workflow.Entity, seen int64) (bool, error) {
+				ok, _, err := s.Registry.ReplaceEntity(s.ctx, s.tenant, e, seen)
+				return ok, err
+			}
+			s.want(false)(replace(e, 0))
+			s.want(false)(replace(e, 1))
+			if got := read(); got.ID != "" {
+				s.Errorf("replacing made %+v", got)
+			}
+			s.put(s.Registry.PutEntities(s.ctx, s.tenant, []workflow.Entity{e}))
+			next := e
+			next.Attributes, next.Groups, next.Token, next.Version = json.RawMessage(`{"a":1}`), nil, 50, 99
+			s.want(true)(replace(next, 1))
+			next.Version = 2
+			if diff := cmp.Diff(next, read()); diff != "" {
+				s.Error(diff)
+			}
+			// An import changes the version and leaves the token; whoever saw the
+			// one before it must look again.
+			s.put(s.Registry.PutEntities(s.ctx, s.tenant, []workflow.Entity{e}))
+			late := next
+			late.Token = 51
+			s.want(false)(replace(late, 2))
+			if got := read(); got.Token != 50 || got.Version != 3 || string(got.Attributes) != string(e.Attributes) {
+				s.Errorf("a write that came too late has changed it: %+v", got)
+			}
+			s.loseReply()
+			s.want(true)(replace(late, 3))
+			other := late
+			other.Token = 52
+			s.want(false)(replace(other, 3))
+			s.oneWinner(func(i int) (bool, error) {
+				mine := late
+				mine.Token = int64(60 + i)
+				return replace(mine, 4)
+			})
+			if !s.watch(e.Key(), "x") {
+				s.Error("cannot watch")
+			}
+			late.Version = 0
+			ok, watchers, err := s.Registry.ReplaceEntity(s.ctx, s.tenant, late, 5)
+			s.want(true)(ok, err)
+			if diff := cmp.Diff([]string{"x"}, watchers); diff != "" {
+				s.Error(diff)
+			}
+			_, watchers, err = s.Registry.ReplaceEntity(s.ctx, s.tenant, late, 6)
+			if err != nil || len(watchers) != 0 {
+				s.Errorf("told twice: %v %v", watchers, err)
+			}
+			late.Attributes = json.RawMessage(`"` + noise(900<<10) + `"`)
+			_, err = replace(late, 7)
+			s.code(err, workflow.CodeTooLarge)
+		},
 		"many are imported, read and listed in order of id": func(s *scene) {
 			var all []workflow.Entity
 			var keys []workflow.EntityKey
