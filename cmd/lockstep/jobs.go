@@ -54,7 +54,7 @@ func newJobs(c *connection) *cobra.Command {
 	f.StringVar(&step, "step", "", "only this step")
 	f.StringVar(&entity, "entity", "", "only this entity, TYPE/ID or ID")
 	f.StringVar(&state, "state", "", "only this state: PENDING, CLAIMED, RUNNING, COMPLETED, FAILED, CANCELLED, UNKNOWN")
-	f.StringVar(&kind, "kind", "", "only this kind: EXECUTE, ROLLBACK")
+	f.StringVar(&kind, "kind", "", "only this kind: ACQUIRE, EXECUTE, ROLLBACK")
 	f.IntVar(&limit, "limit", 0, "how many; 0 for all")
 	return cmd
 }

@@ -13,7 +13,7 @@ import (
 )
 
 func newList(c *connection) *cobra.Command {
-	var state, status, name string
+	var state, status, name, parent string
 	var labels []string
 	var active bool
 	var limit int
@@ -27,7 +27,7 @@ func newList(c *connection) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			f := views.ExecutionFilter{Active: active}
+			f := views.ExecutionFilter{Active: active, Parent: parent}
 			if state != "" {
 				if f.State, err = sm.ParseExecutionState(strings.ToUpper(state)); err != nil {
 					return err
@@ -47,11 +47,15 @@ func newList(c *connection) *cobra.Command {
 				return err
 			}
 			return printList(cmd, c, api.Executions(cmd.Context(), f), limit,
-				[]string{"ID", "WORKFLOW", "STATE", "JOBS", "FAILED", "STEP", "CREATED"},
+				[]string{"ID", "WORKFLOW", "STATE", "JOBS", "FAILED", "STEP", "CREATED", "WAITING"},
 				func(x views.ExecutionView) []string {
+					waiting := "-"
+					if x.Waiting != nil {
+						waiting = show.Waits(x.Waiting)
+					}
 					return []string{
 						x.ID, x.Workflow.String(), string(x.State), fmt.Sprintf("%d/%d", x.Progress.Jobs.Completed, x.Progress.Jobs.Total),
-						fmt.Sprint(x.Progress.Jobs.Failed), show.Text(x.CurrentStep), show.Ago(x.CreatedAt),
+						fmt.Sprint(x.Progress.Jobs.Failed), show.Text(x.CurrentStep), show.Ago(x.CreatedAt), waiting,
 					}
 				})
 		},
@@ -61,6 +65,7 @@ func newList(c *connection) *cobra.Command {
 	f.StringVar(&state, "state", "", "only this exact state, such as SCHEDULED")
 	f.StringVar(&status, "status", "", "only this status: PENDING, RUNNING, COMPLETED, FAILED, CANCELLED")
 	f.StringVar(&name, "workflow", "", "only this workflow, PACKAGE/NAME[:VERSION]")
+	f.StringVar(&parent, "parent", "", "only runs that this one has started, by its id")
 	f.StringArrayVarP(&labels, "label", "l", nil, "only with this label, NAME=VALUE (repeatable)")
 	f.IntVar(&limit, "limit", 50, "how many; 0 for all")
 	return cmd

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -14,7 +15,7 @@ import (
 func newRun(c *connection) *cobra.Command {
 	var parameters, key, kind string
 	var sets, ids, groups, labels []string
-	var query string
+	var query, notBefore string
 	var detach bool
 	cmd := &cobra.Command{
 		Use:   "run WORKFLOW",
@@ -39,6 +40,11 @@ Exit code 0: it completed. 1: it failed or was cancelled.`,
 			}
 			if sel := (workflow.Selector{Type: kind, IDs: ids, Groups: groups, Query: query}); !sel.Empty() {
 				req.ExecuteOnParameters = &sel
+			}
+			if notBefore != "" {
+				if req.NotBefore, err = time.Parse(time.RFC3339, notBefore); err != nil {
+					return fmt.Errorf("--not-before is a moment such as 2026-11-21T22:00:00Z, not %q", notBefore)
+				}
 			}
 			started, existed, err := api.Start(cmd.Context(), req)
 			if err != nil {
@@ -65,6 +71,7 @@ Exit code 0: it completed. 1: it failed or was cancelled.`,
 	f.StringSliceVar(&groups, "group", nil, "entity groups (repeatable, comma-separated)")
 	f.StringVar(&query, "query", "", "CEL over entity attributes, such as entity.site == 'zrh'")
 	f.StringArrayVarP(&labels, "label", "l", nil, "label as NAME=VALUE (repeatable)")
+	f.StringVar(&notBefore, "not-before", "", "let the run wait until this moment, RFC 3339")
 	f.StringVar(&key, "idempotency-key", "", "start at most one run under this key")
 	f.BoolVarP(&detach, "detach", "d", false, "print the id and do not follow")
 	return cmd

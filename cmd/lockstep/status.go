@@ -30,6 +30,12 @@ func newStatus(c *connection) *cobra.Command {
 			for kind, n := range x.Entities {
 				fmt.Fprintf(out, "entities: %d %s\n", n, kind)
 			}
+			if x.Parent != nil {
+				fmt.Fprintf(out, "started by: %s\n", *x.Parent)
+			}
+			for _, id := range x.Children {
+				fmt.Fprintf(out, "has started: %s\n", id)
+			}
 			j := x.Progress.Jobs
 			fmt.Fprintf(out, "jobs: %d, of which %d completed, %d failed, %s running, %s waiting; steps: %d of %d done\n",
 				j.Total, j.Completed, j.Failed, show.Count(j.Running), show.Count(j.Pending), x.Progress.Steps.Done, x.Progress.Steps.Total)

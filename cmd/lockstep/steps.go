@@ -27,7 +27,13 @@ func newSteps(c *connection) *cobra.Command {
 }
 
 func stepRow(s views.StepView) []string {
-	kind, took := string(s.Kind), "-"
+	kind, took := "-", "-"
+	switch {
+	case s.Kind != nil:
+		kind = string(*s.Kind)
+	case s.Child != nil:
+		kind = string(s.Child.Mode)
+	}
 	if s.Wave != nil {
 		kind += fmt.Sprintf(" %d", *s.Wave)
 	}

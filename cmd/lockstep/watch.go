@@ -91,8 +91,8 @@ func (b *bar) show(x views.ExecutionView) {
 	if x.CurrentStep != nil {
 		line += ", step " + *x.CurrentStep
 	}
-	if x.Waiting != nil && len(x.Waiting.For) > 0 {
-		line += ", waits for " + show.Text(x.Waiting.For[0].Entity)
+	if x.Waiting != nil {
+		line += ", " + show.Waits(x.Waiting)
 	}
 	if line == b.last {
 		return

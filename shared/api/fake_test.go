@@ -237,10 +237,10 @@ func (f *fake) view(x *workflow.Execution) views.ExecutionView {
 		v.StartedAt, v.EndedAt, v.CurrentStep = ptr(at), ptr(at), ptr("upgrade")
 		v.Progress.AsOf = ptr(at)
 		v.Progress.Jobs.Pending = ptr(0)
-		v.Waiting = &views.Waiting{Kind: views.WaitLock, Since: at, For: []views.WaitingFor{{Entity: ptr("device/sw-1"), HeldBy: ptr("x"), Since: ptr(at)}}}
+		v.Waiting = &views.Waiting{Kind: views.WaitLock, Since: at, Until: ptr(at), Step: ptr("s"), Condition: ptr("c"), Child: ptr("x"), Pool: ptr("p"), For: []views.WaitingFor{{Entity: ptr("device/sw-1"), HeldBy: ptr("x"), Since: ptr(at)}}}
 		v.Error = views.FailureOf(&workflow.Failure{Code: "BOOM", Message: "it broke", Step: "upgrade", Details: json.RawMessage(`{"a":1}`)})
 		v.Cancellation = &workflow.Cancellation{Source: "user", Reason: "r", By: "local", At: at}
-		v.Parent = ptr("p")
+		v.Parent, v.Children, v.Blocks = ptr("p"), []string{"c"}, map[string]string{"fleet/upgrade:1": "1.2.3"}
 	} else {
 		v.Waiting = &views.Waiting{Kind: views.WaitAcknowledge, Since: at}
 	}
@@ -285,7 +285,11 @@ func (f *fake) Jobs(_ context.Context, c workflow.Caller, id string, filter view
 func (f *fake) Steps(_ context.Context, c workflow.Caller, _ string, page workflow.Page) (workflow.List[views.StepView], error) {
 	f.page = page
 	return workflow.List[views.StepView]{Items: []views.StepView{
-		{Sequence: 1, Step: "upgrade", Visit: 1, Kind: workflow.JobExecute, Status: statemachines.StepRunning, EnteredAt: at, Jobs: views.JobCounts{Total: 2, Running: ptr(1)}},
+		{Sequence: 1, Step: "upgrade", Try: 1, Visit: 1, Kind: ptr(workflow.JobExecute), Status: statemachines.StepRunning, EnteredAt: at, Jobs: views.JobCounts{Total: 2, Running: ptr(1)}},
+		{
+			Sequence: 2, Step: "site.visit", Try: 2, Visit: 3, Repeat: ptr(2), Stretch: ptr(2), Superseded: true, Status: statemachines.StepCompleted, EnteredAt: at, EndedAt: ptr(at),
+			Child: &views.ChildView{ID: "c", Workflow: workflow.Ref{Package: "fleet", Name: "upgrade", Version: "1.0.0"}, Mode: workflow.ModeDispatch, State: ptr(statemachines.ExecutionRunning)},
+		},
 	}, Next: f.next}, f.called("Steps", c)
 }
 

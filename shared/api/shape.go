@@ -102,6 +102,7 @@ func execution(x views.ExecutionView) views.ExecutionView {
 	x.Labels = orNoKeys(x.Labels)
 	x.Entities = orNoKeys(x.Entities)
 	x.Children = orEmpty(x.Children)
+	x.Blocks = orNoKeys(x.Blocks)
 	x.Dropped.For = orEmpty(x.Dropped.For)
 	if x.Waiting != nil {
 		waiting := *x.Waiting

@@ -36,7 +36,8 @@ type ExecutionView struct {
 	Error        *FailureView                 `json:"error"`
 	Cancellation *workflow.Cancellation       `json:"cancellation"`
 	Parent       *string                      `json:"parent"`
-	Children     []string                     `json:"children"`
+	Children     []string                     `json:"children"` // in the order in which they were started
+	Blocks       map[string]string            `json:"blocks"`   // reference as written -> version that is used
 	Try          int                          `json:"try"`
 	Version      int64                        `json:"version"`
 }
@@ -97,10 +98,14 @@ const (
 // Waiting says what a run waits for, since when, and until when if it does not
 // wait for ever.
 type Waiting struct {
-	Kind  WaitKind     `json:"kind"`
-	Since time.Time    `json:"since"`
-	Until *time.Time   `json:"until"`
-	For   []WaitingFor `json:"for"`
+	Kind      WaitKind     `json:"kind"`
+	Since     time.Time    `json:"since"`
+	Until     *time.Time   `json:"until"`     // when it ends by itself, or gives up
+	Step      *string      `json:"step"`      // label
+	Condition *string      `json:"condition"` // of CONDITION: what has to become true
+	Child     *string      `json:"child"`     // of CHILD: execution id
+	Pool      *string      `json:"pool"`      // of WORKER: of the workers that have to come
+	For       []WaitingFor `json:"for"`       // of LOCK
 }
 
 // WaitingFor is one thing in the way: an entity that another run holds, or has
@@ -150,20 +155,34 @@ type StatusView struct {
 	CompletionInferred bool                 `json:"completion_inferred"`
 }
 
-// StepView is one step run, or one wave of a rollback, as it is shown.
+// StepView is one step run, one call of a block's acquire, or one wave of a
+// rollback, as it is shown.
 type StepView struct {
-	Sequence  int                     `json:"sequence"` // unique within the run, in order of entry
-	Step      string                  `json:"step"`     // label
-	Visit     int                     `json:"visit"`
-	Kind      workflow.JobKind        `json:"kind"`
-	Wave      *int                    `json:"wave"`
-	Status    statemachines.StepState `json:"status"`
-	Block     *string                 `json:"block"` // exact reference
-	EnteredAt time.Time               `json:"enteredAt"`
-	EndedAt   *time.Time              `json:"endedAt"`
-	Jobs      JobCounts               `json:"jobs"`
-	Skipped   int                     `json:"skipped"` // entities whose condition was not true
-	Error     *FailureView            `json:"error"`
+	Sequence   int                     `json:"sequence"` // unique within the run, in order of entry
+	Step       string                  `json:"step"`     // label; OUTER.INNER within an embedded definition
+	Try        int                     `json:"try"`
+	Visit      int                     `json:"visit"`
+	Repeat     *int                    `json:"repeat"`     // which repetition, from 1; null without repeat
+	Kind       *workflow.JobKind       `json:"kind"`       // null of a step without jobs of its own
+	Wave       *int                    `json:"wave"`       // of a rollback
+	Stretch    *int                    `json:"stretch"`    // sequence of the first run of its per-entity pipelines
+	Superseded bool                    `json:"superseded"` // a later try does it again
+	Child      *ChildView              `json:"child"`      // the run that it has started
+	Status     statemachines.StepState `json:"status"`
+	Block      *string                 `json:"block"` // exact reference
+	EnteredAt  time.Time               `json:"enteredAt"`
+	EndedAt    *time.Time              `json:"endedAt"`
+	Jobs       JobCounts               `json:"jobs"`
+	Skipped    int                     `json:"skipped"` // entities whose condition was not true
+	Error      *FailureView            `json:"error"`
+}
+
+// ChildView is a run that a step has started.
+type ChildView struct {
+	ID       string                        `json:"id"`
+	Workflow workflow.Ref                  `json:"workflow"` // exact
+	Mode     workflow.ReferenceMode        `json:"mode"`
+	State    *statemachines.ExecutionState `json:"state"` // as its parent saw it last
 }
 
 // ResultView is what a run's steps gave: the last visit of each step by label.

@@ -15,10 +15,11 @@ func Sentence(x views.ExecutionView) string {
 	if x.Waiting == nil {
 		return stands(x)
 	}
+	s := "It " + Waits(x.Waiting) + "."
 	if x.Waiting.Kind == views.WaitAcknowledge {
-		return stands(x) + " " + waits(x.Waiting) + "." // how it ended is what the operator needs to know first
+		return stands(x) + " " + s // how it ended is what the operator needs to know first
 	}
-	return waits(x.Waiting) + "."
+	return s
 }
 
 // stands is the sentence of a run that waits for nothing, or whose end matters
@@ -45,36 +46,70 @@ func stands(x views.ExecutionView) string {
 	return fmt.Sprintf("It is in state %s.", x.State)
 }
 
-func waits(w *views.Waiting) string {
-	var s string
+// Waits says what a run waits for, as what is said of it: "waits since 10:03:11
+// for the lock of device/sw-007, held by ...; gives up at 11:03:11".
+func Waits(w *views.Waiting) string {
 	switch w.Kind {
-	case views.WaitLock:
-		s = "It waits for a lock"
-		for i, f := range w.For {
-			if i == 0 {
-				s = "It waits for the lock of " + Text(f.Entity)
-			}
-			switch {
-			case f.HeldBy != nil:
-				s += ", held by " + *f.HeldBy
-			case f.ReservedBy != nil:
-				s += ", reserved by " + *f.ReservedBy
-			}
-		}
-	case views.WaitWorker:
-		s = "It waits for a worker to claim its jobs"
-	case views.WaitRetry:
-		s = "It waits to try failed jobs again"
 	case views.WaitAcknowledge:
-		return "It keeps its locks until somebody runs \"lockstep acknowledge\""
-	default:
-		s = "It waits for " + string(w.Kind)
+		return "keeps its locks until somebody runs \"lockstep acknowledge\""
+	case views.WaitTimer:
+		s := "waits since " + moment(w.Since)
+		if w.Until != nil {
+			s += " until " + moment(*w.Until)
+		}
+		if w.Step != nil {
+			s += fmt.Sprintf(", before step %q", *w.Step)
+		}
+		return s
 	}
-	s += ", since " + w.Since.Local().Format(time.DateTime)
+	s := "waits since " + moment(w.Since) + " for " + what(w)
 	if w.Until != nil {
-		s += ", until " + w.Until.Local().Format(time.DateTime) + " at the latest"
+		s += "; gives up at " + moment(*w.Until)
 	}
 	return s
+}
+
+func what(w *views.Waiting) string {
+	of := ""
+	if w.Step != nil {
+		of = fmt.Sprintf(" of step %q", *w.Step)
+	}
+	switch w.Kind {
+	case views.WaitLock:
+		if len(w.For) == 0 {
+			return "a lock"
+		}
+		f := w.For[0]
+		s := "the lock of " + Text(f.Entity)
+		switch {
+		case f.HeldBy != nil:
+			s += ", held by " + *f.HeldBy
+		case f.ReservedBy != nil:
+			s += ", reserved by " + *f.ReservedBy
+		}
+		return s
+	case views.WaitCondition:
+		return "its condition to become true: " + Text(w.Condition)
+	case views.WaitChild:
+		return "the run " + Text(w.Child) + of
+	case views.WaitWorker:
+		if w.Pool == nil {
+			return "a worker to claim the jobs" + of
+		}
+		return "a worker of pool " + *w.Pool + " to claim the jobs" + of
+	case views.WaitRetry:
+		return "the next attempt of failed jobs" + of
+	}
+	return string(w.Kind) + of
+}
+
+// moment is a time for a sentence: without its day if that is today.
+func moment(t time.Time) string {
+	t = t.Local()
+	if t.Format(time.DateOnly) == time.Now().Format(time.DateOnly) {
+		return t.Format(time.TimeOnly)
+	}
+	return t.Format(time.DateTime)
 }
 
 func because(x views.ExecutionView) string {

@@ -1,6 +1,7 @@
 package show
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +17,11 @@ func TestSentence(t *testing.T) {
 	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	ended := began.Add(2340 * time.Millisecond)
 	cause := workflow.Cause("STEP_FAILED")
+	waiting := func(w views.Waiting) views.ExecutionView {
+		w.Since = began
+		return views.ExecutionView{State: sm.ExecutionScheduled, Status: sm.StatusPending, Waiting: &w}
+	}
+	moments := strings.NewReplacer("BEGAN", began.Local().Format(time.DateTime), "ENDED", ended.Local().Format(time.DateTime))
 	failure := &views.FailureView{Message: "it refuses", Step: text("upgrade"), Entity: text("device/sw-042")}
 	for name, c := range map[string]struct {
 		x    views.ExecutionView
@@ -37,10 +43,38 @@ func TestSentence(t *testing.T) {
 			views.ExecutionView{State: sm.ExecutionFailedUnsafe, Status: sm.StatusFailed, Cause: &cause, Error: failure, Waiting: &views.Waiting{Kind: views.WaitAcknowledge}},
 			"It failed UNSAFELY: look at what it touched (STEP_FAILED: it refuses, step upgrade, device/sw-042). It keeps its locks until somebody runs \"lockstep acknowledge\".",
 		},
+		"waiting for a lock": {
+			waiting(views.Waiting{Kind: views.WaitLock, Until: &ended, For: []views.WaitingFor{{Entity: text("device/sw-007"), HeldBy: text("A")}}}),
+			"It waits since BEGAN for the lock of device/sw-007, held by A; gives up at ENDED.",
+		},
+		"waiting for a reserved one": {
+			waiting(views.Waiting{Kind: views.WaitLock, For: []views.WaitingFor{{Entity: text("device/sw-007"), ReservedBy: text("A")}}}),
+			"It waits since BEGAN for the lock of device/sw-007, reserved by A.",
+		},
+		"waiting for a condition": {
+			waiting(views.Waiting{Kind: views.WaitCondition, Until: &ended, Condition: text("now > parameters.at")}),
+			"It waits since BEGAN for its condition to become true: now > parameters.at; gives up at ENDED.",
+		},
+		"waiting for a moment": {
+			waiting(views.Waiting{Kind: views.WaitTimer, Until: &ended, Step: text("reboot")}),
+			`It waits since BEGAN until ENDED, before step "reboot".`,
+		},
+		"waiting for a child": {
+			waiting(views.Waiting{Kind: views.WaitChild, Child: text("B"), Step: text("site.visit")}),
+			`It waits since BEGAN for the run B of step "site.visit".`,
+		},
+		"waiting for an attempt": {
+			waiting(views.Waiting{Kind: views.WaitRetry, Step: text("upgrade")}),
+			`It waits since BEGAN for the next attempt of failed jobs of step "upgrade".`,
+		},
+		"waiting for a worker": {
+			waiting(views.Waiting{Kind: views.WaitWorker, Until: &ended, Step: text("upgrade"), Pool: text("lab")}),
+			`It waits since BEGAN for a worker of pool lab to claim the jobs of step "upgrade"; gives up at ENDED.`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := Sentence(c.x); got != c.want {
-				t.Errorf("it says\n%s\nwant\n%s", got, c.want)
+			if got, want := Sentence(c.x), moments.Replace(c.want); got != want {
+				t.Errorf("it says\n%s\nwant\n%s", got, want)
 			}
 		})
 	}

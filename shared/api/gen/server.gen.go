@@ -674,6 +674,10 @@ type VersionRange = string
 
 // Waiting defines model for Waiting.
 type Waiting struct {
+	Child     *NullableText `json:"child"`
+	Condition *NullableText `json:"condition"`
+
+	// For Of LOCK
 	For []struct {
 		Entity     *NullableText `json:"entity"`
 		HeldBy     *NullableText `json:"heldBy"`
@@ -681,7 +685,9 @@ type Waiting struct {
 		Since      *NullableTime `json:"since"`
 	} `json:"for"`
 	Kind  WaitingKind   `json:"kind"`
+	Pool  *NullableText `json:"pool"`
 	Since Time          `json:"since"`
+	Step  *NullableText `json:"step"`
 	Until *NullableTime `json:"until"`
 }
 
@@ -1065,7 +1071,7 @@ type ServerInterface interface {
 	// GetResult Read what a run's steps gave, per step and entity
 	// (GET /workflow-execution/id/{id}/result)
 	GetResult(w http.ResponseWriter, r *http.Request, id Id)
-	// ListSteps List a run's step runs and rollback waves, in order of entry
+	// ListSteps List a run's step runs, calls of acquire and rollback waves, in order of entry
 	// (GET /workflow-execution/id/{id}/steps)
 	ListSteps(w http.ResponseWriter, r *http.Request, id Id, params ListStepsParams)
 	// ListExecutionsInState List runs in one state, newest first

@@ -537,6 +537,10 @@ type VersionRange = string
 
 // Waiting defines model for Waiting.
 type Waiting struct {
+	Child     *NullableText `json:"child"`
+	Condition *NullableText `json:"condition"`
+
+	// For Of LOCK
 	For []struct {
 		Entity     *NullableText `json:"entity"`
 		HeldBy     *NullableText `json:"heldBy"`
@@ -544,7 +548,9 @@ type Waiting struct {
 		Since      *NullableTime `json:"since"`
 	} `json:"for"`
 	Kind  WaitingKind   `json:"kind"`
+	Pool  *NullableText `json:"pool"`
 	Since Time          `json:"since"`
+	Step  *NullableText `json:"step"`
 	Until *NullableTime `json:"until"`
 }
 
@@ -1141,7 +1147,7 @@ type ClientInterface interface {
 	// Corresponds with GET /workflow-execution/id/{id}/result (the `GetResult` operationId).
 	GetResult(ctx context.Context, id Id, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListSteps List a run's step runs and rollback waves, in order of entry
+	// ListSteps List a run's step runs, calls of acquire and rollback waves, in order of entry
 	//
 	// Corresponds with GET /workflow-execution/id/{id}/steps (the `ListSteps` operationId).
 	ListSteps(ctx context.Context, id Id, params *ListStepsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -1939,7 +1945,7 @@ func (c *Client) GetResult(ctx context.Context, id Id, reqEditors ...RequestEdit
 	return c.Client.Do(req)
 }
 
-// ListSteps List a run's step runs and rollback waves, in order of entry
+// ListSteps List a run's step runs, calls of acquire and rollback waves, in order of entry
 //
 // Corresponds with GET /workflow-execution/id/{id}/steps (the `ListSteps` operationId).
 func (c *Client) ListSteps(ctx context.Context, id Id, params *ListStepsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4881,7 +4887,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /workflow-execution/id/{id}/result (the `GetResult` operationId).
 	GetResultWithResponse(ctx context.Context, id Id, reqEditors ...RequestEditorFn) (*GetResultResponse, error)
 
-	// ListStepsWithResponse List a run's step runs and rollback waves, in order of entry
+	// ListStepsWithResponse List a run's step runs, calls of acquire and rollback waves, in order of entry
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -7411,7 +7417,7 @@ func (c *ClientWithResponses) GetResultWithResponse(ctx context.Context, id Id, 
 	return ParseGetResultResponse(rsp)
 }
 
-// ListStepsWithResponse List a run's step runs and rollback waves, in order of entry
+// ListStepsWithResponse List a run's step runs, calls of acquire and rollback waves, in order of entry
 //
 // Returns a wrapper object for the known response body format(s).
 //

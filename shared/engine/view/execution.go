@@ -37,15 +37,13 @@ func (v *View) detail(ctx context.Context, i *engine.Inspection) (views.Executio
 	if err != nil {
 		return e, err
 	}
-	if program != nil {
-		e.Progress.Steps.Total = len(program.Nodes)
-	}
+	e.Progress.Steps = steps(x, program)
 	counts := &e.Progress.Jobs
 	counts.Pending, counts.Claimed, counts.Running = new(int), new(int), new(int)
 	counts.Cancelled, counts.Unknown = new(int), new(int)
 	for n := range x.Runs {
 		r := &x.Runs[n]
-		if r.Kind != workflow.JobExecute {
+		if r.Kind != workflow.JobExecute || r.Superseded > 0 || repeated(x, r) {
 			continue
 		}
 		if !r.Open() {
@@ -95,7 +93,7 @@ func cheap(x *workflow.Execution) views.ExecutionView {
 		CreatedBy: x.CreatedBy, CreatedAt: x.CreatedAt,
 		StartedAt: timePointer(x.StartedAt), EndedAt: timePointer(x.EndedAt),
 		Entities: x.Scope.Counts, Dropped: dropped(x), Error: views.FailureOf(x.Error), Cancellation: x.Cancellation,
-		Children: []string{}, Try: x.Try, Version: x.Version,
+		Children: []string{}, Blocks: x.Blocks, Try: x.Try, Version: x.Version,
 	}
 	if !x.Input.Stored {
 		e.Parameters = x.Input.Parameters
@@ -109,27 +107,96 @@ func cheap(x *workflow.Execution) views.ExecutionView {
 	if e.Entities == nil {
 		e.Entities = map[string]int{}
 	}
+	if e.Blocks == nil {
+		e.Blocks = map[string]string{}
+	}
+	if x.Parent != nil {
+		e.Parent = &x.Parent.Execution
+	}
 	for n := range x.Runs {
 		r := &x.Runs[n]
-		if r.Kind != workflow.JobExecute {
+		if r.Child != nil {
+			e.Children = append(e.Children, r.Child.ID)
+		}
+		if r.Kind != workflow.JobExecute || r.Superseded > 0 {
+			continue
+		}
+		e.Progress.Jobs.Completed += r.Tally.OK
+		if repeated(x, r) {
+			e.Progress.Jobs.Total += r.Tally.OK
 			continue
 		}
 		e.Progress.Jobs.Total += r.Jobs
-		e.Progress.Jobs.Completed += r.Tally.OK
 		e.Progress.Jobs.Failed += r.Tally.Failed
-		if !r.Open() {
-			e.Progress.Steps.Done++
-		}
 	}
-	e.Progress.Steps.Total = len(x.Runs)
+	e.Progress.Steps = steps(x, nil)
 	e.CurrentStep = currentStep(x)
 	return e
 }
 
-// currentStep is the label of the open step run, or nil.
+// repeated reports whether a later try has repeated what failed in the run, so
+// that only what came to OK in it still counts.
+func repeated(x *workflow.Execution, r *workflow.StepRun) bool {
+	for n := range x.Runs {
+		if o := &x.Runs[n]; o.OnlyFailed && o.Step == r.Step && o.Kind == r.Kind && o.Try > r.Try && o.Superseded == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// steps counts the steps and those that are over: their last visit is, or that of
+// a step around them. Without the program the steps are those entered so far.
+func steps(x *workflow.Execution, program *workflow.Program) views.StepProgress {
+	over := map[int]bool{}
+	for n := range x.Runs {
+		if r := &x.Runs[n]; r.Forward() && r.Superseded == 0 {
+			over[r.Step] = !r.Open()
+		}
+	}
+	p := views.StepProgress{Total: len(over)}
+	if program == nil {
+		for _, o := range over {
+			if o {
+				p.Done++
+			}
+		}
+		return p
+	}
+	p.Total = len(program.Nodes)
+	for n := range program.Nodes {
+		for at := n; at >= 0; at = program.Nodes[at].Parent {
+			if over[at] {
+				p.Done++
+				break
+			}
+		}
+	}
+	return p
+}
+
+// currentStep is the label of the innermost step that is open, or nil. Of steps
+// that are open together it is the first.
 func currentStep(x *workflow.Execution) *string {
-	if r := x.Run(); r.Open() {
-		return &r.Label
+	current := openRun(x)
+	if current == nil || current.Label == "" {
+		return nil
+	}
+	return &current.Label
+}
+
+func openRun(x *workflow.Execution) *workflow.StepRun {
+	for n := len(x.Runs) - 1; n >= 0; n-- {
+		r := &x.Runs[n]
+		if !r.Open() {
+			continue
+		}
+		for first := 0; r.Stretch > 0 && first < n; first++ {
+			if o := &x.Runs[first]; o.Open() && o.Stretch == r.Stretch {
+				return o
+			}
+		}
+		return r
 	}
 	return nil
 }

@@ -33,7 +33,9 @@ func (v *View) Executions(ctx context.Context, c workflow.Caller, f views.Execut
 		}
 		for _, x := range found.executions {
 			if passes(x, f) {
-				list.Items = append(list.Items, cheap(x))
+				item := cheap(x)
+				item.Waiting = v.resting(x)
+				list.Items = append(list.Items, item)
 			}
 			below = x.ID
 			if len(list.Items) == limit {
@@ -103,8 +105,8 @@ func passesState(s sm.ExecutionState, f views.ExecutionFilter) bool {
 }
 
 func passes(x *workflow.Execution, f views.ExecutionFilter) bool {
-	if !passesState(x.State, f) || f.Parent != "" {
-		return false // no run has a parent yet
+	if !passesState(x.State, f) || f.Parent != "" && (x.Parent == nil || x.Parent.Execution != f.Parent) {
+		return false
 	}
 	if w := f.Workflow; w.Name != "" && (w.FullName() != x.Workflow.FullName() || !w.Matches(x.Workflow.Version)) {
 		return false

@@ -355,8 +355,8 @@ func TestStepsResultsAndCost(t *testing.T) {
 	steps := read(100)
 	var told []string
 	for i, st := range steps {
-		told = append(told, fmt.Sprintf("%s %s %s", st.Step, st.Kind, st.Status))
-		if st.Sequence != i+1 || st.EndedAt == nil || (st.Wave != nil) != (st.Kind == workflow.JobRollback) {
+		told = append(told, fmt.Sprintf("%s %s %s", st.Step, *st.Kind, st.Status))
+		if st.Sequence != i+1 || st.EndedAt == nil || (st.Wave != nil) != (*st.Kind == workflow.JobRollback) {
 			t.Errorf("step %+v", st)
 		}
 	}

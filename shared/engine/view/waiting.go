@@ -10,25 +10,31 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// waiting says for what a run waits: a lock, an operator, workers, or the next
-// attempt of a retry. It is nil while the run is moving.
+// waiting says for what a run waits, since when and until when. It is nil while
+// the run is moving.
 func (v *View) waiting(ctx context.Context, i *engine.Inspection) *views.Waiting {
 	x := i.Execution()
+	if w := v.resting(x); w != nil || x.State == sm.ExecutionCancelling || x.State == sm.ExecutionError {
+		return w
+	}
+	return v.forWorkers(ctx, i)
+}
+
+// resting is as much of waiting as the state item says.
+func (v *View) resting(x *workflow.Execution) *views.Waiting {
 	switch {
+	case x.Wait != nil && (x.State == sm.ExecutionWaiting || x.State == sm.ExecutionBlockedWaiting):
+		w := x.Wait
+		return &views.Waiting{
+			Kind: views.WaitKind(w.Kind), Since: w.Since, Until: timePointer(w.Until), Step: textPointer(w.Step),
+			Condition: textPointer(w.Condition), Child: textPointer(w.Child), For: []views.WaitingFor{},
+		}
 	case x.State == sm.ExecutionScheduled && x.BlockedBy != nil:
 		return v.forLock(x)
 	case x.State == sm.ExecutionFailedUnsafe, x.State == sm.ExecutionCancelled:
 		return &views.Waiting{Kind: views.WaitAcknowledge, Since: x.EndedAt, For: []views.WaitingFor{}}
 	}
-	r := x.Run()
-	if !r.Open() || r.Closing {
-		return nil
-	}
-	packs, err := i.Packs(ctx, r)
-	if err != nil {
-		return nil // the view of everything else is worth more than this hint
-	}
-	return forWorkers(r, packs, v.engine)
+	return nil
 }
 
 func (v *View) forLock(x *workflow.Execution) *views.Waiting {
@@ -59,28 +65,61 @@ func dropped(x *workflow.Execution) views.Dropped {
 
 // forWorkers reports a run none of whose jobs is being worked on: nobody has
 // claimed any, or the failed ones rest before their next attempt.
-func forWorkers(r *workflow.StepRun, packs []*workflow.Pack, e *engine.Engine) *views.Waiting {
+func (v *View) forWorkers(ctx context.Context, i *engine.Inspection) *views.Waiting {
+	x := i.Execution()
+	var first, rests *workflow.StepRun // that nobody has claimed; the first that rests
+	var since time.Time
+	for n := range x.Runs {
+		r := &x.Runs[n]
+		if !r.Open() || !r.HasJobs() {
+			continue
+		}
+		if r.Closing {
+			return nil
+		}
+		packs, err := i.Packs(ctx, r)
+		if err != nil {
+			return nil // the view of everything else is worth more than this hint
+		}
+		switch at, live := restsSince(r, packs); {
+		case live:
+			return nil
+		case !at.IsZero() && (since.IsZero() || at.Before(since)):
+			rests, since = r, at
+		case first == nil && len(packs) == 0:
+			first = r
+		case len(packs) > 0 && r.Stretch == 0:
+			return nil // between two packs
+		}
+	}
+	if rests != nil {
+		return &views.Waiting{Kind: views.WaitRetry, Since: since, Step: textPointer(rests.Label), For: []views.WaitingFor{}}
+	}
+	if first == nil || first.Stretch > 0 && first.Stretch != first.RunSeq {
+		return nil // the later parts of pipelines are claimed after the first
+	}
+	return &views.Waiting{
+		Kind: views.WaitWorker, Since: first.EnteredAt, Until: pointer(first.EnteredAt.Add(v.engine.Delivery.Unclaimed)),
+		Step: textPointer(first.Label), Pool: textPointer(first.Pool), For: []views.WaitingFor{},
+	}
+}
+
+// restsSince is since when the first of the run's failed jobs waits for its next
+// attempt, zero if none does; live says that somebody works on one of its packs.
+func restsSince(r *workflow.StepRun, packs []*workflow.Pack) (since time.Time, live bool) {
 	latest := map[int]*workflow.Pack{} // by lane
 	for _, p := range packs {
 		if !p.Final() {
-			return nil
+			return since, true
 		}
 		if l := latest[p.Key.Lane]; l == nil || p.Key.Attempt > l.Key.Attempt {
 			latest[p.Key.Lane] = p
 		}
 	}
-	if len(packs) == 0 {
-		until := r.EnteredAt.Add(e.Delivery.Unclaimed)
-		return &views.Waiting{Kind: views.WaitWorker, Since: r.EnteredAt, Until: &until, For: []views.WaitingFor{}}
-	}
-	var since time.Time // the first of those that rest
 	for _, p := range latest {
 		if len(workflow.Retries(p, r.MaxAttempts)) > 0 && (since.IsZero() || p.FinishedAt.Before(since)) {
 			since = p.FinishedAt
 		}
 	}
-	if !since.IsZero() {
-		return &views.Waiting{Kind: views.WaitRetry, Since: since, For: []views.WaitingFor{}}
-	}
-	return nil
+	return since, false
 }
