@@ -83,6 +83,11 @@ func (e *Engine) addPool(pool string, function *Function) {
 	function.env(topology.EnvQueueJobsURLs, urlsOf(map[string]*Queue{pool: q}))
 	for _, name := range []string{topology.FunctionAPI, topology.FunctionLifecycle} {
 		e.Functions[name].send("SendPacks"+title(pool), q)
+		if name == topology.FunctionAPI {
+			// It keeps the protocol of workers that poll over HTTP.
+			e.Functions[name].allow("LendPacks"+title(pool), []string{*q.QueueArn()},
+				"sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility", "sqs:GetQueueAttributes")
+		}
 		e.Functions[name].env(topology.EnvQueueJobsURLs, urlsOf(e.Pools))
 	}
 	e.outputQueue("Jobs"+title(pool), q)

@@ -171,7 +171,10 @@ func TestWorkerKnowsNoTableButJobs(t *testing.T) {
 func TestWhoMayDoWhatWithQueues(t *testing.T) {
 	consume := "DeleteMessage GetQueueAttributes ReceiveMessage"
 	want := map[string]map[string]string{
-		topology.FunctionAPI:       {"LifecycleQueue.Arn}": "SendMessage", "JobsDefaultQueue.Arn}": "SendMessage"},
+		topology.FunctionAPI: {
+			"LifecycleQueue.Arn}":   "SendMessage",
+			"JobsDefaultQueue.Arn}": "ChangeMessageVisibility DeleteMessage GetQueueAttributes ReceiveMessage SendMessage",
+		},
 		topology.FunctionLifecycle: {"LifecycleQueue.Arn}": consume + " SendMessage", "JobsDefaultQueue.Arn}": "SendMessage"},
 		topology.FunctionSweeper:   {"LifecycleQueue.Arn}": "SendMessage", "SchedulesDlq.Arn}": "SendMessage"},
 		topology.FunctionWorker:    {"LifecycleQueue.Arn}": "SendMessage", "JobsDefaultQueue.Arn}": consume + " SendMessage"},
