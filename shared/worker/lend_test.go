@@ -1,0 +1,192 @@
+package worker_test
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/sim/fate"
+	"github.com/lockstep-run/lockstep/shared/worker"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// lend lends a message's pack and wants it lent.
+func (r *rig) lend(m *workflow.PackMessage) *worker.Loan {
+	r.Helper()
+	loan, d, err := r.worker().Lend(context.Background(), m, r.ports())
+	if err != nil || loan == nil {
+		r.Fatalf("not lent: %+v %v", d, err)
+	}
+	return loan
+}
+
+// resume says something of a loan, as it stands now.
+func (r *rig) resume(m *workflow.PackMessage, say *worker.Returned) (*worker.Loan, worker.Disposition, error) {
+	return r.worker().Resume(context.Background(), m, r.pack(m.Key), say, r.ports())
+}
+
+func (r *rig) over(m *workflow.PackMessage, say *worker.Returned) {
+	r.Helper()
+	if loan, d, err := r.resume(m, say); loan != nil || !d.Done || err != nil {
+		r.Errorf("not over: %+v %+v %v", loan, d, err)
+	}
+}
+
+func answers(jobs ...*worker.Job) *worker.Returned {
+	say := &worker.Returned{Answers: map[string]worker.Answer{}}
+	for _, j := range jobs {
+		say.Answers[j.ID] = worker.Answer{Outcome: sm.OutcomeOK, Result: json.RawMessage(`1`)}
+	}
+	return say
+}
+
+// Results come some at a time; what follows is sent when all are there.
+func TestLentPacksComeBack(t *testing.T) {
+	for _, kind := range kinds {
+		r := newRig(t)
+		m := r.message(kind, 0, 9, 3)
+		loan := r.lend(m)
+		r.want(m.Key, workflow.PackClaimed, 1, startedCode, startedCode, startedCode)
+		if len(loan.Jobs) != 3 || loan.Jobs[1].Fence == "" || !loan.Jobs[1].Deadline.Equal(r.Now().Add(20*time.Minute)) {
+			t.Errorf("lent %+v", loan.Jobs[1])
+		}
+		r.Advance(lease / 2)
+		left, _, err := r.resume(m, answers(loan.Jobs[1]))
+		if err != nil || left == nil || len(left.Jobs) != 2 || !left.Pack.Lease.Equal(r.Now().Add(lease)) {
+			t.Fatalf("left %+v, %v", left, err)
+		}
+		r.want(m.Key, workflow.PackClaimed, 1, startedCode, ok, startedCode)
+		if r.set().Done[0] {
+			t.Error("the lane is done before its pack")
+		}
+		r.over(m, answers(loan.Jobs[0], loan.Jobs[2]))
+		r.want(m.Key, workflow.PackFinished, 1, ok, ok, ok)
+		if !r.set().Done[0] {
+			t.Error("the lane is not done")
+		}
+	}
+}
+
+// Whoever comes while the lease runs waits; whoever comes later takes it over,
+// and what must not run twice is not lent again.
+func TestLentPacksAreTakenOver(t *testing.T) {
+	for _, kind := range kinds {
+		r := newRig(t)
+		m := r.message(kind, 0, 9, 1)
+		seen := r.lend(m).Pack
+		if loan, d, err := r.worker().Lend(context.Background(), m, r.ports()); loan != nil || err != nil || d.Done || d.After < lease {
+			t.Errorf("%s is lent twice: %+v %+v %v", kind, loan, d, err)
+		}
+		r.Advance(pastLease)
+		loan, d, err := r.worker().Lend(context.Background(), m, r.ports())
+		if kind == nd {
+			if loan != nil || !d.Done || err != nil {
+				t.Errorf("%s: %+v %+v %v", kind, loan, d, err)
+			}
+			r.want(m.Key, workflow.PackFinished, 2, unknown)
+			continue
+		}
+		if err != nil || loan == nil || loan.Pack.Token != 2 {
+			t.Fatalf("%s: %+v %v", kind, loan, err)
+		}
+		// The first holder has lost it, whatever it believes to have read.
+		late, _, err := r.worker().Resume(context.Background(), m, seen, answers(loan.Jobs...), r.ports())
+		if late != nil || !workflow.Is(err, workflow.CodeClaimLost) {
+			t.Errorf("%s: a late result: %+v %v", kind, late, err)
+		}
+		r.want(m.Key, workflow.PackClaimed, 2, startedCode)
+	}
+}
+
+// A holder that is asked to stop keeps what it has until it says what came of it;
+// then the pack ends, and only what is certain counts as not executed.
+func TestLentPacksAreCancelled(t *testing.T) {
+	for _, c := range []struct {
+		kind string
+		want []workflow.JobCode
+	}{
+		{id, []workflow.JobCode{ok, notExecuted, unknown}},
+		{nd, []workflow.JobCode{ok, unknown, unknown}},
+	} {
+		r := newRig(t)
+		m := r.message(c.kind, 0, 9, 3)
+		loan := r.lend(m)
+		r.cancel(m.Key)
+		before := r.pack(m.Key).Lease
+		r.Advance(time.Second)
+		left, _, err := r.resume(m, nil)
+		if err != nil || left == nil || !left.Pack.Cancel || !left.Pack.Lease.Equal(before) {
+			t.Fatalf("%s: %+v %v", c.kind, left, err)
+		}
+		say := answers(loan.Jobs[0])
+		say.NotBegun = []string{loan.Jobs[1].ID}
+		r.over(m, say)
+		r.want(m.Key, workflow.PackCancelled, 1, c.want...)
+	}
+}
+
+// A cancel that comes between the reading and the renewal is learnt all the same.
+func TestLentPacksLearnOfACancelMeanwhile(t *testing.T) {
+	r := newRig(t)
+	m := r.message(id, 0, 9, 1)
+	loan := r.lend(m)
+	seen := r.pack(m.Key)
+	r.cancel(m.Key)
+	left, _, err := r.worker().Resume(context.Background(), m, seen, nil, r.ports())
+	if err != nil || left == nil || !left.Pack.Cancel {
+		t.Fatalf("%+v %v", left, err)
+	}
+	r.over(m, answers(loan.Jobs...))
+	r.want(m.Key, workflow.PackFinished, 1, ok)
+}
+
+// N52: heartbeats keep a job up to its deadline, and not for ever: then it has
+// failed, and may be tried again if it may run again.
+func TestN52LentJobsHaveADeadline(t *testing.T) {
+	for _, kind := range []string{id, nd} {
+		r := newRig(t)
+		m := r.message(kind, 0, 9, 1)
+		r.lend(m)
+		for range 10 {
+			r.Advance(lease)
+			if left, _, err := r.resume(m, nil); left == nil || err != nil {
+				t.Fatalf("%s: given up after %s: %v", kind, r.Now().Sub(r.pack(m.Key).ClaimedAt), err)
+			}
+		}
+		r.Advance(lease)
+		r.over(m, nil)
+		r.want(m.Key, workflow.PackFinished, 1, failed)
+		if f := r.pack(m.Key).Jobs[0].Failure; f.Code != "TIMEOUT" || f.Retryable != (kind == id) {
+			t.Errorf("%s: %+v", kind, f)
+		}
+	}
+}
+
+// A push whose end is written and whose answer is lost is found final by the next
+// copy of the message, which sends what follows.
+func TestLentPacksSurviveALostReply(t *testing.T) {
+	r := newRig(t)
+	m := r.message(id, 0, 9, 1)
+	loan := r.lend(m)
+	r.Faults = fate.Next("packs.add_done", fate.Throttled)
+	if _, _, err := r.resume(m, answers(loan.Jobs...)); err == nil {
+		t.Fatal("nothing went wrong")
+	}
+	r.want(m.Key, workflow.PackFinished, 1, ok)
+	if again, d, err := r.worker().Lend(context.Background(), m, r.ports()); again != nil || !d.Done || err != nil {
+		t.Errorf("%+v %+v %v", again, d, err)
+	}
+	if !r.set().Done[0] {
+		t.Error("the lane is not done")
+	}
+	r.Advance(25 * time.Hour)
+	if old, d, err := r.worker().Lend(context.Background(), r.message(id, 1, 9, 1), r.ports()); old == nil || d.Done || err != nil {
+		t.Errorf("%+v %+v %v", old, d, err)
+	}
+	m.Key.Lane = 2
+	if old, d, err := r.worker().Lend(context.Background(), m, r.ports()); old != nil || !d.Done || err != nil {
+		t.Errorf("a message past its time: %+v %+v %v", old, d, err)
+	}
+}
