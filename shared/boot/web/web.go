@@ -27,8 +27,8 @@ func Handler(c *core.Core) http.Handler {
 			v := c.DB.With(nil)
 			return catalog.World{Registry: v.Registry, Schedules: v.Registry, Board: c.Queues.With(nil)}
 		}, c.Engine.Now),
-		Engine:  c.Engine,
-		View:    view.New(c.Engine, viewParallel),
+		Engine: c.Engine,
+		View:   view.New(c.Engine, viewParallel),
 
 		Blackboard: board(c),
 	}

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -94,7 +95,7 @@ func Resume(ctx context.Context, rules *Rules, m *workflow.PackMessage, ports Po
 	case s.cancelled:
 		return s.pack, d, nil
 	}
-	if err := s.renew(ctx, none); err != nil && err != error(errCancelled) {
+	if err := s.renew(ctx, none); err != nil && !errors.Is(err, error(errCancelled)) {
 		return nil, d, err
 	}
 	s.pack.Cancel = s.cancelled
