@@ -1,5 +1,6 @@
 // The sweeper function runs once a minute and sends a message for every
-// execution whose alarm has rung. It also notices workers that have fallen silent.
+// execution whose alarm has rung. It fires the schedules whose moment has come, and
+// notices workers that have fallen silent.
 package main
 
 import (
@@ -17,7 +18,7 @@ func main() {
 	app := core.MustOpen(context.Background(), "sweeper")
 	lambda.Start(func(ctx context.Context, _ events.EventBridgeEvent) (sweep.Swept, error) {
 		swept, err := sweep.Run(ctx, app.Engine, app.Silence(), topology.DueShards)
-		app.Log.InfoContext(ctx, "swept", "due", swept.Due, "workers", swept.Workers)
+		app.Log.InfoContext(ctx, "swept", "due", swept.Due, "workers", swept.Workers, "fired", swept.Fired)
 		return swept, err
 	})
 }

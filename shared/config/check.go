@@ -24,7 +24,7 @@ func (c *Config) check() []workflow.Issue {
 	for path, d := range map[string]time.Duration{
 		"sweepInterval": c.SweepInterval, "poll": c.Poll, "worker.heartbeat": c.Worker.Heartbeat,
 		"job.lease": c.Job.Lease, "job.heartbeat": c.Job.Heartbeat, "job.stuck": c.Job.Stuck,
-		"job.unclaimed": c.Job.Unclaimed, "job.timeout": c.Job.Timeout, "lock.wait": c.Lock.Wait,
+		"job.unclaimed": c.Job.Unclaimed, "job.timeout": c.Job.Timeout, "lock.wait": c.Lock.Wait, "start.wait": c.Start.Wait,
 		"pack.messageLife": c.Pack.MessageLife, "idempotency.life": c.Idempotency.Life,
 	} {
 		bad(d >= 10*time.Millisecond, path, "want at least 10ms")

@@ -17,6 +17,7 @@ type Config struct {
 	Lock        Lock        `yaml:"lock"`
 	Pack        Pack        `yaml:"pack"`
 	Clock       Clock       `yaml:"clock"`
+	Start       Start       `yaml:"start"`
 	Run         Run         `yaml:"run"`
 	Idempotency Idempotency `yaml:"idempotency"`
 	Log         Log         `yaml:"log"`
@@ -87,6 +88,12 @@ type Clock struct {
 	Margin time.Duration `yaml:"margin"`
 }
 
+// Start is how runs wait before they begin.
+type Start struct {
+	// How long a run waits for its startWhen, of a definition that names no deadline.
+	Wait time.Duration `yaml:"wait"`
+}
+
 // Run is the limits of one run.
 type Run struct {
 	// Step runs of one execution.
@@ -117,6 +124,7 @@ func Default() Config {
 		Job:           Job{Lease: time.Minute, Stuck: 12 * time.Minute, Unclaimed: time.Hour, Timeout: 30 * time.Second, MaxTakeovers: 5},
 		Lock:          Lock{Wait: time.Hour, ReserveAfter: 2, Parallel: 32},
 		Pack:          Pack{Size: 10, From: 101, MessageLife: 24 * time.Hour, ChainBytes: 48 << 10},
+		Start:         Start{Wait: 24 * time.Hour},
 		Run:           Run{MaxSteps: 1000, MaxEntities: 100_000, InlineEntities: 100},
 		Idempotency:   Idempotency{Life: 24 * time.Hour},
 		Log:           Log{Level: "info"},

@@ -2,6 +2,7 @@ package definition
 
 import (
 	"errors"
+	"regexp"
 	"strings"
 	"time"
 	_ "time/tzdata" // so that zones are known wherever the binary runs
@@ -17,8 +18,8 @@ import (
 func (r *reader) cron(into **workflow.Cron) document.Field {
 	return document.Pointer(into, func(c *workflow.Cron) document.Field {
 		return document.Named("cron", r.Object(document.Fields{
-			"schedule": r.checked(&c.Schedule, document.Shape{"pattern": `^\s*(\S+\s+){4}\S+\s*$`}, "cron",
-				"want five fields: minute, hour, day, month, weekday", validSchedule).Required("say when to run"),
+			"schedule": r.checked(&c.Schedule, document.Shape{"pattern": `^\s*(\S+\s+){4,5}\S+\s*$`}, "cron",
+				"want five fields: minute, hour, day, month, weekday; or six, with seconds first", validSchedule).Required("say when to run"),
 			"zone":                r.zone(&c.Zone),
 			"concurrency":         r.Flag(&c.Concurrency),
 			"parameters":          r.Raw(&c.Parameters, true),
@@ -28,11 +29,15 @@ func (r *reader) cron(into **workflow.Cron) document.Field {
 	})
 }
 
-// validSchedule accepts the five classic fields and nothing that the library
-// knows besides: seconds, years and names such as @daily.
+// validSchedule accepts the five classic fields, and before them one of seconds;
+// nothing that the library knows besides: years and names such as @daily.
 func validSchedule(s string) bool {
-	return len(strings.Fields(s)) == 5 && gronx.IsValid(s)
+	fields := strings.Fields(s)
+	return (len(fields) == 5 || len(fields) == 6 && !yearly.MatchString(fields[5])) && gronx.IsValid(s)
 }
+
+// yearly is what the library takes for a year in the sixth field.
+var yearly = regexp.MustCompile(`\d{4}`)
 
 func (r *reader) zone(into *string) document.Field {
 	return r.checked(into, document.Shape{"minLength": 1}, "zone", "want a time zone such as Europe/Zurich", func(s string) bool {

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"time"
 
 	"github.com/lockstep-run/lockstep/shared/definition"
 	"github.com/lockstep-run/lockstep/shared/engine/library"
@@ -42,10 +43,6 @@ func (e *Engine) Start(ctx context.Context, c workflow.Caller, req views.StartRe
 			w.id, existed = bound, true
 		}
 	}
-	if !req.NotBefore.IsZero() {
-		return nil, false, &workflow.Error{Code: workflow.CodeNotImplemented, Message: "a run cannot be started for later yet",
-			Issues: []workflow.Issue{{Path: "notBefore", Code: string(workflow.CodeNotImplemented), Message: "this is not supported yet"}}}
-	}
 	d, err := w.newest(ctx, req)
 	if err != nil {
 		return nil, false, err
@@ -82,23 +79,18 @@ func (e *Engine) Start(ctx context.Context, c workflow.Caller, req views.StartRe
 // succeeded, whatever happens on the way from there: the alarm covers it.
 func (w *work) begin(ctx context.Context, c workflow.Caller, req views.StartRequest, d *library.Definition, in workflow.Input) error {
 	return w.create(ctx, workflow.Execution{
-		Tenant: w.tenant, ID: w.id, Workflow: d.Ref(), CreatedBy: c.Actor, Labels: req.Labels,
+		Tenant: w.tenant, ID: w.id, Workflow: d.Ref(), CreatedBy: c.Actor, Labels: req.Labels, NotBefore: req.NotBefore.UTC().Truncate(time.Millisecond),
 	}, in, nil)
 }
 
 // create writes a new run and drives it, beginning with a command if there is one.
 func (w *work) create(ctx context.Context, x workflow.Execution, in workflow.Input, command *lifecycle.Command) error {
-	if raw := len(in.Parameters) + selectorSize(in.Selector); raw > workflow.InlineInput {
-		if err := w.ports.Store.SaveInput(ctx, w.tenant, w.id, in); err != nil {
-			return err
-		}
-		given := in
-		w.input, in = &given, workflow.Input{Stored: true}
+	var err error
+	if x.Input, err = w.keep(ctx, in); err != nil {
+		return err
 	}
-	x.Input = in
 	w.x = lifecycle.New(x, w.e.now())
-	err := w.drive(ctx, command)
-	if err == nil {
+	if err = w.drive(ctx, command); err == nil {
 		return nil
 	}
 	if w.x.Version == 0 {
@@ -109,6 +101,15 @@ func (w *work) create(ctx context.Context, x workflow.Execution, in workflow.Inp
 		w.e.Log.WarnContext(ctx, "could not notify; the alarm will", "executionId", w.id, "error", note)
 	}
 	return nil
+}
+
+// keep is the input as it stands in the state item; a large one is stored beside.
+func (w *work) keep(ctx context.Context, in workflow.Input) (workflow.Input, error) {
+	w.input = &in
+	if len(in.Parameters)+selectorSize(in.Selector) <= workflow.InlineInput {
+		return in, nil
+	}
+	return workflow.Input{Stored: true}, w.ports.Store.SaveInput(ctx, w.tenant, w.id, in)
 }
 
 // bound looks for an idempotency key without binding it: the execution it is

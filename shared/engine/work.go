@@ -70,7 +70,7 @@ func (w *work) reload(ctx context.Context, lost *int) error {
 // settled forgets the facts that a commit or a reload makes old.
 func (w *work) settled() {
 	f := &w.facts
-	f.Blocker, f.Locks, f.Reports, f.Child, f.Discovered = nil, nil, nil, nil, nil
+	f.Blocker, f.Locks, f.Reports, f.Child, f.Discovered, f.Ready = nil, nil, nil, nil, nil, nil
 }
 
 func (w *work) delivery() *delivery.Delivery {
@@ -83,6 +83,8 @@ func (w *work) fetch(ctx context.Context, n lifecycle.Need, draft *workflow.Exec
 	switch n.Kind {
 	case lifecycle.NeedResolved:
 		return w.resolve(ctx)
+	case lifecycle.NeedReady:
+		return w.ready(ctx)
 	case lifecycle.NeedDiscovered:
 		return w.discover(ctx)
 	case lifecycle.NeedBlocker:

@@ -10,6 +10,7 @@ import (
 type (
 	Facts       = draft.Facts
 	Resolved    = draft.Resolved
+	Ready       = draft.Ready
 	Discovered  = draft.Discovered
 	ChildAnswer = draft.ChildAnswer
 	Blocker     = draft.Blocker
@@ -33,6 +34,7 @@ const (
 	CommandResume      = draft.CommandResume
 	CommandUnlock      = draft.CommandUnlock
 	NeedResolved       = draft.NeedResolved
+	NeedReady          = draft.NeedReady
 	NeedDiscovered     = draft.NeedDiscovered
 	NeedBlocker        = draft.NeedBlocker
 	NeedLocks          = draft.NeedLocks

@@ -65,9 +65,9 @@ func (d *decider) step() {
 	case sm.ExecutionNew:
 		d.resolve()
 	case sm.ExecutionValid:
-		d.Move(sm.EventExecutionReady, sm.ExecutionReady, "", nil)
+		d.ready()
 	case sm.ExecutionBlockedWaiting:
-		d.Move(sm.EventExecutionReady, sm.ExecutionReady, "", nil)
+		d.blocked()
 	case sm.ExecutionReady:
 		d.Move(sm.EventDiscoveryStarted, sm.ExecutionResourceDiscovery, "", nil)
 	case sm.ExecutionResourceDiscovery:

@@ -56,7 +56,7 @@ func TestScripts(t *testing.T) {
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 var policy = lifecycle.Policy{
-	Poll: time.Minute, LockWait: time.Hour, MessageLife: 24 * time.Hour,
+	Poll: time.Minute, LockWait: time.Hour, StartWait: 24 * time.Hour, MessageLife: 24 * time.Hour,
 	PackSize: 10, PackFrom: 101, MaxSteps: 1000,
 }
 
@@ -141,6 +141,8 @@ func (l *life) directive(verb string, words []string, o map[string]string) {
 		l.def.Config.RollbackContinue = slices.Contains(words, "rollbackContinue")
 		l.def.Config.Parallel = slices.Contains(words, "parallel")
 		l.def.Config.Timeout = l.duration(o["timeout"])
+		l.def.Config.StartWhen, l.def.Config.NotBefore = o["startWhen"], o["notBefore"]
+		l.def.Config.StartDeadline = l.duration(o["startDeadline"])
 	case "scope": // scope TYPE=N
 		for k := range o {
 			l.scope.Counts[k] = number(o, k)
@@ -167,6 +169,16 @@ func (l *life) directive(verb string, words []string, o map[string]string) {
 		if why := o["undiscovered"]; why != "" {
 			l.facts.Discovered.Problem = &workflow.Failure{Code: "EMPTY", Message: why}
 		}
+		l.decide()
+	case "ready": // ready true|false [in=DURATION] [why=TEXT] [problem=TEXT]
+		f := &lifecycle.Ready{Ready: words[0] == "true", Condition: l.def.Config.StartWhen, Why: o["why"]}
+		if o["in"] != "" {
+			f.At = l.now.Add(l.duration(o["in"]).Std())
+		}
+		if o["problem"] != "" {
+			f.Problem = &workflow.Failure{Code: "invalid", Message: o["problem"]}
+		}
+		l.facts.Ready = f
 		l.decide()
 	case "granted": // granted [dropped=N by=EXECUTION]
 		answer := &lifecycle.LockAnswer{Epoch: l.x.Epoch, Scope: l.scope}
@@ -325,7 +337,7 @@ func (l *life) decide() {
 
 // forget drops the facts that do not outlive a commit or a look.
 func (l *life) forget() {
-	l.facts.Locks, l.facts.Blocker, l.facts.Reports, l.facts.Command, l.facts.Child = nil, nil, nil, nil, nil
+	l.facts.Locks, l.facts.Blocker, l.facts.Reports, l.facts.Command, l.facts.Child, l.facts.Ready = nil, nil, nil, nil, nil, nil
 }
 
 // plan answers NeedPlan: as the script says, or with a job for each entity of

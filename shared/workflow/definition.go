@@ -157,7 +157,7 @@ type Config struct {
 
 // Cron starts a run of the newest version by the clock.
 type Cron struct {
-	Schedule    string          `json:"schedule"`              // five fields: minute, hour, day, month, weekday
+	Schedule    string          `json:"schedule"`              // minute, hour, day, month, weekday; seconds may stand before them
 	Zone        string          `json:"zone,omitempty"`        // IANA name; UTC by default
 	Concurrency bool            `json:"concurrency,omitempty"` // start although an earlier run has not ended
 	Parameters  json.RawMessage `json:"parameters,omitempty"`

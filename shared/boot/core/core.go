@@ -82,7 +82,7 @@ const tries = 12
 func options(c config.Config) engine.Options {
 	return engine.Options{
 		Policy: lifecycle.Policy{
-			Poll: c.Poll, LockWait: c.Lock.Wait, MessageLife: c.Pack.MessageLife,
+			Poll: c.Poll, LockWait: c.Lock.Wait, StartWait: c.Start.Wait, MessageLife: c.Pack.MessageLife,
 			PackSize: c.Pack.Size, PackFrom: c.Pack.From, MaxSteps: c.Run.MaxSteps,
 		},
 		Delivery: delivery.Limits{

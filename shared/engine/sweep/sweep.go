@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/engine"
+	"github.com/lockstep-run/lockstep/shared/engine/calendar"
 	"github.com/lockstep-run/lockstep/shared/engine/port"
 	"github.com/lockstep-run/lockstep/shared/engine/roster"
 	"github.com/lockstep-run/lockstep/shared/parallel"
@@ -21,21 +22,28 @@ const sweepPages = 20
 type Swept struct {
 	Due     int // looks sent
 	Workers int // polling workers whose state has changed
+	Fired   int // runs started by schedules
 }
 
-// Run sends a look for every execution whose alarm has rung, and judges the
-// polling workers that are due. Its work is proportional to what is due; sweeps
+// Run sends a look for every execution whose alarm has rung, judges the polling
+// workers that are due, and fires the schedules whose moment has come. Its work is proportional to what is due; sweeps
 // may overlap, since a look at an execution that needs none changes nothing, and
 // a worker is judged as it was read or not at all.
 func Run(ctx context.Context, e *engine.Engine, silence roster.Silence, shards int) (Swept, error) {
-	looks, workers := make([]int, shards), make([]int, shards)
+	looks, workers, fired := make([]int, shards), make([]int, shards), make([]int, shards)
 	ports := e.Open()
 	people := &roster.Roster{Workers: ports.Workers, Silence: silence, Now: e.Now}
-	err := parallel.Each(ctx, e.Parallel, 2*shards, func(ctx context.Context, i int) (err error) {
-		if i < shards {
-			looks[i], err = alarms(ctx, ports, e.Now(), i)
-		} else {
-			workers[i-shards], err = people.Sweep(ctx, ports.Board, i-shards)
+	clock := &calendar.Calendar{
+		Schedules: ports.Schedules, Store: ports.Store, Starter: e, Now: e.Now, Log: e.Log, Parallel: e.Parallel,
+	}
+	err := parallel.Each(ctx, e.Parallel, 3*shards, func(ctx context.Context, i int) (err error) {
+		switch shard := i % shards; i / shards {
+		case 0:
+			looks[shard], err = alarms(ctx, ports, e.Now(), shard)
+		case 1:
+			workers[shard], err = people.Sweep(ctx, ports.Board, shard)
+		default:
+			fired[shard], err = clock.Sweep(ctx, shard)
 		}
 		return err
 	})
@@ -43,6 +51,7 @@ func Run(ctx context.Context, e *engine.Engine, silence roster.Silence, shards i
 	for i := range shards {
 		s.Due += looks[i]
 		s.Workers += workers[i]
+		s.Fired += fired[i]
 	}
 	return s, err
 }

@@ -11,6 +11,7 @@ import (
 // field is a fact that has not been fetched; Decide asks for it when it matters.
 type Facts struct {
 	Resolved   *Resolved
+	Ready      *Ready
 	Discovered *Discovered
 	Blocker    *Blocker
 	Locks      *LockAnswer
@@ -27,6 +28,19 @@ type Resolved struct {
 	Program   *workflow.Program
 	Blocks    map[string]workflow.Block // by reference as written
 	Workflows map[string]string         // version of each definition referred to, by reference as written
+	Problem   *workflow.Failure
+}
+
+// Ready is whether the run may begin. Before At it may not; zero is no such
+// moment. Condition is the source of its startWhen, if it has one, and Ready says
+// that it is true now, or that there is none; one that cannot be evaluated now,
+// because it names an entity that does not exist, say, is not true, and Why says so.
+// Problem is a moment that has no value.
+type Ready struct {
+	Ready     bool
+	Condition string
+	At        time.Time
+	Why       string
 	Problem   *workflow.Failure
 }
 
@@ -163,6 +177,7 @@ type NeedKind string
 // conditional and may be repeated.
 const (
 	NeedResolved   NeedKind = "resolved"
+	NeedReady      NeedKind = "ready" // after registering with every entity that its condition reads
 	NeedDiscovered NeedKind = "discovered"
 	NeedBlocker    NeedKind = "blocker"
 	NeedLocks      NeedKind = "locks"
@@ -178,6 +193,7 @@ const (
 type Policy struct {
 	Poll        time.Duration // longest sleep between looks at a run that waits
 	LockWait    time.Duration // how long a run may wait for its locks
+	StartWait   time.Duration // how long a run may wait for its condition, of a definition that does not say
 	MessageLife time.Duration // how long a pack's message may be worked on
 	PackSize    int           // jobs per pack of a large step of a repeatable block
 	PackFrom    int           // steps with fewer jobs use packs of one

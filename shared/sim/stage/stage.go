@@ -73,7 +73,7 @@ type Outcome struct {
 func Options() engine.Options {
 	return engine.Options{
 		Policy: lifecycle.Policy{
-			Poll: time.Minute, LockWait: time.Hour, MessageLife: 24 * time.Hour,
+			Poll: time.Minute, LockWait: time.Hour, StartWait: 24 * time.Hour, MessageLife: 24 * time.Hour,
 			PackSize: 2, PackFrom: 3, MaxSteps: 100,
 		},
 		Delivery: delivery.Limits{

@@ -1,0 +1,284 @@
+package calendar_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/lockstep-run/lockstep/shared/engine/calendar"
+	"github.com/lockstep-run/lockstep/shared/engine/roster"
+	"github.com/lockstep-run/lockstep/shared/engine/sweep"
+	"github.com/lockstep-run/lockstep/shared/sim"
+	"github.com/lockstep-run/lockstep/shared/sim/fate"
+	"github.com/lockstep-run/lockstep/shared/sim/stage"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+var ctx = context.Background()
+
+const steps = "steps:\n  - {label: go, functionBlock: p/pure:1, runOn: global}\n"
+
+func open(t *testing.T, seed uint64, cron string) *stage.Stage {
+	s := stage.New(t, seed, stage.Options())
+	s.Blocks()
+	s.Publish("night", "cron: {"+cron+"}\n"+steps)
+	return s
+}
+
+func schedule(t *testing.T, s *stage.Stage) (one workflow.Schedule) {
+	t.Helper()
+	s.Without(func() {
+		var err error
+		if one, err = s.Open().Schedules.Schedule(ctx, stage.Caller.Tenant, "p/night"); err != nil {
+			t.Fatal(err)
+		}
+	})
+	return one
+}
+
+// runs are all runs of the schedule, the oldest first.
+func runs(t *testing.T, s *stage.Stage) (all []*workflow.Execution) {
+	t.Helper()
+	s.Without(func() {
+		for _, state := range sm.ExecutionStates() {
+			ids, err := s.Open().Store.Listed(ctx, stage.Caller.Tenant, state, "", 1000)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, id := range ids {
+				all = append(all, s.Load(id))
+			}
+		}
+	})
+	return all
+}
+
+func sweepOnce(s *stage.Stage) error {
+	_, err := sweep.Run(ctx, s.Engine, roster.Silence{Unreachable: time.Minute, Offline: time.Hour, Forget: time.Hour}, s.Shards)
+	return err
+}
+
+// A schedule fires at its moment and not before, and the run says whose it is.
+func TestFires(t *testing.T) {
+	s := open(t, 1, `schedule: "0 4 * * *"`)
+	s.Tick(3*time.Hour + 59*time.Minute)
+	s.Sweep()
+	if all := runs(t, s); len(all) != 0 {
+		t.Fatalf("%d runs before the moment", len(all))
+	}
+	s.Tick(90 * time.Second)
+	s.Sweep()
+	s.Drain()
+	all := runs(t, s)
+	if len(all) != 1 {
+		t.Fatalf("%d runs", len(all))
+	}
+	x, at := all[0], sim.Dawn.Add(4*time.Hour)
+	if x.ID != calendar.ID(stage.Caller.Tenant, "p/night", at) || x.CreatedBy != "schedule" || x.Labels[workflow.LabelSchedule] != "p/night" || x.State != sm.ExecutionCompletedAck {
+		t.Errorf("%s in %s by %s, labels %v", x.ID, x.State, x.CreatedBy, x.Labels)
+	}
+	if one := schedule(t, s); one.Last != x.ID || !one.LastAt.Equal(at) || !one.NextAt.Equal(at.Add(24*time.Hour)) || !one.Firing.IsZero() {
+		t.Errorf("%+v", one)
+	}
+	s.Sweep()
+	if all := runs(t, s); len(all) != 1 {
+		t.Errorf("%d runs of one moment", len(all))
+	}
+}
+
+// After a time without any sweep the latest missed moment is made up for, alone.
+func TestMissed(t *testing.T) {
+	s := open(t, 1, `schedule: "*/10 * * * *"`)
+	s.Advance(50*time.Hour + 3*time.Minute)
+	for range 3 {
+		s.Sweep()
+	}
+	if all := runs(t, s); len(all) != 1 {
+		t.Errorf("%d runs", len(all))
+	}
+	if one, at := schedule(t, s), sim.Dawn.Add(50*time.Hour); !one.LastAt.Equal(at) || !one.NextAt.Equal(at.Add(10*time.Minute)) {
+		t.Errorf("%+v", one)
+	}
+}
+
+// N55: a run that has not ended keeps its schedule from starting another, unless
+// the definition wants both; a skipped moment is recorded.
+func TestN55Skips(t *testing.T) {
+	for _, concurrency := range []bool{false, true} {
+		s := open(t, 1, fmt.Sprintf(`schedule: "* * * * *", concurrency: %v`, concurrency))
+		s.Advance(time.Minute)
+		s.Sweep() // its run is not driven: no message is delivered
+		s.Advance(time.Minute)
+		s.Sweep()
+		one, want := schedule(t, s), 1
+		if concurrency {
+			want = 2
+		}
+		if all := runs(t, s); len(all) != want {
+			t.Errorf("concurrency %v: %d runs", concurrency, len(all))
+		}
+		if skipped := !one.SkippedAt.IsZero(); skipped == concurrency || (skipped && (one.Skipped != 1 || !one.SkippedAt.Equal(sim.Dawn.Add(2*time.Minute)))) {
+			t.Errorf("concurrency %v: %+v", concurrency, one)
+		}
+		s.Drain()
+		s.Advance(time.Minute)
+		s.Sweep()
+		if all := runs(t, s); len(all) != want+1 {
+			t.Errorf("concurrency %v: %d runs after the first has ended", concurrency, len(all))
+		}
+	}
+}
+
+// Archiving, and a newer version without cron, end a schedule; a version with the
+// same clock does not move its next moment.
+func TestFollowsTheNewestVersion(t *testing.T) {
+	s := open(t, 1, `schedule: "0 4 * * *"`)
+	publish := func(version, cron string) {
+		t.Helper()
+		source := "package: p\nname: night\nversion: " + version + "\n" + cron + steps
+		if _, _, err := s.Catalog.Publish(ctx, stage.Caller, []byte(source), false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	is := func(version string) {
+		t.Helper()
+		one := schedule(t, s)
+		if version == "" && (one.Cron != nil || !one.NextAt.IsZero()) || version != "" && (one.Cron == nil || one.Workflow.Version != version) {
+			t.Errorf("want %q: %+v", version, one)
+		}
+	}
+	archived := func(version string, archived bool) {
+		t.Helper()
+		ref := workflow.Ref{Package: "p", Name: "night", Version: version}
+		do := s.Catalog.Restore
+		if archived {
+			do = s.Catalog.Archive
+		}
+		if err := do(ctx, stage.Caller, ref); err != nil {
+			t.Fatal(err)
+		}
+	}
+	is("1.0.0")
+	before := schedule(t, s).NextAt
+	s.Advance(10 * time.Hour) // it is due
+	publish("1.1.0", "cron: {schedule: \"0 4 * * *\"}\n")
+	is("1.1.0")
+	if at := schedule(t, s).NextAt; !at.Equal(before) {
+		t.Errorf("the next moment moved to %s", at)
+	}
+	publish("0.9.0", "cron: {schedule: \"0 5 * * *\"}\n")
+	is("1.1.0")
+	archived("1.1.0", true)
+	is("1.0.0")
+	publish("1.2.0", "")
+	is("")
+	archived("1.2.0", true)
+	is("1.0.0")
+	publish("1.3.0", "cron: {schedule: \"0 4 * * *\", disabled: true}\n")
+	is("")
+	for _, version := range []string{"1.3.0", "1.0.0", "0.9.0"} {
+		archived(version, true)
+	}
+	is("")
+	archived("1.0.0", false)
+	is("1.0.0")
+	list, err := s.Catalog.Schedules(ctx, stage.Caller, workflow.Page{})
+	if err != nil || len(list.Items) != 1 {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
+
+// Any number of sweeps at once fire a moment exactly once, wherever they are
+// interrupted, and never beside a run that has not ended.
+func TestManySweepers(t *testing.T) {
+	seeds := uint64(300)
+	if testing.Short() {
+		seeds = 50
+	}
+	fired := 0
+	for seed := range seeds {
+		s := open(t, seed, `schedule: "* * * * *"`)
+		s.Faults = fate.Randomly(rand.New(rand.NewPCG(seed, 7)), 12,
+			fate.CrashBefore, fate.CrashAfter, fate.LostReply, fate.Throttled, fate.Repeated)
+		for range 4 {
+			s.Advance(time.Duration(20+s.Draw(70)) * time.Second)
+			var tasks []*fate.Task
+			for i := range 2 + s.Draw(4) {
+				tasks = append(tasks, s.Task(fmt.Sprint("sweeper ", i), func() { _ = sweepOnce(s) }))
+			}
+			s.Interleave(tasks...)
+			live := 0
+			for _, x := range runs(t, s) {
+				if !sm.Terminal(x.State) {
+					live++
+				}
+			}
+			if live > 1 {
+				t.Fatalf("seed %d: %d runs at once", seed, live)
+			}
+			if s.Draw(2) == 0 {
+				s.Drain()
+			}
+		}
+		s.Faults = nil
+		// Undisturbed, one sweep finishes what was begun, and one more does what has
+		// come due meanwhile.
+		for range 2 {
+			if err := sweepOnce(s); err != nil {
+				t.Fatal(err)
+			}
+		}
+		one, seen := schedule(t, s), map[int64]bool{}
+		if !one.Firing.IsZero() || !one.NextAt.After(s.Now()) {
+			t.Fatalf("seed %d: %+v at %s", seed, one, s.Now())
+		}
+		for _, x := range runs(t, s) {
+			ms := uuid.MustParse(x.ID).Time()
+			sec, _ := ms.UnixTime()
+			if seen[sec] || sec%60 != 0 {
+				t.Fatalf("seed %d: the moment %d is no moment, or fired twice", seed, sec)
+			}
+			seen[sec] = true
+			fired++
+		}
+		if one.Last != "" && !strings.Contains(fmt.Sprint(ids(runs(t, s))), one.Last) {
+			t.Fatalf("seed %d: the last run %s does not exist", seed, one.Last)
+		}
+	}
+	if fired < int(seeds) {
+		t.Errorf("only %d runs were started over %d seeds", fired, seeds)
+	}
+}
+
+func ids(all []*workflow.Execution) (ids []string) {
+	for _, x := range all {
+		ids = append(ids, x.ID)
+	}
+	return ids
+}
+
+// The id of a moment is a UUIDv7 of its millisecond, another for each schedule
+// and tenant.
+func TestID(t *testing.T) {
+	at := time.Date(2026, 11, 21, 4, 0, 0, 0, time.UTC)
+	id := uuid.MustParse(calendar.ID("a", "p/w", at))
+	sec, nsec := id.Time().UnixTime()
+	if id.Version() != 7 || id.Variant() != uuid.RFC4122 || sec != at.Unix() || nsec != 0 {
+		t.Errorf("%s is of %d", id, sec)
+	}
+	seen := map[string]bool{}
+	for _, one := range []string{
+		calendar.ID("a", "p/w", at), calendar.ID("a", "p/w2", at), calendar.ID("b", "p/w", at), calendar.ID("a", "p/w", at.Add(time.Minute)),
+	} {
+		seen[one] = true
+	}
+	if len(seen) != 4 || calendar.ID("a", "p/w", at) != id.String() {
+		t.Errorf("%v", seen)
+	}
+}

@@ -1,0 +1,142 @@
+package engine_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/sim/stage"
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+const gated = `
+config:
+  startWhen: {condition: 'entity("site", parameters.site).open == true', deadline: 10m}
+steps:
+  - {label: go, functionBlock: p/pure:1, runOn: global}
+`
+
+func site(t *testing.T, s *stage.Stage, open string) {
+	t.Helper()
+	e := workflow.Entity{Type: "site", ID: "b", Attributes: json.RawMessage(`{"open":` + open + `}`)}
+	if _, err := s.Catalog.PutEntity(context.Background(), stage.Caller, e); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func gate(t *testing.T, s *stage.Stage) string {
+	t.Helper()
+	x, _, err := s.Engine.Start(context.Background(), stage.Caller, views.StartRequest{Workflow: "p/gated", Parameters: json.RawMessage(`{"site":"b"}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x.ID
+}
+
+func state(t *testing.T, s *stage.Stage, id string) *workflow.Execution {
+	t.Helper()
+	x, err := s.Open().Store.Load(context.Background(), stage.Caller.Tenant, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+// N7: a run waits for its condition by name, and the write that makes it true
+// wakes the run without any alarm.
+func TestN07StartWhen(t *testing.T) {
+	s := stage.New(t, 1, stage.Options())
+	s.Blocks()
+	s.Publish("gated", gated)
+	site(t, s, "false")
+	id := gate(t, s)
+	x := state(t, s, id)
+	if x.State != sm.ExecutionBlockedWaiting || x.Wait == nil || x.Wait.Kind != workflow.WaitCondition || !strings.Contains(x.Wait.Condition, "entity(") {
+		t.Fatalf("%s, waits for %+v", x.State, x.Wait)
+	}
+	began := s.Now()
+	site(t, s, "true")
+	s.Settle(time.Hour)
+	if x = state(t, s, id); x.State != sm.ExecutionCompletedAck {
+		t.Errorf("%s: %s", x.State, x.Reason)
+	}
+	if waited := s.Now().Sub(began); waited >= time.Minute {
+		t.Errorf("it took an alarm to wake the run: %s", waited)
+	}
+}
+
+// A condition on an entity that does not exist yet is not true; the alarm finds
+// the entity once it is there.
+func TestN07StartWhenWithoutEntity(t *testing.T) {
+	s := stage.New(t, 1, stage.Options())
+	s.Blocks()
+	s.Publish("gated", gated)
+	id := gate(t, s)
+	if x := state(t, s, id); x.State != sm.ExecutionBlockedWaiting {
+		t.Fatalf("%s: %s", x.State, x.Reason)
+	}
+	site(t, s, "true")
+	s.Settle(time.Hour)
+	if x := state(t, s, id); x.State != sm.ExecutionCompletedAck {
+		t.Errorf("%s: %s", x.State, x.Reason)
+	}
+}
+
+// N8: past its deadline the run has failed, safely, naming the condition.
+func TestN08StartDeadline(t *testing.T) {
+	s := stage.New(t, 1, stage.Options())
+	s.Blocks()
+	s.Publish("gated", gated)
+	site(t, s, "false")
+	id := gate(t, s)
+	s.Settle(time.Hour)
+	x := state(t, s, id)
+	if x.State != sm.ExecutionFailedSafeAck || x.Cause != workflow.CauseTimeout || !strings.Contains(x.Reason, "entity(") {
+		t.Errorf("%s, %s: %s", x.State, x.Cause, x.Reason)
+	}
+}
+
+// A run that waits for nothing pays for nothing; one whose condition is true at
+// once is registered with nobody.
+func TestStartWhenCosts(t *testing.T) {
+	s := stage.New(t, 1, stage.Options())
+	s.Blocks()
+	s.Publish("gated", gated)
+	site(t, s, "true")
+	id := gate(t, s)
+	s.Settle(time.Hour)
+	if x := state(t, s, id); x.State != sm.ExecutionCompletedAck {
+		t.Errorf("%s: %s", x.State, x.Reason)
+	}
+	told, err := s.Open().Registry.PutEntities(context.Background(), stage.Caller.Tenant, []workflow.Entity{{Type: "site", ID: "b"}})
+	if err != nil || len(told) != 0 {
+		t.Errorf("%v watch, %v", told, err)
+	}
+}
+
+// notBefore is the later of what the request and the definition say.
+func TestNotBefore(t *testing.T) {
+	s := stage.New(t, 1, stage.Options())
+	s.Blocks()
+	s.Publish("later", "config: {notBefore: '${parameters.at}'}\nsteps:\n  - {label: go, functionBlock: p/pure:1, runOn: global}\n")
+	at := s.Now().Add(2 * time.Hour)
+	for _, asked := range []time.Time{{}, s.Now().Add(time.Hour), s.Now().Add(3 * time.Hour)} {
+		x, _, err := s.Engine.Start(context.Background(), stage.Caller, views.StartRequest{
+			Workflow: "p/later", Parameters: json.RawMessage(`{"at":"` + at.Format(time.RFC3339) + `"}`), NotBefore: asked,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := at
+		if asked.After(at) {
+			want = asked
+		}
+		if x.State != sm.ExecutionBlockedWaiting || !x.Wait.Until.Equal(want) || !x.DueAt.Equal(want) {
+			t.Errorf("%s, waits for %+v, alarm at %s; want %s", x.State, x.Wait, x.DueAt, want)
+		}
+	}
+}
