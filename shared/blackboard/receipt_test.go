@@ -1,0 +1,54 @@
+package blackboard
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// A receipt comes back as it was given, and one whose message was changed belongs
+// to no claim.
+func TestReceipts(t *testing.T) {
+	given := &receipt{Version: receiptVersion, Pool: "edge", Handle: "h/1+2=", Nonce: "n1", Body: strings.Repeat(`{"a":"ü"}`, 5000)}
+	text, err := given.text()
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := readReceipt(text)
+	if err != nil || *back != *given || back.claim() != given.claim() {
+		t.Fatalf("%+v %v", back, err)
+	}
+	changed, other := *given, *given
+	changed.Body += " "
+	other.Nonce = "n2"
+	if changed.claim() == given.claim() || other.claim() == given.claim() {
+		t.Error("another receipt has the same claim")
+	}
+	newer := *given
+	newer.Version++
+	later, err := newer.text()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, wrong := range []string{"", "x", "!!", text[:len(text)/2], later} {
+		if _, err := readReceipt(wrong); !workflow.Is(err, workflow.CodeInvalid) {
+			t.Errorf("%.20q: %v", wrong, err)
+		}
+	}
+}
+
+// A pack is for a worker that names its block, of its own tenant.
+func TestWanted(t *testing.T) {
+	m := &workflow.PackMessage{Key: workflow.PackKey{Tenant: "a"}, Work: workflow.Work{Block: "p/x:1.2.0"}}
+	for _, c := range []struct {
+		tenant, block string
+		want          bool
+	}{
+		{"a", "p/x", true}, {"a", "p/x:1", true}, {"a", "p/x:1.2.0", true}, {"a", "p/x:1.1", false}, {"a", "p/y", false}, {"b", "p/x", false},
+	} {
+		if got := wanted(c.tenant, []string{"p/z", c.block}, m); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}
