@@ -20,9 +20,9 @@ var natures = map[string]nature{
 
 // oracle says how a run must have ended, from nothing but what became of its
 // jobs, and holds the rollback against what was executed. blocks are the names
-// of the steps' blocks by label; tolerance is how many failures of one step are
-// no failure of the step.
-func oracle(s *stage.Stage, id string, blocks map[string]string, tolerance int) {
+// of the steps' blocks by label, handled the steps whose failure the run survives;
+// tolerance is how many failures of one visit are no failure of the visit.
+func oracle(s *stage.Stage, id string, blocks map[string]string, handled map[string]bool, tolerance int) {
 	s.Helper()
 	x := s.Load(id)
 	if !sm.Terminal(x.State) {
@@ -39,26 +39,27 @@ func oracle(s *stage.Stage, id string, blocks map[string]string, tolerance int) 
 			entity = j.Entity.ID
 		}
 		n := natures[blocks[j.Step]]
+		visit := fmt.Sprintf("%s#%d", j.Step, j.Visit)
 		switch {
 		case j.Kind == workflow.JobRollback:
-			undone[j.Step] = append(undone[j.Step], entity)
-			if !slices.Contains(undoing, j.Step) {
-				undoing = append(undoing, j.Step)
+			undone[visit] = append(undone[visit], entity)
+			if !slices.Contains(undoing, visit) {
+				undoing = append(undoing, visit)
 			}
 			broken = broken || j.State != sm.JobCompleted
 		case j.State == sm.JobCancelled:
-			failed = true
+			failed = failed || !handled[j.Step]
 		default:
 			if j.State != sm.JobCompleted {
-				failures[j.Step]++
-				failed = failed || failures[j.Step] > tolerance
+				failures[visit]++
+				failed = failed || failures[visit] > tolerance && !handled[j.Step]
 			}
 			if n.pure {
 				continue
 			}
-			executed[j.Step] = append(executed[j.Step], entity)
-			if !slices.Contains(order, j.Step) {
-				order = append(order, j.Step)
+			executed[visit] = append(executed[visit], entity)
+			if !slices.Contains(order, visit) {
+				order = append(order, visit)
 			}
 			unknown = unknown || (j.State == sm.JobUnknown && !n.harmless)
 			irreversible = irreversible || !n.reversible
@@ -97,7 +98,7 @@ func oracle(s *stage.Stage, id string, blocks map[string]string, tolerance int) 
 	}
 	for step, entities := range undone {
 		if !slices.Equal(entities, executed[step]) {
-			s.Errorf("%s undid step %s on %v, it was executed on %v", id, step, entities, executed[step])
+			s.Errorf("%s undid visit %s on %v, it was executed on %v", id, step, entities, executed[step])
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -108,7 +109,7 @@ func TestProperties(t *testing.T) {
 		s.Faults = nil
 		s.Judge()
 		for _, id := range ids {
-			oracle(s, id, p.blocks, p.tolerance)
+			oracle(s, id, p.blocks, p.handled, p.tolerance)
 		}
 		acknowledge(s, ids)
 		if l := s.Locks(); len(l) > 0 {
@@ -136,6 +137,7 @@ type randomPlay struct {
 	seed       uint64
 	source     string
 	blocks     map[string]string
+	handled    map[string]bool
 	devices    int
 	runs       int
 	tolerance  int
@@ -159,22 +161,48 @@ func drawn(r *rapid.T) randomPlay {
 	p.chance = chance{
 		seed: p.seed, fail: rarely("fail"), retry: 2, die: rarely("die"), stall: rarely("stall"), quit: rarely("quit"),
 	}
-	var lines []string
-	for i := range rapid.IntRange(1, 4).Draw(r, "steps") {
-		label := fmt.Sprintf("s%d", i)
-		p.blocks[label] = rapid.SampledFrom([]string{"pure", "again", "again", "once", "once", "harmless", "forever"}).Draw(r, "block")
-		line := label + " " + p.blocks[label] + " " + rapid.SampledFrom([]string{"device", "device", "global"}).Draw(r, "on")
-		if n := rapid.SampledFrom([]int{0, 0, 1, 3}).Draw(r, "retries"); n > 0 {
-			line += fmt.Sprintf(" , retry: {maxRetries: %d, delay: 5s}", n)
-		}
-		lines = append(lines, line)
-	}
-	p.source = fmt.Sprintf("config: {failureTolerance: %d}\n", p.tolerance)
+	config := []string{fmt.Sprintf("failureTolerance: %d", p.tolerance)}
 	if n := rapid.IntRange(0, 3).Draw(r, "in flight"); n > 0 {
-		p.source = fmt.Sprintf("config: {failureTolerance: %d, maxInFlight: %d}\n", p.tolerance, n)
+		config = append(config, fmt.Sprintf("maxInFlight: %d", n))
 	}
-	p.source += steps(lines...)
+	if rapid.Bool().Draw(r, "parallel") {
+		config = append(config, "executionStrategy: {parallel: true}")
+	}
+	p.handled = map[string]bool{}
+	p.source = "config: {" + strings.Join(config, ", ") + "}\nsteps: " + p.tree(r, 0, false) + "\n"
 	return p
+}
+
+// tree draws a list of steps, some of which embed others.
+func (p *randomPlay) tree(r *rapid.T, depth int, handled bool) string {
+	var list []string
+	for range rapid.IntRange(1, 4-depth).Draw(r, "steps") {
+		label := fmt.Sprintf("s%d", len(p.blocks))
+		p.blocks[label] = ""
+		line := "label: " + label
+		survives := rapid.SampledFrom([]bool{false, false, false, true}).Draw(r, "continue")
+		if survives {
+			line += ", continueOnError: true"
+		}
+		if n := rapid.SampledFrom([]int{0, 0, 0, 2}).Draw(r, "repeat"); n > 0 {
+			line += fmt.Sprintf(", repeat: {count: %d}", n)
+		}
+		if rapid.SampledFrom([]bool{false, false, false, true}).Draw(r, "delay") {
+			line += ", delay: 7s"
+		}
+		if depth < 2 && rapid.SampledFrom([]bool{false, false, true}).Draw(r, "nested") {
+			list = append(list, "{"+line+", workflow: {steps: "+p.tree(r, depth+1, handled || survives)+"}}")
+			continue
+		}
+		p.blocks[label] = rapid.SampledFrom([]string{"pure", "again", "again", "once", "once", "harmless", "forever"}).Draw(r, "block")
+		p.handled[label] = handled || survives
+		line += ", functionBlock: p/" + p.blocks[label] + ":1, runOn: " + rapid.SampledFrom([]string{"device", "device", "global"}).Draw(r, "on")
+		if n := rapid.SampledFrom([]int{0, 0, 1, 3}).Draw(r, "retries"); n > 0 {
+			line += fmt.Sprintf(", retry: {maxRetries: %d, delay: 5s%s}", n, rapid.SampledFrom([]string{"", ", when: error.retryable"}).Draw(r, "when"))
+		}
+		list = append(list, "{"+line+"}")
+	}
+	return "[" + strings.Join(list, ", ") + "]"
 }
 
 // tester is a rapid.T where a testing.TB is wanted.
