@@ -108,7 +108,7 @@ func (w *work) sendLane(ctx context.Context, l workflow.Look) error {
 	}
 	now := w.e.now()
 	if r.Stretch > 0 {
-		err := p.MoveLane(ctx, w.x, r.Stretch, *l.Lane, now, l.Cost)
+		err := p.MoveLane(ctx, w.x, r, *l.Lane, now, l.Cost)
 		var problem *delivery.Problem
 		if errors.As(err, &problem) {
 			w.facts.Reports = map[int]*lifecycle.Report{r.RunSeq: {RunSeq: r.RunSeq, Cause: problem.Cause, Problem: problem.Failure}}
@@ -120,9 +120,9 @@ func (w *work) sendLane(ctx context.Context, l workflow.Look) error {
 	if !run.Work.Guided {
 		return w.delivery().Send(ctx, run, *l.Lane, now)
 	}
-	over, err := w.delivery().Advance(ctx, run, *l.Lane, now, l.Cost)
+	over, err := w.delivery().Advance(ctx, run, *l.Lane, now, l.Cost, true)
 	if next := *l.Lane + r.Window; err == nil && over && r.Window > 0 && next < r.Lanes() {
-		_, err = w.delivery().Advance(ctx, run, next, now, workflow.Cost{})
+		_, err = w.delivery().Advance(ctx, run, next, now, workflow.Cost{}, false)
 	}
 	return err
 }

@@ -96,7 +96,7 @@ steps: [{label: one, functionBlock: p/again:1, runOn: device}]
 	s.Publish("w", `steps:
   - {label: first, functionBlock: p/pure:1, runOn: device}
   - {label: go, workflowReference: {workflow: "p/sub", mode: dispatch, executeOnParameters: {ids: [d001, "${parameters.other}"]}}, parameters: {n: 3}}
-  - {label: last, functionBlock: p/pure:1, runOn: device, condition: steps.go.status == "COMPLETED"}
+  - {label: last, functionBlock: p/pure:1, runOn: device, condition: steps.go.status == "COMPLETED" && go.result.state == "COMPLETED_ACK"}
 `)
 	req := stage.Request("w", "d000")
 	req.Parameters = json.RawMessage(`{"other":"d002"}`)

@@ -11,8 +11,9 @@ import (
 // Advance goes on with one lane of a run of which only the engine can say what
 // follows: it sends the attempt that is due, notes a lane that is over, and passes
 // over one with nothing to do. It reports whether the lane is over. cost is what
-// whoever finished the lane has consumed.
-func (d *Delivery) Advance(ctx context.Context, r *Run, lane int, now time.Time, cost workflow.Cost) (over bool, err error) {
+// whoever finished the lane has consumed. news says that somebody tells of the
+// lane's end, who may tell it twice: it counts once.
+func (d *Delivery) Advance(ctx context.Context, r *Run, lane int, now time.Time, cost workflow.Cost, news bool) (over bool, err error) {
 	if lane < 0 || lane >= r.Step.Lanes() {
 		return false, nil
 	}
@@ -25,6 +26,15 @@ func (d *Delivery) Advance(ctx context.Context, r *Run, lane int, now time.Time,
 	case p.over:
 		if r.Step.Lanes() == 1 {
 			return true, nil
+		}
+		if news {
+			// A second telling of the same end would send what follows a second time,
+			// and that the same again: it is let pass, and the alarm heals what the
+			// first teller did not live to send.
+			set, err := d.Packs.Done(ctx, r.key(), lane/workflow.LanesPerShard)
+			if err != nil || set.Done[lane%workflow.LanesPerShard] {
+				return false, err
+			}
 		}
 		if len(p.records) > 0 {
 			cost.Add(p.records[len(p.records)-1].Cost)

@@ -35,30 +35,38 @@ func (p *Planner) StartStretch(ctx context.Context, x *workflow.Execution, first
 		lanes = min(lanes, first.Window)
 	}
 	return parallel.Each(ctx, p.Delivery.Parallel, lanes, func(ctx context.Context, lane int) error {
-		return p.MoveLane(ctx, x, first.Stretch, lane, now, workflow.Cost{})
+		return p.move(ctx, x, first, lane, now, workflow.Cost{}, false)
 	})
 }
 
-// MoveLane moves a lane on as far as it goes: through the stages that are over,
-// or have nothing to do for any of its entities, to the first that has. A lane
-// that has come to the end of the stretch makes room for the next of its window.
-func (p *Planner) MoveLane(ctx context.Context, x *workflow.Execution, stretch, lane int, now time.Time, cost workflow.Cost) error {
-	stages := stages(x, stretch)
-	for lane >= 0 {
-		for _, r := range stages {
-			if lane >= r.Lanes() || r.Closing {
+// MoveLane moves a lane on as far as it goes, from the run that tells of its end:
+// through the stages that have nothing to do for any of its entities to the first
+// that has. A lane that has come to the end of the stretch makes room for the next
+// of its window.
+func (p *Planner) MoveLane(ctx context.Context, x *workflow.Execution, from *workflow.StepRun, lane int, now time.Time, cost workflow.Cost) error {
+	return p.move(ctx, x, from, lane, now, cost, true)
+}
+
+func (p *Planner) move(ctx context.Context, x *workflow.Execution, from *workflow.StepRun, lane int, now time.Time, cost workflow.Cost, news bool) error {
+	all := stages(x, from.Stretch)
+	for lane < from.Lanes() {
+		for _, r := range all {
+			if r.RunSeq < from.RunSeq {
+				continue
+			}
+			if r.Closing {
 				return nil
 			}
-			over, err := p.Delivery.Advance(ctx, p.Run(x, r), lane, now, cost)
+			over, err := p.Delivery.Advance(ctx, p.Run(x, r), lane, now, cost, news)
 			if err != nil || !over {
 				return err
 			}
-			cost = workflow.Cost{}
+			cost, news = workflow.Cost{}, false
 		}
-		if len(stages) == 0 || stages[0].Window == 0 {
+		if from.Window == 0 {
 			return nil
 		}
-		lane += stages[0].Window
+		from, lane = all[0], lane+from.Window
 	}
 	return nil
 }

@@ -65,6 +65,11 @@ func (p *Planner) sight(ctx context.Context, x *workflow.Execution, r *workflow.
 			if again {
 				s.visit.Took = map[workflow.EntityKey]bool{{}: true}
 			}
+			if o.Child != nil && read {
+				if s.view.Results[o.Step], err = started(o.Child); err != nil {
+					return nil, err
+				}
+			}
 			continue
 		}
 		if !(read || lost || o.Updates || again || kept) {
@@ -149,6 +154,13 @@ func (s *sight) read(node int, got *outcome) int {
 		size += len(result)
 	}
 	return size
+}
+
+// started is what later steps see of a step that started a run: its id, and the
+// state it ended in.
+func started(c *workflow.Child) (map[string]json.RawMessage, error) {
+	raw, err := json.Marshal(map[string]any{"id": c.ID, "state": c.State})
+	return map[string]json.RawMessage{"": raw}, err
 }
 
 // places numbers the entities of the node's type.
