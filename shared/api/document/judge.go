@@ -58,6 +58,9 @@ func (d *Document) judgeJSON(body []byte, schema string) ([]workflow.Issue, erro
 		bad.Path = strings.TrimPrefix(bad.Path, ".")
 		return []workflow.Issue{*bad}, nil
 	}
+	if bad := duplicate(body); bad != nil {
+		return []workflow.Issue{*bad}, nil
+	}
 	return violations(d.schema(schema).Validate(v), v, ""), nil
 }
 

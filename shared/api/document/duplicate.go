@@ -1,0 +1,85 @@
+package document
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// frame is an object or a list whose end has not been read.
+type frame struct {
+	at   string          // its place
+	keys map[string]bool // of an object; nil of a list
+	key  string          // whose value comes next, if named
+	told bool            // a key has been read, and not its value
+	next int             // of a list, the index of what comes next
+}
+
+// duplicate finds the first key that stands twice in one object. What a reader
+// makes of such an object is up to the reader, so that two of them, one that
+// checks and one that acts, may see different things. body is JSON.
+func duplicate(body []byte) *workflow.Issue {
+	dec := json.NewDecoder(bytes.NewReader(body))
+	dec.UseNumber()
+	var open []*frame
+	for {
+		token, err := dec.Token()
+		if err != nil {
+			return nil // the end, or what the parser has complained of already
+		}
+		var in *frame
+		if len(open) > 0 {
+			in = open[len(open)-1]
+		}
+		if d, ok := token.(json.Delim); ok && (d == '}' || d == ']') {
+			open = open[:len(open)-1]
+			continue
+		}
+		if in != nil && in.keys != nil && !in.told {
+			key, _ := token.(string)
+			if in.keys[key] {
+				line, column := place(body, keyStart(body, dec.InputOffset()))
+				return &workflow.Issue{
+					Path: member(in.at, key), Line: line, Column: column, Code: "duplicate_field",
+					Message: fmt.Sprintf("the field %q stands here a second time", clip(key)),
+				}
+			}
+			in.keys[key], in.key, in.told = true, key, true
+			continue
+		}
+		at := ""
+		if in != nil {
+			if at = in.at + "[" + strconv.Itoa(in.next) + "]"; in.keys != nil {
+				at = member(in.at, in.key)
+			}
+			in.told = false
+			in.next++
+		}
+		switch token {
+		case json.Delim('{'):
+			open = append(open, &frame{at: at, keys: map[string]bool{}})
+		case json.Delim('['):
+			open = append(open, &frame{at: at})
+		}
+	}
+}
+
+// keyStart is where the text that ends before the offset begins.
+func keyStart(body []byte, end int64) int64 {
+	for i := end - 2; i >= 0; i-- {
+		if body[i] != '"' {
+			continue
+		}
+		slashes := 0
+		for j := i - 1; j >= 0 && body[j] == '\\'; j-- {
+			slashes++
+		}
+		if slashes%2 == 0 {
+			return i
+		}
+	}
+	return end
+}
