@@ -56,7 +56,7 @@ func (i *Inspection) Entities(ctx context.Context) ([]workflow.Held, error) {
 
 // Jobs is the plan of a step run with all of its packs.
 func (i *Inspection) Jobs(ctx context.Context, r *workflow.StepRun) ([]workflow.JobInput, []*workflow.Pack, error) {
-	if r.Jobs == 0 {
+	if r.Jobs == 0 || !r.HasJobs() {
 		return nil, nil, nil
 	}
 	p, packs, err := i.w.executed(ctx, i.w.x, r)

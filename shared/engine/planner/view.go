@@ -83,11 +83,12 @@ func (p *Planner) sight(ctx context.Context, x *workflow.Execution, r *workflow.
 		if err != nil {
 			return nil, err
 		}
-		s.exclude(p.Program, o, got)
 		if kept {
 			for key := range got.ok {
 				s.visit.Without[key] = true
 			}
+		} else {
+			s.exclude(p.Program, o, got)
 		}
 		if again {
 			s.visit.Took = got.took()

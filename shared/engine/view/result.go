@@ -9,8 +9,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Result is what the steps of a run have returned: the last visit of each. Where
-// that is more than one answer holds, the rest is left to the list of jobs.
+// Result is what the steps of a run have returned: of each, and of each entity,
+// the last visit that returned anything. Where that is more than one answer holds, the rest is left to the list of jobs.
 func (v *View) Result(ctx context.Context, c workflow.Caller, id string) (views.ResultView, error) {
 	i, err := v.engine.Inspect(ctx, c.Tenant, id)
 	if err != nil {
@@ -35,7 +35,10 @@ func (v *View) Result(ctx context.Context, c workflow.Caller, id string) (views.
 		}
 		latest := plan.Latest(packs)
 		if s.RunOn != workflow.RunOnGlobal {
-			s.Results = map[string]json.RawMessage{}
+			// A visit to a part of the entities leaves what came of the others.
+			if s.Results = answer.Steps[r.Label].Results; s.Results == nil {
+				s.Results = map[string]json.RawMessage{}
+			}
 		}
 		for _, j := range jobs {
 			rec := latest[j.Index]
