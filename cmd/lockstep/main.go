@@ -106,7 +106,7 @@ func newRoot() *cobra.Command {
 	root.AddCommand(
 		newDev(), newPublish(c), newRun(c), newWatch(c), newStatus(c), newList(c), newHistory(c), newSteps(c),
 		newJobs(c), newResult(c), newCancel(c), newAcknowledge(c), newRetry(c), newResume(c), newUnlock(c), newLocks(c), newWorkers(c),
-		newEntities(c), newBlocks(c), newArchive(c), newRestore(c), newCost(c), newVersion(c),
+		newEntities(c), newBlocks(c), newSchedules(c), newArchive(c), newRestore(c), newCost(c), newVersion(c),
 	)
 	return root
 }

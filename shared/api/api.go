@@ -23,6 +23,8 @@ type Catalog interface {
 	Archive(ctx context.Context, c workflow.Caller, ref workflow.Ref) error
 	Restore(ctx context.Context, c workflow.Caller, ref workflow.Ref) error
 
+	Schedules(ctx context.Context, c workflow.Caller, page workflow.Page) (workflow.List[workflow.Schedule], error)
+
 	RegisterBlock(ctx context.Context, c workflow.Caller, b workflow.Block) (created bool, err error)
 	Blocks(ctx context.Context, c workflow.Caller, page workflow.Page) (workflow.List[workflow.Block], error)
 

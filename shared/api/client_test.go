@@ -77,6 +77,7 @@ func TestClientAgreesWithRoutes(t *testing.T) {
 	check("job filter", f.jobs, views.JobFilter{Entity: workflow.EntityKey{Type: "device", ID: "sw-1"}}, nil)
 	wantSteps, _ := f.Steps(ctx, local, runID, workflow.Page{})
 	check("steps", all(t, c.Steps(ctx, runID)), wantSteps.Items, nil)
+	check("schedules", len(all(t, c.Schedules(ctx))), 1, nil)
 	check("blocks", len(all(t, c.Blocks(ctx))), 1, nil)
 	check("definitions", len(all(t, c.Definitions(ctx))), 1, nil)
 	check("versions", len(all(t, c.Versions(ctx, "fleet", "upgrade"))), 1, nil)
