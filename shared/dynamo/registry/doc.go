@@ -1,5 +1,5 @@
 // Package registry keeps in DynamoDB what is published and registered, all in
-// one table: definitions.go, blocks.go, entities.go, and in bindings.go the
+// one table: definitions.go, blocks.go, entities.go, schedules.go, and in bindings.go the
 // idempotency keys. page.go is how lists are cut into pages.
 //
 // Definitions and blocks are immutable: a put that finds something under its

@@ -1,4 +1,4 @@
 // Package sweep is the scheduled side of the engine: it turns alarms that have
-// rung into messages, and counts the polling workers that have fallen silent. It
-// decides nothing about any run.
+// rung into messages, counts the polling workers that have fallen silent, and has
+// the calendar fire the schedules that are due. It decides nothing about any run.
 package sweep

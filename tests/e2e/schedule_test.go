@@ -1,0 +1,127 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// TestTimed runs what waits for a moment, for a condition or for the clock, side
+// by side on one stack.
+func TestTimed(t *testing.T) {
+	t.Parallel()
+	s := start(t, setup{})
+	b := serveBlocks(t)
+	for name, scenario := range map[string]func(*scene){
+		"N07_start_when":     startWhen,
+		"N08_start_deadline": startDeadline,
+		"N55_schedule":       schedule,
+		"not_before":         notBefore,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			mine := *s
+			mine.t = t
+			scenario(&scene{system: &mine, b: b, name: strings.ToLower(name)})
+		})
+	}
+}
+
+// gate sets whether the scene's gate is open.
+func (c *scene) gate(open bool) {
+	c.t.Helper()
+	e := workflow.Entity{Type: c.kind(), ID: "gate", Attributes: json.RawMessage(fmt.Sprintf(`{"open":%v}`, open))}
+	if _, err := c.PutEntity(c.t.Context(), e); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// N7: the run waits for its condition by name, and begins when it is true.
+func startWhen(c *scene) {
+	c.block("go", workflow.Block{Pure: true}, nil)
+	c.gate(false)
+	c.define(fmt.Sprintf("config: {startWhen: 'entity(%q, \"gate\").open'}\n", c.kind()), "label: go, block: go, runOn: global")
+	id := c.run("{}")
+	x, err := c.Execution(c.t.Context(), id)
+	if err != nil || x.State != sm.ExecutionBlockedWaiting {
+		c.t.Fatalf("%+v, %v", x, err)
+	}
+	if x.Waiting == nil || x.Waiting.Kind != views.WaitCondition || x.Waiting.Condition == nil || !strings.Contains(*x.Waiting.Condition, "gate") {
+		c.t.Errorf("waits for %+v", x.Waiting)
+	}
+	c.gate(true)
+	c.ends(id, sm.ExecutionCompletedAck)
+}
+
+// N8: past its deadline the run has failed safely, naming the condition.
+func startDeadline(c *scene) {
+	c.block("go", workflow.Block{Pure: true}, nil)
+	c.gate(false)
+	c.define(fmt.Sprintf("config: {startWhen: {condition: 'entity(%q, \"gate\").open', deadline: 2s}}\n", c.kind()), "label: go, block: go, runOn: global")
+	x := c.ends(c.run("{}"), sm.ExecutionFailedSafeAck)
+	if x.Cause == nil || *x.Cause != workflow.CauseTimeout || !strings.Contains(x.Reason, "gate") {
+		c.t.Errorf("%+v", x)
+	}
+}
+
+// A run begins at the moment that its starter asks for.
+func notBefore(c *scene) {
+	c.block("go", workflow.Block{Pure: true}, nil)
+	c.define("", "label: go, block: go, runOn: global")
+	at := time.Now().Add(2 * time.Second).UTC().Truncate(time.Millisecond)
+	created, _, err := c.Start(c.t.Context(), views.StartRequest{Workflow: "test/w-" + c.name, NotBefore: at})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if x := c.ends(fmt.Sprint(created.Id), sm.ExecutionCompletedAck); x.StartedAt == nil || x.StartedAt.Before(at) {
+		c.t.Errorf("started at %v, not before %v", x.StartedAt, at)
+	}
+}
+
+// N55: the clock starts runs, one for each moment; while one has not ended, and
+// concurrency is false, moments are skipped.
+func schedule(c *scene) {
+	release := make(chan struct{})
+	c.block("go", workflow.Block{Pure: true, Timeout: workflow.Duration(time.Minute)}, func(call) answer {
+		<-release
+		return ok(nil)
+	})
+	c.define("cron: {schedule: '* * * * * *'}\n", "label: go, block: go, runOn: global")
+	name := "test/w-" + c.name
+	find := func() (found views.ScheduleView) {
+		for v, err := range c.Schedules(c.t.Context()) {
+			if err != nil {
+				c.t.Fatal(err)
+			}
+			if v.Schedule == name {
+				found = v
+			}
+		}
+		return found
+	}
+	count := func() (n int) {
+		f := views.ExecutionFilter{Labels: map[string]string{workflow.LabelSchedule: name}}
+		for x, err := range c.Executions(c.t.Context(), f) {
+			if err != nil {
+				c.t.Fatal(err)
+			}
+			if x.CreatedBy != "schedule" {
+				c.t.Errorf("run %s is by %s", x.ID, x.CreatedBy)
+			}
+			n++
+		}
+		return n
+	}
+	eventually(c.t, "a moment is skipped", func() bool { return find().Skipped >= 2 })
+	if n := count(); n != 1 {
+		c.t.Errorf("%d runs beside each other", n)
+	}
+	close(release)
+	eventually(c.t, "the clock goes on", func() bool { return count() >= 2 })
+}
