@@ -2,8 +2,11 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -63,12 +66,12 @@ func newBlocksRegister(c *connection) *cobra.Command {
 			}
 			blocks, err := decodeBlocks(source)
 			if err != nil {
-				return fmt.Errorf("%s: %w", args[0], err)
+				return &fileError{args[0], err}
 			}
 			for _, b := range blocks {
 				created, err := api.RegisterBlock(cmd.Context(), b)
 				if err != nil {
-					return called(err)
+					return &fileError{args[0], called(err)}
 				}
 				if c.output == "table" {
 					what := "registered"
@@ -96,5 +99,19 @@ func decodeBlocks(source []byte) ([]workflow.Block, error) {
 	d := json.NewDecoder(bytes.NewReader(source))
 	d.DisallowUnknownFields()
 	err := d.Decode(&blocks)
-	return blocks, err
+	var kind *json.UnmarshalTypeError
+	var syntax *json.SyntaxError
+	switch {
+	case errors.As(err, &kind):
+		return nil, fmt.Errorf("%s cannot be a %s", cmp.Or(kind.Field, "a block"), kind.Value)
+	case errors.As(err, &syntax):
+		return nil, fmt.Errorf("it is not JSON: %w, at byte %d", err, syntax.Offset)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return nil, errors.New("it is not JSON: it ends too early")
+	case err != nil:
+		return nil, errors.New(strings.TrimPrefix(err.Error(), "json: "))
+	case len(blocks) == 0:
+		return nil, errors.New("it holds no block")
+	}
+	return blocks, nil
 }

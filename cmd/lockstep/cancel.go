@@ -3,8 +3,11 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/lockstep-run/lockstep/cmd/lockstep/show"
+	"github.com/lockstep-run/lockstep/shared/client"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
 func newCancel(c *connection) *cobra.Command {
@@ -27,7 +30,7 @@ func newCancel(c *connection) *cobra.Command {
 				req.Cascade = &cascade
 			}
 			x, err := api.Cancel(cmd.Context(), args[0], req)
-			return printVerb(cmd, c, x, err)
+			return printVerb(cmd, c, x, tooLate(cmd, api, args[0], err))
 		},
 	}
 	f := cmd.Flags()
@@ -36,4 +39,21 @@ func newCancel(c *connection) *cobra.Command {
 	f.BoolVar(&alone, "no-cascade", false, "leave the runs that it has started alone")
 	f.BoolVar(&cascade, "cascade", true, "cancel the runs that it has started too")
 	return cmd
+}
+
+// tooLate says why a run cannot be cancelled (any more).
+func tooLate(cmd *cobra.Command, api *client.Client, id string, err error) error {
+	if !workflow.Is(err, workflow.CodeIllegalTransition) {
+		return err
+	}
+	x, failed := api.Execution(cmd.Context(), id)
+	switch {
+	case failed != nil:
+		return err
+	case x.State == sm.ExecutionCancelling:
+		return hinted(err, "it is being cancelled already; \"lockstep watch %s\" follows it", id)
+	case x.EndedAt != nil || sm.Terminal(x.State):
+		return hinted(err, "it has ended: %s", show.Sentence(x))
+	}
+	return hinted(err, "it has failed and is being closed or rolled back; \"lockstep watch %s\" follows it", id)
 }

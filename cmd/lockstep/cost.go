@@ -33,7 +33,7 @@ func newCost(c *connection) *cobra.Command {
 			if err := t.Flush(); err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "this run: $%.2f, at prices of %s\n", bill.Dollars, bill.PricesAsOf)
+			fmt.Fprintf(cmd.OutOrStdout(), "this run: $%.2f ($%.2f per million such runs), at prices of %s\n", bill.Dollars, bill.Dollars*1e6, bill.PricesAsOf)
 			return nil
 		},
 	}

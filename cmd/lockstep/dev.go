@@ -1,14 +1,17 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lockstep-run/lockstep/localstack/stack"
+	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
 func newDev() *cobra.Command {
@@ -28,7 +31,7 @@ AWS_ENDPOINT_URL_SQS in the environment replace the embedded part by that endpoi
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.Port < 0 || o.Port > 65535 {
-				return fmt.Errorf("--port %d is not a port", o.Port)
+				return fmt.Errorf("--port is 1 to 65535, or 0 for any free one, not %d", o.Port)
 			}
 			self, err := os.Executable()
 			if err != nil {
@@ -37,6 +40,11 @@ AWS_ENDPOINT_URL_SQS in the environment replace the embedded part by that endpoi
 			if self, err = filepath.EvalSymlinks(self); err != nil {
 				return err
 			}
+			if o.ConfigFile != "" {
+				if _, err := os.ReadFile(o.ConfigFile); err != nil {
+					return unreadable(o.ConfigFile, err)
+				}
+			}
 			o.Bin = filepath.Dir(self)
 			o.Log = cmd.ErrOrStderr()
 			s, err := stack.Start(cmd.Context(), o)
@@ -44,9 +52,13 @@ AWS_ENDPOINT_URL_SQS in the environment replace the embedded part by that endpoi
 				if cmd.Context().Err() != nil {
 					return nil // Ctrl-C while it was starting
 				}
+				if workflow.Is(err, workflow.CodeInvalid) {
+					return configError(o.ConfigFile, err)
+				}
 				return startError{err}
 			}
 			defer s.Close()
+			fmt.Fprintf(cmd.ErrOrStderr(), "monitor %s/\n", s.URL())
 			fmt.Fprintf(cmd.OutOrStdout(), "ready %s\n", s.URL())
 			select {
 			case <-cmd.Context().Done():
@@ -74,3 +86,13 @@ AWS_ENDPOINT_URL_SQS in the environment replace the embedded part by that endpoi
 // startError is a failure of the local system itself: neither a wrong call nor a
 // refusal. Its exit code is 1.
 type startError struct{ error }
+
+// configError is a mistake in the configuration, at its place in the file if it
+// stands there rather than in a variable.
+func configError(file string, err error) error {
+	var e *workflow.Error
+	if errors.As(err, &e) && slices.ContainsFunc(e.Issues, func(i workflow.Issue) bool { return i.Line > 0 }) {
+		return &fileError{file, err}
+	}
+	return err
+}

@@ -38,7 +38,7 @@ func newEntitiesImport(c *connection) *cobra.Command {
 			}
 			n, err := api.ImportEntities(cmd.Context(), bytes.NewReader(lines))
 			if err != nil {
-				return called(err)
+				return &fileError{args[0], called(err)}
 			}
 			if c.output == "json" {
 				return printJSON(cmd, map[string]int{"imported": n})
@@ -64,7 +64,17 @@ func newEntitiesList(c *connection) *cobra.Command {
 				return err
 			}
 			sel := workflow.Selector{Type: args[0], Groups: groups, Query: query}
-			return printList(cmd, c, api.Entities(cmd.Context(), sel), limit,
+			n := 0
+			defer func() {
+				switch {
+				case n > 0:
+				case sel.Query == "" && len(sel.Groups) == 0:
+					note(cmd, "the inventory has no entity of type %q", sel.Type)
+				default:
+					note(cmd, "no entity of type %q matches", sel.Type)
+				}
+			}()
+			return printList(cmd, c, counted(api.Entities(cmd.Context(), sel), &n), limit,
 				[]string{"ENTITY", "GROUPS", "VERSION", "ATTRIBUTES"},
 				func(e workflow.Entity) []string {
 					return []string{e.Key().String(), dash(strings.Join(e.Groups, ",")), fmt.Sprint(e.Version), string(e.Attributes)}
@@ -94,7 +104,7 @@ func newEntitiesShow(c *connection) *cobra.Command {
 			}
 			e, err := api.Entity(cmd.Context(), key)
 			if err != nil {
-				return called(err)
+				return missing(called(err), "\"lockstep entities list %s\" lists those that there are", key.Type)
 			}
 			return printJSON(cmd, e)
 		},

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockstep-run/lockstep/cmd/lockstep/show"
+	"github.com/lockstep-run/lockstep/shared/client"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
@@ -36,7 +37,8 @@ func newJobs(c *connection) *cobra.Command {
 					return err
 				}
 			}
-			return printList(cmd, c, api.Jobs(cmd.Context(), args[0], f), limit,
+			n := 0
+			err = printList(cmd, c, counted(api.Jobs(cmd.Context(), args[0], f), &n), limit,
 				[]string{"STEP", "KIND", "ENTITY", "STATE", "ATTEMPT", "WORKER", "ENDED", "ERROR"},
 				func(j workflow.Job) []string {
 					on, why := "-", "-"
@@ -48,6 +50,10 @@ func newJobs(c *connection) *cobra.Command {
 					}
 					return []string{j.Step, string(j.Kind), on, string(j.State), fmt.Sprint(j.Attempt), show.Text(j.Worker), show.Clock(j.EndedAt), why}
 				})
+			if n == 0 && err == nil {
+				noJobs(cmd, api, args[0], f)
+			}
+			return err
 		},
 	}
 	f := cmd.Flags()
@@ -57,4 +63,21 @@ func newJobs(c *connection) *cobra.Command {
 	f.StringVar(&kind, "kind", "", "only this kind: ACQUIRE, EXECUTE, ROLLBACK")
 	f.IntVar(&limit, "limit", 0, "how many; 0 for all")
 	return cmd
+}
+
+// noJobs says what may be wrong with filters that match nothing.
+func noJobs(cmd *cobra.Command, api *client.Client, id string, f views.JobFilter) {
+	if f.Step != "" {
+		for s, err := range api.Steps(cmd.Context(), id) {
+			if err != nil || s.Step == f.Step {
+				note(cmd, "no job of step %q matches", f.Step)
+				return
+			}
+		}
+		note(cmd, "no step %q in this run so far; \"lockstep steps %s\" lists those that have begun", f.Step, id)
+		return
+	}
+	if f.Entity.ID != "" {
+		note(cmd, "no job of this run matches for entity %q", strings.TrimPrefix(f.Entity.String(), "/"))
+	}
 }

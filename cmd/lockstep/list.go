@@ -46,7 +46,13 @@ func newList(c *connection) *cobra.Command {
 			if f.Labels, err = pairs(labels); err != nil {
 				return err
 			}
-			return printList(cmd, c, api.Executions(cmd.Context(), f), limit,
+			n := 0
+			defer func() {
+				if n == 0 {
+					note(cmd, "no run matches")
+				}
+			}()
+			return printList(cmd, c, counted(api.Executions(cmd.Context(), f), &n), limit,
 				[]string{"ID", "WORKFLOW", "STATE", "JOBS", "FAILED", "STEP", "CREATED", "WAITING"},
 				func(x views.ExecutionView) []string {
 					waiting := "-"

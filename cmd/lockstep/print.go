@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"iter"
 
 	"github.com/spf13/cobra"
@@ -14,6 +15,24 @@ func printJSON(cmd *cobra.Command, v any) error {
 	e := json.NewEncoder(cmd.OutOrStdout())
 	e.SetIndent("", "  ")
 	return e.Encode(v)
+}
+
+// note says something beside the output, on standard error.
+func note(cmd *cobra.Command, format string, args ...any) {
+	fmt.Fprintf(cmd.ErrOrStderr(), "note: "+format+"\n", args...)
+}
+
+// counted counts what comes of a list; an error counts too, for then nothing is
+// known of what there is.
+func counted[T any](items iter.Seq2[T, error], n *int) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for item, err := range items {
+			*n++
+			if !yield(item, err) {
+				return
+			}
+		}
+	}
 }
 
 // printList writes a list that comes in pages: rows as they arrive for people,

@@ -1,11 +1,15 @@
 package main
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 
 	"github.com/spf13/cobra"
+
+	"github.com/lockstep-run/lockstep/shared/client"
 )
 
 func newPublish(c *connection) *cobra.Command {
@@ -13,7 +17,7 @@ func newPublish(c *connection) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "publish FILE...",
 		Short:   "Publish workflow definitions",
-		Long:    "Publish workflow definitions (YAML or JSON; - reads standard input). A definition is immutable:\nthe same content again is accepted, other content needs a new version.",
+		Long:    "Publish workflow definitions (YAML or JSON; - reads standard input). A definition is immutable:\nthe same content again is accepted, other content needs a new version. All files are checked; with --output json each prints a\ndocument of its own, an error {\"error\": ...}.",
 		Example: "  lockstep publish examples/fleet/upgrade_firmware.yaml\n  lockstep publish --dry-run *.yaml",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, files []string) error {
@@ -21,30 +25,25 @@ func newPublish(c *connection) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			published := []any{}
+			var worst error
 			for _, file := range files {
-				source, err := readSource(cmd, file)
-				if err != nil {
-					return err
+				err := publish(cmd, c, api, file, dryRun)
+				if err == nil {
+					continue
 				}
-				d, created, err := api.Publish(cmd.Context(), source, dryRun)
-				if err != nil {
-					return called(fmt.Errorf("%s: %w", file, err))
+				explain(cmd.ErrOrStderr(), err)
+				if c.output == "json" {
+					printProblem(cmd.OutOrStdout(), err)
 				}
-				published = append(published, d)
-				if c.output == "table" {
-					what := "published"
-					switch {
-					case dryRun:
-						what = "valid"
-					case !created:
-						what = "unchanged"
-					}
-					fmt.Fprintf(cmd.OutOrStdout(), "%s %s/%s:%s\n", what, d.Package, d.Name, d.Version)
+				if worst == nil || exitCode(err) > exitCode(worst) {
+					worst = err
+				}
+				if exitCode(err) == exitUnreachable {
+					break // the next file would meet the same
 				}
 			}
-			if c.output == "json" {
-				return printJSON(cmd, published)
+			if worst != nil {
+				return &reportedError{worst}
 			}
 			return nil
 		},
@@ -53,10 +52,49 @@ func newPublish(c *connection) *cobra.Command {
 	return cmd
 }
 
-// readSource reads a file, or standard input for "-".
-func readSource(cmd *cobra.Command, file string) ([]byte, error) {
-	if file == "-" {
-		return io.ReadAll(cmd.InOrStdin())
+// publish publishes one file and says what has come of it.
+func publish(cmd *cobra.Command, c *connection, api *client.Client, file string, dryRun bool) error {
+	source, err := readSource(cmd, file)
+	if err != nil {
+		return err
 	}
-	return os.ReadFile(file)
+	d, created, err := api.Publish(cmd.Context(), source, dryRun)
+	if err != nil {
+		return &fileError{file, called(err)}
+	}
+	if d.Warnings != nil && len(*d.Warnings) > 0 {
+		fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s does not fit what is registered now\n", file)
+		issues(cmd.ErrOrStderr(), file+":", *d.Warnings)
+	}
+	if c.output == "json" {
+		return printJSON(cmd, d)
+	}
+	what := "published"
+	switch {
+	case dryRun:
+		what = "valid"
+	case !created:
+		what = "unchanged"
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "%s %s/%s:%s\n", what, d.Package, d.Name, d.Version)
+	return nil
+}
+
+// readSource reads a file, or standard input for "-". One without content is
+// refused: it is hardly what was meant.
+func readSource(cmd *cobra.Command, file string) ([]byte, error) {
+	var source []byte
+	var err error
+	if file == "-" {
+		source, err = io.ReadAll(cmd.InOrStdin())
+	} else {
+		source, err = os.ReadFile(file)
+	}
+	if err != nil {
+		return nil, unreadable(file, err)
+	}
+	if len(bytes.TrimSpace(source)) == 0 {
+		return nil, &fileError{file, errors.New("it is empty")}
+	}
+	return source, nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -31,6 +32,9 @@ Exit code 0: it completed. 1: it failed or was cancelled.`,
 			if err != nil {
 				return err
 			}
+			if _, err := workflow.ParseRef(args[0]); err != nil {
+				return err
+			}
 			req := views.StartRequest{Workflow: args[0], IdempotencyKey: key}
 			if req.Parameters, err = gather(parameters, sets); err != nil {
 				return err
@@ -48,7 +52,7 @@ Exit code 0: it completed. 1: it failed or was cancelled.`,
 			}
 			started, existed, err := api.Start(cmd.Context(), req)
 			if err != nil {
-				return called(err)
+				return missing(called(err), "%s", listHint(args[0]))
 			}
 			if detach {
 				if c.output == "json" {
@@ -60,7 +64,11 @@ Exit code 0: it completed. 1: it failed or was cancelled.`,
 			if existed {
 				fmt.Fprintf(cmd.ErrOrStderr(), "this idempotency key has started %s already\n", started.Id)
 			}
-			return follow(cmd, c, api, fmt.Sprint(started.Id))
+			return follow(cmd, c, api, fmt.Sprint(started.Id), func(x views.ExecutionView) {
+				if req.ExecuteOnParameters != nil && len(x.Entities) == 0 && x.Error == nil {
+					fmt.Fprintf(cmd.ErrOrStderr(), "warning: 0 entities matched %s\n", selection(*req.ExecuteOnParameters))
+				}
+			})
 		},
 	}
 	f := cmd.Flags()
@@ -77,12 +85,32 @@ Exit code 0: it completed. 1: it failed or was cancelled.`,
 	return cmd
 }
 
+// selection is a selector as it was written on the command line.
+func selection(s workflow.Selector) string {
+	var parts []string
+	for _, p := range [][2]string{
+		{"--type", s.Type}, {"--id", strings.Join(s.IDs, ",")}, {"--group", strings.Join(s.Groups, ",")}, {"--query", s.Query},
+	} {
+		if p[1] != "" {
+			parts = append(parts, fmt.Sprintf("%s %q", p[0], p[1]))
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
 // gather merges --parameters with the --set values, which win.
 func gather(object string, sets []string) (json.RawMessage, error) {
 	all := map[string]json.RawMessage{}
 	if object != "" {
 		if err := json.Unmarshal([]byte(object), &all); err != nil {
-			return nil, fmt.Errorf("--parameters is not a JSON object: %w", err)
+			var kind *json.UnmarshalTypeError
+			if errors.As(err, &kind) {
+				return nil, fmt.Errorf("--parameters wants a JSON object such as '{\"target\":\"2.0.0\"}', not a %s", kind.Value)
+			}
+			return nil, fmt.Errorf("--parameters wants a JSON object such as '{\"target\":\"2.0.0\"}', and %q is not JSON", object)
+		}
+		if all == nil {
+			return nil, errors.New("--parameters wants a JSON object, not null")
 		}
 	}
 	given, err := pairs(sets)

@@ -26,7 +26,7 @@ func newStatus(c *connection) *cobra.Command {
 				return printJSON(cmd, x)
 			}
 			out := cmd.OutOrStdout()
-			fmt.Fprintf(out, "%s  %s  %s (%s)\n%s\n", x.ID, x.Workflow, x.State, x.Status, show.Sentence(x))
+			fmt.Fprintf(out, "%s  %s  %s (%s)\n%s\n%s", x.ID, x.Workflow, x.State, x.Status, show.Sentence(x), undone(cmd, api, x))
 			for kind, n := range x.Entities {
 				fmt.Fprintf(out, "entities: %d %s\n", n, kind)
 			}
@@ -37,8 +37,17 @@ func newStatus(c *connection) *cobra.Command {
 				fmt.Fprintf(out, "has started: %s\n", id)
 			}
 			j := x.Progress.Jobs
-			fmt.Fprintf(out, "jobs: %d, of which %d completed, %d failed, %s running, %s waiting; steps: %d of %d done\n",
-				j.Total, j.Completed, j.Failed, show.Count(j.Running), show.Count(j.Pending), x.Progress.Steps.Done, x.Progress.Steps.Total)
+			counts := fmt.Sprintf("jobs: %d, of which %d completed, %d failed, %s running, %s waiting",
+				j.Total, j.Completed, j.Failed, show.Count(j.Running), show.Count(j.Pending))
+			for _, rare := range []struct {
+				n    *int
+				what string
+			}{{j.Claimed, "claimed"}, {j.Cancelled, "cancelled"}, {j.Unknown, "unknown"}} {
+				if rare.n != nil && (*rare.n > 0 || rare.what != "claimed") {
+					counts += fmt.Sprintf(", %d %s", *rare.n, rare.what)
+				}
+			}
+			fmt.Fprintf(out, "%s; steps: %d of %d done\n", counts, x.Progress.Steps.Done, x.Progress.Steps.Total)
 			return nil
 		},
 	}

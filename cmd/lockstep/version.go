@@ -2,9 +2,12 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
 // version is set by the linker for a release.
@@ -13,7 +16,8 @@ var version = "dev"
 func newVersion(c *connection) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Print the version of this command and, if it answers, of the service",
+		Short: "Print the version of this command and of the service",
+		Long:  "Print the version of this command and of the service. If a service is named, by --url or\nLOCKSTEP_URL, and does not answer, the exit code is 4.",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			api, err := c.open()
@@ -25,16 +29,26 @@ func newVersion(c *connection) *cobra.Command {
 				mine["go"] = info.GoVersion
 			}
 			service, err := api.Version(cmd.Context())
+			named := cmd.Flags().Changed("url") || os.Getenv(topology.EnvURL) != ""
 			if c.output == "json" {
 				all := map[string]any{"client": mine, "service": nil}
 				if err == nil {
 					all["service"] = service
 				}
-				return printJSON(cmd, all)
+				if err := printJSON(cmd, all); err != nil {
+					return err
+				}
+			} else {
+				fmt.Fprintf(cmd.OutOrStdout(), "lockstep %s (%s)\n", mine["version"], mine["go"])
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "lockstep %s (%s)\n", mine["version"], mine["go"])
-			if err == nil {
+			switch {
+			case err == nil && c.output == "table":
 				fmt.Fprintf(cmd.OutOrStdout(), "service %s\n", service.Version)
+			case err != nil && named:
+				explain(cmd.ErrOrStderr(), called(err))
+				return &reportedError{called(err)}
+			case err != nil:
+				note(cmd, "no service answers at %s", c.url)
 			}
 			return nil
 		},

@@ -6,5 +6,6 @@
 // endpoints differ. Everything this package starts ends with it, however it ends.
 //
 // A tour: stack.go starts and stops in order, stores.go provides DynamoDB and
-// SQS, functions.go deploys the binaries, workers.go keeps worker programs alive.
+// SQS, functions.go deploys the binaries, workers.go keeps worker programs alive,
+// claim.go keeps a data directory to one stack.
 package stack

@@ -43,6 +43,7 @@ type Stack struct {
 	config  config.Config
 	log     io.Writer
 
+	claimed *os.File // the lock of the data directory; nil without one
 	stores  *stores
 	host    *lambdahost.Host
 	funcs   map[string]*lambdahost.Deployed
@@ -80,7 +81,7 @@ func Start(ctx context.Context, o Options) (_ *Stack, err error) {
 		}
 	}()
 	if o.Data != "" {
-		if err := os.MkdirAll(o.Data, 0o755); err != nil {
+		if s.claimed, err = claim(o.Data); err != nil {
 			return nil, err
 		}
 	}
@@ -168,6 +169,9 @@ func (s *Stack) Close() {
 		}
 		if s.stores != nil {
 			s.stores.close()
+		}
+		if s.claimed != nil {
+			_ = s.claimed.Close() // which lets go of it
 		}
 	})
 }

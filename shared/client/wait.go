@@ -31,6 +31,12 @@ func Resting(x views.ExecutionView) bool {
 // A service that goes away for a moment is waited for, one that is away from the
 // start is not.
 func (c *Client) Wait(ctx context.Context, id string, poll time.Duration, seen func(views.ExecutionView)) (views.ExecutionView, error) {
+	return c.Follow(ctx, id, poll, seen, nil)
+}
+
+// Follow is Wait that calls lost, unless it is nil, each time that a read has
+// failed and will be tried again.
+func (c *Client) Follow(ctx context.Context, id string, poll time.Duration, seen func(views.ExecutionView), lost func(error)) (views.ExecutionView, error) {
 	away := patience
 	for {
 		x, err := c.Execution(ctx, id)
@@ -47,6 +53,9 @@ func (c *Client) Wait(ctx context.Context, id string, poll time.Duration, seen f
 			return x, err
 		default:
 			away++
+			if lost != nil {
+				lost(err)
+			}
 		}
 		if err := c.pause(ctx, poll); err != nil {
 			return x, err

@@ -61,14 +61,14 @@ func TestCommand(t *testing.T) {
 		{"run", "", []string{"run", "test/hello"}, 0, "COMPLETED_ACK"},
 		{"run what fails", "", []string{"run", "test/broken"}, 1, "FAILED_SAFE_ACK"},
 		{"run the unknown", "", []string{"run", "test/nobody"}, 3, "(not_found)"},
-		{"run nonsense", "", []string{"run", "nonsense"}, 3, "(invalid)"},
+		{"run nonsense", "", []string{"run", "nonsense"}, 2, "(invalid)"},
 		{"status of the unknown", "", []string{"status", "01890000-0000-7000-8000-000000000000"}, 3, "(not_found)"},
 		{"list an illegal state", "", []string{"list", "--state", "SLEEPING"}, 2, "SLEEPING"},
 		{"list", "", []string{"list", "--workflow", "test/hello"}, 0, "test/hello:1.0.0"},
 		{"locks", "", []string{"locks"}, 0, "ENTITY"},
 		{"an unknown flag", "", []string{"list", "--loud"}, 2, "--loud"},
 		{"an unknown verb", "", []string{"dance"}, 2, "dance"},
-		{"too few arguments", "", []string{"run"}, 2, "accepts 1 arg"},
+		{"too few arguments", "", []string{"run"}, 2, "WORKFLOW is missing"},
 		{"an unknown output", "", []string{"list", "-o", "xml"}, 2, "xml"},
 	} {
 		code, out, err := lockstep(t, c.stdin, append([]string{url}, c.args...)...)

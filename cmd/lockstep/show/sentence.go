@@ -17,6 +17,7 @@ func Sentence(x views.ExecutionView) string {
 	}
 	s := "It " + Waits(x.Waiting) + "."
 	if x.Waiting.Kind == views.WaitAcknowledge {
+		s = strings.Replace(s, "lockstep acknowledge", "lockstep acknowledge "+x.ID, 1)
 		return stands(x) + " " + s // how it ended is what the operator needs to know first
 	}
 	return s
@@ -29,6 +30,9 @@ func stands(x views.ExecutionView) string {
 	case sm.StatusCompleted:
 		return "It completed" + after(x) + "."
 	case sm.StatusCancelled:
+		if x.RolledBack {
+			return "It was cancelled, and everything it had changed was rolled back" + because(x) + "."
+		}
 		return "It was cancelled" + because(x) + "."
 	case sm.StatusFailed:
 		how := "It failed safely: nothing irreversible is left"

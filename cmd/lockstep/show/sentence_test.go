@@ -40,8 +40,12 @@ func TestSentence(t *testing.T) {
 			"It failed safely: everything it had changed was rolled back (STEP_FAILED: it refuses, step upgrade, device/sw-042).",
 		},
 		"unsafe": {
-			views.ExecutionView{State: sm.ExecutionFailedUnsafe, Status: sm.StatusFailed, Cause: &cause, Error: failure, Waiting: &views.Waiting{Kind: views.WaitAcknowledge}},
-			"It failed UNSAFELY: look at what it touched (STEP_FAILED: it refuses, step upgrade, device/sw-042). It keeps its locks until somebody runs \"lockstep acknowledge\".",
+			views.ExecutionView{ID: "x-1", State: sm.ExecutionFailedUnsafe, Status: sm.StatusFailed, Cause: &cause, Error: failure, Waiting: &views.Waiting{Kind: views.WaitAcknowledge}},
+			"It failed UNSAFELY: look at what it touched (STEP_FAILED: it refuses, step upgrade, device/sw-042). It keeps its locks until somebody runs \"lockstep acknowledge x-1\".",
+		},
+		"cancelled": {
+			views.ExecutionView{State: sm.ExecutionCancelledAck, Status: sm.StatusCancelled, RolledBack: true, Reason: "wrong window"},
+			"It was cancelled, and everything it had changed was rolled back (wrong window).",
 		},
 		"waiting for a lock": {
 			waiting(views.Waiting{Kind: views.WaitLock, Until: &ended, For: []views.WaitingFor{{Entity: text("device/sw-007"), HeldBy: text("A")}}}),

@@ -29,13 +29,11 @@ func countText(counts map[string]int) string {
 
 // summary prints the steps of a run and what it has consumed.
 func (d *Demo) summary(ctx context.Context, x views.ExecutionView) error {
-	for _, verb := range []string{"steps", "cost"} {
-		d.say("\n$ lockstep %s %s\n", verb, x.ID)
-		if code, _, err := d.lockstep(ctx, verb, x.ID); err != nil {
-			return err
-		} else if code != 0 {
-			return fmt.Errorf("lockstep %s %s: exit code %d", verb, x.ID, code)
-		}
+	d.say("\n$ lockstep steps %s\n", x.ID)
+	if code, _, err := d.lockstep(ctx, "steps", x.ID); err != nil {
+		return err
+	} else if code != 0 {
+		return fmt.Errorf("lockstep steps %s: exit code %d", x.ID, code)
 	}
 	bill, err := d.api.Cost(ctx, x.ID)
 	if err != nil {
@@ -48,7 +46,7 @@ func (d *Demo) summary(ctx context.Context, x views.ExecutionView) error {
 		}
 		jobs += s.Jobs.Total
 	}
-	d.say("\n%s", priced(bill, jobs))
+	d.say("\n%s\n\"lockstep cost %s\" lists what that is made of.", priced(bill, jobs), x.ID)
 	return nil
 }
 
