@@ -205,9 +205,9 @@ func TestHints(t *testing.T) {
 func TestFollowerLosesTheService(t *testing.T) {
 	var s *httptest.Server
 	s = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_ = s.Listener.Close() // nobody connects any more
+		w.Header().Set("Connection", "close")
 		fmt.Fprintf(w, `{"id":%q,"state":"RUNNING","status":"RUNNING"}`, id)
-		go s.CloseClientConnections()
-		s.Listener.Close()
 	}))
 	defer s.Close()
 	ctx, stop := context.WithCancel(t.Context())

@@ -147,7 +147,7 @@ func undone(cmd *cobra.Command, api *client.Client, x views.ExecutionView) strin
 		if err != nil {
 			return ""
 		}
-		if s.Kind == workflow.JobRollback {
+		if s.Kind != nil && *s.Kind == workflow.JobRollback {
 			n, failed = n+s.Jobs.Completed, failed+s.Jobs.Failed
 		}
 	}
