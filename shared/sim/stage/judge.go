@@ -55,7 +55,7 @@ func (s *Stage) Judge() {
 // terminal event if the run has ended and none if it has not.
 func (s *Stage) judgeHistory(id string, state sm.ExecutionState) {
 	s.Helper()
-	at, ends := sm.ExecutionState(""), 0
+	at, ends, tries := sm.ExecutionState(""), 0, 1
 	for i, e := range s.History(id) {
 		if e.Sequence != int64(i+1) {
 			s.Errorf("%s: event %d is at place %d", id, e.Sequence, i+1)
@@ -70,12 +70,15 @@ func (s *Stage) judgeHistory(id string, state sm.ExecutionState) {
 		if sm.Terminal(at) && sm.TerminalEvent(at) == sm.Event(e.Type) {
 			ends++
 		}
+		if e.Type == string(sm.EventExecutionRetried) {
+			tries++
+		}
 	}
 	if at != state {
 		s.Errorf("%s: its history leads to %s, but it is in %s", id, at, state)
 	}
-	if (ends == 1) != sm.Terminal(state) || ends > 1 {
-		s.Errorf("%s: %d terminal events, in state %s", id, ends, state)
+	if (ends == tries) != sm.Terminal(state) || ends < tries-1 || ends > tries {
+		s.Errorf("%s: %d terminal events in %d tries, in state %s", id, ends, tries, state)
 	}
 }
 
