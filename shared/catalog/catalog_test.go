@@ -202,7 +202,9 @@ func TestImport(t *testing.T) {
 {"type":"device","id":"d","attributes":[]}
 {"type":"device","id":"e","colour":"red"}
 not json
-{"type":"device","id":"f"} {"type":"device","id":"g"}`
+{"type":"device","id":"f"} {"type":"device","id":"g"}
+{"type":"global","id":"h"}
+[1]`
 	_, err = c.ImportEntities(ctx, ann, strings.NewReader(bad))
 	var e *workflow.Error
 	if !errors.As(err, &e) || e.Code != workflow.CodeInvalid {
@@ -212,8 +214,13 @@ not json
 	for _, i := range e.Issues {
 		lines = append(lines, i.Line)
 	}
-	if len(lines) != 6 || lines[0] != 2 || lines[5] != 7 {
+	if len(lines) != 8 || lines[0] != 2 || lines[7] != 9 {
 		t.Errorf("issues %v", e.Issues)
+	}
+	for _, i := range e.Issues {
+		if strings.Contains(i.Message, "Go ") || strings.Contains(i.Message, "unmarshal") || strings.Contains(i.Message, "json: ") {
+			t.Errorf("it tells the inside of the program: %s", i)
+		}
 	}
 	if _, err := c.ImportEntities(ctx, ann, strings.NewReader(strings.Repeat("x", 70<<10))); !workflow.Is(err, workflow.CodeInvalid) {
 		t.Errorf("a line too long: %v", err)

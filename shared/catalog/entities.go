@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/lockstep-run/lockstep/shared/expr"
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -166,13 +167,33 @@ func parseLine(raw []byte) (workflow.Entity, []workflow.Issue) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&l); err != nil {
-		return workflow.Entity{}, []workflow.Issue{{Code: "json", Message: err.Error()}}
+		return workflow.Entity{}, []workflow.Issue{misread(err)}
 	}
 	if d.More() {
 		return workflow.Entity{}, []workflow.Issue{{Code: "json", Message: "more than one value on the line"}}
 	}
 	e := workflow.Entity{Type: l.Type, ID: l.ID, Attributes: l.Attributes, Groups: l.Groups}
 	return e, check(&e, "")
+}
+
+// misread words why a line is no entity.
+func misread(err error) workflow.Issue {
+	var kind *json.UnmarshalTypeError
+	var syntax *json.SyntaxError
+	switch name, unknown := strings.CutPrefix(err.Error(), "json: unknown field "); {
+	case unknown:
+		name = strings.Trim(name, `"`)
+		return workflow.Issue{Path: name, Code: "unknown_field", Message: "an entity has type, id, attributes and groups, and no such field"}
+	case errors.As(err, &kind) && kind.Field == "":
+		return workflow.Issue{Code: "type", Message: "want an object such as {\"type\":\"device\",\"id\":\"sw-001\"}, not a " + kind.Value}
+	case errors.As(err, &kind):
+		return workflow.Issue{Path: kind.Field, Code: "type", Message: "this value cannot be a " + kind.Value}
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return workflow.Issue{Code: "json", Message: "this is not JSON: it ends too early"}
+	case errors.As(err, &syntax):
+		return workflow.Issue{Code: "json", Column: int(syntax.Offset), Message: "this is not JSON: " + err.Error()}
+	}
+	return workflow.Issue{Code: "json", Message: "this is not JSON: " + err.Error()}
 }
 
 // check lists what is wrong with an entity, and gives it empty attributes if it
@@ -185,6 +206,9 @@ func check(e *workflow.Entity, path string) []workflow.Issue {
 	const form = "up to 128 letters, digits and . _ : @ + -, no slash"
 	if !workflow.ValidID(e.Type) {
 		bad("type", "format", form)
+	}
+	if e.Type == workflow.RunOnGlobal {
+		bad("type", "reserved", "global is what steps without entities run on, and no type of entities")
 	}
 	if !workflow.ValidID(e.ID) {
 		bad("id", "format", form)

@@ -82,7 +82,7 @@ func say(k jsonschema.ErrorKind) (code, text string) {
 		}
 		return "enum", "want one of " + strings.Join(want, ", ")
 	case *kind.Pattern:
-		return "pattern", fmt.Sprintf("%q does not match %s", clip(k.Got), k.Want)
+		return "pattern", fmt.Sprintf("%q is not %s", clip(k.Got), form(k.Want))
 	case *kind.Format:
 		return "format", fmt.Sprintf("%q is not a %s", clip(fmt.Sprint(k.Got)), k.Want)
 	case *kind.MinLength:
@@ -119,4 +119,28 @@ func locate(v any, location []string, at string) string {
 		}
 	}
 	return at
+}
+
+// forms say in words what the document's patterns ask for.
+var forms = map[string]string{
+	`^[!-~]+$`: "visible characters without spaces",
+	`^([A-Za-z0-9][A-Za-z0-9._:@+-]{0,127}/)?[A-Za-z0-9][A-Za-z0-9._:@+-]{0,127}$`: "an entity such as device/sw-007, or an id",
+	`^[^=:]{1,64}[=:].{0,256}$`:                                             "a label such as key=value",
+	`^[A-Za-z][A-Za-z0-9_-]{0,63}$`:                                         "a name: a letter, then letters, digits, - and _, at most 64",
+	`^[A-Za-z0-9][A-Za-z0-9._:@+-]{0,127}$`:                                 "a type or id: up to 128 letters, digits and . _ : @ + -, no slash",
+	`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`:                                    "an id as runs have them: up to 128 letters, digits and . _ -",
+	`^(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})$`:       "a version such as 1.2.3",
+	`^(0|[1-9][0-9]{0,5})(\.(0|[1-9][0-9]{0,5}))?(\.(0|[1-9][0-9]{0,5}))?$`: "a version such as 1, 1.2 or 1.2.3",
+	`^[A-Za-z][A-Za-z0-9_-]{0,63}/[A-Za-z][A-Za-z0-9_-]{0,63}(:(0|[1-9][0-9]{0,5})(\.(0|[1-9][0-9]{0,5}))?(\.(0|[1-9][0-9]{0,5}))?)?$`: "a reference: package/name, or with a version package/name:1, :1.2 or :1.2.3",
+	`^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$|^0$`: "a duration such as 90s or 12m",
+	`^([A-Za-z][A-Za-z0-9_-]{0,63})?$`:              "the name of a pool",
+	`^https?://[^\s]+$`:                             "an http or https address",
+	`^[^\r\n\x00]*$`:                                "one line of text",
+}
+
+func form(pattern string) string {
+	if words, ok := forms[pattern]; ok {
+		return words
+	}
+	return "of the form " + pattern // a new one; a test misses its words
 }
