@@ -11,14 +11,14 @@ import (
 	"testing"
 )
 
-// service answers every request with one answer and keeps what it was asked.
-type service struct {
+// desk answers every request with one answer and keeps what it was asked.
+type desk struct {
 	status int
 	body   string
 	asked  string
 }
 
-func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	s.asked = strings.TrimSpace(r.Method + " " + r.URL.RequestURI() + " " + string(body))
 	w.WriteHeader(s.status)
@@ -56,7 +56,7 @@ func TestOperatorsVerbs(t *testing.T) {
 		{"restore a/b:1.0.0", "POST /workflow-definition/a/b/1.0.0/restore", aDefinition, "restored a/b:1.0.0"},
 	} {
 		t.Run(c.line, func(t *testing.T) {
-			s := &service{status: http.StatusAccepted, body: c.answer}
+			s := &desk{status: http.StatusAccepted, body: c.answer}
 			server := httptest.NewServer(s)
 			defer server.Close()
 			args := append(strings.Fields(c.line), "--url", server.URL)
@@ -83,15 +83,15 @@ func TestOperatorsVerbs(t *testing.T) {
 
 // A wrong use is told before anything is sent.
 func TestWrongUseOfVerbs(t *testing.T) {
-	s := &service{status: http.StatusAccepted, body: aRun}
+	s := &desk{status: http.StatusAccepted, body: aRun}
 	server := httptest.NewServer(s)
 	defer server.Close()
 	for line, says := range map[string]string{
-		"retry":                           "arg",
-		"retry X Y":                       "arg",
+		"retry":                           "ID",
+		"retry X Y":                       "Y",
 		"retry X --entities some":         "--entities",
 		"retry X --step a":                "--step",
-		"resume":                          "arg",
+		"resume":                          "ID",
 		"unlock X --force":                "--force",
 		"archive a/b":                     "a/b",
 		"archive a/b:1":                   "MAJOR.MINOR.PATCH",
@@ -110,7 +110,7 @@ func TestWrongUseOfVerbs(t *testing.T) {
 
 // A run may be asked to wait, and lists say for what each waits.
 func TestWaitingIsAskedForAndShown(t *testing.T) {
-	s := &service{status: http.StatusAccepted, body: `{"id":"X","state":"BLOCKED_WAITING","status":"PENDING"}`}
+	s := &desk{status: http.StatusAccepted, body: `{"id":"X","state":"BLOCKED_WAITING","status":"PENDING"}`}
 	server := httptest.NewServer(s)
 	defer server.Close()
 	code, _, errs := command(t, "run", "a/b", "--detach", "--not-before", "2030-01-31T08:00:00Z", "--url", server.URL)

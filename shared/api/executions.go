@@ -7,7 +7,6 @@ import (
 	"github.com/lockstep-run/lockstep/shared/api/gen"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
-	"github.com/lockstep-run/lockstep/statemachines"
 )
 
 // StartExecution serves POST /workflow-execution.
@@ -87,7 +86,7 @@ func (a *routes) ListJobs(w http.ResponseWriter, r *http.Request, id gen.Id, par
 		a.fail(w, r, err)
 		return
 	}
-	f := views.JobFilter{Step: or(params.Step), State: statemachines.JobState(or(params.State)), Kind: or(params.Kind)}
+	f := views.JobFilter{Step: or(params.Step), State: or(params.State), Kind: or(params.Kind)}
 	if key := or(params.Entity); key != "" {
 		before, after, both := strings.Cut(key, "/")
 		if f.Entity = (workflow.EntityKey{Type: before, ID: after}); !both {
