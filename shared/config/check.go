@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,10 +12,12 @@ import (
 
 // Validate lists every setting that makes no sense, as one error.
 func (c Config) Validate() error {
-	return workflow.Invalid("the configuration is not valid", c.check())
+	return workflow.Invalid("the configuration is not valid", c.check(func(string) bool { return true }))
 }
 
-func (c *Config) check() []workflow.Issue {
+// check lists what makes no sense, in order of path. Of two settings that do not
+// go together the one that was given is to blame.
+func (c *Config) check(given func(key string) bool) []workflow.Issue {
 	var issues []workflow.Issue
 	bad := func(ok bool, path, message string) {
 		if !ok {
@@ -27,17 +30,31 @@ func (c *Config) check() []workflow.Issue {
 		"job.unclaimed": c.Job.Unclaimed, "job.timeout": c.Job.Timeout, "lock.wait": c.Lock.Wait, "start.wait": c.Start.Wait,
 		"pack.messageLife": c.Pack.MessageLife, "idempotency.life": c.Idempotency.Life,
 	} {
-		bad(d >= 10*time.Millisecond, path, "want at least 10ms")
+		bad(d >= 10*time.Millisecond, path, "want at least 10ms, such as 60s")
 	}
 	for path, d := range map[string]time.Duration{"clock.skew": c.Clock.Skew, "clock.grace": c.Clock.Grace, "clock.margin": c.Clock.Margin} {
 		bad(d >= 0, path, "want 0s or more")
 	}
-	bad(2*c.Job.Heartbeat <= c.Job.Lease, "job.heartbeat", "want at most half of job.lease")
-	bad(c.Clock.Margin < c.Job.Lease/2, "clock.margin", "want less than half of job.lease")
+	pair := func(ok bool, path, message, other, otherwise string) {
+		if !given(path) && given(other) {
+			path, message = other, otherwise
+		}
+		bad(ok, path, message)
+	}
+	pair(2*c.Job.Heartbeat <= c.Job.Lease, "job.heartbeat", "want at most half of job.lease, "+shortDuration(c.Job.Lease), "job.lease", "want at least twice job.heartbeat, "+shortDuration(c.Job.Heartbeat))
+	pair(c.Clock.Margin < c.Job.Lease/2, "clock.margin", "want less than half of job.lease, "+shortDuration(c.Job.Lease), "job.lease", "want more than twice clock.margin, "+shortDuration(c.Clock.Margin))
 	bad(c.Job.Timeout <= 14*time.Minute, "job.timeout", "want at most 14m")
-	bad(c.Worker.Unreachable > c.Worker.Heartbeat, "worker.unreachable", "want more than worker.heartbeat")
-	bad(c.Worker.Offline > c.Worker.Unreachable, "worker.offline", "want more than worker.unreachable")
-	bad(c.Worker.Forget > c.Worker.Offline, "worker.forget", "want more than worker.offline")
+	rising := []struct {
+		path string
+		d    time.Duration
+	}{
+		{"worker.heartbeat", c.Worker.Heartbeat}, {"worker.unreachable", c.Worker.Unreachable},
+		{"worker.offline", c.Worker.Offline}, {"worker.forget", c.Worker.Forget},
+	}
+	for i := 1; i < len(rising); i++ {
+		less, more := rising[i-1], rising[i]
+		pair(more.d > less.d, more.path, "want more than "+less.path+", "+shortDuration(less.d), less.path, "want less than "+more.path+", "+shortDuration(more.d))
+	}
 	for path, n := range map[string][3]int{
 		"worker.concurrency": {c.Worker.Concurrency, 1, 1000},
 		"job.maxTakeovers":   {c.Job.MaxTakeovers, 1, workflow.MaxPackToken},
@@ -56,5 +73,6 @@ func (c *Config) check() []workflow.Issue {
 	}
 	var level slog.Level
 	bad(level.UnmarshalText([]byte(strings.ToUpper(c.Log.Level))) == nil, "log.level", "want debug, info, warn or error")
+	slices.SortStableFunc(issues, func(a, b workflow.Issue) int { return strings.Compare(a.Path, b.Path) })
 	return issues
 }

@@ -3,6 +3,8 @@ package config_test
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -39,14 +41,14 @@ func TestShortLease(t *testing.T) {
 func TestRefused(t *testing.T) {
 	for source, want := range map[string]string{
 		"jobs: {}\n":                   "1 jobs unknown_field",
-		"job:\n  leese: 3s\n":          "2 leese unknown_field",
-		"job: {lease: soon}\n":         "0  syntax",
+		"job:\n  leese: 3s\n":          "2 job.leese unknown_field",
+		"job: {lease: soon}\n":         "1 job.lease value",
 		"job: {lease: 1s\n":            "1 { syntax",
-		"job: {heartbeat: 50s}\n":      "0 job.heartbeat range",
-		"pack: {size: 0}\n":            "0 pack.size range",
-		"job: {maxTakeovers: 100}\n":   "0 job.maxTakeovers range",
-		"log: {level: loud}\n":         "0 log.level range",
-		"worker: {unreachable: 10s}\n": "0 worker.unreachable range",
+		"job: {heartbeat: 50s}\n":      "1 job.heartbeat range",
+		"pack: {size: 0}\n":            "1 pack.size range",
+		"job: {maxTakeovers: 100}\n":   "1 job.maxTakeovers range",
+		"log: {level: loud}\n":         "1 log.level range",
+		"worker: {unreachable: 10s}\n": "1 worker.unreachable range",
 	} {
 		_, err := config.Parse([]byte(source), nil)
 		var e *workflow.Error
@@ -61,5 +63,55 @@ func TestRefused(t *testing.T) {
 	}
 	if _, err := config.Parse(nil, []string{"LOCKSTEP_JOB_LEASE=soon"}); err == nil {
 		t.Error("a bad variable is accepted")
+	}
+}
+
+// TestEveryMistake: all are told, each with its key, its line and an example,
+// and of two settings that do not go together the one that was given.
+func TestEveryMistake(t *testing.T) {
+	for name, c := range map[string]struct {
+		source string
+		env    []string
+		want   []string
+	}{
+		"several": {
+			source: "lock:\n  wiat: 5m\n  wait: 90\njob: 60s\nworker:\n  allowHosts: {a: b}\n  concurrency: many\nrun: [1]\n",
+			want: []string{
+				"2:3 lock.wiat: there is no such key; lock has wait, reserveAfter, parallel",
+				`3:9 lock.wait: want a duration such as 90s, not "90"`,
+				`4:6 job: want keys, such as "job: {lease: ...}"`,
+				"6:15 worker.allowHosts: want a list such as [loopback]",
+				`7:16 worker.concurrency: want a whole number, not "many"`,
+				`8:6 run: want keys, such as "run: {maxSteps: ...}"`,
+			},
+		},
+		"the given one": {
+			source: "worker:\n  heartbeat: 5m\n",
+			want:   []string{"2:3 worker.heartbeat: want less than worker.unreachable, 2m"},
+		},
+		"a variable": {
+			source: "job: {lease: 60s}\n",
+			env:    []string{"LOCKSTEP_JOB_LEASE=1ms", "LOCKSTEP_PACK_SIZE=0"},
+			want:   []string{"LOCKSTEP_JOB_LEASE: want at least 10ms, such as 60s", "LOCKSTEP_PACK_SIZE: want 1 to 100"},
+		},
+	} {
+		_, err := config.Parse([]byte(c.source), c.env)
+		var e *workflow.Error
+		if !errors.As(err, &e) {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		var got []string
+		for _, i := range e.Issues {
+			got = append(got, i.String())
+		}
+		for _, want := range c.want {
+			if !slices.Contains(got, want) {
+				t.Errorf("%s: it does not say\n%s\nbut\n%s", name, want, strings.Join(got, "\n"))
+			}
+		}
+		if name != "a variable" && len(got) != len(c.want) {
+			t.Errorf("%s: it blames %q", name, got)
+		}
 	}
 }

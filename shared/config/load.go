@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -34,20 +35,26 @@ func Load(path string, env []string) (Config, error) {
 // Parse reads a YAML document and then the variables among env.
 func Parse(source []byte, env []string) (Config, error) {
 	c := Default()
-	var document any
-	if err := yaml.Unmarshal(source, &document); err != nil {
-		return Config{}, invalid(place(err))
-	}
-	if document != nil { // an empty document would reset every default
-		if err := yaml.UnmarshalWithOptions(source, &c, yaml.Strict()); err != nil {
-			return Config{}, invalid(place(err))
-		}
-	}
-	if issues := c.readEnv(env); len(issues) > 0 {
+	places, issues := c.readFile(source)
+	issues = append(issues, c.readEnv(env)...)
+	if len(issues) > 0 { // what these would have set is not known, so nothing follows from the rest
 		return Config{}, invalid(issues...)
 	}
+	given := func(key string) bool {
+		_, inFile := places[key]
+		return inFile || slices.ContainsFunc(env, func(kv string) bool { return strings.HasPrefix(kv, variable(key)+"=") })
+	}
 	c.derive()
-	if issues := c.check(); len(issues) > 0 {
+	issues = c.check(given)
+	for n := range issues {
+		i := &issues[n]
+		p := places[i.Path]
+		i.Line, i.Column = p.line, p.column
+		if v := variable(i.Path); slices.ContainsFunc(env, func(kv string) bool { return strings.HasPrefix(kv, v+"=") }) {
+			i.Path, i.Line, i.Column = v, 0, 0 // the variable has won
+		}
+	}
+	if len(issues) > 0 {
 		return Config{}, invalid(issues...)
 	}
 	return c, nil
@@ -65,9 +72,6 @@ func place(err error) workflow.Issue {
 		i.Message = e.GetMessage()
 		if tok := e.GetToken(); tok != nil && tok.Position != nil {
 			i.Line, i.Column, i.Path = tok.Position.Line, tok.Position.Column, tok.Value
-		}
-		if strings.Contains(i.Message, "unknown field") {
-			i.Code = "unknown_field"
 		}
 	}
 	return i

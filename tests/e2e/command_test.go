@@ -145,7 +145,7 @@ func TestBadConfiguration(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, _, text := lockstep(t, "", "dev", "--port", "0", "--config", file)
-	if code == 0 || !strings.Contains(text, "2:3") || !strings.Contains(text, "leese") {
+	if code != 2 || !strings.Contains(text, file+":2:3") || !strings.Contains(text, "leese") {
 		t.Errorf("exit %d: %s", code, text)
 	}
 }
