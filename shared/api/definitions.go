@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/lockstep-run/lockstep/shared/api/gen"
+	"github.com/lockstep-run/lockstep/shared/api/shape"
 	format "github.com/lockstep-run/lockstep/shared/definition"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -24,7 +25,7 @@ func (a *routes) PublishDefinition(w http.ResponseWriter, r *http.Request, param
 		status = http.StatusCreated
 		w.Header().Set("Location", "/workflow-definition/"+p.Ref.FullName()+"/"+p.Ref.Version)
 	}
-	a.reply(w, r, status, definition(p), err)
+	a.reply(w, r, status, shape.Definition(p), err)
 }
 
 // ListDefinitions serves GET /workflow-definition.
@@ -35,7 +36,7 @@ func (a *routes) ListDefinitions(w http.ResponseWriter, r *http.Request, params 
 		return
 	}
 	part, err := a.Catalog.Definitions(r.Context(), a.caller(r), page)
-	replyList(a, w, r, part, definitionHead, err)
+	replyList(a, w, r, part, shape.DefinitionHead, err)
 }
 
 // ListVersions serves GET /workflow-definition/{package}/{name}.
@@ -46,13 +47,13 @@ func (a *routes) ListVersions(w http.ResponseWriter, r *http.Request, pkg gen.Pa
 		return
 	}
 	part, err := a.Catalog.Versions(r.Context(), a.caller(r), pkg+"/"+name, page)
-	replyList(a, w, r, part, definitionHead, err)
+	replyList(a, w, r, part, shape.DefinitionHead, err)
 }
 
 // GetDefinition serves GET /workflow-definition/{package}/{name}/{version}.
 func (a *routes) GetDefinition(w http.ResponseWriter, r *http.Request, pkg gen.Package, name gen.Name, version gen.Version) {
 	p, err := a.Catalog.Definition(r.Context(), a.caller(r), workflow.Ref{Package: pkg, Name: name, Version: version})
-	a.reply(w, r, http.StatusOK, definition(p), err)
+	a.reply(w, r, http.StatusOK, shape.Definition(p), err)
 }
 
 // ArchiveDefinition serves DELETE /workflow-definition/{package}/{name}/{version}.
@@ -72,7 +73,7 @@ func (a *routes) archive(w http.ResponseWriter, r *http.Request, ref workflow.Re
 		return
 	}
 	p, err := a.Catalog.Definition(r.Context(), a.caller(r), ref)
-	a.reply(w, r, http.StatusOK, definition(p), err)
+	a.reply(w, r, http.StatusOK, shape.Definition(p), err)
 }
 
 // GetDefinitionSchema serves GET /workflow-definition/schema.
@@ -93,7 +94,7 @@ func (a *routes) RegisterBlock(w http.ResponseWriter, r *http.Request) {
 	if created {
 		status = http.StatusCreated
 	}
-	a.reply(w, r, status, block(b), err)
+	a.reply(w, r, status, shape.Block(b), err)
 }
 
 // ListBlocks serves GET /function-blocks.
@@ -104,5 +105,5 @@ func (a *routes) ListBlocks(w http.ResponseWriter, r *http.Request, params gen.L
 		return
 	}
 	part, err := a.Catalog.Blocks(r.Context(), a.caller(r), page)
-	replyList(a, w, r, part, block, err)
+	replyList(a, w, r, part, shape.Block, err)
 }

@@ -15,9 +15,9 @@
 //   - identity.go: who asks.
 //   - guard.go: whether the request is what the document says; everything wrong
 //     with it is reported at once, each with its place (room document).
-//   - definitions.go, entities.go, executions.go, reads.go, service.go: one
+//   - definitions.go, entities.go, executions.go, verbs.go, reads.go, service.go: one
 //     handler a route, a few lines each.
-//   - shape.go: how nouns look from outside. page.go: tokens of lists.
+//   - page.go: tokens of lists. Room shape: how nouns look from outside.
 //   - problem.go: how errors look from outside.
 //
 // Every error, whatever its origin, is an RFC 9457 problem with a code, and

@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/lockstep-run/lockstep/shared/api/gen"
+	"github.com/lockstep-run/lockstep/shared/api/shape"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -16,7 +17,7 @@ func (a *routes) ListEntities(w http.ResponseWriter, r *http.Request, params gen
 	}
 	sel := workflow.Selector{Type: or(params.Type), Groups: or(params.Group), Query: or(params.Query)}
 	part, err := a.Catalog.Entities(r.Context(), a.caller(r), sel, page)
-	replyList(a, w, r, part, entity, err)
+	replyList(a, w, r, part, shape.Entity, err)
 }
 
 // ImportEntities serves POST /entities/import.
@@ -28,7 +29,7 @@ func (a *routes) ImportEntities(w http.ResponseWriter, r *http.Request) {
 // GetEntity serves GET /entities/{type}/{id}.
 func (a *routes) GetEntity(w http.ResponseWriter, r *http.Request, entityType gen.EntityType, id gen.EntityId) {
 	e, err := a.Catalog.Entity(r.Context(), a.caller(r), workflow.EntityKey{Type: entityType, ID: id})
-	a.reply(w, r, http.StatusOK, entity(e), err)
+	a.reply(w, r, http.StatusOK, shape.Entity(e), err)
 }
 
 // PutEntity serves PUT /entities/{type}/{id}.
@@ -51,13 +52,13 @@ func (a *routes) PutEntity(w http.ResponseWriter, r *http.Request, entityType ge
 	}
 	e = workflow.Entity{Type: entityType, ID: id, Attributes: orNone(e.Attributes), Groups: e.Groups}
 	stored, err := a.Catalog.PutEntity(r.Context(), a.caller(r), e)
-	a.reply(w, r, http.StatusOK, entity(stored), err)
+	a.reply(w, r, http.StatusOK, shape.Entity(stored), err)
 }
 
 // GetLock serves GET /locks/{type}/{id}.
 func (a *routes) GetLock(w http.ResponseWriter, r *http.Request, entityType gen.EntityType, id gen.EntityId) {
 	l, err := a.View.Lock(r.Context(), a.caller(r), workflow.EntityKey{Type: entityType, ID: id})
-	a.reply(w, r, http.StatusOK, lock(l), err)
+	a.reply(w, r, http.StatusOK, shape.Lock(l), err)
 }
 
 // ListLocks serves GET /locks.
@@ -68,5 +69,5 @@ func (a *routes) ListLocks(w http.ResponseWriter, r *http.Request, params gen.Li
 		return
 	}
 	part, err := a.View.Locks(r.Context(), a.caller(r), page)
-	replyList(a, w, r, part, lock, err)
+	replyList(a, w, r, part, shape.Lock, err)
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/lockstep-run/lockstep/shared/api/gen"
+	"github.com/lockstep-run/lockstep/shared/api/shape"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -65,7 +66,7 @@ func (a *routes) executions(w http.ResponseWriter, r *http.Request, f views.Exec
 		return
 	}
 	part, err := a.View.Executions(r.Context(), a.caller(r), f, page)
-	replyList(a, w, r, part, execution, err)
+	replyList(a, w, r, part, shape.Execution, err)
 }
 
 // labels reads "key=value" or "key:value".
@@ -94,5 +95,5 @@ func (a *routes) ListJobs(w http.ResponseWriter, r *http.Request, id gen.Id, par
 		}
 	}
 	part, err := a.View.Jobs(r.Context(), a.caller(r), id, f, page)
-	replyList(a, w, r, part, job, err)
+	replyList(a, w, r, part, shape.Job, err)
 }

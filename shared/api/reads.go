@@ -4,13 +4,14 @@ import (
 	"net/http"
 
 	"github.com/lockstep-run/lockstep/shared/api/gen"
+	"github.com/lockstep-run/lockstep/shared/api/shape"
 	"github.com/lockstep-run/lockstep/shared/views"
 )
 
 // GetExecution serves GET /workflow-execution/id/{id}.
 func (a *routes) GetExecution(w http.ResponseWriter, r *http.Request, id gen.Id) {
 	x, err := a.View.Execution(r.Context(), a.caller(r), id)
-	a.reply(w, r, http.StatusOK, execution(x), err)
+	a.reply(w, r, http.StatusOK, shape.Execution(x), err)
 }
 
 // GetStatus serves GET /executions/{id}/status.
@@ -22,13 +23,13 @@ func (a *routes) GetStatus(w http.ResponseWriter, r *http.Request, id gen.Id) {
 // GetResult serves GET /workflow-execution/id/{id}/result.
 func (a *routes) GetResult(w http.ResponseWriter, r *http.Request, id gen.Id) {
 	v, err := a.View.Result(r.Context(), a.caller(r), id)
-	a.reply(w, r, http.StatusOK, result(v), err)
+	a.reply(w, r, http.StatusOK, shape.Result(v), err)
 }
 
 // GetCost serves GET /workflow-execution/id/{id}/cost.
 func (a *routes) GetCost(w http.ResponseWriter, r *http.Request, id gen.Id) {
 	c, err := a.View.Cost(r.Context(), a.caller(r), id)
-	a.reply(w, r, http.StatusOK, cost(c), err)
+	a.reply(w, r, http.StatusOK, shape.Cost(c), err)
 }
 
 // ListEvents serves GET /workflow-execution/id/{id}/history.
@@ -39,7 +40,7 @@ func (a *routes) ListEvents(w http.ResponseWriter, r *http.Request, id gen.Id, p
 		return
 	}
 	part, err := a.View.History(r.Context(), a.caller(r), id, page)
-	replyList(a, w, r, part, event, err)
+	replyList(a, w, r, part, shape.Event, err)
 }
 
 // ListSteps serves GET /workflow-execution/id/{id}/steps.

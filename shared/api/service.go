@@ -93,3 +93,20 @@ func (a *routes) openapi(w http.ResponseWriter, _ *http.Request) {
 func (a *routes) notImplemented(w http.ResponseWriter, r *http.Request) {
 	a.fail(w, r, workflow.Errorf(workflow.CodeNotImplemented, "%s %s is promised and not served yet", r.Method, r.URL.Path))
 }
+
+// or is what p points to, or nothing.
+func or[T any](p *T) T {
+	if p == nil {
+		var zero T
+		return zero
+	}
+	return *p
+}
+
+// orNone takes a null for something absent.
+func orNone(m json.RawMessage) json.RawMessage {
+	if bytes.Equal(bytes.TrimSpace(m), []byte("null")) {
+		return nil
+	}
+	return m
+}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/lockstep-run/lockstep/shared/api/gen"
+	"github.com/lockstep-run/lockstep/shared/api/shape"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -64,5 +65,5 @@ func verb[T any](a *routes, w http.ResponseWriter, r *http.Request, id string, r
 		return
 	}
 	x, err := a.View.Execution(r.Context(), a.caller(r), id)
-	a.reply(w, r, http.StatusAccepted, execution(x), err)
+	a.reply(w, r, http.StatusAccepted, shape.Execution(x), err)
 }

@@ -1,25 +1,12 @@
-package api
+package shape
 
 import (
-	"bytes"
 	"encoding/json"
 
 	"github.com/lockstep-run/lockstep/shared/api/gen"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
-
-// The shapes: nouns whose own JSON leaves out what is empty get every field,
-// null if nothing; the views have that already and only lose their nil lists.
-
-// or is what p points to, or nothing.
-func or[T any](p *T) T {
-	if p == nil {
-		var zero T
-		return zero
-	}
-	return *p
-}
 
 // some is nil for a value that is nothing.
 func some[T comparable](v T) *T {
@@ -38,14 +25,6 @@ func raw(m json.RawMessage) *json.RawMessage {
 	return &m
 }
 
-// orNone takes a null for something absent.
-func orNone(m json.RawMessage) json.RawMessage {
-	if bytes.Equal(bytes.TrimSpace(m), []byte("null")) {
-		return nil
-	}
-	return m
-}
-
 func orEmpty[T any](s []T) []T {
 	if s == nil {
 		return []T{}
@@ -60,7 +39,8 @@ func orNoKeys[K comparable, V any](m map[K]V) map[K]V {
 	return m
 }
 
-func definition(p workflow.Published) gen.Definition {
+// Definition is a version with its source.
+func Definition(p workflow.Published) gen.Definition {
 	d := gen.Definition{
 		Package: p.Ref.Package, Name: p.Ref.Name, Version: p.Ref.Version,
 		Digest: p.Digest, PublishedAt: some(p.PublishedAt), PublishedBy: some(p.PublishedBy), Archived: p.Archived,
@@ -72,12 +52,14 @@ func definition(p workflow.Published) gen.Definition {
 	return d
 }
 
-func definitionHead(p workflow.Published) gen.Definition {
+// DefinitionHead is a version without its source.
+func DefinitionHead(p workflow.Published) gen.Definition {
 	p.Source = nil
-	return definition(p)
+	return Definition(p)
 }
 
-func block(b workflow.Block) gen.Block {
+// Block is a registered block.
+func Block(b workflow.Block) gen.Block {
 	pool := b.Pool
 	if pool == "" {
 		pool = "default"
@@ -90,7 +72,8 @@ func block(b workflow.Block) gen.Block {
 	}
 }
 
-func entity(e workflow.Entity) gen.Entity {
+// Entity is an entity.
+func Entity(e workflow.Entity) gen.Entity {
 	attributes := e.Attributes
 	if len(attributes) == 0 {
 		attributes = json.RawMessage("{}")
@@ -98,7 +81,8 @@ func entity(e workflow.Entity) gen.Entity {
 	return gen.Entity{Type: e.Type, Id: e.ID, Attributes: attributes, Groups: orEmpty(e.Groups), Version: e.Version, Token: e.Token}
 }
 
-func execution(x views.ExecutionView) views.ExecutionView {
+// Execution is a run.
+func Execution(x views.ExecutionView) views.ExecutionView {
 	x.Labels = orNoKeys(x.Labels)
 	x.Entities = orNoKeys(x.Entities)
 	x.Children = orEmpty(x.Children)
@@ -112,14 +96,16 @@ func execution(x views.ExecutionView) views.ExecutionView {
 	return x
 }
 
-func event(e workflow.Event) gen.Event {
+// Event is an event of a run.
+func Event(e workflow.Event) gen.Event {
 	return gen.Event{
 		Sequence: e.Sequence, At: e.At, Layer: gen.EventLayer(e.Layer), Type: e.Type, From: some(e.From), To: some(e.To),
 		Step: some(e.Step), Entity: some(e.Entity), Actor: some(e.Actor), Data: e.Data,
 	}
 }
 
-func job(j workflow.Job) gen.Job {
+// Job is one attempt of a job.
+func Job(j workflow.Job) gen.Job {
 	out := gen.Job{
 		Id: j.ID, Kind: j.Kind, Step: j.Step, Visit: j.Visit, Wave: j.Wave, Entity: j.Entity, State: j.State, Attempt: j.Attempt,
 		Replaces: j.Replaces, ReplacedBy: j.ReplacedBy, Worker: j.Worker, Token: j.Token,
@@ -132,7 +118,8 @@ func job(j workflow.Job) gen.Job {
 	return out
 }
 
-func result(v views.ResultView) views.ResultView {
+// Result is what the steps of a run gave.
+func Result(v views.ResultView) views.ResultView {
 	steps := make(map[string]views.StepResult, len(v.Steps))
 	for label, s := range v.Steps {
 		s.Results = orNoKeys(s.Results)
@@ -142,12 +129,14 @@ func result(v views.ResultView) views.ResultView {
 	return v
 }
 
-func cost(c views.CostView) views.CostView {
+// Cost is what a run has consumed.
+func Cost(c views.CostView) views.CostView {
 	c.WriteUnits, c.ReadUnits, c.Lines = orNoKeys(c.WriteUnits), orNoKeys(c.ReadUnits), orEmpty(c.Lines)
 	return c
 }
 
-func lock(l views.LockView) views.LockView {
+// Lock is the lock of an entity.
+func Lock(l views.LockView) views.LockView {
 	l.Waiting = orEmpty(l.Waiting)
 	return l
 }
