@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/lockstep-run/lockstep/shared/api/gen"
+	"github.com/lockstep-run/lockstep/shared/api/shape"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -25,7 +26,7 @@ func (a *routes) workers(w http.ResponseWriter, r *http.Request, block *workflow
 		return
 	}
 	part, err := a.Blackboard.Workers(r.Context(), a.caller(r), block, page)
-	replyList(a, w, r, part, worker, err)
+	replyList(a, w, r, part, shape.Worker, err)
 }
 
 // RegisterWorker serves POST /workers/register.
@@ -36,25 +37,25 @@ func (a *routes) RegisterWorker(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	v, err := a.Blackboard.RegisterWorker(r.Context(), a.caller(r), req)
-	a.reply(w, r, http.StatusCreated, worker(v), err)
+	a.reply(w, r, http.StatusCreated, shape.Worker(v), err)
 }
 
 // GetWorker serves GET /workers/{id}.
 func (a *routes) GetWorker(w http.ResponseWriter, r *http.Request, id gen.WorkerId) {
 	v, err := a.Blackboard.Worker(r.Context(), a.caller(r), id)
-	a.reply(w, r, http.StatusOK, worker(v), err)
+	a.reply(w, r, http.StatusOK, shape.Worker(v), err)
 }
 
 // HeartbeatWorker serves POST /workers/{id}/heartbeat.
 func (a *routes) HeartbeatWorker(w http.ResponseWriter, r *http.Request, id gen.WorkerId) {
 	v, err := a.Blackboard.BeatWorker(r.Context(), a.caller(r), id)
-	a.reply(w, r, http.StatusOK, worker(v), err)
+	a.reply(w, r, http.StatusOK, shape.Worker(v), err)
 }
 
 // UnregisterWorker serves POST /workers/{id}/unregister.
 func (a *routes) UnregisterWorker(w http.ResponseWriter, r *http.Request, id gen.WorkerId) {
 	v, err := a.Blackboard.UnregisterWorker(r.Context(), a.caller(r), id)
-	a.reply(w, r, http.StatusOK, worker(v), err)
+	a.reply(w, r, http.StatusOK, shape.Worker(v), err)
 }
 
 // PollJob serves POST /blackboard/job.
@@ -101,15 +102,5 @@ func (a *routes) said(w http.ResponseWriter, r *http.Request, results bool) {
 // InspectJobs serves GET /blackboard/jobs.
 func (a *routes) InspectJobs(w http.ResponseWriter, r *http.Request) {
 	pools, err := a.Blackboard.Pools(r.Context(), a.caller(r))
-	replyList(a, w, r, workflow.List[views.PoolView]{Items: pools}, pool, err)
-}
-
-func worker(v views.WorkerView) views.WorkerView {
-	v.Blocks, v.Jobs = orEmpty(v.Blocks), orEmpty(v.Jobs)
-	return v
-}
-
-func pool(v views.PoolView) views.PoolView {
-	v.Claims = orEmpty(v.Claims)
-	return v
+	replyList(a, w, r, workflow.List[views.PoolView]{Items: pools}, shape.Pool, err)
 }

@@ -140,3 +140,15 @@ func Lock(l views.LockView) views.LockView {
 	l.Waiting = orEmpty(l.Waiting)
 	return l
 }
+
+// Worker is a polling worker.
+func Worker(v views.WorkerView) views.WorkerView {
+	v.Blocks, v.Jobs = orEmpty(v.Blocks), orEmpty(v.Jobs)
+	return v
+}
+
+// Pool is what waits for the workers of a pool.
+func Pool(v views.PoolView) views.PoolView {
+	v.Claims = orEmpty(v.Claims)
+	return v
+}
