@@ -60,6 +60,7 @@ func lockKey(tenant string, key workflow.EntityKey) table.Key {
 const (
 	skPack = "p#"
 	skDone = "done"
+	skData = "r#"
 )
 
 func shardKey(run workflow.RunKey, shard int) string {
@@ -68,6 +69,14 @@ func shardKey(run workflow.RunKey, shard int) string {
 
 func packKey(k workflow.PackKey) table.Key {
 	return table.Key{PK: shardKey(k.Run(), k.Shard()), SK: fmt.Sprintf("%s%05d#%03d#%02d", skPack, k.Lane, k.Pos, k.Attempt)}
+}
+
+// dataKey is a part of what is stored beside a pack.
+func dataKey(k workflow.PackKey, s workflow.Stored, chunk int) table.Key {
+	return table.Key{
+		PK: shardKey(k.Run(), k.Shard()),
+		SK: fmt.Sprintf("%s%05d#%03d#%02d#%s#%d", skData, k.Lane, k.Pos, k.Attempt, s.Digest, chunk),
+	}
 }
 
 // packKeyOf adds to a run what a pack's sort key says.

@@ -80,7 +80,17 @@ func (w *work) acquired(ctx context.Context) (map[int][]workflow.EntityKey, erro
 		if err != nil {
 			return nil, err
 		}
-		asked[r.Step] = plan.Latest(packs)[0].Entities
+		rec := plan.Latest(packs)[0]
+		if rec.Stored != nil {
+			list, err := w.ports.Packs.Load(ctx, *rec.Stored.Pack, *rec.Stored)
+			if err != nil {
+				return nil, err
+			}
+			if err := json.Unmarshal(list, &rec.Entities); err != nil {
+				return nil, workflow.Errorf(workflow.CodeInternal, "what block %s has found cannot be read: %w", r.Block, err)
+			}
+		}
+		asked[r.Step] = rec.Entities
 	}
 	return asked, nil
 }

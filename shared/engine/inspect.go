@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/engine/delivery"
@@ -61,6 +62,19 @@ func (i *Inspection) Jobs(ctx context.Context, r *workflow.StepRun) ([]workflow.
 	}
 	p, packs, err := i.w.executed(ctx, i.w.x, r)
 	return p.Jobs, packs, err
+}
+
+// Stored is a result that is too large for its pack, nil if it is not kept any
+// more.
+func (i *Inspection) Stored(ctx context.Context, s *workflow.Stored) (json.RawMessage, error) {
+	if s == nil || s.Pack == nil {
+		return nil, nil
+	}
+	result, err := i.w.ports.Packs.Load(ctx, *s.Pack, *s)
+	if workflow.Is(err, workflow.CodeNotFound) {
+		return nil, nil
+	}
+	return result, err
 }
 
 // Packs is all packs of a step run.

@@ -72,7 +72,7 @@ func DecodePack(body string) (*workflow.PackMessage, error) {
 		return nil, invalid(fmt.Errorf("%s names no pack", k))
 	case b.Work.Block == "" || b.Work.Kind == "":
 		return nil, invalid(errors.New("it names no block"))
-	case len(b.Jobs) == 0:
+	case len(b.Jobs) == 0 && b.Stored == nil:
 		return nil, invalid(errors.New("it holds no job"))
 	}
 	return &b.PackMessage, nil

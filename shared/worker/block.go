@@ -9,10 +9,12 @@ import (
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
 // Block is a function block with typed parameters P and result R. Execute is
-// required; Rollback makes it reversible.
+// required; Rollback makes it reversible, Acquire lets runs ask it for their
+// entities.
 type Block[P, R any] struct {
 	Name        string // package/name
 	Version     string // 1.2.3
@@ -29,7 +31,8 @@ type Block[P, R any] struct {
 	ResultSchema    json.RawMessage
 
 	Execute  func(ctx context.Context, job *Job, p P) (R, error)
-	Rollback func(ctx context.Context, job *Job, p P, result *R) error // result is nil if the job has left none
+	Acquire  func(ctx context.Context, job *Job, p P) ([]workflow.EntityKey, error) // finds entities for a run; changes nothing
+	Rollback func(ctx context.Context, job *Job, p P, result *R) error              // result is nil if the job has left none
 }
 
 // Add offers a block. It panics on a block that could never be registered: that
@@ -92,6 +95,16 @@ func (b Block[P, R]) run(ctx context.Context, job *Job) Answer {
 			return fail(err)
 		}
 		return job.success(nil)
+	}
+	if job.Operation == workflow.JobAcquire {
+		if b.Acquire == nil {
+			return fail(Terminal("NO_ACQUIRE", fmt.Errorf("block %s has no acquire", b.Name)))
+		}
+		entities, err := b.Acquire(ctx, job, p)
+		if err != nil {
+			return fail(err)
+		}
+		return Answer{Outcome: sm.OutcomeOK, Entities: entities}
 	}
 	r, err := b.Execute(ctx, job, p)
 	if err != nil {

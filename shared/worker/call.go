@@ -11,9 +11,6 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// maxResult is the largest result of one job, in bytes.
-const maxResult = 1 << 20
-
 // patience is how long a job that has been told to stop may take to do so before
 // it is given up.
 const patience = 500 * time.Millisecond
@@ -21,7 +18,7 @@ const patience = 500 * time.Millisecond
 // record runs one job for a session.
 func (w *Worker) record(ctx context.Context, m *workflow.PackMessage, in *workflow.JobInput, packToken int) (session.Answer, bool) {
 	a, aborted := w.call(ctx, m, in, packToken)
-	return session.Answer{Outcome: a.Outcome, Result: a.Result, Updates: a.Updates, Failure: a.Failure}, aborted
+	return a.record(), aborted
 }
 
 // call runs one job with its time-out, and recovers its panics. aborted says that
@@ -45,21 +42,13 @@ func (w *Worker) call(ctx context.Context, m *workflow.PackMessage, in *workflow
 	}
 	switch {
 	case a.Failure == nil:
-		return bounded(a), false // what succeeds just after its time has succeeded
+		return judged(&m.Work, a), false // what succeeds just after its time has succeeded
 	case ctx.Err() != nil:
 		return a, true
 	case late && m.Work.HTTP == nil:
 		return timedOut(m, timeout), false
 	}
 	return a, false
-}
-
-// bounded is the answer, or that its result is too large.
-func bounded(a Answer) Answer {
-	if a.Failure == nil && len(a.Result) > maxResult {
-		return fail(Terminal("LIMIT", fmt.Errorf("the result has %d bytes, the limit is %d", len(a.Result), maxResult)))
-	}
-	return a
 }
 
 // timeout is how long a job may take: less than its time-out where the whole

@@ -27,7 +27,11 @@ type Disposition struct {
 // Handle answers one pack's message. An error leaves the message to redelivery:
 // whatever was not done is done then, or by the engine's alarm.
 func (w *Worker) Handle(ctx context.Context, m *workflow.PackMessage, p Ports) (Disposition, error) {
-	d, err := session.Handle(ctx, &w.rules, m, w.view(p))
+	whole, err := session.Whole(ctx, m, w.view(p))
+	if err != nil {
+		return Disposition{}, err
+	}
+	d, err := session.Handle(ctx, &w.rules, whole, w.view(p))
 	return Disposition(d), err
 }
 

@@ -36,7 +36,8 @@ type Job struct {
 	Deadline time.Time
 
 	outcome sm.Outcome
-	update  workflow.Update
+	update  workflow.Update   // of the job's own entity
+	updates []workflow.Update // of others
 }
 
 // DecodeAttributes reads the entity's attributes into a pointer; a global job has
@@ -77,6 +78,10 @@ func (j *Job) Remove(attribute string) error {
 	return nil
 }
 
+// Update asks for attributes of another entity to be changed, like Set. The run has
+// to hold it, or the step fails.
+func (j *Job) Update(u workflow.Update) { j.updates = append(j.updates, u) }
+
 // Break makes the outcome of a job that succeeds BREAK: enough of this loop or
 // sequence. NoOp makes it NOOP: there was nothing to do.
 func (j *Job) Break() { j.outcome = sm.OutcomeBreak }
@@ -90,9 +95,13 @@ func (j *Job) success(result json.RawMessage) Answer {
 	if j.outcome != "" {
 		a.Outcome = j.outcome
 	}
+	updates := j.updates
 	if len(j.update.Set) > 0 || len(j.update.Remove) > 0 {
 		j.update.Entity = *j.Entity
-		raw, err := json.Marshal([]workflow.Update{j.update})
+		updates = append([]workflow.Update{j.update}, updates...)
+	}
+	if len(updates) > 0 {
+		raw, err := json.Marshal(updates)
 		if err != nil {
 			return fail(Terminal("RESULT", err))
 		}
@@ -107,14 +116,6 @@ type Executor func(ctx context.Context, job *Job) Answer
 // Caller runs the jobs of blocks that name an endpoint.
 type Caller interface {
 	Call(ctx context.Context, endpoint *workflow.Endpoint, job *Job) Answer
-}
-
-// Answer is what came of a job.
-type Answer struct {
-	Outcome sm.Outcome
-	Result  json.RawMessage
-	Updates json.RawMessage // entity updates: a list of workflow.Update
-	Failure *workflow.Failure
 }
 
 // jobError is an error of a block that says whether repeating can help.

@@ -16,24 +16,33 @@ import (
 // be told of them. loan is nil if there is nothing to lend: then d says what to do
 // with the message.
 func (w *Worker) Lend(ctx context.Context, m *workflow.PackMessage, p Ports) (loan *Loan, d Disposition, err error) {
+	if m, err = session.Whole(ctx, m, w.view(p)); err != nil {
+		return nil, d, err
+	}
+	inputs := make([]*workflow.JobInput, len(m.Jobs))
+	for i := range m.Jobs {
+		if inputs[i], err = session.Undone(ctx, &m.Jobs[i], w.view(p)); err != nil {
+			return nil, d, err
+		}
+	}
 	pack, disposition, err := session.Lend(ctx, &w.rules, m, w.view(p))
 	if err != nil || pack == nil {
 		return nil, Disposition(disposition), err
 	}
-	return w.loan(m, pack), d, nil
+	return loanOf(m, inputs, pack), d, nil
 }
 
 // Loan is a pack in the hands of a program elsewhere.
 type Loan struct {
 	Pack *workflow.Pack
-	Jobs []*Job // that have not ended
+	Jobs []*Job // that have not ended; only Lend tells of them
 }
 
-func (w *Worker) loan(m *workflow.PackMessage, p *workflow.Pack) *Loan {
+func loanOf(m *workflow.PackMessage, inputs []*workflow.JobInput, p *workflow.Pack) *Loan {
 	l := &Loan{Pack: p}
 	for i, rec := range p.Jobs {
-		for n := range m.Jobs {
-			if in := &m.Jobs[n]; in.Index == rec.Index && rec.Code == workflow.CodeStarted {
+		for _, in := range inputs {
+			if in.Index == rec.Index && rec.Code == workflow.CodeStarted {
 				l.Jobs = append(l.Jobs, jobOf(m, in, p.Token, session.Deadline(m, p, i)))
 			}
 		}
@@ -52,14 +61,16 @@ type Returned struct {
 // d says what to do with its message. CodeClaimLost says that the pack is somebody
 // else's, and that nothing has changed.
 func (w *Worker) Resume(ctx context.Context, m *workflow.PackMessage, seen *workflow.Pack, r *Returned, p Ports) (loan *Loan, d Disposition, err error) {
+	if m, err = session.Whole(ctx, m, w.view(p)); err != nil {
+		return nil, d, err
+	}
 	var given *session.Given
 	if r != nil {
 		given = &session.Given{Answers: map[int]session.Answer{}, NotBegun: map[int]bool{}}
 		for _, in := range m.Jobs {
 			id := workflow.JobID(m.Key.Execution, m.Key.RunSeq, in.Index, m.Key.Attempt)
 			if a, told := r.Answers[id]; told {
-				a = bounded(a)
-				given.Answers[in.Index] = session.Answer{Outcome: a.Outcome, Result: a.Result, Updates: a.Updates, Failure: a.Failure}
+				given.Answers[in.Index] = judged(&m.Work, a).record()
 			}
 			for _, skipped := range r.NotBegun {
 				given.NotBegun[in.Index] = given.NotBegun[in.Index] || skipped == id
@@ -70,7 +81,7 @@ func (w *Worker) Resume(ctx context.Context, m *workflow.PackMessage, seen *work
 	if err != nil || pack == nil {
 		return nil, Disposition(disposition), err
 	}
-	return w.loan(m, pack), d, nil
+	return &Loan{Pack: pack}, d, nil
 }
 
 func (w *Worker) view(p Ports) session.Ports {

@@ -102,7 +102,6 @@ func TestFailures(t *testing.T) {
 			return reached{}, nil
 		}, device, "PANIC", false},
 		"a result that is too large":  {func() (reached, error) { return reached{Was: strings.Repeat("x", 1<<20)}, nil }, device, "LIMIT", false},
-		"a result that no item holds": {func() (reached, error) { return reached{Was: strings.Repeat("x", 900<<10)}, nil }, device, "LIMIT", false},
 		"parameters of another type":  {nil, workflow.JobInput{Parameters: json.RawMessage(`{"version":2}`)}, "PARAMETERS", false},
 		"an unknown parameter":        {nil, workflow.JobInput{Parameters: json.RawMessage(`{"release":"2"}`)}, "PARAMETERS", false},
 		"an update without an entity": {nil, workflow.JobInput{}, "ERROR", true},

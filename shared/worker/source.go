@@ -32,6 +32,11 @@ type Packs interface {
 
 	// AddDone adds the lane to its shard's done set and returns the set after.
 	AddDone(ctx context.Context, key workflow.PackKey, end workflow.LaneEnd) (workflow.DoneSet, error)
+
+	// Save stores data beside a pack, whether there is such a pack or not, and Load
+	// reads what is stored beside it; CodeNotFound if any of it is missing.
+	Save(ctx context.Context, key workflow.PackKey, data []byte) (workflow.Stored, error)
+	Load(ctx context.Context, key workflow.PackKey, s workflow.Stored) ([]byte, error)
 }
 
 // Queue is where a worker sends what follows a pack.

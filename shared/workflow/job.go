@@ -44,6 +44,9 @@ type JobInput struct {
 	Parameters json.RawMessage `json:"params,omitempty"` // resolved
 	Token      int64           `json:"token,omitempty"`  // the entity's lock token
 	Result     json.RawMessage `json:"result,omitempty"` // of the job to undo, for ROLLBACK
+
+	// Stored is where that result is, where it is too large for a message.
+	Stored *Stored `json:"stored,omitempty"`
 }
 
 // JobRecord is what a pack item keeps of one job.
@@ -59,16 +62,8 @@ type JobRecord struct {
 	Entities  []EntityKey           `json:"n,omitempty"` // what an acquire() returned
 
 	// Stored is set where the result is too large for the pack: it lives in items
-	// of its own, and Result is empty.
-	Stored *StoredResult `json:"l,omitempty"`
-}
-
-// StoredResult says where a large result lives: under the pack's key, the job's
-// index and the token of the claim that stored it.
-type StoredResult struct {
-	Token  int `json:"t"`
-	Chunks int `json:"c"`
-	Bytes  int `json:"b"`
+	// of its own, and Result is empty. Of an ACQUIRE it is the list of entities.
+	Stored *Stored `json:"l,omitempty"`
 }
 
 // MaxResult is the largest result or update of one job, in bytes.

@@ -59,7 +59,8 @@ func (w *Work) MaxAttempts() int {
 type PackMessage struct {
 	Key       PackKey    `json:"key"`
 	Work      Work       `json:"work"`
-	Jobs      []JobInput `json:"jobs"`
+	Jobs      []JobInput `json:"jobs,omitempty"`
+	Stored    *Stored    `json:"stored,omitempty"`  // where the jobs are, if they are too large for a message
 	Bad       bool       `json:"bad,omitempty"`     // an earlier attempt left a job without success that is not tried again
 	Updates   bool       `json:"updates,omitempty"` // a job of an earlier attempt asks for updates of entities
 	NotBefore time.Time  `json:"notBefore,omitzero"`
@@ -73,6 +74,64 @@ type PackMessage struct {
 type LaneJobs struct {
 	Lane int        `json:"l"`
 	Jobs []JobInput `json:"jobs"`
+}
+
+// MessageRoom is about how many bytes of jobs a message carries.
+const MessageRoom = 512 << 10
+
+// Room makes the message fit its queue: a chain that is too large is left to the
+// engine, and jobs that are too large are stored beside the pack by save. The
+// message itself, which others may hold, stays as it is.
+func (m *PackMessage) Room(save func(key PackKey, data []byte) (Stored, error)) (*PackMessage, error) {
+	own, chain := weight(m.Jobs), 0
+	for i := range m.Chain {
+		chain += weight(m.Chain[i].Jobs)
+	}
+	if own+chain <= MessageRoom {
+		return m, nil
+	}
+	next := *m
+	if len(m.Chain) > 0 {
+		next.ChainCut, next.Chain = m.Chain[0].Lane, nil
+	}
+	if own <= MessageRoom {
+		return &next, nil
+	}
+	data, err := json.Marshal(m.Jobs)
+	if err != nil {
+		return nil, Errorf(CodeInternal, "the jobs of pack %s cannot be stored: %w", m.Key, err)
+	}
+	stored, err := save(m.Key, data)
+	if err != nil {
+		return nil, err
+	}
+	next.Jobs, next.Stored = nil, stored.At(m.Key)
+	return &next, nil
+}
+
+// Whole is the message with its jobs, wherever they are.
+func (m *PackMessage) Whole(load func(key PackKey, s Stored) ([]byte, error)) (*PackMessage, error) {
+	if m.Stored == nil || m.Stored.Pack == nil {
+		return m, nil
+	}
+	data, err := load(*m.Stored.Pack, *m.Stored)
+	if err != nil {
+		return nil, err
+	}
+	next := *m
+	next.Stored = nil
+	if err := json.Unmarshal(data, &next.Jobs); err != nil {
+		return nil, Errorf(CodeInternal, "the jobs of pack %s cannot be read: %w", m.Key, err)
+	}
+	return &next, nil
+}
+
+// weight is about how many bytes jobs take in a message.
+func weight(jobs []JobInput) (n int) {
+	for i := range jobs {
+		n += 200 + len(jobs[i].Attributes) + len(jobs[i].Parameters) + len(jobs[i].Result)
+	}
+	return n
 }
 
 // Next is the message of the next lane of the chain, or nil at its end.

@@ -11,7 +11,7 @@ import (
 
 // packDocument is what changes with every write of a pack. Jobs are lines,
 //
-//	[index, code, started, ended, outcome, result, failure, updates]
+//	[index, code, started, ended, outcome, result, failure, updates, entities, stored]
 //
 // with what is empty at the end left out, codes as letters, and times as
 // milliseconds since Base, null for none.
@@ -49,7 +49,7 @@ func EncodeJobs(p *workflow.Pack) ([]byte, error) {
 		if !known {
 			return nil, workflow.Errorf(workflow.CodeInternal, "a job cannot be stored with the code %q", j.Code)
 		}
-		line := []any{j.Index, letter, since(j.StartedAt), since(j.EndedAt), string(j.Outcome), raw(j.Result), j.Failure, raw(j.Updates)}
+		line := []any{j.Index, letter, since(j.StartedAt), since(j.EndedAt), string(j.Outcome), raw(j.Result), j.Failure, raw(j.Updates), j.Entities, j.Stored}
 		for blank(line[len(line)-1]) {
 			line = line[:len(line)-1]
 		}
@@ -82,6 +82,10 @@ func blank(v any) bool {
 		return v == ""
 	case *workflow.Failure:
 		return v == nil
+	case []workflow.EntityKey:
+		return len(v) == 0
+	case *workflow.Stored:
+		return v == nil
 	}
 	return false
 }
@@ -111,7 +115,7 @@ func DecodeJobs(p *workflow.Pack, packed []byte) error {
 		var j workflow.JobRecord
 		var letter, outcome string
 		var started, ended *int64
-		if err := scan(fields, &j.Index, &letter, &started, &ended, &outcome, &j.Result, &j.Failure, &j.Updates); err != nil {
+		if err := scan(fields, &j.Index, &letter, &started, &ended, &outcome, &j.Result, &j.Failure, &j.Updates, &j.Entities, &j.Stored); err != nil {
 			return err
 		}
 		var known bool

@@ -53,7 +53,7 @@ func (d *Delivery) Advance(ctx context.Context, r *Run, lane int, now time.Time,
 	if m == nil {
 		return true, d.skip(ctx, r, lane, now)
 	}
-	_, err = d.Board.Offer(ctx, now, []*workflow.PackMessage{m})
+	err = d.send(ctx, now, []*workflow.PackMessage{m})
 	return false, err
 }
 

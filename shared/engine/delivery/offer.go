@@ -83,7 +83,7 @@ func (d *Delivery) Dispatch(ctx context.Context, r *Run, now time.Time, carried 
 		carried.Add(workflow.Cost{Queue: requests(len(messages))})
 		messages[0].Cost = carried
 	}
-	_, err = d.Board.Offer(ctx, now, messages)
+	err = d.send(ctx, now, messages)
 	return err
 }
 
@@ -139,6 +139,20 @@ func (d *Delivery) Send(ctx context.Context, r *Run, lane int, now time.Time) er
 	if err != nil {
 		return err
 	}
-	_, err = d.Board.Offer(ctx, now, []*workflow.PackMessage{d.message(r, jobs, lane)})
+	err = d.send(ctx, now, []*workflow.PackMessage{d.message(r, jobs, lane)})
+	return err
+}
+
+// send offers messages, once each fits its queue. What cannot be sent is left to
+// the alarm.
+func (d *Delivery) send(ctx context.Context, now time.Time, messages []*workflow.PackMessage) error {
+	save := func(key workflow.PackKey, data []byte) (workflow.Stored, error) { return d.Packs.Save(ctx, key, data) }
+	for i, m := range messages {
+		var err error
+		if messages[i], err = m.Room(save); err != nil {
+			return err
+		}
+	}
+	_, err := d.Board.Offer(ctx, now, messages)
 	return err
 }

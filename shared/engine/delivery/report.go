@@ -172,7 +172,7 @@ func (d *Delivery) resend(ctx context.Context, r *Run, rep *lifecycle.Report, op
 		return nil
 	}
 	rep.Look(now.Add(d.Poll))
-	_, err := d.Board.Offer(ctx, now, messages)
+	err := d.send(ctx, now, messages)
 	return err
 }
 

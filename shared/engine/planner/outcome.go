@@ -18,6 +18,31 @@ type outcome struct {
 	failed  map[workflow.EntityKey]bool // over, and not OK
 	pending map[workflow.EntityKey]bool // nobody has come to it yet
 	updates []lanedUpdate
+	stored  map[workflow.EntityKey]workflow.Stored // results that have not been read yet
+}
+
+// size is how many bytes of results there are, read or not.
+func (o *outcome) size() (n int) {
+	for _, r := range o.results {
+		n += len(r)
+	}
+	for _, s := range o.stored {
+		n += s.Bytes
+	}
+	return n
+}
+
+// load reads the results that are too large for their packs.
+func (p *Planner) load(ctx context.Context, o *outcome) error {
+	for key, s := range o.stored {
+		result, err := p.Delivery.Packs.Load(ctx, *s.Pack, s)
+		if err != nil {
+			return err
+		}
+		o.results[key] = result
+		delete(o.stored, key)
+	}
+	return nil
 }
 
 // lanedUpdate is an update that a job of a lane asks for.
@@ -34,7 +59,7 @@ func (p *Planner) outcome(ctx context.Context, x *workflow.Execution, r *workflo
 	}
 	o := &outcome{
 		results: map[workflow.EntityKey]json.RawMessage{}, ok: map[workflow.EntityKey]bool{}, failed: map[workflow.EntityKey]bool{},
-		pending: map[workflow.EntityKey]bool{},
+		pending: map[workflow.EntityKey]bool{}, stored: map[workflow.EntityKey]workflow.Stored{},
 	}
 	if r.Jobs > 0 && r.HasJobs() {
 		var planned plan.Planned
@@ -92,8 +117,11 @@ func (p *Planner) collect(ctx context.Context, o *outcome, r *workflow.StepRun, 
 			continue
 		}
 		o.ok[key] = true
-		if rec.Result != nil {
+		switch {
+		case rec.Result != nil:
 			o.results[key] = rec.Result
+		case rec.Stored != nil:
+			o.stored[key] = *rec.Stored
 		}
 		if len(rec.Updates) > 0 {
 			var updates []workflow.Update

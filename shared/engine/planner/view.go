@@ -94,7 +94,16 @@ func (p *Planner) sight(ctx context.Context, x *workflow.Execution, r *workflow.
 			s.visit.Took = got.took()
 		}
 		if read {
-			total += s.read(o.Step, got)
+			if total += got.size(); total > p.MaxResults {
+				return nil, &tooMuch{&workflow.Failure{
+					Code: string(workflow.CodeLimit), Step: node.Label,
+					Message: fmt.Sprintf("the results of step %q that the expressions refer to exceed %d bytes", o.Label, p.MaxResults),
+				}}
+			}
+			if err := p.load(ctx, got); err != nil {
+				return nil, err
+			}
+			s.read(o.Step, got)
 		}
 		for _, u := range got.updates {
 			if place, known := places[u.update.Entity]; mate && (!known || place/max(1, r.PackSize) != u.lane) {
@@ -103,12 +112,6 @@ func (p *Planner) sight(ctx context.Context, x *workflow.Execution, r *workflow.
 			if i, ok := at[u.update.Entity]; ok {
 				s.entities[i].Attributes = u.update.Apply(s.entities[i].Attributes)
 			}
-		}
-		if total > p.MaxResults {
-			return nil, &tooMuch{&workflow.Failure{
-				Code: string(workflow.CodeLimit), Step: node.Label,
-				Message: fmt.Sprintf("the results of step %q that the expressions refer to exceed %d bytes", o.Label, p.MaxResults),
-			}}
 		}
 	}
 	for _, lost := range s.lost {
@@ -142,19 +145,16 @@ func (s *sight) exclude(program *library.Program, o *workflow.StepRun, got *outc
 }
 
 // read adds an earlier visit's results, of which a later one's replace those of
-// an earlier one. It returns their size.
-func (s *sight) read(node int, got *outcome) int {
+// an earlier one.
+func (s *sight) read(node int, got *outcome) {
 	all := s.view.Results[node]
 	if all == nil {
 		all = map[string]json.RawMessage{}
 		s.view.Results[node] = all
 	}
-	size := 0
 	for key, result := range got.results {
 		all[key.ID] = result
-		size += len(result)
 	}
-	return size
 }
 
 // started is what later steps see of a step that started a run: its id, and the

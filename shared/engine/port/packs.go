@@ -22,6 +22,11 @@ type Packs interface {
 	// and returns the whole set as it is after.
 	AddDone(ctx context.Context, key workflow.PackKey, end workflow.LaneEnd) (workflow.DoneSet, error)
 
+	// Save stores data beside a pack, whether there is such a pack or not, and Load
+	// reads what is stored beside it; CodeNotFound if any of it is missing.
+	Save(ctx context.Context, key workflow.PackKey, data []byte) (workflow.Stored, error)
+	Load(ctx context.Context, key workflow.PackKey, s workflow.Stored) ([]byte, error)
+
 	// Tombstone puts p (CANCELLED, all jobs NOT_EXECUTED) if the item is absent.
 	Tombstone(ctx context.Context, p *workflow.Pack) (ok bool, err error)
 

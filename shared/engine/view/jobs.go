@@ -48,8 +48,11 @@ func (v *View) Jobs(ctx context.Context, c workflow.Caller, id string, f views.J
 				jobs = slices.DeleteFunc(jobs, func(j workflow.Job) bool { return j.State != f.State })
 			}
 			size := 0
-			for _, j := range jobs {
-				size += 400 + len(j.Result)
+			for n := range jobs {
+				size += 400
+				if a := attemptOf(attempts[in.Index], jobs[n].Attempt); a != nil {
+					size += sizeOf(a.record)
+				}
 			}
 			// All attempts of one job stand on one page.
 			if len(list.Items) > 0 && (len(list.Items)+len(jobs) > limit || bytes+size > maxBytes) {
@@ -57,6 +60,13 @@ func (v *View) Jobs(ctx context.Context, c workflow.Caller, id string, f views.J
 				return list, nil
 			}
 			bytes += size
+			for n := range jobs {
+				if a := attemptOf(attempts[in.Index], jobs[n].Attempt); a != nil && a.record.Stored != nil {
+					if jobs[n].Result, err = i.Stored(ctx, a.record.Stored.At(a.pack.Key)); err != nil {
+						return list, err
+					}
+				}
+			}
 			list.Items = append(list.Items, jobs...)
 			at = jobAt{r.RunSeq, in.Index}
 		}
@@ -107,6 +117,16 @@ func attemptsOf(packs []*workflow.Pack) map[int][]attempt {
 		slices.SortFunc(as, func(a, b attempt) int { return a.pack.Key.Attempt - b.pack.Key.Attempt })
 	}
 	return all
+}
+
+// attemptOf is the attempt with the number, nil if nobody has begun it.
+func attemptOf(as []attempt, number int) *attempt {
+	for n := range as {
+		if as[n].pack.Key.Attempt == number {
+			return &as[n]
+		}
+	}
+	return nil
 }
 
 // latestStates is the state of each job's latest attempt.

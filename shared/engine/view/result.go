@@ -42,12 +42,17 @@ func (v *View) Result(ctx context.Context, c workflow.Caller, id string) (views.
 		}
 		for _, j := range jobs {
 			rec := latest[j.Index]
-			if rec.Result == nil {
+			if rec.Result == nil && rec.Stored == nil {
 				continue
 			}
-			if bytes += len(rec.Result); bytes > maxBytes {
+			if bytes += sizeOf(rec); bytes > maxBytes {
 				answer.Truncated = true
 				break
+			}
+			if rec.Result == nil {
+				if rec.Result, err = i.Stored(ctx, rec.Stored); err != nil {
+					return answer, err
+				}
 			}
 			if j.Entity == nil {
 				s.Result = rec.Result
@@ -58,4 +63,12 @@ func (v *View) Result(ctx context.Context, c workflow.Caller, id string) (views.
 		answer.Steps[r.Label] = s
 	}
 	return answer, nil
+}
+
+// sizeOf is how large a job's result is, wherever it is kept.
+func sizeOf(rec workflow.JobRecord) int {
+	if rec.Stored != nil {
+		return rec.Stored.Bytes
+	}
+	return len(rec.Result)
 }

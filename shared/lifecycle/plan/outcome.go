@@ -31,7 +31,7 @@ func Undo(executed Planned, packs []*workflow.Pack, held map[workflow.EntityKey]
 				}}}
 			}
 		}
-		undo.Index, undo.Result = len(p.Jobs), rec.Result
+		undo.Index, undo.Result, undo.Stored = len(p.Jobs), rec.Result, rec.Stored
 		p.Jobs = append(p.Jobs, undo)
 	}
 	p.Plan.Jobs = len(p.Jobs)
@@ -40,7 +40,7 @@ func Undo(executed Planned, packs []*workflow.Pack, held map[workflow.EntityKey]
 
 // Latest merges the packs of a step run into one record per job. A later attempt
 // replaces an earlier one, unless it was not executed; a result stays until a
-// later attempt has one.
+// later attempt has one, and one that is stored says beside which pack.
 func Latest(packs []*workflow.Pack) map[int]workflow.JobRecord {
 	ordered := slices.Clone(packs)
 	slices.SortFunc(ordered, func(a, b *workflow.Pack) int { return a.Key.Attempt - b.Key.Attempt })
@@ -51,8 +51,11 @@ func Latest(packs []*workflow.Pack) map[int]workflow.JobRecord {
 			if seen && old.Code.Executed() && !rec.Code.Executed() {
 				continue
 			}
-			if rec.Result == nil {
-				rec.Result = old.Result
+			if rec.Stored != nil {
+				rec.Stored = rec.Stored.At(p.Key)
+			}
+			if rec.Result == nil && rec.Stored == nil {
+				rec.Result, rec.Stored = old.Result, old.Stored
 			}
 			latest[rec.Index] = rec
 		}

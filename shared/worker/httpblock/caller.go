@@ -63,8 +63,8 @@ func (c *Caller) Call(ctx context.Context, e *workflow.Endpoint, j *worker.Job) 
 	if err != nil {
 		return failed("HTTP_INVALID", false, "the job cannot be sent: "+err.Error())
 	}
-	if len(body) > maxBody {
-		return failed("LIMIT", false, fmt.Sprintf("the job has %d bytes, the limit is %d", len(body), maxBody))
+	if n := len(body) - len(j.Result); n > maxBody { // what a block has returned once, it has to take back
+		return failed("LIMIT", false, fmt.Sprintf("the job has %d bytes, the limit is %d", n, maxBody))
 	}
 	if t := e.Timeout.Std(); t > 0 {
 		var cancel context.CancelFunc
@@ -146,6 +146,9 @@ func Answer(text []byte) worker.Answer {
 		if a.Updates, err = json.Marshal(r.Updates); err != nil {
 			return failed("HTTP_INVALID", false, err.Error())
 		}
+	}
+	for _, e := range r.Entities {
+		a.Entities = append(a.Entities, workflow.EntityKey(e))
 	}
 	if string(a.Result) == "null" {
 		a.Result = nil

@@ -107,6 +107,31 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// What an ACQUIRE has found is a list of objects or of texts.
+func TestFound(t *testing.T) {
+	a := call(serve(t, says(200, `{"outcome":"OK","entities":[{"type":"device","id":"a"},"site/b"]}`)), httpblock.Loopback)
+	if got := fmt.Sprint(a.Entities, a.Failure); got != "[device/a site/b] <nil>" {
+		t.Errorf("read as %s", got)
+	}
+}
+
+// A job that undoes a large result is sent, however little room that leaves: what
+// a block has returned it takes back. Everything else stays bounded.
+func TestLargeJobs(t *testing.T) {
+	url := serve(t, says(200, `{"outcome":"OK"}`))
+	undo := job
+	undo.Operation, undo.Result = workflow.JobRollback, json.RawMessage(`"`+strings.Repeat("x", 1<<20-2)+`"`)
+	c := httpblock.New([]string{httpblock.Loopback})
+	if a := c.Call(context.Background(), &workflow.Endpoint{URL: url}, &undo); a.Failure != nil {
+		t.Errorf("%+v", a.Failure)
+	}
+	big := job
+	big.Parameters = undo.Result
+	if a := c.Call(context.Background(), &workflow.Endpoint{URL: url}, &big); a.Failure == nil || a.Failure.Code != "LIMIT" {
+		t.Errorf("%+v", a.Failure)
+	}
+}
+
 // TestBadAnswers: what is none of the contract's answers has a code of its own,
 // and repeating helps only where the contract says so.
 func TestBadAnswers(t *testing.T) {
@@ -126,6 +151,8 @@ func TestBadAnswers(t *testing.T) {
 		{200, `{"outcome":"SUCCESS"}`, "HTTP_INVALID", false},
 		{200, `{"outcome":"OK"} {}`, "HTTP_INVALID", false},
 		{200, `{"outcome":"OK","updates":{}}`, "HTTP_INVALID", false},
+		{200, `{"outcome":"OK","entities":["device"]}`, "HTTP_INVALID", false},
+		{200, `{"outcome":"OK","entities":[7]}`, "HTTP_INVALID", false},
 		{200, `{"outcome":"ERROR"}`, "HTTP_INVALID", false},
 		{200, `{"outcome":"ERROR","error":{"message":"no code"}}`, "HTTP_INVALID", false},
 		{200, `{"outcome":"ERROR","error":{"code":"A","retryable":"yes"}}`, "HTTP_INVALID", false},

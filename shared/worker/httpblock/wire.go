@@ -58,11 +58,25 @@ func or(raw json.RawMessage, fallback string) json.RawMessage {
 	return raw
 }
 
+// found is an entity that an ACQUIRE has found: an object, or a text "type/id".
+type found workflow.EntityKey
+
+// UnmarshalJSON reads either form.
+func (f *found) UnmarshalJSON(raw []byte) error {
+	var text string
+	if json.Unmarshal(raw, &text) != nil {
+		return json.Unmarshal(raw, (*workflow.EntityKey)(f))
+	}
+	key, err := workflow.ParseEntityKey(text)
+	*f = found(key)
+	return err
+}
+
 // response is what a block answers with status 200.
 type response struct {
 	Outcome  string            `json:"outcome"`
 	Result   json.RawMessage   `json:"result"`
-	Entities []json.RawMessage `json:"entities"`
+	Entities []found           `json:"entities"`
 	Updates  []workflow.Update `json:"updates"`
 	Error    *struct {
 		Code      string          `json:"code"`

@@ -1,8 +1,10 @@
 package ports
 
 import (
+	"context"
 	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -37,6 +39,8 @@ func finished(p *workflow.Pack) *workflow.Pack {
 		{Index: 30, Code: workflow.CodeOK, StartedAt: base, EndedAt: base.Add(time.Second), Outcome: "OK", Result: json.RawMessage(`{"version":"17.3"}`), Updates: json.RawMessage(`[{"entity":{"type":"device","id":"a"}}]`)},
 		{Index: 31, Code: workflow.CodeFail, StartedAt: base, EndedAt: base.Add(time.Second), Outcome: "ERROR", Failure: &workflow.Failure{Code: "HTTP_500", Message: "no", Retryable: true, Details: json.RawMessage(`{"status":500}`)}},
 		{Index: 32, Code: workflow.CodeUnknown, StartedAt: base},
+		{Index: 33, Code: workflow.CodeOK, Outcome: "OK", Entities: []workflow.EntityKey{{Type: "device", ID: "a"}, {Type: "site", ID: "b"}}},
+		{Index: 34, Code: workflow.CodeOK, Outcome: "OK", Stored: &workflow.Stored{Digest: "0123456789abcdef", Chunks: 3, Bytes: 800_000}},
 	}
 	f.Cost = workflow.Cost{WriteUnits: map[string]float64{"jobs": 2}, Dynamo: 2, Queue: 0.1}
 	return &f
@@ -201,6 +205,33 @@ func Packs(t *testing.T, open Open) {
 			f.Jobs[0].Result = json.RawMessage(`"` + noise(800<<10) + `"`)
 			_, _, err := s.Claims.FinishUnclaimed(s.ctx, f)
 			s.code(err, workflow.CodeTooLarge)
+		},
+		"what is stored beside a pack is read whole, and is no pack": func(s *scene) {
+			run := s.run()
+			key, other := run.Pack(7, 2), run.Pack(7, 1)
+			for _, data := range []string{"", "{}", noise(workflow.StoredChunk), noise(2*workflow.StoredChunk + 1), strings.Repeat("a", workflow.MaxResult)} {
+				st := must[workflow.Stored](s)(s.Claims.Save(s.ctx, key, []byte(data)))
+				again := must[workflow.Stored](s)(s.Packs.Save(s.ctx, key, []byte(data)))
+				if diff := cmp.Diff(st, again); diff != "" {
+					s.Errorf("stored again, it lies elsewhere: %s", diff)
+				}
+				for _, load := range []func(context.Context, workflow.PackKey, workflow.Stored) ([]byte, error){s.Packs.Load, s.Claims.Load} {
+					if got := must[[]byte](s)(load(s.ctx, key, st)); string(got) != data {
+						s.Errorf("%d bytes were stored, %d are read", len(data), len(got))
+					}
+				}
+				_, err := s.Packs.Load(s.ctx, other, st)
+				s.code(err, workflow.CodeNotFound)
+				st.Chunks++
+				_, err = s.Packs.Load(s.ctx, key, st)
+				s.code(err, workflow.CodeNotFound)
+			}
+			if packs := must[[]*workflow.Pack](s)(s.Packs.Shard(s.ctx, run, 0)); len(packs) != 0 {
+				s.Errorf("found %d packs", len(packs))
+			}
+			if set := must[workflow.DoneSet](s)(s.Packs.Done(s.ctx, run, 0)); len(set.Done) != 0 {
+				s.Errorf("found %+v", set)
+			}
 		},
 		"done sets grow under everybody's hands": func(s *scene) {
 			run := s.run()

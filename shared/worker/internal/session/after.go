@@ -96,7 +96,13 @@ func (s *session) nextLane(ctx context.Context) error {
 // offer sends one pack. One that the queue did not take is an error: this message
 // stays and comes back.
 func (s *session) offer(ctx context.Context, m *workflow.PackMessage) error {
-	failed, err := s.ports.Queue.Offer(ctx, s.w.Now(), []*workflow.PackMessage{m})
+	fitting, err := m.Room(func(key workflow.PackKey, data []byte) (workflow.Stored, error) {
+		return s.ports.Packs.Save(ctx, key, data)
+	})
+	if err != nil {
+		return err
+	}
+	failed, err := s.ports.Queue.Offer(ctx, s.w.Now(), []*workflow.PackMessage{fitting})
 	if err == nil && len(failed) > 0 {
 		err = workflow.Errorf(workflow.CodeUnavailable, "pack %s could not be sent", m.Key)
 	}

@@ -140,38 +140,12 @@ func (s *session) snapshot() *workflow.Pack {
 	return &p
 }
 
-// write makes one write of the pack, and once more with less of what its jobs
-// have left if the item cannot hold all of it.
+// write makes one write of the pack, once what its jobs have left fits the item.
 func (s *session) write(ctx context.Context, p *workflow.Pack, put func(context.Context, *workflow.Pack) (bool, *workflow.Pack, error)) (bool, *workflow.Pack, error) {
-	ok, old, err := put(ctx, p)
-	if !workflow.Is(err, workflow.CodeTooLarge) {
-		return ok, old, err
+	if err := s.makeRoom(ctx, p); err != nil {
+		return false, nil, err
 	}
-	s.mu.Lock()
-	makeRoom(s.pack.Jobs)
-	s.mu.Unlock()
-	makeRoom(p.Jobs)
 	return put(ctx, p)
-}
-
-// packRoom is about how many bytes one pack's item has for what its jobs leave.
-const packRoom = 256 << 10
-
-// makeRoom leaves each job its share of the item. A job that has left more fails
-// with that.
-func makeRoom(jobs []workflow.JobRecord) {
-	share := packRoom / max(1, len(jobs))
-	for i := range jobs {
-		rec := &jobs[i]
-		size := len(rec.Result) + len(rec.Updates)
-		if rec.Failure != nil {
-			size += len(rec.Failure.Message) + len(rec.Failure.Details)
-		}
-		if size > share {
-			a := failed("LIMIT", "what the job leaves has %d bytes, its pack has room for %d", size, share)
-			*rec = record(*rec, a, rec.StartedAt, rec.EndedAt)
-		}
-	}
 }
 
 // pause waits, unless ctx ends before.

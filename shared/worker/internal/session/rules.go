@@ -50,6 +50,8 @@ type Packs interface {
 	Finish(ctx context.Context, p *workflow.Pack) (ok bool, old *workflow.Pack, err error)
 	FinishUnclaimed(ctx context.Context, p *workflow.Pack) (ok bool, old *workflow.Pack, err error)
 	AddDone(ctx context.Context, key workflow.PackKey, end workflow.LaneEnd) (workflow.DoneSet, error)
+	Save(ctx context.Context, key workflow.PackKey, data []byte) (workflow.Stored, error)
+	Load(ctx context.Context, key workflow.PackKey, s workflow.Stored) ([]byte, error)
 }
 
 // Queue is worker.Queue.
@@ -97,6 +99,9 @@ func Handle(ctx context.Context, rules *Rules, m *workflow.PackMessage, p Ports)
 	if !s.timeFor(ctx) {
 		return later(time.Second), nil
 	}
+	if err := s.fetch(ctx); err != nil {
+		return Disposition{}, err
+	}
 	if d, stop, err := s.claim(ctx); stop || err != nil {
 		return d, err
 	}
@@ -117,5 +122,5 @@ func Handle(ctx context.Context, rules *Rules, m *workflow.PackMessage, p Ports)
 // if two workers run them. Those that may take long are claimed all the same, so
 // that nobody takes them for jobs without a worker.
 func (r *Rules) free(m *workflow.PackMessage) bool {
-	return m.Work.Pure && m.Work.Kind == workflow.JobExecute && m.Work.Timeout.Std() <= r.Unclaimed/2
+	return m.Work.Pure && m.Work.Kind != workflow.JobRollback && m.Work.Timeout.Std() <= r.Unclaimed/2
 }

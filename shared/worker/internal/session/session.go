@@ -19,6 +19,9 @@ type session struct {
 	lent  bool // the jobs are run elsewhere
 	free  bool // pure jobs: nobody claims the pack, and it has no lease
 
+	// undone are inputs with a result to undo that was too large for the message.
+	undone map[int]*workflow.JobInput
+
 	// writing lets one write of the pack be under way at a time. Otherwise a
 	// heartbeat could overwrite a later STARTED with what it saw before it.
 	writing chan struct{}
@@ -191,6 +194,9 @@ func (s *session) one(ctx context.Context, i int) {
 
 // input is a job's input by its index in the step run, nil if there is none.
 func (s *session) input(index int) *workflow.JobInput {
+	if in := s.undone[index]; in != nil {
+		return in
+	}
 	for i := range s.m.Jobs {
 		if s.m.Jobs[i].Index == index {
 			return &s.m.Jobs[i]
@@ -203,6 +209,7 @@ func (s *session) input(index int) *workflow.JobInput {
 func record(r workflow.JobRecord, a Answer, began, ended time.Time) workflow.JobRecord {
 	r.Code, r.StartedAt, r.EndedAt = workflow.CodeOK, began, ended
 	r.Outcome, r.Result, r.Updates, r.Failure = a.Outcome, a.Result, a.Updates, a.Failure
+	r.Entities, r.Stored = a.Entities, a.Stored
 	if a.Failure != nil {
 		r.Code = workflow.CodeFail
 	}
