@@ -12,6 +12,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/api/gen"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
 // Catalog is what is published, registered and known.
@@ -23,7 +24,7 @@ type Catalog interface {
 	Archive(ctx context.Context, c workflow.Caller, ref workflow.Ref) error
 	Restore(ctx context.Context, c workflow.Caller, ref workflow.Ref) error
 
-	Schedules(ctx context.Context, c workflow.Caller, page workflow.Page) (workflow.List[workflow.Schedule], error)
+	Schedules(ctx context.Context, c workflow.Caller, page workflow.Page) (workflow.List[spec.Schedule], error)
 
 	RegisterBlock(ctx context.Context, c workflow.Caller, b workflow.Block) (created bool, err error)
 	Blocks(ctx context.Context, c workflow.Caller, page workflow.Page) (workflow.List[workflow.Block], error)

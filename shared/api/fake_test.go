@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 	"github.com/lockstep-run/lockstep/statemachines"
 )
 
@@ -123,14 +124,14 @@ func (f *fake) Restore(_ context.Context, c workflow.Caller, _ workflow.Ref) err
 	return f.called("Restore", c)
 }
 
-func (f *fake) Schedules(_ context.Context, c workflow.Caller, page workflow.Page) (workflow.List[workflow.Schedule], error) {
+func (f *fake) Schedules(_ context.Context, c workflow.Caller, page workflow.Page) (workflow.List[spec.Schedule], error) {
 	f.page = page
-	s := workflow.Schedule{Name: "fleet/upgrade", Workflow: workflow.Ref{Package: "fleet", Name: "upgrade", Version: "1.0.0"}}
+	s := spec.Schedule{Name: "fleet/upgrade", Workflow: workflow.Ref{Package: "fleet", Name: "upgrade", Version: "1.0.0"}}
 	if !f.bare {
-		s.Cron = &workflow.Cron{Schedule: "0 4 * * *", Zone: "Europe/Zurich", Concurrency: true}
+		s.Cron = &spec.Cron{Schedule: "0 4 * * *", Zone: "Europe/Zurich", Concurrency: true}
 		s.NextAt, s.Last, s.LastAt, s.SkippedAt, s.Skipped, s.Why = at, runID, at, at, 2, "no"
 	}
-	return workflow.List[workflow.Schedule]{Items: []workflow.Schedule{s}, Next: f.next}, f.called("Schedules", c)
+	return workflow.List[spec.Schedule]{Items: []spec.Schedule{s}, Next: f.next}, f.called("Schedules", c)
 }
 
 func (f *fake) RegisterBlock(_ context.Context, c workflow.Caller, b workflow.Block) (bool, error) {

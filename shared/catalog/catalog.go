@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
 // Registry is what the catalog needs of the world. Its methods are described
@@ -25,9 +26,9 @@ type Registry interface {
 // Schedules is what the catalog needs of the schedules, as the engine's port has
 // it.
 type Schedules interface {
-	Schedule(ctx context.Context, tenant, name string) (workflow.Schedule, error)
-	PutSchedule(ctx context.Context, s workflow.Schedule) (ok bool, err error)
-	Schedules(ctx context.Context, tenant string, page workflow.Page) (workflow.List[workflow.Schedule], error)
+	Schedule(ctx context.Context, tenant, name string) (spec.Schedule, error)
+	PutSchedule(ctx context.Context, s spec.Schedule) (ok bool, err error)
+	Schedules(ctx context.Context, tenant string, page workflow.Page) (workflow.List[spec.Schedule], error)
 }
 
 // Board tells runs that something they wait for has changed.

@@ -9,6 +9,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/definition"
 	"github.com/lockstep-run/lockstep/shared/definition/program"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
 // maxEmbedded bounds how many definitions one may embed, by way of others.
@@ -21,7 +22,7 @@ const maxEmbedded = 100
 //
 // Two definitions published at the same moment can close a cycle unseen, so a run
 // bounds the depth of what it embeds as well.
-func (c *Catalog) acyclic(ctx context.Context, who workflow.Caller, d *workflow.Definition, source []byte) error {
+func (c *Catalog) acyclic(ctx context.Context, who workflow.Caller, d *spec.Definition, source []byte) error {
 	w := walk{c.open().Registry, who.Tenant, d, map[string]bool{}}
 	var issues []workflow.Issue
 	paths := program.Paths(d)
@@ -48,7 +49,7 @@ func (c *Catalog) acyclic(ctx context.Context, who workflow.Caller, d *workflow.
 }
 
 // embeds is what a step embeds, if it does.
-func embeds(s *workflow.Step) (workflow.Ref, bool) {
+func embeds(s *spec.Step) (workflow.Ref, bool) {
 	if s.Reference == nil || s.Reference.Mode != workflow.ModeEmbed {
 		return workflow.Ref{}, false
 	}
@@ -60,7 +61,7 @@ func embeds(s *workflow.Step) (workflow.Ref, bool) {
 type walk struct {
 	registry Registry
 	tenant   string
-	to       *workflow.Definition
+	to       *spec.Definition
 	seen     map[string]bool // exact references that do not lead back
 }
 

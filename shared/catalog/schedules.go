@@ -7,10 +7,11 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/definition"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
 // Schedules lists the workflows that are started by the clock.
-func (c *Catalog) Schedules(ctx context.Context, who workflow.Caller, p workflow.Page) (workflow.List[workflow.Schedule], error) {
+func (c *Catalog) Schedules(ctx context.Context, who workflow.Caller, p workflow.Page) (workflow.List[spec.Schedule], error) {
 	return c.open().Schedules.Schedules(ctx, who.Tenant, bounded(p))
 }
 
@@ -50,7 +51,7 @@ func (c *Catalog) reschedule(ctx context.Context, tenant, fullName string) error
 
 // newestOf is the definition of the newest version that is not archived; nil if
 // there is none.
-func newestOf(ctx context.Context, r Registry, tenant, fullName string) (*workflow.Definition, error) {
+func newestOf(ctx context.Context, r Registry, tenant, fullName string) (*spec.Definition, error) {
 	var versions []string
 	page := workflow.Page{Limit: workflow.MaxPage}
 	for {
@@ -83,11 +84,11 @@ func newestOf(ctx context.Context, r Registry, tenant, fullName string) (*workfl
 
 // scheduled is the schedule as the definition wants it. A moment that was already
 // waited for stays, unless the clock itself is another one.
-func (c *Catalog) scheduled(s workflow.Schedule, d *workflow.Definition) (workflow.Schedule, error) {
+func (c *Catalog) scheduled(s spec.Schedule, d *spec.Definition) (spec.Schedule, error) {
 	before := s.Cron
 	s.Cron = nil
 	if d == nil || d.Cron == nil || d.Cron.Disabled {
-		s.NextAt = workflow.Schedule{}.NextAt
+		s.NextAt = spec.Schedule{}.NextAt
 		return s, nil
 	}
 	s.Workflow, s.Cron = d.Ref(), d.Cron
@@ -100,7 +101,7 @@ func (c *Catalog) scheduled(s workflow.Schedule, d *workflow.Definition) (workfl
 }
 
 // equal compares as stored.
-func equal(a, b workflow.Schedule) (bool, error) {
+func equal(a, b spec.Schedule) (bool, error) {
 	x, err := json.Marshal(a)
 	if err != nil {
 		return false, err

@@ -13,12 +13,13 @@ import (
 	"github.com/lockstep-run/lockstep/shared/definition/schema"
 	"github.com/lockstep-run/lockstep/shared/expr"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
 // warnings tell what in a valid definition does not fit what is registered now.
 // Nothing of it is a mistake for certain: blocks and workflows may still come, so
 // a definition may be published before its worker is there.
-func (c *Catalog) warnings(ctx context.Context, tenant string, d *workflow.Definition, source []byte) ([]workflow.Issue, error) {
+func (c *Catalog) warnings(ctx context.Context, tenant string, d *spec.Definition, source []byte) ([]workflow.Issue, error) {
 	w := &warner{ctx: ctx, registry: c.open().Registry, tenant: tenant, blocks: map[string]*workflow.Block{}}
 	paths := program.Paths(d)
 	for i, s := range d.Flat() {
@@ -121,7 +122,7 @@ func (w *warner) registered(written string) (*workflow.Block, error) {
 
 // workflow warns of a reference to what is not published. A definition may refer
 // to itself.
-func (w *warner) workflow(d *workflow.Definition, written, path string) error {
+func (w *warner) workflow(d *spec.Definition, written, path string) error {
 	ref, err := workflow.ParseRef(written)
 	if err != nil {
 		return err
@@ -205,7 +206,7 @@ var (
 
 // undeclared warns of expressions that read a parameter which the definition's
 // own schema does not allow.
-func (w *warner) undeclared(d *workflow.Definition, paths []string) {
+func (w *warner) undeclared(d *spec.Definition, paths []string) {
 	var own struct {
 		Properties           map[string]json.RawMessage `json:"properties"`
 		AdditionalProperties *bool                      `json:"additionalProperties"`

@@ -8,13 +8,14 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/definition/document"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
 // Canonical is the definition as JSON that Parse reads back to the same: two
 // sources with the same meaning have the same canonical form, whatever their
 // layout, comments and order of keys. Its own keys are sorted, so that it stays
 // the same however the nouns are declared.
-func Canonical(d *workflow.Definition) []byte {
+func Canonical(d *spec.Definition) []byte {
 	out, err := document.Marshal(wireOf(d))
 	if err == nil {
 		out, err = document.Sorted(out)
@@ -26,7 +27,7 @@ func Canonical(d *workflow.Definition) []byte {
 }
 
 // Digest identifies the meaning of a definition.
-func Digest(d *workflow.Definition) string {
+func Digest(d *spec.Definition) string {
 	sum := sha256.Sum256(Canonical(d))
 	return hex.EncodeToString(sum[:])
 }
@@ -34,14 +35,14 @@ func Digest(d *workflow.Definition) string {
 // wire is a definition in the form in which authors write it: the fields of the
 // noun, of which those that authors write differently are replaced.
 type wire struct {
-	*workflow.Definition
+	*spec.Definition
 	Acquire []wireAcquire `json:"acquire,omitempty"`
 	Config  *wireConfig   `json:"config,omitempty"`
 	Steps   []wireStep    `json:"steps"`
 }
 
 type wireStep struct {
-	*workflow.Step
+	*spec.Step
 	Acquire  []wireAcquire `json:"acquire,omitempty"`
 	Workflow *wireNested   `json:"workflow,omitempty"`
 }
@@ -52,14 +53,14 @@ type wireNested struct {
 
 // wireAcquire has ids as a list or as one token.
 type wireAcquire struct {
-	*workflow.Acquire
+	*spec.Acquire
 	IDs   any    `json:"ids,omitempty"`
 	IDsOf string `json:"idsOf,omitempty"` // stands in ids; always empty, to hide the noun's
 }
 
 type wireConfig struct {
 	ExecutionStrategy map[string]bool   `json:"executionStrategy,omitempty"`
-	OnLocked          workflow.OnLocked `json:"onLocked,omitempty"`
+	OnLocked          spec.OnLocked     `json:"onLocked,omitempty"`
 	LockMode          workflow.LockMode `json:"lockMode,omitempty"`
 	Timeout           workflow.Duration `json:"timeout,omitempty"`
 	Rollback          any               `json:"rollback,omitempty"`
@@ -69,11 +70,11 @@ type wireConfig struct {
 	NotBefore         string            `json:"notBefore,omitempty"`
 }
 
-func wireOf(d *workflow.Definition) wire {
+func wireOf(d *spec.Definition) wire {
 	return wire{d, wireAcquires(d.Acquire), configOf(&d.Config), wireSteps(d.Steps)}
 }
 
-func wireSteps(steps []workflow.Step) []wireStep {
+func wireSteps(steps []spec.Step) []wireStep {
 	all := make([]wireStep, len(steps))
 	for i := range steps {
 		s := &steps[i]
@@ -85,7 +86,7 @@ func wireSteps(steps []workflow.Step) []wireStep {
 	return all
 }
 
-func wireAcquires(acquires []workflow.Acquire) []wireAcquire {
+func wireAcquires(acquires []spec.Acquire) []wireAcquire {
 	var all []wireAcquire
 	for i := range acquires {
 		a := wireAcquire{Acquire: &acquires[i]}
@@ -100,7 +101,7 @@ func wireAcquires(acquires []workflow.Acquire) []wireAcquire {
 	return all
 }
 
-func configOf(c *workflow.Config) *wireConfig {
+func configOf(c *spec.Config) *wireConfig {
 	w := wireConfig{OnLocked: c.OnLocked, LockMode: c.LockMode, Timeout: c.Timeout, MaxInFlight: c.MaxInFlight, NotBefore: c.NotBefore}
 	if c.Parallel {
 		w.ExecutionStrategy = map[string]bool{"parallel": true}

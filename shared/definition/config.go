@@ -10,15 +10,16 @@ import (
 	"github.com/lockstep-run/lockstep/shared/definition/document"
 	"github.com/lockstep-run/lockstep/shared/expr"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
 // maxWait is the longest that anything may be put off or go on.
 const maxWait = 30 * 24 * time.Hour
 
-func (r *reader) config(c *workflow.Config) document.Field {
+func (r *reader) config(c *spec.Config) document.Field {
 	return r.Object(document.Fields{
 		"executionStrategy": r.Object(document.Fields{"parallel": r.Flag(&c.Parallel)}),
-		"onLocked":          choice(r, &c.OnLocked, workflow.OnLockedWait, workflow.OnLockedFail, workflow.OnLockedSkip),
+		"onLocked":          choice(r, &c.OnLocked, spec.OnLockedWait, spec.OnLockedFail, spec.OnLockedSkip),
 		"lockMode":          choice(r, &c.LockMode, workflow.LockExclusive, workflow.LockShared),
 		"rollback":          r.rollback(c),
 		"maxInFlight":       r.Integer(&c.MaxInFlight, 1, maxInFlight),
@@ -46,7 +47,7 @@ func choice[S ~string](r *reader, into *S, standard S, others ...S) document.Fie
 
 // rollback reads auto, never, or an object with the mode and what a failed wave
 // means for those that remain.
-func (r *reader) rollback(c *workflow.Config) document.Field {
+func (r *reader) rollback(c *spec.Config) document.Field {
 	mode := choice(r, &c.Rollback, workflow.RollbackAuto, workflow.RollbackNever)
 	var onFailure string
 	return document.Either(mode, r.Object(document.Fields{
@@ -58,7 +59,7 @@ func (r *reader) rollback(c *workflow.Config) document.Field {
 }
 
 // tolerance reads a count, or a percentage such as 10%.
-func (r *reader) tolerance(t *workflow.Tolerance) document.Field {
+func (r *reader) tolerance(t *spec.Tolerance) document.Field {
 	count := r.Integer(&t.Count, 0, maxInFlight)
 	shape := document.Shape{"anyOf": []document.Shape{
 		{"type": "integer", "minimum": 0, "maximum": maxInFlight},
@@ -89,19 +90,19 @@ func (r *reader) notBefore(into *string) document.Field {
 	})
 }
 
-func (r *reader) acquires(into *[]workflow.Acquire) document.Field {
-	return document.List(r.Reader, into, maxAcquire, func(a *workflow.Acquire) document.Field {
+func (r *reader) acquires(into *[]spec.Acquire) document.Field {
+	return document.List(r.Reader, into, maxAcquire, func(a *spec.Acquire) document.Field {
 		return document.Named("acquire", r.acquire(a))
 	})
 }
 
-func (r *reader) acquire(a *workflow.Acquire) document.Field {
+func (r *reader) acquire(a *spec.Acquire) document.Field {
 	return r.Object(document.Fields{
 		"type":   r.id(&a.Type).Required("name the entity type"),
 		"ids":    document.Either(r.token(&a.IDsOf), r.ids(&a.IDs)),
 		"groups": r.ids(&a.Groups),
 		"query":  r.expr(&a.Query),
-		"expand": document.Pointer(&a.Expand, func(e *workflow.Expand) document.Field {
+		"expand": document.Pointer(&a.Expand, func(e *spec.Expand) document.Field {
 			return r.Object(document.Fields{
 				"from": r.id(&e.From).Required("name the entity type to expand from"),
 				"ids": r.expr(&e.IDs).Required("say which ids each of them names").Then(r.Reader, func(ast.Node, string) {

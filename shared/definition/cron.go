@@ -13,10 +13,11 @@ import (
 	"github.com/lockstep-run/lockstep/shared/definition/document"
 	"github.com/lockstep-run/lockstep/shared/expr"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-func (r *reader) cron(into **workflow.Cron) document.Field {
-	return document.Pointer(into, func(c *workflow.Cron) document.Field {
+func (r *reader) cron(into **spec.Cron) document.Field {
+	return document.Pointer(into, func(c *spec.Cron) document.Field {
 		return document.Named("cron", r.Object(document.Fields{
 			"schedule": r.checked(&c.Schedule, document.Shape{"pattern": `^\s*(\S+\s+){4,5}\S+\s*$`}, "cron",
 				"want five fields: minute, hour, day, month, weekday; or six, with seconds first", validSchedule).Required("say when to run"),
@@ -97,7 +98,7 @@ var errNever = errors.New("the schedule never comes")
 // NextRun is when a schedule comes next after a time, in UTC. Where clocks go
 // forward, what falls into the missing hour does not happen that day; where they
 // go back, it happens once.
-func NextRun(c *workflow.Cron, after time.Time) (time.Time, error) {
+func NextRun(c *spec.Cron, after time.Time) (time.Time, error) {
 	zone, err := time.LoadLocation(c.Zone) // none is UTC
 	if err != nil {
 		return time.Time{}, err

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/definition"
-	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
 // TestNextRun: in the zone of the schedule, over the days on which clocks change.
@@ -21,7 +21,7 @@ func TestNextRun(t *testing.T) {
 		{"30 2 * * *", "Europe/Zurich", "2026-10-24T00:00:00Z", "2026-10-24T00:30 2026-10-25T01:30 2026-10-26T01:30"},
 		{"0 12 * * *", "America/New_York", "2026-03-07T18:00:00Z", "2026-03-08T16:00"},
 	} {
-		c := &workflow.Cron{Schedule: test.schedule, Zone: test.zone}
+		c := &spec.Cron{Schedule: test.schedule, Zone: test.zone}
 		at, err := time.Parse(time.RFC3339, test.after)
 		if err != nil {
 			t.Fatal(err)
@@ -35,7 +35,7 @@ func TestNextRun(t *testing.T) {
 			}
 		}
 	}
-	for _, c := range []workflow.Cron{{Schedule: "0 0 31 2 *"}, {Schedule: "never"}, {Schedule: "0 0 * * *", Zone: "Mars/Olympus"}} {
+	for _, c := range []spec.Cron{{Schedule: "0 0 31 2 *"}, {Schedule: "never"}, {Schedule: "0 0 * * *", Zone: "Mars/Olympus"}} {
 		if at, err := definition.NextRun(&c, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)); err == nil {
 			t.Errorf("%+v comes at %s", c, at)
 		}
@@ -47,7 +47,7 @@ func TestNextRun(t *testing.T) {
 func TestNextRunGoesOn(t *testing.T) {
 	for _, zone := range []string{"", "Europe/Zurich", "America/New_York", "Australia/Lord_Howe", "America/Sao_Paulo", "Asia/Kathmandu", "Africa/Cairo"} {
 		for _, schedule := range []string{"* * * * *", "0 * * * *", "*/20 2 * * *", "0 0 * * *", "30 1-3 * * *", "15 2 29 3 *"} {
-			c := &workflow.Cron{Schedule: schedule, Zone: zone}
+			c := &spec.Cron{Schedule: schedule, Zone: zone}
 			for _, from := range []string{"2026-03-28T20:00:00Z", "2026-10-24T20:00:00Z", "2026-04-04T10:00:00Z", "2026-10-31T20:00:00Z"} {
 				at, err := time.Parse(time.RFC3339, from)
 				if err != nil {

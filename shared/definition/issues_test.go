@@ -15,6 +15,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/definition"
 	"github.com/lockstep-run/lockstep/shared/expr"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -52,7 +53,7 @@ func TestIssueLists(t *testing.T) {
 	}
 }
 
-func list(_ *workflow.Definition, err error) string {
+func list(_ *spec.Definition, err error) string {
 	var e *workflow.Error
 	if !errors.As(err, &e) {
 		return fmt.Sprint(err)

@@ -4,6 +4,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/definition/document"
 	"github.com/lockstep-run/lockstep/shared/definition/program"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
 // MaxSource is the largest definition, in bytes.
@@ -14,13 +15,13 @@ const notValid = "the definition is not valid"
 // Parse reads a definition from YAML or JSON and checks it whole. The error is
 // CodeInvalid with every issue and its place, in the order of the text, or
 // CodeTooLarge.
-func Parse(source []byte) (*workflow.Definition, error) {
+func Parse(source []byte) (*spec.Definition, error) {
 	if len(source) > MaxSource {
 		return nil, workflow.Errorf(workflow.CodeTooLarge, "a definition holds at most %d bytes, this has %d", MaxSource, len(source))
 	}
 	doc, root := document.Read(source)
 	r := &reader{doc}
-	d := &workflow.Definition{}
+	d := &spec.Definition{}
 	if root != nil {
 		r.definition(d).Read(root, "")
 		r.whole(d)
@@ -48,7 +49,7 @@ func Locate(source []byte, issues []workflow.Issue) []workflow.Issue {
 type Compiled = program.Compiled
 
 // Compile compiles every expression of a definition that has been parsed.
-func Compile(d *workflow.Definition) (*Compiled, error) {
+func Compile(d *spec.Definition) (*Compiled, error) {
 	r := &document.Reader{}
 	c := program.Compile(d, r)
 	if err := workflow.Invalid(notValid, r.Issues()); err != nil {

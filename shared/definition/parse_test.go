@@ -14,6 +14,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/definition"
 	"github.com/lockstep-run/lockstep/shared/expr"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
 // good is a definition with everything that is supported.
@@ -104,7 +105,7 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-func parse(t *testing.T, source string) *workflow.Definition {
+func parse(t *testing.T, source string) *spec.Definition {
 	t.Helper()
 	d, err := definition.Parse([]byte(source))
 	if err != nil {

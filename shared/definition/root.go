@@ -7,7 +7,7 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/definition/document"
 	"github.com/lockstep-run/lockstep/shared/definition/schema"
-	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
 // Limits of a definition.
@@ -22,7 +22,7 @@ const (
 )
 
 // definition is the root object.
-func (r *reader) definition(d *workflow.Definition) document.Field {
+func (r *reader) definition(d *spec.Definition) document.Field {
 	return r.Object(document.Fields{
 		"package":        r.name(&d.Package).Required("the field package is required"),
 		"name":           r.name(&d.Name).Required("the field name is required"),

@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"github.com/lockstep-run/lockstep/shared/definition/document"
-	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
 //go:generate go run ./internal/generate ../../docs/definition.schema.json
@@ -19,7 +19,7 @@ func Schema() []byte { return slices.Clone(written()) }
 
 var written = sync.OnceValue(func() []byte {
 	r := &reader{&document.Reader{}}
-	shape := document.SchemaOf(r.definition(&workflow.Definition{}).With(document.Shape{
+	shape := document.SchemaOf(r.definition(&spec.Definition{}).With(document.Shape{
 		"$id":   "urn:lockstep:definition",
 		"title": "A Lockstep workflow definition",
 	}))

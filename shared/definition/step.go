@@ -10,6 +10,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/definition/document"
 	"github.com/lockstep-run/lockstep/shared/expr"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
 // MaxJobTimeout is the longest time-out of one attempt: a worker function lives
@@ -23,8 +24,8 @@ var errNoSteps = fmt.Sprintf("a definition has 1 to %d steps", maxSteps)
 var labelRE = regexp.MustCompile(`^[a-z][A-Za-z0-9_]{0,63}$`)
 
 // steps is a list of steps at a depth of nesting.
-func (r *reader) steps(into *[]workflow.Step, depth int) document.Field {
-	return document.List(r.Reader, into, maxSteps, func(s *workflow.Step) document.Field {
+func (r *reader) steps(into *[]spec.Step, depth int) document.Field {
+	return document.List(r.Reader, into, maxSteps, func(s *spec.Step) document.Field {
 		return document.Named("step", r.step(s, depth))
 	}).With(document.Shape{"minItems": 1}).Then(r.Reader, func(n ast.Node, path string) {
 		if len(*into) == 0 {
@@ -33,7 +34,7 @@ func (r *reader) steps(into *[]workflow.Step, depth int) document.Field {
 	})
 }
 
-func (r *reader) step(s *workflow.Step, depth int) document.Field {
+func (r *reader) step(s *spec.Step, depth int) document.Field {
 	return r.Object(document.Fields{
 		"label":             r.label(&s.Label).Required("a step needs label"),
 		"functionBlock":     r.reference(&s.FunctionBlock),
@@ -126,8 +127,8 @@ func (r *reader) kind(n ast.Node, path string) {
 	}
 }
 
-func (r *reader) nested(into **workflow.Nested, depth int) document.Field {
-	return document.Pointer(into, func(w *workflow.Nested) document.Field {
+func (r *reader) nested(into **spec.Nested, depth int) document.Field {
+	return document.Pointer(into, func(w *spec.Nested) document.Field {
 		return document.Named("workflow", r.Object(document.Fields{
 			"steps": r.steps(&w.Steps, depth).Required("an embedded workflow needs steps"),
 		}))
@@ -139,7 +140,7 @@ func (r *reader) nested(into **workflow.Nested, depth int) document.Field {
 	})
 }
 
-func (r *reader) workflowReference(f *workflow.Reference) document.Field {
+func (r *reader) workflowReference(f *spec.Reference) document.Field {
 	f.Mode = workflow.ModeEmbed
 	return r.Object(document.Fields{
 		"workflow":            r.reference(&f.Workflow).Required("name the workflow"),
@@ -186,7 +187,7 @@ func (r *reader) retry(t *workflow.Retry) document.Field {
 // maxVisits is the largest repeat.count: step runs have four digits in a fence.
 const maxVisits = 1000
 
-func (r *reader) repeat(p *workflow.Repeat) document.Field {
+func (r *reader) repeat(p *spec.Repeat) document.Field {
 	return r.Object(document.Fields{
 		"count": r.Integer(&p.Count, 1, maxVisits),
 		"while": r.expr(&p.While),

@@ -5,6 +5,7 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/definition/schema"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
 // CheckSchema reports why a JSON value is not a JSON Schema (2020-12).
@@ -18,7 +19,7 @@ func ValidateAgainst(against, value json.RawMessage, path string) []workflow.Iss
 
 // ValidateParameters checks a run's parameters: an object, and what the
 // definition's schema says if it has one.
-func ValidateParameters(d *workflow.Definition, raw json.RawMessage) error {
+func ValidateParameters(d *spec.Definition, raw json.RawMessage) error {
 	const what = "the parameters are not valid"
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &object); err != nil || object == nil {

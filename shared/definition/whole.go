@@ -10,10 +10,11 @@ import (
 	"github.com/lockstep-run/lockstep/shared/definition/program"
 	"github.com/lockstep-run/lockstep/shared/definition/schema"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
 // whole checks what needs the whole definition, its expressions apart.
-func (r *reader) whole(d *workflow.Definition) {
+func (r *reader) whole(d *spec.Definition) {
 	flat, paths := d.Flat(), program.Paths(d)
 	if len(flat) > maxSteps {
 		r.At("steps", "limit", "at most %d steps, those of embedded workflows included, not %d", maxSteps, len(flat))
@@ -40,7 +41,7 @@ func (r *reader) whole(d *workflow.Definition) {
 
 // Embeds reports whether a step embeds the definition that it stands in, or
 // would as soon as that is published.
-func Embeds(d *workflow.Definition, s *workflow.Step) bool {
+func Embeds(d *spec.Definition, s *spec.Step) bool {
 	if s.Reference == nil || s.Reference.Mode != workflow.ModeEmbed {
 		return false
 	}
@@ -61,7 +62,7 @@ func (r *reader) twice(parameters, rawParameters json.RawMessage, path string) {
 }
 
 // schedule checks that the runs which the clock starts can begin.
-func (r *reader) schedule(d *workflow.Definition) {
+func (r *reader) schedule(d *spec.Definition) {
 	path := "cron"
 	if !r.Given(path) {
 		path = "triggers.cron"

@@ -6,6 +6,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
 // scheduleActor is who creates the runs of schedules.
@@ -13,7 +14,7 @@ const scheduleActor = "schedule"
 
 // Fire creates a schedule's run under an id, unless it exists, and sends a look at
 // it: whoever sweeps the schedules starts runs and does not drive them.
-func (e *Engine) Fire(ctx context.Context, s workflow.Schedule, id string) error {
+func (e *Engine) Fire(ctx context.Context, s spec.Schedule, id string) error {
 	w := e.work(s.Tenant, id)
 	d, err := w.definition(ctx, s.Workflow)
 	if err != nil {
@@ -28,7 +29,7 @@ func (e *Engine) Fire(ctx context.Context, s workflow.Schedule, id string) error
 	}
 	x := lifecycle.New(workflow.Execution{
 		Tenant: s.Tenant, ID: id, Workflow: d.Ref(), CreatedBy: scheduleActor,
-		Labels: map[string]string{workflow.LabelSchedule: s.Name}, Input: in,
+		Labels: map[string]string{spec.LabelSchedule: s.Name}, Input: in,
 	}, e.now())
 	x.Version, x.Commit, x.Engine = 1, e.Nonce(), e.version
 	x.DueAt = e.now().Add(e.Policy.Poll) // if the look is lost

@@ -7,6 +7,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/engine/locking"
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
 // await registers a blocked run once more with whoever blocks it, on the
@@ -51,7 +52,7 @@ func (w *work) hold(ctx context.Context) error {
 	}
 	got, err := locker.Acquire(ctx, locking.Ask{
 		Tenant: w.tenant, Execution: w.id, Epoch: w.x.Epoch, Age: w.x.Age(), Mode: w.x.LockMode,
-		Skip:      w.program != nil && w.program.Config.OnLocked == workflow.OnLockedSkip,
+		Skip:      w.program != nil && w.program.Config.OnLocked == spec.OnLockedSkip,
 		Conflicts: w.x.Conflicts, Keys: keys, Now: w.e.now(),
 	})
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/engine/delivery"
 	"github.com/lockstep-run/lockstep/shared/engine/port"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
 // Inspection is a look at an execution that changes nothing: what its views are
@@ -39,7 +40,7 @@ func (i *Inspection) Execution() *workflow.Execution { return i.w.x }
 func (i *Inspection) Ports() port.Ports { return i.w.ports }
 
 // Definition is the pinned definition.
-func (i *Inspection) Definition(ctx context.Context) (*workflow.Definition, error) {
+func (i *Inspection) Definition(ctx context.Context) (*spec.Definition, error) {
 	d, err := i.w.definition(ctx, i.w.x.Workflow)
 	if err != nil {
 		return nil, err
@@ -83,7 +84,7 @@ func (i *Inspection) Packs(ctx context.Context, r *workflow.StepRun) ([]*workflo
 }
 
 // Program is the run's program. One that cannot be had any more is a problem.
-func (i *Inspection) Program(ctx context.Context) (*workflow.Program, error) {
+func (i *Inspection) Program(ctx context.Context) (*spec.Program, error) {
 	if i.w.facts.Resolved == nil {
 		if err := i.w.resolve(ctx); err != nil {
 			return nil, err

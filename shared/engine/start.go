@@ -13,6 +13,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
 // Start creates a run and drives it as far as it goes without waiting, if its
@@ -175,7 +176,7 @@ func (w *work) newest(ctx context.Context, req views.StartRequest) (*library.Def
 }
 
 // input checks what the starter gives against what the definition takes.
-func input(d *workflow.Definition, req views.StartRequest) (workflow.Input, error) {
+func input(d *spec.Definition, req views.StartRequest) (workflow.Input, error) {
 	in := workflow.Input{Parameters: req.Parameters}
 	if len(in.Parameters) == 0 {
 		in.Parameters = json.RawMessage("{}")

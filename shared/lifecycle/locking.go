@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/lifecycle/draft"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
@@ -96,7 +97,7 @@ func (d *decider) lock() {
 	case a.Problem != nil:
 		d.Fail(workflow.CauseInternal, a.Problem)
 		d.Move(sm.EventLockRefused, sm.ExecutionFailedSafe, "", map[string]any{"reason": a.Problem.Message})
-	case a.Conflict != nil && d.Config().OnLocked == workflow.OnLockedFail:
+	case a.Conflict != nil && d.Config().OnLocked == spec.OnLockedFail:
 		c := a.Conflict
 		d.Fail(workflow.CauseLockTimeout, &workflow.Failure{
 			Code: string(workflow.CodeEntityLocked), Entity: c.Entity.String(),
@@ -159,7 +160,7 @@ func (d *decider) assertsSome() bool {
 	if p == nil {
 		return false
 	}
-	return p.AssertNotEmpty || slices.ContainsFunc(p.Acquisitions, func(a workflow.ProgramAcquisition) bool { return a.AssertNotEmpty })
+	return p.AssertNotEmpty || slices.ContainsFunc(p.Acquisitions, func(a spec.ProgramAcquisition) bool { return a.AssertNotEmpty })
 }
 
 // unsharable is why a run may not share its locks with others: only runs that

@@ -16,6 +16,7 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
@@ -66,8 +67,8 @@ type life struct {
 	out   strings.Builder
 	now   time.Time
 	x     *workflow.Execution
-	def   workflow.Definition
-	nodes []workflow.Node
+	def   spec.Definition
+	nodes []spec.Node
 	block map[string]workflow.Block
 	scope workflow.Scope
 	facts lifecycle.Facts
@@ -78,7 +79,7 @@ func newLife(t *testing.T) *life {
 	return &life{
 		t: t, now: epoch, block: map[string]workflow.Block{}, plans: map[string]*lifecycle.Plan{},
 		scope: workflow.Scope{Counts: map[string]int{}},
-		def:   workflow.Definition{Package: "p", Name: "w", Version: "1.0.0"},
+		def:   spec.Definition{Package: "p", Name: "w", Version: "1.0.0"},
 	}
 }
 
@@ -116,7 +117,7 @@ func (l *life) directive(verb string, words []string, o map[string]string) {
 	_, has := o["complete"]
 	switch verb {
 	case "step": // step LABEL [pure] [idempotent] [reversible] [undoHarmless] [continue] on=TYPE [in=LABEL] [retries=N] [repeat=N] [delay=D] [pause=D] [stepTimeout=D]
-		st := &workflow.Step{Label: words[0], FunctionBlock: "p/" + words[0] + ":1", RunOn: o["on"]}
+		st := &spec.Step{Label: words[0], FunctionBlock: "p/" + words[0] + ":1", RunOn: o["on"]}
 		if o["retries"] != "" {
 			st.Retry = &workflow.Retry{MaxRetries: number(o, "retries")}
 		}
@@ -128,13 +129,13 @@ func (l *life) directive(verb string, words []string, o map[string]string) {
 			Reversible: slices.Contains(words, "reversible"), UndoHarmless: slices.Contains(words, "undoHarmless"),
 		}
 	case "workflow": // workflow LABEL [continue] [in=LABEL] [repeat=N]
-		l.node(&workflow.Step{Label: words[0], Workflow: &workflow.Nested{}}, words, o)
+		l.node(&spec.Step{Label: words[0], Workflow: &spec.Nested{}}, words, o)
 	case "reference": // reference LABEL mode=MODE
-		l.node(&workflow.Step{Label: words[0], Reference: &workflow.Reference{Workflow: "p/child:1", Mode: workflow.ReferenceMode(o["mode"])}}, words, o)
+		l.node(&spec.Step{Label: words[0], Reference: &spec.Reference{Workflow: "p/child:1", Mode: workflow.ReferenceMode(o["mode"])}}, words, o)
 	case "config":
 		l.def.Config.MaxInFlight = number(o, "maxInFlight")
 		l.def.Config.FailureTolerance.Count = number(o, "tolerance")
-		l.def.Config.OnLocked = workflow.OnLocked(o["onLocked"])
+		l.def.Config.OnLocked = spec.OnLocked(o["onLocked"])
 		l.def.Config.LockMode = workflow.LockMode(o["lockMode"])
 		l.def.AssertNotEmpty = slices.Contains(words, "assertNotEmpty")
 		l.def.Config.Rollback = workflow.RollbackMode(o["rollback"])
@@ -160,7 +161,7 @@ func (l *life) directive(verb string, words []string, o map[string]string) {
 			l.x.Parent = &workflow.Parent{Execution: by, Root: by, Depth: 1}
 		}
 		l.facts.Resolved = &lifecycle.Resolved{
-			Program: &workflow.Program{Config: l.def.Config, Nodes: l.nodes, AssertNotEmpty: l.def.AssertNotEmpty}, Blocks: l.block, Workflows: map[string]string{"p/child:1": "1.0.0"},
+			Program: &spec.Program{Config: l.def.Config, Nodes: l.nodes, AssertNotEmpty: l.def.AssertNotEmpty}, Blocks: l.block, Workflows: map[string]string{"p/child:1": "1.0.0"},
 		}
 		l.facts.Discovered = &lifecycle.Discovered{Scope: l.scope, Acquire: -1}
 		if why := o["unresolved"]; why != "" {
@@ -268,14 +269,14 @@ func (l *life) duration(text string) workflow.Duration {
 }
 
 // node adds a step to the program, perhaps in another.
-func (l *life) node(s *workflow.Step, words []string, o map[string]string) {
+func (l *life) node(s *spec.Step, words []string, o map[string]string) {
 	s.ContinueOnError = slices.Contains(words, "continue")
 	s.Delay = l.duration(o["delay"])
 	if o["repeat"] != "" {
-		s.Repeat = &workflow.Repeat{Count: number(o, "repeat"), Delay: l.duration(o["pause"])}
+		s.Repeat = &spec.Repeat{Count: number(o, "repeat"), Delay: l.duration(o["pause"])}
 	}
 	at := len(l.nodes)
-	n := workflow.Node{Step: s, Label: s.Label, Parent: -1, End: at + 1, Local: at}
+	n := spec.Node{Step: s, Label: s.Label, Parent: -1, End: at + 1, Local: at}
 	for i := range l.nodes {
 		if l.nodes[i].Label == o["in"] {
 			n.Parent = i
@@ -356,7 +357,7 @@ func (l *life) plan(n lifecycle.Need, draft *workflow.Execution) bool {
 			}
 		}
 	case p != nil:
-	case s.RunOn == workflow.RunOnGlobal || s.FunctionBlock == "":
+	case s.RunOn == spec.RunOnGlobal || s.FunctionBlock == "":
 		p = &lifecycle.Plan{Jobs: 1}
 	default:
 		p = &lifecycle.Plan{Jobs: l.scope.Counts[s.RunOn], Entities: l.scope.Counts[s.RunOn]}

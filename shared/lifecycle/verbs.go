@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
@@ -98,7 +99,7 @@ func invalid(path, message string) error {
 }
 
 // failedAt is the step a retry begins with unless another is named.
-func (d *decider) failedAt(p *workflow.Program) int {
+func (d *decider) failedAt(p *spec.Program) int {
 	at := 0
 	if d.X.Error != nil {
 		at = max(0, p.Index(d.X.Error.Step))

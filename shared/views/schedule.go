@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
 // ScheduleView is the clock of one workflow as it is shown.
@@ -22,7 +23,7 @@ type ScheduleView struct {
 }
 
 // ScheduleOf is the schedule as it is shown.
-func ScheduleOf(s workflow.Schedule) ScheduleView {
+func ScheduleOf(s spec.Schedule) ScheduleView {
 	v := ScheduleView{
 		Schedule: s.Name, Workflow: s.Workflow, NextAt: some(s.NextAt), Last: some(s.Last), LastAt: some(s.LastAt),
 		SkippedAt: some(s.SkippedAt), Skipped: s.Skipped, Problem: some(s.Why),

@@ -5,7 +5,7 @@
 //
 //   - errors.go: the one error type and its codes.
 //   - ref.go: references to definitions and blocks, and how versions compare.
-//   - definition.go, block.go, entity.go: what is published, offered, changed.
+//   - block.go, entity.go: what is offered, changed; what is published is in spec.
 //   - execution.go: the state item of one run, the only authority on it.
 //   - event.go: the history of a run.
 //   - step.go: one visit of one step. job.go: one call for one entity.

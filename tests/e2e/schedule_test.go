@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
@@ -106,7 +107,7 @@ func schedule(c *scene) {
 		return found
 	}
 	count := func() (n int) {
-		f := views.ExecutionFilter{Labels: map[string]string{workflow.LabelSchedule: name}}
+		f := views.ExecutionFilter{Labels: map[string]string{spec.LabelSchedule: name}}
 		for x, err := range c.Executions(c.t.Context(), f) {
 			if err != nil {
 				c.t.Fatal(err)

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/lockstep-run/lockstep/shared/expr"
-	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
 // Limits of what a definition may ask to compile.
@@ -27,8 +27,8 @@ type Reporter interface {
 // compiler compiles what it can and reports the rest.
 type compiler struct {
 	Reporter
-	definition *workflow.Definition
-	flat       []*workflow.Step
+	definition *spec.Definition
+	flat       []*spec.Step
 	places     []place
 	index      map[string]int // of steps by label
 	language   *expr.Language // of steps
@@ -39,7 +39,7 @@ var identifierRE = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // Compile compiles every expression of a definition. What it reports makes the
 // result unfit for use.
-func Compile(d *workflow.Definition, report Reporter) *Compiled {
+func Compile(d *spec.Definition, report Reporter) *Compiled {
 	c := &compiler{Reporter: report, definition: d, flat: d.Flat(), places: places(d), index: map[string]int{}, Compiled: &Compiled{}}
 	c.steps = make([]step, len(c.flat))
 	c.acquires = make([]acquire, len(d.Acquisitions()))
@@ -73,7 +73,7 @@ func Compile(d *workflow.Definition, report Reporter) *Compiled {
 }
 
 // measure counts expressions and their bytes.
-func measure(d *workflow.Definition) (count, text int) {
+func measure(d *spec.Definition) (count, text int) {
 	counted := func(source string) {
 		if source != "" {
 			count, text = count+1, text+len(source)

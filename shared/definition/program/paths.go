@@ -3,7 +3,7 @@ package program
 import (
 	"strconv"
 
-	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
 // place is where a step stands in the tree.
@@ -14,10 +14,10 @@ type place struct {
 }
 
 // places are the places of all steps, in the order of Flat.
-func places(d *workflow.Definition) []place {
+func places(d *spec.Definition) []place {
 	var all []place
-	var walk func(steps []workflow.Step, path string, in []int)
-	walk = func(steps []workflow.Step, path string, in []int) {
+	var walk func(steps []spec.Step, path string, in []int)
+	walk = func(steps []spec.Step, path string, in []int) {
 		for n := range steps {
 			i := len(all)
 			all = append(all, place{path: path + "[" + strconv.Itoa(n) + "]", last: i, in: in})
@@ -32,7 +32,7 @@ func places(d *workflow.Definition) []place {
 }
 
 // Paths are the paths of all steps in the document, in the order of Flat.
-func Paths(d *workflow.Definition) []string {
+func Paths(d *spec.Definition) []string {
 	var paths []string
 	for _, p := range places(d) {
 		paths = append(paths, p.path)
@@ -42,9 +42,9 @@ func Paths(d *workflow.Definition) []string {
 
 // AcquirePaths are the paths of all acquire entries, in the order of
 // Acquisitions.
-func AcquirePaths(d *workflow.Definition) []string {
+func AcquirePaths(d *spec.Definition) []string {
 	var paths []string
-	list := func(path string, entries []workflow.Acquire) {
+	list := func(path string, entries []spec.Acquire) {
 		for n := range entries {
 			paths = append(paths, path+"["+strconv.Itoa(n)+"]")
 		}

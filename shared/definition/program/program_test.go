@@ -12,11 +12,12 @@ import (
 	"github.com/lockstep-run/lockstep/shared/definition/program"
 	"github.com/lockstep-run/lockstep/shared/expr"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
 const head = "package: p\nname: w\nversion: 1.0.0\n"
 
-func compile(t *testing.T, source string) (*workflow.Definition, *program.Compiled) {
+func compile(t *testing.T, source string) (*spec.Definition, *program.Compiled) {
 	t.Helper()
 	d, err := definition.Parse([]byte(source))
 	if err != nil {
@@ -30,7 +31,7 @@ func compile(t *testing.T, source string) (*workflow.Definition, *program.Compil
 }
 
 // everything is the fixture with every field that there is.
-func everything(t *testing.T) (*workflow.Definition, *program.Compiled) {
+func everything(t *testing.T) (*spec.Definition, *program.Compiled) {
 	t.Helper()
 	source, err := os.ReadFile("../testdata/valid/everything.yaml")
 	if err != nil {
@@ -39,7 +40,7 @@ func everything(t *testing.T) (*workflow.Definition, *program.Compiled) {
 	return compile(t, string(source))
 }
 
-func index(t *testing.T, d *workflow.Definition, label string) int {
+func index(t *testing.T, d *spec.Definition, label string) int {
 	t.Helper()
 	for i, s := range d.Flat() {
 		if s.Label == label {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/expr"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
 // reads checks what an expression of step i reads: only earlier steps have
@@ -46,7 +47,7 @@ func (c *compiler) reads(i int, path string, refs expr.References, after bool) {
 }
 
 // own checks that a step reads a result that is there for its own entity.
-func (c *compiler) own(s, from *workflow.Step, path string) {
+func (c *compiler) own(s, from *spec.Step, path string) {
 	switch {
 	case alone(from) || from.RunOn == s.RunOn && !alone(s):
 	case alone(s):
@@ -70,15 +71,15 @@ func (c *compiler) earlier(i, at int, path, label, what string, after bool) bool
 }
 
 // alone reports whether a step is evaluated once, without entity.
-func alone(s *workflow.Step) bool {
-	return s.RunOn == workflow.RunOnGlobal || s.Workflow != nil || s.Reference != nil
+func alone(s *spec.Step) bool {
+	return s.RunOn == spec.RunOnGlobal || s.Workflow != nil || s.Reference != nil
 }
 
-func embedded(s *workflow.Step) bool {
+func embedded(s *spec.Step) bool {
 	return s.Reference != nil && s.Reference.Mode == workflow.ModeEmbed
 }
 
-func kindOf(s *workflow.Step) string {
+func kindOf(s *spec.Step) string {
 	switch {
 	case s.Workflow != nil:
 		return "an embedded workflow"

@@ -12,6 +12,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/dynamo/table"
 	"github.com/lockstep-run/lockstep/shared/topology"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
 // A tenant's schedules are one partition. The sparse index holds those that have
@@ -29,16 +30,16 @@ func scheduleShard(tenant, name string) string {
 const attrOn = "on"
 
 // Schedule is a strongly consistent read.
-func (r *Registry) Schedule(ctx context.Context, tenant, name string) (workflow.Schedule, error) {
+func (r *Registry) Schedule(ctx context.Context, tenant, name string) (spec.Schedule, error) {
 	it, err := r.t.Get(ctx, table.Key{PK: schedulesKey(tenant), SK: name})
 	if err != nil || it == nil {
-		return workflow.Schedule{Tenant: tenant, Name: name}, err
+		return spec.Schedule{Tenant: tenant, Name: name}, err
 	}
 	return scheduleOf(it)
 }
 
 // PutSchedule replaces the schedule if its version is still the one given.
-func (r *Registry) PutSchedule(ctx context.Context, s workflow.Schedule) (bool, error) {
+func (r *Registry) PutSchedule(ctx context.Context, s spec.Schedule) (bool, error) {
 	seen := s.Version
 	s.Version++
 	plain, err := json.Marshal(s)
@@ -64,10 +65,10 @@ func (r *Registry) PutSchedule(ctx context.Context, s workflow.Schedule) (bool, 
 }
 
 // Schedules lists a tenant's schedules that are not off, in order of name.
-func (r *Registry) Schedules(ctx context.Context, tenant string, page workflow.Page) (workflow.List[workflow.Schedule], error) {
+func (r *Registry) Schedules(ctx context.Context, tenant string, page workflow.Page) (workflow.List[spec.Schedule], error) {
 	after, err := afterOf(page)
 	if err != nil {
-		return workflow.List[workflow.Schedule]{}, err
+		return workflow.List[spec.Schedule]{}, err
 	}
 	pk := schedulesKey(tenant)
 	rows := r.t.Query(ctx, table.Query{
@@ -83,13 +84,13 @@ func (r *Registry) Schedules(ctx context.Context, tenant string, page workflow.P
 	return cut(on, limitOf(page), scheduleOf)
 }
 
-func scheduleOf(it table.Item) (s workflow.Schedule, err error) {
+func scheduleOf(it table.Item) (s spec.Schedule, err error) {
 	return s, decode(it.Bytes(attrDoc), &s)
 }
 
 // DueSchedules lists schedules of one shard whose next moment has come by now. A
 // page's token is the index key of the last one of the page before.
-func (r *Registry) DueSchedules(ctx context.Context, shard int, now time.Time, page workflow.Page) (list workflow.List[workflow.Schedule], err error) {
+func (r *Registry) DueSchedules(ctx context.Context, shard int, now time.Time, page workflow.Page) (list workflow.List[spec.Schedule], err error) {
 	index, limit := topology.IndexScheduled, limitOf(page)
 	after, err := behindDue(shard, page)
 	if err != nil {
@@ -104,14 +105,14 @@ func (r *Registry) DueSchedules(ctx context.Context, shard int, now time.Time, p
 		Page:  limit + 1,
 	}) {
 		if err != nil {
-			return workflow.List[workflow.Schedule]{}, err
+			return workflow.List[spec.Schedule]{}, err
 		}
 		if len(list.Items) == limit {
 			list.Next = tokenOf(strconv.FormatInt(last.Int(index.Sort), 10) + " " + last.Key().PK + " " + last.Key().SK)
 			break
 		}
 		tenant, _, _ := strings.Cut(it.Key().PK, "#")
-		list.Items = append(list.Items, workflow.Schedule{Tenant: table.TenantOf(tenant), Name: it.Key().SK})
+		list.Items = append(list.Items, spec.Schedule{Tenant: table.TenantOf(tenant), Name: it.Key().SK})
 		last = it
 	}
 	return list, nil

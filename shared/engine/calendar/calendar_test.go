@@ -17,6 +17,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/sim/fate"
 	"github.com/lockstep-run/lockstep/shared/sim/stage"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
@@ -31,7 +32,7 @@ func open(t *testing.T, seed uint64, cron string) *stage.Stage {
 	return s
 }
 
-func schedule(t *testing.T, s *stage.Stage) (one workflow.Schedule) {
+func schedule(t *testing.T, s *stage.Stage) (one spec.Schedule) {
 	t.Helper()
 	s.Without(func() {
 		var err error
@@ -80,7 +81,7 @@ func TestFires(t *testing.T) {
 		t.Fatalf("%d runs", len(all))
 	}
 	x, at := all[0], sim.Dawn.Add(4*time.Hour)
-	if x.ID != calendar.ID(stage.Caller.Tenant, "p/night", at) || x.CreatedBy != "schedule" || x.Labels[workflow.LabelSchedule] != "p/night" || x.State != sm.ExecutionCompletedAck {
+	if x.ID != calendar.ID(stage.Caller.Tenant, "p/night", at) || x.CreatedBy != "schedule" || x.Labels[spec.LabelSchedule] != "p/night" || x.State != sm.ExecutionCompletedAck {
 		t.Errorf("%s in %s by %s, labels %v", x.ID, x.State, x.CreatedBy, x.Labels)
 	}
 	if one := schedule(t, s); one.Last != x.ID || !one.LastAt.Equal(at) || !one.NextAt.Equal(at.Add(24*time.Hour)) || !one.Firing.IsZero() {

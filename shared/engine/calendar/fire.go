@@ -9,6 +9,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/engine/port"
 	"github.com/lockstep-run/lockstep/shared/parallel"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 	"github.com/lockstep-run/lockstep/statemachines"
 )
 
@@ -17,7 +18,7 @@ type Starter interface {
 	// Fire creates the run of a schedule under an id, unless it exists, and has it
 	// driven by whoever looks at it. A run that can never be created is an error
 	// with CodeInvalid, CodeNotFound or CodeTooLarge.
-	Fire(ctx context.Context, s workflow.Schedule, id string) error
+	Fire(ctx context.Context, s spec.Schedule, id string) error
 }
 
 // Calendar fires what is due.
@@ -113,7 +114,7 @@ func (c *Calendar) Fire(ctx context.Context, tenant, name string) (started bool,
 }
 
 // busy reports whether the schedule's last run keeps it from starting another.
-func (c *Calendar) busy(ctx context.Context, s workflow.Schedule) (bool, error) {
+func (c *Calendar) busy(ctx context.Context, s spec.Schedule) (bool, error) {
 	if s.Cron.Concurrency || s.Last == "" {
 		return false, nil
 	}
@@ -124,7 +125,7 @@ func (c *Calendar) busy(ctx context.Context, s workflow.Schedule) (bool, error) 
 
 // advance writes the schedule with the moment that follows. One that never comes
 // again is not due any more.
-func (c *Calendar) advance(ctx context.Context, s workflow.Schedule, at time.Time) (bool, error) {
+func (c *Calendar) advance(ctx context.Context, s spec.Schedule, at time.Time) (bool, error) {
 	next, err := definition.NextRun(s.Cron, at)
 	if err != nil {
 		next = time.Time{}

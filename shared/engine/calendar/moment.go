@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/lockstep-run/lockstep/shared/definition"
-	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
 // ID is the id of the run of a moment: a UUIDv7 of the moment's millisecond, whose
@@ -29,7 +29,7 @@ func ID(tenant, name string, at time.Time) string {
 // latest is the newest moment of a schedule that is not after now, where next is
 // one that has come: of all that were missed only this one is made up for. It
 // looks back in growing steps, so that a long absence costs little.
-func latest(c *workflow.Cron, next, now time.Time) (time.Time, error) {
+func latest(c *spec.Cron, next, now time.Time) (time.Time, error) {
 	for back := time.Second; now.Add(-back).After(next); back *= 2 {
 		at, err := definition.NextRun(c, now.Add(-back))
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/definition"
 	"github.com/lockstep-run/lockstep/shared/engine/port"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
 // Library caches definitions and blocks. It is safe for concurrent use.
@@ -42,7 +43,7 @@ func (s *shelf[T]) keep(key string, v T) {
 
 // Definition is a published definition, parsed and compiled.
 type Definition struct {
-	*workflow.Definition
+	*spec.Definition
 	compiled *definition.Compiled
 }
 

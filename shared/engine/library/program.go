@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/engine/port"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
 // maxNodes bounds a program, embedded definitions included.
@@ -14,7 +15,7 @@ const maxNodes = 1000
 
 // Program is a run's program with the definitions it is made of, by space.
 type Program struct {
-	workflow.Program
+	spec.Program
 	Definitions []*Definition
 	Workflows   map[string]string // version of each definition referred to, by reference as written
 }
@@ -55,23 +56,23 @@ func (b *builder) add(ref workflow.Ref, parent int, prefix string) (*workflow.Fa
 		return nil, err
 	}
 	p, space := b.program, len(b.program.Spaces)
-	p.Spaces = append(p.Spaces, workflow.Space{Definition: ref, Node: parent})
+	p.Spaces = append(p.Spaces, spec.Space{Definition: ref, Node: parent})
 	p.Definitions = append(p.Definitions, d)
 	for i, a := range d.Acquisitions() {
-		p.Acquisitions = append(p.Acquisitions, workflow.ProgramAcquisition{Acquisition: a, Space: space, Local: i})
+		p.Acquisitions = append(p.Acquisitions, spec.ProgramAcquisition{Acquisition: a, Space: space, Local: i})
 	}
 	b.chain = append(b.chain, ref)
 	defer func() { b.chain = b.chain[:len(b.chain)-1] }()
 	return b.steps(d.Steps, space, parent, prefix, new(int))
 }
 
-func (b *builder) steps(steps []workflow.Step, space, parent int, prefix string, local *int) (*workflow.Failure, error) {
+func (b *builder) steps(steps []spec.Step, space, parent int, prefix string, local *int) (*workflow.Failure, error) {
 	for i := range steps {
 		s, at := &steps[i], len(b.program.Nodes)
 		if at >= maxNodes {
 			return &workflow.Failure{Code: string(workflow.CodeLimit), Message: fmt.Sprintf("the definition has more than %d steps, embedded ones included", maxNodes)}, nil
 		}
-		b.program.Nodes = append(b.program.Nodes, workflow.Node{Step: s, Label: prefix + s.Label, Parent: parent, Space: space, Local: *local})
+		b.program.Nodes = append(b.program.Nodes, spec.Node{Step: s, Label: prefix + s.Label, Parent: parent, Space: space, Local: *local})
 		*local++
 		var problem *workflow.Failure
 		var err error
@@ -91,7 +92,7 @@ func (b *builder) steps(steps []workflow.Step, space, parent int, prefix string,
 
 // reference pins the definition that a step refers to, and embeds it where the
 // step wants that.
-func (b *builder) reference(s *workflow.Step, at int) (*workflow.Failure, error) {
+func (b *builder) reference(s *spec.Step, at int) (*workflow.Failure, error) {
 	written := s.Reference.Workflow
 	ref, err := workflow.ParseRef(written)
 	if err != nil {
@@ -155,7 +156,7 @@ func (p *Program) wholes() {
 
 // find is the node with the label within a definition, -1 if there is none.
 func (p *Program) find(space int, label string) int {
-	return slices.IndexFunc(p.Nodes, func(n workflow.Node) bool { return n.Space == space && n.Step.Label == label })
+	return slices.IndexFunc(p.Nodes, func(n spec.Node) bool { return n.Space == space && n.Step.Label == label })
 }
 
 // Reads lists the nodes whose results a node's expressions read.

@@ -10,6 +10,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/engine/library"
 	"github.com/lockstep-run/lockstep/shared/lifecycle/plan"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
 // sight is what a visit sees of those before it.
@@ -165,7 +166,7 @@ func started(c *workflow.Child) (map[string]json.RawMessage, error) {
 }
 
 // places numbers the entities of the node's type.
-func (p *Planner) places(n *workflow.Node, entities []workflow.Held, r *workflow.StepRun) map[workflow.EntityKey]int {
+func (p *Planner) places(n *spec.Node, entities []workflow.Held, r *workflow.StepRun) map[workflow.EntityKey]int {
 	if r.Stretch == 0 {
 		return nil
 	}

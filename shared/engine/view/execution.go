@@ -7,6 +7,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/engine"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
@@ -147,7 +148,7 @@ func repeated(x *workflow.Execution, r *workflow.StepRun) bool {
 
 // steps counts the steps and those that are over: their last visit is, or that of
 // a step around them. Without the program the steps are those entered so far.
-func steps(x *workflow.Execution, program *workflow.Program) views.StepProgress {
+func steps(x *workflow.Execution, program *spec.Program) views.StepProgress {
 	over := map[int]bool{}
 	for n := range x.Runs {
 		if r := &x.Runs[n]; r.Forward() && r.Superseded == 0 {

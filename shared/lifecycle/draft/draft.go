@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
@@ -131,9 +132,9 @@ func (d *Draft) End(on sm.Event, to sm.ExecutionState, data map[string]any) {
 	d.Move(on, to, "", data)
 }
 
-func (d *Draft) Config() workflow.Config {
+func (d *Draft) Config() spec.Config {
 	if d.F.Resolved == nil || d.F.Resolved.Program == nil {
-		return workflow.Config{}
+		return spec.Config{}
 	}
 	return d.F.Resolved.Program.Config
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
@@ -25,7 +26,7 @@ type Facts struct {
 // Resolved is the run's program, of the pinned definitions, with the pinned or
 // newest matching version of each block it names, or what keeps it from running.
 type Resolved struct {
-	Program   *workflow.Program
+	Program   *spec.Program
 	Blocks    map[string]workflow.Block // by reference as written
 	Workflows map[string]string         // version of each definition referred to, by reference as written
 	Problem   *workflow.Failure

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
 // Expressions are a program's compiled expressions and parameter templates, bound
@@ -37,7 +38,7 @@ type Planned struct {
 // Visit says which visit of a step is planned.
 type Visit struct {
 	Index int
-	Node  *workflow.Node
+	Node  *spec.Node
 
 	// Without names the entities that take no part: they have failed in an earlier
 	// step and were tolerated, or an earlier try has come to OK with them.
@@ -58,7 +59,7 @@ type Visit struct {
 // that has no value fails the step too). Everything it reads is immutable once
 // the step is entered, so a plan can be made again at any time.
 func Step(v Visit, ex Expressions, entities []workflow.Held) Planned {
-	if v.Node.RunOn == "" || v.Node.RunOn == workflow.RunOnGlobal {
+	if v.Node.RunOn == "" || v.Node.RunOn == spec.RunOnGlobal {
 		if v.Took != nil && !v.Took[workflow.EntityKey{}] {
 			return Planned{}
 		}

@@ -2,12 +2,13 @@ package visits
 
 import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
 // timer lets the step wait before it begins, once. It reports whether there is
 // nothing to wait for any more.
-func (d *Visits) timer(n *workflow.Node) bool {
+func (d *Visits) timer(n *spec.Node) bool {
 	delay := n.Delay.Std()
 	if d.X.Round > 1 && n.Repeat != nil {
 		delay = n.Repeat.Delay.Std()

@@ -5,6 +5,7 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/lifecycle/draft"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
@@ -150,7 +151,7 @@ func (d *Visits) enter(at int) {
 }
 
 // kindOf is the kind of job that a visit of the step has, "" if it has none.
-func kindOf(n *workflow.Node) workflow.JobKind {
+func kindOf(n *spec.Node) workflow.JobKind {
 	if n.FunctionBlock != "" {
 		return workflow.JobExecute
 	}
@@ -161,7 +162,7 @@ func kindOf(n *workflow.Node) workflow.JobKind {
 // it.
 const maxRunSeq = 9999
 
-func (d *Visits) limit(n *workflow.Node) {
+func (d *Visits) limit(n *spec.Node) {
 	d.Fail(workflow.CauseLimit, &workflow.Failure{
 		Code: string(workflow.CodeLimit), Step: n.Label,
 		Message: fmt.Sprintf("the run has visited %d steps, the limit", len(d.X.Runs)),

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/sim/replica"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
 // Line makes one call of a world: perform is its whole effect.
@@ -19,7 +20,7 @@ type Line interface {
 }
 
 // Book is the schedules of a world, by tenant and name. Its world guards it.
-type Book map[[2]string]workflow.Schedule
+type Book map[[2]string]spec.Schedule
 
 // Schedules is the book as one piece of work sees it.
 type Schedules struct {
@@ -29,7 +30,7 @@ type Schedules struct {
 }
 
 // Schedule is a strongly consistent read.
-func (s *Schedules) Schedule(_ context.Context, tenant, name string) (found workflow.Schedule, err error) {
+func (s *Schedules) Schedule(_ context.Context, tenant, name string) (found spec.Schedule, err error) {
 	err = s.Line.Do("schedules.schedule", func() error {
 		found = replica.Of(s.Book[[2]string{tenant, name}])
 		found.Tenant, found.Name = tenant, name
@@ -39,7 +40,7 @@ func (s *Schedules) Schedule(_ context.Context, tenant, name string) (found work
 }
 
 // PutSchedule replaces the schedule if its version is still the one given.
-func (s *Schedules) PutSchedule(_ context.Context, next workflow.Schedule) (ok bool, err error) {
+func (s *Schedules) PutSchedule(_ context.Context, next spec.Schedule) (ok bool, err error) {
 	err = s.Line.Do("schedules.put", func() error {
 		key := [2]string{next.Tenant, next.Name}
 		if ok = s.Book[key].Version == next.Version; ok {
@@ -53,9 +54,9 @@ func (s *Schedules) PutSchedule(_ context.Context, next workflow.Schedule) (ok b
 }
 
 // Schedules lists a tenant's schedules that are not off.
-func (s *Schedules) Schedules(_ context.Context, tenant string, page workflow.Page) (list workflow.List[workflow.Schedule], err error) {
+func (s *Schedules) Schedules(_ context.Context, tenant string, page workflow.Page) (list workflow.List[spec.Schedule], err error) {
 	err = s.Line.Do("schedules.list", func() error {
-		list, err = cut(s.sorted(func(one workflow.Schedule) (string, bool) {
+		list, err = cut(s.sorted(func(one spec.Schedule) (string, bool) {
 			return one.Name, one.Tenant == tenant && one.Cron != nil
 		}), page)
 		return err
@@ -64,16 +65,16 @@ func (s *Schedules) Schedules(_ context.Context, tenant string, page workflow.Pa
 }
 
 // DueSchedules lists schedules of one shard whose next moment has come by now.
-func (s *Schedules) DueSchedules(_ context.Context, shard int, now time.Time, page workflow.Page) (list workflow.List[workflow.Schedule], err error) {
+func (s *Schedules) DueSchedules(_ context.Context, shard int, now time.Time, page workflow.Page) (list workflow.List[spec.Schedule], err error) {
 	err = s.Line.Do("schedules.due", func() error {
-		list, err = cut(s.sorted(func(one workflow.Schedule) (string, bool) {
+		list, err = cut(s.sorted(func(one spec.Schedule) (string, bool) {
 			h := fnv.New32a()
 			h.Write([]byte(one.Tenant + "#" + one.Name))
 			due := !one.NextAt.IsZero() && !one.NextAt.After(now) && int(h.Sum32()%uint32(s.Shards)) == shard
 			return fmt.Sprintf("%015d %s %s", one.NextAt.UnixMilli(), one.Tenant, one.Name), due
 		}), page)
 		for i, one := range list.Items {
-			list.Items[i] = workflow.Schedule{Tenant: one.Tenant, Name: one.Name}
+			list.Items[i] = spec.Schedule{Tenant: one.Tenant, Name: one.Name}
 		}
 		return err
 	})
@@ -82,11 +83,11 @@ func (s *Schedules) DueSchedules(_ context.Context, shard int, now time.Time, pa
 
 type placed struct {
 	at  string
-	one workflow.Schedule
+	one spec.Schedule
 }
 
 // sorted is what a list wants, in its order.
-func (s *Schedules) sorted(want func(workflow.Schedule) (at string, ok bool)) (all []placed) {
+func (s *Schedules) sorted(want func(spec.Schedule) (at string, ok bool)) (all []placed) {
 	for _, one := range s.Book {
 		if at, ok := want(one); ok {
 			all = append(all, placed{at, replica.Of(one)})
@@ -96,7 +97,7 @@ func (s *Schedules) sorted(want func(workflow.Schedule) (at string, ok bool)) (a
 	return all
 }
 
-func cut(all []placed, page workflow.Page) (list workflow.List[workflow.Schedule], err error) {
+func cut(all []placed, page workflow.Page) (list workflow.List[spec.Schedule], err error) {
 	after, err := base64.RawURLEncoding.DecodeString(page.Token)
 	if err != nil {
 		return list, workflow.Errorf(workflow.CodeInvalid, "the page token is not one of ours")

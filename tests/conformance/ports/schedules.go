@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/topology"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
 // Schedules checks a port.Schedules.
@@ -16,23 +17,23 @@ func Schedules(t *testing.T, open Open) {
 	each(t, open, map[string]func(s *scene){
 		"a schedule is written by who has read it last": func(s *scene) {
 			one := s.schedule("fleet/night", time.Minute)
-			if got := must[workflow.Schedule](s)(s.World.Schedules.Schedule(s.ctx, s.tenant, one.Name)); !cmp.Equal(got, workflow.Schedule{Tenant: s.tenant, Name: one.Name}) {
+			if got := must[spec.Schedule](s)(s.World.Schedules.Schedule(s.ctx, s.tenant, one.Name)); !cmp.Equal(got, spec.Schedule{Tenant: s.tenant, Name: one.Name}) {
 				s.Errorf("one that was never written is %+v", got)
 			}
 			s.want(true)(s.World.Schedules.PutSchedule(s.ctx, one))
 			s.want(false)(s.World.Schedules.PutSchedule(s.ctx, one))
 			one.Version = 1
-			if diff := cmp.Diff(one, must[workflow.Schedule](s)(s.World.Schedules.Schedule(s.ctx, s.tenant, one.Name)), byBytes); diff != "" {
+			if diff := cmp.Diff(one, must[spec.Schedule](s)(s.World.Schedules.Schedule(s.ctx, s.tenant, one.Name)), byBytes); diff != "" {
 				s.Error(diff)
 			}
 			one.Firing, one.Last = base, newID()
 			s.want(true)(s.World.Schedules.PutSchedule(s.ctx, one))
 			s.want(false)(s.World.Schedules.PutSchedule(s.ctx, one))
 			one.Version = 2
-			if diff := cmp.Diff(one, must[workflow.Schedule](s)(s.World.Schedules.Schedule(s.ctx, s.tenant, one.Name)), byBytes); diff != "" {
+			if diff := cmp.Diff(one, must[spec.Schedule](s)(s.World.Schedules.Schedule(s.ctx, s.tenant, one.Name)), byBytes); diff != "" {
 				s.Error(diff)
 			}
-			if got := must[workflow.Schedule](s)(s.World.Schedules.Schedule(s.ctx, s.tenant+"2", one.Name)); got.Version != 0 {
+			if got := must[spec.Schedule](s)(s.World.Schedules.Schedule(s.ctx, s.tenant+"2", one.Name)); got.Version != 0 {
 				s.Errorf("another tenant sees %+v", got)
 			}
 		},
@@ -50,7 +51,7 @@ func Schedules(t *testing.T, open Open) {
 			for _, limit := range []int{1, 3, 4, 100} {
 				var names []string
 				for page := (workflow.Page{Limit: limit}); ; {
-					l := must[workflow.List[workflow.Schedule]](s)(s.World.Schedules.Schedules(s.ctx, s.tenant, page))
+					l := must[workflow.List[spec.Schedule]](s)(s.World.Schedules.Schedules(s.ctx, s.tenant, page))
 					for _, one := range l.Items {
 						names = append(names, one.Name)
 					}
@@ -68,12 +69,12 @@ func Schedules(t *testing.T, open Open) {
 				for shard := range topology.DueShards {
 					at := time.Time{}
 					for page := (workflow.Page{Limit: limit}); ; {
-						l := must[workflow.List[workflow.Schedule]](s)(s.World.Schedules.DueSchedules(s.ctx, shard, now, page))
+						l := must[workflow.List[spec.Schedule]](s)(s.World.Schedules.DueSchedules(s.ctx, shard, now, page))
 						for _, one := range l.Items {
 							if one.Tenant != s.tenant {
 								continue // of another test
 							}
-							full := must[workflow.Schedule](s)(s.World.Schedules.Schedule(s.ctx, s.tenant, one.Name))
+							full := must[spec.Schedule](s)(s.World.Schedules.Schedule(s.ctx, s.tenant, one.Name))
 							if full.NextAt.Before(at) {
 								s.Errorf("%s comes out of turn", one.Name)
 							}
@@ -89,7 +90,7 @@ func Schedules(t *testing.T, open Open) {
 			}
 			soon, later, off := s.schedule("a/soon", time.Minute), s.schedule("a/later", time.Hour), s.schedule("a/off", 0)
 			off.NextAt = time.Time{}
-			for _, one := range []workflow.Schedule{soon, later, off} {
+			for _, one := range []spec.Schedule{soon, later, off} {
 				s.want(true)(s.World.Schedules.PutSchedule(s.ctx, one))
 			}
 			for at, want := range map[time.Duration]int{0: 0, time.Minute: 1, time.Hour: 2} {
@@ -106,10 +107,10 @@ func Schedules(t *testing.T, open Open) {
 	})
 }
 
-func (s *scene) schedule(name string, in time.Duration) workflow.Schedule {
-	return workflow.Schedule{
+func (s *scene) schedule(name string, in time.Duration) spec.Schedule {
+	return spec.Schedule{
 		Tenant: s.tenant, Name: name, Workflow: workflow.Ref{Package: "fleet", Name: "night", Version: "1.0.0"},
-		Cron:   &workflow.Cron{Schedule: "0 4 * * *", Zone: "Europe/Zurich", Parameters: json.RawMessage(`{"a":1}`)},
+		Cron:   &spec.Cron{Schedule: "0 4 * * *", Zone: "Europe/Zurich", Parameters: json.RawMessage(`{"a":1}`)},
 		NextAt: base.Add(in), SkippedAt: base, Skipped: 2,
 	}
 }

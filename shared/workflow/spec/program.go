@@ -1,6 +1,10 @@
-package workflow
+package spec
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
 
 // Program is a definition as a run follows it: its steps depth first, with the
 // steps of embedded definitions where they are referred to. It depends on nothing
@@ -28,7 +32,7 @@ type Node struct {
 // Space is one definition of a program: the run's own, with index 0, or one that
 // is embedded.
 type Space struct {
-	Definition Ref
+	Definition workflow.Ref
 	Node       int // the node that embeds it, -1 for the run's own
 }
 
@@ -42,7 +46,7 @@ type ProgramAcquisition struct {
 // Container reports whether other nodes are nested in the step, so that it has
 // no jobs of its own.
 func (n *Node) Container() bool {
-	return n.Workflow != nil || n.Reference != nil && (n.Reference.Mode == ModeEmbed || n.Reference.Mode == "")
+	return n.Workflow != nil || n.Reference != nil && (n.Reference.Mode == workflow.ModeEmbed || n.Reference.Mode == "")
 }
 
 // Starts reports whether the step starts a run of its own.

@@ -1,6 +1,10 @@
-package workflow
+package spec
 
-import "time"
+import (
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
 
 // Schedule is the clock of one workflow of a tenant: the cron of its newest
 // version, and what has come of it. A workflow that has no cron any more keeps a
@@ -10,9 +14,9 @@ type Schedule struct {
 	Name    string `json:"name"`    // package/name
 	Version int64  `json:"version"` // +1 with every write; 0 is a schedule that was never written
 
-	Workflow Ref       `json:"workflow"` // exact
-	Cron     *Cron     `json:"cron"`     // nil: off
-	NextAt   time.Time `json:"nextAt,omitzero"`
+	Workflow workflow.Ref `json:"workflow"` // exact
+	Cron     *Cron        `json:"cron"`     // nil: off
+	NextAt   time.Time    `json:"nextAt,omitzero"`
 
 	// Firing is the moment for which a run is being started: from then on no other
 	// moment is chosen until its run stands. Last is the newest run, and LastAt the
