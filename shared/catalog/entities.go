@@ -13,7 +13,6 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/expr"
 	"github.com/lockstep-run/lockstep/shared/workflow"
-	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
 // Limits of the inventory.
@@ -208,7 +207,7 @@ func check(e *workflow.Entity, path string) []workflow.Issue {
 	if !workflow.ValidID(e.Type) {
 		bad("type", "format", form)
 	}
-	if e.Type == spec.RunOnGlobal {
+	if e.Type == workflow.RunOnGlobal {
 		bad("type", "reserved", "global is what steps without entities run on, and no type of entities")
 	}
 	if !workflow.ValidID(e.ID) {

@@ -357,7 +357,7 @@ func (l *life) plan(n lifecycle.Need, draft *workflow.Execution) bool {
 			}
 		}
 	case p != nil:
-	case s.RunOn == spec.RunOnGlobal || s.FunctionBlock == "":
+	case s.RunOn == workflow.RunOnGlobal || s.FunctionBlock == "":
 		p = &lifecycle.Plan{Jobs: 1}
 	default:
 		p = &lifecycle.Plan{Jobs: l.scope.Counts[s.RunOn], Entities: l.scope.Counts[s.RunOn]}

@@ -68,9 +68,9 @@ func (b Block[P, R]) run(ctx context.Context, job *Job) Answer {
 	// A block relies on the entity that it says it runs on. An acquire has none yet.
 	if job.Operation != workflow.JobAcquire {
 		switch {
-		case b.RunOn != "" && b.RunOn != spec.RunOnGlobal && job.Entity == nil:
+		case b.RunOn != "" && b.RunOn != workflow.RunOnGlobal && job.Entity == nil:
 			return fail(Terminal("RUN_ON", fmt.Errorf("block %s runs on %s, and was called without an entity", b.Name, b.RunOn)))
-		case b.RunOn == spec.RunOnGlobal && job.Entity != nil:
+		case b.RunOn == workflow.RunOnGlobal && job.Entity != nil:
 			return fail(Terminal("RUN_ON", fmt.Errorf("block %s runs once for a run, and was called for %s", b.Name, job.Entity)))
 		case b.RunOn != "" && job.Entity != nil && job.Entity.Type != b.RunOn:
 			return fail(Terminal("RUN_ON", fmt.Errorf("block %s runs on %s, and was called for %s", b.Name, b.RunOn, job.Entity)))

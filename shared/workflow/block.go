@@ -38,3 +38,6 @@ func (b *Block) Ref() Ref { return Ref{b.Package, b.Name, b.Version} }
 // Repeatable reports whether the block's jobs may run again: pure and
 // idempotent blocks may, any other second start is an accident.
 func (b *Block) Repeatable() bool { return b.Pure || b.Idempotent }
+
+// RunOnGlobal is the runOn of a step that runs once, not once per entity.
+const RunOnGlobal = "global"

@@ -72,7 +72,7 @@ func (c *compiler) earlier(i, at int, path, label, what string, after bool) bool
 
 // alone reports whether a step is evaluated once, without entity.
 func alone(s *spec.Step) bool {
-	return s.RunOn == spec.RunOnGlobal || s.Workflow != nil || s.Reference != nil
+	return s.RunOn == workflow.RunOnGlobal || s.Workflow != nil || s.Reference != nil
 }
 
 func embedded(s *spec.Step) bool {

@@ -7,7 +7,6 @@ import (
 	"github.com/lockstep-run/lockstep/shared/lifecycle/plan"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
-	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
 // Result is what the steps of a run have returned: of each, and of each entity,
@@ -35,7 +34,7 @@ func (v *View) Result(ctx context.Context, c workflow.Caller, id string) (views.
 			return answer, err
 		}
 		latest := plan.Latest(packs)
-		if s.RunOn != spec.RunOnGlobal {
+		if s.RunOn != workflow.RunOnGlobal {
 			// A visit to a part of the entities leaves what came of the others.
 			if s.Results = answer.Steps[r.Label].Results; s.Results == nil {
 				s.Results = map[string]json.RawMessage{}

@@ -59,7 +59,7 @@ type Visit struct {
 // that has no value fails the step too). Everything it reads is immutable once
 // the step is entered, so a plan can be made again at any time.
 func Step(v Visit, ex Expressions, entities []workflow.Held) Planned {
-	if v.Node.RunOn == "" || v.Node.RunOn == spec.RunOnGlobal {
+	if v.Node.RunOn == "" || v.Node.RunOn == workflow.RunOnGlobal {
 		if v.Took != nil && !v.Took[workflow.EntityKey{}] {
 			return Planned{}
 		}

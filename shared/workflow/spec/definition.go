@@ -43,7 +43,9 @@ func (d *Definition) Flat() []*Step {
 }
 
 // Ref is the definition's exact reference.
-func (d *Definition) Ref() workflow.Ref { return workflow.Ref{Package: d.Package, Name: d.Name, Version: d.Version} }
+func (d *Definition) Ref() workflow.Ref {
+	return workflow.Ref{Package: d.Package, Name: d.Name, Version: d.Version}
+}
 
 // Acquire adds entities of one type to a run's scope besides those its starter
 // names: by ids, by group, by a CEL query over attributes, by ids that an
@@ -141,9 +143,6 @@ func (t Tolerance) Allows(failed, total int) bool {
 	}
 	return failed <= t.Count
 }
-
-// RunOnGlobal is the runOn of a step that runs once, not once per entity.
-const RunOnGlobal = "global"
 
 // Step is one node of a definition's tree. It calls a block, or holds an embedded
 // workflow, or refers to another definition.

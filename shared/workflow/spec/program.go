@@ -100,5 +100,5 @@ func (p *Program) Stretch(node int) int {
 }
 
 func (n *Node) pipelined() bool {
-	return n.FunctionBlock != "" && n.RunOn != RunOnGlobal && n.Repeat == nil && n.StepTimeout == 0
+	return n.FunctionBlock != "" && n.RunOn != workflow.RunOnGlobal && n.Repeat == nil && n.StepTimeout == 0
 }
