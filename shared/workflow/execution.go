@@ -220,6 +220,10 @@ type Failure struct {
 	Entity    string          `json:"entity,omitempty"` // "type/id"
 	Retryable bool            `json:"retryable,omitempty"`
 	Details   json.RawMessage `json:"details,omitempty"`
+
+	// Unsent says of a job that it has certainly not been begun by anybody: its
+	// call could not be made. It has failed, and has changed nothing.
+	Unsent bool `json:"unsent,omitempty"`
 }
 
 // Cancellation records who ended a run early, and why.

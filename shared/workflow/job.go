@@ -66,6 +66,13 @@ type JobRecord struct {
 	Stored *Stored `json:"l,omitempty"`
 }
 
+// Executed reports whether the job must be counted as executed: one whose call
+// was never made has failed without that.
+func (r *JobRecord) Executed() bool {
+	unsent := r.Code == CodeFail && r.Failure != nil && r.Failure.Unsent
+	return r.Code.Executed() && !unsent
+}
+
 // MaxResult is the largest result or update of one job, in bytes.
 const MaxResult = 1 << 20
 

@@ -111,10 +111,11 @@ type Tally struct {
 	Failed      int `json:"failed,omitempty"`
 	Unknown     int `json:"unknown,omitempty"`
 	NotExecuted int `json:"notExecuted,omitempty"`
+	Unsent      int `json:"unsent,omitempty"` // of those failed, jobs whose call was never made
 
 	Failure       *Failure `json:"failure,omitempty"`       // the first failed job's, in job order
 	UnknownEntity string   `json:"unknownEntity,omitempty"` // the first one's "type/id"
 }
 
 // Executed is the number of jobs that were started for certain or perhaps.
-func (t Tally) Executed() int { return t.OK + t.Failed + t.Unknown }
+func (t Tally) Executed() int { return t.OK + t.Failed - t.Unsent + t.Unknown }

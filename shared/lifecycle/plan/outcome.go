@@ -19,7 +19,7 @@ func Undo(executed Planned, packs []*workflow.Pack, held map[workflow.EntityKey]
 	var p Planned
 	for _, j := range executed.Jobs {
 		rec, ok := final[j.Index]
-		if !ok || !rec.Code.Executed() {
+		if !ok || !rec.Executed() {
 			continue
 		}
 		undo := j
@@ -48,7 +48,7 @@ func Latest(packs []*workflow.Pack) map[int]workflow.JobRecord {
 	for _, p := range ordered {
 		for _, rec := range p.Jobs {
 			old, seen := latest[rec.Index]
-			if seen && old.Code.Executed() && !rec.Code.Executed() {
+			if seen && old.Code.Executed() && !rec.Executed() {
 				continue
 			}
 			if rec.Stored != nil {
@@ -75,6 +75,9 @@ func Count(jobs int, latest map[int]workflow.JobRecord, name func(index int) str
 			t.OK++
 		case workflow.CodeFail:
 			t.Failed++
+			if !rec.Executed() {
+				t.Unsent++
+			}
 			if t.Failure == nil && rec.Failure != nil {
 				why := *rec.Failure
 				why.Entity = name(i)

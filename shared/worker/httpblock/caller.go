@@ -49,7 +49,7 @@ func New(allow []string) *Caller {
 }
 
 // errForbidden is why an endpoint is not called.
-var errForbidden = errors.New("it is not on the worker's allow list")
+var errForbidden = errors.New("it is not on the worker's allow list (worker.allowHosts, or LOCKSTEP_WORKER_ALLOW_HOSTS)")
 
 // Call posts a job and returns what the block says, or what went wrong: another
 // status, a time-out or an answer that is none are errors with a code of their
@@ -57,14 +57,14 @@ var errForbidden = errors.New("it is not on the worker's allow list")
 func (c *Caller) Call(ctx context.Context, e *workflow.Endpoint, j *worker.Job) worker.Answer {
 	u, err := url.Parse(e.URL)
 	if err != nil || !c.allow.url(u) {
-		return failed("HTTP_FORBIDDEN", false, fmt.Sprintf("the host of %q: %v", e.URL, errForbidden))
+		return unsent(failed("HTTP_FORBIDDEN", false, fmt.Sprintf("the host of %q: %v", e.URL, errForbidden)))
 	}
 	body, err := json.Marshal(requestOf(j))
 	if err != nil {
-		return failed("HTTP_INVALID", false, "the job cannot be sent: "+err.Error())
+		return unsent(failed("HTTP_INVALID", false, "the job cannot be sent: "+err.Error()))
 	}
 	if n := len(body) - len(j.Result); n > maxBody { // what a block has returned once, it has to take back
-		return failed("LIMIT", false, fmt.Sprintf("the job has %d bytes, the limit is %d", n, maxBody))
+		return unsent(failed("LIMIT", false, fmt.Sprintf("the job has %d bytes, the limit is %d", n, maxBody)))
 	}
 	if t := e.Timeout.Std(); t > 0 {
 		var cancel context.CancelFunc
@@ -73,7 +73,7 @@ func (c *Caller) Call(ctx context.Context, e *workflow.Endpoint, j *worker.Job) 
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.URL, bytes.NewReader(body))
 	if err != nil {
-		return failed("HTTP_INVALID", false, err.Error())
+		return unsent(failed("HTTP_INVALID", false, err.Error()))
 	}
 	for name, value := range e.Headers {
 		req.Header.Set(name, value)
@@ -106,17 +106,28 @@ func (c *Caller) post(ctx context.Context, req *http.Request) worker.Answer {
 	return Answer(text)
 }
 
+// unsent marks a failure after which it is certain that the block was not called.
+func unsent(a worker.Answer) worker.Answer {
+	a.Failure.Unsent = true
+	return a
+}
+
 // broken tells a time-out from a connection that failed. Both may have reached
-// the block.
+// the block, unless there never was a connection.
 func broken(ctx context.Context, err error) worker.Answer {
 	var timeout net.Error
 	switch {
 	case errors.Is(err, errForbidden):
-		return failed("HTTP_FORBIDDEN", false, err.Error())
+		return unsent(failed("HTTP_FORBIDDEN", false, err.Error()))
 	case ctx.Err() != nil || (errors.As(err, &timeout) && timeout.Timeout()):
 		return failed("HTTP_TIMEOUT", true, "the block did not answer in time")
 	}
-	return failed("HTTP_UNREACHABLE", true, "the block could not be called: "+err.Error())
+	a := failed("HTTP_UNREACHABLE", true, "the block could not be called: "+err.Error())
+	var step *net.OpError
+	if errors.As(err, &step) && step.Op == "dial" {
+		return unsent(a)
+	}
+	return a
 }
 
 // Answer reads what a block says of a job, strictly: anything that is no answer is

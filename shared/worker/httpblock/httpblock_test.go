@@ -97,8 +97,8 @@ func TestAnswers(t *testing.T) {
 		`{"outcome":"BREAK","result":"b"}`:  `BREAK "b"  <nil>`,
 		`{"outcome":"NOOP","new":"member"}`: `NOOP   <nil>`,
 		`{"outcome":"OK","updates":[{"entity":{"type":"device","id":"sw-007"},"set":{"v":"2"},"remove":["s"]}]}`: `OK  [{"entity":{"type":"device","id":"sw-007"},"set":{"v":"2"},"remove":["s"]}] <nil>`,
-		`{"outcome":"ERROR","error":{"code":"BUSY","message":"m","retryable":true,"details":{"d":1}}}`:           `ERROR   &{BUSY m   true [123 34 100 34 58 49 125]}`,
-		`{"outcome":"ERROR","error":{"code":"GONE","message":"m"},"result":{"a":1}}`:                             `ERROR   &{GONE m   false []}`,
+		`{"outcome":"ERROR","error":{"code":"BUSY","message":"m","retryable":true,"details":{"d":1}}}`:           `ERROR   &{BUSY m   true [123 34 100 34 58 49 125] false}`,
+		`{"outcome":"ERROR","error":{"code":"GONE","message":"m"},"result":{"a":1}}`:                             `ERROR   &{GONE m   false [] false}`,
 	} {
 		a := call(serve(t, says(200, text)), httpblock.Loopback)
 		if got := fmt.Sprint(a.Outcome, " ", string(a.Result), " ", string(a.Updates), " ", a.Failure); got != want {

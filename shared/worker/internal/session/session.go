@@ -189,6 +189,10 @@ func (s *session) one(ctx context.Context, i int) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if a.Failure != nil && a.Failure.Unsent && !s.firstOwner && !s.free {
+		why := *a.Failure
+		why.Unsent, a.Failure = false, &why // an earlier holder of the pack may have made the call
+	}
 	s.pack.Jobs[i] = record(s.pack.Jobs[i], a, began, s.w.Now())
 }
 
