@@ -88,7 +88,9 @@ type Thresholds struct {
 	LookAge int
 
 	// PackAge is the age in seconds of the oldest message on a pool's queue.
-	// Default: 3600, the time after which packs that nobody claims end their run.
+	// Default: 7200, because a message whose function was killed comes back after the
+	// queue's visibility time-out of an hour and a half, and the time after which packs
+	// that nobody claims end their run is shorter.
 	PackAge int
 
 	// Errors is the number of failed invocations of one function, or of answers
@@ -143,7 +145,7 @@ func (p EngineProps) filled() EngineProps {
 	number(&p.RequestsPerSecond, 100)
 	number(&p.Burst, 200)
 	number(&p.Thresholds.LookAge, 1800)
-	number(&p.Thresholds.PackAge, 3600)
+	number(&p.Thresholds.PackAge, 7200)
 	number(&p.Thresholds.Errors, 5)
 	number(&p.Thresholds.Throttles, 1)
 	return p

@@ -9,7 +9,7 @@
 // carries out an operator's verbs, look.go is the loop behind every message. A
 // look works in a workspace (work.go) that fetches the facts the decider asks for: resolve.go the definition
 // and its blocks, discover.go the scope, hold.go the locks, planning.go the jobs
-// of a step.
+// of a step, apply.go the updates of entities that a completed run writes.
 //
 // Losing a race is normal here: the loop reloads and decides again. Every message
 // may come twice, late or never, and a handler may die between any two lines; what

@@ -7,7 +7,7 @@
 // its own meter; every call of a view passes the hook of package fate, which
 // decides what becomes of it. store.go, lists.go and beside.go keep the
 // executions, locks.go the lock items by the rules of package lockitem, packs.go the packs for the engine and
-// claims.go for the workers, board.go sends to the queues of package queue, and
+// claims.go for the workers, stored.go what is stored beside packs, board.go sends to the queues of package queue, and
 // published.go and inventory.go are the registry.
 //
 // What goes in and what comes out are copies: nobody shares memory with the

@@ -90,7 +90,7 @@ var FunctionTimeout = map[string]int{
 	FunctionAPI:       29,
 	FunctionLifecycle: 120,
 	FunctionSweeper:   55,
-	FunctionWorker:    300,
+	FunctionWorker:    900, // a job may take 14 minutes
 }
 
 // VisibilityFactor is what AWS asks for between a function's time-out and the

@@ -9,7 +9,7 @@
 // [Terminal]; a plain error is retryable, a panic is not).
 //
 // A tour: worker.go and block.go hold what a worker offers, job.go what a block
-// is told and may answer, call.go runs one job. handle.go answers one message; how
+// is told, answer.go what it may answer, call.go runs one job. handle.go answers one message; how
 // is the matter of internal/session. batch.go and poll.go are the two ways to be
 // fed: a message that has to wait is sent again with a delay and then deleted, so
 // that it is not received over and over. presence.go keeps a polling worker known.

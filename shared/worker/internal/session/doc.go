@@ -5,7 +5,8 @@
 // is; session.go runs its jobs under a lease that keeper.go renews meanwhile;
 // lend.go does the same for jobs that are run elsewhere;
 // finish.go writes what came of them, or what is left of a pack that was
-// cancelled; after.go sends what follows a final pack.
+// cancelled; after.go sends what follows a final pack. stored.go keeps what is too
+// large for the pack's item beside it, and fetches what is too large for a message.
 //
 // What must hold, whoever dies when: a job of a block that is neither pure nor
 // idempotent begins only after its STARTED is known to be written, under a lease
