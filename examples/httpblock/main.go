@@ -1,0 +1,84 @@
+package main
+
+import (
+	"encoding/json"
+	"log"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// call is the part of a request that this block reads.
+type call struct {
+	Operation string `json:"operation"` // EXECUTE, or ROLLBACK
+	Entity    struct {
+		ID string `json:"id"`
+	} `json:"entity"`
+	Parameters struct {
+		Banner string `json:"banner"`
+	} `json:"parameters"`
+	Result *struct { // of the job to undo; null if it has left none
+		Former string `json:"former"`
+	} `json:"result"`
+	Fence string `json:"fence"`
+}
+
+// banners are the devices: each with its banner, the highest fence it has seen,
+// and what it has answered to each Idempotency-Key.
+type banners struct {
+	mu      sync.Mutex
+	banner  map[string]string
+	fence   map[string]string
+	answers map[string]any
+}
+
+func (b *banners) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var c call
+	if err := json.NewDecoder(r.Body).Decode(&c); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if err := json.NewEncoder(w).Encode(b.answer(r.Header.Get("Idempotency-Key"), c)); err != nil {
+		log.Print(err)
+	}
+}
+
+func (b *banners) answer(key string, c call) any {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if a, again := b.answers[key]; again {
+		return a // the same job again: the same answer, and no second change
+	}
+	if c.Fence < b.fence[c.Entity.ID] {
+		return failure("STALE", "somebody newer has been here")
+	}
+	b.fence[c.Entity.ID] = c.Fence
+	former := b.banner[c.Entity.ID]
+	switch {
+	case c.Operation == "EXECUTE":
+		b.banner[c.Entity.ID] = c.Parameters.Banner
+	case c.Operation == "ROLLBACK" && c.Result != nil:
+		b.banner[c.Entity.ID] = c.Result.Former
+	case c.Operation != "ROLLBACK":
+		return failure("UNKNOWN_OPERATION", c.Operation)
+	}
+	b.answers[key] = map[string]any{"outcome": "OK", "result": map[string]string{"former": former}}
+	return b.answers[key]
+}
+
+// failure is an error after which trying again does not help.
+func failure(code, message string) any {
+	return map[string]any{"outcome": "ERROR", "error": map[string]any{"code": code, "message": message, "retryable": false}}
+}
+
+func newBanners() *banners {
+	return &banners{banner: map[string]string{}, fence: map[string]string{}, answers: map[string]any{}}
+}
+
+func main() {
+	mux := http.NewServeMux()
+	mux.Handle("POST /set_banner", newBanners())
+	s := &http.Server{Addr: "127.0.0.1:8080", Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	log.Fatal(s.ListenAndServe())
+}

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http/httptest"
+	"os"
+	"testing"
+
+	"github.com/lockstep-run/lockstep/shared/definition"
+	"github.com/lockstep-run/lockstep/shared/worker"
+	"github.com/lockstep-run/lockstep/shared/worker/httpblock"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// The block as it is registered is valid, and the stock worker's caller gets from
+// it what docs/http-blocks.md promises.
+func TestBlock(t *testing.T) {
+	source, err := os.ReadFile("block.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var registered workflow.Block
+	if err := json.Unmarshal(source, &registered); err != nil {
+		t.Fatal(err)
+	}
+	if err := definition.ValidateBlock(&registered); err != nil {
+		t.Fatal(err)
+	}
+	devices := newBanners()
+	s := httptest.NewServer(devices)
+	defer s.Close()
+	caller := httpblock.New([]string{httpblock.Loopback})
+	job := worker.Job{
+		ID: "x.1.0.1", Execution: "x", Step: "banner", Block: registered.Ref().String(), Operation: workflow.JobExecute, Attempt: 1,
+		Entity: &workflow.EntityKey{Type: "device", ID: "sw-001"}, Parameters: []byte(`{"banner":"new"}`), Fence: "0000000002-0001-01-01",
+	}
+	devices.banner["sw-001"] = "old"
+	var result []byte
+	for range 2 { // the second is a repetition
+		a := caller.Call(t.Context(), &workflow.Endpoint{URL: s.URL}, &job)
+		if a.Failure != nil || string(a.Result) != `{"former":"old"}` || devices.banner["sw-001"] != "new" {
+			t.Fatalf("%+v, banner %q", a, devices.banner["sw-001"])
+		}
+		result = a.Result
+	}
+	late := job
+	late.ID, late.Fence = "y.1.0.1", "0000000001-0001-01-01"
+	if a := caller.Call(t.Context(), &workflow.Endpoint{URL: s.URL}, &late); a.Failure == nil || a.Failure.Code != "STALE" || a.Failure.Retryable {
+		t.Errorf("a late worker: %+v", a)
+	}
+	undo := job
+	undo.ID, undo.Operation, undo.Result, undo.Fence = "x.2.0.1", workflow.JobRollback, result, "0000000002-0002-01-01"
+	if a := caller.Call(t.Context(), &workflow.Endpoint{URL: s.URL}, &undo); a.Failure != nil || devices.banner["sw-001"] != "old" {
+		t.Errorf("undone: %+v, banner %q", a, devices.banner["sw-001"])
+	}
+}
