@@ -11,12 +11,10 @@
 //     is woken when a run ends. beside.go: input, scope and paged-out events, in
 //     items of their own.
 //   - locks.go: the lock items.
-//   - packs.go: the engine's side of the packs. claims.go: the worker's side.
-//     packitem.go: a pack as an item. done.go: the done sets.
 //
 // Below it, table is the plumbing that all of them share and form is how
-// executions and packs are stored in few bytes; beside it, registry keeps what
-// is published and registered.
+// executions and packs are stored in few bytes; beside it, packs keeps the packs
+// with their done sets, and registry what is published and registered.
 //
 // A write whose reply was lost is repeated and may then fail its own condition.
 // Each method recognises its own write by the mark it left: a commit id, a

@@ -4,6 +4,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/lockstep-run/lockstep/shared/cost"
+	"github.com/lockstep-run/lockstep/shared/dynamo/packs"
 	"github.com/lockstep-run/lockstep/shared/dynamo/registry"
 	"github.com/lockstep-run/lockstep/shared/dynamo/roster"
 	"github.com/lockstep-run/lockstep/shared/dynamo/table"
@@ -45,7 +46,7 @@ func Open(client *dynamodb.Client, tables Tables) *DB {
 type View struct {
 	Store    *Store
 	Locks    *Locks
-	Packs    *Packs // the engine's and the worker's side
+	Packs    *packs.Packs // the engine's and the worker's side
 	Registry *registry.Registry
 	Workers  *roster.Workers
 }
@@ -56,7 +57,7 @@ func (db *DB) With(m *cost.Meter) View {
 	return View{
 		Store:    &Store{open(db.tables.Executions, topology.TableExecutions)},
 		Locks:    &Locks{open(db.tables.Locks, topology.TableLocks)},
-		Packs:    &Packs{open(db.tables.Jobs, topology.TableJobs)},
+		Packs:    packs.New(open(db.tables.Jobs, topology.TableJobs)),
 		Registry: registry.New(open(db.tables.Registry, topology.TableRegistry)),
 		Workers:  roster.New(open(db.tables.Jobs, topology.TableJobs)),
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/lockstep-run/lockstep/localstack/dynamodb"
 	"github.com/lockstep-run/lockstep/shared/cost"
 	"github.com/lockstep-run/lockstep/shared/dynamo"
+	"github.com/lockstep-run/lockstep/shared/dynamo/packs"
 	"github.com/lockstep-run/lockstep/shared/engine/port"
 	"github.com/lockstep-run/lockstep/shared/topology"
 	"github.com/lockstep-run/lockstep/shared/worker"
@@ -20,8 +21,8 @@ import (
 var (
 	_ port.Store    = (*dynamo.Store)(nil)
 	_ port.Locks    = (*dynamo.Locks)(nil)
-	_ port.Packs    = (*dynamo.Packs)(nil)
-	_ worker.Packs  = (*dynamo.Packs)(nil)
+	_ port.Packs    = (*packs.Packs)(nil)
+	_ worker.Packs  = (*packs.Packs)(nil)
 	_ port.Registry = dynamo.View{}.Registry
 	_ port.Workers  = dynamo.View{}.Workers
 	_ port.Meter    = (*cost.Meter)(nil)

@@ -1,4 +1,4 @@
-package dynamo
+package packs
 
 import (
 	"context"
@@ -8,6 +8,9 @@ import (
 	"github.com/lockstep-run/lockstep/shared/topology"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
+
+// chunkFlight is how many parts are read or written at a time.
+const chunkFlight = 8
 
 // Save stores data beside a pack, in its partition. What is stored is found by
 // its digest: whoever stores it again writes the same.

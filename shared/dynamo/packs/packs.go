@@ -1,4 +1,4 @@
-package dynamo
+package packs
 
 import (
 	"context"
@@ -7,8 +7,11 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Attributes of a pack item besides state, token and doc.
+// Attributes of a pack item.
 const (
+	attrState    = "state"
+	attrToken    = "token"
+	attrDoc      = "doc"
 	attrLease    = "lease"
 	attrCancel   = "cancel"
 	attrNonce    = "nonce"
@@ -19,6 +22,9 @@ const (
 
 // Packs keeps the pack items and the done sets, for the engine and for workers.
 type Packs struct{ t *table.Table }
+
+// New opens the packs of the jobs table.
+func New(t *table.Table) *Packs { return &Packs{t} }
 
 // Pack is a strongly consistent read; nil if absent.
 func (p *Packs) Pack(ctx context.Context, key workflow.PackKey) (*workflow.Pack, error) {
