@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/uuid"
 
 	"github.com/lockstep-run/lockstep/shared/dynamo/table"
 	"github.com/lockstep-run/lockstep/shared/topology"
