@@ -3,11 +3,8 @@ package engine
 import (
 	"context"
 	"log/slog"
-	"maps"
-	"slices"
-	"sync"
 
-	"github.com/lockstep-run/lockstep/shared/parallel"
+	"github.com/lockstep-run/lockstep/shared/engine/inventory"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -26,7 +23,7 @@ func (w *work) apply(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	held, err := w.entities(ctx, w.x.Scope)
+	held, err := w.Entities(ctx, w.x.Scope)
 	if err != nil {
 		return err
 	}
@@ -34,66 +31,22 @@ func (w *work) apply(ctx context.Context) error {
 	for _, e := range held {
 		tokens[e.Key] = e.Token
 	}
-	known, err := w.ports.Registry.Entities(ctx, w.tenant, all.Keys, true)
-	if err != nil {
-		return err
+	writer := inventory.Writer{
+		Registry: w.ports.Registry, Tenant: w.tenant, Tries: w.e.Tries, Pause: w.e.Pause, Parallel: w.e.Parallel,
 	}
-	var mu sync.Mutex
-	looks := map[string]workflow.Look{}
-	err = parallel.Each(ctx, w.e.Parallel, len(all.Keys), func(ctx context.Context, i int) error {
-		key := all.Keys[i]
-		e, exists := known[key]
-		if !exists || tokens[key] == 0 {
-			// A retry that passed over what others hold has let the entity go.
-			w.log(ctx, slog.LevelWarn, "update not applied", slog.String("entity", key.String()), slog.Bool("exists", exists))
-			return nil
-		}
-		watchers, err := w.update(ctx, e, tokens[key], all.Of[key])
-		mu.Lock()
-		defer mu.Unlock()
-		for _, id := range watchers {
-			looks[id] = workflow.Look{Tenant: w.tenant, Execution: id, Why: "an entity has changed"}
-		}
-		return err
-	})
-	if len(looks) > 0 {
-		if note := w.ports.Board.Notify(ctx, 0, slices.Collect(maps.Values(looks))...); note != nil {
-			w.log(ctx, slog.LevelWarn, "watchers not told; their alarms will", slog.Any("error", note))
-		}
+	written, err := writer.Apply(ctx, all.Keys, all.Of, tokens)
+	for _, key := range written.Passed {
+		// A retry that passed over what others hold has let the entity go.
+		w.log(ctx, slog.LevelWarn, "update not applied", slog.String("entity", key.String()))
 	}
+	looks := make([]workflow.Look, len(written.Watchers))
+	for n, id := range written.Watchers {
+		looks[n] = workflow.Look{Tenant: w.tenant, Execution: id, Why: "an entity has changed"}
+	}
+	w.tell(ctx, "watchers", looks)
 	if err != nil {
 		return err
 	}
 	w.facts.Applied = true
 	return nil
-}
-
-// update writes one entity, unless that has been done under the token. An entity
-// that has changed since it was read is read again.
-func (w *work) update(ctx context.Context, e workflow.Entity, token int64, updates []workflow.Update) (watchers []string, err error) {
-	for try := 1; e.Token < token; try++ {
-		seen := e.Version
-		for i := range updates {
-			e.Attributes = updates[i].Apply(e.Attributes)
-		}
-		e.Token = token
-		ok, watchers, err := w.ports.Registry.ReplaceEntity(ctx, w.tenant, e, seen)
-		if err != nil || ok {
-			return watchers, err
-		}
-		if try == w.e.Tries {
-			return nil, workflow.Errorf(workflow.CodeConflict, "entity %s keeps changing", e.Key())
-		}
-		w.e.Pause(try)
-		again, err := w.ports.Registry.Entities(ctx, w.tenant, []workflow.EntityKey{e.Key()}, true)
-		if err != nil {
-			return nil, err
-		}
-		now, exists := again[e.Key()]
-		if !exists {
-			return nil, nil
-		}
-		e = now
-	}
-	return nil, nil
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	"github.com/lockstep-run/lockstep/shared/definition"
+	"github.com/lockstep-run/lockstep/shared/engine/port"
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
@@ -80,7 +81,7 @@ func (w *work) spawn(ctx context.Context, r *workflow.StepRun, c *work, cancelle
 	}
 	in := workflow.Input{Parameters: planned.Jobs[0].Parameters}
 	if err := definition.ValidateParameters(d.Definition, in.Parameters); err != nil {
-		return refuse("PARAMETERS", reason(err)), nil //nolint:nilerr // it is the run's problem
+		return refuse("PARAMETERS", port.Reason(err)), nil //nolint:nilerr // it is the run's problem
 	}
 	on, err := p.On(ctx, w.x, r)
 	if err == nil && len(on) > 0 {

@@ -33,13 +33,6 @@ func (e *Engine) Acknowledge(ctx context.Context, c workflow.Caller, id, reason 
 // Retry begins another try of a run that has failed. Locks that are still held
 // stay; otherwise they are taken anew.
 func (e *Engine) Retry(ctx context.Context, c workflow.Caller, id string, req views.RetryRequest) (*workflow.Execution, error) {
-	switch req.Entities {
-	case "", views.RetryFailed, views.RetryAll:
-	default:
-		return nil, workflow.Invalid("the request is not valid", []workflow.Issue{{
-			Path: "entities", Code: "enum", Message: "want failed or all",
-		}})
-	}
 	return e.command(ctx, c, id, lifecycle.Command{
 		Kind: lifecycle.CommandRetry, Reason: req.Reason, From: req.From, Entities: string(req.Entities),
 	})
@@ -71,9 +64,7 @@ func (e *Engine) command(ctx context.Context, c workflow.Caller, id string, cmd 
 	}
 	if err != nil {
 		// The verb stands; going on from it is what failed, and is done again.
-		if note := w.ports.Board.Notify(ctx, 0, look(w.x, "command")); note != nil {
-			e.Log.WarnContext(ctx, "could not notify; the alarm will", "executionId", id, "error", note)
-		}
+		w.tell(ctx, "itself", []workflow.Look{look(w.x, "command")})
 	}
 	return w.x, nil
 }

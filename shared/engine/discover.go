@@ -11,30 +11,10 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// inlineScope is up to how many bytes of entities ride in the state item.
-const inlineScope = 320
-
-// loadInput is what the starter gave, wherever it lives.
-func (w *work) loadInput(ctx context.Context) (*workflow.Input, error) {
-	if w.input != nil {
-		return w.input, nil
-	}
-	in := w.x.Input
-	if in.Stored {
-		stored, err := w.ports.Store.LoadInput(ctx, w.tenant, w.id)
-		if err != nil {
-			return nil, err
-		}
-		in = stored
-	}
-	w.input = &in
-	return w.input, nil
-}
-
 // discover finds the run's entities, in the fixed order of their keys; or which
 // block has to be asked first.
 func (w *work) discover(ctx context.Context) error {
-	in, err := w.loadInput(ctx)
+	in, err := w.given(ctx)
 	if err != nil {
 		return err
 	}
@@ -60,7 +40,7 @@ func (w *work) discover(ctx context.Context) error {
 	}
 	f := &lifecycle.Discovered{Acquire: a.Ask, Problem: a.Problem}
 	if f.Problem == nil && f.Acquire < 0 {
-		if f.Scope, err = w.saveScope(ctx, a.Entities); err != nil {
+		if f.Scope, err = w.KeepScope(ctx, a.Entities); err != nil {
 			return err
 		}
 	}
@@ -93,41 +73,4 @@ func (w *work) acquired(ctx context.Context) (map[int][]workflow.EntityKey, erro
 		asked[r.Step] = rec.Entities
 	}
 	return asked, nil
-}
-
-// saveScope keeps entities inline or in chunks under a key of this handler's
-// own, so that two handlers who discover at the same time never mix.
-func (w *work) saveScope(ctx context.Context, entities []workflow.Held) (workflow.Scope, error) {
-	s := workflow.Scope{Counts: map[string]int{}}
-	for _, e := range entities {
-		s.Counts[e.Key.Type]++
-	}
-	raw, err := json.Marshal(entities)
-	if err != nil {
-		return s, workflow.Errorf(workflow.CodeInternal, "scope: %w", err)
-	}
-	if len(raw) <= inlineScope {
-		s.Inline = entities
-		return s, nil
-	}
-	s.Key = w.e.Nonce()
-	s.Chunks, err = w.ports.Store.SaveScope(ctx, w.tenant, w.id, s.Key, entities)
-	w.scope[s.Key] = entities
-	return s, err
-}
-
-// entities is the scope as last written.
-func (w *work) entities(ctx context.Context, s workflow.Scope) ([]workflow.Held, error) {
-	if s.Key == "" {
-		return s.Inline, nil
-	}
-	if known, ok := w.scope[s.Key]; ok {
-		return known, nil
-	}
-	entities, err := w.ports.Store.LoadScope(ctx, w.tenant, w.id, s.Key, s.Chunks)
-	if err != nil {
-		return nil, err
-	}
-	w.scope[s.Key] = entities
-	return entities, nil
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 
+	"github.com/lockstep-run/lockstep/shared/engine/intake"
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -20,11 +21,11 @@ func (e *Engine) Fire(ctx context.Context, s spec.Schedule, id string) error {
 	if err != nil {
 		return err
 	}
-	in, err := input(d.Definition, views.StartRequest{Parameters: s.Cron.Parameters, ExecuteOnParameters: s.Cron.On})
+	in, err := intake.Input(d.Definition, views.StartRequest{Parameters: s.Cron.Parameters, ExecuteOnParameters: s.Cron.On})
 	if err != nil {
 		return err
 	}
-	if in, err = w.keep(ctx, in); err != nil {
+	if in, err = w.KeepInput(ctx, in); err != nil {
 		return err
 	}
 	x := lifecycle.New(workflow.Execution{

@@ -38,7 +38,7 @@ func (w *work) await(ctx context.Context) error {
 // hold acquires all locks of the committed epoch and then reads, under them,
 // what the run will work with: each entity's attributes, beside its token.
 func (w *work) hold(ctx context.Context) error {
-	entities, err := w.entities(ctx, w.x.Scope)
+	entities, err := w.Entities(ctx, w.x.Scope)
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func (w *work) held(ctx context.Context, keys []workflow.EntityKey, tokens map[w
 	for i, key := range keys {
 		held[i] = workflow.Held{Key: key, Token: tokens[key], Attributes: known[key].Attributes}
 	}
-	s, err := w.saveScope(ctx, held)
+	s, err := w.KeepScope(ctx, held)
 	s.HeldEpoch = w.x.Epoch
 	return s, err
 }

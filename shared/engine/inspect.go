@@ -49,11 +49,11 @@ func (i *Inspection) Definition(ctx context.Context) (*spec.Definition, error) {
 }
 
 // Input is what the starter gave.
-func (i *Inspection) Input(ctx context.Context) (*workflow.Input, error) { return i.w.loadInput(ctx) }
+func (i *Inspection) Input(ctx context.Context) (*workflow.Input, error) { return i.w.given(ctx) }
 
 // Entities is the scope, in its fixed order.
 func (i *Inspection) Entities(ctx context.Context) ([]workflow.Held, error) {
-	return i.w.entities(ctx, i.w.x.Scope)
+	return i.w.Entities(ctx, i.w.x.Scope)
 }
 
 // Jobs is the plan of a step run with all of its packs.

@@ -2,9 +2,9 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 
+	"github.com/lockstep-run/lockstep/shared/engine/port"
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -49,12 +49,12 @@ func (w *work) drive(ctx context.Context, c *lifecycle.Command) error {
 		}
 		if d.Need != nil {
 			if err := w.fetch(ctx, *d.Need, d.Draft); err != nil {
-				if !permanent(err) || w.facts.Command != nil {
+				if !port.Permanent(err) || w.facts.Command != nil {
 					return err
 				}
 				// Nothing will make this work by being repeated: the run fails.
 				w.log(ctx, slog.LevelError, "cannot go on", slog.Any("error", err))
-				w.facts.Command = &lifecycle.Command{Kind: lifecycle.CommandBreak, Reason: reason(err)}
+				w.facts.Command = &lifecycle.Command{Kind: lifecycle.CommandBreak, Reason: port.Reason(err)}
 			}
 			if w.stale {
 				if err := w.reload(ctx, &lost); err != nil {
@@ -128,12 +128,18 @@ func (w *work) commit(ctx context.Context, d lifecycle.Decision) (bool, error) {
 	for _, id := range waiters {
 		looks = append(looks, workflow.Look{Tenant: w.tenant, Execution: id, Why: "released by " + w.id})
 	}
-	if len(looks) > 0 {
-		if err := w.ports.Board.Notify(ctx, 0, looks...); err != nil {
-			w.log(ctx, slog.LevelWarn, "waiters not told; their alarms will", slog.Any("error", err))
-		}
-	}
+	w.tell(ctx, "waiters", looks)
 	return true, nil
+}
+
+// tell sends looks. Whoever is not told has an alarm.
+func (w *work) tell(ctx context.Context, whom string, looks []workflow.Look) {
+	if len(looks) == 0 {
+		return
+	}
+	if err := w.ports.Board.Notify(ctx, 0, looks...); err != nil {
+		w.log(ctx, slog.LevelWarn, "not told; their alarms will", slog.String("whom", whom), slog.Any("error", err))
+	}
 }
 
 // A page of the history has a fixed size and is keyed by its first sequence
@@ -152,24 +158,4 @@ func (w *work) page(ctx context.Context, next *workflow.Execution) error {
 		next.Events = append([]workflow.Event(nil), next.Events[eventsPage:]...)
 	}
 	return nil
-}
-
-// permanent reports whether repeating cannot help.
-func permanent(err error) bool {
-	switch workflow.CodeOf(err) {
-	case workflow.CodeInternal:
-		var e *workflow.Error
-		return errors.As(err, &e) // an error nobody has classified may pass
-	case workflow.CodeInvalid, workflow.CodeLimit, workflow.CodeTooLarge, workflow.CodeNotFound:
-		return true
-	}
-	return false
-}
-
-func reason(err error) string {
-	var e *workflow.Error
-	if errors.As(err, &e) {
-		return e.Message
-	}
-	return "internal error"
 }

@@ -26,7 +26,7 @@ func (w *work) plans(ctx context.Context) (*planner.Planner, error) {
 	}
 	w.planner = &planner.Planner{
 		Tenant: w.tenant, Execution: w.id, Delivery: w.delivery(), Program: w.program, Blocks: w.facts.Resolved.Blocks,
-		Input: w.loadInput, Entities: w.entities, MaxResults: w.e.MaxResults, JobTimeout: w.e.JobTimeout,
+		Input: w.given, Entities: w.Entities, MaxResults: w.e.MaxResults, JobTimeout: w.e.JobTimeout,
 	}
 	return w.planner, nil
 }

@@ -2,18 +2,13 @@ package engine
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"time"
 
-	"github.com/lockstep-run/lockstep/shared/definition"
+	"github.com/lockstep-run/lockstep/shared/engine/intake"
 	"github.com/lockstep-run/lockstep/shared/engine/library"
-	"github.com/lockstep-run/lockstep/shared/expr"
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
-	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
 // Start creates a run and drives it as far as it goes without waiting, if its
@@ -27,7 +22,7 @@ func (e *Engine) Start(ctx context.Context, c workflow.Caller, req views.StartRe
 	w.inline = true
 	w.pending.Add(workflow.Cost{Functions: 1}) // the request that starts the run
 	if req.IdempotencyKey != "" {
-		digest, err := digestOf(req)
+		digest, err := intake.Digest(req)
 		if err != nil {
 			return nil, false, err
 		}
@@ -41,20 +36,20 @@ func (e *Engine) Start(ctx context.Context, c workflow.Caller, req views.StartRe
 		if bound != "" {
 			// An earlier try bound the key and has died, or is about to write the run:
 			// either way this one only finishes what that has begun.
-			w.id, existed = bound, true
+			w.id, w.Execution, existed = bound, bound, true
 		}
 	}
 	d, err := w.newest(ctx, req)
 	if err != nil {
 		return nil, false, err
 	}
-	in, err := input(d.Definition, req)
+	in, err := intake.Input(d.Definition, req)
 	if err != nil {
 		return nil, false, err
 	}
 	if req.IdempotencyKey != "" {
 		// Only a request that is valid binds its key.
-		digest, err := digestOf(req)
+		digest, err := intake.Digest(req)
 		if err != nil {
 			return nil, false, err
 		}
@@ -65,9 +60,9 @@ func (e *Engine) Start(ctx context.Context, c workflow.Caller, req views.StartRe
 		}
 		if !fresh {
 			if got.Digest != digest {
-				return nil, false, mismatch()
+				return nil, false, intake.Mismatch()
 			}
-			w.id, existed = got.Execution, true
+			w.id, w.Execution, existed = got.Execution, got.Execution, true
 		}
 	}
 	if err := w.begin(ctx, c, req, d, in); err != nil {
@@ -87,7 +82,7 @@ func (w *work) begin(ctx context.Context, c workflow.Caller, req views.StartRequ
 // create writes a new run and drives it, beginning with a command if there is one.
 func (w *work) create(ctx context.Context, x workflow.Execution, in workflow.Input, command *lifecycle.Command) error {
 	var err error
-	if x.Input, err = w.keep(ctx, in); err != nil {
+	if x.Input, err = w.KeepInput(ctx, in); err != nil {
 		return err
 	}
 	w.x = lifecycle.New(x, w.e.now())
@@ -98,19 +93,8 @@ func (w *work) create(ctx context.Context, x workflow.Execution, in workflow.Inp
 		return err
 	}
 	w.e.Log.WarnContext(ctx, "started, but not driven on", "executionId", w.id, "error", err)
-	if note := w.ports.Board.Notify(ctx, 0, look(w.x, "start")); note != nil {
-		w.e.Log.WarnContext(ctx, "could not notify; the alarm will", "executionId", w.id, "error", note)
-	}
+	w.tell(ctx, "itself", []workflow.Look{look(w.x, "start")})
 	return nil
-}
-
-// keep is the input as it stands in the state item; a large one is stored beside.
-func (w *work) keep(ctx context.Context, in workflow.Input) (workflow.Input, error) {
-	w.input = &in
-	if len(in.Parameters)+selectorSize(in.Selector) <= workflow.InlineInput {
-		return in, nil
-	}
-	return workflow.Input{Stored: true}, w.ports.Store.SaveInput(ctx, w.tenant, w.id, in)
 }
 
 // bound looks for an idempotency key without binding it: the execution it is
@@ -121,26 +105,13 @@ func (w *work) bound(ctx context.Context, key, digest string) (id string, x *wor
 		return "", nil, err
 	}
 	if b.Digest != digest {
-		return "", nil, mismatch()
+		return "", nil, intake.Mismatch()
 	}
 	x, err = w.ports.Store.Load(ctx, w.tenant, b.Execution)
 	if workflow.Is(err, workflow.CodeNotFound) {
 		return b.Execution, nil, nil
 	}
 	return b.Execution, x, err
-}
-
-func mismatch() error {
-	return workflow.Errorf(workflow.CodeIdempotencyMismatch, "this Idempotency-Key belongs to another request")
-}
-
-func digestOf(req views.StartRequest) (string, error) {
-	raw, err := json.Marshal(req)
-	if err != nil {
-		return "", workflow.Errorf(workflow.CodeInvalid, "the request cannot be encoded: %w", err)
-	}
-	sum := sha256.Sum256(raw)
-	return hex.EncodeToString(sum[:]), nil
 }
 
 // newest resolves the workflow of a request to the newest published version that
@@ -151,69 +122,12 @@ func (w *work) newest(ctx context.Context, req views.StartRequest) (*library.Def
 		return nil, &workflow.Error{Code: workflow.CodeInvalid, Message: "the request is not valid",
 			Issues: []workflow.Issue{{Path: "workflow", Code: "format", Message: err.Error()}}}
 	}
-	var versions []string
-	page := workflow.Page{Limit: workflow.MaxPage}
-	for {
-		list, err := w.ports.Registry.DefinitionVersions(ctx, w.tenant, ref.FullName(), page)
-		if err != nil {
-			return nil, err
-		}
-		for _, d := range list.Items {
-			if !d.Archived {
-				versions = append(versions, d.Ref.Version)
-			}
-		}
-		if list.Next == "" {
-			break
-		}
-		page.Token = list.Next
-	}
 	exact := ref
-	if exact.Version = ref.Newest(versions); exact.Version == "" {
+	if exact.Version, err = library.Newest(ctx, w.ports.Registry, w.tenant, ref); err != nil {
+		return nil, err
+	}
+	if exact.Version == "" {
 		return nil, workflow.Errorf(workflow.CodeNotFound, "no published workflow matches %s", ref)
 	}
 	return w.definition(ctx, exact)
-}
-
-// input checks what the starter gives against what the definition takes.
-func input(d *spec.Definition, req views.StartRequest) (workflow.Input, error) {
-	in := workflow.Input{Parameters: req.Parameters}
-	if len(in.Parameters) == 0 {
-		in.Parameters = json.RawMessage("{}")
-	}
-	if err := definition.ValidateParameters(d, in.Parameters); err != nil {
-		return in, err
-	}
-	if sel := req.ExecuteOnParameters; !sel.Empty() {
-		s := *sel
-		if s.Type == "" {
-			s.Type = d.SeedEntity
-		}
-		var issues []workflow.Issue
-		if !workflow.ValidID(s.Type) {
-			issues = append(issues, workflow.Issue{Path: "executeOnParameters.type", Code: "required",
-				Message: "name the entity type: the definition has no seedEntity"})
-		}
-		if s.Query != "" {
-			if _, err := expr.CompileQuery(s.Query); err != nil {
-				issues = append(issues, workflow.Issue{Path: "executeOnParameters.query", Code: "expression", Message: err.Error()})
-			}
-		}
-		if err := workflow.Invalid("the request is not valid", issues); err != nil {
-			return in, err
-		}
-		in.Selector = &s
-	}
-	return in, nil
-}
-
-func selectorSize(s *workflow.Selector) int {
-	if s == nil {
-		return 0
-	}
-	raw, err := json.Marshal(s)
-	if err != nil {
-		return workflow.InlineInput + 1
-	}
-	return len(raw)
 }

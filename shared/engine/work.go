@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 
+	"github.com/lockstep-run/lockstep/shared/engine/beside"
 	"github.com/lockstep-run/lockstep/shared/engine/delivery"
 	"github.com/lockstep-run/lockstep/shared/engine/library"
 	"github.com/lockstep-run/lockstep/shared/engine/planner"
@@ -15,6 +16,8 @@ import (
 // work is the workspace of one look at one execution: the state as loaded, the
 // facts fetched so far, and what was read on the way and cannot change.
 type work struct {
+	beside.Beside
+
 	e      *Engine
 	ports  port.Ports
 	tenant string
@@ -28,18 +31,18 @@ type work struct {
 	command *lifecycle.Command // what an operator asked for, until it is committed
 	done    bool               // the operator's command has been committed
 
-	input   *workflow.Input
-	scope   map[string][]workflow.Held // by key; "" for an inline scope
-	program *library.Program           // once resolved
+	program *library.Program // once resolved
 	planner *planner.Planner
 }
 
 func (e *Engine) work(tenant, id string) *work {
-	return &work{
-		e: e, ports: e.Open(), tenant: tenant, id: id,
-		scope: map[string][]workflow.Held{},
-	}
+	w := &work{e: e, ports: e.Open(), tenant: tenant, id: id}
+	w.Beside = beside.Beside{Store: w.ports.Store, Tenant: tenant, Execution: id, Nonce: e.Nonce}
+	return w
 }
+
+// given is what the starter gave.
+func (w *work) given(ctx context.Context) (*workflow.Input, error) { return w.Input(ctx, w.x.Input) }
 
 func (w *work) load(ctx context.Context) (err error) {
 	w.x, err = w.ports.Store.Load(ctx, w.tenant, w.id)

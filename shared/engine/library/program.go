@@ -100,7 +100,7 @@ func (b *builder) reference(s *spec.Step, at int) (*workflow.Failure, error) {
 	}
 	version := b.pins[written]
 	if version == "" {
-		if version, err = b.newest(ref); err != nil {
+		if version, err = Newest(b.ctx, b.registry, b.tenant, ref); err != nil {
 			return nil, err
 		}
 	}
@@ -118,11 +118,13 @@ func (b *builder) reference(s *spec.Step, at int) (*workflow.Failure, error) {
 	return nil, nil
 }
 
-func (b *builder) newest(ref workflow.Ref) (string, error) {
+// Newest is the newest published version that matches a reference and is not
+// archived, "" if there is none.
+func Newest(ctx context.Context, r port.Registry, tenant string, ref workflow.Ref) (string, error) {
 	var versions []string
 	page := workflow.Page{Limit: workflow.MaxPage}
 	for {
-		list, err := b.registry.DefinitionVersions(b.ctx, b.tenant, ref.FullName(), page)
+		list, err := r.DefinitionVersions(ctx, tenant, ref.FullName(), page)
 		if err != nil {
 			return "", err
 		}
