@@ -103,7 +103,7 @@ func TestTablesAreCreatedOnceWithIndexesAndTTL(t *testing.T) {
 				t.Errorf("%s projects %s", aws.ToString(index.IndexName), index.Projection.ProjectionType)
 			}
 		}
-		if want := map[string]int{topology.TableExecutions: 2, topology.TableJobs: 1}[role]; len(got) != want {
+		if want := map[string]int{topology.TableExecutions: 2, topology.TableJobs: 1, topology.TableRegistry: 1}[role]; len(got) != want {
 			t.Errorf("%s has the indexes %v, want %d", role, got, want)
 		}
 		ttl, err := client.DescribeTimeToLive(t.Context(), &sdk.DescribeTimeToLiveInput{TableName: name})
