@@ -44,7 +44,7 @@ func TestDemo(t *testing.T) {
 	for _, want := range []string{
 		"the monitor is at http://localhost:", "RUNNING", "COMPLETED_ACK", "FAILED_SAFE_ACK",
 		"Each of the 100 devices was asked what it runs: 100 x 2.0.0, as promised.", "were brought back.",
-		"ROLLBACK 1", "writes to locks", "requests to DynamoDB", "$0.00 this run", "per million jobs", "Both runs ended as promised",
+		"ROLLBACK 1", "write units and", "for 301 jobs", "requests to DynamoDB", "$0.00 this run", "per million jobs", "Both runs ended as promised",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("it does not say %q", want)

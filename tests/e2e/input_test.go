@@ -29,7 +29,7 @@ func TestBadInput(t *testing.T) {
 		{"POST", "/workflow-execution", "application/json", `{"workflow":"nonsense"}`, 400, "invalid", "workflow"},
 		{"POST", "/workflow-execution", "application/json", `{"workflow":"test/nobody"}`, 404, "not_found", ""},
 		{"POST", "/workflow-execution", "application/json", `{"workflow":"test/hello","executeOnParameters":{"ids":["a"]}}`, 400, "invalid", "executeOnParameters.type"},
-		{"POST", "/workflow-execution", "application/json", `{"workflow":"test/hello","notBefore":"2099-01-01T00:00:00Z"}`, 501, "not_implemented", "notBefore"},
+		{"POST", "/workflow-execution", "application/json", `{"workflow":"test/hello","notBefore":"tomorrow"}`, 400, "invalid", "notBefore"},
 		{"POST", "/workflow-execution", "application/json", `{"workflow":"` + strings.Repeat("x", 2<<20) + `"}`, 413, "too_large", ""},
 		{"GET", "/workflow-execution/id/" + someone, "", "", 404, "not_found", ""},
 		{"GET", "/workflow-execution/state/SLEEPING", "", "", 400, "invalid", ""},
@@ -44,8 +44,8 @@ func TestBadInput(t *testing.T) {
 		{"POST", "/function-blocks/register", "application/json", `{"package":"p","name":"b","version":"one"}`, 400, "invalid", "version"},
 		{"GET", "/nowhere", "", "", 404, "not_found", ""},
 		{"PATCH", "/workflow-execution", "", "", 405, "method_not_allowed", ""},
-		{"POST", "/workflow-execution/" + someone + "/retry", "application/json", `{}`, 501, "not_implemented", ""},
-		{"GET", "/workers", "", "", 501, "not_implemented", ""},
+		{"POST", "/workflow-execution/" + someone + "/retry", "application/json", `{}`, 404, "not_found", ""},
+		{"POST", "/workflow-execution/" + someone + "/signal/go", "application/json", `{}`, 501, "not_implemented", ""},
 	} {
 		status, body := s.post(c.method, c.path, c.kind, c.body)
 		var p struct {
