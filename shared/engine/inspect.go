@@ -61,8 +61,12 @@ func (i *Inspection) Jobs(ctx context.Context, r *workflow.StepRun) ([]workflow.
 	if r.Jobs == 0 || !r.HasJobs() {
 		return nil, nil, nil
 	}
-	p, packs, err := i.w.executed(ctx, i.w.x, r)
-	return p.Jobs, packs, err
+	p, err := i.w.plans(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	planned, packs, err := p.Executed(ctx, i.w.x, r)
+	return planned.Jobs, packs, err
 }
 
 // Stored is a result that is too large for its pack, nil if it is not kept any

@@ -7,7 +7,6 @@ import (
 	"github.com/lockstep-run/lockstep/shared/engine/delivery"
 	"github.com/lockstep-run/lockstep/shared/engine/planner"
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
-	"github.com/lockstep-run/lockstep/shared/lifecycle/plan"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -87,13 +86,11 @@ func (w *work) perform(ctx context.Context, d lifecycle.Decision) error {
 	if _, err := run.Jobs(ctx); err != nil { // what that reads is carried too
 		return err
 	}
-	carried := w.ports.Meter.Take()
-	return w.delivery().Dispatch(ctx, run, w.e.now(), carried)
+	return w.delivery().Dispatch(ctx, run, w.e.now(), w.ports.Meter.Take())
 }
 
 // sendLane goes on with a lane that its worker could not: it is one of a stretch,
-// its retry policy has a condition, or its chain was cut. It reports whether that
-// may have changed what the run's report says.
+// its retry policy has a condition, or its chain was cut.
 func (w *work) sendLane(ctx context.Context, l workflow.Look) error {
 	r := w.x.RunOf(l.RunSeq)
 	if l.RunSeq == 0 {
@@ -125,13 +122,4 @@ func (w *work) sendLane(ctx context.Context, l workflow.Look) error {
 		_, err = w.delivery().Advance(ctx, run, next, now, workflow.Cost{}, false)
 	}
 	return err
-}
-
-// executed is a run's plan with all of its packs.
-func (w *work) executed(ctx context.Context, x *workflow.Execution, r *workflow.StepRun) (plan.Planned, []*workflow.Pack, error) {
-	p, err := w.plans(ctx)
-	if err != nil {
-		return plan.Planned{}, nil, err
-	}
-	return p.Executed(ctx, x, r)
 }
