@@ -12,8 +12,9 @@ import (
 )
 
 // discover finds the run's entities, in the fixed order of their keys; or which
-// block has to be asked first.
-func (w *work) discover(ctx context.Context) error {
+// block has to be asked first. The draft knows of the answer that has just come,
+// which the state as loaded still takes for open.
+func (w *work) discover(ctx context.Context, draft *workflow.Execution) error {
 	in, err := w.given(ctx)
 	if err != nil {
 		return err
@@ -27,7 +28,7 @@ func (w *work) discover(ctx context.Context) error {
 		w.facts.Discovered = &lifecycle.Discovered{Acquire: -1, Problem: w.facts.Resolved.Problem}
 		return nil
 	}
-	asked, err := w.acquired(ctx)
+	asked, err := w.acquired(ctx, draft)
 	if err != nil {
 		return err
 	}
@@ -49,11 +50,11 @@ func (w *work) discover(ctx context.Context) error {
 }
 
 // acquired is what blocks have answered in this try, by acquisition.
-func (w *work) acquired(ctx context.Context) (map[int][]workflow.EntityKey, error) {
+func (w *work) acquired(ctx context.Context, x *workflow.Execution) (map[int][]workflow.EntityKey, error) {
 	asked := map[int][]workflow.EntityKey{}
-	for i := range w.x.Runs {
-		r := &w.x.Runs[i]
-		if r.Kind != workflow.JobAcquire || r.Try != w.x.Try || r.Open() {
+	for i := range x.Runs {
+		r := &x.Runs[i]
+		if r.Kind != workflow.JobAcquire || r.Try != x.Try || r.Open() {
 			continue
 		}
 		packs, err := w.delivery().Read(ctx, &delivery.Run{Tenant: w.tenant, Execution: w.id, Step: r})

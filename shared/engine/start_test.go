@@ -126,3 +126,25 @@ func TestDiscovery(t *testing.T) {
 		t.Errorf("scope %+v, %d calls", x.Scope, len(s.Called))
 	}
 }
+
+// A block that finds entities is asked once in a try, whoever reads its answer;
+// what it finds is the run's beside what its starter names.
+func TestAcquireOnce(t *testing.T) {
+	s := open(t, 4)
+	s.Script = func(c stage.Call) *stage.Outcome {
+		if c.Kind == workflow.JobAcquire {
+			return &stage.Outcome{Found: stage.Names(3)}
+		}
+		return nil
+	}
+	s.Publish("w", "acquire: [{type: device, block: \"p/pure:1\"}, {type: device, block: \"p/again:1\"}]\n"+steps("one once device"))
+	id := s.Start("w", "d003")
+	settle(s)
+	asked := map[string]int{}
+	for _, c := range s.Called {
+		asked[string(c.Kind)]++
+	}
+	if x := s.Ends(id, sm.ExecutionCompletedAck); x.Scope.Total() != 4 || asked["ACQUIRE"] != 2 || asked["EXECUTE"] != 4 {
+		t.Errorf("scope %+v, called %v", x.Scope, asked)
+	}
+}

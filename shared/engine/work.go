@@ -89,7 +89,7 @@ func (w *work) fetch(ctx context.Context, n lifecycle.Need, draft *workflow.Exec
 	case lifecycle.NeedReady:
 		return w.ready(ctx)
 	case lifecycle.NeedDiscovered:
-		return w.discover(ctx)
+		return w.discover(ctx, draft)
 	case lifecycle.NeedBlocker:
 		return w.await(ctx)
 	case lifecycle.NeedLocks:

@@ -64,6 +64,7 @@ type Outcome struct {
 	Retryable bool            // of a failure
 	Result    json.RawMessage // of a success
 	Set       map[string]any  // attributes of the entity that a success asks to be set
+	Found     []string        // devices that an acquire returns
 	Die       bool            // the worker dies in the middle of the block
 	Meanwhile func()          // what happens in the world during the call
 }

@@ -45,6 +45,17 @@ func (s *Stage) offer(b workflow.Block) {
 			return s.call(&b, j)
 		},
 	}
+	block.Acquire = func(_ context.Context, j *worker.Job, _ json.RawMessage) ([]workflow.EntityKey, error) {
+		o, err := s.outcome(&b, j)
+		if err != nil {
+			return nil, err
+		}
+		var keys []workflow.EntityKey
+		for _, name := range o.Found {
+			keys = append(keys, workflow.EntityKey{Type: "device", ID: name})
+		}
+		return keys, nil
+	}
 	if b.Reversible {
 		block.Rollback = func(_ context.Context, j *worker.Job, _ json.RawMessage, _ *json.RawMessage) error {
 			_, err := s.call(&b, j)
@@ -54,8 +65,8 @@ func (s *Stage) offer(b workflow.Block) {
 	worker.Add(s.worker, block)
 }
 
-// call is one call of a block.
-func (s *Stage) call(b *workflow.Block, j *worker.Job) (json.RawMessage, error) {
+// outcome is what the script says of one call of a block.
+func (s *Stage) outcome(b *workflow.Block, j *worker.Job) (*Outcome, error) {
 	c := Call{
 		Job: j.ID, Kind: j.Operation, Step: j.Step, Attempt: j.Attempt, Fence: j.Fence,
 		Execution: j.Execution, Result: j.Result, Parameters: j.Parameters, Pure: b.Pure, Repeatable: b.Repeatable(),
@@ -81,13 +92,22 @@ func (s *Stage) call(b *workflow.Block, j *worker.Job) (json.RawMessage, error) 
 	case o.Fail != "":
 		return nil, worker.Terminal(o.Fail, errors.New("as the script says"))
 	}
+	return o, nil
+}
+
+// call is one call of a block that does something or undoes it.
+func (s *Stage) call(b *workflow.Block, j *worker.Job) (json.RawMessage, error) {
+	o, err := s.outcome(b, j)
+	if err != nil {
+		return nil, err
+	}
 	for name, value := range o.Set {
 		if err := j.Set(name, value); err != nil {
 			return nil, err
 		}
 	}
 	if o.Result == nil {
-		return json.RawMessage(fmt.Sprintf(`{"attempt":%d}`, c.Attempt)), nil
+		return json.RawMessage(fmt.Sprintf(`{"attempt":%d}`, j.Attempt)), nil
 	}
 	return o.Result, nil
 }
