@@ -36,8 +36,8 @@ func newCancel(c *connection) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&req.Reason, "reason", "", "why, for the history")
 	f.StringVar(&rollback, "rollback", "auto", "auto or never")
-	f.BoolVar(&alone, "no-cascade", false, "leave the runs that it has started alone")
-	f.BoolVar(&cascade, "cascade", true, "cancel the runs that it has started too")
+	f.BoolVar(&alone, "no-cascade", false, "leave the run that it waits for alone")
+	f.BoolVar(&cascade, "cascade", true, "cancel the run that it waits for too")
 	return cmd
 }
 

@@ -28,7 +28,7 @@ func (r *StartRequest) Ref() (workflow.Ref, error) { return workflow.ParseRef(r.
 type CancelRequest struct {
 	Reason   string                `json:"reason,omitempty"`
 	Rollback workflow.RollbackMode `json:"rollback,omitempty"` // empty is auto
-	Cascade  *bool                 `json:"cascade,omitempty"`  // cancel the runs it has started too; nil is true
+	Cascade  *bool                 `json:"cascade,omitempty"`  // cancel the run that it waits for too; nil is true
 }
 
 // Cascades reports whether the runs that the run has started end with it.

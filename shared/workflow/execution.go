@@ -233,7 +233,7 @@ type Cancellation struct {
 	By       string       `json:"by"`
 	At       time.Time    `json:"at"`
 	Rollback RollbackMode `json:"rollback,omitempty"`
-	Cascade  bool         `json:"cascade,omitempty"` // cancel the runs it has started too
+	Cascade  bool         `json:"cascade,omitempty"` // cancel the run that it waits for too
 }
 
 // Status is the normalised lifecycle status of the run.

@@ -114,7 +114,7 @@ type Command struct {
 	Reason   string
 	Source   string // of a cancellation
 	Rollback workflow.RollbackMode
-	Cascade  bool   // of a cancellation: cancel the runs it has started too
+	Cascade  bool   // of a cancellation: cancel the run that it waits for too
 	From     string // of a retry: label of the step to begin with; empty for the one that failed
 	Entities string // of a retry: "failed" or "all"; empty for what fits
 }
