@@ -95,7 +95,7 @@ func (b *blocks) answer(name string, f func(call) answer) {
 
 // register registers a block that this server serves.
 func (b *blocks) register(s *system, w workflow.Block) {
-	b.t.Helper()
+	s.t.Helper()
 	if w.Package == "" {
 		w.Package = "test"
 	}
@@ -106,8 +106,8 @@ func (b *blocks) register(s *system, w workflow.Block) {
 	b.mu.Lock()
 	b.pure[w.Name] = w.Pure
 	b.mu.Unlock()
-	if _, err := s.RegisterBlock(b.t.Context(), w); err != nil {
-		b.t.Fatalf("register %s: %v", w.Name, err)
+	if _, err := s.RegisterBlock(s.t.Context(), w); err != nil {
+		s.t.Fatalf("register %s: %v", w.Name, err)
 	}
 }
 
@@ -122,10 +122,13 @@ func (b *blocks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 	b.mu.Lock()
 	b.calls = append(b.calls, c)
-	if other, busy := b.running[c.place()]; busy && c.place() != "" && other != c.Job.Execution {
+	changes := c.Entity != nil && !b.pure[ref.Name]
+	if other, busy := b.running[c.place()]; changes && busy && other != c.Job.Execution {
 		b.faults = append(b.faults, fmt.Sprintf("%s is changed by %s and %s at the same time", c.place(), other, c.Job.Execution))
 	}
-	b.running[c.place()] = c.Job.Execution
+	if changes {
+		b.running[c.place()] = c.Job.Execution
+	}
 	decide := b.answers[ref.Name]
 	b.mu.Unlock()
 
@@ -143,7 +146,9 @@ func (b *blocks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a = ok(map[string]any{"entity": c.on()})
 	}
 	b.mu.Lock()
-	delete(b.running, c.place())
+	if changes {
+		delete(b.running, c.place())
+	}
 	b.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(a) // a caller that has gone is what some tests want

@@ -69,13 +69,13 @@ func (c *scene) block(name string, w workflow.Block, does func(call) answer) {
 }
 
 // define publishes the scene's workflow. In the steps, KIND stands for its entity
-// type and a block is named by its short name.
+// type, WF-NAME for a further workflow of the scene, and a block is named by its
+// short name.
 func (c *scene) define(extra string, steps ...string) {
 	c.t.Helper()
 	source := fmt.Sprintf("package: test\nname: w-%s\nversion: 1.0.0\nseedEntity: %s\n%ssteps:\n", c.name, c.kind(), extra)
 	for _, step := range steps {
-		step = strings.ReplaceAll(step, "KIND", c.kind())
-		source += "  - {" + strings.ReplaceAll(step, "block: ", "functionBlock: test/"+c.name+"-") + "}\n"
+		source += "  - {" + c.spelled(step) + "}\n"
 	}
 	c.publish(source)
 }

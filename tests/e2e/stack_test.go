@@ -310,6 +310,11 @@ func (s *system) events(id string) []workflow.Event {
 		switch e.Type {
 		case "execution.completed", "execution.failed_safe", "execution.failed_unsafe", "execution.cancelled":
 			terminal++
+		case "execution.retried": // another try, with an end of its own
+			if terminal != 1 {
+				s.t.Errorf("run %s is tried again after %d terminal events", id, terminal)
+			}
+			terminal = 0
 		}
 		all = append(all, e)
 	}

@@ -1,0 +1,249 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// refuses demands that a run refuses verbs, naming its state, and that nothing of
+// it changes.
+func (c *scene) refuses(id string, in sm.ExecutionState, verbs ...string) {
+	c.t.Helper()
+	before := len(c.events(id))
+	for _, verb := range verbs {
+		status, body := c.post("POST", "/workflow-execution/"+id+"/"+verb, "application/json", `{"reason":"because"}`)
+		if status != http.StatusConflict || !strings.Contains(body, `"illegal_transition"`) || !strings.Contains(body, string(in)) {
+			c.t.Errorf("%s in %s: %d %s", verb, in, status, body)
+		}
+	}
+	if x, after := c.look(id), len(c.events(id)); x.State != in || after != before {
+		c.t.Errorf("in %s it refuses %v, and then is %s with %d events after %d", in, verbs, x.State, after, before)
+	}
+}
+
+// ask sends a verb that must be taken.
+func (c *scene) ask(id, verb, body string) {
+	c.t.Helper()
+	if status, text := c.post("POST", "/workflow-execution/"+id+"/"+verb, "application/json", body); status != http.StatusAccepted || !strings.Contains(text, id) {
+		c.t.Fatalf("%s: %d %s", verb, status, text)
+	}
+}
+
+// N4: in every state in which a run can be found resting or waiting, what the law
+// has no edge for is refused and changes nothing.
+func noEdge(c *scene) {
+	ids := c.entities(c.kind(), 4)
+	g := newGate()
+	c.block("work", workflow.Block{Timeout: workflow.Duration(patience)}, func(k call) answer {
+		g.pass(k)
+		if k.Parameters["fail"] == true {
+			return failed("NO", false)
+		}
+		return nil
+	})
+	c.block("look", workflow.Block{Pure: true}, func(call) answer { return failed("NO", false) })
+	work := c.also("work", "", "label: work, block: work, runOn: KIND, parameters: {fail: '${parameters.fail}'}")
+	looks := c.also("look", "", "label: look, block: look, runOn: KIND")
+	slow := c.also("slow", "", "label: look, block: look, runOn: KIND, delay: 30m")
+	later := c.also("later", "config: {notBefore: '2099-01-01T00:00:00Z'}\n", "label: look, block: look, runOn: KIND")
+
+	running := c.launch(work, `{"fail":false}`, ids[0])
+	unsafe := c.launch(work, `{"fail":true}`, ids[1])
+	cancelled := c.launch(work, `{"fail":false}`, ids[2])
+	for range 3 {
+		<-g.entered
+	}
+	scheduled := c.launch(work, `{"fail":false}`, ids[0])
+	c.waitsFor(scheduled, views.WaitLock)
+	blocked := c.launch(later, "{}", ids[0])
+	waiting := c.launch(slow, "{}", ids[3])
+	c.waitsFor(waiting, views.WaitTimer)
+	c.ask(cancelled, "cancel", "{}")
+
+	c.refuses(blocked, sm.ExecutionBlockedWaiting, "acknowledge", "retry", "unlock")
+	c.refuses(scheduled, sm.ExecutionScheduled, "acknowledge", "retry", "unlock", "resume")
+	c.refuses(running, sm.ExecutionRunning, "acknowledge", "retry", "unlock", "resume")
+	c.refuses(waiting, sm.ExecutionWaiting, "acknowledge", "retry", "unlock")
+	c.refuses(cancelled, sm.ExecutionCancelling, "acknowledge", "retry", "unlock", "resume", "cancel")
+	for _, id := range []string{blocked, waiting, scheduled} {
+		c.ask(id, "cancel", "{}")
+		c.ends(id, sm.ExecutionCancelledAck)
+	}
+	close(g.open)
+	c.ends(unsafe, sm.ExecutionFailedUnsafe)
+	c.refuses(unsafe, sm.ExecutionFailedUnsafe, "resume", "cancel")
+	c.rests(cancelled, sm.ExecutionCancelled)
+	c.refuses(cancelled, sm.ExecutionCancelled, "retry", "resume", "cancel")
+	c.ends(running, sm.ExecutionCompletedAck)
+	safe := c.launch(looks, "{}", ids[3])
+	c.ends(safe, sm.ExecutionFailedSafeAck)
+	c.ask(unsafe, "acknowledge", "{}")
+	c.ask(cancelled, "acknowledge", "{}")
+	c.refuses(running, sm.ExecutionCompletedAck, "acknowledge", "retry", "unlock", "resume", "cancel")
+	c.refuses(safe, sm.ExecutionFailedSafeAck, "acknowledge", "unlock", "resume", "cancel")
+	c.refuses(c.ends(unsafe, sm.ExecutionFailedUnsafeAck).ID, sm.ExecutionFailedUnsafeAck, "acknowledge", "unlock", "resume", "cancel")
+	c.refuses(c.ends(cancelled, sm.ExecutionCancelledAck).ID, sm.ExecutionCancelledAck, "acknowledge", "retry", "unlock", "resume", "cancel")
+}
+
+// A retry begins with the step that is named, under new locks, and not with one
+// that was never reached.
+func retryFromAStep(c *scene) {
+	ids := c.entities(c.kind(), 2)
+	var mended atomic.Bool
+	c.block("look", workflow.Block{Pure: true}, func(k call) answer {
+		if k.Job.Step == "third" && !mended.Load() {
+			return failed("NO", false)
+		}
+		return ok(k.Job.Step)
+	})
+	c.define("", "label: first, block: look, runOn: KIND", "label: second, block: look, runOn: KIND",
+		"label: third, block: look, runOn: KIND, parameters: {of: '${second.result}', and: '${first.result}'}", "label: fourth, block: look, runOn: KIND")
+	id := c.run("{}", ids...)
+	c.failedBy(c.ends(id, sm.ExecutionFailedSafeAck), workflow.CauseStepFailed, "NO", "third")
+	for from, want := range map[string]int{"fourth": 400, "nobody": 400} {
+		if status, body := c.post("POST", "/workflow-execution/"+id+"/retry", "application/json", fmt.Sprintf(`{"from":%q}`, from)); status != want || !strings.Contains(body, from) {
+			c.t.Errorf("from %s: %d %s", from, status, body)
+		}
+	}
+	mended.Store(true)
+	c.ask(id, "retry", `{"from":"second","reason":"it is mended"}`)
+	x := c.ends(id, sm.ExecutionCompletedAck)
+	c.audited(id, sm.EventExecutionRetried, "it is mended")
+	if x.Try != 1+c.look(id).Try-1 || x.Error != nil || x.Cause != nil {
+		c.t.Errorf("try %d, error %+v, cause %v", x.Try, x.Error, value(x.Cause))
+	}
+	got := map[string]int{}
+	for _, k := range c.b.all() {
+		if k.Job.Execution == id {
+			got[k.Job.Step]++
+		}
+	}
+	// What failed first may have stopped the other entity's job of the third step.
+	if got["first"] != 2 || got["second"] != 2 && got["second"] != 4 || got["third"] < 3 || got["fourth"] != 2 {
+		c.t.Errorf("called %v", got)
+	}
+}
+
+// A retry of what has failed keeps what has come to OK; a retry of all does it all
+// again. Both go on under the locks that the run still holds.
+func retryFailedOrAll(c *scene) {
+	ids := c.entities(c.kind(), 3)
+	var mended atomic.Bool
+	c.block("work", workflow.Block{}, func(k call) answer {
+		if k.on() == ids[1] && !mended.Load() {
+			return failed("NO", false)
+		}
+		return ok(k.on())
+	})
+	c.block("sum", workflow.Block{Pure: true}, func(k call) answer { return ok(k.Parameters["n"]) })
+	c.define("config: {maxInFlight: 3}\n", "label: work, block: work, runOn: KIND", "label: sum, block: sum, runOn: global, parameters: {n: '${size(work.results)}'}")
+	token := func() int64 {
+		l, err := c.Lock(c.t.Context(), workflow.EntityKey{Type: c.kind(), ID: ids[0]})
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		return l.Token
+	}
+	for entities, want := range map[string]int{"failed": 4, "all": 6} {
+		mended.Store(false)
+		before := c.of("work", "EXECUTE")
+		id := c.run("{}", ids...)
+		c.ends(id, sm.ExecutionFailedUnsafe)
+		held := token()
+		c.refuses(id, sm.ExecutionFailedUnsafe, "resume")
+		mended.Store(true)
+		c.ask(id, "retry", fmt.Sprintf(`{"entities":%q,"reason":"once more"}`, entities))
+		c.ends(id, sm.ExecutionCompletedAck)
+		c.audited(id, sm.EventExecutionRetried, "once more")
+		r, err := c.Result(c.t.Context(), id)
+		if err != nil || len(r.Steps["work"].Results) != 3 || string(r.Steps["sum"].Result) != "3" {
+			c.t.Errorf("%s: results %+v, %v", entities, r.Steps, err)
+		}
+		if n := c.of("work", "EXECUTE") - before; n != want {
+			c.t.Errorf("%s: %d calls, want %d", entities, n, want)
+		}
+		for _, k := range c.b.all() {
+			if k.Job.Execution == id && k.on() == ids[0] && *k.Token != held {
+				c.t.Errorf("%s: token %d after %d, although the lock was held", entities, *k.Token, held)
+			}
+		}
+	}
+	if status, body := c.post("POST", "/workflow-execution/"+c.run("{}", ids...)+"/retry", "application/json", `{"entities":"some"}`); status != 400 || !strings.Contains(body, "entities") {
+		c.t.Errorf("%d %s", status, body)
+	}
+}
+
+// An operator ends the delay of a step before its time.
+func resumeADelay(c *scene) {
+	ids := c.entities(c.kind(), 1)
+	c.block("look", workflow.Block{Pure: true}, nil)
+	c.define("", "label: first, block: look, runOn: KIND", "label: later, block: look, runOn: KIND, delay: 2h")
+	id := c.run("{}", ids...)
+	x := c.waitsFor(id, views.WaitTimer)
+	if x.State != sm.ExecutionWaiting || value(x.Waiting.Step) != "later" || x.Waiting.Until == nil || x.Waiting.Until.Sub(x.Waiting.Since).Hours() < 1.9 || c.of("look", "EXECUTE") != 1 {
+		c.t.Errorf("%s, waits for %+v after %d calls", x.State, x.Waiting, c.of("look", "EXECUTE"))
+	}
+	c.ask(id, "resume", `{"reason":"long enough"}`)
+	c.ends(id, sm.ExecutionCompletedAck)
+	c.audited(id, sm.EventExecutionResumed, "long enough")
+	if c.of("look", "EXECUTE") != 2 {
+		c.t.Errorf("%d calls", c.of("look", "EXECUTE"))
+	}
+}
+
+// Unlocking frees the entities and leaves the run to be looked at; another run
+// takes them under a higher token.
+func unlock(c *scene) {
+	ids := c.entities(c.kind(), 1)
+	c.block("work", workflow.Block{}, func(k call) answer {
+		if k.Parameters["fail"] == true {
+			return failed("NO", false)
+		}
+		return nil
+	})
+	c.define("", "label: work, block: work, runOn: KIND, parameters: {fail: '${parameters.fail}'}")
+	id := c.run(`{"fail":true}`, ids...)
+	c.ends(id, sm.ExecutionFailedUnsafe)
+	next := c.run(`{"fail":false}`, ids...)
+	if x := c.waitsFor(next, views.WaitLock); len(x.Waiting.For) != 1 || value(x.Waiting.For[0].HeldBy) != id {
+		c.t.Errorf("waits for %+v", x.Waiting)
+	}
+	c.ask(id, "unlock", `{"reason":"needed elsewhere"}`)
+	c.ends(next, sm.ExecutionCompletedAck)
+	c.audited(id, sm.EventLockReleased, "needed elsewhere")
+	c.unlocked(id)
+	c.refuses(id, sm.ExecutionFailedUnsafe, "unlock")
+	c.ask(id, "acknowledge", `{"reason":"looked"}`)
+	c.ends(id, sm.ExecutionFailedUnsafeAck)
+	c.audited(id, sm.EventExecutionAcknowledged, "looked")
+}
+
+// A run that waits its turn ends at once when it is cancelled, and does not take
+// the lock later.
+func cancelledWhileItWaits(c *scene) {
+	ids := c.entities(c.kind(), 1)
+	g := newGate()
+	c.block("work", workflow.Block{Idempotent: true, Timeout: workflow.Duration(patience)}, g.pass)
+	c.define("", "label: work, block: work, runOn: KIND")
+	first := c.run("{}", ids...)
+	<-g.entered
+	second := c.run("{}", ids...)
+	c.waitsFor(second, views.WaitLock)
+	c.ask(second, "cancel", `{"reason":"never mind"}`)
+	x := c.ends(second, sm.ExecutionCancelledAck)
+	c.audited(second, sm.EventCancelRequested, "never mind")
+	if x.RolledBack || x.StartedAt != nil || x.Cancellation == nil || x.Cancellation.Source != "user" || x.Cancellation.By != "local" {
+		c.t.Errorf("started %v, rolled back %v, cancelled by %+v", x.StartedAt, x.RolledBack, x.Cancellation)
+	}
+	close(g.open)
+	c.ends(first, sm.ExecutionCompletedAck)
+	if c.of("work", "EXECUTE") != 1 {
+		c.t.Error("what was cancelled has run")
+	}
+}

@@ -1,0 +1,165 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// N10: a reference by major takes the newest version, by number and not by
+// letter, and a run says which one it took; one that nothing matches ends it.
+func versionsOfBlocks(c *scene) {
+	for _, v := range []string{"1.0.0", "1.1.2", "2.0.0"} {
+		c.block("b", workflow.Block{Version: v, Pure: true}, func(k call) answer { return ok(k.Block) })
+	}
+	c.define("", "label: one, block: b:1, runOn: global", "label: two, block: b:1.0, runOn: global", "label: newest, block: b, runOn: global")
+	name := "test/" + c.name + "-b"
+	ran := func() string {
+		id := c.run("{}")
+		x := c.ends(id, sm.ExecutionCompletedAck)
+		r, err := c.Result(c.t.Context(), id)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		var got []string
+		for _, step := range []string{"one", "two", "newest"} {
+			got = append(got, strings.Trim(strings.ReplaceAll(string(r.Steps[step].Result), name+":", ""), `"`))
+		}
+		if x.Blocks[name+":1"] != got[0] || x.Blocks[name+":1.0"] != got[1] || x.Blocks[name] != got[2] {
+			c.t.Errorf("it says that it took %v, and took %v", x.Blocks, got)
+		}
+		return fmt.Sprint(got)
+	}
+	if got := ran(); got != "[1.1.2 1.0.0 2.0.0]" {
+		c.t.Errorf("took %s", got)
+	}
+	c.block("b", workflow.Block{Version: "1.1.10", Pure: true}, func(k call) answer { return ok(k.Block) })
+	if got := ran(); got != "[1.1.10 1.0.0 2.0.0]" {
+		c.t.Errorf("took %s once there was 1.1.10", got)
+	}
+
+	id := c.launch(c.also("third", "", "label: one, block: b:1, runOn: global", "label: three, block: b:3, runOn: global"), "{}")
+	x := c.ends(id, sm.ExecutionFailedSafeAck)
+	if !strings.Contains(x.Reason, name+":3") || len(c.jobs(id, views.JobFilter{})) != 0 {
+		c.t.Errorf("reason %q, jobs %v", x.Reason, c.jobs(id, views.JobFilter{}))
+	}
+}
+
+// N11: what is published stays. The same again is accepted, however it is
+// written; anything else is a conflict and changes nothing.
+func publishedOnce(c *scene) {
+	source := func(description string) string {
+		return fmt.Sprintf("package: test\nname: w-%s\nversion: 1.0.0\ndescription: %s\nsteps: [{label: a, functionBlock: test/a, runOn: global}]\n", c.name, description)
+	}
+	same := fmt.Sprintf(`{"steps":[{"runOn":"global","functionBlock":"test/a","label":"a"}],"description":"first","version":"1.0.0","name":"w-%s","package":"test"}`, c.name)
+	for _, p := range []struct {
+		body string
+		want int
+		code string
+	}{
+		{source("first"), 201, ""}, {source("first"), 200, ""}, {same, 200, ""}, {source("second"), 409, "conflict"}, {source("first"), 200, ""},
+	} {
+		status, body := c.post("POST", "/workflow-definition/publish", "application/yaml", p.body)
+		if status != p.want || !strings.Contains(body, p.code) {
+			c.t.Errorf("%s\n%d %s, want %d", p.body, status, body, p.want)
+		}
+	}
+	if status, body := c.plain(c.t, "GET", "/workflow-definition/test/w-"+c.name+"/1.0.0"); status != 200 || !strings.Contains(body, "first") || strings.Contains(body, "second") {
+		c.t.Errorf("%d %s", status, body)
+	}
+}
+
+// N15: a text that is one token becomes the value, of whatever type it is.
+func typesSurvive(c *scene) {
+	c.block("take", workflow.Block{Pure: true}, func(k call) answer { return ok(k.Parameters) })
+	parameters := `{"n":7,"x":1.5,"no":false,"list":[1,"two",null],"object":{"a":{"b":true}},"none":null,"text":"7"}`
+	steps := "label: take, block: take, runOn: global, parameters: {" +
+		"n: '${parameters.n}', x: '${parameters.x}', no: '${parameters.no}', list: '${parameters.list}', object: '${parameters.object}', " +
+		"none: '${parameters.none}', text: '${parameters.text}', inside: ['n is ${parameters.n}, ${parameters.no}', {deep: '${parameters.list[1]}'}], sum: '${parameters.n + 1}', plain: 3}"
+	c.define("", steps)
+	id := c.run(parameters)
+	c.ends(id, sm.ExecutionCompletedAck)
+	r, err := c.Result(c.t.Context(), id)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	var got, want any
+	if err := json.Unmarshal(r.Steps["take"].Result, &got); err != nil {
+		c.t.Fatal(err)
+	}
+	text := strings.TrimSuffix(parameters, "}") + `,"inside":["n is 7, false",{"deep":"two"}],"sum":8,"plain":3}`
+	if err := json.Unmarshal([]byte(text), &want); err != nil {
+		c.t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got, want) {
+		c.t.Errorf("the block was given %s\nwant %s", r.Steps["take"].Result, text)
+	}
+}
+
+// N15: null inside a text is no empty text: the run halts, naming the expression.
+func embeddedNull(c *scene) {
+	c.block("take", workflow.Block{Pure: true}, nil)
+	for name, token := range map[string]string{"null": "parameters.none", "missing": "parameters.nothing", "label": "before.result.version"} {
+		id := c.launch(c.also(name, "", "label: before, block: take, runOn: global",
+			fmt.Sprintf("label: take, block: take, runOn: global, parameters: {text: 'is ${%s}.'}", token)), `{"none":null}`)
+		x := c.ends(id, sm.ExecutionFailedSafeAck)
+		c.failedBy(x, workflow.CauseStepFailed, "PARAMETERS", "take")
+		if !strings.Contains(x.Error.Message, token) || len(c.jobs(id, views.JobFilter{Step: "take"})) != 0 {
+			c.t.Errorf("%s: %+v, jobs %+v", name, x.Error, c.jobs(id, views.JobFilter{Step: "take"}))
+		}
+	}
+}
+
+// N16: raw parameters are nobody's to read on the way.
+func rawParameters(c *scene) {
+	text := "{{ .Device }} ${not.an.expression} {%- if x -%} $${y} <a href='&'> \\n \u2028 é"
+	quoted, err := json.Marshal(text)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.block("take", workflow.Block{Pure: true}, nil)
+	c.define("", "label: take, block: take, runOn: global, parameters: {n: '${parameters.n}'}, rawParameters: {template: "+string(quoted)+", deep: [{'${key}': "+string(quoted)+"}]}")
+	id := c.run(`{"n":1}`)
+	c.ends(id, sm.ExecutionCompletedAck)
+	want := map[string]any{"n": 1.0, "template": text, "deep": []any{map[string]any{"${key}": text}}}
+	for _, k := range c.b.all() {
+		if k.Job.Execution == id && !reflect.DeepEqual(k.Parameters, want) {
+			c.t.Errorf("the block was given %q\nwant %q", k.Parameters, want)
+		}
+	}
+	if c.of("take", "EXECUTE") != 1 {
+		c.t.Error("the block was not called once")
+	}
+}
+
+// N17: parameters are judged by the block's schema once they are known, before
+// anything is sent; for one entity that is as for all.
+func wrongType(c *scene) {
+	ids := c.entities(c.kind(), 3)
+	c.block("produce", workflow.Block{Pure: true}, func(k call) answer {
+		if k.on() == ids[2] {
+			return ok(map[string]any{"n": "many"})
+		}
+		return ok(map[string]any{"n": 1})
+	})
+	c.block("consume", workflow.Block{ParameterSchema: json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}`)}, nil)
+	c.define("", "label: produce, block: produce, runOn: KIND", "label: consume, block: consume, runOn: KIND, parameters: {n: '${produce.result.n}'}")
+	id := c.run("{}", ids...)
+	x := c.ends(id, sm.ExecutionFailedSafeAck)
+	c.failedBy(x, workflow.CauseStepFailed, "PARAMETERS", "consume")
+	if value(x.Error.Entity) != c.kind()+"/"+ids[2] {
+		c.t.Errorf("it names %v", value(x.Error.Entity))
+	}
+	if c.of("consume", "EXECUTE") != 0 || len(c.jobs(id, views.JobFilter{Step: "consume"})) != 0 {
+		c.t.Error("the consumer was sent jobs")
+	}
+	c.ends(c.run("{}", ids[:2]...), sm.ExecutionCompletedAck)
+	if c.of("consume", "EXECUTE") != 2 {
+		c.t.Error("what is right was not sent")
+	}
+}
