@@ -155,6 +155,7 @@ var Execution = newLaw[ExecutionState](Machine{
 		moves(EventExecutionClassifiedSafe, ExecutionFailedSafe, byEngine, "every job is final, and nothing but pure blocks was executed", ExecutionError),
 		moves(EventRollbackStarted, ExecutionRollback, byEngine, "every job is final, and everything executed can be undone", ExecutionError),
 		moves(EventExecutionClassifiedUnsafe, ExecutionFailedUnsafe, byEngine, "something executed, or perhaps executed, cannot or must not be undone", ExecutionError),
+		moves(EventExecutionBroken, ExecutionFailedUnsafe, byEngine, "an unexpected error while it was ending: somebody has to look", ExecutionError, ExecutionCancelling, ExecutionRollback),
 		moves(EventRollbackCompleted, ExecutionFailedSafe, byEngine, "everything is undone", ExecutionRollback),
 		moves(EventRollbackCompleted, ExecutionCancelled, byEngine, "everything is undone, and the run was cancelled", ExecutionRollback),
 		moves(EventRollbackFailed, ExecutionFailedUnsafe, byEngine, "something could not be undone", ExecutionRollback),
@@ -176,10 +177,9 @@ var Execution = newLaw[ExecutionState](Machine{
 		moves(EventExecutionRetried, ExecutionRunning, byOperator, "a new try under the locks that are still held", ExecutionFailedUnsafe),
 	), executionEnds),
 	Defaults: []Default{
-		// What comes late or twice.
 		{On: []Event{EventExecutionCreated}, Verdict: Ignore, Why: "it exists: the same request came twice"},
 		{On: []Event{EventExecutionExpired}, Verdict: Ignore, Why: "the alarm rang too late: it is ending or has ended"},
-		{On: []Event{EventExecutionBroken}, Verdict: Ignore, Why: "it is ending or has ended: the error is reported, the state stays, the alarm looks again"},
+		{On: []Event{EventExecutionBroken}, Verdict: Ignore, Why: "it has ended: the error is reported, the state stays, the alarm looks again"},
 		{On: []Event{EventExecutionFailed}, From: names(ExecutionCancelling, ExecutionError, ExecutionRollback), Verdict: Ignore, Why: "it is already ending: the first reason stays"},
 		{On: []Event{EventLockGranted, EventLockDeferred, EventLockRefused}, From: names(ExecutionNew, ExecutionValid, ExecutionBlockedWaiting), Verdict: Refuse, Why: "no lock was ever asked for"},
 		{On: []Event{EventLockGranted, EventLockDeferred, EventLockRefused}, Verdict: Ignore, Why: "the answer to a stale handler: locking at that epoch is over"},

@@ -106,7 +106,7 @@ func TestRefusals(t *testing.T) {
 		{ExecutionNew, EventLockGranted, ExecutionLocked, Refuse},
 		{ExecutionRunning, EventExecutionCreated, ExecutionNew, Ignore},
 		{ExecutionRollback, EventExecutionExpired, ExecutionError, Ignore},
-		{ExecutionRollback, EventExecutionBroken, ExecutionError, Ignore},
+		{ExecutionCompleted, EventExecutionBroken, ExecutionError, Ignore},
 		{ExecutionRunning, EventJobCompleted, ExecutionCompleted, Refuse}, // a lower layer closes nothing
 		{ExecutionRunning, EventStepExited, ExecutionCompleted, Refuse},
 		{ExecutionRunning, EventWorkflowCompleted, ExecutionCompleted, Refuse},

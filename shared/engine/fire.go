@@ -21,6 +21,15 @@ func (e *Engine) Fire(ctx context.Context, s spec.Schedule, id string) error {
 	if err != nil {
 		return err
 	}
+	// One that exists is left alone, its stored input too: the schedule may have been
+	// published anew since.
+	heads, err := w.ports.Store.Heads(ctx, s.Tenant, []string{id})
+	if err != nil {
+		return err
+	}
+	if heads[id].State != "" {
+		return w.ports.Board.Notify(ctx, 0, workflow.Look{Tenant: s.Tenant, Execution: id, Why: "schedule"})
+	}
 	in, err := intake.Input(d.Definition, views.StartRequest{Parameters: s.Cron.Parameters, ExecuteOnParameters: s.Cron.On})
 	if err != nil {
 		return err

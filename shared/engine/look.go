@@ -42,8 +42,9 @@ func (e *Engine) Look(ctx context.Context, l workflow.Look) error {
 func (w *work) drive(ctx context.Context, c *lifecycle.Command) error {
 	w.command, w.facts.Command = c, c
 	lost := 0
+	w.now = w.e.now()
 	for commits := 0; ; {
-		d, err := lifecycle.Decide(w.x, w.facts, w.e.Policy, w.e.now())
+		d, err := lifecycle.Decide(w.x, w.facts, w.e.Policy, w.now)
 		if err != nil {
 			return err
 		}
@@ -119,6 +120,7 @@ func (w *work) commit(ctx context.Context, d lifecycle.Decision) (bool, error) {
 	}
 	w.pending = workflow.Cost{}
 	from := w.x
+	w.now = w.e.now()
 	w.moved(ctx, from, next)
 	w.x = next
 	w.settled()

@@ -54,14 +54,14 @@ func (w *work) report(ctx context.Context, n lifecycle.Need) error {
 	if err != nil {
 		return err
 	}
-	rep, err := p.Report(ctx, w.x, n, w.e.now())
+	rep, err := p.Report(ctx, w.x, n, w.now)
 	if err != nil {
 		return err
 	}
 	if w.facts.Reports == nil {
-		w.facts.Reports = map[int]*lifecycle.Report{}
+		w.facts.Reports = map[lifecycle.Need]*lifecycle.Report{}
 	}
-	w.facts.Reports[n.RunSeq] = rep
+	w.facts.Reports[n] = rep
 	return nil
 }
 
@@ -93,9 +93,6 @@ func (w *work) perform(ctx context.Context, d lifecycle.Decision) error {
 // its retry policy has a condition, or its chain was cut.
 func (w *work) sendLane(ctx context.Context, l workflow.Look) error {
 	r := w.x.RunOf(l.RunSeq)
-	if l.RunSeq == 0 {
-		r = w.x.Run()
-	}
 	if !r.Open() || r.Closing {
 		return nil
 	}
@@ -103,23 +100,13 @@ func (w *work) sendLane(ctx context.Context, l workflow.Look) error {
 	if err != nil {
 		return err
 	}
-	now := w.e.now()
-	if r.Stretch > 0 {
-		err := p.MoveLane(ctx, w.x, r, *l.Lane, now, l.Cost)
-		var problem *delivery.Problem
-		if errors.As(err, &problem) {
-			w.facts.Reports = map[int]*lifecycle.Report{r.RunSeq: {RunSeq: r.RunSeq, Cause: problem.Cause, Problem: problem.Failure}}
-			return nil
+	err = p.SendLane(ctx, w.x, r, *l.Lane, w.e.now(), l.Cost)
+	var problem *delivery.Problem
+	if errors.As(err, &problem) {
+		w.facts.Reports = map[lifecycle.Need]*lifecycle.Report{
+			{Kind: lifecycle.NeedReport, RunSeq: r.RunSeq}: {RunSeq: r.RunSeq, Cause: problem.Cause, Problem: problem.Failure},
 		}
-		return err
-	}
-	run := p.Run(w.x, r)
-	if !run.Work.Guided {
-		return w.delivery().Send(ctx, run, *l.Lane, now)
-	}
-	over, err := w.delivery().Advance(ctx, run, *l.Lane, now, l.Cost, true)
-	if next := *l.Lane + r.Window; err == nil && over && r.Window > 0 && next < r.Lanes() {
-		_, err = w.delivery().Advance(ctx, run, next, now, workflow.Cost{}, false)
+		return nil
 	}
 	return err
 }

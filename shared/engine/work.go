@@ -3,6 +3,8 @@ package engine
 import (
 	"context"
 	"log/slog"
+	"maps"
+	"time"
 
 	"github.com/lockstep-run/lockstep/shared/engine/beside"
 	"github.com/lockstep-run/lockstep/shared/engine/delivery"
@@ -30,6 +32,7 @@ type work struct {
 	stale   bool               // the execution has gone on without us: reload
 	command *lifecycle.Command // what an operator asked for, until it is committed
 	done    bool               // the operator's command has been committed
+	now     time.Time          // of the decision that is being made, facts and all
 
 	program *library.Program // once resolved
 	planner *planner.Planner
@@ -63,7 +66,11 @@ func (w *work) reload(ctx context.Context, lost *int) error {
 	if err != nil {
 		return err
 	}
-	w.x, w.stale, w.facts.Command = x, false, w.command
+	if x.Workflow != w.x.Workflow || !maps.Equal(x.Blocks, w.x.Blocks) || !maps.Equal(x.Workflows, w.x.Workflows) {
+		// Somebody else has pinned the run, perhaps to other versions.
+		w.facts.Resolved, w.program, w.planner = nil, nil, nil
+	}
+	w.x, w.stale, w.facts.Command, w.now = x, false, w.command, w.e.now()
 	w.facts.Plans = nil
 	w.planner.Forget()
 	w.settled()

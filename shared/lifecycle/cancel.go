@@ -56,17 +56,23 @@ func (d *decider) command(c Command) error {
 
 // breakRun fails a run that cannot go on for a reason inside the engine: safe
 // before RUNNING, when nothing has been executed; later it is closed and
-// classified like any other failure.
+// classified like any other failure. One that cannot even be closed, classified or
+// rolled back is left to an operator, with its locks.
 func (d *decider) breakRun(c Command) {
-	d.Fail(workflow.CauseInternal, &workflow.Failure{Code: string(workflow.CodeInternal), Message: c.Reason})
-	to := sm.ExecutionError
-	if d.X.StartedAt.IsZero() {
-		to = sm.ExecutionFailedSafe
-	}
+	why := &workflow.Failure{Code: string(workflow.CodeInternal), Message: c.Reason}
+	d.Fail(workflow.CauseInternal, why)
 	d.X.Wait = nil
-	d.Move(sm.EventExecutionBroken, to, "", map[string]any{"reason": c.Reason})
-	if d.Err == nil && to == sm.ExecutionError {
+	data := map[string]any{"reason": c.Reason}
+	switch d.X.State {
+	case sm.ExecutionError, sm.ExecutionCancelling, sm.ExecutionRollback:
+		d.abandon()
+		d.X.Cause, d.X.Error, d.X.Reason = workflow.CauseInternal, why, why.Message
+		d.End(sm.EventExecutionBroken, sm.ExecutionFailedUnsafe, data)
+	case sm.ExecutionRunning, sm.ExecutionWaiting:
+		d.Move(sm.EventExecutionBroken, sm.ExecutionError, "", data)
 		d.StopAll()
+	default:
+		d.Move(sm.EventExecutionBroken, sm.ExecutionFailedSafe, "", data)
 	}
 }
 

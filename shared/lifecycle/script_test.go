@@ -217,10 +217,14 @@ func (l *life) directive(verb string, words []string, o map[string]string) {
 		if why := o["problem"]; why != "" {
 			rep.Cause, rep.Problem = workflow.CauseStepFailed, &workflow.Failure{Code: why, Message: "it is not held", Entity: o["entity"]}
 		}
-		l.facts.Reports = map[int]*lifecycle.Report{rep.RunSeq: rep}
+		kind := lifecycle.NeedReport
+		if verb == "closing" {
+			kind = lifecycle.NeedClosing
+		}
+		l.facts.Reports = map[lifecycle.Need]*lifecycle.Report{{Kind: kind, RunSeq: rep.RunSeq}: rep}
 		for _, r := range l.x.Runs { // the others of a stretch go on
 			if r.Open() && r.HasJobs() && r.RunSeq != rep.RunSeq && o["run"] != "" {
-				l.facts.Reports[r.RunSeq] = &lifecycle.Report{RunSeq: r.RunSeq}
+				l.facts.Reports[lifecycle.Need{Kind: kind, RunSeq: r.RunSeq}] = &lifecycle.Report{RunSeq: r.RunSeq}
 			}
 		}
 		l.decide()

@@ -28,6 +28,22 @@ func stages(x *workflow.Execution, stretch int) []*workflow.StepRun {
 	return runs
 }
 
+// SendLane goes on with a lane of a run that is open, as its worker has asked for.
+func (p *Planner) SendLane(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, lane int, now time.Time, cost workflow.Cost) error {
+	if r.Stretch > 0 {
+		return p.move(ctx, x, r, lane, now, cost, true)
+	}
+	run := p.Run(x, r)
+	if !run.Work.Guided {
+		return p.Delivery.Send(ctx, run, lane, now)
+	}
+	over, err := p.Delivery.Advance(ctx, run, lane, now, cost, true)
+	if next := lane + r.Window; err == nil && over && r.Window > 0 && next < r.Lanes() {
+		_, err = p.Delivery.Advance(ctx, run, next, now, workflow.Cost{}, false)
+	}
+	return err
+}
+
 // StartStretch sends the first lanes.
 func (p *Planner) StartStretch(ctx context.Context, x *workflow.Execution, first *workflow.StepRun, now time.Time) error {
 	lanes := first.Lanes()
@@ -39,14 +55,10 @@ func (p *Planner) StartStretch(ctx context.Context, x *workflow.Execution, first
 	})
 }
 
-// MoveLane moves a lane on as far as it goes, from the run that tells of its end:
+// move moves a lane on as far as it goes, from the run that tells of its end:
 // through the stages that have nothing to do for any of its entities to the first
 // that has. A lane that has come to the end of the stretch makes room for the next
 // of its window.
-func (p *Planner) MoveLane(ctx context.Context, x *workflow.Execution, from *workflow.StepRun, lane int, now time.Time, cost workflow.Cost) error {
-	return p.move(ctx, x, from, lane, now, cost, true)
-}
-
 func (p *Planner) move(ctx context.Context, x *workflow.Execution, from *workflow.StepRun, lane int, now time.Time, cost workflow.Cost, news bool) error {
 	all := stages(x, from.Stretch)
 	for lane < from.Lanes() {

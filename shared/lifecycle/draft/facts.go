@@ -16,8 +16,8 @@ type Facts struct {
 	Discovered *Discovered
 	Blocker    *Blocker
 	Locks      *LockAnswer
-	Plans      map[Need]*Plan  // by the need they answer
-	Reports    map[int]*Report // by RunSeq
+	Plans      map[Need]*Plan   // by the need they answer
+	Reports    map[Need]*Report // by the need they answer
 	Child      *ChildAnswer
 	Applied    bool
 	Command    *Command

@@ -80,6 +80,8 @@ func (d *Visits) Judge(mode workflow.RollbackMode) (Verdict, string) {
 	}
 	for _, r := range left {
 		switch {
+		case d.undoing(r.RunSeq) != nil:
+			return Irreversible, fmt.Sprintf("the rollback of step %q has failed", r.Label)
 		case r.Child != nil:
 			return Irreversible, fmt.Sprintf("step %q started execution %s, whose changes stand", r.Label, r.Child.ID)
 		case r.Tally.Unknown > 0 && !r.UndoHarmless:
@@ -95,22 +97,29 @@ func (d *Visits) Judge(mode workflow.RollbackMode) (Verdict, string) {
 }
 
 // ToUndo lists the runs that changed something and have not been undone, the
-// newest first: the waves of a rollback in their order.
+// newest first. A rollback that failed has not undone its run.
 func (d *Visits) ToUndo() []*workflow.StepRun {
-	undone := map[int]bool{}
-	for _, r := range d.X.Runs {
-		if r.Kind == workflow.JobRollback {
-			undone[r.Undoes] = true
-		}
-	}
 	var left []*workflow.StepRun
 	for i := len(d.X.Runs) - 1; i >= 0; i-- {
 		r := &d.X.Runs[i]
-		if (r.Kind == workflow.JobExecute || r.Child != nil) && !r.Pure && r.Tally.Executed() > 0 && !undone[r.RunSeq] {
+		if (r.Kind != workflow.JobExecute && r.Child == nil) || r.Pure || r.Tally.Executed() == 0 {
+			continue
+		}
+		if u := d.undoing(r.RunSeq); u == nil || u.Status != sm.StepCompleted {
 			left = append(left, r)
 		}
 	}
 	return left
+}
+
+// undoing is the last rollback of a run, nil if there is none.
+func (d *Visits) undoing(runSeq int) *workflow.StepRun {
+	for i := len(d.X.Runs) - 1; i >= 0; i-- {
+		if r := &d.X.Runs[i]; r.Kind == workflow.JobRollback && r.Undoes == runSeq {
+			return r
+		}
+	}
+	return nil
 }
 
 // Updates reports whether some job asks for updates of entities.

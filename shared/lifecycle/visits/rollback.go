@@ -1,6 +1,8 @@
 package visits
 
 import (
+	"slices"
+
 	"github.com/lockstep-run/lockstep/shared/lifecycle/draft"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
@@ -18,7 +20,7 @@ func (d *Visits) Rollback() {
 		d.followWave(open[0])
 		return
 	}
-	left := d.ToUndo()
+	left := slices.DeleteFunc(d.ToUndo(), func(r *workflow.StepRun) bool { return d.undoing(r.RunSeq) != nil })
 	switch failed := d.failedWave(); {
 	case len(left) > 0:
 		d.wave(left[0])

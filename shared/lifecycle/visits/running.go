@@ -94,10 +94,11 @@ func (d *Visits) Exit(r *workflow.StepRun, status sm.StepState) {
 
 // Report is what the packs of an open run say, or nil after asking for it.
 func (d *Visits) Report(r *workflow.StepRun, kind draft.NeedKind) *draft.Report {
-	if f := d.F.Reports[r.RunSeq]; f != nil {
+	need := draft.Need{Kind: kind, RunSeq: r.RunSeq}
+	if f := d.F.Reports[need]; f != nil {
 		return f
 	}
-	d.Need(draft.Need{Kind: kind, RunSeq: r.RunSeq})
+	d.Need(need)
 	return nil
 }
 
