@@ -39,15 +39,6 @@ func (i *Inspection) Execution() *workflow.Execution { return i.w.x }
 // Ports are the ports the inspection reads through.
 func (i *Inspection) Ports() port.Ports { return i.w.ports }
 
-// Definition is the pinned definition.
-func (i *Inspection) Definition(ctx context.Context) (*spec.Definition, error) {
-	d, err := i.w.definition(ctx, i.w.x.Workflow)
-	if err != nil {
-		return nil, err
-	}
-	return d.Definition, nil
-}
-
 // Input is what the starter gave.
 func (i *Inspection) Input(ctx context.Context) (*workflow.Input, error) { return i.w.given(ctx) }
 
