@@ -21,9 +21,12 @@ const (
 	maxPackage = 1300
 )
 
-// larger rooms have a reason: the nouns are one vocabulary, a word a file, which
-// everybody imports as a whole.
-var larger = map[string]int{"shared/workflow": 1750}
+// larger rooms have a reason.
+var larger = map[string]int{
+	"shared/workflow": 1750, // one vocabulary, a word a file, which everybody imports as a whole
+	"cmd/lockstep":    2200, // a file a verb, each of which is read alone
+	"shared/sim":      1450, // every port once more
+}
 
 // skipped folders hold nothing of ours.
 var skipped = map[string]bool{".git": true, "node_modules": true, "bin": true, "dist": true, "cdk.out": true, ".data": true}
