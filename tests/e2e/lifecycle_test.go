@@ -49,6 +49,7 @@ func TestLifecycle(t *testing.T) {
 		"N43_retry_condition":             retryCondition,
 		"N45_continue_on_error":           continueOnError,
 		"N46_repeat":                      repeat,
+		"N48_only_pure_work":              cancelledPure,
 		"N50_cascade":                     cascade,
 		"N50_without_cascade":             withoutCascade,
 		"N56_more_is_pending":             moreIsPending,

@@ -115,7 +115,7 @@ func retryFromAStep(c *scene) {
 	c.ask(id, "retry", `{"from":"second","reason":"it is mended"}`)
 	x := c.ends(id, sm.ExecutionCompletedAck)
 	c.audited(id, sm.EventExecutionRetried, "it is mended")
-	if x.Try != 1+c.look(id).Try-1 || x.Error != nil || x.Cause != nil {
+	if x.Try != 2 || x.Error != nil || x.Cause != nil {
 		c.t.Errorf("try %d, error %+v, cause %v", x.Try, x.Error, value(x.Cause))
 	}
 	got := map[string]int{}
@@ -246,4 +246,22 @@ func cancelledWhileItWaits(c *scene) {
 	if c.of("work", "EXECUTE") != 1 {
 		c.t.Error("what was cancelled has run")
 	}
+}
+
+// N48: when only pure work was done there is nothing to undo: the locks are freed
+// and it ends.
+func cancelledPure(c *scene) {
+	ids := c.entities(c.kind(), 2)
+	g := newGate()
+	c.block("look", workflow.Block{Pure: true, Timeout: workflow.Duration(patience)}, g.pass)
+	c.define("config: {maxInFlight: 1}\n", "label: look, block: look, runOn: KIND")
+	id := c.run("{}", ids...)
+	<-g.entered
+	c.ask(id, "cancel", `{"reason":"seen enough"}`)
+	close(g.open)
+	x := c.ends(id, sm.ExecutionCancelledAck)
+	if x.RolledBack || len(c.jobs(id, views.JobFilter{Kind: workflow.JobRollback})) != 0 || c.of("look", "EXECUTE") != 1 || x.Reason == "" {
+		c.t.Errorf("rolled back %v, reason %q, %d calls", x.RolledBack, x.Reason, c.of("look", "EXECUTE"))
+	}
+	c.ends(c.run("{}", ids...), sm.ExecutionCompletedAck)
 }

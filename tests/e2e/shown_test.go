@@ -11,35 +11,75 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
+// follow reads a run over and over, in the list, in the detail and by its status,
+// until it has ended: whatever is read later is never behind what was read before,
+// and nothing leads out of a terminal status.
+func (c *scene) follow(id string, end sm.Status) {
+	c.t.Helper()
+	rank := map[sm.Status]int{sm.StatusPending: 1, sm.StatusRunning: 2, end: 3}
+	last, version, after := sm.Status(""), int64(0), 0
+	see := func(where string, status sm.Status) {
+		if rank[status] < rank[last] || rank[status] == 0 {
+			c.t.Errorf("%s says %s after %q", where, status, last)
+		}
+		last = status
+	}
+	eventually(c.t, id+" has ended and stays so", func() bool {
+		listed := 0
+		for x, err := range c.Executions(c.t.Context(), views.ExecutionFilter{Workflow: workflow.Ref{Package: "test", Name: "w-" + c.name}}) {
+			if err != nil {
+				c.t.Fatal(err)
+			}
+			if x.ID == id {
+				listed++
+				see("the list", x.Status)
+			}
+		}
+		x := c.look(id)
+		see("the detail", x.Status)
+		if x.Version < version || sm.StatusOf(x.State) != x.Status || (x.EndedAt != nil) != sm.Terminal(x.State) {
+			c.t.Errorf("%s is %s, ended %v, version %d after %d", x.State, x.Status, x.EndedAt, x.Version, version)
+		}
+		version = x.Version
+		s, err := c.Status(c.t.Context(), id)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		see("the status", s.State)
+		if (s.TerminalEvent != nil) != (s.State == end) || (s.EndedAt != nil) != (s.State == end) || s.CompletionInferred {
+			c.t.Errorf("status %+v", s)
+		}
+		if last == end {
+			after++
+		}
+		if after > 1 && listed != 1 {
+			c.t.Errorf("what has ended is listed %d times", listed)
+		}
+		return after > 3
+	})
+}
+
+// N59, N60: all that tells of a run agrees, and what has failed is never told as
+// completed.
 func viewsAgree(c *scene) {
 	ids := c.entities(c.kind(), 3)
-	c.block("work", workflow.Block{Idempotent: true}, nil)
-	c.define("", "label: one, block: work, runOn: KIND", "label: two, block: work, runOn: KIND", "label: three, block: work, runOn: KIND")
-	id := c.run(`{"secret":"hush"}`, ids...)
-	left := false
-	for {
-		detail, err := c.Execution(c.t.Context(), id)
-		if err != nil {
-			c.t.Fatal(err)
+	c.block("work", workflow.Block{Idempotent: true}, func(k call) answer {
+		if k.Job.Step == "three" && k.Parameters["fail"] == true {
+			return failed("NO", false)
 		}
-		status, err := c.Status(c.t.Context(), id)
-		if err != nil {
-			c.t.Fatal(err)
-		}
-		if left && status.State != sm.StatusCompleted {
-			c.t.Fatalf("left a terminal state for %s", status.State)
-		}
-		left = left || status.State == sm.StatusCompleted
-		if detail.Status == sm.StatusCompleted && status.State != sm.StatusCompleted {
-			c.t.Errorf("the detail says %s, the status later %s", detail.Status, status.State)
-		}
-		if (status.TerminalEvent != nil) != (status.State == sm.StatusCompleted) || status.CompletionInferred {
-			c.t.Errorf("status %+v", status)
-		}
-		if left {
-			break
-		}
+		return nil
+	})
+	c.define("", "label: one, block: work, runOn: KIND", "label: two, block: work, runOn: KIND", "label: three, block: work, runOn: KIND, parameters: {fail: '${parameters.fail}'}")
+	bad := c.run(`{"fail":true}`, ids...)
+	c.follow(bad, sm.StatusFailed)
+	c.ends(bad, sm.ExecutionFailedUnsafe)
+	if _, err := c.Acknowledge(c.t.Context(), bad, ""); err != nil {
+		c.t.Fatal(err)
 	}
+	c.ends(bad, sm.ExecutionFailedUnsafeAck)
+	id := c.run(`{"secret":"hush","fail":false}`, ids...)
+	c.follow(id, sm.StatusCompleted)
+	c.ends(id, sm.ExecutionCompletedAck)
 	code, body := c.post("GET", "/executions/"+id+"/status", "", "")
 	var fields map[string]any
 	if err := json.Unmarshal([]byte(body), &fields); err != nil || code != 200 {
@@ -54,7 +94,6 @@ func viewsAgree(c *scene) {
 			c.t.Errorf("%s: %d, listed %v", path, code, listed)
 		}
 	}
-	c.ends(id, sm.ExecutionCompletedAck)
 }
 
 func linkedRetries(c *scene) {

@@ -19,9 +19,10 @@ type tables struct {
 	process *dynamodb.Process
 	http    *httptest.Server
 
-	mu   sync.Mutex
-	hold func(operation, body string) <-chan struct{} // nil channel: go on
-	late []string                                     // replies to what was held
+	mu     sync.Mutex
+	refuse func(operation, body string) bool
+	hold   func(operation, body string) <-chan struct{} // nil channel: go on
+	late   []string                                     // replies to what was held
 }
 
 func serveTables(t *testing.T) *tables {
@@ -48,6 +49,14 @@ func (d *tables) onRequest(f func(operation, body string) <-chan struct{}) {
 	d.hold = f
 }
 
+// onRefuse lets the test look at every request, and have it refused as one that
+// could never be performed.
+func (d *tables) onRefuse(f func(operation, body string) bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.refuse = f
+}
+
 // replies are the answers to the requests that were held, as soon as they are
 // performed.
 func (d *tables) replies() []string {
@@ -62,11 +71,17 @@ func (d *tables) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return // its sender has been killed
 	}
 	d.mu.Lock()
-	hold := d.hold
+	hold, refuse := d.hold, d.refuse
 	d.mu.Unlock()
+	_, operation, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
+	if refuse != nil && refuse(operation, string(body)) {
+		w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = io.WriteString(w, `{"__type":"com.amazon.coral.validate#ValidationException","message":"the test says so"}`) // a caller that has gone does not mind
+		return
+	}
 	var wait <-chan struct{}
 	if hold != nil {
-		_, operation, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
 		wait = hold(operation, string(body))
 	}
 	ctx := r.Context()
