@@ -196,7 +196,11 @@ func (p *randomPlay) tree(r *rapid.T, depth int, handled bool) string {
 		}
 		p.blocks[label] = rapid.SampledFrom([]string{"pure", "again", "again", "once", "once", "harmless", "forever"}).Draw(r, "block")
 		p.handled[label] = handled || survives
-		line += ", functionBlock: p/" + p.blocks[label] + ":1, runOn: " + rapid.SampledFrom([]string{"device", "device", "global"}).Draw(r, "on")
+		on := rapid.SampledFrom([]string{"device", "device", "global"}).Draw(r, "on")
+		line += ", functionBlock: p/" + p.blocks[label] + ":1, runOn: " + on
+		if on == "device" && rapid.SampledFrom([]bool{false, false, true}).Draw(r, "condition") {
+			line += ", condition: 'entity.id < \"d003\"'"
+		}
 		if n := rapid.SampledFrom([]int{0, 0, 1, 3}).Draw(r, "retries"); n > 0 {
 			line += fmt.Sprintf(", retry: {maxRetries: %d, delay: 5s%s}", n, rapid.SampledFrom([]string{"", ", when: error.retryable"}).Draw(r, "when"))
 		}
