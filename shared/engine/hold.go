@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/lockstep-run/lockstep/shared/engine/inventory"
 	"github.com/lockstep-run/lockstep/shared/engine/locking"
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -65,28 +66,15 @@ func (w *work) hold(ctx context.Context) error {
 	answer := &lifecycle.LockAnswer{Epoch: w.x.Epoch, Conflict: got.Conflict, Dropped: got.Dropped}
 	if got.Conflict == nil {
 		keys = slices.DeleteFunc(keys, func(key workflow.EntityKey) bool { _, held := got.Tokens[key]; return !held })
-		if answer.Scope, err = w.held(ctx, keys, got.Tokens); err != nil {
+		held, err := inventory.Held(ctx, w.ports.Registry, w.tenant, keys, got.Tokens)
+		if err != nil {
 			return err
 		}
+		if answer.Scope, err = w.KeepScope(ctx, held); err != nil {
+			return err
+		}
+		answer.Scope.HeldEpoch = w.x.Epoch
 	}
 	w.facts.Locks = answer
 	return nil
-}
-
-// held is the scope with tokens and attributes, stored.
-func (w *work) held(ctx context.Context, keys []workflow.EntityKey, tokens map[workflow.EntityKey]int64) (workflow.Scope, error) {
-	known := map[workflow.EntityKey]workflow.Entity{}
-	if len(keys) > 0 {
-		var err error
-		if known, err = w.ports.Registry.Entities(ctx, w.tenant, keys, true); err != nil {
-			return workflow.Scope{}, err
-		}
-	}
-	held := make([]workflow.Held, len(keys))
-	for i, key := range keys {
-		held[i] = workflow.Held{Key: key, Token: tokens[key], Attributes: known[key].Attributes}
-	}
-	s, err := w.KeepScope(ctx, held)
-	s.HeldEpoch = w.x.Epoch
-	return s, err
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"github.com/lockstep-run/lockstep/shared/engine/port"
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
@@ -131,6 +132,7 @@ func (w *work) commit(ctx context.Context, d lifecycle.Decision) (bool, error) {
 		looks = append(looks, workflow.Look{Tenant: w.tenant, Execution: id, Why: "released by " + w.id})
 	}
 	w.tell(ctx, "waiters", looks)
+	w.ring(ctx, from.Wait, next.Wait)
 	return true, nil
 }
 
@@ -141,6 +143,19 @@ func (w *work) tell(ctx context.Context, whom string, looks []workflow.Look) {
 	}
 	if err := w.ports.Board.Notify(ctx, 0, looks...); err != nil {
 		w.log(ctx, slog.LevelWarn, "not told; their alarms will", slog.String("whom", whom), slog.Any("error", err))
+	}
+}
+
+// ring lets a wait of up to a quarter of an hour, the longest delay of a message,
+// end on time: the alarm clock, which covers it, is only as fine as its sweep.
+func (w *work) ring(ctx context.Context, was, now *workflow.Wait) {
+	if now == nil || now.Kind != workflow.WaitTimer || (was != nil && was.Until.Equal(now.Until)) {
+		return
+	}
+	if delay := now.Until.Sub(w.now); delay > 0 && delay <= 15*time.Minute {
+		if err := w.ports.Board.Notify(ctx, delay, look(w.x, "timer")); err != nil {
+			w.log(ctx, slog.LevelWarn, "timer not set; the alarm is", slog.Any("error", err))
+		}
 	}
 }
 

@@ -250,3 +250,15 @@ func TestDelay(t *testing.T) {
 	settle(s)
 	s.Ends(id, sm.ExecutionCompletedAck)
 }
+
+// A short delay ends when it is over, not with the next sweep.
+func TestDelayEndsOnTime(t *testing.T) {
+	s := open(t, 0)
+	s.Publish("w", "steps: [{label: one, functionBlock: p/pure:1, runOn: global, delay: 3s}]\n")
+	id := s.Start("w")
+	settle(s)
+	x := s.Ends(id, sm.ExecutionCompletedAck)
+	if took := x.EndedAt.Sub(x.CreatedAt); took < 3*time.Second || took > 10*time.Second {
+		t.Errorf("it took %s", took)
+	}
+}
