@@ -155,18 +155,6 @@ func (c *scene) attributes(id string) string {
 	return string(e.Attributes)
 }
 
-// visits are a run's step runs, as "step kind status" each.
-func (c *scene) visits(id string) (all []string) {
-	c.t.Helper()
-	for v, err := range c.Steps(c.t.Context(), id) {
-		if err != nil {
-			c.t.Fatal(err)
-		}
-		all = append(all, fmt.Sprintf("%s %v %s", v.Step, value(v.Kind), v.Status))
-	}
-	return all
-}
-
 // audited demands that the last event of the type names who asked, and why.
 func (c *scene) audited(id string, event sm.Event, reason string) {
 	c.t.Helper()
