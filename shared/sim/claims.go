@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"reflect"
 
 	"github.com/lockstep-run/lockstep/shared/sim/replica"
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -56,7 +57,7 @@ func (p *Packs) TakeOver(_ context.Context, seen, next *workflow.Pack) (bool, *w
 func (p *Packs) Extend(_ context.Context, pack *workflow.Pack) (bool, *workflow.Pack, error) {
 	return p.claims("packs.extend", func() (claim, error) {
 		old := p.w.packs[pack.Key]
-		if !mine(old, pack.Token) || old.Cancel || old.Lease.After(pack.Lease) {
+		if !mine(old, pack.Token) || old.Cancel || old.Lease.After(pack.Lease) || overtaken(old, pack) {
 			return claim{false, old}, nil
 		}
 		next := replica.Of(old)
@@ -71,10 +72,23 @@ func (p *Packs) Finish(_ context.Context, pack *workflow.Pack) (bool, *workflow.
 	return p.claims("packs.finish", func() (claim, error) {
 		old := p.w.packs[pack.Key]
 		if !mine(old, pack.Token) {
-			return claim{old != nil && old.State == pack.State && old.Token == pack.Token, old}, nil
+			same := old != nil && old.State == pack.State && old.Token == pack.Token
+			if same && !pack.Seen.IsZero() {
+				same = reflect.DeepEqual(old.Jobs, pack.Jobs)
+			}
+			return claim{same, old}, nil
+		}
+		if overtaken(old, pack) {
+			return claim{false, old}, nil
 		}
 		next := replica.Of(old)
 		next.State, next.FinishedAt, next.Jobs, next.Cost = pack.State, pack.FinishedAt, pack.Jobs, pack.Cost
 		return claim{ok: true}, p.put(next)
 	})
+}
+
+// overtaken reports whether somebody else has written under the same token since
+// the pack was read, where the write asks for that.
+func overtaken(old, next *workflow.Pack) bool {
+	return !next.Seen.IsZero() && !old.Lease.Equal(next.Seen)
 }

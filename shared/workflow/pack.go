@@ -67,6 +67,10 @@ type Pack struct {
 	FinishedAt time.Time
 	Jobs       []JobRecord
 	Cost       Cost // what its worker has consumed up to the last write
+
+	// Seen, if it is set, asks that a write of the pack is made only if its lease
+	// is still this: others may be writing under the same token. It is not stored.
+	Seen time.Time
 }
 
 // Final reports whether nothing will change the pack any more.

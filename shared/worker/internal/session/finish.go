@@ -36,6 +36,8 @@ func (s *session) finish(ctx context.Context) (p *workflow.Pack, own bool, err e
 		return p, true, nil
 	case s.free && old.Final():
 		return old, false, nil
+	case overtaken(p, old):
+		return nil, false, &overtake{old}
 	}
 	return nil, false, errLost
 }

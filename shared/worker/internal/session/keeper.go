@@ -92,6 +92,9 @@ func (s *session) renew(ctx context.Context, start int) error {
 	}
 	t0 := s.w.Now()
 	p.Lease = t0.Add(s.w.Lease)
+	if !p.Seen.IsZero() && !p.Lease.After(p.Seen) {
+		p.Lease = p.Seen.Add(time.Millisecond) // a lease tells one write from the next
+	}
 	if start != none {
 		p.Jobs[start].Code, p.Jobs[start].StartedAt = workflow.CodeStarted, t0
 	}
@@ -111,6 +114,8 @@ func (s *session) renew(ctx context.Context, start int) error {
 	case asked:
 		s.cancelled = true
 		return errCancelled
+	case overtaken(p, old):
+		return &overtake{old}
 	}
 	s.lost = true
 	return errLost

@@ -63,9 +63,38 @@ type Given struct {
 //
 // A pack whose holder is asked to stop is kept as it is while the holder only asks
 // for more time, and ends with whatever it gives.
+//
+// Whoever asks may ask twice at once, of two functions: each write is made on the
+// pack as it was read, and one that has been overtaken is made again.
 func Resume(ctx context.Context, rules *Rules, m *workflow.PackMessage, ports Ports, seen *workflow.Pack, given *Given) (p *workflow.Pack, d Disposition, err error) {
+	for range resumeTries {
+		p, d, err = resume(ctx, rules, m, ports, seen, given)
+		var by *overtake
+		if !errors.As(err, &by) {
+			return p, d, err
+		}
+		seen = by.pack
+	}
+	return nil, d, workflow.Errorf(workflow.CodeUnavailable, "pack %s keeps changing: try again", m.Key)
+}
+
+// resumeTries bounds how often one call goes over a pack that changes under it.
+const resumeTries = 6
+
+// overtake is the error of a write that found the pack written by another call
+// under the same claim.
+type overtake struct{ pack *workflow.Pack }
+
+func (o *overtake) Error() string { return "the pack has been written meanwhile" }
+
+func overtaken(p, old *workflow.Pack) bool {
+	return !p.Seen.IsZero() && old != nil && old.State == workflow.PackClaimed && old.Token == p.Token && !old.Lease.Equal(p.Seen)
+}
+
+func resume(ctx context.Context, rules *Rules, m *workflow.PackMessage, ports Ports, seen *workflow.Pack, given *Given) (p *workflow.Pack, d Disposition, err error) {
 	s := lent(rules, m, ports)
 	pack := *seen
+	pack.Seen = seen.Lease
 	pack.Jobs = append([]workflow.JobRecord(nil), seen.Jobs...)
 	s.take(&pack)
 	s.cancelled = seen.Cancel
