@@ -35,7 +35,8 @@ func Looks(log *slog.Logger, decode func(body string) (workflow.Look, error), lo
 			l.Cost.Add(workflow.Cost{Functions: share, Queue: 2 * share})
 			key := l.Tenant + "#" + l.Execution
 			if l.Lane != nil {
-				key += fmt.Sprint("#", *l.Lane)
+				// A look for a lane is about one run of the step, not about its undoing.
+				key += fmt.Sprint("#", l.RunSeq, "#", *l.Lane)
 			}
 			if g := groups[key]; g != nil {
 				g.look.Cost.Add(l.Cost)

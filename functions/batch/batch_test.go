@@ -103,3 +103,28 @@ func TestEventShape(t *testing.T) {
 		t.Errorf("got %s, %v, want %s", raw, err, want)
 	}
 }
+
+// TestLooksOfLanes: what names the same lane of two step runs is two looks.
+func TestLooksOfLanes(t *testing.T) {
+	var mu sync.Mutex
+	seen := map[int]int{}
+	lane := 3
+	read := func(body string) (workflow.Look, error) {
+		return workflow.Look{Tenant: "t", Execution: "x", Lane: &lane, RunSeq: len(body)}, nil
+	}
+	handle := batch.Looks(slog.New(slog.DiscardHandler), read, func(_ context.Context, l workflow.Look) error {
+		mu.Lock()
+		defer mu.Unlock()
+		seen[l.RunSeq]++
+		return nil
+	})
+	event := events.SQSEvent{Records: []events.SQSMessage{
+		{MessageId: "1", Body: "1"}, {MessageId: "2", Body: "22"}, {MessageId: "3", Body: "1"},
+	}}
+	if _, err := handle(t.Context(), event); err != nil {
+		t.Fatal(err)
+	}
+	if len(seen) != 2 || seen[1] != 1 || seen[2] != 1 {
+		t.Errorf("looks by step run: %v", seen)
+	}
+}
