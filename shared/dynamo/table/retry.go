@@ -98,7 +98,20 @@ func (t *Table) classify(err error) error {
 		strings.Contains(api.ErrorMessage(), "exceeded") {
 		return &workflow.Error{Code: workflow.CodeTooLarge, Message: "an item of the " + t.role + " table would be larger than 400 KB", Cause: err}
 	}
-	return &workflow.Error{Code: workflow.CodeInternal, Message: "the " + t.role + " table refused a call", Cause: err}
+	code := workflow.CodeUnavailable
+	if misformed(err) {
+		code = workflow.CodeInternal
+	}
+	return &workflow.Error{Code: code, Message: "the " + t.role + " table refused a call", Cause: err}
+}
+
+// misformed reports whether a call was refused for what it says, which is our own
+// mistake and the same the next time. Every other refusal (permissions, keys,
+// credentials, a table that is missing) is for somebody to put right, and until
+// then says nothing about the run at hand.
+func misformed(err error) bool {
+	var api smithy.APIError
+	return !errors.As(err, &api) || api.ErrorCode() == "ValidationException" || api.ErrorCode() == "SerializationException"
 }
 
 func (t *Table) unavailable(err error) error {

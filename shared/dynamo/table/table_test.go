@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/aws/smithy-go"
+
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -109,5 +111,33 @@ func TestAttributesOfAnotherKindAreNothing(t *testing.T) {
 	}
 	if got := (Item{"ab": S("xyz"), "n": N(1234), "y": Yes()}).Size(); got != 5+4+2 {
 		t.Errorf("size %d", got)
+	}
+}
+
+// What the service refuses for permissions, keys, credentials or a missing table
+// is not the run's fault and may pass: only a call that is wrong in itself stays
+// as it is.
+func TestRefusalsOfTheServiceMayPass(t *testing.T) {
+	one := &Table{role: "engine"}
+	for code, want := range map[string]workflow.Code{
+		"AccessDeniedException":       workflow.CodeUnavailable,
+		"KMSAccessDeniedException":    workflow.CodeUnavailable,
+		"ResourceNotFoundException":   workflow.CodeUnavailable,
+		"ExpiredTokenException":       workflow.CodeUnavailable,
+		"UnrecognizedClientException": workflow.CodeUnavailable,
+		"ValidationException":         workflow.CodeInternal,
+	} {
+		calls := 0
+		err := one.repeat(t.Context(), func(context.Context) error {
+			calls++
+			return &smithy.GenericAPIError{Code: code, Message: "no", Fault: smithy.FaultClient}
+		})
+		if !workflow.Is(err, want) || calls != 1 {
+			t.Errorf("%s: %v after %d calls, want %s", code, err, calls, want)
+		}
+	}
+	err := one.repeat(t.Context(), func(context.Context) error { return &smithy.SerializationError{Err: errors.New("no")} })
+	if !workflow.Is(err, workflow.CodeInternal) {
+		t.Errorf("a call that cannot be written: %v", err)
 	}
 }
