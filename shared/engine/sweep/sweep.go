@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/engine"
@@ -26,8 +27,8 @@ type Swept struct {
 }
 
 // Run sends a look for every execution whose alarm has rung, judges the polling
-// workers that are due, and fires the schedules whose moment has come. Its work is proportional to what is due; sweeps
-// may overlap, since a look at an execution that needs none changes nothing, and
+// workers that are due, and fires the schedules whose moment has come. None of the three waits
+// for another, or fails with it. Its work is proportional to what is due; sweeps may overlap, since a look at an execution that needs none changes nothing, and
 // a worker is judged as it was read or not at all.
 func Run(ctx context.Context, e *engine.Engine, silence roster.Silence, shards int) (Swept, error) {
 	looks, workers, fired := make([]int, shards), make([]int, shards), make([]int, shards)
@@ -36,16 +37,18 @@ func Run(ctx context.Context, e *engine.Engine, silence roster.Silence, shards i
 	clock := &calendar.Calendar{
 		Schedules: ports.Schedules, Store: ports.Store, Starter: e, Now: e.Now, Log: e.Log, Parallel: e.Parallel,
 	}
-	err := parallel.Each(ctx, e.Parallel, 3*shards, func(ctx context.Context, i int) (err error) {
+	failed := make([]error, 3*shards)
+	stopped := parallel.Each(ctx, e.Parallel, 3*shards, func(ctx context.Context, i int) error {
+		// What fails keeps nothing else from being swept, so its error is set aside.
 		switch shard := i % shards; i / shards {
 		case 0:
-			looks[shard], err = alarms(ctx, ports, e.Now(), shard)
+			looks[shard], failed[i] = alarms(ctx, ports, e.Now(), shard)
 		case 1:
-			workers[shard], err = people.Sweep(ctx, ports.Board, shard)
+			workers[shard], failed[i] = people.Sweep(ctx, ports.Board, shard)
 		default:
-			fired[shard], err = clock.Sweep(ctx, shard)
+			fired[shard], failed[i] = clock.Sweep(ctx, shard)
 		}
-		return err
+		return nil
 	})
 	s := Swept{}
 	for i := range shards {
@@ -53,7 +56,7 @@ func Run(ctx context.Context, e *engine.Engine, silence roster.Silence, shards i
 		s.Workers += workers[i]
 		s.Fired += fired[i]
 	}
-	return s, err
+	return s, errors.Join(append(failed, stopped)...)
 }
 
 // alarms sends a look for every execution of a shard whose alarm has rung.
