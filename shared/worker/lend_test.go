@@ -190,3 +190,29 @@ func TestLentPacksSurviveALostReply(t *testing.T) {
 		t.Errorf("a message past its time: %+v %+v %v", old, d, err)
 	}
 }
+
+// Two functions that hear of one loan at the same time, and have read it before
+// either has written, lose nothing of what they hear.
+func TestTwoAnswersToOneLoanAreBothKept(t *testing.T) {
+	for _, kind := range kinds {
+		r := newRig(t)
+		m := r.message(kind, 0, 9, 3)
+		loan := r.lend(m)
+		seen := r.pack(m.Key)
+		r.Advance(time.Second)
+		for i := range 2 {
+			left, _, err := r.worker().Resume(context.Background(), m, seen, answers(loan.Jobs[i]), r.ports())
+			if left == nil || err != nil {
+				t.Fatalf("%s: %+v %v", kind, left, err)
+			}
+		}
+		r.want(m.Key, workflow.PackClaimed, 1, ok, ok, startedCode)
+		// The one that ends it is held against what stands there too.
+		say := answers(loan.Jobs[2])
+		say.Answers[loan.Jobs[0].ID] = worker.Answer{Outcome: sm.OutcomeError}
+		if left, d, err := r.worker().Resume(context.Background(), m, seen, say, r.ports()); left != nil || !d.Done || err != nil {
+			t.Errorf("%s: %+v %+v %v", kind, left, d, err)
+		}
+		r.want(m.Key, workflow.PackFinished, 1, ok, ok, ok)
+	}
+}

@@ -27,9 +27,10 @@ type Swept struct {
 }
 
 // Run sends a look for every execution whose alarm has rung, judges the polling
-// workers that are due, and fires the schedules whose moment has come. None of the three waits
-// for another, or fails with it. Its work is proportional to what is due; sweeps may overlap, since a look at an execution that needs none changes nothing, and
-// a worker is judged as it was read or not at all.
+// workers that are due, and fires the schedules whose moment has come. None of
+// the three waits for another, or fails with it. Its work is proportional to what
+// is due; sweeps may overlap, since a look at an execution that needs none changes
+// nothing, and a worker is judged as it was read or not at all.
 func Run(ctx context.Context, e *engine.Engine, silence roster.Silence, shards int) (Swept, error) {
 	looks, workers, fired := make([]int, shards), make([]int, shards), make([]int, shards)
 	ports := e.Open()

@@ -16,7 +16,9 @@ import (
 var errAway = errors.New("the workers are away")
 
 // away is a roster that cannot be read.
-type away struct{ port.Workers }
+type away struct{ everybody }
+
+type everybody interface{ port.Workers }
 
 func (away) DueWorkers(context.Context, int, time.Time, workflow.Page) (workflow.List[workflow.Worker], error) {
 	return workflow.List[workflow.Worker]{}, errAway

@@ -133,6 +133,26 @@ func Claims(t *testing.T, open Open) {
 			refused(s, finished(p))(s.Claims.Finish(s.ctx, other))
 			refused(s, finished(p))(s.Claims.Extend(s.ctx, p))
 		},
+		"a write on a pack as it was read is refused once it has been written again": func(s *scene) {
+			p := s.claim(claimed(s.run().Pack(0, 1)))
+			first, second := *p, *p
+			first.Seen, first.Lease = p.Lease, p.Lease.Add(time.Minute)
+			second.Seen, second.Lease = p.Lease, p.Lease.Add(2*time.Minute)
+			done(s)(s.Claims.Extend(s.ctx, &first))
+			stands := first
+			stands.Seen = time.Time{}
+			refused(s, &stands)(s.Claims.Extend(s.ctx, &second))
+			end := finished(&second)
+			refused(s, &stands)(s.Claims.Finish(s.ctx, end))
+			end.Seen = first.Lease
+			done(s)(s.Claims.Finish(s.ctx, end))
+			done(s)(s.Claims.Finish(s.ctx, end)) // itself again, after a lost reply
+			other := *end
+			other.Jobs = nil
+			ended := *end
+			ended.Seen, ended.Lease = time.Time{}, first.Lease
+			refused(s, &ended)(s.Claims.Finish(s.ctx, &other))
+		},
 		"what was never claimed can be extended or ended by nobody": func(s *scene) {
 			p := claimed(s.run().Pack(0, 1))
 			refused(s, nil)(s.Claims.Extend(s.ctx, p))

@@ -100,14 +100,20 @@ func TestTriesAreBounded(t *testing.T) {
 	}
 }
 
-func TestMistakesAreNotRepeated(t *testing.T) {
+// What is refused is not asked again: a call that is wrong in itself is our own
+// mistake, and what somebody has to permit is trouble that may pass.
+func TestRefusalsAreNotRepeated(t *testing.T) {
 	t.Parallel()
-	f := &faults{}
-	v := openView(f, nil)
-	f.refuse("AccessDeniedException", 1)
-	_, err := v.Store.Load(limited(t, time.Minute), "t", "x")
-	if !workflow.Is(err, workflow.CodeInternal) || f.attempts() != 1 {
-		t.Errorf("after %d attempts: %v", f.attempts(), err)
+	for code, want := range map[string]workflow.Code{
+		"ValidationException":   workflow.CodeInternal,
+		"AccessDeniedException": workflow.CodeUnavailable,
+	} {
+		f := &faults{}
+		f.refuse(code, 1)
+		_, err := openView(f, nil).Store.Load(limited(t, time.Minute), "t", "x")
+		if !workflow.Is(err, want) || f.attempts() != 1 {
+			t.Errorf("%s: after %d attempts: %v", code, f.attempts(), err)
+		}
 	}
 }
 
