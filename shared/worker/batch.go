@@ -26,9 +26,13 @@ type Record struct {
 // much longer than any lease.
 func Batch(ctx context.Context, w *Worker, records []Record, decode func(string) (*workflow.PackMessage, error), open func() Ports) []string {
 	errs := make([]error, len(records))
+	budget := time.Duration(0)
+	if end, ok := ctx.Deadline(); ok {
+		budget = time.Until(end)
+	}
 	var all sync.WaitGroup
 	for i, r := range records {
-		all.Go(func() { errs[i] = one(ctx, w, r, decode, open) })
+		all.Go(func() { errs[i] = one(ctx, w, r, decode, open, budget) })
 	}
 	all.Wait()
 	failed := []string{}
@@ -41,13 +45,14 @@ func Batch(ctx context.Context, w *Worker, records []Record, decode func(string)
 	return failed
 }
 
-func one(ctx context.Context, w *Worker, r Record, decode func(string) (*workflow.PackMessage, error), open func() Ports) (err error) {
+func one(ctx context.Context, w *Worker, r Record, decode func(string) (*workflow.PackMessage, error), open func() Ports, budget time.Duration) (err error) {
 	defer survive(ctx, w, &err)
 	m, err := decode(r.Body)
 	if err != nil {
 		return err
 	}
 	p := open()
+	p.Budget = budget
 	d, err := w.Handle(ctx, m, p)
 	if err != nil || d.Done {
 		return err

@@ -10,11 +10,16 @@ import (
 
 // Ports is one view of the world for one message. Hold, if it is set, keeps the
 // message itself away from others for d; it is called with every heartbeat.
+//
+// Budget is how much time the process had for all that it was given at once; zero
+// stands for one that does not say. A job whose time-out is longer begins only
+// while the budget is hardly used.
 type Ports struct {
-	Packs Packs
-	Queue Queue
-	Meter Meter
-	Hold  func(ctx context.Context, d time.Duration) error
+	Packs  Packs
+	Queue  Queue
+	Meter  Meter
+	Hold   func(ctx context.Context, d time.Duration) error
+	Budget time.Duration
 }
 
 // Disposition says what to do with a message that has been handled without an

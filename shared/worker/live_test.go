@@ -268,32 +268,28 @@ func TestConcurrency(t *testing.T) {
 }
 
 // The process has a deadline of its own, as a Lambda function has: what would be
-// cut off does not begin, and what runs into it is given up in time to say so.
+// cut off does not begin, and only what is given longer than any process has is
+// given up in time to say so.
 func TestProcessThatHasToEnd(t *testing.T) {
-	bubble(t, nd, 2, func(r *rig, m *workflow.PackMessage, _ *slowPacks, handle func(context.Context) error) {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
-		defer cancel()
-		r.behave = takes(4*time.Minute + 30*time.Second)
-		if err := handle(ctx); workflow.CodeOf(err) != workflow.CodeClaimLost {
-			r.Error(err)
-		}
-		p := r.pack(m.Key)
-		if p.Final() || p.Jobs[1].Code != none {
-			r.Errorf("%v", codes(p)) // it may run elsewhere
-		}
-		if len(r.started) != 1 {
-			r.Errorf("%d jobs begun", len(r.started))
-		}
-	})
-	bubble(t, nd, 1, func(r *rig, m *workflow.PackMessage, _ *slowPacks, handle func(context.Context) error) {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
-		defer cancel()
-		r.behave = takes(8 * time.Minute)
-		if err := handle(ctx); err != nil {
-			r.Error(err)
-		}
-		r.want(m.Key, workflow.PackFinished, 1, failed)
-	})
+	for name, c := range map[string]struct {
+		timeout, takes time.Duration
+		want           []workflow.JobCode
+	}{
+		"time for one":         {4 * time.Minute, 4*time.Minute - time.Second, []workflow.JobCode{ok, none}},
+		"never time enough":    {10 * time.Minute, 8 * time.Minute, []workflow.JobCode{failed, none}},
+		"time enough for both": {4 * time.Minute, 30 * time.Second, []workflow.JobCode{ok, ok}},
+	} {
+		bubble(t, nd, 2, func(r *rig, m *workflow.PackMessage, _ *slowPacks, _ func(context.Context) error) {
+			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+			defer cancel()
+			m.Work.Timeout, r.behave = workflow.Duration(c.timeout), takes(c.takes)
+			left := worker.Batch(ctx, r.worker(live), []worker.Record{{ID: "a", Body: body(t, m)}}, decode, r.ports)
+			p := r.pack(m.Key)
+			if !slices.Equal(codes(p), c.want) || p.Final() != (c.want[1] == ok) || p.Final() == slices.Contains(left, "a") {
+				r.Errorf("%s: %v, left %v", name, codes(p), left)
+			}
+		})
+	}
 }
 
 // The message is kept away from others for as long as its pack is worked on,

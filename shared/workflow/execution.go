@@ -211,21 +211,6 @@ const (
 	CauseInternal     Cause = "INTERNAL"
 )
 
-// Failure is why a run, a step or a job failed. A job's failure also says
-// whether repeating it can help.
-type Failure struct {
-	Code      string          `json:"code"`
-	Message   string          `json:"message"`
-	Step      string          `json:"step,omitempty"`
-	Entity    string          `json:"entity,omitempty"` // "type/id"
-	Retryable bool            `json:"retryable,omitempty"`
-	Details   json.RawMessage `json:"details,omitempty"`
-
-	// Unsent says of a job that it has certainly not been begun by anybody: its
-	// call could not be made. It has failed, and has changed nothing.
-	Unsent bool `json:"unsent,omitempty"`
-}
-
 // Cancellation records who ended a run early, and why.
 type Cancellation struct {
 	Source   string       `json:"source"` // user, parent, timeout

@@ -40,6 +40,8 @@ type Ports struct {
 	Queue Queue
 	Meter interface{ Take() workflow.Cost }
 	Hold  func(ctx context.Context, d time.Duration) error
+
+	Budget time.Duration
 }
 
 // Packs is worker.Packs.

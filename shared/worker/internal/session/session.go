@@ -148,15 +148,20 @@ func (s *session) mayBegin(ctx context.Context) bool {
 	return ctx.Err() == nil && !s.cancelled && !s.lost && left > s.w.Margin
 }
 
-// enough is time enough for any process to begin a job in: one that has never
-// more must not put its work off for ever.
-const enough = time.Minute
-
-// timeFor reports whether the process still has time for a job. One that would be
-// cut off is better begun by whoever comes next.
+// timeFor reports whether the process still has time for a job, all that it may
+// take. One that would be cut off is better begun by whoever comes next; but a
+// process that has hardly used any of its time must not put its work off for ever,
+// for none that comes next will have more.
 func (s *session) timeFor(ctx context.Context) bool {
 	end, ok := ctx.Deadline()
-	return !ok || time.Until(end) >= min(s.m.Work.Timeout.Std(), s.w.Lease, enough)+s.w.Margin
+	if !ok {
+		return true
+	}
+	want := s.m.Work.Timeout.Std() + 2*s.w.Margin
+	if b := s.ports.Budget; b > 0 {
+		want = min(want, b-b/10)
+	}
+	return time.Until(end) >= want
 }
 
 // left is how long the lease still runs, by the worse of two clocks: the
@@ -212,7 +217,7 @@ func (s *session) input(index int) *workflow.JobInput {
 // record is a job's record after an answer.
 func record(r workflow.JobRecord, a Answer, began, ended time.Time) workflow.JobRecord {
 	r.Code, r.StartedAt, r.EndedAt = workflow.CodeOK, began, ended
-	r.Outcome, r.Result, r.Updates, r.Failure = a.Outcome, a.Result, a.Updates, a.Failure
+	r.Outcome, r.Result, r.Updates, r.Failure = a.Outcome, a.Result, a.Updates, a.Failure.Bounded()
 	r.Entities, r.Stored = a.Entities, a.Stored
 	if a.Failure != nil {
 		r.Code = workflow.CodeFail

@@ -1,0 +1,41 @@
+package workflow_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// What a block says of its failure has a place in the state of its run, however
+// much it says.
+func TestFailuresAreBounded(t *testing.T) {
+	small := &workflow.Failure{Code: "BUSY", Message: "try again", Details: json.RawMessage(`{"a":1}`), Retryable: true, Unsent: true}
+	if diff := cmp.Diff(small, small.Bounded()); diff != "" {
+		t.Error(diff)
+	}
+	if (*workflow.Failure)(nil).Bounded() != nil {
+		t.Error("no failure has become one")
+	}
+	for _, text := range []string{"x", "é", "漢", "😀", "\x01", `"`} {
+		long := strings.Repeat(text, 100_000)
+		details, err := json.Marshal(map[string]string{"text": long})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := (&workflow.Failure{Code: long, Message: long, Details: details, Retryable: true}).Bounded()
+		if len(f.Code) > workflow.MaxFailureCode || len(f.Message) > workflow.MaxFailureMessage || len(f.Details) > workflow.MaxFailureDetails {
+			t.Errorf("%q: %d, %d and %d bytes", text, len(f.Code), len(f.Message), len(f.Details))
+		}
+		if !utf8.ValidString(f.Code+f.Message) || !strings.HasSuffix(f.Message, "…") || !json.Valid(f.Details) || !f.Retryable {
+			t.Errorf("%q: %+v", text, f)
+		}
+		if len(f.Message) < workflow.MaxFailureMessage-8 {
+			t.Errorf("%q: only %d bytes are left", text, len(f.Message))
+		}
+	}
+}
