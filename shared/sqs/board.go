@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -14,6 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"github.com/lockstep-run/lockstep/shared/cost"
+	"github.com/lockstep-run/lockstep/shared/parallel"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -41,10 +43,11 @@ type Board struct {
 
 // What SQS allows, and how often entries that it did not take are sent again.
 const (
-	batchEntries = 10
-	maxDelay     = 15 * time.Minute
-	sendTries    = 4
-	sendPause    = 50 * time.Millisecond
+	batchEntries   = 10
+	batchesAtATime = 8
+	maxDelay       = 15 * time.Minute
+	sendTries      = 4
+	sendPause      = 50 * time.Millisecond
 )
 
 // Offer sends packs to the queues of their pools, each after its delay, and
@@ -121,23 +124,36 @@ func delay(d time.Duration) int32 {
 	return int32((d + time.Second - 1) / time.Second)
 }
 
-// send sends entries in as few batches as the limits allow. It returns those
-// that the queue did not take; err is the last trouble if there are any.
+// send sends entries in as few batches as the limits allow, some at a time. It
+// returns those that the queue did not take; err is the last trouble if there are
+// any.
 func (b *Board) send(ctx context.Context, url string, entries []entry) (left []entry, err error) {
+	var batches [][]entry
 	for len(entries) > 0 {
 		n, size := 0, 0
 		for n < len(entries) && n < batchEntries && (n == 0 || size+len(entries[n].body) <= MaxBody) {
 			size += len(entries[n].body)
 			n++
 		}
-		unsent, trouble := b.batch(ctx, url, entries[:n])
-		left = append(left, unsent...)
-		if trouble != nil {
-			err = trouble
+		batches, entries = append(batches, entries[:n]), entries[n:]
+	}
+	unsent, trouble := make([][]entry, len(batches)), make([]error, len(batches))
+	var gone atomic.Bool // the queue is, or whoever asks: nothing more can be sent
+	// Each batch is called for, so that none is forgotten; ctx ends them.
+	_ = parallel.Each(context.WithoutCancel(ctx), batchesAtATime, len(batches), func(_ context.Context, i int) error {
+		if gone.Load() {
+			unsent[i] = batches[i]
+			return nil
 		}
-		entries = entries[n:]
-		if doesNotExist(trouble) || ctx.Err() != nil {
-			return append(left, entries...), err
+		unsent[i], trouble[i] = b.batch(ctx, url, batches[i])
+		if doesNotExist(trouble[i]) || ctx.Err() != nil {
+			gone.Store(true)
+		}
+		return nil
+	})
+	for i := range batches {
+		if left = append(left, unsent[i]...); trouble[i] != nil {
+			err = trouble[i]
 		}
 	}
 	return left, err

@@ -21,7 +21,7 @@ func (d *Delivery) Advance(ctx context.Context, r *Run, lane int, now time.Time,
 	if err != nil {
 		return false, err
 	}
-	p := d.locate(r, lane, byLane(packs)[lane])
+	p := locate(r, lane, byLane(packs)[lane])
 	switch {
 	case p.over:
 		if r.Step.Lanes() == 1 {
@@ -109,6 +109,12 @@ func (d *Delivery) ReadLane(ctx context.Context, r *Run, lane int) ([]*workflow.
 	return packs, nil
 }
 
+// LastSeen is when a worker was last seen at a lane, zero if none has been.
+func (d *Delivery) LastSeen(ctx context.Context, r *Run, lane int) (time.Time, error) {
+	packs, err := d.ReadLane(ctx, r, lane)
+	return ended(byLane(packs)[lane]), err
+}
+
 // Over lists the lanes of a run that its done sets say are over; of a run of one
 // lane, its pack.
 func (d *Delivery) Over(ctx context.Context, r *Run) (map[int]bool, error) {
@@ -116,7 +122,7 @@ func (d *Delivery) Over(ctx context.Context, r *Run) (map[int]bool, error) {
 	if r.Step.Lanes() == 1 {
 		packs, err := d.ReadLane(ctx, r, 0)
 		if err == nil {
-			over[0] = !r.Step.Open() || len(packs) > 0 && d.locate(r, 0, byLane(packs)[0]).over
+			over[0] = !r.Step.Open() || len(packs) > 0 && locate(r, 0, byLane(packs)[0]).over
 		}
 		return over, err
 	}

@@ -32,7 +32,7 @@ func (d *Delivery) Close(ctx context.Context, r *Run, now time.Time) (*lifecycle
 		lanes := byLane(packs)
 		var over, open []place
 		for lane := range r.Step.Lanes() {
-			if p := d.locate(r, lane, lanes[lane]); p.over {
+			if p := locate(r, lane, lanes[lane]); p.over {
 				over = append(over, p)
 			} else {
 				open = append(open, p)

@@ -6,7 +6,8 @@
 //
 // A tour: offer.go cuts lanes into messages, lane.go walks one lane along its
 // attempts to the first that is not final, report.go and closing.go do so for
-// all lanes of a run.
+// all lanes of a run, waiting.go says what is offered again and when, and
+// advance.go goes on where only the engine can say what follows.
 //
 // Everything that is read here is read strongly and fully paged, never from an
 // index, and everything written is conditional on what was read.

@@ -1,6 +1,7 @@
 package delivery_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -175,7 +176,7 @@ func TestAlarmSendsWhatIsLost(t *testing.T) {
 	if diff := cmp.Diff([]int{0, 2}, lanes(b.sent())); diff != "" {
 		t.Error(diff)
 	}
-	if want := b.Now().Add(time.Minute); !rep.NextLook.Equal(want) {
+	if want := b.r.Step.EnteredAt.Add(2 * time.Minute); !rep.NextLook.Equal(want) {
 		t.Errorf("next look at %s, want %s", rep.NextLook, want)
 	}
 	b.report(false)
@@ -187,6 +188,7 @@ func TestAlarmSendsWhatIsLost(t *testing.T) {
 // The alarm ignoring the window: a lane waits for the one before it in its slot.
 func TestAlarmRespectsTheWindow(t *testing.T) {
 	b := newBench(t, 6, 1, func(r *workflow.StepRun, _ *workflow.Work) { r.Window = 2 })
+	b.Advance(time.Minute)
 	b.report(true)
 	first := b.sent()
 	if diff := cmp.Diff([]int{0, 1}, lanes(first)); diff != "" {
@@ -196,6 +198,7 @@ func TestAlarmRespectsTheWindow(t *testing.T) {
 		t.Errorf("chain %+v", c)
 	}
 	b.pack(0, 1, workflow.PackFinished, 0, ok)
+	b.Advance(time.Minute)
 	b.report(true)
 	if diff := cmp.Diff([]int{1, 2}, lanes(b.sent())); diff != "" {
 		t.Error(diff)
@@ -210,7 +213,7 @@ func TestAlarmWaitsForRetries(t *testing.T) {
 	if due := b.Now().Add(time.Minute); len(b.sent()) != 0 || !rep.NextLook.Equal(due) {
 		t.Errorf("next look at %s, want %s", rep.NextLook, due)
 	}
-	b.Advance(time.Minute)
+	b.Advance(2 * time.Minute) // the worker has sent it, to come when it is due
 	b.report(true)
 	s := b.sent()
 	if len(s) != 1 || s[0].Key.Attempt != 2 || len(s[0].Jobs) != 1 || s[0].Jobs[0].Index != 1 {
@@ -374,5 +377,57 @@ func TestFailuresAreSeenEarly(t *testing.T) {
 	}
 	if rep := b.report(false); rep.Complete || rep.Tally.Failed != 1 || rep.Tally.NotExecuted != 0 {
 		t.Errorf("reported %+v", rep)
+	}
+}
+
+// What waits is offered again ever more rarely: a long queue would be made longer
+// by each offer.
+func TestOffersBecomeRare(t *testing.T) {
+	b := newBench(t, 3, 1, nil)
+	var at []time.Duration
+	for next := b.Now().Add(time.Minute); b.Now().Sub(b.r.Step.EnteredAt) < 19*time.Minute; {
+		b.Advance(next.Sub(b.Now()) + 40*time.Second) // alarms ring late
+		b.r.DueAt = next
+		rep := b.report(true)
+		if len(b.sent()) == 3 {
+			at = append(at, b.Now().Sub(b.r.Step.EnteredAt).Truncate(time.Minute))
+		}
+		next = rep.NextLook
+	}
+	if diff := cmp.Diff([]time.Duration{time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 16 * time.Minute}, at); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A retry's pause is not time in which nobody has come.
+func TestPausesAreNotSilence(t *testing.T) {
+	b := newBench(t, 2, 1, func(s *workflow.StepRun, w *workflow.Work) {
+		w.Retry = &workflow.Retry{MaxRetries: 1, Delay: workflow.Duration(2 * time.Hour)}
+	})
+	b.pack(0, 1, workflow.PackFinished, 0, failed)
+	b.pack(1, 1, workflow.PackFinished, 1, failed)
+	b.Advance(2*time.Hour + 20*time.Minute)
+	if b.report(true).Silent {
+		t.Error("it has been due for 20 minutes")
+	}
+	b.Advance(time.Second)
+	if !b.report(true).Silent {
+		t.Error("now nobody has come")
+	}
+}
+
+// Nor is the time in which a lane waits for the same lane of the step before.
+func TestStagesAreNotSilence(t *testing.T) {
+	b := newBench(t, 2, 1, nil)
+	began := b.Now().Add(3 * time.Hour)
+	b.r.Allowed = func(int) bool { return true }
+	b.r.Before = func(context.Context, int) (time.Time, error) { return began, nil }
+	b.Advance(3*time.Hour + 20*time.Minute)
+	if b.report(true).Silent {
+		t.Error("it has been waiting for 20 minutes")
+	}
+	b.Advance(time.Second)
+	if !b.report(true).Silent {
+		t.Error("now nobody has come")
 	}
 }

@@ -38,6 +38,7 @@ type Run struct {
 	Step      *workflow.StepRun
 	Work      workflow.Work
 	Jobs      func(ctx context.Context) ([]workflow.JobInput, error)
+	DueAt     time.Time // what the execution's alarm is set for
 
 	// Again decides whether a job that failed in the given attempt is tried again.
 	// nil leaves that to what the failure says of itself.
@@ -45,8 +46,10 @@ type Run struct {
 
 	// Of a run of a stretch: Lane has the jobs of one lane that may be sent, perhaps
 	// none, or an error that is a *Problem; Allowed says which lanes may be.
+	// and Before when the packs ended, or were last seen, after which a lane may be.
 	Lane    func(ctx context.Context, lane int) ([]workflow.JobInput, error)
 	Allowed func(lane int) bool
+	Before  func(ctx context.Context, lane int) (time.Time, error)
 }
 
 // Problem is why the jobs of a lane cannot be planned, which is a failure of the

@@ -23,9 +23,9 @@ func (d *Delivery) Report(ctx context.Context, r *Run, now time.Time, alarm bool
 		if err != nil {
 			return nil, err
 		}
-		p := d.locate(r, 0, byLane(packs)[0])
+		p := locate(r, 0, byLane(packs)[0])
 		if !p.over && alarm && (r.Allowed == nil || p.pack != nil || p.attempt > 1 || r.Allowed(0)) {
-			if err := d.resend(ctx, r, rep, []place{p}, freshest(r, packs), now); err != nil {
+			if err := d.resend(ctx, r, rep, []place{p}, byLane(packs), freshest(r, packs), now); err != nil {
 				return nil, err
 			}
 		}
@@ -85,7 +85,7 @@ func (d *Delivery) walk(ctx context.Context, r *Run, rep *lifecycle.Report, lane
 	places := make([]place, 0, r.Step.Lanes())
 	for lane := range r.Step.Lanes() {
 		if !over[lane] {
-			places = append(places, d.locate(r, lane, lanes[lane]))
+			places = append(places, locate(r, lane, lanes[lane]))
 		}
 	}
 	var open []place
@@ -111,7 +111,7 @@ func (d *Delivery) walk(ctx context.Context, r *Run, rep *lifecycle.Report, lane
 			allowed = append(allowed, p)
 		}
 	}
-	return d.resend(ctx, r, rep, allowed, fresh, now)
+	return d.resend(ctx, r, rep, allowed, lanes, fresh, now)
 }
 
 // heal adds lanes that are over to their done sets.
@@ -120,92 +120,6 @@ func (d *Delivery) heal(ctx context.Context, r *Run, over []place) error {
 		_, err := d.Packs.AddDone(ctx, r.key().Pack(over[i].lane, 1), over[i].end())
 		return err
 	})
-}
-
-// resend offers again what waits without a trace: packs nobody has claimed, and
-// packs whose lease is over. A pack that was taken over too often is closed
-// instead, and so is one that may not run again and that nobody has taken over
-// for too long: what was started in it is not known. fresh is when a worker was last
-// seen at any pack of the run.
-func (d *Delivery) resend(ctx context.Context, r *Run, rep *lifecycle.Report, open []place, fresh, now time.Time) error {
-	var messages []*workflow.PackMessage
-	waiting := 0
-	for _, p := range open {
-		switch {
-		case p.pack == nil && p.after.After(now):
-			rep.Look(p.after)
-			continue
-		case p.pack == nil:
-			waiting++
-		case !p.pack.Lease.Before(now.Add(-d.Skew)):
-			rep.Look(p.pack.Lease.Add(d.Skew + d.Grace))
-			continue
-		case p.pack.Cancel || p.pack.Token >= d.MaxTakeovers || d.stuck(r, p.pack, now):
-			if !p.pack.Lease.Before(now.Add(-d.Skew - d.Grace)) {
-				rep.Look(p.pack.Lease.Add(d.Skew + d.Grace))
-				continue
-			}
-			if _, err := d.Packs.Seize(ctx, p.pack, seized(p.pack, p.jobs, now)); err != nil {
-				return err
-			}
-			rep.Look(now) // read it again at once, whoever wrote it
-			continue
-		default:
-			waiting++ // its worker is gone
-		}
-		m, err := d.offer(ctx, r, p)
-		if err != nil {
-			return err
-		}
-		if m == nil {
-			waiting--
-			if err := d.skip(ctx, r, p.lane, now); err != nil {
-				return err
-			}
-			rep.Look(now)
-			continue
-		}
-		messages = append(messages, m)
-	}
-	rep.Silent = waiting > 0 && waiting == len(open) && now.Sub(fresh) > d.Unclaimed
-	if rep.Silent || len(messages) == 0 {
-		return nil
-	}
-	rep.Look(now.Add(d.Poll))
-	err := d.send(ctx, now, messages)
-	return err
-}
-
-// stuck reports whether a pack has been abandoned for good: its worker has fallen
-// silent, and in all the time since no other has come to say so. Jobs that may run
-// again are offered again instead, for as long as jobs may wait for any worker.
-func (d *Delivery) stuck(r *Run, p *workflow.Pack, now time.Time) bool {
-	return !r.Work.Repeatable() && p.Lease.Before(now.Add(-d.Stuck-d.Skew-d.Grace))
-}
-
-// freshest is when a worker was last seen at any of the packs, or else when the
-// run began. A claim is a sign of life up to the end of its lease.
-func freshest(r *Run, packs []*workflow.Pack) time.Time {
-	at := r.Step.EnteredAt
-	for _, p := range packs {
-		if p.Final() {
-			at = later(at, p.FinishedAt)
-		} else {
-			at = later(at, p.Lease)
-		}
-	}
-	return at
-}
-
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
-}
-
-func (d *Delivery) locate(r *Run, lane int, packs map[int]*workflow.Pack) place {
-	return locate(r, lane, packs)
 }
 
 // shards reads the packs of the shards wanted.

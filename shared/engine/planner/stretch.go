@@ -100,6 +100,15 @@ func (p *Planner) stretchReport(ctx context.Context, x *workflow.Execution, r *w
 			return nil, err
 		}
 		first := r.RunSeq == r.Stretch
+		run.Before = func(ctx context.Context, lane int) (at time.Time, err error) {
+			if first {
+				lane -= r.Window
+			}
+			if lane < 0 || r.Window == 0 && first {
+				return at, nil
+			}
+			return p.Delivery.LastSeen(ctx, p.Run(x, before), lane)
+		}
 		run.Allowed = func(lane int) bool {
 			if first {
 				return r.Window == 0 || lane < r.Window || over[lane-r.Window]
