@@ -96,7 +96,7 @@ func (w *work) spawn(ctx context.Context, r *workflow.StepRun, c *work, cancelle
 	}
 	x := workflow.Execution{
 		Tenant: w.tenant, ID: r.Child.ID, Workflow: d.Ref(), CreatedBy: w.x.CreatedBy, Labels: w.x.Labels,
-		Parent: &workflow.Parent{Execution: w.id, RunSeq: r.RunSeq, Root: root, Depth: depth},
+		Parent: &workflow.Parent{Execution: w.id, RunSeq: r.RunSeq, Root: root, Depth: depth, Waits: r.Child.Mode == workflow.ModeDispatch},
 	}
 	var command *lifecycle.Command
 	if cancelled {

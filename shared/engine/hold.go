@@ -52,7 +52,7 @@ func (w *work) hold(ctx context.Context) error {
 		Parallel: w.e.Parallel, ReserveAfter: w.e.ReserveAfter,
 	}
 	got, err := locker.Acquire(ctx, locking.Ask{
-		Tenant: w.tenant, Execution: w.id, Epoch: w.x.Epoch, Age: w.x.Age(), Mode: w.x.LockMode,
+		Tenant: w.tenant, Execution: w.id, Epoch: w.x.Epoch, Age: w.x.Age(), Passes: w.x.Awaited(), Mode: w.x.LockMode,
 		Skip:      w.program != nil && w.program.Config.OnLocked == spec.OnLockedSkip,
 		Conflicts: w.x.Conflicts, Keys: keys, Now: w.e.now(),
 	})

@@ -102,9 +102,10 @@ type Execution struct {
 // Parent is the run that started this one.
 type Parent struct {
 	Execution string `json:"execution"`
-	RunSeq    int    `json:"runSeq"` // of the visit
-	Root      string `json:"root"`   // the outermost ancestor, whose age counts in lock conflicts
-	Depth     int    `json:"depth"`  // from 1
+	RunSeq    int    `json:"runSeq"`          // of the visit
+	Root      string `json:"root"`            // the outermost ancestor, whose age counts in lock conflicts
+	Depth     int    `json:"depth"`           // from 1
+	Waits     bool   `json:"waits,omitempty"` // it holds its locks until this one has ended
 }
 
 // MaxDepth bounds how deep runs may start runs.
@@ -118,6 +119,10 @@ func (x *Execution) Age() string {
 	}
 	return x.ID
 }
+
+// Awaited reports whether another run waits for this one, and holds its locks
+// meanwhile.
+func (x *Execution) Awaited() bool { return x.Parent != nil && x.Parent.Waits }
 
 // WaitKind says what kind of thing a run waits for.
 type WaitKind string

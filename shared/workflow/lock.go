@@ -47,7 +47,7 @@ type Sharer struct {
 
 // Joining is what a run has read that joins a shared lock.
 type Joining struct {
-	Age  string           // the run's: only older reservations stand in its way
+	Age  string           // the run's: only older reservations stand in its way, and none if it is empty
 	Void string           // a reserver whose reservation was read as void
 	Dead map[string]int64 // holders read as holding nothing, and their epochs on the item
 }

@@ -30,6 +30,7 @@ type Ask struct {
 	Execution string
 	Epoch     int64
 	Age       string            // of the outermost run that started it; its own id if empty
+	Passes    bool              // no reservation counts: whoever made it may wait for who waits for this run
 	Mode      workflow.LockMode // shared, or exclusive
 	Skip      bool              // leave out what is held or reserved by others
 	Conflicts int               // conflicts before this call

@@ -112,7 +112,7 @@ func (c *crowd) handle(id string) {
 			next.State, next.Epoch, next.BlockedBy = sm.ExecutionLocking, x.Epoch+1, nil
 		case sm.ExecutionLocking:
 			got, err := lockerOf(v).Acquire(c.ctx, locking.Ask{
-				Tenant: "t", Execution: id, Epoch: x.Epoch, Age: x.Age(), Mode: wish.mode,
+				Tenant: "t", Execution: id, Epoch: x.Epoch, Age: x.Age(), Passes: x.Awaited(), Mode: wish.mode,
 				Conflicts: x.Conflicts, Keys: keys(wish.keys...), Now: c.Now(),
 			})
 			switch {
@@ -139,7 +139,7 @@ func (c *crowd) handle(id string) {
 		case sm.ExecutionWaiting:
 			child := &workflow.Execution{
 				Schema: 1, Tenant: "t", ID: wish.child, State: sm.ExecutionScheduled, Version: 1, Commit: "born",
-				Parent: &workflow.Parent{Execution: id, Root: id, Depth: 1},
+				Parent: &workflow.Parent{Execution: id, Root: id, Depth: 1, Waits: true},
 			}
 			if _, err := v.Store.Create(c.ctx, child); err != nil {
 				return

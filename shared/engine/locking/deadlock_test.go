@@ -99,6 +99,37 @@ func TestMistake08ThroughAReservation(t *testing.T) {
 	b.deadlocked(child, false)
 }
 
+// An older run that waits for the parent may have reserved what the child wants:
+// to wait for it would be to wait for oneself. So the child passes it, alone or
+// sharing, and the run that only started it does not have to be waited for.
+func TestMistake08ReservationsArePassed(t *testing.T) {
+	for _, mode := range []workflow.LockMode{workflow.LockExclusive, workflow.LockShared} {
+		b := newBench(t)
+		older := b.run()
+		parent := b.holder("a")
+		b.blocked(older, parent, "a", false)
+		if mode == workflow.LockShared {
+			other := b.run()
+			ask := b.ask(other, 0, "b")
+			ask.Mode = mode
+			b.acquire(ask)
+			b.to(other, sm.ExecutionRunning)
+		}
+		if ok, err := b.view.Locks.Reserve(b.ctx, "t", keys("b")[0], workflow.Reservation{Execution: older.ID, Age: older.Age()}, ""); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		child := b.child(parent)
+		b.store(child, func(x *workflow.Execution) { x.State, x.Epoch = sm.ExecutionLocking, x.Epoch+1 })
+		ask := b.ask(child, 0, "b")
+		ask.Mode, ask.Age = mode, child.Age()
+		b.conflict(b.acquire(ask), child, older, true)
+		ask.Passes = true
+		if a := b.acquire(ask); len(a.Tokens) != 1 {
+			t.Errorf("%s: %+v", mode, a)
+		}
+	}
+}
+
 // What is no circle: a holder that works, one that has let go, one that waits for
 // something else, one that does not wait for the run it has started.
 func TestWaitingIsNoDeadlock(t *testing.T) {

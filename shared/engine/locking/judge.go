@@ -57,11 +57,20 @@ func (a *Ask) judge(l workflow.Lock, heads map[string]workflow.Head) judgement {
 	} else if l.Owner != "" && l.Owner != a.Execution {
 		j.held(l.Entity, l.Owner, l.OwnerEpoch, heads)
 	}
-	if j.verdict == free && l.Res != "" && l.Res != a.Execution && j.void == "" && workflow.Older(l.ResAge, a.Age) {
+	if j.verdict == free && l.Res != "" && l.Res != a.Execution && j.void == "" && workflow.Older(l.ResAge, a.passes()) {
 		j.verdict = conflict
 		j.by = workflow.BlockedBy{Entity: l.Entity, Execution: l.Res, Epoch: heads[l.Res].Epoch, Reservation: true}
 	}
 	return j
+}
+
+// passes is the age up to which the run passes reservations: those of its age and
+// of younger runs, or all of them.
+func (a *Ask) passes() string {
+	if a.Passes {
+		return ""
+	}
+	return a.Age
 }
 
 // held judges one holder that is not the run itself.

@@ -28,6 +28,7 @@ func TestJudge(t *testing.T) {
 		lock    workflow.Lock
 		heads   map[string]workflow.Head
 		mode    workflow.LockMode
+		passes  bool
 		dead    map[string]int64
 		verdict verdict
 		by      string
@@ -71,6 +72,12 @@ func TestJudge(t *testing.T) {
 		"reserved by an older run of a younger root": {
 			lock: workflow.Lock{Res: "a", ResAge: "c"}, heads: map[string]workflow.Head{"a": waiting(1)},
 		},
+		"reserved by an older run, while another waits for me": {
+			lock: workflow.Lock{Res: "a", ResAge: "a"}, heads: map[string]workflow.Head{"a": waiting(1)}, passes: true,
+		},
+		"held, while another waits for me": {
+			lock: workflow.Lock{Owner: "c", OwnerEpoch: 1}, heads: map[string]workflow.Head{"c": running(1)}, passes: true, verdict: conflict, by: "c",
+		},
 		"reserved by a run of my own root": {
 			lock: workflow.Lock{Res: "a", ResAge: "b"}, heads: map[string]workflow.Head{"a": waiting(1)},
 		},
@@ -105,7 +112,7 @@ func TestJudge(t *testing.T) {
 		"shared by as many as may be": {mode: workflow.LockShared, lock: crowd, heads: crowded, verdict: conflict, by: "x00"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := (&Ask{Execution: "b", Epoch: 3, Age: "b", Mode: test.mode}).judge(test.lock, test.heads)
+			got := (&Ask{Execution: "b", Epoch: 3, Age: "b", Mode: test.mode, Passes: test.passes}).judge(test.lock, test.heads)
 			if got.verdict != test.verdict || got.by.Execution != test.by || got.void != test.void || !maps.Equal(got.dead, test.dead) {
 				t.Errorf("judged %+v, want verdict %d by %q void %q dead %v", got, test.verdict, test.by, test.void, test.dead)
 			}

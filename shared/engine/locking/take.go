@@ -41,7 +41,7 @@ func (a *attempt) takeOne(ctx context.Context, r reading) (token int64, err erro
 	var ok bool
 	me := workflow.Sharer{Execution: a.Execution, Epoch: a.Epoch, Now: a.Now}
 	if l.Mode == workflow.LockShared && len(l.Holders) < workflow.MaxHolders {
-		token, ok, err = a.Locks.Join(ctx, a.Tenant, l.Entity, me, workflow.Joining{Age: a.Age, Void: r.void, Dead: few(r.dead)})
+		token, ok, err = a.Locks.Join(ctx, a.Tenant, l.Entity, me, workflow.Joining{Age: a.passes(), Void: r.void, Dead: few(r.dead)})
 	} else {
 		// The lock was exclusive, or there is no room but in place of the dead: the
 		// whole set is written, so nobody may have written since it was read.
