@@ -86,8 +86,7 @@ func (d *Delivery) Dispatch(ctx context.Context, r *Run, now time.Time, carried 
 		carried.Add(workflow.Cost{Queue: requests(len(messages))})
 		messages[0].Cost = carried
 	}
-	err = d.send(ctx, now, messages)
-	return err
+	return d.send(ctx, now, messages)
 }
 
 // requests is what sending messages will cost, which they carry themselves: ten
@@ -132,18 +131,20 @@ func size(jobs []workflow.JobInput) int {
 	return len(raw)
 }
 
-// Send offers one lane, as far as it has come, if it waits to be sent: the
-// engine does this where a worker found its chain cut.
+// Send offers one lane, if nobody has claimed it yet: the engine does this where a
+// worker found its chain cut, and may be told of it twice.
 func (d *Delivery) Send(ctx context.Context, r *Run, lane int, now time.Time) error {
 	if lane < 0 || lane >= r.Step.Lanes() {
 		return nil
+	}
+	if p, err := d.Packs.Pack(ctx, r.key().Pack(lane, 1)); p != nil || err != nil {
+		return err
 	}
 	jobs, err := r.Jobs(ctx)
 	if err != nil {
 		return err
 	}
-	err = d.send(ctx, now, []*workflow.PackMessage{d.message(r, jobs, lane)})
-	return err
+	return d.send(ctx, now, []*workflow.PackMessage{d.message(r, jobs, lane)})
 }
 
 // send offers messages, once each fits its queue. What cannot be sent is left to
