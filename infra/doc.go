@@ -1,6 +1,6 @@
 // Package infra deploys Lockstep: a CDK construct, [NewEngine], that makes the
 // tables, queues, functions, schedule and HTTP interface in whatever stack it is
-// put into, and [Synthesize], the app around it that cmd/infra runs.
+// put into, and [Engine.AddWorkerPool], which adds workers of your own to it.
 //
 // Every name on which the deployed code depends (roles of tables, keys, indexes,
 // time-outs, environment variables) comes from shared/topology, the one room of
@@ -11,15 +11,18 @@
 //
 // A tour:
 //
-//   - props.go: [EngineProps], what may be chosen, its defaults and its checks.
+//   - props.go, defaults.go: [EngineProps], what may be chosen, its defaults and checks.
 //   - engine.go: [NewEngine], the order in which the parts come to be, the outputs.
 //   - tables.go, queues.go: what is kept, and the queues with their dead letters.
 //   - functions.go: one function, its role, its log group; the queue mappings.
+//   - pools.go: pools of workers, the stock one and those of the user.
 //   - permissions.go: who may do what, as rows.
 //   - api.go: the HTTP interface and who may call it.
 //   - schedule.go: what makes the sweeper run.
-//   - alarms.go, dashboard.go: what somebody should be woken for, and look at.
-//   - app.go: the app and its one stack.
+//   - quiet.go: keeping CDK's kernel from printing banners.
+//
+// Below it, watch makes the alarms and the dashboard, and app is the app around
+// one engine that cmd/infra runs. examples/cdk is an app of a user's.
 //
 // Where a part is a plain CloudFormation resource (Cfn...) rather than one of
 // CDK's own abstractions, the abstraction would have granted more than is needed,

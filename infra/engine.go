@@ -1,16 +1,18 @@
 package infra
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudwatch"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awssqs"
 	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
 
+	"github.com/lockstep-run/lockstep/infra/watch"
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
@@ -20,15 +22,24 @@ type Engine struct {
 
 	// URL is where the HTTP interface is.
 	URL *string
+	// API is the id of the HTTP API, to grant execute-api:Invoke on; nil for a local
+	// engine.
+	API *string
 	// Tables by role, as topology names them.
 	Tables map[string]awsdynamodb.Table
 	// Lifecycle is the queue of looks, Pools the queue of each worker pool.
 	Lifecycle *Queue
 	Pools     map[string]*Queue
+	// Sweeps holds the dead letters of the schedule.
+	Sweeps awssqs.Queue
 	// Functions by role.
 	Functions map[string]*Function
+	Dashboard awscloudwatch.Dashboard
 
 	props EngineProps
+	watch *watch.Watch
+
+	serving map[string]string // pools by the path of a function of somebody else's
 }
 
 // NewEngine puts an engine into scope. Nil props are all defaults. As constructs
@@ -46,83 +57,98 @@ func NewEngine(scope constructs.Construct, id string, props *EngineProps) *Engin
 		Pools:     map[string]*Queue{},
 		Functions: map[string]*Function{},
 		props:     props.filled(),
+		serving:   map[string]string{},
+	}
+	e.watch = &watch.Watch{
+		Scope: e.Construct, Topic: e.props.AlarmTopic, Runbooks: e.props.RunbookURL,
+		Prefix: e.props.NamePrefix, Deployment: e.deployment(),
 	}
 	e.addTables()
-	e.Lifecycle = e.newQueue("Lifecycle", topology.FunctionLifecycle, topology.MaxReceiveLifecycle)
+	e.Lifecycle = e.newQueue("Lifecycle", topology.QueueLifecycle,
+		topology.FunctionTimeout[topology.FunctionLifecycle], topology.MaxReceiveLifecycle)
 	for _, name := range topology.Functions {
 		e.addFunction(name)
 	}
-	e.addPool(topology.PoolDefault, e.Functions[topology.FunctionWorker])
-	e.consume(e.Lifecycle, e.Functions[topology.FunctionLifecycle])
-	sweeps := e.addSchedule()
-	api := e.addAPI()
-	alarms := e.addAlarms(api, sweeps)
-	board := e.addDashboard(api, sweeps, alarms)
-
-	e.output("ApiUrl", "Where the HTTP interface is", e.URL)
-	e.output("DashboardName", "Name of the CloudWatch dashboard", board.DashboardName())
-	for _, role := range topology.Tables {
-		e.output("Table"+title(role)+"Name", "Name of the table "+role, e.Tables[role].TableName())
+	e.addStockPool()
+	e.consume(e.Construct, e.Lifecycle, e.Functions[topology.FunctionLifecycle], e.props.concurrency(topology.FunctionLifecycle))
+	e.Sweeps = e.addSchedule()
+	if e.props.Local {
+		e.addURL()
+	} else {
+		e.addAPI()
 	}
-	e.outputQueue("Lifecycle", e.Lifecycle)
-	e.output("SchedulesDlqUrl", "Dead letters of the schedule", sweeps.QueueUrl())
-
+	e.addWatch()
+	e.addOutputs()
 	for key, value := range map[string]string{"app": "lockstep", "stage": e.props.Stage, "version": e.props.Version} {
 		awscdk.Tags_Of(e.Construct).Add(jsii.String(key), jsii.String(value), nil)
 	}
 	return e
 }
 
-// addPool makes the queue of a worker pool, lets function work on it, and tells
-// everybody who sends packs where it is.
-func (e *Engine) addPool(pool string, function *Function) {
-	q := e.newQueue("Jobs"+title(pool), function.role, topology.MaxReceiveJobs)
-	e.Pools[pool] = q
-	e.consume(q, function)
-	function.send("SendPacks", q)
-	function.env(topology.EnvQueueJobsURLs, urlsOf(map[string]*Queue{pool: q}))
-	for _, name := range []string{topology.FunctionAPI, topology.FunctionLifecycle} {
-		e.Functions[name].send("SendPacks"+title(pool), q)
-		if name == topology.FunctionAPI {
-			// It keeps the protocol of workers that poll over HTTP.
-			e.Functions[name].allow("LendPacks"+title(pool), []string{*q.QueueArn()},
-				"sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility", "sqs:GetQueueAttributes")
-		}
-		e.Functions[name].env(topology.EnvQueueJobsURLs, urlsOf(e.Pools))
+// addWatch sets the engine's alarms and makes its dashboard.
+func (e *Engine) addWatch() {
+	limits, shown := e.props.Thresholds, watch.Shown{Sweeps: e.Sweeps, Tables: e.Tables, API: e.API}
+	e.watch.DeadLetters("Schedules", e.Sweeps)
+	e.watch.Sweeper(e.Functions[topology.FunctionSweeper])
+	e.watch.Runs(limits.Stuck, limits.LockAge)
+	if e.API != nil {
+		e.watch.API(e.API, limits.Errors)
 	}
-	e.outputQueue("Jobs"+title(pool), q)
+	for _, name := range topology.Functions {
+		f := watch.Function{Name: title(name), Label: name, Function: e.Functions[name]}
+		e.watch.Function(f, limits.Errors, limits.Throttles)
+		shown.Functions = append(shown.Functions, f)
+	}
+	shown.Queues = append(shown.Queues, e.Lifecycle.watched(limits.LookAge))
+	for _, pool := range slices.Sorted(maps.Keys(e.Pools)) {
+		shown.Queues = append(shown.Queues, e.Pools[pool].watched(limits.PackAge))
+	}
+	for _, q := range shown.Queues {
+		e.watch.Queue(q)
+	}
+	e.Dashboard = e.watch.Board(shown)
 }
 
-// urlsOf is the JSON object of pools and queue URLs that a function reads. The
-// URLs are placeholders until the stack is deployed.
-func urlsOf(pools map[string]*Queue) string {
-	urls := map[string]string{}
-	for _, pool := range slices.Sorted(maps.Keys(pools)) {
-		urls[pool] = *pools[pool].QueueUrl()
-	}
-	text, err := json.Marshal(urls)
-	if err != nil {
-		panic(err) // strings always marshal
-	}
-	return string(text)
+func (q *Queue) watched(age int) watch.Queue {
+	return watch.Queue{Name: q.label, Queue: q.Queue, DLQ: q.DLQ, Age: age}
 }
 
-// poolPrefix begins the name of a queue that is looked up because a pool is not
-// among the engine's own. Pools are free text, and the lookup is how the engine
-// learns that nobody serves one. The name is unique to this engine, so that it
-// never finds the queue of another.
-func (e *Engine) poolPrefix() string {
-	name := awscdk.Names_UniqueResourceName(e.Construct, &awscdk.UniqueResourceNameOptions{
+// addOutputs says where the parts are.
+func (e *Engine) addOutputs() {
+	e.output("ApiUrl", "Where the HTTP interface is", e.URL)
+	e.output("DashboardName", "Name of the CloudWatch dashboard", e.Dashboard.DashboardName())
+	for _, role := range topology.Tables {
+		e.output("Table"+title(role)+"Name", "Name of the table "+role, e.Tables[role].TableName())
+	}
+	e.outputQueue(e.Lifecycle)
+	e.outputQueue(e.Pools[topology.PoolDefault])
+	e.output("SchedulesDlqUrl", "Dead letters of the schedule", e.Sweeps.QueueUrl())
+}
+
+// deployment is a name that no other engine has in the account and region. The
+// engine's metrics bear it, and it begins the names of queues that are looked up.
+func (e *Engine) deployment() string {
+	if e.props.NamePrefix != "" {
+		return e.props.NamePrefix
+	}
+	return *awscdk.Names_UniqueResourceName(e.Construct, &awscdk.UniqueResourceNameOptions{
 		MaxLength: jsii.Number(40), Separator: jsii.String("-"),
 	})
-	return *name + "-" + topology.QueueJobsPrefix
+}
+
+// name is the physical name of a part, nil for CloudFormation to make one.
+func (e *Engine) name(part string) *string {
+	if e.props.NamePrefix == "" {
+		return nil
+	}
+	return jsii.String(e.props.NamePrefix + "-" + part)
 }
 
 func (e *Engine) output(id, description string, value *string) {
 	awscdk.NewCfnOutput(e.Construct, &id, &awscdk.CfnOutputProps{Value: value, Description: &description})
 }
 
-func (e *Engine) outputQueue(name string, q *Queue) {
-	e.output(name+"Url", "The queue "+q.label, q.QueueUrl())
-	e.output(name+"DlqUrl", "Dead letters of the queue "+q.label, q.DLQ.QueueUrl())
+func (e *Engine) outputQueue(q *Queue) {
+	e.output(q.label+"Url", "The queue "+q.label, q.QueueUrl())
+	e.output(q.label+"DlqUrl", "Dead letters of the queue "+q.label, q.DLQ.QueueUrl())
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslogs"
+	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
 
 	"github.com/lockstep-run/lockstep/shared/topology"
@@ -16,25 +17,33 @@ import (
 // Function is a Lambda function with a role of its own.
 type Function struct {
 	awslambda.Function
-	Role awsiam.Role
-	Logs awslogs.LogGroup
 
-	role string // as topology names it
+	role string // as topology names it: whose rights it has
 }
 
-// envLogLevel is the variable of the configuration's key log.level.
-const envLogLevel = "LOCKSTEP_LOG_LEVEL"
+// program is what a function is made of.
+type program struct {
+	id, name    string // of the construct; after the prefix of names
+	description string
+	dir         string // with bootstrap in it
+	timeout     int    // seconds
+	memory      int    // MB
+}
 
-// batchSize is how many messages one invocation gets at most.
-const batchSize = 10
+const (
+	// envLogLevel is the variable of the configuration's key log.level.
+	envLogLevel = "LOCKSTEP_LOG_LEVEL"
+
+	// batchSize is how many messages one invocation gets at most.
+	batchSize = 10
+
+	// defaultMemory in MB: a function's share of a processor grows with it, and
+	// engine functions spend their time waiting for DynamoDB.
+	defaultMemory = 512
+)
 
 var (
-	// memory in MB: a function's share of a processor grows with it, and engine
-	// functions spend their time waiting for DynamoDB.
-	memory = map[string]int{
-		topology.FunctionAPI: 512, topology.FunctionLifecycle: 512,
-		topology.FunctionSweeper: 256, topology.FunctionWorker: 512,
-	}
+	memory       = map[string]int{topology.FunctionSweeper: 256}
 	descriptions = map[string]string{
 		topology.FunctionAPI:       "Lockstep: the HTTP interface",
 		topology.FunctionLifecycle: "Lockstep: moves executions",
@@ -50,17 +59,28 @@ var (
 // addFunction makes one function of the engine, with what its role allows and
 // what its environment has to say.
 func (e *Engine) addFunction(name string) {
-	id := title(name)
-	logs := awslogs.NewLogGroup(e.Construct, jsii.String(id+"Logs"), &awslogs.LogGroupProps{
-		Retention: e.props.LogRetention, RemovalPolicy: e.removal(),
-	})
-	role := awsiam.NewRole(e.Construct, jsii.String(id+"Role"), &awsiam.RoleProps{
-		AssumedBy:   awsiam.NewServicePrincipal(jsii.String("lambda.amazonaws.com"), nil),
-		Description: jsii.String(descriptions[name]),
-	})
-	f := &Function{Role: role, Logs: logs, role: name}
-	f.allow("WriteLogs", []string{*logs.LogGroupArn()}, "logs:CreateLogStream", "logs:PutLogEvents")
+	p := program{
+		id: title(name), name: name, description: descriptions[name], dir: filepath.Join(e.props.FunctionsDir, name),
+		timeout: topology.FunctionTimeout[name], memory: defaultMemory,
+	}
+	if mb, ok := memory[name]; ok {
+		p.memory = mb
+	}
+	f := e.newFunction(p, name)
+	e.Functions[name] = f
+	e.permit(f)
+	e.configure(f)
+}
 
+// newFunction makes a function with a role and a log group of its own.
+func (e *Engine) newFunction(p program, rightsOf string) *Function {
+	logs := awslogs.NewLogGroup(e.Construct, jsii.String(p.id+"Logs"), &awslogs.LogGroupProps{
+		LogGroupName: e.name(p.name), Retention: e.props.LogRetention, RemovalPolicy: e.removal(),
+	})
+	role := awsiam.NewRole(e.Construct, jsii.String(p.id+"Role"), &awsiam.RoleProps{
+		AssumedBy:   awsiam.NewServicePrincipal(jsii.String("lambda.amazonaws.com"), nil),
+		Description: &p.description,
+	})
 	architecture := awslambda.Architecture_ARM_64()
 	if e.props.Architecture == archX86 {
 		architecture = awslambda.Architecture_X86_64()
@@ -69,14 +89,16 @@ func (e *Engine) addFunction(name string) {
 	if e.props.Tracing {
 		tracing = awslambda.Tracing_ACTIVE
 	}
-	f.Function = awslambda.NewFunction(e.Construct, jsii.String(id+"Function"), &awslambda.FunctionProps{
-		Description:  jsii.String(descriptions[name]),
+	allow(role, "WriteLogs", []string{*logs.LogGroupArn()}, "logs:CreateLogStream", "logs:PutLogEvents")
+	return &Function{role: rightsOf, Function: awslambda.NewFunction(e.Construct, jsii.String(p.id+"Function"), &awslambda.FunctionProps{
+		FunctionName: e.name(p.name),
+		Description:  &p.description,
 		Runtime:      awslambda.Runtime_PROVIDED_AL2023(),
 		Architecture: architecture,
 		Handler:      jsii.String("bootstrap"),
-		Code:         awslambda.Code_FromAsset(jsii.String(filepath.Join(e.props.FunctionsDir, name)), nil),
-		MemorySize:   jsii.Number(memory[name]),
-		Timeout:      awscdk.Duration_Seconds(jsii.Number(topology.FunctionTimeout[name])),
+		Code:         awslambda.Code_FromAsset(&p.dir, nil),
+		MemorySize:   jsii.Number(p.memory),
+		Timeout:      awscdk.Duration_Seconds(jsii.Number(p.timeout)),
 		Role:         role,
 		LogGroup:     logs,
 		Tracing:      tracing,
@@ -93,10 +115,7 @@ func (e *Engine) addFunction(name string) {
 		// unless every function that receives or sends in it says that it means it.
 		// The engine has its own bound: the steps of one execution are counted.
 		RecursiveLoop: awslambda.RecursiveLoop_ALLOW,
-	})
-	e.Functions[name] = f
-	e.permit(f)
-	e.configure(f)
+	})}
 }
 
 // configure sets a function's environment: where the parts are that its role lets
@@ -111,6 +130,7 @@ func (e *Engine) configure(f *Function) {
 	if looksUpPools(f.role) {
 		f.env(topology.EnvQueueJobsPrefix, e.poolPrefix())
 	}
+	f.env(topology.EnvDeployment, e.deployment())
 	f.env(envLogLevel, e.props.LogLevel)
 	if e.props.Config != "" {
 		f.env(topology.EnvConfigInline, e.props.Config)
@@ -118,23 +138,30 @@ func (e *Engine) configure(f *Function) {
 	if f.role == topology.FunctionWorker && len(e.props.AllowHosts) > 0 {
 		f.env(topology.EnvWorkerAllowHosts, strings.Join(e.props.AllowHosts, ","))
 	}
+	if f.role == topology.FunctionAPI && e.props.Tokens != nil && e.props.Tokens.TenantClaim != "" {
+		f.env(topology.EnvTenantClaim, e.props.Tokens.TenantClaim)
+	}
+	if e.props.Local {
+		f.env(topology.EnvTrustHeaders, "true")
+	}
 }
 
-// consume lets a queue invoke a function. Its concurrency is bounded here, on the
-// mapping: with a reserved concurrency instead, messages would be received that
-// cannot be worked on, and would end among the dead letters.
-func (e *Engine) consume(q *Queue, f *Function) {
+// consume lets a queue invoke a function, by a mapping in scope. Its concurrency is
+// bounded here, on the mapping: with a reserved concurrency instead, messages would
+// be received that cannot be worked on, and would end among the dead letters.
+func (e *Engine) consume(scope constructs.Construct, q *Queue, f *Function, concurrency int) awslambda.EventSourceMapping {
 	f.allow("Consume"+q.label, []string{*q.QueueArn()},
 		"sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ReceiveMessage")
-	mapping := awslambda.NewEventSourceMapping(e.Construct, jsii.String(q.label+"Mapping"), &awslambda.EventSourceMappingProps{
+	mapping := awslambda.NewEventSourceMapping(scope, jsii.String(q.label+"Mapping"), &awslambda.EventSourceMappingProps{
 		Target:                  f.Function,
 		EventSourceArn:          q.QueueArn(),
 		BatchSize:               jsii.Number(batchSize),
-		MaxConcurrency:          jsii.Number(e.props.concurrency(f.role)),
+		MaxConcurrency:          jsii.Number(concurrency),
 		ReportBatchItemFailures: jsii.Bool(true),
 	})
 	// Lambda tries the queue when the mapping is made, so the right comes first.
-	mapping.Node().AddDependency(f.Role)
+	mapping.Node().AddDependency(f.Role())
+	return mapping
 }
 
 func (f *Function) env(key, value string) { f.AddEnvironment(&key, &value, nil) }

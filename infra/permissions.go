@@ -1,8 +1,11 @@
 package infra
 
 import (
+	"fmt"
+
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
 	"github.com/aws/jsii-runtime-go"
 
 	"github.com/lockstep-run/lockstep/shared/topology"
@@ -66,8 +69,9 @@ func looksUpPools(function string) bool {
 	return function == topology.FunctionAPI || function == topology.FunctionLifecycle
 }
 
-// permit grants a function its rights on the tables, the lifecycle queue and the
-// lookup of pools. Rights on pools' queues come with the pools.
+// permit grants a function its rights on the tables, the lifecycle queue, the
+// lookup of pools and the customer's key. Rights on pools' queues come with the
+// pools.
 func (e *Engine) permit(f *Function) {
 	for _, table := range topology.Tables {
 		for _, r := range tableRights(f.role, table) {
@@ -87,6 +91,27 @@ func (e *Engine) permit(f *Function) {
 		})
 		f.allow("LookUpPools", []string{*arn}, "sqs:GetQueueUrl")
 	}
+	if key := e.props.CustomerKey; key != nil {
+		e.permitKey(f, key)
+	}
+}
+
+// keyActions are what the two services ask of the key in the name of whoever calls
+// them: DynamoDB for its table keys, SQS for the keys of messages.
+var keyActions = []string{
+	"kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey", "kms:ReEncryptFrom", "kms:ReEncryptTo",
+}
+
+// permitKey lets a function use the customer's key through tables and queues, and
+// in no other way.
+func (e *Engine) permitKey(f *Function, key awskms.IKey) {
+	region := *awscdk.Stack_Of(e.Construct).Region()
+	f.grant(awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
+		Sid: jsii.String("UseKey"), Actions: jsii.Strings(keyActions...), Resources: &[]*string{key.KeyArn()},
+		Conditions: &map[string]any{"StringEquals": map[string]any{"kms:ViaService": []string{
+			"dynamodb." + region + ".amazonaws.com", "sqs." + region + ".amazonaws.com",
+		}}},
+	}))
 }
 
 func (f *Function) send(sid string, q *Queue) {
@@ -95,7 +120,21 @@ func (f *Function) send(sid string, q *Queue) {
 
 // allow adds a statement to the policy of a function's role.
 func (f *Function) allow(sid string, resources []string, actions ...string) {
-	f.Role.AddToPolicy(awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
+	allow(f.Function, sid, resources, actions...)
+}
+
+func (f *Function) grant(statement awsiam.PolicyStatement) { grant(f.Function, statement) }
+
+func allow(who awsiam.IGrantable, sid string, resources []string, actions ...string) {
+	grant(who, awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
 		Sid: &sid, Actions: jsii.Strings(actions...), Resources: jsii.Strings(resources...),
 	}))
+}
+
+// grant adds a statement to a principal's policy. One whose policy is not CDK's to
+// write, such as an imported role, would lack the right without a word.
+func grant(who awsiam.IGrantable, statement awsiam.PolicyStatement) {
+	if added := who.GrantPrincipal().AddToPrincipalPolicy(statement); !*added.StatementAdded {
+		panic(fmt.Errorf("%s cannot be granted: the role's policy is not this app's to write", *statement.Sid()))
+	}
 }

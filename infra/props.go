@@ -1,17 +1,9 @@
 package infra
 
 import (
-	"fmt"
-	"os"
-	"path/filepath"
-	"regexp"
-	"slices"
-	"strings"
-
+	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslogs"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssns"
-
-	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
 // StageProd is the stage whose data is kept: see [EngineProps.Stage].
@@ -21,9 +13,19 @@ const StageProd = "prod"
 // of each field means its default.
 type EngineProps struct {
 	// Stage names the install, such as prod, staging or dev; lower case letters,
-	// digits and hyphens. Default: prod. Tables of the stage prod are protected
-	// against deletion and outlive the stack; those of other stages go with it.
+	// digits and hyphens. Default: prod.
 	Stage string
+
+	// KeepData is whether tables are protected against deletion, and tables and logs
+	// outlive the stack. Default: only in the stage prod.
+	KeepData *bool
+
+	// NamePrefix begins the names of tables, queues, functions, log groups, alarms
+	// and the dashboard: acme gives acme-executions. Default: none, and CloudFormation
+	// makes names that begin with the stack's. Either way several installs fit one
+	// account. An install's prefix stays: with another one, every table would be a
+	// new, empty one, and what has a name cannot be replaced under it.
+	NamePrefix string
 
 	// Version is the release that is deployed; it becomes a tag. Default: dev.
 	Version string
@@ -38,8 +40,8 @@ type EngineProps struct {
 	// LogLevel is debug, info, warn or error. Default: info.
 	LogLevel string
 
-	// LogRetention is how long logs are kept. Default: three months in the stage
-	// prod, one week in others.
+	// LogRetention is how long logs are kept. Default: three months where data is
+	// kept, one week elsewhere.
 	LogRetention awslogs.RetentionDays
 
 	// Config is the engine's configuration file (docs/configuration.md), inline.
@@ -54,6 +56,26 @@ type EngineProps struct {
 	// time, by function: lifecycle and worker, 2 to 1000. It is a bound of the
 	// mapping; functions reserve nothing. Default: 50 each.
 	Concurrency map[string]int
+
+	// Capacity bounds what the tables may be charged for. Default: nothing does.
+	Capacity Capacity
+
+	// CustomerKey encrypts tables and queues in place of keys that AWS owns. It is
+	// paid for by the month and by the request. The key's policy has to leave its
+	// use to IAM policies of this account, as it does by default. Logs hold ids and
+	// no data of runs, and the dead letters of the schedule hold nothing: both stay
+	// with keys of AWS. Default: keys that AWS owns.
+	CustomerKey awskms.IKey
+
+	// Tokens makes the HTTP interface ask for a token of an OpenID Connect provider.
+	// Default: callers sign their requests with IAM credentials and need
+	// execute-api:Invoke.
+	Tokens *Tokens
+
+	// Page lets everybody load the page's static files, GET / and GET /monitor/*,
+	// which hold no data: what the page asks the service for needs the same
+	// authorisation as any request. Default: the files need it as well.
+	Page bool
 
 	// RequestsPerSecond and Burst throttle the HTTP interface. Default: 100, 200.
 	RequestsPerSecond, Burst int
@@ -76,6 +98,34 @@ type EngineProps struct {
 	// RunbookURL is the page that alarms refer to, with the anchors of
 	// docs/runbooks/README.md. Default: that file in the project's repository.
 	RunbookURL string
+
+	// Local deploys for an emulator of AWS on this machine: a function URL that
+	// anybody may call stands in place of the HTTP API, which emulators lack, and
+	// tenant and actor are what a request's headers say. The stage prod refuses it.
+	Local bool
+}
+
+// Capacity is the largest number of request units a second of each table and each
+// index; requests beyond it are throttled, and the engine tries again. 0 is no
+// bound.
+type Capacity struct {
+	Read, Write int
+}
+
+// Tokens says whose JSON Web Tokens let a caller in, and what they say of him.
+type Tokens struct {
+	// Issuer is the provider's URL, where API Gateway finds its keys.
+	Issuer string
+
+	// Audience are the values of which a token's aud has to have one.
+	Audience []string
+
+	// Scopes, of which a token has to have one. Default: none is asked for.
+	Scopes []string
+
+	// TenantClaim is the claim that names the caller's tenant. Default: everybody
+	// is of the tenant default.
+	TenantClaim string
 }
 
 // Thresholds are those of the alarms whose right value depends on the load. The
@@ -100,101 +150,11 @@ type Thresholds struct {
 	// Throttles is the number of throttled invocations of one function in five
 	// minutes. Default: 1.
 	Throttles int
-}
 
-const (
-	defaultRunbooks    = "https://github.com/lockstep-run/lockstep/blob/main/docs/runbooks/README.md"
-	defaultConcurrency = 50
+	// LockAge is for how many seconds a run waits for a lock that another holds.
+	// Default: 1800, half of the time after which it gives up.
+	LockAge int
 
-	archARM = "arm64"
-	archX86 = "x86_64"
-)
-
-var (
-	stageForm = regexp.MustCompile(`^[a-z][a-z0-9-]{0,19}$`)
-	logLevels = []string{"debug", "info", "warn", "error"}
-
-	// mapped are the functions that a queue invokes.
-	mapped = []string{topology.FunctionLifecycle, topology.FunctionWorker}
-)
-
-// filled is p with its defaults.
-func (p EngineProps) filled() EngineProps {
-	text := func(field *string, value string) {
-		if *field == "" {
-			*field = value
-		}
-	}
-	number := func(field *int, value int) {
-		if *field == 0 {
-			*field = value
-		}
-	}
-	text(&p.Stage, StageProd)
-	text(&p.Version, "dev")
-	text(&p.FunctionsDir, filepath.Join("dist", "functions"))
-	text(&p.Architecture, archARM)
-	text(&p.LogLevel, "info")
-	text(&p.RunbookURL, defaultRunbooks)
-	if p.LogRetention == "" {
-		p.LogRetention = awslogs.RetentionDays_ONE_WEEK
-		if p.prod() {
-			p.LogRetention = awslogs.RetentionDays_THREE_MONTHS
-		}
-	}
-	number(&p.RequestsPerSecond, 100)
-	number(&p.Burst, 200)
-	number(&p.Thresholds.LookAge, 1800)
-	number(&p.Thresholds.PackAge, 7200)
-	number(&p.Thresholds.Errors, 5)
-	number(&p.Thresholds.Throttles, 1)
-	return p
-}
-
-func (p EngineProps) prod() bool { return p.Stage == StageProd }
-
-// concurrency is the bound of the mapping that invokes a function.
-func (p EngineProps) concurrency(function string) int {
-	if n, ok := p.Concurrency[function]; ok {
-		return n
-	}
-	return defaultConcurrency
-}
-
-// Validate says what is wrong with the props, naming the field, before anything
-// is made of them.
-func (p *EngineProps) Validate() error {
-	f := p.filled()
-	if !stageForm.MatchString(f.Stage) {
-		return fmt.Errorf("stage %q: want a lower case letter, then at most 19 letters, digits and hyphens", f.Stage)
-	}
-	if f.Architecture != archARM && f.Architecture != archX86 {
-		return fmt.Errorf("architecture %q: want %s or %s", f.Architecture, archARM, archX86)
-	}
-	if !slices.Contains(logLevels, f.LogLevel) {
-		return fmt.Errorf("log level %q: want one of %s", f.LogLevel, strings.Join(logLevels, ", "))
-	}
-	for name, n := range f.Concurrency {
-		if !slices.Contains(mapped, name) {
-			return fmt.Errorf("concurrency of %q: want one of %s", name, strings.Join(mapped, ", "))
-		}
-		if n < 2 || n > 1000 {
-			return fmt.Errorf("concurrency of %s is %d: want 2 to 1000", name, n)
-		}
-	}
-	for name, n := range map[string]int{
-		"requests per second": f.RequestsPerSecond, "burst": f.Burst, "look age": f.Thresholds.LookAge,
-		"pack age": f.Thresholds.PackAge, "errors": f.Thresholds.Errors, "throttles": f.Thresholds.Throttles,
-	} {
-		if n < 0 {
-			return fmt.Errorf("%s is %d: want a positive number", name, n)
-		}
-	}
-	for _, name := range topology.Functions {
-		file := filepath.Join(f.FunctionsDir, name, "bootstrap")
-		if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() {
-			return fmt.Errorf("%s is missing: build the functions first", file)
-		}
-	}
-	return nil
+	// Stuck is the number of executions that nothing moves. Default: 1.
+	Stuck int
 }

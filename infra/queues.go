@@ -2,6 +2,7 @@ package infra
 
 import (
 	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssqs"
 	"github.com/aws/jsii-runtime-go"
 
@@ -30,28 +31,39 @@ const (
 	messageBytes = 1 << 20
 )
 
-// newQueue makes a queue in front of a function, whose time-out its visibility
-// time-out follows.
-func (e *Engine) newQueue(name, function string, maxReceive int) *Queue {
-	dlq := e.newDeadLetters(name + "Dlq")
-	visibility := topology.VisibilityFactor * topology.FunctionTimeout[function]
-	queue := awssqs.NewQueue(e.Construct, jsii.String(name+"Queue"), &awssqs.QueueProps{
-		VisibilityTimeout:   awscdk.Duration_Seconds(jsii.Number(visibility)),
+// newQueue makes a queue in front of a function, whose time-out in seconds its
+// visibility time-out follows. label is part of ids, name of the queue's name if
+// names are the engine's to give.
+func (e *Engine) newQueue(label, name string, timeout, maxReceive int) *Queue {
+	dlq := e.newDeadLetters(label+"Dlq", name+topology.DLQSuffix, e.props.CustomerKey)
+	queue := awssqs.NewQueue(e.Construct, jsii.String(label+"Queue"), &awssqs.QueueProps{
+		QueueName:           e.name(name),
+		VisibilityTimeout:   awscdk.Duration_Seconds(jsii.Number(topology.VisibilityFactor * timeout)),
 		RetentionPeriod:     awscdk.Duration_Days(jsii.Number(messageDays)),
 		MaxMessageSizeBytes: jsii.Number(messageBytes),
-		Encryption:          awssqs.QueueEncryption_SQS_MANAGED,
+		Encryption:          encryption(e.props.CustomerKey),
+		EncryptionMasterKey: e.props.CustomerKey,
 		EnforceSSL:          jsii.Bool(true),
 		DeadLetterQueue:     &awssqs.DeadLetterQueue{Queue: dlq, MaxReceiveCount: jsii.Number(maxReceive)},
 	})
-	return &Queue{Queue: queue, DLQ: dlq, label: name}
+	return &Queue{Queue: queue, DLQ: dlq, label: label}
 }
 
 // newDeadLetters makes a queue that somebody has to look at when it is not empty.
-func (e *Engine) newDeadLetters(name string) awssqs.Queue {
-	return awssqs.NewQueue(e.Construct, &name, &awssqs.QueueProps{
+func (e *Engine) newDeadLetters(id, name string, key awskms.IKey) awssqs.Queue {
+	return awssqs.NewQueue(e.Construct, &id, &awssqs.QueueProps{
+		QueueName:           e.name(name),
 		RetentionPeriod:     awscdk.Duration_Days(jsii.Number(deadLetterDays)),
 		MaxMessageSizeBytes: jsii.Number(messageBytes),
-		Encryption:          awssqs.QueueEncryption_SQS_MANAGED,
+		Encryption:          encryption(key),
+		EncryptionMasterKey: key,
 		EnforceSSL:          jsii.Bool(true),
 	})
+}
+
+func encryption(key awskms.IKey) awssqs.QueueEncryption {
+	if key != nil {
+		return awssqs.QueueEncryption_KMS
+	}
+	return awssqs.QueueEncryption_SQS_MANAGED
 }

@@ -24,8 +24,11 @@ const sweepAge = 60
 // finds what it has left.
 func (e *Engine) addSchedule() awssqs.Queue {
 	sweeper := e.Functions[topology.FunctionSweeper]
-	dlq := e.newDeadLetters("SchedulesDlq")
+	// The rule could not write to a queue of the customer's key, and there is nothing
+	// in a dead letter of it but the time.
+	dlq := e.newDeadLetters("SchedulesDlq", "schedules"+topology.DLQSuffix, nil)
 	rule := awsevents.NewCfnRule(e.Construct, jsii.String("SweepRule"), &awsevents.CfnRuleProps{
+		Name:               e.name("sweep"),
 		Description:        jsii.String("Lockstep: runs the sweeper"),
 		ScheduleExpression: jsii.String(sweepRate),
 		State:              jsii.String("ENABLED"),
@@ -64,6 +67,6 @@ func (e *Engine) addSchedule() awssqs.Queue {
 			OnFailure: &awslambda.CfnEventInvokeConfig_OnFailureProperty{Destination: dlq.QueueArn()},
 		},
 	})
-	failures.Node().AddDependency(sweeper.Role)
+	failures.Node().AddDependency(sweeper.Role())
 	return dlq
 }

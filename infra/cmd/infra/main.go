@@ -9,17 +9,21 @@ import (
 
 	"github.com/aws/jsii-runtime-go"
 
-	"github.com/lockstep-run/lockstep/infra"
+	"github.com/lockstep-run/lockstep/infra/app"
 )
 
 func main() {
-	var s infra.Settings
+	var s app.Settings
 	flag.StringVar(&s.Stage, "stage", "", "stage, prod by default; data of the stage prod is kept")
 	flag.StringVar(&s.StackName, "stack", "", "name of the stack, Lockstep-<stage> by default")
 	flag.StringVar(&s.FunctionsDir, "functions", "", "folder of the built functions, dist/functions by default")
 	flag.StringVar(&s.Version, "release", "", "release to tag the resources with")
 	flag.StringVar(&s.Architecture, "architecture", "", "arm64, the default, or x86_64")
 	flag.StringVar(&s.AlarmTopic, "alarm-topic", "", "ARN of the SNS topic that alarms tell")
+	flag.StringVar(&s.NamePrefix, "prefix", "", "what names begin with; they are generated otherwise")
+	flag.StringVar(&s.LogLevel, "log-level", "", "debug, info, warn or error; info by default")
+	flag.StringVar(&s.Page, "page", "", "true lets everybody load the page's static files")
+	flag.StringVar(&s.Local, "local", "", "true deploys for an emulator of AWS")
 	flag.StringVar(&s.Out, "out", "", "folder for the cloud assembly, CDK_OUTDIR by default")
 	flag.Parse()
 	if flag.NArg() > 0 {
@@ -27,7 +31,7 @@ func main() {
 		os.Exit(2)
 	}
 	code := 0
-	if template, err := infra.Synthesize(s); err == nil {
+	if template, err := app.Synthesize(s); err == nil {
 		fmt.Println(template)
 	} else {
 		fmt.Fprintln(os.Stderr, "infra:", err)

@@ -1,0 +1,155 @@
+package infra
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslogs"
+
+	"github.com/lockstep-run/lockstep/shared/topology"
+)
+
+const (
+	defaultRunbooks    = "https://github.com/lockstep-run/lockstep/blob/main/docs/runbooks/README.md"
+	defaultConcurrency = 50
+
+	archARM = "arm64"
+	archX86 = "x86_64"
+)
+
+var (
+	stageForm  = regexp.MustCompile(`^[a-z][a-z0-9-]{0,19}$`)
+	prefixForm = regexp.MustCompile(`^[a-z][a-z0-9-]{0,28}[a-z0-9]$`)
+	logLevels  = []string{"debug", "info", "warn", "error"}
+
+	// mapped are the functions that a queue invokes.
+	mapped = []string{topology.FunctionLifecycle, topology.FunctionWorker}
+)
+
+// filled is p with its defaults.
+func (p EngineProps) filled() EngineProps {
+	text := func(field *string, value string) {
+		if *field == "" {
+			*field = value
+		}
+	}
+	number := func(field *int, value int) {
+		if *field == 0 {
+			*field = value
+		}
+	}
+	text(&p.Stage, StageProd)
+	text(&p.Version, "dev")
+	text(&p.FunctionsDir, filepath.Join("dist", "functions"))
+	text(&p.Architecture, archARM)
+	text(&p.LogLevel, "info")
+	text(&p.RunbookURL, defaultRunbooks)
+	if p.LogRetention == "" {
+		p.LogRetention = awslogs.RetentionDays_ONE_WEEK
+		if p.keepsData() {
+			p.LogRetention = awslogs.RetentionDays_THREE_MONTHS
+		}
+	}
+	number(&p.RequestsPerSecond, 100)
+	number(&p.Burst, 200)
+	number(&p.Thresholds.LookAge, 1800)
+	number(&p.Thresholds.PackAge, 7200)
+	number(&p.Thresholds.Errors, 5)
+	number(&p.Thresholds.Throttles, 1)
+	number(&p.Thresholds.LockAge, 1800)
+	number(&p.Thresholds.Stuck, 1)
+	return p
+}
+
+// keepsData is whether the install's data is worth more than its stack.
+func (p EngineProps) keepsData() bool {
+	if p.KeepData != nil {
+		return *p.KeepData
+	}
+	return p.Stage == "" || p.Stage == StageProd
+}
+
+// concurrency is the bound of the mapping that invokes a function.
+func (p EngineProps) concurrency(function string) int {
+	if n, ok := p.Concurrency[function]; ok {
+		return n
+	}
+	return defaultConcurrency
+}
+
+// Validate says what is wrong with the props, naming the field, before anything
+// is made of them.
+func (p *EngineProps) Validate() error {
+	f := p.filled()
+	if !stageForm.MatchString(f.Stage) {
+		return fmt.Errorf("stage %q: want a lower case letter, then at most 19 letters, digits and hyphens", f.Stage)
+	}
+	if f.NamePrefix != "" && !prefixForm.MatchString(f.NamePrefix) {
+		return fmt.Errorf("name prefix %q: want a lower case letter, then at most 29 letters, digits and hyphens, no hyphen last", f.NamePrefix)
+	}
+	if f.Architecture != archARM && f.Architecture != archX86 {
+		return fmt.Errorf("architecture %q: want %s or %s", f.Architecture, archARM, archX86)
+	}
+	if !slices.Contains(logLevels, f.LogLevel) {
+		return fmt.Errorf("log level %q: want one of %s", f.LogLevel, strings.Join(logLevels, ", "))
+	}
+	if f.Local && f.Stage == StageProd {
+		return fmt.Errorf("stage %s cannot be local: a local engine lets everybody in", StageProd)
+	}
+	if t := f.Tokens; t != nil && (!strings.HasPrefix(t.Issuer, "https://") || len(t.Audience) == 0) {
+		return fmt.Errorf("tokens of %q for %v: want the issuer's https URL and an audience", t.Issuer, t.Audience)
+	}
+	if err := f.numbers(); err != nil {
+		return err
+	}
+	for _, name := range topology.Functions {
+		if err := built(filepath.Join(f.FunctionsDir, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// numbers checks the props that are numbers.
+func (p EngineProps) numbers() error {
+	for name, n := range p.Concurrency {
+		if !slices.Contains(mapped, name) {
+			return fmt.Errorf("concurrency of %q: want one of %s", name, strings.Join(mapped, ", "))
+		}
+		if err := concurrent(n); err != nil {
+			return fmt.Errorf("concurrency of %s %w", name, err)
+		}
+	}
+	for name, n := range map[string]int{
+		"requests per second": p.RequestsPerSecond, "burst": p.Burst, "look age": p.Thresholds.LookAge,
+		"pack age": p.Thresholds.PackAge, "errors": p.Thresholds.Errors, "throttles": p.Thresholds.Throttles,
+		"lock age": p.Thresholds.LockAge, "stuck": p.Thresholds.Stuck,
+		"read capacity": p.Capacity.Read, "write capacity": p.Capacity.Write,
+	} {
+		if n < 0 {
+			return fmt.Errorf("%s is %d: want a positive number", name, n)
+		}
+	}
+	return nil
+}
+
+// concurrent is whether AWS takes a number as a mapping's concurrency.
+func concurrent(n int) error {
+	if n < 2 || n > 1000 {
+		return fmt.Errorf("is %d: want 2 to 1000", n)
+	}
+	return nil
+}
+
+// built is whether a folder holds a function's program.
+func built(dir string) error {
+	file := filepath.Join(dir, "bootstrap")
+	if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is missing: build the functions first", file)
+	}
+	return nil
+}
