@@ -79,6 +79,58 @@ func pipelines(c *scene) {
 	}
 }
 
+// N18: a global step between steps over entities runs once, when all have arrived,
+// and nobody is past it before it has ended; pipelines are no way around it.
+func barrier(config string) func(*scene) {
+	return func(c *scene) {
+		ids := c.entities(c.kind(), 4)
+		g := newGate()
+		var before, after atomic.Int32
+		c.block("before", workflow.Block{Idempotent: true, Timeout: workflow.Duration(patience)}, func(k call) answer {
+			if k.Job.Step == "one" && k.on() == ids[2] {
+				g.pass(k)
+			}
+			before.Add(1)
+			return nil
+		})
+		between := newGate()
+		c.block("between", workflow.Block{Idempotent: true, Timeout: workflow.Duration(patience)}, func(k call) answer {
+			arrived := before.Load()
+			between.pass(k)
+			return ok([]int32{arrived, after.Load()})
+		})
+		c.block("after", workflow.Block{Idempotent: true}, func(call) answer {
+			after.Add(1)
+			return nil
+		})
+		c.define(config, "label: one, block: before, runOn: KIND", "label: two, block: before, runOn: KIND", "label: between, block: between, runOn: global",
+			"label: three, block: after, runOn: KIND", "label: four, block: after, runOn: KIND")
+		id := c.run("{}", ids...)
+		<-g.entered
+		ahead := int32(3) // as far as the others get: to the end of the first step, or of the second
+		if config != "" {
+			ahead = 6
+		}
+		eventually(c.t, "the others have gone ahead", func() bool { return before.Load() == ahead })
+		if n := len(c.jobs(id, views.JobFilter{Step: "between"})); n != 0 || c.of("between", "EXECUTE") != 0 {
+			c.t.Errorf("%d jobs, %d calls of the global step while a device lags", n, c.of("between", "EXECUTE"))
+		}
+		close(g.open)
+		<-between.entered
+		for _, step := range []string{"three", "four"} {
+			if jobs := c.jobs(id, views.JobFilter{Step: step}); len(jobs) != 0 {
+				c.t.Errorf("%d jobs of step %s while the global step is at work", len(jobs), step)
+			}
+		}
+		close(between.open)
+		c.ends(id, sm.ExecutionCompletedAck)
+		r, err := c.Result(c.t.Context(), id)
+		if err != nil || string(r.Steps["between"].Result) != "[8,0]" || c.of("between", "EXECUTE") != 1 || after.Load() != 8 {
+			c.t.Errorf("of eight jobs before and none after: %s; called %d times, then %d calls, %v", r.Steps["between"].Result, c.of("between", "EXECUTE"), after.Load(), err)
+		}
+	}
+}
+
 // N42: what was tried again is undone once, with what the last attempt gave.
 func undoneOnce(c *scene) {
 	ids := c.entities(c.kind(), 2)

@@ -11,13 +11,17 @@ import (
 
 func unsafeFailure(c *scene) {
 	ids := c.entities(c.kind(), 2)
+	c.block("undo", workflow.Block{Idempotent: true, Reversible: true}, nil)
 	c.block("fire", workflow.Block{}, nil)
 	c.block("after", workflow.Block{Idempotent: true, Reversible: true}, func(call) answer { return failed("BROKEN", false) })
-	c.define("", "label: fire, block: fire, runOn: KIND", "label: after, block: after, runOn: KIND")
+	c.define("", "label: undo, block: undo, runOn: KIND", "label: fire, block: fire, runOn: KIND", "label: after, block: after, runOn: KIND")
 	id := c.run("{}", ids...)
 	x := c.ends(id, sm.ExecutionFailedUnsafe)
-	if x.RolledBack || x.Waiting == nil || x.Waiting.Kind != views.WaitAcknowledge || c.of("after", "ROLLBACK") != 0 {
+	if x.RolledBack || x.Waiting == nil || x.Waiting.Kind != views.WaitAcknowledge {
 		c.t.Errorf("rolled back %v, waiting %+v", x.RolledBack, x.Waiting)
+	}
+	if c.of("undo", "EXECUTE") != 2 || c.of("undo", "ROLLBACK") != 0 || c.of("after", "ROLLBACK") != 0 || len(c.jobs(id, views.JobFilter{Kind: workflow.JobRollback})) != 0 {
+		c.t.Error("half of it was undone")
 	}
 	l, err := c.Lock(c.t.Context(), workflow.EntityKey{Type: c.kind(), ID: ids[0]})
 	if err != nil || value(l.HeldBy) != id {

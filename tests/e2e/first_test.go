@@ -24,15 +24,9 @@ func TestGlobal(t *testing.T) {
 	s.publish(global)
 	id := s.begin("test/hello", "{}")
 	s.rests(id, sm.ExecutionCompletedAck)
-	var states []string
-	for _, e := range s.events(id) {
-		if e.Layer == "execution" {
-			states = append(states, e.To)
-		}
-	}
 	want := "[NEW VALID READY RESOURCE_DISCOVERY RESOURCES_DISCOVERED SCHEDULED LOCKING LOCKED RUNNING COMPLETED COMPLETED_ACK]"
-	if fmt.Sprint(states) != want {
-		t.Errorf("visited %v, want %s", states, want)
+	if states := fmt.Sprint(s.states(id)); states != want {
+		t.Errorf("visited %s, want %s", states, want)
 	}
 	s.unlocked(id)
 }

@@ -30,12 +30,16 @@ func TestLifecycle(t *testing.T) {
 	b := serveBlocks(t)
 	for name, scenario := range map[string]func(*scene){
 		"N04_no_edge":                     noEdge,
+		"N04_no_edge_from_what_is_done":   noEdgeFromWhatIsDone,
 		"N10_versions_of_blocks":          versionsOfBlocks,
 		"N11_published_once":              publishedOnce,
+		"N11_published_at_once":           publishedAtOnce,
 		"N15_types_survive":               typesSurvive,
 		"N15_embedded_null":               embeddedNull,
 		"N16_raw_parameters":              rawParameters,
 		"N17_wrong_type":                  wrongType,
+		"N18_barrier":                     barrier(""),
+		"N18_barrier_of_pipelines":        barrier("config: {executionStrategy: {parallel: true}}\n"),
 		"N19_nested_steps":                nestedSteps,
 		"N20_embed":                       embed,
 		"N20_dispatch":                    dispatch,

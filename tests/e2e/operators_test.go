@@ -91,6 +91,41 @@ func noEdge(c *scene) {
 	c.refuses(c.ends(cancelled, sm.ExecutionCancelledAck).ID, sm.ExecutionCancelledAck, "acknowledge", "retry", "unlock", "resume", "cancel")
 }
 
+// N4: nor is there an edge from a run that finds out what it is about, but to
+// cancel it, and none at all from one that undoes what it has done.
+func noEdgeFromWhatIsDone(c *scene) {
+	ids := c.entities(c.kind(), 2)
+	find, undo := newGate(), newGate()
+	c.block("find", workflow.Block{Pure: true, Timeout: workflow.Duration(patience)}, func(k call) answer {
+		find.pass(k)
+		return answer{"outcome": "OK", "entities": []any{map[string]string{"type": c.kind(), "id": ids[0]}}}
+	})
+	c.block("work", workflow.Block{Idempotent: true, Reversible: true, Timeout: workflow.Duration(patience)}, func(k call) answer {
+		if k.Operation == "ROLLBACK" {
+			undo.pass(k)
+		}
+		return nil
+	})
+	c.block("fail", workflow.Block{Pure: true}, func(call) answer { return failed("NO", false) })
+	finds := c.also("finds", "acquire: [{type: "+c.kind()+", block: 'test/"+c.name+"-find:1'}]\n", "label: work, block: work, runOn: KIND")
+	fails := c.also("fails", "", "label: work, block: work, runOn: KIND", "label: fail, block: fail, runOn: global")
+	discovery, rollback := c.launch(finds, "{}"), c.launch(fails, "{}", ids[1])
+	<-find.entered
+	<-undo.entered
+	c.refuses(discovery, sm.ExecutionResourceDiscovery, "acknowledge", "retry", "unlock", "resume")
+	c.refuses(rollback, sm.ExecutionRollback, "acknowledge", "retry", "unlock", "resume", "cancel")
+	c.ask(discovery, "cancel", "{}")
+	close(find.open)
+	close(undo.open)
+	c.ends(discovery, sm.ExecutionCancelledAck)
+	if x := c.ends(rollback, sm.ExecutionFailedSafeAck); !x.RolledBack {
+		c.t.Error("not rolled back")
+	}
+	if c.visited(discovery) != "" {
+		c.t.Errorf("what was cancelled has run on %s", c.visited(discovery))
+	}
+}
+
 // A retry begins with the step that is named, under new locks, and not with one
 // that was never reached.
 func retryFromAStep(c *scene) {

@@ -129,8 +129,8 @@ func (c *scene) of(block, operation string) int {
 func unknownBlock(c *scene) {
 	c.define("", "label: a, functionBlock: 'test/nobody:1', runOn: global")
 	x := c.ends(c.run("{}"), sm.ExecutionFailedSafeAck)
-	if x.Reason == "" || !strings.Contains(x.Reason, "test/nobody:1") || x.Progress.Jobs.Total != 0 {
-		c.t.Errorf("reason %q, %d jobs", x.Reason, x.Progress.Jobs.Total)
+	if jobs := c.jobs(x.ID, views.JobFilter{}); !strings.Contains(x.Reason, "test/nobody:1") || x.Progress.Jobs.Total != 0 || len(jobs) != 0 {
+		c.t.Errorf("reason %q, progress %+v, jobs %+v", x.Reason, x.Progress, jobs)
 	}
 }
 
@@ -151,7 +151,9 @@ func conditionAndAssertion(c *scene) {
 	ids := c.entities(c.kind(), 3)
 	c.block("maybe", workflow.Block{Idempotent: true}, nil)
 	c.block("sure", workflow.Block{Idempotent: true}, nil)
-	c.define("", "label: maybe, block: maybe, runOn: KIND, condition: entity.n > 2, assert: 'entity.n == 3'",
+	c.define("", "label: never, block: maybe, runOn: global, condition: 'false', assert: 'false'",
+		"label: unknown, block: maybe, runOn: global, condition: parameters.nothing.at == 1, assert: 'false'",
+		"label: maybe, block: maybe, runOn: KIND, condition: entity.n > 2, assert: 'entity.n == 3'",
 		"label: sure, block: sure, runOn: KIND, assert: 'parameters.go == true'")
 	id := c.run(`{"go":false}`, ids...)
 	x := c.ends(id, sm.ExecutionFailedUnsafe)
@@ -160,6 +162,15 @@ func conditionAndAssertion(c *scene) {
 	}
 	if n := c.of("maybe", "EXECUTE"); n != 1 {
 		c.t.Errorf("the condition holds for one entity, %d were called", n)
+	}
+	for v, err := range c.Steps(c.t.Context(), id) {
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		want := map[string]sm.StepState{"never": sm.StepSkipped, "unknown": sm.StepSkipped, "maybe": sm.StepCompleted, "sure": sm.StepFailed}[v.Step]
+		if v.Status != want || v.Step == "maybe" && v.Skipped != 2 || v.Status == sm.StepSkipped && v.Jobs.Total != 0 {
+			c.t.Errorf("step %s is %s, %d entities skipped, %d jobs", v.Step, v.Status, v.Skipped, v.Jobs.Total)
+		}
 	}
 	if n := c.of("sure", "EXECUTE"); n != 0 || len(c.jobs(id, views.JobFilter{Step: "sure"})) != 0 {
 		c.t.Errorf("a false assertion left %d calls", n)
@@ -175,7 +186,11 @@ func fleetOfAHundred(c *scene) {
 	var mu sync.Mutex
 	seen := map[string]int{}
 	atReport := 0
-	c.block("visit", workflow.Block{Pure: true}, func(k call) answer {
+	g := newGate()
+	c.block("visit", workflow.Block{Pure: true, Timeout: workflow.Duration(patience)}, func(k call) answer {
+		if k.on() == ids[0] {
+			g.pass(k)
+		}
 		mu.Lock()
 		defer mu.Unlock()
 		seen[k.on()]++
@@ -190,10 +205,21 @@ func fleetOfAHundred(c *scene) {
 	c.define("config: {maxInFlight: 7}\n", "label: visit, block: visit, runOn: KIND",
 		"label: report, block: report, runOn: global, parameters: {n: '${size(visit.results)}', first: \"${visit.results['e-0001'].n}\"}")
 	id := c.run("{}", ids...)
-	c.ends(id, sm.ExecutionCompletedAck)
-	if jobs := c.jobs(id, views.JobFilter{Step: "visit"}); len(jobs) != 100 {
-		c.t.Errorf("%d jobs, want 100", len(jobs))
+	hundred := func(when string) {
+		on := map[string]bool{}
+		jobs := c.jobs(id, views.JobFilter{Step: "visit"})
+		for _, j := range jobs {
+			on[j.Entity.ID] = true
+		}
+		if len(jobs) != 100 || len(on) != 100 {
+			c.t.Errorf("%s there are %d jobs on %d devices, want 100", when, len(jobs), len(on))
+		}
 	}
+	<-g.entered
+	hundred("when the step has begun")
+	close(g.open)
+	c.ends(id, sm.ExecutionCompletedAck)
+	hundred("at the end")
 	if len(seen) != 100 || atReport != 100 {
 		c.t.Errorf("%d devices visited, %d of them when the global step ran", len(seen), atReport)
 	}

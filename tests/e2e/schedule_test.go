@@ -58,6 +58,9 @@ func startWhen(c *scene) {
 	}
 	c.gate(true)
 	c.ends(id, sm.ExecutionCompletedAck)
+	if states := fmt.Sprint(c.states(id)); !strings.HasPrefix(states, "[NEW VALID BLOCKED_WAITING READY RESOURCE_DISCOVERY ") {
+		c.t.Errorf("visited %s", states)
+	}
 }
 
 // N8: past its deadline the run has failed safely, naming the condition.

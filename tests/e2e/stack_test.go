@@ -328,6 +328,17 @@ func (s *system) events(id string) []workflow.Event {
 	return all
 }
 
+// states are those that a run has been in, in order.
+func (s *system) states(id string) (states []string) {
+	s.t.Helper()
+	for _, e := range s.events(id) {
+		if e.Layer == "execution" {
+			states = append(states, e.To)
+		}
+	}
+	return states
+}
+
 // unlocked checks that no live lock names a run.
 func (s *system) unlocked(id string) {
 	s.t.Helper()

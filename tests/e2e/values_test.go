@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"sync"
 
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -71,6 +72,59 @@ func publishedOnce(c *scene) {
 	}
 	if status, body := c.plain(c.t, "GET", "/workflow-definition/test/w-"+c.name+"/1.0.0"); status != 200 || !strings.Contains(body, "first") || strings.Contains(body, "second") {
 		c.t.Errorf("%d %s", status, body)
+	}
+}
+
+// N11: of many who publish one version at once, each with content of its own, one
+// has published it, and the others are told that they have not. For blocks it is
+// the same.
+func publishedAtOnce(c *scene) {
+	source := func(n int) []byte {
+		return fmt.Appendf(nil, "package: test\nname: w-%s\nversion: 1.0.0\ndescription: by %d\nsteps: [{label: a, functionBlock: test/a, runOn: global}]\n", c.name, n)
+	}
+	block := func(n int) workflow.Block {
+		return workflow.Block{Package: "test", Name: c.name, Version: "1.0.0", Pool: fmt.Sprint("by-", n)}
+	}
+	created := func(publish func(n int) (bool, error)) int {
+		winner := make(chan int, 8)
+		var all sync.WaitGroup
+		for n := range 8 {
+			all.Go(func() {
+				fresh, err := publish(n)
+				switch {
+				case fresh && err == nil:
+					winner <- n
+				case fresh || !workflow.Is(err, workflow.CodeConflict):
+					c.t.Errorf("%d: created %v, %v, want a conflict", n, fresh, err)
+				}
+			})
+		}
+		all.Wait()
+		if len(winner) != 1 {
+			c.t.Fatalf("%d have created it", len(winner))
+		}
+		return <-winner
+	}
+	publish := func(n int) (bool, error) {
+		_, fresh, err := c.Publish(c.t.Context(), source(n), false)
+		return fresh, err
+	}
+	n := created(publish)
+	if status, body := c.plain(c.t, "GET", "/workflow-definition/test/w-"+c.name+"/1.0.0"); status != 200 || !strings.Contains(body, fmt.Sprintf("by %d", n)) {
+		c.t.Errorf("%d has published it, and it is %d %s", n, status, body)
+	}
+	if again, err := publish(n); again || err != nil {
+		c.t.Errorf("the same again: created %v, %v", again, err)
+	}
+	register := func(n int) (bool, error) { return c.RegisterBlock(c.t.Context(), block(n)) }
+	n = created(register)
+	if again, err := register(n); again || err != nil {
+		c.t.Errorf("the same block again: created %v, %v", again, err)
+	}
+	for b, err := range c.Blocks(c.t.Context()) {
+		if err != nil || b.Name == c.name && b.Pool != block(n).Pool {
+			c.t.Errorf("%d has registered it, and it is %+v, %v", n, b, err)
+		}
 	}
 }
 

@@ -75,6 +75,22 @@ func (s *system) push(o *views.PackOffer, outcome, result string) error {
 	return err
 }
 
+// waitsInPool polls until a pack is shown waiting in a pool.
+func (s *system) waitsInPool(pool string) {
+	s.t.Helper()
+	eventually(s.t, "a pack is shown waiting in "+pool, func() bool {
+		for p, err := range s.Pools(s.t.Context()) {
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			if p.Pool == pool && p.Waiting != nil && *p.Waiting > 0 {
+				return true
+			}
+		}
+		return false
+	})
+}
+
 func (s *system) claimLost(what string, err error) {
 	s.t.Helper()
 	if !workflow.Is(err, workflow.CodeClaimLost) {
@@ -242,6 +258,20 @@ func TestN47CancelledJobsAreNotOffered(t *testing.T) {
 	s := start(t, setup{})
 	s.entities("device", 2)
 	s.polled("cancelled", workflow.Block{Pure: true})
+	queued := s.begin("test/cancelled", `{}`, "e-0001", "e-0002")
+	s.waitsInPool("edge-cancelled")
+	if _, err := s.Cancel(t.Context(), queued, views.CancelRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	if o := s.poll("w1", "cancelled", 2*time.Second); o != nil {
+		t.Errorf("what was queued is offered after the cancel: %+v", o)
+	}
+	s.rests(queued, sm.ExecutionCancelledAck)
+	for j, err := range s.Jobs(t.Context(), queued, views.JobFilter{}) {
+		if err != nil || j.State != sm.JobCancelled || j.Worker != nil {
+			t.Errorf("%+v, %v", j, err)
+		}
+	}
 	id := s.begin("test/cancelled", `{}`, "e-0001", "e-0002")
 	held := s.given("w1", "cancelled")
 	if _, err := s.Cancel(t.Context(), id, views.CancelRequest{Reason: "enough"}); err != nil {
@@ -347,17 +377,7 @@ func TestN53JobsNobodyPollsFor(t *testing.T) {
 	s.entities("device", 1)
 	s.polled("alone", workflow.Block{})
 	id := s.begin("test/alone", `{}`, "e-0001")
-	eventually(t, "the pack is shown waiting", func() bool {
-		for p, err := range s.Pools(t.Context()) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			if p.Pool == "edge-alone" && p.Waiting != nil && *p.Waiting > 0 {
-				return true
-			}
-		}
-		return false
-	})
+	s.waitsInPool("edge-alone")
 	x := s.rests(id, sm.ExecutionFailedSafeAck)
 	if x.Cause == nil || *x.Cause != workflow.CauseUnclaimed {
 		t.Errorf("cause %v", value(x.Cause))
