@@ -16,5 +16,6 @@
 // What kills, stops, breaks or holds something has a stack of its own:
 // accidents_test.go, power_test.go, racing_test.go, broken_test.go, fence_test.go,
 // workers_test.go. What is asked wrongly is in input_test.go, refusals_test.go,
-// command_test.go and verbs_test.go.
+// command_test.go and verbs_test.go. docs/scenarios.md says which of them proves
+// which acceptance scenario.
 package e2e
