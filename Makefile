@@ -41,13 +41,14 @@ $(NPM_DONE): localstack/package-lock.json
 
 # Packages whose tests run under the race detector: all but those that compile
 # the CDK, and those that drive binaries which were built without it.
-RACE_SKIP := /infra|/tests/e2e|/tests/bench
+RACE_SKIP := /infra|/tests/e2e|/tests/bench|/tests/chaos
 
 test: build generate-check ## Run every test that needs no cloud account
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "not formatted:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
 	go vet ./...
 	go test -race $$(go list ./... | grep -Ev '$(RACE_SKIP)')
 	go test -count=1 ./tests/e2e/...
+	go test -count=1 ./tests/chaos
 	go test ./infra/... ./tests/bench/...
 
 test-fast: ## Run the tests that need neither binaries nor the CDK
@@ -64,6 +65,9 @@ synth: dist ## Write the CloudFormation template of stage prod to infra/cdk.out
 	@rm -rf infra/cdk.out
 	CDK_OUTDIR=infra/cdk.out go run ./infra/cmd/infra
 
+chaos: build ## Kill everything at random for MINUTES=5 with SEED=n, judge by the devices' logs, print figures
+	go test -count=1 -timeout 0 -v -run TestChaos ./tests/chaos -args -minutes $(or $(MINUTES),5) -seed $(or $(SEED),$$RANDOM)
+
 bench: build ## Run the benchmarks; one line `name value unit` a figure
 	go run ./tests/bench/cmd/bench
 
@@ -79,4 +83,4 @@ fmt: ## Format the code
 clean: ## Remove what was built
 	rm -rf bin dist infra/cdk.out localstack/node_modules
 
-.PHONY: help demo dev build dist npm test test-fast generate generate-check synth bench lint fmt clean
+.PHONY: help demo dev build dist npm test test-fast generate generate-check synth chaos bench lint fmt clean
