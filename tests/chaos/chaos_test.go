@@ -23,9 +23,9 @@ var (
 
 // The size of it.
 const (
-	devices   = 14
-	operators = 8
-	gap       = 350 * time.Millisecond // the mean between two blows
+	devices   = 24
+	operators = 12
+	gap       = 350 * time.Millisecond // the mean between two blows in the first round; then twice as long
 )
 
 // TestChaos lets operators start, cancel, retry and acknowledge runs over the

@@ -34,7 +34,8 @@ type killer struct {
 	kills  map[string]int
 }
 
-func (k *killer) run(ctx context.Context, gap time.Duration) {
+func (k *killer) run(ctx context.Context, gapAtFirst time.Duration) {
+	gap := gapAtFirst
 	var plan []string
 	for rounds := 0; ; {
 		if len(plan) == 0 {
@@ -44,6 +45,9 @@ func (k *killer) run(ctx context.Context, gap time.Duration) {
 		}
 		if ctx.Err() != nil && rounds > 1 {
 			return
+		}
+		if rounds == 2 {
+			gap = 2 * gapAtFirst // time for something to come of the runs, too
 		}
 		time.Sleep(time.Duration(k.random.ExpFloat64() * float64(gap))) // the gap is what is tried
 		k.annoy()
