@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
-	"github.com/aws/aws-cdk-go/awscdk/v2/assertions"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
@@ -46,10 +45,16 @@ var stacks = sync.OnceValue(func() map[string]*template {
 	if err := dummies(functions); err != nil {
 		panic(err)
 	}
-	made := map[string]*template{}
-	for name, stack := range makeStacks(functions, filepath.Join(dir, "out")) {
-		// Nothing else of CDK's assertions is used: one that fails ends the process.
-		text, err := json.Marshal(*assertions.Template_FromStack(stack, nil).ToJSON())
+	made, out := map[string]*template{}, filepath.Join(dir, "out")
+	app := awscdk.NewApp(&awscdk.AppProps{AnalyticsReporting: jsii.Bool(false), Outdir: &out})
+	all := makeStacks(app, functions)
+	for _, name := range nagged {
+		nag(all[name])
+	}
+	// Nothing of CDK's assertions is used: one that fails ends the process.
+	app.Synth(nil)
+	for name := range all {
+		text, err := os.ReadFile(filepath.Join(out, name+".template.json"))
 		if err != nil {
 			panic(err)
 		}
@@ -62,11 +67,13 @@ var stacks = sync.OnceValue(func() map[string]*template {
 		}
 		made[name] = t
 	}
+	for _, name := range nagged {
+		made[name].findings = findings(out, name)
+	}
 	return made
 })
 
-func makeStacks(functions, out string) map[string]awscdk.Stack {
-	app := awscdk.NewApp(&awscdk.AppProps{AnalyticsReporting: jsii.Bool(false), Outdir: &out})
+func makeStacks(app awscdk.App, functions string) map[string]awscdk.Stack {
 	all := map[string]awscdk.Stack{}
 	stack := func(name string) awscdk.Stack {
 		all[name] = awscdk.NewStack(app, &name, nil)

@@ -15,7 +15,8 @@ type template struct {
 	Resources map[string]*resource
 	Outputs   map[string]struct{ Value any }
 
-	bytes int
+	bytes    int
+	findings []finding
 }
 
 type resource struct {
