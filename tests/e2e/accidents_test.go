@@ -152,7 +152,7 @@ func TestEngineKilledBetweenCommitAndEffects(t *testing.T) {
 }
 
 // TestStackKilled: everything dies at once, twice, and comes back on the same
-// data and the same port.
+// data and the same port. N43: an attempt that is to come is not forgotten.
 func TestStackKilled(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -169,7 +169,15 @@ func TestStackKilled(t *testing.T) {
 		return nil
 	}
 	c.block("again", workflow.Block{Idempotent: true, Reversible: true}, slow)
+	c.block("shaky", workflow.Block{Idempotent: true}, func(k call) answer {
+		if k.Job.Attempt == 1 {
+			return failed("BUSY", true)
+		}
+		return nil
+	})
 	c.define("config: {maxInFlight: 5}\n", "label: one, block: again, runOn: KIND", "label: two, block: again, runOn: KIND")
+	shaky := c.launch(c.also("shaky", "", "label: shaky, block: shaky, runOn: global, retry: {maxRetries: 3, delay: 4s}"), "{}")
+	c.waitsFor(shaky, views.WaitRetry)
 	id := c.run("{}", ids...)
 	for _, after := range []int32{5, 40} {
 		eventually(t, "calls are made", func() bool { return calls.Load() >= after })
@@ -178,10 +186,17 @@ func TestStackKilled(t *testing.T) {
 	c.ends(id, sm.ExecutionCompletedAck)
 	keys := map[string]int{}
 	for _, k := range c.b.all() {
-		keys[k.key]++
+		if k.Job.Execution == id {
+			keys[k.key]++
+		}
 	}
 	if len(keys) != 60 {
 		t.Errorf("%d jobs were called, want 60", len(keys))
+	}
+	c.ends(shaky, sm.ExecutionCompletedAck)
+	jobs := c.jobs(shaky, views.JobFilter{})
+	if len(jobs) != 2 || value(jobs[1].Replaces) != jobs[0].ID || jobs[0].State != sm.JobFailed || jobs[1].State != sm.JobCompleted || jobs[1].StartedAt.Sub(*jobs[0].EndedAt) < 3*time.Second {
+		t.Errorf("the attempt that was due is %+v", jobs)
 	}
 }
 
