@@ -18,8 +18,9 @@ type Handler func(context.Context, events.SQSEvent) (events.SQSEventResponse, er
 // Looks makes a handler of lifecycle messages. Messages about the same execution
 // are answered by one look; different executions are looked at in parallel. Each
 // look is charged its share of the invocation and of the two requests, receive
-// and delete, that the event source mapping makes for a batch.
-func Looks(log *slog.Logger, decode func(body string) (workflow.Look, error), look func(context.Context, workflow.Look) error) Handler {
+// and delete, that the event source mapping makes for a batch. failed is told of
+// the looks that fail.
+func Looks(log *slog.Logger, decode func(body string) (workflow.Look, error), look func(context.Context, workflow.Look) error, failed func(context.Context, workflow.Look, error)) Handler {
 	return func(ctx context.Context, event events.SQSEvent) (events.SQSEventResponse, error) {
 		share := 1 / float64(max(1, len(event.Records)))
 		failures := failures{items: []events.SQSBatchItemFailure{}}
@@ -52,6 +53,7 @@ func Looks(log *slog.Logger, decode func(body string) (workflow.Look, error), lo
 				if err := guarded(ctx, log, g.look, look); err != nil {
 					log.WarnContext(ctx, "look failed", "executionId", g.look.Execution, "error", err)
 					failures.add(g.messages...)
+					failed(ctx, g.look, err)
 				}
 			})
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"maps"
 	"os"
 	"slices"
 	"sync"
@@ -23,11 +24,14 @@ func decode(body string) (workflow.Look, error) {
 	return workflow.Look{Tenant: "t", Execution: body}, nil
 }
 
+func ignored(context.Context, workflow.Look, error) {}
+
 // TestLooks: a record that cannot be read, one that fails and one that panics
 // are reported one by one; all messages about one execution share its fate.
 func TestLooks(t *testing.T) {
 	var mu sync.Mutex
 	looks := map[string]workflow.Look{}
+	told := map[string]bool{}
 	handle := batch.Looks(slog.New(slog.DiscardHandler), decode, func(_ context.Context, l workflow.Look) error {
 		mu.Lock()
 		looks[l.Execution] = l
@@ -39,6 +43,10 @@ func TestLooks(t *testing.T) {
 			panic("no")
 		}
 		return nil
+	}, func(_ context.Context, l workflow.Look, err error) {
+		mu.Lock()
+		told[l.Execution] = err != nil
+		mu.Unlock()
 	})
 	event := events.SQSEvent{}
 	for id, body := range map[string]string{"1": "good", "2": "fails", "3": "good", "4": "panics", "5": "poison", "6": "fails"} {
@@ -56,6 +64,9 @@ func TestLooks(t *testing.T) {
 	if want := []string{"2", "4", "5", "6"}; !slices.Equal(failed, want) {
 		t.Errorf("failed %v, want %v", failed, want)
 	}
+	if !maps.Equal(told, map[string]bool{"fails": true, "panics": true}) {
+		t.Errorf("told of %v", told)
+	}
 	if len(looks) != 3 {
 		t.Errorf("%d looks, want one for each execution", len(looks))
 	}
@@ -66,7 +77,7 @@ func TestLooks(t *testing.T) {
 
 // TestNothingFailed: the list is empty, never null.
 func TestNothingFailed(t *testing.T) {
-	handle := batch.Looks(slog.New(slog.DiscardHandler), decode, func(context.Context, workflow.Look) error { return nil })
+	handle := batch.Looks(slog.New(slog.DiscardHandler), decode, func(context.Context, workflow.Look) error { return nil }, ignored)
 	got, err := handle(t.Context(), events.SQSEvent{Records: []events.SQSMessage{{MessageId: "1", Body: "x"}}})
 	if err != nil {
 		t.Fatal(err)
@@ -93,7 +104,7 @@ func TestEventShape(t *testing.T) {
 			return errors.New("no")
 		}
 		return nil
-	})
+	}, ignored)
 	reply, err := handle(t.Context(), event)
 	if err != nil {
 		t.Fatal(err)
@@ -117,7 +128,7 @@ func TestLooksOfLanes(t *testing.T) {
 		defer mu.Unlock()
 		seen[l.RunSeq]++
 		return nil
-	})
+	}, ignored)
 	event := events.SQSEvent{Records: []events.SQSMessage{
 		{MessageId: "1", Body: "1"}, {MessageId: "2", Body: "22"}, {MessageId: "3", Body: "1"},
 	}}

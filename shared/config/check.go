@@ -27,7 +27,7 @@ func (c *Config) check(given func(key string) bool) []workflow.Issue {
 	for path, d := range map[string]time.Duration{
 		"sweepInterval": c.SweepInterval, "poll": c.Poll, "worker.heartbeat": c.Worker.Heartbeat,
 		"job.lease": c.Job.Lease, "job.heartbeat": c.Job.Heartbeat, "job.stuck": c.Job.Stuck,
-		"job.unclaimed": c.Job.Unclaimed, "job.timeout": c.Job.Timeout, "lock.wait": c.Lock.Wait, "start.wait": c.Start.Wait,
+		"job.unclaimed": c.Job.Unclaimed, "job.timeout": c.Job.Timeout, "lock.wait": c.Lock.Wait, "start.wait": c.Start.Wait, "run.stalled": c.Run.Stalled,
 		"pack.messageLife": c.Pack.MessageLife, "idempotency.life": c.Idempotency.Life,
 	} {
 		bad(d >= 10*time.Millisecond, path, "want at least 10ms, such as 60s")

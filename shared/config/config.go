@@ -102,6 +102,8 @@ type Run struct {
 	MaxEntities int `yaml:"maxEntities"`
 	// Runs over up to this many entities are driven by the request that starts them.
 	InlineEntities int `yaml:"inlineEntities"`
+	// A run at which every look has failed for this long is ended.
+	Stalled time.Duration `yaml:"stalled"`
 }
 
 // Idempotency is how repeated requests are recognised.
@@ -125,7 +127,7 @@ func Default() Config {
 		Lock:          Lock{Wait: time.Hour, ReserveAfter: 2, Parallel: 32},
 		Pack:          Pack{Size: 10, From: 101, MessageLife: 24 * time.Hour, ChainBytes: 48 << 10},
 		Start:         Start{Wait: 24 * time.Hour},
-		Run:           Run{MaxSteps: 1000, MaxEntities: 100_000, InlineEntities: 100},
+		Run:           Run{MaxSteps: 1000, MaxEntities: 100_000, InlineEntities: 100, Stalled: time.Hour},
 		Idempotency:   Idempotency{Life: 24 * time.Hour},
 		Log:           Log{Level: "info"},
 	}

@@ -2,6 +2,7 @@ package dynamo
 
 import (
 	"context"
+	"encoding/json"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
@@ -37,7 +38,7 @@ func (s *Store) Commit(ctx context.Context, seen int64, next *workflow.Execution
 	}
 	c := table.Change{
 		Key: executionKey(next.Tenant, next.ID, skState),
-		Set: set, Remove: remove,
+		Set: set, Remove: append(remove, attrTrouble),
 		If: "#version = :seen", With: table.Item{"seen": table.N(seen)},
 	}
 	if release {
@@ -54,6 +55,20 @@ func (s *Store) Commit(ctx context.Context, seen int64, next *workflow.Execution
 		return nil, was.Text(attrCommit) == next.Commit && was.Int(attrVersion) == next.Version, nil
 	}
 	return was.Texts(attrWaiters), true, nil
+}
+
+// Trouble writes down that looks fail.
+func (s *Store) Trouble(ctx context.Context, tenant, id string, seen int64, t workflow.Trouble) error {
+	doc, err := json.Marshal(t)
+	if err != nil {
+		return workflow.Errorf(workflow.CodeInternal, "trouble cannot be written: %w", err)
+	}
+	_, _, err = s.t.Update(ctx, table.Change{
+		Key: executionKey(tenant, id, skState),
+		Set: table.Item{attrTrouble: table.S(string(doc))},
+		If:  "#version = :seen", With: table.Item{"seen": table.N(seen)},
+	})
+	return err
 }
 
 // attributesOf is the state item without its keys and without the waiters, and
@@ -95,6 +110,11 @@ func fromItem(it table.Item) (*workflow.Execution, error) {
 		x.DueAt = table.At(it.Int(topology.IndexDue.Sort))
 	}
 	x.Waiters = it.Texts(attrWaiters)
+	if t := it.Text(attrTrouble); t != "" {
+		if err := json.Unmarshal([]byte(t), &x.Trouble); err != nil {
+			return nil, workflow.Errorf(workflow.CodeInternal, "the trouble of execution %s cannot be read: %w", x.ID, err)
+		}
+	}
 	x.StoredBytes = it.Size()
 	return x, nil
 }

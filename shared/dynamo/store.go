@@ -16,6 +16,7 @@ const (
 	attrEpoch   = "epoch"
 	attrCommit  = "commit"
 	attrWaiters = "waiters"
+	attrTrouble = "trouble"
 	attrDoc     = "doc"
 )
 

@@ -19,6 +19,6 @@
 // back. The sub-rooms are port (what the engine needs), locking and delivery
 // (the two protocols), library (programs and blocks), planner (the jobs of a
 // visit), intake, beside, discovery and inventory (what a run is given, keeps, is
-// about and changes), sweep, roster and calendar (what has become due), and view
-// (what is shown).
+// about and changes), sweep, roster and calendar (what has become due), trouble
+// (looks that fail), and view (what is shown).
 package engine

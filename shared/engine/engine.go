@@ -24,6 +24,7 @@ type Options struct {
 	MaxResults   int           // bytes of earlier results that a step's expressions may see
 	BindingLife  time.Duration // how long an idempotency key is remembered
 	Tries        int           // reloads after lost races in one look
+	Stalled      time.Duration // looks that fail for so long end a run
 }
 
 // World is what time, chance and the outside are to the engine.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/engine/port"
+	"github.com/lockstep-run/lockstep/shared/engine/trouble"
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -35,7 +36,16 @@ func (e *Engine) Look(ctx context.Context, l workflow.Look) error {
 			return err
 		}
 	}
-	return w.drive(ctx, nil)
+	return w.drive(ctx, trouble.Order(w.x, e.now(), e.Stalled))
+}
+
+// Failed is told of a look that has failed, so that whoever asks why nothing moves
+// is told, and the run is not tried for ever.
+func (e *Engine) Failed(ctx context.Context, l workflow.Look, cause error) {
+	w := e.work(l.Tenant, l.Execution)
+	if err := trouble.Note(ctx, w.ports.Store, l, e.now(), cause); err != nil {
+		w.log(ctx, slog.LevelWarn, "trouble not written down", slog.Any("error", err))
+	}
 }
 
 // drive decides and commits until there is nothing to do but wait. A command is
@@ -102,7 +112,7 @@ func (w *work) handOver() bool {
 func (w *work) commit(ctx context.Context, d lifecycle.Decision) (bool, error) {
 	next := d.Next
 	next.Commit, next.Engine = w.e.Nonce(), w.e.version
-	if err := w.page(ctx, next); err != nil {
+	if err := w.KeepHistory(ctx, w.x, next); err != nil {
 		return false, err
 	}
 	w.pending.Add(w.ports.Meter.Take())
@@ -157,22 +167,4 @@ func (w *work) ring(ctx context.Context, was, now *workflow.Wait) {
 			w.log(ctx, slog.LevelWarn, "timer not set; the alarm is", slog.Any("error", err))
 		}
 	}
-}
-
-// A page of the history has a fixed size and is keyed by its first sequence
-// number, so that whoever writes it, however late, writes the same.
-const eventsInline, eventsPage = 40, 30
-
-// page moves the oldest events out of the state item, when it grows, before the
-// commit that would exceed it. Only events that have been committed may leave:
-// what this decision adds may be lost to a race and be decided differently.
-func (w *work) page(ctx context.Context, next *workflow.Execution) error {
-	for len(next.Events) > eventsInline && next.Events[eventsPage-1].Sequence <= w.x.Sequence && w.x.Version > 0 {
-		if err := w.ports.Store.SaveEvents(ctx, w.tenant, w.id, next.Events[:eventsPage]); err != nil {
-			return err
-		}
-		next.Paged = next.Events[eventsPage-1].Sequence
-		next.Events = append([]workflow.Event(nil), next.Events[eventsPage:]...)
-	}
-	return nil
 }

@@ -16,6 +16,7 @@ type Store struct{ *line }
 type execution struct {
 	x       *workflow.Execution // nil where only something beside it exists
 	waiters map[string]bool
+	trouble *workflow.Trouble
 	index   entry // as the indexes have it
 	before  entry // as they had it before the last change
 
@@ -33,7 +34,7 @@ func (s *Store) item(tenant, id string) *execution {
 
 func (s *Store) put(x *workflow.Execution) *execution {
 	e := s.beside(x.Tenant, x.ID)
-	e.x = replica.Of(x)
+	e.x, e.trouble = replica.Of(x), nil
 	e.before, e.index = e.index, entry{tenant: x.Tenant, id: x.ID, state: x.State, dueAt: x.DueAt}
 	return e
 }
@@ -65,6 +66,7 @@ func (e *execution) read() (*workflow.Execution, error) {
 		x.Waiters = append(x.Waiters, id)
 	}
 	slices.Sort(x.Waiters)
+	x.Trouble = replica.Of(e.trouble)
 	return x, nil
 }
 
@@ -155,6 +157,18 @@ func (s *Store) Commit(_ context.Context, seen int64, next *workflow.Execution, 
 		return a, nil
 	})
 	return a.waiters, a.ok, err
+}
+
+// Trouble writes down that looks fail.
+func (s *Store) Trouble(_ context.Context, tenant, id string, seen int64, t workflow.Trouble) error {
+	_, err := call(s.line, "store.trouble", func(bool) (nothing, error) {
+		s.writes(tableExecutions)
+		if e := s.item(tenant, id); e != nil && e.x != nil && e.x.Version == seen {
+			e.trouble = &t
+		}
+		return nothing{}, nil
+	})
+	return err
 }
 
 // AwaitHolder adds a waiter if the holder is still live at the epoch.

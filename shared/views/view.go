@@ -93,6 +93,7 @@ const (
 	WaitRetry       WaitKind = "RETRY"
 	WaitWorker      WaitKind = "WORKER"
 	WaitAcknowledge WaitKind = "ACKNOWLEDGE"
+	WaitEngine      WaitKind = "ENGINE"
 )
 
 // Waiting says what a run waits for, since when, and until when if it does not
@@ -105,6 +106,7 @@ type Waiting struct {
 	Condition *string      `json:"condition"` // of CONDITION: what has to become true
 	Child     *string      `json:"child"`     // of CHILD: execution id
 	Pool      *string      `json:"pool"`      // of WORKER: of the workers that have to come
+	Reason    *string      `json:"reason"`    // of ENGINE: why looks at the run fail
 	For       []WaitingFor `json:"for"`       // of LOCK
 }
 

@@ -97,6 +97,16 @@ type Execution struct {
 	// Waiters is read with the item and changed outside its version: the ids of
 	// executions to wake when this one lets go of its locks.
 	Waiters []string `json:"-"`
+
+	// Trouble, too, is written outside the version, and is gone with the next commit.
+	Trouble *Trouble `json:"-"`
+}
+
+// Trouble is that looks at an execution fail, one after the other.
+type Trouble struct {
+	Since  time.Time `json:"since"` // of the first
+	Looks  int       `json:"looks"`
+	Reason string    `json:"reason"` // of the last
 }
 
 // Parent is the run that started this one.

@@ -101,6 +101,8 @@ func what(w *views.Waiting) string {
 			return "a worker to claim the jobs" + of
 		}
 		return "a worker of pool " + *w.Pool + " to claim the jobs" + of
+	case views.WaitEngine:
+		return "the engine, whose looks at it fail (" + Text(w.Reason) + ")"
 	case views.WaitRetry:
 		return "the next attempt of failed jobs" + of
 	}

@@ -91,6 +91,6 @@ func options(c config.Config) engine.Options {
 		},
 		JobTimeout: c.Job.Timeout, ReserveAfter: c.Lock.ReserveAfter, Parallel: c.Lock.Parallel,
 		Inline: c.Run.InlineEntities, MaxEntities: c.Run.MaxEntities, MaxResults: maxResults,
-		BindingLife: c.Idempotency.Life, Tries: tries,
+		BindingLife: c.Idempotency.Life, Tries: tries, Stalled: c.Run.Stalled,
 	}
 }

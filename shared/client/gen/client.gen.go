@@ -80,6 +80,7 @@ const (
 	CHILD       WaitingKind = "CHILD"
 	CHILDINPUT  WaitingKind = "CHILD_INPUT"
 	CONDITION   WaitingKind = "CONDITION"
+	ENGINE      WaitingKind = "ENGINE"
 	INPUT       WaitingKind = "INPUT"
 	LOCK        WaitingKind = "LOCK"
 	RETRY       WaitingKind = "RETRY"
@@ -98,6 +99,8 @@ func (e WaitingKind) Valid() bool {
 	case CHILDINPUT:
 		return true
 	case CONDITION:
+		return true
+	case ENGINE:
 		return true
 	case INPUT:
 		return true
@@ -558,11 +561,12 @@ type Waiting struct {
 		ReservedBy *NullableText `json:"reservedBy"`
 		Since      *NullableTime `json:"since"`
 	} `json:"for"`
-	Kind  WaitingKind   `json:"kind"`
-	Pool  *NullableText `json:"pool"`
-	Since Time          `json:"since"`
-	Step  *NullableText `json:"step"`
-	Until *NullableTime `json:"until"`
+	Kind   WaitingKind   `json:"kind"`
+	Pool   *NullableText `json:"pool"`
+	Reason *NullableText `json:"reason"`
+	Since  Time          `json:"since"`
+	Step   *NullableText `json:"step"`
+	Until  *NullableTime `json:"until"`
 }
 
 // WaitingKind defines model for Waiting.Kind.

@@ -36,6 +36,10 @@ type Store interface {
 	AwaitHolder(ctx context.Context, tenant, holder string, epoch int64, waiter string) (ok bool, err error)
 	AwaitReserver(ctx context.Context, tenant, reserver, waiter string) (ok bool, err error)
 
+	// Trouble writes down that looks fail, if the version is still seen: with the
+	// next commit it is gone.
+	Trouble(ctx context.Context, tenant, id string, seen int64, t workflow.Trouble) error
+
 	// SaveInput and LoadInput keep a large input beside the state.
 	SaveInput(ctx context.Context, tenant, id string, in workflow.Input) error
 	LoadInput(ctx context.Context, tenant, id string) (workflow.Input, error)

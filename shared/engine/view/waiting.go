@@ -23,6 +23,12 @@ func (v *View) waiting(ctx context.Context, i *engine.Inspection) *views.Waiting
 // resting is as much of waiting as the state item says.
 func (v *View) resting(x *workflow.Execution) *views.Waiting {
 	switch {
+	case x.Trouble != nil && x.Trouble.Looks > 1 && !sm.Acknowledged(x.State):
+		w := &views.Waiting{Kind: views.WaitEngine, Since: x.Trouble.Since, Reason: &x.Trouble.Reason, For: []views.WaitingFor{}}
+		if !sm.Terminal(x.State) {
+			w.Until = pointer(x.Trouble.Since.Add(v.engine.Stalled))
+		}
+		return w
 	case x.Wait != nil && (x.State == sm.ExecutionWaiting || x.State == sm.ExecutionBlockedWaiting):
 		w := x.Wait
 		return &views.Waiting{

@@ -43,10 +43,17 @@ func (s *Stage) Deliver() bool {
 
 func (s *Stage) deliverLook() bool {
 	m, ok := s.Lifecycle().Receive(hidden)
-	if ok && s.attempt(func() error { return s.Engine.Look(context.Background(), m.Look()) }) == nil {
-		s.Lifecycle().Delete(m)
+	if !ok {
+		return false
 	}
-	return ok
+	ctx, l := context.Background(), m.Look()
+	switch err := s.attempt(func() error { return s.Engine.Look(ctx, l) }); {
+	case err == nil:
+		s.Lifecycle().Delete(m)
+	case !errors.Is(err, errCrashed):
+		_ = s.attempt(func() error { s.Engine.Failed(ctx, l, err); return nil })
+	}
+	return true
 }
 
 func (s *Stage) deliverPack() bool {

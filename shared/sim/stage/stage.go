@@ -82,7 +82,7 @@ func Options() engine.Options {
 			MessageLife: 24 * time.Hour, Unclaimed: time.Hour, Stuck: 12 * time.Minute, ChainBytes: 64 << 10, Parallel: 1,
 		},
 		JobTimeout: 30 * time.Second, ReserveAfter: 2, Parallel: 1, Inline: 100, MaxEntities: 20_000,
-		MaxResults: 1 << 20, BindingLife: 24 * time.Hour, Tries: 12,
+		MaxResults: 1 << 20, BindingLife: 24 * time.Hour, Stalled: time.Hour, Tries: 12,
 	}
 }
 

@@ -101,6 +101,22 @@ func Store(t *testing.T, open Open) {
 			_, waiters := s.move(x, sm.ExecutionCompletedAck, true)
 			s.sameSet(waiters, a, b)
 		},
+		"trouble is of one version": func(s *scene) {
+			x := s.create(sm.ExecutionRunning)
+			t := workflow.Trouble{Since: base, Looks: 3, Reason: "no \"luck\""}
+			s.ok(s.Store.Trouble(s.ctx, s.tenant, x.ID, x.Version+1, t)) // somebody has committed meanwhile
+			if got := must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, x.ID)); got.Trouble != nil {
+				s.Errorf("somebody else's trouble: %+v", got.Trouble)
+			}
+			s.ok(s.Store.Trouble(s.ctx, s.tenant, x.ID, x.Version, t))
+			got := must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, x.ID))
+			if got.Version != x.Version || got.Trouble == nil || *got.Trouble != t {
+				s.Errorf("read %+v", got.Trouble)
+			}
+			x, _ = s.move(x, sm.ExecutionWaiting, false)
+			s.same(x, must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, x.ID)))
+			s.ok(s.Store.Trouble(s.ctx, s.tenant, newID(), 1, t)) // of what does not exist
+		},
 		"waiters are released exactly once": func(s *scene) {
 			x := s.create(sm.ExecutionRunning)
 			var expected []string

@@ -1,0 +1,41 @@
+package trouble
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/engine/port"
+	"github.com/lockstep-run/lockstep/shared/lifecycle"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// enough is how many looks have to fail, one after the other, before a run is
+// ended for it, however long that takes.
+const enough = 5
+
+// Note writes down that a look at an execution has failed. It is best effort:
+// where the store does not answer, there is nothing to be said.
+func Note(ctx context.Context, store port.Store, l workflow.Look, now time.Time, cause error) error {
+	x, err := store.Load(ctx, l.Tenant, l.Execution)
+	if err != nil {
+		return err
+	}
+	t := workflow.Trouble{Since: now, Looks: 1, Reason: port.Reason(cause)}
+	if before := x.Trouble; before != nil {
+		t.Since, t.Looks = before.Since, before.Looks+1
+	}
+	return store.Trouble(ctx, l.Tenant, l.Execution, x.Version, t)
+}
+
+// Order is the order to end a run at which every look has failed for as long as
+// limit, nil if there is no reason for it. What has ended is left as it is.
+func Order(x *workflow.Execution, now time.Time, limit time.Duration) *lifecycle.Command {
+	t := x.Trouble
+	if t == nil || t.Looks < enough || now.Sub(t.Since) < limit || sm.Terminal(x.State) {
+		return nil
+	}
+	return &lifecycle.Command{Kind: lifecycle.CommandBreak, Reason: fmt.Sprintf(
+		"%d looks at it have failed since %s: %s", t.Looks, t.Since.Format(time.RFC3339), t.Reason)}
+}
