@@ -12,7 +12,8 @@
 // there, in endings_test.go, shown_test.go and seeds_test.go. lifecycle_test.go
 // lists those of the whole lifecycle and of the definition language, on a stack of
 // their own: values_test.go, nested_test.go, attempts_test.go, operators_test.go,
-// inventory_test.go, limits_test.go and language_test.go. schedule_test.go has what goes by the clock.
+// inventory_test.go, limits_test.go, language_test.go and, where several of these
+// meet, together_test.go. schedule_test.go has what goes by the clock.
 // What kills, stops, breaks or holds something has a stack of its own:
 // accidents_test.go, power_test.go, racing_test.go, broken_test.go, fence_test.go,
 // workers_test.go. What is asked wrongly is in input_test.go, refusals_test.go,
