@@ -1,0 +1,49 @@
+// Command worker is the team's worker: a function behind the queue of the pool
+// meters, with one block.
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/lockstep-run/lockstep/shared/boot"
+	"github.com/lockstep-run/lockstep/shared/boot/pool"
+	"github.com/lockstep-run/lockstep/shared/worker"
+)
+
+// Reading is what a meter showed last.
+type Reading struct {
+	Value string `json:"value"`
+}
+
+func main() {
+	account, err := config.LoadDefaultConfig(context.Background())
+	if err != nil {
+		boot.Fatal("meters", err)
+	}
+	db, table := dynamodb.NewFromConfig(account), os.Getenv("READINGS")
+	pool.Serve("meters", func(w *worker.Worker) {
+		worker.Add(w, worker.Block[struct{}, Reading]{
+			Name: "meter/read", Version: "1.0.0", RunOn: "meter", Pure: true,
+			Description: "Look up what a meter showed last.",
+			Execute: func(ctx context.Context, job *worker.Job, _ struct{}) (Reading, error) {
+				found, err := db.GetItem(ctx, &dynamodb.GetItemInput{
+					TableName: &table, Key: map[string]types.AttributeValue{"meter": &types.AttributeValueMemberS{Value: job.Entity.ID}},
+				})
+				if err != nil {
+					return Reading{}, err // to be tried again
+				}
+				value, ok := found.Item["value"].(*types.AttributeValueMemberS)
+				if !ok {
+					return Reading{}, worker.Terminal("NO_READING", errors.New("the meter has shown nothing yet"))
+				}
+				return Reading{value.Value}, job.Set("reading", value.Value)
+			},
+		})
+	})
+}
