@@ -28,10 +28,25 @@ build: npm ## Build the command, the functions and the examples into bin
 		CGO_ENABLED=0 go build -tags lambda.norpc -trimpath -ldflags '$(LINK)' -o bin/functions/$$f/bootstrap ./functions/$$f || exit 1; \
 	done
 
-dist: ## Build the functions for AWS (linux/arm64) into dist
+# What AWS runs is the same byte for byte wherever it is built: no path, no time and
+# no state of the working tree gets in.
+DIST       := dist
+DIST_ARCH  := arm64
+DIST_BUILD  = CGO_ENABLED=0 GOOS=linux GOARCH=$(DIST_ARCH) go build -tags lambda.norpc -trimpath -buildvcs=false -ldflags '$(LINK)'
+
+dist: ## Build the functions for AWS (linux/arm64) into dist, with their hashes
 	@for f in $(FUNCTIONS); do \
-		CGO_ENABLED=0 GOOS=linux GOARCH=arm64 go build -tags lambda.norpc -trimpath -ldflags '$(LINK)' -o dist/functions/$$f/bootstrap ./functions/$$f || exit 1; \
+		$(DIST_BUILD) -o $(DIST)/functions/$$f/bootstrap ./functions/$$f || exit 1; \
 	done
+	@cd $(DIST) && sha256sum functions/*/bootstrap > SHA256SUMS && cat SHA256SUMS
+
+dist-check: dist ## Build the functions again elsewhere, and fail if a byte differs
+	@rm -rf $(DIST)/again && mkdir -p $(DIST)/again/source
+	@git ls-files -z -- go.mod go.sum functions shared statemachines | xargs -0 cp --parents -t $(DIST)/again/source
+	@cd $(DIST)/again/source && for f in $(FUNCTIONS); do \
+		$(DIST_BUILD) -o ../functions/$$f/bootstrap ./functions/$$f || exit 1; \
+	done
+	@cd $(DIST)/again && sha256sum -c ../SHA256SUMS && rm -rf ../again
 
 npm: $(NPM_DONE)
 
@@ -41,7 +56,7 @@ $(NPM_DONE): localstack/package-lock.json
 
 # Packages whose tests run under the race detector: all but those that compile
 # the CDK, and those that drive binaries which were built without it.
-RACE_SKIP := /infra|/tests/e2e|/tests/bench|/tests/chaos
+RACE_SKIP := /infra|/examples/cdk|/tests/dist|/tests/e2e|/tests/bench|/tests/chaos
 
 test: build generate-check ## Run every test that needs no cloud account
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "not formatted:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
@@ -49,7 +64,7 @@ test: build generate-check ## Run every test that needs no cloud account
 	go test -race $$(go list ./... | grep -Ev '$(RACE_SKIP)')
 	go test -count=1 ./tests/e2e/...
 	go test -count=1 ./tests/chaos
-	go test ./infra/... ./tests/bench/...
+	go test ./infra/... ./examples/cdk/... ./tests/dist ./tests/bench/...
 
 test-fast: ## Run the tests that need neither binaries nor the CDK
 	go test $$(go list ./shared/... ./statemachines/... ./functions/... ./cmd/... | grep -v node_modules)
@@ -81,6 +96,6 @@ fmt: ## Format the code
 	gofmt -w $$(git ls-files '*.go')
 
 clean: ## Remove what was built
-	rm -rf bin dist infra/cdk.out localstack/node_modules
+	rm -rf bin dist infra/cdk.out examples/cdk/cdk.out examples/cdk/dist localstack/node_modules
 
-.PHONY: help demo dev build dist npm test test-fast generate generate-check synth chaos bench lint fmt clean
+.PHONY: help demo dev build dist dist-check npm test test-fast generate generate-check synth chaos bench lint fmt clean

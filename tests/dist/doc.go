@@ -1,0 +1,3 @@
+// Package dist checks that what is deployed can be built again: whoever has the
+// source of a release gets the bytes of its functions.
+package dist
