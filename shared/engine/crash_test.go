@@ -91,7 +91,7 @@ func TestCrashAtEveryCall(t *testing.T) {
 			calls := clean.Calls() - before
 			clean.Judge()
 			for _, id := range ids {
-				oracle(clean, id, p.blocks, nil, 0)
+				clean.Oracle(id, p.blocks, nil, 0)
 			}
 			if t.Failed() {
 				t.Fatal("not even undisturbed")
@@ -122,7 +122,7 @@ func disturbed(s *stage.Stage, p play, n int, fault fate.Fault) {
 	s.Faults = nil
 	s.Judge()
 	for _, id := range ids {
-		oracle(s, id, p.blocks, nil, 0)
+		s.Oracle(id, p.blocks, nil, 0)
 	}
 }
 
@@ -138,7 +138,7 @@ func TestDuplicatesAndDisorder(t *testing.T) {
 				ids := p.act(s)
 				settle(s)
 				for _, id := range ids {
-					oracle(s, id, p.blocks, nil, 0)
+					s.Oracle(id, p.blocks, nil, 0)
 				}
 				if t.Failed() {
 					t.Fatalf("seed %d", seed)

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
-	"strings"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
 	"github.com/lockstep-run/lockstep/shared/sim/fate"
+	"github.com/lockstep-run/lockstep/shared/sim/plot"
 	"github.com/lockstep-run/lockstep/shared/sim/queue"
 	"github.com/lockstep-run/lockstep/shared/sim/stage"
 	"github.com/lockstep-run/lockstep/shared/views"
@@ -74,7 +74,7 @@ func TestProperties(t *testing.T) {
 		s.Blocks()
 		devices := stage.Names(p.devices)
 		s.Devices(devices...)
-		s.Publish("w", p.source)
+		s.Publish("w", p.plot.Text())
 		s.Script = p.chance.script(s)
 		s.Deliveries = p.deliveries
 		random := rand.New(rand.NewPCG(p.seed, 1))
@@ -109,14 +109,14 @@ func TestProperties(t *testing.T) {
 		s.Faults = nil
 		s.Judge()
 		for _, id := range ids {
-			oracle(s, id, p.blocks, p.handled, p.tolerance)
+			s.Oracle(id, p.plot.Blocks(), p.plot.Handled(), p.plot.Tolerance)
 		}
 		acknowledge(s, ids)
 		if l := s.Locks(); len(l) > 0 {
 			r.Errorf("still locked: %+v", l)
 		}
 		if r.Failed() {
-			r.Fatalf("seed %d\n%s%+v", p.seed, p.source, p.chance)
+			r.Fatalf("seed %d\n%s%+v", p.seed, p.plot.Text(), p.chance)
 		}
 	})
 }
@@ -135,12 +135,9 @@ func acknowledge(s *stage.Stage, ids []string) {
 // randomPlay is what is drawn for one play.
 type randomPlay struct {
 	seed       uint64
-	source     string
-	blocks     map[string]string
-	handled    map[string]bool
+	plot       *plot.Definition
 	devices    int
 	runs       int
-	tolerance  int
 	faults     int
 	chance     chance
 	deliveries queue.Faults
@@ -149,10 +146,9 @@ type randomPlay struct {
 func drawn(r *rapid.T) randomPlay {
 	rarely := func(what string) int { return rapid.SampledFrom([]int{0, 0, 20, 8, 3}).Draw(r, what) }
 	p := randomPlay{
-		seed: rapid.Uint64Range(0, 1<<32).Draw(r, "seed"), blocks: map[string]string{},
+		seed:    rapid.Uint64Range(0, 1<<32).Draw(r, "seed"),
 		devices: rapid.IntRange(1, 7).Draw(r, "devices"), runs: rapid.IntRange(1, 4).Draw(r, "runs"),
-		tolerance: rapid.SampledFrom([]int{0, 0, 1}).Draw(r, "tolerance"),
-		faults:    rapid.SampledFrom([]int{0, 40, 10}).Draw(r, "faults"),
+		faults: rapid.SampledFrom([]int{0, 40, 10}).Draw(r, "faults"),
 		deliveries: queue.Faults{
 			Shuffle: rapid.Bool().Draw(r, "shuffle"), Duplicate: rapid.IntRange(0, 3).Draw(r, "duplicate"),
 			Lose: rapid.SampledFrom([]int{0, 0, 8}).Draw(r, "lose"),
@@ -161,52 +157,8 @@ func drawn(r *rapid.T) randomPlay {
 	p.chance = chance{
 		seed: p.seed, fail: rarely("fail"), retry: 2, die: rarely("die"), stall: rarely("stall"), quit: rarely("quit"),
 	}
-	config := []string{fmt.Sprintf("failureTolerance: %d", p.tolerance)}
-	if n := rapid.IntRange(0, 3).Draw(r, "in flight"); n > 0 {
-		config = append(config, fmt.Sprintf("maxInFlight: %d", n))
-	}
-	if rapid.Bool().Draw(r, "parallel") {
-		config = append(config, "executionStrategy: {parallel: true}")
-	}
-	p.handled = map[string]bool{}
-	p.source = "config: {" + strings.Join(config, ", ") + "}\nsteps: " + p.tree(r, 0, false) + "\n"
+	p.plot = plot.Draw(func(what string, n int) int { return rapid.IntRange(0, n-1).Draw(r, what) })
 	return p
-}
-
-// tree draws a list of steps, some of which embed others.
-func (p *randomPlay) tree(r *rapid.T, depth int, handled bool) string {
-	var list []string
-	for range rapid.IntRange(1, 4-depth).Draw(r, "steps") {
-		label := fmt.Sprintf("s%d", len(p.blocks))
-		p.blocks[label] = ""
-		line := "label: " + label
-		survives := rapid.SampledFrom([]bool{false, false, false, true}).Draw(r, "continue")
-		if survives {
-			line += ", continueOnError: true"
-		}
-		if n := rapid.SampledFrom([]int{0, 0, 0, 2}).Draw(r, "repeat"); n > 0 {
-			line += fmt.Sprintf(", repeat: {count: %d}", n)
-		}
-		if rapid.SampledFrom([]bool{false, false, false, true}).Draw(r, "delay") {
-			line += ", delay: 7s"
-		}
-		if depth < 2 && rapid.SampledFrom([]bool{false, false, true}).Draw(r, "nested") {
-			list = append(list, "{"+line+", workflow: {steps: "+p.tree(r, depth+1, handled || survives)+"}}")
-			continue
-		}
-		p.blocks[label] = rapid.SampledFrom([]string{"pure", "again", "again", "once", "once", "harmless", "forever"}).Draw(r, "block")
-		p.handled[label] = handled || survives
-		on := rapid.SampledFrom([]string{"device", "device", "global"}).Draw(r, "on")
-		line += ", functionBlock: p/" + p.blocks[label] + ":1, runOn: " + on
-		if on == "device" && rapid.SampledFrom([]bool{false, false, true}).Draw(r, "condition") {
-			line += ", condition: 'entity.id < \"d003\"'"
-		}
-		if n := rapid.SampledFrom([]int{0, 0, 1, 3}).Draw(r, "retries"); n > 0 {
-			line += fmt.Sprintf(", retry: {maxRetries: %d, delay: 5s%s}", n, rapid.SampledFrom([]string{"", ", when: error.retryable"}).Draw(r, "when"))
-		}
-		list = append(list, "{"+line+"}")
-	}
-	return "[" + strings.Join(list, ", ") + "]"
 }
 
 // tester is a rapid.T where a testing.TB is wanted.

@@ -25,13 +25,21 @@ func (r *Registry) PutEntities(_ context.Context, tenant string, entities []work
 			old := r.w.entities[tenant][e.Key()]
 			e = replica.Of(e)
 			e.Version, e.Token = old.Version+1, old.Token
-			r.w.entities[tenant][e.Key()] = e
+			r.enter(tenant, old, e)
 			at := within(tenant, e.Key().String())
 			maps.Copy(watching, r.w.watchers[at])
 			delete(r.w.watchers, at)
 		}
 		return slices.Sorted(maps.Keys(watching)), nil
 	})
+}
+
+// enter writes an entity in place of what it was before.
+func (r *Registry) enter(tenant string, old, e workflow.Entity) {
+	r.w.entities[tenant][e.Key()] = e
+	if r.w.Watcher != nil {
+		r.w.Watcher.Entity(old, e)
+	}
 }
 
 // Watch adds an execution to those that want to know when the entity is written.
@@ -65,7 +73,7 @@ func (r *Registry) ReplaceEntity(_ context.Context, tenant string, e workflow.En
 		}
 		e = replica.Of(e)
 		e.Version = seenVersion + 1
-		r.w.entities[tenant][e.Key()] = e
+		r.enter(tenant, old, e)
 		at := within(tenant, e.Key().String())
 		watchers = slices.Sorted(maps.Keys(r.w.watchers[at]))
 		delete(r.w.watchers, at)

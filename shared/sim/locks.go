@@ -31,7 +31,12 @@ func (l *Locks) write(name, tenant string, key workflow.EntityKey, w lockitem.Wr
 	_, err = call(l.line, name, func(bool) (none struct{}, _ error) {
 		l.writes(tableLocks)
 		at := within(tenant, key.String())
-		l.w.locks[at], token, ok = w(l.w.locks[at])
+		old := l.w.locks[at]
+		old.Entity = key
+		l.w.locks[at], token, ok = w(old)
+		if l.w.Watcher != nil {
+			l.w.Watcher.Lock(old, l.w.locks[at])
+		}
 		return none, nil
 	})
 	return token, ok && err == nil, err

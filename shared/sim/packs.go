@@ -107,8 +107,9 @@ func (p *Packs) AskCancel(_ context.Context, key workflow.PackKey) (bool, error)
 		if old == nil || old.State != workflow.PackClaimed {
 			return false, nil
 		}
-		old.Cancel = true
-		return true, nil
+		next := *old
+		next.Cancel = true
+		return true, p.put(&next)
 	})
 }
 
@@ -129,7 +130,11 @@ func (p *Packs) put(pack *workflow.Pack) error {
 	if err := fits(pack); err != nil {
 		return err
 	}
-	p.w.packs[pack.Key] = replica.Of(pack)
+	old, next := p.w.packs[pack.Key], replica.Of(pack)
+	p.w.packs[pack.Key] = next
+	if p.w.Watcher != nil {
+		p.w.Watcher.Pack(old, next)
+	}
 	return nil
 }
 

@@ -34,7 +34,11 @@ func (s *Store) item(tenant, id string) *execution {
 
 func (s *Store) put(x *workflow.Execution) *execution {
 	e := s.beside(x.Tenant, x.ID)
+	old := e.x
 	e.x, e.trouble = replica.Of(x), nil
+	if s.w.Watcher != nil {
+		s.w.Watcher.Execution(old, e.x)
+	}
 	e.before, e.index = e.index, entry{tenant: x.Tenant, id: x.ID, state: x.State, dueAt: x.DueAt}
 	return e
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/sim/queue"
 	"github.com/lockstep-run/lockstep/shared/sim/replica"
 	"github.com/lockstep-run/lockstep/shared/sim/roster"
+	"github.com/lockstep-run/lockstep/shared/sim/watch"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -25,6 +26,8 @@ type World struct {
 	// Deliveries is how the queues misbehave; the zero value delivers each
 	// message once, in order.
 	Deliveries queue.Faults
+	// Watcher, if there is one, is told of every write.
+	Watcher watch.Watcher
 	// Shards is the number of shards of the index of alarms.
 	Shards int
 

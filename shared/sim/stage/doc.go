@@ -4,6 +4,6 @@
 // clock. Everything happens in one goroutine and follows from the world's seed.
 //
 // A tour: stage.go puts the parts together, hand.go delivers and rings, worker.go
-// lets the SDK's worker call scripted blocks, and judge.go holds what was played
+// lets the SDK's worker call scripted blocks, and judge.go and oracle.go hold what was played
 // against what must hold of every play.
 package stage

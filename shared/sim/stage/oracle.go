@@ -1,11 +1,10 @@
-package engine_test
+package stage
 
 import (
 	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/lockstep-run/lockstep/shared/sim/stage"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
@@ -18,11 +17,11 @@ var natures = map[string]nature{
 	"harmless": {reversible: true, harmless: true}, "forever": {},
 }
 
-// oracle says how a run must have ended, from nothing but what became of its
+// Oracle says how a run must have ended, from nothing but what became of its
 // jobs, and holds the rollback against what was executed. blocks are the names
 // of the steps' blocks by label, handled the steps whose failure the run survives;
 // tolerance is how many failures of one visit are no failure of the visit.
-func oracle(s *stage.Stage, id string, blocks map[string]string, handled map[string]bool, tolerance int) {
+func (s *Stage) Oracle(id string, blocks map[string]string, handled map[string]bool, tolerance int) {
 	s.Helper()
 	x := s.Load(id)
 	if !sm.Terminal(x.State) {
