@@ -83,6 +83,10 @@ synth: dist ## Write the CloudFormation template of stage prod to infra/cdk.out
 chaos: build ## Kill everything at random for MINUTES=5 with SEED=n, judge by the devices' logs, print figures
 	go test -count=1 -timeout 0 -v -run TestChaos ./tests/chaos -args -minutes $(or $(MINUTES),5) -seed $(or $(SEED),$$RANDOM)
 
+simulate: ## Play SEEDS=2000 seeds of the simulation FROM=0 on, or tell of one: SEED=n, shortened by CUT
+	@go build -o bin/simulate ./tests/simulate/cmd/simulate
+	@bin/simulate $(if $(SEED),-seed $(SEED) -cut '$(CUT)',-seeds $(or $(SEEDS),2000) -from $(or $(FROM),0))
+
 bench: build ## Run the benchmarks; one line `name value unit` a figure
 	go run ./tests/bench/cmd/bench
 
@@ -98,4 +102,4 @@ fmt: ## Format the code
 clean: ## Remove what was built
 	rm -rf bin dist infra/cdk.out examples/cdk/cdk.out examples/cdk/dist localstack/node_modules
 
-.PHONY: help demo dev build dist dist-check npm test test-fast generate generate-check synth chaos bench lint fmt clean
+.PHONY: help demo dev build dist dist-check npm test test-fast generate generate-check synth simulate chaos bench lint fmt clean

@@ -162,8 +162,9 @@ func (w *work) ring(ctx context.Context, was, now *workflow.Wait) {
 	if now == nil || now.Kind != workflow.WaitTimer || (was != nil && was.Until.Equal(now.Until)) {
 		return
 	}
-	if delay := now.Until.Sub(w.now); delay > 0 && delay <= 15*time.Minute {
-		if err := w.ports.Board.Notify(ctx, delay, look(w.x, "timer")); err != nil {
+	// The moment may have come while the wait was being written down.
+	if delay := now.Until.Sub(w.now); delay <= 15*time.Minute {
+		if err := w.ports.Board.Notify(ctx, max(delay, 0), look(w.x, "timer")); err != nil {
 			w.log(ctx, slog.LevelWarn, "timer not set; the alarm is", slog.Any("error", err))
 		}
 	}

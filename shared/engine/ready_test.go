@@ -140,3 +140,20 @@ func TestNotBefore(t *testing.T) {
 		}
 	}
 }
+
+// A moment that comes while the wait for it is being written down is rung at once,
+// not at the next sweep.
+func TestMomentPassesDuringTheCommit(t *testing.T) {
+	s := open(t, 1)
+	s.Publish("w", steps("one pure device"))
+	req := stage.Request("w", "d000")
+	req.NotBefore = s.Now().Add(time.Second)
+	late := s.Task("late", func() { s.StartWith(req) })
+	late.Until("store.create")
+	s.Advance(2 * time.Second)
+	late.Finish()
+	s.Drain() // no alarm
+	for id := range s.States(stage.Caller.Tenant) {
+		s.Ends(id, sm.ExecutionCompletedAck)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/lockstep-run/lockstep/shared/sim/fate"
 	"github.com/lockstep-run/lockstep/shared/sim/queue"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -38,15 +39,15 @@ func (b *Board) Offer(_ context.Context, now time.Time, packs []*workflow.PackMe
 		failed []workflow.PackKey
 		err    error
 	}
-	a, err := call(b.line, "board.offer", func(bool) (answer, error) {
+	a, err := struck(b.line, "board.offer", func(f fate.Fault) (answer, error) {
 		var a answer
-		for _, m := range packs {
+		for i, m := range packs {
 			body := encoded(m)
 			q := b.w.pools[m.Work.Pool]
 			if len(body) > messageBytes {
 				a.err = workflow.Errorf(workflow.CodeTooLarge, "a message of %d bytes", len(body))
 			}
-			if q == nil || len(body) > messageBytes {
+			if q == nil || len(body) > messageBytes || f == fate.Partly && i%2 == 0 {
 				a.failed = append(a.failed, m.Key)
 				continue
 			}

@@ -10,7 +10,14 @@ import (
 )
 
 // Store keeps executions.
-type Store struct{ *line }
+type Store struct {
+	*line
+	release int // of the program that reads and writes
+}
+
+// Release makes the store that of a program of another version, which writes its
+// own on what it changes, and refuses what a newer one has written.
+func (s *Store) Release(version int) { s.release = version }
 
 // execution is a state item with all that lies beside it.
 type execution struct {
@@ -36,6 +43,7 @@ func (s *Store) put(x *workflow.Execution) *execution {
 	e := s.beside(x.Tenant, x.ID)
 	old := e.x
 	e.x, e.trouble = replica.Of(x), nil
+	e.x.Schema = max(x.Schema, s.release)
 	if s.w.Watcher != nil {
 		s.w.Watcher.Execution(old, e.x)
 	}
@@ -61,8 +69,8 @@ func (e *execution) head() workflow.Head {
 }
 
 // read is the item as it is read.
-func (e *execution) read() (*workflow.Execution, error) {
-	if e.x.Schema > workflow.SchemaVersion {
+func (s *Store) read(e *execution) (*workflow.Execution, error) {
+	if e.x.Schema > max(workflow.SchemaVersion, s.release) {
 		return nil, workflow.Errorf(workflow.CodeUnavailable, "execution %s is of a newer schema", e.x.ID)
 	}
 	x := replica.Of(e.x)
@@ -97,7 +105,7 @@ func (s *Store) Load(_ context.Context, tenant, id string) (*workflow.Execution,
 		if e == nil || e.x == nil {
 			return nil, workflow.Errorf(workflow.CodeNotFound, "there is no execution %s", id)
 		}
-		return e.read()
+		return s.read(e)
 	})
 }
 
@@ -108,7 +116,7 @@ func (s *Store) LoadMany(_ context.Context, tenant string, ids []string) ([]*wor
 		var found []*workflow.Execution
 		for _, id := range ids {
 			if e := s.item(tenant, id); e != nil && e.x != nil {
-				x, err := e.read()
+				x, err := s.read(e)
 				if err != nil {
 					return nil, err
 				}

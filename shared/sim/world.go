@@ -156,7 +156,7 @@ type View struct {
 // Open makes a view.
 func (w *World) Open() View {
 	l := &line{w: w, meter: &Meter{w: w}}
-	return View{Store: &Store{l}, Locks: &Locks{l}, Packs: &Packs{l}, Board: &Board{l}, Registry: &Registry{l},
+	return View{Store: &Store{line: l}, Locks: &Locks{l}, Packs: &Packs{l}, Board: &Board{l}, Registry: &Registry{l},
 		Workers:   &roster.Workers{Line: l, Book: w.workers, Shards: w.Shards},
 		Schedules: &calendar.Schedules{Line: l, Book: w.schedules, Shards: w.Shards}, Meter: l.meter}
 }
@@ -170,6 +170,11 @@ type line struct {
 // call makes one call with whatever the plan has in store for it. perform is its
 // whole effect; it sees the world alone, and whether the index is stale.
 func call[T any](l *line, name string, perform func(stale bool) (T, error)) (T, error) {
+	return struck(l, name, func(f fate.Fault) (T, error) { return perform(f == fate.Stale) })
+}
+
+// struck is call for what may be done in part.
+func struck[T any](l *line, name string, perform func(fate.Fault) (T, error)) (T, error) {
 	var none T
 	c, fault := l.w.Reach(name)
 	switch fault {
@@ -181,7 +186,7 @@ func call[T any](l *line, name string, perform func(stale bool) (T, error)) (T, 
 	once := func() (T, error) {
 		l.w.mu.Lock()
 		defer l.w.mu.Unlock()
-		return perform(fault == fate.Stale)
+		return perform(fault)
 	}
 	answer, err := once()
 	switch fault {

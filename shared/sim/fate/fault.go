@@ -23,7 +23,8 @@ func (c Call) String() string {
 // Fault is what becomes of a call.
 type Fault int
 
-// The faults. Stale concerns reads of an index only.
+// The faults. Stale concerns reads of an index only, and Partly batches of
+// messages.
 const (
 	None        Fault = iota
 	CrashBefore       // whoever calls dies; nothing has happened
@@ -32,9 +33,10 @@ const (
 	Throttled         // nothing happens, and the caller gets CodeUnavailable
 	Repeated          // the reply is lost on its way, and the client asks again
 	Stale             // the index answers as it stood before the last change
+	Partly            // half of the batch is left undone, and the caller is told which
 )
 
-var faultNames = [...]string{"none", "crash before", "crash after", "lost reply", "throttled", "repeated", "stale"}
+var faultNames = [...]string{"none", "crash before", "crash after", "lost reply", "throttled", "repeated", "stale", "partly done"}
 
 func (f Fault) String() string { return faultNames[f] }
 

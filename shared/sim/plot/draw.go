@@ -144,13 +144,13 @@ func (w *drawing) call(s *Step) {
 
 // refer makes the step one that refers to another definition.
 func (w *drawing) refer(s *Step) {
-	other := one(w.Choose, "other", w.others...)
+	s.Other = one(w.Choose, "other", w.others...)
 	mode := one(w.Choose, "mode", "dispatch", "dispatch", "fireAndForget", "embed")
 	on := ""
 	if mode != "embed" {
 		on = fmt.Sprintf(", executeOnParameters: {ids: [d%03d]}", w.Choose("device", 4))
 	}
-	s.field("workflowReference: {workflow: p/%s, mode: %s%s}", other, mode, on)
+	s.field("workflowReference: {workflow: p/%s, mode: %s%s}", s.Other, mode, on)
 }
 
 func (s *Step) field(format string, args ...any) {

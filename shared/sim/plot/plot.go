@@ -23,7 +23,8 @@ type Step struct {
 	Block    string
 	Fields   []string // besides its label and block
 	Nested   []*Step
-	Survives bool // continueOnError
+	Survives bool   // continueOnError
+	Other    string // the definition that it refers to
 }
 
 // Text is what stands behind the definition's name.
@@ -83,6 +84,16 @@ func each(steps []*Step, handled bool, do func(s *Step, handled bool)) {
 func (d *Definition) Labels() (labels []string) {
 	each(d.Steps, false, func(s *Step, _ bool) { labels = append(labels, s.Label) })
 	return labels
+}
+
+// Others are the definitions that it refers to.
+func (d *Definition) Others() (names []string) {
+	each(d.Steps, false, func(s *Step, _ bool) {
+		if s.Other != "" {
+			names = append(names, s.Other)
+		}
+	})
+	return names
 }
 
 // Without is the definition without some steps and what is nested in them. It is

@@ -69,7 +69,7 @@ func (s *Stage) deliverPack() bool {
 func (s *Stage) serve(q *queue.Queue, m queue.Message) {
 	var again time.Duration
 	err := s.attempt(func() (err error) {
-		again, err = s.work(context.Background(), m.Pack())
+		again, err = s.Work(0, m.Pack())
 		return err
 	})
 	switch {
@@ -97,7 +97,7 @@ func (s *Stage) Drain() {
 // Sweep rings the alarms that are due.
 func (s *Stage) Sweep() {
 	_ = s.attempt(func() error {
-		_, err := sweep.Run(context.Background(), s.Engine, silence, s.Shards)
+		_, err := sweep.Run(context.Background(), s.Engine, Silence, s.Shards)
 		return err
 	})
 }

@@ -30,7 +30,15 @@ type Stage struct {
 	Engine  *engine.Engine
 	View    *view.View
 	Catalog *catalog.Catalog
-	worker  *worker.Worker
+	workers []*worker.Worker
+
+	// Clock is what whoever is at work takes for the time; nil is the world's clock.
+	Clock func() time.Time
+	// Enter, if it is set, is called by a worker that is about to call a block.
+	Enter func()
+	// Release is the version of the programs that are at work, as the items that
+	// they write carry it; 0 is that of this binary.
+	Release func() int
 
 	// Script says what a block does when it is called; nil, or an outcome that is
 	// nil, is success.
@@ -86,22 +94,22 @@ func Options() engine.Options {
 	}
 }
 
-// silence is how long a stage's polling workers may be silent.
-var silence = roster.Silence{Unreachable: 2 * time.Minute, Offline: 6 * time.Minute, Forget: 24 * time.Hour}
+// Silence is how long a stage's polling workers may be silent.
+var Silence = roster.Silence{Unreachable: 2 * time.Minute, Offline: 6 * time.Minute, Forget: 24 * time.Hour}
 
 // New makes a stage. The pool "default" has a queue.
 func New(tb testing.TB, seed uint64, o engine.Options) *Stage {
 	s := &Stage{World: sim.New(seed), TB: tb}
 	s.MakePool("default")
 	s.Engine = engine.New(engine.World{
-		Now:   func() time.Time { return s.Now() },
+		Now:   s.clock,
 		NewID: func() string { return s.NewID() },
 		Nonce: func() string { return s.Nonce() },
 		Pause: func(int) {},
 		Open:  s.ports,
 		Log:   slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}, o, "test")
-	s.worker = s.newWorker()
+	s.Crew(1)
 	s.View = view.New(s.Engine, 1)
 	s.Catalog = catalog.New(func() catalog.World {
 		v := s.Open()
@@ -123,8 +131,24 @@ func (s *Stage) Sequel(seed uint64) {
 }
 
 func (s *Stage) ports() port.Ports {
-	v := s.Open()
+	v := s.open()
 	return port.Ports{Store: v.Store, Locks: v.Locks, Packs: v.Packs, Board: v.Board, Registry: v.Registry, Workers: v.Workers, Schedules: v.Schedules, Meter: v.Meter}
+}
+
+func (s *Stage) clock() time.Time {
+	if s.Clock != nil {
+		return s.Clock()
+	}
+	return s.Now()
+}
+
+// open is a view of the world for a program of the present release.
+func (s *Stage) open() sim.View {
+	v := s.Open()
+	if s.Release != nil {
+		v.Store.Release(s.Release())
+	}
+	return v
 }
 
 // Without runs something that no fault disturbs.
@@ -234,7 +258,7 @@ func (s *Stage) Load(id string) (x *workflow.Execution) {
 	s.Helper()
 	s.Without(func() {
 		var err error
-		if x, err = s.Open().Store.Load(context.Background(), Caller.Tenant, id); err != nil {
+		if x, err = s.open().Store.Load(context.Background(), Caller.Tenant, id); err != nil {
 			s.Fatal(err)
 		}
 	})

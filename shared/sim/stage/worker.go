@@ -17,27 +17,37 @@ import (
 // maxClaims is TMAX, for the worker as for the engine.
 const maxClaims = 5
 
+// Crew makes the workers n, instead of one. It is called before any block is
+// registered.
+func (s *Stage) Crew(n int) {
+	s.workers = nil
+	for i := range n {
+		s.workers = append(s.workers, s.newWorker(fmt.Sprintf("w%d", i)))
+	}
+}
+
 // newWorker is a worker of the SDK that does everything in the goroutine that
 // calls it.
-func (s *Stage) newWorker() *worker.Worker {
+func (s *Stage) newWorker(name string) *worker.Worker {
 	return worker.New(worker.Options{
-		Name: "w", Lease: time.Minute, Skew: 2 * time.Second, MaxClaims: maxClaims, Unclaimed: time.Hour, Sequential: true,
+		Name: name, Concurrency: 1000, Lease: time.Minute, Skew: 2 * time.Second, MaxClaims: maxClaims, Unclaimed: time.Hour, Sequential: true,
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
-		Now: func() time.Time { return s.Now() }, Nonce: func() string { return s.Nonce() }, Jitter: func() float64 { return 0 },
+		Now: s.clock, Nonce: func() string { return s.Nonce() }, Jitter: func() float64 { return 0 },
 	})
 }
 
-// work is the worker's way with a message. again asks for it to come back later.
-func (s *Stage) work(ctx context.Context, m *workflow.PackMessage) (again time.Duration, err error) {
+// Work is one of the workers' way with a message. again asks for it to come back
+// later.
+func (s *Stage) Work(who int, m *workflow.PackMessage) (again time.Duration, err error) {
 	v := s.Open()
-	d, err := s.worker.Handle(ctx, m, worker.Ports{Packs: v.Packs, Queue: v.Board, Meter: v.Meter})
+	d, err := s.workers[who].Handle(context.Background(), m, worker.Ports{Packs: v.Packs, Queue: v.Board, Meter: v.Meter})
 	if err != nil || d.Done {
 		return 0, err
 	}
 	return max(d.After, time.Second), nil
 }
 
-// offer lets the worker offer a block whose every call follows the script.
+// offer lets the workers offer a block whose every call follows the script.
 func (s *Stage) offer(b workflow.Block) {
 	block := worker.Block[json.RawMessage, json.RawMessage]{
 		Name: b.Package + "/" + b.Name, Version: b.Version, Pure: b.Pure, Idempotent: b.Idempotent, UndoHarmless: b.UndoHarmless,
@@ -62,7 +72,9 @@ func (s *Stage) offer(b workflow.Block) {
 			return err
 		}
 	}
-	worker.Add(s.worker, block)
+	for _, w := range s.workers {
+		worker.Add(w, block)
+	}
 }
 
 // outcome is what the script says of one call of a block.
@@ -73,6 +85,9 @@ func (s *Stage) outcome(b *workflow.Block, j *worker.Job) (*Outcome, error) {
 	}
 	if j.Entity != nil {
 		c.Entity = j.Entity.ID
+	}
+	if s.Enter != nil {
+		s.Enter()
 	}
 	s.Called = append(s.Called, c)
 	o := &Outcome{}

@@ -1,0 +1,94 @@
+package invariant
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/sim/stage"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// Violation is a law that was broken.
+type Violation struct {
+	Law  string // its name
+	Text string // how
+}
+
+func (v *Violation) Error() string { return v.Law + ": " + v.Text }
+
+// Watch is told of every write and every call of a play, and keeps what the laws
+// compare. It implements watch.Watcher.
+type Watch struct {
+	// At is the time in the world, and Skew how far a clock may be off it.
+	At   time.Time
+	Skew time.Duration
+	// Tell, if it is set, is told of every change, for people.
+	Tell func(format string, args ...any)
+
+	runs    map[string]*run
+	locks   map[workflow.EntityKey]workflow.Lock
+	packs   map[workflow.RunKey]map[workflow.PackKey]*workflow.Pack
+	devices map[string]stage.Call // the last call that may change a device
+	calls   map[string][]stage.Call
+	resting int
+
+	broken *Violation
+}
+
+// run is what is known of one execution.
+type run struct {
+	x       *workflow.Execution
+	at      sm.ExecutionState // where its history has led
+	events  []workflow.Event
+	ends    int // terminal events of this try
+	wasOver bool
+
+	// Calls of its blocks that may have changed something: by step run, then job.
+	called map[int]map[string]bool
+	undone map[int]map[string]bool // the same of rollbacks, by the step run undone
+}
+
+// New makes a watch that has seen nothing.
+func New() *Watch {
+	return &Watch{
+		runs: map[string]*run{}, locks: map[workflow.EntityKey]workflow.Lock{},
+		packs:   map[workflow.RunKey]map[workflow.PackKey]*workflow.Pack{},
+		devices: map[string]stage.Call{}, calls: map[string][]stage.Call{},
+	}
+}
+
+// Broken is the first law that was broken, nil if none was.
+func (w *Watch) Broken() *Violation { return w.broken }
+
+// Break says that a law is broken.
+func (w *Watch) Break(law, format string, args ...any) {
+	if w.broken == nil {
+		w.broken = &Violation{Law: law, Text: fmt.Sprintf(format, args...)}
+	}
+}
+
+// Run is an execution as it stands.
+func (w *Watch) Run(id string) *workflow.Execution { return w.runs[id].x }
+
+// Resting is how many runs wait for an operator, with their locks.
+func (w *Watch) Resting() int { return w.resting }
+
+// Rests reports whether a run in the state waits for an operator, with its locks.
+func Rests(s sm.ExecutionState) bool {
+	return s == sm.ExecutionFailedUnsafe || s == sm.ExecutionCancelled
+}
+
+// head is what a strong read would say of an execution now.
+func (w *Watch) head(id string) workflow.Head {
+	if r := w.runs[id]; r != nil {
+		return workflow.Head{State: r.x.State, Epoch: r.x.Epoch}
+	}
+	return workflow.Head{}
+}
+
+func (w *Watch) tell(format string, args ...any) {
+	if w.Tell != nil {
+		w.Tell(format, args...)
+	}
+}
