@@ -157,12 +157,11 @@ func (w *work) tell(ctx context.Context, whom string, looks []workflow.Look) {
 }
 
 // ring lets a wait of up to a quarter of an hour, the longest delay of a message,
-// end on time: the alarm clock, which covers it, is only as fine as its sweep.
+// end on time, even if that has come meanwhile: the alarm's sweep is not as fine.
 func (w *work) ring(ctx context.Context, was, now *workflow.Wait) {
 	if now == nil || now.Kind != workflow.WaitTimer || (was != nil && was.Until.Equal(now.Until)) {
 		return
 	}
-	// The moment may have come while the wait was being written down.
 	if delay := now.Until.Sub(w.now); delay <= 15*time.Minute {
 		if err := w.ports.Board.Notify(ctx, max(delay, 0), look(w.x, "timer")); err != nil {
 			w.log(ctx, slog.LevelWarn, "timer not set; the alarm is", slog.Any("error", err))
