@@ -6,9 +6,11 @@ import (
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/engine/roster"
+	"github.com/lockstep-run/lockstep/shared/topology"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/worker"
 	"github.com/lockstep-run/lockstep/shared/worker/httpblock"
+	"github.com/lockstep-run/lockstep/shared/worker/lasttry"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -117,7 +119,7 @@ const strange = time.Second
 func (s *Service) take(ctx context.Context, c workflow.Caller, r views.JobPoll, pool string, q Queue, d worker.Delivery) (*views.PackOffer, error) {
 	m, err := s.Decode(d.Body)
 	if err != nil {
-		s.Log.ErrorContext(ctx, "message cannot be read", "pool", pool, "error", err)
+		s.Log.ErrorContext(ctx, "message cannot be read", "pool", pool, "messageId", d.ID, "receives", d.Receives, "error", err)
 		return nil, nil // it comes until the queue gives up on it
 	}
 	paper := &receipt{Version: receiptVersion, Pool: pool, Handle: d.Handle, Nonce: s.Nonce(), Body: d.Body}
@@ -127,6 +129,7 @@ func (s *Service) take(ctx context.Context, c workflow.Caller, r views.JobPoll, 
 		return nil, w.Dispose(ctx, q, d, m, worker.Disposition{After: strange}, p)
 	}
 	loan, what, err := w.Lend(ctx, m, p)
+	lasttry.Of(lasttry.Rules{MaxReceives: topology.MaxReceiveJobs, Lease: w.Lease, Queue: p.Queue, Log: s.Log}, d.ID, d.Receives, m).Failed(ctx, err)
 	switch {
 	case err != nil:
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/lockstep-run/lockstep/shared/engine/burial"
 	"github.com/lockstep-run/lockstep/shared/engine/port"
 	"github.com/lockstep-run/lockstep/shared/engine/trouble"
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
@@ -20,6 +21,10 @@ const maxCommits = 64
 // not exist is no error, because a message can outlive it or, where a start was
 // interrupted, precede it.
 func (e *Engine) Look(ctx context.Context, l workflow.Look) error {
+	if l.Dead != nil {
+		b := burial.Burial{Ports: e.Open(), Now: e.now, Nonce: e.Nonce, Pause: e.Pause, Tries: e.Tries, Version: e.version, Log: e.Log}
+		return b.Bury(ctx, l)
+	}
 	w := e.work(l.Tenant, l.Execution)
 	if l.Lane == nil {
 		w.pending.Add(l.Cost)

@@ -7,14 +7,16 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lockstep-run/lockstep/shared/worker/lasttry"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
 // Record is one message of a batch that a queue has pushed. A record that is not
 // reported as failed is deleted.
 type Record struct {
-	ID   string
-	Body string
+	ID       string
+	Body     string
+	Receives int // how often it has been received, this time included
 }
 
 // Batch handles records side by side and returns the ids of those that have to
@@ -46,6 +48,8 @@ func Batch(ctx context.Context, w *Worker, records []Record, decode func(string)
 }
 
 func one(ctx context.Context, w *Worker, r Record, decode func(string) (*workflow.PackMessage, error), open func() Ports, budget time.Duration) (err error) {
+	var last *lasttry.Try
+	defer func() { last.Failed(ctx, err) }()
 	defer survive(ctx, w, &err)
 	m, err := decode(r.Body)
 	if err != nil {
@@ -53,6 +57,8 @@ func one(ctx context.Context, w *Worker, r Record, decode func(string) (*workflo
 	}
 	p := open()
 	p.Budget = budget
+	last = w.lastTry(r.ID, r.Receives, m, p)
+	p.Begun = last.Begun
 	d, err := w.Handle(ctx, m, p)
 	if err != nil || d.Done {
 		return err
@@ -64,7 +70,7 @@ func one(ctx context.Context, w *Worker, r Record, decode func(string) (*workflo
 func survive(ctx context.Context, w *Worker, err *error) {
 	if cause := recover(); cause != nil {
 		w.Log.ErrorContext(ctx, "panic", "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
-		*err = workflow.Errorf(workflow.CodeInternal, "panic: %v", cause)
+		*err = &workflow.Error{Code: workflow.CodeInternal, Message: "panic", Cause: fmt.Errorf("%v", cause)}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/worker/internal/session"
+	"github.com/lockstep-run/lockstep/shared/worker/lasttry"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -13,13 +14,15 @@ import (
 //
 // Budget is how much time the process had for all that it was given at once; zero
 // stands for one that does not say. A job whose time-out is longer begins only
-// while the budget is hardly used.
+// while the budget is hardly used. Begun, if it is set, is called when jobs begin that
+// no claim stands for.
 type Ports struct {
 	Packs  Packs
 	Queue  Queue
 	Meter  Meter
 	Hold   func(ctx context.Context, d time.Duration) error
 	Budget time.Duration
+	Begun  func(ctx context.Context)
 }
 
 // Disposition says what to do with a message that has been handled without an
@@ -38,6 +41,11 @@ func (w *Worker) Handle(ctx context.Context, m *workflow.PackMessage, p Ports) (
 	}
 	d, err := session.Handle(ctx, &w.rules, whole, w.view(p))
 	return Disposition(d), err
+}
+
+// lastTry is the last receive that a message's queue permits, nil if this is none.
+func (w *Worker) lastTry(id string, receives int, m *workflow.PackMessage, p Ports) *lasttry.Try {
+	return lasttry.Of(lasttry.Rules{MaxReceives: w.MaxReceives, Lease: w.Lease, Queue: p.Queue, Log: w.Log}, id, receives, m)
 }
 
 // executor is what runs the message's jobs, or nil if this worker does not.

@@ -85,7 +85,7 @@ func (w *Worker) Resume(ctx context.Context, m *workflow.PackMessage, seen *work
 }
 
 func (w *Worker) view(p Ports) session.Ports {
-	return session.Ports{Packs: p.Packs, Queue: p.Queue, Meter: p.Meter, Hold: p.Hold, Budget: p.Budget}
+	return session.Ports{Packs: p.Packs, Queue: p.Queue, Meter: p.Meter, Hold: p.Hold, Budget: p.Budget, Begun: p.Begun}
 }
 
 // jobOf is what a block is told.

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lockstep-run/lockstep/shared/worker/lasttry"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -127,11 +128,13 @@ func giveBack(ctx context.Context, w *Worker, d Delivery, f Feed) {
 // deliver works on one message.
 func deliver(ctx context.Context, w *Worker, d Delivery, f Feed, here *attendance) {
 	if err := work(ctx, w, d, f, here); err != nil {
-		w.Log.WarnContext(ctx, "pack not finished", "receives", d.Receives, "error", err)
+		w.Log.WarnContext(ctx, "pack not finished", "messageId", d.ID, "receives", d.Receives, "error", err)
 	}
 }
 
 func work(ctx context.Context, w *Worker, d Delivery, f Feed, here *attendance) (err error) {
+	var last *lasttry.Try
+	defer func() { last.Failed(ctx, err) }()
 	defer survive(ctx, w, &err)
 	m, err := f.Decode(d.Body)
 	if err != nil {
@@ -141,6 +144,8 @@ func work(ctx context.Context, w *Worker, d Delivery, f Feed, here *attendance) 
 	defer here.drop(m.Key)
 	p := f.Open()
 	p.Hold = func(ctx context.Context, span time.Duration) error { return f.Source.Defer(ctx, d, span) }
+	last = w.lastTry(d.ID, d.Receives, m, p)
+	p.Begun = last.Begun
 	disposition, err := w.Handle(ctx, m, p)
 	if err != nil {
 		return err

@@ -66,6 +66,7 @@ type Source interface {
 
 // Delivery is one received message.
 type Delivery struct {
+	ID       string // of the message, the same each time
 	Handle   string
 	Body     string
 	Receives int // how often it has been received, this time included

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockstep-run/lockstep/shared/topology"
 	"github.com/lockstep-run/lockstep/shared/worker/internal/session"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -25,6 +26,7 @@ type Options struct {
 	Margin      time.Duration // jobs stop this long before their lease ends; 2s
 	Grace       time.Duration // a process that is told to stop lets its packs end for so long; 10s
 	MaxClaims   int           // of one pack, by all workers; 5
+	MaxReceives int           // of one message, before its queue gives up on it; 20
 	Unclaimed   time.Duration // jobs that nobody claims for this long fail; 60m
 	HTTP        Caller        // runs blocks served over HTTP; nil: this worker has none
 
@@ -71,6 +73,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.MaxClaims == 0 {
 		o.MaxClaims = 5
+	}
+	if o.MaxReceives == 0 {
+		o.MaxReceives = topology.MaxReceiveJobs
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()

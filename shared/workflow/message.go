@@ -15,6 +15,8 @@ type Look struct {
 	Lane      *int   `json:"lane,omitempty"`   // a lane whose successor the engine has to send
 	RunSeq    int    `json:"runSeq,omitempty"` // of the step run the lane belongs to
 	Cost      Cost   `json:"cost,omitzero"`
+
+	Dead *Dead `json:"dead,omitempty"` // only write down that this message of the run has died
 }
 
 // Work is what all packs of a step run have in common.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"os/signal"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -64,7 +65,7 @@ func newWorker(p *boot.Parts, poolName string) *worker.Worker {
 	return worker.New(worker.Options{
 		Pool: poolName, Version: boot.Version, Concurrency: c.Worker.Concurrency, Lease: c.Job.Lease, Heartbeat: c.Job.Heartbeat,
 		Skew: c.Clock.Skew, Margin: c.Clock.Margin, MaxClaims: c.Job.MaxTakeovers, Unclaimed: c.Job.Unclaimed,
-		HTTP: httpblock.New(allow), Log: p.Log,
+		MaxReceives: topology.MaxReceiveJobs, HTTP: httpblock.New(allow), Log: p.Log,
 	})
 }
 
@@ -79,7 +80,8 @@ func handler(p *boot.Parts, w *worker.Worker) func(context.Context, events.SQSEv
 	return func(ctx context.Context, event events.SQSEvent) (events.SQSEventResponse, error) {
 		records := make([]worker.Record, len(event.Records))
 		for i, r := range event.Records {
-			records[i] = worker.Record{ID: r.MessageId, Body: r.Body}
+			receives, _ := strconv.Atoi(r.Attributes["ApproximateReceiveCount"]) // Lambda says it with every message
+			records[i] = worker.Record{ID: r.MessageId, Body: r.Body, Receives: receives}
 		}
 		share := 1 / float64(max(1, len(records)))
 		failed := worker.Batch(ctx, w, records, sqs.DecodePack, func() worker.Ports {

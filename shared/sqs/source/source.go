@@ -58,7 +58,7 @@ func (s *Source) Within(ctx context.Context, n int, wait time.Duration) ([]worke
 	for i, m := range out.Messages {
 		receives, _ := strconv.Atoi(m.Attributes[string(types.MessageSystemAttributeNameApproximateReceiveCount)])
 		deliveries[i] = worker.Delivery{
-			Handle: aws.ToString(m.ReceiptHandle), Body: aws.ToString(m.Body), Receives: max(receives, 1),
+			ID: aws.ToString(m.MessageId), Handle: aws.ToString(m.ReceiptHandle), Body: aws.ToString(m.Body), Receives: max(receives, 1),
 		}
 	}
 	return deliveries, nil

@@ -42,6 +42,7 @@ type Ports struct {
 	Hold  func(ctx context.Context, d time.Duration) error
 
 	Budget time.Duration
+	Begun  func(ctx context.Context)
 }
 
 // Packs is worker.Packs.
@@ -109,6 +110,9 @@ func Handle(ctx context.Context, rules *Rules, m *workflow.PackMessage, p Ports)
 	}
 	if s.pack.Final() {
 		return s.after(ctx, s.pack, false)
+	}
+	if s.free && p.Begun != nil {
+		p.Begun(ctx)
 	}
 	if err := s.run(ctx); err != nil {
 		return Disposition{}, err
