@@ -46,7 +46,7 @@ func (s *Service) resume(ctx context.Context, c workflow.Caller, r views.PackRes
 	}
 	m, err := s.Decode(paper.Body)
 	if err != nil {
-		return none, err
+		return none, noReceipt() // whatever is wrong with it, nobody was given it
 	}
 	if m.Key.Tenant != c.Tenant {
 		return none, lost()

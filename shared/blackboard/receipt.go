@@ -45,8 +45,13 @@ func (r *receipt) text() (string, error) {
 	return base64.RawURLEncoding.EncodeToString(b.Bytes()), nil
 }
 
+// noReceipt is the answer to a text that nobody was given.
+func noReceipt() error {
+	return workflow.Invalid("the request is not valid", []workflow.Issue{{Path: "pack", Code: "value", Message: "want the pack as it was offered"}})
+}
+
 func readReceipt(text string) (*receipt, error) {
-	wrong := workflow.Invalid("the request is not valid", []workflow.Issue{{Path: "pack", Code: "value", Message: "want the pack as it was offered"}})
+	wrong := noReceipt()
 	raw, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil {
 		return nil, wrong

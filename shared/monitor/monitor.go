@@ -29,6 +29,12 @@ func Handler() http.Handler {
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cache-Control", "no-cache")
+		// The files bear no tags and are small: whoever asks on a condition or for a
+		// part gets the whole, instead of statuses that nobody has promised.
+		r = r.Clone(r.Context())
+		for _, name := range []string{"If-Match", "If-None-Match", "If-Range", "Range"} {
+			r.Header.Del(name)
+		}
 		mux.ServeHTTP(w, r)
 	})
 }

@@ -248,8 +248,11 @@ type CancelRequest = views.CancelRequest
 
 // Cancellation defines model for Cancellation.
 type Cancellation struct {
-	At       Time                  `json:"at"`
-	By       string                `json:"by"`
+	At Time   `json:"at"`
+	By string `json:"by"`
+
+	// Cascade The run that it waits for is cancelled too
+	Cascade  *bool                 `json:"cascade,omitempty"`
 	Reason   string                `json:"reason"`
 	Rollback *CancellationRollback `json:"rollback,omitempty"`
 

@@ -1,0 +1,168 @@
+package front
+
+import (
+	"flag"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/sim/stage"
+)
+
+var (
+	cases = flag.Int("cases", 4000, "how many requests to make")
+	seed  = flag.Uint64("seed", 1, "of the requests")
+)
+
+// eras is in how many worlds they are made, so that none grows too old.
+const eras = 6
+
+// TestGenerated sends requests that the document allows, and such that it does
+// not in one place, to every route. No answer is a failure of the service's own,
+// none has a status or a body that the document does not promise, and every
+// refusal is a problem. What is as the document says is never refused for its form.
+func TestGenerated(t *testing.T) {
+	good, refused := map[string]int{}, map[int]int{}
+	failures, sent := 0, 0
+	all := routes()
+	for era := range eras {
+		w := open(t, *seed*100+uint64(era))
+		a := newAsker(w, *seed*100+uint64(era))
+		a.begin()
+		for n := range *cases / eras {
+			r := all[a.IntN(len(all))]
+			if a.chance(4) {
+				r = all[routeOf(all, pick(a.Rand, "POST /workflow-execution", "POST /workflow-definition/publish", "POST /blackboard/job", "POST /blackboard/job/result",
+					"POST /blackboard/job/heartbeat", "POST /workflow-execution/{id}/unlock", "POST /workflow-execution/{id}/retry"))]
+			}
+			if r.path == "/blackboard/job" {
+				w.ask("POST", "/workers/w1/heartbeat", "")
+				w.ask("POST", "/workers/w2/heartbeat", "")
+			}
+			q := a.request(r)
+			w.log.Reset()
+			rec := w.send(q.Request)
+			sent++
+			wrong := ""
+			switch {
+			case rec.status >= 500 && rec.status != 501 && rec.status != 503, rec.status == 501 && !r.planned:
+				wrong = "the service's own failure"
+			case q.stray && rec.status >= 400 && rec.header.Get("Content-Type") == "application/problem+json":
+			case q.stray:
+			case rec.status == 404 && strings.Contains(q.URL.EscapedPath(), "%2F"):
+			default:
+				wrong = r.broken(rec)
+			}
+			if q.clean && rec.status == 400 && formal(rec) {
+				wrong = "what the document allows is refused for its form"
+			}
+			if wrong != "" {
+				failures++
+				t.Errorf("seed %d, era %d, request %d to %s: %s\n%s\n--> %s\n%s", *seed, era, n, r, wrong, q.text, rec, w.log)
+				if failures > 10 {
+					t.Fatal("there is more")
+				}
+			}
+			if rec.status < 300 {
+				good[r.String()]++
+			} else {
+				refused[rec.status]++
+			}
+			a.learn(r, rec.status, rec.body)
+			switch {
+			case n%50 == 49:
+				w.Tick(time.Minute)
+			case n%10 == 0:
+				a.look()
+			case a.chance(4):
+				w.Deliver()
+			}
+		}
+	}
+	for _, r := range all {
+		if good[r.String()] == 0 && !r.planned {
+			t.Errorf("%s was never asked in a way that it took", r)
+		}
+	}
+	taken := 0
+	for _, n := range good {
+		taken += n
+	}
+	t.Logf("%d requests to %d routes: %d taken, refused %v", sent, len(all), taken, refused)
+	if taken < sent/4 {
+		t.Errorf("only %d of %d requests were taken: they do not reach what is behind the form", taken, sent)
+	}
+}
+
+func routeOf(all []route, name string) int {
+	for i, r := range all {
+		if r.String() == name {
+			return i
+		}
+	}
+	panic("no route " + name)
+}
+
+// formal tells whether a refusal names a place that is not of the schema's form.
+func formal(a answer) bool {
+	for _, code := range []string{"unknown_field", "unknown_parameter", "duplicate_field", "enum", "syntax"} {
+		if strings.Contains(string(a.body), `"code":"`+code+`"`) && !strings.Contains(string(a.body), `"line":`) {
+			return true
+		}
+	}
+	return false
+}
+
+// begin fills a world with a little of everything.
+func (a *asker) begin() {
+	a.Script = func(c stage.Call) *stage.Outcome {
+		if !c.Pure && a.chance(3) {
+			return &stage.Outcome{Fail: "NO", Retryable: a.chance(2)}
+		}
+		return nil
+	}
+	a.Devices("d001", "d002", "d003", "d004")
+	steps := "steps:\n  - {label: one, functionBlock: p/pure:1, runOn: device}\n  - {label: two, functionBlock: p/%s:1, runOn: device}\n"
+	a.Publish("one", fmt.Sprintf(steps, "again"))
+	a.Publish("two", fmt.Sprintf(steps, "once"))
+	a.Publish("unsafe", fmt.Sprintf(steps, "forever"))
+	a.must(nil, "POST", "/workers/register", `{"id":"w1","pool":"default","blocks":["p/pure:1"]}`)
+	for i := range 6 {
+		var x struct{ ID string }
+		a.must(&x, "POST", "/workflow-execution", fmt.Sprintf(`{"workflow":"p/%s","executeOnParameters":{"ids":["d00%d"]}}`, []string{"one", "two", "unsafe"}[i%3], 1+i%4))
+		a.runs = append(a.runs, x.ID)
+		if i == 2 {
+			a.Drain()
+		}
+	}
+}
+
+// TestBroken: what an answer must not be is seen.
+func TestBroken(t *testing.T) {
+	all := routes()
+	r := all[routeOf(all, "GET /locks")]
+	plain, problem := http.Header{"Content-Type": {"application/json"}}, http.Header{"Content-Type": {"application/problem+json"}}
+	told := `{"type":"urn:x","title":"X","status":400,"detail":"d","code":"invalid","requestId":"r","errors":[]}`
+	for name, c := range map[string]struct {
+		answer
+		good bool
+	}{
+		"a page":                  {answer{200, plain, []byte(`{"items":[],"nextPageToken":null}`)}, true},
+		"a problem":               {answer{400, problem, []byte(told)}, true},
+		"a page without its end":  {answer{200, plain, []byte(`{"items":[]}`)}, false},
+		"no JSON":                 {answer{200, plain, []byte(`items`)}, false},
+		"something else":          {answer{200, http.Header{"Content-Type": {"text/plain"}}, []byte(`x`)}, false},
+		"created":                 {answer{201, plain, []byte(`{"items":[],"nextPageToken":null}`)}, false},
+		"a teapot":                {answer{418, problem, []byte(told)}, false},
+		"a failure":               {answer{500, problem, []byte(told)}, false},
+		"a refusal that is none":  {answer{400, plain, []byte(told)}, false},
+		"a problem of another":    {answer{403, problem, []byte(told)}, false},
+		"not implemented, served": {answer{501, problem, []byte(strings.Replace(told, "400", "501", 1))}, false},
+	} {
+		if wrong := r.broken(c.answer); (wrong == "") != c.good {
+			t.Errorf("%s: found %q", name, wrong)
+		}
+	}
+}
