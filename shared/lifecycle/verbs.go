@@ -77,13 +77,18 @@ func (d *decider) retry(c Command) error {
 			return invalid("from", fmt.Sprintf("step %q has not been reached: the run came to step %q", c.From, program.Nodes[reached].Label))
 		}
 	}
+	undone := d.undone(from)
 	switch c.Entities {
 	case "":
 		c.Entities = "failed"
-		if d.X.RolledBack {
+		if d.X.RolledBack || undone {
 			c.Entities = "all"
 		}
-	case "failed", "all":
+	case "failed":
+		if undone {
+			return invalid("entities", "what the run had done was rolled back, so all of it must be done again")
+		}
+	case "all":
 	default:
 		return invalid("entities", "want failed or all")
 	}
@@ -123,15 +128,34 @@ func (d *decider) reached() int {
 	return at
 }
 
+// undone reports whether a rollback was at what the step has done, or one behind
+// it, and no later try has done that again.
+func (d *decider) undone(from int) bool {
+	runs := map[int]bool{}
+	for i := range d.X.Runs {
+		if r := &d.X.Runs[i]; r.Kind == workflow.JobRollback {
+			runs[r.Undoes] = true
+		}
+	}
+	return slices.ContainsFunc(d.X.Runs, func(r workflow.StepRun) bool { return runs[r.RunSeq] && r.Step >= from && r.Superseded == 0 })
+}
+
 // again makes the execution that of a new try. What earlier tries have done from
-// the step on is done again, apart from what a retry of failures keeps.
+// the step on is done again, apart from what a retry of failures keeps: what came
+// to OK in that step and, if some were ahead of it in a stretch, in the stretch.
 func (d *decider) again(from int, onlyFailed bool, to sm.ExecutionState) {
 	x := d.X
+	ahead := map[int]bool{} // stretches of which the step is one
 	for i := range x.Runs {
-		if r := &x.Runs[i]; r.Forward() && (r.Step > from || r.Step == from && !onlyFailed) {
-			if r.Superseded == 0 {
-				r.Superseded = x.Try + 1
-			}
+		if r := &x.Runs[i]; onlyFailed && r.Step == from && r.Superseded == 0 && r.Stretch > 0 {
+			ahead[r.Stretch] = true
+		}
+	}
+	for i := range x.Runs {
+		r := &x.Runs[i]
+		kept := onlyFailed && r.Step == from || ahead[r.Stretch]
+		if r.Forward() && r.Step >= from && r.Superseded == 0 && !kept {
+			r.Superseded = x.Try + 1
 		}
 	}
 	if x.Past == nil {

@@ -70,20 +70,29 @@ type blocks struct {
 	answers map[string]func(call) answer
 	over    chan struct{}   // closed when the test is over
 	pure    map[string]bool // by name without version
+	anew    map[string]bool // executions that take their locks anew in a further try
 	faults  []string        // what no test ever wants to see
 }
 
 func serveBlocks(t testing.TB) *blocks {
-	b := &blocks{t: t, running: map[string]string{}, answers: map[string]func(call) answer{}, pure: map[string]bool{}, over: make(chan struct{})}
+	b := &blocks{t: t, running: map[string]string{}, answers: map[string]func(call) answer{}, pure: map[string]bool{}, anew: map[string]bool{}, over: make(chan struct{})}
 	b.server = httptest.NewServer(b)
 	t.Cleanup(func() {
 		close(b.over)
 		b.server.Close()
-		for _, f := range append(b.faults, judge(b.calls, b.pure)...) {
+		for _, f := range append(b.faults, judge(b.calls, b.pure, b.anew)...) {
 			t.Error(f)
 		}
 	})
 	return b
+}
+
+// locksAnew says that an execution is tried again although it has let go of its
+// locks, so that a token of it may rise.
+func (b *blocks) locksAnew(execution string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.anew[execution] = true
 }
 
 // answer decides what a block does, by its name without version.

@@ -9,11 +9,12 @@ import (
 // judge reads what the blocks were asked to do, in the order in which it
 // arrived, and says what must not be: on one entity, a run that comes back after
 // another has begun, a token that changes within a run or falls from run to run,
-// a fence that falls, or a key that stands for two jobs.
+// a fence that falls, or a key that stands for two jobs. In a run that takes its
+// locks anew for another try a token may rise.
 //
 // Calls of pure blocks change nothing and are not judged: a copy of one may come
 // at any time.
-func judge(calls []call, pure map[string]bool) (wrong []string) {
+func judge(calls []call, pure, anew map[string]bool) (wrong []string) {
 	type hold struct {
 		execution string
 		token     int64
@@ -37,7 +38,7 @@ func judge(calls []call, pure map[string]bool) (wrong []string) {
 		was, held := holder[on]
 		switch {
 		case !held:
-		case was.execution == c.Job.Execution && was.token != *c.Token:
+		case was.execution == c.Job.Execution && was.token != *c.Token && (was.token > *c.Token || !anew[c.Job.Execution]):
 			bad("token %d after %d", *c.Token, was.token)
 		case was.execution != c.Job.Execution && over[on][c.Job.Execution]:
 			bad("it comes back after %s", was.execution)

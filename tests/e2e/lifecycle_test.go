@@ -78,6 +78,8 @@ func TestLifecycle(t *testing.T) {
 		"shared_locks":                    sharedLocks,
 		"retry_from_a_step":               retryFromAStep,
 		"retry_failed_or_all":             retryFailedOrAll,
+		"retry_in_pipelines":              retryInPipelines,
+		"retry_of_what_is_undone":         retryOfWhatIsUndone,
 		"resume_a_delay":                  resumeADelay,
 		"unlock":                          unlock,
 		"step_timeout":                    stepTimeout,

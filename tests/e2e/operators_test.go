@@ -214,6 +214,112 @@ func retryFailedOrAll(c *scene) {
 	}
 }
 
+// A retry of what has failed in a pipeline does not touch those who were ahead of
+// it: nothing that must not run twice does, however often it is tried.
+func retryInPipelines(c *scene) {
+	ids := c.entities(c.kind(), 4)
+	g := newGate()
+	var tries atomic.Int32
+	c.block("work", workflow.Block{Timeout: workflow.Duration(patience)}, func(k call) answer {
+		switch try := tries.Load(); {
+		case k.on() != ids[1]:
+		case k.Job.Step == "two" && try == 0:
+			g.pass(k)
+			return failed("NO", false)
+		case k.Job.Step == "three" && try == 1:
+			return failed("NO", false)
+		}
+		return ok(map[string]any{"on": k.on(), "given": k.Parameters["given"]})
+	})
+	c.define("config: {executionStrategy: {parallel: true}}\n", "label: one, block: work, runOn: KIND",
+		"label: two, block: work, runOn: KIND, assert: size(one.result.on) > 0", "label: three, block: work, runOn: KIND, parameters: {given: '${two.result.on}'}",
+		"label: four, block: work, runOn: KIND, parameters: {given: '${three.result.given}'}",
+		"label: sum, block: work, runOn: global, assert: size(four.results) == 4, parameters: {given: '${size(four.results)}'}")
+	id := c.run("{}", ids...)
+	<-g.entered
+	eventually(c.t, "the others are ahead", func() bool { return len(c.jobs(id, views.JobFilter{Step: "four", State: sm.JobCompleted})) == 3 })
+	close(g.open)
+	for try, failing := range []string{"two", "three"} {
+		c.failedBy(c.ends(id, sm.ExecutionFailedUnsafe), workflow.CauseStepFailed, "NO", failing)
+		tries.Store(int32(try) + 1)
+		c.ask(id, "retry", `{"reason":"mended"}`)
+	}
+	c.ends(id, sm.ExecutionCompletedAck)
+	times := map[string]int{}
+	for _, made := range c.callsOf(id, "EXECUTE") {
+		times[made]++
+	}
+	for made, n := range times {
+		want := 1
+		if made == "two "+ids[1] || made == "three "+ids[1] {
+			want = 2
+		}
+		if n != want {
+			c.t.Errorf("%s was called %d times, want %d", made, n, want)
+		}
+	}
+	r, err := c.Result(c.t.Context(), id)
+	if err != nil || len(times) != 4*4+1 || len(r.Steps["four"].Results) != 4 {
+		c.t.Errorf("called %v, results %v, %v", times, r.Steps["four"].Results, err)
+	}
+	for on, got := range r.Steps["four"].Results {
+		if string(got) != fmt.Sprintf(`{"given":%q,"on":%q}`, on, on) {
+			c.t.Errorf("%s has %s", on, got)
+		}
+	}
+}
+
+// What a rollback was at is done again by a retry, whether or not the rollback
+// came to its end: to keep it would call done what has been undone.
+func retryOfWhatIsUndone(c *scene) {
+	ids := c.entities(c.kind(), 2)
+	var mended atomic.Bool
+	c.block("work", workflow.Block{Reversible: true}, func(k call) answer {
+		if k.Operation == "ROLLBACK" && k.Job.Step == "two" && k.Parameters["stuck"] == true {
+			return failed("STUCK", false)
+		}
+		return nil
+	})
+	c.block("fail", workflow.Block{Pure: true}, func(call) answer {
+		if mended.Load() {
+			return nil
+		}
+		return failed("NO", false)
+	})
+	c.define("config: {rollback: {mode: auto, onFailure: continue}}\n", "label: one, block: work, runOn: KIND",
+		"label: two, block: work, runOn: KIND, parameters: {stuck: '${parameters.stuck}'}", "label: fail, block: fail, runOn: global")
+	for stuck, in := range map[bool]sm.ExecutionState{true: sm.ExecutionFailedUnsafe, false: sm.ExecutionFailedSafeAck} {
+		mended.Store(false)
+		id := c.run(fmt.Sprintf(`{"stuck":%v}`, stuck), ids...)
+		c.ends(id, in)
+		if undone := len(c.callsOf(id, "ROLLBACK")); undone != 4 {
+			c.t.Errorf("%d jobs undo", undone)
+		}
+		for _, body := range []string{`{"entities":"failed"}`, `{"entities":"failed","from":"two"}`} {
+			if status, text := c.post("POST", "/workflow-execution/"+id+"/retry", "application/json", body); status != http.StatusBadRequest || !strings.Contains(text, `"entities"`) {
+				c.t.Errorf("%s: %d %s", body, status, text)
+			}
+		}
+		mended.Store(true)
+		if in == sm.ExecutionFailedSafeAck {
+			c.b.locksAnew(id)
+		}
+		c.ask(id, "retry", `{"reason":"mended"}`)
+		c.ends(id, sm.ExecutionCompletedAck)
+		times := map[string]int{}
+		for _, made := range c.callsOf(id, "EXECUTE") {
+			times[made]++
+		}
+		for _, step := range []string{"one ", "two "} {
+			for _, on := range ids {
+				if times[step+on] != 2 {
+					c.t.Errorf("in %s: called %v, want each of the steps once more", in, times)
+				}
+			}
+		}
+	}
+}
+
 // An operator ends the delay of a step before its time.
 func resumeADelay(c *scene) {
 	ids := c.entities(c.kind(), 1)

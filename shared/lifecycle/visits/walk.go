@@ -123,7 +123,7 @@ func (d *Visits) enter(at int) {
 	case plan.Jobs > 0 && plan.Problem == nil && !d.timer(n):
 		return
 	}
-	d.X.OnlyFailed = d.X.OnlyFailed && n.FunctionBlock == ""
+	d.X.OnlyFailed = d.X.OnlyFailed && (n.FunctionBlock == "" || end > at+1)
 	switch {
 	case plan.Problem != nil:
 		d.Append(d.newRun(at, kindOf(n), plan, r))
