@@ -965,6 +965,8 @@ type ClientInterface interface {
 
 	// InspectJobs Show what waits for workers, by pool, and who holds what
 	//
+	// The counts are about those of the pool's queue, which may serve several tenants; claims are only the caller's own.
+	//
 	// Corresponds with GET /blackboard/jobs (the `InspectJobs` operationId).
 	InspectJobs(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -1397,6 +1399,8 @@ func (c *Client) FinishJob(ctx context.Context, body FinishJobJSONRequestBody, r
 }
 
 // InspectJobs Show what waits for workers, by pool, and who holds what
+//
+// The counts are about those of the pool's queue, which may serve several tenants; claims are only the caller's own.
 //
 // Corresponds with GET /blackboard/jobs (the `InspectJobs` operationId).
 func (c *Client) InspectJobs(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4737,6 +4741,8 @@ type ClientWithResponsesInterface interface {
 
 	// InspectJobsWithResponse Show what waits for workers, by pool, and who holds what
 	//
+	// The counts are about those of the pool's queue, which may serve several tenants; claims are only the caller's own.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /blackboard/jobs (the `InspectJobs` operationId).
@@ -7092,6 +7098,8 @@ func (c *ClientWithResponses) FinishJobWithResponse(ctx context.Context, body Fi
 }
 
 // InspectJobsWithResponse Show what waits for workers, by pool, and who holds what
+//
+// The counts are about those of the pool's queue, which may serve several tenants; claims are only the caller's own.
 //
 // Returns a wrapper object for the known response body format(s).
 //
