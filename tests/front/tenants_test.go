@@ -242,6 +242,9 @@ func TestTenants(t *testing.T) {
 			if strings.Contains(string(a.body), secret) || strings.Contains(string(a.body), victim) {
 				t.Errorf("round %d, %s %s shows %s", round, method, try.target, a)
 			}
+			if strings.Contains(try.target, "pageToken=") && a.status < 400 {
+				t.Errorf("round %d, %s %s: the victim's page token is taken: %s", round, method, try.target, a)
+			}
 			for _, id := range []string{p.Run, p.Unsafe, p.Waiting} {
 				if strings.Contains(string(a.body), id) && !strings.Contains(try.target, id) {
 					t.Errorf("round %d, %s %s names the run %s", round, method, try.target, id)
