@@ -19,7 +19,7 @@ func (w *work) apply(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	all, err := p.Asked(ctx, w.x, func(r *workflow.StepRun) bool { return r.Forward() && r.Superseded == 0 })
+	all, err := p.Asked(ctx, w.x, w.x.Try, func(r *workflow.StepRun) bool { return r.Forward() && r.Superseded == 0 })
 	if err != nil {
 		return err
 	}

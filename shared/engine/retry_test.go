@@ -2,6 +2,8 @@ package engine_test
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -207,4 +209,130 @@ func TestR52Timeouts(t *testing.T) {
 			}
 		})
 	}
+}
+
+// tries begins a new try of a run, and plays it to its end.
+func tries(s *stage.Stage, id string, req views.RetryRequest) (calls []string) {
+	s.Helper()
+	before := len(s.CallsOf(id))
+	verb(s, func(ctx context.Context) (*workflow.Execution, error) {
+		return s.Engine.Retry(ctx, stage.Caller, id, req)
+	})
+	settle(s)
+	return s.CallsOf(id)[before:]
+}
+
+// What was rolled back is not kept, whoever asks for the failed ones alone: a run
+// that completes has done everything it says.
+func TestR25NothingUndoneIsKept(t *testing.T) {
+	s := open(t, 3)
+	s.Publish("w", `steps: [{label: one, functionBlock: p/once:1, runOn: device}, {label: two, functionBlock: p/pure:1, runOn: device}]`)
+	mended := false
+	s.Script = failsUntil("one", "d001", &mended)
+	id := s.Start("w", stage.Names(3)...)
+	settle(s)
+	if x := s.Ends(id, sm.ExecutionFailedSafeAck); !x.RolledBack {
+		t.Error("it was not rolled back")
+	}
+	mended = true
+	got := tries(s, id, views.RetryRequest{Reason: "mended", From: "one", Entities: "failed"})
+	s.Ends(id, sm.ExecutionCompletedAck)
+	want := []string{"one EXECUTE d000", "one EXECUTE d001", "one EXECUTE d002", "two EXECUTE d000", "two EXECUTE d001", "two EXECUTE d002"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	s.Without(func() {
+		if x, err := s.View.Execution(t.Context(), stage.Caller, id); err != nil || x.Progress.Jobs.Total != 6 || x.Progress.Jobs.Completed != 6 {
+			t.Errorf("%+v %v", x.Progress.Jobs, err)
+		}
+	})
+}
+
+// A rollback that failed in the middle has undone some of it: those are done
+// again, and so is the one of which nobody knows.
+func TestR25HalfUndone(t *testing.T) {
+	s := open(t, 3)
+	s.Publish("w", `steps: [{label: one, functionBlock: p/once:1, runOn: device}, {label: two, functionBlock: p/pure:1, runOn: device}]`)
+	mended := false
+	s.Script = func(c stage.Call) *stage.Outcome {
+		if !mended && (c.Step == "two" && c.Entity == "d002" || c.Kind == workflow.JobRollback && c.Entity == "d001") {
+			return &stage.Outcome{Fail: "REFUSED"}
+		}
+		return nil
+	}
+	id := s.Start("w", stage.Names(3)...)
+	settle(s)
+	s.Ends(id, sm.ExecutionFailedUnsafe)
+	mended = true
+	got := tries(s, id, views.RetryRequest{Reason: "mended"})
+	s.Ends(id, sm.ExecutionCompletedAck)
+	undone := map[string]bool{}
+	for _, c := range s.CallsOf(id) {
+		if kind, entity, ok := strings.Cut(strings.TrimPrefix(c, "one "), " "); ok && kind == "ROLLBACK" {
+			undone[entity] = true
+		}
+	}
+	for entity := range undone {
+		if !slices.Contains(got, "one EXECUTE "+entity) {
+			t.Errorf("%s was rolled back and not done again: %v", entity, got)
+		}
+	}
+	if len(undone) != 3 {
+		t.Errorf("rolled back: %v", undone)
+	}
+	for _, entity := range stage.Names(3) {
+		if !slices.Contains(got, "two EXECUTE "+entity) {
+			t.Errorf("what followed was not done again for %s: %v", entity, got)
+		}
+	}
+}
+
+// What has come to OK is kept in every step from the one on that is named.
+func TestR25SuccessesAreKept(t *testing.T) {
+	s := open(t, 3)
+	s.Publish("w", `steps:
+  - {label: one, functionBlock: p/pure:1, runOn: device}
+  - {label: two, functionBlock: p/forever:1, runOn: device}
+  - {label: all, functionBlock: p/pure:1, runOn: global, parameters: {n: "${size(two.results)}"}}
+`)
+	mended := false
+	s.Script = failsUntil("two", "d002", &mended)
+	id := s.Start("w", stage.Names(3)...)
+	settle(s)
+	s.Ends(id, sm.ExecutionFailedUnsafe)
+	mended = true
+	got := tries(s, id, views.RetryRequest{Reason: "mended", From: "one", Entities: "failed"})
+	s.Ends(id, sm.ExecutionCompletedAck)
+	if diff := cmp.Diff([]string{"two EXECUTE d002", "all EXECUTE"}, got); diff != "" {
+		t.Error(diff)
+	}
+	if last := s.Called[len(s.Called)-1]; string(last.Parameters) != `{"n":3}` {
+		t.Errorf("the last step got %s", last.Parameters)
+	}
+	var states []sm.StepState
+	for _, r := range s.Load(id).Runs {
+		if r.Try == 2 {
+			states = append(states, r.Status)
+		}
+	}
+	if diff := cmp.Diff([]sm.StepState{sm.StepCompleted, sm.StepCompleted, sm.StepCompleted}, states); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Nobody goes on from behind what was rolled back.
+func TestRetryBehindARollback(t *testing.T) {
+	s := open(t, 1)
+	s.Publish("w", `steps: [{label: one, functionBlock: p/once:1, runOn: device}, {label: two, functionBlock: p/pure:1, runOn: device}]`)
+	mended := false
+	s.Script = failsUntil("two", "d000", &mended)
+	id := s.Start("w", "d000")
+	settle(s)
+	s.Ends(id, sm.ExecutionFailedSafeAck)
+	s.Without(func() {
+		_, err := s.Engine.Retry(t.Context(), stage.Caller, id, views.RetryRequest{Reason: "on", From: "two"})
+		if !workflow.Is(err, workflow.CodeInvalid) || !strings.Contains(err.Error(), `"one" was rolled back`) {
+			t.Error(err)
+		}
+	})
 }

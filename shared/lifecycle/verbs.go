@@ -76,19 +76,17 @@ func (d *decider) retry(c Command) error {
 		if reached := d.reached(); from > reached {
 			return invalid("from", fmt.Sprintf("step %q has not been reached: the run came to step %q", c.From, program.Nodes[reached].Label))
 		}
+		if undone := d.undoneAt(len(program.Nodes)); from > undone {
+			return invalid("from", fmt.Sprintf("step %q was rolled back and has to be done again: begin with it, or before", program.Nodes[undone].Label))
+		}
 	}
-	undone := d.undone(from)
 	switch c.Entities {
 	case "":
 		c.Entities = "failed"
-		if d.X.RolledBack || undone {
+		if d.X.RolledBack {
 			c.Entities = "all"
 		}
-	case "failed":
-		if undone {
-			return invalid("entities", "what the run had done was rolled back, so all of it must be done again")
-		}
-	case "all":
+	case "failed", "all":
 	default:
 		return invalid("entities", "want failed or all")
 	}
@@ -114,6 +112,25 @@ func (d *decider) failedAt(p *spec.Program) int {
 			at = min(at, r.Step)
 		}
 	}
+	return min(at, d.undoneAt(at))
+}
+
+// undoneAt is the first step of which something was rolled back and has not been
+// done again, none if there is no such step.
+func (d *decider) undoneAt(none int) int {
+	at := none
+	for i := range d.X.Runs {
+		u := &d.X.Runs[i]
+		if u.Kind != workflow.JobRollback || u.Tally.OK == 0 || u.Step >= at {
+			continue
+		}
+		again := slices.ContainsFunc(d.X.Runs, func(r workflow.StepRun) bool {
+			return r.Forward() && r.Step == u.Step && r.Try > u.Try
+		})
+		if !again {
+			at = u.Step
+		}
+	}
 	return at
 }
 
@@ -128,35 +145,21 @@ func (d *decider) reached() int {
 	return at
 }
 
-// undone reports whether a rollback was at what the step has done, or one behind
-// it, and no later try has done that again.
-func (d *decider) undone(from int) bool {
-	runs := map[int]bool{}
-	for i := range d.X.Runs {
-		if r := &d.X.Runs[i]; r.Kind == workflow.JobRollback {
-			runs[r.Undoes] = true
-		}
-	}
-	return slices.ContainsFunc(d.X.Runs, func(r workflow.StepRun) bool { return runs[r.RunSeq] && r.Step >= from && r.Superseded == 0 })
-}
-
 // again makes the execution that of a new try. What earlier tries have done from
-// the step on is done again, apart from what a retry of failures keeps: what came
-// to OK in that step and, if some were ahead of it in a stretch, in the stretch.
+// the step on is done again, apart from what a retry of failures keeps: the
+// entities with which a step came to OK.
 func (d *decider) again(from int, onlyFailed bool, to sm.ExecutionState) {
 	x := d.X
-	ahead := map[int]bool{} // stretches of which the step is one
-	for i := range x.Runs {
-		if r := &x.Runs[i]; onlyFailed && r.Step == from && r.Superseded == 0 && r.Stretch > 0 {
-			ahead[r.Stretch] = true
-		}
-	}
+	nodes := d.F.Resolved.Program.Nodes
 	for i := range x.Runs {
 		r := &x.Runs[i]
-		kept := onlyFailed && r.Step == from || ahead[r.Stretch]
-		if r.Forward() && r.Step >= from && r.Superseded == 0 && !kept {
-			r.Superseded = x.Try + 1
+		if !r.Forward() || r.Step < from || r.Superseded > 0 {
+			continue
 		}
+		if n := &nodes[r.Step]; onlyFailed && r.HasJobs() && n.RunOn != "" && n.RunOn != workflow.RunOnGlobal {
+			continue
+		}
+		r.Superseded = x.Try + 1
 	}
 	if x.Past == nil {
 		x.Past = map[int]workflow.Scope{}

@@ -106,7 +106,7 @@ type Waiting struct {
 	Condition *string      `json:"condition"` // of CONDITION: what has to become true
 	Child     *string      `json:"child"`     // of CHILD: execution id
 	Pool      *string      `json:"pool"`      // of WORKER: of the workers that have to come
-	Reason    *string      `json:"reason"`    // of ENGINE: why looks at the run fail
+	Reason    *string      `json:"reason"`    // of ENGINE: why looks at the run fail; of ACKNOWLEDGE: that it has no locks any more
 	For       []WaitingFor `json:"for"`       // of LOCK
 }
 

@@ -65,8 +65,7 @@ type Execution struct {
 
 	// At is the index of the step that is entered next, or that is being visited;
 	// Round its repetition, and Rested the RunSeq for which its delay is over.
-	// OnlyFailed is set by a retry for the step it begins with, and for those behind
-	// it that some entities had come to already.
+	// OnlyFailed is set by a retry that keeps what has come to OK.
 	At         int  `json:"pc,omitempty"`
 	Round      int  `json:"round,omitempty"`
 	Rested     int  `json:"rested,omitempty"`

@@ -28,8 +28,9 @@ type StepRun struct {
 	Stretch int `json:"stretch,omitempty"`
 
 	// OnlyFailed is set by a retry: entities with which an earlier run of the step
-	// came to OK take no part, and keep that result. Superseded is the try that
-	// does the run's work again: from then on its results are not seen any more.
+	// came to OK, and that has not been undone, take no part and keep that result.
+	// Superseded is the try that does the run's work again: from then on its results
+	// are not seen any more.
 	OnlyFailed bool `json:"onlyFailed,omitempty"`
 	Superseded int  `json:"superseded,omitempty"`
 
@@ -71,9 +72,10 @@ type Child struct {
 func (r *StepRun) HasJobs() bool { return r.Kind != "" }
 
 // Sees reports whether the run sees what came of another: of a visit before it
-// that no try up to its own has done again.
+// that no try up to its own has done again. What earlier tries have done in later
+// steps lies ahead.
 func (r *StepRun) Sees(o *StepRun) bool {
-	return o.Forward() && o.RunSeq < r.RunSeq && (o.Superseded == 0 || r.Try < o.Superseded)
+	return o.Forward() && o.RunSeq < r.RunSeq && (o.Superseded == 0 || r.Try < o.Superseded) && (o.Try == r.Try || o.Step <= r.Step)
 }
 
 // Forward reports whether the run is a visit of a step, not the undoing of one

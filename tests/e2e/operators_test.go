@@ -295,16 +295,15 @@ func retryOfWhatIsUndone(c *scene) {
 		if undone := len(c.callsOf(id, "ROLLBACK")); undone != 4 {
 			c.t.Errorf("%d jobs undo", undone)
 		}
-		for _, body := range []string{`{"entities":"failed"}`, `{"entities":"failed","from":"two"}`} {
-			if status, text := c.post("POST", "/workflow-execution/"+id+"/retry", "application/json", body); status != http.StatusBadRequest || !strings.Contains(text, `"entities"`) {
-				c.t.Errorf("%s: %d %s", body, status, text)
-			}
+		body := `{"entities":"failed","from":"two"}`
+		if status, text := c.post("POST", "/workflow-execution/"+id+"/retry", "application/json", body); status != http.StatusBadRequest || !strings.Contains(text, `"from"`) {
+			c.t.Errorf("%s: %d %s", body, status, text)
 		}
 		mended.Store(true)
 		if in == sm.ExecutionFailedSafeAck {
 			c.b.locksAnew(id)
 		}
-		c.ask(id, "retry", `{"reason":"mended"}`)
+		c.ask(id, "retry", `{"reason":"mended","entities":"failed"}`)
 		c.ends(id, sm.ExecutionCompletedAck)
 		times := map[string]int{}
 		for _, made := range c.callsOf(id, "EXECUTE") {

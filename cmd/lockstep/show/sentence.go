@@ -55,6 +55,9 @@ func stands(x views.ExecutionView) string {
 func Waits(w *views.Waiting) string {
 	switch w.Kind {
 	case views.WaitAcknowledge:
+		if w.Reason != nil {
+			return "waits for somebody to run \"lockstep acknowledge\"; " + *w.Reason
+		}
 		return "keeps its locks until somebody runs \"lockstep acknowledge\""
 	case views.WaitTimer:
 		s := "waits since " + moment(w.Since)

@@ -45,9 +45,11 @@ func (p *Planner) load(ctx context.Context, o *outcome) error {
 	return nil
 }
 
-// lanedUpdate is an update that a job of a lane asks for.
+// lanedUpdate is an update that a job of a lane asks for, of an entity that may be
+// another than the job's.
 type lanedUpdate struct {
 	lane   int
+	of     workflow.EntityKey
 	update workflow.Update
 }
 
@@ -73,7 +75,7 @@ func (p *Planner) outcome(ctx context.Context, x *workflow.Execution, r *workflo
 		if err != nil {
 			return nil, err
 		}
-		if err := p.collect(ctx, o, r, planned, packs); err != nil {
+		if err := o.collect(r, planned, packs); err != nil {
 			return nil, err
 		}
 	}
@@ -100,7 +102,7 @@ func (p *Planner) lane(ctx context.Context, x *workflow.Execution, r *workflow.S
 	return planned, packs, err
 }
 
-func (p *Planner) collect(ctx context.Context, o *outcome, r *workflow.StepRun, planned plan.Planned, packs []*workflow.Pack) error {
+func (o *outcome) collect(r *workflow.StepRun, planned plan.Planned, packs []*workflow.Pack) error {
 	latest := plan.Latest(packs)
 	for _, j := range planned.Jobs {
 		var key workflow.EntityKey
@@ -129,7 +131,7 @@ func (p *Planner) collect(ctx context.Context, o *outcome, r *workflow.StepRun, 
 				return workflow.Errorf(workflow.CodeInternal, "the updates of a job of step %q cannot be read: %w", r.Label, err)
 			}
 			for _, u := range updates {
-				o.updates = append(o.updates, lanedUpdate{j.Index / max(1, r.PackSize), u})
+				o.updates = append(o.updates, lanedUpdate{j.Index / max(1, r.PackSize), key, u})
 			}
 		}
 	}
@@ -142,11 +144,16 @@ func (p *Planner) Updates(ctx context.Context, x *workflow.Execution, r *workflo
 	if err != nil {
 		return nil, err
 	}
+	return o.asked(), nil
+}
+
+// asked are the updates asked for, in job order.
+func (o *outcome) asked() []workflow.Update {
 	updates := make([]workflow.Update, len(o.updates))
 	for i, u := range o.updates {
 		updates[i] = u.update
 	}
-	return updates, nil
+	return updates
 }
 
 func (p *Planner) run(r *workflow.StepRun) *delivery.Run {

@@ -28,19 +28,19 @@ func (a *Asked) add(updates []workflow.Update) {
 	}
 }
 
-// Asked gathers what the visits wanted ask for.
-func (p *Planner) Asked(ctx context.Context, x *workflow.Execution, wanted func(*workflow.StepRun) bool) (*Asked, error) {
+// Asked gathers what the visits wanted ask for, as far as it stands in a try.
+func (p *Planner) Asked(ctx context.Context, x *workflow.Execution, try int, wanted func(*workflow.StepRun) bool) (*Asked, error) {
 	all := &Asked{}
 	for i := range x.Runs {
 		r := &x.Runs[i]
 		if !r.Updates || !wanted(r) {
 			continue
 		}
-		updates, err := p.Updates(ctx, x, r)
+		o, err := p.standing(ctx, x, try, r, -1)
 		if err != nil {
 			return nil, err
 		}
-		all.add(updates)
+		all.add(o.asked())
 	}
 	return all, nil
 }
@@ -79,7 +79,7 @@ func (p *Planner) refuse(ctx context.Context, x *workflow.Execution, r *workflow
 			return nil
 		}
 	}
-	all, err := p.Asked(ctx, x, r.Sees)
+	all, err := p.Asked(ctx, x, r.Try, r.Sees)
 	if err != nil {
 		return err
 	}

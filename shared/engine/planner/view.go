@@ -34,7 +34,7 @@ func (p *Planner) sight(ctx context.Context, x *workflow.Execution, r *workflow.
 	s := &sight{
 		lost:  map[int]map[workflow.EntityKey]bool{},
 		view:  library.View{Results: map[int]map[string]json.RawMessage{}, Statuses: map[int]string{}},
-		visit: plan.Visit{Index: r.Step, Node: node, Sparse: r.Stretch > 0, Without: map[workflow.EntityKey]bool{}},
+		visit: plan.Visit{Index: r.Step, Node: node, Sparse: r.Stretch > 0, Without: map[workflow.EntityKey]bool{}, Kept: map[workflow.EntityKey]bool{}},
 	}
 	held, err := p.Entities(ctx, x.ScopeOf(r))
 	if err != nil {
@@ -50,6 +50,7 @@ func (p *Planner) sight(ctx context.Context, x *workflow.Execution, r *workflow.
 		at[s.entities[i].Key] = i
 	}
 	places := p.places(node, s.entities, r)
+	anew := map[workflow.EntityKey]bool{} // with which this try has done something already
 	total := 0
 	for i := range x.Runs {
 		o := &x.Runs[i]
@@ -60,6 +61,7 @@ func (p *Planner) sight(ctx context.Context, x *workflow.Execution, r *workflow.
 		mate := r.Stretch > 0 && o.Stretch == r.Stretch
 		again := r.Repeat > 1 && o.Step == r.Step && o.Try == r.Try && o.Repeat == r.Repeat-1
 		kept := r.OnlyFailed && o.Step == r.Step
+		redone := r.OnlyFailed && o.Step < r.Step && o.Try == r.Try
 		read := slices.Contains(reads, o.Step)
 		lost := o.Tally.Failed+o.Tally.Unknown > 0 || mate || s.lost[o.Step] != nil
 		if !o.HasJobs() {
@@ -73,26 +75,30 @@ func (p *Planner) sight(ctx context.Context, x *workflow.Execution, r *workflow.
 			}
 			continue
 		}
-		if !(read || lost || o.Updates || again || kept) {
+		if !read && !lost && !o.Updates && !again && !kept && !redone {
 			continue
 		}
 		limit := -1
 		if mate {
 			limit = lane
 		}
-		got, err := p.outcome(ctx, x, o, limit)
+		got, err := p.standing(ctx, x, r.Try, o, limit)
 		if err != nil {
 			return nil, err
 		}
 		if kept {
-			for key := range got.ok {
-				s.visit.Without[key] = true
+			maps.Copy(s.visit.Kept, got.ok)
+			for key := range got.failed {
+				delete(s.visit.Kept, key) // a later round of the step, or a later try
 			}
 		} else {
 			s.exclude(p.Program, o, got)
 		}
 		if again {
 			s.visit.Took = got.took()
+		}
+		if redone {
+			maps.Copy(anew, got.took())
 		}
 		if read {
 			if total += got.size(); total > p.MaxResults {
@@ -118,6 +124,8 @@ func (p *Planner) sight(ctx context.Context, x *workflow.Execution, r *workflow.
 	for _, lost := range s.lost {
 		maps.Copy(s.visit.Without, lost)
 	}
+	// What was done with an entity before stands on what is done with it anew.
+	maps.DeleteFunc(s.visit.Kept, func(key workflow.EntityKey, _ bool) bool { return anew[key] })
 	return s, nil
 }
 

@@ -122,11 +122,13 @@ func cheap(x *workflow.Execution) views.ExecutionView {
 		if r.Kind != workflow.JobExecute || r.Superseded > 0 {
 			continue
 		}
-		e.Progress.Jobs.Completed += r.Tally.OK
 		if repeated(x, r) {
-			e.Progress.Jobs.Total += r.Tally.OK
+			stands := standing(x, r)
+			e.Progress.Jobs.Completed += stands
+			e.Progress.Jobs.Total += stands
 			continue
 		}
+		e.Progress.Jobs.Completed += r.Tally.OK
 		e.Progress.Jobs.Total += r.Jobs
 		e.Progress.Jobs.Failed += r.Tally.Failed
 	}
@@ -144,6 +146,19 @@ func repeated(x *workflow.Execution, r *workflow.StepRun) bool {
 		}
 	}
 	return false
+}
+
+// standing is how many jobs of a run that a later try has repeated still count:
+// those that came to OK, but for as many as were undone. A rollback undoes what
+// has failed, too, and is taken to have done so last.
+func standing(x *workflow.Execution, r *workflow.StepRun) int {
+	left := r.Tally.OK
+	for n := range x.Runs {
+		if u := &x.Runs[n]; u.Kind == workflow.JobRollback && u.Undoes == r.RunSeq {
+			left -= u.Tally.Executed()
+		}
+	}
+	return max(0, left)
 }
 
 // steps counts the steps and those that are over: their last visit is, or that of

@@ -131,6 +131,9 @@ func TestUnlockIsShownAndAudited(t *testing.T) {
 	if n := len(s.Locks()); n != 0 {
 		t.Errorf("%d locks are held", n)
 	}
+	if w := must[views.ExecutionView](s)(s.View.Execution(ctx, stage.Caller, id)).Waiting; w == nil || w.Kind != views.WaitAcknowledge || w.Reason == nil {
+		t.Errorf("it waits for %+v", w)
+	}
 	if _, err := s.Engine.Unlock(ctx, bob, id, ""); !workflow.Is(err, workflow.CodeIllegalTransition) {
 		t.Errorf("unlocked twice: %v", err)
 	}

@@ -38,7 +38,11 @@ func (v *View) resting(x *workflow.Execution) *views.Waiting {
 	case x.State == sm.ExecutionScheduled && x.BlockedBy != nil:
 		return v.forLock(x)
 	case x.State == sm.ExecutionFailedUnsafe, x.State == sm.ExecutionCancelled:
-		return &views.Waiting{Kind: views.WaitAcknowledge, Since: x.EndedAt, For: []views.WaitingFor{}}
+		w := &views.Waiting{Kind: views.WaitAcknowledge, Since: x.EndedAt, For: []views.WaitingFor{}}
+		if x.Unlocked {
+			w.Reason = pointer("its locks have been released")
+		}
+		return w
 	}
 	return nil
 }

@@ -85,6 +85,7 @@ type LockAnswer struct {
 type Plan struct {
 	Jobs     int
 	Skipped  int
+	Kept     int // of entities with which an earlier try has come to OK
 	Entities int // of the step's type, whether they take part or not
 	Cause    workflow.Cause
 	Problem  *workflow.Failure // an assertion that is false, a parameter that has no value

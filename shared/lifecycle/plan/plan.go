@@ -41,8 +41,10 @@ type Visit struct {
 	Node  *spec.Node
 
 	// Without names the entities that take no part: they have failed in an earlier
-	// step and were tolerated, or an earlier try has come to OK with them.
+	// step and were tolerated. Kept names those with which an earlier try has come
+	// to OK, which stands.
 	Without map[workflow.EntityKey]bool
+	Kept    map[workflow.EntityKey]bool
 	// Took names, of a repetition, those that took part in the visit before. nil
 	// for a first visit.
 	Took map[workflow.EntityKey]bool
@@ -66,7 +68,7 @@ func Step(v Visit, ex Expressions, entities []workflow.Held) Planned {
 		return v.jobs(ex, []place{{}})
 	}
 	var on []place
-	excluded, at := 0, 0
+	excluded, kept, at := 0, 0, 0
 	for i := range entities {
 		e := &entities[i]
 		if e.Key.Type != v.Node.RunOn {
@@ -78,13 +80,15 @@ func Step(v Visit, ex Expressions, entities []workflow.Held) Planned {
 		case v.To > 0 && (here < v.From || here >= v.To), v.Took != nil && !v.Took[e.Key]:
 		case v.Without[e.Key]:
 			excluded++
+		case v.Kept[e.Key]:
+			kept++
 		default:
 			on = append(on, place{here, e})
 		}
 	}
 	p := v.jobs(ex, on)
 	p.Plan.Skipped += excluded
-	p.Plan.Entities = at
+	p.Plan.Kept, p.Plan.Entities = kept, at
 	return p
 }
 

@@ -123,7 +123,6 @@ func (d *Visits) enter(at int) {
 	case plan.Jobs > 0 && plan.Problem == nil && !d.timer(n):
 		return
 	}
-	d.X.OnlyFailed = d.X.OnlyFailed && (n.FunctionBlock == "" || end > at+1)
 	switch {
 	case plan.Problem != nil:
 		d.Append(d.newRun(at, kindOf(n), plan, r))
@@ -132,7 +131,7 @@ func (d *Visits) enter(at int) {
 		r.Stretch = 0
 		d.Append(d.newRun(at, kindOf(n), plan, r))
 		status := sm.StepCompleted
-		if plan.Skipped > 0 {
+		if plan.Skipped > 0 && plan.Kept == 0 {
 			status = sm.StepSkipped
 		}
 		d.Exit(d.X.Run(), status)
