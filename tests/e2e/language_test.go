@@ -70,7 +70,8 @@ func inFlight(config string) func(*scene) {
 }
 
 // A share of the entities may fail: the step has not failed, what failed takes no
-// part in what follows, and one more is too much.
+// part in what follows, and one more is too much. A global job is no share of
+// anything.
 func tolerated(c *scene) {
 	ids := c.entities(c.kind(), 10)
 	c.block("maybe", workflow.Block{Pure: true}, func(k call) answer {
@@ -92,6 +93,9 @@ func tolerated(c *scene) {
 	if n := len(c.jobs(id, views.JobFilter{Step: "after"})); n != 0 {
 		c.t.Errorf("%d jobs of the next step", n)
 	}
+	c.block("fail", workflow.Block{Pure: true}, func(call) answer { return failed("NO", false) })
+	whole := c.also("whole", "config: {failureTolerance: 1}\n", "label: fail, block: fail, runOn: global", "label: after, block: after, runOn: KIND")
+	c.failedBy(c.ends(c.launch(whole, "{}", ids...), sm.ExecutionFailedSafeAck), workflow.CauseStepFailed, "NO", "fail")
 }
 
 // An archived version starts nothing, by whatever reference; what has begun goes

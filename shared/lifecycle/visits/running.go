@@ -133,7 +133,7 @@ func (d *Visits) follow(open []*workflow.StepRun) {
 func (d *Visits) judge(r *workflow.StepRun, f *draft.Report) (ended bool, look time.Time) {
 	n := &d.F.Resolved.Program.Nodes[r.Step]
 	failed := f.Tally.Failed + f.Tally.Unknown
-	intolerable := !d.Config().FailureTolerance.Allows(failed, r.Jobs)
+	intolerable := !d.Config().FailureTolerance.Allows(failed, r.Jobs) || n.RunOn == workflow.RunOnGlobal && failed > 0 // it is about no entity
 	handled := d.F.Resolved.Program.Handler(r.Step) >= 0
 	var timeout time.Time
 	if n.StepTimeout > 0 && !r.Closing {

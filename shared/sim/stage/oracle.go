@@ -20,7 +20,7 @@ var natures = map[string]nature{
 // Oracle says how a run must have ended, from nothing but what became of its
 // jobs, and holds the rollback against what was executed. blocks are the names
 // of the steps' blocks by label, handled the steps whose failure the run survives;
-// tolerance is how many failures of one visit are no failure of the visit.
+// tolerance is how many entities may fail in one visit that is no failure then.
 func (s *Stage) Oracle(id string, blocks map[string]string, handled map[string]bool, tolerance int) {
 	s.Helper()
 	x := s.Load(id)
@@ -33,9 +33,9 @@ func (s *Stage) Oracle(id string, blocks map[string]string, handled map[string]b
 	var order, undoing []string // labels by first execution, and by first rollback
 	unknown, irreversible, broken, failed := false, false, false, false
 	for _, j := range latestOnly(jobs) {
-		entity := ""
+		entity, tolerated := "", 0
 		if j.Entity != nil {
-			entity = j.Entity.ID
+			entity, tolerated = j.Entity.ID, tolerance
 		}
 		n := natures[blocks[j.Step]]
 		visit := fmt.Sprintf("%s#%d", j.Step, j.Visit)
@@ -51,7 +51,7 @@ func (s *Stage) Oracle(id string, blocks map[string]string, handled map[string]b
 		default:
 			if j.State != sm.JobCompleted {
 				failures[visit]++
-				failed = failed || failures[visit] > tolerance && !handled[j.Step]
+				failed = failed || failures[visit] > tolerated && !handled[j.Step]
 			}
 			if n.pure {
 				continue
