@@ -71,6 +71,7 @@ func TestLifecycle(t *testing.T) {
 		"same_in_pipelines":               sameInPipelines,
 		"another_child":                   anotherChild,
 		"waits_for_itself":                waitsForItself,
+		"forgotten_waits":                 forgottenWaits,
 		"embedded_twice":                  embeddedTwice,
 		"acquire_by_block":                acquireByBlock,
 		"acquire_expanded":                acquireExpanded,

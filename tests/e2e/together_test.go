@@ -169,6 +169,31 @@ func waitsForItself(c *scene) {
 	}
 }
 
+// A run that was started and forgotten may want what its parent holds: it waits
+// its turn like any other, and is no deadlock.
+func forgottenWaits(c *scene) {
+	ids := c.entities(c.kind(), 1)
+	g := newGate()
+	c.block("work", workflow.Block{Timeout: workflow.Duration(patience)}, func(k call) answer {
+		if k.Job.Step == "own" {
+			g.pass(k)
+		}
+		return nil
+	})
+	c.also("leaf", "", "label: work, block: work, runOn: KIND")
+	c.define("", "label: call, workflowReference: {workflow: WF-leaf, mode: fireAndForget, executeOnParameters: {ids: [e-0001]}}", "label: own, block: work, runOn: KIND")
+	id := c.run("{}", ids[0])
+	<-g.entered
+	child := c.look(id).Children[0]
+	x := c.waitsFor(child, views.WaitLock)
+	if len(x.Waiting.For) != 1 || value(x.Waiting.For[0].HeldBy) != any(id) {
+		c.t.Errorf("it waits for %+v", x.Waiting)
+	}
+	close(g.open)
+	c.ends(id, sm.ExecutionCompletedAck)
+	c.ends(child, sm.ExecutionCompletedAck)
+}
+
 // N50, N48: a run that is cancelled while its child works undoes what it has done
 // itself, and so does the child.
 func familyUndone(c *scene) {

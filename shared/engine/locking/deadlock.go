@@ -2,6 +2,7 @@ package locking
 
 import (
 	"context"
+	"slices"
 
 	"github.com/lockstep-run/lockstep/shared/engine/port"
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -43,13 +44,19 @@ func Deadlocked(ctx context.Context, store port.Store, x *workflow.Execution) (b
 	return false, nil
 }
 
-// waitsFor is whom a run waits for, and for which lock if it is one.
+// waitsFor is whom a run waits for, and for which lock if it is one. One that it
+// starts and forgets it waits for only until that is there, not for its end.
 func waitsFor(x *workflow.Execution) (next string, lock *workflow.BlockedBy) {
 	switch w := x.Wait; {
 	case x.State == sm.ExecutionScheduled && x.BlockedBy != nil:
 		return x.BlockedBy.Execution, x.BlockedBy
 	case w != nil && x.State == sm.ExecutionWaiting && (w.Kind == workflow.WaitChild || w.Kind == workflow.WaitChildInput):
-		return w.Child, nil
+		forgets := func(r workflow.StepRun) bool {
+			return r.Child != nil && r.Child.ID == w.Child && r.Child.Mode == workflow.ModeFireAndForget
+		}
+		if !slices.ContainsFunc(x.Runs, forgets) {
+			return w.Child, nil
+		}
 	}
 	return "", nil
 }

@@ -146,8 +146,13 @@ func TestWaitingIsNoDeadlock(t *testing.T) {
 	b.deadlocked(child, false)
 
 	b.blocked(child, parent, "a", false)
+	b.deadlocked(child, true)
+	b.store(parent, func(p *workflow.Execution) {
+		p.Runs = []workflow.StepRun{{RunSeq: 1, Child: &workflow.Child{ID: child.ID, Mode: workflow.ModeFireAndForget}}}
+	})
+	b.deadlocked(child, false) // about to be forgotten
 	b.store(parent, func(p *workflow.Execution) { p.State, p.Wait = sm.ExecutionRunning, nil })
-	b.deadlocked(child, false) // fired and forgotten
+	b.deadlocked(child, false) // forgotten
 	b.store(parent, func(p *workflow.Execution) {
 		p.State, p.Epoch = sm.ExecutionWaiting, p.Epoch+1
 		p.Wait = &workflow.Wait{Kind: workflow.WaitChild, Child: child.ID}
