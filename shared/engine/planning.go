@@ -80,7 +80,11 @@ func (w *work) perform(ctx context.Context, d lifecycle.Decision) error {
 		return err
 	}
 	if r.Stretch > 0 && r.Kind == workflow.JobExecute {
-		return p.StartStretch(ctx, w.x, r, w.e.now())
+		ended, err := p.StartStretch(ctx, w.x, r, w.e.now())
+		if ended {
+			w.tell(ctx, "itself", []workflow.Look{look(w.x, "stretch")})
+		}
+		return err
 	}
 	run := p.Run(w.x, r)
 	if _, err := run.Jobs(ctx); err != nil { // what that reads is carried too

@@ -159,6 +159,19 @@ steps:
 	}
 }
 
+// A stretch in which nobody takes part ends at once, without an alarm.
+func TestN22NobodyTakesPart(t *testing.T) {
+	s := open(t, 2)
+	s.Publish("w", `config: {executionStrategy: {parallel: true}, maxInFlight: 1}
+steps:
+  - {label: one, functionBlock: p/once:1, runOn: device, condition: 'entity.id > "z"'}
+  - {label: two, functionBlock: p/pure:1, runOn: device, condition: 'entity.id > "z"'}
+`)
+	id := s.Start("w", stage.Names(2)...)
+	s.Drain()
+	s.Ends(id, sm.ExecutionCompletedAck)
+}
+
 // What a stretch has done is undone in reverse, step by step, on whom it was done.
 func TestPipelinesAreRolledBack(t *testing.T) {
 	s := open(t, 3)

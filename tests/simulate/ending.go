@@ -50,7 +50,8 @@ func (w *world) unaided() (at time.Time, do func()) {
 			w.watch.Break("nobody who waits is forgotten", "no message is left, and %s", w.left())
 		}
 	}
-	w.play.Mood.Alarms = true
+	w.play.Mood.Alarms, w.play.Mood.Until = true, 0 // from now on time brings what is left
+	w.swept = w.Now().Truncate(time.Minute)
 	return at, nil
 }
 
@@ -124,6 +125,9 @@ func (w *world) judge() *invariant.Violation {
 			return &invariant.Violation{Law: "everything ends", Text: "nothing happens any more: " + w.left()}
 		}
 	}
+	if v := w.strangers(); v != nil {
+		return v
+	}
 	w.Faults = nil
 	if l := w.Locks(); len(l) > 0 {
 		return &invariant.Violation{Law: "what has ended holds nothing", Text: fmt.Sprintf("%+v", l)}
@@ -135,6 +139,17 @@ func (w *world) judge() *invariant.Violation {
 		}
 		if v := w.oracle(id); v != nil {
 			return v
+		}
+	}
+	return nil
+}
+
+// strangers are runs that nobody has asked for.
+func (w *world) strangers() *invariant.Violation {
+	for _, id := range w.ids() {
+		x := w.watch.Run(id)
+		if x.Parent == nil && len(x.Labels) == 0 && !slices.Contains(w.runs, id) {
+			return &invariant.Violation{Law: "one run a request", Text: "nobody was told of " + id}
 		}
 	}
 	return nil

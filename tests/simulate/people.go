@@ -17,7 +17,13 @@ import (
 
 var ctx = context.Background()
 
-func (w *world) look(m queue.Message) error { return w.Engine.Look(ctx, m.Look()) }
+func (w *world) look(m queue.Message) error {
+	err := w.Engine.Look(ctx, m.Look())
+	if err != nil {
+		w.Engine.Failed(ctx, m.Look(), err)
+	}
+	return err
+}
 
 // act does what somebody does.
 func (w *world) act(a workload.Act) {
@@ -59,7 +65,7 @@ func (w *world) start(req views.StartRequest, try int) {
 	w.spawn("client", -1, func() error {
 		x, _, err := w.Engine.Start(ctx, stage.Caller, req)
 		if err == nil {
-			w.started(x.ID)
+			w.started(req.IdempotencyKey, x.ID)
 		}
 		return err
 	}, func(p *process) {
@@ -74,13 +80,16 @@ func (w *world) start(req views.StartRequest, try int) {
 	})
 }
 
-func (w *world) started(id string) {
-	for _, known := range w.runs {
-		if known == id {
-			return
-		}
+// started notes a run that has been answered.
+func (w *world) started(key, id string) {
+	switch known := w.answered[key]; known {
+	case "":
+		w.answered[key] = id
+		w.runs = append(w.runs, id)
+	case id:
+	default:
+		w.watch.Break("one run a request", "request %s is answered with %s and %s", key, known, id)
 	}
-	w.runs = append(w.runs, id)
 }
 
 // passing reports whether an error is one that goes by.

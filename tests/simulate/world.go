@@ -39,7 +39,8 @@ type world struct {
 	spawned  int
 	looks    int // handlers of lifecycle messages at work
 	packs    [crew]int
-	runs     []string // in order of their start
+	runs     []string          // in order of their answer
+	answered map[string]string // runs by request
 	acts     []workload.Act
 	swept    time.Time // the last minute of the alarm clock
 	audit    time.Time // when an operator goes round next
@@ -61,7 +62,7 @@ func (t *Theatre) Play(seed uint64, cut Cut, tell func(format string, args ...an
 		}
 	}
 	t.World, t.Called = t.base.Sequel(seed), nil
-	w := &world{Theatre: t, play: p, acts: p.Acts, begin: t.base.Now(), watch: invariant.New(), swept: t.base.Now()}
+	w := &world{Theatre: t, play: p, acts: p.Acts, begin: t.base.Now(), watch: invariant.New(), swept: t.base.Now(), answered: map[string]string{}}
 	if tell != nil {
 		w.tell = w.telling(tell)
 	}

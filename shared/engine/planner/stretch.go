@@ -3,6 +3,7 @@ package planner
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/engine/delivery"
@@ -31,7 +32,8 @@ func stages(x *workflow.Execution, stretch int) []*workflow.StepRun {
 // SendLane goes on with a lane of a run that is open, as its worker has asked for.
 func (p *Planner) SendLane(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, lane int, now time.Time, cost workflow.Cost) error {
 	if r.Stretch > 0 {
-		return p.move(ctx, x, r, lane, now, cost, true)
+		_, err := p.move(ctx, x, r, lane, now, cost, true)
+		return err
 	}
 	run := p.Run(x, r)
 	if !run.Work.Guided {
@@ -44,22 +46,29 @@ func (p *Planner) SendLane(ctx context.Context, x *workflow.Execution, r *workfl
 	return err
 }
 
-// StartStretch sends the first lanes.
-func (p *Planner) StartStretch(ctx context.Context, x *workflow.Execution, first *workflow.StepRun, now time.Time) error {
+// StartStretch sends the first lanes. ended says that some have come to the end of
+// the stretch at once, for want of anything to do, which no worker will tell.
+func (p *Planner) StartStretch(ctx context.Context, x *workflow.Execution, first *workflow.StepRun, now time.Time) (ended bool, err error) {
 	lanes := first.Lanes()
 	if first.Window > 0 {
 		lanes = min(lanes, first.Window)
 	}
-	return parallel.Each(ctx, p.Delivery.Parallel, lanes, func(ctx context.Context, lane int) error {
-		return p.move(ctx, x, first, lane, now, workflow.Cost{}, false)
+	var some atomic.Bool
+	err = parallel.Each(ctx, p.Delivery.Parallel, lanes, func(ctx context.Context, lane int) error {
+		ended, err := p.move(ctx, x, first, lane, now, workflow.Cost{}, false)
+		if ended {
+			some.Store(true)
+		}
+		return err
 	})
+	return some.Load(), err
 }
 
 // move moves a lane on as far as it goes, from the run that tells of its end:
 // through the stages that have nothing to do for any of its entities to the first
 // that has. A lane that has come to the end of the stretch makes room for the next
-// of its window.
-func (p *Planner) move(ctx context.Context, x *workflow.Execution, from *workflow.StepRun, lane int, now time.Time, cost workflow.Cost, news bool) error {
+// of its window; ended says that one has.
+func (p *Planner) move(ctx context.Context, x *workflow.Execution, from *workflow.StepRun, lane int, now time.Time, cost workflow.Cost, news bool) (ended bool, err error) {
 	all := stages(x, from.Stretch)
 	for lane < from.Lanes() {
 		for _, r := range all {
@@ -67,20 +76,21 @@ func (p *Planner) move(ctx context.Context, x *workflow.Execution, from *workflo
 				continue
 			}
 			if r.Closing {
-				return nil
+				return ended, nil
 			}
 			over, err := p.Delivery.Advance(ctx, p.Run(x, r), lane, now, cost, news)
 			if err != nil || !over {
-				return err
+				return ended, err
 			}
 			cost, news = workflow.Cost{}, false
 		}
+		ended = true
 		if from.Window == 0 {
-			return nil
+			return ended, nil
 		}
 		from, lane = all[0], lane+from.Window
 	}
-	return nil
+	return ended, nil
 }
 
 // stretchReport reports one run of a stretch. With an alarm it sends again what

@@ -14,6 +14,7 @@ const (
 	lawToken     = "tokens grow"
 	lawGranted   = "who is locked holds all of its locks"
 	lawPriority  = "reservations pass to older runs"
+	lawReserved  = "who gives way twice reserves"
 	lawInventory = "the inventory is written by who holds the entity"
 )
 
@@ -28,6 +29,7 @@ func (w *Watch) Lock(before, after workflow.Lock) {
 	if after.Rev != before.Rev+1 || after.Token < before.Token {
 		w.Break(lawToken, "%s: rev %d token %d became %d %d", key, before.Rev, before.Token, after.Rev, after.Token)
 	}
+	w.reservations(after)
 	had, have := holders(before), holders(after)
 	for _, id := range slices.Sorted(maps.Keys(had)) {
 		if epoch := had[id]; have[id] != epoch && w.head(id).Live(epoch) {
@@ -82,6 +84,43 @@ func (w *Watch) granted(before, after *workflow.Execution) {
 		if h, ok := w.locks[e.Key].Held(after.ID, after.Epoch); !ok || h.Token != e.Token {
 			w.Break(lawGranted, "%s believes that it holds %s with token %d; the lock says %+v", after.ID, e.Key, e.Token, w.locks[e.Key])
 		}
+	}
+}
+
+// reserveAfter is the conflict from which on a run reserves.
+const reserveAfter = 2
+
+// asked reports whether a reservation stands that a run has no need, or no right, to
+// replace: its own, or one of a run that is not younger.
+func asked(x *workflow.Execution, l workflow.Lock) bool {
+	return l.Res == x.ID || l.Res != "" && !workflow.Older(x.Age(), l.ResAge)
+}
+
+// reservations notes, for every run that is locking, where such a reservation has
+// stood since it began to: it may be void, and replaced, a moment later.
+func (w *Watch) reservations(l workflow.Lock) {
+	for _, r := range w.runs {
+		if r.x.State == sm.ExecutionLocking && asked(r.x, l) {
+			r.asked[l.Entity] = true
+		}
+	}
+}
+
+// reserved wants a run that gives way for the second time to have reserved what it
+// waits for, or to have met such a reservation.
+func (w *Watch) reserved(r *run, before, x *workflow.Execution) {
+	if x.State == sm.ExecutionLocking && before.State != x.State {
+		r.asked = map[workflow.EntityKey]bool{}
+		for key, l := range w.locks {
+			r.asked[key] = asked(x, l)
+		}
+	}
+	b := x.BlockedBy
+	if b == nil || x.State != sm.ExecutionScheduled || b.Reservation || x.Conflicts < reserveAfter || b.Execution == x.ID {
+		return
+	}
+	if !r.asked[b.Entity] {
+		w.Break(lawReserved, "%s has given way %d times, the last time for %s, whose lock says %+v", x.ID, x.Conflicts, b.Entity, w.locks[b.Entity])
 	}
 }
 

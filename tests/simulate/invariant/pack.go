@@ -10,6 +10,7 @@ import (
 const (
 	lawPack    = "a pack moves by the protocol"
 	lawFinal   = "what is final stays"
+	lawWindow  = "no more packs are claimed than are allowed in flight"
 	lawLease   = "a claim is taken over after its lease"
 	lawUnknown = "not executed is said only where it is true"
 )
@@ -28,6 +29,7 @@ func (w *Watch) Pack(before, after *workflow.Pack) {
 		if after.Token > 1 || after.State == workflow.PackClaimed && after.Token != 1 {
 			w.Break(lawPack, "%s begins with token %d", key, after.Token)
 		}
+		w.window(after)
 		before = &workflow.Pack{Token: after.Token, Lease: after.Lease}
 	} else {
 		w.replaced(before, after)
@@ -42,6 +44,25 @@ func (w *Watch) Pack(before, after *workflow.Pack) {
 	}
 	for index, code := range known {
 		w.Break(lawLost, "%s: job %d was %s and has vanished", key, index, code)
+	}
+}
+
+// window wants a claim to keep within what its step run allows in flight.
+func (w *Watch) window(p *workflow.Pack) {
+	r := w.runs[p.Key.Execution]
+	if r == nil || p.State != workflow.PackClaimed {
+		return
+	}
+	step := r.x.RunOf(p.Key.RunSeq)
+	if step == nil || step.Window == 0 {
+		return
+	}
+	claimed := 0
+	for _, other := range w.packs[p.Key.Run()] {
+		claimed += count(other.State == workflow.PackClaimed)
+	}
+	if claimed > step.Window {
+		w.Break(lawWindow, "%s is the %dth at a time of step run %d, which allows %d", p.Key, claimed, step.RunSeq, step.Window)
 	}
 }
 

@@ -14,6 +14,7 @@ const (
 	lawTerminal = "one terminal event a try"
 	lawAlarm    = "who is not at rest has an alarm"
 	lawBroken   = "nothing breaks"
+	lawServed   = "jobs are claimed as long as there are workers"
 )
 
 // Execution is told of every write of a state item.
@@ -38,6 +39,10 @@ func (w *Watch) Execution(before, after *workflow.Execution) {
 			after.Version, after.Epoch, after.Try, after.RunSeq, after.Sequence, after.Schema)
 	}
 	w.history(r, before, after)
+	w.reserved(r, before, after)
+	if after.Cause == workflow.CauseUnclaimed {
+		w.Break(lawServed, "%s: %s", id, after.Reason)
+	}
 	if after.DueAt.IsZero() && !sm.Acknowledged(after.State) && !Rests(after.State) {
 		w.Break(lawAlarm, "%s in %s has none", id, after.State)
 	}

@@ -43,6 +43,7 @@ type run struct {
 	events  []workflow.Event
 	ends    int // terminal events of this try
 	wasOver bool
+	asked   map[workflow.EntityKey]bool // where a reservation is not missing
 
 	// Calls of its blocks that may have changed something: by step run, then job.
 	called map[int]map[string]bool
