@@ -97,7 +97,7 @@ func (w *work) perform(ctx context.Context, d lifecycle.Decision) error {
 // its retry policy has a condition, or its chain was cut.
 func (w *work) sendLane(ctx context.Context, l workflow.Look) error {
 	r := w.x.RunOf(l.RunSeq)
-	if !r.Open() || r.Closing {
+	if !planner.Advances(r) {
 		return nil
 	}
 	p, err := w.plans(ctx)

@@ -172,6 +172,28 @@ steps:
 	s.Ends(id, sm.ExecutionCompletedAck)
 }
 
+// A look that finds a lane over before it is told of keeps nobody from sending the
+// lane on: neither by ending the visit of an only lane, nor, when the alarm has
+// rung, by writing the lane's end down.
+func TestN22LookBeforeTheTelling(t *testing.T) {
+	for devices, wait := range map[int]time.Duration{1: 0, 2: 61 * time.Second} {
+		s := open(t, devices)
+		s.Publish("w", `config: {executionStrategy: {parallel: true}}
+steps:
+  - {label: one, functionBlock: p/again:1, runOn: device}
+  - {label: two, functionBlock: p/pure:1, runOn: device}
+`)
+		id := s.Start("w", stage.Names(devices)...)
+		s.Advance(wait)
+		teller := s.Task("teller", func() { s.Deliver() })
+		teller.Until("board.notify")
+		look(s, id)
+		teller.Finish()
+		s.Drain() // no alarm
+		s.Ends(id, sm.ExecutionCompletedAck)
+	}
+}
+
 // What a stretch has done is undone in reverse, step by step, on whom it was done.
 func TestPipelinesAreRolledBack(t *testing.T) {
 	s := open(t, 3)

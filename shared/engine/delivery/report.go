@@ -80,7 +80,7 @@ func (d *Delivery) Report(ctx context.Context, r *Run, now time.Time, alarm bool
 }
 
 // walk goes through the lanes that are not in the done sets. A lane that is over
-// is added, which its worker did not live to do.
+// is added, which whoever should have did not live to do.
 func (d *Delivery) walk(ctx context.Context, r *Run, rep *lifecycle.Report, lanes map[int]map[int]*workflow.Pack, over map[int]bool, fresh, now time.Time) error {
 	places := make([]place, 0, r.Step.Lanes())
 	for lane := range r.Step.Lanes() {
@@ -91,11 +91,17 @@ func (d *Delivery) walk(ctx context.Context, r *Run, rep *lifecycle.Report, lane
 	var open []place
 	var heal []place
 	for _, p := range places {
-		if p.over {
+		told := p.ended().Add(d.Poll)
+		switch {
+		case !p.over:
+			open = append(open, p)
+		case r.Allowed != nil && told.After(now):
+			// Its end is on its way to whoever sends what follows, who would take it
+			// for told if it were written down here.
+			rep.Look(told)
+		default:
 			heal = append(heal, p)
 			over[p.lane] = true
-		} else {
-			open = append(open, p)
 		}
 	}
 	if err := d.heal(ctx, r, heal); err != nil {

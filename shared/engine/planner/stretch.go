@@ -10,6 +10,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
 	"github.com/lockstep-run/lockstep/shared/parallel"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
 // A stretch of per-entity pipelines is several step runs that are open together
@@ -46,6 +47,13 @@ func (p *Planner) SendLane(ctx context.Context, x *workflow.Execution, r *workfl
 	return err
 }
 
+// Advances reports whether the lanes of a run go on: it is open, or it is one of a
+// stretch whose only lane has ended its visit before it was told of.
+func Advances(r *workflow.StepRun) bool {
+	only := r != nil && r.Stretch > 0 && r.Lanes() == 1 && r.Status == sm.StepCompleted
+	return (r.Open() || only) && !r.Closing
+}
+
 // StartStretch sends the first lanes. ended says that some have come to the end of
 // the stretch at once, for want of anything to do, which no worker will tell.
 func (p *Planner) StartStretch(ctx context.Context, x *workflow.Execution, first *workflow.StepRun, now time.Time) (ended bool, err error) {
@@ -75,7 +83,7 @@ func (p *Planner) move(ctx context.Context, x *workflow.Execution, from *workflo
 			if r.RunSeq < from.RunSeq {
 				continue
 			}
-			if r.Closing {
+			if r.Closing || r.RunSeq > from.RunSeq && !r.Open() {
 				return ended, nil
 			}
 			over, err := p.Delivery.Advance(ctx, p.Run(x, r), lane, now, cost, news)
