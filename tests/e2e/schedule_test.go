@@ -128,4 +128,13 @@ func schedule(c *scene) {
 	}
 	close(release)
 	eventually(c.t, "the clock goes on", func() bool { return count() >= 2 })
+	ref := workflow.Ref{Package: "test", Name: "w-" + c.name, Version: "1.0.0"}
+	if _, err := c.Archive(c.t.Context(), ref); err != nil || find().Schedule != "" {
+		c.t.Errorf("archived, and the schedule is %+v, %v", find(), err)
+	}
+	if _, err := c.Restore(c.t.Context(), ref); err != nil {
+		c.t.Fatal(err)
+	}
+	n := count()
+	eventually(c.t, "the clock goes on with what is restored", func() bool { return count() > n })
 }
