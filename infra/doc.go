@@ -16,7 +16,7 @@
 //   - tables.go, queues.go: what is kept, and the queues with their dead letters.
 //   - functions.go: one function, its role, its log group; the queue mappings.
 //   - pools.go: pools of workers, the stock one and those of the user.
-//   - permissions.go: who may do what, as rows.
+//   - permissions.go: who may do what; rights on tables are rows of topology.
 //   - api.go: the HTTP interface and who may call it.
 //   - schedule.go: what makes the sweeper run.
 //   - quiet.go: keeping CDK's kernel from printing banners.

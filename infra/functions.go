@@ -122,7 +122,7 @@ func (e *Engine) newFunction(p program, rightsOf string) *Function {
 // it use, and nothing secret.
 func (e *Engine) configure(f *Function) {
 	for _, role := range topology.Tables {
-		if len(tableRights(f.role, role)) > 0 {
+		if len(topology.RightsOn(f.role, role)) > 0 {
 			f.env(topology.TableEnv[role], *e.Tables[role].TableName())
 		}
 	}

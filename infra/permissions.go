@@ -11,58 +11,6 @@ import (
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
-// right is what a function may do with a table, or with one of its indexes.
-type right struct {
-	function string
-	table    string
-	index    string // empty is the table itself
-	actions  []string
-}
-
-// rights are all rights on tables. A worker is code that others may have written:
-// it sees the packs it works on, and neither executions nor locks nor inventory.
-// Nobody deletes, nobody scans.
-var rights = []right{
-	{topology.FunctionAPI, topology.TableExecutions, "", []string{getItem, batchGetItem, query, putItem, updateItem}},
-	{topology.FunctionAPI, topology.TableExecutions, topology.IndexByStatus.Name, []string{query}},
-	{topology.FunctionAPI, topology.TableJobs, "", []string{getItem, query, putItem, updateItem}},
-	{topology.FunctionAPI, topology.TableLocks, "", []string{getItem, batchGetItem, updateItem}},
-	{topology.FunctionAPI, topology.TableRegistry, "", []string{getItem, batchGetItem, query, putItem, updateItem}},
-
-	{topology.FunctionLifecycle, topology.TableExecutions, "", []string{getItem, batchGetItem, query, putItem, updateItem}},
-	{topology.FunctionLifecycle, topology.TableJobs, "", []string{getItem, query, putItem, updateItem}},
-	{topology.FunctionLifecycle, topology.TableLocks, "", []string{getItem, batchGetItem, updateItem}},
-	{topology.FunctionLifecycle, topology.TableRegistry, "", []string{getItem, batchGetItem, query}},
-
-	{topology.FunctionSweeper, topology.TableExecutions, topology.IndexDue.Name, []string{query}},
-	{topology.FunctionSweeper, topology.TableExecutions, "", []string{batchGetItem, putItem}},
-	{topology.FunctionSweeper, topology.TableRegistry, "", []string{getItem, putItem}},
-	{topology.FunctionSweeper, topology.TableRegistry, topology.IndexScheduled.Name, []string{query}},
-	{topology.FunctionSweeper, topology.TableJobs, "", []string{getItem, updateItem}},
-	{topology.FunctionSweeper, topology.TableJobs, topology.IndexWorkersDue.Name, []string{query}},
-
-	{topology.FunctionWorker, topology.TableJobs, "", []string{getItem, putItem, updateItem}},
-}
-
-const (
-	getItem      = "dynamodb:GetItem"
-	batchGetItem = "dynamodb:BatchGetItem"
-	query        = "dynamodb:Query"
-	putItem      = "dynamodb:PutItem"
-	updateItem   = "dynamodb:UpdateItem"
-)
-
-// tableRights are a function's rights on a table and its indexes.
-func tableRights(function, table string) []right {
-	var found []right
-	for _, r := range rights {
-		if r.function == function && r.table == table {
-			found = append(found, r)
-		}
-	}
-	return found
-}
-
 // looksUpPools is whether a function meets pools that are not the engine's own.
 // A worker sends to its own pool only, and the sweeper to none.
 func looksUpPools(function string) bool {
@@ -74,12 +22,16 @@ func looksUpPools(function string) bool {
 // pools.
 func (e *Engine) permit(f *Function) {
 	for _, table := range topology.Tables {
-		for _, r := range tableRights(f.role, table) {
+		for _, r := range topology.RightsOn(f.role, table) {
 			sid, arn := "Table"+title(table), *e.Tables[table].TableArn()
-			if r.index != "" {
-				sid, arn = sid+title(r.index), arn+"/index/"+r.index
+			if r.Index != "" {
+				sid, arn = sid+title(r.Index), arn+"/index/"+r.Index
 			}
-			f.allow(sid, []string{arn}, r.actions...)
+			var actions []string
+			for _, a := range r.Actions {
+				actions = append(actions, "dynamodb:"+a)
+			}
+			f.allow(sid, []string{arn}, actions...)
 		}
 	}
 	f.send("SendLooks", e.Lifecycle)

@@ -18,7 +18,8 @@ import (
 )
 
 // WorkerPoolProps is everything that may be chosen about a pool of workers of your
-// own. Its worker is either a function that is made of CodeDir, or Function.
+// own. Its worker is either a function that is made of CodeDir, or Function, or
+// Polled: processes anywhere that ask the HTTP interface for work.
 type WorkerPoolProps struct {
 	// Pool is the name by which blocks ask for the pool: letters, digits, _ and -.
 	Pool string
@@ -39,6 +40,9 @@ type WorkerPoolProps struct {
 	// environment and its rights from the pool and is made to allow recursive loops.
 	Function awslambda.Function
 
+	// Polled is a pool without a function.
+	Polled bool
+
 	// Concurrency bounds how many invocations the pool's queue causes at a time, 2
 	// to 1000. Default: 50.
 	Concurrency int
@@ -49,7 +53,7 @@ type WorkerPoolProps struct {
 }
 
 // WorkerPool is a pool of workers: a queue with its dead letters and the function
-// that works on it.
+// that works on it. A polled pool has no function and no mapping.
 type WorkerPool struct {
 	Queue    *Queue
 	Function awslambda.Function
@@ -63,8 +67,14 @@ func (p *WorkerPoolProps) Validate() error {
 	if !poolForm.MatchString(p.Pool) {
 		return fmt.Errorf("pool %q: want 1 to 40 letters, digits, _ and -", p.Pool)
 	}
-	if (p.CodeDir == "") == (p.Function == nil) {
-		return errors.New("want one of a code dir and a function")
+	ways := 0
+	for _, way := range []bool{p.CodeDir != "", p.Function != nil, p.Polled} {
+		if way {
+			ways++
+		}
+	}
+	if ways != 1 {
+		return errors.New("want one of a code dir, a function and polled")
 	}
 	if p.Concurrency != 0 {
 		if err := concurrent(p.Concurrency); err != nil {
@@ -74,16 +84,16 @@ func (p *WorkerPoolProps) Validate() error {
 	if p.Timeout < 0 || p.Timeout > 900 || p.Memory < 0 || p.PackAge < 0 {
 		return fmt.Errorf("timeout %d, memory %d, pack age %d: want positive numbers, and at most 900 s", p.Timeout, p.Memory, p.PackAge)
 	}
-	if p.Function != nil {
-		if p.Timeout != 0 || p.Memory != 0 || len(p.Environment) > 0 {
-			return errors.New("time-out, memory and environment are those of the function")
-		}
-		if p.Function.Timeout() == nil {
-			return errors.New("the function has no time-out, from which that of its queue follows")
-		}
-		return nil
+	if p.CodeDir != "" {
+		return built(p.CodeDir)
 	}
-	return built(p.CodeDir)
+	if p.Timeout != 0 || p.Memory != 0 || len(p.Environment) > 0 || p.Polled && p.Concurrency != 0 {
+		return errors.New("time-out, memory, environment and concurrency are the worker's own affair")
+	}
+	if p.Function != nil && p.Function.Timeout() == nil {
+		return errors.New("the function has no time-out, from which that of its queue follows")
+	}
+	return nil
 }
 
 // AddWorkerPool adds a pool of workers of your own to the engine. The worker gets
@@ -96,31 +106,49 @@ func (e *Engine) AddWorkerPool(id string, props *WorkerPoolProps) *WorkerPool {
 	}
 	e.claim(id, props)
 	label := "Jobs" + title(id)
-	function, scope := &Function{Function: props.Function, role: topology.FunctionWorker}, e.Construct
+	age := orElse(props.PackAge, e.props.Thresholds.PackAge)
+	if props.Polled {
+		q := e.newQueue(label, topology.JobsQueue(props.Pool), polledSeconds, topology.MaxReceiveJobs)
+		e.announce(props.Pool, q)
+		e.watchPool(e.Construct, id, q, nil, age)
+		e.outputQueue(q)
+		return &WorkerPool{Queue: q}
+	}
+	function, scope := e.workerOf(id, label, props)
+	e.permit(function)
+	e.configure(function)
+	q := e.newQueue(label, topology.JobsQueue(props.Pool), int(*function.Timeout().ToSeconds(nil)), topology.MaxReceiveJobs)
+	mapping := e.serve(scope, props.Pool, q, function, orElse(props.Concurrency, defaultConcurrency))
+	e.watchPool(scope, id, q, function, age)
+	e.outputQueue(q)
+	return &WorkerPool{Queue: q, Function: function.Function, Mapping: mapping}
+}
+
+// polledSeconds stands for the time-out of a function where there is none. Whoever
+// receives for a polling worker says how long the message is his.
+const polledSeconds = 60
+
+// workerOf is a pool's function, and the scope for what knows the function.
+func (e *Engine) workerOf(id, label string, props *WorkerPoolProps) (*Function, constructs.Construct) {
 	if props.Function == nil {
-		function = e.newFunction(program{
+		made := e.newFunction(program{
 			id: title(id) + "Worker", name: "worker-" + props.Pool, description: "Lockstep: runs the packs of the pool " + props.Pool,
 			dir: props.CodeDir, timeout: orElse(props.Timeout, 900), memory: orElse(props.Memory, defaultMemory),
 		}, topology.FunctionWorker)
 		for _, key := range slices.Sorted(maps.Keys(props.Environment)) {
-			function.env(key, props.Environment[key])
+			made.env(key, props.Environment[key])
 		}
-	} else {
-		allowLoops(function.Function)
-		if *awscdk.Stack_Of(function.Function).Node().Path() != *awscdk.Stack_Of(e.Construct).Node().Path() {
-			// What knows the function lives beside it: its stack depends on the
-			// engine's, and so the engine's must not depend on it.
-			scope = constructs.NewConstruct(awscdk.Stack_Of(function.Function), jsii.String(*e.Node().Id()+label))
-		}
+		return made, e.Construct
 	}
-	e.permit(function)
-	e.configure(function)
-	timeout := int(*function.Timeout().ToSeconds(nil))
-	q := e.newQueue(label, topology.JobsQueue(props.Pool), timeout, topology.MaxReceiveJobs)
-	mapping := e.serve(scope, props.Pool, q, function, orElse(props.Concurrency, defaultConcurrency))
-	e.watchPool(scope, id, q, function, orElse(props.PackAge, e.props.Thresholds.PackAge))
-	e.outputQueue(q)
-	return &WorkerPool{Queue: q, Function: function.Function, Mapping: mapping}
+	allowLoops(props.Function)
+	theirs := &Function{Function: props.Function, role: topology.FunctionWorker}
+	home := awscdk.Stack_Of(props.Function)
+	if *home.Node().Path() == *awscdk.Stack_Of(e.Construct).Node().Path() {
+		return theirs, e.Construct
+	}
+	// What knows the function lives beside it: its stack depends on the engine's,
+	// and so the engine's must not depend on it.
+	return theirs, constructs.NewConstruct(home, jsii.String(*e.Node().Id()+label))
 }
 
 // claim refuses a pool that is there already, and a function that serves another
@@ -146,13 +174,18 @@ func (e *Engine) addStockPool() {
 	e.serve(e.Construct, topology.PoolDefault, q, e.Functions[topology.FunctionWorker], e.props.concurrency(topology.FunctionWorker))
 }
 
-// serve lets a function work on a pool's queue, and tells everybody who sends packs
-// where it is.
+// serve lets a function work on a pool's queue.
 func (e *Engine) serve(scope constructs.Construct, pool string, q *Queue, f *Function, concurrency int) awslambda.EventSourceMapping {
-	e.Pools[pool] = q
 	mapping := e.consume(scope, q, f, concurrency)
 	f.send("SendPacks", q)
 	f.env(topology.EnvQueueJobsURLs, urlsOf(map[string]*Queue{pool: q}))
+	e.announce(pool, q)
+	return mapping
+}
+
+// announce tells everybody who sends packs where a pool's queue is.
+func (e *Engine) announce(pool string, q *Queue) {
+	e.Pools[pool] = q
 	for _, name := range []string{topology.FunctionAPI, topology.FunctionLifecycle} {
 		e.Functions[name].send("SendPacksTo"+q.label, q)
 		if name == topology.FunctionAPI {
@@ -162,22 +195,24 @@ func (e *Engine) serve(scope constructs.Construct, pool string, q *Queue, f *Fun
 		}
 		e.Functions[name].env(topology.EnvQueueJobsURLs, urlsOf(e.Pools))
 	}
-	return mapping
 }
 
 // watchPool sets the alarms of a pool that came after the engine's, and shows it.
 func (e *Engine) watchPool(scope constructs.Construct, id string, q *Queue, f *Function, age int) {
 	limits, shown := e.props.Thresholds, q.watched(age)
-	worker := watch.Function{Name: title(id) + "Worker", Label: "worker of " + id, Function: f.Function}
 	here := e.watch.In(e.Construct)
 	here.Queue(shown)
-	if scope != e.Construct {
-		e.watch.In(scope).Function(worker, limits.Errors, limits.Throttles)
-		here.Pool(e.Dashboard, shown, nil)
-		return
+	var charted []watch.Function
+	if f != nil {
+		worker := watch.Function{Name: title(id) + "Worker", Label: "worker of " + id, Function: f.Function}
+		if scope == e.Construct {
+			here.Function(worker, limits.Errors, limits.Throttles)
+			charted = append(charted, worker)
+		} else {
+			e.watch.In(scope).Function(worker, limits.Errors, limits.Throttles)
+		}
 	}
-	here.Function(worker, limits.Errors, limits.Throttles)
-	here.Pool(e.Dashboard, shown, []watch.Function{worker})
+	here.Pool(e.Dashboard, shown, charted)
 }
 
 // allowLoops makes a function of somebody else's a part of the loop: see

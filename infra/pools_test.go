@@ -136,6 +136,26 @@ func TestAUsersPool(t *testing.T) {
 	}
 }
 
+// A pool that is polled is a queue without a function, which the HTTP interface
+// lends from: workers anywhere need no right on anything but that interface.
+func TestAPolledPool(t *testing.T) {
+	x := stacks()["options"]
+	q := x.one(t, "JobsEdgeQueue")
+	if f := fed(t, x)[q.ID]; f != nil {
+		t.Errorf("%s works on it", f.ID)
+	}
+	if got := text(q.at("RedrivePolicy", "maxReceiveCount")); got != "20" {
+		t.Errorf("%s receives", got)
+	}
+	got := strings.Join(granted(t, x, topology.FunctionAPI, "sqs")["JobsEdgeQueue.Arn}"], " ")
+	if got != "ChangeMessageVisibility DeleteMessage GetQueueAttributes ReceiveMessage SendMessage" {
+		t.Errorf("the HTTP interface may %s", got)
+	}
+	if env := x.one(t, "LifecycleFunction").env()[topology.EnvQueueJobsURLs]; !strings.Contains(env, `"edge":"${`+q.ID+`}"`) {
+		t.Errorf("lifecycle knows %s", env)
+	}
+}
+
 // What knows a function of another stack lives in that stack: the engine's has no
 // reference to it, so that either can be deployed again alone.
 func TestAWorkerOfAnotherStack(t *testing.T) {
@@ -174,7 +194,7 @@ func TestAddWorkerPoolRefusesWhatCannotWork(t *testing.T) {
 		"the pool default is there already": {Pool: topology.PoolDefault, CodeDir: code},
 		"the pool first is there already":   {Pool: "first", CodeDir: code},
 		"serves the pool first already":     {Pool: "second", Function: function},
-		"are those of the function":         {Pool: "third", Function: function, Memory: 1},
+		"the worker's own affair":           {Pool: "third", Function: function, Memory: 1},
 		`pool "a b"`:                        {Pool: "a b", CodeDir: code},
 	} {
 		func() {

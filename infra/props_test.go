@@ -62,12 +62,13 @@ func TestValidateNamesWhatIsWrongWithAPool(t *testing.T) {
 	}
 	code := filepath.Join(dir, topology.FunctionWorker)
 	for want, p := range map[string]WorkerPoolProps{
-		"":                     {Pool: "reports", CodeDir: code},
-		`pool "a b"`:           {Pool: "a b", CodeDir: code},
-		"one of a code dir":    {Pool: "reports"},
-		"concurrency is 1001":  {Pool: "reports", CodeDir: code, Concurrency: 1001},
-		"timeout 901":          {Pool: "reports", CodeDir: code, Timeout: 901},
-		"bootstrap is missing": {Pool: "reports", CodeDir: dir},
+		"":                       {Pool: "reports", CodeDir: code},
+		`pool "a b"`:             {Pool: "a b", CodeDir: code},
+		"want one of a code dir": {Pool: "reports"},
+		"concurrency is 1001":    {Pool: "reports", CodeDir: code, Concurrency: 1001},
+		"timeout 901":            {Pool: "reports", CodeDir: code, Timeout: 901},
+		"own affair":             {Pool: "reports", Polled: true, Concurrency: 5},
+		"bootstrap is missing":   {Pool: "reports", CodeDir: dir},
 	} {
 		err := p.Validate()
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {

@@ -107,11 +107,11 @@ func TestWhoMayDoWhatWithTables(t *testing.T) {
 	want := map[string]map[string]string{
 		topology.FunctionAPI: {
 			"TableExecutions.Arn}": all, "TableExecutions.Arn}/index/by-status": "Query",
-			"TableJobs.Arn}": "GetItem PutItem Query UpdateItem", "TableLocks.Arn}": "BatchGetItem GetItem UpdateItem", "TableRegistry.Arn}": all,
+			"TableJobs.Arn}": "GetItem PutItem Query UpdateItem", "TableLocks.Arn}": "BatchGetItem UpdateItem", "TableRegistry.Arn}": all,
 		},
 		topology.FunctionLifecycle: {
-			"TableExecutions.Arn}": all,
-			"TableJobs.Arn}":       "GetItem PutItem Query UpdateItem", "TableLocks.Arn}": "BatchGetItem GetItem UpdateItem", "TableRegistry.Arn}": "BatchGetItem GetItem Query",
+			"TableExecutions.Arn}": "BatchGetItem GetItem PutItem UpdateItem",
+			"TableJobs.Arn}":       "GetItem PutItem Query UpdateItem", "TableLocks.Arn}": "BatchGetItem UpdateItem", "TableRegistry.Arn}": "BatchGetItem GetItem Query UpdateItem",
 		},
 		topology.FunctionSweeper: {
 			"TableExecutions.Arn}/index/due": "Query",

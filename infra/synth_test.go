@@ -30,8 +30,8 @@ func TestMain(m *testing.M) {
 //
 //   - prod: every default.
 //   - dev: another stage, every number and text chosen.
-//   - options: prefix, key, capacity, tokens, page; and two worker pools of the
-//     user's, one of a program and one of a function.
+//   - options: prefix, key, capacity, tokens, page; and three worker pools of the
+//     user's: one of a program, one of a function, one that is polled.
 //   - host, tenant: an engine, and a function in a stack of its own as its pool.
 //   - pair: two engines in one stack.
 //   - local: for an emulator. It lets everybody in, so that it has its own test.
@@ -104,6 +104,7 @@ func makeStacks(app awscdk.App, functions string) map[string]awscdk.Stack {
 		Pool: "reports", CodeDir: filepath.Join(functions, topology.FunctionWorker), Timeout: 60, Memory: 1024,
 		Environment: map[string]string{"MODE": "quick"}, Concurrency: 9, PackAge: 600,
 	})
+	engine.AddWorkerPool("Edge", &WorkerPoolProps{Pool: "edge", Polled: true})
 	engine.AddWorkerPool("Photos", &WorkerPoolProps{Pool: "photos", Function: usersFunction(options, functions)})
 
 	host := NewEngine(stack("host"), "Engine", &EngineProps{Stage: "dev", FunctionsDir: functions})

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
 // watched finds the alarm on a metric of a resource.
@@ -29,7 +31,7 @@ func TestEveryPartIsWatched(t *testing.T) {
 	each(t, func(t *testing.T, x *template) {
 		feeds := fed(t, x)
 		for _, q := range x.all(t, "AWS::SQS::Queue") {
-			if feeds[q.ID] != nil {
+			if feeds[q.ID] != nil || q.at("RedrivePolicy") != nil {
 				watched(t, x, q, "ApproximateAgeOfOldestMessage")
 				continue
 			}
@@ -48,6 +50,24 @@ func TestEveryPartIsWatched(t *testing.T) {
 			t.Errorf("a sweeper that does not run: %s", got)
 		}
 		watched(t, x, x.one(t, "Api"), "5xx")
+		// What the engine says of its runs bears the name that its functions are given.
+		for _, f := range x.all(t, "AWS::Lambda::Function") {
+			name := f.env()[topology.EnvDeployment]
+			for metric, condition := range map[string]string{
+				topology.MetricStuckExecutions: "Maximum GreaterThanOrEqualToThreshold", topology.MetricLockAge: "Maximum GreaterThanOrEqualToThreshold",
+				topology.MetricGuardStops: "Sum GreaterThanOrEqualToThreshold 1 notBreaching",
+			} {
+				found := false
+				for _, a := range x.all(t, "AWS::CloudWatch::Alarm") {
+					if text(a.at("Namespace"))+" "+text(a.at("MetricName"))+" "+text(a.at("Dimensions")) == "Lockstep "+metric+" Name=deployment,Value="+name {
+						found = strings.HasPrefix(a.condition(), condition)
+					}
+				}
+				if name == "" || !found {
+					t.Errorf("nothing watches %s of the deployment %q", metric, name)
+				}
+			}
+		}
 	})
 }
 
@@ -55,6 +75,7 @@ func TestThresholdsCanBeChosen(t *testing.T) {
 	x := stacks()["dev"]
 	for id, want := range map[string]string{
 		"AlarmLifecycleOld": "11", "AlarmJobsDefaultOld": "12", "AlarmWorkerErrors": "13", "AlarmHttpErrors": "13", "AlarmWorkerThrottles": "14",
+		"AlarmLockAge": "15", "AlarmStuckExecutions": "16",
 	} {
 		if got := text(x.one(t, id).at("Threshold")); got != want {
 			t.Errorf("%s: threshold %s, want %s", id, got, want)
@@ -102,7 +123,8 @@ func TestEveryAlarmHasARunbookAndEveryRunbookAnAlarm(t *testing.T) {
 			written = append(written, anchor(strings.TrimSpace(heading)))
 		}
 	}
-	for _, a := range stacks()["prod"].all(t, "AWS::CloudWatch::Alarm") {
+	all := append(stacks()["prod"].all(t, "AWS::CloudWatch::Alarm"), stacks()["options"].all(t, "AWS::CloudWatch::Alarm")...)
+	for _, a := range append(all, stacks()["tenant"].all(t, "AWS::CloudWatch::Alarm")...) {
 		_, name, ok := strings.Cut(text(a.at("AlarmDescription")), " Runbook: "+defaultRunbooks+"#")
 		if !ok {
 			t.Errorf("%s names no runbook: %s", a.ID, text(a.at("AlarmDescription")))
@@ -120,8 +142,18 @@ func TestEveryAlarmHasARunbookAndEveryRunbookAnAlarm(t *testing.T) {
 }
 
 func TestDashboardShowsEveryPart(t *testing.T) {
-	x := stacks()["prod"]
+	for _, name := range []string{"prod", "options"} {
+		t.Run(name, func(t *testing.T) { showsEveryPart(t, stacks()[name]) })
+	}
+}
+
+func showsEveryPart(t *testing.T, x *template) {
 	body := text(x.one(t, "Dashboard").at("DashboardBody"))
+	for _, metric := range []string{topology.MetricStuckExecutions, topology.MetricLockAge, topology.MetricGuardStops} {
+		if !strings.Contains(body, metric) {
+			t.Errorf("%s is not on the dashboard", metric)
+		}
+	}
 	for _, kind := range []string{
 		"AWS::SQS::Queue", "AWS::Lambda::Function", "AWS::DynamoDB::Table", "AWS::CloudWatch::Alarm", "AWS::ApiGatewayV2::Api",
 	} {
