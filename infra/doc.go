@@ -17,12 +17,11 @@
 //   - functions.go: one function, its role, its log group; the queue mappings.
 //   - pools.go: pools of workers, the stock one and those of the user.
 //   - permissions.go: who may do what; rights on tables are rows of topology.
-//   - api.go: the HTTP interface and who may call it.
 //   - schedule.go: what makes the sweeper run.
 //   - quiet.go: keeping CDK's kernel from printing banners.
 //
-// Below it, watch makes the alarms and the dashboard, and app is the app around
-// one engine that cmd/infra runs. examples/cdk is an app of a user's.
+// Below it, front makes the HTTP interface, watch the alarms and the dashboard, and
+// app is the app around one engine that cmd/infra runs. examples/cdk is an app of a user's.
 //
 // Where a part is a plain CloudFormation resource (Cfn...) rather than one of
 // CDK's own abstractions, the abstraction would have granted more than is needed,

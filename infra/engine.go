@@ -12,6 +12,7 @@ import (
 	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
 
+	"github.com/lockstep-run/lockstep/infra/front"
 	"github.com/lockstep-run/lockstep/infra/watch"
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
@@ -72,17 +73,33 @@ func NewEngine(scope constructs.Construct, id string, props *EngineProps) *Engin
 	e.addStockPool()
 	e.consume(e.Construct, e.Lifecycle, e.Functions[topology.FunctionLifecycle], e.props.concurrency(topology.FunctionLifecycle))
 	e.Sweeps = e.addSchedule()
-	if e.props.Local {
-		e.addURL()
-	} else {
-		e.addAPI()
-	}
+	e.addFront()
 	e.addWatch()
 	e.addOutputs()
 	for key, value := range map[string]string{"app": "lockstep", "stage": e.props.Stage, "version": e.props.Version} {
 		awscdk.Tags_Of(e.Construct).Add(jsii.String(key), jsii.String(value), nil)
 	}
 	return e
+}
+
+// addFront makes the HTTP interface and says where it is.
+func (e *Engine) addFront() {
+	f := front.Front{
+		Scope: e.Construct, Function: e.Functions[topology.FunctionAPI].Function, Name: *awscdk.Stack_Of(e.Construct).StackName() + "-api",
+		Logs: e.name("api-access"), Retention: e.props.LogRetention, Removal: e.removal(),
+		Page: e.props.Page, Rate: e.props.RequestsPerSecond, Burst: e.props.Burst, Origins: e.props.CORSOrigins,
+	}
+	if name := e.name("api"); name != nil {
+		f.Name = *name
+	}
+	if tokens := e.props.Tokens; tokens != nil {
+		f.Issuer, f.Audience, f.Scopes = tokens.Issuer, tokens.Audience, tokens.Scopes
+	}
+	if e.props.Local {
+		e.URL = f.URL()
+	} else {
+		e.URL, e.API = f.API()
+	}
 }
 
 // addWatch sets the engine's alarms and makes its dashboard.

@@ -1,4 +1,4 @@
-package infra
+package front
 
 import (
 	"encoding/json"
@@ -7,10 +7,29 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsapigatewayv2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslogs"
+	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
-
-	"github.com/lockstep-run/lockstep/shared/topology"
 )
+
+// Front is what the HTTP interface stands on.
+type Front struct {
+	Scope    constructs.Construct
+	Function awslambda.IFunction
+	Name     string // of the API; it need not be unique
+
+	Logs      *string // name of the access log's group; nil: generated
+	Retention awslogs.RetentionDays
+	Removal   awscdk.RemovalPolicy
+
+	// Issuer, Audience and Scopes are those of the tokens that let callers in. Without
+	// an issuer they sign with IAM credentials.
+	Issuer           string
+	Audience, Scopes []string
+
+	Page        bool     // whether the page's static files are for everybody
+	Rate, Burst int      // requests a second
+	Origins     []string // of web pages that may call
+}
 
 // route is one of the gateway's; the function's own mux does the routing proper,
 // so that an unknown path gets the same problem everywhere.
@@ -27,10 +46,9 @@ var (
 	restRoute   = route{"Default", "$default", false}
 )
 
-// routes are the gateway's. None but the health check is open by default.
-func (e *Engine) routes() []route {
+func (f Front) routes() []route {
 	all := []route{healthRoute, restRoute}
-	if e.props.Page {
+	if f.Page {
 		all = append(all, pageRoutes...)
 	}
 	return all
@@ -45,23 +63,22 @@ var accessLine = map[string]string{
 	"ms": "$context.responseLatency", "error": "$context.integrationErrorMessage",
 }
 
-// addAPI makes the HTTP API and sets the engine's URL.
-func (e *Engine) addAPI() {
-	function := e.Functions[topology.FunctionAPI]
-	api := awsapigatewayv2.NewCfnApi(e.Construct, jsii.String("Api"), &awsapigatewayv2.CfnApiProps{
-		Name:              e.apiName(),
+// API makes the HTTP API and returns its URL and its id.
+func (f Front) API() (url, id *string) {
+	api := awsapigatewayv2.NewCfnApi(f.Scope, jsii.String("Api"), &awsapigatewayv2.CfnApiProps{
+		Name:              &f.Name,
 		Description:       jsii.String("Lockstep: the HTTP interface"),
 		ProtocolType:      jsii.String("HTTP"),
-		CorsConfiguration: e.cors(),
+		CorsConfiguration: f.cors(),
 	})
-	integration := awsapigatewayv2.NewCfnIntegration(e.Construct, jsii.String("ApiIntegration"), &awsapigatewayv2.CfnIntegrationProps{
+	integration := awsapigatewayv2.NewCfnIntegration(f.Scope, jsii.String("ApiIntegration"), &awsapigatewayv2.CfnIntegrationProps{
 		ApiId:                api.Ref(),
 		IntegrationType:      jsii.String("AWS_PROXY"),
-		IntegrationUri:       function.FunctionArn(),
+		IntegrationUri:       f.Function.FunctionArn(),
 		PayloadFormatVersion: jsii.String("2.0"),
 	})
-	authorization, authorizer, scopes := e.authorization(api)
-	for _, r := range e.routes() {
+	authorization, authorizer, scopes := f.authorization(api)
+	for _, r := range f.routes() {
 		props := &awsapigatewayv2.CfnRouteProps{
 			ApiId:             api.Ref(),
 			RouteKey:          jsii.String(r.key),
@@ -71,82 +88,72 @@ func (e *Engine) addAPI() {
 		if !r.open {
 			props.AuthorizationType, props.AuthorizerId, props.AuthorizationScopes = &authorization, authorizer, scopes
 		}
-		awsapigatewayv2.NewCfnRoute(e.Construct, jsii.String("ApiRoute"+r.id), props)
+		awsapigatewayv2.NewCfnRoute(f.Scope, jsii.String("ApiRoute"+r.id), props)
 	}
-	awslambda.NewCfnPermission(e.Construct, jsii.String("ApiPermission"), &awslambda.CfnPermissionProps{
+	awslambda.NewCfnPermission(f.Scope, jsii.String("ApiPermission"), &awslambda.CfnPermissionProps{
 		Action:       jsii.String("lambda:InvokeFunction"),
-		FunctionName: function.FunctionArn(),
+		FunctionName: f.Function.FunctionArn(),
 		Principal:    jsii.String("apigateway.amazonaws.com"),
 		// Stage, method and path of this one API: AWS has no narrower name for
 		// requests that a catch-all route serves.
-		SourceArn: awscdk.Stack_Of(e.Construct).FormatArn(&awscdk.ArnComponents{
+		SourceArn: awscdk.Stack_Of(f.Scope).FormatArn(&awscdk.ArnComponents{
 			Service: jsii.String("execute-api"), Resource: api.Ref(), ResourceName: jsii.String("*"),
 		}),
 	})
-	e.addStage(api)
-	e.URL, e.API = api.AttrApiEndpoint(), api.Ref()
+	f.addStage(api)
+	return api.AttrApiEndpoint(), api.Ref()
 }
 
 // authorization is who is let through a route that is not open: whoever signs with
 // IAM credentials that allow it, or whoever has a token of the issuer.
-func (e *Engine) authorization(api awsapigatewayv2.CfnApi) (kind string, authorizer any, scopes *[]*string) {
-	tokens := e.props.Tokens
-	if tokens == nil {
+func (f Front) authorization(api awsapigatewayv2.CfnApi) (kind string, authorizer any, scopes *[]*string) {
+	if f.Issuer == "" {
 		return "AWS_IAM", nil, nil
 	}
-	if len(tokens.Scopes) > 0 {
-		scopes = jsii.Strings(tokens.Scopes...)
+	if len(f.Scopes) > 0 {
+		scopes = jsii.Strings(f.Scopes...)
 	}
-	made := awsapigatewayv2.NewCfnAuthorizer(e.Construct, jsii.String("ApiAuthorizer"), &awsapigatewayv2.CfnAuthorizerProps{
+	made := awsapigatewayv2.NewCfnAuthorizer(f.Scope, jsii.String("ApiAuthorizer"), &awsapigatewayv2.CfnAuthorizerProps{
 		ApiId:          api.Ref(),
 		Name:           jsii.String("tokens"),
 		AuthorizerType: jsii.String("JWT"),
 		IdentitySource: jsii.Strings("$request.header.Authorization"),
 		JwtConfiguration: &awsapigatewayv2.CfnAuthorizer_JWTConfigurationProperty{
-			Issuer: &tokens.Issuer, Audience: jsii.Strings(tokens.Audience...),
+			Issuer: &f.Issuer, Audience: jsii.Strings(f.Audience...),
 		},
 	})
 	return "JWT", made.Ref(), scopes
 }
 
-// apiName is never generated by CloudFormation, and need not be unique.
-func (e *Engine) apiName() *string {
-	if name := e.name("api"); name != nil {
-		return name
-	}
-	return jsii.String(*awscdk.Stack_Of(e.Construct).StackName() + "-api")
-}
-
-// addURL makes a function URL in place of the HTTP API. It hands the function the
-// same event.
-func (e *Engine) addURL() {
-	function := e.Functions[topology.FunctionAPI]
-	url := awslambda.NewCfnUrl(e.Construct, jsii.String("Url"), &awslambda.CfnUrlProps{
-		AuthType: jsii.String("NONE"), TargetFunctionArn: function.FunctionArn(),
+// URL makes a function URL that anybody may call, in place of the HTTP API, and
+// returns it. It hands the function the same event.
+func (f Front) URL() *string {
+	url := awslambda.NewCfnUrl(f.Scope, jsii.String("Url"), &awslambda.CfnUrlProps{
+		AuthType: jsii.String("NONE"), TargetFunctionArn: f.Function.FunctionArn(),
 	})
-	awslambda.NewCfnPermission(e.Construct, jsii.String("UrlPermission"), &awslambda.CfnPermissionProps{
-		Action: jsii.String("lambda:InvokeFunctionUrl"), FunctionName: function.FunctionArn(),
+	awslambda.NewCfnPermission(f.Scope, jsii.String("UrlPermission"), &awslambda.CfnPermissionProps{
+		Action: jsii.String("lambda:InvokeFunctionUrl"), FunctionName: f.Function.FunctionArn(),
 		Principal: jsii.String("*"), FunctionUrlAuthType: jsii.String("NONE"),
 	})
-	e.URL = url.AttrFunctionUrl()
+	return url.AttrFunctionUrl()
 }
 
 // addStage deploys the API under no path of its own, throttled, with an access log.
-func (e *Engine) addStage(api awsapigatewayv2.CfnApi) {
-	logs := awslogs.NewLogGroup(e.Construct, jsii.String("ApiAccessLogs"), &awslogs.LogGroupProps{
-		LogGroupName: e.name("api-access"), Retention: e.props.LogRetention, RemovalPolicy: e.removal(),
+func (f Front) addStage(api awsapigatewayv2.CfnApi) {
+	logs := awslogs.NewLogGroup(f.Scope, jsii.String("ApiAccessLogs"), &awslogs.LogGroupProps{
+		LogGroupName: f.Logs, Retention: f.Retention, RemovalPolicy: f.Removal,
 	})
 	line, err := json.Marshal(accessLine)
 	if err != nil {
 		panic(err) // strings always marshal
 	}
-	awsapigatewayv2.NewCfnStage(e.Construct, jsii.String("ApiStage"), &awsapigatewayv2.CfnStageProps{
+	awsapigatewayv2.NewCfnStage(f.Scope, jsii.String("ApiStage"), &awsapigatewayv2.CfnStageProps{
 		ApiId:      api.Ref(),
 		StageName:  jsii.String("$default"),
 		AutoDeploy: jsii.Bool(true),
 		DefaultRouteSettings: &awsapigatewayv2.CfnStage_RouteSettingsProperty{
-			ThrottlingRateLimit:  jsii.Number(e.props.RequestsPerSecond),
-			ThrottlingBurstLimit: jsii.Number(e.props.Burst),
+			ThrottlingRateLimit:  jsii.Number(f.Rate),
+			ThrottlingBurstLimit: jsii.Number(f.Burst),
 		},
 		AccessLogSettings: &awsapigatewayv2.CfnStage_AccessLogSettingsProperty{
 			DestinationArn: logs.LogGroupArn(), Format: jsii.String(string(line)),
@@ -155,12 +162,12 @@ func (e *Engine) addStage(api awsapigatewayv2.CfnApi) {
 }
 
 // cors is nil, which refuses other origins, unless some are named.
-func (e *Engine) cors() any {
-	if len(e.props.CORSOrigins) == 0 {
+func (f Front) cors() any {
+	if len(f.Origins) == 0 {
 		return nil
 	}
 	return &awsapigatewayv2.CfnApi_CorsProperty{
-		AllowOrigins: jsii.Strings(e.props.CORSOrigins...),
+		AllowOrigins: jsii.Strings(f.Origins...),
 		AllowMethods: jsii.Strings("GET", "POST", "PUT", "DELETE"),
 		AllowHeaders: jsii.Strings("authorization", "content-type", "idempotency-key",
 			"x-amz-date", "x-amz-security-token", "x-amz-content-sha256"),
