@@ -1,9 +1,11 @@
 package blackboard
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/worker"
@@ -18,38 +20,93 @@ func (s *Service) Extend(ctx context.Context, c workflow.Caller, r views.PackRes
 
 // Finish takes results. A pack is over when all of its jobs have ended, or when
 // its worker, asked to stop, has given back what there was; until then the lease
-// is renewed. Results that come twice, or too late, change nothing.
+// is renewed. Results that come twice, or too late, change nothing; one that is no
+// answer of a block, or about no job of the pack, is refused with all the others.
 func (s *Service) Finish(ctx context.Context, c workflow.Caller, r views.PackResults) (views.PackLease, error) {
-	returned := &worker.Returned{Answers: map[string]worker.Answer{}, NotBegun: r.NotBegun}
-	var issues []workflow.Issue
-	for i, raw := range r.Results {
-		var named struct {
-			Job string `json:"job"`
-		}
-		if err := json.Unmarshal(raw, &named); err != nil || named.Job == "" {
-			issues = append(issues, workflow.Issue{Path: fmt.Sprintf("results[%d].job", i), Code: "required", Message: "want the id of a job of the pack"})
-			continue
-		}
-		returned.Answers[named.Job] = httpblock.Answer(raw)
+	_, m, err := s.given(c, r)
+	if err != nil {
+		return views.PackLease{}, err
 	}
+	returned, issues := answers(m, r)
 	if err := workflow.Invalid("the request is not valid", issues); err != nil {
 		return views.PackLease{}, err
 	}
 	return s.resume(ctx, c, r, returned)
 }
 
-func (s *Service) resume(ctx context.Context, c workflow.Caller, r views.PackResults, returned *worker.Returned) (views.PackLease, error) {
-	none := views.PackLease{}
+// result is what a worker says of one job, besides what a block says.
+type result struct {
+	Job      string `json:"job"`
+	Outcome  any    `json:"outcome"`
+	Result   any    `json:"result"`
+	Entities any    `json:"entities"`
+	Updates  any    `json:"updates"`
+	Error    any    `json:"error"`
+}
+
+func answers(m *workflow.PackMessage, r views.PackResults) (*worker.Returned, []workflow.Issue) {
+	jobs := map[string]bool{}
+	for _, in := range m.Jobs {
+		jobs[workflow.JobID(m.Key.Execution, m.Key.RunSeq, in.Index, m.Key.Attempt)] = true
+	}
+	returned := &worker.Returned{Answers: map[string]worker.Answer{}, NotBegun: r.NotBegun}
+	var issues []workflow.Issue
+	bad := func(path, code, message string) {
+		issues = append(issues, workflow.Issue{Path: path, Code: code, Message: message})
+	}
+	const noJob = "the pack has no such job"
+	for i, raw := range r.Results {
+		at := fmt.Sprintf("results[%d]", i)
+		var one result
+		exact := json.NewDecoder(bytes.NewReader(raw))
+		exact.DisallowUnknownFields()
+		switch err := exact.Decode(&one); {
+		case err != nil:
+			bad(at, "value", strings.TrimPrefix(err.Error(), "json: "))
+			continue
+		case one.Job == "":
+			bad(at+".job", "required", "want the id of a job of the pack")
+			continue
+		case len(m.Jobs) > 0 && !jobs[one.Job]:
+			bad(at+".job", "value", noJob)
+			continue
+		}
+		a, err := httpblock.Read(raw, m.Work.Kind)
+		if err != nil {
+			bad(at, "value", err.Error())
+			continue
+		}
+		returned.Answers[one.Job] = a
+	}
+	for i, id := range r.NotBegun {
+		if len(m.Jobs) > 0 && !jobs[id] {
+			bad(fmt.Sprintf("notBegun[%d]", i), "value", noJob)
+		}
+	}
+	return returned, issues
+}
+
+// given is the receipt that a worker shows, and the message that it was given for.
+func (s *Service) given(c workflow.Caller, r views.PackResults) (*receipt, *workflow.PackMessage, error) {
 	paper, err := readReceipt(r.Pack)
 	if err != nil {
-		return none, err
+		return nil, nil, err
 	}
 	m, err := s.Decode(paper.Body)
 	if err != nil {
-		return none, noReceipt() // whatever is wrong with it, nobody was given it
+		return nil, nil, noReceipt() // whatever is wrong with it, nobody was given it
 	}
 	if m.Key.Tenant != c.Tenant {
-		return none, lost()
+		return nil, nil, lost()
+	}
+	return paper, m, nil
+}
+
+func (s *Service) resume(ctx context.Context, c workflow.Caller, r views.PackResults, returned *worker.Returned) (views.PackLease, error) {
+	none := views.PackLease{}
+	paper, m, err := s.given(c, r)
+	if err != nil {
+		return none, err
 	}
 	ports, p := s.ports()
 	seen, err := ports.Packs.Pack(ctx, m.Key)

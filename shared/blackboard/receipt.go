@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"io"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -26,9 +27,9 @@ const receiptVersion = 1
 const maxReceipt = 4 << 20
 
 // claim is the nonce of the claim that goes with a receipt: whoever holds the
-// receipt has made it, and has not changed the message.
+// receipt has made it, and has changed nothing that it is about.
 func (r *receipt) claim() string {
-	sum := sha256.Sum256([]byte(r.Body))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d:%s %d:%s %s", len(r.Pool), r.Pool, len(r.Handle), r.Handle, r.Body))
 	return r.Nonce + "-" + base64.RawURLEncoding.EncodeToString(sum[:16])
 }
 

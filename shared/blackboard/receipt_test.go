@@ -19,11 +19,17 @@ func TestReceipts(t *testing.T) {
 	if err != nil || *back != *given || back.claim() != given.claim() {
 		t.Fatalf("%+v %v", back, err)
 	}
-	changed, other := *given, *given
-	changed.Body += " "
-	other.Nonce = "n2"
-	if changed.claim() == given.claim() || other.claim() == given.claim() {
-		t.Error("another receipt has the same claim")
+	for name, change := range map[string]func(*receipt){
+		"message": func(r *receipt) { r.Body += " " },
+		"nonce":   func(r *receipt) { r.Nonce = "n2" },
+		"pool":    func(r *receipt) { r.Pool = "other" },
+		"handle":  func(r *receipt) { r.Handle += "x" },
+		"border":  func(r *receipt) { r.Pool, r.Handle = r.Pool+r.Handle[:1], r.Handle[1:] },
+	} {
+		other := *given
+		if change(&other); other.claim() == given.claim() {
+			t.Errorf("a receipt with another %s has the same claim", name)
+		}
 	}
 	newer := *given
 	newer.Version++

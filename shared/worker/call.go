@@ -26,7 +26,7 @@ func (w *Worker) record(ctx context.Context, m *workflow.PackMessage, in *workfl
 func (w *Worker) call(ctx context.Context, m *workflow.PackMessage, in *workflow.JobInput, packToken int) (a Answer, aborted bool) {
 	run := w.executor(m)
 	if run == nil {
-		return fail(Terminal("HANDLER_NOT_FOUND", fmt.Errorf("this worker has no block %s", m.Work.Block))), false
+		return notHere(m), false
 	}
 	timeout := w.timeout(ctx, m)
 	job := jobOf(m, in, packToken, w.Now().Add(timeout))
@@ -91,6 +91,15 @@ func (w *Worker) await(ctx context.Context, run Executor, job *Job) Answer {
 	case <-limit.C:
 		return fail(Retryable("HTTP_TIMEOUT", context.Cause(ctx)))
 	}
+}
+
+// notHere is the answer of a worker that was sent a block it does not have: it has
+// certainly not begun the job.
+func notHere(m *workflow.PackMessage) Answer {
+	a := fail(Terminal("HANDLER_NOT_FOUND", fmt.Errorf(
+		"a worker of pool %q has no block %s: register the block with the pool of the workers that have it, or with an http endpoint", m.Work.Pool, m.Work.Block)))
+	a.Failure.Unsent = true
+	return a
 }
 
 func timedOut(m *workflow.PackMessage, after time.Duration) Answer {

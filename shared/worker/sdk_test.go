@@ -144,7 +144,7 @@ func TestR14NoSuchBlock(t *testing.T) {
 		rec, _ := one(t, worker.Block[target, reached]{
 			Execute: func(context.Context, *worker.Job, target) (reached, error) { return reached{}, nil },
 		}, device, change)
-		if rec.Failure == nil || rec.Failure.Code != "HANDLER_NOT_FOUND" || rec.Failure.Retryable {
+		if rec.Failure == nil || rec.Failure.Code != "HANDLER_NOT_FOUND" || rec.Failure.Retryable || !rec.Failure.Unsent {
 			t.Errorf("%+v", rec)
 		}
 	}

@@ -147,6 +147,21 @@ func TestN23N25OnePackOneWorkerOneResult(t *testing.T) {
 	if len(won.Jobs) != 1 || c.on() != "e-0001" || c.Operation != "EXECUTE" || c.Fence == "" || c.Token == nil || c.Deadline == "" || won.Token != 1 {
 		t.Errorf("offered %+v: %s", won, won.Jobs)
 	}
+	for what, text := range map[string]string{
+		"no outcome":     `{"job":"ID","outcome":"MAYBE"}`,
+		"no error":       `{"job":"ID","outcome":"ERROR"}`,
+		"unknown field":  `{"job":"ID","outcome":"OK","foo":3}`,
+		"no such job":    `{"job":"01a1fdc3-42ee-72c1-8d23-bad40e43d256-1-0-1","outcome":"OK"}`,
+		"no job":         `{"outcome":"OK"}`,
+		"not an object":  `"OK"`,
+		"another's type": `{"job":7,"outcome":"OK"}`,
+	} {
+		raw := json.RawMessage(strings.ReplaceAll(text, "ID", c.Job.ID))
+		_, err := s.FinishPack(t.Context(), views.PackResults{Pack: won.Pack, Token: won.Token, Results: []json.RawMessage{raw}})
+		if !workflow.Is(err, workflow.CodeInvalid) || !strings.Contains(err.Error(), "results[0]") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
 	if err := s.push(won, "OK", `{"n":1}`); err != nil {
 		t.Fatal(err)
 	}

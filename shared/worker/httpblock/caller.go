@@ -83,10 +83,10 @@ func (c *Caller) Call(ctx context.Context, e *workflow.Endpoint, j *worker.Job) 
 	req.Header.Del(idempotencyKey)
 	req.Header.Del("X-Idempotency-Key") // would allow the same
 	req.Header[idempotencyKey] = []string{j.ID}
-	return c.post(ctx, req)
+	return c.post(ctx, req, j.Operation)
 }
 
-func (c *Caller) post(ctx context.Context, req *http.Request) worker.Answer {
+func (c *Caller) post(ctx context.Context, req *http.Request, operation workflow.JobKind) worker.Answer {
 	reply, err := c.client.Do(req)
 	if err != nil {
 		return broken(ctx, err)
@@ -103,7 +103,11 @@ func (c *Caller) post(ctx context.Context, req *http.Request) worker.Answer {
 	if len(text) > maxBody {
 		return failed("LIMIT", false, fmt.Sprintf("the answer has more than %d bytes", maxBody))
 	}
-	return Answer(text)
+	a, err := Read(text, operation)
+	if err != nil {
+		return failed("HTTP_INVALID", false, err.Error())
+	}
+	return a
 }
 
 // unsent marks a failure after which it is certain that the block was not called.
@@ -130,32 +134,35 @@ func broken(ctx context.Context, err error) worker.Answer {
 	return a
 }
 
-// Answer reads what a block says of a job, strictly: anything that is no answer is
-// a failure. Fields that it does not know are left alone.
-func Answer(text []byte) worker.Answer {
+// Read reads what a block says of a job, strictly: anything that is no answer is
+// an error. Fields that it does not know are left alone.
+func Read(text []byte, operation workflow.JobKind) (worker.Answer, error) {
 	var r *response
 	if err := json.Unmarshal(text, &r); err != nil {
-		return failed("HTTP_INVALID", false, "the answer is not what a block answers: "+err.Error())
+		return worker.Answer{}, fmt.Errorf("the answer is not what a block answers: %w", err)
 	}
 	if r == nil {
-		return failed("HTTP_INVALID", false, "the answer is null")
+		return worker.Answer{}, errors.New("the answer is null")
 	}
 	outcome, err := sm.ParseOutcome(r.Outcome)
 	if err != nil {
-		return failed("HTTP_INVALID", false, fmt.Sprintf("there is no outcome %q", r.Outcome))
+		return worker.Answer{}, fmt.Errorf("there is no outcome %q: want OK, ERROR, BREAK or NOOP", r.Outcome)
 	}
 	if outcome == sm.OutcomeError {
 		if r.Error == nil || r.Error.Code == "" {
-			return failed("HTTP_INVALID", false, "an ERROR says no error")
+			return worker.Answer{}, errors.New("an ERROR says no error: want error.code")
 		}
 		a := failed(r.Error.Code, r.Error.Retryable, r.Error.Message)
 		a.Failure.Details = r.Error.Details
-		return a
+		return a, nil
+	}
+	if operation == workflow.JobAcquire && r.Entities == nil {
+		return worker.Answer{}, errors.New("the answer to an ACQUIRE lists no entities: want entities, which may be empty")
 	}
 	a := worker.Answer{Outcome: outcome, Result: r.Result}
 	if len(r.Updates) > 0 {
 		if a.Updates, err = json.Marshal(r.Updates); err != nil {
-			return failed("HTTP_INVALID", false, err.Error())
+			return worker.Answer{}, err
 		}
 	}
 	for _, e := range r.Entities {
@@ -164,7 +171,7 @@ func Answer(text []byte) worker.Answer {
 	if string(a.Result) == "null" {
 		a.Result = nil
 	}
-	return a
+	return a, nil
 }
 
 func failed(code string, retryable bool, message string) worker.Answer {

@@ -113,6 +113,14 @@ func TestFound(t *testing.T) {
 	if got := fmt.Sprint(a.Entities, a.Failure); got != "[device/a site/b] <nil>" {
 		t.Errorf("read as %s", got)
 	}
+	for text, want := range map[string]bool{
+		`{"outcome":"OK","entities":[]}`: true, `{"outcome":"OK"}`: false, `{"outcome":"OK","entities":null}`: false,
+		`{"outcome":"OK","result":{"entities":["device/a"]}}`: false,
+	} {
+		if _, err := httpblock.Read([]byte(text), workflow.JobAcquire); (err == nil) != want {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
 }
 
 // A job that undoes a large result is sent, however little room that leaves: what
