@@ -17,11 +17,12 @@ import (
 
 // Limits of the inventory.
 const (
-	maxGroups  = 32       // groups of one entity
-	maxLine    = 64 << 10 // bytes of one line of an import
-	maxImport  = 100_000  // lines of one import
-	maxIssues  = 100      // reported at a time
-	scanRounds = 20       // pages read for one filtered page
+	maxGroups  = 32        // groups of one entity
+	maxLine    = 64 << 10  // bytes of one line of an import
+	maxImport  = 100_000   // lines of one import
+	maxIssues  = 100       // reported at a time
+	scanRounds = 20        // pages read for one filtered page
+	scanCost   = 5_000_000 // of a query over one filtered page; then the page is short
 )
 
 // PutEntity upserts an entity: attributes and groups are replaced.
@@ -73,8 +74,13 @@ func (c *Catalog) Entities(ctx context.Context, who workflow.Caller, sel workflo
 			return out, err
 		}
 		for _, e := range list.Items {
-			grouped := slices.ContainsFunc(e.Groups, func(g string) bool { return slices.Contains(sel.Groups, g) })
-			if all || grouped || (query != nil && query.Match(e)) {
+			in := all || slices.ContainsFunc(e.Groups, func(g string) bool { return slices.Contains(sel.Groups, g) })
+			if !in && query != nil {
+				if in, err = query.Match(ctx, e); err != nil {
+					return out, err
+				}
+			}
+			if in {
 				out.Items = append(out.Items, e)
 			}
 		}
@@ -82,8 +88,11 @@ func (c *Catalog) Entities(ctx context.Context, who workflow.Caller, sel workflo
 		if list.Next == "" && whole && query != nil && query.Err() != nil {
 			return out, badQuery(query.Err())
 		}
-		if list.Next == "" || len(out.Items) > 0 {
+		if list.Next == "" || len(out.Items) > 0 || query != nil && query.Cost() > scanCost {
 			return out, nil
+		}
+		if err := ctx.Err(); err != nil {
+			return out, &workflow.Error{Code: workflow.CodeUnavailable, Message: "the entities were not listed to the end", Cause: err}
 		}
 	}
 	return out, nil

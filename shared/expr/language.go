@@ -18,9 +18,14 @@ import (
 // ten thousand entities. The size is counted in characters of text plus one for
 // every other value; without it a few nested macros build a value of
 // astronomical size from nothing, at next to no cost.
+//
+// The cost bounds the time too, to about a tenth of a second; no clock decides
+// what an expression comes to. A query is evaluated for each entity there is, so
+// it has to do with less.
 const (
 	MaxSource  = 4 << 10 // bytes
 	maxCost    = 1_000_000
+	queryCost  = 10_000
 	maxSize    = 8 << 20
 	maxNesting = 32   // of an expression; what nests takes long to check
 	maxDepth   = 1000 // of a value
@@ -49,6 +54,7 @@ func Reserved(word string) bool {
 type Language struct {
 	env    *cel.Env
 	labels []string
+	cost   uint64 // at most, of one evaluation
 }
 
 // NewLanguage makes the language that knows the results of the steps named.
@@ -74,7 +80,7 @@ func language(labels, variables []string, options ...cel.EnvOption) (*Language, 
 	if err != nil {
 		return nil, err
 	}
-	return &Language{env, labels}, nil
+	return &Language{env, labels, maxCost}, nil
 }
 
 // sizing measures values alike for the cost and for the size limit: the library
@@ -86,7 +92,7 @@ var sizing = []types.SizeCalculatorOption{
 }
 
 var baseEnvironment = sync.OnceValues(func() (*cel.Env, error) {
-	return cel.NewEnv(
+	env, err := cel.NewEnv(
 		ext.Strings(),
 		cel.CrossTypeNumericComparisons(true),
 		cel.ParserRecursionLimit(maxNesting),
@@ -94,10 +100,24 @@ var baseEnvironment = sync.OnceValues(func() (*cel.Env, error) {
 		cel.CustomTypeAdapter(values.Adapter),
 		cel.CostSizingStrategy(cost.AggregateSizingStrategy(sizing...)),
 	)
+	if err != nil {
+		return nil, err
+	}
+	bindings, err := guarded(env)
+	if err != nil {
+		return nil, err
+	}
+	return env.Extend(bindings...)
 })
 
+// interruptEach is after how many turns of a macro an evaluation looks whether
+// it is still wanted.
+const interruptEach = 100
+
 var programOptions = []cel.ProgramOption{
-	cel.CostLimit(maxCost),
+	cel.CostTracking(prices{}),
+	cel.CostTrackerOptions(searchPrices()...),
+	cel.InterruptCheckFrequency(interruptEach),
 	cel.MemoryTracking(types.MemoryTrackerSizeCalculator(types.NewSizeCalculator(sizing...))),
 	cel.MemoryLimit(maxSize),
 	cel.EvalOptions(cel.OptOptimize),
@@ -146,7 +166,10 @@ func (l *Language) check(source string) (*cel.Ast, error) {
 }
 
 func (l *Language) program(source string, compiled *cel.Ast) (*Program, error) {
-	program, err := l.env.Program(compiled, append([]cel.ProgramOption{cel.CustomDecoratorV2(accumulators(compiled))}, programOptions...)...)
+	own := []cel.ProgramOption{
+		cel.CostLimit(l.cost), cel.CustomDecoratorV2(accumulators(compiled)), cel.CustomDecoratorV2(matching(l.cost)),
+	}
+	program, err := l.env.Program(compiled, append(own, programOptions...)...)
 	if err != nil {
 		return nil, &Error{Source: source, Message: err.Error()}
 	}

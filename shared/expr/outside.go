@@ -18,7 +18,13 @@ import (
 // is there when it is evaluated, so that reading anything else is told when the
 // definition is published.
 var (
-	queries  = sync.OnceValues(func() (*Language, error) { return language(nil, []string{"entity"}) })
+	queries = sync.OnceValues(func() (*Language, error) {
+		l, err := language(nil, []string{"entity"})
+		if err == nil {
+			l.cost = queryCost
+		}
+		return l, err
+	})
 	inputs   = sync.OnceValues(func() (*Language, error) { return language(nil, []string{"parameters"}) })
 	expands  = sync.OnceValues(func() (*Language, error) { return language(nil, []string{"parameters", "entity"}) })
 	failures = sync.OnceValues(func() (*Language, error) {
@@ -82,7 +88,7 @@ func (a *activation) look(kind, id, key string) ref.Val {
 		return types.NewErr("the inventory has no entity %s", key)
 	}
 	e := Entity{Type: kind, ID: id, Attributes: attributes}
-	return values.Adapter.NativeToValue(e.value())
+	return values.Adapt(e.value())
 }
 
 // Plain is an expression as it stands: where a whole text is one ${...} token,

@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"context"
 	"fmt"
 
 	"cel.dev/cel-go/cel"
@@ -8,6 +9,7 @@ import (
 	"cel.dev/cel-go/common/types/ref"
 
 	"github.com/lockstep-run/lockstep/shared/expr/values"
+	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
 // Error is an expression that does not compile or that has no value here.
@@ -62,7 +64,7 @@ func (p *Program) Eval(s Scope) (any, error) {
 
 // evalInto is Eval within what is left of the room for values.
 func (p *Program) evalInto(s Scope, room *int) (any, error) {
-	value, err := p.value(s)
+	value, _, err := p.value(s)
 	if err != nil {
 		return nil, err
 	}
@@ -75,21 +77,53 @@ func (p *Program) evalInto(s Scope, room *int) (any, error) {
 
 // EvalBool is the value of a condition; any other type is an error.
 func (p *Program) EvalBool(s Scope) (bool, error) {
-	value, err := p.value(s)
+	b, _, err := p.evalBool(s)
+	return b, err
+}
+
+func (p *Program) evalBool(s Scope) (is bool, cost uint64, err error) {
+	value, cost, err := p.value(s)
 	if err != nil {
-		return false, err
+		return false, cost, err
 	}
 	b, ok := value.(types.Bool)
 	if !ok {
-		return false, &Error{Source: p.source, Message: fmt.Sprintf("the value is %s, not bool", value.Type().TypeName())}
+		return false, cost, &Error{Source: p.source, Message: fmt.Sprintf("the value is %s, not bool", value.Type().TypeName())}
 	}
-	return bool(b), nil
+	return bool(b), cost, nil
 }
 
-func (p *Program) value(s Scope) (ref.Val, error) {
-	value, _, err := p.program.Eval(s.activation(&p.refs))
-	if err != nil {
-		return nil, &Error{Source: p.source, Message: err.Error()}
+// Cost is what evaluating it costs, whether it has a value or not.
+func (p *Program) Cost(s Scope) uint64 {
+	_, cost, _ := p.value(s)
+	return cost
+}
+
+// value evaluates it. Whether somebody still wants the value is no part of what
+// it is: an evaluation that is cut has none, and is CodeUnavailable.
+func (p *Program) value(s Scope) (value ref.Val, cost uint64, err error) {
+	wanted := s.Wanted
+	if wanted == nil {
+		wanted = context.Background()
 	}
-	return value, nil
+	if wanted.Err() != nil {
+		return nil, 0, p.cut(wanted)
+	}
+	value, details, err := p.program.ContextEval(wanted, s.activation(&p.refs))
+	if details != nil {
+		if actual := details.ActualCost(); actual != nil {
+			cost = *actual
+		}
+	}
+	switch {
+	case err == nil:
+		return value, cost, nil
+	case wanted.Err() != nil:
+		return nil, cost, p.cut(wanted)
+	}
+	return nil, cost, &Error{Source: p.source, Message: err.Error()}
+}
+
+func (p *Program) cut(wanted context.Context) error {
+	return &workflow.Error{Code: workflow.CodeUnavailable, Message: fmt.Sprintf("%q was not evaluated to its end", p.source), Cause: context.Cause(wanted)}
 }

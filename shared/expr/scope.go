@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"context"
 	"encoding/json"
 	"slices"
 	"sync"
@@ -28,7 +29,7 @@ type Context struct {
 // NewContext makes a context. steps are the statuses of steps by label.
 func NewContext(parameters json.RawMessage, results Results, steps map[string]string, execution map[string]any) *Context {
 	c := &Context{
-		parameters: sync.OnceValue(func() any { return values.Adapter.NativeToValue(values.Decode(parameters, map[string]any{})) }),
+		parameters: sync.OnceValue(func() any { return shared(values.Decode(parameters, map[string]any{})) }),
 		results:    results, lists: map[string]func() any{}, steps: map[string]any{}, execution: shared(execution),
 	}
 	for label, byID := range results {
@@ -50,7 +51,7 @@ func NewContext(parameters json.RawMessage, results Results, steps map[string]st
 
 // shared is a value that many evaluations read, adapted once: the library keeps
 // the measured size of large values with them.
-func shared(v any) any { return values.Adapter.NativeToValue(v) }
+func shared(v any) any { return values.Adapt(v) }
 
 // Entity is an entity as expressions see it: its attributes, and its type, id
 // and, in queries, groups where no attribute has these names.
@@ -67,6 +68,9 @@ type Scope struct {
 	Entity    *Entity
 	Given     map[string]any // more names and their values
 	Inventory func(entityType, id string) (attributes json.RawMessage, ok bool)
+	// Wanted, if set, ends an evaluation that takes its time when whoever asked has
+	// gone; that is no value and no mistake, but CodeUnavailable.
+	Wanted context.Context
 }
 
 // activation is a scope during one evaluation: it decodes what the expression
@@ -105,7 +109,7 @@ func (a *activation) ResolveName(name string) (any, bool) {
 		return a.Context.execution, true
 	case "entity":
 		if a.entity == nil {
-			a.entity = a.Entity.value()
+			a.entity = shared(a.Entity.value())
 		}
 		return a.entity, true
 	}
@@ -131,7 +135,7 @@ func (a *activation) label(name string) map[string]any {
 			raw, ok = byID[a.Entity.ID]
 		}
 		if ok {
-			label["result"] = values.Decode(raw, nil)
+			label["result"] = shared(values.Decode(raw, nil))
 		}
 	}
 	if slices.Contains(a.refs.All, name) {

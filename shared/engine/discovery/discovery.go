@@ -197,7 +197,13 @@ func (s *Search) find(ctx context.Context, sel workflow.Selector, asked bool) (*
 			return nil, err
 		}
 		for _, e := range list.Items {
-			if all || inGroups(e, sel.Groups) || (query != nil && query.Match(e)) {
+			in := all || inGroups(e, sel.Groups)
+			if !in && query != nil {
+				if in, err = query.Match(ctx, e); err != nil {
+					return nil, err
+				}
+			}
+			if in {
 				s.found[e.Key()] = true
 			}
 		}

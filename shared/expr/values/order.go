@@ -35,6 +35,27 @@ func (o ordered) NativeToValue(v any) ref.Val {
 	return o.Adapter.NativeToValue(v)
 }
 
+// Adapt adapts a value with everything in it. What is adapted when it is asked
+// for is adapted anew each time, and so measured anew for the size limit, which
+// takes as long as walking it.
+func Adapt(v any) ref.Val {
+	switch v := v.(type) {
+	case map[string]any:
+		all := make(map[string]any, len(v))
+		for k := range v {
+			all[k] = Adapt(v[k])
+		}
+		return Adapter.NativeToValue(all)
+	case []any:
+		list := make([]ref.Val, len(v))
+		for i := range v {
+			list[i] = Adapt(v[i])
+		}
+		return types.NewRefValList(Adapter, list)
+	}
+	return Adapter.NativeToValue(v)
+}
+
 // orderedMap is a map that is walked by key. It hides the map's own way to fold.
 type orderedMap struct{ traits.Mapper }
 
