@@ -15,8 +15,8 @@ func TestCostlyQuery(t *testing.T) {
 	c := open()
 	ctx, cancel := context.WithCancel(context.Background())
 	var lines strings.Builder
-	list := "[" + strings.TrimSuffix(strings.Repeat("1,", 1000), ",") + "]"
-	for i := range 1500 {
+	list := "[" + strings.TrimSuffix(strings.Repeat("1,", 2000), ",") + "]"
+	for i := range 800 {
 		fmt.Fprintf(&lines, `{"type":"device","id":"d%04d","attributes":{"l":%s}}`+"\n", i, list)
 	}
 	if _, err := c.ImportEntities(ctx, ann, strings.NewReader(lines.String())); err != nil {

@@ -74,13 +74,11 @@ func (c *Catalog) Entities(ctx context.Context, who workflow.Caller, sel workflo
 			return out, err
 		}
 		for _, e := range list.Items {
-			in := all || slices.ContainsFunc(e.Groups, func(g string) bool { return slices.Contains(sel.Groups, g) })
-			if !in && query != nil {
-				if in, err = query.Match(ctx, e); err != nil {
-					return out, err
-				}
+			if err := ctx.Err(); err != nil {
+				return out, &workflow.Error{Code: workflow.CodeUnavailable, Message: "the entities were not listed to the end", Cause: err}
 			}
-			if in {
+			grouped := slices.ContainsFunc(e.Groups, func(g string) bool { return slices.Contains(sel.Groups, g) })
+			if all || grouped || (query != nil && query.Match(e)) {
 				out.Items = append(out.Items, e)
 			}
 		}
@@ -90,9 +88,6 @@ func (c *Catalog) Entities(ctx context.Context, who workflow.Caller, sel workflo
 		}
 		if list.Next == "" || len(out.Items) > 0 || query != nil && query.Cost() > scanCost {
 			return out, nil
-		}
-		if err := ctx.Err(); err != nil {
-			return out, &workflow.Error{Code: workflow.CodeUnavailable, Message: "the entities were not listed to the end", Cause: err}
 		}
 	}
 	return out, nil

@@ -10,10 +10,8 @@
 //   - token.go finds tokens in a string, query.go selects entities.
 //   - outside.go has the languages of expressions that stand in no step: over
 //     parameters, over a failure, over the inventory.
-//   - functions.go looks how long a text will be before it is made, pattern.go does
-//     that for regular expressions, and prices.go says what a call costs.
-//   - accumulator.go keeps the size limit from taking quadratic time. The room
-//     values turns JSON into CEL values and back.
+//   - The room bounds keeps the functions to what they may cost, and the room values
+//     turns JSON into CEL values and back.
 //
 // Everything is limited: the length of an expression, the cost of evaluating it,
 // the size of every value on the way and of what comes out. Nothing an author

@@ -1,7 +1,6 @@
 package expr_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -192,7 +191,7 @@ func TestQuery(t *testing.T) {
 	for attributes, want := range map[string]bool{
 		`{"site":"zrh","slots":48}`: true, `{"site":"gva","slots":48}`: false, `{"site":"zrh"}`: false, `{}`: false,
 	} {
-		if got := matches(q, workflow.Entity{Type: "d", ID: "x", Attributes: json.RawMessage(attributes)}); got != want {
+		if got := q.Match(workflow.Entity{Type: "d", ID: "x", Attributes: json.RawMessage(attributes)}); got != want {
 			t.Errorf("%s: %v", attributes, got)
 		}
 	}
@@ -205,7 +204,7 @@ func TestQueryGroups(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if not, err := expr.CompileQuery(`!("core" in entity.groups)`); err != nil || !matches(not, workflow.Entity{}) {
+	if not, err := expr.CompileQuery(`!("core" in entity.groups)`); err != nil || !not.Match(workflow.Entity{}) {
 		t.Errorf("an entity without groups is not known to be in none: %v", err)
 	}
 	for _, test := range []struct {
@@ -217,7 +216,7 @@ func TestQueryGroups(t *testing.T) {
 		{workflow.Entity{}, false},
 		{workflow.Entity{Groups: []string{"core"}, Attributes: json.RawMessage(`{"groups":[]}`)}, false},
 	} {
-		if got := matches(q, test.entity); got != test.want {
+		if got := q.Match(test.entity); got != test.want {
 			t.Errorf("%+v: %v", test.entity, got)
 		}
 	}
@@ -293,9 +292,4 @@ func BenchmarkCondition(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-}
-
-func matches(q *expr.Query, e workflow.Entity) bool {
-	ok, err := q.Match(context.Background(), e)
-	return ok && err == nil
 }

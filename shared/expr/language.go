@@ -11,13 +11,14 @@ import (
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/ext"
 
+	"github.com/lockstep-run/lockstep/shared/expr/bounds"
 	"github.com/lockstep-run/lockstep/shared/expr/values"
 )
 
 // Limits of one expression. The cost lets a global step look at the results of
-// ten thousand entities. The size is counted in characters of text plus one for
-// every other value; without it a few nested macros build a value of
-// astronomical size from nothing, at next to no cost.
+// ten thousand entities. [bounds.MaxSize] is of every value; without it a few
+// nested macros build a value of astronomical size from nothing, at next to no
+// cost.
 //
 // The cost bounds the time too, to about a tenth of a second; no clock decides
 // what an expression comes to. A query is evaluated for each entity there is, so
@@ -26,10 +27,7 @@ const (
 	MaxSource  = 4 << 10 // bytes
 	maxCost    = 1_000_000
 	queryCost  = 10_000
-	maxSize    = 8 << 20
-	maxNesting = 32   // of an expression; what nests takes long to check
-	maxDepth   = 1000 // of a value
-	maxPattern = 1000 // instructions of a regular expression
+	maxNesting = 32 // of an expression; what nests takes long to check
 )
 
 // names are the variables that every expression sees besides step labels.
@@ -83,43 +81,30 @@ func language(labels, variables []string, options ...cel.EnvOption) (*Language, 
 	return &Language{env, labels, maxCost}, nil
 }
 
-// sizing measures values alike for the cost and for the size limit: the library
-// keeps a measured size with the value.
-var sizing = []types.SizeCalculatorOption{
-	types.SizeCalculatorMaxDepth(maxDepth),
-	types.SizeCalculatorMaxTraversal(maxSize),
-	types.SizeCalculatorStringUnitLength(1),
-}
-
 var baseEnvironment = sync.OnceValues(func() (*cel.Env, error) {
 	env, err := cel.NewEnv(
 		ext.Strings(),
 		cel.CrossTypeNumericComparisons(true),
 		cel.ParserRecursionLimit(maxNesting),
-		cel.RegexProgramSizeLimit(maxPattern),
+		cel.RegexProgramSizeLimit(bounds.MaxPattern),
 		cel.CustomTypeAdapter(values.Adapter),
-		cel.CostSizingStrategy(cost.AggregateSizingStrategy(sizing...)),
+		cel.CostSizingStrategy(cost.AggregateSizingStrategy(bounds.Sizing...)),
 	)
 	if err != nil {
 		return nil, err
 	}
-	bindings, err := guarded(env)
+	bindings, err := bounds.Guarded(env)
 	if err != nil {
 		return nil, err
 	}
 	return env.Extend(bindings...)
 })
 
-// interruptEach is after how many turns of a macro an evaluation looks whether
-// it is still wanted.
-const interruptEach = 100
-
 var programOptions = []cel.ProgramOption{
-	cel.CostTracking(prices{}),
-	cel.CostTrackerOptions(searchPrices()...),
-	cel.InterruptCheckFrequency(interruptEach),
-	cel.MemoryTracking(types.MemoryTrackerSizeCalculator(types.NewSizeCalculator(sizing...))),
-	cel.MemoryLimit(maxSize),
+	cel.CostTracking(bounds.Prices{}),
+	cel.CostTrackerOptions(bounds.SearchPrices()...),
+	cel.MemoryTracking(types.MemoryTrackerSizeCalculator(types.NewSizeCalculator(bounds.Sizing...))),
+	cel.MemoryLimit(bounds.MaxSize),
 	cel.EvalOptions(cel.OptOptimize),
 	cel.CustomDecoratorV2(values.Literals),
 }
@@ -167,7 +152,7 @@ func (l *Language) check(source string) (*cel.Ast, error) {
 
 func (l *Language) program(source string, compiled *cel.Ast) (*Program, error) {
 	own := []cel.ProgramOption{
-		cel.CostLimit(l.cost), cel.CustomDecoratorV2(accumulators(compiled)), cel.CustomDecoratorV2(matching(l.cost)),
+		cel.CostLimit(l.cost), cel.CustomDecoratorV2(bounds.Accumulators(compiled)), cel.CustomDecoratorV2(bounds.Matching(l.cost)),
 	}
 	program, err := l.env.Program(compiled, append(own, programOptions...)...)
 	if err != nil {

@@ -215,7 +215,7 @@ func TestQueriesKnowOnlyTheEntity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !matches(q, workflow.Entity{Type: "device", ID: "sw-1"}) || matches(q, workflow.Entity{Type: "device", ID: "r-1"}) {
+	if !q.Match(workflow.Entity{Type: "device", ID: "sw-1"}) || q.Match(workflow.Entity{Type: "device", ID: "r-1"}) {
 		t.Error("a query over type and id")
 	}
 }

@@ -1,7 +1,6 @@
 package expr
 
 import (
-	"context"
 	"fmt"
 
 	"cel.dev/cel-go/cel"
@@ -9,7 +8,6 @@ import (
 	"cel.dev/cel-go/common/types/ref"
 
 	"github.com/lockstep-run/lockstep/shared/expr/values"
-	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
 // Error is an expression that does not compile or that has no value here.
@@ -99,31 +97,15 @@ func (p *Program) Cost(s Scope) uint64 {
 	return cost
 }
 
-// value evaluates it. Whether somebody still wants the value is no part of what
-// it is: an evaluation that is cut has none, and is CodeUnavailable.
 func (p *Program) value(s Scope) (value ref.Val, cost uint64, err error) {
-	wanted := s.Wanted
-	if wanted == nil {
-		wanted = context.Background()
-	}
-	if wanted.Err() != nil {
-		return nil, 0, p.cut(wanted)
-	}
-	value, details, err := p.program.ContextEval(wanted, s.activation(&p.refs))
+	value, details, err := p.program.Eval(s.activation(&p.refs))
 	if details != nil {
 		if actual := details.ActualCost(); actual != nil {
 			cost = *actual
 		}
 	}
-	switch {
-	case err == nil:
-		return value, cost, nil
-	case wanted.Err() != nil:
-		return nil, cost, p.cut(wanted)
+	if err != nil {
+		return nil, cost, &Error{Source: p.source, Message: err.Error()}
 	}
-	return nil, cost, &Error{Source: p.source, Message: err.Error()}
-}
-
-func (p *Program) cut(wanted context.Context) error {
-	return &workflow.Error{Code: workflow.CodeUnavailable, Message: fmt.Sprintf("%q was not evaluated to its end", p.source), Cause: context.Cause(wanted)}
+	return value, cost, nil
 }

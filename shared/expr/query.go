@@ -1,10 +1,6 @@
 package expr
 
-import (
-	"context"
-
-	"github.com/lockstep-run/lockstep/shared/workflow"
-)
+import "github.com/lockstep-run/lockstep/shared/workflow"
 
 // Query selects entities by a condition over their attributes and groups.
 type Query struct{ program *Program }
@@ -23,20 +19,14 @@ func CompileQuery(source string) (*Query, error) {
 }
 
 // Match reports whether the condition is true of the entity. Where it cannot be
-// evaluated, because an attribute is missing, the entity does not match. The only
-// error is that ctx ended.
-func (q *Query) Match(ctx context.Context, e workflow.Entity) (bool, error) {
-	ok, _, err := q.eval(ctx, e)
-	if workflow.Is(err, workflow.CodeUnavailable) {
-		return false, err
-	}
-	return err == nil && ok, nil
+// evaluated, because an attribute is missing, the entity does not match.
+func (q *Query) Match(e workflow.Entity) bool {
+	ok, _, err := q.eval(e)
+	return err == nil && ok
 }
 
-func (q *Query) eval(ctx context.Context, e workflow.Entity) (bool, uint64, error) {
-	return q.program.evalBool(Scope{
-		Entity: &Entity{Type: e.Type, ID: e.ID, Attributes: e.Attributes, Groups: append([]string{}, e.Groups...)}, Wanted: ctx,
-	})
+func (q *Query) eval(e workflow.Entity) (bool, uint64, error) {
+	return q.program.evalBool(Scope{Entity: &Entity{Type: e.Type, ID: e.ID, Attributes: e.Attributes, Groups: append([]string{}, e.Groups...)}})
 }
 
 // Selection applies a query to many entities, and remembers whether it had a
@@ -53,20 +43,19 @@ type Selection struct {
 func (q *Query) Select() *Selection { return &Selection{query: q} }
 
 // Match is Query.Match.
-func (s *Selection) Match(ctx context.Context, e workflow.Entity) (bool, error) {
-	ok, cost, err := s.query.eval(ctx, e)
+func (s *Selection) Match(e workflow.Entity) bool {
+	ok, cost, err := s.query.eval(e)
 	s.cost += cost
-	if workflow.Is(err, workflow.CodeUnavailable) {
-		return false, err
-	}
 	if err != nil && s.firstErr == nil {
 		s.firstErr = err
 	}
 	s.had = s.had || err == nil
-	return err == nil && ok, nil
+	return err == nil && ok
 }
 
-// Cost is what the selection has cost so far. An expression may cost a million.
+// Cost is what the selection has cost so far; ten million are a second or so. One
+// evaluation takes no more than some milliseconds, so that whoever walks many
+// entities can look in between whether somebody still wants to know.
 func (s *Selection) Cost() uint64 { return s.cost }
 
 // Err is why the query has had no value for any entity, if there were some.

@@ -1,7 +1,6 @@
 package expr
 
 import (
-	"context"
 	"encoding/json"
 	"slices"
 	"sync"
@@ -68,9 +67,6 @@ type Scope struct {
 	Entity    *Entity
 	Given     map[string]any // more names and their values
 	Inventory func(entityType, id string) (attributes json.RawMessage, ok bool)
-	// Wanted, if set, ends an evaluation that takes its time when whoever asked has
-	// gone; that is no value and no mistake, but CodeUnavailable.
-	Wanted context.Context
 }
 
 // activation is a scope during one evaluation: it decodes what the expression

@@ -197,14 +197,11 @@ func (s *Search) find(ctx context.Context, sel workflow.Selector, asked bool) (*
 			return nil, err
 		}
 		for _, e := range list.Items {
-			in := all || inGroups(e, sel.Groups)
-			if !in && query != nil {
-				if in, err = query.Match(ctx, e); err != nil {
-					return nil, err
-				}
-			}
-			if in {
+			if all || inGroups(e, sel.Groups) || (query != nil && query.Match(e)) {
 				s.found[e.Key()] = true
+			}
+			if err := ctx.Err(); err != nil { // many costly queries take their time
+				return nil, err
 			}
 		}
 		if list.Next == "" && asked && query != nil && query.Err() != nil {

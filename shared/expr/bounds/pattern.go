@@ -1,4 +1,4 @@
-package expr
+package bounds
 
 import (
 	"fmt"
@@ -18,6 +18,12 @@ type pattern struct {
 	size int // in instructions
 }
 
+// Limits of a regular expression.
+const (
+	MaxPattern = 1000    // instructions
+	maxSource  = 4 << 10 // bytes
+)
+
 // compiledPatterns keeps patterns by their text; it is emptied when full.
 var compiledPatterns = struct {
 	sync.Mutex
@@ -27,8 +33,8 @@ var compiledPatterns = struct {
 const patternsKept = 256
 
 func compilePattern(text string) (*pattern, error) {
-	if len(text) > MaxSource {
-		return nil, fmt.Errorf("a regular expression holds at most %d bytes", MaxSource)
+	if len(text) > maxSource {
+		return nil, fmt.Errorf("a regular expression holds at most %d bytes", maxSource)
 	}
 	compiledPatterns.Lock()
 	known := compiledPatterns.byText[text]
@@ -40,8 +46,8 @@ func compilePattern(text string) (*pattern, error) {
 	if err != nil {
 		return nil, err
 	}
-	if size > maxPattern {
-		return nil, fmt.Errorf("the regular expression has a program size of %d, and %d is the limit", size, maxPattern)
+	if size > MaxPattern {
+		return nil, fmt.Errorf("the regular expression has a program size of %d, and %d is the limit", size, MaxPattern)
 	}
 	re, err := regexp.Compile(text)
 	if err != nil {
@@ -70,14 +76,14 @@ func matchPrice(args []ref.Val) int {
 	}
 	p, err := compilePattern(textOf(args[1]))
 	if err != nil {
-		return min(textLength(args[1]), MaxSource)
+		return min(textLength(args[1]), maxSource)
 	}
 	return p.price(textOf(args[0]))
 }
 
-// matching puts a call of matches that looks at its price first in the place of
+// Matching puts a call of matches that looks at its price first in the place of
 // the library's.
-func matching(limit uint64) interpreter.InterpretableDecoratorV2 {
+func Matching(limit uint64) interpreter.InterpretableDecoratorV2 {
 	return func(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 		call, ok := i.(interpreter.InterpretableCall)
 		if !ok || call.Function() != overloads.Matches || len(call.Args()) != 2 {

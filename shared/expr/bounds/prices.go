@@ -1,4 +1,4 @@
-package expr
+package bounds
 
 import (
 	"cel.dev/cel-go/common/cost"
@@ -9,19 +9,30 @@ import (
 	"cel.dev/cel-go/common/types/traits"
 )
 
-// prices say what a call costs. The library's own take a call that walks a list
+// Prices say what a call costs. The library's own take a call that walks a list
 // or a text for one step, above all where types are only known when the
 // expression is evaluated, as they are here; so that a million steps were
 // minutes. One unit is a tenth of a microsecond or so, whatever the call.
-type prices struct{}
+type Prices struct{}
 
 // walked is how many characters, or items of a list, go into one unit.
 const walked = 10
 
-var sizes = types.NewSizeCalculator(sizing...)
+// maxDepth is how deep a value may nest.
+const maxDepth = 1000
+
+// Sizing measures values alike for the cost and for the size limit: the library
+// keeps a measured size with the value.
+var Sizing = []types.SizeCalculatorOption{
+	types.SizeCalculatorMaxDepth(maxDepth),
+	types.SizeCalculatorMaxTraversal(MaxSize),
+	types.SizeCalculatorStringUnitLength(1),
+}
+
+var sizes = types.NewSizeCalculator(Sizing...)
 
 // CallCost is the price of a call, nil to leave it to the library.
-func (prices) CallCost(function, _ string, args []ref.Val, result ref.Val) *uint64 {
+func (Prices) CallCost(function, _ string, args []ref.Val, result ref.Val) *uint64 {
 	price := 1
 	switch function {
 	case operators.In, operators.OldIn:
@@ -51,13 +62,13 @@ func (prices) CallCost(function, _ string, args []ref.Val, result ref.Val) *uint
 	return &total
 }
 
-// searchPrices are the prices of the searches, which the library knows as slower
+// SearchPrices are the prices of the searches, which the library knows as slower
 // ones.
-func searchPrices() []cost.TrackerOption {
+func SearchPrices() []cost.TrackerOption {
 	var all []cost.TrackerOption
 	for id := range searches {
 		all = append(all, cost.OverloadTracker(id, func(args []ref.Val, result ref.Val) *uint64 {
-			return prices{}.CallCost("", id, args, result)
+			return Prices{}.CallCost("", id, args, result)
 		}))
 	}
 	return all

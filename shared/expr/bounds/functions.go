@@ -1,4 +1,4 @@
-package expr
+package bounds
 
 import (
 	"fmt"
@@ -13,13 +13,17 @@ import (
 	"cel.dev/cel-go/interpreter"
 )
 
+// MaxSize is how large a value may be, in characters of text plus one for every
+// other value.
+const MaxSize = 8 << 20
+
 // The library's functions on texts charge for what they have made when they have
 // made it. A few hundred bytes of an expression ask for a text of terabytes, and
 // by then the process is gone; so here the length comes first, and the text only
 // if there is room for it.
 
 // lengths are how long the result of a function will be, in bytes, at least
-// as long as it really is. It may stop counting beyond maxSize.
+// as long as it really is. It may stop counting beyond MaxSize.
 var lengths = map[string]func(args []ref.Val) int{
 	"replace":       replaceLength,
 	"join":          joinLength,
@@ -37,8 +41,8 @@ var searches = map[string]functions.FunctionOp{
 	"string_last_index_of_string_int": func(args ...ref.Val) ref.Val { return indexOf(args, true) },
 }
 
-// guarded are the functions of an environment bound anew, with what guards them.
-func guarded(env *cel.Env) ([]cel.EnvOption, error) {
+// Guarded are the functions of an environment bound anew, with what guards them.
+func Guarded(env *cel.Env) ([]cel.EnvOption, error) {
 	var options []cel.EnvOption
 	for _, name := range []string{"replace", "join", "split", "format", "strings.quote", "indexOf", "lastIndexOf"} {
 		declared, ok := env.Functions()[name]
@@ -73,12 +77,12 @@ func bind(name string, original *functions.Overload) cel.OverloadOpt {
 	if !ok {
 		length := lengths[name]
 		call = func(args ...ref.Val) ref.Val {
-			if length(args) > maxSize {
+			if length(args) > MaxSize {
 				// As the library ends an evaluation at its own limits: an error that is a
 				// value could be passed over, and be asked for again and again.
 				panic(interpreter.EvalCancelledError{
 					Cause:   interpreter.MemoryLimitExceeded,
-					Message: fmt.Sprintf("memory limit exceeded: %s would give more than %d bytes", name, maxSize),
+					Message: fmt.Sprintf("memory limit exceeded: %s would give more than %d bytes", name, MaxSize),
 				})
 			}
 			return invoke(original, args)
@@ -139,7 +143,7 @@ func joinLength(args []ref.Val) int {
 	if len(args) > 1 {
 		separator = textLength(args[1])
 	}
-	for it := list.Iterator(); it.HasNext() == types.True && total <= maxSize; {
+	for it := list.Iterator(); it.HasNext() == types.True && total <= MaxSize; {
 		total += textLength(it.Next()) + separator
 	}
 	return total
@@ -171,9 +175,9 @@ func formatLength(args []ref.Val) int {
 	if !ok {
 		return total
 	}
-	for it := list.Iterator(); it.HasNext() == types.True && total <= maxSize; {
+	for it := list.Iterator(); it.HasNext() == types.True && total <= MaxSize; {
 		item := it.Next()
-		total += formattedNumber + writtenLength(item, maxSize-total)
+		total += formattedNumber + writtenLength(item, MaxSize-total)
 	}
 	return total
 }

@@ -1,4 +1,4 @@
-package expr
+package bounds
 
 import (
 	"cel.dev/cel-go/cel"
@@ -8,10 +8,10 @@ import (
 	"cel.dev/cel-go/parser"
 )
 
-// accumulators hides from the size limit the lists that macros are filling. The
+// Accumulators hides from the size limit the lists that macros are filling. The
 // library would measure them anew for each item, and so take quadratic time;
 // what is put into them and what they become in the end are measured anyway.
-func accumulators(compiled *cel.Ast) interpreter.InterpretableDecoratorV2 {
+func Accumulators(compiled *cel.Ast) interpreter.InterpretableDecoratorV2 {
 	growing := map[int64]bool{} // by the ids of expressions
 	ast.PostOrderVisit(compiled.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
 		switch e.Kind() {
