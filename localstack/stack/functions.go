@@ -26,7 +26,7 @@ func (s *Stack) deploy() error {
 		fn, err := s.host.Function(lambdahost.Function{
 			Name:           name,
 			Binary:         filepath.Join(s.options.Bin, "functions", name, "bootstrap"),
-			Env:            s.functionEnv(),
+			Env:            append(s.functionEnv(), topology.EnvFunction+"="+name),
 			Timeout:        time.Duration(topology.FunctionTimeout[name]) * time.Second,
 			MaxConcurrency: concurrency[name],
 			Warm:           1,
@@ -94,9 +94,9 @@ func (s *Stack) endpointEnv() []string {
 }
 
 // workerEnv is the environment of a worker program: its own endpoints, the same
-// configuration as the functions', and the service's address.
+// configuration as the functions', the service's address, and whose rights it has.
 func (s *Stack) workerEnv() []string {
-	return append(s.endpointEnv(), topology.EnvURL+"="+s.url)
+	return append(s.endpointEnv(), topology.EnvURL+"="+s.url, topology.EnvFunction+"="+topology.FunctionWorker)
 }
 
 // Processes are the process ids of a function, for tests that end them.

@@ -64,7 +64,7 @@ func Open(ctx context.Context, component string) (*Parts, error) {
 	return &Parts{
 		Config: cfg,
 		Log:    log,
-		DB:     dynamo.Open(awsdynamodb.NewFromConfig(account), dynamo.TablesOf(tables)),
+		DB:     dynamo.Open(awsdynamodb.NewFromConfig(account, confined), dynamo.TablesOf(tables)),
 		Queues: sqs.Open(queues, sqs.Queues{
 			Lifecycle: os.Getenv(topology.EnvQueueLifecycle), Prefix: os.Getenv(topology.EnvQueueJobsPrefix), Pools: pools,
 		}),
