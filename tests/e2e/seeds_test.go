@@ -133,9 +133,9 @@ func statusContract(c *scene) {
 	c.ends(a, sm.ExecutionCompletedAck)
 	c.ends(b, sm.ExecutionCompletedAck)
 	c.ends(cancelled, sm.ExecutionCancelledAck)
-	safe, unsafe := begin("fail", ids[2]), ""
+	safe := begin("fail", ids[2])
 	c.ends(safe, sm.ExecutionFailedSafeAck)
-	unsafe = begin("fire", ids[0], ids[1])
+	unsafe := begin("fire", ids[0], ids[1])
 	c.ends(unsafe, sm.ExecutionFailedUnsafe)
 	c.status(a, "COMPLETED", "execution.completed", "")
 	c.status(b, "COMPLETED", "execution.completed", "")
