@@ -55,8 +55,9 @@ $(NPM_DONE): localstack/package-lock.json
 	@touch $@
 
 # Packages whose tests run under the race detector: all but those that compile
-# the CDK, and those that drive binaries which were built without it.
-RACE_SKIP := /infra|/examples/cdk|/tests/dist|/tests/e2e|/tests/bench|/tests/chaos
+# the CDK, those that drive binaries which were built without it, and those that
+# send thousands of requests one after the other.
+RACE_SKIP := /infra|/examples/cdk|/tests/dist|/tests/e2e|/tests/bench|/tests/chaos|/tests/front
 
 test: build generate-check ## Run every test that needs no cloud account
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "not formatted:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
@@ -64,6 +65,7 @@ test: build generate-check ## Run every test that needs no cloud account
 	go test -race $$(go list ./... | grep -Ev '$(RACE_SKIP)')
 	go test -count=1 ./tests/e2e/...
 	go test -count=1 ./tests/chaos
+	go test ./tests/front
 	go test ./infra/... ./examples/cdk/... ./tests/dist ./tests/bench/...
 
 test-fast: ## Run the tests that need neither binaries nor the CDK

@@ -60,6 +60,10 @@ func (d *decider) retry(c Command) error {
 	if _, err := sm.MoveExecution(d.X.State, sm.EventExecutionRetried, to); err != nil {
 		return d.refusal(c, err)
 	}
+	if d.X.Try >= workflow.MaxTries || d.X.Sequence >= workflow.MaxHistory {
+		return workflow.Errorf(workflow.CodeLimit, "execution %s has had %d tries and %d events, and at most %d and %d are allowed: start another run",
+			d.X.ID, d.X.Try, d.X.Sequence, workflow.MaxTries, workflow.MaxHistory)
+	}
 	if d.F.Resolved == nil {
 		d.Need(Need{Kind: NeedResolved})
 		return nil

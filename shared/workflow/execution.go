@@ -121,6 +121,14 @@ type Parent struct {
 // MaxDepth bounds how deep runs may start runs.
 const MaxDepth = 10
 
+// MaxTries bounds how often an operator may let one run begin again, and
+// MaxHistory how many events a run may have before it visits no further step: what
+// a try has seen and what has happened stay readable as long as the run is kept.
+const (
+	MaxTries   = 100
+	MaxHistory = 20_000
+)
+
 // Age orders runs in lock conflicts: the smaller is the older. A run that
 // another started is as old as the outermost of its ancestors.
 func (x *Execution) Age() string {

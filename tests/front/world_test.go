@@ -16,6 +16,7 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/api"
 	"github.com/lockstep-run/lockstep/shared/blackboard"
+	"github.com/lockstep-run/lockstep/shared/engine"
 	"github.com/lockstep-run/lockstep/shared/engine/roster"
 	"github.com/lockstep-run/lockstep/shared/monitor"
 	"github.com/lockstep-run/lockstep/shared/sim/queue"
@@ -38,8 +39,10 @@ type world struct {
 var silence = roster.Silence{Unreachable: 2 * time.Minute, Offline: 6 * time.Minute, Forget: 24 * time.Hour}
 
 // open makes a world in which the blocks of package p are served by a worker.
-func open(t testing.TB, seed uint64) *world {
-	w := &world{Stage: stage.New(t, seed, stage.Options()), log: &bytes.Buffer{}, tenant: stage.Caller.Tenant}
+func open(t testing.TB, seed uint64) *world { return openWith(t, seed, stage.Options()) }
+
+func openWith(t testing.TB, seed uint64, o engine.Options) *world {
+	w := &world{Stage: stage.New(t, seed, o), log: &bytes.Buffer{}, tenant: stage.Caller.Tenant}
 	w.Blocks()
 	log := slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelError}))
 	w.handler = api.New(api.Services{Catalog: w.Catalog, Engine: w.Engine, View: w.View, Blackboard: w.board()}, api.Options{

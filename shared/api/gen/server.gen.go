@@ -765,6 +765,9 @@ type WorkerId = EntityName
 // Workflow `package/name[:major[.minor[.patch]]]`
 type Workflow = Reference
 
+// AtLimit RFC 9457
+type AtLimit = Problem
+
 // Conflict RFC 9457
 type Conflict = Problem
 

@@ -16,7 +16,7 @@ func (r *Reader) Place(path string, n ast.Node) { r.places[path] = n }
 func (r *Reader) AtText(path, source string, line, column int, code, format string, args ...any) {
 	before := len(r.issues)
 	r.At(path, code, format, args...)
-	if len(r.issues) == before || line == 0 {
+	if len(r.issues) == before || line < 1 {
 		return
 	}
 	if l, c := r.within(path, strings.Split(source, "\n"), line, column); l > 0 {

@@ -117,7 +117,7 @@ func (d *Visits) enter(at int) {
 	case r.Repeat > 1 && plan.Jobs == 0 && plan.Problem == nil:
 		d.advance(n.End) // nobody goes round once more
 		return
-	case len(d.X.Runs) >= d.P.MaxSteps || r.RunSeq > maxRunSeq:
+	case len(d.X.Runs) >= d.P.MaxSteps || r.RunSeq > maxRunSeq || d.X.Sequence >= workflow.MaxHistory:
 		d.limit(n)
 		return
 	case plan.Jobs > 0 && plan.Problem == nil && !d.timer(n):
@@ -164,7 +164,7 @@ const maxRunSeq = 9999
 func (d *Visits) limit(n *spec.Node) {
 	d.Fail(workflow.CauseLimit, &workflow.Failure{
 		Code: string(workflow.CodeLimit), Step: n.Label,
-		Message: fmt.Sprintf("the run has visited %d steps, the limit", len(d.X.Runs)),
+		Message: fmt.Sprintf("the run has visited %d steps and has %d events: one of them is the limit", len(d.X.Runs), d.X.Sequence),
 	})
 	d.Move(sm.EventExecutionFailed, sm.ExecutionError, "", map[string]any{"step": n.Label})
 }
