@@ -14,7 +14,8 @@ import (
 // Inspection is a look at an execution that changes nothing: what its views are
 // made of.
 type Inspection struct {
-	w *work
+	w     *work
+	packs map[int][]*workflow.Pack // by RunSeq, as far as read
 }
 
 // Inspect loads an execution for reading.
@@ -23,14 +24,14 @@ func (e *Engine) Inspect(ctx context.Context, tenant, id string) (*Inspection, e
 	if err := w.load(ctx); err != nil {
 		return nil, err
 	}
-	return &Inspection{w}, nil
+	return &Inspection{w: w}, nil
 }
 
 // InspectLoaded reads on from an execution that has been loaded already.
 func (e *Engine) InspectLoaded(x *workflow.Execution) *Inspection {
 	w := e.work(x.Tenant, x.ID)
 	w.x = x
-	return &Inspection{w}
+	return &Inspection{w: w}
 }
 
 // Execution is the state item as read.
@@ -47,17 +48,14 @@ func (i *Inspection) Entities(ctx context.Context) ([]workflow.Held, error) {
 	return i.w.Entities(ctx, i.w.x.Scope)
 }
 
-// Jobs is the plan of a step run with all of its packs.
-func (i *Inspection) Jobs(ctx context.Context, r *workflow.StepRun) ([]workflow.JobInput, []*workflow.Pack, error) {
-	if r.Jobs == 0 || !r.HasJobs() {
-		return nil, nil, nil
-	}
+// Planned is the jobs of a step run.
+func (i *Inspection) Planned(ctx context.Context, r *workflow.StepRun) ([]workflow.JobInput, error) {
 	p, err := i.w.plans(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	planned, packs, err := p.Executed(ctx, i.w.x, r)
-	return planned.Jobs, packs, err
+	planned, err := p.Plan(ctx, i.w.x, r)
+	return planned.Jobs, err
 }
 
 // Stored is a result that is too large for its pack, nil if it is not kept any
@@ -73,9 +71,25 @@ func (i *Inspection) Stored(ctx context.Context, s *workflow.Stored) (json.RawMe
 	return result, err
 }
 
-// Packs is all packs of a step run.
+// Packs is all packs of a step run, read once.
 func (i *Inspection) Packs(ctx context.Context, r *workflow.StepRun) ([]*workflow.Pack, error) {
-	return i.w.delivery().Read(ctx, &delivery.Run{Tenant: i.w.tenant, Execution: i.w.id, Step: r})
+	if known, ok := i.packs[r.RunSeq]; ok {
+		return known, nil
+	}
+	packs, err := i.w.delivery().Read(ctx, &delivery.Run{Tenant: i.w.tenant, Execution: i.w.id, Step: r})
+	if err == nil {
+		if i.packs == nil {
+			i.packs = map[int][]*workflow.Pack{}
+		}
+		i.packs[r.RunSeq] = packs
+	}
+	return packs, err
+}
+
+// Shard is the packs of one shard of a step run's lanes.
+func (i *Inspection) Shard(ctx context.Context, r *workflow.StepRun, shard int) ([]*workflow.Pack, error) {
+	key := workflow.RunKey{Tenant: i.w.tenant, Execution: i.w.id, Visit: r.Visit, RunSeq: r.RunSeq}
+	return i.w.ports.Packs.Shard(ctx, key, shard)
 }
 
 // Program is the run's program. One that cannot be had any more is a problem.

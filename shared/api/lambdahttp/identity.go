@@ -63,5 +63,9 @@ func Caller(r *http.Request) (workflow.Caller, error) {
 	if c.Actor == "" || c.Tenant == "" {
 		return workflow.Caller{}, workflow.Errorf(workflow.CodeUnauthorized, "the caller is not known")
 	}
+	// A tenant is part of keys, whoever has named it.
+	if !workflow.ValidID(c.Tenant) {
+		return workflow.Caller{}, workflow.Errorf(workflow.CodeUnauthorized, "%.100q is no name of a tenant", c.Tenant)
+	}
 	return c, nil
 }

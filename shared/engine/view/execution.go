@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/engine"
+	"github.com/lockstep-run/lockstep/shared/engine/view/attempts"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
@@ -65,9 +66,9 @@ func (v *View) detail(ctx context.Context, i *engine.Inspection) (views.Executio
 
 // countOpen adds the jobs of a run that is not over by what their packs say now.
 func countOpen(counts *views.JobCounts, r *workflow.StepRun, packs []*workflow.Pack) {
-	states := latestStates(packs)
+	states := attempts.Latest(packs)
 	for index := range r.Jobs {
-		switch states[index].state {
+		switch states[index].State {
 		case sm.JobCompleted:
 			counts.Completed++
 		case sm.JobFailed:

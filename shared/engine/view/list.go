@@ -25,7 +25,7 @@ func (v *View) Executions(ctx context.Context, c workflow.Caller, f views.Execut
 			return list, err
 		}
 	}
-	limit := limitOf(p)
+	limit, bytes := limitOf(p), 0
 	for range listRounds {
 		found, end, err := v.runs(ctx, c.Tenant, statesOf(f), below, limit)
 		if err != nil {
@@ -35,6 +35,11 @@ func (v *View) Executions(ctx context.Context, c workflow.Caller, f views.Execut
 			if passes(x, f) {
 				item := cheap(x)
 				item.Waiting = v.resting(x)
+				bytes += x.StoredBytes
+				if bytes > maxBytes && len(list.Items) > 0 {
+					list.Next = tokenOf(list.Items[len(list.Items)-1].ID)
+					return list, nil
+				}
 				list.Items = append(list.Items, item)
 			}
 			below = x.ID

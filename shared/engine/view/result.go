@@ -29,9 +29,15 @@ func (v *View) Result(ctx context.Context, c workflow.Caller, id string) (views.
 			continue
 		}
 		s := views.StepResult{Status: r.Status, Visit: r.Visit, RunOn: program.Nodes[r.Step].RunOn}
-		jobs, packs, err := i.Jobs(ctx, r)
-		if err != nil {
-			return answer, err
+		var jobs []workflow.JobInput
+		var packs []*workflow.Pack
+		if r.Jobs > 0 {
+			if jobs, err = i.Planned(ctx, r); err == nil {
+				packs, err = i.Packs(ctx, r)
+			}
+			if err != nil {
+				return answer, err
+			}
 		}
 		latest := plan.Latest(packs)
 		if s.RunOn != workflow.RunOnGlobal {

@@ -381,3 +381,43 @@ func TestStepsResultsAndCost(t *testing.T) {
 		t.Errorf("cost %+v", c)
 	}
 }
+
+// A page of jobs reads the packs that it shows, and an answer no more than its
+// share, whatever it finds.
+func TestJobsAreReadAsTheyAreShown(t *testing.T) {
+	const devices = 3*workflow.LanesPerShard - 20
+	s := open(t, devices, "steps: [{label: one, functionBlock: p/forever:1, runOn: device}]\n")
+	id := s.Start("w", stage.Names(devices)...)
+	s.Settle(time.Hour)
+	reads := 0
+	s.Faults = func(c fate.Call) fate.Fault {
+		if c.Name == "packs.shard" {
+			reads++
+		}
+		return fate.None
+	}
+	one := must[workflow.List[workflow.Job]](s)(s.View.Jobs(t.Context(), stage.Caller, id, views.JobFilter{}, workflow.Page{Limit: 1}))
+	if len(one.Items) != 1 || one.Next == "" || reads != 1 {
+		t.Errorf("%d jobs after %d reads", len(one.Items), reads)
+	}
+	reads = 0
+	none := must[workflow.List[workflow.Job]](s)(s.View.Jobs(t.Context(), stage.Caller, id, views.JobFilter{State: sm.JobUnknown}, workflow.Page{}))
+	if len(none.Items) != 0 || none.Next == "" || reads != 2 {
+		t.Errorf("%d jobs after %d reads", len(none.Items), reads)
+	}
+	rest := must[workflow.List[workflow.Job]](s)(s.View.Jobs(t.Context(), stage.Caller, id, views.JobFilter{State: sm.JobUnknown}, workflow.Page{Token: none.Next}))
+	if len(rest.Items) != 0 || rest.Next != "" {
+		t.Errorf("the rest: %d, %q", len(rest.Items), rest.Next)
+	}
+	n := 0
+	for page := (workflow.Page{Limit: 1000}); ; {
+		l := must[workflow.List[workflow.Job]](s)(s.View.Jobs(t.Context(), stage.Caller, id, views.JobFilter{}, page))
+		if n += len(l.Items); l.Next == "" {
+			break
+		}
+		page.Token = l.Next
+	}
+	if n != devices {
+		t.Errorf("%d jobs in all", n)
+	}
+}
