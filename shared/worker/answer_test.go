@@ -16,13 +16,14 @@ import (
 // A result that does not fit the block's schema fails the job for good, says what
 // is wrong with it, and stays for whoever undoes the job.
 func TestResultSchema(t *testing.T) {
-	schema := json.RawMessage(`{"type":"object","required":["version"],"properties":{"version":{"type":"string"}},"additionalProperties":false}`)
+	schema := json.RawMessage(`{"type":"object","required":["version"],"properties":{"version":{"type":"string"},"n":{"minimum":0}},"additionalProperties":false}`)
 	for result, path := range map[string]string{
-		`{"version":"17.3"}`:     "",
-		`{"version":17}`:         "result.version",
-		`{}`:                     "result.version",
-		`{"version":"1","x":{}}`: "result.x",
-		`null`:                   "result",
+		`{"version":"17.3"}`:            "",
+		`{"version":17}`:                "result.version",
+		`{}`:                            "result.version",
+		`{"version":"1","x":{}}`:        "result.x",
+		`null`:                          "result",
+		`{"version":"1","n":1e9999999}`: "result.n", // whose exact value nobody can work with
 	} {
 		r := newRig(t)
 		w := r.worker()

@@ -48,6 +48,9 @@ func compileSchema(raw json.RawMessage) (*jsonschema.Schema, error) {
 	if err != nil {
 		return nil, err
 	}
+	if bad := Fit(doc, "schema"); bad != nil {
+		return nil, errors.New(bad.Path + ": " + bad.Message)
+	}
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
 	c.UseLoader(noLoader{})
@@ -56,6 +59,9 @@ func compileSchema(raw json.RawMessage) (*jsonschema.Schema, error) {
 	}
 	s, err := c.Compile(schemaURL)
 	if err != nil {
+		return nil, err
+	}
+	if err := (&spread{map[*jsonschema.Schema]int{}, map[*jsonschema.Schema]bool{}}).check(s); err != nil {
 		return nil, err
 	}
 	compiledSchemas.Lock()
@@ -74,8 +80,9 @@ func Check(raw json.RawMessage) error {
 	if errors.As(err, &invalid) {
 		var v *jsonschema.ValidationError
 		if errors.As(invalid.Err, &v) {
-			if i := leaves(v, nil, ""); len(i) > 0 {
-				return fmt.Errorf("this is no JSON Schema: %s", i[0])
+			var all []workflow.Issue
+			if leaves(v, nil, "", &all); len(all) > 0 {
+				return fmt.Errorf("this is no JSON Schema: %s", all[0])
 			}
 		}
 	}
@@ -104,9 +111,26 @@ func Validate(schema, value json.RawMessage, path string) []workflow.Issue {
 	if err != nil {
 		return []workflow.Issue{{Path: path, Code: "json", Message: firstLine(err)}}
 	}
+	if bad := Fit(v, path); bad != nil {
+		return []workflow.Issue{*bad}
+	}
+	if left := maxWork; !work(s, v, &left, map[*jsonschema.Schema]bool{}) {
+		return []workflow.Issue{{Path: path, Code: "limit", Message: "there is too much in it to be held against this schema"}}
+	}
+	return violations(s, v, path)
+}
+
+// violations asks the library. Values come from wherever, so that should it
+// panic on one, that is what is wrong with the value.
+func violations(s *jsonschema.Schema, v any, path string) (issues []workflow.Issue) {
+	defer func() {
+		if recover() != nil {
+			issues = []workflow.Issue{{Path: path, Code: "schema", Message: "this cannot be held against the schema"}}
+		}
+	}()
 	var bad *jsonschema.ValidationError
 	if err := s.Validate(v); errors.As(err, &bad) {
-		issues := leaves(bad, v, path)
+		leaves(bad, v, path, &issues)
 		slices.SortStableFunc(issues, func(a, b workflow.Issue) int { return cmp.Compare(a.Path, b.Path) })
 		return issues[:min(len(issues), document.MaxIssues)]
 	}
@@ -115,33 +139,42 @@ func Validate(schema, value json.RawMessage, path string) []workflow.Issue {
 
 var english = message.NewPrinter(language.English)
 
-// leaves are the violations that have no cause of their own, each at the field
-// it is about: a field that is missing or unknown is named itself.
-func leaves(e *jsonschema.ValidationError, v any, path string) []workflow.Issue {
-	var all []workflow.Issue
+// maxLeaves is how many violations are collected, to sort and cut them.
+const maxLeaves = 10 * document.MaxIssues
+
+// leaves collects the violations that have no cause of their own, each at the
+// field it is about: a field that is missing or unknown is named itself.
+func leaves(e *jsonschema.ValidationError, v any, path string, all *[]workflow.Issue) {
 	for _, c := range e.Causes {
-		all = append(all, leaves(c, v, path)...)
+		if len(*all) >= maxLeaves {
+			return
+		}
+		leaves(c, v, path, all)
 	}
 	if len(e.Causes) > 0 {
-		return all
+		return
 	}
 	at, code := locate(v, e.InstanceLocation, path), "schema"
 	if keywords := e.ErrorKind.KeywordPath(); len(keywords) > 0 {
 		code = keywords[len(keywords)-1]
 	}
+	add := func(at, message string) {
+		if len(*all) < maxLeaves {
+			*all = append(*all, workflow.Issue{Path: at, Code: code, Message: message})
+		}
+	}
 	switch k := e.ErrorKind.(type) {
 	case *kind.Required:
 		for _, name := range k.Missing {
-			all = append(all, workflow.Issue{Path: document.Join(at, name), Code: code, Message: "the field is required"})
+			add(document.Join(at, name), "the field is required")
 		}
 	case *kind.AdditionalProperties:
 		for _, name := range k.Properties {
-			all = append(all, workflow.Issue{Path: document.Join(at, name), Code: code, Message: "there is no such field"})
+			add(document.Join(at, name), "there is no such field")
 		}
 	default:
-		all = append(all, workflow.Issue{Path: at, Code: code, Message: e.ErrorKind.LocalizedString(english)})
+		add(at, e.ErrorKind.LocalizedString(english))
 	}
-	return all
 }
 
 // locate writes a location as a path; an item of a list has its index in
