@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/cobra"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := interruptible(context.Background())
 	code := execute(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
@@ -28,6 +26,14 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return 0
+	}
+	if by := interrupted(ctx); by != nil && !errors.Is(err, errSilent) {
+		var hint *hintedError
+		if !errors.As(err, &hint) {
+			fmt.Fprintf(stderr, "lockstep: %v\n", by)
+		}
+		tell(stderr, err)
+		return by.exitCode()
 	}
 	code := exitCode(err)
 	var reported *reportedError
@@ -48,7 +54,7 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "lockstep",
 		Short:         "Run workflows that lock what they touch",
-		Long:          "Lockstep runs multi-step changes over fleets of entities: each entity is changed by one\nworkflow at a time, every job is done or accounted for, and a failure is told as safe or unsafe.\n\nExit codes: 0 success, 1 the run failed, 2 wrong usage, 3 the service refused, 4 the service is unreachable.",
+		Long:          "Lockstep runs multi-step changes over fleets of entities: each entity is changed by one\nworkflow at a time, every job is done or accounted for, and a failure is told as safe or unsafe.\n\nExit codes: 0 success, 1 the run failed, 2 wrong usage, 3 the service refused, 4 the service is unreachable,\n130 interrupted by Ctrl-C, 143 by SIGTERM.",
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,

@@ -24,7 +24,8 @@ func newRun(c *connection) *cobra.Command {
 		Long: `Start a run of PACKAGE/NAME[:VERSION] and follow it to its end. Without a version the
 newest is run. Ctrl-C stops following; the run goes on.
 
-Exit code 0: it completed. 1: it failed or was cancelled.`,
+Exit code 0: it completed. 1: it failed or was cancelled. 130: Ctrl-C. 143: SIGTERM. With any other
+than 0 "lockstep run ... && next" does not go on.`,
 		Example: "  lockstep run fleet/upgrade_firmware --set target=2.0.0 --group core\n  lockstep run fleet/upgrade_firmware:1 --parameters '{\"target\":\"2.0.0\"}' --id sw-001 --detach",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

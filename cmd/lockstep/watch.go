@@ -23,7 +23,7 @@ func newWatch(c *connection) *cobra.Command {
 	return &cobra.Command{
 		Use:   "watch ID",
 		Short: "Follow a run to its end",
-		Long:  "Follow a run to its end. Ctrl-C stops following; the run goes on.\n\nExit code 0: it completed. 1: it failed or was cancelled.",
+		Long:  "Follow a run to its end. Ctrl-C stops following; the run goes on.\n\nExit code 0: it completed. 1: it failed or was cancelled. 130: Ctrl-C. 143: SIGTERM.",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, err := c.open()
@@ -44,9 +44,8 @@ func follow(cmd *cobra.Command, c *connection, api *client.Client, id string, en
 	bar := newBar(cmd.ErrOrStderr())
 	x, err := api.Follow(cmd.Context(), id, pollEvery, bar.show, bar.lost)
 	bar.clear()
-	if err != nil && errors.Is(cmd.Context().Err(), context.Canceled) { //nolint:nilerr // Ctrl-C stops following, which is no failure
-		fmt.Fprintf(cmd.ErrOrStderr(), "the run goes on; \"lockstep watch %s\" follows it again\n", id)
-		return nil
+	if err != nil && errors.Is(cmd.Context().Err(), context.Canceled) {
+		return hinted(err, "the run goes on; \"lockstep watch %s\" follows it again", id)
 	}
 	if err != nil && bar.seen {
 		return hinted(called(err), "gave up following; the run goes on where the service does: \"lockstep watch %s\" follows it again", id)

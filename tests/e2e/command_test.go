@@ -98,7 +98,8 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// TestInterruptedFollower: Ctrl-C leaves the run going and says how to watch it.
+// TestInterruptedFollower: Ctrl-C leaves the run going and says how to watch it,
+// and a shell does not take it for a success.
 func TestInterruptedFollower(t *testing.T) {
 	t.Parallel()
 	s := start(t, setup{})
@@ -115,7 +116,7 @@ func TestInterruptedFollower(t *testing.T) {
 	}
 	id := <-g.entered
 	_ = cmd.Process.Signal(syscall.SIGINT)
-	if failure := cmd.Wait(); failure != nil || !strings.Contains(err.String(), "lockstep watch "+id) {
+	if failure := cmd.Wait(); cmd.ProcessState.ExitCode() != 130 || !strings.Contains(err.String(), "lockstep watch "+id) {
 		t.Errorf("%v: %s", failure, err.String())
 	}
 	close(g.open)
