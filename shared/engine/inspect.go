@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/engine/delivery"
@@ -24,14 +23,14 @@ func (e *Engine) Inspect(ctx context.Context, tenant, id string) (*Inspection, e
 	if err := w.load(ctx); err != nil {
 		return nil, err
 	}
-	return &Inspection{w: w}, nil
+	return &Inspection{w, map[int][]*workflow.Pack{}}, nil
 }
 
 // InspectLoaded reads on from an execution that has been loaded already.
 func (e *Engine) InspectLoaded(x *workflow.Execution) *Inspection {
 	w := e.work(x.Tenant, x.ID)
 	w.x = x
-	return &Inspection{w: w}
+	return &Inspection{w, map[int][]*workflow.Pack{}}
 }
 
 // Execution is the state item as read.
@@ -58,29 +57,13 @@ func (i *Inspection) Planned(ctx context.Context, r *workflow.StepRun) ([]workfl
 	return planned.Jobs, err
 }
 
-// Stored is a result that is too large for its pack, nil if it is not kept any
-// more.
-func (i *Inspection) Stored(ctx context.Context, s *workflow.Stored) (json.RawMessage, error) {
-	if s == nil || s.Pack == nil {
-		return nil, nil
-	}
-	result, err := i.w.ports.Packs.Load(ctx, *s.Pack, *s)
-	if workflow.Is(err, workflow.CodeNotFound) {
-		return nil, nil
-	}
-	return result, err
-}
-
 // Packs is all packs of a step run, read once.
-func (i *Inspection) Packs(ctx context.Context, r *workflow.StepRun) ([]*workflow.Pack, error) {
+func (i *Inspection) Packs(ctx context.Context, r *workflow.StepRun) (packs []*workflow.Pack, err error) {
 	if known, ok := i.packs[r.RunSeq]; ok {
 		return known, nil
 	}
-	packs, err := i.w.delivery().Read(ctx, &delivery.Run{Tenant: i.w.tenant, Execution: i.w.id, Step: r})
+	packs, err = i.w.delivery().Read(ctx, &delivery.Run{Tenant: i.w.tenant, Execution: i.w.id, Step: r})
 	if err == nil {
-		if i.packs == nil {
-			i.packs = map[int][]*workflow.Pack{}
-		}
 		i.packs[r.RunSeq] = packs
 	}
 	return packs, err

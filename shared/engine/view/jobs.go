@@ -69,7 +69,7 @@ func (v *View) Jobs(ctx context.Context, c workflow.Caller, id string, f views.J
 			bytes += size
 			for n := range jobs {
 				if a := attempts.Numbered(all[in.Index], jobs[n].Attempt); a != nil && a.Record.Stored != nil {
-					if jobs[n].Result, err = i.Stored(ctx, a.Record.Stored.At(a.Pack.Key)); err != nil {
+					if jobs[n].Result, err = stored(ctx, i, a.Record.Stored.At(a.Pack.Key)); err != nil {
 						return list, err
 					}
 				}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 
+	"github.com/lockstep-run/lockstep/shared/engine"
 	"github.com/lockstep-run/lockstep/shared/lifecycle/plan"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -56,7 +57,7 @@ func (v *View) Result(ctx context.Context, c workflow.Caller, id string) (views.
 				break
 			}
 			if rec.Result == nil {
-				if rec.Result, err = i.Stored(ctx, rec.Stored); err != nil {
+				if rec.Result, err = stored(ctx, i, rec.Stored); err != nil {
 					return answer, err
 				}
 			}
@@ -77,4 +78,17 @@ func sizeOf(rec workflow.JobRecord) int {
 		return rec.Stored.Bytes
 	}
 	return len(rec.Result)
+}
+
+// stored is a result that is too large for its pack, nil if it is not kept any
+// more.
+func stored(ctx context.Context, i *engine.Inspection, s *workflow.Stored) (json.RawMessage, error) {
+	if s == nil || s.Pack == nil {
+		return nil, nil
+	}
+	result, err := i.Ports().Packs.Load(ctx, *s.Pack, *s)
+	if workflow.Is(err, workflow.CodeNotFound) {
+		return nil, nil
+	}
+	return result, err
 }
