@@ -29,7 +29,7 @@ func main() {
 
 // newMeters makes the team's stack. functions holds the engine's programs, worker
 // the team's own.
-func newMeters(app awscdk.App, id, functions, worker string) awscdk.Stack {
+func newMeters(app awscdk.App, id, functions, worker string) {
 	stack := awscdk.NewStack(app, &id, &awscdk.StackProps{Description: jsii.String("The meters team")})
 	readings := awsdynamodb.NewTable(stack, jsii.String("Readings"), &awsdynamodb.TableProps{
 		PartitionKey: &awsdynamodb.Attribute{Name: jsii.String("meter"), Type: awsdynamodb.AttributeType_STRING},
@@ -50,5 +50,4 @@ func newMeters(app awscdk.App, id, functions, worker string) awscdk.Stack {
 	// The pool gives the worker what every worker needs. What this one needs besides
 	// is the team's to give.
 	readings.Grant(pool.Function, jsii.String("dynamodb:GetItem"))
-	return stack
 }

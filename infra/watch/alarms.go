@@ -118,7 +118,7 @@ func (w *Watch) Sweeper(f awslambda.IFunction) {
 func (w *Watch) API(id *string, failed int) {
 	w.add(alarm{
 		id: "HttpErrors", anchor: anchorAPIErrors, says: "The HTTP interface has answered requests with a status of 500 or more.",
-		metric: apiMetric(id, "5xx", "Sum"), period: 300, periods: 1, threshold: failed,
+		metric: apiMetric(id, "5xx"), period: 300, periods: 1, threshold: failed,
 	})
 }
 

@@ -126,7 +126,7 @@ func apiAndTableCharts(s Shown) []chart {
 	row := []chart{reads, writes, throttled}
 	if s.API != nil {
 		row = append([]chart{{"Requests", []awscloudwatch.IMetric{
-			apiMetric(s.API, "Count", "Sum").shown("all"), apiMetric(s.API, "4xx", "Sum").shown("4xx"), apiMetric(s.API, "5xx", "Sum").shown("5xx"),
+			apiMetric(s.API, "Count").shown("all"), apiMetric(s.API, "4xx").shown("4xx"), apiMetric(s.API, "5xx").shown("5xx"),
 		}}}, row...)
 	}
 	return row

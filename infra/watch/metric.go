@@ -25,8 +25,8 @@ func functionMetric(f awslambda.IFunction, name, stat string) metric {
 	return metric{"AWS/Lambda", name, stat, "FunctionName", f.FunctionName()}
 }
 
-func apiMetric(api *string, name, stat string) metric {
-	return metric{"AWS/ApiGateway", name, stat, "ApiId", api}
+func apiMetric(api *string, name string) metric {
+	return metric{"AWS/ApiGateway", name, "Sum", "ApiId", api}
 }
 
 // own is a metric that the engine's functions write.
