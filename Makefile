@@ -89,6 +89,9 @@ simulate: ## Play SEEDS=2000 seeds of the simulation FROM=0 on, or tell of one: 
 	@go build -o bin/simulate ./tests/simulate/cmd/simulate
 	@bin/simulate $(if $(SEED),-seed $(SEED) -cut '$(CUT)',-seeds $(or $(SEEDS),2000) -from $(or $(FROM),0))
 
+fuzz-http: build ## Fuzz a local stack by its OpenAPI document with Schemathesis, SECONDS=120 SEED=n (needs Python)
+	tests/front/schemathesis.sh $(or $(SECONDS),120) $(SEED)
+
 bench: build ## Run the benchmarks; one line `name value unit` a figure
 	go run ./tests/bench/cmd/bench
 
@@ -104,4 +107,4 @@ fmt: ## Format the code
 clean: ## Remove what was built
 	rm -rf bin dist infra/cdk.out examples/cdk/cdk.out examples/cdk/dist localstack/node_modules
 
-.PHONY: help demo dev build dist dist-check npm test test-fast generate generate-check synth simulate chaos bench lint fmt clean
+.PHONY: help demo dev build dist dist-check npm test test-fast generate generate-check synth simulate chaos fuzz-http bench lint fmt clean
