@@ -47,21 +47,7 @@ func (c *Catalog) warnings(ctx context.Context, tenant string, d *spec.Definitio
 	if len(w.found) == 0 {
 		return nil, nil
 	}
-	located := definition.Locate(source, w.found)
-	for i := range located {
-		place(source, &located[i])
-	}
-	return located, nil
-}
-
-// place gives a warning of what is missing the place where it should be.
-func place(source []byte, i *workflow.Issue) {
-	for path := i.Path; i.Line == 0 && strings.Contains(path, "."); {
-		path = path[:strings.LastIndex(path, ".")]
-		for _, parent := range definition.Locate(source, []workflow.Issue{{Path: path, Code: i.Code}}) {
-			i.Line, i.Column = parent.Line, parent.Column
-		}
-	}
+	return definition.Locate(source, w.found), nil
 }
 
 type warner struct {

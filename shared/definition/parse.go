@@ -1,6 +1,8 @@
 package definition
 
 import (
+	"strings"
+
 	"github.com/lockstep-run/lockstep/shared/definition/document"
 	"github.com/lockstep-run/lockstep/shared/definition/program"
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -33,14 +35,22 @@ func Parse(source []byte) (*spec.Definition, error) {
 	return d, nil
 }
 
-// Locate gives issues of a source that has been parsed their lines and columns.
+// Locate gives issues of a source that has been parsed their lines and columns:
+// those of what is missing the place where it should be.
 func Locate(source []byte, issues []workflow.Issue) []workflow.Issue {
 	doc, root := document.Read(source)
 	if root == nil {
 		return issues
 	}
 	for _, i := range issues {
-		doc.At(i.Path, i.Code, "%s", i.Message)
+		at := i.Path
+		for at != "" && !doc.Given(at) {
+			at = at[:max(strings.LastIndexAny(at, ".["), 0)]
+		}
+		if at == "" {
+			at = i.Path
+		}
+		doc.AtValue(at, i.Path, i.Code, "%s", i.Message)
 	}
 	return doc.Issues()
 }
