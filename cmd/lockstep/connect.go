@@ -3,10 +3,12 @@ package main
 import (
 	"cmp"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lockstep-run/lockstep/shared/client"
+	"github.com/lockstep-run/lockstep/shared/client/signed"
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
@@ -24,9 +26,12 @@ func (c *connection) flags(root *cobra.Command) {
 	f.StringVarP(&c.output, "output", "o", "table", "table for people, json for programs")
 }
 
-// open makes the client; it sends nothing.
+// open makes the client; it sends nothing. A service on AWS is shown a token or a
+// signature, of what the environment holds.
 func (c *connection) open() (*client.Client, error) {
-	return client.New(client.Options{URL: c.url, Tenant: c.tenant, Actor: c.actor})
+	return client.New(client.Options{
+		URL: c.url, Tenant: c.tenant, Actor: c.actor, HTTP: signed.Client(signed.FromEnvironment(os.Getenv), time.Now),
+	})
 }
 
 // called marks an error as the service's answer.

@@ -12,6 +12,7 @@
 //
 // A tour: client.go (options), transport.go (headers, retries), answer.go
 // (problems), then what can be asked: definitions.go, entities.go,
-// executions.go, wait.go. The room gen holds what is generated from the OpenAPI
+// executions.go, wait.go. The room signed authorises requests to a deployed
+// service, by a token or IAM credentials; the room gen holds what is generated from the OpenAPI
 // document.
 package client

@@ -113,6 +113,7 @@ const (
 	EnvWorkerAllowHosts = "LOCKSTEP_WORKER_ALLOW_HOSTS" // comma-separated hosts that HTTP blocks may name
 	EnvFunction         = "LOCKSTEP_FUNCTION"           // role of the function, whose rights it keeps to; a local stack sets it
 	EnvURL              = "LOCKSTEP_URL"                // where the HTTP API is; clients and polling workers
+	EnvToken            = "LOCKSTEP_TOKEN"              // what lets clients and polling workers in, where the service asks for tokens
 	EnvTenant           = "LOCKSTEP_TENANT"             // whom clients and polling workers speak for, optional
 )
 

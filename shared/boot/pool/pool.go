@@ -15,6 +15,7 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/boot"
 	"github.com/lockstep-run/lockstep/shared/client"
+	"github.com/lockstep-run/lockstep/shared/client/signed"
 	"github.com/lockstep-run/lockstep/shared/cost"
 	"github.com/lockstep-run/lockstep/shared/sqs"
 	"github.com/lockstep-run/lockstep/shared/sqs/source"
@@ -104,7 +105,9 @@ func register(ctx context.Context, w *worker.Worker) error {
 	if url == "" {
 		return nil
 	}
-	api, err := client.New(client.Options{URL: url, Tenant: tenant(), Actor: w.Name, Retries: 10})
+	api, err := client.New(client.Options{
+		URL: url, Tenant: tenant(), Actor: w.Name, Retries: 10, HTTP: signed.Client(signed.FromEnvironment(os.Getenv), time.Now),
+	})
 	if err != nil {
 		return err
 	}
