@@ -3,6 +3,7 @@
 //
 //   - language.go is the language of one definition: which names it knows, and
 //     what an evaluation may cost at most.
+//   - syntax.go says in plain words what does not parse.
 //   - program.go is one compiled expression; references.go says what it reads.
 //   - scope.go is what an expression sees: parameters, entity, the results of
 //     steps, steps and execution.

@@ -144,7 +144,7 @@ func (l *Language) check(source string) (*cel.Ast, error) {
 	}
 	e := &Error{Source: source, Message: issues.Err().Error()}
 	if all := issues.Errors(); len(all) > 0 {
-		e.Message = all[0].Message
+		e.Message = plainly(all[0].Message)
 		// What has no place, such as nesting too deep, is reported at line -1.
 		if at := all[0].Location; at.Line() > 0 {
 			e.Line, e.Column = at.Line(), at.Column()+1

@@ -70,7 +70,10 @@ func (i Issue) String() string {
 	if i.Line > 0 {
 		at = fmt.Sprintf("%d:%d %s", i.Line, i.Column, i.Path)
 	}
-	return strings.TrimSpace(at + ": " + i.Message)
+	if at = strings.TrimSpace(at); at == "" {
+		return i.Message
+	}
+	return at + ": " + i.Message
 }
 
 // Error is the only error type that crosses rooms with a meaning.
