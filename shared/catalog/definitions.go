@@ -12,7 +12,7 @@ import (
 // dryRun everything is checked and nothing stored. Its warnings are what does not
 // fit what is registered now.
 func (c *Catalog) Publish(ctx context.Context, who workflow.Caller, source []byte, dryRun bool) (p workflow.Published, created bool, err error) {
-	d, err := definition.Parse(source)
+	d, err := definition.ParseNew(source)
 	if err != nil {
 		return p, false, err
 	}

@@ -6,6 +6,7 @@
 // at any time; what a run has read of one under its lock stays as it was read.
 //
 //   - definitions.go publishes, archives and restores; cycles.go refuses workflows
-//     that embed themselves; warnings.go tells what does not fit what is registered.
+//     that embed themselves; warnings.go and results.go tell what does not fit what
+//     is registered.
 //   - blocks.go registers, entities.go keeps the inventory.
 package catalog

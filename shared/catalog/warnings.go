@@ -4,14 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/lockstep-run/lockstep/shared/definition"
 	"github.com/lockstep-run/lockstep/shared/definition/program"
 	"github.com/lockstep-run/lockstep/shared/definition/schema"
-	"github.com/lockstep-run/lockstep/shared/expr"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
@@ -43,7 +41,11 @@ func (c *Catalog) warnings(ctx context.Context, tenant string, d *spec.Definitio
 			return nil, err
 		}
 	}
-	w.undeclared(d, paths)
+	if err := w.results(d); err != nil {
+		return nil, err
+	}
+	w.shared(d, paths)
+	w.seconds(d, source)
 	if len(w.found) == 0 {
 		return nil, nil
 	}
@@ -183,44 +185,4 @@ func openPaths(v any, path string, into *[]string) {
 func under(path, parent string) bool {
 	rest, ok := strings.CutPrefix(path, parent)
 	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
-}
-
-var (
-	literalRE   = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'`)
-	parameterRE = regexp.MustCompile(`(?:^|[^.\w])parameters\.([A-Za-z_]\w*)`)
-)
-
-// undeclared warns of expressions that read a parameter which the definition's
-// own schema does not allow.
-func (w *warner) undeclared(d *spec.Definition, paths []string) {
-	var own struct {
-		Properties           map[string]json.RawMessage `json:"properties"`
-		AdditionalProperties *bool                      `json:"additionalProperties"`
-		PatternProperties    map[string]json.RawMessage `json:"patternProperties"`
-	}
-	// An additionalProperties that is a schema, or anything else that is not plainly
-	// closed, says nothing.
-	if json.Unmarshal(d.Parameters, &own) != nil || own.AdditionalProperties == nil || *own.AdditionalProperties || len(own.PatternProperties) > 0 {
-		return
-	}
-	read := func(path, source string) {
-		for _, m := range parameterRE.FindAllStringSubmatch(literalRE.ReplaceAllString(source, "''"), -1) {
-			if _, declared := own.Properties[m[1]]; !declared {
-				w.warn(path, "unknown_parameter", "the definition takes no parameter %q", m[1])
-			}
-		}
-	}
-	for i, s := range d.Flat() {
-		read(paths[i]+".condition", s.Condition)
-		for n, source := range s.Assert {
-			read(fmt.Sprintf("%s.assert[%d]", paths[i], n), source)
-		}
-		expr.EachToken(s.Parameters, func(source string) { read(paths[i]+".parameters", source) })
-		if s.Repeat != nil {
-			read(paths[i]+".repeat.while", s.Repeat.While)
-		}
-	}
-	for i, a := range d.Acquisitions() {
-		expr.EachToken(a.Parameters, func(source string) { read(program.AcquirePaths(d)[i]+".parameters", source) })
-	}
 }

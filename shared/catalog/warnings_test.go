@@ -2,6 +2,7 @@ package catalog_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -17,6 +18,9 @@ func TestWarnings(t *testing.T) {
 		{Package: "fleet", Name: "upgrade", Version: "1.0.0", RunOn: "device", ParameterSchema: []byte(
 			`{"type":"object","additionalProperties":false,"required":["target","former"],"properties":{"target":{"type":"string"},"former":{"type":"string"},"wait":{"type":"integer"}}}`)},
 		{Package: "fleet", Name: "report", Version: "1.0.0"},
+		{Package: "fleet", Name: "show", Version: "1.0.0", Pure: true, ResultSchema: []byte(
+			`{"type":"object","properties":{"version":{"type":"string"},"disk":{"type":"object","additionalProperties":false,"properties":{"free":{"type":"integer"}}},"more":{"type":"object"}}}`)},
+		{Package: "fleet", Name: "open", Version: "1.0.0", ResultSchema: []byte(`{"type":"object","properties":{"a":{}},"additionalProperties":true}`)},
 	} {
 		if _, err := c.RegisterBlock(ctx, ann, b); err != nil {
 			t.Fatal(err)
@@ -42,9 +46,23 @@ func TestWarnings(t *testing.T) {
 				"10:7 steps[0].parameters.former required", "10:15 steps[0].parameters.target type", "12:15 steps[0].parameters.colour additionalProperties",
 			},
 		},
-		"undeclared": {
-			steps: "  - {label: a, functionBlock: fleet/report, runOn: device, condition: \"parameters.targt == 'parameters.other' && entity.parameters.x == 1\"}\n",
-			want:  []string{"6:71 steps[0].condition unknown_parameter"},
+		"results": {
+			steps: "  - {label: a, functionBlock: fleet/show, runOn: device}\n" +
+				"  - {label: b, functionBlock: fleet/open, runOn: device, condition: a.result.verion != parameters.target}\n" +
+				"  - {label: c, functionBlock: fleet/show, runOn: device, condition: a.result.disk.fre > 0, assert: a.result.version.size() > 0}\n" +
+				"  - {label: d, functionBlock: fleet/show, runOn: device, condition: \"has(a.result.verion) || a.result.more.x == 'a.result.y' || b.result.any\"}\n" +
+				"  - {label: e, functionBlock: fleet/show, runOn: device, parameters: {x: \"${a.result.versoin}\"}}\n",
+			want: []string{
+				"10:70 steps[4].parameters unknown_result", "7:69 steps[1].condition unknown_result", "8:69 steps[2].condition unknown_result",
+			},
+		},
+		"shared": {
+			steps: "  - {label: a, functionBlock: fleet/show, runOn: device}\n  - {label: b, functionBlock: fleet/report, runOn: device}\nconfig: {lockMode: shared}\n",
+			want:  []string{"7:31 steps[1].functionBlock not_pure"},
+		},
+		"seconds": {
+			steps: "  - {label: a, functionBlock: fleet/show, runOn: device}\ntriggers: {cron: {schedule: '0 0 * * * *'}}\n",
+			want:  []string{"7:29 triggers.cron.schedule seconds"},
 		},
 		"reference": {
 			steps: "  - {label: a, workflowReference: {workflow: p/none, mode: dispatch}}\n",
@@ -61,6 +79,9 @@ func TestWarnings(t *testing.T) {
 				for _, i := range p.Warnings {
 					got = append(got, fmt.Sprintf("%d:%d %s %s", i.Line, i.Column, i.Path, i.Code))
 				}
+				if !slices.IsSortedFunc(p.Warnings, func(a, b workflow.Issue) int { return a.Line - b.Line }) {
+					t.Errorf("dry %v: not in the order of the lines: %q", dry, got)
+				}
 				slices.Sort(got)
 				want := slices.Sorted(slices.Values(test.want))
 				if !slices.Equal(got, want) {
@@ -71,5 +92,24 @@ func TestWarnings(t *testing.T) {
 				t.Errorf("it is stored with %v, %v", p.Warnings, err)
 			}
 		})
+	}
+}
+
+// Reading a parameter that the definition's own schema forbids is a mistake of
+// the file, and is refused with everything else that is wrong with it; what is
+// stored already stays as it is.
+func TestUndeclaredParameter(t *testing.T) {
+	source := []byte("package: p\nname: w\nversion: 1.0.0\nparameters: {type: object, additionalProperties: false, properties: {target: {type: string}}}\n" +
+		"steps:\n  - {label: a, functionBlock: fleet/report, runOn: device, condition: \"parameters.targt == 'parameters.other' && entity.parameters.x == 1\", delay: long}\n")
+	_, _, err := open().Publish(context.Background(), ann, source, true)
+	var e *workflow.Error
+	if !errors.As(err, &e) || len(e.Issues) != 2 {
+		t.Fatalf("got %v", err)
+	}
+	if got, want := e.Issues[0].String(), `6:71 steps[0].condition: the definition takes no parameter "targt"; did you mean "target"?`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if e.Issues[1].Code != "duration" {
+		t.Errorf("then %s", e.Issues[1])
 	}
 }

@@ -2,7 +2,9 @@ package definition
 
 import (
 	"errors"
+	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 	_ "time/tzdata" // so that zones are known wherever the binary runs
@@ -19,8 +21,11 @@ import (
 func (r *reader) cron(into **spec.Cron) document.Field {
 	return document.Pointer(into, func(c *spec.Cron) document.Field {
 		return document.Named("cron", r.Object(document.Fields{
-			"schedule": r.checked(&c.Schedule, document.Shape{"pattern": `^\s*(\S+\s+){4,5}\S+\s*$`}, "cron",
-				"want five fields: minute, hour, day, month, weekday; or six, with seconds first", validSchedule).Required("say when to run"),
+			"schedule": r.Text(&c.Schedule).With(document.Shape{"pattern": `^\s*(\S+\s+){4,5}\S+\s*$`}).Then(r.Reader, func(n ast.Node, path string) {
+				if !validSchedule(c.Schedule) {
+					r.Issue(n, path, "cron", "%s", wrongSchedule(c.Schedule))
+				}
+			}).Required("say when to run"),
 			"zone":                r.zone(&c.Zone),
 			"concurrency":         r.Flag(&c.Concurrency),
 			"parameters":          r.Raw(&c.Parameters, true),
@@ -35,6 +40,42 @@ func (r *reader) cron(into **spec.Cron) document.Field {
 func validSchedule(s string) bool {
 	fields := strings.Fields(s)
 	return (len(fields) == 5 || len(fields) == 6 && !yearly.MatchString(fields[5])) && gronx.IsValid(s)
+}
+
+// scheduleFields are the fields of a schedule, with the numbers that each takes.
+var scheduleFields = []struct {
+	name      string
+	low, high int
+}{{"second", 0, 59}, {"minute", 0, 59}, {"hour", 0, 23}, {"day", 1, 31}, {"month", 1, 12}, {"weekday", 0, 6}}
+
+var numbersRE = regexp.MustCompile(`(^|[^0-9A-Za-z/])([0-9]+)`) // those after / are steps
+
+// wrongSchedule says what is wrong with a schedule: which of its numbers is out
+// of range, if that is what it is.
+func wrongSchedule(s string) string {
+	fields := strings.Fields(s)
+	if len(fields) < 5 || len(fields) > 6 {
+		return "want five fields: minute, hour, day, month, weekday"
+	}
+	var wrong []string
+	for i, field := range fields {
+		of := scheduleFields[i+len(scheduleFields)-len(fields)]
+		for _, m := range numbersRE.FindAllStringSubmatch(field, -1) {
+			if n, err := strconv.Atoi(m[2]); err != nil || n < of.low || n > of.high {
+				wrong = append(wrong, fmt.Sprintf("the %s %s is out of range: want %d to %d", of.name, m[2], of.low, of.high))
+			}
+		}
+	}
+	if len(wrong) > 0 {
+		return strings.Join(wrong, "; ")
+	}
+	for i, field := range fields { // each by itself, to find the one that cannot be read
+		alone := []string{"*", "*", "*", "*", "*", "*"}[:len(fields)]
+		if alone[i] = field; !gronx.IsValid(strings.Join(alone, " ")) {
+			return fmt.Sprintf("the %s %q cannot be read: want *, numbers, ranges such as 1-5, lists, or steps such as */10", scheduleFields[i+len(scheduleFields)-len(fields)].name, field)
+		}
+	}
+	return "want five fields: minute, hour, day, month, weekday"
 }
 
 // yearly is what the library takes for a year in the sixth field.

@@ -81,3 +81,19 @@ func TestSchedules(t *testing.T) {
 		}
 	}
 }
+
+// TestWrongSchedule: the field that is out of range, or cannot be read, is named.
+func TestWrongSchedule(t *testing.T) {
+	for schedule, want := range map[string]string{
+		"61 25 * * 9":   "the minute 61 is out of range: want 0 to 59; the hour 25 is out of range: want 0 to 23; the weekday 9 is out of range: want 0 to 6",
+		"0 0 0 13 *":    "the day 0 is out of range: want 1 to 31; the month 13 is out of range: want 1 to 12",
+		"*/90x * * * *": `the minute "*/90x" cannot be read`,
+		"0 0 * * MOO":   `the weekday "MOO" cannot be read`,
+		"* * * *":       "want five fields",
+	} {
+		_, err := definition.Parse([]byte(head + "cron: {schedule: '" + schedule + "'}\nsteps: [{label: a, functionBlock: p/b, runOn: global}]\n"))
+		if err == nil || !strings.Contains(list(nil, err), want) {
+			t.Errorf("%s: got %v, want %s", schedule, list(nil, err), want)
+		}
+	}
+}

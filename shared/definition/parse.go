@@ -17,7 +17,13 @@ const notValid = "the definition is not valid"
 // Parse reads a definition from YAML or JSON and checks it whole. The error is
 // CodeInvalid with every issue and its place, in the order of the text, or
 // CodeTooLarge.
-func Parse(source []byte) (*spec.Definition, error) {
+func Parse(source []byte) (*spec.Definition, error) { return parse(source, false) }
+
+// ParseNew is Parse of what an author hands in. It also refuses what can only be
+// a slip of the pen, and which definitions that were published earlier may hold.
+func ParseNew(source []byte) (*spec.Definition, error) { return parse(source, true) }
+
+func parse(source []byte, handedIn bool) (*spec.Definition, error) {
 	if len(source) > MaxSource {
 		return nil, workflow.Errorf(workflow.CodeTooLarge, "a definition holds at most %d bytes, this has %d", MaxSource, len(source))
 	}
@@ -28,6 +34,9 @@ func Parse(source []byte) (*spec.Definition, error) {
 		r.definition(d).Read(root, "")
 		r.whole(d)
 		program.Compile(d, doc)
+		if handedIn {
+			r.undeclared(d)
+		}
 	}
 	if err := workflow.Invalid(notValid, r.Issues()); err != nil {
 		return nil, err

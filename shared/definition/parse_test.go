@@ -124,13 +124,13 @@ func TestIssues(t *testing.T) {
 		"package: p\n":          "1 name required|1 version required|1 steps required",
 		head + "steps: []\n":    "4 steps required", // N3
 		head + "steps: {}\n":    "4 steps type",
-		head + "stepps: []\n":   "4 stepps unknown_field|1 steps required",
+		head + "stepps: []\n":   "4 stepps unknown_field|4 steps required",
 		head + "version: 2.0.0": "4 version duplicate|1 steps required",
 		"package: 1p\nname: [x]\nversion: 1.0\nsteps: [{label: a, functionBlock: p/b, runOn: global}]": "1 package format|2 name type|3 version type",
 		step(`label: A, functionBlock: p/b, runOn: global`):                                            "5 steps[0].label format",
 		step(`label: entity, functionBlock: p/b, runOn: global`):                                       "5 steps[0].label reserved", // N3
 		step(`label: a, functionBlock: b, runOn: global`):                                              "5 steps[0].functionBlock format",
-		step(`label: a`): "5 steps[0].functionBlock required|5 steps[0].runOn required",
+		step(`label: a`): "5 steps[0].functionBlock required",
 		step(`label: a, functionBlock: p/b, runOn: global, loop: {}`):                                                                               "5 steps[0].loop not_implemented",
 		step(`label: a, functionBlock: p/b, runOn: global, retry: {delay: x}`):                                                                      "5 steps[0].retry.delay duration|5 steps[0].retry.maxRetries required",
 		step(`label: a, functionBlock: p/b, runOn: global, retry: {maxRetries: 99}`):                                                                "5 steps[0].retry.maxRetries range",

@@ -118,9 +118,6 @@ func (r *reader) kind(n ast.Node, path string) {
 	}
 	if kind == "" {
 		r.Issue(n, path+".functionBlock", "required", "a step needs functionBlock, workflow or workflowReference")
-		if !r.Given(path + ".runOn") {
-			r.Issue(n, path+".runOn", "required", "a step with functionBlock needs runOn")
-		}
 	}
 	if r.Given(path+".assertNotEmpty") && !r.Given(path+".acquire") {
 		r.At(path+".assertNotEmpty", "conflict", "this is about what the step acquires, and it acquires nothing")

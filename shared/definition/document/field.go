@@ -1,10 +1,9 @@
 package document
 
 import (
-	"fmt"
 	"maps"
+	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/goccy/go-yaml/ast"
 
@@ -147,14 +146,22 @@ func (r *Reader) object(n ast.Node, path string, fields Fields) {
 	if !ok {
 		return
 	}
-	seen := map[string]bool{}
+	given, seen := map[string]bool{}, map[string]bool{}
+	for _, v := range values {
+		given[KeyOf(v)] = true
+	}
 	for _, v := range values {
 		key := KeyOf(v)
 		field, known := fields[key]
 		switch at := Join(path, key); {
 		case seen[key]: // this has been reported
 		case !known:
-			r.Issue(v.Key, at, "unknown_field", "there is no field %q here%s", key, nearest(key, fields))
+			names := slices.Sorted(maps.Keys(fields))
+			r.Issue(v.Key, at, "unknown_field", "there is no field %q here%s", key, Suggest(key, names))
+			if name := nearest(key, names); name != "" && !given[name] && !seen[name] {
+				r.meant(v.Value, fields[name], Join(path, name))
+				seen[name] = true
+			}
 		case field.read == nil:
 			r.NotYet(v.Key, at)
 		default:
@@ -167,19 +174,6 @@ func (r *Reader) object(n ast.Node, path string, fields Fields) {
 			r.Issue(n, Join(path, name), "required", "%s", field.required)
 		}
 	}
-}
-
-// nearest suggests a field that differs by case or by an s.
-func nearest(key string, fields Fields) string {
-	plain := func(s string) string {
-		return strings.TrimSuffix(strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(s)), "s")
-	}
-	for name := range fields {
-		if plain(name) == plain(key) {
-			return fmt.Sprintf("; did you mean %q?", name)
-		}
-	}
-	return ""
 }
 
 // NotYet reports a value that is promised and not built yet.

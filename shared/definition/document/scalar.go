@@ -16,9 +16,24 @@ func (r *Reader) Text(into *string) Field {
 		case *ast.LiteralNode:
 			*into = n.Value.Value
 		default:
-			r.Issue(n, path, "type", "want a text; put it in quotes")
+			r.Issue(n, path, "type", "%s", wantText(n))
 		}
 	})
+}
+
+// wantText says what to do with a value that is no text: quotes make one of a
+// number, and of nothing else.
+func wantText(n ast.Node) string {
+	switch n.(type) {
+	case *ast.SequenceNode:
+		return "want a text, not a list"
+	case *ast.NullNode:
+		return "want a text, and there is none"
+	}
+	if IsObject(n) {
+		return "want a text, not an object"
+	}
+	return "want a text; put it in quotes"
 }
 
 // Choice reads a string that is one of a few.
