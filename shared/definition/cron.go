@@ -2,16 +2,12 @@ package definition
 
 import (
 	"errors"
-	"fmt"
-	"regexp"
-	"strconv"
-	"strings"
 	"time"
 	_ "time/tzdata" // so that zones are known wherever the binary runs
 
-	"github.com/adhocore/gronx"
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/lockstep-run/lockstep/shared/definition/cron"
 	"github.com/lockstep-run/lockstep/shared/definition/document"
 	"github.com/lockstep-run/lockstep/shared/expr"
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -21,11 +17,7 @@ import (
 func (r *reader) cron(into **spec.Cron) document.Field {
 	return document.Pointer(into, func(c *spec.Cron) document.Field {
 		return document.Named("cron", r.Object(document.Fields{
-			"schedule": r.Text(&c.Schedule).With(document.Shape{"pattern": `^\s*(\S+\s+){4,5}\S+\s*$`}).Then(r.Reader, func(n ast.Node, path string) {
-				if !validSchedule(c.Schedule) {
-					r.Issue(n, path, "cron", "%s", wrongSchedule(c.Schedule))
-				}
-			}).Required("say when to run"),
+			"schedule":            r.timetable(&c.Schedule).Required("say when to run"),
 			"zone":                r.zone(&c.Zone),
 			"concurrency":         r.Flag(&c.Concurrency),
 			"parameters":          r.Raw(&c.Parameters, true),
@@ -35,51 +27,15 @@ func (r *reader) cron(into **spec.Cron) document.Field {
 	})
 }
 
-// validSchedule accepts the five classic fields, and before them one of seconds;
-// nothing that the library knows besides: years and names such as @daily.
-func validSchedule(s string) bool {
-	fields := strings.Fields(s)
-	return (len(fields) == 5 || len(fields) == 6 && !yearly.MatchString(fields[5])) && gronx.IsValid(s)
-}
-
-// scheduleFields are the fields of a schedule, with the numbers that each takes.
-var scheduleFields = []struct {
-	name      string
-	low, high int
-}{{"second", 0, 59}, {"minute", 0, 59}, {"hour", 0, 23}, {"day", 1, 31}, {"month", 1, 12}, {"weekday", 0, 6}}
-
-var numbersRE = regexp.MustCompile(`(^|[^0-9A-Za-z/])([0-9]+)`) // those after / are steps
-
-// wrongSchedule says what is wrong with a schedule: which of its numbers is out
-// of range, if that is what it is.
-func wrongSchedule(s string) string {
-	fields := strings.Fields(s)
-	if len(fields) < 5 || len(fields) > 6 {
-		return "want five fields: minute, hour, day, month, weekday"
-	}
-	var wrong []string
-	for i, field := range fields {
-		of := scheduleFields[i+len(scheduleFields)-len(fields)]
-		for _, m := range numbersRE.FindAllStringSubmatch(field, -1) {
-			if n, err := strconv.Atoi(m[2]); err != nil || n < of.low || n > of.high {
-				wrong = append(wrong, fmt.Sprintf("the %s %s is out of range: want %d to %d", of.name, m[2], of.low, of.high))
-			}
+// timetable reads the five classic fields, and nothing else that cron libraries
+// know.
+func (r *reader) timetable(into *string) document.Field {
+	return r.Text(into).With(document.Shape{"pattern": `^\s*(\S+\s+){4}\S+\s*$`}).Then(r.Reader, func(n ast.Node, path string) {
+		if _, err := cron.Parse(*into); err != nil {
+			r.Issue(n, path, "cron", "%v", err)
 		}
-	}
-	if len(wrong) > 0 {
-		return strings.Join(wrong, "; ")
-	}
-	for i, field := range fields { // each by itself, to find the one that cannot be read
-		alone := []string{"*", "*", "*", "*", "*", "*"}[:len(fields)]
-		if alone[i] = field; !gronx.IsValid(strings.Join(alone, " ")) {
-			return fmt.Sprintf("the %s %q cannot be read: want *, numbers, ranges such as 1-5, lists, or steps such as */10", scheduleFields[i+len(scheduleFields)-len(fields)].name, field)
-		}
-	}
-	return "want five fields: minute, hour, day, month, weekday"
+	})
 }
-
-// yearly is what the library takes for a year in the sixth field.
-var yearly = regexp.MustCompile(`\d{4}`)
 
 func (r *reader) zone(into *string) document.Field {
 	return r.checked(into, document.Shape{"minLength": 1}, "zone", "want a time zone such as Europe/Zurich", func(s string) bool {
@@ -136,17 +92,20 @@ func (r *reader) selectorNames(n ast.Node, path string) {
 // errNever is of a schedule such as the 31st of February.
 var errNever = errors.New("the schedule never comes")
 
-// NextRun is when a schedule comes next after a time, in UTC. Where clocks go
-// forward, what falls into the missing hour does not happen that day; where they
-// go back, it happens once.
+// NextRun is when a schedule comes next after a time, in UTC; see [cron.Schedule.Next]
+// for the days on which clocks change.
 func NextRun(c *spec.Cron, after time.Time) (time.Time, error) {
 	zone, err := time.LoadLocation(c.Zone) // none is UTC
 	if err != nil {
 		return time.Time{}, err
 	}
-	next, err := gronx.NextTickAfter(c.Schedule, after.In(zone), false)
-	if err != nil || !next.After(after) {
+	s, err := cron.Parse(c.Schedule)
+	if err != nil {
+		return time.Time{}, err
+	}
+	next, ok := s.Next(after, zone)
+	if !ok {
 		return time.Time{}, errNever
 	}
-	return next.UTC(), nil
+	return next, nil
 }

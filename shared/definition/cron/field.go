@@ -1,0 +1,119 @@
+package cron
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Schedule is what five fields say.
+type Schedule struct {
+	minutes, hours, days, months, weekdays uint64 // a bit for each value
+	either                                 bool   // day or weekday, as both are restricted
+	steady                                 bool   // comes again and again rather than at times of the day
+}
+
+// field is one of the five.
+type field struct {
+	name      string
+	low, high int
+	words     []string // for low and those after it
+}
+
+var fields = []field{
+	{"minute", 0, 59, nil},
+	{"hour", 0, 23, nil},
+	{"day", 1, 31, nil},
+	{"month", 1, 12, []string{"JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"}},
+	{"weekday", 0, 7, []string{"SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"}},
+}
+
+// Parse reads a schedule. An error names each field that is wrong.
+func Parse(text string) (*Schedule, error) {
+	written := strings.Fields(text)
+	if len(written) != len(fields) {
+		return nil, errors.New("want five fields: minute, hour, day, month, weekday")
+	}
+	var bits [5]uint64
+	var wrong []string
+	for i, f := range fields {
+		for _, part := range strings.Split(written[i], ",") {
+			b, err := f.part(part)
+			if err != nil {
+				wrong = append(wrong, err.Error())
+			}
+			bits[i] |= b
+		}
+	}
+	if len(wrong) > 0 {
+		return nil, errors.New(strings.Join(wrong, "; "))
+	}
+	if bits[4]&(1<<7) != 0 {
+		bits[4] |= 1 // the seventh day is the first one
+	}
+	return &Schedule{
+		minutes: bits[0], hours: bits[1], days: bits[2], months: bits[3], weekdays: bits[4],
+		either: written[2][0] != '*' && written[4][0] != '*',
+		steady: strings.ContainsAny(written[0]+written[1], "*/"),
+	}, nil
+}
+
+// part reads a value, a range or all, each perhaps with a step.
+func (f field) part(text string) (uint64, error) {
+	span, by, stepped := strings.Cut(text, "/")
+	step := 1
+	if stepped {
+		n, err := strconv.Atoi(by)
+		if err != nil {
+			return 0, f.unread(text)
+		}
+		if n < 1 || n > f.high {
+			return 0, fmt.Errorf("the step %d of the %s is out of range: want 1 to %d", n, f.name, f.high)
+		}
+		step = n
+	}
+	low, high := f.low, f.high
+	if span != "*" {
+		first, last, ranged := strings.Cut(span, "-")
+		var err error
+		if low, err = f.value(text, first); err != nil {
+			return 0, err
+		}
+		switch {
+		case ranged:
+			if high, err = f.value(text, last); err != nil {
+				return 0, err
+			}
+		case !stepped:
+			high = low
+		}
+		if low > high {
+			return 0, fmt.Errorf("the %s %q goes down: write %s-%d,%d-%s", f.name, text, first, f.high, f.low, last)
+		}
+	}
+	var bits uint64
+	for v := low; v <= high; v += step {
+		bits |= 1 << v
+	}
+	return bits, nil
+}
+
+func (f field) value(part, text string) (int, error) {
+	if i := slices.Index(f.words, strings.ToUpper(text)); i >= 0 {
+		return f.low + i, nil
+	}
+	n, err := strconv.ParseUint(text, 10, 31)
+	if err != nil {
+		return 0, f.unread(part)
+	}
+	if v := int(n); v >= f.low && v <= f.high {
+		return v, nil
+	}
+	return 0, fmt.Errorf("the %s %d is out of range: want %d to %d", f.name, n, f.low, f.high)
+}
+
+func (f field) unread(part string) error {
+	return fmt.Errorf("the %s %q cannot be read: want *, numbers, ranges such as 1-5, lists, or steps such as */10", f.name, part)
+}
