@@ -1,0 +1,38 @@
+package architecture
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var proofRE = regexp.MustCompile("`([a-z0-9/]+):(Test[A-Za-z0-9_]+)`")
+
+// TestGuarantees: every promise of docs/guarantees.md names tests, and they exist.
+func TestGuarantees(t *testing.T) {
+	promises := 0
+	for line := range strings.Lines(string(read(t, "docs/guarantees.md"))) {
+		if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| promise |") || strings.HasPrefix(line, "| ---") {
+			continue
+		}
+		promises++
+		proofs := proofRE.FindAllStringSubmatch(line, -1)
+		if len(proofs) == 0 {
+			t.Errorf("nothing proves: %s", line)
+		}
+		for _, p := range proofs {
+			found := false
+			for _, file := range goFiles(t, p[1]) {
+				if strings.HasSuffix(file, "_test.go") && strings.Contains(string(read(t, file)), "\nfunc "+p[2]+"(") {
+					found = true
+				}
+			}
+			if !found {
+				t.Errorf("there is no test %s in %s", p[2], p[1])
+			}
+		}
+	}
+	if promises == 0 {
+		t.Error("no promise can be read")
+	}
+}
