@@ -143,6 +143,7 @@ func (e *Engine) configure(f *Function) {
 	}
 	if e.props.Local {
 		f.env(topology.EnvTrustHeaders, "true")
+		f.env(topology.EnvFunction, f.role) // an emulator lets everybody do everything
 	}
 }
 

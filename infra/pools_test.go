@@ -220,6 +220,12 @@ func TestLocalEngine(t *testing.T) {
 	if f := x.refers(t, url.at("TargetFunctionArn")); !f.is("ApiFunction") || f.env()[topology.EnvTrustHeaders] != "true" {
 		t.Errorf("the URL leads to %s", f.ID)
 	}
+	// What IAM would refuse the functions, they refuse themselves.
+	for _, name := range topology.Functions {
+		if got := x.one(t, title(name)+"Function").env()[topology.EnvFunction]; got != name {
+			t.Errorf("%s keeps to the rights of %q", name, got)
+		}
+	}
 	if got := x.output("ApiUrl"); got != "${"+url.ID+".FunctionUrl}" {
 		t.Errorf("the interface is at %s", got)
 	}
