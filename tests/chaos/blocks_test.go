@@ -17,6 +17,9 @@ import (
 type blocks struct {
 	devices string
 	client  *http.Client
+	// mistaken is told of a request that no device could have taken: a mistake of
+	// this test, which would otherwise look like a device that is in the way.
+	mistaken func(format string, args ...any)
 }
 
 // registered are the blocks of this package, in all the kinds that there are.
@@ -75,7 +78,7 @@ func (b *blocks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "touch EXECUTE", "bump EXECUTE":
 		answer = b.ask(r, a, http.MethodPost, "/touch", nil)
 	case "bump ROLLBACK":
-		answer = b.ask(r, a, http.MethodPost, "/configure", map[string]any{"undone": a.Job.ID})
+		answer = b.ask(r, a, http.MethodPut, "/config", map[string]any{"undone": a.Job.ID})
 	default:
 		answer = refusal("UNKNOWN", a.Block+" does not "+a.Operation, false)
 	}
@@ -104,6 +107,9 @@ func (b *blocks) ask(r *http.Request, a asked, method, operation string, body an
 	text, err := io.ReadAll(reply.Body)
 	if err != nil {
 		return refusal("BROKEN_OFF", err.Error(), true)
+	}
+	if reply.StatusCode/100 == 4 && reply.StatusCode != http.StatusConflict {
+		b.mistaken("%s %s of %s: %d %s", a.Operation, a.Block, a.Entity.ID, reply.StatusCode, text)
 	}
 	if reply.StatusCode != http.StatusOK {
 		return refusal("DEVICE", fmt.Sprintf("%d %s", reply.StatusCode, text), reply.StatusCode >= 500)

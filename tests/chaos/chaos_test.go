@@ -97,9 +97,13 @@ func figures(r *rig, k *killer, e evidence, length, settled time.Duration, found
 		total += k.kills[what]
 	}
 	line("kills", total)
+	causes := map[string]int{}
 	states, jobs, jobStates := map[string]int{}, 0, map[sm.JobState]int{}
 	for _, run := range e.runs {
 		states[string(run.State)]++
+		if run.Cause != nil {
+			causes[string(*run.Cause)]++
+		}
 		jobs += len(run.jobs)
 		for _, j := range run.jobs {
 			jobStates[j.State]++
@@ -109,6 +113,7 @@ func figures(r *rig, k *killer, e evidence, length, settled time.Duration, found
 	for _, state := range sorted(states) {
 		line("runs: "+state, states[state])
 	}
+	line("causes", causes)
 	line("jobs", fmt.Sprint(jobs, " ", jobStates))
 	entries, repeats, refused := 0, 0, 0
 	for _, l := range e.logs {

@@ -72,7 +72,9 @@ func open(t *testing.T, seed uint64, devices int) *rig {
 	r := &rig{t: t, dir: t.TempDir(), counts: map[string]int{}}
 	r.fleet = simulator.New(simulator.Options{Devices: simulator.Numbered(devices)})
 	r.devices = httptest.NewServer(r.fleet.Handler())
-	r.blocks = httptest.NewServer(&blocks{devices: r.devices.URL, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}})
+	r.blocks = httptest.NewServer(&blocks{
+		devices: r.devices.URL, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}, mistaken: t.Errorf,
+	})
 	t.Cleanup(func() {
 		r.blocks.CloseClientConnections()
 		r.blocks.Close()
