@@ -82,6 +82,9 @@ synth: dist ## Write the CloudFormation template of stage prod to infra/cdk.out
 	@rm -rf infra/cdk.out
 	CDK_OUTDIR=infra/cdk.out go run ./infra/cmd/infra
 
+mutations: ## Make each deliberate mistake in turn and let the simulation look for it in SEEDS=4000 seeds
+	go run ./tests/simulate/cmd/mutations -seeds $(or $(SEEDS),4000)
+
 chaos: build ## Kill everything at random for MINUTES=5 with SEED=n, judge by the devices' logs, print figures
 	go test -count=1 -timeout 0 -v -run TestChaos ./tests/chaos -args -minutes $(or $(MINUTES),5) -seed $(or $(SEED),$$RANDOM)
 
@@ -107,4 +110,4 @@ fmt: ## Format the code
 clean: ## Remove what was built
 	rm -rf bin dist infra/cdk.out examples/cdk/cdk.out examples/cdk/dist localstack/node_modules
 
-.PHONY: help demo dev build dist dist-check npm test test-fast generate generate-check synth simulate chaos fuzz-http bench lint fmt clean
+.PHONY: help demo dev build dist dist-check npm test test-fast generate generate-check synth simulate mutations chaos fuzz-http bench lint fmt clean

@@ -1,0 +1,80 @@
+package mutation
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Mutation is a mistake.
+type Mutation struct {
+	Name  string
+	Edits []Edit
+}
+
+// Edit replaces a text that stands once in a file.
+type Edit struct{ File, Old, New string }
+
+// All are all mistakes.
+func All() []Mutation { return slices.Concat(locks, packs, runs) }
+
+// Apply is the changed text of each file of a mutation, by its path below root. A
+// text that does not stand there exactly once is an error.
+func (m Mutation) Apply(root string) (map[string]string, error) {
+	changed := map[string]string{}
+	for _, e := range m.Edits {
+		text, ok := changed[e.File]
+		if !ok {
+			raw, err := os.ReadFile(filepath.Join(root, e.File))
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", m.Name, err)
+			}
+			text = string(raw)
+		}
+		if n := strings.Count(text, e.Old); n != 1 {
+			return nil, fmt.Errorf("%s: in %s this stands %d times, not once:\n%s", m.Name, e.File, n, e.Old)
+		}
+		changed[e.File] = strings.Replace(text, e.Old, e.New, 1)
+	}
+	return changed, nil
+}
+
+// Build builds the simulation of the module at root with the mutation, as dir/name.
+func (m Mutation) Build(ctx context.Context, root, dir string) (program string, err error) {
+	changed, err := m.Apply(root)
+	if err != nil {
+		return "", err
+	}
+	overlay := struct{ Replace map[string]string }{map[string]string{}}
+	for file, text := range changed {
+		real, err := filepath.Abs(filepath.Join(root, file))
+		if err != nil {
+			return "", err
+		}
+		to := filepath.Join(dir, strings.ReplaceAll(file, "/", "_"))
+		if err := os.WriteFile(to, []byte(text), 0o600); err != nil {
+			return "", err
+		}
+		overlay.Replace[real] = to
+	}
+	raw, err := json.Marshal(overlay)
+	if err != nil {
+		return "", err
+	}
+	plan := filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(plan, raw, 0o600); err != nil {
+		return "", err
+	}
+	program = filepath.Join(dir, "simulate")
+	build := exec.CommandContext(ctx, "go", "build", "-overlay", plan, "-o", program, "./tests/simulate/cmd/simulate")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%s does not compile: %w\n%s", m.Name, err, out)
+	}
+	return program, nil
+}
