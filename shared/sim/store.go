@@ -166,6 +166,9 @@ func (s *Store) Commit(_ context.Context, seen int64, next *workflow.Execution, 
 			slices.Sort(a.waiters)
 			clear(e.waiters)
 		}
+		if s.w.Watcher != nil {
+			s.w.Watcher.Waiting(next.ID, len(e.waiters))
+		}
 		return a, nil
 	})
 	return a.waiters, a.ok, err

@@ -10,6 +10,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 	"github.com/lockstep-run/lockstep/tests/simulate/invariant"
+	"github.com/lockstep-run/lockstep/tests/simulate/workload"
 )
 
 // patience is within what everything has ended, whatever went wrong before.
@@ -86,12 +87,15 @@ func (w *world) acknowledge() {
 	w.audit = time.Time{}
 	states := w.States(stage.Caller.Tenant)
 	for _, id := range w.ids() {
-		if invariant.Rests(states[id]) {
-			w.operate("acknowledge", func() error {
-				_, err := w.Engine.Acknowledge(ctx, stage.Caller, id, "seen")
-				return err
-			})
+		if !invariant.Rests(states[id]) {
+			continue
 		}
+		a := workload.Act{Kind: workload.Acknowledge, Choice: w.luck.Draw(12)}
+		if w.again < 3 {
+			a.Kind = []workload.Kind{a.Kind, a.Kind, a.Kind, workload.Retry, workload.Unlock}[w.luck.Draw(5)]
+			w.again++
+		}
+		w.verb(a, id)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
+	sm "github.com/lockstep-run/lockstep/statemachines"
 	"github.com/lockstep-run/lockstep/tests/simulate/workload"
 )
 
@@ -110,18 +111,23 @@ func (w *world) verb(a workload.Act, id string) {
 				req.Cascade = new(bool)
 			}
 			_, err = w.Engine.Cancel(ctx, stage.Caller, id, req)
+			w.carried(err, id, sm.EventCancelRequested)
 		case workload.Retry:
 			req := views.RetryRequest{Reason: "once more"}
 			if a.Choice%3 == 0 {
 				req.Entities = views.RetryAll
 			}
 			_, err = w.Engine.Retry(ctx, stage.Caller, id, req)
+			w.carried(err, id, sm.EventExecutionRetried)
 		case workload.Resume:
 			_, err = w.Engine.Resume(ctx, stage.Caller, id, "go on")
+			w.carried(err, id, sm.EventExecutionResumed, sm.EventExecutionReady)
 		case workload.Unlock:
 			_, err = w.Engine.Unlock(ctx, stage.Caller, id, "needed")
+			w.carried(err, id, sm.EventLockReleased)
 		case workload.Acknowledge:
 			_, err = w.Engine.Acknowledge(ctx, stage.Caller, id, "seen")
+			w.carried(err, id, sm.EventExecutionAcknowledged)
 		case workload.Stray:
 			err = w.Engine.Look(ctx, workflow.Look{Tenant: stage.Caller.Tenant, Execution: id})
 		}
@@ -129,9 +135,16 @@ func (w *world) verb(a workload.Act, id string) {
 	})
 }
 
+// carried wants a verb that is answered without an error to stand in the history.
+func (w *world) carried(err error, id string, types ...sm.Event) {
+	if err == nil {
+		w.watch.Done(id, stage.Caller.Actor, types...)
+	}
+}
+
 // operate lets an operator try something once.
 func (w *world) operate(what string, do func() error) {
-	w.spawn("operator", -1, do, func(p *process) {
+	w.spawn(what, -1, do, func(p *process) {
 		if err := p.err; err != nil && !passing(err) && !workflow.Is(err, workflow.CodeIllegalTransition) && !workflow.Is(err, workflow.CodeNotFound) {
 			w.watch.Break("a verb is carried out or refused", "%s: %v", what, err)
 		}

@@ -39,7 +39,9 @@ func (quiet) Errorf(f string, a ...any) { panic(fmt.Sprintf(f, a...)) }
 
 // NewTheatre opens the theatre of a company.
 func NewTheatre(c *workload.Company) *Theatre {
-	t := &Theatre{Stage: stage.New(quiet{}, 0, stage.Options()), company: c, published: map[string]bool{}}
+	o := stage.Options()
+	o.Policy.PackFrom = 2 // so that few devices make packs of several jobs
+	t := &Theatre{Stage: stage.New(quiet{}, 0, o), company: c, published: map[string]bool{}}
 	t.Crew(crew)
 	t.Blocks()
 	t.Block(workflow.Block{Name: "finder", Pure: true})

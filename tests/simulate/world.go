@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/sim/fate"
@@ -44,6 +45,7 @@ type world struct {
 	acts     []workload.Act
 	swept    time.Time // the last minute of the alarm clock
 	audit    time.Time // when an operator goes round next
+	again    int       // how often that operator has tried something else than to acknowledge
 	schedule []string
 	digest   uint64
 	tell     func(format string, args ...any) // of what happens, for people
@@ -67,6 +69,7 @@ func (t *Theatre) Play(seed uint64, cut Cut, tell func(format string, args ...an
 		w.tell = w.telling(tell)
 	}
 	w.watch.Skew, w.watch.Tell = p.Mood.Skew+time.Millisecond, w.tell
+	w.watch.Importing = func() bool { return w.current != nil && strings.HasPrefix(w.current.name, "import") }
 	w.luck = trouble.NewLuck(seed, p.Mood, w.elapsed, cut.allows)
 	t.Watcher = w.watch
 	t.Deliveries = p.Mood.Messages

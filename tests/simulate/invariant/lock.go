@@ -15,6 +15,8 @@ const (
 	lawGranted   = "who is locked holds all of its locks"
 	lawPriority  = "reservations pass to older runs"
 	lawReserved  = "who gives way twice reserves"
+	lawWaiters   = "who lets go tells all who wait"
+	lawVerb      = "a verb that is answered has been carried out"
 	lawInventory = "the inventory is written by who holds the entity"
 )
 
@@ -32,7 +34,7 @@ func (w *Watch) Lock(before, after workflow.Lock) {
 	w.reservations(after)
 	had, have := holders(before), holders(after)
 	for _, id := range slices.Sorted(maps.Keys(had)) {
-		if epoch := had[id]; have[id] != epoch && w.head(id).Live(epoch) {
+		if epoch := had[id]; have[id] != epoch && w.live(id, epoch) {
 			w.Break(lawHolder, "%s is taken from %s, which holds it at epoch %d, by %v", key, id, epoch, have)
 		}
 	}
@@ -132,7 +134,10 @@ func (w *Watch) Entity(before, after workflow.Entity) {
 		w.Break(lawInventory, "%s: version %d token %d became %d %d", key, before.Version, before.Token, after.Version, after.Token)
 	}
 	if after.Token == before.Token {
-		return // an import
+		if w.Importing != nil && !w.Importing() {
+			w.Break(lawInventory, "%s is written a second time with token %d", key, after.Token)
+		}
+		return
 	}
 	l := w.locks[key]
 	for id, epoch := range holders(l) {

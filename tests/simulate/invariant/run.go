@@ -25,7 +25,7 @@ func (w *Watch) Execution(before, after *workflow.Execution) {
 		w.runs[after.ID] = r
 		before = &workflow.Execution{}
 	}
-	r.x = after
+	r.x, r.before = after, before.State
 	w.resting += count(Rests(after.State)) - count(Rests(before.State))
 	r.wasOver = r.wasOver || sm.Acknowledged(after.State)
 	if w.Tell != nil {
@@ -33,6 +33,7 @@ func (w *Watch) Execution(before, after *workflow.Execution) {
 	}
 	id := after.ID
 	if after.Version != before.Version+1 || after.Epoch < before.Epoch || after.Epoch > before.Epoch+1 || after.Try < before.Try ||
+		after.State == sm.ExecutionLocking && before.State != after.State && after.Epoch != before.Epoch+1 ||
 		after.RunSeq < before.RunSeq || after.Sequence < before.Sequence || after.Schema < before.Schema {
 		w.Break(lawCommit, "%s: version %d epoch %d try %d runSeq %d sequence %d schema %d became %d %d %d %d %d %d", id,
 			before.Version, before.Epoch, before.Try, before.RunSeq, before.Sequence, before.Schema,

@@ -2,6 +2,7 @@ package invariant
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/sim/stage"
@@ -23,6 +24,9 @@ type Watch struct {
 	// At is the time in the world, and Skew how far a clock may be off it.
 	At   time.Time
 	Skew time.Duration
+	// Importing reports whether somebody is at work who writes the inventory from
+	// outside.
+	Importing func() bool
 	// Tell, if it is set, is told of every change, for people.
 	Tell func(format string, args ...any)
 
@@ -39,6 +43,7 @@ type Watch struct {
 // run is what is known of one execution.
 type run struct {
 	x       *workflow.Execution
+	before  sm.ExecutionState // its last commit but one
 	at      sm.ExecutionState // where its history has led
 	events  []workflow.Event
 	ends    int // terminal events of this try
@@ -86,6 +91,41 @@ func (w *Watch) head(id string) workflow.Head {
 		return workflow.Head{State: r.x.State, Epoch: r.x.Epoch}
 	}
 	return workflow.Head{}
+}
+
+// live reports whether a run holds what it has taken at an epoch. The states that
+// hold nothing are listed here once more, on purpose.
+func (w *Watch) live(id string, epoch int64) bool {
+	h := w.head(id)
+	return h.Epoch == epoch && holds(h.State)
+}
+
+func holds(s sm.ExecutionState) bool {
+	switch s {
+	case "", sm.ExecutionNew, sm.ExecutionValid, sm.ExecutionBlockedWaiting, sm.ExecutionReady, sm.ExecutionResourceDiscovery,
+		sm.ExecutionResourcesDiscovered, sm.ExecutionScheduled, sm.ExecutionCompletedAck, sm.ExecutionFailedSafeAck,
+		sm.ExecutionFailedUnsafeAck, sm.ExecutionCancelledAck:
+		return false
+	}
+	return true
+}
+
+// Waiting is told after every commit how many are registered with the run and have
+// not been handed to whoever commits. A run that lets go must leave none.
+func (w *Watch) Waiting(id string, registered int) {
+	if r := w.runs[id]; registered > 0 && holds(r.before) && !holds(r.x.State) {
+		w.Break(lawWaiters, "%s lets go from %s to %s, and %d who wait for it are not told", id, r.before, r.x.State, registered)
+	}
+}
+
+// Done wants a verb that was answered to stand in the history.
+func (w *Watch) Done(id, actor string, types ...sm.Event) {
+	for _, e := range w.runs[id].events {
+		if e.Actor == actor && slices.Contains(types, sm.Event(e.Type)) {
+			return
+		}
+	}
+	w.Break(lawVerb, "%s: %v of %s was answered, and is not in the history", id, types, actor)
 }
 
 func (w *Watch) tell(format string, args ...any) {

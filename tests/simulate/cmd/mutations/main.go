@@ -21,12 +21,17 @@ func main() { os.Exit(run()) }
 
 func run() int {
 	seeds := flag.Int("seeds", 4000, "how many seeds are played with each mistake")
-	only := flag.String("only", "", "mistakes whose names hold this")
+	only := flag.String("only", "", "mistakes whose names match this expression")
 	parallel := flag.Int("parallel", runtime.GOMAXPROCS(0), "mistakes looked for at a time")
 	flag.Parse()
+	wanted, err := regexp.Compile(*only)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 2
+	}
 	var chosen []mutation.Mutation
 	for _, m := range mutation.All() {
-		if strings.Contains(m.Name, *only) {
+		if wanted.MatchString(m.Name) {
 			chosen = append(chosen, m)
 		}
 	}
