@@ -1,16 +1,12 @@
 package main
 
 import (
-	"bytes"
-	"cmp"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockstep-run/lockstep/cmd/lockstep/given"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -31,7 +27,8 @@ func newBlocks(c *connection) *cobra.Command {
 				})
 		},
 	}
-	cmd.AddCommand(newBlocksRegister(c))
+	list := &cobra.Command{Use: "list", Short: "List function blocks, as \"lockstep blocks\" does", Args: cobra.NoArgs, RunE: cmd.RunE}
+	cmd.AddCommand(newBlocksRegister(c), list)
 	return cmd
 }
 
@@ -64,7 +61,7 @@ func newBlocksRegister(c *connection) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			blocks, err := decodeBlocks(source)
+			blocks, err := given.Blocks(source)
 			if err != nil {
 				return &fileError{args[0], err}
 			}
@@ -87,31 +84,4 @@ func newBlocksRegister(c *connection) *cobra.Command {
 			return nil
 		},
 	}
-}
-
-// decodeBlocks reads one block or a list of them; unknown fields are refused.
-func decodeBlocks(source []byte) ([]workflow.Block, error) {
-	source = bytes.TrimSpace(source)
-	if len(source) > 0 && source[0] != '[' {
-		source = append(append([]byte("["), source...), ']')
-	}
-	var blocks []workflow.Block
-	d := json.NewDecoder(bytes.NewReader(source))
-	d.DisallowUnknownFields()
-	err := d.Decode(&blocks)
-	var kind *json.UnmarshalTypeError
-	var syntax *json.SyntaxError
-	switch {
-	case errors.As(err, &kind):
-		return nil, fmt.Errorf("%s cannot be a %s", cmp.Or(kind.Field, "a block"), kind.Value)
-	case errors.As(err, &syntax):
-		return nil, fmt.Errorf("it is not JSON: %w, at byte %d", err, syntax.Offset)
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return nil, errors.New("it is not JSON: it ends too early")
-	case err != nil:
-		return nil, errors.New(strings.TrimPrefix(err.Error(), "json: "))
-	case len(blocks) == 0:
-		return nil, errors.New("it holds no block")
-	}
-	return blocks, nil
 }

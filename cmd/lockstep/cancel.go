@@ -36,8 +36,8 @@ func newCancel(c *connection) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&req.Reason, "reason", "", "why, for the history")
 	f.StringVar(&rollback, "rollback", "auto", "auto or never")
-	f.BoolVar(&alone, "no-cascade", false, "leave the run that it waits for alone")
-	f.BoolVar(&cascade, "cascade", true, "cancel the run that it waits for too")
+	f.BoolVar(&alone, "no-cascade", false, "leave the runs that it has started alone")
+	f.BoolVar(&cascade, "cascade", true, "cancel the runs that it has started too")
 	return cmd
 }
 
@@ -53,7 +53,7 @@ func tooLate(cmd *cobra.Command, api *client.Client, id string, err error) error
 	case x.State == sm.ExecutionCancelling:
 		return hinted(err, "it is being cancelled already; \"lockstep watch %s\" follows it", id)
 	case x.EndedAt != nil || sm.Terminal(x.State):
-		return hinted(err, "it has ended: %s", show.Sentence(x))
+		return hinted(err, "it has ended already. %s\n%s", show.Sentence(x), show.WrongState("cancel", x.State, id))
 	}
 	return hinted(err, "it has failed and is being closed or rolled back; \"lockstep watch %s\" follows it", id)
 }

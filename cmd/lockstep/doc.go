@@ -3,7 +3,9 @@
 // up on one machine.
 //
 // One file a verb. failure.go maps errors to exit codes (0 success, 1 the run
-// failed, 2 usage, 3 the service refused, 4 unreachable, 128 + n for signal n), flags.go holds command
-// lines to what their verb takes, connect.go finds the service, print.go writes lists for people and for programs; package show below
-// it says things to people.
+// failed, 2 usage, 3 the service refused, 4 unreachable, 128 + n for signal n),
+// interrupt.go ends them at a signal, flags.go holds command lines to what their
+// verb takes, connect.go finds the service, print.go writes lists for people and
+// for programs. Below it package given reads what command lines give, and package
+// show says things to people.
 package main

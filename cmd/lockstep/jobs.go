@@ -39,7 +39,7 @@ func newJobs(c *connection) *cobra.Command {
 			}
 			n := 0
 			err = printList(cmd, c, counted(api.Jobs(cmd.Context(), args[0], f), &n), limit,
-				[]string{"STEP", "KIND", "ENTITY", "STATE", "ATTEMPT", "WORKER", "ENDED", "ERROR"},
+				[]string{"STEP", "VISIT", "KIND", "ENTITY", "STATE", "ATTEMPT", "WORKER", "ENDED", "ERROR"},
 				func(j workflow.Job) []string {
 					on, why := "-", "-"
 					if j.Entity != nil {
@@ -48,7 +48,7 @@ func newJobs(c *connection) *cobra.Command {
 					if j.Error != nil {
 						why = j.Error.Code + ": " + j.Error.Message
 					}
-					return []string{j.Step, string(j.Kind), on, string(j.State), fmt.Sprint(j.Attempt), show.Text(j.Worker), show.Clock(j.EndedAt), why}
+					return []string{j.Step, fmt.Sprint(j.Visit), string(j.Kind), on, string(j.State), fmt.Sprint(j.Attempt), show.Text(j.Worker), show.Clock(j.EndedAt), why}
 				})
 			if n == 0 && err == nil {
 				noJobs(cmd, api, args[0], f)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockstep-run/lockstep/cmd/lockstep/given"
 	"github.com/lockstep-run/lockstep/cmd/lockstep/show"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -43,7 +44,7 @@ func newList(c *connection) *cobra.Command {
 					return err
 				}
 			}
-			if f.Labels, err = pairs(labels); err != nil {
+			if f.Labels, err = given.Pairs(labels); err != nil {
 				return err
 			}
 			n := 0

@@ -24,7 +24,7 @@ func newLocks(c *connection) *cobra.Command {
 			}
 			heads := []string{"ENTITY", "HELD BY", "SINCE", "TOKEN", "MODE", "RESERVED BY", "WAITING"}
 			if len(args) == 0 {
-				return printList(cmd, c, api.Locks(cmd.Context()), limit, heads, lockRow)
+				return printNoted(cmd, c, api.Locks(cmd.Context()), limit, heads, lockRow, "nobody holds a lock or waits for one")
 			}
 			key, err := workflow.ParseEntityKey(args[0])
 			if err != nil {
@@ -51,7 +51,11 @@ func lockRow(l views.LockView) []string {
 	for _, w := range l.Waiting {
 		waiting = append(waiting, w.Execution)
 	}
+	mode := l.Mode
+	if l.HeldBy == nil {
+		mode = "-" // nobody holds it in any
+	}
 	return []string{
-		l.Entity.String(), show.Text(l.HeldBy), show.Clock(l.Since), fmt.Sprint(l.Token), l.Mode, show.Text(l.ReservedBy), dash(strings.Join(waiting, ",")),
+		l.Entity.String(), show.Text(l.HeldBy), show.Clock(l.Since), fmt.Sprint(l.Token), mode, show.Text(l.ReservedBy), dash(strings.Join(waiting, ",")),
 	}
 }

@@ -49,6 +49,22 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return code
 }
 
+// newHelp is the verb help, which the library's own would end well of a verb that
+// there is not.
+func newHelp(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [VERB...]",
+		Short: "Say how to call a verb",
+		RunE: func(_ *cobra.Command, words []string) error {
+			cmd, rest, err := root.Find(words)
+			if err != nil || len(rest) > 0 {
+				return unknownVerb(cmd, words[len(words)-max(len(rest), 1)])
+			}
+			return cmd.Help()
+		},
+	}
+}
+
 func newRoot() *cobra.Command {
 	c := &connection{}
 	root := &cobra.Command{
@@ -66,6 +82,7 @@ func newRoot() *cobra.Command {
 		newJobs(c), newResult(c), newCancel(c), newAcknowledge(c), newRetry(c), newResume(c), newUnlock(c), newLocks(c), newWorkers(c),
 		newEntities(c), newBlocks(c), newDefinitions(c), newSchedules(c), newArchive(c), newRestore(c), newCost(c), newVersion(c),
 	)
+	root.SetHelpCommand(newHelp(root))
 	strict(root)
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return checkFlags(cmd) }
 	return root

@@ -9,6 +9,7 @@ import (
 	"github.com/lockstep-run/lockstep/cmd/lockstep/show"
 	"github.com/lockstep-run/lockstep/shared/client"
 	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
 // newAcknowledge, newResume and newUnlock are the verbs that take nothing but a
@@ -47,10 +48,23 @@ func newReasoned(c *connection, do func(api *client.Client, ctx context.Context,
 			return err
 		}
 		x, err := do(api, cmd.Context(), args[0], reason)
-		return printVerb(cmd, c, x, err)
+		return printVerb(cmd, c, x, wrongState(cmd, api, args[0], err))
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", about)
 	return cmd
+}
+
+// wrongState adds to a refusal which states allow the verb, and which verb would
+// work.
+func wrongState(cmd *cobra.Command, api *client.Client, id string, err error) error {
+	if !workflow.Is(err, workflow.CodeIllegalTransition) {
+		return err
+	}
+	x, failed := api.Execution(cmd.Context(), id)
+	if failed != nil {
+		return err
+	}
+	return hinted(err, "%s", show.WrongState(cmd.Name(), x.State, id))
 }
 
 // printVerb shows the execution as an operator's verb left it.

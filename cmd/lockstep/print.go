@@ -67,3 +67,13 @@ func printList[T any](cmd *cobra.Command, c *connection, items iter.Seq2[T, erro
 	}
 	return t.Flush()
 }
+
+// printNoted is printList that says so where there is nothing.
+func printNoted[T any](cmd *cobra.Command, c *connection, items iter.Seq2[T, error], limit int, heads []string, row func(T) []string, none string) error {
+	n := 0
+	err := printList(cmd, c, counted(items, &n), limit, heads, row)
+	if n == 0 && err == nil {
+		note(cmd, "%s", none)
+	}
+	return err
+}

@@ -1,19 +1,20 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lockstep-run/lockstep/shared/client"
+	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
 func newPublish(c *connection) *cobra.Command {
-	var dryRun bool
+	var dryRun, careful bool
 	cmd := &cobra.Command{
 		Use:     "publish FILE...",
 		Short:   "Publish workflow definitions",
@@ -27,7 +28,7 @@ func newPublish(c *connection) *cobra.Command {
 			}
 			var worst error
 			for _, file := range files {
-				err := publish(cmd, c, api, file, dryRun)
+				err := publish(cmd, c, api, file, dryRun, careful)
 				if err == nil {
 					continue
 				}
@@ -48,17 +49,23 @@ func newPublish(c *connection) *cobra.Command {
 			return nil
 		},
 	}
+	cmd.Flags().BoolVar(&careful, "strict", false, "take warnings for errors: nothing of a file with any is stored")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "check everything, store nothing")
 	return cmd
 }
 
 // publish publishes one file and says what has come of it.
-func publish(cmd *cobra.Command, c *connection, api *client.Client, file string, dryRun bool) error {
+func publish(cmd *cobra.Command, c *connection, api *client.Client, file string, dryRun, careful bool) error {
 	source, err := readSource(cmd, file)
 	if err != nil {
 		return err
 	}
-	d, created, err := api.Publish(cmd.Context(), source, dryRun)
+	d, created, err := api.Publish(cmd.Context(), source, dryRun || careful)
+	if err == nil && careful && d.Warnings != nil && len(*d.Warnings) > 0 {
+		err = workflow.Invalid("it does not fit what is registered now", *d.Warnings)
+	} else if err == nil && careful && !dryRun {
+		d, created, err = api.Publish(cmd.Context(), source, false)
+	}
 	if err != nil {
 		return &fileError{file, called(err)}
 	}
@@ -77,8 +84,14 @@ func publish(cmd *cobra.Command, c *connection, api *client.Client, file string,
 		what = "unchanged"
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "%s %s/%s:%s\n", what, d.Package, d.Name, d.Version)
+	if d.Archived {
+		note(cmd, "it is archived, and starts no runs; \"lockstep restore %s/%s:%s\" takes that back", d.Package, d.Name, d.Version)
+	}
 	return nil
 }
+
+// blankRE is a text without content: white space and YAML's comments.
+var blankRE = regexp.MustCompile(`^(\s*(#[^\n]*)?(\n|$))*$`)
 
 // readSource reads a file, or standard input for "-". One without content is
 // refused: it is hardly what was meant.
@@ -93,7 +106,7 @@ func readSource(cmd *cobra.Command, file string) ([]byte, error) {
 	if err != nil {
 		return nil, unreadable(file, err)
 	}
-	if len(bytes.TrimSpace(source)) == 0 {
+	if blankRE.Match(source) {
 		return nil, &fileError{file, errors.New("it is empty")}
 	}
 	return source, nil

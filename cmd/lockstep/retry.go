@@ -2,10 +2,14 @@ package main
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockstep-run/lockstep/shared/client"
 	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
 func newRetry(c *connection) *cobra.Command {
@@ -29,7 +33,7 @@ stay; otherwise they are taken anew. What has come to its end well before that s
 				return fmt.Errorf("--entities is failed or all, not %q", entities)
 			}
 			x, err := api.Retry(cmd.Context(), args[0], req)
-			return printVerb(cmd, c, x, err)
+			return printVerb(cmd, c, x, stepsThere(cmd, api, args[0], req.From, wrongState(cmd, api, args[0], err)))
 		},
 	}
 	f := cmd.Flags()
@@ -37,4 +41,21 @@ stay; otherwise they are taken anew. What has come to its end well before that s
 	f.StringVar(&req.From, "from", "", "label of the step to begin with; the one that failed if absent")
 	f.StringVar(&entities, "entities", "", "failed or all: with which entities that step begins; what fits if absent")
 	return cmd
+}
+
+// stepsThere adds the steps that a retry may begin with to a refusal of one.
+func stepsThere(cmd *cobra.Command, api *client.Client, id, from string, err error) error {
+	if from == "" || !workflow.Is(err, workflow.CodeInvalid) {
+		return err
+	}
+	var steps []string
+	for s, failed := range api.Steps(cmd.Context(), id) {
+		if failed != nil {
+			return err
+		}
+		if !slices.Contains(steps, s.Step) {
+			steps = append(steps, s.Step)
+		}
+	}
+	return hinted(err, "the steps that it came to: %s", strings.Join(steps, ", "))
 }

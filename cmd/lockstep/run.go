@@ -1,14 +1,13 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockstep-run/lockstep/cmd/lockstep/given"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -37,13 +36,19 @@ than 0 "lockstep run ... && next" does not go on.`,
 				return err
 			}
 			req := views.StartRequest{Workflow: args[0], IdempotencyKey: key}
-			if req.Parameters, err = gather(parameters, sets); err != nil {
+			if req.Parameters, err = given.Parameters(parameters, sets); err != nil {
 				return err
 			}
-			if req.Labels, err = pairs(labels); err != nil {
+			if req.Labels, err = given.Pairs(labels); err != nil {
 				return err
+			}
+			if cmd.Flags().Changed("idempotency-key") && key == "" {
+				return errors.New("--idempotency-key is empty: leave it out, or name one")
 			}
 			if sel := (workflow.Selector{Type: kind, IDs: ids, Groups: groups, Query: query}); !sel.Empty() {
+				req.ExecuteOnParameters = &sel
+			} else if kind != "" {
+				sel.Query = "true" // all of a type, as in a definition
 				req.ExecuteOnParameters = &sel
 			}
 			if notBefore != "" {
@@ -53,7 +58,7 @@ than 0 "lockstep run ... && next" does not go on.`,
 			}
 			started, existed, err := api.Start(cmd.Context(), req)
 			if err != nil {
-				return missing(called(err), "%s", listHint(args[0]))
+				return notStarted(cmd, api, args[0], sets, err)
 			}
 			if detach {
 				if c.output == "json" {
@@ -66,16 +71,14 @@ than 0 "lockstep run ... && next" does not go on.`,
 				fmt.Fprintf(cmd.ErrOrStderr(), "this idempotency key has started %s already\n", started.Id)
 			}
 			return follow(cmd, c, api, fmt.Sprint(started.Id), func(x views.ExecutionView) {
-				if req.ExecuteOnParameters != nil && len(x.Entities) == 0 && x.Error == nil {
-					fmt.Fprintf(cmd.ErrOrStderr(), "warning: 0 entities matched %s\n", selection(*req.ExecuteOnParameters))
-				}
+				warnOfNone(cmd, api, x, req.ExecuteOnParameters)
 			})
 		},
 	}
 	f := cmd.Flags()
 	f.StringVarP(&parameters, "parameters", "p", "", "parameters as a JSON object")
-	f.StringArrayVar(&sets, "set", nil, "one parameter as NAME=VALUE; JSON values keep their type (repeatable)")
-	f.StringVar(&kind, "type", "", "entity type; the definition's seedEntity if absent")
+	f.StringArrayVar(&sets, "set", nil, "one parameter as NAME=VALUE, which wins over --parameters; JSON values keep their type, text that looks like one is given as 'NAME=\"1\"' (repeatable)")
+	f.StringVar(&kind, "type", "", "entity type, the definition's seedEntity if absent; alone, all of that type")
 	f.StringSliceVar(&ids, "id", nil, "entity ids (repeatable, comma-separated)")
 	f.StringSliceVar(&groups, "group", nil, "entity groups (repeatable, comma-separated)")
 	f.StringVar(&query, "query", "", "CEL over entity attributes, such as entity.site == 'zrh'")
@@ -84,71 +87,4 @@ than 0 "lockstep run ... && next" does not go on.`,
 	f.StringVar(&key, "idempotency-key", "", "start at most one run under this key")
 	f.BoolVarP(&detach, "detach", "d", false, "print the id and do not follow")
 	return cmd
-}
-
-// selection is a selector as it was written on the command line.
-func selection(s workflow.Selector) string {
-	var parts []string
-	for _, p := range [][2]string{
-		{"--type", s.Type}, {"--id", strings.Join(s.IDs, ",")}, {"--group", strings.Join(s.Groups, ",")}, {"--query", s.Query},
-	} {
-		if p[1] != "" {
-			parts = append(parts, fmt.Sprintf("%s %q", p[0], p[1]))
-		}
-	}
-	return strings.Join(parts, " ")
-}
-
-// gather merges --parameters with the --set values, which win.
-func gather(object string, sets []string) (json.RawMessage, error) {
-	all := map[string]json.RawMessage{}
-	if object != "" {
-		if err := json.Unmarshal([]byte(object), &all); err != nil {
-			var kind *json.UnmarshalTypeError
-			if errors.As(err, &kind) {
-				return nil, fmt.Errorf("--parameters wants a JSON object such as '{\"target\":\"2.0.0\"}', not a %s", kind.Value)
-			}
-			return nil, fmt.Errorf("--parameters wants a JSON object such as '{\"target\":\"2.0.0\"}', and %q is not JSON", object)
-		}
-		if all == nil {
-			return nil, errors.New("--parameters wants a JSON object, not null")
-		}
-	}
-	given, err := pairs(sets)
-	if err != nil {
-		return nil, err
-	}
-	for name, value := range given {
-		raw := json.RawMessage(value)
-		if !json.Valid(raw) || isNumberText(value) {
-			if raw, err = json.Marshal(value); err != nil {
-				return nil, err
-			}
-		}
-		all[name] = raw
-	}
-	if len(all) == 0 {
-		return nil, nil
-	}
-	return json.Marshal(all)
-}
-
-// isNumberText reports whether a value looks like a number but would not keep
-// its spelling as one: 2.0 is a version more often than a number, and 007 is no
-// JSON at all.
-func isNumberText(s string) bool {
-	return strings.Contains(s, ".") && strings.Trim(s, "0123456789.-+eE") == ""
-}
-
-// pairs reads NAME=VALUE texts.
-func pairs(texts []string) (map[string]string, error) {
-	all := map[string]string{}
-	for _, t := range texts {
-		name, value, ok := strings.Cut(t, "=")
-		if !ok || name == "" {
-			return nil, fmt.Errorf("%q is not NAME=VALUE", t)
-		}
-		all[name] = value
-	}
-	return all, nil
 }

@@ -20,15 +20,15 @@ func newSchedules(c *connection) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return printList(cmd, c, api.Schedules(cmd.Context()), 0,
+			return printNoted(cmd, c, api.Schedules(cmd.Context()), 0,
 				[]string{"WORKFLOW", "CRON", "ZONE", "NEXT", "LAST RUN", "SKIPPED"},
 				func(v views.ScheduleView) []string {
 					next := "-"
 					if v.NextAt != nil {
-						next = v.NextAt.Format(time.RFC3339)
+						next = v.NextAt.Local().Format(time.DateTime + " MST")
 					}
 					return []string{v.Workflow.String(), v.Cron, v.Zone, next, show.Text(v.Last), fmt.Sprint(v.Skipped)}
-				})
+				}, "no published workflow is started by the clock")
 		},
 	}
 }

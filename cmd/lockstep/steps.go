@@ -9,7 +9,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/views"
 )
 
-var stepHeads = []string{"STEP", "KIND", "STATUS", "JOBS", "OK", "FAILED", "UNKNOWN", "CANCELLED", "SKIPPED", "TOOK"}
+var stepHeads = []string{"STEP", "TRY", "VISIT", "KIND", "STATUS", "JOBS", "OK", "FAILED", "UNKNOWN", "CANCELLED", "SKIPPED", "TOOK"}
 
 func newSteps(c *connection) *cobra.Command {
 	return &cobra.Command{
@@ -42,7 +42,7 @@ func stepRow(s views.StepView) []string {
 	}
 	j := s.Jobs
 	return []string{
-		s.Step, kind, string(s.Status), fmt.Sprint(j.Total), fmt.Sprint(j.Completed), fmt.Sprint(j.Failed),
+		s.Step, fmt.Sprint(s.Try), fmt.Sprint(s.Visit), kind, string(s.Status), fmt.Sprint(j.Total), fmt.Sprint(j.Completed), fmt.Sprint(j.Failed),
 		show.Count(j.Unknown), show.Count(j.Cancelled), fmt.Sprint(s.Skipped), took,
 	}
 }

@@ -21,7 +21,7 @@ func newWorkers(c *connection) *cobra.Command {
 			}
 			heads := []string{"WORKER", "STATE", "POOL", "BLOCKS", "VERSION", "LAST HEARTBEAT", "JOBS"}
 			if len(args) == 0 {
-				return printList(cmd, c, api.Workers(cmd.Context()), 0, heads, workerRow)
+				return printNoted(cmd, c, api.Workers(cmd.Context()), 0, heads, workerRow, "no worker polls now; functions that AWS starts are not listed")
 			}
 			w, err := api.Worker(cmd.Context(), args[0])
 			if err != nil {

@@ -180,6 +180,14 @@ func parseLine(raw []byte) (workflow.Entity, []workflow.Issue) {
 	return e, check(&e, "")
 }
 
+// article is the name of a kind of value in a sentence.
+func article(kind string) string {
+	if strings.ContainsAny(kind[:min(1, len(kind))], "aeiou") {
+		return "an " + kind
+	}
+	return "a " + kind
+}
+
 // misread words why a line is no entity.
 func misread(err error) workflow.Issue {
 	var kind *json.UnmarshalTypeError
@@ -189,9 +197,9 @@ func misread(err error) workflow.Issue {
 		name = strings.Trim(name, `"`)
 		return workflow.Issue{Path: name, Code: "unknown_field", Message: "an entity has type, id, attributes and groups, and no such field"}
 	case errors.As(err, &kind) && kind.Field == "":
-		return workflow.Issue{Code: "type", Message: "want an object such as {\"type\":\"device\",\"id\":\"sw-001\"}, not a " + kind.Value}
+		return workflow.Issue{Code: "type", Message: "want an object such as {\"type\":\"device\",\"id\":\"sw-001\"}, not " + article(kind.Value)}
 	case errors.As(err, &kind):
-		return workflow.Issue{Path: kind.Field, Code: "type", Message: "this value cannot be a " + kind.Value}
+		return workflow.Issue{Path: kind.Field, Code: "type", Message: "this value cannot be " + article(kind.Value)}
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return workflow.Issue{Code: "json", Message: "this is not JSON: it ends too early"}
 	case errors.As(err, &syntax):

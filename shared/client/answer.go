@@ -36,7 +36,7 @@ func readStatus[T any](res *http.Response, err error) (v T, status int, _ error)
 		return v, res.StatusCode, nil
 	}
 	if err := json.Unmarshal(body, &v); err != nil {
-		return v, res.StatusCode, &workflow.Error{Code: workflow.CodeInternal, Message: "the service's answer cannot be read", Cause: err}
+		return v, res.StatusCode, &workflow.Error{Code: workflow.CodeInternal, Message: "the answer of " + res.Request.URL.Scheme + "://" + res.Request.URL.Host + " cannot be read: it is no Lockstep service, or of another version", Cause: err}
 	}
 	return v, res.StatusCode, nil
 }
@@ -51,7 +51,11 @@ func refusal(res *http.Response, body []byte) error {
 		Errors    []workflow.Issue `json:"errors"`
 	}
 	if json.Unmarshal(body, &p) != nil || p.Code == "" {
-		return &workflow.Error{Code: codeOf(res.StatusCode), Message: "answered " + res.Status}
+		e := &workflow.Error{Code: codeOf(res.StatusCode), Message: "answered " + res.Status}
+		if res.Request != nil {
+			e.Message = res.Request.URL.Scheme + "://" + res.Request.URL.Host + " answered " + res.Status + ", and not as a Lockstep service does"
+		}
+		return e
 	}
 	e := &workflow.Error{Code: p.Code, Message: p.Detail, Issues: p.Errors}
 	if res.StatusCode >= 500 && p.RequestID != "" {

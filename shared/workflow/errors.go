@@ -69,6 +69,9 @@ func (i Issue) String() string {
 	at := i.Path
 	if i.Line > 0 {
 		at = fmt.Sprintf("%d:%d %s", i.Line, i.Column, i.Path)
+		if i.Column == 0 {
+			at = fmt.Sprintf("%d %s", i.Line, i.Path)
+		}
 	}
 	if at = strings.TrimSpace(at); at == "" {
 		return i.Message

@@ -28,7 +28,11 @@ func Sentence(x views.ExecutionView) string {
 func stands(x views.ExecutionView) string {
 	switch x.Status {
 	case sm.StatusCompleted:
-		return "It completed" + after(x) + "."
+		s := "It completed" + after(x) + "."
+		if n := x.Progress.Jobs.Failed; n > 0 {
+			s += fmt.Sprintf(" %d of its jobs failed, which it tolerates: \"lockstep jobs %s --state FAILED\" lists them.", n, x.ID)
+		}
+		return s
 	case sm.StatusCancelled:
 		if x.RolledBack {
 			return "It was cancelled, and everything it had changed was rolled back" + because(x) + "."
@@ -116,9 +120,9 @@ func what(w *views.Waiting) string {
 func moment(t time.Time) string {
 	t = t.Local()
 	if t.Format(time.DateOnly) == time.Now().Format(time.DateOnly) {
-		return t.Format(time.TimeOnly)
+		return t.Format(time.TimeOnly + " MST")
 	}
-	return t.Format(time.DateTime)
+	return t.Format(time.DateTime + " MST")
 }
 
 func because(x views.ExecutionView) string {
@@ -136,7 +140,7 @@ func because(x views.ExecutionView) string {
 	if x.Error.Step != nil {
 		s += ", step " + *x.Error.Step
 	}
-	if x.Error.Entity != nil {
+	if x.Error.Entity != nil && !strings.Contains(x.Error.Message, *x.Error.Entity) {
 		s += ", " + *x.Error.Entity
 	}
 	return s + ")"

@@ -21,7 +21,7 @@ func TestSentence(t *testing.T) {
 		w.Since = began
 		return views.ExecutionView{State: sm.ExecutionScheduled, Status: sm.StatusPending, Waiting: &w}
 	}
-	moments := strings.NewReplacer("BEGAN", began.Local().Format(time.DateTime), "ENDED", ended.Local().Format(time.DateTime))
+	moments := strings.NewReplacer("BEGAN", began.Local().Format(time.DateTime+" MST"), "ENDED", ended.Local().Format(time.DateTime+" MST"))
 	failure := &views.FailureView{Message: "it refuses", Step: text("upgrade"), Entity: text("device/sw-042")}
 	for name, c := range map[string]struct {
 		x    views.ExecutionView
@@ -34,6 +34,14 @@ func TestSentence(t *testing.T) {
 		"completed": {
 			views.ExecutionView{State: sm.ExecutionCompletedAck, Status: sm.StatusCompleted, CreatedAt: began, EndedAt: &ended},
 			"It completed after 2.34s.",
+		},
+		"completed but for some": {
+			views.ExecutionView{ID: "x-2", State: sm.ExecutionCompletedAck, Status: sm.StatusCompleted, CreatedAt: began, EndedAt: &ended, Progress: views.Progress{Jobs: views.JobCounts{Total: 9, Completed: 7, Failed: 2}}},
+			`It completed after 2.34s. 2 of its jobs failed, which it tolerates: "lockstep jobs x-2 --state FAILED" lists them.`,
+		},
+		"about an entity that is named already": {
+			views.ExecutionView{State: sm.ExecutionFailedSafeAck, Status: sm.StatusFailed, Error: &views.FailureView{Message: "the inventory has no entity device/sw-042", Entity: text("device/sw-042")}},
+			"It failed safely: nothing irreversible is left (the inventory has no entity device/sw-042).",
 		},
 		"safe": {
 			views.ExecutionView{State: sm.ExecutionFailedSafeAck, Status: sm.StatusFailed, RolledBack: true, Cause: &cause, Error: failure},
@@ -81,5 +89,31 @@ func TestSentence(t *testing.T) {
 				t.Errorf("it says\n%s\nwant\n%s", got, want)
 			}
 		})
+	}
+}
+
+// TestWrongState: which states allow a verb, and which verb would do.
+func TestWrongState(t *testing.T) {
+	for want, got := range map[string]string{
+		`"lockstep cancel X"`:             WrongState("retry", sm.ExecutionRunning, "X"),
+		"takes no operator's verb":        WrongState("retry", sm.ExecutionCompletedAck, "X"),
+		"resume is for runs in ":          WrongState("resume", sm.ExecutionRunning, "X"),
+		"FAILED_UNSAFE":                   WrongState("acknowledge", sm.ExecutionRunning, "X"),
+		`"lockstep acknowledge X"`:        WrongState("cancel", sm.ExecutionFailedUnsafe, "X"),
+		"unlock is for runs in CANCELLED": strings.Replace(WrongState("unlock", sm.ExecutionRunning, "X"), "FAILED_UNSAFE, CANCELLED", "CANCELLED", 1),
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in %q", want, got)
+		}
+	}
+}
+
+// TestBarReachesItsEnd: what was skipped does not keep the bar of a completed run
+// from its end.
+func TestBarReachesItsEnd(t *testing.T) {
+	var out strings.Builder
+	NewBar(&out).Show(views.ExecutionView{State: sm.ExecutionCompletedAck, Status: sm.StatusCompleted, Progress: views.Progress{Jobs: views.JobCounts{Total: 41, Completed: 38}}})
+	if !strings.Contains(out.String(), "38/38 jobs") || strings.Contains(out.String(), "#.") {
+		t.Errorf("it shows %s", out.String())
 	}
 }
