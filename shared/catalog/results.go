@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lockstep-run/lockstep/shared/definition"
 	"github.com/lockstep-run/lockstep/shared/definition/document"
 	"github.com/lockstep-run/lockstep/shared/definition/program"
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -107,4 +108,16 @@ func (w *warner) shared(d *spec.Definition, paths []string) {
 	for i, a := range d.Acquisitions() {
 		check(a.Block, acquires[i]+".block")
 	}
+}
+
+// seconds warns of a schedule that is finer than the clock that starts it.
+func (w *warner) seconds(d *spec.Definition, source []byte) {
+	if d.Cron == nil || len(strings.Fields(d.Cron.Schedule)) == 5 {
+		return
+	}
+	path := "cron.schedule" // which stands at the root, or in triggers
+	if definition.Locate(source, []workflow.Issue{{Path: path}})[0].Line == 0 {
+		path = "triggers." + path
+	}
+	w.warn(path, "seconds", "the schedule has a field of seconds, and a deployed service looks at the clock once a minute: write five fields")
 }

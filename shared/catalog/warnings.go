@@ -45,6 +45,7 @@ func (c *Catalog) warnings(ctx context.Context, tenant string, d *spec.Definitio
 		return nil, err
 	}
 	w.shared(d, paths)
+	w.seconds(d, source)
 	if len(w.found) == 0 {
 		return nil, nil
 	}

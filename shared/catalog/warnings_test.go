@@ -60,6 +60,10 @@ func TestWarnings(t *testing.T) {
 			steps: "  - {label: a, functionBlock: fleet/show, runOn: device}\n  - {label: b, functionBlock: fleet/report, runOn: device}\nconfig: {lockMode: shared}\n",
 			want:  []string{"7:31 steps[1].functionBlock not_pure"},
 		},
+		"seconds": {
+			steps: "  - {label: a, functionBlock: fleet/show, runOn: device}\ntriggers: {cron: {schedule: '0 0 * * * *'}}\n",
+			want:  []string{"7:29 triggers.cron.schedule seconds"},
+		},
 		"reference": {
 			steps: "  - {label: a, workflowReference: {workflow: p/none, mode: dispatch}}\n",
 			want:  []string{"6:46 steps[0].workflowReference.workflow unknown_workflow"},

@@ -27,10 +27,10 @@ func (r *reader) cron(into **spec.Cron) document.Field {
 	})
 }
 
-// timetable reads the five classic fields, and nothing else that cron libraries
-// know.
+// timetable reads the five classic fields, and before them perhaps one of seconds;
+// nothing else that cron libraries know.
 func (r *reader) timetable(into *string) document.Field {
-	return r.Text(into).With(document.Shape{"pattern": `^\s*(\S+\s+){4}\S+\s*$`}).Then(r.Reader, func(n ast.Node, path string) {
+	return r.Text(into).With(document.Shape{"pattern": `^\s*(\S+\s+){4,5}\S+\s*$`}).Then(r.Reader, func(n ast.Node, path string) {
 		if _, err := cron.Parse(*into); err != nil {
 			r.Issue(n, path, "cron", "%v", err)
 		}

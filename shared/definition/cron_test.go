@@ -68,11 +68,11 @@ func TestNextRunGoesOn(t *testing.T) {
 	}
 }
 
-// TestSchedules: five fields, and nothing else that cron libraries know.
+// TestSchedules: five fields, perhaps seconds before them, and nothing else that cron libraries know.
 func TestSchedules(t *testing.T) {
 	for schedule, ok := range map[string]bool{
 		"* * * * *": true, "*/5 0-6 1,15 * 1-5": true, "0 0 * JAN MON": true, " 0  0 * * 0 ": true, "0 0 * * 7": true,
-		"": false, "@daily": false, "* * * *": false, "* * * * * *": false, "*/2 0 4 * * MON": false, "0 22-2 * * *": false, "*/90 * * * *": false, "0 0 4 * * 2026": false, "60 * * * * *": false, "* * * * * * *": false, "60 * * * *": false, "0 24 * * *": false,
+		"": false, "@daily": false, "* * * *": false, "* * * * * *": true, "*/2 0 4 * * MON": true, "0 22-2 * * *": false, "*/90 * * * *": false, "0 0 4 * * 2026": false, "60 * * * * *": false, "* * * * * * *": false, "60 * * * *": false, "0 24 * * *": false,
 		"0 0 0 * *": false, "0 0 * 13 *": false, "0 0 * * 8": false, "0 0 31 2 *": false, "x * * * *": false, "*/0 * * * *": false,
 	} {
 		_, err := definition.Parse([]byte(head + "cron: {schedule: '" + schedule + "'}\nsteps: [{label: a, functionBlock: p/b, runOn: global}]"))

@@ -75,7 +75,7 @@ func TestFields(t *testing.T) {
 		"0 22-2 * * *": `the hour "22-2" goes down: write 22-23,0-2`, "0 */24 * * *": "the step 24 of the hour",
 		"99 24 * * *": "the minute 99 is out of range: want 0 to 59; the hour 24 is", "0 0 0 * *": "the day 0", "0 0 L * *": `the day "L" cannot be read`,
 		"0 0 15W * *": `the day "15W"`, "0 0 * 13 *": "the month 13", "0 0 * * 8": "the weekday 8", "0 0 * * 1#5": `the weekday "1#5"`, "0 0 ? * *": `the day "?"`,
-		"* * * * * *": "want five fields", "": "want five fields", "@daily": "want five fields", "1,,2 * * * *": `the minute ""`, "-1 * * * *": `the minute "-1"`,
+		"* * * * * * *": "want five fields", "60 * * * * *": "the second 60", "0 0 4 * * 2026": "the weekday 2026", "": "want five fields", "@daily": "want five fields", "1,,2 * * * *": `the minute ""`, "-1 * * * *": `the minute "-1"`,
 		"+1 * * * *": `the minute "+1"`, "1- * * * *": `the minute "1-"`, "1/ * * * *": `the minute "1/"`, "1-2-3 * * * *": `the minute "1-2-3"`,
 	} {
 		if _, err := cron.Parse(schedule); err == nil || !strings.HasPrefix(err.Error(), want) {
@@ -93,7 +93,7 @@ func TestFields(t *testing.T) {
 
 // TestAsOthersDo: where no clock changes, the moments are those of a library.
 func TestAsOthersDo(t *testing.T) {
-	for _, schedule := range []string{"* * * * *", "*/7 * * * *", "5-40/10 2,14 * * *", "0 0 1 * *", "30 8 * * 1-5", "0 0 1,15 * 3", "15 10 * 2-4 *", "0 0 29 2 *", "59 23 31 12 *", "0 6 */3 * *"} {
+	for _, schedule := range []string{"* * * * *", "*/7 * * * *", "5-40/10 2,14 * * *", "0 0 1 * *", "30 8 * * 1-5", "0 0 1,15 * 3", "15 10 * 2-4 *", "0 0 29 2 *", "59 23 31 12 *", "*/10 * * * * *", "5,50 0 4 * * 1", "0 6 */3 * *"} {
 		s, err := cron.Parse(schedule)
 		if err != nil {
 			t.Fatal(err)

@@ -8,14 +8,15 @@ import (
 	"strings"
 )
 
-// Schedule is what five fields say.
+// Schedule is what five fields say, or six.
 type Schedule struct {
+	seconds                                uint64 // the first one, unless the fields say
 	minutes, hours, days, months, weekdays uint64 // a bit for each value
 	either                                 bool   // day or weekday, as both are restricted
 	steady                                 bool   // comes again and again rather than at times of the day
 }
 
-// field is one of the five.
+// field is one of them.
 type field struct {
 	name      string
 	low, high int
@@ -23,6 +24,7 @@ type field struct {
 }
 
 var fields = []field{
+	{"second", 0, 59, nil},
 	{"minute", 0, 59, nil},
 	{"hour", 0, 23, nil},
 	{"day", 1, 31, nil},
@@ -33,10 +35,13 @@ var fields = []field{
 // Parse reads a schedule. An error names each field that is wrong.
 func Parse(text string) (*Schedule, error) {
 	written := strings.Fields(text)
+	if len(written) == len(fields)-1 {
+		written = append([]string{"0"}, written...)
+	}
 	if len(written) != len(fields) {
 		return nil, errors.New("want five fields: minute, hour, day, month, weekday")
 	}
-	var bits [5]uint64
+	var bits [6]uint64
 	var wrong []string
 	for i, f := range fields {
 		for _, part := range strings.Split(written[i], ",") {
@@ -50,13 +55,13 @@ func Parse(text string) (*Schedule, error) {
 	if len(wrong) > 0 {
 		return nil, errors.New(strings.Join(wrong, "; "))
 	}
-	if bits[4]&(1<<7) != 0 {
-		bits[4] |= 1 // the seventh day is the first one
+	if bits[5]&(1<<7) != 0 {
+		bits[5] |= 1 // the seventh day is the first one
 	}
 	return &Schedule{
-		minutes: bits[0], hours: bits[1], days: bits[2], months: bits[3], weekdays: bits[4],
-		either: written[2][0] != '*' && written[4][0] != '*',
-		steady: strings.ContainsAny(written[0]+written[1], "*/"),
+		seconds: bits[0], minutes: bits[1], hours: bits[2], days: bits[3], months: bits[4], weekdays: bits[5],
+		either: written[3][0] != '*' && written[5][0] != '*',
+		steady: strings.ContainsAny(written[1]+written[2], "*/"),
 	}, nil
 }
 

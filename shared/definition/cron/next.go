@@ -79,13 +79,13 @@ func moment(wall time.Time, zone *time.Location) time.Time {
 
 // comes reports whether the schedule comes when a clock shows a time.
 func (s *Schedule) comes(wall time.Time) bool {
-	return wall.Second() == 0 && wall.Nanosecond() == 0 &&
-		s.on(wall) && has(s.hours, wall.Hour()) && has(s.minutes, wall.Minute())
+	return wall.Nanosecond() == 0 && has(s.seconds, wall.Second()) && s.on(wall) &&
+		has(s.hours, wall.Hour()) && has(s.minutes, wall.Minute())
 }
 
 // following is the next time of the clock, as if clocks were never changed.
 func (s *Schedule) following(wall time.Time) (time.Time, bool) {
-	from := wall.Truncate(time.Minute).Add(time.Minute)
+	from := wall.Truncate(time.Second).Add(time.Second)
 	day := time.Date(from.Year(), from.Month(), from.Day(), 0, 0, 0, 0, time.UTC)
 	for range searched {
 		if s.on(day) {
@@ -95,8 +95,13 @@ func (s *Schedule) following(wall time.Time) (time.Time, bool) {
 				}
 				for minute := range 60 {
 					at := day.Add(time.Duration(hour)*time.Hour + time.Duration(minute)*time.Minute)
-					if has(s.minutes, minute) && !at.Before(from) {
-						return at, true
+					if !has(s.minutes, minute) || at.Add(time.Minute).Compare(from) <= 0 {
+						continue
+					}
+					for second := range 60 {
+						if at := at.Add(time.Duration(second) * time.Second); has(s.seconds, second) && !at.Before(from) {
+							return at, true
+						}
 					}
 				}
 			}
