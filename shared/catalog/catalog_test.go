@@ -161,6 +161,25 @@ func TestArchive(t *testing.T) {
 	}
 }
 
+// A reference by major finds what a run would take: an archived version only if
+// there is no other.
+func TestArchivedIsPassedOver(t *testing.T) {
+	c, ctx := open(), context.Background()
+	for _, v := range []string{"1.0.0", "1.1.0"} {
+		if _, _, err := c.Publish(ctx, ann, definition(v, "a"), false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, step := range []struct{ archive, found string }{{"1.1.0", "1.0.0"}, {"1.0.0", "1.1.0"}} {
+		if err := c.Archive(ctx, ann, workflow.Ref{Package: "p", Name: "w", Version: step.archive}); err != nil {
+			t.Fatal(err)
+		}
+		if p, err := c.Definition(ctx, ann, workflow.Ref{Package: "p", Name: "w", Version: "1"}); err != nil || p.Ref.Version != step.found {
+			t.Errorf("%s, %v; want %s", p.Ref, err, step.found)
+		}
+	}
+}
+
 // A block is immutable by meaning: white space and the order of keys do not
 // count.
 func TestRegisterBlock(t *testing.T) {

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/lockstep-run/lockstep/shared/definition"
@@ -70,7 +71,8 @@ func (c *Catalog) Versions(ctx context.Context, who workflow.Caller, fullName st
 }
 
 // Definition is one published definition with its source; a reference by major
-// or minor finds the newest match.
+// or minor finds the newest match that a run would take, and an archived one only
+// if there is no other.
 func (c *Catalog) Definition(ctx context.Context, who workflow.Caller, ref workflow.Ref) (workflow.Published, error) {
 	r := c.open().Registry
 	if !ref.Exact() {
@@ -78,11 +80,14 @@ func (c *Catalog) Definition(ctx context.Context, who workflow.Caller, ref workf
 		if err != nil {
 			return workflow.Published{}, err
 		}
-		var all []string
+		var all, used []string
 		for _, d := range list {
 			all = append(all, d.Ref.Version)
+			if !d.Archived {
+				used = append(used, d.Ref.Version)
+			}
 		}
-		newest := ref.Newest(all)
+		newest := cmp.Or(ref.Newest(used), ref.Newest(all))
 		if newest == "" {
 			return workflow.Published{}, workflow.Errorf(workflow.CodeNotFound, "no published workflow matches %s", ref)
 		}

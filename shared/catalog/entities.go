@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/lockstep-run/lockstep/shared/expr"
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -155,59 +154,6 @@ func (c *Catalog) put(ctx context.Context, tenant string, entities []workflow.En
 	return err
 }
 
-// line is an entity as it is written; what the inventory itself counts may stand
-// there, so that a listing can be imported again, and is ignored.
-type line struct {
-	Type       string          `json:"type"`
-	ID         string          `json:"id"`
-	Attributes json.RawMessage `json:"attributes"`
-	Groups     []string        `json:"groups"`
-	Version    int64           `json:"version"`
-	Token      int64           `json:"token"`
-}
-
-func parseLine(raw []byte) (workflow.Entity, []workflow.Issue) {
-	var l line
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&l); err != nil {
-		return workflow.Entity{}, []workflow.Issue{misread(err)}
-	}
-	if d.More() {
-		return workflow.Entity{}, []workflow.Issue{{Code: "json", Message: "more than one value on the line"}}
-	}
-	e := workflow.Entity{Type: l.Type, ID: l.ID, Attributes: l.Attributes, Groups: l.Groups}
-	return e, check(&e, "")
-}
-
-// article is the name of a kind of value in a sentence.
-func article(kind string) string {
-	if strings.ContainsAny(kind[:min(1, len(kind))], "aeiou") {
-		return "an " + kind
-	}
-	return "a " + kind
-}
-
-// misread words why a line is no entity.
-func misread(err error) workflow.Issue {
-	var kind *json.UnmarshalTypeError
-	var syntax *json.SyntaxError
-	switch name, unknown := strings.CutPrefix(err.Error(), "json: unknown field "); {
-	case unknown:
-		name = strings.Trim(name, `"`)
-		return workflow.Issue{Path: name, Code: "unknown_field", Message: "an entity has type, id, attributes and groups, and no such field"}
-	case errors.As(err, &kind) && kind.Field == "":
-		return workflow.Issue{Code: "type", Message: "want an object such as {\"type\":\"device\",\"id\":\"sw-001\"}, not " + article(kind.Value)}
-	case errors.As(err, &kind):
-		return workflow.Issue{Path: kind.Field, Code: "type", Message: "this value cannot be " + article(kind.Value)}
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return workflow.Issue{Code: "json", Message: "this is not JSON: it ends too early"}
-	case errors.As(err, &syntax):
-		return workflow.Issue{Code: "json", Column: int(syntax.Offset), Message: "this is not JSON: " + err.Error()}
-	}
-	return workflow.Issue{Code: "json", Message: "this is not JSON: " + err.Error()}
-}
-
 // check lists what is wrong with an entity, and gives it empty attributes if it
 // has none.
 func check(e *workflow.Entity, path string) []workflow.Issue {
@@ -234,6 +180,9 @@ func check(e *workflow.Entity, path string) []workflow.Issue {
 	}
 	if len(e.Attributes) > workflow.MaxAttributes {
 		bad("attributes", "too_large", fmt.Sprintf("at most %d bytes", workflow.MaxAttributes))
+	}
+	if bad := unfit(e.Attributes, path+"attributes"); bad != nil {
+		issues = append(issues, *bad)
 	}
 	if len(e.Groups) > maxGroups {
 		bad("groups", "limit", fmt.Sprintf("at most %d groups", maxGroups))

@@ -293,3 +293,18 @@ func BenchmarkCondition(b *testing.B) {
 		}
 	}
 }
+
+// TestIdentityWins: an attribute that is named id or type is not what is locked.
+func TestIdentityWins(t *testing.T) {
+	q, err := expr.CompileQuery(`entity.id == "sw-1" && entity.type == "device"`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	attributes := json.RawMessage(`{"id":"other","type":"site"}`)
+	if !q.Match(workflow.Entity{Type: "device", ID: "sw-1", Attributes: attributes}) {
+		t.Error("its attributes hide what it is")
+	}
+	if q.Match(workflow.Entity{Type: "site", ID: "other", Attributes: json.RawMessage(`{"id":"sw-1","type":"device"}`)}) {
+		t.Error("its attributes make it another one")
+	}
+}

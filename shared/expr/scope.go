@@ -52,8 +52,9 @@ func NewContext(parameters json.RawMessage, results Results, steps map[string]st
 // the measured size of large values with them.
 func shared(v any) any { return values.Adapt(v) }
 
-// Entity is an entity as expressions see it: its attributes, and its type, id
-// and, in queries, groups where no attribute has these names.
+// Entity is an entity as expressions see it: its attributes, and its type and id,
+// which hide attributes of these names; and, in queries, its groups, where no
+// attribute has that name.
 type Entity struct {
 	Type, ID   string
 	Attributes json.RawMessage
@@ -152,12 +153,7 @@ func (e *Entity) value() map[string]any {
 	if v == nil {
 		v = map[string]any{}
 	}
-	if _, taken := v["id"]; !taken {
-		v["id"] = e.ID
-	}
-	if _, taken := v["type"]; !taken {
-		v["type"] = e.Type
-	}
+	v["id"], v["type"] = e.ID, e.Type // whatever its attributes say: it is what is locked and worked on
 	if _, taken := v["groups"]; !taken && e.Groups != nil {
 		v["groups"] = e.Groups
 	}

@@ -1,0 +1,155 @@
+package catalog
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/lockstep-run/lockstep/shared/definition/schema"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// line is an entity as it is written; what the inventory itself counts may stand
+// there, so that a listing can be imported again, and is ignored.
+type line struct {
+	Type       string          `json:"type"`
+	ID         string          `json:"id"`
+	Attributes json.RawMessage `json:"attributes"`
+	Groups     []string        `json:"groups"`
+	Version    int64           `json:"version"`
+	Token      int64           `json:"token"`
+}
+
+func parseLine(raw []byte) (workflow.Entity, []workflow.Issue) {
+	if !utf8.Valid(raw) {
+		return workflow.Entity{}, []workflow.Issue{{Code: "encoding", Message: "the line is not UTF-8"}}
+	}
+	if bad := twice(raw); bad != nil {
+		return workflow.Entity{}, []workflow.Issue{*bad}
+	}
+	if bad := cased(raw); bad != nil {
+		return workflow.Entity{}, []workflow.Issue{*bad}
+	}
+	var l line
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&l); err != nil {
+		return workflow.Entity{}, []workflow.Issue{misread(err)}
+	}
+	if d.More() {
+		return workflow.Entity{}, []workflow.Issue{{Code: "json", Message: "more than one value on the line"}}
+	}
+	e := workflow.Entity{Type: l.Type, ID: l.ID, Attributes: l.Attributes, Groups: l.Groups}
+	return e, check(&e, "")
+}
+
+// article is the name of a kind of value in a sentence.
+func article(kind string) string {
+	if strings.ContainsAny(kind[:min(1, len(kind))], "aeiou") {
+		return "an " + kind
+	}
+	return "a " + kind
+}
+
+// misread words why a line is no entity.
+func misread(err error) workflow.Issue {
+	var kind *json.UnmarshalTypeError
+	var syntax *json.SyntaxError
+	switch name, unknown := strings.CutPrefix(err.Error(), "json: unknown field "); {
+	case unknown:
+		name = strings.Trim(name, `"`)
+		return workflow.Issue{Path: name, Code: "unknown_field", Message: "an entity has type, id, attributes and groups, and no such field"}
+	case errors.As(err, &kind) && kind.Field == "":
+		return workflow.Issue{Code: "type", Message: "want an object such as {\"type\":\"device\",\"id\":\"sw-001\"}, not " + article(kind.Value)}
+	case errors.As(err, &kind):
+		return workflow.Issue{Path: kind.Field, Code: "type", Message: "this value cannot be " + article(kind.Value)}
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return workflow.Issue{Code: "json", Message: "this is not JSON: it ends too early"}
+	case errors.As(err, &syntax):
+		return workflow.Issue{Code: "json", Column: int(syntax.Offset), Message: "this is not JSON: " + err.Error()}
+	}
+	return workflow.Issue{Code: "json", Message: "this is not JSON: " + err.Error()}
+}
+
+// unfit is what of a value nobody behind can work with: text that is not UTF-8,
+// numbers beyond measure, and what nests too deep.
+func unfit(raw json.RawMessage, path string) *workflow.Issue {
+	if !utf8.Valid(raw) {
+		return &workflow.Issue{Path: path, Code: "encoding", Message: "the text is not UTF-8"}
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	var v any
+	if d.Decode(&v) != nil {
+		return nil // which is told already
+	}
+	if bad := schema.Fit(v, path); bad != nil {
+		return bad
+	}
+	return twice(raw)
+}
+
+// fieldNames are those of a line, which the decoder would take in capitals too.
+var fieldNames = []string{"type", "id", "attributes", "groups", "version", "token"}
+
+// twice is the first field that stands twice in its object, of which readers
+// differ in which one they take.
+func twice(raw []byte) *workflow.Issue {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	type object struct {
+		keys map[string]bool // nil of a list
+		name bool            // comes next
+	}
+	var open []*object
+	for {
+		t, err := d.Token()
+		if err != nil {
+			return nil // the end, or what the decoder complains of
+		}
+		var in *object
+		if len(open) > 0 {
+			in = open[len(open)-1]
+		}
+		if end, ok := t.(json.Delim); ok && (end == '}' || end == ']') {
+			open = open[:len(open)-1]
+			continue
+		}
+		if in != nil && in.keys != nil && in.name {
+			key, _ := t.(string)
+			if in.keys[key] {
+				return &workflow.Issue{Path: key, Code: "duplicate_field", Message: fmt.Sprintf("the field %q stands here a second time", key)}
+			}
+			in.keys[key], in.name = true, false
+			continue
+		}
+		if in != nil {
+			in.name = true
+		}
+		switch t {
+		case json.Delim('{'):
+			open = append(open, &object{keys: map[string]bool{}, name: true})
+		case json.Delim('['):
+			open = append(open, &object{})
+		}
+	}
+}
+
+// cased is a field of a line that is written in other letters.
+func cased(raw []byte) *workflow.Issue {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(raw, &fields) != nil {
+		return nil
+	}
+	for name := range fields {
+		if !slices.Contains(fieldNames, name) && slices.ContainsFunc(fieldNames, func(f string) bool { return strings.EqualFold(f, name) }) {
+			return &workflow.Issue{Path: name, Code: "unknown_field", Message: "an entity has type, id, attributes and groups, and no such field"}
+		}
+	}
+	return nil
+}
