@@ -28,7 +28,7 @@ func (d *Demo) bringUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := free(d.Port); err != nil {
+	if err := free(d.Port, d.Serve); err != nil {
 		return err
 	}
 	if d.dir, err = os.MkdirTemp("", "lockstep-demo-"); err != nil {
@@ -89,11 +89,15 @@ func (d *Demo) behaviour() string {
 
 // free says so if somebody else listens on the port. The stack would find out
 // too, but cannot say how this program is told another port.
-func free(port int) error {
+func free(port int, serve bool) error {
 	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if errors.Is(err, syscall.EADDRINUSE) {
+		only := ""
+		if serve { // who wanted no runs is not told a command that makes some
+			only = " --serve"
+		}
 		return fmt.Errorf("port %d is in use, perhaps by another demo or lockstep dev.\n"+
-			"Stop that one, or choose another port: bin/fleet-demo --port %d (0 takes any free one)", port, port+1)
+			"Stop that one, or choose another port: bin/fleet-demo%s --port %d (0 takes any free one)", port, only, port+1)
 	}
 	if err != nil {
 		return err
