@@ -129,6 +129,19 @@ func TestCycles(t *testing.T) {
 	}
 }
 
+// Each step that leads back is told, by the same way too.
+func TestEveryCycle(t *testing.T) {
+	c, ctx := open(), context.Background()
+	if _, _, err := c.Publish(ctx, ann, embedding("b", "1.0.0", "p/a"), false); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err := c.Publish(ctx, ann, embedding("a", "1.0.0", "p/b", "p/b"), false)
+	var e *workflow.Error
+	if !errors.As(err, &e) || len(e.Issues) != 2 || e.Issues[0].Line != 10 || e.Issues[1].Line != 12 {
+		t.Errorf("%v", err)
+	}
+}
+
 // An archived version is kept and not found for new runs; restoring it takes
 // that back.
 func TestArchive(t *testing.T) {

@@ -92,6 +92,7 @@ func (w *walk) back(ctx context.Context, ref workflow.Ref, way []string) ([]stri
 	for _, s := range d.Flat() {
 		if ref, ok := embeds(s); ok {
 			if found, err := w.back(ctx, ref, way); err != nil || len(found) > 0 {
+				delete(w.seen, exact.String()) // it does lead back, for another step too
 				return found, err
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -14,6 +15,18 @@ import (
 )
 
 const maxHeaders = 20
+
+// What a header is called, and what it says (RFC 9110, 5.1 and 5.5).
+var (
+	headerRE = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
+	valueRE  = regexp.MustCompile(`^[^\x00-\x08\x0a-\x1f\x7f]*$`)
+)
+
+// reservedHeaders are those that the call itself decides.
+var reservedHeaders = []string{
+	"accept", "connection", "content-encoding", "content-length", "content-type", "expect", "host", "idempotency-key", "keep-alive",
+	"proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade", "x-idempotency-key",
+}
 
 // ValidateBlock checks a function block that is to be registered.
 func ValidateBlock(b *workflow.Block) error {
@@ -46,6 +59,9 @@ func ValidateBlock(b *workflow.Block) error {
 	}
 	checkSchema("parameterSchema", b.ParameterSchema, bad)
 	checkSchema("resultSchema", b.ResultSchema, bad)
+	if len(b.ParameterSchema) <= MaxSource && len(b.ResultSchema) <= MaxSource && len(b.ParameterSchema)+len(b.ResultSchema) > MaxSource {
+		bad("resultSchema", "limit", fmt.Sprintf("with parameterSchema at most %d bytes, for they are stored together", MaxSource))
+	}
 	if b.HTTP != nil {
 		checkEndpoint(b.HTTP, bad)
 	}
@@ -81,8 +97,14 @@ func checkEndpoint(e *workflow.Endpoint, bad func(path, code, message string)) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(e.Headers)) {
 		value := e.Headers[name]
-		if name == "" || strings.ContainsAny(name, " \t\r\n:") || strings.ContainsAny(value, "\r\n") {
-			bad("http.headers", "format", "this is no header: "+name)
+		path := "http.headers." + name
+		switch {
+		case !headerRE.MatchString(name):
+			bad(path, "format", "this is no name of a header")
+		case slices.Contains(reservedHeaders, strings.ToLower(name)):
+			bad(path, "reserved", "this header is not for a block to say")
+		case !valueRE.MatchString(value):
+			bad(path, "format", "the value of a header is one line of printable characters")
 		}
 	}
 }

@@ -98,13 +98,13 @@ func (r *reader) acquires(into *[]spec.Acquire) document.Field {
 
 func (r *reader) acquire(a *spec.Acquire) document.Field {
 	return r.Object(document.Fields{
-		"type":   r.id(&a.Type).Required("name the entity type"),
+		"type":   r.entityType(&a.Type).Required("name the entity type"),
 		"ids":    document.Either(r.token(&a.IDsOf), r.ids(&a.IDs)),
 		"groups": r.ids(&a.Groups),
 		"query":  r.expr(&a.Query),
 		"expand": document.Pointer(&a.Expand, func(e *spec.Expand) document.Field {
 			return r.Object(document.Fields{
-				"from": r.id(&e.From).Required("name the entity type to expand from"),
+				"from": r.entityType(&e.From).Required("name the entity type to expand from"),
 				"ids": r.expr(&e.IDs).Required("say which ids each of them names").Then(r.Reader, func(ast.Node, string) {
 					e.IDs, _ = expr.Plain(e.IDs)
 				}),

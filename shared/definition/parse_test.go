@@ -252,8 +252,21 @@ func TestValidateBlock(t *testing.T) {
 		"timeout":         func(b *workflow.Block) { b.Timeout = workflow.Duration(15 * 60e9) },
 		"parameterSchema": func(b *workflow.Block) { b.ParameterSchema = json.RawMessage(`{"type":1}`) },
 		"http.url":        func(b *workflow.Block) { b.HTTP = &workflow.Endpoint{URL: "http://user:secret@host/"} },
-		"http.headers": func(b *workflow.Block) {
+		"http.headers.a": func(b *workflow.Block) {
 			b.HTTP = &workflow.Endpoint{URL: "http://h", Headers: map[string]string{"a": "b\r\nc"}}
+		},
+		"http.headers.Content-Length": func(b *workflow.Block) {
+			b.HTTP = &workflow.Endpoint{URL: "http://h", Headers: map[string]string{"Content-Length": "1", "X-Fine": "a b"}}
+		},
+		"http.headers.HOST": func(b *workflow.Block) {
+			b.HTTP = &workflow.Endpoint{URL: "http://h", Headers: map[string]string{"HOST": "other"}}
+		},
+		"http.headers.a(b": func(b *workflow.Block) {
+			b.HTTP = &workflow.Endpoint{URL: "http://h", Headers: map[string]string{"a(b": "c"}}
+		},
+		"resultSchema": func(b *workflow.Block) {
+			large := json.RawMessage(`{"description":"` + strings.Repeat("x", definition.MaxSource-100) + `"}`)
+			b.ParameterSchema, b.ResultSchema = large, large
 		},
 	} {
 		b := good
@@ -262,6 +275,23 @@ func TestValidateBlock(t *testing.T) {
 		var e *workflow.Error
 		if !errors.As(err, &e) || e.Issues[0].Path != path {
 			t.Errorf("%s: got %v", path, err)
+		}
+	}
+}
+
+// TestGlobalIsNoType: no entity can have it, so nothing can be seeded with one or
+// acquired.
+func TestGlobalIsNoType(t *testing.T) {
+	const step = "steps: [{label: a, functionBlock: p/b, runOn: global}]"
+	for source, want := range map[string]string{
+		head + "seedEntity: global\n" + step:                  "seedEntity reserved",
+		head + "acquire: [{type: global, ids: [a]}]\n" + step: "acquire[0].type reserved",
+		head + "acquire: [{type: device, ids: [a]}]\n" + step: "",
+		head + "seedEntity: global-device\n" + step:           "",
+	} {
+		_, err := definition.Parse([]byte(source))
+		if got := list(nil, err); err == nil && want != "" || !strings.Contains(got, want) {
+			t.Errorf("%s: %s", source, got)
 		}
 	}
 }

@@ -30,7 +30,7 @@ func (r *reader) definition(d *spec.Definition) document.Field {
 		"description":    r.short(&d.Description),
 		"labels":         r.labels(&d.Labels),
 		"parameters":     r.schema(&d.Parameters),
-		"seedEntity":     r.id(&d.SeedEntity),
+		"seedEntity":     r.entityType(&d.SeedEntity),
 		"acquire":        r.acquires(&d.Acquire),
 		"assertNotEmpty": r.Flag(&d.AssertNotEmpty),
 		"config":         r.config(&d.Config),

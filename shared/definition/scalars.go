@@ -41,6 +41,15 @@ func (r *reader) id(into *string) document.Field {
 		"want letters, digits and . _ : @ + -, at most 128", workflow.ValidID)
 }
 
+// entityType reads a type that entities have.
+func (r *reader) entityType(into *string) document.Field {
+	return r.id(into).Then(r.Reader, func(n ast.Node, path string) {
+		if *into == workflow.RunOnGlobal {
+			r.Issue(n, path, "reserved", "global is what steps without entities run on, and no type of entities")
+		}
+	})
+}
+
 // expr reads an expression; it is compiled when all labels are known.
 func (r *reader) expr(into *string) document.Field {
 	return r.checked(into, document.Shape{"pattern": somethingPattern}, "expression",

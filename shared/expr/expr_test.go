@@ -249,6 +249,8 @@ func FuzzEval(f *testing.F) {
 		"inventory.result.version == parameters.target", "size(upgrade.results.filter(k, upgrade.results[k].ok))", "steps[entity.x]",
 		"entity('site', 'zrh').open && now > timestamp('2026-01-01T00:00:00Z')", "error.details.code in [1, 2] && attempt < 3",
 		"entity.ports.map(p, entity.id + ':' + p)", "{1: [2u, 3.0, b'x', null]}[1][0]", "'a'.matches('(a+)+$')", "optional.of(1)", "x ? y",
+		`parameters.target.replace("", parameters.target).replace("1", "22", 3)`, `["a", entity.id].join(parameters.target)`, `"%s %d %.3f %x".format([entity, 1, 2.0, "a"])`,
+		`strings.quote(entity.id).split("").map(c, c.lastIndexOf("a", 1))`,
 	} {
 		f.Add(s)
 	}
