@@ -1,0 +1,853 @@
+/*
+ * How entities are locked: the protocol of docs/protocols/locks.md.
+ *
+ * One label of the process Handler is one call to the store; whatever a handler
+ * does between two calls, it does alone. Any number of handlers may work on one run,
+ * each may stand still for as long as it likes, and may die, before any call.
+ *
+ * What is set from outside (-D):
+ *   NX, NE          runs and entities
+ *   WANTS           bits: run x wants entity e where bit x*NE+e is set
+ *   H0 .. H3        handlers of each run
+ *   CRASHES         handlers that may die in all; ENDLESS instead: without limit
+ *   LOSSES, DUPS    messages that get lost, and that come twice
+ *   RINGS           alarms that ring when nothing is wrong
+ *   CANCELS         runs that are cancelled before they have their locks
+ *   RETRIES         runs that an operator has tried again after their end
+ *   REBORN          times that the youngest run comes again, younger than before
+ *   NESTED          run 0 starts run 1 and waits for it, run 2 starts run 3
+ *   EMAX, RMAX      the epoch that no run may pass, and the revision that no lock may,
+ *                   or else it goes on for ever
+ *   MISTAKE_n       one way to get it wrong
+ */
+
+#ifndef NX
+#define NX 2
+#endif
+#ifndef NE
+#define NE 2
+#endif
+#ifndef WANTS
+#define WANTS 15
+#endif
+#ifndef H0
+#define H0 1
+#endif
+#ifndef H1
+#define H1 1
+#endif
+#ifndef H2
+#define H2 1
+#endif
+#ifndef H3
+#define H3 1
+#endif
+#ifndef CRASHES
+#define CRASHES 0
+#endif
+#ifndef LOSSES
+#define LOSSES 0
+#endif
+#ifndef DUPS
+#define DUPS 0
+#endif
+#ifndef CANCELS
+#define CANCELS 0
+#endif
+#ifndef RETRIES
+#define RETRIES 0
+#endif
+#ifndef REBORN
+#define REBORN 0
+#endif
+#ifndef EMAX
+#define EMAX 6
+#endif
+#ifndef RMAX
+#define RMAX 30
+#endif
+
+/* From which conflict on a run reserves. */
+#define RESERVE_AFTER 2
+
+/* The states of a run, as far as locks are concerned. */
+#define ABSENT    0
+#define SCHEDULED 1
+#define LOCKING   2
+#define LOCKED    3	/* it works */
+#define NEWER     4	/* it works, in a state that an older binary does not know */
+#define OVER      5	/* a state that holds nothing */
+
+/* Holding is everything but a closed list. */
+#ifdef MISTAKE_11
+#define HOLDS(s)   ((s) == LOCKING || (s) == LOCKED)
+#else
+#define HOLDS(s)   (!((s) == ABSENT || (s) == SCHEDULED || (s) == OVER))
+#endif
+#define LIVE(y, k) (epoch[y] == (k) && HOLDS(state[y]))
+#define WORKS(y)   (state[y] == LOCKED || state[y] == NEWER)
+
+/* A reservation stands while its run has still to lock. */
+#define STANDS(y)  (state[y] == SCHEDULED || state[y] == LOCKING)
+#ifdef MISTAKE_13
+#define JUDGED_TO_STAND(y) (state[y] != OVER && state[y] != ABSENT)
+#else
+#define JUDGED_TO_STAND(y) STANDS(y)
+#endif
+
+#ifdef NESTED
+#define PARENT(x)  ((x) == 0 || (x) == 2)
+#define ROOT(x)    ((x) & 2)	/* the outermost run that started it */
+#else
+#define PARENT(x)  false
+#define ROOT(x)    (x)
+#endif
+#define OLDER(x, y) (ROOT(x) < ROOT(y))
+
+#define HAS(set, e) (((set) >> (e)) & 1)
+#define WANTED(x)  (((WANTS) >> ((x) * NE)) & ((1 << NE) - 1))
+
+/* The item of each run. Runs are named by their number; in items by one more. */
+byte state[NX];
+byte epoch[NX];
+byte want[NX];		/* set of entities, fixed before it locks */
+byte waiters[NX];	/* set of runs */
+byte blk[NX];		/* whom it is blocked by, 0 for nobody */
+byte blkEpoch[NX];
+bit  blkRes[NX];	/* by a reservation */
+byte conflicts[NX];	/* what it has met so far; no more than RESERVE_AFTER is told apart */
+#ifdef DEVICE
+byte has[NX * NE];	/* the tokens it works with */
+#endif
+
+/* The item of each entity's lock. */
+byte owner[NE];
+byte ownerEpoch[NE];
+byte token[NE];
+byte rev[NE];
+byte res[NE];
+
+/* The rest of the world. */
+bit  msg[NX];		/* a message is under way */
+byte crashes = CRASHES, losses = LOSSES, dups = DUPS, cancels = CANCELS, retries = RETRIES, reborn = REBORN;
+bit  alarm;		/* something went wrong that only an alarm can heal */
+#ifdef DEVICE
+byte device[NE];	/* the highest token that each entity's device has seen */
+byte highest[NE];	/* the token of the last holder */
+#endif
+#if REBORN
+byte met;		/* conflicts of the oldest run */
+#endif
+#ifdef MISTAKE_2
+bit  bumped[NX];	/* somebody has registered since this run was last loaded */
+#define UNSEEN && !bumped[x]
+#else
+#define UNSEEN
+#endif
+
+#define ALL_OVER (over[0] && cancels + retries + reborn == 0)
+bit over[1];
+
+inline judgeOver() {
+	over[0] = 1; n = 0;
+	do
+	:: n < NX -> over[0] = over[0] && state[n] == OVER; n++
+	:: else -> break
+	od;
+	n = 0
+}
+
+/* Everybody in the set is told, or perhaps not. */
+inline wake(set) {
+	n = 0;
+	do
+	:: n < NX ->
+		if
+		:: (set >> n) & 1 ->
+			if
+			:: msg[n] = 1
+			:: losses > 0 -> losses--; alarm = 1
+			fi
+		:: else
+		fi;
+		n++
+	:: else -> break
+	od;
+	n = 0
+}
+
+#define REGISTER(y) assert(!gone); waiters[y] = waiters[y] | (1 << x); BUMP(y)
+#ifdef MISTAKE_2
+#define BUMP(y) bumped[y] = 1
+#else
+#define BUMP(y) skip
+#endif
+
+/* A handler forgets all it knows: it sleeps, is dead, or reads everything anew. */
+inline forget() {
+	ep = 0; w = 0; by = 0; byEpoch = 0; byRes = 0; conf = 0; i = 0; lost = 0; down = 0; gone = 0; c = 0; n = 0;
+	do
+	:: n < NE -> o[n] = 0; k[n] = 0; r[n] = 0; s[n] = 0; v[n] = 0; vd[n] = 0; t[n] = 0; n++
+	:: else -> break
+	od;
+	n = 0
+}
+
+/* Before each call it may die. */
+#ifdef ENDLESS
+#define DIE :: atomic { true -> alarm = 1; forget(); goto idle }
+#elif CRASHES
+#define DIE :: atomic { crashes > 0 -> crashes--; alarm = 1; forget(); goto idle }
+#else
+#define DIE
+#endif
+
+/* A verdict on one lock. */
+#define UNREAD   0
+#define FREE     1
+#define MINE     2
+#define STALE    3
+#define CONFLICT 4
+#define RESERVED 5
+#define UNSURE   6
+
+#define RELOAD forget(); goto start
+#define FAILED gone = gone || !(state[x] == LOCKING && epoch[x] == ep)
+
+proctype Handler(byte x) {
+	byte ep, w, by, byEpoch, conf, i, n, c;
+	bit byRes, ok, lost, down;
+	bit gone;	/* a write has failed after the run had gone on without this handler */
+	byte o[NE], k[NE], r[NE], s[NE], v[NE], t[NE];	/* lock items as read, verdicts, tokens */
+	bit vd[NE];					/* its reservation was read as void */
+#ifdef MISTAKE_10
+	byte hs[NX], he[NX];
+#endif
+
+idle:
+	do
+	:: atomic { msg[x] ->
+		if
+		:: msg[x] = 0
+		:: dups > 0 -> dups--
+		fi;
+		break }
+	:: atomic { ALL_OVER -> goto done }
+	od;
+
+start:
+	if
+	:: atomic { true ->
+		ep = epoch[x]; w = want[x]; conf = conflicts[x];
+#ifdef MISTAKE_2
+		bumped[x] = 0;
+#endif
+		if
+		:: state[x] == SCHEDULED && blk[x] != 0 ->
+			by = blk[x] - 1; byEpoch = blkEpoch[x]; byRes = blkRes[x];
+#ifdef MISTAKE_5
+			goto enter
+#else
+			goto again
+#endif
+		:: state[x] == SCHEDULED && blk[x] == 0 -> goto enter
+		:: state[x] == LOCKING -> goto acquire
+		:: WORKS(x) -> goto work
+		:: else -> forget(); goto idle
+		fi }
+	DIE
+	fi;
+
+again:	/* Register once more with whoever blocks it, and sleep. */
+	if
+	:: atomic { true ->
+#ifdef MISTAKE_4
+		ok = 1;
+#else
+		ok = (byRes && STANDS(by)) || (!byRes && LIVE(by, byEpoch));
+#endif
+		if
+		:: ok -> REGISTER(by);
+#ifdef NESTED
+			if
+			:: !PARENT(x) -> goto walk
+			:: else
+			fi;
+#endif
+			forget(); goto idle
+		:: else -> by = 0; byEpoch = 0; byRes = 0
+		fi;
+		ok = 0 }
+	DIE
+	fi;
+
+enter:
+	if
+	:: atomic { true ->
+		if
+		:: state[x] == SCHEDULED && epoch[x] == ep UNSEEN ->
+			state[x] = LOCKING;
+			assert(epoch[x] < EMAX);	/* it goes on for ever */
+			epoch[x]++; ep = epoch[x];
+			blk[x] = 0; blkEpoch[x] = 0; blkRes[x] = 0;
+			by = 0; byEpoch = 0; byRes = 0
+		:: else ->
+#ifdef MISTAKE_3
+			forget(); goto idle
+#else
+			RELOAD
+#endif
+		fi }
+	DIE
+	fi;
+
+acquire:
+	i = 0;
+#ifdef MISTAKE_10
+	if
+	:: atomic { true ->
+		do
+		:: i < NX -> hs[i] = state[i]; he[i] = epoch[i]; i++
+		:: else -> break
+		od;
+		i = 0 }
+	DIE
+	fi;
+#endif
+
+items:	/* All lock items first. */
+	do
+	:: atomic { i < NE && (!HAS(w, i) || v[i] == MINE) -> i++ }
+	:: atomic { i < NE && HAS(w, i) && v[i] != MINE -> o[i] = owner[i]; k[i] = ownerEpoch[i]; r[i] = rev[i]; s[i] = res[i]; v[i] = UNREAD; t[i] = token[i]; i++ }
+	:: atomic { i == NE -> i = 0; break }
+	DIE
+	od;
+
+heads:	/* Then the runs that they name. */
+	do
+	:: atomic { i < NE && (!HAS(w, i) || v[i] == MINE) -> i++ }
+	:: atomic { i < NE && HAS(w, i) && v[i] == UNREAD ->
+		if
+		:: o[i] == x + 1 && k[i] == ep -> v[i] = MINE
+		:: o[i] == x + 1 && k[i] > ep ->
+#ifdef MISTAKE_1
+			v[i] = FREE
+#else
+			v[i] = STALE
+#endif
+		:: o[i] == x + 1 && k[i] < ep -> v[i] = FREE
+		:: o[i] == 0 -> v[i] = FREE
+		:: o[i] != 0 && o[i] != x + 1 ->
+#ifdef MISTAKE_10
+			if
+			:: he[o[i] - 1] == k[i] && HOLDS(hs[o[i] - 1]) -> v[i] = CONFLICT
+			:: else -> v[i] = FREE
+			fi
+#else
+			if
+			:: LIVE(o[i] - 1, k[i]) -> v[i] = CONFLICT
+			:: epoch[o[i] - 1] < k[i] -> v[i] = UNSURE; assert(false)
+			:: else -> v[i] = FREE
+			fi
+#endif
+		fi;
+		if
+		:: v[i] == MINE || v[i] == STALE || s[i] == 0 || s[i] == x + 1 -> s[i] = 0; i++
+		:: else
+		fi }
+	:: atomic { i < NE && HAS(w, i) && (v[i] == FREE || v[i] == CONFLICT) && s[i] != 0 ->
+		vd[i] = !JUDGED_TO_STAND(s[i] - 1);
+		if
+		:: v[i] == FREE && !vd[i] && OLDER(s[i] - 1, x) -> v[i] = RESERVED
+		:: else
+		fi;
+		i++ }
+	:: atomic { i == NE ->
+		i = 0; c = NE; n = 0;
+		do
+		:: n < NE ->
+			if
+			:: v[n] == STALE -> RELOAD
+			:: (v[n] == CONFLICT || v[n] == RESERVED) && c == NE -> c = n
+			:: else
+			fi;
+			n++
+		:: else -> break
+		od;
+		n = 0;
+		if
+		:: c < NE -> goto conflict
+		:: else -> c = 0; break
+		fi }
+	DIE
+	od;
+
+take:	/* All that are free, in any order. */
+	if
+	:: down = 0
+	:: down = 1
+	fi;
+	do
+	:: atomic { i < NE ->
+		c = (down -> NE - 1 - i : i);
+		if
+		:: v[c] == FREE && rev[c] == r[c] ->
+			assert(!gone);	/* a stale handler goes on */
+			assert(rev[c] < RMAX);	/* it goes on for ever */
+			rev[c]++; token[c] = rev[c]; owner[c] = x + 1; ownerEpoch[c] = ep;
+			v[c] = MINE; t[c] = rev[c]
+		:: v[c] == FREE && rev[c] != r[c] && owner[c] == x + 1 && ownerEpoch[c] == ep && token[c] == r[c] + 1 ->
+			v[c] = MINE; t[c] = token[c]	/* another handler of this run has taken it at this epoch */
+		:: v[c] == FREE && rev[c] != r[c] && !(owner[c] == x + 1 && ownerEpoch[c] == ep && token[c] == r[c] + 1) ->
+			lost = 1; FAILED
+		:: else
+		fi;
+		c = 0; i++ }
+	:: atomic { i == NE -> i = 0; down = 0; break }
+	DIE
+	od;
+	if
+	:: atomic { lost -> lost = 0 }
+	:: atomic { !lost -> goto commit }
+	fi;
+
+lose:	/* Somebody was quicker: SELF, and from the second conflict on, reserve. */
+	if
+	:: atomic { true ->
+#ifndef MISTAKE_7B
+		if
+		:: conf < RESERVE_AFTER -> conf++
+		:: else
+		fi;
+#endif
+#if REBORN
+		if
+		:: x == 0 -> met++; assert(met <= 4)	/* it starves */
+		:: else
+		fi;
+#endif
+#ifndef MISTAKE_6
+		if
+		:: state[x] == LOCKING && epoch[x] == ep
+		:: else -> RELOAD
+		fi;
+#endif
+		if
+		:: conf >= RESERVE_AFTER
+		:: else -> goto items
+		fi }
+	DIE
+	fi;
+	do
+	:: atomic { i < NE && v[i] != FREE -> i++ }
+	:: atomic { i < NE && v[i] == FREE ->
+		if
+		:: res[i] == 0 || OLDER(x, res[i] - 1) || (vd[i] && res[i] == s[i]) ->
+			assert(!gone);	/* a stale handler goes on */
+			res[i] = x + 1; assert(rev[i] < RMAX); rev[i]++
+		:: else -> FAILED;
+#ifndef MISTAKE_6
+			if
+			:: res[i] == x + 1 || (state[x] == LOCKING && epoch[x] == ep)
+			:: else -> RELOAD
+			fi
+#endif
+		fi;
+		i++ }
+	:: atomic { i == NE -> goto acquire }
+	DIE
+	od;
+
+conflict:	/* The first that was met. Nothing is taken. */
+	if
+	:: atomic { true ->
+		byRes = v[c] == RESERVED;
+		by = (byRes -> s[c] : o[c]) - 1;
+		byEpoch = (byRes -> 0 : k[c]);
+#ifndef MISTAKE_7B
+		if
+		:: conf < RESERVE_AFTER -> conf++
+		:: else
+		fi;
+#endif
+#if REBORN
+		if
+		:: x == 0 -> met++; assert(met <= 4)	/* it starves */
+		:: else
+		fi;
+#endif
+		if
+		:: conf >= RESERVE_AFTER && !byRes ->
+			if
+#ifdef MISTAKE_7
+			:: (res[c] == 0 || OLDER(x, res[c] - 1) || (vd[c] && res[c] == s[c])) && owner[c] == by + 1 && ownerEpoch[c] == byEpoch ->
+				res[c] = x + 1; rev[c]++
+			:: !((res[c] == 0 || OLDER(x, res[c] - 1) || (vd[c] && res[c] == s[c])) && owner[c] == by + 1 && ownerEpoch[c] == byEpoch) ->
+#else
+			:: res[c] == 0 || OLDER(x, res[c] - 1) || (vd[c] && res[c] == s[c]) ->
+				res[c] = x + 1; rev[c]++
+			:: !(res[c] == 0 || OLDER(x, res[c] - 1) || (vd[c] && res[c] == s[c])) ->
+#endif
+#ifndef MISTAKE_6
+				if
+				:: res[c] == x + 1 || (state[x] == LOCKING && epoch[x] == ep)
+				:: else -> RELOAD
+				fi
+#else
+				skip
+#endif
+			fi
+		:: else
+		fi }
+	DIE
+	fi;
+	if	/* Register with whoever is in the way, if they still are. */
+	:: atomic { true ->
+#ifdef MISTAKE_4
+		ok = 1;
+#else
+		ok = (byRes && STANDS(by)) || (!byRes && LIVE(by, byEpoch));
+#endif
+		if
+		:: ok -> ok = 0; REGISTER(by)
+		:: else ->
+			by = 0; byEpoch = 0; byRes = 0; c = 0; FAILED;
+#ifndef MISTAKE_6
+			if
+			:: state[x] == LOCKING && epoch[x] == ep
+			:: else -> RELOAD
+			fi;
+#endif
+			goto acquire
+		fi }
+	DIE
+	fi;
+
+release:
+	if
+	:: atomic { true ->
+		if
+		:: state[x] == LOCKING && epoch[x] == ep UNSEEN ->
+			state[x] = SCHEDULED;
+#ifndef MISTAKE_5
+			blk[x] = by + 1; blkEpoch[x] = byEpoch; blkRes[x] = byRes;
+#endif
+			if
+			:: conflicts[x] < RESERVE_AFTER -> conflicts[x]++
+			:: else
+			fi;
+			wake(waiters[x]); waiters[x] = 0;
+#ifdef NESTED
+			if
+			:: !PARENT(x) -> goto walk
+			:: else
+			fi;
+#endif
+			forget(); goto idle
+		:: else ->
+#ifdef MISTAKE_3
+			forget(); goto idle
+#else
+			RELOAD
+#endif
+		fi }
+	DIE
+	fi;
+
+commit:
+	if
+	:: atomic { true ->
+		if
+		:: state[x] == LOCKING && epoch[x] == ep UNSEEN ->
+			state[x] = LOCKED;
+			n = 0;
+			do
+			:: n < NX ->
+				i = 0;
+				do
+				:: i < NE ->
+					assert(!(n != x && WORKS(n) && HAS(want[n], i) && HAS(w, i)));	/* two holders */
+					assert(n != x || !HAS(w, i) || (owner[i] == x + 1 && ownerEpoch[i] == ep));	/* it holds nothing */
+					i++
+				:: else -> i = 0; break
+				od;
+				n++
+			:: else -> n = 0; break
+			od;
+#ifdef DEVICE
+			do
+			:: n < NE ->
+				if
+				:: HAS(w, n) -> has[x * NE + n] = t[n];
+					assert(t[n] > highest[n]);	/* tokens grow from holder to holder */
+					highest[n] = t[n]
+				:: else
+				fi;
+				n++
+			:: else -> n = 0; break
+			od
+#endif
+		:: else ->
+#ifdef MISTAKE_3
+			forget(); goto idle
+#else
+			RELOAD
+#endif
+		fi }
+	DIE
+	fi;
+
+work:
+#ifdef DEVICE
+	i = 0;
+	atomic {	/* what it believes to have, it keeps in mind */
+		do
+		:: i < NE -> t[i] = has[x * NE + i]; i++
+		:: else -> i = 0; break
+		od;
+		if
+		:: WORKS(x) && epoch[x] == ep
+		:: else -> RELOAD
+		fi
+	}
+	do
+	:: atomic { i < NE && !HAS(w, i) -> i++ }
+	:: atomic { i < NE && HAS(w, i) ->
+		if
+#ifdef MISTAKE_12
+		:: true -> assert(t[i] >= device[i]); device[i] = t[i]	/* what comes late undoes what came after */
+#else
+		:: t[i] >= device[i] -> device[i] = t[i]
+		:: t[i] < device[i] -> assert(!(WORKS(x) && epoch[x] == ep))	/* the holder is refused */
+#endif
+		fi;
+		i++ }
+	:: atomic { i == NE -> i = 0; break }
+	DIE
+	od;
+#endif
+#ifdef NESTED
+	if
+	:: atomic { !PARENT(x) -> skip }
+	:: atomic { PARENT(x) && state[x + 1] == OVER -> skip }
+	:: atomic { PARENT(x) && state[x + 1] != OVER ->
+		if
+		:: state[x + 1] == ABSENT -> state[x + 1] = SCHEDULED; msg[x + 1] = 1
+		:: else
+		fi;
+		forget(); goto idle }
+	DIE
+	fi;
+#endif
+#ifdef STATES
+	if	/* An engine of a newer version may be the one that goes on. */
+	:: atomic { true ->
+		if
+		:: state[x] == LOCKED && epoch[x] == ep -> state[x] = NEWER
+		:: else
+		fi }
+	DIE
+	fi;
+#endif
+
+end:
+	if
+	:: atomic { true ->
+		if
+		:: WORKS(x) && epoch[x] == ep UNSEEN ->
+			state[x] = OVER;
+			wake(waiters[x]); waiters[x] = 0;
+#ifdef NESTED
+			if
+			:: !PARENT(x) -> msg[x - 1] = 1
+			:: else
+			fi;
+#endif
+#ifdef MISTAKE_9B
+			n = 0;
+			do	/* the lock items are deleted */
+			:: n < NE ->
+				if
+				:: owner[n] == x + 1 -> owner[n] = 0; ownerEpoch[n] = 0; token[n] = 0; rev[n] = 0; res[n] = 0
+				:: else
+				fi;
+				n++
+			:: else -> n = 0; break
+			od;
+#endif
+			judgeOver(); forget(); goto idle
+		:: else ->
+#ifdef MISTAKE_3
+			forget(); goto idle
+#else
+			RELOAD
+#endif
+		fi }
+	DIE
+	fi;
+
+#ifdef NESTED
+walk:	/* Along the chain of waits, from whoever blocks this run. */
+#ifdef MISTAKE_8
+	atomic { forget(); goto idle }
+#endif
+	do
+	:: atomic { true ->
+		if
+		:: (byRes && !STANDS(by)) || (!byRes && byEpoch != 0 && !LIVE(by, byEpoch)) -> forget(); goto idle	/* it has let go */
+		:: else
+		fi;
+		n = by;
+		if
+		:: PARENT(n) && WORKS(n) && state[n + 1] != OVER -> by = n + 1; byEpoch = 0; byRes = 0
+		:: !(PARENT(n) && WORKS(n)) && state[n] == SCHEDULED && blk[n] != 0 -> by = blk[n] - 1; byEpoch = blkEpoch[n]; byRes = blkRes[n]
+		:: else -> forget(); goto idle
+		fi;
+		n = 0;
+		if
+		:: by == x -> break
+		:: else
+		fi }
+	DIE
+	od;
+	if	/* It waits for itself. */
+	:: atomic { true ->
+		if
+		:: state[x] == SCHEDULED && epoch[x] == ep ->
+			state[x] = OVER; blk[x] = 0;
+			wake(waiters[x]); waiters[x] = 0;
+			msg[x - 1] = 1;
+			judgeOver(); forget(); goto idle
+		:: else -> RELOAD
+		fi }
+	DIE
+	fi;
+#endif
+
+done:	skip
+}
+
+/* The alarm clock: it rings when everything stands still after an accident. */
+active proctype Clock() {
+	byte n;
+	do
+	:: atomic { timeout && alarm ->
+		alarm = 0;
+		do
+		:: n < NX ->
+			if
+			:: state[n] != OVER && state[n] != ABSENT -> msg[n] = 1
+			:: else
+			fi;
+			n++
+		:: else -> n = 0; break
+		od }
+#ifdef RINGS
+	:: atomic { true ->	/* or whenever it likes */
+		do
+		:: n < NX ->
+			if
+			:: state[n] != OVER && state[n] != ABSENT -> msg[n] = 1
+			:: else
+			fi;
+			n++
+		:: else -> n = 0; break
+		od }
+#endif
+	:: atomic { ALL_OVER -> break }
+	od
+}
+
+#if CANCELS || RETRIES || REBORN
+active proctype Operator() {
+	byte n, x;
+	do
+#if CANCELS
+	:: atomic { cancels > 0 -> cancels--;
+		if
+		:: x = 0
+		:: x = 1
+		fi;
+		if
+		:: state[x] == SCHEDULED || state[x] == LOCKING ->
+			state[x] = OVER; blk[x] = 0; blkEpoch[x] = 0; blkRes[x] = 0;
+			wake(waiters[x]); waiters[x] = 0
+		:: else
+		fi;
+		judgeOver(); x = 0 }
+#endif
+#if RETRIES
+	:: atomic { retries > 0 ->
+		if
+		:: state[0] == OVER -> x = 0
+		:: state[1] == OVER -> x = 1
+		fi;
+		retries--;
+		state[x] = SCHEDULED; conflicts[x] = 0;
+		if	/* it may want less than before */
+		:: skip
+		:: want[x] & 254 -> want[x] = want[x] & 254
+		:: want[x] & 1 -> want[x] = 1
+		fi;
+#ifdef MISTAKE_9
+		epoch[x] = 0;
+#endif
+		msg[x] = 1; over[0] = 0; x = 0 }
+	:: atomic { retries > 0 -> retries = 0 }
+#endif
+#if REBORN
+	:: atomic { reborn > 0 && state[NX - 1] == OVER ->
+		reborn--; state[NX - 1] = SCHEDULED; conflicts[NX - 1] = 0; msg[NX - 1] = 1; over[0] = 0 }
+#endif
+	:: atomic { ALL_OVER -> break }
+	od
+}
+#endif
+
+#ifdef ENDS
+ltl ends { <> ALL_OVER }
+#endif
+
+init {
+	byte n;
+	atomic {
+		do
+		:: n < NX ->
+			want[n] = WANTED(n);
+#ifdef NESTED
+			if
+			:: PARENT(n) -> state[n] = SCHEDULED; msg[n] = 1
+			:: else
+			fi;
+#else
+			state[n] = SCHEDULED; msg[n] = 1;
+#endif
+			n++
+		:: else -> break
+		od;
+		n = H0;
+		do
+		:: n > 0 -> run Handler(0); n--
+		:: else -> break
+		od;
+		n = H1;
+		do
+		:: n > 0 -> run Handler(1); n--
+		:: else -> break
+		od;
+#if NX > 2
+		n = H2;
+		do
+		:: n > 0 -> run Handler(2); n--
+		:: else -> break
+		od;
+#endif
+#if NX > 3
+		n = H3;
+		do
+		:: n > 0 -> run Handler(3); n--
+		:: else -> break
+		od;
+#endif
+	}
+}
