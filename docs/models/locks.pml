@@ -399,7 +399,7 @@ take:	/* All that are free, in any order. */
 		:: v[c] == FREE && rev[c] != r[c] && owner[c] == x + 1 && ownerEpoch[c] == ep && token[c] == r[c] + 1 ->
 			v[c] = MINE; t[c] = token[c]	/* another handler of this run has taken it at this epoch */
 		:: v[c] == FREE && rev[c] != r[c] && !(owner[c] == x + 1 && ownerEpoch[c] == ep && token[c] == r[c] + 1) ->
-			lost = 1; FAILED
+			lost = 1
 		:: else
 		fi;
 		c = 0; i++ }
@@ -407,7 +407,7 @@ take:	/* All that are free, in any order. */
 	DIE
 	od;
 	if
-	:: atomic { lost -> lost = 0 }
+	:: atomic { lost -> lost = 0; FAILED }
 	:: atomic { !lost -> goto commit }
 	fi;
 
