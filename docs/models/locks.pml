@@ -211,6 +211,12 @@ inline forget() {
 #define RESERVED 5
 #define UNSURE   6
 
+#ifdef MISTAKE_7
+#define AS_HELD && owner[c] == by + 1 && ownerEpoch[c] == byEpoch
+#else
+#define AS_HELD
+#endif
+
 #define RELOAD forget(); goto start
 #define FAILED gone = gone || !(state[x] == LOCKING && epoch[x] == ep)
 
@@ -445,10 +451,11 @@ lose:	/* Somebody was quicker: SELF, and from the second conflict on, reserve. *
 		:: res[i] == 0 || OLDER(x, res[i] - 1) || (vd[i] && res[i] == s[i]) ->
 			assert(!gone);	/* a stale handler goes on */
 			res[i] = x + 1; assert(rev[i] < RMAX); rev[i]++
+		:: res[i] == x + 1 -> skip	/* by another handler of this run */
 		:: else -> FAILED;
 #ifndef MISTAKE_6
 			if
-			:: res[i] == x + 1 || (state[x] == LOCKING && epoch[x] == ep)
+			:: (state[x] == LOCKING && epoch[x] == ep)
 			:: else -> RELOAD
 			fi
 #endif
@@ -479,22 +486,16 @@ conflict:	/* The first that was met. Nothing is taken. */
 		if
 		:: conf >= RESERVE_AFTER && !byRes ->
 			if
-#ifdef MISTAKE_7
-			:: (res[c] == 0 || OLDER(x, res[c] - 1) || (vd[c] && res[c] == s[c])) && owner[c] == by + 1 && ownerEpoch[c] == byEpoch ->
-				res[c] = x + 1; rev[c]++
-			:: !((res[c] == 0 || OLDER(x, res[c] - 1) || (vd[c] && res[c] == s[c])) && owner[c] == by + 1 && ownerEpoch[c] == byEpoch) ->
-#else
-			:: res[c] == 0 || OLDER(x, res[c] - 1) || (vd[c] && res[c] == s[c]) ->
-				res[c] = x + 1; rev[c]++
-			:: !(res[c] == 0 || OLDER(x, res[c] - 1) || (vd[c] && res[c] == s[c])) ->
-#endif
+			:: (res[c] == 0 || OLDER(x, res[c] - 1) || (vd[c] && res[c] == s[c])) AS_HELD ->
+				assert(!gone);	/* a stale handler goes on */
+				res[c] = x + 1; assert(rev[c] < RMAX); rev[c]++
+			:: res[c] == x + 1 -> skip
+			:: else -> FAILED;
 #ifndef MISTAKE_6
 				if
-				:: res[c] == x + 1 || (state[x] == LOCKING && epoch[x] == ep)
+				:: state[x] == LOCKING && epoch[x] == ep
 				:: else -> RELOAD
 				fi
-#else
-				skip
 #endif
 			fi
 		:: else

@@ -1,0 +1,1016 @@
+/*
+ * How jobs are delivered: the protocol of docs/protocols/packs.md.
+ *
+ * One execution with its steps, of NL lanes each; whatever stands in one atomic is
+ * one call to the store, to the queue or to a device. Workers and handlers stand
+ * still for as long as they like, and may die, before any call; messages come in any
+ * order, twice, or never.
+ *
+ * Time is what it does: a lease that runs is over (0), is over beyond the skew (1),
+ * or beyond the grace, too (2). A worker knows by its own clock that its lease is over
+ * before anybody else may take the pack, and aborts its job then. With FENCED it may
+ * stand still between this look at the clock and its call to the device, for as long
+ * as it likes; only the device's memory of the highest fence then helps.
+ *
+ * What is set from outside (-D):
+ *   NL, J, NA, STEPS   lanes, jobs of a pack, attempts, steps
+ *   W                  lanes that may be under way at a time, 0 for all
+ *   NW, NH             workers, and handlers of the engine
+ *   TMAX               claims of one pack
+ *   REPEATABLE         the block may run again; otherwise a second start is an accident
+ *   CRASHES, LOSSES, DUPS, FAILS, CANCELS, BEATS, EARLY
+ *                      processes that die, messages lost and doubled, jobs that fail,
+ *                      cancels, heartbeats, alarms that ring when nothing is wrong
+ *   FENCED             see above
+ *   MISTAKE_n          one way to get it wrong
+ */
+
+#ifndef NL
+#define NL 1
+#endif
+#ifndef J
+#define J 1
+#endif
+#ifndef NA
+#define NA 1
+#endif
+#ifndef STEPS
+#define STEPS 1
+#endif
+#ifndef W
+#define W 0
+#endif
+#ifndef NW
+#define NW 2
+#endif
+#ifndef NH
+#define NH 1
+#endif
+#ifndef TMAX
+#define TMAX 2
+#endif
+#ifdef REPEATABLE
+#define ID true
+#else
+#define ID false
+#endif
+#ifndef CRASHES
+#define CRASHES 0
+#endif
+#ifndef LOSSES
+#define LOSSES 0
+#endif
+#ifndef DUPS
+#define DUPS 0
+#endif
+#ifndef FAILS
+#define FAILS 0
+#endif
+#ifndef CANCELS
+#define CANCELS 0
+#endif
+#ifndef BEATS
+#define BEATS 0
+#endif
+#ifndef EARLY
+#define EARLY 0
+#endif
+
+#define NR   (STEPS + 1)		/* runs of a step; the last may be needed for the rollback */
+#define PER  (NL * NA)
+#define NP   (NR * PER)
+#define ALL  ((1 << NL) - 1)
+
+/* The number of a pack, as its messages name it, and as its item is found. */
+#define KEY(r, l, a)  ((r) * PER + (l) * NA + (a))
+#define RUN(m)        ((m) / PER)
+#define LANE(m)       (((m) / NA) % NL)
+#define ATTEMPT(m)    ((m) % NA)
+#ifdef MISTAKE_27
+#define ITEM(m)       ((m) >= PER && !rollback -> (m) % PER : (m))
+#else
+#define ITEM(m)       (m)
+#endif
+
+/* The state of a pack; from 2 on it is final. */
+#define ABSENT    0
+#define CLAIMED   1
+#define FINISHED  2
+#define CANCELLED 3
+#define FINAL(p)  (pack[p] >= FINISHED)
+
+/* What is known of a job. */
+#define NONE    0
+#define STARTED 1
+#define OK      2
+#define FAIL    3
+#define UNKNOWN 4
+#define NOTRUN  5
+#define ENDED(c)    ((c) >= OK)
+#ifdef MISTAKE_11
+#define EXECUTED(c) ((c) == OK || (c) == FAIL)
+#else
+#define EXECUTED(c) ((c) == OK || (c) == FAIL || (c) == UNKNOWN)
+#endif
+
+/* The pack items. */
+byte pack[NP];
+byte token[NP];
+byte lease[NP];		/* grows with every lease: no two are alike */
+byte spent[NP];		/* how far it is over: 0, 1, 2 */
+bit  cancel[NP];
+byte code[NP * J];
+
+/* The done sets. */
+byte done[NR];
+byte bad[NR];
+#ifdef MISTAKE_24
+byte count[NR];
+#endif
+
+/* The execution. */
+#define RUNNING 0
+#define CLOSING 1
+#define END     2
+byte phase;
+byte at;
+bit  rollback;		/* the run undoes what is in todo */
+byte todo;		/* set of lane * J + job */
+
+/* The queues. */
+byte msg[NP];
+bit  look;		/* a message for the engine */
+
+/* The workers, as far as the clock concerns them. */
+byte work[NW];		/* pack + 1 */
+byte mine[NW];		/* the token */
+byte held[NW];		/* the lease: 1 runs, 2 is over */
+
+/* What is true, whoever knows it. */
+byte ran[NP * J];	/* how often each job has begun */
+byte undone;		/* set of lane * J + job */
+bit  late;		/* messages are too old to be worked on */
+bit  stirred = 1;	/* something was written since the alarm rang */
+#ifdef FENCED
+byte seen[NL * J];	/* the highest fence that each device has seen */
+#endif
+#ifdef MISTAKE_23
+bit  due = 1;
+#endif
+
+byte crashes = CRASHES, losses = LOSSES, dups = DUPS, fails = FAILS, cancels = CANCELS, beats = BEATS, early = EARLY;
+
+/* A job belongs to a pack if it has to be undone, or to be tried (again). */
+#define PART(m, j) ((rollback && RUN(m) == at) -> ((todo >> (LANE(m) * J + (j))) & 1) : (ATTEMPT(m) == 0 || code[(ITEM(m) - 1) * J + (j)] == FAIL))
+
+inline send(m) {
+	if
+	:: msg[m] < 2 -> msg[m]++; stirred = 1
+	:: msg[m] == 2 -> skip
+	:: losses > 0 -> losses--; stirred = 1
+	fi
+}
+
+inline tell() {
+	if
+	:: look = 1; stirred = 1
+	:: losses > 0 -> losses--; stirred = 1
+	fi
+}
+
+/* A job touches its device only while its run is neither over nor decided. */
+#ifdef FENCED
+#define TOUCH(r)
+#else
+#define TOUCH(r) assert(at == (r) && phase != END)
+#endif
+
+#if J == 1
+#define HASFAILED(p) (code[p] == FAIL)
+#else
+#define HASFAILED(p) (code[(p) * 2] == FAIL || code[(p) * 2 + 1] == FAIL)
+#endif
+
+/* A lane is over if no attempt follows the last that is final. */
+inline isOver(r, l) {
+	n = 0;
+	do
+	:: FINAL(ITEM(KEY(r, l, n))) && pack[ITEM(KEY(r, l, n))] == FINISHED && n + 1 < NA && HASFAILED(ITEM(KEY(r, l, n))) -> n++
+	:: else -> break
+	od;
+	over = FINAL(ITEM(KEY(r, l, n)));
+	n = 0
+}
+
+inline add(r, l, b) {
+	stirred = stirred || !((done[r] >> (l)) & 1);
+	done[r] = done[r] | (1 << (l));
+	bad[r] = bad[r] | ((b) << (l))
+#ifdef MISTAKE_24
+	; count[r]++
+#endif
+}
+#ifdef MISTAKE_24
+#define COMPLETE(r) (count[r] >= NL)
+#else
+#define COMPLETE(r) (done[r] == ALL)
+#endif
+
+inline leaves(p) {	/* does the pack leave a job without success? */
+	b = 0; n = 0;
+	do
+	:: n < J -> b = b || (code[(p) * J + n] != NONE && code[(p) * J + n] != OK); n++
+	:: else -> n = 0; break
+	od
+}
+
+inline leaseAnew(p) {
+	lease[p]++; spent[p] = 0; held[me] = 1; stirred = 1
+}
+
+inline forget() {
+	work[me] = 0; mine[me] = 0; held[me] = 0; m = 0; p = 0; j = 0; n = 0; b = 0; read = 0; begun = 0;
+	do
+	:: n < J -> c[n] = 0; n++
+	:: else -> n = 0; break
+	od
+}
+
+/* The message is left to come back. */
+#define BACK if :: msg[m] < 2 -> msg[m]++ :: else fi; forget(); goto idle
+
+#if CRASHES
+#define DIE :: atomic { crashes > 0 -> crashes--; stirred = 1; BACK }
+#else
+#define DIE
+#endif
+
+#ifdef MISTAKE_26
+#define LATE (late && pack[p] != ABSENT)
+#else
+#define LATE late
+#endif
+
+/* A message of a pack that somebody holds is kept back until the lease is over. */
+#if defined(MISTAKE_2) || defined(MISTAKE_3)
+#define RECEIVABLE(k) (msg[k] > 0)
+#else
+#define RECEIVABLE(k) (msg[k] > 0 && !(pack[ITEM(k)] == CLAIMED && spent[ITEM(k)] == 0))
+#endif
+#define RECEIVE(k) :: atomic { RECEIVABLE(k) -> m = k; if :: msg[k]-- :: dups > 0 -> dups-- fi; break }
+
+proctype Worker(byte me) {
+	byte m, p, j, n, read, begun;
+	byte c[J];
+	bit b;
+
+end_idle:
+idle:
+	do
+	RECEIVE(0)
+#if NP > 1
+	RECEIVE(1)
+#endif
+#if NP > 2
+	RECEIVE(2)
+#endif
+#if NP > 3
+	RECEIVE(3)
+#endif
+#if NP > 4
+	RECEIVE(4)
+#endif
+#if NP > 5
+	RECEIVE(5)
+#endif
+#if NP > 6
+	RECEIVE(6)
+	RECEIVE(7)
+#endif
+	od;
+
+claim:
+	if
+	:: atomic { true ->
+		p = ITEM(m);
+		if
+#ifdef MISTAKE_26
+		:: late && pack[p] != ABSENT -> forget(); goto idle
+#else
+		:: late -> forget(); goto idle
+#endif
+		:: !LATE && pack[p] == ABSENT ->
+#if W
+			/* No more packs are at work at a time than the window allows. */
+			do
+			:: n < NL * NA -> read = read + (pack[RUN(m) * PER + n] == CLAIMED && spent[RUN(m) * PER + n] == 0); n++
+			:: else -> n = 0; break
+			od;
+			assert(rollback || read < W);
+			read = 0;
+#endif
+			pack[p] = CLAIMED; token[p] = 1; work[me] = m + 1; mine[me] = 1; leaseAnew(p);
+			b = 1;
+			do
+			:: n < J ->
+				if
+				:: PART(m, n) ->
+#ifdef MISTAKE_4
+					code[p * J + n] = (ID -> STARTED : NONE);
+#else
+					code[p * J + n] = ((ID || b) -> STARTED : NONE);
+#endif
+					b = 0
+				:: else -> code[p * J + n] = NONE
+				fi;
+				c[n] = code[p * J + n]; n++
+			:: else -> n = 0; b = 0; break
+			od
+#if J == 2
+			; if	/* whoever has no part has no code and no work */
+			:: !PART(m, 0) -> begun = begun | 4
+			:: else
+			fi;
+			if
+			:: !PART(m, 1) -> begun = begun | 8
+			:: else
+			fi
+#endif
+		:: !LATE && FINAL(p) -> work[me] = m + 1; goto after
+		:: !LATE && pack[p] == CLAIMED ->
+			if
+#ifdef MISTAKE_3
+			:: spent[p] == 0 ->	/* it is mine, for it bears my name */
+				work[me] = m + 1; mine[me] = token[p]; held[me] = 1;
+				do
+				:: n < J -> c[n] = code[p * J + n]; n++
+				:: else -> n = 0; break
+				od;
+				goto jobs
+#elif defined(MISTAKE_2)
+			:: spent[p] == 0 && !cancel[p] && token[p] < TMAX -> work[me] = m + 1; mine[me] = token[p]; read = lease[p]; goto takeover
+			:: spent[p] == 0 && (cancel[p] || token[p] == TMAX) -> forget(); goto idle
+#else
+			:: spent[p] == 0 -> BACK
+#endif
+			:: spent[p] > 0 && (cancel[p] || token[p] == TMAX) -> forget(); goto idle	/* the engine's */
+			:: spent[p] > 0 && !cancel[p] && token[p] < TMAX -> work[me] = m + 1; mine[me] = token[p]; read = lease[p]; goto takeover
+			fi
+		fi }
+	DIE
+	fi;
+	goto jobs;
+
+takeover:
+	if
+	:: atomic { true ->
+		if
+#ifdef MISTAKE_1
+		:: pack[p] == CLAIMED && token[p] == mine[me] && !cancel[p] ->
+#else
+		:: pack[p] == CLAIMED && token[p] == mine[me] && lease[p] == read && !cancel[p] ->
+#endif
+			token[p]++; mine[me] = token[p]; leaseAnew(p); read = 0;
+			do
+			:: n < J ->
+#ifdef MISTAKE_5
+				if
+				:: code[p * J + n] == STARTED && !ID -> code[p * J + n] = NONE
+				:: else
+				fi;
+#else
+				if
+				:: code[p * J + n] == STARTED && !ID -> code[p * J + n] = UNKNOWN
+				:: else
+				fi;
+#endif
+				c[n] = code[p * J + n]; n++
+			:: else -> n = 0; break
+			od
+#if J == 2
+			; if
+			:: !PART(m, 0) -> begun = begun | 4
+			:: else
+			fi;
+			if
+			:: !PART(m, 1) -> begun = begun | 8
+			:: else
+			fi
+#endif
+		:: else -> BACK
+		fi }
+	DIE
+	fi;
+
+jobs:
+	do
+	:: atomic { j < J && (ENDED(c[j]) || ((begun >> 2) & (1 << j))) -> j++ }
+	:: atomic { j == J -> goto finish }
+	:: atomic { j < J && !((begun >> 2) & (1 << j)) && c[j] == STARTED -> break }
+	:: atomic { j < J && !((begun >> 2) & (1 << j)) && c[j] == NONE ->	/* write it down first */
+		if
+#ifdef MISTAKE_4
+		:: true -> c[j] = STARTED; break
+#else
+		:: pack[p] == CLAIMED && token[p] == mine[me] && !cancel[p] ->
+			code[p * J + j] = STARTED; c[j] = STARTED; leaseAnew(p); break
+		:: pack[p] == CLAIMED && token[p] == mine[me] && cancel[p] -> goto release
+		:: !(pack[p] == CLAIMED && token[p] == mine[me]) -> BACK
+#endif
+		fi }
+	:: atomic { beats > 0 -> beats--;	/* a heartbeat */
+		if
+#ifdef MISTAKE_9
+		:: pack[p] == CLAIMED && !cancel[p] -> leaseAnew(p)
+		:: pack[p] == CLAIMED && cancel[p] -> goto release
+		:: pack[p] != CLAIMED -> BACK
+#else
+		:: pack[p] == CLAIMED && token[p] == mine[me] && !cancel[p] -> leaseAnew(p)
+		:: pack[p] == CLAIMED && token[p] == mine[me] && cancel[p] -> goto release
+		:: !(pack[p] == CLAIMED && token[p] == mine[me]) -> BACK
+#endif
+		fi }
+	DIE
+	od;
+
+begin:	/* Only under a lease that runs. */
+#ifdef FENCED
+	if
+	:: atomic { held[me] == 1 }
+	:: atomic { held[me] == 2 -> BACK }
+	DIE
+	fi;
+	if
+	:: atomic { true ->
+#ifdef MISTAKE_19
+		b = mine[me] >= seen[LANE(m) * J + j];
+#define FENCE mine[me]
+#else
+#define FENCE (RUN(m) * 32 + ATTEMPT(m) * 8 + mine[me])
+		b = FENCE >= seen[LANE(m) * J + j];
+#endif
+		if
+		:: b -> seen[LANE(m) * J + j] = FENCE
+		:: !b ->
+			assert(!(pack[p] == CLAIMED && token[p] == mine[me] && spent[p] == 0));	/* the holder is refused */
+			BACK
+		fi;
+		b = 0;
+		if
+		:: rollback && RUN(m) == at -> undone = undone | (1 << (LANE(m) * J + j))
+		:: else -> assert(!((undone >> (LANE(m) * J + j)) & 1))	/* what is undone begins again */
+		fi;
+		assert(ID || ran[m * J + j] == 0);	/* it begins twice */
+		ran[m * J + j] = 1; begun = begun | (1 << j) }
+	DIE
+	fi;
+#else
+	if
+	:: atomic { held[me] == 1 ->
+		TOUCH(RUN(m));	/* something begins when its run is over */
+		assert(ID || ran[m * J + j] == 0);	/* it begins twice */
+		if
+		:: rollback -> undone = undone | (1 << (LANE(m) * J + j))
+		:: else
+		fi;
+		ran[m * J + j] = 1; begun = begun | (1 << j) }
+	:: atomic { held[me] == 2 -> BACK }
+	DIE
+	fi;
+#endif
+	if
+#ifdef MISTAKE_18
+	:: atomic { held[me] > 0 ->
+#else
+	:: atomic { held[me] == 1 ->
+#endif
+		TOUCH(RUN(m));	/* something is at work when its run is over */
+		if
+		:: c[j] = OK
+		:: fails > 0 -> fails--; c[j] = FAIL
+		fi;
+		j++ }
+#ifndef MISTAKE_18
+	:: atomic { held[me] == 2 -> BACK }	/* aborted */
+#endif
+	DIE
+	fi;
+	goto jobs;
+
+finish:
+#ifdef MISTAKE_10
+	if
+	:: atomic { true -> add(RUN(m), LANE(m), 0); tell() }
+	DIE
+	fi;
+#endif
+	if
+	:: atomic { true ->
+		if
+#ifdef MISTAKE_8
+		:: pack[p] == CLAIMED ->
+#elif defined(MISTAKE_16)
+		:: token[p] == mine[me] ->
+#else
+		:: pack[p] == CLAIMED && token[p] == mine[me] ->
+#endif
+			assert(!FINAL(p));	/* results change */
+			pack[p] = FINISHED; stirred = 1;
+			do
+			:: n < J -> code[p * J + n] = c[n]; n++
+			:: else -> n = 0; break
+			od
+		:: else -> BACK
+		fi }
+	DIE
+	fi;
+	goto after;
+
+release:
+	if
+	:: atomic { true ->
+		if
+		:: pack[p] == CLAIMED && token[p] == mine[me] ->
+			pack[p] = CANCELLED; stirred = 1;
+			do
+			:: n < J ->
+				if
+				:: !PART(m, n) || ENDED(c[n]) -> code[p * J + n] = c[n]
+				:: PART(m, n) && c[n] == NONE -> code[p * J + n] = NOTRUN
+#ifdef MISTAKE_6
+				:: PART(m, n) && c[n] == STARTED && ID && !((begun >> n) & 1) -> code[p * J + n] = NOTRUN
+				:: PART(m, n) && c[n] == STARTED && !(ID && !((begun >> n) & 1)) -> code[p * J + n] = UNKNOWN
+#else
+				:: PART(m, n) && c[n] == STARTED && ID && mine[me] == 1 && !((begun >> n) & 1) -> code[p * J + n] = NOTRUN
+				:: PART(m, n) && c[n] == STARTED && !(ID && mine[me] == 1 && !((begun >> n) & 1)) -> code[p * J + n] = UNKNOWN
+#endif
+				fi;
+				n++
+			:: else -> n = 0; break
+			od
+		:: else -> BACK
+		fi }
+	DIE
+	fi;
+
+after:	/* The pack is known to be final. */
+	if
+	:: atomic { pack[p] == FINISHED && ATTEMPT(m) + 1 < NA && HASFAILED(p) -> send(m + 1); forget(); goto idle }
+	:: atomic { !(pack[p] == FINISHED && ATTEMPT(m) + 1 < NA && HASFAILED(p)) -> leaves(p); add(RUN(m), LANE(m), b) }
+	DIE
+	fi;
+#if W
+	if
+	:: atomic { pack[p] == FINISHED && !(rollback && RUN(m) == at) && LANE(m) + W < NL -> send(KEY(RUN(m), LANE(m) + W, 0)) }
+	:: atomic { !(pack[p] == FINISHED && !(rollback && RUN(m) == at) && LANE(m) + W < NL) -> skip }
+	DIE
+	fi;
+#endif
+	if
+	:: atomic { true ->
+		if
+		:: COMPLETE(RUN(m)) || b -> tell()
+		:: else
+		fi;
+		forget(); goto idle }
+	DIE
+	fi
+}
+
+
+inline lay() {	/* the handler lays everything aside */
+	r = 0; ph = 0; l = 0; a = 0; st = 0; rd = 0; rt = 0; wait = 0; alarmed = 0; D = 0; n = 0; k = 0; next = 0; over = 0; e = 0; b = 0
+}
+
+#if CRASHES
+#define FALL :: atomic { crashes > 0 -> crashes--; stirred = 1; lay(); goto idle }
+#else
+#define FALL
+#endif
+
+#ifdef MISTAKE_13
+#define NOTSKIPPED && !(W && l >= W)
+#elif defined(MISTAKE_14)
+#define NOTSKIPPED && a == 0
+#else
+#define NOTSKIPPED
+#endif
+
+/* What has run is undone: jobs of step runs before the given place. */
+inline allUndone(below) {
+	k = 0;
+	do
+	:: k < (below) ->
+		assert(ran[k] == 0 || ((undone >> (LANE(k / J) * J + k % J)) & 1));	/* it has run and is not undone */
+		k++
+	:: else -> k = 0; break
+	od
+}
+
+#define GO 1
+#define UNDO 2
+#define STOP 3
+
+proctype Handler() {
+	byte r, ph, l, a, st, rd, rt, D, n, k, next, e;
+	bit wait, alarmed, over, b;
+
+end_idle:
+idle:
+	do
+	:: atomic { look -> look = 0; break }
+	:: atomic { phase != END && early > 0 -> early--; alarmed = 1; break }
+	:: atomic { timeout && phase != END ->
+		assert(stirred);	/* nothing goes on, and the alarm does not help */
+#ifdef MISTAKE_23
+		assert(due); due = 0;
+#endif
+		stirred = 0; alarmed = 1; break }
+	od;
+
+load:
+	if
+	:: atomic { true ->
+		r = at; ph = phase;
+		if
+		:: phase == END -> lay(); goto idle
+		:: phase == CLOSING -> goto close
+		:: else
+		fi }
+	FALL
+	fi;
+	if
+	:: atomic { true ->
+		D = done[r];
+		if
+		:: bad[r] != 0 && !rollback -> goto fail
+		:: !(bad[r] != 0 && !rollback) && COMPLETE(r) -> goto decide
+		:: !(bad[r] != 0 && !rollback) && !COMPLETE(r) && !alarmed -> lay(); goto idle
+		:: else
+		fi }
+	FALL
+	fi;
+
+walk:	/* The alarm has rung: go over every lane that is not done. */
+	do
+	:: atomic { l < NL && ((D >> l) & 1) -> l++; a = 0 }
+	:: atomic { l == NL -> break }
+	:: atomic { l < NL && !((D >> l) & 1) ->
+		k = ITEM(KEY(r, l, a)); st = pack[k]; rd = lease[k]; rt = token[k];
+		if
+		:: at != r -> lay(); goto load
+		:: else
+		fi;
+		if
+		:: st == FINISHED && a + 1 < NA && HASFAILED(k) -> a++
+		:: st >= FINISHED && !(st == FINISHED && a + 1 < NA && HASFAILED(k)) ->
+#ifndef MISTAKE_21
+			leaves(k); add(r, l, b); b = 0;
+#endif
+			l++; a = 0
+		:: st == ABSENT ->
+			if
+#if W && !defined(MISTAKE_25)
+			:: rollback || a > 0 || l < W || ((D >> (l - W)) & 1) -> send(KEY(r, l, a))
+			:: else
+#else
+			:: true -> send(KEY(r, l, a))
+#endif
+			fi;
+			l++; a = 0
+		:: st == CLAIMED && spent[k] == 0 -> l++; a = 0
+		:: st == CLAIMED && spent[k] > 0 && !(cancel[k] || rt == TMAX) ->
+#ifndef MISTAKE_22
+			send(KEY(r, l, a));
+#endif
+			l++; a = 0
+		:: st == CLAIMED && spent[k] > 0 && (cancel[k] || rt == TMAX) ->
+			if
+			:: spent[k] == 2 -> goto seize
+			:: else -> l++; a = 0
+			fi
+		fi }
+	FALL
+	od;
+	atomic { lay(); goto load };
+
+fail:	/* Something has gone wrong: close. */
+	if
+	:: atomic { true ->
+		if
+		:: at == r && phase == RUNNING -> phase = CLOSING; stirred = 1
+		:: else
+		fi;
+		lay(); goto load }
+	FALL
+	fi;
+
+close:	/* Every lane, not only those of the window, along all attempts. */
+	do
+	:: atomic { l == NL -> break }
+	:: atomic { l < NL ->
+		k = ITEM(KEY(r, l, a)); st = pack[k]; rd = lease[k]; rt = token[k];
+		if
+#ifdef MISTAKE_13
+		:: st == ABSENT && W && l >= W -> add(r, l, 1); l++; a = 0
+#endif
+#ifdef MISTAKE_14
+		:: st == ABSENT && a > 0 -> add(r, l, 1); l++; a = 0
+#endif
+#ifdef MISTAKE_12
+		:: st == ABSENT -> add(r, l, 1); l++; a = 0
+#else
+		:: st == ABSENT NOTSKIPPED -> break
+#endif
+		:: st == FINISHED && a + 1 < NA && HASFAILED(k) -> a++
+		:: st >= FINISHED && !(st == FINISHED && a + 1 < NA && HASFAILED(k)) ->
+#ifndef MISTAKE_20
+			leaves(k); add(r, l, b); b = 0;
+#endif
+			l++; a = 0
+		:: st == CLAIMED && spent[k] < 2 -> break
+		:: st == CLAIMED && spent[k] == 2 -> goto seize
+		fi }
+	FALL
+	od;
+	if
+	:: atomic { l < NL && st == ABSENT ->	/* a tombstone */
+		if
+		:: pack[k] == ABSENT ->
+			pack[k] = CANCELLED; stirred = 1;
+			do
+			:: n < J ->
+				if
+				:: PART(KEY(r, l, a), n) -> code[k * J + n] = NOTRUN
+				:: else
+				fi;
+				n++
+			:: else -> n = 0; break
+			od
+		:: else
+		fi;
+		goto close }
+	:: atomic { l < NL && st == CLAIMED ->	/* ask it to stop, and wait */
+		if
+		:: pack[k] == CLAIMED -> stirred = stirred || !cancel[k]; cancel[k] = 1; wait = 1; l++; a = 0
+		:: else
+		fi;
+		goto close }
+	:: atomic { l == NL ->
+		if
+#ifdef MISTAKE_30
+		:: true -> goto decide
+#else
+		:: !wait && COMPLETE(r) -> goto decide
+		:: else -> lay(); goto idle
+#endif
+		fi }
+	FALL
+	fi;
+
+seize:	/* From whoever's lease is over beyond skew and grace. */
+	if
+	:: atomic { true ->
+		if
+		:: pack[k] == CLAIMED && token[k] == rt && lease[k] == rd ->
+			pack[k] = CANCELLED; stirred = 1;
+#ifndef MISTAKE_16
+			token[k]++;
+#endif
+			do
+			:: n < J ->
+				if
+#ifdef MISTAKE_7
+				:: code[k * J + n] == STARTED -> code[k * J + n] = (ID -> NOTRUN : UNKNOWN)
+#else
+				:: code[k * J + n] == STARTED -> code[k * J + n] = UNKNOWN
+#endif
+				:: code[k * J + n] == NONE && PART(KEY(r, l, a), n) -> code[k * J + n] = NOTRUN
+				:: else
+				fi;
+				n++
+			:: else -> n = 0; break
+			od
+		:: else
+		fi;
+		if
+		:: ph == CLOSING -> goto close
+		:: else -> goto walk
+		fi }
+	FALL
+	fi;
+
+decide:	/* All packs of all runs and attempts. */
+	if
+	:: atomic { true ->
+		if
+		:: at != r || phase != ph -> lay(); goto load
+		:: else
+		fi;
+		l = 0; e = 0;
+		do
+		:: l < NL ->
+			isOver(r, l);
+			assert(over || (rollback && !((todo >> (l * J)) & ((1 << J) - 1))));	/* decided while a lane is not over */
+			l++
+		:: else -> l = 0; break
+		od;
+		if
+		:: ph == RUNNING && !rollback && r + 1 < STEPS -> next = GO
+		:: ph == RUNNING && !rollback && r + 1 == STEPS -> next = STOP;
+			k = 0;
+			do
+			:: k < STEPS * NL * J ->	/* a job is lost: it has never begun, and the run is complete */
+#if NA == 1
+				assert(ran[k] > 0);
+#endif
+				k++
+			:: else -> k = 0; break
+			od
+		:: ph == RUNNING && rollback -> next = STOP;
+			if
+			:: bad[r] == 0 -> allUndone(r * PER * J)
+			:: else
+			fi
+		:: ph == CLOSING ->
+			k = 0;
+			do
+			:: k < (rollback -> r : r + 1) * PER * J ->
+				assert(code[k] != NOTRUN || ran[k] == 0);	/* it is said not to have run, and has */
+#ifdef MISTAKE_15
+				if
+				:: EXECUTED(code[k]) && (ATTEMPT(k / J) + 1 == NA || pack[k / J + 1] == ABSENT) -> e = e | (1 << (LANE(k / J) * J + k % J))
+				:: else
+				fi;
+#else
+				if
+				:: EXECUTED(code[k]) -> e = e | (1 << (LANE(k / J) * J + k % J))
+				:: else
+				fi;
+#endif
+				k++
+			:: else -> k = 0; break
+			od;
+			if
+			:: e == 0 || rollback -> next = STOP;
+				allUndone((r + 1) * PER * J)
+			:: else -> next = UNDO
+			fi
+		fi }
+	FALL
+	fi;
+	if
+	:: atomic { true ->
+		if
+#ifdef MISTAKE_17
+		:: true ->
+#else
+		:: at == r && phase == ph ->
+#endif
+			assert(phase != END);	/* something after the end */
+			stirred = 1;
+#ifdef MISTAKE_23
+			due = 1;
+#endif
+			if
+			:: next == STOP -> phase = END; lay(); goto idle
+			:: else -> assert(at == r)	/* the next step is made twice */
+			fi;
+			at = r + 1; phase = RUNNING;
+			if
+			:: next == UNDO -> rollback = 1; todo = e;
+				l = 0;
+				do
+				:: l < NL ->
+					if
+					:: (e >> (l * J)) & ((1 << J) - 1)
+					:: else -> done[at] = done[at] | (1 << l)
+					fi;
+					l++
+				:: else -> l = 0; break
+				od
+			:: else
+			fi;
+			r = at; ph = 0
+		:: else -> lay(); goto load
+		fi }
+	FALL
+	fi;
+
+	/* Dispatch. */
+#ifdef MISTAKE_28
+	if
+	:: atomic { true -> assert(done[r] == 0 || rollback); done[r] = 0 }	/* what is done is forgotten */
+	FALL
+	fi;
+#endif
+	do
+	:: atomic { l < NL && (W == 0 || l < W || rollback) && !((rollback && !((todo >> (l * J)) & ((1 << J) - 1)))) -> send(KEY(r, l, 0)); l++ }
+	:: atomic { l < NL && !((W == 0 || l < W || rollback) && !((rollback && !((todo >> (l * J)) & ((1 << J) - 1))))) -> l++ }
+	:: atomic { l == NL -> lay(); goto idle }
+	FALL
+	od
+}
+
+
+
+/* The items of an execution that is over are removed. */
+#if NW == 1
+#define IDLE (work[0] == 0)
+#else
+#define IDLE (work[0] == 0 && work[1] == 0)
+#endif
+inline erase() {
+	n = 0;
+	do
+	:: n < NP -> pack[n] = ABSENT; token[n] = 0; lease[n] = 0; spent[n] = 0; cancel[n] = 0; n++
+	:: else -> break
+	od;
+	n = 0;
+	do
+	:: n < NR -> done[n] = 0; bad[n] = 0; n++
+	:: else -> n = 0; break
+	od
+}
+
+/* Leases end, one after the other or not, and whoever holds one knows it. */
+#define LAPSE(p) \
+	:: atomic { pack[p] == CLAIMED && spent[p] == 0 -> spent[p] = 1; \
+		n = 0; \
+		do \
+		:: n < NW -> \
+			if \
+			:: work[n] == p + 1 && mine[n] == token[p] && held[n] == 1 -> held[n] = 2 \
+			:: else \
+			fi; \
+			n++ \
+		:: else -> n = 0; break \
+		od } \
+	:: atomic { pack[p] == CLAIMED && spent[p] == 1 -> spent[p] = 2 }
+
+active proctype Clock() {
+	byte n;
+end_clock:
+	do
+	LAPSE(0)
+#if NP > 1
+	LAPSE(1)
+#endif
+#if NP > 2
+	LAPSE(2)
+#endif
+#if NP > 3
+	LAPSE(3)
+#endif
+#if NP > 4
+	LAPSE(4)
+#endif
+#if NP > 5
+	LAPSE(5)
+#endif
+#if NP > 6
+	LAPSE(6)
+	LAPSE(7)
+#endif
+#ifdef AGED
+#ifdef MISTAKE_26B
+	:: atomic { phase == END && IDLE && done[0] != 0 -> erase() }
+#else
+	:: atomic { phase == END && !late -> late = 1 }
+	:: atomic { late && IDLE && done[0] != 0 -> erase() }
+#endif
+#endif
+#if CANCELS
+#ifdef MISTAKE_29
+	:: atomic { cancels > 0 && phase == RUNNING -> cancels--; phase = CLOSING; look = 1; stirred = 1 }
+#else
+	:: atomic { cancels > 0 && phase == RUNNING && !rollback -> cancels--; phase = CLOSING; look = 1; stirred = 1 }
+#endif
+#endif
+	od
+}
+
+
+
+#ifdef ENDS
+ltl ends { <> (phase == END) }
+#endif
+
+init {
+	byte n;
+	atomic {
+		n = 0;
+		do
+		:: n < NL -> if :: W == 0 || n < W -> msg[KEY(0, n, 0)] = 1 :: else fi; n++
+		:: else -> n = 0; break
+		od;
+		do
+		:: n < NW -> run Worker(n); n++
+		:: else -> n = 0; break
+		od;
+		do
+		:: n < NH -> run Handler(); n++
+		:: else -> n = 0; break
+		od
+	}
+}
