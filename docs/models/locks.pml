@@ -438,10 +438,15 @@ lose:	/* Somebody was quicker: SELF, and from the second conflict on, reserve. *
 		:: else -> RELOAD
 		fi;
 #endif
+#ifdef MISTAKE_14
+		goto items
+#else
 		if
 		:: conf >= RESERVE_AFTER
 		:: else -> goto items
-		fi }
+		fi
+#endif
+		}
 	DIE
 	fi;
 	do
