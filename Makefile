@@ -88,6 +88,10 @@ mutations: ## Make each deliberate mistake in turn and let the simulation look f
 chaos: build ## Kill everything at random for MINUTES=5 with SEED=n, judge by the devices' logs, print figures
 	go test -count=1 -timeout 0 -v -run TestChaos ./tests/chaos -args -minutes $(or $(MINUTES),5) -seed $(or $(SEED),$$RANDOM)
 
+model: ## Check the models of the protocols with Spin: BOUNDS=small, default or large, ONLY=text
+	@go build -o bin/models ./tests/models
+	@bin/models -bounds $(or $(BOUNDS),default) -only '$(ONLY)'
+
 simulate: ## Play SEEDS=2000 seeds of the simulation FROM=0 on, or tell of one: SEED=n, shortened by CUT
 	@go build -o bin/simulate ./tests/simulate/cmd/simulate
 	@bin/simulate $(if $(SEED),-seed $(SEED) -cut '$(CUT)',-seeds $(or $(SEEDS),2000) -from $(or $(FROM),0))
@@ -110,4 +114,4 @@ fmt: ## Format the code
 clean: ## Remove what was built
 	rm -rf bin dist infra/cdk.out examples/cdk/cdk.out examples/cdk/dist localstack/node_modules
 
-.PHONY: help demo dev build dist dist-check npm test test-fast generate generate-check synth simulate mutations chaos fuzz-http bench lint fmt clean
+.PHONY: help demo dev build dist dist-check npm test test-fast generate generate-check synth simulate mutations model chaos fuzz-http bench lint fmt clean

@@ -240,7 +240,7 @@ inline forget() {
 #define BACK if :: msg[m] < 2 -> msg[m]++ :: else fi; forget(); goto idle
 
 #if CRASHES
-#define DIE :: atomic { crashes > 0 -> crashes--; stirred = 1; BACK }
+#define DIE :: atomic { crashes > 0 -> crashes--; stirred = 1; if :: losses > 0 -> losses--; forget(); goto idle :: BACK fi }
 #else
 #define DIE
 #endif
@@ -623,7 +623,8 @@ idle:
 	:: atomic { timeout && phase != END ->
 		assert(stirred);	/* nothing goes on, and the alarm does not help */
 #ifdef MISTAKE_23
-		assert(due); due = 0;
+		assert(due);	/* nobody looks any more */
+		due = 0;
 #endif
 		stirred = 0; alarmed = 1; break }
 	od;
@@ -820,9 +821,9 @@ decide:	/* All packs of all runs and attempts. */
 		:: ph == RUNNING && !rollback && r + 1 == STEPS -> next = STOP;
 			k = 0;
 			do
-			:: k < STEPS * NL * J ->	/* a job is lost: it has never begun, and the run is complete */
+			:: k < STEPS * NL * J ->
 #if NA == 1
-				assert(ran[k] > 0);
+				assert(ran[k] > 0);	/* a job is lost: it has never begun, and the run is complete */
 #endif
 				k++
 			:: else -> k = 0; break

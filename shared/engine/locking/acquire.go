@@ -116,6 +116,9 @@ func (l *Locker) Acquire(ctx context.Context, ask Ask) (Answer, error) {
 			if still, err := a.self(ctx); err != nil || !still {
 				return Answer{Stale: true}, err
 			}
+			if still, err := a.reserveLost(ctx, takes, lost); err != nil || !still {
+				return Answer{Stale: true}, err
+			}
 		}
 	}
 	if len(open) == 0 {
@@ -192,14 +195,8 @@ func (a *attempt) conflict(ctx context.Context, j judgement) (done bool, _ Answe
 	a.conflicts++
 	a.last = j.by
 	if a.conflicts >= a.ReserveAfter && !j.by.Reservation {
-		ok, err := a.Locks.Reserve(ctx, a.Tenant, j.by.Entity, workflow.Reservation{Execution: a.Execution, Age: a.Age}, j.void)
-		if err != nil {
-			return false, Answer{}, err
-		}
-		if !ok {
-			if still, err := a.self(ctx); err != nil || !still {
-				return true, Answer{Stale: true}, err
-			}
+		if still, err := a.reserve(ctx, j.by.Entity, j.void); err != nil || !still {
+			return true, Answer{Stale: true}, err
 		}
 	}
 	var ok bool
@@ -219,6 +216,34 @@ func (a *attempt) conflict(ctx context.Context, j judgement) (done bool, _ Answe
 		return true, Answer{Stale: true}, err
 	}
 	return false, Answer{}, nil
+}
+
+// reserve leaves the run's reservation on a lock, unless an older one stands. It
+// reports whether the run is still locking at this epoch.
+func (a *attempt) reserve(ctx context.Context, key workflow.EntityKey, void string) (still bool, err error) {
+	ok, err := a.Locks.Reserve(ctx, a.Tenant, key, workflow.Reservation{Execution: a.Execution, Age: a.Age}, void)
+	if ok || err != nil {
+		return ok, err
+	}
+	return a.self(ctx)
+}
+
+// reserveLost reserves what others were quicker with, once that has happened
+// twice. A run that found the lock free each time and each time came too late
+// would otherwise never meet a holder, and never reserve.
+func (a *attempt) reserveLost(ctx context.Context, takes []reading, lost []workflow.EntityKey) (still bool, err error) {
+	if a.conflicts < a.ReserveAfter || a.Skip {
+		return true, nil
+	}
+	for _, r := range takes {
+		if !slices.Contains(lost, r.lock.Entity) {
+			continue
+		}
+		if still, err := a.reserve(ctx, r.lock.Entity, r.void); err != nil || !still {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // self reports whether the run is still locking at this epoch. It is asked after

@@ -137,6 +137,29 @@ func TestMistake07LostTakesCount(t *testing.T) {
 	}
 }
 
+// Mistake 7 once more: a run that is always too late for a take, and finds the
+// lock free again each time, meets no holder. From the second time on it reserves,
+// and nobody younger is quicker any more.
+func TestMistake07LostTakesReserve(t *testing.T) {
+	b := newBench(t)
+	x, y, z := b.run(), b.run(), b.run()
+	loser, answer := b.handler("loser", b.ask(x, 0, "a"))
+	for _, quicker := range []*workflow.Execution{y, z} {
+		b.before(loser, "locks.take")
+		b.acquire(b.ask(quicker, 0, "a"))
+		b.to(quicker, sm.ExecutionCompletedAck)
+		loser.Step()
+	}
+	b.before(loser, "locks.read")
+	if l := b.item("a"); l.Res != x.ID {
+		t.Errorf("the lock is %+v, want it reserved by %s", l, x.ID)
+	}
+	younger := b.run()
+	b.conflict(b.acquire(b.ask(younger, 0, "a")), younger, x, true)
+	loser.Finish()
+	b.tokens(*answer, map[string]int64{"a": 4})
+}
+
 func TestMistake07FailedRegistrationsCount(t *testing.T) {
 	b := newBench(t)
 	x, y, z := b.run(), b.holder("a"), b.run()
