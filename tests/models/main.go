@@ -47,6 +47,7 @@ func main() {
 		seats <- struct{}{}
 		all.Go(func() {
 			results[i] = c.run(*keep)
+			fmt.Fprintf(os.Stderr, "%s %s: %s\n", c.model, c.name(), results[i].verdict)
 			<-seats
 		})
 	}
