@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -76,6 +77,12 @@ AWS_ENDPOINT_URL_SQS in the environment replace the embedded part by that endpoi
 	f.StringArrayVar(&o.Workers, "worker", nil, "command of a worker program to keep running (repeatable)")
 	f.BoolVar(&quiet, "quiet", false, "no log")
 	cmd.PreRun = func(cmd *cobra.Command, _ []string) {
+		for _, w := range o.Workers { // also with --quiet, when nobody sees it fail
+			program, _, _ := strings.Cut(w, " ")
+			if _, err := os.Stat(program); strings.HasPrefix(program, "/") && err != nil {
+				note(cmd, "--worker %s: %v; it is tried again and again", w, unreadable(program, err))
+			}
+		}
 		if quiet {
 			cmd.SetErr(io.Discard)
 		}

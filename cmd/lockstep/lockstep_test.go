@@ -81,6 +81,7 @@ func TestUsage(t *testing.T) {
 		{[]string{"run", "p/w", "-p", "null"}, "not null"},
 		{[]string{"dev", "--port", "70000"}, "--port is 1 to 65535"},
 		{[]string{"dev", "--config", "/nowhere.yaml"}, "there is no file /nowhere.yaml"},
+		{[]string{"dev", "--quiet", "--worker", "/no/such", "--port", "70000"}, "--worker /no/such: there is no file /no/such"},
 		{[]string{"publish", empty}, "empty.yaml: it is empty"},
 		{[]string{"publish", "/nowhere.yaml"}, "there is no file /nowhere.yaml"},
 		{[]string{"entities", "import", empty}, "it is empty"},
