@@ -8,7 +8,7 @@ import (
 
 // TestSeeds plays some hundred seeds.
 func TestSeeds(t *testing.T) {
-	sum := Run(0, 400, 2, 5, nil)
+	sum := Run(0, 300, 2, 5, nil)
 	t.Logf("%d seeds, %d runs, %d calls, %d faults, %s of time", sum.Seeds, sum.Runs, sum.Calls, sum.Strikes, sum.Virtual)
 	for _, r := range sum.Failed {
 		t.Errorf("seed %d: %v", r.Seed, r.Violation)

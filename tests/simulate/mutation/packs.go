@@ -58,6 +58,6 @@ var packs = []Mutation{
 	{"who has lost its claim goes on", []Edit{{keeper, "\ts.lost = true\n\treturn errLost\n", "\treturn nil\n"}}},
 	{"who has lost its claim tells of an end", []Edit{{finish, "\treturn nil, false, errLost\n", "\treturn p, true, nil\n"}}},
 	{"a report forgets the last lane", []Edit{{report, "\tcase done == s.Lanes() && bad == 0 && s.Stretch == 0:\n", "\tcase done >= s.Lanes()-1 && bad == 0 && s.Stretch == 0:\n"}}},
-	{"the end of a pack is not told", []Edit{{after, "\tif end.Bad || len(set.Done) >= size {\n", "\tif end.Bad {\n"}}},
+	{"the end of a pack is not told", []Edit{{after, "\tif end.Bad || len(set.Done) >= size {\n", "\tif end.Bad || len(set.Done) > size {\n"}}},
 	{"a pack counts as closed while it is claimed", []Edit{{closing, "locate(r, lane, lanes[lane]); p.over {", "locate(r, lane, lanes[lane]); p.over || p.pack != nil {"}}},
 }

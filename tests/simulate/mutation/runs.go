@@ -36,7 +36,7 @@ var runs = []Mutation{
 		{start, "\t\t\tw.id, w.Execution, existed = bound, bound, true\n", ""}}},
 	{"a parent is not told of its child's end", []Edit{{look, "\tlooks := w.tellParent(from, next)\n", "\tlooks := w.tellParent(from, next)[:0]\n"}}},
 	{"nobody is told that a stretch has ended at once", []Edit{{stretch, "\t\tended = true\n", ""}}},
-	{"lanes of a stretch do not wait for the stage before", []Edit{{stretch, "\t\t\tif err != nil || !over {\n\t\t\t\treturn ended, err\n", "\t\t\tif err != nil {\n\t\t\t\treturn ended, err\n"}}},
+	{"lanes of a stretch do not wait for the stage before", []Edit{{stretch, "\t\t\tif err != nil || !over {\n\t\t\t\treturn ended, err\n", "\t\t\tif err != nil || !over && r.RunSeq < 0 {\n\t\t\t\treturn ended, err\n"}}},
 	{"a step begins while another is open", []Edit{{running, "\tcase f.Complete && !intolerable && f.Tally.NotExecuted == 0:\n", "\tcase !intolerable && f.Tally.NotExecuted == 0 && r.Jobs > 2:\n\t\tfallthrough\n\tcase f.Complete && !intolerable && f.Tally.NotExecuted == 0:\n"}}},
 	{"a run fails without closing what is open", []Edit{{running, "\td.Move(sm.EventExecutionFailed, sm.ExecutionError, \"\", data)\n\td.StopAll()\n}\n\n// failVisit", "\td.Move(sm.EventExecutionFailed, sm.ExecutionError, \"\", data)\n\tfor _, o := range d.Open() {\n\t\td.Exit(o, sm.StepCancelled)\n\t}\n}\n\n// failVisit"}}},
 	{"who waits for a change is not told", []Edit{{applying, "w.tell(ctx, \"watchers\", looks)", "w.tell(ctx, \"watchers\", looks[:0])"}}},
