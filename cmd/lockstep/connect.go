@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockstep-run/lockstep/cmd/lockstep/upkeep"
 	"github.com/lockstep-run/lockstep/shared/client"
 	"github.com/lockstep-run/lockstep/shared/client/signed"
 	"github.com/lockstep-run/lockstep/shared/topology"
@@ -40,4 +41,9 @@ func called(err error) error {
 		return nil
 	}
 	return serviceError{err}
+}
+
+// shell is what verbs of another room share with those of this one.
+func (c *connection) shell() upkeep.Shell {
+	return upkeep.Shell{Open: c.open, Called: called, JSON: func() bool { return c.output == "json" }, Print: printJSON}
 }

@@ -8,6 +8,8 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+
+	"github.com/lockstep-run/lockstep/cmd/lockstep/upkeep"
 )
 
 func main() {
@@ -81,6 +83,7 @@ func newRoot() *cobra.Command {
 		newDev(), newPublish(c), newRun(c), newWatch(c), newStatus(c), newList(c), newHistory(c), newSteps(c),
 		newJobs(c), newResult(c), newCancel(c), newAcknowledge(c), newRetry(c), newResume(c), newUnlock(c), newLocks(c), newWorkers(c),
 		newEntities(c), newBlocks(c), newDefinitions(c), newSchedules(c), newArchive(c), newRestore(c), newCost(c), newVersion(c),
+		upkeep.Redrive(c.shell()), upkeep.Sweep(c.shell()),
 	)
 	root.SetHelpCommand(newHelp(root))
 	strict(root)

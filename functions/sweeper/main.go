@@ -1,12 +1,12 @@
 // The sweeper function runs once a minute and sends a message for every
 // execution whose alarm has rung. It fires the schedules whose moment has come, and
-// notices workers that have fallen silent.
+// notices workers that have fallen silent. Invoked with {"dryRun": true}, it says
+// what it would do, of every tenant, and does nothing.
 package main
 
 import (
 	"context"
 
-	"github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-lambda-go/lambda"
 
 	"github.com/lockstep-run/lockstep/shared/boot/core"
@@ -16,9 +16,18 @@ import (
 
 func main() {
 	app := core.MustOpen(context.Background(), "sweeper")
-	lambda.Start(func(ctx context.Context, _ events.EventBridgeEvent) (sweep.Swept, error) {
+	lambda.Start(func(ctx context.Context, order order) (any, error) {
+		if order.DryRun {
+			return sweep.Plan(ctx, app.Engine, app.Silence(), topology.DueShards, "")
+		}
 		swept, err := sweep.Run(ctx, app.Engine, app.Silence(), topology.DueShards)
 		app.Log.InfoContext(ctx, "swept", "due", swept.Due, "workers", swept.Workers, "fired", swept.Fired)
 		return swept, err
 	})
+}
+
+// order is the event: the schedule's, of which nothing is of interest, or one by
+// hand.
+type order struct {
+	DryRun bool `json:"dryRun"`
 }

@@ -73,12 +73,20 @@ type Blackboard interface {
 	Pools(ctx context.Context, c workflow.Caller) ([]views.PoolView, error)
 }
 
+// Upkeep is what operators keep in order.
+type Upkeep interface {
+	DeadLetters(ctx context.Context, c workflow.Caller, queue string, limit int) ([]views.DeadLetterQueue, error)
+	Redrive(ctx context.Context, c workflow.Caller, r views.RedriveRequest) (views.RedriveView, error)
+	NextSweep(ctx context.Context, c workflow.Caller) (views.SweepView, error)
+}
+
 // Services is what the interface offers to the world. All are required.
 type Services struct {
 	Catalog    Catalog
 	Engine     Engine
 	View       View
 	Blackboard Blackboard
+	Upkeep     Upkeep
 }
 
 // Options is what is set from outside.

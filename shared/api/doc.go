@@ -15,8 +15,8 @@
 //   - identity.go: who asks.
 //   - guard.go: whether the request is what the document says; everything wrong
 //     with it is reported at once, each with its place (room document).
-//   - definitions.go, entities.go, executions.go, verbs.go, reads.go, service.go: one
-//     handler a route, a few lines each.
+//   - definitions.go, entities.go, executions.go, verbs.go, reads.go, upkeep.go, service.go:
+//     one handler a route, a few lines each.
 //   - page.go: tokens of lists. Room shape: how nouns look from outside.
 //   - problem.go: how errors look from outside.
 //

@@ -26,7 +26,7 @@ func serve(f *fake, change ...func(*api.Options)) http.Handler {
 	for _, c := range change {
 		c(&opt)
 	}
-	return api.New(api.Services{Catalog: f, Engine: f, View: f, Blackboard: f}, opt)
+	return api.New(api.Services{Catalog: f, Engine: f, View: f, Blackboard: f, Upkeep: f}, opt)
 }
 
 // ask sends "METHOD /path" with a body and headers given as "Name: value".
@@ -172,6 +172,9 @@ var served = []struct {
 	{"POST /blackboard/job/heartbeat", "/blackboard/job/heartbeat", `{"pack":"p","token":1}`, 200},
 	{"POST /blackboard/job/result", "/blackboard/job/result", `{"pack":"p","token":1,"results":[{"job":"j","outcome":"OK","result":{}}],"notBegun":["k"]}`, 200},
 	{"GET /blackboard/jobs", "/blackboard/jobs", "", 200},
+	{"GET /dead-letters", "/dead-letters?queue=jobs-edge&limit=7", "", 200},
+	{"POST /dead-letters/redrive", "/dead-letters/redrive", `{"queue":"lifecycle","limit":10}`, 200},
+	{"GET /sweep", "/sweep", "", 200},
 	{"GET /health", "/health", "", 200},
 	{"GET /version", "/version", "", 200},
 	{"GET /openapi.json", "/openapi.json", "", 200},

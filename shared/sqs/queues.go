@@ -66,12 +66,21 @@ func (b *Board) address(ctx context.Context, now time.Time, pool string) (string
 
 // Find is the URL of a pool's queue; CodeUnavailable if it has none.
 func (b *Blackboard) Find(ctx context.Context, now time.Time, pool string) (string, error) {
-	url, err := b.With(nil).address(ctx, now, pool)
+	url, err := b.Lookup(ctx, now, pool)
 	if err == nil && url == "" {
 		err = workflow.Errorf(workflow.CodeUnavailable, "the pool %s has no queue", pool)
 	}
+	return url, err
+}
+
+// Lookup is the URL of a pool's queue, empty if it has none.
+func (b *Blackboard) Lookup(ctx context.Context, now time.Time, pool string) (string, error) {
+	url, err := b.With(nil).address(ctx, now, pool)
 	return url, Typed(err)
 }
+
+// Lifecycle is the URL of the queue of looks.
+func (b *Blackboard) Lifecycle() string { return b.queues.Lifecycle }
 
 // forget drops an address at which no queue was found.
 func (a *addresses) forget(pool string, now time.Time) {

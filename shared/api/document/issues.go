@@ -132,10 +132,11 @@ var forms = map[string]string{
 	`^(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})$`:       "a version such as 1.2.3",
 	`^(0|[1-9][0-9]{0,5})(\.(0|[1-9][0-9]{0,5}))?(\.(0|[1-9][0-9]{0,5}))?$`: "a version such as 1, 1.2 or 1.2.3",
 	`^[A-Za-z][A-Za-z0-9_-]{0,63}/[A-Za-z][A-Za-z0-9_-]{0,63}(:(0|[1-9][0-9]{0,5})(\.(0|[1-9][0-9]{0,5}))?(\.(0|[1-9][0-9]{0,5}))?)?$`: "a reference: package/name, or with a version package/name:1, :1.2 or :1.2.3",
-	`^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$|^0$`: "a duration such as 90s or 12m",
-	`^([A-Za-z][A-Za-z0-9_-]{0,63})?$`:              "the name of a pool",
-	`^https?://[^\s]+$`:                             "an http or https address",
-	`^[^\r\n\x00]*$`:                                "one line of text",
+	`^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$|^0$`:  "a duration such as 90s or 12m",
+	`^([A-Za-z][A-Za-z0-9_-]{0,63})?$`:               "the name of a pool",
+	`^(lifecycle|jobs-[A-Za-z][A-Za-z0-9_-]{0,63})$`: "lifecycle, or jobs- and the name of a pool",
+	`^https?://[^\s]+$`:                              "an http or https address",
+	`^[^\r\n\x00]*$`:                                 "one line of text",
 }
 
 func form(pattern string) string {

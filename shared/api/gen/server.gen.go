@@ -269,6 +269,20 @@ type Cause = string
 // Cost defines model for Cost.
 type Cost = views.CostView
 
+// DeadLetter defines model for DeadLetter.
+type DeadLetter = views.DeadLetter
+
+// DeadLetterQueue defines model for DeadLetterQueue.
+type DeadLetterQueue = views.DeadLetterQueue
+
+// DeadLetterQueueList defines model for DeadLetterQueueList.
+type DeadLetterQueueList struct {
+	Items []DeadLetterQueue `json:"items"`
+
+	// NextPageToken Null on the last page
+	NextPageToken *NextPageToken `json:"nextPageToken"`
+}
+
 // Definition defines model for Definition.
 type Definition struct {
 	Archived   bool            `json:"archived"`
@@ -614,10 +628,19 @@ type Progress struct {
 	} `json:"steps"`
 }
 
+// QueueName lifecycle, or jobs- and the name of a pool
+type QueueName = string
+
 // ReasonRequest defines model for ReasonRequest.
 type ReasonRequest struct {
 	Reason *string `json:"reason,omitempty"`
 }
+
+// Redrive defines model for Redrive.
+type Redrive = views.RedriveView
+
+// RedriveRequest defines model for RedriveRequest.
+type RedriveRequest = views.RedriveRequest
 
 // Reference `package/name[:major[.minor[.patch]]]`
 type Reference = string
@@ -682,6 +705,9 @@ type StepRun = views.StepView
 
 // StepStatus defines model for StepStatus.
 type StepStatus = statemachines.StepState
+
+// Sweep defines model for Sweep.
+type Sweep = views.SweepView
 
 // Time defines model for Time.
 type Time = time.Time
@@ -756,6 +782,9 @@ type Package = PlainName
 // PageToken defines model for pageToken.
 type PageToken = string
 
+// Queue lifecycle, or jobs- and the name of a pool
+type Queue = QueueName
+
 // Version defines model for version.
 type Version = VersionRange
 
@@ -785,6 +814,15 @@ type NotFound = Problem
 
 // TooLarge RFC 9457
 type TooLarge = Problem
+
+// ListDeadLettersParams defines parameters for ListDeadLetters.
+type ListDeadLettersParams struct {
+	// Queue One queue only: lifecycle, or jobs- and the name of a pool
+	Queue *Queue `form:"queue,omitempty" json:"queue,omitempty"`
+
+	// Limit Letters shown in all
+	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
+}
 
 // ListEntitiesParams defines parameters for ListEntities.
 type ListEntitiesParams struct {
@@ -967,6 +1005,9 @@ type ExtendJobJSONRequestBody = PackClaim
 // FinishJobJSONRequestBody defines body for FinishJob for application/json ContentType.
 type FinishJobJSONRequestBody = PackResults
 
+// RedriveDeadLettersJSONRequestBody defines body for RedriveDeadLetters for application/json ContentType.
+type RedriveDeadLettersJSONRequestBody = RedriveRequest
+
 // PutEntityJSONRequestBody defines body for PutEntity for application/json ContentType.
 type PutEntityJSONRequestBody = EntityInput
 
@@ -1011,6 +1052,12 @@ type ServerInterface interface {
 	// InspectJobs Show what waits for workers, by pool, and who holds what
 	// (GET /blackboard/jobs)
 	InspectJobs(w http.ResponseWriter, r *http.Request)
+	// ListDeadLetters Show which of your messages their queues have given up on, by queue; consumes none
+	// (GET /dead-letters)
+	ListDeadLetters(w http.ResponseWriter, r *http.Request, params ListDeadLettersParams)
+	// RedriveDeadLetters Put your dead letters back into their queues, a bounded number a call
+	// (POST /dead-letters/redrive)
+	RedriveDeadLetters(w http.ResponseWriter, r *http.Request)
 	// ListEntities List entities of a type, narrowed by groups (any of them) or by a query over attributes
 	// (GET /entities)
 	ListEntities(w http.ResponseWriter, r *http.Request, params ListEntitiesParams)
@@ -1044,6 +1091,9 @@ type ServerInterface interface {
 	// ListSchedules List the workflows that are started by the clock, with what has come of it
 	// (GET /schedules)
 	ListSchedules(w http.ResponseWriter, r *http.Request, params ListSchedulesParams)
+	// GetSweep Show what the next sweep would do with what is yours, and do nothing
+	// (GET /sweep)
+	GetSweep(w http.ResponseWriter, r *http.Request)
 	// ListWorkers List workers
 	// (GET /workers)
 	ListWorkers(w http.ResponseWriter, r *http.Request, params ListWorkersParams)
@@ -1186,6 +1236,66 @@ func (siw *ServerInterfaceWrapper) InspectJobs(w http.ResponseWriter, r *http.Re
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.InspectJobs(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListDeadLetters operation middleware
+func (siw *ServerInterfaceWrapper) ListDeadLetters(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListDeadLettersParams
+
+	// ------------- Optional query parameter "queue" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "queue", r.URL.Query(), &params.Queue, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "queue"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "queue", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListDeadLetters(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// RedriveDeadLetters operation middleware
+func (siw *ServerInterfaceWrapper) RedriveDeadLetters(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.RedriveDeadLetters(w, r)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -1641,6 +1751,20 @@ func (siw *ServerInterfaceWrapper) ListSchedules(w http.ResponseWriter, r *http.
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ListSchedules(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetSweep operation middleware
+func (siw *ServerInterfaceWrapper) GetSweep(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetSweep(w, r)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -2931,6 +3055,8 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/blackboard/job/heartbeat", wrapper.ExtendJob)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/blackboard/job/result", wrapper.FinishJob)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/blackboard/jobs", wrapper.InspectJobs)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/dead-letters", wrapper.ListDeadLetters)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/dead-letters/redrive", wrapper.RedriveDeadLetters)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/entities", wrapper.ListEntities)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/entities/{type}/{id}", wrapper.GetEntity)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/entities/{type}/{id}", wrapper.PutEntity)
@@ -2942,6 +3068,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/locks", wrapper.ListLocks)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/locks/{type}/{id}", wrapper.GetLock)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/schedules", wrapper.ListSchedules)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/sweep", wrapper.GetSweep)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workers", wrapper.ListWorkers)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workers/{id}", wrapper.GetWorker)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/workers/{id}/heartbeat", wrapper.HeartbeatWorker)

@@ -152,3 +152,25 @@ func Pool(v views.PoolView) views.PoolView {
 	v.Claims = orEmpty(v.Claims)
 	return v
 }
+
+// DeadLetters is what a queue has given up on.
+func DeadLetters(v views.DeadLetterQueue) views.DeadLetterQueue {
+	letters := orEmpty(v.Letters)
+	for i := range letters {
+		letters[i].Jobs = orEmpty(letters[i].Jobs)
+	}
+	v.Letters = letters
+	return v
+}
+
+// Redrive is what came of putting dead letters back.
+func Redrive(v views.RedriveView) views.RedriveView {
+	v.Queues = orEmpty(v.Queues)
+	return v
+}
+
+// Sweep is what the next sweep would do.
+func Sweep(v views.SweepView) views.SweepView {
+	v.Executions, v.Workers, v.Schedules = orEmpty(v.Executions), orEmpty(v.Workers), orEmpty(v.Schedules)
+	return v
+}

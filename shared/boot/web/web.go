@@ -31,6 +31,7 @@ func Handler(c *core.Core) http.Handler {
 		View:   view.New(c.Engine, viewParallel),
 
 		Blackboard: board(c),
+		Upkeep:     keep(c),
 	}
 	return api.New(services, api.Options{
 		TrustHeaders: trusted(), Identify: lambdahttp.Caller, Ready: ready(c),

@@ -196,6 +196,20 @@ type Cause = string
 // Cost defines model for Cost.
 type Cost = views.CostView
 
+// DeadLetter defines model for DeadLetter.
+type DeadLetter = views.DeadLetter
+
+// DeadLetterQueue defines model for DeadLetterQueue.
+type DeadLetterQueue = views.DeadLetterQueue
+
+// DeadLetterQueueList defines model for DeadLetterQueueList.
+type DeadLetterQueueList struct {
+	Items []DeadLetterQueue `json:"items"`
+
+	// NextPageToken Null on the last page
+	NextPageToken *NextPageToken `json:"nextPageToken"`
+}
+
 // Definition defines model for Definition.
 type Definition struct {
 	Archived   bool            `json:"archived"`
@@ -477,10 +491,19 @@ type Progress struct {
 	} `json:"steps"`
 }
 
+// QueueName lifecycle, or jobs- and the name of a pool
+type QueueName = string
+
 // ReasonRequest defines model for ReasonRequest.
 type ReasonRequest struct {
 	Reason *string `json:"reason,omitempty"`
 }
+
+// Redrive defines model for Redrive.
+type Redrive = views.RedriveView
+
+// RedriveRequest defines model for RedriveRequest.
+type RedriveRequest = views.RedriveRequest
 
 // Reference `package/name[:major[.minor[.patch]]]`
 type Reference = string
@@ -545,6 +568,9 @@ type StepRun = views.StepView
 
 // StepStatus defines model for StepStatus.
 type StepStatus = statemachines.StepState
+
+// Sweep defines model for Sweep.
+type Sweep = views.SweepView
 
 // Time defines model for Time.
 type Time = time.Time
@@ -619,6 +645,9 @@ type Package = PlainName
 // PageToken defines model for pageToken.
 type PageToken = string
 
+// Queue lifecycle, or jobs- and the name of a pool
+type Queue = QueueName
+
 // Version defines model for version.
 type Version = VersionRange
 
@@ -627,6 +656,15 @@ type WorkerId = EntityName
 
 // Workflow `package/name[:major[.minor[.patch]]]`
 type Workflow = Reference
+
+// ListDeadLettersParams defines parameters for ListDeadLetters.
+type ListDeadLettersParams struct {
+	// Queue One queue only: lifecycle, or jobs- and the name of a pool
+	Queue *Queue `form:"queue,omitempty" json:"queue,omitempty"`
+
+	// Limit Letters shown in all
+	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
+}
 
 // ListEntitiesParams defines parameters for ListEntities.
 type ListEntitiesParams struct {
@@ -809,6 +847,9 @@ type ExtendJobJSONRequestBody = PackClaim
 // FinishJobJSONRequestBody defines body for FinishJob for application/json ContentType.
 type FinishJobJSONRequestBody = PackResults
 
+// RedriveDeadLettersJSONRequestBody defines body for RedriveDeadLetters for application/json ContentType.
+type RedriveDeadLettersJSONRequestBody = RedriveRequest
+
 // PutEntityJSONRequestBody defines body for PutEntity for application/json ContentType.
 type PutEntityJSONRequestBody = EntityInput
 
@@ -970,6 +1011,31 @@ type ClientInterface interface {
 	// Corresponds with GET /blackboard/jobs (the `InspectJobs` operationId).
 	InspectJobs(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListDeadLetters Show which of your messages their queues have given up on, by queue; consumes none
+	//
+	// Corresponds with GET /dead-letters (the `ListDeadLetters` operationId).
+	ListDeadLetters(ctx context.Context, params *ListDeadLettersParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RedriveDeadLettersWithBody Put your dead letters back into their queues, a bounded number a call
+	//
+	// At least once: a letter is sent, then deleted. Calling it again, at the same time or after a failure, does no harm and moves
+	// what is left.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /dead-letters/redrive (the `RedriveDeadLetters` operationId).
+	RedriveDeadLettersWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RedriveDeadLetters Put your dead letters back into their queues, a bounded number a call
+	//
+	// At least once: a letter is sent, then deleted. Calling it again, at the same time or after a failure, does no harm and moves
+	// what is left.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /dead-letters/redrive (the `RedriveDeadLetters` operationId).
+	RedriveDeadLetters(ctx context.Context, body RedriveDeadLettersJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListEntities List entities of a type, narrowed by groups (any of them) or by a query over attributes
 	//
 	// Corresponds with GET /entities (the `ListEntities` operationId).
@@ -1055,6 +1121,11 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /schedules (the `ListSchedules` operationId).
 	ListSchedules(ctx context.Context, params *ListSchedulesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetSweep Show what the next sweep would do with what is yours, and do nothing
+	//
+	// Corresponds with GET /sweep (the `GetSweep` operationId).
+	GetSweep(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetVersion Read the build
 	//
@@ -1415,6 +1486,61 @@ func (c *Client) InspectJobs(ctx context.Context, reqEditors ...RequestEditorFn)
 	return c.Client.Do(req)
 }
 
+// ListDeadLetters Show which of your messages their queues have given up on, by queue; consumes none
+//
+// Corresponds with GET /dead-letters (the `ListDeadLetters` operationId).
+func (c *Client) ListDeadLetters(ctx context.Context, params *ListDeadLettersParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListDeadLettersRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RedriveDeadLettersWithBody Put your dead letters back into their queues, a bounded number a call
+//
+// At least once: a letter is sent, then deleted. Calling it again, at the same time or after a failure, does no harm and moves
+// what is left.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /dead-letters/redrive (the `RedriveDeadLetters` operationId).
+func (c *Client) RedriveDeadLettersWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRedriveDeadLettersRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RedriveDeadLetters Put your dead letters back into their queues, a bounded number a call
+//
+// At least once: a letter is sent, then deleted. Calling it again, at the same time or after a failure, does no harm and moves
+// what is left.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /dead-letters/redrive (the `RedriveDeadLetters` operationId).
+func (c *Client) RedriveDeadLetters(ctx context.Context, body RedriveDeadLettersJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRedriveDeadLettersRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ListEntities List entities of a type, narrowed by groups (any of them) or by a query over attributes
 //
 // Corresponds with GET /entities (the `ListEntities` operationId).
@@ -1631,6 +1757,21 @@ func (c *Client) GetLock(ctx context.Context, pType EntityType, id EntityId, req
 // Corresponds with GET /schedules (the `ListSchedules` operationId).
 func (c *Client) ListSchedules(ctx context.Context, params *ListSchedulesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListSchedulesRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetSweep Show what the next sweep would do with what is yours, and do nothing
+//
+// Corresponds with GET /sweep (the `GetSweep` operationId).
+func (c *Client) GetSweep(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetSweepRequest(c.Server)
 	if err != nil {
 		return nil, err
 	}
@@ -2389,6 +2530,112 @@ func NewInspectJobsRequest(server string) (*http.Request, error) {
 	return req, nil
 }
 
+// NewListDeadLettersRequest constructs an http.Request for the ListDeadLetters method
+func NewListDeadLettersRequest(server string, params *ListDeadLettersParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/dead-letters")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Queue != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "queue", *params.Queue, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewRedriveDeadLettersRequest calls the generic RedriveDeadLetters builder with application/json body
+func NewRedriveDeadLettersRequest(server string, body RedriveDeadLettersJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRedriveDeadLettersRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewRedriveDeadLettersRequestWithBody constructs an http.Request for the RedriveDeadLetters method, with any body, and a specified content type
+func NewRedriveDeadLettersRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/dead-letters/redrive")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewListEntitiesRequest constructs an http.Request for the ListEntities method
 func NewListEntitiesRequest(server string, params *ListEntitiesParams) (*http.Request, error) {
 	var err error
@@ -3032,6 +3279,33 @@ func NewListSchedulesRequest(server string, params *ListSchedulesParams) (*http.
 			rawQueryFragments = append(rawQueryFragments, encoded)
 		}
 		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetSweepRequest constructs an http.Request for the GetSweep method
+func NewGetSweepRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/sweep")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
@@ -4748,6 +5022,33 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /blackboard/jobs (the `InspectJobs` operationId).
 	InspectJobsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*InspectJobsResponse, error)
 
+	// ListDeadLettersWithResponse Show which of your messages their queues have given up on, by queue; consumes none
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /dead-letters (the `ListDeadLetters` operationId).
+	ListDeadLettersWithResponse(ctx context.Context, params *ListDeadLettersParams, reqEditors ...RequestEditorFn) (*ListDeadLettersResponse, error)
+
+	// RedriveDeadLettersWithBodyWithResponse Put your dead letters back into their queues, a bounded number a call
+	//
+	// At least once: a letter is sent, then deleted. Calling it again, at the same time or after a failure, does no harm and moves
+	// what is left.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /dead-letters/redrive (the `RedriveDeadLetters` operationId).
+	RedriveDeadLettersWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RedriveDeadLettersResponse, error)
+
+	// RedriveDeadLettersWithResponse Put your dead letters back into their queues, a bounded number a call
+	//
+	// At least once: a letter is sent, then deleted. Calling it again, at the same time or after a failure, does no harm and moves
+	// what is left.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /dead-letters/redrive (the `RedriveDeadLetters` operationId).
+	RedriveDeadLettersWithResponse(ctx context.Context, body RedriveDeadLettersJSONRequestBody, reqEditors ...RequestEditorFn) (*RedriveDeadLettersResponse, error)
+
 	// ListEntitiesWithResponse List entities of a type, narrowed by groups (any of them) or by a query over attributes
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -4851,6 +5152,13 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /schedules (the `ListSchedules` operationId).
 	ListSchedulesWithResponse(ctx context.Context, params *ListSchedulesParams, reqEditors ...RequestEditorFn) (*ListSchedulesResponse, error)
+
+	// GetSweepWithResponse Show what the next sweep would do with what is yours, and do nothing
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /sweep (the `GetSweep` operationId).
+	GetSweepWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetSweepResponse, error)
 
 	// GetVersionWithResponse Read the build
 	//
@@ -5282,6 +5590,88 @@ func (r InspectJobsResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r InspectJobsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListDeadLettersResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DeadLetterQueueList
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListDeadLettersResponse) GetJSON200() *DeadLetterQueueList {
+	return r.JSON200
+}
+
+// GetBody returns the raw response body bytes
+func (r ListDeadLettersResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListDeadLettersResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListDeadLettersResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListDeadLettersResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type RedriveDeadLettersResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Redrive
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RedriveDeadLettersResponse) GetJSON200() *Redrive {
+	return r.JSON200
+}
+
+// GetBody returns the raw response body bytes
+func (r RedriveDeadLettersResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RedriveDeadLettersResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RedriveDeadLettersResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RedriveDeadLettersResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -5781,6 +6171,47 @@ func (r ListSchedulesResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ListSchedulesResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetSweepResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Sweep
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetSweepResponse) GetJSON200() *Sweep {
+	return r.JSON200
+}
+
+// GetBody returns the raw response body bytes
+func (r GetSweepResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetSweepResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetSweepResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetSweepResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -7112,6 +7543,51 @@ func (c *ClientWithResponses) InspectJobsWithResponse(ctx context.Context, reqEd
 	return ParseInspectJobsResponse(rsp)
 }
 
+// ListDeadLettersWithResponse Show which of your messages their queues have given up on, by queue; consumes none
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /dead-letters (the `ListDeadLetters` operationId).
+func (c *ClientWithResponses) ListDeadLettersWithResponse(ctx context.Context, params *ListDeadLettersParams, reqEditors ...RequestEditorFn) (*ListDeadLettersResponse, error) {
+	rsp, err := c.ListDeadLetters(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListDeadLettersResponse(rsp)
+}
+
+// RedriveDeadLettersWithBodyWithResponse Put your dead letters back into their queues, a bounded number a call
+//
+// At least once: a letter is sent, then deleted. Calling it again, at the same time or after a failure, does no harm and moves
+// what is left.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /dead-letters/redrive (the `RedriveDeadLetters` operationId).
+func (c *ClientWithResponses) RedriveDeadLettersWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RedriveDeadLettersResponse, error) {
+	rsp, err := c.RedriveDeadLettersWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRedriveDeadLettersResponse(rsp)
+}
+
+// RedriveDeadLettersWithResponse Put your dead letters back into their queues, a bounded number a call
+//
+// At least once: a letter is sent, then deleted. Calling it again, at the same time or after a failure, does no harm and moves
+// what is left.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /dead-letters/redrive (the `RedriveDeadLetters` operationId).
+func (c *ClientWithResponses) RedriveDeadLettersWithResponse(ctx context.Context, body RedriveDeadLettersJSONRequestBody, reqEditors ...RequestEditorFn) (*RedriveDeadLettersResponse, error) {
+	rsp, err := c.RedriveDeadLetters(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRedriveDeadLettersResponse(rsp)
+}
+
 // ListEntitiesWithResponse List entities of a type, narrowed by groups (any of them) or by a query over attributes
 //
 // Returns a wrapper object for the known response body format(s).
@@ -7298,6 +7774,19 @@ func (c *ClientWithResponses) ListSchedulesWithResponse(ctx context.Context, par
 		return nil, err
 	}
 	return ParseListSchedulesResponse(rsp)
+}
+
+// GetSweepWithResponse Show what the next sweep would do with what is yours, and do nothing
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /sweep (the `GetSweep` operationId).
+func (c *ClientWithResponses) GetSweepWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetSweepResponse, error) {
+	rsp, err := c.GetSweep(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetSweepResponse(rsp)
 }
 
 // GetVersionWithResponse Read the build
@@ -7900,6 +8389,58 @@ func ParseInspectJobsResponse(rsp *http.Response) (*InspectJobsResponse, error) 
 	return response, nil
 }
 
+// ParseListDeadLettersResponse parses an HTTP response from a ListDeadLettersWithResponse call
+func ParseListDeadLettersResponse(rsp *http.Response) (*ListDeadLettersResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListDeadLettersResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DeadLetterQueueList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseRedriveDeadLettersResponse parses an HTTP response from a RedriveDeadLettersWithResponse call
+func ParseRedriveDeadLettersResponse(rsp *http.Response) (*RedriveDeadLettersResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RedriveDeadLettersResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Redrive
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseListEntitiesResponse parses an HTTP response from a ListEntitiesWithResponse call
 func ParseListEntitiesResponse(rsp *http.Response) (*ListEntitiesResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -8209,6 +8750,32 @@ func ParseListSchedulesResponse(rsp *http.Response) (*ListSchedulesResponse, err
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest ScheduleList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetSweepResponse parses an HTTP response from a GetSweepWithResponse call
+func ParseGetSweepResponse(rsp *http.Response) (*GetSweepResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetSweepResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Sweep
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}

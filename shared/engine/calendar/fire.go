@@ -31,68 +31,99 @@ type Calendar struct {
 	Parallel  int // schedules fired at a time
 }
 
-// page is how many due schedules one read of the index returns, pages how many
-// reads one sweep makes of a shard: the next sweep goes on.
-const page, pages = 50, 20
-
-// Sweep fires the schedules of one shard that are due. One that cannot be fired
-// now keeps no other from it; the next sweep tries it again.
-func (c *Calendar) Sweep(ctx context.Context, shard int) (fired int, err error) {
-	p := workflow.Page{Limit: page}
-	for range pages {
-		due, err := c.Schedules.DueSchedules(ctx, shard, c.Now(), p)
-		if err != nil {
-			return fired, err
-		}
-		started := make([]bool, len(due.Items))
-		err = parallel.Each(ctx, c.Parallel, len(due.Items), func(ctx context.Context, i int) error {
-			one := due.Items[i]
-			var err error
-			if started[i], err = c.Fire(ctx, one.Tenant, one.Name); err != nil {
-				c.Log.LogAttrs(ctx, slog.LevelWarn, "cannot fire a schedule; the next sweep tries again",
-					slog.String("tenant", one.Tenant), slog.String("schedule", one.Name), slog.Any("error", err))
-			}
-			return nil
-		})
-		if err != nil {
-			return fired, err
-		}
-		for _, is := range started {
-			if is {
-				fired++
-			}
-		}
-		if p.Token = due.Next; p.Token == "" {
-			break
-		}
-	}
-	return fired, nil
+// Moment is what comes of a schedule that is due, as it was read.
+type Moment struct {
+	Schedule spec.Schedule
+	At       time.Time // the moment that has come
+	Begun    bool      // somebody has named it, and may have died before it had its run
+	Skipped  bool      // it gets no run: the last one has not ended
 }
 
-// Fire gives a schedule that is due its run, or records why there is none. It
-// reports whether it has started one; whoever loses a race leaves the rest to the
-// winner, and to the next sweep.
-func (c *Calendar) Fire(ctx context.Context, tenant, name string) (started bool, err error) {
+// Run is the id of the run of the moment.
+func (m Moment) Run() string { return ID(m.Schedule.Tenant, m.Schedule.Name, m.At) }
+
+// Due reads a page of the schedules of one shard that are due, and changes nothing.
+// One that cannot be read keeps no other from being; the next sweep tries it again.
+func (c *Calendar) Due(ctx context.Context, shard int, p workflow.Page) (workflow.List[Moment], error) {
+	due, err := c.Schedules.DueSchedules(ctx, shard, c.Now(), p)
+	list := workflow.List[Moment]{Next: due.Next}
+	if err != nil {
+		return list, err
+	}
+	found := make([]*Moment, len(due.Items))
+	err = parallel.Each(ctx, c.Parallel, len(due.Items), func(ctx context.Context, i int) error {
+		one := due.Items[i]
+		var err error
+		if found[i], err = c.moment(ctx, one.Tenant, one.Name); err != nil {
+			c.complain(ctx, one, err)
+		}
+		return nil
+	})
+	for _, m := range found {
+		if m != nil {
+			list.Items = append(list.Items, *m)
+		}
+	}
+	return list, err
+}
+
+func (c *Calendar) complain(ctx context.Context, s spec.Schedule, err error) {
+	c.Log.LogAttrs(ctx, slog.LevelWarn, "cannot fire a schedule; the next sweep tries again",
+		slog.String("tenant", s.Tenant), slog.String("schedule", s.Name), slog.Any("error", err))
+}
+
+// moment says what comes of a schedule now, nil if it is not due.
+func (c *Calendar) moment(ctx context.Context, tenant, name string) (*Moment, error) {
 	s, err := c.Schedules.Schedule(ctx, tenant, name)
 	now := c.Now()
 	if err != nil || s.Cron == nil || s.NextAt.IsZero() || s.NextAt.After(now) {
-		return false, err
+		return nil, err
 	}
-	if s.Firing.IsZero() {
-		at, err := latest(s.Cron, s.NextAt, now)
-		if err != nil {
-			return false, err
+	if !s.Firing.IsZero() {
+		return &Moment{Schedule: s, At: s.Firing, Begun: true}, nil
+	}
+	at, err := latest(s.Cron, s.NextAt, now)
+	if err != nil {
+		return nil, err
+	}
+	busy, err := c.busy(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	return &Moment{Schedule: s, At: at, Skipped: busy}, nil
+}
+
+// FireAll fires moments, some at a time, and counts the runs that were started. One
+// that cannot be fired now keeps no other from it; the next sweep tries it again.
+func (c *Calendar) FireAll(ctx context.Context, all []Moment) (fired int, err error) {
+	started := make([]bool, len(all))
+	err = parallel.Each(ctx, c.Parallel, len(all), func(ctx context.Context, i int) error {
+		var err error
+		if started[i], err = c.Fire(ctx, all[i]); err != nil {
+			c.complain(ctx, all[i].Schedule, err)
 		}
-		busy, err := c.busy(ctx, s)
-		if err != nil {
-			return false, err
+		return nil
+	})
+	for _, is := range started {
+		if is {
+			fired++
 		}
-		if busy {
-			s.SkippedAt, s.Skipped = at, s.Skipped+1
-			_, err := c.advance(ctx, s, at)
-			return false, err
-		}
-		s.Firing, s.Last, s.LastAt, s.Why = at, ID(tenant, name, at), at, ""
+	}
+	return fired, err
+}
+
+// Fire gives a moment its run, or records why there is none. It reports whether it
+// has started one; whoever loses a race leaves the rest to the winner, and to the
+// next sweep.
+func (c *Calendar) Fire(ctx context.Context, m Moment) (started bool, err error) {
+	s := m.Schedule
+	switch {
+	case m.Skipped:
+		s.SkippedAt, s.Skipped = m.At, s.Skipped+1
+		_, err := c.advance(ctx, s, m.At)
+		return false, err
+	case !m.Begun:
+		s.Firing, s.Last, s.LastAt, s.Why = m.At, m.Run(), m.At, ""
 		if ok, err := c.Schedules.PutSchedule(ctx, s); err != nil || !ok {
 			return false, err
 		}
@@ -107,9 +138,8 @@ func (c *Calendar) Fire(ctx context.Context, tenant, name string) (started bool,
 		}
 		started = true
 	}
-	at := s.Firing
 	s.Firing = time.Time{}
-	_, err = c.advance(ctx, s, at)
+	_, err = c.advance(ctx, s, m.At)
 	return started, err
 }
 

@@ -15,20 +15,67 @@ const (
 	sweepPages = 20
 )
 
-// Sweep judges the workers of one shard that are due. Each is written only if it
-// was not heard of since it was read, so that a heartbeat that comes meanwhile
-// wins, and sweeps may overlap. Where a worker has gone OFFLINE, the runs whose
-// packs it held are looked at.
+// Judgement is what silence makes of a worker as it was read.
+type Judgement struct {
+	Seen, Next *workflow.Worker
+}
+
+// Moves reports whether the worker's state changes: one that was heard of since it
+// became due only gets another moment.
+func (j Judgement) Moves() bool { return j.Next.State != j.Seen.State }
+
+// Due judges a page of the workers of one shard that are due, and changes nothing.
+func (r *Roster) Due(ctx context.Context, shard int, page workflow.Page) (workflow.List[Judgement], error) {
+	due, err := r.Workers.DueWorkers(ctx, shard, r.now(), page)
+	list := workflow.List[Judgement]{Next: due.Next}
+	if err != nil {
+		return list, err
+	}
+	for _, w := range due.Items {
+		seen, err := r.Workers.Worker(ctx, w.Tenant, w.ID)
+		if err != nil {
+			return list, err
+		}
+		if seen == nil {
+			continue
+		}
+		next, err := r.Silence.judge(*seen, r.now())
+		if err != nil {
+			return list, err
+		}
+		if next.State == seen.State && next.DueAt.Equal(seen.DueAt) {
+			continue // the index lags behind
+		}
+		list.Items = append(list.Items, Judgement{seen, &next})
+	}
+	return list, nil
+}
+
+// Pass writes a judgement, if the worker was not heard of since it was read, so that
+// a heartbeat that comes meanwhile wins, and sweeps may overlap. Where a worker has
+// gone OFFLINE, the runs whose packs it held are looked at. It reports whether the
+// worker's state has changed.
+func (r *Roster) Pass(ctx context.Context, board port.Board, j Judgement) (moved bool, err error) {
+	ok, err := r.Workers.PutWorker(ctx, j.Seen, j.Next)
+	if !ok || err != nil || !j.Moves() {
+		return false, err
+	}
+	if j.Next.State != sm.WorkerOffline {
+		return true, nil
+	}
+	return true, board.Notify(ctx, 0, looks(j.Seen)...)
+}
+
+// Sweep judges the workers of one shard that are due.
 func (r *Roster) Sweep(ctx context.Context, board port.Board, shard int) (moved int, err error) {
-	now := r.now()
 	page := workflow.Page{Limit: sweepPage}
 	for range sweepPages {
-		due, err := r.Workers.DueWorkers(ctx, shard, now, page)
+		due, err := r.Due(ctx, shard, page)
 		if err != nil {
 			return moved, err
 		}
-		for _, w := range due.Items {
-			ok, err := r.sweep(ctx, board, w.Tenant, w.ID)
+		for _, j := range due.Items {
+			ok, err := r.Pass(ctx, board, j)
 			if err != nil {
 				return moved, err
 			}
@@ -41,26 +88,6 @@ func (r *Roster) Sweep(ctx context.Context, board port.Board, shard int) (moved 
 		}
 	}
 	return moved, nil
-}
-
-// sweep judges one worker and reports whether its state has changed.
-func (r *Roster) sweep(ctx context.Context, board port.Board, tenant, id string) (bool, error) {
-	seen, err := r.Workers.Worker(ctx, tenant, id)
-	if err != nil || seen == nil {
-		return false, err
-	}
-	next, err := r.Silence.judge(*seen, r.now())
-	if err != nil || (next.State == seen.State && next.DueAt.Equal(seen.DueAt)) {
-		return false, err // the index lags behind
-	}
-	ok, err := r.Workers.PutWorker(ctx, seen, &next)
-	if !ok || err != nil || next.State == seen.State {
-		return false, err
-	}
-	if next.State != sm.WorkerOffline {
-		return true, nil
-	}
-	return true, board.Notify(ctx, 0, looks(seen)...)
 }
 
 // looks asks for each run of which the worker held a pack, once.

@@ -13,12 +13,6 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// sweepPage is how many due executions one read of the index returns.
-const sweepPage = 100
-
-// sweepPages bounds one shard's share of a sweep; the next sweep goes on.
-const sweepPages = 20
-
 // Swept is what one sweep did.
 type Swept struct {
 	Due     int // looks sent
@@ -26,61 +20,101 @@ type Swept struct {
 	Fired   int // runs started by schedules
 }
 
+// sweeper finds what is due, and does it.
+type sweeper struct {
+	ports  port.Ports
+	people *roster.Roster
+	clock  *calendar.Calendar
+	now    func() time.Time
+}
+
+func newSweeper(e *engine.Engine, silence roster.Silence) *sweeper {
+	ports := e.Open()
+	return &sweeper{
+		ports:  ports,
+		people: &roster.Roster{Workers: ports.Workers, Silence: silence, Now: e.Now},
+		clock: &calendar.Calendar{
+			Schedules: ports.Schedules, Store: ports.Store, Starter: e, Now: e.Now, Log: e.Log, Parallel: e.Parallel,
+		},
+		now: e.Now,
+	}
+}
+
 // Run sends a look for every execution whose alarm has rung, judges the polling
 // workers that are due, and fires the schedules whose moment has come. None of
 // the three waits for another, or fails with it. Its work is proportional to what
 // is due; sweeps may overlap, since a look at an execution that needs none changes
-// nothing, and a worker is judged as it was read or not at all.
+// nothing, and a worker or a schedule is changed as it was read or not at all.
 func Run(ctx context.Context, e *engine.Engine, silence roster.Silence, shards int) (Swept, error) {
-	looks, workers, fired := make([]int, shards), make([]int, shards), make([]int, shards)
-	ports := e.Open()
-	people := &roster.Roster{Workers: ports.Workers, Silence: silence, Now: e.Now}
-	clock := &calendar.Calendar{
-		Schedules: ports.Schedules, Store: ports.Store, Starter: e, Now: e.Now, Log: e.Log, Parallel: e.Parallel,
-	}
-	failed := make([]error, 3*shards)
-	stopped := parallel.Each(ctx, e.Parallel, 3*shards, func(ctx context.Context, i int) error {
-		// What fails keeps nothing else from being swept, so its error is set aside.
-		switch shard := i % shards; i / shards {
+	s := newSweeper(e, silence)
+	done := make([]int, 3*shards)
+	err := everywhere(ctx, e.Parallel, shards, func(ctx context.Context, kind, shard int) (err error) {
+		n := &done[kind*shards+shard]
+		switch kind {
 		case 0:
-			looks[shard], failed[i] = alarms(ctx, ports, e.Now(), shard)
+			_, err = s.alarms(ctx, shard, s.notify(ctx, n))
 		case 1:
-			workers[shard], failed[i] = people.Sweep(ctx, ports.Board, shard)
+			_, err = s.silent(ctx, shard, s.pass(ctx, n))
 		default:
-			fired[shard], failed[i] = clock.Sweep(ctx, shard)
+			_, err = s.moments(ctx, shard, s.fire(ctx, n))
 		}
-		return nil
+		return err
 	})
-	s := Swept{}
+	swept := Swept{}
 	for i := range shards {
-		s.Due += looks[i]
-		s.Workers += workers[i]
-		s.Fired += fired[i]
+		swept.Due += done[i]
+		swept.Workers += done[shards+i]
+		swept.Fired += done[2*shards+i]
 	}
-	return s, errors.Join(append(failed, stopped)...)
+	return swept, err
 }
 
-// alarms sends a look for every execution of a shard whose alarm has rung.
-func alarms(ctx context.Context, ports port.Ports, now time.Time, shard int) (sent int, err error) {
-	page := workflow.Page{Limit: sweepPage}
-	for range sweepPages {
-		due, err := ports.Store.Due(ctx, shard, now, page)
-		if err != nil {
-			return sent, err
+// everywhere does each of the three kinds of work on each shard, some at a time.
+// What fails keeps nothing else from being done.
+func everywhere(ctx context.Context, limit, shards int, do func(ctx context.Context, kind, shard int) error) error {
+	failed := make([]error, 3*shards)
+	stopped := parallel.Each(ctx, limit, 3*shards, func(ctx context.Context, i int) error {
+		failed[i] = do(ctx, i/shards, i%shards)
+		return nil
+	})
+	return errors.Join(append(failed, stopped)...)
+}
+
+// notify sends looks.
+func (s *sweeper) notify(ctx context.Context, n *int) func([]workflow.Look) error {
+	return func(due []workflow.Look) error {
+		for i := range due {
+			due[i].Why = "alarm"
 		}
-		for i := range due.Items {
-			due.Items[i].Why = "alarm"
+		if err := s.ports.Board.Notify(ctx, 0, due...); err != nil {
+			return err
 		}
-		if len(due.Items) > 0 {
-			if err := ports.Board.Notify(ctx, 0, due.Items...); err != nil {
-				return sent, err
+		*n += len(due)
+		return nil
+	}
+}
+
+// pass writes what silence makes of workers.
+func (s *sweeper) pass(ctx context.Context, n *int) func([]roster.Judgement) error {
+	return func(due []roster.Judgement) error {
+		for _, j := range due {
+			moved, err := s.people.Pass(ctx, s.ports.Board, j)
+			if err != nil {
+				return err
+			}
+			if moved {
+				*n++
 			}
 		}
-		sent += len(due.Items)
-		if due.Next == "" {
-			break
-		}
-		page.Token = due.Next
+		return nil
 	}
-	return sent, nil
+}
+
+// fire starts what schedules want.
+func (s *sweeper) fire(ctx context.Context, n *int) func([]calendar.Moment) error {
+	return func(due []calendar.Moment) error {
+		fired, err := s.clock.FireAll(ctx, due)
+		*n += fired
+		return err
+	}
 }

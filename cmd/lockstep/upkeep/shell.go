@@ -1,0 +1,16 @@
+package upkeep
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/lockstep-run/lockstep/shared/client"
+)
+
+// Shell is what the verbs have in common with all others: how the service is
+// reached, and how answers and errors are told.
+type Shell struct {
+	Open   func() (*client.Client, error)
+	Called func(error) error // marks an error as the service's answer
+	JSON   func() bool       // programs read the output
+	Print  func(cmd *cobra.Command, v any) error
+}
