@@ -5,22 +5,31 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"strconv"
 	"sync"
 
 	"github.com/aws/aws-lambda-go/events"
 
+	"github.com/lockstep-run/lockstep/shared/topology"
+	"github.com/lockstep-run/lockstep/shared/worker/lasttry"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
 // Handler is what lambda.Start takes for a queue with ReportBatchItemFailures.
 type Handler func(context.Context, events.SQSEvent) (events.SQSEventResponse, error)
 
+// Engine looks at executions, and is told of the looks that fail.
+type Engine interface {
+	Look(ctx context.Context, l workflow.Look) error
+	Failed(ctx context.Context, l workflow.Look, cause error)
+}
+
 // Looks makes a handler of lifecycle messages. Messages about the same execution
 // are answered by one look; different executions are looked at in parallel. Each
 // look is charged its share of the invocation and of the two requests, receive
-// and delete, that the event source mapping makes for a batch. failed is told of
-// the looks that fail.
-func Looks(log *slog.Logger, decode func(body string) (workflow.Look, error), look func(context.Context, workflow.Look) error, failed func(context.Context, workflow.Look, error)) Handler {
+// and delete, that the event source mapping makes for a batch. What fails when it
+// is received for the last time is told to the queue, for its run's history.
+func Looks(log *slog.Logger, decode func(body string) (workflow.Look, error), engine Engine, queue lasttry.Queue) Handler {
 	return func(ctx context.Context, event events.SQSEvent) (events.SQSEventResponse, error) {
 		share := 1 / float64(max(1, len(event.Records)))
 		failures := failures{items: []events.SQSBatchItemFailure{}}
@@ -29,7 +38,8 @@ func Looks(log *slog.Logger, decode func(body string) (workflow.Look, error), lo
 		for _, record := range event.Records {
 			l, err := decode(record.Body)
 			if err != nil {
-				log.ErrorContext(ctx, "message cannot be read", "messageId", record.MessageId, "error", err)
+				// It cannot say whose it is: it goes to the dead letters without a word to any run.
+				log.ErrorContext(ctx, "message cannot be read", "messageId", record.MessageId, "receives", receives(record), "error", err)
 				failures.add(record.MessageId)
 				continue
 			}
@@ -39,21 +49,26 @@ func Looks(log *slog.Logger, decode func(body string) (workflow.Look, error), lo
 				// A look for a lane is about one run of the step, not about its undoing.
 				key += fmt.Sprint("#", l.RunSeq, "#", *l.Lane)
 			}
+			if l.Dead != nil {
+				key += "#dead#" + l.Dead.Message // it is no look at the run
+			}
 			if g := groups[key]; g != nil {
 				g.look.Cost.Add(l.Cost)
-				g.messages = append(g.messages, record.MessageId)
+				g.messages = append(g.messages, record)
 				continue
 			}
-			groups[key] = &group{look: l, messages: []string{record.MessageId}}
+			groups[key] = &group{look: l, messages: []events.SQSMessage{record}}
 			order = append(order, groups[key])
 		}
 		var all sync.WaitGroup
 		for _, g := range order {
 			all.Go(func() {
-				if err := guarded(ctx, log, g.look, look); err != nil {
+				if err := guarded(ctx, log, g.look, engine.Look); err != nil {
 					log.WarnContext(ctx, "look failed", "executionId", g.look.Execution, "error", err)
-					failures.add(g.messages...)
-					failed(ctx, g.look, err)
+					g.failed(ctx, engine, lasttry.Rules{MaxReceives: topology.MaxReceiveLifecycle, Queue: queue, Log: log}, err)
+					for _, m := range g.messages {
+						failures.add(m.MessageId)
+					}
 				}
 			})
 		}
@@ -65,7 +80,25 @@ func Looks(log *slog.Logger, decode func(body string) (workflow.Look, error), lo
 // group is the messages of a batch that one look answers.
 type group struct {
 	look     workflow.Look
-	messages []string
+	messages []events.SQSMessage
+}
+
+// failed tells that the look has failed. That a message has died is not told of the
+// telling itself: there would be no end to it.
+func (g *group) failed(ctx context.Context, engine Engine, r lasttry.Rules, err error) {
+	if g.look.Dead != nil {
+		return
+	}
+	engine.Failed(ctx, g.look, err)
+	for _, m := range g.messages {
+		lasttry.OfLook(r, m.MessageId, receives(m), g.look).Failed(ctx, err)
+	}
+}
+
+// receives is how often a message has been received, this time included.
+func receives(m events.SQSMessage) int {
+	n, _ := strconv.Atoi(m.Attributes["ApproximateReceiveCount"]) // Lambda says it with every message
+	return n
 }
 
 type failures struct {
@@ -86,7 +119,7 @@ func guarded(ctx context.Context, log *slog.Logger, l workflow.Look, look func(c
 	defer func() {
 		if cause := recover(); cause != nil {
 			log.ErrorContext(ctx, "panic", "executionId", l.Execution, "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
-			err = fmt.Errorf("panic: %v", cause)
+			err = &workflow.Error{Code: workflow.CodeInternal, Message: "panic", Cause: fmt.Errorf("%v", cause)}
 		}
 	}()
 	return look(ctx, l)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-lambda-go/events"
 
@@ -24,7 +25,32 @@ func decode(body string) (workflow.Look, error) {
 	return workflow.Look{Tenant: "t", Execution: body}, nil
 }
 
-func ignored(context.Context, workflow.Look, error) {}
+// engine is two functions; failed may be nil.
+type engine struct {
+	look   func(context.Context, workflow.Look) error
+	failed func(context.Context, workflow.Look, error)
+}
+
+func (e engine) Look(ctx context.Context, l workflow.Look) error { return e.look(ctx, l) }
+
+func (e engine) Failed(ctx context.Context, l workflow.Look, err error) {
+	if e.failed != nil {
+		e.failed(ctx, l, err)
+	}
+}
+
+// told are the looks that were sent.
+type told struct {
+	mu    sync.Mutex
+	looks []workflow.Look
+}
+
+func (q *told) Notify(_ context.Context, _ time.Duration, looks ...workflow.Look) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.looks = append(q.looks, looks...)
+	return nil
+}
 
 // TestLooks: a record that cannot be read, one that fails and one that panics
 // are reported one by one; all messages about one execution share its fate.
@@ -32,7 +58,7 @@ func TestLooks(t *testing.T) {
 	var mu sync.Mutex
 	looks := map[string]workflow.Look{}
 	told := map[string]bool{}
-	handle := batch.Looks(slog.New(slog.DiscardHandler), decode, func(_ context.Context, l workflow.Look) error {
+	handle := batch.Looks(slog.New(slog.DiscardHandler), decode, engine{func(_ context.Context, l workflow.Look) error {
 		mu.Lock()
 		looks[l.Execution] = l
 		mu.Unlock()
@@ -47,7 +73,7 @@ func TestLooks(t *testing.T) {
 		mu.Lock()
 		told[l.Execution] = err != nil
 		mu.Unlock()
-	})
+	}}, nil)
 	event := events.SQSEvent{}
 	for id, body := range map[string]string{"1": "good", "2": "fails", "3": "good", "4": "panics", "5": "poison", "6": "fails"} {
 		event.Records = append(event.Records, events.SQSMessage{MessageId: id, Body: body})
@@ -77,7 +103,7 @@ func TestLooks(t *testing.T) {
 
 // TestNothingFailed: the list is empty, never null.
 func TestNothingFailed(t *testing.T) {
-	handle := batch.Looks(slog.New(slog.DiscardHandler), decode, func(context.Context, workflow.Look) error { return nil }, ignored)
+	handle := batch.Looks(slog.New(slog.DiscardHandler), decode, engine{look: func(context.Context, workflow.Look) error { return nil }}, nil)
 	got, err := handle(t.Context(), events.SQSEvent{Records: []events.SQSMessage{{MessageId: "1", Body: "x"}}})
 	if err != nil {
 		t.Fatal(err)
@@ -99,12 +125,12 @@ func TestEventShape(t *testing.T) {
 	if err := json.Unmarshal(source, &event); err != nil {
 		t.Fatal(err)
 	}
-	handle := batch.Looks(slog.New(slog.DiscardHandler), decode, func(_ context.Context, l workflow.Look) error {
+	handle := batch.Looks(slog.New(slog.DiscardHandler), decode, engine{look: func(_ context.Context, l workflow.Look) error {
 		if l.Execution == "fails" {
 			return errors.New("no")
 		}
 		return nil
-	}, ignored)
+	}}, nil)
 	reply, err := handle(t.Context(), event)
 	if err != nil {
 		t.Fatal(err)
@@ -123,12 +149,12 @@ func TestLooksOfLanes(t *testing.T) {
 	read := func(body string) (workflow.Look, error) {
 		return workflow.Look{Tenant: "t", Execution: "x", Lane: &lane, RunSeq: len(body)}, nil
 	}
-	handle := batch.Looks(slog.New(slog.DiscardHandler), read, func(_ context.Context, l workflow.Look) error {
+	handle := batch.Looks(slog.New(slog.DiscardHandler), read, engine{look: func(_ context.Context, l workflow.Look) error {
 		mu.Lock()
 		defer mu.Unlock()
 		seen[l.RunSeq]++
 		return nil
-	}, ignored)
+	}}, nil)
 	event := events.SQSEvent{Records: []events.SQSMessage{
 		{MessageId: "1", Body: "1"}, {MessageId: "2", Body: "22"}, {MessageId: "3", Body: "1"},
 	}}
@@ -137,5 +163,82 @@ func TestLooksOfLanes(t *testing.T) {
 	}
 	if len(seen) != 2 || seen[1] != 1 || seen[2] != 1 {
 		t.Errorf("looks by step run: %v", seen)
+	}
+}
+
+// A look that fails when it is received for the last time is told, with its reason,
+// message by message; one that may come again is not, nor one that tells of a death.
+func TestTheLastFailureIsTold(t *testing.T) {
+	queue := &told{}
+	troubles := map[string]int{}
+	read := func(body string) (workflow.Look, error) {
+		l, err := decode(body)
+		if body == "dead" {
+			l.Execution, l.Dead = "fails", &workflow.Dead{Message: "m0"}
+		}
+		return l, err
+	}
+	handle := batch.Looks(slog.New(slog.DiscardHandler), read, engine{func(_ context.Context, l workflow.Look) error {
+		if l.Execution == "panics" {
+			panic("a secret")
+		}
+		return workflow.Errorf(workflow.CodeUnavailable, "the table does not answer: %w", errors.New("a secret"))
+	}, func(_ context.Context, l workflow.Look, _ error) { troubles[l.Execution]++ }}, queue)
+	event := events.SQSEvent{}
+	for _, m := range []struct{ id, body, receives string }{
+		{"1", "fails", "9"}, {"2", "fails", "10"}, {"3", "dead", "10"}, {"4", "fails", "11"}, {"5", "poison", "10"},
+	} {
+		event.Records = append(event.Records, events.SQSMessage{MessageId: m.id, Body: m.body, Attributes: map[string]string{"ApproximateReceiveCount": m.receives}})
+	}
+	got, err := handle(t.Context(), event)
+	if err != nil || len(got.BatchItemFailures) != 5 {
+		t.Fatalf("%v, %v", got, err)
+	}
+	if !maps.Equal(troubles, map[string]int{"fails": 1}) {
+		t.Errorf("trouble with %v", troubles)
+	}
+	for i, want := range []workflow.Dead{
+		{Message: "2", Queue: "lifecycle", Reason: "unavailable: the table does not answer", Receives: 10},
+		{Message: "4", Queue: "lifecycle", Reason: "unavailable: the table does not answer", Receives: 11},
+	} {
+		if len(queue.looks) != 2 || *queue.looks[i].Dead != want || queue.looks[i].Execution != "fails" || queue.looks[i].Tenant != "t" {
+			t.Fatalf("told %+v", queue.looks)
+		}
+	}
+	event.Records = []events.SQSMessage{{MessageId: "6", Body: "panics", Attributes: map[string]string{"ApproximateReceiveCount": "10"}}}
+	if _, err := handle(t.Context(), event); err != nil || len(queue.looks) != 3 || queue.looks[2].Dead.Reason != "internal: panic" {
+		t.Errorf("%v, told %+v", err, queue.looks)
+	}
+}
+
+// That a message has died is no look at its run, and is not merged with one.
+func TestDeathsAreNotMerged(t *testing.T) {
+	var mu sync.Mutex
+	deaths, looks := map[string]int{}, 0
+	read := func(body string) (workflow.Look, error) {
+		l := workflow.Look{Tenant: "t", Execution: "x"}
+		if body != "" {
+			l.Dead = &workflow.Dead{Message: body}
+		}
+		return l, nil
+	}
+	handle := batch.Looks(slog.New(slog.DiscardHandler), read, engine{look: func(_ context.Context, l workflow.Look) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if l.Dead == nil {
+			looks++
+		} else {
+			deaths[l.Dead.Message]++
+		}
+		return nil
+	}}, nil)
+	event := events.SQSEvent{Records: []events.SQSMessage{
+		{MessageId: "1", Body: "a"}, {MessageId: "2"}, {MessageId: "3", Body: "b"}, {MessageId: "4", Body: "a"}, {MessageId: "5"},
+	}}
+	if _, err := handle(t.Context(), event); err != nil {
+		t.Fatal(err)
+	}
+	if looks != 1 || !maps.Equal(deaths, map[string]int{"a": 1, "b": 1}) {
+		t.Errorf("%d looks, deaths %v", looks, deaths)
 	}
 }

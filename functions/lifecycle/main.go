@@ -14,5 +14,5 @@ import (
 
 func main() {
 	app := core.MustOpen(context.Background(), "lifecycle")
-	lambda.Start(batch.Looks(app.Log, sqs.DecodeLook, app.Engine.Look, app.Engine.Failed))
+	lambda.Start(batch.Looks(app.Log, sqs.DecodeLook, app.Engine, app.Queues.With(nil)))
 }

@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	cases = flag.Int("cases", 4000, "how many requests to make")
+	cases = flag.Int("cases", 4500, "how many requests to make")
 	seed  = flag.Uint64("seed", 1, "of the requests")
 )
 

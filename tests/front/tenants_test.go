@@ -87,6 +87,7 @@ func furnish(w *world) property {
 	if s := w.state(p.Waiting); s != "BLOCKED_WAITING" {
 		w.Fatalf("the run that should wait is %s", s)
 	}
+	w.bury(victim, p.Run)
 	for _, path := range p.lists() {
 		var page struct{ NextPageToken *string }
 		w.must(&page, "GET", with(path, "limit=1"), "")
@@ -201,6 +202,9 @@ func tries(p property) map[string][]try {
 		"POST /blackboard/job/heartbeat": one("/blackboard/job/heartbeat", fmt.Sprintf(leaseOf, p.Pack, p.Token)),
 		"POST /blackboard/job/result":    one("/blackboard/job/result", fmt.Sprintf(resultOf, p.Pack, p.Token, p.Job)),
 		"GET /blackboard/jobs":           one("/blackboard/jobs", ""),
+		"GET /dead-letters":              {{target: "/dead-letters"}, {target: "/dead-letters?queue=lifecycle"}, {target: "/dead-letters?queue=jobs-edge"}},
+		"POST /dead-letters/redrive":     {{target: "/dead-letters/redrive"}, {target: "/dead-letters/redrive", body: `{"queue":"lifecycle"}`}, {target: "/dead-letters/redrive", body: `{"queue":"jobs-edge"}`}},
+		"GET /sweep":                     one("/sweep", ""),
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/engine"
 	"github.com/lockstep-run/lockstep/shared/engine/roster"
 	"github.com/lockstep-run/lockstep/shared/monitor"
+	"github.com/lockstep-run/lockstep/shared/sim/graveyard"
 	"github.com/lockstep-run/lockstep/shared/sim/queue"
 	"github.com/lockstep-run/lockstep/shared/sim/stage"
 	"github.com/lockstep-run/lockstep/shared/worker"
@@ -32,7 +33,8 @@ type world struct {
 	log     *bytes.Buffer // errors that were not the request's fault
 	tenant  string        // who asks; headers win
 
-	received []queue.Message // by those who poll over HTTP; the handle is the place
+	yard     func(name string) *graveyard.Queue // a queue with its dead letters
+	received []queue.Message                    // by those who poll over HTTP; the handle is the place
 }
 
 // silence is how long the world's polling workers may be silent.
@@ -45,7 +47,7 @@ func openWith(t testing.TB, seed uint64, o engine.Options) *world {
 	w := &world{Stage: stage.New(t, seed, o), log: &bytes.Buffer{}, tenant: stage.Caller.Tenant}
 	w.Blocks()
 	log := slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelError}))
-	w.handler = api.New(api.Services{Catalog: w.Catalog, Engine: w.Engine, View: w.View, Blackboard: w.board()}, api.Options{
+	w.handler = api.New(api.Services{Catalog: w.Catalog, Engine: w.Engine, View: w.View, Blackboard: w.board(), Upkeep: w.upkeep()}, api.Options{
 		TrustHeaders: true, Log: log, Version: "test", Commit: "test", NewID: w.NewID, Monitor: monitor.Handler(),
 	})
 	return w

@@ -49,6 +49,9 @@ type Message struct {
 	n        int
 }
 
+// ID is the message's, the same each time it comes.
+func (m Message) ID() string { return fmt.Sprint("m", m.n) }
+
 // Look and Pack read what the message carries.
 func (m Message) Look() workflow.Look         { return decoded[workflow.Look](m.Body) }
 func (m Message) Pack() *workflow.PackMessage { return decoded[*workflow.PackMessage](m.Body) }

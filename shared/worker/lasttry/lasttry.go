@@ -43,6 +43,17 @@ func Of(r Rules, id string, receives int, m *workflow.PackMessage) *Try {
 	}, time.Duration(max(1, len(m.Jobs))) * m.Work.Timeout.Std()}
 }
 
+// OfLook is the same of a message to the engine.
+func OfLook(r Rules, id string, receives int, l workflow.Look) *Try {
+	if receives < r.MaxReceives {
+		return nil
+	}
+	return &Try{Rules: r, look: workflow.Look{
+		Tenant: l.Tenant, Execution: l.Execution, Why: "dead letter",
+		Dead: &workflow.Dead{Message: id, Queue: topology.QueueLifecycle, Receives: receives},
+	}}
+}
+
 // longestDelay is how long a queue can keep a message back.
 const longestDelay = 15 * time.Minute
 

@@ -1,0 +1,248 @@
+package deadletter_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/deadletter"
+	"github.com/lockstep-run/lockstep/shared/sim/graveyard"
+	"github.com/lockstep-run/lockstep/shared/sim/queue"
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// yard is a service over simulated queues.
+type yard struct {
+	*testing.T
+	*deadletter.Service
+	now    time.Time
+	queues map[string]*graveyard.Queue
+}
+
+var ann = workflow.Caller{Tenant: "acme", Actor: "ann"}
+
+type blocks []workflow.Block
+
+func (b blocks) Blocks(_ context.Context, tenant string, page workflow.Page) (list workflow.List[workflow.Block], err error) {
+	if tenant != ann.Tenant {
+		return list, nil
+	}
+	at := len(page.Token) // one block a page
+	list.Items = b[at : at+1]
+	if at+1 < len(b) {
+		list.Next = strings.Repeat("x", at+1)
+	}
+	return list, nil
+}
+
+func newYard(t *testing.T) *yard {
+	y := &yard{T: t, now: time.Date(2026, 11, 21, 5, 0, 0, 0, time.UTC), queues: map[string]*graveyard.Queue{}}
+	clock := func() time.Time { return y.now }
+	random, faults := rand.New(rand.NewPCG(1, 2)), &queue.Faults{Shuffle: true}
+	for _, name := range []string{"lifecycle", "jobs-default", "jobs-edge"} {
+		y.queues[name] = &graveyard.Queue{Source: queue.New(clock, random, faults), Dead: queue.New(clock, random, faults), Now: clock}
+	}
+	y.Service = &deadletter.Service{
+		Blocks: blocks{{Name: "a", Pool: "edge"}, {Name: "b"}, {Name: "c", Pool: "nobody"}},
+		Open: func(_ context.Context, name string) (deadletter.Queue, error) {
+			if q := y.queues[name]; q != nil {
+				return q, nil
+			}
+			return nil, nil
+		},
+		Decode: deadletter.Decode{Look: read[workflow.Look], Pack: read[*workflow.PackMessage]},
+		Reasons: func(_ context.Context, tenant, execution string) (map[string]workflow.Dead, error) {
+			if execution == "gone" || tenant != ann.Tenant {
+				return nil, workflow.Errorf(workflow.CodeNotFound, "there is no run")
+			}
+			return map[string]workflow.Dead{"m1": {Reason: "unavailable: no"}}, nil
+		},
+		Now: clock, Log: slog.New(slog.DiscardHandler),
+	}
+	return y
+}
+
+func read[T any](body string) (v T, err error) { return v, json.Unmarshal([]byte(body), &v) }
+
+func (y *yard) bury(name, tenant, execution string) {
+	y.Helper()
+	key := workflow.RunKey{Tenant: tenant, Execution: execution, Visit: 1, RunSeq: 1}.Pack(0, 1)
+	var v any = workflow.PackMessage{Key: key, Work: workflow.Work{Step: "go"}, Jobs: []workflow.JobInput{{Index: 4}, {Index: 5}}}
+	if name == "lifecycle" {
+		v = workflow.Look{Tenant: tenant, Execution: execution}
+	}
+	raw, err := json.Marshal(v)
+	if err != nil {
+		y.Fatal(err)
+	}
+	y.queues[name].Bury(raw)
+}
+
+func (y *yard) list(queue string, limit int) []views.DeadLetterQueue {
+	y.Helper()
+	all, err := y.DeadLetters(y.Context(), ann, queue, limit)
+	if err != nil {
+		y.Fatal(err)
+	}
+	return all
+}
+
+func (y *yard) redrive(r views.RedriveRequest) views.RedriveView {
+	y.Helper()
+	v, err := y.Redrive(y.Context(), ann, r)
+	if err != nil {
+		y.Fatal(err)
+	}
+	return v
+}
+
+// What is shown is the caller's, says all that is known, and is there afterwards.
+func TestShownAndNotConsumed(t *testing.T) {
+	y := newYard(t)
+	y.bury("jobs-edge", "acme", "x") // m1
+	y.bury("jobs-edge", "rival", "y")
+	y.bury("jobs-edge", "acme", "gone")
+	y.bury("lifecycle", "acme", "x") // m1 there
+	y.queues["jobs-edge"].Bury([]byte("nonsense"))
+	for round := 1; round <= 3; round++ {
+		all := y.list("", 0)
+		if len(all) != 4 || all[0].Queue != "lifecycle" || all[1].Queue != "jobs-default" || all[2].Queue != "jobs-edge" || all[3].Queue != "jobs-nobody" {
+			t.Fatalf("%+v", all)
+		}
+		if all[0].Messages != 1 || all[1].Messages != 0 || all[2].Messages != 2 || !all[2].Complete || len(all[2].Letters) != 2 {
+			t.Fatalf("round %d: %+v", round, all)
+		}
+		if l := all[0].Letters[0]; l.Step != nil || len(l.Jobs) != 0 || *l.Reason != "unavailable: no" {
+			t.Errorf("%+v", l)
+		}
+		for _, l := range all[2].Letters {
+			if l.Receives != round || *l.Step != "go" || len(l.Jobs) != 2 || l.Jobs[1] != workflow.JobID(l.Execution, 1, 5, 1) || (l.Reason != nil) != (l.Execution == "x") {
+				t.Errorf("round %d: %+v", round, l)
+			}
+		}
+	}
+	if one := y.list("jobs-edge", 1); len(one) != 1 || one[0].Messages != 2 || len(one[0].Letters) != 1 {
+		t.Errorf("%+v", one)
+	}
+	if n := y.queues["jobs-edge"].Dead.Len(); n != 4 {
+		t.Errorf("%d letters are left of 4", n)
+	}
+	for _, strange := range []string{"jobs-rival", "nothing"} {
+		if _, err := y.DeadLetters(t.Context(), ann, strange, 0); !workflow.Is(err, workflow.CodeNotFound) {
+			t.Errorf("%s: %v", strange, err)
+		}
+		if _, err := y.Redrive(t.Context(), ann, views.RedriveRequest{Queue: strange}); !workflow.Is(err, workflow.CodeNotFound) {
+			t.Errorf("%s: %v", strange, err)
+		}
+	}
+}
+
+// Only the caller's are moved, up to the limit; what is left is counted, and stays
+// to be seen by whoever it belongs to.
+func TestMovesTheCallersAlone(t *testing.T) {
+	y := newYard(t)
+	for i := range 30 {
+		y.bury("jobs-edge", "acme", fmt.Sprint("x", i))
+		y.bury("jobs-edge", "rival", fmt.Sprint("y", i))
+	}
+	y.bury("lifecycle", "acme", "x")
+	v := y.redrive(views.RedriveRequest{Limit: 11})
+	if v.Moved != 11 || v.Left != 20 || !v.Complete || len(v.Queues) != 4 || v.Queues[0].Moved != 1 || v.Queues[2].Moved != 10 {
+		t.Fatalf("%+v", v)
+	}
+	if v = y.redrive(views.RedriveRequest{Queue: "jobs-edge"}); v.Moved != 20 || v.Left != 0 || !v.Complete {
+		t.Fatalf("%+v", v)
+	}
+	if v = y.redrive(views.RedriveRequest{}); v.Moved != 0 || v.Left != 0 || !v.Complete {
+		t.Errorf("%+v", v)
+	}
+	q := y.queues["jobs-edge"]
+	if q.Source.Len() != 30 || q.Dead.Len() != 30 || y.queues["lifecycle"].Source.Len() != 1 {
+		t.Errorf("%d back, %d left", q.Source.Len(), q.Dead.Len())
+	}
+	for m, ok := q.Source.Receive(time.Hour); ok; m, ok = q.Source.Receive(time.Hour) {
+		if m.Pack().Key.Tenant != "acme" {
+			t.Errorf("moved %s", m.Body)
+		}
+	}
+	rivals := 0
+	for _, ok := q.Dead.Receive(time.Hour); ok; _, ok = q.Dead.Receive(time.Hour) {
+		rivals++
+	}
+	if rivals != 30 {
+		t.Errorf("the rival sees %d of his 30", rivals)
+	}
+}
+
+// Behind more of another's than one call looks at, the next call gets further; the
+// other's are there again after a while.
+func TestGetsPastWhatIsAnothers(t *testing.T) {
+	y := newYard(t)
+	q := y.queues["jobs-edge"]
+	faultless := &queue.Faults{}
+	q.Dead = queue.New(func() time.Time { return y.now }, rand.New(rand.NewPCG(1, 2)), faultless)
+	for i := range 1200 {
+		y.bury("jobs-edge", "rival", fmt.Sprint("y", i))
+	}
+	y.bury("jobs-edge", "acme", "x")
+	moved := 0
+	for call := 1; call <= 3; call++ {
+		v := y.redrive(views.RedriveRequest{Queue: "jobs-edge"})
+		if moved += v.Moved; v.Complete != (call == 3) {
+			t.Errorf("call %d: %+v", call, v)
+		}
+	}
+	if moved != 1 {
+		t.Errorf("moved %d", moved)
+	}
+	y.now = y.now.Add(2 * time.Minute)
+	rivals := 0
+	for _, ok := q.Dead.Receive(time.Hour); ok; _, ok = q.Dead.Receive(time.Hour) {
+		rivals++
+	}
+	if rivals != 1200 {
+		t.Errorf("the rival sees %d of his 1200", rivals)
+	}
+}
+
+// Whatever fails on the way, no letter is lost: it is here, or in its queue, or in
+// both; and doing it again moves the rest.
+func TestFailuresLoseNothing(t *testing.T) {
+	for seed := range uint64(200) {
+		y := newYard(t)
+		random := rand.New(rand.NewPCG(seed, 9))
+		q := y.queues["jobs-edge"]
+		for i := range 25 {
+			y.bury("jobs-edge", "acme", fmt.Sprint("x", i))
+		}
+		q.Fail = func(string) error {
+			if random.IntN(10) == 0 {
+				return errors.New("no")
+			}
+			return nil
+		}
+		told := 0
+		for range 3 {
+			v, err := y.Redrive(t.Context(), ann, views.RedriveRequest{Queue: "jobs-edge", Limit: 12})
+			if told += v.Moved; err == nil && v.Moved > 12 {
+				t.Fatalf("seed %d: %+v", seed, v)
+			}
+		}
+		q.Fail = nil
+		told += y.redrive(views.RedriveRequest{Queue: "jobs-edge"}).Moved
+		seen := map[string]bool{}
+		for m, ok := q.Source.Receive(time.Hour); ok; m, ok = q.Source.Receive(time.Hour) {
+			seen[m.Pack().Key.Execution] = true
+		}
+		if len(seen) != 25 || q.Dead.Len() != 0 || told > 25 {
+			t.Fatalf("seed %d: %d of 25 are back, %d left, %d told", seed, len(seen), q.Dead.Len(), told)
+		}
+	}
+}

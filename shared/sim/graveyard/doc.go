@@ -1,0 +1,2 @@
+// Package graveyard is a simulated queue beside its dead letters.
+package graveyard
