@@ -35,6 +35,10 @@ func (e *Engine) permit(f *Function) {
 		}
 	}
 	f.send("SendLooks", e.Lifecycle)
+	if f.role == topology.FunctionAPI {
+		f.allow("ReadLooks", []string{*e.Lifecycle.QueueArn()}, "sqs:GetQueueAttributes")
+		f.redrive(e.Lifecycle)
+	}
 	if looksUpPools(f.role) {
 		// The one resource that is not named whole: a pool's name is whatever a block
 		// says it is. The right tells only whether such a queue exists.
@@ -64,6 +68,12 @@ func (e *Engine) permitKey(f *Function, key awskms.IKey) {
 			"dynamodb." + region + ".amazonaws.com", "sqs." + region + ".amazonaws.com",
 		}}},
 	}))
+}
+
+// redrive lets a function show a queue's dead letters, and put them back where it
+// may send already.
+func (f *Function) redrive(q *Queue) {
+	f.allow("RedriveOf"+q.label, []string{*q.DLQ.QueueArn()}, "sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility")
 }
 
 func (f *Function) send(sid string, q *Queue) {

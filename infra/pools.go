@@ -192,6 +192,7 @@ func (e *Engine) announce(pool string, q *Queue) {
 			// It keeps the protocol of workers that poll over HTTP.
 			e.Functions[name].allow("LendPacksOf"+q.label, []string{*q.QueueArn()},
 				"sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility", "sqs:GetQueueAttributes")
+			e.Functions[name].redrive(q)
 		}
 		e.Functions[name].env(topology.EnvQueueJobsURLs, urlsOf(e.Pools))
 	}

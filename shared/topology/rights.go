@@ -16,11 +16,15 @@ type Right struct {
 var Rights = []Right{
 	{FunctionAPI, TableExecutions, "", []string{GetItem, BatchGetItem, Query, PutItem, UpdateItem}},
 	{FunctionAPI, TableExecutions, IndexByStatus.Name, []string{Query}},
+	// It shows what the next sweep would do.
+	{FunctionAPI, TableExecutions, IndexDue.Name, []string{Query}},
+	{FunctionAPI, TableJobs, IndexWorkersDue.Name, []string{Query}},
+	{FunctionAPI, TableRegistry, IndexScheduled.Name, []string{Query}},
 	{FunctionAPI, TableJobs, "", []string{GetItem, Query, PutItem, UpdateItem}},
 	{FunctionAPI, TableLocks, "", []string{BatchGetItem, UpdateItem}},
 	{FunctionAPI, TableRegistry, "", []string{GetItem, BatchGetItem, Query, PutItem, UpdateItem}},
 
-	{FunctionLifecycle, TableExecutions, "", []string{GetItem, BatchGetItem, PutItem, UpdateItem}},
+	{FunctionLifecycle, TableExecutions, "", []string{GetItem, BatchGetItem, Query, PutItem, UpdateItem}},
 	{FunctionLifecycle, TableJobs, "", []string{GetItem, Query, PutItem, UpdateItem}},
 	{FunctionLifecycle, TableLocks, "", []string{BatchGetItem, UpdateItem}},
 	// What jobs have found out about entities is written when their run ends well.
