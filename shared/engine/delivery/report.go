@@ -95,7 +95,7 @@ func (d *Delivery) walk(ctx context.Context, r *Run, rep *lifecycle.Report, lane
 		switch {
 		case !p.over:
 			open = append(open, p)
-		case r.Allowed != nil && told.After(now):
+		case r.Work.Guided && told.After(now):
 			// Its end is on its way to whoever sends what follows, who would take it
 			// for told if it were written down here.
 			rep.Look(told)
