@@ -173,9 +173,12 @@ func (a *asker) content(r route, spoilt bool) []byte {
 		o := a.offers[max(0, len(a.offers)-1-a.IntN(3))]
 		object(v)["pack"], object(v)["token"] = o.Pack, o.Token
 		if list, ok := object(v)["results"].([]any); ok {
-			for i := range min(len(list), len(o.Jobs)) {
+			list = list[:min(len(list), len(o.Jobs))]
+			for i := range list {
 				object(list[i])["job"] = o.Jobs[i].Job.ID
 			}
+			object(v)["results"] = list
+			delete(object(v), "notBegun")
 		}
 	}
 	return a.written(v, spoilt)

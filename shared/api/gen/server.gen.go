@@ -57,6 +57,30 @@ func (e EventLayer) Valid() bool {
 	}
 }
 
+// Defines values for JobResultOutcome.
+const (
+	BREAK JobResultOutcome = "BREAK"
+	ERROR JobResultOutcome = "ERROR"
+	NOOP  JobResultOutcome = "NOOP"
+	OK    JobResultOutcome = "OK"
+)
+
+// Valid indicates whether the value is a known member of the JobResultOutcome enum.
+func (e JobResultOutcome) Valid() bool {
+	switch e {
+	case BREAK:
+		return true
+	case ERROR:
+		return true
+	case NOOP:
+		return true
+	case OK:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for OfferedJobOperation.
 const (
 	ACQUIRE  OfferedJobOperation = "ACQUIRE"
@@ -504,8 +528,21 @@ type JobPoll = views.JobPoll
 
 // JobResult What a block that is served over HTTP answers, and the job's id: `outcome` OK, ERROR, BREAK or NOOP, with `result`, `updates`, or `error` {code, message, retryable, details}
 type JobResult struct {
-	Job string `json:"job"`
+	// Entities What an ACQUIRE has found: `type/id`, or {type, id}
+	Entities *[]Any `json:"entities,omitempty"`
+	Error    *struct {
+		Code string `json:"code"`
+	} `json:"error,omitempty"`
+	Job     string           `json:"job"`
+	Outcome JobResultOutcome `json:"outcome"`
+
+	// Result Any JSON value
+	Result  *Any   `json:"result,omitempty"`
+	Updates *[]Any `json:"updates,omitempty"`
 }
+
+// JobResultOutcome defines model for JobResult.Outcome.
+type JobResultOutcome string
 
 // JobState defines model for JobState.
 type JobState = statemachines.JobState
