@@ -56,7 +56,7 @@ func TestCommand(t *testing.T) {
 		{"publish no YAML", "a: [", []string{"publish", "-"}, 3, "(invalid)"},
 		{"publish a second workflow", strings.ReplaceAll(strings.ReplaceAll(global, "name: hello", "name: broken"), "test/hello", "test/broken"), []string{"publish", "-"}, 0, "published"},
 		{"import", `{"type":"device","id":"a"}` + "\n", []string{"entities", "import", "-"}, 0, "imported 1"},
-		{"import a mistake", `{"type":"device","id":"a"}` + "\n" + `{"type":"device","id":"a/b"}` + "\n", []string{"entities", "import", "-"}, 3, "2:"},
+		{"import a mistake", `{"type":"device","id":"a"}` + "\n" + `{"type":"device","id":"a/b"}` + "\n", []string{"entities", "import", "-"}, 3, "-:2 id:"},
 		{"show", "", []string{"entities", "show", "device/a"}, 0, `"id": "a"`},
 		{"run", "", []string{"run", "test/hello"}, 0, "COMPLETED_ACK"},
 		{"run what fails", "", []string{"run", "test/broken"}, 1, "FAILED_SAFE_ACK"},
