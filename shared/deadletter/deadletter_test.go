@@ -64,7 +64,7 @@ func newYard(t *testing.T) *yard {
 			}
 			return map[string]workflow.Dead{"m1": {Reason: "unavailable: no"}}, nil
 		},
-		Now: clock, Log: slog.New(slog.DiscardHandler),
+		Now: clock, Log: slog.New(slog.DiscardHandler), Parallel: 1,
 	}
 	return y
 }

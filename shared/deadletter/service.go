@@ -25,6 +25,8 @@ type Service struct {
 	Reasons func(ctx context.Context, tenant, execution string) (map[string]workflow.Dead, error)
 	Now     func() time.Time
 	Log     *slog.Logger
+
+	Parallel int // queues looked through at a time; 1 keeps everything in the caller's goroutine
 }
 
 // Blocks says which pools there are: a pool is what a block names.
@@ -32,12 +34,10 @@ type Blocks interface {
 	Blocks(ctx context.Context, tenant string, page workflow.Page) (workflow.List[workflow.Block], error)
 }
 
-// How many letters are shown and moved by one call, and how many queues are looked
-// through at a time.
+// How many letters are shown and moved by one call.
 const (
-	Shown        = 50
-	Moved        = 100
-	queuesAtOnce = 8
+	Shown = 50
+	Moved = 100
 )
 
 // DeadLetters shows what the caller's queues, or one of them, have given up on:
@@ -51,7 +51,7 @@ func (s *Service) DeadLetters(ctx context.Context, c workflow.Caller, queue stri
 		limit = Shown
 	}
 	all := make([]views.DeadLetterQueue, len(names))
-	err = parallel.Each(ctx, queuesAtOnce, len(names), func(ctx context.Context, i int) (err error) {
+	err = parallel.Each(ctx, s.Parallel, len(names), func(ctx context.Context, i int) (err error) {
 		all[i], err = s.show(ctx, c.Tenant, names[i], max(1, limit/len(names)))
 		return err
 	})

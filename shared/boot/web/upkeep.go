@@ -40,7 +40,7 @@ func keep(c *core.Core) upkeep {
 			}
 			return burial.Notices(ctx, store, x)
 		},
-		Now: time.Now, Log: c.Log,
+		Now: time.Now, Log: c.Log, Parallel: 8,
 	}, c}
 }
 

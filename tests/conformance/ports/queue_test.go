@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -79,23 +80,21 @@ func TestABatchThatCannotBeSentFailsByItself(t *testing.T) {
 	t.Parallel()
 	q := newQueues(t)
 	q.make("jobs-p")
-	sends := 0
+	var sends atomic.Int32 // batches are sent side by side
 	q.between(func(operation string, send func() (any, error)) (any, error) {
-		if operation == "SendMessageBatch" {
-			if sends++; sends == 2 {
-				return nil, &types.UnsupportedOperation{}
-			}
+		if operation == "SendMessageBatch" && sends.Add(1) == 2 {
+			return nil, &types.UnsupportedOperation{}
 		}
 		return send()
 	})
-	failed, err := q.board(false).With(nil).Offer(context.Background(), time.Now(), packsFor("p", 25, 10))
-	if !workflow.Is(err, workflow.CodeUnavailable) || len(failed) != 10 || failed[0].Lane != 10 {
+	failed, err := q.board(false).With(nil).Offer(context.Background(), time.Now(), packsFor("p", 30, 10))
+	if !workflow.Is(err, workflow.CodeUnavailable) || len(failed) != 10 || failed[0].Lane%10 != 0 || failed[9].Lane != failed[0].Lane+9 {
 		t.Errorf("failed %v: %v", failed, err)
 	}
-	if n := len(q.drain("jobs-p")); n != 15 {
-		t.Errorf("%d arrived, want 15", n)
+	if n := len(q.drain("jobs-p")); n != 20 {
+		t.Errorf("%d arrived, want 20", n)
 	}
-	sends = 1
+	sends.Store(1)
 	if err := q.board(false).With(nil).Notify(context.Background(), 0, workflow.Look{Tenant: "a", Execution: "x"}); !workflow.Is(err, workflow.CodeUnavailable) {
 		t.Errorf("notify: %v", err)
 	}

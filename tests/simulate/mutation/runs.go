@@ -27,7 +27,7 @@ var runs = []Mutation{
 	{"what is not known is rolled back", []Edit{{shut, "case r.Tally.Unknown > 0 && !r.UndoHarmless:", "case false:"}}},
 	{"tolerance is one less", []Edit{{spec, "\treturn failed <= t.Count\n", "\treturn failed < t.Count || failed == 0\n"}}},
 	{"the alarm is not set again", []Edit{{draft, "\tcase d.X.DueAt.IsZero(), d.Wake.Before(d.X.DueAt), d.Rang:\n\t\td.X.DueAt, d.Changed = d.Wake, true\n", "\tcase d.X.DueAt.IsZero(), d.Wake.Before(d.X.DueAt):\n\t\td.X.DueAt, d.Changed = d.Wake, true\n\tcase d.Rang:\n\t\td.X.DueAt, d.Changed = time.Time{}, true\n"}}},
-	{"half of the alarms ring", []Edit{{sweeper, "\t\tswitch shard := i % shards; i / shards {\n", "\t\tswitch shard := i % shards / 2; i / shards {\n"}}},
+	{"half of the alarms ring", []Edit{{sweeper, "do(ctx, i/shards, i%shards)", "do(ctx, i/shards, i%shards/2)"}}},
 	{"a reload keeps plans", []Edit{{work, "\tw.facts.Plans = nil\n", ""}, {work, "\tw.planner.Forget()\n", ""}}},
 	{"all commits have one id", []Edit{{look, "next.Commit, next.Engine = w.e.Nonce(), w.e.version", "next.Commit, next.Engine = \"c\", w.e.version"}}},
 	{"paged events are not stored", []Edit{{history, "\t\tif err := b.Store.SaveEvents(ctx, b.Tenant, b.Execution, next.Events[:eventsPage]); err != nil {\n\t\t\treturn err\n\t\t}\n", ""}}},

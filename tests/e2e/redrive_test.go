@@ -1,0 +1,99 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"github.com/lockstep-run/lockstep/shared/topology"
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// What a queue has given up on is shown with the run that it is of, only to its
+// tenant, and put back by a command; the run goes on where it stood.
+func TestRedrive(t *testing.T) {
+	t.Parallel()
+	q := serveQueues(t)
+	s := start(t, setup{env: []string{q.env()}})
+	s.entities("device", 1)
+	s.polled("once", workflow.Block{})
+	id := s.begin("test/once", `{}`, "e-0001")
+
+	client := awssqs.New(awssqs.Options{
+		Region: "us-east-1", BaseEndpoint: &q.http.URL, Credentials: credentials.NewStaticCredentialsProvider("local", "local", ""),
+	})
+	url := func(name string) *string {
+		out, err := client.GetQueueUrl(t.Context(), &awssqs.GetQueueUrlInput{QueueName: aws.String("lockstep-" + name)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out.QueueUrl
+	}
+	name := topology.JobsQueue("edge-once")
+	from, to := url(name), url(name+topology.DLQSuffix)
+	attributes := func(queue *string, name types.QueueAttributeName) string {
+		out, err := client.GetQueueAttributes(t.Context(), &awssqs.GetQueueAttributesInput{QueueUrl: queue, AttributeNames: []types.QueueAttributeName{name}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out.Attributes[string(name)]
+	}
+	policy := fmt.Sprintf(`{"deadLetterTargetArn":%q,"maxReceiveCount":"3"}`, attributes(to, types.QueueAttributeNameQueueArn))
+	if _, err := client.SetQueueAttributes(t.Context(), &awssqs.SetQueueAttributesInput{QueueUrl: from, Attributes: map[string]string{"RedrivePolicy": policy}}); err != nil {
+		t.Fatal(err)
+	}
+	// Whoever receives it does nothing about it, until the queue gives up on it.
+	eventually(t, "the message is a dead letter", func() bool {
+		got, err := client.ReceiveMessage(t.Context(), &awssqs.ReceiveMessageInput{QueueUrl: from})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range got.Messages {
+			again := &awssqs.ChangeMessageVisibilityInput{QueueUrl: from, ReceiptHandle: m.ReceiptHandle, VisibilityTimeout: 0}
+			if _, err := client.ChangeMessageVisibility(t.Context(), again); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return attributes(to, types.QueueAttributeNameApproximateNumberOfMessages) == "1"
+	})
+
+	service := "--url=" + s.url
+	code, out, err := lockstep(t, "", service, "redrive", "--list", "-o", "json")
+	var listed []views.DeadLetterQueue
+	if failure := json.Unmarshal([]byte(out), &listed); code != 0 || failure != nil {
+		t.Fatalf("exit %d, %v\n%s%s", code, failure, out, err)
+	}
+	shown := ""
+	for _, queue := range listed {
+		for _, l := range queue.Letters {
+			shown += queue.Queue + " " + l.Execution + " "
+		}
+	}
+	if shown != name+" "+id+" " {
+		t.Errorf("listed %s", out)
+	}
+	if code, out, err := lockstep(t, "", service, "--tenant=other", "redrive", "-o", "json"); code != 0 || strings.Contains(out+err, id) || !strings.Contains(out, `"moved": 0`) {
+		t.Errorf("another tenant: exit %d\n%s%s", code, out, err)
+	}
+	if code, out, err := lockstep(t, "", service, "redrive", "--queue", name); code != 0 || !strings.Contains(out+err, "1") {
+		t.Errorf("exit %d\n%s%s", code, out, err)
+	}
+	if err := s.push(s.given("w1", "once"), "OK", `{}`); err != nil {
+		t.Fatal(err)
+	}
+	s.rests(id, sm.ExecutionCompletedAck)
+	if code, out, err := lockstep(t, "", service, "sweep"); code != 0 {
+		t.Errorf("sweep: exit %d\n%s%s", code, out, err)
+	}
+	if code, _, err := lockstep(t, "", service, "redrive", "--queue", "nonsense"); code != 2 && code != 3 || !strings.Contains(err, "queue") {
+		t.Errorf("a queue that is none: exit %d\n%s", code, err)
+	}
+}
