@@ -107,10 +107,12 @@ func TestWhoMayDoWhatWithTables(t *testing.T) {
 	want := map[string]map[string]string{
 		topology.FunctionAPI: {
 			"TableExecutions.Arn}": all, "TableExecutions.Arn}/index/by-status": "Query",
+			// It shows what the next sweep would do.
+			"TableExecutions.Arn}/index/due": "Query", "TableRegistry.Arn}/index/scheduled": "Query", "TableJobs.Arn}/index/workers-due": "Query",
 			"TableJobs.Arn}": "GetItem PutItem Query UpdateItem", "TableLocks.Arn}": "BatchGetItem UpdateItem", "TableRegistry.Arn}": all,
 		},
 		topology.FunctionLifecycle: {
-			"TableExecutions.Arn}": "BatchGetItem GetItem PutItem UpdateItem",
+			"TableExecutions.Arn}": all,
 			"TableJobs.Arn}":       "GetItem PutItem Query UpdateItem", "TableLocks.Arn}": "BatchGetItem UpdateItem", "TableRegistry.Arn}": "BatchGetItem GetItem Query UpdateItem",
 		},
 		topology.FunctionSweeper: {
@@ -142,7 +144,9 @@ func TestWhoMayDoWhatWithQueues(t *testing.T) {
 	consume := "DeleteMessage GetQueueAttributes ReceiveMessage"
 	want := map[string]map[string]string{
 		topology.FunctionAPI: {
-			"LifecycleQueue.Arn}":   "SendMessage",
+			"LifecycleQueue.Arn}": "GetQueueAttributes SendMessage",
+			// It shows dead letters, and puts them back.
+			"LifecycleDlq.Arn}": "ChangeMessageVisibility DeleteMessage ReceiveMessage", "JobsDefaultDlq.Arn}": "ChangeMessageVisibility DeleteMessage ReceiveMessage",
 			"JobsDefaultQueue.Arn}": "ChangeMessageVisibility DeleteMessage GetQueueAttributes ReceiveMessage SendMessage",
 		},
 		topology.FunctionLifecycle: {"LifecycleQueue.Arn}": consume + " SendMessage", "JobsDefaultQueue.Arn}": "SendMessage"},
