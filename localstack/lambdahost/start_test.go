@@ -2,6 +2,7 @@ package lambdahost_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -72,7 +73,7 @@ func TestStartsAreHeldBack(t *testing.T) {
 	eventually(t, "all starts are over", func() bool { return strings.Count(log.String(), "did not start") == 3 })
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 	defer cancel()
-	if _, err := fn.Invoke(ctx, event("", "")); err != context.DeadlineExceeded {
+	if _, err := fn.Invoke(ctx, event("", "")); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("the invocation got %v, want to wait", err)
 	}
 	if n := fn.Counts().Starts; n != 3 {

@@ -50,6 +50,7 @@ type Client struct {
 
 // Answers that are not nouns of the engine.
 type (
+	// Started names a run that has been started.
 	Started    = gen.Started
 	Definition = gen.Definition
 	Build      = gen.Build

@@ -92,7 +92,7 @@ func (w *work) spawn(ctx context.Context, r *workflow.StepRun, c *work, cancelle
 		}
 	}
 	if err != nil {
-		return refuse("PARAMETERS", "executeOnParameters has no value: "+err.Error()), nil
+		return refuse("PARAMETERS", "executeOnParameters has no value: "+err.Error()), nil //nolint:nilerr // it is the run's problem
 	}
 	x := workflow.Execution{
 		Tenant: w.tenant, ID: r.Child.ID, Workflow: d.Ref(), CreatedBy: w.x.CreatedBy, Labels: w.x.Labels,

@@ -146,10 +146,10 @@ func TestN32UnsafeKeepsItsLocks(t *testing.T) {
 	s := open(t, 1)
 	s.Script = failing("two EXECUTE d000")
 	s.Publish("w", steps("one forever device", "two pure device"))
-	a, b := s.Start("w", "d000"), ""
+	a := s.Start("w", "d000")
 	s.Drain()
 	s.Ends(a, sm.ExecutionFailedUnsafe)
-	b = s.Start("w", "d000")
+	b := s.Start("w", "d000")
 	s.Tick(10 * time.Minute)
 	s.Ends(b, sm.ExecutionScheduled)
 	if l := s.Locks(); len(l) != 1 || *l[0].HeldBy != a || len(l[0].Waiting) != 1 || l[0].Waiting[0].Execution != b {

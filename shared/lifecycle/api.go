@@ -8,6 +8,7 @@ import (
 
 // What goes into a decision and comes out of it, as package draft says it.
 type (
+	// Facts are what has been learnt for a decision.
 	Facts       = draft.Facts
 	Resolved    = draft.Resolved
 	Ready       = draft.Ready

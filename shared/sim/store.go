@@ -39,7 +39,7 @@ func (s *Store) item(tenant, id string) *execution {
 	return s.w.executions[within(tenant, id)]
 }
 
-func (s *Store) put(x *workflow.Execution) *execution {
+func (s *Store) put(x *workflow.Execution) {
 	e := s.beside(x.Tenant, x.ID)
 	old := e.x
 	e.x, e.trouble = replica.Of(x), nil
@@ -48,7 +48,6 @@ func (s *Store) put(x *workflow.Execution) *execution {
 		s.w.Watcher.Execution(old, e.x)
 	}
 	e.before, e.index = e.index, entry{tenant: x.Tenant, id: x.ID, state: x.State, dueAt: x.DueAt}
-	return e
 }
 
 // beside is the item under which things are kept, made if need be.

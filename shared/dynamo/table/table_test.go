@@ -62,7 +62,7 @@ func TestMergeKeepsTheOrderAndEndsAtAnError(t *testing.T) {
 				got += it.Text("id")
 			}
 		}
-		if got != c.want || last != c.err {
+		if got != c.want || !errors.Is(last, c.err) {
 			t.Errorf("%s: %s %v, want %s %v", name, got, last, c.want, c.err)
 		}
 	}

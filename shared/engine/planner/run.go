@@ -36,7 +36,7 @@ func (p *Planner) workOf(r *workflow.StepRun) workflow.Work {
 	common := workflow.Work{
 		Kind: r.Kind, Block: r.Block, Step: r.Label, Pool: r.Pool, Pure: r.Pure, Idempotent: r.Idempotent, Lanes: r.Lanes(),
 	}
-	written := ""
+	var written string
 	if r.Kind == workflow.JobAcquire {
 		written = p.Program.Acquisitions[r.Step].Block
 	} else {

@@ -132,6 +132,7 @@ func (d *Draft) End(on sm.Event, to sm.ExecutionState, data map[string]any) {
 	d.Move(on, to, "", data)
 }
 
+// Config is the configuration of the run's definition, empty before it is known.
 func (d *Draft) Config() spec.Config {
 	if d.F.Resolved == nil || d.F.Resolved.Program == nil {
 		return spec.Config{}

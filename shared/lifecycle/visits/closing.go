@@ -63,6 +63,7 @@ func (d *Visits) Closed() bool {
 // Verdict says what is left of what has been executed.
 type Verdict int
 
+// The verdicts, from the best to the worst.
 const (
 	Untouched    Verdict = iota // nothing that is not pure was executed
 	Reversible                  // everything executed can be undone

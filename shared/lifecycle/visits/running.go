@@ -301,6 +301,7 @@ func (d *Visits) leaveFailed(handler int) {
 // hold. Nothing goes on after it, and nothing is written.
 const CodeNotHeld = "ENTITY_NOT_HELD"
 
+// Forbidden reports whether a failure is because of an entity that is not held.
 func Forbidden(why *workflow.Failure) bool { return why != nil && why.Code == CodeNotHeld }
 
 // FailureOf explains a tally in one failure, naming step and entity.

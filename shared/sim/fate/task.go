@@ -47,7 +47,9 @@ func (t *Task) reach(c Call) {
 }
 
 // Over reports whether the work has ended; Crashed, whether it died.
-func (t *Task) Over() bool    { return t.over }
+func (t *Task) Over() bool { return t.over }
+
+// Crashed reports whether the task has died.
 func (t *Task) Crashed() bool { return t.crashed }
 
 // Before is the name of the call it stands before, "" if it is over.

@@ -53,7 +53,9 @@ type Message struct {
 func (m Message) ID() string { return fmt.Sprint("m", m.n) }
 
 // Look and Pack read what the message carries.
-func (m Message) Look() workflow.Look         { return decoded[workflow.Look](m.Body) }
+func (m Message) Look() workflow.Look { return decoded[workflow.Look](m.Body) }
+
+// Pack is the message as a pack's.
 func (m Message) Pack() *workflow.PackMessage { return decoded[*workflow.PackMessage](m.Body) }
 
 func decoded[T any](raw []byte) (v T) {

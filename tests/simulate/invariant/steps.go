@@ -33,13 +33,13 @@ func (w *Watch) steps(r *run, before, after *workflow.Execution) {
 		case old.Status != sm.StepRunning && (now.Status != old.Status || tally(now) != tally(old)):
 			w.Break(lawEnded, "%s: step run %d was %s with %s, and is %s with %s", id, old.RunSeq, old.Status, tally(old), now.Status, tally(now))
 		case old.Status == sm.StepRunning && now.Status != sm.StepRunning:
-			w.exited(r, after, now)
+			w.exited(after, now)
 		case old.Closing && !now.Closing:
 			w.Break(lawEnded, "%s: step run %d is not closing any more", id, old.RunSeq)
 		}
 	}
 	for i := len(before.Runs); i < len(after.Runs); i++ {
-		w.entered(before, after, i)
+		w.entered(after, i)
 	}
 }
 
@@ -53,7 +53,7 @@ func identity(r *workflow.StepRun) runIdentity {
 }
 
 // entered wants a new step run to be new, and to come after all before it.
-func (w *Watch) entered(before, after *workflow.Execution, i int) {
+func (w *Watch) entered(after *workflow.Execution, i int) {
 	id, now := after.ID, &after.Runs[i]
 	if now.RunSeq > after.RunSeq || i > 0 && now.RunSeq <= after.Runs[i-1].RunSeq {
 		w.Break(lawSteps, "%s: step run %d comes after step run %d, and the counter is %d", id, now.RunSeq, after.Runs[max(0, i-1)].RunSeq, after.RunSeq)
@@ -105,7 +105,7 @@ func keyOf(x *workflow.Execution, r *workflow.StepRun) workflow.RunKey {
 }
 
 // exited wants every job of a step run that has ended to be accounted for.
-func (w *Watch) exited(r *run, x *workflow.Execution, now *workflow.StepRun) {
+func (w *Watch) exited(x *workflow.Execution, now *workflow.StepRun) {
 	if now.Kind == "" || now.Jobs == 0 {
 		return
 	}
