@@ -48,9 +48,8 @@ type Client struct {
 	pause func(ctx context.Context, d time.Duration) error
 }
 
-// Answers that are not nouns of the engine.
+// Started and the types below are answers that are not nouns of the engine.
 type (
-	// Started names a run that has been started.
 	Started    = gen.Started
 	Definition = gen.Definition
 	Build      = gen.Build

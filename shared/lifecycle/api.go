@@ -6,9 +6,9 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// What goes into a decision and comes out of it, as package draft says it.
+// Facts and the types below are what goes into a decision and comes out of it, as
+// package draft says it.
 type (
-	// Facts are what has been learnt for a decision.
 	Facts       = draft.Facts
 	Resolved    = draft.Resolved
 	Ready       = draft.Ready

@@ -3,6 +3,7 @@ package stage
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -245,7 +246,7 @@ func (s *Stage) StartWith(req views.StartRequest) string {
 		if err == nil {
 			return id
 		}
-		if err != errCrashed && !workflow.Is(err, workflow.CodeUnavailable) {
+		if !errors.Is(err, errCrashed) && !workflow.Is(err, workflow.CodeUnavailable) {
 			s.Fatal(err)
 		}
 	}

@@ -50,7 +50,7 @@ func (w *Watch) Execution(before, after *workflow.Execution) {
 	if after.Cause == workflow.CauseInternal {
 		w.Break(lawBroken, "%s: %s", id, after.Reason)
 	}
-	w.steps(r, before, after)
+	w.steps(before, after)
 	w.granted(before, after)
 	if before.State != after.State {
 		w.ended(r, before, after)

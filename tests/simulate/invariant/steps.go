@@ -18,7 +18,7 @@ const (
 )
 
 // steps holds the step runs of a commit against those before it.
-func (w *Watch) steps(r *run, before, after *workflow.Execution) {
+func (w *Watch) steps(before, after *workflow.Execution) {
 	id := after.ID
 	if len(after.Runs) < len(before.Runs) {
 		w.Break(lawSteps, "%s: %d step runs became %d", id, len(before.Runs), len(after.Runs))
