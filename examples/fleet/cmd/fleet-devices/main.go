@@ -101,7 +101,12 @@ func serve(ctx context.Context, stdout io.Writer, inventory string, count int, v
 	}
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTime)
 	defer cancel()
-	if err := server.Shutdown(ending); err != nil {
+	switch err := server.Shutdown(ending); {
+	case errors.Is(err, context.DeadlineExceeded):
+		// A client may have opened a connection that it has not used yet, and that
+		// would be waited for: everybody who has asked has been answered.
+		return server.Close()
+	case err != nil:
 		return errors.Join(err, server.Close())
 	}
 	return nil
