@@ -6,10 +6,14 @@ package main
 
 import (
 	"context"
+	"errors"
+	"os"
+	"time"
 
 	"github.com/aws/aws-lambda-go/lambda"
 
 	"github.com/lockstep-run/lockstep/shared/boot/core"
+	"github.com/lockstep-run/lockstep/shared/boot/metric"
 	"github.com/lockstep-run/lockstep/shared/engine/sweep"
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
@@ -21,8 +25,8 @@ func main() {
 			return sweep.Plan(ctx, app.Engine, app.Silence(), topology.DueShards, "")
 		}
 		swept, err := sweep.Run(ctx, app.Engine, app.Silence(), topology.DueShards)
-		app.Log.InfoContext(ctx, "swept", "due", swept.Due, "workers", swept.Workers, "fired", swept.Fired)
-		return swept, err
+		app.Log.InfoContext(ctx, "swept", "due", swept.Due, "stuck", swept.Stuck, "workers", swept.Workers, "fired", swept.Fired)
+		return swept, errors.Join(err, metric.Count(os.Stdout, os.Getenv(topology.EnvDeployment), topology.MetricStuckExecutions, swept.Stuck, time.Now()))
 	})
 }
 

@@ -42,7 +42,7 @@ func (s *Store) Due(ctx context.Context, shard int, now time.Time, page workflow
 			break
 		}
 		tenant, id := splitExecution(it.Key().PK)
-		list.Items = append(list.Items, workflow.Look{Tenant: tenant, Execution: id, Why: "alarm"})
+		list.Items = append(list.Items, workflow.Look{Tenant: tenant, Execution: id, Why: "alarm", DueAt: table.At(it.Int(index.Sort))})
 		last = it
 	}
 	return list, nil

@@ -58,7 +58,7 @@ func (s *Store) Due(_ context.Context, shard int, now time.Time, page workflow.P
 				list.Next = tokenOf(after)
 				return list, nil
 			default:
-				list.Items = append(list.Items, workflow.Look{Tenant: e.tenant, Execution: e.id, Why: "alarm"})
+				list.Items = append(list.Items, workflow.Look{Tenant: e.tenant, Execution: e.id, Why: "alarm", DueAt: e.dueAt})
 				after = dueText(e)
 			}
 		}

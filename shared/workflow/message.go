@@ -17,6 +17,8 @@ type Look struct {
 	Cost      Cost   `json:"cost,omitzero"`
 
 	Dead *Dead `json:"dead,omitempty"` // only write down that this message of the run has died
+
+	DueAt time.Time `json:"-"` // of an alarm that has rung, when it was to
 }
 
 // Work is what all packs of a step run have in common.

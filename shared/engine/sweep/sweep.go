@@ -10,12 +10,14 @@ import (
 	"github.com/lockstep-run/lockstep/shared/engine/port"
 	"github.com/lockstep-run/lockstep/shared/engine/roster"
 	"github.com/lockstep-run/lockstep/shared/parallel"
+	"github.com/lockstep-run/lockstep/shared/topology"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
 // Swept is what one sweep did.
 type Swept struct {
 	Due     int // looks sent
+	Stuck   int // of these, whose alarm rang longer ago than [topology.StuckAfter]
 	Workers int // polling workers whose state has changed
 	Fired   int // runs started by schedules
 }
@@ -47,12 +49,12 @@ func newSweeper(e *engine.Engine, silence roster.Silence) *sweeper {
 // nothing, and a worker or a schedule is changed as it was read or not at all.
 func Run(ctx context.Context, e *engine.Engine, silence roster.Silence, shards int) (Swept, error) {
 	s := newSweeper(e, silence)
-	done := make([]int, 3*shards)
+	done, stuck := make([]int, 3*shards), make([]int, shards)
 	err := everywhere(ctx, e.Parallel, shards, func(ctx context.Context, kind, shard int) (err error) {
 		n := &done[kind*shards+shard]
 		switch kind {
 		case 0:
-			_, err = s.alarms(ctx, shard, s.notify(ctx, n))
+			_, err = s.alarms(ctx, shard, s.notify(ctx, n, &stuck[shard]))
 		case 1:
 			_, err = s.silent(ctx, shard, s.pass(ctx, n))
 		default:
@@ -63,6 +65,7 @@ func Run(ctx context.Context, e *engine.Engine, silence roster.Silence, shards i
 	swept := Swept{}
 	for i := range shards {
 		swept.Due += done[i]
+		swept.Stuck += stuck[i]
 		swept.Workers += done[shards+i]
 		swept.Fired += done[2*shards+i]
 	}
@@ -80,11 +83,14 @@ func everywhere(ctx context.Context, limit, shards int, do func(ctx context.Cont
 	return errors.Join(append(failed, stopped)...)
 }
 
-// notify sends looks.
-func (s *sweeper) notify(ctx context.Context, n *int) func([]workflow.Look) error {
+// notify sends looks. What is stuck is counted first: nobody may be able to send.
+func (s *sweeper) notify(ctx context.Context, n, stuck *int) func([]workflow.Look) error {
 	return func(due []workflow.Look) error {
 		for i := range due {
 			due[i].Why = "alarm"
+			if s.now().Sub(due[i].DueAt) > topology.StuckAfter*time.Second {
+				*stuck++
+			}
 		}
 		if err := s.ports.Board.Notify(ctx, 0, due...); err != nil {
 			return err

@@ -267,7 +267,7 @@ func Store(t *testing.T, open Open) {
 							continue
 						}
 						at, due := want[look.Execution]
-						if !due || at.Before(last) {
+						if !due || at.Before(last) || !look.DueAt.Equal(at) {
 							s.Errorf("%s is not due, or out of order (%v)", look.Execution, look.Execution == later.ID)
 						}
 						last = at
