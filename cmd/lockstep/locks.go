@@ -34,12 +34,7 @@ func newLocks(c *connection) *cobra.Command {
 			if err != nil {
 				return called(err)
 			}
-			if c.output == "json" {
-				return printJSON(cmd, l)
-			}
-			t := show.NewTable(cmd.OutOrStdout(), heads...)
-			t.Row(lockRow(l))
-			return t.Flush()
+			return printOne(cmd, c, l, heads, lockRow)
 		},
 	}
 	cmd.Flags().IntVar(&limit, "limit", 0, "how many; 0 for all")

@@ -35,6 +35,17 @@ func counted[T any](items iter.Seq2[T, error], n *int) iter.Seq2[T, error] {
 	}
 }
 
+// printOne writes one thing: as a row of the table that its list would be, or as
+// JSON.
+func printOne[T any](cmd *cobra.Command, c *connection, v T, heads []string, row func(T) []string) error {
+	if c.output == "json" {
+		return printJSON(cmd, v)
+	}
+	t := show.NewTable(cmd.OutOrStdout(), heads...)
+	t.Row(row(v))
+	return t.Flush()
+}
+
 // printList writes a list that comes in pages: rows as they arrive for people,
 // one JSON array for programs. limit 0 is everything.
 func printList[T any](cmd *cobra.Command, c *connection, items iter.Seq2[T, error], limit int, heads []string, row func(T) []string) error {

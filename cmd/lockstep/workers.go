@@ -27,12 +27,7 @@ func newWorkers(c *connection) *cobra.Command {
 			if err != nil {
 				return called(err)
 			}
-			if c.output == "json" {
-				return printJSON(cmd, w)
-			}
-			t := show.NewTable(cmd.OutOrStdout(), heads...)
-			t.Row(workerRow(w))
-			return t.Flush()
+			return printOne(cmd, c, w, heads, workerRow)
 		},
 	}
 }

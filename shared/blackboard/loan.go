@@ -15,7 +15,11 @@ import (
 
 // Extend renews the lease of a pack. It is also a heartbeat of its worker.
 func (s *Service) Extend(ctx context.Context, c workflow.Caller, r views.PackResults) (views.PackLease, error) {
-	return s.resume(ctx, c, r, nil)
+	paper, m, err := s.given(c, r)
+	if err != nil {
+		return views.PackLease{}, err
+	}
+	return s.resume(ctx, c, r, paper, m, nil)
 }
 
 // Finish takes results. A pack is over when all of its jobs have ended, or when
@@ -23,7 +27,7 @@ func (s *Service) Extend(ctx context.Context, c workflow.Caller, r views.PackRes
 // is renewed. Results that come twice, or too late, change nothing; one that is no
 // answer of a block, or about no job of the pack, is refused with all the others.
 func (s *Service) Finish(ctx context.Context, c workflow.Caller, r views.PackResults) (views.PackLease, error) {
-	_, m, err := s.given(c, r)
+	paper, m, err := s.given(c, r)
 	if err != nil {
 		return views.PackLease{}, err
 	}
@@ -31,7 +35,7 @@ func (s *Service) Finish(ctx context.Context, c workflow.Caller, r views.PackRes
 	if err := workflow.Invalid("the request is not valid", issues); err != nil {
 		return views.PackLease{}, err
 	}
-	return s.resume(ctx, c, r, returned)
+	return s.resume(ctx, c, r, paper, m, returned)
 }
 
 // result is what a worker says of one job, besides what a block says.
@@ -102,12 +106,9 @@ func (s *Service) given(c workflow.Caller, r views.PackResults) (*receipt, *work
 	return paper, m, nil
 }
 
-func (s *Service) resume(ctx context.Context, c workflow.Caller, r views.PackResults, returned *worker.Returned) (views.PackLease, error) {
+// resume goes on with a loan, as its receipt and its message have it.
+func (s *Service) resume(ctx context.Context, c workflow.Caller, r views.PackResults, paper *receipt, m *workflow.PackMessage, returned *worker.Returned) (views.PackLease, error) {
 	none := views.PackLease{}
-	paper, m, err := s.given(c, r)
-	if err != nil {
-		return none, err
-	}
 	ports, p := s.ports()
 	seen, err := ports.Packs.Pack(ctx, m.Key)
 	if err != nil {

@@ -112,7 +112,7 @@ func (d *Delivery) ReadLane(ctx context.Context, r *Run, lane int) ([]*workflow.
 // LastSeen is when a worker was last seen at a lane, zero if none has been.
 func (d *Delivery) LastSeen(ctx context.Context, r *Run, lane int) (time.Time, error) {
 	packs, err := d.ReadLane(ctx, r, lane)
-	return ended(byLane(packs)[lane]), err
+	return lastSeen(slices.Values(packs)), err
 }
 
 // Over lists the lanes of a run that its done sets say are over; of a run of one

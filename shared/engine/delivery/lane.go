@@ -86,14 +86,6 @@ func (p place) end() workflow.LaneEnd {
 	return workflow.LaneEnd{Bad: p.bad, Updates: asksUpdates(p.records)}
 }
 
-// ended is when the lane's last attempt was.
-func (p place) ended() (at time.Time) {
-	for _, q := range p.records {
-		at = later(at, q.FinishedAt)
-	}
-	return at
-}
-
 // asksUpdates reports whether a job of any of the packs asks for updates of
 // entities. A job that came to OK is not tried again, so that every attempt
 // counts.

@@ -23,9 +23,10 @@ func (d *Delivery) Report(ctx context.Context, r *Run, now time.Time, alarm bool
 		if err != nil {
 			return nil, err
 		}
-		p := locate(r, 0, byLane(packs)[0])
+		lanes := byLane(packs)
+		p := locate(r, 0, lanes[0])
 		if !p.over && alarm && (r.Allowed == nil || p.pack != nil || p.attempt > 1 || r.Allowed(0)) {
-			if err := d.resend(ctx, r, rep, []place{p}, byLane(packs), freshest(r, packs), now); err != nil {
+			if err := d.resend(ctx, r, rep, []place{p}, lanes, now); err != nil {
 				return nil, err
 			}
 		}
@@ -69,7 +70,7 @@ func (d *Delivery) Report(ctx context.Context, r *Run, now time.Time, alarm bool
 		}
 	}
 	if alarm {
-		if err := d.walk(ctx, r, rep, lanes, over, freshest(r, packs), now); err != nil {
+		if err := d.walk(ctx, r, rep, lanes, over, now); err != nil {
 			return nil, err
 		}
 	}
@@ -81,7 +82,7 @@ func (d *Delivery) Report(ctx context.Context, r *Run, now time.Time, alarm bool
 
 // walk goes through the lanes that are not in the done sets. A lane that is over
 // is added, which whoever should have did not live to do.
-func (d *Delivery) walk(ctx context.Context, r *Run, rep *lifecycle.Report, lanes map[int]map[int]*workflow.Pack, over map[int]bool, fresh, now time.Time) error {
+func (d *Delivery) walk(ctx context.Context, r *Run, rep *lifecycle.Report, lanes map[int]map[int]*workflow.Pack, over map[int]bool, now time.Time) error {
 	places := make([]place, 0, r.Step.Lanes())
 	for lane := range r.Step.Lanes() {
 		if !over[lane] {
@@ -91,7 +92,7 @@ func (d *Delivery) walk(ctx context.Context, r *Run, rep *lifecycle.Report, lane
 	var open []place
 	var heal []place
 	for _, p := range places {
-		told := p.ended().Add(d.Poll)
+		told := lastSeen(slices.Values(p.records)).Add(d.Poll)
 		switch {
 		case !p.over:
 			open = append(open, p)
@@ -117,7 +118,7 @@ func (d *Delivery) walk(ctx context.Context, r *Run, rep *lifecycle.Report, lane
 			allowed = append(allowed, p)
 		}
 	}
-	return d.resend(ctx, r, rep, allowed, lanes, fresh, now)
+	return d.resend(ctx, r, rep, allowed, lanes, now)
 }
 
 // heal adds lanes that are over to their done sets.

@@ -2,6 +2,8 @@ package delivery
 
 import (
 	"context"
+	"iter"
+	"maps"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
@@ -12,12 +14,16 @@ import (
 // packs whose lease is over. A pack that was taken over too often is closed
 // instead, and so is one that may not run again and that nobody has taken over
 // for too long: what was started in it is not known. lanes holds all packs of the
-// run, and fresh is when a worker was last seen at any of them.
+// run.
 //
 // A queue may just be long, so that what is offered again and again would make it
 // longer: each pause is twice the one before.
-func (d *Delivery) resend(ctx context.Context, r *Run, rep *lifecycle.Report, open []place, lanes map[int]map[int]*workflow.Pack, fresh, now time.Time) error {
+func (d *Delivery) resend(ctx context.Context, r *Run, rep *lifecycle.Report, open []place, lanes map[int]map[int]*workflow.Pack, now time.Time) error {
 	var messages []*workflow.PackMessage
+	fresh := r.Step.EnteredAt // when a worker was last seen at any pack, or else when the run began
+	for _, packs := range lanes {
+		fresh = later(fresh, lastSeen(maps.Values(packs)))
+	}
 	waiting, silent := 0, false // silent: one has waited for too long
 	for _, p := range open {
 		switch {
@@ -86,26 +92,23 @@ func (r *Run) since(ctx context.Context, p place, lanes map[int]map[int]*workflo
 		before, err := r.Before(ctx, p.lane)
 		return later(at, before), err
 	case w > 0 && p.lane >= w:
-		return later(at, ended(lanes[p.lane-w])), nil
+		return later(at, lastSeen(maps.Values(lanes[p.lane-w]))), nil
 	}
 	return at, nil
 }
 
-// ended is when a worker was last seen at any of a lane's packs.
-func ended(packs map[int]*workflow.Pack) (at time.Time) {
-	for _, p := range packs {
-		at = later(at, sign(p))
+// lastSeen is when a worker was last seen at any of some packs, zero if none has
+// been: at the end of a final one, and a claim is a sign of life up to the end of
+// its lease.
+func lastSeen(packs iter.Seq[*workflow.Pack]) (at time.Time) {
+	for p := range packs {
+		if p.Final() {
+			at = later(at, p.FinishedAt)
+		} else {
+			at = later(at, p.Lease)
+		}
 	}
 	return at
-}
-
-// sign is when a worker was last seen at a pack: a claim is a sign of life up to
-// the end of its lease.
-func sign(p *workflow.Pack) time.Time {
-	if p.Final() {
-		return p.FinishedAt
-	}
-	return p.Lease
 }
 
 // again reports whether a place that has waited since then is to be offered now,
@@ -132,16 +135,6 @@ func (d *Delivery) again(r *Run, p place, since, now time.Time) (bool, time.Time
 // again are offered again instead, for as long as jobs may wait for any worker.
 func (d *Delivery) stuck(r *Run, p *workflow.Pack, now time.Time) bool {
 	return !r.Work.Repeatable() && p.Lease.Before(now.Add(-d.Stuck-d.Skew-d.Grace))
-}
-
-// freshest is when a worker was last seen at any of the packs, or else when the
-// run began.
-func freshest(r *Run, packs []*workflow.Pack) time.Time {
-	at := r.Step.EnteredAt
-	for _, p := range packs {
-		at = later(at, sign(p))
-	}
-	return at
 }
 
 func later(a, b time.Time) time.Time {

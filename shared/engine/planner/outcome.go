@@ -16,6 +16,7 @@ type outcome struct {
 	results map[workflow.EntityKey]json.RawMessage
 	ok      map[workflow.EntityKey]bool
 	failed  map[workflow.EntityKey]bool // over, and not OK
+	idle    map[workflow.EntityKey]bool // of the failed: never begun
 	pending map[workflow.EntityKey]bool // nobody has come to it yet
 	updates []lanedUpdate
 	stored  map[workflow.EntityKey]workflow.Stored // results that have not been read yet
@@ -61,7 +62,7 @@ func (p *Planner) outcome(ctx context.Context, x *workflow.Execution, r *workflo
 	}
 	o := &outcome{
 		results: map[workflow.EntityKey]json.RawMessage{}, ok: map[workflow.EntityKey]bool{}, failed: map[workflow.EntityKey]bool{},
-		pending: map[workflow.EntityKey]bool{}, stored: map[workflow.EntityKey]workflow.Stored{},
+		pending: map[workflow.EntityKey]bool{}, idle: map[workflow.EntityKey]bool{}, stored: map[workflow.EntityKey]workflow.Stored{},
 	}
 	if r.Jobs > 0 && r.HasJobs() {
 		var planned plan.Planned
@@ -116,6 +117,9 @@ func (o *outcome) collect(r *workflow.StepRun, planned plan.Planned, packs []*wo
 		}
 		if rec.Code != workflow.CodeOK {
 			o.failed[key] = true
+			if !rec.Executed() {
+				o.idle[key] = true
+			}
 			continue
 		}
 		o.ok[key] = true

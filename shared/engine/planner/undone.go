@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/lockstep-run/lockstep/shared/lifecycle/plan"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -22,17 +21,12 @@ func (p *Planner) standing(ctx context.Context, x *workflow.Execution, try int, 
 		if u.Kind != workflow.JobRollback || u.Undoes != o.RunSeq || u.Try >= try {
 			continue
 		}
-		planned, packs, err := p.Executed(ctx, x, u)
+		touched, err := p.outcome(ctx, x, u, -1)
 		if err != nil {
 			return nil, err
 		}
-		latest := plan.Latest(packs)
-		for _, j := range planned.Jobs {
-			if rec, ok := latest[j.Index]; ok && rec.Executed() {
-				var key workflow.EntityKey
-				if j.Entity != nil {
-					key = *j.Entity
-				}
+		for key := range touched.took() {
+			if !touched.idle[key] {
 				undone[key] = true
 			}
 		}
@@ -41,7 +35,7 @@ func (p *Planner) standing(ctx context.Context, x *workflow.Execution, try int, 
 		return got, nil
 	}
 	left := &outcome{
-		results: maps.Clone(got.results), ok: maps.Clone(got.ok), failed: got.failed, pending: got.pending, stored: maps.Clone(got.stored),
+		results: maps.Clone(got.results), ok: maps.Clone(got.ok), failed: got.failed, idle: got.idle, pending: got.pending, stored: maps.Clone(got.stored),
 		updates: slices.DeleteFunc(slices.Clone(got.updates), func(u lanedUpdate) bool { return undone[u.of] }),
 	}
 	for key := range undone {
