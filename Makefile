@@ -82,8 +82,8 @@ synth: dist ## Write the CloudFormation template of stage prod to infra/cdk.out
 	@rm -rf infra/cdk.out
 	CDK_OUTDIR=infra/cdk.out go run ./infra/cmd/infra
 
-mutations: ## Make each deliberate mistake in turn and let the simulation look for it in SEEDS=4000 seeds
-	go run ./tests/simulate/cmd/mutations -seeds $(or $(SEEDS),4000)
+mutations: ## Make each deliberate mistake in turn and let JUDGE=simulation look for it in SEEDS=4000 seeds, or JUDGE=protocol
+	go run ./tests/simulate/cmd/mutations -seeds $(or $(SEEDS),4000) -judge $(or $(JUDGE),simulation)
 
 chaos: build ## Kill everything at random for MINUTES=5 with SEED=n, judge by the devices' logs, print figures
 	go test -count=1 -timeout 0 -v -run TestChaos ./tests/chaos -args -minutes $(or $(MINUTES),5) -seed $(or $(SEED),$$RANDOM)

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/lockstep-run/lockstep/shared/sim/replica"
@@ -73,10 +74,7 @@ func (s *Store) read(e *execution) (*workflow.Execution, error) {
 		return nil, workflow.Errorf(workflow.CodeUnavailable, "execution %s is of a newer schema", e.x.ID)
 	}
 	x := replica.Of(e.x)
-	for id := range e.waiters {
-		x.Waiters = append(x.Waiters, id)
-	}
-	slices.Sort(x.Waiters)
+	x.Waiters = slices.Sorted(maps.Keys(e.waiters)) // whoever commits a run has no say in who waits for it
 	x.Trouble = replica.Of(e.trouble)
 	return x, nil
 }

@@ -44,8 +44,8 @@ func (m Mutation) Apply(root string) (map[string]string, error) {
 	return changed, nil
 }
 
-// Build builds the simulation of the module at root with the mutation, as dir/name.
-func (m Mutation) Build(ctx context.Context, root, dir string) (program string, err error) {
+// Overlay writes the mutation into dir, as a plan for the compiler's -overlay.
+func (m Mutation) Overlay(root, dir string) (plan string, err error) {
 	changed, err := m.Apply(root)
 	if err != nil {
 		return "", err
@@ -66,12 +66,18 @@ func (m Mutation) Build(ctx context.Context, root, dir string) (program string, 
 	if err != nil {
 		return "", err
 	}
-	plan := filepath.Join(dir, "overlay.json")
-	if err := os.WriteFile(plan, raw, 0o600); err != nil {
+	plan = filepath.Join(dir, "overlay.json")
+	return plan, os.WriteFile(plan, raw, 0o600)
+}
+
+// Build builds a program of the module at root with the mutation, into dir.
+func (m Mutation) Build(ctx context.Context, root, dir string, how ...string) (program string, err error) {
+	plan, err := m.Overlay(root, dir)
+	if err != nil {
 		return "", err
 	}
-	program = filepath.Join(dir, "simulate")
-	build := exec.CommandContext(ctx, "go", "build", "-overlay", plan, "-o", program, "./tests/simulate/cmd/simulate")
+	program = filepath.Join(dir, "program")
+	build := exec.CommandContext(ctx, "go", append([]string{how[0], "-overlay", plan, "-o", program}, how[1:]...)...)
 	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%s does not compile: %w\n%s", m.Name, err, out)

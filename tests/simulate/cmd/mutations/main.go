@@ -1,6 +1,10 @@
 // The program makes each mistake of package mutation in a copy of the sources that
 // the compiler alone sees, lets the simulation look for it, and prints which law
 // has caught it after how many seeds. It fails if one was not caught.
+//
+// With -judge protocol it lets tests/protocol look instead, which knows the two
+// protocols only, and prints which of its tests has failed, and how. What is not
+// caught is then no failure: most of the other mistakes are out of its sight.
 package main
 
 import (
@@ -23,6 +27,7 @@ func run() int {
 	seeds := flag.Int("seeds", 4000, "how many seeds are played with each mistake")
 	only := flag.String("only", "", "mistakes whose names match this expression")
 	parallel := flag.Int("parallel", runtime.GOMAXPROCS(0), "mistakes looked for at a time")
+	judge := flag.String("judge", "simulation", "who looks for the mistakes: simulation or protocol")
 	flag.Parse()
 	wanted, err := regexp.Compile(*only)
 	if err != nil {
@@ -35,6 +40,10 @@ func run() int {
 			chosen = append(chosen, m)
 		}
 	}
+	look := func(m mutation.Mutation) (string, bool) { return sought(m, *seeds) }
+	if *judge == "protocol" {
+		look = tested
+	}
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	missed := 0
@@ -42,7 +51,7 @@ func run() int {
 	for range *parallel {
 		all.Go(func() {
 			for m := range next {
-				line, ok := sought(m, *seeds)
+				line, ok := look(m)
 				mu.Lock()
 				if !ok {
 					missed++
@@ -58,10 +67,44 @@ func run() int {
 	close(next)
 	all.Wait()
 	fmt.Printf("%d of %d caught\n", len(chosen)-missed, len(chosen))
-	if missed > 0 {
+	if missed > 0 && *judge != "protocol" {
 		return 1
 	}
 	return 0
+}
+
+func row(m mutation.Mutation, law, after string) string {
+	return fmt.Sprintf("| %-58s | %-66s | %7s |", m.Name, law, after)
+}
+
+var failedRE = regexp.MustCompile(`--- FAIL: (Test\w+/\w+)[^\n]*\n[^\n]*\[rapid\] (?:failed|panic) after (\d+) tests: ([^\n]*)`)
+
+// tested builds the protocol's tests with a mistake and runs them.
+func tested(m mutation.Mutation) (line string, ok bool) {
+	dir, err := os.MkdirTemp("", "mutation")
+	if err != nil {
+		return row(m, err.Error(), ""), false
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	ctx := context.Background()
+	program, err := m.Build(ctx, ".", dir, "test", "-c", "./tests/protocol")
+	if err != nil {
+		return row(m, err.Error(), ""), false
+	}
+	test := exec.CommandContext(ctx, program, "-rapid.nofailfile", "-rapid.shrinktime=1s")
+	test.Dir = "tests/protocol"
+	out, err := test.CombinedOutput()
+	found := failedRE.FindAllSubmatch(out, -1)
+	for _, f := range found {
+		line += row(m, fmt.Sprintf("%s: %s", f[1], f[3]), string(f[2])) + "\n"
+	}
+	switch {
+	case found != nil:
+		return strings.TrimSuffix(line, "\n"), true
+	case err != nil:
+		return row(m, "the tests died: "+strings.TrimSpace(string(out[max(0, len(out)-300):])), ""), false
+	}
+	return row(m, "not caught", ""), false
 }
 
 var brokenRE = regexp.MustCompile(`(?m)^seed (\d+) broken: ([^:]+):`)
@@ -69,13 +112,13 @@ var brokenRE = regexp.MustCompile(`(?m)^seed (\d+) broken: ([^:]+):`)
 // sought builds the simulation with a mistake and lets it look.
 func sought(m mutation.Mutation, seeds int) (line string, ok bool) {
 	ctx := context.Background()
-	row := func(law, after string) string { return fmt.Sprintf("| %-58s | %-66s | %7s |", m.Name, law, after) }
+	row := func(law, after string) string { return row(m, law, after) }
 	dir, err := os.MkdirTemp("", "mutation")
 	if err != nil {
 		return row(err.Error(), ""), false
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	program, err := m.Build(ctx, ".", dir)
+	program, err := m.Build(ctx, ".", dir, "build", "./tests/simulate/cmd/simulate")
 	if err != nil {
 		return row(err.Error(), ""), false
 	}

@@ -1,0 +1,112 @@
+package protocol_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"strconv"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsdynamodb "github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"pgregory.net/rapid"
+
+	"github.com/lockstep-run/lockstep/localstack/dynamodb"
+	"github.com/lockstep-run/lockstep/shared/dynamo"
+	"github.com/lockstep-run/lockstep/shared/engine/port"
+	"github.com/lockstep-run/lockstep/shared/sim"
+	"github.com/lockstep-run/lockstep/shared/topology"
+	"github.com/lockstep-run/lockstep/shared/worker"
+)
+
+// packItems is both sides of the pack items.
+type packItems interface {
+	port.Packs
+	worker.Packs
+}
+
+// items is one implementation. Those that are kept in one place are told apart by
+// their tenants.
+type items struct {
+	store port.Store
+	locks port.Locks
+	packs packItems
+}
+
+// adapter is an implementation that the protocols are played over.
+type adapter struct {
+	name   string
+	checks int // sequences drawn, unless whoever runs the tests says how many
+	open   func() items
+}
+
+var adapters = []adapter{
+	{"simulated", 1200, func() items {
+		v := sim.New(1).Open()
+		return items{v.Store, v.Locks, v.Packs}
+	}},
+	{"dynamo", 30, func() items {
+		v := real.With(nil)
+		return items{v.Store, v.Locks, v.Packs}
+	}},
+}
+
+// play checks a property over each implementation.
+func play(t *testing.T, property func(t *rapid.T, a adapter)) {
+	for _, a := range adapters {
+		t.Run(a.name, func(t *testing.T) {
+			unsaid(t, "rapid.checks", strconv.Itoa(a.checks))
+			unsaid(t, "rapid.steps", "60")
+			rapid.Check(t, func(t *rapid.T) { property(t, a) })
+		})
+	}
+}
+
+// said are the flags that whoever runs the tests has set.
+var said = map[string]bool{}
+
+// unsaid sets a flag that nobody has set.
+func unsaid(t *testing.T, name, value string) {
+	if said[name] {
+		return
+	}
+	if err := flag.Set(name, value); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// real is the tables of the one local DynamoDB that all tests share.
+var real *dynamo.DB
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	flag.Parse()
+	flag.Visit(func(f *flag.Flag) { said[f.Name] = true })
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	local, err := dynamodb.Start(ctx, dynamodb.Options{})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer local.Stop()
+	client := awsdynamodb.NewFromConfig(aws.Config{
+		Region:       "us-east-1",
+		BaseEndpoint: aws.String(local.Endpoint()),
+		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+			return aws.Credentials{AccessKeyID: "local", SecretAccessKey: "local"}, nil
+		}),
+	})
+	if err := dynamodb.CreateTables(ctx, client, "protocol-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	byRole := map[string]string{}
+	for _, role := range topology.Tables {
+		byRole[role] = dynamodb.TableName("protocol-", role)
+	}
+	real = dynamo.Open(client, dynamo.TablesOf(byRole))
+	return m.Run()
+}

@@ -1,0 +1,16 @@
+// Package protocol plays the lock and the delivery protocol as sequences that a
+// generator draws and, where one breaks a promise, shortens: the locking room, the
+// engine's delivery and the workers' SDK over the real adapters on a local
+// DynamoDB, and over the simulated ones, by the same actions and before the same
+// judge. What must hold is what docs/models holds of the models.
+//
+// A tour: adapters_test.go opens both implementations; gate_test.go stands between
+// them and whoever calls, so that a handler can be held before any of its calls,
+// die there, lose a reply or have a write repeated as the SDK repeats it.
+// locks_test.go has runs that lock, give way, reserve, wake, end and come back, and
+// locks_judge_test.go what is asked after each action.
+//
+// A failure prints the shortest sequence found. `make mutations JUDGE=protocol`
+// makes the deliberate mistakes of tests/simulate/mutation one by one and lets
+// these tests look for them; those of the simulated stores are seen by one half.
+package protocol
