@@ -213,24 +213,24 @@ func (s *street) begin(id string, work func(id string)) {
 
 // actions are what may happen next.
 func (s *street) actions() map[string]func(*rapid.T) {
-	id := func(t *rapid.T) string { return rapid.SampledFrom(s.ids).Draw(t, "run") }
-	task := func(t *rapid.T) handler {
+	id := func(r *rapid.T) string { return rapid.SampledFrom(s.ids).Draw(r, "run") }
+	task := func(r *rapid.T) handler {
 		if s.open = slices.DeleteFunc(s.open, func(h handler) bool { return h.Over() }); len(s.open) == 0 {
-			t.Skip("nobody is at work")
+			r.Skip("nobody is at work")
 		}
-		return s.open[rapid.IntRange(0, len(s.open)-1).Draw(t, "handler")]
+		return s.open[rapid.IntRange(0, len(s.open)-1).Draw(r, "handler")]
 	}
-	step := func(t *rapid.T) {
-		h := task(t)
-		for range rapid.IntRange(1, 5).Draw(t, "calls") {
+	step := func(r *rapid.T) {
+		h := task(r)
+		for range rapid.IntRange(1, 5).Draw(r, "calls") {
 			h.Step()
 		}
 	}
-	message := func(t *rapid.T, keep bool) string {
+	message := func(r *rapid.T, keep bool) string {
 		if len(s.inbox) == 0 {
-			t.Skip("no messages")
+			r.Skip("no messages")
 		}
-		i := rapid.IntRange(0, len(s.inbox)-1).Draw(t, "message")
+		i := rapid.IntRange(0, len(s.inbox)-1).Draw(r, "message")
 		to := s.inbox[i]
 		if !keep {
 			s.inbox = slices.Delete(s.inbox, i, i+1)
@@ -238,25 +238,25 @@ func (s *street) actions() map[string]func(*rapid.T) {
 		return to
 	}
 	return map[string]func(*rapid.T){
-		"message":       func(t *rapid.T) { s.begin(message(t, false), s.handle) },
-		"message twice": func(t *rapid.T) { s.begin(message(t, true), s.handle) },
-		"message lost":  func(t *rapid.T) { s.alarms[message(t, false)] = true },
-		"alarm":         func(t *rapid.T) { s.begin(id(t), s.handle) },
+		"message":       func(r *rapid.T) { s.begin(message(r, false), s.handle) },
+		"message twice": func(r *rapid.T) { s.begin(message(r, true), s.handle) },
+		"message lost":  func(r *rapid.T) { s.alarms[message(r, false)] = true },
+		"alarm":         func(r *rapid.T) { s.begin(id(r), s.handle) },
 		"calls":         step, "more calls": step, "still more calls": step,
-		"to its end": func(t *rapid.T) { task(t).Finish() },
-		"death": func(t *rapid.T) {
-			h := task(t)
+		"to its end": func(r *rapid.T) { task(r).Finish() },
+		"death": func(r *rapid.T) {
+			h := task(r)
 			h.Kill()
 			s.alarms[h.run] = true
 		},
-		"fault": func(t *rapid.T) {
-			h := task(t)
-			s.gate.fault = rapid.SampledFrom([]fate.Fault{fate.LostReply, fate.Throttled, fate.Repeated}).Draw(t, "fault")
+		"fault": func(r *rapid.T) {
+			h := task(r)
+			s.gate.fault = rapid.SampledFrom([]fate.Fault{fate.LostReply, fate.Throttled, fate.Repeated}).Draw(r, "fault")
 			h.Step()
 		},
-		"end":    func(t *rapid.T) { s.begin(id(t), s.end) },
-		"cancel": func(t *rapid.T) { s.begin(id(t), s.cancel) },
-		"retry":  func(t *rapid.T) { s.begin(id(t), s.retry) },
+		"end":    func(r *rapid.T) { s.begin(id(r), s.end) },
+		"cancel": func(r *rapid.T) { s.begin(id(r), s.cancel) },
+		"retry":  func(r *rapid.T) { s.begin(id(r), s.retry) },
 		"":       func(*rapid.T) { s.judge() },
 	}
 }
