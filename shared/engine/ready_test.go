@@ -69,6 +69,34 @@ func TestN07StartWhen(t *testing.T) {
 	}
 }
 
+// What another run writes into the inventory wakes it as well.
+func TestN07AnotherRunOpensIt(t *testing.T) {
+	s := open(t, 1)
+	s.Script = func(c stage.Call) *stage.Outcome {
+		if c.Entity == "" {
+			return nil
+		}
+		return &stage.Outcome{Set: map[string]any{"open": true}}
+	}
+	s.Publish("opener", steps("open once device"))
+	s.Publish("gated", `
+config: {startWhen: {condition: 'entity("device", "d000").open == true', deadline: 10m}}
+steps:
+  - {label: go, functionBlock: p/pure:1, runOn: global}
+`)
+	closed := workflow.Entity{Type: "device", ID: "d000", Attributes: json.RawMessage(`{"open":false}`)}
+	if _, err := s.Catalog.PutEntity(context.Background(), stage.Caller, closed); err != nil {
+		t.Fatal(err)
+	}
+	id := s.Start("gated")
+	if x := state(t, s, id); x.State != sm.ExecutionBlockedWaiting {
+		t.Fatalf("%s: %s", x.State, x.Reason)
+	}
+	s.Start("opener", "d000")
+	s.Drain() // no alarm
+	s.Ends(id, sm.ExecutionCompletedAck)
+}
+
 // A condition on an entity that does not exist yet is not true; the alarm finds
 // the entity once it is there.
 func TestN07StartWhenWithoutEntity(t *testing.T) {

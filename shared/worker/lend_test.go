@@ -96,6 +96,10 @@ func TestLentPacksAreTakenOver(t *testing.T) {
 		if late != nil || !workflow.Is(err, workflow.CodeClaimLost) {
 			t.Errorf("%s: a late result: %+v %v", kind, late, err)
 		}
+		late, _, err = r.worker().Resume(context.Background(), m, seen, nil, r.ports())
+		if late != nil || !workflow.Is(err, workflow.CodeClaimLost) {
+			t.Errorf("%s: a late heartbeat: %+v %v", kind, late, err)
+		}
 		r.want(m.Key, workflow.PackClaimed, 2, startedCode)
 	}
 }

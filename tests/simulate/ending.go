@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -65,7 +66,7 @@ func (w *world) excused(id string, depth int) bool {
 	case depth > len(w.runs)+4:
 		return false
 	case x.State == sm.ExecutionBlockedWaiting:
-		return x.Wait.Kind == workflow.WaitCondition
+		return x.Wait.Kind == workflow.WaitCondition && !w.ready()
 	case x.State == sm.ExecutionWaiting && x.Wait.Kind == workflow.WaitChild:
 		return !sm.Acknowledged(w.watch.Run(x.Wait.Child).State) && w.excused(x.Wait.Child, depth+1)
 	case x.State == sm.ExecutionScheduled && x.BlockedBy != nil:
@@ -73,6 +74,13 @@ func (w *world) excused(id string, depth int) bool {
 		return !sm.Acknowledged(w.watch.Run(by).State) && w.excused(by, depth+1)
 	}
 	return false
+}
+
+// ready is the one condition on which runs of drawn definitions wait to be started.
+func (w *world) ready() bool {
+	e, err := w.Catalog.Entity(ctx, stage.Caller, workflow.EntityKey{Type: "device", ID: "d000"})
+	var is struct{ Ready bool }
+	return err == nil && json.Unmarshal(e.Attributes, &is) == nil && is.Ready
 }
 
 func (w *world) ids() (ids []string) {

@@ -46,6 +46,9 @@ func (w *world) spawn(name string, worker int, do func() error, ended func(*proc
 	w.spawned++
 	p := &process{n: w.spawned, name: fmt.Sprintf("%s#%d", name, w.spawned), skew: w.luck.Skew(), worker: worker, ended: ended}
 	p.release = w.newRelease()
+	if w.tell != nil {
+		w.tellSpawned(p)
+	}
 	outer := w.current
 	w.current = p
 	p.task = w.Task(p.name, func() { p.err = do() })
@@ -64,7 +67,11 @@ func (w *world) advance(p *process) {
 // stood takes a process up again that stands before its next call, or is over.
 func (w *world) stood(p *process) {
 	if !p.task.Over() {
+		since := len(w.luck.Struck())
 		p.at = w.Now().Add(w.luck.Delay(p.task.Before()))
+		if w.tell != nil {
+			w.tellStruck(p, since)
+		}
 		heap.Push(&w.running, p)
 		return
 	}

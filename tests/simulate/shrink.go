@@ -105,10 +105,19 @@ func (s *shrinking) steps() {
 	t := NewTheatre(companyFor(s.seed))
 	t.Play(s.seed, s.cut, nil)
 	for _, name := range t.names() {
-		for _, label := range slices.Backward(t.company.Definition(name).Labels()) {
+		d := companyFor(s.seed).Definition(name)
+		left := func(c Cut) []string {
+			if short := d.Without(c.labels(name)); short != nil {
+				return short.Labels()
+			}
+			return nil
+		}
+		for _, label := range slices.Backward(d.Labels()) {
 			one := s.cut
 			one.Steps = append(slices.Clone(s.cut.Steps), name+"."+label)
-			s.keep(one)
+			if n := len(left(one)); n > 0 && n < len(left(s.cut)) {
+				s.keep(one)
+			}
 		}
 	}
 }

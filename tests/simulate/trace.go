@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/lockstep-run/lockstep/shared/sim/fate"
+	"github.com/lockstep-run/lockstep/tests/simulate/workload"
 )
 
 // telling puts time and process before what is told.
@@ -18,13 +19,31 @@ func (w *world) telling(tell func(format string, args ...any)) func(string, ...a
 	}
 }
 
-// tellCall tells a call, with what becomes of it.
+// tellCall tells a call by its number, with what becomes of it.
 func (w *world) tellCall(c fate.Call, f fate.Fault) {
 	if f == fate.None {
-		w.tell("%s", c.Name)
+		w.tell("%d %s", c.N, c.Name)
 		return
 	}
-	w.tell("%s  <- %s", c.Name, f)
+	w.tell("%d %s  <- FAULT: %s", c.N, c.Name, f)
+}
+
+// tellSpawned tells what is unusual about a process.
+func (w *world) tellSpawned(p *process) {
+	if p.skew != 0 {
+		w.tell("%s begins, its clock %s off", p.name, p.skew)
+	}
+	if p.release != present {
+		w.tell("%s begins, of release %d", p.name, p.release)
+	}
+}
+
+// tellStruck tells of the faults since the one so many: of delays, that is, for
+// what befalls a call is told with it.
+func (w *world) tellStruck(p *process, since int) {
+	for _, s := range w.luck.Struck()[since:] {
+		w.tell("%s  <- FAULT: %s before %s", p.name, s.Fault, s.Call)
+	}
 }
 
 // Tell plays a seed and tells of it, line by line.
@@ -35,6 +54,7 @@ func Tell(seed uint64, cut Cut, line func(string)) Result {
 	return t.Play(seed, cut, func(format string, args ...any) {
 		if first {
 			first = false
+			line(fmt.Sprintf("seed %d, a world of %+v\n", seed, workload.Draw(seed).Mood))
 			for _, name := range t.names() {
 				tell("definition %s:\n%s", name, t.company.Definition(name).Text())
 			}

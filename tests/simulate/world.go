@@ -226,6 +226,11 @@ func (w *world) next() bool {
 	}
 	w.watch.At = w.Now()
 	do()
+	for _, id := range w.watch.Rolling() {
+		if w.play.Mood.Meddle {
+			w.verb(workload.Act{Kind: workload.Cancel, Choice: w.luck.Draw(12)}, id)
+		}
+	}
 	return true
 }
 
@@ -283,6 +288,9 @@ func (w *world) deliverPack(q *queue.Queue, who int) {
 		w.packs[who]--
 		switch {
 		case p.err != nil || p.task.Crashed():
+			if w.luck.Vanishes("the message of " + p.name) {
+				q.Delete(m) // to where dead letters go
+			}
 		case again > 0:
 			q.Defer(m, again)
 		default:

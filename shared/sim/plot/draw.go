@@ -77,7 +77,7 @@ func (w *drawing) config(d *Definition) {
 	if w.rarely("timeout", 6) {
 		field(fmt.Sprintf("timeout: %ds", 20+w.Choose("of", 10)*60))
 	}
-	if w.rarely("startWhen", 8) {
+	if w.rarely("startWhen", 5) {
 		field(`startWhen: {condition: 'entity("device", "d000").ready == true', deadline: 10m}`)
 	}
 	switch w.Choose("acquire", 10) {
@@ -123,10 +123,10 @@ func (w *drawing) call(s *Step) {
 	on := one(w.Choose, "on", "device", "device", "global")
 	s.field("runOn: %s", on)
 	if on == "device" && w.rarely("condition", 3) {
-		s.field(`condition: 'entity.id < "d003"'`)
+		s.field("condition: %s", one(w.Choose, "of whom", `'entity.id < "d003"'`, `'entity.id < "d001"'`, `'entity.id > "d001"'`))
 	}
 	if n := one(w.Choose, "retries", 0, 0, 1, 3); n > 0 {
-		s.field("retry: {maxRetries: %d, delay: 5s%s}", n, one(w.Choose, "when", "", ", when: error.retryable"))
+		s.field("retry: {maxRetries: %d, delay: %s%s}", n, one(w.Choose, "pause", "5s", "5s", "40s"), one(w.Choose, "when", "", ", when: error.retryable"))
 	}
 	if !w.rich {
 		return

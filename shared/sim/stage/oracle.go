@@ -85,6 +85,9 @@ func (s *Stage) Oracle(id string, blocks map[string]string, handled map[string]b
 			rolledBack = true
 		}
 	}
+	if x.Cause == workflow.CauseStepFailed && !failed {
+		s.Errorf("%s says that a step has failed (%s), and none has: %s", id, x.Reason, told(jobs))
+	}
 	if ended != want || x.RolledBack != rolledBack {
 		s.Errorf("%s ended %s, rolled back %v; the oracle says %s, %v; jobs %s", id, x.State, x.RolledBack, want, rolledBack, told(jobs))
 	}

@@ -14,8 +14,9 @@ const (
 	lawTwice   = "a block that is not idempotent is executed once an attempt"
 	lawFence   = "a device sees fences that grow"
 	lawClosed  = "nothing of a step run that has ended starts"
-	lawHeld    = "a device is called by who holds it"
+	lawHeld    = "a device is called by who holds it, with the lock's token"
 	lawClaimed = "a job begins under a claim, once it is written down as started"
+	lawOwn     = "a job begins under nobody else's claim"
 	lawAttempt = "an attempt follows one that failed"
 )
 
@@ -54,8 +55,8 @@ func (w *Watch) Called(c stage.Call) {
 		return
 	}
 	key := workflow.EntityKey{Type: "device", ID: c.Entity}
-	if _, ok := w.locks[key].Held(id, r.x.Epoch); !ok {
-		w.Break(lawHeld, "%s is called for job %s at epoch %d; the lock says %+v", key, c.Job, r.x.Epoch, w.locks[key])
+	if h, ok := w.locks[key].Held(id, r.x.Epoch); !ok || !strings.HasPrefix(c.Fence, fmt.Sprintf("%010d-", h.Token)) {
+		w.Break(lawHeld, "%s is called for job %s at epoch %d with fence %s; the lock says %+v", key, c.Job, r.x.Epoch, c.Fence, w.locks[key])
 	}
 	if last := w.devices[c.Entity]; c.Fence < last.Fence {
 		w.Break(lawFence, "%s sees fence %s of %s after %s of %s", key, c.Fence, c.Job, last.Fence, last.Job)
@@ -79,6 +80,9 @@ func (w *Watch) claimed(r *run, step *workflow.StepRun, c stage.Call, index, att
 	if p == nil || p.State != workflow.PackClaimed || codeOf(p, index) != workflow.CodeStarted {
 		w.Break(lawClaimed, "job %s is called, and its pack is %+v", c.Job, p)
 		return
+	}
+	if !strings.HasSuffix(c.Fence, fmt.Sprintf("-%02d", p.Token)) {
+		w.Break(lawOwn, "job %s is called with fence %s, and its pack is claimed with token %d", c.Job, c.Fence, p.Token)
 	}
 	if attempt == 1 {
 		return

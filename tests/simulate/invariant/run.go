@@ -15,6 +15,7 @@ const (
 	lawAlarm    = "who is not at rest has an alarm"
 	lawBroken   = "nothing breaks"
 	lawServed   = "jobs are claimed as long as there are workers"
+	lawUndoing  = "a rollback is never interrupted"
 )
 
 // Execution is told of every write of a state item.
@@ -53,6 +54,7 @@ func (w *Watch) Execution(before, after *workflow.Execution) {
 	w.steps(before, after)
 	w.granted(before, after)
 	if before.State != after.State {
+		w.undoing(id, before.State, after.State)
 		w.ended(r, before, after)
 	}
 }
@@ -62,6 +64,23 @@ func count(is bool) int {
 		return 1
 	}
 	return 0
+}
+
+// undoing wants a rollback to go on to its end, whatever anybody asks for.
+func (w *Watch) undoing(id string, from, to sm.ExecutionState) {
+	if to == sm.ExecutionRollback {
+		w.rolling = append(w.rolling, id)
+	}
+	if from == sm.ExecutionRollback && !sm.Terminal(to) {
+		w.Break(lawUndoing, "%s goes from %s to %s", id, from, to)
+	}
+}
+
+// Rolling are the runs whose rollback has begun since the last time it was asked.
+func (w *Watch) Rolling() []string {
+	ids := w.rolling
+	w.rolling = nil
+	return ids
 }
 
 // history goes on with the events that a commit adds.

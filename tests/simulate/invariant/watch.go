@@ -36,6 +36,7 @@ type Watch struct {
 	devices map[string]stage.Call // the last call that may change a device
 	calls   map[string][]stage.Call
 	resting int
+	rolling []string // whose rollback has begun
 
 	broken *Violation
 }

@@ -15,6 +15,9 @@ import (
 type Mutation struct {
 	Name  string
 	Edits []Edit
+	// Judge is the test that sees the mistake where no play can, as
+	// "shared/worker:TestLentPacksComeBack"; "" leaves it to the laws.
+	Judge string
 }
 
 // Edit replaces a text that stands once in a file.
@@ -83,4 +86,27 @@ func (m Mutation) Build(ctx context.Context, root, dir string, how ...string) (p
 		return "", fmt.Errorf("%s does not compile: %w\n%s", m.Name, err, out)
 	}
 	return program, nil
+}
+
+// Simulation builds the simulation with the mutation.
+func (m Mutation) Simulation(ctx context.Context, root, dir string) (program string, err error) {
+	return m.Build(ctx, root, dir, "build", "./tests/simulate/cmd/simulate")
+}
+
+// Judged runs the mutation's judge on the module at root with the mutation, and
+// reports whether it fails, as it should. A mutation that does not compile, or a
+// judge that does not exist, is an error.
+func (m Mutation) Judged(ctx context.Context, root, dir string) (seen bool, err error) {
+	room, test, _ := strings.Cut(m.Judge, ":")
+	program, err := m.Build(ctx, root, dir, "test", "-c", "./"+room)
+	if err != nil {
+		return false, err
+	}
+	run := exec.CommandContext(ctx, program, "-test.run", "^"+test+"$", "-test.v", "-test.timeout", "2m")
+	run.Dir = filepath.Join(root, room)
+	out, err := run.CombinedOutput()
+	if !strings.Contains(string(out), "=== RUN   "+test) {
+		return false, fmt.Errorf("%s: there is no test %s", m.Name, m.Judge)
+	}
+	return err != nil, nil
 }

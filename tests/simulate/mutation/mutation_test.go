@@ -1,6 +1,10 @@
 package mutation_test
 
 import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/lockstep-run/lockstep/tests/simulate/mutation"
@@ -23,5 +27,27 @@ func TestMutationsApply(t *testing.T) {
 	}
 	if len(names) < 30 {
 		t.Errorf("there are only %d", len(names))
+	}
+}
+
+// TestJudgesExist: a mistake that no play shows names a test that is there.
+func TestJudgesExist(t *testing.T) {
+	judged := 0
+	for _, m := range mutation.All() {
+		if m.Judge == "" {
+			continue
+		}
+		judged++
+		room, name, _ := strings.Cut(m.Judge, ":")
+		files, _ := filepath.Glob(filepath.Join(root, room, "*_test.go"))
+		if !slices.ContainsFunc(files, func(f string) bool {
+			raw, err := os.ReadFile(f)
+			return err == nil && strings.Contains(string(raw), "func "+name+"(t *testing.T)")
+		}) {
+			t.Errorf("%s: there is no test %s", m.Name, m.Judge)
+		}
+	}
+	if judged > len(mutation.All())/5 {
+		t.Errorf("%d mistakes are left to other tests: the simulation sees too little", judged)
 	}
 }

@@ -82,6 +82,22 @@ func (l *Luck) Fault(c fate.Call) fate.Fault {
 	return f
 }
 
+// hesitant are the writes between whose reading and writing a lease may end, or
+// begin anew.
+var hesitant = map[string]bool{
+	"packs.take_over": true, "packs.extend": true, "packs.finish": true, "packs.seize": true,
+	"packs.tombstone": true, "packs.ask_cancel": true, "packs.add_done": true,
+}
+
+// Vanishes reports whether the message of a worker that has died is gone with it.
+func (l *Luck) Vanishes(what string) bool {
+	if !l.strikes(l.mood.Vanish) {
+		return false
+	}
+	l.note("is put aside for good", what)
+	return true
+}
+
 // Delay is how long whoever makes a call stands before it.
 func (l *Luck) Delay(call string) time.Duration {
 	switch {
@@ -93,7 +109,19 @@ func (l *Luck) Delay(call string) time.Duration {
 			l.note(fmt.Sprintf("takes %s", d.Round(time.Second)), call)
 			return d
 		}
+		if l.mood.Brink && l.strikes(2) {
+			d := 15*time.Second + l.upTo(time.Minute)
+			if l.dice.IntN(2) == 0 {
+				d = 58*time.Second + l.upTo(12*time.Second)
+			}
+			l.note(fmt.Sprintf("takes %s", d.Round(time.Second)), call)
+			return d
+		}
 		return l.upTo(4 * time.Second)
+	case l.mood.Brink && hesitant[call] && l.strikes(3):
+		d := l.upTo(40 * time.Second)
+		l.note(fmt.Sprintf("hesitates for %s", d.Round(time.Millisecond)), call)
+		return d
 	case l.strikes(l.mood.Pauses):
 		d := l.upTo(4 * time.Minute)
 		if l.dice.IntN(2) == 0 {

@@ -20,6 +20,9 @@ type Mood struct {
 	Die      int  // during one call of a block in so many its worker dies; 0 none
 	Long     int  // one call of a block in so many takes very long; 0 none
 	Set      int  // one call of a block in so many asks for an attribute to be set; 0 none
+	Vanish   int  // of the messages whose worker has died, one in so many has come too often and is gone; 0 none
+	Brink    bool // blocks take about as long as their leases, and who writes a pack hesitates
+	Meddle   bool // operators cancel runs that are being rolled back
 	Deploy   bool // programs of a newer release replace those of the present one
 	Alarms   bool // the alarm clock rings; without, messages alone must do
 }
@@ -45,6 +48,7 @@ func Draw(r *rand.Rand) Mood {
 		Messages: queue.Faults{Shuffle: r.IntN(3) > 0, Duplicate: pick(r, 0, 0, 2, 3, 6), Lose: pick(r, 0, 0, 0, 8)},
 		Fail:     pick(r, 0, 0, 20, 8, 3), Retry: 1 + r.IntN(2), Die: pick(r, 0, 0, 0, 12, 5), Long: pick(r, 0, 0, 0, 10),
 		Set: pick(r, 0, 3, 2), Deploy: r.IntN(5) == 0, Alarms: true,
+		Vanish: pick(r, 0, 0, 2), Brink: r.IntN(5) == 0, Meddle: r.IntN(3) == 0,
 	}
 }
 

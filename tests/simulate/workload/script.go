@@ -27,6 +27,9 @@ func (p *Play) Outcome(c stage.Call) *stage.Outcome {
 	case workflow.JobExecute:
 		if c.Entity != "" && p.once(m.Set, "set", c) {
 			o.Set = map[string]any{"by": c.Job}
+			if p.once(2, "ready", c) {
+				o.Set["ready"] = p.once(2, "is", c)
+			}
 		}
 	}
 	return o

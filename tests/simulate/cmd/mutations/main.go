@@ -1,6 +1,7 @@
 // The program makes each mistake of package mutation in a copy of the sources that
 // the compiler alone sees, lets the simulation look for it, and prints which law
-// has caught it after how many seeds. It fails if one was not caught.
+// has caught it after how many seeds, or which test has, where no play can. It
+// fails if one was not caught.
 //
 // With -judge protocol it lets tests/protocol look instead, which knows the two
 // protocols only, and prints which of its tests has failed, and how. What is not
@@ -118,7 +119,17 @@ func sought(m mutation.Mutation, seeds int) (line string, ok bool) {
 		return row(err.Error(), ""), false
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	program, err := m.Build(ctx, ".", dir, "build", "./tests/simulate/cmd/simulate")
+	if m.Judge != "" {
+		seen, err := m.Judged(ctx, ".", dir)
+		switch {
+		case err != nil:
+			return row(err.Error(), ""), false
+		case !seen:
+			return row("NOT CAUGHT by "+m.Judge, ""), false
+		}
+		return row(m.Judge, "test"), true
+	}
+	program, err := m.Simulation(ctx, ".", dir)
 	if err != nil {
 		return row(err.Error(), ""), false
 	}
