@@ -30,9 +30,21 @@ func (c *connection) flags(root *cobra.Command) {
 // open makes the client; it sends nothing. A service on AWS is shown a token or a
 // signature, of what the environment holds.
 func (c *connection) open() (*client.Client, error) {
-	return client.New(client.Options{
+	return c.connect(func(*client.Options) {})
+}
+
+// connect is open with options that are not those of everybody.
+func (c *connection) connect(adjust func(*client.Options)) (*client.Client, error) {
+	o := client.Options{
 		URL: c.url, Tenant: c.tenant, Actor: c.actor, HTTP: signed.Client(signed.FromEnvironment(os.Getenv), time.Now),
-	})
+	}
+	adjust(&o)
+	return client.New(o)
+}
+
+// named reports whether the caller has said where the service is.
+func named(cmd *cobra.Command) bool {
+	return cmd.Flags().Changed("url") || os.Getenv(topology.EnvURL) != ""
 }
 
 // called marks an error as the service's answer.
@@ -45,5 +57,5 @@ func called(err error) error {
 
 // shell is what verbs of another room share with those of this one.
 func (c *connection) shell() upkeep.Shell {
-	return upkeep.Shell{Open: c.open, Called: called, JSON: func() bool { return c.output == "json" }, Print: printJSON}
+	return upkeep.Shell{Open: c.open, Connect: c.connect, Called: called, JSON: func() bool { return c.output == "json" }, Print: printJSON}
 }

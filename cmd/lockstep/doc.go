@@ -7,5 +7,6 @@
 // interrupt.go ends them at a signal, flags.go holds command lines to what their
 // verb takes, connect.go finds the service, print.go writes lists for people and
 // for programs. Below it package given reads what command lines give, and package
-// show says things to people; package upkeep holds the operators' verbs.
+// show says things to people; package upkeep holds the operators' verbs, package
+// doctor the examination of a deployment.
 package main

@@ -83,7 +83,7 @@ func newRoot() *cobra.Command {
 		newDev(), newPublish(c), newRun(c), newWatch(c), newStatus(c), newList(c), newHistory(c), newSteps(c),
 		newJobs(c), newResult(c), newCancel(c), newAcknowledge(c), newRetry(c), newResume(c), newUnlock(c), newLocks(c), newWorkers(c),
 		newEntities(c), newBlocks(c), newDefinitions(c), newSchedules(c), newArchive(c), newRestore(c), newCost(c), newVersion(c),
-		upkeep.Redrive(c.shell()), upkeep.Sweep(c.shell()),
+		upkeep.Redrive(c.shell()), upkeep.Sweep(c.shell()), newDoctor(c),
 	)
 	root.SetHelpCommand(newHelp(root))
 	strict(root)

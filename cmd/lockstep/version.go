@@ -2,12 +2,9 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
-
-	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
 // version is set by the linker for a release.
@@ -29,7 +26,6 @@ func newVersion(c *connection) *cobra.Command {
 				mine["go"] = info.GoVersion
 			}
 			service, err := api.Version(cmd.Context())
-			named := cmd.Flags().Changed("url") || os.Getenv(topology.EnvURL) != ""
 			if c.output == "json" {
 				all := map[string]any{"client": mine, "service": nil}
 				if err == nil {
@@ -44,7 +40,7 @@ func newVersion(c *connection) *cobra.Command {
 			switch {
 			case err == nil && c.output == "table":
 				fmt.Fprintf(cmd.OutOrStdout(), "service %s\n", service.Version)
-			case err != nil && named:
+			case err != nil && named(cmd):
 				explain(cmd.ErrOrStderr(), called(err))
 				return &reportedError{called(err)}
 			case err != nil:

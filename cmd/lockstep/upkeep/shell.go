@@ -9,8 +9,9 @@ import (
 // Shell is what the verbs have in common with all others: how the service is
 // reached, and how answers and errors are told.
 type Shell struct {
-	Open   func() (*client.Client, error)
-	Called func(error) error // marks an error as the service's answer
-	JSON   func() bool       // programs read the output
-	Print  func(cmd *cobra.Command, v any) error
+	Open    func() (*client.Client, error)
+	Connect func(adjust func(*client.Options)) (*client.Client, error) // opens with other options
+	Called  func(error) error                                          // marks an error as the service's answer
+	JSON    func() bool                                                // programs read the output
+	Print   func(cmd *cobra.Command, v any) error
 }

@@ -1,0 +1,85 @@
+package e2e
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// The doctor finds nothing wrong with a stack that is well, what somebody has to
+// look at is a warning, what cannot work fails the command; and it leaves nothing
+// behind.
+func TestDoctor(t *testing.T) {
+	t.Parallel()
+	s := start(t, setup{})
+	b := serveBlocks(t)
+	b.register(s, workflow.Block{Name: "hello"})
+	b.answer("hello", func(call) answer { return failed("NO", false) })
+	s.publish(global)
+
+	type finding struct{ Check, Level, Says, Next string }
+	doctor := func(want int, args ...string) map[string]finding {
+		t.Helper()
+		code, out, err := lockstep(t, "", append([]string{"doctor", "-o", "json"}, args...)...)
+		var report struct {
+			OK       bool
+			Findings []finding
+		}
+		if failure := json.Unmarshal([]byte(out), &report); failure != nil || code != want || report.OK != (want == 0) {
+			t.Fatalf("exit %d, %v\n%s%s", code, failure, out, err)
+		}
+		found := map[string]finding{}
+		for _, f := range report.Findings {
+			found[f.Check] = f
+		}
+		return found
+	}
+	here := "--url=" + s.url
+	found := doctor(0, here)
+	for _, check := range []string{"address", "clock", "rights", "version", "dead letters", "sweep", "workers", "pools", "runs"} {
+		if found[check].Level != "ok" {
+			t.Errorf("%s: %+v", check, found[check])
+		}
+	}
+	for what, path := range map[string]string{"runs": "/workflow-execution", "entities": "/entities?type=device"} {
+		if _, body := s.post("GET", path, "", ""); !strings.Contains(body, `"items":[]`) {
+			t.Errorf("it has left %s: %s", what, body)
+		}
+	}
+
+	id := s.begin("test/hello", `{}`)
+	s.rests(id, sm.ExecutionFailedUnsafe)
+	if f := doctor(0, here)["runs"]; f.Level != "warning" || !strings.Contains(f.Says, id) || f.Next == "" {
+		t.Errorf("with a run for somebody to look at: %+v", f)
+	}
+	if f := doctor(4, "--url=http://127.0.0.1:1")["address"]; f.Level != "failure" || f.Next == "" {
+		t.Errorf("without a service: %+v", f)
+	}
+	if code, out, _ := lockstep(t, "", here, "doctor"); code != 0 || !strings.Contains(out, "8 ok, 1 warning, 0 failures") {
+		t.Errorf("for people, exit %d:\n%s", code, out)
+	}
+
+	// Something between here and the service has another idea of the time.
+	at, err := url.Parse(s.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(at)
+	proxy.ModifyResponse = func(r *http.Response) error {
+		r.Header.Set("Date", time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat))
+		return nil
+	}
+	late := httptest.NewServer(proxy)
+	t.Cleanup(late.Close)
+	if f := doctor(1, "--url="+late.URL)["clock"]; f.Level != "failure" || !strings.Contains(f.Says, "1h0m0s") {
+		t.Errorf("with a wrong clock: %+v", f)
+	}
+}
