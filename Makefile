@@ -57,7 +57,7 @@ $(NPM_DONE): localstack/package-lock.json
 # Packages whose tests run under the race detector: all but those that compile
 # the CDK, those that drive binaries which were built without it, and those that
 # send thousands of requests one after the other.
-RACE_SKIP := /infra|/examples/cdk|/tests/dist|/tests/e2e|/tests/bench|/tests/chaos|/tests/front
+RACE_SKIP := /infra|/examples/cdk|/tests/dist|/tests/e2e|/tests/bench|/tests/chaos|/tests/front|/tests/localstack
 
 test: build generate-check ## Run every test that needs no cloud account
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "not formatted:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
@@ -67,6 +67,15 @@ test: build generate-check ## Run every test that needs no cloud account
 	go test -count=1 ./tests/chaos
 	go test ./tests/front
 	go test ./infra/... ./examples/cdk/... ./tests/dist ./tests/bench/...
+
+# What is deployed into LocalStack is built for this machine: the functions, the apps
+# and the workers of the tests' own.
+SCENES := bin/scenes
+
+test-localstack: build ## Deploy the real stack into LocalStack and run the end-to-end tests on it (needs Python 3.13 or Docker)
+	@mkdir -p $(SCENES)
+	go build -trimpath -o $(SCENES)/ ./infra/cmd/infra
+	LOCKSTEP_E2E=localstack go test -count=1 -timeout 20m -v ./tests/localstack
 
 test-fast: ## Run the tests that need neither binaries nor the CDK
 	go test $$(go list ./shared/... ./statemachines/... ./functions/... ./cmd/... | grep -v node_modules)
@@ -114,4 +123,4 @@ fmt: ## Format the code
 clean: ## Remove what was built
 	rm -rf bin dist infra/cdk.out examples/cdk/cdk.out examples/cdk/dist localstack/node_modules
 
-.PHONY: help demo dev build dist dist-check npm test test-fast generate generate-check synth simulate mutations model chaos fuzz-http bench lint fmt clean
+.PHONY: help demo dev build dist dist-check npm test test-localstack test-fast generate generate-check synth simulate mutations model chaos fuzz-http bench lint fmt clean

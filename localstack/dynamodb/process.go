@@ -147,6 +147,9 @@ func (p *Process) await(ctx context.Context) error {
 // Endpoint is the URL for AWS_ENDPOINT_URL_DYNAMODB.
 func (p *Process) Endpoint() string { return "http://127.0.0.1:" + strconv.Itoa(p.port) }
 
+// Port is the one on 127.0.0.1 that it listens on.
+func (p *Process) Port() int { return p.port }
+
 // PID is the child's process id.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 

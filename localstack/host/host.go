@@ -1,0 +1,232 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/lockstep-run/lockstep/localstack/child"
+	"github.com/lockstep-run/lockstep/localstack/dynamodb"
+)
+
+// Version is that of LocalStack, the last one that runs without an account's token.
+const Version = "4.14.0"
+
+// Options say how to run LocalStack.
+type Options struct {
+	// Dir holds what is installed (about half a gigabyte, kept), the logs and what
+	// LocalStack writes. One emulator at a time uses a folder.
+	Dir string
+
+	// Port on 127.0.0.1. Default: one that is free.
+	Port int
+
+	// Mode is ModeHost or ModeDocker. Default: the host if there is a Python that is
+	// new enough, otherwise Docker if there is a daemon that answers.
+	Mode string
+
+	// Log gets what the installation says. Default: nobody.
+	Log io.Writer
+}
+
+// The ways to run it.
+const (
+	ModeHost   = "host"
+	ModeDocker = "docker"
+)
+
+const (
+	readyLimit = 120 * time.Second // on a busy machine it takes half a minute
+	stopLimit  = 5 * time.Second   // it can spin in its own shutdown for ever
+	pollEvery  = 50 * time.Millisecond
+)
+
+// Emulator is a LocalStack that runs.
+type Emulator struct {
+	Mode string
+	Dir  string
+
+	port     int
+	program  *child.Process
+	database *dynamodb.Process
+	log      *os.File
+	docker   container
+}
+
+// Start installs what is missing and starts LocalStack. On a machine that can do
+// neither way the error is ErrUnavailable.
+func Start(ctx context.Context, options Options) (*Emulator, error) {
+	if options.Log == nil {
+		options.Log = io.Discard
+	}
+	dir, err := filepath.Abs(options.Dir)
+	if err != nil {
+		return nil, err
+	}
+	interpreter := ""
+	if options.Mode != ModeDocker {
+		interpreter = python(ctx)
+	}
+	if options.Mode, err = mode(ctx, options.Mode, interpreter); err != nil {
+		return nil, err
+	}
+	e := &Emulator{Mode: options.Mode, Dir: dir, port: options.Port}
+	if e.port == 0 {
+		if e.port, err = freePort(); err != nil {
+			return nil, err
+		}
+	} else if err := free(e.port); err != nil {
+		return nil, err
+	}
+	// What an earlier one has left would be mistaken for this one's.
+	for _, sub := range []string{"root", "tmp", "logs"} {
+		if err := os.RemoveAll(filepath.Join(dir, sub)); err != nil {
+			return nil, err
+		}
+		if err := os.MkdirAll(filepath.Join(dir, sub), 0o750); err != nil {
+			return nil, err
+		}
+	}
+	if e.log, err = os.Create(filepath.Join(dir, "logs", "localstack.log")); err != nil {
+		return nil, err
+	}
+	if e.Mode == ModeDocker {
+		err = e.startContainer(ctx)
+	} else {
+		err = e.startProgram(ctx, interpreter, options.Log)
+	}
+	if err == nil {
+		err = e.await(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, e.Stop())
+	}
+	return e, nil
+}
+
+// mode chooses between the two ways.
+func mode(ctx context.Context, wanted, interpreter string) (string, error) {
+	switch {
+	case wanted == ModeDocker || wanted == "" && interpreter == "":
+		if !dockerAnswers(ctx) {
+			return "", ErrUnavailable
+		}
+		return ModeDocker, nil
+	case wanted != "" && wanted != ModeHost:
+		return "", fmt.Errorf("mode %q: want %s or %s", wanted, ModeHost, ModeDocker)
+	case interpreter == "":
+		return "", ErrUnavailable
+	}
+	return ModeHost, nil
+}
+
+func (e *Emulator) startProgram(ctx context.Context, interpreter string, log io.Writer) error {
+	if err := install(ctx, interpreter, e.Dir, log); err != nil {
+		return err
+	}
+	var err error
+	if e.database, err = dynamodb.Start(context.WithoutCancel(ctx), dynamodb.Options{}); err != nil {
+		return err
+	}
+	cmd := exec.Command(filepath.Join(e.Dir, "venv", "bin", "python"), "-m", "emulator")
+	cmd.Dir = e.Dir
+	cmd.Env = environ(common(), onHost(e.Dir, e.port, e.database.Port()), account)
+	cmd.Stdout, cmd.Stderr = e.log, e.log
+	e.program, err = child.Start(cmd)
+	return err
+}
+
+// await returns when LocalStack answers.
+func (e *Emulator) await(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readyLimit)
+	defer cancel()
+	over := make(<-chan struct{})
+	if e.program != nil {
+		over = e.program.Done()
+	}
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, e.URL()+"/_localstack/health", nil)
+		if err != nil {
+			return err
+		}
+		if reply, err := http.DefaultClient.Do(request); err == nil {
+			_ = reply.Body.Close() // only the status is of interest
+			if reply.StatusCode == http.StatusOK {
+				return nil
+			}
+		}
+		select {
+		case <-over:
+			return fmt.Errorf("LocalStack ended before it was ready: %w; see %s", e.program.Err(), e.log.Name())
+		case <-ctx.Done():
+			return fmt.Errorf("LocalStack is not ready: %w; see %s", ctx.Err(), e.log.Name())
+		case <-tick.C:
+		}
+	}
+}
+
+// URL is where every service of it is.
+func (e *Emulator) URL() string { return "http://127.0.0.1:" + strconv.Itoa(e.port) }
+
+// Env is an environment in which AWS's command lines and libraries talk to it.
+func (e *Emulator) Env() []string {
+	return environ(account, map[string]string{"AWS_ENDPOINT_URL": e.URL(), "AWS_ENDPOINT_URL_S3": e.URL()})
+}
+
+// Logs is the folder with LocalStack's log and one log of each function.
+func (e *Emulator) Logs() string { return filepath.Join(e.Dir, "logs") }
+
+// Reach is the name by which a function finds a server of this machine. In a
+// container, 127.0.0.1 is the container.
+func (e *Emulator) Reach() string {
+	if e.Mode == ModeDocker {
+		return dockerHost
+	}
+	return "127.0.0.1"
+}
+
+// Stop ends LocalStack and the functions that it runs. Everything in it is gone.
+func (e *Emulator) Stop() error {
+	var errs []error
+	if e.program != nil {
+		e.program.Stop(stopLimit)
+	}
+	if e.docker.id != "" {
+		errs = append(errs, e.docker.remove())
+	}
+	if e.database != nil {
+		errs = append(errs, e.database.Stop())
+	}
+	if e.log != nil {
+		errs = append(errs, e.log.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// freePort asks the system for a port that nobody uses.
+func freePort() (int, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	return listener.Addr().(*net.TCPAddr).Port, listener.Close()
+}
+
+// free is an error if somebody uses the port: he might be mistaken for LocalStack.
+func free(port int) error {
+	listener, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port))
+	if err != nil {
+		return err
+	}
+	return listener.Close()
+}

@@ -1,0 +1,167 @@
+package localstack
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/client"
+)
+
+// patience is how long anything in these tests may take before it is a failure.
+const patience = 120 * time.Second
+
+// root is the repository.
+func root(t testing.TB) string {
+	t.Helper()
+	dir, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// built is a program that make has built.
+func built(t testing.TB, path ...string) string {
+	t.Helper()
+	file := filepath.Join(append([]string{root(t), "bin"}, path...)...)
+	if _, err := os.Stat(file); err != nil {
+		t.Fatalf("%s is not built: run make test-localstack", file)
+	}
+	return file
+}
+
+// stage is one stack as the CDK command line deploys it.
+type stage struct {
+	t       testing.TB
+	app     string   // the program that synthesises
+	stack   string   // its only stack
+	context []string // key=value
+	outputs map[string]string
+}
+
+// cdk runs the CDK command line.
+func cdk(t testing.TB, args ...string) {
+	t.Helper()
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, filepath.Join(root(t), "localstack", "node_modules", ".bin", "cdk"), args...)
+	cmd.Dir = t.TempDir() // away from any cdk.json
+	cmd.Env = append(emulator.Env(), "CI=true", "CDK_DISABLE_VERSION_CHECK=1", "CDK_DISABLE_CLI_TELEMETRY=true")
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("cdk %s: %v\n%s", strings.Join(args, " "), err, said.String())
+	}
+	figure("cdk "+args[0], began)
+}
+
+// arguments are those that say which stack is meant.
+func (s *stage) arguments(more ...string) []string {
+	args := []string{"--app", s.app, "--output", filepath.Join(emulator.Dir, "tmp", s.stack+".out")}
+	for _, line := range s.context {
+		args = append(args, "--context", line)
+	}
+	return append(args, more...)
+}
+
+// deploy creates or updates the stack and reads its outputs.
+func (s *stage) deploy(t testing.TB) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "outputs.json")
+	cdk(t, append([]string{"deploy", s.stack}, s.arguments("--require-approval", "never", "--outputs-file", file)...)...)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all map[string]map[string]string
+	if err := json.Unmarshal(text, &all); err != nil {
+		t.Fatal(err)
+	}
+	s.outputs = all[s.stack]
+}
+
+// destroy removes the stack.
+func (s *stage) destroy(t testing.TB) {
+	t.Helper()
+	cdk(t, append([]string{"destroy", s.stack, "--force"}, s.arguments()...)...)
+}
+
+// output is the one whose name begins so; CDK ends it with a hash.
+func (s *stage) output(t testing.TB, name string) string {
+	t.Helper()
+	for key, value := range s.outputs {
+		if strings.HasPrefix(strings.TrimPrefix(key, "Engine"), name) {
+			return value
+		}
+	}
+	t.Fatalf("the stack %s has no output %s: %v", s.stack, name, s.outputs)
+	return ""
+}
+
+// door serves the stack's function URL on this machine.
+func (s *stage) door(t testing.TB) string {
+	t.Helper()
+	handler, err := emulator.Door(s.output(t, "ApiUrl"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// client talks to the stack.
+func (s *stage) client(t testing.TB) *client.Client {
+	t.Helper()
+	c, err := client.New(client.Options{URL: s.door(t), HTTP: &http.Client{Timeout: patience}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// eventually polls until ok, or fails.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for !ok() {
+		if time.Now().After(deadline) {
+			t.Fatalf("never: %s", what)
+		}
+		time.Sleep(50 * time.Millisecond) // a poll, bounded by the deadline above
+	}
+}
+
+// architecture of the functions that this machine can run.
+func architecture(t testing.TB) string {
+	t.Helper()
+	out, err := exec.Command("go", "env", "GOARCH").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.TrimSpace(string(out)) == "arm64" {
+		return "arm64"
+	}
+	return "x86_64"
+}
+
+// dev is the app of infra as it is, at the stage dev.
+func dev(t testing.TB) *stage {
+	t.Helper()
+	return &stage{
+		app: built(t, "scenes", "infra"), stack: "Lockstep-dev",
+		context: []string{
+			"stage=dev", "local=true", "architecture=" + architecture(t), "functionsDir=" + filepath.Join(root(t), "bin", "functions"),
+		},
+	}
+}
