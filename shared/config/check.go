@@ -15,6 +15,10 @@ func (c Config) Validate() error {
 	return workflow.Invalid("the configuration is not valid", c.check(func(string) bool { return true }))
 }
 
+// minRetention is longer than any message about a run can be under way: a message
+// of its packs must not outlive these.
+const minRetention = 30 * 24 * time.Hour
+
 // check lists what makes no sense, in order of path. Of two settings that do not
 // go together the one that was given is to blame.
 func (c *Config) check(given func(key string) bool) []workflow.Issue {
@@ -35,6 +39,7 @@ func (c *Config) check(given func(key string) bool) []workflow.Issue {
 	for path, d := range map[string]time.Duration{"clock.skew": c.Clock.Skew, "clock.grace": c.Clock.Grace, "clock.margin": c.Clock.Margin} {
 		bad(d >= 0, path, "want 0s or more")
 	}
+	bad(c.Run.Retention == 0 || c.Run.Retention >= minRetention, "run.retention", "want 0s, which is for ever, or at least 720h")
 	pair := func(ok bool, path, message, other, otherwise string) {
 		if !given(path) && given(other) {
 			path, message = other, otherwise

@@ -104,6 +104,8 @@ type Run struct {
 	InlineEntities int `yaml:"inlineEntities"`
 	// A run at which every look has failed for this long is ended.
 	Stalled time.Duration `yaml:"stalled"`
+	// How long a run is kept that has ended and is acknowledged, 720h or more; 0s is for ever. It is then left to DynamoDB to drop, so that on a local stack everything stays.
+	Retention time.Duration `yaml:"retention"`
 }
 
 // Idempotency is how repeated requests are recognised.

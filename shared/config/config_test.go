@@ -48,6 +48,7 @@ func TestRefused(t *testing.T) {
 		"pack: {size: 0}\n":            "1 pack.size range",
 		"job: {maxTakeovers: 100}\n":   "1 job.maxTakeovers range",
 		"log: {level: loud}\n":         "1 log.level range",
+		"run: {retention: 696h}\n":     "1 run.retention range",
 		"worker: {unreachable: 10s}\n": "1 worker.unreachable range",
 	} {
 		_, err := config.Parse([]byte(source), nil)

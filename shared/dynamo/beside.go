@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"time"
 
 	"github.com/lockstep-run/lockstep/shared/dynamo/form"
 	"github.com/lockstep-run/lockstep/shared/dynamo/table"
@@ -172,6 +173,11 @@ func (s *Store) LoadEvents(ctx context.Context, tenant, id string, after int64, 
 		}
 	}
 	return events, nil
+}
+
+// Discard has everything beside the state item dropped from at on.
+func (s *Store) Discard(ctx context.Context, tenant, id string, at time.Time) error {
+	return s.t.Discard(ctx, executionKey(tenant, id, skState).PK, skState, at)
 }
 
 // save and load keep one JSON document in one item.

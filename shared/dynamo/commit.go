@@ -88,6 +88,9 @@ func attributesOf(x *workflow.Execution) (set table.Item, remove []string, err e
 
 		topology.IndexByStatus.Partition: table.S(statusKey(x.Tenant, shardOf(x.ID, topology.StatusShards), x.State)),
 	}
+	if !x.DiscardAt.IsZero() {
+		set[topology.AttrTTL] = table.N(x.DiscardAt.Unix())
+	}
 	due := topology.IndexDue
 	if x.DueAt.IsZero() {
 		return set, []string{due.Partition, due.Sort}, nil

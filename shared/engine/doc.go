@@ -20,5 +20,5 @@
 // (the two protocols), library (programs and blocks), planner (the jobs of a
 // visit), intake, beside, discovery and inventory (what a run is given, keeps, is
 // about and changes), sweep, roster and calendar (what has become due), trouble
-// (looks that fail), and view (what is shown).
+// (looks that fail), retention (runs of long ago), and view (what is shown).
 package engine

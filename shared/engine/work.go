@@ -11,6 +11,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/engine/library"
 	"github.com/lockstep-run/lockstep/shared/engine/planner"
 	"github.com/lockstep-run/lockstep/shared/engine/port"
+	"github.com/lockstep-run/lockstep/shared/engine/retention"
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -80,7 +81,7 @@ func (w *work) reload(ctx context.Context, lost *int) error {
 // settled forgets the facts that a commit or a reload makes old.
 func (w *work) settled() {
 	f := &w.facts
-	f.Blocker, f.Locks, f.Reports, f.Child, f.Discovered, f.Ready = nil, nil, nil, nil, nil, nil
+	f.Blocker, f.Locks, f.Reports, f.Child, f.Discovered, f.Ready, f.Discarded = nil, nil, nil, nil, nil, nil, nil
 }
 
 func (w *work) delivery() *delivery.Delivery {
@@ -89,7 +90,7 @@ func (w *work) delivery() *delivery.Delivery {
 }
 
 // fetch learns the fact that the decider needs for the draft.
-func (w *work) fetch(ctx context.Context, n lifecycle.Need, draft *workflow.Execution) error {
+func (w *work) fetch(ctx context.Context, n lifecycle.Need, draft *workflow.Execution) (err error) {
 	switch n.Kind {
 	case lifecycle.NeedResolved:
 		return w.resolve(ctx)
@@ -109,6 +110,9 @@ func (w *work) fetch(ctx context.Context, n lifecycle.Need, draft *workflow.Exec
 		return w.child(ctx, n)
 	case lifecycle.NeedApplied:
 		return w.apply(ctx)
+	case lifecycle.NeedDiscarded:
+		w.facts.Discarded, err = retention.Discard(ctx, w.ports, w.x, w.now, w.e.Parallel)
+		return err
 	}
 	return workflow.Errorf(workflow.CodeInternal, "the decider asks for an unknown fact %q", n.Kind)
 }

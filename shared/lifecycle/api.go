@@ -15,6 +15,7 @@ type (
 	Discovered  = draft.Discovered
 	ChildAnswer = draft.ChildAnswer
 	Blocker     = draft.Blocker
+	Discarded   = draft.Discarded
 	LockAnswer  = draft.LockAnswer
 	Plan        = draft.Plan
 	Report      = draft.Report
@@ -45,6 +46,7 @@ const (
 	NeedChild          = draft.NeedChild
 	NeedChildEnd       = draft.NeedChildEnd
 	NeedApplied        = draft.NeedApplied
+	NeedDiscarded      = draft.NeedDiscarded
 )
 
 // CodeNotHeld is the code of a failure because of an entity that the run does not

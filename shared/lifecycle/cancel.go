@@ -11,6 +11,12 @@ import (
 // command applies an operator's verb, or refuses it by the law, naming the state
 // the execution is in.
 func (d *decider) command(c Command) error {
+	if !d.X.DiscardAt.IsZero() {
+		return &workflow.Error{
+			Code:    workflow.CodeIllegalTransition,
+			Message: fmt.Sprintf("cannot %s execution %s: its retention is over, and it is being removed", c.Kind, d.X.ID),
+		}
+	}
 	switch c.Kind {
 	case CommandCancel:
 		if _, err := sm.MoveExecution(d.X.State, sm.EventCancelRequested, sm.ExecutionCancelling); err != nil {

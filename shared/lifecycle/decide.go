@@ -92,8 +92,9 @@ func (d *decider) step() {
 		d.Rollback()
 	case sm.ExecutionCompleted, sm.ExecutionFailedSafe, sm.ExecutionCancelled:
 		d.settle()
+	case sm.ExecutionFailedUnsafe:
+		d.Rest() // it waits for an operator
 	default:
-		// FAILED_UNSAFE waits for an operator, and every _ACK is the end.
-		d.Rest()
+		d.keep()
 	}
 }

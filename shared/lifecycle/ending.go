@@ -23,7 +23,7 @@ func (d *decider) settle() {
 	d.abandon()
 	d.Move(sm.EventExecutionSettled, to, "", nil)
 	d.Out.Release = true
-	d.Rest()
+	d.keep()
 }
 
 // applied reports whether the updates of entities that the jobs of a completed run

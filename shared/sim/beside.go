@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/lockstep-run/lockstep/shared/sim/replica"
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -35,6 +36,12 @@ func (s *Store) LoadInput(_ context.Context, tenant, id string) (workflow.Input,
 		}
 		return replica.Of(*e.input), nil
 	})
+}
+
+// Discard has everything beside the state item dropped from at on. The world keeps
+// it, and remembers that.
+func (s *Store) Discard(_ context.Context, tenant, id string, at time.Time) error {
+	return s.discard("store.discard", workflow.RunKey{Tenant: tenant, Execution: id}, 0, at)
 }
 
 // scopeChunk is how many entities are in one chunk: few, so that small tests

@@ -88,6 +88,26 @@ func (s doneSet) copy() workflow.DoneSet {
 	return workflow.DoneSet{Done: maps.Clone(s.Done), Bad: maps.Clone(s.Bad), Updates: maps.Clone(s.Updates), Cost: s.Cost.Clone()}
 }
 
+// Discard has everything of one shard of a step run dropped from at on.
+func (p *Packs) Discard(_ context.Context, run workflow.RunKey, shard int, at time.Time) error {
+	return p.discard("packs.discard", run, shard, at)
+}
+
+func (l *line) discard(name string, run workflow.RunKey, shard int, at time.Time) error {
+	_, err := call(l, name, func(bool) (nothing, error) {
+		l.writes(tableJobs)
+		l.w.discarded[shardKey{run, shard}] = at
+		return nothing{}, nil
+	})
+	return err
+}
+
+// DiscardedAt is from when on one shard of a step run may be dropped, or what lies
+// beside an execution, which is its visit 0; zero for what is kept.
+func (w *World) DiscardedAt(run workflow.RunKey, shard int) time.Time {
+	return w.discarded[shardKey{run, shard}]
+}
+
 // Tombstone puts p if the item is absent. One that stands there is as good.
 func (p *Packs) Tombstone(_ context.Context, pack *workflow.Pack) (bool, error) {
 	return call(p.line, "packs.tombstone", func(bool) (bool, error) {

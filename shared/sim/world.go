@@ -42,6 +42,7 @@ type World struct {
 	packs      map[workflow.PackKey]*workflow.Pack
 	done       map[shardKey]*workflow.DoneSet
 	stored     map[storedKey][]byte
+	discarded  map[shardKey]time.Time
 
 	definitions map[string]workflow.Published
 	blocks      map[string]workflow.Block
@@ -64,7 +65,7 @@ func New(seed uint64) *World {
 	w := &World{
 		Shards: 2, seed: seed, random: rand.New(rand.NewPCG(seed, 0)), now: Dawn,
 		executions: map[string]*execution{}, locks: map[string]workflow.Lock{},
-		packs: map[workflow.PackKey]*workflow.Pack{}, done: map[shardKey]*workflow.DoneSet{}, stored: map[storedKey][]byte{},
+		packs: map[workflow.PackKey]*workflow.Pack{}, done: map[shardKey]*workflow.DoneSet{}, stored: map[storedKey][]byte{}, discarded: map[shardKey]time.Time{},
 		definitions: map[string]workflow.Published{}, blocks: map[string]workflow.Block{},
 		entities: map[string]map[workflow.EntityKey]workflow.Entity{}, bindings: map[string]workflow.Binding{},
 		pools: map[string]*queue.Queue{}, workers: roster.Book{},

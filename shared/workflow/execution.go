@@ -76,6 +76,10 @@ type Execution struct {
 
 	DueAt time.Time `json:"dueAt,omitzero"` // the alarm clock; zero when nothing is left to do
 
+	// DiscardAt is from when on the run's items may be dropped, the state item among
+	// them; zero as long as it is kept.
+	DiscardAt time.Time `json:"discardAt,omitzero"`
+
 	Cause        Cause         `json:"cause,omitempty"`
 	Reason       string        `json:"reason,omitempty"`
 	Error        *Failure      `json:"error,omitempty"`

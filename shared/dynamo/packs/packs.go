@@ -2,6 +2,7 @@ package packs
 
 import (
 	"context"
+	"time"
 
 	"github.com/lockstep-run/lockstep/shared/dynamo/table"
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -57,6 +58,11 @@ func (p *Packs) Shard(ctx context.Context, run workflow.RunKey, shard int) ([]*w
 		all = append(all, one)
 	}
 	return all, nil
+}
+
+// Discard has everything of one shard of a step run dropped from at on.
+func (p *Packs) Discard(ctx context.Context, run workflow.RunKey, shard int, at time.Time) error {
+	return p.t.Discard(ctx, shardKey(run, shard), "", at)
 }
 
 // Tombstone puts p if the item is absent. A tombstone that stands there already

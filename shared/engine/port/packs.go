@@ -2,6 +2,7 @@ package port
 
 import (
 	"context"
+	"time"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -26,6 +27,10 @@ type Packs interface {
 	// reads what is stored beside it; CodeNotFound if any of it is missing.
 	Save(ctx context.Context, key workflow.PackKey, data []byte) (workflow.Stored, error)
 	Load(ctx context.Context, key workflow.PackKey, s workflow.Stored) ([]byte, error)
+
+	// Discard has everything of one shard of a step run dropped from at on: packs,
+	// done set and what is stored beside them.
+	Discard(ctx context.Context, run workflow.RunKey, shard int, at time.Time) error
 
 	// Tombstone puts p (CANCELLED, all jobs NOT_EXECUTED) if the item is absent.
 	Tombstone(ctx context.Context, p *workflow.Pack) (ok bool, err error)

@@ -55,6 +55,10 @@ type Store interface {
 	SaveEvents(ctx context.Context, tenant, id string, events []workflow.Event) error
 	LoadEvents(ctx context.Context, tenant, id string, after int64, limit int) ([]workflow.Event, error)
 
+	// Discard has everything beside the state item dropped from at on, to the second.
+	// The state item itself goes with a commit whose DiscardAt is set.
+	Discard(ctx context.Context, tenant, id string, at time.Time) error
+
 	// Due lists executions of one shard whose alarm has rung, oldest first, from
 	// the index; Listed lists ids in a state, newest first, below the id given
 	// ("" for the newest). Both may lag behind the state items.

@@ -7,6 +7,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/topology"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
 // Cost is what a run has consumed up to its last commit, as the services counted
@@ -41,7 +42,7 @@ const lastIndexWrites = 3
 
 func lastWrite(x *workflow.Execution) workflow.Cost {
 	units := float64((x.StoredBytes + 1023) / 1024)
-	if x.DueAt.IsZero() {
+	if x.DueAt.IsZero() || sm.Acknowledged(x.State) {
 		units += lastIndexWrites
 	}
 	return workflow.Cost{WriteUnits: map[string]float64{topology.TableExecutions: units}, Dynamo: 1}

@@ -19,6 +19,7 @@ type Draft struct {
 
 	Rang    bool      // the alarm has rung
 	Wake    time.Time // when to look again, if anything is waited for
+	Sleep   time.Time // of a run that rests: when there is something to do after all
 	Changed bool      // there is something to commit
 	Stop    bool      // nothing more is to be decided now
 	Out     Decision
@@ -53,13 +54,13 @@ func (d *Draft) Alarm() {
 	}
 	switch {
 	case d.Wake.IsZero() && d.Out.Rest:
-		if !d.X.DueAt.IsZero() {
-			d.X.DueAt, d.Changed = time.Time{}, true
+		if !d.X.DueAt.Equal(d.Sleep) {
+			d.X.DueAt, d.Changed = d.Sleep, true
 		}
 	case d.Wake.IsZero():
 		// Out of transitions for this decision: the caller goes on at once.
-		if d.X.DueAt.IsZero() {
-			d.X.DueAt, d.Changed = d.Now.Add(d.P.Poll), true
+		if soon := d.Now.Add(d.P.Poll); d.X.DueAt.IsZero() || d.X.DueAt.After(soon) {
+			d.X.DueAt, d.Changed = soon, true
 		}
 	case d.X.DueAt.IsZero(), d.Wake.Before(d.X.DueAt), d.Rang:
 		d.X.DueAt, d.Changed = d.Wake, true

@@ -20,6 +20,7 @@ type Facts struct {
 	Reports    map[Need]*Report // by the need they answer
 	Child      *ChildAnswer
 	Applied    bool
+	Discarded  *Discarded
 	Command    *Command
 }
 
@@ -60,6 +61,13 @@ type ChildAnswer struct {
 	State   sm.ExecutionState
 	Changed bool // something that it has executed stands, and is not pure
 	Failure *workflow.Failure
+}
+
+// Discarded answers whether all that lies beside the state item of a run, and its
+// packs, may now be dropped; it may not, as long as the run that started it may
+// still ask for it.
+type Discarded struct {
+	Done bool
 }
 
 // Blocker answers whether the run or reservation that the execution waits for
@@ -185,10 +193,11 @@ const (
 	NeedLocks      NeedKind = "locks"
 	NeedPlan       NeedKind = "plan"
 	NeedReport     NeedKind = "report"
-	NeedClosing    NeedKind = "closing"  // a Report, after stopping what has not started
-	NeedChild      NeedKind = "child"    // what has become of a child, after starting it if it does not exist
-	NeedChildEnd   NeedKind = "childEnd" // the same, after asking it to cancel
-	NeedApplied    NeedKind = "applied"  // that the updates of entities stand in the inventory
+	NeedClosing    NeedKind = "closing"   // a Report, after stopping what has not started
+	NeedChild      NeedKind = "child"     // what has become of a child, after starting it if it does not exist
+	NeedChildEnd   NeedKind = "childEnd"  // the same, after asking it to cancel
+	NeedApplied    NeedKind = "applied"   // that the updates of entities stand in the inventory
+	NeedDiscarded  NeedKind = "discarded" // that what lies beside the state item may be dropped
 )
 
 // Policy is the configuration that decisions depend on.
@@ -200,6 +209,7 @@ type Policy struct {
 	PackSize    int           // jobs per pack of a large step of a repeatable block
 	PackFrom    int           // steps with fewer jobs use packs of one
 	MaxSteps    int           // step runs per execution
+	Retention   time.Duration // how long a run is kept that has ended and needs nobody; 0 is for ever
 }
 
 // Decision is what has to happen next.

@@ -1,0 +1,127 @@
+package ports_test
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsdynamodb "github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/google/uuid"
+
+	"github.com/lockstep-run/lockstep/shared/cost"
+	"github.com/lockstep-run/lockstep/shared/dynamo/table"
+	"github.com/lockstep-run/lockstep/shared/topology"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// moments are the TTLs of the items whose partition names the run, by partition and
+// sort key; 0 for an item that is kept.
+func moments(t *testing.T, tableName, run string) map[string]int64 {
+	t.Helper()
+	found := map[string]int64{}
+	pages := awsdynamodb.NewScanPaginator(openClient(&faults{}), &awsdynamodb.ScanInput{TableName: &tableName, ConsistentRead: aws.Bool(true)})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, it := range page.Items {
+			key := it["pk"].(*types.AttributeValueMemberS).Value + " " + it["sk"].(*types.AttributeValueMemberS).Value
+			if !strings.Contains(key, run) {
+				continue
+			}
+			found[key] = 0
+			if ttl, ok := it[topology.AttrTTL].(*types.AttributeValueMemberN); ok {
+				found[key], _ = strconv.ParseInt(ttl.Value, 10, 64)
+			}
+		}
+	}
+	return found
+}
+
+// What a run has left is dropped, every item of it and nothing else; its state item
+// goes when a commit says so, and all can be read until then.
+func TestDynamoDiscard(t *testing.T) {
+	t.Parallel()
+	meter := new(cost.Meter)
+	v, ctx := openView(&faults{}, meter), t.Context()
+	ok := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	at := time.Date(2026, 12, 31, 12, 0, 0, 0, time.UTC)
+	x := &workflow.Execution{
+		Schema: workflow.SchemaVersion, Tenant: "acme", ID: uuid.Must(uuid.NewV7()).String(), Version: 1, Commit: "c1",
+		State: sm.ExecutionCompletedAck, CreatedAt: at, DueAt: at,
+	}
+	_, err := v.Store.Create(ctx, x)
+	ok(err)
+	ok(v.Store.SaveInput(ctx, x.Tenant, x.ID, workflow.Input{Parameters: json.RawMessage(`{"a":1}`)}))
+	chunks, err := v.Store.SaveScope(ctx, x.Tenant, x.ID, "k", []workflow.Held{{Key: workflow.EntityKey{Type: "device", ID: "a"}}})
+	ok(err)
+	ok(v.Store.SaveEvents(ctx, x.Tenant, x.ID, []workflow.Event{{Sequence: 1, At: at, Type: "execution.created"}}))
+	run, next := workflow.RunKey{Tenant: x.Tenant, Execution: x.ID, Visit: 1, RunSeq: 1}, workflow.RunKey{Tenant: x.Tenant, Execution: x.ID, Visit: 1, RunSeq: 12}
+	for _, r := range []workflow.RunKey{run, next} {
+		key := r.Pack(300, 1) // of the second shard
+		_, err := v.Packs.Tombstone(ctx, &workflow.Pack{Key: key, State: workflow.PackCancelled, Token: 1, FinishedAt: at, Jobs: []workflow.JobRecord{{Code: workflow.CodeNotExecuted}}})
+		ok(err)
+		_, err = v.Packs.AddDone(ctx, key, workflow.LaneEnd{})
+		ok(err)
+		_, err = v.Packs.Save(ctx, key, []byte(`{"long":"result"}`))
+		ok(err)
+	}
+
+	for range 2 {
+		meter.Take()
+		ok(v.Store.Discard(ctx, x.Tenant, x.ID, at))
+		ok(v.Packs.Discard(ctx, run, 1, at))
+	}
+	if again := meter.Take(); again.WriteUnits[topology.TableJobs]+again.WriteUnits[topology.TableExecutions] != 0 {
+		t.Errorf("what is marked already was written again: %+v", again)
+	}
+	executions, jobs := tables.Executions, tables.Jobs
+	items := moments(t, executions, x.ID)
+	for key, ttl := range moments(t, jobs, x.ID) {
+		items[key] = ttl
+	}
+	var dropped, kept []string
+	for key, ttl := range items {
+		switch ttl {
+		case at.Unix():
+			dropped = append(dropped, key)
+		case 0:
+			kept = append(kept, key)
+		default:
+			t.Errorf("%s is dropped at %d", key, ttl)
+		}
+	}
+	if len(dropped) != 6 || len(kept) != 4 {
+		t.Errorf("dropped are %q, kept are %q: want what lies beside the state and run 1, and not the state and run 12", dropped, kept)
+	}
+
+	y := x.Clone()
+	y.Version, y.Commit, y.DueAt, y.DiscardAt = 2, "c2", time.Time{}, at.Add(-time.Hour)
+	_, done, err := v.Store.Commit(ctx, 1, y, false)
+	if ok(err); !done {
+		t.Fatal("not committed")
+	}
+	if ttl := moments(t, executions, x.ID)[table.Tenant(x.Tenant)+x.ID+" state"]; ttl != y.DiscardAt.Unix() {
+		t.Errorf("the state is dropped at %d", ttl)
+	}
+	z, err := v.Store.Load(ctx, x.Tenant, x.ID)
+	if ok(err); !z.DiscardAt.Equal(y.DiscardAt) {
+		t.Errorf("read back: %v", z.DiscardAt)
+	}
+	_, err = v.Store.LoadScope(ctx, x.Tenant, x.ID, "k", chunks)
+	ok(err)
+	if p, err := v.Packs.Pack(ctx, run.Pack(300, 1)); err != nil || p == nil {
+		t.Errorf("the pack: %v, %v", p, err)
+	}
+}
