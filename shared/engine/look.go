@@ -116,7 +116,7 @@ func (w *work) handOver() bool {
 // been consumed so far, and wakes whoever waited for the locks it releases.
 func (w *work) commit(ctx context.Context, d lifecycle.Decision) (bool, error) {
 	next := d.Next
-	next.Commit, next.Engine = w.e.Nonce(), w.e.version
+	next.Schema, next.Commit, next.Engine = workflow.SchemaVersion, w.e.Nonce(), w.e.version
 	if err := w.KeepHistory(ctx, w.x, next); err != nil {
 		return false, err
 	}

@@ -40,6 +40,7 @@ type ExecutionView struct {
 	Blocks       map[string]string            `json:"blocks"`   // reference as written -> version that is used
 	Try          int                          `json:"try"`
 	Version      int64                        `json:"version"`
+	Engine       string                       `json:"engine"` // version of the engine that wrote it last
 }
 
 // Dropped are the entities that a run left out because they were locked: how

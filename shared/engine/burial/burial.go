@@ -92,7 +92,7 @@ func (b *Burial) write(ctx context.Context, x *workflow.Execution, dead workflow
 	if err != nil {
 		return false, err
 	}
-	next.Commit, next.Engine = b.Nonce(), b.Version
+	next.Schema, next.Commit, next.Engine = workflow.SchemaVersion, b.Nonce(), b.Version
 	beside := beside.Beside{Store: b.Ports.Store, Tenant: x.Tenant, Execution: x.ID, Nonce: b.Nonce}
 	if err := beside.KeepHistory(ctx, x, next); err != nil {
 		return false, err

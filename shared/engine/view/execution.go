@@ -95,7 +95,7 @@ func cheap(x *workflow.Execution) views.ExecutionView {
 		CreatedBy: x.CreatedBy, CreatedAt: x.CreatedAt,
 		StartedAt: timePointer(x.StartedAt), EndedAt: timePointer(x.EndedAt),
 		Entities: x.Scope.Counts, Dropped: dropped(x), Error: views.FailureOf(x.Error), Cancellation: x.Cancellation,
-		Children: []string{}, Blocks: x.Blocks, Try: x.Try, Version: x.Version,
+		Children: []string{}, Blocks: x.Blocks, Try: x.Try, Version: x.Version, Engine: x.Engine,
 	}
 	if !x.Input.Stored {
 		e.Parameters = x.Input.Parameters

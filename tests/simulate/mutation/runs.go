@@ -29,7 +29,7 @@ var runs = []Mutation{
 	{Name: "the alarm is not set again", Edits: []Edit{{draft, "\tcase d.X.DueAt.IsZero(), d.Wake.Before(d.X.DueAt), d.Rang:\n\t\td.X.DueAt, d.Changed = d.Wake, true\n", "\tcase d.X.DueAt.IsZero(), d.Wake.Before(d.X.DueAt):\n\t\td.X.DueAt, d.Changed = d.Wake, true\n\tcase d.Rang:\n\t\td.X.DueAt, d.Changed = time.Time{}, true\n"}}},
 	{Name: "half of the alarms ring", Edits: []Edit{{sweeper, "do(ctx, i/shards, i%shards)", "do(ctx, i/shards, i%shards/2)"}}},
 	{Name: "a reload keeps plans", Judge: "shared/engine:TestPlanIsNotKeptAcrossEpochs", Edits: []Edit{{work, "\tw.facts.Plans = nil\n", ""}, {work, "\tw.planner.Forget()\n", ""}}},
-	{Name: "all commits have one id", Edits: []Edit{{look, "next.Commit, next.Engine = w.e.Nonce(), w.e.version", "next.Commit, next.Engine = \"c\", w.e.version"}}},
+	{Name: "all commits have one id", Edits: []Edit{{look, "workflow.SchemaVersion, w.e.Nonce(), w.e.version", "workflow.SchemaVersion, \"c\", w.e.version"}}},
 	{Name: "paged events are not stored", Edits: []Edit{{history, "\t\tif err := b.Store.SaveEvents(ctx, b.Tenant, b.Execution, next.Events[:eventsPage]); err != nil {\n\t\t\treturn err\n\t\t}\n", ""}}},
 	{Name: "a request that is bound starts another run", Edits: []Edit{
 		{start, "\t\t\tw.id, w.Execution, existed = got.Execution, got.Execution, true\n", ""},
