@@ -57,5 +57,10 @@ func called(err error) error {
 
 // shell is what verbs of another room share with those of this one.
 func (c *connection) shell() upkeep.Shell {
-	return upkeep.Shell{Open: c.open, Connect: c.connect, Called: called, JSON: func() bool { return c.output == "json" }, Print: printJSON}
+	return upkeep.Shell{
+		Open: c.open, Connect: c.connect, Called: called,
+		File:       func(path string, err error) error { return &fileError{path, err} },
+		Unreadable: unreadable,
+		JSON:       func() bool { return c.output == "json" }, Print: printJSON,
+	}
 }

@@ -4,20 +4,18 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 
 	"github.com/lockstep-run/lockstep/shared/expr"
+	"github.com/lockstep-run/lockstep/shared/inventory"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
 // Limits of the inventory.
 const (
-	maxGroups  = 32        // groups of one entity
-	maxLine    = 64 << 10  // bytes of one line of an import
 	maxImport  = 100_000   // lines of one import
 	maxIssues  = 100       // reported at a time
 	scanRounds = 20        // pages read for one filtered page
@@ -26,7 +24,7 @@ const (
 
 // PutEntity upserts an entity: attributes and groups are replaced.
 func (c *Catalog) PutEntity(ctx context.Context, who workflow.Caller, e workflow.Entity) (workflow.Entity, error) {
-	if err := workflow.Invalid("the entity is not valid", check(&e, "")); err != nil {
+	if err := workflow.Invalid("the entity is not valid", inventory.Check(&e, "")); err != nil {
 		return e, err
 	}
 	if err := c.put(ctx, who.Tenant, []workflow.Entity{e}); err != nil {
@@ -100,7 +98,7 @@ func badQuery(err error) error {
 // before any is stored; an error names each bad line.
 func (c *Catalog) ImportEntities(ctx context.Context, who workflow.Caller, r io.Reader) (int, error) {
 	lines := bufio.NewScanner(r)
-	lines.Buffer(make([]byte, 0, 4096), maxLine)
+	lines.Buffer(make([]byte, 0, 4096), inventory.MaxLine)
 	var entities []workflow.Entity
 	var issues []workflow.Issue
 	seen := map[workflow.EntityKey]int{}
@@ -114,7 +112,7 @@ func (c *Catalog) ImportEntities(ctx context.Context, who workflow.Caller, r io.
 		if len(entities) >= maxImport {
 			return 0, workflow.Errorf(workflow.CodeTooLarge, "an import holds at most %d entities", maxImport)
 		}
-		e, bad := parseLine(line)
+		e, bad := inventory.Read(line)
 		if at, twice := seen[e.Key()]; twice && len(bad) == 0 {
 			bad = []workflow.Issue{{Code: "duplicate", Message: fmt.Sprintf("%s stands on line %d already", e.Key(), at)}}
 		}
@@ -129,7 +127,7 @@ func (c *Catalog) ImportEntities(ctx context.Context, who workflow.Caller, r io.
 		entities = append(entities, e)
 	}
 	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
-		issues = append(issues, workflow.Issue{Line: n + 1, Code: "too_large", Message: fmt.Sprintf("a line holds at most %d bytes", maxLine)})
+		issues = append(issues, workflow.Issue{Line: n + 1, Code: "too_large", Message: fmt.Sprintf("a line holds at most %d bytes", inventory.MaxLine)})
 	} else if err != nil {
 		return 0, err
 	}
@@ -152,45 +150,4 @@ func (c *Catalog) put(ctx context.Context, tenant string, entities []workflow.En
 		_ = w.Board.Notify(ctx, 0, looks...)
 	}
 	return err
-}
-
-// check lists what is wrong with an entity, and gives it empty attributes if it
-// has none.
-func check(e *workflow.Entity, path string) []workflow.Issue {
-	var issues []workflow.Issue
-	bad := func(field, code, message string) {
-		issues = append(issues, workflow.Issue{Path: path + field, Code: code, Message: message})
-	}
-	const form = "up to 128 letters, digits and . _ : @ + -, no slash"
-	if !workflow.ValidID(e.Type) {
-		bad("type", "format", form)
-	}
-	if e.Type == workflow.RunOnGlobal {
-		bad("type", "reserved", "global is what steps without entities run on, and no type of entities")
-	}
-	if !workflow.ValidID(e.ID) {
-		bad("id", "format", form)
-	}
-	if len(e.Attributes) == 0 || string(e.Attributes) == "null" {
-		e.Attributes = json.RawMessage("{}")
-	}
-	var object map[string]json.RawMessage
-	if json.Unmarshal(e.Attributes, &object) != nil {
-		bad("attributes", "type", "want an object")
-	}
-	if len(e.Attributes) > workflow.MaxAttributes {
-		bad("attributes", "too_large", fmt.Sprintf("at most %d bytes", workflow.MaxAttributes))
-	}
-	if bad := unfit(e.Attributes, path+"attributes"); bad != nil {
-		issues = append(issues, *bad)
-	}
-	if len(e.Groups) > maxGroups {
-		bad("groups", "limit", fmt.Sprintf("at most %d groups", maxGroups))
-	}
-	for i, g := range e.Groups {
-		if !workflow.ValidID(g) {
-			bad(fmt.Sprintf("groups[%d]", i), "format", form)
-		}
-	}
-	return issues
 }

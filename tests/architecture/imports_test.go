@@ -41,6 +41,7 @@ var law = []ban{
 	{"shared/engine", append([]string{module + "shared/dynamo", module + "shared/sqs", module + "shared/api", module + "shared/sim", "net/http"}, aws...),
 		"the engine meets its adapters by method set, and does not speak HTTP"},
 	{"shared/client", []string{module + "shared/engine", module + "shared/lifecycle", "github.com/aws"}, "a client needs the interface, not the engine"},
+	{"shared/inventory", append([]string{"context", "net", module + "shared/engine", module + "shared/catalog"}, aws...), "what an entity may be is known without asking anybody"},
 	{"shared/catalog", append([]string{module + "shared/engine", module + "shared/dynamo"}, aws...), "the catalog says what it needs in an interface"},
 	{"shared/blackboard", append([]string{module + "shared/dynamo", module + "shared/sqs", module + "shared/api", module + "shared/sim"}, aws...),
 		"it keeps the workers' protocol over whatever tables and queues it is given"},

@@ -12,6 +12,9 @@ type Shell struct {
 	Open    func() (*client.Client, error)
 	Connect func(adjust func(*client.Options)) (*client.Client, error) // opens with other options
 	Called  func(error) error                                          // marks an error as the service's answer
-	JSON    func() bool                                                // programs read the output
-	Print   func(cmd *cobra.Command, v any) error
+	// File says that an error is about what a file holds, Unreadable why there is
+	// nothing to read.
+	File, Unreadable func(path string, err error) error
+	JSON             func() bool // programs read the output
+	Print            func(cmd *cobra.Command, v any) error
 }

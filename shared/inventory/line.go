@@ -1,4 +1,4 @@
-package catalog
+package inventory
 
 import (
 	"bytes"
@@ -25,7 +25,8 @@ type line struct {
 	Token      int64           `json:"token"`
 }
 
-func parseLine(raw []byte) (workflow.Entity, []workflow.Issue) {
+// Read reads one line and lists what is wrong with it.
+func Read(raw []byte) (workflow.Entity, []workflow.Issue) {
 	if !utf8.Valid(raw) {
 		return workflow.Entity{}, []workflow.Issue{{Code: "encoding", Message: "the line is not UTF-8"}}
 	}
@@ -45,7 +46,7 @@ func parseLine(raw []byte) (workflow.Entity, []workflow.Issue) {
 		return workflow.Entity{}, []workflow.Issue{{Code: "json", Message: "more than one value on the line"}}
 	}
 	e := workflow.Entity{Type: l.Type, ID: l.ID, Attributes: l.Attributes, Groups: l.Groups}
-	return e, check(&e, "")
+	return e, Check(&e, "")
 }
 
 // article is the name of a kind of value in a sentence.

@@ -1,0 +1,171 @@
+package transfer
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockstep-run/lockstep/cmd/lockstep/upkeep"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// Export is the verb that writes what a stage has to a file.
+func Export(s upkeep.Shell, now func() time.Time) *cobra.Command {
+	var only, types []string
+	cmd := &cobra.Command{
+		Use:   "export FILE",
+		Short: "Write blocks, definitions and inventory to a file (- writes standard output)",
+		Long: "Write the tenant's blocks, definitions and inventory to a file of JSON lines, from which \"lockstep import\" makes\n" +
+			"another stage the same. Two exports of the same are the same byte for byte. Runs, locks, workers and the values of\n" +
+			"headers that look secret are left out. Entities are those of the types that blocks and definitions name, and of --type.",
+		Example: "  lockstep export staging.jsonl\n  lockstep export --only definitions - | jq .definition.name",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkKinds(only); err != nil {
+				return err
+			}
+			api, err := s.Open()
+			if err != nil {
+				return err
+			}
+			from := &stage{api, newProgress(cmd.ErrOrStderr(), now)}
+			var done exported
+			if args[0] == "-" {
+				done, err = from.export(cmd.Context(), cmd.OutOrStdout(), only, types)
+			} else {
+				done, err = intoFile(args[0], func(out io.Writer) (exported, error) { return from.export(cmd.Context(), out, only, types) })
+			}
+			if err != nil {
+				return told(s, err)
+			}
+			if done.withheld > 0 {
+				fmt.Fprintf(cmd.ErrOrStderr(), "note: %d blocks have headers whose values look secret: these are not in the file, and their lines say so\n", done.withheld)
+			}
+			if done.types != nil {
+				fmt.Fprintf(cmd.ErrOrStderr(), "note: entities of the types %s; --type adds one that no block and no definition names\n", strings.Join(done.types, ", "))
+			}
+			switch {
+			case args[0] == "-":
+				return nil
+			case s.JSON():
+				return s.Print(cmd, done.totals)
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "exported %s\n", done.totals)
+			return nil
+		},
+	}
+	cmd.Flags().StringSliceVar(&only, "only", nil, "only these: "+strings.Join(kinds, ", "))
+	cmd.Flags().StringSliceVar(&types, "type", nil, "entities of these types too")
+	return cmd
+}
+
+func checkKinds(only []string) error {
+	for _, kind := range only {
+		if !slices.Contains(kinds, kind) {
+			return fmt.Errorf("--only is of %s, not %q", strings.Join(kinds, ", "), kind)
+		}
+	}
+	return nil
+}
+
+// exported is what has come of an export.
+type exported struct {
+	totals
+	types    []string // of the entities, nil if they were not asked for
+	withheld int      // blocks with headers left out
+}
+
+// refused is an error of the service, as the shell has to know.
+type refused struct{ error }
+
+func (r refused) Unwrap() error { return r.error }
+
+func (s *stage) export(ctx context.Context, out io.Writer, only, types []string) (exported, error) {
+	with := func(kind string) bool { return len(only) == 0 || slices.Contains(only, kind) }
+	var done exported
+	// Entities are found by what blocks and definitions name.
+	blocks, err := s.blocks(ctx)
+	if err != nil {
+		return done, refused{err}
+	}
+	definitions, err := s.sources(ctx)
+	if err != nil {
+		return done, refused{err}
+	}
+	w := &writer{out: out}
+	if err := w.begin(); err != nil {
+		return done, err
+	}
+	for _, b := range blocks {
+		if !with(kindBlocks) {
+			break
+		}
+		if _, names := withhold(b); names != nil {
+			done.withheld++
+		}
+		if err := w.block(b); err != nil {
+			return done, err
+		}
+	}
+	for _, d := range definitions {
+		if !with(kindDefinitions) {
+			break
+		}
+		if d.Definition == nil {
+			return done, refused{workflow.Errorf(workflow.CodeInternal, "the service answered %s without its source", refOf(d))}
+		}
+		if err := w.definition(*d.Definition, d.Archived); err != nil {
+			return done, err
+		}
+	}
+	if with(kindEntities) {
+		done.types = typesOf(blocks, definitions, types)
+		if done.types == nil {
+			done.types = []string{}
+		}
+	}
+	for _, kind := range done.types {
+		for e, err := range s.Entities(ctx, workflow.Selector{Type: kind}) {
+			if err != nil {
+				return done, refused{err}
+			}
+			if err := w.entity(e); err != nil {
+				return done, err
+			}
+			s.progress.tell("entities exported", w.counts.Entities)
+		}
+	}
+	done.totals = w.counts
+	return done, w.end()
+}
+
+// intoFile writes a file that is there whole or not at all.
+func intoFile(path string, write func(io.Writer) (exported, error)) (exported, error) {
+	part := path + ".part"
+	file, err := os.OpenFile(part, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return exported{}, fmt.Errorf("%s cannot be written: %w", path, err)
+	}
+	out := bufio.NewWriter(file)
+	done, err := write(out)
+	if err == nil {
+		err = out.Flush()
+	}
+	if closed := file.Close(); err == nil {
+		err = closed
+	}
+	if err == nil {
+		err = os.Rename(part, path)
+	}
+	if err != nil {
+		err = errors.Join(err, os.Remove(part))
+	}
+	return done, err
+}

@@ -1,0 +1,159 @@
+package transfer
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"regexp"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// format is the form of files that this command writes. It grows when an older
+// command would misread one.
+const format = 1
+
+// The kinds of what is moved, in the order in which they stand in a file.
+const (
+	kindBlocks      = "blocks"
+	kindDefinitions = "definitions"
+	kindEntities    = "entities"
+)
+
+var kinds = []string{kindBlocks, kindDefinitions, kindEntities}
+
+// head is the first line of a file.
+type head struct {
+	Lockstep string `json:"lockstep"` // "export"
+	Format   int    `json:"format"`
+}
+
+// record is any other line: one of its fields.
+type record struct {
+	Block    json.RawMessage `json:"block,omitempty"`
+	Withheld []string        `json:"withheld,omitempty"` // headers of the block whose values look secret
+
+	Definition json.RawMessage `json:"definition,omitempty"`
+	Archived   bool            `json:"archived,omitempty"` // of the definition
+
+	Entity json.RawMessage `json:"entity,omitempty"`
+
+	// End is the last line: how many there are of each kind, so that a file that
+	// was cut short is not taken for a whole one.
+	End *totals `json:"end,omitempty"`
+}
+
+// totals are how many there are of each kind.
+type totals struct {
+	Blocks      int `json:"blocks"`
+	Definitions int `json:"definitions"`
+	Entities    int `json:"entities"`
+}
+
+func (t totals) String() string {
+	return fmt.Sprintf("%d blocks, %d definitions, %d entities", t.Blocks, t.Definitions, t.Entities)
+}
+
+// entity is what of an entity is moved: its version and its token count what
+// happened where it comes from.
+type entity struct {
+	Type       string          `json:"type"`
+	ID         string          `json:"id"`
+	Attributes json.RawMessage `json:"attributes"`
+	Groups     []string        `json:"groups,omitempty"`
+}
+
+func entityOf(e workflow.Entity) entity {
+	return entity{e.Type, e.ID, e.Attributes, e.Groups}
+}
+
+// plain is a block as it is written: what it does not say is left out.
+func plain(b workflow.Block) workflow.Block {
+	for _, schema := range []*json.RawMessage{&b.ParameterSchema, &b.ResultSchema} {
+		if string(*schema) == "null" {
+			*schema = nil
+		}
+	}
+	return b
+}
+
+// secretRE are names of headers whose values let somebody in. A file of an export
+// is passed around more freely than a stage's credentials should be.
+var secretRE = regexp.MustCompile(`(?i)auth|cookie|credential|key|password|secret|session|signature|token`)
+
+// withhold takes out of a block the headers that look secret, and names them.
+func withhold(b workflow.Block) (workflow.Block, []string) {
+	if b.HTTP == nil {
+		return b, nil
+	}
+	kept, names := map[string]string{}, []string(nil)
+	for _, name := range sortedKeys(b.HTTP.Headers) {
+		if secretRE.MatchString(name) {
+			names = append(names, name)
+		} else {
+			kept[name] = b.HTTP.Headers[name]
+		}
+	}
+	if names == nil {
+		return b, nil
+	}
+	endpoint := *b.HTTP
+	if endpoint.Headers = kept; len(kept) == 0 {
+		endpoint.Headers = nil
+	}
+	b.HTTP = &endpoint
+	return b, names
+}
+
+// writer writes lines.
+type writer struct {
+	out    io.Writer
+	counts totals
+}
+
+func (w *writer) line(v any) error {
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false) // a line is read by people too
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	_, err := w.out.Write(text.Bytes())
+	return err
+}
+
+func (w *writer) begin() error { return w.line(head{"export", format}) }
+func (w *writer) end() error   { return w.line(record{End: &w.counts}) }
+
+func (w *writer) block(b workflow.Block) error {
+	open, withheld := withhold(plain(b))
+	raw, err := marshal(open)
+	if err != nil {
+		return err
+	}
+	w.counts.Blocks++
+	return w.line(record{Block: raw, Withheld: withheld})
+}
+
+func (w *writer) definition(source json.RawMessage, archived bool) error {
+	w.counts.Definitions++
+	return w.line(record{Definition: source, Archived: archived})
+}
+
+func (w *writer) entity(e workflow.Entity) error {
+	raw, err := marshal(entityOf(e))
+	if err != nil {
+		return err
+	}
+	w.counts.Entities++
+	return w.line(record{Entity: raw})
+}
+
+func marshal(v any) (json.RawMessage, error) {
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return bytes.TrimSpace(text.Bytes()), err
+}

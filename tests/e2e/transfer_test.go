@@ -1,0 +1,216 @@
+package e2e
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// What one stage exports and another imports, the other exports again byte for
+// byte; and what was imported works there.
+func TestTransfer(t *testing.T) {
+	t.Parallel()
+	from, to := start(t, setup{}), start(t, setup{})
+	b := serveBlocks(t)
+	b.register(from, workflow.Block{Name: "hello", Idempotent: true, ParameterSchema: []byte(`{"type":"object","x-order":["b","a"]}`)})
+	from.publish(global)
+	from.publish(strings.Replace(global, "version: 1.0.0", "version: 1.10.0", 1))
+	from.publish(strings.Replace(global, "version: 1.0.0", "version: 1.9.0", 1))
+	if _, err := from.Archive(t.Context(), workflow.Ref{Package: "test", Name: "hello", Version: "1.9.0"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := from.PutEntity(t.Context(), workflow.Entity{Type: "site", ID: "zrh", Attributes: []byte(`{"b":12345678901234567890,"a":"<&>"}`), Groups: []string{"z", "a"}}); err != nil {
+		t.Fatal(err)
+	}
+	from.entities("device", 1200) // more than one page, and more than one request
+	id := from.begin("test/hello:1.0.0", `{}`)
+	from.rests(id, sm.ExecutionCompletedAck)
+
+	dir := t.TempDir()
+	first, second := filepath.Join(dir, "first.jsonl"), filepath.Join(dir, "second.jsonl")
+	types := "--type=site,device"
+	succeed := func(want string, args ...string) string {
+		t.Helper()
+		code, out, err := lockstep(t, "", args...)
+		if code != 0 || !strings.Contains(out+err, want) {
+			t.Fatalf("%v: exit %d, want %q\n%s%s", args, code, want, out, err)
+		}
+		return out
+	}
+	source, target := "--url="+from.url, "--url="+to.url
+	succeed("exported 1 blocks, 3 definitions, 1201 entities", source, "export", first, types)
+	text := readFile(t, first)
+	if strings.Contains(text, id) || strings.Index(text, `"1.9.0"`) > strings.Index(text, `"1.10.0"`) {
+		t.Error("the file holds a run, or versions out of their order")
+	}
+	if out, _, _ := strings.Cut(succeed("", source, "export", "-", types), "note:"); out != text {
+		t.Error("a second export is another one")
+	}
+
+	counts := func(args ...string) string {
+		t.Helper()
+		var c map[string]json.RawMessage
+		if err := json.Unmarshal([]byte(succeed("", append(args, "-o", "json")...)), &c); err != nil {
+			t.Fatal(err)
+		}
+		return strings.Join(strings.Fields(string(c["blocks"])+string(c["definitions"])+string(c["entities"])), "")
+	}
+	all := `{"new":1,"replaced":0,"unchanged":0}{"new":3,"replaced":0,"unchanged":0}{"new":1201,"replaced":0,"unchanged":0}`
+	if got := counts(target, "import", "--dry-run", first); got != all {
+		t.Errorf("a dry run says %s", got)
+	}
+	for e, err := range to.Entities(t.Context(), workflow.Selector{Type: "device"}) {
+		t.Fatalf("a dry run has imported %v, %v", e, err)
+	}
+	if got := counts(target, "import", first); got != all {
+		t.Errorf("the import says %s", got)
+	}
+	succeed("exported", target, "export", second, types)
+	if readFile(t, second) != text {
+		t.Error("what was imported is exported differently")
+	}
+
+	before, err := to.Entity(t.Context(), workflow.EntityKey{Type: "site", ID: "zrh"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := counts(target, "import", first), strings.NewReplacer(`"new":1201`, `"new":0`, `"new":1`, `"new":0`, `"new":3`, `"new":0`).Replace(
+		`{"new":1,"replaced":0,"unchanged":1}{"new":3,"replaced":0,"unchanged":3}{"new":1201,"replaced":0,"unchanged":1201}`); got != want {
+		t.Errorf("imported again it says %s, want %s", got, want)
+	}
+	after, err := to.Entity(t.Context(), before.Key())
+	if err != nil || after.Version != before.Version {
+		t.Errorf("imported again, the entity has version %d after %d, %v", after.Version, before.Version, err)
+	}
+	x, _, err := to.Start(t.Context(), views.StartRequest{Workflow: "test/hello"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if done := to.rests(x.Id, sm.ExecutionCompletedAck); done.Workflow.Version != "1.10.0" {
+		t.Errorf("the newest version is %s", done.Workflow.Version)
+	}
+}
+
+func readFile(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// Nothing of a file is imported that has a mistake anywhere, or does not fit what
+// is there; each place is told.
+func TestTransferRefused(t *testing.T) {
+	t.Parallel()
+	s := start(t, setup{})
+	b := serveBlocks(t)
+	b.register(s, workflow.Block{Name: "hello", Pure: true})
+	s.publish(global)
+	s.entities("device", 2)
+	file := filepath.Join(t.TempDir(), "stage.jsonl")
+	url := "--url=" + s.url
+	if code, out, err := lockstep(t, "", url, "export", file, "--type=device"); code != 0 {
+		t.Fatalf("exit %d\n%s%s", code, out, err)
+	}
+	good := readFile(t, file)
+	block := strings.Split(good, "\n")[1]
+	another := func(edit ...string) string { return strings.NewReplacer(edit...).Replace(good) }
+	fresh := []string{`"name":"hello"`, `"name":"fresh"`, `e-000`, `f-000`} // none of it is there
+	for _, c := range []struct {
+		name string
+		text string
+		args []string
+		code int
+		want []string
+	}{
+		{"cut short", good[:strings.LastIndex(good, `{"end"`)], nil, 2, []string{"cut short"}},
+		{"cut within", strings.Split(another(fresh...), "f-0002")[0], nil, 2, []string{file + ":5", "ends too early"}},
+		{"a line is missing", strings.Replace(good, block+"\n", "", 1), nil, 2, []string{file + ":5", "the file holds 0 blocks"}},
+		{"another file", "{\"type\":\"device\",\"id\":\"a\"}\n", nil, 2, []string{file + ":1", "entities import"}},
+		{"nothing", "", nil, 2, []string{"it is empty"}},
+		{"a newer format", another(`"format":1`, `"format":2`), nil, 2, []string{file + ":1", "use a newer one"}},
+		{"two broken lines", another(append(fresh, `"runOn":"global"`, `"runsOn":"global"`, `"attributes":{"n":2}`, `"attributes":2`)...), nil, 2, []string{file + ":3", "runsOn", file + ":5", "attributes"}},
+		{"twice the same", strings.Replace(good, block, block+"\n"+block, 1), nil, 2, []string{file + ":3", "stands on line 2 already"}},
+		{"an unknown kind", good, []string{"--only=runs"}, 2, []string{"blocks, definitions, entities"}},
+		{"another block", another(`"pure":true`, `"pure":false`), nil, 3, []string{file + ":2", "pure is true there and false in the file"}},
+		{"another definition", another(`"label":"hello"`, `"label":"other"`, `e-000`, `f-000`), nil, 3, []string{file + ":3", `steps[0].label is "hello" there and "other" in the file`}},
+		{"other entities", another(`{"n":2}`, `{"m":2}`), nil, 3, []string{file + ":5", "attributes.m is absent there", "entity device/e-0002"}},
+		{"one that the service refuses", another(append(fresh, `"steps":[{`, `"parameters":{"additionalProperties":false},"steps":[{"condition":"parameters.x",`)...), []string{"--dry-run"}, 3,
+			[]string{file + ":3", "definition test/fresh:1.0.0 is refused", `takes no parameter "x"`}},
+		{"nothing new", good, []string{"--dry-run"}, 0, []string{"dry run"}},
+	} {
+		if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		code, out, err := lockstep(t, "", append([]string{url, "import", file}, c.args...)...)
+		if code != c.code || strings.Contains(err, "goroutine") {
+			t.Errorf("%s: exit %d, want %d\n%s%s", c.name, code, c.code, out, err)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(out+err, want) {
+				t.Errorf("%s: want %q in\n%s%s", c.name, want, out, err)
+			}
+		}
+	}
+	if code, out, err := lockstep(t, "", url, "import", filepath.Join(t.TempDir(), "none")); code != 2 || !strings.Contains(err, "there is no file") {
+		t.Errorf("no file: exit %d\n%s%s", code, out, err)
+	}
+	code, now, err := lockstep(t, "", url, "export", "-", "--type=device")
+	if code != 0 || now != good {
+		t.Errorf("something has been changed: exit %d, %s\n%s\nbefore\n%s", code, err, now, good)
+	}
+
+	// Entities that differ are replaced where that is asked for.
+	if err := os.WriteFile(file, []byte(another(`{"n":2}`, `{"m":2}`)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, out, err := lockstep(t, "", url, "import", "--replace", "--only=entities", file); code != 0 {
+		t.Errorf("exit %d\n%s%s", code, out, err)
+	}
+	e, failure := s.Entity(t.Context(), workflow.EntityKey{Type: "device", ID: "e-0002"})
+	if failure != nil || string(e.Attributes) != `{"m":2}` {
+		t.Errorf("it has %s, %v", e.Attributes, failure)
+	}
+}
+
+// The values of headers that look secret stay where they are, and are asked for
+// where the block is new.
+func TestTransferSecrets(t *testing.T) {
+	t.Parallel()
+	from, to := start(t, setup{}), start(t, setup{})
+	endpoint := &workflow.Endpoint{URL: "http://127.0.0.1:1/", Headers: map[string]string{"X-Api-Key": "hunter2", "X-Site": "zrh"}}
+	if _, err := from.RegisterBlock(t.Context(), workflow.Block{Package: "test", Name: "hello", Version: "1.0.0", Pure: true, HTTP: endpoint}); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "stage.jsonl")
+	if code, out, err := lockstep(t, "", "--url="+from.url, "export", file); code != 0 || !strings.Contains(err, "look secret") {
+		t.Fatalf("exit %d\n%s%s", code, out, err)
+	}
+	text := readFile(t, file)
+	if strings.Contains(text, "hunter2") || !strings.Contains(text, "zrh") {
+		t.Errorf("exported: %s", text)
+	}
+	if code, out, err := lockstep(t, "", "--url="+from.url, "import", file); code != 0 || !strings.Contains(out, "1") {
+		t.Errorf("where it comes from, exit %d\n%s%s", code, out, err)
+	}
+	if code, out, err := lockstep(t, "", "--url="+to.url, "import", file); code != 3 || !strings.Contains(err, file+":2") || !strings.Contains(err, "X-Api-Key") {
+		t.Errorf("elsewhere, exit %d\n%s%s", code, out, err)
+	}
+	text = strings.NewReplacer(`,"withheld":["X-Api-Key"]`, "", `"X-Site":"zrh"`, `"X-Site":"zrh","X-Api-Key":"other"`).Replace(text)
+	if code, out, err := lockstep(t, text, "--url="+to.url, "import", "-"); code != 0 {
+		t.Errorf("with a value, exit %d\n%s%s", code, out, err)
+	}
+	for b, err := range to.Blocks(t.Context()) {
+		if err != nil || b.HTTP.Headers["X-Api-Key"] != "other" {
+			t.Errorf("registered %+v, %v", b.HTTP, err)
+		}
+	}
+}
