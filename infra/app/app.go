@@ -21,6 +21,7 @@ type Settings struct {
 	Version      string // version; dev
 	Architecture string // architecture; arm64
 	LogLevel     string // logLevel; info
+	Config       string // config; the engine's configuration, inline
 	AlarmTopic   string // alarmTopicArn; none
 	Page         string // page; true opens the page's static files
 	Local        string // local; true deploys for an emulator
@@ -50,7 +51,7 @@ func Synthesize(s Settings) (template string, err error) {
 	s.fromContext(app)
 	engine := &infra.EngineProps{
 		Stage: s.Stage, NamePrefix: s.NamePrefix, FunctionsDir: s.FunctionsDir, Version: s.Version,
-		Architecture: s.Architecture, LogLevel: s.LogLevel, Page: s.Page == "true", Local: s.Local == "true",
+		Architecture: s.Architecture, LogLevel: s.LogLevel, Config: s.Config, Page: s.Page == "true", Local: s.Local == "true",
 	}
 	if err := engine.Validate(); err != nil {
 		return "", err
@@ -77,7 +78,7 @@ func Synthesize(s Settings) (template string, err error) {
 func (s *Settings) fromContext(app awscdk.App) {
 	for key, field := range map[string]*string{
 		"stage": &s.Stage, "stackName": &s.StackName, "namePrefix": &s.NamePrefix, "functionsDir": &s.FunctionsDir,
-		"version": &s.Version, "architecture": &s.Architecture, "logLevel": &s.LogLevel, "alarmTopicArn": &s.AlarmTopic,
+		"version": &s.Version, "architecture": &s.Architecture, "logLevel": &s.LogLevel, "config": &s.Config, "alarmTopicArn": &s.AlarmTopic,
 		"page": &s.Page, "local": &s.Local,
 	} {
 		if value, ok := app.Node().TryGetContext(&key).(string); ok && *field == "" {

@@ -113,7 +113,7 @@ func TestSynthesize(t *testing.T) {
 }
 
 func TestSettingsOfAnEmulator(t *testing.T) {
-	file, resources, manifest := synthesized(t, Settings{Local: "true", NamePrefix: "here", Architecture: "x86_64", LogLevel: "debug"})
+	file, resources, manifest := synthesized(t, Settings{Local: "true", NamePrefix: "here", Architecture: "x86_64", LogLevel: "debug", Config: "{job: {lease: 10s}}"})
 	if filepath.Base(file) != "Lockstep-from-context.template.json" || strings.Contains(manifest, `"terminationProtection": true`) {
 		t.Errorf("%s, or its stack is protected", file)
 	}
@@ -121,6 +121,9 @@ func TestSettingsOfAnEmulator(t *testing.T) {
 	for _, f := range of(t, resources, "AWS::Lambda::Function") {
 		if name := fmt.Sprint(f["FunctionName"]); !strings.HasPrefix(name, "here-") || fmt.Sprint(f["Architectures"]) != "[x86_64]" {
 			t.Errorf("function %s on %v", name, f["Architectures"])
+		}
+		if env := fmt.Sprint(f["Environment"]); !strings.Contains(env, topology.EnvConfigInline+":{job: {lease: 10s}}") {
+			t.Errorf("environment %s", env)
 		}
 	}
 }

@@ -17,6 +17,8 @@ func common() map[string]string {
 		"LAMBDA_EVENT_SOURCE_MAPPING_POLL_INTERVAL_SEC":             "0.05",
 		"LAMBDA_EVENT_SOURCE_MAPPING_MAX_BACKOFF_ON_EMPTY_POLL_SEC": "0.2",
 
+		"LS_LOG": "warning", // a line for every request costs as much as some requests
+
 		"DISABLE_EVENTS": "1", "SKIP_SSL_CERT_DOWNLOAD": "1", // nothing is sent or fetched
 	}
 }

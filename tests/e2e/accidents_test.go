@@ -30,6 +30,7 @@ func sceneOn(t *testing.T, s *system, name string) *scene {
 // not, and the run is told as unsafe.
 func TestWorkerKilledInAPack(t *testing.T) {
 	t.Parallel()
+	embedded(t, "it kills functions")
 	s := start(t, setup{})
 	c := sceneOn(t, s, "killed")
 	ids := c.entities(c.kind(), 2)

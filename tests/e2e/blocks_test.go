@@ -63,6 +63,7 @@ func failed(code string, retryable bool) answer {
 type blocks struct {
 	t      testing.TB
 	server *httptest.Server
+	url    string
 
 	mu      sync.Mutex
 	calls   []call
@@ -76,7 +77,7 @@ type blocks struct {
 
 func serveBlocks(t testing.TB) *blocks {
 	b := &blocks{t: t, running: map[string]string{}, answers: map[string]func(call) answer{}, pure: map[string]bool{}, anew: map[string]bool{}, over: make(chan struct{})}
-	b.server = httptest.NewServer(b)
+	b.server, b.url = reachable(b)
 	t.Cleanup(func() {
 		close(b.over)
 		b.server.Close()
@@ -111,7 +112,7 @@ func (b *blocks) register(s *system, w workflow.Block) {
 	if w.Version == "" {
 		w.Version = "1.0.0"
 	}
-	w.HTTP = &workflow.Endpoint{URL: b.server.URL}
+	w.HTTP = &workflow.Endpoint{URL: b.url}
 	b.mu.Lock()
 	b.pure[w.Name] = w.Pure
 	b.mu.Unlock()

@@ -126,6 +126,7 @@ func TestInterruptedFollower(t *testing.T) {
 // TestPortInUse: a second start says so and touches nothing.
 func TestPortInUse(t *testing.T) {
 	t.Parallel()
+	embedded(t, "it is about lockstep dev")
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -141,6 +142,7 @@ func TestPortInUse(t *testing.T) {
 // TestBadConfiguration: an unknown key is refused with its place.
 func TestBadConfiguration(t *testing.T) {
 	t.Parallel()
+	embedded(t, "it is about lockstep dev")
 	file := t.TempDir() + "/config.yaml"
 	if err := exec.Command("/bin/sh", "-c", "printf 'job:\\n  leese: 3s\\n' > "+file).Run(); err != nil {
 		t.Fatal(err)
@@ -154,6 +156,7 @@ func TestBadConfiguration(t *testing.T) {
 // TestNothingIsLeft: after SIGTERM no process of the stack remains.
 func TestNothingIsLeft(t *testing.T) {
 	t.Parallel()
+	embedded(t, "it stops the stack")
 	s := start(t, setup{})
 	children := s.pids(".")
 	if len(children) < 5 {

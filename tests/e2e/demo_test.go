@@ -34,6 +34,7 @@ func demo(ctx context.Context, t *testing.T, args ...string) (*exec.Cmd, *buffer
 // TestDemo: both upgrades end as promised on the devices themselves (N18, N21),
 // people are told what they are promised to be told, and nothing is left behind.
 func TestDemo(t *testing.T) {
+	embedded(t, "the demo brings up a stack of its own")
 	ctx, cancel := context.WithTimeout(t.Context(), demoLimit)
 	defer cancel()
 	cmd, out := demo(ctx, t)
@@ -60,6 +61,7 @@ func TestDemo(t *testing.T) {
 
 // TestDemoInterrupted: Ctrl-C in the middle of a run ends all that was started.
 func TestDemoInterrupted(t *testing.T) {
+	embedded(t, "the demo brings up a stack of its own")
 	ctx, cancel := context.WithTimeout(t.Context(), demoLimit)
 	defer cancel()
 	cmd, out := demo(ctx, t, "--pace", "1s")
@@ -84,6 +86,7 @@ func TestDemoInterrupted(t *testing.T) {
 
 // TestDemoKilled: when the demo cannot end anything any more, the kernel does.
 func TestDemoKilled(t *testing.T) {
+	embedded(t, "the demo brings up a stack of its own")
 	ctx, cancel := context.WithTimeout(t.Context(), demoLimit)
 	defer cancel()
 	cmd, out := demo(ctx, t, "--pace", "1s")

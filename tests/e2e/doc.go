@@ -8,6 +8,10 @@
 // queues_test.go and tables_test.go put a queue service and a DynamoDB of the
 // test's own behind the stack, where requests can be held, refused, doubled and reordered.
 //
+// deployed_test.go is the switch: with LOCKSTEP_E2E=localstack the tests run on a
+// stack that is deployed, each as a tenant of its own, and those that need a stack of
+// their own say so and are left out. tests/localstack brings that stack up.
+//
 // scenarios_test.go lists what runs side by side on one stack; its scenes are
 // there, in endings_test.go, shown_test.go and seeds_test.go. lifecycle_test.go
 // lists those of the whole lifecycle and of the definition language, on a stack of

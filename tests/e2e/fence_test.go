@@ -49,6 +49,7 @@ func (f *fenced) change(k call) answer {
 // the woken worker has to say changes nothing.
 func TestN31_LateOwner(t *testing.T) {
 	t.Parallel()
+	embedded(t, "it stops a function in the middle")
 	s := start(t, setup{})
 	c := sceneOn(t, s, "owner")
 	ids := c.entities(c.kind(), 1)

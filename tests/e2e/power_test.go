@@ -95,6 +95,7 @@ func (c *scene) jobsIn(id string, state sm.JobState) (n int) {
 // time, with everything it has started.
 func TestTermWithWorkUnderWay(t *testing.T) {
 	t.Parallel()
+	embedded(t, "it stops the stack")
 	s := start(t, setup{})
 	c := sceneOn(t, s, "term")
 	ids := c.entities(c.kind(), 2)

@@ -24,6 +24,8 @@ type queues struct {
 }
 
 func serveQueues(t *testing.T) *queues {
+	t.Helper()
+	embedded(t, "it stands between the functions and the queues")
 	q := &queues{}
 	var err error
 	q.server, err = sqs.New(sqs.Options{AutoCreate: func(name string) (map[string]string, bool) {

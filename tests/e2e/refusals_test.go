@@ -179,6 +179,7 @@ func (s *system) request(t *testing.T, r refused) (status int, kind, body string
 // hurts nobody else.
 func TestTornRequests(t *testing.T) {
 	t.Parallel()
+	embedded(t, "its bytes would reach the door, not the gateway")
 	s := start(t, setup{})
 	host := strings.TrimPrefix(s.url, "http://")
 	for _, text := range []string{

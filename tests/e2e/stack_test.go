@@ -24,7 +24,12 @@ import (
 )
 
 // patience is how long anything in these tests may take before it is a failure.
-const patience = 60 * time.Second
+var patience = func() time.Duration {
+	if deployed.on {
+		return 2 * time.Minute // on one emulator for all of them
+	}
+	return time.Minute
+}()
 
 // quick is a configuration in which seconds stand for minutes.
 const quick = `
@@ -75,10 +80,15 @@ type setup struct {
 // start brings a local stack up and ends it with the test.
 func start(t testing.TB, o setup) *system {
 	t.Helper()
+	fits(t, o)
 	if o.config == "" {
 		o.config = quick
 	}
 	s := &system{t: t, o: o}
+	if deployed.on {
+		visit(t, s)
+		return s
+	}
 	s.up()
 	t.Cleanup(func() {
 		s.down()
@@ -159,6 +169,7 @@ func (s *system) down() {
 // on the same port and data.
 func (s *system) killAndRestart() {
 	s.t.Helper()
+	embedded(s.t, "it kills the stack")
 	if err := s.cmd.Process.Kill(); err != nil {
 		s.t.Fatal(err)
 	}
@@ -168,6 +179,7 @@ func (s *system) killAndRestart() {
 
 // pids are the processes of a function or a worker program below the stack.
 func (s *system) pids(pattern string) []int {
+	embedded(s.t, "it looks for the stack's processes")
 	out, _ := exec.Command("pgrep", "-P", strconv.Itoa(s.cmd.Process.Pid), "-f", pattern).Output()
 	var pids []int
 	for _, word := range strings.Fields(string(out)) {

@@ -26,6 +26,8 @@ type tables struct {
 }
 
 func serveTables(t *testing.T) *tables {
+	t.Helper()
+	embedded(t, "it stands between the functions and the tables")
 	d := &tables{}
 	var err error
 	if d.process, err = dynamodb.Start(context.Background(), dynamodb.Options{Binary: bin(t, "dynoxide")}); err != nil {

@@ -26,6 +26,7 @@ log: {level: info}
 // workflow that runs it on devices.
 func (s *system) polled(name string, b workflow.Block) {
 	s.t.Helper()
+	embedded(s.t, "its workers poll a pool that nobody has deployed")
 	b.Package, b.Name, b.Version, b.Pool = "test", name, "1.0.0", "edge-"+name
 	if _, err := s.RegisterBlock(s.t.Context(), b); err != nil {
 		s.t.Fatalf("register %s: %v", name, err)

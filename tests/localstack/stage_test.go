@@ -155,13 +155,16 @@ func architecture(t testing.TB) string {
 	return "x86_64"
 }
 
+// settings are a configuration in which seconds stand for minutes.
+const settings = "{poll: 2s, job: {lease: 10s, unclaimed: 40s}, lock: {wait: 60s}, worker: {allowHosts: [loopback, host.docker.internal]}}"
+
 // dev is the app of infra as it is, at the stage dev.
 func dev(t testing.TB) *stage {
 	t.Helper()
 	return &stage{
 		app: built(t, "scenes", "infra"), stack: "Lockstep-dev",
 		context: []string{
-			"stage=dev", "local=true", "architecture=" + architecture(t), "functionsDir=" + filepath.Join(root(t), "bin", "functions"),
+			"stage=dev", "local=true", "config=" + settings, "architecture=" + architecture(t), "functionsDir=" + filepath.Join(root(t), "bin", "functions"),
 		},
 	}
 }

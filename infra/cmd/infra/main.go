@@ -22,6 +22,7 @@ func main() {
 	flag.StringVar(&s.AlarmTopic, "alarm-topic", "", "ARN of the SNS topic that alarms tell")
 	flag.StringVar(&s.NamePrefix, "prefix", "", "what names begin with; they are generated otherwise")
 	flag.StringVar(&s.LogLevel, "log-level", "", "debug, info, warn or error; info by default")
+	flag.StringVar(&s.Config, "config", "", "configuration of the engine, inline: docs/configuration.md")
 	flag.StringVar(&s.Page, "page", "", "true lets everybody load the page's static files")
 	flag.StringVar(&s.Local, "local", "", "true deploys for an emulator of AWS")
 	flag.StringVar(&s.Out, "out", "", "folder for the cloud assembly, CDK_OUTDIR by default")
