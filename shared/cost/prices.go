@@ -2,7 +2,7 @@ package cost
 
 // Prices are list prices in US dollars.
 type Prices struct {
-	Date   string // when they were read, ISO 8601
+	Date   string // when they were last compared with their source, ISO 8601
 	Region string
 	Source string
 
@@ -22,6 +22,8 @@ type Prices struct {
 }
 
 // Current is the price table that bills are made with. Free tiers are left out.
+// What CloudWatch asks was compared with what reviews of February to June 2026
+// quote of its page.
 var Current = Prices{
 	Date:   "2026-11-21",
 	Region: "us-east-1",
