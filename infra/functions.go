@@ -50,10 +50,6 @@ var (
 		topology.FunctionSweeper:   "Lockstep: wakes executions whose alarm has rung",
 		topology.FunctionWorker:    "Lockstep: runs the packs of the default pool",
 	}
-	applicationLevels = map[string]awslambda.ApplicationLogLevel{
-		"debug": awslambda.ApplicationLogLevel_DEBUG, "info": awslambda.ApplicationLogLevel_INFO,
-		"warn": awslambda.ApplicationLogLevel_WARN, "error": awslambda.ApplicationLogLevel_ERROR,
-	}
 )
 
 // addFunction makes one function of the engine, with what its role allows and
@@ -107,7 +103,7 @@ func (e *Engine) newFunction(p program, rightsOf string) *Function {
 		// engine's. Its lines about every start and end are not worth their price:
 		// the metrics say the same.
 		LoggingFormat:         awslambda.LoggingFormat_JSON,
-		ApplicationLogLevelV2: applicationLevels[e.props.LogLevel],
+		ApplicationLogLevelV2: passes(e.props.LogLevel),
 		SystemLogLevelV2:      awslambda.SystemLogLevel_WARN,
 
 		// A run of many steps is one long chain of messages and invocations. Lambda
@@ -116,6 +112,16 @@ func (e *Engine) newFunction(p program, rightsOf string) *Function {
 		// The engine has its own bound: the steps of one execution are counted.
 		RecursiveLoop: awslambda.RecursiveLoop_ALLOW,
 	})}
+}
+
+// passes is the level from which on Lambda passes a function's lines on. The function
+// itself keeps to the level that is asked for; Lambda must not, for it would drop the
+// metrics, which are lines of level INFO.
+func passes(level string) awslambda.ApplicationLogLevel {
+	if level == "debug" {
+		return awslambda.ApplicationLogLevel_DEBUG
+	}
+	return awslambda.ApplicationLogLevel_INFO
 }
 
 // configure sets a function's environment: where the parts are that its role lets

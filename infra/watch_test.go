@@ -1,7 +1,9 @@
 package infra
 
 import (
+	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -69,6 +71,84 @@ func TestEveryPartIsWatched(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Every metric of the engine's own that an alarm stands on is one that the engine writes,
+// every one that it writes has an alarm, and the page lists them all.
+func TestEveryMetricIsWrittenAndWatched(t *testing.T) {
+	page, err := os.ReadFile("../docs/observability.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	alarming := map[string]string{} // the runbook by metric
+	for _, a := range stacks()["prod"].all(t, "AWS::CloudWatch::Alarm") {
+		if text(a.at("Namespace")) == topology.MetricNamespace {
+			_, alarming[text(a.at("MetricName"))], _ = strings.Cut(text(a.at("AlarmDescription")), "#")
+		}
+	}
+	if len(alarming) != len(topology.Metrics) {
+		t.Errorf("%d metrics and alarms on %v", len(topology.Metrics), alarming)
+	}
+	written := sources(t, "../shared/engine", "../shared/boot", "../functions")
+	rows := 0
+	for line := range strings.Lines(string(page)) {
+		if strings.HasPrefix(line, "| `") && strings.Count(line, " | ") == 5 {
+			rows++
+		}
+	}
+	if rows != len(topology.Metrics) {
+		t.Errorf("the page lists %d metrics, want %d", rows, len(topology.Metrics))
+	}
+	for constant, name := range map[string]string{
+		"MetricStuckExecutions": topology.MetricStuckExecutions, "MetricLockAge": topology.MetricLockAge, "MetricGuardStops": topology.MetricGuardStops,
+	} {
+		m, ok := topology.MetricOf(name)
+		row := "| `" + m.Name + "` | " + m.Unit + " | " + m.Says + " | " + m.When + " | " + m.By + " | ["
+		switch {
+		case !ok || alarming[name] == "":
+			t.Errorf("no alarm stands on %s", name)
+		case !strings.Contains(written, "topology."+constant+","):
+			t.Errorf("nobody writes %s", name)
+		case !strings.Contains(string(page), row), !strings.Contains(string(page), "(runbooks/README.md#"+alarming[name]+") |"):
+			t.Errorf("the page has no row %s...(runbooks/README.md#%s) |", row, alarming[name])
+		}
+	}
+}
+
+// sources is all Go of some folders but the tests.
+func sources(t *testing.T, folders ...string) string {
+	t.Helper()
+	var all strings.Builder
+	for _, folder := range folders {
+		if err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			source, err := os.ReadFile(path)
+			all.Write(source)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all.String()
+}
+
+// Lambda passes on every line that a function writes, at whatever level the function is:
+// it takes metrics for lines of level INFO.
+func TestMetricsPassAtEveryLevel(t *testing.T) {
+	for level, want := range map[string]string{"debug": "DEBUG", "info": "INFO", "warn": "INFO", "error": "INFO"} {
+		if got := string(passes(level)); got != want {
+			t.Errorf("at level %s Lambda passes %s", level, got)
+		}
+	}
+	for stage, want := range map[string]string{"prod": "INFO", "dev": "DEBUG"} {
+		for _, f := range stacks()[stage].all(t, "AWS::Lambda::Function") {
+			if got := text(f.at("LoggingConfig", "ApplicationLogLevel")); got != want {
+				t.Errorf("%s of stage %s: %s, want %s", f.ID, stage, got, want)
+			}
+		}
+	}
 }
 
 func TestThresholdsCanBeChosen(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/aws/aws-lambda-go/events"
 
+	"github.com/lockstep-run/lockstep/shared/observe"
 	"github.com/lockstep-run/lockstep/shared/topology"
 	"github.com/lockstep-run/lockstep/shared/worker/lasttry"
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -39,7 +40,7 @@ func Looks(log *slog.Logger, decode func(body string) (workflow.Look, error), en
 			l, err := decode(record.Body)
 			if err != nil {
 				// It cannot say whose it is: it goes to the dead letters without a word to any run.
-				log.ErrorContext(ctx, "message cannot be read", "messageId", record.MessageId, "receives", receives(record), "error", err)
+				log.ErrorContext(ctx, "message cannot be read", observe.MessageID, record.MessageId, observe.Receives, receives(record), observe.Err(err))
 				failures.add(record.MessageId)
 				continue
 			}
@@ -64,7 +65,7 @@ func Looks(log *slog.Logger, decode func(body string) (workflow.Look, error), en
 		for _, g := range order {
 			all.Go(func() {
 				if err := guarded(ctx, log, g.look, engine.Look); err != nil {
-					log.WarnContext(ctx, "look failed", "executionId", g.look.Execution, "error", err)
+					log.LogAttrs(ctx, slog.LevelWarn, "look failed", append(observe.Run(g.look.Tenant, g.look.Execution, ""), observe.Err(err))...)
 					g.failed(ctx, engine, lasttry.Rules{MaxReceives: topology.MaxReceiveLifecycle, Queue: queue, Log: log}, err)
 					for _, m := range g.messages {
 						failures.add(m.MessageId)
@@ -118,7 +119,7 @@ func (f *failures) add(ids ...string) {
 func guarded(ctx context.Context, log *slog.Logger, l workflow.Look, look func(context.Context, workflow.Look) error) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			log.ErrorContext(ctx, "panic", "executionId", l.Execution, "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
+			log.LogAttrs(ctx, slog.LevelError, "panic", append(observe.Run(l.Tenant, l.Execution, ""), observe.Panicked(cause, debug.Stack())...)...)
 			err = &workflow.Error{Code: workflow.CodeInternal, Message: "panic", Cause: fmt.Errorf("%v", cause)}
 		}
 	}()

@@ -26,7 +26,7 @@ func main() {
 		}
 		swept, err := sweep.Run(ctx, app.Engine, app.Silence(), topology.DueShards)
 		app.Log.InfoContext(ctx, "swept", "due", swept.Due, "stuck", swept.Stuck, "workers", swept.Workers, "fired", swept.Fired)
-		return swept, errors.Join(err, metric.Count(os.Stdout, os.Getenv(topology.EnvDeployment), topology.MetricStuckExecutions, swept.Stuck, time.Now()))
+		return swept, errors.Join(err, metric.Write(os.Stdout, os.Getenv(topology.EnvDeployment), topology.MetricStuckExecutions, swept.Stuck, time.Now()))
 	})
 }
 

@@ -136,7 +136,7 @@ func (w *Watch) Runs(stuck, lockAge int) {
 		metric: w.own(topology.MetricLockAge, "Maximum"), period: 300, periods: 1, threshold: lockAge,
 	})
 	w.add(alarm{
-		id: "RecursionGuard", anchor: anchorGuard, says: "A bound on the steps of a run or on a chain of messages has stopped something.",
+		id: "RecursionGuard", anchor: anchorGuard, says: "A bound has stopped a run that would have gone on and on.",
 		metric: w.own(topology.MetricGuardStops, "Sum"), period: 300, periods: 1, threshold: 1,
 	})
 }

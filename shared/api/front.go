@@ -2,12 +2,13 @@ package api
 
 import (
 	"errors"
-	"fmt"
+	"log/slog"
 	"net/http"
 	"path"
 	"runtime/debug"
 	"strings"
 
+	"github.com/lockstep-run/lockstep/shared/observe"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -39,7 +40,7 @@ func (a *routes) front(mux *http.ServeMux) http.Handler {
 		}
 		mux.ServeHTTP(w, r)
 		if w.status >= 500 {
-			a.opt.Log.WarnContext(r.Context(), "request refused", "method", r.Method, "path", r.URL.Path, "status", w.status, "request", r.Header.Get(headerRequest))
+			a.opt.Log.LogAttrs(r.Context(), slog.LevelWarn, "request refused", append(about(r), slog.Int("status", w.status))...)
 		}
 	})
 }
@@ -67,6 +68,15 @@ func (a *routes) stamp(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 }
 
+// about is which request a line of the log is about: nothing that it holds but what
+// it names.
+func about(r *http.Request) []slog.Attr {
+	return []slog.Attr{
+		slog.String(observe.HTTPRequestID, r.Header.Get(headerRequest)), slog.String(observe.CorrelationID, r.Header.Get(headerCorrelation)),
+		slog.String("method", r.Method), slog.String("path", r.URL.Path),
+	}
+}
+
 // visible reports whether s is 1 to limit visible ASCII characters.
 func visible(s string, limit int) bool {
 	if s == "" || len(s) > limit {
@@ -89,8 +99,7 @@ func (a *routes) rescue(w *answer, r *http.Request) {
 	if err, ok := cause.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 		panic(cause)
 	}
-	a.opt.Log.ErrorContext(r.Context(), "panic", "panic", fmt.Sprint(cause), "method", r.Method, "path", r.URL.Path,
-		"request", r.Header.Get(headerRequest), "stack", string(debug.Stack()))
+	a.opt.Log.LogAttrs(r.Context(), slog.LevelError, "panic", append(about(r), observe.Panicked(cause, debug.Stack())...)...)
 	if w.status == 0 {
 		a.write(w, r, &workflow.Error{Code: workflow.CodeInternal, Message: internalDetail})
 	}

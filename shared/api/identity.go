@@ -55,5 +55,9 @@ func fromHeaders(h http.Header) (workflow.Caller, error) {
 // caller is who asks, of a request that the guard has let through.
 func (a *routes) caller(r *http.Request) workflow.Caller {
 	c, _ := a.identify(r)
+	// An id that was made here would only say again which request it was.
+	if id := r.Header.Get(headerCorrelation); id != r.Header.Get(headerRequest) {
+		c.Correlation = id
+	}
 	return c
 }

@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"net/http"
 	"strings"
 
+	"github.com/lockstep-run/lockstep/shared/observe"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -27,7 +29,7 @@ const internalDetail = "something went wrong that is not the request's fault; th
 func (a *routes) fail(w http.ResponseWriter, r *http.Request, err error) {
 	e := classify(err)
 	if e.Code == workflow.CodeInternal {
-		a.opt.Log.ErrorContext(r.Context(), "request failed", "error", err, "method", r.Method, "path", r.URL.Path, "request", r.Header.Get(headerRequest))
+		a.opt.Log.LogAttrs(r.Context(), slog.LevelError, "request failed", append(about(r), observe.Err(err))...)
 		e = &workflow.Error{Code: workflow.CodeInternal, Message: internalDetail}
 	}
 	a.write(w, r, e)

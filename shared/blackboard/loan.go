@@ -5,11 +5,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"strings"
 
+	"github.com/lockstep-run/lockstep/shared/observe"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/worker"
 	"github.com/lockstep-run/lockstep/shared/worker/httpblock"
+	"github.com/lockstep-run/lockstep/shared/worker/told"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -134,19 +137,24 @@ func (s *Service) resume(ctx context.Context, c workflow.Caller, r views.PackRes
 	if loan != nil {
 		// A message that is not kept away comes to somebody who finds the lease running.
 		if err := q.Defer(ctx, d, w.Lease); err != nil {
-			s.Log.WarnContext(ctx, "message not held; it may come twice", "pack", m.Key.String(), "error", err)
+			s.warn(ctx, "message not held; it may come twice", m, err)
 		}
 		lease := loan.Pack.Lease.UTC()
 		return views.PackLease{Lease: &lease, Cancel: loan.Pack.Cancel}, nil
 	}
 	// The pack is over, whatever becomes of its message and of what is shown.
 	if err := w.Dispose(ctx, q, d, m, what, p); err != nil {
-		s.Log.WarnContext(ctx, "message not deleted; it comes again and changes nothing", "pack", m.Key.String(), "error", err)
+		s.warn(ctx, "message not deleted; it comes again and changes nothing", m, err)
 	}
 	if err := s.Roster.Workers.Drop(ctx, c.Tenant, seen.Worker, m.Key.Held()); err != nil {
-		s.Log.WarnContext(ctx, "a worker's pack is still shown", "worker", seen.Worker, "pack", m.Key.String(), "error", err)
+		s.warn(ctx, "a worker's pack is still shown", m, err, slog.String(observe.Worker, seen.Worker))
 	}
 	return views.PackLease{Cancel: seen.Cancel}, nil
+}
+
+// warn tells of something about a pack that is not as it should be.
+func (s *Service) warn(ctx context.Context, what string, m *workflow.PackMessage, err error, more ...slog.Attr) {
+	s.Log.LogAttrs(ctx, slog.LevelWarn, what, append(append(told.Pack(m), more...), observe.Err(err))...)
 }
 
 // news reports whether what is returned says something that is not known: of a
@@ -167,6 +175,6 @@ func news(m *workflow.PackMessage, seen *workflow.Pack, r *worker.Returned) bool
 // heard counts what a worker says of a pack as its heartbeat.
 func (s *Service) heard(ctx context.Context, c workflow.Caller, id string) {
 	if err := s.Roster.Beat(ctx, c.Tenant, id, nil); err != nil && !workflow.Is(err, workflow.CodeNotFound) {
-		s.Log.WarnContext(ctx, "heartbeat not written", "worker", id, "error", err)
+		s.Log.WarnContext(ctx, "heartbeat not written", observe.Worker, id, observe.Err(err))
 	}
 }

@@ -2,10 +2,12 @@ package blackboard
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/engine/roster"
+	"github.com/lockstep-run/lockstep/shared/observe"
 	"github.com/lockstep-run/lockstep/shared/topology"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/worker"
@@ -119,7 +121,7 @@ const strange = time.Second
 func (s *Service) take(ctx context.Context, c workflow.Caller, r views.JobPoll, pool string, q Queue, d worker.Delivery) (*views.PackOffer, error) {
 	m, err := s.Decode(d.Body)
 	if err != nil {
-		s.Log.ErrorContext(ctx, "message cannot be read", "pool", pool, "messageId", d.ID, "receives", d.Receives, "error", err)
+		s.Log.ErrorContext(ctx, "message cannot be read", "pool", pool, observe.MessageID, d.ID, observe.Receives, d.Receives, observe.Err(err))
 		return nil, nil // it comes until the queue gives up on it
 	}
 	paper := &receipt{Version: receiptVersion, Pool: pool, Handle: d.Handle, Nonce: s.Nonce(), Body: d.Body}
@@ -137,7 +139,7 @@ func (s *Service) take(ctx context.Context, c workflow.Caller, r views.JobPoll, 
 		return nil, w.Dispose(ctx, q, d, m, what, p)
 	}
 	if err := s.Roster.Workers.Hold(ctx, c.Tenant, r.Worker, m.Key.Held()); err != nil {
-		s.Log.WarnContext(ctx, "a worker's pack is not shown", "worker", r.Worker, "pack", m.Key.String(), "error", err)
+		s.warn(ctx, "a worker's pack is not shown", m, err, slog.String(observe.Worker, r.Worker))
 	}
 	return offer(loan, paper)
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/aws/aws-lambda-go/lambdacontext"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	awsconfig "github.com/aws/aws-sdk-go-v2/config"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/config"
 	"github.com/lockstep-run/lockstep/shared/dynamo"
+	"github.com/lockstep-run/lockstep/shared/observe"
 	"github.com/lockstep-run/lockstep/shared/sqs"
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
@@ -47,7 +49,8 @@ func Open(ctx context.Context, component string) (*Parts, error) {
 	if err := level.UnmarshalText([]byte(cfg.Log.Level)); err != nil {
 		return nil, fmt.Errorf("log.level: %w", err)
 	}
-	log := slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: level})).With("component", component)
+	log := logged(component, level, cfg.Log.Redact)
+	slog.SetDefault(log) // what libraries and a worker's blocks log is kept to the same rules
 	account, err := awsconfig.LoadDefaultConfig(ctx, awsconfig.WithHTTPClient(transport()))
 	if err != nil {
 		return nil, err
@@ -71,6 +74,20 @@ func Open(ctx context.Context, component string) (*Parts, error) {
 		SQS:   queues,
 		Pools: pools,
 	}, nil
+}
+
+// logged makes the log of a process, each line of which names the invocation that
+// it is written in.
+func logged(component string, level slog.Level, redact []string) *slog.Logger {
+	return observe.NewLog(observe.Options{W: os.Stderr, Level: level, Component: component, Redact: redact, Knows: invocation})
+}
+
+// invocation is what the context of a Lambda function's invocation knows of it.
+func invocation(ctx context.Context) []slog.Attr {
+	if at, ok := lambdacontext.FromContext(ctx); ok {
+		return []slog.Attr{slog.String(observe.RequestID, at.AwsRequestID)}
+	}
+	return nil
 }
 
 // load reads the configuration: the file or the inline document, then variables.
@@ -119,7 +136,7 @@ func Required(names ...string) error {
 
 // Fatal ends a process that cannot start, with the reason as its last word.
 func Fatal(component string, err error) {
-	slog.New(slog.NewJSONHandler(os.Stderr, nil)).Error("cannot start", "component", component, "error", err)
+	logged(component, slog.LevelInfo, nil).Error("cannot start", observe.Err(err))
 	os.Exit(1)
 }
 

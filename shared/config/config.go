@@ -118,6 +118,8 @@ type Idempotency struct {
 type Log struct {
 	// debug, info, warn or error.
 	Level string `yaml:"level"`
+	// Keys whose values are kept out of the log, beside those that always are.
+	Redact []string `yaml:"redact"`
 }
 
 // Default is the configuration of production.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockstep-run/lockstep/shared/observe"
 	"github.com/lockstep-run/lockstep/shared/parallel"
 	"github.com/lockstep-run/lockstep/shared/topology"
 	"github.com/lockstep-run/lockstep/shared/views"
@@ -138,11 +139,11 @@ func (s *Service) redrive(ctx context.Context, tenant, name string, room int) (v
 			return false
 		}
 		moved.Moved++
-		s.Log.InfoContext(ctx, "a dead letter was put back", "queue", name, "messageId", l.ID, "tenant", tenant, "executionId", about.execution)
+		s.Log.InfoContext(ctx, "a dead letter was put back", observe.Queue, name, observe.MessageID, l.ID, observe.Tenant, tenant, observe.ExecutionID, about.execution)
 		return true
 	})
 	if trouble != nil {
-		s.Log.WarnContext(ctx, "not all dead letters were put back", "queue", name, "error", trouble)
+		s.Log.WarnContext(ctx, "not all dead letters were put back", observe.Queue, name, observe.Err(trouble))
 		if moved.Moved == 0 {
 			return moved, trouble
 		}

@@ -3,6 +3,8 @@ package deadletter
 import (
 	"context"
 	"time"
+
+	"github.com/lockstep-run/lockstep/shared/observe"
 )
 
 // Letter is a message among dead letters, received and kept from others for a
@@ -56,7 +58,7 @@ func (s *Service) walk(ctx context.Context, tenant, name string, q Queue, each f
 			back = append(back, others...)
 		}
 		if trouble := q.GiveBack(context.WithoutCancel(ctx), back); trouble != nil {
-			s.Log.WarnContext(ctx, "dead letters stay hidden for a while", "queue", name, "error", trouble)
+			s.Log.WarnContext(ctx, "dead letters stay hidden for a while", observe.Queue, name, observe.Err(trouble))
 		}
 	}()
 	seen, until := map[string]bool{}, s.Now().Add(min(walkTime, hold/2))

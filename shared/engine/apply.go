@@ -5,6 +5,7 @@ import (
 	"log/slog"
 
 	"github.com/lockstep-run/lockstep/shared/engine/inventory"
+	"github.com/lockstep-run/lockstep/shared/observe"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -37,7 +38,7 @@ func (w *work) apply(ctx context.Context) error {
 	written, err := writer.Apply(ctx, all.Keys, all.Of, tokens)
 	for _, key := range written.Passed {
 		// A retry that passed over what others hold has let the entity go.
-		w.log(ctx, slog.LevelWarn, "update not applied", slog.String("entity", key.String()))
+		w.telling.Say(ctx, slog.LevelWarn, "update not applied", slog.String(observe.Entity, key.String()))
 	}
 	looks := make([]workflow.Look, len(written.Watchers))
 	for n, id := range written.Watchers {

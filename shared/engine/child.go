@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"encoding/json"
-	"log/slog"
 
 	"github.com/lockstep-run/lockstep/shared/definition"
 	"github.com/lockstep-run/lockstep/shared/engine/port"
@@ -62,6 +61,7 @@ func (w *work) spawn(ctx context.Context, r *workflow.StepRun, c *work, cancelle
 		return &workflow.Failure{Code: code, Message: message, Step: r.Label}
 	}
 	if depth > workflow.MaxDepth {
+		w.stopped = true
 		return refuse(string(workflow.CodeLimit), "runs that start runs go too deep"), nil
 	}
 	d, err := w.definition(ctx, r.Child.Workflow)
@@ -95,7 +95,7 @@ func (w *work) spawn(ctx context.Context, r *workflow.StepRun, c *work, cancelle
 		return refuse("PARAMETERS", "executeOnParameters has no value: "+err.Error()), nil //nolint:nilerr // it is the run's problem
 	}
 	x := workflow.Execution{
-		Tenant: w.tenant, ID: r.Child.ID, Workflow: d.Ref(), CreatedBy: w.x.CreatedBy, Labels: w.x.Labels,
+		Tenant: w.tenant, ID: r.Child.ID, Workflow: d.Ref(), CreatedBy: w.x.CreatedBy, Correlation: w.x.Correlation, Trace: w.x.Trace, Labels: w.x.Labels,
 		Parent: &workflow.Parent{Execution: w.id, RunSeq: r.RunSeq, Root: root, Depth: depth, Waits: r.Child.Mode == workflow.ModeDispatch},
 	}
 	var command *lifecycle.Command
@@ -118,7 +118,7 @@ func (w *work) tellParent(from, to *workflow.Execution) []workflow.Look {
 func (w *work) startChild(ctx context.Context, r *workflow.StepRun) error {
 	err := w.child(ctx, lifecycle.Need{Kind: lifecycle.NeedChild, RunSeq: r.RunSeq})
 	if err != nil {
-		w.log(ctx, slog.LevelWarn, "child not started; the alarm will", slog.Any("error", err))
+		w.telling.Warn(ctx, "child not started; the alarm will", err)
 		return nil
 	}
 	return w.ports.Board.Notify(ctx, 0, look(w.x, "child started"))

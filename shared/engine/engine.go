@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"log/slog"
 	"time"
 
@@ -35,6 +36,9 @@ type World struct {
 	Pause func(round int)   // a jittered pause before deciding again after a lost race
 	Open  func() port.Ports // one view of the ports per piece of work
 	Log   *slog.Logger
+
+	// Measure takes a value of one of the metrics of package topology; nil: nobody does.
+	Measure func(ctx context.Context, metric string, n int)
 }
 
 // Engine performs lifecycle transitions. It keeps no state but a cache of

@@ -9,6 +9,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/engine/port"
 	"github.com/lockstep-run/lockstep/shared/engine/trouble"
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
+	"github.com/lockstep-run/lockstep/shared/observe"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -31,7 +32,7 @@ func (e *Engine) Look(ctx context.Context, l workflow.Look) error {
 	}
 	if err := w.load(ctx); err != nil {
 		if workflow.Is(err, workflow.CodeNotFound) {
-			e.Log.LogAttrs(ctx, slog.LevelWarn, "look at an execution that does not exist", w.attrs()...)
+			w.telling.Say(ctx, slog.LevelWarn, "look at an execution that does not exist")
 			return nil
 		}
 		return err
@@ -49,13 +50,14 @@ func (e *Engine) Look(ctx context.Context, l workflow.Look) error {
 func (e *Engine) Failed(ctx context.Context, l workflow.Look, cause error) {
 	w := e.work(l.Tenant, l.Execution)
 	if err := trouble.Note(ctx, w.ports.Store, l, e.now(), cause); err != nil {
-		w.log(ctx, slog.LevelWarn, "trouble not written down", slog.Any("error", err))
+		w.telling.Warn(ctx, "trouble not written down", err)
 	}
 }
 
 // drive decides and commits until there is nothing to do but wait. A command is
 // part of the first decision that is committed; once it has been, it is done.
 func (w *work) drive(ctx context.Context, c *lifecycle.Command) error {
+	defer func() { w.telling.Rest(ctx, w.e.now()) }()
 	w.command, w.facts.Command = c, c
 	lost := 0
 	w.now = w.e.now()
@@ -70,7 +72,7 @@ func (w *work) drive(ctx context.Context, c *lifecycle.Command) error {
 					return err
 				}
 				// Nothing will make this work by being repeated: the run fails.
-				w.log(ctx, slog.LevelError, "cannot go on", slog.Any("error", err))
+				w.telling.Say(ctx, slog.LevelError, "cannot go on", observe.Err(err))
 				w.facts.Command = &lifecycle.Command{Kind: lifecycle.CommandBreak, Reason: port.Reason(err)}
 			}
 			if w.stale {
@@ -95,7 +97,7 @@ func (w *work) drive(ctx context.Context, c *lifecycle.Command) error {
 		}
 		if err := w.perform(ctx, d); err != nil {
 			// The commit stands; its alarm repeats what was not performed.
-			w.log(ctx, slog.LevelWarn, "committed, but not all effects performed", slog.Any("error", err))
+			w.telling.Warn(ctx, "committed, but not all effects performed", err)
 			return nil
 		}
 		if d.Rest {
@@ -137,8 +139,8 @@ func (w *work) commit(ctx context.Context, d lifecycle.Decision) (bool, error) {
 	w.pending = workflow.Cost{}
 	from := w.x
 	w.now = w.e.now()
-	w.moved(ctx, from, next)
-	w.x = next
+	w.telling.Moved(ctx, from, next, d.Stopped || w.stopped)
+	w.x, w.stopped = next, false
 	w.settled()
 	w.done = w.done || w.command != nil
 	w.command, w.facts.Command = nil, nil
@@ -157,7 +159,7 @@ func (w *work) tell(ctx context.Context, whom string, looks []workflow.Look) {
 		return
 	}
 	if err := w.ports.Board.Notify(ctx, 0, looks...); err != nil {
-		w.log(ctx, slog.LevelWarn, "not told; their alarms will", slog.String("whom", whom), slog.Any("error", err))
+		w.telling.Warn(ctx, "not told; their alarms will", err, slog.String("whom", whom))
 	}
 }
 
@@ -169,7 +171,7 @@ func (w *work) ring(ctx context.Context, was, now *workflow.Wait) {
 	}
 	if delay := now.Until.Sub(w.now); delay <= 15*time.Minute {
 		if err := w.ports.Board.Notify(ctx, max(delay, 0), look(w.x, "timer")); err != nil {
-			w.log(ctx, slog.LevelWarn, "timer not set; the alarm is", slog.Any("error", err))
+			w.telling.Warn(ctx, "timer not set; the alarm is", err)
 		}
 	}
 }

@@ -75,7 +75,7 @@ func (e *Engine) Start(ctx context.Context, c workflow.Caller, req views.StartRe
 // succeeded, whatever happens on the way from there: the alarm covers it.
 func (w *work) begin(ctx context.Context, c workflow.Caller, req views.StartRequest, d *library.Definition, in workflow.Input) error {
 	return w.create(ctx, workflow.Execution{
-		Tenant: w.tenant, ID: w.id, Workflow: d.Ref(), CreatedBy: c.Actor, Labels: req.Labels, NotBefore: req.NotBefore.UTC().Truncate(time.Millisecond),
+		Tenant: w.tenant, ID: w.id, Workflow: d.Ref(), CreatedBy: c.Actor, Correlation: c.Correlation, Labels: req.Labels, NotBefore: req.NotBefore.UTC().Truncate(time.Millisecond),
 	}, in, nil)
 }
 
@@ -92,7 +92,7 @@ func (w *work) create(ctx context.Context, x workflow.Execution, in workflow.Inp
 	if w.x.Version == 0 {
 		return err
 	}
-	w.e.Log.WarnContext(ctx, "started, but not driven on", "executionId", w.id, "error", err)
+	w.telling.Warn(ctx, "started, but not driven on", err)
 	w.tell(ctx, "itself", []workflow.Look{look(w.x, "start")})
 	return nil
 }

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"log/slog"
 	"maps"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/engine/planner"
 	"github.com/lockstep-run/lockstep/shared/engine/port"
 	"github.com/lockstep-run/lockstep/shared/engine/retention"
+	"github.com/lockstep-run/lockstep/shared/engine/telling"
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -33,15 +33,18 @@ type work struct {
 	stale   bool               // the execution has gone on without us: reload
 	command *lifecycle.Command // what an operator asked for, until it is committed
 	done    bool               // the operator's command has been committed
+	stopped bool               // the next commit stops what a bound forbids
 	now     time.Time          // of the decision that is being made, facts and all
 
 	program *library.Program // once resolved
 	planner *planner.Planner
+	telling telling.Teller
 }
 
 func (e *Engine) work(tenant, id string) *work {
 	w := &work{e: e, ports: e.Open(), tenant: tenant, id: id}
 	w.Beside = beside.Beside{Store: w.ports.Store, Tenant: tenant, Execution: id, Nonce: e.Nonce}
+	w.telling = telling.Teller{Log: e.Log, Measure: e.Measure, Tenant: tenant, Execution: id}
 	return w
 }
 
@@ -50,6 +53,7 @@ func (w *work) given(ctx context.Context) (*workflow.Input, error) { return w.In
 
 func (w *work) load(ctx context.Context) (err error) {
 	w.x, err = w.ports.Store.Load(ctx, w.tenant, w.id)
+	w.telling.Saw(w.x)
 	return err
 }
 
@@ -72,6 +76,7 @@ func (w *work) reload(ctx context.Context, lost *int) error {
 		w.facts.Resolved, w.program, w.planner = nil, nil, nil
 	}
 	w.x, w.stale, w.facts.Command, w.now = x, false, w.command, w.e.now()
+	w.telling.Saw(x)
 	w.facts.Plans = nil
 	w.planner.Forget()
 	w.settled()
@@ -115,21 +120,4 @@ func (w *work) fetch(ctx context.Context, n lifecycle.Need, draft *workflow.Exec
 		return err
 	}
 	return workflow.Errorf(workflow.CodeInternal, "the decider asks for an unknown fact %q", n.Kind)
-}
-
-func (w *work) attrs() []slog.Attr {
-	return []slog.Attr{slog.String("tenant", w.tenant), slog.String("executionId", w.id)}
-}
-
-func (w *work) log(ctx context.Context, level slog.Level, message string, attrs ...slog.Attr) {
-	w.e.Log.LogAttrs(ctx, level, message, append(w.attrs(), attrs...)...)
-}
-
-// moved logs a commit's change of state.
-func (w *work) moved(ctx context.Context, from, to *workflow.Execution) {
-	if from.State == to.State {
-		return
-	}
-	w.log(ctx, slog.LevelInfo, "execution moved", slog.String("from", string(from.State)),
-		slog.String("to", string(to.State)), slog.Int64("version", to.Version))
 }

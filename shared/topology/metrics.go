@@ -9,24 +9,47 @@ const (
 	EnvDeployment   = "LOCKSTEP_DEPLOYMENT" // a name of this install that no other has in the account and region
 )
 
-// The metrics on which alarms stand. A metric that is not written is silence, and
-// these alarms take silence for health: what is broken altogether is seen by the
-// alarms on AWS's own metrics.
+// Metric is a number that the engine writes about itself.
+type Metric struct {
+	Name string
+	Unit string // as CloudWatch calls it
+	Says string
+	When string // it is written
+	By   string // the function that writes it
+}
+
+// The metrics. On each of them stands an alarm, and there is none besides: one more is
+// paid for by the month. A metric that is not written is silence, and these alarms take
+// silence for health: what is broken altogether is seen by the alarms on AWS's own
+// metrics.
 const (
-	// MetricStuckExecutions is how many executions have an alarm that rang longer
-	// ago than a sweep, a look and a redelivery take together: nothing moves them.
-	// Every sweep writes it, zero included.
 	MetricStuckExecutions = "StuckExecutions"
-
-	// MetricLockAge is for how many seconds a run has waited for a lock that
-	// another holds. Every look at a run that goes on waiting writes it.
-	MetricLockAge = "LockAgeSeconds"
-
-	// MetricGuardStops counts runs and messages that one of the engine's own bounds
-	// has stopped (steps of a run, hops of a chain of messages). Lambda's
-	// detection of recursive loops is off, and these bounds stand in its place.
-	MetricGuardStops = "GuardStops"
+	MetricLockAge         = "LockAgeSeconds"
+	MetricGuardStops      = "GuardStops"
 )
+
+// Metrics are all of them, as docs/observability.md lists them.
+var Metrics = []Metric{
+	{MetricStuckExecutions, "Count",
+		"Runs whose alarm clock rang longer ago than a sweep, a look and a redelivery take together: nothing moves them",
+		"With every sweep, zero included", FunctionSweeper},
+	{MetricLockAge, "Seconds",
+		"For how long a run has waited for a lock that another holds",
+		"With every look at a run that goes on waiting after a minute", FunctionLifecycle},
+	{MetricGuardStops, "Count",
+		"Runs that would go on and on and were stopped: after `run.maxSteps` visits of steps or 20,000 events, or runs that start runs ten deep. Lambda's own detection of recursive loops is off, and these bounds stand in its place",
+		"When it happens", FunctionLifecycle},
+}
+
+// MetricOf is a metric by its name.
+func MetricOf(name string) (Metric, bool) {
+	for _, m := range Metrics {
+		if m.Name == name {
+			return m, true
+		}
+	}
+	return Metric{}, false
+}
 
 // StuckAfter is for how many seconds an alarm has to have rung before its
 // execution counts as stuck.

@@ -2,12 +2,11 @@ package worker
 
 import (
 	"context"
-	"fmt"
-	"runtime/debug"
 	"sync"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/worker/lasttry"
+	"github.com/lockstep-run/lockstep/shared/worker/told"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -40,7 +39,6 @@ func Batch(ctx context.Context, w *Worker, records []Record, decode func(string)
 	failed := []string{}
 	for i, err := range errs {
 		if err != nil {
-			w.Log.WarnContext(ctx, "pack not finished", "messageId", records[i].ID, "error", err)
 			failed = append(failed, records[i].ID)
 		}
 	}
@@ -49,10 +47,11 @@ func Batch(ctx context.Context, w *Worker, records []Record, decode func(string)
 
 func one(ctx context.Context, w *Worker, r Record, decode func(string) (*workflow.PackMessage, error), open func() Ports, budget time.Duration) (err error) {
 	var last *lasttry.Try
+	var m *workflow.PackMessage
 	defer func() { last.Failed(ctx, err) }()
-	defer survive(ctx, w, &err)
-	m, err := decode(r.Body)
-	if err != nil {
+	defer func() { told.Unfinished(ctx, w.Log, m, r.ID, r.Receives, err) }()
+	defer survive(ctx, w, &m, &err)
+	if m, err = decode(r.Body); err != nil {
 		return err
 	}
 	p := open()
@@ -67,10 +66,9 @@ func one(ctx context.Context, w *Worker, r Record, decode func(string) (*workflo
 }
 
 // survive makes a panic the failure of one message alone.
-func survive(ctx context.Context, w *Worker, err *error) {
+func survive(ctx context.Context, w *Worker, m **workflow.PackMessage, err *error) {
 	if cause := recover(); cause != nil {
-		w.Log.ErrorContext(ctx, "panic", "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
-		*err = &workflow.Error{Code: workflow.CodeInternal, Message: "panic", Cause: fmt.Errorf("%v", cause)}
+		*err = told.Panic(ctx, w.Log, *m, cause)
 	}
 }
 

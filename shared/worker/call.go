@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
+	"log/slog"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/worker/internal/session"
+	"github.com/lockstep-run/lockstep/shared/worker/told"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -18,6 +19,7 @@ const patience = 500 * time.Millisecond
 // record runs one job for a session.
 func (w *Worker) record(ctx context.Context, m *workflow.PackMessage, in *workflow.JobInput, packToken int) (session.Answer, bool) {
 	a, aborted := w.call(ctx, m, in, packToken)
+	told.Ended(ctx, w.Log, m, in, a.record())
 	return a.record(), aborted
 }
 
@@ -37,7 +39,7 @@ func (w *Worker) call(ctx context.Context, m *workflow.PackMessage, in *workflow
 	} else {
 		timed, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
-		a = w.await(timed, run, job)
+		a = w.await(timed, run, job, told.Job(m, in))
 		late = timed.Err() != nil
 	}
 	switch {
@@ -65,13 +67,13 @@ func (w *Worker) timeout(ctx context.Context, m *workflow.PackMessage) time.Dura
 // await runs a job and waits for its answer, or for the end of its context and a
 // moment more. A job that does not listen then is left to itself: its device
 // knows it by its fence and key.
-func (w *Worker) await(ctx context.Context, run Executor, job *Job) Answer {
+func (w *Worker) await(ctx context.Context, run Executor, job *Job, about []slog.Attr) Answer {
 	answers := make(chan Answer, 1)
 	go func() {
 		a := fail(Terminal("PANIC", errors.New("the block ended its goroutine")))
 		defer func() {
 			if cause := recover(); cause != nil {
-				w.Log.Error("panic in a block", "block", job.Block, "job", job.ID, "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
+				told.Crash(ctx, w.Log, about, cause)
 				a = fail(Terminal("PANIC", fmt.Errorf("the block panicked: %v", cause)))
 			}
 			answers <- a
@@ -89,6 +91,7 @@ func (w *Worker) await(ctx context.Context, run Executor, job *Job) Answer {
 	case a := <-answers:
 		return a
 	case <-limit.C:
+		told.Left(ctx, w.Log, about)
 		return fail(Retryable("HTTP_TIMEOUT", context.Cause(ctx)))
 	}
 }

@@ -21,6 +21,8 @@ type Job struct {
 	Operation workflow.JobKind
 	Attempt   int // from 1
 
+	Correlation string // the starter's own name for whatever comes of the run, or empty: pass it on
+
 	Entity     *workflow.EntityKey
 	Attributes json.RawMessage // of the entity, as read under its lock
 	Parameters json.RawMessage

@@ -96,6 +96,6 @@ func jobOf(m *workflow.PackMessage, in *workflow.JobInput, packToken int, deadli
 		Operation: m.Work.Kind, Attempt: m.Key.Attempt,
 		Entity: in.Entity, Attributes: in.Attributes, Parameters: in.Parameters, Result: in.Result,
 		Token: in.Token, Fence: workflow.Fence(in.Token, m.Key.RunSeq, m.Key.Attempt, packToken),
-		Deadline: deadline,
+		Deadline: deadline, Correlation: m.Work.Correlation,
 	}
 }

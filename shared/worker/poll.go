@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/worker/lasttry"
+	"github.com/lockstep-run/lockstep/shared/worker/told"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -127,19 +128,20 @@ func giveBack(ctx context.Context, w *Worker, d Delivery, f Feed) {
 
 // deliver works on one message.
 func deliver(ctx context.Context, w *Worker, d Delivery, f Feed, here *attendance) {
-	if err := work(ctx, w, d, f, here); err != nil {
-		w.Log.WarnContext(ctx, "pack not finished", "messageId", d.ID, "receives", d.Receives, "error", err)
-	}
+	var m *workflow.PackMessage
+	err := work(ctx, w, d, f, here, &m)
+	told.Unfinished(ctx, w.Log, m, d.ID, d.Receives, err)
 }
 
-func work(ctx context.Context, w *Worker, d Delivery, f Feed, here *attendance) (err error) {
+func work(ctx context.Context, w *Worker, d Delivery, f Feed, here *attendance, read **workflow.PackMessage) (err error) {
 	var last *lasttry.Try
 	defer func() { last.Failed(ctx, err) }()
-	defer survive(ctx, w, &err)
+	defer survive(ctx, w, read, &err)
 	m, err := f.Decode(d.Body)
 	if err != nil {
 		return err
 	}
+	*read = m
 	here.hold(m.Key)
 	defer here.drop(m.Key)
 	p := f.Open()

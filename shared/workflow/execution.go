@@ -40,6 +40,9 @@ type Execution struct {
 	CreatedBy string            `json:"createdBy,omitempty"`
 	Labels    map[string]string `json:"labels,omitempty"`
 
+	Correlation string `json:"correlation,omitempty"` // what the starter calls whatever comes of it
+	Trace       string `json:"trace,omitempty"`       // traceparent of the span that started it
+
 	// Scope is what this try is about, Past what earlier tries were, by their
 	// number: what they have done is judged by what they saw.
 	Scope Scope         `json:"scope,omitzero"`

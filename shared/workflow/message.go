@@ -40,6 +40,9 @@ type Work struct {
 	Guided bool `json:"guided,omitempty"`
 
 	ResultSchema json.RawMessage `json:"resultSchema,omitempty"` // of the block's result
+
+	Correlation string `json:"correlation,omitempty"` // the run's
+	Trace       string `json:"trace,omitempty"`       // the run's
 }
 
 // Repeatable reports whether the jobs may run again.

@@ -3,8 +3,9 @@ package workflow
 // Caller is who asks: the tenant whose things may be seen and the actor whose
 // name goes into the history.
 type Caller struct {
-	Tenant string
-	Actor  string
+	Tenant      string
+	Actor       string
+	Correlation string // by which the caller recognises what comes of the request; optional
 }
 
 // Page asks for a part of a list. Token is opaque to the asker; empty asks for

@@ -9,6 +9,7 @@ import (
 
 	"github.com/aws/aws-lambda-go/events"
 
+	"github.com/lockstep-run/lockstep/shared/observe"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -41,7 +42,7 @@ func New(h http.Handler, opts Options) Handler {
 		}
 		w := &recorder{header: http.Header{}}
 		if cause, stack := serve(h, w, r); cause != nil {
-			log.ErrorContext(ctx, "panic in handler", "method", r.Method, "path", r.URL.Path, "panic", fmt.Sprint(cause), "stack", string(stack))
+			log.LogAttrs(ctx, slog.LevelError, "panic", append(observe.Panicked(cause, stack), slog.String("method", r.Method), slog.String("path", r.URL.Path))...)
 			return problem(http.StatusInternalServerError, workflow.CodeInternal, "the request could not be handled"), nil
 		}
 		return w.reply(r.Method), nil

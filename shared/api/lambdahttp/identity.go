@@ -8,8 +8,11 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// The headers in which the API is told who calls.
+// The headers in which the API is told who calls, and what the gateway calls the
+// request.
 const (
+	headerRequest = "X-Request-Id"
+
 	headerActor  = "X-Actor"
 	headerTenant = "X-Tenant"
 

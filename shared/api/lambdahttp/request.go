@@ -40,6 +40,10 @@ func newRequest(ctx context.Context, event *events.APIGatewayV2HTTPRequest) (*ht
 		// same in HTTP.
 		r.Header.Set(name, value)
 	}
+	// The request has an id in the gateway's own log already: one name for it is enough.
+	if about.RequestID != "" && r.Header.Get(headerRequest) == "" {
+		r.Header.Set(headerRequest, about.RequestID)
+	}
 	if len(event.Cookies) > 0 {
 		r.Header.Set("Cookie", strings.Join(event.Cookies, "; "))
 	}

@@ -4,11 +4,13 @@ import (
 	"context"
 	"crypto/rand"
 	mathrand "math/rand/v2"
+	"os"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/lockstep-run/lockstep/shared/boot"
+	"github.com/lockstep-run/lockstep/shared/boot/metric"
 	"github.com/lockstep-run/lockstep/shared/config"
 	"github.com/lockstep-run/lockstep/shared/cost"
 	"github.com/lockstep-run/lockstep/shared/engine"
@@ -16,6 +18,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/engine/port"
 	"github.com/lockstep-run/lockstep/shared/engine/roster"
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
+	"github.com/lockstep-run/lockstep/shared/observe"
+	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
 // Core is a process with an engine.
@@ -70,6 +74,11 @@ func world(p *boot.Parts) engine.World {
 			}
 		},
 		Log: p.Log,
+		Measure: func(ctx context.Context, name string, n int) {
+			if err := metric.Write(os.Stdout, os.Getenv(topology.EnvDeployment), name, n, time.Now()); err != nil {
+				p.Log.WarnContext(ctx, "metric not written", "metric", name, observe.Err(err))
+			}
+		},
 	}
 }
 

@@ -2,17 +2,26 @@ package metric
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
-// Count writes one count of a metric at a moment, for a deployment. Without a
+// Write writes a value of a metric at a moment, for a deployment. Without a
 // deployment, as on a local stack, there is nobody to read it and nothing is
-// written.
-func Count(w io.Writer, deployment, name string, n int, at time.Time) error {
-	if deployment == "" {
+// written. A metric that is not in [topology.Metrics] is refused.
+//
+// The line has a level and a time as lines of the log have them. Lambda drops lines
+// below the level that a function is set to, and takes one that does not say both for
+// a line of level INFO.
+func Write(w io.Writer, deployment, name string, n int, at time.Time) error {
+	m, known := topology.MetricOf(name)
+	switch {
+	case !known:
+		return fmt.Errorf("there is no metric %q", name)
+	case deployment == "":
 		return nil
 	}
 	type measured struct {
@@ -28,11 +37,13 @@ func Count(w io.Writer, deployment, name string, n int, at time.Time) error {
 		"_aws": map[string]any{
 			"Timestamp": at.UnixMilli(),
 			"CloudWatchMetrics": []directive{{
-				topology.MetricNamespace, [][]string{{topology.MetricDimension}}, []measured{{name, "Count"}},
+				topology.MetricNamespace, [][]string{{topology.MetricDimension}}, []measured{{m.Name, m.Unit}},
 			}},
 		},
+		"level":                  "INFO",
+		"timestamp":              at.UTC().Format(time.RFC3339Nano),
 		topology.MetricDimension: deployment,
-		name:                     n,
+		m.Name:                   n,
 	})
 	if err != nil {
 		return err

@@ -9,20 +9,32 @@ import (
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
-// The line is what CloudWatch documents as the embedded metric format.
-func TestCount(t *testing.T) {
+// The line is what CloudWatch documents as the embedded metric format, in the unit of
+// the metric.
+func TestWrite(t *testing.T) {
 	var b bytes.Buffer
 	at := time.UnixMilli(1767225600123)
-	if err := metric.Count(&b, "Lockstep-prod", topology.MetricStuckExecutions, 0, at); err != nil {
-		t.Fatal(err)
-	}
-	want := `{"StuckExecutions":0,"_aws":{"CloudWatchMetrics":[{"Namespace":"Lockstep","Dimensions":[["deployment"]],` +
-		`"Metrics":[{"Name":"StuckExecutions","Unit":"Count"}]}],"Timestamp":1767225600123},"deployment":"Lockstep-prod"}` + "\n"
-	if b.String() != want {
-		t.Errorf("wrote %s", b.String())
+	for name, want := range map[string]string{
+		topology.MetricStuckExecutions: `{"StuckExecutions":7,"_aws":{"CloudWatchMetrics":[{"Namespace":"Lockstep","Dimensions":[["deployment"]],` +
+			`"Metrics":[{"Name":"StuckExecutions","Unit":"Count"}]}],"Timestamp":1767225600123},"deployment":"Lockstep-prod",` +
+			`"level":"INFO","timestamp":"2026-01-01T00:00:00.123Z"}` + "\n",
+		topology.MetricLockAge: `{"LockAgeSeconds":7,"_aws":{"CloudWatchMetrics":[{"Namespace":"Lockstep","Dimensions":[["deployment"]],` +
+			`"Metrics":[{"Name":"LockAgeSeconds","Unit":"Seconds"}]}],"Timestamp":1767225600123},"deployment":"Lockstep-prod",` +
+			`"level":"INFO","timestamp":"2026-01-01T00:00:00.123Z"}` + "\n",
+	} {
+		b.Reset()
+		if err := metric.Write(&b, "Lockstep-prod", name, 7, at); err != nil {
+			t.Fatal(err)
+		}
+		if b.String() != want {
+			t.Errorf("wrote %s", b.String())
+		}
 	}
 	b.Reset()
-	if err := metric.Count(&b, "", topology.MetricStuckExecutions, 3, at); err != nil || b.Len() > 0 {
+	if err := metric.Write(&b, "", topology.MetricStuckExecutions, 3, at); err != nil || b.Len() > 0 {
 		t.Errorf("nobody reads %q, %v", b.String(), err)
+	}
+	if err := metric.Write(&b, "d", "JobsPerEntity", 3, at); err == nil || b.Len() > 0 {
+		t.Errorf("a metric that is not listed: %q, %v", b.String(), err)
 	}
 }

@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/engine/beside"
 	"github.com/lockstep-run/lockstep/shared/engine/port"
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
+	"github.com/lockstep-run/lockstep/shared/observe"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -35,10 +37,9 @@ const historyPage = 200
 // telling should come again; a run that does not exist is none.
 func (b *Burial) Bury(ctx context.Context, l workflow.Look) error {
 	dead := *l.Dead
-	attrs := []slog.Attr{
-		slog.String("tenant", l.Tenant), slog.String("executionId", l.Execution), slog.String("messageId", dead.Message),
-		slog.String("queue", dead.Queue), slog.String("reason", dead.Reason),
-	}
+	kind, _, _ := strings.Cut(dead.Reason, ":") // the rest stands in the history
+	attrs := append(observe.Run(l.Tenant, l.Execution, ""), slog.String(observe.MessageID, dead.Message),
+		slog.String(observe.Queue, dead.Queue), slog.String(observe.Code, kind))
 	if void, err := b.void(ctx, &dead); void || err != nil {
 		return err
 	}

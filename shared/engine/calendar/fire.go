@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/definition"
 	"github.com/lockstep-run/lockstep/shared/engine/port"
+	"github.com/lockstep-run/lockstep/shared/observe"
 	"github.com/lockstep-run/lockstep/shared/parallel"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
@@ -69,7 +70,7 @@ func (c *Calendar) Due(ctx context.Context, shard int, p workflow.Page) (workflo
 
 func (c *Calendar) complain(ctx context.Context, s spec.Schedule, err error) {
 	c.Log.LogAttrs(ctx, slog.LevelWarn, "cannot fire a schedule; the next sweep tries again",
-		slog.String("tenant", s.Tenant), slog.String("schedule", s.Name), slog.Any("error", err))
+		slog.String(observe.Tenant, s.Tenant), slog.String("schedule", s.Name), observe.Err(err))
 }
 
 // moment says what comes of a schedule now, nil if it is not due.

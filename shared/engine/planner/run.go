@@ -11,7 +11,9 @@ import (
 // planned when somebody needs them.
 func (p *Planner) Run(x *workflow.Execution, r *workflow.StepRun) *delivery.Run {
 	step := *r
-	run := &delivery.Run{Tenant: p.Tenant, Execution: p.Execution, Step: &step, Work: p.workOf(&step), DueAt: x.DueAt}
+	common := p.workOf(&step)
+	common.Correlation, common.Trace = x.Correlation, x.Trace
+	run := &delivery.Run{Tenant: p.Tenant, Execution: p.Execution, Step: &step, Work: common, DueAt: x.DueAt}
 	run.Jobs = func(ctx context.Context) ([]workflow.JobInput, error) {
 		planned, err := p.Plan(ctx, x, &step)
 		return planned.Jobs, err

@@ -225,6 +225,9 @@ type Decision struct {
 	Next    *workflow.Execution
 	Release bool
 
+	// Stopped says that with Next a bound has stopped a run that would go on and on.
+	Stopped bool
+
 	// Dispatch is the RunSeq of the step run whose packs have to be sent once Next
 	// is committed, or whose child has to be started; 0 for none.
 	Dispatch int

@@ -162,6 +162,7 @@ func kindOf(n *spec.Node) workflow.JobKind {
 const maxRunSeq = 9999
 
 func (d *Visits) limit(n *spec.Node) {
+	d.Out.Stopped = true
 	d.Fail(workflow.CauseLimit, &workflow.Failure{
 		Code: string(workflow.CodeLimit), Step: n.Label,
 		Message: fmt.Sprintf("the run has visited %d steps and has %d events: one of them is the limit", len(d.X.Runs), d.X.Sequence),

@@ -78,6 +78,9 @@ func (c *Caller) Call(ctx context.Context, e *workflow.Endpoint, j *worker.Job) 
 	for name, value := range e.Headers {
 		req.Header.Set(name, value)
 	}
+	if j.Correlation != "" {
+		req.Header.Set("X-Correlation-Id", j.Correlation)
+	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json")
 	req.Header.Del(idempotencyKey)

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/lockstep-run/lockstep/shared/observe"
 	"github.com/lockstep-run/lockstep/shared/topology"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -87,7 +88,7 @@ func (t *Try) tell(ctx context.Context, after time.Duration, l workflow.Look) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tellWithin)
 	defer cancel()
 	if err := t.Queue.Notify(ctx, after, l); err != nil {
-		t.Log.ErrorContext(ctx, "a message is given up on, and its run does not learn why", "messageId", l.Dead.Message,
-			"tenant", l.Tenant, "executionId", l.Execution, "reason", l.Dead.Reason, "error", err)
+		t.Log.LogAttrs(ctx, slog.LevelError, "a message is given up on, and its run does not learn why",
+			append(observe.Run(l.Tenant, l.Execution, ""), slog.String(observe.MessageID, l.Dead.Message), observe.Err(err))...)
 	}
 }

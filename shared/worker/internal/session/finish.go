@@ -52,7 +52,7 @@ func (s *session) save(ctx context.Context) {
 		return
 	}
 	if err := s.renew(ctx, none); err != nil {
-		s.w.Log.WarnContext(ctx, "what has ended is not written down", "pack", s.m.Key.String(), "error", err)
+		s.w.warn(ctx, "what has ended is not written down", s.m, err)
 	}
 }
 

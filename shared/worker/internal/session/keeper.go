@@ -41,7 +41,7 @@ func (s *session) heartbeat(ctx context.Context, abort context.CancelFunc) {
 		case errors.Is(err, error(errCancelled)): // what runs may end under the lease that it has
 		case err != nil && ctx.Err() == nil:
 			wait = s.w.Heartbeat / 4
-			s.w.Log.WarnContext(ctx, "lease not renewed", "pack", s.m.Key.String(), "error", err)
+			s.w.warn(ctx, "lease not renewed", s.m, err)
 		}
 	}
 }
@@ -62,7 +62,7 @@ func (s *session) hold(ctx context.Context) {
 		return
 	}
 	if err := s.ports.Hold(ctx, s.w.Lease); err != nil && ctx.Err() == nil {
-		s.w.Log.WarnContext(ctx, "message not held; it may come twice", "pack", s.m.Key.String(), "error", err)
+		s.w.warn(ctx, "message not held; it may come twice", s.m, err)
 	}
 }
 

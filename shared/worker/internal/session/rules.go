@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/lockstep-run/lockstep/shared/observe"
+	"github.com/lockstep-run/lockstep/shared/worker/told"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -29,6 +31,11 @@ type Rules struct {
 	// Call runs one job and returns what came of it. aborted says that the context
 	// ended before the job told.
 	Call func(ctx context.Context, m *workflow.PackMessage, in *workflow.JobInput, packToken int) (a Answer, aborted bool)
+}
+
+// warn tells of something about a pack that is not as it should be.
+func (r *Rules) warn(ctx context.Context, what string, m *workflow.PackMessage, err error) {
+	r.Log.LogAttrs(ctx, slog.LevelWarn, what, append(told.Pack(m), observe.Err(err))...)
 }
 
 // Answer is the part of a job's record that its block has a say in.
