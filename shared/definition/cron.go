@@ -58,7 +58,15 @@ func (r *reader) selector(s *workflow.Selector) document.Field {
 				r.Issue(n, path, "expression", "%v", err)
 			}
 		}),
-	})
+	}).Then(r.Reader, r.saysWhich)
+}
+
+// saysWhich checks that a selector that names a type says which entities of it.
+func (r *reader) saysWhich(n ast.Node, path string) {
+	given := func(name string) bool { return r.Given(path + "." + name) }
+	if given("type") && !given("ids") && !given("groups") && !given("query") {
+		r.Issue(n, path, "required", "%s", workflow.SayWhich)
+	}
 }
 
 // selectorShape is a selector whose values may be tokens.
@@ -86,7 +94,7 @@ func (r *reader) selectorNames(n ast.Node, path string) {
 	r.Object(document.Fields{
 		"type": r.Text(&s.Type), "query": r.Text(&s.Query),
 		"ids": list(&s.IDs), "groups": list(&s.Groups),
-	}).Read(n, path)
+	}).Then(r.Reader, r.saysWhich).Read(n, path)
 }
 
 // errNever is of a schedule such as the 31st of February.

@@ -60,6 +60,16 @@ func (s *Selector) Empty() bool {
 	return s == nil || (len(s.IDs) == 0 && len(s.Groups) == 0 && s.Query == "")
 }
 
+// Vague reports whether the selector, as it was given, names a type and does not say
+// which entities of it: all and none are both too much to guess. A list that is
+// given and empty says none.
+func (s *Selector) Vague() bool {
+	return s != nil && s.Type != "" && s.IDs == nil && s.Groups == nil && s.Query == ""
+}
+
+// SayWhich is what to do about a [Selector] that is vague.
+const SayWhich = "say which entities of the type: ids, groups, or a query, which is \"true\" for all"
+
 // Held is an entity of a run's scope with what the run knows of it since it
 // holds the lock: the lock's token and the attributes read under it.
 type Held struct {

@@ -51,6 +51,7 @@ var refusedRequests = []refused{
 	{"POST", "/workflow-execution", `{"workflow":"bad/typed","parameters":{"target":"1","more":1}}`, nil, 400, "invalid", []string{"parameters"}},
 	{"POST", "/workflow-execution", `{"workflow":"bad/typed:2","parameters":{"target":"1"}}`, nil, 404, "not_found", nil},
 	{"POST", "/workflow-execution", `{"workflow":"bad/typed","parameters":{"target":"1"},"executeOnParameters":{"query":"entity.n >"}}`, nil, 400, "invalid", []string{"executeOnParameters.query"}},
+	{"POST", "/workflow-execution", `{"workflow":"bad/typed","parameters":{"target":"1"},"executeOnParameters":{"type":"device"}}`, nil, 400, "invalid", []string{"executeOnParameters"}},
 	{"POST", "/workflow-execution", `{"workflow":"bad/typed","parameters":{"target":"1"}}`, []string{"Idempotency-Key: a b"}, 400, "invalid", []string{"Idempotency-Key"}},
 	{"POST", "/workflow-execution", `{"workflow":"bad/typed","parameters":` + strings.Repeat(`{"a":`, 5000) + "1" + strings.Repeat("}", 5000) + `}`, nil, 400, "invalid", nil},
 	{"POST", "/workflow-execution", "{\"workflow\":\"bad/typed\",\"parameters\":{\"target\":\"\xff\"}}", nil, 400, "invalid", nil},

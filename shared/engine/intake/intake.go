@@ -21,6 +21,9 @@ func Input(d *spec.Definition, req views.StartRequest) (workflow.Input, error) {
 	if err := definition.ValidateParameters(d, in.Parameters); err != nil {
 		return in, err
 	}
+	if req.ExecuteOnParameters.Vague() {
+		return in, workflow.Invalid("the request is not valid", []workflow.Issue{{Path: "executeOnParameters", Code: "required", Message: workflow.SayWhich}})
+	}
 	if sel := req.ExecuteOnParameters; !sel.Empty() {
 		s := *sel
 		if s.Type == "" {
