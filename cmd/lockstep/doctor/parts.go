@@ -19,6 +19,7 @@ const (
 
 func (s *stack) checkFunctions(ctx context.Context) {
 	n := len(s.report.Findings)
+	var stopped []string
 	for _, f := range s.functions {
 		switch {
 		case f.State == "Failed", f.Update == "Failed":
@@ -32,8 +33,11 @@ func (s *stack) checkFunctions(ctx context.Context) {
 			s.unasked("functions", err)
 			return
 		case !loops:
-			s.report.fail("functions", "Deploy the stack again; if the function is yours, set its RecursiveLoop to Allow.", "Lambda would stop %s in a run of many steps, which it takes for a loop", f.Name)
+			stopped = append(stopped, f.Name)
 		}
+	}
+	if stopped != nil {
+		s.report.fail("functions", "Deploy the stack again; if a function is yours, set its RecursiveLoop to Allow.", "in a run of many steps, which it takes for a loop, Lambda would stop %s", some(stopped))
 	}
 	if !s.report.found("functions", n) {
 		s.report.good("functions", "%s, ready and allowed to pass work on in a loop", many(len(s.functions), "function"))
@@ -42,6 +46,7 @@ func (s *stack) checkFunctions(ctx context.Context) {
 
 func (s *stack) checkTables(ctx context.Context) {
 	n := len(s.report.Findings)
+	var unsafe, lasting []string
 	for _, role := range topology.Tables {
 		name, known := s.tables[role]
 		if !known {
@@ -66,11 +71,17 @@ func (s *stack) checkTables(ctx context.Context) {
 			}
 		}
 		if !t.Restores {
-			s.report.fail("tables", "Turn point-in-time recovery on: \"aws dynamodb update-continuous-backups\".", "%s cannot be restored to a moment", name)
+			unsafe = append(unsafe, name)
 		}
 		if t.Expiring != topology.AttrTTL {
-			s.report.fail("tables", "Turn expiry on: \"aws dynamodb update-time-to-live\".", "items of %s do not expire by %q", name, topology.AttrTTL)
+			lasting = append(lasting, name)
 		}
+	}
+	if unsafe != nil {
+		s.report.fail("tables", "Turn point-in-time recovery on: \"aws dynamodb update-continuous-backups\".", "not to be restored to a moment: %s", some(unsafe))
+	}
+	if lasting != nil {
+		s.report.fail("tables", "Turn expiry on: \"aws dynamodb update-time-to-live\".", "items do not expire by %q in %s", topology.AttrTTL, some(lasting))
 	}
 	if !s.report.found("tables", n) {
 		s.report.good("tables", "%s, active, can be restored to any moment, items expire", many(len(s.tables), "table"))

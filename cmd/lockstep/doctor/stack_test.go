@@ -218,14 +218,14 @@ func TestStackThatIsNot(t *testing.T) {
 		}, "functions", Failure, "its role is gone"},
 		{"an update that failed", func(s *sky) { s.edit("api", func(f *cloud.Function) { f.Update = "Failed" }) }, "functions", Failure, "api"},
 		{"an update in progress", func(s *sky) { s.edit("api", func(f *cloud.Function) { f.Update = "InProgress" }) }, "functions", Warning, "api"},
-		{"the loop guard", func(s *sky) { s.loops["worker"] = false }, "functions", Failure, "stop worker"},
+		{"the loop guard", func(s *sky) { s.loops["worker"] = false }, "functions", Failure, "would stop worker"},
 		{"a table that is gone", func(s *sky) { delete(s.tables, "t-locks") }, "tables", Failure, "t-locks (locks) is not there"},
 		{"a table without its key", func(s *sky) {
 			table(s, "t-locks", func(t *cloud.Table) { t.Status = "INACCESSIBLE_ENCRYPTION_CREDENTIALS" })
 		}, "tables", Failure, "INACCESSIBLE"},
 		{"an index that is missing", func(s *sky) { table(s, "t-jobs", func(t *cloud.Table) { t.Indexes = nil }) }, "tables", Failure, "workers-due of t-jobs is missing"},
-		{"no recovery", func(s *sky) { table(s, "t-jobs", func(t *cloud.Table) { t.Restores = false }) }, "tables", Failure, "cannot be restored"},
-		{"no expiry", func(s *sky) { table(s, "t-jobs", func(t *cloud.Table) { t.Expiring = "" }) }, "tables", Failure, "do not expire"},
+		{"no recovery", func(s *sky) { table(s, "t-jobs", func(t *cloud.Table) { t.Restores = false }) }, "tables", Failure, "not to be restored to a moment: t-jobs"},
+		{"no expiry", func(s *sky) { table(s, "t-jobs", func(t *cloud.Table) { t.Expiring = "" }) }, "tables", Failure, "in t-jobs"},
 		{"a table nobody knows", func(s *sky) {
 			for _, name := range topology.Functions {
 				s.edit(name, func(f *cloud.Function) { delete(f.Environment, topology.TableEnv[topology.TableRegistry]) })
