@@ -1,0 +1,79 @@
+package architecture
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+var (
+	expectationRE = regexp.MustCompile(`(?m)^\| (\d+) \| (.+?) \| (met|partly|not) \| (.+) \|$`)
+	quotedRE      = regexp.MustCompile("`([^`]+)`")
+	fileRE        = regexp.MustCompile(`^[\w.-]+(/[\w.-]+)*\.(go|md|json|golden|ya?ml)$`)
+	targetRE      = regexp.MustCompile(`^make ([a-z-]+)$`)
+	verbRE        = regexp.MustCompile(`^lockstep ([a-z]+)`)
+)
+
+// TestChecklist: docs/checklist.md has each of the 33 expectations once, and the
+// tests, files, targets and verbs that it names exist.
+func TestChecklist(t *testing.T) {
+	page := string(read(t, "docs/checklist.md"))
+	makefile := string(read(t, "Makefile"))
+	verbs := ""
+	for _, file := range goFiles(t, "cmd/lockstep") {
+		verbs += string(read(t, file))
+	}
+	rows := expectationRE.FindAllStringSubmatch(page, -1)
+	for i, row := range rows {
+		if row[1] != strconv.Itoa(i+1) {
+			t.Errorf("row %d has the number %s", i+1, row[1])
+		}
+		named := 0
+		for _, q := range quotedRE.FindAllStringSubmatch(row[4], -1) {
+			name := q[1]
+			proof := proofRE.FindStringSubmatch("`" + name + "`")
+			switch {
+			case proof != nil:
+				named++
+				if !hasTest(t, proof[1], proof[2]) {
+					t.Errorf("%s: there is no test %s in %s", row[1], proof[2], proof[1])
+				}
+			case fileRE.MatchString(name):
+				named++
+				if _, err := os.Stat(filepath.Join(root, name)); err != nil {
+					t.Errorf("%s: %v", row[1], err)
+				}
+			case targetRE.MatchString(name):
+				named++
+				if target := targetRE.FindStringSubmatch(name)[1]; !strings.Contains(makefile, "\n"+target+":") {
+					t.Errorf("%s: there is no target %s", row[1], target)
+				}
+			case verbRE.MatchString(name):
+				named++
+				if verb := verbRE.FindStringSubmatch(name)[1]; !regexp.MustCompile(`Use:\s+"` + verb + `[ "]`).MatchString(verbs) {
+					t.Errorf("%s: there is no verb %s", row[1], verb)
+				}
+			}
+		}
+		if named == 0 && row[3] != "not" {
+			t.Errorf("%s is %s, and nothing shows it", row[1], row[3])
+		}
+	}
+	if len(rows) != 33 {
+		t.Errorf("%d expectations can be read, want 33", len(rows))
+	}
+}
+
+// hasTest reports whether a test of the name is in a package, not below it.
+func hasTest(t *testing.T, room, name string) bool {
+	t.Helper()
+	for _, file := range goFiles(t, room) {
+		if strings.HasSuffix(file, "_test.go") && filepath.ToSlash(filepath.Dir(file)) == room && strings.Contains(string(read(t, file)), "\nfunc "+name+"(") {
+			return true
+		}
+	}
+	return false
+}
