@@ -23,7 +23,7 @@ const (
 
 // larger rooms have a reason.
 var larger = map[string]int{
-	"shared/workflow": 1820, // one vocabulary, a word a file, which everybody imports as a whole
+	"shared/workflow": 1840, // one vocabulary, a word a file, which everybody imports as a whole
 	"cmd/lockstep":    2200, // a file a verb, each of which is read alone
 	"shared/sim":      1500, // every port once more
 }
