@@ -220,3 +220,21 @@ func TestTwoAnswersToOneLoanAreBothKept(t *testing.T) {
 		r.want(m.Key, workflow.PackFinished, 1, ok, ok, ok)
 	}
 }
+
+// A pool may be served by programs, for which pure packs are claimed, and by
+// workers, which do not claim them: whoever dies with one is replaced by the other.
+func TestPureLoanOfTheDeadIsEnded(t *testing.T) {
+	r := newRig(t)
+	m := r.message(pure, 0, 2, 2)
+	w := r.worker()
+	if loan, _, err := w.Lend(t.Context(), m, r.ports()); loan == nil || err != nil {
+		t.Fatal(loan, err)
+	}
+	d, crashed, err := r.handle(w, m)
+	if d.Done || crashed || err != nil || d.After < lease {
+		t.Fatalf("it is lent, and comes back as %+v, crashed %v, %v", d, crashed, err)
+	}
+	r.Advance(pastLease)
+	r.done(w, m)
+	r.want(m.Key, workflow.PackFinished, 2, ok, ok)
+}

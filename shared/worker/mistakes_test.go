@@ -474,3 +474,29 @@ func TestVisitsAreApart(t *testing.T) {
 		t.Errorf("%d jobs begun", len(r.started))
 	}
 }
+
+// A lease tells one write of a holder from the next, however quickly they follow:
+// whoever has read the pack before a write does not take it away after it, and with
+// it what was written.
+func TestWritesOfOneMomentAreToldApart(t *testing.T) {
+	r := newRig(t)
+	m := r.message(nd, 0, 1, 2)
+	holder := r.Task("holder", func() { _, _, _ = r.handle(r.worker(), m) })
+	if !holder.Until("packs.extend") {
+		t.Fatal("it writes the second job down as started without a word")
+	}
+	seen := r.pack(m.Key)
+	r.Advance(pastLease)
+	holder.Step()
+	r.without(func(v sim.View) {
+		taken := *seen
+		taken.State, taken.Token = workflow.PackCancelled, seen.Token+1
+		if ok, err := v.Packs.Seize(t.Context(), seen, &taken); ok || err != nil {
+			t.Errorf("it is taken away as it was before: %v %v", ok, err)
+		}
+	})
+	holder.Finish()
+	if got := r.pack(m.Key).Jobs[0].Code; got != ok {
+		t.Errorf("what has ended is %s now", got)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -42,11 +43,11 @@ type adapter struct {
 }
 
 var adapters = []adapter{
-	{"simulated", 1200, func() items {
+	{"simulated", 600, func() items {
 		v := sim.New(1).Open()
 		return items{v.Store, v.Locks, v.Packs}
 	}},
-	{"dynamo", 30, func() items {
+	{"dynamo", 25, func() items {
 		v := real.With(nil)
 		return items{v.Store, v.Locks, v.Packs}
 	}},
@@ -61,6 +62,34 @@ func play(t *testing.T, property func(t *rapid.T, a adapter)) {
 			rapid.Check(t, func(t *rapid.T) { property(t, a) })
 		})
 	}
+}
+
+// move is something that may happen next.
+type move struct {
+	name string
+	may  bool
+	do   func(*rapid.T)
+}
+
+// repeat lets one thing happen after the other, of those that may, and has each
+// judged.
+func repeat(t *rapid.T, judge func(), moves func() []move) {
+	t.Repeat(map[string]func(*rapid.T){
+		"": func(*rapid.T) { judge() },
+		"next": func(r *rapid.T) {
+			all := slices.DeleteFunc(moves(), func(m move) bool { return !m.may })
+			names := make([]string, len(all))
+			for i, m := range all {
+				names[i] = m.name
+			}
+			all[slices.Index(names, rapid.SampledFrom(names).Draw(r, "what"))].do(r)
+		},
+	})
+}
+
+// pick draws one of some.
+func pick[T any](r *rapid.T, what string, of []T) T {
+	return of[rapid.IntRange(0, len(of)-1).Draw(r, what)]
 }
 
 // said are the flags that whoever runs the tests has set.

@@ -8,7 +8,12 @@
 // them and whoever calls, so that a handler can be held before any of its calls,
 // die there, lose a reply or have a write repeated as the SDK repeats it.
 // locks_test.go has runs that lock, give way, reserve, wake, end and come back, and
-// locks_judge_test.go what is asked after each action.
+// locks_judge_test.go what is asked after each action. packs_test.go has the engine
+// and the workers of one step run, lent_test.go the programs that speak HTTP only,
+// and packs_judge_test.go their judge.
+//
+// A program begins no job while it does not know what came of its last report: its
+// pack may have been ended by it.
 //
 // A failure prints the shortest sequence found. `make mutations JUDGE=protocol`
 // makes the deliberate mistakes of tests/simulate/mutation one by one and lets

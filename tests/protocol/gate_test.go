@@ -151,7 +151,8 @@ func (l locks) Reserve(ctx context.Context, tenant string, key workflow.EntityKe
 // packs are the pack items behind the gate, for the engine and for the workers.
 type packs struct {
 	packItems
-	g *gate
+	g    *gate
+	ends func(held, end *workflow.Pack) // told of the ends that are written
 }
 
 var _ worker.Packs = packs{}
@@ -197,7 +198,17 @@ func (p packs) Extend(ctx context.Context, pack *workflow.Pack) (bool, *workflow
 }
 
 func (p packs) Finish(ctx context.Context, pack *workflow.Pack) (bool, *workflow.Pack, error) {
-	return conditional(p.g, "packs.finish", func() (bool, *workflow.Pack, error) { return p.packItems.Finish(ctx, pack) })
+	return conditional(p.g, "packs.finish", func() (bool, *workflow.Pack, error) {
+		held, err := p.packItems.Pack(ctx, pack.Key)
+		if err != nil {
+			return false, nil, err
+		}
+		ok, old, err := p.packItems.Finish(ctx, pack)
+		if ok {
+			p.ends(held, pack)
+		}
+		return ok, old, err
+	})
 }
 
 func (p packs) FinishUnclaimed(ctx context.Context, pack *workflow.Pack) (bool, *workflow.Pack, error) {

@@ -207,29 +207,15 @@ func (s *street) retry(id string) {
 
 // begin lets a handler of a run stand before its first call.
 func (s *street) begin(id string, work func(id string)) {
-	s.open = slices.DeleteFunc(s.open, func(h handler) bool { return h.Over() })
 	s.open = append(s.open, handler{s.gate.Task(id, func() { work(id) }), id})
 }
 
-// actions are what may happen next.
-func (s *street) actions() map[string]func(*rapid.T) {
-	id := func(r *rapid.T) string { return rapid.SampledFrom(s.ids).Draw(r, "run") }
-	task := func(r *rapid.T) handler {
-		if s.open = slices.DeleteFunc(s.open, func(h handler) bool { return h.Over() }); len(s.open) == 0 {
-			r.Skip("nobody is at work")
-		}
-		return s.open[rapid.IntRange(0, len(s.open)-1).Draw(r, "handler")]
-	}
-	step := func(r *rapid.T) {
-		h := task(r)
-		for range rapid.IntRange(1, 5).Draw(r, "calls") {
-			h.Step()
-		}
-	}
+// moves are what may happen next.
+func (s *street) moves() []move {
+	s.open = slices.DeleteFunc(s.open, func(h handler) bool { return h.Over() })
+	atWork, sent := len(s.open) > 0, len(s.inbox) > 0
+	one := func(r *rapid.T) handler { return pick(r, "handler", s.open) }
 	message := func(r *rapid.T, keep bool) string {
-		if len(s.inbox) == 0 {
-			r.Skip("no messages")
-		}
 		i := rapid.IntRange(0, len(s.inbox)-1).Draw(r, "message")
 		to := s.inbox[i]
 		if !keep {
@@ -237,27 +223,34 @@ func (s *street) actions() map[string]func(*rapid.T) {
 		}
 		return to
 	}
-	return map[string]func(*rapid.T){
-		"message":       func(r *rapid.T) { s.begin(message(r, false), s.handle) },
-		"message twice": func(r *rapid.T) { s.begin(message(r, true), s.handle) },
-		"message lost":  func(r *rapid.T) { s.alarms[message(r, false)] = true },
-		"alarm":         func(r *rapid.T) { s.begin(id(r), s.handle) },
-		"calls":         step, "more calls": step, "still more calls": step,
-		"to its end": func(r *rapid.T) { task(r).Finish() },
-		"death": func(r *rapid.T) {
-			h := task(r)
-			h.Kill()
-			s.alarms[h.run] = true
-		},
-		"fault": func(r *rapid.T) {
-			h := task(r)
+	verb := func(work func(string)) func(*rapid.T) {
+		return func(r *rapid.T) { s.begin(pick(r, "run", s.ids), work) }
+	}
+	return []move{
+		{"calls", atWork, func(r *rapid.T) {
+			h := one(r)
+			for range rapid.IntRange(1, 5).Draw(r, "of them") {
+				h.Step()
+			}
+		}},
+		{"to its end", atWork, func(r *rapid.T) { one(r).Finish() }},
+		{"message", sent, func(r *rapid.T) { s.begin(message(r, false), s.handle) }},
+		{"message twice", sent, func(r *rapid.T) { s.begin(message(r, true), s.handle) }},
+		{"alarm", true, verb(s.handle)},
+		{"end", true, verb(s.end)},
+		{"fault", atWork, func(r *rapid.T) {
+			h := one(r)
 			s.gate.fault = rapid.SampledFrom([]fate.Fault{fate.LostReply, fate.Throttled, fate.Repeated}).Draw(r, "fault")
 			h.Step()
-		},
-		"end":    func(r *rapid.T) { s.begin(id(r), s.end) },
-		"cancel": func(r *rapid.T) { s.begin(id(r), s.cancel) },
-		"retry":  func(r *rapid.T) { s.begin(id(r), s.retry) },
-		"":       func(*rapid.T) { s.judge() },
+		}},
+		{"death", atWork, func(r *rapid.T) {
+			h := one(r)
+			h.Kill()
+			s.alarms[h.run] = true
+		}},
+		{"message lost", sent, func(r *rapid.T) { s.alarms[message(r, false)] = true }},
+		{"cancel", true, verb(s.cancel)},
+		{"retry", true, verb(s.retry)},
 	}
 }
 
@@ -308,7 +301,7 @@ func TestLocks(t *testing.T) {
 				h.Kill()
 			}
 		}()
-		t.Repeat(s.actions())
+		repeat(t, s.judge, s.moves)
 		s.drain()
 	})
 }

@@ -16,7 +16,7 @@ const root = "../../.."
 // own. Whether they are seen is `make mutations`.
 func TestMutationsApply(t *testing.T) {
 	names := map[string]bool{}
-	for _, m := range mutation.All() {
+	for _, m := range slices.Concat(mutation.All(), mutation.Adapters()) {
 		if names[m.Name] {
 			t.Errorf("two are called %q", m.Name)
 		}

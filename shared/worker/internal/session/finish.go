@@ -29,6 +29,13 @@ func (s *session) finish(ctx context.Context) (p *workflow.Pack, own bool, err e
 		put = s.ports.Packs.FinishUnclaimed
 	}
 	ok, old, err := s.write(ctx, p, put)
+	if s.free && err == nil && !ok && old != nil && !old.Final() {
+		p = s.inPlaceOf(old, p)
+		if p == nil {
+			return nil, false, &engaged{old.Lease.Add(s.w.Skew + time.Millisecond)}
+		}
+		ok, old, err = s.ports.Packs.TakeOver(ctx, old, p)
+	}
 	switch {
 	case err != nil:
 		return nil, false, err
@@ -40,6 +47,31 @@ func (s *session) finish(ctx context.Context) (p *workflow.Pack, own bool, err e
 		return nil, false, &overtake{old}
 	}
 	return nil, false, errLost
+}
+
+// engaged is the error of an end of pure jobs whose pack somebody holds until then.
+type engaged struct{ until time.Time }
+
+func (e *engaged) Error() string { return "somebody else holds the pack" }
+
+// inPlaceOf is the end of pure jobs that nobody here has claimed, where somebody
+// else has: packs are claimed whenever they are lent. It is nil unless that claim
+// may be taken over; what had ended under it stays.
+func (s *session) inPlaceOf(held, end *workflow.Pack) *workflow.Pack {
+	if workflow.JudgeClaim(held, s.w.Now(), s.w.Skew, s.w.MaxClaims) != workflow.ClaimTakeOver {
+		return nil
+	}
+	p := *end
+	p.Token = held.Token + 1
+	p.Jobs = append([]workflow.JobRecord(nil), end.Jobs...)
+	for i := range p.Jobs {
+		for _, rec := range held.Jobs {
+			if rec.Index == p.Jobs[i].Index && rec.Code != workflow.CodeNone && rec.Code != workflow.CodeStarted {
+				p.Jobs[i] = rec
+			}
+		}
+	}
+	return &p
 }
 
 // save writes down what has ended where not everything has, so that whoever

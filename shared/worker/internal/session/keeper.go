@@ -91,9 +91,11 @@ func (s *session) renew(ctx context.Context, start int) error {
 		return errCancelled
 	}
 	t0 := s.w.Now()
-	p.Lease = t0.Add(s.w.Lease)
-	if !p.Seen.IsZero() && !p.Lease.After(p.Seen) {
-		p.Lease = p.Seen.Add(time.Millisecond) // a lease tells one write from the next
+	last := p.Lease
+	if p.Lease = t0.Add(s.w.Lease); p.Lease.UnixMilli() <= last.UnixMilli() {
+		// A lease tells one write from the next, to the millisecond: whoever has read
+		// the pack before this write must not take it away after it.
+		p.Lease = last.Add(time.Millisecond)
 	}
 	if start != none {
 		p.Jobs[start].Code, p.Jobs[start].StartedAt = workflow.CodeStarted, t0
@@ -107,6 +109,7 @@ func (s *session) renew(ctx context.Context, start int) error {
 	}
 	switch {
 	case err != nil:
+		s.pack.Lease = p.Lease // it may stand there
 		return err
 	case ok:
 		s.leaseEnd, s.pack.Lease, s.saved = p.Lease, p.Lease, ended(p.Jobs)

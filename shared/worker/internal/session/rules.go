@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -125,6 +126,10 @@ func Handle(ctx context.Context, rules *Rules, m *workflow.PackMessage, p Ports)
 		return Disposition{}, err
 	}
 	final, own, err := s.finish(ctx)
+	var by *engaged
+	if errors.As(err, &by) {
+		return later(by.until.Sub(rules.Now())), nil
+	}
 	if err != nil {
 		return Disposition{}, err
 	}

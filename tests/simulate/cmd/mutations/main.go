@@ -35,15 +35,16 @@ func run() int {
 		fmt.Fprintln(os.Stderr, err)
 		return 2
 	}
+	look := func(m mutation.Mutation) (string, bool) { return sought(m, *seeds) }
+	every := mutation.All()
+	if *judge == "protocol" {
+		look, every = tested, append(every, mutation.Adapters()...)
+	}
 	var chosen []mutation.Mutation
-	for _, m := range mutation.All() {
+	for _, m := range every {
 		if wanted.MatchString(m.Name) {
 			chosen = append(chosen, m)
 		}
-	}
-	look := func(m mutation.Mutation) (string, bool) { return sought(m, *seeds) }
-	if *judge == "protocol" {
-		look = tested
 	}
 	var all sync.WaitGroup
 	var mu sync.Mutex
@@ -92,7 +93,11 @@ func tested(m mutation.Mutation) (line string, ok bool) {
 	if err != nil {
 		return row(m, err.Error(), ""), false
 	}
-	test := exec.CommandContext(ctx, program, "-rapid.nofailfile", "-rapid.shrinktime=1s")
+	args := []string{"-rapid.nofailfile", "-rapid.shrinktime=1s"}
+	if strings.HasPrefix(m.Name, "dynamo:") {
+		args = append(args, "-test.run=/dynamo", "-rapid.checks=200")
+	}
+	test := exec.CommandContext(ctx, program, args...)
 	test.Dir = "tests/protocol"
 	out, err := test.CombinedOutput()
 	found := failedRE.FindAllSubmatch(out, -1)
