@@ -43,11 +43,11 @@ type adapter struct {
 }
 
 var adapters = []adapter{
-	{"simulated", 600, func() items {
+	{"simulated", 400, func() items {
 		v := sim.New(1).Open()
 		return items{v.Store, v.Locks, v.Packs}
 	}},
-	{"dynamo", 25, func() items {
+	{"dynamo", 15, func() items {
 		v := real.With(nil)
 		return items{v.Store, v.Locks, v.Packs}
 	}},
