@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockstep-run/lockstep/cmd/lockstep/show"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -36,7 +37,9 @@ func newEntitiesImport(c *connection) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			stop := show.Meanwhile(cmd.ErrOrStderr(), fmt.Sprintf("importing %d lines", bytes.Count(lines, []byte{'\n'})))
 			n, err := api.ImportEntities(cmd.Context(), bytes.NewReader(lines))
+			stop()
 			if err != nil {
 				return &fileError{args[0], called(err)}
 			}

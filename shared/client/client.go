@@ -48,11 +48,14 @@ type Client struct {
 	pause func(ctx context.Context, d time.Duration) error
 }
 
-// Started and the types below are answers that are not nouns of the engine.
+// Answers that are not nouns of the engine.
 type (
-	Started    = gen.Started
+	// Started is what is known of a run that has been asked for.
+	Started = gen.Started
+	// Definition is a published definition; lists leave out its source.
 	Definition = gen.Definition
-	Build      = gen.Build
+	// Build is what the service was built of.
+	Build = gen.Build
 )
 
 // New checks the options; it sends nothing.

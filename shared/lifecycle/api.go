@@ -6,25 +6,40 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Facts and the types below are what goes into a decision and comes out of it, as
-// package draft says it.
+// What goes into a decision and comes out of it, as package draft says it at length.
 type (
-	Facts       = draft.Facts
-	Resolved    = draft.Resolved
-	Ready       = draft.Ready
-	Discovered  = draft.Discovered
+	// Facts is what has been learned of the world for one decision.
+	Facts = draft.Facts
+	// Resolved is the run's program, or what keeps it from running.
+	Resolved = draft.Resolved
+	// Ready is whether the run may begin.
+	Ready = draft.Ready
+	// Discovered is the scope of a run.
+	Discovered = draft.Discovered
+	// ChildAnswer is what is known of a run that a visit has started.
 	ChildAnswer = draft.ChildAnswer
-	Blocker     = draft.Blocker
-	Discarded   = draft.Discarded
-	LockAnswer  = draft.LockAnswer
-	Plan        = draft.Plan
-	Report      = draft.Report
-	Command     = draft.Command
+	// Blocker is what a lock's holder has answered to a run that waits for it.
+	Blocker = draft.Blocker
+	// Discarded is whether what lies beside the state item may be dropped.
+	Discarded = draft.Discarded
+	// LockAnswer is what has come of locking the scope.
+	LockAnswer = draft.LockAnswer
+	// Plan says on how many entities a step runs, or a rollback undoes.
+	Plan = draft.Plan
+	// Report is what the packs of the open step run say.
+	Report = draft.Report
+	// Command is what an operator asks of the execution.
+	Command = draft.Command
+	// CommandKind names an operator's verb.
 	CommandKind = draft.CommandKind
-	Need        = draft.Need
-	NeedKind    = draft.NeedKind
-	Policy      = draft.Policy
-	Decision    = draft.Decision
+	// Need names a fact that a decision cannot go on without.
+	Need = draft.Need
+	// NeedKind is the kind of a needed fact.
+	NeedKind = draft.NeedKind
+	// Policy is the configuration that decisions depend on.
+	Policy = draft.Policy
+	// Decision is what has to happen next.
+	Decision = draft.Decision
 )
 
 // The facts that can be needed, and the verbs.

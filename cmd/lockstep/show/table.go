@@ -46,7 +46,7 @@ func Clock(t *time.Time) string {
 	if t == nil {
 		return "-"
 	}
-	return t.Local().Format(time.DateTime)
+	return t.Local().Format(time.DateTime + " MST")
 }
 
 // Text is a text for a table, - for none.

@@ -46,7 +46,7 @@ func (d *Demo) summary(ctx context.Context, x views.ExecutionView) error {
 		}
 		jobs += s.Jobs.Total
 	}
-	d.say("\n%s\n\"lockstep cost %s\" lists what that is made of.", priced(bill, jobs), x.ID)
+	d.say("\n%s", priced(bill, jobs)) // no advice on "lockstep cost": the run is gone with its stack when this ends
 	return nil
 }
 
