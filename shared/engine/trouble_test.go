@@ -78,3 +78,49 @@ func TestTroublePasses(t *testing.T) {
 		t.Errorf("trouble %+v", x.Trouble)
 	}
 }
+
+// What a run could not close before it was given up is closed before somebody lets go
+// of its locks: a pack that nobody had claimed must not begin under the next run's.
+func TestLooseEndsAreTiedBeforeLocksGo(t *testing.T) {
+	for name, release := range map[string]func(s *stage.Stage, id string) error{
+		"acknowledge": func(s *stage.Stage, id string) error {
+			_, err := s.Engine.Acknowledge(s.Context(), stage.Caller, id, "seen")
+			return err
+		},
+		"unlock": func(s *stage.Stage, id string) error {
+			_, err := s.Engine.Unlock(s.Context(), stage.Caller, id, "seen")
+			return err
+		},
+		"retry": func(s *stage.Stage, id string) error {
+			_, err := s.Engine.Retry(s.Context(), stage.Caller, id, views.RetryRequest{Reason: "again"})
+			return err
+		},
+	} {
+		s := open(t, 1)
+		s.Publish("w", "steps: [{label: one, functionBlock: p/once:1, runOn: device}]\n")
+		// Nobody claims the pack, and when that ends the run, nothing can be closed.
+		s.Faults = refused("packs.")
+		id := s.Start("w", "d000")
+		s.Tick(6 * time.Hour)
+		s.Ends(id, sm.ExecutionFailedUnsafe)
+
+		if err := release(s, id); workflow.CodeOf(err) != workflow.CodeUnavailable {
+			t.Errorf("%s while nothing can be closed: %v", name, err)
+		}
+		s.Faults = nil
+		if err := release(s, id); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		calls := len(s.CallsOf(id))
+		first := s.Load(id).Runs[0]
+		if first.Tally.NotExecuted != 1 || calls != 0 {
+			t.Errorf("%s: %d calls, tally %+v", name, calls, first.Tally)
+		}
+		s.Tick(time.Hour)
+		for _, c := range s.CallsOf(id) {
+			if name != "retry" {
+				t.Errorf("%s: called after its locks had gone: %s", name, c)
+			}
+		}
+	}
+}

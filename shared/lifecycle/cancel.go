@@ -17,6 +17,11 @@ func (d *decider) command(c Command) error {
 			Message: fmt.Sprintf("cannot %s execution %s: its retention is over, and it is being removed", c.Kind, d.X.ID),
 		}
 	}
+	if d.X.State == sm.ExecutionFailedUnsafe && (c.Kind == CommandAcknowledge || c.Kind == CommandUnlock || c.Kind == CommandRetry) {
+		if ok, err := d.tied(c); !ok {
+			return err
+		}
+	}
 	switch c.Kind {
 	case CommandCancel:
 		if _, err := sm.MoveExecution(d.X.State, sm.EventCancelRequested, sm.ExecutionCancelling); err != nil {

@@ -77,11 +77,8 @@ type Execution struct {
 	RunSeq int       `json:"runSeq"`         // counter of step runs, rollbacks included
 	Runs   []StepRun `json:"runs,omitempty"` // in order of RunSeq; the last may be open
 
-	DueAt time.Time `json:"dueAt,omitzero"` // the alarm clock; zero when nothing is left to do
-
-	// DiscardAt is from when on the run's items may be dropped, the state item among
-	// them; zero as long as it is kept.
-	DiscardAt time.Time `json:"discardAt,omitzero"`
+	DueAt     time.Time `json:"dueAt,omitzero"`     // the alarm clock; zero when nothing is left to do
+	DiscardAt time.Time `json:"discardAt,omitzero"` // from when on its items may be dropped; zero as long as it is kept
 
 	Cause        Cause         `json:"cause,omitempty"`
 	Reason       string        `json:"reason,omitempty"`
