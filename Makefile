@@ -34,11 +34,12 @@ DIST       := dist
 DIST_ARCH  := arm64
 DIST_BUILD  = CGO_ENABLED=0 GOOS=linux GOARCH=$(DIST_ARCH) go build -tags lambda.norpc -trimpath -buildvcs=false -ldflags '$(LINK)'
 
-dist: ## Build the functions for AWS (linux/arm64) into dist, with their hashes
+dist: ## Build the functions for AWS (linux/arm64) into dist, with their hashes and their bill of materials
 	@for f in $(FUNCTIONS); do \
 		$(DIST_BUILD) -o $(DIST)/functions/$$f/bootstrap ./functions/$$f || exit 1; \
 	done
 	@cd $(DIST) && sha256sum functions/*/bootstrap > SHA256SUMS && cat SHA256SUMS
+	@go run ./tests/dist/cmd/sbom $(DIST)/functions/*/bootstrap > $(DIST)/sbom.cdx.json
 
 dist-check: dist ## Build the functions again elsewhere, and fail if a byte differs
 	@rm -rf $(DIST)/again && mkdir -p $(DIST)/again/source
