@@ -71,12 +71,18 @@ test: build generate-check ## Run every test that needs no cloud account
 
 # What is deployed into LocalStack is built for this machine: the functions, the apps
 # and the workers of the tests' own.
-SCENES := bin/scenes
+SCENES      := bin/scenes
+SCENE_BUILD := CGO_ENABLED=0 go build -tags lambda.norpc -trimpath
 
 test-localstack: build ## Deploy the real stack into LocalStack and run the end-to-end tests on it (needs Python 3.13 or Docker)
 	@mkdir -p $(SCENES)
-	go build -trimpath -o $(SCENES)/ ./infra/cmd/infra
-	LOCKSTEP_E2E=localstack go test -count=1 -timeout 20m -v ./tests/localstack
+	go build -trimpath -o $(SCENES)/ ./infra/cmd/infra ./tests/localstack/app
+	$(SCENE_BUILD) -ldflags '$(LINK)' -o $(SCENES)/fleet/bootstrap ./examples/fleet/cmd/fleet-worker
+	$(SCENE_BUILD) -ldflags '$(LINK)' -o $(SCENES)/faulty/bootstrap ./tests/localstack/faulty
+	@for f in $(FUNCTIONS); do \
+		$(SCENE_BUILD) -ldflags '$(subst boot.Version=$(VERSION),boot.Version=next,$(LINK))' -o $(SCENES)/next/$$f/bootstrap ./functions/$$f || exit 1; \
+	done
+	LOCKSTEP_E2E=localstack go test -count=1 -timeout 20m -parallel 8 -v ./tests/localstack
 
 test-fast: ## Run the tests that need neither binaries nor the CDK
 	go test $$(go list ./shared/... ./statemachines/... ./functions/... ./cmd/... | grep -v node_modules)

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/lockstep-run/lockstep/localstack/child"
@@ -200,6 +201,8 @@ func (e *Emulator) Stop() error {
 	var errs []error
 	if e.program != nil {
 		e.program.Stop(stopLimit)
+		// Functions are of its process group; one that stands still has not heard of it.
+		_ = syscall.Kill(-e.program.PID(), syscall.SIGKILL) // fails if nobody is left
 	}
 	if e.docker.id != "" {
 		errs = append(errs, e.docker.remove())

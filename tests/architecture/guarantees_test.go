@@ -21,13 +21,7 @@ func TestGuarantees(t *testing.T) {
 			t.Errorf("nothing proves: %s", line)
 		}
 		for _, p := range proofs {
-			found := false
-			for _, file := range goFiles(t, p[1]) {
-				if strings.HasSuffix(file, "_test.go") && strings.Contains(string(read(t, file)), "\nfunc "+p[2]+"(") {
-					found = true
-				}
-			}
-			if !found {
+			if !hasTest(t, p[1], p[2]) {
 				t.Errorf("there is no test %s in %s", p[2], p[1])
 			}
 		}
@@ -35,4 +29,15 @@ func TestGuarantees(t *testing.T) {
 	if promises == 0 {
 		t.Error("no promise can be read")
 	}
+}
+
+// hasTest is whether a room has a test of the name.
+func hasTest(t *testing.T, room, name string) bool {
+	t.Helper()
+	for _, file := range goFiles(t, room) {
+		if strings.HasSuffix(file, "_test.go") && strings.Contains(string(read(t, file)), "\nfunc "+name+"(") {
+			return true
+		}
+	}
+	return false
 }

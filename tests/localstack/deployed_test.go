@@ -1,14 +1,173 @@
 package localstack
 
-import "testing"
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
 
-// TestDeployed deploys the app of infra and runs the end-to-end tests on it.
+	"github.com/lockstep-run/lockstep/examples/fleet/simulator"
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+var bootstrapped sync.Once
+
+// bootstrap makes what CDK needs in an account.
+func bootstrap(t *testing.T) {
+	t.Helper()
+	bootstrapped.Do(func() { cdk(t, "bootstrap", "aws://000000000000/"+region) })
+}
+
+// TestDeployed deploys the app of infra and runs the end-to-end tests on it; then
+// the stack is updated to the next release while a run is under way, and destroyed.
 func TestDeployed(t *testing.T) {
-	cdk(t, "bootstrap", "aws://000000000000/us-east-1")
+	t.Parallel()
+	bootstrap(t)
 	s := dev(t)
 	s.deploy(t)
 	if err := s.client(t).Health(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	suite(t, s)
+	t.Run("update", func(t *testing.T) { updated(t, s) })
+	t.Run("destroy", func(t *testing.T) { destroyed(t, s) })
+}
+
+// TestScenes deploys an app with pools of a user's own, whose workers are
+// functions, and looks at what only functions, queues and a schedule of AWS do.
+func TestScenes(t *testing.T) {
+	t.Parallel()
+	fleet := simulator.New(simulator.Options{Devices: simulator.Numbered(30)})
+	defer func() { _ = fleet.Close() }()
+	o := serveOrders(t)
+	bootstrap(t)
+	s := scenes(t, serve(t, fleet.Handler()), o.url)
+	s.deploy(t)
+	hand := func(t *testing.T) *stagehand { return &stagehand{t, s.client(t)} }
+	for _, pool := range []string{"faulty", "broken"} {
+		hand(t).acting(pool)
+	}
+	// The outer run ends when all of those that are side by side have.
+	t.Run("side by side", func(t *testing.T) {
+		for name, scene := range map[string]func(*testing.T, *stagehand){
+			"fleet":       func(t *testing.T, h *stagehand) { fleetUpgrade(t, h, fleet) },
+			"panic":       func(t *testing.T, h *stagehand) { takenOver(t, h, o, "crash") },
+			"time-out":    func(t *testing.T, h *stagehand) { takenOver(t, h, o, "freeze") },
+			"dead letter": func(t *testing.T, h *stagehand) { deadLetter(t, h, o, s.queue(t, "JobsBroken")) },
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				scene(t, hand(t))
+			})
+		}
+	})
+	t.Run("schedule", func(t *testing.T) { swept(t, hand(t), s.queue(t, "Lifecycle")) })
+	t.Run("destroy", func(t *testing.T) { destroyed(t, s) })
+}
+
+// swept loses every message that would wake a run; the schedule's next sweep does.
+func swept(t *testing.T, s *stagehand, looks *queueOf) {
+	s.devices("device-swept")
+	moment := time.Now().Add(8 * time.Second)
+	x, _, err := s.Start(t.Context(), views.StartRequest{
+		Workflow: "test/faulty", Parameters: json.RawMessage("{}"), NotBefore: moment,
+		ExecuteOnParameters: &workflow.Selector{Type: "device", IDs: []string{"device-swept"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := fmt.Sprint(x.Id)
+	began := time.Now()
+	looks.lose(t)
+	if now, err := s.Execution(t.Context(), id); err != nil || !time.Now().Before(moment) || now.EndedAt != nil {
+		t.Fatalf("the machine is too slow for this scene, or the run has begun already: %+v, %v", now, err)
+	}
+	s.rests(id, sm.ExecutionCompletedAck)
+	figure("woken by the schedule", began)
+}
+
+// updated deploys the next release in the middle of a run: the run goes on, no job
+// is lost, and the new release answers.
+func updated(t *testing.T, s *stage) {
+	h := &stagehand{t, s.client(t)}
+	var mu sync.Mutex
+	done, gate := map[string]int{}, make(chan struct{})
+	begun := make(chan struct{}, 1000)
+	url := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var call struct{ Entity struct{ ID string } }
+		if err := json.NewDecoder(r.Body).Decode(&call); err != nil {
+			t.Error(err)
+		}
+		begun <- struct{}{}
+		if call.Entity.ID == "device-07" {
+			<-gate // until the update is over, or its invocation is
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		done[call.Entity.ID]++
+		_, _ = io.WriteString(w, `{"outcome":"OK"}`) // whoever has gone asks again
+	}))
+	b := workflow.Block{Package: "test", Name: "slow", Version: "1.0.0", Idempotent: true, UndoHarmless: true,
+		Timeout: workflow.Duration(patience), HTTP: &workflow.Endpoint{URL: url}}
+	if _, err := h.RegisterBlock(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	h.publish("package: test\nname: updated\nversion: 1.0.0\nseedEntity: device\nconfig: {maxInFlight: 3}\n" +
+		"steps: [{label: one, functionBlock: test/slow:1, runOn: device}, {label: two, functionBlock: test/slow:1, runOn: device}]\n")
+	var ids []string
+	for i := range 20 {
+		ids = append(ids, fmt.Sprintf("device-%02d", i))
+	}
+	h.devices(ids...)
+	before, err := h.Version(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := h.begin("test/updated", "{}", ids...)
+	<-begun
+	s.context = append(s.context, "functionsDir="+filepath.Join(root(t), "bin", "scenes", "next"), "logLevel=debug", "version=next")
+	s.deploy(t)
+	close(gate)
+	after, err := h.Version(t.Context())
+	if err != nil || after.Version != "next" || before.Version == after.Version {
+		t.Errorf("version %q, after the update %q, %v", before.Version, after.Version, err)
+	}
+	if x := h.rests(id, sm.ExecutionCompletedAck); x.Progress.Jobs.Total != 2*len(ids) {
+		t.Errorf("jobs %+v", x.Progress.Jobs)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	for _, id := range ids {
+		if done[id] < 2 {
+			t.Errorf("%s was worked on %d times, want twice at least", id, done[id])
+		}
+	}
+}
+
+// destroyed takes the stack away, and nothing of it is left.
+func destroyed(t *testing.T, s *stage) {
+	t.Helper()
+	of := func() (all []string) {
+		for _, name := range left(t) {
+			if strings.Contains(name, s.stack+"-") {
+				all = append(all, name)
+			}
+		}
+		return all
+	}
+	// Four tables, two queues and their dead letters and those of the schedule, four functions.
+	if all := of(); len(all) < 13 {
+		t.Errorf("before: %v", all)
+	}
+	s.destroy(t)
+	if all := of(); len(all) > 0 {
+		t.Errorf("after: %v", all)
+	}
 }

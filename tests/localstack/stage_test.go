@@ -155,6 +155,20 @@ func architecture(t testing.TB) string {
 	return "x86_64"
 }
 
+// scenes is the app of tests/localstack/app, with the addresses that its workers
+// call.
+func scenes(t testing.TB, fleet, orders string) *stage {
+	t.Helper()
+	return &stage{
+		app: built(t, "scenes", "app"), stack: "Scenes",
+		context: []string{
+			"architecture=" + architecture(t), "functionsDir=" + filepath.Join(root(t), "bin", "functions"),
+			"workersDir=" + filepath.Join(root(t), "bin", "scenes"), "fleet=" + fleet, "orders=" + orders,
+			"config={poll: 2s, job: {lease: 5s, unclaimed: 10m}, lock: {wait: 60s}}",
+		},
+	}
+}
+
 // settings are a configuration in which seconds stand for minutes.
 const settings = "{poll: 2s, job: {lease: 10s, unclaimed: 40s}, lock: {wait: 60s}, worker: {allowHosts: [loopback, host.docker.internal]}}"
 

@@ -1,0 +1,53 @@
+package architecture
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var chosenRE = regexp.MustCompile(`(?m)^const chosen = "(.*)"$`)
+
+// TestBehaviours: docs/aws-behaviours.md says of every behaviour of AWS where it is
+// verified, by tests that exist and that run there.
+func TestBehaviours(t *testing.T) {
+	chosen := chosenRE.FindSubmatch(read(t, "tests/localstack/suite_test.go"))
+	if chosen == nil {
+		t.Fatal("it cannot be read which end-to-end tests run on LocalStack")
+	}
+	onLocalStack := regexp.MustCompile(string(chosen[1]))
+	rows := 0
+	for line := range strings.Lines(string(read(t, "docs/aws-behaviours.md"))) {
+		cells := strings.Split(line, " | ")
+		if len(cells) != 3 || strings.HasPrefix(line, "| behaviour |") || strings.HasPrefix(line, "| ---") {
+			continue
+		}
+		rows++
+		where, proofs := cells[1], proofRE.FindAllStringSubmatch(cells[2], -1)
+		if !regexp.MustCompile(`^(embedded|LocalStack|template|not verified)\b`).MatchString(where) {
+			t.Errorf("it is verified in %q: %s", where, line)
+		}
+		if len(proofs) == 0 && !strings.HasPrefix(where, "not verified") {
+			t.Errorf("nothing verifies: %s", line)
+		}
+		for _, p := range proofs {
+			if !hasTest(t, p[1], p[2]) {
+				t.Errorf("there is no test %s in %s", p[2], p[1])
+			}
+		}
+		in := func(rooms ...string) bool {
+			return slices.ContainsFunc(proofs, func(p []string) bool { return slices.Contains(rooms, p[1]) })
+		}
+		if strings.HasPrefix(where, "LocalStack") && !in("tests/localstack") &&
+			!slices.ContainsFunc(proofs, func(p []string) bool { return p[1] == "tests/e2e" && onLocalStack.MatchString(p[2]) }) {
+			t.Errorf("nothing that runs on LocalStack verifies: %s", line)
+		}
+		if strings.HasPrefix(where, "template") && !in("infra", "infra/app", "infra/front") {
+			t.Errorf("nothing that reads the template verifies: %s", line)
+		}
+	}
+	if rows < 40 {
+		t.Errorf("%d behaviours can be read", rows)
+	}
+}

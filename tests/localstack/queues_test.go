@@ -1,0 +1,110 @@
+package localstack
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+)
+
+const region = "us-east-1"
+
+func sqsClient() *sqs.Client {
+	return sqs.New(sqs.Options{Region: region, BaseEndpoint: aws.String(emulator.URL()), Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")})
+}
+
+func dynamodbClient() *dynamodb.Client {
+	return dynamodb.New(dynamodb.Options{Region: region, BaseEndpoint: aws.String(emulator.URL()), Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")})
+}
+
+// queueOf is a queue of a stack with its dead letters.
+type queueOf struct{ url, dlq string }
+
+// queue is the one whose outputs begin with the label.
+func (s *stage) queue(t *testing.T, label string) *queueOf {
+	t.Helper()
+	return &queueOf{s.output(t, label+"Url"), s.output(t, label+"DlqUrl")}
+}
+
+func attribute(t *testing.T, url string, name types.QueueAttributeName) string {
+	t.Helper()
+	out, err := sqsClient().GetQueueAttributes(t.Context(), &sqs.GetQueueAttributesInput{QueueUrl: &url, AttributeNames: []types.QueueAttributeName{name}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out.Attributes[string(name)]
+}
+
+// impatient makes the queue give up on a message after one try, and at once: as it
+// is deployed that takes hours.
+func (q *queueOf) impatient(t *testing.T) {
+	t.Helper()
+	policy, err := json.Marshal(map[string]string{
+		"deadLetterTargetArn": attribute(t, q.dlq, types.QueueAttributeNameQueueArn), "maxReceiveCount": "1",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sqsClient().SetQueueAttributes(t.Context(), &sqs.SetQueueAttributesInput{QueueUrl: &q.url, Attributes: map[string]string{
+		string(types.QueueAttributeNameRedrivePolicy): string(policy), string(types.QueueAttributeNameVisibilityTimeout): "5",
+	}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// dead counts the dead letters.
+func (q *queueOf) dead(t *testing.T) int {
+	t.Helper()
+	n, err := strconv.Atoi(attribute(t, q.dlq, types.QueueAttributeNameApproximateNumberOfMessages))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// lose drops every message of the queue, those that are to come later included.
+func (q *queueOf) lose(t *testing.T) {
+	t.Helper()
+	if _, err := sqsClient().PurgeQueue(t.Context(), &sqs.PurgeQueueInput{QueueUrl: &q.url}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// left lists the tables, queues and functions that are there.
+func left(t *testing.T) (all []string) {
+	t.Helper()
+	tables, err := dynamodbClient().ListTables(t.Context(), &dynamodb.ListTablesInput{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	queues, err := sqsClient().ListQueues(t.Context(), &sqs.ListQueuesInput{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reply, err := http.Get(emulator.URL() + "/2015-03-31/functions/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = reply.Body.Close() }() // it has been read
+	var functions struct {
+		Functions []struct{ FunctionName string }
+	}
+	if err := json.NewDecoder(reply.Body).Decode(&functions); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range functions.Functions {
+		all = append(all, f.FunctionName)
+	}
+	all = append(all, tables.TableNames...)
+	for _, url := range queues.QueueUrls {
+		all = append(all, fmt.Sprint("queue ", url))
+	}
+	return all
+}
