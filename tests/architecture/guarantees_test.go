@@ -32,12 +32,19 @@ func TestGuarantees(t *testing.T) {
 }
 
 // hasTest is whether a room has a test of the name.
-func hasTest(t *testing.T, room, name string) bool {
+func hasTest(t *testing.T, room, name string) bool { return body(t, room, name) != "" }
+
+// body is the text of a test of a room; "" if there is none.
+func body(t *testing.T, room, name string) string {
 	t.Helper()
 	for _, file := range goFiles(t, room) {
-		if strings.HasSuffix(file, "_test.go") && strings.Contains(string(read(t, file)), "\nfunc "+name+"(") {
-			return true
+		if !strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		if _, from, found := strings.Cut(string(read(t, file)), "\nfunc "+name+"("); found {
+			text, _, _ := strings.Cut(from, "\n}\n")
+			return text
 		}
 	}
-	return false
+	return ""
 }

@@ -45,8 +45,8 @@ func fits(t testing.TB, o setup) {
 		embedded(t, "it starts worker programs with the stack")
 	case o.data != "" || o.port != 0:
 		embedded(t, "it stops the stack and starts it again on its data")
-	case o.config == silent:
-		embedded(t, "its workers poll a pool that nobody has deployed")
+	case o.config != "" && o.config != lifecycle:
+		embedded(t, "it has a configuration of its own")
 	}
 }
 

@@ -91,6 +91,7 @@ func notBefore(c *scene) {
 // N55: the clock starts runs, one for each moment; while one has not ended, and
 // concurrency is false, moments are skipped.
 func schedule(c *scene) {
+	embedded(c.t, "its schedules fire every few seconds, and sweeps come every minute")
 	release := make(chan struct{})
 	c.block("go", workflow.Block{Pure: true, Timeout: workflow.Duration(time.Minute)}, func(call) answer {
 		<-release

@@ -114,7 +114,7 @@ func updated(t *testing.T, s *stage) {
 		done[call.Entity.ID]++
 		_, _ = io.WriteString(w, `{"outcome":"OK"}`) // whoever has gone asks again
 	}))
-	b := workflow.Block{Package: "test", Name: "slow", Version: "1.0.0", Idempotent: true, UndoHarmless: true,
+	b := workflow.Block{Package: "test", Name: "slow", Version: "1.0.0", Idempotent: true,
 		Timeout: workflow.Duration(patience), HTTP: &workflow.Endpoint{URL: url}}
 	if _, err := h.RegisterBlock(t.Context(), b); err != nil {
 		t.Fatal(err)

@@ -158,7 +158,7 @@ func fleetBlocks() []workflow.Block {
 // of one step.
 func (s *stagehand) acting(pool string) {
 	s.t.Helper()
-	b := workflow.Block{Package: pool, Name: "act", Version: "1.0.0", Pool: pool, Idempotent: true, UndoHarmless: true, Timeout: workflow.Duration(30 * time.Second)}
+	b := workflow.Block{Package: pool, Name: "act", Version: "1.0.0", Pool: pool, Idempotent: true, Timeout: workflow.Duration(30 * time.Second)}
 	if _, err := s.RegisterBlock(s.t.Context(), b); err != nil {
 		s.t.Fatal(err)
 	}

@@ -31,7 +31,7 @@ func main() {
 	}
 	pool.Serve(name, func(w *worker.Worker) {
 		worker.Add(w, worker.Block[struct{}, string]{
-			Name: name + "/act", Version: "1.0.0", RunOn: "device", Idempotent: true, UndoHarmless: true,
+			Name: name + "/act", Version: "1.0.0", RunOn: "device", Idempotent: true,
 			Execute: func(ctx context.Context, job *worker.Job, _ struct{}) (string, error) {
 				order, err := ask(ctx, name+"/"+job.Entity.ID+"/"+job.Fence)
 				if err != nil {
