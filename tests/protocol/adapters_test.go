@@ -121,21 +121,28 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer local.Stop()
+	endpoint = local.Endpoint()
+	real = openTables(ctx, "protocol-")
+	return m.Run()
+}
+
+var endpoint string
+
+// openTables makes tables of their own whose names begin so.
+func openTables(ctx context.Context, prefix string) *dynamo.DB {
 	client := awsdynamodb.NewFromConfig(aws.Config{
 		Region:       "us-east-1",
-		BaseEndpoint: aws.String(local.Endpoint()),
+		BaseEndpoint: aws.String(endpoint),
 		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
 			return aws.Credentials{AccessKeyID: "local", SecretAccessKey: "local"}, nil
 		}),
 	})
-	if err := dynamodb.CreateTables(ctx, client, "protocol-"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+	if err := dynamodb.CreateTables(ctx, client, prefix); err != nil {
+		panic(err)
 	}
 	byRole := map[string]string{}
 	for _, role := range topology.Tables {
-		byRole[role] = dynamodb.TableName("protocol-", role)
+		byRole[role] = dynamodb.TableName(prefix, role)
 	}
-	real = dynamo.Open(client, dynamo.TablesOf(byRole))
-	return m.Run()
+	return dynamo.Open(client, dynamo.TablesOf(byRole))
 }

@@ -10,7 +10,8 @@
 // locks_test.go has runs that lock, give way, reserve, wake, end and come back, and
 // locks_judge_test.go what is asked after each action. packs_test.go has the engine
 // and the workers of one step run, lent_test.go the programs that speak HTTP only,
-// and packs_judge_test.go their judge.
+// and packs_judge_test.go their judge. sweeps_test.go lets sweepers overlap over the
+// real tables, and counts what a sweep costs.
 //
 // A program begins no job while it does not know what came of its last report: its
 // pack may have been ended by it.
