@@ -9,7 +9,7 @@ import (
 
 	"github.com/lockstep-run/lockstep/cmd/lockstep/upkeep"
 	"github.com/lockstep-run/lockstep/shared/client"
-	"github.com/lockstep-run/lockstep/shared/client/signed"
+	"github.com/lockstep-run/lockstep/shared/signed"
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
@@ -28,7 +28,7 @@ func (c *connection) flags(root *cobra.Command) {
 }
 
 // open makes the client; it sends nothing. A service on AWS is shown a token or a
-// signature, of what the environment holds.
+// signature, of what the tools of AWS would use.
 func (c *connection) open() (*client.Client, error) {
 	return c.connect(func(*client.Options) {})
 }
@@ -36,7 +36,7 @@ func (c *connection) open() (*client.Client, error) {
 // connect is open with options that are not those of everybody.
 func (c *connection) connect(adjust func(*client.Options)) (*client.Client, error) {
 	o := client.Options{
-		URL: c.url, Tenant: c.tenant, Actor: c.actor, HTTP: signed.Client(signed.FromEnvironment(os.Getenv), time.Now),
+		URL: c.url, Tenant: c.tenant, Actor: c.actor, HTTP: signed.Client(signed.Found(), time.Now),
 	}
 	adjust(&o)
 	return client.New(o)

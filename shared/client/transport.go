@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
 // transport adds the caller's headers and sends again what may be sent again.
@@ -91,6 +93,9 @@ func (e *UnreachableError) Unwrap() error { return e.Err }
 func unreachable(r *http.Request, err error) error {
 	if err == nil || r.Context().Err() != nil {
 		return err
+	}
+	if ours := (*workflow.Error)(nil); errors.As(err, &ours) {
+		return ours // whoever authorises the request has refused before anything was sent
 	}
 	var sent *url.Error // says again what is said here
 	if errors.As(err, &sent) {

@@ -15,8 +15,8 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/boot"
 	"github.com/lockstep-run/lockstep/shared/client"
-	"github.com/lockstep-run/lockstep/shared/client/signed"
 	"github.com/lockstep-run/lockstep/shared/cost"
+	"github.com/lockstep-run/lockstep/shared/signed"
 	"github.com/lockstep-run/lockstep/shared/sqs"
 	"github.com/lockstep-run/lockstep/shared/sqs/source"
 	"github.com/lockstep-run/lockstep/shared/topology"
@@ -106,7 +106,7 @@ func register(ctx context.Context, w *worker.Worker) error {
 		return nil
 	}
 	api, err := client.New(client.Options{
-		URL: url, Tenant: tenant(), Actor: w.Name, Retries: 10, HTTP: signed.Client(signed.FromEnvironment(os.Getenv), time.Now),
+		URL: url, Tenant: tenant(), Actor: w.Name, Retries: 10, HTTP: signed.Client(signed.Found(), time.Now),
 	})
 	if err != nil {
 		return err
