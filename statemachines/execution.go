@@ -155,7 +155,7 @@ var Execution = newLaw[ExecutionState](Machine{
 		moves(EventExecutionClassifiedSafe, ExecutionFailedSafe, byEngine, "every job is final, and nothing but pure blocks was executed", ExecutionError),
 		moves(EventRollbackStarted, ExecutionRollback, byEngine, "every job is final, and everything executed can be undone", ExecutionError),
 		moves(EventExecutionClassifiedUnsafe, ExecutionFailedUnsafe, byEngine, "something executed, or perhaps executed, cannot or must not be undone", ExecutionError),
-		moves(EventExecutionBroken, ExecutionFailedUnsafe, byEngine, "an unexpected error while it was ending: somebody has to look", ExecutionError, ExecutionCancelling, ExecutionRollback),
+		moves(EventExecutionBroken, ExecutionFailedUnsafe, byEngine, "an unexpected error while it was ending, or the tables were restored: somebody has to look", slices.Concat(executionBeforeRunning, []ExecutionState{ExecutionError, ExecutionCancelling, ExecutionRollback})...),
 		moves(EventRollbackCompleted, ExecutionFailedSafe, byEngine, "everything is undone", ExecutionRollback),
 		moves(EventRollbackCompleted, ExecutionCancelled, byEngine, "everything is undone, and the run was cancelled", ExecutionRollback),
 		moves(EventRollbackFailed, ExecutionFailedUnsafe, byEngine, "something could not be undone", ExecutionRollback),

@@ -10,6 +10,9 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
+// maxFloor leaves room in the ten digits that a fence has for a token.
+const maxFloor = 9_000_000_000
+
 // Validate lists every setting that makes no sense, as one error.
 func (c Config) Validate() error {
 	return workflow.Invalid("the configuration is not valid", c.check(func(string) bool { return true }))
@@ -65,6 +68,7 @@ func (c *Config) check(given func(key string) bool) []workflow.Issue {
 		"job.maxTakeovers":   {c.Job.MaxTakeovers, 1, workflow.MaxPackToken},
 		"lock.reserveAfter":  {c.Lock.ReserveAfter, 1, 1000},
 		"lock.parallel":      {c.Lock.Parallel, 1, 256},
+		"lock.floor":         {c.Lock.Floor, 0, maxFloor},
 		"pack.size":          {c.Pack.Size, 1, 100},
 		"pack.from":          {c.Pack.From, 1, 1_000_000},
 		"pack.chainBytes":    {c.Pack.ChainBytes, 0, 512 << 10},

@@ -78,7 +78,7 @@ func TestEveryMistake(t *testing.T) {
 		"several": {
 			source: "lock:\n  wiat: 5m\n  wait: 90\njob: 60s\nworker:\n  allowHosts: {a: b}\n  concurrency: many\nrun: [1]\n",
 			want: []string{
-				"2:3 lock.wiat: there is no such key; lock has wait, reserveAfter, parallel",
+				"2:3 lock.wiat: there is no such key; lock has wait, reserveAfter, parallel, floor",
 				`3:9 lock.wait: want a duration such as 90s, not "90"`,
 				`4:6 job: want keys, such as "job: {lease: ...}"`,
 				"6:15 worker.allowHosts: want a list such as [loopback]",

@@ -208,3 +208,15 @@ func (l *Locks) Reserve(ctx context.Context, tenant string, key workflow.EntityK
 	}
 	return old.Text(attrRes) == r.Execution, nil
 }
+
+// Raise sets an item's rev to floor, if it is still seen. A raise whose reply was
+// lost is not told from another's: whoever asks reads the item again.
+func (l *Locks) Raise(ctx context.Context, tenant string, key workflow.EntityKey, floor, seen int64) (bool, error) {
+	if seen >= floor {
+		return false, nil
+	}
+	c := table.Change{Key: lockKey(tenant, key), Set: table.Item{attrRev: table.N(floor)}}
+	unchanged(&c, seen)
+	ok, _, err := l.t.Update(ctx, c)
+	return ok, err
+}

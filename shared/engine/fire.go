@@ -41,7 +41,7 @@ func (e *Engine) Fire(ctx context.Context, s spec.Schedule, id string) error {
 		Tenant: s.Tenant, ID: id, Workflow: d.Ref(), CreatedBy: scheduleActor,
 		Labels: map[string]string{spec.LabelSchedule: s.Name}, Input: in,
 	}, e.now())
-	x.Version, x.Commit, x.Engine = 1, e.Nonce(), e.version
+	x.Version, x.Commit, x.Engine, x.Floor = 1, e.Nonce(), e.version, e.Policy.Floor
 	x.DueAt = e.now().Add(e.Policy.Poll) // if the look is lost
 	x.Cost.Add(w.ports.Meter.Take())
 	if _, err := w.ports.Store.Create(ctx, x); err != nil {

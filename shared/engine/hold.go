@@ -47,7 +47,7 @@ func (w *work) hold(ctx context.Context) error {
 	for i, e := range entities {
 		keys[i] = e.Key
 	}
-	locker := locking.Locker{Store: w.ports.Store, Locks: w.ports.Locks, Parallel: w.e.Parallel, ReserveAfter: w.e.ReserveAfter}
+	locker := locking.Locker{Store: w.ports.Store, Locks: w.ports.Locks, Parallel: w.e.Parallel, ReserveAfter: w.e.ReserveAfter, Floor: w.e.Policy.Floor}
 	got, err := locker.Acquire(ctx, locking.Ask{
 		Tenant: w.tenant, Execution: w.id, Epoch: w.x.Epoch, Age: w.x.Age(), Passes: w.x.Awaited(), Mode: w.x.LockMode,
 		Skip:      w.program != nil && w.program.Config.OnLocked == spec.OnLockedSkip,

@@ -25,7 +25,7 @@ func (w *work) plans(ctx context.Context) (*planner.Planner, error) {
 	}
 	w.planner = &planner.Planner{
 		Tenant: w.tenant, Execution: w.id, Delivery: w.delivery(), Program: w.program, Blocks: w.facts.Resolved.Blocks,
-		Input: w.given, Entities: w.Entities, MaxResults: w.e.MaxResults, JobTimeout: w.e.JobTimeout,
+		Input: w.given, Entities: w.Entities, MaxResults: w.e.MaxResults, JobTimeout: w.e.JobTimeout, Floor: w.e.Policy.Floor,
 	}
 	return w.planner, nil
 }
@@ -97,7 +97,7 @@ func (w *work) perform(ctx context.Context, d lifecycle.Decision) error {
 // its retry policy has a condition, or its chain was cut.
 func (w *work) sendLane(ctx context.Context, l workflow.Look) error {
 	r := w.x.RunOf(l.RunSeq)
-	if !planner.Advances(r) {
+	if !planner.Advances(r) || w.x.Floor != w.e.Policy.Floor {
 		return nil
 	}
 	p, err := w.plans(ctx)

@@ -29,6 +29,9 @@ func Decide(x *workflow.Execution, f Facts, p Policy, now time.Time) (Decision, 
 	d := &decider{visits.Visits{Draft: &draft.Draft{
 		X: x.Clone(), F: f, P: p, Now: now, Rang: !x.DueAt.IsZero() && !x.DueAt.After(now),
 	}}}
+	if err := d.restored(); err != nil {
+		return Decision{}, err
+	}
 	if f.Command != nil {
 		if err := d.command(*f.Command); err != nil {
 			return Decision{}, err
@@ -58,7 +61,7 @@ type decider struct{ visits.Visits }
 
 // step performs the one transition that is due in the current state, or stops.
 func (d *decider) step() {
-	if d.expired() {
+	if d.lost() || d.expired() {
 		return
 	}
 	switch d.X.State {

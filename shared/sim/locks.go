@@ -63,3 +63,9 @@ func (l *Locks) Reserve(_ context.Context, tenant string, key workflow.EntityKey
 	_, ok, err := l.write("locks.reserve", tenant, key, lockitem.Reserve(r, void))
 	return ok, err
 }
+
+// Raise sets an item's rev to floor, if it is still seen.
+func (l *Locks) Raise(_ context.Context, tenant string, key workflow.EntityKey, floor, seen int64) (bool, error) {
+	_, ok, err := l.write("locks.raise", tenant, key, lockitem.Raise(floor, seen))
+	return ok, err
+}

@@ -42,6 +42,7 @@ type Options struct {
 	Now    func() time.Time
 	Nonce  func() string
 	Jitter func() float64
+	Floor  func() int64 // of tokens, lock.floor of the configuration; nil: none. Messages of a lower one are from before tables were restored
 }
 
 func (o Options) withDefaults() Options {
@@ -113,7 +114,7 @@ func New(o Options) *Worker {
 	w.rules = session.Rules{
 		Name: o.Name, Lease: o.Lease, Heartbeat: o.Heartbeat, Skew: o.Skew, Margin: o.Margin,
 		MaxClaims: o.MaxClaims, Unclaimed: o.Unclaimed, Sequential: o.Sequential,
-		Log: o.Log, Now: o.Now, Nonce: o.Nonce, Jitter: o.Jitter,
+		Log: o.Log, Now: o.Now, Nonce: o.Nonce, Jitter: o.Jitter, Floor: o.Floor,
 		Slots: make(chan struct{}, o.Concurrency), Call: w.record,
 	}
 	return w

@@ -23,10 +23,11 @@ type Execution struct {
 	ID     string `json:"id"` // UUIDv7: its text order is the order of creation, and its age in lock conflicts
 
 	State   statemachines.ExecutionState `json:"state"`
-	Version int64                        `json:"version"` // +1 with every commit, never by a waiter's registration
-	Epoch   int64                        `json:"epoch"`   // +1 whenever locking begins, never reset
-	Try     int                          `json:"try"`     // +1 with an operator's retry
-	Commit  string                       `json:"commit"`  // id of the last commit, recognises a write whose reply was lost
+	Version int64                        `json:"version"`         // +1 with every commit, never by a waiter's registration
+	Epoch   int64                        `json:"epoch"`           // +1 whenever locking begins, never reset
+	Try     int                          `json:"try"`             // +1 with an operator's retry
+	Commit  string                       `json:"commit"`          // id of the last commit, recognises a write whose reply was lost
+	Floor   int64                        `json:"floor,omitempty"` // of tokens when it was written: a lower one than the engine's says that tables were restored since
 
 	Workflow  Ref               `json:"workflow"`            // exact
 	Blocks    map[string]string `json:"blocks,omitempty"`    // reference as written -> pinned version
@@ -236,6 +237,7 @@ const (
 	CauseLimit        Cause = "LIMIT"
 	CauseCancelled    Cause = "CANCELLED"
 	CauseInternal     Cause = "INTERNAL"
+	CauseRestored     Cause = "RESTORED" // the tables were set back: what the run did since is not known
 )
 
 // Cancellation records who ended a run early, and why.

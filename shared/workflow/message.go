@@ -43,6 +43,7 @@ type Work struct {
 
 	Correlation string `json:"correlation,omitempty"` // the run's
 	Trace       string `json:"trace,omitempty"`       // the run's
+	Floor       int64  `json:"floor,omitempty"`       // of tokens: a message of a lower one is from before tables were restored
 }
 
 // Repeatable reports whether the jobs may run again.

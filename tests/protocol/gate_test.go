@@ -148,6 +148,10 @@ func (l locks) Reserve(ctx context.Context, tenant string, key workflow.EntityKe
 	return plain(l.g, "locks.reserve", func() (bool, error) { return l.Locks.Reserve(ctx, tenant, key, r, void) })
 }
 
+func (l locks) Raise(ctx context.Context, tenant string, key workflow.EntityKey, floor, seen int64) (bool, error) {
+	return plain(l.g, "locks.raise", func() (bool, error) { return l.Locks.Raise(ctx, tenant, key, floor, seen) })
+}
+
 // packs are the pack items behind the gate, for the engine and for the workers.
 type packs struct {
 	packItems

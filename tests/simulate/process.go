@@ -18,6 +18,7 @@ type process struct {
 	skew    time.Duration // of its clock
 	worker  int           // whose process it is, -1 of none
 	release int           // of its program
+	late    bool          // it goes on after a restore that it knows nothing of
 	err     error
 	ended   func(*process) // told once, when it is over or has died
 }

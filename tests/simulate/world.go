@@ -47,6 +47,7 @@ type world struct {
 	audit    time.Time // when an operator goes round next
 	again    int       // how often that operator has tried something else than to acknowledge
 	schedule []string
+	drilled  drilled
 	digest   uint64
 	tell     func(format string, args ...any) // of what happens, for people
 }
@@ -70,6 +71,8 @@ func (t *Theatre) Play(seed uint64, cut Cut, tell func(format string, args ...an
 	}
 	w.watch.Skew, w.watch.Tell = p.Mood.Skew+time.Millisecond, w.tell
 	w.watch.Importing = func() bool { return w.current != nil && strings.HasPrefix(w.current.name, "import") }
+	w.watch.Late = func() bool { return w.current != nil && w.current.late }
+	t.Engine.Policy.Floor = 0
 	w.luck = trouble.NewLuck(seed, p.Mood, w.elapsed, cut.allows)
 	t.Watcher = w.watch
 	t.Deliveries = p.Mood.Messages
@@ -214,6 +217,9 @@ func (w *world) next() bool {
 	}
 	if t, ok := w.alarm(); ok {
 		sooner(t, func() { w.sweep(t) })
+	}
+	if t, what := w.drill(); what != nil && (do != nil || w.elapsed() < t) {
+		sooner(w.begin.Add(t), what)
 	}
 	if do == nil {
 		return false

@@ -93,7 +93,7 @@ func options(c config.Config) engine.Options {
 		Policy: lifecycle.Policy{
 			Poll: c.Poll, LockWait: c.Lock.Wait, StartWait: c.Start.Wait, MessageLife: c.Pack.MessageLife,
 			PackSize: c.Pack.Size, PackFrom: c.Pack.From, MaxSteps: c.Run.MaxSteps,
-			Retention: c.Run.Retention,
+			Retention: c.Run.Retention, Floor: int64(c.Lock.Floor),
 		},
 		Delivery: delivery.Limits{
 			Skew: c.Clock.Skew, Grace: c.Clock.Grace, Poll: c.Poll, MaxTakeovers: c.Job.MaxTakeovers,

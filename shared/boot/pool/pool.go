@@ -67,6 +67,7 @@ func newWorker(p *boot.Parts, poolName string) *worker.Worker {
 		Pool: poolName, Version: boot.Version, Concurrency: c.Worker.Concurrency, Lease: c.Job.Lease, Heartbeat: c.Job.Heartbeat,
 		Skew: c.Clock.Skew, Margin: c.Clock.Margin, MaxClaims: c.Job.MaxTakeovers, Unclaimed: c.Job.Unclaimed,
 		MaxReceives: topology.MaxReceiveJobs, HTTP: httpblock.New(allow), Log: p.Log,
+		Floor: func() int64 { return int64(c.Lock.Floor) },
 	})
 }
 

@@ -38,6 +38,7 @@ func board(c *core.Core) *blackboard.Service {
 		Rules: worker.Options{
 			Lease: conf.Job.Lease, Heartbeat: conf.Job.Heartbeat, Skew: conf.Clock.Skew, Margin: conf.Clock.Margin,
 			MaxClaims: conf.Job.MaxTakeovers, Unclaimed: conf.Job.Unclaimed,
+			Floor: func() int64 { return int64(conf.Lock.Floor) },
 		},
 		Now:   time.Now,
 		Nonce: func() string { return strings.ToLower(rand.Text()[:12]) },

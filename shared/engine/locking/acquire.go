@@ -20,8 +20,9 @@ const maxRounds = 8
 type Locker struct {
 	Store        port.Store
 	Locks        port.Locks
-	Parallel     int // takes in flight at a time; 1 keeps everything in the caller's goroutine
-	ReserveAfter int // conflicts, this one included, from which on the run reserves
+	Parallel     int   // takes in flight at a time; 1 keeps everything in the caller's goroutine
+	ReserveAfter int   // conflicts, this one included, from which on the run reserves
+	Floor        int64 // tokens are greater
 }
 
 // Ask names the run and what it wants.
@@ -183,7 +184,11 @@ func (a *attempt) read(ctx context.Context, keys []workflow.EntityKey) ([]readin
 	for i, key := range keys {
 		item := items[key]
 		item.Entity = key
-		found[i] = reading{a.judge(item, heads), item}
+		if found[i] = (reading{a.judge(item, heads), item}); item.Rev < a.Floor {
+			if err := a.raise(ctx, &found[i]); err != nil {
+				return nil, err
+			}
+		}
 	}
 	return found, nil
 }

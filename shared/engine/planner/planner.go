@@ -25,6 +25,7 @@ type Planner struct {
 	Entities   func(context.Context, workflow.Scope) ([]workflow.Held, error)
 	MaxResults int           // bytes of earlier results that a step's expressions may see
 	JobTimeout time.Duration // of a block that names none
+	Floor      int64         // of tokens, as every message carries it
 
 	plans    map[lifecycle.Need]plan.Planned
 	outcomes map[int]*outcome // by RunSeq, of visits that have ended

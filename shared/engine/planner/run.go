@@ -36,7 +36,7 @@ func (p *Planner) Run(x *workflow.Execution, r *workflow.StepRun) *delivery.Run 
 // workOf is what all packs of a step run have in common.
 func (p *Planner) workOf(r *workflow.StepRun) workflow.Work {
 	common := workflow.Work{
-		Kind: r.Kind, Block: r.Block, Step: r.Label, Pool: r.Pool, Pure: r.Pure, Idempotent: r.Idempotent, Lanes: r.Lanes(),
+		Kind: r.Kind, Block: r.Block, Step: r.Label, Pool: r.Pool, Pure: r.Pure, Idempotent: r.Idempotent, Lanes: r.Lanes(), Floor: p.Floor,
 	}
 	var written string
 	if r.Kind == workflow.JobAcquire {

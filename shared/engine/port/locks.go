@@ -7,7 +7,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Locks keeps the lock items. Every write raises an item's rev by one.
+// Locks keeps the lock items. Every write raises an item's rev, all but Raise by
+// one.
 type Locks interface {
 	// Read is strongly consistent; an entity without an item has Rev 0.
 	Read(ctx context.Context, tenant string, keys []workflow.EntityKey) (map[workflow.EntityKey]workflow.Lock, error)
@@ -32,4 +33,8 @@ type Locks interface {
 	// Reserve sets the reservation to r, if there is none, or a younger run's, or
 	// exactly that of the run void, which was read as void ("" for none).
 	Reserve(ctx context.Context, tenant string, key workflow.EntityKey, r workflow.Reservation, void string) (ok bool, err error)
+
+	// Raise sets an item's rev to floor, which is greater, if it is still seen.
+	// Nothing else about it changes.
+	Raise(ctx context.Context, tenant string, key workflow.EntityKey, floor, seen int64) (ok bool, err error)
 }

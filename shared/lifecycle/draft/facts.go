@@ -210,6 +210,7 @@ type Policy struct {
 	PackFrom    int           // steps with fewer jobs use packs of one
 	MaxSteps    int           // step runs per execution
 	Retention   time.Duration // how long a run is kept that has ended and needs nobody; 0 is for ever
+	Floor       int64         // tokens of locks are greater; one that grows says that the tables were restored
 }
 
 // Decision is what has to happen next.

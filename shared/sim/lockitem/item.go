@@ -68,6 +68,17 @@ func Reserve(r workflow.Reservation, void string) Write {
 	}
 }
 
+// Raise lifts the rev, so that the next token is greater than the floor.
+func Raise(floor, seen int64) Write {
+	return func(l workflow.Lock) (workflow.Lock, int64, bool) {
+		if l.Rev != seen || seen >= floor {
+			return l, 0, false
+		}
+		l.Rev = floor
+		return l, 0, true
+	}
+}
+
 // admit writes s among the holders, which nobody else has a hand on.
 func admit(l workflow.Lock, s workflow.Sharer) (workflow.Lock, int64, bool) {
 	if l.Holders == nil {

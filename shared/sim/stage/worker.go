@@ -32,7 +32,7 @@ func (s *Stage) newWorker(name string) *worker.Worker {
 	return worker.New(worker.Options{
 		Name: name, Concurrency: 1000, Lease: time.Minute, Skew: 2 * time.Second, MaxClaims: maxClaims, Unclaimed: time.Hour, Sequential: true,
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
-		Now: s.clock, Nonce: func() string { return s.Nonce() }, Jitter: func() float64 { return 0 },
+		Now: s.clock, Nonce: func() string { return s.Nonce() }, Jitter: func() float64 { return 0 }, Floor: func() int64 { return s.Engine.Policy.Floor },
 	})
 }
 

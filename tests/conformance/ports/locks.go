@@ -102,6 +102,18 @@ func Locks(t *testing.T, open Open) {
 				s.Errorf("%s has it, the oldest is %s", got, ids[0])
 			}
 		},
+		"a revision is raised once, and the next token is beyond it": func(s *scene) {
+			a, b := newID(), newID()
+			s.want(true)(s.Locks.Raise(s.ctx, s.tenant, sw, 1000, 0))
+			check(s, workflow.Lock{Rev: 1000})
+			s.want(false)(s.Locks.Raise(s.ctx, s.tenant, sw, 2000, 999))
+			s.want(true)(s.Locks.Take(s.ctx, s.tenant, sw, a, 1, 1000, base))
+			s.want(false)(s.Locks.Raise(s.ctx, s.tenant, sw, 900, 1001)) // never down
+			s.want(true)(s.Locks.Raise(s.ctx, s.tenant, sw, 2000, 1001))
+			check(s, workflow.Lock{Owner: a, OwnerEpoch: 1, Token: 1001, Rev: 2000, Since: base.UnixMilli()})
+			s.want(false)(s.Locks.Take(s.ctx, s.tenant, sw, b, 1, 1001, base))
+			s.want(true)(s.Locks.Take(s.ctx, s.tenant, sw, b, 1, 2000, base))
+		},
 		"locks are read in numbers": func(s *scene) {
 			a := newID()
 			var keys []workflow.EntityKey

@@ -23,6 +23,13 @@ const (
 // Called is told of every call of a block, as it begins.
 func (w *Watch) Called(c stage.Call) {
 	w.calls[c.Job] = append(w.calls[c.Job], c)
+	if w.Late != nil && w.Late() {
+		w.forgotten[c.Job] = true
+		if c.Entity != "" && !c.Pure && c.Fence >= w.devices[c.Entity].Fence {
+			w.devices[c.Entity] = c // a device that has seen a later fence refuses it
+		}
+		return
+	}
 	id, rest, _ := strings.Cut(c.Job, ".")
 	var seq, index, attempt int
 	if _, err := fmt.Sscanf(rest, "%d.%d.%d", &seq, &index, &attempt); err != nil {

@@ -28,6 +28,9 @@ func (w *Watch) Lock(before, after workflow.Lock) {
 	}
 	w.locks[key] = after
 	w.tell("   lock %s: owner %s/%d token %d rev %d holders %v reserved %s", key, short(after.Owner), after.OwnerEpoch, after.Token, after.Rev, after.Holders, short(after.Res))
+	if raised := after.Rev == w.Floor && before.Rev < w.Floor && after.Token == before.Token; raised {
+		return
+	}
 	if after.Rev != before.Rev+1 || after.Token < before.Token {
 		w.Break(lawToken, "%s: rev %d token %d became %d %d", key, before.Rev, before.Token, after.Rev, after.Token)
 	}
@@ -142,6 +145,9 @@ func (w *Watch) Entity(before, after workflow.Entity) {
 	l := w.locks[key]
 	for id, epoch := range holders(l) {
 		h, _ := l.Held(id, epoch)
+		if w.Older(id) {
+			return // its lock may have been set back further
+		}
 		if r := w.runs[id]; h.Token == after.Token && r != nil && r.x.State == sm.ExecutionCompleted && r.x.Epoch == epoch {
 			return
 		}

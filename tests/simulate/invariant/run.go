@@ -33,7 +33,7 @@ func (w *Watch) Execution(before, after *workflow.Execution) {
 		w.tellRun(before, after)
 	}
 	id := after.ID
-	if after.Version != before.Version+1 || after.Epoch < before.Epoch || after.Epoch > before.Epoch+1 || after.Try < before.Try ||
+	if after.Version != before.Version+1 || after.Epoch < before.Epoch || after.Epoch > before.Epoch+1 && after.Floor == before.Floor || after.Try < before.Try ||
 		after.State == sm.ExecutionLocking && before.State != after.State && after.Epoch != before.Epoch+1 ||
 		after.RunSeq < before.RunSeq || after.Sequence < before.Sequence || after.Schema < before.Schema {
 		w.Break(lawCommit, "%s: version %d epoch %d try %d runSeq %d sequence %d schema %d became %d %d %d %d %d %d", id,

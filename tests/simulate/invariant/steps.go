@@ -190,6 +190,9 @@ func (w *Watch) allUndone(r *run, x *workflow.Execution) {
 // updated wants the updates that the jobs of a completed run have asked for to
 // stand in the inventory, under the run's tokens.
 func (w *Watch) updated(x *workflow.Execution) {
+	if w.Older(x.ID) {
+		return // its packs may have been set back less
+	}
 	for i := range x.Runs {
 		r := &x.Runs[i]
 		if !r.Forward() || r.Kind == "" || r.Superseded != 0 || r.Jobs == 0 {

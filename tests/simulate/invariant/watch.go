@@ -27,6 +27,10 @@ type Watch struct {
 	// Importing reports whether somebody is at work who writes the inventory from
 	// outside.
 	Importing func() bool
+	// Late reports whether a worker is at work that goes on after a restore of the
+	// tables which it knows nothing of; Floor is that of tokens since then.
+	Late  func() bool
+	Floor int64
 	// Tell, if it is set, is told of every change, for people.
 	Tell func(format string, args ...any)
 
@@ -37,6 +41,8 @@ type Watch struct {
 	calls   map[string][]stage.Call
 	resting int
 	rolling []string // whose rollback has begun
+
+	forgotten map[string]bool // jobs that were called in a time that the tables have forgotten
 
 	broken *Violation
 }
@@ -49,6 +55,7 @@ type run struct {
 	events  []workflow.Event
 	ends    int // terminal events of this try
 	wasOver bool
+	older   bool                        // than a restore of the tables
 	asked   map[workflow.EntityKey]bool // where a reservation is not missing
 
 	// Calls of its blocks that may have changed something: by step run, then job.
@@ -61,7 +68,7 @@ func New() *Watch {
 	return &Watch{
 		runs: map[string]*run{}, locks: map[workflow.EntityKey]workflow.Lock{},
 		packs:   map[workflow.RunKey]map[workflow.PackKey]*workflow.Pack{},
-		devices: map[string]stage.Call{}, calls: map[string][]stage.Call{},
+		devices: map[string]stage.Call{}, calls: map[string][]stage.Call{}, forgotten: map[string]bool{},
 	}
 }
 

@@ -24,7 +24,7 @@ var packs = []Mutation{
 	{Name: "a take-over looks at the token alone", Edits: []Edit{{simPacks, "return mine(old, seen.Token) && same(old.Lease, seen.Lease)", "return mine(old, seen.Token)"}}},
 	{Name: "a take-over ignores the lease", Edits: []Edit{{packNoun, "\tcase !p.Lease.Before(now.Add(-skew)):\n", "\tcase false:\n"}}},
 	{Name: "a live claim is adopted by its worker's name", Edits: []Edit{{claim, "\t\tcase workflow.ClaimLive:\n", "\t\tcase workflow.ClaimLive:\n\t\t\tif old.Worker == s.w.Name {\n\t\t\t\ts.take(old)\n\t\t\t\treturn d, false, nil\n\t\t\t}\n"}}},
-	{Name: "STARTED is not written", Edits: []Edit{{session, "\treturn code == workflow.CodeStarted || (", "\treturn true || code == workflow.CodeStarted || ("}}},
+	{Name: "STARTED is not written", Judge: "shared/worker:TestStartedIsWrittenBeforeTheStart", Edits: []Edit{{session, "\treturn code == workflow.CodeStarted || (", "\treturn true || code == workflow.CodeStarted || ("}}},
 	{Name: "what was started runs again", Edits: []Edit{
 		{claim, "case p.Jobs[i].Code == workflow.CodeStarted && !s.m.Work.Repeatable():", "case false:"},
 		{session, "\t\treturn s.m.Work.Repeatable() || s.firstOwner\n", "\t\treturn true\n"}}},

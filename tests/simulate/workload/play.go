@@ -17,6 +17,16 @@ type Play struct {
 	Seed uint64
 	Mood trouble.Mood
 	Acts []Act // in order of time
+	// Drill is a restore of the tables to what they were before; nil in most plays.
+	Drill *Drill
+}
+
+// Drill is a disaster, and what is done about it by docs/runbooks/restore.md.
+type Drill struct {
+	At   time.Duration    // when the tables are set back
+	To   [4]time.Duration // to what moment each of them: within a second
+	Keep bool             // the queues keep their messages, which ought to be purged
+	Late bool             // workers that have begun a pack cannot be stopped, and go on
 }
 
 // Draw draws the play of a seed.
@@ -62,6 +72,17 @@ func Draw(seed uint64) Play {
 		name := names[r.IntN(len(names))]
 		add(Act{At: within(busy), Kind: Schedule, Definition: name, Devices: some(r, devices), Choice: r.IntN(2)})
 		add(Act{At: busy + 5*time.Minute, Kind: Unschedule, Definition: name})
+	}
+	if p.Mood.Alarms && r.IntN(10) == 0 {
+		to := within(busy)
+		d := &Drill{At: to + time.Second + time.Duration(r.Int64N(int64(4*time.Minute))).Truncate(time.Millisecond), Keep: r.IntN(2) == 0, Late: r.IntN(2) == 0}
+		for i := range d.To {
+			d.To[i] = to + time.Duration(r.IntN(1000))*time.Millisecond
+		}
+		if r.IntN(3) == 0 { // to the very same moment
+			d.To = [4]time.Duration{to, to, to, to}
+		}
+		p.Drill = d
 	}
 	slices.SortStableFunc(p.Acts, func(a, b Act) int { return int(a.At - b.At) })
 	for i := range p.Acts {

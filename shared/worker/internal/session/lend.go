@@ -17,7 +17,7 @@ import (
 func Lend(ctx context.Context, rules *Rules, m *workflow.PackMessage, ports Ports) (p *workflow.Pack, d Disposition, err error) {
 	now := rules.Now()
 	switch {
-	case now.After(m.NotAfter):
+	case now.After(m.NotAfter), rules.forgotten(m):
 		return nil, done, nil
 	case now.Before(m.NotBefore):
 		return nil, later(m.NotBefore.Sub(now)), nil

@@ -25,6 +25,7 @@ type Rules struct {
 	Now        func() time.Time
 	Nonce      func() string
 	Jitter     func() float64
+	Floor      func() int64
 
 	// Slots has room for as many jobs as may run at a time.
 	Slots chan struct{}
@@ -94,7 +95,7 @@ var (
 func Handle(ctx context.Context, rules *Rules, m *workflow.PackMessage, p Ports) (Disposition, error) {
 	now := rules.Now()
 	switch {
-	case now.After(m.NotAfter):
+	case now.After(m.NotAfter), rules.forgotten(m):
 		return done, nil
 	case now.Before(m.NotBefore):
 		return later(m.NotBefore.Sub(now)), nil
@@ -134,6 +135,12 @@ func Handle(ctx context.Context, rules *Rules, m *workflow.PackMessage, p Ports)
 		return Disposition{}, err
 	}
 	return s.after(ctx, final, own)
+}
+
+// forgotten reports whether a message is from before the tables were restored: of a
+// step run that the engine does not know of any more.
+func (r *Rules) forgotten(m *workflow.PackMessage) bool {
+	return r.Floor != nil && m.Work.Floor < r.Floor()
 }
 
 // free reports whether the jobs need no claim: they are pure, so it does no harm

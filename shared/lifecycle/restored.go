@@ -1,0 +1,71 @@
+package lifecycle
+
+import (
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// beyond is by how far a run's counters go on after the tables were restored: beyond
+// what devices have seen of step runs that it has forgotten, and what stands in packs
+// and locks, if one table was set back by a second less than another.
+const beyond = 1000
+
+// restored brings a run over that was written before the tables were set back to an
+// earlier moment, which shows in the floor of the tokens. Devices, and whoever has
+// asked the run meanwhile, may have seen it do what it does not know of any more.
+// So it goes on with nothing: what has not ended is closed and left to an operator,
+// as unsafe. What has ended stays as it is, but is not gone on with under tokens
+// from before.
+func (d *decider) restored() error {
+	x := d.X
+	switch {
+	case x.Floor == d.P.Floor:
+		return nil
+	case x.Version == 0: // it is being made
+		x.Floor = d.P.Floor
+		return nil
+	case x.Floor > d.P.Floor:
+		return workflow.Errorf(workflow.CodeUnavailable,
+			"execution %s was written after a restore, with a floor of tokens of %d; this engine knows of %d", x.ID, x.Floor, d.P.Floor)
+	}
+	x.Floor, x.RunSeq, x.Scope.HeldEpoch = d.P.Floor, x.RunSeq+beyond, 0
+	if sm.Terminal(x.State) {
+		return nil // it is written with the next commit, if there is one
+	}
+	d.Changed = true
+	why := &workflow.Failure{
+		Code: string(workflow.CauseRestored), Message: "the tables were restored to an earlier moment: what the run has done since is not known",
+	}
+	x.Cause, x.Error, x.Reason, x.Wait, x.BlockedBy = workflow.CauseRestored, why, why.Message, nil, nil
+	switch x.State {
+	case sm.ExecutionRunning, sm.ExecutionWaiting:
+		d.Move(sm.EventExecutionBroken, sm.ExecutionError, "", nil)
+		d.StopAll()
+	case sm.ExecutionError, sm.ExecutionCancelling, sm.ExecutionRollback:
+		d.StopAll()
+	default:
+		// It holds nothing, and must not seem to hold what it has held before.
+		x.Epoch += beyond
+		d.abandon()
+		d.End(sm.EventExecutionBroken, sm.ExecutionFailedUnsafe, nil)
+		d.Out.Release = true
+	}
+	return d.Err
+}
+
+// lost ends a run that the tables were set back under, once nothing of it can start
+// any more.
+func (d *decider) lost() bool {
+	switch d.X.State {
+	case sm.ExecutionError, sm.ExecutionCancelling, sm.ExecutionRollback:
+	default:
+		return false
+	}
+	if d.X.Cause != workflow.CauseRestored {
+		return false
+	}
+	if d.Closed() {
+		d.End(sm.EventExecutionBroken, sm.ExecutionFailedUnsafe, nil)
+	}
+	return true
+}
