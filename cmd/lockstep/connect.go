@@ -35,9 +35,7 @@ func (c *connection) open() (*client.Client, error) {
 
 // connect is open with options that are not those of everybody.
 func (c *connection) connect(adjust func(*client.Options)) (*client.Client, error) {
-	o := client.Options{
-		URL: c.url, Tenant: c.tenant, Actor: c.actor, HTTP: signed.Client(signed.Found(), time.Now),
-	}
+	o := client.Options{URL: c.url, Tenant: c.tenant, Actor: c.actor, HTTP: signed.Client(signed.Found(), time.Now)}
 	adjust(&o)
 	return client.New(o)
 }

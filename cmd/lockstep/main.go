@@ -10,8 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockstep-run/lockstep/cmd/lockstep/page"
 	"github.com/lockstep-run/lockstep/cmd/lockstep/transfer"
 	"github.com/lockstep-run/lockstep/cmd/lockstep/upkeep"
+	"github.com/lockstep-run/lockstep/shared/signed"
 )
 
 func main() {
@@ -85,7 +87,7 @@ func newRoot() *cobra.Command {
 		newDev(), newPublish(c), newRun(c), newWatch(c), newStatus(c), newList(c), newHistory(c), newSteps(c),
 		newJobs(c), newResult(c), newCancel(c), newAcknowledge(c), newRetry(c), newResume(c), newUnlock(c), newLocks(c), newWorkers(c),
 		newEntities(c), newBlocks(c), newDefinitions(c), newSchedules(c), newArchive(c), newRestore(c), newCost(c), newVersion(c),
-		upkeep.Redrive(c.shell()), upkeep.Sweep(c.shell()), newDoctor(c), transfer.Export(c.shell(), time.Now), transfer.Import(c.shell(), time.Now),
+		upkeep.Redrive(c.shell()), upkeep.Sweep(c.shell()), newDoctor(c), page.Page(&c.url, &c.tenant, signed.Transport(signed.Found(), time.Now)), transfer.Export(c.shell(), time.Now), transfer.Import(c.shell(), time.Now),
 	)
 	root.SetHelpCommand(newHelp(root))
 	strict(root)

@@ -1,0 +1,57 @@
+package page
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// Page is the verb. Where the service is, is known when the flags have been read.
+func Page(address, tenant *string, send http.RoundTripper) *cobra.Command {
+	port := 3031
+	cmd := &cobra.Command{
+		Use:   "page",
+		Short: "Show the page of a service on AWS in a browser on this machine",
+		Long: "Show the page of a service on AWS in a browser on this machine, until Ctrl-C. A browser cannot sign requests; this\n" +
+			"does so in its place, with your credentials or LOCKSTEP_TOKEN. It reads and never writes, and only this machine can use it.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			at, err := url.Parse(*address)
+			if err != nil || at.Host == "" {
+				return fmt.Errorf("%q is not the address of a service", *address)
+			}
+			listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+			if err != nil {
+				return fmt.Errorf("%w: --port names another, 0 a free one", err)
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "the page of %s is at http://localhost:%d; Ctrl-C ends this\n", at.Host, listener.Addr().(*net.TCPAddr).Port)
+			return serve(cmd.Context(), listener, proxy(at, send, *tenant))
+		},
+	}
+	cmd.Flags().IntVar(&port, "port", port, "port on this machine; 0 takes a free one")
+	return cmd
+}
+
+// serve serves until the context ends, which is no error.
+func serve(ctx context.Context, listener net.Listener, h http.Handler) error {
+	server := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
+	over := make(chan error, 1)
+	go func() { over <- server.Serve(listener) }()
+	select {
+	case err := <-over:
+		return err
+	case <-ctx.Done():
+	}
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	if err := server.Shutdown(end); errors.Is(err, context.DeadlineExceeded) {
+		return server.Close()
+	}
+	return nil
+}
