@@ -23,7 +23,8 @@ type Invoke func(ctx context.Context, event []byte) (reply []byte, err error)
 type Options struct {
 	// Account and APIID appear in events. Defaults: 000000000000 and local.
 	Account, APIID string
-	// MaxBody is the largest body taken, in bytes. Default 10 MiB, as on AWS.
+	// MaxBody is the largest body taken, in bytes. Default 10 MiB, as of API Gateway. On
+	// AWS the event that holds it is bounded before that, by Lambda: 6 MiB.
 	MaxBody int64
 	// Timeout is how long a client waits for a reply. Default 30s, as on AWS.
 	Timeout time.Duration
