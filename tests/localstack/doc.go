@@ -3,8 +3,13 @@
 //
 // A tour. main_test.go brings LocalStack up (localstack/host) and takes it down;
 // it does nothing unless LOCKSTEP_E2E=localstack is set, as make test-localstack
-// does. stage_test.go bootstraps, deploys, updates and destroys. suite_test.go
-// runs tests/e2e against the app of infra as it is deployed there.
+// does. stage_test.go bootstraps, deploys, updates and destroys, and
+// deployed_test.go has the two stories: the app of infra, on which suite_test.go
+// runs tests/e2e, and which is then updated in the middle of a run; and app/, a
+// user's app with pools of his own, on which the scenes of scenes_test.go are
+// played. Their workers are the fleet's of examples/fleet and faulty/, which fails
+// as orders_test.go tells it. queues_test.go asks the services of AWS themselves.
 //
-// docs/aws-behaviours.md says what is shown here and what is not.
+// docs/aws-behaviours.md says what is shown here and what is not. With
+// LOCKSTEP_E2E_RUN only these tests of tests/e2e are run.
 package localstack
