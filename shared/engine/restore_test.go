@@ -55,6 +55,7 @@ func TestRunsDoNotGoOnAfterARestore(t *testing.T) {
 	if _, err := s.Engine.Cancel(ctx, stage.Caller, ids["runs"], views.CancelRequest{}); !workflow.Is(err, workflow.CodeIllegalTransition) {
 		t.Errorf("a cancel finds a run that goes on: %v", err)
 	}
+	s.Ends(ids["runs"], sm.ExecutionRunning) // the verb is refused, and has not moved it
 	s.Settle(time.Hour)
 	for name, id := range ids {
 		x := s.Ends(id, sm.ExecutionFailedUnsafe)

@@ -29,10 +29,11 @@ func Decide(x *workflow.Execution, f Facts, p Policy, now time.Time) (Decision, 
 	d := &decider{visits.Visits{Draft: &draft.Draft{
 		X: x.Clone(), F: f, P: p, Now: now, Rang: !x.DueAt.IsZero() && !x.DueAt.After(now),
 	}}}
-	if err := d.restored(); err != nil {
+	met, err := d.restored()
+	if err != nil {
 		return Decision{}, err
 	}
-	if f.Command != nil {
+	if f.Command != nil && !met {
 		if err := d.command(*f.Command); err != nil {
 			return Decision{}, err
 		}

@@ -42,8 +42,9 @@ func (d *decider) tied(c Command) (bool, error) {
 // longestPack is how long a worker may be at one pack that it began in time.
 const longestPack = 15 * time.Minute
 
-// loose reports whether a visit was given up without knowing what became of its jobs.
+// loose reports whether a visit was given up without knowing what became of its jobs,
+// other than calls of acquire, which change nothing.
 func loose(r *workflow.StepRun) bool {
 	t := r.Tally
-	return r.HasJobs() && r.Status == sm.StepCancelled && t.Executed()+t.NotExecuted+t.Unsent == 0
+	return r.HasJobs() && r.Kind != workflow.JobAcquire && r.Status == sm.StepCancelled && t.Executed()+t.NotExecuted+t.Unsent == 0
 }

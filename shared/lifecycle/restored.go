@@ -1,6 +1,8 @@
 package lifecycle
 
 import (
+	"fmt"
+
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
@@ -16,21 +18,31 @@ const beyond = 1000
 // So it goes on with nothing: what has not ended is closed and left to an operator,
 // as unsafe. What has ended stays as it is, but is not gone on with under tokens
 // from before.
-func (d *decider) restored() error {
+//
+// It reports whether it has met one that had not ended. An operator's verb is not
+// carried out then: it was asked for of a run that went on. The run is brought over
+// by its next look.
+func (d *decider) restored() (met bool, err error) {
 	x := d.X
 	switch {
 	case x.Floor == d.P.Floor:
-		return nil
+		return false, nil
 	case x.Version == 0: // it is being made
 		x.Floor = d.P.Floor
-		return nil
+		return false, nil
 	case x.Floor > d.P.Floor:
-		return workflow.Errorf(workflow.CodeUnavailable,
+		return false, workflow.Errorf(workflow.CodeUnavailable,
 			"execution %s was written after a restore, with a floor of tokens of %d; this engine knows of %d", x.ID, x.Floor, d.P.Floor)
+	}
+	if c := d.F.Command; c != nil && c.Kind != CommandBreak && !sm.Terminal(x.State) {
+		return false, &workflow.Error{
+			Code:    workflow.CodeIllegalTransition,
+			Message: fmt.Sprintf("cannot %s execution %s: the tables were restored since it was in state %s; it ends, for somebody to look at", c.Kind, x.ID, x.State),
+		}
 	}
 	x.Floor, x.RunSeq, x.Scope.HeldEpoch = d.P.Floor, x.RunSeq+beyond, 0
 	if sm.Terminal(x.State) {
-		return nil // it is written with the next commit, if there is one
+		return false, nil // it is written with the next commit, if there is one
 	}
 	d.Changed = true
 	why := &workflow.Failure{
@@ -50,7 +62,7 @@ func (d *decider) restored() error {
 		d.End(sm.EventExecutionBroken, sm.ExecutionFailedUnsafe, nil)
 		d.Out.Release = true
 	}
-	return d.Err
+	return true, d.Err
 }
 
 // lost ends a run that the tables were set back under, once nothing of it can start

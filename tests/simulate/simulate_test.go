@@ -36,7 +36,7 @@ func TestPlaysFollowFromTheirSeed(t *testing.T) {
 // which are not set back, see no fence that is smaller than one before.
 func TestRestoreDrill(t *testing.T) {
 	drills, unsafe := 0, 0
-	for seed := uint64(0); drills < 60; seed++ {
+	for seed := uint64(0); drills < 40; seed++ {
 		if workload.Draw(seed).Drill == nil {
 			continue
 		}
