@@ -31,6 +31,7 @@ type Catalog interface {
 
 	PutEntity(ctx context.Context, c workflow.Caller, e workflow.Entity) (workflow.Entity, error)
 	Entity(ctx context.Context, c workflow.Caller, key workflow.EntityKey) (workflow.Entity, error)
+	EntityTypes(ctx context.Context, c workflow.Caller, page workflow.Page) (workflow.List[string], error)
 	Entities(ctx context.Context, c workflow.Caller, sel workflow.Selector, page workflow.Page) (workflow.List[workflow.Entity], error)
 	ImportEntities(ctx context.Context, c workflow.Caller, r io.Reader) (n int, err error)
 }

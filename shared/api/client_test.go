@@ -82,6 +82,7 @@ func TestClientAgreesWithRoutes(t *testing.T) {
 	check("definitions", len(all(t, c.Definitions(ctx))), 1, nil)
 	check("versions", len(all(t, c.Versions(ctx, "fleet", "upgrade"))), 1, nil)
 	check("locks", len(all(t, c.Locks(ctx))), 1, nil)
+	check("entity types", len(all(t, c.EntityTypes(ctx))), 1, nil)
 	check("entities", len(all(t, c.Entities(ctx, workflow.Selector{Type: "device", Groups: []string{"core"}}))), 1, nil)
 	check("active", len(all(t, c.Executions(ctx, views.ExecutionFilter{Active: true}))), 1, nil)
 	check("filtered", len(all(t, c.Executions(ctx, views.ExecutionFilter{Labels: map[string]string{"a": "b"}, CreatedAfter: at}))), 1, nil)

@@ -20,6 +20,17 @@ func (a *routes) ListEntities(w http.ResponseWriter, r *http.Request, params gen
 	replyList(a, w, r, part, shape.Entity, err)
 }
 
+// ListEntityTypes serves GET /entities/types.
+func (a *routes) ListEntityTypes(w http.ResponseWriter, r *http.Request, params gen.ListEntityTypesParams) {
+	page, err := a.page(r, params.Limit, params.PageToken)
+	if err != nil {
+		a.fail(w, r, err)
+		return
+	}
+	part, err := a.Catalog.EntityTypes(r.Context(), a.caller(r), page)
+	replyList(a, w, r, part, func(name string) string { return name }, err)
+}
+
 // ImportEntities serves POST /entities/import.
 func (a *routes) ImportEntities(w http.ResponseWriter, r *http.Request) {
 	n, err := a.Catalog.ImportEntities(r.Context(), a.caller(r), r.Body)

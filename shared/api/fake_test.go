@@ -164,6 +164,11 @@ func (f *fake) Entities(_ context.Context, c workflow.Caller, sel workflow.Selec
 	return workflow.List[workflow.Entity]{Items: []workflow.Entity{{Type: "device", ID: "sw-1", Attributes: json.RawMessage(`{"site":"zrh"}`), Groups: []string{"core"}}}, Next: f.next}, f.called("Entities", c)
 }
 
+func (f *fake) EntityTypes(_ context.Context, c workflow.Caller, page workflow.Page) (workflow.List[string], error) {
+	f.page = page
+	return workflow.List[string]{Items: []string{"device"}, Next: f.next}, f.called("EntityTypes", c)
+}
+
 func (f *fake) ImportEntities(_ context.Context, c workflow.Caller, r io.Reader) (int, error) {
 	b, err := io.ReadAll(r)
 	if err != nil {

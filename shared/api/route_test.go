@@ -139,6 +139,7 @@ var served = []struct {
 	{"POST /function-blocks/register", "/function-blocks/register", `{"package":"fleet","name":"upgrade","version":"1.0.0","timeout":"90s","pure":true,"parameterSchema":null,"http":{"url":"http://127.0.0.1:8/x","headers":{"A":"b"}}}`, 201},
 	{"GET /function-blocks", "/function-blocks", "", 200},
 	{"GET /schedules", "/schedules", "", 200},
+	{"GET /entities/types", "/entities/types", "", 200},
 	{"GET /entities", "/entities?type=device&group=core&group=edge&query=true", "", 200},
 	{"POST /entities/import", "/entities/import", "{\"type\":\"device\",\"id\":\"a\"}\n", 200},
 	{"GET /entities/{type}/{id}", "/entities/device/sw-1", "", 200},

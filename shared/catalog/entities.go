@@ -90,6 +90,11 @@ func (c *Catalog) Entities(ctx context.Context, who workflow.Caller, sel workflo
 	return out, nil
 }
 
+// EntityTypes lists the types of which there are, or have been, entities.
+func (c *Catalog) EntityTypes(ctx context.Context, who workflow.Caller, p workflow.Page) (workflow.List[string], error) {
+	return c.open().Registry.EntityTypes(ctx, who.Tenant, bounded(p))
+}
+
 func badQuery(err error) error {
 	return workflow.Invalid("the request is not valid", []workflow.Issue{{Path: "query", Code: "expression", Message: err.Error()}})
 }

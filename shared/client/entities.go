@@ -34,6 +34,13 @@ func (c *Client) Entities(ctx context.Context, sel workflow.Selector) iter.Seq2[
 	})
 }
 
+// EntityTypes lists the types of which entities have been put.
+func (c *Client) EntityTypes(ctx context.Context) iter.Seq2[string, error] {
+	return pages[string](func(token *string) (*http.Response, error) {
+		return c.api.ListEntityTypes(ctx, &gen.ListEntityTypesParams{PageToken: token})
+	})
+}
+
 // ImportEntities inserts or replaces entities, one JSON object a line, and
 // returns their number. If a line is invalid, nothing is stored.
 func (c *Client) ImportEntities(ctx context.Context, lines io.Reader) (int, error) {

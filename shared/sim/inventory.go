@@ -99,6 +99,19 @@ func (r *Registry) Entities(_ context.Context, tenant string, keys []workflow.En
 	})
 }
 
+// EntityTypes lists the types of which an entity has been put, in order.
+func (r *Registry) EntityTypes(_ context.Context, tenant string, page workflow.Page) (workflow.List[string], error) {
+	return call(r.line, "registry.entity_types", func(bool) (workflow.List[string], error) {
+		found := map[string]bool{}
+		for k := range r.w.entities[tenant] {
+			found[k.Type] = true
+		}
+		list, err := paged(slices.Sorted(maps.Keys(found)), page, func(name string) string { return name })
+		r.reads(tableRegistry, len(list.Items))
+		return list, err
+	})
+}
+
 // EntitiesOf lists a type's entities in order of id.
 func (r *Registry) EntitiesOf(_ context.Context, tenant, entityType string, page workflow.Page) (workflow.List[workflow.Entity], error) {
 	return call(r.line, "registry.entities_of", func(bool) (workflow.List[workflow.Entity], error) {

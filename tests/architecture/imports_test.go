@@ -50,6 +50,7 @@ var law = []ban{
 	{"shared/sqs", []string{module + "shared/engine", module + "shared/lifecycle", module + "shared/dynamo", "github.com/aws/aws-lambda-go"},
 		"an adapter sends and decides nothing; adapters do not know each other"},
 	{"shared/sim", append([]string{module + "shared/dynamo", module + "shared/sqs"}, aws...), "the simulation is in memory"},
+	{"shared/cloud", []string{module + "shared/engine", module + "shared/lifecycle", module + "shared/dynamo", module + "shared/sqs", module + "cmd"}, "it says how a stack stands, and decides nothing"},
 	{"shared/monitor", append([]string{module + "shared/engine", module + "shared/dynamo"}, aws...), "the page reads through HTTP like any client"},
 	{"infra", []string{module + "shared/workflow", module + "shared/engine", module + "shared/dynamo", module + "shared/api", module + "shared/lifecycle", module + "statemachines"},
 		"infrastructure and code agree on topology alone"},

@@ -34,7 +34,6 @@ func TestTransfer(t *testing.T) {
 
 	dir := t.TempDir()
 	first, second := filepath.Join(dir, "first.jsonl"), filepath.Join(dir, "second.jsonl")
-	types := "--type=site,device"
 	succeed := func(want string, args ...string) string {
 		t.Helper()
 		code, out, err := lockstep(t, "", args...)
@@ -44,13 +43,16 @@ func TestTransfer(t *testing.T) {
 		return out
 	}
 	source, target := "--url="+from.url, "--url="+to.url
-	succeed("exported 1 blocks, 3 definitions, 1201 entities", source, "export", first, types)
+	succeed("exported 1 blocks, 3 definitions, 1201 entities", source, "export", first)
 	text := readFile(t, first)
 	if strings.Contains(text, id) || strings.Index(text, `"1.9.0"`) > strings.Index(text, `"1.10.0"`) {
 		t.Error("the file holds a run, or versions out of their order")
 	}
-	if out, _, _ := strings.Cut(succeed("", source, "export", "-", types), "note:"); out != text {
+	if out := succeed("", source, "export", "-"); out != text {
 		t.Error("a second export is another one")
+	}
+	if out := succeed("", source, "export", "--only=entities", "--type=site", "-"); strings.Count(out, "\n") != 3 || !strings.Contains(out, "zrh") {
+		t.Errorf("of sites alone it exports %s", out)
 	}
 
 	counts := func(args ...string) string {
@@ -71,7 +73,7 @@ func TestTransfer(t *testing.T) {
 	if got := counts(target, "import", first); got != all {
 		t.Errorf("the import says %s", got)
 	}
-	succeed("exported", target, "export", second, types)
+	succeed("exported", target, "export", second)
 	if readFile(t, second) != text {
 		t.Error("what was imported is exported differently")
 	}
@@ -117,7 +119,7 @@ func TestTransferRefused(t *testing.T) {
 	s.entities("device", 2)
 	file := filepath.Join(t.TempDir(), "stage.jsonl")
 	url := "--url=" + s.url
-	if code, out, err := lockstep(t, "", url, "export", file, "--type=device"); code != 0 {
+	if code, out, err := lockstep(t, "", url, "export", file); code != 0 {
 		t.Fatalf("exit %d\n%s%s", code, out, err)
 	}
 	good := readFile(t, file)
@@ -163,7 +165,7 @@ func TestTransferRefused(t *testing.T) {
 	if code, out, err := lockstep(t, "", url, "import", filepath.Join(t.TempDir(), "none")); code != 2 || !strings.Contains(err, "there is no file") {
 		t.Errorf("no file: exit %d\n%s%s", code, out, err)
 	}
-	code, now, err := lockstep(t, "", url, "export", "-", "--type=device")
+	code, now, err := lockstep(t, "", url, "export", "-")
 	if code != 0 || now != good {
 		t.Errorf("something has been changed: exit %d, %s\n%s\nbefore\n%s", code, err, now, good)
 	}

@@ -169,6 +169,7 @@ func tries(p property) map[string][]try {
 		"GET /function-blocks/{package}/{name}/{version}/workers":      lists("/function-blocks/p/slow/1.0.0/workers"),
 		"POST /function-blocks/register":                               {{target: "/function-blocks/register", body: strings.Replace(slowBlock, `"idempotent"`, `"pure"`, 1)}},
 		"GET /schedules":                                               lists("/schedules"),
+		"GET /entities/types":                                          lists("/entities/types"),
 		"GET /entities":                                                lists("/entities?type=device", "group=all", "query=entity.secret+!%3D+%22%22"),
 		"GET /entities/{type}/{id}":                                    one("/entities/device/d001", ""),
 		"PUT /entities/{type}/{id}":                                    one("/entities/device/d002", fmt.Sprintf(entityOf, "told")),

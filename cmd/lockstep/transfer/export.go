@@ -25,7 +25,7 @@ func Export(s upkeep.Shell, now func() time.Time) *cobra.Command {
 		Short: "Write blocks, definitions and inventory to a file (- writes standard output)",
 		Long: "Write the tenant's blocks, definitions and inventory to a file of JSON lines, from which \"lockstep import\" makes\n" +
 			"another stage the same. Two exports of the same are the same byte for byte. Runs, locks, workers and the values of\n" +
-			"headers that look secret are left out. Entities are those of the types that blocks and definitions name, and of --type.",
+			"headers that look secret are left out.",
 		Example: "  lockstep export staging.jsonl\n  lockstep export --only definitions - | jq .definition.name",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkKinds(only); err != nil {
@@ -48,9 +48,6 @@ func Export(s upkeep.Shell, now func() time.Time) *cobra.Command {
 			if done.withheld > 0 {
 				fmt.Fprintf(cmd.ErrOrStderr(), "note: %d blocks have headers whose values look secret: these are not in the file, and their lines say so\n", done.withheld)
 			}
-			if done.types != nil {
-				fmt.Fprintf(cmd.ErrOrStderr(), "note: entities of the types %s; --type adds one that no block and no definition names\n", strings.Join(done.types, ", "))
-			}
 			switch {
 			case args[0] == "-":
 				return nil
@@ -62,7 +59,7 @@ func Export(s upkeep.Shell, now func() time.Time) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringSliceVar(&only, "only", nil, "only these: "+strings.Join(kinds, ", "))
-	cmd.Flags().StringSliceVar(&types, "type", nil, "entities of these types too")
+	cmd.Flags().StringSliceVar(&types, "type", nil, "of the entities only those of these types")
 	return cmd
 }
 
@@ -78,8 +75,7 @@ func checkKinds(only []string) error {
 // exported is what has come of an export.
 type exported struct {
 	totals
-	types    []string // of the entities, nil if they were not asked for
-	withheld int      // blocks with headers left out
+	withheld int // blocks with headers left out
 }
 
 // refused is an error of the service, as the shell has to know.
@@ -90,60 +86,64 @@ func (r refused) Unwrap() error { return r.error }
 func (s *stage) export(ctx context.Context, out io.Writer, only, types []string) (exported, error) {
 	with := func(kind string) bool { return len(only) == 0 || slices.Contains(only, kind) }
 	var done exported
-	// Entities are found by what blocks and definitions name.
-	blocks, err := s.blocks(ctx)
-	if err != nil {
-		return done, refused{err}
-	}
-	definitions, err := s.sources(ctx)
-	if err != nil {
-		return done, refused{err}
-	}
 	w := &writer{out: out}
 	if err := w.begin(); err != nil {
 		return done, err
 	}
-	for _, b := range blocks {
-		if !with(kindBlocks) {
-			break
+	if with(kindBlocks) {
+		blocks, err := s.blocks(ctx)
+		if err != nil {
+			return done, refused{err}
 		}
-		if _, names := withhold(b); names != nil {
-			done.withheld++
-		}
-		if err := w.block(b); err != nil {
-			return done, err
+		for _, b := range blocks {
+			if _, names := withhold(b); names != nil {
+				done.withheld++
+			}
+			if err := w.block(b); err != nil {
+				return done, err
+			}
 		}
 	}
-	for _, d := range definitions {
-		if !with(kindDefinitions) {
-			break
+	if with(kindDefinitions) {
+		definitions, err := s.sources(ctx)
+		if err != nil {
+			return done, refused{err}
 		}
-		if d.Definition == nil {
-			return done, refused{workflow.Errorf(workflow.CodeInternal, "the service answered %s without its source", refOf(d))}
-		}
-		if err := w.definition(*d.Definition, d.Archived); err != nil {
-			return done, err
+		for _, d := range definitions {
+			if d.Definition == nil {
+				return done, refused{workflow.Errorf(workflow.CodeInternal, "the service answered %s without its source", refOf(d))}
+			}
+			if err := w.definition(*d.Definition, d.Archived); err != nil {
+				return done, err
+			}
 		}
 	}
 	if with(kindEntities) {
-		done.types = typesOf(blocks, definitions, types)
-		if done.types == nil {
-			done.types = []string{}
-		}
-	}
-	for _, kind := range done.types {
-		for e, err := range s.Entities(ctx, workflow.Selector{Type: kind}) {
-			if err != nil {
-				return done, refused{err}
-			}
-			if err := w.entity(e); err != nil {
-				return done, err
-			}
-			s.progress.tell("entities exported", w.counts.Entities)
+		if err := s.exportEntities(ctx, w, types); err != nil {
+			return done, err
 		}
 	}
 	done.totals = w.counts
 	return done, w.end()
+}
+
+func (s *stage) exportEntities(ctx context.Context, w *writer, only []string) error {
+	types, err := s.types(ctx, only)
+	if err != nil {
+		return refused{err}
+	}
+	for _, name := range types {
+		for e, err := range s.Entities(ctx, workflow.Selector{Type: name}) {
+			if err != nil {
+				return refused{err}
+			}
+			if err := w.entity(e); err != nil {
+				return err
+			}
+			s.progress.tell("entities exported", w.counts.Entities)
+		}
+	}
+	return nil
 }
 
 // intoFile writes a file that is there whole or not at all.

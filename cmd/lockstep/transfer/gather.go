@@ -3,9 +3,7 @@ package transfer
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"maps"
-	"regexp"
 	"slices"
 
 	"github.com/lockstep-run/lockstep/shared/client"
@@ -68,55 +66,18 @@ func compareRefs(a, b workflow.Ref) int {
 	return cmp.Or(cmp.Compare(a.Package, b.Package), cmp.Compare(a.Name, b.Name), v.Compare(w))
 }
 
-// quotedTypeRE finds types of entities that expressions name.
-var quotedTypeRE = regexp.MustCompile(`entity\(\s*\\?["']([^"'\\]+)`)
-
-// typesOf are the types of entities that blocks and definitions name, with those
-// given. The service keeps no list of types; whatever runs can reach is named in
-// one of these.
-func typesOf(blocks []workflow.Block, definitions []client.Definition, given []string) []string {
-	found := map[string]bool{}
-	add := func(name string) {
-		if workflow.ValidID(name) && name != workflow.RunOnGlobal {
-			found[name] = true
+// types are those of which there are entities, as far as they are asked for.
+func (s *stage) types(ctx context.Context, only []string) ([]string, error) {
+	var all []string
+	for name, err := range s.EntityTypes(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		if len(only) == 0 || slices.Contains(only, name) {
+			all = append(all, name)
 		}
 	}
-	for _, name := range given {
-		add(name)
-	}
-	for _, b := range blocks {
-		add(b.RunOn)
-	}
-	for _, d := range definitions {
-		if d.Definition == nil {
-			continue
-		}
-		var source any
-		if json.Unmarshal(*d.Definition, &source) == nil {
-			typed(source, add)
-		}
-		for _, m := range quotedTypeRE.FindAllSubmatch(*d.Definition, -1) {
-			add(string(m[1]))
-		}
-	}
-	return slices.Sorted(maps.Keys(found))
-}
-
-// typed calls found with every text that stands where a definition names a type.
-func typed(v any, found func(string)) {
-	switch v := v.(type) {
-	case map[string]any:
-		for key, inner := range v {
-			if text, ok := inner.(string); ok && (key == "seedEntity" || key == "runOn" || key == "type") {
-				found(text)
-			}
-			typed(inner, found)
-		}
-	case []any:
-		for _, inner := range v {
-			typed(inner, found)
-		}
-	}
+	return all, nil
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

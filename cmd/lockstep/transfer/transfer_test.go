@@ -1,14 +1,10 @@
 package transfer
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
-	"github.com/lockstep-run/lockstep/shared/client"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -26,18 +22,6 @@ func TestDifferences(t *testing.T) {
 		if got := sentence(differences([]byte(c.there), []byte(c.file))); got != c.want {
 			t.Errorf("%s against %s:\n%s\nwant\n%s", c.there, c.file, got, c.want)
 		}
-	}
-}
-
-// Types of entities are found wherever a definition or a block can name one.
-func TestTypes(t *testing.T) {
-	raw := json.RawMessage(`{"seedEntity":"device","acquire":[{"type":"site","ids":["x"]}],"config":{"startWhen":"entity(\"rack\", \"r1\").free"},
-		"steps":[{"label":"a","runOn":"global"},{"label":"b","workflow":{"steps":[{"label":"c","runOn":"port"}]}},
-		{"label":"d","workflowReference":{"executeOnParameters":{"type":"line"}}}]}`)
-	source := client.Definition{Definition: &raw}
-	got := typesOf([]workflow.Block{{RunOn: "card"}, {RunOn: "global"}, {}}, []client.Definition{source, {}}, []string{"spare"})
-	if diff := cmp.Diff([]string{"card", "device", "line", "port", "rack", "site", "spare"}, got); diff != "" {
-		t.Error(diff)
 	}
 }
 

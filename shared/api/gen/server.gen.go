@@ -383,6 +383,14 @@ type EntityList struct {
 // EntityName defines model for EntityName.
 type EntityName = string
 
+// EntityTypeList defines model for EntityTypeList.
+type EntityTypeList struct {
+	Items []EntityName `json:"items"`
+
+	// NextPageToken Null on the last page
+	NextPageToken *NextPageToken `json:"nextPageToken"`
+}
+
 // Event defines model for Event.
 type Event struct {
 	Actor *NullableText `json:"actor"`
@@ -878,6 +886,15 @@ type ListEntitiesParams struct {
 	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
 }
 
+// ListEntityTypesParams defines parameters for ListEntityTypes.
+type ListEntityTypesParams struct {
+	// Limit Items a page; a page may hold fewer
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// PageToken The nextPageToken of the page before
+	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
+}
+
 // ListBlocksParams defines parameters for ListBlocks.
 type ListBlocksParams struct {
 	// Limit Items a page; a page may hold fewer
@@ -1101,6 +1118,9 @@ type ServerInterface interface {
 	// ImportEntities Insert or replace entities, one JSON object a line, of any content type, up to 10 MiB
 	// (POST /entities/import)
 	ImportEntities(w http.ResponseWriter, r *http.Request)
+	// ListEntityTypes List the types of which entities have been put
+	// (GET /entities/types)
+	ListEntityTypes(w http.ResponseWriter, r *http.Request, params ListEntityTypesParams)
 	// GetEntity Read an entity
 	// (GET /entities/{type}/{id})
 	GetEntity(w http.ResponseWriter, r *http.Request, pType EntityType, id EntityId)
@@ -1432,6 +1452,52 @@ func (siw *ServerInterfaceWrapper) ImportEntities(w http.ResponseWriter, r *http
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ImportEntities(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListEntityTypes operation middleware
+func (siw *ServerInterfaceWrapper) ListEntityTypes(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListEntityTypesParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "pageToken" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "pageToken", r.URL.Query(), &params.PageToken, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "pageToken"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "pageToken", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListEntityTypes(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -3098,6 +3164,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/entities/{type}/{id}", wrapper.GetEntity)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/entities/{type}/{id}", wrapper.PutEntity)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/entities/import", wrapper.ImportEntities)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/entities/types", wrapper.ListEntityTypes)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/executions/{id}/status", wrapper.GetStatus)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/function-blocks", wrapper.ListBlocks)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/function-blocks/{package}/{name}/{version}/workers", wrapper.ListBlockWorkers)

@@ -299,6 +299,14 @@ type EntityList struct {
 // EntityName defines model for EntityName.
 type EntityName = string
 
+// EntityTypeList defines model for EntityTypeList.
+type EntityTypeList struct {
+	Items []EntityName `json:"items"`
+
+	// NextPageToken Null on the last page
+	NextPageToken *NextPageToken `json:"nextPageToken"`
+}
+
 // Event defines model for Event.
 type Event = workflow.Event
 
@@ -720,6 +728,15 @@ type ListEntitiesParams struct {
 	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
 }
 
+// ListEntityTypesParams defines parameters for ListEntityTypes.
+type ListEntityTypesParams struct {
+	// Limit Items a page; a page may hold fewer
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// PageToken The nextPageToken of the page before
+	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
+}
+
 // ListBlocksParams defines parameters for ListBlocks.
 type ListBlocksParams struct {
 	// Limit Items a page; a page may hold fewer
@@ -1086,6 +1103,11 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /entities/import (the `ImportEntities` operationId).
 	ImportEntitiesWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListEntityTypes List the types of which entities have been put
+	//
+	// Corresponds with GET /entities/types (the `ListEntityTypes` operationId).
+	ListEntityTypes(ctx context.Context, params *ListEntityTypesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetEntity Read an entity
 	//
@@ -1602,6 +1624,21 @@ func (c *Client) ListEntities(ctx context.Context, params *ListEntitiesParams, r
 // Corresponds with POST /entities/import (the `ImportEntities` operationId).
 func (c *Client) ImportEntitiesWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewImportEntitiesRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListEntityTypes List the types of which entities have been put
+//
+// Corresponds with GET /entities/types (the `ListEntityTypes` operationId).
+func (c *Client) ListEntityTypes(ctx context.Context, params *ListEntityTypesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListEntityTypesRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -2800,6 +2837,72 @@ func NewImportEntitiesRequestWithBody(server string, contentType string, body io
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewListEntityTypesRequest constructs an http.Request for the ListEntityTypes method
+func NewListEntityTypesRequest(server string, params *ListEntityTypesParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/entities/types")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PageToken != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "pageToken", *params.PageToken, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
 
 	return req, nil
 }
@@ -5102,6 +5205,13 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /entities/import (the `ImportEntities` operationId).
 	ImportEntitiesWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ImportEntitiesResponse, error)
 
+	// ListEntityTypesWithResponse List the types of which entities have been put
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /entities/types (the `ListEntityTypes` operationId).
+	ListEntityTypesWithResponse(ctx context.Context, params *ListEntityTypesParams, reqEditors ...RequestEditorFn) (*ListEntityTypesResponse, error)
+
 	// GetEntityWithResponse Read an entity
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -5791,6 +5901,47 @@ func (r ImportEntitiesResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ImportEntitiesResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListEntityTypesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *EntityTypeList
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListEntityTypesResponse) GetJSON200() *EntityTypeList {
+	return r.JSON200
+}
+
+// GetBody returns the raw response body bytes
+func (r ListEntityTypesResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListEntityTypesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListEntityTypesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListEntityTypesResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -7653,6 +7804,19 @@ func (c *ClientWithResponses) ImportEntitiesWithBodyWithResponse(ctx context.Con
 	return ParseImportEntitiesResponse(rsp)
 }
 
+// ListEntityTypesWithResponse List the types of which entities have been put
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /entities/types (the `ListEntityTypes` operationId).
+func (c *ClientWithResponses) ListEntityTypesWithResponse(ctx context.Context, params *ListEntityTypesParams, reqEditors ...RequestEditorFn) (*ListEntityTypesResponse, error) {
+	rsp, err := c.ListEntityTypes(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListEntityTypesResponse(rsp)
+}
+
 // GetEntityWithResponse Read an entity
 //
 // Returns a wrapper object for the known response body format(s).
@@ -8520,6 +8684,32 @@ func ParseImportEntitiesResponse(rsp *http.Response) (*ImportEntitiesResponse, e
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest Imported
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListEntityTypesResponse parses an HTTP response from a ListEntityTypesWithResponse call
+func ParseListEntityTypesResponse(rsp *http.Response) (*ListEntityTypesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListEntityTypesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest EntityTypeList
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}

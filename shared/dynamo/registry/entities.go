@@ -48,6 +48,9 @@ func entityKey(tenant string, key workflow.EntityKey) table.Key {
 // PutEntities upserts. Of one that is given twice the last counts. The writes
 // that replace the entities also take their watchers, at no cost of their own.
 func (r *Registry) PutEntities(ctx context.Context, tenant string, entities []workflow.Entity) ([]string, error) {
+	if err := r.noteTypes(ctx, tenant, entities); err != nil {
+		return nil, err
+	}
 	var mu sync.Mutex
 	watching := map[string]bool{}
 	last := make(map[workflow.EntityKey]int, len(entities))

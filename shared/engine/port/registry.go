@@ -40,6 +40,8 @@ type Registry interface {
 	// Entities reads by key; missing ones are left out. strong asks for strongly
 	// consistent reads.
 	Entities(ctx context.Context, tenant string, keys []workflow.EntityKey, strong bool) (map[workflow.EntityKey]workflow.Entity, error)
+	// EntityTypes lists the types of which an entity has been put, in order.
+	EntityTypes(ctx context.Context, tenant string, page workflow.Page) (workflow.List[string], error)
 	// EntitiesOf lists a type's entities in order of id.
 	EntitiesOf(ctx context.Context, tenant, entityType string, page workflow.Page) (workflow.List[workflow.Entity], error)
 

@@ -133,6 +133,19 @@ func Entities(t *testing.T, open Open) {
 					s.Errorf("by %d: %s", limit, diff)
 				}
 			}
+			for _, limit := range []int{0, 1} {
+				var types []string
+				for page := (workflow.Page{Limit: limit}); ; {
+					l := must[workflow.List[string]](s)(s.Registry.EntityTypes(s.ctx, s.tenant, page))
+					types = append(types, l.Items...)
+					if page.Token = l.Next; page.Token == "" {
+						break
+					}
+				}
+				if diff := cmp.Diff([]string{"device", "device2"}, types); diff != "" {
+					s.Errorf("types by %d: %s", limit, diff)
+				}
+			}
 			none := must[workflow.List[workflow.Entity]](s)(s.Registry.EntitiesOf(s.ctx, s.tenant, "nothing", workflow.Page{}))
 			if len(none.Items) != 0 || none.Next != "" {
 				s.Errorf("found %+v", none)
