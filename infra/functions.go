@@ -98,6 +98,7 @@ func (e *Engine) newFunction(p program, rightsOf string) *Function {
 		Role:         role,
 		LogGroup:     logs,
 		Tracing:      tracing,
+		Layers:       e.props.Telemetry.Every(),
 
 		// JSON keeps the platform's lines readable by the same queries as the
 		// engine's. Its lines about every start and end are not worth their price:
@@ -138,6 +139,7 @@ func (e *Engine) configure(f *Function) {
 	}
 	f.env(topology.EnvDeployment, e.deployment())
 	f.env(envLogLevel, e.props.LogLevel)
+	e.props.Telemetry.Tell(f.env)
 	if e.props.Config != "" {
 		f.env(topology.EnvConfigInline, e.props.Config)
 	}

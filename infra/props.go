@@ -4,6 +4,8 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslogs"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssns"
+
+	"github.com/lockstep-run/lockstep/infra/telemetry"
 )
 
 // StageProd is the stage whose data is kept: see [EngineProps.Stage].
@@ -87,6 +89,9 @@ type EngineProps struct {
 	// Tracing sends traces of invocations to X-Ray. Default: off, since it is paid
 	// for by the trace.
 	Tracing bool
+
+	// Telemetry sends spans to an OpenTelemetry collector. Default: none are made.
+	Telemetry *telemetry.Telemetry
 
 	// AlarmTopic is told when an alarm begins and when it ends. Default: alarms are
 	// only shown.

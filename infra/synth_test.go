@@ -15,6 +15,7 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssns"
 	"github.com/aws/jsii-runtime-go"
 
+	"github.com/lockstep-run/lockstep/infra/telemetry"
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
@@ -73,6 +74,9 @@ var stacks = sync.OnceValue(func() map[string]*template {
 	return made
 })
 
+// collectorLayer is a layer with a collector of traces.
+const collectorLayer = "arn:aws:lambda:eu-west-1:123456789012:layer:collector:3"
+
 func makeStacks(app awscdk.App, functions string) map[string]awscdk.Stack {
 	all := map[string]awscdk.Stack{}
 	stack := func(name string) awscdk.Stack {
@@ -90,6 +94,10 @@ func makeStacks(app awscdk.App, functions string) map[string]awscdk.Stack {
 		AlarmTopic: awssns.NewTopic(dev, jsii.String("Pager"), nil),
 		Thresholds: Thresholds{LookAge: 11, PackAge: 12, Errors: 13, Throttles: 14, LockAge: 15, Stuck: 16},
 		RunbookURL: "https://wiki.example/runbooks",
+		Telemetry: &telemetry.Telemetry{
+			Endpoint: "http://localhost:4318", Environment: map[string]string{"OTEL_TRACES_SAMPLER": "parentbased_traceidratio"},
+			Layers: []awslambda.ILayerVersion{awslambda.LayerVersion_FromLayerVersionArn(dev, jsii.String("Collector"), jsii.String(collectorLayer))},
+		},
 	})
 
 	options := stack("options")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/aws/aws-lambda-go/lambda"
 
+	"github.com/lockstep-run/lockstep/shared/boot"
 	"github.com/lockstep-run/lockstep/shared/boot/core"
 	"github.com/lockstep-run/lockstep/shared/boot/metric"
 	"github.com/lockstep-run/lockstep/shared/engine/sweep"
@@ -20,14 +21,14 @@ import (
 
 func main() {
 	app := core.MustOpen(context.Background(), "sweeper")
-	lambda.Start(func(ctx context.Context, order order) (any, error) {
+	lambda.Start(boot.Flushed(app.Parts, func(ctx context.Context, order order) (any, error) {
 		if order.DryRun {
 			return sweep.Plan(ctx, app.Engine, app.Silence(), topology.DueShards, "")
 		}
 		swept, err := sweep.Run(ctx, app.Engine, app.Silence(), topology.DueShards)
 		app.Log.InfoContext(ctx, "swept", "due", swept.Due, "stuck", swept.Stuck, "workers", swept.Workers, "fired", swept.Fired)
 		return swept, errors.Join(err, metric.Write(os.Stdout, os.Getenv(topology.EnvDeployment), topology.MetricStuckExecutions, swept.Stuck, time.Now()))
-	})
+	}))
 }
 
 // order is the event: the schedule's, of which nothing is of interest, or one by

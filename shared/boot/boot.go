@@ -16,6 +16,7 @@ import (
 	awsdynamodb "github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
 
+	"github.com/lockstep-run/lockstep/shared/boot/tracing"
 	"github.com/lockstep-run/lockstep/shared/config"
 	"github.com/lockstep-run/lockstep/shared/dynamo"
 	"github.com/lockstep-run/lockstep/shared/observe"
@@ -31,6 +32,7 @@ var Version = "dev"
 type Parts struct {
 	Config config.Config
 	Log    *slog.Logger
+	Trace  *tracing.Tracing
 	DB     *dynamo.DB
 	Queues *sqs.Blackboard
 
@@ -50,6 +52,10 @@ func Open(ctx context.Context, component string) (*Parts, error) {
 		return nil, fmt.Errorf("log.level: %w", err)
 	}
 	log := logged(component, level, cfg.Log.Redact)
+	spans, err := tracing.Open(ctx, tracing.Options{Component: component, Version: Version, Getenv: os.Getenv, Log: log})
+	if err != nil {
+		log.WarnContext(ctx, "no spans are sent", observe.Err(err)) // which is no reason to do no work
+	}
 	slog.SetDefault(log) // what libraries and a worker's blocks log is kept to the same rules
 	account, err := awsconfig.LoadDefaultConfig(ctx, awsconfig.WithHTTPClient(transport()))
 	if err != nil {
@@ -67,6 +73,7 @@ func Open(ctx context.Context, component string) (*Parts, error) {
 	return &Parts{
 		Config: cfg,
 		Log:    log,
+		Trace:  spans,
 		DB:     dynamo.Open(awsdynamodb.NewFromConfig(account, confined), dynamo.TablesOf(tables)),
 		Queues: sqs.Open(queues, sqs.Queues{
 			Lifecycle: os.Getenv(topology.EnvQueueLifecycle), Prefix: os.Getenv(topology.EnvQueueJobsPrefix), Pools: pools,
@@ -82,12 +89,26 @@ func logged(component string, level slog.Level, redact []string) *slog.Logger {
 	return observe.NewLog(observe.Options{W: os.Stderr, Level: level, Component: component, Redact: redact, Knows: invocation})
 }
 
-// invocation is what the context of a Lambda function's invocation knows of it.
+// invocation is what the context of a Lambda function's invocation knows of it, and of
+// the span in it.
 func invocation(ctx context.Context) []slog.Attr {
+	about := tracing.Knows(ctx)
 	if at, ok := lambdacontext.FromContext(ctx); ok {
-		return []slog.Attr{slog.String(observe.RequestID, at.AwsRequestID)}
+		about = append(about, slog.String(observe.RequestID, at.AwsRequestID))
 	}
-	return nil
+	return about
+}
+
+// Flushed makes a Lambda handler send its spans before it answers: Lambda freezes the
+// process then.
+func Flushed[In, Out any](p *Parts, handle func(context.Context, In) (Out, error)) func(context.Context, In) (Out, error) {
+	if !p.Trace.On() {
+		return handle
+	}
+	return func(ctx context.Context, in In) (Out, error) {
+		defer p.Trace.Flush(ctx)
+		return handle(ctx, in)
+	}
 }
 
 // load reads the configuration: the file or the inline document, then variables.

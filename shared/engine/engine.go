@@ -9,6 +9,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/engine/library"
 	"github.com/lockstep-run/lockstep/shared/engine/port"
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
+	"github.com/lockstep-run/lockstep/shared/observe"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -36,6 +37,7 @@ type World struct {
 	Pause func(round int)   // a jittered pause before deciding again after a lost race
 	Open  func() port.Ports // one view of the ports per piece of work
 	Log   *slog.Logger
+	Trace observe.Tracer // nil: nobody takes spans
 
 	// Measure takes a value of one of the metrics of package topology; nil: nobody does.
 	Measure func(ctx context.Context, metric string, n int)

@@ -39,7 +39,7 @@ func (e *Engine) Fire(ctx context.Context, s spec.Schedule, id string) error {
 	}
 	x := lifecycle.New(workflow.Execution{
 		Tenant: s.Tenant, ID: id, Workflow: d.Ref(), CreatedBy: scheduleActor,
-		Labels: map[string]string{spec.LabelSchedule: s.Name}, Input: in,
+		Labels: map[string]string{spec.LabelSchedule: s.Name}, Input: in, Trace: w.telling.Root(ctx, "schedule"),
 	}, e.now())
 	x.Version, x.Commit, x.Engine, x.Floor = 1, e.Nonce(), e.version, e.Policy.Floor
 	x.DueAt = e.now().Add(e.Policy.Poll) // if the look is lost

@@ -21,7 +21,7 @@ const maxCommits = 64
 // now. An error means that the message should come again; an execution that does
 // not exist is no error, because a message can outlive it or, where a start was
 // interrupted, precede it.
-func (e *Engine) Look(ctx context.Context, l workflow.Look) error {
+func (e *Engine) Look(ctx context.Context, l workflow.Look) (err error) {
 	if l.Dead != nil {
 		b := burial.Burial{Ports: e.Open(), Now: e.now, Nonce: e.Nonce, Pause: e.Pause, Tries: e.Tries, Version: e.version, Log: e.Log}
 		return b.Bury(ctx, l)
@@ -37,6 +37,8 @@ func (e *Engine) Look(ctx context.Context, l workflow.Look) error {
 		}
 		return err
 	}
+	ctx, end := w.telling.Look(ctx, l.Why)
+	defer func() { end(err) }()
 	if l.Lane != nil {
 		if err := w.sendLane(ctx, l); err != nil {
 			return err
@@ -116,8 +118,10 @@ func (w *work) handOver() bool {
 
 // commit writes the decision's state under a fresh commit id, with all that has
 // been consumed so far, and wakes whoever waited for the locks it releases.
-func (w *work) commit(ctx context.Context, d lifecycle.Decision) (bool, error) {
+func (w *work) commit(ctx context.Context, d lifecycle.Decision) (ok bool, err error) {
 	next := d.Next
+	ctx, end := w.telling.Commit(ctx, w.x, next)
+	defer func() { end(err) }()
 	next.Schema, next.Commit, next.Engine = workflow.SchemaVersion, w.e.Nonce(), w.e.version
 	if err := w.KeepHistory(ctx, w.x, next); err != nil {
 		return false, err
@@ -126,8 +130,6 @@ func (w *work) commit(ctx context.Context, d lifecycle.Decision) (bool, error) {
 	next.Cost.Add(w.pending)
 
 	var waiters []string
-	var ok bool
-	var err error
 	if next.Version == 1 {
 		ok, err = w.ports.Store.Create(ctx, next)
 	} else {

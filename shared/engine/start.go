@@ -75,7 +75,7 @@ func (e *Engine) Start(ctx context.Context, c workflow.Caller, req views.StartRe
 // succeeded, whatever happens on the way from there: the alarm covers it.
 func (w *work) begin(ctx context.Context, c workflow.Caller, req views.StartRequest, d *library.Definition, in workflow.Input) error {
 	return w.create(ctx, workflow.Execution{
-		Tenant: w.tenant, ID: w.id, Workflow: d.Ref(), CreatedBy: c.Actor, Correlation: c.Correlation, Labels: req.Labels, NotBefore: req.NotBefore.UTC().Truncate(time.Millisecond),
+		Tenant: w.tenant, ID: w.id, Workflow: d.Ref(), CreatedBy: c.Actor, Correlation: c.Correlation, Trace: w.telling.Here(ctx), Labels: req.Labels, NotBefore: req.NotBefore.UTC().Truncate(time.Millisecond),
 	}, in, nil)
 }
 

@@ -44,7 +44,7 @@ type work struct {
 func (e *Engine) work(tenant, id string) *work {
 	w := &work{e: e, ports: e.Open(), tenant: tenant, id: id}
 	w.Beside = beside.Beside{Store: w.ports.Store, Tenant: tenant, Execution: id, Nonce: e.Nonce}
-	w.telling = telling.Teller{Log: e.Log, Measure: e.Measure, Tenant: tenant, Execution: id}
+	w.telling = telling.Teller{Log: e.Log, Trace: e.Trace, Measure: e.Measure, Tenant: tenant, Execution: id}
 	return w
 }
 

@@ -3,7 +3,6 @@ package observe
 import (
 	"context"
 	"log/slog"
-	"time"
 )
 
 // Tracer begins spans. Both ends of a span may be in different processes from those
@@ -25,7 +24,6 @@ type Span struct {
 	Name   string
 	Parent string // traceparent; "" for what the context holds
 	Kind   Kind
-	At     time.Time // when it began; zero for now
 	About  []slog.Attr
 }
 
@@ -54,6 +52,14 @@ func (Off) Begin(ctx context.Context, _ Span) (in context.Context, end End) { re
 func (Off) Here(context.Context) string { return "" }
 
 func ignore(error, ...slog.Attr) {}
+
+// Or is a tracer, or Off if there is none.
+func Or(t Tracer) Tracer {
+	if t == nil {
+		return Off{}
+	}
+	return t
+}
 
 // Told is the text of an error as it may be told.
 func Told(err error) string { return said(err) }

@@ -18,8 +18,9 @@ const patience = 500 * time.Millisecond
 
 // record runs one job for a session.
 func (w *Worker) record(ctx context.Context, m *workflow.PackMessage, in *workflow.JobInput, packToken int) (session.Answer, bool) {
+	ctx, end := told.Begin(ctx, w.Trace, m, in)
 	a, aborted := w.call(ctx, m, in, packToken)
-	told.Ended(ctx, w.Log, m, in, a.record())
+	end(w.Log, a.record())
 	return a.record(), aborted
 }
 
@@ -32,6 +33,7 @@ func (w *Worker) call(ctx context.Context, m *workflow.PackMessage, in *workflow
 	}
 	timeout := w.timeout(ctx, m)
 	job := jobOf(m, in, packToken, w.Now().Add(timeout))
+	job.Trace = told.Here(ctx, w.Trace, m)
 	var late bool
 	if w.Sequential {
 		a = run(ctx, job)

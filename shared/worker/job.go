@@ -21,7 +21,7 @@ type Job struct {
 	Operation workflow.JobKind
 	Attempt   int // from 1
 
-	Correlation string // the starter's own name for whatever comes of the run, or empty: pass it on
+	Correlation, Trace string // what the starter calls whatever comes of the run, and a traceparent, or empty: pass them on
 
 	Entity     *workflow.EntityKey
 	Attributes json.RawMessage // of the entity, as read under its lock

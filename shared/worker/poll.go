@@ -128,20 +128,17 @@ func giveBack(ctx context.Context, w *Worker, d Delivery, f Feed) {
 
 // deliver works on one message.
 func deliver(ctx context.Context, w *Worker, d Delivery, f Feed, here *attendance) {
-	var m *workflow.PackMessage
-	err := work(ctx, w, d, f, here, &m)
+	m, err := work(ctx, w, d, f, here)
 	told.Unfinished(ctx, w.Log, m, d.ID, d.Receives, err)
 }
 
-func work(ctx context.Context, w *Worker, d Delivery, f Feed, here *attendance, read **workflow.PackMessage) (err error) {
+func work(ctx context.Context, w *Worker, d Delivery, f Feed, here *attendance) (m *workflow.PackMessage, err error) {
 	var last *lasttry.Try
 	defer func() { last.Failed(ctx, err) }()
-	defer survive(ctx, w, read, &err)
-	m, err := f.Decode(d.Body)
-	if err != nil {
-		return err
+	defer survive(ctx, w, &m, &err)
+	if m, err = f.Decode(d.Body); err != nil {
+		return m, err
 	}
-	*read = m
 	here.hold(m.Key)
 	defer here.drop(m.Key)
 	p := f.Open()
@@ -150,9 +147,9 @@ func work(ctx context.Context, w *Worker, d Delivery, f Feed, here *attendance, 
 	p.Begun = last.Begun
 	disposition, err := w.Handle(ctx, m, p)
 	if err != nil {
-		return err
+		return m, err
 	}
-	return w.Dispose(ctx, f.Source, d, m, disposition, p)
+	return m, w.Dispose(ctx, f.Source, d, m, disposition, p)
 }
 
 // Dispose does with a delivery as it is to be done. What has to wait for longer is

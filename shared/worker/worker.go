@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockstep-run/lockstep/shared/observe"
 	"github.com/lockstep-run/lockstep/shared/topology"
 	"github.com/lockstep-run/lockstep/shared/worker/internal/session"
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -30,7 +31,8 @@ type Options struct {
 	Unclaimed   time.Duration // jobs that nobody claims for this long fail; 60m
 	HTTP        Caller        // runs blocks served over HTTP; nil: this worker has none
 
-	Log *slog.Logger
+	Log   *slog.Logger
+	Trace observe.Tracer // takes a span of each job; nil: nobody does
 	// Sequential is for simulations: everything happens in the goroutine that calls
 	// Handle. Jobs run one after the other, the lease is renewed between them when
 	// that is due, a time-out is only noticed afterwards, and a block's panic goes on

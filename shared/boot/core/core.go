@@ -73,7 +73,7 @@ func world(p *boot.Parts) engine.World {
 				Board: p.Queues.With(m), Meter: m,
 			}
 		},
-		Log: p.Log,
+		Log: p.Log, Trace: p.Trace,
 		Measure: func(ctx context.Context, name string, n int) {
 			if err := metric.Write(os.Stdout, os.Getenv(topology.EnvDeployment), name, n, time.Now()); err != nil {
 				p.Log.WarnContext(ctx, "metric not written", "metric", name, observe.Err(err))

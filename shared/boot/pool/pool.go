@@ -44,7 +44,7 @@ func serve(poolName string, add func(*worker.Worker)) error {
 	w := newWorker(parts, poolName)
 	add(w)
 	if os.Getenv("AWS_LAMBDA_RUNTIME_API") != "" {
-		lambda.Start(handler(parts, w))
+		lambda.Start(boot.Flushed(parts, handler(parts, w)))
 		return nil
 	}
 	// Only a polling process is told to stop by signals and has work to end then.
@@ -54,6 +54,7 @@ func serve(poolName string, add func(*worker.Worker)) error {
 	if err := register(ctx, w); err != nil {
 		return err
 	}
+	defer parts.Trace.Flush(ctx)
 	return poll(ctx, parts, w, poolName)
 }
 
@@ -66,7 +67,7 @@ func newWorker(p *boot.Parts, poolName string) *worker.Worker {
 	return worker.New(worker.Options{
 		Pool: poolName, Version: boot.Version, Concurrency: c.Worker.Concurrency, Lease: c.Job.Lease, Heartbeat: c.Job.Heartbeat,
 		Skew: c.Clock.Skew, Margin: c.Clock.Margin, MaxClaims: c.Job.MaxTakeovers, Unclaimed: c.Job.Unclaimed,
-		MaxReceives: topology.MaxReceiveJobs, HTTP: httpblock.New(allow), Log: p.Log,
+		MaxReceives: topology.MaxReceiveJobs, HTTP: httpblock.New(allow), Log: p.Log, Trace: p.Trace,
 		Floor: func() int64 { return int64(c.Lock.Floor) },
 	})
 }

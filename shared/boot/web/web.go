@@ -33,10 +33,10 @@ func Handler(c *core.Core) http.Handler {
 		Blackboard: board(c),
 		Upkeep:     keep(c),
 	}
-	return api.New(services, api.Options{
+	return traced(c.Trace, api.New(services, api.Options{
 		TrustHeaders: trusted(), Identify: lambdahttp.Caller, Ready: ready(c),
 		Monitor: monitor.Handler(), Version: boot.Version, Log: c.Log,
-	})
+	}))
 }
 
 // Identity tells the Lambda adapter whom the gateway has established.

@@ -15,6 +15,7 @@ import (
 // nobody does.
 type Teller struct {
 	Log     *slog.Logger
+	Trace   observe.Tracer
 	Measure func(ctx context.Context, metric string, n int)
 
 	Tenant    string

@@ -78,8 +78,10 @@ func (c *Caller) Call(ctx context.Context, e *workflow.Endpoint, j *worker.Job) 
 	for name, value := range e.Headers {
 		req.Header.Set(name, value)
 	}
-	if j.Correlation != "" {
-		req.Header.Set("X-Correlation-Id", j.Correlation)
+	for name, value := range map[string]string{"X-Correlation-Id": j.Correlation, "Traceparent": j.Trace} {
+		if value != "" {
+			req.Header.Set(name, value)
+		}
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json")

@@ -1,6 +1,7 @@
 package told
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -30,17 +31,35 @@ func Unfinished(ctx context.Context, log *slog.Logger, m *workflow.PackMessage, 
 	}
 }
 
-// Ended tells how a job has ended.
-func Ended(ctx context.Context, log *slog.Logger, m *workflow.PackMessage, in *workflow.JobInput, rec workflow.JobRecord) {
-	if !log.Enabled(ctx, slog.LevelDebug) {
-		return // there may be millions
+// Begin begins the span of a job, as part of its run's trace. end tells how it has ended.
+func Begin(ctx context.Context, t observe.Tracer, m *workflow.PackMessage, in *workflow.JobInput) (
+	of context.Context, end func(*slog.Logger, workflow.JobRecord)) {
+	of, over := observe.Or(t).Begin(ctx, observe.Span{
+		Name: string(m.Work.Kind) + " " + m.Work.Block, Parent: m.Work.Trace, Kind: observe.Consumer, About: Job(m, in),
+	})
+	return of, func(log *slog.Logger, rec workflow.JobRecord) {
+		how := []slog.Attr{slog.String("outcome", string(rec.Outcome))}
+		var err error
+		if rec.Failure != nil { // its text is the block's
+			err = failure(rec.Failure.Code)
+			how = append(how, slog.String(observe.Code, rec.Failure.Code))
+		}
+		over(err, how...)
+		if log.Enabled(of, slog.LevelDebug) { // there may be millions
+			log.LogAttrs(of, slog.LevelDebug, "job ended", append(Job(m, in), how...)...)
+		}
 	}
-	attrs := append(Job(m, in), slog.String("outcome", string(rec.Outcome)))
-	if rec.Failure != nil {
-		attrs = append(attrs, slog.String(observe.Code, rec.Failure.Code))
-	}
-	log.LogAttrs(ctx, slog.LevelDebug, "job ended", attrs...)
 }
+
+// Here is the traceparent of the job's span, or of its run's where this worker takes none.
+func Here(ctx context.Context, t observe.Tracer, m *workflow.PackMessage) string {
+	return cmp.Or(observe.Or(t).Here(ctx), m.Work.Trace)
+}
+
+// failure is a job's, by its code.
+type failure string
+
+func (f failure) Error() string { return string(f) }
 
 // Panic tells of a panic of ours, and makes an error of it.
 func Panic(ctx context.Context, log *slog.Logger, m *workflow.PackMessage, cause any) error {

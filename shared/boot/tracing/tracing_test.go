@@ -1,0 +1,241 @@
+package tracing_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lockstep-run/lockstep/shared/boot/tracing"
+	"github.com/lockstep-run/lockstep/shared/observe"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// collector is one end of OTLP.
+type collector struct {
+	*httptest.Server
+	mu     sync.Mutex
+	status int
+	path   string
+	header http.Header
+	bodies [][]byte
+}
+
+func newCollector(t *testing.T) *collector {
+	c := &collector{status: http.StatusOK}
+	c.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body := io.Reader(r.Body)
+		if r.Header.Get("Content-Encoding") == "gzip" {
+			var err error
+			if body, err = gzip.NewReader(r.Body); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+		text, err := io.ReadAll(body)
+		if err != nil {
+			t.Error(err)
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.path, c.header, c.bodies = r.URL.Path, r.Header, append(c.bodies, text)
+		w.WriteHeader(c.status)
+	}))
+	t.Cleanup(c.Close)
+	return c
+}
+
+func open(t *testing.T, log io.Writer, env map[string]string) (*tracing.Tracing, error) {
+	t.Helper()
+	for name, value := range env {
+		t.Setenv(name, value) // the SDK reads it itself
+	}
+	return tracing.Open(t.Context(), tracing.Options{
+		Component: "lifecycle", Version: "1.2.3", Getenv: func(name string) string { return env[name] },
+		Log: observe.NewLog(observe.Options{W: log}),
+	})
+}
+
+const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+// A span that is part of another process's arrives with what it is about, and so does
+// one within it, which has failed; what is secret does not.
+func TestSpansArrive(t *testing.T) {
+	c := newCollector(t)
+	for _, compression := range []string{"", "gzip"} {
+		c.bodies = nil
+		var log bytes.Buffer
+		tr, err := open(t, &log, map[string]string{
+			"OTEL_EXPORTER_OTLP_ENDPOINT": c.URL + "/", "OTEL_EXPORTER_OTLP_HEADERS": "x-key=a%20b, x-other=c", "OTEL_EXPORTER_OTLP_COMPRESSION": compression,
+			"AWS_LAMBDA_FUNCTION_NAME": "f", "OTEL_RESOURCE_ATTRIBUTES": "deployment.environment=test",
+		})
+		if err != nil || !tr.On() {
+			t.Fatal(err)
+		}
+		ctx, end := tr.Begin(t.Context(), observe.Span{Name: "look", Parent: parent, Kind: observe.Consumer, About: []slog.Attr{
+			slog.String(observe.ExecutionID, "x1"), slog.Int(observe.Attempt, 2), slog.Bool("late", true), slog.Any("about", map[string]string{"a": "hunter2"}),
+		}})
+		in, endIn := tr.Begin(ctx, observe.Span{Name: "commit"})
+		knows := tracing.Knows(in)
+		endIn(workflow.Errorf(workflow.CodeInvalid, "the value hunter2 is wrong"), slog.String("at", "https://ann:hunter2@host/"))
+		end(nil)
+		tr.Flush(t.Context())
+		if len(c.bodies) != 1 || c.path != "/v1/traces" || c.header.Get("X-Key") != "a b" || c.header.Get("X-Other") != "c" || c.header.Get("Content-Type") != "application/json" {
+			t.Fatalf("%d requests to %q with %v", len(c.bodies), c.path, c.header)
+		}
+		type keyValue struct {
+			Key   string
+			Value map[string]any
+		}
+		var got struct {
+			ResourceSpans []struct {
+				Resource   struct{ Attributes []keyValue }
+				ScopeSpans []struct {
+					Scope struct{ Name, Version string }
+					Spans []struct {
+						TraceID, SpanID, ParentSpanID, Name string
+						Kind                                int
+						StartTimeUnixNano, EndTimeUnixNano  string
+						Attributes                          []keyValue
+						Status                              struct {
+							Code    int
+							Message string
+						}
+					}
+				}
+			}
+		}
+		if err := json.Unmarshal(c.bodies[0], &got); err != nil {
+			t.Fatal(err)
+		}
+		who := map[string]any{}
+		for _, a := range got.ResourceSpans[0].Resource.Attributes {
+			who[a.Key] = a.Value["stringValue"]
+		}
+		for name, want := range map[string]string{"service.name": "lockstep-lifecycle", "service.version": "1.2.3", "faas.name": "f", "deployment.environment": "test"} {
+			if who[name] != want {
+				t.Errorf("%s is %v, want %s", name, who[name], want)
+			}
+		}
+		spans := got.ResourceSpans[0].ScopeSpans[0].Spans
+		commit, look := spans[0], spans[1] // as they ended
+		if look.TraceID != "0af7651916cd43dd8448eb211c80319c" || look.ParentSpanID != "b7ad6b7169203331" || look.Kind != 5 || look.Status.Code != 0 ||
+			look.StartTimeUnixNano > look.EndTimeUnixNano || len(look.StartTimeUnixNano) != 19 {
+			t.Errorf("%+v", look)
+		}
+		if diff := cmp.Diff([]keyValue{
+			{"executionId", map[string]any{"stringValue": "x1"}}, {"attempt", map[string]any{"intValue": "2"}},
+			{"late", map[string]any{"boolValue": true}}, {"about", map[string]any{"stringValue": observe.Redacted}},
+		}, look.Attributes); diff != "" {
+			t.Error(diff)
+		}
+		if commit.TraceID != look.TraceID || commit.ParentSpanID != look.SpanID || commit.Kind != 1 || commit.Status.Code != 2 || commit.Status.Message != "invalid: REDACTED" {
+			t.Errorf("%+v", commit)
+		}
+		if len(knows) != 2 || knows[0].Value.String() != commit.TraceID || knows[1].Value.String() != commit.SpanID {
+			t.Errorf("a line of the log would say %v", knows)
+		}
+		if here := tr.Here(ctx); here != "00-"+look.TraceID+"-"+look.SpanID+"-01" {
+			t.Errorf("here is %s", here)
+		}
+		if bytes.Contains(c.bodies[0], []byte("hunter2")) || log.Len() > 0 {
+			t.Errorf("sent %s\nlogged %s", c.bodies[0], log.String())
+		}
+	}
+}
+
+// Spans of whoever is not sampled are not sent, and those within know it.
+func TestSampling(t *testing.T) {
+	c := newCollector(t)
+	tr, err := open(t, io.Discard, map[string]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": c.URL + "/own"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := tr.Begin(t.Context(), observe.Span{Name: "look", Parent: strings.TrimSuffix(parent, "1") + "0"})
+	end(nil)
+	if here := tr.Here(ctx); !strings.HasSuffix(here, "-00") {
+		t.Errorf("here is %s", here)
+	}
+	tr.Flush(t.Context())
+	if len(c.bodies) != 0 {
+		t.Errorf("sent %s", c.bodies)
+	}
+	_, end = tr.Begin(t.Context(), observe.Span{Name: "look"})
+	end(nil)
+	tr.Flush(t.Context())
+	if len(c.bodies) != 1 || c.path != "/own" {
+		t.Errorf("%d requests to %s", len(c.bodies), c.path)
+	}
+}
+
+// A collector that refuses, or is not there, is told of once and holds nothing up.
+func TestACollectorThatFails(t *testing.T) {
+	for _, away := range []bool{false, true} {
+		c := newCollector(t)
+		c.status = http.StatusServiceUnavailable
+		if away {
+			c.Close()
+		}
+		var log bytes.Buffer
+		tr, err := open(t, &log, map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": c.URL})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			_, end := tr.Begin(t.Context(), observe.Span{Name: "look"})
+			end(errors.New("no"))
+			tr.Flush(t.Context())
+		}
+		if strings.Count(log.String(), "spans not sent") != 1 {
+			t.Errorf("logged %s", log.String())
+		}
+	}
+}
+
+// Without a collector nothing runs, whatever else is set; what cannot be done is an error
+// that says so, without repeating what lets somebody in.
+func TestSettings(t *testing.T) {
+	const at = "OTEL_EXPORTER_OTLP_ENDPOINT"
+	for name, env := range map[string]map[string]string{
+		"nothing":      {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"},
+		"not at all":   {at: "http://h", "OTEL_SDK_DISABLED": "true"},
+		"no exporters": {at: "http://h", "OTEL_TRACES_EXPORTER": "none"},
+	} {
+		tr, err := open(t, io.Discard, env)
+		if err != nil || tr.On() {
+			t.Errorf("%s: on %t, %v", name, tr.On(), err)
+		}
+		ctx, end := tr.Begin(t.Context(), observe.Span{Name: "look", Parent: parent})
+		end(nil)
+		tr.Flush(ctx)
+		if tr.Here(ctx) != "" || tracing.Knows(ctx) != nil {
+			t.Errorf("%s: spans are made", name)
+		}
+	}
+	var none *tracing.Tracing
+	none.Flush(context.Background())
+	for name, env := range map[string]map[string]string{
+		"OTEL_EXPORTER_OTLP_PROTOCOL":        {at: "http://h", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"},
+		"OTEL_TRACES_EXPORTER":               {at: "http://h", "OTEL_TRACES_EXPORTER": "zipkin"},
+		"OTEL_EXPORTER_OTLP_ENDPOINT is no":  {at: "h:4318"},
+		"OTEL_EXPORTER_OTLP_TIMEOUT":         {at: "http://h", "OTEL_EXPORTER_OTLP_TIMEOUT": "2s"},
+		"OTEL_EXPORTER_OTLP_COMPRESSION":     {at: "http://h", "OTEL_EXPORTER_OTLP_COMPRESSION": "lz4"},
+		"OTEL_EXPORTER_OTLP_HEADERS is no":   {at: "http://h", "OTEL_EXPORTER_OTLP_HEADERS": "hunter2"},
+		"OTEL_EXPORTER_OTLP_HEADERS is no l": {at: "http://h", "OTEL_EXPORTER_OTLP_HEADERS": "a=hunter2%"},
+	} {
+		tr, err := open(t, io.Discard, env)
+		if err == nil || tr.On() || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: on %t, %v", name, tr.On(), err)
+		}
+	}
+}
