@@ -66,7 +66,7 @@ func (s *Stack) functionEnv() []string {
 		topology.EnvURL+"="+s.url,
 	)
 	for _, kv := range os.Environ() {
-		if strings.HasPrefix(kv, "LOCKSTEP_") && !strings.HasPrefix(kv, topology.EnvURL+"=") {
+		if own := strings.HasPrefix(kv, "LOCKSTEP_") || strings.HasPrefix(kv, "OTEL_"); own && !strings.HasPrefix(kv, topology.EnvURL+"=") {
 			env = append(env, kv)
 		}
 	}
