@@ -1,6 +1,7 @@
 package infra
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -103,10 +104,7 @@ func (p *EngineProps) Validate() error {
 	if t := f.Tokens; t != nil && (!strings.HasPrefix(t.Issuer, "https://") || len(t.Audience) == 0) {
 		return fmt.Errorf("tokens of %q for %v: want the issuer's https URL and an audience", t.Issuer, t.Audience)
 	}
-	if err := f.Telemetry.Validate(); err != nil {
-		return err
-	}
-	if err := f.numbers(); err != nil {
+	if err := cmp.Or(f.Telemetry.Validate(), f.numbers()); err != nil {
 		return err
 	}
 	for _, name := range topology.Functions {

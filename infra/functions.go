@@ -11,6 +11,7 @@ import (
 	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
 
+	"github.com/lockstep-run/lockstep/infra/telemetry"
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
@@ -104,7 +105,7 @@ func (e *Engine) newFunction(p program, rightsOf string) *Function {
 		// engine's. Its lines about every start and end are not worth their price:
 		// the metrics say the same.
 		LoggingFormat:         awslambda.LoggingFormat_JSON,
-		ApplicationLogLevelV2: passes(e.props.LogLevel),
+		ApplicationLogLevelV2: telemetry.Passes(e.props.LogLevel),
 		SystemLogLevelV2:      awslambda.SystemLogLevel_WARN,
 
 		// A run of many steps is one long chain of messages and invocations. Lambda
@@ -113,16 +114,6 @@ func (e *Engine) newFunction(p program, rightsOf string) *Function {
 		// The engine has its own bound: the steps of one execution are counted.
 		RecursiveLoop: awslambda.RecursiveLoop_ALLOW,
 	})}
-}
-
-// passes is the level from which on Lambda passes a function's lines on. The function
-// itself keeps to the level that is asked for; Lambda must not, for it would drop the
-// metrics, which are lines of level INFO.
-func passes(level string) awslambda.ApplicationLogLevel {
-	if level == "debug" {
-		return awslambda.ApplicationLogLevel_DEBUG
-	}
-	return awslambda.ApplicationLogLevel_INFO
 }
 
 // configure sets a function's environment: where the parts are that its role lets

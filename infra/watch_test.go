@@ -9,6 +9,7 @@ import (
 	"testing"
 	"unicode"
 
+	"github.com/lockstep-run/lockstep/infra/telemetry"
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
@@ -138,7 +139,7 @@ func sources(t *testing.T, folders ...string) string {
 // it takes metrics for lines of level INFO.
 func TestMetricsPassAtEveryLevel(t *testing.T) {
 	for level, want := range map[string]string{"debug": "DEBUG", "info": "INFO", "warn": "INFO", "error": "INFO"} {
-		if got := string(passes(level)); got != want {
+		if got := string(telemetry.Passes(level)); got != want {
 			t.Errorf("at level %s Lambda passes %s", level, got)
 		}
 	}

@@ -1,2 +1,3 @@
-// Package telemetry lets an engine's functions send spans to an OpenTelemetry collector.
+// Package telemetry is how an engine's functions are heard: at which level Lambda passes on what
+// they write, and to which OpenTelemetry collector they send spans.
 package telemetry

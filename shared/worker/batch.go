@@ -48,8 +48,7 @@ func Batch(ctx context.Context, w *Worker, records []Record, decode func(string)
 func one(ctx context.Context, w *Worker, r Record, decode func(string) (*workflow.PackMessage, error), open func() Ports, budget time.Duration) (err error) {
 	var last *lasttry.Try
 	var m *workflow.PackMessage
-	defer func() { last.Failed(ctx, err) }()
-	defer func() { told.Unfinished(ctx, w.Log, m, r.ID, r.Receives, err) }()
+	defer func() { told.Unfinished(ctx, w.Log, m, r.ID, r.Receives, err); last.Failed(ctx, err) }()
 	defer survive(ctx, w, &m, &err)
 	if m, err = decode(r.Body); err != nil {
 		return err
