@@ -51,3 +51,30 @@ func TestJudgesExist(t *testing.T) {
 		t.Errorf("%d mistakes are left to other tests: the simulation sees too little", judged)
 	}
 }
+
+// TestTheTableNamesEach: docs/simulation.md says of each mistake what sees it.
+func TestTheTableNamesEach(t *testing.T) {
+	raw, err := os.ReadFile(filepath.Join(root, "docs/simulation.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(raw), "## Mistakes that it sees")
+	rows := 0
+	for line := range strings.Lines(table) {
+		if strings.HasPrefix(line, "| ") && !strings.HasPrefix(line, "| mistake ") && !strings.HasPrefix(line, "| --- ") {
+			rows++
+		}
+	}
+	for _, m := range mutation.All() {
+		row := "\n| " + m.Name + " | "
+		if m.Judge != "" {
+			row += "`" + m.Judge + "` |"
+		}
+		if !strings.Contains(table, row) {
+			t.Errorf("docs/simulation.md has no row that begins %q", row)
+		}
+	}
+	if rows != len(mutation.All()) {
+		t.Errorf("docs/simulation.md has %d rows for %d mistakes", rows, len(mutation.All()))
+	}
+}
