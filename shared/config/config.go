@@ -63,7 +63,7 @@ type Lock struct {
 	ReserveAfter int `yaml:"reserveAfter"`
 	// Calls to the tables in flight at a time for one run.
 	Parallel int `yaml:"parallel"`
-	// Tokens of locks are greater than this. It is raised after tables were restored, to the Unix seconds of that moment, and never lowered: docs/runbooks/restore.md.
+	// Tokens of locks are greater than this. It is raised after tables were restored, to the Unix seconds of that moment, and never lowered: docs/runbooks/restore.md. Default: none.
 	Floor int `yaml:"floor"`
 }
 
