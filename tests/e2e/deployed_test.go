@@ -91,9 +91,5 @@ func reachable(h http.Handler) (server *httptest.Server, url string) {
 		server.Listener = listener
 	}
 	server.Start()
-	_, port, _ := strings.Cut(strings.TrimPrefix(server.URL, "http://["), "]:")
-	if port == "" {
-		port = server.URL[strings.LastIndex(server.URL, ":")+1:]
-	}
-	return server, "http://" + net.JoinHostPort(deployed.reach, port)
+	return server, "http://" + deployed.reach + server.URL[strings.LastIndex(server.URL, ":"):]
 }

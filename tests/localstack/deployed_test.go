@@ -36,6 +36,7 @@ func TestDeployed(t *testing.T) {
 		t.Fatal(err)
 	}
 	suite(t, s)
+	starts(t)
 	t.Run("update", func(t *testing.T) { updated(t, s) })
 	t.Run("destroy", func(t *testing.T) { destroyed(t, s) })
 }

@@ -2,6 +2,7 @@ package localstack
 
 import (
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -55,6 +56,16 @@ func (o *orders) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	_, _ = fmt.Fprintln(w, order) // a worker that has gone asks again
+}
+
+// everywhere is a listener that containers reach.
+func everywhere(t *testing.T) net.Listener {
+	t.Helper()
+	listener, err := net.Listen("tcp", "0.0.0.0:0") //nolint:gosec // that is what is meant
+	if err != nil {
+		t.Fatal(err)
+	}
+	return listener
 }
 
 // serve serves something that functions call, and returns its address as they know

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -28,17 +27,7 @@ type stagehand struct {
 	*client.Client
 }
 
-// everywhere is a listener that containers reach.
-func everywhere(t *testing.T) net.Listener {
-	t.Helper()
-	listener, err := net.Listen("tcp", "0.0.0.0:0") //nolint:gosec // that is what is meant
-	if err != nil {
-		t.Fatal(err)
-	}
-	return listener
-}
-
-// import brings devices into the inventory.
+// devices brings devices into the inventory.
 func (s *stagehand) devices(ids ...string) {
 	s.t.Helper()
 	var lines strings.Builder

@@ -1,8 +1,12 @@
 package localstack
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -31,6 +35,35 @@ func suite(t *testing.T, s *stage) {
 		t.Log(said) // why what was left out
 	}
 }
+
+// starts prints how long the functions' cold starts have taken so far, from the start
+// of the process until it asks for work.
+func starts(t *testing.T) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(emulator.Logs(), "*Function*.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []float64
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range initRE.FindAllSubmatch(text, -1) {
+			ms, err := strconv.ParseFloat(string(line[1]), 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, ms)
+		}
+	}
+	if slices.Sort(all); len(all) > 0 { // a container keeps no such log
+		fmt.Printf("%-32s %d of them, %.0f ms in the middle, %.0f to %.0f ms\n", "cold starts", len(all), all[len(all)/2], all[0], all[len(all)-1])
+	}
+}
+
+var initRE = regexp.MustCompile(`(?m)^Init Duration: ([0-9.]+) ms$`)
 
 // failures leaves out what has passed.
 func failures(out string) string {

@@ -91,6 +91,13 @@ class RuntimeAPI(http.server.BaseHTTPRequestHandler):
         return b"".join(chunks)
 
 
+class Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, *_):
+        pass  # a process that is killed hangs up
+
+
 class Instance:
     """A process of a function."""
 
@@ -100,8 +107,8 @@ class Instance:
         self.asked = threading.Event()  # for an event, or the process is over
         self.started = None  # seconds until it asked for its first event
         self.lines, self.log = queue.SimpleQueue(), log
-        self.api = http.server.ThreadingHTTPServer(("127.0.0.1", 0), RuntimeAPI)
-        self.api.daemon_threads, self.api.instance = True, self
+        self.api = Server(("127.0.0.1", 0), RuntimeAPI)
+        self.api.instance = self
         threading.Thread(target=self.api.serve_forever, args=(0.1,), daemon=True).start()
         self.began = time.monotonic()
         try:
@@ -192,6 +199,8 @@ def environment():
                 _, body, _ = self.instance.outcomes.get()
                 raise StatusErrorException("it ended before it asked for work", payload=body)
             self.fresh = True
+            with self.instance.log.open("a") as log:
+                log.write(f"Init Duration: {self.instance.started * 1000:.2f} ms\n")
 
         def stop(self):
             with self.lock:
