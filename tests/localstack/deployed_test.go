@@ -25,8 +25,9 @@ func bootstrap(t *testing.T) {
 	bootstrapped.Do(func() { cdk(t, "bootstrap", "aws://000000000000/"+region) })
 }
 
-// TestDeployed deploys the app of infra and runs the end-to-end tests on it; then
-// the stack is updated to the next release while a run is under way, and destroyed.
+// TestDeployed deploys the app of infra, has the doctor examine it, and runs the
+// end-to-end tests on it; then the stack is updated to the next release while a run
+// is under way, and destroyed.
 func TestDeployed(t *testing.T) {
 	t.Parallel()
 	bootstrap(t)
@@ -35,6 +36,7 @@ func TestDeployed(t *testing.T) {
 	if err := s.client(t).Health(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	t.Run("doctor", func(t *testing.T) { examined(t, s) })
 	suite(t, s)
 	starts(t)
 	t.Run("update", func(t *testing.T) { updated(t, s) })

@@ -8,7 +8,8 @@
 // runs tests/e2e, and which is then updated in the middle of a run; and app/, a
 // user's app with pools of his own, on which the scenes of scenes_test.go are
 // played. Their workers are the fleet's of examples/fleet and faulty/, which fails
-// as orders_test.go tells it. queues_test.go asks the services of AWS themselves.
+// as orders_test.go tells it. queues_test.go asks the services of AWS themselves,
+// and doctor_test.go has the command look at what is deployed.
 //
 // docs/aws-behaviours.md says what is shown here and what is not. With
 // LOCKSTEP_E2E_RUN only these tests of tests/e2e are run.

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 )
 
@@ -43,15 +42,11 @@ func doctor(t *testing.T, s *stage) map[string]string {
 	return found
 }
 
-// TestDoctor: the command finds the parts of a deployed stack, and what somebody
-// has spoiled there by hand.
-func TestDoctor(t *testing.T) {
-	cdk(t, "bootstrap", "aws://000000000000/us-east-1")
-	s := dev(t)
-	s.deploy(t)
-	client := sqs.New(sqs.Options{
-		Region: "us-east-1", BaseEndpoint: aws.String(emulator.URL()), Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
-	})
+// examined: the command finds the parts of a deployed stack, and what somebody has
+// spoiled there by hand.
+func examined(t *testing.T, s *stage) {
+	t.Helper()
+	client := sqsClient()
 	queue, dead := s.output(t, "JobsDefaultUrl"), s.output(t, "LifecycleDlqUrl")
 	set := func(visibility string) {
 		t.Helper()

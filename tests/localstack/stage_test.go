@@ -41,7 +41,6 @@ func built(t testing.TB, path ...string) string {
 
 // stage is one stack as the CDK command line deploys it.
 type stage struct {
-	t       testing.TB
 	app     string   // the program that synthesises
 	stack   string   // its only stack
 	context []string // key=value
