@@ -94,6 +94,7 @@ func (d *decider) retry(c Command) error {
 	default:
 		return invalid("entities", "want failed or all")
 	}
+	d.Out.Release = to == sm.ExecutionReady && d.X.State == sm.ExecutionFailedUnsafe && !d.X.Unlocked // after a restore it may have held its locks until now
 	d.again(from, c.Entities == "failed", to)
 	d.Move(sm.EventExecutionRetried, to, c.Actor, map[string]any{
 		"reason": c.Reason, "from": program.Nodes[from].Label, "entities": c.Entities, "try": d.X.Try,

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/pprof"
+	"strings"
 	"time"
 
 	"github.com/lockstep-run/lockstep/tests/simulate"
@@ -70,8 +71,12 @@ func one(seed uint64, text string, quiet bool) int {
 const tries = 400
 
 func many(from uint64, seeds, parallel, enough int, brief bool) int {
-	begin, told := time.Now(), time.Now()
+	begin, told, broken := time.Now(), time.Now(), 0
 	sum := simulate.Run(from, seeds, parallel, enough, func(s simulate.Sum) {
+		if len(s.Failed) > broken {
+			broken = len(s.Failed)
+			fmt.Printf("one more is broken: %s\n", seedsOf(s.Failed))
+		}
 		if time.Since(told) > 10*time.Second {
 			told = time.Now()
 			fmt.Println(figures(s, time.Since(begin)))
@@ -93,6 +98,14 @@ func many(from uint64, seeds, parallel, enough int, brief bool) int {
 	fmt.Printf("broken: %v\n%d calls and %d faults are left of %d and %d; once more:\n  make simulate SEED=%d CUT='%s'\n",
 		short.Violation, short.Calls, len(short.Strikes), first.Calls, len(first.Strikes), first.Seed, cut)
 	return 1
+}
+
+func seedsOf(failed []simulate.Result) string {
+	var seeds []string
+	for _, r := range failed {
+		seeds = append(seeds, fmt.Sprintf("seed %d (%s)", r.Seed, r.Violation.Law))
+	}
+	return strings.Join(seeds, ", ")
 }
 
 func figures(s simulate.Sum, took time.Duration) string {
