@@ -82,7 +82,7 @@ test-localstack: build ## Deploy the real stack into LocalStack and run the end-
 	@for f in $(FUNCTIONS); do \
 		$(SCENE_BUILD) -ldflags '$(subst boot.Version=$(VERSION),boot.Version=next,$(LINK))' -o $(SCENES)/next/$$f/bootstrap ./functions/$$f || exit 1; \
 	done
-	LOCKSTEP_E2E=localstack go test -count=1 -timeout 20m -parallel 8 -v ./tests/localstack
+	LOCKSTEP_E2E=localstack go test -count=1 -timeout 30m -parallel 8 -v ./tests/localstack
 
 test-fast: ## Run the tests that need neither binaries nor the CDK
 	go test $$(go list ./shared/... ./statemachines/... ./functions/... ./cmd/... | grep -v node_modules)

@@ -17,7 +17,7 @@ import (
 )
 
 // patience is how long anything in these tests may take before it is a failure.
-const patience = 120 * time.Second
+const patience = 3 * time.Minute
 
 // root is the repository.
 func root(t testing.TB) string {
@@ -51,7 +51,7 @@ type stage struct {
 func cdk(t testing.TB, args ...string) {
 	t.Helper()
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, filepath.Join(root(t), "localstack", "node_modules", ".bin", "cdk"), args...)
 	cmd.Dir = t.TempDir() // away from any cdk.json
