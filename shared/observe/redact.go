@@ -118,14 +118,14 @@ func said(err error) string {
 // private looks for an error that is, in all that err holds, and finds its word, or
 // that of one that holds it.
 func private(err error) (word string, is bool) {
-	p, known := err.(Private)
+	p, known := err.(Private) //nolint:errorlint // each error of the tree is looked at by itself
 	if known {
 		if word, is = p.Private(); is {
 			return word, true
 		}
 	}
 	var within []error
-	switch err := err.(type) {
+	switch err := err.(type) { //nolint:errorlint // the same
 	case interface{ Unwrap() error }:
 		within = []error{err.Unwrap()}
 	case interface{ Unwrap() []error }:
