@@ -88,7 +88,7 @@ func attributesOf(x *workflow.Execution) (set table.Item, remove []string, err e
 
 		topology.IndexByStatus.Partition: table.S(statusKey(x.Tenant, shardOf(x.ID, topology.StatusShards), x.State)),
 	}
-	if !x.DiscardAt.IsZero() {
+	if !x.DiscardAt.IsZero() && x.DueAt.IsZero() {
 		set[topology.AttrTTL] = table.N(x.DiscardAt.Unix())
 	}
 	due := topology.IndexDue

@@ -61,8 +61,25 @@ func discarded(s *stage.Stage, id string) {
 		s.Fatalf("the run is dropped at %v, and looked at again at %v", x.DiscardAt, x.DueAt)
 	}
 	for i, at := range parts(s, x) {
-		if !at.After(x.DiscardAt.Add(2 * day)) {
-			s.Errorf("part %d is dropped at %v, the run at %v", i, at, x.DiscardAt)
+		if at.Before(x.DiscardAt) {
+			s.Errorf("part %d is dropped at %v, and the run was given up at %v", i, at, x.DiscardAt)
+		}
+	}
+	s.Without(func() {
+		if _, err := s.View.Execution(s.Context(), stage.Caller, id); !workflow.Is(err, workflow.CodeNotFound) {
+			s.Errorf("it is still shown: %v", err)
+		}
+	})
+}
+
+// whole checks that a run of which a part may be dropped can neither be seen nor tried
+// again.
+func whole(s *stage.Stage, id string) {
+	s.Helper()
+	x := s.Load(id)
+	for i, at := range parts(s, x) {
+		if !at.IsZero() && x.DiscardAt.IsZero() {
+			s.Errorf("part %d may be dropped of a run that can be tried again", i)
 		}
 	}
 }
@@ -97,15 +114,17 @@ func TestRetention(t *testing.T) {
 			return fate.None
 		}
 		s.Tick(12 * time.Hour)
+		whole(s, id)
 	}
 	s.Faults = nil
+	s.Tick(day)
 	discarded(s, id)
 
 	var err error
 	s.Without(func() {
 		_, err = s.Engine.Retry(s.Context(), stage.Caller, id, views.RetryRequest{Reason: "again"})
 	})
-	if !workflow.Is(err, workflow.CodeIllegalTransition) {
+	if !workflow.Is(err, workflow.CodeNotFound) {
 		t.Errorf("a retry of what is being removed is answered with %v", err)
 	}
 	version := s.Load(id).Version

@@ -23,6 +23,9 @@ func (e *Engine) Inspect(ctx context.Context, tenant, id string) (*Inspection, e
 	if err := w.load(ctx); err != nil {
 		return nil, err
 	}
+	if !w.x.DiscardAt.IsZero() {
+		return nil, workflow.Errorf(workflow.CodeNotFound, "execution %s has been removed: its retention is over", id)
+	}
 	return &Inspection{w, map[int][]*workflow.Pack{}}, nil
 }
 

@@ -6,8 +6,10 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/engine/delivery"
 	"github.com/lockstep-run/lockstep/shared/engine/planner"
+	"github.com/lockstep-run/lockstep/shared/engine/port"
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
 // plans is the planner of this look, once the run's program is known.
@@ -48,13 +50,17 @@ func (w *work) plan(ctx context.Context, n lifecycle.Need, draft *workflow.Execu
 	return nil
 }
 
-// report reads the packs of an open run, or goes on closing it.
+// report reads the packs of an open run, or goes on closing it. Of a run that has
+// broken and can never be closed, an operator is told why.
 func (w *work) report(ctx context.Context, n lifecycle.Need) error {
+	var rep *lifecycle.Report
 	p, err := w.plans(ctx)
-	if err != nil {
-		return err
+	if err == nil {
+		rep, err = p.Report(ctx, w.x, n, w.now)
 	}
-	rep, err := p.Report(ctx, w.x, n, w.now)
+	if err != nil && w.x.State == sm.ExecutionFailedUnsafe && port.Permanent(err) {
+		rep, err = &lifecycle.Report{RunSeq: n.RunSeq, Problem: &workflow.Failure{Code: string(workflow.CodeOf(err)), Message: port.Reason(err)}}, nil
+	}
 	if err != nil {
 		return err
 	}

@@ -124,3 +124,46 @@ func TestLooseEndsAreTiedBeforeLocksGo(t *testing.T) {
 		}
 	}
 }
+
+// However late somebody asks, what can be closed is closed and counted first.
+func TestLooseEndsAreTiedHoweverLate(t *testing.T) {
+	s := open(t, 1)
+	s.Publish("w", "steps: [{label: one, functionBlock: p/once:1, runOn: device}]\n")
+	s.Faults = refused("packs.")
+	id := s.Start("w", "d000")
+	s.Tick(60 * time.Hour)
+	s.Ends(id, sm.ExecutionFailedUnsafe)
+	s.Faults = nil
+	if _, err := s.Engine.Acknowledge(s.Context(), stage.Caller, id, "seen"); err != nil {
+		t.Fatal(err)
+	}
+	history := s.History(id)
+	last := history[len(history)-1]
+	if tally := s.Load(id).Runs[0].Tally; tally.NotExecuted != 1 || last.Type != "execution.acknowledged" || !strings.Contains(string(last.Data), `"notExecuted":1`) {
+		t.Errorf("tally %+v; the history ends with %s %s", tally, last.Type, last.Data)
+	}
+}
+
+// A run that has done everything and cannot write down what it has found lets go of
+// its locks in the end, and says what is missing.
+func TestUpdatesThatCannotBeApplied(t *testing.T) {
+	s := updating(t, 1)
+	s.Faults = refused("registry.replace_entity")
+	id := s.Start("w", "d000")
+	s.Tick(30 * time.Minute)
+	if w := waits(s, id); w == nil || w.Kind != views.WaitEngine {
+		t.Errorf("it waits for %+v", w)
+	}
+	s.Tick(3 * time.Hour)
+	x := s.Ends(id, sm.ExecutionCompletedAck)
+	if x.Error == nil || x.Error.Code != "UPDATES_NOT_APPLIED" || !strings.Contains(x.Error.Message, "have failed") || x.Cause != "" || x.Trouble != nil {
+		t.Errorf("cause %q, error %+v", x.Cause, x.Error)
+	}
+	s.Faults = nil
+	other := s.Start("w", "d000")
+	s.Tick(time.Hour)
+	if x := s.Ends(other, sm.ExecutionCompletedAck); x.Error != nil {
+		t.Errorf("the next run: %+v", x.Error)
+	}
+	s.Judge()
+}

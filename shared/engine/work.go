@@ -86,7 +86,7 @@ func (w *work) reload(ctx context.Context, lost *int) error {
 // settled forgets the facts that a commit or a reload makes old.
 func (w *work) settled() {
 	f := &w.facts
-	f.Blocker, f.Locks, f.Reports, f.Child, f.Discovered, f.Ready, f.Discarded = nil, nil, nil, nil, nil, nil, nil
+	f.Blocker, f.Locks, f.Reports, f.Child, f.Discovered, f.Ready, f.Unneeded, f.Discarded = nil, nil, nil, nil, nil, nil, nil, false
 }
 
 func (w *work) delivery() *delivery.Delivery {
@@ -95,7 +95,7 @@ func (w *work) delivery() *delivery.Delivery {
 }
 
 // fetch learns the fact that the decider needs for the draft.
-func (w *work) fetch(ctx context.Context, n lifecycle.Need, draft *workflow.Execution) (err error) {
+func (w *work) fetch(ctx context.Context, n lifecycle.Need, draft *workflow.Execution) error {
 	switch n.Kind {
 	case lifecycle.NeedResolved:
 		return w.resolve(ctx)
@@ -115,8 +115,13 @@ func (w *work) fetch(ctx context.Context, n lifecycle.Need, draft *workflow.Exec
 		return w.child(ctx, n)
 	case lifecycle.NeedApplied:
 		return w.apply(ctx)
+	case lifecycle.NeedUnneeded:
+		unneeded, err := retention.Unneeded(ctx, w.ports.Store, w.x)
+		w.facts.Unneeded = &unneeded
+		return err
 	case lifecycle.NeedDiscarded:
-		w.facts.Discarded, err = retention.Discard(ctx, w.ports, w.x, w.now, w.e.Parallel)
+		err := retention.Discard(ctx, w.ports, w.x, w.now, w.e.Parallel)
+		w.facts.Discarded = err == nil
 		return err
 	}
 	return workflow.Errorf(workflow.CodeInternal, "the decider asks for an unknown fact %q", n.Kind)

@@ -20,8 +20,6 @@ type (
 	ChildAnswer = draft.ChildAnswer
 	// Blocker is what a lock's holder has answered to a run that waits for it.
 	Blocker = draft.Blocker
-	// Discarded is whether what lies beside the state item may be dropped.
-	Discarded = draft.Discarded
 	// LockAnswer is what has come of locking the scope.
 	LockAnswer = draft.LockAnswer
 	// Plan says on how many entities a step runs, or a rollback undoes.
@@ -61,8 +59,13 @@ const (
 	NeedChild          = draft.NeedChild
 	NeedChildEnd       = draft.NeedChildEnd
 	NeedApplied        = draft.NeedApplied
+	NeedUnneeded       = draft.NeedUnneeded
 	NeedDiscarded      = draft.NeedDiscarded
 )
+
+// CodeNotApplied is the code of the error of a run that has completed, but whose updates
+// of the inventory could not be written.
+const CodeNotApplied = "UPDATES_NOT_APPLIED"
 
 // CodeNotHeld is the code of a failure because of an entity that the run does not
 // hold.

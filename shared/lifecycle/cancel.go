@@ -12,14 +12,16 @@ import (
 // the execution is in.
 func (d *decider) command(c Command) error {
 	if !d.X.DiscardAt.IsZero() {
-		return &workflow.Error{
-			Code:    workflow.CodeIllegalTransition,
-			Message: fmt.Sprintf("cannot %s execution %s: its retention is over, and it is being removed", c.Kind, d.X.ID),
-		}
+		return workflow.Errorf(workflow.CodeNotFound, "execution %s has been removed: its retention is over", d.X.ID)
 	}
+	data := map[string]any{"reason": c.Reason}
 	if d.X.State == sm.ExecutionFailedUnsafe && (c.Kind == CommandAcknowledge || c.Kind == CommandUnlock || c.Kind == CommandRetry) {
-		if ok, err := d.tied(c); !ok {
+		found, ok, err := d.tied(c)
+		if !ok {
 			return err
+		}
+		if len(found) > 0 {
+			data["found"] = found
 		}
 	}
 	switch c.Kind {
@@ -43,12 +45,12 @@ func (d *decider) command(c Command) error {
 		if _, err := sm.MoveExecution(d.X.State, sm.EventExecutionAcknowledged, to); err != nil {
 			return d.refusal(c, err)
 		}
-		d.Move(sm.EventExecutionAcknowledged, to, c.Actor, map[string]any{"reason": c.Reason})
+		d.Move(sm.EventExecutionAcknowledged, to, c.Actor, data)
 		d.Out.Release = true
 	case CommandBreak:
 		d.breakRun(c)
 	case CommandRetry:
-		if err := d.retry(c); err != nil {
+		if err := d.retry(c, data); err != nil {
 			return err
 		}
 	case CommandResume:
@@ -56,7 +58,7 @@ func (d *decider) command(c Command) error {
 			return err
 		}
 	case CommandUnlock:
-		if err := d.unlock(c); err != nil {
+		if err := d.unlock(c, data); err != nil {
 			return err
 		}
 	default:
@@ -71,6 +73,11 @@ func (d *decider) command(c Command) error {
 // rolled back is left to an operator, with its locks.
 func (d *decider) breakRun(c Command) {
 	why := &workflow.Failure{Code: string(workflow.CodeInternal), Message: c.Reason}
+	if d.X.State == sm.ExecutionCompleted {
+		// Its jobs are done; what cannot be done is to write down what they have found.
+		d.X.Applied, d.X.Error, d.Changed = true, &workflow.Failure{Code: CodeNotApplied, Message: c.Reason}, true
+		return
+	}
 	d.Fail(workflow.CauseInternal, why)
 	d.X.Wait = nil
 	data := map[string]any{"reason": c.Reason}

@@ -21,7 +21,11 @@ func (d *decider) settle() {
 		return
 	}
 	d.abandon()
-	d.Move(sm.EventExecutionSettled, to, "", nil)
+	var data map[string]any
+	if d.X.State == sm.ExecutionCompleted && d.X.Error != nil {
+		data = map[string]any{"notApplied": d.X.Error.Message}
+	}
+	d.Move(sm.EventExecutionSettled, to, "", data)
 	d.Out.Release = true
 	d.keep()
 }

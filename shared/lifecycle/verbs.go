@@ -35,7 +35,7 @@ func (d *decider) resumeNow(c Command) error {
 
 // unlock lets go of the locks of a run that has ended and keeps them for an
 // operator to look: the lock epoch grows, so that no lock of the run is live.
-func (d *decider) unlock(c Command) error {
+func (d *decider) unlock(c Command, data map[string]any) error {
 	if _, err := sm.MoveExecution(d.X.State, sm.EventLockReleased, d.X.State); err != nil {
 		return d.refusal(c, err)
 	}
@@ -44,7 +44,7 @@ func (d *decider) unlock(c Command) error {
 	}
 	d.X.Epoch++
 	d.X.Unlocked = true
-	d.Move(sm.EventLockReleased, d.X.State, c.Actor, map[string]any{"reason": c.Reason})
+	d.Move(sm.EventLockReleased, d.X.State, c.Actor, data)
 	d.Out.Release = true
 	return nil
 }
@@ -52,7 +52,7 @@ func (d *decider) unlock(c Command) error {
 // retry begins a new try of a run that has failed: at the step that failed, or
 // the first that was rolled back, or the one that the operator names. A run that
 // still holds its locks goes on under them; any other starts over from READY.
-func (d *decider) retry(c Command) error {
+func (d *decider) retry(c Command, data map[string]any) error {
 	to := sm.ExecutionReady
 	if d.X.State == sm.ExecutionFailedUnsafe && !d.X.Unlocked && d.X.Scope.HeldEpoch == d.X.Epoch {
 		to = sm.ExecutionRunning
@@ -96,9 +96,8 @@ func (d *decider) retry(c Command) error {
 	}
 	d.Out.Release = to == sm.ExecutionReady && d.X.State == sm.ExecutionFailedUnsafe && !d.X.Unlocked // after a restore it may have held its locks until now
 	d.again(from, c.Entities == "failed", to)
-	d.Move(sm.EventExecutionRetried, to, c.Actor, map[string]any{
-		"reason": c.Reason, "from": program.Nodes[from].Label, "entities": c.Entities, "try": d.X.Try,
-	})
+	data["from"], data["entities"], data["try"] = program.Nodes[from].Label, c.Entities, d.X.Try
+	d.Move(sm.EventExecutionRetried, to, c.Actor, data)
 	return nil
 }
 

@@ -79,7 +79,7 @@ type Execution struct {
 	Runs   []StepRun `json:"runs,omitempty"` // in order of RunSeq; the last may be open
 
 	DueAt     time.Time `json:"dueAt,omitzero"`     // the alarm clock; zero when nothing is left to do
-	DiscardAt time.Time `json:"discardAt,omitzero"` // from when on its items may be dropped; zero as long as it is kept
+	DiscardAt time.Time `json:"discardAt,omitzero"` // when it was given up, its retention being over; zero as long as it is kept
 
 	Cause        Cause         `json:"cause,omitempty"`
 	Reason       string        `json:"reason,omitempty"`

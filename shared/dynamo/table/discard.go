@@ -11,12 +11,12 @@ import (
 // discardFlight is how many items are marked at a time.
 const discardFlight = 16
 
-// Discard marks the items of a partition to be dropped by the store, within two
-// days, from at on; one item, of the sort key keep, is left alone. What is marked
+// Discard marks the items of a partition to be dropped by the store, within days,
+// from at on; one item, of the sort key keep, is left alone. What is marked
 // already stays as it is, so that a repetition writes nothing.
 func (t *Table) Discard(ctx context.Context, pk, keep string, at time.Time) error {
 	var keys []Key
-	for it, err := range t.Query(ctx, Query{Key: "#pk = :pk", With: Item{"pk": S(pk)}, Only: []string{topology.AttrTTL}}) {
+	for it, err := range t.Query(ctx, Query{Key: "#pk = :pk", With: Item{"pk": S(pk)}, Strong: true, Only: []string{topology.AttrTTL}}) {
 		if err != nil {
 			return err
 		}

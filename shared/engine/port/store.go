@@ -56,7 +56,8 @@ type Store interface {
 	LoadEvents(ctx context.Context, tenant, id string, after int64, limit int) ([]workflow.Event, error)
 
 	// Discard has everything beside the state item dropped from at on, to the second.
-	// The state item itself goes with a commit whose DiscardAt is set.
+	// The state item itself goes with the commit that leaves a run whose DiscardAt is
+	// set without an alarm.
 	Discard(ctx context.Context, tenant, id string, at time.Time) error
 
 	// Due lists executions of one shard whose alarm has rung, oldest first, from

@@ -30,10 +30,11 @@ func Note(ctx context.Context, store port.Store, l workflow.Look, now time.Time,
 }
 
 // Order is the order to end a run at which every look has failed for as long as
-// limit, nil if there is no reason for it. What has ended is left as it is.
+// limit, nil if there is no reason for it. What has ended is left as it is,
+// unless its updates of the inventory keep it from letting go of its locks.
 func Order(x *workflow.Execution, now time.Time, limit time.Duration) *lifecycle.Command {
 	t := x.Trouble
-	if t == nil || t.Looks < enough || now.Sub(t.Since) < limit || sm.Terminal(x.State) {
+	if t == nil || t.Looks < enough || now.Sub(t.Since) < limit || sm.Terminal(x.State) && x.State != sm.ExecutionCompleted {
 		return nil
 	}
 	return &lifecycle.Command{Kind: lifecycle.CommandBreak, Reason: fmt.Sprintf(

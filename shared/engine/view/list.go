@@ -110,7 +110,7 @@ func passesState(s sm.ExecutionState, f views.ExecutionFilter) bool {
 }
 
 func passes(x *workflow.Execution, f views.ExecutionFilter) bool {
-	if !passesState(x.State, f) || f.Parent != "" && (x.Parent == nil || x.Parent.Execution != f.Parent) {
+	if !passesState(x.State, f) || !x.DiscardAt.IsZero() || f.Parent != "" && (x.Parent == nil || x.Parent.Execution != f.Parent) {
 		return false
 	}
 	if w := f.Workflow; w.Name != "" && (w.FullName() != x.Workflow.FullName() || !w.Matches(x.Workflow.Version)) {

@@ -20,7 +20,8 @@ type Facts struct {
 	Reports    map[Need]*Report // by the need they answer
 	Child      *ChildAnswer
 	Applied    bool
-	Discarded  *Discarded
+	Unneeded   *bool // nobody will ask for the run again
+	Discarded  bool  // all that lies beside the state item, and the packs, may be dropped
 	Command    *Command
 }
 
@@ -61,13 +62,6 @@ type ChildAnswer struct {
 	State   sm.ExecutionState
 	Changed bool // something that it has executed stands, and is not pure
 	Failure *workflow.Failure
-}
-
-// Discarded answers whether all that lies beside the state item of a run, and its
-// packs, may now be dropped; it may not, as long as the run that started it may
-// still ask for it.
-type Discarded struct {
-	Done bool
 }
 
 // Blocker answers whether the run or reservation that the execution waits for
@@ -197,6 +191,7 @@ const (
 	NeedChild      NeedKind = "child"     // what has become of a child, after starting it if it does not exist
 	NeedChildEnd   NeedKind = "childEnd"  // the same, after asking it to cancel
 	NeedApplied    NeedKind = "applied"   // that the updates of entities stand in the inventory
+	NeedUnneeded   NeedKind = "unneeded"  // whether the run that started this one may still ask for it
 	NeedDiscarded  NeedKind = "discarded" // that what lies beside the state item may be dropped
 )
 

@@ -107,13 +107,16 @@ func TestDynamoDiscard(t *testing.T) {
 	}
 
 	y := x.Clone()
-	y.Version, y.Commit, y.DueAt, y.DiscardAt = 2, "c2", time.Time{}, at.Add(-time.Hour)
-	_, done, err := v.Store.Commit(ctx, 1, y, false)
-	if ok(err); !done {
-		t.Fatal("not committed")
-	}
-	if ttl := moments(t, executions, x.ID)[table.Tenant(x.Tenant)+x.ID+" state"]; ttl != y.DiscardAt.Unix() {
-		t.Errorf("the state is dropped at %d", ttl)
+	y.Version, y.Commit, y.DiscardAt = 2, "c2", at.Add(-time.Hour)
+	for _, want := range []int64{0, y.DiscardAt.Unix()} { // with an alarm that has still to ring, and without
+		_, done, err := v.Store.Commit(ctx, y.Version-1, y, false)
+		if ok(err); !done {
+			t.Fatal("not committed")
+		}
+		if ttl := moments(t, executions, x.ID)[table.Tenant(x.Tenant)+x.ID+" state"]; ttl != want {
+			t.Errorf("the state is dropped at %d, want %d", ttl, want)
+		}
+		y.Version, y.Commit, y.DueAt = 3, "c3", time.Time{}
 	}
 	z, err := v.Store.Load(ctx, x.Tenant, x.ID)
 	if ok(err); !z.DiscardAt.Equal(y.DiscardAt) {
