@@ -10,11 +10,10 @@ import (
 )
 
 // apply writes what the jobs of a completed run have asked for into the
-// inventory. Each entity is written once, under the token of the lock that the run
-// holds on it: one that carries this token has been written already, by a handler
-// that died or another that is at it, and one with a higher token is no longer
-// this run's to write. An import that comes in between is not lost: the updates
-// are applied to what it has written.
+// inventory, each entity once, under the token of the lock that the run holds on it:
+// one that carries this token has been written already, and one with a higher token
+// is no longer this run's to write. An import that comes in between is not lost: the
+// updates are applied to what it has written.
 func (w *work) apply(ctx context.Context) error {
 	p, err := w.plans(ctx)
 	if err != nil {

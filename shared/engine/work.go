@@ -115,14 +115,8 @@ func (w *work) fetch(ctx context.Context, n lifecycle.Need, draft *workflow.Exec
 		return w.child(ctx, n)
 	case lifecycle.NeedApplied:
 		return w.apply(ctx)
-	case lifecycle.NeedUnneeded:
-		unneeded, err := retention.Unneeded(ctx, w.ports.Store, w.x)
-		w.facts.Unneeded = &unneeded
-		return err
-	case lifecycle.NeedDiscarded:
-		err := retention.Discard(ctx, w.ports, w.x, w.now, w.e.Parallel)
-		w.facts.Discarded = err == nil
-		return err
+	case lifecycle.NeedUnneeded, lifecycle.NeedDiscarded:
+		return retention.Retention{Ports: w.ports, Now: w.now, Flight: w.e.Parallel}.Learn(ctx, n.Kind, w.x, &w.facts)
 	}
 	return workflow.Errorf(workflow.CodeInternal, "the decider asks for an unknown fact %q", n.Kind)
 }
