@@ -291,8 +291,9 @@ func (y *yard) moves() []move {
 			y.begin(m, nil, func() { y.serve(w, m) })
 		}},
 		{"time", true, func(r *rapid.T) {
-			y.now = y.now.Add(time.Duration(rapid.SampledFrom([]int{1, 11, 25, 70}).Draw(r, "seconds")) * time.Second)
+			y.now = y.now.Add(time.Duration(rapid.SampledFrom([]int{1, 11, 25}).Draw(r, "seconds")) * time.Second)
 		}},
+		{"leases run out", true, func(*rapid.T) { y.now = y.now.Add(lease + 10*time.Second) }},
 		{"to its end", atWork, func(r *rapid.T) { one(r).Finish() }},
 		{"fault", atWork, func(r *rapid.T) {
 			l := one(r)
