@@ -88,6 +88,17 @@ func TestSecretsStayOut(t *testing.T) {
 		"basic credentials":         slog.String("why", "Basic aHVudGVyMg"+mark),
 		"a header in a text":        slog.String("why", `{"Authorization": "`+mark+` and more"}`),
 		"a header, shouted":         slog.String("why", `AUTHORIZATION: `+mark),
+		"a key with a front":        slog.String("clientSecret", mark),
+		"a header of somebody's":    slog.String("X-Auth-Token", mark),
+		"with an underscore":        slog.String("refresh_token", mark),
+		"a key of a key":            slog.String("privateKey", mark),
+		"a pass phrase":             slog.String("DB_PASSPHRASE", mark),
+		"a token, shouted":          slog.String("why", "BEARER "+mark),
+		"a password in a text":      slog.String("why", "cannot log in with user=a password="+mark+"; gave up"),
+		"a field in a text":         slog.String("why", `got {"apiKey":"`+mark+`","n":1}`),
+		"a field with a space":      slog.String("why", `{"client_secret": "`+mark+` and more"}`),
+		"a header of a key":         slog.String("why", "X-Api-Key: "+mark),
+		"a query without a host":    slog.String("why", "GET /cb?token="+mark+"&x=1 refused"),
 		"an error":                  observe.Err(errors.New(`Post "https://h/x?token=` + mark + `": EOF`)),
 		"an error of what was sent": observe.Err(invalid),
 		"one that is wrapped":       observe.Err(fmt.Errorf("look: %w", invalid)),
@@ -120,6 +131,7 @@ func (valuer) LogValue() slog.Value { return slog.StringValue("Bearer " + mark) 
 func TestTheRestStays(t *testing.T) {
 	for _, text := range []string{
 		"https://host:443/a/b", "arn:aws:iam::123456789012:user/ann", "device/sw-1", "basic upgrade", "IAM", "MAIN", "0199-eyJ", "authorization failed",
+		"the token has expired", "key device/sw-1: not found", "passed: 3", "partition key = a", "basic",
 	} {
 		if got := observe.Clean(text); got != text {
 			t.Errorf("%q became %q", text, got)

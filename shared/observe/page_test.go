@@ -38,4 +38,8 @@ func TestThePageSaysAll(t *testing.T) {
 	if got := between(t, string(page), "<!-- keys -->", "<!-- end -->"); got != strings.Join(keys, ", ") {
 		t.Errorf("the page has\n%s\nwant\n%s", got, strings.Join(keys, ", "))
 	}
+	ends := "`" + strings.Join(observe.SecretEnds, "`, `") + "`"
+	if got := between(t, string(page), "<!-- ends -->", "<!-- end of ends -->"); got != ends {
+		t.Errorf("the page has\n%s\nwant\n%s", got, ends)
+	}
 }

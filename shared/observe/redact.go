@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -19,6 +20,12 @@ var Secret = []string{
 	"parameters", "attributes", "result", "results", "input", "output", "body", "payload", "details", "updates", "variables", "labels",
 	"authorization", "proxyAuthorization", "cookie", "setCookie", "header", "headers", "password", "secret", "token", "sessionToken", "apiKey",
 	"xApiKey", "accessKey", "accessKeyId", "secretAccessKey", "xAmzSecurityToken", "credentials", "signature", "query", "config", "environment",
+}
+
+// SecretEnds are the ends of further keys of that kind: clientSecret, X-Auth-Token.
+var SecretEnds = []string{
+	"authorization", "cookie", "password", "passphrase", "secret", "token", "credential", "credentials", "signature",
+	"apiKey", "accessKey", "privateKey", "secretKey", "signingKey",
 }
 
 // Private is an error that may speak of what somebody has written or sent. Of it, and
@@ -39,6 +46,12 @@ func newRedaction(more []string) *redaction {
 		}
 	}
 	return r
+}
+
+// secret reports whether a key's value is kept out.
+func (r *redaction) secret(key string) bool {
+	key = folded(key)
+	return r.keys[key] || slices.ContainsFunc(SecretEnds, func(end string) bool { return strings.HasSuffix(key, strings.ToLower(end)) })
 }
 
 func folded(key string) string {
@@ -66,11 +79,11 @@ func (r *redaction) replace(groups []string, a slog.Attr) slog.Attr {
 		}
 	}
 	for _, g := range groups {
-		if r.keys[folded(g)] {
+		if r.secret(g) {
 			return slog.String(a.Key, Redacted)
 		}
 	}
-	if r.keys[folded(a.Key)] {
+	if r.secret(a.Key) {
 		return slog.String(a.Key, Redacted)
 	}
 	switch a.Value.Kind() {
@@ -145,28 +158,35 @@ func private(err error) (word string, is bool) {
 	return word, false
 }
 
+// named is how what is secret is called in a text, in front of : or =.
+const named = `[a-z0-9_-]*(?:cookie|password|passphrase|secret|token|credentials?|signature|(?:api|access|private|secret|signing)[-_]?key)`
+
 // The forms of what nobody may read, wherever it stands in a text. Each is looked for
-// only where its mark is, since nearly no text has one.
+// only where one of its marks is, in whatever case, since nearly no text has one.
 var forms = []struct {
-	mark string
-	re   *regexp.Regexp
-	with string
+	marks []string
+	re    *regexp.Regexp
+	with  string
 }{
-	{"://", regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://)[^/@\s"'<>?#]*@`), "${1}" + Redacted + "@"},
-	{"://", regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://[^\s"'<>?#]*)[?#][^\s"'<>]*`), "${1}?" + Redacted},
-	{"earer", regexp.MustCompile(`(?i)\b(bearer)\s+[^\s"',;]+`), "${1} " + Redacted},
-	{"asic", regexp.MustCompile(`(?i)\b(basic)\s+[A-Za-z0-9+/=_-]{8,}`), "${1} " + Redacted},
-	{"uthorization", regexp.MustCompile(`(?i)(authorization["']?\s*[:=]\s*)["']?[^"'\n]+`), "${1}" + Redacted},
-	{"AUTHORIZATION", regexp.MustCompile(`(AUTHORIZATION["']?\s*[:=]\s*)["']?[^"'\n]+`), "${1}" + Redacted},
-	{"eyJ", regexp.MustCompile(`\beyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*`), Redacted},
-	{"IA", regexp.MustCompile(`\bA(KIA|SIA)[A-Z0-9]{16}\b`), Redacted},
+	{[]string{"://"}, regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://)[^/@\s"'<>?#]*@`), "${1}" + Redacted + "@"},
+	{[]string{"://"}, regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://[^\s"'<>?#]*)[?#][^\s"'<>]*`), "${1}?" + Redacted},
+	{[]string{"bearer"}, regexp.MustCompile(`(?i)\b(bearer)\s+[^\s"',;]+`), "${1} " + Redacted},
+	{[]string{"basic"}, regexp.MustCompile(`(?i)\b(basic)\s+[A-Za-z0-9+/=_-]{8,}`), "${1} " + Redacted},
+	{[]string{"authorization"}, regexp.MustCompile(`(?i)(authorization["']?\s*[:=]\s*)["']?[^"'\n]+`), "${1}" + Redacted},
+	{
+		[]string{"cookie", "pass", "secret", "token", "credential", "signature", "key"},
+		regexp.MustCompile(`(?i)(` + named + `["']?\s*[:=]\s*)("[^"\n]*"|'[^'\n]*'|[^\s"',;&}]+)`), "${1}" + Redacted,
+	},
+	{[]string{"eyj"}, regexp.MustCompile(`\beyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*`), Redacted},
+	{[]string{"akia", "asia"}, regexp.MustCompile(`\bA(KIA|SIA)[A-Z0-9]{16}\b`), Redacted},
 }
 
 // Clean is a text without what has the form of a secret: the user and the query of an
-// address, tokens, credentials.
+// address, tokens, credentials, and what stands behind the name of one.
 func Clean(s string) string {
+	low := strings.ToLower(s)
 	for _, f := range forms {
-		if strings.Contains(s, f.mark) {
+		if slices.ContainsFunc(f.marks, func(mark string) bool { return strings.Contains(low, mark) }) {
 			s = f.re.ReplaceAllString(s, f.with)
 		}
 	}
