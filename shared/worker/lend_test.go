@@ -238,3 +238,30 @@ func TestPureLoanOfTheDeadIsEnded(t *testing.T) {
 	r.done(w, m)
 	r.want(m.Key, workflow.PackFinished, 2, ok, ok)
 }
+
+// A loan that nobody may take over is the engine's to close: whoever meets it with
+// pure jobs drops the message, and does not do them again and again.
+func TestPureLoanThatIsTheEnginesIsLeft(t *testing.T) {
+	for name, spoil := range map[string]func(r *rig, m *workflow.PackMessage){
+		"cancelled": func(r *rig, m *workflow.PackMessage) {
+			r.cancel(m.Key)
+			r.Advance(pastLease)
+		},
+		"worn": func(r *rig, m *workflow.PackMessage) {
+			for r.Advance(pastLease); r.pack(m.Key).Token < 5; r.Advance(pastLease) {
+				r.lend(m)
+			}
+		},
+	} {
+		r := newRig(t)
+		m := r.message(pure, 0, 2, 2)
+		r.lend(m)
+		spoil(r, m)
+		before := r.pack(m.Key)
+		r.done(r.worker(), m)
+		r.want(m.Key, workflow.PackClaimed, before.Token, startedCode, startedCode)
+		if n := len(r.started); n != 2 {
+			t.Errorf("%s: %d calls of 2 jobs", name, n)
+		}
+	}
+}

@@ -30,10 +30,14 @@ func (s *session) finish(ctx context.Context) (p *workflow.Pack, own bool, err e
 	}
 	ok, old, err := s.write(ctx, p, put)
 	if s.free && err == nil && !ok && old != nil && !old.Final() {
-		p = s.inPlaceOf(old, p)
-		if p == nil {
-			return nil, false, &engaged{old.Lease.Add(s.w.Skew + time.Millisecond)}
+		now := s.w.Now()
+		switch workflow.JudgeClaim(old, now, s.w.Skew, s.w.MaxClaims) {
+		case workflow.ClaimLive:
+			return nil, false, &engaged{later(old.Lease.Add(s.w.Skew + time.Millisecond).Sub(now))}
+		case workflow.ClaimEngines:
+			return nil, false, &engaged{done} // the engine's alarm closes it
 		}
+		p = inPlaceOf(old, p)
 		ok, old, err = s.ports.Packs.TakeOver(ctx, old, p)
 	}
 	switch {
@@ -49,18 +53,16 @@ func (s *session) finish(ctx context.Context) (p *workflow.Pack, own bool, err e
 	return nil, false, errLost
 }
 
-// engaged is the error of an end of pure jobs whose pack somebody holds until then.
-type engaged struct{ until time.Time }
+// engaged is the error of an end of pure jobs whose pack is not to be taken from
+// whoever has claimed it; so says what becomes of the message.
+type engaged struct{ so Disposition }
 
-func (e *engaged) Error() string { return "somebody else holds the pack" }
+func (e *engaged) Error() string { return "somebody else has the pack" }
 
 // inPlaceOf is the end of pure jobs that nobody here has claimed, where somebody
-// else has: packs are claimed whenever they are lent. It is nil unless that claim
-// may be taken over; what had ended under it stays.
-func (s *session) inPlaceOf(held, end *workflow.Pack) *workflow.Pack {
-	if workflow.JudgeClaim(held, s.w.Now(), s.w.Skew, s.w.MaxClaims) != workflow.ClaimTakeOver {
-		return nil
-	}
+// else has, whose time is over: packs are claimed whenever they are lent. What had
+// ended under that claim stays.
+func inPlaceOf(held, end *workflow.Pack) *workflow.Pack {
 	p := *end
 	p.Token = held.Token + 1
 	p.Jobs = append([]workflow.JobRecord(nil), end.Jobs...)

@@ -129,7 +129,7 @@ func Handle(ctx context.Context, rules *Rules, m *workflow.PackMessage, p Ports)
 	final, own, err := s.finish(ctx)
 	var by *engaged
 	if errors.As(err, &by) {
-		return later(by.until.Sub(rules.Now())), nil
+		return by.so, nil
 	}
 	if err != nil {
 		return Disposition{}, err
