@@ -15,7 +15,14 @@ import (
 
 // Due lists the executions of one shard whose alarm has rung, oldest first, from
 // the index. A page's token is the index key of the last one of the page before.
-func (s *Store) Due(ctx context.Context, shard int, now time.Time, page workflow.Page) (workflow.List[workflow.Look], error) {
+func (s *Store) Due(ctx context.Context, shard int, since, now time.Time, page workflow.Page) (workflow.List[workflow.Look], error) {
+	from := int64(0)
+	if !since.IsZero() {
+		from = since.UnixMilli()
+	}
+	if from > now.UnixMilli() {
+		return workflow.List[workflow.Look]{}, nil // DynamoDB refuses to look between what is later and what is earlier
+	}
 	index := topology.IndexDue
 	limit := workflow.DefaultPage
 	if page.Limit > 0 {
@@ -29,8 +36,8 @@ func (s *Store) Due(ctx context.Context, shard int, now time.Time, page workflow
 	var last table.Item
 	for it, err := range s.t.Query(ctx, table.Query{
 		Index: index.Name,
-		Key:   "#" + index.Partition + " = :shard AND #" + index.Sort + " <= :now",
-		With:  table.Item{"shard": table.S(strconv.Itoa(shard)), "now": table.N(now.UnixMilli())},
+		Key:   "#" + index.Partition + " = :shard AND #" + index.Sort + " BETWEEN :since AND :now",
+		With:  table.Item{"shard": table.S(strconv.Itoa(shard)), "since": table.N(from), "now": table.N(now.UnixMilli())},
 		After: after,
 		Page:  limit + 1,
 	}) {

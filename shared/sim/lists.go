@@ -38,11 +38,11 @@ func (s *Store) indexed(stale bool) []entry {
 }
 
 // Due lists executions whose alarm has rung, oldest first.
-func (s *Store) Due(_ context.Context, shard int, now time.Time, page workflow.Page) (workflow.List[workflow.Look], error) {
+func (s *Store) Due(_ context.Context, shard int, since, now time.Time, page workflow.Page) (workflow.List[workflow.Look], error) {
 	return call(s.line, "store.due", func(stale bool) (list workflow.List[workflow.Look], err error) {
 		due := s.indexed(stale)
 		due = slices.DeleteFunc(due, func(e entry) bool {
-			return e.dueAt.IsZero() || e.dueAt.After(now) || shardOf(e.id, s.w.Shards) != shard
+			return e.dueAt.IsZero() || e.dueAt.Before(since) || e.dueAt.After(now) || shardOf(e.id, s.w.Shards) != shard
 		})
 		slices.SortFunc(due, func(a, b entry) int {
 			return cmp.Or(a.dueAt.Compare(b.dueAt), strings.Compare(dueText(a), dueText(b)))

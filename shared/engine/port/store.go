@@ -60,10 +60,10 @@ type Store interface {
 	// set without an alarm.
 	Discard(ctx context.Context, tenant, id string, at time.Time) error
 
-	// Due lists executions of one shard whose alarm has rung, oldest first, from
-	// the index; Listed lists ids in a state, newest first, below the id given
+	// Due lists executions of one shard whose alarm is set for a moment from since
+	// (zero for any) up to now, oldest first, from the index; Listed lists ids in a state, newest first, below the id given
 	// ("" for the newest). Both may lag behind the state items.
-	Due(ctx context.Context, shard int, now time.Time, page workflow.Page) (workflow.List[workflow.Look], error)
+	Due(ctx context.Context, shard int, since, now time.Time, page workflow.Page) (workflow.List[workflow.Look], error)
 	Listed(ctx context.Context, tenant string, state statemachines.ExecutionState, below string, limit int) ([]string, error)
 
 	// LoadMany are strongly consistent reads of whole state items; missing ones

@@ -8,13 +8,6 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// A sweep reads pages of so many due workers, and so many pages of one shard; the
-// next sweep goes on.
-const (
-	sweepPage  = 100
-	sweepPages = 20
-)
-
 // Judgement is what silence makes of a worker as it was read.
 type Judgement struct {
 	Seen, Next *workflow.Worker
@@ -64,30 +57,6 @@ func (r *Roster) Pass(ctx context.Context, board port.Board, j Judgement) (moved
 		return true, nil
 	}
 	return true, board.Notify(ctx, 0, looks(j.Seen)...)
-}
-
-// Sweep judges the workers of one shard that are due.
-func (r *Roster) Sweep(ctx context.Context, board port.Board, shard int) (moved int, err error) {
-	page := workflow.Page{Limit: sweepPage}
-	for range sweepPages {
-		due, err := r.Due(ctx, shard, page)
-		if err != nil {
-			return moved, err
-		}
-		for _, j := range due.Items {
-			ok, err := r.Pass(ctx, board, j)
-			if err != nil {
-				return moved, err
-			}
-			if ok {
-				moved++
-			}
-		}
-		if page.Token = due.Next; page.Token == "" {
-			break
-		}
-	}
-	return moved, nil
 }
 
 // looks asks for each run of which the worker held a pack, once.

@@ -123,8 +123,8 @@ type lagging struct {
 	still workflow.Look
 }
 
-func (l lagging) Due(ctx context.Context, shard int, now time.Time, page workflow.Page) (workflow.List[workflow.Look], error) {
-	list, err := l.Store.Due(ctx, shard, now, page)
+func (l lagging) Due(ctx context.Context, shard int, since, now time.Time, page workflow.Page) (workflow.List[workflow.Look], error) {
+	list, err := l.Store.Due(ctx, shard, since, now, page)
 	if shard == 0 && page.Token == "" {
 		list.Items = append(list.Items, l.still)
 	}
@@ -139,7 +139,7 @@ type endless struct {
 	pages, most *int
 }
 
-func (e endless) Due(_ context.Context, _ int, _ time.Time, page workflow.Page) (list workflow.List[workflow.Look], err error) {
+func (e endless) Due(_ context.Context, _ int, _, _ time.Time, page workflow.Page) (list workflow.List[workflow.Look], err error) {
 	for i := range page.Limit {
 		list.Items = append(list.Items, workflow.Look{Tenant: "t", Execution: fmt.Sprintf("x%03d%03d", *e.pages, i), DueAt: e.now})
 	}

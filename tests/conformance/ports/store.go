@@ -261,7 +261,7 @@ func Store(t *testing.T, open Open) {
 			for shard := range topology.DueShards {
 				var last time.Time
 				for page := (workflow.Page{Limit: 2}); ; {
-					list := must[workflow.List[workflow.Look]](s)(s.Store.Due(s.ctx, shard, year.Add(9*time.Second), page))
+					list := must[workflow.List[workflow.Look]](s)(s.Store.Due(s.ctx, shard, time.Time{}, year.Add(9*time.Second), page))
 					if len(list.Items) > 2 {
 						s.Fatalf("%d on a page of 2", len(list.Items))
 					}
@@ -281,7 +281,31 @@ func Store(t *testing.T, open Open) {
 					}
 				}
 			}
-			_, err := s.Store.Due(s.ctx, 0, base, workflow.Page{Token: "not ours"})
+			since, until := year.Add(3*time.Second), year.Add(5*time.Second)
+			between := 0
+			for shard := range topology.DueShards {
+				for page := (workflow.Page{Limit: 1}); ; {
+					list := must[workflow.List[workflow.Look]](s)(s.Store.Due(s.ctx, shard, since, until, page))
+					for _, look := range list.Items {
+						if look.Tenant != s.tenant {
+							continue
+						}
+						if between++; look.DueAt.Before(since) || look.DueAt.After(until) {
+							s.Errorf("%s is due at %s", look.Execution, look.DueAt)
+						}
+					}
+					if page.Token = list.Next; page.Token == "" {
+						break
+					}
+				}
+				if list := must[workflow.List[workflow.Look]](s)(s.Store.Due(s.ctx, shard, until, since, workflow.Page{})); len(list.Items) > 0 {
+					s.Errorf("between what is later and what is earlier: %+v", list.Items)
+				}
+			}
+			if between != 3 {
+				s.Errorf("%d due between two moments, want 3", between)
+			}
+			_, err := s.Store.Due(s.ctx, 0, time.Time{}, base, workflow.Page{Token: "not ours"})
 			s.code(err, workflow.CodeInvalid)
 			if found != len(want) {
 				s.Errorf("%d due, want %d", found, len(want))
