@@ -9,7 +9,6 @@ const (
 var restores = []Mutation{
 	{Name: "tokens are given out again after a restore", Edits: []Edit{{acquire, "item.Rev < a.Floor {", "false {"}}},
 	{Name: "a run from before a restore goes on", Edits: []Edit{{restored, "\tif sm.Terminal(x.State) {\n\t\treturn false, nil // it", "\tif true {\n\t\treturn false, nil // it"}}},
-	{Name: "a rollback from before a restore goes on", Judge: "shared/engine:TestRunsDoNotGoOnAfterARestore", Edits: []Edit{{restored, "\tcase sm.ExecutionError, sm.ExecutionCancelling, sm.ExecutionRollback:\n\tdefault:\n\t\treturn false", "\tcase sm.ExecutionError, sm.ExecutionCancelling:\n\tdefault:\n\t\treturn false"}}},
 	{Name: "a retry after a restore keeps tokens from before", Edits: []Edit{{restored, "x.RunSeq+beyond, 0\n", "x.RunSeq+beyond, x.Scope.HeldEpoch\n"}}},
 	{Name: "a retry after a restore names jobs as before", Edits: []Edit{{restored, "x.RunSeq+beyond, 0\n", "x.RunSeq, 0\n"}}},
 	{Name: "messages from before a restore are worked on", Edits: []Edit{{rules, "m.Work.Floor < r.Floor()", "m.Work.Floor < 0"}}},
