@@ -42,7 +42,7 @@ func TestStack(t *testing.T) {
 		switch r.FormValue("Action") + r.FormValue("NextToken") {
 		case "DescribeStacks":
 			fmt.Fprint(w, `<DescribeStacksResponse xmlns="http://cloudformation.amazonaws.com/doc/2010-05-15/"><DescribeStacksResult><Stacks><member>
-				<StackName>S</StackName><StackStatus>UPDATE_COMPLETE</StackStatus><CreationTime>2026-01-02T03:04:05.678Z</CreationTime><LastUpdatedTime>2026-02-03T04:05:06Z</LastUpdatedTime>
+				<StackName>S</StackName><StackStatus>UPDATE_COMPLETE</StackStatus><CreationTime>2026-01-02T03:04:05.678Z</CreationTime><LastUpdatedTime>2026-02-03T04:05:06Z</LastUpdatedTime><EnableTerminationProtection>true</EnableTerminationProtection>
 				<Outputs><member><OutputKey>EngineApiUrl12AB</OutputKey><OutputValue>https://x.test/</OutputValue></member></Outputs>
 				</member></Stacks></DescribeStacksResult></DescribeStacksResponse>`)
 		case "ListStackResources":
@@ -61,7 +61,7 @@ func TestStack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Status != "UPDATE_COMPLETE" || s.Changed.Month() != time.February || s.Address() != "https://x.test" {
+	if s.Status != "UPDATE_COMPLETE" || s.Changed.Month() != time.February || !s.Protected || s.Address() != "https://x.test" {
 		t.Errorf("read %+v", s)
 	}
 	if diff := cmp.Diff([]Part{{KindTable, "T", "table-1"}, {KindQueue, "Q", "https://q/1"}}, s.Parts); diff != "" {
@@ -121,10 +121,10 @@ func TestPasses(t *testing.T) {
 			fmt.Fprint(w, `{"__type":"ThrottlingException","message":"slow down"}`)
 			return
 		}
-		fmt.Fprint(w, `{"State":"Enabled","EventSourceArn":"q","FunctionArn":"f","FunctionResponseTypes":["ReportBatchItemFailures"]}`)
+		fmt.Fprint(w, `{"UUID":"m","State":"Enabled","EventSourceArn":"q","FunctionArn":"f","FunctionResponseTypes":["ReportBatchItemFailures"]}`)
 	})
 	m, err := a.Mapping(t.Context(), "m")
-	if want := (Mapping{"Enabled", "q", "f", true}); err != nil || m != want || asked != 3 {
+	if want := (Mapping{"m", "Enabled", "q", "f", true}); err != nil || m != want || asked != 3 {
 		t.Errorf("%+v, %v after %d requests", m, err, asked)
 	}
 	asked, broken = 0, 100
@@ -140,6 +140,14 @@ func TestParts(t *testing.T) {
 			fmt.Fprint(w, `{"FunctionName":"f","FunctionArn":"arn:f","State":"Failed","StateReason":"no image","LastUpdateStatus":"Successful","Timeout":55,"Environment":{"Variables":{"A":"b"}}}`)
 		case strings.HasSuffix(r.URL.Path, "/functions/f/recursion-config"):
 			fmt.Fprint(w, `{"RecursiveLoop":"Allow"}`)
+		case r.URL.Path == "/2019-09-30/functions/stopped/concurrency":
+			fmt.Fprint(w, `{"ReservedConcurrentExecutions":0}`)
+		case r.URL.Path == "/2019-09-30/functions/f/concurrency":
+			fmt.Fprint(w, `{}`)
+		case r.URL.Path == mappingsPath && r.FormValue("EventSourceArn") == "arn:q" && r.FormValue("Marker") == "":
+			fmt.Fprint(w, `{"EventSourceMappings":[{"UUID":"1","State":"Enabled","EventSourceArn":"arn:q","FunctionArn":"arn:f","FunctionResponseTypes":["ReportBatchItemFailures"]}],"NextMarker":"a/b="}`)
+		case r.URL.Path == mappingsPath && r.FormValue("Marker") == "a/b=":
+			fmt.Fprint(w, `{"EventSourceMappings":[{"UUID":"2","State":"Disabled","EventSourceArn":"arn:q","FunctionArn":"arn:g"}]}`)
 		case target == "AWSEvents.DescribeRule":
 			fmt.Fprint(w, `{"State":"ENABLED","ScheduleExpression":"rate(1 minute)"}`)
 		case target == "AWSEvents.ListTargetsByRule":
@@ -172,6 +180,13 @@ func TestParts(t *testing.T) {
 	check(f, err, Function{Name: "f", ARN: "arn:f", State: "Failed", Update: "Successful", Reason: "no image", Timeout: 55, Environment: map[string]string{"A": "b"}})
 	loops, err := a.Loops(ctx, "f")
 	check(loops, err, true)
+	for name, stopped := range map[string]bool{"f": false, "stopped": true} {
+		n, reserved, err := a.Reserved(ctx, name)
+		check(n, err, 0)
+		check(reserved, err, stopped)
+	}
+	mappings, err := a.Mappings(ctx, "arn:q")
+	check(mappings, err, []Mapping{{"1", "Enabled", "arn:q", "arn:f", true}, {"2", "Disabled", "arn:q", "arn:g", false}})
 	rule, err := a.Rule(ctx, "r")
 	check(rule, err, Rule{true, "rate(1 minute)", []string{"arn:f"}})
 	table, err := a.Table(ctx, "t")

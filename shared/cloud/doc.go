@@ -6,7 +6,7 @@
 // Tables and queues are asked through the SDK. The four services that nothing
 // else here talks to are asked by call.go, which signs with the SDK and writes the
 // few questions itself: their modules would make the command half as large again
-// and twice as slow to start, for nine questions.
+// and twice as slow to start, for eleven questions.
 //
 // It is for the command's doctor. Nothing that moves a run imports it.
 package cloud

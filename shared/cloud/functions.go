@@ -7,6 +7,8 @@ import (
 	"strings"
 )
 
+const mappingsPath = "/2015-03-31/event-source-mappings/"
+
 // Function is a Lambda function.
 type Function struct {
 	Name        string            `json:"FunctionName"`
@@ -52,24 +54,63 @@ func (a *Account) Loops(ctx context.Context, name string) (bool, error) {
 	return found.RecursiveLoop == "Allow", err
 }
 
+// Reserved is the concurrency that is reserved for a function, if any is: it may
+// run so often at a time and no more, at 0 never.
+func (a *Account) Reserved(ctx context.Context, name string) (n int, reserved bool, err error) {
+	var found struct{ ReservedConcurrentExecutions *int }
+	err = a.get(ctx, functions, "/2019-09-30/functions/"+bare(name)+"/concurrency", &found)
+	if err != nil || found.ReservedConcurrentExecutions == nil {
+		return 0, false, err
+	}
+	return *found.ReservedConcurrentExecutions, true, nil
+}
+
 // Mapping hands a queue's messages to a function.
 type Mapping struct {
+	ID       string `json:"UUID"`
 	State    string // Enabled, or how it is otherwise
 	Queue    string `json:"EventSourceArn"`
 	Function string `json:"FunctionArn"`
 	Partial  bool   `json:"-"` // messages fail one by one
 }
 
+// mapping is one as Lambda writes it.
+type mapping struct {
+	Mapping
+	FunctionResponseTypes []string
+}
+
+func (m mapping) read() Mapping {
+	m.Partial = slices.Contains(m.FunctionResponseTypes, "ReportBatchItemFailures")
+	return m.Mapping
+}
+
 // Mapping reads a mapping by its id.
 func (a *Account) Mapping(ctx context.Context, id string) (Mapping, error) {
-	var found struct {
-		Mapping
-		FunctionResponseTypes []string
+	var found mapping
+	err := a.get(ctx, functions, mappingsPath+url.PathEscape(id), &found)
+	return found.read(), err
+}
+
+// Mappings reads all mappings of a queue by its ARN, whichever stack made them.
+func (a *Account) Mappings(ctx context.Context, queue string) ([]Mapping, error) {
+	var all []Mapping
+	for form := (url.Values{"EventSourceArn": {queue}}); ; {
+		var page struct {
+			EventSourceMappings []mapping
+			NextMarker          string
+		}
+		if err := a.get(ctx, functions, mappingsPath+"?"+form.Encode(), &page); err != nil {
+			return all, err
+		}
+		for _, m := range page.EventSourceMappings {
+			all = append(all, m.read())
+		}
+		if page.NextMarker == "" {
+			return all, nil
+		}
+		form.Set("Marker", page.NextMarker)
 	}
-	err := a.get(ctx, functions, "/2015-03-31/event-source-mappings/"+url.PathEscape(id), &found)
-	m := found.Mapping
-	m.Partial = slices.Contains(found.FunctionResponseTypes, "ReportBatchItemFailures")
-	return m, err
 }
 
 // Rule is an EventBridge rule.

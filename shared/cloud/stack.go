@@ -75,6 +75,8 @@ type Stack struct {
 	Changed time.Time         // when it was made or last updated
 	Outputs map[string]string // by their ids
 	Parts   []Part
+
+	Protected bool // against being deleted
 }
 
 // Part is a resource of a stack: ID is the name by which its service knows it, of
@@ -120,6 +122,7 @@ func (a *Account) Stack(ctx context.Context, name string) (Stack, error) {
 			Reason  string    `xml:"StackStatusReason"`
 			Made    time.Time `xml:"CreationTime"`
 			Updated time.Time `xml:"LastUpdatedTime"`
+			Keeps   bool      `xml:"EnableTerminationProtection"`
 			Outputs []struct {
 				Key   string `xml:"OutputKey"`
 				Value string `xml:"OutputValue"`
@@ -136,7 +139,7 @@ func (a *Account) Stack(ctx context.Context, name string) (Stack, error) {
 		return Stack{}, ErrNoStack
 	}
 	first := found.Stacks[0]
-	s := Stack{Name: name, Status: first.Status, Reason: first.Reason, Changed: first.Made, Outputs: map[string]string{}}
+	s := Stack{Name: name, Status: first.Status, Reason: first.Reason, Changed: first.Made, Outputs: map[string]string{}, Protected: first.Keeps}
 	if !first.Updated.IsZero() {
 		s.Changed = first.Updated
 	}

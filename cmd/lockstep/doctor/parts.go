@@ -17,10 +17,12 @@ const (
 	deadLetterDays = 14
 )
 
+// checkFunctions looks at the engine's functions, and at those of others that work
+// on its queues.
 func (s *stack) checkFunctions(ctx context.Context) {
-	n := len(s.report.Findings)
-	var stopped []string
-	for _, f := range s.functions {
+	all := append(slices.Clone(s.functions), s.others...)
+	var looped, stopped, bounded []string
+	for _, f := range all {
 		switch {
 		case f.State == "Failed", f.Update == "Failed":
 			s.report.fail("functions", "Repair what it says, and deploy again.", "%s is %s, its last update %s: %s", f.Name, f.State, f.Update, f.Reason)
@@ -28,25 +30,52 @@ func (s *stack) checkFunctions(ctx context.Context) {
 			s.report.warn("functions", "Look again in a minute.", "%s is being changed", f.Name)
 		}
 		loops, err := s.Loops(ctx, f.Name)
+		if err != nil {
+			s.unasked("functions", err)
+			return
+		}
+		if !loops {
+			looped = append(looped, f.Name)
+		}
+		n, reserved, err := s.Reserved(ctx, f.Name)
 		switch {
 		case err != nil:
 			s.unasked("functions", err)
 			return
-		case !loops:
+		case reserved && n == 0:
 			stopped = append(stopped, f.Name)
+		case reserved && s.maps(f):
+			bounded = append(bounded, f.Name)
 		}
 	}
-	if stopped != nil {
-		s.report.fail("functions", "Deploy the stack again; if a function is yours, set its RecursiveLoop to Allow.", "in a run of many steps, which it takes for a loop, Lambda would stop %s", some(stopped))
+	if looped != nil {
+		s.report.fail("functions", "Deploy the stack again; if a function is yours, set its RecursiveLoop to Allow.", "in a run of many steps, which it takes for a loop, Lambda would stop %s", some(looped))
 	}
-	if !s.report.found("functions", n) {
-		s.report.good("functions", "%s, ready and allowed to pass work on in a loop", many(len(s.functions), "function"))
+	const release = "\"aws lambda delete-function-concurrency --function-name NAME\""
+	if stopped != nil {
+		s.report.fail("functions", "Let it run again: "+release+".", "a concurrency of 0 is reserved, so that nothing runs of %s", some(stopped))
+	}
+	if bounded != nil {
+		s.report.fail("functions", "Bound the mapping instead, by its MaximumConcurrency: "+release+".", "a concurrency is reserved, and what it refuses ends among the dead letters, of %s", some(bounded))
+	}
+	if !s.report.found("functions") {
+		s.report.good("functions", "%s, ready and allowed to pass work on in a loop", many(len(all), "function"))
 	}
 }
 
+// maps reports whether a function is given the messages of a queue.
+func (s *stack) maps(f cloud.Function) bool {
+	for _, all := range s.served {
+		if slices.ContainsFunc(all, func(m served) bool { return m.by.ARN == f.ARN }) {
+			return true
+		}
+	}
+	return false
+}
+
 func (s *stack) checkTables(ctx context.Context) {
-	n := len(s.report.Findings)
-	var unsafe, lasting []string
+	var unsafe, lasting, bare []string
+	kept := s.Protected // data, where anything of it is protected
 	for _, role := range topology.Tables {
 		name, known := s.tables[role]
 		if !known {
@@ -73,6 +102,9 @@ func (s *stack) checkTables(ctx context.Context) {
 		if !t.Restores {
 			unsafe = append(unsafe, name)
 		}
+		if kept = kept || t.Protected; !t.Protected {
+			bare = append(bare, name)
+		}
 		if t.Expiring != topology.AttrTTL {
 			lasting = append(lasting, name)
 		}
@@ -83,7 +115,10 @@ func (s *stack) checkTables(ctx context.Context) {
 	if lasting != nil {
 		s.report.fail("tables", "Turn expiry on: \"aws dynamodb update-time-to-live\".", "items do not expire by %q in %s", topology.AttrTTL, some(lasting))
 	}
-	if !s.report.found("tables", n) {
+	if kept && bare != nil {
+		s.report.warn("tables", "Protect them: \"aws dynamodb update-table --deletion-protection-enabled\". A table that was restored is not by itself.", "the install keeps its data, and anybody may delete %s", some(bare))
+	}
+	if !s.report.found("tables") {
 		s.report.good("tables", "%s, active, can be restored to any moment, items expire", many(len(s.tables), "table"))
 	}
 }
@@ -93,25 +128,6 @@ func orMissing(status string) string {
 		return "missing"
 	}
 	return status
-}
-
-// findQueues reads all of the stack's queues, and those of its functions that are
-// another stack's.
-func (s *stack) findQueues(ctx context.Context) {
-	s.queues = map[string]cloud.Queue{}
-	urls := append(s.Of(cloud.KindQueue), s.sources...)
-	slices.Sort(urls)
-	for _, url := range slices.Compact(urls) {
-		q, err := s.Queue(ctx, url)
-		switch {
-		case cloud.Gone(err):
-			s.report.fail("queues", "Deploy the stack again under another name, or make the queue again with the same: CloudFormation does not see that it is gone.", "the queue %s is not there", short(url))
-		case err != nil:
-			s.unasked("queues", err)
-		default:
-			s.queues[q.ARN] = q
-		}
-	}
 }
 
 // worked are the queues that are worked on.
@@ -136,58 +152,49 @@ func compare(a, b string) int {
 	return 0
 }
 
-// checkMappings sees that each queue is worked on, by a function whose time-out
+// checkMappings sees that each queue is worked on, by functions whose time-outs
 // its attributes follow.
-func (s *stack) checkMappings(ctx context.Context) {
-	n, mapped := len(s.report.Findings), map[string]cloud.Function{}
-	for _, id := range s.Of(cloud.KindMapping) {
-		m, err := s.Mapping(ctx, id)
-		switch {
-		case cloud.Gone(err):
-			s.report.fail("mappings", "Deploy the stack again with another concurrency, and then with this one: CloudFormation makes it anew.", "the event source mapping %s of the stack is not there", id)
-			continue
-		case err != nil:
-			s.unasked("mappings", err)
-			return
-		}
-		if _, ours := s.queues[m.Queue]; !ours {
-			continue
-		}
-		switch {
-		case m.State == "Disabled", m.State == "Disabling", m.State == "Deleting":
-			s.report.fail("mappings", "Enable it: \"aws lambda update-event-source-mapping --enabled --uuid "+id+"\".", "nobody works on %s: its mapping is %s", short(m.Queue), m.State)
-		case m.State != "Enabled":
-			s.report.warn("mappings", "Look again in a minute.", "the mapping of %s is %s", short(m.Queue), m.State)
-		}
-		if !m.Partial {
-			s.report.fail("mappings", "Set ReportBatchItemFailures on the mapping: without it a message that is left for later is deleted.", "the messages of %s do not fail one by one", short(m.Queue))
-		}
-		f, err := s.Function(ctx, m.Function)
-		if err != nil {
-			s.unasked("mappings", err)
-			return
-		}
-		mapped[m.Queue] = f
-	}
-	polled := 0
+func (s *stack) checkMappings() {
+	mapped, polled := 0, 0
 	for _, q := range s.worked() {
-		f, served := mapped[q.ARN]
-		switch {
-		case !served && s.looks(q):
-			s.report.fail("mappings", "Deploy the stack again.", "nobody works on %s: it has no mapping", q.Name)
-		case !served:
-			polled++
-		case q.Visibility < topology.VisibilityFactor*f.Timeout:
-			s.report.fail("queues", "Set the queue's visibility time-out to six times the function's time-out, or deploy again.",
-				"messages of %s are hidden for %d s, and %s may take %d s: want %d s", q.Name, q.Visibility, f.Name, f.Timeout, topology.VisibilityFactor*f.Timeout)
-		}
 		s.checkQueue(q)
+		all := s.served[q.ARN]
+		switch mapped += len(all); {
+		case len(all) == 0 && s.looks(q):
+			s.report.fail("mappings", "Deploy the stack again.", "nobody works on %s: it has no mapping", q.Name)
+		case len(all) == 0:
+			polled++
+		}
+		idle := !slices.ContainsFunc(all, func(m served) bool { return !m.off() })
+		for _, m := range all {
+			s.checkMapping(q, m, idle)
+		}
 	}
-	if !s.report.found("mappings", n) {
-		s.report.good("mappings", "%s enabled, %s without a function, for workers that poll", many(len(mapped), "mapping"), many(polled, "queue"))
+	if !s.report.found("mappings") {
+		s.report.good("mappings", "%s enabled, %s without a function, for workers that poll", many(mapped, "mapping"), many(polled, "queue"))
 	}
-	if !s.report.found("queues", 0) {
+	if !s.report.found("queues") {
 		s.report.good("queues", "%s, time-outs and dead letters as they have to be", many(len(s.worked()), "queue"))
+	}
+}
+
+// checkMapping looks at one mapping of a queue, all of which may be idle.
+func (s *stack) checkMapping(q cloud.Queue, m served, idle bool) {
+	enable := "Enable it: \"aws lambda update-event-source-mapping --enabled --uuid " + m.ID + "\"."
+	switch {
+	case m.off() && idle:
+		s.report.fail("mappings", enable, "nobody works on %s: its mapping to %s is %s", q.Name, short(m.Function), m.State)
+	case m.off():
+		s.report.warn("mappings", enable, "the mapping of %s to %s is %s; another one is not", q.Name, short(m.Function), m.State)
+	case m.State != "Enabled":
+		s.report.warn("mappings", "Look again in a minute.", "the mapping of %s to %s is %s", q.Name, short(m.Function), m.State)
+	}
+	if !m.Partial {
+		s.report.fail("mappings", "Set ReportBatchItemFailures on the mapping: without it a message that is left for later is deleted.", "the messages of %s do not fail one by one", q.Name)
+	}
+	if want := topology.VisibilityFactor * m.by.Timeout; q.Visibility < want {
+		s.report.fail("queues", "Set the queue's visibility time-out to six times the function's time-out, or deploy again.",
+			"messages of %s are hidden for %d s, and %s may take %d s: want %d s", q.Name, q.Visibility, m.by.Name, m.by.Timeout, want)
 	}
 }
 

@@ -3,6 +3,8 @@ package doctor
 import (
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/lockstep-run/lockstep/cmd/lockstep/show"
 )
@@ -30,11 +32,26 @@ type Report struct {
 	OK       bool      `json:"ok"` // nothing has failed
 	Findings []Finding `json:"findings"`
 
+	// Unchecked are the checks of which some or all could not be made.
+	Unchecked []string `json:"unchecked"`
+
 	down error // why the service cannot be reached
 }
 
+// good says that all is well with something, unless a part of it was not looked at.
 func (r *Report) good(check, format string, args ...any) {
-	r.Findings = append(r.Findings, Finding{Check: check, Level: OK, Says: fmt.Sprintf(format, args...)})
+	if !slices.Contains(r.Unchecked, check) {
+		r.Findings = append(r.Findings, Finding{Check: check, Level: OK, Says: fmt.Sprintf(format, args...)})
+	}
+}
+
+// skip says that these checks could not be made whole.
+func (r *Report) skip(checks ...string) {
+	for _, check := range checks {
+		if !slices.Contains(r.Unchecked, check) {
+			r.Unchecked = append(r.Unchecked, check)
+		}
+	}
 }
 
 func (r *Report) warn(check, next, format string, args ...any) {
@@ -45,15 +62,9 @@ func (r *Report) fail(check, next, format string, args ...any) {
 	r.Findings = append(r.Findings, Finding{check, Failure, fmt.Sprintf(format, args...), next})
 }
 
-// found reports whether anything but good was found by a check since there were n
-// findings.
-func (r *Report) found(check string, n int) bool {
-	for _, f := range r.Findings[n:] {
-		if f.Check == check && f.Level != OK {
-			return true
-		}
-	}
-	return false
+// found reports whether anything but good was found by a check.
+func (r *Report) found(check string) bool {
+	return slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Check == check && f.Level != OK })
 }
 
 func (r *Report) count(level Level) int {
@@ -77,6 +88,9 @@ func (r *Report) write(out io.Writer) error {
 	}
 	if err := t.Flush(); err != nil {
 		return err
+	}
+	if len(r.Unchecked) > 0 {
+		fmt.Fprintf(out, "not checked, or not all of it: %s\n", strings.Join(r.Unchecked, ", "))
 	}
 	_, err := fmt.Fprintf(out, "%d ok, %s, %s\n", r.count(OK), many(r.count(Warning), "warning"), many(r.count(Failure), "failure"))
 	return err

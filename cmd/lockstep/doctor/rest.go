@@ -15,7 +15,7 @@ const lately = 10 * time.Minute
 
 // checkDeadLetters sees that the queues are empty on which dead letters wait.
 func (s *stack) checkDeadLetters() {
-	n, dead := len(s.report.Findings), map[string]bool{}
+	dead := map[string]bool{}
 	for _, q := range s.queues {
 		if q.DeadTo != "" {
 			dead[q.DeadTo] = true
@@ -40,7 +40,7 @@ func (s *stack) checkDeadLetters() {
 			s.report.fail("dead-letter queues", "docs/runbooks/README.md#dead-letters: find the cause, then \"lockstep redrive\".", "%s on %s", many(q.Waiting, "message"), q.Name)
 		}
 	}
-	if !s.report.found("dead-letter queues", n) {
+	if !s.report.found("dead-letter queues") {
 		s.report.good("dead-letter queues", "%s, all empty", many(len(arns), "queue"))
 	}
 }
@@ -107,11 +107,11 @@ func (s *stack) checkAlarms(ctx context.Context) {
 		s.unasked("alarms", err)
 		return
 	}
-	n, told, known := len(s.report.Findings), 0, map[string]bool{}
+	known, untold := map[string]bool{}, []string(nil)
 	for _, a := range alarms {
 		known[a.Name] = true
-		if a.Notifies {
-			told++
+		if !a.Notifies {
+			untold = append(untold, a.Name)
 		}
 		if a.State == "ALARM" {
 			says, runbook, _ := strings.Cut(a.Says, " Runbook: ")
@@ -126,10 +126,10 @@ func (s *stack) checkAlarms(ctx context.Context) {
 	switch {
 	case len(names) == 0:
 		s.report.warn("alarms", "Deploy the engine's alarms with it.", "the stack has none")
-	case told == 0:
-		s.report.warn("alarms", "Set AlarmTopic, or -c alarmTopicArn=, to an SNS topic that somebody reads.", "nobody is told of them")
+	case untold != nil:
+		s.report.warn("alarms", "Set AlarmTopic, or -c alarmTopicArn=, to an SNS topic that somebody reads.", "nobody is told of %d of %s: %s", len(untold), many(len(alarms), "alarm"), some(untold))
 	}
-	if !s.report.found("alarms", n) {
+	if !s.report.found("alarms") {
 		s.report.good("alarms", "%s, none of them raised", many(len(alarms), "alarm"))
 	}
 }

@@ -259,7 +259,8 @@ func (s *service) people(ctx context.Context) {
 
 // unasked is a check that could not be made.
 func (s *service) unasked(check string, err error) {
-	if workflow.Is(err, workflow.CodeForbidden) || workflow.Is(err, workflow.CodeUnauthorized) {
+	s.report.skip(check)
+	if workflow.Is(err, workflow.CodeForbidden) {
 		s.report.warn(check, "Ask with other credentials.", "not checked: these credentials may not ask for it")
 		return
 	}

@@ -18,7 +18,9 @@ type Cloud interface {
 	Queue(ctx context.Context, url string) (cloud.Queue, error)
 	Function(ctx context.Context, name string) (cloud.Function, error)
 	Loops(ctx context.Context, function string) (bool, error)
+	Reserved(ctx context.Context, function string) (n int, reserved bool, err error)
 	Mapping(ctx context.Context, id string) (cloud.Mapping, error)
+	Mappings(ctx context.Context, queue string) ([]cloud.Mapping, error)
 	Rule(ctx context.Context, name string) (cloud.Rule, error)
 	Alarms(ctx context.Context, names []string) ([]cloud.Alarm, error)
 	Invocations(ctx context.Context, function string, from, to time.Time) (int, error)
@@ -33,7 +35,9 @@ type stack struct {
 
 	cloud.Stack
 	functions []cloud.Function       // of the engine, by their ARN unique
+	others    []cloud.Function       // of somebody else, that work on the engine's queues
 	queues    map[string]cloud.Queue // of the stack, by ARN
+	served    map[string][]served    // who works on a queue, by the queue's ARN
 	tables    map[string]string      // names of the engine's, by role
 	sources   []string               // URLs of the engine's queues that are worked on
 }
@@ -43,10 +47,11 @@ func (s *stack) examine(ctx context.Context, name string) string {
 	if !s.whole(ctx, name) || !s.findFunctions(ctx) {
 		return s.Address()
 	}
+	s.findQueues(ctx)
+	s.findMappings(ctx)
 	s.checkFunctions(ctx)
 	s.checkTables(ctx)
-	s.findQueues(ctx)
-	s.checkMappings(ctx)
+	s.checkMappings()
 	s.checkDeadLetters()
 	s.checkSchedule(ctx)
 	s.checkAlarms(ctx)
@@ -95,7 +100,7 @@ func (s *stack) findFunctions(ctx context.Context) bool {
 			continue
 		}
 		if err != nil {
-			s.unasked("functions", err)
+			s.unasked("functions", err, "tables", "queues", "mappings", "dead-letter queues", "schedule", "alarms")
 			return false
 		}
 		if f.Environment[topology.EnvTableJobs] == "" && f.Environment[topology.EnvQueueLifecycle] == "" {
@@ -126,13 +131,15 @@ func (s *stack) findFunctions(ctx context.Context) bool {
 	return true
 }
 
-// unasked is a check that AWS did not answer.
-func (s *stack) unasked(check string, err error) {
+// unasked is a check that AWS did not answer, with those that need its answer. That
+// the caller may not ask may be meant; that nobody answers is not.
+func (s *stack) unasked(check string, err error, with ...string) {
+	s.report.skip(append(with, check)...)
 	if cloud.Denied(err) {
 		s.report.warn(check, "Use credentials that may read, such as those with AWS's policy ReadOnlyAccess.", "not checked: %v", err)
 		return
 	}
-	s.report.warn(check, "Try again; on an emulator of AWS, it may not know the question.", "not checked: %v", err)
+	s.report.fail(check, "See that the credentials have not expired, and try again; an emulator of AWS may not know the question.", "not checked: %v", err)
 }
 
 // short is the last part of an ARN or a URL.

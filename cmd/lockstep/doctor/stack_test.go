@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,7 +30,10 @@ type sky struct {
 	alarms      map[string]cloud.Alarm
 	invocations int
 
-	deny string // the question that is refused
+	reserved map[string]int
+
+	deny   string // the question that is refused
+	broken string // the question that nobody answers
 }
 
 var errGone = &smithy.GenericAPIError{Code: "ResourceNotFoundException", Message: "not there"}
@@ -36,6 +41,8 @@ var errGone = &smithy.GenericAPIError{Code: "ResourceNotFoundException", Message
 func give[T any](s *sky, question string, all map[string]T, name string) (T, error) {
 	v, ok := all[name]
 	switch {
+	case s.broken == question:
+		return v, &smithy.GenericAPIError{Code: "ExpiredTokenException", Message: "the session is over"}
 	case s.deny == question:
 		return v, &smithy.GenericAPIError{Code: "AccessDeniedException", Message: "not yours to ask"}
 	case !ok:
@@ -68,12 +75,29 @@ func (s *sky) Loops(_ context.Context, name string) (bool, error) {
 func (s *sky) Mapping(_ context.Context, id string) (cloud.Mapping, error) {
 	return give(s, "mapping", s.mappings, id)
 }
+func (s *sky) Reserved(_ context.Context, name string) (int, bool, error) {
+	n, reserved := s.reserved[name]
+	_, err := give(s, "reserved", s.functions, name)
+	return n, reserved, err
+}
+func (s *sky) Mappings(_ context.Context, queue string) (all []cloud.Mapping, err error) {
+	if _, err := give(s, "mappings", map[string]int{"": 0}, ""); err != nil {
+		return nil, err
+	}
+	for _, id := range slices.Sorted(maps.Keys(s.mappings)) {
+		if m := s.mappings[id]; m.Queue == queue {
+			m.ID = id
+			all = append(all, m)
+		}
+	}
+	return all, nil
+}
 func (s *sky) Rule(_ context.Context, name string) (cloud.Rule, error) {
 	return give(s, "rule", s.rules, name)
 }
 func (s *sky) Alarms(_ context.Context, names []string) ([]cloud.Alarm, error) {
-	if s.deny == "alarms" {
-		return nil, &smithy.GenericAPIError{Code: "AccessDenied", Message: "not yours to ask"}
+	if _, err := give(s, "alarms", map[string]int{"": 0}, ""); err != nil {
+		return nil, err
 	}
 	var all []cloud.Alarm
 	for _, name := range names {
@@ -100,7 +124,7 @@ func fair() *sky {
 	s := &sky{
 		stack:  cloud.Stack{Name: "S", Status: "CREATE_COMPLETE", Changed: moment.Add(-time.Hour), Outputs: map[string]string{"EngineApiUrl": "https://x.test"}},
 		tables: map[string]cloud.Table{}, queues: map[string]cloud.Queue{}, functions: map[string]cloud.Function{}, loops: map[string]bool{},
-		mappings: map[string]cloud.Mapping{}, rules: map[string]cloud.Rule{}, alarms: map[string]cloud.Alarm{}, invocations: 10,
+		mappings: map[string]cloud.Mapping{}, reserved: map[string]int{}, rules: map[string]cloud.Rule{}, alarms: map[string]cloud.Alarm{}, invocations: 10,
 	}
 	part := func(kind, name, id string) {
 		s.stack.Parts = append(s.stack.Parts, cloud.Part{Kind: kind, Name: name, ID: id})
@@ -257,14 +281,54 @@ func TestStackThatIsNot(t *testing.T) {
 			s.alarms["a1"] = cloud.Alarm{Name: "a1", State: "ALARM", Says: "It burns. Runbook: https://books#fire", Notifies: true}
 		}, "alarms", Failure, "It burns. (a1"},
 		{"an alarm that is gone", func(s *sky) { delete(s.alarms, "a1") }, "alarms", Failure, "a1 of the stack is not there"},
+		{"a function that is stopped", func(s *sky) { s.reserved["api"] = 0 }, "functions", Failure, "nothing runs of api"},
+		{"a function that polls with a reservation", func(s *sky) { s.reserved["worker"] = 5 }, "functions", Failure, "dead letters, of worker"},
+		{"reservations not to be asked", func(s *sky) { s.deny = "reserved" }, "functions", Warning, "not yours"},
+		{"a worker of another stack that is stopped", func(s *sky) { elsewhere(s, nil); s.reserved["gpu"] = 0 }, "functions", Failure, "nothing runs of gpu"},
+		{"a worker of another stack with a reservation", func(s *sky) { elsewhere(s, nil); s.reserved["gpu"] = 9 }, "functions", Failure, "dead letters, of gpu"},
+		{"a worker of another stack that may not loop", func(s *sky) { elsewhere(s, nil); s.loops["gpu"] = false }, "functions", Failure, "would stop gpu"},
+		{"a worker of another stack that takes long", func(s *sky) {
+			elsewhere(s, nil)
+			s.edit("gpu", func(f *cloud.Function) { f.Timeout = 901 })
+		}, "queues", Failure, "want 5406 s"},
+		{"a worker of another stack that is off", func(s *sky) { elsewhere(s, func(m *cloud.Mapping) { m.State = "Disabled" }) }, "mappings", Failure, "nobody works on jobs-polled"},
+		{"a worker of another stack that is gone", func(s *sky) { elsewhere(s, nil); delete(s.functions, "gpu") }, "mappings", Failure, "jobs-polled is handed to gpu, which is not there"},
+		{"one of two mappings is off", func(s *sky) {
+			elsewhere(s, func(m *cloud.Mapping) { m.Queue, m.State = "arn:q:jobs-default", "Disabled" })
+		}, "mappings", Warning, "another one is not"},
+		{"no mapping for looks", func(s *sky) {
+			s.mappings["m1"] = cloud.Mapping{State: "Enabled", Queue: "arn:q:else", Function: "arn:f:lifecycle", Partial: true}
+		}, "mappings", Failure, "nobody works on lifecycle: it has no mapping"},
+		{"a mapping that is gone", func(s *sky) { delete(s.mappings, "m2") }, "mappings", Failure, "m2 of the stack is not there"},
+		{"a table of a kept stack", func(s *sky) { s.stack.Protected = true }, "tables", Warning, "may delete t-executions"},
+		{"a table that was restored", func(s *sky) {
+			for _, role := range topology.Tables {
+				table(s, "t-"+role, func(t *cloud.Table) { t.Protected = role != topology.TableLocks })
+			}
+		}, "tables", Warning, "may delete t-locks"},
+		{"somebody is not told", func(s *sky) {
+			s.alarms["a2"] = cloud.Alarm{Name: "a2", State: "OK"}
+			s.stack.Parts = append(s.stack.Parts, cloud.Part{Kind: cloud.KindAlarm, Name: "A2", ID: "a2"})
+		}, "alarms", Warning, "nobody is told of 1 of 2 alarms: a2"},
 		{"nobody is told", func(s *sky) { s.alarms["a1"] = cloud.Alarm{Name: "a1", State: "OK"} }, "alarms", Warning, "nobody is told"},
 		{"a stack not to be asked", func(s *sky) { s.deny = "stack" }, "stack", Failure, "not yours"},
 		{"functions not to be asked", func(s *sky) { s.deny = "function" }, "functions", Warning, "not yours"},
 		{"loops not to be asked", func(s *sky) { s.deny = "loops" }, "functions", Warning, "not yours"},
 		{"tables not to be asked", func(s *sky) { s.deny = "table" }, "tables", Warning, "not yours"},
+		{"queues not to be asked", func(s *sky) { s.deny = "queue" }, "queues", Warning, "not yours"},
+		{"whose mappings not to be asked", func(s *sky) { s.deny = "mappings" }, "mappings", Warning, "not yours"},
 		{"mappings not to be asked", func(s *sky) { s.deny = "mapping" }, "mappings", Warning, "not yours"},
 		{"rules not to be asked", func(s *sky) { s.deny = "rule" }, "schedule", Warning, "not yours"},
 		{"alarms not to be asked", func(s *sky) { s.deny = "alarms" }, "alarms", Warning, "not yours"},
+		{"nobody answers about function", func(s *sky) { s.broken = "function" }, "functions", Failure, "not checked"},
+		{"nobody answers about loops", func(s *sky) { s.broken = "loops" }, "functions", Failure, "not checked"},
+		{"nobody answers about reserved", func(s *sky) { s.broken = "reserved" }, "functions", Failure, "not checked"},
+		{"nobody answers about table", func(s *sky) { s.broken = "table" }, "tables", Failure, "not checked"},
+		{"nobody answers about queue", func(s *sky) { s.broken = "queue" }, "queues", Failure, "not checked"},
+		{"nobody answers about mapping", func(s *sky) { s.broken = "mapping" }, "mappings", Failure, "not checked"},
+		{"nobody answers about mappings", func(s *sky) { s.broken = "mappings" }, "mappings", Failure, "not checked"},
+		{"nobody answers about rule", func(s *sky) { s.broken = "rule" }, "schedule", Failure, "not checked"},
+		{"nobody answers about alarms", func(s *sky) { s.broken = "alarms" }, "alarms", Failure, "not checked"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := fair()
@@ -286,5 +350,54 @@ func TestStackThatIsNot(t *testing.T) {
 	}
 	if cloud.Denied(errors.New("x")) || !cloud.Gone(errGone) {
 		t.Error("errors are told apart wrongly")
+	}
+}
+
+// elsewhere has the polled pool served by a function of another stack.
+func elsewhere(s *sky, change func(*cloud.Mapping)) {
+	s.functions["gpu"] = cloud.Function{Name: "gpu", ARN: "arn:f:gpu", State: "Active", Update: "Successful", Timeout: 900}
+	s.loops["gpu"] = true
+	m := cloud.Mapping{State: "Enabled", Queue: "arn:q:jobs-polled", Function: "arn:f:gpu", Partial: true}
+	if change != nil {
+		change(&m)
+	}
+	s.mappings["m3"] = m
+}
+
+// A pool is served by whoever is mapped to it, and is left to workers that poll
+// only where nobody is.
+func TestWorkersOfAnotherStack(t *testing.T) {
+	for want, spoil := range map[string]func(*sky){
+		"2 mappings enabled, 1 queue without": func(*sky) {}, "3 mappings enabled, 0 queues without": func(s *sky) { elsewhere(s, nil) },
+	} {
+		s := fair()
+		spoil(s)
+		r := examined(s)
+		if !slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Check == "mappings" && f.Level == OK && strings.HasPrefix(f.Says, want) }) {
+			t.Errorf("want %q: %+v", want, r.Findings)
+		}
+	}
+}
+
+// What could not be looked at is named, and nothing good is said of it.
+func TestUnchecked(t *testing.T) {
+	for question, want := range map[string][]string{
+		"function": {"alarms", "dead-letter queues", "functions", "mappings", "queues", "schedule", "tables"},
+		"queue":    {"dead-letter queues", "functions", "mappings", "queues"},
+		"mappings": {"functions", "mappings", "queues"},
+		"rule":     {"schedule"},
+		"":         nil,
+	} {
+		s := fair()
+		s.deny = question
+		r := examined(s)
+		if got := slices.Sorted(slices.Values(r.Unchecked)); !slices.Equal(got, want) {
+			t.Errorf("without %q unchecked is %v, want %v", question, got, want)
+		}
+		for _, f := range r.Findings {
+			if f.Level == OK && slices.Contains(want, f.Check) {
+				t.Errorf("without %q: %+v", question, f)
+			}
+		}
 	}
 }

@@ -40,11 +40,12 @@ func Verb(s upkeep.Shell, set Setting) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), patience)
 			defer cancel()
-			report := &Report{Findings: []Finding{}}
+			report := &Report{Findings: []Finding{}, Unchecked: []string{}}
 			url := ""
 			if name != "" {
 				url = examineStack(ctx, set, report, name)
 				if url == "" && !set.Named(cmd) {
+					report.skip("address")
 					report.warn("address", "Name it: --url or LOCKSTEP_URL.", "the service was not asked: the stack does not say where it is")
 					return tell(cmd, s, set, report)
 				}
