@@ -73,7 +73,7 @@ func (e *Engine) permitKey(f *Function, key awskms.IKey) {
 // redrive lets a function show a queue's dead letters, and put them back where it
 // may send already.
 func (f *Function) redrive(q *Queue) {
-	f.allow("RedriveOf"+q.label, []string{*q.DLQ.QueueArn()}, "sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility")
+	f.allow("RedriveOf"+q.label, []string{*q.DLQ.QueueArn()}, "sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility", "sqs:GetQueueAttributes")
 }
 
 func (f *Function) send(sid string, q *Queue) {

@@ -146,7 +146,7 @@ func TestWhoMayDoWhatWithQueues(t *testing.T) {
 		topology.FunctionAPI: {
 			"LifecycleQueue.Arn}": "GetQueueAttributes SendMessage",
 			// It shows dead letters, and puts them back.
-			"LifecycleDlq.Arn}": "ChangeMessageVisibility DeleteMessage ReceiveMessage", "JobsDefaultDlq.Arn}": "ChangeMessageVisibility DeleteMessage ReceiveMessage",
+			"LifecycleDlq.Arn}": "ChangeMessageVisibility DeleteMessage GetQueueAttributes ReceiveMessage", "JobsDefaultDlq.Arn}": "ChangeMessageVisibility DeleteMessage GetQueueAttributes ReceiveMessage",
 			"JobsDefaultQueue.Arn}": "ChangeMessageVisibility DeleteMessage GetQueueAttributes ReceiveMessage SendMessage",
 		},
 		topology.FunctionLifecycle: {"LifecycleQueue.Arn}": consume + " SendMessage", "JobsDefaultQueue.Arn}": "SendMessage"},

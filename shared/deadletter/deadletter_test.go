@@ -181,8 +181,9 @@ func TestMovesTheCallersAlone(t *testing.T) {
 	}
 }
 
-// Behind more of another's than one call looks at, the next call gets further; the
-// other's are there again after a while.
+// Behind more of another's than one call looks at, the next call gets further, which
+// is not complete while what the calls before have seen is held; the other's are
+// there again after a while.
 func TestGetsPastWhatIsAnothers(t *testing.T) {
 	y := newYard(t)
 	q := y.queues["jobs-edge"]
@@ -195,7 +196,7 @@ func TestGetsPastWhatIsAnothers(t *testing.T) {
 	moved := 0
 	for call := 1; call <= 3; call++ {
 		v := y.redrive(views.RedriveRequest{Queue: "jobs-edge"})
-		if moved += v.Moved; v.Complete != (call == 3) {
+		if moved += v.Moved; v.Complete {
 			t.Errorf("call %d: %+v", call, v)
 		}
 	}
@@ -244,5 +245,86 @@ func TestFailuresLoseNothing(t *testing.T) {
 		if len(seen) != 25 || q.Dead.Len() != 0 || told > 25 {
 			t.Fatalf("seed %d: %d of 25 are back, %d left, %d told", seed, len(seen), q.Dead.Len(), told)
 		}
+	}
+}
+
+// What somebody else is looking at is neither seen nor moved, and nobody is told
+// that nothing is left: neither while the other holds it, nor by a list.
+func TestWhatOthersHoldIsNotNothing(t *testing.T) {
+	y := newYard(t)
+	for i := range 15 {
+		y.bury("jobs-edge", "acme", fmt.Sprint("x", i))
+	}
+	q := y.queues["jobs-edge"]
+	for _, held := range []int{15, 10} {
+		letters, err := q.Take(t.Context(), held, time.Minute)
+		if err != nil || len(letters) != held {
+			t.Fatal(len(letters), err)
+		}
+		if all := y.list("jobs-edge", 0); all[0].Complete || all[0].Messages != 15-held {
+			t.Errorf("while %d are held: %+v", held, all)
+		}
+		if v := y.redrive(views.RedriveRequest{Limit: 1}); v.Complete || v.Moved+v.Left != 15-held {
+			t.Errorf("while %d are held: %+v", held, v)
+		}
+		if err := q.GiveBack(t.Context(), letters); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if v := y.redrive(views.RedriveRequest{}); !v.Complete || v.Moved != 14 || v.Left != 0 {
+		t.Errorf("when nobody holds any more: %+v", v)
+	}
+}
+
+// However slow the queues are, one call is over in time for whoever waits for it:
+// each has its part, and what there is no time for is told.
+func TestOneDeadlineForAllQueues(t *testing.T) {
+	for _, slow := range []time.Duration{2 * time.Second, 9 * time.Second, 20 * time.Second} {
+		y := newYard(t)
+		for name, q := range y.queues {
+			for i := range 100 {
+				y.bury(name, "acme", fmt.Sprint("x", i))
+			}
+			q.Fail = func(what string) error {
+				if what == "take" {
+					y.now = y.now.Add(slow)
+				}
+				return nil
+			}
+		}
+		begun := y.now
+		v := y.redrive(views.RedriveRequest{Limit: 500})
+		if took := y.now.Sub(begun); took > 15*time.Second+slow {
+			t.Errorf("takes of %s: it has taken %s", slow, took)
+		}
+		if len(v.Queues) != 4 || v.Complete || v.Moved == 0 || v.Queues[3].Complete != (slow < 5*time.Second) {
+			t.Errorf("takes of %s: %+v", slow, v)
+		}
+		if slow < 5*time.Second && (v.Queues[0].Moved == 0 || v.Queues[1].Moved == 0 || v.Queues[2].Moved == 0) {
+			t.Errorf("not every queue had its turn: %+v", v)
+		}
+	}
+}
+
+// endlessBlocks never come to an end. They count how often they are read.
+type endlessBlocks struct{ pages *int }
+
+func (b endlessBlocks) Blocks(context.Context, string, workflow.Page) (workflow.List[workflow.Block], error) {
+	*b.pages++
+	return workflow.List[workflow.Block]{Items: []workflow.Block{{Name: "a", Pool: "edge"}}, Next: "more"}, nil
+}
+
+// Whoever asks for a queue by its name is not kept waiting for the blocks to be read;
+// whoever asks for all only for so many, and is told that there may be more.
+func TestBlocksAreReadWithinBounds(t *testing.T) {
+	y := newYard(t)
+	pages := 0
+	y.Blocks = endlessBlocks{&pages}
+	y.bury("jobs-edge", "acme", "x")
+	if all := y.list("jobs-edge", 0); pages != 0 || all[0].Messages != 1 {
+		t.Errorf("%d pages, %+v", pages, all)
+	}
+	if v := y.redrive(views.RedriveRequest{}); pages != 20 || v.Complete || v.Moved != 1 {
+		t.Errorf("%d pages, %+v", pages, v)
 	}
 }

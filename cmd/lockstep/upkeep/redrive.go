@@ -72,6 +72,9 @@ func (s Shell) redrive(cmd *cobra.Command, api *client.Client, queue string, lim
 		}
 		fmt.Fprintf(cmd.ErrOrStderr(), "note: %d messages put back, at least %d left\n", total.Moved, part.Left)
 	}
+	if !total.Complete && (limit == 0 || total.Moved < limit) {
+		fmt.Fprintln(cmd.ErrOrStderr(), "note: not everything could be looked at, perhaps because somebody else is looking; run it again in a minute")
+	}
 	if s.JSON() {
 		return s.Print(cmd, total)
 	}

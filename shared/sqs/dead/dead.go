@@ -74,6 +74,23 @@ func (q *Queue) Take(ctx context.Context, n int, hold time.Duration) ([]deadlett
 	return letters, nil
 }
 
+// Count is about how many there are; what was just deleted may still be counted.
+func (q *Queue) Count(ctx context.Context) (n int, err error) {
+	names := []types.QueueAttributeName{types.QueueAttributeNameApproximateNumberOfMessages, types.QueueAttributeNameApproximateNumberOfMessagesNotVisible}
+	out, err := q.client.GetQueueAttributes(ctx, &awssqs.GetQueueAttributesInput{QueueUrl: &q.dead, AttributeNames: names})
+	if err != nil {
+		return 0, sqs.Typed(err)
+	}
+	for _, name := range names {
+		some, err := strconv.Atoi(out.Attributes[string(name)])
+		if err != nil {
+			return 0, workflow.Errorf(workflow.CodeInternal, "the number of dead letters cannot be read: %w", err)
+		}
+		n += some
+	}
+	return n, nil
+}
+
 // GiveBack lets others have messages again at once.
 func (q *Queue) GiveBack(ctx context.Context, letters []deadletter.Letter) error {
 	var trouble error

@@ -178,3 +178,18 @@ func TestReturn(t *testing.T) {
 		t.Errorf("what could not be put back is lost: %+v", left)
 	}
 }
+
+// Those that somebody looks at are counted, those that are back in their queue not.
+func TestCount(t *testing.T) {
+	p := newPost(t)
+	for i := range 3 {
+		p.die(fmt.Sprint("m", i), "")
+	}
+	held := p.take(2)
+	if err := p.queue.Return(t.Context(), held[0]); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := p.queue.Count(t.Context()); n != 2 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+}
