@@ -3,7 +3,6 @@ package infra
 import (
 	"cmp"
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -11,15 +10,13 @@ import (
 
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslogs"
 
+	"github.com/lockstep-run/lockstep/infra/bounds"
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
 const (
 	defaultRunbooks    = "https://github.com/lockstep-run/lockstep/blob/main/docs/runbooks/README.md"
 	defaultConcurrency = 50
-
-	archARM = "arm64"
-	archX86 = "x86_64"
 )
 
 var (
@@ -44,9 +41,10 @@ func (p EngineProps) filled() EngineProps {
 		}
 	}
 	text(&p.Stage, StageProd)
-	text(&p.Version, "dev")
 	text(&p.FunctionsDir, filepath.Join("dist", "functions"))
-	text(&p.Architecture, archARM)
+	text(&p.Version, bounds.Release(p.FunctionsDir))
+	text(&p.Version, "dev")
+	text(&p.Architecture, bounds.ARM)
 	text(&p.LogLevel, "info")
 	text(&p.RunbookURL, defaultRunbooks)
 	if p.LogRetention == "" {
@@ -92,8 +90,8 @@ func (p *EngineProps) Validate() error {
 	if f.NamePrefix != "" && !prefixForm.MatchString(f.NamePrefix) {
 		return fmt.Errorf("name prefix %q: want a lower case letter, then at most 29 letters, digits and hyphens, no hyphen last", f.NamePrefix)
 	}
-	if f.Architecture != archARM && f.Architecture != archX86 {
-		return fmt.Errorf("architecture %q: want %s or %s", f.Architecture, archARM, archX86)
+	if f.Architecture != bounds.ARM && f.Architecture != bounds.X86 {
+		return fmt.Errorf("architecture %q: want %s or %s", f.Architecture, bounds.ARM, bounds.X86)
 	}
 	if !slices.Contains(logLevels, f.LogLevel) {
 		return fmt.Errorf("log level %q: want one of %s", f.LogLevel, strings.Join(logLevels, ", "))
@@ -104,15 +102,31 @@ func (p *EngineProps) Validate() error {
 	if t := f.Tokens; t != nil && (!strings.HasPrefix(t.Issuer, "https://") || len(t.Audience) == 0) {
 		return fmt.Errorf("tokens of %q for %v: want the issuer's https URL and an audience", t.Issuer, t.Audience)
 	}
-	if err := cmp.Or(f.Telemetry.Validate(), f.numbers()); err != nil {
+	if said := bounds.Release(f.FunctionsDir); said != "" && said != f.Version {
+		return fmt.Errorf("version %q: the functions in %s say that they are %q: leave it out, or build them as that", f.Version, f.FunctionsDir, said)
+	}
+	if err := cmp.Or(f.Telemetry.Validate(), f.numbers(), f.texts(), bounds.Origins(f.CORSOrigins)); err != nil {
 		return err
 	}
 	for _, name := range topology.Functions {
-		if err := built(filepath.Join(f.FunctionsDir, name)); err != nil {
+		if err := bounds.Program(filepath.Join(f.FunctionsDir, name), f.Architecture); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// texts checks the props that go into an environment as they are. The bounds leave
+// half of it to the names of tables and queues, further pools included.
+func (p EngineProps) texts() error {
+	claim := ""
+	if p.Tokens != nil {
+		claim = p.Tokens.TenantClaim
+	}
+	return bounds.Texts([]bounds.Text{
+		{Field: "config", Value: p.Config, Most: 2048}, {Field: "allow hosts", Value: strings.Join(p.AllowHosts, ","), Most: 1024},
+		{Field: "CORS origins", Value: strings.Join(p.CORSOrigins, ","), Most: 512}, {Field: "tenant claim", Value: claim, Most: 128},
+	})
 }
 
 // numbers checks the props that are numbers.
@@ -121,7 +135,7 @@ func (p EngineProps) numbers() error {
 		if !slices.Contains(mapped, name) {
 			return fmt.Errorf("concurrency of %q: want one of %s", name, strings.Join(mapped, ", "))
 		}
-		if err := concurrent(n); err != nil {
+		if err := bounds.Concurrency(n); err != nil {
 			return fmt.Errorf("concurrency of %s %w", name, err)
 		}
 	}
@@ -134,23 +148,6 @@ func (p EngineProps) numbers() error {
 		if n < 0 {
 			return fmt.Errorf("%s is %d: want a positive number", name, n)
 		}
-	}
-	return nil
-}
-
-// concurrent is whether AWS takes a number as a mapping's concurrency.
-func concurrent(n int) error {
-	if n < 2 || n > 1000 {
-		return fmt.Errorf("is %d: want 2 to 1000", n)
-	}
-	return nil
-}
-
-// built is whether a folder holds a function's program.
-func built(dir string) error {
-	file := filepath.Join(dir, "bootstrap")
-	if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() {
-		return fmt.Errorf("%s is missing: build the functions first", file)
 	}
 	return nil
 }

@@ -13,15 +13,17 @@
 //
 //   - props.go, defaults.go: [EngineProps], what may be chosen, its defaults and checks.
 //   - engine.go: [NewEngine], the order in which the parts come to be, the outputs.
-//   - tables.go, queues.go: what is kept, and the queues with their dead letters.
+//   - queues.go: the queues with their dead letters.
 //   - functions.go: one function, its role, its log group; the queue mappings.
 //   - pools.go: pools of workers, the stock one and those of the user.
 //   - permissions.go: who may do what; rights on tables are rows of topology.
 //   - schedule.go: what makes the sweeper run.
 //   - quiet.go: keeping CDK's kernel from printing banners.
 //
-// Below it, front makes the HTTP interface, watch the alarms and the dashboard, and
-// app is the app around one engine that cmd/infra runs. examples/cdk is an app of a user's.
+// Below it, kept makes tables and says what outlives a stack, front makes the HTTP
+// interface, watch the alarms and the dashboard; bounds says before a deployment what AWS
+// would say at its end. app is the app around one engine that cmd/infra runs, examples/cdk
+// an app of a user's.
 //
 // Where a part is a plain CloudFormation resource (Cfn...) rather than one of
 // CDK's own abstractions, the abstraction would have granted more than is needed,

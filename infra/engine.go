@@ -13,6 +13,7 @@ import (
 	"github.com/aws/jsii-runtime-go"
 
 	"github.com/lockstep-run/lockstep/infra/front"
+	"github.com/lockstep-run/lockstep/infra/kept"
 	"github.com/lockstep-run/lockstep/infra/watch"
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
@@ -54,7 +55,6 @@ func NewEngine(scope constructs.Construct, id string, props *EngineProps) *Engin
 	}
 	e := &Engine{
 		Construct: constructs.NewConstruct(scope, &id),
-		Tables:    map[string]awsdynamodb.Table{},
 		Pools:     map[string]*Queue{},
 		Functions: map[string]*Function{},
 		props:     props.filled(),
@@ -64,7 +64,10 @@ func NewEngine(scope constructs.Construct, id string, props *EngineProps) *Engin
 		Scope: e.Construct, Topic: e.props.AlarmTopic, Runbooks: e.props.RunbookURL,
 		Prefix: e.props.NamePrefix, Deployment: e.deployment(),
 	}
-	e.addTables()
+	e.Tables = kept.Tables{
+		Scope: e.Construct, Name: e.name, Outlive: e.props.keepsData(), Key: e.props.CustomerKey,
+		Read: e.props.Capacity.Read, Write: e.props.Capacity.Write, Plain: e.props.Local, // as emulators are spoken to
+	}.Make()
 	e.Lifecycle = e.newQueue("Lifecycle", topology.QueueLifecycle,
 		topology.FunctionTimeout[topology.FunctionLifecycle], topology.MaxReceiveLifecycle)
 	for _, name := range topology.Functions {
@@ -86,7 +89,7 @@ func NewEngine(scope constructs.Construct, id string, props *EngineProps) *Engin
 func (e *Engine) addFront() {
 	f := front.Front{
 		Scope: e.Construct, Function: e.Functions[topology.FunctionAPI].Function, Name: *awscdk.Stack_Of(e.Construct).StackName() + "-api",
-		Logs: e.name("api-access"), Retention: e.props.LogRetention, Removal: e.removal(),
+		Logs: e.accessLogs(), Retention: e.props.LogRetention, Removal: kept.Logs(e.props.keepsData()),
 		Page: e.props.Page, Rate: e.props.RequestsPerSecond, Burst: e.props.Burst, Origins: e.props.CORSOrigins,
 	}
 	if name := e.name("api"); name != nil {
@@ -100,6 +103,15 @@ func (e *Engine) addFront() {
 	} else {
 		e.URL, e.API = f.API()
 	}
+}
+
+// accessLogs is the name of the access log's group. Under this prefix all groups are one
+// to the account's policy on who may deliver logs, to which the gateway adds any other
+// by its name until the policy is full. The last part is the stack's own id, so that a
+// group which has outlived a stack is in nobody's way.
+func (e *Engine) accessLogs() string {
+	stack := awscdk.Fn_Select(jsii.Number(2), awscdk.Fn_Split(jsii.String("/"), awscdk.Stack_Of(e.Construct).StackId(), nil))
+	return "/aws/vendedlogs/lockstep/" + e.deployment() + "/api-access/" + *stack
 }
 
 // addWatch sets the engine's alarms and makes its dashboard.

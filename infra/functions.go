@@ -1,6 +1,7 @@
 package infra
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 
@@ -11,6 +12,8 @@ import (
 	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
 
+	"github.com/lockstep-run/lockstep/infra/bounds"
+	"github.com/lockstep-run/lockstep/infra/kept"
 	"github.com/lockstep-run/lockstep/infra/telemetry"
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
@@ -19,7 +22,8 @@ import (
 type Function struct {
 	awslambda.Function
 
-	role string // as topology names it: whose rights it has
+	role string            // as topology names it: whose rights it has
+	vars map[string]string // its environment
 }
 
 // program is what a function is made of.
@@ -72,14 +76,14 @@ func (e *Engine) addFunction(name string) {
 // newFunction makes a function with a role and a log group of its own.
 func (e *Engine) newFunction(p program, rightsOf string) *Function {
 	logs := awslogs.NewLogGroup(e.Construct, jsii.String(p.id+"Logs"), &awslogs.LogGroupProps{
-		LogGroupName: e.name(p.name), Retention: e.props.LogRetention, RemovalPolicy: e.removal(),
+		LogGroupName: e.name(p.name), Retention: e.props.LogRetention, RemovalPolicy: kept.Logs(e.props.keepsData()),
 	})
 	role := awsiam.NewRole(e.Construct, jsii.String(p.id+"Role"), &awsiam.RoleProps{
 		AssumedBy:   awsiam.NewServicePrincipal(jsii.String("lambda.amazonaws.com"), nil),
 		Description: &p.description,
 	})
 	architecture := awslambda.Architecture_ARM_64()
-	if e.props.Architecture == archX86 {
+	if e.props.Architecture == bounds.X86 {
 		architecture = awslambda.Architecture_X86_64()
 	}
 	tracing := awslambda.Tracing_DISABLED
@@ -140,6 +144,9 @@ func (e *Engine) configure(f *Function) {
 	if f.role == topology.FunctionAPI && e.props.Tokens != nil && e.props.Tokens.TenantClaim != "" {
 		f.env(topology.EnvTenantClaim, e.props.Tokens.TenantClaim)
 	}
+	if f.role == topology.FunctionAPI && len(e.props.CORSOrigins) > 0 {
+		f.env(topology.EnvWebOrigins, strings.Join(e.props.CORSOrigins, ","))
+	}
 	if e.props.Local {
 		f.env(topology.EnvTrustHeaders, "true")
 		f.env(topology.EnvFunction, f.role) // an emulator lets everybody do everything
@@ -164,7 +171,18 @@ func (e *Engine) consume(scope constructs.Construct, q *Queue, f *Function, conc
 	return mapping
 }
 
-func (f *Function) env(key, value string) { f.AddEnvironment(&key, &value, nil) }
+// env sets a variable. What a function of somebody else's has of its own comes on top
+// of what is counted here.
+func (f *Function) env(key, value string) {
+	f.AddEnvironment(&key, &value, nil)
+	if f.vars == nil {
+		f.vars = map[string]string{}
+	}
+	f.vars[key] = value
+	if err := bounds.Environment(f.vars); err != nil {
+		panic(fmt.Errorf("%s with %s: %w", *f.Node().Id(), key, err))
+	}
+}
 
 // title makes an id's part of a role's name: executions, jobs-default.
 func title(name string) string {

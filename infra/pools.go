@@ -13,6 +13,7 @@ import (
 	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
 
+	"github.com/lockstep-run/lockstep/infra/bounds"
 	"github.com/lockstep-run/lockstep/infra/watch"
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
@@ -77,7 +78,7 @@ func (p *WorkerPoolProps) Validate() error {
 		return errors.New("want one of a code dir, a function and polled")
 	}
 	if p.Concurrency != 0 {
-		if err := concurrent(p.Concurrency); err != nil {
+		if err := bounds.Concurrency(p.Concurrency); err != nil {
 			return fmt.Errorf("concurrency %w", err)
 		}
 	}
@@ -85,7 +86,10 @@ func (p *WorkerPoolProps) Validate() error {
 		return fmt.Errorf("timeout %d, memory %d, pack age %d: want positive numbers, and at most 900 s", p.Timeout, p.Memory, p.PackAge)
 	}
 	if p.CodeDir != "" {
-		return built(p.CodeDir)
+		if err := bounds.Environment(p.Environment); err != nil {
+			return fmt.Errorf("environment: %w", err)
+		}
+		return bounds.Program(p.CodeDir, "")
 	}
 	if p.Timeout != 0 || p.Memory != 0 || len(p.Environment) > 0 || p.Polled && p.Concurrency != 0 {
 		return errors.New("time-out, memory, environment and concurrency are the worker's own affair")
@@ -102,6 +106,9 @@ func (p *WorkerPoolProps) Validate() error {
 // It panics on props that are wrong; ask [WorkerPoolProps.Validate] first.
 func (e *Engine) AddWorkerPool(id string, props *WorkerPoolProps) *WorkerPool {
 	if err := props.Validate(); err != nil {
+		panic(fmt.Errorf("worker pool %s: %w", id, err))
+	}
+	if err := e.fits(props); err != nil {
 		panic(fmt.Errorf("worker pool %s: %w", id, err))
 	}
 	e.claim(id, props)
@@ -132,7 +139,7 @@ const polledSeconds = 60
 func (e *Engine) workerOf(id, label string, props *WorkerPoolProps) (*Function, constructs.Construct) {
 	if props.Function == nil {
 		made := e.newFunction(program{
-			id: title(id) + "Worker", name: "worker-" + props.Pool, description: "Lockstep: runs the packs of the pool " + props.Pool,
+			id: title(id) + "Worker", name: workerName(props.Pool), description: "Lockstep: runs the packs of the pool " + props.Pool,
 			dir: props.CodeDir, timeout: orElse(props.Timeout, 900), memory: orElse(props.Memory, defaultMemory),
 		}, topology.FunctionWorker)
 		for _, key := range slices.Sorted(maps.Keys(props.Environment)) {
@@ -150,6 +157,26 @@ func (e *Engine) workerOf(id, label string, props *WorkerPoolProps) (*Function, 
 	// and so the engine's must not depend on it.
 	return theirs, constructs.NewConstruct(home, jsii.String(*e.Node().Id()+label))
 }
+
+// fits is whether a pool's names and its program are of a kind with this engine.
+func (e *Engine) fits(props *WorkerPoolProps) error {
+	if name := e.name(topology.JobsQueue(props.Pool) + topology.DLQSuffix); name != nil {
+		if err := bounds.QueueName(*name); err != nil {
+			return err
+		}
+	}
+	if props.CodeDir == "" {
+		return nil
+	}
+	if name := e.name(workerName(props.Pool)); name != nil {
+		if err := bounds.FunctionName(*name); err != nil {
+			return err
+		}
+	}
+	return bounds.Program(props.CodeDir, e.props.Architecture)
+}
+
+func workerName(pool string) string { return topology.FunctionWorker + "-" + pool }
 
 // claim refuses a pool that is there already, and a function that serves another
 // one: its environment names one queue.

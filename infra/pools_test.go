@@ -1,6 +1,7 @@
 package infra
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -31,9 +32,10 @@ func workers(t *testing.T, x *template) []*resource {
 // Whatever its policy and its environment say, they do not so much as name a table
 // other than jobs.
 func TestWorkersKnowNoTableButJobs(t *testing.T) {
-	each(t, func(t *testing.T, x *template) {
-		for _, worker := range workers(t, x) {
+	eachOf(t, served, func(t *testing.T, stack *template) {
+		for _, worker := range workers(t, stack) {
 			var said []string
+			x := worker.in
 			for _, s := range x.policy(t, x.refers(t, worker.at("Role"))) {
 				said = append(said, s.resources...)
 			}
@@ -42,8 +44,8 @@ func TestWorkersKnowNoTableButJobs(t *testing.T) {
 			}
 			jobs := 0
 			for _, s := range said {
-				for _, m := range reference.FindAllStringSubmatch(s, -1) {
-					r := x.Resources[m[1]]
+				for _, m := range reference.FindAllStringSubmatch(x.followed(s), -1) {
+					r := x.find(m[1])
 					if r == nil || r.Type != "AWS::DynamoDB::Table" {
 						continue
 					}
@@ -65,7 +67,7 @@ func rightsOf(t *testing.T, x *template, function *resource, queue string) []str
 	t.Helper()
 	var found []string
 	for _, s := range x.policy(t, x.refers(t, function.at("Role"))) {
-		on := plain(strings.Join(s.resources, " "))
+		on := plain(x.followed(strings.Join(s.resources, " ")))
 		if strings.HasPrefix(s.actions[0], "logs:") {
 			continue
 		}
@@ -185,9 +187,13 @@ func TestAddWorkerPoolRefusesWhatCannotWork(t *testing.T) {
 	if err := dummies(dir); err != nil {
 		t.Fatal(err)
 	}
-	code := filepath.Join(dir, topology.FunctionWorker)
+	code, intel := filepath.Join(dir, topology.FunctionWorker), t.TempDir()
+	if err := os.WriteFile(filepath.Join(intel, "bootstrap"), []byte(intelProgram), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	stack := awscdk.NewStack(awscdk.NewApp(&awscdk.AppProps{Outdir: jsii.String(t.TempDir())}), jsii.String("s"), nil)
-	e := NewEngine(stack, "Engine", &EngineProps{Stage: "dev", FunctionsDir: dir})
+	long := "a-prefix-of-thirty-characters-" // and one more
+	e := NewEngine(stack, "Engine", &EngineProps{Stage: "dev", FunctionsDir: dir, NamePrefix: long[:29] + "x"})
 	function := usersFunction(stack, dir)
 	e.AddWorkerPool("First", &WorkerPoolProps{Pool: "first", Function: function})
 	for want, p := range map[string]*WorkerPoolProps{
@@ -196,6 +202,9 @@ func TestAddWorkerPoolRefusesWhatCannotWork(t *testing.T) {
 		"serves the pool first already":     {Pool: "second", Function: function},
 		"the worker's own affair":           {Pool: "third", Function: function, Memory: 1},
 		`pool "a b"`:                        {Pool: "a b", CodeDir: code},
+		"has 65 characters, and AWS takes":  {Pool: strings.Repeat("p", 27), CodeDir: code},
+		"and the architecture is arm64":     {Pool: "fourth", CodeDir: intel},
+		"the largest: RULES 3802":           {Pool: "fifth", CodeDir: code, Environment: map[string]string{"RULES": strings.Repeat("x", 3800)}},
 	} {
 		func() {
 			defer func() {
@@ -228,5 +237,16 @@ func TestLocalEngine(t *testing.T) {
 	}
 	if got := x.output("ApiUrl"); got != "${"+url.ID+".FunctionUrl}" {
 		t.Errorf("the interface is at %s", got)
+	}
+}
+
+// The worker of another stack has the rights of the stock worker, no more and no less.
+func TestAWorkerOfAnotherStackHasTheRightsOfTheStockWorker(t *testing.T) {
+	host, tenant := stacks()["host"], stacks()["tenant"]
+	want := rightsOf(t, host, host.one(t, "WorkerFunction"), "EngineJobsDefaultQueue")
+	for _, f := range tenant.all(t, "AWS::Lambda::Function") {
+		if got := rightsOf(t, tenant, f, "EngineJobsElsewhereQueue"); !slices.Equal(got, want) {
+			t.Errorf("%s has\n%s\nwant\n%s", f.ID, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
 	}
 }

@@ -16,7 +16,7 @@ var wildcards = map[string]string{
 }
 
 func TestRolesAllowExactActionsOnExactResources(t *testing.T) {
-	each(t, func(t *testing.T, x *template) {
+	eachOf(t, served, func(t *testing.T, x *template) {
 		for _, role := range x.all(t, "AWS::IAM::Role") {
 			if role.at("ManagedPolicyArns") != nil {
 				t.Errorf("%s has managed policies", role.ID)
@@ -194,9 +194,35 @@ func TestQueuesRefusePlainHTTP(t *testing.T) {
 	})
 }
 
+// The policy is a part of the table, so that * is the table; it denies and grants nothing.
+func TestTablesRefusePlainHTTP(t *testing.T) {
+	each(t, func(t *testing.T, x *template) {
+		for _, table := range x.all(t, "AWS::DynamoDB::Table") {
+			all := statements(table.at("ResourcePolicy", "PolicyDocument"))
+			if len(all) != 1 {
+				t.Fatalf("%s has a policy of %d statements", table.ID, len(all))
+			}
+			s := all[0]
+			if s.effect != "Deny" || s.principal != "AWS=*" || !slices.Equal(s.actions, []string{"dynamodb:*"}) ||
+				!slices.Equal(s.resources, []string{"*"}) || text(s.condition) != "Bool=aws:SecureTransport=false" {
+				t.Errorf("%s can be used without TLS: %+v", table.ID, s)
+			}
+		}
+	})
+	// An emulator is spoken to as it comes.
+	for _, table := range stacks()["local"].all(t, "AWS::DynamoDB::Table") {
+		if table.at("ResourcePolicy") != nil {
+			t.Errorf("%s refuses what an emulator is asked", table.ID)
+		}
+	}
+}
+
 func TestEveryRouteButHealthAndPageIsAuthorised(t *testing.T) {
-	known := map[string]string{"dev": "AWS_IAM", "options": "JWT", "pair": "AWS_IAM", "prod": "AWS_IAM"}
-	open := map[string][]string{"options": {"GET /health", "GET /", "GET /monitor/{file+}"}}
+	known := map[string]string{"dev": "AWS_IAM", "host": "AWS_IAM", "options": "JWT", "pair": "AWS_IAM", "prod": "AWS_IAM"}
+	open := map[string][]string{
+		"options": {"GET /health", "GET /", "GET /monitor/{file+}"},
+		"dev":     {"GET /health", "OPTIONS /{proxy+}"}, // pages of other origins may call, and browsers ask without credentials
+	}
 	for _, name := range whole {
 		x, found := stacks()[name], map[string]bool{}
 		allowed := open[name]
@@ -316,10 +342,37 @@ func TestAPIIsThrottledAndLogged(t *testing.T) {
 			t.Errorf("%s: access log format %s", name, format)
 		}
 	}
-	if cors := stacks()["prod"].one(t, "Api").at("CorsConfiguration"); cors != nil {
+	// Who called is known by what he was let in with.
+	for name, want := range map[string]bool{"prod": false, "options": true} {
+		format := text(stacks()[name].one(t, "ApiStage").at("AccessLogSettings", "Format"))
+		if !strings.Contains(format, "$context.identity.userArn") || strings.Contains(format, `"subject":"$context.authorizer.claims.sub"`) != want {
+			t.Errorf("%s: access log format %s", name, format)
+		}
+	}
+}
+
+// A page of another origin may send every header that the service reads, and read every
+// one that it writes for its callers; the service lets in the origins of the gateway.
+func TestPagesOfAnotherOriginMayCall(t *testing.T) {
+	prod, dev := stacks()["prod"], stacks()["dev"]
+	if cors := prod.one(t, "Api").at("CorsConfiguration"); cors != nil {
 		t.Errorf("web pages of %v may call the API", cors)
 	}
-	if got := text(stacks()["dev"].one(t, "Api").at("CorsConfiguration", "AllowOrigins")); got != "https://ops.example" {
-		t.Errorf("origins %q", got)
+	if got, ok := prod.one(t, "ApiFunction").env()[topology.EnvWebOrigins]; ok {
+		t.Errorf("pages of %s are let in", got)
+	}
+	cors := dev.one(t, "Api").at("CorsConfiguration")
+	for property, want := range map[string][]string{
+		"AllowOrigins":  {"https://ops.example"},
+		"AllowMethods":  {"GET", "POST", "PUT", "DELETE"},
+		"AllowHeaders":  {"authorization", "content-type", "idempotency-key", "x-correlation-id", "x-request-id", "x-amz-date", "x-amz-security-token", "x-amz-content-sha256"},
+		"ExposeHeaders": {"allow", "location", "retry-after", "x-correlation-id", "x-request-id"},
+	} {
+		if got := strings.Fields(text(at(cors, property))); !slices.Equal(got, want) {
+			t.Errorf("%s is %q, want %q", property, got, want)
+		}
+	}
+	if got := dev.one(t, "ApiFunction").env()[topology.EnvWebOrigins]; got != "https://ops.example" {
+		t.Errorf("the service lets in pages of %q", got)
 	}
 }

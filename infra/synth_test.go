@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssns"
 	"github.com/aws/jsii-runtime-go"
 
+	"github.com/lockstep-run/lockstep/infra/bounds"
 	"github.com/lockstep-run/lockstep/infra/telemetry"
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
@@ -64,13 +66,14 @@ var stacks = sync.OnceValue(func() map[string]*template {
 			panic(err)
 		}
 		for id, r := range t.Resources {
-			r.ID = id
+			r.ID, r.in = id, t
 		}
 		made[name] = t
 	}
 	for _, name := range nagged {
 		made[name].findings = findings(out, name)
 	}
+	made["tenant"].host, made["host"].guest = made["host"], made["tenant"]
 	return made
 })
 
@@ -87,7 +90,7 @@ func makeStacks(app awscdk.App, functions string) map[string]awscdk.Stack {
 
 	dev := stack("dev")
 	NewEngine(dev, "Engine", &EngineProps{
-		Stage: "dev", FunctionsDir: functions, Architecture: archX86, LogLevel: "debug",
+		Stage: "dev", FunctionsDir: functions, Architecture: bounds.X86, LogLevel: "debug",
 		Config: "job: {lease: 90s}", AllowHosts: []string{"a.example", "b.example:8443"},
 		Concurrency:       map[string]int{topology.FunctionWorker: 7},
 		RequestsPerSecond: 3, Burst: 4, CORSOrigins: []string{"https://ops.example"}, Tracing: true,
@@ -158,13 +161,19 @@ func dummies(dir string) error {
 	return nil
 }
 
-// whole are the stacks that have everything in themselves and are meant for AWS.
-var whole = []string{"dev", "options", "pair", "prod"}
+// whole are the stacks that have an engine in them and are meant for AWS; served are
+// these and the one that has nothing but a worker in it.
+var (
+	whole  = []string{"dev", "host", "options", "pair", "prod"}
+	served = append(slices.Clone(whole), "tenant")
+)
 
 // each runs a test on every whole stack.
-func each(t *testing.T, test func(*testing.T, *template)) {
+func each(t *testing.T, test func(*testing.T, *template)) { eachOf(t, whole, test) }
+
+func eachOf(t *testing.T, names []string, test func(*testing.T, *template)) {
 	t.Helper()
-	for _, name := range whole {
+	for _, name := range names {
 		t.Run(name, func(t *testing.T) { test(t, stacks()[name]) })
 	}
 }

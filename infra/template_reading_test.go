@@ -13,14 +13,21 @@ import (
 // template is a synthesised template, as far as the tests look at it.
 type template struct {
 	Resources map[string]*resource
-	Outputs   map[string]struct{ Value any }
+	Outputs   map[string]struct {
+		Value  any
+		Export struct{ Name string }
+	}
 
 	bytes    int
 	findings []finding
+
+	host  *template // whose exports it imports
+	guest *template // that imports its exports
 }
 
 type resource struct {
-	ID             string `json:"-"`
+	ID             string    `json:"-"`
+	in             *template // its own
 	Type           string
 	Properties     map[string]any
 	DependsOn      any
@@ -113,15 +120,41 @@ func list(v any) []any {
 
 var reference = regexp.MustCompile(`\$\{([A-Za-z0-9]+)(?:\.[A-Za-z.]+)?\}`)
 
+var imported = regexp.MustCompile(`Fn::ImportValue=([A-Za-z0-9:]+)`)
+
+// followed is a rendered value with what it imports in the place of the imports.
+func (x *template) followed(s string) string {
+	if x.host == nil {
+		return s
+	}
+	return imported.ReplaceAllStringFunc(s, func(found string) string {
+		name := imported.FindStringSubmatch(found)[1]
+		for _, output := range x.host.Outputs {
+			if output.Export.Name == name {
+				return text(output.Value)
+			}
+		}
+		return found
+	})
+}
+
+// find is the resource of an id, of the stack or of the one whose exports it imports.
+func (x *template) find(id string) *resource {
+	if r := x.Resources[id]; r != nil || x.host == nil {
+		return r
+	}
+	return x.host.Resources[id]
+}
+
 // refers returns the resource to which a value is a reference, or whose attribute
 // it begins with.
 func (x *template) refers(t *testing.T, v any) *resource {
 	t.Helper()
-	m := reference.FindStringSubmatch(text(v))
-	if m == nil || x.Resources[m[1]] == nil {
+	m := reference.FindStringSubmatch(x.followed(text(v)))
+	if m == nil || x.find(m[1]) == nil {
 		t.Fatalf("%q refers to no resource", text(v))
 	}
-	return x.Resources[m[1]]
+	return x.find(m[1])
 }
 
 var hash = regexp.MustCompile(`([A-Za-z0-9])[0-9A-F]{8}\b`)

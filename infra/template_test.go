@@ -90,12 +90,18 @@ func TestPoolsAreKnownByURL(t *testing.T) {
 	}
 }
 
-// fed are the functions behind queues, by the queue's id.
+// fed are the functions behind queues, by the queue's id: those of another stack too,
+// whose mappings are beside them.
 func fed(t *testing.T, x *template) map[string]*resource {
 	t.Helper()
 	by := map[string]*resource{}
-	for _, m := range x.all(t, "AWS::Lambda::EventSourceMapping") {
-		by[x.refers(t, m.at("EventSourceArn")).ID] = x.refers(t, m.at("FunctionName"))
+	for _, stack := range []*template{x, x.guest} {
+		if stack == nil {
+			continue
+		}
+		for _, m := range stack.all(t, "AWS::Lambda::EventSourceMapping") {
+			by[stack.refers(t, m.at("EventSourceArn")).ID] = stack.refers(t, m.at("FunctionName"))
+		}
 	}
 	return by
 }
@@ -154,7 +160,7 @@ func TestEveryQueueIsConsumedOrHoldsDeadLetters(t *testing.T) {
 }
 
 func TestMappingsReportFailuresOneByOne(t *testing.T) {
-	each(t, func(t *testing.T, x *template) {
+	eachOf(t, served, func(t *testing.T, x *template) {
 		for _, m := range x.all(t, "AWS::Lambda::EventSourceMapping") {
 			if got := text(m.at("FunctionResponseTypes")); got != "ReportBatchItemFailures" {
 				t.Errorf("%s: response types %q", m.ID, got)
@@ -174,92 +180,6 @@ func TestMappingsReportFailuresOneByOne(t *testing.T) {
 	x := stacks()["dev"]
 	if got := text(x.one(t, "JobsDefaultMapping").at("ScalingConfig", "MaximumConcurrency")); got != "7" {
 		t.Errorf("concurrency of the worker is %s, want the 7 of the props", got)
-	}
-}
-
-func TestTables(t *testing.T) {
-	each(t, func(t *testing.T, x *template) {
-		for _, table := range x.all(t, "AWS::DynamoDB::Table") {
-			for path, want := range map[string]string{
-				"BillingMode":                      "PAY_PER_REQUEST",
-				"KeySchema":                        "AttributeName=pk,KeyType=HASH AttributeName=sk,KeyType=RANGE",
-				"PointInTimeRecoverySpecification": "PointInTimeRecoveryEnabled=true",
-				"TimeToLiveSpecification":          "AttributeName=ttl,Enabled=true",
-			} {
-				if got := text(table.at(path)); got != want {
-					t.Errorf("%s: %s is %q, want %q", table.ID, path, got, want)
-				}
-			}
-			indexes := table.at("GlobalSecondaryIndexes")
-			want := ""
-			switch {
-			case table.is("TableExecutions"):
-				want = "IndexName=by-status,KeySchema=AttributeName=statusKey,KeyType=HASH AttributeName=id,KeyType=RANGE,Projection=ProjectionType=KEYS_ONLY " +
-					"IndexName=due,KeySchema=AttributeName=dueShard,KeyType=HASH AttributeName=dueAt,KeyType=RANGE,Projection=ProjectionType=KEYS_ONLY"
-			case table.is("TableJobs"):
-				want = "IndexName=workers-due,KeySchema=AttributeName=dueShard,KeyType=HASH AttributeName=dueAt,KeyType=RANGE,Projection=ProjectionType=KEYS_ONLY"
-			case table.is("TableRegistry"):
-				want = "IndexName=scheduled,KeySchema=AttributeName=dueShard,KeyType=HASH AttributeName=dueAt,KeyType=RANGE,Projection=ProjectionType=KEYS_ONLY"
-			}
-			if got := strings.ReplaceAll(text(indexes), ceiling+",", ""); got != want {
-				t.Errorf("%s: indexes\n%s\nwant\n%s", table.ID, got, want)
-			}
-			if got := text(table.at("AttributeDefinitions")); want != "" && !strings.Contains(got, "AttributeName=dueAt,AttributeType=N") {
-				t.Errorf("%s: dueAt is no number: %s", table.ID, got)
-			}
-		}
-	})
-}
-
-const ceiling = "OnDemandThroughput=MaxReadRequestUnits=5000,MaxWriteRequestUnits=4000"
-
-// A table that throttles while its index does not, or the other way round, would
-// bound nothing: both have the ceiling, or none has.
-func TestTablesHaveACeilingIfOneIsAskedFor(t *testing.T) {
-	each(t, func(t *testing.T, x *template) {
-		want := ""
-		if x == stacks()["options"] {
-			want = ceiling
-		}
-		for _, table := range x.all(t, "AWS::DynamoDB::Table") {
-			for _, part := range append(list(table.at("GlobalSecondaryIndexes")), any(table.Properties)) {
-				if got := text(map[string]any{"OnDemandThroughput": at(part, "OnDemandThroughput")}); got != want && got != "OnDemandThroughput="+want {
-					t.Errorf("%s: %s, want %q", table.ID, got, want)
-				}
-			}
-		}
-	})
-}
-
-func TestDataOfProdIsKept(t *testing.T) {
-	for name, want := range map[string]struct{ policy, protected string }{
-		"prod": {"Retain", "true"}, "dev": {"Delete", "false"}, "options": {"Retain", "true"},
-	} {
-		x := stacks()[name]
-		tables := x.all(t, "AWS::DynamoDB::Table")
-		if len(tables) != len(topology.Tables) {
-			t.Errorf("%s: %d tables", name, len(tables))
-		}
-		for _, table := range tables {
-			if got := text(table.at("DeletionProtectionEnabled")); got != want.protected || table.DeletionPolicy != want.policy {
-				t.Errorf("%s in %s: protected %s, deletion policy %s", table.ID, name, got, table.DeletionPolicy)
-			}
-		}
-		for _, logs := range x.all(t, "AWS::Logs::LogGroup") {
-			if logs.DeletionPolicy != want.policy {
-				t.Errorf("%s in %s: deletion policy %s", logs.ID, name, logs.DeletionPolicy)
-			}
-		}
-	}
-}
-
-func TestLogsAreKeptForATime(t *testing.T) {
-	for name, days := range map[string]string{"prod": "90", "dev": "7", "pair": "7", "options": "90"} {
-		for _, logs := range stacks()[name].all(t, "AWS::Logs::LogGroup") {
-			if got := text(logs.at("RetentionInDays")); got != days {
-				t.Errorf("%s: %s is kept for %s days, want %s", name, logs.ID, got, days)
-			}
-		}
 	}
 }
 
@@ -298,71 +218,6 @@ func TestScheduleRunsTheSweeperEveryMinute(t *testing.T) {
 			t.Error("the rule may not send its dead letters")
 		}
 	})
-}
-
-// named are the properties that hold a physical name, by type.
-var named = map[string]string{
-	"AWS::DynamoDB::Table": "TableName", "AWS::SQS::Queue": "QueueName", "AWS::Lambda::Function": "FunctionName",
-	"AWS::Logs::LogGroup": "LogGroupName", "AWS::CloudWatch::Alarm": "AlarmName", "AWS::CloudWatch::Dashboard": "DashboardName",
-	"AWS::Events::Rule": "Name", "AWS::IAM::Role": "RoleName", "AWS::SNS::Topic": "TopicName",
-}
-
-func TestNamesAreGenerated(t *testing.T) {
-	for _, stack := range []string{"prod", "dev", "pair"} {
-		for id, r := range stacks()[stack].Resources {
-			if name := named[r.Type]; name != "" && r.at(name) != nil {
-				t.Errorf("%s is named %s", id, text(r.at(name)))
-			}
-		}
-	}
-}
-
-func TestNamesBeginWithThePrefixIfThereIsOne(t *testing.T) {
-	x, names := stacks()["options"], map[string]bool{}
-	for id, r := range x.Resources {
-		property := named[r.Type]
-		if property == "" || r.Type == "AWS::IAM::Role" || !strings.HasPrefix(id, "Engine") {
-			continue // a role's name is one for all regions, and stays generated
-		}
-		name := text(r.at(property))
-		if (name != "acme" && !strings.HasPrefix(name, "acme-")) || names[r.Type+name] {
-			t.Errorf("%s is named %q, or something else is", id, name)
-		}
-		names[r.Type+name] = true
-	}
-	for _, name := range []string{
-		"AWS::DynamoDB::Tableacme-executions", "AWS::SQS::Queueacme-jobs-default", "AWS::SQS::Queueacme-jobs-reports-dlq",
-		"AWS::Lambda::Functionacme-worker-reports", "AWS::CloudWatch::Dashboardacme", "AWS::Events::Ruleacme-sweep",
-	} {
-		if !names[name] {
-			t.Errorf("nothing is named %s", name)
-		}
-	}
-	// A queue of such a name that somebody else makes is found by its name.
-	if got := x.one(t, "ApiFunction").env()[topology.EnvQueueJobsPrefix]; got != "acme-jobs-" {
-		t.Errorf("pools are looked up under %q", got)
-	}
-}
-
-func TestTwoEnginesFitOneStack(t *testing.T) {
-	x := stacks()["pair"]
-	prefixes := map[string]bool{}
-	for _, f := range x.all(t, "AWS::Lambda::Function") {
-		engine := f.ID[:4]
-		if p := f.env()[topology.EnvQueueJobsPrefix]; p != "" && f.is("ApiFunction") {
-			prefixes[p] = true
-		}
-		for key, value := range f.env() {
-			for _, m := range reference.FindAllStringSubmatch(value, -1) {
-				if m[1][:4] != engine {
-					t.Errorf("%s: %s is %s, of the other engine", f.ID, key, value)
-				}
-			}
-		}
-	}
-	if len(prefixes) != 2 {
-		t.Errorf("the two look up pools under %v", prefixes)
-	}
 }
 
 func TestEverythingIsTagged(t *testing.T) {

@@ -2,6 +2,7 @@ package front
 
 import (
 	"encoding/json"
+	"maps"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsapigatewayv2"
@@ -17,7 +18,7 @@ type Front struct {
 	Function awslambda.IFunction
 	Name     string // of the API; it need not be unique
 
-	Logs      *string // name of the access log's group; nil: generated
+	Logs      string // name of the access log's group
 	Retention awslogs.RetentionDays
 	Removal   awscdk.RemovalPolicy
 
@@ -42,8 +43,12 @@ type route struct {
 // page's static files, and the rest is for callers who are known.
 var (
 	healthRoute = route{"Health", "GET /health", true}
-	pageRoutes  = []route{{"Page", "GET /", true}, {"PageFiles", "GET /monitor/{file+}", true}}
-	restRoute   = route{"Default", "$default", false}
+	// A browser asks without credentials whether a page may call: the route for the rest
+	// would refuse to answer. One that is for OPTIONS comes before it.
+	preflightRoute = route{"Preflight", "OPTIONS /{proxy+}", true}
+
+	pageRoutes = []route{{"Page", "GET /", true}, {"PageFiles", "GET /monitor/{file+}", true}}
+	restRoute  = route{"Default", "$default", false}
 )
 
 func (f Front) routes() []route {
@@ -51,11 +56,14 @@ func (f Front) routes() []route {
 	if f.Page {
 		all = append(all, pageRoutes...)
 	}
+	if len(f.Origins) > 0 {
+		all = append(all, preflightRoute)
+	}
 	return all
 }
 
-// accessLine is one request in the access log. It names the caller and the route,
-// never a query or a body.
+// accessLine is one request in the access log. It names the route and who called,
+// never a query or a body: the caller is who has signed, the subject whose token it was.
 var accessLine = map[string]string{
 	"requestId": "$context.requestId", "at": "$context.requestTime", "ip": "$context.identity.sourceIp",
 	"caller": "$context.identity.userArn", "method": "$context.httpMethod", "path": "$context.path",
@@ -141,9 +149,13 @@ func (f Front) URL() *string {
 // addStage deploys the API under no path of its own, throttled, with an access log.
 func (f Front) addStage(api awsapigatewayv2.CfnApi) {
 	logs := awslogs.NewLogGroup(f.Scope, jsii.String("ApiAccessLogs"), &awslogs.LogGroupProps{
-		LogGroupName: f.Logs, Retention: f.Retention, RemovalPolicy: f.Removal,
+		LogGroupName: &f.Logs, Retention: f.Retention, RemovalPolicy: f.Removal,
 	})
-	line, err := json.Marshal(accessLine)
+	fields := maps.Clone(accessLine)
+	if f.Issuer != "" {
+		fields["subject"] = "$context.authorizer.claims.sub"
+	}
+	line, err := json.Marshal(fields)
 	if err != nil {
 		panic(err) // strings always marshal
 	}
@@ -169,9 +181,9 @@ func (f Front) cors() any {
 	return &awsapigatewayv2.CfnApi_CorsProperty{
 		AllowOrigins: jsii.Strings(f.Origins...),
 		AllowMethods: jsii.Strings("GET", "POST", "PUT", "DELETE"),
-		AllowHeaders: jsii.Strings("authorization", "content-type", "idempotency-key",
+		AllowHeaders: jsii.Strings("authorization", "content-type", "idempotency-key", "x-correlation-id", "x-request-id",
 			"x-amz-date", "x-amz-security-token", "x-amz-content-sha256"),
-		ExposeHeaders: jsii.Strings("location", "retry-after"),
+		ExposeHeaders: jsii.Strings("allow", "location", "retry-after", "x-correlation-id", "x-request-id"),
 		MaxAge:        jsii.Number(600),
 	}
 }

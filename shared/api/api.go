@@ -106,6 +106,10 @@ type Options struct {
 	// Monitor serves the page at / and what lies under /monitor/; nil: 404.
 	Monitor http.Handler
 
+	// Origins are those of other sites whose pages may call from a browser, through a
+	// gateway that writes the headers of CORS. Each is scheme://host[:port].
+	Origins []string
+
 	// Version and Commit name the build.
 	Version, Commit string
 

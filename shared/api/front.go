@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"path"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/lockstep-run/lockstep/shared/observe"
@@ -22,6 +23,11 @@ func (a *routes) front(mux *http.ServeMux) http.Handler {
 	// The local stack listens where any web page can post to: a request that a
 	// browser sends on behalf of another site must not change anything.
 	foreign := http.NewCrossOriginProtection()
+	for _, origin := range a.opt.Origins {
+		if err := foreign.AddTrustedOrigin(origin); err != nil {
+			a.opt.Log.Warn("pages of no such origin can be let in", "error", err)
+		}
+	}
 	return http.HandlerFunc(func(w0 http.ResponseWriter, r *http.Request) {
 		w := &answer{ResponseWriter: w0, head: r.Method == http.MethodHead}
 		a.stamp(w, r)
@@ -29,6 +35,10 @@ func (a *routes) front(mux *http.ServeMux) http.Handler {
 
 		if err := foreign.Check(r); err != nil {
 			a.fail(w, r, workflow.Errorf(workflow.CodeForbidden, "a page of another site may not do this"))
+			return
+		}
+		if a.preflight(r) {
+			w.WriteHeader(http.StatusNoContent)
 			return
 		}
 		// The mux would redirect an unclean path; such a path names nothing here.
@@ -43,6 +53,13 @@ func (a *routes) front(mux *http.ServeMux) http.Handler {
 			a.opt.Log.LogAttrs(r.Context(), slog.LevelWarn, "request refused", append(about(r), slog.Int("status", w.status))...)
 		}
 	})
+}
+
+// preflight reports whether a browser asks if a page of one of the origins may send a
+// request. The gateway says what it may; a browser only wants a status that is ok.
+func (a *routes) preflight(r *http.Request) bool {
+	return r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" &&
+		slices.Contains(a.opt.Origins, r.Header.Get("Origin"))
 }
 
 // stamp gives the request its ids and the answer the headers that every answer

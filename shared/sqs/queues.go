@@ -28,6 +28,9 @@ type Queues struct {
 // missingFor is how long a queue that did not exist is not asked for again.
 const missingFor = 5 * time.Second
 
+// nameLimit is the longest name that a queue can have.
+const nameLimit = 80
+
 // addresses remembers where pools' queues were found, for all boards.
 type addresses struct {
 	mu      sync.Mutex
@@ -49,6 +52,9 @@ func (b *Board) address(ctx context.Context, now time.Time, pool string) (string
 		return "", nil
 	}
 	name := b.open.queues.Prefix + pool
+	if len(name) > nameLimit {
+		return "", nil // SQS would answer that the name is wrong, and call that our mistake
+	}
 	out, err := b.open.client.GetQueueUrl(ctx, &awssqs.GetQueueUrlInput{QueueName: &name}, b.options)
 	if err != nil && !doesNotExist(err) {
 		return "", err

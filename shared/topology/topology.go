@@ -110,6 +110,7 @@ const (
 	EnvConfigInline     = "LOCKSTEP_CONFIG_INLINE"      // the same document, inline, optional
 	EnvTrustHeaders     = "LOCKSTEP_TRUST_HEADERS"      // "true" takes tenant and actor from X-Tenant and X-Actor
 	EnvTenantClaim      = "LOCKSTEP_TENANT_CLAIM"       // JWT claim that names the tenant, optional
+	EnvWebOrigins       = "LOCKSTEP_WEB_ORIGINS"        // comma-separated origins whose pages may call from a browser, optional
 	EnvWorkerAllowHosts = "LOCKSTEP_WORKER_ALLOW_HOSTS" // comma-separated hosts that HTTP blocks may name
 	EnvFunction         = "LOCKSTEP_FUNCTION"           // role of the function, whose rights it keeps to; a local stack sets it
 	EnvURL              = "LOCKSTEP_URL"                // where the HTTP API is; clients and polling workers

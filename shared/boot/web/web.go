@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"os"
+	"strings"
 
 	"github.com/lockstep-run/lockstep/shared/api"
 	"github.com/lockstep-run/lockstep/shared/api/lambdahttp"
@@ -35,8 +36,13 @@ func Handler(c *core.Core) http.Handler {
 	}
 	return traced(c.Trace, api.New(services, api.Options{
 		TrustHeaders: trusted(), Identify: lambdahttp.Caller, Ready: ready(c),
-		Monitor: monitor.Handler(), Version: boot.Version, Log: c.Log,
+		Monitor: monitor.Handler(), Version: boot.Version, Log: c.Log, Origins: origins(),
 	}))
+}
+
+// origins are those whose pages may call.
+func origins() []string {
+	return strings.FieldsFunc(os.Getenv(topology.EnvWebOrigins), func(r rune) bool { return r == ',' })
 }
 
 // Identity tells the Lambda adapter whom the gateway has established.
