@@ -4,6 +4,8 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 FUNCTIONS := api lifecycle sweeper worker
+# What is deployed is told apart by its commit, what stays on this machine is not.
+RELEASE   := $(or $(VERSION),$(shell git describe --tags --always --dirty 2>/dev/null),dev)
 VERSION   ?= dev
 LINK      := -s -w -X github.com/lockstep-run/lockstep/shared/boot.Version=$(VERSION)
 NPM_DONE  := localstack/node_modules/.package-lock.json
@@ -28,16 +30,19 @@ build: npm ## Build the command, the functions and the examples into bin
 		CGO_ENABLED=0 go build -tags lambda.norpc -trimpath -ldflags '$(LINK)' -o bin/functions/$$f/bootstrap ./functions/$$f || exit 1; \
 	done
 
-# What AWS runs is the same byte for byte wherever it is built: no path, no time and
-# no state of the working tree gets in.
+# What AWS runs is the same byte for byte wherever it is built as the same version: no
+# path and no time gets in, and of the working tree nothing but what git calls it. That
+# is written beside the functions too, for the deployment to be tagged with.
 DIST       := dist
 DIST_ARCH  := arm64
-DIST_BUILD  = CGO_ENABLED=0 GOOS=linux GOARCH=$(DIST_ARCH) go build -tags lambda.norpc -trimpath -buildvcs=false -ldflags '$(LINK)'
+DIST_BUILD  = CGO_ENABLED=0 GOOS=linux GOARCH=$(DIST_ARCH) go build -tags lambda.norpc -trimpath -buildvcs=false -ldflags '$(subst boot.Version=$(VERSION),boot.Version=$(RELEASE),$(LINK))'
 
-dist: ## Build the functions for AWS (linux/arm64) into dist, with their hashes and their bill of materials
+dist: ## Build the functions for AWS (linux/arm64) into dist as VERSION=text, with their hashes and their bill of materials
+	@rm -f $(DIST)/functions/VERSION
 	@for f in $(FUNCTIONS); do \
 		$(DIST_BUILD) -o $(DIST)/functions/$$f/bootstrap ./functions/$$f || exit 1; \
 	done
+	@echo '$(RELEASE)' > $(DIST)/functions/VERSION
 	@cd $(DIST) && sha256sum functions/*/bootstrap > SHA256SUMS && cat SHA256SUMS
 	@go run ./tests/dist/cmd/sbom $(DIST)/functions/*/bootstrap > $(DIST)/sbom.cdx.json
 

@@ -31,8 +31,8 @@ type WorkerPoolProps struct {
 	CodeDir string
 
 	// Timeout in seconds, Memory in MB and Environment are those of the function
-	// that is made of CodeDir. Default: 900, 512, none. A job may take a minute less
-	// than the time-out.
+	// that is made of CodeDir. Default: 900, 512, none. A job ends clock.margin before
+	// the time-out, 2 s by default; what has begun later in it has what is left.
 	Timeout, Memory int
 	Environment     map[string]string
 

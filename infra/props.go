@@ -29,7 +29,8 @@ type EngineProps struct {
 	// new, empty one, and what has a name cannot be replaced under it.
 	NamePrefix string
 
-	// Version is the release that is deployed; it becomes a tag. Default: dev.
+	// Version is the release that is deployed; it becomes a tag. It has to be what the
+	// functions say they are, if make dist has built them. Default: that, or dev.
 	Version string
 
 	// FunctionsDir is the folder with <function>/bootstrap for each function, built
@@ -47,7 +48,8 @@ type EngineProps struct {
 	LogRetention awslogs.RetentionDays
 
 	// Config is the engine's configuration file (docs/configuration.md), inline.
-	// It holds no secrets. Default: none, which is every default.
+	// It holds no secrets, and takes at most 2,048 bytes. Default: none, which is every
+	// default.
 	Config string
 
 	// AllowHosts are the hosts, or host:port, that HTTP blocks may name. Default:
@@ -82,8 +84,8 @@ type EngineProps struct {
 	// RequestsPerSecond and Burst throttle the HTTP interface. Default: 100, 200.
 	RequestsPerSecond, Burst int
 
-	// CORSOrigins are the web origins that may call the HTTP interface from a
-	// browser. Default: none.
+	// CORSOrigins are the web origins, scheme://host[:port], that may call the HTTP
+	// interface from a browser. With some, OPTIONS is open. Default: none.
 	CORSOrigins []string
 
 	// Tracing sends traces of invocations to X-Ray. Default: off, since it is paid

@@ -18,7 +18,7 @@ type Settings struct {
 	StackName    string // stackName; Lockstep-<stage>
 	NamePrefix   string // namePrefix; none, so that names are generated
 	FunctionsDir string // functionsDir; dist/functions
-	Version      string // version; dev
+	Version      string // version; what the functions say, or dev
 	Architecture string // architecture; arm64
 	LogLevel     string // logLevel; info
 	Config       string // config; the engine's configuration, inline

@@ -32,12 +32,36 @@ func TestASecondBuildInAnotherPlaceHasTheSameBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// What they say they are is written beside them, and is this commit.
+	version, err := os.ReadFile(filepath.Join(out, "functions", "VERSION"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := strings.TrimSpace(string(version))
+	if described, err := exec.Command("git", "describe", "--tags", "--always", "--dirty").Output(); err == nil && name != strings.TrimSpace(string(described)) {
+		t.Errorf("they are version %q, and git says %s", name, described)
+	}
+	if !bytes.Contains(built, []byte(name)) {
+		t.Errorf("the function does not say that it is %q", name)
+	}
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if bytes.Contains(built, []byte(root+"/")) {
 		t.Errorf("the function holds the path %s", root)
+	}
+}
+
+func TestTheVersionCanBeChosen(t *testing.T) {
+	out := t.TempDir()
+	if said, err := check(t, out, "VERSION=v7.8.9-chosen"); err != nil {
+		t.Fatalf("%v: %s", err, said)
+	}
+	for _, file := range []string{"VERSION", filepath.Join("sweeper", "bootstrap")} {
+		if said, err := os.ReadFile(filepath.Join(out, "functions", file)); err != nil || !bytes.Contains(said, []byte("v7.8.9-chosen")) {
+			t.Errorf("%s does not say it: %v", file, err)
+		}
 	}
 }
 
