@@ -82,7 +82,7 @@ func TestDoctor(t *testing.T) {
 	}
 	late := httptest.NewServer(proxy)
 	t.Cleanup(late.Close)
-	if f := doctor(1, "--url="+late.URL)["clock"]; f.Level != "failure" || !strings.Contains(f.Says, "1h0m0s") {
+	if f := doctor(1, "--url="+late.URL)["clock"]; f.Level != "failure" || !strings.Contains(f.Says, "1h0m") {
 		t.Errorf("with a wrong clock: %+v", f)
 	}
 }
