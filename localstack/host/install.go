@@ -27,9 +27,10 @@ var lock []byte
 var ErrUnavailable = errors.New("no Python of version 3.13 or newer (looked for PYTHON, python3.14, python3.13, python3 and those of pyenv) " +
 	"and no Docker daemon that answers")
 
-// newEnough asks a Python whether LocalStack runs on it. Its packages claim to run
-// on 3.10, and use what came with 3.13.
-const newEnough = "import sys; sys.exit(sys.version_info < (3, 13))"
+// newEnough asks a Python whether LocalStack runs on it, and can be installed for it:
+// some systems have these parts in packages of their own. LocalStack's packages claim
+// to run on 3.10, and use what came with 3.13.
+const newEnough = "import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 13))"
 
 // python finds an interpreter that is new enough; "" if there is none.
 func python(ctx context.Context) string {
