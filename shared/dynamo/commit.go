@@ -36,9 +36,12 @@ func (s *Store) Commit(ctx context.Context, seen int64, next *workflow.Execution
 	if err != nil {
 		return nil, false, err
 	}
+	if next.Trouble == nil {
+		remove = append(remove, attrTrouble)
+	}
 	c := table.Change{
 		Key: executionKey(next.Tenant, next.ID, skState),
-		Set: set, Remove: append(remove, attrTrouble),
+		Set: set, Remove: remove,
 		If: "#version = :seen", With: table.Item{"seen": table.N(seen)},
 	}
 	if release {

@@ -120,6 +120,7 @@ func (w *work) handOver() bool {
 // been consumed so far, and wakes whoever waited for the locks it releases.
 func (w *work) commit(ctx context.Context, d lifecycle.Decision) (ok bool, err error) {
 	next := d.Next
+	next.Trouble = nil // this look has succeeded
 	ctx, end := w.telling.Commit(ctx, w.x, next)
 	defer func() { end(err) }()
 	next.Schema, next.Commit, next.Engine = workflow.SchemaVersion, w.e.Nonce(), w.e.version

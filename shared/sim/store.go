@@ -43,7 +43,10 @@ func (s *Store) item(tenant, id string) *execution {
 func (s *Store) put(x *workflow.Execution) {
 	e := s.beside(x.Tenant, x.ID)
 	old := e.x
-	e.x, e.trouble = replica.Of(x), nil
+	e.x = replica.Of(x)
+	if x.Trouble == nil {
+		e.trouble = nil
+	}
 	e.x.Schema = max(x.Schema, s.release)
 	if s.w.Watcher != nil {
 		s.w.Watcher.Execution(old, e.x)

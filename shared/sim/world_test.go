@@ -75,7 +75,7 @@ func TestStaleIndex(t *testing.T) {
 	}
 	for fault, want := range map[fate.Fault]int{fate.None: 0, fate.Stale: 1} {
 		w.Faults = func(fate.Call) fate.Fault { return fault }
-		due, err := s.Due(t.Context(), 0, w.Now(), workflow.Page{})
+		due, err := s.Due(t.Context(), 0, time.Time{}, w.Now(), workflow.Page{})
 		listed, err2 := s.Listed(t.Context(), "t", sm.ExecutionNew, "", 10)
 		got, err3 := s.Load(t.Context(), "t", x.ID)
 		if err := errors.Join(err, err2, err3); err != nil {

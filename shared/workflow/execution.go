@@ -103,7 +103,7 @@ type Execution struct {
 	// executions to wake when this one lets go of its locks.
 	Waiters []string `json:"-"`
 
-	// Trouble, too, is written outside the version, and is gone with the next commit.
+	// Trouble, too, is written outside the version, and is gone with the next commit of a look.
 	Trouble *Trouble `json:"-"`
 }
 

@@ -100,11 +100,8 @@ func (b *Burial) write(ctx context.Context, x *workflow.Execution, dead workflow
 	}
 	cost.Add(b.Ports.Meter.Take())
 	next.Cost.Add(cost)
+	// What trouble there is stays, for no look has succeeded.
 	_, ok, err := b.Ports.Store.Commit(ctx, x.Version, next, false)
-	if ok && err == nil && x.Trouble != nil {
-		// A commit says that a look has succeeded, which none has.
-		err = b.Ports.Store.Trouble(ctx, x.Tenant, x.ID, next.Version, *x.Trouble)
-	}
 	return ok, err
 }
 

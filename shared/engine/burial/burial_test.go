@@ -154,3 +154,31 @@ func TestANoticeMovesNothing(t *testing.T) {
 		}
 	}
 }
+
+// Since when looks at a run fail is remembered when a message of it dies, which may
+// be of that very trouble, even if whoever writes the notice dies then.
+func TestTroubleOutlivesANotice(t *testing.T) {
+	for _, fault := range []fate.Fault{fate.None, fate.CrashBefore, fate.CrashAfter, fate.Throttled} {
+		s, id := open(t, 1)
+		x := s.Load(id)
+		since := workflow.Trouble{Since: s.Now().Add(-time.Hour), Looks: 7, Reason: "no"}
+		s.Without(func() {
+			if err := s.Open().Store.Trouble(t.Context(), x.Tenant, id, x.Version, since); err != nil {
+				t.Fatal(err)
+			}
+		})
+		committed := false
+		s.Faults = func(c fate.Call) fate.Fault {
+			if after := committed; after {
+				return fault // at whatever follows the commit
+			}
+			committed = c.Name == "store.commit"
+			return fate.None
+		}
+		fate.Survive(func() { _ = s.Engine.Look(t.Context(), dead(id, 1)) })
+		s.Faults = nil
+		if got := s.Load(id).Trouble; len(notices(s, id)) != 1 || got == nil || !got.Since.Equal(since.Since) || got.Looks != 7 {
+			t.Errorf("%v: %d notices, trouble %+v", fault, len(notices(s, id)), got)
+		}
+	}
+}

@@ -37,7 +37,7 @@ type Store interface {
 	AwaitReserver(ctx context.Context, tenant, reserver, waiter string) (ok bool, err error)
 
 	// Trouble writes down that looks fail, if the version is still seen: with the
-	// next commit it is gone.
+	// next commit it is gone, unless what is committed has trouble.
 	Trouble(ctx context.Context, tenant, id string, seen int64, t workflow.Trouble) error
 
 	// SaveInput and LoadInput keep a large input beside the state.

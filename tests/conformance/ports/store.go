@@ -116,6 +116,11 @@ func Store(t *testing.T, open Open) {
 			if got.Version != x.Version || got.Trouble == nil || *got.Trouble != t {
 				s.Errorf("read %+v", got.Trouble)
 			}
+			x, _ = s.move(got, sm.ExecutionRunning, false) // it has trouble, and keeps it
+			if got := must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, x.ID)); got.Version != x.Version || got.Trouble == nil || *got.Trouble != t {
+				s.Errorf("kept %+v", got.Trouble)
+			}
+			x.Trouble = nil
 			x, _ = s.move(x, sm.ExecutionWaiting, false)
 			s.same(x, must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, x.ID)))
 			s.ok(s.Store.Trouble(s.ctx, s.tenant, newID(), 1, t)) // of what does not exist
