@@ -81,7 +81,7 @@ func TestFires(t *testing.T) {
 		t.Fatalf("%d runs", len(all))
 	}
 	x, at := all[0], sim.Dawn.Add(4*time.Hour)
-	if x.ID != calendar.ID(stage.Caller.Tenant, "p/night", at) || x.CreatedBy != "schedule" || x.Labels[spec.LabelSchedule] != "p/night" || x.State != sm.ExecutionCompletedAck {
+	if x.ID != calendar.ID(stage.Caller.Tenant, "p/night", at, 0) || x.CreatedBy != "schedule" || x.Labels[spec.LabelSchedule] != "p/night" || x.State != sm.ExecutionCompletedAck {
 		t.Errorf("%s in %s by %s, labels %v", x.ID, x.State, x.CreatedBy, x.Labels)
 	}
 	if one := schedule(t, s); one.Last != x.ID || !one.LastAt.Equal(at) || !one.NextAt.Equal(at.Add(24*time.Hour)) || !one.Firing.IsZero() {
@@ -268,18 +268,18 @@ func ids(all []*workflow.Execution) (ids []string) {
 // and tenant.
 func TestID(t *testing.T) {
 	at := time.Date(2026, 11, 21, 4, 0, 0, 0, time.UTC)
-	id := uuid.MustParse(calendar.ID("a", "p/w", at))
+	id := uuid.MustParse(calendar.ID("a", "p/w", at, 0))
 	sec, nsec := id.Time().UnixTime()
 	if id.Version() != 7 || id.Variant() != uuid.RFC4122 || sec != at.Unix() || nsec != 0 {
 		t.Errorf("%s is of %d", id, sec)
 	}
 	seen := map[string]bool{}
 	for _, one := range []string{
-		calendar.ID("a", "p/w", at), calendar.ID("a", "p/w2", at), calendar.ID("b", "p/w", at), calendar.ID("a", "p/w", at.Add(time.Minute)),
+		calendar.ID("a", "p/w", at, 0), calendar.ID("a", "p/w2", at, 0), calendar.ID("b", "p/w", at, 0), calendar.ID("a", "p/w", at.Add(time.Minute), 0), calendar.ID("a", "p/w", at, 1),
 	} {
 		seen[one] = true
 	}
-	if len(seen) != 4 || calendar.ID("a", "p/w", at) != id.String() {
+	if len(seen) != 5 || calendar.ID("a", "p/w", at, 0) != id.String() {
 		t.Errorf("%v", seen)
 	}
 }

@@ -29,7 +29,8 @@ type Calendar struct {
 	Starter   Starter
 	Now       func() time.Time
 	Log       *slog.Logger
-	Parallel  int // schedules fired at a time
+	Parallel  int   // schedules fired at a time
+	Floor     int64 // of the tokens of locks
 }
 
 // Moment is what comes of a schedule that is due, as it was read.
@@ -38,10 +39,12 @@ type Moment struct {
 	At       time.Time // the moment that has come
 	Begun    bool      // somebody has named it, and may have died before it had its run
 	Skipped  bool      // it gets no run: the last one has not ended
+
+	floor int64
 }
 
 // Run is the id of the run of the moment.
-func (m Moment) Run() string { return ID(m.Schedule.Tenant, m.Schedule.Name, m.At) }
+func (m Moment) Run() string { return ID(m.Schedule.Tenant, m.Schedule.Name, m.At, m.floor) }
 
 // Due reads a page of the schedules of one shard that are due, and changes nothing.
 // One that cannot be read keeps no other from being; the next sweep tries it again.
@@ -81,7 +84,9 @@ func (c *Calendar) moment(ctx context.Context, tenant, name string) (*Moment, er
 		return nil, err
 	}
 	if !s.Firing.IsZero() {
-		return &Moment{Schedule: s, At: s.Firing, Begun: true}, nil
+		m := &Moment{Schedule: s, At: s.Firing, floor: c.Floor}
+		m.Begun, err = c.begun(ctx, m)
+		return m, err
 	}
 	at, err := latest(s.Cron, s.NextAt, now)
 	if err != nil {
@@ -91,7 +96,17 @@ func (c *Calendar) moment(ctx context.Context, tenant, name string) (*Moment, er
 	if err != nil {
 		return nil, err
 	}
-	return &Moment{Schedule: s, At: at, Skipped: busy}, nil
+	return &Moment{Schedule: s, At: at, Skipped: busy, floor: c.Floor}, nil
+}
+
+// begun reports whether a moment that has been named is to have the run that was
+// named with it: it is, unless the tables were restored since and there is no such run.
+func (c *Calendar) begun(ctx context.Context, m *Moment) (bool, error) {
+	if m.Schedule.Last == m.Run() {
+		return true, nil
+	}
+	heads, err := c.Store.Heads(ctx, m.Schedule.Tenant, []string{m.Schedule.Last})
+	return heads[m.Schedule.Last].State != "", err
 }
 
 // FireAll fires moments, some at a time, and counts the runs that were started. One

@@ -3,6 +3,7 @@ package calendar
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -12,10 +13,15 @@ import (
 )
 
 // ID is the id of the run of a moment: a UUIDv7 of the moment's millisecond, whose
-// other bits follow from the schedule and the moment.
-func ID(tenant, name string, at time.Time) string {
+// other bits follow from the schedule, the moment, and the floor of the tokens: after
+// a restore a moment that comes once more has another run, since devices may have seen
+// the jobs of the one that is forgotten.
+func ID(tenant, name string, at time.Time, floor int64) string {
 	ms := uint64(at.UnixMilli())
 	text := tenant + "\x00" + name + "\x00" + at.UTC().Format(time.RFC3339Nano)
+	if floor > 0 {
+		text += "\x00" + strconv.FormatInt(floor, 10)
+	}
 	sum := sha256.Sum256([]byte(text))
 	var id uuid.UUID
 	copy(id[:], sum[:])

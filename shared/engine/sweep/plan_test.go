@@ -69,7 +69,7 @@ func TestPlanIsWhatASweepDoes(t *testing.T) {
 			t.Errorf("workers: %+v", v.Workers)
 		}
 		at := sim.Dawn.Add(4 * time.Hour)
-		if len(v.Schedules) != 1 || v.Schedules[0].Skipped || !v.Schedules[0].Moment.Equal(at) || v.Schedules[0].Run == nil || *v.Schedules[0].Run != calendar.ID(stage.Caller.Tenant, "p/night", at) {
+		if len(v.Schedules) != 1 || v.Schedules[0].Skipped || !v.Schedules[0].Moment.Equal(at) || v.Schedules[0].Run == nil || *v.Schedules[0].Run != calendar.ID(stage.Caller.Tenant, "p/night", at, 0) {
 			t.Errorf("schedules: %+v", v.Schedules)
 		}
 		if !v.Complete || !v.AsOf.Equal(s.Now()) {

@@ -36,7 +36,7 @@ func newSweeper(e *engine.Engine, silence roster.Silence) *sweeper {
 		ports:  ports,
 		people: &roster.Roster{Workers: ports.Workers, Silence: silence, Now: e.Now},
 		clock: &calendar.Calendar{
-			Schedules: ports.Schedules, Store: ports.Store, Starter: e, Now: e.Now, Log: e.Log, Parallel: e.Parallel,
+			Schedules: ports.Schedules, Store: ports.Store, Starter: e, Now: e.Now, Log: e.Log, Parallel: e.Parallel, Floor: e.Policy.Floor,
 		},
 		now: e.Now,
 	}
