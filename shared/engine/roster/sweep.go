@@ -45,9 +45,12 @@ func (r *Roster) Due(ctx context.Context, shard int, page workflow.Page) (workfl
 }
 
 // Pass writes a judgement, if the worker was not heard of since it was read, so that
-// a heartbeat that comes meanwhile wins, and sweeps may overlap. Where a worker has
-// gone OFFLINE, the runs whose packs it held are looked at. It reports whether the
-// worker's state has changed.
+// a heartbeat that comes meanwhile wins, and sweeps may overlap. It reports whether
+// the worker's state has changed.
+//
+// Where a worker has gone OFFLINE, the runs whose packs it held are looked at. That
+// hands back or fails nothing by itself: leases do, and the runs' own alarms ring
+// when they are over, as a rule long before. The looks find what is due by then.
 func (r *Roster) Pass(ctx context.Context, board port.Board, j Judgement) (moved bool, err error) {
 	ok, err := r.Workers.PutWorker(ctx, j.Seen, j.Next)
 	if !ok || err != nil || !j.Moves() {
