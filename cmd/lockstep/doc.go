@@ -8,6 +8,6 @@
 // verb takes, connect.go finds the service, print.go writes lists for people and
 // for programs. Below it package given reads what command lines give, and package
 // show says things to people; package upkeep holds the operators' verbs, package
-// doctor the examination of a deployment, package transfer what is moved from one
-// stage to another.
+// doctor the examination of a deployment, package intake an inventory of any
+// length, package transfer what is moved from one stage to another.
 package main

@@ -1,13 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/lockstep-run/lockstep/cmd/lockstep/show"
+	"github.com/lockstep-run/lockstep/cmd/lockstep/intake"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -26,7 +25,7 @@ func newEntitiesImport(c *connection) *cobra.Command {
 	return &cobra.Command{
 		Use:   "import FILE",
 		Short: "Import entities from JSON lines (- reads standard input)",
-		Long:  "Import entities from JSON lines: {\"type\":\"device\",\"id\":\"sw-001\",\"attributes\":{},\"groups\":[]}.\nEntities that exist are replaced. Nothing is stored if any line is not valid.",
+		Long:  "Import entities from JSON lines: {\"type\":\"device\",\"id\":\"sw-001\",\"attributes\":{},\"groups\":[]}.\nEntities that exist are replaced. Nothing is stored if any line is not valid. A long file\nis sent in parts; if one is lost, the same command again completes the import.",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, err := c.open()
@@ -37,9 +36,7 @@ func newEntitiesImport(c *connection) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			stop := show.Meanwhile(cmd.ErrOrStderr(), fmt.Sprintf("importing %d lines", bytes.Count(lines, []byte{'\n'})))
-			n, err := api.ImportEntities(cmd.Context(), bytes.NewReader(lines))
-			stop()
+			n, err := intake.Entities(cmd.Context(), api, lines, cmd.ErrOrStderr())
 			if err != nil {
 				return &fileError{args[0], called(err)}
 			}
