@@ -25,7 +25,7 @@ func Export(s upkeep.Shell, now func() time.Time) *cobra.Command {
 		Short: "Write blocks, definitions and inventory to a file (- writes standard output)",
 		Long: "Write the tenant's blocks, definitions and inventory to a file of JSON lines, from which \"lockstep import\" makes\n" +
 			"another stage the same. Two exports of the same are the same byte for byte. Runs, locks, workers and the values of\n" +
-			"headers that look secret are left out.",
+			"headers, and of parameters in blocks' addresses, that look secret are left out.",
 		Example: "  lockstep export staging.jsonl\n  lockstep export --only definitions - | jq .definition.name",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkKinds(only); err != nil {
@@ -46,7 +46,7 @@ func Export(s upkeep.Shell, now func() time.Time) *cobra.Command {
 				return told(s, err)
 			}
 			if done.withheld > 0 {
-				fmt.Fprintf(cmd.ErrOrStderr(), "note: %d blocks have headers whose values look secret: these are not in the file, and their lines say so\n", done.withheld)
+				fmt.Fprintf(cmd.ErrOrStderr(), "note: %d blocks have headers, or parameters in their addresses, that look secret: their values are not in the file, and their lines say so\n", done.withheld)
 			}
 			switch {
 			case args[0] == "-":
@@ -75,7 +75,7 @@ func checkKinds(only []string) error {
 // exported is what has come of an export.
 type exported struct {
 	totals
-	withheld int // blocks with headers left out
+	withheld int // blocks with something left out
 }
 
 // refused is an error of the service, as the shell has to know.
@@ -96,7 +96,7 @@ func (s *stage) export(ctx context.Context, out io.Writer, only, types []string)
 			return done, refused{err}
 		}
 		for _, b := range blocks {
-			if _, names := withhold(b); names != nil {
+			if len(secrets(b)) > 0 {
 				done.withheld++
 			}
 			if err := w.block(b); err != nil {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"regexp"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -32,7 +31,7 @@ type head struct {
 // record is any other line: one of its fields.
 type record struct {
 	Block    json.RawMessage `json:"block,omitempty"`
-	Withheld []string        `json:"withheld,omitempty"` // headers of the block whose values look secret
+	Withheld []string        `json:"withheld,omitempty"` // what of the block looks secret, as secrets names it
 
 	Definition json.RawMessage `json:"definition,omitempty"`
 	Archived   bool            `json:"archived,omitempty"` // of the definition
@@ -78,34 +77,6 @@ func plain(b workflow.Block) workflow.Block {
 	return b
 }
 
-// secretRE are names of headers whose values let somebody in. A file of an export
-// is passed around more freely than a stage's credentials should be.
-var secretRE = regexp.MustCompile(`(?i)auth|cookie|credential|key|password|secret|session|signature|token`)
-
-// withhold takes out of a block the headers that look secret, and names them.
-func withhold(b workflow.Block) (workflow.Block, []string) {
-	if b.HTTP == nil {
-		return b, nil
-	}
-	kept, names := map[string]string{}, []string(nil)
-	for _, name := range sortedKeys(b.HTTP.Headers) {
-		if secretRE.MatchString(name) {
-			names = append(names, name)
-		} else {
-			kept[name] = b.HTTP.Headers[name]
-		}
-	}
-	if names == nil {
-		return b, nil
-	}
-	endpoint := *b.HTTP
-	if endpoint.Headers = kept; len(kept) == 0 {
-		endpoint.Headers = nil
-	}
-	b.HTTP = &endpoint
-	return b, names
-}
-
 // writer writes lines.
 type writer struct {
 	out    io.Writer
@@ -127,8 +98,8 @@ func (w *writer) begin() error { return w.line(head{"export", format}) }
 func (w *writer) end() error   { return w.line(record{End: &w.counts}) }
 
 func (w *writer) block(b workflow.Block) error {
-	open, withheld := withhold(plain(b))
-	raw, err := marshal(open)
+	withheld := secrets(b)
+	raw, err := marshal(without(plain(b), withheld))
 	if err != nil {
 		return err
 	}

@@ -67,18 +67,17 @@ func (p *planner) planBlocks(ctx context.Context, c content) error {
 		ref := b.value.Ref()
 		existing, exists := known[ref]
 		if !exists {
+			for _, name := range b.withheld {
+				p.conflict(b.line, "withheld", "block %s: %s, and take %q out of \"withheld\"", ref, wanted(name), name)
+			}
 			if len(b.withheld) > 0 {
-				p.conflict(b.line, "withheld", "the header %s of %s was not exported: write its value into http.headers of the line, and take its name out of \"withheld\"", b.withheld[0], ref)
 				continue
 			}
 			n.New++
 			p.made.blocks = append(p.made.blocks, b)
 			continue
 		}
-		if len(b.withheld) > 0 {
-			existing, _ = withhold(existing) // what was not exported cannot differ
-		}
-		x, err := marshal(existing)
+		x, err := marshal(without(existing, b.withheld)) // what was not exported cannot differ
 		if err != nil {
 			return err
 		}

@@ -1,10 +1,17 @@
 package transfer
 
 import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/lockstep-run/lockstep/shared/client"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -43,5 +50,78 @@ func TestVersionsInOrder(t *testing.T) {
 	a, b := workflow.Ref{Package: "p", Name: "n", Version: "1.9.0"}, workflow.Ref{Package: "p", Name: "n", Version: "1.10.0"}
 	if compareRefs(a, b) >= 0 || compareRefs(b, a) <= 0 || compareRefs(a, a) != 0 {
 		t.Error("1.9.0 comes after 1.10.0")
+	}
+}
+
+// What looks secret by its name or by its form is not in a file, and all else of a
+// block is, byte for byte.
+func TestSecrets(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		url     string
+		headers map[string]string
+		names   []string
+		left    string
+	}{
+		{"a name", "https://x.test/", map[string]string{"X-Api-Key": "hunter2", "X-Site": "zrh"}, []string{"X-Api-Key"}, "https://x.test/ map[X-Site:zrh]"},
+		{"a bearer token", "https://x.test/", map[string]string{"X-Caller": "Bearer hunter2"}, []string{"X-Caller"}, "https://x.test/ map[]"},
+		{"a web token", "https://x.test/", map[string]string{"X-Caller": "eyJhbGciOiJI.eyJodW50ZXIyIn.hunter2"}, []string{"X-Caller"}, "https://x.test/ map[]"},
+		{"an address with a user", "https://x.test/", map[string]string{"X-Proxy": "http://u:hunter2@proxy/"}, []string{"X-Proxy"}, "https://x.test/ map[]"},
+		{"a parameter", "https://x.test/?b=%2f&Access_Token=hunter2&a=1", nil, []string{"?Access_Token"}, "https://x.test/?b=%2f&a=1 map[]"},
+		{"nothing else", "https://x.test/?sig=hunter2", nil, []string{"?sig"}, "https://x.test/ map[]"},
+		{"an escaped name", "https://x.test/?a&%6bey=hunter2", nil, []string{"?key"}, "https://x.test/?a map[]"},
+		{"twice", "https://x.test/?key=hunter2&key=hunter2&z=", nil, []string{"?key"}, "https://x.test/?z= map[]"},
+		{"behind a semicolon", "https://x.test/?a=1;password=hunter2&z", nil, []string{"?a"}, "https://x.test/?z map[]"},
+		{"a value's form", "https://x.test/?a=Bearer%20hunter2", nil, []string{"?a"}, "https://x.test/ map[]"},
+		{"both", "https://x.test/?key=hunter2", map[string]string{"key": "hunter2"}, []string{"key", "?key"}, "https://x.test/ map[]"},
+		{"nothing", "https://x.test/p?site=zrh&", map[string]string{"X-Site": "zrh"}, nil, "https://x.test/p?site=zrh& map[X-Site:zrh]"},
+	} {
+		b := workflow.Block{Name: "b", HTTP: &workflow.Endpoint{URL: c.url, Headers: c.headers}}
+		var out strings.Builder
+		w := &writer{out: &out}
+		if err := w.block(b); err != nil || strings.Contains(out.String(), "hunter2") {
+			t.Errorf("%s: %s, %v", c.name, out.String(), err)
+		}
+		names := secrets(b)
+		left := without(b, names)
+		if got := fmt.Sprint(left.HTTP.URL, " ", left.HTTP.Headers); got != c.left || !slices.Equal(names, c.names) {
+			t.Errorf("%s: without %q it is %s", c.name, names, got)
+		}
+		if b.HTTP.URL != c.url || len(b.HTTP.Headers) != len(c.headers) {
+			t.Errorf("%s: the block itself is changed: %+v", c.name, b.HTTP)
+		}
+	}
+	if secrets(workflow.Block{}) != nil || without(workflow.Block{}, []string{"x"}).HTTP != nil {
+		t.Error("a block without an address has secrets")
+	}
+}
+
+// A new block is not imported before each thing that was withheld is filled in,
+// and each is named; where the block is there already, it cannot differ in them.
+func TestWithheldIsAskedFor(t *testing.T) {
+	there := workflow.Block{Package: "p", Name: "there", Version: "1.0.0", HTTP: &workflow.Endpoint{URL: "https://x.test/?key=a", Headers: map[string]string{"Cookie": "a"}}}
+	fresh := there
+	fresh.Name = "fresh"
+	at := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_ = json.NewEncoder(w).Encode(map[string]any{"items": []workflow.Block{there}})
+	}))
+	defer at.Close()
+	api, err := client.New(client.Options{URL: at.URL, Retries: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := content{}
+	for i, b := range []workflow.Block{there, fresh} {
+		names := secrets(b)
+		file.blocks = append(file.blocks, placed[workflow.Block]{i + 2, without(b, names), names})
+	}
+	p, err := (&stage{api, newProgress(io.Discard, time.Now)}).plan(t.Context(), file, false)
+	if err != nil || p.counts[kindBlocks].Unchanged != 1 || len(p.blocks) != 0 || len(p.conflicts) != 2 {
+		t.Fatalf("%+v, %v", p, err)
+	}
+	for i, want := range []string{"the header Cookie was not exported: write its value into http.headers", "write key=VALUE into the query of http.url of the line, and take \"?key\" out"} {
+		if c := p.conflicts[i]; c.Line != 3 || !strings.Contains(c.Message, want) {
+			t.Errorf("want %q: %+v", want, c)
+		}
 	}
 }
