@@ -55,7 +55,10 @@ func (b *Burial) Bury(ctx context.Context, l workflow.Look) error {
 		if err != nil {
 			return err
 		}
-		known, err := Notices(ctx, b.Ports.Store, x)
+		known, err := notices(ctx, b.Ports.Store, x, func(known map[string]workflow.Dead) bool {
+			_, twice := known[dead.Message]
+			return twice || len(known) >= most
+		})
 		if err != nil {
 			return err
 		}
@@ -108,8 +111,15 @@ func (b *Burial) write(ctx context.Context, x *workflow.Execution, dead workflow
 // Notices are the messages of a run that have died, by their id, as its history
 // has them.
 func Notices(ctx context.Context, store port.Store, x *workflow.Execution) (map[string]workflow.Dead, error) {
+	return notices(ctx, store, x, func(known map[string]workflow.Dead) bool { return len(known) >= most })
+}
+
+// notices reads until these are enough: first what rides on the run itself, which
+// is the newest, then the pages.
+func notices(ctx context.Context, store port.Store, x *workflow.Execution, enough func(known map[string]workflow.Dead) bool) (map[string]workflow.Dead, error) {
 	dead := map[string]workflow.Dead{}
-	for after := int64(0); after < x.Paged; {
+	gather(x.Events, dead)
+	for after := int64(0); after < x.Paged && !enough(dead); {
 		page, err := store.LoadEvents(ctx, x.Tenant, x.ID, after, historyPage)
 		if err != nil {
 			return nil, err
@@ -120,7 +130,6 @@ func Notices(ctx context.Context, store port.Store, x *workflow.Execution) (map[
 		gather(page, dead)
 		after = page[len(page)-1].Sequence
 	}
-	gather(x.Events, dead)
 	return dead, nil
 }
 

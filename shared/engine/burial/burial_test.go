@@ -103,6 +103,13 @@ func TestManyDie(t *testing.T) {
 		look(t, s, dead(id, n))
 	}
 	look(t, s, dead(id, 0))
+	calls := len(s.Trace())
+	look(t, s, dead(id, 49)) // the newest that was told
+	for _, c := range s.Trace()[calls:] {
+		if c.Name == "store.load_events" {
+			t.Error("the whole history is read for what stands at its end")
+		}
+	}
 	seen := map[string]bool{}
 	for _, e := range notices(s, id) {
 		if seen[string(e.Data)] {
