@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
 // What outlives a stack is what the page on removing it says, type by type.
@@ -32,5 +34,25 @@ func TestThePageSaysWhatStays(t *testing.T) {
 		if strings.HasPrefix(r.DeletionPolicy, "Retain") {
 			t.Errorf("%s of stage dev outlives its stack", r.ID)
 		}
+	}
+}
+
+// With a prefix a new stack can take in what the old one has left: CloudFormation does
+// that with what has a name of its own and a deletion policy that keeps it. Nothing that
+// has a name is left otherwise, except for the access log's group, whose next name is
+// another one.
+func TestWhatStaysCanBeTakenIn(t *testing.T) {
+	found := 0
+	for _, r := range stacks()["options"].Resources {
+		if !strings.HasPrefix(r.ID, "Engine") || !strings.HasPrefix(r.DeletionPolicy, "Retain") || r.is("ApiAccessLogs") {
+			continue
+		}
+		found++
+		if name, ok := r.at(named[r.Type]).(string); !ok || !strings.HasPrefix(name, "acme-") {
+			t.Errorf("%s stays and cannot be taken in by its name %v", r.ID, r.at(named[r.Type]))
+		}
+	}
+	if want := len(topology.Tables) + len(topology.Functions) + 1; found != want { // and the worker of a pool
+		t.Errorf("%d things stay, want %d", found, want)
 	}
 }

@@ -28,6 +28,7 @@ func TestMain(m *testing.M) {
 func TestTheAppOfAUser(t *testing.T) {
 	worker, functions, out := t.TempDir(), t.TempDir(), t.TempDir()
 	build := exec.Command("go", "build", "-tags", "lambda.norpc", "-trimpath", "-o", filepath.Join(worker, "bootstrap"), "./worker")
+	build.Env = append(os.Environ(), "GOOS=linux", "GOARCH=arm64", "CGO_ENABLED=0") // what the engine runs on
 	if said, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, said)
 	}
