@@ -65,7 +65,7 @@ func (e *Engine) Start(ctx context.Context, c workflow.Caller, req views.StartRe
 			w.id, w.Execution, existed = got.Execution, got.Execution, true
 		}
 	}
-	if err := w.begin(ctx, c, req, d, in); err != nil {
+	if err := w.begin(ctx, c, req, d, in, existed); err != nil {
 		return nil, false, err
 	}
 	return w.x, existed, nil
@@ -73,9 +73,9 @@ func (e *Engine) Start(ctx context.Context, c workflow.Caller, req views.StartRe
 
 // begin writes the new run and drives it. Once it is written the start has
 // succeeded, whatever happens on the way from there: the alarm covers it.
-func (w *work) begin(ctx context.Context, c workflow.Caller, req views.StartRequest, d *library.Definition, in workflow.Input) error {
+func (w *work) begin(ctx context.Context, c workflow.Caller, req views.StartRequest, d *library.Definition, in workflow.Input, bound bool) error {
 	return w.create(ctx, workflow.Execution{
-		Tenant: w.tenant, ID: w.id, Workflow: d.Ref(), CreatedBy: c.Actor, Correlation: c.Correlation, Trace: w.telling.Here(ctx), Labels: req.Labels, NotBefore: req.NotBefore.UTC().Truncate(time.Millisecond),
+		Tenant: w.tenant, ID: w.id, RunSeq: lifecycle.Forgotten(w.e.Policy, bound), Workflow: d.Ref(), CreatedBy: c.Actor, Correlation: c.Correlation, Trace: w.telling.Here(ctx), Labels: req.Labels, NotBefore: req.NotBefore.UTC().Truncate(time.Millisecond),
 	}, in, nil)
 }
 

@@ -12,6 +12,16 @@ import (
 // and locks, if one table was set back by a second less than another.
 const beyond = 1000
 
+// Forgotten is up to which number a run may have had step runs that nobody remembers,
+// which is so of one that is made under an id that is known already, after the tables
+// were restored: devices may have seen its jobs, which must not be taken for new ones.
+func Forgotten(p Policy, known bool) int {
+	if known && p.Floor > 0 {
+		return beyond
+	}
+	return 0
+}
+
 // restored brings a run over that was written before the tables were set back to an
 // earlier moment, which shows in the floor of the tokens. Devices, and whoever has
 // asked the run meanwhile, may have seen it do what it does not know of any more.
