@@ -26,6 +26,8 @@ var locks = []Mutation{
 	{Name: "registering with one who has let go", Edits: []Edit{{simStore, "\t\tif !stands(e.head()) {\n", "\t\tif e == nil {\n"}}},
 	{Name: "sleeping without having registered", Edits: []Edit{{acquire, "\tif ok {\n\t\treturn true, Answer{Conflict: &j.by}, nil\n", "\tif ok || !ok {\n\t\treturn true, Answer{Conflict: &j.by}, nil\n"}}},
 	{Name: "locking while the blocker is live", Edits: []Edit{{schedule, "\t\tif d.F.Blocker.Registered {\n", "\t\tif false {\n"}}},
+	{Name: "registrations raise the version that transitions stand on", Judge: "shared/sim:TestPorts", Edits: []Edit{{simStore, "\t\t\te.waiters[waiter] = true\n", "\t\t\te.waiters[waiter] = true\n\t\t\te.x.Version++\n"}}},
+	{Name: "no look at oneself after a failed write", Judge: "shared/engine/locking:TestMistake06SelfAfterAFailedTake", Edits: []Edit{{acquire, "func (a *attempt) self(ctx context.Context) (bool, error) {\n", "func (a *attempt) self(ctx context.Context) (bool, error) {\n\tif a.conflicts >= 0 {\n\t\treturn true, nil\n\t}\n"}}},
 	{Name: "nobody reserves", Edits: []Edit{{acquire, "if a.conflicts >= a.ReserveAfter &&", "if false &&"}}},
 	{Name: "a reservation depends on the owner", Edits: []Edit{{lockItem, "\t\tif l.Res != \"\" && !workflow.Older", "\t\tif l.Owner != \"\" || l.Res != \"\" && !workflow.Older"}}},
 	{Name: "the epoch is reset", Edits: []Edit{{schedule, "\td.X.Epoch++\n", "\td.X.Epoch = 1\n"}}},

@@ -17,6 +17,7 @@ const (
 	report   = "shared/engine/delivery/report.go"
 	waiting  = "shared/engine/delivery/waiting.go"
 	lane     = "shared/engine/delivery/lane.go"
+	offer    = "shared/engine/delivery/offer.go"
 	outcome  = "shared/lifecycle/plan/outcome.go"
 )
 
@@ -49,6 +50,11 @@ var packs = []Mutation{
 	{Name: "only what is absent is sent again", Edits: []Edit{{waiting, "\t\tsince, err := r.since(ctx, p, lanes)\n", "\t\tif p.pack != nil {\n\t\t\tcontinue\n\t\t}\n\t\tsince, err := r.since(ctx, p, lanes)\n"}}},
 	{Name: "nothing is sent again", Edits: []Edit{{waiting, "\t\tmessages = append(messages, m)\n", "\t\t_ = m\n"}}},
 	{Name: "a counter in place of the set", Edits: []Edit{{simPacks, "\t\tset.Done[lane] = true\n", "\t\tset.Done[len(set.Done)] = true\n"}}},
+	{Name: "keys that do not tell visits apart", Edits: []Edit{{offer, "Visit: r.Step.Visit, RunSeq: r.Step.RunSeq}\n", "Visit: r.Step.Visit, RunSeq: 1}\n"}}},
+	{Name: "messages never grow too old", Judge: "shared/worker:TestNotAfter", Edits: []Edit{
+		{claim, "\tif t0.After(s.m.NotAfter) {\n", "\tif false {\n"},
+		{claim, "\t\tif now.After(s.m.NotAfter) {\n", "\t\tif false {\n"},
+		{rules, "\tcase now.After(m.NotAfter), rules.forgotten(m):\n", "\tcase rules.forgotten(m):\n"}}},
 	{Name: "the done set is put anew", Edits: []Edit{{simPacks, "\tif set := p.w.done[shardKey{run, shard}]; set != nil {", "\tif set := p.w.done[shardKey{run, shard}]; set != nil && len(set.Done) > 1 {"}}},
 	{Name: "the alarm ignores the window", Edits: []Edit{{report, "return w == 0 || lane < w || over[lane-w] }", "return true || over[lane-w] }"}}},
 	{Name: "the window is not moved on", Edits: []Edit{{after, "\tif p.State == workflow.PackFinished {\n", "\tif false {\n"}}},
