@@ -192,8 +192,12 @@ func (w *world) reschedule(a workload.Act) {
 			w.reschedule(a)
 		case a.Kind == workload.Schedule:
 			w.schedule = append(w.schedule, s.Name)
+			if w.off[a.Definition] { // by somebody who was quicker: a schedule for ever has no end
+				a.Kind = workload.Unschedule
+				w.reschedule(a)
+			}
 		default:
-			w.schedule = nil
+			w.schedule, w.off[a.Definition] = nil, true
 		}
 	})
 }

@@ -47,6 +47,7 @@ type world struct {
 	audit    time.Time // when an operator goes round next
 	again    int       // how often that operator has tried something else than to acknowledge
 	schedule []string
+	off      map[string]bool // definitions whose schedules have been switched off
 	drilled  drilled
 	digest   uint64
 	tell     func(format string, args ...any) // of what happens, for people
@@ -65,7 +66,7 @@ func (t *Theatre) Play(seed uint64, cut Cut, tell func(format string, args ...an
 		}
 	}
 	t.World, t.Called = t.base.Sequel(seed), nil
-	w := &world{Theatre: t, play: p, acts: p.Acts, begin: t.base.Now(), watch: invariant.New(), swept: t.base.Now(), answered: map[string]string{}}
+	w := &world{Theatre: t, play: p, acts: p.Acts, begin: t.base.Now(), watch: invariant.New(), swept: t.base.Now(), answered: map[string]string{}, off: map[string]bool{}}
 	if tell != nil {
 		w.tell = w.telling(tell)
 	}
