@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/lockstep-run/lockstep/shared/sim"
 	"github.com/lockstep-run/lockstep/shared/sim/stage"
 	"github.com/lockstep-run/lockstep/tests/simulate/workload"
@@ -67,7 +69,7 @@ func (w *world) restore() {
 	left := w.States(stage.Caller.Tenant)
 	gone := func(id string) bool { _, ok := left[id]; return !ok }
 	w.runs = slices.DeleteFunc(w.runs, gone)
-	maps.DeleteFunc(w.answered, func(_, id string) bool { return gone(id) })
+	maps.DeleteFunc(w.answered, func(_, id string) bool { return gone(id) || w.unbound(id) })
 	if w.tell != nil {
 		w.tell("THE TABLES ARE RESTORED to about %s; %d runs are left, messages kept: %v, late workers: %d", d.To[0], len(left), d.Keep, len(w.running))
 	}
@@ -77,6 +79,13 @@ func (w *world) restore() {
 		}
 	}
 	w.unscheduleAgain()
+}
+
+// unbound reports whether the tables may have kept a run and forgotten the request
+// that it was started by: it was made in the second within which they were set back.
+func (w *world) unbound(id string) bool {
+	seconds, nanos := uuid.MustParse(id).Time().UnixTime()
+	return time.Unix(seconds, nanos).After(w.begin.Add(slices.Min(w.play.Drill.To[:]) - time.Second))
 }
 
 // begun reports whether a worker that stands before a call has begun its pack.
