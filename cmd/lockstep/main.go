@@ -49,7 +49,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 			printProblem(stdout, err)
 		}
 	}
-	if code == exitUsage && reported == nil {
+	if file := (*fileError)(nil); code == exitUsage && reported == nil && !errors.As(err, &file) { // the call was right, the file is not
 		fmt.Fprintln(stderr, "run \"lockstep help\" or \"lockstep VERB --help\" for how to call it")
 	}
 	return code

@@ -11,6 +11,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/lockstep-run/lockstep/shared/client"
+	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
 // Page is the verb. Where the service is, is known when the flags have been read.
@@ -26,6 +29,9 @@ func Page(address, tenant *string, send http.RoundTripper) *cobra.Command {
 			if err != nil || at.Host == "" {
 				return fmt.Errorf("%q is not the address of a service", *address)
 			}
+			if err := answers(cmd.Context(), at, send); err != nil {
+				return err
+			}
 			listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 			if err != nil {
 				return fmt.Errorf("%w: --port names another, 0 a free one", err)
@@ -36,6 +42,24 @@ func Page(address, tenant *string, send http.RoundTripper) *cobra.Command {
 	}
 	cmd.Flags().IntVar(&port, "port", port, "port on this machine; 0 takes a free one")
 	return cmd
+}
+
+// answers reports why the service cannot be reached, before anybody waits for a page.
+func answers(ctx context.Context, service *url.URL, send http.RoundTripper) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, service.JoinPath("/health").String(), nil)
+	if err != nil {
+		return err
+	}
+	answer, err := send.RoundTrip(r)
+	if refused := (*workflow.Error)(nil); errors.As(err, &refused) {
+		return err
+	}
+	if err != nil {
+		return &client.UnreachableError{URL: service.Scheme + "://" + service.Host, Err: err}
+	}
+	return answer.Body.Close()
 }
 
 // serve serves until the context ends, which is no error.

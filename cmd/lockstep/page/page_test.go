@@ -3,12 +3,15 @@ package page
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/lockstep-run/lockstep/shared/client"
 )
 
 // sender authorises what it sends.
@@ -114,5 +117,19 @@ func TestVerb(t *testing.T) {
 	end()
 	if err := <-over; err != nil {
 		t.Error(err)
+	}
+}
+
+// Nobody is sent to a page behind which there is nothing.
+func TestNoService(t *testing.T) {
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	tenant := ""
+	cmd := Page(&gone.URL, &tenant, http.DefaultTransport)
+	cmd.SetArgs([]string{"--port", "0"})
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	var unreachable *client.UnreachableError
+	if err := cmd.ExecuteContext(t.Context()); !errors.As(err, &unreachable) {
+		t.Errorf("it is said: %v", err)
 	}
 }

@@ -34,7 +34,7 @@ func proxy(service *url.URL, send http.RoundTripper, tenant string) http.Handler
 			}
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
-			http.Error(w, "lockstep page: "+err.Error(), http.StatusBadGateway)
+			http.Error(w, "lockstep page: cannot reach "+service.Host+": "+err.Error(), http.StatusBadGateway)
 		},
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -48,6 +48,20 @@ func stands(x views.ExecutionView) string {
 		}
 		return how + because(x) + "."
 	}
+	switch x.State {
+	case sm.ExecutionCancelling:
+		return "It is being cancelled" + because(x) + ": nothing more of it begins, and what has begun is waited for."
+	case sm.ExecutionError:
+		return "It has failed" + because(x) + ": nothing more of it begins, and what has begun is waited for."
+	case sm.ExecutionRollback:
+		at := ""
+		if x.CurrentStep != nil {
+			at = fmt.Sprintf(", at present step %q", *x.CurrentStep)
+		}
+		return "It is being rolled back" + at + because(x) + "."
+	case sm.ExecutionLocking:
+		return "It asks for the locks of its entities."
+	}
 	if x.CurrentStep != nil {
 		return fmt.Sprintf("It is in step %q: %d of %d jobs so far are completed.", *x.CurrentStep, x.Progress.Jobs.Completed, x.Progress.Jobs.Total)
 	}

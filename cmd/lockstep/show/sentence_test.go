@@ -31,6 +31,22 @@ func TestSentence(t *testing.T) {
 			views.ExecutionView{State: sm.ExecutionRunning, Status: sm.StatusRunning, CurrentStep: text("upgrade"), Progress: views.Progress{Jobs: views.JobCounts{Total: 9, Completed: 4}}},
 			`It is in step "upgrade": 4 of 9 jobs so far are completed.`,
 		},
+		"being cancelled": {
+			views.ExecutionView{State: sm.ExecutionCancelling, Status: sm.StatusRunning, CurrentStep: text("upgrade"), Reason: "wrong window"},
+			"It is being cancelled (wrong window): nothing more of it begins, and what has begun is waited for.",
+		},
+		"failing": {
+			views.ExecutionView{State: sm.ExecutionError, Status: sm.StatusRunning, CurrentStep: text("upgrade"), Error: failure},
+			`It has failed (it refuses, step upgrade, device/sw-042): nothing more of it begins, and what has begun is waited for.`,
+		},
+		"being rolled back": {
+			views.ExecutionView{State: sm.ExecutionRollback, Status: sm.StatusRunning, CurrentStep: text("upgrade"), Reason: "wrong window"},
+			`It is being rolled back, at present step "upgrade" (wrong window).`,
+		},
+		"asking": {
+			views.ExecutionView{State: sm.ExecutionLocking, Status: sm.StatusPending},
+			"It asks for the locks of its entities.",
+		},
 		"completed": {
 			views.ExecutionView{State: sm.ExecutionCompletedAck, Status: sm.StatusCompleted, CreatedAt: began, EndedAt: &ended},
 			"It completed after 2.34s.",
