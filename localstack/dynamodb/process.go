@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +12,8 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"github.com/lockstep-run/lockstep/localstack/loopback"
 )
 
 // Options of a process; the zero value runs in memory on a free port.
@@ -68,15 +68,9 @@ func Start(ctx context.Context, options Options) (*Process, error) {
 var errEnded = errors.New("it ended before it was ready")
 
 func start(ctx context.Context, options Options) (*Process, error) {
-	port := options.Port
-	if port == 0 {
-		free, err := freePort()
-		if err != nil {
-			return nil, err
-		}
-		port = free
-	} else if err := checkPort(port); err != nil {
-		return nil, err
+	port, err := loopback.Port(options.Port)
+	if err != nil {
+		return nil, fmt.Errorf("local DynamoDB: %w", err)
 	}
 	arguments := []string{"serve", "--host", "127.0.0.1", "--port", strconv.Itoa(port)}
 	if options.Dir != "" {
@@ -120,28 +114,9 @@ func start(ctx context.Context, options Options) (*Process, error) {
 func (p *Process) await(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
-	for {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.Endpoint(), nil)
-		if err != nil {
-			return err
-		}
-		if reply, err := client.Do(request); err == nil {
-			_ = reply.Body.Close() // only the status is of interest
-			if reply.StatusCode == http.StatusOK {
-				return nil
-			}
-		}
-		select {
-		case <-p.done:
-			return fmt.Errorf("%w: %v", errEnded, p.cmd.ProcessState)
-		case <-ctx.Done():
-			return fmt.Errorf("it is not ready: %w", ctx.Err())
-		case <-tick.C:
-		}
-	}
+	return loopback.Answers(ctx, p.Endpoint(), pollEvery, p.done, func(struct{}) error {
+		return fmt.Errorf("%w: %v", errEnded, p.cmd.ProcessState)
+	})
 }
 
 // Endpoint is the URL for AWS_ENDPOINT_URL_DYNAMODB.
@@ -180,23 +155,4 @@ func (p *Process) Stop() error {
 		<-p.done
 	}
 	return p.err
-}
-
-// freePort asks the system for a port that nobody uses.
-func freePort() (int, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	return listener.Addr().(*net.TCPAddr).Port, listener.Close()
-}
-
-// checkPort fails early and clearly on a port in use: otherwise whoever uses it
-// might be mistaken for our child.
-func checkPort(port int) error {
-	listener, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port))
-	if err != nil {
-		return fmt.Errorf("local DynamoDB: %w", err)
-	}
-	return listener.Close()
 }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +14,7 @@ import (
 
 	"github.com/lockstep-run/lockstep/localstack/child"
 	"github.com/lockstep-run/lockstep/localstack/dynamodb"
+	"github.com/lockstep-run/lockstep/localstack/loopback"
 )
 
 // Version is that of LocalStack, the last one that runs without an account's token.
@@ -79,12 +78,8 @@ func Start(ctx context.Context, options Options) (*Emulator, error) {
 	if options.Mode, err = mode(ctx, options.Mode, interpreter); err != nil {
 		return nil, err
 	}
-	e := &Emulator{Mode: options.Mode, Dir: dir, port: options.Port}
-	if e.port == 0 {
-		if e.port, err = freePort(); err != nil {
-			return nil, err
-		}
-	} else if err := free(e.port); err != nil {
+	e := &Emulator{Mode: options.Mode, Dir: dir}
+	if e.port, err = loopback.Port(options.Port); err != nil {
 		return nil, err
 	}
 	// What an earlier one has left would be mistaken for this one's.
@@ -153,27 +148,13 @@ func (e *Emulator) await(ctx context.Context) error {
 	if e.program != nil {
 		over = e.program.Done()
 	}
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
-	for {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, e.URL()+"/_localstack/health", nil)
-		if err != nil {
-			return err
-		}
-		if reply, err := http.DefaultClient.Do(request); err == nil {
-			_ = reply.Body.Close() // only the status is of interest
-			if reply.StatusCode == http.StatusOK {
-				return nil
-			}
-		}
-		select {
-		case <-over:
-			return fmt.Errorf("LocalStack ended before it was ready: %w; see %s", e.program.Err(), e.log.Name())
-		case <-ctx.Done():
-			return fmt.Errorf("LocalStack is not ready: %w; see %s", ctx.Err(), e.log.Name())
-		case <-tick.C:
-		}
+	err := loopback.Answers(ctx, e.URL()+"/_localstack/health", pollEvery, over, func(struct{}) error {
+		return fmt.Errorf("LocalStack ended before it was ready: %w; see %s", e.program.Err(), e.log.Name())
+	})
+	if errors.Is(err, loopback.ErrNotReady) {
+		return fmt.Errorf("LocalStack: %w; see %s", err, e.log.Name())
 	}
+	return err
 }
 
 // URL is where every service of it is.
@@ -214,22 +195,4 @@ func (e *Emulator) Stop() error {
 		errs = append(errs, e.log.Close())
 	}
 	return errors.Join(errs...)
-}
-
-// freePort asks the system for a port that nobody uses.
-func freePort() (int, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	return listener.Addr().(*net.TCPAddr).Port, listener.Close()
-}
-
-// free is an error if somebody uses the port: he might be mistaken for LocalStack.
-func free(port int) error {
-	listener, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port))
-	if err != nil {
-		return err
-	}
-	return listener.Close()
 }

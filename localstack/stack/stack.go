@@ -16,6 +16,7 @@ import (
 
 	"github.com/lockstep-run/lockstep/localstack/gateway"
 	"github.com/lockstep-run/lockstep/localstack/lambdahost"
+	"github.com/lockstep-run/lockstep/localstack/loopback"
 	"github.com/lockstep-run/lockstep/shared/config"
 )
 
@@ -34,6 +35,7 @@ type Options struct {
 const (
 	drainLimit  = 5 * time.Second // for invocations and requests under way
 	readyLimit  = 30 * time.Second
+	pollEvery   = 5 * time.Millisecond
 	workerGrace = 3 * time.Second
 )
 
@@ -127,27 +129,11 @@ func (s *Stack) fail(err error) {
 func (s *Stack) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyLimit)
 	defer cancel()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/health", nil)
-		if err != nil {
-			return err
-		}
-		if reply, err := http.DefaultClient.Do(req); err == nil {
-			_ = reply.Body.Close() // only the status is of interest
-			if reply.StatusCode == http.StatusOK {
-				return nil
-			}
-		}
-		select {
-		case err := <-s.failed:
-			return err
-		case <-ctx.Done():
-			return fmt.Errorf("the local stack is not ready: %w; its log says why", ctx.Err())
-		case <-tick.C:
-		}
+	err := loopback.Answers(ctx, s.url+"/health", pollEvery, s.failed, func(why error) error { return why })
+	if errors.Is(err, loopback.ErrNotReady) {
+		return fmt.Errorf("the local stack: %w; its log says why", err)
 	}
+	return err
 }
 
 // Close stops everything in the order in which nothing is lost: requests, then

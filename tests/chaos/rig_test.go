@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -23,6 +22,7 @@ import (
 	"github.com/lockstep-run/lockstep/examples/fleet/simulator/devicelog"
 	"github.com/lockstep-run/lockstep/localstack/child"
 	"github.com/lockstep-run/lockstep/localstack/dynamodb"
+	"github.com/lockstep-run/lockstep/localstack/loopback"
 	"github.com/lockstep-run/lockstep/shared/client"
 )
 
@@ -245,12 +245,11 @@ func (r *rig) entries() map[string][]devicelog.Entry {
 
 func freePort(t testing.TB) int {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := loopback.Port(0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().(*net.TCPAddr).Port
+	return port
 }
 
 // readyLine waits for the line that says that the stack takes requests.
