@@ -1,11 +1,7 @@
 package catalog
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"slices"
 
@@ -102,38 +98,15 @@ func badQuery(err error) error {
 // ImportEntities upserts entities given as JSON lines. All lines are checked
 // before any is stored; an error names each bad line.
 func (c *Catalog) ImportEntities(ctx context.Context, who workflow.Caller, r io.Reader) (int, error) {
-	lines := bufio.NewScanner(r)
-	lines.Buffer(make([]byte, 0, 4096), inventory.MaxLine)
 	var entities []workflow.Entity
-	var issues []workflow.Issue
-	seen := map[workflow.EntityKey]int{}
-	n := 0
-	for lines.Scan() {
-		n++
-		line := bytes.TrimSpace(lines.Bytes())
-		if len(line) == 0 {
-			continue
-		}
+	issues, err := inventory.Lines(r, maxIssues, func(e workflow.Entity) error {
 		if len(entities) >= maxImport {
-			return 0, workflow.Errorf(workflow.CodeTooLarge, "an import holds at most %d entities", maxImport)
-		}
-		e, bad := inventory.Read(line)
-		if at, twice := seen[e.Key()]; twice && len(bad) == 0 {
-			bad = []workflow.Issue{{Code: "duplicate", Message: fmt.Sprintf("%s stands on line %d already", e.Key(), at)}}
-		}
-		seen[e.Key()] = n
-		for _, i := range bad {
-			i.Line = n
-			issues = append(issues, i)
-		}
-		if len(issues) >= maxIssues {
-			break
+			return workflow.Errorf(workflow.CodeTooLarge, "an import holds at most %d entities", maxImport)
 		}
 		entities = append(entities, e)
-	}
-	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
-		issues = append(issues, workflow.Issue{Line: n + 1, Code: "too_large", Message: fmt.Sprintf("a line holds at most %d bytes", inventory.MaxLine)})
-	} else if err != nil {
+		return nil
+	})
+	if err != nil {
 		return 0, err
 	}
 	if err := workflow.Invalid("the import is not valid; nothing was stored", issues); err != nil {

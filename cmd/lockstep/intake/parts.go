@@ -1,7 +1,6 @@
 package intake
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -59,31 +58,9 @@ func split(lines []byte) []part {
 // check holds every line of an inventory to what the service holds it to, so that
 // nothing has been sent when one is not valid.
 func check(source []byte) error {
-	lines := bufio.NewScanner(bytes.NewReader(source))
-	lines.Buffer(make([]byte, 0, 4096), inventory.MaxLine)
-	seen := map[workflow.EntityKey]int{}
-	var issues []workflow.Issue
-	n := 0
-	for lines.Scan() && len(issues) < shown {
-		n++
-		line := bytes.TrimSpace(lines.Bytes())
-		if len(line) == 0 {
-			continue
-		}
-		e, bad := inventory.Read(line)
-		if at, twice := seen[e.Key()]; twice && len(bad) == 0 {
-			bad = []workflow.Issue{{Code: "duplicate", Message: fmt.Sprintf("%s stands on line %d already", e.Key(), at)}}
-		}
-		if len(bad) == 0 {
-			seen[e.Key()] = n
-		}
-		for _, i := range bad {
-			i.Line = n
-			issues = append(issues, i)
-		}
-	}
-	if errors.Is(lines.Err(), bufio.ErrTooLong) {
-		issues = append(issues, workflow.Issue{Line: n + 1, Code: "too_large", Message: fmt.Sprintf("a line holds at most %d bytes", inventory.MaxLine)})
+	issues, err := inventory.Lines(bytes.NewReader(source), shown, func(workflow.Entity) error { return nil })
+	if err != nil {
+		return err
 	}
 	return workflow.Invalid("the import is not valid; nothing was sent", issues)
 }
