@@ -9,7 +9,7 @@ RELEASE   := $(or $(VERSION),$(shell git describe --tags --always --dirty 2>/dev
 VERSION   ?= dev
 LINK      := -s -w -X github.com/lockstep-run/lockstep/shared/boot.Version=$(VERSION)
 NPM_DONE  := localstack/node_modules/.package-lock.json
-GENERATED := docs/lifecycle docs/configuration.md docs/definition.schema.json shared/api/gen shared/api/document shared/client/gen
+GENERATED := docs/lifecycle docs/configuration.md docs/definition.schema.json shared/api/gen shared/api/document
 
 help: ## Say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -93,7 +93,7 @@ test-fast: ## Run the tests that need neither binaries nor the CDK
 	go test $$(go list ./shared/... ./statemachines/... ./functions/... ./cmd/... | grep -v node_modules)
 
 generate: ## Regenerate everything that is generated
-	go generate ./statemachines/... ./shared/config/... ./shared/definition/... ./shared/api/... ./shared/client/...
+	go generate ./statemachines/... ./shared/config/... ./shared/definition/... ./shared/api/...
 
 generate-check: ## Fail if something generated is out of date
 	@$(MAKE) --no-print-directory generate

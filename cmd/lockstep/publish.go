@@ -61,17 +61,17 @@ func publish(cmd *cobra.Command, c *connection, api *client.Client, file string,
 		return err
 	}
 	d, created, err := api.Publish(cmd.Context(), source, dryRun || careful)
-	if err == nil && careful && d.Warnings != nil && len(*d.Warnings) > 0 {
-		err = workflow.Invalid("it does not fit what is registered now", *d.Warnings)
+	if err == nil && careful && len(d.Warnings) > 0 {
+		err = workflow.Invalid("it does not fit what is registered now", d.Warnings)
 	} else if err == nil && careful && !dryRun {
 		d, created, err = api.Publish(cmd.Context(), source, false)
 	}
 	if err != nil {
 		return &fileError{file, called(err)}
 	}
-	if d.Warnings != nil && len(*d.Warnings) > 0 {
+	if len(d.Warnings) > 0 {
 		fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s does not fit what is registered now\n", file)
-		issues(cmd.ErrOrStderr(), file+":", *d.Warnings)
+		issues(cmd.ErrOrStderr(), file+":", d.Warnings)
 	}
 	if c.output == "json" {
 		return printJSON(cmd, d)

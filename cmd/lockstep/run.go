@@ -64,13 +64,13 @@ than 0 "lockstep run ... && next" does not go on.`,
 				if c.output == "json" {
 					return printJSON(cmd, started)
 				}
-				fmt.Fprintln(cmd.OutOrStdout(), started.Id)
+				fmt.Fprintln(cmd.OutOrStdout(), started.ID)
 				return nil
 			}
 			if existed {
-				fmt.Fprintf(cmd.ErrOrStderr(), "this idempotency key has started %s already\n", started.Id)
+				fmt.Fprintf(cmd.ErrOrStderr(), "this idempotency key has started %s already\n", started.ID)
 			}
-			return follow(cmd, c, api, fmt.Sprint(started.Id), func(x views.ExecutionView) {
+			return follow(cmd, c, api, started.ID, func(x views.ExecutionView) {
 				warnOfNone(cmd, api, x, req.ExecuteOnParameters)
 			})
 		},

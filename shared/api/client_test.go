@@ -105,7 +105,7 @@ func TestClientAgreesWithRoutes(t *testing.T) {
 
 	req := views.StartRequest{Workflow: "fleet/upgrade", Parameters: jsonText(`{"a":1}`), ExecuteOnParameters: &workflow.Selector{IDs: []string{"a"}}, NotBefore: at, IdempotencyKey: "k"}
 	started, existed, err := c.Start(ctx, req)
-	check("start", []any{started.Id, existed}, []any{runID, false}, err)
+	check("start", []any{started.ID, existed}, []any{runID, false}, err)
 	check("request", f.start, req, nil)
 	_, existed, err = c.Start(ctx, req)
 	check("start again", existed, true, err)

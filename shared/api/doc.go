@@ -4,7 +4,7 @@
 // The document comes first: openapi.yaml says what every route takes and
 // answers. From it come document/openapi.json, which is served and enforced; the
 // routes with their typed parameters, and the shapes that are not nouns of ours,
-// in gen; and the client's side, in shared/client/gen. A route that the document marks as
+// in gen. A route that the document marks as
 // planned answers 501 and needs no code.
 //
 // A tour, in the order in which a request passes:

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"iter"
 	"net/http"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -83,43 +82,4 @@ func codeOf(status int) workflow.Code {
 		return workflow.CodeInvalid
 	}
 	return workflow.CodeInternal
-}
-
-type list[T any] struct {
-	Items         []T    `json:"items"`
-	NextPageToken string `json:"nextPageToken"`
-}
-
-// pages goes through a list, fetching each page when it is needed. It ends with
-// the first error.
-func pages[T any](fetch func(token *string) (*http.Response, error)) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		var token *string
-		for {
-			page, err := read[list[T]](fetch(token))
-			if err != nil {
-				var zero T
-				yield(zero, err)
-				return
-			}
-			for _, item := range page.Items {
-				if !yield(item, nil) {
-					return
-				}
-			}
-			if page.NextPageToken == "" {
-				return
-			}
-			token = &page.NextPageToken
-		}
-	}
-}
-
-// some is nil for a value that is nothing.
-func some[T comparable](v T) *T {
-	var zero T
-	if v == zero {
-		return nil
-	}
-	return &v
 }

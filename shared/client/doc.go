@@ -13,6 +13,5 @@
 // A tour: client.go (options), transport.go (headers, retries), answer.go
 // (problems), then what can be asked: definitions.go, entities.go,
 // executions.go, wait.go. The room signed authorises requests to a deployed
-// service, by a token or IAM credentials; the room gen holds what is generated from the OpenAPI
-// document.
+// service, by a token or IAM credentials.
 package client

@@ -5,9 +5,10 @@ import (
 	"iter"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
+	"time"
 
-	"github.com/lockstep-run/lockstep/shared/client/gen"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -15,106 +16,106 @@ import (
 // Start starts a run. existed is true if it was started before under the
 // request's idempotency key. Without a key the request is sent once only.
 func (c *Client) Start(ctx context.Context, req views.StartRequest) (s Started, existed bool, err error) {
-	params := gen.StartExecutionParams{IdempotencyKey: some(req.IdempotencyKey)}
-	s, status, err := readStatus[Started](c.api.StartExecution(ctx, &params, req))
+	q := request{method: http.MethodPost, path: "/workflow-execution", body: req}
+	if req.IdempotencyKey != "" {
+		q.header = http.Header{"Idempotency-Key": {req.IdempotencyKey}}
+	}
+	s, status, err := readStatus[Started](c.send(ctx, q))
 	return s, status == http.StatusOK, err
 }
 
 // Execution reads a run.
 func (c *Client) Execution(ctx context.Context, id string) (views.ExecutionView, error) {
-	return read[views.ExecutionView](c.api.GetExecution(ctx, id))
+	return get[views.ExecutionView](ctx, c, "workflow-execution", "id", id)
 }
 
 // Executions lists runs, newest first. Active stands alone: it takes no other
 // filter beside it.
 func (c *Client) Executions(ctx context.Context, f views.ExecutionFilter) iter.Seq2[views.ExecutionView, error] {
-	return pages[views.ExecutionView](func(token *string) (*http.Response, error) {
-		if f.Active {
-			return c.api.ListActiveExecutions(ctx, &gen.ListActiveExecutionsParams{PageToken: token})
-		}
-		params := gen.ListExecutionsParams{
-			State: some(f.State), Status: some(f.Status), Parent: some(f.Parent),
-			CreatedAfter: some(f.CreatedAfter), CreatedBefore: some(f.CreatedBefore), PageToken: token,
-		}
-		if f.Workflow.Name != "" {
-			params.Workflow = some(f.Workflow.String())
-		}
-		var labels []string
-		for _, key := range slices.Sorted(maps.Keys(f.Labels)) {
-			labels = append(labels, key+"="+f.Labels[key])
-		}
-		if labels != nil {
-			params.Label = &labels
-		}
-		return c.api.ListExecutions(ctx, &params)
-	})
+	if f.Active {
+		return pages[views.ExecutionView](ctx, c, nil, "workflow-execution", "active")
+	}
+	query := url.Values{}
+	set(query, "state", string(f.State))
+	set(query, "status", string(f.Status))
+	set(query, "parent", f.Parent)
+	if !f.CreatedAfter.IsZero() {
+		query.Set("createdAfter", f.CreatedAfter.Format(time.RFC3339Nano))
+	}
+	if !f.CreatedBefore.IsZero() {
+		query.Set("createdBefore", f.CreatedBefore.Format(time.RFC3339Nano))
+	}
+	if f.Workflow.Name != "" {
+		query.Set("workflow", f.Workflow.String())
+	}
+	for _, key := range slices.Sorted(maps.Keys(f.Labels)) {
+		query.Add("label", key+"="+f.Labels[key])
+	}
+	return pages[views.ExecutionView](ctx, c, query, "workflow-execution")
 }
 
 // Status reads a run's normalised status.
 func (c *Client) Status(ctx context.Context, id string) (views.StatusView, error) {
-	return read[views.StatusView](c.api.GetStatus(ctx, id))
+	return get[views.StatusView](ctx, c, "executions", id, "status")
 }
 
 // History lists a run's events, oldest first.
 func (c *Client) History(ctx context.Context, id string) iter.Seq2[workflow.Event, error] {
-	return pages[workflow.Event](func(token *string) (*http.Response, error) {
-		return c.api.ListEvents(ctx, id, &gen.ListEventsParams{PageToken: token})
-	})
+	return pages[workflow.Event](ctx, c, nil, "workflow-execution", "id", id, "history")
 }
 
 // Jobs lists a run's jobs, every attempt.
 func (c *Client) Jobs(ctx context.Context, id string, f views.JobFilter) iter.Seq2[workflow.Job, error] {
-	return pages[workflow.Job](func(token *string) (*http.Response, error) {
-		params := gen.ListJobsParams{Step: some(f.Step), State: some(f.State), Kind: some(f.Kind), PageToken: token}
-		switch {
-		case f.Entity.Type != "":
-			params.Entity = some(f.Entity.String())
-		case f.Entity.ID != "":
-			params.Entity = some(f.Entity.ID)
-		}
-		return c.api.ListJobs(ctx, id, &params)
-	})
+	query := url.Values{}
+	set(query, "step", f.Step)
+	set(query, "state", string(f.State))
+	set(query, "kind", string(f.Kind))
+	switch {
+	case f.Entity.Type != "":
+		query.Set("entity", f.Entity.String())
+	case f.Entity.ID != "":
+		query.Set("entity", f.Entity.ID)
+	}
+	return pages[workflow.Job](ctx, c, query, "workflow-execution", "id", id, "jobs")
 }
 
 // Steps lists a run's step runs and rollback waves, in order of entry.
 func (c *Client) Steps(ctx context.Context, id string) iter.Seq2[views.StepView, error] {
-	return pages[views.StepView](func(token *string) (*http.Response, error) {
-		return c.api.ListSteps(ctx, id, &gen.ListStepsParams{PageToken: token})
-	})
+	return pages[views.StepView](ctx, c, nil, "workflow-execution", "id", id, "steps")
 }
 
 // Result reads what a run's steps gave.
 func (c *Client) Result(ctx context.Context, id string) (views.ResultView, error) {
-	return read[views.ResultView](c.api.GetResult(ctx, id))
+	return get[views.ResultView](ctx, c, "workflow-execution", "id", id, "result")
 }
 
 // Cost reads what a run has consumed.
 func (c *Client) Cost(ctx context.Context, id string) (views.CostView, error) {
-	return read[views.CostView](c.api.GetCost(ctx, id))
+	return get[views.CostView](ctx, c, "workflow-execution", "id", id, "cost")
 }
 
 // Cancel ends a run cleanly before its time, and returns it as it is then.
 func (c *Client) Cancel(ctx context.Context, id string, req views.CancelRequest) (views.ExecutionView, error) {
-	return read[views.ExecutionView](c.api.CancelExecution(ctx, id, req))
+	return post[views.ExecutionView](ctx, c, req, "workflow-execution", id, "cancel")
 }
 
 // Acknowledge lets go of the locks of a run that ended unsafe.
-func (c *Client) Acknowledge(ctx context.Context, id, reason string) (views.ExecutionView, error) {
-	return read[views.ExecutionView](c.api.AcknowledgeExecution(ctx, id, gen.ReasonRequest{Reason: some(reason)}))
+func (c *Client) Acknowledge(ctx context.Context, id, why string) (views.ExecutionView, error) {
+	return post[views.ExecutionView](ctx, c, reason{why}, "workflow-execution", id, "acknowledge")
 }
 
 // Retry begins another try of a run that has failed.
 func (c *Client) Retry(ctx context.Context, id string, req views.RetryRequest) (views.ExecutionView, error) {
-	return read[views.ExecutionView](c.api.RetryExecution(ctx, id, req))
+	return post[views.ExecutionView](ctx, c, req, "workflow-execution", id, "retry")
 }
 
 // Resume goes on now with a run that waits.
-func (c *Client) Resume(ctx context.Context, id, reason string) (views.ExecutionView, error) {
-	return read[views.ExecutionView](c.api.ResumeExecution(ctx, id, gen.ReasonRequest{Reason: some(reason)}))
+func (c *Client) Resume(ctx context.Context, id, why string) (views.ExecutionView, error) {
+	return post[views.ExecutionView](ctx, c, reason{why}, "workflow-execution", id, "resume")
 }
 
 // Unlock lets go of the locks of a run that ended and keeps them, and leaves it
 // as it is.
-func (c *Client) Unlock(ctx context.Context, id, reason string) (views.ExecutionView, error) {
-	return read[views.ExecutionView](c.api.UnlockExecution(ctx, id, gen.ReasonRequest{Reason: some(reason)}))
+func (c *Client) Unlock(ctx context.Context, id, why string) (views.ExecutionView, error) {
+	return post[views.ExecutionView](ctx, c, reason{why}, "workflow-execution", id, "unlock")
 }

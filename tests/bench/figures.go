@@ -32,7 +32,7 @@ func (s *Stack) Fleet(ctx context.Context, out io.Writer, n int) error {
 	if err != nil {
 		return err
 	}
-	x, err := s.Wait(ctx, fmt.Sprint(started.Id), poll, nil)
+	x, err := s.Wait(ctx, started.ID, poll, nil)
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (s *Stack) Single(ctx context.Context, out io.Writer, n, atOnce int) error 
 				errs <- err
 				return
 			}
-			ids[i] = fmt.Sprint(started.Id)
+			ids[i] = started.ID
 			x, err := s.Wait(ctx, ids[i], poll, nil)
 			if err == nil && x.State != sm.ExecutionCompletedAck {
 				err = fmt.Errorf("run %s ended in %s", x.ID, x.State)

@@ -117,7 +117,7 @@ func (o *operator) start(ctx context.Context) string {
 	for {
 		x, _, err := o.Start(ctx, req)
 		if err == nil {
-			return fmt.Sprint(x.Id)
+			return x.ID
 		}
 		if refused(err) {
 			o.t.Errorf("a good run is refused: %v", err)

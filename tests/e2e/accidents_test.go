@@ -119,7 +119,7 @@ func TestEngineKilledBetweenCommitAndEffects(t *testing.T) {
 			for {
 				x, _, err := c.Start(t.Context(), req) // the request dies with its process, and is sent again under its key
 				if err == nil {
-					started <- fmt.Sprint(x.Id)
+					started <- x.ID
 					return
 				}
 				if t.Context().Err() != nil {

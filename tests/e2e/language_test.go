@@ -115,7 +115,7 @@ func archived(c *scene) {
 	}
 	start := func(of string) (string, error) {
 		x, _, err := c.Start(c.t.Context(), views.StartRequest{Workflow: of})
-		return fmt.Sprint(x.Id), err
+		return x.ID, err
 	}
 	if id, err := start(name + ":1.1.0"); err == nil || !workflow.Is(err, workflow.CodeNotFound) && !workflow.Is(err, workflow.CodeConflict) {
 		c.t.Errorf("an archived version starts %s, %v", id, err)

@@ -133,7 +133,7 @@ func (c *scene) launch(ref, parameters string, ids ...string) string {
 	if err != nil {
 		c.t.Fatalf("start %s: %v", ref, err)
 	}
-	return fmt.Sprint(x.Id)
+	return x.ID
 }
 
 // look reads a run.

@@ -75,7 +75,7 @@ func TestN06_TwoOfEverything(t *testing.T) {
 			if err == nil {
 				mu.Lock()
 				defer mu.Unlock()
-				if started[fmt.Sprint(x.Id)]++; !existed {
+				if started[x.ID]++; !existed {
 					fresh++
 				}
 			}

@@ -147,7 +147,7 @@ func TestRefusals(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the run with an unknown block ends", func() bool {
-		now, err := api.Execution(t.Context(), fmt.Sprint(x.Id))
+		now, err := api.Execution(t.Context(), x.ID)
 		return err == nil && now.State == sm.ExecutionFailedSafeAck && strings.Contains(now.Reason, "bad/b")
 	})
 }

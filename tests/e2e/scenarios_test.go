@@ -91,7 +91,7 @@ func (c *scene) run(parameters string, ids ...string) string {
 	if err != nil {
 		c.t.Fatalf("start: %v", err)
 	}
-	return fmt.Sprint(x.Id)
+	return x.ID
 }
 
 // ends waits for a run's end and checks what holds of every end: a history

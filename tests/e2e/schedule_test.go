@@ -83,7 +83,7 @@ func notBefore(c *scene) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	if x := c.ends(fmt.Sprint(created.Id), sm.ExecutionCompletedAck); x.StartedAt == nil || x.StartedAt.Before(at) {
+	if x := c.ends(created.ID, sm.ExecutionCompletedAck); x.StartedAt == nil || x.StartedAt.Before(at) {
 		c.t.Errorf("started at %v, not before %v", x.StartedAt, at)
 	}
 }

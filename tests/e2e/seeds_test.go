@@ -121,7 +121,7 @@ func statusContract(c *scene) {
 		if err != nil {
 			c.t.Fatal(err)
 		}
-		return fmt.Sprint(x.Id)
+		return x.ID
 	}
 	c.status(a, "RUNNING", "", "work")
 	c.status(b, "PENDING", "", "")

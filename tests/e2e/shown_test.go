@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
 	"sync"
 
@@ -143,7 +142,7 @@ func idempotentStart(c *scene) {
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			if ids[i] = fmt.Sprint(x.Id); !existed {
+			if ids[i] = x.ID; !existed {
 				fresh++
 			}
 		})

@@ -243,7 +243,7 @@ func (s *system) begin(ref string, parameters string, ids ...string) string {
 	if err != nil {
 		s.t.Fatalf("start: %v", err)
 	}
-	return fmt.Sprint(x.Id)
+	return x.ID
 }
 
 // rests waits until a run rests in the state.

@@ -94,7 +94,7 @@ func TestTransfer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if done := to.rests(x.Id, sm.ExecutionCompletedAck); done.Workflow.Version != "1.10.0" {
+	if done := to.rests(x.ID, sm.ExecutionCompletedAck); done.Workflow.Version != "1.10.0" {
 		t.Errorf("the newest version is %s", done.Workflow.Version)
 	}
 }

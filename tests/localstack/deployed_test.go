@@ -86,7 +86,7 @@ func swept(t *testing.T, s *stagehand, looks *queueOf) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	id := fmt.Sprint(x.Id)
+	id := x.ID
 	began := time.Now()
 	looks.lose(t)
 	if now, err := s.Execution(t.Context(), id); err != nil || !time.Now().Before(moment) || now.EndedAt != nil {

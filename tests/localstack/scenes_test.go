@@ -54,7 +54,7 @@ func (s *stagehand) begin(ref, parameters string, ids ...string) string {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return fmt.Sprint(x.Id)
+	return x.ID
 }
 
 // rests waits until a run rests in the state, and holds it to its history: without
