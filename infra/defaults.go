@@ -10,7 +10,6 @@ import (
 
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslogs"
 
-	"github.com/lockstep-run/lockstep/infra/bounds"
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
@@ -20,16 +19,16 @@ const (
 )
 
 var (
-	stageForm  = regexp.MustCompile(`^[a-z][a-z0-9-]{0,19}$`)
-	prefixForm = regexp.MustCompile(`^[a-z][a-z0-9-]{0,28}[a-z0-9]$`)
-	logLevels  = []string{"debug", "info", "warn", "error"}
+	stageRE      = regexp.MustCompile(`^[a-z][a-z0-9-]{0,19}$`)
+	namePrefixRE = regexp.MustCompile(`^[a-z][a-z0-9-]{0,28}[a-z0-9]$`)
+	logLevels    = []string{"debug", "info", "warn", "error"}
 
-	// mapped are the functions that a queue invokes.
-	mapped = []string{topology.FunctionLifecycle, topology.FunctionWorker}
+	// queueFunctions are the functions that a queue invokes.
+	queueFunctions = []string{topology.FunctionLifecycle, topology.FunctionWorker}
 )
 
-// filled is p with its defaults.
-func (p EngineProps) filled() EngineProps {
+// withDefaults is p with its defaults.
+func (p EngineProps) withDefaults() EngineProps {
 	text := func(field *string, value string) {
 		if *field == "" {
 			*field = value
@@ -42,9 +41,9 @@ func (p EngineProps) filled() EngineProps {
 	}
 	text(&p.Stage, StageProd)
 	text(&p.FunctionsDir, filepath.Join("dist", "functions"))
-	text(&p.Version, bounds.Release(p.FunctionsDir))
+	text(&p.Version, builtVersion(p.FunctionsDir))
 	text(&p.Version, "dev")
-	text(&p.Architecture, bounds.ARM)
+	text(&p.Architecture, archARM)
 	text(&p.LogLevel, "info")
 	text(&p.RunbookURL, defaultRunbooks)
 	if p.LogRetention == "" {
@@ -55,12 +54,12 @@ func (p EngineProps) filled() EngineProps {
 	}
 	number(&p.RequestsPerSecond, 100)
 	number(&p.Burst, 200)
-	number(&p.Thresholds.LookAge, 1800)
+	number(&p.Thresholds.WakeupAge, 1800)
 	number(&p.Thresholds.PackAge, 7200)
 	number(&p.Thresholds.Errors, 5)
 	number(&p.Thresholds.Throttles, 1)
 	number(&p.Thresholds.LockAge, 1800)
-	number(&p.Thresholds.Stuck, 1)
+	number(&p.Thresholds.StuckExecutions, 1)
 	return p
 }
 
@@ -83,15 +82,15 @@ func (p EngineProps) concurrency(function string) int {
 // Validate says what is wrong with the props, naming the field, before anything
 // is made of them.
 func (p *EngineProps) Validate() error {
-	f := p.filled()
-	if !stageForm.MatchString(f.Stage) {
+	f := p.withDefaults()
+	if !stageRE.MatchString(f.Stage) {
 		return fmt.Errorf("stage %q: want a lower case letter, then at most 19 letters, digits and hyphens", f.Stage)
 	}
-	if f.NamePrefix != "" && !prefixForm.MatchString(f.NamePrefix) {
+	if f.NamePrefix != "" && !namePrefixRE.MatchString(f.NamePrefix) {
 		return fmt.Errorf("name prefix %q: want a lower case letter, then at most 29 letters, digits and hyphens, no hyphen last", f.NamePrefix)
 	}
-	if f.Architecture != bounds.ARM && f.Architecture != bounds.X86 {
-		return fmt.Errorf("architecture %q: want %s or %s", f.Architecture, bounds.ARM, bounds.X86)
+	if f.Architecture != archARM && f.Architecture != archX86 {
+		return fmt.Errorf("architecture %q: want %s or %s", f.Architecture, archARM, archX86)
 	}
 	if !slices.Contains(logLevels, f.LogLevel) {
 		return fmt.Errorf("log level %q: want one of %s", f.LogLevel, strings.Join(logLevels, ", "))
@@ -99,50 +98,50 @@ func (p *EngineProps) Validate() error {
 	if f.Local && f.Stage == StageProd {
 		return fmt.Errorf("stage %s cannot be local: a local engine lets everybody in", StageProd)
 	}
-	if t := f.Tokens; t != nil && (!strings.HasPrefix(t.Issuer, "https://") || len(t.Audience) == 0) {
+	if t := f.JWTAuth; t != nil && (!strings.HasPrefix(t.Issuer, "https://") || len(t.Audience) == 0) {
 		return fmt.Errorf("tokens of %q for %v: want the issuer's https URL and an audience", t.Issuer, t.Audience)
 	}
-	if said := bounds.Release(f.FunctionsDir); said != "" && said != f.Version {
-		return fmt.Errorf("version %q: the functions in %s say that they are %q: leave it out, or build them as that", f.Version, f.FunctionsDir, said)
+	if built := builtVersion(f.FunctionsDir); built != "" && built != f.Version {
+		return fmt.Errorf("version %q: the functions in %s say that they are %q: leave it out, or build them as that", f.Version, f.FunctionsDir, built)
 	}
-	if err := cmp.Or(f.Telemetry.Validate(), f.numbers(), f.texts(), bounds.Origins(f.CORSOrigins)); err != nil {
+	if err := cmp.Or(f.Telemetry.Validate(), f.validateNumbers(), f.validateTextSizes(), validateOrigins(f.CORSOrigins)); err != nil {
 		return err
 	}
 	for _, name := range topology.Functions {
-		if err := bounds.Program(filepath.Join(f.FunctionsDir, name), f.Architecture); err != nil {
+		if err := validateProgram(filepath.Join(f.FunctionsDir, name), f.Architecture); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// texts checks the props that go into an environment as they are. The bounds leave
+// validateTextSizes checks the props that go into an environment as they are. The bounds leave
 // half of it to the names of tables and queues, further pools included.
-func (p EngineProps) texts() error {
+func (p EngineProps) validateTextSizes() error {
 	claim := ""
-	if p.Tokens != nil {
-		claim = p.Tokens.TenantClaim
+	if p.JWTAuth != nil {
+		claim = p.JWTAuth.TenantClaim
 	}
-	return bounds.Texts([]bounds.Text{
-		{Field: "config", Value: p.Config, Most: 2048}, {Field: "allow hosts", Value: strings.Join(p.AllowHosts, ","), Most: 1024},
-		{Field: "CORS origins", Value: strings.Join(p.CORSOrigins, ","), Most: 512}, {Field: "tenant claim", Value: claim, Most: 128},
+	return validateTexts([]sizedText{
+		{field: "config", value: p.Config, maxBytes: 2048}, {field: "allow hosts", value: strings.Join(p.AllowHosts, ","), maxBytes: 1024},
+		{field: "CORS origins", value: strings.Join(p.CORSOrigins, ","), maxBytes: 512}, {field: "tenant claim", value: claim, maxBytes: 128},
 	})
 }
 
-// numbers checks the props that are numbers.
-func (p EngineProps) numbers() error {
+// validateNumbers checks the props that are numbers.
+func (p EngineProps) validateNumbers() error {
 	for name, n := range p.Concurrency {
-		if !slices.Contains(mapped, name) {
-			return fmt.Errorf("concurrency of %q: want one of %s", name, strings.Join(mapped, ", "))
+		if !slices.Contains(queueFunctions, name) {
+			return fmt.Errorf("concurrency of %q: want one of %s", name, strings.Join(queueFunctions, ", "))
 		}
-		if err := bounds.Concurrency(n); err != nil {
+		if err := validateConcurrency(n); err != nil {
 			return fmt.Errorf("concurrency of %s %w", name, err)
 		}
 	}
 	for name, n := range map[string]int{
-		"requests per second": p.RequestsPerSecond, "burst": p.Burst, "look age": p.Thresholds.LookAge,
+		"requests per second": p.RequestsPerSecond, "burst": p.Burst, "look age": p.Thresholds.WakeupAge,
 		"pack age": p.Thresholds.PackAge, "errors": p.Thresholds.Errors, "throttles": p.Thresholds.Throttles,
-		"lock age": p.Thresholds.LockAge, "stuck": p.Thresholds.Stuck,
+		"lock age": p.Thresholds.LockAge, "stuck": p.Thresholds.StuckExecutions,
 		"read capacity": p.Capacity.Read, "write capacity": p.Capacity.Write,
 	} {
 		if n < 0 {

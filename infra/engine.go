@@ -12,9 +12,6 @@ import (
 	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
 
-	"github.com/lockstep-run/lockstep/infra/front"
-	"github.com/lockstep-run/lockstep/infra/kept"
-	"github.com/lockstep-run/lockstep/infra/watch"
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
@@ -24,24 +21,24 @@ type Engine struct {
 
 	// URL is where the HTTP interface is.
 	URL *string
-	// API is the id of the HTTP API, to grant execute-api:Invoke on; nil for a local
+	// APIID is the id of the HTTP APIID, to grant execute-api:Invoke on; nil for a local
 	// engine.
-	API *string
+	APIID *string
 	// Tables by role, as topology names them.
 	Tables map[string]awsdynamodb.Table
-	// Lifecycle is the queue of looks, Pools the queue of each worker pool.
-	Lifecycle *Queue
-	Pools     map[string]*Queue
-	// Sweeps holds the dead letters of the schedule.
-	Sweeps awssqs.Queue
+	// LifecycleQueue is the queue of looks, Pools the queue of each worker pool.
+	LifecycleQueue *Queue
+	Pools          map[string]*Queue
+	// ScheduleDLQ holds the dead letters of the schedule.
+	ScheduleDLQ awssqs.Queue
 	// Functions by role.
 	Functions map[string]*Function
 	Dashboard awscloudwatch.Dashboard
 
-	props EngineProps
-	watch *watch.Watch
+	props      EngineProps
+	monitoring *monitoring
 
-	serving map[string]string // pools by the path of a function of somebody else's
+	poolByFunction map[string]string // pools by the path of a function of somebody else's
 }
 
 // NewEngine puts an engine into scope. Nil props are all defaults. As constructs
@@ -54,30 +51,30 @@ func NewEngine(scope constructs.Construct, id string, props *EngineProps) *Engin
 		panic(fmt.Errorf("engine %s: %w", id, err))
 	}
 	e := &Engine{
-		Construct: constructs.NewConstruct(scope, &id),
-		Pools:     map[string]*Queue{},
-		Functions: map[string]*Function{},
-		props:     props.filled(),
-		serving:   map[string]string{},
+		Construct:      constructs.NewConstruct(scope, &id),
+		Pools:          map[string]*Queue{},
+		Functions:      map[string]*Function{},
+		props:          props.withDefaults(),
+		poolByFunction: map[string]string{},
 	}
-	e.watch = &watch.Watch{
-		Scope: e.Construct, Topic: e.props.AlarmTopic, Runbooks: e.props.RunbookURL,
-		Prefix: e.props.NamePrefix, Deployment: e.deployment(),
+	e.monitoring = &monitoring{
+		scope: e.Construct, topic: e.props.AlarmTopic, runbookURL: e.props.RunbookURL,
+		namePrefix: e.props.NamePrefix, deploymentName: e.deploymentName(),
 	}
-	e.Tables = kept.Tables{
-		Scope: e.Construct, Name: e.name, Outlive: e.props.keepsData(), Key: e.props.CustomerKey,
-		Read: e.props.Capacity.Read, Write: e.props.Capacity.Write, Plain: e.props.Local, // as emulators are spoken to
-	}.Make()
-	e.Lifecycle = e.newQueue("Lifecycle", topology.QueueLifecycle,
-		topology.FunctionTimeout[topology.FunctionLifecycle], topology.MaxReceiveLifecycle)
+	e.Tables = tableOptions{
+		scope: e.Construct, physicalName: e.physicalName, retain: e.props.keepsData(), key: e.props.CustomerKey,
+		maxReadUnits: e.props.Capacity.Read, maxWriteUnits: e.props.Capacity.Write, allowHTTP: e.props.Local, // as emulators are spoken to
+	}.newTables()
+	e.LifecycleQueue = e.newQueue("Lifecycle", topology.QueueLifecycle,
+		topology.FunctionTimeoutSeconds[topology.FunctionLifecycle], topology.MaxReceiveLifecycle)
 	for _, name := range topology.Functions {
 		e.addFunction(name)
 	}
 	e.addStockPool()
-	e.consume(e.Construct, e.Lifecycle, e.Functions[topology.FunctionLifecycle], e.props.concurrency(topology.FunctionLifecycle))
-	e.Sweeps = e.addSchedule()
-	e.addFront()
-	e.addWatch()
+	e.addMapping(e.Construct, e.LifecycleQueue, e.Functions[topology.FunctionLifecycle], e.props.concurrency(topology.FunctionLifecycle))
+	e.ScheduleDLQ = e.addSchedule()
+	e.addHTTPAPI()
+	e.addMonitoring()
 	e.addOutputs()
 	for key, value := range map[string]string{"app": "lockstep", "stage": e.props.Stage, "version": e.props.Version} {
 		awscdk.Tags_Of(e.Construct).Add(jsii.String(key), jsii.String(value), nil)
@@ -85,61 +82,61 @@ func NewEngine(scope constructs.Construct, id string, props *EngineProps) *Engin
 	return e
 }
 
-// addFront makes the HTTP interface and says where it is.
-func (e *Engine) addFront() {
-	f := front.Front{
-		Scope: e.Construct, Function: e.Functions[topology.FunctionAPI].Function, Name: *awscdk.Stack_Of(e.Construct).StackName() + "-api",
-		Logs: e.accessLogs(), Retention: e.props.LogRetention, Removal: kept.Logs(e.props.keepsData()),
-		Page: e.props.Page, Rate: e.props.RequestsPerSecond, Burst: e.props.Burst, Origins: e.props.CORSOrigins,
+// addHTTPAPI makes the HTTP interface and says where it is.
+func (e *Engine) addHTTPAPI() {
+	f := httpAPI{
+		scope: e.Construct, function: e.Functions[topology.FunctionAPI].Function, name: *awscdk.Stack_Of(e.Construct).StackName() + "-api",
+		logGroupName: e.accessLogGroupName(), retention: e.props.LogRetention, removalPolicy: logRemovalPolicy(e.props.keepsData()),
+		publicPage: e.props.Page, rateLimit: e.props.RequestsPerSecond, burstLimit: e.props.Burst, corsOrigins: e.props.CORSOrigins,
 	}
-	if name := e.name("api"); name != nil {
-		f.Name = *name
+	if name := e.physicalName("api"); name != nil {
+		f.name = *name
 	}
-	if tokens := e.props.Tokens; tokens != nil {
-		f.Issuer, f.Audience, f.Scopes = tokens.Issuer, tokens.Audience, tokens.Scopes
+	if tokens := e.props.JWTAuth; tokens != nil {
+		f.issuer, f.audience, f.scopes = tokens.Issuer, tokens.Audience, tokens.Scopes
 	}
 	if e.props.Local {
-		e.URL = f.URL()
+		e.URL = f.addFunctionURL()
 	} else {
-		e.URL, e.API = f.API()
+		e.URL, e.APIID = f.addAPI()
 	}
 }
 
-// accessLogs is the name of the access log's group. Under this prefix all groups are one
+// accessLogGroupName is the name of the access log's group. Under this prefix all groups are one
 // to the account's policy on who may deliver logs, to which the gateway adds any other
 // by its name until the policy is full. The last part is the stack's own id, so that a
 // group which has outlived a stack is in nobody's way.
-func (e *Engine) accessLogs() string {
+func (e *Engine) accessLogGroupName() string {
 	stack := awscdk.Fn_Select(jsii.Number(2), awscdk.Fn_Split(jsii.String("/"), awscdk.Stack_Of(e.Construct).StackId(), nil))
-	return "/aws/vendedlogs/lockstep/" + e.deployment() + "/api-access/" + *stack
+	return "/aws/vendedlogs/lockstep/" + e.deploymentName() + "/api-access/" + *stack
 }
 
-// addWatch sets the engine's alarms and makes its dashboard.
-func (e *Engine) addWatch() {
-	limits, shown := e.props.Thresholds, watch.Shown{Sweeps: e.Sweeps, Tables: e.Tables, API: e.API}
-	e.watch.DeadLetters("Schedules", e.Sweeps)
-	e.watch.Sweeper(e.Functions[topology.FunctionSweeper])
-	e.watch.Runs(limits.Stuck, limits.LockAge)
-	if e.API != nil {
-		e.watch.API(e.API, limits.Errors)
+// addMonitoring sets the engine's alarms and makes its dashboard.
+func (e *Engine) addMonitoring() {
+	thresholds, content := e.props.Thresholds, dashboardContent{scheduleDLQ: e.ScheduleDLQ, tables: e.Tables, apiID: e.APIID}
+	e.monitoring.addDLQAlarm("Schedules", e.ScheduleDLQ)
+	e.monitoring.addSweeperAlarm(e.Functions[topology.FunctionSweeper])
+	e.monitoring.addExecutionAlarms(thresholds.StuckExecutions, thresholds.LockAge)
+	if e.APIID != nil {
+		e.monitoring.addAPIAlarm(e.APIID, thresholds.Errors)
 	}
 	for _, name := range topology.Functions {
-		f := watch.Function{Name: title(name), Label: name, Function: e.Functions[name]}
-		e.watch.Function(f, limits.Errors, limits.Throttles)
-		shown.Functions = append(shown.Functions, f)
+		f := monitoredFunction{name: pascalCase(name), label: name, function: e.Functions[name]}
+		e.monitoring.addFunctionAlarms(f, thresholds.Errors, thresholds.Throttles)
+		content.functions = append(content.functions, f)
 	}
-	shown.Queues = append(shown.Queues, e.Lifecycle.watched(limits.LookAge))
+	content.queues = append(content.queues, e.LifecycleQueue.monitored(thresholds.WakeupAge))
 	for _, pool := range slices.Sorted(maps.Keys(e.Pools)) {
-		shown.Queues = append(shown.Queues, e.Pools[pool].watched(limits.PackAge))
+		content.queues = append(content.queues, e.Pools[pool].monitored(thresholds.PackAge))
 	}
-	for _, q := range shown.Queues {
-		e.watch.Queue(q)
+	for _, q := range content.queues {
+		e.monitoring.addQueueAlarms(q)
 	}
-	e.Dashboard = e.watch.Board(shown)
+	e.Dashboard = e.monitoring.newDashboard(content)
 }
 
-func (q *Queue) watched(age int) watch.Queue {
-	return watch.Queue{Name: q.label, Queue: q.Queue, DLQ: q.DLQ, Age: age}
+func (q *Queue) monitored(age int) monitoredQueue {
+	return monitoredQueue{name: q.label, queue: q.Queue, dlq: q.DLQ, maxAge: age}
 }
 
 // addOutputs says where the parts are.
@@ -147,16 +144,16 @@ func (e *Engine) addOutputs() {
 	e.output("ApiUrl", "Where the HTTP interface is", e.URL)
 	e.output("DashboardName", "Name of the CloudWatch dashboard", e.Dashboard.DashboardName())
 	for _, role := range topology.Tables {
-		e.output("Table"+title(role)+"Name", "Name of the table "+role, e.Tables[role].TableName())
+		e.output("Table"+pascalCase(role)+"Name", "Name of the table "+role, e.Tables[role].TableName())
 	}
-	e.outputQueue(e.Lifecycle)
+	e.outputQueue(e.LifecycleQueue)
 	e.outputQueue(e.Pools[topology.PoolDefault])
-	e.output("SchedulesDlqUrl", "Dead letters of the schedule", e.Sweeps.QueueUrl())
+	e.output("SchedulesDlqUrl", "Dead letters of the schedule", e.ScheduleDLQ.QueueUrl())
 }
 
-// deployment is a name that no other engine has in the account and region. The
+// deploymentName is a name that no other engine has in the account and region. The
 // engine's metrics bear it, and it begins the names of queues that are looked up.
-func (e *Engine) deployment() string {
+func (e *Engine) deploymentName() string {
 	if e.props.NamePrefix != "" {
 		return e.props.NamePrefix
 	}
@@ -165,8 +162,8 @@ func (e *Engine) deployment() string {
 	})
 }
 
-// name is the physical name of a part, nil for CloudFormation to make one.
-func (e *Engine) name(part string) *string {
+// physicalName is the physical name of a part, nil for CloudFormation to make one.
+func (e *Engine) physicalName(part string) *string {
 	if e.props.NamePrefix == "" {
 		return nil
 	}

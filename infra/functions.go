@@ -12,9 +12,6 @@ import (
 	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
 
-	"github.com/lockstep-run/lockstep/infra/bounds"
-	"github.com/lockstep-run/lockstep/infra/kept"
-	"github.com/lockstep-run/lockstep/infra/telemetry"
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
@@ -22,12 +19,12 @@ import (
 type Function struct {
 	awslambda.Function
 
-	role string            // as topology names it: whose rights it has
-	vars map[string]string // its environment
+	role        string            // as topology names it: whose rights it has
+	environment map[string]string // its environment
 }
 
-// program is what a function is made of.
-type program struct {
+// functionSpec is what a function is made of.
+type functionSpec struct {
 	id, name    string // of the construct; after the prefix of names
 	description string
 	dir         string // with bootstrap in it
@@ -48,8 +45,8 @@ const (
 )
 
 var (
-	memory       = map[string]int{topology.FunctionSweeper: 256}
-	descriptions = map[string]string{
+	functionMemoryMB     = map[string]int{topology.FunctionSweeper: 256}
+	functionDescriptions = map[string]string{
 		topology.FunctionAPI:       "Lockstep: the HTTP interface",
 		topology.FunctionLifecycle: "Lockstep: moves executions",
 		topology.FunctionSweeper:   "Lockstep: wakes executions whose alarm has rung",
@@ -60,30 +57,30 @@ var (
 // addFunction makes one function of the engine, with what its role allows and
 // what its environment has to say.
 func (e *Engine) addFunction(name string) {
-	p := program{
-		id: title(name), name: name, description: descriptions[name], dir: filepath.Join(e.props.FunctionsDir, name),
-		timeout: topology.FunctionTimeout[name], memory: defaultMemory,
+	p := functionSpec{
+		id: pascalCase(name), name: name, description: functionDescriptions[name], dir: filepath.Join(e.props.FunctionsDir, name),
+		timeout: topology.FunctionTimeoutSeconds[name], memory: defaultMemory,
 	}
-	if mb, ok := memory[name]; ok {
+	if mb, ok := functionMemoryMB[name]; ok {
 		p.memory = mb
 	}
 	f := e.newFunction(p, name)
 	e.Functions[name] = f
-	e.permit(f)
-	e.configure(f)
+	e.grantRuntimePermissions(f)
+	e.setEnvironment(f)
 }
 
 // newFunction makes a function with a role and a log group of its own.
-func (e *Engine) newFunction(p program, rightsOf string) *Function {
+func (e *Engine) newFunction(p functionSpec, rightsOf string) *Function {
 	logs := awslogs.NewLogGroup(e.Construct, jsii.String(p.id+"Logs"), &awslogs.LogGroupProps{
-		LogGroupName: e.name(p.name), Retention: e.props.LogRetention, RemovalPolicy: kept.Logs(e.props.keepsData()),
+		LogGroupName: e.physicalName(p.name), Retention: e.props.LogRetention, RemovalPolicy: logRemovalPolicy(e.props.keepsData()),
 	})
 	role := awsiam.NewRole(e.Construct, jsii.String(p.id+"Role"), &awsiam.RoleProps{
 		AssumedBy:   awsiam.NewServicePrincipal(jsii.String("lambda.amazonaws.com"), nil),
 		Description: &p.description,
 	})
 	architecture := awslambda.Architecture_ARM_64()
-	if e.props.Architecture == bounds.X86 {
+	if e.props.Architecture == archX86 {
 		architecture = awslambda.Architecture_X86_64()
 	}
 	tracing := awslambda.Tracing_DISABLED
@@ -92,7 +89,7 @@ func (e *Engine) newFunction(p program, rightsOf string) *Function {
 	}
 	allow(role, "WriteLogs", []string{*logs.LogGroupArn()}, "logs:CreateLogStream", "logs:PutLogEvents")
 	return &Function{role: rightsOf, Function: awslambda.NewFunction(e.Construct, jsii.String(p.id+"Function"), &awslambda.FunctionProps{
-		FunctionName: e.name(p.name),
+		FunctionName: e.physicalName(p.name),
 		Description:  &p.description,
 		Runtime:      awslambda.Runtime_PROVIDED_AL2023(),
 		Architecture: architecture,
@@ -103,13 +100,13 @@ func (e *Engine) newFunction(p program, rightsOf string) *Function {
 		Role:         role,
 		LogGroup:     logs,
 		Tracing:      tracing,
-		Layers:       e.props.Telemetry.Every(),
+		Layers:       e.props.Telemetry.lambdaLayers(),
 
 		// JSON keeps the platform's lines readable by the same queries as the
 		// engine's. Its lines about every start and end are not worth their price:
 		// the metrics say the same.
 		LoggingFormat:         awslambda.LoggingFormat_JSON,
-		ApplicationLogLevelV2: telemetry.Passes(e.props.LogLevel),
+		ApplicationLogLevelV2: lambdaLogLevel(e.props.LogLevel),
 		SystemLogLevelV2:      awslambda.SystemLogLevel_WARN,
 
 		// A run of many steps is one long chain of messages and invocations. Lambda
@@ -120,43 +117,43 @@ func (e *Engine) newFunction(p program, rightsOf string) *Function {
 	})}
 }
 
-// configure sets a function's environment: where the parts are that its role lets
+// setEnvironment sets a function's environment: where the parts are that its role lets
 // it use, and nothing secret.
-func (e *Engine) configure(f *Function) {
+func (e *Engine) setEnvironment(f *Function) {
 	for _, role := range topology.Tables {
-		if len(topology.RightsOn(f.role, role)) > 0 {
-			f.env(topology.TableEnv[role], *e.Tables[role].TableName())
+		if len(topology.RightsFor(f.role, role)) > 0 {
+			f.setEnv(topology.TableEnv[role], *e.Tables[role].TableName())
 		}
 	}
-	f.env(topology.EnvQueueLifecycle, *e.Lifecycle.QueueUrl())
-	if looksUpPools(f.role) {
-		f.env(topology.EnvQueueJobsPrefix, e.poolPrefix())
+	f.setEnv(topology.EnvQueueLifecycle, *e.LifecycleQueue.QueueUrl())
+	if resolvesPools(f.role) {
+		f.setEnv(topology.EnvQueueJobsPrefix, e.poolPrefix())
 	}
-	f.env(topology.EnvDeployment, e.deployment())
-	f.env(envLogLevel, e.props.LogLevel)
-	e.props.Telemetry.Tell(f.env)
+	f.setEnv(topology.EnvDeployment, e.deploymentName())
+	f.setEnv(envLogLevel, e.props.LogLevel)
+	e.props.Telemetry.setEnv(f.setEnv)
 	if e.props.Config != "" {
-		f.env(topology.EnvConfigInline, e.props.Config)
+		f.setEnv(topology.EnvConfigInline, e.props.Config)
 	}
 	if f.role == topology.FunctionWorker && len(e.props.AllowHosts) > 0 {
-		f.env(topology.EnvWorkerAllowHosts, strings.Join(e.props.AllowHosts, ","))
+		f.setEnv(topology.EnvWorkerAllowHosts, strings.Join(e.props.AllowHosts, ","))
 	}
-	if f.role == topology.FunctionAPI && e.props.Tokens != nil && e.props.Tokens.TenantClaim != "" {
-		f.env(topology.EnvTenantClaim, e.props.Tokens.TenantClaim)
+	if f.role == topology.FunctionAPI && e.props.JWTAuth != nil && e.props.JWTAuth.TenantClaim != "" {
+		f.setEnv(topology.EnvTenantClaim, e.props.JWTAuth.TenantClaim)
 	}
 	if f.role == topology.FunctionAPI && len(e.props.CORSOrigins) > 0 {
-		f.env(topology.EnvWebOrigins, strings.Join(e.props.CORSOrigins, ","))
+		f.setEnv(topology.EnvWebOrigins, strings.Join(e.props.CORSOrigins, ","))
 	}
 	if e.props.Local {
-		f.env(topology.EnvTrustHeaders, "true")
-		f.env(topology.EnvFunction, f.role) // an emulator lets everybody do everything
+		f.setEnv(topology.EnvTrustHeaders, "true")
+		f.setEnv(topology.EnvFunction, f.role) // an emulator lets everybody do everything
 	}
 }
 
-// consume lets a queue invoke a function, by a mapping in scope. Its concurrency is
+// addMapping lets a queue invoke a function, by a mapping in scope. Its concurrency is
 // bounded here, on the mapping: with a reserved concurrency instead, messages would
 // be received that cannot be worked on, and would end among the dead letters.
-func (e *Engine) consume(scope constructs.Construct, q *Queue, f *Function, concurrency int) awslambda.EventSourceMapping {
+func (e *Engine) addMapping(scope constructs.Construct, q *Queue, f *Function, concurrency int) awslambda.EventSourceMapping {
 	f.allow("Consume"+q.label, []string{*q.QueueArn()},
 		"sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ReceiveMessage")
 	mapping := awslambda.NewEventSourceMapping(scope, jsii.String(q.label+"Mapping"), &awslambda.EventSourceMappingProps{
@@ -171,21 +168,21 @@ func (e *Engine) consume(scope constructs.Construct, q *Queue, f *Function, conc
 	return mapping
 }
 
-// env sets a variable. What a function of somebody else's has of its own comes on top
+// setEnv sets a variable. What a function of somebody else's has of its own comes on top
 // of what is counted here.
-func (f *Function) env(key, value string) {
+func (f *Function) setEnv(key, value string) {
 	f.AddEnvironment(&key, &value, nil)
-	if f.vars == nil {
-		f.vars = map[string]string{}
+	if f.environment == nil {
+		f.environment = map[string]string{}
 	}
-	f.vars[key] = value
-	if err := bounds.Environment(f.vars); err != nil {
+	f.environment[key] = value
+	if err := validateEnvironment(f.environment); err != nil {
 		panic(fmt.Errorf("%s with %s: %w", *f.Node().Id(), key, err))
 	}
 }
 
-// title makes an id's part of a role's name: executions, jobs-default.
-func title(name string) string {
+// pascalCase makes an id's part of a role's name: executions, jobs-default.
+func pascalCase(name string) string {
 	var b strings.Builder
 	for _, part := range strings.Split(name, "-") {
 		if part != "" {

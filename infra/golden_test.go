@@ -13,14 +13,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var update = flag.Bool("update", false, "rewrite the golden files")
+var updateFlag = flag.Bool("update", false, "rewrite the golden files")
 
 // The summary is what a reviewer has to see of a change: what there is, who may do
 // what, who may call, what is watched.
-func TestSummaryOfTheTemplate(t *testing.T) {
+func TestTemplate_MatchesGoldenSummary(t *testing.T) {
 	got := summary(t, stacks()["prod"])
 	file := filepath.Join("testdata", "prod.golden")
-	if *update {
+	if *updateFlag {
 		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -44,44 +44,44 @@ func summary(t *testing.T, x *template) string {
 	for _, kind := range slices.Sorted(maps.Keys(counts)) {
 		fmt.Fprintf(&b, "  %-36s %d\n", kind, counts[kind])
 	}
-	name := func(s string) string { return strings.ReplaceAll(plain(s), "${Engine", "${") }
-	own := func(r *resource) string { return strings.TrimPrefix(plain(r.ID), "Engine") }
-	for _, role := range x.all(t, "AWS::IAM::Role") {
+	name := func(s string) string { return strings.ReplaceAll(stripHashes(s), "${Engine", "${") }
+	own := func(r *resource) string { return strings.TrimPrefix(stripHashes(r.ID), "Engine") }
+	for _, role := range x.byType(t, "AWS::IAM::Role") {
 		fmt.Fprintf(&b, "\n%s\n", own(role))
-		for _, s := range x.policy(t, role) {
+		for _, s := range x.statementsOf(t, role) {
 			fmt.Fprintf(&b, "  %s %s\n    on %s\n", s.effect, strings.Join(s.actions, " "), name(strings.Join(s.resources, " ")))
 		}
 	}
 	b.WriteString("\nqueues\n")
-	for _, q := range x.all(t, "AWS::SQS::Queue") {
+	for _, q := range x.byType(t, "AWS::SQS::Queue") {
 		fmt.Fprintf(&b, "  %s: visibility %s, kept %s, redrive %s\n", own(q),
-			text(q.at("VisibilityTimeout")), text(q.at("MessageRetentionPeriod")), name(text(q.at("RedrivePolicy"))))
+			render(q.property("VisibilityTimeout")), render(q.property("MessageRetentionPeriod")), name(render(q.property("RedrivePolicy"))))
 	}
-	for _, p := range x.all(t, "AWS::SQS::QueuePolicy") {
-		for _, s := range statements(p.at("PolicyDocument")) {
-			fmt.Fprintf(&b, "  %s: %s %s to %s if %s\n", own(p), s.effect, strings.Join(s.actions, " "), s.principal, name(text(s.condition)))
+	for _, p := range x.byType(t, "AWS::SQS::QueuePolicy") {
+		for _, s := range statements(p.property("PolicyDocument")) {
+			fmt.Fprintf(&b, "  %s: %s %s to %s if %s\n", own(p), s.effect, strings.Join(s.actions, " "), s.principal, name(render(s.condition)))
 		}
 	}
 	b.WriteString("\nmappings and routes\n")
-	for _, m := range x.all(t, "AWS::Lambda::EventSourceMapping") {
-		fmt.Fprintf(&b, "  %s to %s, at most %s at a time\n", name(text(m.at("EventSourceArn"))), name(text(m.at("FunctionName"))), text(m.at("ScalingConfig", "MaximumConcurrency")))
+	for _, m := range x.byType(t, "AWS::Lambda::EventSourceMapping") {
+		fmt.Fprintf(&b, "  %s to %s, at most %s at a time\n", name(render(m.property("EventSourceArn"))), name(render(m.property("FunctionName"))), render(m.property("ScalingConfig", "MaximumConcurrency")))
 	}
-	for _, r := range x.all(t, "AWS::ApiGatewayV2::Route") {
-		fmt.Fprintf(&b, "  %s: %s\n", text(r.at("RouteKey")), text(r.at("AuthorizationType")))
+	for _, r := range x.byType(t, "AWS::ApiGatewayV2::Route") {
+		fmt.Fprintf(&b, "  %s: %s\n", render(r.property("RouteKey")), render(r.property("AuthorizationType")))
 	}
 	b.WriteString("\nfunctions\n")
-	for _, f := range x.all(t, "AWS::Lambda::Function") {
-		env := f.env()
-		fmt.Fprintf(&b, "  %s: %s s, %s MB, %s, recursive loop %s\n    %s\n", own(f), text(f.at("Timeout")), text(f.at("MemorySize")),
-			text(f.at("Architectures")), text(f.at("RecursiveLoop")), strings.Join(slices.Sorted(maps.Keys(env)), " "))
+	for _, f := range x.byType(t, "AWS::Lambda::Function") {
+		env := f.environment()
+		fmt.Fprintf(&b, "  %s: %s s, %s MB, %s, recursive loop %s\n    %s\n", own(f), render(f.property("Timeout")), render(f.property("MemorySize")),
+			render(f.property("Architectures")), render(f.property("RecursiveLoop")), strings.Join(slices.Sorted(maps.Keys(env)), " "))
 	}
 	b.WriteString("\nalarms\n")
-	for _, a := range x.all(t, "AWS::CloudWatch::Alarm") {
-		fmt.Fprintf(&b, "  %s: %s %s, %s x %s s\n", own(a), text(a.at("MetricName")), a.condition(), text(a.at("EvaluationPeriods")), text(a.at("Period")))
+	for _, a := range x.byType(t, "AWS::CloudWatch::Alarm") {
+		fmt.Fprintf(&b, "  %s: %s %s, %s x %s s\n", own(a), render(a.property("MetricName")), a.alarmCondition(), render(a.property("EvaluationPeriods")), render(a.property("Period")))
 	}
 	b.WriteString("\noutputs\n")
 	for _, id := range slices.Sorted(maps.Keys(x.Outputs)) {
-		fmt.Fprintf(&b, "  %s = %s\n", strings.TrimPrefix(plain(id), "Engine"), name(text(x.Outputs[id].Value)))
+		fmt.Fprintf(&b, "  %s = %s\n", strings.TrimPrefix(stripHashes(id), "Engine"), name(render(x.Outputs[id].Value)))
 	}
 	return b.String()
 }

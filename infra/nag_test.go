@@ -12,8 +12,8 @@ import (
 	"github.com/cdklabs/cdk-nag-go/cdknag/v2"
 )
 
-// nagged are the stacks that cdk-nag reads, with every rule of two of its packs.
-var nagged = []string{"prod", "options"}
+// nagStacks are the stacks that cdk-nag reads, with every rule of two of its packs.
+var nagStacks = []string{"prod", "options"}
 
 // finding is a line of cdk-nag's report.
 type finding struct {
@@ -23,15 +23,15 @@ type finding struct {
 	Info       string `json:"ruleInfo"`
 }
 
-// nag lets cdk-nag read a stack when it is synthesised.
-func nag(stack awscdk.Stack) {
+// addNagChecks lets cdk-nag read a stack when it is synthesised.
+func addNagChecks(stack awscdk.Stack) {
 	props := &cdknag.NagPackProps{ReportFormats: &[]cdknag.NagReportFormat{cdknag.NagReportFormat_JSON}}
 	awscdk.Aspects_Of(stack).Add(cdknag.NewAwsSolutionsChecks(props), nil)
 	awscdk.Aspects_Of(stack).Add(cdknag.NewServerlessChecks(props), nil)
 }
 
-// findings reads cdk-nag's reports on a stack.
-func findings(out, stack string) []finding {
+// readFindings reads cdk-nag's reports on a stack.
+func readFindings(out, stack string) []finding {
 	var all []finding
 	for _, pack := range []string{"AwsSolutions", "Serverless"} {
 		files, err := filepath.Glob(filepath.Join(out, pack+"-*"+stack+"-NagReport.json"))
@@ -53,9 +53,9 @@ func findings(out, stack string) []finding {
 	return all
 }
 
-// accepted are the findings that stay, each with its reason. One that nothing
+// acceptedFindings are the findings that stay, each with its reason. One that nothing
 // finds any more fails the test, and so does one that is new.
-var accepted = []struct{ rule, resource, reason string }{
+var acceptedFindings = []struct{ rule, resource, reason string }{
 	{"AwsSolutions-IAM5", "/(Api|Lifecycle)Role/DefaultPolicy/", "the name of a pool is free text: sqs:GetQueueUrl ends at this engine's prefix and tells only whether a queue exists"},
 	{"AwsSolutions-APIG4", "/ApiRouteHealth$", "a health check has no credentials, and the answer says nothing but that there is one"},
 	{"AwsSolutions-APIG4", "/ApiRoutePage(Files)?$", "by the option Page: static files without any data"},
@@ -68,9 +68,9 @@ var accepted = []struct{ rule, resource, reason string }{
 	{"Serverless-LambdaDefaultMemorySize", "/OwnFunction/", "a function of the user's, made for the test"},
 }
 
-func TestNagFindsNothingThatHasNoReason(t *testing.T) {
+func TestNag_FindingsHaveReasons(t *testing.T) {
 	used, checked, found := map[int]bool{}, 0, 0
-	for _, name := range nagged {
+	for _, name := range nagStacks {
 		for _, f := range stacks()[name].findings {
 			checked++
 			if f.Compliance == "Compliant" || f.Compliance == "N/A" {
@@ -78,7 +78,7 @@ func TestNagFindsNothingThatHasNoReason(t *testing.T) {
 			}
 			found++
 			known := false
-			for i, a := range accepted {
+			for i, a := range acceptedFindings {
 				if regexp.MustCompile("^("+a.rule+")").MatchString(f.Rule) && regexp.MustCompile(a.resource).MatchString(f.Resource) {
 					known, used[i] = true, true
 				}
@@ -91,10 +91,10 @@ func TestNagFindsNothingThatHasNoReason(t *testing.T) {
 	if checked < 100 {
 		t.Errorf("cdk-nag has looked at %d things only", checked)
 	}
-	for i, a := range accepted {
+	for i, a := range acceptedFindings {
 		if !used[i] || a.reason == "" {
 			t.Errorf("%s on %s is accepted for %q, and nothing finds it", a.rule, a.resource, a.reason)
 		}
 	}
-	t.Logf("cdk-nag: %d checks, %d findings, %d reasons", checked, found, len(accepted))
+	t.Logf("cdk-nag: %d checks, %d findings, %d reasons", checked, found, len(acceptedFindings))
 }

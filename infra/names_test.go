@@ -7,31 +7,31 @@ import (
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
-// named are the properties that hold a physical name, by type.
-var named = map[string]string{
+// nameProperties are the properties that hold a physical name, by type.
+var nameProperties = map[string]string{
 	"AWS::DynamoDB::Table": "TableName", "AWS::SQS::Queue": "QueueName", "AWS::Lambda::Function": "FunctionName",
 	"AWS::Logs::LogGroup": "LogGroupName", "AWS::CloudWatch::Alarm": "AlarmName", "AWS::CloudWatch::Dashboard": "DashboardName",
 	"AWS::Events::Rule": "Name", "AWS::IAM::Role": "RoleName", "AWS::SNS::Topic": "TopicName",
 }
 
-func TestNamesAreGenerated(t *testing.T) {
+func TestNames_AreGeneratedByDefault(t *testing.T) {
 	for _, stack := range []string{"prod", "dev", "pair"} {
 		for id, r := range stacks()[stack].Resources {
-			if name := named[r.Type]; name != "" && r.at(name) != nil && !r.is("ApiAccessLogs") {
-				t.Errorf("%s is named %s", id, text(r.at(name)))
+			if name := nameProperties[r.Type]; name != "" && r.property(name) != nil && !r.hasID("ApiAccessLogs") {
+				t.Errorf("%s is named %s", id, render(r.property(name)))
 			}
 		}
 	}
 }
 
-func TestNamesBeginWithThePrefixIfThereIsOne(t *testing.T) {
+func TestNames_StartWithPrefix(t *testing.T) {
 	x, names := stacks()["options"], map[string]bool{}
 	for id, r := range x.Resources {
-		property := named[r.Type]
-		if property == "" || r.Type == "AWS::IAM::Role" || !strings.HasPrefix(id, "Engine") || r.is("ApiAccessLogs") {
+		property := nameProperties[r.Type]
+		if property == "" || r.Type == "AWS::IAM::Role" || !strings.HasPrefix(id, "Engine") || r.hasID("ApiAccessLogs") {
 			continue // a role's name is one for all regions, and stays generated
 		}
-		name := text(r.at(property))
+		name := render(r.property(property))
 		if (name != "acme" && !strings.HasPrefix(name, "acme-")) || names[r.Type+name] {
 			t.Errorf("%s is named %q, or something else is", id, name)
 		}
@@ -46,21 +46,21 @@ func TestNamesBeginWithThePrefixIfThereIsOne(t *testing.T) {
 		}
 	}
 	// A queue of such a name that somebody else makes is found by its name.
-	if got := x.one(t, "ApiFunction").env()[topology.EnvQueueJobsPrefix]; got != "acme-jobs-" {
+	if got := x.byID(t, "ApiFunction").environment()[topology.EnvQueueJobsPrefix]; got != "acme-jobs-" {
 		t.Errorf("pools are looked up under %q", got)
 	}
 }
 
-func TestTwoEnginesFitOneStack(t *testing.T) {
+func TestNames_TwoEnginesInOneStack(t *testing.T) {
 	x := stacks()["pair"]
 	prefixes := map[string]bool{}
-	for _, f := range x.all(t, "AWS::Lambda::Function") {
+	for _, f := range x.byType(t, "AWS::Lambda::Function") {
 		engine := f.ID[:4]
-		if p := f.env()[topology.EnvQueueJobsPrefix]; p != "" && f.is("ApiFunction") {
+		if p := f.environment()[topology.EnvQueueJobsPrefix]; p != "" && f.hasID("ApiFunction") {
 			prefixes[p] = true
 		}
-		for key, value := range f.env() {
-			for _, m := range reference.FindAllStringSubmatch(value, -1) {
+		for key, value := range f.environment() {
+			for _, m := range referenceRE.FindAllStringSubmatch(value, -1) {
 				if m[1][:4] != engine {
 					t.Errorf("%s: %s is %s, of the other engine", f.ID, key, value)
 				}
@@ -75,28 +75,28 @@ func TestTwoEnginesFitOneStack(t *testing.T) {
 // Under this prefix a group needs no place in the account's one policy on who may deliver
 // logs, which the gateway would fill up. The stack's own id at the end lets a stack come
 // again whose predecessor's group is still there.
-func TestTheAccessLogIsNamedForItsKind(t *testing.T) {
+func TestAccessLog_UsesVendedLogsPrefix(t *testing.T) {
 	const stack = "/api-access/Fn::Select=2 Fn::Split=/ ${AWS::StackId}"
 	seen := map[string]bool{}
-	each(t, func(t *testing.T, x *template) {
+	forEngineStacks(t, func(t *testing.T, x *template) {
 		deployments := map[string]bool{}
-		for _, f := range x.all(t, "AWS::Lambda::Function") {
-			if name := f.env()[topology.EnvDeployment]; name != "" {
+		for _, f := range x.byType(t, "AWS::Lambda::Function") {
+			if name := f.environment()[topology.EnvDeployment]; name != "" {
 				deployments["/aws/vendedlogs/lockstep/"+name+stack] = true
 			}
 		}
-		for _, logs := range x.all(t, "AWS::Logs::LogGroup") {
-			if !logs.is("ApiAccessLogs") {
+		for _, logs := range x.byType(t, "AWS::Logs::LogGroup") {
+			if !logs.hasID("ApiAccessLogs") {
 				continue
 			}
-			name := text(logs.at("LogGroupName"))
+			name := render(logs.property("LogGroupName"))
 			if !deployments[name] || seen[name] {
 				t.Errorf("%s is named %s, want one of %v, and its own", logs.ID, name, deployments)
 			}
 			seen[name] = true
 		}
 	})
-	if len(seen) != len(whole)+1 {
-		t.Errorf("%d access logs, of %d stacks and two engines in one of them", len(seen), len(whole))
+	if len(seen) != len(engineStacks)+1 {
+		t.Errorf("%d access logs, of %d stacks and two engines in one of them", len(seen), len(engineStacks))
 	}
 }

@@ -11,21 +11,21 @@ import (
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
-// looksUpPools is whether a function meets pools that are not the engine's own.
+// resolvesPools is whether a function meets pools that are not the engine's own.
 // A worker sends to its own pool only, and the sweeper to none.
-func looksUpPools(function string) bool {
+func resolvesPools(function string) bool {
 	return function == topology.FunctionAPI || function == topology.FunctionLifecycle
 }
 
-// permit grants a function its rights on the tables, the lifecycle queue, the
+// grantRuntimePermissions grants a function its rights on the tables, the lifecycle queue, the
 // lookup of pools and the customer's key. Rights on pools' queues come with the
 // pools.
-func (e *Engine) permit(f *Function) {
+func (e *Engine) grantRuntimePermissions(f *Function) {
 	for _, table := range topology.Tables {
-		for _, r := range topology.RightsOn(f.role, table) {
-			sid, arn := "Table"+title(table), *e.Tables[table].TableArn()
+		for _, r := range topology.RightsFor(f.role, table) {
+			sid, arn := "Table"+pascalCase(table), *e.Tables[table].TableArn()
 			if r.Index != "" {
-				sid, arn = sid+title(r.Index), arn+"/index/"+r.Index
+				sid, arn = sid+pascalCase(r.Index), arn+"/index/"+r.Index
 			}
 			var actions []string
 			for _, a := range r.Actions {
@@ -34,12 +34,12 @@ func (e *Engine) permit(f *Function) {
 			f.allow(sid, []string{arn}, actions...)
 		}
 	}
-	f.send("SendLooks", e.Lifecycle)
+	f.allowSend("SendLooks", e.LifecycleQueue)
 	if f.role == topology.FunctionAPI {
-		f.allow("ReadLooks", []string{*e.Lifecycle.QueueArn()}, "sqs:GetQueueAttributes")
-		f.redrive(e.Lifecycle)
+		f.allow("ReadLooks", []string{*e.LifecycleQueue.QueueArn()}, "sqs:GetQueueAttributes")
+		f.allowRedrive(e.LifecycleQueue)
 	}
-	if looksUpPools(f.role) {
+	if resolvesPools(f.role) {
 		// The one resource that is not named whole: a pool's name is whatever a block
 		// says it is. The right tells only whether such a queue exists.
 		arn := awscdk.Stack_Of(e.Construct).FormatArn(&awscdk.ArnComponents{
@@ -48,7 +48,7 @@ func (e *Engine) permit(f *Function) {
 		f.allow("LookUpPools", []string{*arn}, "sqs:GetQueueUrl")
 	}
 	if key := e.props.CustomerKey; key != nil {
-		e.permitKey(f, key)
+		e.grantKey(f, key)
 	}
 }
 
@@ -58,9 +58,9 @@ var keyActions = []string{
 	"kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey", "kms:ReEncryptFrom", "kms:ReEncryptTo",
 }
 
-// permitKey lets a function use the customer's key through tables and queues, and
+// grantKey lets a function use the customer's key through tables and queues, and
 // in no other way.
-func (e *Engine) permitKey(f *Function, key awskms.IKey) {
+func (e *Engine) grantKey(f *Function, key awskms.IKey) {
 	region := *awscdk.Stack_Of(e.Construct).Region()
 	f.grant(awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
 		Sid: jsii.String("UseKey"), Actions: jsii.Strings(keyActions...), Resources: &[]*string{key.KeyArn()},
@@ -70,13 +70,13 @@ func (e *Engine) permitKey(f *Function, key awskms.IKey) {
 	}))
 }
 
-// redrive lets a function show a queue's dead letters, and put them back where it
+// allowRedrive lets a function show a queue's dead letters, and put them back where it
 // may send already.
-func (f *Function) redrive(q *Queue) {
+func (f *Function) allowRedrive(q *Queue) {
 	f.allow("RedriveOf"+q.label, []string{*q.DLQ.QueueArn()}, "sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility", "sqs:GetQueueAttributes")
 }
 
-func (f *Function) send(sid string, q *Queue) {
+func (f *Function) allowSend(sid string, q *Queue) {
 	f.allow(sid, []string{*q.QueueArn()}, "sqs:SendMessage")
 }
 

@@ -13,8 +13,6 @@ import (
 	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
 
-	"github.com/lockstep-run/lockstep/infra/bounds"
-	"github.com/lockstep-run/lockstep/infra/watch"
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
@@ -26,7 +24,7 @@ type WorkerPoolProps struct {
 	Pool string
 
 	// CodeDir is a folder with bootstrap, a program made with the worker SDK
-	// (shared/boot/pool), built for linux and the engine's Architecture. It becomes
+	// (shared/boot/workerhost), built for linux and the engine's Architecture. It becomes
 	// a function with a role of its own, under the same rules as the engine's.
 	CodeDir string
 
@@ -61,11 +59,11 @@ type WorkerPool struct {
 	Mapping  awslambda.EventSourceMapping
 }
 
-var poolForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,40}$`)
+var poolNameRE = regexp.MustCompile(`^[A-Za-z0-9_-]{1,40}$`)
 
 // Validate says what is wrong with the props, naming the field.
 func (p *WorkerPoolProps) Validate() error {
-	if !poolForm.MatchString(p.Pool) {
+	if !poolNameRE.MatchString(p.Pool) {
 		return fmt.Errorf("pool %q: want 1 to 40 letters, digits, _ and -", p.Pool)
 	}
 	ways := 0
@@ -78,7 +76,7 @@ func (p *WorkerPoolProps) Validate() error {
 		return errors.New("want one of a code dir, a function and polled")
 	}
 	if p.Concurrency != 0 {
-		if err := bounds.Concurrency(p.Concurrency); err != nil {
+		if err := validateConcurrency(p.Concurrency); err != nil {
 			return fmt.Errorf("concurrency %w", err)
 		}
 	}
@@ -86,10 +84,10 @@ func (p *WorkerPoolProps) Validate() error {
 		return fmt.Errorf("timeout %d, memory %d, pack age %d: want positive numbers, and at most 900 s", p.Timeout, p.Memory, p.PackAge)
 	}
 	if p.CodeDir != "" {
-		if err := bounds.Environment(p.Environment); err != nil {
+		if err := validateEnvironment(p.Environment); err != nil {
 			return fmt.Errorf("environment: %w", err)
 		}
-		return bounds.Program(p.CodeDir, "")
+		return validateProgram(p.CodeDir, "")
 	}
 	if p.Timeout != 0 || p.Memory != 0 || len(p.Environment) > 0 || p.Polled && p.Concurrency != 0 {
 		return errors.New("time-out, memory, environment and concurrency are the worker's own affair")
@@ -108,25 +106,25 @@ func (e *Engine) AddWorkerPool(id string, props *WorkerPoolProps) *WorkerPool {
 	if err := props.Validate(); err != nil {
 		panic(fmt.Errorf("worker pool %s: %w", id, err))
 	}
-	if err := e.fits(props); err != nil {
+	if err := e.validatePool(props); err != nil {
 		panic(fmt.Errorf("worker pool %s: %w", id, err))
 	}
-	e.claim(id, props)
-	label := "Jobs" + title(id)
-	age := orElse(props.PackAge, e.props.Thresholds.PackAge)
+	e.reservePool(id, props)
+	label := "Jobs" + pascalCase(id)
+	age := valueOr(props.PackAge, e.props.Thresholds.PackAge)
 	if props.Polled {
 		q := e.newQueue(label, topology.JobsQueue(props.Pool), polledSeconds, topology.MaxReceiveJobs)
-		e.announce(props.Pool, q)
-		e.watchPool(e.Construct, id, q, nil, age)
+		e.registerPool(props.Pool, q)
+		e.addPoolMonitoring(e.Construct, id, q, nil, age)
 		e.outputQueue(q)
 		return &WorkerPool{Queue: q}
 	}
-	function, scope := e.workerOf(id, label, props)
-	e.permit(function)
-	e.configure(function)
+	function, scope := e.poolFunction(id, label, props)
+	e.grantRuntimePermissions(function)
+	e.setEnvironment(function)
 	q := e.newQueue(label, topology.JobsQueue(props.Pool), int(*function.Timeout().ToSeconds(nil)), topology.MaxReceiveJobs)
-	mapping := e.serve(scope, props.Pool, q, function, orElse(props.Concurrency, defaultConcurrency))
-	e.watchPool(scope, id, q, function, age)
+	mapping := e.attachFunction(scope, props.Pool, q, function, valueOr(props.Concurrency, defaultConcurrency))
+	e.addPoolMonitoring(scope, id, q, function, age)
 	e.outputQueue(q)
 	return &WorkerPool{Queue: q, Function: function.Function, Mapping: mapping}
 }
@@ -135,52 +133,52 @@ func (e *Engine) AddWorkerPool(id string, props *WorkerPoolProps) *WorkerPool {
 // receives for a polling worker says how long the message is his.
 const polledSeconds = 60
 
-// workerOf is a pool's function, and the scope for what knows the function.
-func (e *Engine) workerOf(id, label string, props *WorkerPoolProps) (*Function, constructs.Construct) {
+// poolFunction is a pool's function, and the scope for what knows the function.
+func (e *Engine) poolFunction(id, label string, props *WorkerPoolProps) (*Function, constructs.Construct) {
 	if props.Function == nil {
-		made := e.newFunction(program{
-			id: title(id) + "Worker", name: workerName(props.Pool), description: "Lockstep: runs the packs of the pool " + props.Pool,
-			dir: props.CodeDir, timeout: orElse(props.Timeout, 900), memory: orElse(props.Memory, defaultMemory),
+		function := e.newFunction(functionSpec{
+			id: pascalCase(id) + "Worker", name: workerName(props.Pool), description: "Lockstep: runs the packs of the pool " + props.Pool,
+			dir: props.CodeDir, timeout: valueOr(props.Timeout, 900), memory: valueOr(props.Memory, defaultMemory),
 		}, topology.FunctionWorker)
 		for _, key := range slices.Sorted(maps.Keys(props.Environment)) {
-			made.env(key, props.Environment[key])
+			function.setEnv(key, props.Environment[key])
 		}
-		return made, e.Construct
+		return function, e.Construct
 	}
-	allowLoops(props.Function)
-	theirs := &Function{Function: props.Function, role: topology.FunctionWorker}
-	home := awscdk.Stack_Of(props.Function)
-	if *home.Node().Path() == *awscdk.Stack_Of(e.Construct).Node().Path() {
-		return theirs, e.Construct
+	allowRecursion(props.Function)
+	external := &Function{Function: props.Function, role: topology.FunctionWorker}
+	stack := awscdk.Stack_Of(props.Function)
+	if *stack.Node().Path() == *awscdk.Stack_Of(e.Construct).Node().Path() {
+		return external, e.Construct
 	}
 	// What knows the function lives beside it: its stack depends on the engine's,
 	// and so the engine's must not depend on it.
-	return theirs, constructs.NewConstruct(home, jsii.String(*e.Node().Id()+label))
+	return external, constructs.NewConstruct(stack, jsii.String(*e.Node().Id()+label))
 }
 
-// fits is whether a pool's names and its program are of a kind with this engine.
-func (e *Engine) fits(props *WorkerPoolProps) error {
-	if name := e.name(topology.JobsQueue(props.Pool) + topology.DLQSuffix); name != nil {
-		if err := bounds.QueueName(*name); err != nil {
+// validatePool is whether a pool's names and its program are of a kind with this engine.
+func (e *Engine) validatePool(props *WorkerPoolProps) error {
+	if name := e.physicalName(topology.JobsQueue(props.Pool) + topology.DLQSuffix); name != nil {
+		if err := validateQueueName(*name); err != nil {
 			return err
 		}
 	}
 	if props.CodeDir == "" {
 		return nil
 	}
-	if name := e.name(workerName(props.Pool)); name != nil {
-		if err := bounds.FunctionName(*name); err != nil {
+	if name := e.physicalName(workerName(props.Pool)); name != nil {
+		if err := validateFunctionName(*name); err != nil {
 			return err
 		}
 	}
-	return bounds.Program(props.CodeDir, e.props.Architecture)
+	return validateProgram(props.CodeDir, e.props.Architecture)
 }
 
 func workerName(pool string) string { return topology.FunctionWorker + "-" + pool }
 
-// claim refuses a pool that is there already, and a function that serves another
+// reservePool refuses a pool that is there already, and a function that serves another
 // one: its environment names one queue.
-func (e *Engine) claim(id string, props *WorkerPoolProps) {
+func (e *Engine) reservePool(id string, props *WorkerPoolProps) {
 	if e.Pools[props.Pool] != nil {
 		panic(fmt.Errorf("worker pool %s: the pool %s is there already", id, props.Pool))
 	}
@@ -188,70 +186,70 @@ func (e *Engine) claim(id string, props *WorkerPoolProps) {
 		return
 	}
 	path := *props.Function.Node().Path()
-	if pool, ok := e.serving[path]; ok {
+	if pool, ok := e.poolByFunction[path]; ok {
 		panic(fmt.Errorf("worker pool %s: the function %s serves the pool %s already", id, path, pool))
 	}
-	e.serving[path] = props.Pool
+	e.poolByFunction[path] = props.Pool
 }
 
 // addStockPool makes the pool of the stock worker.
 func (e *Engine) addStockPool() {
-	q := e.newQueue("Jobs"+title(topology.PoolDefault), topology.JobsQueue(topology.PoolDefault),
-		topology.FunctionTimeout[topology.FunctionWorker], topology.MaxReceiveJobs)
-	e.serve(e.Construct, topology.PoolDefault, q, e.Functions[topology.FunctionWorker], e.props.concurrency(topology.FunctionWorker))
+	q := e.newQueue("Jobs"+pascalCase(topology.PoolDefault), topology.JobsQueue(topology.PoolDefault),
+		topology.FunctionTimeoutSeconds[topology.FunctionWorker], topology.MaxReceiveJobs)
+	e.attachFunction(e.Construct, topology.PoolDefault, q, e.Functions[topology.FunctionWorker], e.props.concurrency(topology.FunctionWorker))
 }
 
-// serve lets a function work on a pool's queue.
-func (e *Engine) serve(scope constructs.Construct, pool string, q *Queue, f *Function, concurrency int) awslambda.EventSourceMapping {
-	mapping := e.consume(scope, q, f, concurrency)
-	f.send("SendPacks", q)
-	f.env(topology.EnvQueueJobsURLs, urlsOf(map[string]*Queue{pool: q}))
-	e.announce(pool, q)
+// attachFunction lets a function work on a pool's queue.
+func (e *Engine) attachFunction(scope constructs.Construct, pool string, q *Queue, f *Function, concurrency int) awslambda.EventSourceMapping {
+	mapping := e.addMapping(scope, q, f, concurrency)
+	f.allowSend("SendPacks", q)
+	f.setEnv(topology.EnvQueueJobsURLs, queueURLsJSON(map[string]*Queue{pool: q}))
+	e.registerPool(pool, q)
 	return mapping
 }
 
-// announce tells everybody who sends packs where a pool's queue is.
-func (e *Engine) announce(pool string, q *Queue) {
+// registerPool tells everybody who sends packs where a pool's queue is.
+func (e *Engine) registerPool(pool string, q *Queue) {
 	e.Pools[pool] = q
 	for _, name := range []string{topology.FunctionAPI, topology.FunctionLifecycle} {
-		e.Functions[name].send("SendPacksTo"+q.label, q)
+		e.Functions[name].allowSend("SendPacksTo"+q.label, q)
 		if name == topology.FunctionAPI {
 			// It keeps the protocol of workers that poll over HTTP.
 			e.Functions[name].allow("LendPacksOf"+q.label, []string{*q.QueueArn()},
 				"sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility", "sqs:GetQueueAttributes")
-			e.Functions[name].redrive(q)
+			e.Functions[name].allowRedrive(q)
 		}
-		e.Functions[name].env(topology.EnvQueueJobsURLs, urlsOf(e.Pools))
+		e.Functions[name].setEnv(topology.EnvQueueJobsURLs, queueURLsJSON(e.Pools))
 	}
 }
 
-// watchPool sets the alarms of a pool that came after the engine's, and shows it.
-func (e *Engine) watchPool(scope constructs.Construct, id string, q *Queue, f *Function, age int) {
-	limits, shown := e.props.Thresholds, q.watched(age)
-	here := e.watch.In(e.Construct)
-	here.Queue(shown)
-	var charted []watch.Function
+// addPoolMonitoring sets the alarms of a pool that came after the engine's, and shows it.
+func (e *Engine) addPoolMonitoring(scope constructs.Construct, id string, q *Queue, f *Function, age int) {
+	thresholds, queue := e.props.Thresholds, q.monitored(age)
+	local := e.monitoring.inScope(e.Construct)
+	local.addQueueAlarms(queue)
+	var charted []monitoredFunction
 	if f != nil {
-		worker := watch.Function{Name: title(id) + "Worker", Label: "worker of " + id, Function: f.Function}
+		worker := monitoredFunction{name: pascalCase(id) + "Worker", label: "worker of " + id, function: f.Function}
 		if scope == e.Construct {
-			here.Function(worker, limits.Errors, limits.Throttles)
+			local.addFunctionAlarms(worker, thresholds.Errors, thresholds.Throttles)
 			charted = append(charted, worker)
 		} else {
-			e.watch.In(scope).Function(worker, limits.Errors, limits.Throttles)
+			e.monitoring.inScope(scope).addFunctionAlarms(worker, thresholds.Errors, thresholds.Throttles)
 		}
 	}
-	here.Pool(e.Dashboard, shown, charted)
+	local.addPoolToDashboard(e.Dashboard, queue, charted)
 }
 
-// allowLoops makes a function of somebody else's a part of the loop: see
+// allowRecursion makes a function of somebody else's a part of the loop: see
 // [Engine.newFunction].
-func allowLoops(f awslambda.Function) {
+func allowRecursion(f awslambda.Function) {
 	f.Node().DefaultChild().(awslambda.CfnFunction).SetRecursiveLoop(jsii.String("Allow"))
 }
 
-// urlsOf is the JSON object of pools and queue URLs that a function reads. The
+// queueURLsJSON is the JSON object of pools and queue URLs that a function reads. The
 // URLs are placeholders until the stack is deployed.
-func urlsOf(pools map[string]*Queue) string {
+func queueURLsJSON(pools map[string]*Queue) string {
 	urls := map[string]string{}
 	for _, pool := range slices.Sorted(maps.Keys(pools)) {
 		urls[pool] = *pools[pool].QueueUrl()
@@ -267,9 +265,9 @@ func urlsOf(pools map[string]*Queue) string {
 // among the engine's own. Pools are free text, and the lookup is how the engine
 // learns that nobody serves one. The name is unique to this engine, so that it
 // never finds the queue of another.
-func (e *Engine) poolPrefix() string { return e.deployment() + "-" + topology.QueueJobsPrefix }
+func (e *Engine) poolPrefix() string { return e.deploymentName() + "-" + topology.QueueJobsPrefix }
 
-func orElse(n, otherwise int) int {
+func valueOr(n, otherwise int) int {
 	if n == 0 {
 		return otherwise
 	}

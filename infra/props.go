@@ -4,8 +4,6 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslogs"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssns"
-
-	"github.com/lockstep-run/lockstep/infra/telemetry"
 )
 
 // StageProd is the stage whose data is kept: see [EngineProps.Stage].
@@ -71,10 +69,10 @@ type EngineProps struct {
 	// with keys of AWS. Default: keys that AWS owns.
 	CustomerKey awskms.IKey
 
-	// Tokens makes the HTTP interface ask for a token of an OpenID Connect provider.
+	// JWTAuth makes the HTTP interface ask for a token of an OpenID Connect provider.
 	// Default: callers sign their requests with IAM credentials and need
 	// execute-api:Invoke.
-	Tokens *Tokens
+	JWTAuth *JWTAuth
 
 	// Page lets everybody load the page's static files, GET / and GET /monitor/*,
 	// which hold no data: what the page asks the service for needs the same
@@ -93,7 +91,7 @@ type EngineProps struct {
 	Tracing bool
 
 	// Telemetry sends spans to an OpenTelemetry collector. Default: none are made.
-	Telemetry *telemetry.Telemetry
+	Telemetry *Telemetry
 
 	// AlarmTopic is told when an alarm begins and when it ends. Default: alarms are
 	// only shown.
@@ -107,7 +105,7 @@ type EngineProps struct {
 	RunbookURL string
 
 	// Local deploys for an emulator of AWS on this machine: a function URL that
-	// anybody may call stands in place of the HTTP API, which emulators lack, and
+	// anybody may call stands in place of the HTTP APIID, which emulators lack, and
 	// tenant and actor are what a request's headers say. The stage prod refuses it.
 	Local bool
 }
@@ -119,9 +117,9 @@ type Capacity struct {
 	Read, Write int
 }
 
-// Tokens says whose JSON Web Tokens let a caller in, and what they say of him.
-type Tokens struct {
-	// Issuer is the provider's URL, where API Gateway finds its keys.
+// JWTAuth says whose JSON Web Tokens let a caller in, and what they say of him.
+type JWTAuth struct {
+	// Issuer is the provider's URL, where APIID Gateway finds its keys.
 	Issuer string
 
 	// Audience are the values of which a token's aud has to have one.
@@ -139,10 +137,10 @@ type Tokens struct {
 // others have none to choose: one dead letter or one missed sweep too many is
 // one too many.
 type Thresholds struct {
-	// LookAge is the age in seconds of the oldest message on the lifecycle queue.
+	// WakeupAge is the age in seconds of the oldest message on the lifecycle queue.
 	// Default: 1800, because messages may be delayed by up to 15 minutes and one
 	// that failed comes back after the queue's visibility time-out.
-	LookAge int
+	WakeupAge int
 
 	// PackAge is the age in seconds of the oldest message on a pool's queue.
 	// Default: 7200, because a message whose function was killed comes back after the
@@ -162,6 +160,6 @@ type Thresholds struct {
 	// Default: 1800, half of the time after which it gives up.
 	LockAge int
 
-	// Stuck is the number of executions that nothing moves. Default: 1.
-	Stuck int
+	// StuckExecutions is the number of executions that nothing moves. Default: 1.
+	StuckExecutions int
 }

@@ -10,30 +10,30 @@ import (
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
-// intelProgram is the head of a program for x86_64, of which there is no more.
-var intelProgram = "\x7fELF\x02\x01\x01" + strings.Repeat("\x00", 9) + "\x02\x00\x3e\x00\x01\x00\x00\x00" + strings.Repeat("\x00", 40)
+// x86ELFHeader is the head of a program for x86_64, of which there is no more.
+var x86ELFHeader = "\x7fELF\x02\x01\x01" + strings.Repeat("\x00", 9) + "\x02\x00\x3e\x00\x01\x00\x00\x00" + strings.Repeat("\x00", 40)
 
-func TestValidateNamesWhatIsWrong(t *testing.T) {
+func TestEngineProps_ValidateNamesField(t *testing.T) {
 	dir := t.TempDir()
-	if err := dummies(dir); err != nil {
+	if err := writeDummyFunctions(dir); err != nil {
 		t.Fatal(err)
 	}
 	gap := t.TempDir()
-	if err := dummies(gap); err != nil {
+	if err := writeDummyFunctions(gap); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Remove(filepath.Join(gap, topology.FunctionWorker, "bootstrap")); err != nil {
 		t.Fatal(err)
 	}
 	built := t.TempDir()
-	if err := errors.Join(dummies(built), os.WriteFile(filepath.Join(built, "VERSION"), []byte("v1\n"), 0o644)); err != nil {
+	if err := errors.Join(writeDummyFunctions(built), os.WriteFile(filepath.Join(built, "VERSION"), []byte("v1\n"), 0o644)); err != nil {
 		t.Fatal(err)
 	}
 	foreign := t.TempDir()
-	if err := dummies(foreign); err != nil {
+	if err := writeDummyFunctions(foreign); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(foreign, topology.FunctionAPI, "bootstrap"), []byte(intelProgram), 0o755); err != nil {
+	if err := os.WriteFile(filepath.Join(foreign, topology.FunctionAPI, "bootstrap"), []byte(x86ELFHeader), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	for want, p := range map[string]EngineProps{
@@ -46,15 +46,15 @@ func TestValidateNamesWhatIsWrong(t *testing.T) {
 		"concurrency of worker is 1:": {FunctionsDir: dir, Concurrency: map[string]int{"worker": 1}},
 		`name prefix "acme-"`:         {FunctionsDir: dir, NamePrefix: "acme-"},
 		"stage prod cannot be local":  {FunctionsDir: dir, Local: true},
-		`tokens of "http://plain"`:    {FunctionsDir: dir, Tokens: &Tokens{Issuer: "http://plain", Audience: []string{"a"}}},
-		"for []: want the issuer":     {FunctionsDir: dir, Tokens: &Tokens{Issuer: "https://id.example"}},
+		`tokens of "http://plain"`:    {FunctionsDir: dir, JWTAuth: &JWTAuth{Issuer: "http://plain", Audience: []string{"a"}}},
+		"for []: want the issuer":     {FunctionsDir: dir, JWTAuth: &JWTAuth{Issuer: "https://id.example"}},
 		"write capacity is -1":        {FunctionsDir: dir, Capacity: Capacity{Write: -1}},
 		"lock age is -5":              {FunctionsDir: dir, Thresholds: Thresholds{LockAge: -5}},
 		"burst is -1":                 {FunctionsDir: dir, Burst: -1},
 		"config takes 2049 bytes":     {FunctionsDir: dir, Config: strings.Repeat("x", 2047)},
 		"allow hosts takes 10":        {FunctionsDir: dir, AllowHosts: []string{strings.Repeat("x", 1024)}},
 		"CORS origins takes 5":        {FunctionsDir: dir, CORSOrigins: []string{"https://" + strings.Repeat("x", 512)}},
-		"tenant claim takes 1":        {FunctionsDir: dir, Tokens: &Tokens{Issuer: "https://id.example", Audience: []string{"a"}, TenantClaim: strings.Repeat("x", 128)}},
+		"tenant claim takes 1":        {FunctionsDir: dir, JWTAuth: &JWTAuth{Issuer: "https://id.example", Audience: []string{"a"}, TenantClaim: strings.Repeat("x", 128)}},
 		`CORS origins: "*"`:           {FunctionsDir: dir, CORSOrigins: []string{"*"}},
 		`CORS origins: "https://a/b"`: {FunctionsDir: dir, CORSOrigins: []string{"https://a/b"}},
 		`version "v2": the functions`: {FunctionsDir: built, Version: "v2"},
@@ -69,7 +69,7 @@ func TestValidateNamesWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestNewEngineRefusesWrongProps(t *testing.T) {
+func TestNewEngine_PanicsOnInvalidProps(t *testing.T) {
 	defer func() {
 		if cause := recover(); cause == nil || !strings.Contains(cause.(error).Error(), `engine X: stage "1"`) {
 			t.Errorf("panic with %v", cause)
@@ -78,9 +78,9 @@ func TestNewEngineRefusesWrongProps(t *testing.T) {
 	NewEngine(nil, "X", &EngineProps{Stage: "1"})
 }
 
-func TestValidateNamesWhatIsWrongWithAPool(t *testing.T) {
+func TestWorkerPoolProps_ValidateNamesField(t *testing.T) {
 	dir := t.TempDir()
-	if err := dummies(dir); err != nil {
+	if err := writeDummyFunctions(dir); err != nil {
 		t.Fatal(err)
 	}
 	code := filepath.Join(dir, topology.FunctionWorker)
@@ -103,15 +103,15 @@ func TestValidateNamesWhatIsWrongWithAPool(t *testing.T) {
 
 // The version is that of the programs, so that what the tags say and what a run says
 // of the engine that moved it cannot differ.
-func TestTheVersionIsThatOfThePrograms(t *testing.T) {
+func TestEngineProps_VersionMatchesPrograms(t *testing.T) {
 	dir := t.TempDir()
-	if got := (EngineProps{FunctionsDir: dir}).filled().Version; got != "dev" {
+	if got := (EngineProps{FunctionsDir: dir}).withDefaults().Version; got != "dev" {
 		t.Errorf("without a word of theirs it is %q", got)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "VERSION"), []byte("v1.2.3\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if got := (EngineProps{FunctionsDir: dir}).filled().Version; got != "v1.2.3" {
+	if got := (EngineProps{FunctionsDir: dir}).withDefaults().Version; got != "v1.2.3" {
 		t.Errorf("programs of v1.2.3 are deployed as %q", got)
 	}
 }

@@ -35,9 +35,9 @@ const (
 // visibility time-out follows. label is part of ids, name of the queue's name if
 // names are the engine's to give.
 func (e *Engine) newQueue(label, name string, timeout, maxReceive int) *Queue {
-	dlq := e.newDeadLetters(label+"Dlq", name+topology.DLQSuffix, e.props.CustomerKey)
+	dlq := e.newDLQ(label+"Dlq", name+topology.DLQSuffix, e.props.CustomerKey)
 	queue := awssqs.NewQueue(e.Construct, jsii.String(label+"Queue"), &awssqs.QueueProps{
-		QueueName:           e.name(name),
+		QueueName:           e.physicalName(name),
 		VisibilityTimeout:   awscdk.Duration_Seconds(jsii.Number(topology.VisibilityFactor * timeout)),
 		RetentionPeriod:     awscdk.Duration_Days(jsii.Number(messageDays)),
 		MaxMessageSizeBytes: jsii.Number(messageBytes),
@@ -49,10 +49,10 @@ func (e *Engine) newQueue(label, name string, timeout, maxReceive int) *Queue {
 	return &Queue{Queue: queue, DLQ: dlq, label: label}
 }
 
-// newDeadLetters makes a queue that somebody has to look at when it is not empty.
-func (e *Engine) newDeadLetters(id, name string, key awskms.IKey) awssqs.Queue {
+// newDLQ makes a queue that somebody has to look at when it is not empty.
+func (e *Engine) newDLQ(id, name string, key awskms.IKey) awssqs.Queue {
 	return awssqs.NewQueue(e.Construct, &id, &awssqs.QueueProps{
-		QueueName:           e.name(name),
+		QueueName:           e.physicalName(name),
 		RetentionPeriod:     awscdk.Duration_Days(jsii.Number(deadLetterDays)),
 		MaxMessageSizeBytes: jsii.Number(messageBytes),
 		Encryption:          encryption(key),

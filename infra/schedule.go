@@ -14,9 +14,9 @@ import (
 // configuration's sweepInterval.
 const sweepRate = "rate(1 minute)"
 
-// sweepAge is for how many seconds a sweep that could not begin is tried again:
+// sweepMaxAge is for how many seconds a sweep that could not begin is tried again:
 // after that the next one is due.
-const sweepAge = 60
+const sweepMaxAge = 60
 
 // addSchedule makes the rule that runs the sweeper and returns the queue for runs
 // that failed. It is a rule and not an EventBridge schedule, because a rule needs
@@ -26,9 +26,9 @@ func (e *Engine) addSchedule() awssqs.Queue {
 	sweeper := e.Functions[topology.FunctionSweeper]
 	// The rule could not write to a queue of the customer's key, and there is nothing
 	// in a dead letter of it but the time.
-	dlq := e.newDeadLetters("SchedulesDlq", "schedules"+topology.DLQSuffix, nil)
+	dlq := e.newDLQ("SchedulesDlq", "schedules"+topology.DLQSuffix, nil)
 	rule := awsevents.NewCfnRule(e.Construct, jsii.String("SweepRule"), &awsevents.CfnRuleProps{
-		Name:               e.name("sweep"),
+		Name:               e.physicalName("sweep"),
 		Description:        jsii.String("Lockstep: runs the sweeper"),
 		ScheduleExpression: jsii.String(sweepRate),
 		State:              jsii.String("ENABLED"),
@@ -37,7 +37,7 @@ func (e *Engine) addSchedule() awssqs.Queue {
 			Arn:              sweeper.FunctionArn(),
 			DeadLetterConfig: &awsevents.CfnRule_DeadLetterConfigProperty{Arn: dlq.QueueArn()},
 			RetryPolicy: &awsevents.CfnRule_RetryPolicyProperty{
-				MaximumEventAgeInSeconds: jsii.Number(sweepAge), MaximumRetryAttempts: jsii.Number(1),
+				MaximumEventAgeInSeconds: jsii.Number(sweepMaxAge), MaximumRetryAttempts: jsii.Number(1),
 			},
 		}},
 	})
@@ -61,7 +61,7 @@ func (e *Engine) addSchedule() awssqs.Queue {
 	failures := awslambda.NewCfnEventInvokeConfig(e.Construct, jsii.String("SweepFailures"), &awslambda.CfnEventInvokeConfigProps{
 		FunctionName:             sweeper.FunctionName(),
 		Qualifier:                jsii.String("$LATEST"),
-		MaximumEventAgeInSeconds: jsii.Number(sweepAge),
+		MaximumEventAgeInSeconds: jsii.Number(sweepMaxAge),
 		MaximumRetryAttempts:     jsii.Number(0),
 		DestinationConfig: &awslambda.CfnEventInvokeConfig_DestinationConfigProperty{
 			OnFailure: &awslambda.CfnEventInvokeConfig_OnFailureProperty{Destination: dlq.QueueArn()},

@@ -16,13 +16,11 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssns"
 	"github.com/aws/jsii-runtime-go"
 
-	"github.com/lockstep-run/lockstep/infra/bounds"
-	"github.com/lockstep-run/lockstep/infra/telemetry"
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
 func TestMain(m *testing.M) {
-	Quiet()
+	SilenceJSII()
 	code := m.Run()
 	jsii.Close()
 	os.Exit(code)
@@ -45,14 +43,14 @@ var stacks = sync.OnceValue(func() map[string]*template {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	functions := filepath.Join(dir, "functions")
-	if err := dummies(functions); err != nil {
+	if err := writeDummyFunctions(functions); err != nil {
 		panic(err)
 	}
 	made, out := map[string]*template{}, filepath.Join(dir, "out")
 	app := awscdk.NewApp(&awscdk.AppProps{AnalyticsReporting: jsii.Bool(false), Outdir: &out})
 	all := makeStacks(app, functions)
-	for _, name := range nagged {
-		nag(all[name])
+	for _, name := range nagStacks {
+		addNagChecks(all[name])
 	}
 	// Nothing of CDK's assertions is used: one that fails ends the process.
 	app.Synth(nil)
@@ -61,19 +59,19 @@ var stacks = sync.OnceValue(func() map[string]*template {
 		if err != nil {
 			panic(err)
 		}
-		t := &template{bytes: len(text)}
+		t := &template{sizeBytes: len(text)}
 		if err := json.Unmarshal(text, t); err != nil {
 			panic(err)
 		}
 		for id, r := range t.Resources {
-			r.ID, r.in = id, t
+			r.ID, r.template = id, t
 		}
 		made[name] = t
 	}
-	for _, name := range nagged {
-		made[name].findings = findings(out, name)
+	for _, name := range nagStacks {
+		made[name].findings = readFindings(out, name)
 	}
-	made["tenant"].host, made["host"].guest = made["host"], made["tenant"]
+	made["tenant"].exporter, made["host"].importer = made["host"], made["tenant"]
 	return made
 })
 
@@ -90,14 +88,14 @@ func makeStacks(app awscdk.App, functions string) map[string]awscdk.Stack {
 
 	dev := stack("dev")
 	NewEngine(dev, "Engine", &EngineProps{
-		Stage: "dev", FunctionsDir: functions, Architecture: bounds.X86, LogLevel: "debug",
+		Stage: "dev", FunctionsDir: functions, Architecture: archX86, LogLevel: "debug",
 		Config: "job: {lease: 90s}", AllowHosts: []string{"a.example", "b.example:8443"},
 		Concurrency:       map[string]int{topology.FunctionWorker: 7},
 		RequestsPerSecond: 3, Burst: 4, CORSOrigins: []string{"https://ops.example"}, Tracing: true,
 		AlarmTopic: awssns.NewTopic(dev, jsii.String("Pager"), nil),
-		Thresholds: Thresholds{LookAge: 11, PackAge: 12, Errors: 13, Throttles: 14, LockAge: 15, Stuck: 16},
+		Thresholds: Thresholds{WakeupAge: 11, PackAge: 12, Errors: 13, Throttles: 14, LockAge: 15, StuckExecutions: 16},
 		RunbookURL: "https://wiki.example/runbooks",
-		Telemetry: &telemetry.Telemetry{
+		Telemetry: &Telemetry{
 			Endpoint: "http://localhost:4318", Environment: map[string]string{"OTEL_TRACES_SAMPLER": "parentbased_traceidratio"},
 			Layers: []awslambda.ILayerVersion{awslambda.LayerVersion_FromLayerVersionArn(dev, jsii.String("Collector"), jsii.String(collectorLayer))},
 		},
@@ -108,7 +106,7 @@ func makeStacks(app awscdk.App, functions string) map[string]awscdk.Stack {
 		Stage: "acceptance", KeepData: jsii.Bool(true), NamePrefix: "acme", FunctionsDir: functions,
 		Capacity:    Capacity{Read: 5000, Write: 4000},
 		CustomerKey: awskms.Key_FromKeyArn(options, jsii.String("Key"), jsii.String(customerKey)),
-		Tokens:      &Tokens{Issuer: "https://id.example/", Audience: []string{"lockstep"}, Scopes: []string{"runs"}, TenantClaim: "team"},
+		JWTAuth:     &JWTAuth{Issuer: "https://id.example/", Audience: []string{"lockstep"}, Scopes: []string{"runs"}, TenantClaim: "team"},
 		Page:        true,
 	})
 	engine.AddWorkerPool("Reports", &WorkerPoolProps{
@@ -116,10 +114,10 @@ func makeStacks(app awscdk.App, functions string) map[string]awscdk.Stack {
 		Environment: map[string]string{"MODE": "quick"}, Concurrency: 9, PackAge: 600,
 	})
 	engine.AddWorkerPool("Edge", &WorkerPoolProps{Pool: "edge", Polled: true})
-	engine.AddWorkerPool("Photos", &WorkerPoolProps{Pool: "photos", Function: usersFunction(options, functions)})
+	engine.AddWorkerPool("Photos", &WorkerPoolProps{Pool: "photos", Function: newUserFunction(options, functions)})
 
 	host := NewEngine(stack("host"), "Engine", &EngineProps{Stage: "dev", FunctionsDir: functions})
-	host.AddWorkerPool("Elsewhere", &WorkerPoolProps{Pool: "elsewhere", Function: usersFunction(stack("tenant"), functions)})
+	host.AddWorkerPool("Elsewhere", &WorkerPoolProps{Pool: "elsewhere", Function: newUserFunction(stack("tenant"), functions)})
 
 	pair := stack("pair")
 	for _, id := range []string{"Blue", "Green"} {
@@ -131,9 +129,9 @@ func makeStacks(app awscdk.App, functions string) map[string]awscdk.Stack {
 
 const customerKey = "arn:aws:kms:eu-west-1:123456789012:key/0a1b2c3d-0000-1111-2222-333344445555"
 
-// usersFunction is a function as a user may have made it, with a role that writes
+// newUserFunction is a function as a user may have made it, with a role that writes
 // to its log alone, and the account's rule against loops in force.
-func usersFunction(stack awscdk.Stack, functions string) awslambda.Function {
+func newUserFunction(stack awscdk.Stack, functions string) awslambda.Function {
 	role := awsiam.NewRole(stack, jsii.String("OwnRole"), &awsiam.RoleProps{
 		AssumedBy: awsiam.NewServicePrincipal(jsii.String("lambda.amazonaws.com"), nil),
 	})
@@ -148,8 +146,8 @@ func usersFunction(stack awscdk.Stack, functions string) awslambda.Function {
 	})
 }
 
-// dummies stands in for the built functions.
-func dummies(dir string) error {
+// writeDummyFunctions stands in for the built functions.
+func writeDummyFunctions(dir string) error {
 	for _, name := range topology.Functions {
 		if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
 			return err
@@ -164,14 +162,16 @@ func dummies(dir string) error {
 // whole are the stacks that have an engine in them and are meant for AWS; served are
 // these and the one that has nothing but a worker in it.
 var (
-	whole  = []string{"dev", "host", "options", "pair", "prod"}
-	served = append(slices.Clone(whole), "tenant")
+	engineStacks = []string{"dev", "host", "options", "pair", "prod"}
+	allStacks    = append(slices.Clone(engineStacks), "tenant")
 )
 
-// each runs a test on every whole stack.
-func each(t *testing.T, test func(*testing.T, *template)) { eachOf(t, whole, test) }
+// forEngineStacks runs a test on every whole stack.
+func forEngineStacks(t *testing.T, test func(*testing.T, *template)) {
+	forStacks(t, engineStacks, test)
+}
 
-func eachOf(t *testing.T, names []string, test func(*testing.T, *template)) {
+func forStacks(t *testing.T, names []string, test func(*testing.T, *template)) {
 	t.Helper()
 	for _, name := range names {
 		t.Run(name, func(t *testing.T) { test(t, stacks()[name]) })

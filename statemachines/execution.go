@@ -78,7 +78,7 @@ const (
 // Who may move an execution, as the tables name them.
 const (
 	byEngine   = "engine"
-	byAlarm    = "alarm clock, engine"
+	byTimer    = "alarm clock, engine"
 	byOperator = "operator"
 )
 
@@ -91,7 +91,7 @@ var (
 	executionEnded         = []ExecutionState{ExecutionCompleted, ExecutionFailedSafe, ExecutionFailedUnsafe, ExecutionCancelled}
 	executionAcknowledged  = []ExecutionState{ExecutionCompletedAck, ExecutionFailedSafeAck, ExecutionFailedUnsafeAck, ExecutionCancelledAck}
 
-	executionEnds = map[string]Event{
+	executionTerminalEvents = map[string]Event{
 		string(ExecutionCompleted):    EventExecutionCompleted,
 		string(ExecutionFailedSafe):   EventExecutionFailedSafe,
 		string(ExecutionFailedUnsafe): EventExecutionFailedUnsafe,
@@ -100,13 +100,13 @@ var (
 )
 
 // Execution is the law of the outermost layer. Its owner is the engine.
-var Execution = newLaw[ExecutionState](Machine{
-	Layer:    LayerExecution,
-	States:   names(ExecutionStates()...),
-	Initial:  string(ExecutionNew),
-	Terminal: names(slices.Concat(executionEnded, executionAcknowledged)...),
-	Closed:   names(executionAcknowledged...),
-	Reopens:  EventExecutionRetried,
+var Execution = newTransitionTable[ExecutionState](Machine{
+	Layer:       LayerExecution,
+	States:      stateNames(ExecutionStates()...),
+	Initial:     string(ExecutionNew),
+	Terminal:    stateNames(slices.Concat(executionEnded, executionAcknowledged)...),
+	Closed:      stateNames(executionAcknowledged...),
+	ReopenEvent: EventExecutionRetried,
 	Events: []Event{
 		EventExecutionCreated, EventExecutionValidated, EventExecutionRejected, EventExecutionBlocked, EventExecutionReady,
 		EventDiscoveryStarted, EventDiscoveryCompleted, EventDiscoveryFailed, EventExecutionScheduled,
@@ -115,14 +115,14 @@ var Execution = newLaw[ExecutionState](Machine{
 		EventExecutionClassifiedSafe, EventExecutionClassifiedUnsafe, EventRollbackStarted, EventRollbackCompleted, EventRollbackFailed,
 		EventCancelRequested, EventExecutionCancelled, EventExecutionSettled, EventExecutionAcknowledged, EventExecutionRetried,
 	},
-	Ends: executionEnds,
-	Rows: ending(slices.Concat(
+	TerminalEvents: executionTerminalEvents,
+	Rows: recordTerminalEvents(slices.Concat(
 		// Submission.
 		moves(EventExecutionCreated, ExecutionNew, "API, schedule, parent", "a start was asked for", ExecutionState("")),
 		moves(EventExecutionValidated, ExecutionValid, byEngine, "definition, blocks and parameters are in order, and pinned", ExecutionNew),
 		moves(EventExecutionRejected, ExecutionFailedSafe, byEngine, "a block is unknown, or the parameters do not fit", ExecutionNew),
 		moves(EventExecutionBlocked, ExecutionBlockedWaiting, byEngine, "`notBefore` or `startWhen` has to be waited for", ExecutionValid),
-		moves(EventExecutionReady, ExecutionReady, byAlarm, "nothing has to be waited for (any more)", ExecutionValid, ExecutionBlockedWaiting),
+		moves(EventExecutionReady, ExecutionReady, byTimer, "nothing has to be waited for (any more)", ExecutionValid, ExecutionBlockedWaiting),
 
 		// Acquisition.
 		moves(EventDiscoveryStarted, ExecutionResourceDiscovery, byEngine, "always; ACQUIRE jobs are created where a block acquires", ExecutionReady),
@@ -141,14 +141,14 @@ var Execution = newLaw[ExecutionState](Machine{
 		moves(EventExecutionPaused, ExecutionWaiting, byEngine, "a step waits: INPUT, TIMER, SIGNAL, CHILD, CHILD_INPUT", ExecutionRunning),
 		moves(EventExecutionPaused, ExecutionWaiting, byEngine, "what it waits for has changed: its child now waits for input, or no longer does", ExecutionWaiting),
 		moves(EventExecutionResumed, ExecutionRunning, "operator, child, alarm clock", "what it waited for has come", ExecutionWaiting),
-		moves(EventExecutionExpired, ExecutionRunning, byAlarm, "the wait's deadline has passed, and the step has a path for that", ExecutionWaiting),
-		moves(EventExecutionExpired, ExecutionError, byAlarm, "the deadline of the run, or of a wait without a path for that, has passed", ExecutionRunning, ExecutionWaiting),
+		moves(EventExecutionExpired, ExecutionRunning, byTimer, "the wait's deadline has passed, and the step has a path for that", ExecutionWaiting),
+		moves(EventExecutionExpired, ExecutionError, byTimer, "the deadline of the run, or of a wait without a path for that, has passed", ExecutionRunning, ExecutionWaiting),
 		moves(EventExecutionCompleted, ExecutionCompleted, byEngine, "the last step has ended well", ExecutionRunning),
 		moves(EventExecutionFailed, ExecutionError, byEngine, "a step failed beyond its retries and what the definition tolerates", ExecutionRunning, ExecutionWaiting),
 		moves(EventExecutionBroken, ExecutionError, byEngine, "an unexpected error: what was started is closed, then judged", ExecutionRunning, ExecutionWaiting),
 
 		// Before it runs, nothing has happened to any entity.
-		moves(EventExecutionExpired, ExecutionFailedSafe, byAlarm, "a deadline has passed: of the run, of its start, of its locks", executionBeforeRunning...),
+		moves(EventExecutionExpired, ExecutionFailedSafe, byTimer, "a deadline has passed: of the run, of its start, of its locks", executionBeforeRunning...),
 		moves(EventExecutionBroken, ExecutionFailedSafe, byEngine, "an unexpected error before anything was done", executionBeforeRunning...),
 
 		// Failure.
@@ -175,39 +175,39 @@ var Execution = newLaw[ExecutionState](Machine{
 		moves(EventLockReleased, ExecutionCancelled, byOperator, "somebody wants the entities free before the end is acknowledged", ExecutionCancelled),
 		moves(EventExecutionRetried, ExecutionReady, byOperator, "a new try; locks are taken anew", ExecutionFailedSafeAck, ExecutionFailedUnsafe, ExecutionFailedUnsafeAck),
 		moves(EventExecutionRetried, ExecutionRunning, byOperator, "a new try under the locks that are still held", ExecutionFailedUnsafe),
-	), executionEnds),
+	), executionTerminalEvents),
 	Defaults: []Default{
-		{On: []Event{EventExecutionCreated}, Verdict: Ignore, Why: "it exists: the same request came twice"},
-		{On: []Event{EventExecutionExpired}, Verdict: Ignore, Why: "the alarm rang too late: it is ending or has ended"},
-		{On: []Event{EventExecutionBroken}, Verdict: Ignore, Why: "it has ended: the error is reported, the state stays, the alarm looks again"},
-		{On: []Event{EventExecutionFailed}, From: names(ExecutionCancelling, ExecutionError, ExecutionRollback), Verdict: Ignore, Why: "it is already ending: the first reason stays"},
-		{On: []Event{EventLockGranted, EventLockDeferred, EventLockRefused}, From: names(ExecutionNew, ExecutionValid, ExecutionBlockedWaiting), Verdict: Refuse, Why: "no lock was ever asked for"},
-		{On: []Event{EventLockGranted, EventLockDeferred, EventLockRefused}, Verdict: Ignore, Why: "the answer to a stale handler: locking at that epoch is over"},
-		{On: []Event{EventExecutionSettled}, From: names(executionAcknowledged...), Verdict: Ignore, Why: "it is acknowledged already"},
+		{On: []Event{EventExecutionCreated}, Verdict: Ignore, Reason: "it exists: the same request came twice"},
+		{On: []Event{EventExecutionExpired}, Verdict: Ignore, Reason: "the alarm rang too late: it is ending or has ended"},
+		{On: []Event{EventExecutionBroken}, Verdict: Ignore, Reason: "it has ended: the error is reported, the state stays, the alarm looks again"},
+		{On: []Event{EventExecutionFailed}, From: stateNames(ExecutionCancelling, ExecutionError, ExecutionRollback), Verdict: Ignore, Reason: "it is already ending: the first reason stays"},
+		{On: []Event{EventLockGranted, EventLockDeferred, EventLockRefused}, From: stateNames(ExecutionNew, ExecutionValid, ExecutionBlockedWaiting), Verdict: Refuse, Reason: "no lock was ever asked for"},
+		{On: []Event{EventLockGranted, EventLockDeferred, EventLockRefused}, Verdict: Ignore, Reason: "the answer to a stale handler: locking at that epoch is over"},
+		{On: []Event{EventExecutionSettled}, From: stateNames(executionAcknowledged...), Verdict: Ignore, Reason: "it is acknowledged already"},
 
 		// What operators ask for, and must be told about.
-		{On: []Event{EventCancelRequested}, From: names(ExecutionCancelling), Verdict: Refuse, Why: "it is being cancelled already"},
-		{On: []Event{EventCancelRequested}, From: names(ExecutionError), Verdict: Refuse, Why: "it has failed and is being judged: it ends by itself"},
-		{On: []Event{EventCancelRequested}, From: names(ExecutionRollback), Verdict: Refuse, Why: "a rollback is never interrupted: half undone is worse than done or undone"},
-		{On: []Event{EventCancelRequested}, Verdict: Refuse, Why: "it has ended"},
-		{On: []Event{EventExecutionResumed}, Verdict: Refuse, Why: "it does not wait for anybody"},
-		{On: []Event{EventLockReleased}, Verdict: Refuse, Why: "its locks end with it: wait for its end, or cancel it"},
-		{On: []Event{EventExecutionAcknowledged}, From: names(ExecutionCompleted, ExecutionFailedSafe), Verdict: Refuse, Why: "it settles by itself: there is nothing to look at"},
-		{On: []Event{EventExecutionAcknowledged}, From: names(executionAcknowledged...), Verdict: Refuse, Why: "it is acknowledged already"},
-		{On: []Event{EventExecutionAcknowledged}, Verdict: Refuse, Why: "it has not ended"},
-		{On: []Event{EventExecutionRetried}, From: names(ExecutionFailedSafe), Verdict: Refuse, Why: "it is about to settle: retry it then"},
-		{On: []Event{EventExecutionRetried}, From: names(ExecutionCompleted, ExecutionCompletedAck), Verdict: Refuse, Why: "it has succeeded"},
-		{On: []Event{EventExecutionRetried}, From: names(ExecutionCancelled, ExecutionCancelledAck), Verdict: Refuse, Why: "it was cancelled: start a new one"},
-		{On: []Event{EventExecutionRetried}, Verdict: Refuse, Why: "it has not ended"},
+		{On: []Event{EventCancelRequested}, From: stateNames(ExecutionCancelling), Verdict: Refuse, Reason: "it is being cancelled already"},
+		{On: []Event{EventCancelRequested}, From: stateNames(ExecutionError), Verdict: Refuse, Reason: "it has failed and is being judged: it ends by itself"},
+		{On: []Event{EventCancelRequested}, From: stateNames(ExecutionRollback), Verdict: Refuse, Reason: "a rollback is never interrupted: half undone is worse than done or undone"},
+		{On: []Event{EventCancelRequested}, Verdict: Refuse, Reason: "it has ended"},
+		{On: []Event{EventExecutionResumed}, Verdict: Refuse, Reason: "it does not wait for anybody"},
+		{On: []Event{EventLockReleased}, Verdict: Refuse, Reason: "its locks end with it: wait for its end, or cancel it"},
+		{On: []Event{EventExecutionAcknowledged}, From: stateNames(ExecutionCompleted, ExecutionFailedSafe), Verdict: Refuse, Reason: "it settles by itself: there is nothing to look at"},
+		{On: []Event{EventExecutionAcknowledged}, From: stateNames(executionAcknowledged...), Verdict: Refuse, Reason: "it is acknowledged already"},
+		{On: []Event{EventExecutionAcknowledged}, Verdict: Refuse, Reason: "it has not ended"},
+		{On: []Event{EventExecutionRetried}, From: stateNames(ExecutionFailedSafe), Verdict: Refuse, Reason: "it is about to settle: retry it then"},
+		{On: []Event{EventExecutionRetried}, From: stateNames(ExecutionCompleted, ExecutionCompletedAck), Verdict: Refuse, Reason: "it has succeeded"},
+		{On: []Event{EventExecutionRetried}, From: stateNames(ExecutionCancelled, ExecutionCancelledAck), Verdict: Refuse, Reason: "it was cancelled: start a new one"},
+		{On: []Event{EventExecutionRetried}, Verdict: Refuse, Reason: "it has not ended"},
 
 		// What the engine decides from the state it has read. In another state it
 		// is a stale decision, which the conditional write refuses as well, or a
 		// mistake of ours.
-		{From: names(executionAcknowledged...), Verdict: Refuse, Why: "it is closed: nothing but a retry leads out"},
-		{From: names(executionEnded...), Verdict: Refuse, Why: "it has ended: only settling, acknowledging or retrying is left"},
-		{From: names(ExecutionRollback), Verdict: Refuse, Why: "a rollback is completed or fails, nothing else"},
-		{From: names(ExecutionError, ExecutionCancelling), Verdict: Refuse, Why: "it is stopping: it is rolled back or ends, nothing else"},
-		{From: names(ExecutionRunning, ExecutionWaiting), Verdict: Refuse, Why: "it is running: how it began is past, and how it ends is not decided yet"},
-		{Verdict: Refuse, Why: "the life of an execution before it runs has one order, and this is not next"},
+		{From: stateNames(executionAcknowledged...), Verdict: Refuse, Reason: "it is closed: nothing but a retry leads out"},
+		{From: stateNames(executionEnded...), Verdict: Refuse, Reason: "it has ended: only settling, acknowledging or retrying is left"},
+		{From: stateNames(ExecutionRollback), Verdict: Refuse, Reason: "a rollback is completed or fails, nothing else"},
+		{From: stateNames(ExecutionError, ExecutionCancelling), Verdict: Refuse, Reason: "it is stopping: it is rolled back or ends, nothing else"},
+		{From: stateNames(ExecutionRunning, ExecutionWaiting), Verdict: Refuse, Reason: "it is running: how it began is past, and how it ends is not decided yet"},
+		{Verdict: Refuse, Reason: "the life of an execution before it runs has one order, and this is not next"},
 	},
 })

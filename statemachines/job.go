@@ -38,12 +38,12 @@ var jobClosed = []JobState{JobCompleted, JobFailed, JobUnknown, JobCancelled}
 // Job is the law of one attempt of one job. Its owners are the worker that has
 // claimed it and the engine. It says only whether the job is over: that every
 // job is, closes nothing above. A retry is a job of its own.
-var Job = newLaw[JobState](Machine{
+var Job = newTransitionTable[JobState](Machine{
 	Layer:    LayerJob,
-	States:   names(JobPending, JobIssued, JobClaimed, JobRunning, JobCompleted, JobFailed, JobUnknown, JobCancelled),
+	States:   stateNames(JobPending, JobIssued, JobClaimed, JobRunning, JobCompleted, JobFailed, JobUnknown, JobCancelled),
 	Initial:  string(JobPending),
-	Terminal: names(jobClosed...),
-	Closed:   names(jobClosed...),
+	Terminal: stateNames(jobClosed...),
+	Closed:   stateNames(jobClosed...),
 	Events: []Event{
 		EventJobCreated, EventJobIssued, EventJobClaimed, EventJobStarted, EventJobCompleted, EventJobFailed,
 		EventJobLeaseExpired, EventJobLost, EventJobCancelled,
@@ -72,12 +72,12 @@ var Job = newLaw[JobState](Machine{
 		refuses(EventJobLost, "nobody had it", JobPending, JobIssued),
 	),
 	Defaults: []Default{
-		{On: []Event{EventJobCreated}, Verdict: Ignore, Why: "it exists: dispatch is repeatable and makes the same jobs"},
-		{On: []Event{EventJobIssued}, Verdict: Ignore, Why: "the message was sent twice, or came late"},
-		{On: []Event{EventJobLeaseExpired, EventJobLost, EventJobCancelled}, From: names(jobClosed...), Verdict: Ignore, Why: "it is over: what is known of it stays"},
-		{On: []Event{EventJobClaimed}, From: names(JobClaimed, JobRunning), Verdict: Refuse, Why: "another claim is alive"},
-		{On: []Event{EventJobClaimed}, From: names(jobClosed...), Verdict: Refuse, Why: "it is over: delete the message"},
-		{From: names(jobClosed...), Verdict: Refuse, Why: "it is over: a late worker is refused by its token"},
-		{From: names(JobPending), Verdict: Refuse, Why: "nobody can have what was not sent"},
+		{On: []Event{EventJobCreated}, Verdict: Ignore, Reason: "it exists: dispatch is repeatable and makes the same jobs"},
+		{On: []Event{EventJobIssued}, Verdict: Ignore, Reason: "the message was sent twice, or came late"},
+		{On: []Event{EventJobLeaseExpired, EventJobLost, EventJobCancelled}, From: stateNames(jobClosed...), Verdict: Ignore, Reason: "it is over: what is known of it stays"},
+		{On: []Event{EventJobClaimed}, From: stateNames(JobClaimed, JobRunning), Verdict: Refuse, Reason: "another claim is alive"},
+		{On: []Event{EventJobClaimed}, From: stateNames(jobClosed...), Verdict: Refuse, Reason: "it is over: delete the message"},
+		{From: stateNames(jobClosed...), Verdict: Refuse, Reason: "it is over: a late worker is refused by its token"},
+		{From: stateNames(JobPending), Verdict: Refuse, Reason: "nobody can have what was not sent"},
 	},
 })

@@ -35,13 +35,13 @@ const (
 // Row is the law for one state and one event. Several rows of a state and an
 // event, all of them moves, name several destinations; Why says which applies.
 type Row struct {
-	From    string // empty: the thing does not exist yet
-	On      Event
-	To      string // of a move
-	Verdict Verdict
-	Who     string // who may cause the move
-	Why     string // the guard of a move, the reason of anything else
-	Records Event  // what the history calls the move: On, but for the events that end
+	From       string // empty: the thing does not exist yet
+	On         Event
+	To         string // of a move
+	Verdict    Verdict
+	Actors     string // who may cause the move
+	Reason     string // the guard of a move, the reason of anything else
+	RecordedAs Event  // what the history calls the move: On, but for the events that end
 }
 
 // Default is the verdict on every cell that no row names and no earlier default
@@ -50,22 +50,22 @@ type Default struct {
 	From    []string
 	On      []Event
 	Verdict Verdict // Ignore or Refuse
-	Why     string
+	Reason  string
 }
 
 // Machine is the law of one layer.
 type Machine struct {
-	Layer    Layer
-	States   []string
-	Initial  string
-	Terminal []string // the states in which it has ended
-	Closed   []string // those terminal states that nothing but Reopens leaves
-	Reopens  Event    // empty: nothing does
-	Events   []Event
+	Layer       Layer
+	States      []string
+	Initial     string
+	Terminal    []string // the states in which it has ended
+	Closed      []string // those terminal states that nothing but Reopens leaves
+	ReopenEvent Event    // empty: nothing does
+	Events      []Event
 
-	// Ends gives, where a layer has one, the only event that the history records
+	// TerminalEvents gives, where a layer has one, the only event that the history records
 	// for entering a terminal state: no other row records it.
-	Ends map[string]Event
+	TerminalEvents map[string]Event
 
 	Rows     []Row
 	Defaults []Default
@@ -83,7 +83,7 @@ func (m *Machine) Cell(from string, on Event) []Row {
 	}
 	if i := m.defaultFor(from, on); i >= 0 && len(rows) == 0 {
 		d := m.Defaults[i]
-		rows = []Row{{From: from, On: on, Verdict: d.Verdict, Why: d.Why}}
+		rows = []Row{{From: from, On: on, Verdict: d.Verdict, Reason: d.Reason}}
 	}
 	return rows
 }
@@ -94,32 +94,32 @@ func (m *Machine) defaultFor(from string, on Event) int {
 	})
 }
 
-// Births are the moves that bring the thing into being. A layer without any is
+// CreationRows are the moves that bring the thing into being. A layer without any is
 // born with the thing around it.
-func (m *Machine) Births() []Row {
+func (m *Machine) CreationRows() []Row {
 	return slices.DeleteFunc(slices.Clone(m.Rows), func(r Row) bool { return r.From != "" })
 }
 
-// Refusal is the error of a move that the law does not know.
-type Refusal struct {
+// TransitionError is the error of a move that the law does not know.
+type TransitionError struct {
 	Layer   Layer
 	State   string // empty: the thing does not exist
 	Event   Event
 	To      string  // the destination asked for
 	Verdict Verdict // Ignore if the event is merely late or a duplicate, else Refuse
-	Why     string
+	Reason  string
 }
 
-func (r *Refusal) Error() string {
+func (r *TransitionError) Error() string {
 	if r.State == "" {
-		return fmt.Sprintf("%s: no %s: %s", r.Layer, r.Event, r.Why)
+		return fmt.Sprintf("%s: no %s: %s", r.Layer, r.Event, r.Reason)
 	}
-	return fmt.Sprintf("%s in state %s: no %s: %s", r.Layer, r.State, r.Event, r.Why)
+	return fmt.Sprintf("%s in state %s: no %s: %s", r.Layer, r.State, r.Event, r.Reason)
 }
 
-// Law is a machine whose states have a Go type, so that one layer's state is
+// TransitionTable is a machine whose states have a Go type, so that one layer's state is
 // never asked about another layer's event by mistake.
-type Law[S ~string] struct {
+type TransitionTable[S ~string] struct {
 	machine *Machine
 	cells   map[cell][]Row
 }
@@ -129,14 +129,14 @@ type cell struct {
 	on   Event
 }
 
-func newLaw[S ~string](m Machine) Law[S] {
-	l := Law[S]{machine: &m, cells: make(map[cell][]Row)}
+func newTransitionTable[S ~string](m Machine) TransitionTable[S] {
+	l := TransitionTable[S]{machine: &m, cells: make(map[cell][]Row)}
 	for _, on := range m.Events {
 		for _, from := range m.States {
 			l.cells[cell{from, on}] = m.Cell(from, on)
 		}
 	}
-	for _, r := range m.Births() {
+	for _, r := range m.CreationRows() {
 		l.cells[cell{"", r.On}] = append(l.cells[cell{"", r.On}], r)
 	}
 	return l
@@ -144,40 +144,40 @@ func newLaw[S ~string](m Machine) Law[S] {
 
 // Move is nil if the event leads from one state to the other, else a *Refusal.
 // From the empty state, the event brings the thing into being.
-func (l Law[S]) Move(from S, on Event, to S) error {
-	_, err := l.Recorded(from, on, to)
+func (l TransitionTable[S]) Move(from S, on Event, to S) error {
+	_, err := l.Transition(from, on, to)
 	return err
 }
 
-// Recorded is Move that also says by which name the history records the move.
+// Transition is Move that also says by which name the history records the move.
 // It is the event itself, but for the events that end an execution: whatever
 // led there, they have one name for each of the four ends.
-func (l Law[S]) Recorded(from S, on Event, to S) (Event, error) {
-	refusal := &Refusal{Layer: l.machine.Layer, State: string(from), Event: on, To: string(to), Verdict: Refuse}
+func (l TransitionTable[S]) Transition(from S, on Event, to S) (Event, error) {
+	refusal := &TransitionError{Layer: l.machine.Layer, State: string(from), Event: on, To: string(to), Verdict: Refuse}
 	rows := l.cells[cell{string(from), on}]
 	for _, r := range rows {
 		if r.Verdict == Move && r.To == string(to) {
-			return r.Records, nil
+			return r.RecordedAs, nil
 		}
 	}
 	switch {
 	case len(rows) > 0 && rows[0].Verdict == Move:
-		refusal.Why = fmt.Sprintf("it does not lead to %s", to)
+		refusal.Reason = fmt.Sprintf("it does not lead to %s", to)
 	case len(rows) > 0:
-		refusal.Verdict, refusal.Why = rows[0].Verdict, rows[0].Why
+		refusal.Verdict, refusal.Reason = rows[0].Verdict, rows[0].Reason
 	case !slices.Contains(l.machine.Events, on):
-		refusal.Why = "the layer has no such event"
+		refusal.Reason = "the layer has no such event"
 	case from == "":
-		refusal.Why = "it does not exist"
+		refusal.Reason = "it does not exist"
 	default:
-		refusal.Why = "the layer has no such state"
+		refusal.Reason = "the layer has no such state"
 	}
 	return "", refusal
 }
 
 // Verdict says what the event does in a state. What the layer does not know is
 // refused.
-func (l Law[S]) Verdict(from S, on Event) Verdict {
+func (l TransitionTable[S]) Verdict(from S, on Event) Verdict {
 	if rows := l.cells[cell{string(from), on}]; len(rows) > 0 {
 		return rows[0].Verdict
 	}
@@ -185,12 +185,12 @@ func (l Law[S]) Verdict(from S, on Event) Verdict {
 }
 
 // Machine is the layer's machine, shared: it must not be changed.
-func (l Law[S]) Machine() *Machine { return l.machine }
+func (l TransitionTable[S]) Machine() *Machine { return l.machine }
 
-// MoveExecution is Execution.Recorded: one transition of an execution, and the
+// TransitionExecution is Execution.Recorded: one transition of an execution, and the
 // type under which the history records it.
-func MoveExecution(from ExecutionState, on Event, to ExecutionState) (records Event, err error) {
-	return Execution.Recorded(from, on, to)
+func TransitionExecution(from ExecutionState, on Event, to ExecutionState) (records Event, err error) {
+	return Execution.Transition(from, on, to)
 }
 
 // Machines lists the six machines, from the outside in.
@@ -202,7 +202,7 @@ func Machines() []*Machine {
 
 // The rest are the words in which the layers' files write their rows.
 
-func names[S ~string](states ...S) []string {
+func stateNames[S ~string](states ...S) []string {
 	texts := make([]string, len(states))
 	for i, s := range states {
 		texts[i] = string(s)
@@ -210,31 +210,35 @@ func names[S ~string](states ...S) []string {
 	return texts
 }
 
-func moves[S ~string](on Event, to S, who, why string, from ...S) []Row {
+func moves[S ~string](on Event, to S, actors, reason string, from ...S) []Row {
 	var rows []Row
 	for _, f := range from {
-		rows = append(rows, Row{From: string(f), On: on, To: string(to), Verdict: Move, Who: who, Why: why, Records: on})
+		rows = append(rows, Row{From: string(f), On: on, To: string(to), Verdict: Move, Actors: actors, Reason: reason, RecordedAs: on})
 	}
 	return rows
 }
 
-func ignores[S ~string](on Event, why string, from ...S) []Row { return stays(Ignore, on, why, from) }
-func refuses[S ~string](on Event, why string, from ...S) []Row { return stays(Refuse, on, why, from) }
+func ignores[S ~string](on Event, reason string, from ...S) []Row {
+	return noMove(Ignore, on, reason, from)
+}
+func refuses[S ~string](on Event, reason string, from ...S) []Row {
+	return noMove(Refuse, on, reason, from)
+}
 
-func stays[S ~string](v Verdict, on Event, why string, from []S) []Row {
+func noMove[S ~string](v Verdict, on Event, reason string, from []S) []Row {
 	var rows []Row
 	for _, f := range from {
-		rows = append(rows, Row{From: string(f), On: on, Verdict: v, Why: why})
+		rows = append(rows, Row{From: string(f), On: on, Verdict: v, Reason: reason})
 	}
 	return rows
 }
 
-// ending gives every row that enters one of the ends the one name the history
+// recordTerminalEvents gives every row that enters one of the ends the one name the history
 // has for it.
-func ending(rows []Row, ends map[string]Event) []Row {
+func recordTerminalEvents(rows []Row, ends map[string]Event) []Row {
 	for i, r := range rows {
 		if end, ok := ends[r.To]; ok && r.From != r.To && r.Verdict == Move {
-			rows[i].Records = end
+			rows[i].RecordedAs = end
 		}
 	}
 	return rows

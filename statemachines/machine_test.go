@@ -6,55 +6,55 @@ import (
 	"testing"
 )
 
-// life is one way through the execution's law, written as an operator would
+// transitionPath is one way through the execution's law, written as an operator would
 // tell it: the event, and the state it leads to.
-type life []struct {
+type transitionPath []struct {
 	on Event
 	to ExecutionState
 }
 
-var untilLocking = life{
+var pathToLocking = transitionPath{
 	{EventExecutionCreated, "NEW"}, {EventExecutionValidated, "VALID"}, {EventExecutionReady, "READY"},
 	{EventDiscoveryStarted, "RESOURCE_DISCOVERY"}, {EventDiscoveryCompleted, "RESOURCES_DISCOVERED"},
 	{EventExecutionScheduled, "SCHEDULED"}, {EventLockRequested, "LOCKING"},
 }
 
-var untilRunning = slices.Concat(untilLocking, life{{EventLockGranted, "LOCKED"}, {EventExecutionStarted, "RUNNING"}})
+var pathToRunning = slices.Concat(pathToLocking, transitionPath{{EventLockGranted, "LOCKED"}, {EventExecutionStarted, "RUNNING"}})
 
-// TestWholeLives walks lives of executions and asks that each try of each has
+// TestTransitionTable_EachTryHasOneTerminalEvent walks lives of executions and asks that each try of each has
 // exactly one terminal event, of the right name.
-func TestWholeLives(t *testing.T) {
+func TestTransitionTable_EachTryHasOneTerminalEvent(t *testing.T) {
 	for name, c := range map[string]struct {
-		life life
+		life transitionPath
 		ends []Event
 	}{
-		"success": {slices.Concat(untilRunning, life{{EventExecutionCompleted, "COMPLETED"}, {EventExecutionSettled, "COMPLETED_ACK"}}), []Event{"execution.completed"}},
-		"rejected": {life{{EventExecutionCreated, "NEW"}, {EventExecutionRejected, "FAILED_SAFE"}, {EventExecutionSettled, "FAILED_SAFE_ACK"}},
+		"success": {slices.Concat(pathToRunning, transitionPath{{EventExecutionCompleted, "COMPLETED"}, {EventExecutionSettled, "COMPLETED_ACK"}}), []Event{"execution.completed"}},
+		"rejected": {transitionPath{{EventExecutionCreated, "NEW"}, {EventExecutionRejected, "FAILED_SAFE"}, {EventExecutionSettled, "FAILED_SAFE_ACK"}},
 			[]Event{"execution.failed_safe"}},
-		"blocked, then too late": {life{{EventExecutionCreated, "NEW"}, {EventExecutionValidated, "VALID"}, {EventExecutionBlocked, "BLOCKED_WAITING"}, {EventExecutionExpired, "FAILED_SAFE"}},
+		"blocked, then too late": {transitionPath{{EventExecutionCreated, "NEW"}, {EventExecutionValidated, "VALID"}, {EventExecutionBlocked, "BLOCKED_WAITING"}, {EventExecutionExpired, "FAILED_SAFE"}},
 			[]Event{"execution.failed_safe"}},
-		"locked out twice, then in": {slices.Concat(untilLocking, life{
+		"locked out twice, then in": {slices.Concat(pathToLocking, transitionPath{
 			{EventLockDeferred, "SCHEDULED"}, {EventLockRequested, "LOCKING"}, {EventLockDeferred, "SCHEDULED"}, {EventLockRequested, "LOCKING"},
 			{EventLockGranted, "LOCKED"}, {EventExecutionStarted, "RUNNING"}, {EventExecutionCompleted, "COMPLETED"},
 		}), []Event{"execution.completed"}},
-		"would be a deadlock": {slices.Concat(untilLocking, life{{EventLockDeferred, "SCHEDULED"}, {EventLockRefused, "FAILED_SAFE"}}), []Event{"execution.failed_safe"}},
-		"rolled back": {slices.Concat(untilRunning, life{{EventExecutionFailed, "ERROR"}, {EventRollbackStarted, "ROLLBACK"}, {EventRollbackCompleted, "FAILED_SAFE"}}),
+		"would be a deadlock": {slices.Concat(pathToLocking, transitionPath{{EventLockDeferred, "SCHEDULED"}, {EventLockRefused, "FAILED_SAFE"}}), []Event{"execution.failed_safe"}},
+		"rolled back": {slices.Concat(pathToRunning, transitionPath{{EventExecutionFailed, "ERROR"}, {EventRollbackStarted, "ROLLBACK"}, {EventRollbackCompleted, "FAILED_SAFE"}}),
 			[]Event{"execution.failed_safe"}},
-		"half rolled back, looked at, tried again": {slices.Concat(untilRunning, life{
+		"half rolled back, looked at, tried again": {slices.Concat(pathToRunning, transitionPath{
 			{EventExecutionFailed, "ERROR"}, {EventRollbackStarted, "ROLLBACK"}, {EventRollbackFailed, "FAILED_UNSAFE"}, {EventExecutionAcknowledged, "FAILED_UNSAFE_ACK"},
 			{EventExecutionRetried, "READY"},
-		}, untilRunning[3:], life{{EventExecutionCompleted, "COMPLETED"}}), []Event{"execution.failed_unsafe", "execution.completed"}},
-		"tried again under its locks": {slices.Concat(untilRunning, life{
+		}, pathToRunning[3:], transitionPath{{EventExecutionCompleted, "COMPLETED"}}), []Event{"execution.failed_unsafe", "execution.completed"}},
+		"tried again under its locks": {slices.Concat(pathToRunning, transitionPath{
 			{EventExecutionBroken, "ERROR"}, {EventExecutionClassifiedUnsafe, "FAILED_UNSAFE"}, {EventExecutionRetried, "RUNNING"}, {EventExecutionCompleted, "COMPLETED"},
 		}), []Event{"execution.failed_unsafe", "execution.completed"}},
-		"waits for a person": {slices.Concat(untilRunning, life{
+		"waits for a person": {slices.Concat(pathToRunning, transitionPath{
 			{EventExecutionPaused, "WAITING"}, {EventExecutionPaused, "WAITING"}, {EventExecutionResumed, "RUNNING"}, {EventExecutionCompleted, "COMPLETED"},
 		}), []Event{"execution.completed"}},
-		"waits too long": {slices.Concat(untilRunning, life{{EventExecutionPaused, "WAITING"}, {EventExecutionExpired, "ERROR"}, {EventExecutionClassifiedSafe, "FAILED_SAFE"}}),
+		"waits too long": {slices.Concat(pathToRunning, transitionPath{{EventExecutionPaused, "WAITING"}, {EventExecutionExpired, "ERROR"}, {EventExecutionClassifiedSafe, "FAILED_SAFE"}}),
 			[]Event{"execution.failed_safe"}},
-		"cancelled at once": {life{{EventExecutionCreated, "NEW"}, {EventCancelRequested, "CANCELLING"}, {EventExecutionCancelled, "CANCELLED"}, {EventExecutionSettled, "CANCELLED_ACK"}},
+		"cancelled at once": {transitionPath{{EventExecutionCreated, "NEW"}, {EventCancelRequested, "CANCELLING"}, {EventExecutionCancelled, "CANCELLED"}, {EventExecutionSettled, "CANCELLED_ACK"}},
 			[]Event{"execution.cancelled"}},
-		"cancelled and rolled back": {slices.Concat(untilRunning, life{
+		"cancelled and rolled back": {slices.Concat(pathToRunning, transitionPath{
 			{EventCancelRequested, "CANCELLING"}, {EventRollbackStarted, "ROLLBACK"}, {EventRollbackCompleted, "CANCELLED"}, {EventExecutionAcknowledged, "CANCELLED_ACK"},
 		}), []Event{"execution.cancelled"}},
 	} {
@@ -62,7 +62,7 @@ func TestWholeLives(t *testing.T) {
 			var at ExecutionState
 			var ends []Event
 			for _, step := range c.life {
-				records, err := MoveExecution(at, step.on, step.to)
+				records, err := TransitionExecution(at, step.on, step.to)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -80,8 +80,8 @@ func TestWholeLives(t *testing.T) {
 	}
 }
 
-// TestRefusals asks what operators and late messages are told.
-func TestRefusals(t *testing.T) {
+// TestTransitionTable_RefusesAndIgnores asks what operators and late messages are told.
+func TestTransitionTable_RefusesAndIgnores(t *testing.T) {
 	for _, c := range []struct {
 		from    ExecutionState
 		on      Event
@@ -114,18 +114,18 @@ func TestRefusals(t *testing.T) {
 		{"PAUSED", EventExecutionResumed, ExecutionRunning, Refuse},
 	} {
 		err := Execution.Move(c.from, c.on, c.to)
-		var r *Refusal
+		var r *TransitionError
 		if !errors.As(err, &r) {
 			t.Errorf("%s, %s: %v", c.from, c.on, err)
 			continue
 		}
-		if r.Verdict != c.verdict || r.Layer != LayerExecution || r.State != string(c.from) || r.Event != c.on || r.To != string(c.to) || r.Why == "" || r.Error() == "" {
+		if r.Verdict != c.verdict || r.Layer != LayerExecution || r.State != string(c.from) || r.Event != c.on || r.To != string(c.to) || r.Reason == "" || r.Error() == "" {
 			t.Errorf("%s, %s: %+v", c.from, c.on, r)
 		}
 	}
 }
 
-func TestVerdictAgreesWithMove(t *testing.T) {
+func TestTransitionTable_VerdictAgreesWithMove(t *testing.T) {
 	for _, from := range ExecutionStates() {
 		for _, on := range Execution.Machine().Events {
 			moves := slices.ContainsFunc(ExecutionStates(), func(to ExecutionState) bool { return Execution.Move(from, on, to) == nil })
@@ -139,8 +139,8 @@ func TestVerdictAgreesWithMove(t *testing.T) {
 	}
 }
 
-// TestOtherLayers spells out what the lower layers promise.
-func TestOtherLayers(t *testing.T) {
+// TestTransitionTable_LowerLayers spells out what the lower layers promise.
+func TestTransitionTable_LowerLayers(t *testing.T) {
 	ok := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -169,8 +169,8 @@ func TestOtherLayers(t *testing.T) {
 	ok(Tool.Move(ToolRunning, EventToolReturned, ToolBreak))
 	no(Tool.Move(ToolError, EventToolReturned, ToolOK))
 	for _, s := range []WorkerState{WorkerRegistered, WorkerUnreachable, WorkerOffline} {
-		ok(Worker.Move(s, EventWorkerHeard, WorkerOnline))
+		ok(Worker.Move(s, EventWorkerHeartbeat, WorkerOnline))
 	}
 	no(Worker.Move(WorkerOnline, EventWorkerLost, WorkerOffline))
-	no(Worker.Move(WorkerRemoved, EventWorkerHeard, WorkerOnline))
+	no(Worker.Move(WorkerRemoved, EventWorkerHeartbeat, WorkerOnline))
 }

@@ -18,24 +18,24 @@ const (
 	StatusCancelled Status = "CANCELLED"
 )
 
-// facts is what is true of an execution in a state, whatever led to it.
-type facts struct {
-	state    ExecutionState
-	status   Status
-	free     bool  // holds no lock
-	terminal Event // the event that ended it, if it has ended
-	acked    bool
+// stateFacts is what is true of an execution in a state, whatever led to it.
+type stateFacts struct {
+	state        ExecutionState
+	status       Status
+	holdsNoLocks bool  // holds no lock
+	terminal     Event // the event that ended it, if it has ended
+	acknowledged bool
 }
 
 // executionFacts has one line per state, in the order of an execution's life.
-var executionFacts = []facts{
-	{state: ExecutionNew, status: StatusPending, free: true},
-	{state: ExecutionValid, status: StatusPending, free: true},
-	{state: ExecutionBlockedWaiting, status: StatusPending, free: true},
-	{state: ExecutionReady, status: StatusPending, free: true},
-	{state: ExecutionResourceDiscovery, status: StatusPending, free: true},
-	{state: ExecutionResourcesDiscovered, status: StatusPending, free: true},
-	{state: ExecutionScheduled, status: StatusPending, free: true},
+var executionFacts = []stateFacts{
+	{state: ExecutionNew, status: StatusPending, holdsNoLocks: true},
+	{state: ExecutionValid, status: StatusPending, holdsNoLocks: true},
+	{state: ExecutionBlockedWaiting, status: StatusPending, holdsNoLocks: true},
+	{state: ExecutionReady, status: StatusPending, holdsNoLocks: true},
+	{state: ExecutionResourceDiscovery, status: StatusPending, holdsNoLocks: true},
+	{state: ExecutionResourcesDiscovered, status: StatusPending, holdsNoLocks: true},
+	{state: ExecutionScheduled, status: StatusPending, holdsNoLocks: true},
 	{state: ExecutionLocking, status: StatusPending},
 	{state: ExecutionLocked, status: StatusPending},
 	{state: ExecutionRunning, status: StatusRunning},
@@ -47,14 +47,14 @@ var executionFacts = []facts{
 	{state: ExecutionFailedSafe, status: StatusFailed, terminal: EventExecutionFailedSafe},
 	{state: ExecutionFailedUnsafe, status: StatusFailed, terminal: EventExecutionFailedUnsafe},
 	{state: ExecutionCancelled, status: StatusCancelled, terminal: EventExecutionCancelled},
-	{state: ExecutionCompletedAck, status: StatusCompleted, free: true, terminal: EventExecutionCompleted, acked: true},
-	{state: ExecutionFailedSafeAck, status: StatusFailed, free: true, terminal: EventExecutionFailedSafe, acked: true},
-	{state: ExecutionFailedUnsafeAck, status: StatusFailed, free: true, terminal: EventExecutionFailedUnsafe, acked: true},
-	{state: ExecutionCancelledAck, status: StatusCancelled, free: true, terminal: EventExecutionCancelled, acked: true},
+	{state: ExecutionCompletedAck, status: StatusCompleted, holdsNoLocks: true, terminal: EventExecutionCompleted, acknowledged: true},
+	{state: ExecutionFailedSafeAck, status: StatusFailed, holdsNoLocks: true, terminal: EventExecutionFailedSafe, acknowledged: true},
+	{state: ExecutionFailedUnsafeAck, status: StatusFailed, holdsNoLocks: true, terminal: EventExecutionFailedUnsafe, acknowledged: true},
+	{state: ExecutionCancelledAck, status: StatusCancelled, holdsNoLocks: true, terminal: EventExecutionCancelled, acknowledged: true},
 }
 
-var factsOf = func() map[ExecutionState]facts {
-	m := make(map[ExecutionState]facts, len(executionFacts))
+var factsByState = func() map[ExecutionState]stateFacts {
+	m := make(map[ExecutionState]stateFacts, len(executionFacts))
 	for _, f := range executionFacts {
 		m[f.state] = f
 	}
@@ -68,7 +68,7 @@ func StatusOf(state ExecutionState) Status {
 	if state == "" {
 		return StatusPending
 	}
-	if f, ok := factsOf[state]; ok {
+	if f, ok := factsByState[state]; ok {
 		return f.status
 	}
 	return StatusRunning
@@ -91,26 +91,26 @@ func Statuses() []Status {
 	return []Status{StatusPending, StatusRunning, StatusCompleted, StatusFailed, StatusCancelled}
 }
 
-// Holding reports whether an execution in this state holds the locks it took at
+// HoldsLocks reports whether an execution in this state holds the locks it took at
 // its present lock epoch. The states that hold nothing are a closed list: every
 // state before LOCKING and every _ACK. A state that this binary does not know
 // holds, so that an older binary never gives away the locks of a newer one's
 // execution; an execution that does not exist holds nothing.
-func Holding(state ExecutionState) bool {
-	return state != "" && !factsOf[state].free
+func HoldsLocks(state ExecutionState) bool {
+	return state != "" && !factsByState[state].holdsNoLocks
 }
 
 // Terminal reports whether an execution in this state has ended, acknowledged or
 // not.
-func Terminal(state ExecutionState) bool { return factsOf[state].terminal != "" }
+func Terminal(state ExecutionState) bool { return factsByState[state].terminal != "" }
 
 // Acknowledged reports whether the engine has nothing left to do for an
 // execution in this state and no lock is held.
-func Acknowledged(state ExecutionState) bool { return factsOf[state].acked }
+func Acknowledged(state ExecutionState) bool { return factsByState[state].acknowledged }
 
 // TerminalEvent is the one event that ended an execution in this state, or empty
 // if it has not ended.
-func TerminalEvent(state ExecutionState) Event { return factsOf[state].terminal }
+func TerminalEvent(state ExecutionState) Event { return factsByState[state].terminal }
 
 // ExecutionStates lists all states of an execution in the order of its life.
 func ExecutionStates() []ExecutionState {
@@ -121,14 +121,14 @@ func ExecutionStates() []ExecutionState {
 	return states
 }
 
-// UnknownName is the error of the Parse functions: a text that names no member
+// UnknownNameError is the error of the Parse functions: a text that names no member
 // of a closed set. There is one spelling only; "running" is not RUNNING.
-type UnknownName struct {
+type UnknownNameError struct {
 	Kind string // execution state, status, job state, outcome
 	Text string
 }
 
-func (e *UnknownName) Error() string { return fmt.Sprintf("there is no %s %q", e.Kind, e.Text) }
+func (e *UnknownNameError) Error() string { return fmt.Sprintf("there is no %s %q", e.Kind, e.Text) }
 
 // ParseExecutionState reads the name of a state.
 func ParseExecutionState(text string) (ExecutionState, error) {
@@ -152,5 +152,5 @@ func parse[S ~string](kind, text string, known []S) (S, error) {
 	if slices.Contains(known, S(text)) {
 		return S(text), nil
 	}
-	return "", &UnknownName{Kind: kind, Text: text}
+	return "", &UnknownNameError{Kind: kind, Text: text}
 }

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestFactsOfEveryState holds the facts against the law's own lists, and spells
+// TestStateFacts_AgreeWithTheTable holds the facts against the law's own lists, and spells
 // out what locks rely on.
-func TestFactsOfEveryState(t *testing.T) {
+func TestStateFacts_AgreeWithTheTable(t *testing.T) {
 	m := Execution.Machine()
 	var listed []ExecutionState
 	for _, s := range Statuses() {
@@ -28,48 +28,48 @@ func TestFactsOfEveryState(t *testing.T) {
 		if Terminal(s) != ended || (TerminalEvent(s) != "") != ended {
 			t.Errorf("%s: terminal %t, status %s, terminal event %q", s, Terminal(s), StatusOf(s), TerminalEvent(s))
 		}
-		if Acknowledged(s) && Holding(s) {
+		if Acknowledged(s) && HoldsLocks(s) {
 			t.Errorf("%s is acknowledged and holds locks", s)
 		}
-		if end, ok := m.Ends[string(s)]; ok && end != TerminalEvent(s) {
+		if end, ok := m.TerminalEvents[string(s)]; ok && end != TerminalEvent(s) {
 			t.Errorf("%s is entered by %s and said to be ended by %s", s, end, TerminalEvent(s))
 		}
 	}
 }
 
-// TestHoldingIsAClosedList writes the states that hold nothing once more, by
+// TestHoldsLocks_IsAClosedList writes the states that hold nothing once more, by
 // hand: whoever adds a state has to decide here as well.
-func TestHoldingIsAClosedList(t *testing.T) {
+func TestHoldsLocks_IsAClosedList(t *testing.T) {
 	free := []ExecutionState{
 		"", "NEW", "VALID", "BLOCKED_WAITING", "READY", "RESOURCE_DISCOVERY", "RESOURCES_DISCOVERED", "SCHEDULED",
 		"COMPLETED_ACK", "FAILED_SAFE_ACK", "FAILED_UNSAFE_ACK", "CANCELLED_ACK",
 	}
 	for _, s := range append(ExecutionStates(), "", "A_STATE_OF_TOMORROW", "new", "COMPLETED_ACK ") {
-		if got, want := Holding(s), !slices.Contains(free, s); got != want {
+		if got, want := HoldsLocks(s), !slices.Contains(free, s); got != want {
 			t.Errorf("Holding(%q) = %t", s, got)
 		}
 	}
 }
 
-// TestLocksAreLetGoOnlyWhereTheLawReleases: a move from a state that holds to
+// TestHoldsLocks_EndsOnlyOnReleasingEvents: a move from a state that holds to
 // one that does not is one of the few that are meant to release everything.
-func TestLocksAreLetGoOnlyWhereTheLawReleases(t *testing.T) {
+func TestHoldsLocks_EndsOnlyOnReleasingEvents(t *testing.T) {
 	releasing := []Event{EventLockDeferred, EventExecutionSettled, EventExecutionAcknowledged, EventExecutionRetried}
 	for _, r := range Execution.Machine().Rows {
 		if r.Verdict != Move {
 			continue
 		}
-		lets := Holding(ExecutionState(r.From)) && !Holding(ExecutionState(r.To))
+		lets := HoldsLocks(ExecutionState(r.From)) && !HoldsLocks(ExecutionState(r.To))
 		if lets && !slices.Contains(releasing, r.On) {
 			t.Errorf("%s from %s to %s gives the locks away", r.On, r.From, r.To)
 		}
-		if gets := !Holding(ExecutionState(r.From)) && ExecutionState(r.To) == ExecutionRunning; gets {
+		if gets := !HoldsLocks(ExecutionState(r.From)) && ExecutionState(r.To) == ExecutionRunning; gets {
 			t.Errorf("%s from %s runs without locks", r.On, r.From)
 		}
 	}
 }
 
-func TestStatusOfWhatIsNotKnown(t *testing.T) {
+func TestStatusOf_UnknownStates(t *testing.T) {
 	if got := StatusOf("A_STATE_OF_TOMORROW"); got != StatusRunning {
 		t.Errorf("an unknown state is %s: somebody may take it for ended", got)
 	}
@@ -87,7 +87,7 @@ func TestStatusOfWhatIsNotKnown(t *testing.T) {
 	}
 }
 
-func TestParseKnowsOneSpelling(t *testing.T) {
+func TestParse_AcceptsOneSpelling(t *testing.T) {
 	for _, s := range ExecutionStates() {
 		if got, err := ParseExecutionState(string(s)); got != s || err != nil {
 			t.Errorf("%s: %s, %v", s, got, err)
@@ -114,7 +114,7 @@ func TestParseKnowsOneSpelling(t *testing.T) {
 		_, job := ParseJobState(text)
 		_, outcome := ParseOutcome(text)
 		for _, err := range []error{state, status, job, outcome} {
-			var unknown *UnknownName
+			var unknown *UnknownNameError
 			if !errors.As(err, &unknown) || unknown.Text != text || unknown.Error() == "" {
 				t.Errorf("%q: %v", text, err)
 			}

@@ -27,12 +27,12 @@ var stepClosed = []StepState{StepCompleted, StepFailed, StepSkipped, StepCaseHan
 
 // Step is the law of one visit of one step. Its owner is the engine. It is
 // local: the exit of a loop's iteration closes nothing above it.
-var Step = newLaw[StepState](Machine{
+var Step = newTransitionTable[StepState](Machine{
 	Layer:    LayerStep,
-	States:   names(StepPending, StepRunning, StepCompleted, StepFailed, StepSkipped, StepCaseHandled, StepCancelled),
+	States:   stateNames(StepPending, StepRunning, StepCompleted, StepFailed, StepSkipped, StepCaseHandled, StepCancelled),
 	Initial:  string(StepPending),
-	Terminal: names(stepClosed...),
-	Closed:   names(stepClosed...),
+	Terminal: stateNames(stepClosed...),
+	Closed:   stateNames(stepClosed...),
 	Events:   []Event{EventStepEntered, EventStepExited},
 	Rows: slices.Concat(
 		moves(EventStepEntered, StepRunning, byEngine, "it is next", StepPending),

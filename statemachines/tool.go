@@ -37,12 +37,12 @@ const (
 var toolClosed = []ToolState{ToolOK, ToolError, ToolBreak, ToolNoop}
 
 // Tool is the law of one call of a block's code. Its owner is the worker.
-var Tool = newLaw[ToolState](Machine{
+var Tool = newTransitionTable[ToolState](Machine{
 	Layer:    LayerTool,
-	States:   names(ToolPending, ToolRunning, ToolOK, ToolError, ToolBreak, ToolNoop),
+	States:   stateNames(ToolPending, ToolRunning, ToolOK, ToolError, ToolBreak, ToolNoop),
 	Initial:  string(ToolPending),
-	Terminal: names(toolClosed...),
-	Closed:   names(toolClosed...),
+	Terminal: stateNames(toolClosed...),
+	Closed:   stateNames(toolClosed...),
 	Events:   []Event{EventToolInvoked, EventToolReturned, EventToolFailed},
 	Rows: slices.Concat(
 		moves(EventToolInvoked, ToolRunning, "worker", "the job was started", ToolPending),

@@ -10,48 +10,48 @@ type Flaw string
 
 // The flaws that Verify looks for.
 const (
-	FlawGap         Flaw = "gap"         // a state and an event without any verdict
-	FlawAmbiguous   Flaw = "ambiguous"   // two verdicts for one state and event, or one move twice
-	FlawUnknown     Flaw = "unknown"     // a row or default that names what the machine does not have
-	FlawUnexplained Flaw = "unexplained" // a verdict without its reason, a move without who or record
-	FlawUnused      Flaw = "unused"      // a default that covers nothing
-	FlawUnreachable Flaw = "unreachable" // a state that nothing leads to
-	FlawOpen        Flaw = "open"        // a way out of an ended state that is not its own
-	FlawDeadEnd     Flaw = "dead end"    // a state from which the machine never ends
-	FlawEnd         Flaw = "end"         // a terminal event recorded wrongly, or more than once in a try
+	FlawGap            Flaw = "gap"         // a state and an event without any verdict
+	FlawAmbiguous      Flaw = "ambiguous"   // two verdicts for one state and event, or one move twice
+	FlawUnknown        Flaw = "unknown"     // a row or default that names what the machine does not have
+	FlawUnexplained    Flaw = "unexplained" // a verdict without its reason, a move without who or record
+	FlawUnused         Flaw = "unused"      // a default that covers nothing
+	FlawUnreachable    Flaw = "unreachable" // a state that nothing leads to
+	FlawLeavesTerminal Flaw = "open"        // a way out of an ended state that is not its own
+	FlawDeadEnd        Flaw = "dead end"    // a state from which the machine never ends
+	FlawTerminalEvent  Flaw = "end"         // a terminal event recorded wrongly, or more than once in a try
 )
 
 // Violation is one mistake in a machine.
 type Violation struct {
-	Layer Layer
-	Flaw  Flaw
-	What  string
+	Layer  Layer
+	Flaw   Flaw
+	Detail string
 }
 
-func (v Violation) String() string { return fmt.Sprintf("%s: %s: %s", v.Layer, v.Flaw, v.What) }
+func (v Violation) String() string { return fmt.Sprintf("%s: %s: %s", v.Layer, v.Flaw, v.Detail) }
 
 // Verify lists what is wrong with a machine: nothing, for a law that decides
 // every case once, explains itself, leads everywhere and always to an end.
 func Verify(m *Machine) []Violation {
 	v := &verifier{m: m}
-	v.names()
-	v.cells()
-	v.paths()
-	v.ends()
-	return v.found
+	v.checkNames()
+	v.checkCells()
+	v.checkPaths()
+	v.checkTerminalEvents()
+	return v.violations
 }
 
 type verifier struct {
-	m     *Machine
-	found []Violation
+	m          *Machine
+	violations []Violation
 }
 
 func (v *verifier) report(flaw Flaw, format string, args ...any) {
-	v.found = append(v.found, Violation{Layer: v.m.Layer, Flaw: flaw, What: fmt.Sprintf(format, args...)})
+	v.violations = append(v.violations, Violation{Layer: v.m.Layer, Flaw: flaw, Detail: fmt.Sprintf(format, args...)})
 }
 
-// names holds everything that is named against what the machine has.
-func (v *verifier) names() {
+// checkNames holds everything that is named against what the machine has.
+func (v *verifier) checkNames() {
 	state := func(where, s string) {
 		if !slices.Contains(v.m.States, s) {
 			v.report(FlawUnknown, "%s names the state %q", where, s)
@@ -71,11 +71,11 @@ func (v *verifier) names() {
 			v.report(FlawUnknown, "the closed state %q is not terminal", s)
 		}
 	}
-	for s := range v.m.Ends {
+	for s := range v.m.TerminalEvents {
 		state("the ends", s)
 	}
-	if v.m.Reopens != "" {
-		event("reopening", v.m.Reopens)
+	if v.m.ReopenEvent != "" {
+		event("reopening", v.m.ReopenEvent)
 	}
 	for _, r := range v.m.Rows {
 		where := fmt.Sprintf("the row %q, %q", r.From, r.On)
@@ -90,7 +90,7 @@ func (v *verifier) names() {
 			}
 		case Ignore, Refuse:
 			state(where, r.From)
-			if r.To != "" || r.Records != "" {
+			if r.To != "" || r.RecordedAs != "" {
 				v.report(FlawUnknown, "%s does not move, yet names a destination or a record", where)
 			}
 		default:
@@ -111,8 +111,8 @@ func (v *verifier) names() {
 	}
 }
 
-// cells asks of every state and event that there is one verdict, with a reason.
-func (v *verifier) cells() {
+// checkCells asks of every state and event that there is one verdict, with a reason.
+func (v *verifier) checkCells() {
 	used := make(map[int]bool)
 	for _, from := range v.m.States {
 		for _, on := range v.m.Events {
@@ -127,7 +127,7 @@ func (v *verifier) cells() {
 				if slices.ContainsFunc(rows[:i], func(o Row) bool { return o.To == r.To && o.Verdict == Move && r.Verdict == Move }) {
 					v.report(FlawAmbiguous, "%s, %s: moves to %s twice", from, on, r.To)
 				}
-				if r.Why == "" || r.Verdict == Move && (r.Who == "" || r.Records == "") {
+				if r.Reason == "" || r.Verdict == Move && (r.Actors == "" || r.RecordedAs == "") {
 					v.report(FlawUnexplained, "%s, %s", from, on)
 				}
 			}
@@ -138,17 +138,17 @@ func (v *verifier) cells() {
 	}
 	for i, d := range v.m.Defaults {
 		if !used[i] {
-			v.report(FlawUnused, "default %d: %s", i, d.Why)
+			v.report(FlawUnused, "default %d: %s", i, d.Reason)
 		}
 	}
 }
 
-// paths asks that every state can be reached, that every state can reach an end
+// checkPaths asks that every state can be reached, that every state can reach an end
 // and every end its closing, and that nothing leaves an end but by its own ways.
-func (v *verifier) paths() {
-	reached := v.closure([]string{v.m.Initial}, func(r Row) (string, string) { return r.From, r.To })
-	ending := v.closure(v.m.Terminal, func(r Row) (string, string) { return r.To, r.From })
-	closing := v.closure(v.m.Closed, func(r Row) (string, string) { return r.To, r.From })
+func (v *verifier) checkPaths() {
+	reached := v.reachable([]string{v.m.Initial}, func(r Row) (string, string) { return r.From, r.To })
+	ending := v.reachable(v.m.Terminal, func(r Row) (string, string) { return r.To, r.From })
+	closing := v.reachable(v.m.Closed, func(r Row) (string, string) { return r.To, r.From })
 	for _, s := range v.m.States {
 		if !reached[s] {
 			v.report(FlawUnreachable, "%s", s)
@@ -158,18 +158,18 @@ func (v *verifier) paths() {
 		}
 	}
 	for _, r := range v.m.Rows {
-		if r.Verdict != Move || r.On == v.m.Reopens || !slices.Contains(v.m.Terminal, r.From) {
+		if r.Verdict != Move || r.On == v.m.ReopenEvent || !slices.Contains(v.m.Terminal, r.From) {
 			continue
 		}
 		if slices.Contains(v.m.Closed, r.From) || r.From != r.To && !slices.Contains(v.m.Closed, r.To) {
-			v.report(FlawOpen, "%s leads from %s to %s", r.On, r.From, r.To)
+			v.report(FlawLeavesTerminal, "%s leads from %s to %s", r.On, r.From, r.To)
 		}
 	}
 }
 
-// closure is everything that moves lead to from the seeds, following each move
+// reachable is everything that moves lead to from the seeds, following each move
 // in the direction that step gives it.
-func (v *verifier) closure(seeds []string, step func(Row) (from, to string)) map[string]bool {
+func (v *verifier) reachable(seeds []string, step func(Row) (from, to string)) map[string]bool {
 	in, queue := make(map[string]bool), slices.Clone(seeds)
 	for len(queue) > 0 {
 		s := queue[0]
@@ -183,28 +183,28 @@ func (v *verifier) closure(seeds []string, step func(Row) (from, to string)) map
 	return in
 }
 
-// ends asks that entering an end is recorded by its one event, and that nothing
+// checkTerminalEvents asks that entering an end is recorded by its one event, and that nothing
 // else is. With paths, which lets an end lead only to its closing or to another
 // try, this makes exactly one terminal event a try.
-func (v *verifier) ends() {
+func (v *verifier) checkTerminalEvents() {
 	for _, r := range v.m.Rows {
 		if r.Verdict != Move {
 			continue
 		}
-		end, enters := v.m.Ends[r.To]
+		end, enters := v.m.TerminalEvents[r.To]
 		enters = enters && r.From != r.To
-		if enters && r.Records != end {
-			v.report(FlawEnd, "%s from %s enters %s and records %s, not %s", r.On, r.From, r.To, r.Records, end)
+		if enters && r.RecordedAs != end {
+			v.report(FlawTerminalEvent, "%s from %s enters %s and records %s, not %s", r.On, r.From, r.To, r.RecordedAs, end)
 		}
-		for s, e := range v.m.Ends {
-			if !enters && r.Records == e {
-				v.report(FlawEnd, "%s from %s to %s records %s without entering %s", r.On, r.From, r.To, e, s)
+		for s, e := range v.m.TerminalEvents {
+			if !enters && r.RecordedAs == e {
+				v.report(FlawTerminalEvent, "%s from %s to %s records %s without entering %s", r.On, r.From, r.To, e, s)
 			}
 		}
 	}
 	for _, s := range v.m.Terminal {
-		if _, ok := v.m.Ends[s]; !ok && len(v.m.Ends) > 0 && !slices.Contains(v.m.Closed, s) {
-			v.report(FlawEnd, "%s has no terminal event", s)
+		if _, ok := v.m.TerminalEvents[s]; !ok && len(v.m.TerminalEvents) > 0 && !slices.Contains(v.m.Closed, s) {
+			v.report(FlawTerminalEvent, "%s has no terminal event", s)
 		}
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestEveryMachineIsSound(t *testing.T) {
+func TestVerify_EveryMachineIsSound(t *testing.T) {
 	for _, m := range Machines() {
 		for _, v := range Verify(m) {
 			t.Error(v)
@@ -13,9 +13,9 @@ func TestEveryMachineIsSound(t *testing.T) {
 	}
 }
 
-// TestNoEventBelongsToTwoLayers keeps an event of a lower layer from ever being
+// TestMachines_ShareNoEvents keeps an event of a lower layer from ever being
 // taken for one that opens or closes an execution.
-func TestNoEventBelongsToTwoLayers(t *testing.T) {
+func TestMachines_ShareNoEvents(t *testing.T) {
 	layer := make(map[Event]Layer)
 	for _, m := range Machines() {
 		for _, on := range m.Events {
@@ -25,16 +25,16 @@ func TestNoEventBelongsToTwoLayers(t *testing.T) {
 			layer[on] = m.Layer
 		}
 	}
-	for s, e := range executionEnds {
+	for s, e := range executionTerminalEvents {
 		if l, ok := layer[e]; ok && l != LayerExecution {
 			t.Errorf("%s, which ends an execution in %s, is an event of %s", e, s, l)
 		}
 	}
 }
 
-// TestVerifySeesEachFlaw breaks the execution's law, one mistake at a time, and
+// TestVerify_FindsEachFlaw breaks the execution's law, one mistake at a time, and
 // asks that Verify names it. A check that no mistake can trip proves nothing.
-func TestVerifySeesEachFlaw(t *testing.T) {
+func TestVerify_FindsEachFlaw(t *testing.T) {
 	find := func(m *Machine, from ExecutionState, on Event) int {
 		i := slices.IndexFunc(m.Rows, func(r Row) bool { return r.From == string(from) && r.On == on })
 		if i < 0 {
@@ -43,7 +43,7 @@ func TestVerifySeesEachFlaw(t *testing.T) {
 		return i
 	}
 	row := func(from ExecutionState, on Event, to ExecutionState) Row {
-		return Row{From: string(from), On: on, To: string(to), Verdict: Move, Who: "engine", Why: "a mistake", Records: on}
+		return Row{From: string(from), On: on, To: string(to), Verdict: Move, Actors: "engine", Reason: "a mistake", RecordedAs: on}
 	}
 	for name, c := range map[string]struct {
 		flaw  Flaw
@@ -83,32 +83,32 @@ func TestVerifySeesEachFlaw(t *testing.T) {
 		"a default for a lost name": {FlawUnknown, func(m *Machine) { m.Defaults[0].From = []string{"STARTED"} }},
 		"an initial state unknown":  {FlawUnknown, func(m *Machine) { m.Initial = "BORN" }},
 		"closed but not terminal":   {FlawUnknown, func(m *Machine) { m.Closed = append(m.Closed, string(ExecutionError)) }},
-		"an end that is no state":   {FlawUnknown, func(m *Machine) { m.Ends["GONE"] = EventExecutionCompleted }},
-		"reopened by no event":      {FlawUnknown, func(m *Machine) { m.Reopens = "execution.reopened" }},
+		"an end that is no state":   {FlawUnknown, func(m *Machine) { m.TerminalEvents["GONE"] = EventExecutionCompleted }},
+		"reopened by no event":      {FlawUnknown, func(m *Machine) { m.ReopenEvent = "execution.reopened" }},
 		"a move without a guard": {FlawUnexplained, func(m *Machine) {
-			m.Rows[find(m, ExecutionNew, EventExecutionValidated)].Why = ""
+			m.Rows[find(m, ExecutionNew, EventExecutionValidated)].Reason = ""
 		}},
 		"a move by nobody": {FlawUnexplained, func(m *Machine) {
-			m.Rows[find(m, ExecutionNew, EventExecutionValidated)].Who = ""
+			m.Rows[find(m, ExecutionNew, EventExecutionValidated)].Actors = ""
 		}},
 		"a move without a trace": {FlawUnexplained, func(m *Machine) {
-			m.Rows[find(m, ExecutionNew, EventExecutionValidated)].Records = ""
+			m.Rows[find(m, ExecutionNew, EventExecutionValidated)].RecordedAs = ""
 		}},
-		"a refusal without a reason": {FlawUnexplained, func(m *Machine) { m.Defaults[len(m.Defaults)-1].Why = "" }},
+		"a refusal without a reason": {FlawUnexplained, func(m *Machine) { m.Defaults[len(m.Defaults)-1].Reason = "" }},
 		"a default behind a wider one": {FlawUnused, func(m *Machine) {
-			m.Defaults = append(m.Defaults, Default{Verdict: Refuse, Why: "never asked"})
+			m.Defaults = append(m.Defaults, Default{Verdict: Refuse, Reason: "never asked"})
 		}},
 		"nothing leads to WAITING": {FlawUnreachable, func(m *Machine) {
 			m.Rows = slices.DeleteFunc(m.Rows, func(r Row) bool { return r.On == EventExecutionPaused })
 		}},
-		"a way out of an _ACK": {FlawOpen, func(m *Machine) {
+		"a way out of an _ACK": {FlawLeavesTerminal, func(m *Machine) {
 			m.Rows = append(m.Rows, row(ExecutionCompletedAck, EventExecutionReady, ExecutionReady))
 		}},
-		"an end that begins again by itself": {FlawOpen, func(m *Machine) {
+		"an end that begins again by itself": {FlawLeavesTerminal, func(m *Machine) {
 			m.Rows = append(m.Rows, row(ExecutionCompleted, EventExecutionStarted, ExecutionRunning))
 		}},
-		"a second end after the first": {FlawOpen, func(m *Machine) {
-			m.Rows = append(m.Rows, ending([]Row{row(ExecutionCompleted, EventExecutionBroken, ExecutionFailedUnsafe)}, m.Ends)...)
+		"a second end after the first": {FlawLeavesTerminal, func(m *Machine) {
+			m.Rows = append(m.Rows, recordTerminalEvents([]Row{row(ExecutionCompleted, EventExecutionBroken, ExecutionFailedUnsafe)}, m.TerminalEvents)...)
 		}},
 		"no way out of ROLLBACK": {FlawDeadEnd, func(m *Machine) {
 			m.Rows = slices.DeleteFunc(m.Rows, func(r Row) bool { return r.From == string(ExecutionRollback) })
@@ -116,22 +116,22 @@ func TestVerifySeesEachFlaw(t *testing.T) {
 		"FAILED_UNSAFE cannot be acknowledged": {FlawDeadEnd, func(m *Machine) {
 			m.Rows = slices.DeleteFunc(m.Rows, func(r Row) bool { return r.From == string(ExecutionFailedUnsafe) })
 		}},
-		"an end recorded by its trigger": {FlawEnd, func(m *Machine) {
-			m.Rows[find(m, ExecutionNew, EventExecutionRejected)].Records = EventExecutionRejected
+		"an end recorded by its trigger": {FlawTerminalEvent, func(m *Machine) {
+			m.Rows[find(m, ExecutionNew, EventExecutionRejected)].RecordedAs = EventExecutionRejected
 		}},
-		"an end recorded by another's event": {FlawEnd, func(m *Machine) {
-			m.Rows[find(m, ExecutionRunning, EventExecutionCompleted)].Records = EventExecutionCancelled
+		"an end recorded by another's event": {FlawTerminalEvent, func(m *Machine) {
+			m.Rows[find(m, ExecutionRunning, EventExecutionCompleted)].RecordedAs = EventExecutionCancelled
 		}},
-		"an end recorded without ending": {FlawEnd, func(m *Machine) {
-			m.Rows[find(m, ExecutionRunning, EventExecutionPaused)].Records = EventExecutionFailedSafe
+		"an end recorded without ending": {FlawTerminalEvent, func(m *Machine) {
+			m.Rows[find(m, ExecutionRunning, EventExecutionPaused)].RecordedAs = EventExecutionFailedSafe
 		}},
-		"an end recorded twice": {FlawEnd, func(m *Machine) {
-			m.Rows[find(m, ExecutionCompleted, EventExecutionSettled)].Records = EventExecutionCompleted
+		"an end recorded twice": {FlawTerminalEvent, func(m *Machine) {
+			m.Rows[find(m, ExecutionCompleted, EventExecutionSettled)].RecordedAs = EventExecutionCompleted
 		}},
-		"an end without an event": {FlawEnd, func(m *Machine) { delete(m.Ends, string(ExecutionCancelled)) }},
+		"an end without an event": {FlawTerminalEvent, func(m *Machine) { delete(m.TerminalEvents, string(ExecutionCancelled)) }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := copied(Execution.Machine())
+			m := cloneMachine(Execution.Machine())
 			c.spoil(m)
 			found := Verify(m)
 			if !slices.ContainsFunc(found, func(v Violation) bool { return v.Flaw == c.flaw }) {
@@ -144,14 +144,14 @@ func TestVerifySeesEachFlaw(t *testing.T) {
 	}
 }
 
-func copied(m *Machine) *Machine {
+func cloneMachine(m *Machine) *Machine {
 	c := *m
 	c.Closed = slices.Clone(m.Closed)
 	c.Rows = slices.Clone(m.Rows)
 	c.Defaults = slices.Clone(m.Defaults)
-	c.Ends = make(map[string]Event, len(m.Ends))
-	for s, e := range m.Ends {
-		c.Ends[s] = e
+	c.TerminalEvents = make(map[string]Event, len(m.TerminalEvents))
+	for s, e := range m.TerminalEvents {
+		c.TerminalEvents[s] = e
 	}
 	return &c
 }

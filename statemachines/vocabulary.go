@@ -128,7 +128,7 @@ func cause(word string) func(Situation) bool {
 
 func rolledBack(s Situation) bool      { return s.RolledBack }
 func jobsOutstanding(s Situation) bool { return s.JobsOutstanding }
-func known(s Situation) bool           { _, ok := factsOf[s.State]; return ok }
+func known(s Situation) bool           { _, ok := factsByState[s.State]; return ok }
 func live(s Situation) bool            { return known(s) && !Terminal(s.State) }
 
 func all(conditions ...func(Situation) bool) func(Situation) bool {

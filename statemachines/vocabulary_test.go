@@ -40,7 +40,7 @@ func situations() []Situation {
 	return all
 }
 
-func TestVocabularyIsTotalAndClosed(t *testing.T) {
+func TestWordFor_IsTotalAndClosed(t *testing.T) {
 	for _, d := range Dialects() {
 		used := make(map[string]bool)
 		for _, s := range situations() {
@@ -58,8 +58,8 @@ func TestVocabularyIsTotalAndClosed(t *testing.T) {
 	}
 }
 
-// TestEveryLineOfTheVocabularyIsNeeded finds lines that stand behind wider ones.
-func TestEveryLineOfTheVocabularyIsNeeded(t *testing.T) {
+// TestWords_EveryLineIsReachable finds lines that stand behind wider ones.
+func TestWords_EveryLineIsReachable(t *testing.T) {
 	table := Words()
 	first := make([]bool, len(table))
 	for _, s := range situations() {
@@ -78,9 +78,9 @@ func TestEveryLineOfTheVocabularyIsNeeded(t *testing.T) {
 	}
 }
 
-// TestVocabularyNeverContradictsTheStatus: whatever the dialect, a run that has
+// TestWordFor_AgreesWithTheStatus: whatever the dialect, a run that has
 // not ended has no word for an end, and one that has failed none for success.
-func TestVocabularyNeverContradictsTheStatus(t *testing.T) {
+func TestWordFor_AgreesWithTheStatus(t *testing.T) {
 	meaning := map[string]Status{
 		"COMPLETED": StatusCompleted, "COMPLETED_ACK": StatusCompleted, "completed": StatusCompleted,
 		"CANCELLED": StatusCancelled, "cancelled": StatusCancelled, "failed": StatusFailed,
@@ -102,7 +102,7 @@ func TestVocabularyNeverContradictsTheStatus(t *testing.T) {
 	}
 }
 
-func TestVocabularyByExample(t *testing.T) {
+func TestWordFor_Examples(t *testing.T) {
 	for _, c := range []struct {
 		d    Dialect
 		s    Situation

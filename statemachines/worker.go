@@ -17,46 +17,46 @@ const (
 
 // The events of a worker.
 const (
-	EventWorkerRegistered   Event = "worker.registered"
-	EventWorkerHeard        Event = "worker.heard"
-	EventWorkerMissed       Event = "worker.missed"
-	EventWorkerLost         Event = "worker.lost"
-	EventWorkerForgotten    Event = "worker.forgotten"
-	EventWorkerUnregistered Event = "worker.unregistered"
+	EventWorkerRegistered      Event = "worker.registered"
+	EventWorkerHeartbeat       Event = "worker.heard"
+	EventWorkerHeartbeatMissed Event = "worker.missed"
+	EventWorkerLost            Event = "worker.lost"
+	EventWorkerForgotten       Event = "worker.forgotten"
+	EventWorkerUnregistered    Event = "worker.unregistered"
 )
 
 const bySweeper = "sweeper"
 
 // Worker is the law of a polling worker. Its owner is the sweeper, but for the
 // worker's own word that it lives or leaves.
-var Worker = newLaw[WorkerState](Machine{
+var Worker = newTransitionTable[WorkerState](Machine{
 	Layer:    LayerWorker,
-	States:   names(WorkerRegistered, WorkerOnline, WorkerUnreachable, WorkerOffline, WorkerRemoved),
+	States:   stateNames(WorkerRegistered, WorkerOnline, WorkerUnreachable, WorkerOffline, WorkerRemoved),
 	Initial:  string(WorkerRegistered),
-	Terminal: names(WorkerRemoved),
-	Closed:   names(WorkerRemoved),
+	Terminal: stateNames(WorkerRemoved),
+	Closed:   stateNames(WorkerRemoved),
 	Events: []Event{
-		EventWorkerRegistered, EventWorkerHeard, EventWorkerMissed, EventWorkerLost, EventWorkerForgotten, EventWorkerUnregistered,
+		EventWorkerRegistered, EventWorkerHeartbeat, EventWorkerHeartbeatMissed, EventWorkerLost, EventWorkerForgotten, EventWorkerUnregistered,
 	},
 	Rows: slices.Concat(
 		moves(EventWorkerRegistered, WorkerRegistered, "worker", "it names its pool and its blocks", WorkerState("")),
 		moves(EventWorkerRegistered, WorkerRegistered, "worker", "it was started again", WorkerUnreachable, WorkerOffline),
-		moves(EventWorkerHeard, WorkerOnline, "worker", "any heartbeat", WorkerRegistered, WorkerUnreachable, WorkerOffline),
-		moves(EventWorkerMissed, WorkerUnreachable, bySweeper, "no heartbeat for `worker.unreachable` (2 min): it gets no new packs", WorkerRegistered, WorkerOnline),
+		moves(EventWorkerHeartbeat, WorkerOnline, "worker", "any heartbeat", WorkerRegistered, WorkerUnreachable, WorkerOffline),
+		moves(EventWorkerHeartbeatMissed, WorkerUnreachable, bySweeper, "no heartbeat for `worker.unreachable` (2 min): it gets no new packs", WorkerRegistered, WorkerOnline),
 		moves(EventWorkerLost, WorkerOffline, bySweeper, "no heartbeat for `worker.offline` (6 min)", WorkerUnreachable),
 		moves(EventWorkerForgotten, WorkerRemoved, bySweeper, "no heartbeat for `worker.forget` (24 h)", WorkerOffline),
 		moves(EventWorkerUnregistered, WorkerRemoved, "worker", "it leaves in good order", WorkerRegistered, WorkerOnline, WorkerUnreachable, WorkerOffline),
 
 		ignores(EventWorkerRegistered, "it is registered: the same worker says so again", WorkerRegistered, WorkerOnline),
-		ignores(EventWorkerHeard, "it is known to be online: only the time of its last heartbeat changes", WorkerOnline),
-		ignores(EventWorkerMissed, "the sweeper has seen that already", WorkerUnreachable, WorkerOffline),
+		ignores(EventWorkerHeartbeat, "it is known to be online: only the time of its last heartbeat changes", WorkerOnline),
+		ignores(EventWorkerHeartbeatMissed, "the sweeper has seen that already", WorkerUnreachable, WorkerOffline),
 		ignores(EventWorkerLost, "it was heard of since, or has to be UNREACHABLE first", WorkerRegistered, WorkerOnline),
 		ignores(EventWorkerLost, "the sweeper has seen that already", WorkerOffline),
 		ignores(EventWorkerForgotten, "it was heard of since, or has to be OFFLINE first", WorkerRegistered, WorkerOnline, WorkerUnreachable),
 		refuses(EventWorkerRegistered, "a removed worker has no item: its registration begins a new life", WorkerRemoved),
-		refuses(EventWorkerHeard, "it is not known (any more): it has to register", WorkerRemoved),
+		refuses(EventWorkerHeartbeat, "it is not known (any more): it has to register", WorkerRemoved),
 	),
 	Defaults: []Default{
-		{From: names(WorkerRemoved), Verdict: Ignore, Why: "it is gone already"},
+		{From: stateNames(WorkerRemoved), Verdict: Ignore, Reason: "it is gone already"},
 	},
 })

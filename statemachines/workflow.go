@@ -28,12 +28,12 @@ var workflowClosed = []WorkflowState{WorkflowCompleted, WorkflowFailed, Workflow
 // Workflow is the law of a workflow inside an execution. Its owner is the
 // engine. It may inform the execution and never closes it. A retry begins a new
 // one: what is closed stays closed.
-var Workflow = newLaw[WorkflowState](Machine{
+var Workflow = newTransitionTable[WorkflowState](Machine{
 	Layer:    LayerWorkflow,
-	States:   names(WorkflowPending, WorkflowRunning, WorkflowCompleted, WorkflowFailed, WorkflowCancelled),
+	States:   stateNames(WorkflowPending, WorkflowRunning, WorkflowCompleted, WorkflowFailed, WorkflowCancelled),
 	Initial:  string(WorkflowPending),
-	Terminal: names(workflowClosed...),
-	Closed:   names(workflowClosed...),
+	Terminal: stateNames(workflowClosed...),
+	Closed:   stateNames(workflowClosed...),
 	Events:   []Event{EventWorkflowInitialized, EventWorkflowCompleted, EventWorkflowFailed, EventWorkflowCancelled},
 	Rows: slices.Concat(
 		moves(EventWorkflowInitialized, WorkflowRunning, byEngine, "its execution runs, or the step that embeds it was entered", WorkflowPending),
@@ -47,8 +47,8 @@ var Workflow = newLaw[WorkflowState](Machine{
 		ignores(EventWorkflowCancelled, "it is cancelled already", WorkflowCancelled),
 	),
 	Defaults: []Default{
-		{From: names(WorkflowPending), Verdict: Refuse, Why: "what has not begun has nothing to close"},
-		{On: []Event{EventWorkflowInitialized}, Verdict: Refuse, Why: "a workflow begins once: another try is a workflow of its own"},
-		{Verdict: Refuse, Why: "a workflow is closed once"},
+		{From: stateNames(WorkflowPending), Verdict: Refuse, Reason: "what has not begun has nothing to close"},
+		{On: []Event{EventWorkflowInitialized}, Verdict: Refuse, Reason: "a workflow begins once: another try is a workflow of its own"},
+		{Verdict: Refuse, Reason: "a workflow is closed once"},
 	},
 })

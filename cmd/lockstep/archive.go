@@ -11,7 +11,7 @@ import (
 )
 
 func newArchive(c *connection) *cobra.Command {
-	return newShelve(c, (*client.Client).Archive, "archived", &cobra.Command{
+	return newVersionCommand(c, (*client.Client).Archive, "archived", &cobra.Command{
 		Use:     "archive WORKFLOW",
 		Short:   "Allow no new runs of one version of a workflow",
 		Long:    "Allow no new runs of PACKAGE/NAME:MAJOR.MINOR.PATCH. Runs that there are go on, and \"lockstep\nrestore\" takes it back.",
@@ -20,17 +20,17 @@ func newArchive(c *connection) *cobra.Command {
 }
 
 func newRestore(c *connection) *cobra.Command {
-	return newShelve(c, (*client.Client).Restore, "restored", &cobra.Command{
+	return newVersionCommand(c, (*client.Client).Restore, "restored", &cobra.Command{
 		Use:     "restore WORKFLOW",
 		Short:   "Allow runs of an archived version again",
 		Example: "  lockstep restore fleet/upgrade_firmware:1.0.0",
 	})
 }
 
-func newShelve(c *connection, do func(api *client.Client, ctx context.Context, ref workflow.Ref) (client.Definition, error), done string, cmd *cobra.Command) *cobra.Command {
+func newVersionCommand(c *connection, do func(api *client.Client, ctx context.Context, ref workflow.Ref) (client.Definition, error), done string, cmd *cobra.Command) *cobra.Command {
 	cmd.Args = cobra.ExactArgs(1)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		api, err := c.open()
+		api, err := c.newClient()
 		if err != nil {
 			return err
 		}
@@ -43,7 +43,7 @@ func newShelve(c *connection, do func(api *client.Client, ctx context.Context, r
 		}
 		d, err := do(api, cmd.Context(), ref)
 		if err != nil {
-			return called(err)
+			return asServiceError(err)
 		}
 		if c.output == "json" {
 			return printJSON(cmd, d)

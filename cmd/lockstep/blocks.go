@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lockstep-run/lockstep/cmd/lockstep/given"
+	"github.com/lockstep-run/lockstep/cmd/lockstep/transfer"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -16,14 +16,14 @@ func newBlocks(c *connection) *cobra.Command {
 		Short: "List and register function blocks",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			api, err := c.open()
+			api, err := c.newClient()
 			if err != nil {
 				return err
 			}
 			return printList(cmd, c, api.Blocks(cmd.Context()), 0,
 				[]string{"BLOCK", "RUNS ON", "POOL", "IS"},
 				func(b workflow.Block) []string {
-					return []string{b.Ref().String(), dash(b.RunOn), dash(b.Pool), dash(nature(b))}
+					return []string{b.Ref().String(), orDash(b.RunOn), orDash(b.Pool), orDash(blockProperties(b))}
 				})
 		},
 	}
@@ -32,8 +32,8 @@ func newBlocks(c *connection) *cobra.Command {
 	return cmd
 }
 
-// nature lists what a block promises.
-func nature(b workflow.Block) string {
+// blockProperties lists what a block promises.
+func blockProperties(b workflow.Block) string {
 	var is []string
 	if b.Pure {
 		is = append(is, "pure")
@@ -53,7 +53,7 @@ func newBlocksRegister(c *connection) *cobra.Command {
 		Short: "Register blocks from a JSON object or array (- reads standard input)",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			api, err := c.open()
+			api, err := c.newClient()
 			if err != nil {
 				return err
 			}
@@ -61,14 +61,14 @@ func newBlocksRegister(c *connection) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			blocks, err := given.Blocks(source)
+			blocks, err := transfer.ParseBlocks(source)
 			if err != nil {
 				return &fileError{args[0], err}
 			}
 			for _, b := range blocks {
 				created, err := api.RegisterBlock(cmd.Context(), b)
 				if err != nil {
-					return &fileError{args[0], called(err)}
+					return &fileError{args[0], asServiceError(err)}
 				}
 				if c.output == "table" {
 					what := "registered"

@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/lockstep-run/lockstep/cmd/lockstep/show"
+	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
 	"github.com/lockstep-run/lockstep/shared/client"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -13,7 +13,7 @@ import (
 func newCancel(c *connection) *cobra.Command {
 	var req views.CancelRequest
 	var rollback string
-	var cascade, alone bool
+	var cascade, noCascade bool
 	cmd := &cobra.Command{
 		Use:     "cancel ID",
 		Short:   "End a run early and cleanly",
@@ -21,28 +21,28 @@ func newCancel(c *connection) *cobra.Command {
 		Example: "  lockstep cancel ID --reason 'wrong window'\n  lockstep cancel ID --rollback never --no-cascade",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			api, err := c.open()
+			api, err := c.newClient()
 			if err != nil {
 				return err
 			}
 			req.Rollback = workflow.RollbackMode(rollback)
-			if cascade = cascade && !alone; !cascade {
+			if cascade = cascade && !noCascade; !cascade {
 				req.Cascade = &cascade
 			}
 			x, err := api.Cancel(cmd.Context(), args[0], req)
-			return printVerb(cmd, c, x, tooLate(cmd, api, args[0], err))
+			return printExecution(cmd, c, x, hintIllegalCancel(cmd, api, args[0], err))
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&req.Reason, "reason", "", "why, for the history")
 	f.StringVar(&rollback, "rollback", "auto", "auto or never")
-	f.BoolVar(&alone, "no-cascade", false, "leave the runs that it has started alone")
+	f.BoolVar(&noCascade, "no-cascade", false, "leave the runs that it has started alone")
 	f.BoolVar(&cascade, "cascade", true, "cancel the runs that it has started too")
 	return cmd
 }
 
-// tooLate says why a run cannot be cancelled (any more).
-func tooLate(cmd *cobra.Command, api *client.Client, id string, err error) error {
+// hintIllegalCancel says why a run cannot be cancelled (any more).
+func hintIllegalCancel(cmd *cobra.Command, api *client.Client, id string, err error) error {
 	if !workflow.Is(err, workflow.CodeIllegalTransition) {
 		return err
 	}
@@ -51,9 +51,9 @@ func tooLate(cmd *cobra.Command, api *client.Client, id string, err error) error
 	case failed != nil:
 		return err
 	case x.State == sm.ExecutionCancelling:
-		return hinted(err, "it is being cancelled already; \"lockstep watch %s\" follows it", id)
+		return withHint(err, "it is being cancelled already; \"lockstep watch %s\" follows it", id)
 	case x.EndedAt != nil || sm.Terminal(x.State):
-		return hinted(err, "it has ended already. %s\n%s", show.Sentence(x), show.WrongState("cancel", x.State, id))
+		return withHint(err, "it has ended already. %s\n%s", render.DescribeExecution(x), render.IllegalStateHint("cancel", x.State, id))
 	}
-	return hinted(err, "it has failed and is being closed or rolled back; \"lockstep watch %s\" follows it", id)
+	return withHint(err, "it has failed and is being closed or rolled back; \"lockstep watch %s\" follows it", id)
 }

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lockstep-run/lockstep/cmd/lockstep/show"
+	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
 	"github.com/lockstep-run/lockstep/shared/client"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -19,7 +19,7 @@ func newDefinitions(c *connection) *cobra.Command {
 		Long:    "List every version of every published workflow; of PACKAGE/NAME, its versions; of\nPACKAGE/NAME:VERSION, print the newest version that matches, with its source, as JSON.",
 		Example: "  lockstep definitions\n  lockstep definitions fleet/upgrade_firmware\n  lockstep definitions fleet/upgrade_firmware:1",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			api, err := c.open()
+			api, err := c.newClient()
 			if err != nil {
 				return err
 			}
@@ -32,7 +32,7 @@ func newDefinitions(c *connection) *cobra.Command {
 				if ref.Version != "" {
 					d, err := api.Definition(cmd.Context(), ref)
 					if err != nil {
-						return missing(called(err), "\"lockstep definitions\" lists those that there are")
+						return hintNotFound(asServiceError(err), "\"lockstep definitions\" lists those that there are")
 					}
 					return printJSON(cmd, d)
 				}
@@ -45,17 +45,17 @@ func newDefinitions(c *connection) *cobra.Command {
 					if d.Archived {
 						archived = "yes"
 					}
-					return []string{d.Package + "/" + d.Name + ":" + d.Version, show.Clock(d.PublishedAt), show.Text(d.PublishedBy), archived}
+					return []string{d.Package + "/" + d.Name + ":" + d.Version, render.Time(d.PublishedAt), render.OrDash(d.PublishedBy), archived}
 				})
-			return missing(err, "\"lockstep definitions\" lists those that there are")
+			return hintNotFound(err, "\"lockstep definitions\" lists those that there are")
 		},
 	}
 	cmd.Flags().IntVar(&limit, "limit", 0, "how many; 0 for all")
 	return cmd
 }
 
-// listHint says where to find a run's workflow, or runs at all.
-func listHint(ref string) string {
+// definitionsHint says where to find a run's workflow, or runs at all.
+func definitionsHint(ref string) string {
 	name, _, _ := strings.Cut(ref, ":")
 	return "\"lockstep definitions\" lists what is published; \"lockstep definitions " + name + "\" its versions"
 }

@@ -43,10 +43,10 @@ AWS_ENDPOINT_URL_SQS in the environment replace the embedded part by that endpoi
 			}
 			if o.ConfigFile != "" {
 				if _, err := os.ReadFile(o.ConfigFile); err != nil {
-					return unreadable(o.ConfigFile, err)
+					return readError(o.ConfigFile, err)
 				}
 			}
-			o.Bin = filepath.Dir(self)
+			o.BinDir = filepath.Dir(self)
 			o.Log = cmd.ErrOrStderr()
 			s, err := stack.Start(cmd.Context(), o)
 			if err != nil {
@@ -71,7 +71,7 @@ AWS_ENDPOINT_URL_SQS in the environment replace the embedded part by that endpoi
 	}
 	f := cmd.Flags()
 	f.IntVar(&o.Port, "port", 3030, "port of the HTTP API on 127.0.0.1; 0 picks a free one")
-	f.StringVar(&o.Data, "data", "", "directory that keeps state across restarts; none keeps nothing")
+	f.StringVar(&o.DataDir, "data", "", "directory that keeps state across restarts; none keeps nothing")
 	f.StringVar(&o.ConfigFile, "config", "", "configuration file (YAML)")
 	f.BoolVar(&o.NoWorker, "no-worker", false, "do not serve HTTP blocks with the stock worker")
 	f.StringArrayVar(&o.Workers, "worker", nil, "command of a worker program to keep running (repeatable)")
@@ -80,7 +80,7 @@ AWS_ENDPOINT_URL_SQS in the environment replace the embedded part by that endpoi
 		for _, w := range o.Workers { // also with --quiet, when nobody sees it fail
 			program, _, _ := strings.Cut(w, " ")
 			if _, err := os.Stat(program); strings.HasPrefix(program, "/") && err != nil {
-				note(cmd, "--worker %s: %v; it is tried again and again", w, unreadable(program, err))
+				printNote(cmd, "--worker %s: %v; it is tried again and again", w, readError(program, err))
 			}
 		}
 		if quiet {

@@ -7,18 +7,18 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockstep-run/lockstep/cmd/lockstep/doctor"
-	"github.com/lockstep-run/lockstep/shared/cloud"
+	"github.com/lockstep-run/lockstep/cmd/lockstep/doctor/aws"
 )
 
 func newDoctor(c *connection) *cobra.Command {
-	return doctor.Verb(c.shell(), doctor.Setting{
+	return doctor.NewCommand(c.env(), doctor.Options{
 		Version: version,
-		Named:   named,
-		Cloud:   func(ctx context.Context) (doctor.Cloud, error) { return cloud.Open(ctx, time.Now) },
+		URLSet:  urlIsSet,
+		OpenAWS: func(ctx context.Context) (doctor.AWS, error) { return aws.Open(ctx, time.Now) },
 		Now:     time.Now,
-		Failed: func(down error) error {
+		ExitError: func(down error) error {
 			if down != nil {
-				return &reportedError{called(down)}
+				return &reportedError{asServiceError(down)}
 			}
 			return errSilent
 		},

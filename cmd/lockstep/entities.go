@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lockstep-run/lockstep/cmd/lockstep/intake"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -28,7 +27,7 @@ func newEntitiesImport(c *connection) *cobra.Command {
 		Long:  "Import entities from JSON lines: {\"type\":\"device\",\"id\":\"sw-001\",\"attributes\":{},\"groups\":[]}.\nEntities that exist are replaced. Nothing is stored if any line is not valid. A long file\nis sent in parts; if one is lost, the same command again completes the import.",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			api, err := c.open()
+			api, err := c.newClient()
 			if err != nil {
 				return err
 			}
@@ -36,9 +35,9 @@ func newEntitiesImport(c *connection) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			n, err := intake.Entities(cmd.Context(), api, lines, cmd.ErrOrStderr())
+			n, err := importEntities(cmd.Context(), api, lines, cmd.ErrOrStderr())
 			if err != nil {
-				return &fileError{args[0], called(err)}
+				return &fileError{args[0], asServiceError(err)}
 			}
 			if c.output == "json" {
 				return printJSON(cmd, map[string]int{"imported": n})
@@ -59,7 +58,7 @@ func newEntitiesList(c *connection) *cobra.Command {
 		Example: "  lockstep entities list device --group core --query \"entity.site == 'zrh'\"",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			api, err := c.open()
+			api, err := c.newClient()
 			if err != nil {
 				return err
 			}
@@ -69,15 +68,15 @@ func newEntitiesList(c *connection) *cobra.Command {
 				switch {
 				case n > 0:
 				case sel.Query == "" && len(sel.Groups) == 0:
-					note(cmd, "the inventory has no entity of type %q", sel.Type)
+					printNote(cmd, "the inventory has no entity of type %q", sel.Type)
 				default:
-					note(cmd, "no entity of type %q matches", sel.Type)
+					printNote(cmd, "no entity of type %q matches", sel.Type)
 				}
 			}()
-			return printList(cmd, c, counted(api.Entities(cmd.Context(), sel), &n), limit,
+			return printList(cmd, c, countItems(api.Entities(cmd.Context(), sel), &n), limit,
 				[]string{"ENTITY", "GROUPS", "VERSION", "ATTRIBUTES"},
 				func(e workflow.Entity) []string {
-					return []string{e.Key().String(), dash(strings.Join(e.Groups, ",")), fmt.Sprint(e.Version), string(e.Attributes)}
+					return []string{e.Key().String(), orDash(strings.Join(e.Groups, ",")), fmt.Sprint(e.Version), string(e.Attributes)}
 				})
 		},
 	}
@@ -94,7 +93,7 @@ func newEntitiesShow(c *connection) *cobra.Command {
 		Short: "Print one entity as JSON",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			api, err := c.open()
+			api, err := c.newClient()
 			if err != nil {
 				return err
 			}
@@ -104,7 +103,7 @@ func newEntitiesShow(c *connection) *cobra.Command {
 			}
 			e, err := api.Entity(cmd.Context(), key)
 			if err != nil {
-				return missing(called(err), "\"lockstep entities list %s\" lists those that there are", key.Type)
+				return hintNotFound(asServiceError(err), "\"lockstep entities list %s\" lists those that there are", key.Type)
 			}
 			return printJSON(cmd, e)
 		},

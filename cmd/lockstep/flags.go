@@ -13,32 +13,32 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// strict makes every verb say what it wants in words: missing arguments are
+// enforceUsage makes every verb say what it wants in words: missing arguments are
 // named, verbs that are almost right are suggested, flags that take one of a few
 // words are checked before anything is sent.
-func strict(cmd *cobra.Command) {
-	cmd.Args = arguments
-	cmd.SetFlagErrorFunc(badFlag)
+func enforceUsage(cmd *cobra.Command) {
+	cmd.Args = validateArgs
+	cmd.SetFlagErrorFunc(flagError)
 	cmd.SuggestionsMinimumDistance = 2
-	if run := cmd.RunE; strings.Contains(cmd.Use+" ", " ID ") {
+	if runE := cmd.RunE; strings.Contains(cmd.Use+" ", " ID ") {
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
-			return missing(run(cmd, args), "%s", lostRun)
+			return hintNotFound(runE(cmd, args), "%s", executionNotFoundHint)
 		}
 	}
 	for _, sub := range cmd.Commands() {
-		strict(sub)
+		enforceUsage(sub)
 	}
 }
 
-// lostRun is what may have become of a run that the service does not know.
-const lostRun = "\"lockstep list\" lists the runs. A local stack keeps them across restarts only with --data."
+// executionNotFoundHint is what may have become of a run that the service does not know.
+const executionNotFoundHint = "\"lockstep list\" lists the runs. A local stack keeps them across restarts only with --data."
 
-// arguments holds a command line to the usage line of its verb: WORD is wanted,
+// validateArgs holds a command line to the usage line of its verb: WORD is wanted,
 // [WORD] may be left out, WORD... is one or more.
-func arguments(cmd *cobra.Command, args []string) error {
+func validateArgs(cmd *cobra.Command, args []string) error {
 	words := strings.Fields(cmd.Use)[1:]
 	if cmd.HasSubCommands() && len(words) == 0 && len(args) > 0 {
-		return unknownVerb(cmd, args[0])
+		return unknownVerbError(cmd, args[0])
 	}
 	for i, w := range words {
 		if i >= len(args) && !strings.HasPrefix(w, "[") {
@@ -57,7 +57,7 @@ func arguments(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-func unknownVerb(cmd *cobra.Command, verb string) error {
+func unknownVerbError(cmd *cobra.Command, verb string) error {
 	s := fmt.Sprintf("there is no verb %q", strings.TrimSpace(strings.TrimPrefix(cmd.CommandPath(), "lockstep")+" "+verb))
 	if near := cmd.SuggestionsFor(verb); len(near) > 0 {
 		s += "; did you mean " + strings.Join(near, " or ") + "?"
@@ -65,11 +65,11 @@ func unknownVerb(cmd *cobra.Command, verb string) error {
 	return fmt.Errorf("%s", s)
 }
 
-var badValueRE = regexp.MustCompile(`^invalid argument "(.*)" for "(?:-., )?--(.*)" flag: `)
+var invalidValueRE = regexp.MustCompile(`^invalid argument "(.*)" for "(?:-., )?--(.*)" flag: `)
 
-// badFlag words what the flag library says of a value.
-func badFlag(cmd *cobra.Command, err error) error {
-	m := badValueRE.FindStringSubmatch(err.Error())
+// flagError words what the flag library says of a value.
+func flagError(cmd *cobra.Command, err error) error {
+	m := invalidValueRE.FindStringSubmatch(err.Error())
 	if m == nil {
 		return err
 	}
@@ -80,17 +80,17 @@ func badFlag(cmd *cobra.Command, err error) error {
 	return fmt.Errorf("--%s wants %s, not %q", m[2], cmp.Or(want, "another value"), m[1])
 }
 
-// choices are the words that a flag takes, by verb and flag.
-var choices = map[string][]string{
+// flagValues are the words that a flag takes, by verb and flag.
+var flagValues = map[string][]string{
 	"lockstep output": {"table", "json"},
 	"cancel rollback": {"auto", "never"},
-	"list state":      texts(sm.ExecutionStates()),
-	"list status":     texts(sm.Statuses()),
+	"list state":      toStrings(sm.ExecutionStates()),
+	"list status":     toStrings(sm.Statuses()),
 	"jobs kind":       {"ACQUIRE", "EXECUTE", "ROLLBACK"},
 	"jobs state":      {"PENDING", "CLAIMED", "RUNNING", "COMPLETED", "FAILED", "CANCELLED", "UNKNOWN"},
 }
 
-func texts[S ~string](all []S) []string {
+func toStrings[S ~string](all []S) []string {
 	var out []string
 	for _, s := range all {
 		out = append(out, string(s))
@@ -98,20 +98,20 @@ func texts[S ~string](all []S) []string {
 	return out
 }
 
-// checkFlags refuses values that no verb could use.
-func checkFlags(cmd *cobra.Command) error {
+// validateFlags refuses values that no verb could use.
+func validateFlags(cmd *cobra.Command) error {
 	var bad error
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if bad != nil || !f.Changed {
 			return
 		}
 		value := f.Value.String()
-		words, ok := choices[cmd.Name()+" "+f.Name]
+		words, ok := flagValues[cmd.Name()+" "+f.Name]
 		if f.Name == "output" {
-			words, ok = choices["lockstep output"], true
+			words, ok = flagValues["lockstep output"], true
 		}
 		if ok && !slices.ContainsFunc(words, func(w string) bool { return strings.EqualFold(w, value) }) {
-			bad = fmt.Errorf("--%s is %s, not %q", f.Name, orList(words), value)
+			bad = fmt.Errorf("--%s is %s, not %q", f.Name, joinOr(words), value)
 		}
 		if f.Name == "limit" && strings.HasPrefix(value, "-") {
 			bad = fmt.Errorf("--limit is how many, 0 for all, not %s", value)
@@ -127,8 +127,8 @@ func checkFlags(cmd *cobra.Command) error {
 	return bad
 }
 
-// orList is "a, b or c".
-func orList(words []string) string {
+// joinOr is "a, b or c".
+func joinOr(words []string) string {
 	if len(words) == 1 {
 		return words[0]
 	}

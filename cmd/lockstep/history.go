@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lockstep-run/lockstep/cmd/lockstep/show"
+	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -16,7 +16,7 @@ func newHistory(c *connection) *cobra.Command {
 		Short: "Print every event of a run",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			api, err := c.open()
+			api, err := c.newClient()
 			if err != nil {
 				return err
 			}
@@ -25,11 +25,11 @@ func newHistory(c *connection) *cobra.Command {
 				func(e workflow.Event) []string {
 					return []string{
 						fmt.Sprint(e.Sequence), e.At.Local().Format(time.TimeOnly + ".000"), e.Type,
-						dash(e.Step), dash(e.From), dash(e.To), dash(e.Actor), string(e.Data),
+						orDash(e.Step), orDash(e.From), orDash(e.To), orDash(e.Actor), string(e.Data),
 					}
 				})
 		},
 	}
 }
 
-func dash(s string) string { return show.Text(&s) }
+func orDash(s string) string { return render.OrDash(&s) }

@@ -8,22 +8,22 @@ import (
 	"syscall"
 )
 
-// interruption is the signal that has ended a command. A shell must not take it
+// interruptError is the signal that has ended a command. A shell must not take it
 // for a success, so the exit code is the usual one: 128 and the signal's number.
-type interruption struct{ signal syscall.Signal }
+type interruptError struct{ signal syscall.Signal }
 
-func (i *interruption) Error() string {
+func (i *interruptError) Error() string {
 	if i.signal == syscall.SIGTERM {
 		return "terminated (SIGTERM)"
 	}
 	return "interrupted"
 }
 
-func (i *interruption) exitCode() int { return 128 + int(i.signal) }
+func (i *interruptError) exitCode() int { return 128 + int(i.signal) }
 
-// interruptible is a context that ends with the first SIGINT or SIGTERM, which is
+// withInterrupt is a context that ends with the first SIGINT or SIGTERM, which is
 // its cause. After that a further signal has its usual effect.
-func interruptible(parent context.Context) (context.Context, func()) {
+func withInterrupt(parent context.Context) (context.Context, func()) {
 	ctx, end := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -32,16 +32,16 @@ func interruptible(parent context.Context) (context.Context, func()) {
 		select {
 		case s := <-signals:
 			number, _ := s.(syscall.Signal)
-			end(&interruption{number})
+			end(&interruptError{number})
 		case <-ctx.Done():
 		}
 	}()
 	return ctx, func() { end(nil) }
 }
 
-// interrupted is the interruption that has ended a context, nil if none has.
-func interrupted(ctx context.Context) *interruption {
-	var i *interruption
+// interruptCause is the interruption that has ended a context, nil if none has.
+func interruptCause(ctx context.Context) *interruptError {
+	var i *interruptError
 	if errors.As(context.Cause(ctx), &i) {
 		return i
 	}

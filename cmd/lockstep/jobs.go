@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lockstep-run/lockstep/cmd/lockstep/show"
+	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
 	"github.com/lockstep-run/lockstep/shared/client"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -22,7 +22,7 @@ func newJobs(c *connection) *cobra.Command {
 		Example: "  lockstep jobs ID --state FAILED\n  lockstep jobs ID --entity device/sw-007",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			api, err := c.open()
+			api, err := c.newClient()
 			if err != nil {
 				return err
 			}
@@ -38,7 +38,7 @@ func newJobs(c *connection) *cobra.Command {
 				}
 			}
 			n := 0
-			err = printList(cmd, c, counted(api.Jobs(cmd.Context(), args[0], f), &n), limit,
+			err = printList(cmd, c, countItems(api.Jobs(cmd.Context(), args[0], f), &n), limit,
 				[]string{"STEP", "VISIT", "KIND", "ENTITY", "STATE", "ATTEMPT", "WORKER", "ENDED", "ERROR"},
 				func(j workflow.Job) []string {
 					on, why := "-", "-"
@@ -48,10 +48,10 @@ func newJobs(c *connection) *cobra.Command {
 					if j.Error != nil {
 						why = j.Error.Code + ": " + j.Error.Message
 					}
-					return []string{j.Step, fmt.Sprint(j.Visit), string(j.Kind), on, string(j.State), fmt.Sprint(j.Attempt), show.Text(j.Worker), show.Clock(j.EndedAt), why}
+					return []string{j.Step, fmt.Sprint(j.StepRunOrdinal), string(j.Kind), on, string(j.State), fmt.Sprint(j.Attempt), render.OrDash(j.Worker), render.Time(j.EndedAt), why}
 				})
 			if n == 0 && err == nil {
-				noJobs(cmd, api, args[0], f)
+				noteNoJobs(cmd, api, args[0], f)
 			}
 			return err
 		},
@@ -65,19 +65,19 @@ func newJobs(c *connection) *cobra.Command {
 	return cmd
 }
 
-// noJobs says what may be wrong with filters that match nothing.
-func noJobs(cmd *cobra.Command, api *client.Client, id string, f views.JobFilter) {
+// noteNoJobs says what may be wrong with filters that match nothing.
+func noteNoJobs(cmd *cobra.Command, api *client.Client, id string, f views.JobFilter) {
 	if f.Step != "" {
 		for s, err := range api.Steps(cmd.Context(), id) {
 			if err != nil || s.Step == f.Step {
-				note(cmd, "no job of step %q matches", f.Step)
+				printNote(cmd, "no job of step %q matches", f.Step)
 				return
 			}
 		}
-		note(cmd, "no step %q in this run so far; \"lockstep steps %s\" lists those that have begun", f.Step, id)
+		printNote(cmd, "no step %q in this run so far; \"lockstep steps %s\" lists those that have begun", f.Step, id)
 		return
 	}
 	if f.Entity.ID != "" {
-		note(cmd, "no job of this run matches for entity %q", strings.TrimPrefix(f.Entity.String(), "/"))
+		printNote(cmd, "no job of this run matches for entity %q", strings.TrimPrefix(f.Entity.String(), "/"))
 	}
 }

@@ -6,8 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lockstep-run/lockstep/cmd/lockstep/given"
-	"github.com/lockstep-run/lockstep/cmd/lockstep/show"
+	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
@@ -24,7 +23,7 @@ func newList(c *connection) *cobra.Command {
 		Example: "  lockstep list --active\n  lockstep list --state FAILED_UNSAFE --workflow fleet/upgrade_firmware",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			api, err := c.open()
+			api, err := c.newClient()
 			if err != nil {
 				return err
 			}
@@ -44,25 +43,25 @@ func newList(c *connection) *cobra.Command {
 					return err
 				}
 			}
-			if f.Labels, err = given.Pairs(labels); err != nil {
+			if f.Labels, err = parsePairs(labels); err != nil {
 				return err
 			}
 			n := 0
 			defer func() {
 				if n == 0 {
-					note(cmd, "no run matches")
+					printNote(cmd, "no run matches")
 				}
 			}()
-			return printList(cmd, c, counted(api.Executions(cmd.Context(), f), &n), limit,
+			return printList(cmd, c, countItems(api.Executions(cmd.Context(), f), &n), limit,
 				[]string{"ID", "WORKFLOW", "STATE", "JOBS", "FAILED", "STEP", "CREATED", "WAITING"},
 				func(x views.ExecutionView) []string {
 					waiting := "-"
 					if x.Waiting != nil {
-						waiting = show.Waits(x.Waiting)
+						waiting = render.DescribeWaiting(x.Waiting)
 					}
 					return []string{
 						x.ID, x.Workflow.String(), string(x.State), fmt.Sprintf("%d/%d", x.Progress.Jobs.Completed, x.Progress.Jobs.Total),
-						fmt.Sprint(x.Progress.Jobs.Failed), show.Text(x.CurrentStep), show.Ago(x.CreatedAt), waiting,
+						fmt.Sprint(x.Progress.Jobs.Failed), render.OrDash(x.CurrentStep), render.Ago(x.CreatedAt), waiting,
 					}
 				})
 		},

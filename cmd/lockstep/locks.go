@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lockstep-run/lockstep/cmd/lockstep/show"
+	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -18,13 +18,13 @@ func newLocks(c *connection) *cobra.Command {
 		Short: "Show who holds what, and who waits",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			api, err := c.open()
+			api, err := c.newClient()
 			if err != nil {
 				return err
 			}
-			heads := []string{"ENTITY", "HELD BY", "SINCE", "TOKEN", "MODE", "RESERVED BY", "WAITING"}
+			columns := []string{"ENTITY", "HELD BY", "SINCE", "TOKEN", "MODE", "RESERVED BY", "WAITING"}
 			if len(args) == 0 {
-				return printNoted(cmd, c, api.Locks(cmd.Context()), limit, heads, lockRow, "nobody holds a lock or waits for one")
+				return printListOrNote(cmd, c, api.Locks(cmd.Context()), limit, columns, lockRow, "nobody holds a lock or waits for one")
 			}
 			key, err := workflow.ParseEntityKey(args[0])
 			if err != nil {
@@ -32,9 +32,9 @@ func newLocks(c *connection) *cobra.Command {
 			}
 			l, err := api.Lock(cmd.Context(), key)
 			if err != nil {
-				return called(err)
+				return asServiceError(err)
 			}
-			return printOne(cmd, c, l, heads, lockRow)
+			return printOne(cmd, c, l, columns, lockRow)
 		},
 	}
 	cmd.Flags().IntVar(&limit, "limit", 0, "how many; 0 for all")
@@ -51,6 +51,6 @@ func lockRow(l views.LockView) []string {
 		mode = "-" // nobody holds it in any
 	}
 	return []string{
-		l.Entity.String(), show.Text(l.HeldBy), show.Clock(l.Since), fmt.Sprint(l.Token), mode, show.Text(l.ReservedBy), dash(strings.Join(waiting, ",")),
+		l.Entity.String(), render.OrDash(l.HeldBy), render.Time(l.Since), fmt.Sprint(l.Token), mode, render.OrDash(l.ReservedBy), orDash(strings.Join(waiting, ",")),
 	}
 }

@@ -10,14 +10,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lockstep-run/lockstep/cmd/lockstep/page"
 	"github.com/lockstep-run/lockstep/cmd/lockstep/transfer"
-	"github.com/lockstep-run/lockstep/cmd/lockstep/upkeep"
-	"github.com/lockstep-run/lockstep/shared/signed"
+	"github.com/lockstep-run/lockstep/shared/client/auth"
 )
 
 func main() {
-	ctx, stop := interruptible(context.Background())
+	ctx, stop := withInterrupt(context.Background())
 	code := execute(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
@@ -33,20 +31,20 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		return 0
 	}
-	if by := interrupted(ctx); by != nil && !errors.Is(err, errSilent) {
+	if interrupt := interruptCause(ctx); interrupt != nil && !errors.Is(err, errSilent) {
 		var hint *hintedError
 		if !errors.As(err, &hint) {
-			fmt.Fprintf(stderr, "lockstep: %v\n", by)
+			fmt.Fprintf(stderr, "lockstep: %v\n", interrupt)
 		}
-		tell(stderr, err)
-		return by.exitCode()
+		printHint(stderr, err)
+		return interrupt.exitCode()
 	}
 	code := exitCode(err)
 	var reported *reportedError
-	if told := errors.Is(err, errSilent) || errors.As(err, &reported); !told {
-		explain(stderr, err)
+	if printed := errors.Is(err, errSilent) || errors.As(err, &reported); !printed {
+		printError(stderr, err)
 		if f := root.PersistentFlags().Lookup("output"); f.Value.String() == "json" {
-			printProblem(stdout, err)
+			printErrorDocument(stdout, err)
 		}
 	}
 	if file := (*fileError)(nil); code == exitUsage && reported == nil && !errors.As(err, &file) { // the call was right, the file is not
@@ -64,7 +62,7 @@ func newHelp(root *cobra.Command) *cobra.Command {
 		RunE: func(_ *cobra.Command, words []string) error {
 			cmd, rest, err := root.Find(words)
 			if err != nil || len(rest) > 0 {
-				return unknownVerb(cmd, words[len(words)-max(len(rest), 1)])
+				return unknownVerbError(cmd, words[len(words)-max(len(rest), 1)])
 			}
 			return cmd.Help()
 		},
@@ -82,15 +80,15 @@ func newRoot() *cobra.Command {
 		Args:          cobra.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	c.flags(root)
+	c.addFlags(root)
 	root.AddCommand(
 		newDev(), newPublish(c), newRun(c), newWatch(c), newStatus(c), newList(c), newHistory(c), newSteps(c),
 		newJobs(c), newResult(c), newCancel(c), newAcknowledge(c), newRetry(c), newResume(c), newUnlock(c), newLocks(c), newWorkers(c),
 		newEntities(c), newBlocks(c), newDefinitions(c), newSchedules(c), newArchive(c), newRestore(c), newCost(c), newVersion(c),
-		upkeep.Redrive(c.shell()), upkeep.Sweep(c.shell()), newDoctor(c), page.Page(&c.url, &c.tenant, signed.Transport(signed.Found(), time.Now)), transfer.Export(c.shell(), time.Now), transfer.Import(c.shell(), time.Now),
+		newRedrive(c.env()), newSweep(c.env()), newDoctor(c), newPage(&c.url, &c.tenant, auth.NewTransport(auth.DefaultCredentials(), time.Now)), transfer.NewExport(c.env(), time.Now), transfer.NewImport(c.env(), time.Now),
 	)
 	root.SetHelpCommand(newHelp(root))
-	strict(root)
-	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return checkFlags(cmd) }
+	enforceUsage(root)
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return validateFlags(cmd) }
 	return root
 }

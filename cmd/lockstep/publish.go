@@ -14,7 +14,7 @@ import (
 )
 
 func newPublish(c *connection) *cobra.Command {
-	var dryRun, careful bool
+	var dryRun, strictMode bool
 	cmd := &cobra.Command{
 		Use:     "publish FILE...",
 		Short:   "Publish workflow definitions",
@@ -22,19 +22,19 @@ func newPublish(c *connection) *cobra.Command {
 		Example: "  lockstep publish examples/fleet/upgrade_firmware.yaml\n  lockstep publish --dry-run *.yaml",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, files []string) error {
-			api, err := c.open()
+			api, err := c.newClient()
 			if err != nil {
 				return err
 			}
 			var worst error
 			for _, file := range files {
-				err := publish(cmd, c, api, file, dryRun, careful)
+				err := publish(cmd, c, api, file, dryRun, strictMode)
 				if err == nil {
 					continue
 				}
-				explain(cmd.ErrOrStderr(), err)
+				printError(cmd.ErrOrStderr(), err)
 				if c.output == "json" {
-					printProblem(cmd.OutOrStdout(), err)
+					printErrorDocument(cmd.OutOrStdout(), err)
 				}
 				if worst == nil || exitCode(err) > exitCode(worst) {
 					worst = err
@@ -49,29 +49,29 @@ func newPublish(c *connection) *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&careful, "strict", false, "take warnings for errors: nothing of a file with any is stored")
+	cmd.Flags().BoolVar(&strictMode, "strict", false, "take warnings for errors: nothing of a file with any is stored")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "check everything, store nothing")
 	return cmd
 }
 
 // publish publishes one file and says what has come of it.
-func publish(cmd *cobra.Command, c *connection, api *client.Client, file string, dryRun, careful bool) error {
+func publish(cmd *cobra.Command, c *connection, api *client.Client, file string, dryRun, strictMode bool) error {
 	source, err := readSource(cmd, file)
 	if err != nil {
 		return err
 	}
-	d, created, err := api.Publish(cmd.Context(), source, dryRun || careful)
-	if err == nil && careful && len(d.Warnings) > 0 {
+	d, created, err := api.Publish(cmd.Context(), source, dryRun || strictMode)
+	if err == nil && strictMode && len(d.Warnings) > 0 {
 		err = workflow.Invalid("it does not fit what is registered now", d.Warnings)
-	} else if err == nil && careful && !dryRun {
+	} else if err == nil && strictMode && !dryRun {
 		d, created, err = api.Publish(cmd.Context(), source, false)
 	}
 	if err != nil {
-		return &fileError{file, called(err)}
+		return &fileError{file, asServiceError(err)}
 	}
 	if len(d.Warnings) > 0 {
 		fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s does not fit what is registered now\n", file)
-		issues(cmd.ErrOrStderr(), file+":", d.Warnings)
+		printIssues(cmd.ErrOrStderr(), file+":", d.Warnings)
 	}
 	if c.output == "json" {
 		return printJSON(cmd, d)
@@ -85,7 +85,7 @@ func publish(cmd *cobra.Command, c *connection, api *client.Client, file string,
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "%s %s/%s:%s\n", what, d.Package, d.Name, d.Version)
 	if d.Archived {
-		note(cmd, "it is archived, and starts no runs; \"lockstep restore %s/%s:%s\" takes that back", d.Package, d.Name, d.Version)
+		printNote(cmd, "it is archived, and starts no runs; \"lockstep restore %s/%s:%s\" takes that back", d.Package, d.Name, d.Version)
 	}
 	return nil
 }
@@ -104,7 +104,7 @@ func readSource(cmd *cobra.Command, file string) ([]byte, error) {
 		source, err = os.ReadFile(file)
 	}
 	if err != nil {
-		return nil, unreadable(file, err)
+		return nil, readError(file, err)
 	}
 	if blankRE.Match(source) {
 		return nil, &fileError{file, errors.New("it is empty")}

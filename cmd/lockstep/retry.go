@@ -23,7 +23,7 @@ stay; otherwise they are taken anew. What has come to its end well before that s
 		Example: "  lockstep retry ID --reason 'power is back'\n  lockstep retry ID --from upgrade --entities all",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			api, err := c.open()
+			api, err := c.newClient()
 			if err != nil {
 				return err
 			}
@@ -33,7 +33,7 @@ stay; otherwise they are taken anew. What has come to its end well before that s
 				return fmt.Errorf("--entities is failed or all, not %q", entities)
 			}
 			x, err := api.Retry(cmd.Context(), args[0], req)
-			return printVerb(cmd, c, x, stepsThere(cmd, api, args[0], req.From, wrongState(cmd, api, args[0], err)))
+			return printExecution(cmd, c, x, hintRetrySteps(cmd, api, args[0], req.From, hintIllegalState(cmd, api, args[0], err)))
 		},
 	}
 	f := cmd.Flags()
@@ -43,8 +43,8 @@ stay; otherwise they are taken anew. What has come to its end well before that s
 	return cmd
 }
 
-// stepsThere adds the steps that a retry may begin with to a refusal of one.
-func stepsThere(cmd *cobra.Command, api *client.Client, id, from string, err error) error {
+// hintRetrySteps adds the steps that a retry may begin with to a refusal of one.
+func hintRetrySteps(cmd *cobra.Command, api *client.Client, id, from string, err error) error {
 	if from == "" || !workflow.Is(err, workflow.CodeInvalid) {
 		return err
 	}
@@ -57,5 +57,5 @@ func stepsThere(cmd *cobra.Command, api *client.Client, id, from string, err err
 			steps = append(steps, s.Step)
 		}
 	}
-	return hinted(err, "the steps that it came to: %s", strings.Join(steps, ", "))
+	return withHint(err, "the steps that it came to: %s", strings.Join(steps, ", "))
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lockstep-run/lockstep/cmd/lockstep/given"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -28,7 +27,7 @@ than 0 "lockstep run ... && next" does not go on.`,
 		Example: "  lockstep run fleet/upgrade_firmware --set target=2.0.0 --group core\n  lockstep run fleet/upgrade_firmware:1 --parameters '{\"target\":\"2.0.0\"}' --id sw-001 --detach",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			api, err := c.open()
+			api, err := c.newClient()
 			if err != nil {
 				return err
 			}
@@ -36,10 +35,10 @@ than 0 "lockstep run ... && next" does not go on.`,
 				return err
 			}
 			req := views.StartRequest{Workflow: args[0], IdempotencyKey: key}
-			if req.Parameters, err = given.Parameters(parameters, sets); err != nil {
+			if req.Parameters, err = parseParameters(parameters, sets); err != nil {
 				return err
 			}
-			if req.Labels, err = given.Pairs(labels); err != nil {
+			if req.Labels, err = parsePairs(labels); err != nil {
 				return err
 			}
 			if cmd.Flags().Changed("idempotency-key") && key == "" {
@@ -58,7 +57,7 @@ than 0 "lockstep run ... && next" does not go on.`,
 			}
 			started, existed, err := api.Start(cmd.Context(), req)
 			if err != nil {
-				return notStarted(cmd, api, args[0], sets, err)
+				return hintStartFailed(cmd, api, args[0], sets, err)
 			}
 			if detach {
 				if c.output == "json" {
@@ -71,7 +70,7 @@ than 0 "lockstep run ... && next" does not go on.`,
 				fmt.Fprintf(cmd.ErrOrStderr(), "this idempotency key has started %s already\n", started.ID)
 			}
 			return follow(cmd, c, api, started.ID, func(x views.ExecutionView) {
-				warnOfNone(cmd, api, x, req.ExecuteOnParameters)
+				warnNoEntities(cmd, api, x, req.ExecuteOnParameters)
 			})
 		},
 	}

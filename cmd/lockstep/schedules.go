@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lockstep-run/lockstep/cmd/lockstep/show"
+	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
 	"github.com/lockstep-run/lockstep/shared/views"
 )
 
@@ -16,18 +16,18 @@ func newSchedules(c *connection) *cobra.Command {
 		Short: "List the workflows that are started by the clock",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			api, err := c.open()
+			api, err := c.newClient()
 			if err != nil {
 				return err
 			}
-			return printNoted(cmd, c, api.Schedules(cmd.Context()), 0,
+			return printListOrNote(cmd, c, api.Schedules(cmd.Context()), 0,
 				[]string{"WORKFLOW", "CRON", "ZONE", "NEXT", "LAST RUN", "SKIPPED"},
 				func(v views.ScheduleView) []string {
 					next := "-"
 					if v.NextAt != nil {
 						next = v.NextAt.Local().Format(time.DateTime + " MST")
 					}
-					return []string{v.Workflow.String(), v.Cron, v.Zone, next, show.Text(v.Last), fmt.Sprint(v.Skipped)}
+					return []string{v.Workflow.String(), v.Cron, v.Zone, next, render.OrDash(v.LastExecutionID), fmt.Sprint(v.Skipped)}
 				}, "no published workflow is started by the clock")
 		},
 	}

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lockstep-run/lockstep/cmd/lockstep/show"
+	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
 )
 
 func newStatus(c *connection) *cobra.Command {
@@ -14,19 +14,19 @@ func newStatus(c *connection) *cobra.Command {
 		Short: "Say how a run stands, and what it waits for",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			api, err := c.open()
+			api, err := c.newClient()
 			if err != nil {
 				return err
 			}
 			x, err := api.Execution(cmd.Context(), args[0])
 			if err != nil {
-				return called(err)
+				return asServiceError(err)
 			}
 			if c.output == "json" {
 				return printJSON(cmd, x)
 			}
 			out := cmd.OutOrStdout()
-			fmt.Fprintf(out, "%s  %s  %s (%s)\n%s\n%s", x.ID, x.Workflow, x.State, x.Status, show.Sentence(x), undone(cmd, api, x))
+			fmt.Fprintf(out, "%s  %s  %s (%s)\n%s\n%s", x.ID, x.Workflow, x.State, x.Status, render.DescribeExecution(x), rollbackSummary(cmd, api, x))
 			for kind, n := range x.Entities {
 				fmt.Fprintf(out, "entities: %d %s\n", n, kind)
 			}
@@ -38,7 +38,7 @@ func newStatus(c *connection) *cobra.Command {
 			}
 			j := x.Progress.Jobs
 			counts := fmt.Sprintf("jobs: %d, of which %d completed, %d failed, %s running, %s waiting",
-				j.Total, j.Completed, j.Failed, show.Count(j.Running), show.Count(j.Pending))
+				j.Total, j.Completed, j.Failed, render.CountOrDash(j.Running), render.CountOrDash(j.Pending))
 			for _, rare := range []struct {
 				n    *int
 				what string

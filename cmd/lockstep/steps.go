@@ -5,11 +5,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lockstep-run/lockstep/cmd/lockstep/show"
+	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
 	"github.com/lockstep-run/lockstep/shared/views"
 )
 
-var stepHeads = []string{"STEP", "TRY", "VISIT", "KIND", "STATUS", "JOBS", "OK", "FAILED", "UNKNOWN", "CANCELLED", "SKIPPED", "TOOK"}
+var stepColumns = []string{"STEP", "TRY", "VISIT", "KIND", "STATUS", "JOBS", "OK", "FAILED", "UNKNOWN", "CANCELLED", "SKIPPED", "TOOK"}
 
 func newSteps(c *connection) *cobra.Command {
 	return &cobra.Command{
@@ -17,11 +17,11 @@ func newSteps(c *connection) *cobra.Command {
 		Short: "Summarise each step of a run, rollback waves included",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			api, err := c.open()
+			api, err := c.newClient()
 			if err != nil {
 				return err
 			}
-			return printList(cmd, c, api.Steps(cmd.Context(), args[0]), 0, stepHeads, stepRow)
+			return printList(cmd, c, api.Steps(cmd.Context(), args[0]), 0, stepColumns, stepRow)
 		},
 	}
 }
@@ -42,7 +42,7 @@ func stepRow(s views.StepView) []string {
 	}
 	j := s.Jobs
 	return []string{
-		s.Step, fmt.Sprint(s.Try), fmt.Sprint(s.Visit), kind, string(s.Status), fmt.Sprint(j.Total), fmt.Sprint(j.Completed), fmt.Sprint(j.Failed),
-		show.Count(j.Unknown), show.Count(j.Cancelled), fmt.Sprint(s.Skipped), took,
+		s.Step, fmt.Sprint(s.Try), fmt.Sprint(s.Ordinal), kind, string(s.Status), fmt.Sprint(j.Total), fmt.Sprint(j.Completed), fmt.Sprint(j.Failed),
+		render.CountOrDash(j.Unknown), render.CountOrDash(j.Cancelled), fmt.Sprint(s.Skipped), took,
 	}
 }

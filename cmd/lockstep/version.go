@@ -17,17 +17,17 @@ func newVersion(c *connection) *cobra.Command {
 		Long:  "Print the version of this command and of the service. If a service is named, by --url or\nLOCKSTEP_URL, and does not answer, the exit code is 4.",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			api, err := c.open()
+			api, err := c.newClient()
 			if err != nil {
 				return err
 			}
-			mine := map[string]string{"version": version}
+			clientInfo := map[string]string{"version": version}
 			if info, ok := debug.ReadBuildInfo(); ok {
-				mine["go"] = info.GoVersion
+				clientInfo["go"] = info.GoVersion
 			}
 			service, err := api.Version(cmd.Context())
 			if c.output == "json" {
-				all := map[string]any{"client": mine, "service": nil}
+				all := map[string]any{"client": clientInfo, "service": nil}
 				if err == nil {
 					all["service"] = service
 				}
@@ -35,16 +35,16 @@ func newVersion(c *connection) *cobra.Command {
 					return err
 				}
 			} else {
-				fmt.Fprintf(cmd.OutOrStdout(), "lockstep %s (%s)\n", mine["version"], mine["go"])
+				fmt.Fprintf(cmd.OutOrStdout(), "lockstep %s (%s)\n", clientInfo["version"], clientInfo["go"])
 			}
 			switch {
 			case err == nil && c.output == "table":
 				fmt.Fprintf(cmd.OutOrStdout(), "service %s\n", service.Version)
-			case err != nil && named(cmd):
-				explain(cmd.ErrOrStderr(), called(err))
-				return &reportedError{called(err)}
+			case err != nil && urlIsSet(cmd):
+				printError(cmd.ErrOrStderr(), asServiceError(err))
+				return &reportedError{asServiceError(err)}
 			case err != nil:
-				note(cmd, "no service answers at %s", c.url)
+				printNote(cmd, "no service answers at %s", c.url)
 			}
 			return nil
 		},

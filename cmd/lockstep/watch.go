@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lockstep-run/lockstep/cmd/lockstep/show"
+	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
 	"github.com/lockstep-run/lockstep/shared/client"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -22,7 +22,7 @@ func newWatch(c *connection) *cobra.Command {
 		Long:  "Follow a run to its end. Ctrl-C stops following; the run goes on.\n\nExit code 0: it completed. 1: it failed or was cancelled. 130: Ctrl-C. 143: SIGTERM.",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			api, err := c.open()
+			api, err := c.newClient()
 			if err != nil {
 				return err
 			}
@@ -31,33 +31,33 @@ func newWatch(c *connection) *cobra.Command {
 	}
 }
 
-// pollEvery is how often a followed run is read.
-const pollEvery = 250 * time.Millisecond
+// pollInterval is how often a followed run is read.
+const pollInterval = 250 * time.Millisecond
 
 // follow shows a run's progress on standard error until it rests, then its end
 // on standard output. ended, unless it is nil, sees it first.
-func follow(cmd *cobra.Command, c *connection, api *client.Client, id string, ended func(views.ExecutionView)) error {
-	bar := show.NewBar(cmd.ErrOrStderr())
-	x, err := api.Follow(cmd.Context(), id, pollEvery, bar.Show, bar.Lost)
+func follow(cmd *cobra.Command, c *connection, api *client.Client, id string, onEnd func(views.ExecutionView)) error {
+	bar := render.NewProgressBar(cmd.ErrOrStderr())
+	x, err := api.Follow(cmd.Context(), id, pollInterval, bar.Update, bar.ConnectionLost)
 	bar.Clear()
 	if err != nil && errors.Is(cmd.Context().Err(), context.Canceled) {
-		return hinted(err, "the run goes on; \"lockstep watch %s\" follows it again", id)
+		return withHint(err, "the run goes on; \"lockstep watch %s\" follows it again", id)
 	}
-	if err != nil && bar.Seen {
-		return hinted(called(err), "gave up following; the run goes on where the service does: \"lockstep watch %s\" follows it again", id)
+	if err != nil && bar.HasData {
+		return withHint(asServiceError(err), "gave up following; the run goes on where the service does: \"lockstep watch %s\" follows it again", id)
 	}
 	if err != nil {
-		return called(err)
+		return asServiceError(err)
 	}
-	if ended != nil {
-		ended(x)
+	if onEnd != nil {
+		onEnd(x)
 	}
 	if c.output == "json" {
 		if err := printJSON(cmd, x); err != nil {
 			return err
 		}
 	} else {
-		fmt.Fprintf(cmd.OutOrStdout(), "%s  %s\n%s\n%s", x.ID, x.State, show.Sentence(x), undone(cmd, api, x))
+		fmt.Fprintf(cmd.OutOrStdout(), "%s  %s\n%s\n%s", x.ID, x.State, render.DescribeExecution(x), rollbackSummary(cmd, api, x))
 	}
 	if x.Status != sm.StatusCompleted {
 		return errSilent
@@ -65,9 +65,9 @@ func follow(cmd *cobra.Command, c *connection, api *client.Client, id string, en
 	return nil
 }
 
-// undone is a line on how many jobs a run has rolled back, if it has; without an
+// rollbackSummary is a line on how many jobs a run has rolled back, if it has; without an
 // answer it is nothing, for the run itself has been told.
-func undone(cmd *cobra.Command, api *client.Client, x views.ExecutionView) string {
+func rollbackSummary(cmd *cobra.Command, api *client.Client, x views.ExecutionView) string {
 	if !x.RolledBack {
 		return ""
 	}

@@ -20,16 +20,16 @@ import (
 )
 
 func main() {
-	infra.Quiet() // before anything of CDK
+	infra.SilenceJSII() // before anything of CDK
 	defer jsii.Close()
 	app := awscdk.NewApp(nil)
-	newMeters(app, "Meters", "../../dist/functions", "dist")
+	newMetersStack(app, "Meters", "../../dist/functions", "dist")
 	app.Synth(nil)
 }
 
-// newMeters makes the team's stack. functions holds the engine's programs, worker
+// newMetersStack makes the team's stack. functions holds the engine's programs, worker
 // the team's own.
-func newMeters(app awscdk.App, id, functions, worker string) {
+func newMetersStack(app awscdk.App, id, functions, worker string) {
 	stack := awscdk.NewStack(app, &id, &awscdk.StackProps{Description: jsii.String("The meters team")})
 	readings := awsdynamodb.NewTable(stack, jsii.String("Readings"), &awsdynamodb.TableProps{
 		PartitionKey: &awsdynamodb.Attribute{Name: jsii.String("meter"), Type: awsdynamodb.AttributeType_STRING},
@@ -40,7 +40,7 @@ func newMeters(app awscdk.App, id, functions, worker string) {
 		Stage:        "staging",
 		FunctionsDir: functions,
 		AlarmTopic:   awssns.NewTopic(stack, jsii.String("OnCall"), nil),
-		Tokens:       &infra.Tokens{Issuer: "https://login.example/", Audience: []string{"meters"}, TenantClaim: "team"},
+		JWTAuth:      &infra.JWTAuth{Issuer: "https://login.example/", Audience: []string{"meters"}, TenantClaim: "team"},
 	})
 	pool := engine.AddWorkerPool("Meters", &infra.WorkerPoolProps{
 		Pool: "meters", CodeDir: worker, Timeout: 60, Concurrency: 20,

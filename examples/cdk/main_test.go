@@ -17,7 +17,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	infra.Quiet()
+	infra.SilenceJSII()
 	code := m.Run()
 	jsii.Close()
 	os.Exit(code)
@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 
 // The team's app is synthesised as a user would do it, with the team's worker
 // compiled and the engine's programs stood in for.
-func TestTheAppOfAUser(t *testing.T) {
+func TestApp_SynthesizesWithWorkerPool(t *testing.T) {
 	worker, functions, out := t.TempDir(), t.TempDir(), t.TempDir()
 	build := exec.Command("go", "build", "-tags", "lambda.norpc", "-trimpath", "-o", filepath.Join(worker, "bootstrap"), "./worker")
 	build.Env = append(os.Environ(), "GOOS=linux", "GOARCH=arm64", "CGO_ENABLED=0") // what the engine runs on
@@ -41,7 +41,7 @@ func TestTheAppOfAUser(t *testing.T) {
 		}
 	}
 	app := awscdk.NewApp(&awscdk.AppProps{AnalyticsReporting: jsii.Bool(false), Outdir: &out})
-	newMeters(app, "Meters", functions, worker)
+	newMetersStack(app, "Meters", functions, worker)
 	app.Synth(nil)
 	content, err := os.ReadFile(filepath.Join(out, "Meters.template.json"))
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-func examples(t *testing.T) map[string]string {
+func readExamples(t *testing.T) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob("*.yaml")
 	if err != nil || len(files) == 0 {
@@ -30,7 +30,7 @@ func examples(t *testing.T) map[string]string {
 	return all
 }
 
-func page(t *testing.T) string {
+func readPage(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/definitions.md")
 	if err != nil {
@@ -40,8 +40,8 @@ func page(t *testing.T) string {
 }
 
 // Every example can be published.
-func TestExamplesArePublishable(t *testing.T) {
-	for file, text := range examples(t) {
+func TestExamples_ArePublishable(t *testing.T) {
+	for file, text := range readExamples(t) {
 		d, err := definition.Parse([]byte(text))
 		if err == nil {
 			_, err = definition.Compile(d)
@@ -56,11 +56,11 @@ func TestExamplesArePublishable(t *testing.T) {
 	}
 }
 
-// planned are fields of the format that are refused by name.
-var planned = []string{"http", "wait", "switch", "loop", "set", "onFailure", "next", "outputKey"}
+// plannedFields are fields of the format that are refused by name.
+var plannedFields = []string{"http", "wait", "switch", "loop", "set", "onFailure", "next", "outputKey"}
 
-// fields are the names of all fields that the schema knows, below any object.
-func fields(v any, into map[string]bool) {
+// collectFields are the names of all fields that the schema knows, below any object.
+func collectFields(v any, into map[string]bool) {
 	switch v := v.(type) {
 	case map[string]any:
 		if properties, ok := v["properties"].(map[string]any); ok {
@@ -69,29 +69,29 @@ func fields(v any, into map[string]bool) {
 			}
 		}
 		for _, below := range v {
-			fields(below, into)
+			collectFields(below, into)
 		}
 	case []any:
 		for _, below := range v {
-			fields(below, into)
+			collectFields(below, into)
 		}
 	}
 }
 
 // Every field of the format is explained on the page and used in an example.
-func TestEveryFieldIsExplained(t *testing.T) {
+func TestFields_AreDocumentedAndUsed(t *testing.T) {
 	var schema any
 	if err := json.Unmarshal(definition.Schema(), &schema); err != nil {
 		t.Fatal(err)
 	}
 	known := map[string]bool{}
-	fields(schema, known)
+	collectFields(schema, known)
 	if len(known) < 50 {
 		t.Fatalf("only %d fields were found", len(known))
 	}
-	explained := page(t)
+	explained := readPage(t)
 	var used strings.Builder
-	for _, text := range examples(t) {
+	for _, text := range readExamples(t) {
 		used.WriteString(text)
 	}
 	for name := range known {
@@ -99,23 +99,23 @@ func TestEveryFieldIsExplained(t *testing.T) {
 			t.Errorf("docs/definitions.md does not explain %s", name)
 		}
 		in := regexp.MustCompile(`(?m)(^|[\s{\[])` + name + `:`).MatchString(used.String())
-		if refused := slices.Contains(planned, name) && name != "onFailure"; !in && !refused {
+		if refused := slices.Contains(plannedFields, name) && name != "onFailure"; !in && !refused {
 			t.Errorf("no example uses %s", name)
 		}
 	}
 }
 
-var fencedRE = regexp.MustCompile("(?s)```yaml\n(.*?)```")
+var codeBlockRE = regexp.MustCompile("(?s)```yaml\n(.*?)```")
 
 // What the page shows stands in an example, word for word.
-func TestPageShowsTheExamples(t *testing.T) {
+func TestDefinitionsPage_QuotesExamples(t *testing.T) {
 	known := map[string]bool{}
-	for _, text := range examples(t) {
+	for _, text := range readExamples(t) {
 		for line := range strings.Lines(text) {
 			known[strings.TrimSpace(line)] = true
 		}
 	}
-	shown := fencedRE.FindAllStringSubmatch(page(t), -1)
+	shown := codeBlockRE.FindAllStringSubmatch(readPage(t), -1)
 	if len(shown) < 10 {
 		t.Fatalf("only %d excerpts were found", len(shown))
 	}
@@ -129,7 +129,7 @@ func TestPageShowsTheExamples(t *testing.T) {
 }
 
 // What is planned is refused by name, and so may be named on the page.
-func TestPlannedFieldsAreRefused(t *testing.T) {
+func TestPlannedFields_AreRefused(t *testing.T) {
 	source := "package: a\nname: b\nversion: 1.0.0\nsteps: [{label: x, functionBlock: a/b:1, runOn: global, outputKey: y}]\n"
 	if _, err := definition.Parse([]byte(source)); workflow.CodeOf(err) == "" {
 		t.Error("a planned field is taken")

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// call is the part of a request that this block reads.
-type call struct {
+// blockCall is the part of a request that this block reads.
+type blockCall struct {
 	Operation string `json:"operation"` // EXECUTE, or ROLLBACK
 	Entity    struct {
 		ID string `json:"id"`
@@ -23,17 +23,17 @@ type call struct {
 	Fence string `json:"fence"`
 }
 
-// banners are the devices: each with its banner, the highest fence it has seen,
+// bannerServer are the devices: each with its banner, the highest fence it has seen,
 // and what it has answered to each Idempotency-Key.
-type banners struct {
+type bannerServer struct {
 	mu      sync.Mutex
 	banner  map[string]string
 	fence   map[string]string
 	answers map[string]any
 }
 
-func (b *banners) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	var c call
+func (b *bannerServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var c blockCall
 	if err := json.NewDecoder(r.Body).Decode(&c); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
@@ -44,7 +44,7 @@ func (b *banners) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (b *banners) answer(key string, c call) any {
+func (b *bannerServer) answer(key string, c blockCall) any {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if a, again := b.answers[key]; again {
@@ -72,13 +72,13 @@ func failure(code, message string) any {
 	return map[string]any{"outcome": "ERROR", "error": map[string]any{"code": code, "message": message, "retryable": false}}
 }
 
-func newBanners() *banners {
-	return &banners{banner: map[string]string{}, fence: map[string]string{}, answers: map[string]any{}}
+func newBannerServer() *bannerServer {
+	return &bannerServer{banner: map[string]string{}, fence: map[string]string{}, answers: map[string]any{}}
 }
 
 func main() {
 	mux := http.NewServeMux()
-	mux.Handle("POST /set_banner", newBanners())
+	mux.Handle("POST /set_banner", newBannerServer())
 	s := &http.Server{Addr: "127.0.0.1:8080", Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	log.Fatal(s.ListenAndServe())
 }

@@ -14,7 +14,7 @@ import (
 
 // The block as it is registered is valid, and the stock worker's caller gets from
 // it what docs/http-blocks.md promises.
-func TestBlock(t *testing.T) {
+func TestBannerServer_KeepsBlockContract(t *testing.T) {
 	source, err := os.ReadFile("block.json")
 	if err != nil {
 		t.Fatal(err)
@@ -26,12 +26,12 @@ func TestBlock(t *testing.T) {
 	if err := definition.ValidateBlock(&registered); err != nil {
 		t.Fatal(err)
 	}
-	devices := newBanners()
+	devices := newBannerServer()
 	s := httptest.NewServer(devices)
 	defer s.Close()
 	caller := httpblock.New([]string{httpblock.Loopback})
 	job := worker.Job{
-		ID: "x.1.0.1", Execution: "x", Step: "banner", Block: registered.Ref().String(), Operation: workflow.JobExecute, Attempt: 1,
+		ID: "x.1.0.1", ExecutionID: "x", Step: "banner", Block: registered.Ref().String(), Operation: workflow.JobExecute, Attempt: 1,
 		Entity: &workflow.EntityKey{Type: "device", ID: "sw-001"}, Parameters: []byte(`{"banner":"new"}`), Fence: "0000000002-0001-01-01",
 	}
 	devices.banner["sw-001"] = "old"
@@ -48,9 +48,9 @@ func TestBlock(t *testing.T) {
 	if a := caller.Call(t.Context(), &workflow.Endpoint{URL: s.URL}, &late); a.Failure == nil || a.Failure.Code != "STALE" || a.Failure.Retryable {
 		t.Errorf("a late worker: %+v", a)
 	}
-	undo := job
-	undo.ID, undo.Operation, undo.Result, undo.Fence = "x.2.0.1", workflow.JobRollback, result, "0000000002-0002-01-01"
-	if a := caller.Call(t.Context(), &workflow.Endpoint{URL: s.URL}, &undo); a.Failure != nil || devices.banner["sw-001"] != "old" {
+	rollback := job
+	rollback.ID, rollback.Operation, rollback.Result, rollback.Fence = "x.2.0.1", workflow.JobRollback, result, "0000000002-0002-01-01"
+	if a := caller.Call(t.Context(), &workflow.Endpoint{URL: s.URL}, &rollback); a.Failure != nil || devices.banner["sw-001"] != "old" {
 		t.Errorf("undone: %+v, banner %q", a, devices.banner["sw-001"])
 	}
 }

@@ -8,11 +8,11 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/api/lambdahttp"
 	"github.com/lockstep-run/lockstep/shared/boot"
-	"github.com/lockstep-run/lockstep/shared/boot/core"
-	"github.com/lockstep-run/lockstep/shared/boot/web"
+	"github.com/lockstep-run/lockstep/shared/boot/enginehost"
+	"github.com/lockstep-run/lockstep/shared/boot/httpserver"
 )
 
 func main() {
-	app := core.MustOpen(context.Background(), "api")
-	lambda.Start(boot.Flushed(app.Parts, lambdahttp.New(web.Handler(app), lambdahttp.Options{Identity: web.Identity(), Log: app.Log})))
+	app := enginehost.MustOpen(context.Background(), "api")
+	lambda.Start(boot.FlushTraces(app.Process, lambdahttp.New(httpserver.Handler(app), lambdahttp.Options{Identity: httpserver.Identity(), Log: app.Log})))
 }

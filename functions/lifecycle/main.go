@@ -7,13 +7,13 @@ import (
 
 	"github.com/aws/aws-lambda-go/lambda"
 
-	"github.com/lockstep-run/lockstep/functions/batch"
+	"github.com/lockstep-run/lockstep/functions/sqsbatch"
 	"github.com/lockstep-run/lockstep/shared/boot"
-	"github.com/lockstep-run/lockstep/shared/boot/core"
+	"github.com/lockstep-run/lockstep/shared/boot/enginehost"
 	"github.com/lockstep-run/lockstep/shared/sqs"
 )
 
 func main() {
-	app := core.MustOpen(context.Background(), "lifecycle")
-	lambda.Start(boot.Flushed(app.Parts, batch.Looks(app.Log, sqs.DecodeLook, app.Engine, app.Queues.With(nil))))
+	app := enginehost.MustOpen(context.Background(), "lifecycle")
+	lambda.Start(boot.FlushTraces(app.Process, sqsbatch.HandleWakeups(app.Log, sqs.DecodeWakeup, app.Engine, app.Queues.WithMeter(nil))))
 }

@@ -13,26 +13,26 @@ import (
 	"github.com/aws/aws-lambda-go/lambda"
 
 	"github.com/lockstep-run/lockstep/shared/boot"
-	"github.com/lockstep-run/lockstep/shared/boot/core"
-	"github.com/lockstep-run/lockstep/shared/boot/metric"
-	"github.com/lockstep-run/lockstep/shared/engine/sweep"
+	"github.com/lockstep-run/lockstep/shared/boot/enginehost"
+
+	"github.com/lockstep-run/lockstep/shared/engine/scheduler"
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
 func main() {
-	app := core.MustOpen(context.Background(), "sweeper")
-	lambda.Start(boot.Flushed(app.Parts, func(ctx context.Context, order order) (any, error) {
+	app := enginehost.MustOpen(context.Background(), "sweeper")
+	lambda.Start(boot.FlushTraces(app.Process, func(ctx context.Context, order sweepRequest) (any, error) {
 		if order.DryRun {
-			return sweep.Plan(ctx, app.Engine, app.Silence(), topology.DueShards, "")
+			return scheduler.PlanSweep(ctx, app.Engine, app.LivenessTimeouts(), topology.DueShards, "")
 		}
-		swept, err := sweep.Run(ctx, app.Engine, app.Silence(), topology.DueShards)
-		app.Log.InfoContext(ctx, "swept", "due", swept.Due, "stuck", swept.Stuck, "workers", swept.Workers, "fired", swept.Fired)
-		return swept, errors.Join(err, metric.Write(os.Stdout, os.Getenv(topology.EnvDeployment), topology.MetricStuckExecutions, swept.Stuck, time.Now()))
+		swept, err := scheduler.Sweep(ctx, app.Engine, app.LivenessTimeouts(), topology.DueShards)
+		app.Log.InfoContext(ctx, "swept", "due", swept.WakeupsSent, "stuck", swept.Stuck, "workers", swept.WorkersChanged, "fired", swept.ExecutionsStarted)
+		return swept, errors.Join(err, boot.WriteMetric(os.Stdout, os.Getenv(topology.EnvDeployment), topology.MetricStuckExecutions, swept.Stuck, time.Now()))
 	}))
 }
 
-// order is the event: the schedule's, of which nothing is of interest, or one by
+// sweepRequest is the event: the schedule's, of which nothing is of interest, or one by
 // hand.
-type order struct {
+type sweepRequest struct {
 	DryRun bool `json:"dryRun"`
 }

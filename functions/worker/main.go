@@ -3,11 +3,11 @@
 package main
 
 import (
-	"github.com/lockstep-run/lockstep/shared/boot/pool"
+	"github.com/lockstep-run/lockstep/shared/boot/workerhost"
 	"github.com/lockstep-run/lockstep/shared/topology"
 	"github.com/lockstep-run/lockstep/shared/worker"
 )
 
 func main() {
-	pool.Serve(topology.PoolDefault, func(*worker.Worker) {})
+	workerhost.Serve(topology.PoolDefault, func(*worker.Worker) {})
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lockstep-run/lockstep/localstack/lambdahost"
+	"github.com/lockstep-run/lockstep/localstack/embedded/lambdahost"
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
@@ -21,22 +21,22 @@ var concurrency = map[string]int{
 // deploy starts the Lambda host with the four functions, their queue mappings
 // and the schedule, as the infrastructure declares them.
 func (s *Stack) deploy() error {
-	s.host = lambdahost.New(lambdahost.Options{Log: s.log, Drain: drainLimit})
+	s.host = lambdahost.New(lambdahost.Options{Log: s.log, DrainTimeout: drainTimeout})
 	for _, name := range topology.Functions {
-		fn, err := s.host.Function(lambdahost.Function{
-			Name:           name,
-			Binary:         filepath.Join(s.options.Bin, "functions", name, "bootstrap"),
-			Env:            append(s.functionEnv(), topology.EnvFunction+"="+name),
-			Timeout:        time.Duration(topology.FunctionTimeout[name]) * time.Second,
-			MaxConcurrency: concurrency[name],
-			Warm:           1,
+		fn, err := s.host.Deploy(lambdahost.Function{
+			Name:                   name,
+			Binary:                 filepath.Join(s.options.BinDir, "functions", name, "bootstrap"),
+			Env:                    append(s.functionEnv(), topology.EnvFunction+"="+name),
+			Timeout:                time.Duration(topology.FunctionTimeoutSeconds[name]) * time.Second,
+			MaxConcurrency:         concurrency[name],
+			ProvisionedConcurrency: 1,
 		})
 		if err != nil {
 			return fmt.Errorf("%w: run make build", err)
 		}
 		s.funcs[name] = fn
 	}
-	err := s.host.MapQueue(lambdahost.Mapping{
+	err := s.host.AddMapping(lambdahost.Mapping{
 		QueueURL: s.stores.lifecycleURL, Client: s.stores.sqs, Function: s.funcs[topology.FunctionLifecycle],
 		ReportBatchItemFailures: true,
 	})
@@ -44,7 +44,7 @@ func (s *Stack) deploy() error {
 		return err
 	}
 	if !s.options.NoWorker {
-		err := s.host.MapQueue(lambdahost.Mapping{
+		err := s.host.AddMapping(lambdahost.Mapping{
 			QueueURL: s.stores.jobsURL, Client: s.stores.sqs, Function: s.funcs[topology.FunctionWorker],
 			ReportBatchItemFailures: true,
 		})
@@ -52,7 +52,7 @@ func (s *Stack) deploy() error {
 			return err
 		}
 	}
-	return s.host.Every(s.config.SweepInterval, s.funcs[topology.FunctionSweeper], func(now time.Time) []byte {
+	return s.host.AddSchedule(s.config.SweepInterval, s.funcs[topology.FunctionSweeper], func(now time.Time) []byte {
 		return s.host.ScheduledEvent("lockstep-sweeper", now)
 	})
 }
@@ -66,7 +66,7 @@ func (s *Stack) functionEnv() []string {
 		topology.EnvURL+"="+s.url,
 	)
 	for _, kv := range os.Environ() {
-		if own := strings.HasPrefix(kv, "LOCKSTEP_") || strings.HasPrefix(kv, "OTEL_"); own && !strings.HasPrefix(kv, topology.EnvURL+"=") {
+		if inherited := strings.HasPrefix(kv, "LOCKSTEP_") || strings.HasPrefix(kv, "OTEL_"); inherited && !strings.HasPrefix(kv, topology.EnvURL+"=") {
 			env = append(env, kv)
 		}
 	}
@@ -80,10 +80,10 @@ func (s *Stack) endpointEnv() []string {
 		"AWS_ENDPOINT_URL_DYNAMODB=" + s.stores.dynamodbURL,
 		"AWS_ENDPOINT_URL_SQS=" + s.stores.sqsURL,
 		topology.EnvQueueLifecycle + "=" + s.stores.lifecycleURL,
-		topology.EnvQueueJobsPrefix + "=" + prefix + topology.QueueJobsPrefix,
+		topology.EnvQueueJobsPrefix + "=" + namePrefix + topology.QueueJobsPrefix,
 	}
 	for role, key := range topology.TableEnv {
-		env = append(env, key+"="+prefix+role)
+		env = append(env, key+"="+namePrefix+role)
 	}
 	if s.options.ConfigFile != "" {
 		if path, err := filepath.Abs(s.options.ConfigFile); err == nil {

@@ -14,29 +14,29 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/lockstep-run/lockstep/localstack/gateway"
-	"github.com/lockstep-run/lockstep/localstack/lambdahost"
-	"github.com/lockstep-run/lockstep/localstack/loopback"
+	"github.com/lockstep-run/lockstep/localstack/embedded/gateway"
+	"github.com/lockstep-run/lockstep/localstack/embedded/lambdahost"
+	"github.com/lockstep-run/lockstep/localstack/process"
 	"github.com/lockstep-run/lockstep/shared/config"
 )
 
 // Options say what to start.
 type Options struct {
 	Port       int      // of the HTTP API on 127.0.0.1; 0 picks a free one
-	Data       string   // directory that keeps state; "" keeps nothing
+	DataDir    string   // directory that keeps state; "" keeps nothing
 	ConfigFile string   // YAML, handed on to the functions; "" for defaults
 	NoWorker   bool     // do not serve HTTP blocks with the stock worker
 	Workers    []string // commands of worker programs to run beside it
-	Bin        string   // directory of the built programs
+	BinDir     string   // directory of the built programs
 	Log        io.Writer
 }
 
 // Times that no user has had a reason to change.
 const (
-	drainLimit  = 5 * time.Second // for invocations and requests under way
-	readyLimit  = 30 * time.Second
-	pollEvery   = 5 * time.Millisecond
-	workerGrace = 3 * time.Second
+	drainTimeout      = 5 * time.Second // for invocations and requests under way
+	readyTimeout      = 30 * time.Second
+	pollInterval      = 5 * time.Millisecond
+	workerStopTimeout = 3 * time.Second
 )
 
 // Stack is a running local system.
@@ -45,16 +45,16 @@ type Stack struct {
 	config  config.Config
 	log     io.Writer
 
-	claimed *os.File // the lock of the data directory; nil without one
-	stores  *stores
-	host    *lambdahost.Host
-	funcs   map[string]*lambdahost.Deployed
-	server  *http.Server
-	url     string
-	workers []*worker
+	dataDirLock *os.File // the lock of the data directory; nil without one
+	stores      *stores
+	host        *lambdahost.Host
+	funcs       map[string]*lambdahost.DeployedFunction
+	server      *http.Server
+	url         string
+	workers     []*worker
 
-	closing sync.Once
-	failed  chan error
+	closeOnce sync.Once
+	failures  chan error
 }
 
 // Start brings everything up and returns when requests work. The port is taken
@@ -74,7 +74,7 @@ func Start(ctx context.Context, o Options) (_ *Stack, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Stack{options: o, config: cfg, log: &lineWriter{w: o.Log}, failed: make(chan error, 1), funcs: map[string]*lambdahost.Deployed{}}
+	s := &Stack{options: o, config: cfg, log: &syncWriter{w: o.Log}, failures: make(chan error, 1), funcs: map[string]*lambdahost.DeployedFunction{}}
 	s.url = fmt.Sprintf("http://localhost:%d", listener.Addr().(*net.TCPAddr).Port)
 	defer func() {
 		if err != nil {
@@ -82,8 +82,8 @@ func Start(ctx context.Context, o Options) (_ *Stack, err error) {
 			s.Close()
 		}
 	}()
-	if o.Data != "" {
-		if s.claimed, err = claim(o.Data); err != nil {
+	if o.DataDir != "" {
+		if s.dataDirLock, err = lockDataDir(o.DataDir); err != nil {
 			return nil, err
 		}
 	}
@@ -100,7 +100,7 @@ func Start(ctx context.Context, o Options) (_ *Stack, err error) {
 			s.fail(err)
 		}
 	}()
-	if err := s.ready(ctx); err != nil {
+	if err := s.waitReady(ctx); err != nil {
 		return nil, err
 	}
 	if err := s.writeEnv(); err != nil {
@@ -116,21 +116,21 @@ func Start(ctx context.Context, o Options) (_ *Stack, err error) {
 func (s *Stack) URL() string { return s.url }
 
 // Failed delivers the error of a part that has ended although it should not.
-func (s *Stack) Failed() <-chan error { return s.failed }
+func (s *Stack) Failed() <-chan error { return s.failures }
 
 func (s *Stack) fail(err error) {
 	select {
-	case s.failed <- err:
+	case s.failures <- err:
 	default: // somebody has failed already
 	}
 }
 
-// ready waits until /health answers 200, which it does when requests work.
-func (s *Stack) ready(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, readyLimit)
+// waitReady waits until /health answers 200, which it does when requests work.
+func (s *Stack) waitReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	err := loopback.Answers(ctx, s.url+"/health", pollEvery, s.failed, func(why error) error { return why })
-	if errors.Is(err, loopback.ErrNotReady) {
+	err := process.WaitReady(ctx, s.url+"/health", pollInterval, s.failures, func(reason error) error { return reason })
+	if errors.Is(err, process.ErrNotReady) {
 		return fmt.Errorf("the local stack: %w; its log says why", err)
 	}
 	return err
@@ -139,8 +139,8 @@ func (s *Stack) ready(ctx context.Context) error {
 // Close stops everything in the order in which nothing is lost: requests, then
 // worker programs, then functions, then the stores. It takes less than 15 s.
 func (s *Stack) Close() {
-	s.closing.Do(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), drainLimit)
+	s.closeOnce.Do(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
 		defer cancel()
 		if s.server != nil {
 			_ = s.server.Shutdown(ctx) // what is not over by then is cut off
@@ -156,8 +156,8 @@ func (s *Stack) Close() {
 		if s.stores != nil {
 			s.stores.close()
 		}
-		if s.claimed != nil {
-			_ = s.claimed.Close() // which lets go of it
+		if s.dataDirLock != nil {
+			_ = s.dataDirLock.Close() // which lets go of it
 		}
 	})
 }
@@ -165,23 +165,23 @@ func (s *Stack) Close() {
 // writeEnv leaves the environment that a worker program needs in the data
 // directory, for those started by hand.
 func (s *Stack) writeEnv() error {
-	if s.options.Data == "" {
+	if s.options.DataDir == "" {
 		return nil
 	}
 	text := "# The environment of worker programs for this local stack.\n"
 	for _, kv := range s.workerEnv() {
 		text += "export " + kv + "\n"
 	}
-	return os.WriteFile(filepath.Join(s.options.Data, "worker.env"), []byte(text), 0o600)
+	return os.WriteFile(filepath.Join(s.options.DataDir, "worker.env"), []byte(text), 0o600)
 }
 
-// lineWriter keeps lines of several writers apart.
-type lineWriter struct {
+// syncWriter keeps lines of several writers apart.
+type syncWriter struct {
 	mu sync.Mutex
 	w  io.Writer
 }
 
-func (l *lineWriter) Write(p []byte) (int, error) {
+func (l *syncWriter) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.w.Write(p)

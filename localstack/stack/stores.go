@@ -18,15 +18,15 @@ import (
 	awsdynamodb "github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
 
-	"github.com/lockstep-run/lockstep/localstack/dynamodb"
-	"github.com/lockstep-run/lockstep/localstack/sqs"
+	"github.com/lockstep-run/lockstep/localstack/embedded/dynamodb"
+	"github.com/lockstep-run/lockstep/localstack/embedded/sqs"
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
-var errEnded = errors.New("without an error")
+var errExited = errors.New("without an error")
 
-// prefix begins the names of all local tables and queues.
-const prefix = "lockstep-"
+// namePrefix begins the names of all local tables and queues.
+const namePrefix = "lockstep-"
 
 // stores are the two services, embedded or named by the environment.
 type stores struct {
@@ -41,9 +41,9 @@ type stores struct {
 	jobsURL      string // of the default pool
 }
 
-// account is how the functions and this package sign requests; the local
+// awsConfig is how the functions and this package sign requests; the local
 // services do not look at it.
-func account() aws.Config {
+func awsConfig() aws.Config {
 	return aws.Config{
 		Region:      "us-east-1",
 		Credentials: credentials.NewStaticCredentialsProvider("local", "local", ""),
@@ -55,8 +55,8 @@ func openStores(ctx context.Context, s *Stack) (*stores, error) {
 	s.stores = st // so that a failure on the way closes what is open
 	if st.dynamodbURL == "" {
 		dir := ""
-		if s.options.Data != "" {
-			dir = filepath.Join(s.options.Data, "dynamodb")
+		if s.options.DataDir != "" {
+			dir = filepath.Join(s.options.DataDir, "dynamodb")
 		}
 		process, err := dynamodb.Start(context.Background(), dynamodb.Options{Dir: dir, Log: s.log})
 		if err != nil {
@@ -65,7 +65,7 @@ func openStores(ctx context.Context, s *Stack) (*stores, error) {
 		st.process, st.dynamodbURL = process, process.Endpoint()
 		go func() {
 			<-process.Done()
-			s.fail(fmt.Errorf("the local DynamoDB has ended: %w", cmp.Or(process.Err(), errEnded)))
+			s.fail(fmt.Errorf("the local DynamoDB has ended: %w", cmp.Or(process.Err(), errExited)))
 		}()
 	}
 	if st.sqsURL == "" {
@@ -73,11 +73,11 @@ func openStores(ctx context.Context, s *Stack) (*stores, error) {
 			return nil, err
 		}
 	}
-	client := awsdynamodb.NewFromConfig(account(), func(o *awsdynamodb.Options) { o.BaseEndpoint = &st.dynamodbURL })
-	if err := dynamodb.CreateTables(ctx, client, prefix); err != nil {
+	client := awsdynamodb.NewFromConfig(awsConfig(), func(o *awsdynamodb.Options) { o.BaseEndpoint = &st.dynamodbURL })
+	if err := dynamodb.CreateTables(ctx, client, namePrefix); err != nil {
 		return nil, fmt.Errorf("create the local tables: %w", err)
 	}
-	st.sqs = awssqs.NewFromConfig(account(), func(o *awssqs.Options) { o.BaseEndpoint = &st.sqsURL })
+	st.sqs = awssqs.NewFromConfig(awsConfig(), func(o *awssqs.Options) { o.BaseEndpoint = &st.sqsURL })
 	var err error
 	if st.lifecycleURL, err = st.createQueue(ctx, topology.QueueLifecycle); err != nil {
 		return nil, err
@@ -90,11 +90,11 @@ func openStores(ctx context.Context, s *Stack) (*stores, error) {
 // programs and functions speak to it as to any other.
 func (st *stores) serveQueues(s *Stack) error {
 	dir := ""
-	if s.options.Data != "" {
-		dir = filepath.Join(s.options.Data, "sqs")
+	if s.options.DataDir != "" {
+		dir = filepath.Join(s.options.DataDir, "sqs")
 	}
 	var err error
-	if st.queues, err = sqs.New(sqs.Options{Dir: dir, AutoCreate: attributes}); err != nil {
+	if st.queues, err = sqs.New(sqs.Options{Dir: dir, AutoCreate: autoCreateAttributes}); err != nil {
 		return fmt.Errorf("local SQS: %w", err)
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -111,12 +111,12 @@ func (st *stores) serveQueues(s *Stack) error {
 	return nil
 }
 
-// attributes are those of a Lockstep queue, by its name; a pool's queue comes
+// autoCreateAttributes are those of a Lockstep queue, by its name; a pool's queue comes
 // into being when somebody first names it.
-func attributes(name string) (map[string]string, bool) {
-	role, ours := strings.CutPrefix(name, prefix)
+func autoCreateAttributes(name string) (map[string]string, bool) {
+	role, owned := strings.CutPrefix(name, namePrefix)
 	switch {
-	case !ours:
+	case !owned:
 		return nil, false
 	case strings.HasSuffix(role, topology.DLQSuffix):
 		return map[string]string{"MessageRetentionPeriod": "1209600"}, true
@@ -130,17 +130,17 @@ func attributes(name string) (map[string]string, bool) {
 
 func queueAttributes(role, function string, maxReceive int) map[string]string {
 	return map[string]string{
-		"VisibilityTimeout": strconv.Itoa(topology.VisibilityFactor * topology.FunctionTimeout[function]),
+		"VisibilityTimeout": strconv.Itoa(topology.VisibilityFactor * topology.FunctionTimeoutSeconds[function]),
 		"RedrivePolicy": fmt.Sprintf(`{"deadLetterTargetArn":"arn:aws:sqs:us-east-1:000000000000:%s","maxReceiveCount":"%d"}`,
-			prefix+role+topology.DLQSuffix, maxReceive),
+			namePrefix+role+topology.DLQSuffix, maxReceive),
 	}
 }
 
 // createQueue makes a queue with its dead-letter queue, or finds it.
 func (st *stores) createQueue(ctx context.Context, role string) (string, error) {
 	for _, name := range []string{role + topology.DLQSuffix, role} {
-		attrs, _ := attributes(prefix + name)
-		full := prefix + name
+		attrs, _ := autoCreateAttributes(namePrefix + name)
+		full := namePrefix + name
 		out, err := st.sqs.CreateQueue(ctx, &awssqs.CreateQueueInput{QueueName: &full, Attributes: attrs})
 		if err != nil {
 			return "", fmt.Errorf("create the local queue %s: %w", full, err)

@@ -7,27 +7,27 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lockstep-run/lockstep/localstack/child"
+	"github.com/lockstep-run/lockstep/localstack/process"
 )
 
 // worker keeps one worker program running: it is started again when it ends,
 // however it ends, with a pause that grows while it does not stay up.
 type worker struct {
-	stack   *Stack
-	command string
-	quit    chan struct{}
-	over    chan struct{}
-	once    sync.Once
+	stack    *Stack
+	command  string
+	stopping chan struct{}
+	stopped  chan struct{}
+	stopOnce sync.Once
 }
 
 func (s *Stack) superviseWorker(command string) *worker {
-	w := &worker{stack: s, command: command, quit: make(chan struct{}), over: make(chan struct{})}
+	w := &worker{stack: s, command: command, stopping: make(chan struct{}), stopped: make(chan struct{})}
 	go w.run()
 	return w
 }
 
 func (w *worker) run() {
-	defer close(w.over)
+	defer close(w.stopped)
 	pause := 100 * time.Millisecond
 	for {
 		started := time.Now()
@@ -36,8 +36,8 @@ func (w *worker) run() {
 			fmt.Fprintf(w.stack.log, "worker %q: %v\n", w.command, err)
 		} else {
 			select {
-			case <-w.quit:
-				p.Stop(workerGrace)
+			case <-w.stopping:
+				p.Stop(workerStopTimeout)
 				return
 			case <-p.Done():
 				fmt.Fprintf(w.stack.log, "worker %q has ended: %v\n", w.command, p.Err())
@@ -47,7 +47,7 @@ func (w *worker) run() {
 			pause = 100 * time.Millisecond
 		}
 		select {
-		case <-w.quit:
+		case <-w.stopping:
 			return
 		case <-time.After(pause):
 		}
@@ -55,14 +55,14 @@ func (w *worker) run() {
 	}
 }
 
-func (w *worker) start() (*child.Process, error) {
+func (w *worker) start() (*process.Process, error) {
 	cmd := exec.Command("/bin/sh", "-c", "exec "+w.command)
 	cmd.Env = append(os.Environ(), w.stack.workerEnv()...)
 	cmd.Stdout, cmd.Stderr = w.stack.log, w.stack.log
-	return child.Start(cmd)
+	return process.Start(cmd)
 }
 
 func (w *worker) stop() {
-	w.once.Do(func() { close(w.quit) })
-	<-w.over
+	w.stopOnce.Do(func() { close(w.stopping) })
+	<-w.stopped
 }

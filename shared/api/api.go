@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/lockstep-run/lockstep/shared/api/document"
 	"github.com/lockstep-run/lockstep/shared/api/gen"
+	"github.com/lockstep-run/lockstep/shared/api/openapi"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
@@ -17,10 +17,10 @@ import (
 
 // Catalog is what is published, registered and known.
 type Catalog interface {
-	Publish(ctx context.Context, c workflow.Caller, source []byte, dryRun bool) (p workflow.Published, created bool, err error)
-	Definitions(ctx context.Context, c workflow.Caller, page workflow.Page) (workflow.List[workflow.Published], error)
-	Versions(ctx context.Context, c workflow.Caller, fullName string, page workflow.Page) (workflow.List[workflow.Published], error)
-	Definition(ctx context.Context, c workflow.Caller, ref workflow.Ref) (workflow.Published, error)
+	Publish(ctx context.Context, c workflow.Caller, source []byte, dryRun bool) (p workflow.PublishedDefinition, created bool, err error)
+	Definitions(ctx context.Context, c workflow.Caller, page workflow.Page) (workflow.List[workflow.PublishedDefinition], error)
+	Versions(ctx context.Context, c workflow.Caller, fullName string, page workflow.Page) (workflow.List[workflow.PublishedDefinition], error)
+	Definition(ctx context.Context, c workflow.Caller, ref workflow.Ref) (workflow.PublishedDefinition, error)
 	Archive(ctx context.Context, c workflow.Caller, ref workflow.Ref) error
 	Restore(ctx context.Context, c workflow.Caller, ref workflow.Ref) error
 
@@ -46,8 +46,8 @@ type Engine interface {
 	Unlock(ctx context.Context, c workflow.Caller, id, reason string) (*workflow.Execution, error)
 }
 
-// View is what shows runs and locks. It keeps pages under about 1 MiB.
-type View interface {
+// Queries is what shows runs and locks. It keeps pages under about 1 MiB.
+type Queries interface {
 	Execution(ctx context.Context, c workflow.Caller, id string) (views.ExecutionView, error)
 	Executions(ctx context.Context, c workflow.Caller, f views.ExecutionFilter, page workflow.Page) (workflow.List[views.ExecutionView], error)
 	History(ctx context.Context, c workflow.Caller, id string, page workflow.Page) (workflow.List[workflow.Event], error)
@@ -60,10 +60,10 @@ type View interface {
 	Lock(ctx context.Context, c workflow.Caller, key workflow.EntityKey) (views.LockView, error)
 }
 
-// Blackboard is the polling workers, and what they are given.
-type Blackboard interface {
+// WorkerAPI is the polling workers, and what they are given.
+type WorkerAPI interface {
 	RegisterWorker(ctx context.Context, c workflow.Caller, r views.WorkerRegistration) (views.WorkerView, error)
-	BeatWorker(ctx context.Context, c workflow.Caller, id string) (views.WorkerView, error)
+	HeartbeatWorker(ctx context.Context, c workflow.Caller, id string) (views.WorkerView, error)
 	UnregisterWorker(ctx context.Context, c workflow.Caller, id string) (views.WorkerView, error)
 	Worker(ctx context.Context, c workflow.Caller, id string) (views.WorkerView, error)
 	Workers(ctx context.Context, c workflow.Caller, block *workflow.Ref, page workflow.Page) (workflow.List[views.WorkerView], error)
@@ -74,8 +74,8 @@ type Blackboard interface {
 	Pools(ctx context.Context, c workflow.Caller) ([]views.PoolView, error)
 }
 
-// Upkeep is what operators keep in order.
-type Upkeep interface {
+// Operations is what operators keep in order.
+type Operations interface {
 	DeadLetters(ctx context.Context, c workflow.Caller, queue string, limit int) ([]views.DeadLetterQueue, error)
 	Redrive(ctx context.Context, c workflow.Caller, r views.RedriveRequest) (views.RedriveView, error)
 	NextSweep(ctx context.Context, c workflow.Caller) (views.SweepView, error)
@@ -85,9 +85,9 @@ type Upkeep interface {
 type Services struct {
 	Catalog    Catalog
 	Engine     Engine
-	View       View
-	Blackboard Blackboard
-	Upkeep     Upkeep
+	Queries    Queries
+	WorkerAPI  WorkerAPI
+	Operations Operations
 }
 
 // Options is what is set from outside.
@@ -123,7 +123,7 @@ type Options struct {
 type routes struct {
 	Services
 	opt Options
-	doc *document.Document
+	doc *openapi.Document
 }
 
 var _ gen.ServerInterface = (*routes)(nil)
@@ -136,13 +136,13 @@ func New(s Services, opt Options) http.Handler {
 	if opt.NewID == nil {
 		opt.NewID = uuid.NewString
 	}
-	a := &routes{Services: s, opt: opt, doc: document.Open()}
-	mux := &guarded{routes: a, mux: http.NewServeMux()}
+	a := &routes{Services: s, opt: opt, doc: openapi.Load()}
+	mux := &validatingMux{routes: a, mux: http.NewServeMux()}
 	gen.HandlerWithOptions(a, gen.StdHTTPServerOptions{
 		BaseRouter: mux,
 		// The guard has judged every parameter before; this is what it missed.
 		ErrorHandlerFunc: func(w http.ResponseWriter, r *http.Request, err error) {
-			a.fail(w, r, workflow.Errorf(workflow.CodeInvalid, "%s", err.Error()))
+			a.writeError(w, r, workflow.Errorf(workflow.CodeInvalid, "%s", err.Error()))
 		},
 	})
 	mux.HandleFunc("GET /health", a.health)
@@ -157,5 +157,5 @@ func New(s Services, opt Options) http.Handler {
 		mux.mux.Handle("GET /{$}", opt.Monitor)
 		mux.mux.Handle("GET /monitor/", opt.Monitor)
 	}
-	return a.front(mux.mux)
+	return a.middleware(mux.mux)
 }

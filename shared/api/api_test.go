@@ -17,20 +17,20 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lockstep-run/lockstep/shared/api"
-	"github.com/lockstep-run/lockstep/shared/api/document"
+	"github.com/lockstep-run/lockstep/shared/api/openapi"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/statemachines"
 )
 
-func TestStartSaysWhereTheRunIs(t *testing.T) {
+func TestStartExecution_SetsLocation(t *testing.T) {
 	f := newFake()
-	h := serve(f)
-	w := ask(h, "POST /workflow-execution", startBody, "Idempotency-Key: k1")
-	if w.Code != 202 || w.Header().Get("Location") != "/workflow-execution/id/"+runID {
+	h := newHandler(f)
+	w := sendRequest(h, "POST /workflow-execution", startBody, "Idempotency-Key: k1")
+	if w.Code != 202 || w.Header().Get("Location") != "/workflow-execution/id/"+executionID {
 		t.Fatalf("%d %v", w.Code, w.Header())
 	}
-	if got, want := strings.TrimSpace(w.Body.String()), `{"id":"`+runID+`","state":"RUNNING","status":"RUNNING"}`; got != want {
+	if got, want := strings.TrimSpace(w.Body.String()), `{"id":"`+executionID+`","state":"RUNNING","status":"RUNNING"}`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	want := views.StartRequest{
@@ -41,86 +41,86 @@ func TestStartSaysWhereTheRunIs(t *testing.T) {
 		t.Error(d)
 	}
 
-	again := ask(h, "POST /workflow-execution", startBody, "Idempotency-Key: k1")
-	if again.Code != 200 || again.Body.String() != w.Body.String() || again.Header().Get("Location") == "" {
-		t.Errorf("the same key again: %d %s", again.Code, again.Body)
+	repeated := sendRequest(h, "POST /workflow-execution", startBody, "Idempotency-Key: k1")
+	if repeated.Code != 200 || repeated.Body.String() != w.Body.String() || repeated.Header().Get("Location") == "" {
+		t.Errorf("the same key again: %d %s", repeated.Code, repeated.Body)
 	}
-	other := ask(h, "POST /workflow-execution", `{"workflow":"a/b"}`, "Idempotency-Key: k1")
-	if p := problemIn(t, other); p.Status != 422 || p.Code != "idempotency_mismatch" {
+	other := sendRequest(h, "POST /workflow-execution", `{"workflow":"a/b"}`, "Idempotency-Key: k1")
+	if p := decodeProblem(t, other); p.Status != 422 || p.Code != "idempotency_mismatch" {
 		t.Errorf("the same key, another body: %s", other.Body)
 	}
 }
 
 // A body may come with any content type, as curl sends it without being asked.
-func TestContentTypeDoesNotMatter(t *testing.T) {
-	for _, c := range served {
+func TestHandler_IgnoresContentType(t *testing.T) {
+	for _, c := range servedRoutes {
 		method, _, _ := strings.Cut(c.pattern, " ")
 		for _, media := range []string{"application/x-www-form-urlencoded", "text/yaml; charset=utf-8", "nonsense"} {
-			if w := ask(serve(newFake(), page), method+" "+c.target, c.body, "Content-Type: "+media); w.Code != c.status {
+			if w := sendRequest(newHandler(newFake(), withMonitor), method+" "+c.target, c.body, "Content-Type: "+media); w.Code != c.status {
 				t.Errorf("%s as %s: %d", c.pattern, media, w.Code)
 			}
 		}
 	}
 }
 
-func TestVerbsHandOnWhatTheySay(t *testing.T) {
+func TestHandler_PassesCommandsOn(t *testing.T) {
 	f := newFake()
-	h := serve(f)
-	ask(h, "POST /workflow-execution/"+runID+"/cancel", `{"reason":"r","rollback":"never","cascade":false}`, "X-Actor: eve")
+	h := newHandler(f)
+	sendRequest(h, "POST /workflow-execution/"+executionID+"/cancel", `{"reason":"r","rollback":"never","cascade":false}`, "X-Actor: eve")
 	if want := (views.CancelRequest{Reason: "r", Rollback: workflow.RollbackNever, Cascade: ptr(false)}); cmp.Diff(want, f.cancel) != "" || f.cancel.Cascades() || f.caller.Actor != "eve" {
 		t.Errorf("%+v by %s", f.cancel, f.caller.Actor)
 	}
 	for _, c := range []string{"", "{}", `{"reason":""}`} {
-		ask(h, "DELETE /workflow-execution/"+runID, c)
+		sendRequest(h, "DELETE /workflow-execution/"+executionID, c)
 		if want := (views.CancelRequest{}); f.cancel != want || !f.cancel.Cascades() {
 			t.Errorf("body %q: %+v", c, f.cancel)
 		}
 	}
-	ask(h, "POST /workflow-execution/"+runID+"/retry", `{"reason":"r","from":"upgrade.check","entities":"failed"}`, "X-Actor: eve")
+	sendRequest(h, "POST /workflow-execution/"+executionID+"/retry", `{"reason":"r","from":"upgrade.check","entities":"failed"}`, "X-Actor: eve")
 	if want := (views.RetryRequest{Reason: "r", From: "upgrade.check", Entities: views.RetryFailed}); f.retry != want || f.caller.Actor != "eve" {
 		t.Errorf("%+v by %s", f.retry, f.caller.Actor)
 	}
 	for _, verb := range []string{"retry", "resume", "unlock", "acknowledge", "cancel"} {
 		f.calls, f.reason, f.retry, f.cancel = nil, "?", views.RetryRequest{}, views.CancelRequest{}
-		w := ask(h, "POST /workflow-execution/"+runID+"/"+verb, "", "X-Actor: eve")
+		w := sendRequest(h, "POST /workflow-execution/"+executionID+"/"+verb, "", "X-Actor: eve")
 		if name := strings.ToUpper(verb[:1]) + verb[1:]; w.Code != 202 || !slices.Equal(f.calls, []string{name, "Execution"}) {
 			t.Errorf("%s without a body: %d, reached %v", verb, w.Code, f.calls)
 		}
 	}
 	for _, verb := range []string{"resume", "unlock"} {
-		if ask(h, "POST /workflow-execution/"+runID+"/"+verb, `{"reason":"for `+verb+`"}`); f.reason != "for "+verb {
+		if sendRequest(h, "POST /workflow-execution/"+executionID+"/"+verb, `{"reason":"for `+verb+`"}`); f.reason != "for "+verb {
 			t.Errorf("%s: reason %q", verb, f.reason)
 		}
 	}
 	for line, archived := range map[string]bool{"DELETE /workflow-definition/fleet/upgrade/1.0.0": true, "POST /workflow-definition/fleet/upgrade/1.0.0/restore": false} {
 		f.archived = !archived
-		w := ask(h, line, "")
+		w := sendRequest(h, line, "")
 		if w.Code != 200 || f.archived != archived || !strings.Contains(w.Body.String(), fmt.Sprintf(`"archived":%v`, archived)) {
 			t.Errorf("%s: %d %s", line, w.Code, w.Body)
 		}
 	}
-	ask(h, "POST /workflow-execution/"+runID+"/acknowledge", `{"reason":"checked"}`)
+	sendRequest(h, "POST /workflow-execution/"+executionID+"/acknowledge", `{"reason":"checked"}`)
 	if f.reason != "checked" {
 		t.Errorf("reason %q", f.reason)
 	}
-	ask(h, "POST /workflow-definition/publish", "a: [b")
+	sendRequest(h, "POST /workflow-definition/publish", "a: [b")
 	if string(f.source) != "a: [b" {
 		t.Errorf("source %q", f.source)
 	}
-	ask(h, "POST /entities/import", "{}\n{}\n")
+	sendRequest(h, "POST /entities/import", "{}\n{}\n")
 	if string(f.imported) != "{}\n{}\n" {
 		t.Errorf("imported %q", f.imported)
 	}
-	ask(h, "PUT /entities/device/sw-1", `{"attributes":{"a":1},"version":9,"token":9}`)
+	sendRequest(h, "PUT /entities/device/sw-1", `{"attributes":{"a":1},"version":9,"token":9}`)
 	if f.entity.Version != 0 || f.entity.Token != 0 || f.entity.Type != "device" || f.entity.ID != "sw-1" {
 		t.Errorf("the version and token are not a client's: %+v", f.entity)
 	}
 }
 
-func TestFiltersArriveWhole(t *testing.T) {
+func TestHandler_PassesFiltersOn(t *testing.T) {
 	f := newFake()
-	h := serve(f)
-	ask(h, "GET /workflow-execution?state=RUNNING&status=RUNNING&workflow=fleet/upgrade:1.2&label=a=b=c&label=d:e&parent=p&createdAfter=2026-11-21T05:00:00Z&limit=7", "")
+	h := newHandler(f)
+	sendRequest(h, "GET /workflow-execution?state=RUNNING&status=RUNNING&workflow=fleet/upgrade:1.2&label=a=b=c&label=d:e&parent=p&createdAfter=2026-11-21T05:00:00Z&limit=7", "")
 	want := views.ExecutionFilter{
 		State: statemachines.ExecutionRunning, Status: statemachines.StatusRunning, Workflow: workflow.Ref{Package: "fleet", Name: "upgrade", Version: "1.2"},
 		Labels: map[string]string{"a": "b=c", "d": "e"}, Parent: "p", CreatedAfter: at,
@@ -128,33 +128,33 @@ func TestFiltersArriveWhole(t *testing.T) {
 	if d := cmp.Diff(want, f.filter); d != "" || f.page.Limit != 7 {
 		t.Errorf("%s limit %d", d, f.page.Limit)
 	}
-	ask(h, "GET /workflow-execution/active", "")
-	if !f.filter.Active || f.page != (workflow.Page{Limit: workflow.DefaultPage}) {
+	sendRequest(h, "GET /workflow-execution/active", "")
+	if !f.filter.Active || f.page != (workflow.Page{Limit: workflow.DefaultPageSize}) {
 		t.Errorf("%+v %+v", f.filter, f.page)
 	}
 	for text, key := range map[string]workflow.EntityKey{"device/sw-1": {Type: "device", ID: "sw-1"}, "sw-1": {ID: "sw-1"}} {
-		ask(h, "GET /workflow-execution/id/"+runID+"/jobs?entity="+text+"&state=UNKNOWN&kind=ROLLBACK&step=up%20grade", "")
+		sendRequest(h, "GET /workflow-execution/id/"+executionID+"/jobs?entity="+text+"&state=UNKNOWN&kind=ROLLBACK&step=up%20grade", "")
 		if want := (views.JobFilter{Step: "up grade", Entity: key, State: statemachines.JobUnknown, Kind: workflow.JobRollback}); f.jobs != want {
 			t.Errorf("got %+v, want %+v", f.jobs, want)
 		}
 	}
-	ask(h, "GET /entities?type=device&group=core&group=edge&query=entity.a%20%3D%3D%201", "")
+	sendRequest(h, "GET /entities?type=device&group=core&group=edge&query=entity.a%20%3D%3D%201", "")
 	if d := cmp.Diff(workflow.Selector{Type: "device", Groups: []string{"core", "edge"}, Query: "entity.a == 1"}, f.selector); d != "" {
 		t.Error(d)
 	}
 }
 
 // A token continues the list it came from and no other.
-func TestPageTokens(t *testing.T) {
+func TestHandler_PageTokenContinuesOnlyItsList(t *testing.T) {
 	f := newFake()
 	f.next = "inner\x00token"
-	h := serve(f)
+	h := newHandler(f)
 	var first struct{ NextPageToken string }
-	if err := json.Unmarshal(ask(h, "GET /workflow-execution?state=RUNNING&limit=1", "").Body.Bytes(), &first); err != nil || first.NextPageToken == "" {
+	if err := json.Unmarshal(sendRequest(h, "GET /workflow-execution?state=RUNNING&limit=1", "").Body.Bytes(), &first); err != nil || first.NextPageToken == "" {
 		t.Fatalf("%+v %v", first, err)
 	}
 	token := "pageToken=" + first.NextPageToken
-	if w := ask(h, "GET /workflow-execution?limit=50&state=RUNNING&"+token, ""); w.Code != 200 || f.page != (workflow.Page{Limit: 50, Token: f.next}) {
+	if w := sendRequest(h, "GET /workflow-execution?limit=50&state=RUNNING&"+token, ""); w.Code != 200 || f.page != (workflow.Page{Limit: 50, Token: f.next}) {
 		t.Errorf("%d %+v", w.Code, f.page)
 	}
 	for _, line := range []string{
@@ -162,29 +162,29 @@ func TestPageTokens(t *testing.T) {
 		"GET /workflow-execution?state=RUNNING&" + token + "A", "GET /workflow-execution?state=RUNNING&pageToken=" + first.NextPageToken[:8], "GET /workflow-execution?state=RUNNING&pageToken=" + first.NextPageToken[:24],
 	} {
 		f.calls = nil
-		if p := problemIn(t, ask(h, line, "")); p.Status != 400 || len(f.calls) > 0 {
+		if p := decodeProblem(t, sendRequest(h, line, "")); p.Status != 400 || len(f.calls) > 0 {
 			t.Errorf("%s: %d", line, p.Status)
 		}
 	}
-	if w := ask(h, "GET /workflow-execution?state=RUNNING&"+token, "", "X-Tenant: other"); w.Code != 400 {
+	if w := sendRequest(h, "GET /workflow-execution?state=RUNNING&"+token, "", "X-Tenant: other"); w.Code != 400 {
 		t.Errorf("another tenant's token: %d", w.Code)
 	}
 }
 
 // R57: to another tenant a run does not exist.
-func TestTenantsDoNotSeeEachOther(t *testing.T) {
-	h := serve(newFake())
-	for _, line := range []string{"GET /workflow-execution/id/" + runID, "GET /executions/" + runID + "/status", "DELETE /workflow-execution/" + runID} {
-		if w := ask(h, line, "", "X-Tenant: other"); w.Code != 404 {
+func TestHandler_HidesOtherTenants(t *testing.T) {
+	h := newHandler(newFake())
+	for _, line := range []string{"GET /workflow-execution/id/" + executionID, "GET /executions/" + executionID + "/status", "DELETE /workflow-execution/" + executionID} {
+		if w := sendRequest(h, line, "", "X-Tenant: other"); w.Code != 404 {
 			t.Errorf("%s: %d", line, w.Code)
 		}
-		if w := ask(h, line, ""); w.Code >= 300 {
+		if w := sendRequest(h, line, ""); w.Code >= 300 {
 			t.Errorf("%s by its own tenant: %d", line, w.Code)
 		}
 	}
 }
 
-func TestIdentity(t *testing.T) {
+func TestHandler_IdentifiesCaller(t *testing.T) {
 	untrusted := func(o *api.Options) { o.TrustHeaders = false }
 	claims := func(c workflow.Caller, err error) func(*api.Options) {
 		return func(o *api.Options) {
@@ -207,60 +207,60 @@ func TestIdentity(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFake()
-			h := serve(f, c.change)
-			w := ask(h, "GET /locks", "", "X-Tenant: mine", "X-Actor: me")
+			h := newHandler(f, c.change)
+			w := sendRequest(h, "GET /locks", "", "X-Tenant: mine", "X-Actor: me")
 			if w.Code != c.status || f.caller != c.caller || strings.Contains(w.Body.String(), "secret") {
 				t.Errorf("%d by %+v: %s", w.Code, f.caller, w.Body)
 			}
 			// What is not of a tenant needs no identity; what is planned does.
-			if w := ask(h, "GET /health", ""); w.Code != 200 {
+			if w := sendRequest(h, "GET /health", ""); w.Code != 200 {
 				t.Errorf("health: %d", w.Code)
 			}
-			if w := ask(h, "GET /workers", ""); c.status >= 400 && w.Code != c.status {
+			if w := sendRequest(h, "GET /workers", ""); c.status >= 400 && w.Code != c.status {
 				t.Errorf("planned route: %d", w.Code)
 			}
 		})
 	}
 	f := newFake()
-	ask(serve(f), "GET /locks", "")
+	sendRequest(newHandler(f), "GET /locks", "")
 	if f.caller != (workflow.Caller{Tenant: "default", Actor: "local"}) {
 		t.Errorf("default caller %+v", f.caller)
 	}
 }
 
-func TestRequestIDs(t *testing.T) {
-	h := serve(newFake())
+func TestHandler_SetsRequestIDs(t *testing.T) {
+	h := newHandler(newFake())
 	for _, line := range []string{"GET /health", "GET /nowhere", "GET /locks?limit=x", "PATCH /locks"} {
-		w := ask(h, line, "", "X-Request-Id: r-1", "X-Correlation-Id: c-1")
+		w := sendRequest(h, line, "", "X-Request-Id: r-1", "X-Correlation-Id: c-1")
 		if w.Header().Get("X-Request-Id") != "r-1" || w.Header().Get("X-Correlation-Id") != "c-1" || w.Header().Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("%s: %v", line, w.Header())
 		}
-		w = ask(h, line, "", "X-Request-Id: a b")
+		w = sendRequest(h, line, "", "X-Request-Id: a b")
 		if w.Header().Get("X-Request-Id") != "made-up" || w.Header().Get("X-Correlation-Id") != "made-up" {
 			t.Errorf("%s: %v", line, w.Header())
 		}
 	}
 }
 
-func TestAllowNamesTheMethods(t *testing.T) {
-	h := serve(newFake())
+func TestHandler_AllowHeaderListsMethods(t *testing.T) {
+	h := newHandler(newFake())
 	for line, want := range map[string]string{
 		"POST /locks": "GET, HEAD", "PATCH /entities/a/b": "GET, HEAD, PUT", "GET /workflow-execution/x": "DELETE", "PUT /workflow-execution": "GET, HEAD, POST",
 	} {
-		if got := ask(h, line, "").Header().Get("Allow"); got != want {
+		if got := sendRequest(h, line, "").Header().Get("Allow"); got != want {
 			t.Errorf("%s: %q, want %q", line, got, want)
 		}
 	}
 }
 
 // A panic is a problem for the client and a stack for the log.
-func TestPanicIsAProblem(t *testing.T) {
+func TestHandler_PanicBecomesProblem(t *testing.T) {
 	var log bytes.Buffer
 	f := newFake()
-	f.explode = true
-	h := serve(f, func(o *api.Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
-	w := ask(h, "GET /locks", "", "X-Request-Id: r-9")
-	if p := problemIn(t, w); p.Status != 500 || p.Code != "internal" || strings.Contains(w.Body.String(), "secret") {
+	f.panics = true
+	h := newHandler(f, func(o *api.Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+	w := sendRequest(h, "GET /locks", "", "X-Request-Id: r-9")
+	if p := decodeProblem(t, w); p.Status != 500 || p.Code != "internal" || strings.Contains(w.Body.String(), "secret") {
 		t.Errorf("%s", w.Body)
 	}
 	for _, want := range []string{"a secret of the inside", "fake_test.go", "r-9"} {
@@ -270,31 +270,31 @@ func TestPanicIsAProblem(t *testing.T) {
 	}
 }
 
-func TestHealthFollowsReadiness(t *testing.T) {
+func TestHealth_FollowsReadiness(t *testing.T) {
 	var ready error
-	h := serve(newFake(), func(o *api.Options) { o.Ready = func(context.Context) error { return ready } })
-	if w := ask(h, "GET /health", ""); w.Code != 200 {
+	h := newHandler(newFake(), func(o *api.Options) { o.Ready = func(context.Context) error { return ready } })
+	if w := sendRequest(h, "GET /health", ""); w.Code != 200 {
 		t.Errorf("%d", w.Code)
 	}
 	ready = errors.New("secret table is missing")
-	w := ask(h, "GET /health", "")
-	if p := problemIn(t, w); p.Status != 503 || strings.Contains(w.Body.String(), "secret") {
+	w := sendRequest(h, "GET /health", "")
+	if p := decodeProblem(t, w); p.Status != 503 || strings.Contains(w.Body.String(), "secret") {
 		t.Errorf("%s", w.Body)
 	}
 }
 
-func TestMonitor(t *testing.T) {
-	h := serve(newFake(), page)
+func TestHandler_ServesMonitor(t *testing.T) {
+	h := newHandler(newFake(), withMonitor)
 	for line, status := range map[string]int{"GET /": 200, "HEAD /": 200, "GET /monitor/app.js": 200, "POST /": 405, "GET /index.html": 404} {
-		if w := ask(h, line, ""); w.Code != status {
+		if w := sendRequest(h, line, ""); w.Code != status {
 			t.Errorf("%s: %d, want %d", line, w.Code, status)
 		}
 	}
-	if w := ask(serve(newFake()), "GET /", ""); w.Code != 404 {
+	if w := sendRequest(newHandler(newFake()), "GET /", ""); w.Code != 404 {
 		t.Errorf("without a monitor: %d", w.Code)
 	}
 	for _, header := range []string{"Access-Control-Allow-Origin", "Access-Control-Allow-Methods"} {
-		if w := ask(h, "GET /locks", "", "Origin: http://other.example"); w.Header().Get(header) != "" {
+		if w := sendRequest(h, "GET /locks", "", "Origin: http://other.example"); w.Header().Get(header) != "" {
 			t.Errorf("%s is answered", header)
 		}
 	}
@@ -303,26 +303,26 @@ func TestMonitor(t *testing.T) {
 // N59: list, detail and status of a run agree in every state. N60: the status
 // has seed 004's seven fields and nothing of what the run works on, and one
 // terminal event exactly when the run has ended.
-func TestStatusAgreesInEveryState(t *testing.T) {
+func TestGetStatus_AgreesInEveryState(t *testing.T) {
 	f := newFake()
-	h := serve(f)
+	h := newHandler(f)
 	fields := []string{"completion_inferred", "current_step", "ended_at", "execution_id", "started_at", "state", "terminal_event"}
 	for _, state := range statemachines.ExecutionStates() {
-		f.runs[runID].State = state
+		f.executions[executionID].State = state
 		var detail struct{ State, Status string }
 		var list struct {
 			Items []struct{ State, Status string }
 		}
 		var status map[string]any
 		for line, v := range map[string]any{
-			"GET /workflow-execution/id/" + runID: &detail, "GET /workflow-execution/state/" + string(state): &list, "GET /executions/" + runID + "/status": &status,
+			"GET /workflow-execution/id/" + executionID: &detail, "GET /workflow-execution/state/" + string(state): &list, "GET /executions/" + executionID + "/status": &status,
 		} {
-			w := ask(h, line, "")
+			w := sendRequest(h, line, "")
 			if err := json.Unmarshal(w.Body.Bytes(), v); err != nil || w.Code != 200 {
 				t.Fatalf("%s: %d %v", line, w.Code, err)
 			}
 			if strings.HasSuffix(line, "/status") {
-				checkAnswer(t, "GET /executions/{id}/status", w)
+				checkResponse(t, "GET /executions/{id}/status", w)
 			}
 		}
 		want := string(statemachines.StatusOf(state))
@@ -343,7 +343,7 @@ func TestStatusAgreesInEveryState(t *testing.T) {
 }
 
 // The served document is the written one.
-func TestServedDocumentIsTheWrittenOne(t *testing.T) {
+func TestOpenAPI_ServedMatchesSource(t *testing.T) {
 	source, err := os.ReadFile("openapi.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -354,7 +354,7 @@ func TestServedDocumentIsTheWrittenOne(t *testing.T) {
 	}
 	text, _ := json.Marshal(written)
 	var want, got map[string]any
-	if err := errors.Join(json.Unmarshal(text, &want), json.Unmarshal(ask(serve(newFake()), "GET /openapi.json", "").Body.Bytes(), &got)); err != nil {
+	if err := errors.Join(json.Unmarshal(text, &want), json.Unmarshal(sendRequest(newHandler(newFake()), "GET /openapi.json", "").Body.Bytes(), &got)); err != nil {
 		t.Fatal(err)
 	}
 	delete(got, "x-generated")
@@ -364,17 +364,17 @@ func TestServedDocumentIsTheWrittenOne(t *testing.T) {
 }
 
 // The names in the document are those of the state machines, all of them.
-func TestDocumentNamesWhatTheMachinesName(t *testing.T) {
+func TestOpenAPI_NamesMatchStateMachines(t *testing.T) {
 	enum := func(schema string) (names []string) {
-		for _, v := range object(object(object(parsed()["components"])["schemas"])[schema])["enum"].([]any) {
+		for _, v := range asObject(asObject(asObject(openAPI()["components"])["schemas"])[schema])["enum"].([]any) {
 			names = append(names, v.(string))
 		}
 		return names
 	}
-	if got, want := enum("ExecutionState"), texts(statemachines.ExecutionStates()); !slices.Equal(got, want) {
+	if got, want := enum("ExecutionState"), toStrings(statemachines.ExecutionStates()); !slices.Equal(got, want) {
 		t.Errorf("states %v, want %v", got, want)
 	}
-	if got, want := enum("Status"), texts(statemachines.Statuses()); !slices.Equal(got, want) {
+	if got, want := enum("Status"), toStrings(statemachines.Statuses()); !slices.Equal(got, want) {
 		t.Errorf("statuses %v, want %v", got, want)
 	}
 	var events []string
@@ -384,8 +384,8 @@ func TestDocumentNamesWhatTheMachinesName(t *testing.T) {
 		}
 	}
 	var promised []string
-	status := object(object(object(object(parsed()["components"])["schemas"])["ExecutionStatus"])["properties"])
-	for _, v := range object(status["terminal_event"])["enum"].([]any) {
+	status := asObject(asObject(asObject(asObject(openAPI()["components"])["schemas"])["ExecutionStatus"])["properties"])
+	for _, v := range asObject(status["terminal_event"])["enum"].([]any) {
 		if s, ok := v.(string); ok {
 			promised = append(promised, s)
 		}
@@ -393,23 +393,23 @@ func TestDocumentNamesWhatTheMachinesName(t *testing.T) {
 	if slices.Sort(events); !slices.Equal(events, slices.Sorted(slices.Values(promised))) {
 		t.Errorf("terminal events %v, want %v", promised, events)
 	}
-	for _, code := range codes(t, "Problem", "code") {
+	for _, code := range enumOf(t, "Problem", "code") {
 		if code != "internal" && workflow.Code(code).HTTPStatus() == 500 {
 			t.Errorf("%s is no code of ours", code)
 		}
 	}
 }
 
-func codes(t *testing.T, schema, property string) (names []string) {
+func enumOf(t *testing.T, schema, property string) (names []string) {
 	t.Helper()
-	s := object(object(object(parsed()["components"])["schemas"])[schema])
-	for _, v := range object(object(s["properties"])[property])["enum"].([]any) {
+	s := asObject(asObject(asObject(openAPI()["components"])["schemas"])[schema])
+	for _, v := range asObject(asObject(s["properties"])[property])["enum"].([]any) {
 		names = append(names, v.(string))
 	}
 	return names
 }
 
-func texts[S ~string](list []S) (out []string) {
+func toStrings[S ~string](list []S) (out []string) {
 	for _, s := range list {
 		out = append(out, string(s))
 	}
@@ -417,7 +417,7 @@ func texts[S ~string](list []S) (out []string) {
 }
 
 // Every promised route of the contract is in the document.
-func TestDocumentHoldsTheContract(t *testing.T) {
+func TestOpenAPI_ContainsContractRoutes(t *testing.T) {
 	for _, pattern := range strings.Fields(strings.ReplaceAll(`
 POST_/workflow-definition/publish GET_/workflow-definition GET_/workflow-definition/{package}/{name} GET_/workflow-definition/{package}/{name}/{version}
 DELETE_/workflow-definition/{package}/{name}/{version} POST_/workflow-definition/{package}/{name}/{version}/restore
@@ -430,7 +430,7 @@ POST_/workflow-execution/{id}/resume POST_/workflow-execution/{id}/unlock POST_/
 GET_/locks GET_/locks/{type}/{id} GET_/workers GET_/workers/{id} POST_/workers/register POST_/workers/{id}/heartbeat POST_/workers/{id}/unregister
 POST_/blackboard/job POST_/blackboard/job/heartbeat POST_/blackboard/job/result GET_/blackboard/jobs GET_/health GET_/version GET_/openapi.json GET_/
 `, "\n", " ")) {
-		if document.Open().Operations[strings.Replace(pattern, "_", " ", 1)] == nil {
+		if openapi.Load().Operations[strings.Replace(pattern, "_", " ", 1)] == nil {
 			t.Errorf("%s is missing", pattern)
 		}
 	}

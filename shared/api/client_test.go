@@ -15,13 +15,13 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-type jsonText = json.RawMessage
+type rawJSON = json.RawMessage
 
 // The client and the routes agree: what a service gives comes out of the client
 // as the same noun, and what the client is asked for reaches the service.
-func TestClientAgreesWithRoutes(t *testing.T) {
+func TestClient_AgreesWithRoutes(t *testing.T) {
 	f := newFake()
-	server := httptest.NewServer(serve(f))
+	server := httptest.NewServer(newHandler(f))
 	t.Cleanup(server.Close)
 	c, err := client.New(client.Options{URL: server.URL, Tenant: "default", Actor: "ann", Retries: -1})
 	if err != nil {
@@ -39,53 +39,53 @@ func TestClientAgreesWithRoutes(t *testing.T) {
 		}
 	}
 
-	run, err := c.Execution(ctx, runID)
-	want := f.view(f.runs[runID])
+	execution, err := c.Execution(ctx, executionID)
+	want := f.view(f.executions[executionID])
 	want.Labels, want.Entities = map[string]string{}, map[string]int{}
-	want.Dropped.For = []views.WaitingFor{}
-	check("execution", run, want, err)
-	status, err := c.Status(ctx, runID)
-	wantStatus, _ := f.Status(ctx, local, runID)
+	want.Dropped.Blockers = []views.WaitingFor{}
+	check("execution", execution, want, err)
+	status, err := c.Status(ctx, executionID)
+	wantStatus, _ := f.Status(ctx, local, executionID)
 	check("status", status, wantStatus, err)
-	result, err := c.Result(ctx, runID)
-	wantResult, _ := f.Result(ctx, local, runID)
+	result, err := c.Result(ctx, executionID)
+	wantResult, _ := f.Result(ctx, local, executionID)
 	for label, s := range wantResult.Steps {
 		if s.Results == nil {
-			s.Results = map[string]jsonText{}
+			s.Results = map[string]rawJSON{}
 		} else {
-			s.Result = jsonText("null")
+			s.Result = rawJSON("null")
 		}
 		wantResult.Steps[label] = s
 	}
 	check("result", result, wantResult, err)
-	cost, err := c.Cost(ctx, runID)
-	wantCost, _ := f.Cost(ctx, local, runID)
+	cost, err := c.Cost(ctx, executionID)
+	wantCost, _ := f.Cost(ctx, local, executionID)
 	wantCost.ReadUnits = map[string]float64{}
 	check("cost", cost, wantCost, err)
 	lock, err := c.Lock(ctx, workflow.EntityKey{Type: "device", ID: "sw-1"})
 	wantLock, _ := f.Lock(ctx, local, workflow.EntityKey{Type: "device", ID: "sw-1"})
 	check("lock", lock, wantLock, err)
 
-	events := all(t, c.History(ctx, runID))
-	wantEvents, _ := f.History(ctx, local, runID, workflow.Page{})
-	wantEvents.Items[0].Data = jsonText("null")
+	events := collect(t, c.History(ctx, executionID))
+	wantEvents, _ := f.History(ctx, local, executionID, workflow.Page{})
+	wantEvents.Items[0].Data = rawJSON("null")
 	check("history", events, wantEvents.Items, nil)
-	jobs := all(t, c.Jobs(ctx, runID, views.JobFilter{Entity: workflow.EntityKey{Type: "device", ID: "sw-1"}}))
-	wantJobs, _ := f.Jobs(ctx, local, runID, f.jobs, workflow.Page{})
-	wantJobs.Items[0].Result, wantJobs.Items[1].Error.Details = jsonText("null"), jsonText("null")
+	jobs := collect(t, c.Jobs(ctx, executionID, views.JobFilter{Entity: workflow.EntityKey{Type: "device", ID: "sw-1"}}))
+	wantJobs, _ := f.Jobs(ctx, local, executionID, f.jobs, workflow.Page{})
+	wantJobs.Items[0].Result, wantJobs.Items[1].Error.Details = rawJSON("null"), rawJSON("null")
 	check("jobs", jobs, wantJobs.Items, nil)
 	check("job filter", f.jobs, views.JobFilter{Entity: workflow.EntityKey{Type: "device", ID: "sw-1"}}, nil)
-	wantSteps, _ := f.Steps(ctx, local, runID, workflow.Page{})
-	check("steps", all(t, c.Steps(ctx, runID)), wantSteps.Items, nil)
-	check("schedules", len(all(t, c.Schedules(ctx))), 1, nil)
-	check("blocks", len(all(t, c.Blocks(ctx))), 1, nil)
-	check("definitions", len(all(t, c.Definitions(ctx))), 1, nil)
-	check("versions", len(all(t, c.Versions(ctx, "fleet", "upgrade"))), 1, nil)
-	check("locks", len(all(t, c.Locks(ctx))), 1, nil)
-	check("entity types", len(all(t, c.EntityTypes(ctx))), 1, nil)
-	check("entities", len(all(t, c.Entities(ctx, workflow.Selector{Type: "device", Groups: []string{"core"}}))), 1, nil)
-	check("active", len(all(t, c.Executions(ctx, views.ExecutionFilter{Active: true}))), 1, nil)
-	check("filtered", len(all(t, c.Executions(ctx, views.ExecutionFilter{Labels: map[string]string{"a": "b"}, CreatedAfter: at}))), 1, nil)
+	wantSteps, _ := f.Steps(ctx, local, executionID, workflow.Page{})
+	check("steps", collect(t, c.Steps(ctx, executionID)), wantSteps.Items, nil)
+	check("schedules", len(collect(t, c.Schedules(ctx))), 1, nil)
+	check("blocks", len(collect(t, c.Blocks(ctx))), 1, nil)
+	check("definitions", len(collect(t, c.Definitions(ctx))), 1, nil)
+	check("versions", len(collect(t, c.Versions(ctx, "fleet", "upgrade"))), 1, nil)
+	check("locks", len(collect(t, c.Locks(ctx))), 1, nil)
+	check("entity types", len(collect(t, c.EntityTypes(ctx))), 1, nil)
+	check("entities", len(collect(t, c.Entities(ctx, workflow.Selector{Type: "device", Groups: []string{"core"}}))), 1, nil)
+	check("active", len(collect(t, c.Executions(ctx, views.ExecutionFilter{Active: true}))), 1, nil)
+	check("filtered", len(collect(t, c.Executions(ctx, views.ExecutionFilter{Labels: map[string]string{"a": "b"}, CreatedAfter: at}))), 1, nil)
 	check("filter", f.filter, views.ExecutionFilter{Labels: map[string]string{"a": "b"}, CreatedAfter: at}, nil)
 
 	_, created, err := c.Publish(ctx, []byte("x: y"), false)
@@ -99,28 +99,28 @@ func TestClientAgreesWithRoutes(t *testing.T) {
 	check("register", created, true, err)
 	check("block", f.block, b, nil)
 	e, err := c.PutEntity(ctx, workflow.Entity{Type: "device", ID: "a:b@c", Groups: []string{"core"}})
-	check("put", e, workflow.Entity{Type: "device", ID: "a:b@c", Attributes: jsonText("{}"), Groups: []string{"core"}, Version: 3}, err)
+	check("put", e, workflow.Entity{Type: "device", ID: "a:b@c", Attributes: rawJSON("{}"), Groups: []string{"core"}, Version: 3}, err)
 	n, err := c.ImportEntities(ctx, strings.NewReader("{}\n{}\n"))
 	check("import", n, 2, err)
 
-	req := views.StartRequest{Workflow: "fleet/upgrade", Parameters: jsonText(`{"a":1}`), ExecuteOnParameters: &workflow.Selector{IDs: []string{"a"}}, NotBefore: at, IdempotencyKey: "k"}
+	req := views.StartRequest{Workflow: "fleet/upgrade", Parameters: rawJSON(`{"a":1}`), ExecuteOnParameters: &workflow.Selector{IDs: []string{"a"}}, NotBefore: at, IdempotencyKey: "k"}
 	started, existed, err := c.Start(ctx, req)
-	check("start", []any{started.ID, existed}, []any{runID, false}, err)
+	check("start", []any{started.ID, existed}, []any{executionID, false}, err)
 	check("request", f.start, req, nil)
 	_, existed, err = c.Start(ctx, req)
 	check("start again", existed, true, err)
-	_, err = c.Cancel(ctx, runID, views.CancelRequest{Reason: "r"})
+	_, err = c.Cancel(ctx, executionID, views.CancelRequest{Reason: "r"})
 	check("cancel", f.cancel, views.CancelRequest{Reason: "r"}, err)
-	_, err = c.Acknowledge(ctx, runID, "why")
+	_, err = c.Acknowledge(ctx, executionID, "why")
 	check("acknowledge", f.reason, "why", err)
-	_, err = c.Cancel(ctx, runID, views.CancelRequest{Cascade: ptr(false)})
+	_, err = c.Cancel(ctx, executionID, views.CancelRequest{Cascade: ptr(false)})
 	check("cancel alone", f.cancel, views.CancelRequest{Cascade: ptr(false)}, err)
-	again := views.RetryRequest{Reason: "r", From: "a.b", Entities: views.RetryAll}
-	_, err = c.Retry(ctx, runID, again)
-	check("retry", f.retry, again, err)
-	_, err = c.Resume(ctx, runID, "resumed")
+	retryRequest := views.RetryRequest{Reason: "r", From: "a.b", Entities: views.RetryAll}
+	_, err = c.Retry(ctx, executionID, retryRequest)
+	check("retry", f.retry, retryRequest, err)
+	_, err = c.Resume(ctx, executionID, "resumed")
 	check("resume", f.reason, "resumed", err)
-	_, err = c.Unlock(ctx, runID, "unlocked")
+	_, err = c.Unlock(ctx, executionID, "unlocked")
 	check("unlock", f.reason, "unlocked", err)
 	exact := workflow.Ref{Package: "fleet", Name: "upgrade", Version: "1.0.0"}
 	d, err = c.Archive(ctx, exact)
@@ -137,7 +137,7 @@ func TestClientAgreesWithRoutes(t *testing.T) {
 	}
 }
 
-func all[T any](t *testing.T, list iter.Seq2[T, error]) (items []T) {
+func collect[T any](t *testing.T, list iter.Seq2[T, error]) (items []T) {
 	t.Helper()
 	for item, err := range list {
 		if err != nil {

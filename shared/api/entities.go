@@ -4,50 +4,50 @@ import (
 	"net/http"
 
 	"github.com/lockstep-run/lockstep/shared/api/gen"
-	"github.com/lockstep-run/lockstep/shared/api/shape"
+
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
 // ListEntities serves GET /entities.
 func (a *routes) ListEntities(w http.ResponseWriter, r *http.Request, params gen.ListEntitiesParams) {
-	page, err := a.page(r, params.Limit, params.PageToken)
+	page, err := a.parsePage(r, params.Limit, params.PageToken)
 	if err != nil {
-		a.fail(w, r, err)
+		a.writeError(w, r, err)
 		return
 	}
-	sel := workflow.Selector{Type: or(params.Type), Groups: or(params.Group), Query: or(params.Query)}
+	sel := workflow.Selector{Type: deref(params.Type), Groups: deref(params.Group), Query: deref(params.Query)}
 	part, err := a.Catalog.Entities(r.Context(), a.caller(r), sel, page)
-	replyList(a, w, r, part, shape.Entity, err)
+	respondList(a, w, r, part, entityResponse, err)
 }
 
 // ListEntityTypes serves GET /entities/types.
 func (a *routes) ListEntityTypes(w http.ResponseWriter, r *http.Request, params gen.ListEntityTypesParams) {
-	page, err := a.page(r, params.Limit, params.PageToken)
+	page, err := a.parsePage(r, params.Limit, params.PageToken)
 	if err != nil {
-		a.fail(w, r, err)
+		a.writeError(w, r, err)
 		return
 	}
 	part, err := a.Catalog.EntityTypes(r.Context(), a.caller(r), page)
-	replyList(a, w, r, part, func(name string) string { return name }, err)
+	respondList(a, w, r, part, func(name string) string { return name }, err)
 }
 
 // ImportEntities serves POST /entities/import.
 func (a *routes) ImportEntities(w http.ResponseWriter, r *http.Request) {
 	n, err := a.Catalog.ImportEntities(r.Context(), a.caller(r), r.Body)
-	a.reply(w, r, http.StatusOK, gen.Imported{Imported: n}, err)
+	a.respond(w, r, http.StatusOK, gen.Imported{Imported: n}, err)
 }
 
 // GetEntity serves GET /entities/{type}/{id}.
 func (a *routes) GetEntity(w http.ResponseWriter, r *http.Request, entityType gen.EntityType, id gen.EntityId) {
 	e, err := a.Catalog.Entity(r.Context(), a.caller(r), workflow.EntityKey{Type: entityType, ID: id})
-	a.reply(w, r, http.StatusOK, shape.Entity(e), err)
+	a.respond(w, r, http.StatusOK, entityResponse(e), err)
 }
 
 // PutEntity serves PUT /entities/{type}/{id}.
 func (a *routes) PutEntity(w http.ResponseWriter, r *http.Request, entityType gen.EntityType, id gen.EntityId) {
 	var e workflow.Entity
-	if err := decode(r, &e); err != nil {
-		a.fail(w, r, err)
+	if err := decodeBody(r, &e); err != nil {
+		a.writeError(w, r, err)
 		return
 	}
 	var issues []workflow.Issue
@@ -58,27 +58,27 @@ func (a *routes) PutEntity(w http.ResponseWriter, r *http.Request, entityType ge
 		issues = append(issues, workflow.Issue{Path: "id", Code: "mismatch", Message: "want the id in the address, or none"})
 	}
 	if err := workflow.Invalid("the request is not valid", issues); err != nil {
-		a.fail(w, r, err)
+		a.writeError(w, r, err)
 		return
 	}
-	e = workflow.Entity{Type: entityType, ID: id, Attributes: orNone(e.Attributes), Groups: e.Groups}
+	e = workflow.Entity{Type: entityType, ID: id, Attributes: nullToNil(e.Attributes), Groups: e.Groups}
 	stored, err := a.Catalog.PutEntity(r.Context(), a.caller(r), e)
-	a.reply(w, r, http.StatusOK, shape.Entity(stored), err)
+	a.respond(w, r, http.StatusOK, entityResponse(stored), err)
 }
 
 // GetLock serves GET /locks/{type}/{id}.
 func (a *routes) GetLock(w http.ResponseWriter, r *http.Request, entityType gen.EntityType, id gen.EntityId) {
-	l, err := a.View.Lock(r.Context(), a.caller(r), workflow.EntityKey{Type: entityType, ID: id})
-	a.reply(w, r, http.StatusOK, shape.Lock(l), err)
+	l, err := a.Queries.Lock(r.Context(), a.caller(r), workflow.EntityKey{Type: entityType, ID: id})
+	a.respond(w, r, http.StatusOK, lockResponse(l), err)
 }
 
 // ListLocks serves GET /locks.
 func (a *routes) ListLocks(w http.ResponseWriter, r *http.Request, params gen.ListLocksParams) {
-	page, err := a.page(r, params.Limit, params.PageToken)
+	page, err := a.parsePage(r, params.Limit, params.PageToken)
 	if err != nil {
-		a.fail(w, r, err)
+		a.writeError(w, r, err)
 		return
 	}
-	part, err := a.View.Locks(r.Context(), a.caller(r), page)
-	replyList(a, w, r, part, shape.Lock, err)
+	part, err := a.Queries.Locks(r.Context(), a.caller(r), page)
+	respondList(a, w, r, part, lockResponse, err)
 }

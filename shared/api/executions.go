@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/lockstep-run/lockstep/shared/api/gen"
-	"github.com/lockstep-run/lockstep/shared/api/shape"
+
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -13,15 +13,15 @@ import (
 // StartExecution serves POST /workflow-execution.
 func (a *routes) StartExecution(w http.ResponseWriter, r *http.Request, params gen.StartExecutionParams) {
 	var req views.StartRequest
-	if err := decode(r, &req); err != nil {
-		a.fail(w, r, err)
+	if err := decodeBody(r, &req); err != nil {
+		a.writeError(w, r, err)
 		return
 	}
-	req.Parameters = orNone(req.Parameters)
-	req.IdempotencyKey = or(params.IdempotencyKey)
+	req.Parameters = nullToNil(req.Parameters)
+	req.IdempotencyKey = deref(params.IdempotencyKey)
 	x, existed, err := a.Engine.Start(r.Context(), a.caller(r), req)
 	if err != nil {
-		a.fail(w, r, err)
+		a.writeError(w, r, err)
 		return
 	}
 	status := http.StatusAccepted
@@ -29,48 +29,48 @@ func (a *routes) StartExecution(w http.ResponseWriter, r *http.Request, params g
 		status = http.StatusOK
 	}
 	w.Header().Set("Location", "/workflow-execution/id/"+x.ID)
-	a.reply(w, r, status, gen.Started{Id: x.ID, State: x.State, Status: x.Status()}, nil)
+	a.respond(w, r, status, gen.Started{Id: x.ID, State: x.State, Status: x.Status()}, nil)
 }
 
 // ListExecutions serves GET /workflow-execution.
 func (a *routes) ListExecutions(w http.ResponseWriter, r *http.Request, params gen.ListExecutionsParams) {
 	f := views.ExecutionFilter{
-		State: or(params.State), Status: or(params.Status), Labels: labels(or(params.Label)), Parent: or(params.Parent),
-		CreatedAfter: or(params.CreatedAfter), CreatedBefore: or(params.CreatedBefore),
+		State: deref(params.State), Status: deref(params.Status), Labels: parseLabels(deref(params.Label)), Parent: deref(params.Parent),
+		CreatedAfter: deref(params.CreatedAfter), CreatedBefore: deref(params.CreatedBefore),
 	}
 	if params.Workflow != nil {
 		ref, err := workflow.ParseRef(*params.Workflow)
 		if err != nil {
-			a.fail(w, r, err)
+			a.writeError(w, r, err)
 			return
 		}
 		f.Workflow = ref
 	}
-	a.executions(w, r, f, params.Limit, params.PageToken)
+	a.listExecutions(w, r, f, params.Limit, params.PageToken)
 }
 
 // ListActiveExecutions serves GET /workflow-execution/active.
 func (a *routes) ListActiveExecutions(w http.ResponseWriter, r *http.Request, params gen.ListActiveExecutionsParams) {
-	a.executions(w, r, views.ExecutionFilter{Active: true}, params.Limit, params.PageToken)
+	a.listExecutions(w, r, views.ExecutionFilter{Active: true}, params.Limit, params.PageToken)
 }
 
 // ListExecutionsInState serves GET /workflow-execution/state/{state}.
 func (a *routes) ListExecutionsInState(w http.ResponseWriter, r *http.Request, state gen.ExecutionState, params gen.ListExecutionsInStateParams) {
-	a.executions(w, r, views.ExecutionFilter{State: state}, params.Limit, params.PageToken)
+	a.listExecutions(w, r, views.ExecutionFilter{State: state}, params.Limit, params.PageToken)
 }
 
-func (a *routes) executions(w http.ResponseWriter, r *http.Request, f views.ExecutionFilter, limit *int, token *string) {
-	page, err := a.page(r, limit, token)
+func (a *routes) listExecutions(w http.ResponseWriter, r *http.Request, f views.ExecutionFilter, limit *int, token *string) {
+	page, err := a.parsePage(r, limit, token)
 	if err != nil {
-		a.fail(w, r, err)
+		a.writeError(w, r, err)
 		return
 	}
-	part, err := a.View.Executions(r.Context(), a.caller(r), f, page)
-	replyList(a, w, r, part, shape.Execution, err)
+	part, err := a.Queries.Executions(r.Context(), a.caller(r), f, page)
+	respondList(a, w, r, part, executionResponse, err)
 }
 
-// labels reads "key=value" or "key:value".
-func labels(texts []string) map[string]string {
+// parseLabels reads "key=value" or "key:value".
+func parseLabels(texts []string) map[string]string {
 	m := map[string]string{}
 	for _, s := range texts {
 		if i := strings.IndexAny(s, "=:"); i > 0 {
@@ -82,18 +82,18 @@ func labels(texts []string) map[string]string {
 
 // ListJobs serves GET /workflow-execution/id/{id}/jobs.
 func (a *routes) ListJobs(w http.ResponseWriter, r *http.Request, id gen.Id, params gen.ListJobsParams) {
-	page, err := a.page(r, params.Limit, params.PageToken)
+	page, err := a.parsePage(r, params.Limit, params.PageToken)
 	if err != nil {
-		a.fail(w, r, err)
+		a.writeError(w, r, err)
 		return
 	}
-	f := views.JobFilter{Step: or(params.Step), State: or(params.State), Kind: or(params.Kind)}
-	if key := or(params.Entity); key != "" {
+	f := views.JobFilter{Step: deref(params.Step), State: deref(params.State), Kind: deref(params.Kind)}
+	if key := deref(params.Entity); key != "" {
 		before, after, both := strings.Cut(key, "/")
 		if f.Entity = (workflow.EntityKey{Type: before, ID: after}); !both {
 			f.Entity = workflow.EntityKey{ID: before}
 		}
 	}
-	part, err := a.View.Jobs(r.Context(), a.caller(r), id, f, page)
-	replyList(a, w, r, part, shape.Job, err)
+	part, err := a.Queries.Jobs(r.Context(), a.caller(r), id, f, page)
+	respondList(a, w, r, part, jobResponse, err)
 }

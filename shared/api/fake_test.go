@@ -19,55 +19,55 @@ import (
 // fake is the three services in memory, as small as the routes allow. It
 // records the callers and what it was asked for.
 type fake struct {
-	mu       sync.Mutex
-	tenant   string // the only tenant that sees anything
-	fail     error  // answered by everything, if set
-	explode  bool   // panics, if set
-	caller   workflow.Caller
-	calls    []string
-	start    views.StartRequest
-	cancel   views.CancelRequest
-	retry    views.RetryRequest
-	reason   string
-	archived bool
-	filter   views.ExecutionFilter
-	jobs     views.JobFilter
-	selector workflow.Selector
-	page     workflow.Page
-	keys     map[string]string
-	source   []byte
-	imported []byte
-	block    workflow.Block
-	entity   workflow.Entity
-	runs     map[string]*workflow.Execution
-	next     string
-	results  views.PackResults
-	bare     bool // answers nothing optional
+	mu         sync.Mutex
+	tenant     string // the only tenant that sees anything
+	err        error  // answered by everything, if set
+	panics     bool   // panics, if set
+	caller     workflow.Caller
+	calls      []string
+	start      views.StartRequest
+	cancel     views.CancelRequest
+	retry      views.RetryRequest
+	reason     string
+	archived   bool
+	filter     views.ExecutionFilter
+	jobs       views.JobFilter
+	selector   workflow.Selector
+	page       workflow.Page
+	keys       map[string]string
+	source     []byte
+	imported   []byte
+	block      workflow.Block
+	entity     workflow.Entity
+	executions map[string]*workflow.Execution
+	next       string
+	results    views.PackResults
+	minimal    bool // answers nothing optional
 }
 
 var at = time.Date(2026, 11, 21, 5, 0, 0, 0, time.UTC)
 
-const runID = "019aa3a1-6a7e-7c3e-9d07-0a1b2c3d4e5f"
+const executionID = "019aa3a1-6a7e-7c3e-9d07-0a1b2c3d4e5f"
 
 func newFake() *fake {
-	return &fake{tenant: "default", keys: map[string]string{}, runs: map[string]*workflow.Execution{
-		runID: {Tenant: "default", ID: runID, State: statemachines.ExecutionRunning, Workflow: workflow.Ref{Package: "fleet", Name: "upgrade", Version: "1.0.0"}, CreatedAt: at},
+	return &fake{tenant: "default", keys: map[string]string{}, executions: map[string]*workflow.Execution{
+		executionID: {Tenant: "default", ID: executionID, State: statemachines.ExecutionRunning, Workflow: workflow.Ref{Package: "fleet", Name: "upgrade", Version: "1.0.0"}, CreatedAt: at},
 	}}
 }
 
-func (f *fake) called(name string, c workflow.Caller) error {
+func (f *fake) record(name string, c workflow.Caller) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.calls = append(f.calls, name)
 	f.caller = c
-	if f.explode {
+	if f.panics {
 		panic("a secret of the inside")
 	}
-	return f.fail
+	return f.err
 }
 
-func (f *fake) run(c workflow.Caller, id string) (*workflow.Execution, error) {
-	x := f.runs[id]
+func (f *fake) execution(c workflow.Caller, id string) (*workflow.Execution, error) {
+	x := f.executions[id]
 	if x == nil || c.Tenant != f.tenant {
 		return nil, workflow.Errorf(workflow.CodeNotFound, "there is no execution %s", id)
 	}
@@ -76,38 +76,38 @@ func (f *fake) run(c workflow.Caller, id string) (*workflow.Execution, error) {
 
 func ptr[T any](v T) *T { return &v }
 
-func (f *fake) Publish(_ context.Context, c workflow.Caller, source []byte, _ bool) (workflow.Published, bool, error) {
-	if err := f.called("Publish", c); err != nil {
-		return workflow.Published{}, false, err
+func (f *fake) Publish(_ context.Context, c workflow.Caller, source []byte, _ bool) (workflow.PublishedDefinition, bool, error) {
+	if err := f.record("Publish", c); err != nil {
+		return workflow.PublishedDefinition{}, false, err
 	}
 	created := !bytes.Equal(f.source, source)
 	f.source = source
 	return f.published(), created, nil
 }
 
-func (f *fake) published() workflow.Published {
-	if f.bare {
-		return workflow.Published{Ref: workflow.Ref{Package: "fleet", Name: "upgrade", Version: "1.0.0"}}
+func (f *fake) published() workflow.PublishedDefinition {
+	if f.minimal {
+		return workflow.PublishedDefinition{Ref: workflow.Ref{Package: "fleet", Name: "upgrade", Version: "1.0.0"}}
 	}
-	return workflow.Published{Ref: workflow.Ref{Package: "fleet", Name: "upgrade", Version: "1.0.0"}, Digest: "d", Source: []byte(`{"package":"fleet"}`), PublishedAt: at, PublishedBy: "local"}
+	return workflow.PublishedDefinition{Ref: workflow.Ref{Package: "fleet", Name: "upgrade", Version: "1.0.0"}, Digest: "d", Source: []byte(`{"package":"fleet"}`), PublishedAt: at, PublishedBy: "local"}
 }
 
-func (f *fake) Definitions(_ context.Context, c workflow.Caller, page workflow.Page) (workflow.List[workflow.Published], error) {
+func (f *fake) Definitions(_ context.Context, c workflow.Caller, page workflow.Page) (workflow.List[workflow.PublishedDefinition], error) {
 	f.page = page
-	return workflow.List[workflow.Published]{Items: []workflow.Published{f.published()}, Next: f.next}, f.called("Definitions", c)
+	return workflow.List[workflow.PublishedDefinition]{Items: []workflow.PublishedDefinition{f.published()}, NextToken: f.next}, f.record("Definitions", c)
 }
 
-func (f *fake) Versions(_ context.Context, c workflow.Caller, _ string, page workflow.Page) (workflow.List[workflow.Published], error) {
+func (f *fake) Versions(_ context.Context, c workflow.Caller, _ string, page workflow.Page) (workflow.List[workflow.PublishedDefinition], error) {
 	f.page = page
-	return workflow.List[workflow.Published]{Items: []workflow.Published{f.published()}, Next: f.next}, f.called("Versions", c)
+	return workflow.List[workflow.PublishedDefinition]{Items: []workflow.PublishedDefinition{f.published()}, NextToken: f.next}, f.record("Versions", c)
 }
 
-func (f *fake) Definition(_ context.Context, c workflow.Caller, ref workflow.Ref) (workflow.Published, error) {
-	if err := f.called("Definition", c); err != nil {
-		return workflow.Published{}, err
+func (f *fake) Definition(_ context.Context, c workflow.Caller, ref workflow.Ref) (workflow.PublishedDefinition, error) {
+	if err := f.record("Definition", c); err != nil {
+		return workflow.PublishedDefinition{}, err
 	}
 	if !ref.Matches("1.0.0") {
-		return workflow.Published{}, workflow.Errorf(workflow.CodeNotFound, "there is no %s", ref)
+		return workflow.PublishedDefinition{}, workflow.Errorf(workflow.CodeNotFound, "there is no %s", ref)
 	}
 	p := f.published()
 	p.Archived = f.archived
@@ -116,57 +116,57 @@ func (f *fake) Definition(_ context.Context, c workflow.Caller, ref workflow.Ref
 
 func (f *fake) Archive(_ context.Context, c workflow.Caller, _ workflow.Ref) error {
 	f.archived = true
-	return f.called("Archive", c)
+	return f.record("Archive", c)
 }
 
 func (f *fake) Restore(_ context.Context, c workflow.Caller, _ workflow.Ref) error {
 	f.archived = false
-	return f.called("Restore", c)
+	return f.record("Restore", c)
 }
 
 func (f *fake) Schedules(_ context.Context, c workflow.Caller, page workflow.Page) (workflow.List[spec.Schedule], error) {
 	f.page = page
 	s := spec.Schedule{Name: "fleet/upgrade", Workflow: workflow.Ref{Package: "fleet", Name: "upgrade", Version: "1.0.0"}}
-	if !f.bare {
+	if !f.minimal {
 		s.Cron = &spec.Cron{Schedule: "0 4 * * *", Zone: "Europe/Zurich", Concurrency: true}
-		s.NextAt, s.Last, s.LastAt, s.SkippedAt, s.Skipped, s.Why = at, runID, at, at, 2, "no"
+		s.NextAt, s.LastExecution, s.LastAt, s.SkippedAt, s.SkippedCount, s.Problem = at, executionID, at, at, 2, "no"
 	}
-	return workflow.List[spec.Schedule]{Items: []spec.Schedule{s}, Next: f.next}, f.called("Schedules", c)
+	return workflow.List[spec.Schedule]{Items: []spec.Schedule{s}, NextToken: f.next}, f.record("Schedules", c)
 }
 
 func (f *fake) RegisterBlock(_ context.Context, c workflow.Caller, b workflow.Block) (bool, error) {
 	created := f.block.Name == ""
 	f.block = b
-	return created, f.called("RegisterBlock", c)
+	return created, f.record("RegisterBlock", c)
 }
 
 func (f *fake) Blocks(_ context.Context, c workflow.Caller, page workflow.Page) (workflow.List[workflow.Block], error) {
 	f.page = page
 	b := workflow.Block{Package: "fleet", Name: "upgrade", Version: "1.0.0"}
-	if !f.bare {
+	if !f.minimal {
 		b.Timeout, b.HTTP, b.ParameterSchema, b.RunOn = workflow.Duration(90*time.Second), &workflow.Endpoint{URL: "http://127.0.0.1:1/x"}, json.RawMessage(`{"type":"object"}`), "device"
 	}
-	return workflow.List[workflow.Block]{Items: []workflow.Block{b}, Next: f.next}, f.called("Blocks", c)
+	return workflow.List[workflow.Block]{Items: []workflow.Block{b}, NextToken: f.next}, f.record("Blocks", c)
 }
 
 func (f *fake) PutEntity(_ context.Context, c workflow.Caller, e workflow.Entity) (workflow.Entity, error) {
 	f.entity = e
 	e.Version = 3
-	return e, f.called("PutEntity", c)
+	return e, f.record("PutEntity", c)
 }
 
 func (f *fake) Entity(_ context.Context, c workflow.Caller, key workflow.EntityKey) (workflow.Entity, error) {
-	return workflow.Entity{Type: key.Type, ID: key.ID}, f.called("Entity", c)
+	return workflow.Entity{Type: key.Type, ID: key.ID}, f.record("Entity", c)
 }
 
 func (f *fake) Entities(_ context.Context, c workflow.Caller, sel workflow.Selector, page workflow.Page) (workflow.List[workflow.Entity], error) {
 	f.page, f.selector = page, sel
-	return workflow.List[workflow.Entity]{Items: []workflow.Entity{{Type: "device", ID: "sw-1", Attributes: json.RawMessage(`{"site":"zrh"}`), Groups: []string{"core"}}}, Next: f.next}, f.called("Entities", c)
+	return workflow.List[workflow.Entity]{Items: []workflow.Entity{{Type: "device", ID: "sw-1", Attributes: json.RawMessage(`{"site":"zrh"}`), Groups: []string{"core"}}}, NextToken: f.next}, f.record("Entities", c)
 }
 
 func (f *fake) EntityTypes(_ context.Context, c workflow.Caller, page workflow.Page) (workflow.List[string], error) {
 	f.page = page
-	return workflow.List[string]{Items: []string{"device"}, Next: f.next}, f.called("EntityTypes", c)
+	return workflow.List[string]{Items: []string{"device"}, NextToken: f.next}, f.record("EntityTypes", c)
 }
 
 func (f *fake) ImportEntities(_ context.Context, c workflow.Caller, r io.Reader) (int, error) {
@@ -175,70 +175,70 @@ func (f *fake) ImportEntities(_ context.Context, c workflow.Caller, r io.Reader)
 		return 0, err
 	}
 	f.imported = b
-	return bytes.Count(b, []byte("\n")), f.called("ImportEntities", c)
+	return bytes.Count(b, []byte("\n")), f.record("ImportEntities", c)
 }
 
 func (f *fake) Start(_ context.Context, c workflow.Caller, req views.StartRequest) (*workflow.Execution, bool, error) {
-	if err := f.called("Start", c); err != nil {
+	if err := f.record("Start", c); err != nil {
 		return nil, false, err
 	}
 	f.start = req
 	body, _ := json.Marshal(req)
-	if was, ok := f.keys[req.IdempotencyKey]; ok && req.IdempotencyKey != "" {
-		if was != string(body) {
+	if previous, ok := f.keys[req.IdempotencyKey]; ok && req.IdempotencyKey != "" {
+		if previous != string(body) {
 			return nil, false, workflow.Errorf(workflow.CodeIdempotencyMismatch, "the key was used with another request")
 		}
-		return f.runs[runID], true, nil
+		return f.executions[executionID], true, nil
 	}
 	f.keys[req.IdempotencyKey] = string(body)
-	return f.runs[runID], false, nil
+	return f.executions[executionID], false, nil
 }
 
 func (f *fake) Cancel(_ context.Context, c workflow.Caller, id string, req views.CancelRequest) (*workflow.Execution, error) {
-	if err := f.called("Cancel", c); err != nil {
+	if err := f.record("Cancel", c); err != nil {
 		return nil, err
 	}
 	f.cancel = req
-	return f.run(c, id)
+	return f.execution(c, id)
 }
 
 func (f *fake) Acknowledge(_ context.Context, c workflow.Caller, id, reason string) (*workflow.Execution, error) {
-	if err := f.called("Acknowledge", c); err != nil {
+	if err := f.record("Acknowledge", c); err != nil {
 		return nil, err
 	}
 	f.reason = reason
-	return f.run(c, id)
+	return f.execution(c, id)
 }
 
 func (f *fake) Retry(_ context.Context, c workflow.Caller, id string, req views.RetryRequest) (*workflow.Execution, error) {
-	if err := f.called("Retry", c); err != nil {
+	if err := f.record("Retry", c); err != nil {
 		return nil, err
 	}
 	f.retry = req
-	return f.run(c, id)
+	return f.execution(c, id)
 }
 
 func (f *fake) Resume(_ context.Context, c workflow.Caller, id, reason string) (*workflow.Execution, error) {
-	if err := f.called("Resume", c); err != nil {
+	if err := f.record("Resume", c); err != nil {
 		return nil, err
 	}
 	f.reason = reason
-	return f.run(c, id)
+	return f.execution(c, id)
 }
 
 func (f *fake) Unlock(_ context.Context, c workflow.Caller, id, reason string) (*workflow.Execution, error) {
-	if err := f.called("Unlock", c); err != nil {
+	if err := f.record("Unlock", c); err != nil {
 		return nil, err
 	}
 	f.reason = reason
-	return f.run(c, id)
+	return f.execution(c, id)
 }
 
 func (f *fake) Execution(_ context.Context, c workflow.Caller, id string) (views.ExecutionView, error) {
-	if err := f.called("Execution", c); err != nil {
+	if err := f.record("Execution", c); err != nil {
 		return views.ExecutionView{}, err
 	}
-	x, err := f.run(c, id)
+	x, err := f.execution(c, id)
 	if err != nil {
 		return views.ExecutionView{}, err
 	}
@@ -247,14 +247,14 @@ func (f *fake) Execution(_ context.Context, c workflow.Caller, id string) (views
 
 func (f *fake) view(x *workflow.Execution) views.ExecutionView {
 	v := views.ExecutionView{ID: x.ID, Workflow: x.Workflow, State: x.State, Status: x.Status(), Tenant: x.Tenant, CreatedBy: "local", CreatedAt: x.CreatedAt}
-	if !f.bare {
+	if !f.minimal {
 		v.Cause, v.Reason = ptr(workflow.CauseStepFailed), "it failed"
 		v.Parameters = json.RawMessage(`{"target":"2"}`)
 		v.StartedAt, v.EndedAt, v.CurrentStep = ptr(at), ptr(at), ptr("upgrade")
 		v.Progress.AsOf = ptr(at)
 		v.Progress.Jobs.Pending = ptr(0)
-		v.Waiting = &views.Waiting{Kind: views.WaitLock, Since: at, Until: ptr(at), Step: ptr("s"), Condition: ptr("c"), Child: ptr("x"), Pool: ptr("p"), For: []views.WaitingFor{{Entity: ptr("device/sw-1"), HeldBy: ptr("x"), Since: ptr(at)}}}
-		v.Error = views.FailureOf(&workflow.Failure{Code: "BOOM", Message: "it broke", Step: "upgrade", Details: json.RawMessage(`{"a":1}`)})
+		v.Waiting = &views.Waiting{Kind: views.WaitLock, Since: at, Until: ptr(at), Step: ptr("s"), Condition: ptr("c"), Child: ptr("x"), Pool: ptr("p"), Blockers: []views.WaitingFor{{Entity: ptr("device/sw-1"), HeldBy: ptr("x"), Since: ptr(at)}}}
+		v.Error = views.NewFailureView(&workflow.Failure{Code: "BOOM", Message: "it broke", Step: "upgrade", Details: json.RawMessage(`{"a":1}`)})
 		v.Cancellation = &workflow.Cancellation{Source: "user", Reason: "r", By: "local", At: at}
 		v.Parent, v.Children, v.Blocks = ptr("p"), []string{"c"}, map[string]string{"fleet/upgrade:1": "1.2.3"}
 	} else {
@@ -265,11 +265,11 @@ func (f *fake) view(x *workflow.Execution) views.ExecutionView {
 
 func (f *fake) Executions(_ context.Context, c workflow.Caller, filter views.ExecutionFilter, page workflow.Page) (workflow.List[views.ExecutionView], error) {
 	f.page, f.filter = page, filter
-	if err := f.called("Executions", c); err != nil {
+	if err := f.record("Executions", c); err != nil {
 		return workflow.List[views.ExecutionView]{}, err
 	}
-	out := workflow.List[views.ExecutionView]{Next: f.next}
-	for _, x := range f.runs {
+	out := workflow.List[views.ExecutionView]{NextToken: f.next}
+	for _, x := range f.executions {
 		if c.Tenant == f.tenant && (filter.State == "" || filter.State == x.State) {
 			out.Items = append(out.Items, f.view(x))
 		}
@@ -283,58 +283,58 @@ func (f *fake) History(_ context.Context, c workflow.Caller, _ string, page work
 	return workflow.List[workflow.Event]{Items: []workflow.Event{
 		{Sequence: 1, At: at, Layer: "execution", Type: "execution.created", To: "NEW", Actor: "local"},
 		{Sequence: 2, At: at, Layer: "step", Type: "step.entered", Step: "upgrade", Data: json.RawMessage(`{"visit":1}`)},
-	}, Next: f.next}, f.called("History", c)
+	}, NextToken: f.next}, f.record("History", c)
 }
 
 func (f *fake) Jobs(_ context.Context, c workflow.Caller, id string, filter views.JobFilter, page workflow.Page) (workflow.List[workflow.Job], error) {
 	f.page, f.jobs = page, filter
 	return workflow.List[workflow.Job]{Items: []workflow.Job{
-		{ID: workflow.JobID(id, 1, 0, 1), Kind: workflow.JobExecute, Step: "report", Visit: 1, State: statemachines.JobPending, Attempt: 1, CreatedAt: at},
+		{ID: workflow.JobID(id, 1, 0, 1), Kind: workflow.JobExecute, Step: "report", StepRunOrdinal: 1, State: statemachines.JobPending, Attempt: 1, CreatedAt: at},
 		{
-			ID: workflow.JobID(id, 2, 0, 1), Kind: workflow.JobRollback, Step: "upgrade", Visit: 1, Wave: ptr(1), Entity: &workflow.EntityKey{Type: "device", ID: "sw-1"},
+			ID: workflow.JobID(id, 2, 0, 1), Kind: workflow.JobRollback, Step: "upgrade", StepRunOrdinal: 1, Wave: ptr(1), Entity: &workflow.EntityKey{Type: "device", ID: "sw-1"},
 			State: statemachines.JobFailed, Attempt: 2, Token: ptr(int64(17)), CreatedAt: at, EndedAt: ptr(at), Outcome: ptr(statemachines.OutcomeError),
 			Error: &workflow.Failure{Code: "HTTP_500", Message: "no", Retryable: true}, Result: json.RawMessage(`[1]`),
 		},
-	}, Next: f.next}, f.called("Jobs", c)
+	}, NextToken: f.next}, f.record("Jobs", c)
 }
 
 func (f *fake) Steps(_ context.Context, c workflow.Caller, _ string, page workflow.Page) (workflow.List[views.StepView], error) {
 	f.page = page
 	return workflow.List[views.StepView]{Items: []views.StepView{
-		{Sequence: 1, Step: "upgrade", Try: 1, Visit: 1, Kind: ptr(workflow.JobExecute), Status: statemachines.StepRunning, EnteredAt: at, Jobs: views.JobCounts{Total: 2, Running: ptr(1)}},
+		{Sequence: 1, Step: "upgrade", Try: 1, Ordinal: 1, Kind: ptr(workflow.JobExecute), Status: statemachines.StepRunning, EnteredAt: at, Jobs: views.JobCounts{Total: 2, Running: ptr(1)}},
 		{
-			Sequence: 2, Step: "site.visit", Try: 2, Visit: 3, Repeat: ptr(2), Stretch: ptr(2), Superseded: true, Status: statemachines.StepCompleted, EnteredAt: at, EndedAt: ptr(at),
+			Sequence: 2, Step: "site.visit", Try: 2, Ordinal: 3, Iteration: ptr(2), Pipeline: ptr(2), Superseded: true, Status: statemachines.StepCompleted, EnteredAt: at, EndedAt: ptr(at),
 			Child: &views.ChildView{ID: "c", Workflow: workflow.Ref{Package: "fleet", Name: "upgrade", Version: "1.0.0"}, Mode: workflow.ModeDispatch, State: ptr(statemachines.ExecutionRunning)},
 		},
-	}, Next: f.next}, f.called("Steps", c)
+	}, NextToken: f.next}, f.record("Steps", c)
 }
 
 func (f *fake) Result(_ context.Context, c workflow.Caller, id string) (views.ResultView, error) {
 	v := views.ResultView{ExecutionID: id, State: statemachines.ExecutionRunning, Status: statemachines.StatusRunning}
-	if !f.bare {
+	if !f.minimal {
 		v.Steps = map[string]views.StepResult{
-			"report":  {Status: statemachines.StepCompleted, Visit: 1, RunOn: "global", Result: json.RawMessage(`{"n":1}`)},
-			"upgrade": {Status: statemachines.StepCompleted, Visit: 1, RunOn: "device", Results: map[string]json.RawMessage{"sw-1": json.RawMessage(`true`)}},
+			"report":  {Status: statemachines.StepCompleted, Ordinal: 1, RunOn: "global", Result: json.RawMessage(`{"n":1}`)},
+			"upgrade": {Status: statemachines.StepCompleted, Ordinal: 1, RunOn: "device", Results: map[string]json.RawMessage{"sw-1": json.RawMessage(`true`)}},
 		}
 	}
-	return v, f.called("Result", c)
+	return v, f.record("Result", c)
 }
 
 func (f *fake) Cost(_ context.Context, c workflow.Caller, id string) (views.CostView, error) {
 	v := views.CostView{ExecutionID: id, PricesAsOf: "2026-11-01"}
-	if !f.bare {
-		v.WriteUnits, v.Lines = map[string]float64{"jobs": 1.5}, []views.CostLine{{What: "writes", Quantity: 1.5, Unit: "unit", Dollars: 0.000001}}
+	if !f.minimal {
+		v.WriteUnits, v.Lines = map[string]float64{"jobs": 1.5}, []views.CostLine{{Item: "writes", Quantity: 1.5, Unit: "unit", Dollars: 0.000001}}
 	}
-	return v, f.called("Cost", c)
+	return v, f.record("Cost", c)
 }
 
 // Status answers what an engine knows of the run: all of it here is of the
 // execution layer.
 func (f *fake) Status(_ context.Context, c workflow.Caller, id string) (views.StatusView, error) {
-	if err := f.called("Status", c); err != nil {
+	if err := f.record("Status", c); err != nil {
 		return views.StatusView{}, err
 	}
-	x, err := f.run(c, id)
+	x, err := f.execution(c, id)
 	if err != nil {
 		return views.StatusView{}, err
 	}
@@ -348,13 +348,13 @@ func (f *fake) Status(_ context.Context, c workflow.Caller, id string) (views.St
 func (f *fake) Locks(_ context.Context, c workflow.Caller, page workflow.Page) (workflow.List[views.LockView], error) {
 	f.page = page
 	l, err := f.Lock(context.Background(), c, workflow.EntityKey{Type: "device", ID: "sw-1"})
-	return workflow.List[views.LockView]{Items: []views.LockView{l}, Next: f.next}, err
+	return workflow.List[views.LockView]{Items: []views.LockView{l}, NextToken: f.next}, err
 }
 
 func (f *fake) Lock(_ context.Context, c workflow.Caller, key workflow.EntityKey) (views.LockView, error) {
 	v := views.LockView{Entity: key, Token: 3, Mode: "exclusive"}
-	if !f.bare {
-		v.HeldBy, v.Since, v.Waiting = ptr(runID), ptr(at), []views.Waiter{{Execution: "other", Since: ptr(at)}}
+	if !f.minimal {
+		v.HeldBy, v.Since, v.Waiting = ptr(executionID), ptr(at), []views.Waiter{{Execution: "other", Since: ptr(at)}}
 	}
-	return v, f.called("Lock", c)
+	return v, f.record("Lock", c)
 }

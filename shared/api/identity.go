@@ -17,14 +17,14 @@ const (
 func (a *routes) identify(r *http.Request) (workflow.Caller, error) {
 	switch {
 	case a.opt.TrustHeaders:
-		return fromHeaders(r.Header)
+		return callerFromHeaders(r.Header)
 	case a.opt.Identify == nil:
 		return workflow.Caller{}, workflow.Errorf(workflow.CodeUnauthorized, "the caller is not known")
 	}
 	c, err := a.opt.Identify(r)
-	var known *workflow.Error
+	var coded *workflow.Error
 	switch {
-	case errors.As(err, &known):
+	case errors.As(err, &coded):
 		return c, err
 	case err != nil:
 		return c, &workflow.Error{Code: workflow.CodeUnauthorized, Message: "the caller is not known", Cause: err}
@@ -34,7 +34,7 @@ func (a *routes) identify(r *http.Request) (workflow.Caller, error) {
 	return c, nil
 }
 
-func fromHeaders(h http.Header) (workflow.Caller, error) {
+func callerFromHeaders(h http.Header) (workflow.Caller, error) {
 	c := workflow.Caller{Tenant: defaultTenant, Actor: defaultActor}
 	var issues []workflow.Issue
 	if t := h.Get("X-Tenant"); t != "" {
@@ -46,7 +46,7 @@ func fromHeaders(h http.Header) (workflow.Caller, error) {
 	if s := h.Get("X-Actor"); s != "" {
 		c.Actor = s
 	}
-	if !visible(c.Actor, 256) {
+	if !isVisibleASCII(c.Actor, 256) {
 		issues = append(issues, workflow.Issue{Path: "X-Actor", Code: "pattern", Message: "want up to 256 visible characters"})
 	}
 	return c, workflow.Invalid("the caller's name is not valid", issues)
@@ -56,8 +56,8 @@ func fromHeaders(h http.Header) (workflow.Caller, error) {
 func (a *routes) caller(r *http.Request) workflow.Caller {
 	c, _ := a.identify(r)
 	// An id that was made here would only say again which request it was.
-	if id := r.Header.Get(headerCorrelation); id != r.Header.Get(headerRequest) {
-		c.Correlation = id
+	if id := r.Header.Get(headerCorrelationID); id != r.Header.Get(headerRequestID) {
+		c.CorrelationID = id
 	}
 	return c
 }

@@ -25,23 +25,23 @@ type problem struct {
 
 const internalDetail = "something went wrong that is not the request's fault; the log has it under the request's id"
 
-// fail answers an error. What is internal goes to the log, not to the client.
-func (a *routes) fail(w http.ResponseWriter, r *http.Request, err error) {
+// writeError answers an error. What is internal goes to the log, not to the client.
+func (a *routes) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	e := classify(err)
 	if e.Code == workflow.CodeInternal {
-		a.opt.Log.LogAttrs(r.Context(), slog.LevelError, "request failed", append(about(r), observe.Err(err))...)
+		a.opt.Log.LogAttrs(r.Context(), slog.LevelError, "request failed", append(requestAttrs(r), observe.Err(err))...)
 		e = &workflow.Error{Code: workflow.CodeInternal, Message: internalDetail}
 	}
-	a.write(w, r, e)
+	a.writeProblem(w, r, e)
 }
 
 // classify finds the error that has a meaning.
 func classify(err error) *workflow.Error {
-	var known *workflow.Error
+	var coded *workflow.Error
 	var large *http.MaxBytesError
 	switch {
-	case errors.As(err, &known):
-		return known
+	case errors.As(err, &coded):
+		return coded
 	case errors.As(err, &large):
 		return workflow.Errorf(workflow.CodeTooLarge, "the body is larger than %d bytes", large.Limit)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
@@ -50,14 +50,14 @@ func classify(err error) *workflow.Error {
 	return &workflow.Error{Code: workflow.CodeInternal, Cause: err}
 }
 
-func (a *routes) write(w http.ResponseWriter, r *http.Request, e *workflow.Error) {
+func (a *routes) writeProblem(w http.ResponseWriter, r *http.Request, e *workflow.Error) {
 	p := problem{
 		Type:      "urn:lockstep:problem:" + string(e.Code),
-		Title:     title(e.Code),
+		Title:     problemTitle(e.Code),
 		Status:    e.Code.HTTPStatus(),
 		Detail:    e.Message,
 		Code:      e.Code,
-		RequestID: r.Header.Get(headerRequest),
+		RequestID: r.Header.Get(headerRequestID),
 		Errors:    e.Issues,
 	}
 	if p.Errors == nil {
@@ -79,8 +79,8 @@ func (a *routes) write(w http.ResponseWriter, r *http.Request, e *workflow.Error
 	_, _ = w.Write(append(body, '\n')) // a client that has gone is no news
 }
 
-// title is the code as a phrase: "illegal_transition" is "Illegal transition".
-func title(c workflow.Code) string {
+// problemTitle is the code as a phrase: "illegal_transition" is "Illegal transition".
+func problemTitle(c workflow.Code) string {
 	s := strings.ReplaceAll(string(c), "_", " ")
 	return strings.ToUpper(s[:1]) + s[1:]
 }

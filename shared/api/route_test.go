@@ -16,21 +16,21 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/lockstep-run/lockstep/shared/api"
-	"github.com/lockstep-run/lockstep/shared/api/document"
+	"github.com/lockstep-run/lockstep/shared/api/openapi"
 )
 
-var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
+var discardLog = slog.New(slog.NewTextHandler(io.Discard, nil))
 
-func serve(f *fake, change ...func(*api.Options)) http.Handler {
-	opt := api.Options{TrustHeaders: true, Log: quiet, Version: "1.2.3", Commit: "abc", NewID: func() string { return "made-up" }}
+func newHandler(f *fake, change ...func(*api.Options)) http.Handler {
+	opt := api.Options{TrustHeaders: true, Log: discardLog, Version: "1.2.3", Commit: "abc", NewID: func() string { return "made-up" }}
 	for _, c := range change {
 		c(&opt)
 	}
-	return api.New(api.Services{Catalog: f, Engine: f, View: f, Blackboard: f, Upkeep: f}, opt)
+	return api.New(api.Services{Catalog: f, Engine: f, Queries: f, WorkerAPI: f, Operations: f}, opt)
 }
 
-// ask sends "METHOD /path" with a body and headers given as "Name: value".
-func ask(h http.Handler, line, body string, headers ...string) *httptest.ResponseRecorder {
+// sendRequest sends "METHOD /path" with a body and headers given as "Name: value".
+func sendRequest(h http.Handler, line, body string, headers ...string) *httptest.ResponseRecorder {
 	method, target, _ := strings.Cut(line, " ")
 	r := httptest.NewRequest(method, target, strings.NewReader(body))
 	for _, line := range headers {
@@ -45,7 +45,7 @@ func ask(h http.Handler, line, body string, headers ...string) *httptest.Respons
 var (
 	compilerLock sync.Mutex
 	compiler     = sync.OnceValue(func() *jsonschema.Compiler {
-		doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(document.JSON))
+		doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(openapi.JSON))
 		if err != nil {
 			panic(err)
 		}
@@ -57,21 +57,21 @@ var (
 		}
 		return c
 	})
-	parsed = sync.OnceValue(func() map[string]any {
+	openAPI = sync.OnceValue(func() map[string]any {
 		var doc map[string]any
-		if err := json.Unmarshal(document.JSON, &doc); err != nil {
+		if err := json.Unmarshal(openapi.JSON, &doc); err != nil {
 			panic(err)
 		}
 		return doc
 	})
 )
 
-// checkAnswer validates an answer against what the document promises of the
+// checkResponse validates an answer against what the document promises of the
 // route: pattern is "GET /locks/{type}/{id}".
-func checkAnswer(t *testing.T, pattern string, w *httptest.ResponseRecorder) {
+func checkResponse(t *testing.T, pattern string, w *httptest.ResponseRecorder) {
 	t.Helper()
 	method, path, _ := strings.Cut(pattern, " ")
-	op := parsed()["paths"].(map[string]any)[path].(map[string]any)[strings.ToLower(method)].(map[string]any)
+	op := openAPI()["paths"].(map[string]any)[path].(map[string]any)[strings.ToLower(method)].(map[string]any)
 	responses := op["responses"].(map[string]any)
 	key := fmt.Sprint(w.Code)
 	if responses[key] == nil {
@@ -84,7 +84,7 @@ func checkAnswer(t *testing.T, pattern string, w *httptest.ResponseRecorder) {
 	response := responses[key].(map[string]any)
 	if ref, ok := response["$ref"].(string); ok {
 		at = strings.TrimPrefix(ref, "#")
-		response = parsed()["components"].(map[string]any)["responses"].(map[string]any)[at[strings.LastIndex(at, "/")+1:]].(map[string]any)
+		response = openAPI()["components"].(map[string]any)["responses"].(map[string]any)[at[strings.LastIndex(at, "/")+1:]].(map[string]any)
 	} else {
 		at = "/paths/" + strings.ReplaceAll(path, "/", "~1") + "/" + strings.ToLower(method) + "/responses/" + key
 	}
@@ -92,7 +92,7 @@ func checkAnswer(t *testing.T, pattern string, w *httptest.ResponseRecorder) {
 	if response["content"].(map[string]any)[media] == nil {
 		t.Fatalf("%s: the document does not promise %q with status %d", pattern, media, w.Code)
 	}
-	for name := range object(response["headers"]) {
+	for name := range asObject(response["headers"]) {
 		if w.Header().Get(name) == "" {
 			t.Errorf("%s: no header %s", pattern, name)
 		}
@@ -119,12 +119,12 @@ func checkAnswer(t *testing.T, pattern string, w *httptest.ResponseRecorder) {
 	}
 }
 
-func object(v any) map[string]any { m, _ := v.(map[string]any); return m }
+func asObject(v any) map[string]any { m, _ := v.(map[string]any); return m }
 
 const startBody = `{"workflow":"fleet/upgrade:1","parameters":{"target":"2"},"executeOnParameters":{"type":"device","groups":["core"]},"labels":{"a":"b"},"notBefore":null}`
 
-// served is one good request for every route that is served.
-var served = []struct {
+// servedRoutes is one good request for every route that is served.
+var servedRoutes = []struct {
 	pattern, target, body string
 	status                int
 }{
@@ -148,19 +148,19 @@ var served = []struct {
 	{"GET /workflow-execution", "/workflow-execution?state=RUNNING&status=RUNNING&workflow=fleet/upgrade:1&label=a=b&label=c:d&parent=x&createdAfter=2026-11-21T05:00:00Z&createdBefore=2026-11-22T05:00:00Z&limit=5", "", 200},
 	{"GET /workflow-execution/active", "/workflow-execution/active", "", 200},
 	{"GET /workflow-execution/state/{state}", "/workflow-execution/state/RUNNING", "", 200},
-	{"GET /workflow-execution/id/{id}", "/workflow-execution/id/" + runID, "", 200},
-	{"GET /workflow-execution/id/{id}/history", "/workflow-execution/id/" + runID + "/history", "", 200},
-	{"GET /workflow-execution/id/{id}/jobs", "/workflow-execution/id/" + runID + "/jobs?step=upgrade&entity=device/sw-1&state=FAILED&kind=EXECUTE", "", 200},
-	{"GET /workflow-execution/id/{id}/steps", "/workflow-execution/id/" + runID + "/steps", "", 200},
-	{"GET /workflow-execution/id/{id}/result", "/workflow-execution/id/" + runID + "/result", "", 200},
-	{"GET /workflow-execution/id/{id}/cost", "/workflow-execution/id/" + runID + "/cost", "", 200},
-	{"DELETE /workflow-execution/{id}", "/workflow-execution/" + runID, "", 202},
-	{"POST /workflow-execution/{id}/cancel", "/workflow-execution/" + runID + "/cancel", `{"reason":"r","rollback":"never","cascade":false}`, 202},
-	{"POST /workflow-execution/{id}/acknowledge", "/workflow-execution/" + runID + "/acknowledge", `{"reason":"checked"}`, 202},
-	{"POST /workflow-execution/{id}/retry", "/workflow-execution/" + runID + "/retry", `{"reason":"r","from":"outer.inner","entities":"all"}`, 202},
-	{"POST /workflow-execution/{id}/resume", "/workflow-execution/" + runID + "/resume", `{"reason":"r"}`, 202},
-	{"POST /workflow-execution/{id}/unlock", "/workflow-execution/" + runID + "/unlock", `{"reason":"r"}`, 202},
-	{"GET /executions/{id}/status", "/executions/" + runID + "/status", "", 200},
+	{"GET /workflow-execution/id/{id}", "/workflow-execution/id/" + executionID, "", 200},
+	{"GET /workflow-execution/id/{id}/history", "/workflow-execution/id/" + executionID + "/history", "", 200},
+	{"GET /workflow-execution/id/{id}/jobs", "/workflow-execution/id/" + executionID + "/jobs?step=upgrade&entity=device/sw-1&state=FAILED&kind=EXECUTE", "", 200},
+	{"GET /workflow-execution/id/{id}/steps", "/workflow-execution/id/" + executionID + "/steps", "", 200},
+	{"GET /workflow-execution/id/{id}/result", "/workflow-execution/id/" + executionID + "/result", "", 200},
+	{"GET /workflow-execution/id/{id}/cost", "/workflow-execution/id/" + executionID + "/cost", "", 200},
+	{"DELETE /workflow-execution/{id}", "/workflow-execution/" + executionID, "", 202},
+	{"POST /workflow-execution/{id}/cancel", "/workflow-execution/" + executionID + "/cancel", `{"reason":"r","rollback":"never","cascade":false}`, 202},
+	{"POST /workflow-execution/{id}/acknowledge", "/workflow-execution/" + executionID + "/acknowledge", `{"reason":"checked"}`, 202},
+	{"POST /workflow-execution/{id}/retry", "/workflow-execution/" + executionID + "/retry", `{"reason":"r","from":"outer.inner","entities":"all"}`, 202},
+	{"POST /workflow-execution/{id}/resume", "/workflow-execution/" + executionID + "/resume", `{"reason":"r"}`, 202},
+	{"POST /workflow-execution/{id}/unlock", "/workflow-execution/" + executionID + "/unlock", `{"reason":"r"}`, 202},
+	{"GET /executions/{id}/status", "/executions/" + executionID + "/status", "", 200},
 	{"GET /locks", "/locks", "", 200},
 	{"GET /locks/{type}/{id}", "/locks/device/sw-1", "", 200},
 	{"GET /workers", "/workers", "", 200},
@@ -182,7 +182,7 @@ var served = []struct {
 	{"GET /", "/", "", 200},
 }
 
-func page(o *api.Options) {
+func withMonitor(o *api.Options) {
 	o.Monitor = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
 		_, _ = io.WriteString(w, "<p>fine</p>")
@@ -191,24 +191,24 @@ func page(o *api.Options) {
 
 // Every route answers what the document says, with everything that can be there
 // and with nothing that need not be, with and without a page after.
-func TestEveryRouteAnswersWhatTheDocumentSays(t *testing.T) {
+func TestHandler_ResponsesMatchOpenAPI(t *testing.T) {
 	seen := map[string]bool{}
-	for _, c := range served {
+	for _, c := range servedRoutes {
 		for _, bare := range []bool{false, true} {
 			f := newFake()
-			f.bare = bare
+			f.minimal = bare
 			if !bare {
 				f.next = "more"
 			}
-			h := serve(f, page)
+			h := newHandler(f, withMonitor)
 			method, _, _ := strings.Cut(c.pattern, " ")
-			w := ask(h, method+" "+c.target, c.body)
+			w := sendRequest(h, method+" "+c.target, c.body)
 			if w.Code != c.status {
 				t.Fatalf("%s %s: status %d, want %d: %s", method, c.target, w.Code, c.status, w.Body)
 			}
-			checkAnswer(t, c.pattern, w)
+			checkResponse(t, c.pattern, w)
 			if method == "GET" {
-				head := ask(h, "HEAD "+c.target, "")
+				head := sendRequest(h, "HEAD "+c.target, "")
 				if head.Code != c.status || head.Body.Len() != 0 {
 					t.Errorf("HEAD %s: status %d and %d bytes", c.target, head.Code, head.Body.Len())
 				}
@@ -216,7 +216,7 @@ func TestEveryRouteAnswersWhatTheDocumentSays(t *testing.T) {
 		}
 		seen[c.pattern] = true
 	}
-	for pattern, op := range document.Open().Operations {
+	for pattern, op := range openapi.Load().Operations {
 		if op.Planned == seen[pattern] {
 			t.Errorf("%s: planned %v, but tested as served %v", pattern, op.Planned, seen[pattern])
 		}
@@ -224,20 +224,20 @@ func TestEveryRouteAnswersWhatTheDocumentSays(t *testing.T) {
 }
 
 // What the contract promises and nobody serves yet says so.
-func TestPlannedRoutesAnswerNotImplemented(t *testing.T) {
-	h := serve(newFake())
-	fill := strings.NewReplacer("{package}", "fleet", "{name}", "go", "{version}", "1.0.0", "{id}", runID)
+func TestHandler_PlannedRoutesNotImplemented(t *testing.T) {
+	h := newHandler(newFake())
+	fill := strings.NewReplacer("{package}", "fleet", "{name}", "go", "{version}", "1.0.0", "{id}", executionID)
 	planned := 0
-	for pattern, op := range document.Open().Operations {
+	for pattern, op := range openapi.Load().Operations {
 		if !op.Planned {
 			continue
 		}
 		planned++
-		w := ask(h, fill.Replace(pattern), `{"anything": 1}`)
+		w := sendRequest(h, fill.Replace(pattern), `{"anything": 1}`)
 		if w.Code != 501 || !strings.Contains(w.Body.String(), `"not_implemented"`) {
 			t.Errorf("%s: %d %s", pattern, w.Code, w.Body)
 		}
-		checkAnswer(t, pattern, w)
+		checkResponse(t, pattern, w)
 	}
 	if planned == 0 {
 		t.Errorf("only %d planned routes were found", planned)
@@ -245,20 +245,20 @@ func TestPlannedRoutesAnswerNotImplemented(t *testing.T) {
 }
 
 // Every error of a service becomes the problem of its code, whatever the route.
-func TestEveryRouteAnswersEveryErrorAsProblem(t *testing.T) {
-	for _, c := range served {
-		if op := document.Open().Operations[c.pattern]; op.Open {
+func TestHandler_ServiceErrorsBecomeProblems(t *testing.T) {
+	for _, c := range servedRoutes {
+		if op := openapi.Load().Operations[c.pattern]; op.Public {
 			continue
 		}
 		method, _, _ := strings.Cut(c.pattern, " ")
 		for _, err := range serviceErrors {
 			f := newFake()
-			f.fail = err.err
-			w := ask(serve(f), method+" "+c.target, c.body)
+			f.err = err.err
+			w := sendRequest(newHandler(f), method+" "+c.target, c.body)
 			if w.Code != err.status {
 				t.Errorf("%s %s with %v: status %d, want %d", method, c.target, err.err, w.Code, err.status)
 			}
-			checkAnswer(t, c.pattern, w)
+			checkResponse(t, c.pattern, w)
 			if strings.Contains(w.Body.String(), "secret") || w.Header().Get("Location") != "" {
 				t.Errorf("%s %s: shows too much: %v %s", method, c.target, w.Header(), w.Body)
 			}

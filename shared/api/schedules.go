@@ -9,11 +9,11 @@ import (
 
 // ListSchedules serves GET /schedules.
 func (a *routes) ListSchedules(w http.ResponseWriter, r *http.Request, params gen.ListSchedulesParams) {
-	page, err := a.page(r, params.Limit, params.PageToken)
+	page, err := a.parsePage(r, params.Limit, params.PageToken)
 	if err != nil {
-		a.fail(w, r, err)
+		a.writeError(w, r, err)
 		return
 	}
 	part, err := a.Catalog.Schedules(r.Context(), a.caller(r), page)
-	replyList(a, w, r, part, views.ScheduleOf, err)
+	respondList(a, w, r, part, views.NewScheduleView, err)
 }

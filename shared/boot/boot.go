@@ -28,22 +28,22 @@ import (
 // linker sets it for a release.
 var Version = "dev"
 
-// Parts are what every process has.
-type Parts struct {
+// Process are what every process has.
+type Process struct {
 	Config config.Config
 	Log    *slog.Logger
-	Trace  *tracing.Tracing
+	Tracer *tracing.Tracer
 	DB     *dynamo.DB
-	Queues *sqs.Blackboard
+	Queues *sqs.Client
 
-	SQS   *awssqs.Client    // for a polling worker's source
-	Pools map[string]string // queue URLs that the environment gives, by pool
+	SQS      *awssqs.Client    // for a polling worker's source
+	PoolURLs map[string]string // queue URLs that the environment gives, by pool
 }
 
 // Open reads the environment and connects, without calling anything yet.
 // component names the process in its log.
-func Open(ctx context.Context, component string) (*Parts, error) {
-	cfg, err := load()
+func Open(ctx context.Context, component string) (*Process, error) {
+	cfg, err := loadConfig()
 	if err != nil {
 		return nil, err
 	}
@@ -51,17 +51,17 @@ func Open(ctx context.Context, component string) (*Parts, error) {
 	if err := level.UnmarshalText([]byte(cfg.Log.Level)); err != nil {
 		return nil, fmt.Errorf("log.level: %w", err)
 	}
-	log := logged(component, level, cfg.Log.Redact)
-	spans, err := tracing.Open(ctx, tracing.Options{Component: component, Version: Version, Getenv: os.Getenv, Log: log})
+	log := newLogger(component, level, cfg.Log.Redact)
+	tracer, err := tracing.Open(ctx, tracing.Options{Component: component, Version: Version, Getenv: os.Getenv, Log: log})
 	if err != nil {
 		log.WarnContext(ctx, "no spans are sent", observe.Err(err)) // which is no reason to do no work
 	}
 	slog.SetDefault(log) // what libraries and a worker's blocks log is kept to the same rules
-	account, err := awsconfig.LoadDefaultConfig(ctx, awsconfig.WithHTTPClient(transport()))
+	awsCfg, err := awsconfig.LoadDefaultConfig(ctx, awsconfig.WithHTTPClient(httpClient()))
 	if err != nil {
 		return nil, err
 	}
-	pools, err := pools()
+	pools, err := poolURLs()
 	if err != nil {
 		return nil, err
 	}
@@ -69,58 +69,58 @@ func Open(ctx context.Context, component string) (*Parts, error) {
 	for role, key := range topology.TableEnv {
 		tables[role] = os.Getenv(key)
 	}
-	queues := awssqs.NewFromConfig(account)
-	return &Parts{
+	queues := awssqs.NewFromConfig(awsCfg)
+	return &Process{
 		Config: cfg,
 		Log:    log,
-		Trace:  spans,
-		DB:     dynamo.Open(awsdynamodb.NewFromConfig(account, confined), dynamo.TablesOf(tables)),
+		Tracer: tracer,
+		DB:     dynamo.Open(awsdynamodb.NewFromConfig(awsCfg, enforceRights), dynamo.TablesByRole(tables)),
 		Queues: sqs.Open(queues, sqs.Queues{
 			Lifecycle: os.Getenv(topology.EnvQueueLifecycle), Prefix: os.Getenv(topology.EnvQueueJobsPrefix), Pools: pools,
 		}),
-		SQS:   queues,
-		Pools: pools,
+		SQS:      queues,
+		PoolURLs: pools,
 	}, nil
 }
 
-// logged makes the log of a process, each line of which names the invocation that
+// newLogger makes the log of a process, each line of which names the invocation that
 // it is written in.
-func logged(component string, level slog.Level, redact []string) *slog.Logger {
-	return observe.NewLog(observe.Options{W: os.Stderr, Level: level, Component: component, Redact: redact, Knows: invocation})
+func newLogger(component string, level slog.Level, redact []string) *slog.Logger {
+	return observe.NewLog(observe.Options{Writer: os.Stderr, Level: level, Component: component, RedactKeys: redact, ContextAttrs: invocationAttrs})
 }
 
-// invocation is what the context of a Lambda function's invocation knows of it, and of
+// invocationAttrs is what the context of a Lambda function's invocation knows of it, and of
 // the span in it.
-func invocation(ctx context.Context) []slog.Attr {
-	about := tracing.Knows(ctx)
-	if at, ok := lambdacontext.FromContext(ctx); ok {
-		about = append(about, slog.String(observe.RequestID, at.AwsRequestID))
+func invocationAttrs(ctx context.Context) []slog.Attr {
+	attrs := tracing.SpanAttrs(ctx)
+	if lambda, ok := lambdacontext.FromContext(ctx); ok {
+		attrs = append(attrs, slog.String(observe.RequestID, lambda.AwsRequestID))
 	}
-	return about
+	return attrs
 }
 
-// Flushed makes a Lambda handler send its spans before it answers: Lambda freezes the
+// FlushTraces makes a Lambda handler send its spans before it answers: Lambda freezes the
 // process then.
-func Flushed[In, Out any](p *Parts, handle func(context.Context, In) (Out, error)) func(context.Context, In) (Out, error) {
-	if !p.Trace.On() {
+func FlushTraces[In, Out any](p *Process, handle func(context.Context, In) (Out, error)) func(context.Context, In) (Out, error) {
+	if !p.Tracer.Enabled() {
 		return handle
 	}
 	return func(ctx context.Context, in In) (Out, error) {
-		defer p.Trace.Flush(ctx)
+		defer p.Tracer.Flush(ctx)
 		return handle(ctx, in)
 	}
 }
 
-// load reads the configuration: the file or the inline document, then variables.
-func load() (config.Config, error) {
+// loadConfig reads the configuration: the file or the inline document, then variables.
+func loadConfig() (config.Config, error) {
 	if inline := os.Getenv(topology.EnvConfigInline); inline != "" {
 		return config.Parse([]byte(inline), os.Environ())
 	}
 	return config.Load(os.Getenv(topology.EnvConfig), os.Environ())
 }
 
-// pools are the queues whose URL the environment gives.
-func pools() (map[string]string, error) {
+// poolURLs are the queues whose URL the environment gives.
+func poolURLs() (map[string]string, error) {
 	text := os.Getenv(topology.EnvQueueJobsURLs)
 	if text == "" {
 		return nil, nil
@@ -132,17 +132,17 @@ func pools() (map[string]string, error) {
 	return urls, nil
 }
 
-// transport keeps enough connections open for the parallel calls of one look.
-func transport() *awshttp.BuildableClient {
+// httpClient keeps enough connections open for the parallel calls of one look.
+func httpClient() *awshttp.BuildableClient {
 	return awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
 		t.MaxIdleConns, t.MaxIdleConnsPerHost = 128, 64
 		t.IdleConnTimeout = 60 * time.Second
 	})
 }
 
-// Required names the variables that a process cannot do without; an error lists
+// RequireEnv names the variables that a process cannot do without; an error lists
 // those that are missing.
-func Required(names ...string) error {
+func RequireEnv(names ...string) error {
 	var missing []string
 	for _, name := range names {
 		if os.Getenv(name) == "" {
@@ -157,7 +157,7 @@ func Required(names ...string) error {
 
 // Fatal ends a process that cannot start, with the reason as its last word.
 func Fatal(component string, err error) {
-	logged(component, slog.LevelInfo, nil).Error("cannot start", observe.Err(err))
+	newLogger(component, slog.LevelInfo, nil).Error("cannot start", observe.Err(err))
 	os.Exit(1)
 }
 

@@ -13,12 +13,12 @@ import (
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
-// confined adds to a client's options, where the environment names the function
+// enforceRights adds to a client's options, where the environment names the function
 // that this process is, that it refuses itself what the function's role on AWS
 // would be refused. Only a local stack says so: the services behind it let everybody
 // do everything, and without this a right that is missing would first be missed
 // on AWS.
-func confined(o *awsdynamodb.Options) {
+func enforceRights(o *awsdynamodb.Options) {
 	function := os.Getenv(topology.EnvFunction)
 	if function == "" {
 		return
@@ -29,9 +29,9 @@ func confined(o *awsdynamodb.Options) {
 	}
 	refuse := middleware.InitializeMiddlewareFunc("Rights", func(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (
 		out middleware.InitializeOutput, metadata middleware.Metadata, err error) {
-		action, tables, index := asked(in.Parameters)
+		action, tables, index := requestedAction(in.Parameters)
 		for _, table := range tables {
-			if !allowed(function, roles[table], index, action) {
+			if !isAllowed(function, roles[table], index, action) {
 				return out, metadata, &smithy.GenericAPIError{
 					Code: "AccessDeniedException", Fault: smithy.FaultClient,
 					Message: fmt.Sprintf("the role of %s has no right to %s on %s %s: see topology.Rights", function, action, table, index),
@@ -43,9 +43,9 @@ func confined(o *awsdynamodb.Options) {
 	o.APIOptions = append(o.APIOptions, func(stack *middleware.Stack) error { return stack.Initialize.Add(refuse, middleware.Before) })
 }
 
-// asked is what a request does, with which tables, and through which index. Of a
+// requestedAction is what a request does, with which tables, and through which index. Of a
 // request that no right is about, the action has no name and so nobody may do it.
-func asked(parameters any) (action string, tables []string, index string) {
+func requestedAction(parameters any) (action string, tables []string, index string) {
 	switch in := parameters.(type) {
 	case *awsdynamodb.GetItemInput:
 		return topology.GetItem, []string{*in.TableName}, ""
@@ -67,8 +67,8 @@ func asked(parameters any) (action string, tables []string, index string) {
 	return fmt.Sprintf("%T", parameters), []string{""}, ""
 }
 
-func allowed(function, table, index, action string) bool {
-	return slices.ContainsFunc(topology.RightsOn(function, table), func(r topology.Right) bool {
+func isAllowed(function, table, index, action string) bool {
+	return slices.ContainsFunc(topology.RightsFor(function, table), func(r topology.Right) bool {
 		return r.Index == index && slices.Contains(r.Actions, action)
 	})
 }

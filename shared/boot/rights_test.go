@@ -16,7 +16,7 @@ import (
 
 // A process that is told which function it is goes no further than the function's
 // role: what is refused never leaves it.
-func TestAFunctionKeepsToItsRights(t *testing.T) {
+func TestEnforceRights_RefusesWhatRoleCannotDo(t *testing.T) {
 	for role, key := range topology.TableEnv {
 		t.Setenv(key, "t-"+role)
 	}
@@ -69,7 +69,7 @@ func TestAFunctionKeepsToItsRights(t *testing.T) {
 		t.Setenv(topology.EnvFunction, c.function)
 		db := awsdynamodb.New(awsdynamodb.Options{
 			BaseEndpoint: &server.URL, Region: "here", Credentials: aws.AnonymousCredentials{},
-		}, confined)
+		}, enforceRights)
 		before := reached
 		err := c.do(db)
 		switch {

@@ -11,9 +11,9 @@ import (
 // Registry is what the catalog needs of the world. Its methods are described
 // beside the engine's ports, of which they are a part.
 type Registry interface {
-	PutDefinition(ctx context.Context, tenant string, d workflow.Published) (existing *workflow.Published, err error)
-	Definition(ctx context.Context, tenant string, ref workflow.Ref) (*workflow.Published, error)
-	DefinitionVersions(ctx context.Context, tenant, fullName string, page workflow.Page) (workflow.List[workflow.Published], error)
+	PutDefinition(ctx context.Context, tenant string, d workflow.PublishedDefinition) (existing *workflow.PublishedDefinition, err error)
+	Definition(ctx context.Context, tenant string, ref workflow.Ref) (*workflow.PublishedDefinition, error)
+	DefinitionVersions(ctx context.Context, tenant, fullName string, page workflow.Page) (workflow.List[workflow.PublishedDefinition], error)
 	SetArchived(ctx context.Context, tenant string, ref workflow.Ref, archived bool) error
 	BlockVersions(ctx context.Context, tenant, fullName string) ([]workflow.Block, error)
 	PutBlock(ctx context.Context, tenant string, b workflow.Block) (existing *workflow.Block, err error)
@@ -32,31 +32,31 @@ type Schedules interface {
 	Schedules(ctx context.Context, tenant string, page workflow.Page) (workflow.List[spec.Schedule], error)
 }
 
-// Board tells runs that something they wait for has changed.
-type Board interface {
-	Notify(ctx context.Context, delay time.Duration, looks ...workflow.Look) error
+// Sender tells runs that something they wait for has changed.
+type Sender interface {
+	SendWakeups(ctx context.Context, delay time.Duration, looks ...workflow.Wakeup) error
 }
 
-// World is one view of the world, for one piece of work.
-type World struct {
+// Ports is one view of the world, for one piece of work.
+type Ports struct {
 	Registry  Registry
 	Schedules Schedules
-	Board     Board
+	Sender    Sender
 }
 
 // Catalog publishes, registers and imports.
 type Catalog struct {
-	open func() World
-	now  func() time.Time
+	openPorts func() Ports
+	now       func() time.Time
 }
 
 // New makes a catalog. open gives one view of the world per piece of work.
-func New(open func() World, now func() time.Time) *Catalog { return &Catalog{open, now} }
+func New(open func() Ports, now func() time.Time) *Catalog { return &Catalog{open, now} }
 
-func bounded(p workflow.Page) workflow.Page {
+func clampPage(p workflow.Page) workflow.Page {
 	if p.Limit <= 0 {
-		p.Limit = workflow.DefaultPage
+		p.Limit = workflow.DefaultPageSize
 	}
-	p.Limit = min(p.Limit, workflow.MaxPage)
+	p.Limit = min(p.Limit, workflow.MaxPageSize)
 	return p
 }

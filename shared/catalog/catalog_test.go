@@ -9,21 +9,21 @@ import (
 	"testing"
 
 	"github.com/lockstep-run/lockstep/shared/catalog"
-	"github.com/lockstep-run/lockstep/shared/sim"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/tests/sim"
 )
 
 var ann = workflow.Caller{Tenant: "acme", Actor: "ann"}
 
-func open() *catalog.Catalog {
+func newCatalog() *catalog.Catalog {
 	w := sim.New(1)
-	return catalogOf(w)
+	return newCatalogOver(w)
 }
 
-func catalogOf(w *sim.World) *catalog.Catalog {
-	return catalog.New(func() catalog.World {
+func newCatalogOver(w *sim.World) *catalog.Catalog {
+	return catalog.New(func() catalog.Ports {
 		v := w.Open()
-		return catalog.World{Registry: v.Registry, Schedules: v.Schedules, Board: v.Board}
+		return catalog.Ports{Registry: v.Registry, Schedules: v.Schedules, Sender: v.Sender}
 	}, w.Now)
 }
 
@@ -34,8 +34,8 @@ func definition(version, description string) []byte {
 
 // N11: a published version is immutable: the same content again is accepted,
 // other content is a conflict. A dry run stores nothing.
-func TestN11Publish(t *testing.T) {
-	c, ctx := open(), context.Background()
+func TestCatalog_PublishedVersionsAreImmutable(t *testing.T) {
+	c, ctx := newCatalog(), context.Background()
 	publish := func(source []byte, dry, created bool, code workflow.Code) {
 		t.Helper()
 		p, is, err := c.Publish(ctx, ann, source, dry)
@@ -81,9 +81,9 @@ func TestN11Publish(t *testing.T) {
 	}
 }
 
-// embedding is a definition that embeds others, in the last of which a
+// definitionWithReferences is a definition that embeds others, in the last of which a
 // dispatched run stands.
-func embedding(name, version string, modes ...string) []byte {
+func definitionWithReferences(name, version string, modes ...string) []byte {
 	var b strings.Builder
 	b.WriteString("package: p\nname: " + name + "\nversion: " + version + "\nsteps:\n  - label: outer\n    workflow:\n      steps:\n        - {label: first, functionBlock: p/b, runOn: global}\n")
 	for i, m := range modes {
@@ -95,22 +95,22 @@ func embedding(name, version string, modes ...string) []byte {
 
 // A workflow cannot embed itself, by whatever way; one that is not there yet may
 // be referred to, and runs of their own may call each other.
-func TestCycles(t *testing.T) {
-	c, ctx := open(), context.Background()
+func TestCatalog_PublishRefusesCycles(t *testing.T) {
+	c, ctx := newCatalog(), context.Background()
 	for _, step := range []struct {
 		source []byte
 		issue  string // line:column path code, "" if it is accepted
 	}{
-		{embedding("self", "1.0.0", "p/self"), "10:41 steps[0].workflow.steps[1].workflowReference.workflow cycle"},
-		{embedding("self", "1.0.0", "p/self dispatch", "p/self fireAndForget"), ""},
-		{embedding("self", "2.0.0", "p/self:1"), ""}, // another version
-		{embedding("a", "1.0.0", "p/b:1"), ""},       // which is not there yet
-		{embedding("b", "1.0.0", "p/none", "p/c"), ""},
-		{embedding("c", "1.0.0", "p/none", "p/a"), "12:41 steps[0].workflow.steps[2].workflowReference.workflow cycle"},
-		{embedding("c", "1.0.0", "p/a dispatch"), ""},
-		{embedding("b", "2.0.0", "p/a"), ""}, // a means b by its major
-		{embedding("b", "1.1.0", "p/none", "p/a"), "12:41 steps[0].workflow.steps[2].workflowReference.workflow cycle"},
-		{embedding("d", "1.0.0", "p/a", "p/b", "p/b:1", "p/c"), ""},
+		{definitionWithReferences("self", "1.0.0", "p/self"), "10:41 steps[0].workflow.steps[1].workflowReference.workflow cycle"},
+		{definitionWithReferences("self", "1.0.0", "p/self dispatch", "p/self fireAndForget"), ""},
+		{definitionWithReferences("self", "2.0.0", "p/self:1"), ""}, // another version
+		{definitionWithReferences("a", "1.0.0", "p/b:1"), ""},       // which is not there yet
+		{definitionWithReferences("b", "1.0.0", "p/none", "p/c"), ""},
+		{definitionWithReferences("c", "1.0.0", "p/none", "p/a"), "12:41 steps[0].workflow.steps[2].workflowReference.workflow cycle"},
+		{definitionWithReferences("c", "1.0.0", "p/a dispatch"), ""},
+		{definitionWithReferences("b", "2.0.0", "p/a"), ""}, // a means b by its major
+		{definitionWithReferences("b", "1.1.0", "p/none", "p/a"), "12:41 steps[0].workflow.steps[2].workflowReference.workflow cycle"},
+		{definitionWithReferences("d", "1.0.0", "p/a", "p/b", "p/b:1", "p/c"), ""},
 	} {
 		for _, dry := range []bool{true, false} {
 			_, _, err := c.Publish(ctx, ann, step.source, dry)
@@ -130,12 +130,12 @@ func TestCycles(t *testing.T) {
 }
 
 // Each step that leads back is told, by the same way too.
-func TestEveryCycle(t *testing.T) {
-	c, ctx := open(), context.Background()
-	if _, _, err := c.Publish(ctx, ann, embedding("b", "1.0.0", "p/a"), false); err != nil {
+func TestCatalog_PublishReportsEveryCycle(t *testing.T) {
+	c, ctx := newCatalog(), context.Background()
+	if _, _, err := c.Publish(ctx, ann, definitionWithReferences("b", "1.0.0", "p/a"), false); err != nil {
 		t.Fatal(err)
 	}
-	_, _, err := c.Publish(ctx, ann, embedding("a", "1.0.0", "p/b", "p/b"), false)
+	_, _, err := c.Publish(ctx, ann, definitionWithReferences("a", "1.0.0", "p/b", "p/b"), false)
 	var e *workflow.Error
 	if !errors.As(err, &e) || len(e.Issues) != 2 || e.Issues[0].Line != 10 || e.Issues[1].Line != 12 {
 		t.Errorf("%v", err)
@@ -144,8 +144,8 @@ func TestEveryCycle(t *testing.T) {
 
 // An archived version is kept and not found for new runs; restoring it takes
 // that back.
-func TestArchive(t *testing.T) {
-	c, ctx := open(), context.Background()
+func TestCatalog_ArchiveAndRestore(t *testing.T) {
+	c, ctx := newCatalog(), context.Background()
 	ref := workflow.Ref{Package: "p", Name: "w", Version: "1.0.0"}
 	if err := c.Archive(ctx, ann, ref); !workflow.Is(err, workflow.CodeNotFound) {
 		t.Errorf("archived what is not there: %v", err)
@@ -176,8 +176,8 @@ func TestArchive(t *testing.T) {
 
 // A reference by major finds what a run would take: an archived version only if
 // there is no other.
-func TestArchivedIsPassedOver(t *testing.T) {
-	c, ctx := open(), context.Background()
+func TestCatalog_DefinitionPrefersUnarchived(t *testing.T) {
+	c, ctx := newCatalog(), context.Background()
 	for _, v := range []string{"1.0.0", "1.1.0"} {
 		if _, _, err := c.Publish(ctx, ann, definition(v, "a"), false); err != nil {
 			t.Fatal(err)
@@ -195,8 +195,8 @@ func TestArchivedIsPassedOver(t *testing.T) {
 
 // A block is immutable by meaning: white space and the order of keys do not
 // count.
-func TestRegisterBlock(t *testing.T) {
-	c, ctx := open(), context.Background()
+func TestCatalog_RegisterBlock(t *testing.T) {
+	c, ctx := newCatalog(), context.Background()
 	b := workflow.Block{Package: "p", Name: "b", Version: "1.0.0", ParameterSchema: []byte(`{"type":"object","required":["a"]}`)}
 	register := func(b workflow.Block, created bool, code workflow.Code) {
 		t.Helper()
@@ -218,8 +218,8 @@ func TestRegisterBlock(t *testing.T) {
 }
 
 // An import is all or nothing, and names each bad line.
-func TestImport(t *testing.T) {
-	c, ctx := open(), context.Background()
+func TestCatalog_ImportEntities(t *testing.T) {
+	c, ctx := newCatalog(), context.Background()
 	n, err := c.ImportEntities(ctx, ann, strings.NewReader(`
 {"type":"device","id":"a","attributes":{"n":1},"groups":["core"]}
 
@@ -264,8 +264,8 @@ not json
 }
 
 // Entities are upserted, and found by group or query.
-func TestEntities(t *testing.T) {
-	c, ctx := open(), context.Background()
+func TestCatalog_Entities(t *testing.T) {
+	c, ctx := newCatalog(), context.Background()
 	for _, id := range []string{"a", "b", "c", "a"} {
 		e := workflow.Entity{Type: "device", ID: id, Attributes: []byte(`{"name":"` + id + `"}`), Groups: []string{"g" + id}}
 		if _, err := c.PutEntity(ctx, ann, e); err != nil {
@@ -307,7 +307,7 @@ func TestEntities(t *testing.T) {
 				for _, e := range l.Items {
 					got += e.ID
 				}
-				if page.Token = l.Next; page.Token == "" {
+				if page.Token = l.NextToken; page.Token == "" {
 					break
 				}
 			}

@@ -12,44 +12,44 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// maxEmbedded bounds how many definitions one may embed, by way of others.
-const maxEmbedded = 100
+// maxEmbeddedDefinitions bounds how many definitions one may embed, by way of others.
+const maxEmbeddedDefinitions = 100
 
-// acyclic refuses a definition that would embed itself by way of others. Only
+// checkCycles refuses a definition that would embed itself by way of others. Only
 // what is published is followed: a reference to what is not there yet is allowed,
 // and closes a cycle when that is published, which is refused then. Runs of their
 // own are no part of this: they may call each other, within a depth.
 //
 // Two definitions published at the same moment can close a cycle unseen, so a run
 // bounds the depth of what it embeds as well.
-func (c *Catalog) acyclic(ctx context.Context, who workflow.Caller, d *spec.Definition, source []byte) error {
-	w := walk{c.open().Registry, who.Tenant, d, map[string]bool{}}
+func (c *Catalog) checkCycles(ctx context.Context, caller workflow.Caller, d *spec.Definition, source []byte) error {
+	w := cycleFinder{c.openPorts().Registry, caller.Tenant, d, map[string]bool{}}
 	var issues []workflow.Issue
 	paths := program.Paths(d)
-	for i, s := range d.Flat() {
-		ref, ok := embeds(s)
+	for i, s := range d.FlatSteps() {
+		ref, ok := embeddedRef(s)
 		if !ok {
 			continue
 		}
-		way, err := w.back(ctx, ref, nil)
+		cycle, err := w.findCycle(ctx, ref, nil)
 		if err != nil {
 			return err
 		}
-		if len(way) > 0 {
+		if len(cycle) > 0 {
 			issues = append(issues, workflow.Issue{
 				Path: paths[i] + ".workflowReference.workflow", Code: "cycle",
-				Message: "the workflow embeds itself: " + strings.Join(way, ", which embeds "),
+				Message: "the workflow embeds itself: " + strings.Join(cycle, ", which embeds "),
 			})
 		}
 	}
 	if len(issues) == 0 {
 		return nil
 	}
-	return workflow.Invalid("the definition is not valid", definition.Locate(source, issues))
+	return workflow.Invalid("the definition is not valid", definition.LocateIssues(source, issues))
 }
 
-// embeds is what a step embeds, if it does.
-func embeds(s *spec.Step) (workflow.Ref, bool) {
+// embeddedRef is what a step embeds, if it does.
+func embeddedRef(s *spec.Step) (workflow.Ref, bool) {
 	if s.Reference == nil || s.Reference.Mode != workflow.ModeEmbed {
 		return workflow.Ref{}, false
 	}
@@ -57,28 +57,28 @@ func embeds(s *spec.Step) (workflow.Ref, bool) {
 	return ref, err == nil
 }
 
-// walk looks for the way back to a definition that is to be published.
-type walk struct {
+// cycleFinder looks for the way back to a definition that is to be published.
+type cycleFinder struct {
 	registry Registry
 	tenant   string
-	to       *spec.Definition
+	target   *spec.Definition
 	seen     map[string]bool // exact references that do not lead back
 }
 
-// back is the way from a reference to the definition, both included; none if
+// findCycle is the way from a reference to the definition, both included; none if
 // there is no such way.
-func (w *walk) back(ctx context.Context, ref workflow.Ref, way []string) ([]string, error) {
+func (w *cycleFinder) findCycle(ctx context.Context, ref workflow.Ref, path []string) ([]string, error) {
 	exact, found, err := w.resolve(ctx, ref)
 	if err != nil || !found || w.seen[exact.String()] {
 		return nil, err
 	}
-	way = append(slices.Clip(way), exact.String())
-	if exact == w.to.Ref() {
-		return way, nil
+	path = append(slices.Clip(path), exact.String())
+	if exact == w.target.Ref() {
+		return path, nil
 	}
-	if w.seen[exact.String()] = true; len(w.seen) > maxEmbedded {
+	if w.seen[exact.String()] = true; len(w.seen) > maxEmbeddedDefinitions {
 		return nil, workflow.Invalid("the definition is not valid", []workflow.Issue{{
-			Path: "steps", Code: "limit", Message: fmt.Sprintf("it embeds more than %d other workflows", maxEmbedded),
+			Path: "steps", Code: "limit", Message: fmt.Sprintf("it embeds more than %d other workflows", maxEmbeddedDefinitions),
 		}})
 	}
 	p, err := w.registry.Definition(ctx, w.tenant, exact)
@@ -89,9 +89,9 @@ func (w *walk) back(ctx context.Context, ref workflow.Ref, way []string) ([]stri
 	if err != nil {
 		return nil, fmt.Errorf("the published workflow %s: %w", exact, err)
 	}
-	for _, s := range d.Flat() {
-		if ref, ok := embeds(s); ok {
-			if found, err := w.back(ctx, ref, way); err != nil || len(found) > 0 {
+	for _, s := range d.FlatSteps() {
+		if ref, ok := embeddedRef(s); ok {
+			if found, err := w.findCycle(ctx, ref, path); err != nil || len(found) > 0 {
 				delete(w.seen, exact.String()) // it does lead back, for another step too
 				return found, err
 			}
@@ -102,8 +102,8 @@ func (w *walk) back(ctx context.Context, ref workflow.Ref, way []string) ([]stri
 
 // resolve finds the version that a reference would mean, once the definition is
 // published.
-func (w *walk) resolve(ctx context.Context, ref workflow.Ref) (exact workflow.Ref, found bool, err error) {
-	list, err := versions(ctx, w.registry, w.tenant, ref)
+func (w *cycleFinder) resolve(ctx context.Context, ref workflow.Ref) (exact workflow.Ref, found bool, err error) {
+	list, err := listVersions(ctx, w.registry, w.tenant, ref)
 	if err != nil {
 		return ref, false, err
 	}
@@ -113,8 +113,8 @@ func (w *walk) resolve(ctx context.Context, ref workflow.Ref) (exact workflow.Re
 			all = append(all, d.Ref.Version)
 		}
 	}
-	if w.to.Ref().FullName() == ref.FullName() {
-		all = append(all, w.to.Version)
+	if w.target.Ref().FullName() == ref.FullName() {
+		all = append(all, w.target.Version)
 	}
 	ref.Version = ref.Newest(all)
 	return ref, ref.Version != "", nil

@@ -12,26 +12,26 @@ import (
 
 // Limits of the inventory.
 const (
-	maxImport  = 100_000   // lines of one import
-	maxIssues  = 100       // reported at a time
-	scanRounds = 20        // pages read for one filtered page
-	scanCost   = 5_000_000 // of a query over one filtered page; then the page is short
+	maxImportLines = 100_000   // lines of one import
+	maxIssues      = 100       // reported at a time
+	maxScanPages   = 20        // pages read for one filtered page
+	maxScanCost    = 5_000_000 // of a query over one filtered page; then the page is short
 )
 
 // PutEntity upserts an entity: attributes and groups are replaced.
-func (c *Catalog) PutEntity(ctx context.Context, who workflow.Caller, e workflow.Entity) (workflow.Entity, error) {
-	if err := workflow.Invalid("the entity is not valid", inventory.Check(&e, "")); err != nil {
+func (c *Catalog) PutEntity(ctx context.Context, caller workflow.Caller, e workflow.Entity) (workflow.Entity, error) {
+	if err := workflow.Invalid("the entity is not valid", inventory.ValidateEntity(&e, "")); err != nil {
 		return e, err
 	}
-	if err := c.put(ctx, who.Tenant, []workflow.Entity{e}); err != nil {
+	if err := c.storeEntities(ctx, caller.Tenant, []workflow.Entity{e}); err != nil {
 		return e, err
 	}
-	return c.Entity(ctx, who, e.Key())
+	return c.Entity(ctx, caller, e.Key())
 }
 
 // Entity is one entity of the inventory.
-func (c *Catalog) Entity(ctx context.Context, who workflow.Caller, key workflow.EntityKey) (workflow.Entity, error) {
-	found, err := c.open().Registry.Entities(ctx, who.Tenant, []workflow.EntityKey{key}, true)
+func (c *Catalog) Entity(ctx context.Context, caller workflow.Caller, key workflow.EntityKey) (workflow.Entity, error) {
+	found, err := c.openPorts().Registry.Entities(ctx, caller.Tenant, []workflow.EntityKey{key}, true)
 	if err != nil {
 		return workflow.Entity{}, err
 	}
@@ -45,9 +45,9 @@ func (c *Catalog) Entity(ctx context.Context, who workflow.Caller, key workflow.
 // Entities lists entities of a type in order of id: all of them, or those that
 // are in one of the groups or match the query. A filtered page may be short. A
 // query that has a value for no entity at all is refused.
-func (c *Catalog) Entities(ctx context.Context, who workflow.Caller, sel workflow.Selector, p workflow.Page) (workflow.List[workflow.Entity], error) {
+func (c *Catalog) Entities(ctx context.Context, caller workflow.Caller, sel workflow.Selector, p workflow.Page) (workflow.List[workflow.Entity], error) {
 	var out workflow.List[workflow.Entity]
-	p = bounded(p)
+	p = clampPage(p)
 	if !workflow.ValidID(sel.Type) {
 		return out, workflow.Invalid("the request is not valid", []workflow.Issue{{Path: "type", Code: "required", Message: "name the entity type"}})
 	}
@@ -55,14 +55,14 @@ func (c *Catalog) Entities(ctx context.Context, who workflow.Caller, sel workflo
 	if sel.Query != "" {
 		compiled, err := expr.CompileQuery(sel.Query)
 		if err != nil {
-			return out, badQuery(err)
+			return out, invalidQuery(err)
 		}
 		query = compiled.Select()
 	}
-	whole := p.Token == "" // one call sees everything, unless it ends before
+	firstPage := p.Token == "" // one call sees everything, unless it ends before
 	all := len(sel.Groups) == 0 && query == nil
-	for range scanRounds {
-		list, err := c.open().Registry.EntitiesOf(ctx, who.Tenant, sel.Type, p)
+	for range maxScanPages {
+		list, err := c.openPorts().Registry.EntitiesOf(ctx, caller.Tenant, sel.Type, p)
 		if err != nil {
 			return out, err
 		}
@@ -75,11 +75,11 @@ func (c *Catalog) Entities(ctx context.Context, who workflow.Caller, sel workflo
 				out.Items = append(out.Items, e)
 			}
 		}
-		out.Next, p.Token = list.Next, list.Next
-		if list.Next == "" && whole && query != nil && query.Err() != nil {
-			return out, badQuery(query.Err())
+		out.NextToken, p.Token = list.NextToken, list.NextToken
+		if list.NextToken == "" && firstPage && query != nil && query.Err() != nil {
+			return out, invalidQuery(query.Err())
 		}
-		if list.Next == "" || len(out.Items) > 0 || query != nil && query.Cost() > scanCost {
+		if list.NextToken == "" || len(out.Items) > 0 || query != nil && query.Cost() > maxScanCost {
 			return out, nil
 		}
 	}
@@ -87,21 +87,21 @@ func (c *Catalog) Entities(ctx context.Context, who workflow.Caller, sel workflo
 }
 
 // EntityTypes lists the types of which there are, or have been, entities.
-func (c *Catalog) EntityTypes(ctx context.Context, who workflow.Caller, p workflow.Page) (workflow.List[string], error) {
-	return c.open().Registry.EntityTypes(ctx, who.Tenant, bounded(p))
+func (c *Catalog) EntityTypes(ctx context.Context, caller workflow.Caller, p workflow.Page) (workflow.List[string], error) {
+	return c.openPorts().Registry.EntityTypes(ctx, caller.Tenant, clampPage(p))
 }
 
-func badQuery(err error) error {
+func invalidQuery(err error) error {
 	return workflow.Invalid("the request is not valid", []workflow.Issue{{Path: "query", Code: "expression", Message: err.Error()}})
 }
 
 // ImportEntities upserts entities given as JSON lines. All lines are checked
 // before any is stored; an error names each bad line.
-func (c *Catalog) ImportEntities(ctx context.Context, who workflow.Caller, r io.Reader) (int, error) {
+func (c *Catalog) ImportEntities(ctx context.Context, caller workflow.Caller, r io.Reader) (int, error) {
 	var entities []workflow.Entity
-	issues, err := inventory.Lines(r, maxIssues, func(e workflow.Entity) error {
-		if len(entities) >= maxImport {
-			return workflow.Errorf(workflow.CodeTooLarge, "an import holds at most %d entities", maxImport)
+	issues, err := inventory.ReadImport(r, maxIssues, func(e workflow.Entity) error {
+		if len(entities) >= maxImportLines {
+			return workflow.Errorf(workflow.CodeTooLarge, "an import holds at most %d entities", maxImportLines)
 		}
 		entities = append(entities, e)
 		return nil
@@ -112,20 +112,20 @@ func (c *Catalog) ImportEntities(ctx context.Context, who workflow.Caller, r io.
 	if err := workflow.Invalid("the import is not valid; nothing was stored", issues); err != nil {
 		return 0, err
 	}
-	return len(entities), c.put(ctx, who.Tenant, entities)
+	return len(entities), c.storeEntities(ctx, caller.Tenant, entities)
 }
 
-// put stores entities and tells the runs that wait for something to be true of
+// storeEntities stores entities and tells the runs that wait for something to be true of
 // them. What cannot be told is left to the runs' alarms.
-func (c *Catalog) put(ctx context.Context, tenant string, entities []workflow.Entity) error {
-	w := c.open()
+func (c *Catalog) storeEntities(ctx context.Context, tenant string, entities []workflow.Entity) error {
+	w := c.openPorts()
 	watchers, err := w.Registry.PutEntities(ctx, tenant, entities)
-	looks := make([]workflow.Look, len(watchers))
+	wakeups := make([]workflow.Wakeup, len(watchers))
 	for i, id := range watchers {
-		looks[i] = workflow.Look{Tenant: tenant, Execution: id, Why: "an entity has changed"}
+		wakeups[i] = workflow.Wakeup{Tenant: tenant, Execution: id, Reason: "an entity has changed"}
 	}
-	if len(looks) > 0 {
-		_ = w.Board.Notify(ctx, 0, looks...)
+	if len(wakeups) > 0 {
+		_ = w.Sender.SendWakeups(ctx, 0, wakeups...)
 	}
 	return err
 }

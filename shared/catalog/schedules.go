@@ -11,35 +11,35 @@ import (
 )
 
 // Schedules lists the workflows that are started by the clock.
-func (c *Catalog) Schedules(ctx context.Context, who workflow.Caller, p workflow.Page) (workflow.List[spec.Schedule], error) {
-	return c.open().Schedules.Schedules(ctx, who.Tenant, bounded(p))
+func (c *Catalog) Schedules(ctx context.Context, caller workflow.Caller, p workflow.Page) (workflow.List[spec.Schedule], error) {
+	return c.openPorts().Schedules.Schedules(ctx, caller.Tenant, clampPage(p))
 }
 
-// reschedules bounds how often a schedule is written anew because others write it
+// maxScheduleWrites bounds how often a schedule is written anew because others write it
 // too.
-const reschedules = 16
+const maxScheduleWrites = 16
 
-// reschedule brings a workflow's schedule in line with its newest version that is
+// syncSchedule brings a workflow's schedule in line with its newest version that is
 // not archived. Whoever publishes or archives a version calls it afterwards; it
 // reads the versions after it has read the schedule, and its write fails if
 // somebody else has written the schedule since, so that of many at once the last
 // one has seen all versions.
-func (c *Catalog) reschedule(ctx context.Context, tenant, fullName string) error {
-	w := c.open()
-	for range reschedules {
+func (c *Catalog) syncSchedule(ctx context.Context, tenant, fullName string) error {
+	w := c.openPorts()
+	for range maxScheduleWrites {
 		s, err := w.Schedules.Schedule(ctx, tenant, fullName)
 		if err != nil {
 			return err
 		}
-		newest, err := newestOf(ctx, w.Registry, tenant, fullName)
+		newest, err := newestDefinition(ctx, w.Registry, tenant, fullName)
 		if err != nil {
 			return err
 		}
-		next, err := c.scheduled(s, newest)
+		next, err := c.nextSchedule(s, newest)
 		if err != nil {
 			return err
 		}
-		if same, err := equal(s, next); err != nil || same {
+		if same, err := sameSchedule(s, next); err != nil || same {
 			return err
 		}
 		if ok, err := w.Schedules.PutSchedule(ctx, next); err != nil || ok {
@@ -49,11 +49,11 @@ func (c *Catalog) reschedule(ctx context.Context, tenant, fullName string) error
 	return workflow.Errorf(workflow.CodeConflict, "the schedule of %s keeps changing; publish again", fullName)
 }
 
-// newestOf is the definition of the newest version that is not archived; nil if
+// newestDefinition is the definition of the newest version that is not archived; nil if
 // there is none.
-func newestOf(ctx context.Context, r Registry, tenant, fullName string) (*spec.Definition, error) {
+func newestDefinition(ctx context.Context, r Registry, tenant, fullName string) (*spec.Definition, error) {
 	var versions []string
-	page := workflow.Page{Limit: workflow.MaxPage}
+	page := workflow.Page{Limit: workflow.MaxPageSize}
 	for {
 		list, err := r.DefinitionVersions(ctx, tenant, fullName, page)
 		if err != nil {
@@ -64,7 +64,7 @@ func newestOf(ctx context.Context, r Registry, tenant, fullName string) (*spec.D
 				versions = append(versions, p.Ref.Version)
 			}
 		}
-		if page.Token = list.Next; page.Token == "" {
+		if page.Token = list.NextToken; page.Token == "" {
 			break
 		}
 	}
@@ -82,9 +82,9 @@ func newestOf(ctx context.Context, r Registry, tenant, fullName string) (*spec.D
 	return definition.Parse(p.Source)
 }
 
-// scheduled is the schedule as the definition wants it. A moment that was already
+// nextSchedule is the schedule as the definition wants it. A moment that was already
 // waited for stays, unless the clock itself is another one.
-func (c *Catalog) scheduled(s spec.Schedule, d *spec.Definition) (spec.Schedule, error) {
+func (c *Catalog) nextSchedule(s spec.Schedule, d *spec.Definition) (spec.Schedule, error) {
 	before := s.Cron
 	s.Cron = nil
 	if d == nil || d.Cron == nil || d.Cron.Disabled {
@@ -96,12 +96,12 @@ func (c *Catalog) scheduled(s spec.Schedule, d *spec.Definition) (spec.Schedule,
 		return s, nil
 	}
 	var err error
-	s.NextAt, err = definition.NextRun(d.Cron, c.now())
+	s.NextAt, err = definition.NextFireTime(d.Cron, c.now())
 	return s, err
 }
 
-// equal compares as stored.
-func equal(a, b spec.Schedule) (bool, error) {
+// sameSchedule compares as stored.
+func sameSchedule(a, b spec.Schedule) (bool, error) {
 	x, err := json.Marshal(a)
 	if err != nil {
 		return false, err

@@ -18,15 +18,15 @@ import (
 // Nothing of it is a mistake for certain: blocks and workflows may still come, so
 // a definition may be published before its worker is there.
 func (c *Catalog) warnings(ctx context.Context, tenant string, d *spec.Definition, source []byte) ([]workflow.Issue, error) {
-	w := &warner{ctx: ctx, registry: c.open().Registry, tenant: tenant, blocks: map[string]*workflow.Block{}}
+	w := &warner{ctx: ctx, registry: c.openPorts().Registry, tenant: tenant, blocks: map[string]*workflow.Block{}}
 	paths := program.Paths(d)
-	for i, s := range d.Flat() {
+	for i, s := range d.FlatSteps() {
 		var err error
 		switch {
 		case s.FunctionBlock != "":
-			err = w.block(s.FunctionBlock, s.RunOn, s.Parameters, s.RawParameters, paths[i], "functionBlock")
+			err = w.checkBlock(s.FunctionBlock, s.RunOn, s.Parameters, s.RawParameters, paths[i], "functionBlock")
 		case s.Reference != nil:
-			err = w.workflow(d, s.Reference.Workflow, paths[i])
+			err = w.checkWorkflow(d, s.Reference.Workflow, paths[i])
 		}
 		if err != nil {
 			return nil, err
@@ -37,19 +37,19 @@ func (c *Catalog) warnings(ctx context.Context, tenant string, d *spec.Definitio
 		if a.Block == "" {
 			continue
 		}
-		if err := w.block(a.Block, "", a.Parameters, a.RawParameters, acquires[i], "block"); err != nil {
+		if err := w.checkBlock(a.Block, "", a.Parameters, a.RawParameters, acquires[i], "block"); err != nil {
 			return nil, err
 		}
 	}
-	if err := w.results(d); err != nil {
+	if err := w.checkResults(d); err != nil {
 		return nil, err
 	}
-	w.shared(d, paths)
-	w.seconds(d, source)
-	if len(w.found) == 0 {
+	w.checkSharedLocks(d, paths)
+	w.checkCronSeconds(d, source)
+	if len(w.issues) == 0 {
 		return nil, nil
 	}
-	return definition.Locate(source, w.found), nil
+	return definition.LocateIssues(source, w.issues), nil
 }
 
 type warner struct {
@@ -57,16 +57,16 @@ type warner struct {
 	registry Registry
 	tenant   string
 	blocks   map[string]*workflow.Block // by reference as written; nil for none
-	found    []workflow.Issue
+	issues   []workflow.Issue
 }
 
 func (w *warner) warn(path, code, format string, args ...any) {
-	w.found = append(w.found, workflow.Issue{Path: path, Code: code, Message: fmt.Sprintf(format, args...)})
+	w.issues = append(w.issues, workflow.Issue{Path: path, Code: code, Message: fmt.Sprintf(format, args...)})
 }
 
-// block compares what a step says of a block with how that is registered.
-func (w *warner) block(written, runOn string, parameters, raw json.RawMessage, path, field string) error {
-	b, err := w.registered(written)
+// checkBlock compares what a step says of a block with how that is registered.
+func (w *warner) checkBlock(written, runOn string, parameters, raw json.RawMessage, path, field string) error {
+	b, err := w.newestBlock(written)
 	if err != nil {
 		return err
 	}
@@ -77,14 +77,14 @@ func (w *warner) block(written, runOn string, parameters, raw json.RawMessage, p
 	if runOn != "" && b.RunOn != "" && b.RunOn != runOn {
 		w.warn(path+".runOn", "run_on", "block %s runs on %s, and the step on %s", b.Ref(), b.RunOn, runOn)
 	}
-	for _, i := range misfits(b.ParameterSchema, parameters, raw, path) {
+	for _, i := range parameterIssues(b.ParameterSchema, parameters, raw, path) {
 		w.warn(i.Path, i.Code, "%s (block %s)", i.Message, b.Ref())
 	}
 	return nil
 }
 
-// registered is the newest registered block that a reference means.
-func (w *warner) registered(written string) (*workflow.Block, error) {
+// newestBlock is the newest registered block that a reference means.
+func (w *warner) newestBlock(written string) (*workflow.Block, error) {
 	if b, known := w.blocks[written]; known {
 		return b, nil
 	}
@@ -108,14 +108,14 @@ func (w *warner) registered(written string) (*workflow.Block, error) {
 	return w.blocks[written], nil
 }
 
-// workflow warns of a reference to what is not published. A definition may refer
+// checkWorkflow warns of a reference to what is not published. A definition may refer
 // to itself.
-func (w *warner) workflow(d *spec.Definition, written, path string) error {
+func (w *warner) checkWorkflow(d *spec.Definition, written, path string) error {
 	ref, err := workflow.ParseRef(written)
 	if err != nil {
 		return err
 	}
-	to := walk{w.registry, w.tenant, d, nil}
+	to := cycleFinder{w.registry, w.tenant, d, nil}
 	_, found, err := to.resolve(w.ctx, ref)
 	if err == nil && !found {
 		w.warn(path+".workflowReference.workflow", "unknown_workflow", "no published workflow matches %s; runs fail until one is published", written)
@@ -123,16 +123,16 @@ func (w *warner) workflow(d *spec.Definition, written, path string) error {
 	return err
 }
 
-// certain are the keywords that a literal value breaks whatever the expressions
+// literalKeywords are the keywords that a literal value breaks whatever the expressions
 // beside it come to.
-var certain = map[string]bool{
+var literalKeywords = map[string]bool{
 	"required": true, "additionalProperties": true, "type": true, "enum": true, "const": true, "pattern": true,
 	"minimum": true, "maximum": true, "minLength": true, "maxLength": true,
 }
 
-// misfits are where the literal part of a step's parameters does not fit the
+// parameterIssues are where the literal part of a step's parameters does not fit the
 // block's schema. What an expression gives is only known when it is evaluated.
-func misfits(blockSchema, parameters, raw json.RawMessage, path string) []workflow.Issue {
+func parameterIssues(blockSchema, parameters, raw json.RawMessage, path string) []workflow.Issue {
 	given := map[string]any{}
 	_ = json.Unmarshal(parameters, &given) // both were read as objects
 	rawGiven := map[string]any{}
@@ -144,16 +144,16 @@ func misfits(blockSchema, parameters, raw json.RawMessage, path string) []workfl
 	for name, v := range rawGiven {
 		value[name] = v
 	}
-	whole, err := json.Marshal(value)
+	merged, err := json.Marshal(value)
 	if err != nil {
 		return nil
 	}
 	at := path + ".parameters"
 	var open []string
-	openPaths(given, at, &open)
+	expressionPaths(given, at, &open)
 	var found []workflow.Issue
-	for _, i := range schema.Validate(blockSchema, whole, at) {
-		if !certain[i.Code] || slices.ContainsFunc(open, func(o string) bool { return under(i.Path, o) }) {
+	for _, i := range schema.Validate(blockSchema, merged, at) {
+		if !literalKeywords[i.Code] || slices.ContainsFunc(open, func(o string) bool { return hasPathPrefix(i.Path, o) }) {
 			continue
 		}
 		if name, _, _ := strings.Cut(strings.TrimPrefix(i.Path, at+"."), "."); rawGiven[name] != nil {
@@ -164,8 +164,8 @@ func misfits(blockSchema, parameters, raw json.RawMessage, path string) []workfl
 	return found
 }
 
-// openPaths are the paths of texts that hold expressions.
-func openPaths(v any, path string, into *[]string) {
+// expressionPaths are the paths of texts that hold expressions.
+func expressionPaths(v any, path string, into *[]string) {
 	switch v := v.(type) {
 	case string:
 		if strings.Contains(v, "${") {
@@ -173,16 +173,16 @@ func openPaths(v any, path string, into *[]string) {
 		}
 	case []any:
 		for i, item := range v {
-			openPaths(item, fmt.Sprintf("%s[%d]", path, i), into)
+			expressionPaths(item, fmt.Sprintf("%s[%d]", path, i), into)
 		}
 	case map[string]any:
 		for name, item := range v {
-			openPaths(item, path+"."+name, into)
+			expressionPaths(item, path+"."+name, into)
 		}
 	}
 }
 
-func under(path, parent string) bool {
+func hasPathPrefix(path, parent string) bool {
 	rest, ok := strings.CutPrefix(path, parent)
 	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
 }

@@ -12,8 +12,8 @@ import (
 
 // A definition that is valid but does not fit what is registered is published
 // with warnings that name the places.
-func TestWarnings(t *testing.T) {
-	c, ctx := open(), context.Background()
+func TestCatalog_PublishWarnings(t *testing.T) {
+	c, ctx := newCatalog(), context.Background()
 	for _, b := range []workflow.Block{
 		{Package: "fleet", Name: "upgrade", Version: "1.0.0", RunOn: "device", ParameterSchema: []byte(
 			`{"type":"object","additionalProperties":false,"required":["target","former"],"properties":{"target":{"type":"string"},"former":{"type":"string"},"wait":{"type":"integer"}}}`)},
@@ -98,10 +98,10 @@ func TestWarnings(t *testing.T) {
 // Reading a parameter that the definition's own schema forbids is a mistake of
 // the file, and is refused with everything else that is wrong with it; what is
 // stored already stays as it is.
-func TestUndeclaredParameter(t *testing.T) {
+func TestCatalog_PublishRefusesUndeclaredParameter(t *testing.T) {
 	source := []byte("package: p\nname: w\nversion: 1.0.0\nparameters: {type: object, additionalProperties: false, properties: {target: {type: string}}}\n" +
 		"steps:\n  - {label: a, functionBlock: fleet/report, runOn: device, condition: \"parameters.targt == 'parameters.other' && entity.parameters.x == 1\", delay: long}\n")
-	_, _, err := open().Publish(context.Background(), ann, source, true)
+	_, _, err := newCatalog().Publish(context.Background(), ann, source, true)
 	var e *workflow.Error
 	if !errors.As(err, &e) || len(e.Issues) != 2 {
 		t.Fatalf("got %v", err)

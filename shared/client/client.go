@@ -39,15 +39,15 @@ type Options struct {
 	// a half; nil draws at random.
 	Jitter func() float64
 
-	// Pause waits; nil waits for real.
-	Pause func(ctx context.Context, d time.Duration) error
+	// Sleep waits; nil waits for real.
+	Sleep func(ctx context.Context, d time.Duration) error
 }
 
 // Client talks to one service. It may be used by many goroutines at a time.
 type Client struct {
 	base      string // the URL without a slash at its end
 	transport *transport
-	pause     func(ctx context.Context, d time.Duration) error
+	sleep     func(ctx context.Context, d time.Duration) error
 }
 
 // Started is what is known of a run that has been asked for.
@@ -82,13 +82,13 @@ func New(opt Options) (*Client, error) {
 	if opt.Jitter == nil {
 		opt.Jitter = rand.Float64
 	}
-	if opt.Pause == nil {
-		opt.Pause = pause
+	if opt.Sleep == nil {
+		opt.Sleep = sleep
 	}
-	return &Client{base: strings.TrimSuffix(opt.URL, "/"), transport: &transport{opt}, pause: opt.Pause}, nil
+	return &Client{base: strings.TrimSuffix(opt.URL, "/"), transport: &transport{opt}, sleep: opt.Sleep}, nil
 }
 
-func pause(ctx context.Context, d time.Duration) error {
+func sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

@@ -19,21 +19,21 @@ import (
 	"github.com/lockstep-run/lockstep/statemachines"
 )
 
-// script answers requests one after the other, the last answer for ever, and
+// scriptedServer answers requests one after the other, the last answer for ever, and
 // keeps what was asked.
-type script struct {
-	answers []string // "503", "200 body"
-	asked   []string
-	headers http.Header
+type scriptedServer struct {
+	responses []string // "503", "200 body"
+	requests  []string
+	headers   http.Header
 }
 
-func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *scriptedServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
-	s.asked = append(s.asked, strings.TrimSpace(r.Method+" "+r.URL.RequestURI()+" "+string(body)))
+	s.requests = append(s.requests, strings.TrimSpace(r.Method+" "+r.URL.RequestURI()+" "+string(body)))
 	s.headers = r.Header
-	answer := s.answers[0]
-	if len(s.answers) > 1 {
-		s.answers = s.answers[1:]
+	answer := s.responses[0]
+	if len(s.responses) > 1 {
+		s.responses = s.responses[1:]
 	}
 	status, text, _ := strings.Cut(answer, " ")
 	var code int
@@ -42,20 +42,20 @@ func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, text)
 }
 
-// open serves a script; pauses collects how long the client would have waited.
-func open(t *testing.T, pauses *[]time.Duration, answers ...string) (*client.Client, *script) {
+// newScripted serves a script; pauses collects how long the client would have waited.
+func newScripted(t *testing.T, pauses *[]time.Duration, answers ...string) (*client.Client, *scriptedServer) {
 	t.Helper()
-	s := &script{answers: answers}
+	s := &scriptedServer{responses: answers}
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
-	return dial(t, server.URL, pauses), s
+	return newClient(t, server.URL, pauses), s
 }
 
-func dial(t *testing.T, url string, pauses *[]time.Duration) *client.Client {
+func newClient(t *testing.T, url string, pauses *[]time.Duration) *client.Client {
 	t.Helper()
 	c, err := client.New(client.Options{
 		URL: url, Tenant: "acme", Actor: "ann", Headers: http.Header{"authorization": {"x"}}, Jitter: func() float64 { return 1 },
-		Pause: func(ctx context.Context, d time.Duration) error {
+		Sleep: func(ctx context.Context, d time.Duration) error {
 			if pauses != nil {
 				*pauses = append(*pauses, d)
 			}
@@ -68,8 +68,8 @@ func dial(t *testing.T, url string, pauses *[]time.Duration) *client.Client {
 	return c
 }
 
-func TestSendsTheCallersName(t *testing.T) {
-	c, s := open(t, nil, `200 {"version":"1","commit":"c","go":"g"}`)
+func TestClient_SendsCallerHeaders(t *testing.T) {
+	c, s := newScripted(t, nil, `200 {"version":"1","commit":"c","go":"g"}`)
 	v, err := c.Version(t.Context())
 	if err != nil || v.Version != "1" {
 		t.Fatal(v, err)
@@ -81,7 +81,7 @@ func TestSendsTheCallersName(t *testing.T) {
 	}
 }
 
-func TestOnlyWhatMayBeSentTwiceIsSentAgain(t *testing.T) {
+func TestClient_RetriesOnlyRepeatableRequests(t *testing.T) {
 	start := func(key string) func(context.Context, *client.Client) error {
 		return func(ctx context.Context, c *client.Client) error {
 			_, _, err := c.Start(ctx, views.StartRequest{Workflow: "a/b", IdempotencyKey: key})
@@ -122,29 +122,29 @@ func TestOnlyWhatMayBeSentTwiceIsSentAgain(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var pauses []time.Duration
-			cl, s := open(t, &pauses, c.answer, c.answer, "200 {}")
+			cl, s := newScripted(t, &pauses, c.answer, c.answer, "200 {}")
 			err := c.do(t.Context(), cl)
-			if len(s.asked) != c.times || (err == nil) != (c.times == 3) {
-				t.Errorf("asked %d times: %v", len(s.asked), err)
+			if len(s.requests) != c.times || (err == nil) != (c.times == 3) {
+				t.Errorf("asked %d times: %v", len(s.requests), err)
 			}
 			if c.times == 3 && !slices.Equal(pauses, []time.Duration{100 * time.Millisecond, 200 * time.Millisecond}) {
 				t.Errorf("pauses %v", pauses)
 			}
-			if slices.Sort(s.asked); len(slices.Compact(s.asked)) != 1 {
-				t.Errorf("the repetition differs: %q", s.asked)
+			if slices.Sort(s.requests); len(slices.Compact(s.requests)) != 1 {
+				t.Errorf("the repetition differs: %q", s.requests)
 			}
 		})
 	}
 }
 
-func TestGivesUpInTheEnd(t *testing.T) {
-	c, s := open(t, nil, "503")
-	if _, err := c.Status(t.Context(), "x"); !workflow.Is(err, workflow.CodeUnavailable) || len(s.asked) != 5 {
-		t.Errorf("%d times: %v", len(s.asked), err)
+func TestClient_StopsRetrying(t *testing.T) {
+	c, s := newScripted(t, nil, "503")
+	if _, err := c.Status(t.Context(), "x"); !workflow.Is(err, workflow.CodeUnavailable) || len(s.requests) != 5 {
+		t.Errorf("%d times: %v", len(s.requests), err)
 	}
 }
 
-func TestUnreachable(t *testing.T) {
+func TestClient_Unreachable(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -152,7 +152,7 @@ func TestUnreachable(t *testing.T) {
 	url := "http://" + l.Addr().String()
 	_ = l.Close() // nobody listens here now
 	var pauses []time.Duration
-	c := dial(t, url, &pauses)
+	c := newClient(t, url, &pauses)
 	_, err = c.Status(t.Context(), "x")
 	var u *client.UnreachableError
 	if !errors.As(err, &u) || u.URL != url || len(pauses) != 4 {
@@ -169,32 +169,32 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
-func TestProblemsComeBackTyped(t *testing.T) {
-	c, _ := open(t, nil, `400 {"code":"invalid","detail":"no","errors":[{"path":"steps[0]","line":3,"column":4,"code":"required","message":"m"}]}`)
+func TestClient_ReturnsTypedProblems(t *testing.T) {
+	c, _ := newScripted(t, nil, `400 {"code":"invalid","detail":"no","errors":[{"path":"steps[0]","line":3,"column":4,"code":"required","message":"m"}]}`)
 	_, _, err := c.Publish(t.Context(), []byte("x"), true)
 	var e *workflow.Error
 	if !errors.As(err, &e) || e.Code != workflow.CodeInvalid || e.Message != "no" || len(e.Issues) != 1 || e.Issues[0].Line != 3 {
 		t.Errorf("%+v", err)
 	}
-	c, _ = open(t, nil, `501 {"code":"not_implemented","detail":"not yet","requestId":"r-1"}`)
+	c, _ = newScripted(t, nil, `501 {"code":"not_implemented","detail":"not yet","requestId":"r-1"}`)
 	if _, err = c.Status(t.Context(), "x"); !workflow.Is(err, workflow.CodeNotImplemented) || !strings.Contains(err.Error(), "r-1") {
 		t.Error(err)
 	}
 	for status, code := range map[string]workflow.Code{"401": "unauthorized", "403": "forbidden", "404": "not_found", "405": "method_not_allowed", "413": "too_large", "418": "invalid", "500": "internal", "504": "unavailable"} {
-		c, _ = open(t, nil, status+` <html>a gateway speaks</html>`)
+		c, _ = newScripted(t, nil, status+` <html>a gateway speaks</html>`)
 		if _, err := c.Cancel(t.Context(), "x", views.CancelRequest{}); !workflow.Is(err, code) {
 			t.Errorf("%s: %v", status, err)
 		}
 	}
-	c, _ = open(t, nil, `200 <html>`)
+	c, _ = newScripted(t, nil, `200 <html>`)
 	if _, err := c.Status(t.Context(), "x"); !workflow.Is(err, workflow.CodeInternal) {
 		t.Error(err)
 	}
 }
 
-func TestListsFetchPageAfterPage(t *testing.T) {
+func TestClient_FetchesPagesLazily(t *testing.T) {
 	answers := []string{`200 {"items":[{"sequence":1},{"sequence":2}],"nextPageToken":"p2"}`, `200 {"items":[],"nextPageToken":"p3"}`, `200 {"items":[{"sequence":3}],"nextPageToken":null}`}
-	c, s := open(t, nil, answers...)
+	c, s := newScripted(t, nil, answers...)
 	var got []int64
 	for e, err := range c.History(t.Context(), "x") {
 		if err != nil {
@@ -203,19 +203,19 @@ func TestListsFetchPageAfterPage(t *testing.T) {
 		got = append(got, e.Sequence)
 	}
 	want := []string{"GET /workflow-execution/id/x/history", "GET /workflow-execution/id/x/history?pageToken=p2", "GET /workflow-execution/id/x/history?pageToken=p3"}
-	if !slices.Equal(got, []int64{1, 2, 3}) || !slices.Equal(s.asked, want) {
-		t.Errorf("%v by %q", got, s.asked)
+	if !slices.Equal(got, []int64{1, 2, 3}) || !slices.Equal(s.requests, want) {
+		t.Errorf("%v by %q", got, s.requests)
 	}
 
-	c, s = open(t, nil, answers...)
+	c, s = newScripted(t, nil, answers...)
 	for range c.History(t.Context(), "x") {
 		break
 	}
-	if len(s.asked) != 1 {
-		t.Errorf("fetched more than was needed: %q", s.asked)
+	if len(s.requests) != 1 {
+		t.Errorf("fetched more than was needed: %q", s.requests)
 	}
 
-	c, _ = open(t, nil, answers[0], "404")
+	c, _ = newScripted(t, nil, answers[0], "404")
 	var last error
 	n := 0
 	for _, err := range c.History(t.Context(), "x") {
@@ -226,8 +226,8 @@ func TestListsFetchPageAfterPage(t *testing.T) {
 	}
 }
 
-func TestFiltersAreSpelledOut(t *testing.T) {
-	c, s := open(t, nil, `200 {"items":[]}`)
+func TestClient_EncodesFilters(t *testing.T) {
+	c, s := newScripted(t, nil, `200 {"items":[]}`)
 	for range c.Executions(t.Context(), views.ExecutionFilter{State: "NEW", Workflow: workflow.Ref{Package: "a", Name: "b", Version: "1"}, Labels: map[string]string{"x": "1", "k": "v w"}}) {
 	}
 	for range c.Executions(t.Context(), views.ExecutionFilter{Active: true}) {
@@ -240,19 +240,19 @@ func TestFiltersAreSpelledOut(t *testing.T) {
 		"GET /workflow-execution?label=k%3Dv%20w&label=x%3D1&state=NEW&workflow=a%2Fb%3A1", "GET /workflow-execution/active",
 		"GET /workflow-execution/id/x/jobs?entity=sw&state=FAILED", "GET /entities?group=a&group=b&type=device",
 	}
-	for i := range s.asked {
-		s.asked[i] = sorted(s.asked[i])
+	for i := range s.requests {
+		s.requests[i] = sortQuery(s.requests[i])
 	}
 	for i := range want {
-		want[i] = sorted(want[i])
+		want[i] = sortQuery(want[i])
 	}
-	if !slices.Equal(s.asked, want) {
-		t.Errorf("got  %q\nwant %q", s.asked, want)
+	if !slices.Equal(s.requests, want) {
+		t.Errorf("got  %q\nwant %q", s.requests, want)
 	}
 }
 
-// sorted brings the parameters of an address into order.
-func sorted(s string) string {
+// sortQuery brings the parameters of an address into order.
+func sortQuery(s string) string {
 	path, query, ok := strings.Cut(strings.ReplaceAll(s, "+", "%20"), "?")
 	if !ok {
 		return s
@@ -262,44 +262,44 @@ func sorted(s string) string {
 	return path + "?" + strings.Join(parts, "&")
 }
 
-func TestWaitEndsWhenTheRunRests(t *testing.T) {
-	run := func(state, waiting string) string {
+func TestWait_EndsWhenExecutionIsIdle(t *testing.T) {
+	execution := func(state, waiting string) string {
 		return fmt.Sprintf(`200 {"id":"x","state":%q,"waiting":%s}`, state, waiting)
 	}
-	for _, end := range []string{run("COMPLETED_ACK", "null"), run("FAILED_SAFE_ACK", "null"), run("FAILED_UNSAFE", "null"), run("CANCELLED", `{"kind":"ACKNOWLEDGE"}`)} {
+	for _, end := range []string{execution("COMPLETED_ACK", "null"), execution("FAILED_SAFE_ACK", "null"), execution("FAILED_UNSAFE", "null"), execution("CANCELLED", `{"kind":"ACKNOWLEDGE"}`)} {
 		var pauses []time.Duration
-		c, s := open(t, &pauses, run("SCHEDULED", `{"kind":"LOCK"}`), run("RUNNING", "null"), run("COMPLETED", "null"), run("CANCELLED", "null"), end)
-		var seen []string
-		x, err := c.Wait(t.Context(), "x", time.Minute, func(x views.ExecutionView) { seen = append(seen, string(x.State)) })
-		if err != nil || len(s.asked) != 5 || len(seen) != 5 || seen[4] != string(x.State) || !slices.Equal(pauses, slices.Repeat([]time.Duration{time.Minute}, 4)) {
-			t.Errorf("%s: %v %v %v", x.State, err, seen, pauses)
+		c, s := newScripted(t, &pauses, execution("SCHEDULED", `{"kind":"LOCK"}`), execution("RUNNING", "null"), execution("COMPLETED", "null"), execution("CANCELLED", "null"), end)
+		var states []string
+		x, err := c.Wait(t.Context(), "x", time.Minute, func(x views.ExecutionView) { states = append(states, string(x.State)) })
+		if err != nil || len(s.requests) != 5 || len(states) != 5 || states[4] != string(x.State) || !slices.Equal(pauses, slices.Repeat([]time.Duration{time.Minute}, 4)) {
+			t.Errorf("%s: %v %v %v", x.State, err, states, pauses)
 		}
 	}
 }
 
 // A service that restarts is waited for; one that was never there, or a run
 // that is not, is not.
-func TestWaitOutlivesARestart(t *testing.T) {
-	away := slices.Repeat([]string{"503"}, 12)
-	c, _ := open(t, nil, append(append([]string{`200 {"state":"RUNNING"}`}, away...), `200 {"state":"COMPLETED_ACK"}`)...)
+func TestWait_SurvivesServiceRestart(t *testing.T) {
+	outage := slices.Repeat([]string{"503"}, 12)
+	c, _ := newScripted(t, nil, append(append([]string{`200 {"state":"RUNNING"}`}, outage...), `200 {"state":"COMPLETED_ACK"}`)...)
 	if x, err := c.Wait(t.Context(), "x", 0, nil); err != nil || x.State != "COMPLETED_ACK" {
 		t.Errorf("%s %v", x.State, err)
 	}
-	c, s := open(t, nil, `200 {"state":"RUNNING"}`, "503")
-	if _, err := c.Wait(t.Context(), "x", 0, nil); !workflow.Is(err, workflow.CodeUnavailable) || len(s.asked) != 1+11*5 {
-		t.Errorf("%v after %d", err, len(s.asked))
+	c, s := newScripted(t, nil, `200 {"state":"RUNNING"}`, "503")
+	if _, err := c.Wait(t.Context(), "x", 0, nil); !workflow.Is(err, workflow.CodeUnavailable) || len(s.requests) != 1+11*5 {
+		t.Errorf("%v after %d", err, len(s.requests))
 	}
-	c, s = open(t, nil, "503")
-	if _, err := c.Wait(t.Context(), "x", 0, nil); !workflow.Is(err, workflow.CodeUnavailable) || len(s.asked) != 5 {
-		t.Errorf("%v after %d", err, len(s.asked))
+	c, s = newScripted(t, nil, "503")
+	if _, err := c.Wait(t.Context(), "x", 0, nil); !workflow.Is(err, workflow.CodeUnavailable) || len(s.requests) != 5 {
+		t.Errorf("%v after %d", err, len(s.requests))
 	}
-	c, s = open(t, nil, `200 {"state":"RUNNING"}`, "404")
-	if _, err := c.Wait(t.Context(), "x", 0, nil); !workflow.Is(err, workflow.CodeNotFound) || len(s.asked) != 2 {
-		t.Errorf("%v after %d", err, len(s.asked))
+	c, s = newScripted(t, nil, `200 {"state":"RUNNING"}`, "404")
+	if _, err := c.Wait(t.Context(), "x", 0, nil); !workflow.Is(err, workflow.CodeNotFound) || len(s.requests) != 2 {
+		t.Errorf("%v after %d", err, len(s.requests))
 	}
 }
 
-func TestAddressesAreChecked(t *testing.T) {
+func TestNew_ChecksURL(t *testing.T) {
 	for _, url := range []string{"", "localhost:3030", "ftp://x", "http://", "%"} {
 		if _, err := client.New(client.Options{URL: url}); !workflow.Is(err, workflow.CodeInvalid) {
 			t.Errorf("%q: %v", url, err)

@@ -34,18 +34,18 @@ func (c *Client) Publish(ctx context.Context, source []byte, dryRun bool) (d Def
 	if dryRun {
 		q.query = url.Values{"dryRun": {"true"}}
 	}
-	d, status, err := readStatus[Definition](c.send(ctx, q))
+	d, status, err := decodeWithStatus[Definition](c.send(ctx, q))
 	return d, status == http.StatusCreated, err
 }
 
 // Definitions lists all versions of all definitions, without their source.
 func (c *Client) Definitions(ctx context.Context) iter.Seq2[Definition, error] {
-	return pages[Definition](ctx, c, nil, "workflow-definition")
+	return paginate[Definition](ctx, c, nil, "workflow-definition")
 }
 
 // Versions lists the versions of one definition, without their source.
 func (c *Client) Versions(ctx context.Context, pkg, name string) iter.Seq2[Definition, error] {
-	return pages[Definition](ctx, c, nil, "workflow-definition", pkg, name)
+	return paginate[Definition](ctx, c, nil, "workflow-definition", pkg, name)
 }
 
 // Definition reads one version with its source; the reference's version may be
@@ -72,11 +72,11 @@ func (c *Client) DefinitionSchema(ctx context.Context) (json.RawMessage, error) 
 // RegisterBlock registers a block. created is false if it was registered before
 // with this content.
 func (c *Client) RegisterBlock(ctx context.Context, b workflow.Block) (created bool, err error) {
-	_, status, err := readStatus[workflow.Block](c.send(ctx, request{method: http.MethodPost, path: "/function-blocks/register", body: b}))
+	_, status, err := decodeWithStatus[workflow.Block](c.send(ctx, request{method: http.MethodPost, path: "/function-blocks/register", body: b}))
 	return status == http.StatusCreated, err
 }
 
 // Blocks lists the registered blocks.
 func (c *Client) Blocks(ctx context.Context) iter.Seq2[workflow.Block, error] {
-	return pages[workflow.Block](ctx, c, nil, "function-blocks")
+	return paginate[workflow.Block](ctx, c, nil, "function-blocks")
 }

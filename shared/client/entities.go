@@ -27,12 +27,12 @@ func (c *Client) Entities(ctx context.Context, sel workflow.Selector) iter.Seq2[
 	query := url.Values{"group": sel.Groups}
 	set(query, "type", sel.Type)
 	set(query, "query", sel.Query)
-	return pages[workflow.Entity](ctx, c, query, "entities")
+	return paginate[workflow.Entity](ctx, c, query, "entities")
 }
 
 // EntityTypes lists the types of which entities have been put.
 func (c *Client) EntityTypes(ctx context.Context) iter.Seq2[string, error] {
-	return pages[string](ctx, c, nil, "entities", "types")
+	return paginate[string](ctx, c, nil, "entities", "types")
 }
 
 // ImportEntities inserts or replaces entities, one JSON object a line, and
@@ -50,7 +50,7 @@ func (c *Client) ImportEntities(ctx context.Context, lines io.Reader) (int, erro
 
 // Locks lists the live locks.
 func (c *Client) Locks(ctx context.Context) iter.Seq2[views.LockView, error] {
-	return pages[views.LockView](ctx, c, nil, "locks")
+	return paginate[views.LockView](ctx, c, nil, "locks")
 }
 
 // Lock reads the lock of an entity.

@@ -20,7 +20,7 @@ func (c *Client) Start(ctx context.Context, req views.StartRequest) (s Started, 
 	if req.IdempotencyKey != "" {
 		q.header = http.Header{"Idempotency-Key": {req.IdempotencyKey}}
 	}
-	s, status, err := readStatus[Started](c.send(ctx, q))
+	s, status, err := decodeWithStatus[Started](c.send(ctx, q))
 	return s, status == http.StatusOK, err
 }
 
@@ -33,7 +33,7 @@ func (c *Client) Execution(ctx context.Context, id string) (views.ExecutionView,
 // filter beside it.
 func (c *Client) Executions(ctx context.Context, f views.ExecutionFilter) iter.Seq2[views.ExecutionView, error] {
 	if f.Active {
-		return pages[views.ExecutionView](ctx, c, nil, "workflow-execution", "active")
+		return paginate[views.ExecutionView](ctx, c, nil, "workflow-execution", "active")
 	}
 	query := url.Values{}
 	set(query, "state", string(f.State))
@@ -51,7 +51,7 @@ func (c *Client) Executions(ctx context.Context, f views.ExecutionFilter) iter.S
 	for _, key := range slices.Sorted(maps.Keys(f.Labels)) {
 		query.Add("label", key+"="+f.Labels[key])
 	}
-	return pages[views.ExecutionView](ctx, c, query, "workflow-execution")
+	return paginate[views.ExecutionView](ctx, c, query, "workflow-execution")
 }
 
 // Status reads a run's normalised status.
@@ -61,7 +61,7 @@ func (c *Client) Status(ctx context.Context, id string) (views.StatusView, error
 
 // History lists a run's events, oldest first.
 func (c *Client) History(ctx context.Context, id string) iter.Seq2[workflow.Event, error] {
-	return pages[workflow.Event](ctx, c, nil, "workflow-execution", "id", id, "history")
+	return paginate[workflow.Event](ctx, c, nil, "workflow-execution", "id", id, "history")
 }
 
 // Jobs lists a run's jobs, every attempt.
@@ -76,12 +76,12 @@ func (c *Client) Jobs(ctx context.Context, id string, f views.JobFilter) iter.Se
 	case f.Entity.ID != "":
 		query.Set("entity", f.Entity.ID)
 	}
-	return pages[workflow.Job](ctx, c, query, "workflow-execution", "id", id, "jobs")
+	return paginate[workflow.Job](ctx, c, query, "workflow-execution", "id", id, "jobs")
 }
 
 // Steps lists a run's step runs and rollback waves, in order of entry.
 func (c *Client) Steps(ctx context.Context, id string) iter.Seq2[views.StepView, error] {
-	return pages[views.StepView](ctx, c, nil, "workflow-execution", "id", id, "steps")
+	return paginate[views.StepView](ctx, c, nil, "workflow-execution", "id", id, "steps")
 }
 
 // Result reads what a run's steps gave.

@@ -68,7 +68,7 @@ func (c *Client) send(ctx context.Context, q request) (*http.Response, error) {
 
 // do sends a request and reads the answer into T.
 func do[T any](ctx context.Context, c *Client, q request) (T, error) {
-	return read[T](c.send(ctx, q))
+	return decodeResponse[T](c.send(ctx, q))
 }
 
 // get reads a resource.
@@ -81,14 +81,14 @@ func post[T any](ctx context.Context, c *Client, body any, segments ...string) (
 	return do[T](ctx, c, request{method: http.MethodPost, path: route(segments...), body: body})
 }
 
-type list[T any] struct {
+type listPage[T any] struct {
 	Items         []T    `json:"items"`
 	NextPageToken string `json:"nextPageToken"`
 }
 
-// pages goes through a list, fetching each page when it is needed. It ends with
+// paginate goes through a list, fetching each page when it is needed. It ends with
 // the first error. The query is not changed.
-func pages[T any](ctx context.Context, c *Client, query url.Values, segments ...string) iter.Seq2[T, error] {
+func paginate[T any](ctx context.Context, c *Client, query url.Values, segments ...string) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var token string
 		for {
@@ -99,7 +99,7 @@ func pages[T any](ctx context.Context, c *Client, query url.Values, segments ...
 			if token != "" {
 				q.query.Set("pageToken", token)
 			}
-			page, err := do[list[T]](ctx, c, q)
+			page, err := do[listPage[T]](ctx, c, q)
 			if err != nil {
 				var zero T
 				yield(zero, err)

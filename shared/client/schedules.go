@@ -9,5 +9,5 @@ import (
 
 // Schedules lists the workflows that are started by the clock.
 func (c *Client) Schedules(ctx context.Context) iter.Seq2[views.ScheduleView, error] {
-	return pages[views.ScheduleView](ctx, c, nil, "schedules")
+	return paginate[views.ScheduleView](ctx, c, nil, "schedules")
 }

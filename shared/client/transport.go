@@ -26,11 +26,11 @@ func (t *transport) Do(r *http.Request) (*http.Response, error) {
 	if t.opt.Actor != "" {
 		r.Header.Set("X-Actor", t.opt.Actor)
 	}
-	wait := t.opt.Backoff
-	for again := t.opt.Retries; ; again-- {
+	backoff := t.opt.Backoff
+	for retriesLeft := t.opt.Retries; ; retriesLeft-- {
 		res, err := t.opt.HTTP.Do(r)
-		if again <= 0 || !repeatable(r) || !passing(res, err) {
-			return res, unreachable(r, err)
+		if retriesLeft <= 0 || !isRepeatable(r) || !isTransient(res, err) {
+			return res, wrapUnreachable(r, err)
 		}
 		if res != nil {
 			_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, 1<<16)) // so that the connection can be used again
@@ -41,17 +41,17 @@ func (t *transport) Do(r *http.Request) (*http.Response, error) {
 				return nil, err
 			}
 		}
-		if err := t.opt.Pause(r.Context(), wait-time.Duration(t.opt.Jitter()*float64(wait)/2)); err != nil {
+		if err := t.opt.Sleep(r.Context(), backoff-time.Duration(t.opt.Jitter()*float64(backoff)/2)); err != nil {
 			return nil, err
 		}
-		wait = min(2*wait, 10*time.Second)
+		backoff = min(2*backoff, 10*time.Second)
 	}
 }
 
-// repeatable reports whether a second copy of the request does no harm: reads,
+// isRepeatable reports whether a second copy of the request does no harm: reads,
 // replacements, what is stored once under its own name, and whatever bears an
 // idempotency key.
-func repeatable(r *http.Request) bool {
+func isRepeatable(r *http.Request) bool {
 	switch r.Method {
 	case http.MethodGet, http.MethodHead, http.MethodPut:
 		return true
@@ -66,8 +66,8 @@ func repeatable(r *http.Request) bool {
 	return false
 }
 
-// passing reports whether the trouble is one that passes.
-func passing(res *http.Response, err error) bool {
+// isTransient reports whether the trouble is one that passes.
+func isTransient(res *http.Response, err error) bool {
 	if err != nil {
 		return errors.Is(err, syscall.ECONNREFUSED)
 	}
@@ -90,16 +90,16 @@ func (e *UnreachableError) Error() string { return "cannot reach " + e.URL + ": 
 // Unwrap returns what the network said.
 func (e *UnreachableError) Unwrap() error { return e.Err }
 
-func unreachable(r *http.Request, err error) error {
+func wrapUnreachable(r *http.Request, err error) error {
 	if err == nil || r.Context().Err() != nil {
 		return err
 	}
-	if ours := (*workflow.Error)(nil); errors.As(err, &ours) {
-		return ours // whoever authorises the request has refused before anything was sent
+	if coded := (*workflow.Error)(nil); errors.As(err, &coded) {
+		return coded // whoever authorises the request has refused before anything was sent
 	}
-	var sent *url.Error // says again what is said here
-	if errors.As(err, &sent) {
-		err = sent.Err
+	var urlErr *url.Error // says again what is said here
+	if errors.As(err, &urlErr) {
+		err = urlErr.Err
 	}
 	return &UnreachableError{URL: r.URL.Scheme + "://" + r.URL.Host, Err: err}
 }

@@ -10,13 +10,13 @@ import (
 	"github.com/lockstep-run/lockstep/statemachines"
 )
 
-// patience is how many reads in a row may find the service away before Wait
+// maxUnavailable is how many reads in a row may find the service away before Wait
 // gives up; each has been repeated by itself before.
-const patience = 10
+const maxUnavailable = 10
 
-// Resting reports whether nothing will happen to a run any more unless somebody
+// Idle reports whether nothing will happen to a run any more unless somebody
 // asks for it: it is acknowledged, or waits for an operator to do so.
-func Resting(x views.ExecutionView) bool {
+func Idle(x views.ExecutionView) bool {
 	switch {
 	case statemachines.Acknowledged(x.State), x.State == statemachines.ExecutionFailedUnsafe:
 		return true
@@ -30,41 +30,41 @@ func Resting(x views.ExecutionView) bool {
 // is called with every state of affairs read, the last included; it may be nil.
 // A service that goes away for a moment is waited for, one that is away from the
 // start is not.
-func (c *Client) Wait(ctx context.Context, id string, poll time.Duration, seen func(views.ExecutionView)) (views.ExecutionView, error) {
-	return c.Follow(ctx, id, poll, seen, nil)
+func (c *Client) Wait(ctx context.Context, id string, poll time.Duration, onRead func(views.ExecutionView)) (views.ExecutionView, error) {
+	return c.Follow(ctx, id, poll, onRead, nil)
 }
 
 // Follow is Wait that calls lost, unless it is nil, each time that a read has
 // failed and will be tried again.
-func (c *Client) Follow(ctx context.Context, id string, poll time.Duration, seen func(views.ExecutionView), lost func(error)) (views.ExecutionView, error) {
-	away := patience
+func (c *Client) Follow(ctx context.Context, id string, poll time.Duration, onRead func(views.ExecutionView), onRetry func(error)) (views.ExecutionView, error) {
+	failures := maxUnavailable
 	for {
 		x, err := c.Execution(ctx, id)
 		switch {
 		case err == nil:
-			away = 0
-			if seen != nil {
-				seen(x)
+			failures = 0
+			if onRead != nil {
+				onRead(x)
 			}
-			if Resting(x) {
+			if Idle(x) {
 				return x, nil
 			}
-		case !gone(err) || away >= patience || ctx.Err() != nil:
+		case !isUnavailable(err) || failures >= maxUnavailable || ctx.Err() != nil:
 			return x, err
 		default:
-			away++
-			if lost != nil {
-				lost(err)
+			failures++
+			if onRetry != nil {
+				onRetry(err)
 			}
 		}
-		if err := c.pause(ctx, poll); err != nil {
+		if err := c.sleep(ctx, poll); err != nil {
 			return x, err
 		}
 	}
 }
 
-// gone reports whether an error says that the service is away for now.
-func gone(err error) bool {
+// isUnavailable reports whether an error says that the service is away for now.
+func isUnavailable(err error) bool {
 	var u *UnreachableError
 	return errors.As(err, &u) || workflow.Is(err, workflow.CodeUnavailable)
 }

@@ -12,12 +12,12 @@ import (
 
 // Workers lists the polling workers.
 func (c *Client) Workers(ctx context.Context) iter.Seq2[views.WorkerView, error] {
-	return pages[views.WorkerView](ctx, c, nil, "workers")
+	return paginate[views.WorkerView](ctx, c, nil, "workers")
 }
 
 // BlockWorkers lists the polling workers that serve an exact block.
 func (c *Client) BlockWorkers(ctx context.Context, block workflow.Ref) iter.Seq2[views.WorkerView, error] {
-	return pages[views.WorkerView](ctx, c, nil, append(refSegments("function-blocks", block), "workers")...)
+	return paginate[views.WorkerView](ctx, c, nil, append(refSegments("function-blocks", block), "workers")...)
 }
 
 // Worker reads one.
@@ -30,8 +30,8 @@ func (c *Client) RegisterWorker(ctx context.Context, r views.WorkerRegistration)
 	return post[views.WorkerView](ctx, c, r, "workers", "register")
 }
 
-// BeatWorker says that it lives, UnregisterWorker that it goes.
-func (c *Client) BeatWorker(ctx context.Context, id string) (views.WorkerView, error) {
+// HeartbeatWorker says that it lives, UnregisterWorker that it goes.
+func (c *Client) HeartbeatWorker(ctx context.Context, id string) (views.WorkerView, error) {
 	return post[views.WorkerView](ctx, c, nil, "workers", id, "heartbeat")
 }
 
@@ -42,11 +42,11 @@ func (c *Client) UnregisterWorker(ctx context.Context, id string) (views.WorkerV
 
 // Poll waits for a pack, up to 20 s; nil if none has come.
 func (c *Client) Poll(ctx context.Context, r views.JobPoll) (*views.PackOffer, error) {
-	offer, status, err := readStatus[views.PackOffer](c.send(ctx, request{method: http.MethodPost, path: "/blackboard/job", body: r}))
+	work, status, err := decodeWithStatus[views.PackOffer](c.send(ctx, request{method: http.MethodPost, path: "/blackboard/job", body: r}))
 	if err != nil || status == http.StatusNoContent {
 		return nil, err
 	}
-	return &offer, nil
+	return &work, nil
 }
 
 // ExtendPack renews a pack's lease; FinishPack pushes results. CodeClaimLost says
@@ -69,5 +69,5 @@ func (c *Client) FinishPack(ctx context.Context, r views.PackResults) (views.Pac
 
 // Pools shows what waits for workers.
 func (c *Client) Pools(ctx context.Context) iter.Seq2[views.PoolView, error] {
-	return pages[views.PoolView](ctx, c, nil, "blackboard", "jobs")
+	return paginate[views.PoolView](ctx, c, nil, "blackboard", "jobs")
 }

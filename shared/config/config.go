@@ -18,7 +18,7 @@ type Config struct {
 	Pack        Pack        `yaml:"pack"`
 	Clock       Clock       `yaml:"clock"`
 	Start       Start       `yaml:"start"`
-	Run         Run         `yaml:"run"`
+	Execution   Execution   `yaml:"run"`
 	Idempotency Idempotency `yaml:"idempotency"`
 	Log         Log         `yaml:"log"`
 }
@@ -64,7 +64,7 @@ type Lock struct {
 	// Calls to the tables in flight at a time for one run.
 	Parallel int `yaml:"parallel"`
 	// Tokens of locks are greater than this. It is raised after tables were restored, to the Unix seconds of that moment, and never lowered: docs/runbooks/restore.md. Default: none.
-	Floor int `yaml:"floor"`
+	MinFencingToken int `yaml:"floor"`
 }
 
 // Pack is how jobs are delivered.
@@ -72,7 +72,7 @@ type Pack struct {
 	// Jobs per pack of a large step of a block that may run again.
 	Size int `yaml:"size"`
 	// Steps with fewer jobs than this use packs of one.
-	From int `yaml:"from"`
+	MinJobs int `yaml:"from"`
 	// How long after its dispatch a pack's message may be worked on.
 	MessageLife time.Duration `yaml:"messageLife"`
 	// About how many bytes of following packs one message may carry.
@@ -96,8 +96,8 @@ type Start struct {
 	Wait time.Duration `yaml:"wait"`
 }
 
-// Run is the limits of one run.
-type Run struct {
+// Execution is the limits of one run.
+type Execution struct {
 	// Step runs of one execution.
 	MaxSteps int `yaml:"maxSteps"`
 	// Entities of one execution.
@@ -131,17 +131,17 @@ func Default() Config {
 		Worker:        Worker{Heartbeat: 20 * time.Second, Unreachable: 2 * time.Minute, Offline: 6 * time.Minute, Forget: 24 * time.Hour, Concurrency: 16},
 		Job:           Job{Lease: time.Minute, Stuck: 12 * time.Minute, Unclaimed: time.Hour, Timeout: 30 * time.Second, MaxTakeovers: 5},
 		Lock:          Lock{Wait: time.Hour, ReserveAfter: 2, Parallel: 32},
-		Pack:          Pack{Size: 10, From: 101, MessageLife: 24 * time.Hour, ChainBytes: 48 << 10},
+		Pack:          Pack{Size: 10, MinJobs: 101, MessageLife: 24 * time.Hour, ChainBytes: 48 << 10},
 		Start:         Start{Wait: 24 * time.Hour},
-		Run:           Run{MaxSteps: 1000, MaxEntities: 100_000, InlineEntities: 100, Stalled: time.Hour},
+		Execution:     Execution{MaxSteps: 1000, MaxEntities: 100_000, InlineEntities: 100, Stalled: time.Hour},
 		Idempotency:   Idempotency{Life: 24 * time.Hour},
 		Log:           Log{Level: "info"},
 	}
 	return c
 }
 
-// derive fills what follows from other settings unless it is set.
-func (c *Config) derive() {
+// deriveDefaults fills what follows from other settings unless it is set.
+func (c *Config) deriveDefaults() {
 	if c.Poll == 0 {
 		c.Poll = max(c.SweepInterval, c.Job.Lease)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-func TestDefaults(t *testing.T) {
+func TestLoad_Defaults(t *testing.T) {
 	c, err := config.Load("", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -23,8 +23,8 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// TestShortLease: what trusts clocks shrinks with the lease.
-func TestShortLease(t *testing.T) {
+// TestParse_ShortLeaseShrinksClockTolerances: what trusts clocks shrinks with the lease.
+func TestParse_ShortLeaseShrinksClockTolerances(t *testing.T) {
 	c, err := config.Parse([]byte("sweepInterval: 1s\njob: {lease: 3s}\nclock: {margin: 1s}\n"), []string{"LOCKSTEP_JOB_UNCLAIMED=20s", "LOCKSTEP_WORKER_ALLOW_HOSTS=a,b:80", "OTHER=1"})
 	if err != nil {
 		t.Fatal(err)
@@ -37,8 +37,8 @@ func TestShortLease(t *testing.T) {
 	}
 }
 
-// TestRefused: every mistake is told with its place.
-func TestRefused(t *testing.T) {
+// TestParse_RefusesInvalidSettings: every mistake is told with its place.
+func TestParse_RefusesInvalidSettings(t *testing.T) {
 	for source, want := range map[string]string{
 		"jobs: {}\n":                   "1 jobs unknown_field",
 		"job:\n  leese: 3s\n":          "2 job.leese unknown_field",
@@ -67,9 +67,9 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestEveryMistake: all are told, each with its key, its line and an example,
+// TestParse_ReportsEveryIssue: all are told, each with its key, its line and an example,
 // and of two settings that do not go together the one that was given.
-func TestEveryMistake(t *testing.T) {
+func TestParse_ReportsEveryIssue(t *testing.T) {
 	for name, c := range map[string]struct {
 		source string
 		env    []string

@@ -35,22 +35,22 @@ func Load(path string, env []string) (Config, error) {
 // Parse reads a YAML document and then the variables among env.
 func Parse(source []byte, env []string) (Config, error) {
 	c := Default()
-	places, issues := c.readFile(source)
+	positions, issues := c.readFile(source)
 	issues = append(issues, c.readEnv(env)...)
 	if len(issues) > 0 { // what these would have set is not known, so nothing follows from the rest
 		return Config{}, invalid(issues...)
 	}
-	given := func(key string) bool {
-		_, inFile := places[key]
-		return inFile || slices.ContainsFunc(env, func(kv string) bool { return strings.HasPrefix(kv, variable(key)+"=") })
+	isSet := func(key string) bool {
+		_, inFile := positions[key]
+		return inFile || slices.ContainsFunc(env, func(kv string) bool { return strings.HasPrefix(kv, envVar(key)+"=") })
 	}
-	c.derive()
-	issues = c.check(given)
+	c.deriveDefaults()
+	issues = c.check(isSet)
 	for n := range issues {
 		i := &issues[n]
-		p := places[i.Path]
+		p := positions[i.Path]
 		i.Line, i.Column = p.line, p.column
-		if v := variable(i.Path); slices.ContainsFunc(env, func(kv string) bool { return strings.HasPrefix(kv, v+"=") }) {
+		if v := envVar(i.Path); slices.ContainsFunc(env, func(kv string) bool { return strings.HasPrefix(kv, v+"=") }) {
 			i.Path, i.Line, i.Column = v, 0, 0 // the variable has won
 		}
 	}
@@ -64,8 +64,8 @@ func invalid(issues ...workflow.Issue) error {
 	return workflow.Invalid("the configuration is not valid", issues)
 }
 
-// place turns an error of the YAML library into an issue with its line.
-func place(err error) workflow.Issue {
+// yamlIssue turns an error of the YAML library into an issue with its line.
+func yamlIssue(err error) workflow.Issue {
 	i := workflow.Issue{Code: "syntax", Message: err.Error()}
 	var e yaml.Error
 	if errors.As(err, &e) {
@@ -79,9 +79,9 @@ func place(err error) workflow.Issue {
 
 // Setting is one key of the configuration.
 type Setting struct {
-	Key      string // job.lease
-	Variable string // LOCKSTEP_JOB_LEASE
-	value    reflect.Value
+	Key    string // job.lease
+	EnvVar string // LOCKSTEP_JOB_LEASE
+	value  reflect.Value
 }
 
 // settings lists every key, in the order of the struct.
@@ -92,7 +92,7 @@ func settings(v reflect.Value, prefix string) []Setting {
 		if f := v.Field(i); f.Kind() == reflect.Struct {
 			all = append(all, settings(f, key+".")...)
 		} else {
-			all = append(all, Setting{key, variable(key), f})
+			all = append(all, Setting{key, envVar(key), f})
 		}
 	}
 	return all
@@ -126,9 +126,9 @@ func shortDuration(d time.Duration) string {
 	return d.String()
 }
 
-// variable is LOCKSTEP_ and the key's words in capitals: a capital letter inside
+// envVar is LOCKSTEP_ and the key's words in capitals: a capital letter inside
 // a word begins a new one.
-func variable(key string) string {
+func envVar(key string) string {
 	var b strings.Builder
 	b.WriteString("LOCKSTEP_")
 	for _, c := range key {
@@ -155,18 +155,18 @@ func (c *Config) readEnv(env []string) []workflow.Issue {
 	}
 	var issues []workflow.Issue
 	for _, s := range settings(reflect.ValueOf(c).Elem(), "") {
-		text, ok := given[s.Variable]
+		text, ok := given[s.EnvVar]
 		if !ok {
 			continue
 		}
-		if err := set(s.value, text); err != nil {
-			issues = append(issues, workflow.Issue{Path: s.Variable, Code: "value", Message: err.Error()})
+		if err := setValue(s.value, text); err != nil {
+			issues = append(issues, workflow.Issue{Path: s.EnvVar, Code: "value", Message: err.Error()})
 		}
 	}
 	return issues
 }
 
-func set(v reflect.Value, text string) error {
+func setValue(v reflect.Value, text string) error {
 	switch v.Interface().(type) {
 	case time.Duration:
 		d, err := time.ParseDuration(text)

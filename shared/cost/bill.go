@@ -17,11 +17,11 @@ type Bill struct {
 	AsOf  string           // date of the price table
 }
 
-// Of makes the bill of a count at current prices.
-func Of(c workflow.Cost) Bill { return Current.Of(c) }
+// NewBill makes the bill of a count at current prices.
+func NewBill(c workflow.Cost) Bill { return Current.Bill(c) }
 
-// Of makes the bill of a count.
-func (p Prices) Of(c workflow.Cost) Bill {
+// Bill makes the bill of a count.
+func (p Prices) Bill(c workflow.Cost) Bill {
 	b := Bill{AsOf: p.Date}
 	for _, table := range slices.Sorted(maps.Keys(c.WriteUnits)) {
 		b.add("writes to "+table, c.WriteUnits[table], "write units", p.WriteUnits/1e6)
@@ -29,9 +29,9 @@ func (p Prices) Of(c workflow.Cost) Bill {
 	for _, table := range slices.Sorted(maps.Keys(c.ReadUnits)) {
 		b.add("reads of "+table, c.ReadUnits[table], "read units", p.ReadUnits/1e6)
 	}
-	b.add("queue requests", c.Queue, "requests of 64 KB", p.Queue/1e6)
-	b.add("function invocations", c.Functions, "invocations", p.Invocations/1e6)
-	b.add("function time", c.Functions*assumedGB*assumedSeconds, "GB-seconds, assumed", p.GBSecond)
+	b.add("queue requests", c.QueueRequests, "requests of 64 KB", p.Queue/1e6)
+	b.add("function invocations", c.Invocations, "invocations", p.Invocations/1e6)
+	b.add("function time", c.Invocations*assumedGB*assumedSeconds, "GB-seconds, assumed", p.GBSecond)
 	return b
 }
 
@@ -39,7 +39,7 @@ func (b *Bill) add(what string, quantity float64, unit string, each float64) {
 	if quantity == 0 {
 		return
 	}
-	line := views.CostLine{What: what, Quantity: quantity, Unit: unit, Dollars: quantity * each}
+	line := views.CostLine{Item: what, Quantity: quantity, Unit: unit, Dollars: quantity * each}
 	b.Lines = append(b.Lines, line)
 	b.Total += line.Dollars
 }

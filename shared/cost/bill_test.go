@@ -8,12 +8,12 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-func TestABillNamesEachTableAndAddsUp(t *testing.T) {
-	b := Of(workflow.Cost{
-		WriteUnits: map[string]float64{"locks": 1e6, "executions": 3e6},
-		ReadUnits:  map[string]float64{"locks": 2e6},
-		Queue:      1e6,
-		Functions:  1e6,
+func TestNewBill_ListsTablesAndAddsUp(t *testing.T) {
+	b := NewBill(workflow.Cost{
+		WriteUnits:    map[string]float64{"locks": 1e6, "executions": 3e6},
+		ReadUnits:     map[string]float64{"locks": 2e6},
+		QueueRequests: 1e6,
+		Invocations:   1e6,
 	})
 	want := []struct {
 		what    string
@@ -31,8 +31,8 @@ func TestABillNamesEachTableAndAddsUp(t *testing.T) {
 	}
 	total := 0.0
 	for i, w := range want {
-		if got := b.Lines[i]; got.What != w.what || math.Abs(got.Dollars-w.dollars) > 1e-9 {
-			t.Errorf("line %d is %s at %v, want %s at %v", i, got.What, got.Dollars, w.what, w.dollars)
+		if got := b.Lines[i]; got.Item != w.what || math.Abs(got.Dollars-w.dollars) > 1e-9 {
+			t.Errorf("line %d is %s at %v, want %s at %v", i, got.Item, got.Dollars, w.what, w.dollars)
 		}
 		total += w.dollars
 	}
@@ -44,13 +44,13 @@ func TestABillNamesEachTableAndAddsUp(t *testing.T) {
 	}
 }
 
-func TestNothingConsumedIsAnEmptyBill(t *testing.T) {
-	if b := Of(workflow.Cost{}); len(b.Lines) != 0 || b.Total != 0 {
+func TestNewBill_Empty(t *testing.T) {
+	if b := NewBill(workflow.Cost{}); len(b.Lines) != 0 || b.Total != 0 {
 		t.Errorf("got %+v", b)
 	}
 }
 
-func TestMoneyIsPrintedWithTwoDecimals(t *testing.T) {
+func TestFormat_TwoDecimals(t *testing.T) {
 	for usd, want := range map[float64]string{0: "$0.00", 0.0000123: "$0.00", 0.005: "$0.01", 12.345678: "$12.35", 1e6: "$1000000.00", -0.001: "$0.00", -2: "-$2.00"} {
 		if got := Format(usd); got != want {
 			t.Errorf("Format(%v) = %s, want %s", usd, got, want)
@@ -58,7 +58,7 @@ func TestMoneyIsPrintedWithTwoDecimals(t *testing.T) {
 	}
 }
 
-func TestPerMillionCarriesTheDetail(t *testing.T) {
+func TestPerMillion_KeepsPrecision(t *testing.T) {
 	if got := PerMillion(0.0012, 100); math.Abs(got-12) > 1e-9 {
 		t.Errorf("got %v, want 12", got)
 	}
@@ -67,7 +67,7 @@ func TestPerMillionCarriesTheDetail(t *testing.T) {
 	}
 }
 
-func TestAMeterCountsFromManyGoroutinesAndStartsAnew(t *testing.T) {
+func TestMeter_CountsConcurrentlyAndResets(t *testing.T) {
 	var m Meter
 	var wg sync.WaitGroup
 	for range 50 {
@@ -81,7 +81,7 @@ func TestAMeterCountsFromManyGoroutinesAndStartsAnew(t *testing.T) {
 	}
 	wg.Wait()
 	c := m.Take()
-	if c.Dynamo != 50 || c.WriteUnits["jobs"] != 75 || c.ReadUnits["locks"] != 25 || c.Queue != 150 {
+	if c.DynamoRequests != 50 || c.WriteUnits["jobs"] != 75 || c.ReadUnits["locks"] != 25 || c.QueueRequests != 150 {
 		t.Errorf("counted %+v", c)
 	}
 	if again := m.Take(); !again.IsZero() {

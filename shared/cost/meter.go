@@ -51,12 +51,12 @@ func (m *Meter) Read(role string, units float64) {
 
 // Request counts one request to DynamoDB, as it was sent: an attempt that was
 // repeated counts again.
-func (m *Meter) Request() { m.Add(workflow.Cost{Dynamo: 1}) }
+func (m *Meter) Request() { m.Add(workflow.Cost{DynamoRequests: 1}) }
 
 // QueueUnit is the payload that one billed SQS request carries.
 const QueueUnit = 64 << 10
 
 // Queue counts one request to SQS that carried so many bytes.
 func (m *Meter) Queue(bytes int) {
-	m.Add(workflow.Cost{Queue: float64(max(1, (bytes+QueueUnit-1)/QueueUnit))})
+	m.Add(workflow.Cost{QueueRequests: float64(max(1, (bytes+QueueUnit-1)/QueueUnit))})
 }

@@ -6,7 +6,7 @@ import (
 	"reflect"
 	"strconv"
 
-	"github.com/lockstep-run/lockstep/shared/definition/document"
+	"github.com/lockstep-run/lockstep/shared/definition/yamldoc"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
@@ -16,9 +16,9 @@ import (
 // layout, comments and order of keys. Its own keys are sorted, so that it stays
 // the same however the nouns are declared.
 func Canonical(d *spec.Definition) []byte {
-	out, err := document.Marshal(wireOf(d))
+	out, err := yamldoc.Marshal(toCanonical(d))
 	if err == nil {
-		out, err = document.Sorted(out)
+		out, err = yamldoc.SortKeys(out)
 	}
 	if err != nil {
 		panic("definition: a parsed definition has no JSON form: " + err.Error()) // its parts came from JSON
@@ -32,33 +32,33 @@ func Digest(d *spec.Definition) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// wire is a definition in the form in which authors write it: the fields of the
+// canonicalDefinition is a definition in the form in which authors write it: the fields of the
 // noun, of which those that authors write differently are replaced.
-type wire struct {
+type canonicalDefinition struct {
 	*spec.Definition
-	Acquire []wireAcquire `json:"acquire,omitempty"`
-	Config  *wireConfig   `json:"config,omitempty"`
-	Steps   []wireStep    `json:"steps"`
+	Acquire []canonicalAcquire `json:"acquire,omitempty"`
+	Config  *canonicalConfig   `json:"config,omitempty"`
+	Steps   []canonicalStep    `json:"steps"`
 }
 
-type wireStep struct {
+type canonicalStep struct {
 	*spec.Step
-	Acquire  []wireAcquire `json:"acquire,omitempty"`
-	Workflow *wireNested   `json:"workflow,omitempty"`
+	Acquire  []canonicalAcquire `json:"acquire,omitempty"`
+	Workflow *canonicalNested   `json:"workflow,omitempty"`
 }
 
-type wireNested struct {
-	Steps []wireStep `json:"steps"`
+type canonicalNested struct {
+	Steps []canonicalStep `json:"steps"`
 }
 
-// wireAcquire has ids as a list or as one token.
-type wireAcquire struct {
+// canonicalAcquire has ids as a list or as one token.
+type canonicalAcquire struct {
 	*spec.Acquire
 	IDs   any    `json:"ids,omitempty"`
 	IDsOf string `json:"idsOf,omitempty"` // stands in ids; always empty, to hide the noun's
 }
 
-type wireConfig struct {
+type canonicalConfig struct {
 	ExecutionStrategy map[string]bool   `json:"executionStrategy,omitempty"`
 	OnLocked          spec.OnLocked     `json:"onLocked,omitempty"`
 	LockMode          workflow.LockMode `json:"lockMode,omitempty"`
@@ -70,29 +70,29 @@ type wireConfig struct {
 	NotBefore         string            `json:"notBefore,omitempty"`
 }
 
-func wireOf(d *spec.Definition) wire {
-	return wire{d, wireAcquires(d.Acquire), configOf(&d.Config), wireSteps(d.Steps)}
+func toCanonical(d *spec.Definition) canonicalDefinition {
+	return canonicalDefinition{d, toCanonicalAcquires(d.Acquire), toCanonicalConfig(&d.Config), toCanonicalSteps(d.Steps)}
 }
 
-func wireSteps(steps []spec.Step) []wireStep {
-	all := make([]wireStep, len(steps))
+func toCanonicalSteps(steps []spec.Step) []canonicalStep {
+	all := make([]canonicalStep, len(steps))
 	for i := range steps {
 		s := &steps[i]
-		all[i] = wireStep{Step: s, Acquire: wireAcquires(s.Acquire)}
+		all[i] = canonicalStep{Step: s, Acquire: toCanonicalAcquires(s.Acquire)}
 		if s.Workflow != nil {
-			all[i].Workflow = &wireNested{wireSteps(s.Workflow.Steps)}
+			all[i].Workflow = &canonicalNested{toCanonicalSteps(s.Workflow.Steps)}
 		}
 	}
 	return all
 }
 
-func wireAcquires(acquires []spec.Acquire) []wireAcquire {
-	var all []wireAcquire
+func toCanonicalAcquires(acquires []spec.Acquire) []canonicalAcquire {
+	var all []canonicalAcquire
 	for i := range acquires {
-		a := wireAcquire{Acquire: &acquires[i]}
+		a := canonicalAcquire{Acquire: &acquires[i]}
 		switch {
-		case a.Acquire.IDsOf != "":
-			a.IDs = "${" + a.Acquire.IDsOf + "}"
+		case a.Acquire.IDsExpr != "":
+			a.IDs = "${" + a.Acquire.IDsExpr + "}"
 		case len(a.Acquire.IDs) > 0:
 			a.IDs = a.Acquire.IDs
 		}
@@ -101,8 +101,8 @@ func wireAcquires(acquires []spec.Acquire) []wireAcquire {
 	return all
 }
 
-func configOf(c *spec.Config) *wireConfig {
-	w := wireConfig{OnLocked: c.OnLocked, LockMode: c.LockMode, Timeout: c.Timeout, MaxInFlight: c.MaxInFlight, NotBefore: c.NotBefore}
+func toCanonicalConfig(c *spec.Config) *canonicalConfig {
+	w := canonicalConfig{OnLocked: c.OnLocked, LockMode: c.LockMode, Timeout: c.Timeout, MaxInFlight: c.MaxInFlight, NotBefore: c.NotBefore}
 	if c.Parallel {
 		w.ExecutionStrategy = map[string]bool{"parallel": true}
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// TestNextRun: in the zone of the schedule, over the days on which clocks change.
-func TestNextRun(t *testing.T) {
+// TestNextFireTime_FollowsZone: in the zone of the schedule, over the days on which clocks change.
+func TestNextFireTime_FollowsZone(t *testing.T) {
 	for _, test := range []struct{ schedule, zone, after, want string }{
 		{"0 * * * *", "", "2026-05-01T10:20:30Z", "2026-05-01T11:00 2026-05-01T12:00"},
 		{"0 * * * *", "", "2026-05-01T11:00:00Z", "2026-05-01T12:00"},
@@ -27,7 +27,7 @@ func TestNextRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, want := range strings.Fields(test.want) {
-			if at, err = definition.NextRun(c, at); err != nil {
+			if at, err = definition.NextFireTime(c, at); err != nil {
 				t.Fatalf("%s: %v", test.schedule, err)
 			}
 			if got := at.Format("2006-01-02T15:04"); got != want || at.Location() != time.UTC {
@@ -36,15 +36,15 @@ func TestNextRun(t *testing.T) {
 		}
 	}
 	for _, c := range []spec.Cron{{Schedule: "0 0 31 2 *"}, {Schedule: "never"}, {Schedule: "0 0 * * *", Zone: "Mars/Olympus"}} {
-		if at, err := definition.NextRun(&c, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)); err == nil {
+		if at, err := definition.NextFireTime(&c, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)); err == nil {
 			t.Errorf("%+v comes at %s", c, at)
 		}
 	}
 }
 
-// TestNextRunGoesOn: whatever the time, the next run is later, and asking a
+// TestNextFireTime_IsMonotonic: whatever the time, the next run is later, and asking a
 // moment before it finds the same one.
-func TestNextRunGoesOn(t *testing.T) {
+func TestNextFireTime_IsMonotonic(t *testing.T) {
 	for _, zone := range []string{"", "Europe/Zurich", "America/New_York", "Australia/Lord_Howe", "America/Sao_Paulo", "Asia/Kathmandu", "Africa/Cairo"} {
 		for _, schedule := range []string{"* * * * *", "0 * * * *", "*/20 2 * * *", "0 0 * * *", "30 1-3 * * *", "15 2 29 3 *"} {
 			c := &spec.Cron{Schedule: schedule, Zone: zone}
@@ -54,11 +54,11 @@ func TestNextRunGoesOn(t *testing.T) {
 					t.Fatal(err)
 				}
 				for range 15 {
-					next, err := definition.NextRun(c, at)
+					next, err := definition.NextFireTime(c, at)
 					if err != nil || !next.After(at) {
 						t.Fatalf("%s in %q after %s: %s, %v", schedule, zone, at, next, err)
 					}
-					if again, err := definition.NextRun(c, next.Add(-time.Second)); err != nil || !again.Equal(next) {
+					if again, err := definition.NextFireTime(c, next.Add(-time.Second)); err != nil || !again.Equal(next) {
 						t.Errorf("%s in %q: %s, and a second before it %s, %v", schedule, zone, next, again, err)
 					}
 					at = at.Add(41 * time.Minute)
@@ -68,8 +68,8 @@ func TestNextRunGoesOn(t *testing.T) {
 	}
 }
 
-// TestSchedules: five fields, perhaps seconds before them, and nothing else that cron libraries know.
-func TestSchedules(t *testing.T) {
+// TestParse_AcceptsFiveOrSixCronFields: five fields, perhaps seconds before them, and nothing else that cron libraries know.
+func TestParse_AcceptsFiveOrSixCronFields(t *testing.T) {
 	for schedule, ok := range map[string]bool{
 		"* * * * *": true, "*/5 0-6 1,15 * 1-5": true, "0 0 * JAN MON": true, " 0  0 * * 0 ": true, "0 0 * * 7": true,
 		"": false, "@daily": false, "* * * *": false, "* * * * * *": true, "*/2 0 4 * * MON": true, "0 22-2 * * *": false, "*/90 * * * *": false, "0 0 4 * * 2026": false, "60 * * * * *": false, "* * * * * * *": false, "60 * * * *": false, "0 24 * * *": false,
@@ -82,8 +82,8 @@ func TestSchedules(t *testing.T) {
 	}
 }
 
-// TestWrongSchedule: the field that is out of range, or cannot be read, is named.
-func TestWrongSchedule(t *testing.T) {
+// TestParse_NamesInvalidCronField: the field that is out of range, or cannot be read, is named.
+func TestParse_NamesInvalidCronField(t *testing.T) {
 	for schedule, want := range map[string]string{
 		"61 25 * * 9":   "the minute 61 is out of range: want 0 to 59; the hour 25 is out of range: want 0 to 23; the weekday 9 is out of range: want 0 to 7",
 		"0 0 0 13 *":    "the day 0 is out of range: want 1 to 31; the month 13 is out of range: want 1 to 12",
@@ -92,8 +92,8 @@ func TestWrongSchedule(t *testing.T) {
 		"* * * *":       "want five fields",
 	} {
 		_, err := definition.Parse([]byte(head + "cron: {schedule: '" + schedule + "'}\nsteps: [{label: a, functionBlock: p/b, runOn: global}]\n"))
-		if err == nil || !strings.Contains(list(nil, err), want) {
-			t.Errorf("%s: got %v, want %s", schedule, list(nil, err), want)
+		if err == nil || !strings.Contains(issueList(nil, err), want) {
+			t.Errorf("%s: got %v, want %s", schedule, issueList(nil, err), want)
 		}
 	}
 }

@@ -20,9 +20,9 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// TestIssueLists: everything that is wrong is told at once, in the order of the
+// TestParse_ListsAllIssues: everything that is wrong is told at once, in the order of the
 // text, each at its line, column and path. The same file gives the same list.
-func TestIssueLists(t *testing.T) {
+func TestParse_ListsAllIssues(t *testing.T) {
 	files, err := filepath.Glob("testdata/issues/*.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no files: %v", err)
@@ -34,7 +34,7 @@ func TestIssueLists(t *testing.T) {
 				t.Fatal(err)
 			}
 			golden := strings.TrimSuffix(file, ".yaml") + ".golden"
-			got := list(definition.Parse(source))
+			got := issueList(definition.Parse(source))
 			if *update {
 				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
 					t.Fatal(err)
@@ -45,7 +45,7 @@ func TestIssueLists(t *testing.T) {
 				t.Fatal(err)
 			}
 			for range 3 {
-				if diff := cmp.Diff(string(want), list(definition.Parse(source))); diff != "" {
+				if diff := cmp.Diff(string(want), issueList(definition.Parse(source))); diff != "" {
 					t.Fatalf("-want +got:\n%s", diff)
 				}
 			}
@@ -53,7 +53,7 @@ func TestIssueLists(t *testing.T) {
 	}
 }
 
-func list(_ *spec.Definition, err error) string {
+func issueList(_ *spec.Definition, err error) string {
 	var e *workflow.Error
 	if !errors.As(err, &e) {
 		return fmt.Sprint(err)
@@ -66,9 +66,9 @@ func list(_ *spec.Definition, err error) string {
 	return out.String()
 }
 
-// TestHostileText: what would take a parser minutes or its stack is refused, and
+// TestParse_RejectsHostileText: what would take a parser minutes or its stack is refused, and
 // so are more expressions than can be compiled in reasonable time.
-func TestHostileText(t *testing.T) {
+func TestParse_RejectsHostileText(t *testing.T) {
 	var keys, indent strings.Builder
 	for i := range 20_000 {
 		fmt.Fprintf(&keys, "k%d: 1\n", i)
@@ -101,8 +101,8 @@ func TestHostileText(t *testing.T) {
 	}
 }
 
-// TestLargest: the limits leave room for the largest definition anybody writes.
-func TestLargest(t *testing.T) {
+// TestParse_AcceptsLargestDefinition: the limits leave room for the largest definition anybody writes.
+func TestParse_AcceptsLargestDefinition(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(head + "acquire:\n  - type: device\n    ids:\n")
 	for i := range 10_000 {
@@ -121,9 +121,9 @@ func TestLargest(t *testing.T) {
 	}
 }
 
-// TestRawParameters is N16: what is not to be filled arrives as it was written,
+// TestCompiled_RawParametersAreUnchanged is N16: what is not to be filled arrives as it was written,
 // from YAML and from JSON.
-func TestRawParameters(t *testing.T) {
+func TestCompiled_RawParametersAreUnchanged(t *testing.T) {
 	for source, want := range map[string]string{
 		`{"x":"{{ ${a} }} {% b %} $${c} }{"}`:                    `{"x":"{{ ${a} }} {% b %} $${c} }{"}`,
 		`{"x":"\u00e9\ud83d\ude00 \/ \t\\ \" <>&","y":"\u003c"}`: `{"x":"é😀 / \t\\ \" <>&","y":"<"}`,
@@ -155,8 +155,8 @@ func TestRawParameters(t *testing.T) {
 	}
 }
 
-// TestDialects: the same definition however it is written.
-func TestDialects(t *testing.T) {
+// TestDigest_IgnoresNotation: the same definition however it is written.
+func TestDigest_IgnoresNotation(t *testing.T) {
 	want := parse(t, head+"config: {failureTolerance: 0}\nsteps: [{label: a, functionBlock: p/b, runOn: global, timeout: 90s, assert: [\"true\"]}]")
 	for name, source := range map[string]string{
 		"byte order mark":  "\ufeff" + head + "steps: [{label: a, functionBlock: p/b, runOn: global, timeout: 90, assert: \"true\"}]",
@@ -172,8 +172,8 @@ func TestDialects(t *testing.T) {
 	}
 }
 
-// TestValidateAgainst: each violation is at the field it is about.
-func TestValidateAgainst(t *testing.T) {
+// TestValidateAgainst_ReportsFieldOfViolation: each violation is at the field it is about.
+func TestValidateAgainst_ReportsFieldOfViolation(t *testing.T) {
 	schema := `{"required":["a"],"additionalProperties":false,"properties":{"a":{"type":"string"},"l":{"items":{"required":["x"]}},"m":{"properties":{"0":{"type":"string"}}}}}`
 	for value, want := range map[string]string{
 		`{"a":"x"}`:                            "",

@@ -17,8 +17,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// good is a definition with everything that is supported.
-const good = `
+// fullDefinition is a definition with everything that is supported.
+const fullDefinition = `
 package: fleet
 name: upgrade_firmware
 version: 1.0.0
@@ -52,10 +52,10 @@ steps:
     parameters: {upgraded: "${size(upgrade.results)}"}
 `
 
-// TestParse: what is read is what its canonical form means, for every field
+// TestCanonical_ParsesToSameDefinition: what is read is what its canonical form means, for every field
 // that there is.
-func TestParse(t *testing.T) {
-	for name, source := range valid(t) {
+func TestCanonical_ParsesToSameDefinition(t *testing.T) {
+	for name, source := range validSources(t) {
 		d := parse(t, source)
 		again, err := definition.Parse(definition.Canonical(d))
 		if err != nil {
@@ -71,16 +71,16 @@ func TestParse(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	d := parse(t, good)
+	d := parse(t, fullDefinition)
 	if d.Config.FailureTolerance.Percent != 10 || d.Config.Rollback != workflow.RollbackNever || d.Steps[1].Timeout.Std().Seconds() != 90 {
 		t.Errorf("read wrongly: %+v", d)
 	}
 }
 
-// valid are sources that are valid.
-func valid(t *testing.T) map[string]string {
+// validSources are sources that are valid.
+func validSources(t *testing.T) map[string]string {
 	t.Helper()
-	all := map[string]string{"good": good}
+	all := map[string]string{"good": fullDefinition}
 	files, err := filepath.Glob("testdata/valid/*.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no files: %v", err)
@@ -95,8 +95,8 @@ func valid(t *testing.T) map[string]string {
 	return all
 }
 
-// TestDigest: layout and the order of keys mean nothing.
-func TestDigest(t *testing.T) {
+// TestDigest_IgnoresLayoutAndKeyOrder: layout and the order of keys mean nothing.
+func TestDigest_IgnoresLayoutAndKeyOrder(t *testing.T) {
 	a := parse(t, head+"steps: [{label: a, functionBlock: p/b, runOn: global, parameters: {x: 1, y: 2}}]")
 	b := parse(t, "# the same\nname: w\npackage: p\nversion: '1.0.0'\nsteps:\n- runOn: global\n  functionBlock: p/b\n  label: a\n  parameters:\n    y: 2\n    x: 1\n")
 	c := parse(t, head+"steps: [{label: a, functionBlock: p/b, runOn: global, parameters: {x: 1, y: 3}}]")
@@ -116,8 +116,8 @@ func parse(t *testing.T, source string) *spec.Definition {
 
 const head = "package: p\nname: w\nversion: 1.0.0\n"
 
-// TestIssues: everything that is wrong is told, with its line and its path.
-func TestIssues(t *testing.T) {
+// TestParse_IssuesHaveLineAndPath: everything that is wrong is told, with its line and its path.
+func TestParse_IssuesHaveLineAndPath(t *testing.T) {
 	for source, want := range map[string]string{
 		"":                      "0 required",
 		"- a\n":                 "1 type",
@@ -182,28 +182,28 @@ func contains(all []string, one string) bool {
 
 func step(fields string) string { return head + "steps:\n  - {" + fields + "}\n" }
 
-func TestTooLarge(t *testing.T) {
+func TestParse_RejectsTooLargeSource(t *testing.T) {
 	_, err := definition.Parse([]byte(strings.Repeat("#", definition.MaxSource+1)))
 	if !workflow.Is(err, workflow.CodeTooLarge) {
 		t.Errorf("got %v", err)
 	}
 }
 
-// TestCompiled: N12, N13, N15, N16 at the level of expressions.
-func TestCompiled(t *testing.T) {
-	c, err := definition.Compile(parse(t, good))
+// TestCompile_EvaluatesExpressions: N12, N13, N15, N16 at the level of expressions.
+func TestCompile_EvaluatesExpressions(t *testing.T) {
+	c, err := definition.Compile(parse(t, fullDefinition))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if r := c.References(1); fmt.Sprint(r.Labels) != "[inventory]" {
 		t.Errorf("step 1 refers to %v", r.Labels)
 	}
-	ctx := expr.NewContext(json.RawMessage(`{"target":"2.0.0"}`), expr.Results{"inventory": {"a": json.RawMessage(`{"version":"1.0.0"}`)}}, nil, nil)
+	ctx := expr.NewStepContext(json.RawMessage(`{"target":"2.0.0"}`), expr.Results{"inventory": {"a": json.RawMessage(`{"version":"1.0.0"}`)}}, nil, nil)
 	s := expr.Scope{Context: ctx, Entity: &expr.Entity{ID: "a", Attributes: json.RawMessage(`{"site":""}`)}}
 	if ok, err := c.Condition(1, s); err != nil || !ok {
 		t.Errorf("condition: %v, %v", ok, err)
 	}
-	if failed, err := c.Assertion(1, s); err != nil || failed != `entity.site != ""` {
+	if failed, err := c.FailedAssertion(1, s); err != nil || failed != `entity.site != ""` {
 		t.Errorf("assertion: %q, %v", failed, err)
 	}
 	got, err := c.Parameters(1, s)
@@ -216,8 +216,8 @@ func TestCompiled(t *testing.T) {
 	}
 }
 
-func TestValidateParameters(t *testing.T) {
-	d := parse(t, good)
+func TestValidateParameters_ReportsField(t *testing.T) {
+	d := parse(t, fullDefinition)
 	for raw, want := range map[string]string{
 		`{"target":"1.2"}`: "",
 		`{}`:               "parameters.target required",
@@ -238,7 +238,7 @@ func TestValidateParameters(t *testing.T) {
 	}
 }
 
-func TestValidateBlock(t *testing.T) {
+func TestValidateBlock_ReportsField(t *testing.T) {
 	good := workflow.Block{Package: "p", Name: "b", Version: "1.0.0", Pool: "default", Idempotent: true, Reversible: true}
 	if err := definition.ValidateBlock(&good); err != nil {
 		t.Error(err)
@@ -279,9 +279,9 @@ func TestValidateBlock(t *testing.T) {
 	}
 }
 
-// TestGlobalIsNoType: no entity can have it, so nothing can be seeded with one or
+// TestParse_RejectsGlobalAsEntityType: no entity can have it, so nothing can be seeded with one or
 // acquired.
-func TestGlobalIsNoType(t *testing.T) {
+func TestParse_RejectsGlobalAsEntityType(t *testing.T) {
 	const step = "steps: [{label: a, functionBlock: p/b, runOn: global}]"
 	for source, want := range map[string]string{
 		head + "seedEntity: global\n" + step:                  "seedEntity reserved",
@@ -290,7 +290,7 @@ func TestGlobalIsNoType(t *testing.T) {
 		head + "seedEntity: global-device\n" + step:           "",
 	} {
 		_, err := definition.Parse([]byte(source))
-		if got := list(nil, err); err == nil && want != "" || !strings.Contains(got, want) {
+		if got := issueList(nil, err); err == nil && want != "" || !strings.Contains(got, want) {
 			t.Errorf("%s: %s", source, got)
 		}
 	}
@@ -299,7 +299,7 @@ func TestGlobalIsNoType(t *testing.T) {
 // FuzzParse: whatever is sent, the answer is a definition or a list of issues;
 // and what is stored of a definition, its canonical form, is that definition.
 func FuzzParse(f *testing.F) {
-	f.Add([]byte(good))
+	f.Add([]byte(fullDefinition))
 	files, err := filepath.Glob("testdata/*/*.yaml")
 	if err != nil || len(files) == 0 {
 		f.Fatalf("no files: %v", err)
@@ -337,10 +337,10 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestDigestStays: what is published stays known under its digest. If this fails,
+// TestDigest_IsStable: what is published stays known under its digest. If this fails,
 // every definition that has been published would seem to be another one.
-func TestDigestStays(t *testing.T) {
-	sources := valid(t)
+func TestDigest_IsStable(t *testing.T) {
+	sources := validSources(t)
 	for name, want := range map[string]string{
 		"good":            "7a4d4688d2679fd51923dc7ed5c779c864bfad8e9e9638ff35c9fbf0ae658bd8",
 		"everything.yaml": "6685843e7c458cc0e7752c44b52a352ef67cd4144004fbad0044fce02531a7bd",

@@ -5,76 +5,76 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"github.com/lockstep-run/lockstep/shared/definition/document"
 	"github.com/lockstep-run/lockstep/shared/definition/schema"
+	"github.com/lockstep-run/lockstep/shared/definition/yamldoc"
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
 // Limits of a definition.
 const (
-	maxSteps    = 200
-	maxNesting  = 5 // of embedded workflows
-	maxLabels   = 50
-	maxText     = 4096 // characters of a description
-	maxAcquire  = 20
-	maxIDs      = 10_000
-	maxInFlight = 1_000_000
+	maxSteps      = 200
+	maxNesting    = 5 // of embedded workflows
+	maxLabels     = 50
+	maxTextLength = 4096 // characters of a description
+	maxAcquire    = 20
+	maxIDs        = 10_000
+	maxInFlight   = 1_000_000
 )
 
 // definition is the root object.
-func (r *reader) definition(d *spec.Definition) document.Field {
-	return r.Object(document.Fields{
+func (r *reader) definition(d *spec.Definition) yamldoc.Field {
+	return r.Object(yamldoc.Fields{
 		"package":        r.name(&d.Package).Required("the field package is required"),
 		"name":           r.name(&d.Name).Required("the field name is required"),
 		"version":        r.version(&d.Version).Required("the field version is required"),
-		"description":    r.short(&d.Description),
+		"description":    r.shortText(&d.Description),
 		"labels":         r.labels(&d.Labels),
 		"parameters":     r.schema(&d.Parameters),
 		"seedEntity":     r.entityType(&d.SeedEntity),
 		"acquire":        r.acquires(&d.Acquire),
-		"assertNotEmpty": r.Flag(&d.AssertNotEmpty),
+		"assertNotEmpty": r.Bool(&d.AssertNotEmpty),
 		"config":         r.config(&d.Config),
 		"steps":          r.steps(&d.Steps, 0).Required(errNoSteps),
 		"cron":           r.cron(&d.Cron),
-		"triggers": r.Object(document.Fields{
+		"triggers": r.Object(yamldoc.Fields{
 			"cron": r.cron(&d.Cron),
-			"http": document.Planned,
+			"http": yamldoc.Unsupported,
 		}),
-	}).Also(func(ast.Node, string) {
-		if r.Given("cron") && r.Given("triggers.cron") {
-			r.At("triggers.cron", "duplicate", "the schedule is given in cron already")
+	}).Finally(func(ast.Node, string) {
+		if r.Has("cron") && r.Has("triggers.cron") {
+			r.ReportAt("triggers.cron", "duplicate", "the schedule is given in cron already")
 		}
 	})
 }
 
-func (r *reader) labels(into *map[string]string) document.Field {
-	shape := document.Shape{
+func (r *reader) labels(into *map[string]string) yamldoc.Field {
+	schema := yamldoc.Schema{
 		"type": "object", "maxProperties": maxLabels,
-		"additionalProperties": document.Shape{"type": "string", "maxLength": maxText},
+		"additionalProperties": yamldoc.Schema{"type": "string", "maxLength": maxTextLength},
 	}
-	return document.Value(shape, func(n ast.Node, path string) {
+	return yamldoc.Value(schema, func(n ast.Node, path string) {
 		values, ok := r.Mapping(n, path)
 		if !ok {
 			return
 		}
 		if len(values) > maxLabels {
-			r.Issue(n, path, "limit", "at most %d labels", maxLabels)
+			r.Report(n, path, "limit", "at most %d labels", maxLabels)
 			return
 		}
 		*into = map[string]string{}
 		for _, v := range values {
 			var s string
-			r.short(&s).Read(v.Value, document.Join(path, document.KeyOf(v)))
-			(*into)[document.KeyOf(v)] = s
+			r.shortText(&s).Read(v.Value, yamldoc.JoinPath(path, yamldoc.KeyOf(v)))
+			(*into)[yamldoc.KeyOf(v)] = s
 		}
 	})
 }
 
 // schema reads a JSON Schema and compiles it, to see that it is one.
-func (r *reader) schema(into *json.RawMessage) document.Field {
+func (r *reader) schema(into *json.RawMessage) yamldoc.Field {
 	return r.Raw(into, true).Then(r.Reader, func(n ast.Node, path string) {
 		if err := schema.Check(*into); err != nil {
-			r.Issue(n, path, "schema", "%v", err)
+			r.Report(n, path, "schema", "%v", err)
 		}
 	})
 }

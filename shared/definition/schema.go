@@ -6,7 +6,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/lockstep-run/lockstep/shared/definition/document"
+	"github.com/lockstep-run/lockstep/shared/definition/yamldoc"
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
@@ -15,11 +15,11 @@ import (
 // Schema is the JSON Schema (2020-12) of what authors write, for editors and
 // other tools. It comes from the declarations by which definitions are read, and
 // so knows every field they know; what refers to what it cannot know.
-func Schema() []byte { return slices.Clone(written()) }
+func Schema() []byte { return slices.Clone(schemaJSON()) }
 
-var written = sync.OnceValue(func() []byte {
-	r := &reader{&document.Reader{}}
-	shape := document.SchemaOf(r.definition(&spec.Definition{}).With(document.Shape{
+var schemaJSON = sync.OnceValue(func() []byte {
+	r := &reader{&yamldoc.Reader{}}
+	shape := yamldoc.SchemaOf(r.definition(&spec.Definition{}).WithSchema(yamldoc.Schema{
 		"$id":   "urn:lockstep:definition",
 		"title": "A Lockstep workflow definition",
 	}))

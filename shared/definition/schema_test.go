@@ -12,14 +12,14 @@ import (
 	"github.com/lockstep-run/lockstep/shared/definition"
 )
 
-// TestSchemaIsWritten: the file in the documentation is what the declarations
+// TestSchema_MatchesDocumentation: the file in the documentation is what the declarations
 // say.
-func TestSchemaIsWritten(t *testing.T) {
-	written, err := os.ReadFile("../../docs/definition.schema.json")
+func TestSchema_MatchesDocumentation(t *testing.T) {
+	file, err := os.ReadFile("../../docs/definition.schema.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(written, definition.Schema()) {
+	if !bytes.Equal(file, definition.Schema()) {
 		t.Error("docs/definition.schema.json is out of date: make generate")
 	}
 	if err := definition.CheckSchema(definition.Schema()); err != nil {
@@ -27,10 +27,10 @@ func TestSchemaIsWritten(t *testing.T) {
 	}
 }
 
-// TestSchemaAccepts: what is valid fits the schema, as its author wrote it and in
+// TestSchema_AcceptsValidDefinitions: what is valid fits the schema, as its author wrote it and in
 // its canonical form.
-func TestSchemaAccepts(t *testing.T) {
-	for name, source := range valid(t) {
+func TestSchema_AcceptsValidDefinitions(t *testing.T) {
+	for name, source := range validSources(t) {
 		written, err := yaml.YAMLToJSON([]byte(source))
 		if err != nil {
 			t.Fatal(err)
@@ -43,10 +43,10 @@ func TestSchemaAccepts(t *testing.T) {
 	}
 }
 
-// TestSchemaKnowsTheFields: in every object that the language declares, a field
+// TestSchema_DeclaresSameFieldsAsReader: in every object that the language declares, a field
 // that it does not know is refused by both the reader and the schema; and of
 // those it knows, none can be left out of the fixture unseen.
-func TestSchemaKnowsTheFields(t *testing.T) {
+func TestSchema_DeclaresSameFieldsAsReader(t *testing.T) {
 	source, err := os.ReadFile("testdata/valid/everything.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +60,7 @@ func TestSchemaKnowsTheFields(t *testing.T) {
 	walk = func(v any, path string) {
 		switch v := v.(type) {
 		case map[string]any:
-			if free(path) {
+			if isUserDefined(path) {
 				return
 			}
 			objects++
@@ -101,8 +101,8 @@ func TestSchemaKnowsTheFields(t *testing.T) {
 	}
 }
 
-// free reports whether an object is the author's own.
-func free(path string) bool {
+// isUserDefined reports whether an object is the author's own.
+func isUserDefined(path string) bool {
 	if path == ".cron.executeOnParameters" {
 		return false
 	}
@@ -134,8 +134,8 @@ func properties(v any, names []string) []string {
 	return names
 }
 
-// TestSchemaRefuses: what the schema can know, it refuses as the reader does.
-func TestSchemaRefuses(t *testing.T) {
+// TestSchema_RejectsWhatReaderRejects: what the schema can know, it refuses as the reader does.
+func TestSchema_RejectsWhatReaderRejects(t *testing.T) {
 	for name, source := range map[string]string{
 		"no steps":             head + "steps: []",
 		"two kinds":            head + "steps: [{label: a, functionBlock: p/b, runOn: global, workflowReference: {workflow: p/x}}]",
@@ -167,8 +167,8 @@ func TestSchemaRefuses(t *testing.T) {
 	}
 }
 
-// TestPatterns: the patterns of the schema and the functions that decide agree.
-func TestPatterns(t *testing.T) {
+// TestSchema_PatternsMatchReader: the patterns of the schema and the functions that decide agree.
+func TestSchema_PatternsMatchReader(t *testing.T) {
 	for _, text := range []string{
 		"", "a", "A1_-", "1a", "a b", "a/b", "a/b:1", "a/b:1.2", "a/b:1.2.3", "a/b:01", "a/b:", "a/b:1.2.3.4", "/b", "a/",
 		"1.2.3", "1.2", "01.2.3", "0.0.0", "1234567.0.0", "v1.2.3", strings.Repeat("x", 64), strings.Repeat("x", 65),

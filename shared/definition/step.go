@@ -7,7 +7,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"github.com/lockstep-run/lockstep/shared/definition/document"
+	"github.com/lockstep-run/lockstep/shared/definition/yamldoc"
 	"github.com/lockstep-run/lockstep/shared/expr"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
@@ -24,39 +24,39 @@ var errNoSteps = fmt.Sprintf("a definition has 1 to %d steps", maxSteps)
 var labelRE = regexp.MustCompile(`^[a-z][A-Za-z0-9_]{0,63}$`)
 
 // steps is a list of steps at a depth of nesting.
-func (r *reader) steps(into *[]spec.Step, depth int) document.Field {
-	return document.List(r.Reader, into, maxSteps, func(s *spec.Step) document.Field {
-		return document.Named("step", r.step(s, depth))
-	}).With(document.Shape{"minItems": 1}).Then(r.Reader, func(n ast.Node, path string) {
+func (r *reader) steps(into *[]spec.Step, depth int) yamldoc.Field {
+	return yamldoc.List(r.Reader, into, maxSteps, func(s *spec.Step) yamldoc.Field {
+		return yamldoc.Named("step", r.step(s, depth))
+	}).WithSchema(yamldoc.Schema{"minItems": 1}).Then(r.Reader, func(n ast.Node, path string) {
 		if len(*into) == 0 {
-			r.Issue(n, path, "required", "%s", errNoSteps)
+			r.Report(n, path, "required", "%s", errNoSteps)
 		}
 	})
 }
 
-func (r *reader) step(s *spec.Step, depth int) document.Field {
-	return r.Object(document.Fields{
+func (r *reader) step(s *spec.Step, depth int) yamldoc.Field {
+	return r.Object(yamldoc.Fields{
 		"label":             r.label(&s.Label).Required("a step needs label"),
 		"functionBlock":     r.reference(&s.FunctionBlock),
 		"workflow":          r.nested(&s.Workflow, depth+1),
-		"workflowReference": document.Pointer(&s.Reference, r.workflowReference),
+		"workflowReference": yamldoc.Optional(&s.Reference, r.workflowReference),
 		"runOn":             r.id(&s.RunOn),
 		"acquire":           r.acquires(&s.Acquire),
-		"assertNotEmpty":    r.Flag(&s.AssertNotEmpty),
+		"assertNotEmpty":    r.Bool(&s.AssertNotEmpty),
 		"condition":         r.expr(&s.Condition),
 		"assert":            r.asserts(&s.Assert),
 		"parameters":        r.Raw(&s.Parameters, true),
 		"rawParameters":     r.Raw(&s.RawParameters, true),
 		"delay":             r.duration(&s.Delay, 0, maxWait),
-		"retry":             document.Pointer(&s.Retry, r.retry),
-		"repeat":            document.Pointer(&s.Repeat, r.repeat),
-		"continueOnError":   r.Flag(&s.ContinueOnError),
+		"retry":             yamldoc.Optional(&s.Retry, r.retry),
+		"repeat":            yamldoc.Optional(&s.Repeat, r.repeat),
+		"continueOnError":   r.Bool(&s.ContinueOnError),
 		"timeout":           r.duration(&s.Timeout, time.Millisecond, MaxJobTimeout),
 		"stepTimeout":       r.duration(&s.StepTimeout, time.Millisecond, maxWait),
 
-		"wait": document.Planned, "switch": document.Planned, "loop": document.Planned, "set": document.Planned,
-		"onFailure": document.Planned, "next": document.Planned, "outputKey": document.Planned,
-	}).Also(r.kind).With(kindShape)
+		"wait": yamldoc.Unsupported, "switch": yamldoc.Unsupported, "loop": yamldoc.Unsupported, "set": yamldoc.Unsupported,
+		"onFailure": yamldoc.Unsupported, "next": yamldoc.Unsupported, "outputKey": yamldoc.Unsupported,
+	}).Finally(r.checkKind).WithSchema(kindSchema)
 }
 
 // kinds are the fields of which a step has exactly one, with the fields that go
@@ -72,106 +72,106 @@ var kinds = []struct {
 	{"wait", nil, nil}, {"switch", nil, nil}, {"loop", nil, nil}, {"set", nil, nil},
 }
 
-// kindShape is the same for the JSON Schema.
-var kindShape = func() document.Shape {
-	var forms []document.Shape
+// kindSchema is the same for the JSON Schema.
+var kindSchema = func() yamldoc.Schema {
+	var forms []yamldoc.Schema
 	for _, k := range kinds[:3] {
-		var never []document.Shape
+		var never []yamldoc.Schema
 		for _, other := range kinds[:3] {
 			if other.name != k.name {
-				never = append(never, document.Shape{"required": []string{other.name}})
+				never = append(never, yamldoc.Schema{"required": []string{other.name}})
 			}
 		}
 		for _, name := range k.never {
-			never = append(never, document.Shape{"required": []string{name}})
+			never = append(never, yamldoc.Schema{"required": []string{name}})
 		}
-		forms = append(forms, document.Shape{
+		forms = append(forms, yamldoc.Schema{
 			"required": append([]string{k.name}, k.needs...),
-			"not":      document.Shape{"anyOf": never},
+			"not":      yamldoc.Schema{"anyOf": never},
 		})
 	}
-	return document.Shape{"oneOf": forms}
+	return yamldoc.Schema{"oneOf": forms}
 }()
 
-// kind checks that a step is one thing, and has only what goes with it.
-func (r *reader) kind(n ast.Node, path string) {
+// checkKind checks that a step is one thing, and has only what goes with it.
+func (r *reader) checkKind(n ast.Node, path string) {
 	kind := ""
 	for _, k := range kinds {
-		if !r.Given(path + "." + k.name) {
+		if !r.Has(path + "." + k.name) {
 			continue
 		}
 		if kind != "" {
-			r.At(path+"."+k.name, "conflict", "a step is one thing: it has %s already", kind)
+			r.ReportAt(path+"."+k.name, "conflict", "a step is one thing: it has %s already", kind)
 			continue
 		}
 		kind = k.name
 		for _, name := range k.needs {
-			if !r.Given(path + "." + name) {
-				r.Issue(n, path+"."+name, "required", "a step with %s needs %s", kind, name)
+			if !r.Has(path + "." + name) {
+				r.Report(n, path+"."+name, "required", "a step with %s needs %s", kind, name)
 			}
 		}
 		for _, name := range k.never {
-			if r.Given(path + "." + name) {
-				r.At(path+"."+name, "conflict", "a step with %s has no %s", kind, name)
+			if r.Has(path + "." + name) {
+				r.ReportAt(path+"."+name, "conflict", "a step with %s has no %s", kind, name)
 			}
 		}
 	}
 	if kind == "" {
-		r.Issue(n, path+".functionBlock", "required", "a step needs functionBlock, workflow or workflowReference")
+		r.Report(n, path+".functionBlock", "required", "a step needs functionBlock, workflow or workflowReference")
 	}
-	if r.Given(path+".assertNotEmpty") && !r.Given(path+".acquire") {
-		r.At(path+".assertNotEmpty", "conflict", "this is about what the step acquires, and it acquires nothing")
+	if r.Has(path+".assertNotEmpty") && !r.Has(path+".acquire") {
+		r.ReportAt(path+".assertNotEmpty", "conflict", "this is about what the step acquires, and it acquires nothing")
 	}
 }
 
-func (r *reader) nested(into **spec.Nested, depth int) document.Field {
-	return document.Pointer(into, func(w *spec.Nested) document.Field {
-		return document.Named("workflow", r.Object(document.Fields{
+func (r *reader) nested(into **spec.EmbeddedWorkflow, depth int) yamldoc.Field {
+	return yamldoc.Optional(into, func(w *spec.EmbeddedWorkflow) yamldoc.Field {
+		return yamldoc.Named("workflow", r.Object(yamldoc.Fields{
 			"steps": r.steps(&w.Steps, depth).Required("an embedded workflow needs steps"),
 		}))
 	}).Before(func(n ast.Node, path string) bool {
 		if depth > maxNesting {
-			r.Issue(n, path, "depth", "workflows are embedded at most %d deep", maxNesting)
+			r.Report(n, path, "depth", "workflows are embedded at most %d deep", maxNesting)
 		}
 		return depth <= maxNesting
 	})
 }
 
-func (r *reader) workflowReference(f *spec.Reference) document.Field {
+func (r *reader) workflowReference(f *spec.Reference) yamldoc.Field {
 	f.Mode = workflow.ModeEmbed
-	return r.Object(document.Fields{
+	return r.Object(yamldoc.Fields{
 		"workflow":            r.reference(&f.Workflow).Required("name the workflow"),
-		"mode":                document.Choice(r.Reader, &f.Mode, workflow.ModeEmbed, workflow.ModeDispatch, workflow.ModeFireAndForget),
-		"executeOnParameters": r.Raw(&f.On, true).Then(r.Reader, r.selectorNames).With(selectorShape),
-	}).Also(func(_ ast.Node, path string) {
-		if at := path + ".executeOnParameters"; f.Mode == workflow.ModeEmbed && r.Given(at) {
-			r.At(at, "conflict", "an embedded workflow runs on the entities of the run it is in")
+		"mode":                yamldoc.Enum(r.Reader, &f.Mode, workflow.ModeEmbed, workflow.ModeDispatch, workflow.ModeFireAndForget),
+		"executeOnParameters": r.Raw(&f.ExecuteOnParameters, true).Then(r.Reader, r.checkSelectorFields).WithSchema(selectorSchema),
+	}).Finally(func(_ ast.Node, path string) {
+		if at := path + ".executeOnParameters"; f.Mode == workflow.ModeEmbed && r.Has(at) {
+			r.ReportAt(at, "conflict", "an embedded workflow runs on the entities of the run it is in")
 		}
 	})
 }
 
-func (r *reader) label(into *string) document.Field {
+func (r *reader) label(into *string) yamldoc.Field {
 	const message = "want a lower-case letter, then letters, digits and _, at most 64"
-	return r.checked(into, document.Shape{"pattern": labelRE.String()}, "format", message, labelRE.MatchString).Then(r.Reader, func(n ast.Node, path string) {
-		if expr.Reserved(*into) {
-			r.Issue(n, path, "reserved", "%q means something else in expressions", *into)
+	return r.checkedText(into, yamldoc.Schema{"pattern": labelRE.String()}, "format", message, labelRE.MatchString).Then(r.Reader, func(n ast.Node, path string) {
+		if expr.IsReserved(*into) {
+			r.Report(n, path, "reserved", "%q means something else in expressions", *into)
 		}
 	})
 }
 
 // asserts reads one expression or a list of them.
-func (r *reader) asserts(into *[]string) document.Field {
+func (r *reader) asserts(into *[]string) yamldoc.Field {
 	var one string
 	single := r.expr(&one).Then(r.Reader, func(n ast.Node, path string) {
 		*into = append(*into, one)
-		r.Place(path+"[0]", n) // where compiling finds it
+		r.AddPath(path+"[0]", n) // where compiling finds it
 	})
-	return document.Either(single, document.List(r.Reader, into, maxAsserts, r.expr))
+	return yamldoc.ScalarOr(single, yamldoc.List(r.Reader, into, maxAsserts, r.expr))
 }
 
-func (r *reader) retry(t *workflow.Retry) document.Field {
+func (r *reader) retry(t *workflow.Retry) yamldoc.Field {
 	t.Backoff = 1
-	return r.Object(document.Fields{
+	return r.Object(yamldoc.Fields{
 		"maxRetries": r.Integer(&t.MaxRetries, 0, workflow.MaxRetries).Required("say how often to retry"),
 		"delay":      r.duration(&t.Delay, 0, 24*time.Hour),
 		"backoff":    r.Number(&t.Backoff, 1, 100),
@@ -181,17 +181,17 @@ func (r *reader) retry(t *workflow.Retry) document.Field {
 	})
 }
 
-// maxVisits is the largest repeat.count: step runs have four digits in a fence.
-const maxVisits = 1000
+// maxRepeats is the largest repeat.count: step runs have four digits in a fence.
+const maxRepeats = 1000
 
-func (r *reader) repeat(p *spec.Repeat) document.Field {
-	return r.Object(document.Fields{
-		"count": r.Integer(&p.Count, 1, maxVisits),
+func (r *reader) repeat(p *spec.Repeat) yamldoc.Field {
+	return r.Object(yamldoc.Fields{
+		"count": r.Integer(&p.Count, 1, maxRepeats),
 		"while": r.expr(&p.While),
 		"delay": r.duration(&p.Delay, 0, maxWait),
-	}).Also(func(n ast.Node, path string) {
-		if !r.Given(path+".count") && !r.Given(path+".while") {
-			r.Issue(n, path, "required", "say how often or how long to repeat: count, while, or both")
+	}).Finally(func(n ast.Node, path string) {
+		if !r.Has(path+".count") && !r.Has(path+".while") {
+			r.Report(n, path, "required", "say how often or how long to repeat: count, while, or both")
 		}
-	}).With(document.Shape{"anyOf": []document.Shape{{"required": []string{"count"}}, {"required": []string{"while"}}}})
+	}).WithSchema(yamldoc.Schema{"anyOf": []yamldoc.Schema{{"required": []string{"count"}}, {"required": []string{"while"}}}})
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/lockstep-run/lockstep/shared/dynamo/form"
+	"github.com/lockstep-run/lockstep/shared/dynamo/codec"
 	"github.com/lockstep-run/lockstep/shared/dynamo/table"
 	"github.com/lockstep-run/lockstep/shared/topology"
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -14,7 +14,7 @@ import (
 
 // Create writes the state item if none exists under its id.
 func (s *Store) Create(ctx context.Context, x *workflow.Execution) (bool, error) {
-	set, _, err := attributesOf(x)
+	set, _, err := executionAttributes(x)
 	if err != nil {
 		return false, err
 	}
@@ -32,52 +32,52 @@ func (s *Store) Create(ctx context.Context, x *workflow.Execution) (bool, error)
 // that are keys of an index are always set; an index is only written, and paid
 // for, when their values change.
 func (s *Store) Commit(ctx context.Context, seen int64, next *workflow.Execution, release bool) (waiters []string, ok bool, err error) {
-	set, remove, err := attributesOf(next)
+	set, remove, err := executionAttributes(next)
 	if err != nil {
 		return nil, false, err
 	}
-	if next.Trouble == nil {
-		remove = append(remove, attrTrouble)
+	if next.FailureStreak == nil {
+		remove = append(remove, attrFailureStreak)
 	}
-	c := table.Change{
+	c := table.Update{
 		Key: executionKey(next.Tenant, next.ID, skState),
 		Set: set, Remove: remove,
-		If: "#version = :seen", With: table.Item{"seen": table.N(seen)},
+		Condition: "#version = :seen", Values: table.Item{"seen": table.N(seen)},
 	}
 	if release {
 		c.Remove = append(c.Remove, attrWaiters)
 		c.Return = types.ReturnValueUpdatedOld
 	}
-	ok, was, err := s.t.Update(ctx, c)
+	ok, old, err := s.t.Update(ctx, c)
 	if err != nil {
 		return nil, false, err
 	}
 	if !ok {
 		// Either somebody else has been here, or this very write, whose reply was
 		// lost. In the second case the waiters went with the lost reply.
-		return nil, was.Text(attrCommit) == next.Commit && was.Int(attrVersion) == next.Version, nil
+		return nil, old.Text(attrCommit) == next.Commit && old.Int(attrVersion) == next.Version, nil
 	}
-	return was.Texts(attrWaiters), true, nil
+	return old.StringSet(attrWaiters), true, nil
 }
 
-// Trouble writes down that looks fail.
-func (s *Store) Trouble(ctx context.Context, tenant, id string, seen int64, t workflow.Trouble) error {
+// RecordFailureStreak writes down that looks fail.
+func (s *Store) RecordFailureStreak(ctx context.Context, tenant, id string, seen int64, t workflow.FailureStreak) error {
 	doc, err := json.Marshal(t)
 	if err != nil {
 		return workflow.Errorf(workflow.CodeInternal, "trouble cannot be written: %w", err)
 	}
-	_, _, err = s.t.Update(ctx, table.Change{
-		Key: executionKey(tenant, id, skState),
-		Set: table.Item{attrTrouble: table.S(string(doc))},
-		If:  "#version = :seen", With: table.Item{"seen": table.N(seen)},
+	_, _, err = s.t.Update(ctx, table.Update{
+		Key:       executionKey(tenant, id, skState),
+		Set:       table.Item{attrFailureStreak: table.S(string(doc))},
+		Condition: "#version = :seen", Values: table.Item{"seen": table.N(seen)},
 	})
 	return err
 }
 
-// attributesOf is the state item without its keys and without the waiters, and
+// executionAttributes is the state item without its keys and without the waiters, and
 // the attributes that it must not have.
-func attributesOf(x *workflow.Execution) (set table.Item, remove []string, err error) {
-	doc, err := form.EncodeExecution(x)
+func executionAttributes(x *workflow.Execution) (set table.Item, remove []string, err error) {
+	doc, err := codec.EncodeExecution(x)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -87,40 +87,40 @@ func attributesOf(x *workflow.Execution) (set table.Item, remove []string, err e
 		attrVersion:      table.N(x.Version),
 		attrEpoch:        table.N(x.Epoch),
 		attrCommit:       table.S(x.Commit),
-		attrDoc:          table.B(doc),
+		attrDocument:     table.B(doc),
 
-		topology.IndexByStatus.Partition: table.S(statusKey(x.Tenant, shardOf(x.ID, topology.StatusShards), x.State)),
+		topology.IndexByStatus.Partition: table.S(statusKey(x.Tenant, shardOfID(x.ID, topology.StatusShards), x.State)),
 	}
-	if !x.DiscardAt.IsZero() && x.DueAt.IsZero() {
-		set[topology.AttrTTL] = table.N(x.DiscardAt.Unix())
+	if !x.DiscardedAt.IsZero() && x.DueAt.IsZero() {
+		set[topology.AttrTTL] = table.N(x.DiscardedAt.Unix())
 	}
 	due := topology.IndexDue
 	if x.DueAt.IsZero() {
 		return set, []string{due.Partition, due.Sort}, nil
 	}
-	set[due.Partition], set[due.Sort] = table.S(dueShard(x.ID)), table.N(x.DueAt.UnixMilli())
+	set[due.Partition], set[due.Sort] = table.S(executionDueShard(x.ID)), table.N(x.DueAt.UnixMilli())
 	return set, nil, nil
 }
 
-// fromItem reads a state item.
-func fromItem(it table.Item) (*workflow.Execution, error) {
-	x, err := form.DecodeExecution(it.Bytes(attrDoc))
+// executionOf reads a state item.
+func executionOf(it table.Item) (*workflow.Execution, error) {
+	x, err := codec.DecodeExecution(it.Bytes(attrDocument))
 	if err != nil {
 		return nil, err
 	}
-	x.Tenant, x.ID = splitExecution(it.Key().PK)
+	x.Tenant, x.ID = parseExecutionKey(it.Key().PK)
 	x.Schema = int(it.Int(table.AttrSchema))
 	x.State, x.Epoch = headOf(it).State, headOf(it).Epoch
 	x.Version, x.Commit = it.Int(attrVersion), it.Text(attrCommit)
 	if it.Has(topology.IndexDue.Sort) {
-		x.DueAt = table.At(it.Int(topology.IndexDue.Sort))
+		x.DueAt = table.FromMillis(it.Int(topology.IndexDue.Sort))
 	}
-	x.Waiters = it.Texts(attrWaiters)
-	if t := it.Text(attrTrouble); t != "" {
-		if err := json.Unmarshal([]byte(t), &x.Trouble); err != nil {
+	x.Waiters = it.StringSet(attrWaiters)
+	if t := it.Text(attrFailureStreak); t != "" {
+		if err := json.Unmarshal([]byte(t), &x.FailureStreak); err != nil {
 			return nil, workflow.Errorf(workflow.CodeInternal, "the trouble of execution %s cannot be read: %w", x.ID, err)
 		}
 	}
-	x.StoredBytes = it.Size()
+	x.ItemBytes = it.Size()
 	return x, nil
 }

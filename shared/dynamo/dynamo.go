@@ -4,9 +4,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/lockstep-run/lockstep/shared/cost"
-	"github.com/lockstep-run/lockstep/shared/dynamo/packs"
-	"github.com/lockstep-run/lockstep/shared/dynamo/registry"
-	"github.com/lockstep-run/lockstep/shared/dynamo/roster"
+
 	"github.com/lockstep-run/lockstep/shared/dynamo/table"
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
@@ -19,8 +17,8 @@ type Tables struct {
 	Registry   string
 }
 
-// TablesOf picks the names out of a map by table role, as topology names them.
-func TablesOf(byRole map[string]string) Tables {
+// TablesByRole picks the names out of a map by table role, as topology names them.
+func TablesByRole(byRole map[string]string) Tables {
 	return Tables{
 		Executions: byRole[topology.TableExecutions],
 		Jobs:       byRole[topology.TableJobs],
@@ -46,19 +44,19 @@ func Open(client *dynamodb.Client, tables Tables) *DB {
 type View struct {
 	Store    *Store
 	Locks    *Locks
-	Packs    *packs.Packs // the engine's and the worker's side
-	Registry *registry.Registry
-	Workers  *roster.Workers
+	Packs    *Packs // the engine's and the worker's side
+	Registry *Registry
+	Workers  *Workers
 }
 
-// With opens a view that counts into m, or nowhere if m is nil. It is cheap.
-func (db *DB) With(m *cost.Meter) View {
+// WithMeter opens a view that counts into m, or nowhere if m is nil. It is cheap.
+func (db *DB) WithMeter(m *cost.Meter) View {
 	open := func(name, role string) *table.Table { return table.New(db.client, name, role, m) }
 	return View{
 		Store:    &Store{open(db.tables.Executions, topology.TableExecutions)},
 		Locks:    &Locks{open(db.tables.Locks, topology.TableLocks)},
-		Packs:    packs.New(open(db.tables.Jobs, topology.TableJobs)),
-		Registry: registry.New(open(db.tables.Registry, topology.TableRegistry)),
-		Workers:  roster.New(open(db.tables.Jobs, topology.TableJobs)),
+		Packs:    newPacks(open(db.tables.Jobs, topology.TableJobs)),
+		Registry: newRegistry(open(db.tables.Registry, topology.TableRegistry)),
+		Workers:  newWorkers(open(db.tables.Jobs, topology.TableJobs)),
 	}
 }

@@ -20,16 +20,16 @@ const (
 )
 
 func executionKey(tenant, id, sk string) table.Key {
-	return table.Key{PK: table.Tenant(tenant) + id, SK: sk}
+	return table.Key{PK: table.TenantPrefix(tenant) + id, SK: sk}
 }
 
-// splitExecution reads tenant and id from an execution's partition key.
-func splitExecution(pk string) (tenant, id string) {
+// parseExecutionKey reads tenant and id from an execution's partition key.
+func parseExecutionKey(pk string) (tenant, id string) {
 	at := strings.LastIndexByte(pk, '#')
 	if at < 0 {
 		return "", pk
 	}
-	return table.TenantOf(pk[:at]), pk[at+1:]
+	return table.UnescapeTenant(pk[:at]), pk[at+1:]
 }
 
 func scopeKey(tenant, id, key string, chunk int) table.Key {
@@ -40,18 +40,18 @@ func eventsKey(tenant, id string, first int64) table.Key {
 	return executionKey(tenant, id, fmt.Sprintf("%s%012d", skEvents, first))
 }
 
-func shardOf(id string, shards int) int {
+func shardOfID(id string, shards int) int {
 	h := fnv.New32a()
 	h.Write([]byte(id))
 	return int(h.Sum32() % uint32(shards))
 }
 
 func statusKey(tenant string, shard int, state statemachines.ExecutionState) string {
-	return table.Tenant(tenant) + strconv.Itoa(shard) + "#" + string(state)
+	return table.TenantPrefix(tenant) + strconv.Itoa(shard) + "#" + string(state)
 }
 
-func dueShard(id string) string { return strconv.Itoa(shardOf(id, topology.DueShards)) }
+func executionDueShard(id string) string { return strconv.Itoa(shardOfID(id, topology.DueShards)) }
 
 func lockKey(tenant string, key workflow.EntityKey) table.Key {
-	return table.Key{PK: table.Tenant(tenant) + key.String(), SK: "lock"}
+	return table.Key{PK: table.TenantPrefix(tenant) + key.String(), SK: "lock"}
 }

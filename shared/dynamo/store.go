@@ -11,13 +11,13 @@ import (
 // Attributes of the state item. Those that are keys of an index have their
 // names from topology.
 const (
-	attrState   = "state"
-	attrVersion = "version"
-	attrEpoch   = "epoch"
-	attrCommit  = "commit"
-	attrWaiters = "waiters"
-	attrTrouble = "trouble"
-	attrDoc     = "doc"
+	attrState         = "state"
+	attrVersion       = "version"
+	attrEpoch         = "epoch"
+	attrCommit        = "commit"
+	attrWaiters       = "waiters"
+	attrFailureStreak = "trouble"
+	attrDocument      = "doc"
 )
 
 // Store keeps executions.
@@ -32,7 +32,7 @@ func (s *Store) Load(ctx context.Context, tenant, id string) (*workflow.Executio
 	if it == nil {
 		return nil, workflow.Errorf(workflow.CodeNotFound, "there is no execution %s", id)
 	}
-	return fromItem(it)
+	return executionOf(it)
 }
 
 // LoadMany are strongly consistent reads in the order of ids; missing ones are
@@ -42,38 +42,38 @@ func (s *Store) LoadMany(ctx context.Context, tenant string, ids []string) ([]*w
 	if err != nil {
 		return nil, err
 	}
-	var found []*workflow.Execution
+	var executions []*workflow.Execution
 	for _, key := range stateKeys(tenant, ids) {
 		it, ok := items[key]
 		if !ok {
 			continue
 		}
-		x, err := fromItem(it)
+		x, err := executionOf(it)
 		if err != nil {
 			return nil, err
 		}
-		found = append(found, x)
+		executions = append(executions, x)
 	}
-	return found, nil
+	return executions, nil
 }
 
 // Heads are strongly consistent reads of states and epochs.
-func (s *Store) Heads(ctx context.Context, tenant string, ids []string) (map[string]workflow.Head, error) {
+func (s *Store) Heads(ctx context.Context, tenant string, ids []string) (map[string]workflow.OwnerStatus, error) {
 	// The schema is not asked for: whether a run holds its locks is judged by
 	// state and epoch whatever version wrote them.
 	items, err := s.t.GetMany(ctx, stateKeys(tenant, ids), true, attrState, attrEpoch)
 	if err != nil {
 		return nil, err
 	}
-	heads := make(map[string]workflow.Head, len(ids))
+	heads := make(map[string]workflow.OwnerStatus, len(ids))
 	for _, id := range ids {
 		heads[id] = headOf(items[executionKey(tenant, id, skState)])
 	}
 	return heads, nil
 }
 
-func headOf(it table.Item) workflow.Head {
-	return workflow.Head{State: statemachines.ExecutionState(it.Text(attrState)), Epoch: it.Int(attrEpoch)}
+func headOf(it table.Item) workflow.OwnerStatus {
+	return workflow.OwnerStatus{State: statemachines.ExecutionState(it.Text(attrState)), Epoch: it.Int(attrEpoch)}
 }
 
 func stateKeys(tenant string, ids []string) []table.Key {

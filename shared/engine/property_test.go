@@ -10,23 +10,23 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/lockstep-run/lockstep/shared/sim/fate"
-	"github.com/lockstep-run/lockstep/shared/sim/plot"
-	"github.com/lockstep-run/lockstep/shared/sim/queue"
-	"github.com/lockstep-run/lockstep/shared/sim/stage"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/tests/sim"
+	"github.com/lockstep-run/lockstep/tests/sim/defgen"
+	"github.com/lockstep-run/lockstep/tests/sim/faults"
+	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-// chance is the script of a random play: what becomes of a call follows from the
+// randomOutcomes is the script of a random play: what becomes of a call follows from the
 // seed and the call alone, in whatever order calls are made.
-type chance struct {
-	seed                          uint64
-	fail, retry, die, stall, quit int // one call in so many; 0 none
-	stalled                       bool
+type randomOutcomes struct {
+	seed                              uint64
+	fail, retry, crash, stall, cancel int // one call in so many; 0 none
+	stalled                           bool
 }
 
-func (c *chance) one(in int, what string, call stage.Call) bool {
+func (c *randomOutcomes) oneIn(in int, what string, call harness.BlockCall) bool {
 	if in == 0 {
 		return false
 	}
@@ -35,24 +35,24 @@ func (c *chance) one(in int, what string, call stage.Call) bool {
 	return h.Sum64()%uint64(in) == 0
 }
 
-func (c *chance) script(s *stage.Stage) func(stage.Call) *stage.Outcome {
-	return func(call stage.Call) *stage.Outcome {
-		o := &stage.Outcome{Die: c.one(c.die, fmt.Sprint("die", len(s.Called)), call)}
-		if c.one(c.fail, "fail", call) {
-			o.Fail, o.Retryable = "REFUSED", c.one(c.retry, "retry", call)
+func (c *randomOutcomes) script(s *harness.Harness) func(harness.BlockCall) *harness.Outcome {
+	return func(call harness.BlockCall) *harness.Outcome {
+		o := &harness.Outcome{Crash: c.oneIn(c.crash, fmt.Sprint("die", len(s.BlockCalls)), call)}
+		if c.oneIn(c.fail, "fail", call) {
+			o.FailCode, o.Retryable = "REFUSED", c.oneIn(c.retry, "retry", call)
 		}
 		switch {
-		case c.one(c.stall, "stall", call) && !c.stalled:
-			o.Meanwhile = func() { // the worker stands still while the world goes on
+		case c.oneIn(c.stall, "stall", call) && !c.stalled:
+			o.During = func() { // the worker stands still while the world goes on
 				c.stalled = true
-				s.Tick(3 * time.Minute)
+				s.RunFor(3 * time.Minute)
 				c.stalled = false
 			}
-		case c.one(c.quit, "quit", call):
-			o.Meanwhile = func() {
+		case c.oneIn(c.cancel, "quit", call):
+			o.During = func() {
 				req := views.CancelRequest{Reason: "enough"}
-				fate.Survive(func() {
-					_, err := s.Engine.Cancel(context.Background(), stage.Caller, call.Execution, req)
+				faults.CatchCrash(func() {
+					_, err := s.Engine.Cancel(context.Background(), harness.Caller, call.Execution, req)
 					if err != nil && !workflow.Is(err, workflow.CodeUnavailable) && !workflow.Is(err, workflow.CodeIllegalTransition) {
 						s.Error(err)
 					}
@@ -63,68 +63,68 @@ func (c *chance) script(s *stage.Stage) func(stage.Call) *stage.Outcome {
 	}
 }
 
-// TestProperties: whatever the definition, the outcomes, the faults and the order
+// TestEngine_HoldsInvariantsUnderRandomFaults: whatever the definition, the outcomes, the faults and the order
 // of messages, every run ends once, as the oracle says, with a history that leads
 // there, nothing is done twice that must not be, and nothing stays locked but by
 // runs that wait for an operator.
-func TestProperties(t *testing.T) {
+func TestEngine_HoldsInvariantsUnderRandomFaults(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		p := drawn(r)
-		s := stage.New(tester{t, r}, p.seed, stage.Options())
-		s.Blocks()
-		devices := stage.Names(p.devices)
-		s.Devices(devices...)
-		s.Publish("w", p.plot.Text())
-		s.Script = p.chance.script(s)
-		s.Deliveries = p.deliveries
+		p := drawScenario(r)
+		s := harness.New(rapidTB{t, r}, p.seed, harness.Options())
+		s.RegisterBlocks()
+		devices := harness.DeviceIDs(p.devices)
+		s.ImportDevices(devices...)
+		s.Publish("w", p.definition.YAML())
+		s.Script = p.outcomes.script(s)
+		s.QueueFaults = p.deliveries
 		random := rand.New(rand.NewPCG(p.seed, 1))
 		if p.faults > 0 {
-			s.Faults = func() fate.Faults {
-				strike := fate.Randomly(random, p.faults, fate.CrashBefore, fate.CrashAfter, fate.LostReply, fate.Throttled, fate.Repeated, fate.Stale)
+			s.Faults = func() faults.Plan {
+				strike := faults.Randomly(random, p.faults, faults.CrashBefore, faults.CrashAfter, faults.LostReply, faults.Throttled, faults.Repeated, faults.Stale)
 				left := 400 // after which the world recovers
-				return func(c fate.Call) fate.Fault {
+				return func(c faults.Call) faults.Fault {
 					if left--; left < 0 {
-						return fate.None
+						return faults.None
 					}
 					return strike(c)
 				}
 			}()
 		}
 		var ids []string
-		for range p.runs {
-			from := s.Draw(p.devices)
-			ids = append(ids, s.Start("w", devices[from:from+1+s.Draw(p.devices-from)]...))
-			for range s.Draw(8) {
+		for range p.executions {
+			from := s.IntN(p.devices)
+			ids = append(ids, s.Start("w", devices[from:from+1+s.IntN(p.devices-from)]...))
+			for range s.IntN(8) {
 				s.Deliver()
 			}
 		}
 		// Runs that end unsafely keep their locks: acknowledging them lets the
 		// others go on.
-		for n := 0; !s.Settle(20 * time.Minute); n++ {
-			acknowledge(s, ids)
+		for n := 0; !s.RunUntilIdle(20 * time.Minute); n++ {
+			acknowledgeAll(s, ids)
 			if n > 500 {
-				r.Fatalf("seed %d: it never ends: %v", p.seed, s.States(stage.Caller.Tenant))
+				r.Fatalf("seed %d: it never ends: %v", p.seed, s.States(harness.Caller.Tenant))
 			}
 		}
 		s.Faults = nil
-		s.Judge()
+		s.CheckInvariants()
 		for _, id := range ids {
-			s.Oracle(id, p.plot.Blocks(), p.plot.Handled(), p.plot.Tolerance)
+			s.CheckOutcome(id, p.definition.BlocksByLabel(), p.definition.HandledSteps(), p.definition.FailureTolerance)
 		}
-		acknowledge(s, ids)
+		acknowledgeAll(s, ids)
 		if l := s.Locks(); len(l) > 0 {
 			r.Errorf("still locked: %+v", l)
 		}
 		if r.Failed() {
-			r.Fatalf("seed %d\n%s%+v", p.seed, p.plot.Text(), p.chance)
+			r.Fatalf("seed %d\n%s%+v", p.seed, p.definition.YAML(), p.outcomes)
 		}
 	})
 }
 
-func acknowledge(s *stage.Stage, ids []string) {
+func acknowledgeAll(s *harness.Harness, ids []string) {
 	for _, id := range ids {
-		s.Without(func() {
-			_, err := s.Engine.Acknowledge(context.Background(), stage.Caller, id, "seen")
+		s.WithoutFaults(func() {
+			_, err := s.Engine.Acknowledge(context.Background(), harness.Caller, id, "seen")
 			if err != nil && !workflow.Is(err, workflow.CodeIllegalTransition) {
 				s.Error(err)
 			}
@@ -132,46 +132,46 @@ func acknowledge(s *stage.Stage, ids []string) {
 	}
 }
 
-// randomPlay is what is drawn for one play.
-type randomPlay struct {
+// randomScenario is what is drawn for one play.
+type randomScenario struct {
 	seed       uint64
-	plot       *plot.Definition
+	definition *defgen.Definition
 	devices    int
-	runs       int
+	executions int
 	faults     int
-	chance     chance
-	deliveries queue.Faults
+	outcomes   randomOutcomes
+	deliveries sim.QueueFaults
 }
 
-func drawn(r *rapid.T) randomPlay {
+func drawScenario(r *rapid.T) randomScenario {
 	rarely := func(what string) int { return rapid.SampledFrom([]int{0, 0, 20, 8, 3}).Draw(r, what) }
-	p := randomPlay{
+	p := randomScenario{
 		seed:    rapid.Uint64Range(0, 1<<32).Draw(r, "seed"),
-		devices: rapid.IntRange(1, 7).Draw(r, "devices"), runs: rapid.IntRange(1, 4).Draw(r, "runs"),
+		devices: rapid.IntRange(1, 7).Draw(r, "devices"), executions: rapid.IntRange(1, 4).Draw(r, "runs"),
 		faults: rapid.SampledFrom([]int{0, 40, 10}).Draw(r, "faults"),
-		deliveries: queue.Faults{
-			Shuffle: rapid.Bool().Draw(r, "shuffle"), Duplicate: rapid.IntRange(0, 3).Draw(r, "duplicate"),
-			Lose: rapid.SampledFrom([]int{0, 0, 8}).Draw(r, "lose"),
+		deliveries: sim.QueueFaults{
+			Shuffle: rapid.Bool().Draw(r, "shuffle"), DuplicateOneIn: rapid.IntRange(0, 3).Draw(r, "duplicate"),
+			LoseOneIn: rapid.SampledFrom([]int{0, 0, 8}).Draw(r, "lose"),
 		},
 	}
-	p.chance = chance{
-		seed: p.seed, fail: rarely("fail"), retry: 2, die: rarely("die"), stall: rarely("stall"), quit: rarely("quit"),
+	p.outcomes = randomOutcomes{
+		seed: p.seed, fail: rarely("fail"), retry: 2, crash: rarely("die"), stall: rarely("stall"), cancel: rarely("quit"),
 	}
-	p.plot = plot.Draw(func(what string, n int) int { return rapid.IntRange(0, n-1).Draw(r, what) })
+	p.definition = defgen.Generate(func(what string, n int) int { return rapid.IntRange(0, n-1).Draw(r, what) })
 	return p
 }
 
-// tester is a rapid.T where a testing.TB is wanted.
-type tester struct {
+// rapidTB is a rapid.T where a testing.TB is wanted.
+type rapidTB struct {
 	testing.TB
 	r *rapid.T
 }
 
-func (t tester) Helper()                      {}
-func (t tester) Cleanup(func())               {}
-func (t tester) Failed() bool                 { return t.r.Failed() }
-func (t tester) Fatal(args ...any)            { t.r.Fatal(args...) }
-func (t tester) Fatalf(f string, args ...any) { t.r.Fatalf(f, args...) }
-func (t tester) Error(args ...any)            { t.r.Error(args...) }
-func (t tester) Errorf(f string, args ...any) { t.r.Errorf(f, args...) }
-func (t tester) Logf(f string, args ...any)   { t.r.Logf(f, args...) }
+func (t rapidTB) Helper()                      {}
+func (t rapidTB) Cleanup(func())               {}
+func (t rapidTB) Failed() bool                 { return t.r.Failed() }
+func (t rapidTB) Fatal(args ...any)            { t.r.Fatal(args...) }
+func (t rapidTB) Fatalf(f string, args ...any) { t.r.Fatalf(f, args...) }
+func (t rapidTB) Error(args ...any)            { t.r.Error(args...) }
+func (t rapidTB) Errorf(f string, args ...any) { t.r.Errorf(f, args...) }
+func (t rapidTB) Logf(f string, args ...any)   { t.r.Logf(f, args...) }

@@ -9,27 +9,27 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lockstep-run/lockstep/shared/sim/stage"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
+	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-// verb asks an operator's verb of the engine.
-func verb(s *stage.Stage, do func(ctx context.Context) (*workflow.Execution, error)) {
+// mustCommand asks an operator's verb of the engine.
+func mustCommand(s *harness.Harness, do func(ctx context.Context) (*workflow.Execution, error)) {
 	s.Helper()
-	s.Without(func() {
+	s.WithoutFaults(func() {
 		if _, err := do(context.Background()); err != nil {
 			s.Fatal(err)
 		}
 	})
 }
 
-// failsUntil lets a step fail for one entity until it is mended.
-func failsUntil(step, entity string, mended *bool) func(stage.Call) *stage.Outcome {
-	return func(c stage.Call) *stage.Outcome {
+// failUntil lets a step fail for one entity until it is mended.
+func failUntil(step, entity string, mended *bool) func(harness.BlockCall) *harness.Outcome {
+	return func(c harness.BlockCall) *harness.Outcome {
 		if c.Step == step && c.Entity == entity && c.Kind == workflow.JobExecute && !*mended {
-			return &stage.Outcome{Fail: "REFUSED"}
+			return &harness.Outcome{FailCode: "REFUSED"}
 		}
 		return nil
 	}
@@ -37,29 +37,29 @@ func failsUntil(step, entity string, mended *bool) func(stage.Call) *stage.Outco
 
 // R25: a retry goes on at the step that failed, for those with whom it failed or
 // did not begin, and later steps see what earlier tries have come to.
-func TestR25RetryOfFailures(t *testing.T) {
-	s := open(t, 3)
+func TestRetry_ResumesAtFailedStepForFailedEntities(t *testing.T) {
+	s := newHarness(t, 3)
 	s.Publish("w", `steps:
   - {label: one, functionBlock: p/pure:1, runOn: device}
   - {label: two, functionBlock: p/pure:1, runOn: device, condition: one.result != null}
   - {label: all, functionBlock: p/pure:1, runOn: global, parameters: {n: "${size(two.results)}"}}
 `)
 	mended := false
-	s.Script = failsUntil("two", "d001", &mended)
-	id := s.Start("w", stage.Names(3)...)
+	s.Script = failUntil("two", "d001", &mended)
+	id := s.Start("w", harness.DeviceIDs(3)...)
 	settle(s)
-	s.Ends(id, sm.ExecutionFailedSafeAck)
+	s.ExpectState(id, sm.ExecutionFailedSafeAck)
 	mended = true
 	before := len(s.CallsOf(id))
-	verb(s, func(ctx context.Context) (*workflow.Execution, error) {
-		return s.Engine.Retry(ctx, stage.Caller, id, views.RetryRequest{Reason: "mended"})
+	mustCommand(s, func(ctx context.Context) (*workflow.Execution, error) {
+		return s.Engine.Retry(ctx, harness.Caller, id, views.RetryRequest{Reason: "mended"})
 	})
 	settle(s)
-	x := s.Ends(id, sm.ExecutionCompletedAck)
+	x := s.ExpectState(id, sm.ExecutionCompletedAck)
 	if diff := cmp.Diff([]string{"two EXECUTE d001", "two EXECUTE d002", "all EXECUTE"}, s.CallsOf(id)[before:]); diff != "" {
 		t.Error(diff)
 	}
-	last := s.Called[len(s.Called)-1]
+	last := s.BlockCalls[len(s.BlockCalls)-1]
 	if string(last.Parameters) != `{"n":3}` || x.Try != 2 {
 		t.Errorf("try %d, the last step got %s", x.Try, last.Parameters)
 	}
@@ -67,32 +67,32 @@ func TestR25RetryOfFailures(t *testing.T) {
 
 // What was rolled back is done again, from the first step that was, and what a
 // failed retry has done is rolled back with the fences of its own locks.
-func TestRetryAfterRollback(t *testing.T) {
-	s := open(t, 2)
+func TestRetry_RepeatsRolledBackSteps(t *testing.T) {
+	s := newHarness(t, 2)
 	s.Publish("w", `steps:
   - {label: one, functionBlock: p/once:1, runOn: device}
   - {label: two, functionBlock: p/pure:1, runOn: device}
 `)
 	mended := false
-	s.Script = failsUntil("two", "d001", &mended)
-	id := s.Start("w", stage.Names(2)...)
+	s.Script = failUntil("two", "d001", &mended)
+	id := s.Start("w", harness.DeviceIDs(2)...)
 	settle(s)
-	if x := s.Ends(id, sm.ExecutionFailedSafeAck); !x.RolledBack {
+	if x := s.ExpectState(id, sm.ExecutionFailedSafeAck); !x.RolledBack {
 		t.Error("it was not rolled back")
 	}
 	again := func() {
-		verb(s, func(ctx context.Context) (*workflow.Execution, error) {
-			return s.Engine.Retry(ctx, stage.Caller, id, views.RetryRequest{Reason: "once more"})
+		mustCommand(s, func(ctx context.Context) (*workflow.Execution, error) {
+			return s.Engine.Retry(ctx, harness.Caller, id, views.RetryRequest{Reason: "once more"})
 		})
 		settle(s)
 	}
 	again()
-	if x := s.Ends(id, sm.ExecutionFailedSafeAck); !x.RolledBack || x.Try != 2 {
+	if x := s.ExpectState(id, sm.ExecutionFailedSafeAck); !x.RolledBack || x.Try != 2 {
 		t.Errorf("rolled back %v in try %d", x.RolledBack, x.Try)
 	}
 	mended = true
 	again()
-	s.Ends(id, sm.ExecutionCompletedAck)
+	s.ExpectState(id, sm.ExecutionCompletedAck)
 	n := map[string]int{}
 	for _, c := range s.CallsOf(id) {
 		n[c]++
@@ -104,43 +104,43 @@ func TestRetryAfterRollback(t *testing.T) {
 
 // A retry of a run that ended unsafely goes on under the locks that it has kept;
 // should it be unlocked, it takes them anew.
-func TestRetryOfUnsafe(t *testing.T) {
-	s := open(t, 2)
+func TestRetry_FailedUnsafeKeepsItsLocks(t *testing.T) {
+	s := newHarness(t, 2)
 	s.Publish("w", "steps: [{label: one, functionBlock: p/forever:1, runOn: device}]\n")
 	s.Publish("other", "steps: [{label: one, functionBlock: p/pure:1, runOn: device}]\n")
 	mended := false
-	s.Script = failsUntil("one", "d001", &mended)
-	id := s.Start("w", stage.Names(2)...)
+	s.Script = failUntil("one", "d001", &mended)
+	id := s.Start("w", harness.DeviceIDs(2)...)
 	settle(s)
-	s.Ends(id, sm.ExecutionFailedUnsafe)
+	s.ExpectState(id, sm.ExecutionFailedUnsafe)
 	waiting := s.Start("other", "d000")
-	s.Settle(10 * time.Minute)
+	s.RunUntilIdle(10 * time.Minute)
 	if x := s.Load(waiting); x.State != sm.ExecutionScheduled {
 		t.Fatalf("the other is in %s", x.State)
 	}
-	verb(s, func(ctx context.Context) (*workflow.Execution, error) {
-		return s.Engine.Retry(ctx, stage.Caller, id, views.RetryRequest{Reason: "once more"})
+	mustCommand(s, func(ctx context.Context) (*workflow.Execution, error) {
+		return s.Engine.Retry(ctx, harness.Caller, id, views.RetryRequest{Reason: "once more"})
 	})
-	s.Settle(10 * time.Minute)
-	x := s.Ends(id, sm.ExecutionFailedUnsafe)
+	s.RunUntilIdle(10 * time.Minute)
+	x := s.ExpectState(id, sm.ExecutionFailedUnsafe)
 	if x.Epoch != 1 || s.Load(waiting).State != sm.ExecutionScheduled {
 		t.Errorf("epoch %d, the other is in %s", x.Epoch, s.Load(waiting).State)
 	}
-	verb(s, func(ctx context.Context) (*workflow.Execution, error) {
-		return s.Engine.Unlock(ctx, stage.Caller, id, "the other is urgent")
+	mustCommand(s, func(ctx context.Context) (*workflow.Execution, error) {
+		return s.Engine.Unlock(ctx, harness.Caller, id, "the other is urgent")
 	})
 	settle(s)
-	s.Ends(id, sm.ExecutionFailedUnsafe)
-	s.Ends(waiting, sm.ExecutionCompletedAck)
+	s.ExpectState(id, sm.ExecutionFailedUnsafe)
+	s.ExpectState(waiting, sm.ExecutionCompletedAck)
 	if l := s.Locks(); len(l) > 0 {
 		t.Errorf("still locked: %+v", l)
 	}
 	mended = true
-	verb(s, func(ctx context.Context) (*workflow.Execution, error) {
-		return s.Engine.Retry(ctx, stage.Caller, id, views.RetryRequest{Reason: "mended"})
+	mustCommand(s, func(ctx context.Context) (*workflow.Execution, error) {
+		return s.Engine.Retry(ctx, harness.Caller, id, views.RetryRequest{Reason: "mended"})
 	})
 	settle(s)
-	if x := s.Ends(id, sm.ExecutionCompletedAck); x.Epoch <= 2 {
+	if x := s.ExpectState(id, sm.ExecutionCompletedAck); x.Epoch <= 2 {
 		t.Errorf("epoch %d", x.Epoch)
 	}
 	want := []string{"one EXECUTE d000", "one EXECUTE d001", "one EXECUTE d001", "one EXECUTE d001"}
@@ -150,60 +150,60 @@ func TestRetryOfUnsafe(t *testing.T) {
 }
 
 // An operator may cut a delay short.
-func TestResumeOfADelay(t *testing.T) {
-	s := open(t, 0)
+func TestResume_EndsDelay(t *testing.T) {
+	s := newHarness(t, 0)
 	s.Publish("w", "steps: [{label: one, functionBlock: p/pure:1, runOn: global, delay: 20h}]\n")
 	id := s.Start("w")
-	s.Settle(time.Hour)
-	verb(s, func(ctx context.Context) (*workflow.Execution, error) {
-		return s.Engine.Resume(ctx, stage.Caller, id, "now")
+	s.RunUntilIdle(time.Hour)
+	mustCommand(s, func(ctx context.Context) (*workflow.Execution, error) {
+		return s.Engine.Resume(ctx, harness.Caller, id, "now")
 	})
-	s.Settle(time.Minute)
-	x := s.Ends(id, sm.ExecutionCompletedAck)
+	s.RunUntilIdle(time.Minute)
+	x := s.ExpectState(id, sm.ExecutionCompletedAck)
 	if x.EndedAt.Sub(x.CreatedAt) > 2*time.Hour {
 		t.Error("it waited all the same")
 	}
 }
 
 // N50: a cancel ends the runs that a run has started, unless it is told not to.
-func TestN50Cascade(t *testing.T) {
+func TestCancel_CascadesToChildren(t *testing.T) {
 	for name, test := range map[string]struct {
 		cascade bool
 		child   sm.ExecutionState
 	}{"cascade": {true, sm.ExecutionCancelledAck}, "no cascade": {false, sm.ExecutionCompletedAck}} {
 		t.Run(name, func(t *testing.T) {
-			s := open(t, 1)
+			s := newHarness(t, 1)
 			s.Publish("sub", "steps: [{label: one, functionBlock: p/pure:1, runOn: global, delay: 1h}]\n")
 			s.Publish("w", "steps: [{label: go, workflowReference: {workflow: p/sub, mode: dispatch}}]\n")
 			id := s.Start("w")
-			s.Settle(time.Minute)
+			s.RunUntilIdle(time.Minute)
 			x := s.Load(id)
 			if x.State != sm.ExecutionWaiting {
 				t.Fatalf("in %s", x.State)
 			}
-			verb(s, func(ctx context.Context) (*workflow.Execution, error) {
-				return s.Engine.Cancel(ctx, stage.Caller, id, views.CancelRequest{Reason: "enough", Cascade: &test.cascade})
+			mustCommand(s, func(ctx context.Context) (*workflow.Execution, error) {
+				return s.Engine.Cancel(ctx, harness.Caller, id, views.CancelRequest{Reason: "enough", Cascade: &test.cascade})
 			})
 			settle(s)
-			s.Ends(id, sm.ExecutionCancelledAck)
-			s.Ends(x.Runs[0].Child.ID, test.child)
+			s.ExpectState(id, sm.ExecutionCancelledAck)
+			s.ExpectState(x.StepRuns[0].Child.ID, test.child)
 		})
 	}
 }
 
 // R52: what takes longer than its timeout is closed, and ends the run.
-func TestR52Timeouts(t *testing.T) {
+func TestTimeout_EndsExecution(t *testing.T) {
 	for name, source := range map[string]string{
 		"of the run":  "config: {timeout: 10m}\nsteps: [{label: one, functionBlock: p/pure:1, runOn: global, delay: 1h}]\n",
 		"of the step": "steps: [{label: one, functionBlock: p/nobody:1, runOn: global, stepTimeout: 10m}]\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := open(t, 0)
-			s.Block(workflow.Block{Name: "nobody", Pure: true, Pool: "nowhere"})
+			s := newHarness(t, 0)
+			s.RegisterBlock(workflow.Block{Name: "nobody", Pure: true, Pool: "nowhere"})
 			s.Publish("w", source)
 			id := s.Start("w")
 			settle(s)
-			x := s.Ends(id, sm.ExecutionFailedSafeAck)
+			x := s.ExpectState(id, sm.ExecutionFailedSafeAck)
 			if x.Cause != workflow.CauseTimeout || x.EndedAt.Sub(x.CreatedAt) > 15*time.Minute {
 				t.Errorf("cause %s after %s", x.Cause, x.EndedAt.Sub(x.CreatedAt))
 			}
@@ -211,12 +211,12 @@ func TestR52Timeouts(t *testing.T) {
 	}
 }
 
-// tries begins a new try of a run, and plays it to its end.
-func tries(s *stage.Stage, id string, req views.RetryRequest) (calls []string) {
+// retryToEnd begins a new try of a run, and plays it to its end.
+func retryToEnd(s *harness.Harness, id string, req views.RetryRequest) (calls []string) {
 	s.Helper()
 	before := len(s.CallsOf(id))
-	verb(s, func(ctx context.Context) (*workflow.Execution, error) {
-		return s.Engine.Retry(ctx, stage.Caller, id, req)
+	mustCommand(s, func(ctx context.Context) (*workflow.Execution, error) {
+		return s.Engine.Retry(ctx, harness.Caller, id, req)
 	})
 	settle(s)
 	return s.CallsOf(id)[before:]
@@ -224,25 +224,25 @@ func tries(s *stage.Stage, id string, req views.RetryRequest) (calls []string) {
 
 // What was rolled back is not kept, whoever asks for the failed ones alone: a run
 // that completes has done everything it says.
-func TestR25NothingUndoneIsKept(t *testing.T) {
-	s := open(t, 3)
+func TestRetry_RepeatsUndoneEntities(t *testing.T) {
+	s := newHarness(t, 3)
 	s.Publish("w", `steps: [{label: one, functionBlock: p/once:1, runOn: device}, {label: two, functionBlock: p/pure:1, runOn: device}]`)
 	mended := false
-	s.Script = failsUntil("one", "d001", &mended)
-	id := s.Start("w", stage.Names(3)...)
+	s.Script = failUntil("one", "d001", &mended)
+	id := s.Start("w", harness.DeviceIDs(3)...)
 	settle(s)
-	if x := s.Ends(id, sm.ExecutionFailedSafeAck); !x.RolledBack {
+	if x := s.ExpectState(id, sm.ExecutionFailedSafeAck); !x.RolledBack {
 		t.Error("it was not rolled back")
 	}
 	mended = true
-	got := tries(s, id, views.RetryRequest{Reason: "mended", From: "one", Entities: "failed"})
-	s.Ends(id, sm.ExecutionCompletedAck)
+	got := retryToEnd(s, id, views.RetryRequest{Reason: "mended", From: "one", Entities: "failed"})
+	s.ExpectState(id, sm.ExecutionCompletedAck)
 	want := []string{"one EXECUTE d000", "one EXECUTE d001", "one EXECUTE d002", "two EXECUTE d000", "two EXECUTE d001", "two EXECUTE d002"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	s.Without(func() {
-		if x, err := s.View.Execution(t.Context(), stage.Caller, id); err != nil || x.Progress.Jobs.Total != 6 || x.Progress.Jobs.Completed != 6 {
+	s.WithoutFaults(func() {
+		if x, err := s.Query.Execution(t.Context(), harness.Caller, id); err != nil || x.Progress.Jobs.Total != 6 || x.Progress.Jobs.Completed != 6 {
 			t.Errorf("%+v %v", x.Progress.Jobs, err)
 		}
 	})
@@ -250,22 +250,22 @@ func TestR25NothingUndoneIsKept(t *testing.T) {
 
 // A rollback that failed in the middle has undone some of it: those are done
 // again, and so is the one of which nobody knows.
-func TestR25HalfUndone(t *testing.T) {
-	s := open(t, 3)
+func TestRetry_RepeatsPartlyRolledBackEntities(t *testing.T) {
+	s := newHarness(t, 3)
 	s.Publish("w", `steps: [{label: one, functionBlock: p/once:1, runOn: device}, {label: two, functionBlock: p/pure:1, runOn: device}]`)
 	mended := false
-	s.Script = func(c stage.Call) *stage.Outcome {
+	s.Script = func(c harness.BlockCall) *harness.Outcome {
 		if !mended && (c.Step == "two" && c.Entity == "d002" || c.Kind == workflow.JobRollback && c.Entity == "d001") {
-			return &stage.Outcome{Fail: "REFUSED"}
+			return &harness.Outcome{FailCode: "REFUSED"}
 		}
 		return nil
 	}
-	id := s.Start("w", stage.Names(3)...)
+	id := s.Start("w", harness.DeviceIDs(3)...)
 	settle(s)
-	s.Ends(id, sm.ExecutionFailedUnsafe)
+	s.ExpectState(id, sm.ExecutionFailedUnsafe)
 	mended = true
-	got := tries(s, id, views.RetryRequest{Reason: "mended"})
-	s.Ends(id, sm.ExecutionCompletedAck)
+	got := retryToEnd(s, id, views.RetryRequest{Reason: "mended"})
+	s.ExpectState(id, sm.ExecutionCompletedAck)
 	undone := map[string]bool{}
 	for _, c := range s.CallsOf(id) {
 		if kind, entity, ok := strings.Cut(strings.TrimPrefix(c, "one "), " "); ok && kind == "ROLLBACK" {
@@ -280,7 +280,7 @@ func TestR25HalfUndone(t *testing.T) {
 	if len(undone) != 3 {
 		t.Errorf("rolled back: %v", undone)
 	}
-	for _, entity := range stage.Names(3) {
+	for _, entity := range harness.DeviceIDs(3) {
 		if !slices.Contains(got, "two EXECUTE "+entity) {
 			t.Errorf("what followed was not done again for %s: %v", entity, got)
 		}
@@ -288,29 +288,29 @@ func TestR25HalfUndone(t *testing.T) {
 }
 
 // What has come to OK is kept in every step from the one on that is named.
-func TestR25SuccessesAreKept(t *testing.T) {
-	s := open(t, 3)
+func TestRetry_KeepsSucceededEntities(t *testing.T) {
+	s := newHarness(t, 3)
 	s.Publish("w", `steps:
   - {label: one, functionBlock: p/pure:1, runOn: device}
   - {label: two, functionBlock: p/forever:1, runOn: device}
   - {label: all, functionBlock: p/pure:1, runOn: global, parameters: {n: "${size(two.results)}"}}
 `)
 	mended := false
-	s.Script = failsUntil("two", "d002", &mended)
-	id := s.Start("w", stage.Names(3)...)
+	s.Script = failUntil("two", "d002", &mended)
+	id := s.Start("w", harness.DeviceIDs(3)...)
 	settle(s)
-	s.Ends(id, sm.ExecutionFailedUnsafe)
+	s.ExpectState(id, sm.ExecutionFailedUnsafe)
 	mended = true
-	got := tries(s, id, views.RetryRequest{Reason: "mended", From: "one", Entities: "failed"})
-	s.Ends(id, sm.ExecutionCompletedAck)
+	got := retryToEnd(s, id, views.RetryRequest{Reason: "mended", From: "one", Entities: "failed"})
+	s.ExpectState(id, sm.ExecutionCompletedAck)
 	if diff := cmp.Diff([]string{"two EXECUTE d002", "all EXECUTE"}, got); diff != "" {
 		t.Error(diff)
 	}
-	if last := s.Called[len(s.Called)-1]; string(last.Parameters) != `{"n":3}` {
+	if last := s.BlockCalls[len(s.BlockCalls)-1]; string(last.Parameters) != `{"n":3}` {
 		t.Errorf("the last step got %s", last.Parameters)
 	}
 	var states []sm.StepState
-	for _, r := range s.Load(id).Runs {
+	for _, r := range s.Load(id).StepRuns {
 		if r.Try == 2 {
 			states = append(states, r.Status)
 		}
@@ -321,16 +321,16 @@ func TestR25SuccessesAreKept(t *testing.T) {
 }
 
 // Nobody goes on from behind what was rolled back.
-func TestRetryBehindARollback(t *testing.T) {
-	s := open(t, 1)
+func TestRetry_RefusesStepAfterRolledBackOne(t *testing.T) {
+	s := newHarness(t, 1)
 	s.Publish("w", `steps: [{label: one, functionBlock: p/once:1, runOn: device}, {label: two, functionBlock: p/pure:1, runOn: device}]`)
 	mended := false
-	s.Script = failsUntil("two", "d000", &mended)
+	s.Script = failUntil("two", "d000", &mended)
 	id := s.Start("w", "d000")
 	settle(s)
-	s.Ends(id, sm.ExecutionFailedSafeAck)
-	s.Without(func() {
-		_, err := s.Engine.Retry(t.Context(), stage.Caller, id, views.RetryRequest{Reason: "on", From: "two"})
+	s.ExpectState(id, sm.ExecutionFailedSafeAck)
+	s.WithoutFaults(func() {
+		_, err := s.Engine.Retry(t.Context(), harness.Caller, id, views.RetryRequest{Reason: "on", From: "two"})
 		if !workflow.Is(err, workflow.CodeInvalid) || !strings.Contains(err.Error(), `"one" was rolled back`) {
 			t.Error(err)
 		}

@@ -4,8 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/lockstep-run/lockstep/shared/engine/intake"
-	"github.com/lockstep-run/lockstep/shared/engine/library"
+	"github.com/lockstep-run/lockstep/shared/engine/definitions"
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -18,94 +17,94 @@ import (
 // with CodeIdempotencyMismatch.
 func (e *Engine) Start(ctx context.Context, c workflow.Caller, req views.StartRequest) (x *workflow.Execution, existed bool, err error) {
 	id := e.NewID()
-	w := e.work(c.Tenant, id)
+	w := e.newWorkspace(c.Tenant, id)
 	w.inline = true
-	w.pending.Add(workflow.Cost{Functions: 1}) // the request that starts the run
+	w.pendingCost.Add(workflow.Cost{Invocations: 1}) // the request that starts the run
 	if req.IdempotencyKey != "" {
-		digest, err := intake.Digest(req)
+		digest, err := requestDigest(req)
 		if err != nil {
 			return nil, false, err
 		}
-		bound, known, err := w.bound(ctx, req.IdempotencyKey, digest)
+		boundID, existing, err := w.lookupIdempotencyKey(ctx, req.IdempotencyKey, digest)
 		if err != nil {
 			return nil, false, err
 		}
-		if known != nil {
-			return known, true, nil
+		if existing != nil {
+			return existing, true, nil
 		}
-		if bound != "" {
+		if boundID != "" {
 			// An earlier try bound the key and has died, or is about to write the run:
 			// either way this one only finishes what that has begun.
-			w.id, w.Execution, existed = bound, bound, true
+			w.id, w.executionID, existed = boundID, boundID, true
 		}
 	}
-	d, err := w.newest(ctx, req)
+	d, err := w.resolveWorkflow(ctx, req)
 	if err != nil {
 		return nil, false, err
 	}
-	in, err := intake.Input(d.Definition, req)
+	in, err := validateStart(d.Definition, req)
 	if err != nil {
 		return nil, false, err
 	}
 	if req.IdempotencyKey != "" {
 		// Only a request that is valid binds its key.
-		digest, err := intake.Digest(req)
+		digest, err := requestDigest(req)
 		if err != nil {
 			return nil, false, err
 		}
-		want := workflow.Binding{Execution: w.id, Digest: digest, Expires: e.now().Add(e.BindingLife)}
-		got, fresh, err := w.ports.Registry.Reserve(ctx, w.tenant, req.IdempotencyKey, want, e.now())
+		want := workflow.IdempotencyRecord{Execution: w.id, Digest: digest, ExpiresAt: e.now().Add(e.IdempotencyKeyTTL)}
+		got, fresh, err := w.ports.Registry.BindIdempotencyKey(ctx, w.tenant, req.IdempotencyKey, want, e.now())
 		if err != nil {
 			return nil, false, err
 		}
 		if !fresh {
 			if got.Digest != digest {
-				return nil, false, intake.Mismatch()
+				return nil, false, idempotencyMismatch()
 			}
-			w.id, w.Execution, existed = got.Execution, got.Execution, true
+			w.id, w.executionID, existed = got.Execution, got.Execution, true
 		}
 	}
-	if err := w.begin(ctx, c, req, d, in, existed); err != nil {
+	if err := w.startRequested(ctx, c, req, d, in, existed); err != nil {
 		return nil, false, err
 	}
-	return w.x, existed, nil
+	return w.execution, existed, nil
 }
 
-// begin writes the new run and drives it. Once it is written the start has
+// startRequested writes the new run and drives it. Once it is written the start has
 // succeeded, whatever happens on the way from there: the alarm covers it.
-func (w *work) begin(ctx context.Context, c workflow.Caller, req views.StartRequest, d *library.Definition, in workflow.Input, bound bool) error {
-	return w.create(ctx, workflow.Execution{
-		Tenant: w.tenant, ID: w.id, RunSeq: lifecycle.Forgotten(w.e.Policy, bound), Workflow: d.Ref(), CreatedBy: c.Actor, Correlation: c.Correlation, Trace: w.telling.Here(ctx), Labels: req.Labels, NotBefore: req.NotBefore.UTC().Truncate(time.Millisecond),
+func (w *workspace) startRequested(ctx context.Context, c workflow.Caller, req views.StartRequest, d *definitions.Definition, in workflow.Input, keyBound bool) error {
+	return w.createAndAdvance(ctx, workflow.Execution{
+		Tenant: w.tenant, ID: w.id, StepRunSeq: lifecycle.ForgottenStepRuns(w.e.Policy, keyBound), Workflow: d.Ref(), CreatedBy: c.Actor, CorrelationID: c.CorrelationID, TraceParent: w.recorder.TraceParent(ctx), Labels: req.Labels, NotBefore: req.NotBefore.UTC().Truncate(time.Millisecond),
 	}, in, nil)
 }
 
-// create writes a new run and drives it, beginning with a command if there is one.
-func (w *work) create(ctx context.Context, x workflow.Execution, in workflow.Input, command *lifecycle.Command) error {
+// createAndAdvance writes a new run and drives it, beginning with a command if there is one.
+func (w *workspace) createAndAdvance(ctx context.Context, x workflow.Execution, in workflow.Input, command *lifecycle.Command) error {
 	var err error
-	if x.Input, err = w.KeepInput(ctx, in); err != nil {
+	if x.Input, err = w.offloadInput(ctx, in); err != nil {
 		return err
 	}
-	w.x = lifecycle.New(x, w.e.now())
-	if err = w.drive(ctx, command); err == nil {
+	w.execution = lifecycle.NewExecution(x, w.e.now())
+	if err = w.advance(ctx, command); err == nil {
 		return nil
 	}
-	if w.x.Version == 0 {
+	if w.execution.Version == 0 {
 		return err
 	}
-	w.telling.Warn(ctx, "started, but not driven on", err)
-	w.tell(ctx, "itself", []workflow.Look{look(w.x, "start")})
+	w.recorder.Warn(ctx, "started, but not driven on", err)
+	w.sendWakeups(ctx, "itself", []workflow.Wakeup{wakeup(w.execution, "start")})
 	return nil
 }
 
-// bound looks for an idempotency key without binding it: the execution it is
+// lookupIdempotencyKey looks for an idempotency key without binding it: the execution it is
 // bound to, or only its id if that execution was never written.
-func (w *work) bound(ctx context.Context, key, digest string) (id string, x *workflow.Execution, err error) {
-	b, err := w.ports.Registry.Bound(ctx, w.tenant, key, w.e.now())
+func (w *workspace) lookupIdempotencyKey(ctx context.Context, key, digest string) (id string, x *workflow.Execution, err error) {
+	b, err := w.ports.Registry.IdempotencyRecord(ctx, w.tenant, key, w.e.now())
 	if err != nil || b.Execution == "" {
 		return "", nil, err
 	}
 	if b.Digest != digest {
-		return "", nil, intake.Mismatch()
+		return "", nil, idempotencyMismatch()
 	}
 	x, err = w.ports.Store.Load(ctx, w.tenant, b.Execution)
 	if workflow.Is(err, workflow.CodeNotFound) {
@@ -114,16 +113,16 @@ func (w *work) bound(ctx context.Context, key, digest string) (id string, x *wor
 	return b.Execution, x, err
 }
 
-// newest resolves the workflow of a request to the newest published version that
+// resolveWorkflow resolves the workflow of a request to the newest published version that
 // matches and is not archived.
-func (w *work) newest(ctx context.Context, req views.StartRequest) (*library.Definition, error) {
+func (w *workspace) resolveWorkflow(ctx context.Context, req views.StartRequest) (*definitions.Definition, error) {
 	ref, err := req.Ref()
 	if err != nil {
 		return nil, &workflow.Error{Code: workflow.CodeInvalid, Message: "the request is not valid",
 			Issues: []workflow.Issue{{Path: "workflow", Code: "format", Message: err.Error()}}}
 	}
 	exact := ref
-	if exact.Version, err = library.Newest(ctx, w.ports.Registry, w.tenant, ref); err != nil {
+	if exact.Version, err = definitions.NewestVersion(ctx, w.ports.Registry, w.tenant, ref); err != nil {
 		return nil, err
 	}
 	if exact.Version == "" {

@@ -6,19 +6,19 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockstep-run/lockstep/shared/sim/stage"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
+	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
 // A cancel is never accepted during a rollback, nor once a run is ending or has
 // ended; what is refused changes nothing.
-func TestCancelIsRefused(t *testing.T) {
-	s := open(t, 1)
+func TestCancel_RefusedWhileEnding(t *testing.T) {
+	s := newHarness(t, 1)
 	cancel := func(id string) {
 		before := s.Load(id)
-		_, err := s.Engine.Cancel(context.Background(), stage.Caller, id, views.CancelRequest{})
+		_, err := s.Engine.Cancel(context.Background(), harness.Caller, id, views.CancelRequest{})
 		if !workflow.Is(err, workflow.CodeIllegalTransition) || !strings.Contains(err.Error(), string(before.State)) {
 			t.Errorf("in %s: %v", before.State, err)
 		}
@@ -27,26 +27,26 @@ func TestCancelIsRefused(t *testing.T) {
 		}
 	}
 	tried := 0
-	s.Script = func(c stage.Call) *stage.Outcome {
+	s.Script = func(c harness.BlockCall) *harness.Outcome {
 		switch {
 		case c.Kind == workflow.JobRollback:
 			tried++
-			return &stage.Outcome{Meanwhile: func() { cancel(c.Execution) }}
+			return &harness.Outcome{During: func() { cancel(c.Execution) }}
 		case c.Step == "two":
-			return &stage.Outcome{Fail: "REFUSED"}
+			return &harness.Outcome{FailCode: "REFUSED"}
 		}
 		return nil
 	}
-	s.Publish("w", steps("one once device", "two pure device"))
+	s.Publish("w", stepsYAML("one once device", "two pure device"))
 	id := s.Start("w", "d000")
 	settle(s)
-	s.Ends(id, sm.ExecutionFailedSafeAck)
+	s.ExpectState(id, sm.ExecutionFailedSafeAck)
 	cancel(id)
 	if tried != 1 {
 		t.Errorf("%d rollback jobs", tried)
 	}
 	for _, mode := range []workflow.RollbackMode{"sometimes", "AUTO"} {
-		if _, err := s.Engine.Cancel(context.Background(), stage.Caller, id, views.CancelRequest{Rollback: mode}); !workflow.Is(err, workflow.CodeInvalid) {
+		if _, err := s.Engine.Cancel(context.Background(), harness.Caller, id, views.CancelRequest{Rollback: mode}); !workflow.Is(err, workflow.CodeInvalid) {
 			t.Errorf("rollback %q: %v", mode, err)
 		}
 	}
@@ -54,97 +54,97 @@ func TestCancelIsRefused(t *testing.T) {
 
 // One key, one run: whoever repeats a request gets the run it began, also where
 // the first try died half way; another request under the key is refused.
-func TestIdempotencyKey(t *testing.T) {
-	s := open(t, 1)
-	s.Publish("w", steps("one once device"))
+func TestStart_IdempotencyKeyReturnsSameExecution(t *testing.T) {
+	s := newHarness(t, 1)
+	s.Publish("w", stepsYAML("one once device"))
 	ctx := context.Background()
-	req := stage.Request("w", "d000")
+	req := harness.NewStartRequest("w", "d000")
 	req.IdempotencyKey = "k"
-	dying := s.Task("dying", func() { _, _, _ = s.Engine.Start(ctx, stage.Caller, req) })
-	dying.Past("registry.reserve")
+	dying := s.StartTask("dying", func() { _, _, _ = s.Engine.Start(ctx, harness.Caller, req) })
+	dying.RunPast("registry.bind_idempotency_key")
 	dying.Kill()
-	x, existed, err := s.Engine.Start(ctx, stage.Caller, req)
+	x, existed, err := s.Engine.Start(ctx, harness.Caller, req)
 	if err != nil || !existed {
 		t.Fatalf("existed %v, %v: the try that bound the key has begun this run", existed, err)
 	}
-	again, existed, err := s.Engine.Start(ctx, stage.Caller, req)
+	again, existed, err := s.Engine.Start(ctx, harness.Caller, req)
 	if err != nil || !existed || again.ID != x.ID {
 		t.Errorf("got %s, existed %v, %v; want %s", again.ID, existed, err, x.ID)
 	}
 	other := req
 	other.Labels = map[string]string{"a": "b"}
-	if _, _, err := s.Engine.Start(ctx, stage.Caller, other); !workflow.Is(err, workflow.CodeIdempotencyMismatch) {
+	if _, _, err := s.Engine.Start(ctx, harness.Caller, other); !workflow.Is(err, workflow.CodeIdempotencyMismatch) {
 		t.Errorf("another request: %v", err)
 	}
 	settle(s)
-	if n := len(s.States(stage.Caller.Tenant)); n != 1 || len(s.Called) != 1 {
-		t.Errorf("%d runs, calls %v", n, s.Called)
+	if n := len(s.States(harness.Caller.Tenant)); n != 1 || len(s.BlockCalls) != 1 {
+		t.Errorf("%d runs, calls %v", n, s.BlockCalls)
 	}
 	s.Advance(25 * time.Hour)
-	if late, existed, err := s.Engine.Start(ctx, stage.Caller, req); err != nil || existed || late.ID == x.ID {
+	if late, existed, err := s.Engine.Start(ctx, harness.Caller, req); err != nil || existed || late.ID == x.ID {
 		t.Errorf("after the key has expired: %v, existed %v", err, existed)
 	}
 }
 
 // A request that cannot be a run is refused before anything is written.
-func TestStartIsRefused(t *testing.T) {
-	s := open(t, 1)
-	s.Publish("w", "parameters: {type: object, required: [target]}\n"+steps("one once device"))
+func TestStart_RefusesInvalidRequest(t *testing.T) {
+	s := newHarness(t, 1)
+	s.Publish("w", "parameters: {type: object, required: [target]}\n"+stepsYAML("one once device"))
 	for name, test := range map[string]struct {
 		req  views.StartRequest
 		code workflow.Code
 	}{
-		"no such workflow": {stage.Request("nowhere"), workflow.CodeNotFound},
+		"no such workflow": {harness.NewStartRequest("nowhere"), workflow.CodeNotFound},
 		"no such version":  {views.StartRequest{Workflow: "p/w:2"}, workflow.CodeNotFound},
 		"not a reference":  {views.StartRequest{Workflow: "w"}, workflow.CodeInvalid},
 		"malformed query":  {views.StartRequest{Workflow: "p/w", Parameters: []byte(`{"target":1}`), ExecuteOnParameters: &workflow.Selector{Type: "device", Query: "entity.n >"}}, workflow.CodeInvalid},
 		"unfit parameters": {views.StartRequest{Workflow: "p/w", Parameters: []byte(`{}`)}, workflow.CodeInvalid},
 	} {
 		test.req.IdempotencyKey = name
-		if _, _, err := s.Engine.Start(context.Background(), stage.Caller, test.req); !workflow.Is(err, test.code) {
+		if _, _, err := s.Engine.Start(context.Background(), harness.Caller, test.req); !workflow.Is(err, test.code) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if n := len(s.States(stage.Caller.Tenant)); n != 0 {
+	if n := len(s.States(harness.Caller.Tenant)); n != 0 {
 		t.Errorf("%d runs were made", n)
 	}
 }
 
 // An entity that the inventory does not know ends the run, naming it; large
 // inputs and scopes live beside the state.
-func TestDiscovery(t *testing.T) {
-	s := open(t, 60)
-	s.Publish("w", "acquire: [{type: device, query: entity.name == \"d003\"}, {type: device, groups: [all]}]\n"+steps("one once device"))
-	id := s.Start("w", append(stage.Names(3), "nobody")...)
+func TestDiscover_UnknownEntityAndLargeScope(t *testing.T) {
+	s := newHarness(t, 60)
+	s.Publish("w", "acquire: [{type: device, query: entity.name == \"d003\"}, {type: device, groups: [all]}]\n"+stepsYAML("one once device"))
+	id := s.Start("w", append(harness.DeviceIDs(3), "nobody")...)
 	settle(s)
-	if x := s.Ends(id, sm.ExecutionFailedSafeAck); x.Error.Entity != "device/nobody" || x.Error.Code != "ENTITY_NOT_FOUND" {
+	if x := s.ExpectState(id, sm.ExecutionFailedSafeAck); x.Error.Entity != "device/nobody" || x.Error.Code != "ENTITY_NOT_FOUND" {
 		t.Errorf("error %+v", x.Error)
 	}
-	id = s.Start("w", stage.Names(50)...)
+	id = s.Start("w", harness.DeviceIDs(50)...)
 	settle(s)
-	if x := s.Ends(id, sm.ExecutionCompletedAck); x.Scope.Total() != 60 || len(s.Called) != 60 || x.Scope.Chunks == 0 || !x.Input.Stored {
-		t.Errorf("scope %+v, %d calls", x.Scope, len(s.Called))
+	if x := s.ExpectState(id, sm.ExecutionCompletedAck); x.Scope.Total() != 60 || len(s.BlockCalls) != 60 || x.Scope.Chunks == 0 || !x.Input.Offloaded {
+		t.Errorf("scope %+v, %d calls", x.Scope, len(s.BlockCalls))
 	}
 }
 
 // A block that finds entities is asked once in a try, whoever reads its answer;
 // what it finds is the run's beside what its starter names.
-func TestAcquireOnce(t *testing.T) {
-	s := open(t, 4)
-	s.Script = func(c stage.Call) *stage.Outcome {
+func TestDiscover_CallsAcquireBlockOncePerTry(t *testing.T) {
+	s := newHarness(t, 4)
+	s.Script = func(c harness.BlockCall) *harness.Outcome {
 		if c.Kind == workflow.JobAcquire {
-			return &stage.Outcome{Found: stage.Names(3)}
+			return &harness.Outcome{Acquired: harness.DeviceIDs(3)}
 		}
 		return nil
 	}
-	s.Publish("w", "acquire: [{type: device, block: \"p/pure:1\"}, {type: device, block: \"p/again:1\"}]\n"+steps("one once device"))
+	s.Publish("w", "acquire: [{type: device, block: \"p/pure:1\"}, {type: device, block: \"p/again:1\"}]\n"+stepsYAML("one once device"))
 	id := s.Start("w", "d003")
 	settle(s)
 	asked := map[string]int{}
-	for _, c := range s.Called {
+	for _, c := range s.BlockCalls {
 		asked[string(c.Kind)]++
 	}
-	if x := s.Ends(id, sm.ExecutionCompletedAck); x.Scope.Total() != 4 || asked["ACQUIRE"] != 2 || asked["EXECUTE"] != 4 {
+	if x := s.ExpectState(id, sm.ExecutionCompletedAck); x.Scope.Total() != 4 || asked["ACQUIRE"] != 2 || asked["EXECUTE"] != 4 {
 		t.Errorf("scope %+v, called %v", x.Scope, asked)
 	}
 }

@@ -15,7 +15,7 @@ import (
 var labels = []string{"inventory", "upgrade", "report"}
 
 func scope() expr.Scope {
-	c := expr.NewContext(
+	c := expr.NewStepContext(
 		json.RawMessage(`{"target":"2.0.0","n":3,"big":9007199254740993,"f":1.5,"list":[1,"a"],"none":null,"on":true}`),
 		expr.Results{
 			"inventory": {"sw-1": json.RawMessage(`{"version":"1.0.0"}`), "sw-2": json.RawMessage(`{"version":"2.0.0"}`)},
@@ -27,7 +27,7 @@ func scope() expr.Scope {
 	return expr.Scope{Context: c, Entity: &expr.Entity{Type: "device", ID: "sw-1", Attributes: json.RawMessage(`{"site":"zrh","slots":48}`)}}
 }
 
-func TestEval(t *testing.T) {
+func TestProgram_Eval(t *testing.T) {
 	for source, want := range map[string]string{
 		`parameters.target`:                           `"2.0.0"`,
 		`parameters.n + 1`:                            `4`,
@@ -63,8 +63,8 @@ func TestEval(t *testing.T) {
 	}
 }
 
-// TestNoValue: what cannot be evaluated is an error that names the expression.
-func TestNoValue(t *testing.T) {
+// TestProgram_EvalErrorNamesExpression: what cannot be evaluated is an error that names the expression.
+func TestProgram_EvalErrorNamesExpression(t *testing.T) {
 	for _, source := range []string{
 		`parameters.missing`, `entity.model`, `upgrade.result.version`, `1 / (parameters.n - 3)`,
 		`inventory.results["sw-9"]`, `[1,2][5]`,
@@ -87,7 +87,7 @@ func TestNoValue(t *testing.T) {
 	}
 }
 
-func TestCompileErrorsHaveAPlace(t *testing.T) {
+func TestCompile_ErrorsHavePosition(t *testing.T) {
 	for source, column := range map[string]int{`1 +`: 4, `nobody.knows`: 1, `parameters.n +* 2`: 15} {
 		_, err := expr.Compile(labels, source)
 		var e *expr.Error
@@ -109,26 +109,26 @@ func TestCompileErrorsHaveAPlace(t *testing.T) {
 	}
 }
 
-// TestCostLimit: an expression cannot run for ever.
-func TestCostLimit(t *testing.T) {
+// TestProgram_CostLimitEndsEvaluation: an expression cannot run for ever.
+func TestProgram_CostLimitEndsEvaluation(t *testing.T) {
 	p, err := expr.Compile(nil, `parameters.l.all(a, parameters.l.all(b, parameters.l.all(c, parameters.l.all(d, a+b+c+d >= 0))))`)
 	if err != nil {
 		t.Fatal(err)
 	}
 	list, _ := json.Marshal(map[string]any{"l": make([]int, 100)})
-	_, err = p.Eval(expr.Scope{Context: expr.NewContext(list, nil, nil, nil)})
+	_, err = p.Eval(expr.Scope{Context: expr.NewStepContext(list, nil, nil, nil)})
 	if err == nil || !strings.Contains(err.Error(), "cost") {
 		t.Errorf("got %v, want the cost limit", err)
 	}
 }
 
-func TestReferences(t *testing.T) {
+func TestReferences_Contains(t *testing.T) {
 	p, err := expr.Compile(labels, `inventory.result.version == "1" && size(upgrade.results) > 0 && entity.site != ""`)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := p.References()
-	if fmt.Sprint(r.Own, r.All, r.Labels, r.Entity) != "[inventory] [upgrade] [inventory upgrade] true" {
+	if fmt.Sprint(r.OwnResults, r.AllResults, r.Labels, r.Entity) != "[inventory] [upgrade] [inventory upgrade] true" {
 		t.Errorf("got %+v", r)
 	}
 	if p, err = expr.Compile(labels, `report`); err != nil || !p.References().Contains("report") {
@@ -136,9 +136,9 @@ func TestReferences(t *testing.T) {
 	}
 }
 
-// TestTemplate is N15 and N16: a string that is one token keeps the value's
+// TestTemplate_SingleTokenKeepsType is N15 and N16: a string that is one token keeps the value's
 // type; what is not a token arrives as it was written.
-func TestTemplate(t *testing.T) {
+func TestTemplate_SingleTokenKeepsType(t *testing.T) {
 	for raw, want := range map[string]string{
 		`{"a":"${parameters.n}"}`:                                `{"a":3}`,
 		`{"a":"${parameters.big}"}`:                              `{"a":9007199254740993}`,
@@ -163,9 +163,9 @@ func TestTemplate(t *testing.T) {
 	}
 }
 
-// TestTemplateHalts is N15: a null, list or map inside a text halts, naming the
+// TestTemplate_RejectsNullListAndMapInText is N15: a null, list or map inside a text halts, naming the
 // expression and the place.
-func TestTemplateHalts(t *testing.T) {
+func TestTemplate_RejectsNullListAndMapInText(t *testing.T) {
 	for _, token := range []string{"parameters.none", "parameters.list", "parameters", "parameters.missing"} {
 		tmpl, err := expr.CompileTemplate(labels, "steps[0].parameters", json.RawMessage(`{"deep":{"a":["x ${`+token+`}"]}}`))
 		if err != nil {
@@ -183,7 +183,7 @@ func TestTemplateHalts(t *testing.T) {
 	}
 }
 
-func TestQuery(t *testing.T) {
+func TestQuery_Match(t *testing.T) {
 	q, err := expr.CompileQuery(`entity.site == "zrh" && entity.slots > 20`)
 	if err != nil {
 		t.Fatal(err)
@@ -197,9 +197,9 @@ func TestQuery(t *testing.T) {
 	}
 }
 
-// TestQueryGroups: a query sees the groups of an entity, unless an attribute has
+// TestQuery_MatchesGroups: a query sees the groups of an entity, unless an attribute has
 // that name.
-func TestQueryGroups(t *testing.T) {
+func TestQuery_MatchesGroups(t *testing.T) {
 	q, err := expr.CompileQuery(`"core" in entity.groups`)
 	if err != nil {
 		t.Fatal(err)
@@ -256,7 +256,7 @@ func FuzzEval(f *testing.F) {
 	}
 	steps := func() (*expr.Language, error) { return expr.NewLanguage(labels) }
 	f.Fuzz(func(t *testing.T, source string) {
-		for _, language := range []func() (*expr.Language, error){steps, expr.ForInput, expr.ForExpand, expr.ForFailure, expr.ForStart} {
+		for _, language := range []func() (*expr.Language, error){steps, expr.ParameterLanguage, expr.ExpandLanguage, expr.FailureLanguage, expr.StartLanguage} {
 			l, err := language()
 			if err != nil {
 				t.Fatal(err)
@@ -270,8 +270,8 @@ func FuzzEval(f *testing.F) {
 				continue
 			}
 			s := scope()
-			s.Given = map[string]any{"now": time.Unix(1e9, 0), "error": map[string]any{"code": "X"}, "attempt": int64(1)}
-			s.Inventory = func(string, string) (json.RawMessage, bool) { return json.RawMessage(`{"open":true}`), true }
+			s.Variables = map[string]any{"now": time.Unix(1e9, 0), "error": map[string]any{"code": "X"}, "attempt": int64(1)}
+			s.LookupEntity = func(string, string) (json.RawMessage, bool) { return json.RawMessage(`{"open":true}`), true }
 			v, err := p.Eval(s)
 			if err != nil {
 				continue
@@ -296,8 +296,8 @@ func BenchmarkCondition(b *testing.B) {
 	}
 }
 
-// TestIdentityWins: an attribute that is named id or type is not what is locked.
-func TestIdentityWins(t *testing.T) {
+// TestEntity_IdentityHidesAttributes: an attribute that is named id or type is not what is locked.
+func TestEntity_IdentityHidesAttributes(t *testing.T) {
 	q, err := expr.CompileQuery(`entity.id == "sw-1" && entity.type == "device"`)
 	if err != nil {
 		t.Fatal(err)

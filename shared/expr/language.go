@@ -11,8 +11,7 @@ import (
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/ext"
 
-	"github.com/lockstep-run/lockstep/shared/expr/bounds"
-	"github.com/lockstep-run/lockstep/shared/expr/values"
+	"github.com/lockstep-run/lockstep/shared/expr/limits"
 )
 
 // Limits of one expression. The cost lets a global step look at the results of
@@ -24,14 +23,14 @@ import (
 // what an expression comes to. A query is evaluated for each entity there is, so
 // it has to do with less.
 const (
-	MaxSource  = 4 << 10 // bytes
-	maxCost    = 1_000_000
-	queryCost  = 10_000
-	maxNesting = 32 // of an expression; what nests takes long to check
+	MaxSource    = 4 << 10 // bytes
+	maxCost      = 1_000_000
+	maxQueryCost = 10_000
+	maxNesting   = 32 // of an expression; what nests takes long to check
 )
 
-// names are the variables that every expression sees besides step labels.
-var names = []string{"parameters", "entity", "steps", "execution"}
+// variableNames are the variables that every expression sees besides step labels.
+var variableNames = []string{"parameters", "entity", "steps", "execution"}
 
 // keywords of CEL, those it keeps for later included, and its type names.
 var keywords = []string{
@@ -40,33 +39,33 @@ var keywords = []string{
 	"bool", "bytes", "double", "duration", "dyn", "int", "list", "map", "null_type", "string", "timestamp", "type", "uint",
 }
 
-// Reserved reports whether a word cannot be a step's label, because expressions
+// IsReserved reports whether a word cannot be a step's label, because expressions
 // use it for something else.
-func Reserved(word string) bool {
-	return slices.Contains(names, word) || slices.Contains(keywords, word)
+func IsReserved(word string) bool {
+	return slices.Contains(variableNames, word) || slices.Contains(keywords, word)
 }
 
 // Language compiles the expressions of one definition. Making it costs about as
 // much as compiling an expression, so it is made once for all of them. It is
 // safe for concurrent use.
 type Language struct {
-	env    *cel.Env
-	labels []string
-	cost   uint64 // at most, of one evaluation
+	env       *cel.Env
+	labels    []string
+	costLimit uint64 // at most, of one evaluation
 }
 
 // NewLanguage makes the language that knows the results of the steps named.
 func NewLanguage(labels []string) (*Language, error) {
 	labels = union(labels, nil)
 	for _, label := range labels {
-		if Reserved(label) {
+		if IsReserved(label) {
 			return nil, fmt.Errorf("%q cannot be a label, it means something else", label)
 		}
 	}
-	return language(labels, slices.Concat(names, labels))
+	return newLanguage(labels, slices.Concat(variableNames, labels))
 }
 
-func language(labels, variables []string, options ...cel.EnvOption) (*Language, error) {
+func newLanguage(labels, variables []string, options ...cel.EnvOption) (*Language, error) {
 	base, err := baseEnvironment()
 	if err != nil {
 		return nil, err
@@ -86,14 +85,14 @@ var baseEnvironment = sync.OnceValues(func() (*cel.Env, error) {
 		ext.Strings(),
 		cel.CrossTypeNumericComparisons(true),
 		cel.ParserRecursionLimit(maxNesting),
-		cel.RegexProgramSizeLimit(bounds.MaxPattern),
-		cel.CustomTypeAdapter(values.Adapter),
-		cel.CostSizingStrategy(cost.AggregateSizingStrategy(bounds.Sizing...)),
+		cel.RegexProgramSizeLimit(limits.MaxPatternSize),
+		cel.CustomTypeAdapter(celAdapter),
+		cel.CostSizingStrategy(cost.AggregateSizingStrategy(limits.SizeOptions...)),
 	)
 	if err != nil {
 		return nil, err
 	}
-	bindings, err := bounds.Guarded(env)
+	bindings, err := limits.LimitedFunctions(env)
 	if err != nil {
 		return nil, err
 	}
@@ -101,12 +100,12 @@ var baseEnvironment = sync.OnceValues(func() (*cel.Env, error) {
 })
 
 var programOptions = []cel.ProgramOption{
-	cel.CostTracking(bounds.Prices{}),
-	cel.CostTrackerOptions(bounds.SearchPrices()...),
-	cel.MemoryTracking(types.MemoryTrackerSizeCalculator(types.NewSizeCalculator(bounds.Sizing...))),
-	cel.MemoryLimit(bounds.MaxSize),
+	cel.CostTracking(limits.Costs{}),
+	cel.CostTrackerOptions(limits.SearchCosts()...),
+	cel.MemoryTracking(types.MemoryTrackerSizeCalculator(types.NewSizeCalculator(limits.SizeOptions...))),
+	cel.MemoryLimit(limits.MaxSize),
 	cel.EvalOptions(cel.OptOptimize),
-	cel.CustomDecoratorV2(values.Literals),
+	cel.CustomDecoratorV2(orderMapLiterals),
 }
 
 // Compile compiles an expression of any type.
@@ -144,7 +143,7 @@ func (l *Language) check(source string) (*cel.Ast, error) {
 	}
 	e := &Error{Source: source, Message: issues.Err().Error()}
 	if all := issues.Errors(); len(all) > 0 {
-		e.Message = plainly(all[0].Message)
+		e.Message = plainMessage(all[0].Message)
 		// What has no place, such as nesting too deep, is reported at line -1.
 		if at := all[0].Location; at.Line() > 0 {
 			e.Line, e.Column = at.Line(), at.Column()+1
@@ -154,10 +153,10 @@ func (l *Language) check(source string) (*cel.Ast, error) {
 }
 
 func (l *Language) program(source string, compiled *cel.Ast) (*Program, error) {
-	own := []cel.ProgramOption{
-		cel.CostLimit(l.cost), cel.CustomDecoratorV2(bounds.Accumulators(compiled)), cel.CustomDecoratorV2(bounds.Matching(l.cost)),
+	options := []cel.ProgramOption{
+		cel.CostLimit(l.costLimit), cel.CustomDecoratorV2(limits.ExemptAccumulators(compiled)), cel.CustomDecoratorV2(limits.LimitMatches(l.costLimit)),
 	}
-	program, err := l.env.Program(compiled, append(own, programOptions...)...)
+	program, err := l.env.Program(compiled, append(options, programOptions...)...)
 	if err != nil {
 		return nil, &Error{Source: source, Message: err.Error()}
 	}

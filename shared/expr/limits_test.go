@@ -11,9 +11,9 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// TestExplosions: expressions of a few hundred bytes that build astronomical
+// TestProgram_LimitsExplodingValues: expressions of a few hundred bytes that build astronomical
 // values end soon, whatever is done with the value.
-func TestExplosions(t *testing.T) {
+func TestProgram_LimitsExplodingValues(t *testing.T) {
 	double := strings.Repeat(`.map(a, a + a + a + a)`, 24)
 	share := strings.Repeat(`.map(a, [a, a, a, a])`, 20)
 	for name, source := range map[string]string{
@@ -35,21 +35,21 @@ func TestExplosions(t *testing.T) {
 			continue
 		}
 		list, _ := json.Marshal(map[string]any{"l": make([]int, 100)})
-		_, err = p.Eval(expr.Scope{Context: expr.NewContext(list, nil, nil, nil)})
+		_, err = p.Eval(expr.Scope{Context: expr.NewStepContext(list, nil, nil, nil)})
 		if err == nil || !strings.Contains(err.Error(), "limit exceeded") {
 			t.Errorf("%s: got %v, want a limit", name, err)
 		}
 	}
 }
 
-// TestManyResults: the limits leave room for a global step that looks at the
+// TestProgram_HandlesResultsOfTenThousandEntities: the limits leave room for a global step that looks at the
 // results of ten thousand entities, with every kind of macro.
-func TestManyResults(t *testing.T) {
+func TestProgram_HandlesResultsOfTenThousandEntities(t *testing.T) {
 	results := map[string]json.RawMessage{}
 	for i := range 10_000 {
 		results[fmt.Sprintf("sw-%05d", i)] = json.RawMessage(`{"version":"1.0.0","ok":true,"ports":[1,2,3]}`)
 	}
-	s := expr.Scope{Context: expr.NewContext(nil, expr.Results{"upgrade": results}, nil, nil)}
+	s := expr.Scope{Context: expr.NewStepContext(nil, expr.Results{"upgrade": results}, nil, nil)}
 	for source, want := range map[string]string{
 		`size(upgrade.results.filter(k, upgrade.results[k].ok))`:        `10000`,
 		`size(upgrade.results.map(k, upgrade.results[k].version))`:      `10000`,
@@ -77,9 +77,9 @@ func TestManyResults(t *testing.T) {
 	}
 }
 
-// TestMapsAreWalkedInOrder: plans are made again, so the same inputs have to
+// TestProgram_IteratesMapsInKeyOrder: plans are made again, so the same inputs have to
 // give the same value every time.
-func TestMapsAreWalkedInOrder(t *testing.T) {
+func TestProgram_IteratesMapsInKeyOrder(t *testing.T) {
 	var fields []string
 	for _, k := range strings.Split("q w e r t z u i o p", " ") {
 		fields = append(fields, fmt.Sprintf("%q:%q", k, k))
@@ -87,7 +87,7 @@ func TestMapsAreWalkedInOrder(t *testing.T) {
 	object := "{" + strings.Join(fields, ",") + "}"
 	want := `["e","i","o","p","q","r","t","u","w","z"]`
 	s := expr.Scope{
-		Context: expr.NewContext(json.RawMessage(`{"deep":[{"m":`+object+`}]}`), expr.Results{"upgrade": {
+		Context: expr.NewStepContext(json.RawMessage(`{"deep":[{"m":`+object+`}]}`), expr.Results{"upgrade": {
 			"q": nil, "w": nil, "e": nil, "r": nil, "t": nil, "z": nil, "u": nil, "i": nil, "o": nil, "p": nil,
 		}}, nil, nil),
 		Entity: &expr.Entity{ID: "x", Type: "d", Attributes: json.RawMessage(`{"m":` + object + `}`)},
@@ -117,21 +117,21 @@ func TestMapsAreWalkedInOrder(t *testing.T) {
 	}
 }
 
-func TestWhatIsRead(t *testing.T) {
+func TestProgram_References(t *testing.T) {
 	for source, want := range map[string]expr.References{
 		`inventory.result.version == "1" && size(upgrade.results) > 0 && entity.site != ""`: {
-			Labels: []string{"inventory", "upgrade"}, Own: []string{"inventory"}, All: []string{"upgrade"}, Entity: true},
-		`report`:                      {Labels: []string{"report"}, Own: []string{"report"}, All: []string{"report"}},
-		`report["result"]`:            {Labels: []string{"report"}, Own: []string{"report"}},
-		`report[entity.x]`:            {Labels: []string{"report"}, Own: []string{"report"}, All: []string{"report"}, Entity: true},
-		`has(report.results)`:         {Labels: []string{"report"}, All: []string{"report"}},
+			Labels: []string{"inventory", "upgrade"}, OwnResults: []string{"inventory"}, AllResults: []string{"upgrade"}, Entity: true},
+		`report`:                      {Labels: []string{"report"}, OwnResults: []string{"report"}, AllResults: []string{"report"}},
+		`report["result"]`:            {Labels: []string{"report"}, OwnResults: []string{"report"}},
+		`report[entity.x]`:            {Labels: []string{"report"}, OwnResults: []string{"report"}, AllResults: []string{"report"}, Entity: true},
+		`has(report.results)`:         {Labels: []string{"report"}, AllResults: []string{"report"}},
 		`[1].all(entity, entity > 0)`: {},
 		`[{"result": 1}].all(report, report.result > 0)`: {},
 		`[entity].all(entity, entity.x > 0)`:             {Entity: true},
 		`[1].all(entity, .entity.x > entity)`:            {Entity: true},
 		`steps.upgrade.status == steps["report"].status`: {Steps: []string{"report", "upgrade"}},
 		`{"a": parameters.x, execution.id: 1}`:           {Parameters: true, Execution: true},
-		`parameters.x ? 1 : size([inventory.results])`:   {Parameters: true, Labels: []string{"inventory"}, All: []string{"inventory"}},
+		`parameters.x ? 1 : size([inventory.results])`:   {Parameters: true, Labels: []string{"inventory"}, AllResults: []string{"inventory"}},
 	} {
 		p, err := expr.Compile(labels, source)
 		if err != nil {
@@ -144,10 +144,10 @@ func TestWhatIsRead(t *testing.T) {
 	}
 }
 
-// TestValues: numbers neither lose digits nor change their type on the way, and
+// TestTemplate_PreservesNumbers: numbers neither lose digits nor change their type on the way, and
 // what JSON cannot hold is an error.
-func TestValues(t *testing.T) {
-	s := expr.Scope{Context: expr.NewContext(json.RawMessage(
+func TestTemplate_PreservesNumbers(t *testing.T) {
+	s := expr.Scope{Context: expr.NewStepContext(json.RawMessage(
 		`{"three":3.0,"big":9007199254740993,"max":18446744073709551615,"million":2e6,"beyond":1e400,"a":{"beyond":1e400}}`), nil, nil, nil)}
 	for token, want := range map[string]string{
 		`parameters.three`:             `{"a":3}`,
@@ -185,7 +185,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-func TestConditionsAreBool(t *testing.T) {
+func TestLanguage_ConditionsMustBeBool(t *testing.T) {
 	l, err := expr.NewLanguage(labels)
 	if err != nil {
 		t.Fatal(err)
@@ -203,9 +203,9 @@ func TestConditionsAreBool(t *testing.T) {
 	}
 }
 
-// TestQueriesKnowOnlyTheEntity: a query over anything else would silently match
+// TestCompileQuery_KnowsOnlyEntity: a query over anything else would silently match
 // nothing.
-func TestQueriesKnowOnlyTheEntity(t *testing.T) {
+func TestCompileQuery_KnowsOnlyEntity(t *testing.T) {
 	for _, source := range []string{`parameters.site == entity.site`, `steps.a.status == ""`, `execution.id == ""`, `entity.x + 1 > 0 ? 1 : 2`} {
 		if _, err := expr.CompileQuery(source); err == nil {
 			t.Errorf("%s compiles", source)
@@ -220,9 +220,9 @@ func TestQueriesKnowOnlyTheEntity(t *testing.T) {
 	}
 }
 
-// TestTemplateReportsEverything: all tokens that do not compile, each at its
+// TestCompileTemplate_ReportsEveryError: all tokens that do not compile, each at its
 // place, and the places of those that do.
-func TestTemplateReportsEverything(t *testing.T) {
+func TestCompileTemplate_ReportsEveryError(t *testing.T) {
 	l, err := expr.NewLanguage(labels)
 	if err != nil {
 		t.Fatal(err)

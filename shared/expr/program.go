@@ -6,8 +6,6 @@ import (
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
-
-	"github.com/lockstep-run/lockstep/shared/expr/values"
 )
 
 // Error is an expression that does not compile or that has no value here.
@@ -56,17 +54,17 @@ func (p *Program) References() References { return p.refs }
 // uint64, float64, string, []any or map[string]any. An error says that it has
 // none here, and names the expression.
 func (p *Program) Eval(s Scope) (any, error) {
-	room := values.MaxSize
-	return p.evalInto(s, &room)
+	remaining := maxResultSize
+	return p.evalWithin(s, &remaining)
 }
 
-// evalInto is Eval within what is left of the room for values.
-func (p *Program) evalInto(s Scope, room *int) (any, error) {
-	value, _, err := p.value(s)
+// evalWithin is Eval within what is left of the room for values.
+func (p *Program) evalWithin(s Scope, remaining *int) (any, error) {
+	value, _, err := p.evalCEL(s)
 	if err != nil {
 		return nil, err
 	}
-	native, err := values.FromCEL(value, room)
+	native, err := fromCEL(value, remaining)
 	if err != nil {
 		return nil, &Error{Source: p.source, Message: err.Error()}
 	}
@@ -80,7 +78,7 @@ func (p *Program) EvalBool(s Scope) (bool, error) {
 }
 
 func (p *Program) evalBool(s Scope) (is bool, cost uint64, err error) {
-	value, cost, err := p.value(s)
+	value, cost, err := p.evalCEL(s)
 	if err != nil {
 		return false, cost, err
 	}
@@ -93,11 +91,11 @@ func (p *Program) evalBool(s Scope) (is bool, cost uint64, err error) {
 
 // Cost is what evaluating it costs, whether it has a value or not.
 func (p *Program) Cost(s Scope) uint64 {
-	_, cost, _ := p.value(s)
+	_, cost, _ := p.evalCEL(s)
 	return cost
 }
 
-func (p *Program) value(s Scope) (value ref.Val, cost uint64, err error) {
+func (p *Program) evalCEL(s Scope) (value ref.Val, cost uint64, err error) {
 	value, details, err := p.program.Eval(s.activation(&p.refs))
 	if details != nil {
 		if actual := details.ActualCost(); actual != nil {

@@ -7,7 +7,7 @@ type Query struct{ program *Program }
 
 // CompileQuery compiles a query.
 func CompileQuery(source string) (*Query, error) {
-	l, err := queries()
+	l, err := queryLanguage()
 	if err != nil {
 		return nil, err
 	}
@@ -33,10 +33,10 @@ func (q *Query) eval(e workflow.Entity) (bool, uint64, error) {
 // value for any: one that has none for a single entity is a mistake in the query
 // rather than a property of the entities.
 type Selection struct {
-	query    *Query
-	had      bool
-	firstErr error
-	cost     uint64
+	query     *Query
+	evaluated bool
+	firstErr  error
+	cost      uint64
 }
 
 // Select begins a selection.
@@ -49,7 +49,7 @@ func (s *Selection) Match(e workflow.Entity) bool {
 	if err != nil && s.firstErr == nil {
 		s.firstErr = err
 	}
-	s.had = s.had || err == nil
+	s.evaluated = s.evaluated || err == nil
 	return err == nil && ok
 }
 
@@ -60,7 +60,7 @@ func (s *Selection) Cost() uint64 { return s.cost }
 
 // Err is why the query has had no value for any entity, if there were some.
 func (s *Selection) Err() error {
-	if s.had {
+	if s.evaluated {
 		return nil
 	}
 	return s.firstErr

@@ -7,17 +7,15 @@ import (
 
 	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/interpreter"
-
-	"github.com/lockstep-run/lockstep/shared/expr/values"
 )
 
 // Results are what earlier steps returned: by label, then by entity id; the
 // result of a global step is under the empty id.
 type Results map[string]map[string]json.RawMessage
 
-// Context is what all jobs of one step see alike. Its JSON is decoded at most
+// StepContext is what all jobs of one step see alike. Its JSON is decoded at most
 // once. It is safe for concurrent use.
-type Context struct {
+type StepContext struct {
 	parameters func() any
 	results    Results
 	lists      map[string]func() any // LABEL.results
@@ -25,21 +23,21 @@ type Context struct {
 	execution  any
 }
 
-// NewContext makes a context. steps are the statuses of steps by label.
-func NewContext(parameters json.RawMessage, results Results, steps map[string]string, execution map[string]any) *Context {
-	c := &Context{
-		parameters: sync.OnceValue(func() any { return shared(values.Decode(parameters, map[string]any{})) }),
-		results:    results, lists: map[string]func() any{}, steps: map[string]any{}, execution: shared(execution),
+// NewStepContext makes a context. steps are the statuses of steps by label.
+func NewStepContext(parameters json.RawMessage, results Results, steps map[string]string, execution map[string]any) *StepContext {
+	c := &StepContext{
+		parameters: sync.OnceValue(func() any { return adapted(decodeJSON(parameters, map[string]any{})) }),
+		results:    results, lists: map[string]func() any{}, steps: map[string]any{}, execution: adapted(execution),
 	}
 	for label, byID := range results {
 		c.lists[label] = sync.OnceValue(func() any {
 			all := make(map[string]any, len(byID))
 			for id, raw := range byID {
 				if id != "" {
-					all[id] = values.Decode(raw, nil)
+					all[id] = decodeJSON(raw, nil)
 				}
 			}
-			return shared(all)
+			return adapted(all)
 		})
 	}
 	for label, status := range steps {
@@ -48,9 +46,9 @@ func NewContext(parameters json.RawMessage, results Results, steps map[string]st
 	return c
 }
 
-// shared is a value that many evaluations read, adapted once: the library keeps
+// adapted is a value that many evaluations read, adapted once: the library keeps
 // the measured size of large values with them.
-func shared(v any) any { return values.Adapt(v) }
+func adapted(v any) any { return adaptValue(v) }
 
 // Entity is an entity as expressions see it: its attributes, and its type and id,
 // which hide attributes of these names; and, in queries, its groups, where no
@@ -64,38 +62,38 @@ type Entity struct {
 // Scope is what one evaluation sees. Entity is nil in a global step. Given and
 // Inventory are for the languages of expressions that stand in no step.
 type Scope struct {
-	Context   *Context
-	Entity    *Entity
-	Given     map[string]any // more names and their values
-	Inventory func(entityType, id string) (attributes json.RawMessage, ok bool)
+	Context      *StepContext
+	Entity       *Entity
+	Variables    map[string]any // more names and their values
+	LookupEntity func(entityType, id string) (attributes json.RawMessage, ok bool)
 }
 
 // activation is a scope during one evaluation: it decodes what the expression
 // asks for, when it does, and once.
 type activation struct {
 	Scope
-	refs   *References
-	entity any
-	labels map[string]any
-	looked map[string]ref.Val // entities of the inventory, by type/id
+	refs    *References
+	entity  any
+	labels  map[string]any
+	lookups map[string]ref.Val // entities of the inventory, by type/id
 }
 
 func (s Scope) activation(refs *References) *activation {
 	if s.Context == nil {
-		s.Context = noContext
+		s.Context = emptyContext
 	}
 	return &activation{Scope: s, refs: refs}
 }
 
-var noContext = NewContext(nil, nil, nil, nil)
+var emptyContext = NewStepContext(nil, nil, nil, nil)
 
 // Parent makes this an activation of the interpreter; there is none.
 func (a *activation) Parent() interpreter.Activation { return nil }
 
 // ResolveName is the value of a variable.
 func (a *activation) ResolveName(name string) (any, bool) {
-	if given, ok := a.Given[name]; ok {
-		return given, true
+	if value, ok := a.Variables[name]; ok {
+		return value, true
 	}
 	switch name {
 	case "parameters":
@@ -106,7 +104,7 @@ func (a *activation) ResolveName(name string) (any, bool) {
 		return a.Context.execution, true
 	case "entity":
 		if a.entity == nil {
-			a.entity = shared(a.Entity.value())
+			a.entity = adapted(a.Entity.attributesWithIdentity())
 		}
 		return a.entity, true
 	}
@@ -116,26 +114,26 @@ func (a *activation) ResolveName(name string) (any, bool) {
 	if a.labels == nil {
 		a.labels = map[string]any{}
 	}
-	a.labels[name] = a.label(name)
+	a.labels[name] = a.stepResults(name)
 	return a.labels[name], true
 }
 
-// label is a step's results as far as the expression reads them. A step that has
+// stepResults is a step's results as far as the expression reads them. A step that has
 // no result here is a map without that key, so that reading it is an error that
 // names it.
-func (a *activation) label(name string) map[string]any {
+func (a *activation) stepResults(name string) map[string]any {
 	label := map[string]any{}
-	if slices.Contains(a.refs.Own, name) {
+	if slices.Contains(a.refs.OwnResults, name) {
 		byID := a.Context.results[name]
 		raw, ok := byID[""]
 		if !ok && a.Entity != nil {
 			raw, ok = byID[a.Entity.ID]
 		}
 		if ok {
-			label["result"] = shared(values.Decode(raw, nil))
+			label["result"] = adapted(decodeJSON(raw, nil))
 		}
 	}
-	if slices.Contains(a.refs.All, name) {
+	if slices.Contains(a.refs.AllResults, name) {
 		label["results"] = map[string]any{}
 		if list := a.Context.lists[name]; list != nil {
 			label["results"] = list()
@@ -144,12 +142,12 @@ func (a *activation) label(name string) map[string]any {
 	return label
 }
 
-// value is the entity's attributes with its type and id; of no entity, nothing.
-func (e *Entity) value() map[string]any {
+// attributesWithIdentity is the entity's attributes with its type and id; of no entity, nothing.
+func (e *Entity) attributesWithIdentity() map[string]any {
 	if e == nil {
 		return map[string]any{}
 	}
-	v, _ := values.Decode(e.Attributes, nil).(map[string]any)
+	v, _ := decodeJSON(e.Attributes, nil).(map[string]any)
 	if v == nil {
 		v = map[string]any{}
 	}

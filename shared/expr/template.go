@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/lockstep-run/lockstep/shared/expr/values"
 )
 
 // Template is a JSON value whose strings may hold tokens. The keys of objects
@@ -31,13 +29,13 @@ type Token struct {
 type node struct {
 	path     string
 	constant any
-	parts    []piece         // of a string with tokens
+	parts    []compiledPart  // of a string with tokens
 	fields   map[string]node // of an object
 	items    []node          // of a list
 	kind     byte            // 'c'onstant, 's'tring, 'o'bject, 'l'ist
 }
 
-type piece struct {
+type compiledPart struct {
 	text    string
 	program *Program
 }
@@ -82,7 +80,7 @@ func (l *Language) CompileTemplate(path string, raw json.RawMessage) (*Template,
 	if err := d.Decode(&v); err != nil {
 		return nil, []*PathError{{path, err}}
 	}
-	c := compiler{language: l, template: &Template{}}
+	c := templateCompiler{language: l, template: &Template{}}
 	root := c.compile(path, v)
 	if len(c.problems) > 0 {
 		return nil, c.problems
@@ -100,17 +98,17 @@ func (t *Template) References() References { return t.refs }
 // Tokens are the template's tokens, in the order of their paths.
 func (t *Template) Tokens() []Token { return t.tokens }
 
-type compiler struct {
+type templateCompiler struct {
 	language *Language
 	template *Template
 	problems []*PathError
 }
 
-func (c *compiler) compile(path string, v any) node {
+func (c *templateCompiler) compile(path string, v any) node {
 	n := node{path: path, kind: 'c', constant: v}
 	switch v := v.(type) {
 	case string:
-		c.split(&n, v)
+		c.compileString(&n, v)
 	case map[string]any:
 		n.fields = map[string]node{}
 		for _, k := range slices.Sorted(maps.Keys(v)) {
@@ -132,9 +130,9 @@ func (c *compiler) compile(path string, v any) node {
 	return n
 }
 
-// split makes a string's parts. A string without tokens and escapes stays a
+// compileString makes a string's parts. A string without tokens and escapes stays a
 // constant.
-func (c *compiler) split(n *node, s string) {
+func (c *templateCompiler) compileString(n *node, s string) {
 	parts, ok := split(s)
 	if !ok {
 		c.problems = append(c.problems, &PathError{n.path, errors.New("a ${ is not closed; write $${ for the text ${")})
@@ -146,7 +144,7 @@ func (c *compiler) split(n *node, s string) {
 	n.kind = 's'
 	for _, p := range parts {
 		if !p.token {
-			n.parts = append(n.parts, piece{text: p.text})
+			n.parts = append(n.parts, compiledPart{text: p.text})
 			continue
 		}
 		program, err := c.language.Compile(p.text)
@@ -156,7 +154,7 @@ func (c *compiler) split(n *node, s string) {
 		}
 		c.template.refs.Merge(program.refs)
 		c.template.tokens = append(c.template.tokens, Token{n.path, program})
-		n.parts = append(n.parts, piece{program: program})
+		n.parts = append(n.parts, compiledPart{program: program})
 	}
 }
 
@@ -166,8 +164,8 @@ func (t *Template) Eval(s Scope) (json.RawMessage, error) {
 	if t.constant != nil {
 		return t.constant, nil
 	}
-	room := values.MaxSize
-	v, err := t.root.eval(s, &room)
+	remaining := maxResultSize
+	v, err := t.root.eval(s, &remaining)
 	if err != nil {
 		return nil, err
 	}
@@ -180,10 +178,10 @@ func (t *Template) Eval(s Scope) (json.RawMessage, error) {
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
 }
 
-func (n *node) eval(s Scope, room *int) (any, error) {
+func (n *node) eval(s Scope, remaining *int) (any, error) {
 	switch n.kind {
 	case 's':
-		v, err := n.fill(s, room)
+		v, err := n.evalString(s, remaining)
 		if err != nil {
 			return nil, &PathError{n.path, err}
 		}
@@ -192,7 +190,7 @@ func (n *node) eval(s Scope, room *int) (any, error) {
 		all := make(map[string]any, len(n.fields))
 		for _, k := range slices.Sorted(maps.Keys(n.fields)) { // so that the first error is the same every time
 			f := n.fields[k]
-			v, err := f.eval(s, room)
+			v, err := f.eval(s, remaining)
 			if err != nil {
 				return nil, err
 			}
@@ -202,7 +200,7 @@ func (n *node) eval(s Scope, room *int) (any, error) {
 	case 'l':
 		list := make([]any, len(n.items))
 		for i := range n.items {
-			v, err := n.items[i].eval(s, room)
+			v, err := n.items[i].eval(s, remaining)
 			if err != nil {
 				return nil, err
 			}
@@ -213,11 +211,11 @@ func (n *node) eval(s Scope, room *int) (any, error) {
 	return n.constant, nil
 }
 
-// fill is the value of a string with tokens: of a single token its value, with
+// evalString is the value of a string with tokens: of a single token its value, with
 // its type; otherwise text, into which null, lists and maps do not go.
-func (n *node) fill(s Scope, room *int) (any, error) {
+func (n *node) evalString(s Scope, remaining *int) (any, error) {
 	if len(n.parts) == 1 && n.parts[0].program != nil {
-		return n.parts[0].program.evalInto(s, room)
+		return n.parts[0].program.evalWithin(s, remaining)
 	}
 	var text strings.Builder
 	for _, p := range n.parts {
@@ -225,7 +223,7 @@ func (n *node) fill(s Scope, room *int) (any, error) {
 			text.WriteString(p.text)
 			continue
 		}
-		v, err := p.program.evalInto(s, room)
+		v, err := p.program.evalWithin(s, remaining)
 		if err != nil {
 			return nil, err
 		}

@@ -13,7 +13,7 @@ type part struct {
 }
 
 // EachToken calls seen for every token of a JSON value, compiling none.
-func EachToken(raw json.RawMessage, seen func(source string)) {
+func EachToken(raw json.RawMessage, visitToken func(source string)) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	for {
 		t, err := d.Token()
@@ -24,7 +24,7 @@ func EachToken(raw json.RawMessage, seen func(source string)) {
 		parts, _ := split(s)
 		for _, p := range parts {
 			if p.token {
-				seen(p.text)
+				visitToken(p.text)
 			}
 		}
 	}
@@ -54,7 +54,7 @@ func split(s string) (parts []part, ok bool) {
 		}
 		text.WriteString(s[:at])
 		flush()
-		end := closing(s[at+2:])
+		end := closingBrace(s[at+2:])
 		if end < 0 {
 			return nil, false
 		}
@@ -65,8 +65,8 @@ func split(s string) (parts []part, ok bool) {
 	return parts, true
 }
 
-// closing is the index of the brace that closes an expression, -1 if none does.
-func closing(s string) int {
+// closingBrace is the index of the brace that closes an expression, -1 if none does.
+func closingBrace(s string) int {
 	depth := 0
 	for i := 0; i < len(s); i++ {
 		switch c := s[i]; c {
@@ -87,7 +87,7 @@ func closing(s string) int {
 			}
 		case '\'', '"':
 			raw := i > 0 && (s[i-1] == 'r' || s[i-1] == 'R')
-			end := literal(s[i:], raw)
+			end := stringLiteralLength(s[i:], raw)
 			if end < 0 {
 				return -1
 			}
@@ -97,9 +97,9 @@ func closing(s string) int {
 	return -1
 }
 
-// literal is the length of the CEL string literal at the start of s, its quotes
+// stringLiteralLength is the length of the CEL string literal at the start of s, its quotes
 // included, -1 if it is not closed.
-func literal(s string, raw bool) int {
+func stringLiteralLength(s string, raw bool) int {
 	quote := s[:1]
 	if triple := strings.Repeat(quote, 3); strings.HasPrefix(s, triple) {
 		quote = triple

@@ -10,13 +10,13 @@ import (
 const (
 	maxGroups = 32 // of one entity
 
-	// MaxLine is the length of the longest line, in bytes.
-	MaxLine = 64 << 10
+	// MaxLineBytes is the length of the longest line, in bytes.
+	MaxLineBytes = 64 << 10
 )
 
-// Check lists what is wrong with an entity, and gives it empty attributes if it
+// ValidateEntity lists what is wrong with an entity, and gives it empty attributes if it
 // has none.
-func Check(e *workflow.Entity, path string) []workflow.Issue {
+func ValidateEntity(e *workflow.Entity, path string) []workflow.Issue {
 	var issues []workflow.Issue
 	bad := func(field, code, message string) {
 		issues = append(issues, workflow.Issue{Path: path + field, Code: code, Message: message})
@@ -38,10 +38,10 @@ func Check(e *workflow.Entity, path string) []workflow.Issue {
 	if json.Unmarshal(e.Attributes, &object) != nil {
 		bad("attributes", "type", "want an object")
 	}
-	if len(e.Attributes) > workflow.MaxAttributes {
-		bad("attributes", "too_large", fmt.Sprintf("at most %d bytes", workflow.MaxAttributes))
+	if len(e.Attributes) > workflow.MaxAttributesBytes {
+		bad("attributes", "too_large", fmt.Sprintf("at most %d bytes", workflow.MaxAttributesBytes))
 	}
-	if bad := unfit(e.Attributes, path+"attributes"); bad != nil {
+	if bad := unsupportedValue(e.Attributes, path+"attributes"); bad != nil {
 		issues = append(issues, *bad)
 	}
 	if len(e.Groups) > maxGroups {

@@ -14,9 +14,9 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// line is an entity as it is written; what the inventory itself counts may stand
+// entityLine is an entity as it is written; what the inventory itself counts may stand
 // there, so that a listing can be imported again, and is ignored.
-type line struct {
+type entityLine struct {
 	Type       string          `json:"type"`
 	ID         string          `json:"id"`
 	Attributes json.RawMessage `json:"attributes"`
@@ -25,40 +25,40 @@ type line struct {
 	Token      int64           `json:"token"`
 }
 
-// Read reads one line and lists what is wrong with it.
-func Read(raw []byte) (workflow.Entity, []workflow.Issue) {
+// ParseLine reads one line and lists what is wrong with it.
+func ParseLine(raw []byte) (workflow.Entity, []workflow.Issue) {
 	if !utf8.Valid(raw) {
 		return workflow.Entity{}, []workflow.Issue{{Code: "encoding", Message: "the line is not UTF-8"}}
 	}
-	if bad := twice(raw); bad != nil {
+	if bad := duplicateField(raw); bad != nil {
 		return workflow.Entity{}, []workflow.Issue{*bad}
 	}
-	if bad := cased(raw); bad != nil {
+	if bad := miscasedField(raw); bad != nil {
 		return workflow.Entity{}, []workflow.Issue{*bad}
 	}
-	var l line
+	var l entityLine
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&l); err != nil {
-		return workflow.Entity{}, []workflow.Issue{misread(err)}
+		return workflow.Entity{}, []workflow.Issue{decodeIssue(err)}
 	}
 	if d.More() {
 		return workflow.Entity{}, []workflow.Issue{{Code: "json", Message: "more than one value on the line"}}
 	}
 	e := workflow.Entity{Type: l.Type, ID: l.ID, Attributes: l.Attributes, Groups: l.Groups}
-	return e, Check(&e, "")
+	return e, ValidateEntity(&e, "")
 }
 
-// article is the name of a kind of value in a sentence.
-func article(kind string) string {
+// withArticle is the name of a kind of value in a sentence.
+func withArticle(kind string) string {
 	if strings.ContainsAny(kind[:min(1, len(kind))], "aeiou") {
 		return "an " + kind
 	}
 	return "a " + kind
 }
 
-// misread words why a line is no entity.
-func misread(err error) workflow.Issue {
+// decodeIssue words why a line is no entity.
+func decodeIssue(err error) workflow.Issue {
 	var kind *json.UnmarshalTypeError
 	var syntax *json.SyntaxError
 	switch name, unknown := strings.CutPrefix(err.Error(), "json: unknown field "); {
@@ -66,9 +66,9 @@ func misread(err error) workflow.Issue {
 		name = strings.Trim(name, `"`)
 		return workflow.Issue{Path: name, Code: "unknown_field", Message: "an entity has type, id, attributes and groups, and no such field"}
 	case errors.As(err, &kind) && kind.Field == "":
-		return workflow.Issue{Code: "type", Message: "want an object such as {\"type\":\"device\",\"id\":\"sw-001\"}, not " + article(kind.Value)}
+		return workflow.Issue{Code: "type", Message: "want an object such as {\"type\":\"device\",\"id\":\"sw-001\"}, not " + withArticle(kind.Value)}
 	case errors.As(err, &kind):
-		return workflow.Issue{Path: kind.Field, Code: "type", Message: "this value cannot be " + article(kind.Value)}
+		return workflow.Issue{Path: kind.Field, Code: "type", Message: "this value cannot be " + withArticle(kind.Value)}
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return workflow.Issue{Code: "json", Message: "this is not JSON: it ends too early"}
 	case errors.As(err, &syntax):
@@ -77,9 +77,9 @@ func misread(err error) workflow.Issue {
 	return workflow.Issue{Code: "json", Message: "this is not JSON: " + err.Error()}
 }
 
-// unfit is what of a value nobody behind can work with: text that is not UTF-8,
+// unsupportedValue is what of a value nobody behind can work with: text that is not UTF-8,
 // numbers beyond measure, and what nests too deep.
-func unfit(raw json.RawMessage, path string) *workflow.Issue {
+func unsupportedValue(raw json.RawMessage, path string) *workflow.Issue {
 	if !utf8.Valid(raw) {
 		return &workflow.Issue{Path: path, Code: "encoding", Message: "the text is not UTF-8"}
 	}
@@ -89,18 +89,18 @@ func unfit(raw json.RawMessage, path string) *workflow.Issue {
 	if d.Decode(&v) != nil {
 		return nil // which is told already
 	}
-	if bad := schema.Fit(v, path); bad != nil {
+	if bad := schema.CheckValue(v, path); bad != nil {
 		return bad
 	}
-	return twice(raw)
+	return duplicateField(raw)
 }
 
 // fieldNames are those of a line, which the decoder would take in capitals too.
 var fieldNames = []string{"type", "id", "attributes", "groups", "version", "token"}
 
-// twice is the first field that stands twice in its object, of which readers
+// duplicateField is the first field that stands twice in its object, of which readers
 // differ in which one they take.
-func twice(raw []byte) *workflow.Issue {
+func duplicateField(raw []byte) *workflow.Issue {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
 	type object struct {
@@ -141,8 +141,8 @@ func twice(raw []byte) *workflow.Issue {
 	}
 }
 
-// cased is a field of a line that is written in other letters.
-func cased(raw []byte) *workflow.Issue {
+// miscasedField is a field of a line that is written in other letters.
+func miscasedField(raw []byte) *workflow.Issue {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(raw, &fields) != nil {
 		return nil

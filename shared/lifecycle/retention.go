@@ -2,36 +2,36 @@ package lifecycle
 
 import "time"
 
-// askAgain is when a run is thought of again that another may still ask for.
-const askAgain = 24 * time.Hour
+// parentRecheckInterval is when a run is thought of again that another may still ask for.
+const parentRecheckInterval = 24 * time.Hour
 
-// keep keeps an acknowledged run for as long as policy says, and gives it up then, in
+// retain keeps an acknowledged run for as long as policy says, and gives it up then, in
 // three writes: from the first on nobody can have it tried again or see it, so that
 // nothing of it is needed when its parts are given up; with the last it goes itself.
 // Nobody else wants an alarm at a run like this: it is moved as it fits.
-func (d *decider) keep() {
-	d.Rest()
-	x := d.X
-	switch over := x.EndedAt.Add(d.P.Retention); {
-	case !x.DiscardAt.IsZero():
+func (d *decider) retain() {
+	d.idle()
+	x := d.execution
+	switch retainUntil := x.EndedAt.Add(d.policy.Retention); {
+	case !x.DiscardedAt.IsZero():
 		d.discard()
-	case d.P.Retention == 0:
-	case !d.Rang || d.Changed:
+	case d.policy.Retention == 0:
+	case !d.timerFired || d.changed:
 		// It has just been acknowledged, long after its end perhaps, or the retention
 		// is newer than that.
-		if d.Sleep = x.DueAt; d.Changed || d.Sleep.IsZero() {
-			d.Sleep = d.Now.Add(d.P.Retention)
+		if d.idleUntil = x.DueAt; d.changed || d.idleUntil.IsZero() {
+			d.idleUntil = d.now.Add(d.policy.Retention)
 		}
-	case d.Now.Before(over):
-		d.Sleep = over
-	case x.Parent != nil && d.F.Unneeded == nil:
-		d.Need(Need{Kind: NeedUnneeded})
-	case x.Parent != nil && !*d.F.Unneeded:
-		d.Sleep = d.Now.Add(askAgain)
+	case d.now.Before(retainUntil):
+		d.idleUntil = retainUntil
+	case x.Parent != nil && d.facts.Unreferenced == nil:
+		d.need(Need{Kind: NeedUnreferenced})
+	case x.Parent != nil && !*d.facts.Unreferenced:
+		d.idleUntil = d.now.Add(parentRecheckInterval)
 	default:
-		x.DiscardAt, d.Changed = d.Now, true
-		d.Out.Rest = false
-		d.Pause()
+		x.DiscardedAt, d.changed = d.now, true
+		d.decision.Idle = false
+		d.commitFirst()
 	}
 }
 
@@ -39,10 +39,10 @@ func (d *decider) keep() {
 // run: an item that is not to be looked at again is the store's to drop.
 func (d *decider) discard() {
 	switch {
-	case d.X.DueAt.IsZero():
-	case !d.F.Discarded:
-		d.Need(Need{Kind: NeedDiscarded})
+	case d.execution.DueAt.IsZero():
+	case !d.facts.Discarded:
+		d.need(Need{Kind: NeedDiscarded})
 	default:
-		d.Changed = true
+		d.changed = true
 	}
 }

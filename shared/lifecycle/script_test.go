@@ -22,10 +22,10 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// TestScripts plays the lives of executions. A script is a definition, a scope
+// TestDecide_Scripts plays the lives of executions. A script is a definition, a scope
 // and, line by line, what the world answers when the decider asks; the golden
 // file beside it is the same with every event, commit and rest that follows.
-func TestScripts(t *testing.T) {
+func TestDecide_Scripts(t *testing.T) {
 	scripts, err := filepath.Glob("testdata/*.script")
 	if err != nil || len(scripts) == 0 {
 		t.Fatalf("no scripts: %v", err)
@@ -36,7 +36,7 @@ func TestScripts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := newLife(t).play(string(source))
+			got := newScriptRunner(t).run(string(source))
 			golden := strings.TrimSuffix(path, ".script") + ".golden"
 			if *update {
 				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
@@ -54,36 +54,36 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+var startTime = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 var policy = lifecycle.Policy{
-	Poll: time.Minute, LockWait: time.Hour, StartWait: 24 * time.Hour, MessageLife: 24 * time.Hour,
-	PackSize: 10, PackFrom: 101, MaxSteps: 1000,
+	PollInterval: time.Minute, LockTimeout: time.Hour, StartTimeout: 24 * time.Hour, MessageLifetime: 24 * time.Hour,
+	PackSize: 10, MinPackedJobs: 101, MaxStepRuns: 1000,
 }
 
-// life is one execution with the world of its script.
-type life struct {
-	t     *testing.T
-	out   strings.Builder
-	now   time.Time
-	x     *workflow.Execution
-	def   spec.Definition
-	nodes []spec.Node
-	block map[string]workflow.Block
-	scope workflow.Scope
-	facts lifecycle.Facts
-	plans map[string]*lifecycle.Plan
+// scriptRunner is one execution with the world of its script.
+type scriptRunner struct {
+	t         *testing.T
+	out       strings.Builder
+	now       time.Time
+	execution *workflow.Execution
+	def       spec.Definition
+	nodes     []spec.Node
+	blocks    map[string]workflow.Block
+	scope     workflow.Scope
+	facts     lifecycle.Facts
+	plans     map[string]*lifecycle.Plan
 }
 
-func newLife(t *testing.T) *life {
-	return &life{
-		t: t, now: epoch, block: map[string]workflow.Block{}, plans: map[string]*lifecycle.Plan{},
+func newScriptRunner(t *testing.T) *scriptRunner {
+	return &scriptRunner{
+		t: t, now: startTime, blocks: map[string]workflow.Block{}, plans: map[string]*lifecycle.Plan{},
 		scope: workflow.Scope{Counts: map[string]int{}},
 		def:   spec.Definition{Package: "p", Name: "w", Version: "1.0.0"},
 	}
 }
 
-func (l *life) play(script string) string {
+func (l *scriptRunner) run(script string) string {
 	for line := range strings.Lines(script) {
 		line = strings.TrimRight(line, "\n")
 		if line == "" || strings.HasPrefix(line, "#") {
@@ -92,8 +92,8 @@ func (l *life) play(script string) string {
 		}
 		fmt.Fprintln(&l.out, "$ "+line)
 		words := strings.Fields(line)
-		l.directive(words[0], words[1:], options(words[1:]))
-		l.forget()
+		l.apply(words[0], words[1:], options(words[1:]))
+		l.resetFacts()
 	}
 	return l.out.String()
 }
@@ -108,33 +108,33 @@ func options(words []string) map[string]string {
 	return o
 }
 
-func number(o map[string]string, key string) int {
+func intOption(o map[string]string, key string) int {
 	n, _ := strconv.Atoi(o[key])
 	return n
 }
 
-func (l *life) directive(verb string, words []string, o map[string]string) {
+func (l *scriptRunner) apply(verb string, words []string, o map[string]string) {
 	_, has := o["complete"]
 	switch verb {
 	case "step": // step LABEL [pure] [idempotent] [reversible] [undoHarmless] [continue] on=TYPE [in=LABEL] [retries=N] [repeat=N] [delay=D] [pause=D] [stepTimeout=D]
 		st := &spec.Step{Label: words[0], FunctionBlock: "p/" + words[0] + ":1", RunOn: o["on"]}
 		if o["retries"] != "" {
-			st.Retry = &workflow.Retry{MaxRetries: number(o, "retries")}
+			st.Retry = &workflow.Retry{MaxRetries: intOption(o, "retries")}
 		}
 		st.StepTimeout = l.duration(o["stepTimeout"])
-		l.node(st, words, o)
-		l.block[st.FunctionBlock] = workflow.Block{
+		l.addNode(st, words, o)
+		l.blocks[st.FunctionBlock] = workflow.Block{
 			Package: "p", Name: words[0], Version: "1.0.0", Pool: "default",
 			Pure: slices.Contains(words, "pure"), Idempotent: slices.Contains(words, "idempotent"),
 			Reversible: slices.Contains(words, "reversible"), UndoHarmless: slices.Contains(words, "undoHarmless"),
 		}
 	case "workflow": // workflow LABEL [continue] [in=LABEL] [repeat=N]
-		l.node(&spec.Step{Label: words[0], Workflow: &spec.Nested{}}, words, o)
+		l.addNode(&spec.Step{Label: words[0], Workflow: &spec.EmbeddedWorkflow{}}, words, o)
 	case "reference": // reference LABEL mode=MODE
-		l.node(&spec.Step{Label: words[0], Reference: &spec.Reference{Workflow: "p/child:1", Mode: workflow.ReferenceMode(o["mode"])}}, words, o)
+		l.addNode(&spec.Step{Label: words[0], Reference: &spec.Reference{Workflow: "p/child:1", Mode: workflow.ReferenceMode(o["mode"])}}, words, o)
 	case "config":
-		l.def.Config.MaxInFlight = number(o, "maxInFlight")
-		l.def.Config.FailureTolerance.Count = number(o, "tolerance")
+		l.def.Config.MaxInFlight = intOption(o, "maxInFlight")
+		l.def.Config.FailureTolerance.Count = intOption(o, "tolerance")
 		l.def.Config.OnLocked = spec.OnLocked(o["onLocked"])
 		l.def.Config.LockMode = workflow.LockMode(o["lockMode"])
 		l.def.AssertNotEmpty = slices.Contains(words, "assertNotEmpty")
@@ -146,45 +146,45 @@ func (l *life) directive(verb string, words []string, o map[string]string) {
 		l.def.Config.StartDeadline = l.duration(o["startDeadline"])
 	case "scope": // scope TYPE=N
 		for k := range o {
-			l.scope.Counts[k] = number(o, k)
+			l.scope.Counts[k] = intOption(o, k)
 		}
 	case "plan": // plan LABEL [visit=N] jobs=N skipped=N problem=TEXT
-		p := &lifecycle.Plan{Jobs: number(o, "jobs"), Skipped: number(o, "skipped")}
+		p := &lifecycle.Plan{Jobs: intOption(o, "jobs"), Skipped: intOption(o, "skipped")}
 		p.Entities = p.Jobs + p.Skipped
 		if o["problem"] != "" {
 			p.Cause, p.Problem = workflow.CauseAssertion, &workflow.Failure{Code: "ASSERTION", Message: o["problem"], Step: words[0]}
 		}
 		l.plans[words[0]+o["visit"]] = p
 	case "start": // start [parent=EXECUTION]
-		l.x = lifecycle.New(workflow.Execution{Tenant: "t", ID: "x", Workflow: l.def.Ref(), CreatedBy: "ann"}, l.now)
+		l.execution = lifecycle.NewExecution(workflow.Execution{Tenant: "t", ID: "x", Workflow: l.def.Ref(), CreatedBy: "ann"}, l.now)
 		if by := o["parent"]; by != "" {
-			l.x.Parent = &workflow.Parent{Execution: by, Root: by, Depth: 1}
+			l.execution.Parent = &workflow.Parent{Execution: by, Root: by, Depth: 1}
 		}
-		l.facts.Resolved = &lifecycle.Resolved{
-			Program: &spec.Program{Config: l.def.Config, Nodes: l.nodes, AssertNotEmpty: l.def.AssertNotEmpty}, Blocks: l.block, Workflows: map[string]string{"p/child:1": "1.0.0"},
+		l.facts.Resolution = &lifecycle.Resolution{
+			Program: &spec.Program{Config: l.def.Config, Nodes: l.nodes, AssertNotEmpty: l.def.AssertNotEmpty}, Blocks: l.blocks, Workflows: map[string]string{"p/child:1": "1.0.0"},
 		}
-		l.facts.Discovered = &lifecycle.Discovered{Scope: l.scope, Acquire: -1}
+		l.facts.Discovery = &lifecycle.Discovery{Scope: l.scope, AcquireIndex: -1}
 		if why := o["unresolved"]; why != "" {
-			l.facts.Resolved.Problem = &workflow.Failure{Code: "BLOCK_NOT_FOUND", Message: why}
+			l.facts.Resolution.Problem = &workflow.Failure{Code: "BLOCK_NOT_FOUND", Message: why}
 		}
 		if why := o["undiscovered"]; why != "" {
-			l.facts.Discovered.Problem = &workflow.Failure{Code: "EMPTY", Message: why}
+			l.facts.Discovery.Problem = &workflow.Failure{Code: "EMPTY", Message: why}
 		}
 		l.decide()
 	case "ready": // ready true|false [in=DURATION] [why=TEXT] [problem=TEXT]
-		f := &lifecycle.Ready{Ready: words[0] == "true", Condition: l.def.Config.StartWhen, Why: o["why"]}
+		f := &lifecycle.Readiness{Ready: words[0] == "true", Condition: l.def.Config.StartWhen, Reason: o["why"]}
 		if o["in"] != "" {
-			f.At = l.now.Add(l.duration(o["in"]).Std())
+			f.NotBefore = l.now.Add(l.duration(o["in"]).Std())
 		}
 		if o["problem"] != "" {
 			f.Problem = &workflow.Failure{Code: "invalid", Message: o["problem"]}
 		}
-		l.facts.Ready = f
+		l.facts.Readiness = f
 		l.decide()
 	case "granted": // granted [dropped=N by=EXECUTION]
-		answer := &lifecycle.LockAnswer{Epoch: l.x.Epoch, Scope: l.scope}
-		answer.Scope.HeldEpoch = l.x.Epoch
-		for n := range number(o, "dropped") {
+		answer := &lifecycle.LockResult{Epoch: l.execution.Epoch, Scope: l.scope}
+		answer.Scope.HeldEpoch = l.execution.Epoch
+		for n := range intOption(o, "dropped") {
 			answer.Scope.Counts = map[string]int{"device": l.scope.Counts["device"] - n - 1}
 			answer.Dropped = append(answer.Dropped, workflow.BlockedBy{
 				Entity: workflow.EntityKey{Type: "device", ID: fmt.Sprintf("d%02d", n)}, Execution: o["by"], Epoch: 1,
@@ -197,7 +197,7 @@ func (l *life) directive(verb string, words []string, o map[string]string) {
 		if err != nil {
 			l.t.Fatal(err)
 		}
-		l.facts.Locks = &lifecycle.LockAnswer{Epoch: l.x.Epoch, Conflict: &workflow.BlockedBy{
+		l.facts.Locks = &lifecycle.LockResult{Epoch: l.execution.Epoch, Conflict: &workflow.BlockedBy{
 			Entity: key, Execution: o["by"], Epoch: 1, Reservation: verb == "reserved",
 		}}
 		l.decide()
@@ -205,37 +205,37 @@ func (l *life) directive(verb string, words []string, o map[string]string) {
 		l.facts.Blocker = &lifecycle.Blocker{Registered: words[0] != "gone", Deadlock: words[0] == "deadlock"}
 		l.decide()
 	case "report", "closing":
-		tally := workflow.Tally{OK: number(o, "ok"), Failed: number(o, "failed"), Unknown: number(o, "unknown"), NotExecuted: number(o, "not")}
-		if tally.Failed > 0 {
-			tally.Failure = &workflow.Failure{Code: "REFUSED", Message: "the device refuses", Entity: o["entity"]}
+		counts := workflow.Counts{OK: intOption(o, "ok"), Failed: intOption(o, "failed"), Unknown: intOption(o, "unknown"), NotExecuted: intOption(o, "not")}
+		if counts.Failed > 0 {
+			counts.Failure = &workflow.Failure{Code: "REFUSED", Message: "the device refuses", Entity: o["entity"]}
 		}
-		if tally.Unknown > 0 {
-			tally.UnknownEntity = o["entity"]
+		if counts.Unknown > 0 {
+			counts.UnknownEntity = o["entity"]
 		}
 		_, silent := o["silent"]
-		rep := &lifecycle.Report{RunSeq: l.runOf(o["run"]), Complete: has, Tally: tally, Silent: silent, Updates: slices.Contains(words, "updates")}
+		rep := &lifecycle.Report{StepRunSeq: l.stepRunSeq(o["run"]), Complete: has, Counts: counts, Unclaimed: silent, HasUpdates: slices.Contains(words, "updates")}
 		if why := o["problem"]; why != "" {
 			rep.Cause, rep.Problem = workflow.CauseStepFailed, &workflow.Failure{Code: why, Message: "it is not held", Entity: o["entity"]}
 		}
 		kind := lifecycle.NeedReport
 		if verb == "closing" {
-			kind = lifecycle.NeedClosing
+			kind = lifecycle.NeedClose
 		}
-		l.facts.Reports = map[lifecycle.Need]*lifecycle.Report{{Kind: kind, RunSeq: rep.RunSeq}: rep}
-		for _, r := range l.x.Runs { // the others of a stretch go on
-			if r.Open() && r.HasJobs() && r.RunSeq != rep.RunSeq && o["run"] != "" {
-				l.facts.Reports[lifecycle.Need{Kind: kind, RunSeq: r.RunSeq}] = &lifecycle.Report{RunSeq: r.RunSeq}
+		l.facts.Reports = map[lifecycle.Need]*lifecycle.Report{{Kind: kind, StepRunSeq: rep.StepRunSeq}: rep}
+		for _, r := range l.execution.StepRuns { // the others of a stretch go on
+			if r.Open() && r.HasJobs() && r.Seq != rep.StepRunSeq && o["run"] != "" {
+				l.facts.Reports[lifecycle.Need{Kind: kind, StepRunSeq: r.Seq}] = &lifecycle.Report{StepRunSeq: r.Seq}
 			}
 		}
 		l.decide()
 	case "child": // child STATE [changed]
-		l.facts.Child = &lifecycle.ChildAnswer{RunSeq: l.x.RunSeq, State: sm.ExecutionState(words[0]), Changed: slices.Contains(words, "changed")}
+		l.facts.Child = &lifecycle.ChildStatus{StepRunSeq: l.execution.StepRunSeq, State: sm.ExecutionState(words[0]), HasChanges: slices.Contains(words, "changed")}
 		l.decide()
 	case "applied":
-		l.facts.Applied = true
+		l.facts.UpdatesApplied = true
 		l.decide()
 	case "retry": // retry [from=LABEL] [entities=failed|all]
-		l.facts.Command = &lifecycle.Command{Kind: lifecycle.CommandRetry, Actor: "bob", Reason: "mended", From: o["from"], Entities: o["entities"]}
+		l.facts.Command = &lifecycle.Command{Kind: lifecycle.CommandRetry, Actor: "bob", Reason: "mended", FromStep: o["from"], Entities: o["entities"]}
 		l.decide()
 	case "resume", "unlock":
 		l.facts.Command = &lifecycle.Command{Kind: lifecycle.CommandKind(verb), Actor: "bob", Reason: "it may go on"}
@@ -261,7 +261,7 @@ func (l *life) directive(verb string, words []string, o map[string]string) {
 	}
 }
 
-func (l *life) duration(text string) workflow.Duration {
+func (l *scriptRunner) duration(text string) workflow.Duration {
 	if text == "" {
 		return 0
 	}
@@ -272,15 +272,15 @@ func (l *life) duration(text string) workflow.Duration {
 	return workflow.Duration(d)
 }
 
-// node adds a step to the program, perhaps in another.
-func (l *life) node(s *spec.Step, words []string, o map[string]string) {
+// addNode adds a step to the program, perhaps in another.
+func (l *scriptRunner) addNode(s *spec.Step, words []string, o map[string]string) {
 	s.ContinueOnError = slices.Contains(words, "continue")
 	s.Delay = l.duration(o["delay"])
 	if o["repeat"] != "" {
-		s.Repeat = &spec.Repeat{Count: number(o, "repeat"), Delay: l.duration(o["pause"])}
+		s.Repeat = &spec.Repeat{Count: intOption(o, "repeat"), Delay: l.duration(o["pause"])}
 	}
 	at := len(l.nodes)
-	n := spec.Node{Step: s, Label: s.Label, Parent: -1, End: at + 1, Local: at}
+	n := spec.Node{Step: s, Label: s.Label, Parent: -1, End: at + 1, LocalIndex: at}
 	for i := range l.nodes {
 		if l.nodes[i].Label == o["in"] {
 			n.Parent = i
@@ -292,31 +292,31 @@ func (l *life) node(s *spec.Step, words []string, o map[string]string) {
 	l.nodes = append(l.nodes, n)
 }
 
-// runOf is the number of the open run with the label, or of the last run.
-func (l *life) runOf(label string) int {
-	for _, r := range l.x.Runs {
+// stepRunSeq is the number of the open run with the label, or of the last run.
+func (l *scriptRunner) stepRunSeq(label string) int {
+	for _, r := range l.execution.StepRuns {
 		if r.Label == label && r.Open() {
-			return r.RunSeq
+			return r.Seq
 		}
 	}
-	return l.x.RunSeq
+	return l.execution.StepRunSeq
 }
 
 // decide calls the decider until it rests or asks for a fact that only the
 // script can give.
-func (l *life) decide() {
+func (l *scriptRunner) decide() {
 	for range 50 {
-		before := len(l.x.Events)
-		if l.x.Version == 0 {
+		before := len(l.execution.Events)
+		if l.execution.Version == 0 {
 			before = 0
 		}
-		d, err := lifecycle.Decide(l.x, l.facts, policy, l.now)
+		d, err := lifecycle.Decide(l.execution, l.facts, policy, l.now)
 		if err != nil {
 			fmt.Fprintf(&l.out, "  refused: %v\n", err)
 			return
 		}
 		if d.Need != nil {
-			if d.Need.Kind == lifecycle.NeedPlan && l.plan(*d.Need, d.Draft) {
+			if d.Need.Kind == lifecycle.NeedPlan && l.answerPlan(*d.Need, d.Uncommitted) {
 				continue
 			}
 			fmt.Fprintf(&l.out, "  needs %s\n", d.Need.Kind)
@@ -326,38 +326,38 @@ func (l *life) decide() {
 			fmt.Fprintln(&l.out, "  nothing to do")
 			return
 		}
-		if d.Next.Version != l.x.Version+1 {
-			l.t.Errorf("version %d follows %d", d.Next.Version, l.x.Version)
+		if d.Next.Version != l.execution.Version+1 {
+			l.t.Errorf("version %d follows %d", d.Next.Version, l.execution.Version)
 		}
-		l.events(d.Next.Events[before:])
-		l.x = d.Next
-		l.forget()
-		l.committed(d)
-		if d.Rest {
+		l.printEvents(d.Next.Events[before:])
+		l.execution = d.Next
+		l.resetFacts()
+		l.printCommit(d)
+		if d.Idle {
 			return
 		}
 	}
 	l.t.Fatal("the decider does not come to rest")
 }
 
-// forget drops the facts that do not outlive a commit or a look.
-func (l *life) forget() {
-	l.facts.Locks, l.facts.Blocker, l.facts.Reports, l.facts.Command, l.facts.Child, l.facts.Ready = nil, nil, nil, nil, nil, nil
+// resetFacts drops the facts that do not outlive a commit or a look.
+func (l *scriptRunner) resetFacts() {
+	l.facts.Locks, l.facts.Blocker, l.facts.Reports, l.facts.Command, l.facts.Child, l.facts.Readiness = nil, nil, nil, nil, nil, nil
 }
 
-// plan answers NeedPlan: as the script says, or with a job for each entity of
+// answerPlan answers NeedPlan: as the script says, or with a job for each entity of
 // the step's type; a rollback undoes whatever its run has executed.
-func (l *life) plan(n lifecycle.Need, draft *workflow.Execution) bool {
-	s := l.nodes[n.Step]
+func (l *scriptRunner) answerPlan(n lifecycle.Need, draft *workflow.Execution) bool {
+	s := l.nodes[n.StepIndex]
 	p := l.plans[s.Label]
-	if n.Repeat > 0 && l.plans[s.Label+strconv.Itoa(n.Repeat)] != nil {
-		p = l.plans[s.Label+strconv.Itoa(n.Repeat)]
+	if n.Iteration > 0 && l.plans[s.Label+strconv.Itoa(n.Iteration)] != nil {
+		p = l.plans[s.Label+strconv.Itoa(n.Iteration)]
 	}
 	switch {
 	case n.Undoes > 0:
-		for _, r := range draft.Runs {
-			if r.RunSeq == n.Undoes {
-				p = &lifecycle.Plan{Jobs: r.Tally.Executed()}
+		for _, r := range draft.StepRuns {
+			if r.Seq == n.Undoes {
+				p = &lifecycle.Plan{Jobs: r.Counts.Executed()}
 			}
 		}
 	case p != nil:
@@ -373,7 +373,7 @@ func (l *life) plan(n lifecycle.Need, draft *workflow.Execution) bool {
 	return p != nil
 }
 
-func (l *life) events(events []workflow.Event) {
+func (l *scriptRunner) printEvents(events []workflow.Event) {
 	for _, e := range events {
 		where := e.Layer
 		if e.Step != "" {
@@ -397,11 +397,11 @@ func orDash(s string) string {
 	return s
 }
 
-func (l *life) committed(d lifecycle.Decision) {
+func (l *scriptRunner) printCommit(d lifecycle.Decision) {
 	x := d.Next
 	fmt.Fprintf(&l.out, "  commit %d: %s epoch %d", x.Version, x.State, x.Epoch)
 	if !x.DueAt.IsZero() {
-		fmt.Fprintf(&l.out, ", alarm at +%s", x.DueAt.Sub(epoch))
+		fmt.Fprintf(&l.out, ", alarm at +%s", x.DueAt.Sub(startTime))
 	}
 	if x.LockMode != "" {
 		fmt.Fprintf(&l.out, ", locks %s", x.LockMode)
@@ -409,7 +409,7 @@ func (l *life) committed(d lifecycle.Decision) {
 	if x.DroppedCount > 0 {
 		fmt.Fprintf(&l.out, ", dropped %d and names %d", x.DroppedCount, len(x.Dropped))
 	}
-	if d.Release {
+	if d.WakeWaiters {
 		fmt.Fprint(&l.out, ", releases")
 	}
 	if x.BlockedBy != nil {
@@ -418,7 +418,7 @@ func (l *life) committed(d lifecycle.Decision) {
 	if x.Wait != nil {
 		fmt.Fprintf(&l.out, ", waits for %s of %s", x.Wait.Kind, x.Wait.Step)
 	}
-	if r := x.RunOf(d.Dispatch); r != nil && r.Child != nil {
+	if r := x.StepRunBySeq(d.DispatchSeq); r != nil && r.Child != nil {
 		fmt.Fprintf(&l.out, ", starts %s", r.Child.Workflow)
 	} else if r != nil {
 		fmt.Fprintf(&l.out, ", sends %s of %s: %d jobs in %d packs", r.Kind, r.Label, r.Jobs, r.Lanes())
@@ -426,7 +426,7 @@ func (l *life) committed(d lifecycle.Decision) {
 			fmt.Fprintf(&l.out, ", %d at a time", r.Window)
 		}
 	}
-	if d.Rest {
+	if d.Idle {
 		fmt.Fprint(&l.out, ", rests")
 	}
 	fmt.Fprintln(&l.out)

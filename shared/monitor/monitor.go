@@ -9,8 +9,8 @@ import (
 //go:embed page
 var files embed.FS
 
-// policy lets the page load its own files and call its own service, no more.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
+// contentSecurityPolicy lets the page load its own files and call its own service, no more.
+const contentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // Handler serves the page at / and its files under /monitor/.
@@ -20,12 +20,12 @@ func Handler() http.Handler {
 		panic(err) // the folder is embedded: this cannot happen in a binary that was built
 	}
 	mux := http.NewServeMux()
-	serve := http.FileServerFS(page)
-	mux.Handle("GET /{$}", serve)
-	mux.Handle("GET /monitor/", http.StripPrefix("/monitor/", serve))
+	fileServer := http.FileServerFS(page)
+	mux.Handle("GET /{$}", fileServer)
+	mux.Handle("GET /monitor/", http.StripPrefix("/monitor/", fileServer))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
-		h.Set("Content-Security-Policy", policy)
+		h.Set("Content-Security-Policy", contentSecurityPolicy)
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cache-Control", "no-cache")

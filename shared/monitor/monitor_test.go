@@ -9,9 +9,9 @@ import (
 	"github.com/lockstep-run/lockstep/shared/monitor"
 )
 
-// TestPage: every file that the page names is served, under a policy that allows
+// TestHandler_ServesPage: every file that the page names is served, under a policy that allows
 // no inline script.
-func TestPage(t *testing.T) {
+func TestHandler_ServesPage(t *testing.T) {
 	h := monitor.Handler()
 	for path, kind := range map[string]string{"/": "text/html", "/monitor/page.js": "text/javascript", "/monitor/page.css": "text/css"} {
 		w := httptest.NewRecorder()

@@ -12,16 +12,16 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-func aPack() *workflow.PackMessage {
+func testPack() *workflow.PackMessage {
 	return &workflow.PackMessage{
-		Key:      workflow.PackKey{Tenant: "acme", Execution: "019a", Visit: 1, RunSeq: 3, Lane: 5, Attempt: 2},
+		Key:      workflow.PackKey{Tenant: "acme", Execution: "019a", StepRunOrdinal: 1, StepRunSeq: 3, Lane: 5, Attempt: 2},
 		Work:     workflow.Work{Kind: workflow.JobExecute, Block: "fleet/upgrade:1.0.0", Step: "upgrade", Pool: "p", Timeout: workflow.Duration(time.Minute), Retry: &workflow.Retry{MaxRetries: 2}, Lanes: 9},
 		Jobs:     []workflow.JobInput{{Index: 50, Entity: &workflow.EntityKey{Type: "device", ID: "a"}, Parameters: json.RawMessage(`{"v":1}`), Token: 7}},
 		NotAfter: time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC),
 	}
 }
 
-func encoded(t *testing.T, body string, err error) string {
+func mustEncode(t *testing.T, body string, err error) string {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -29,20 +29,20 @@ func encoded(t *testing.T, body string, err error) string {
 	return body
 }
 
-func TestBodiesComeBackAsTheyWere(t *testing.T) {
+func TestEncodePack_RoundTrips(t *testing.T) {
 	lane := 4
-	look := workflow.Look{Tenant: "acme", Execution: "019a", Why: "x", Lane: &lane, Cost: workflow.Cost{Queue: 1}}
-	body, err := EncodeLook(look)
-	got, err := DecodeLook(encoded(t, body, err))
-	if diff := cmp.Diff(look, got); err != nil || diff != "" {
+	wakeup := workflow.Wakeup{Tenant: "acme", Execution: "019a", Reason: "x", Lane: &lane, Cost: workflow.Cost{QueueRequests: 1}}
+	body, err := EncodeWakeup(wakeup)
+	got, err := DecodeWakeup(mustEncode(t, body, err))
+	if diff := cmp.Diff(wakeup, got); err != nil || diff != "" {
 		t.Errorf("%v %s", err, diff)
 	}
 	for name, size := range map[string]int{"small": 10, "compressed": 3 << 20} {
-		m := aPack()
+		m := testPack()
 		m.Jobs[0].Parameters = json.RawMessage(`"` + strings.Repeat("same again ", size/11) + `"`)
 		body, err := EncodePack(m)
-		body = encoded(t, body, err)
-		if strings.HasPrefix(body, compressPrefix) != (size > compressFrom) {
+		body = mustEncode(t, body, err)
+		if strings.HasPrefix(body, compressPrefix) != (size > compressThreshold) {
 			t.Errorf("%s begins with %.20s", name, body)
 		}
 		back, err := DecodePack(body)
@@ -55,21 +55,21 @@ func TestBodiesComeBackAsTheyWere(t *testing.T) {
 	}
 }
 
-func TestABodyThatDoesNotFitIsRefused(t *testing.T) {
+func TestEncodePack_RefusesTooLarge(t *testing.T) {
 	noise := make([]byte, 2<<20)
 	for i := range noise {
 		noise[i] = byte(' ' + 1 + rand.IntN(90))
 	}
-	m := aPack()
+	m := testPack()
 	m.Jobs[0].Parameters, _ = json.Marshal(string(noise))
 	if _, err := EncodePack(m); !workflow.Is(err, workflow.CodeTooLarge) {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestForeignBodiesAreRefused(t *testing.T) {
-	body, err := EncodePack(aPack())
-	good := encoded(t, body, err)
+func TestDecodePack_RefusesForeignBodies(t *testing.T) {
+	body, err := EncodePack(testPack())
+	good := mustEncode(t, body, err)
 	for name, c := range map[string]struct {
 		body string
 		code workflow.Code
@@ -89,8 +89,8 @@ func TestForeignBodiesAreRefused(t *testing.T) {
 		"no jobs":              {`{"v":1,"key":{"tenant":"a","x":"b","v":1,"r":1,"l":0,"a":1},"work":{"kind":"EXECUTE","block":"a/b:1.0.0","timeout":"1s"},"jobs":[],"notAfter":"2026-11-22T00:00:00Z"}`, workflow.CodeInvalid},
 		"not base64":           {compressPrefix + "***", workflow.CodeInvalid},
 		"not deflate":          {compressPrefix + "aGVsbG8=", workflow.CodeInvalid},
-		"a bomb":               {deflate(make([]byte, maxPlain+10)), workflow.CodeInvalid},
-		"more than a message":  {strings.Repeat(" ", MaxBody) + good, workflow.CodeInvalid},
+		"a bomb":               {deflate(make([]byte, maxDecodedBytes+10)), workflow.CodeInvalid},
+		"more than a message":  {strings.Repeat(" ", maxBody) + good, workflow.CodeInvalid},
 		"a look":               {`{"v":1,"tenant":"a","execution":"b"}`, workflow.CodeInvalid},
 		"a number for a text":  {strings.Replace(good, `"acme"`, `1`, 1), workflow.CodeInvalid},
 		"a compressed newer v": {deflate([]byte(`{"v":7}`)), workflow.CodeUnavailable},
@@ -105,27 +105,27 @@ func TestForeignBodiesAreRefused(t *testing.T) {
 	for name, body := range map[string]string{
 		"a pack": good, "no execution": `{"v":1,"tenant":"a"}`, "no tenant": `{"v":1,"execution":"a"}`, "an empty object": `{}`,
 	} {
-		if _, err := DecodeLook(body); !workflow.Is(err, workflow.CodeInvalid) {
+		if _, err := DecodeWakeup(body); !workflow.Is(err, workflow.CodeInvalid) {
 			t.Errorf("as a look, %s: %v", name, err)
 		}
 	}
 }
 
-func TestDelaysAreWholeSecondsRoundedUpAndCapped(t *testing.T) {
+func TestDelaySeconds_RoundsUpAndCaps(t *testing.T) {
 	for d, want := range map[time.Duration]int32{
 		-time.Hour: 0, 0: 0, 1: 1, time.Second: 1, 1001 * time.Millisecond: 2, 14 * time.Minute: 840, 15 * time.Minute: 900, 48 * time.Hour: 900,
 	} {
-		if got := delay(d); got != want {
+		if got := delaySeconds(d); got != want {
 			t.Errorf("delay(%s) = %d, want %d", d, got, want)
 		}
 	}
 }
 
-func TestOnlyWhatSQSTakesIsAGroup(t *testing.T) {
+func TestMessageGroupPattern_AcceptsWhatSQSAccepts(t *testing.T) {
 	for name, want := range map[string]bool{
 		"acme": true, "a.b-c_d/e:f@g": true, `back\slash`: true, "": false, "with space": false, "zürich": false, strings.Repeat("x", 129): false,
 	} {
-		if got := groupable.MatchString(name); got != want {
+		if got := messageGroupPattern.MatchString(name); got != want {
 			t.Errorf("%q: %v, want %v", name, got, want)
 		}
 	}

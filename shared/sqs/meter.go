@@ -10,9 +10,9 @@ import (
 	"github.com/lockstep-run/lockstep/shared/cost"
 )
 
-// Counted is the middleware that counts each attempt of a call by the bytes it
+// countRequests is the middleware that counts each attempt of a call by the bytes it
 // carried, there or back.
-func Counted(meter *cost.Meter) func(*awssqs.Options) {
+func countRequests(meter *cost.Meter) func(*awssqs.Options) {
 	return func(o *awssqs.Options) {
 		if meter == nil {
 			return
@@ -50,4 +50,4 @@ func Counted(meter *cost.Meter) func(*awssqs.Options) {
 	}
 }
 
-func (b *Board) options(o *awssqs.Options) { Counted(b.meter)(o) }
+func (b *Sender) options(o *awssqs.Options) { countRequests(b.meter)(o) }

@@ -11,11 +11,11 @@ const (
 
 // Metric is a number that the engine writes about itself.
 type Metric struct {
-	Name string
-	Unit string // as CloudWatch calls it
-	Says string
-	When string // it is written
-	By   string // the function that writes it
+	Name        string
+	Unit        string // as CloudWatch calls it
+	Description string
+	WrittenWhen string // it is written
+	WrittenBy   string // the function that writes it
 }
 
 // The metrics. On each of them stands an alarm, and there is none besides: one more is
@@ -41,8 +41,8 @@ var Metrics = []Metric{
 		"When it happens", FunctionLifecycle},
 }
 
-// MetricOf is a metric by its name.
-func MetricOf(name string) (Metric, bool) {
+// LookupMetric is a metric by its name.
+func LookupMetric(name string) (Metric, bool) {
 	for _, m := range Metrics {
 		if m.Name == name {
 			return m, true
@@ -51,6 +51,6 @@ func MetricOf(name string) (Metric, bool) {
 	return Metric{}, false
 }
 
-// StuckAfter is for how many seconds an alarm has to have rung before its
+// StuckAfterSeconds is for how many seconds an alarm has to have rung before its
 // execution counts as stuck.
-const StuckAfter = 900
+const StuckAfterSeconds = 900

@@ -49,13 +49,13 @@ const (
 	UpdateItem   = "UpdateItem"
 )
 
-// RightsOn are a function's rights on a table and its indexes.
-func RightsOn(function, table string) []Right {
-	var found []Right
+// RightsFor are a function's rights on a table and its indexes.
+func RightsFor(function, table string) []Right {
+	var rights []Right
 	for _, r := range Rights {
 		if r.Function == function && r.Table == table {
-			found = append(found, r)
+			rights = append(rights, r)
 		}
 	}
-	return found
+	return rights
 }

@@ -84,9 +84,9 @@ const (
 // Functions lists every function role.
 var Functions = []string{FunctionAPI, FunctionLifecycle, FunctionSweeper, FunctionWorker}
 
-// FunctionTimeout is each function's time-out in seconds. A queue that feeds a
+// FunctionTimeoutSeconds is each function's time-out in seconds. A queue that feeds a
 // function has a visibility time-out of [VisibilityFactor] times as much.
-var FunctionTimeout = map[string]int{
+var FunctionTimeoutSeconds = map[string]int{
 	FunctionAPI:       29,
 	FunctionLifecycle: 120,
 	FunctionSweeper:   55,

@@ -4,21 +4,21 @@ import "time"
 
 // DeadLetterQueue is what one queue has given up on, as far as it is the caller's.
 type DeadLetterQueue struct {
-	Queue    string       `json:"queue"`
-	Messages int          `json:"messages"` // of the caller, among those that were looked at
-	Complete bool         `json:"complete"` // everything was looked at
-	Letters  []DeadLetter `json:"letters"`  // the first of them
+	Queue       string       `json:"queue"`
+	Messages    int          `json:"messages"` // of the caller, among those that were looked at
+	Complete    bool         `json:"complete"` // everything was looked at
+	DeadLetters []DeadLetter `json:"letters"`  // the first of them
 }
 
 // DeadLetter is a message that its queue has given up on.
 type DeadLetter struct {
-	Message   string    `json:"message"`
-	Execution string    `json:"execution"`
-	Step      *string   `json:"step"`
-	Jobs      []string  `json:"jobs"`   // ids of the attempts that it offers
-	Reason    *string   `json:"reason"` // as the run's history has it
-	Receives  int       `json:"receives"`
-	Since     time.Time `json:"since"` // when it was sent
+	MessageID    string    `json:"message"`
+	Execution    string    `json:"execution"`
+	Step         *string   `json:"step"`
+	Jobs         []string  `json:"jobs"`   // ids of the attempts that it offers
+	Reason       *string   `json:"reason"` // as the run's history has it
+	ReceiveCount int       `json:"receives"`
+	SentAt       time.Time `json:"since"` // when it was sent
 }
 
 // RedriveRequest asks for dead letters to be put back: of one queue or, with an
@@ -30,16 +30,16 @@ type RedriveRequest struct {
 
 // RedriveView is what came of it.
 type RedriveView struct {
-	Moved    int             `json:"moved"`
-	Left     int             `json:"left"`     // of the caller, among those that were looked at
-	Complete bool            `json:"complete"` // everything was looked at
-	Queues   []RedrivenQueue `json:"queues"`
+	Moved     int             `json:"moved"`
+	Remaining int             `json:"left"`     // of the caller, among those that were looked at
+	Complete  bool            `json:"complete"` // everything was looked at
+	Queues    []RedrivenQueue `json:"queues"`
 }
 
 // RedrivenQueue is one queue's share of a RedriveView.
 type RedrivenQueue struct {
-	Queue    string `json:"queue"`
-	Moved    int    `json:"moved"`
-	Left     int    `json:"left"`
-	Complete bool   `json:"complete"`
+	Queue     string `json:"queue"`
+	Moved     int    `json:"moved"`
+	Remaining int    `json:"left"`
+	Complete  bool   `json:"complete"`
 }

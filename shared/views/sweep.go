@@ -24,17 +24,17 @@ type DueExecution struct {
 
 // DueWorker is a polling worker that has been silent for too long, since when.
 type DueWorker struct {
-	Worker  string                    `json:"worker"`
-	State   statemachines.WorkerState `json:"state"`
-	Becomes statemachines.WorkerState `json:"becomes"`
-	Since   time.Time                 `json:"since"`
+	Worker    string                    `json:"worker"`
+	State     statemachines.WorkerState `json:"state"`
+	NextState statemachines.WorkerState `json:"becomes"`
+	Since     time.Time                 `json:"since"`
 }
 
 // DueSchedule is a schedule whose moment has come. Run is the id of the run that
 // would be started, null if it would be skipped.
 type DueSchedule struct {
-	Schedule string    `json:"schedule"` // package/name
-	Moment   time.Time `json:"moment"`
-	Skipped  bool      `json:"skipped"`
-	Run      *string   `json:"run"`
+	Schedule    string    `json:"schedule"` // package/name
+	FireTime    time.Time `json:"moment"`
+	Skipped     bool      `json:"skipped"`
+	ExecutionID *string   `json:"run"`
 }

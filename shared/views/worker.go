@@ -15,7 +15,7 @@ type WorkerView struct {
 	Pool          string                    `json:"pool"`
 	Blocks        []string                  `json:"blocks"`
 	Version       *string                   `json:"version"`
-	Jobs          []string                  `json:"jobs"` // the packs that it works on
+	Packs         []string                  `json:"jobs"` // the packs that it works on
 	RegisteredAt  time.Time                 `json:"registeredAt"`
 	LastHeartbeat *time.Time                `json:"lastHeartbeat"`
 }
@@ -47,10 +47,10 @@ type PackOffer struct {
 
 // PackResults is what a worker says of a pack. Nil results only ask for more time.
 type PackResults struct {
-	Pack     string            `json:"pack"`
-	Token    int               `json:"token"`
-	Results  []json.RawMessage `json:"results"`  // each as a block served over HTTP answers, with the job's id
-	NotBegun []string          `json:"notBegun"` // jobs that it will not begin, once it has been asked to stop
+	Pack       string            `json:"pack"`
+	Token      int               `json:"token"`
+	Results    []json.RawMessage `json:"results"`  // each as a block served over HTTP answers, with the job's id
+	NotStarted []string          `json:"notBegun"` // jobs that it will not begin, once it has been asked to stop
 }
 
 // PackLease is until when a worker may go on with a pack; null if it is over.

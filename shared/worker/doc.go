@@ -3,7 +3,7 @@
 //
 // For authors: make a [Worker], [Add] typed blocks to it, and serve it, either as
 // a Lambda function behind a pool's queue or as a polling process anywhere (the
-// package shared/boot/pool does both). A block's functions get a [Job] with the
+// package shared/boot/workerhost does both). A block's functions get a [Job] with the
 // entity, the fence to pass on to the device, and an Idempotency-Key; they return
 // a result, or an error that says whether repeating can help ([Retryable],
 // [Terminal]; a plain error is retryable, a panic is not).

@@ -10,7 +10,7 @@ import (
 
 // A block is a typed function with a name. This one may run again with the same
 // effect, and can be undone.
-func ExampleAdd() {
+func ExampleRegister() {
 	type Parameters struct {
 		Target string `json:"target"`
 	}
@@ -20,7 +20,7 @@ func ExampleAdd() {
 	firmware := map[string]string{"sw-1": "1.0"} // stands for the devices
 
 	w := worker.New(worker.Options{Name: "worker-1", Pool: "fleet"})
-	worker.Add(w, worker.Block[Parameters, Result]{
+	worker.Register(w, worker.Block[Parameters, Result]{
 		Name: "fleet/upgrade", Version: "1.0.0", RunOn: "device", Idempotent: true,
 		Execute: func(_ context.Context, job *worker.Job, p Parameters) (Result, error) {
 			before, ok := firmware[job.Entity.ID]
@@ -28,7 +28,7 @@ func ExampleAdd() {
 				return Result{}, worker.Terminal("NO_DEVICE", errors.New("there is no such device"))
 			}
 			firmware[job.Entity.ID] = p.Target // a real device is told job.Fence, too
-			return Result{before}, job.Set("firmware", p.Target)
+			return Result{before}, job.SetAttribute("firmware", p.Target)
 		},
 		Rollback: func(_ context.Context, job *worker.Job, _ Parameters, result *Result) error {
 			if result != nil {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/lockstep-run/lockstep/shared/worker/internal/session"
-	"github.com/lockstep-run/lockstep/shared/worker/lasttry"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -17,44 +15,44 @@ import (
 // while the budget is hardly used. Begun, if it is set, is called when jobs begin that
 // no claim stands for.
 type Ports struct {
-	Packs  Packs
-	Queue  Queue
-	Meter  Meter
-	Hold   func(ctx context.Context, d time.Duration) error
-	Budget time.Duration
-	Begun  func(ctx context.Context)
+	Packs            Packs
+	Sender           Sender
+	Meter            Meter
+	ExtendVisibility func(ctx context.Context, d time.Duration) error
+	TimeBudget       time.Duration
+	OnUnclaimedStart func(ctx context.Context)
 }
 
 // Disposition says what to do with a message that has been handled without an
 // error: delete it, or let it come back after a time.
 type Disposition struct {
-	Done  bool
-	After time.Duration
+	Done       bool
+	RetryAfter time.Duration
 }
 
 // Handle answers one pack's message. An error leaves the message to redelivery:
 // whatever was not done is done then, or by the engine's alarm.
 func (w *Worker) Handle(ctx context.Context, m *workflow.PackMessage, p Ports) (Disposition, error) {
-	whole, err := session.Whole(ctx, m, w.view(p))
+	loaded, err := loadMessagePayload(ctx, m, w.sessionPorts(p))
 	if err != nil {
 		return Disposition{}, err
 	}
-	d, err := session.Handle(ctx, &w.rules, whole, w.view(p))
-	return Disposition(d), err
+	disposition, err := handlePack(ctx, &w.sessionConfig, loaded, w.sessionPorts(p))
+	return Disposition(disposition), err
 }
 
-// lastTry is the last receive that a message's queue permits, nil if this is none.
-func (w *Worker) lastTry(id string, receives int, m *workflow.PackMessage, p Ports) *lasttry.Try {
-	return lasttry.Of(lasttry.Rules{MaxReceives: w.MaxReceives, Lease: w.Lease, Queue: p.Queue, Log: w.Log}, id, receives, m)
+// finalReceive is the last receive that a message's queue permits, nil if this is none.
+func (w *Worker) finalReceive(id string, receives int, m *workflow.PackMessage, p Ports) *FinalReceive {
+	return NewFinalReceive(FinalReceiveOptions{MaxReceives: w.MaxReceives, LeaseDuration: w.LeaseDuration, WakeupSender: p.Sender, Logger: w.Logger}, id, receives, m)
 }
 
-// executor is what runs the message's jobs, or nil if this worker does not.
-func (w *Worker) executor(m *workflow.PackMessage) Executor {
-	if e := m.Work.HTTP; e != nil {
-		if w.HTTP == nil {
+// handlerFor is what runs the message's jobs, or nil if this worker does not.
+func (w *Worker) handlerFor(m *workflow.PackMessage) jobHandler {
+	if endpoint := m.Work.HTTP; endpoint != nil {
+		if w.HTTPBlocks == nil {
 			return nil
 		}
-		return func(ctx context.Context, job *Job) Answer { return w.HTTP.Call(ctx, e, job) }
+		return func(ctx context.Context, job *Job) JobResult { return w.HTTPBlocks.Call(ctx, endpoint, job) }
 	}
-	return w.blocks[m.Work.Block].run
+	return w.blocks[m.Work.Block].handler
 }

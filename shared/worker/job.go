@@ -13,15 +13,15 @@ import (
 
 // Job is one call of a block, for one entity or, with a nil Entity, for the run.
 type Job struct {
-	ID        string // also the Idempotency-Key: the same for every delivery of this attempt
-	Tenant    string
-	Execution string
-	Step      string
-	Block     string
-	Operation workflow.JobKind
-	Attempt   int // from 1
+	ID          string // also the Idempotency-Key: the same for every delivery of this attempt
+	Tenant      string
+	ExecutionID string
+	Step        string
+	Block       string
+	Operation   workflow.JobKind
+	Attempt     int // from 1
 
-	Correlation, Trace string // what the starter calls whatever comes of the run, and a traceparent, or empty: pass them on
+	CorrelationID, TraceParent string // what the starter calls whatever comes of the run, and a traceparent, or empty: pass them on
 
 	Entity     *workflow.EntityKey
 	Attributes json.RawMessage // of the entity, as read under its lock
@@ -37,9 +37,9 @@ type Job struct {
 	// not. One that does not is left running: its next attempt has a higher fence.
 	Deadline time.Time
 
-	outcome sm.Outcome
-	update  workflow.Update   // of the job's own entity
-	updates []workflow.Update // of others
+	outcome      sm.Outcome
+	ownUpdate    workflow.Update   // of the job's own entity
+	otherUpdates []workflow.Update // of others
 }
 
 // DecodeAttributes reads the entity's attributes into a pointer; a global job has
@@ -54,9 +54,9 @@ func (j *Job) DecodeAttributes(into any) error {
 // errNoEntity says that a global job has no entity to update.
 var errNoEntity = errors.New("worker: the job has no entity")
 
-// Set asks for an attribute of the job's entity to be changed. That is part of
+// SetAttribute asks for an attribute of the job's entity to be changed. That is part of
 // the job's success: it is applied when the run completes, or never.
-func (j *Job) Set(attribute string, value any) error {
+func (j *Job) SetAttribute(attribute string, value any) error {
 	if j.Entity == nil {
 		return errNoEntity
 	}
@@ -64,25 +64,25 @@ func (j *Job) Set(attribute string, value any) error {
 	if err != nil {
 		return fmt.Errorf("worker: attribute %s: %w", attribute, err)
 	}
-	if j.update.Set == nil {
-		j.update.Set = map[string]json.RawMessage{}
+	if j.ownUpdate.Set == nil {
+		j.ownUpdate.Set = map[string]json.RawMessage{}
 	}
-	j.update.Set[attribute] = raw
+	j.ownUpdate.Set[attribute] = raw
 	return nil
 }
 
-// Remove asks for an attribute of the job's entity to be removed, like Set.
-func (j *Job) Remove(attribute string) error {
+// RemoveAttribute asks for an attribute of the job's entity to be removed, like Set.
+func (j *Job) RemoveAttribute(attribute string) error {
 	if j.Entity == nil {
 		return errNoEntity
 	}
-	j.update.Remove = append(j.update.Remove, attribute)
+	j.ownUpdate.Remove = append(j.ownUpdate.Remove, attribute)
 	return nil
 }
 
-// Update asks for attributes of another entity to be changed, like Set. The run has
+// UpdateEntity asks for attributes of another entity to be changed, like Set. The run has
 // to hold it, or the step fails.
-func (j *Job) Update(u workflow.Update) { j.updates = append(j.updates, u) }
+func (j *Job) UpdateEntity(u workflow.Update) { j.otherUpdates = append(j.otherUpdates, u) }
 
 // Break makes the outcome of a job that succeeds BREAK: enough of this loop or
 // sequence. NoOp makes it NOOP: there was nothing to do.
@@ -91,33 +91,33 @@ func (j *Job) Break() { j.outcome = sm.OutcomeBreak }
 // NoOp makes the outcome of a job that succeeds NOOP.
 func (j *Job) NoOp() { j.outcome = sm.OutcomeNoop }
 
-// success is the answer of a job with its outcome and updates.
-func (j *Job) success(result json.RawMessage) Answer {
-	a := Answer{Outcome: sm.OutcomeOK, Result: result}
+// successResult is the answer of a job with its outcome and updates.
+func (j *Job) successResult(result json.RawMessage) JobResult {
+	a := JobResult{Outcome: sm.OutcomeOK, Result: result}
 	if j.outcome != "" {
 		a.Outcome = j.outcome
 	}
-	updates := j.updates
-	if len(j.update.Set) > 0 || len(j.update.Remove) > 0 {
-		j.update.Entity = *j.Entity
-		updates = append([]workflow.Update{j.update}, updates...)
+	updates := j.otherUpdates
+	if len(j.ownUpdate.Set) > 0 || len(j.ownUpdate.Remove) > 0 {
+		j.ownUpdate.Entity = *j.Entity
+		updates = append([]workflow.Update{j.ownUpdate}, updates...)
 	}
 	if len(updates) > 0 {
 		raw, err := json.Marshal(updates)
 		if err != nil {
-			return fail(Terminal("RESULT", err))
+			return failureResult(Terminal("RESULT", err))
 		}
 		a.Updates = raw
 	}
 	return a
 }
 
-// Executor runs one job.
-type Executor func(ctx context.Context, job *Job) Answer
+// jobHandler runs one job.
+type jobHandler func(ctx context.Context, job *Job) JobResult
 
-// Caller runs the jobs of blocks that name an endpoint.
-type Caller interface {
-	Call(ctx context.Context, endpoint *workflow.Endpoint, job *Job) Answer
+// EndpointCaller runs the jobs of blocks that name an endpoint.
+type EndpointCaller interface {
+	Call(ctx context.Context, endpoint *workflow.Endpoint, job *Job) JobResult
 }
 
 // jobError is an error of a block that says whether repeating can help.
@@ -134,24 +134,24 @@ func (e *jobError) Unwrap() error { return e.err }
 // Retryable marks an error after which the job may succeed if it is tried again.
 // An error that is not marked is retryable too.
 // Without an error there is nothing to mark.
-func Retryable(code string, err error) error { return marked(code, true, err) }
+func Retryable(code string, err error) error { return newJobError(code, true, err) }
 
 // Terminal marks an error that trying again will not help.
-func Terminal(code string, err error) error { return marked(code, false, err) }
+func Terminal(code string, err error) error { return newJobError(code, false, err) }
 
-func marked(code string, retryable bool, err error) error {
+func newJobError(code string, retryable bool, err error) error {
 	if err == nil {
 		return nil
 	}
 	return &jobError{code, retryable, err}
 }
 
-// fail is the answer for an error.
-func fail(err error) Answer {
+// failureResult is the answer for an error.
+func failureResult(err error) JobResult {
 	f := &workflow.Failure{Code: "ERROR", Message: err.Error(), Retryable: true}
 	var e *jobError
 	if errors.As(err, &e) {
 		f.Code, f.Retryable = e.code, e.retryable
 	}
-	return Answer{Outcome: sm.OutcomeError, Failure: f}
+	return JobResult{Outcome: sm.OutcomeError, Failure: f}
 }

@@ -4,20 +4,20 @@ import "maps"
 
 // Cost is what a run has consumed, as the services counted it.
 type Cost struct {
-	WriteUnits map[string]float64 `json:"w,omitempty"` // DynamoDB write units by table role
-	ReadUnits  map[string]float64 `json:"r,omitempty"` // DynamoDB read units by table role
-	Dynamo     int                `json:"d,omitempty"` // DynamoDB requests
-	Queue      float64            `json:"q,omitempty"` // SQS requests, in units of 64 KB; shares of a batch are fractions
-	Functions  float64            `json:"f,omitempty"` // function invocations; shares of a batch are fractions
+	WriteUnits     map[string]float64 `json:"w,omitempty"` // DynamoDB write units by table role
+	ReadUnits      map[string]float64 `json:"r,omitempty"` // DynamoDB read units by table role
+	DynamoRequests int                `json:"d,omitempty"` // DynamoDB requests
+	QueueRequests  float64            `json:"q,omitempty"` // SQS requests, in units of 64 KB; shares of a batch are fractions
+	Invocations    float64            `json:"f,omitempty"` // function invocations; shares of a batch are fractions
 }
 
 // Add adds o.
 func (c *Cost) Add(o Cost) {
 	c.WriteUnits = addUnits(c.WriteUnits, o.WriteUnits)
 	c.ReadUnits = addUnits(c.ReadUnits, o.ReadUnits)
-	c.Dynamo += o.Dynamo
-	c.Queue += o.Queue
-	c.Functions += o.Functions
+	c.DynamoRequests += o.DynamoRequests
+	c.QueueRequests += o.QueueRequests
+	c.Invocations += o.Invocations
 }
 
 func addUnits(a, b map[string]float64) map[string]float64 {
@@ -38,14 +38,14 @@ func (c Cost) Clone() Cost {
 
 // IsZero reports whether nothing was consumed.
 func (c Cost) IsZero() bool {
-	return len(c.WriteUnits) == 0 && len(c.ReadUnits) == 0 && c.Dynamo == 0 && c.Queue == 0 && c.Functions == 0
+	return len(c.WriteUnits) == 0 && len(c.ReadUnits) == 0 && c.DynamoRequests == 0 && c.QueueRequests == 0 && c.Invocations == 0
 }
 
-// Writes is the sum of write units over all tables.
-func (c Cost) Writes() float64 { return sum(c.WriteUnits) }
+// TotalWriteUnits is the sum of write units over all tables.
+func (c Cost) TotalWriteUnits() float64 { return sum(c.WriteUnits) }
 
-// Reads is the sum of read units over all tables.
-func (c Cost) Reads() float64 { return sum(c.ReadUnits) }
+// TotalReadUnits is the sum of read units over all tables.
+func (c Cost) TotalReadUnits() float64 { return sum(c.ReadUnits) }
 
 func sum(m map[string]float64) float64 {
 	t := 0.0

@@ -30,8 +30,8 @@ func (k EntityKey) Compare(o EntityKey) int {
 	return cmp.Or(cmp.Compare(k.Type, o.Type), cmp.Compare(k.ID, o.ID))
 }
 
-// MaxAttributes is the size of an entity's attributes, in bytes.
-const MaxAttributes = 32 << 10
+// MaxAttributesBytes is the size of an entity's attributes, in bytes.
+const MaxAttributesBytes = 32 << 10
 
 // Entity is one thing in the inventory.
 type Entity struct {
@@ -60,19 +60,19 @@ func (s *Selector) Empty() bool {
 	return s == nil || (len(s.IDs) == 0 && len(s.Groups) == 0 && s.Query == "")
 }
 
-// Vague reports whether the selector, as it was given, names a type and does not say
+// Unspecified reports whether the selector, as it was given, names a type and does not say
 // which entities of it: all and none are both too much to guess. A list that is
 // given and empty says none.
-func (s *Selector) Vague() bool {
+func (s *Selector) Unspecified() bool {
 	return s != nil && s.Type != "" && s.IDs == nil && s.Groups == nil && s.Query == ""
 }
 
-// SayWhich is what to do about a [Selector] that is vague.
-const SayWhich = "say which entities of the type: ids, groups, or a query, which is \"true\" for all"
+// UnspecifiedSelectorHint is what to do about a [Selector] that is vague.
+const UnspecifiedSelectorHint = "say which entities of the type: ids, groups, or a query, which is \"true\" for all"
 
-// Held is an entity of a run's scope with what the run knows of it since it
+// ScopeEntity is an entity of a run's scope with what the run knows of it since it
 // holds the lock: the lock's token and the attributes read under it.
-type Held struct {
+type ScopeEntity struct {
 	Key        EntityKey       `json:"key"`
 	Token      int64           `json:"token"`
 	Attributes json.RawMessage `json:"attributes,omitempty"`

@@ -138,8 +138,8 @@ func CodeOf(err error) Code {
 // Is reports whether err carries the code.
 func Is(err error, code Code) bool { return err != nil && CodeOf(err) == code }
 
-// Private reports whether the message may hold what somebody has written or sent, which
+// Sensitive reports whether the message may hold what somebody has written or sent, which
 // belongs into an answer or a history and not into a log.
-func (e *Error) Private() (word string, is bool) {
+func (e *Error) Sensitive() (word string, is bool) {
 	return string(e.Code), slices.Contains([]Code{CodeInvalid, CodeLimit, CodeTooLarge, CodeNotImplemented, CodeIdempotencyMismatch}, e.Code)
 }

@@ -16,18 +16,18 @@ const SchemaVersion = 1
 // authority on it. Everything else (locks, packs, messages, indexes) is judged
 // by what stands here. It is changed by one conditional write at a time.
 type Execution struct {
-	Schema int    `json:"schema"`
-	Engine string `json:"engine,omitempty"` // version of the engine that wrote it last
+	Schema        int    `json:"schema"`
+	EngineVersion string `json:"engine,omitempty"` // version of the engine that wrote it last
 
 	Tenant string `json:"tenant"`
 	ID     string `json:"id"` // UUIDv7: its text order is the order of creation, and its age in lock conflicts
 
-	State   statemachines.ExecutionState `json:"state"`
-	Version int64                        `json:"version"`         // +1 with every commit, never by a waiter's registration
-	Epoch   int64                        `json:"epoch"`           // +1 whenever locking begins, never reset
-	Try     int                          `json:"try"`             // +1 with an operator's retry
-	Commit  string                       `json:"commit"`          // id of the last commit, recognises a write whose reply was lost
-	Floor   int64                        `json:"floor,omitempty"` // of tokens when it was written: a lower one than the engine's says that tables were restored since
+	State           statemachines.ExecutionState `json:"state"`
+	Version         int64                        `json:"version"`                   // +1 with every commit, never by a waiter's registration
+	Epoch           int64                        `json:"epoch"`                     // +1 whenever locking begins, never reset
+	Try             int                          `json:"try"`                       // +1 with an operator's retry
+	Commit          string                       `json:"commit"`                    // id of the last commit, recognises a write whose reply was lost
+	MinFencingToken int64                        `json:"minFencingToken,omitempty"` // of tokens when it was written: a lower one than the engine's says that tables were restored since
 
 	Workflow  Ref               `json:"workflow"`            // exact
 	Blocks    map[string]string `json:"blocks,omitempty"`    // reference as written -> pinned version
@@ -41,13 +41,13 @@ type Execution struct {
 	CreatedBy string            `json:"createdBy,omitempty"`
 	Labels    map[string]string `json:"labels,omitempty"`
 
-	Correlation string `json:"correlation,omitempty"` // what the starter calls whatever comes of it
-	Trace       string `json:"trace,omitempty"`       // traceparent of the span that started it
+	CorrelationID string `json:"correlation,omitempty"` // what the starter calls whatever comes of it
+	TraceParent   string `json:"trace,omitempty"`       // traceparent of the span that started it
 
 	// Scope is what this try is about, Past what earlier tries were, by their
 	// number: what they have done is judged by what they saw.
-	Scope Scope         `json:"scope,omitzero"`
-	Past  map[int]Scope `json:"past,omitempty"`
+	Scope      Scope         `json:"scope,omitzero"`
+	PastScopes map[int]Scope `json:"pastScopes,omitempty"`
 
 	// Conflicts counts lock conflicts since the run was created; from the second
 	// on the run reserves what it waits for. BlockedBy is what it waits for.
@@ -62,24 +62,24 @@ type Execution struct {
 	Dropped      []BlockedBy `json:"dropped,omitempty"`
 	DroppedCount int         `json:"droppedCount,omitempty"`
 
-	Wait      *Wait     `json:"wait,omitempty"`     // what it waits for in BLOCKED_WAITING and WAITING
-	NotBefore time.Time `json:"notBefore,omitzero"` // as its starter asked
-	Deadline  time.Time `json:"deadline,omitzero"`  // of the whole run; zero for none
-	Applied   bool      `json:"applied,omitempty"`  // the updates of entities stand in the inventory
+	Wait           *Wait     `json:"wait,omitempty"`           // what it waits for in BLOCKED_WAITING and WAITING
+	NotBefore      time.Time `json:"notBefore,omitzero"`       // as its starter asked
+	Deadline       time.Time `json:"deadline,omitzero"`        // of the whole run; zero for none
+	UpdatesApplied bool      `json:"updatesApplied,omitempty"` // the updates of entities stand in the inventory
 
-	// At is the index of the step that is entered next, or that is being visited;
+	// PC is the index of the step that is entered next, or that is being visited;
 	// Round its repetition, and Rested the RunSeq for which its delay is over.
 	// OnlyFailed is set by a retry that keeps what has come to OK.
-	At         int  `json:"pc,omitempty"`
-	Round      int  `json:"round,omitempty"`
-	Rested     int  `json:"rested,omitempty"`
-	OnlyFailed bool `json:"onlyFailed,omitempty"`
+	PC           int  `json:"pc,omitempty"`
+	Iteration    int  `json:"iteration,omitempty"`
+	DelayDoneSeq int  `json:"delayDoneSeq,omitempty"`
+	OnlyFailed   bool `json:"onlyFailed,omitempty"`
 
-	RunSeq int       `json:"runSeq"`         // counter of step runs, rollbacks included
-	Runs   []StepRun `json:"runs,omitempty"` // in order of RunSeq; the last may be open
+	StepRunSeq int       `json:"stepRunSeq"`         // counter of step runs, rollbacks included
+	StepRuns   []StepRun `json:"stepRuns,omitempty"` // in order of RunSeq; the last may be open
 
-	DueAt     time.Time `json:"dueAt,omitzero"`     // the alarm clock; zero when nothing is left to do
-	DiscardAt time.Time `json:"discardAt,omitzero"` // when it was given up, its retention being over; zero as long as it is kept
+	DueAt       time.Time `json:"dueAt,omitzero"`       // the alarm clock; zero when nothing is left to do
+	DiscardedAt time.Time `json:"discardedAt,omitzero"` // when it was given up, its retention being over; zero as long as it is kept
 
 	Cause        Cause         `json:"cause,omitempty"`
 	Reason       string        `json:"reason,omitempty"`
@@ -89,49 +89,49 @@ type Execution struct {
 
 	// The newest events ride here; older ones are paged out first. Sequence is
 	// the number of the last event, Paged that of the last one paged out.
-	Events   []Event `json:"events,omitempty"`
-	Sequence int64   `json:"sequence"`
-	Paged    int64   `json:"paged,omitempty"`
+	Events       []Event `json:"events,omitempty"`
+	Sequence     int64   `json:"sequence"`
+	PagedThrough int64   `json:"pagedThrough,omitempty"`
 
 	Cost Cost `json:"cost,omitzero"`
 
-	// StoredBytes is the size of the item as it was read, which is what the next
+	// ItemBytes is the size of the item as it was read, which is what the next
 	// write of it is charged by. It is not stored.
-	StoredBytes int `json:"-"`
+	ItemBytes int `json:"-"`
 
 	// Waiters is read with the item and changed outside its version: the ids of
 	// executions to wake when this one lets go of its locks.
 	Waiters []string `json:"-"`
 
-	// Trouble, too, is written outside the version, and is gone with the next commit of a look.
-	Trouble *Trouble `json:"-"`
+	// FailureStreak, too, is written outside the version, and is gone with the next commit of a look.
+	FailureStreak *FailureStreak `json:"-"`
 }
 
-// Trouble is that looks at an execution fail, one after the other.
-type Trouble struct {
+// FailureStreak is that looks at an execution fail, one after the other.
+type FailureStreak struct {
 	Since  time.Time `json:"since"` // of the first
-	Looks  int       `json:"looks"`
+	Count  int       `json:"count"`
 	Reason string    `json:"reason"` // of the last
 }
 
 // Parent is the run that started this one.
 type Parent struct {
-	Execution string `json:"execution"`
-	RunSeq    int    `json:"runSeq"`          // of the visit
-	Root      string `json:"root"`            // the outermost ancestor, whose age counts in lock conflicts
-	Depth     int    `json:"depth"`           // from 1
-	Waits     bool   `json:"waits,omitempty"` // it holds its locks until this one has ended
+	Execution  string `json:"execution"`
+	StepRunSeq int    `json:"stepRunSeq"`      // of the visit
+	Root       string `json:"root"`            // the outermost ancestor, whose age counts in lock conflicts
+	Depth      int    `json:"depth"`           // from 1
+	Waits      bool   `json:"waits,omitempty"` // it holds its locks until this one has ended
 }
 
 // MaxDepth bounds how deep runs may start runs.
 const MaxDepth = 10
 
 // MaxTries bounds how often an operator may let one run begin again, and
-// MaxHistory how many events a run may have before it visits no further step: what
+// MaxEvents how many events a run may have before it visits no further step: what
 // a try has seen and what has happened stay readable as long as the run is kept.
 const (
-	MaxTries   = 100
-	MaxHistory = 20_000
+	MaxTries  = 100
+	MaxEvents = 20_000
 )
 
 // Age orders runs in lock conflicts: the smaller is the older. A run that
@@ -174,14 +174,14 @@ type Wait struct {
 	Child     string    `json:"child,omitempty"`     // id
 }
 
-// InlineInput is up to how many bytes of parameters and selector ride in the
+// MaxInlineInputBytes is up to how many bytes of parameters and selector ride in the
 // state item; larger ones live in their own item and are read when needed.
-const InlineInput = 256
+const MaxInlineInputBytes = 256
 
 // Input is what the starter gave. Either it rides here, or Stored says that it
 // lives beside the state item.
 type Input struct {
-	Stored     bool            `json:"stored,omitempty"`
+	Offloaded  bool            `json:"offloaded,omitempty"`
 	Parameters json.RawMessage `json:"parameters,omitempty"`
 	Selector   *Selector       `json:"selector,omitempty"`
 }
@@ -193,7 +193,7 @@ type Scope struct {
 	Counts map[string]int `json:"counts,omitempty"` // by entity type
 	Key    string         `json:"key,omitempty"`
 	Chunks int            `json:"chunks,omitempty"`
-	Inline []Held         `json:"inline,omitempty"`
+	Inline []ScopeEntity  `json:"inline,omitempty"`
 
 	// Held is set once the scope carries the tokens and attributes of the locks
 	// taken in epoch HeldEpoch.
@@ -255,32 +255,32 @@ func (x *Execution) Status() statemachines.Status { return statemachines.StatusO
 
 // ScopeOf is the scope of the try to which a step run belongs.
 func (x *Execution) ScopeOf(r *StepRun) Scope {
-	if past, ok := x.Past[r.Try]; ok {
-		return past
+	if scope, ok := x.PastScopes[r.Try]; ok {
+		return scope
 	}
 	return x.Scope
 }
 
-// RunOf is the step run with the number, nil if there is none.
-func (x *Execution) RunOf(runSeq int) *StepRun {
-	for i := range x.Runs {
-		if x.Runs[i].RunSeq == runSeq {
-			return &x.Runs[i]
+// StepRunBySeq is the step run with the number, nil if there is none.
+func (x *Execution) StepRunBySeq(seq int) *StepRun {
+	for i := range x.StepRuns {
+		if x.StepRuns[i].Seq == seq {
+			return &x.StepRuns[i]
 		}
 	}
 	return nil
 }
 
-// Run is the last step run, or nil before the first.
-func (x *Execution) Run() *StepRun {
-	if len(x.Runs) == 0 {
+// LastStepRun is the last step run, or nil before the first.
+func (x *Execution) LastStepRun() *StepRun {
+	if len(x.StepRuns) == 0 {
 		return nil
 	}
-	return &x.Runs[len(x.Runs)-1]
+	return &x.StepRuns[len(x.StepRuns)-1]
 }
 
-// Head is as much of an execution as lock judgement needs.
-type Head struct {
+// OwnerStatus is as much of an execution as lock judgement needs.
+type OwnerStatus struct {
 	State statemachines.ExecutionState
 	Epoch int64
 }
@@ -289,11 +289,11 @@ type Head struct {
 // assignment or by append, never shows in the original.
 func (x *Execution) Clone() *Execution {
 	c := *x
-	c.Runs = append([]StepRun(nil), x.Runs...)
+	c.StepRuns = append([]StepRun(nil), x.StepRuns...)
 	c.Events = append([]Event(nil), x.Events...)
 	c.Waiters = append([]string(nil), x.Waiters...)
 	c.Dropped = append([]BlockedBy(nil), x.Dropped...)
 	c.Cost = x.Cost.Clone()
-	c.Blocks, c.Workflows, c.Past = maps.Clone(x.Blocks), maps.Clone(x.Workflows), maps.Clone(x.Past)
+	c.Blocks, c.Workflows, c.PastScopes = maps.Clone(x.Blocks), maps.Clone(x.Workflows), maps.Clone(x.PastScopes)
 	return &c
 }

@@ -29,27 +29,27 @@ const (
 	MaxFailureDetails = 2 << 10
 )
 
-// Bounded is the failure as it is kept: what is too long is cut. Details that are
+// Truncated is the failure as it is kept: what is too long is cut. Details that are
 // too large become {"truncated": "..."} with what they begin with.
-func (f *Failure) Bounded() *Failure {
+func (f *Failure) Truncated() *Failure {
 	if f == nil {
 		return nil
 	}
 	b := *f
-	b.Code, b.Message = cut(f.Code, MaxFailureCode), cut(f.Message, MaxFailureMessage)
+	b.Code, b.Message = truncate(f.Code, MaxFailureCode), truncate(f.Message, MaxFailureMessage)
 	if len(f.Details) > MaxFailureDetails {
 		b.Details = nil
 		// A character takes up to six bytes as it is quoted once more.
-		if d, err := json.Marshal(map[string]string{"truncated": cut(string(f.Details), MaxFailureDetails/8)}); err == nil {
+		if d, err := json.Marshal(map[string]string{"truncated": truncate(string(f.Details), MaxFailureDetails/8)}); err == nil {
 			b.Details = d
 		}
 	}
 	return &b
 }
 
-// cut is the beginning of a text, in whole characters and at most n bytes, with an
+// truncate is the beginning of a text, in whole characters and at most n bytes, with an
 // ellipsis where something is missing.
-func cut(s string, n int) string {
+func truncate(s string, n int) string {
 	const ellipsis = "…"
 	s = strings.ToValidUTF8(s, "?")
 	if len(s) <= n {

@@ -13,12 +13,12 @@ import (
 
 // What a block says of its failure has a place in the state of its run, however
 // much it says.
-func TestFailuresAreBounded(t *testing.T) {
+func TestFailure_TruncatesLongText(t *testing.T) {
 	small := &workflow.Failure{Code: "BUSY", Message: "try again", Details: json.RawMessage(`{"a":1}`), Retryable: true, Unsent: true}
-	if diff := cmp.Diff(small, small.Bounded()); diff != "" {
+	if diff := cmp.Diff(small, small.Truncated()); diff != "" {
 		t.Error(diff)
 	}
-	if (*workflow.Failure)(nil).Bounded() != nil {
+	if (*workflow.Failure)(nil).Truncated() != nil {
 		t.Error("no failure has become one")
 	}
 	for _, text := range []string{"x", "é", "漢", "😀", "\x01", `"`} {
@@ -27,7 +27,7 @@ func TestFailuresAreBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f := (&workflow.Failure{Code: long, Message: long, Details: details, Retryable: true}).Bounded()
+		f := (&workflow.Failure{Code: long, Message: long, Details: details, Retryable: true}).Truncated()
 		if len(f.Code) > workflow.MaxFailureCode || len(f.Message) > workflow.MaxFailureMessage || len(f.Details) > workflow.MaxFailureDetails {
 			t.Errorf("%q: %d, %d and %d bytes", text, len(f.Code), len(f.Message), len(f.Details))
 		}

@@ -24,17 +24,17 @@ type JobCode string
 // The codes. STARTED of a block that is not repeatable is only ever followed by
 // OK, FAIL or UNKNOWN.
 const (
-	CodeNone        JobCode = "NONE"
-	CodeStarted     JobCode = "STARTED"
-	CodeOK          JobCode = "OK"
-	CodeFail        JobCode = "FAIL"
-	CodeUnknown     JobCode = "UNKNOWN"
-	CodeNotExecuted JobCode = "NOT_EXECUTED"
+	JobCodeNone        JobCode = "NONE"
+	JobCodeStarted     JobCode = "STARTED"
+	JobCodeOK          JobCode = "OK"
+	JobCodeFail        JobCode = "FAIL"
+	JobCodeUnknown     JobCode = "UNKNOWN"
+	JobCodeNotExecuted JobCode = "NOT_EXECUTED"
 )
 
 // Executed reports whether a job with this final code must be counted as
 // executed. UNKNOWN must.
-func (c JobCode) Executed() bool { return c == CodeOK || c == CodeFail || c == CodeUnknown }
+func (c JobCode) Executed() bool { return c == JobCodeOK || c == JobCodeFail || c == JobCodeUnknown }
 
 // JobInput is the immutable input of one job. It travels in the pack's message.
 type JobInput struct {
@@ -45,8 +45,8 @@ type JobInput struct {
 	Token      int64           `json:"token,omitempty"`  // the entity's lock token
 	Result     json.RawMessage `json:"result,omitempty"` // of the job to undo, for ROLLBACK
 
-	// Stored is where that result is, where it is too large for a message.
-	Stored *Stored `json:"stored,omitempty"`
+	// ResultRef is where that result is, where it is too large for a message.
+	ResultRef *PayloadRef `json:"resultRef,omitempty"`
 }
 
 // JobRecord is what a pack item keeps of one job.
@@ -61,54 +61,54 @@ type JobRecord struct {
 	Updates   json.RawMessage       `json:"u,omitempty"` // entity updates the block asks for, a list of Update
 	Entities  []EntityKey           `json:"n,omitempty"` // what an acquire() returned
 
-	// Stored is set where the result is too large for the pack: it lives in items
+	// ResultRef is set where the result is too large for the pack: it lives in items
 	// of its own, and Result is empty. Of an ACQUIRE it is the list of entities.
-	Stored *Stored `json:"l,omitempty"`
+	ResultRef *PayloadRef `json:"l,omitempty"`
 }
 
 // Executed reports whether the job must be counted as executed: one whose call
 // was never made has failed without that.
 func (r *JobRecord) Executed() bool {
-	unsent := r.Code == CodeFail && r.Failure != nil && r.Failure.Unsent
+	unsent := r.Code == JobCodeFail && r.Failure != nil && r.Failure.Unsent
 	return r.Code.Executed() && !unsent
 }
 
-// MaxResult is the largest result or update of one job, in bytes.
-const MaxResult = 1 << 20
+// MaxResultBytes is the largest result or update of one job, in bytes.
+const MaxResultBytes = 1 << 20
 
 // Job is one job as the API shows it.
 type Job struct {
-	ID         string                 `json:"id"`
-	Kind       JobKind                `json:"kind"`
-	Step       string                 `json:"step"`
-	Visit      int                    `json:"visit"`
-	Wave       *int                   `json:"wave"`
-	Entity     *EntityKey             `json:"entity"`
-	State      statemachines.JobState `json:"state"`
-	Attempt    int                    `json:"attempt"`
-	Replaces   *string                `json:"replaces"`
-	ReplacedBy *string                `json:"replacedBy"`
-	Worker     *string                `json:"worker"`
-	Token      *int64                 `json:"token"`
-	CreatedAt  time.Time              `json:"createdAt"`
-	ClaimedAt  *time.Time             `json:"claimedAt"`
-	StartedAt  *time.Time             `json:"startedAt"`
-	EndedAt    *time.Time             `json:"endedAt"`
-	Outcome    *statemachines.Outcome `json:"outcome"`
-	Result     json.RawMessage        `json:"result"`
-	Error      *Failure               `json:"error"`
+	ID             string                 `json:"id"`
+	Kind           JobKind                `json:"kind"`
+	Step           string                 `json:"step"`
+	StepRunOrdinal int                    `json:"visit"`
+	Wave           *int                   `json:"wave"`
+	Entity         *EntityKey             `json:"entity"`
+	State          statemachines.JobState `json:"state"`
+	Attempt        int                    `json:"attempt"`
+	Replaces       *string                `json:"replaces"`
+	ReplacedBy     *string                `json:"replacedBy"`
+	Worker         *string                `json:"worker"`
+	Token          *int64                 `json:"token"`
+	CreatedAt      time.Time              `json:"createdAt"`
+	ClaimedAt      *time.Time             `json:"claimedAt"`
+	StartedAt      *time.Time             `json:"startedAt"`
+	EndedAt        *time.Time             `json:"endedAt"`
+	Outcome        *statemachines.Outcome `json:"outcome"`
+	Result         json.RawMessage        `json:"result"`
+	Error          *Failure               `json:"error"`
 }
 
 // JobID names one attempt of one job. It is the Idempotency-Key under which a
 // block is called, and the same for every delivery and take-over of the attempt.
-func JobID(execution string, runSeq, index, attempt int) string {
-	return fmt.Sprintf("%s.%d.%d.%d", execution, runSeq, index, attempt)
+func JobID(execution string, stepRunSeq, index, attempt int) string {
+	return fmt.Sprintf("%s.%d.%d.%d", execution, stepRunSeq, index, attempt)
 }
 
 // Fence is the text that a device compares: it refuses one that is lower than
 // the highest it has seen. Its parts are the entity's lock token (0 for a
 // global call), the step run, the attempt and the pack's token, each wide
 // enough for its cap.
-func Fence(token int64, runSeq, attempt int, packToken int) string {
-	return fmt.Sprintf("%010d-%04d-%02d-%02d", token, runSeq, attempt, packToken)
+func Fence(token int64, stepRunSeq, attempt int, packToken int) string {
+	return fmt.Sprintf("%010d-%04d-%02d-%02d", token, stepRunSeq, attempt, packToken)
 }

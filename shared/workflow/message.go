@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// Look is the whole of a lifecycle message: look at this execution. It carries
+// Wakeup is the whole of a lifecycle message: look at this execution. It carries
 // no state; Cost is what the sender consumed on the run's behalf and could not
 // write down anywhere else.
-type Look struct {
-	Tenant    string `json:"tenant"`
-	Execution string `json:"execution"`
-	Why       string `json:"why,omitempty"`    // for logs
-	Lane      *int   `json:"lane,omitempty"`   // a lane whose successor the engine has to send
-	RunSeq    int    `json:"runSeq,omitempty"` // of the step run the lane belongs to
-	Cost      Cost   `json:"cost,omitzero"`
+type Wakeup struct {
+	Tenant     string `json:"tenant"`
+	Execution  string `json:"execution"`
+	Reason     string `json:"reason,omitempty"`     // for logs
+	Lane       *int   `json:"lane,omitempty"`       // a lane whose successor the engine has to send
+	StepRunSeq int    `json:"stepRunSeq,omitempty"` // of the step run the lane belongs to
+	Cost       Cost   `json:"cost,omitzero"`
 
-	Dead *Dead `json:"dead,omitempty"` // only write down that this message of the run has died
+	DeadLetter *DeadLetter `json:"deadLetter,omitempty"` // only write down that this message of the run has died
 
 	DueAt time.Time `json:"-"` // of an alarm that has rung, when it was to
 }
@@ -34,16 +34,16 @@ type Work struct {
 	Retry      *Retry    `json:"retry,omitempty"`
 	Lanes      int       `json:"lanes"` // of the run
 
-	// Guided says that only the engine can say what follows a lane: its run is one
+	// EngineDriven says that only the engine can say what follows a lane: its run is one
 	// of a stretch of pipelines, or its retry policy has a condition. Whoever
 	// finishes a pack then names the lane to the engine.
-	Guided bool `json:"guided,omitempty"`
+	EngineDriven bool `json:"engineDriven,omitempty"`
 
 	ResultSchema json.RawMessage `json:"resultSchema,omitempty"` // of the block's result
 
-	Correlation string `json:"correlation,omitempty"` // the run's
-	Trace       string `json:"trace,omitempty"`       // the run's
-	Floor       int64  `json:"floor,omitempty"`       // of tokens: a message of a lower one is from before tables were restored
+	CorrelationID   string `json:"correlation,omitempty"`     // the run's
+	TraceParent     string `json:"trace,omitempty"`           // the run's
+	MinFencingToken int64  `json:"minFencingToken,omitempty"` // of tokens: a message of a lower one is from before tables were restored
 }
 
 // Repeatable reports whether the jobs may run again.
@@ -65,44 +65,44 @@ func (w *Work) MaxAttempts() int {
 // and without stored inputs. Where the chain was cut for size, ChainCut is the
 // next lane, and the engine sends it when told.
 type PackMessage struct {
-	Key       PackKey    `json:"key"`
-	Work      Work       `json:"work"`
-	Jobs      []JobInput `json:"jobs,omitempty"`
-	Stored    *Stored    `json:"stored,omitempty"`  // where the jobs are, if they are too large for a message
-	Bad       bool       `json:"bad,omitempty"`     // an earlier attempt left a job without success that is not tried again
-	Updates   bool       `json:"updates,omitempty"` // a job of an earlier attempt asks for updates of entities
-	NotBefore time.Time  `json:"notBefore,omitzero"`
-	NotAfter  time.Time  `json:"notAfter"`
-	Chain     []LaneJobs `json:"chain,omitempty"`
-	ChainCut  int        `json:"chainCut,omitempty"` // 0 none: lane 0 is always sent by the engine
-	Cost      Cost       `json:"cost,omitzero"`      // consumed before sending, not yet written down
+	Key          PackKey     `json:"key"`
+	Work         Work        `json:"work"`
+	Jobs         []JobInput  `json:"jobs,omitempty"`
+	JobsRef      *PayloadRef `json:"jobsRef,omitempty"`      // where the jobs are, if they are too large for a message
+	Unsuccessful bool        `json:"unsuccessful,omitempty"` // an earlier attempt left a job without success that is not tried again
+	HasUpdates   bool        `json:"updates,omitempty"`      // a job of an earlier attempt asks for updates of entities
+	NotBefore    time.Time   `json:"notBefore,omitzero"`
+	NotAfter     time.Time   `json:"notAfter"`
+	Chain        []LaneJobs  `json:"chain,omitempty"`
+	ChainCut     int         `json:"chainCut,omitempty"` // 0 none: lane 0 is always sent by the engine
+	Cost         Cost        `json:"cost,omitzero"`      // consumed before sending, not yet written down
 }
 
-// LaneJobs is one lane further down a chain.
+// LaneRange is one lane further down a chain.
 type LaneJobs struct {
 	Lane int        `json:"l"`
 	Jobs []JobInput `json:"jobs"`
 }
 
-// MessageRoom is about how many bytes of jobs a message carries.
-const MessageRoom = 512 << 10
+// MaxMessageJobBytes is about how many bytes of jobs a message carries.
+const MaxMessageJobBytes = 512 << 10
 
-// Room makes the message fit its queue: a chain that is too large is left to the
+// OffloadPayload makes the message fit its queue: a chain that is too large is left to the
 // engine, and jobs that are too large are stored beside the pack by save. The
 // message itself, which others may hold, stays as it is.
-func (m *PackMessage) Room(save func(key PackKey, data []byte) (Stored, error)) (*PackMessage, error) {
-	own, chain := weight(m.Jobs), 0
+func (m *PackMessage) OffloadPayload(save func(key PackKey, data []byte) (PayloadRef, error)) (*PackMessage, error) {
+	jobBytes, chainBytes := estimateBytes(m.Jobs), 0
 	for i := range m.Chain {
-		chain += weight(m.Chain[i].Jobs)
+		chainBytes += estimateBytes(m.Chain[i].Jobs)
 	}
-	if own+chain <= MessageRoom {
+	if jobBytes+chainBytes <= MaxMessageJobBytes {
 		return m, nil
 	}
 	next := *m
 	if len(m.Chain) > 0 {
 		next.ChainCut, next.Chain = m.Chain[0].Lane, nil
 	}
-	if own <= MessageRoom {
+	if jobBytes <= MaxMessageJobBytes {
 		return &next, nil
 	}
 	data, err := json.Marshal(m.Jobs)
@@ -113,55 +113,55 @@ func (m *PackMessage) Room(save func(key PackKey, data []byte) (Stored, error)) 
 	if err != nil {
 		return nil, err
 	}
-	next.Jobs, next.Stored = nil, stored.At(m.Key)
+	next.Jobs, next.JobsRef = nil, stored.InPack(m.Key)
 	return &next, nil
 }
 
-// Whole is the message with its jobs, wherever they are.
-func (m *PackMessage) Whole(load func(key PackKey, s Stored) ([]byte, error)) (*PackMessage, error) {
-	if m.Stored == nil || m.Stored.Pack == nil {
+// LoadPayload is the message with its jobs, wherever they are.
+func (m *PackMessage) LoadPayload(load func(key PackKey, s PayloadRef) ([]byte, error)) (*PackMessage, error) {
+	if m.JobsRef == nil || m.JobsRef.Pack == nil {
 		return m, nil
 	}
-	data, err := load(*m.Stored.Pack, *m.Stored)
+	data, err := load(*m.JobsRef.Pack, *m.JobsRef)
 	if err != nil {
 		return nil, err
 	}
 	next := *m
-	next.Stored = nil
+	next.JobsRef = nil
 	if err := json.Unmarshal(data, &next.Jobs); err != nil {
 		return nil, Errorf(CodeInternal, "the jobs of pack %s cannot be read: %w", m.Key, err)
 	}
 	return &next, nil
 }
 
-// weight is about how many bytes jobs take in a message.
-func weight(jobs []JobInput) (n int) {
+// estimateBytes is about how many bytes jobs take in a message.
+func estimateBytes(jobs []JobInput) (n int) {
 	for i := range jobs {
 		n += 200 + len(jobs[i].Attributes) + len(jobs[i].Parameters) + len(jobs[i].Result)
 	}
 	return n
 }
 
-// Next is the message of the next lane of the chain, or nil at its end.
-func (m *PackMessage) Next() *PackMessage {
+// NextLane is the message of the next lane of the chain, or nil at its end.
+func (m *PackMessage) NextLane() *PackMessage {
 	if len(m.Chain) == 0 {
 		return nil
 	}
 	key := m.Key
-	key.Lane, key.Pos, key.Attempt = m.Chain[0].Lane, 0, 1
+	key.Lane, key.PipelinePos, key.Attempt = m.Chain[0].Lane, 0, 1
 	return &PackMessage{Key: key, Work: m.Work, Jobs: m.Chain[0].Jobs, NotAfter: m.NotAfter, Chain: m.Chain[1:], ChainCut: m.ChainCut}
 }
 
-// Successor is the message of the next attempt, for the given job indexes. It
+// NextAttempt is the message of the next attempt, for the given job indexes. It
 // keeps the chain: the lane is not over yet.
-func (m *PackMessage) Successor(again []int, notBefore time.Time) *PackMessage {
+func (m *PackMessage) NextAttempt(indexes []int, notBefore time.Time) *PackMessage {
 	next := *m
 	next.Key.Attempt++
 	next.NotBefore = notBefore
 	next.Cost = Cost{}
 	next.Jobs = nil
 	for _, j := range m.Jobs {
-		for _, i := range again {
+		for _, i := range indexes {
 			if j.Index == i {
 				next.Jobs = append(next.Jobs, j)
 			}

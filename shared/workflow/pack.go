@@ -8,38 +8,38 @@ import (
 // PackKey names one pack item. The step run is named by visit and RunSeq; Pos is
 // the step within a per-entity pipeline, 0 without one.
 type PackKey struct {
-	Tenant    string `json:"tenant"`
-	Execution string `json:"x"`
-	Visit     int    `json:"v"`
-	RunSeq    int    `json:"r"`
-	Lane      int    `json:"l"`
-	Pos       int    `json:"p,omitempty"`
-	Attempt   int    `json:"a"` // from 1
+	Tenant         string `json:"tenant"`
+	Execution      string `json:"x"`
+	StepRunOrdinal int    `json:"v"`
+	StepRunSeq     int    `json:"r"`
+	Lane           int    `json:"l"`
+	PipelinePos    int    `json:"p,omitempty"`
+	Attempt        int    `json:"a"` // from 1
 }
 
 // Shard is the done set the lane belongs to.
 func (k PackKey) Shard() int { return k.Lane / LanesPerShard }
 
-// Run names the step run the pack belongs to.
-func (k PackKey) Run() RunKey {
-	return RunKey{Tenant: k.Tenant, Execution: k.Execution, Visit: k.Visit, RunSeq: k.RunSeq}
+// StepRunKey names the step run the pack belongs to.
+func (k PackKey) StepRunKey() StepRunKey {
+	return StepRunKey{Tenant: k.Tenant, Execution: k.Execution, Ordinal: k.StepRunOrdinal, Seq: k.StepRunSeq}
 }
 
 func (k PackKey) String() string {
-	return fmt.Sprintf("%s/%d.%d/%d.%d.%d", k.Execution, k.Visit, k.RunSeq, k.Lane, k.Pos, k.Attempt)
+	return fmt.Sprintf("%s/%d.%d/%d.%d.%d", k.Execution, k.StepRunOrdinal, k.StepRunSeq, k.Lane, k.PipelinePos, k.Attempt)
 }
 
-// RunKey names a step run's packs and done sets.
-type RunKey struct {
+// StepRunKey names a step run's packs and done sets.
+type StepRunKey struct {
 	Tenant    string
 	Execution string
-	Visit     int
-	RunSeq    int
+	Ordinal   int
+	Seq       int
 }
 
 // Pack is the key of a lane of the run.
-func (k RunKey) Pack(lane, attempt int) PackKey {
-	return PackKey{Tenant: k.Tenant, Execution: k.Execution, Visit: k.Visit, RunSeq: k.RunSeq, Lane: lane, Attempt: attempt}
+func (k StepRunKey) Pack(lane, attempt int) PackKey {
+	return PackKey{Tenant: k.Tenant, Execution: k.Execution, StepRunOrdinal: k.Ordinal, StepRunSeq: k.Seq, Lane: lane, Attempt: attempt}
 }
 
 // PackState is the state of a pack item. An item that does not exist yet is
@@ -56,21 +56,21 @@ const (
 // Pack is the item that arbitrates who works on a handful of jobs and keeps
 // what came of each.
 type Pack struct {
-	Key        PackKey
-	State      PackState
-	Token      int       // +1 with every take-over, from 1
-	Lease      time.Time // end of the holder's lease
-	Cancel     bool      // the engine asks the holder to stop
-	Nonce      string    // of the claim call, recognises a claim whose reply was lost
-	Worker     string
-	ClaimedAt  time.Time
-	FinishedAt time.Time
-	Jobs       []JobRecord
-	Cost       Cost // what its worker has consumed up to the last write
+	Key             PackKey
+	State           PackState
+	Token           int       // +1 with every take-over, from 1
+	Lease           time.Time // end of the holder's lease
+	CancelRequested bool      // the engine asks the holder to stop
+	Nonce           string    // of the claim call, recognises a claim whose reply was lost
+	Worker          string
+	ClaimedAt       time.Time
+	FinishedAt      time.Time
+	Jobs            []JobRecord
+	Cost            Cost // what its worker has consumed up to the last write
 
-	// Seen, if it is set, asks that a write of the pack is made only if its lease
+	// ExpectedLease, if it is set, asks that a write of the pack is made only if its lease
 	// is still this: others may be writing under the same token. It is not stored.
-	Seen time.Time
+	ExpectedLease time.Time
 }
 
 // Final reports whether nothing will change the pack any more.
@@ -86,57 +86,57 @@ type ClaimVerdict int
 
 // The verdicts.
 const (
-	ClaimFinal    ClaimVerdict = iota // go on to what follows a final pack
-	ClaimLive                         // somebody's lease runs: come back at its end
-	ClaimTakeOver                     // the lease is over: take it, conditional on token and lease as read
-	ClaimEngines                      // the engine has to close it: leave it alone
+	ClaimFinal        ClaimVerdict = iota // go on to what follows a final pack
+	ClaimLeased                           // somebody's lease runs: come back at its end
+	ClaimTakeOver                         // the lease is over: take it, conditional on token and lease as read
+	ClaimLeftToEngine                     // the engine has to close it: leave it alone
 )
 
-// JudgeClaim decides what a worker may do with an existing pack. skew is how far
+// EvaluateClaim decides what a worker may do with an existing pack. skew is how far
 // clocks may differ, maxToken the cap on take-overs.
-func JudgeClaim(p *Pack, now time.Time, skew time.Duration, maxToken int) ClaimVerdict {
+func EvaluateClaim(p *Pack, now time.Time, skew time.Duration, maxToken int) ClaimVerdict {
 	switch {
 	case p.Final():
 		return ClaimFinal
 	case !p.Lease.Before(now.Add(-skew)):
-		return ClaimLive
-	case p.Cancel || p.Token >= maxToken:
-		return ClaimEngines
+		return ClaimLeased
+	case p.CancelRequested || p.Token >= maxToken:
+		return ClaimLeftToEngine
 	}
 	return ClaimTakeOver
 }
 
-// Retries lists the indexes of the jobs that a final pack hands to its
+// RetryableJobs lists the indexes of the jobs that a final pack hands to its
 // successor: those that failed in a way that repeating can help, while attempts
 // are left. A cancelled pack has no successor.
-func Retries(p *Pack, maxAttempts int) []int {
+func RetryableJobs(p *Pack, maxAttempts int) []int {
 	if p.State != PackFinished || p.Key.Attempt >= maxAttempts {
 		return nil
 	}
-	var again []int
+	var indexes []int
 	for _, j := range p.Jobs {
-		if j.Code == CodeFail && j.Failure != nil && j.Failure.Retryable {
-			again = append(again, j.Index)
+		if j.Code == JobCodeFail && j.Failure != nil && j.Failure.Retryable {
+			indexes = append(indexes, j.Index)
 		}
 	}
-	return again
+	return indexes
 }
 
-// Bad reports whether a final pack leaves a job that did not come to OK.
-func (p *Pack) Bad() bool {
+// Unsuccessful reports whether a final pack leaves a job that did not come to OK.
+func (p *Pack) Unsuccessful() bool {
 	for _, j := range p.Jobs {
-		if j.Code != CodeOK {
+		if j.Code != JobCodeOK {
 			return true
 		}
 	}
 	return false
 }
 
-// AsksUpdates reports whether some job of the pack that came to OK asks for
+// HasUpdates reports whether some job of the pack that came to OK asks for
 // updates of entities.
-func (p *Pack) AsksUpdates() bool {
+func (p *Pack) HasUpdates() bool {
 	for _, j := range p.Jobs {
-		if j.Code == CodeOK && len(j.Updates) > 0 {
+		if j.Code == JobCodeOK && len(j.Updates) > 0 {
 			return true
 		}
 	}
@@ -146,15 +146,15 @@ func (p *Pack) AsksUpdates() bool {
 // DoneSet is one shard's set of lanes that are over, and of those that left a
 // job without success. Lanes are numbered within the shard, from 0.
 type DoneSet struct {
-	Done    map[int]bool
-	Bad     map[int]bool
-	Updates map[int]bool // lanes with jobs that ask for updates of entities
-	Cost    Cost
+	Done         map[int]bool
+	Unsuccessful map[int]bool
+	WithUpdates  map[int]bool // lanes with jobs that ask for updates of entities
+	Cost         Cost
 }
 
-// LaneEnd is what the done set keeps of a lane that is over.
-type LaneEnd struct {
-	Bad     bool // some job did not come to OK
-	Updates bool // some job asks for updates of entities
-	Cost    Cost
+// LaneResult is what the done set keeps of a lane that is over.
+type LaneResult struct {
+	Unsuccessful bool // some job did not come to OK
+	HasUpdates   bool // some job asks for updates of entities
+	Cost         Cost
 }

@@ -87,11 +87,11 @@ func (r Ref) Matches(v string) bool {
 // Newest picks, of the versions that satisfy the reference, the newest by
 // number, so that 1.10.0 is newer than 1.9.0. It returns "" if none does.
 func (r Ref) Newest(versions []string) string {
-	best, found := Semver{}, ""
+	highest, newest := Semver{}, ""
 	for _, s := range versions {
-		if v, ok := ParseSemver(s); ok && r.Matches(s) && (found == "" || v.Compare(best) > 0) {
-			best, found = v, s
+		if v, ok := ParseSemver(s); ok && r.Matches(s) && (newest == "" || v.Compare(highest) > 0) {
+			highest, newest = v, s
 		}
 	}
-	return found
+	return newest
 }

@@ -16,8 +16,8 @@ type Retry struct {
 // attempt.
 const MaxRetries = 98
 
-// Wait is the delay before the given attempt (from 2), without jitter.
-func (r *Retry) Wait(attempt int) time.Duration {
+// DelayBefore is the delay before the given attempt (from 2), without jitter.
+func (r *Retry) DelayBefore(attempt int) time.Duration {
 	if r == nil || attempt < 2 {
 		return 0
 	}

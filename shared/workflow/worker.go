@@ -21,12 +21,12 @@ type Worker struct {
 	Version string   // of its program, if it says so
 
 	RegisteredAt time.Time
-	Heard        time.Time // of its last heartbeat, or its registration
+	LastSeenAt   time.Time // of its last heartbeat, or its registration
 	DueAt        time.Time // when the sweeper has to look at it; zero for never
 
-	// Held names the packs it works on, as far as it, or who claims for it, has
+	// ClaimedPacks names the packs it works on, as far as it, or who claims for it, has
 	// said so. It may name one that is over.
-	Held []HeldPack
+	ClaimedPacks []ClaimedPack
 }
 
 // LastHeartbeat is when the worker was last heard of, zero if it has not been
@@ -35,7 +35,7 @@ func (w *Worker) LastHeartbeat() time.Time {
 	if w.State == statemachines.WorkerRegistered {
 		return time.Time{}
 	}
-	return w.Heard
+	return w.LastSeenAt
 }
 
 // Serves reports whether the worker offers an exact block.
@@ -49,22 +49,22 @@ func (w *Worker) Serves(block Ref) bool {
 	return false
 }
 
-// HeldPack names one pack that a worker holds, with the tenant of its run:
+// ClaimedPack names one pack that a worker holds, with the tenant of its run:
 // "tenant execution/...".
-type HeldPack string
+type ClaimedPack string
 
-// Held is how a worker's record names a pack.
-func (k PackKey) Held() HeldPack { return HeldPack(k.Tenant + " " + k.String()) }
+// ClaimedPack is how a worker's record names a pack.
+func (k PackKey) ClaimedPack() ClaimedPack { return ClaimedPack(k.Tenant + " " + k.String()) }
 
-// Look asks to look at the pack's run; the zero Look if the text names none.
-func (h HeldPack) Look() Look {
+// Wakeup asks to look at the pack's run; the zero Look if the text names none.
+func (h ClaimedPack) Wakeup() Wakeup {
 	tenant, key, _ := strings.Cut(string(h), " ")
 	execution, _, _ := strings.Cut(key, "/")
-	return Look{Tenant: tenant, Execution: execution}
+	return Wakeup{Tenant: tenant, Execution: execution}
 }
 
-// Pack is the pack's name without the tenant.
-func (h HeldPack) Pack() string {
+// Name is the pack's name without the tenant.
+func (h ClaimedPack) Name() string {
 	_, key, _ := strings.Cut(string(h), " ")
 	return key
 }

@@ -17,14 +17,14 @@ var (
 	verbRE        = regexp.MustCompile(`^lockstep ([a-z]+)`)
 )
 
-// TestChecklist: docs/checklist.md has each of the 33 expectations once, and the
+// TestChecklist_NamesExistingTests: docs/checklist.md has each of the 33 expectations once, and the
 // tests, files, targets and verbs that it names exist.
-func TestChecklist(t *testing.T) {
-	page := string(read(t, "docs/checklist.md"))
-	makefile := string(read(t, "Makefile"))
+func TestChecklist_NamesExistingTests(t *testing.T) {
+	page := string(readFile(t, "docs/checklist.md"))
+	makefile := string(readFile(t, "Makefile"))
 	verbs := ""
 	for _, file := range goFiles(t, "cmd/lockstep") {
-		verbs += string(read(t, file))
+		verbs += string(readFile(t, file))
 	}
 	rows := expectationRE.FindAllStringSubmatch(page, -1)
 	for i, row := range rows {
@@ -43,7 +43,7 @@ func TestChecklist(t *testing.T) {
 				}
 			case fileRE.MatchString(name):
 				named++
-				if _, err := os.Stat(filepath.Join(root, name)); err != nil {
+				if _, err := os.Stat(filepath.Join(repoRoot, name)); err != nil {
 					t.Errorf("%s: %v", row[1], err)
 				}
 			case targetRE.MatchString(name):
@@ -68,9 +68,9 @@ func TestChecklist(t *testing.T) {
 }
 
 // hasTest reports whether a test of the name is in a package, not below it.
-func hasTest(t *testing.T, room, name string) bool {
+func hasTest(t *testing.T, dir, name string) bool {
 	t.Helper()
-	all, err := filepath.Glob(filepath.Join(root, room, "*_test.go"))
+	all, err := filepath.Glob(filepath.Join(repoRoot, dir, "*_test.go"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,10 +8,10 @@ import (
 
 var proofRE = regexp.MustCompile("`([a-z0-9/]+):(Test[A-Za-z0-9_]+)`")
 
-// TestGuarantees: every promise of docs/guarantees.md names tests, and they exist.
-func TestGuarantees(t *testing.T) {
+// TestGuarantees_NameExistingTests: every promise of docs/guarantees.md names tests, and they exist.
+func TestGuarantees_NameExistingTests(t *testing.T) {
 	promises := 0
-	for line := range strings.Lines(string(read(t, "docs/guarantees.md"))) {
+	for line := range strings.Lines(string(readFile(t, "docs/guarantees.md"))) {
 		if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| promise |") || strings.HasPrefix(line, "| ---") {
 			continue
 		}
@@ -21,7 +21,7 @@ func TestGuarantees(t *testing.T) {
 			t.Errorf("nothing proves: %s", line)
 		}
 		for _, p := range proofs {
-			if body(t, p[1], p[2]) == "" {
+			if testBody(t, p[1], p[2]) == "" {
 				t.Errorf("there is no test %s in %s", p[2], p[1])
 			}
 		}
@@ -31,14 +31,14 @@ func TestGuarantees(t *testing.T) {
 	}
 }
 
-// body is the text of a test of a room or below it; "" if there is none.
-func body(t *testing.T, room, name string) string {
+// testBody is the text of a test of a room or below it; "" if there is none.
+func testBody(t *testing.T, dir, name string) string {
 	t.Helper()
-	for _, file := range goFiles(t, room) {
+	for _, file := range goFiles(t, dir) {
 		if !strings.HasSuffix(file, "_test.go") {
 			continue
 		}
-		if _, from, found := strings.Cut(string(read(t, file)), "\nfunc "+name+"("); found {
+		if _, from, found := strings.Cut(string(readFile(t, file)), "\nfunc "+name+"("); found {
 			text, _, _ := strings.Cut(from, "\n}\n")
 			return text
 		}

@@ -25,13 +25,13 @@ var (
 	numberRE = regexp.MustCompile(`(?:N|^n|_n)(\d\d)`)
 )
 
-// TestScenarioTable: the page of the acceptance scenarios has a row for each
+// TestScenarios_NameExistingTests: the page of the acceptance scenarios has a row for each
 // number, names tests and scripts that exist, and forgets none that bears one.
-func TestScenarioTable(t *testing.T) {
-	tests, scripts := endToEnd(t), scriptsOf(t)
+func TestScenarios_NameExistingTests(t *testing.T) {
+	tests, scripts := endToEndTests(t), listScripts(t)
 	named := map[int][]string{}
 	last := 0
-	for line := range strings.Lines(string(read(t, "docs/scenarios.md"))) {
+	for line := range strings.Lines(string(readFile(t, "docs/scenarios.md"))) {
 		row := rowRE.FindStringSubmatch(strings.TrimSpace(line))
 		if row == nil {
 			if strings.HasPrefix(line, "| N") {
@@ -43,7 +43,7 @@ func TestScenarioTable(t *testing.T) {
 		if last++; n != last {
 			t.Fatalf("row N%d stands where N%d belongs", n, last)
 		}
-		proofs, told := quotedRE.FindAllStringSubmatch(row[3], -1), quotedRE.FindAllStringSubmatch(row[4], -1)
+		proofs, scriptRefs := quotedRE.FindAllStringSubmatch(row[3], -1), quotedRE.FindAllStringSubmatch(row[4], -1)
 		if unused := slices.Contains(unusedScenarios, n); unused != (strings.TrimSpace(row[3]) == "not in use") || unused != (len(proofs) == 0) || unused != (strings.TrimSpace(row[2]) == "") {
 			t.Errorf("N%d names %d tests and says %q", n, len(proofs), row[2])
 		}
@@ -53,7 +53,7 @@ func TestScenarioTable(t *testing.T) {
 				t.Errorf("N%d names the test %s, which tests/e2e does not have", n, p[1])
 			}
 		}
-		for _, p := range told {
+		for _, p := range scriptRefs {
 			named[n] = append(named[n], p[1])
 			if !slices.Contains(scripts, p[1]) {
 				t.Errorf("N%d names the script %s, which does not exist", n, p[1])
@@ -72,12 +72,12 @@ func TestScenarioTable(t *testing.T) {
 	}
 }
 
-// endToEnd lists the tests of tests/e2e, and the scenes of each as go test names
+// endToEndTests lists the tests of tests/e2e, and the scenes of each as go test names
 // them: the text keys of a map of functions.
-func endToEnd(t *testing.T) (names []string) {
+func endToEndTests(t *testing.T) (names []string) {
 	t.Helper()
 	for _, file := range goFiles(t, "tests/e2e") {
-		parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, file), nil, 0)
+		parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(repoRoot, file), nil, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -112,10 +112,10 @@ func isFunc(e ast.Expr) bool {
 	return is
 }
 
-// scriptsOf lists the scripts of the decider.
-func scriptsOf(t *testing.T) (names []string) {
+// listScripts lists the scripts of the decider.
+func listScripts(t *testing.T) (names []string) {
 	t.Helper()
-	entries, err := os.ReadDir(filepath.Join(root, "shared/lifecycle/testdata"))
+	entries, err := os.ReadDir(filepath.Join(repoRoot, "shared/lifecycle/testdata"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,4 +7,4 @@
 //
 //   - fleet: one run of one step over 1,000 devices, by default in packs of 10.
 //   - single: 1,000 runs over one device each, a few at a time.
-package bench
+package main

@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"context"
@@ -14,17 +14,17 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// figure prints one line.
-func figure(out io.Writer, name string, value float64, unit string) {
+// printFigure prints one line.
+func printFigure(out io.Writer, name string, value float64, unit string) {
 	fmt.Fprintf(out, "%s %.3f %s\n", name, value, unit)
 }
 
-// poll is how often a run is read while it is waited for.
-const poll = 20 * time.Millisecond
+// pollInterval is how often a run is read while it is waited for.
+const pollInterval = 20 * time.Millisecond
 
-// Fleet runs one step over n devices and prints what a job costs. The lock's
+// benchFleet runs one step over n devices and prints what a job costs. The lock's
 // write is counted apart.
-func (s *Stack) Fleet(ctx context.Context, out io.Writer, n int) error {
+func (s *stack) benchFleet(ctx context.Context, out io.Writer, n int) error {
 	began := time.Now()
 	started, _, err := s.Start(ctx, views.StartRequest{
 		Workflow: "bench/work", ExecuteOnParameters: &workflow.Selector{Groups: []string{"all"}},
@@ -32,7 +32,7 @@ func (s *Stack) Fleet(ctx context.Context, out io.Writer, n int) error {
 	if err != nil {
 		return err
 	}
-	x, err := s.Wait(ctx, started.ID, poll, nil)
+	x, err := s.Wait(ctx, started.ID, pollInterval, nil)
 	if err != nil {
 		return err
 	}
@@ -53,40 +53,40 @@ func (s *Stack) Fleet(ctx context.Context, out io.Writer, n int) error {
 		reads += units
 	}
 	jobs := float64(n)
-	figure(out, "fleet_devices", jobs, "devices")
-	figure(out, "fleet_wall", wall.Seconds(), "s")
-	figure(out, "fleet_jobs_per_second", jobs/wall.Seconds(), "1/s")
-	figure(out, "fleet_write_units_per_job", (writes-locks)/jobs, "WRU")
-	figure(out, "fleet_lock_write_units_per_job", locks/jobs, "WRU")
-	figure(out, "fleet_read_units_per_job", reads/jobs, "RRU")
-	figure(out, "fleet_queue_requests_per_job", bill.Queue/jobs, "requests")
-	figure(out, "fleet_invocations_per_job", bill.Invocations/jobs, "invocations")
-	figure(out, "fleet_dollars_per_million_jobs", bill.Dollars/jobs*1e6, "USD")
+	printFigure(out, "fleet_devices", jobs, "devices")
+	printFigure(out, "fleet_wall", wall.Seconds(), "s")
+	printFigure(out, "fleet_jobs_per_second", jobs/wall.Seconds(), "1/s")
+	printFigure(out, "fleet_write_units_per_job", (writes-locks)/jobs, "WRU")
+	printFigure(out, "fleet_lock_write_units_per_job", locks/jobs, "WRU")
+	printFigure(out, "fleet_read_units_per_job", reads/jobs, "RRU")
+	printFigure(out, "fleet_queue_requests_per_job", bill.QueueRequests/jobs, "requests")
+	printFigure(out, "fleet_invocations_per_job", bill.Invocations/jobs, "invocations")
+	printFigure(out, "fleet_dollars_per_million_jobs", bill.Dollars/jobs*1e6, "USD")
 	return nil
 }
 
-// Single runs n runs over one device each, a few at a time, and prints what a
+// benchSingle runs n runs over one device each, a few at a time, and prints what a
 // run costs and how long it takes from its start to COMPLETED_ACK.
-func (s *Stack) Single(ctx context.Context, out io.Writer, n, atOnce int) error {
-	took := make([]time.Duration, n)
+func (s *stack) benchSingle(ctx context.Context, out io.Writer, n, atOnce int) error {
+	durations := make([]time.Duration, n)
 	ids := make([]string, n)
 	errs := make(chan error, n)
-	seats := make(chan struct{}, atOnce)
+	slots := make(chan struct{}, atOnce)
 	var all sync.WaitGroup
 	began := time.Now()
 	for i := range n {
-		seats <- struct{}{}
+		slots <- struct{}{}
 		all.Go(func() {
-			defer func() { <-seats }()
+			defer func() { <-slots }()
 			started, _, err := s.Start(ctx, views.StartRequest{
-				Workflow: "bench/work", ExecuteOnParameters: &workflow.Selector{IDs: []string{device(i)}},
+				Workflow: "bench/work", ExecuteOnParameters: &workflow.Selector{IDs: []string{deviceID(i)}},
 			})
 			if err != nil {
 				errs <- err
 				return
 			}
 			ids[i] = started.ID
-			x, err := s.Wait(ctx, ids[i], poll, nil)
+			x, err := s.Wait(ctx, ids[i], pollInterval, nil)
 			if err == nil && x.State != sm.ExecutionCompletedAck {
 				err = fmt.Errorf("run %s ended in %s", x.ID, x.State)
 			}
@@ -94,7 +94,7 @@ func (s *Stack) Single(ctx context.Context, out io.Writer, n, atOnce int) error 
 				errs <- err
 				return
 			}
-			took[i] = x.EndedAt.Sub(x.CreatedAt) // as the engine has written it, not as the poll has seen it
+			durations[i] = x.EndedAt.Sub(x.CreatedAt) // as the engine has written it, not as the poll has seen it
 		})
 	}
 	all.Wait()
@@ -116,21 +116,21 @@ func (s *Stack) Single(ctx context.Context, out io.Writer, n, atOnce int) error 
 		for _, units := range bill.ReadUnits {
 			reads += units
 		}
-		queue += bill.Queue
+		queue += bill.QueueRequests
 		invocations += bill.Invocations
 		dollars += bill.Dollars
 	}
-	slices.Sort(took)
-	runs := float64(n)
-	figure(out, "single_runs", runs, "runs")
-	figure(out, "single_at_once", float64(atOnce), "runs")
-	figure(out, "single_runs_per_second", runs/wall.Seconds(), "1/s")
-	figure(out, "single_p50", float64(took[n/2].Microseconds())/1000, "ms")
-	figure(out, "single_p99", float64(took[n*99/100].Microseconds())/1000, "ms")
-	figure(out, "single_write_units_per_run", writes/runs, "WRU")
-	figure(out, "single_read_units_per_run", reads/runs, "RRU")
-	figure(out, "single_queue_requests_per_run", queue/runs, "requests")
-	figure(out, "single_invocations_per_run", invocations/runs, "invocations")
-	figure(out, "single_dollars_per_million_runs", dollars/runs*1e6, "USD")
+	slices.Sort(durations)
+	executions := float64(n)
+	printFigure(out, "single_runs", executions, "runs")
+	printFigure(out, "single_at_once", float64(atOnce), "runs")
+	printFigure(out, "single_runs_per_second", executions/wall.Seconds(), "1/s")
+	printFigure(out, "single_p50", float64(durations[n/2].Microseconds())/1000, "ms")
+	printFigure(out, "single_p99", float64(durations[n*99/100].Microseconds())/1000, "ms")
+	printFigure(out, "single_write_units_per_run", writes/executions, "WRU")
+	printFigure(out, "single_read_units_per_run", reads/executions, "RRU")
+	printFigure(out, "single_queue_requests_per_run", queue/executions, "requests")
+	printFigure(out, "single_invocations_per_run", invocations/executions, "invocations")
+	printFigure(out, "single_dollars_per_million_runs", dollars/executions*1e6, "USD")
 	return nil
 }

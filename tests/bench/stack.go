@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"bufio"
@@ -18,21 +18,21 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Stack is a running local stack with a server of blocks.
-type Stack struct {
+// stack is a running local stack with a server of blocks.
+type stack struct {
 	*client.Client
-	cmd    *exec.Cmd
-	blocks *http.Server
-	url    string // of the blocks
+	cmd      *exec.Cmd
+	blocks   *http.Server
+	blockURL string // of the blocks
 }
 
-// Start brings up lockstep dev from a binary, and a block server.
-func Start(ctx context.Context, binary string) (*Stack, error) {
+// startStack brings up lockstep dev from a binary, and a block server.
+func startStack(ctx context.Context, binary string) (*stack, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	s := &Stack{url: "http://" + listener.Addr().String(), blocks: &http.Server{Handler: http.HandlerFunc(answer), ReadHeaderTimeout: time.Minute}}
+	s := &stack{blockURL: "http://" + listener.Addr().String(), blocks: &http.Server{Handler: http.HandlerFunc(serveBlock), ReadHeaderTimeout: time.Minute}}
 	go func() { _ = s.blocks.Serve(listener) }() // ends with Close
 	s.cmd = exec.CommandContext(ctx, binary, "dev", "--port", "0")
 	s.cmd.Cancel = func() error { return s.cmd.Process.Signal(syscall.SIGTERM) }
@@ -57,8 +57,8 @@ func Start(ctx context.Context, binary string) (*Stack, error) {
 	return nil, errors.New("lockstep dev ended before it was ready; BENCH_LOG=1 shows its log")
 }
 
-// answer is a block that is done at once, with a result of about 240 bytes.
-func answer(w http.ResponseWriter, r *http.Request) {
+// serveBlock is a block that is done at once, with a result of about 240 bytes.
+func serveBlock(w http.ResponseWriter, r *http.Request) {
 	var call struct {
 		Entity struct {
 			ID string `json:"id"`
@@ -70,19 +70,19 @@ func answer(w http.ResponseWriter, r *http.Request) {
 		call.Entity.ID, len(call.Entity.ID))
 }
 
-// Close ends the stack.
-func (s *Stack) Close() {
+// close ends the stack.
+func (s *stack) close() {
 	_ = s.cmd.Process.Signal(syscall.SIGTERM)
 	_ = s.cmd.Wait()
 	_ = s.blocks.Close()
 }
 
-// Prepare registers an idempotent block and publishes a definition of one step
+// prepare registers an idempotent block and publishes a definition of one step
 // for it, and makes n devices.
-func (s *Stack) Prepare(ctx context.Context, n int) error {
+func (s *stack) prepare(ctx context.Context, n int) error {
 	_, err := s.RegisterBlock(ctx, workflow.Block{
 		Package: "bench", Name: "work", Version: "1.0.0", RunOn: "device", Idempotent: true, Reversible: true,
-		HTTP: &workflow.Endpoint{URL: s.url},
+		HTTP: &workflow.Endpoint{URL: s.blockURL},
 	})
 	if err != nil {
 		return err
@@ -94,10 +94,10 @@ func (s *Stack) Prepare(ctx context.Context, n int) error {
 	}
 	var lines strings.Builder
 	for i := range n {
-		fmt.Fprintf(&lines, `{"type":"device","id":"%s","attributes":{"site":"s-%d","model":"m"},"groups":["all"]}`+"\n", device(i), i%10)
+		fmt.Fprintf(&lines, `{"type":"device","id":"%s","attributes":{"site":"s-%d","model":"m"},"groups":["all"]}`+"\n", deviceID(i), i%10)
 	}
 	_, err = s.ImportEntities(ctx, strings.NewReader(lines.String()))
 	return err
 }
 
-func device(i int) string { return fmt.Sprintf("sw-%05d", i) }
+func deviceID(i int) string { return fmt.Sprintf("sw-%05d", i) }

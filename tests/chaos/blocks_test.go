@@ -12,18 +12,18 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// blocks are the function blocks that the stock worker calls over HTTP. They hand
+// blockServer are the function blocks that the stock worker calls over HTTP. They hand
 // a job on to its device, under the job's fence and key, and remember nothing.
-type blocks struct {
+type blockServer struct {
 	devices string
 	client  *http.Client
-	// mistaken is told of a request that no device could have taken: a mistake of
+	// onTestError is told of a request that no device could have taken: a mistake of
 	// this test, which would otherwise look like a device that is in the way.
-	mistaken func(format string, args ...any)
+	onTestError func(format string, args ...any)
 }
 
-// registered are the blocks of this package, in all the kinds that there are.
-func (r *rig) registered() []workflow.Block {
+// chaosBlocks are the blocks of this package, in all the kinds that there are.
+func (r *fixture) chaosBlocks() []workflow.Block {
 	all := []workflow.Block{
 		{Name: "read", Pure: true},
 		{Name: "check", Pure: true},
@@ -39,8 +39,8 @@ func (r *rig) registered() []workflow.Block {
 	return all
 }
 
-// asked is what a block is sent.
-type asked struct {
+// blockRequest is what a block is sent.
+type blockRequest struct {
 	Operation string `json:"operation"`
 	Block     string `json:"block"`
 	Job       struct {
@@ -55,8 +55,8 @@ type asked struct {
 	Fence string `json:"fence"`
 }
 
-func (b *blocks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	var a asked
+func (b *blockServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var a blockRequest
 	if err := json.NewDecoder(r.Body).Decode(&a); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
@@ -65,64 +65,64 @@ func (b *blocks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var answer any
 	switch ref.Name + " " + a.Operation {
 	case "read EXECUTE":
-		answer = b.ask(r, a, http.MethodGet, "", nil)
+		answer = b.callDevice(r, a, http.MethodGet, "", nil)
 	case "check EXECUTE":
 		answer = map[string]any{"outcome": "OK"}
 		if slices.Contains(a.Parameters.Fail, a.Entity.ID) {
-			answer = refusal("CHOSEN", "this device was chosen to fail", false)
+			answer = errorAnswer("CHOSEN", "this device was chosen to fail", false)
 		}
 	case "install EXECUTE":
-		answer = b.ask(r, a, http.MethodPost, "/upgrade", map[string]any{"target": a.Parameters.Target})
+		answer = b.callDevice(r, a, http.MethodPost, "/upgrade", map[string]any{"target": a.Parameters.Target})
 	case "install ROLLBACK":
-		answer = b.ask(r, a, http.MethodPost, "/rollback", map[string]any{"version": a.Parameters.Former})
+		answer = b.callDevice(r, a, http.MethodPost, "/rollback", map[string]any{"version": a.Parameters.Former})
 	case "touch EXECUTE", "bump EXECUTE":
-		answer = b.ask(r, a, http.MethodPost, "/touch", nil)
+		answer = b.callDevice(r, a, http.MethodPost, "/touch", nil)
 	case "bump ROLLBACK":
-		answer = b.ask(r, a, http.MethodPut, "/config", map[string]any{"undone": a.Job.ID})
+		answer = b.callDevice(r, a, http.MethodPut, "/config", map[string]any{"undone": a.Job.ID})
 	default:
-		answer = refusal("UNKNOWN", a.Block+" does not "+a.Operation, false)
+		answer = errorAnswer("UNKNOWN", a.Block+" does not "+a.Operation, false)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(answer) // a caller that was killed is what is wanted
 }
 
-// ask asks the device. A caller that dies is a caller that the device sees hang up.
-func (b *blocks) ask(r *http.Request, a asked, method, operation string, body any) any {
+// callDevice asks the device. A caller that dies is a caller that the device sees hang up.
+func (b *blockServer) callDevice(r *http.Request, a blockRequest, method, operation string, body any) any {
 	raw, err := json.Marshal(body)
 	if err != nil {
-		return refusal("BODY", err.Error(), false)
+		return errorAnswer("BODY", err.Error(), false)
 	}
 	req, err := http.NewRequestWithContext(r.Context(), method, b.devices+"/devices/"+a.Entity.ID+operation, bytes.NewReader(raw))
 	if err != nil {
-		return refusal("REQUEST", err.Error(), false)
+		return errorAnswer("REQUEST", err.Error(), false)
 	}
 	req.GetBody = nil // repeating is the engine's
 	req.Header.Set("X-Fence", a.Fence)
 	req.Header.Set("Idempotency-Key", a.Job.ID)
 	reply, err := b.client.Do(req)
 	if err != nil {
-		return refusal("UNREACHABLE", err.Error(), true)
+		return errorAnswer("UNREACHABLE", err.Error(), true)
 	}
 	defer func() { _ = reply.Body.Close() }() // it has been read
 	text, err := io.ReadAll(reply.Body)
 	if err != nil {
-		return refusal("BROKEN_OFF", err.Error(), true)
+		return errorAnswer("BROKEN_OFF", err.Error(), true)
 	}
 	if reply.StatusCode/100 == 4 && reply.StatusCode != http.StatusConflict {
-		b.mistaken("%s %s of %s: %d %s", a.Operation, a.Block, a.Entity.ID, reply.StatusCode, text)
+		b.onTestError("%s %s of %s: %d %s", a.Operation, a.Block, a.Entity.ID, reply.StatusCode, text)
 	}
 	if reply.StatusCode != http.StatusOK {
-		return refusal("DEVICE", fmt.Sprintf("%d %s", reply.StatusCode, text), reply.StatusCode >= 500)
+		return errorAnswer("DEVICE", fmt.Sprintf("%d %s", reply.StatusCode, text), reply.StatusCode >= 500)
 	}
 	var said struct {
 		Version string `json:"version"`
 	}
 	if err := json.Unmarshal(text, &said); err != nil {
-		return refusal("ANSWER", err.Error(), true)
+		return errorAnswer("ANSWER", err.Error(), true)
 	}
 	return map[string]any{"outcome": "OK", "result": said}
 }
 
-func refusal(code, message string, retryable bool) any {
+func errorAnswer(code, message string, retryable bool) any {
 	return map[string]any{"outcome": "ERROR", "error": map[string]any{"code": code, "message": message, "retryable": retryable}}
 }

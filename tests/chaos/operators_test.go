@@ -20,15 +20,15 @@ import (
 )
 
 // prepare imports the devices, registers the blocks and publishes the definitions.
-func (r *rig) prepare(ctx context.Context) error {
+func (r *fixture) prepare(ctx context.Context) error {
 	var lines strings.Builder
-	if err := simulator.WriteInventory(&lines, simulator.Numbered(len(r.fleet.IDs()))); err != nil {
+	if err := simulator.WriteInventory(&lines, simulator.NumberedDevices(len(r.fleet.IDs()))); err != nil {
 		return err
 	}
 	if _, err := r.ImportEntities(ctx, strings.NewReader(lines.String())); err != nil {
 		return err
 	}
-	for _, b := range r.registered() {
+	for _, b := range r.chaosBlocks() {
 		if _, err := r.RegisterBlock(ctx, b); err != nil {
 			return err
 		}
@@ -43,7 +43,7 @@ func (r *rig) prepare(ctx context.Context) error {
 		if n == 4 {
 			break
 		}
-		if err := pause(ctx, 50*time.Millisecond); err != nil {
+		if err := sleep(ctx, 50*time.Millisecond); err != nil {
 			return fmt.Errorf("the polling worker has registered %d blocks: %w", n, err)
 		}
 	}
@@ -55,7 +55,7 @@ func (r *rig) prepare(ctx context.Context) error {
 	return nil
 }
 
-func pause(ctx context.Context, d time.Duration) error {
+func sleep(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
@@ -66,35 +66,35 @@ func pause(ctx context.Context, d time.Duration) error {
 
 // operator starts one run after the other, and looks after each until it rests.
 type operator struct {
-	*rig
-	random *rand.Rand
-	number *atomic.Int64 // of the runs, over all operators
+	*fixture
+	random     *rand.Rand
+	nextNumber *atomic.Int64 // of the runs, over all operators
 }
 
 // work goes on until start ends, and then until its last run rests or all ends.
 func (o *operator) work(start, all context.Context) {
 	for start.Err() == nil {
-		id := o.start(all)
+		id := o.startExecution(all)
 		if id == "" {
 			return
 		}
 		if o.random.IntN(5) == 0 {
-			if pause(all, time.Duration(o.random.IntN(1500))*time.Millisecond) != nil {
+			if sleep(all, time.Duration(o.random.IntN(1500))*time.Millisecond) != nil {
 				return
 			}
 			mode := []workflow.RollbackMode{workflow.RollbackAuto, workflow.RollbackAuto, workflow.RollbackNever}[o.random.IntN(3)]
 			_, _ = o.Cancel(all, id, views.CancelRequest{Reason: "chaos", Rollback: mode}) // it may be over, or nobody may be there
 		}
-		if !o.settle(all, id) {
+		if !o.awaitEnd(all, id) {
 			return
 		}
 	}
 }
 
-// start starts a run over devices that others want too. Its key makes it one
+// startExecution starts a run over devices that others want too. Its key makes it one
 // run, however often it has to be asked for.
-func (o *operator) start(ctx context.Context) string {
-	n := o.number.Add(1)
+func (o *operator) startExecution(ctx context.Context) string {
+	n := o.nextNumber.Add(1)
 	ids := slices.Clone(o.fleet.IDs())
 	o.random.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
 	ids = ids[:1+o.random.IntN(min(6, len(ids)))]
@@ -119,19 +119,19 @@ func (o *operator) start(ctx context.Context) string {
 		if err == nil {
 			return x.ID
 		}
-		if refused(err) {
+		if isRejected(err) {
 			o.t.Errorf("a good run is refused: %v", err)
 			return ""
 		}
-		if pause(ctx, 50*time.Millisecond) != nil {
+		if sleep(ctx, 50*time.Millisecond) != nil {
 			return ""
 		}
 	}
 }
 
-// refused reports whether the service has said no to what was asked, and not
+// isRejected reports whether the service has said no to what was asked, and not
 // only failed to answer.
-func refused(err error) bool {
+func isRejected(err error) bool {
 	for _, code := range []workflow.Code{workflow.CodeInvalid, workflow.CodeNotFound, workflow.CodeConflict, workflow.CodeIdempotencyMismatch, workflow.CodeLimit, workflow.CodeForbidden} {
 		if workflow.Is(err, code) {
 			return true
@@ -140,9 +140,9 @@ func refused(err error) bool {
 	return false
 }
 
-// settle waits until a run is over, and does what an operator does with one that
+// awaitEnd waits until a run is over, and does what an operator does with one that
 // needs it: some are tried again, and then acknowledged.
-func (o *operator) settle(ctx context.Context, id string) bool {
+func (o *operator) awaitEnd(ctx context.Context, id string) bool {
 	tried := false
 	for {
 		x, err := o.Execution(ctx, id)
@@ -155,19 +155,19 @@ func (o *operator) settle(ctx context.Context, id string) bool {
 		case err == nil && x.State == sm.ExecutionFailedUnsafe && !tried && o.random.IntN(3) == 0:
 			tried = true
 			_, _ = o.Retry(ctx, id, views.RetryRequest{Reason: "chaos"}) // it is looked at again below
-		case err == nil && client.Resting(x):
+		case err == nil && client.Idle(x):
 			tried = true
 			_, _ = o.Acknowledge(ctx, id, "chaos") // the same
 		}
-		if pause(ctx, 50*time.Millisecond) != nil {
+		if sleep(ctx, 50*time.Millisecond) != nil {
 			return false
 		}
 	}
 }
 
-// tend acknowledges what rests and has no operator of its own, the runs that
+// acknowledgeLeftovers acknowledges what rests and has no operator of its own, the runs that
 // others have started, until the operators are done and then until all runs are over, or ctx ends.
-func (r *rig) tend(ctx, working context.Context) error {
+func (r *fixture) acknowledgeLeftovers(ctx, working context.Context) error {
 	for {
 		last := working.Err() != nil
 		open, failed := "", error(nil)
@@ -180,14 +180,14 @@ func (r *rig) tend(ctx, working context.Context) error {
 				continue
 			}
 			open = fmt.Sprintf("%s of %s, version %d", x.State, x.ID, x.Version)
-			if client.Resting(x) && (last || x.Parent != nil) {
+			if client.Idle(x) && (last || x.Parent != nil) {
 				_, _ = r.Acknowledge(ctx, x.ID, "left over") // it is looked at again
 			}
 		}
 		if last && open == "" && failed == nil {
 			return nil
 		}
-		if err := pause(ctx, 300*time.Millisecond); err != nil {
+		if err := sleep(ctx, 300*time.Millisecond); err != nil {
 			return fmt.Errorf("not all runs end: %s: %w", open, errors.Join(failed, err))
 		}
 	}

@@ -11,71 +11,71 @@ import (
 
 func indexOrder(t *testing.T) {
 	for i := range 9 {
-		mustPut(t, plus(at(t, i), "colour", str("red"), "weight", num(i*5-20)))
-		same(t, "items in the index after a write", len(ask(t, "all", "colour = :c", item{":c": str("red")}).Items), i+1)
+		mustPutItem(t, withAttributes(itemKey(t, i), "colour", stringValue("red"), "weight", numberValue(i*5-20)))
+		wantEqual(t, "items in the index after a write", len(query(t, "all", "colour = :c", attributeMap{":c": stringValue("red")}).Items), i+1)
 	}
-	pages := dynamodb.NewQueryPaginator(db, &dynamodb.QueryInput{
+	pages := dynamodb.NewQueryPaginator(dynamoClient, &dynamodb.QueryInput{
 		TableName: &table, IndexName: aws.String("all"), KeyConditionExpression: aws.String("colour = :c AND weight > :w"),
-		ExpressionAttributeValues: item{":c": str("red"), ":w": num(-20)}, ScanIndexForward: aws.Bool(false), Limit: aws.Int32(3),
+		ExpressionAttributeValues: attributeMap{":c": stringValue("red"), ":w": numberValue(-20)}, ScanIndexForward: aws.Bool(false), Limit: aws.Int32(3),
 	})
 	var weights []string
 	for pages.HasMorePages() {
-		for _, it := range ok[*dynamodb.QueryOutput](t)(pages.NextPage(t.Context())).Items {
-			weights = append(weights, number(it, "weight"))
+		for _, it := range must[*dynamodb.QueryOutput](t)(pages.NextPage(t.Context())).Items {
+			weights = append(weights, numberAttribute(it, "weight"))
 		}
 	}
-	same(t, "weights, numerically, downwards", strings.Join(weights, " "), "20 15 10 5 0 -5 -10 -15")
+	wantEqual(t, "weights, numerically, downwards", strings.Join(weights, " "), "20 15 10 5 0 -5 -10 -15")
 }
 
 func indexContents(t *testing.T) {
-	found := func(indexName, shape string) []item {
-		return ask(t, indexName, "shape = :s", item{":s": str(shape)}).Items
+	found := func(indexName, shape string) []attributeMap {
+		return query(t, indexName, "shape = :s", attributeMap{":s": stringValue(shape)}).Items
 	}
-	mustPut(t, plus(at(t, 1), "shape", str("cube"), "weight", num(1), "note", str("n"), "secret", str("s")))
+	mustPutItem(t, withAttributes(itemKey(t, 1), "shape", stringValue("cube"), "weight", numberValue(1), "note", stringValue("n"), "secret", stringValue("s")))
 	keysOnly, some := found("keys", "cube"), found("some", "cube")
 	if len(keysOnly) != 1 || len(some) != 1 {
 		t.Fatalf("not in both indexes: %v, %v", keysOnly, some)
 	}
-	same(t, "attributes with KEYS_ONLY: pk, sk, shape", len(keysOnly[0]), 3)
-	same(t, "attributes with INCLUDE note: weight, note besides", len(some[0]), 5)
-	ok[item](t)(update(t, at(t, 1), "SET shape = :s", "", item{":s": str("ball")}))
-	same(t, "under the old key", len(found("some", "cube")), 0)
-	same(t, "under the new key", len(found("some", "ball")), 1)
-	ok[item](t)(update(t, at(t, 1), "REMOVE weight", "", nil))
-	same(t, "without its sort key", len(found("some", "ball")), 0)
-	same(t, "in the index that does not need it", len(found("keys", "ball")), 1)
-	ok[*dynamodb.DeleteItemOutput](t)(db.DeleteItem(t.Context(), &dynamodb.DeleteItemInput{TableName: &table, Key: at(t, 1)}))
-	same(t, "after the delete", len(found("keys", "ball")), 0)
+	wantEqual(t, "attributes with KEYS_ONLY: pk, sk, shape", len(keysOnly[0]), 3)
+	wantEqual(t, "attributes with INCLUDE note: weight, note besides", len(some[0]), 5)
+	must[attributeMap](t)(updateItem(t, itemKey(t, 1), "SET shape = :s", "", attributeMap{":s": stringValue("ball")}))
+	wantEqual(t, "under the old key", len(found("some", "cube")), 0)
+	wantEqual(t, "under the new key", len(found("some", "ball")), 1)
+	must[attributeMap](t)(updateItem(t, itemKey(t, 1), "REMOVE weight", "", nil))
+	wantEqual(t, "without its sort key", len(found("some", "ball")), 0)
+	wantEqual(t, "in the index that does not need it", len(found("keys", "ball")), 1)
+	must[*dynamodb.DeleteItemOutput](t)(dynamoClient.DeleteItem(t.Context(), &dynamodb.DeleteItemInput{TableName: &table, Key: itemKey(t, 1)}))
+	wantEqual(t, "after the delete", len(found("keys", "ball")), 0)
 }
 
 func queryFilters(t *testing.T) {
 	for i, sort := range strings.Split("a1 a2 a3 a4 a5 a6 b1 b2", " ") {
-		mustPut(t, plus(at(t, sort), "n", num(i)))
+		mustPutItem(t, withAttributes(itemKey(t, sort), "n", numberValue(i)))
 	}
-	mine := str(t.Name())
-	out := ask(t, "", "pk = :p AND begins_with(sk, :a)", item{":p": mine, ":a": str("a"), ":n": num(3)}, func(in *dynamodb.QueryInput) {
+	mine := stringValue(t.Name())
+	out := query(t, "", "pk = :p AND begins_with(sk, :a)", attributeMap{":p": mine, ":a": stringValue("a"), ":n": numberValue(3)}, func(in *dynamodb.QueryInput) {
 		in.FilterExpression, in.Limit = aws.String("n >= :n"), aws.Int32(5)
 	})
-	same(t, "found behind the filter", out.Count, 2)
-	same(t, "the limit counts before the filter", out.ScannedCount, 5)
-	same(t, "there is more", out.LastEvaluatedKey != nil, true)
-	out = ask(t, "", "pk = :p AND sk BETWEEN :x AND :y", item{":p": mine, ":x": str("a5"), ":y": str("b1")}, func(in *dynamodb.QueryInput) {
+	wantEqual(t, "found behind the filter", out.Count, 2)
+	wantEqual(t, "the limit counts before the filter", out.ScannedCount, 5)
+	wantEqual(t, "there is more", out.LastEvaluatedKey != nil, true)
+	out = query(t, "", "pk = :p AND sk BETWEEN :x AND :y", attributeMap{":p": mine, ":x": stringValue("a5"), ":y": stringValue("b1")}, func(in *dynamodb.QueryInput) {
 		in.Select = types.SelectCount
 	})
-	same(t, "counted", out.Count, 3)
-	same(t, "items with a count", len(out.Items), 0)
-	out = ask(t, "", "pk = :p AND sk > :x", item{":p": mine, ":x": str("a6")})
-	same(t, "greater", out.Count, 2)
+	wantEqual(t, "counted", out.Count, 3)
+	wantEqual(t, "items with a count", len(out.Items), 0)
+	out = query(t, "", "pk = :p AND sk > :x", attributeMap{":p": mine, ":x": stringValue("a6")})
+	wantEqual(t, "greater", out.Count, 2)
 }
 
 func queryPages(t *testing.T) {
 	for i := range 6 {
-		mustPut(t, plus(at(t, i), "data", str(strings.Repeat("x", 250_000))))
+		mustPutItem(t, withAttributes(itemKey(t, i), "data", stringValue(strings.Repeat("x", 250_000))))
 	}
-	pages := dynamodb.NewQueryPaginator(db, &dynamodb.QueryInput{TableName: &table, KeyConditionExpression: aws.String("pk = :p"), ExpressionAttributeValues: item{":p": str(t.Name())}})
+	pages := dynamodb.NewQueryPaginator(dynamoClient, &dynamodb.QueryInput{TableName: &table, KeyConditionExpression: aws.String("pk = :p"), ExpressionAttributeValues: attributeMap{":p": stringValue(t.Name())}})
 	var sizes []int
 	for pages.HasMorePages() {
-		sizes = append(sizes, len(ok[*dynamodb.QueryOutput](t)(pages.NextPage(t.Context())).Items))
+		sizes = append(sizes, len(must[*dynamodb.QueryOutput](t)(pages.NextPage(t.Context())).Items))
 	}
 	if len(sizes) < 2 || sizes[0] > 5 || sizes[0] < 4 || sizes[0]+sizes[1] != 6 {
 		t.Fatalf("six items of 250 KB come in pages of %v", sizes)
@@ -83,57 +83,57 @@ func queryPages(t *testing.T) {
 }
 
 func projections(t *testing.T) {
-	mustPut(t, plus(at(t, 1), "name", str("n"), "deep", &types.AttributeValueMemberM{Value: item{"a": num(1), "b": num(2)}}, "cells", list(str("x"), str("y"))))
-	got := ok[*dynamodb.GetItemOutput](t)(db.GetItem(t.Context(), &dynamodb.GetItemInput{
-		TableName: &table, Key: at(t, 1), ProjectionExpression: aws.String("#n, deep.b, cells[1]"), ExpressionAttributeNames: map[string]string{"#n": "name"},
+	mustPutItem(t, withAttributes(itemKey(t, 1), "name", stringValue("n"), "deep", &types.AttributeValueMemberM{Value: attributeMap{"a": numberValue(1), "b": numberValue(2)}}, "cells", listValue(stringValue("x"), stringValue("y"))))
+	got := must[*dynamodb.GetItemOutput](t)(dynamoClient.GetItem(t.Context(), &dynamodb.GetItemInput{
+		TableName: &table, Key: itemKey(t, 1), ProjectionExpression: aws.String("#n, deep.b, cells[1]"), ExpressionAttributeNames: map[string]string{"#n": "name"},
 	})).Item
 	deep, isMap := got["deep"].(*types.AttributeValueMemberM)
 	row, isList := got["cells"].(*types.AttributeValueMemberL)
-	if len(got) != 3 || !isMap || len(deep.Value) != 1 || number(deep.Value, "b") != "2" || !isList || len(row.Value) != 1 {
+	if len(got) != 3 || !isMap || len(deep.Value) != 1 || numberAttribute(deep.Value, "b") != "2" || !isList || len(row.Value) != 1 {
 		t.Fatalf("got %v", got)
 	}
 }
 
 func parallelScan(t *testing.T) {
 	for i := range 11 {
-		mustPut(t, plus(item{"pk": str(t.Name() + string(rune('a'+i))), "sk": str("x")}, "scanned", num(i)))
+		mustPutItem(t, withAttributes(attributeMap{"pk": stringValue(t.Name() + string(rune('a'+i))), "sk": stringValue("x")}, "scanned", numberValue(i)))
 	}
 	count := 0
 	for segment := range int32(4) {
-		pages := dynamodb.NewScanPaginator(db, &dynamodb.ScanInput{
+		pages := dynamodb.NewScanPaginator(dynamoClient, &dynamodb.ScanInput{
 			TableName: &table, Segment: aws.Int32(segment), TotalSegments: aws.Int32(4), Limit: aws.Int32(100),
-			FilterExpression: aws.String("begins_with(pk, :p) AND attribute_exists(scanned)"), ExpressionAttributeValues: item{":p": str(t.Name())},
+			FilterExpression: aws.String("begins_with(pk, :p) AND attribute_exists(scanned)"), ExpressionAttributeValues: attributeMap{":p": stringValue(t.Name())},
 		})
 		for pages.HasMorePages() {
-			count += len(ok[*dynamodb.ScanOutput](t)(pages.NextPage(t.Context())).Items)
+			count += len(must[*dynamodb.ScanOutput](t)(pages.NextPage(t.Context())).Items)
 		}
 	}
-	same(t, "found in four segments", count, 11)
+	wantEqual(t, "found in four segments", count, 11)
 }
 
 func batches(t *testing.T) {
 	write := func(from, to int) error {
 		var all []types.WriteRequest
 		for i := from; i < to; i++ {
-			all = append(all, types.WriteRequest{PutRequest: &types.PutRequest{Item: at(t, i)}})
+			all = append(all, types.WriteRequest{PutRequest: &types.PutRequest{Item: itemKey(t, i)}})
 		}
-		out, err := db.BatchWriteItem(t.Context(), &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{table: all}})
+		out, err := dynamoClient.BatchWriteItem(t.Context(), &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{table: all}})
 		if err == nil {
-			same(t, "left over", len(out.UnprocessedItems), 0)
+			wantEqual(t, "left over", len(out.UnprocessedItems), 0)
 		}
 		return err
 	}
-	var wanted []item
+	var wanted []attributeMap
 	for i := range 100 {
-		wanted = append(wanted, at(t, i))
+		wanted = append(wanted, itemKey(t, i))
 	}
 	for from := 0; from < 100; from += 25 {
 		if err := write(from, from+25); err != nil {
 			t.Fatal(err)
 		}
 	}
-	got := ok[*dynamodb.BatchGetItemOutput](t)(db.BatchGetItem(t.Context(), &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{table: {Keys: wanted}}}))
-	same(t, "read", len(got.Responses[table]), 100)
-	refused(t, "26 writes", write(100, 126), "ValidationException")
-	same(t, "written by the refused batch", len(get(t, at(t, 100))), 0)
+	got := must[*dynamodb.BatchGetItemOutput](t)(dynamoClient.BatchGetItem(t.Context(), &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{table: {Keys: wanted}}}))
+	wantEqual(t, "read", len(got.Responses[table]), 100)
+	wantErrorCode(t, "26 writes", write(100, 126), "ValidationException")
+	wantEqual(t, "written by the refused batch", len(getItem(t, itemKey(t, 100))), 0)
 }

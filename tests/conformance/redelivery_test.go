@@ -10,36 +10,36 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 )
 
-func visibility(t *testing.T) {
+func visibilityTimeout(t *testing.T) {
 	u := newQueue(t, "visibility", "VisibilityTimeout", "1")
-	mustEnqueue(t, u, "x")
-	first := one(t, "first receive", u, 1)
+	mustSend(t, u, "x")
+	first := receiveOne(t, "first receive", u, 1)
 	begin := time.Now()
-	none(t, "while in flight", u)
-	second := one(t, "after the time-out", u, 10)
+	receiveNone(t, "while in flight", u)
+	second := receiveOne(t, "after the time-out", u, 10)
 	if waited := time.Since(begin); waited < 800*time.Millisecond {
 		t.Fatalf("a message invisible for 1 s came back after %v", waited)
 	}
-	same(t, "receives", second.Attributes["ApproximateReceiveCount"], "2")
-	same(t, "the receipt handles differ", aws.ToString(first.ReceiptHandle) != aws.ToString(second.ReceiptHandle), true)
+	wantEqual(t, "receives", second.Attributes["ApproximateReceiveCount"], "2")
+	wantEqual(t, "the receipt handles differ", aws.ToString(first.ReceiptHandle) != aws.ToString(second.ReceiptHandle), true)
 }
 
-// letGo makes a message visible at once.
-func letGo(t *testing.T, u *string, m types.Message) {
+// makeVisible makes a message visible at once.
+func makeVisible(t *testing.T, u *string, m types.Message) {
 	t.Helper()
-	ok[*sqs.ChangeMessageVisibilityOutput](t)(queue.ChangeMessageVisibility(t.Context(), &sqs.ChangeMessageVisibilityInput{QueueUrl: u, ReceiptHandle: m.ReceiptHandle, VisibilityTimeout: 0}))
+	must[*sqs.ChangeMessageVisibilityOutput](t)(sqsClient.ChangeMessageVisibility(t.Context(), &sqs.ChangeMessageVisibilityInput{QueueUrl: u, ReceiptHandle: m.ReceiptHandle, VisibilityTimeout: 0}))
 }
 
 func changeVisibility(t *testing.T) {
 	u := newQueue(t, "change", "VisibilityTimeout", "1")
-	mustEnqueue(t, u, "x")
-	letGo(t, u, one(t, "first receive", u, 1))
-	m := one(t, "let go", u, 0)
-	out := ok[*sqs.ChangeMessageVisibilityBatchOutput](t)(queue.ChangeMessageVisibilityBatch(t.Context(), &sqs.ChangeMessageVisibilityBatchInput{
+	mustSend(t, u, "x")
+	makeVisible(t, u, receiveOne(t, "first receive", u, 1))
+	m := receiveOne(t, "let go", u, 0)
+	out := must[*sqs.ChangeMessageVisibilityBatchOutput](t)(sqsClient.ChangeMessageVisibilityBatch(t.Context(), &sqs.ChangeMessageVisibilityBatchInput{
 		QueueUrl: u, Entries: []types.ChangeMessageVisibilityBatchRequestEntry{{Id: aws.String("x"), ReceiptHandle: m.ReceiptHandle, VisibilityTimeout: 60}},
 	}))
-	same(t, "extended", len(out.Successful), 1)
-	if got := mustFetch(t, u, 1, 2); len(got) != 0 {
+	wantEqual(t, "extended", len(out.Successful), 1)
+	if got := mustReceive(t, u, 1, 2); len(got) != 0 {
 		t.Fatal("the message came back after its old time-out")
 	}
 }
@@ -50,21 +50,21 @@ func deadLetter(t *testing.T) (source, dead *string, m types.Message) {
 	t.Helper()
 	name := fmt.Sprint("dead", time.Now().UnixNano())
 	dead = newQueue(t, name+"-dlq")
-	source = newQueue(t, name, "VisibilityTimeout", "1", "RedrivePolicy", fmt.Sprintf(`{"deadLetterTargetArn":%q,"maxReceiveCount":2}`, property(t, dead, "QueueArn")))
-	mustEnqueue(t, source, "poison")
+	source = newQueue(t, name, "VisibilityTimeout", "1", "RedrivePolicy", fmt.Sprintf(`{"deadLetterTargetArn":%q,"maxReceiveCount":2}`, queueAttribute(t, dead, "QueueArn")))
+	mustSend(t, source, "poison")
 	for n := range 2 {
-		same(t, "body", aws.ToString(one(t, fmt.Sprint("receive ", n+1), source, 10).Body), "poison")
+		wantEqual(t, "body", aws.ToString(receiveOne(t, fmt.Sprint("receive ", n+1), source, 10).Body), "poison")
 	}
 	// Elsewhere a message moves when it is received once too often.
-	if got := mustFetch(t, source, 1, 2); len(got) != 0 {
+	if got := mustReceive(t, source, 1, 2); len(got) != 0 {
 		t.Fatal("received a third time")
 	}
-	return source, dead, one(t, "dead letter", dead, 10)
+	return source, dead, receiveOne(t, "dead letter", dead, 10)
 }
 
-func moveBack(t *testing.T) {
+func redrive(t *testing.T) {
 	source, dead, m := deadLetter(t)
-	letGo(t, dead, m)
-	ok[*sqs.StartMessageMoveTaskOutput](t)(queue.StartMessageMoveTask(t.Context(), &sqs.StartMessageMoveTaskInput{SourceArn: aws.String(property(t, dead, "QueueArn"))}))
-	same(t, "body", aws.ToString(one(t, "moved back", source, 10).Body), "poison")
+	makeVisible(t, dead, m)
+	must[*sqs.StartMessageMoveTaskOutput](t)(sqsClient.StartMessageMoveTask(t.Context(), &sqs.StartMessageMoveTaskInput{SourceArn: aws.String(queueAttribute(t, dead, "QueueArn"))}))
+	wantEqual(t, "body", aws.ToString(receiveOne(t, "moved back", source, 10).Body), "poison")
 }

@@ -19,25 +19,25 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
-	local "github.com/lockstep-run/lockstep/localstack/dynamodb"
-	localsqs "github.com/lockstep-run/lockstep/localstack/sqs"
+	local "github.com/lockstep-run/lockstep/localstack/embedded/dynamodb"
+	localsqs "github.com/lockstep-run/lockstep/localstack/embedded/sqs"
 )
 
 // The clients under test, set by TestMain.
 var (
-	db    *dynamodb.Client
-	queue *sqs.Client
+	dynamoClient *dynamodb.Client
+	sqsClient    *sqs.Client
 
-	endpointDB string
-	ownDB      bool // the endpoint is our pinned program, whose gaps are known
-	keys       = credentials.NewStaticCredentialsProvider("test", "test", "")
-	run        string // begins every name, apart from those of earlier runs
+	dynamoEndpoint      string
+	embeddedDB          bool // the endpoint is our pinned program, whose gaps are known
+	credentialsProvider = credentials.NewStaticCredentialsProvider("test", "test", "")
+	namePrefix          string // begins every name, apart from those of earlier runs
 )
 
-// onlyClosed repeats nothing that the service has answered. It repeats a call
+// retryClosedConnections repeats nothing that the service has answered. It repeats a call
 // whose kept-alive connection was closed on our side while the answer came in,
 // which the Go transport does now and then, and the SDK by default hides.
-func onlyClosed() aws.Retryer {
+func retryClosedConnections() aws.Retryer {
 	return retry.NewStandard(func(o *retry.StandardOptions) {
 		o.Retryables = []retry.IsErrorRetryable{retry.IsErrorRetryableFunc(func(err error) aws.Ternary {
 			return aws.BoolTernary(errors.Is(err, net.ErrClosed))
@@ -45,28 +45,28 @@ func onlyClosed() aws.Retryer {
 	})
 }
 
-func TestMain(m *testing.M) { os.Exit(withStack(m)) }
+func TestMain(m *testing.M) { os.Exit(runTests(m)) }
 
-func withStack(m *testing.M) int {
+func runTests(m *testing.M) int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	config := aws.Config{
 		Region:      "us-east-1",
-		Credentials: keys,
-		Retryer:     onlyClosed,
+		Credentials: credentialsProvider,
+		Retryer:     retryClosedConnections,
 		HTTPClient: awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
 			t.MaxIdleConns, t.MaxIdleConnsPerHost = 256, 256
 		}),
 	}
-	endpointDB = os.Getenv("AWS_ENDPOINT_URL_DYNAMODB")
-	if endpointDB == "" {
+	dynamoEndpoint = os.Getenv("AWS_ENDPOINT_URL_DYNAMODB")
+	if dynamoEndpoint == "" {
 		program, err := local.Start(ctx, local.Options{})
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "conformance cannot run:", err)
 			return 1
 		}
 		defer func() { _ = program.Stop() }()
-		endpointDB, ownDB = program.Endpoint(), true
+		dynamoEndpoint, embeddedDB = program.Endpoint(), true
 	}
 	endpointSQS := os.Getenv("AWS_ENDPOINT_URL_SQS")
 	if endpointSQS == "" {
@@ -80,8 +80,8 @@ func withStack(m *testing.M) int {
 		defer func() { _ = server.Close() }()
 		endpointSQS = web.URL
 	}
-	db = dynamodb.NewFromConfig(config, func(o *dynamodb.Options) { o.BaseEndpoint = &endpointDB })
-	queue = sqs.NewFromConfig(config, func(o *sqs.Options) { o.BaseEndpoint = &endpointSQS })
+	dynamoClient = dynamodb.NewFromConfig(config, func(o *dynamodb.Options) { o.BaseEndpoint = &dynamoEndpoint })
+	sqsClient = sqs.NewFromConfig(config, func(o *sqs.Options) { o.BaseEndpoint = &endpointSQS })
 	return m.Run()
 }
 
@@ -91,8 +91,8 @@ type feature struct {
 	test func(t *testing.T)
 }
 
-// begin gives a run names of its own.
-func begin() { run = "c" + strconv.FormatInt(time.Now().UnixMicro(), 36) }
+// setNamePrefix gives a run names of its own.
+func setNamePrefix() { namePrefix = "c" + strconv.FormatInt(time.Now().UnixMicro(), 36) }
 
 func runAll(t *testing.T, features []feature) {
 	for _, f := range features {
@@ -103,8 +103,8 @@ func runAll(t *testing.T, features []feature) {
 	}
 }
 
-// ok ends the test on an error and passes the value on.
-func ok[T any](t *testing.T) func(T, error) T {
+// must ends the test on an error and passes the value on.
+func must[T any](t *testing.T) func(T, error) T {
 	return func(value T, err error) T {
 		t.Helper()
 		if err != nil {
@@ -114,8 +114,8 @@ func ok[T any](t *testing.T) func(T, error) T {
 	}
 }
 
-// same compares what came with what has to come.
-func same[T comparable](t *testing.T, what string, got, want T) {
+// wantEqual compares what came with what has to come.
+func wantEqual[T comparable](t *testing.T, what string, got, want T) {
 	t.Helper()
 	if got != want {
 		t.Fatalf("%s: got %v, want %v", what, got, want)

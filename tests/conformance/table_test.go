@@ -14,18 +14,18 @@ import (
 	"github.com/aws/smithy-go"
 )
 
-func TestDynamoDB(t *testing.T) {
-	begin()
-	table = run + "-table"
+func TestDynamoDB_SupportsUsedFeatures(t *testing.T) {
+	setNamePrefix()
+	table = namePrefix + "-table"
 	// The first feature is a table with three indexes; all others use it.
-	makeTable(t, table, nil,
-		index("all", "colour", "weight", types.ProjectionTypeAll),
-		index("keys", "shape", "", types.ProjectionTypeKeysOnly),
-		index("some", "shape", "weight", types.ProjectionTypeInclude, "note"))
-	described := ok[*dynamodb.DescribeTableOutput](t)(db.DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: &table}))
-	same(t, "indexes", len(described.Table.GlobalSecondaryIndexes), 3)
+	createTable(t, table, nil,
+		globalIndex("all", "colour", "weight", types.ProjectionTypeAll),
+		globalIndex("keys", "shape", "", types.ProjectionTypeKeysOnly),
+		globalIndex("some", "shape", "weight", types.ProjectionTypeInclude, "note"))
+	described := must[*dynamodb.DescribeTableOutput](t)(dynamoClient.DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: &table}))
+	wantEqual(t, "indexes", len(described.Table.GlobalSecondaryIndexes), 3)
 	runAll(t, []feature{
-		{"every type and 38 digits come back", everyType},
+		{"every type and 38 digits come back", allAttributeTypes},
 		{"a conditional put loses with the old item", conditionalPut},
 		{"of 50 conditional puts at once one wins", racePuts},
 		{"200 additions at once are all counted, five times", raceAdds},
@@ -44,10 +44,10 @@ func TestDynamoDB(t *testing.T) {
 		{"100 items in a transaction, not 101, none twice", transactionLimits},
 		{"a client token makes a transaction idempotent", transactionToken},
 		{"of 30 claims of two items at once one wins both", raceClaims},
-		{"consumed capacity of puts, gets and transactions", capacity},
+		{"consumed capacity of puts, gets and transactions", consumedCapacity},
 		{"consumed capacity by index", capacityByIndex},
-		{"items over 400 KB are refused", tooLarge},
-		{"invalid keys, reserved words and unused values are refused", invalid},
+		{"items over 400 KB are refused", itemsOverLimit},
+		{"invalid keys, reserved words and unused values are refused", invalidRequests},
 		{"time to live is switched on", timeToLiveSetting},
 		{"time to live deletes at some time", timeToLiveExpiry},
 		{"streams hold both images", streams},
@@ -57,30 +57,30 @@ func TestDynamoDB(t *testing.T) {
 var table string // set before the first test runs
 
 type (
-	item  = map[string]types.AttributeValue
-	value = types.AttributeValue
+	attributeMap   = map[string]types.AttributeValue
+	attributeValue = types.AttributeValue
 )
 
-func str(s string) value     { return &types.AttributeValueMemberS{Value: s} }
-func num(n any) value        { return &types.AttributeValueMemberN{Value: fmt.Sprint(n)} }
-func list(v ...value) value  { return &types.AttributeValueMemberL{Value: v} }
-func strs(s ...string) value { return &types.AttributeValueMemberSS{Value: s} }
+func stringValue(s string) attributeValue          { return &types.AttributeValueMemberS{Value: s} }
+func numberValue(n any) attributeValue             { return &types.AttributeValueMemberN{Value: fmt.Sprint(n)} }
+func listValue(v ...attributeValue) attributeValue { return &types.AttributeValueMemberL{Value: v} }
+func stringSetValue(s ...string) attributeValue    { return &types.AttributeValueMemberSS{Value: s} }
 
-// at is the key of an item; each test has a partition of its own.
-func at(t *testing.T, sort any) item {
-	return item{"pk": str(t.Name()), "sk": str(fmt.Sprint(sort))}
+// itemKey is the key of an item; each test has a partition of its own.
+func itemKey(t *testing.T, sort any) attributeMap {
+	return attributeMap{"pk": stringValue(t.Name()), "sk": stringValue(fmt.Sprint(sort))}
 }
 
-// plus adds attributes, given as name, value, name, value.
-func plus(it item, pairs ...any) item {
+// withAttributes adds attributes, given as name, value, name, value.
+func withAttributes(it attributeMap, pairs ...any) attributeMap {
 	for i := 0; i < len(pairs); i += 2 {
-		it[pairs[i].(string)] = pairs[i+1].(value)
+		it[pairs[i].(string)] = pairs[i+1].(attributeValue)
 	}
 	return it
 }
 
-// number reads an attribute that has to be a number.
-func number(it item, name string) string {
+// numberAttribute reads an attribute that has to be a number.
+func numberAttribute(it attributeMap, name string) string {
 	if n, is := it[name].(*types.AttributeValueMemberN); is {
 		return n.Value
 	}
@@ -94,29 +94,29 @@ func optional(s string) *string {
 	return &s
 }
 
-func put(t *testing.T, it item, condition string) error {
-	_, err := db.PutItem(t.Context(), &dynamodb.PutItemInput{
+func putItem(t *testing.T, it attributeMap, condition string) error {
+	_, err := dynamoClient.PutItem(t.Context(), &dynamodb.PutItemInput{
 		TableName: &table, Item: it, ConditionExpression: optional(condition),
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	})
 	return err
 }
 
-func mustPut(t *testing.T, it item) {
+func mustPutItem(t *testing.T, it attributeMap) {
 	t.Helper()
-	if err := put(t, it, ""); err != nil {
+	if err := putItem(t, it, ""); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func get(t *testing.T, key item) item {
+func getItem(t *testing.T, key attributeMap) attributeMap {
 	t.Helper()
-	return ok[*dynamodb.GetItemOutput](t)(db.GetItem(t.Context(), &dynamodb.GetItemInput{TableName: &table, Key: key, ConsistentRead: aws.Bool(true)})).Item
+	return must[*dynamodb.GetItemOutput](t)(dynamoClient.GetItem(t.Context(), &dynamodb.GetItemInput{TableName: &table, Key: key, ConsistentRead: aws.Bool(true)})).Item
 }
 
-// update returns the whole new item.
-func update(t *testing.T, key item, expression, condition string, values item) (item, error) {
-	out, err := db.UpdateItem(t.Context(), &dynamodb.UpdateItemInput{
+// updateItem returns the whole new item.
+func updateItem(t *testing.T, key attributeMap, expression, condition string, values attributeMap) (attributeMap, error) {
+	out, err := dynamoClient.UpdateItem(t.Context(), &dynamodb.UpdateItemInput{
 		TableName: &table, Key: key, UpdateExpression: &expression, ConditionExpression: optional(condition),
 		ExpressionAttributeValues: values, ReturnValues: types.ReturnValueAllNew,
 	})
@@ -126,17 +126,17 @@ func update(t *testing.T, key item, expression, condition string, values item) (
 	return out.Attributes, nil
 }
 
-func ask(t *testing.T, indexName, condition string, values item, change ...func(*dynamodb.QueryInput)) *dynamodb.QueryOutput {
+func query(t *testing.T, indexName, condition string, values attributeMap, change ...func(*dynamodb.QueryInput)) *dynamodb.QueryOutput {
 	t.Helper()
 	in := &dynamodb.QueryInput{TableName: &table, IndexName: optional(indexName), KeyConditionExpression: &condition, ExpressionAttributeValues: values}
 	for _, c := range change {
 		c(in)
 	}
-	return ok[*dynamodb.QueryOutput](t)(db.Query(t.Context(), in))
+	return must[*dynamodb.QueryOutput](t)(dynamoClient.Query(t.Context(), in))
 }
 
-// refused wants an error with a code.
-func refused(t *testing.T, what string, err error, code string) {
+// wantErrorCode wants an error with a code.
+func wantErrorCode(t *testing.T, what string, err error, code string) {
 	t.Helper()
 	if !hasCode(err, code) {
 		t.Fatalf("%s: want %s, got %v", what, code, err)
@@ -148,9 +148,9 @@ func hasCode(err error, code string) bool {
 	return errors.As(err, &api) && strings.TrimPrefix(api.ErrorCode(), "AWS.SimpleQueueService.") == code
 }
 
-// atOnce runs n calls that start together, and counts those that succeed. An
+// runConcurrently runs n calls that start together, and counts those that succeed. An
 // error other than a lost condition is the test's end.
-func atOnce(t *testing.T, n int, call func(i int) error) (won int) {
+func runConcurrently(t *testing.T, n int, call func(i int) error) (succeeded int) {
 	t.Helper()
 	gate, results := make(chan struct{}), make([]error, n)
 	var group sync.WaitGroup
@@ -165,13 +165,13 @@ func atOnce(t *testing.T, n int, call func(i int) error) (won int) {
 	for _, err := range results {
 		switch {
 		case err == nil:
-			won++
+			succeeded++
 		case hasCode(err, "ConditionalCheckFailedException"), hasCode(err, "TransactionCanceledException"):
 		default:
 			t.Fatal(err)
 		}
 	}
-	return won
+	return succeeded
 }
 
 func keySchema(partition, sort string) []types.KeySchemaElement {
@@ -182,11 +182,11 @@ func keySchema(partition, sort string) []types.KeySchemaElement {
 	return schema
 }
 
-func index(name, partition, sort string, projection types.ProjectionType, more ...string) types.GlobalSecondaryIndex {
+func globalIndex(name, partition, sort string, projection types.ProjectionType, more ...string) types.GlobalSecondaryIndex {
 	return types.GlobalSecondaryIndex{IndexName: &name, KeySchema: keySchema(partition, sort), Projection: &types.Projection{ProjectionType: projection, NonKeyAttributes: more}}
 }
 
-func makeTable(t *testing.T, name string, stream *types.StreamSpecification, indexes ...types.GlobalSecondaryIndex) {
+func createTable(t *testing.T, name string, stream *types.StreamSpecification, indexes ...types.GlobalSecondaryIndex) {
 	t.Helper()
 	in := &dynamodb.CreateTableInput{TableName: &name, BillingMode: types.BillingModePayPerRequest, KeySchema: keySchema("pk", "sk"), GlobalSecondaryIndexes: indexes, StreamSpecification: stream}
 	names := []string{"pk", "sk"}
@@ -200,8 +200,8 @@ func makeTable(t *testing.T, name string, stream *types.StreamSpecification, ind
 		}
 		in.AttributeDefinitions = append(in.AttributeDefinitions, types.AttributeDefinition{AttributeName: aws.String(n), AttributeType: kind})
 	}
-	ok[*dynamodb.CreateTableOutput](t)(db.CreateTable(t.Context(), in))
-	waiter := dynamodb.NewTableExistsWaiter(db, func(o *dynamodb.TableExistsWaiterOptions) {
+	must[*dynamodb.CreateTableOutput](t)(dynamoClient.CreateTable(t.Context(), in))
+	waiter := dynamodb.NewTableExistsWaiter(dynamoClient, func(o *dynamodb.TableExistsWaiterOptions) {
 		o.MinDelay, o.MaxDelay = 20*time.Millisecond, time.Second
 	})
 	if err := waiter.Wait(t.Context(), &dynamodb.DescribeTableInput{TableName: &name}, time.Minute); err != nil {

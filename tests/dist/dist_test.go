@@ -10,23 +10,23 @@ import (
 	"testing"
 )
 
-// check runs make dist-check for one function and this machine's processor, which
+// runDistCheck runs make dist-check for one function and this machine's processor, which
 // has been compiled for already; make dist-check does it for what AWS runs.
-func check(t *testing.T, out string, args ...string) (string, error) {
+func runDistCheck(t *testing.T, out string, args ...string) (string, error) {
 	t.Helper()
 	if _, err := exec.LookPath("make"); err != nil {
 		t.Skip("no make")
 	}
 	args = append([]string{"-s", "-C", "../..", "dist-check", "FUNCTIONS=sweeper", "DIST_ARCH=" + runtime.GOARCH, "DIST=" + out}, args...)
-	said, err := exec.Command("make", args...).CombinedOutput()
-	return string(said), err
+	output, err := exec.Command("make", args...).CombinedOutput()
+	return string(output), err
 }
 
-func TestASecondBuildInAnotherPlaceHasTheSameBytes(t *testing.T) {
+func TestBuild_IsReproducible(t *testing.T) {
 	out := t.TempDir()
-	said, err := check(t, out)
-	if err != nil || !strings.Contains(said, "functions/sweeper/bootstrap: OK") {
-		t.Fatalf("%v: %s", err, said)
+	output, err := runDistCheck(t, out)
+	if err != nil || !strings.Contains(output, "functions/sweeper/bootstrap: OK") {
+		t.Fatalf("%v: %s", err, output)
 	}
 	built, err := os.ReadFile(filepath.Join(out, "functions", "sweeper", "bootstrap"))
 	if err != nil {
@@ -53,23 +53,23 @@ func TestASecondBuildInAnotherPlaceHasTheSameBytes(t *testing.T) {
 	}
 }
 
-func TestTheVersionCanBeChosen(t *testing.T) {
+func TestBuild_UsesChosenVersion(t *testing.T) {
 	out := t.TempDir()
-	if said, err := check(t, out, "VERSION=v7.8.9-chosen"); err != nil {
-		t.Fatalf("%v: %s", err, said)
+	if output, err := runDistCheck(t, out, "VERSION=v7.8.9-chosen"); err != nil {
+		t.Fatalf("%v: %s", err, output)
 	}
 	for _, file := range []string{"VERSION", filepath.Join("sweeper", "bootstrap")} {
-		if said, err := os.ReadFile(filepath.Join(out, "functions", file)); err != nil || !bytes.Contains(said, []byte("v7.8.9-chosen")) {
+		if output, err := os.ReadFile(filepath.Join(out, "functions", file)); err != nil || !bytes.Contains(output, []byte("v7.8.9-chosen")) {
 			t.Errorf("%s does not say it: %v", file, err)
 		}
 	}
 }
 
 // With the place of the build in it, the second build differs, and the check says so.
-func TestADifferenceIsSeen(t *testing.T) {
+func TestDistCheck_DetectsDifference(t *testing.T) {
 	out := t.TempDir()
-	said, err := check(t, out, `DIST_BUILD=CGO_ENABLED=0 go build -tags lambda.norpc -trimpath -buildvcs=false -ldflags "-s -w -X github.com/lockstep-run/lockstep/shared/boot.Version=$$PWD"`)
-	if err == nil || !strings.Contains(said, "FAILED") {
-		t.Fatalf("%v: %s", err, said)
+	output, err := runDistCheck(t, out, `DIST_BUILD=CGO_ENABLED=0 go build -tags lambda.norpc -trimpath -buildvcs=false -ldflags "-s -w -X github.com/lockstep-run/lockstep/shared/boot.Version=$$PWD"`)
+	if err == nil || !strings.Contains(output, "FAILED") {
+		t.Fatalf("%v: %s", err, output)
 	}
 }

@@ -35,76 +35,76 @@ type call struct {
 	key string // the Idempotency-Key header
 }
 
-func (c *call) on() string {
+func (c *call) entityID() string {
 	if c.Entity == nil {
 		return ""
 	}
 	return c.Entity.ID
 }
 
-// place is the entity as type/id, "" for a global call.
-func (c *call) place() string {
+// entityKey is the entity as type/id, "" for a global call.
+func (c *call) entityKey() string {
 	if c.Entity == nil {
 		return ""
 	}
 	return c.Entity.Type + "/" + c.Entity.ID
 }
 
-// answer is what a block says; nil is OK without a result.
-type answer map[string]any
+// blockAnswer is what a block says; nil is OK without a result.
+type blockAnswer map[string]any
 
-func ok(result any) answer { return answer{"outcome": "OK", "result": result} }
+func okAnswer(result any) blockAnswer { return blockAnswer{"outcome": "OK", "result": result} }
 
-func failed(code string, retryable bool) answer {
-	return answer{"outcome": "ERROR", "error": map[string]any{"code": code, "message": "the test says so", "retryable": retryable}}
+func errorAnswer(code string, retryable bool) blockAnswer {
+	return blockAnswer{"outcome": "ERROR", "error": map[string]any{"code": code, "message": "the test says so", "retryable": retryable}}
 }
 
-// blocks serves function blocks over HTTP and remembers every call.
-type blocks struct {
+// blockServer serves function blocks over HTTP and remembers every call.
+type blockServer struct {
 	t      testing.TB
 	server *httptest.Server
 	url    string
 
-	mu      sync.Mutex
-	calls   []call
-	running map[string]string // entity -> execution of the call under way
-	answers map[string]func(call) answer
-	over    chan struct{}   // closed when the test is over
-	pure    map[string]bool // by name without version
-	anew    map[string]bool // executions that take their locks anew in a further try
-	faults  []string        // what no test ever wants to see
+	mu         sync.Mutex
+	calls      []call
+	inProgress map[string]string // entity -> execution of the call under way
+	answers    map[string]func(call) blockAnswer
+	done       chan struct{}   // closed when the test is over
+	pure       map[string]bool // by name without version
+	relocked   map[string]bool // executions that take their locks anew in a further try
+	violations []string        // what no test ever wants to see
 }
 
-func serveBlocks(t testing.TB) *blocks {
-	b := &blocks{t: t, running: map[string]string{}, answers: map[string]func(call) answer{}, pure: map[string]bool{}, anew: map[string]bool{}, over: make(chan struct{})}
-	b.server, b.url = reachable(b)
+func serveBlocks(t testing.TB) *blockServer {
+	b := &blockServer{t: t, inProgress: map[string]string{}, answers: map[string]func(call) blockAnswer{}, pure: map[string]bool{}, relocked: map[string]bool{}, done: make(chan struct{})}
+	b.server, b.url = serveReachable(b)
 	t.Cleanup(func() {
-		close(b.over)
+		close(b.done)
 		b.server.Close()
-		for _, f := range append(b.faults, judge(b.calls, b.pure, b.anew)...) {
+		for _, f := range append(b.violations, checkCalls(b.calls, b.pure, b.relocked)...) {
 			t.Error(f)
 		}
 	})
 	return b
 }
 
-// locksAnew says that an execution is tried again although it has let go of its
+// allowRelock says that an execution is tried again although it has let go of its
 // locks, so that a token of it may rise.
-func (b *blocks) locksAnew(execution string) {
+func (b *blockServer) allowRelock(execution string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.anew[execution] = true
+	b.relocked[execution] = true
 }
 
-// answer decides what a block does, by its name without version.
-func (b *blocks) answer(name string, f func(call) answer) {
+// handle decides what a block does, by its name without version.
+func (b *blockServer) handle(name string, f func(call) blockAnswer) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.answers[name] = f
 }
 
 // register registers a block that this server serves.
-func (b *blocks) register(s *system, w workflow.Block) {
+func (b *blockServer) register(s *localStack, w workflow.Block) {
 	s.t.Helper()
 	if w.Package == "" {
 		w.Package = "test"
@@ -121,7 +121,7 @@ func (b *blocks) register(s *system, w workflow.Block) {
 	}
 }
 
-func (b *blocks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (b *blockServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var c call
 	if err := json.NewDecoder(r.Body).Decode(&c); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
@@ -133,39 +133,39 @@ func (b *blocks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	b.mu.Lock()
 	b.calls = append(b.calls, c)
 	changes := c.Entity != nil && !b.pure[ref.Name]
-	if other, busy := b.running[c.place()]; changes && busy && other != c.Job.Execution {
-		b.faults = append(b.faults, fmt.Sprintf("%s is changed by %s and %s at the same time", c.place(), other, c.Job.Execution))
+	if other, busy := b.inProgress[c.entityKey()]; changes && busy && other != c.Job.Execution {
+		b.violations = append(b.violations, fmt.Sprintf("%s is changed by %s and %s at the same time", c.entityKey(), other, c.Job.Execution))
 	}
 	if changes {
-		b.running[c.place()] = c.Job.Execution
+		b.inProgress[c.entityKey()] = c.Job.Execution
 	}
 	decide := b.answers[ref.Name]
 	b.mu.Unlock()
 
-	var a answer
+	var a blockAnswer
 	if decide != nil {
-		decided := make(chan answer, 1)
+		decided := make(chan blockAnswer, 1)
 		go func() { decided <- decide(c) }()
 		select {
 		case a = <-decided:
-		case <-b.over:
+		case <-b.done:
 			return // a test that has failed does not open its gates
 		}
 	}
 	if a == nil {
-		a = ok(map[string]any{"entity": c.on()})
+		a = okAnswer(map[string]any{"entity": c.entityID()})
 	}
 	b.mu.Lock()
 	if changes {
-		delete(b.running, c.place())
+		delete(b.inProgress, c.entityKey())
 	}
 	b.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(a) // a caller that has gone is what some tests want
 }
 
-// called counts the calls that match.
-func (b *blocks) called(match func(call) bool) int {
+// count counts the calls that match.
+func (b *blockServer) count(match func(call) bool) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n := 0
@@ -177,8 +177,8 @@ func (b *blocks) called(match func(call) bool) int {
 	return n
 }
 
-// all is a copy of the calls so far, in order.
-func (b *blocks) all() []call {
+// allCalls is a copy of the calls so far, in order.
+func (b *blockServer) allCalls() []call {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return append([]call(nil), b.calls...)

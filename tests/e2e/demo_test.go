@@ -13,17 +13,17 @@ import (
 	"time"
 )
 
-// demoLimit is how long the demo may take on a busy machine.
-const demoLimit = 3 * time.Minute
+// demoTimeout is how long the demo may take on a busy machine.
+const demoTimeout = 3 * time.Minute
 
-// demo starts the demo on a free port; its devices change at once.
-func demo(ctx context.Context, t *testing.T, args ...string) (*exec.Cmd, *buffer) {
+// startDemo starts the demo on a free port; its devices change at once.
+func startDemo(ctx context.Context, t *testing.T, args ...string) (*exec.Cmd, *logBuffer) {
 	t.Helper()
 	cmd := exec.CommandContext(ctx, bin(t, "fleet-demo"), append([]string{"--port", "0", "--pace", "0"}, args...)...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 30 * time.Second
 	cmd.Env = append(os.Environ(), "TMPDIR="+t.TempDir()) // one that is killed leaves its logs behind
-	out := &buffer{}
+	out := &logBuffer{}
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -31,13 +31,13 @@ func demo(ctx context.Context, t *testing.T, args ...string) (*exec.Cmd, *buffer
 	return cmd, out
 }
 
-// TestDemo: both upgrades end as promised on the devices themselves (N18, N21),
+// TestDemo_BothUpgradesEndAsExpected: both upgrades end as promised on the devices themselves (N18, N21),
 // people are told what they are promised to be told, and nothing is left behind.
-func TestDemo(t *testing.T) {
-	embedded(t, "the demo brings up a stack of its own")
-	ctx, cancel := context.WithTimeout(t.Context(), demoLimit)
+func TestDemo_BothUpgradesEndAsExpected(t *testing.T) {
+	requireEmbedded(t, "the demo brings up a stack of its own")
+	ctx, cancel := context.WithTimeout(t.Context(), demoTimeout)
 	defer cancel()
-	cmd, out := demo(ctx, t)
+	cmd, out := startDemo(ctx, t)
 	if err := cmd.Wait(); err != nil {
 		t.Fatalf("%v\n%s", err, out.tail(200))
 	}
@@ -59,12 +59,12 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// TestDemoInterrupted: Ctrl-C in the middle of a run ends all that was started.
-func TestDemoInterrupted(t *testing.T) {
-	embedded(t, "the demo brings up a stack of its own")
-	ctx, cancel := context.WithTimeout(t.Context(), demoLimit)
+// TestDemo_InterruptEndsEverything: Ctrl-C in the middle of a run ends all that was started.
+func TestDemo_InterruptEndsEverything(t *testing.T) {
+	requireEmbedded(t, "the demo brings up a stack of its own")
+	ctx, cancel := context.WithTimeout(t.Context(), demoTimeout)
 	defer cancel()
-	cmd, out := demo(ctx, t, "--pace", "1s")
+	cmd, out := startDemo(ctx, t, "--pace", "1s")
 	eventually(t, "the upgrade has begun", func() bool { return strings.Contains(out.tail(200), "step upgrade") })
 	started := descendants(cmd.Process.Pid)
 	if len(started) < 8 {
@@ -84,12 +84,12 @@ func TestDemoInterrupted(t *testing.T) {
 	}
 }
 
-// TestDemoKilled: when the demo cannot end anything any more, the kernel does.
-func TestDemoKilled(t *testing.T) {
-	embedded(t, "the demo brings up a stack of its own")
-	ctx, cancel := context.WithTimeout(t.Context(), demoLimit)
+// TestDemo_KillEndsEverything: when the demo cannot end anything any more, the kernel does.
+func TestDemo_KillEndsEverything(t *testing.T) {
+	requireEmbedded(t, "the demo brings up a stack of its own")
+	ctx, cancel := context.WithTimeout(t.Context(), demoTimeout)
 	defer cancel()
-	cmd, out := demo(ctx, t, "--pace", "1s")
+	cmd, out := startDemo(ctx, t, "--pace", "1s")
 	eventually(t, "the upgrade has begun", func() bool { return strings.Contains(out.tail(200), "step upgrade") })
 	started := descendants(cmd.Process.Pid)
 	if err := cmd.Process.Kill(); err != nil {

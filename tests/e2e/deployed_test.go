@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/lockstep-run/lockstep/localstack/host"
+	"github.com/lockstep-run/lockstep/localstack/emulator"
 	"github.com/lockstep-run/lockstep/shared/client"
 )
 
@@ -26,41 +26,41 @@ var deployed = struct {
 	os.Getenv("LOCKSTEP_E2E") == "localstack", os.Getenv("LOCKSTEP_E2E_URL"), os.Getenv("LOCKSTEP_E2E_AT"), os.Getenv("LOCKSTEP_E2E_REACH"),
 }
 
-// embedded says that a test needs a stack of its own, and why. Against one that is
+// requireEmbedded says that a test needs a stack of its own, and why. Against one that is
 // deployed it is left out.
-func embedded(t testing.TB, why string) {
+func requireEmbedded(t testing.TB, why string) {
 	t.Helper()
 	if deployed.on {
 		t.Skip("not on a stack that is deployed: " + why)
 	}
 }
 
-// fits leaves out tests whose stack differs by more than its configuration.
-func fits(t testing.TB, o setup) {
+// skipUnsupported leaves out tests whose stack differs by more than its configuration.
+func skipUnsupported(t testing.TB, o stackOptions) {
 	t.Helper()
 	switch {
 	case len(o.env) > 0:
-		embedded(t, "it stands between the functions and a service of its own")
+		requireEmbedded(t, "it stands between the functions and a service of its own")
 	case len(o.args) > 0:
-		embedded(t, "it starts worker programs with the stack")
+		requireEmbedded(t, "it starts worker programs with the stack")
 	case o.data != "" || o.port != 0:
-		embedded(t, "it stops the stack and starts it again on its data")
-	case o.config != "" && o.config != lifecycle:
-		embedded(t, "it has a configuration of its own")
+		requireEmbedded(t, "it stops the stack and starts it again on its data")
+	case o.config != "" && o.config != longLeaseConfig:
+		requireEmbedded(t, "it has a configuration of its own")
 	}
 }
 
-var visitors atomic.Int32
+var tenantCount atomic.Int32
 
-// visit makes a deployed stack look like the test's own: a door on this machine,
+// attachTenant makes a deployed stack look like the test's own: a door on this machine,
 // behind which the test is a tenant of its own, and so are the tenants that it names.
-func visit(t testing.TB, s *system) {
+func attachTenant(t testing.TB, s *localStack) {
 	t.Helper()
 	if deployed.url == "" || deployed.at == "" {
 		t.Fatal("there is no deployed stack: make test-localstack brings one up")
 	}
-	tenant := fmt.Sprintf("t%d", visitors.Add(1))
-	handler, err := host.Door(deployed.url, deployed.at, func(r *http.Request) {
+	tenant := fmt.Sprintf("t%d", tenantCount.Add(1))
+	handler, err := emulator.NewFunctionURLProxy(deployed.url, deployed.at, func(r *http.Request) {
 		if named := r.Header.Get("X-Tenant"); named != "" {
 			r.Header.Set("X-Tenant", tenant+"-"+named)
 		} else {
@@ -78,9 +78,9 @@ func visit(t testing.TB, s *system) {
 	}
 }
 
-// reachable serves something that functions call. From within a container, this
+// serveReachable serves something that functions call. From within a container, this
 // machine has another name, and its loopback interface is out of reach.
-func reachable(h http.Handler) (server *httptest.Server, url string) {
+func serveReachable(h http.Handler) (server *httptest.Server, url string) {
 	if deployed.reach == "" || deployed.reach == "127.0.0.1" {
 		server = httptest.NewServer(h)
 		return server, server.URL

@@ -17,18 +17,18 @@ import (
 // The doctor finds nothing wrong with a stack that is well, what somebody has to
 // look at is a warning, what cannot work fails the command; and it leaves nothing
 // behind.
-func TestDoctor(t *testing.T) {
+func TestDoctor_ChecksStack(t *testing.T) {
 	t.Parallel()
-	s := start(t, setup{})
+	s := startStack(t, stackOptions{})
 	b := serveBlocks(t)
 	b.register(s, workflow.Block{Name: "hello"})
-	b.answer("hello", func(call) answer { return failed("NO", false) })
-	s.publish(global)
+	b.handle("hello", func(call) blockAnswer { return errorAnswer("NO", false) })
+	s.publish(globalWorkflow)
 
 	type finding struct{ Check, Level, Says, Next string }
 	doctor := func(want int, args ...string) map[string]finding {
 		t.Helper()
-		code, out, err := lockstep(t, "", append([]string{"doctor", "-o", "json"}, args...)...)
+		code, out, err := runLockstep(t, "", append([]string{"doctor", "-o", "json"}, args...)...)
 		var report struct {
 			OK       bool
 			Findings []finding
@@ -53,20 +53,20 @@ func TestDoctor(t *testing.T) {
 		}
 	}
 	for what, path := range map[string]string{"runs": "/workflow-execution", "entities": "/entities?type=device"} {
-		if _, body := s.post("GET", path, "", ""); !strings.Contains(body, `"items":[]`) {
+		if _, body := s.sendRaw("GET", path, "", ""); !strings.Contains(body, `"items":[]`) {
 			t.Errorf("it has left %s: %s", what, body)
 		}
 	}
 
-	id := s.begin("test/hello", `{}`)
-	s.rests(id, sm.ExecutionFailedUnsafe)
+	id := s.startExecution("test/hello", `{}`)
+	s.waitForState(id, sm.ExecutionFailedUnsafe)
 	if f := doctor(0, here)["runs"]; f.Level != "warning" || !strings.Contains(f.Says, id) || f.Next == "" {
 		t.Errorf("with a run for somebody to look at: %+v", f)
 	}
 	if f := doctor(4, "--url=http://127.0.0.1:1")["address"]; f.Level != "failure" || f.Next == "" {
 		t.Errorf("without a service: %+v", f)
 	}
-	if code, out, _ := lockstep(t, "", here, "doctor"); code != 0 || !strings.Contains(out, "-> ") || !strings.Contains(out, ", 0 failures") {
+	if code, out, _ := runLockstep(t, "", here, "doctor"); code != 0 || !strings.Contains(out, "-> ") || !strings.Contains(out, ", 0 failures") {
 		t.Errorf("for people, exit %d:\n%s", code, out)
 	}
 

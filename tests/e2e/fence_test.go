@@ -10,54 +10,54 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// fenced is a device that remembers the highest fence it has seen and refuses
+// fencedDevice is a device that remembers the highest fence it has seen and refuses
 // every lower one. A change of the held run waits on its way to it.
-type fenced struct {
+type fencedDevice struct {
 	mu      sync.Mutex
 	highest map[string]string
 	applied []string // executions, in order
 	refused []string
 
-	held bool
-	way  chan struct{} // closed when what is on its way may arrive
-	set  chan call     // the call that is held
+	held     bool
+	release  chan struct{} // closed when what is on its way may arrive
+	heldCall chan call     // the call that is held
 }
 
-func (f *fenced) change(k call) answer {
+func (f *fencedDevice) change(k call) blockAnswer {
 	f.mu.Lock()
 	first := !f.held
 	f.held = true
 	f.mu.Unlock()
 	if first {
-		f.set <- k
-		<-f.way
+		f.heldCall <- k
+		<-f.release
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if k.Fence < f.highest[k.on()] {
+	if k.Fence < f.highest[k.entityID()] {
 		f.refused = append(f.refused, k.Job.Execution)
-		return failed("STALE_FENCE", false)
+		return errorAnswer("STALE_FENCE", false)
 	}
-	f.highest[k.on()] = k.Fence
+	f.highest[k.entityID()] = k.Fence
 	f.applied = append(f.applied, k.Operation+" "+k.Job.Execution)
 	return nil
 }
 
-// TestN31_LateOwner: a run's worker stops for longer than its lease while its
+// TestFence_RefusesLateOwner: a run's worker stops for longer than its lease while its
 // change is on the way to the device. The run is cancelled and rolled back, and
 // another run gets the entity. The late change is refused by its fence, and what
 // the woken worker has to say changes nothing.
-func TestN31_LateOwner(t *testing.T) {
+func TestFence_RefusesLateOwner(t *testing.T) {
 	t.Parallel()
-	embedded(t, "it stops a function in the middle")
-	s := start(t, setup{})
-	c := sceneOn(t, s, "owner")
-	ids := c.entities(c.kind(), 1)
-	device := &fenced{highest: map[string]string{}, way: make(chan struct{}), set: make(chan call, 10)}
-	c.block("change", workflow.Block{Reversible: true, UndoHarmless: true, Timeout: workflow.Duration(patience)}, device.change)
-	c.define("", "label: change, block: change, runOn: KIND")
-	a := c.run("{}", ids...)
-	<-device.set
+	requireEmbedded(t, "it stops a function in the middle")
+	s := startStack(t, stackOptions{})
+	c := newFixture(t, s, "owner")
+	ids := c.importEntities(c.entityType(), 1)
+	device := &fencedDevice{highest: map[string]string{}, release: make(chan struct{}), heldCall: make(chan call, 10)}
+	c.registerBlock("change", workflow.Block{Reversible: true, UndoHarmless: true, Timeout: workflow.Duration(waitTimeout)}, device.change)
+	c.publishWorkflow("", "label: change, block: change, runOn: KIND")
+	a := c.startWorkflow("{}", ids...)
+	<-device.heldCall
 	stopped := s.pids("functions/worker/bootstrap")
 	for _, pid := range stopped {
 		_ = syscall.Kill(pid, syscall.SIGSTOP)
@@ -68,14 +68,14 @@ func TestN31_LateOwner(t *testing.T) {
 	if _, err := c.Cancel(t.Context(), a, views.CancelRequest{Reason: "it hangs"}); err != nil {
 		t.Fatal(err)
 	}
-	b := c.run("{}", ids...)
-	if x := c.ends(a, sm.ExecutionCancelledAck); !x.RolledBack {
+	b := c.startWorkflow("{}", ids...)
+	if x := c.waitEnded(a, sm.ExecutionCancelledAck); !x.RolledBack {
 		t.Errorf("what may have happened was not undone: %+v", x.Error)
 	}
-	c.ends(b, sm.ExecutionCompletedAck)
-	before := c.outcome(a) + c.outcome(b)
+	c.waitEnded(b, sm.ExecutionCompletedAck)
+	before := c.snapshot(a) + c.snapshot(b)
 
-	close(device.way)
+	close(device.release)
 	for _, pid := range stopped {
 		_ = syscall.Kill(pid, syscall.SIGCONT)
 	}
@@ -89,11 +89,11 @@ func TestN31_LateOwner(t *testing.T) {
 		t.Errorf("applied %v, refused %v; want %v, and the late change of %s refused", device.applied, device.refused, want, a)
 	}
 	eventually(t, "the woken worker serves again", func() bool {
-		third := c.run("{}", ids...)
-		c.ends(third, sm.ExecutionCompletedAck)
+		third := c.startWorkflow("{}", ids...)
+		c.waitEnded(third, sm.ExecutionCompletedAck)
 		return true
 	})
-	if after := c.outcome(a) + c.outcome(b); after != before {
+	if after := c.snapshot(a) + c.snapshot(b); after != before {
 		t.Errorf("a late worker changed\n%s\nto\n%s", before, after)
 	}
 }

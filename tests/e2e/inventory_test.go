@@ -11,41 +11,41 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// updating is an answer that asks for changes of an entity of the scene.
-func (c *scene) updating(id string, set map[string]any, remove ...string) answer {
-	a := ok("updated")
-	a["updates"] = []any{map[string]any{"entity": map[string]string{"type": c.kind(), "id": id}, "set": set, "remove": remove}}
+// updateAnswer is an answer that asks for changes of an entity of the scene.
+func (c *fixture) updateAnswer(id string, set map[string]any, remove ...string) blockAnswer {
+	a := okAnswer("updated")
+	a["updates"] = []any{map[string]any{"entity": map[string]string{"type": c.entityType(), "id": id}, "set": set, "remove": remove}}
 	return a
 }
 
 // Updates stand in the inventory once the run has completed and not before; the
 // run's own later steps see them at once.
-func updatesOnCompletion(c *scene) {
-	ids := c.entities(c.kind(), 2)
-	g := newGate()
-	c.block("work", workflow.Block{Idempotent: true}, func(k call) answer {
-		return c.updating(k.on(), map[string]any{"done": k.Job.Step, "of": map[string]any{"n": k.Entity.Attributes["n"]}}, "n")
+func updatesApplyOnCompletion(c *fixture) {
+	ids := c.importEntities(c.entityType(), 2)
+	g := newBlockGate()
+	c.registerBlock("work", workflow.Block{Idempotent: true}, func(k call) blockAnswer {
+		return c.updateAnswer(k.entityID(), map[string]any{"done": k.Job.Step, "of": map[string]any{"n": k.Entity.Attributes["n"]}}, "n")
 	})
-	c.block("see", workflow.Block{Pure: true, Timeout: workflow.Duration(patience)}, func(k call) answer {
-		if k.on() == ids[0] {
-			g.pass(k)
+	c.registerBlock("see", workflow.Block{Pure: true, Timeout: workflow.Duration(waitTimeout)}, func(k call) blockAnswer {
+		if k.entityID() == ids[0] {
+			g.wait(k)
 		}
-		return ok(map[string]any{"given": k.Parameters["done"], "attributes": k.Entity.Attributes})
+		return okAnswer(map[string]any{"given": k.Parameters["done"], "attributes": k.Entity.Attributes})
 	})
-	c.define("", "label: work, block: work, runOn: KIND", "label: see, block: see, runOn: KIND, condition: has(entity.done), parameters: {done: '${entity.done}'}")
-	id := c.run("{}", ids...)
+	c.publishWorkflow("", "label: work, block: work, runOn: KIND", "label: see, block: see, runOn: KIND, condition: has(entity.done), parameters: {done: '${entity.done}'}")
+	id := c.startWorkflow("{}", ids...)
 	<-g.entered
-	before, err := c.Entity(c.t.Context(), workflow.EntityKey{Type: c.kind(), ID: ids[0]})
+	before, err := c.Entity(c.t.Context(), workflow.EntityKey{Type: c.entityType(), ID: ids[0]})
 	if err != nil || string(before.Attributes) != `{"n":1}` {
 		c.t.Errorf("while the run is at work it is %s, %v", before.Attributes, err)
 	}
 	close(g.open)
-	c.ends(id, sm.ExecutionCompletedAck)
+	c.waitEnded(id, sm.ExecutionCompletedAck)
 	r, err := c.Result(c.t.Context(), id)
 	if want := `{"attributes":{"done":"work","of":{"n":2}},"given":"work"}`; err != nil || string(r.Steps["see"].Results[ids[1]]) != want {
 		c.t.Errorf("the next step saw %s, want %s, %v", r.Steps["see"].Results[ids[1]], want, err)
 	}
-	after, err := c.Entity(c.t.Context(), workflow.EntityKey{Type: c.kind(), ID: ids[0]})
+	after, err := c.Entity(c.t.Context(), workflow.EntityKey{Type: c.entityType(), ID: ids[0]})
 	if err != nil || string(after.Attributes) != `{"done":"work","of":{"n":1}}` || after.Version <= before.Version || after.Token <= before.Token {
 		c.t.Errorf("then it is %+v after %+v, %v", after, before, err)
 	}
@@ -53,35 +53,35 @@ func updatesOnCompletion(c *scene) {
 
 // N36: of a run that does not complete, no update is ever applied: neither when it
 // has failed, safe or unsafe, nor when it is cancelled.
-func noUpdateOfAFailedRun(c *scene) {
-	ids := c.entities(c.kind(), 4)
-	g := newGate()
-	change := func(k call) answer { return c.updating(k.on(), map[string]any{"changed": true}) }
+func failedExecutionUpdatesNothing(c *fixture) {
+	ids := c.importEntities(c.entityType(), 4)
+	g := newBlockGate()
+	change := func(k call) blockAnswer { return c.updateAnswer(k.entityID(), map[string]any{"changed": true}) }
 	for _, b := range []workflow.Block{{Name: "pure", Pure: true}, {Name: "undo", Reversible: true}, {Name: "fire"}} {
-		c.block(b.Name, b, change)
+		c.registerBlock(b.Name, b, change)
 	}
-	c.block("fail", workflow.Block{Pure: true, Timeout: workflow.Duration(patience)}, func(k call) answer {
-		if k.on() == ids[3] {
-			g.pass(k)
+	c.registerBlock("fail", workflow.Block{Pure: true, Timeout: workflow.Duration(waitTimeout)}, func(k call) blockAnswer {
+		if k.entityID() == ids[3] {
+			g.wait(k)
 		}
-		return failed("NO", false)
+		return errorAnswer("NO", false)
 	})
 	for i, w := range []struct {
 		block string
 		in    sm.ExecutionState
 	}{{"pure", sm.ExecutionFailedSafeAck}, {"undo", sm.ExecutionFailedSafeAck}, {"fire", sm.ExecutionFailedUnsafe}, {"pure", sm.ExecutionCancelledAck}} {
-		id := c.launch(c.also(fmt.Sprint(i), "", "label: work, block: "+w.block+", runOn: KIND", "label: fail, block: fail, runOn: KIND"), "{}", ids[i])
+		id := c.startRef(c.publishExtra(fmt.Sprint(i), "", "label: work, block: "+w.block+", runOn: KIND", "label: fail, block: fail, runOn: KIND"), "{}", ids[i])
 		if w.in == sm.ExecutionCancelledAck {
 			<-g.entered
-			c.ask(id, "cancel", "{}")
+			c.mustRequest(id, "cancel", "{}")
 			close(g.open)
 		}
-		c.ends(id, w.in)
+		c.waitEnded(id, w.in)
 		if w.in == sm.ExecutionFailedUnsafe {
-			c.ask(id, "acknowledge", "{}")
-			c.ends(id, sm.ExecutionFailedUnsafeAck)
+			c.mustRequest(id, "acknowledge", "{}")
+			c.waitEnded(id, sm.ExecutionFailedUnsafeAck)
 		}
-		if got := c.attributes(ids[i]); got != fmt.Sprintf(`{"n":%d}`, i+1) {
+		if got := c.entityAttributes(ids[i]); got != fmt.Sprintf(`{"n":%d}`, i+1) {
 			c.t.Errorf("%s, ended %s: the entity is %s", w.block, w.in, got)
 		}
 	}
@@ -89,41 +89,41 @@ func noUpdateOfAFailedRun(c *scene) {
 
 // An update of an entity that the run does not hold fails it, and nothing at all
 // is applied.
-func updatesNotHeld(c *scene) {
-	ids := c.entities(c.kind(), 2)
-	c.block("work", workflow.Block{Pure: true}, func(k call) answer {
-		a := c.updating(ids[1], map[string]any{"stolen": true})
-		a["updates"] = append(c.updating(ids[0], map[string]any{"own": true})["updates"].([]any), a["updates"].([]any)...)
+func updateOfUnlockedEntity(c *fixture) {
+	ids := c.importEntities(c.entityType(), 2)
+	c.registerBlock("work", workflow.Block{Pure: true}, func(k call) blockAnswer {
+		a := c.updateAnswer(ids[1], map[string]any{"stolen": true})
+		a["updates"] = append(c.updateAnswer(ids[0], map[string]any{"own": true})["updates"].([]any), a["updates"].([]any)...)
 		return a
 	})
-	c.block("after", workflow.Block{Pure: true}, nil)
-	c.define("", "label: work, block: work, runOn: KIND", "label: after, block: after, runOn: KIND")
-	id := c.run("{}", ids[0])
-	x := c.ends(id, sm.ExecutionFailedUnsafe) // whatever the block says of itself: it was at what is not the run's
-	if x.Error == nil || x.Error.Code != "ENTITY_NOT_HELD" || !strings.Contains(x.Reason, c.kind()+"/"+ids[1]) || value(x.Error.Step) != "work" {
+	c.registerBlock("after", workflow.Block{Pure: true}, nil)
+	c.publishWorkflow("", "label: work, block: work, runOn: KIND", "label: after, block: after, runOn: KIND")
+	id := c.startWorkflow("{}", ids[0])
+	x := c.waitEnded(id, sm.ExecutionFailedUnsafe) // whatever the block says of itself: it was at what is not the run's
+	if x.Error == nil || x.Error.Code != "ENTITY_NOT_HELD" || !strings.Contains(x.Reason, c.entityType()+"/"+ids[1]) || deref(x.Error.Step) != "work" {
 		c.t.Errorf("reason %q, error %+v", x.Reason, x.Error)
 	}
-	c.ask(id, "acknowledge", "{}")
-	c.ends(id, sm.ExecutionFailedUnsafeAck)
+	c.mustRequest(id, "acknowledge", "{}")
+	c.waitEnded(id, sm.ExecutionFailedUnsafeAck)
 	for i, id := range ids {
-		if got := c.attributes(id); got != fmt.Sprintf(`{"n":%d}`, i+1) {
+		if got := c.entityAttributes(id); got != fmt.Sprintf(`{"n":%d}`, i+1) {
 			c.t.Errorf("%s is %s", id, got)
 		}
 	}
-	if c.of("after", "EXECUTE") != 0 {
+	if c.countCalls("after", "EXECUTE") != 0 {
 		c.t.Error("the next step has run")
 	}
 }
 
 // A result of up to a megabyte is kept whole and can be read; a larger one fails
 // its job by name.
-func resultsOfAnySize(c *scene) {
-	c.block("give", workflow.Block{Pure: true, Timeout: workflow.Duration(patience)}, func(k call) answer {
-		return ok(strings.Repeat("x", int(k.Parameters["bytes"].(float64))))
+func largeResults(c *fixture) {
+	c.registerBlock("give", workflow.Block{Pure: true, Timeout: workflow.Duration(waitTimeout)}, func(k call) blockAnswer {
+		return okAnswer(strings.Repeat("x", int(k.Parameters["bytes"].(float64))))
 	})
-	c.define("", "label: give, block: give, runOn: global, parameters: {bytes: '${parameters.bytes}'}")
-	id := c.run(`{"bytes":600000}`)
-	c.ends(id, sm.ExecutionCompletedAck)
+	c.publishWorkflow("", "label: give, block: give, runOn: global, parameters: {bytes: '${parameters.bytes}'}")
+	id := c.startWorkflow(`{"bytes":600000}`)
+	c.waitEnded(id, sm.ExecutionCompletedAck)
 	want, err := json.Marshal(strings.Repeat("x", 600000))
 	if err != nil {
 		c.t.Fatal(err)
@@ -131,22 +131,22 @@ func resultsOfAnySize(c *scene) {
 	if r, err := c.Result(c.t.Context(), id); err != nil || r.Truncated || string(r.Steps["give"].Result) != string(want) {
 		c.t.Errorf("the result has %d bytes, truncated %v, %v", len(r.Steps["give"].Result), r.Truncated, err)
 	}
-	if jobs := c.jobs(id, views.JobFilter{}); len(jobs) != 1 || string(jobs[0].Result) != string(want) {
+	if jobs := c.listJobs(id, views.JobFilter{}); len(jobs) != 1 || string(jobs[0].Result) != string(want) {
 		c.t.Errorf("%d jobs, the result has %d bytes", len(jobs), len(jobs[0].Result))
 	}
 	for _, bytes := range []int{1 << 20, 1100000} { // the quotes make the first too large
-		x := c.ends(c.run(fmt.Sprintf(`{"bytes":%d}`, bytes)), sm.ExecutionFailedSafeAck)
-		c.failedBy(x, workflow.CauseLimit, "LIMIT", "give")
+		x := c.waitEnded(c.startWorkflow(fmt.Sprintf(`{"bytes":%d}`, bytes)), sm.ExecutionFailedSafeAck)
+		c.wantFailure(x, workflow.CauseLimit, "LIMIT", "give")
 	}
 }
 
 // scope is how many entities of each type a run was about, and on which of the
 // scene's own type a block was called for it.
-func (c *scene) visited(id string) string {
+func (c *fixture) executedEntities(id string) string {
 	var on []string
-	for _, k := range c.b.all() {
+	for _, k := range c.blocks.allCalls() {
 		if k.Job.Execution == id && k.Entity != nil && k.Operation == "EXECUTE" {
-			on = append(on, k.on())
+			on = append(on, k.entityID())
 		}
 	}
 	slices.Sort(on)
@@ -155,39 +155,39 @@ func (c *scene) visited(id string) string {
 
 // A block says what a run is about, before anything is locked; its job can be seen
 // like any other. If it fails, so does the run, and nothing was locked.
-func acquireByBlock(c *scene) {
-	ids := c.entities(c.kind(), 5)
-	c.block("find", workflow.Block{Pure: true}, func(k call) answer {
+func acquireByBlock(c *fixture) {
+	ids := c.importEntities(c.entityType(), 5)
+	c.registerBlock("find", workflow.Block{Pure: true}, func(k call) blockAnswer {
 		if k.Parameters["n"] == 0.0 {
-			return failed("NOT_FOUND", false)
+			return errorAnswer("NOT_FOUND", false)
 		}
 		var found []any
 		for _, id := range ids[:int(k.Parameters["n"].(float64))] {
-			found = append(found, map[string]string{"type": c.kind(), "id": id})
+			found = append(found, map[string]string{"type": c.entityType(), "id": id})
 		}
-		return answer{"outcome": "OK", "entities": found}
+		return blockAnswer{"outcome": "OK", "entities": found}
 	})
-	c.block("work", workflow.Block{Idempotent: true}, nil)
-	c.define("acquire: [{type: "+c.kind()+", block: 'test/"+c.name+"-find:1', parameters: {n: '${parameters.n}'}, rawParameters: {raw: '${x}'}}]\n", "label: work, block: work, runOn: KIND")
-	id := c.run(`{"n":3}`, ids[4])
-	x := c.ends(id, sm.ExecutionCompletedAck)
-	if got := c.visited(id); got != "e-0001 e-0002 e-0003 e-0005" || x.Entities[c.kind()] != 4 {
+	c.registerBlock("work", workflow.Block{Idempotent: true}, nil)
+	c.publishWorkflow("acquire: [{type: "+c.entityType()+", block: 'test/"+c.name+"-find:1', parameters: {n: '${parameters.n}'}, rawParameters: {raw: '${x}'}}]\n", "label: work, block: work, runOn: KIND")
+	id := c.startWorkflow(`{"n":3}`, ids[4])
+	x := c.waitEnded(id, sm.ExecutionCompletedAck)
+	if got := c.executedEntities(id); got != "e-0001 e-0002 e-0003 e-0005" || x.Entities[c.entityType()] != 4 {
 		c.t.Errorf("it was about %s, %v", got, x.Entities)
 	}
-	if jobs := c.jobs(id, views.JobFilter{Kind: workflow.JobAcquire}); len(jobs) != 1 || jobs[0].State != sm.JobCompleted || jobs[0].Entity != nil || c.of("find", "ACQUIRE") != 1 {
-		c.t.Errorf("jobs %+v, %d calls", jobs, c.of("find", "ACQUIRE"))
+	if jobs := c.listJobs(id, views.JobFilter{Kind: workflow.JobAcquire}); len(jobs) != 1 || jobs[0].State != sm.JobCompleted || jobs[0].Entity != nil || c.countCalls("find", "ACQUIRE") != 1 {
+		c.t.Errorf("jobs %+v, %d calls", jobs, c.countCalls("find", "ACQUIRE"))
 	}
-	for _, k := range c.b.all() {
+	for _, k := range c.blocks.allCalls() {
 		if k.Job.Execution == id && k.Operation == "ACQUIRE" && (k.Parameters["raw"] != "${x}" || k.Token != nil) {
-			c.t.Errorf("it was called with %v, token %v", k.Parameters, value(k.Token))
+			c.t.Errorf("it was called with %v, token %v", k.Parameters, deref(k.Token))
 		}
 	}
-	id = c.run(`{"n":0}`, ids[4])
-	x = c.ends(id, sm.ExecutionFailedSafeAck)
-	if x.Error == nil || x.Error.Code != "NOT_FOUND" || c.visited(id) != "" {
-		c.t.Errorf("error %+v, visited %s", x.Error, c.visited(id))
+	id = c.startWorkflow(`{"n":0}`, ids[4])
+	x = c.waitEnded(id, sm.ExecutionFailedSafeAck)
+	if x.Error == nil || x.Error.Code != "NOT_FOUND" || c.executedEntities(id) != "" {
+		c.t.Errorf("error %+v, visited %s", x.Error, c.executedEntities(id))
 	}
-	for _, e := range c.events(id) {
+	for _, e := range c.history(id) {
 		if e.Type == string(sm.EventLockRequested) {
 			c.t.Error("something was locked")
 		}
@@ -196,27 +196,27 @@ func acquireByBlock(c *scene) {
 
 // Entities come from ids in the parameters, by way of entities of another type, by
 // group and by query; each is in the run once.
-func acquireExpanded(c *scene) {
-	site := c.kind() + "-site"
+func acquireExpanded(c *fixture) {
+	site := c.entityType() + "-site"
 	var lines strings.Builder
 	for i, groups := range []string{"[]", "[]", "[]", "[]", `["core"]`, "[]"} {
-		fmt.Fprintf(&lines, `{"type":%q,"id":"d%d","attributes":{"n":%d},"groups":%s}`+"\n", c.kind(), i+1, i+1, groups)
+		fmt.Fprintf(&lines, `{"type":%q,"id":"d%d","attributes":{"n":%d},"groups":%s}`+"\n", c.entityType(), i+1, i+1, groups)
 	}
 	fmt.Fprintf(&lines, `{"type":%q,"id":"zrh","attributes":{"devices":["d1","d2"]}}`+"\n"+`{"type":%q,"id":"ber","attributes":{"devices":["d2","d3"]}}`+"\n", site, site)
 	if _, err := c.ImportEntities(c.t.Context(), strings.NewReader(lines.String())); err != nil {
 		c.t.Fatal(err)
 	}
-	c.block("work", workflow.Block{Idempotent: true}, nil)
-	c.define("acquire:\n  - {type: "+site+", ids: '${parameters.sites}'}\n  - {type: "+c.kind()+", expand: {from: "+site+", ids: entity.devices}}\n"+
-		"  - {type: "+c.kind()+", groups: [core]}\n  - {type: "+c.kind()+", query: entity.n == 6}\n", "label: work, block: work, runOn: KIND")
+	c.registerBlock("work", workflow.Block{Idempotent: true}, nil)
+	c.publishWorkflow("acquire:\n  - {type: "+site+", ids: '${parameters.sites}'}\n  - {type: "+c.entityType()+", expand: {from: "+site+", ids: entity.devices}}\n"+
+		"  - {type: "+c.entityType()+", groups: [core]}\n  - {type: "+c.entityType()+", query: entity.n == 6}\n", "label: work, block: work, runOn: KIND")
 	for sites, want := range map[string]string{`["zrh"]`: "d1 d2 d5 d6", `["zrh","ber"]`: "d1 d2 d3 d5 d6"} {
-		id := c.run(`{"sites":` + sites + `}`)
-		x := c.ends(id, sm.ExecutionCompletedAck)
-		if got := c.visited(id); got != want || x.Entities[c.kind()] != len(strings.Fields(want)) || x.Entities[site] != len(strings.Split(sites, ",")) {
+		id := c.startWorkflow(`{"sites":` + sites + `}`)
+		x := c.waitEnded(id, sm.ExecutionCompletedAck)
+		if got := c.executedEntities(id); got != want || x.Entities[c.entityType()] != len(strings.Fields(want)) || x.Entities[site] != len(strings.Split(sites, ",")) {
 			c.t.Errorf("with %s it was about %s, %v", sites, got, x.Entities)
 		}
 	}
-	x := c.ends(c.run(`{"sites":["nowhere"]}`), sm.ExecutionFailedSafeAck)
+	x := c.waitEnded(c.startWorkflow(`{"sites":["nowhere"]}`), sm.ExecutionFailedSafeAck)
 	if !strings.Contains(x.Reason, "nowhere") {
 		c.t.Errorf("reason %q", x.Reason)
 	}

@@ -9,24 +9,23 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/lockstep-run/lockstep/localstack/sqs"
-	"github.com/lockstep-run/lockstep/localstack/sqs/fault"
+	"github.com/lockstep-run/lockstep/localstack/embedded/sqs"
 )
 
-// queues is a queue service of the test's own, in front of which the test can
+// queueProxy is a queue service of the test's own, in front of which the test can
 // stand: it sees every request before it is performed.
-type queues struct {
+type queueProxy struct {
 	server *sqs.Server
 	http   *httptest.Server
 
-	mu   sync.Mutex
-	hold func(operation, body string) <-chan struct{} // nil channel: go on
+	mu            sync.Mutex
+	onRequestFunc func(operation, body string) <-chan struct{} // nil channel: go on
 }
 
-func serveQueues(t *testing.T) *queues {
+func serveQueues(t *testing.T) *queueProxy {
 	t.Helper()
-	embedded(t, "it stands between the functions and the queues")
-	q := &queues{}
+	requireEmbedded(t, "it stands between the functions and the queues")
+	q := &queueProxy{}
 	var err error
 	q.server, err = sqs.New(sqs.Options{AutoCreate: func(name string) (map[string]string, bool) {
 		return map[string]string{"VisibilityTimeout": "60"}, strings.HasPrefix(name, "lockstep-")
@@ -43,10 +42,10 @@ func serveQueues(t *testing.T) *queues {
 	return q
 }
 
-func (q *queues) env() string { return "AWS_ENDPOINT_URL_SQS=" + q.http.URL }
+func (q *queueProxy) env() string { return "AWS_ENDPOINT_URL_SQS=" + q.http.URL }
 
-// faults switches the service's own misfortunes.
-func (q *queues) faults(t *testing.T, f fault.Faults) {
+// setFaults switches the service's own misfortunes.
+func (q *queueProxy) setFaults(t *testing.T, f sqs.Faults) {
 	t.Helper()
 	if err := q.server.SetFaults(f); err != nil {
 		t.Fatal(err)
@@ -54,19 +53,19 @@ func (q *queues) faults(t *testing.T, f fault.Faults) {
 }
 
 // onRequest lets the test look at every request, and hold it.
-func (q *queues) onRequest(f func(operation, body string) <-chan struct{}) {
+func (q *queueProxy) onRequest(f func(operation, body string) <-chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.hold = f
+	q.onRequestFunc = f
 }
 
-func (q *queues) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (q *queueProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return // its sender has been killed
 	}
 	q.mu.Lock()
-	hold := q.hold
+	hold := q.onRequestFunc
 	q.mu.Unlock()
 	if hold != nil {
 		if wait := hold(strings.TrimPrefix(r.Header.Get("X-Amz-Target"), "AmazonSQS."), string(body)); wait != nil {

@@ -19,13 +19,13 @@ import (
 
 // What a queue has given up on is shown with the run that it is of, only to its
 // tenant, and put back by a command; the run goes on where it stood.
-func TestRedrive(t *testing.T) {
+func TestRedrive_RestartsExecution(t *testing.T) {
 	t.Parallel()
 	q := serveQueues(t)
-	s := start(t, setup{env: []string{q.env()}})
-	s.entities("device", 1)
-	s.polled("once", workflow.Block{})
-	id := s.begin("test/once", `{}`, "e-0001")
+	s := startStack(t, stackOptions{env: []string{q.env()}})
+	s.importEntities("device", 1)
+	s.publishPolledWorkflow("once", workflow.Block{})
+	id := s.startExecution("test/once", `{}`, "e-0001")
 
 	client := awssqs.New(awssqs.Options{
 		Region: "us-east-1", BaseEndpoint: &q.http.URL, Credentials: credentials.NewStaticCredentialsProvider("local", "local", ""),
@@ -66,34 +66,34 @@ func TestRedrive(t *testing.T) {
 	})
 
 	service := "--url=" + s.url
-	code, out, err := lockstep(t, "", service, "redrive", "--list", "-o", "json")
+	code, out, err := runLockstep(t, "", service, "redrive", "--list", "-o", "json")
 	var listed []views.DeadLetterQueue
 	if failure := json.Unmarshal([]byte(out), &listed); code != 0 || failure != nil {
 		t.Fatalf("exit %d, %v\n%s%s", code, failure, out, err)
 	}
 	shown := ""
 	for _, queue := range listed {
-		for _, l := range queue.Letters {
+		for _, l := range queue.DeadLetters {
 			shown += queue.Queue + " " + l.Execution + " "
 		}
 	}
 	if shown != name+" "+id+" " {
 		t.Errorf("listed %s", out)
 	}
-	if code, out, err := lockstep(t, "", service, "--tenant=other", "redrive", "-o", "json"); code != 0 || strings.Contains(out+err, id) || !strings.Contains(out, `"moved": 0`) {
+	if code, out, err := runLockstep(t, "", service, "--tenant=other", "redrive", "-o", "json"); code != 0 || strings.Contains(out+err, id) || !strings.Contains(out, `"moved": 0`) {
 		t.Errorf("another tenant: exit %d\n%s%s", code, out, err)
 	}
-	if code, out, err := lockstep(t, "", service, "redrive", "--queue", name); code != 0 || !strings.Contains(out+err, "1") {
+	if code, out, err := runLockstep(t, "", service, "redrive", "--queue", name); code != 0 || !strings.Contains(out+err, "1") {
 		t.Errorf("exit %d\n%s%s", code, out, err)
 	}
-	if err := s.push(s.given("w1", "once"), "OK", `{}`); err != nil {
+	if err := s.finishPack(s.pollUntilPack("w1", "once"), "OK", `{}`); err != nil {
 		t.Fatal(err)
 	}
-	s.rests(id, sm.ExecutionCompletedAck)
-	if code, out, err := lockstep(t, "", service, "sweep"); code != 0 {
+	s.waitForState(id, sm.ExecutionCompletedAck)
+	if code, out, err := runLockstep(t, "", service, "sweep"); code != 0 {
 		t.Errorf("sweep: exit %d\n%s%s", code, out, err)
 	}
-	if code, _, err := lockstep(t, "", service, "redrive", "--queue", "nonsense"); code != 2 && code != 3 || !strings.Contains(err, "queue") {
+	if code, _, err := runLockstep(t, "", service, "redrive", "--queue", "nonsense"); code != 2 && code != 3 || !strings.Contains(err, "queue") {
 		t.Errorf("a queue that is none: exit %d\n%s", code, err)
 	}
 }

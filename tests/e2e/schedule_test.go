@@ -13,42 +13,42 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// TestTimed runs what waits for a moment, for a condition or for the clock, side
+// TestTimers_Scenarios runs what waits for a moment, for a condition or for the clock, side
 // by side on one stack.
-func TestTimed(t *testing.T) {
+func TestTimers_Scenarios(t *testing.T) {
 	t.Parallel()
-	s := start(t, setup{})
+	s := startStack(t, stackOptions{})
 	b := serveBlocks(t)
-	for name, scenario := range map[string]func(*scene){
+	for name, scenario := range map[string]func(*fixture){
 		"N07_start_when":     startWhen,
 		"N08_start_deadline": startDeadline,
-		"N55_schedule":       schedule,
+		"N55_schedule":       cronSchedule,
 		"not_before":         notBefore,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			mine := *s
 			mine.t = t
-			scenario(&scene{system: &mine, b: b, name: strings.ToLower(name)})
+			scenario(&fixture{localStack: &mine, blocks: b, name: strings.ToLower(name)})
 		})
 	}
 }
 
-// gate sets whether the scene's gate is open.
-func (c *scene) gate(open bool) {
+// setGate sets whether the scene's gate is open.
+func (c *fixture) setGate(open bool) {
 	c.t.Helper()
-	e := workflow.Entity{Type: c.kind(), ID: "gate", Attributes: json.RawMessage(fmt.Sprintf(`{"open":%v}`, open))}
+	e := workflow.Entity{Type: c.entityType(), ID: "gate", Attributes: json.RawMessage(fmt.Sprintf(`{"open":%v}`, open))}
 	if _, err := c.PutEntity(c.t.Context(), e); err != nil {
 		c.t.Fatal(err)
 	}
 }
 
 // N7: the run waits for its condition by name, and begins when it is true.
-func startWhen(c *scene) {
-	c.block("go", workflow.Block{Pure: true}, nil)
-	c.gate(false)
-	c.define(fmt.Sprintf("config: {startWhen: 'entity(%q, \"gate\").open'}\n", c.kind()), "label: go, block: go, runOn: global")
-	id := c.run("{}")
+func startWhen(c *fixture) {
+	c.registerBlock("go", workflow.Block{Pure: true}, nil)
+	c.setGate(false)
+	c.publishWorkflow(fmt.Sprintf("config: {startWhen: 'entity(%q, \"gate\").open'}\n", c.entityType()), "label: go, block: go, runOn: global")
+	id := c.startWorkflow("{}")
 	x, err := c.Execution(c.t.Context(), id)
 	if err != nil || x.State != sm.ExecutionBlockedWaiting {
 		c.t.Fatalf("%+v, %v", x, err)
@@ -56,48 +56,48 @@ func startWhen(c *scene) {
 	if x.Waiting == nil || x.Waiting.Kind != views.WaitCondition || x.Waiting.Condition == nil || !strings.Contains(*x.Waiting.Condition, "gate") {
 		c.t.Errorf("waits for %+v", x.Waiting)
 	}
-	c.gate(true)
-	c.ends(id, sm.ExecutionCompletedAck)
-	if states := fmt.Sprint(c.states(id)); !strings.HasPrefix(states, "[NEW VALID BLOCKED_WAITING READY RESOURCE_DISCOVERY ") {
+	c.setGate(true)
+	c.waitEnded(id, sm.ExecutionCompletedAck)
+	if states := fmt.Sprint(c.stateHistory(id)); !strings.HasPrefix(states, "[NEW VALID BLOCKED_WAITING READY RESOURCE_DISCOVERY ") {
 		c.t.Errorf("visited %s", states)
 	}
 }
 
 // N8: past its deadline the run has failed safely, naming the condition.
-func startDeadline(c *scene) {
-	c.block("go", workflow.Block{Pure: true}, nil)
-	c.gate(false)
-	c.define(fmt.Sprintf("config: {startWhen: {condition: 'entity(%q, \"gate\").open', deadline: 2s}}\n", c.kind()), "label: go, block: go, runOn: global")
-	x := c.ends(c.run("{}"), sm.ExecutionFailedSafeAck)
+func startDeadline(c *fixture) {
+	c.registerBlock("go", workflow.Block{Pure: true}, nil)
+	c.setGate(false)
+	c.publishWorkflow(fmt.Sprintf("config: {startWhen: {condition: 'entity(%q, \"gate\").open', deadline: 2s}}\n", c.entityType()), "label: go, block: go, runOn: global")
+	x := c.waitEnded(c.startWorkflow("{}"), sm.ExecutionFailedSafeAck)
 	if x.Cause == nil || *x.Cause != workflow.CauseTimeout || !strings.Contains(x.Reason, "gate") {
 		c.t.Errorf("%+v", x)
 	}
 }
 
 // A run begins at the moment that its starter asks for.
-func notBefore(c *scene) {
-	c.block("go", workflow.Block{Pure: true}, nil)
-	c.define("", "label: go, block: go, runOn: global")
+func notBefore(c *fixture) {
+	c.registerBlock("go", workflow.Block{Pure: true}, nil)
+	c.publishWorkflow("", "label: go, block: go, runOn: global")
 	at := time.Now().Add(2 * time.Second).UTC().Truncate(time.Millisecond)
 	created, _, err := c.Start(c.t.Context(), views.StartRequest{Workflow: "test/w-" + c.name, NotBefore: at})
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	if x := c.ends(created.ID, sm.ExecutionCompletedAck); x.StartedAt == nil || x.StartedAt.Before(at) {
+	if x := c.waitEnded(created.ID, sm.ExecutionCompletedAck); x.StartedAt == nil || x.StartedAt.Before(at) {
 		c.t.Errorf("started at %v, not before %v", x.StartedAt, at)
 	}
 }
 
 // N55: the clock starts runs, one for each moment; while one has not ended, and
 // concurrency is false, moments are skipped.
-func schedule(c *scene) {
-	embedded(c.t, "its schedules fire every few seconds, and sweeps come every minute")
+func cronSchedule(c *fixture) {
+	requireEmbedded(c.t, "its schedules fire every few seconds, and sweeps come every minute")
 	release := make(chan struct{})
-	c.block("go", workflow.Block{Pure: true, Timeout: workflow.Duration(time.Minute)}, func(call) answer {
+	c.registerBlock("go", workflow.Block{Pure: true, Timeout: workflow.Duration(time.Minute)}, func(call) blockAnswer {
 		<-release
-		return ok(nil)
+		return okAnswer(nil)
 	})
-	c.define("cron: {schedule: '* * * * * *'}\n", "label: go, block: go, runOn: global")
+	c.publishWorkflow("cron: {schedule: '* * * * * *'}\n", "label: go, block: go, runOn: global")
 	name := "test/w-" + c.name
 	find := func() (found views.ScheduleView) {
 		for v, err := range c.Schedules(c.t.Context()) {

@@ -16,23 +16,23 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockstep-run/lockstep/localstack/loopback"
+	"github.com/lockstep-run/lockstep/localstack/process"
 	"github.com/lockstep-run/lockstep/shared/client"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// patience is how long anything in these tests may take before it is a failure.
-var patience = func() time.Duration {
+// waitTimeout is how long anything in these tests may take before it is a failure.
+var waitTimeout = func() time.Duration {
 	if deployed.on {
 		return 2 * time.Minute // on one emulator for all of them
 	}
 	return time.Minute
 }()
 
-// quick is a configuration in which seconds stand for minutes.
-const quick = `
+// fastConfig is a configuration in which seconds stand for minutes.
+const fastConfig = `
 sweepInterval: 1s
 job: {lease: 3s, unclaimed: 20s}
 lock: {wait: 60s}
@@ -58,18 +58,18 @@ func bin(t testing.TB, name string) string {
 	return path
 }
 
-// system is one running local stack.
-type system struct {
-	t   testing.TB
-	o   setup
-	cmd *exec.Cmd
-	log *buffer
-	url string
+// localStack is one running local stack.
+type localStack struct {
+	t       testing.TB
+	options stackOptions
+	cmd     *exec.Cmd
+	log     *logBuffer
+	url     string
 	*client.Client
 }
 
-// setup says how to start one.
-type setup struct {
+// stackOptions says how to start one.
+type stackOptions struct {
 	config string   // YAML; quick if empty
 	data   string   // directory; none keeps nothing
 	env    []string // besides the test's own
@@ -77,21 +77,21 @@ type setup struct {
 	port   int
 }
 
-// start brings a local stack up and ends it with the test.
-func start(t testing.TB, o setup) *system {
+// startStack brings a local stack up and ends it with the test.
+func startStack(t testing.TB, o stackOptions) *localStack {
 	t.Helper()
-	fits(t, o)
+	skipUnsupported(t, o)
 	if o.config == "" {
-		o.config = quick
+		o.config = fastConfig
 	}
-	s := &system{t: t, o: o}
+	s := &localStack{t: t, options: o}
 	if deployed.on {
-		visit(t, s)
+		attachTenant(t, s)
 		return s
 	}
-	s.up()
+	s.startProcess()
 	t.Cleanup(func() {
-		s.down()
+		s.stopProcess()
 		if t.Failed() {
 			t.Logf("log of the stack:\n%s", s.log.tail(200))
 		}
@@ -99,19 +99,19 @@ func start(t testing.TB, o setup) *system {
 	return s
 }
 
-func (s *system) up() {
+func (s *localStack) startProcess() {
 	s.t.Helper()
 	file := filepath.Join(s.t.TempDir(), "config.yaml")
-	if err := os.WriteFile(file, []byte(s.o.config), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(s.options.config), 0o600); err != nil {
 		s.t.Fatal(err)
 	}
-	args := append([]string{"dev", "--port", strconv.Itoa(s.o.port), "--config", file}, s.o.args...)
-	if s.o.data != "" {
-		args = append(args, "--data", s.o.data)
+	args := append([]string{"dev", "--port", strconv.Itoa(s.options.port), "--config", file}, s.options.args...)
+	if s.options.data != "" {
+		args = append(args, "--data", s.options.data)
 	}
 	s.cmd = exec.Command(bin(s.t, "lockstep"), args...)
-	s.cmd.Env = append(os.Environ(), s.o.env...)
-	s.log = &buffer{}
+	s.cmd.Env = append(os.Environ(), s.options.env...)
+	s.log = &logBuffer{}
 	s.cmd.Stderr = s.log
 	out, err := s.cmd.StdoutPipe()
 	if err != nil {
@@ -137,7 +137,7 @@ func (s *system) up() {
 			s.t.Fatalf("the stack ended before it was ready:\n%s", s.log.tail(50))
 		}
 		s.url = url
-	case <-time.After(patience):
+	case <-time.After(waitTimeout):
 		s.t.Fatalf("the stack is not ready:\n%s", s.log.tail(50))
 	}
 	if s.Client, err = client.New(client.Options{URL: s.url}); err != nil {
@@ -145,9 +145,9 @@ func (s *system) up() {
 	}
 }
 
-// down ends the stack as Ctrl-C does, and fails the test if that takes longer
+// stopProcess ends the stack as Ctrl-C does, and fails the test if that takes longer
 // than it may.
-func (s *system) down() {
+func (s *localStack) stopProcess() {
 	if s.cmd == nil || s.cmd.ProcessState != nil {
 		return
 	}
@@ -167,19 +167,19 @@ func (s *system) down() {
 
 // kill ends the whole stack at once, as a power cut does, and brings it up again
 // on the same port and data.
-func (s *system) killAndRestart() {
+func (s *localStack) killAndRestart() {
 	s.t.Helper()
-	embedded(s.t, "it kills the stack")
+	requireEmbedded(s.t, "it kills the stack")
 	if err := s.cmd.Process.Kill(); err != nil {
 		s.t.Fatal(err)
 	}
 	_ = s.cmd.Wait()
-	s.up()
+	s.startProcess()
 }
 
 // pids are the processes of a function or a worker program below the stack.
-func (s *system) pids(pattern string) []int {
-	embedded(s.t, "it looks for the stack's processes")
+func (s *localStack) pids(pattern string) []int {
+	requireEmbedded(s.t, "it looks for the stack's processes")
 	out, _ := exec.Command("pgrep", "-P", strconv.Itoa(s.cmd.Process.Pid), "-f", pattern).Output()
 	var pids []int
 	for _, word := range strings.Fields(string(out)) {
@@ -190,8 +190,8 @@ func (s *system) pids(pattern string) []int {
 	return pids
 }
 
-// kill9 kills all processes that match and reports how many there were.
-func (s *system) kill9(pattern string) int {
+// killAll kills all processes that match and reports how many there were.
+func (s *localStack) killAll(pattern string) int {
 	pids := s.pids(pattern)
 	for _, pid := range pids {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
@@ -199,8 +199,8 @@ func (s *system) kill9(pattern string) int {
 	return len(pids)
 }
 
-// as is a client that speaks for another tenant.
-func (s *system) as(tenant string) *client.Client {
+// clientFor is a client that speaks for another tenant.
+func (s *localStack) clientFor(tenant string) *client.Client {
 	s.t.Helper()
 	c, err := client.New(client.Options{URL: s.url, Tenant: tenant})
 	if err != nil {
@@ -210,15 +210,15 @@ func (s *system) as(tenant string) *client.Client {
 }
 
 // publish publishes a definition.
-func (s *system) publish(source string) {
+func (s *localStack) publish(source string) {
 	s.t.Helper()
 	if _, _, err := s.Publish(s.t.Context(), []byte(source), false); err != nil {
 		s.t.Fatalf("publish: %v", err)
 	}
 }
 
-// entities makes n entities e-0001, e-0002, ... of a type.
-func (s *system) entities(kind string, n int) []string {
+// importEntities makes n entities e-0001, e-0002, ... of a type.
+func (s *localStack) importEntities(kind string, n int) []string {
 	s.t.Helper()
 	var lines strings.Builder
 	ids := make([]string, n)
@@ -232,8 +232,8 @@ func (s *system) entities(kind string, n int) []string {
 	return ids
 }
 
-// begin starts a run and returns its id.
-func (s *system) begin(ref string, parameters string, ids ...string) string {
+// startExecution starts a run and returns its id.
+func (s *localStack) startExecution(ref string, parameters string, ids ...string) string {
 	s.t.Helper()
 	req := views.StartRequest{Workflow: ref, Parameters: []byte(parameters)}
 	if len(ids) > 0 {
@@ -246,37 +246,37 @@ func (s *system) begin(ref string, parameters string, ids ...string) string {
 	return x.ID
 }
 
-// rests waits until a run rests in the state.
-func (s *system) rests(id string, in sm.ExecutionState) views.ExecutionView {
+// waitForState waits until a run rests in the state.
+func (s *localStack) waitForState(id string, in sm.ExecutionState) views.ExecutionView {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(s.t.Context(), waitTimeout)
 	defer cancel()
 	x, err := s.Wait(ctx, id, 20*time.Millisecond, nil)
 	if err != nil {
 		now, _ := s.Execution(context.Background(), id)
-		s.t.Fatalf("run %s does not rest (state %s, step %v, waiting %+v): %v\n%s", id, now.State, value(now.CurrentStep), now.Waiting, err, s.unfinished(id))
+		s.t.Fatalf("run %s does not rest (state %s, step %v, waiting %+v): %v\n%s", id, now.State, deref(now.CurrentStep), now.Waiting, err, s.describeUnfinishedJobs(id))
 	}
 	if x.State != in {
-		s.t.Fatalf("run %s rests in %s, want %s; cause %v, error %+v", id, x.State, in, value(x.Cause), x.Error)
+		s.t.Fatalf("run %s rests in %s, want %s; cause %v, error %+v", id, x.State, in, deref(x.Cause), x.Error)
 	}
 	return x
 }
 
-// unfinished lists the jobs of a run that are not over, to explain a failure.
-func (s *system) unfinished(id string) string {
+// describeUnfinishedJobs lists the jobs of a run that are not over, to explain a failure.
+func (s *localStack) describeUnfinishedJobs(id string) string {
 	var lines strings.Builder
 	for j, err := range s.Jobs(context.Background(), id, views.JobFilter{}) {
 		if err != nil {
 			return err.Error()
 		}
 		if j.EndedAt == nil {
-			fmt.Fprintf(&lines, "%s %s %s %v: %s, attempt %d, worker %v, claimed %v\n", j.ID, j.Kind, j.Step, value(j.Entity), j.State, j.Attempt, value(j.Worker), value(j.ClaimedAt))
+			fmt.Fprintf(&lines, "%s %s %s %v: %s, attempt %d, worker %v, claimed %v\n", j.ID, j.Kind, j.Step, deref(j.Entity), j.State, j.Attempt, deref(j.Worker), deref(j.ClaimedAt))
 		}
 	}
 	return lines.String()
 }
 
-func value[T any](p *T) any {
+func deref[T any](p *T) any {
 	if p == nil {
 		return nil
 	}
@@ -286,7 +286,7 @@ func value[T any](p *T) any {
 // freePort is a port that nobody uses now.
 func freePort(t testing.TB) int {
 	t.Helper()
-	port, err := loopback.Port(0)
+	port, err := process.FreePort(0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -296,7 +296,7 @@ func freePort(t testing.TB) int {
 // eventually polls until ok, or fails.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(waitTimeout)
 	for !ok() {
 		if time.Now().After(deadline) {
 			t.Fatalf("never: %s", what)
@@ -305,9 +305,9 @@ func eventually(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// events reads a run's whole history and checks that it has no gaps and, if the
+// history reads a run's whole history and checks that it has no gaps and, if the
 // run has ended, exactly one terminal event.
-func (s *system) events(id string) []workflow.Event {
+func (s *localStack) history(id string) []workflow.Event {
 	s.t.Helper()
 	var all []workflow.Event
 	terminal := 0
@@ -339,10 +339,10 @@ func (s *system) events(id string) []workflow.Event {
 	return all
 }
 
-// states are those that a run has been in, in order.
-func (s *system) states(id string) (states []string) {
+// stateHistory are those that a run has been in, in order.
+func (s *localStack) stateHistory(id string) (states []string) {
 	s.t.Helper()
-	for _, e := range s.events(id) {
+	for _, e := range s.history(id) {
 		if e.Layer == "execution" {
 			states = append(states, e.To)
 		}
@@ -350,8 +350,8 @@ func (s *system) states(id string) (states []string) {
 	return states
 }
 
-// unlocked checks that no live lock names a run.
-func (s *system) unlocked(id string) {
+// wantNoLocks checks that no live lock names a run.
+func (s *localStack) wantNoLocks(id string) {
 	s.t.Helper()
 	for l, err := range s.Locks(s.t.Context()) {
 		if err != nil {
@@ -363,8 +363,8 @@ func (s *system) unlocked(id string) {
 	}
 }
 
-// post sends a raw request, for what the client would never send.
-func (s *system) post(method, path, contentType, body string) (int, string) {
+// sendRaw sends a raw request, for what the client would never send.
+func (s *localStack) sendRaw(method, path, contentType, body string) (int, string) {
 	s.t.Helper()
 	req, err := http.NewRequestWithContext(s.t.Context(), method, s.url+path, strings.NewReader(body))
 	if err != nil {
@@ -385,19 +385,19 @@ func (s *system) post(method, path, contentType, body string) (int, string) {
 	return reply.StatusCode, text.String()
 }
 
-// buffer collects a log.
-type buffer struct {
+// logBuffer collects a log.
+type logBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 }
 
-func (b *buffer) Write(p []byte) (int, error) {
+func (b *logBuffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.text.Write(p)
 }
 
-func (b *buffer) tail(lines int) string {
+func (b *logBuffer) tail(lines int) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	all := strings.Split(b.text.String(), "\n")

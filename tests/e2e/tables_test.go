@@ -10,25 +10,25 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/lockstep-run/lockstep/localstack/dynamodb"
+	"github.com/lockstep-run/lockstep/localstack/embedded/dynamodb"
 )
 
-// tables is a DynamoDB of the test's own, in front of which the test can stand:
+// tableProxy is a DynamoDB of the test's own, in front of which the test can stand:
 // a request may be held, and then still arrives, whoever has given it up.
-type tables struct {
+type tableProxy struct {
 	process *dynamodb.Process
 	http    *httptest.Server
 
-	mu     sync.Mutex
-	refuse func(operation, body string) bool
-	hold   func(operation, body string) <-chan struct{} // nil channel: go on
-	late   []string                                     // replies to what was held
+	mu            sync.Mutex
+	refuseFunc    func(operation, body string) bool
+	onRequestFunc func(operation, body string) <-chan struct{} // nil channel: go on
+	heldReplies   []string                                     // replies to what was held
 }
 
-func serveTables(t *testing.T) *tables {
+func serveTables(t *testing.T) *tableProxy {
 	t.Helper()
-	embedded(t, "it stands between the functions and the tables")
-	d := &tables{}
+	requireEmbedded(t, "it stands between the functions and the tables")
+	d := &tableProxy{}
 	var err error
 	if d.process, err = dynamodb.Start(context.Background(), dynamodb.Options{Binary: bin(t, "dynoxide")}); err != nil {
 		t.Fatal(err)
@@ -42,38 +42,38 @@ func serveTables(t *testing.T) *tables {
 	return d
 }
 
-func (d *tables) env() string { return "AWS_ENDPOINT_URL_DYNAMODB=" + d.http.URL }
+func (d *tableProxy) env() string { return "AWS_ENDPOINT_URL_DYNAMODB=" + d.http.URL }
 
 // onRequest lets the test look at every request, and hold it.
-func (d *tables) onRequest(f func(operation, body string) <-chan struct{}) {
+func (d *tableProxy) onRequest(f func(operation, body string) <-chan struct{}) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.hold = f
+	d.onRequestFunc = f
 }
 
-// onRefuse lets the test look at every request, and have it refused as one that
+// refuseWhen lets the test look at every request, and have it refused as one that
 // could never be performed.
-func (d *tables) onRefuse(f func(operation, body string) bool) {
+func (d *tableProxy) refuseWhen(f func(operation, body string) bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.refuse = f
+	d.refuseFunc = f
 }
 
-// replies are the answers to the requests that were held, as soon as they are
+// repliesToHeld are the answers to the requests that were held, as soon as they are
 // performed.
-func (d *tables) replies() []string {
+func (d *tableProxy) repliesToHeld() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return append([]string(nil), d.late...)
+	return append([]string(nil), d.heldReplies...)
 }
 
-func (d *tables) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (d *tableProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return // its sender has been killed
 	}
 	d.mu.Lock()
-	hold, refuse := d.hold, d.refuse
+	hold, refuse := d.onRequestFunc, d.refuseFunc
 	d.mu.Unlock()
 	_, operation, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
 	if refuse != nil && refuse(operation, string(body)) {
@@ -108,7 +108,7 @@ func (d *tables) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if wait != nil {
 		d.mu.Lock()
-		d.late = append(d.late, reply.Status+" "+string(text))
+		d.heldReplies = append(d.heldReplies, reply.Status+" "+string(text))
 		d.mu.Unlock()
 	}
 	for name, values := range reply.Header {

@@ -14,29 +14,29 @@ import (
 
 // What one stage exports and another imports, the other exports again byte for
 // byte; and what was imported works there.
-func TestTransfer(t *testing.T) {
+func TestTransfer_RoundTrips(t *testing.T) {
 	t.Parallel()
-	from, to := start(t, setup{}), start(t, setup{})
+	from, to := startStack(t, stackOptions{}), startStack(t, stackOptions{})
 	b := serveBlocks(t)
 	b.register(from, workflow.Block{Name: "hello", Idempotent: true, ParameterSchema: []byte(`{"type":"object","x-order":["b","a"]}`)})
-	from.publish(global)
-	from.publish(strings.Replace(global, "version: 1.0.0", "version: 1.10.0", 1))
-	from.publish(strings.Replace(global, "version: 1.0.0", "version: 1.9.0", 1))
+	from.publish(globalWorkflow)
+	from.publish(strings.Replace(globalWorkflow, "version: 1.0.0", "version: 1.10.0", 1))
+	from.publish(strings.Replace(globalWorkflow, "version: 1.0.0", "version: 1.9.0", 1))
 	if _, err := from.Archive(t.Context(), workflow.Ref{Package: "test", Name: "hello", Version: "1.9.0"}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := from.PutEntity(t.Context(), workflow.Entity{Type: "site", ID: "zrh", Attributes: []byte(`{"b":12345678901234567890,"a":"<&>"}`), Groups: []string{"z", "a"}}); err != nil {
 		t.Fatal(err)
 	}
-	from.entities("device", 1200) // more than one page, and more than one request
-	id := from.begin("test/hello:1.0.0", `{}`)
-	from.rests(id, sm.ExecutionCompletedAck)
+	from.importEntities("device", 1200) // more than one page, and more than one request
+	id := from.startExecution("test/hello:1.0.0", `{}`)
+	from.waitForState(id, sm.ExecutionCompletedAck)
 
 	dir := t.TempDir()
 	first, second := filepath.Join(dir, "first.jsonl"), filepath.Join(dir, "second.jsonl")
 	succeed := func(want string, args ...string) string {
 		t.Helper()
-		code, out, err := lockstep(t, "", args...)
+		code, out, err := runLockstep(t, "", args...)
 		if code != 0 || !strings.Contains(out+err, want) {
 			t.Fatalf("%v: exit %d, want %q\n%s%s", args, code, want, out, err)
 		}
@@ -94,7 +94,7 @@ func TestTransfer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if done := to.rests(x.ID, sm.ExecutionCompletedAck); done.Workflow.Version != "1.10.0" {
+	if done := to.waitForState(x.ID, sm.ExecutionCompletedAck); done.Workflow.Version != "1.10.0" {
 		t.Errorf("the newest version is %s", done.Workflow.Version)
 	}
 }
@@ -110,16 +110,16 @@ func readFile(t *testing.T, path string) string {
 
 // Nothing of a file is imported that has a mistake anywhere, or does not fit what
 // is there; each place is told.
-func TestTransferRefused(t *testing.T) {
+func TestTransfer_RefusesInvalidFile(t *testing.T) {
 	t.Parallel()
-	s := start(t, setup{})
+	s := startStack(t, stackOptions{})
 	b := serveBlocks(t)
 	b.register(s, workflow.Block{Name: "hello", Pure: true})
-	s.publish(global)
-	s.entities("device", 2)
+	s.publish(globalWorkflow)
+	s.importEntities("device", 2)
 	file := filepath.Join(t.TempDir(), "stage.jsonl")
 	url := "--url=" + s.url
-	if code, out, err := lockstep(t, "", url, "export", file); code != 0 {
+	if code, out, err := runLockstep(t, "", url, "export", file); code != 0 {
 		t.Fatalf("exit %d\n%s%s", code, out, err)
 	}
 	good := readFile(t, file)
@@ -152,7 +152,7 @@ func TestTransferRefused(t *testing.T) {
 		if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		code, out, err := lockstep(t, "", append([]string{url, "import", file}, c.args...)...)
+		code, out, err := runLockstep(t, "", append([]string{url, "import", file}, c.args...)...)
 		if code != c.code || strings.Contains(err, "goroutine") {
 			t.Errorf("%s: exit %d, want %d\n%s%s", c.name, code, c.code, out, err)
 		}
@@ -162,10 +162,10 @@ func TestTransferRefused(t *testing.T) {
 			}
 		}
 	}
-	if code, out, err := lockstep(t, "", url, "import", filepath.Join(t.TempDir(), "none")); code != 2 || !strings.Contains(err, "there is no file") {
+	if code, out, err := runLockstep(t, "", url, "import", filepath.Join(t.TempDir(), "none")); code != 2 || !strings.Contains(err, "there is no file") {
 		t.Errorf("no file: exit %d\n%s%s", code, out, err)
 	}
-	code, now, err := lockstep(t, "", url, "export", "-")
+	code, now, err := runLockstep(t, "", url, "export", "-")
 	if code != 0 || now != good {
 		t.Errorf("something has been changed: exit %d, %s\n%s\nbefore\n%s", code, err, now, good)
 	}
@@ -174,7 +174,7 @@ func TestTransferRefused(t *testing.T) {
 	if err := os.WriteFile(file, []byte(another(`{"n":2}`, `{"m":2}`)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code, out, err := lockstep(t, "", url, "import", "--replace", "--only=entities", file); code != 0 {
+	if code, out, err := runLockstep(t, "", url, "import", "--replace", "--only=entities", file); code != 0 {
 		t.Errorf("exit %d\n%s%s", code, out, err)
 	}
 	e, failure := s.Entity(t.Context(), workflow.EntityKey{Type: "device", ID: "e-0002"})
@@ -185,29 +185,29 @@ func TestTransferRefused(t *testing.T) {
 
 // The values of headers that look secret stay where they are, and are asked for
 // where the block is new.
-func TestTransferSecrets(t *testing.T) {
+func TestTransfer_WithholdsSecrets(t *testing.T) {
 	t.Parallel()
-	from, to := start(t, setup{}), start(t, setup{})
+	from, to := startStack(t, stackOptions{}), startStack(t, stackOptions{})
 	endpoint := &workflow.Endpoint{URL: "http://127.0.0.1:1/", Headers: map[string]string{"X-Api-Key": "hunter2", "X-Site": "zrh"}}
 	if _, err := from.RegisterBlock(t.Context(), workflow.Block{Package: "test", Name: "hello", Version: "1.0.0", Pure: true, HTTP: endpoint}); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "stage.jsonl")
-	if code, out, err := lockstep(t, "", "--url="+from.url, "export", file); code != 0 || !strings.Contains(err, "look secret") {
+	if code, out, err := runLockstep(t, "", "--url="+from.url, "export", file); code != 0 || !strings.Contains(err, "look secret") {
 		t.Fatalf("exit %d\n%s%s", code, out, err)
 	}
 	text := readFile(t, file)
 	if strings.Contains(text, "hunter2") || !strings.Contains(text, "zrh") {
 		t.Errorf("exported: %s", text)
 	}
-	if code, out, err := lockstep(t, "", "--url="+from.url, "import", file); code != 0 || !strings.Contains(out, "1") {
+	if code, out, err := runLockstep(t, "", "--url="+from.url, "import", file); code != 0 || !strings.Contains(out, "1") {
 		t.Errorf("where it comes from, exit %d\n%s%s", code, out, err)
 	}
-	if code, out, err := lockstep(t, "", "--url="+to.url, "import", file); code != 3 || !strings.Contains(err, file+":2") || !strings.Contains(err, "X-Api-Key") {
+	if code, out, err := runLockstep(t, "", "--url="+to.url, "import", file); code != 3 || !strings.Contains(err, file+":2") || !strings.Contains(err, "X-Api-Key") {
 		t.Errorf("elsewhere, exit %d\n%s%s", code, out, err)
 	}
 	text = strings.NewReplacer(`,"withheld":["X-Api-Key"]`, "", `"X-Site":"zrh"`, `"X-Site":"zrh","X-Api-Key":"other"`).Replace(text)
-	if code, out, err := lockstep(t, text, "--url="+to.url, "import", "-"); code != 0 {
+	if code, out, err := runLockstep(t, text, "--url="+to.url, "import", "-"); code != 0 {
 		t.Errorf("with a value, exit %d\n%s%s", code, out, err)
 	}
 	for b, err := range to.Blocks(t.Context()) {

@@ -14,15 +14,15 @@ import (
 
 // N10: a reference by major takes the newest version, by number and not by
 // letter, and a run says which one it took; one that nothing matches ends it.
-func versionsOfBlocks(c *scene) {
+func blockVersions(c *fixture) {
 	for _, v := range []string{"1.0.0", "1.1.2", "2.0.0"} {
-		c.block("b", workflow.Block{Version: v, Pure: true}, func(k call) answer { return ok(k.Block) })
+		c.registerBlock("b", workflow.Block{Version: v, Pure: true}, func(k call) blockAnswer { return okAnswer(k.Block) })
 	}
-	c.define("", "label: one, block: b:1, runOn: global", "label: two, block: b:1.0, runOn: global", "label: newest, block: b, runOn: global")
+	c.publishWorkflow("", "label: one, block: b:1, runOn: global", "label: two, block: b:1.0, runOn: global", "label: newest, block: b, runOn: global")
 	name := "test/" + c.name + "-b"
 	ran := func() string {
-		id := c.run("{}")
-		x := c.ends(id, sm.ExecutionCompletedAck)
+		id := c.startWorkflow("{}")
+		x := c.waitEnded(id, sm.ExecutionCompletedAck)
 		r, err := c.Result(c.t.Context(), id)
 		if err != nil {
 			c.t.Fatal(err)
@@ -39,21 +39,21 @@ func versionsOfBlocks(c *scene) {
 	if got := ran(); got != "[1.1.2 1.0.0 2.0.0]" {
 		c.t.Errorf("took %s", got)
 	}
-	c.block("b", workflow.Block{Version: "1.1.10", Pure: true}, func(k call) answer { return ok(k.Block) })
+	c.registerBlock("b", workflow.Block{Version: "1.1.10", Pure: true}, func(k call) blockAnswer { return okAnswer(k.Block) })
 	if got := ran(); got != "[1.1.10 1.0.0 2.0.0]" {
 		c.t.Errorf("took %s once there was 1.1.10", got)
 	}
 
-	id := c.launch(c.also("third", "", "label: one, block: b:1, runOn: global", "label: three, block: b:3, runOn: global"), "{}")
-	x := c.ends(id, sm.ExecutionFailedSafeAck)
-	if !strings.Contains(x.Reason, name+":3") || len(c.jobs(id, views.JobFilter{})) != 0 {
-		c.t.Errorf("reason %q, jobs %v", x.Reason, c.jobs(id, views.JobFilter{}))
+	id := c.startRef(c.publishExtra("third", "", "label: one, block: b:1, runOn: global", "label: three, block: b:3, runOn: global"), "{}")
+	x := c.waitEnded(id, sm.ExecutionFailedSafeAck)
+	if !strings.Contains(x.Reason, name+":3") || len(c.listJobs(id, views.JobFilter{})) != 0 {
+		c.t.Errorf("reason %q, jobs %v", x.Reason, c.listJobs(id, views.JobFilter{}))
 	}
 }
 
 // N11: what is published stays. The same again is accepted, however it is
 // written; anything else is a conflict and changes nothing.
-func publishedOnce(c *scene) {
+func publishIsImmutable(c *fixture) {
 	source := func(description string) string {
 		return fmt.Sprintf("package: test\nname: w-%s\nversion: 1.0.0\ndescription: %s\nsteps: [{label: a, functionBlock: test/a, runOn: global}]\n", c.name, description)
 	}
@@ -65,12 +65,12 @@ func publishedOnce(c *scene) {
 	}{
 		{source("first"), 201, ""}, {source("first"), 200, ""}, {same, 200, ""}, {source("second"), 409, "conflict"}, {source("first"), 200, ""},
 	} {
-		status, body := c.post("POST", "/workflow-definition/publish", "application/yaml", p.body)
+		status, body := c.sendRaw("POST", "/workflow-definition/publish", "application/yaml", p.body)
 		if status != p.want || !strings.Contains(body, p.code) {
 			c.t.Errorf("%s\n%d %s, want %d", p.body, status, body, p.want)
 		}
 	}
-	if status, body := c.plain(c.t, "GET", "/workflow-definition/test/w-"+c.name+"/1.0.0"); status != 200 || !strings.Contains(body, "first") || strings.Contains(body, "second") {
+	if status, body := c.sendPlain(c.t, "GET", "/workflow-definition/test/w-"+c.name+"/1.0.0"); status != 200 || !strings.Contains(body, "first") || strings.Contains(body, "second") {
 		c.t.Errorf("%d %s", status, body)
 	}
 }
@@ -78,7 +78,7 @@ func publishedOnce(c *scene) {
 // N11: of many who publish one version at once, each with content of its own, one
 // has published it, and the others are told that they have not. For blocks it is
 // the same.
-func publishedAtOnce(c *scene) {
+func concurrentPublish(c *fixture) {
 	source := func(n int) []byte {
 		return fmt.Appendf(nil, "package: test\nname: w-%s\nversion: 1.0.0\ndescription: by %d\nsteps: [{label: a, functionBlock: test/a, runOn: global}]\n", c.name, n)
 	}
@@ -110,7 +110,7 @@ func publishedAtOnce(c *scene) {
 		return fresh, err
 	}
 	n := created(publish)
-	if status, body := c.plain(c.t, "GET", "/workflow-definition/test/w-"+c.name+"/1.0.0"); status != 200 || !strings.Contains(body, fmt.Sprintf("by %d", n)) {
+	if status, body := c.sendPlain(c.t, "GET", "/workflow-definition/test/w-"+c.name+"/1.0.0"); status != 200 || !strings.Contains(body, fmt.Sprintf("by %d", n)) {
 		c.t.Errorf("%d has published it, and it is %d %s", n, status, body)
 	}
 	if again, err := publish(n); again || err != nil {
@@ -129,15 +129,15 @@ func publishedAtOnce(c *scene) {
 }
 
 // N15: a text that is one token becomes the value, of whatever type it is.
-func typesSurvive(c *scene) {
-	c.block("take", workflow.Block{Pure: true}, func(k call) answer { return ok(k.Parameters) })
+func interpolationKeepsTypes(c *fixture) {
+	c.registerBlock("take", workflow.Block{Pure: true}, func(k call) blockAnswer { return okAnswer(k.Parameters) })
 	parameters := `{"n":7,"x":1.5,"no":false,"list":[1,"two",null],"object":{"a":{"b":true}},"none":null,"text":"7"}`
 	steps := "label: take, block: take, runOn: global, parameters: {" +
 		"n: '${parameters.n}', x: '${parameters.x}', no: '${parameters.no}', list: '${parameters.list}', object: '${parameters.object}', " +
 		"none: '${parameters.none}', text: '${parameters.text}', inside: ['n is ${parameters.n}, ${parameters.no}', {deep: '${parameters.list[1]}'}], sum: '${parameters.n + 1}', plain: 3}"
-	c.define("", steps)
-	id := c.run(parameters)
-	c.ends(id, sm.ExecutionCompletedAck)
+	c.publishWorkflow("", steps)
+	id := c.startWorkflow(parameters)
+	c.waitEnded(id, sm.ExecutionCompletedAck)
 	r, err := c.Result(c.t.Context(), id)
 	if err != nil {
 		c.t.Fatal(err)
@@ -156,64 +156,64 @@ func typesSurvive(c *scene) {
 }
 
 // N15: null inside a text is no empty text: the run halts, naming the expression.
-func embeddedNull(c *scene) {
-	c.block("take", workflow.Block{Pure: true}, nil)
+func embeddedNull(c *fixture) {
+	c.registerBlock("take", workflow.Block{Pure: true}, nil)
 	for name, token := range map[string]string{"null": "parameters.none", "missing": "parameters.nothing", "label": "before.result.version"} {
-		id := c.launch(c.also(name, "", "label: before, block: take, runOn: global",
+		id := c.startRef(c.publishExtra(name, "", "label: before, block: take, runOn: global",
 			fmt.Sprintf("label: take, block: take, runOn: global, parameters: {text: 'is ${%s}.'}", token)), `{"none":null}`)
-		x := c.ends(id, sm.ExecutionFailedSafeAck)
-		c.failedBy(x, workflow.CauseStepFailed, "PARAMETERS", "take")
-		if !strings.Contains(x.Error.Message, token) || len(c.jobs(id, views.JobFilter{Step: "take"})) != 0 {
-			c.t.Errorf("%s: %+v, jobs %+v", name, x.Error, c.jobs(id, views.JobFilter{Step: "take"}))
+		x := c.waitEnded(id, sm.ExecutionFailedSafeAck)
+		c.wantFailure(x, workflow.CauseStepFailed, "PARAMETERS", "take")
+		if !strings.Contains(x.Error.Message, token) || len(c.listJobs(id, views.JobFilter{Step: "take"})) != 0 {
+			c.t.Errorf("%s: %+v, jobs %+v", name, x.Error, c.listJobs(id, views.JobFilter{Step: "take"}))
 		}
 	}
 }
 
 // N16: raw parameters are nobody's to read on the way.
-func rawParameters(c *scene) {
+func rawParameters(c *fixture) {
 	text := "{{ .Device }} ${not.an.expression} {%- if x -%} $${y} <a href='&'> \\n \u2028 é"
 	quoted, err := json.Marshal(text)
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	c.block("take", workflow.Block{Pure: true}, nil)
-	c.define("", "label: take, block: take, runOn: global, parameters: {n: '${parameters.n}'}, rawParameters: {template: "+string(quoted)+", deep: [{'${key}': "+string(quoted)+"}]}")
-	id := c.run(`{"n":1}`)
-	c.ends(id, sm.ExecutionCompletedAck)
+	c.registerBlock("take", workflow.Block{Pure: true}, nil)
+	c.publishWorkflow("", "label: take, block: take, runOn: global, parameters: {n: '${parameters.n}'}, rawParameters: {template: "+string(quoted)+", deep: [{'${key}': "+string(quoted)+"}]}")
+	id := c.startWorkflow(`{"n":1}`)
+	c.waitEnded(id, sm.ExecutionCompletedAck)
 	want := map[string]any{"n": 1.0, "template": text, "deep": []any{map[string]any{"${key}": text}}}
-	for _, k := range c.b.all() {
+	for _, k := range c.blocks.allCalls() {
 		if k.Job.Execution == id && !reflect.DeepEqual(k.Parameters, want) {
 			c.t.Errorf("the block was given %q\nwant %q", k.Parameters, want)
 		}
 	}
-	if c.of("take", "EXECUTE") != 1 {
+	if c.countCalls("take", "EXECUTE") != 1 {
 		c.t.Error("the block was not called once")
 	}
 }
 
 // N17: parameters are judged by the block's schema once they are known, before
 // anything is sent; for one entity that is as for all.
-func wrongType(c *scene) {
-	ids := c.entities(c.kind(), 3)
-	c.block("produce", workflow.Block{Pure: true}, func(k call) answer {
-		if k.on() == ids[2] {
-			return ok(map[string]any{"n": "many"})
+func parameterTypeMismatch(c *fixture) {
+	ids := c.importEntities(c.entityType(), 3)
+	c.registerBlock("produce", workflow.Block{Pure: true}, func(k call) blockAnswer {
+		if k.entityID() == ids[2] {
+			return okAnswer(map[string]any{"n": "many"})
 		}
-		return ok(map[string]any{"n": 1})
+		return okAnswer(map[string]any{"n": 1})
 	})
-	c.block("consume", workflow.Block{ParameterSchema: json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}`)}, nil)
-	c.define("", "label: produce, block: produce, runOn: KIND", "label: consume, block: consume, runOn: KIND, parameters: {n: '${produce.result.n}'}")
-	id := c.run("{}", ids...)
-	x := c.ends(id, sm.ExecutionFailedSafeAck)
-	c.failedBy(x, workflow.CauseStepFailed, "PARAMETERS", "consume")
-	if value(x.Error.Entity) != c.kind()+"/"+ids[2] {
-		c.t.Errorf("it names %v", value(x.Error.Entity))
+	c.registerBlock("consume", workflow.Block{ParameterSchema: json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}`)}, nil)
+	c.publishWorkflow("", "label: produce, block: produce, runOn: KIND", "label: consume, block: consume, runOn: KIND, parameters: {n: '${produce.result.n}'}")
+	id := c.startWorkflow("{}", ids...)
+	x := c.waitEnded(id, sm.ExecutionFailedSafeAck)
+	c.wantFailure(x, workflow.CauseStepFailed, "PARAMETERS", "consume")
+	if deref(x.Error.Entity) != c.entityType()+"/"+ids[2] {
+		c.t.Errorf("it names %v", deref(x.Error.Entity))
 	}
-	if c.of("consume", "EXECUTE") != 0 || len(c.jobs(id, views.JobFilter{Step: "consume"})) != 0 {
+	if c.countCalls("consume", "EXECUTE") != 0 || len(c.listJobs(id, views.JobFilter{Step: "consume"})) != 0 {
 		c.t.Error("the consumer was sent jobs")
 	}
-	c.ends(c.run("{}", ids[:2]...), sm.ExecutionCompletedAck)
-	if c.of("consume", "EXECUTE") != 2 {
+	c.waitEnded(c.startWorkflow("{}", ids[:2]...), sm.ExecutionCompletedAck)
+	if c.countCalls("consume", "EXECUTE") != 2 {
 		c.t.Error("what is right was not sent")
 	}
 }

@@ -14,19 +14,19 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// silent is a configuration in which workers are missed after seconds.
-const silent = `
+// shortLivenessConfig is a configuration in which workers are missed after seconds.
+const shortLivenessConfig = `
 sweepInterval: 500ms
 job: {lease: 2s, stuck: 2s, unclaimed: 8s}
 worker: {heartbeat: 300ms, unreachable: 2s, offline: 5s, forget: 9s}
 log: {level: info}
 `
 
-// polled makes a block whose jobs are polled for, in a pool of its own, with a
+// publishPolledWorkflow makes a block whose jobs are polled for, in a pool of its own, with a
 // workflow that runs it on devices.
-func (s *system) polled(name string, b workflow.Block) {
+func (s *localStack) publishPolledWorkflow(name string, b workflow.Block) {
 	s.t.Helper()
-	embedded(s.t, "its workers poll a pool that nobody has deployed")
+	requireEmbedded(s.t, "its workers poll a pool that nobody has deployed")
 	b.Package, b.Name, b.Version, b.Pool = "test", name, "1.0.0", "edge-"+name
 	if _, err := s.RegisterBlock(s.t.Context(), b); err != nil {
 		s.t.Fatalf("register %s: %v", name, err)
@@ -34,8 +34,8 @@ func (s *system) polled(name string, b workflow.Block) {
 	s.publish(fmt.Sprintf("package: test\nname: %s\nversion: 1.0.0\nseedEntity: device\nsteps: [{label: one, functionBlock: test/%s:1, runOn: device}]\n", name, name))
 }
 
-// poll asks for a pack in a worker's name.
-func (s *system) poll(worker, name string, wait time.Duration) *views.PackOffer {
+// pollOnce asks for a pack in a worker's name.
+func (s *localStack) pollOnce(worker, name string, wait time.Duration) *views.PackOffer {
 	s.t.Helper()
 	d := workflow.Duration(wait)
 	offer, err := s.Poll(s.t.Context(), views.JobPoll{Worker: worker, Blocks: []string{"test/" + name}, Wait: &d})
@@ -45,19 +45,19 @@ func (s *system) poll(worker, name string, wait time.Duration) *views.PackOffer 
 	return offer
 }
 
-// given polls until a pack comes.
-func (s *system) given(worker, name string) *views.PackOffer {
+// pollUntilPack polls until a pack comes.
+func (s *localStack) pollUntilPack(worker, name string) *views.PackOffer {
 	s.t.Helper()
 	var offer *views.PackOffer
 	eventually(s.t, "a pack for "+worker, func() bool {
-		offer = s.poll(worker, name, 5*time.Second)
+		offer = s.pollOnce(worker, name, 5*time.Second)
 		return offer != nil
 	})
 	return offer
 }
 
-// offered is a job as a polling worker is told of it.
-func offered(t testing.TB, raw json.RawMessage) (c call) {
+// decodeJob is a job as a polling worker is told of it.
+func decodeJob(t testing.TB, raw json.RawMessage) (c call) {
 	t.Helper()
 	if err := json.Unmarshal(raw, &c); err != nil {
 		t.Fatal(err)
@@ -65,19 +65,19 @@ func offered(t testing.TB, raw json.RawMessage) (c call) {
 	return c
 }
 
-// push answers every job of a pack with the same outcome and result.
-func (s *system) push(o *views.PackOffer, outcome, result string) error {
+// finishPack answers every job of a pack with the same outcome and result.
+func (s *localStack) finishPack(o *views.PackOffer, outcome, result string) error {
 	s.t.Helper()
 	r := views.PackResults{Pack: o.Pack, Token: o.Token}
 	for _, raw := range o.Jobs {
-		r.Results = append(r.Results, json.RawMessage(fmt.Sprintf(`{"job":%q,"outcome":%q,"result":%s}`, offered(s.t, raw).Job.ID, outcome, result)))
+		r.Results = append(r.Results, json.RawMessage(fmt.Sprintf(`{"job":%q,"outcome":%q,"result":%s}`, decodeJob(s.t, raw).Job.ID, outcome, result)))
 	}
 	_, err := s.FinishPack(s.t.Context(), r)
 	return err
 }
 
-// waitsInPool polls until a pack is shown waiting in a pool.
-func (s *system) waitsInPool(pool string) {
+// waitForPackInPool polls until a pack is shown waiting in a pool.
+func (s *localStack) waitForPackInPool(pool string) {
 	s.t.Helper()
 	eventually(s.t, "a pack is shown waiting in "+pool, func() bool {
 		for p, err := range s.Pools(s.t.Context()) {
@@ -92,15 +92,15 @@ func (s *system) waitsInPool(pool string) {
 	})
 }
 
-func (s *system) claimLost(what string, err error) {
+func (s *localStack) wantClaimLost(what string, err error) {
 	s.t.Helper()
 	if !workflow.Is(err, workflow.CodeClaimLost) {
 		s.t.Errorf("%s: %v, want claim_lost", what, err)
 	}
 }
 
-// theJob is the only job of a run.
-func (s *system) theJob(id string) (last workflow.Job) {
+// onlyJob is the only job of a run.
+func (s *localStack) onlyJob(id string) (last workflow.Job) {
 	s.t.Helper()
 	for j, err := range s.Jobs(s.t.Context(), id, views.JobFilter{}) {
 		if err != nil {
@@ -113,11 +113,11 @@ func (s *system) theJob(id string) (last workflow.Job) {
 
 // N23: of many workers that poll for one job, one gets it. N25: a result that is
 // pushed twice changes nothing.
-func TestN23N25OnePackOneWorkerOneResult(t *testing.T) {
+func TestPolling_OneWorkerGetsPack(t *testing.T) {
 	t.Parallel()
-	s := start(t, setup{})
-	s.entities("device", 1)
-	s.polled("once", workflow.Block{})
+	s := startStack(t, stackOptions{})
+	s.importEntities("device", 1)
+	s.publishPolledWorkflow("once", workflow.Block{})
 	offers := make([]*views.PackOffer, 12)
 	var all sync.WaitGroup
 	for i := range offers {
@@ -130,7 +130,7 @@ func TestN23N25OnePackOneWorkerOneResult(t *testing.T) {
 			offers[i] = o
 		})
 	}
-	id := s.begin("test/once", `{}`, "e-0001")
+	id := s.startExecution("test/once", `{}`, "e-0001")
 	all.Wait()
 	var won *views.PackOffer
 	for i, o := range offers {
@@ -142,10 +142,10 @@ func TestN23N25OnePackOneWorkerOneResult(t *testing.T) {
 		}
 	}
 	if won == nil {
-		won = s.given("late", "once")
+		won = s.pollUntilPack("late", "once")
 	}
-	c := offered(t, won.Jobs[0])
-	if len(won.Jobs) != 1 || c.on() != "e-0001" || c.Operation != "EXECUTE" || c.Fence == "" || c.Token == nil || c.Deadline == "" || won.Token != 1 {
+	c := decodeJob(t, won.Jobs[0])
+	if len(won.Jobs) != 1 || c.entityID() != "e-0001" || c.Operation != "EXECUTE" || c.Fence == "" || c.Token == nil || c.Deadline == "" || won.Token != 1 {
 		t.Errorf("offered %+v: %s", won, won.Jobs)
 	}
 	for what, text := range map[string]string{
@@ -163,133 +163,133 @@ func TestN23N25OnePackOneWorkerOneResult(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if err := s.push(won, "OK", `{"n":1}`); err != nil {
+	if err := s.finishPack(won, "OK", `{"n":1}`); err != nil {
 		t.Fatal(err)
 	}
-	s.claimLost("the same results again", s.push(won, "OK", `{"n":2}`))
-	s.rests(id, sm.ExecutionCompletedAck)
-	if j := s.theJob(id); string(j.Result) != `{"n":1}` || j.Attempt != 1 || *j.Worker == "" {
+	s.wantClaimLost("the same results again", s.finishPack(won, "OK", `{"n":2}`))
+	s.waitForState(id, sm.ExecutionCompletedAck)
+	if j := s.onlyJob(id); string(j.Result) != `{"n":1}` || j.Attempt != 1 || *j.Worker == "" {
 		t.Errorf("%+v", j)
 	}
 	// What was not offered cannot be said anything of.
 	forged := *won
 	forged.Token++
-	s.claimLost("another token", s.push(&forged, "OK", `{}`))
+	s.wantClaimLost("another token", s.finishPack(&forged, "OK", `{}`))
 	forged.Pack = "nonsense"
-	if err := s.push(&forged, "OK", `{}`); !workflow.Is(err, workflow.CodeInvalid) {
+	if err := s.finishPack(&forged, "OK", `{}`); !workflow.Is(err, workflow.CodeInvalid) {
 		t.Errorf("a pack that is none: %v", err)
 	}
-	if _, err := s.as("other").FinishPack(t.Context(), views.PackResults{Pack: won.Pack, Token: won.Token}); err == nil {
+	if _, err := s.clientFor("other").FinishPack(t.Context(), views.PackResults{Pack: won.Pack, Token: won.Token}); err == nil {
 		t.Error("another tenant's push is taken")
 	}
 }
 
 // N44: what may run again is given to the next worker once the first has been
 // silent for a lease; N25: the first has lost it.
-func TestN44N25ALostWorkersPackIsGivenToTheNext(t *testing.T) {
+func TestPolling_LostPackIsRedispatched(t *testing.T) {
 	t.Parallel()
-	s := start(t, setup{})
-	s.entities("device", 1)
-	s.polled("again", workflow.Block{Idempotent: true})
-	id := s.begin("test/again", `{}`, "e-0001")
-	first := s.given("w1", "again")
-	second := s.given("w2", "again")
-	if second.Token != first.Token+1 || offered(t, second.Jobs[0]).Job.ID != offered(t, first.Jobs[0]).Job.ID {
+	s := startStack(t, stackOptions{})
+	s.importEntities("device", 1)
+	s.publishPolledWorkflow("again", workflow.Block{Idempotent: true})
+	id := s.startExecution("test/again", `{}`, "e-0001")
+	first := s.pollUntilPack("w1", "again")
+	second := s.pollUntilPack("w2", "again")
+	if second.Token != first.Token+1 || decodeJob(t, second.Jobs[0]).Job.ID != decodeJob(t, first.Jobs[0]).Job.ID {
 		t.Errorf("first %+v, then %+v", first, second)
 	}
-	if a, b := offered(t, first.Jobs[0]).Fence, offered(t, second.Jobs[0]).Fence; a >= b {
+	if a, b := decodeJob(t, first.Jobs[0]).Fence, decodeJob(t, second.Jobs[0]).Fence; a >= b {
 		t.Errorf("fence %s after %s", b, a)
 	}
-	s.claimLost("the first worker's result", s.push(first, "OK", `"late"`))
+	s.wantClaimLost("the first worker's result", s.finishPack(first, "OK", `"late"`))
 	_, err := s.ExtendPack(t.Context(), first.Pack, first.Token)
-	s.claimLost("the first worker's heartbeat", err)
-	if err := s.push(second, "OK", `"in time"`); err != nil {
+	s.wantClaimLost("the first worker's heartbeat", err)
+	if err := s.finishPack(second, "OK", `"in time"`); err != nil {
 		t.Fatal(err)
 	}
-	s.rests(id, sm.ExecutionCompletedAck)
-	if j := s.theJob(id); string(j.Result) != `"in time"` || *j.Worker != "w2" || j.Attempt != 1 {
+	s.waitForState(id, sm.ExecutionCompletedAck)
+	if j := s.onlyJob(id); string(j.Result) != `"in time"` || *j.Worker != "w2" || j.Attempt != 1 {
 		t.Errorf("%+v", j)
 	}
 }
 
 // N44, N52: what must not run twice fails with its worker, and nobody gets it
 // again.
-func TestN44WhatMustNotRunTwiceFailsWithItsWorker(t *testing.T) {
+func TestPolling_NonIdempotentJobFailsWithWorker(t *testing.T) {
 	t.Parallel()
-	s := start(t, setup{config: silent})
-	s.entities("device", 1)
-	s.polled("never", workflow.Block{})
-	id := s.begin("test/never", `{}`, "e-0001")
-	first := s.given("w1", "never")
+	s := startStack(t, stackOptions{config: shortLivenessConfig})
+	s.importEntities("device", 1)
+	s.publishPolledWorkflow("never", workflow.Block{})
+	id := s.startExecution("test/never", `{}`, "e-0001")
+	first := s.pollUntilPack("w1", "never")
 	// Nobody polls any more: job.stuck is over some time after the lease.
-	x := s.rests(id, sm.ExecutionFailedUnsafe)
+	x := s.waitForState(id, sm.ExecutionFailedUnsafe)
 	if x.Cause == nil || *x.Cause != workflow.CauseWorkerCrash {
-		t.Errorf("cause %v", value(x.Cause))
+		t.Errorf("cause %v", deref(x.Cause))
 	}
-	if j := s.theJob(id); j.State != sm.JobUnknown {
+	if j := s.onlyJob(id); j.State != sm.JobUnknown {
 		t.Errorf("%+v", j)
 	}
-	s.claimLost("its result", s.push(first, "OK", `{}`))
-	if o := s.poll("w2", "never", time.Second); o != nil {
+	s.wantClaimLost("its result", s.finishPack(first, "OK", `{}`))
+	if o := s.pollOnce("w2", "never", time.Second); o != nil {
 		t.Errorf("offered again: %+v", o)
 	}
 }
 
 // N52: a job that heartbeats is kept for as long as it takes.
-func TestN52HeartbeatsKeepAJob(t *testing.T) {
+func TestPolling_HeartbeatsExtendLease(t *testing.T) {
 	t.Parallel()
-	s := start(t, setup{config: silent})
-	s.entities("device", 1)
-	s.polled("long", workflow.Block{Timeout: workflow.Duration(10 * time.Minute)})
-	id := s.begin("test/long", `{}`, "e-0001")
-	o := s.given("w1", "long")
+	s := startStack(t, stackOptions{config: shortLivenessConfig})
+	s.importEntities("device", 1)
+	s.publishPolledWorkflow("long", workflow.Block{Timeout: workflow.Duration(10 * time.Minute)})
+	id := s.startExecution("test/long", `{}`, "e-0001")
+	o := s.pollUntilPack("w1", "long")
 	for begun := time.Now(); time.Since(begun) < 10*time.Second; { // lease and stuck, twice over
 		lease, err := s.ExtendPack(t.Context(), o.Pack, o.Token)
 		if err != nil || lease.Lease == nil || lease.Cancel {
 			t.Fatalf("after %s: %+v %v", time.Since(begun), lease, err)
 		}
-		if other := s.poll("w2", "long", time.Second); other != nil {
+		if other := s.pollOnce("w2", "long", time.Second); other != nil {
 			t.Fatalf("after %s it is offered to another: %+v", time.Since(begun), other)
 		}
-		if _, err := s.BeatWorker(t.Context(), "w2"); err != nil {
+		if _, err := s.HeartbeatWorker(t.Context(), "w2"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if w, err := s.Worker(t.Context(), "w1"); err != nil || w.State != sm.WorkerOnline || len(w.Jobs) != 1 {
+	if w, err := s.Worker(t.Context(), "w1"); err != nil || w.State != sm.WorkerOnline || len(w.Packs) != 1 {
 		t.Errorf("the worker is %+v, %v", w, err)
 	}
-	if err := s.push(o, "OK", `{}`); err != nil {
+	if err := s.finishPack(o, "OK", `{}`); err != nil {
 		t.Fatal(err)
 	}
-	s.rests(id, sm.ExecutionCompletedAck)
-	if w, err := s.Worker(t.Context(), "w1"); err != nil || len(w.Jobs) != 0 {
+	s.waitForState(id, sm.ExecutionCompletedAck)
+	if w, err := s.Worker(t.Context(), "w1"); err != nil || len(w.Packs) != 0 {
 		t.Errorf("at the end the worker is %+v, %v", w, err)
 	}
 }
 
 // N47: what was pending when a run was cancelled is never offered; who works
 // learns of it with the next heartbeat.
-func TestN47CancelledJobsAreNotOffered(t *testing.T) {
+func TestPolling_CancelledJobsAreNotDispatched(t *testing.T) {
 	t.Parallel()
-	s := start(t, setup{})
-	s.entities("device", 2)
-	s.polled("cancelled", workflow.Block{Pure: true})
-	queued := s.begin("test/cancelled", `{}`, "e-0001", "e-0002")
-	s.waitsInPool("edge-cancelled")
+	s := startStack(t, stackOptions{})
+	s.importEntities("device", 2)
+	s.publishPolledWorkflow("cancelled", workflow.Block{Pure: true})
+	queued := s.startExecution("test/cancelled", `{}`, "e-0001", "e-0002")
+	s.waitForPackInPool("edge-cancelled")
 	if _, err := s.Cancel(t.Context(), queued, views.CancelRequest{}); err != nil {
 		t.Fatal(err)
 	}
-	if o := s.poll("w1", "cancelled", 2*time.Second); o != nil {
+	if o := s.pollOnce("w1", "cancelled", 2*time.Second); o != nil {
 		t.Errorf("what was queued is offered after the cancel: %+v", o)
 	}
-	s.rests(queued, sm.ExecutionCancelledAck)
+	s.waitForState(queued, sm.ExecutionCancelledAck)
 	for j, err := range s.Jobs(t.Context(), queued, views.JobFilter{}) {
 		if err != nil || j.State != sm.JobCancelled || j.Worker != nil {
 			t.Errorf("%+v, %v", j, err)
 		}
 	}
-	id := s.begin("test/cancelled", `{}`, "e-0001", "e-0002")
-	held := s.given("w1", "cancelled")
+	id := s.startExecution("test/cancelled", `{}`, "e-0001", "e-0002")
+	held := s.pollUntilPack("w1", "cancelled")
 	if _, err := s.Cancel(t.Context(), id, views.CancelRequest{Reason: "enough"}); err != nil {
 		t.Fatal(err)
 	}
@@ -300,25 +300,25 @@ func TestN47CancelledJobsAreNotOffered(t *testing.T) {
 		}
 		return lease.Cancel
 	})
-	if o := s.poll("w2", "cancelled", 2*time.Second); o != nil {
+	if o := s.pollOnce("w2", "cancelled", 2*time.Second); o != nil {
 		t.Errorf("offered after the cancel: %+v", o)
 	}
-	if err := s.push(held, "OK", `{}`); err != nil {
+	if err := s.finishPack(held, "OK", `{}`); err != nil {
 		t.Fatal(err)
 	}
-	s.rests(id, sm.ExecutionCancelledAck)
-	if o := s.poll("w2", "cancelled", time.Second); o != nil {
+	s.waitForState(id, sm.ExecutionCancelledAck)
+	if o := s.pollOnce("w2", "cancelled", time.Second); o != nil {
 		t.Errorf("offered after the end: %+v", o)
 	}
 }
 
 // N51: a silent worker is UNREACHABLE and gets no packs, then OFFLINE, then
 // forgotten; any heartbeat brings it back.
-func TestN51SilentWorkers(t *testing.T) {
+func TestWorkers_SilentBecomeOffline(t *testing.T) {
 	t.Parallel()
-	s := start(t, setup{config: silent, args: []string{"--worker", bin(t, "fleet-worker")}})
-	s.entities("device", 1)
-	s.polled("any", workflow.Block{Idempotent: true})
+	s := startStack(t, stackOptions{config: shortLivenessConfig, args: []string{"--worker", bin(t, "fleet-worker")}})
+	s.importEntities("device", 1)
+	s.publishPolledWorkflow("any", workflow.Block{Idempotent: true})
 	state := func(id string) sm.WorkerState {
 		w, err := s.Worker(t.Context(), id)
 		if workflow.Is(err, workflow.CodeNotFound) {
@@ -337,7 +337,7 @@ func TestN51SilentWorkers(t *testing.T) {
 	if err != nil || w.State != sm.WorkerRegistered || w.LastHeartbeat != nil {
 		t.Fatalf("%+v %v", w, err)
 	}
-	if w, err = s.BeatWorker(t.Context(), "w1"); err != nil || w.State != sm.WorkerOnline || w.LastHeartbeat == nil {
+	if w, err = s.HeartbeatWorker(t.Context(), "w1"); err != nil || w.State != sm.WorkerOnline || w.LastHeartbeat == nil {
 		t.Fatalf("%+v %v", w, err)
 	}
 	serving := 0
@@ -348,24 +348,24 @@ func TestN51SilentWorkers(t *testing.T) {
 		t.Errorf("%d workers serve the block", serving)
 	}
 	becomes("w1", sm.WorkerUnreachable)
-	id := s.begin("test/any", `{}`, "e-0001")
+	id := s.startExecution("test/any", `{}`, "e-0001")
 	if _, err := s.Poll(t.Context(), views.JobPoll{Worker: "w1", Blocks: []string{"test/any"}}); !workflow.Is(err, workflow.CodeConflict) {
 		t.Errorf("a poll while UNREACHABLE: %v", err)
 	}
-	if _, err := s.BeatWorker(t.Context(), "w1"); err != nil {
+	if _, err := s.HeartbeatWorker(t.Context(), "w1"); err != nil {
 		t.Fatal(err)
 	}
-	o := s.given("w1", "any")
-	if err := s.push(o, "OK", `{}`); err != nil {
+	o := s.pollUntilPack("w1", "any")
+	if err := s.finishPack(o, "OK", `{}`); err != nil {
 		t.Fatal(err)
 	}
-	s.rests(id, sm.ExecutionCompletedAck)
+	s.waitForState(id, sm.ExecutionCompletedAck)
 	becomes("w1", sm.WorkerOffline)
-	if _, err := s.BeatWorker(t.Context(), "w1"); err != nil || state("w1") != sm.WorkerOnline {
+	if _, err := s.HeartbeatWorker(t.Context(), "w1"); err != nil || state("w1") != sm.WorkerOnline {
 		t.Errorf("a heartbeat while OFFLINE: %s, %v", state("w1"), err)
 	}
 	becomes("w1", sm.WorkerRemoved)
-	if _, err := s.BeatWorker(t.Context(), "w1"); !workflow.Is(err, workflow.CodeNotFound) {
+	if _, err := s.HeartbeatWorker(t.Context(), "w1"); !workflow.Is(err, workflow.CodeNotFound) {
 		t.Errorf("a heartbeat when forgotten: %v", err)
 	}
 
@@ -387,18 +387,18 @@ func TestN51SilentWorkers(t *testing.T) {
 }
 
 // N53: jobs that nobody polls for end their run, and are seen waiting before.
-func TestN53JobsNobodyPollsFor(t *testing.T) {
+func TestPolling_UnclaimedJobsEndExecution(t *testing.T) {
 	t.Parallel()
-	s := start(t, setup{config: silent})
-	s.entities("device", 1)
-	s.polled("alone", workflow.Block{})
-	id := s.begin("test/alone", `{}`, "e-0001")
-	s.waitsInPool("edge-alone")
-	x := s.rests(id, sm.ExecutionFailedSafeAck)
+	s := startStack(t, stackOptions{config: shortLivenessConfig})
+	s.importEntities("device", 1)
+	s.publishPolledWorkflow("alone", workflow.Block{})
+	id := s.startExecution("test/alone", `{}`, "e-0001")
+	s.waitForPackInPool("edge-alone")
+	x := s.waitForState(id, sm.ExecutionFailedSafeAck)
 	if x.Cause == nil || *x.Cause != workflow.CauseUnclaimed {
-		t.Errorf("cause %v", value(x.Cause))
+		t.Errorf("cause %v", deref(x.Cause))
 	}
-	if o := s.poll("w1", "alone", time.Second); o != nil {
+	if o := s.pollOnce("w1", "alone", time.Second); o != nil {
 		t.Errorf("offered after the end: %+v", o)
 	}
 }

@@ -17,70 +17,70 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-var bootstrapped sync.Once
+var bootstrapOnce sync.Once
 
 // bootstrap makes what CDK needs in an account.
 func bootstrap(t *testing.T) {
 	t.Helper()
-	bootstrapped.Do(func() { cdk(t, "bootstrap", "aws://000000000000/"+region) })
+	bootstrapOnce.Do(func() { runCDK(t, "bootstrap", "aws://000000000000/"+region) })
 }
 
-// TestDeployed deploys the app of infra, has the doctor examine it, and runs the
+// TestDeployment_ExampleAppRunsE2EAndUpdates deploys the app of infra, has the doctor examine it, and runs the
 // end-to-end tests on it; then the stack is updated to the next release while a run
 // is under way, and destroyed.
-func TestDeployed(t *testing.T) {
+func TestDeployment_ExampleAppRunsE2EAndUpdates(t *testing.T) {
 	t.Parallel()
 	bootstrap(t)
-	s := dev(t)
+	s := devStack(t)
 	s.deploy(t)
 	if err := s.client(t).Health(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	t.Run("doctor", func(t *testing.T) { examined(t, s) })
-	suite(t, s)
-	starts(t)
-	t.Run("update", func(t *testing.T) { updated(t, s) })
-	t.Run("destroy", func(t *testing.T) { destroyed(t, s) })
+	t.Run("doctor", func(t *testing.T) { checkDoctor(t, s) })
+	runE2E(t, s)
+	reportColdStarts(t)
+	t.Run("update", func(t *testing.T) { checkUpdateDuringExecution(t, s) })
+	t.Run("destroy", func(t *testing.T) { checkDestroyRemovesAll(t, s) })
 }
 
-// TestScenes deploys an app with pools of a user's own, whose workers are
+// TestDeployment_CustomPoolsRunScenarios deploys an app with pools of a user's own, whose workers are
 // functions, and looks at what only functions, queues and a schedule of AWS do.
-func TestScenes(t *testing.T) {
+func TestDeployment_CustomPoolsRunScenarios(t *testing.T) {
 	t.Parallel()
-	fleet := simulator.New(simulator.Options{Devices: simulator.Numbered(30)})
+	fleet := simulator.New(simulator.Options{Devices: simulator.NumberedDevices(30)})
 	defer func() { _ = fleet.Close() }()
-	o := serveOrders(t)
+	o := startCommandServer(t)
 	bootstrap(t)
-	s := scenes(t, serve(t, fleet.Handler()), o.url)
+	s := scenarioStack(t, serveForFunctions(t, fleet.Handler()), o.url)
 	s.deploy(t)
-	hand := func(t *testing.T) *stagehand { return &stagehand{t, s.client(t)} }
+	newClient := func(t *testing.T) *stackClient { return &stackClient{t, s.client(t)} }
 	for _, pool := range []string{"faulty", "broken"} {
-		hand(t).acting(pool)
+		newClient(t).registerPoolBlock(pool)
 	}
 	// The outer run ends when all of those that are side by side have.
 	t.Run("side by side", func(t *testing.T) {
-		for name, scene := range map[string]func(*testing.T, *stagehand){
-			"fleet":       func(t *testing.T, h *stagehand) { fleetUpgrade(t, h, fleet) },
-			"panic":       func(t *testing.T, h *stagehand) { takenOver(t, h, o, "crash") },
-			"time-out":    func(t *testing.T, h *stagehand) { takenOver(t, h, o, "freeze") },
-			"dead letter": func(t *testing.T, h *stagehand) { deadLetter(t, h, o, s.queue(t, "JobsBroken")) },
+		for name, check := range map[string]func(*testing.T, *stackClient){
+			"fleet":       func(t *testing.T, h *stackClient) { upgradeFleet(t, h, fleet) },
+			"panic":       func(t *testing.T, h *stackClient) { checkTakeover(t, h, o, "crash") },
+			"time-out":    func(t *testing.T, h *stackClient) { checkTakeover(t, h, o, "freeze") },
+			"dead letter": func(t *testing.T, h *stackClient) { checkDeadLetter(t, h, o, s.queue(t, "JobsBroken")) },
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				scene(t, hand(t))
+				check(t, newClient(t))
 			})
 		}
 	})
-	t.Run("schedule", func(t *testing.T) { swept(t, hand(t), s.queue(t, "Lifecycle")) })
-	t.Run("destroy", func(t *testing.T) { destroyed(t, s) })
+	t.Run("schedule", func(t *testing.T) { checkSweepWakesExecution(t, newClient(t), s.queue(t, "Lifecycle")) })
+	t.Run("destroy", func(t *testing.T) { checkDestroyRemovesAll(t, s) })
 }
 
-// swept loses every message that would wake a run; the schedule's next sweep does.
-func swept(t *testing.T, s *stagehand, looks *queueOf) {
-	s.devices("device-swept")
-	moment := time.Now().Add(8 * time.Second)
+// checkSweepWakesExecution loses every message that would wake a run; the schedule's next sweep does.
+func checkSweepWakesExecution(t *testing.T, s *stackClient, lifecycle *queuePair) {
+	s.importDevices("device-swept")
+	startAt := time.Now().Add(8 * time.Second)
 	x, _, err := s.Start(t.Context(), views.StartRequest{
-		Workflow: "test/faulty", Parameters: json.RawMessage("{}"), NotBefore: moment,
+		Workflow: "test/faulty", Parameters: json.RawMessage("{}"), NotBefore: startAt,
 		ExecuteOnParameters: &workflow.Selector{Type: "device", IDs: []string{"device-swept"}},
 	})
 	if err != nil {
@@ -88,29 +88,29 @@ func swept(t *testing.T, s *stagehand, looks *queueOf) {
 	}
 	id := x.ID
 	began := time.Now()
-	looks.lose(t)
-	if now, err := s.Execution(t.Context(), id); err != nil || !time.Now().Before(moment) || now.EndedAt != nil {
+	lifecycle.purge(t)
+	if now, err := s.Execution(t.Context(), id); err != nil || !time.Now().Before(startAt) || now.EndedAt != nil {
 		t.Fatalf("the machine is too slow for this scene, or the run has begun already: %+v, %v", now, err)
 	}
-	s.rests(id, sm.ExecutionCompletedAck)
-	figure("woken by the schedule", began)
+	s.waitState(id, sm.ExecutionCompletedAck)
+	printDuration("woken by the schedule", began)
 }
 
-// updated deploys the next release in the middle of a run: the run goes on, no job
+// checkUpdateDuringExecution deploys the next release in the middle of a run: the run goes on, no job
 // is lost, and the new release answers.
-func updated(t *testing.T, s *stage) {
-	h := &stagehand{t, s.client(t)}
+func checkUpdateDuringExecution(t *testing.T, s *deployedStack) {
+	h := &stackClient{t, s.client(t)}
 	var mu sync.Mutex
-	done, gate := map[string]int{}, make(chan struct{})
+	done, release := map[string]int{}, make(chan struct{})
 	begun := make(chan struct{}, 1000)
-	url := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	url := serveForFunctions(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var call struct{ Entity struct{ ID string } }
 		if err := json.NewDecoder(r.Body).Decode(&call); err != nil {
 			t.Error(err)
 		}
 		begun <- struct{}{}
 		if call.Entity.ID == "device-07" {
-			<-gate // until the update is over, or its invocation is
+			<-release // until the update is over, or its invocation is
 		}
 		mu.Lock()
 		defer mu.Unlock()
@@ -118,7 +118,7 @@ func updated(t *testing.T, s *stage) {
 		_, _ = io.WriteString(w, `{"outcome":"OK"}`) // whoever has gone asks again
 	}))
 	b := workflow.Block{Package: "test", Name: "slow", Version: "1.0.0", Idempotent: true,
-		Timeout: workflow.Duration(patience), HTTP: &workflow.Endpoint{URL: url}}
+		Timeout: workflow.Duration(testTimeout), HTTP: &workflow.Endpoint{URL: url}}
 	if _, err := h.RegisterBlock(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
@@ -128,21 +128,21 @@ func updated(t *testing.T, s *stage) {
 	for i := range 20 {
 		ids = append(ids, fmt.Sprintf("device-%02d", i))
 	}
-	h.devices(ids...)
+	h.importDevices(ids...)
 	before, err := h.Version(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	id := h.begin("test/updated", "{}", ids...)
+	id := h.startExecution("test/updated", "{}", ids...)
 	<-begun
-	s.context = append(s.context, "functionsDir="+filepath.Join(root(t), "bin", "scenes", "next"), "logLevel=debug", "version=next")
+	s.context = append(s.context, "functionsDir="+filepath.Join(repoRoot(t), "bin", "scenes", "next"), "logLevel=debug", "version=next")
 	s.deploy(t)
-	close(gate)
+	close(release)
 	after, err := h.Version(t.Context())
 	if err != nil || after.Version != "next" || before.Version == after.Version {
 		t.Errorf("version %q, after the update %q, %v", before.Version, after.Version, err)
 	}
-	if x := h.rests(id, sm.ExecutionCompletedAck); x.Progress.Jobs.Total != 2*len(ids) {
+	if x := h.waitState(id, sm.ExecutionCompletedAck); x.Progress.Jobs.Total != 2*len(ids) {
 		t.Errorf("jobs %+v", x.Progress.Jobs)
 	}
 	mu.Lock()
@@ -154,23 +154,23 @@ func updated(t *testing.T, s *stage) {
 	}
 }
 
-// destroyed takes the stack away, and nothing of it is left.
-func destroyed(t *testing.T, s *stage) {
+// checkDestroyRemovesAll takes the stack away, and nothing of it is left.
+func checkDestroyRemovesAll(t *testing.T, s *deployedStack) {
 	t.Helper()
-	of := func() (all []string) {
-		for _, name := range left(t) {
-			if strings.Contains(name, s.stack+"-") {
+	stackResources := func() (all []string) {
+		for _, name := range listResources(t) {
+			if strings.Contains(name, s.stackName+"-") {
 				all = append(all, name)
 			}
 		}
 		return all
 	}
 	// Four tables, two queues and their dead letters and those of the schedule, four functions.
-	if all := of(); len(all) < 13 {
+	if all := stackResources(); len(all) < 13 {
 		t.Errorf("before: %v", all)
 	}
 	s.destroy(t)
-	if all := of(); len(all) > 0 {
+	if all := stackResources(); len(all) > 0 {
 		t.Errorf("after: %v", all)
 	}
 }

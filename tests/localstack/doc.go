@@ -1,7 +1,7 @@
 // Package localstack deploys the real stack into LocalStack with the real CDK
 // command line and judges it from outside.
 //
-// A tour. main_test.go brings LocalStack up (localstack/host) and takes it down;
+// A tour. main_test.go brings LocalStack up (localstack/emulator) and takes it down;
 // it does nothing unless LOCKSTEP_E2E=localstack is set, as make test-localstack
 // does. stage_test.go bootstraps, deploys, updates and destroys, and
 // deployed_test.go has the two stories: the app of infra, on which suite_test.go

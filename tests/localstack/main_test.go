@@ -11,11 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockstep-run/lockstep/localstack/host"
+	"github.com/lockstep-run/lockstep/localstack/emulator"
 )
 
-// emulator is the one LocalStack of all tests here.
-var emulator *host.Emulator
+// localStack is the one LocalStack of all tests here.
+var localStack *emulator.LocalStack
 
 // TestMain brings LocalStack up for the tests and takes it down after them.
 func TestMain(m *testing.M) {
@@ -36,8 +36,8 @@ func run(m *testing.M) int {
 		cache = filepath.Join("..", "..", "bin", "localstack")
 	}
 	var err error
-	emulator, err = host.Start(ctx, host.Options{Dir: cache, Mode: os.Getenv("LOCKSTEP_LOCALSTACK"), Log: os.Stderr})
-	if errors.Is(err, host.ErrUnavailable) && os.Getenv("CI") == "" {
+	localStack, err = emulator.Start(ctx, emulator.Options{Dir: cache, Mode: os.Getenv("LOCKSTEP_LOCALSTACK"), Log: os.Stderr})
+	if errors.Is(err, emulator.ErrUnavailable) && os.Getenv("CI") == "" {
 		fmt.Printf("tests/localstack: SKIPPED, nothing was tested: %v\n", err)
 		return 0
 	}
@@ -45,25 +45,25 @@ func run(m *testing.M) int {
 		fmt.Println("tests/localstack:", err)
 		return 1
 	}
-	figure("LocalStack ready", began)
+	printDuration("LocalStack ready", began)
 	ended := make(chan struct{})
 	go func() {
 		select {
 		case <-ctx.Done():
-			_ = emulator.Stop() // the tests fail at once, and say so
+			_ = localStack.Stop() // the tests fail at once, and say so
 		case <-ended:
 		}
 	}()
 	code := m.Run()
 	close(ended)
-	if err := emulator.Stop(); err != nil {
+	if err := localStack.Stop(); err != nil {
 		fmt.Println("tests/localstack: stop:", err)
 		code = max(code, 1)
 	}
 	return code
 }
 
-// figure prints how long something has taken.
-func figure(what string, since time.Time) {
+// printDuration prints how long something has taken.
+func printDuration(what string, since time.Time) {
 	fmt.Printf("%-32s %6.1f s\n", what, time.Since(since).Seconds())
 }

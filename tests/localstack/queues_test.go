@@ -17,20 +17,20 @@ import (
 const region = "us-east-1"
 
 func sqsClient() *sqs.Client {
-	return sqs.New(sqs.Options{Region: region, BaseEndpoint: aws.String(emulator.URL()), Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")})
+	return sqs.New(sqs.Options{Region: region, BaseEndpoint: aws.String(localStack.URL()), Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")})
 }
 
 func dynamodbClient() *dynamodb.Client {
-	return dynamodb.New(dynamodb.Options{Region: region, BaseEndpoint: aws.String(emulator.URL()), Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")})
+	return dynamodb.New(dynamodb.Options{Region: region, BaseEndpoint: aws.String(localStack.URL()), Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")})
 }
 
-// queueOf is a queue of a stack with its dead letters.
-type queueOf struct{ url, dlq string }
+// queuePair is a queue of a stack with its dead letters.
+type queuePair struct{ url, dlq string }
 
 // queue is the one whose outputs begin with the label.
-func (s *stage) queue(t *testing.T, label string) *queueOf {
+func (s *deployedStack) queue(t *testing.T, label string) *queuePair {
 	t.Helper()
-	return &queueOf{s.output(t, label+"Url"), s.output(t, label+"DlqUrl")}
+	return &queuePair{s.output(t, label+"Url"), s.output(t, label+"DlqUrl")}
 }
 
 func attribute(t *testing.T, url string, name types.QueueAttributeName) string {
@@ -42,9 +42,9 @@ func attribute(t *testing.T, url string, name types.QueueAttributeName) string {
 	return out.Attributes[string(name)]
 }
 
-// impatient makes the queue give up on a message after one try, and at once: as it
+// deadLetterAfterOneReceive makes the queue give up on a message after one try, and at once: as it
 // is deployed that takes hours.
-func (q *queueOf) impatient(t *testing.T) {
+func (q *queuePair) deadLetterAfterOneReceive(t *testing.T) {
 	t.Helper()
 	policy, err := json.Marshal(map[string]string{
 		"deadLetterTargetArn": attribute(t, q.dlq, types.QueueAttributeNameQueueArn), "maxReceiveCount": "1",
@@ -59,8 +59,8 @@ func (q *queueOf) impatient(t *testing.T) {
 	}
 }
 
-// dead counts the dead letters.
-func (q *queueOf) dead(t *testing.T) int {
+// deadLetterCount counts the dead letters.
+func (q *queuePair) deadLetterCount(t *testing.T) int {
 	t.Helper()
 	n, err := strconv.Atoi(attribute(t, q.dlq, types.QueueAttributeNameApproximateNumberOfMessages))
 	if err != nil {
@@ -69,16 +69,16 @@ func (q *queueOf) dead(t *testing.T) int {
 	return n
 }
 
-// lose drops every message of the queue, those that are to come later included.
-func (q *queueOf) lose(t *testing.T) {
+// purge drops every message of the queue, those that are to come later included.
+func (q *queuePair) purge(t *testing.T) {
 	t.Helper()
 	if _, err := sqsClient().PurgeQueue(t.Context(), &sqs.PurgeQueueInput{QueueUrl: &q.url}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// left lists the tables, queues and functions that are there.
-func left(t *testing.T) (all []string) {
+// listResources lists the tables, queues and functions that are there.
+func listResources(t *testing.T) (all []string) {
 	t.Helper()
 	tables, err := dynamodbClient().ListTables(t.Context(), &dynamodb.ListTablesInput{})
 	if err != nil {
@@ -88,7 +88,7 @@ func left(t *testing.T) (all []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reply, err := http.Get(emulator.URL() + "/2015-03-31/functions/")
+	reply, err := http.Get(localStack.URL() + "/2015-03-31/functions/")
 	if err != nil {
 		t.Fatal(err)
 	}

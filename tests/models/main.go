@@ -21,8 +21,8 @@ import (
 func main() {
 	bounds := flag.String("bounds", "default", "how far: small, default or large")
 	only := flag.String("only", "", "only checks whose line holds this text")
-	keep := flag.String("models", "docs/models", "the folder of the models")
-	at := flag.Int("parallel", max(1, runtime.NumCPU()/2), "checks at a time")
+	modelsDir := flag.String("models", "docs/models", "the folder of the models")
+	parallel := flag.Int("parallel", max(1, runtime.NumCPU()/2), "checks at a time")
 	flag.Parse()
 	level, known := map[string]int{"small": small, "default": usual, "large": large}[*bounds]
 	if !known {
@@ -35,20 +35,20 @@ func main() {
 	}
 	var chosen []check
 	for _, c := range checks() {
-		if c.from <= level && strings.Contains(c.model+" "+c.name(), *only) {
+		if c.minLevel <= level && strings.Contains(c.model+" "+c.name(), *only) {
 			chosen = append(chosen, c)
 		}
 	}
 	began := time.Now()
 	results := make([]result, len(chosen))
-	seats := make(chan struct{}, *at)
+	slots := make(chan struct{}, *parallel)
 	var all sync.WaitGroup
 	for i, c := range chosen {
-		seats <- struct{}{}
+		slots <- struct{}{}
 		all.Go(func() {
-			results[i] = c.run(*keep)
+			results[i] = c.verify(*modelsDir)
 			fmt.Fprintf(os.Stderr, "%s %s: %s\n", c.model, c.name(), results[i].verdict)
-			<-seats
+			<-slots
 		})
 	}
 	all.Wait()
@@ -57,14 +57,14 @@ func main() {
 	states, failed, broken := 0, 0, 0
 	for i, r := range results {
 		c := chosen[i]
-		if !r.good {
+		if !r.passed {
 			failed++
 		}
-		if c.mistake != "" && r.good {
+		if c.mutation != "" && r.passed {
 			broken++
 		}
 		states += r.states
-		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%.1fs\t%s\n", c.model, c.name(), r.states, r.depth, r.took.Seconds(), r.verdict)
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%.1fs\t%s\n", c.model, c.name(), r.states, r.depth, r.duration.Seconds(), r.verdict)
 	}
 	if err := w.Flush(); err != nil {
 		fail("%v", err)

@@ -13,91 +13,91 @@ import (
 	awsdynamodb "github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"pgregory.net/rapid"
 
-	"github.com/lockstep-run/lockstep/localstack/dynamodb"
+	"github.com/lockstep-run/lockstep/localstack/embedded/dynamodb"
 	"github.com/lockstep-run/lockstep/shared/dynamo"
 	"github.com/lockstep-run/lockstep/shared/engine/port"
-	"github.com/lockstep-run/lockstep/shared/sim"
 	"github.com/lockstep-run/lockstep/shared/topology"
 	"github.com/lockstep-run/lockstep/shared/worker"
+	"github.com/lockstep-run/lockstep/tests/sim"
 )
 
-// packItems is both sides of the pack items.
-type packItems interface {
+// packStore is both sides of the pack items.
+type packStore interface {
 	port.Packs
 	worker.Packs
 }
 
-// items is one implementation. Those that are kept in one place are told apart by
+// stores is one implementation. Those that are kept in one place are told apart by
 // their tenants.
-type items struct {
+type stores struct {
 	store port.Store
 	locks port.Locks
-	packs packItems
+	packs packStore
 }
 
 // adapter is an implementation that the protocols are played over.
 type adapter struct {
 	name   string
 	checks int // sequences drawn, unless whoever runs the tests says how many
-	open   func() items
+	open   func() stores
 }
 
 var adapters = []adapter{
-	{"simulated", 400, func() items {
+	{"simulated", 400, func() stores {
 		v := sim.New(1).Open()
-		return items{v.Store, v.Locks, v.Packs}
+		return stores{v.Store, v.Locks, v.Packs}
 	}},
-	{"dynamo", 15, func() items {
-		v := real.With(nil)
-		return items{v.Store, v.Locks, v.Packs}
+	{"dynamo", 15, func() stores {
+		v := sharedDB.WithMeter(nil)
+		return stores{v.Store, v.Locks, v.Packs}
 	}},
 }
 
-// play checks a property over each implementation.
-func play(t *testing.T, property func(t *rapid.T, a adapter)) {
+// runOnAdapters checks a property over each implementation.
+func runOnAdapters(t *testing.T, property func(t *rapid.T, a adapter)) {
 	for _, a := range adapters {
 		t.Run(a.name, func(t *testing.T) {
-			unsaid(t, "rapid.checks", strconv.Itoa(a.checks))
-			unsaid(t, "rapid.steps", "60")
+			setDefaultFlag(t, "rapid.checks", strconv.Itoa(a.checks))
+			setDefaultFlag(t, "rapid.steps", "60")
 			rapid.Check(t, func(t *rapid.T) { property(t, a) })
 		})
 	}
 }
 
-// move is something that may happen next.
-type move struct {
-	name string
-	may  bool
-	do   func(*rapid.T)
+// action is something that may happen next.
+type action struct {
+	name    string
+	enabled bool
+	perform func(*rapid.T)
 }
 
-// repeat lets one thing happen after the other, of those that may, and has each
+// runActions lets one thing happen after the other, of those that may, and has each
 // judged.
-func repeat(t *rapid.T, judge func(), moves func() []move) {
+func runActions(t *rapid.T, judge func(), moves func() []action) {
 	t.Repeat(map[string]func(*rapid.T){
 		"": func(*rapid.T) { judge() },
 		"next": func(r *rapid.T) {
-			all := slices.DeleteFunc(moves(), func(m move) bool { return !m.may })
+			all := slices.DeleteFunc(moves(), func(m action) bool { return !m.enabled })
 			names := make([]string, len(all))
 			for i, m := range all {
 				names[i] = m.name
 			}
-			all[slices.Index(names, rapid.SampledFrom(names).Draw(r, "what"))].do(r)
+			all[slices.Index(names, rapid.SampledFrom(names).Draw(r, "what"))].perform(r)
 		},
 	})
 }
 
-// pick draws one of some.
-func pick[T any](r *rapid.T, what string, of []T) T {
+// draw draws one of some.
+func draw[T any](r *rapid.T, what string, of []T) T {
 	return of[rapid.IntRange(0, len(of)-1).Draw(r, what)]
 }
 
-// said are the flags that whoever runs the tests has set.
-var said = map[string]bool{}
+// explicitFlags are the flags that whoever runs the tests has set.
+var explicitFlags = map[string]bool{}
 
-// unsaid sets a flag that nobody has set.
-func unsaid(t *testing.T, name, value string) {
-	if said[name] {
+// setDefaultFlag sets a flag that nobody has set.
+func setDefaultFlag(t *testing.T, name, value string) {
+	if explicitFlags[name] {
 		return
 	}
 	if err := flag.Set(name, value); err != nil {
@@ -105,14 +105,14 @@ func unsaid(t *testing.T, name, value string) {
 	}
 }
 
-// real is the tables of the one local DynamoDB that all tests share.
-var real *dynamo.DB
+// sharedDB is the tables of the one local DynamoDB that all tests share.
+var sharedDB *dynamo.DB
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
 	flag.Parse()
-	flag.Visit(func(f *flag.Flag) { said[f.Name] = true })
+	flag.Visit(func(f *flag.Flag) { explicitFlags[f.Name] = true })
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	local, err := dynamodb.Start(ctx, dynamodb.Options{})
@@ -122,7 +122,7 @@ func run(m *testing.M) int {
 	}
 	defer local.Stop()
 	endpoint = local.Endpoint()
-	real = openTables(ctx, "protocol-")
+	sharedDB = openTables(ctx, "protocol-")
 	return m.Run()
 }
 
@@ -144,5 +144,5 @@ func openTables(ctx context.Context, prefix string) *dynamo.DB {
 	for _, role := range topology.Tables {
 		byRole[role] = dynamodb.TableName(prefix, role)
 	}
-	return dynamo.Open(client, dynamo.TablesOf(byRole))
+	return dynamo.Open(client, dynamo.TablesByRole(byRole))
 }

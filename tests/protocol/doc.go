@@ -17,6 +17,6 @@
 // pack may have been ended by it.
 //
 // A failure prints the shortest sequence found. `make mutations JUDGE=protocol`
-// makes the deliberate mistakes of tests/simulate/mutation one by one and lets
+// makes the deliberate mistakes of tests/sim/mutation one by one and lets
 // these tests look for them; those of the simulated stores are seen by one half.
 package protocol

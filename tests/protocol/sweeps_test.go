@@ -17,91 +17,91 @@ import (
 	"github.com/lockstep-run/lockstep/shared/dynamo"
 	"github.com/lockstep-run/lockstep/shared/engine"
 	"github.com/lockstep-run/lockstep/shared/engine/port"
-	"github.com/lockstep-run/lockstep/shared/engine/sweep"
+	"github.com/lockstep-run/lockstep/shared/engine/scheduler"
 	"github.com/lockstep-run/lockstep/shared/parallel"
-	"github.com/lockstep-run/lockstep/shared/sim/stage"
 	"github.com/lockstep-run/lockstep/shared/topology"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 	sm "github.com/lockstep-run/lockstep/statemachines"
+	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-// night is an engine over real tables of its own, and whoever sweeps there.
-type night struct {
+// sweepFixture is an engine over real tables of its own, and whoever sweeps there.
+type sweepFixture struct {
 	*testing.T
-	db     *dynamo.DB
-	engine *engine.Engine
-	meter  *cost.Meter
-	now    time.Time
-	made   int
+	db      *dynamo.DB
+	engine  *engine.Engine
+	meter   *cost.Meter
+	now     time.Time
+	created int
 
-	mu    sync.Mutex
-	looks []workflow.Look
+	mu      sync.Mutex
+	wakeups []workflow.Wakeup
 }
 
-func newNight(t *testing.T, tables string) *night {
-	n := &night{T: t, db: openTables(t.Context(), tables), meter: new(cost.Meter), now: dawn}
-	options := stage.Options()
-	options.Parallel = 4
-	n.engine = engine.New(engine.World{
-		Now: func() time.Time { return n.now }, NewID: uuid.NewString, Nonce: uuid.NewString, Pause: func(int) {},
-		Open: func() port.Ports {
-			v := n.db.With(n.meter)
-			return port.Ports{Store: v.Store, Locks: v.Locks, Packs: v.Packs, Board: n, Registry: v.Registry, Workers: v.Workers, Schedules: v.Registry, Meter: noMeter{}}
+func newSweepFixture(t *testing.T, tables string) *sweepFixture {
+	n := &sweepFixture{T: t, db: openTables(t.Context(), tables), meter: new(cost.Meter), now: startTime}
+	options := harness.Options()
+	options.Parallelism = 4
+	n.engine = engine.New(engine.Deps{
+		Now: func() time.Time { return n.now }, NewID: uuid.NewString, Nonce: uuid.NewString, Backoff: func(int) {},
+		OpenPorts: func() port.Ports {
+			v := n.db.WithMeter(n.meter)
+			return port.Ports{Store: v.Store, Locks: v.Locks, Packs: v.Packs, Sender: n, Registry: v.Registry, Workers: v.Workers, Schedules: v.Registry, Meter: noMeter{}}
 		},
 		Log: slog.New(slog.DiscardHandler),
 	}, options, "test")
-	c := catalog.New(func() catalog.World {
-		v := n.db.With(nil)
-		return catalog.World{Registry: v.Registry, Schedules: v.Registry, Board: n}
+	c := catalog.New(func() catalog.Ports {
+		v := n.db.WithMeter(nil)
+		return catalog.Ports{Registry: v.Registry, Schedules: v.Registry, Sender: n}
 	}, n.engine.Now)
-	if _, err := c.RegisterBlock(t.Context(), stage.Caller, workflow.Block{Package: "p", Name: "pure", Version: "1.0.0", Pure: true}); err != nil {
+	if _, err := c.RegisterBlock(t.Context(), harness.Caller, workflow.Block{Package: "p", Name: "pure", Version: "1.0.0", Pure: true}); err != nil {
 		t.Fatal(err)
 	}
 	source := "package: p\nname: night\nversion: 1.0.0\ncron: {schedule: \"* * * * *\", concurrency: true}\nsteps: [{label: go, functionBlock: p/pure:1, runOn: global}]\n"
-	if _, _, err := c.Publish(t.Context(), stage.Caller, []byte(source), false); err != nil {
+	if _, _, err := c.Publish(t.Context(), harness.Caller, []byte(source), false); err != nil {
 		t.Fatal(err)
 	}
 	return n
 }
 
-// Notify keeps what would have been sent; nothing is offered.
-func (n *night) Notify(_ context.Context, _ time.Duration, looks ...workflow.Look) error {
+// SendWakeups keeps what would have been sent; nothing is offered.
+func (n *sweepFixture) SendWakeups(_ context.Context, _ time.Duration, looks ...workflow.Wakeup) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.looks = append(n.looks, looks...)
+	n.wakeups = append(n.wakeups, looks...)
 	return nil
 }
 
-func (n *night) Offer(context.Context, time.Time, []*workflow.PackMessage) ([]workflow.PackKey, error) {
+func (n *sweepFixture) SendPacks(context.Context, time.Time, []*workflow.PackMessage) ([]workflow.PackKey, error) {
 	return nil, nil
 }
 
-// told counts the looks that were sent by run, of those whose reason begins so.
-func (n *night) told(why string) map[string]int {
+// wakeupsByExecution counts the looks that were sent by run, of those whose reason begins so.
+func (n *sweepFixture) wakeupsByExecution(reason string) map[string]int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	count := map[string]int{}
-	for _, l := range n.looks {
-		if strings.HasPrefix(l.Why, why) {
+	for _, l := range n.wakeups {
+		if strings.HasPrefix(l.Reason, reason) {
 			count[l.Execution]++
 		}
 	}
 	return count
 }
 
-func (n *night) sweep() (sweep.Swept, error) {
-	return sweep.Run(n.Context(), n.engine, stage.Silence, topology.DueShards)
+func (n *sweepFixture) sweep() (scheduler.SweepResult, error) {
+	return scheduler.Sweep(n.Context(), n.engine, harness.LivenessTimeouts, topology.DueShards)
 }
 
-// add makes so many executions, polling workers and schedules, due at a moment;
+// createDue makes so many executions, polling workers and schedules, due at a moment;
 // executions with the zero one have no alarm.
-func (n *night) add(executions, others int, due time.Time) {
+func (n *sweepFixture) createDue(executions, others int, due time.Time) {
 	n.Helper()
-	v, tenant := n.db.With(nil), stage.Caller.Tenant
-	begin := n.made
-	n.made += max(executions, others)
-	err := parallel.Each(n.Context(), 8, n.made-begin, func(ctx context.Context, i int) error {
+	v, tenant := n.db.WithMeter(nil), harness.Caller.Tenant
+	begin := n.created
+	n.created += max(executions, others)
+	err := parallel.Each(n.Context(), 8, n.created-begin, func(ctx context.Context, i int) error {
 		name := fmt.Sprintf("n%06d", begin+i)
 		if i < executions {
 			x := &workflow.Execution{Schema: 1, Tenant: tenant, ID: name, State: sm.ExecutionScheduled, Version: 1, Commit: "c", DueAt: due}
@@ -112,7 +112,7 @@ func (n *night) add(executions, others int, due time.Time) {
 		if i >= others {
 			return nil
 		}
-		w := &workflow.Worker{Tenant: tenant, ID: name, State: sm.WorkerOnline, Pool: "default", Heard: due.Add(-stage.Silence.Unreachable), DueAt: due}
+		w := &workflow.Worker{Tenant: tenant, ID: name, State: sm.WorkerOnline, Pool: "default", LastSeenAt: due.Add(-harness.LivenessTimeouts.Unreachable), DueAt: due}
 		if ok, err := v.Workers.PutWorker(ctx, nil, w); err != nil || !ok {
 			return fmt.Errorf("worker %s: %v %w", name, ok, err)
 		}
@@ -130,8 +130,8 @@ func (n *night) add(executions, others int, due time.Time) {
 	}
 }
 
-// costs is what something reads and writes, and how many calls it makes.
-func (n *night) costs(what func() error) workflow.Cost {
+// costOf is what something reads and writes, and how many calls it makes.
+func (n *sweepFixture) costOf(what func() error) workflow.Cost {
 	n.Helper()
 	n.meter.Take()
 	if err := what(); err != nil {
@@ -143,43 +143,43 @@ func (n *night) costs(what func() error) workflow.Cost {
 // A sweep costs what is due, whatever else there is: ten of a thousand executions
 // cost as much as ten of a hundred, and so do workers and schedules; and so does
 // the plan of a sweep, which writes nothing.
-func TestSweepsCostWhatIsDue(t *testing.T) {
-	n := newNight(t, "due-")
-	later := dawn.Add(24 * time.Hour)
-	n.now = dawn.Add(-time.Hour) // the schedule that was published is never due
+func TestSweep_CostsOnlyWhatIsDue(t *testing.T) {
+	n := newSweepFixture(t, "due-")
+	later := startTime.Add(24 * time.Hour)
+	n.now = startTime.Add(-time.Hour) // the schedule that was published is never due
 	soon := n.now.Add(-time.Minute)
-	n.add(0, 1, soon)
+	n.createDue(0, 1, soon)
 	if _, err := n.sweep(); err != nil { // an engine that is warm keeps definitions
 		t.Fatal(err)
 	}
-	n.looks = nil
+	n.wakeups = nil
 	round := func(executions int) (plan, swept workflow.Cost) {
-		n.add(executions, 10, soon)
-		plan = n.costs(func() error {
-			v, err := sweep.Plan(t.Context(), n.engine, stage.Silence, topology.DueShards, "")
+		n.createDue(executions, 10, soon)
+		plan = n.costOf(func() error {
+			v, err := scheduler.PlanSweep(t.Context(), n.engine, harness.LivenessTimeouts, topology.DueShards, "")
 			if err == nil && (len(v.Executions) != 10 || len(v.Workers) != 10 || len(v.Schedules) != 10 || !v.Complete) {
 				t.Errorf("%d executions, %d workers, %d schedules are planned", len(v.Executions), len(v.Workers), len(v.Schedules))
 			}
 			return err
 		})
-		if len(plan.WriteUnits) > 0 || len(n.looks) > 0 {
-			t.Errorf("a plan writes %v and sends %v", plan.WriteUnits, n.looks)
+		if len(plan.WriteUnits) > 0 || len(n.wakeups) > 0 {
+			t.Errorf("a plan writes %v and sends %v", plan.WriteUnits, n.wakeups)
 		}
-		swept = n.costs(func() error {
+		swept = n.costOf(func() error {
 			did, err := n.sweep()
-			if did.Due != 10 || did.Workers != 10 || did.Fired != 10 {
+			if did.WakeupsSent != 10 || did.WorkersChanged != 10 || did.ExecutionsStarted != 10 {
 				t.Errorf("swept %+v", did)
 			}
 			return err
 		})
-		n.looks = nil
+		n.wakeups = nil
 		return plan, swept
 	}
-	n.add(45, 45, later)
-	n.add(45, 0, time.Time{})
+	n.createDue(45, 45, later)
+	n.createDue(45, 0, time.Time{})
 	plan, swept := round(10)
-	n.add(450, 200, later)
-	n.add(450, 0, time.Time{})
+	n.createDue(450, 200, later)
+	n.createDue(450, 0, time.Time{})
 	again, sweptAgain := round(0)
 	if diff := cmp.Diff(plan, again); diff != "" {
 		t.Errorf("a plan costs more where more exists: %s", diff)
@@ -187,37 +187,37 @@ func TestSweepsCostWhatIsDue(t *testing.T) {
 	if diff := cmp.Diff(swept, sweptAgain); diff != "" {
 		t.Errorf("a sweep costs more where more exists: %s", diff)
 	}
-	if none := n.costs(func() error {
+	if none := n.costOf(func() error {
 		n.now = n.now.Add(-time.Hour)
 		_, err := n.sweep()
 		return err
-	}); none.Dynamo != 3*topology.DueShards || len(none.WriteUnits) > 0 {
+	}); none.DynamoRequests != 3*topology.DueShards || len(none.WriteUnits) > 0 {
 		t.Errorf("a sweep with nothing to do: %+v", none)
 	}
 }
 
 // However many sweep at once, over the real tables: a moment is fired once, and
 // the runs whose packs a silent worker held are told once.
-func TestSweepersAtOnce(t *testing.T) {
-	n := newNight(t, "once-")
-	v := n.db.With(nil)
+func TestSweep_ConcurrentSweepersFireOnce(t *testing.T) {
+	n := newSweepFixture(t, "once-")
+	v := n.db.WithMeter(nil)
 	const rounds, sweepers = 6, 4
 	fired := map[string]bool{}
 	for round := range rounds {
-		n.now = dawn.Add(time.Duration(round+1) * time.Minute).Add(time.Second)
+		n.now = startTime.Add(time.Duration(round+1) * time.Minute).Add(time.Second)
 		worker := fmt.Sprint("w", round)
-		held := func(run string) workflow.HeldPack {
-			return workflow.RunKey{Tenant: stage.Caller.Tenant, Execution: run, Visit: 1, RunSeq: 1}.Pack(0, 1).Held()
+		held := func(run string) workflow.ClaimedPack {
+			return workflow.StepRunKey{Tenant: harness.Caller.Tenant, Execution: run, Ordinal: 1, Seq: 1}.Pack(0, 1).ClaimedPack()
 		}
 		silent := &workflow.Worker{
-			Tenant: stage.Caller.Tenant, ID: worker, State: sm.WorkerOnline, Pool: "default", DueAt: n.now,
-			Heard: n.now.Add(-stage.Silence.Offline),
+			Tenant: harness.Caller.Tenant, ID: worker, State: sm.WorkerOnline, Pool: "default", DueAt: n.now,
+			LastSeenAt: n.now.Add(-harness.LivenessTimeouts.Offline),
 		}
 		if ok, err := v.Workers.PutWorker(t.Context(), nil, silent); !ok || err != nil {
 			t.Fatal(ok, err)
 		}
 		for _, run := range []string{"a", "b", "a"} {
-			if err := v.Workers.Hold(t.Context(), stage.Caller.Tenant, worker, held(run+fmt.Sprint(round))); err != nil {
+			if err := v.Workers.AddClaimedPack(t.Context(), harness.Caller.Tenant, worker, held(run+fmt.Sprint(round))); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -231,7 +231,7 @@ func TestSweepersAtOnce(t *testing.T) {
 				if err != nil {
 					t.Error(err)
 				}
-				moved[i] = did.Workers
+				moved[i] = did.WorkersChanged
 			})
 		}
 		close(start)
@@ -239,22 +239,22 @@ func TestSweepersAtOnce(t *testing.T) {
 		if total := moved[0] + moved[1] + moved[2] + moved[3]; total != 1 {
 			t.Errorf("round %d: one worker has fallen silent, %v times", round, moved)
 		}
-		told := n.told("worker " + worker)
-		if told["a"+fmt.Sprint(round)] != 1 || told["b"+fmt.Sprint(round)] != 1 || len(told) != 2 {
-			t.Errorf("round %d: told %v", round, told)
+		woken := n.wakeupsByExecution("worker " + worker)
+		if woken["a"+fmt.Sprint(round)] != 1 || woken["b"+fmt.Sprint(round)] != 1 || len(woken) != 2 {
+			t.Errorf("round %d: told %v", round, woken)
 		}
-		s, err := v.Registry.Schedule(t.Context(), stage.Caller.Tenant, "p/night")
+		s, err := v.Registry.Schedule(t.Context(), harness.Caller.Tenant, "p/night")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !s.Firing.IsZero() || !s.LastAt.Equal(n.now.Add(-time.Second)) || fired[s.Last] {
+		if !s.FiringAt.IsZero() || !s.LastAt.Equal(n.now.Add(-time.Second)) || fired[s.LastExecution] {
 			t.Errorf("round %d: the schedule is %+v", round, s)
 		}
-		fired[s.Last] = true
+		fired[s.LastExecution] = true
 	}
 	exist := 0
 	for _, state := range sm.ExecutionStates() {
-		ids, err := v.Store.Listed(t.Context(), stage.Caller.Tenant, state, "", 100)
+		ids, err := v.Store.ListByState(t.Context(), harness.Caller.Tenant, state, "", 100)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lockstep-run/lockstep/cmd/lockstep/show"
+	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
 )
 
 // Level is how serious a finding is.
@@ -21,10 +21,10 @@ const (
 
 // Finding is what one check has come to.
 type Finding struct {
-	Check string `json:"check"`
-	Level Level  `json:"level"`
-	Says  string `json:"says"`
-	Next  string `json:"next,omitempty"` // what to do about it
+	Check   string `json:"check"`
+	Level   Level  `json:"level"`
+	Message string `json:"says"`
+	Action  string `json:"next,omitempty"` // what to do about it
 }
 
 // Report is everything that was found.
@@ -35,13 +35,13 @@ type Report struct {
 	// Unchecked are the checks of which some or all could not be made.
 	Unchecked []string `json:"unchecked"`
 
-	down error // why the service cannot be reached
+	unreachable error // why the service cannot be reached
 }
 
-// good says that all is well with something, unless a part of it was not looked at.
-func (r *Report) good(check, format string, args ...any) {
+// pass says that all is well with something, unless a part of it was not looked at.
+func (r *Report) pass(check, format string, args ...any) {
 	if !slices.Contains(r.Unchecked, check) {
-		r.Findings = append(r.Findings, Finding{Check: check, Level: OK, Says: fmt.Sprintf(format, args...)})
+		r.Findings = append(r.Findings, Finding{Check: check, Level: OK, Message: fmt.Sprintf(format, args...)})
 	}
 }
 
@@ -62,8 +62,8 @@ func (r *Report) fail(check, next, format string, args ...any) {
 	r.Findings = append(r.Findings, Finding{check, Failure, fmt.Sprintf(format, args...), next})
 }
 
-// found reports whether anything but good was found by a check.
-func (r *Report) found(check string) bool {
+// hasProblems reports whether anything but good was found by a check.
+func (r *Report) hasProblems(check string) bool {
 	return slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Check == check && f.Level != OK })
 }
 
@@ -77,13 +77,13 @@ func (r *Report) count(level Level) int {
 	return n
 }
 
-// write prints the report for people.
-func (r *Report) write(out io.Writer) error {
-	t := show.NewTable(out, "RESULT", "CHECK", "FOUND")
+// writeTable prints the report for people.
+func (r *Report) writeTable(out io.Writer) error {
+	t := render.NewTable(out, "RESULT", "CHECK", "FOUND")
 	for _, f := range r.Findings {
-		t.Row([]string{string(f.Level), f.Check, f.Says})
-		if f.Next != "" {
-			t.Row([]string{"", "", "-> " + f.Next})
+		t.Row([]string{string(f.Level), f.Check, f.Message})
+		if f.Action != "" {
+			t.Row([]string{"", "", "-> " + f.Action})
 		}
 	}
 	if err := t.Flush(); err != nil {
@@ -92,12 +92,12 @@ func (r *Report) write(out io.Writer) error {
 	if len(r.Unchecked) > 0 {
 		fmt.Fprintf(out, "not checked, or not all of it: %s\n", strings.Join(r.Unchecked, ", "))
 	}
-	_, err := fmt.Fprintf(out, "%d ok, %s, %s\n", r.count(OK), many(r.count(Warning), "warning"), many(r.count(Failure), "failure"))
+	_, err := fmt.Fprintf(out, "%d ok, %s, %s\n", r.count(OK), pluralize(r.count(Warning), "warning"), pluralize(r.count(Failure), "failure"))
 	return err
 }
 
-// many is a number of things.
-func many(n int, of string) string {
+// pluralize is a number of things.
+func pluralize(n int, of string) string {
 	if n == 1 {
 		return "1 " + of
 	}

@@ -13,12 +13,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lockstep-run/lockstep/cmd/lockstep/upkeep"
+	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Export is the verb that writes what a stage has to a file.
-func Export(s upkeep.Shell, now func() time.Time) *cobra.Command {
+// NewExport is the verb that writes what a stage has to a file.
+func NewExport(s render.Env, now func() time.Time) *cobra.Command {
 	var only, types []string
 	cmd := &cobra.Command{
 		Use:   "export FILE",
@@ -28,22 +28,22 @@ func Export(s upkeep.Shell, now func() time.Time) *cobra.Command {
 			"headers, and of parameters in blocks' addresses, that look secret are left out.",
 		Example: "  lockstep export staging.jsonl\n  lockstep export --only definitions - | jq .definition.name",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkKinds(only); err != nil {
+			if err := validateKinds(only); err != nil {
 				return err
 			}
-			api, err := s.Open()
+			api, err := s.NewClient()
 			if err != nil {
 				return err
 			}
-			from := &stage{api, newProgress(cmd.ErrOrStderr(), now)}
-			var done exported
+			source := &deployment{api, newProgress(cmd.ErrOrStderr(), now)}
+			var done exportResult
 			if args[0] == "-" {
-				done, err = from.export(cmd.Context(), cmd.OutOrStdout(), only, types)
+				done, err = source.export(cmd.Context(), cmd.OutOrStdout(), only, types)
 			} else {
-				done, err = intoFile(args[0], func(out io.Writer) (exported, error) { return from.export(cmd.Context(), out, only, types) })
+				done, err = writeFile(args[0], func(out io.Writer) (exportResult, error) { return source.export(cmd.Context(), out, only, types) })
 			}
 			if err != nil {
-				return told(s, err)
+				return markServiceError(s, err)
 			}
 			if done.withheld > 0 {
 				fmt.Fprintf(cmd.ErrOrStderr(), "note: %d blocks have headers, or parameters in their addresses, that look secret: their values are not in the file, and their lines say so\n", done.withheld)
@@ -52,7 +52,7 @@ func Export(s upkeep.Shell, now func() time.Time) *cobra.Command {
 			case args[0] == "-":
 				return nil
 			case s.JSON():
-				return s.Print(cmd, done.totals)
+				return s.PrintJSON(cmd, done.totals)
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "exported %s\n", done.totals)
 			return nil
@@ -63,7 +63,7 @@ func Export(s upkeep.Shell, now func() time.Time) *cobra.Command {
 	return cmd
 }
 
-func checkKinds(only []string) error {
+func validateKinds(only []string) error {
 	for _, kind := range only {
 		if !slices.Contains(kinds, kind) {
 			return fmt.Errorf("--only is of %s, not %q", strings.Join(kinds, ", "), kind)
@@ -72,48 +72,48 @@ func checkKinds(only []string) error {
 	return nil
 }
 
-// exported is what has come of an export.
-type exported struct {
+// exportResult is what has come of an export.
+type exportResult struct {
 	totals
 	withheld int // blocks with something left out
 }
 
-// refused is an error of the service, as the shell has to know.
-type refused struct{ error }
+// serviceError is an error of the service, as the shell has to know.
+type serviceError struct{ error }
 
-func (r refused) Unwrap() error { return r.error }
+func (r serviceError) Unwrap() error { return r.error }
 
-func (s *stage) export(ctx context.Context, out io.Writer, only, types []string) (exported, error) {
+func (s *deployment) export(ctx context.Context, out io.Writer, only, types []string) (exportResult, error) {
 	with := func(kind string) bool { return len(only) == 0 || slices.Contains(only, kind) }
-	var done exported
+	var done exportResult
 	w := &writer{out: out}
-	if err := w.begin(); err != nil {
+	if err := w.writeHeader(); err != nil {
 		return done, err
 	}
 	if with(kindBlocks) {
 		blocks, err := s.blocks(ctx)
 		if err != nil {
-			return done, refused{err}
+			return done, serviceError{err}
 		}
 		for _, b := range blocks {
-			if len(secrets(b)) > 0 {
+			if len(secretFields(b)) > 0 {
 				done.withheld++
 			}
-			if err := w.block(b); err != nil {
+			if err := w.writeBlock(b); err != nil {
 				return done, err
 			}
 		}
 	}
 	if with(kindDefinitions) {
-		definitions, err := s.sources(ctx)
+		definitions, err := s.fullDefinitions(ctx)
 		if err != nil {
-			return done, refused{err}
+			return done, serviceError{err}
 		}
 		for _, d := range definitions {
 			if d.Definition == nil {
-				return done, refused{workflow.Errorf(workflow.CodeInternal, "the service answered %s without its source", refOf(d))}
+				return done, serviceError{workflow.Errorf(workflow.CodeInternal, "the service answered %s without its source", definitionRef(d))}
 			}
-			if err := w.definition(*d.Definition, d.Archived); err != nil {
+			if err := w.writeDefinition(*d.Definition, d.Archived); err != nil {
 				return done, err
 			}
 		}
@@ -124,34 +124,34 @@ func (s *stage) export(ctx context.Context, out io.Writer, only, types []string)
 		}
 	}
 	done.totals = w.counts
-	return done, w.end()
+	return done, w.writeEnd()
 }
 
-func (s *stage) exportEntities(ctx context.Context, w *writer, only []string) error {
-	types, err := s.types(ctx, only)
+func (s *deployment) exportEntities(ctx context.Context, w *writer, only []string) error {
+	types, err := s.entityTypes(ctx, only)
 	if err != nil {
-		return refused{err}
+		return serviceError{err}
 	}
 	for _, name := range types {
 		for e, err := range s.Entities(ctx, workflow.Selector{Type: name}) {
 			if err != nil {
-				return refused{err}
+				return serviceError{err}
 			}
-			if err := w.entity(e); err != nil {
+			if err := w.writeEntity(e); err != nil {
 				return err
 			}
-			s.progress.tell("entities exported", w.counts.Entities)
+			s.progress.report("entities exported", w.counts.Entities)
 		}
 	}
 	return nil
 }
 
-// intoFile writes a file that is there whole or not at all.
-func intoFile(path string, write func(io.Writer) (exported, error)) (exported, error) {
-	part := path + ".part"
-	file, err := os.OpenFile(part, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+// writeFile writes a file that is there whole or not at all.
+func writeFile(path string, write func(io.Writer) (exportResult, error)) (exportResult, error) {
+	temp := path + ".part"
+	file, err := os.OpenFile(temp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
-		return exported{}, fmt.Errorf("%s cannot be written: %w", path, err)
+		return exportResult{}, fmt.Errorf("%s cannot be written: %w", path, err)
 	}
 	out := bufio.NewWriter(file)
 	done, err := write(out)
@@ -162,10 +162,10 @@ func intoFile(path string, write func(io.Writer) (exported, error)) (exported, e
 		err = closed
 	}
 	if err == nil {
-		err = os.Rename(part, path)
+		err = os.Rename(temp, path)
 	}
 	if err != nil {
-		err = errors.Join(err, os.Remove(part))
+		err = errors.Join(err, os.Remove(temp))
 	}
 	return done, err
 }

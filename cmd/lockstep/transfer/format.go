@@ -9,9 +9,9 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// format is the form of files that this command writes. It grows when an older
+// formatVersion is the form of files that this command writes. It grows when an older
 // command would misread one.
-const format = 1
+const formatVersion = 1
 
 // The kinds of what is moved, in the order in which they stand in a file.
 const (
@@ -22,10 +22,10 @@ const (
 
 var kinds = []string{kindBlocks, kindDefinitions, kindEntities}
 
-// head is the first line of a file.
-type head struct {
-	Lockstep string `json:"lockstep"` // "export"
-	Format   int    `json:"format"`
+// header is the first line of a file.
+type header struct {
+	Kind   string `json:"lockstep"` // "export"
+	Format int    `json:"format"`
 }
 
 // record is any other line: one of its fields.
@@ -63,12 +63,12 @@ type entity struct {
 	Groups     []string        `json:"groups,omitempty"`
 }
 
-func entityOf(e workflow.Entity) entity {
+func toEntity(e workflow.Entity) entity {
 	return entity{e.Type, e.ID, e.Attributes, e.Groups}
 }
 
-// plain is a block as it is written: what it does not say is left out.
-func plain(b workflow.Block) workflow.Block {
+// normalizeBlock is a block as it is written: what it does not say is left out.
+func normalizeBlock(b workflow.Block) workflow.Block {
 	for _, schema := range []*json.RawMessage{&b.ParameterSchema, &b.ResultSchema} {
 		if string(*schema) == "null" {
 			*schema = nil
@@ -83,7 +83,7 @@ type writer struct {
 	counts totals
 }
 
-func (w *writer) line(v any) error {
+func (w *writer) writeLine(v any) error {
 	var text bytes.Buffer
 	e := json.NewEncoder(&text)
 	e.SetEscapeHTML(false) // a line is read by people too
@@ -94,31 +94,31 @@ func (w *writer) line(v any) error {
 	return err
 }
 
-func (w *writer) begin() error { return w.line(head{"export", format}) }
-func (w *writer) end() error   { return w.line(record{End: &w.counts}) }
+func (w *writer) writeHeader() error { return w.writeLine(header{"export", formatVersion}) }
+func (w *writer) writeEnd() error    { return w.writeLine(record{End: &w.counts}) }
 
-func (w *writer) block(b workflow.Block) error {
-	withheld := secrets(b)
-	raw, err := marshal(without(plain(b), withheld))
+func (w *writer) writeBlock(b workflow.Block) error {
+	withheld := secretFields(b)
+	raw, err := marshal(withholdFields(normalizeBlock(b), withheld))
 	if err != nil {
 		return err
 	}
 	w.counts.Blocks++
-	return w.line(record{Block: raw, Withheld: withheld})
+	return w.writeLine(record{Block: raw, Withheld: withheld})
 }
 
-func (w *writer) definition(source json.RawMessage, archived bool) error {
+func (w *writer) writeDefinition(source json.RawMessage, archived bool) error {
 	w.counts.Definitions++
-	return w.line(record{Definition: source, Archived: archived})
+	return w.writeLine(record{Definition: source, Archived: archived})
 }
 
-func (w *writer) entity(e workflow.Entity) error {
-	raw, err := marshal(entityOf(e))
+func (w *writer) writeEntity(e workflow.Entity) error {
+	raw, err := marshal(toEntity(e))
 	if err != nil {
 		return err
 	}
 	w.counts.Entities++
-	return w.line(record{Entity: raw})
+	return w.writeLine(record{Entity: raw})
 }
 
 func marshal(v any) (json.RawMessage, error) {

@@ -11,20 +11,19 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lockstep-run/lockstep/cmd/lockstep/show"
-	"github.com/lockstep-run/lockstep/cmd/lockstep/upkeep"
+	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
 // One request carries so many entities at most, and so many bytes: what an
 // invocation takes is bounded, and progress can be told.
 const (
-	perRequest      = 1000
-	bytesPerRequest = 1 << 20
+	entitiesPerRequest = 1000
+	bytesPerRequest    = 1 << 20
 )
 
-// Import is the verb that gives a stage what a file has.
-func Import(s upkeep.Shell, now func() time.Time) *cobra.Command {
+// NewImport is the verb that gives a stage what a file has.
+func NewImport(s render.Env, now func() time.Time) *cobra.Command {
 	var only []string
 	var dryRun, replace bool
 	cmd := &cobra.Command{
@@ -36,10 +35,10 @@ func Import(s upkeep.Shell, now func() time.Time) *cobra.Command {
 			"that differ are replaced with --replace. An import that was interrupted is simply run again.",
 		Example: "  lockstep import --dry-run staging.jsonl\n  lockstep import --only blocks,definitions staging.jsonl",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkKinds(only); err != nil {
+			if err := validateKinds(only); err != nil {
 				return err
 			}
-			api, err := s.Open()
+			api, err := s.NewClient()
 			if err != nil {
 				return err
 			}
@@ -47,21 +46,21 @@ func Import(s upkeep.Shell, now func() time.Time) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			to := &stage{api, newProgress(cmd.ErrOrStderr(), now)}
-			p, err := to.plan(cmd.Context(), file, replace)
+			target := &deployment{api, newProgress(cmd.ErrOrStderr(), now)}
+			p, err := target.plan(cmd.Context(), file, replace)
 			if err != nil {
-				return told(s, err)
+				return markServiceError(s, err)
 			}
 			if len(p.conflicts) > 0 {
-				return s.File(args[0], s.Called(conflicting(p.conflicts)))
+				return s.FileError(args[0], s.ServiceError(conflictError(p.conflicts)))
 			}
 			if !dryRun {
-				if err := to.apply(cmd.Context(), p); err != nil {
+				if err := target.apply(cmd.Context(), p); err != nil {
 					fmt.Fprintln(cmd.ErrOrStderr(), "note: what was imported before this stays; run it again for the rest")
-					return told(s, err)
+					return markServiceError(s, err)
 				}
 			}
-			return report(cmd, s, p, dryRun)
+			return printPlan(cmd, s, p, dryRun)
 		},
 	}
 	f := cmd.Flags()
@@ -71,40 +70,40 @@ func Import(s upkeep.Shell, now func() time.Time) *cobra.Command {
 	return cmd
 }
 
-// conflicting is the error that there are these conflicts.
-func conflicting(all []workflow.Issue) error {
+// conflictError is the error that there are these conflicts.
+func conflictError(all []workflow.Issue) error {
 	message := fmt.Sprintf("%d things of it do not fit what is there; nothing was changed", len(all))
 	if len(all) == 1 {
 		message = "one thing of it does not fit what is there; nothing was changed"
 	}
-	return &workflow.Error{Code: workflow.CodeConflict, Message: message, Issues: all[:min(len(all), shown)]}
+	return &workflow.Error{Code: workflow.CodeConflict, Message: message, Issues: all[:min(len(all), maxIssues)]}
 }
 
-func readFile(cmd *cobra.Command, s upkeep.Shell, path string, only []string) (content, error) {
+func readFile(cmd *cobra.Command, s render.Env, path string, only []string) (fileContent, error) {
 	in := cmd.InOrStdin()
 	if path != "-" {
 		file, err := os.Open(path)
 		if err != nil {
-			return content{}, s.Unreadable(path, err)
+			return fileContent{}, s.ReadError(path, err)
 		}
 		defer func() { _ = file.Close() }() // it was only read
 		in = file
 	}
-	c, err := read(in, only)
+	c, err := parseFile(in, only)
 	if err != nil {
-		return c, s.File(path, err)
+		return c, s.FileError(path, err)
 	}
 	return c, nil
 }
 
 // apply sends what is planned: blocks first, since definitions use them, and
 // entities last.
-func (s *stage) apply(ctx context.Context, p plan) error {
+func (s *deployment) apply(ctx context.Context, p plan) error {
 	for i, b := range p.blocks {
 		if _, err := s.RegisterBlock(ctx, b.value); err != nil {
-			return at(err, "line %d, block %s", b.line, b.value.Ref())
+			return withPosition(err, "line %d, block %s", b.line, b.value.Ref())
 		}
-		s.progress.tell("blocks registered", i+1)
+		s.progress.report("blocks registered", i+1)
 	}
 	for i, d := range p.definitions {
 		_, _, err := s.Publish(ctx, d.value.source, false)
@@ -112,45 +111,45 @@ func (s *stage) apply(ctx context.Context, p plan) error {
 			_, err = s.Archive(ctx, d.value.ref)
 		}
 		if err != nil {
-			return at(err, "line %d, definition %s", d.line, d.value.ref)
+			return withPosition(err, "line %d, definition %s", d.line, d.value.ref)
 		}
-		s.progress.tell("definitions published", i+1)
+		s.progress.report("definitions published", i+1)
 	}
 	var lines bytes.Buffer
-	sent, held := 0, 0
+	sent, pending := 0, 0
 	for i, e := range p.entities {
-		raw, err := marshal(entityOf(e.value))
+		raw, err := marshal(toEntity(e.value))
 		if err != nil {
 			return err
 		}
 		lines.Write(append(raw, '\n'))
-		if held++; held < perRequest && lines.Len() < bytesPerRequest && i+1 < len(p.entities) {
+		if pending++; pending < entitiesPerRequest && lines.Len() < bytesPerRequest && i+1 < len(p.entities) {
 			continue
 		}
 		if _, err := s.ImportEntities(ctx, bytes.NewReader(lines.Bytes())); err != nil {
-			return at(err, "entities up to line %d", e.line)
+			return withPosition(err, "entities up to line %d", e.line)
 		}
-		sent += held
-		held = 0
+		sent += pending
+		pending = 0
 		lines.Reset()
-		s.progress.tell(fmt.Sprintf("of %d entities imported", len(p.entities)), sent)
+		s.progress.report(fmt.Sprintf("of %d entities imported", len(p.entities)), sent)
 	}
 	return nil
 }
 
-// at says at what the service's error came.
-func at(err error, format string, args ...any) error {
+// withPosition says at what the service's error came.
+func withPosition(err error, format string, args ...any) error {
 	var e *workflow.Error
 	if !errors.As(err, &e) {
-		return refused{err}
+		return serviceError{err}
 	}
 	placed := *e
 	placed.Message = fmt.Sprintf(format, args...) + ": " + e.Message
-	return refused{&placed}
+	return serviceError{&placed}
 }
 
-// report says what has become of everything.
-func report(cmd *cobra.Command, s upkeep.Shell, p plan, dryRun bool) error {
+// printPlan says what has become of everything.
+func printPlan(cmd *cobra.Command, s render.Env, p plan, dryRun bool) error {
 	for _, note := range p.notes {
 		fmt.Fprintln(cmd.ErrOrStderr(), "note: "+note)
 	}
@@ -158,11 +157,11 @@ func report(cmd *cobra.Command, s upkeep.Shell, p plan, dryRun bool) error {
 		fmt.Fprintf(cmd.ErrOrStderr(), "note: %d new definitions have a schedule, and start runs here by themselves; \"lockstep archive\" keeps one from it\n", p.scheduled)
 	}
 	if s.JSON() {
-		return s.Print(cmd, map[string]any{
+		return s.PrintJSON(cmd, map[string]any{
 			"dryRun": dryRun, kindBlocks: p.counts[kindBlocks], kindDefinitions: p.counts[kindDefinitions], kindEntities: p.counts[kindEntities],
 		})
 	}
-	t := show.NewTable(cmd.OutOrStdout(), "KIND", "NEW", "REPLACED", "UNCHANGED")
+	t := render.NewTable(cmd.OutOrStdout(), "KIND", "NEW", "REPLACED", "UNCHANGED")
 	for _, kind := range kinds {
 		n := p.counts[kind]
 		t.Row([]string{kind, strconv.Itoa(n.New), strconv.Itoa(n.Replaced), strconv.Itoa(n.Unchanged)})
@@ -176,11 +175,11 @@ func report(cmd *cobra.Command, s upkeep.Shell, p plan, dryRun bool) error {
 	return nil
 }
 
-// told marks an error that came from the service as its answer.
-func told(s upkeep.Shell, err error) error {
-	var answer refused
+// markServiceError marks an error that came from the service as its answer.
+func markServiceError(s render.Env, err error) error {
+	var answer serviceError
 	if errors.As(err, &answer) {
-		return s.Called(err)
+		return s.ServiceError(err)
 	}
 	return err
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// count says what is to become, or has become, of the things of one kind.
-type count struct {
+// changeCounts says what is to become, or has become, of the things of one kind.
+type changeCounts struct {
 	New       int `json:"new"`
 	Replaced  int `json:"replaced"`
 	Unchanged int `json:"unchanged"`
@@ -18,10 +18,10 @@ type count struct {
 
 // plan is what a file has that a stage has not.
 type plan struct {
-	blocks      []placed[workflow.Block]
-	definitions []placed[published]
-	entities    []placed[workflow.Entity]
-	counts      map[string]*count
+	blocks      []withLine[workflow.Block]
+	definitions []withLine[parsedDefinition]
+	entities    []withLine[workflow.Entity]
+	counts      map[string]*changeCounts
 
 	scheduled int      // new definitions that start runs by themselves
 	notes     []string // what is left as it is
@@ -30,27 +30,27 @@ type plan struct {
 
 // planner compares a file with a stage.
 type planner struct {
-	*stage
-	made    plan
+	*deployment
+	result  plan
 	replace bool // entities that differ
 }
 
-func (s *stage) plan(ctx context.Context, c content, replace bool) (plan, error) {
-	p := &planner{stage: s, replace: replace}
-	p.made.counts = map[string]*count{kindBlocks: {}, kindDefinitions: {}, kindEntities: {}}
-	for _, step := range []func(context.Context, content) error{p.planBlocks, p.planDefinitions, p.planEntities} {
+func (s *deployment) plan(ctx context.Context, c fileContent, replace bool) (plan, error) {
+	p := &planner{deployment: s, replace: replace}
+	p.result.counts = map[string]*changeCounts{kindBlocks: {}, kindDefinitions: {}, kindEntities: {}}
+	for _, step := range []func(context.Context, fileContent) error{p.planBlocks, p.planDefinitions, p.planEntities} {
 		if err := step(ctx, c); err != nil {
-			return p.made, refused{err}
+			return p.result, serviceError{err}
 		}
 	}
-	return p.made, nil
+	return p.result, nil
 }
 
-func (p *planner) conflict(line int, code, format string, args ...any) {
-	p.made.conflicts = append(p.made.conflicts, workflow.Issue{Line: line, Code: code, Message: fmt.Sprintf(format, args...)})
+func (p *planner) addConflict(line int, code, format string, args ...any) {
+	p.result.conflicts = append(p.result.conflicts, workflow.Issue{Line: line, Code: code, Message: fmt.Sprintf(format, args...)})
 }
 
-func (p *planner) planBlocks(ctx context.Context, c content) error {
+func (p *planner) planBlocks(ctx context.Context, c fileContent) error {
 	if len(c.blocks) == 0 {
 		return nil
 	}
@@ -62,31 +62,31 @@ func (p *planner) planBlocks(ctx context.Context, c content) error {
 	for _, b := range there {
 		known[b.Ref()] = b
 	}
-	n := p.made.counts[kindBlocks]
+	n := p.result.counts[kindBlocks]
 	for _, b := range c.blocks {
 		ref := b.value.Ref()
 		existing, exists := known[ref]
 		if !exists {
 			for _, name := range b.withheld {
-				p.conflict(b.line, "withheld", "block %s: %s, and take %q out of \"withheld\"", ref, wanted(name), name)
+				p.addConflict(b.line, "withheld", "block %s: %s, and take %q out of \"withheld\"", ref, withheldHint(name), name)
 			}
 			if len(b.withheld) > 0 {
 				continue
 			}
 			n.New++
-			p.made.blocks = append(p.made.blocks, b)
+			p.result.blocks = append(p.result.blocks, b)
 			continue
 		}
-		x, err := marshal(without(existing, b.withheld)) // what was not exported cannot differ
+		x, err := marshal(withholdFields(existing, b.withheld)) // what was not exported cannot differ
 		if err != nil {
 			return err
 		}
-		y, err := marshal(plain(b.value))
+		y, err := marshal(normalizeBlock(b.value))
 		if err != nil {
 			return err
 		}
 		if all := differences(x, y); len(all) > 0 {
-			p.conflict(b.line, "conflict", "block %s is another one there: %s", ref, sentence(all))
+			p.addConflict(b.line, "conflict", "block %s is another one there: %s", ref, joinDifferences(all))
 			continue
 		}
 		n.Unchanged++
@@ -94,67 +94,67 @@ func (p *planner) planBlocks(ctx context.Context, c content) error {
 	return nil
 }
 
-func (p *planner) planDefinitions(ctx context.Context, c content) error {
+func (p *planner) planDefinitions(ctx context.Context, c fileContent) error {
 	if len(c.definitions) == 0 {
 		return nil
 	}
-	heads, err := p.heads(ctx)
+	heads, err := p.definitionHeaders(ctx)
 	if err != nil {
 		return err
 	}
 	known := map[workflow.Ref]client.Definition{}
 	for _, d := range heads {
-		known[refOf(d)] = d
+		known[definitionRef(d)] = d
 	}
-	n := p.made.counts[kindDefinitions]
+	n := p.result.counts[kindDefinitions]
 	for i, d := range c.definitions {
-		p.progress.tell("definitions compared", i)
+		p.progress.report("definitions compared", i)
 		existing, exists := known[d.value.ref]
 		switch {
 		case !exists:
-			if err := p.tryOut(ctx, d); err != nil {
+			if err := p.dryRunDefinition(ctx, d); err != nil {
 				return err
 			}
 		case existing.Digest != d.value.digest:
-			whole, err := p.Definition(ctx, d.value.ref)
+			full, err := p.Definition(ctx, d.value.ref)
 			if err != nil {
 				return err
 			}
 			differs := "its content"
-			if whole.Definition != nil {
-				differs = sentence(differences(*whole.Definition, d.value.source))
+			if full.Definition != nil {
+				differs = joinDifferences(differences(*full.Definition, d.value.source))
 			}
-			p.conflict(d.line, "conflict", "definition %s is another one there: %s", d.value.ref, differs)
+			p.addConflict(d.line, "conflict", "definition %s is another one there: %s", d.value.ref, differs)
 		default:
 			n.Unchanged++
 			if existing.Archived != d.value.archived {
-				p.made.notes = append(p.made.notes, fmt.Sprintf("%s is %s there, and stays so", d.value.ref, map[bool]string{true: "archived", false: "not archived"}[existing.Archived]))
+				p.result.notes = append(p.result.notes, fmt.Sprintf("%s is %s there, and stays so", d.value.ref, map[bool]string{true: "archived", false: "not archived"}[existing.Archived]))
 			}
 		}
 	}
 	return nil
 }
 
-// tryOut asks the service whether it would take a definition.
-func (p *planner) tryOut(ctx context.Context, d placed[published]) error {
+// dryRunDefinition asks the service whether it would take a definition.
+func (p *planner) dryRunDefinition(ctx context.Context, d withLine[parsedDefinition]) error {
 	_, _, err := p.Publish(ctx, d.value.source, true)
 	if workflow.Is(err, workflow.CodeInvalid) || workflow.Is(err, workflow.CodeNotImplemented) || workflow.Is(err, workflow.CodeTooLarge) {
-		p.conflict(d.line, "refused", "definition %s is refused: %s", d.value.ref, sentence(reasons(err)))
+		p.addConflict(d.line, "refused", "definition %s is refused: %s", d.value.ref, joinDifferences(issueTexts(err)))
 		return nil
 	}
 	if err != nil {
 		return err
 	}
 	if d.value.cron && !d.value.archived {
-		p.made.scheduled++
+		p.result.scheduled++
 	}
-	p.made.counts[kindDefinitions].New++
-	p.made.definitions = append(p.made.definitions, d)
+	p.result.counts[kindDefinitions].New++
+	p.result.definitions = append(p.result.definitions, d)
 	return nil
 }
 
-// reasons are all that an error says.
-func reasons(err error) []string {
+// issueTexts are all that an error says.
+func issueTexts(err error) []string {
 	var e *workflow.Error
 	if !errors.As(err, &e) || len(e.Issues) == 0 {
 		return []string{err.Error()}
@@ -167,9 +167,9 @@ func reasons(err error) []string {
 	return all
 }
 
-func (p *planner) planEntities(ctx context.Context, c content) error {
+func (p *planner) planEntities(ctx context.Context, c fileContent) error {
 	known := map[string]map[string]workflow.Entity{} // by type and id
-	n, read := p.made.counts[kindEntities], 0
+	n, read := p.result.counts[kindEntities], 0
 	for _, e := range c.entities {
 		kind := e.value.Type
 		if known[kind] == nil {
@@ -180,20 +180,20 @@ func (p *planner) planEntities(ctx context.Context, c content) error {
 				}
 				known[kind][there.ID] = there
 				read++
-				p.progress.tell("entities read for comparison", read)
+				p.progress.report("entities read for comparison", read)
 			}
 		}
 		existing, exists := known[kind][e.value.ID]
 		if !exists {
 			n.New++
-			p.made.entities = append(p.made.entities, e)
+			p.result.entities = append(p.result.entities, e)
 			continue
 		}
-		x, err := marshal(entityOf(existing))
+		x, err := marshal(toEntity(existing))
 		if err != nil {
 			return err
 		}
-		y, err := marshal(entityOf(e.value))
+		y, err := marshal(toEntity(e.value))
 		if err != nil {
 			return err
 		}
@@ -203,9 +203,9 @@ func (p *planner) planEntities(ctx context.Context, c content) error {
 			n.Unchanged++
 		case p.replace:
 			n.Replaced++
-			p.made.entities = append(p.made.entities, e)
+			p.result.entities = append(p.result.entities, e)
 		default:
-			p.conflict(e.line, "conflict", "entity %s is another one there: %s", e.value.Key(), sentence(all))
+			p.addConflict(e.line, "conflict", "entity %s is another one there: %s", e.value.Key(), joinDifferences(all))
 		}
 	}
 	return nil

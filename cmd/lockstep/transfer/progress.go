@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// quiet is for how long nothing needs to be said.
-const quiet = 2 * time.Second
+// progressInterval is for how long nothing needs to be said.
+const progressInterval = 2 * time.Second
 
 // progress says now and then how far something is that takes longer.
 type progress struct {
@@ -20,9 +20,9 @@ func newProgress(out io.Writer, now func() time.Time) *progress {
 	return &progress{out, now, now()}
 }
 
-// tell says how many there are so far, if it has been quiet for long enough.
-func (p *progress) tell(what string, n int) {
-	if now := p.now(); now.Sub(p.last) >= quiet {
+// report says how many there are so far, if it has been quiet for long enough.
+func (p *progress) report(what string, n int) {
+	if now := p.now(); now.Sub(p.last) >= progressInterval {
 		p.last = now
 		fmt.Fprintf(p.out, "note: %d %s\n", n, what)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-func TestDifferences(t *testing.T) {
+func TestDifferences_NamesEachField(t *testing.T) {
 	for _, c := range []struct{ there, file, want string }{
 		{`{"a":1,"b":[1,{"c":2}]}`, `{"b":[1,{"c":2}], "a":1}`, ""},
 		{`{"a":12345678901234567890}`, `{"a":12345678901234567891}`, "a is 12345678901234567890 there and 12345678901234567891 in the file"},
@@ -26,19 +26,19 @@ func TestDifferences(t *testing.T) {
 		{`{"a":"` + strings.Repeat("ä", 60) + `"}`, `{"a":""}`, `a is "` + strings.Repeat("ä", 39) + `... there and "" in the file`},
 		{`{}`, `{"a":1,"b":1,"c":1,"d":1,"e":1}`, "a is absent there and 1 in the file; b is absent there and 1 in the file; c is absent there and 1 in the file; and 2 more"},
 	} {
-		if got := sentence(differences([]byte(c.there), []byte(c.file))); got != c.want {
+		if got := joinDifferences(differences([]byte(c.there), []byte(c.file))); got != c.want {
 			t.Errorf("%s against %s:\n%s\nwant\n%s", c.there, c.file, got, c.want)
 		}
 	}
 }
 
 // Something is said every two seconds, and nothing about what is quick.
-func TestProgress(t *testing.T) {
+func TestProgress_ReportsEveryTwoSeconds(t *testing.T) {
 	var out strings.Builder
 	at := time.Unix(0, 0)
 	p := newProgress(&out, func() time.Time { return at })
 	for i := range 50 {
-		p.tell("lines read", i)
+		p.report("lines read", i)
 		at = at.Add(100 * time.Millisecond)
 	}
 	if out.String() != "note: 20 lines read\nnote: 40 lines read\n" {
@@ -46,7 +46,7 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-func TestVersionsInOrder(t *testing.T) {
+func TestCompareRefs_OrdersBySemver(t *testing.T) {
 	a, b := workflow.Ref{Package: "p", Name: "n", Version: "1.9.0"}, workflow.Ref{Package: "p", Name: "n", Version: "1.10.0"}
 	if compareRefs(a, b) >= 0 || compareRefs(b, a) <= 0 || compareRefs(a, a) != 0 {
 		t.Error("1.9.0 comes after 1.10.0")
@@ -55,7 +55,7 @@ func TestVersionsInOrder(t *testing.T) {
 
 // What looks secret by its name or by its form is not in a file, and all else of a
 // block is, byte for byte.
-func TestSecrets(t *testing.T) {
+func TestSecretFields_AreWithheld(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		url     string
@@ -79,11 +79,11 @@ func TestSecrets(t *testing.T) {
 		b := workflow.Block{Name: "b", HTTP: &workflow.Endpoint{URL: c.url, Headers: c.headers}}
 		var out strings.Builder
 		w := &writer{out: &out}
-		if err := w.block(b); err != nil || strings.Contains(out.String(), "hunter2") {
+		if err := w.writeBlock(b); err != nil || strings.Contains(out.String(), "hunter2") {
 			t.Errorf("%s: %s, %v", c.name, out.String(), err)
 		}
-		names := secrets(b)
-		left := without(b, names)
+		names := secretFields(b)
+		left := withholdFields(b, names)
 		if got := fmt.Sprint(left.HTTP.URL, " ", left.HTTP.Headers); got != c.left || !slices.Equal(names, c.names) {
 			t.Errorf("%s: without %q it is %s", c.name, names, got)
 		}
@@ -91,14 +91,14 @@ func TestSecrets(t *testing.T) {
 			t.Errorf("%s: the block itself is changed: %+v", c.name, b.HTTP)
 		}
 	}
-	if secrets(workflow.Block{}) != nil || without(workflow.Block{}, []string{"x"}).HTTP != nil {
+	if secretFields(workflow.Block{}) != nil || withholdFields(workflow.Block{}, []string{"x"}).HTTP != nil {
 		t.Error("a block without an address has secrets")
 	}
 }
 
 // A new block is not imported before each thing that was withheld is filled in,
 // and each is named; where the block is there already, it cannot differ in them.
-func TestWithheldIsAskedFor(t *testing.T) {
+func TestPlan_RequiresWithheldFields(t *testing.T) {
 	there := workflow.Block{Package: "p", Name: "there", Version: "1.0.0", HTTP: &workflow.Endpoint{URL: "https://x.test/?key=a", Headers: map[string]string{"Cookie": "a"}}}
 	fresh := there
 	fresh.Name = "fresh"
@@ -110,12 +110,12 @@ func TestWithheldIsAskedFor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := content{}
+	file := fileContent{}
 	for i, b := range []workflow.Block{there, fresh} {
-		names := secrets(b)
-		file.blocks = append(file.blocks, placed[workflow.Block]{i + 2, without(b, names), names})
+		names := secretFields(b)
+		file.blocks = append(file.blocks, withLine[workflow.Block]{i + 2, withholdFields(b, names), names})
 	}
-	p, err := (&stage{api, newProgress(io.Discard, time.Now)}).plan(t.Context(), file, false)
+	p, err := (&deployment{api, newProgress(io.Discard, time.Now)}).plan(t.Context(), file, false)
 	if err != nil || p.counts[kindBlocks].Unchanged != 1 || len(p.blocks) != 0 || len(p.conflicts) != 2 {
 		t.Fatalf("%+v, %v", p, err)
 	}

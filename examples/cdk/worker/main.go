@@ -12,7 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/lockstep-run/lockstep/shared/boot"
-	"github.com/lockstep-run/lockstep/shared/boot/pool"
+	"github.com/lockstep-run/lockstep/shared/boot/workerhost"
 	"github.com/lockstep-run/lockstep/shared/worker"
 )
 
@@ -27,8 +27,8 @@ func main() {
 		boot.Fatal("meters", err)
 	}
 	db, table := dynamodb.NewFromConfig(account), os.Getenv("READINGS")
-	pool.Serve("meters", func(w *worker.Worker) {
-		worker.Add(w, worker.Block[struct{}, Reading]{
+	workerhost.Serve("meters", func(w *worker.Worker) {
+		worker.Register(w, worker.Block[struct{}, Reading]{
 			Name: "meter/read", Version: "1.0.0", RunOn: "meter", Pure: true,
 			Description: "Look up what a meter showed last.",
 			Execute: func(ctx context.Context, job *worker.Job, _ struct{}) (Reading, error) {
@@ -42,7 +42,7 @@ func main() {
 				if !ok {
 					return Reading{}, worker.Terminal("NO_READING", errors.New("the meter has shown nothing yet"))
 				}
-				return Reading{value.Value}, job.Set("reading", value.Value)
+				return Reading{value.Value}, job.SetAttribute("reading", value.Value)
 			},
 		})
 	})

@@ -15,16 +15,16 @@ import (
 
 // Demo is one run of the example.
 type Demo struct {
-	Bin      string        // directory of the built programs
-	Example  string        // directory with the inventory and the definition; beside Bin if empty
-	Port     int           // of the HTTP API; 0 takes a free one
-	Pace     time.Duration // how long a device takes to change
-	Keep     bool          // leave everything running until the context ends
-	Serve    bool          // only bring everything up
-	Out      io.Writer     // the story
-	Progress io.Writer     // progress bars; with Serve, the log of the stack
+	Bin          string        // directory of the built programs
+	Example      string        // directory with the inventory and the definition; beside Bin if empty
+	Port         int           // of the HTTP API; 0 takes a free one
+	UpgradeDelay time.Duration // how long a device takes to change
+	Keep         bool          // leave everything running until the context ends
+	Serve        bool          // only bring everything up
+	Out          io.Writer     // the story
+	Progress     io.Writer     // progress bars; with Serve, the log of the stack
 
-	dir      string // logs
+	logDir   string // logs
 	programs []*program
 	url      string
 	fleet    *fleet
@@ -33,9 +33,9 @@ type Demo struct {
 
 // The versions of the story, and the device that fails in its second part.
 const (
-	first, second, third = "1.0.0", "2.0.0", "3.0.0"
-	refuser              = "sw-042"
-	workflowName         = "fleet/upgrade_firmware"
+	initialVersion, upgradeVersion, failingVersion = "1.0.0", "2.0.0", "3.0.0"
+	refusingDevice                                 = "sw-042"
+	workflowName                                   = "fleet/upgrade_firmware"
 )
 
 // ErrInterrupted says that the context ended before the story did.
@@ -44,135 +44,135 @@ var ErrInterrupted = errors.New("interrupted before the end")
 // Run tells the story and ends everything that it has started. An error says
 // what is not as promised.
 func (d *Demo) Run(ctx context.Context) error {
-	err := d.tell(ctx)
+	err := d.runAll(ctx)
 	if ctx.Err() != nil && err != nil {
 		err = ErrInterrupted
 	}
-	d.stop()
+	d.stopPrograms()
 	switch {
-	case d.dir == "": // nothing was started
+	case d.logDir == "": // nothing was started
 	case err == nil, errors.Is(err, ErrInterrupted):
-		_ = os.RemoveAll(d.dir) // only logs
+		_ = os.RemoveAll(d.logDir) // only logs
 	default:
-		err = fmt.Errorf("%w\nthe logs are in %s", err, d.dir)
+		err = fmt.Errorf("%w\nthe logs are in %s", err, d.logDir)
 	}
 	return err
 }
 
-// tell is the story, and the wait after it.
-func (d *Demo) tell(ctx context.Context) error {
+// runAll is the story, and the wait after it.
+func (d *Demo) runAll(ctx context.Context) error {
 	began := time.Now()
-	if err := d.bringUp(ctx); err != nil {
+	if err := d.startStack(ctx); err != nil {
 		return err
 	}
 	if d.Serve {
-		d.invite()
+		d.printNextSteps()
 		<-ctx.Done()
 		return nil
 	}
-	err := d.prove(ctx)
+	err := d.runUpgrades(ctx)
 	if err == nil {
 		d.heading("Both runs ended as promised, in %s altogether", time.Since(began).Round(100*time.Millisecond))
 	} else if ctx.Err() == nil {
 		d.heading("Not as promised: %v", err)
 	}
 	if d.Keep && ctx.Err() == nil {
-		d.invite()
+		d.printNextSteps()
 		<-ctx.Done()
 	}
 	return err
 }
 
-// prove runs both upgrades and holds them to what they promise.
-func (d *Demo) prove(ctx context.Context) error {
-	if err := d.succeeds(ctx); err != nil {
+// runUpgrades runs both upgrades and holds them to what they promise.
+func (d *Demo) runUpgrades(ctx context.Context) error {
+	if err := d.upgradeHealthyFleet(ctx); err != nil {
 		return fmt.Errorf("the upgrade of a good fleet: %w", err)
 	}
-	if err := d.rollsBack(ctx); err != nil {
+	if err := d.upgradeWithFailure(ctx); err != nil {
 		return fmt.Errorf("the upgrade with a device that refuses: %w", err)
 	}
 	return nil
 }
 
-// succeeds upgrades a good fleet.
-func (d *Demo) succeeds(ctx context.Context) error {
-	d.heading("Run 1: a good fleet, every device goes from %s to %s", first, second)
-	x, err := d.run(ctx, second, sm.ExecutionCompletedAck, 0)
+// upgradeHealthyFleet upgrades a good fleet.
+func (d *Demo) upgradeHealthyFleet(ctx context.Context) error {
+	d.heading("Run 1: a good fleet, every device goes from %s to %s", initialVersion, upgradeVersion)
+	x, err := d.runUpgrade(ctx, upgradeVersion, sm.ExecutionCompletedAck, 0)
 	if err != nil {
-		return d.blame(ctx, err, d.fleet.all(second))
+		return d.withDeviceReport(ctx, err, d.fleet.uniformVersions(upgradeVersion))
 	}
-	if err := d.allAre(ctx, d.fleet.all(second)); err != nil {
+	if err := d.verifyDevices(ctx, d.fleet.uniformVersions(upgradeVersion)); err != nil {
 		return err
 	}
-	return d.summary(ctx, x)
+	return d.printSummary(ctx, x)
 }
 
-// rollsBack upgrades a fleet in which one device refuses beyond its retries.
+// upgradeWithFailure upgrades a fleet in which one device refuses beyond its retries.
 // What the devices run before is asked of them, not assumed.
-func (d *Demo) rollsBack(ctx context.Context) error {
-	d.heading("Run 2: %s refuses every upgrade, so %s must be rolled back everywhere", refuser, third)
+func (d *Demo) upgradeWithFailure(ctx context.Context) error {
+	d.heading("Run 2: %s refuses every upgrade, so %s must be rolled back everywhere", refusingDevice, failingVersion)
 	former, err := d.fleet.versions(ctx)
 	if err != nil {
 		return err
 	}
-	behaviour := d.behaviour() + `"refuse":{"operations":["upgrade"]}}`
-	if err := d.fleet.control(ctx, "/"+refuser, behaviour); err != nil {
+	behaviour := d.behaviourPrefix() + `"refuse":{"operations":["upgrade"]}}`
+	if err := d.fleet.setBehaviour(ctx, "/"+refusingDevice, behaviour); err != nil {
 		return err
 	}
-	x, err := d.run(ctx, third, sm.ExecutionFailedSafeAck, 1)
+	x, err := d.runUpgrade(ctx, failingVersion, sm.ExecutionFailedSafeAck, 1)
 	if err != nil {
-		return d.blame(ctx, err, former)
+		return d.withDeviceReport(ctx, err, former)
 	}
 	if !x.RolledBack {
 		return errors.New("it does not say that it was rolled back")
 	}
-	if err := d.allAre(ctx, former); err != nil {
+	if err := d.verifyDevices(ctx, former); err != nil {
 		return err
 	}
-	there, err := d.fleet.wentBack(ctx, third)
+	there, err := d.fleet.countRolledBack(ctx, failingVersion)
 	if err != nil {
 		return err
 	}
 	if there == 0 {
-		return fmt.Errorf("no device had been at %s, so that nothing was shown", third)
+		return fmt.Errorf("no device had been at %s, so that nothing was shown", failingVersion)
 	}
-	d.say("%d of them had been at %s already and were brought back.", there, third)
-	return d.summary(ctx, x)
+	d.printf("%d of them had been at %s already and were brought back.", there, failingVersion)
+	return d.printSummary(ctx, x)
 }
 
-// blame adds to a run that ended otherwise than promised which devices do not
+// withDeviceReport adds to a run that ended otherwise than promised which devices do not
 // report what they should.
-func (d *Demo) blame(ctx context.Context, err error, want map[string]string) error {
-	if wrong := d.fleet.report(ctx, want); wrong != nil {
+func (d *Demo) withDeviceReport(ctx context.Context, err error, want map[string]string) error {
+	if wrong := d.fleet.verifyVersions(ctx, want); wrong != nil {
 		return fmt.Errorf("%w; %w", err, wrong)
 	}
 	return err
 }
 
-// allAre holds the devices to the versions they should report, and their logs
+// verifyDevices holds the devices to the versions they should report, and their logs
 // to the rules of a correct run.
-func (d *Demo) allAre(ctx context.Context, want map[string]string) error {
-	if err := d.fleet.report(ctx, want); err != nil {
+func (d *Demo) verifyDevices(ctx context.Context, want map[string]string) error {
+	if err := d.fleet.verifyVersions(ctx, want); err != nil {
 		return err
 	}
-	if err := d.fleet.judge(ctx); err != nil {
+	if err := d.fleet.verifyLogs(ctx); err != nil {
 		return err
 	}
 	counts := map[string]int{}
 	for _, v := range want {
 		counts[v]++
 	}
-	d.say("\nEach of the %d devices was asked what it runs: %s, as promised.", len(want), countText(counts))
-	d.say("The judge of their own logs found no change twice, overlapping or under a stale fence.")
+	d.printf("\nEach of the %d devices was asked what it runs: %s, as promised.", len(want), countText(counts))
+	d.printf("The judge of their own logs found no change twice, overlapping or under a stale fence.")
 	return nil
 }
 
-// invite says what can be done while everything runs.
-func (d *Demo) invite() {
-	d.say("\nEverything runs until Ctrl-C. In another terminal:\n")
-	d.say("  %s --url %s run %s --group core --set target=4.0.0", filepath.Join(d.Bin, "lockstep"), d.url, workflowName)
-	d.say("  %s --url %s list", filepath.Join(d.Bin, "lockstep"), d.url)
-	d.say("  curl -d '{\"refuse\":{\"operations\":[\"upgrade\"]}}' %s/control/sw-007\n", d.fleet.url)
-	d.say("  monitor   %s/", d.url)
-	d.say("  devices   %s/devices", d.fleet.url)
+// printNextSteps says what can be done while everything runs.
+func (d *Demo) printNextSteps() {
+	d.printf("\nEverything runs until Ctrl-C. In another terminal:\n")
+	d.printf("  %s --url %s run %s --group core --set target=4.0.0", filepath.Join(d.Bin, "lockstep"), d.url, workflowName)
+	d.printf("  %s --url %s list", filepath.Join(d.Bin, "lockstep"), d.url)
+	d.printf("  curl -d '{\"refuse\":{\"operations\":[\"upgrade\"]}}' %s/control/sw-007\n", d.fleet.url)
+	d.printf("  monitor   %s/", d.url)
+	d.printf("  devices   %s/devices", d.fleet.url)
 }

@@ -11,12 +11,12 @@ import (
 	"github.com/lockstep-run/lockstep/shared/views"
 )
 
-// say adds a line to the story. Where it goes is for people: a write that fails
+// printf adds a line to the story. Where it goes is for people: a write that fails
 // changes nothing about the outcome.
-func (d *Demo) say(format string, a ...any) { fmt.Fprintf(d.Out, format+"\n", a...) }
+func (d *Demo) printf(format string, a ...any) { fmt.Fprintf(d.Out, format+"\n", a...) }
 
 // heading begins a part of the story.
-func (d *Demo) heading(format string, a ...any) { d.say("\n== "+format+"\n", a...) }
+func (d *Demo) heading(format string, a ...any) { d.printf("\n== "+format+"\n", a...) }
 
 // countText says how many devices run what, such as "100 x 2.0.0".
 func countText(counts map[string]int) string {
@@ -27,10 +27,10 @@ func countText(counts map[string]int) string {
 	return strings.Join(texts, ", ")
 }
 
-// summary prints the steps of a run and what it has consumed.
-func (d *Demo) summary(ctx context.Context, x views.ExecutionView) error {
-	d.say("\n$ lockstep steps %s\n", x.ID)
-	if code, _, err := d.lockstep(ctx, "steps", x.ID); err != nil {
+// printSummary prints the steps of a run and what it has consumed.
+func (d *Demo) printSummary(ctx context.Context, x views.ExecutionView) error {
+	d.printf("\n$ lockstep steps %s\n", x.ID)
+	if code, _, err := d.runLockstep(ctx, "steps", x.ID); err != nil {
 		return err
 	} else if code != 0 {
 		return fmt.Errorf("lockstep steps %s: exit code %d", x.ID, code)
@@ -46,12 +46,12 @@ func (d *Demo) summary(ctx context.Context, x views.ExecutionView) error {
 		}
 		jobs += s.Jobs.Total
 	}
-	d.say("\n%s", priced(bill, jobs)) // no advice on "lockstep cost": the run is gone with its stack when this ends
+	d.printf("\n%s", costSummary(bill, jobs)) // no advice on "lockstep cost": the run is gone with its stack when this ends
 	return nil
 }
 
-// priced sums a bill up.
-func priced(bill views.CostView, jobs int) string {
+// costSummary sums a bill up.
+func costSummary(bill views.CostView, jobs int) string {
 	sum := func(units map[string]float64) (n float64) {
 		for _, v := range units {
 			n += v
@@ -61,6 +61,6 @@ func priced(bill views.CostView, jobs int) string {
 	return fmt.Sprintf(
 		"counted: %.1f write units and %.1f read units in %d requests to DynamoDB, %.0f requests to SQS, for %d jobs\n"+
 			"on AWS:  %s this run, %s per million such runs, %s per million jobs",
-		sum(bill.WriteUnits), sum(bill.ReadUnits), bill.Requests, bill.Queue, jobs,
+		sum(bill.WriteUnits), sum(bill.ReadUnits), bill.DynamoRequests, bill.QueueRequests, jobs,
 		cost.Format(bill.Dollars), cost.Format(cost.PerMillion(bill.Dollars, 1)), cost.Format(cost.PerMillion(bill.Dollars, jobs)))
 }

@@ -13,86 +13,86 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lockstep-run/lockstep/localstack/child"
+	"github.com/lockstep-run/lockstep/localstack/process"
 )
 
 // Limits of what is waited for. A run may take as long as it needs to take over
 // from a worker that was killed, which is little more than a lease.
 const (
-	startLimit = 60 * time.Second
-	stopLimit  = 20 * time.Second
-	runLimit   = 4 * time.Minute
+	startTimeout   = 60 * time.Second
+	stopTimeout    = 20 * time.Second
+	commandTimeout = 4 * time.Minute
 )
 
-// launch says what to start.
-type launch struct {
-	name string
-	args []string
-	env  []string
-	show bool // its log goes to Progress too
+// programSpec says what to start.
+type programSpec struct {
+	name    string
+	args    []string
+	env     []string
+	showLog bool // its log goes to Progress too
 }
 
 // program is a server that this process has started. It ends with this process,
 // however that ends.
 type program struct {
-	process *child.Process
+	process *process.Process
 	url     string
 	log     *os.File
 }
 
-// start starts a program and waits for its line "ready URL". What it says beside
+// startProgram starts a program and waits for its line "ready URL". What it says beside
 // that goes to a log file.
-func (d *Demo) start(ctx context.Context, l launch) (*program, error) {
-	log, err := os.Create(filepath.Join(d.dir, l.name+".log"))
+func (d *Demo) startProgram(ctx context.Context, l programSpec) (*program, error) {
+	log, err := os.Create(filepath.Join(d.logDir, l.name+".log"))
 	if err != nil {
 		return nil, err
 	}
 	p := &program{log: log}
-	ready := &readyLine{found: make(chan string, 1)}
+	ready := &readyLine{urls: make(chan string, 1)}
 	cmd := exec.Command(filepath.Join(d.Bin, l.name), l.args...)
 	cmd.Env = append(os.Environ(), l.env...)
 	cmd.Stdout, cmd.Stderr = ready, io.Writer(log)
-	if l.show {
+	if l.showLog {
 		cmd.Stderr = io.MultiWriter(log, d.Progress)
 	}
-	if p.process, err = child.Start(cmd); err != nil {
+	if p.process, err = process.Start(cmd); err != nil {
 		return nil, errors.Join(fmt.Errorf("%w: run make build", err), log.Close())
 	}
 	d.programs = append(d.programs, p)
-	limit := time.NewTimer(startLimit)
+	limit := time.NewTimer(startTimeout)
 	defer limit.Stop()
 	select {
-	case p.url = <-ready.found:
+	case p.url = <-ready.urls:
 		return p, nil
 	case <-p.process.Done():
 		return nil, fmt.Errorf("%s ended before it was ready:\n%s", l.name, lastLines(log.Name()))
 	case <-limit.C:
-		return nil, fmt.Errorf("%s is not ready after %s:\n%s", l.name, startLimit, lastLines(log.Name()))
+		return nil, fmt.Errorf("%s is not ready after %s:\n%s", l.name, startTimeout, lastLines(log.Name()))
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
-// stop ends all programs, the last started first.
-func (d *Demo) stop() {
+// stopPrograms ends all programs, the last started first.
+func (d *Demo) stopPrograms() {
 	for i := len(d.programs) - 1; i >= 0; i-- {
 		p := d.programs[i]
-		p.process.Stop(stopLimit)
+		p.process.Stop(stopTimeout)
 		_ = p.log.Close() // nobody writes to it any more
 	}
 	d.programs = nil
 }
 
-// lockstep runs the command, with its output where the demo's goes, and returns
+// runLockstep runs the command, with its output where the demo's goes, and returns
 // its exit code and what it said. It runs in a process group of its own and is
 // killed when ctx ends: it would say that the run goes on, which here is not so.
-func (d *Demo) lockstep(ctx context.Context, args ...string) (code int, said string, err error) {
-	timed, cancel := context.WithTimeout(ctx, runLimit)
+func (d *Demo) runLockstep(ctx context.Context, args ...string) (code int, output string, err error) {
+	timed, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
 	var copied bytes.Buffer
 	cmd := exec.CommandContext(timed, filepath.Join(d.Bin, "lockstep"), append([]string{"--url", d.url}, args...)...)
 	cmd.Stdout, cmd.Stderr = io.MultiWriter(d.Out, &copied), d.Progress
-	p, err := child.Start(cmd)
+	p, err := process.Start(cmd)
 	if err != nil {
 		return 0, "", err
 	}
@@ -101,7 +101,7 @@ func (d *Demo) lockstep(ctx context.Context, args ...string) (code int, said str
 	case ctx.Err() != nil:
 		return 0, "", ctx.Err()
 	case timed.Err() != nil:
-		return 0, "", fmt.Errorf("lockstep %s is not over after %s", strings.Join(args, " "), runLimit)
+		return 0, "", fmt.Errorf("lockstep %s is not over after %s", strings.Join(args, " "), commandTimeout)
 	}
 	var exit *exec.ExitError
 	if err := p.Err(); err != nil && !errors.As(err, &exit) {
@@ -123,13 +123,13 @@ func lastLines(file string) string {
 	return strings.Join(lines[max(0, len(lines)-10):], "\n")
 }
 
-// quoted is a word for the shell.
-func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+// shellQuote is a word for the shell.
+func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 // readyLine takes a program's standard output and finds the line "ready URL" in
 // it. The rest is dropped.
 type readyLine struct {
-	found chan string
+	urls chan string
 
 	mu   sync.Mutex
 	text []byte
@@ -151,7 +151,7 @@ func (r *readyLine) Write(p []byte) (int, error) {
 		r.text = rest
 		if url, ok := strings.CutPrefix(string(line), "ready "); ok {
 			r.done, r.text = true, nil
-			r.found <- url
+			r.urls <- url
 			return len(p), nil
 		}
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/views"
 )
 
-// script writes a shell script that stands for a built program.
-func script(t *testing.T, d *Demo, name, text string) {
+// writeScript writes a shell script that stands for a built program.
+func writeScript(t *testing.T, d *Demo, name, text string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(d.Bin, name), []byte("#!/bin/sh\n"+text+"\n"), 0o700); err != nil {
 		t.Fatal(err)
@@ -26,15 +26,15 @@ func script(t *testing.T, d *Demo, name, text string) {
 func newDemo(t *testing.T) (*Demo, *bytes.Buffer) {
 	t.Helper()
 	out := &bytes.Buffer{}
-	d := &Demo{Bin: t.TempDir(), dir: t.TempDir(), Out: out, Progress: &bytes.Buffer{}}
-	t.Cleanup(d.stop)
+	d := &Demo{Bin: t.TempDir(), logDir: t.TempDir(), Out: out, Progress: &bytes.Buffer{}}
+	t.Cleanup(d.stopPrograms)
 	return d, out
 }
 
-func TestStartsAProgramAndEndsIt(t *testing.T) {
+func TestStartProgram_StopsIt(t *testing.T) {
 	d, _ := newDemo(t)
-	script(t, d, "good", `echo "$SAYS" >&2; echo first; echo "ready http://here:1"; exec sleep 600`)
-	p, err := d.start(t.Context(), launch{name: "good", env: []string{"SAYS=hello"}})
+	writeScript(t, d, "good", `echo "$SAYS" >&2; echo first; echo "ready http://here:1"; exec sleep 600`)
+	p, err := d.startProgram(t.Context(), programSpec{name: "good", env: []string{"SAYS=hello"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,76 +42,76 @@ func TestStartsAProgramAndEndsIt(t *testing.T) {
 		t.Errorf("it is at %q", p.url)
 	}
 	pid := p.process.PID()
-	d.stop()
+	d.stopPrograms()
 	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
 		t.Errorf("it is still there: %v", err)
 	}
-	if text := lastLines(filepath.Join(d.dir, "good.log")); text != "hello" {
+	if text := lastLines(filepath.Join(d.logDir, "good.log")); text != "hello" {
 		t.Errorf("its log is %q", text)
 	}
 }
 
-func TestAProgramThatDoesNotStart(t *testing.T) {
+func TestStartProgram_ReportsFailure(t *testing.T) {
 	d, _ := newDemo(t)
-	_, err := d.start(t.Context(), launch{name: "absent"})
+	_, err := d.startProgram(t.Context(), programSpec{name: "absent"})
 	wantError(t, err, "run make build")
 
-	script(t, d, "bad", `echo "no room" >&2; exit 3`)
-	_, err = d.start(t.Context(), launch{name: "bad"})
+	writeScript(t, d, "bad", `echo "no room" >&2; exit 3`)
+	_, err = d.startProgram(t.Context(), programSpec{name: "bad"})
 	wantError(t, err, "bad ended before it was ready", "no room")
 
-	script(t, d, "slow", `exec sleep 600`)
+	writeScript(t, d, "slow", `exec sleep 600`)
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := d.start(gone, launch{name: "slow"}); !errors.Is(err, context.Canceled) {
+	if _, err := d.startProgram(gone, programSpec{name: "slow"}); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestReadyLineInPieces(t *testing.T) {
-	r := &readyLine{found: make(chan string, 1)}
+func TestReadyLine_AcceptsPartialWrites(t *testing.T) {
+	r := &readyLine{urls: make(chan string, 1)}
 	for _, piece := range []string{"some noise\nrea", "dy http://x", ":1\nmore\nready again\n", "still more"} {
 		if n, err := r.Write([]byte(piece)); n != len(piece) || err != nil {
 			t.Fatal(n, err)
 		}
 	}
-	if url := <-r.found; url != "http://x:1" {
+	if url := <-r.urls; url != "http://x:1" {
 		t.Errorf("found %q", url)
 	}
 }
 
-func TestTheCommandsExitCodeAndWords(t *testing.T) {
+func TestRunLockstep_ReturnsExitCodeAndOutput(t *testing.T) {
 	d, out := newDemo(t)
 	d.url = "http://here"
-	script(t, d, "lockstep", `echo "$@"; [ "$3" = ok ] || exit 3`)
-	if code, said, err := d.lockstep(t.Context(), "ok"); code != 0 || said != "--url http://here ok\n" || err != nil {
-		t.Errorf("%d %q %v", code, said, err)
+	writeScript(t, d, "lockstep", `echo "$@"; [ "$3" = ok ] || exit 3`)
+	if code, output, err := d.runLockstep(t.Context(), "ok"); code != 0 || output != "--url http://here ok\n" || err != nil {
+		t.Errorf("%d %q %v", code, output, err)
 	}
-	if code, _, err := d.lockstep(t.Context(), "bad"); code != 3 || err != nil {
+	if code, _, err := d.runLockstep(t.Context(), "bad"); code != 3 || err != nil {
 		t.Errorf("%d %v", code, err)
 	}
 	if !strings.Contains(out.String(), "http://here bad") {
 		t.Errorf("people read %q", out)
 	}
-	script(t, d, "lockstep", `exec sleep 600`)
+	writeScript(t, d, "lockstep", `exec sleep 600`)
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, _, err := d.lockstep(gone, "run"); !errors.Is(err, context.Canceled) {
+	if _, _, err := d.runLockstep(gone, "run"); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestQuoted(t *testing.T) {
+func TestShellQuote_EscapesQuotes(t *testing.T) {
 	d, out := newDemo(t)
 	const odd = `it's $HOME "here"`
-	script(t, d, "lockstep", "printf %s "+quoted(odd))
-	if _, _, err := d.lockstep(t.Context()); err != nil || out.String() != odd {
+	writeScript(t, d, "lockstep", "printf %s "+shellQuote(odd))
+	if _, _, err := d.runLockstep(t.Context()); err != nil || out.String() != odd {
 		t.Errorf("the shell reads %q, %v", out, err)
 	}
 }
 
-// TestPortInUse: it is said before anything is started, with the way out.
-func TestPortInUse(t *testing.T) {
+// TestRun_ReportsPortInUse: it is said before anything is started, with the way out.
+func TestRun_ReportsPortInUse(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -125,19 +125,19 @@ func TestPortInUse(t *testing.T) {
 	}
 }
 
-func TestInventory(t *testing.T) {
-	ids, err := idsOf(filepath.Join("..", "inventory.jsonl"))
-	if err != nil || len(ids) != 100 || ids[41] != refuser {
+func TestReadDeviceIDs_ReadsInventory(t *testing.T) {
+	ids, err := readDeviceIDs(filepath.Join("..", "inventory.jsonl"))
+	if err != nil || len(ids) != 100 || ids[41] != refusingDevice {
 		t.Errorf("%d devices, %v", len(ids), err)
 	}
-	_, err = idsOf("nowhere.jsonl")
+	_, err = readDeviceIDs("nowhere.jsonl")
 	wantError(t, err, "nowhere.jsonl")
 }
 
-func TestPriced(t *testing.T) {
-	got := priced(views.CostView{
+func TestCostSummary_FormatsDollars(t *testing.T) {
+	got := costSummary(views.CostView{
 		WriteUnits: map[string]float64{"jobs": 400.5, "locks": 100}, ReadUnits: map[string]float64{"jobs": 20},
-		Requests: 544, Queue: 627, Dollars: 0.0006,
+		DynamoRequests: 544, QueueRequests: 627, Dollars: 0.0006,
 	}, 300)
 	for _, want := range []string{"500.5 write units", "20.0 read units", "544 requests to DynamoDB", "627 requests to SQS", "$0.00 this run", "$600.00 per million such runs", "$2.00 per million jobs"} {
 		if !strings.Contains(got, want) {

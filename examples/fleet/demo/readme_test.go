@@ -10,7 +10,7 @@ import (
 
 // The README's definition can be published beside the example's: it is valid, and
 // has a name of its own.
-func TestReadmeDefinition(t *testing.T) {
+func TestReadme_DefinitionIsValid(t *testing.T) {
 	text, err := os.ReadFile("../../../README.md")
 	if err != nil {
 		t.Fatal(err)

@@ -4,12 +4,10 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"github.com/lockstep-run/lockstep/examples/fleet/simulator/devicelog"
 )
 
-// changes are all operations that alter a device.
-var changes = []devicelog.Operation{devicelog.Upgrade, devicelog.Rollback, devicelog.Configure, devicelog.Touch}
+// changeOperations are all operations that alter a device.
+var changeOperations = []Operation{OpUpgrade, OpRollback, OpConfigure, OpTouch}
 
 // Behaviour is how a device misbehaves; the zero value is a good device. The
 // switches are independent of each other: a device can be slow and then drop
@@ -28,13 +26,13 @@ type Fault struct {
 	Times int `json:"times,omitempty"`
 	// Operations are the ones it hits. If empty, Slow and Refuse hit every
 	// change, Drop and KeepVersion hit upgrades; reads are hit only by name.
-	Operations []devicelog.Operation `json:"operations,omitempty"`
+	Operations []Operation `json:"operations,omitempty"`
 }
 
 // Slow lets a call take its time before it has any effect.
 type Slow struct {
 	Fault
-	For Duration `json:"for"`
+	Delay Duration `json:"for"`
 }
 
 // Refuse answers with Status, 503 if 0, and changes nothing.
@@ -46,7 +44,7 @@ type Refuse struct {
 // Drop cuts the connection half-way.
 type Drop struct {
 	Fault
-	When DropPoint `json:"when"`
+	Point DropPoint `json:"when"`
 }
 
 // DropPoint says on which side of the change the connection is cut.
@@ -75,10 +73,10 @@ func (d *Duration) UnmarshalText(text []byte) error {
 // Validate says what is wrong with a behaviour, or nothing.
 func (b Behaviour) Validate() error {
 	if b.Slow != nil {
-		if b.Slow.For <= 0 {
+		if b.Slow.Delay <= 0 {
 			return fmt.Errorf("slow.for must be above 0")
 		}
-		if err := b.Slow.validate("slow", append([]devicelog.Operation{devicelog.Read}, changes...)...); err != nil {
+		if err := b.Slow.validate("slow", append([]Operation{OpRead}, changeOperations...)...); err != nil {
 			return err
 		}
 	}
@@ -86,25 +84,25 @@ func (b Behaviour) Validate() error {
 		if s := b.Refuse.Status; s != 0 && (s < 400 || s > 599) {
 			return fmt.Errorf("refuse.status is %d, want 400 to 599", s)
 		}
-		if err := b.Refuse.validate("refuse", append([]devicelog.Operation{devicelog.Read}, changes...)...); err != nil {
+		if err := b.Refuse.validate("refuse", append([]Operation{OpRead}, changeOperations...)...); err != nil {
 			return err
 		}
 	}
 	if b.Drop != nil {
-		if !slices.Contains([]DropPoint{DropBefore, DropAfter, DropAnswering}, b.Drop.When) {
-			return fmt.Errorf("drop.when is %q, want before, after or answering", b.Drop.When)
+		if !slices.Contains([]DropPoint{DropBefore, DropAfter, DropAnswering}, b.Drop.Point) {
+			return fmt.Errorf("drop.when is %q, want before, after or answering", b.Drop.Point)
 		}
-		if err := b.Drop.validate("drop", changes...); err != nil {
+		if err := b.Drop.validate("drop", changeOperations...); err != nil {
 			return err
 		}
 	}
 	if b.KeepVersion != nil {
-		return b.KeepVersion.validate("keepVersion", devicelog.Upgrade, devicelog.Rollback)
+		return b.KeepVersion.validate("keepVersion", OpUpgrade, OpRollback)
 	}
 	return nil
 }
 
-func (f Fault) validate(name string, allowed ...devicelog.Operation) error {
+func (f Fault) validate(name string, allowed ...Operation) error {
 	if f.Times < 0 {
 		return fmt.Errorf("%s.times is %d, want 0 or more", name, f.Times)
 	}
@@ -119,10 +117,10 @@ func (f Fault) validate(name string, allowed ...devicelog.Operation) error {
 // clone copies a behaviour so that counting down on one device does not count
 // down on its neighbours.
 func (b Behaviour) clone() Behaviour {
-	return Behaviour{Slow: cloned(b.Slow), Refuse: cloned(b.Refuse), Drop: cloned(b.Drop), KeepVersion: cloned(b.KeepVersion)}
+	return Behaviour{Slow: clonePointer(b.Slow), Refuse: clonePointer(b.Refuse), Drop: clonePointer(b.Drop), KeepVersion: clonePointer(b.KeepVersion)}
 }
 
-func cloned[T any](p *T) *T {
+func clonePointer[T any](p *T) *T {
 	if p == nil {
 		return nil
 	}
@@ -130,16 +128,16 @@ func cloned[T any](p *T) *T {
 	return &c
 }
 
-// hits says whether the fault applies to an operation.
-func (f Fault) hits(o devicelog.Operation, byDefault ...devicelog.Operation) bool {
+// applies says whether the fault applies to an operation.
+func (f Fault) applies(o Operation, byDefault ...Operation) bool {
 	if len(f.Operations) == 0 {
 		return slices.Contains(byDefault, o)
 	}
 	return slices.Contains(f.Operations, o)
 }
 
-// spent counts one hit and says whether the switch is off from now on.
-func (f *Fault) spent() bool {
+// consume counts one hit and says whether the switch is off from now on.
+func (f *Fault) consume() bool {
 	if f.Times == 0 {
 		return false
 	}
@@ -148,24 +146,24 @@ func (f *Fault) spent() bool {
 }
 
 // takeSlow consumes one hit of the switch and returns how long to wait.
-func (b *Behaviour) takeSlow(o devicelog.Operation) time.Duration {
+func (b *Behaviour) takeSlow(o Operation) time.Duration {
 	s := b.Slow
-	if s == nil || !s.hits(o, changes...) {
+	if s == nil || !s.applies(o, changeOperations...) {
 		return 0
 	}
-	if s.spent() {
+	if s.consume() {
 		b.Slow = nil
 	}
-	return time.Duration(s.For)
+	return time.Duration(s.Delay)
 }
 
 // takeRefuse consumes one hit and returns the status to refuse with, or 0.
-func (b *Behaviour) takeRefuse(o devicelog.Operation) int {
+func (b *Behaviour) takeRefuse(o Operation) int {
 	r := b.Refuse
-	if r == nil || !r.hits(o, changes...) {
+	if r == nil || !r.applies(o, changeOperations...) {
 		return 0
 	}
-	if r.spent() {
+	if r.consume() {
 		b.Refuse = nil
 	}
 	if r.Status == 0 {
@@ -175,24 +173,24 @@ func (b *Behaviour) takeRefuse(o devicelog.Operation) int {
 }
 
 // takeDrop consumes one hit and returns where to cut, or "".
-func (b *Behaviour) takeDrop(o devicelog.Operation) DropPoint {
+func (b *Behaviour) takeDrop(o Operation) DropPoint {
 	d := b.Drop
-	if d == nil || !d.hits(o, devicelog.Upgrade) {
+	if d == nil || !d.applies(o, OpUpgrade) {
 		return ""
 	}
-	if d.spent() {
+	if d.consume() {
 		b.Drop = nil
 	}
-	return d.When
+	return d.Point
 }
 
 // takeKeepVersion consumes one hit and says whether to keep the old version.
-func (b *Behaviour) takeKeepVersion(o devicelog.Operation) bool {
+func (b *Behaviour) takeKeepVersion(o Operation) bool {
 	k := b.KeepVersion
-	if k == nil || !k.hits(o, devicelog.Upgrade) {
+	if k == nil || !k.applies(o, OpUpgrade) {
 		return false
 	}
-	if k.spent() {
+	if k.consume() {
 		b.KeepVersion = nil
 	}
 	return true

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/lockstep-run/lockstep/examples/fleet/simulator/devicelog"
 )
 
 // State is what a device says about itself.
@@ -28,7 +26,7 @@ type State struct {
 
 // change is a request to a device, before the device has looked at it.
 type change struct {
-	operation devicelog.Operation
+	operation Operation
 	version   string             // upgrade, rollback
 	config    map[string]*string // configure; nil removes the key
 	fence     string
@@ -60,8 +58,8 @@ type problem struct {
 	HighestFence string `json:"highestFence,omitempty"`
 }
 
-// pending is an accepted change that waits for its turn or has it.
-type pending struct {
+// pendingChange is an accepted change that waits for its turn or has it.
+type pendingChange struct {
 	seq        int
 	turn       chan struct{} // closed when it is this one's turn
 	callerGone func() bool
@@ -69,21 +67,21 @@ type pending struct {
 
 type device struct {
 	Device
-	now   func() time.Time
-	after func(time.Duration) <-chan time.Time
-	off   <-chan struct{} // closed when the power goes
+	now      func() time.Time
+	after    func(time.Duration) <-chan time.Time
+	powerOff <-chan struct{} // closed when the power goes
 
-	mu        sync.Mutex
-	journal   func(line) // nil without a state file and after a reset
-	memory    memory
-	log       []devicelog.Entry
-	accepted  map[string]bool // idempotency keys
-	queue     []*pending      // the first one has its turn
-	behaviour Behaviour
+	mu           sync.Mutex
+	writeJournal func(journalLine) // nil without a state file and after a reset
+	persistent   persistentState
+	log          []LogEntry
+	accepted     map[string]bool  // idempotency keys
+	queue        []*pendingChange // the first one has its turn
+	behaviour    Behaviour
 }
 
-// memory is the part of a device that outlives its process.
-type memory struct {
+// persistentState is the part of a device that outlives its process.
+type persistentState struct {
 	Version      string            `json:"version"`
 	BootCount    int               `json:"bootCount"`
 	Config       map[string]string `json:"config"`
@@ -95,19 +93,19 @@ func (d *device) state() State {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return State{
-		ID: d.ID, Groups: slices.Clone(d.Groups), Version: d.memory.Version, BootCount: d.memory.BootCount,
-		Config: maps.Clone(d.memory.Config), Touches: d.memory.Touches, HighestFence: d.memory.HighestFence,
+		ID: d.ID, Groups: slices.Clone(d.Groups), Version: d.persistent.Version, BootCount: d.persistent.BootCount,
+		Config: maps.Clone(d.persistent.Config), Touches: d.persistent.Touches, HighestFence: d.persistent.HighestFence,
 		Changes: len(d.log), Busy: len(d.queue) > 0, Behaviour: d.behaviour.clone(),
 	}
 }
 
-func (d *device) entries() []devicelog.Entry {
+func (d *device) entries() []LogEntry {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return append([]devicelog.Entry{}, d.log...)
+	return append([]LogEntry{}, d.log...)
 }
 
-func (d *device) misbehave(b Behaviour) {
+func (d *device) setBehaviour(b Behaviour) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.behaviour = b.clone()
@@ -116,16 +114,16 @@ func (d *device) misbehave(b Behaviour) {
 // perform leads one change through its life. The caller's context ends the
 // wait for the turn only: what a device has begun, it ends.
 func (d *device) perform(ctx context.Context, c change) reply {
-	seq, mine, refusal := d.arrive(ctx, c)
-	if mine == nil {
+	seq, pending, refusal := d.accept(ctx, c)
+	if pending == nil {
 		return refusal
 	}
 	select {
-	case <-mine.turn:
+	case <-pending.turn:
 	case <-ctx.Done():
-		return d.leave(seq, mine, devicelog.Abandoned, "the caller hung up before the change began")
-	case <-d.off:
-		return d.leave(seq, mine, devicelog.Interrupted, "the device lost power before the change began")
+		return d.abort(seq, pending, OutcomeAbandoned, "the caller hung up before the change began")
+	case <-d.powerOff:
+		return d.abort(seq, pending, OutcomeInterrupted, "the device lost power before the change began")
 	}
 	d.mu.Lock()
 	pause := d.behaviour.takeSlow(c.operation)
@@ -133,90 +131,90 @@ func (d *device) perform(ctx context.Context, c change) reply {
 	if pause > 0 {
 		select {
 		case <-d.after(pause):
-		case <-d.off:
-			return d.leave(seq, mine, devicelog.Interrupted, "the device lost power during the change")
+		case <-d.powerOff:
+			return d.abort(seq, pending, OutcomeInterrupted, "the device lost power during the change")
 		}
 	}
-	return d.make(seq, mine, c)
+	return d.finish(seq, pending, c)
 }
 
-// arrive logs the change and decides whether it is accepted. It returns the
+// accept logs the change and decides whether it is accepted. It returns the
 // place in the queue of an accepted change, else the refusal.
-func (d *device) arrive(ctx context.Context, c change) (int, *pending, reply) {
+func (d *device) accept(ctx context.Context, c change) (int, *pendingChange, reply) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	seq := len(d.log) + 1
-	d.log = append(d.log, devicelog.Entry{
+	d.log = append(d.log, LogEntry{
 		Seq: seq, At: d.now(), Operation: c.operation, Requested: c.requested(),
-		Fence: c.fence, Token: devicelog.LockToken(c.fence), IdempotencyKey: c.key,
-		Outcome: devicelog.Running, From: d.memory.Version, To: d.memory.Version,
+		Fence: c.fence, Token: FenceLockToken(c.fence), IdempotencyKey: c.key,
+		Outcome: OutcomeRunning, From: d.persistent.Version, To: d.persistent.Version,
 	})
 	e := &d.log[seq-1]
-	refuse := func(status int, code, message string) (int, *pending, reply) {
-		e.Outcome, e.Code, e.Message, e.EndedAt = devicelog.Refused, code, message, d.now()
+	refuse := func(status int, code, message string) (int, *pendingChange, reply) {
+		e.Outcome, e.Code, e.Message, e.EndedAt = OutcomeRefused, code, message, d.now()
 		d.record(*e)
 		body := problem{Code: code, Message: message}
-		if code == devicelog.CodeStaleFence {
-			body.HighestFence = d.memory.HighestFence
+		if code == CodeStaleFence {
+			body.HighestFence = d.persistent.HighestFence
 		}
 		return seq, nil, reply{status: status, body: body}
 	}
 	select {
-	case <-d.off:
-		return refuse(503, devicelog.CodeNoPower, "the device has no power")
+	case <-d.powerOff:
+		return refuse(503, CodeNoPower, "the device has no power")
 	default:
 	}
 	switch {
 	case c.fence == "":
-		return refuse(400, devicelog.CodeFenceRequired, "a change needs the header X-Fence")
-	case c.fence < d.memory.HighestFence:
-		return refuse(409, devicelog.CodeStaleFence, fmt.Sprintf("fence %q is lower than %q", c.fence, d.memory.HighestFence))
+		return refuse(400, CodeFenceRequired, "a change needs the header X-Fence")
+	case c.fence < d.persistent.HighestFence:
+		return refuse(409, CodeStaleFence, fmt.Sprintf("fence %q is lower than %q", c.fence, d.persistent.HighestFence))
 	case c.key == "":
-		return refuse(400, devicelog.CodeKeyRequired, "a change needs the header Idempotency-Key")
+		return refuse(400, CodeKeyRequired, "a change needs the header Idempotency-Key")
 	case c.tooLarge:
-		return refuse(413, devicelog.CodeTooLarge, c.invalid)
+		return refuse(413, CodeTooLarge, c.invalid)
 	case c.invalid != "":
-		return refuse(400, devicelog.CodeInvalid, c.invalid)
+		return refuse(400, CodeInvalid, c.invalid)
 	}
 	// Seen is seen: a device that refuses for another reason below has still
 	// learnt that somebody with this fence is at work.
-	d.memory.HighestFence = c.fence
+	d.persistent.HighestFence = c.fence
 	if status := d.behaviour.takeRefuse(c.operation); status != 0 {
-		return refuse(status, devicelog.CodeRefused, "the device refuses")
+		return refuse(status, CodeRefused, "the device refuses")
 	}
 	e.Accepted, e.Repeat = true, d.accepted[c.key]
 	d.accepted[c.key] = true
-	mine := &pending{seq: seq, turn: make(chan struct{}), callerGone: func() bool { return ctx.Err() != nil }}
+	pending := &pendingChange{seq: seq, turn: make(chan struct{}), callerGone: func() bool { return ctx.Err() != nil }}
 	if last := len(d.queue) - 1; last >= 0 {
 		e.Overlap, e.Overlaps, e.CallerGone = true, d.queue[last].seq, d.queue[last].callerGone()
 	} else {
-		close(mine.turn)
+		close(pending.turn)
 	}
-	d.queue = append(d.queue, mine)
+	d.queue = append(d.queue, pending)
 	d.record(*e)
-	return seq, mine, reply{}
+	return seq, pending, reply{}
 }
 
-// make applies the change at the end of its turn, with the misbehaviour that
+// finish applies the change at the end of its turn, with the misbehaviour that
 // is switched on at that moment.
-func (d *device) make(seq int, mine *pending, c change) reply {
+func (d *device) finish(seq int, pending *pendingChange, c change) reply {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	e := &d.log[seq-1]
 	drop := d.behaviour.takeDrop(c.operation)
-	e.From = d.memory.Version
-	claimed := d.memory.Version
+	e.From = d.persistent.Version
+	claimed := d.persistent.Version
 	if drop != DropBefore {
 		e.Applied, e.Effective, claimed = d.apply(c)
 	}
-	e.To, e.EndedAt, e.Outcome = d.memory.Version, d.now(), devicelog.Answered
+	e.To, e.EndedAt, e.Outcome = d.persistent.Version, d.now(), OutcomeAnswered
 	if drop != "" {
-		e.Outcome = devicelog.Dropped
+		e.Outcome = OutcomeDropped
 	}
 	d.record(*e)
-	d.pass(mine)
+	d.releaseTurn(pending)
 	return reply{status: 200, drop: drop, body: answer{
-		ID: d.ID, Version: claimed, BootCount: d.memory.BootCount, Touches: d.memory.Touches, Repeat: e.Repeat,
+		ID: d.ID, Version: claimed, BootCount: d.persistent.BootCount, Touches: d.persistent.Touches, Repeat: e.Repeat,
 	}}
 }
 
@@ -224,52 +222,52 @@ func (d *device) make(seq int, mine *pending, c change) reply {
 // not the truth if it keeps its version.
 func (d *device) apply(c change) (applied, effective bool, claimed string) {
 	switch c.operation {
-	case devicelog.Upgrade, devicelog.Rollback:
-		if d.memory.Version == c.version {
+	case OpUpgrade, OpRollback:
+		if d.persistent.Version == c.version {
 			return true, false, c.version
 		}
-		d.memory.BootCount++
+		d.persistent.BootCount++
 		if d.behaviour.takeKeepVersion(c.operation) {
 			return false, false, c.version
 		}
-		d.memory.Version = c.version
+		d.persistent.Version = c.version
 		return true, true, c.version
-	case devicelog.Configure:
+	case OpConfigure:
 		for key, value := range c.config {
-			former, set := d.memory.Config[key]
+			former, set := d.persistent.Config[key]
 			switch {
 			case value == nil && set:
-				delete(d.memory.Config, key)
+				delete(d.persistent.Config, key)
 				effective = true
 			case value != nil && (!set || former != *value):
-				d.memory.Config[key] = *value
+				d.persistent.Config[key] = *value
 				effective = true
 			}
 		}
-	case devicelog.Touch:
-		d.memory.Touches++
+	case OpTouch:
+		d.persistent.Touches++
 		effective = true
-	case devicelog.Read: // Changes nothing and does not come here.
+	case OpRead: // Changes nothing and does not come here.
 	}
-	return true, effective, d.memory.Version
+	return true, effective, d.persistent.Version
 }
 
-// leave ends a change that was accepted but is not made.
-func (d *device) leave(seq int, mine *pending, outcome devicelog.Outcome, message string) reply {
+// abort ends a change that was accepted but is not made.
+func (d *device) abort(seq int, pending *pendingChange, outcome Outcome, message string) reply {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	e := &d.log[seq-1]
 	e.Outcome, e.Message, e.EndedAt = outcome, message, d.now()
 	d.record(*e)
-	d.pass(mine)
-	return reply{status: 503, body: problem{Code: devicelog.CodeNoPower, Message: message}}
+	d.releaseTurn(pending)
+	return reply{status: 503, body: problem{Code: CodeNoPower, Message: message}}
 }
 
-// pass takes a change out of the queue and gives the turn to the first one
+// releaseTurn takes a change out of the queue and gives the turn to the first one
 // that is left, if it has not got it already.
-func (d *device) pass(mine *pending) {
-	first := d.queue[0] == mine
-	d.queue = slices.DeleteFunc(d.queue, func(p *pending) bool { return p == mine })
+func (d *device) releaseTurn(pending *pendingChange) {
+	first := d.queue[0] == pending
+	d.queue = slices.DeleteFunc(d.queue, func(p *pendingChange) bool { return p == pending })
 	if first && len(d.queue) > 0 {
 		close(d.queue[0].turn)
 	}
@@ -278,29 +276,29 @@ func (d *device) pass(mine *pending) {
 // read is a pure call; it misbehaves only if reads are named.
 func (d *device) read(ctx context.Context) reply {
 	d.mu.Lock()
-	status, pause := d.behaviour.takeRefuse(devicelog.Read), d.behaviour.takeSlow(devicelog.Read)
+	status, pause := d.behaviour.takeRefuse(OpRead), d.behaviour.takeSlow(OpRead)
 	d.mu.Unlock()
 	if pause > 0 {
 		select {
 		case <-d.after(pause):
 		case <-ctx.Done():
-		case <-d.off:
+		case <-d.powerOff:
 		}
 	}
 	if status != 0 {
-		return reply{status: status, body: problem{Code: devicelog.CodeRefused, Message: "the device refuses"}}
+		return reply{status: status, body: problem{Code: CodeRefused, Message: "the device refuses"}}
 	}
 	return reply{status: 200, body: d.state()}
 }
 
-func (d *device) record(e devicelog.Entry) {
-	if d.journal != nil {
-		d.journal(line{Device: d.ID, Entry: &e, Memory: &d.memory})
+func (d *device) record(e LogEntry) {
+	if d.writeJournal != nil {
+		d.writeJournal(journalLine{Device: d.ID, Entry: &e, Memory: &d.persistent})
 	}
 }
 
 func (c change) requested() string {
-	if c.operation != devicelog.Configure || c.config == nil {
+	if c.operation != OpConfigure || c.config == nil {
 		return c.version
 	}
 	text, err := json.Marshal(c.config)

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/lockstep-run/lockstep/examples/fleet/simulator/devicelog"
 )
 
 // Options describes a new fleet.
@@ -28,15 +26,15 @@ type Options struct {
 type Fleet struct {
 	options Options
 
-	mu      sync.RWMutex
-	devices map[string]*device
-	order   []string
-	off     chan struct{}
-	closed  bool
+	mu       sync.RWMutex
+	devices  map[string]*device
+	order    []string
+	powerOff chan struct{}
+	closed   bool
 
-	file sync.Mutex // guards the journal; taken last
-	out  *os.File
-	bad  error // the first failure to write the journal
+	journalMu   sync.Mutex // guards the journal; taken last
+	journalFile *os.File
+	writeErr    error // the first failure to write the journal
 }
 
 // New returns a fleet of new devices.
@@ -51,13 +49,13 @@ func New(o Options) *Fleet {
 		o.After = time.After
 	}
 	f := &Fleet{options: o}
-	f.plugIn(nil)
+	f.initDevices(nil)
 	return f
 }
 
-// plugIn makes every device new.
-func (f *Fleet) plugIn(journal func(line)) {
-	f.off = make(chan struct{})
+// initDevices makes every device new.
+func (f *Fleet) initDevices(journal func(journalLine)) {
+	f.powerOff = make(chan struct{})
 	f.devices = make(map[string]*device, len(f.options.Devices))
 	f.order = make([]string, 0, len(f.options.Devices))
 	for _, d := range f.options.Devices {
@@ -66,9 +64,9 @@ func (f *Fleet) plugIn(journal func(line)) {
 		}
 		f.order = append(f.order, d.ID)
 		f.devices[d.ID] = &device{
-			Device: d, now: f.options.Now, after: f.options.After, off: f.off, journal: journal,
-			memory:   memory{Version: f.options.InitialVersion, BootCount: 1, Config: map[string]string{}},
-			accepted: map[string]bool{},
+			Device: d, now: f.options.Now, after: f.options.After, powerOff: f.powerOff, writeJournal: journal,
+			persistent: persistentState{Version: f.options.InitialVersion, BootCount: 1, Config: map[string]string{}},
+			accepted:   map[string]bool{},
 		}
 	}
 }
@@ -126,7 +124,7 @@ func countVersions(states []State) map[string]int {
 
 // Log returns every change a device was asked to make, in order of arrival;
 // nothing for an unknown device.
-func (f *Fleet) Log(id string) []devicelog.Entry {
+func (f *Fleet) Log(id string) []LogEntry {
 	d, ok := f.device(id)
 	if !ok {
 		return nil
@@ -134,12 +132,12 @@ func (f *Fleet) Log(id string) []devicelog.Entry {
 	return d.entries()
 }
 
-// Judge applies [devicelog.Judge] to the logs of the named devices, or of all.
-func (f *Fleet) Judge(ids ...string) []devicelog.Violation {
-	violations := []devicelog.Violation{}
+// CheckLogs applies [devicelog.Judge] to the logs of the named devices, or of all.
+func (f *Fleet) CheckLogs(ids ...string) []Violation {
+	violations := []Violation{}
 	for _, d := range f.all() {
 		if len(ids) == 0 || slices.Contains(ids, d.ID) {
-			violations = append(violations, devicelog.Judge(d.ID, d.entries())...)
+			violations = append(violations, CheckLog(d.ID, d.entries())...)
 		}
 	}
 	return violations
@@ -165,7 +163,7 @@ func (f *Fleet) SetBehaviour(b Behaviour, ids ...string) error {
 		devices = append(devices, d)
 	}
 	for _, d := range devices {
-		d.misbehave(b)
+		d.setBehaviour(b)
 	}
 	return nil
 }
@@ -199,17 +197,17 @@ func (f *Fleet) Reset() {
 	}
 	// The old devices must not write to the journal once the reset stands in
 	// it, or a late line would bring an old log back to life on restart.
-	var journal func(line)
+	var journal func(journalLine)
 	for _, d := range f.devices {
 		d.mu.Lock()
-		journal, d.journal = d.journal, nil
+		journal, d.writeJournal = d.writeJournal, nil
 		d.mu.Unlock()
 	}
-	close(f.off)
+	close(f.powerOff)
 	if journal != nil {
-		journal(line{Reset: true})
+		journal(journalLine{Reset: true})
 	}
-	f.plugIn(journal)
+	f.initDevices(journal)
 }
 
 // Close takes the power away: changes under way are interrupted, the journal
@@ -221,13 +219,13 @@ func (f *Fleet) Close() error {
 		return nil
 	}
 	f.closed = true
-	close(f.off)
-	f.file.Lock()
-	defer f.file.Unlock()
-	if f.out == nil {
-		return f.bad
+	close(f.powerOff)
+	f.journalMu.Lock()
+	defer f.journalMu.Unlock()
+	if f.journalFile == nil {
+		return f.writeErr
 	}
-	err := errors.Join(f.bad, f.out.Close())
-	f.out = nil
+	err := errors.Join(f.writeErr, f.journalFile.Close())
+	f.journalFile = nil
 	return err
 }

@@ -8,11 +8,10 @@ import (
 	"time"
 
 	"github.com/lockstep-run/lockstep/examples/fleet/simulator"
-	"github.com/lockstep-run/lockstep/examples/fleet/simulator/devicelog"
 )
 
-func TestANewDevice(t *testing.T) {
-	r := newRig(t, simulator.Options{InitialVersion: "1.4.2"})
+func TestFleet_NewDeviceState(t *testing.T) {
+	r := newFixture(t, simulator.Options{InitialVersion: "1.4.2"})
 	state := r.device("sw-003")
 	if state.Version != "1.4.2" || state.BootCount != 1 || state.Changes != 0 || state.HighestFence != "" || state.Busy {
 		t.Errorf("got %+v", state)
@@ -27,69 +26,69 @@ func TestANewDevice(t *testing.T) {
 	}
 }
 
-func TestUpgradeAndRollback(t *testing.T) {
+func TestDevice_UpgradesAndRollsBack(t *testing.T) {
 	at := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
-	r := newRig(t, simulator.Options{Now: func() time.Time { return at }})
-	wantOK(t, r.upgrade("sw-001", "2.0.0", firstRun, "job-1"))
-	if s := r.device("sw-001"); s.Version != "2.0.0" || s.BootCount != 2 || s.HighestFence != firstRun {
+	r := newFixture(t, simulator.Options{Now: func() time.Time { return at }})
+	wantOK(t, r.upgrade("sw-001", "2.0.0", firstFence, "job-1"))
+	if s := r.device("sw-001"); s.Version != "2.0.0" || s.BootCount != 2 || s.HighestFence != firstFence {
 		t.Errorf("after the upgrade: %+v", s)
 	}
-	want := devicelog.Entry{
-		Seq: 1, At: at, EndedAt: at, Operation: devicelog.Upgrade, Requested: "2.0.0", Fence: firstRun, Token: 17,
-		IdempotencyKey: "job-1", Accepted: true, Applied: true, Effective: true, Outcome: devicelog.Answered,
+	want := simulator.LogEntry{
+		Seq: 1, At: at, EndedAt: at, Operation: simulator.OpUpgrade, Requested: "2.0.0", Fence: firstFence, Token: 17,
+		IdempotencyKey: "job-1", Accepted: true, Applied: true, Effective: true, Outcome: simulator.OutcomeAnswered,
 		From: "1.0.0", To: "2.0.0",
 	}
-	if got := r.last("sw-001"); got != want {
+	if got := r.lastEntry("sw-001"); got != want {
 		t.Errorf("log\n got %+v\nwant %+v", got, want)
 	}
-	wantOK(t, r.rollback("sw-001", "1.0.0", firstRollback, "job-2"))
+	wantOK(t, r.rollback("sw-001", "1.0.0", rollbackFence, "job-2"))
 	if s := r.device("sw-001"); s.Version != "1.0.0" || s.BootCount != 3 {
 		t.Errorf("after the rollback: %+v", s)
 	}
 	if s := r.device("sw-002"); s.Version != "1.0.0" || s.BootCount != 1 || s.Changes != 0 {
 		t.Errorf("the neighbour: %+v", s)
 	}
-	r.wantNoViolation()
+	r.wantNoViolations()
 }
 
 // A worker that takes over repeats the same job under a higher fence.
-func TestARepeatLeavesTheStateAsItIs(t *testing.T) {
-	r := newRig(t, simulator.Options{})
-	wantOK(t, r.upgrade("sw-001", "2.0.0", firstRun, "job-1"))
-	for _, fence := range []string{firstRun, firstTakeover} {
+func TestDevice_RepeatChangesNothing(t *testing.T) {
+	r := newFixture(t, simulator.Options{})
+	wantOK(t, r.upgrade("sw-001", "2.0.0", firstFence, "job-1"))
+	for _, fence := range []string{firstFence, takeoverFence} {
 		a := r.upgrade("sw-001", "2.0.0", fence, "job-1")
 		wantOK(t, a)
 		if !a.Repeat || a.BootCount != 2 {
 			t.Errorf("repeat with fence %s: %+v", fence, a)
 		}
-		if e := r.last("sw-001"); !e.Repeat || !e.Accepted || !e.Applied || e.Effective {
+		if e := r.lastEntry("sw-001"); !e.Repeat || !e.Accepted || !e.Applied || e.Effective {
 			t.Errorf("log of the repeat with fence %s: %+v", fence, e)
 		}
 	}
 	// Another job with the same target is no repeat, but needs no boot either.
-	wantOK(t, r.upgrade("sw-001", "2.0.0", secondRun, "job-2"))
-	if e, s := r.last("sw-001"), r.device("sw-001"); e.Repeat || e.Effective || s.BootCount != 2 {
+	wantOK(t, r.upgrade("sw-001", "2.0.0", secondFence, "job-2"))
+	if e, s := r.lastEntry("sw-001"), r.device("sw-001"); e.Repeat || e.Effective || s.BootCount != 2 {
 		t.Errorf("another job: %+v, %+v", e, s)
 	}
-	r.wantNoViolation()
+	r.wantNoViolations()
 }
 
 // The device's part of N31: an owner that is late is refused by its fence.
-func TestALowerFenceIsRefusedWhateverTheChange(t *testing.T) {
-	r := newRig(t, simulator.Options{})
-	wantOK(t, r.upgrade("sw-001", "2.0.0", secondRun, "job-9"))
+func TestDevice_RefusesLowerFence(t *testing.T) {
+	r := newFixture(t, simulator.Options{})
+	wantOK(t, r.upgrade("sw-001", "2.0.0", secondFence, "job-9"))
 	before := r.device("sw-001")
 	for name, a := range map[string]answer{
-		"upgrade":   r.upgrade("sw-001", "3.0.0", firstTakeover, "job-1"),
-		"rollback":  r.rollback("sw-001", "1.0.0", firstRollback, "job-2"),
-		"configure": r.configure("sw-001", `{"mtu": "9000"}`, firstRun, "job-3"),
-		"touch":     r.touch("sw-001", firstRun, "job-4"),
-		"its own":   r.upgrade("sw-001", "2.0.0", firstRun, "job-9"),
+		"upgrade":   r.upgrade("sw-001", "3.0.0", takeoverFence, "job-1"),
+		"rollback":  r.rollback("sw-001", "1.0.0", rollbackFence, "job-2"),
+		"configure": r.configure("sw-001", `{"mtu": "9000"}`, firstFence, "job-3"),
+		"touch":     r.touch("sw-001", firstFence, "job-4"),
+		"its own":   r.upgrade("sw-001", "2.0.0", firstFence, "job-9"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			wantCode(t, a, 409, devicelog.CodeStaleFence)
-			if a.HighestFence != secondRun {
-				t.Errorf("highest fence %q, want %q", a.HighestFence, secondRun)
+			wantCode(t, a, 409, simulator.CodeStaleFence)
+			if a.HighestFence != secondFence {
+				t.Errorf("highest fence %q, want %q", a.HighestFence, secondFence)
 			}
 		})
 	}
@@ -98,97 +97,97 @@ func TestALowerFenceIsRefusedWhateverTheChange(t *testing.T) {
 		t.Errorf("%d entries in the log, want 6: refused changes are logged", after.Changes)
 	}
 	after.Changes = before.Changes
-	if after.Version != before.Version || after.BootCount != before.BootCount || len(after.Config) != 0 || after.Touches != 0 || after.HighestFence != secondRun {
+	if after.Version != before.Version || after.BootCount != before.BootCount || len(after.Config) != 0 || after.Touches != 0 || after.HighestFence != secondFence {
 		t.Errorf("a refused change left a trace: %+v, before %+v", after, before)
 	}
 	for _, e := range r.fleet.Log("sw-001")[1:] {
-		if e.Accepted || e.Applied || e.Outcome != devicelog.Refused || e.Code != devicelog.CodeStaleFence || e.Token != 17 {
+		if e.Accepted || e.Applied || e.Outcome != simulator.OutcomeRefused || e.Code != simulator.CodeStaleFence || e.Token != 17 {
 			t.Errorf("log %+v", e)
 		}
 	}
 	// The fence is the device's own: the neighbour has seen none.
-	wantOK(t, r.upgrade("sw-002", "3.0.0", firstRun, "job-5"))
-	r.wantNoViolation()
+	wantOK(t, r.upgrade("sw-002", "3.0.0", firstFence, "job-5"))
+	r.wantNoViolations()
 }
 
-func TestADeviceThatRefusesHasStillSeenTheFence(t *testing.T) {
-	r := newRig(t, simulator.Options{})
+func TestRefuse_RecordsFence(t *testing.T) {
+	r := newFixture(t, simulator.Options{})
 	r.control("/sw-001", `{"refuse": {"times": 1}}`)
-	wantCode(t, r.upgrade("sw-001", "2.0.0", secondRun, "job-2"), 503, devicelog.CodeRefused)
-	wantCode(t, r.upgrade("sw-001", "2.0.0", firstRun, "job-1"), 409, devicelog.CodeStaleFence)
+	wantCode(t, r.upgrade("sw-001", "2.0.0", secondFence, "job-2"), 503, simulator.CodeRefused)
+	wantCode(t, r.upgrade("sw-001", "2.0.0", firstFence, "job-1"), 409, simulator.CodeStaleFence)
 }
 
-func TestConfigure(t *testing.T) {
-	r := newRig(t, simulator.Options{})
-	wantOK(t, r.configure("sw-001", `{"mtu": "1500", "vlan": "7"}`, firstRun, "job-1"))
-	wantOK(t, r.configure("sw-001", `{"mtu": "9000", "vlan": null, "absent": null}`, firstRun, "job-2"))
+func TestDevice_Configures(t *testing.T) {
+	r := newFixture(t, simulator.Options{})
+	wantOK(t, r.configure("sw-001", `{"mtu": "1500", "vlan": "7"}`, firstFence, "job-1"))
+	wantOK(t, r.configure("sw-001", `{"mtu": "9000", "vlan": null, "absent": null}`, firstFence, "job-2"))
 	if c := r.device("sw-001").Config; len(c) != 1 || c["mtu"] != "9000" {
 		t.Errorf("config %v, want mtu 9000 alone", c)
 	}
-	wantOK(t, r.configure("sw-001", `{"mtu": "9000"}`, firstRun, "job-2b"))
-	if e := r.last("sw-001"); e.Effective || !e.Applied || e.Requested != `{"mtu":"9000"}` {
+	wantOK(t, r.configure("sw-001", `{"mtu": "9000"}`, firstFence, "job-2b"))
+	if e := r.lastEntry("sw-001"); e.Effective || !e.Applied || e.Requested != `{"mtu":"9000"}` {
 		t.Errorf("the same again: %+v", e)
 	}
-	r.wantNoViolation()
+	r.wantNoViolations()
 }
 
-func TestTouchCountsEveryCall(t *testing.T) {
-	r := newRig(t, simulator.Options{})
-	wantOK(t, r.touch("sw-001", firstRun, "job-1"))
-	wantOK(t, r.touch("sw-001", firstRun, "job-2"))
-	r.wantNoViolation()
-	if a := r.touch("sw-001", firstTakeover, "job-2"); a.Touches != 3 || !a.Repeat {
+func TestDevice_TouchCountsEveryCall(t *testing.T) {
+	r := newFixture(t, simulator.Options{})
+	wantOK(t, r.touch("sw-001", firstFence, "job-1"))
+	wantOK(t, r.touch("sw-001", firstFence, "job-2"))
+	r.wantNoViolations()
+	if a := r.touch("sw-001", takeoverFence, "job-2"); a.Touches != 3 || !a.Repeat {
 		t.Errorf("the third touch: %+v", a)
 	}
-	var rules []devicelog.Rule
-	for _, v := range r.fleet.Judge("sw-001") {
+	var rules []simulator.Rule
+	for _, v := range r.fleet.CheckLogs("sw-001") {
 		if v.Device != "sw-001" || v.First != 2 || v.Second != 3 {
 			t.Errorf("violation %s", v)
 		}
 		rules = append(rules, v.Rule)
 	}
-	if len(rules) != 2 || rules[0] != devicelog.StartedTwice || rules[1] != devicelog.AppliedTwice {
+	if len(rules) != 2 || rules[0] != simulator.RuleStartedTwice || rules[1] != simulator.RuleAppliedTwice {
 		t.Errorf("rules %v, want started_twice and applied_twice", rules)
 	}
-	if len(r.fleet.Judge("sw-002")) != 0 {
+	if len(r.fleet.CheckLogs("sw-002")) != 0 {
 		t.Error("the neighbour is judged guilty")
 	}
 }
 
-func TestBadInputChangesNothing(t *testing.T) {
-	r := newRig(t, simulator.Options{})
+func TestHandler_BadInputChangesNothing(t *testing.T) {
+	r := newFixture(t, simulator.Options{})
 	big := `{"target": "` + strings.Repeat("9", 70_000) + `"}`
 	for name, c := range map[string]struct {
 		method, path, body, fence, key string
 		status                         int
 		code                           string
 	}{
-		"no fence":           {"POST", "/devices/sw-001/upgrade", `{"target": "2"}`, "", "job", 400, devicelog.CodeFenceRequired},
-		"no key":             {"POST", "/devices/sw-001/upgrade", `{"target": "2"}`, firstRun, "", 400, devicelog.CodeKeyRequired},
-		"no JSON":            {"POST", "/devices/sw-001/upgrade", `target=2`, firstRun, "job", 400, devicelog.CodeInvalid},
-		"empty body":         {"POST", "/devices/sw-001/upgrade", ``, firstRun, "job", 400, devicelog.CodeInvalid},
-		"no target":          {"POST", "/devices/sw-001/upgrade", `{}`, firstRun, "job", 400, devicelog.CodeInvalid},
-		"unknown field":      {"POST", "/devices/sw-001/upgrade", `{"target": "2", "force": true}`, firstRun, "job", 400, devicelog.CodeInvalid},
-		"wrong type":         {"POST", "/devices/sw-001/upgrade", `{"target": 2}`, firstRun, "job", 400, devicelog.CodeInvalid},
-		"two values":         {"POST", "/devices/sw-001/upgrade", `{"target": "2"} {}`, firstRun, "job", 400, devicelog.CodeInvalid},
-		"huge body":          {"POST", "/devices/sw-001/upgrade", big, firstRun, "job", 413, devicelog.CodeTooLarge},
-		"no version":         {"POST", "/devices/sw-001/rollback", `{"target": "2"}`, firstRun, "job", 400, devicelog.CodeInvalid},
-		"no config":          {"PUT", "/devices/sw-001/config", `{}`, firstRun, "job", 400, devicelog.CodeInvalid},
-		"config of numbers":  {"PUT", "/devices/sw-001/config", `{"mtu": 9000}`, firstRun, "job", 400, devicelog.CodeInvalid},
-		"unknown device":     {"POST", "/devices/sw-999/upgrade", `{"target": "2"}`, firstRun, "job", 404, devicelog.CodeNotFound},
-		"unknown route":      {"POST", "/devices/sw-001/explode", ``, firstRun, "job", 404, devicelog.CodeNotFound},
-		"wrong method":       {"DELETE", "/devices/sw-001", ``, "", "", 404, devicelog.CodeNotFound},
-		"unknown control":    {"POST", "/control/sw-999", `{}`, "", "", 404, devicelog.CodeNotFound},
-		"unknown group":      {"POST", "/control?group=nowhere", `{}`, "", "", 404, devicelog.CodeNotFound},
-		"unknown switch":     {"POST", "/control/sw-001", `{"explode": {}}`, "", "", 400, devicelog.CodeInvalid},
-		"slow without time":  {"POST", "/control/sw-001", `{"slow": {}}`, "", "", 400, devicelog.CodeInvalid},
-		"slow bad time":      {"POST", "/control/sw-001", `{"slow": {"for": "soon"}}`, "", "", 400, devicelog.CodeInvalid},
-		"refuse with 200":    {"POST", "/control/sw-001", `{"refuse": {"status": 200}}`, "", "", 400, devicelog.CodeInvalid},
-		"refuse negative":    {"POST", "/control/sw-001", `{"refuse": {"times": -1}}`, "", "", 400, devicelog.CodeInvalid},
-		"drop nowhere":       {"POST", "/control/sw-001", `{"drop": {"when": "later"}}`, "", "", 400, devicelog.CodeInvalid},
-		"drop of reads":      {"POST", "/control/sw-001", `{"drop": {"when": "before", "operations": ["read"]}}`, "", "", 400, devicelog.CodeInvalid},
-		"keep a touch":       {"POST", "/control/sw-001", `{"keepVersion": {"operations": ["touch"]}}`, "", "", 400, devicelog.CodeInvalid},
-		"control of no JSON": {"POST", "/control", `slow`, "", "", 400, devicelog.CodeInvalid},
+		"no fence":           {"POST", "/devices/sw-001/upgrade", `{"target": "2"}`, "", "job", 400, simulator.CodeFenceRequired},
+		"no key":             {"POST", "/devices/sw-001/upgrade", `{"target": "2"}`, firstFence, "", 400, simulator.CodeKeyRequired},
+		"no JSON":            {"POST", "/devices/sw-001/upgrade", `target=2`, firstFence, "job", 400, simulator.CodeInvalid},
+		"empty body":         {"POST", "/devices/sw-001/upgrade", ``, firstFence, "job", 400, simulator.CodeInvalid},
+		"no target":          {"POST", "/devices/sw-001/upgrade", `{}`, firstFence, "job", 400, simulator.CodeInvalid},
+		"unknown field":      {"POST", "/devices/sw-001/upgrade", `{"target": "2", "force": true}`, firstFence, "job", 400, simulator.CodeInvalid},
+		"wrong type":         {"POST", "/devices/sw-001/upgrade", `{"target": 2}`, firstFence, "job", 400, simulator.CodeInvalid},
+		"two values":         {"POST", "/devices/sw-001/upgrade", `{"target": "2"} {}`, firstFence, "job", 400, simulator.CodeInvalid},
+		"huge body":          {"POST", "/devices/sw-001/upgrade", big, firstFence, "job", 413, simulator.CodeTooLarge},
+		"no version":         {"POST", "/devices/sw-001/rollback", `{"target": "2"}`, firstFence, "job", 400, simulator.CodeInvalid},
+		"no config":          {"PUT", "/devices/sw-001/config", `{}`, firstFence, "job", 400, simulator.CodeInvalid},
+		"config of numbers":  {"PUT", "/devices/sw-001/config", `{"mtu": 9000}`, firstFence, "job", 400, simulator.CodeInvalid},
+		"unknown device":     {"POST", "/devices/sw-999/upgrade", `{"target": "2"}`, firstFence, "job", 404, simulator.CodeNotFound},
+		"unknown route":      {"POST", "/devices/sw-001/explode", ``, firstFence, "job", 404, simulator.CodeNotFound},
+		"wrong method":       {"DELETE", "/devices/sw-001", ``, "", "", 404, simulator.CodeNotFound},
+		"unknown control":    {"POST", "/control/sw-999", `{}`, "", "", 404, simulator.CodeNotFound},
+		"unknown group":      {"POST", "/control?group=nowhere", `{}`, "", "", 404, simulator.CodeNotFound},
+		"unknown switch":     {"POST", "/control/sw-001", `{"explode": {}}`, "", "", 400, simulator.CodeInvalid},
+		"slow without time":  {"POST", "/control/sw-001", `{"slow": {}}`, "", "", 400, simulator.CodeInvalid},
+		"slow bad time":      {"POST", "/control/sw-001", `{"slow": {"for": "soon"}}`, "", "", 400, simulator.CodeInvalid},
+		"refuse with 200":    {"POST", "/control/sw-001", `{"refuse": {"status": 200}}`, "", "", 400, simulator.CodeInvalid},
+		"refuse negative":    {"POST", "/control/sw-001", `{"refuse": {"times": -1}}`, "", "", 400, simulator.CodeInvalid},
+		"drop nowhere":       {"POST", "/control/sw-001", `{"drop": {"when": "later"}}`, "", "", 400, simulator.CodeInvalid},
+		"drop of reads":      {"POST", "/control/sw-001", `{"drop": {"when": "before", "operations": ["read"]}}`, "", "", 400, simulator.CodeInvalid},
+		"keep a touch":       {"POST", "/control/sw-001", `{"keepVersion": {"operations": ["touch"]}}`, "", "", 400, simulator.CodeInvalid},
+		"control of no JSON": {"POST", "/control", `slow`, "", "", 400, simulator.CodeInvalid},
 	} {
 		t.Run(name, func(t *testing.T) {
 			wantCode(t, r.call(c.method, c.path, c.body, "X-Fence", c.fence, "Idempotency-Key", c.key), c.status, c.code)
@@ -199,57 +198,57 @@ func TestBadInputChangesNothing(t *testing.T) {
 		t.Errorf("bad input left a trace: %+v", s)
 	}
 	for _, e := range r.fleet.Log("sw-001") {
-		if e.Accepted || e.Outcome != devicelog.Refused {
+		if e.Accepted || e.Outcome != simulator.OutcomeRefused {
 			t.Errorf("log %+v", e)
 		}
 	}
 }
 
-func TestReset(t *testing.T) {
-	r := newRig(t, simulator.Options{})
+func TestFleet_Reset(t *testing.T) {
+	r := newFixture(t, simulator.Options{})
 	r.control("", `{"refuse": {"operations": ["touch"]}}`)
-	wantOK(t, r.upgrade("sw-001", "2.0.0", secondRun, "job-1"))
+	wantOK(t, r.upgrade("sw-001", "2.0.0", secondFence, "job-1"))
 	wantOK(t, r.call("POST", "/reset", ""))
 	s := r.device("sw-001")
 	if s.Version != "1.0.0" || s.BootCount != 1 || s.Changes != 0 || s.HighestFence != "" || s.Behaviour != (simulator.Behaviour{}) {
 		t.Errorf("after the reset: %+v", s)
 	}
-	a := r.upgrade("sw-001", "2.0.0", firstRun, "job-1")
+	a := r.upgrade("sw-001", "2.0.0", firstFence, "job-1")
 	wantOK(t, a)
 	if a.Repeat {
 		t.Error("the key of before the reset is remembered")
 	}
 }
 
-func TestResetAndCloseInterruptChangesUnderWay(t *testing.T) {
+func TestFleet_ResetAndCloseInterruptChanges(t *testing.T) {
 	for name, end := range map[string]func(*simulator.Fleet){
 		"reset": (*simulator.Fleet).Reset,
 		"close": func(f *simulator.Fleet) { _ = f.Close() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, simulator.Options{After: never})
+			r := newFixture(t, simulator.Options{After: never})
 			r.control("/sw-001", `{"slow": {"for": "1h"}}`)
 			answers := make(chan answer, 2)
 			for _, key := range []string{"job-1", "job-2"} { // One runs, one waits.
-				go func() { answers <- r.upgrade("sw-001", "2.0.0", firstRun, key) }()
+				go func() { answers <- r.upgrade("sw-001", "2.0.0", firstFence, key) }()
 			}
 			r.eventually("both changes arrive", func() bool { return r.device("sw-001").Changes == 2 })
 			end(r.fleet)
 			for range 2 {
-				wantCode(t, <-answers, 503, devicelog.CodeNoPower)
+				wantCode(t, <-answers, 503, simulator.CodeNoPower)
 			}
 			if v := r.device("sw-001").Version; v != "1.0.0" {
 				t.Errorf("version %s, want the first one", v)
 			}
 			if name == "close" {
-				wantCode(t, r.upgrade("sw-001", "2.0.0", firstRun, "job-3"), 503, devicelog.CodeNoPower)
+				wantCode(t, r.upgrade("sw-001", "2.0.0", firstFence, "job-3"), 503, simulator.CodeNoPower)
 			}
 		})
 	}
 }
 
-func TestManyDevicesAtOnce(t *testing.T) {
-	r := newRig(t, simulator.Options{Devices: simulator.Numbered(100)})
+func TestFleet_ConcurrentDevices(t *testing.T) {
+	r := newFixture(t, simulator.Options{Devices: simulator.NumberedDevices(100)})
 	r.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 20}}
 	defer r.client.CloseIdleConnections()
 	ids := make(chan string)
@@ -257,7 +256,7 @@ func TestManyDevicesAtOnce(t *testing.T) {
 	for range 20 {
 		callers.Go(func() {
 			for id := range ids {
-				if a := r.upgrade(id, "2.0.0", firstRun, "job-"+id); a.status != 200 {
+				if a := r.upgrade(id, "2.0.0", firstFence, "job-"+id); a.status != 200 {
 					t.Errorf("%s: %+v", id, a)
 				}
 			}
@@ -271,7 +270,7 @@ func TestManyDevicesAtOnce(t *testing.T) {
 	if got := r.fleet.Versions(); got["2.0.0"] != 100 {
 		t.Errorf("versions %v, want a hundred times 2.0.0", got)
 	}
-	r.wantNoViolation()
+	r.wantNoViolations()
 }
 
 func never(time.Duration) <-chan time.Time { return nil }

@@ -7,8 +7,6 @@ import (
 	"io"
 	"net/http"
 	"slices"
-
-	"github.com/lockstep-run/lockstep/examples/fleet/simulator/devicelog"
 )
 
 // maxBody bounds a request body, in bytes.
@@ -34,16 +32,16 @@ const maxBody = 64 << 10
 func (f *Fleet) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /devices", f.serveDevices)
-	mux.HandleFunc("GET /devices/{id}", f.onDevice(func(w http.ResponseWriter, r *http.Request, d *device) {
+	mux.HandleFunc("GET /devices/{id}", f.withDevice(func(w http.ResponseWriter, r *http.Request, d *device) {
 		send(w, d.read(r.Context()))
 	}))
-	mux.HandleFunc("GET /devices/{id}/log", f.onDevice(func(w http.ResponseWriter, _ *http.Request, d *device) {
+	mux.HandleFunc("GET /devices/{id}/log", f.withDevice(func(w http.ResponseWriter, _ *http.Request, d *device) {
 		sendOK(w, map[string]any{"items": d.entries()})
 	}))
-	mux.HandleFunc("POST /devices/{id}/upgrade", f.onChange(devicelog.Upgrade))
-	mux.HandleFunc("POST /devices/{id}/rollback", f.onChange(devicelog.Rollback))
-	mux.HandleFunc("PUT /devices/{id}/config", f.onChange(devicelog.Configure))
-	mux.HandleFunc("POST /devices/{id}/touch", f.onChange(devicelog.Touch))
+	mux.HandleFunc("POST /devices/{id}/upgrade", f.handleChange(OpUpgrade))
+	mux.HandleFunc("POST /devices/{id}/rollback", f.handleChange(OpRollback))
+	mux.HandleFunc("PUT /devices/{id}/config", f.handleChange(OpConfigure))
+	mux.HandleFunc("POST /devices/{id}/touch", f.handleChange(OpTouch))
 	mux.HandleFunc("POST /control/{id}", f.serveControl)
 	mux.HandleFunc("POST /control", f.serveControl)
 	mux.HandleFunc("POST /reset", func(w http.ResponseWriter, _ *http.Request) {
@@ -51,14 +49,14 @@ func (f *Fleet) Handler() http.Handler {
 		sendOK(w, map[string]any{"devices": len(f.all())})
 	})
 	mux.HandleFunc("GET /judge", func(w http.ResponseWriter, _ *http.Request) {
-		sendOK(w, map[string]any{"violations": f.Judge()})
+		sendOK(w, map[string]any{"violations": f.CheckLogs()})
 	})
 	mux.HandleFunc("GET /inventory", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/jsonl")
 		_ = WriteInventory(w, f.options.Devices) // A reader that left needs no error.
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		sendProblem(w, 404, devicelog.CodeNotFound, fmt.Sprintf("no route %s %s", r.Method, r.URL.Path))
+		sendProblem(w, 404, CodeNotFound, fmt.Sprintf("no route %s %s", r.Method, r.URL.Path))
 	})
 	return mux
 }
@@ -71,20 +69,20 @@ func (f *Fleet) serveDevices(w http.ResponseWriter, r *http.Request) {
 	sendOK(w, map[string]any{"items": states, "versions": countVersions(states)})
 }
 
-func (f *Fleet) onDevice(serve func(http.ResponseWriter, *http.Request, *device)) http.HandlerFunc {
+func (f *Fleet) withDevice(serve func(http.ResponseWriter, *http.Request, *device)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		id := r.PathValue("id")
 		d, ok := f.device(id)
 		if !ok {
-			sendProblem(w, 404, devicelog.CodeNotFound, fmt.Sprintf("no device %q", id))
+			sendProblem(w, 404, CodeNotFound, fmt.Sprintf("no device %q", id))
 			return
 		}
 		serve(w, r, d)
 	}
 }
 
-func (f *Fleet) onChange(o devicelog.Operation) http.HandlerFunc {
-	return f.onDevice(func(w http.ResponseWriter, r *http.Request, d *device) {
+func (f *Fleet) handleChange(o Operation) http.HandlerFunc {
+	return f.withDevice(func(w http.ResponseWriter, r *http.Request, d *device) {
 		send(w, d.perform(r.Context(), parseChange(w, r, o)))
 	})
 }
@@ -93,28 +91,28 @@ func (f *Fleet) onChange(o devicelog.Operation) http.HandlerFunc {
 // change, because the device logs what it was asked to do even then. The body
 // is always read to its end: the server notices a caller that hangs up only
 // after that.
-func parseChange(w http.ResponseWriter, r *http.Request, o devicelog.Operation) change {
+func parseChange(w http.ResponseWriter, r *http.Request, o Operation) change {
 	c := change{operation: o, fence: r.Header.Get("X-Fence"), key: r.Header.Get("Idempotency-Key")}
 	body := http.MaxBytesReader(w, r.Body, maxBody)
 	var err error
 	switch o {
-	case devicelog.Upgrade:
+	case OpUpgrade:
 		var b struct{ Target string }
-		if err = decodeStrictly(body, &b); err == nil && b.Target == "" {
+		if err = decodeStrict(body, &b); err == nil && b.Target == "" {
 			err = errors.New("target is missing")
 		}
 		c.version = b.Target
-	case devicelog.Rollback:
+	case OpRollback:
 		var b struct{ Version string }
-		if err = decodeStrictly(body, &b); err == nil && b.Version == "" {
+		if err = decodeStrict(body, &b); err == nil && b.Version == "" {
 			err = errors.New("version is missing")
 		}
 		c.version = b.Version
-	case devicelog.Configure:
-		if err = decodeStrictly(body, &c.config); err == nil && len(c.config) == 0 {
+	case OpConfigure:
+		if err = decodeStrict(body, &c.config); err == nil && len(c.config) == 0 {
 			err = errors.New("no key is named")
 		}
-	case devicelog.Touch, devicelog.Read:
+	case OpTouch, OpRead:
 		_, err = io.Copy(io.Discard, body)
 	}
 	if err != nil {
@@ -126,12 +124,12 @@ func parseChange(w http.ResponseWriter, r *http.Request, o devicelog.Operation) 
 
 func (f *Fleet) serveControl(w http.ResponseWriter, r *http.Request) {
 	var b Behaviour
-	if err := decodeStrictly(http.MaxBytesReader(w, r.Body, maxBody), &b); err != nil {
-		sendProblem(w, 400, devicelog.CodeInvalid, "body: "+err.Error())
+	if err := decodeStrict(http.MaxBytesReader(w, r.Body, maxBody), &b); err != nil {
+		sendProblem(w, 400, CodeInvalid, "body: "+err.Error())
 		return
 	}
 	if err := b.Validate(); err != nil {
-		sendProblem(w, 400, devicelog.CodeInvalid, err.Error())
+		sendProblem(w, 400, CodeInvalid, err.Error())
 		return
 	}
 	ids := f.IDs()
@@ -141,7 +139,7 @@ func (f *Fleet) serveControl(w http.ResponseWriter, r *http.Request) {
 		ids = f.Group(group)
 	}
 	if err := f.SetBehaviour(b, ids...); err != nil {
-		sendProblem(w, 404, devicelog.CodeNotFound, err.Error())
+		sendProblem(w, 404, CodeNotFound, err.Error())
 		return
 	}
 	sendOK(w, map[string]any{"devices": len(ids)})

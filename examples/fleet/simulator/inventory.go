@@ -37,7 +37,7 @@ func ReadInventory(r io.Reader) ([]Device, error) {
 			continue
 		}
 		var d Device
-		if err := decodeStrictly(bytes.NewReader(line), &d); err != nil {
+		if err := decodeStrict(bytes.NewReader(line), &d); err != nil {
 			return nil, fmt.Errorf("inventory line %d: %w", number, err)
 		}
 		switch {
@@ -68,10 +68,10 @@ func WriteInventory(w io.Writer, devices []Device) error {
 	return nil
 }
 
-// Numbered invents n devices, sw-001 onwards, the same ones every time: the
+// NumberedDevices invents n devices, sw-001 onwards, the same ones every time: the
 // first tenth in group core, the next three tenths in distribution, the rest
 // in access, spread over four sites.
-func Numbered(n int) []Device {
+func NumberedDevices(n int) []Device {
 	sites := [...]string{"amsterdam", "berlin", "lisbon", "oslo"}
 	models := map[string]string{"core": "LX-9600", "distribution": "LX-5400", "access": "LX-2900"}
 	devices := make([]Device, 0, max(n, 0))
@@ -95,9 +95,9 @@ func Numbered(n int) []Device {
 	return devices
 }
 
-// decodeStrictly reads exactly one JSON value and refuses unknown fields and
+// decodeStrict reads exactly one JSON value and refuses unknown fields and
 // anything that follows.
-func decodeStrictly(r io.Reader, into any) error {
+func decodeStrict(r io.Reader, into any) error {
 	decoder := json.NewDecoder(r)
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(into); err != nil {

@@ -13,13 +13,13 @@ import (
 	"github.com/lockstep-run/lockstep/examples/fleet/simulator"
 )
 
-func TestTheExampleInventoryIsTheNumberedHundred(t *testing.T) {
+func TestReadInventory_ExampleMatchesNumberedDevices(t *testing.T) {
 	file, err := os.ReadFile("../inventory.jsonl")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var want bytes.Buffer
-	if err := simulator.WriteInventory(&want, simulator.Numbered(100)); err != nil {
+	if err := simulator.WriteInventory(&want, simulator.NumberedDevices(100)); err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(file, want.Bytes()) {
@@ -46,8 +46,8 @@ func TestTheExampleInventoryIsTheNumberedHundred(t *testing.T) {
 	}
 }
 
-func TestTheInventoryOverHTTP(t *testing.T) {
-	r := newRig(t, simulator.Options{Devices: simulator.Numbered(1000)})
+func TestHandler_ServesInventory(t *testing.T) {
+	r := newFixture(t, simulator.Options{Devices: simulator.NumberedDevices(1000)})
 	response, err := http.Get(r.url + "/inventory")
 	if err != nil {
 		t.Fatal(err)
@@ -63,7 +63,7 @@ func TestTheInventoryOverHTTP(t *testing.T) {
 	}
 }
 
-func TestABadInventoryNamesItsLine(t *testing.T) {
+func TestReadInventory_ErrorNamesLine(t *testing.T) {
 	good := `{"type":"device","id":"sw-001","attributes":{},"groups":[]}`
 	for name, bad := range map[string]string{
 		"no JSON":       `sw-002`,
@@ -84,7 +84,7 @@ func TestABadInventoryNamesItsLine(t *testing.T) {
 	}
 }
 
-func TestTheExampleDefinition(t *testing.T) {
+func TestExampleDefinition_IsValid(t *testing.T) {
 	text, err := os.ReadFile("../upgrade_firmware.yaml")
 	if err != nil {
 		t.Fatal(err)

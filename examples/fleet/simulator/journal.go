@@ -7,17 +7,15 @@ import (
 	"fmt"
 	"io"
 	"os"
-
-	"github.com/lockstep-run/lockstep/examples/fleet/simulator/devicelog"
 )
 
-// line is one line of the state file: an entry as it arrived or as it ended,
+// journalLine is one line of the state file: an entry as it arrived or as it ended,
 // with what the device remembers at that moment, or a reset of everything.
-type line struct {
+type journalLine struct {
 	Reset  bool             `json:"reset,omitempty"`
 	Device string           `json:"device,omitempty"`
-	Entry  *devicelog.Entry `json:"entry,omitempty"`
-	Memory *memory          `json:"memory,omitempty"`
+	Entry  *LogEntry        `json:"entry,omitempty"`
+	Memory *persistentState `json:"memory,omitempty"`
 }
 
 // Persist brings back what the file remembers and appends to it from now on,
@@ -31,24 +29,24 @@ func (f *Fleet) Persist(path string) error {
 	if err != nil {
 		return fmt.Errorf("state file: %w", err)
 	}
-	whole, err := f.replay(file)
+	validBytes, err := f.replay(file)
 	if err == nil {
-		err = file.Truncate(whole)
+		err = file.Truncate(validBytes)
 	}
 	if err == nil {
-		_, err = file.Seek(whole, io.SeekStart)
+		_, err = file.Seek(validBytes, io.SeekStart)
 	}
 	if err != nil {
 		_ = file.Close()
 		return fmt.Errorf("state file %s: %w", path, err)
 	}
-	f.file.Lock()
-	f.out = file
-	f.file.Unlock()
+	f.journalMu.Lock()
+	f.journalFile = file
+	f.journalMu.Unlock()
 	for _, d := range f.all() {
 		d.mu.Lock()
-		d.journal = f.write
-		d.interrupt()
+		d.writeJournal = f.appendJournal
+		d.interruptPending()
 		d.mu.Unlock()
 	}
 	return nil
@@ -57,23 +55,23 @@ func (f *Fleet) Persist(path string) error {
 // replay reads the whole lines and returns their length in bytes.
 func (f *Fleet) replay(r io.Reader) (int64, error) {
 	lines := bufio.NewReader(r)
-	var whole int64
+	var validBytes int64
 	for number := 1; ; number++ {
 		text, err := lines.ReadBytes('\n')
 		if err == io.EOF {
-			return whole, nil
+			return validBytes, nil
 		}
 		if err != nil {
 			return 0, err
 		}
-		var l line
-		if err := decodeStrictly(bytes.NewReader(text), &l); err != nil {
+		var l journalLine
+		if err := decodeStrict(bytes.NewReader(text), &l); err != nil {
 			return 0, fmt.Errorf("line %d: %w", number, err)
 		}
-		whole += int64(len(text))
+		validBytes += int64(len(text))
 		if l.Reset {
 			f.mu.Lock()
-			f.plugIn(nil)
+			f.initDevices(nil)
 			f.mu.Unlock()
 			continue
 		}
@@ -81,15 +79,15 @@ func (f *Fleet) replay(r io.Reader) (int64, error) {
 			return 0, fmt.Errorf("line %d: neither a reset nor an entry with its memory", number)
 		}
 		if d, known := f.device(l.Device); known {
-			if err := d.remember(l); err != nil {
+			if err := d.restoreLine(l); err != nil {
 				return 0, fmt.Errorf("line %d: %w", number, err)
 			}
 		}
 	}
 }
 
-// remember takes one line back into the device.
-func (d *device) remember(l line) error {
+// restoreLine takes one line back into the device.
+func (d *device) restoreLine(l journalLine) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch seq := l.Entry.Seq; {
@@ -100,9 +98,9 @@ func (d *device) remember(l line) error {
 	default:
 		return fmt.Errorf("entry %d of %s after %d entries", seq, d.ID, len(d.log))
 	}
-	d.memory = *l.Memory
-	if d.memory.Config == nil {
-		d.memory.Config = map[string]string{}
+	d.persistent = *l.Memory
+	if d.persistent.Config == nil {
+		d.persistent.Config = map[string]string{}
 	}
 	if l.Entry.Accepted {
 		d.accepted[l.Entry.IdempotencyKey] = true
@@ -110,28 +108,28 @@ func (d *device) remember(l line) error {
 	return nil
 }
 
-// interrupt ends the changes that were under way when the process died.
-func (d *device) interrupt() {
+// interruptPending ends the changes that were under way when the process died.
+func (d *device) interruptPending() {
 	for i := range d.log {
-		if e := &d.log[i]; e.Outcome == devicelog.Running {
-			e.Outcome, e.Message, e.EndedAt = devicelog.Interrupted, "the device lost power during the change", d.now()
+		if e := &d.log[i]; e.Outcome == OutcomeRunning {
+			e.Outcome, e.Message, e.EndedAt = OutcomeInterrupted, "the device lost power during the change", d.now()
 			d.record(*e)
 		}
 	}
 }
 
-// write appends one line in a single call, so that lines never mix.
-func (f *Fleet) write(l line) {
-	f.file.Lock()
-	defer f.file.Unlock()
-	if f.out == nil {
+// appendJournal appends one line in a single call, so that lines never mix.
+func (f *Fleet) appendJournal(l journalLine) {
+	f.journalMu.Lock()
+	defer f.journalMu.Unlock()
+	if f.journalFile == nil {
 		return
 	}
 	text, err := json.Marshal(l)
 	if err == nil {
-		_, err = f.out.Write(append(text, '\n'))
+		_, err = f.journalFile.Write(append(text, '\n'))
 	}
-	if err != nil && f.bad == nil {
-		f.bad = fmt.Errorf("state file: %w", err)
+	if err != nil && f.writeErr == nil {
+		f.writeErr = fmt.Errorf("state file: %w", err)
 	}
 }

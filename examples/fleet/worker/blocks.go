@@ -54,8 +54,8 @@ const UpgradeTimeout = 20 * time.Second
 // Add adds the fleet's blocks to a worker, for devices that are reached through
 // the address given.
 func Add(w *sdk.Worker, devices string) {
-	fleet := newDevices(devices)
-	sdk.Add(w, sdk.Block[None, Version]{
+	fleet := newDeviceClient(devices)
+	sdk.Register(w, sdk.Block[None, Version]{
 		Name: "fleet/show_version", Version: "1.0.0", RunOn: "device", Pure: true,
 		Description:     "Ask a device what it runs.",
 		ParameterSchema: json.RawMessage(noneSchema),
@@ -64,7 +64,7 @@ func Add(w *sdk.Worker, devices string) {
 			return fleet.version(ctx, job.Entity.ID)
 		},
 	})
-	sdk.Add(w, sdk.Block[Upgrade, Version]{
+	sdk.Register(w, sdk.Block[Upgrade, Version]{
 		Name: "fleet/upgrade", Version: "1.0.0", RunOn: "device", Idempotent: true, UndoHarmless: true, Timeout: UpgradeTimeout,
 		Description:     "Bring a device to a version; the undo brings back the former one.",
 		ParameterSchema: json.RawMessage(upgradeSchema),
@@ -79,7 +79,7 @@ func Add(w *sdk.Worker, devices string) {
 			return err
 		},
 	})
-	sdk.Add(w, sdk.Block[Target, Version]{
+	sdk.Register(w, sdk.Block[Target, Version]{
 		Name: "fleet/verify", Version: "1.0.0", RunOn: "device", Pure: true,
 		Description:     "Fail unless a device reports the version it should run.",
 		ParameterSchema: json.RawMessage(targetSchema),
@@ -92,7 +92,7 @@ func Add(w *sdk.Worker, devices string) {
 			return v, err
 		},
 	})
-	sdk.Add(w, sdk.Block[Report, Report]{
+	sdk.Register(w, sdk.Block[Report, Report]{
 		Name: "fleet/report", Version: "1.0.0", RunOn: "global", Pure: true,
 		Description:     "Sum up a run.",
 		ParameterSchema: json.RawMessage(reportSchema),

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lockstep-run/lockstep/examples/fleet/simulator/devicelog"
+	"github.com/lockstep-run/lockstep/examples/fleet/simulator"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -18,9 +18,9 @@ const (
 	toTwo = `{"target":"2.0.0","former":"1.0.0"}`
 )
 
-// TestPromises: what the engine decides on a failure hangs on these.
-func TestPromises(t *testing.T) {
-	r := newRig(t)
+// TestAdd_RegistersBlockProperties: what the engine decides on a failure hangs on these.
+func TestAdd_RegistersBlockProperties(t *testing.T) {
+	r := newFixture(t)
 	for ref, want := range map[string]workflow.Block{
 		show:    {RunOn: "device", Pure: true},
 		upgrade: {RunOn: "device", Idempotent: true, Reversible: true, UndoHarmless: true},
@@ -40,49 +40,49 @@ func TestPromises(t *testing.T) {
 	}
 }
 
-func TestUpgradeAndBack(t *testing.T) {
-	r := newRig(t)
-	r.succeeds(job{block: show, device: "sw-001"}, `{"version":"1.0.0","bootCount":1}`)
-	r.succeeds(job{block: upgrade, device: "sw-001", parameters: toTwo}, `{"version":"2.0.0","bootCount":2}`)
-	r.runsVersion("sw-001", "2.0.0", 2)
-	r.succeeds(job{block: verify, device: "sw-001", parameters: `{"target":"2.0.0"}`}, `{"version":"2.0.0","bootCount":2}`)
-	undo := job{kind: workflow.JobRollback, block: upgrade, device: "sw-001", parameters: toTwo, result: `{"version":"2.0.0","bootCount":2}`}
-	r.succeeds(undo, "")
-	r.runsVersion("sw-001", "1.0.0", 3)
+func TestUpgrade_RollsBack(t *testing.T) {
+	r := newFixture(t)
+	r.wantResult(job{block: show, device: "sw-001"}, `{"version":"1.0.0","bootCount":1}`)
+	r.wantResult(job{block: upgrade, device: "sw-001", parameters: toTwo}, `{"version":"2.0.0","bootCount":2}`)
+	r.wantVersion("sw-001", "2.0.0", 2)
+	r.wantResult(job{block: verify, device: "sw-001", parameters: `{"target":"2.0.0"}`}, `{"version":"2.0.0","bootCount":2}`)
+	rollback := job{kind: workflow.JobRollback, block: upgrade, device: "sw-001", parameters: toTwo, result: `{"version":"2.0.0","bootCount":2}`}
+	r.wantResult(rollback, "")
+	r.wantVersion("sw-001", "1.0.0", 3)
 }
 
-// TestUndoOfNothing: the undo of an upgrade that never reached the device leaves
+// TestUpgrade_RollbackWithoutUpgradeIsHarmless: the undo of an upgrade that never reached the device leaves
 // it as it is; the block says so with UndoHarmless.
-func TestUndoOfNothing(t *testing.T) {
-	r := newRig(t)
-	r.succeeds(job{kind: workflow.JobRollback, block: upgrade, device: "sw-002", parameters: toTwo}, "")
-	r.runsVersion("sw-002", "1.0.0", 1)
+func TestUpgrade_RollbackWithoutUpgradeIsHarmless(t *testing.T) {
+	r := newFixture(t)
+	r.wantResult(job{kind: workflow.JobRollback, block: upgrade, device: "sw-002", parameters: toTwo}, "")
+	r.wantVersion("sw-002", "1.0.0", 1)
 }
 
-func TestReport(t *testing.T) {
-	newRig(t).succeeds(job{block: report, parameters: `{"target":"2.0.0","upgraded":3}`}, `{"target":"2.0.0","upgraded":3}`)
+func TestReport_ReturnsParameters(t *testing.T) {
+	newFixture(t).wantResult(job{block: report, parameters: `{"target":"2.0.0","upgraded":3}`}, `{"target":"2.0.0","upgraded":3}`)
 }
 
-// TestHeaders: the device knows who asked, by the fence and the job's id.
-func TestHeaders(t *testing.T) {
-	r := newRig(t)
-	r.succeeds(job{block: upgrade, device: "sw-001", parameters: toTwo, token: 17}, `{"version":"2.0.0","bootCount":2}`)
+// TestUpgrade_SendsFenceAndKey: the device knows who asked, by the fence and the job's id.
+func TestUpgrade_SendsFenceAndKey(t *testing.T) {
+	r := newFixture(t)
+	r.wantResult(job{block: upgrade, device: "sw-001", parameters: toTwo, token: 17}, `{"version":"2.0.0","bootCount":2}`)
 	log := r.devices.Log("sw-001")
 	if len(log) != 1 || log[0].Token != 17 || log[0].Fence != workflow.Fence(17, 1, 1, 1) || log[0].IdempotencyKey != workflow.JobID("x", 1, 0, 1) {
 		t.Errorf("the device has logged %+v", log)
 	}
 }
 
-// TestLateWorker (N28): one that comes late with a lower token changes nothing,
+// TestUpgrade_StaleFenceIsTerminal (N28): one that comes late with a lower token changes nothing,
 // and does not try again.
-func TestLateWorker(t *testing.T) {
-	r := newRig(t)
-	r.succeeds(job{block: upgrade, device: "sw-001", parameters: toTwo, token: 18}, `{"version":"2.0.0","bootCount":2}`)
-	r.fails(job{block: upgrade, device: "sw-001", parameters: `{"target":"3.0.0","former":"1.0.0"}`, token: 17}, "STALE_FENCE", false)
-	r.runsVersion("sw-001", "2.0.0", 2)
+func TestUpgrade_StaleFenceIsTerminal(t *testing.T) {
+	r := newFixture(t)
+	r.wantResult(job{block: upgrade, device: "sw-001", parameters: toTwo, token: 18}, `{"version":"2.0.0","bootCount":2}`)
+	r.wantFailure(job{block: upgrade, device: "sw-001", parameters: `{"target":"3.0.0","former":"1.0.0"}`, token: 17}, "STALE_FENCE", false)
+	r.wantVersion("sw-001", "2.0.0", 2)
 }
 
-func TestRefusals(t *testing.T) {
+func TestBlocks_MapDeviceErrors(t *testing.T) {
 	for name, c := range map[string]struct {
 		behaviour string
 		code      string
@@ -98,9 +98,9 @@ func TestRefusals(t *testing.T) {
 		"refuses a while": {`{"refuse":{"times":1}}`, "REFUSED", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t)
-			r.misbehave("sw-001", c.behaviour)
-			r.fails(job{block: upgrade, device: "sw-001", parameters: toTwo}, c.code, c.retryable)
+			r := newFixture(t)
+			r.setBehaviour("sw-001", c.behaviour)
+			r.wantFailure(job{block: upgrade, device: "sw-001", parameters: toTwo}, c.code, c.retryable)
 			if n := len(r.devices.Log("sw-001")); n != 1 {
 				t.Errorf("the device was asked %d times, want once", n)
 			}
@@ -108,40 +108,40 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestAskedOnceOnAWarmConnection: net/http would send a request with an
+// TestUpgrade_TransportDoesNotRetry: net/http would send a request with an
 // Idempotency-Key again by itself when a connection in use before breaks. Whether
 // to repeat is the engine's to decide.
-func TestAskedOnceOnAWarmConnection(t *testing.T) {
-	r := newRig(t)
-	r.succeeds(job{block: show, device: "sw-001"}, `{"version":"1.0.0","bootCount":1}`)
-	r.misbehave("sw-001", `{"drop":{"when":"after","times":1}}`)
-	r.fails(job{block: upgrade, device: "sw-001", parameters: toTwo}, "UNREACHABLE", true)
-	if log := r.devices.Log("sw-001"); len(log) != 1 || log[0].Outcome != devicelog.Dropped {
+func TestUpgrade_TransportDoesNotRetry(t *testing.T) {
+	r := newFixture(t)
+	r.wantResult(job{block: show, device: "sw-001"}, `{"version":"1.0.0","bootCount":1}`)
+	r.setBehaviour("sw-001", `{"drop":{"when":"after","times":1}}`)
+	r.wantFailure(job{block: upgrade, device: "sw-001", parameters: toTwo}, "UNREACHABLE", true)
+	if log := r.devices.Log("sw-001"); len(log) != 1 || log[0].Outcome != simulator.OutcomeDropped {
 		t.Errorf("the device has logged %+v", log)
 	}
 }
 
-// TestComesBackWithTheOldVersion: the upgrade is told that it worked; only the
+// TestVerify_FailsOnOldVersion: the upgrade is told that it worked; only the
 // verification finds out, and asking again would not help.
-func TestComesBackWithTheOldVersion(t *testing.T) {
-	r := newRig(t)
-	r.misbehave("sw-001", `{"keepVersion":{}}`)
-	r.succeeds(job{block: upgrade, device: "sw-001", parameters: toTwo}, `{"version":"2.0.0","bootCount":2}`)
-	r.fails(job{block: verify, device: "sw-001", parameters: `{"target":"2.0.0"}`}, "WRONG_VERSION", false)
+func TestVerify_FailsOnOldVersion(t *testing.T) {
+	r := newFixture(t)
+	r.setBehaviour("sw-001", `{"keepVersion":{}}`)
+	r.wantResult(job{block: upgrade, device: "sw-001", parameters: toTwo}, `{"version":"2.0.0","bootCount":2}`)
+	r.wantFailure(job{block: verify, device: "sw-001", parameters: `{"target":"2.0.0"}`}, "WRONG_VERSION", false)
 }
 
-func TestNoSuchDevice(t *testing.T) {
-	r := newRig(t)
-	r.fails(job{block: show, device: "sw-999"}, "NOT_FOUND", false)
+func TestBlocks_UnknownDeviceFails(t *testing.T) {
+	r := newFixture(t)
+	r.wantFailure(job{block: show, device: "sw-999"}, "NOT_FOUND", false)
 	r.server.Close()
-	r.fails(job{block: show, device: "sw-001"}, "UNREACHABLE", true)
+	r.wantFailure(job{block: show, device: "sw-001"}, "UNREACHABLE", true)
 }
 
-// TestMisspeltParameter: a parameter that the block does not have is no
+// TestBlocks_UnknownParameterFails: a parameter that the block does not have is no
 // parameter to ignore.
-func TestMisspeltParameter(t *testing.T) {
-	r := newRig(t)
-	got := r.do(job{block: verify, device: "sw-001", parameters: `{"tarqet":"2.0.0"}`})
+func TestBlocks_UnknownParameterFails(t *testing.T) {
+	r := newFixture(t)
+	got := r.runJob(job{block: verify, device: "sw-001", parameters: `{"tarqet":"2.0.0"}`})
 	if got.Failure == nil || got.Failure.Retryable || !strings.Contains(got.Failure.Message, "tarqet") {
 		t.Errorf("got %s %+v", got.Code, got.Failure)
 	}

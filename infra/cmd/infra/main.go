@@ -8,12 +8,10 @@ import (
 	"os"
 
 	"github.com/aws/jsii-runtime-go"
-
-	"github.com/lockstep-run/lockstep/infra/app"
 )
 
 func main() {
-	var s app.Settings
+	var s settings
 	flag.StringVar(&s.Stage, "stage", "", "stage, prod by default; data of the stage prod is kept")
 	flag.StringVar(&s.StackName, "stack", "", "name of the stack, Lockstep-<stage> by default")
 	flag.StringVar(&s.FunctionsDir, "functions", "", "folder of the built functions, dist/functions by default")
@@ -25,14 +23,14 @@ func main() {
 	flag.StringVar(&s.Config, "config", "", "configuration of the engine, inline: docs/configuration.md")
 	flag.StringVar(&s.Page, "page", "", "true lets everybody load the page's static files")
 	flag.StringVar(&s.Local, "local", "", "true deploys for an emulator of AWS")
-	flag.StringVar(&s.Out, "out", "", "folder for the cloud assembly, CDK_OUTDIR by default")
+	flag.StringVar(&s.OutDir, "out", "", "folder for the cloud assembly, CDK_OUTDIR by default")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		fmt.Fprintf(os.Stderr, "infra: unexpected argument %q\n", flag.Arg(0))
 		os.Exit(2)
 	}
 	code := 0
-	if template, err := app.Synthesize(s); err == nil {
+	if template, err := synthesize(s); err == nil {
 		fmt.Println(template)
 	} else {
 		fmt.Fprintln(os.Stderr, "infra:", err)

@@ -3,4 +3,6 @@
 //
 //   - server.yaml: what is generated. overlay.yaml: which schema is which noun.
 //   - server.gen.go: the result; run go generate ./shared/api after a change.
+//
+// It is a package of its own because everything in it is generated.
 package gen

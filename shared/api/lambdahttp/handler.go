@@ -42,10 +42,10 @@ func New(h http.Handler, opts Options) Handler {
 		}
 		w := &recorder{header: http.Header{}}
 		if cause, stack := serve(h, w, r); cause != nil {
-			log.LogAttrs(ctx, slog.LevelError, "panic", append(observe.Panicked(cause, stack), slog.String("method", r.Method), slog.String("path", r.URL.Path))...)
+			log.LogAttrs(ctx, slog.LevelError, "panic", append(observe.PanicAttrs(cause, stack), slog.String("method", r.Method), slog.String("path", r.URL.Path))...)
 			return problem(http.StatusInternalServerError, workflow.CodeInternal, "the request could not be handled"), nil
 		}
-		return w.reply(r.Method), nil
+		return w.response(r.Method), nil
 	}
 }
 

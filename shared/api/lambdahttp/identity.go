@@ -11,7 +11,7 @@ import (
 // The headers in which the API is told who calls, and what the gateway calls the
 // request.
 const (
-	headerRequest = "X-Request-Id"
+	headerRequestID = "X-Request-Id"
 
 	headerActor  = "X-Actor"
 	headerTenant = "X-Tenant"

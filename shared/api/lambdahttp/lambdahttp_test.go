@@ -53,7 +53,7 @@ func call(t *testing.T, e events.APIGatewayV2HTTPRequest, o lambdahttp.Options, 
 	return back
 }
 
-func TestRequestFromAFullEvent(t *testing.T) {
+func TestNew_FullEvent(t *testing.T) {
 	type key struct{}
 	ctx := context.WithValue(t.Context(), key{}, "the invocation's")
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -78,7 +78,7 @@ func TestRequestFromAFullEvent(t *testing.T) {
 	}
 }
 
-func TestRequestWithBinaryBodyAndStage(t *testing.T) {
+func TestNew_BinaryBodyAndStage(t *testing.T) {
 	call(t, fixture(t, "base64.json"), lambdahttp.Options{}, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		if r.URL.Path != "/entities/import" || !bytes.Equal(body, []byte{0, 1, 255}) || r.RemoteAddr != "[2001:db8::1]:0" ||
@@ -88,7 +88,7 @@ func TestRequestWithBinaryBodyAndStage(t *testing.T) {
 	})
 }
 
-func TestRequestWithoutOptionalFields(t *testing.T) {
+func TestNew_MinimalEvent(t *testing.T) {
 	out := call(t, fixture(t, "minimal.json"), lambdahttp.Options{}, func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if r.Method != "GET" || r.URL.Path != "/" || len(body) > 0 || err != nil || r.ContentLength != 0 || len(r.Header) > 0 {
@@ -100,7 +100,7 @@ func TestRequestWithoutOptionalFields(t *testing.T) {
 	}
 }
 
-func TestPathIsNotDecodedTwice(t *testing.T) {
+func TestNew_DoesNotDecodePathTwice(t *testing.T) {
 	e := fixture(t, "minimal.json")
 	e.RawPath = "/entities/device/100%25/a%2Fb/50%"
 	call(t, e, lambdahttp.Options{}, func(w http.ResponseWriter, r *http.Request) {
@@ -110,17 +110,17 @@ func TestPathIsNotDecodedTwice(t *testing.T) {
 	})
 }
 
-func TestEventsThatAreNoRequest(t *testing.T) {
+func TestNew_RefusesInvalidEvents(t *testing.T) {
 	broken, method := fixture(t, "base64.json"), fixture(t, "minimal.json")
 	broken.Body = "!"
 	method.RequestContext.HTTP.Method = "NO WAY"
 	for _, e := range []events.APIGatewayV2HTTPRequest{broken, method} {
 		out := call(t, e, lambdahttp.Options{}, func(http.ResponseWriter, *http.Request) { t.Error("the handler was called") })
-		isProblem(t, out, 400, "invalid")
+		checkProblem(t, out, 400, "invalid")
 	}
 }
 
-func isProblem(t *testing.T, out events.APIGatewayV2HTTPResponse, status int, code string) {
+func checkProblem(t *testing.T, out events.APIGatewayV2HTTPResponse, status int, code string) {
 	t.Helper()
 	var p struct {
 		Type, Title, Detail, Code string
@@ -133,7 +133,7 @@ func isProblem(t *testing.T, out events.APIGatewayV2HTTPResponse, status int, co
 	}
 }
 
-func TestReply(t *testing.T) {
+func TestNew_EncodesResponse(t *testing.T) {
 	picture := "\x89PNG\r\n\x1a\n\x00"
 	for name, c := range map[string]struct {
 		method  string
@@ -200,21 +200,21 @@ func TestReply(t *testing.T) {
 	}
 }
 
-func TestPanicIsAProblemWithoutAStack(t *testing.T) {
+func TestNew_PanicBecomesProblem(t *testing.T) {
 	var log bytes.Buffer
 	o := lambdahttp.Options{Log: slog.New(slog.NewJSONHandler(&log, nil))}
 	out := call(t, fixture(t, "minimal.json"), o, func(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, "half an ans")
 		panic("secret detail")
 	})
-	isProblem(t, out, 500, "internal")
+	checkProblem(t, out, 500, "internal")
 	if strings.Contains(out.Body, "secret") || strings.Contains(out.Body, "half") || !strings.Contains(log.String(), "secret detail") ||
-		!strings.Contains(log.String(), "TestPanicIsAProblem") {
+		!strings.Contains(log.String(), "TestNew_PanicBecomesProblem") {
 		t.Errorf("body %s\nlog %s", out.Body, log.String())
 	}
 }
 
-func TestIdentityReplacesWhatTheClientSays(t *testing.T) {
+func TestIdentity_ReplacesClientHeaders(t *testing.T) {
 	full, iam, nobody := fixture(t, "full.json"), fixture(t, "base64.json"), fixture(t, "full.json")
 	nobody.RequestContext.Authorizer = nil
 	for name, c := range map[string]struct {

@@ -25,12 +25,12 @@ func newRequest(ctx context.Context, event *events.APIGatewayV2HTTPRequest) (*ht
 			return nil, errors.New("the body is not base64")
 		}
 	}
-	about := event.RequestContext
-	r, err := http.NewRequestWithContext(ctx, about.HTTP.Method, "/", bytes.NewReader(body))
+	reqCtx := event.RequestContext
+	r, err := http.NewRequestWithContext(ctx, reqCtx.HTTP.Method, "/", bytes.NewReader(body))
 	if err != nil {
 		return nil, errors.New("the method is not valid")
 	}
-	r.URL = &url.URL{Path: path(event), RawQuery: event.RawQueryString}
+	r.URL = &url.URL{Path: requestPath(event), RawQuery: event.RawQueryString}
 	r.RequestURI = r.URL.RequestURI()
 	if len(body) == 0 {
 		r.Body, r.GetBody = io.NopCloser(http.NoBody), nil
@@ -41,8 +41,8 @@ func newRequest(ctx context.Context, event *events.APIGatewayV2HTTPRequest) (*ht
 		r.Header.Set(name, value)
 	}
 	// The request has an id in the gateway's own log already: one name for it is enough.
-	if about.RequestID != "" && r.Header.Get(headerRequest) == "" {
-		r.Header.Set(headerRequest, about.RequestID)
+	if reqCtx.RequestID != "" && r.Header.Get(headerRequestID) == "" {
+		r.Header.Set(headerRequestID, reqCtx.RequestID)
 	}
 	if len(event.Cookies) > 0 {
 		r.Header.Set("Cookie", strings.Join(event.Cookies, "; "))
@@ -50,21 +50,21 @@ func newRequest(ctx context.Context, event *events.APIGatewayV2HTTPRequest) (*ht
 	r.Host = r.Header.Get("Host")
 	r.Header.Del("Host")
 	if r.Host == "" {
-		r.Host = about.DomainName
+		r.Host = reqCtx.DomainName
 	}
-	if about.HTTP.SourceIP != "" {
-		r.RemoteAddr = net.JoinHostPort(about.HTTP.SourceIP, "0")
+	if reqCtx.HTTP.SourceIP != "" {
+		r.RemoteAddr = net.JoinHostPort(reqCtx.HTTP.SourceIP, "0")
 	}
-	if major, minor, ok := http.ParseHTTPVersion(about.HTTP.Protocol); ok {
-		r.Proto, r.ProtoMajor, r.ProtoMinor = about.HTTP.Protocol, major, minor
+	if major, minor, ok := http.ParseHTTPVersion(reqCtx.HTTP.Protocol); ok {
+		r.Proto, r.ProtoMajor, r.ProtoMinor = reqCtx.HTTP.Protocol, major, minor
 	}
 	return r, nil
 }
 
-// path is the event's path. Although it is called raw, an HTTP API has already
+// requestPath is the event's path. Although it is called raw, an HTTP API has already
 // decoded it; it is not decoded again. A stage other than $default is its first
 // segment and no part of the API.
-func path(event *events.APIGatewayV2HTTPRequest) string {
+func requestPath(event *events.APIGatewayV2HTTPRequest) string {
 	p := event.RawPath
 	if p == "" {
 		p = event.RequestContext.HTTP.Path

@@ -14,10 +14,10 @@ import (
 // recorder is the http.ResponseWriter a handler sees. The gateway takes a reply
 // as a whole, so nothing is sent before the handler returns.
 type recorder struct {
-	header http.Header
-	status int
-	sent   http.Header // the header as it was when the status was written
-	body   bytes.Buffer
+	header     http.Header
+	status     int
+	sentHeader http.Header // the header as it was when the status was written
+	body       bytes.Buffer
 }
 
 func (w *recorder) Header() http.Header { return w.header }
@@ -26,7 +26,7 @@ func (w *recorder) WriteHeader(status int) {
 	// Informational statuses have no way through the gateway.
 	if w.status == 0 && status >= 200 {
 		w.status = status
-		w.sent = w.header.Clone()
+		w.sentHeader = w.header.Clone()
 	}
 }
 
@@ -41,15 +41,15 @@ func (w *recorder) Write(p []byte) (int, error) {
 // Flush lets handlers that stream work; what they flush waits all the same.
 func (w *recorder) Flush() { w.WriteHeader(http.StatusOK) }
 
-// reply is the event's answer. Values of one header are joined by commas and
+// response is the event's answer. Values of one header are joined by commas and
 // cookies have a field of their own: that is all that format 2.0 knows.
-func (w *recorder) reply(method string) events.APIGatewayV2HTTPResponse {
+func (w *recorder) response(method string) events.APIGatewayV2HTTPResponse {
 	w.WriteHeader(http.StatusOK)
 	out := events.APIGatewayV2HTTPResponse{StatusCode: w.status, Headers: map[string]string{}, Cookies: []string{}}
-	if w.body.Len() > 0 && w.sent.Get("Content-Type") == "" {
-		w.sent.Set("Content-Type", http.DetectContentType(w.body.Bytes()))
+	if w.body.Len() > 0 && w.sentHeader.Get("Content-Type") == "" {
+		w.sentHeader.Set("Content-Type", http.DetectContentType(w.body.Bytes()))
 	}
-	for name, values := range w.sent {
+	for name, values := range w.sentHeader {
 		switch {
 		case name == "Set-Cookie":
 			out.Cookies = append(out.Cookies, values...)
@@ -62,7 +62,7 @@ func (w *recorder) reply(method string) events.APIGatewayV2HTTPResponse {
 	if method == http.MethodHead {
 		return out
 	}
-	if isText(w.sent) && utf8.Valid(w.body.Bytes()) {
+	if isText(w.sentHeader) && utf8.Valid(w.body.Bytes()) {
 		out.Body = w.body.String()
 	} else if w.body.Len() > 0 {
 		out.Body, out.IsBase64Encoded = base64.StdEncoding.EncodeToString(w.body.Bytes()), true

@@ -25,23 +25,23 @@ import (
 // (https://opentelemetry.io/docs/specs/otlp/#otlphttp), in its JSON encoding.
 type exporter struct {
 	settings
-	client *http.Client
-	log    *slog.Logger
-	said   atomic.Int64 // Unix seconds of the last complaint
+	client      *http.Client
+	log         *slog.Logger
+	lastWarning atomic.Int64 // Unix seconds of the last complaint
 }
 
 func newExporter(s settings, log *slog.Logger) *exporter {
 	return &exporter{settings: s, client: &http.Client{Timeout: s.timeout}, log: log}
 }
 
-// quiet is for how long nothing is said about spans that are lost once that was said.
-const quiet = 60
+// warningInterval is for how long nothing is said about spans that are lost once that was said.
+const warningInterval = 60
 
 // ExportSpans sends spans once. Those that do not arrive are lost: a collector that is
 // away must not hold up what is traced.
 func (e *exporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	err := e.send(ctx, spans)
-	if now, last := time.Now().Unix(), e.said.Load(); err != nil && now-last >= quiet && e.said.CompareAndSwap(last, now) {
+	if now, last := time.Now().Unix(), e.lastWarning.Load(); err != nil && now-last >= warningInterval && e.lastWarning.CompareAndSwap(last, now) {
 		e.log.WarnContext(ctx, "spans not sent", "lost", len(spans), observe.Err(err))
 	}
 	return nil
@@ -54,7 +54,7 @@ func (e *exporter) send(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	if len(spans) == 0 {
 		return nil
 	}
-	body, err := json.Marshal(requestOf(spans))
+	body, err := json.Marshal(newExportRequest(spans))
 	if err != nil {
 		return err
 	}
@@ -91,14 +91,14 @@ func (e *exporter) send(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 // The messages of OTLP, of which only what is sent is here. Numbers of 64 bits are text
 // in JSON.
 type (
-	request struct {
+	exportRequest struct {
 		ResourceSpans []resourceSpans `json:"resourceSpans"`
 	}
 	resourceSpans struct {
-		Resource   about        `json:"resource"`
-		ScopeSpans []scopeSpans `json:"scopeSpans"`
+		Resource   resourceAttributes `json:"resource"`
+		ScopeSpans []scopeSpans       `json:"scopeSpans"`
 	}
-	about struct {
+	resourceAttributes struct {
 		Attributes []keyValue `json:"attributes"`
 	}
 	scopeSpans struct {
@@ -133,15 +133,15 @@ type (
 	}
 )
 
-// requestOf makes the request that sends spans, all of one process and scope.
-func requestOf(spans []sdk.ReadOnlySpan) request {
+// newExportRequest makes the request that sends spans, all of one process and scope.
+func newExportRequest(spans []sdk.ReadOnlySpan) exportRequest {
 	all := make([]span, len(spans))
 	for i, s := range spans {
-		all[i] = spanOf(s)
+		all[i] = newSpan(s)
 	}
 	first := spans[0].InstrumentationScope()
-	return request{[]resourceSpans{{
-		about{resourceOf(spans[0].Resource())},
+	return exportRequest{[]resourceSpans{{
+		resourceAttributes{resourceOf(spans[0].Resource())},
 		[]scopeSpans{{scope{first.Name, first.Version}, all}},
 	}}}
 }
@@ -153,7 +153,7 @@ func resourceOf(r *resource.Resource) []keyValue {
 	return keyValues(r.Attributes())
 }
 
-func spanOf(s sdk.ReadOnlySpan) span {
+func newSpan(s sdk.ReadOnlySpan) span {
 	at, parent := s.SpanContext(), s.Parent()
 	out := span{
 		TraceID: at.TraceID().String(), SpanID: at.SpanID().String(), TraceState: at.TraceState().String(), Flags: int(at.TraceFlags()),

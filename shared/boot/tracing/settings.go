@@ -18,14 +18,14 @@ type settings struct {
 	gzip    bool
 }
 
-// longest is how long the sending of spans may take where nothing else is said. It is
+// defaultTimeout is how long the sending of spans may take where nothing else is said. It is
 // shorter than OpenTelemetry's ten seconds, since whoever asked waits for it.
-const longest = 2 * time.Second
+const defaultTimeout = 2 * time.Second
 
-// settingsOf reads the environment. What it asks for and this package does not do is an
+// readSettings reads the environment. What it asks for and this package does not do is an
 // error: nobody should wait for spans that never come.
-func settingsOf(getenv func(string) string) (settings, error) {
-	s := settings{timeout: longest}
+func readSettings(getenv func(string) string) (settings, error) {
+	s := settings{timeout: defaultTimeout}
 	read := func(name string) string { // the traces' own variable wins
 		if v := getenv("OTEL_EXPORTER_OTLP_TRACES_" + name); v != "" {
 			return v
@@ -49,7 +49,7 @@ func settingsOf(getenv func(string) string) (settings, error) {
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
 		return s, fmt.Errorf("OTEL_EXPORTER_OTLP_ENDPOINT is no http or https address")
 	}
-	if s.headers, err = headersOf(read("HEADERS")); err != nil {
+	if s.headers, err = parseHeaders(read("HEADERS")); err != nil {
 		return s, err
 	}
 	if t := read("TIMEOUT"); t != "" {
@@ -70,9 +70,9 @@ func settingsOf(getenv func(string) string) (settings, error) {
 	return s, nil
 }
 
-// headersOf reads name=value pairs with commas between them, the values of which are
+// parseHeaders reads name=value pairs with commas between them, the values of which are
 // encoded as those of an address are. An error does not repeat them: they let somebody in.
-func headersOf(text string) (map[string]string, error) {
+func parseHeaders(text string) (map[string]string, error) {
 	headers := map[string]string{}
 	for pair := range strings.SplitSeq(text, ",") {
 		if strings.TrimSpace(pair) == "" {

@@ -55,14 +55,14 @@ func newCollector(t *testing.T) *collector {
 	return c
 }
 
-func open(t *testing.T, log io.Writer, env map[string]string) (*tracing.Tracing, error) {
+func open(t *testing.T, log io.Writer, env map[string]string) (*tracing.Tracer, error) {
 	t.Helper()
 	for name, value := range env {
 		t.Setenv(name, value) // the SDK reads it itself
 	}
 	return tracing.Open(t.Context(), tracing.Options{
 		Component: "lifecycle", Version: "1.2.3", Getenv: func(name string) string { return env[name] },
-		Log: observe.NewLog(observe.Options{W: log}),
+		Log: observe.NewLog(observe.Options{Writer: log}),
 	})
 }
 
@@ -70,7 +70,7 @@ const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 // A span that is part of another process's arrives with what it is about, and so does
 // one within it, which has failed; what is secret does not.
-func TestSpansArrive(t *testing.T) {
+func TestTracer_SendsSpans(t *testing.T) {
 	c := newCollector(t)
 	for _, compression := range []string{"", "gzip"} {
 		c.bodies = nil
@@ -79,14 +79,14 @@ func TestSpansArrive(t *testing.T) {
 			"OTEL_EXPORTER_OTLP_ENDPOINT": c.URL + "/", "OTEL_EXPORTER_OTLP_HEADERS": "x-key=a%20b, x-other=c", "OTEL_EXPORTER_OTLP_COMPRESSION": compression,
 			"AWS_LAMBDA_FUNCTION_NAME": "f", "OTEL_RESOURCE_ATTRIBUTES": "deployment.environment=test",
 		})
-		if err != nil || !tr.On() {
+		if err != nil || !tr.Enabled() {
 			t.Fatal(err)
 		}
-		ctx, end := tr.Begin(t.Context(), observe.Span{Name: "look", Parent: parent, Kind: observe.Consumer, About: []slog.Attr{
+		ctx, end := tr.Start(t.Context(), observe.SpanConfig{Name: "look", Parent: parent, Kind: observe.Consumer, Attrs: []slog.Attr{
 			slog.String(observe.ExecutionID, "x1"), slog.Int(observe.Attempt, 2), slog.Bool("late", true), slog.Any("about", map[string]string{"a": "hunter2"}),
 		}})
-		in, endIn := tr.Begin(ctx, observe.Span{Name: "commit"})
-		knows := tracing.Knows(in)
+		in, endIn := tr.Start(ctx, observe.SpanConfig{Name: "commit"})
+		attrs := tracing.SpanAttrs(in)
 		endIn(workflow.Errorf(workflow.CodeInvalid, "the value hunter2 is wrong"), slog.String("at", "https://ann:hunter2@host/"))
 		end(nil)
 		tr.Flush(t.Context())
@@ -118,34 +118,34 @@ func TestSpansArrive(t *testing.T) {
 		if err := json.Unmarshal(c.bodies[0], &got); err != nil {
 			t.Fatal(err)
 		}
-		who := map[string]any{}
+		resource := map[string]any{}
 		for _, a := range got.ResourceSpans[0].Resource.Attributes {
-			who[a.Key] = a.Value["stringValue"]
+			resource[a.Key] = a.Value["stringValue"]
 		}
 		for name, want := range map[string]string{"service.name": "lockstep-lifecycle", "service.version": "1.2.3", "faas.name": "f", "deployment.environment": "test"} {
-			if who[name] != want {
-				t.Errorf("%s is %v, want %s", name, who[name], want)
+			if resource[name] != want {
+				t.Errorf("%s is %v, want %s", name, resource[name], want)
 			}
 		}
 		spans := got.ResourceSpans[0].ScopeSpans[0].Spans
-		commit, look := spans[0], spans[1] // as they ended
-		if look.TraceID != "0af7651916cd43dd8448eb211c80319c" || look.ParentSpanID != "b7ad6b7169203331" || look.Kind != 5 || look.Status.Code != 0 ||
-			look.StartTimeUnixNano > look.EndTimeUnixNano || len(look.StartTimeUnixNano) != 19 {
-			t.Errorf("%+v", look)
+		commit, wakeup := spans[0], spans[1] // as they ended
+		if wakeup.TraceID != "0af7651916cd43dd8448eb211c80319c" || wakeup.ParentSpanID != "b7ad6b7169203331" || wakeup.Kind != 5 || wakeup.Status.Code != 0 ||
+			wakeup.StartTimeUnixNano > wakeup.EndTimeUnixNano || len(wakeup.StartTimeUnixNano) != 19 {
+			t.Errorf("%+v", wakeup)
 		}
 		if diff := cmp.Diff([]keyValue{
 			{"executionId", map[string]any{"stringValue": "x1"}}, {"attempt", map[string]any{"intValue": "2"}},
 			{"late", map[string]any{"boolValue": true}}, {"about", map[string]any{"stringValue": observe.Redacted}},
-		}, look.Attributes); diff != "" {
+		}, wakeup.Attributes); diff != "" {
 			t.Error(diff)
 		}
-		if commit.TraceID != look.TraceID || commit.ParentSpanID != look.SpanID || commit.Kind != 1 || commit.Status.Code != 2 || commit.Status.Message != "invalid: REDACTED" {
+		if commit.TraceID != wakeup.TraceID || commit.ParentSpanID != wakeup.SpanID || commit.Kind != 1 || commit.Status.Code != 2 || commit.Status.Message != "invalid: REDACTED" {
 			t.Errorf("%+v", commit)
 		}
-		if len(knows) != 2 || knows[0].Value.String() != commit.TraceID || knows[1].Value.String() != commit.SpanID {
-			t.Errorf("a line of the log would say %v", knows)
+		if len(attrs) != 2 || attrs[0].Value.String() != commit.TraceID || attrs[1].Value.String() != commit.SpanID {
+			t.Errorf("a line of the log would say %v", attrs)
 		}
-		if here := tr.Here(ctx); here != "00-"+look.TraceID+"-"+look.SpanID+"-01" {
+		if here := tr.Traceparent(ctx); here != "00-"+wakeup.TraceID+"-"+wakeup.SpanID+"-01" {
 			t.Errorf("here is %s", here)
 		}
 		if bytes.Contains(c.bodies[0], []byte("hunter2")) || log.Len() > 0 {
@@ -155,22 +155,22 @@ func TestSpansArrive(t *testing.T) {
 }
 
 // Spans of whoever is not sampled are not sent, and those within know it.
-func TestSampling(t *testing.T) {
+func TestTracer_SkipsUnsampledSpans(t *testing.T) {
 	c := newCollector(t)
 	tr, err := open(t, io.Discard, map[string]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": c.URL + "/own"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, end := tr.Begin(t.Context(), observe.Span{Name: "look", Parent: strings.TrimSuffix(parent, "1") + "0"})
+	ctx, end := tr.Start(t.Context(), observe.SpanConfig{Name: "look", Parent: strings.TrimSuffix(parent, "1") + "0"})
 	end(nil)
-	if here := tr.Here(ctx); !strings.HasSuffix(here, "-00") {
+	if here := tr.Traceparent(ctx); !strings.HasSuffix(here, "-00") {
 		t.Errorf("here is %s", here)
 	}
 	tr.Flush(t.Context())
 	if len(c.bodies) != 0 {
 		t.Errorf("sent %s", c.bodies)
 	}
-	_, end = tr.Begin(t.Context(), observe.Span{Name: "look"})
+	_, end = tr.Start(t.Context(), observe.SpanConfig{Name: "look"})
 	end(nil)
 	tr.Flush(t.Context())
 	if len(c.bodies) != 1 || c.path != "/own" {
@@ -179,11 +179,11 @@ func TestSampling(t *testing.T) {
 }
 
 // A collector that refuses, or is not there, is told of once and holds nothing up.
-func TestACollectorThatFails(t *testing.T) {
-	for _, away := range []bool{false, true} {
+func TestTracer_CollectorFails(t *testing.T) {
+	for _, closed := range []bool{false, true} {
 		c := newCollector(t)
 		c.status = http.StatusServiceUnavailable
-		if away {
+		if closed {
 			c.Close()
 		}
 		var log bytes.Buffer
@@ -192,7 +192,7 @@ func TestACollectorThatFails(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 3 {
-			_, end := tr.Begin(t.Context(), observe.Span{Name: "look"})
+			_, end := tr.Start(t.Context(), observe.SpanConfig{Name: "look"})
 			end(errors.New("no"))
 			tr.Flush(t.Context())
 		}
@@ -204,7 +204,7 @@ func TestACollectorThatFails(t *testing.T) {
 
 // Without a collector nothing runs, whatever else is set; what cannot be done is an error
 // that says so, without repeating what lets somebody in.
-func TestSettings(t *testing.T) {
+func TestOpen_ReadsSettings(t *testing.T) {
 	const at = "OTEL_EXPORTER_OTLP_ENDPOINT"
 	for name, env := range map[string]map[string]string{
 		"nothing":      {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"},
@@ -212,17 +212,17 @@ func TestSettings(t *testing.T) {
 		"no exporters": {at: "http://h", "OTEL_TRACES_EXPORTER": "none"},
 	} {
 		tr, err := open(t, io.Discard, env)
-		if err != nil || tr.On() {
-			t.Errorf("%s: on %t, %v", name, tr.On(), err)
+		if err != nil || tr.Enabled() {
+			t.Errorf("%s: on %t, %v", name, tr.Enabled(), err)
 		}
-		ctx, end := tr.Begin(t.Context(), observe.Span{Name: "look", Parent: parent})
+		ctx, end := tr.Start(t.Context(), observe.SpanConfig{Name: "look", Parent: parent})
 		end(nil)
 		tr.Flush(ctx)
-		if tr.Here(ctx) != "" || tracing.Knows(ctx) != nil {
+		if tr.Traceparent(ctx) != "" || tracing.SpanAttrs(ctx) != nil {
 			t.Errorf("%s: spans are made", name)
 		}
 	}
-	var none *tracing.Tracing
+	var none *tracing.Tracer
 	none.Flush(context.Background())
 	for name, env := range map[string]map[string]string{
 		"OTEL_EXPORTER_OTLP_PROTOCOL":        {at: "http://h", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"},
@@ -234,8 +234,8 @@ func TestSettings(t *testing.T) {
 		"OTEL_EXPORTER_OTLP_HEADERS is no l": {at: "http://h", "OTEL_EXPORTER_OTLP_HEADERS": "a=hunter2%"},
 	} {
 		tr, err := open(t, io.Discard, env)
-		if err == nil || tr.On() || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("%s: on %t, %v", name, tr.On(), err)
+		if err == nil || tr.Enabled() || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: on %t, %v", name, tr.Enabled(), err)
 		}
 	}
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/lockstep-run/lockstep/shared/definition/cron"
 )
 
-// TestClocksChange: in Zurich at 2:00 to 3:00 on the 29th of March, and at 3:00
+// TestSchedule_NextAcrossDaylightSavingChanges: in Zurich at 2:00 to 3:00 on the 29th of March, and at 3:00
 // back to 2:00 on the 25th of October; in New York at 2:00 to 3:00 on the 8th of
 // March, and at 2:00 back to 1:00 on the 1st of November.
-func TestClocksChange(t *testing.T) {
+func TestSchedule_NextAcrossDaylightSavingChanges(t *testing.T) {
 	const zurich, york = "Europe/Zurich", "America/New_York"
 	for _, test := range []struct{ schedule, zone, after, want string }{
 		// At times of the day: once, the first of two, and at the change if there is none.
@@ -68,8 +68,8 @@ func TestClocksChange(t *testing.T) {
 	}
 }
 
-// TestFields: what is wrong is told of the field that it is wrong in.
-func TestFields(t *testing.T) {
+// TestParse_NamesInvalidField: what is wrong is told of the field that it is wrong in.
+func TestParse_NamesInvalidField(t *testing.T) {
 	for schedule, want := range map[string]string{
 		"*/90 * * * *": "the step 90 of the minute is out of range: want 1 to 59", "*/0 * * * *": "the step 0 of the minute",
 		"0 22-2 * * *": `the hour "22-2" goes down: write 22-23,0-2`, "0 */24 * * *": "the step 24 of the hour",
@@ -91,8 +91,8 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// TestAsOthersDo: where no clock changes, the moments are those of a library.
-func TestAsOthersDo(t *testing.T) {
+// TestSchedule_NextMatchesGronx: where no clock changes, the moments are those of a library.
+func TestSchedule_NextMatchesGronx(t *testing.T) {
 	for _, schedule := range []string{"* * * * *", "*/7 * * * *", "5-40/10 2,14 * * *", "0 0 1 * *", "30 8 * * 1-5", "0 0 1,15 * 3", "15 10 * 2-4 *", "0 0 29 2 *", "59 23 31 12 *", "*/10 * * * * *", "5,50 0 4 * * 1", "0 6 */3 * *"} {
 		s, err := cron.Parse(schedule)
 		if err != nil {

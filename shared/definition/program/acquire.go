@@ -9,23 +9,23 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// acquisitions compiles what the definition acquires: expressions over
+// compileAcquires compiles what the definition acquires: expressions over
 // parameters, and for the entities that are in the scope already, over each.
-func (c *compiler) acquisitions() {
+func (c *compiler) compileAcquires() {
 	paths := AcquirePaths(c.definition)
 	for i, a := range c.definition.Acquisitions() {
 		into, path := &c.acquires[i], paths[i]
 		if !blank(a.Query) {
 			if _, err := expr.CompileQuery(a.Query); err != nil {
-				c.failed(path+".query", err)
+				c.reportError(path+".query", err)
 			}
 		}
 		into.ids = a.IDs
-		into.idsOf = c.outside(expr.ForInput, a.IDsOf, path+".ids", false)
+		into.idsOf = c.compileOutsideSteps(expr.ParameterLanguage, a.IDsExpr, path+".ids", false)
 		if a.Expand != nil {
-			into.expand = c.outside(expr.ForExpand, a.Expand.IDs, path+".expand.ids", false)
+			into.expand = c.compileOutsideSteps(expr.ExpandLanguage, a.Expand.IDsExpr, path+".expand.ids", false)
 		}
-		into.parameters, into.raw = c.filled(a.Parameters, path+".parameters"), a.RawParameters
+		into.parameters, into.rawParameters = c.compileParameterTemplate(a.Parameters, path+".parameters"), a.RawParameters
 	}
 }
 
@@ -36,7 +36,7 @@ func (c *Compiled) AcquireIDs(i int, parameters json.RawMessage) ([]string, erro
 	if a.idsOf == nil {
 		return slices.Clone(a.ids), nil
 	}
-	return idsOf(a.idsOf, expr.Input(parameters))
+	return evalIDs(a.idsOf, expr.ParameterScope(parameters))
 }
 
 // ExpandIDs are the ids that one entity of the scope names; none where the entry
@@ -46,18 +46,18 @@ func (c *Compiled) ExpandIDs(i int, parameters json.RawMessage, from expr.Entity
 	if p == nil {
 		return nil, nil
 	}
-	s := expr.Input(parameters)
+	s := expr.ParameterScope(parameters)
 	s.Entity = &from
-	return idsOf(p, s)
+	return evalIDs(p, s)
 }
 
 // AcquireParameters are the parameters of the entry's block.
 func (c *Compiled) AcquireParameters(i int, parameters json.RawMessage) (json.RawMessage, error) {
-	return merged(c.acquires[i].parameters, c.acquires[i].raw, expr.Input(parameters))
+	return mergeParameters(c.acquires[i].parameters, c.acquires[i].rawParameters, expr.ParameterScope(parameters))
 }
 
-// idsOf is a list of ids; anything else is an error that names the expression.
-func idsOf(p *expr.Program, s expr.Scope) ([]string, error) {
+// evalIDs is a list of ids; anything else is an error that names the expression.
+func evalIDs(p *expr.Program, s expr.Scope) ([]string, error) {
 	v, err := p.Eval(s)
 	if err != nil {
 		return nil, err

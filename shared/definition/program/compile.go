@@ -20,8 +20,8 @@ const (
 // Reporter takes what is wrong with an expression, at the path of a value, or at
 // a place in the text that stands there.
 type Reporter interface {
-	At(path, code, format string, args ...any)
-	AtText(path, source string, line, column int, code, format string, args ...any)
+	ReportAt(path, code, format string, args ...any)
+	ReportAtText(path, source string, line, column int, code, format string, args ...any)
 }
 
 // compiler compiles what it can and reports the rest.
@@ -29,7 +29,7 @@ type compiler struct {
 	Reporter
 	definition *spec.Definition
 	flat       []*spec.Step
-	places     []place
+	positions  []stepPosition
 	index      map[string]int // of steps by label
 	language   *expr.Language // of steps
 	*Compiled
@@ -40,11 +40,11 @@ var identifierRE = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 // Compile compiles every expression of a definition. What it reports makes the
 // result unfit for use.
 func Compile(d *spec.Definition, report Reporter) *Compiled {
-	c := &compiler{Reporter: report, definition: d, flat: d.Flat(), places: places(d), index: map[string]int{}, Compiled: &Compiled{}}
+	c := &compiler{Reporter: report, definition: d, flat: d.FlatSteps(), positions: stepPositions(d), index: map[string]int{}, Compiled: &Compiled{}}
 	c.steps = make([]step, len(c.flat))
 	c.acquires = make([]acquire, len(d.Acquisitions()))
-	if count, text := measure(d); count > maxExpressions || text > maxExpressionText {
-		c.At("steps", "limit", "at most %d expressions of together %d bytes", maxExpressions, maxExpressionText)
+	if count, text := countExpressions(d); count > maxExpressions || text > maxExpressionText {
+		c.ReportAt("steps", "limit", "at most %d expressions of together %d bytes", maxExpressions, maxExpressionText)
 		return c.Compiled
 	}
 	// Expressions know the labels of all steps, so that reading a step that comes
@@ -55,119 +55,119 @@ func Compile(d *spec.Definition, report Reporter) *Compiled {
 		if _, taken := c.index[s.Label]; !taken {
 			c.index[s.Label] = i
 		}
-		if identifierRE.MatchString(s.Label) && !expr.Reserved(s.Label) {
+		if identifierRE.MatchString(s.Label) && !expr.IsReserved(s.Label) {
 			labels = append(labels, s.Label)
 		}
 	}
 	var err error
 	if c.language, err = expr.NewLanguage(labels); err != nil {
-		c.At("steps", "expression", "%v", err)
+		c.ReportAt("steps", "expression", "%v", err)
 		return c.Compiled
 	}
 	for i := range c.flat {
-		c.step(i)
+		c.compileStep(i)
 	}
-	c.acquisitions()
-	c.start()
+	c.compileAcquires()
+	c.compileStart()
 	return c.Compiled
 }
 
-// measure counts expressions and their bytes.
-func measure(d *spec.Definition) (count, text int) {
-	counted := func(source string) {
+// countExpressions counts expressions and their bytes.
+func countExpressions(d *spec.Definition) (count, text int) {
+	add := func(source string) {
 		if source != "" {
 			count, text = count+1, text+len(source)
 		}
 	}
-	for _, s := range d.Flat() {
-		counted(s.Condition)
+	for _, s := range d.FlatSteps() {
+		add(s.Condition)
 		for _, source := range s.Assert {
-			counted(source)
+			add(source)
 		}
-		expr.EachToken(s.Parameters, counted)
+		expr.EachToken(s.Parameters, add)
 		if s.Repeat != nil {
-			counted(s.Repeat.While)
+			add(s.Repeat.While)
 		}
 		if s.Retry != nil {
-			counted(s.Retry.When)
+			add(s.Retry.When)
 		}
 		if s.Reference != nil {
-			expr.EachToken(s.Reference.On, counted)
+			expr.EachToken(s.Reference.ExecuteOnParameters, add)
 		}
 	}
 	for _, a := range d.Acquisitions() {
-		counted(a.Query)
-		counted(a.IDsOf)
-		expr.EachToken(a.Parameters, counted)
+		add(a.Query)
+		add(a.IDsExpr)
+		expr.EachToken(a.Parameters, add)
 		if a.Expand != nil {
-			counted(a.Expand.IDs)
+			add(a.Expand.IDsExpr)
 		}
 	}
-	counted(d.Config.StartWhen)
-	counted(d.Config.NotBefore)
+	add(d.Config.StartWhen)
+	add(d.Config.NotBefore)
 	return count, text
 }
 
-func (c *compiler) step(i int) {
-	s, into, path := c.flat[i], &c.steps[i], c.places[i].path
-	into.condition = c.condition(i, s.Condition, path+".condition", false)
+func (c *compiler) compileStep(i int) {
+	s, into, path := c.flat[i], &c.steps[i], c.positions[i].path
+	into.condition = c.compileCondition(i, s.Condition, path+".condition", false)
 	for n, source := range s.Assert {
-		if p := c.condition(i, source, path+".assert["+strconv.Itoa(n)+"]", false); p != nil {
+		if p := c.compileCondition(i, source, path+".assert["+strconv.Itoa(n)+"]", false); p != nil {
 			into.asserts = append(into.asserts, p)
 		}
 	}
-	into.parameters, into.raw = c.template(i, s.Parameters, path+".parameters"), s.RawParameters
+	into.parameters, into.rawParameters = c.compileTemplate(i, s.Parameters, path+".parameters"), s.RawParameters
 	if s.Repeat != nil {
-		into.again = c.condition(i, s.Repeat.While, path+".repeat.while", true)
+		into.repeatWhile = c.compileCondition(i, s.Repeat.While, path+".repeat.while", true)
 	}
-	if s.Reference != nil && len(s.Reference.On) > 0 {
-		into.on = c.template(i, s.Reference.On, path+".workflowReference.executeOnParameters")
+	if s.Reference != nil && len(s.Reference.ExecuteOnParameters) > 0 {
+		into.selector = c.compileTemplate(i, s.Reference.ExecuteOnParameters, path+".workflowReference.executeOnParameters")
 	}
 	if s.Retry != nil {
-		into.retryWhen = c.outside(expr.ForFailure, s.Retry.When, path+".retry.when", true)
+		into.retryWhen = c.compileOutsideSteps(expr.FailureLanguage, s.Retry.When, path+".retry.when", true)
 	}
 }
 
-// condition compiles a condition of step i; after says that it is evaluated
+// compileCondition compiles a condition of step i; after says that it is evaluated
 // after a visit of the step.
-func (c *compiler) condition(i int, source, path string, after bool) *expr.Program {
+func (c *compiler) compileCondition(i int, source, path string, afterStep bool) *expr.Program {
 	if blank(source) {
 		return nil
 	}
 	p, err := c.language.CompileCondition(source)
 	if err != nil {
-		c.failed(path, err)
+		c.reportError(path, err)
 		return nil
 	}
-	c.reads(i, path, p.References(), after)
+	c.checkReferences(i, path, p.References(), afterStep)
 	c.steps[i].refs.Merge(p.References())
 	return p
 }
 
-// template compiles the tokens of a value of step i.
-func (c *compiler) template(i int, raw json.RawMessage, path string) *expr.Template {
+// compileTemplate compiles the tokens of a value of step i.
+func (c *compiler) compileTemplate(i int, raw json.RawMessage, path string) *expr.Template {
 	t, problems := c.language.CompileTemplate(path, raw)
 	for _, p := range problems {
-		c.failed(p.Path, p.Err)
+		c.reportError(p.Path, p.Err)
 	}
 	if t == nil {
 		return nil
 	}
 	for _, token := range t.Tokens() {
-		c.reads(i, token.Path, token.Program.References(), false)
+		c.checkReferences(i, token.Path, token.Program.References(), false)
 	}
 	c.steps[i].refs.Merge(t.References())
 	return t
 }
 
-// outside compiles an expression in a language that knows no steps.
-func (c *compiler) outside(language func() (*expr.Language, error), source, path string, condition bool) *expr.Program {
+// compileOutsideSteps compiles an expression in a language that knows no steps.
+func (c *compiler) compileOutsideSteps(language func() (*expr.Language, error), source, path string, condition bool) *expr.Program {
 	if blank(source) {
 		return nil
 	}
 	l, err := language()
 	if err != nil {
-		c.failed(path, err)
+		c.reportError(path, err)
 		return nil
 	}
 	compile := l.Compile
@@ -176,22 +176,22 @@ func (c *compiler) outside(language func() (*expr.Language, error), source, path
 	}
 	p, err := compile(source)
 	if err != nil {
-		c.failed(path, err)
+		c.reportError(path, err)
 		return nil
 	}
 	return p
 }
 
-// filled compiles the tokens of a value that stands in no step.
-func (c *compiler) filled(raw json.RawMessage, path string) *expr.Template {
-	l, err := expr.ForInput()
+// compileParameterTemplate compiles the tokens of a value that stands in no step.
+func (c *compiler) compileParameterTemplate(raw json.RawMessage, path string) *expr.Template {
+	l, err := expr.ParameterLanguage()
 	if err != nil {
-		c.failed(path, err)
+		c.reportError(path, err)
 		return nil
 	}
 	t, problems := l.CompileTemplate(path, raw)
 	for _, p := range problems {
-		c.failed(p.Path, p.Err)
+		c.reportError(p.Path, p.Err)
 	}
 	return t
 }
@@ -200,13 +200,13 @@ func (c *compiler) filled(raw json.RawMessage, path string) *expr.Template {
 // was said when it was read.
 func blank(source string) bool { return strings.TrimSpace(source) == "" }
 
-// failed reports an expression that does not compile, at the very place within
+// reportError reports an expression that does not compile, at the very place within
 // it if that can be found in the text.
-func (c *compiler) failed(path string, err error) {
+func (c *compiler) reportError(path string, err error) {
 	var e *expr.Error
 	if !errors.As(err, &e) {
-		c.At(path, "expression", "%v", err)
+		c.ReportAt(path, "expression", "%v", err)
 		return
 	}
-	c.AtText(path, e.Source, e.Line, e.Column, "expression", "%v", e)
+	c.ReportAtText(path, e.Source, e.Line, e.Column, "expression", "%v", e)
 }

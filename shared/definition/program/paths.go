@@ -6,24 +6,24 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// place is where a step stands in the tree.
-type place struct {
-	path string
-	last int   // index of the last step nested in it; its own index without any
-	in   []int // indexes of the steps it is nested in, outermost first
+// stepPosition is where a step stands in the tree.
+type stepPosition struct {
+	path       string
+	lastNested int   // index of the last step nested in it; its own index without any
+	ancestors  []int // indexes of the steps it is nested in, outermost first
 }
 
-// places are the places of all steps, in the order of Flat.
-func places(d *spec.Definition) []place {
-	var all []place
+// stepPositions are the places of all steps, in the order of Flat.
+func stepPositions(d *spec.Definition) []stepPosition {
+	var all []stepPosition
 	var walk func(steps []spec.Step, path string, in []int)
 	walk = func(steps []spec.Step, path string, in []int) {
 		for n := range steps {
 			i := len(all)
-			all = append(all, place{path: path + "[" + strconv.Itoa(n) + "]", last: i, in: in})
+			all = append(all, stepPosition{path: path + "[" + strconv.Itoa(n) + "]", lastNested: i, ancestors: in})
 			if nested := steps[n].Workflow; nested != nil {
 				walk(nested.Steps, all[i].path+".workflow.steps", append(in[:len(in):len(in)], i))
-				all[i].last = len(all) - 1
+				all[i].lastNested = len(all) - 1
 			}
 		}
 	}
@@ -34,7 +34,7 @@ func places(d *spec.Definition) []place {
 // Paths are the paths of all steps in the document, in the order of Flat.
 func Paths(d *spec.Definition) []string {
 	var paths []string
-	for _, p := range places(d) {
+	for _, p := range stepPositions(d) {
 		paths = append(paths, p.path)
 	}
 	return paths
@@ -51,7 +51,7 @@ func AcquirePaths(d *spec.Definition) []string {
 	}
 	list("acquire", d.Acquire)
 	steps := Paths(d)
-	for i, s := range d.Flat() {
+	for i, s := range d.FlatSteps() {
 		list(steps[i]+".acquire", s.Acquire)
 	}
 	return paths

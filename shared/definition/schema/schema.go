@@ -16,7 +16,7 @@ import (
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
 
-	"github.com/lockstep-run/lockstep/shared/definition/document"
+	"github.com/lockstep-run/lockstep/shared/definition/yamldoc"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -29,18 +29,18 @@ func (noLoader) Load(url string) (any, error) {
 
 const schemaURL = "urn:lockstep:schema"
 
-// compiledSchemas keeps compiled schemas by their text; it is emptied when full.
-var compiledSchemas = struct {
+// schemaCache keeps compiled schemas by their text; it is emptied when full.
+var schemaCache = struct {
 	sync.Mutex
 	byText map[string]*jsonschema.Schema
 }{byText: map[string]*jsonschema.Schema{}}
 
-const schemasKept = 256
+const maxCachedSchemas = 256
 
 func compileSchema(raw json.RawMessage) (*jsonschema.Schema, error) {
-	compiledSchemas.Lock()
-	known := compiledSchemas.byText[string(raw)]
-	compiledSchemas.Unlock()
+	schemaCache.Lock()
+	known := schemaCache.byText[string(raw)]
+	schemaCache.Unlock()
 	if known != nil {
 		return known, nil
 	}
@@ -48,7 +48,7 @@ func compileSchema(raw json.RawMessage) (*jsonschema.Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	if bad := Fit(doc, "schema"); bad != nil {
+	if bad := CheckValue(doc, "schema"); bad != nil {
 		return nil, errors.New(bad.Path + ": " + bad.Message)
 	}
 	c := jsonschema.NewCompiler()
@@ -61,15 +61,15 @@ func compileSchema(raw json.RawMessage) (*jsonschema.Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := (&spread{map[*jsonschema.Schema]int{}, map[*jsonschema.Schema]bool{}}).check(s); err != nil {
+	if err := (&fanOut{map[*jsonschema.Schema]int{}, map[*jsonschema.Schema]bool{}}).check(s); err != nil {
 		return nil, err
 	}
-	compiledSchemas.Lock()
-	defer compiledSchemas.Unlock()
-	if len(compiledSchemas.byText) >= schemasKept {
-		clear(compiledSchemas.byText)
+	schemaCache.Lock()
+	defer schemaCache.Unlock()
+	if len(schemaCache.byText) >= maxCachedSchemas {
+		clear(schemaCache.byText)
 	}
-	compiledSchemas.byText[string(raw)] = s
+	schemaCache.byText[string(raw)] = s
 	return s, nil
 }
 
@@ -81,7 +81,7 @@ func Check(raw json.RawMessage) error {
 		var v *jsonschema.ValidationError
 		if errors.As(invalid.Err, &v) {
 			var all []workflow.Issue
-			if leaves(v, nil, "", &all); len(all) > 0 {
+			if collectViolations(v, nil, "", &all); len(all) > 0 {
 				return fmt.Errorf("this is no JSON Schema: %s", all[0])
 			}
 		}
@@ -111,10 +111,10 @@ func Validate(schema, value json.RawMessage, path string) []workflow.Issue {
 	if err != nil {
 		return []workflow.Issue{{Path: path, Code: "json", Message: firstLine(err)}}
 	}
-	if bad := Fit(v, path); bad != nil {
+	if bad := CheckValue(v, path); bad != nil {
 		return []workflow.Issue{*bad}
 	}
-	if left := maxWork; !work(s, v, &left, map[*jsonschema.Schema]bool{}) {
+	if remaining := maxEvaluations; !withinBudget(s, v, &remaining, map[*jsonschema.Schema]bool{}) {
 		return []workflow.Issue{{Path: path, Code: "limit", Message: "there is too much in it to be held against this schema"}}
 	}
 	return violations(s, v, path)
@@ -130,56 +130,56 @@ func violations(s *jsonschema.Schema, v any, path string) (issues []workflow.Iss
 	}()
 	var bad *jsonschema.ValidationError
 	if err := s.Validate(v); errors.As(err, &bad) {
-		leaves(bad, v, path, &issues)
+		collectViolations(bad, v, path, &issues)
 		slices.SortStableFunc(issues, func(a, b workflow.Issue) int { return cmp.Compare(a.Path, b.Path) })
-		return issues[:min(len(issues), document.MaxIssues)]
+		return issues[:min(len(issues), yamldoc.MaxIssues)]
 	}
 	return nil
 }
 
 var english = message.NewPrinter(language.English)
 
-// maxLeaves is how many violations are collected, to sort and cut them.
-const maxLeaves = 10 * document.MaxIssues
+// maxViolations is how many violations are collected, to sort and cut them.
+const maxViolations = 10 * yamldoc.MaxIssues
 
-// leaves collects the violations that have no cause of their own, each at the
+// collectViolations collects the violations that have no cause of their own, each at the
 // field it is about: a field that is missing or unknown is named itself.
-func leaves(e *jsonschema.ValidationError, v any, path string, all *[]workflow.Issue) {
+func collectViolations(e *jsonschema.ValidationError, v any, path string, all *[]workflow.Issue) {
 	for _, c := range e.Causes {
-		if len(*all) >= maxLeaves {
+		if len(*all) >= maxViolations {
 			return
 		}
-		leaves(c, v, path, all)
+		collectViolations(c, v, path, all)
 	}
 	if len(e.Causes) > 0 {
 		return
 	}
-	at, code := locate(v, e.InstanceLocation, path), "schema"
+	at, code := instancePath(v, e.InstanceLocation, path), "schema"
 	if keywords := e.ErrorKind.KeywordPath(); len(keywords) > 0 {
 		code = keywords[len(keywords)-1]
 	}
 	add := func(at, message string) {
-		if len(*all) < maxLeaves {
+		if len(*all) < maxViolations {
 			*all = append(*all, workflow.Issue{Path: at, Code: code, Message: message})
 		}
 	}
 	switch k := e.ErrorKind.(type) {
 	case *kind.Required:
 		for _, name := range k.Missing {
-			add(document.Join(at, name), "the field is required")
+			add(yamldoc.JoinPath(at, name), "the field is required")
 		}
 	case *kind.AdditionalProperties:
 		for _, name := range k.Properties {
-			add(document.Join(at, name), "there is no such field")
+			add(yamldoc.JoinPath(at, name), "there is no such field")
 		}
 	default:
 		add(at, e.ErrorKind.LocalizedString(english))
 	}
 }
 
-// locate writes a location as a path; an item of a list has its index in
+// instancePath writes a location as a path; an item of a list has its index in
 // brackets.
-func locate(v any, location []string, path string) string {
+func instancePath(v any, location []string, path string) string {
 	for _, word := range location {
 		switch in := v.(type) {
 		case []any:
@@ -189,9 +189,9 @@ func locate(v any, location []string, path string) string {
 				v = in[n]
 			}
 		case map[string]any:
-			path, v = document.Join(path, word), in[word]
+			path, v = yamldoc.JoinPath(path, word), in[word]
 		default:
-			path = document.Join(path, word)
+			path = yamldoc.JoinPath(path, word)
 		}
 	}
 	return path

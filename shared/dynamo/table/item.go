@@ -26,22 +26,22 @@ func N(n int64) Value { return &types.AttributeValueMemberN{Value: strconv.Forma
 // B makes a value of bytes.
 func B(b []byte) Value { return &types.AttributeValueMemberB{Value: b} }
 
-// Yes makes the value true.
-func Yes() Value { return &types.AttributeValueMemberBOOL{Value: true} }
+// True makes the value true.
+func True() Value { return &types.AttributeValueMemberBOOL{Value: true} }
 
 // M makes a map.
 func M(it Item) Value { return &types.AttributeValueMemberM{Value: it} }
 
-// Texts makes a set of texts.
-func Texts(s ...string) Value { return &types.AttributeValueMemberSS{Value: s} }
+// StringSet makes a set of texts.
+func StringSet(s ...string) Value { return &types.AttributeValueMemberSS{Value: s} }
 
-// F makes a number that may have a fraction.
-func F(f float64) Value {
+// Float makes a number that may have a fraction.
+func Float(f float64) Value {
 	return &types.AttributeValueMemberN{Value: strconv.FormatFloat(f, 'f', -1, 64)}
 }
 
-// Numbers makes a set of numbers.
-func Numbers(ns ...int) Value {
+// NumberSet makes a set of numbers.
+func NumberSet(ns ...int) Value {
 	set := make([]string, len(ns))
 	for i, n := range ns {
 		set[i] = strconv.Itoa(n)
@@ -97,16 +97,16 @@ func (it Item) Map(name string) Item {
 // Has reports whether the attribute is there.
 func (it Item) Has(name string) bool { _, ok := it[name]; return ok }
 
-// Texts is a set of strings, in no order.
-func (it Item) Texts(name string) []string {
+// StringSet is a set of strings, in no order.
+func (it Item) StringSet(name string) []string {
 	if v, ok := it[name].(*types.AttributeValueMemberSS); ok {
 		return v.Value
 	}
 	return nil
 }
 
-// Numbers is a set of whole numbers, in no order.
-func (it Item) Numbers(name string) []int {
+// NumberSet is a set of whole numbers, in no order.
+func (it Item) NumberSet(name string) []int {
 	v, ok := it[name].(*types.AttributeValueMemberNS)
 	if !ok {
 		return nil
@@ -123,16 +123,16 @@ func (it Item) Numbers(name string) []int {
 // AttrSchema is the version of an item's form; absent means 1.
 const AttrSchema = "schema"
 
-// readable refuses an item that a newer version has written.
-func (it Item) readable() error {
+// checkSchema refuses an item that a newer version has written.
+func (it Item) checkSchema() error {
 	if it.Int(AttrSchema) > workflow.SchemaVersion {
-		return Newer()
+		return NewerVersionError()
 	}
 	return nil
 }
 
-// Newer is the error of everything that a newer version has written.
-func Newer() error {
+// NewerVersionError is the error of everything that a newer version has written.
+func NewerVersionError() error {
 	return workflow.Errorf(workflow.CodeUnavailable, "the item was written by a newer version of the engine")
 }
 
@@ -177,8 +177,8 @@ func Millis(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// At is the time of a stored millisecond, none for 0.
-func At(ms int64) time.Time {
+// FromMillis is the time of a stored millisecond, none for 0.
+func FromMillis(ms int64) time.Time {
 	if ms == 0 {
 		return time.Time{}
 	}

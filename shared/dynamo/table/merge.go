@@ -21,14 +21,14 @@ func Merge(ctx context.Context, less func(a, b Item) bool, parts []Rows) Rows {
 		more bool
 	}
 	return func(yield func(Item, error) bool) {
-		ps := make([]part, len(parts))
-		for i := range ps {
-			ps[i].next, ps[i].stop = iter.Pull2(parts[i])
-			defer ps[i].stop()
+		streams := make([]part, len(parts))
+		for i := range streams {
+			streams[i].next, streams[i].stop = iter.Pull2(parts[i])
+			defer streams[i].stop()
 		}
 		advance := func(p *part) { p.head, p.err, p.more = p.next() }
-		err := parallel.Each(ctx, len(ps), len(ps), func(_ context.Context, i int) error {
-			advance(&ps[i])
+		err := parallel.Each(ctx, len(streams), len(streams), func(_ context.Context, i int) error {
+			advance(&streams[i])
 			return nil
 		})
 		if err != nil {
@@ -37,8 +37,8 @@ func Merge(ctx context.Context, less func(a, b Item) bool, parts []Rows) Rows {
 		}
 		for {
 			var first *part
-			for i := range ps {
-				p := &ps[i]
+			for i := range streams {
+				p := &streams[i]
 				if p.err != nil {
 					yield(nil, p.err)
 					return

@@ -11,31 +11,31 @@ import (
 	"github.com/lockstep-run/lockstep/shared/cost"
 )
 
-// count is the middleware that asks for consumed capacity and counts it, for
+// capacityMeter is the middleware that asks for consumed capacity and counts it, for
 // each attempt by itself.
-type count struct {
+type capacityMeter struct {
 	role  string
 	meter *cost.Meter
 }
 
-const countID = "LockstepMeter"
+const meterMiddlewareID = "LockstepMeter"
 
-func (c count) register(stack *middleware.Stack) error {
+func (c capacityMeter) register(stack *middleware.Stack) error {
 	if c.meter == nil {
 		return nil
 	}
-	err := stack.Initialize.Add(middleware.InitializeMiddlewareFunc(countID, ask), middleware.Before)
+	err := stack.Initialize.Add(middleware.InitializeMiddlewareFunc(meterMiddlewareID, requestCapacity), middleware.Before)
 	if err != nil {
 		return err
 	}
-	counted := middleware.FinalizeMiddlewareFunc(countID, c.attempt)
+	counted := middleware.FinalizeMiddlewareFunc(meterMiddlewareID, c.countAttempt)
 	if _, found := stack.Finalize.Get("Retry"); found {
 		return stack.Finalize.Insert(counted, "Retry", middleware.After)
 	}
 	return stack.Finalize.Add(counted, middleware.Before)
 }
 
-func ask(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (middleware.InitializeOutput, middleware.Metadata, error) {
+func requestCapacity(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (middleware.InitializeOutput, middleware.Metadata, error) {
 	const want = types.ReturnConsumedCapacityIndexes
 	switch p := in.Parameters.(type) {
 	case *dynamodb.GetItemInput:
@@ -52,22 +52,22 @@ func ask(ctx context.Context, in middleware.InitializeInput, next middleware.Ini
 	return next.HandleInitialize(ctx, in)
 }
 
-func (c count) attempt(ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler) (middleware.FinalizeOutput, middleware.Metadata, error) {
+func (c capacityMeter) countAttempt(ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler) (middleware.FinalizeOutput, middleware.Metadata, error) {
 	out, md, err := next.HandleFinalize(ctx, in)
 	c.meter.Request()
 	switch r := out.Result.(type) {
 	case *dynamodb.GetItemOutput:
-		c.read(r.ConsumedCapacity)
+		c.addRead(r.ConsumedCapacity)
 	case *dynamodb.QueryOutput:
-		c.read(r.ConsumedCapacity)
+		c.addRead(r.ConsumedCapacity)
 	case *dynamodb.BatchGetItemOutput:
 		for i := range r.ConsumedCapacity {
-			c.read(&r.ConsumedCapacity[i])
+			c.addRead(&r.ConsumedCapacity[i])
 		}
 	case *dynamodb.PutItemOutput:
-		c.write(r.ConsumedCapacity)
+		c.addWrite(r.ConsumedCapacity)
 	case *dynamodb.UpdateItemOutput:
-		c.write(r.ConsumedCapacity)
+		c.addWrite(r.ConsumedCapacity)
 	}
 	// A failed condition is paid for by the size of the item it was checked on,
 	// but the service does not say so in its error.
@@ -78,13 +78,13 @@ func (c count) attempt(ctx context.Context, in middleware.FinalizeInput, next mi
 	return out, md, err
 }
 
-func (c count) read(used *types.ConsumedCapacity) {
+func (c capacityMeter) addRead(used *types.ConsumedCapacity) {
 	if used != nil && used.CapacityUnits != nil {
 		c.meter.Read(c.role, *used.CapacityUnits)
 	}
 }
 
-func (c count) write(used *types.ConsumedCapacity) {
+func (c capacityMeter) addWrite(used *types.ConsumedCapacity) {
 	if used != nil && used.CapacityUnits != nil {
 		c.meter.Write(c.role, *used.CapacityUnits)
 	}

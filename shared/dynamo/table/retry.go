@@ -16,17 +16,17 @@ import (
 // A call is tried so often, with full jitter between nothing and a pause that
 // doubles from the first to the longest one.
 const (
-	tries        = 8
-	firstPause   = 25 * time.Millisecond
-	longestPause = 1600 * time.Millisecond
+	maxAttempts = 8
+	baseBackoff = 25 * time.Millisecond
+	maxBackoff  = 1600 * time.Millisecond
 )
 
 var errUnprocessed = errors.New("keys stay unprocessed")
 
-// repeat calls until the call succeeds, fails for a reason that repeating does
+// retry calls until the call succeeds, fails for a reason that repeating does
 // not change, or the tries or the context's time are used up. A condition that
 // did not hold is returned as the service put it; every other error is typed.
-func (t *Table) repeat(ctx context.Context, call func(context.Context) error) error {
+func (t *Table) retry(ctx context.Context, call func(context.Context) error) error {
 	for try := 0; ; try++ {
 		err := call(ctx)
 		var refused *types.ConditionalCheckFailedException
@@ -37,20 +37,20 @@ func (t *Table) repeat(ctx context.Context, call func(context.Context) error) er
 			return err
 		case ctx.Err() != nil:
 			return t.unavailable(ctx.Err())
-		case !transient(err):
+		case !isTransient(err):
 			return t.classify(err)
-		case try+1 >= tries:
+		case try+1 >= maxAttempts:
 			return t.unavailable(err)
 		}
-		if late := pause(ctx, try); late != nil {
-			return t.unavailable(errors.Join(late, err))
+		if waitErr := backoff(ctx, try); waitErr != nil {
+			return t.unavailable(errors.Join(waitErr, err))
 		}
 	}
 }
 
-// pause waits before the next try, unless the context ends before the wait does.
-func pause(ctx context.Context, try int) error {
-	d := rand.N(min(firstPause<<try, longestPause))
+// backoff waits before the next try, unless the context ends before the wait does.
+func backoff(ctx context.Context, try int) error {
+	d := rand.N(min(baseBackoff<<try, maxBackoff))
 	if end, ok := ctx.Deadline(); ok && time.Until(end) <= d {
 		return context.DeadlineExceeded
 	}
@@ -64,9 +64,9 @@ func pause(ctx context.Context, try int) error {
 	}
 }
 
-// passing names the errors of the service that pass by themselves. The SDK by
+// transientCodes names the errors of the service that pass by themselves. The SDK by
 // itself does not repeat a transaction conflict.
-var passing = map[string]bool{
+var transientCodes = map[string]bool{
 	"ProvisionedThroughputExceededException": true,
 	"ThrottlingException":                    true,
 	"Throttling":                             true,
@@ -79,16 +79,16 @@ var passing = map[string]bool{
 	"RequestTimeout":                         true,
 }
 
-// transient reports whether repeating the call can help. An error that the
+// isTransient reports whether repeating the call can help. An error that the
 // service did not put in words is one of the way there or back.
-func transient(err error) bool {
+func isTransient(err error) bool {
 	var api smithy.APIError
 	if errors.As(err, &api) {
-		return passing[api.ErrorCode()] || api.ErrorFault() == smithy.FaultServer
+		return transientCodes[api.ErrorCode()] || api.ErrorFault() == smithy.FaultServer
 	}
 	var params *smithy.InvalidParamsError
-	var form *smithy.SerializationError
-	return !errors.As(err, &params) && !errors.As(err, &form)
+	var serialization *smithy.SerializationError
+	return !errors.As(err, &params) && !errors.As(err, &serialization)
 }
 
 // classify types an error that is there to stay.
@@ -99,17 +99,17 @@ func (t *Table) classify(err error) error {
 		return &workflow.Error{Code: workflow.CodeTooLarge, Message: "an item of the " + t.role + " table would be larger than 400 KB", Cause: err}
 	}
 	code := workflow.CodeUnavailable
-	if misformed(err) {
+	if isMalformed(err) {
 		code = workflow.CodeInternal
 	}
 	return &workflow.Error{Code: code, Message: "the " + t.role + " table refused a call", Cause: err}
 }
 
-// misformed reports whether a call was refused for what it says, which is our own
+// isMalformed reports whether a call was refused for what it says, which is our own
 // mistake and the same the next time. Every other refusal (permissions, keys,
 // credentials, a table that is missing) is for somebody to put right, and until
 // then says nothing about the run at hand.
-func misformed(err error) bool {
+func isMalformed(err error) bool {
 	var api smithy.APIError
 	return !errors.As(err, &api) || api.ErrorCode() == "ValidationException" || api.ErrorCode() == "SerializationException"
 }

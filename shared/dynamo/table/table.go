@@ -27,7 +27,7 @@ func New(client *dynamodb.Client, name, role string, meter *cost.Meter) *Table {
 // attempts follow one rule.
 func (t *Table) options(o *dynamodb.Options) {
 	o.Retryer = aws.NopRetryer{}
-	o.APIOptions = append(o.APIOptions, count{t.role, t.meter}.register)
+	o.APIOptions = append(o.APIOptions, capacityMeter{t.role, t.meter}.register)
 }
 
 // Key names an item.

@@ -13,15 +13,15 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-func TestNoTenantReachesIntoAnothersKeys(t *testing.T) {
+func TestTenantPrefix_IsNeverPrefixOfAnotherTenant(t *testing.T) {
 	names := []string{"a", "a#b", "a#", "#a", "a%23b", "a%", "%", "#", "a%25#", ""}
 	for _, a := range names {
-		if got := TenantOf(strings.TrimSuffix(Tenant(a), "#")); got != a {
+		if got := UnescapeTenant(strings.TrimSuffix(TenantPrefix(a), "#")); got != a {
 			t.Errorf("%q came back as %q", a, got)
 		}
 		for _, b := range names {
-			if a != b && strings.HasPrefix(Tenant(b), Tenant(a)) {
-				t.Errorf("%q begins with %q", Tenant(b), Tenant(a))
+			if a != b && strings.HasPrefix(TenantPrefix(b), TenantPrefix(a)) {
+				t.Errorf("%q begins with %q", TenantPrefix(b), TenantPrefix(a))
 			}
 		}
 	}
@@ -42,8 +42,8 @@ func rows(err error, ids ...string) Rows {
 
 func byID(a, b Item) bool { return a.Text("id") < b.Text("id") }
 
-func TestMergeKeepsTheOrderAndEndsAtAnError(t *testing.T) {
-	trouble := errors.New("trouble")
+func TestMerge_KeepsOrderAndStopsAtError(t *testing.T) {
+	failure := errors.New("trouble")
 	for name, c := range map[string]struct {
 		parts []Rows
 		want  string
@@ -53,8 +53,8 @@ func TestMergeKeepsTheOrderAndEndsAtAnError(t *testing.T) {
 		"empty parts":    {[]Rows{rows(nil), rows(nil)}, "", nil},
 		"interleaved":    {[]Rows{rows(nil, "a", "d", "e"), rows(nil), rows(nil, "b", "c", "f")}, "abcdef", nil},
 		"alike":          {[]Rows{rows(nil, "a", "b"), rows(nil, "a", "b")}, "aabb", nil},
-		"trouble at end": {[]Rows{rows(trouble, "a"), rows(nil, "b", "c")}, "a", trouble},
-		"trouble first":  {[]Rows{rows(trouble), rows(nil, "b", "c")}, "", trouble},
+		"trouble at end": {[]Rows{rows(failure, "a"), rows(nil, "b", "c")}, "a", failure},
+		"trouble first":  {[]Rows{rows(failure), rows(nil, "b", "c")}, "", failure},
 	} {
 		got, last := "", error(nil)
 		for it, err := range Merge(context.Background(), byID, c.parts) {
@@ -71,45 +71,45 @@ func TestMergeKeepsTheOrderAndEndsAtAnError(t *testing.T) {
 	}
 }
 
-func TestTheCodecKeepsWhatItIsGiven(t *testing.T) {
+func TestCompressor_RoundTrips(t *testing.T) {
 	dicts := map[byte][]byte{1: []byte("old words"), 2: []byte("new words")}
-	older, newer := NewCodec(1, dicts), NewCodec(2, dicts)
+	older, newer := NewCompressor(1, dicts), NewCompressor(2, dicts)
 	for _, text := range []string{"", "x", "old words", "new words", strings.Repeat("again ", 1000), "\x00\x01\x02"} {
-		for _, c := range []*Codec{older, newer, Plain} {
-			packed := c.Pack([]byte(text))
+		for _, c := range []*Compressor{older, newer, Deflate} {
+			packed := c.Compress([]byte(text))
 			if len(packed) > len(text)+1 {
 				t.Errorf("%q grew to %d bytes", text, len(packed))
 			}
-			got, err := c.Unpack(packed)
+			got, err := c.Decompress(packed)
 			if err != nil || string(got) != text {
 				t.Errorf("%q came back as %q: %v", text, got, err)
 			}
 		}
-		if got, err := newer.Unpack(older.Pack([]byte(text))); err != nil || string(got) != text {
+		if got, err := newer.Decompress(older.Compress([]byte(text))); err != nil || string(got) != text {
 			t.Errorf("what an older form wrote came back as %q: %v", got, err)
 		}
 	}
-	if _, err := NewCodec(1, map[byte][]byte{1: nil}).Unpack(newer.Pack([]byte(strings.Repeat("new words", 9)))); !workflow.Is(err, workflow.CodeUnavailable) {
+	if _, err := NewCompressor(1, map[byte][]byte{1: nil}).Decompress(newer.Compress([]byte(strings.Repeat("new words", 9)))); !workflow.Is(err, workflow.CodeUnavailable) {
 		t.Errorf("a form of the future: %v", err)
 	}
-	cut := Plain.Pack([]byte(strings.Repeat("cut ", 100)))
-	if _, err := Plain.Unpack(cut[:len(cut)-3]); !workflow.Is(err, workflow.CodeInternal) {
+	truncated := Deflate.Compress([]byte(strings.Repeat("cut ", 100)))
+	if _, err := Deflate.Decompress(truncated[:len(truncated)-3]); !workflow.Is(err, workflow.CodeInternal) {
 		t.Errorf("a document cut short: %v", err)
 	}
 }
 
-func TestAttributesOfAnotherKindAreNothing(t *testing.T) {
-	it := Item{"s": S("x"), "n": F(1.5), "ns": Numbers(3, 1), "ss": Texts("a"), "yes": Yes(), "b": B([]byte("q"))}
-	if it.Text("n") != "" || it.Int("s") != 0 || it.Float("s") != 0 || it.Bytes("s") != nil || it.Texts("ns") != nil || it.Numbers("ss") != nil {
+func TestItem_OtherTypesReadAsZero(t *testing.T) {
+	it := Item{"s": S("x"), "n": Float(1.5), "ns": NumberSet(3, 1), "ss": StringSet("a"), "yes": True(), "b": B([]byte("q"))}
+	if it.Text("n") != "" || it.Int("s") != 0 || it.Float("s") != 0 || it.Bytes("s") != nil || it.StringSet("ns") != nil || it.NumberSet("ss") != nil {
 		t.Error("a kind was taken for another")
 	}
-	if it.Float("n") != 1.5 || !slices.Equal(it.Numbers("ns"), []int{3, 1}) || !it.Has("yes") || it.Has("no") {
+	if it.Float("n") != 1.5 || !slices.Equal(it.NumberSet("ns"), []int{3, 1}) || !it.Has("yes") || it.Has("no") {
 		t.Errorf("read %v", it)
 	}
 	if got := (Item{"n": N(math.MinInt64)}).Int("n"); got != math.MinInt64 {
 		t.Errorf("read %d", got)
 	}
-	if got := (Item{"ab": S("xyz"), "n": N(1234), "y": Yes()}).Size(); got != 5+4+2 {
+	if got := (Item{"ab": S("xyz"), "n": N(1234), "y": True()}).Size(); got != 5+4+2 {
 		t.Errorf("size %d", got)
 	}
 }
@@ -117,7 +117,7 @@ func TestAttributesOfAnotherKindAreNothing(t *testing.T) {
 // What the service refuses for permissions, keys, credentials or a missing table
 // is not the run's fault and may pass: only a call that is wrong in itself stays
 // as it is.
-func TestRefusalsOfTheServiceMayPass(t *testing.T) {
+func TestTable_ClassifiesServiceErrors(t *testing.T) {
 	one := &Table{role: "engine"}
 	for code, want := range map[string]workflow.Code{
 		"AccessDeniedException":       workflow.CodeUnavailable,
@@ -128,7 +128,7 @@ func TestRefusalsOfTheServiceMayPass(t *testing.T) {
 		"ValidationException":         workflow.CodeInternal,
 	} {
 		calls := 0
-		err := one.repeat(t.Context(), func(context.Context) error {
+		err := one.retry(t.Context(), func(context.Context) error {
 			calls++
 			return &smithy.GenericAPIError{Code: code, Message: "no", Fault: smithy.FaultClient}
 		})
@@ -136,7 +136,7 @@ func TestRefusalsOfTheServiceMayPass(t *testing.T) {
 			t.Errorf("%s: %v after %d calls, want %s", code, err, calls, want)
 		}
 	}
-	err := one.repeat(t.Context(), func(context.Context) error { return &smithy.SerializationError{Err: errors.New("no")} })
+	err := one.retry(t.Context(), func(context.Context) error { return &smithy.SerializationError{Err: errors.New("no")} })
 	if !workflow.Is(err, workflow.CodeInternal) {
 		t.Errorf("a call that cannot be written: %v", err)
 	}

@@ -2,13 +2,13 @@ package table
 
 import "strings"
 
-var tenantEscape = strings.NewReplacer("%", "%25", "#", "%23")
+var tenantEscaper = strings.NewReplacer("%", "%25", "#", "%23")
 
-// Tenant is how a tenant's name begins a key: no tenant can choose a name that
+// TenantPrefix is how a tenant's name begins a key: no tenant can choose a name that
 // reaches into another's keys.
-func Tenant(name string) string { return tenantEscape.Replace(name) + "#" }
+func TenantPrefix(name string) string { return tenantEscaper.Replace(name) + "#" }
 
-var tenantRestore = strings.NewReplacer("%23", "#", "%25", "%")
+var tenantUnescaper = strings.NewReplacer("%23", "#", "%25", "%")
 
-// TenantOf is the opposite of Tenant, given what stands before the separator.
-func TenantOf(escaped string) string { return tenantRestore.Replace(escaped) }
+// UnescapeTenant is the opposite of Tenant, given what stands before the separator.
+func UnescapeTenant(escaped string) string { return tenantUnescaper.Replace(escaped) }

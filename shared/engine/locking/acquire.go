@@ -18,138 +18,138 @@ const maxRounds = 8
 
 // Locker acquires locks through the two ports it needs.
 type Locker struct {
-	Store        port.Store
-	Locks        port.Locks
-	Parallel     int   // takes in flight at a time; 1 keeps everything in the caller's goroutine
-	ReserveAfter int   // conflicts, this one included, from which on the run reserves
-	Floor        int64 // tokens are greater
+	Store           port.Store
+	Locks           port.Locks
+	Parallel        int   // takes in flight at a time; 1 keeps everything in the caller's goroutine
+	ReserveAfter    int   // conflicts, this one included, from which on the run reserves
+	MinFencingToken int64 // tokens are greater
 }
 
-// Ask names the run and what it wants.
-type Ask struct {
-	Tenant    string
-	Execution string
-	Epoch     int64
-	Age       string            // of the outermost run that started it; its own id if empty
-	Passes    bool              // no reservation counts: whoever made it may wait for who waits for this run
-	Mode      workflow.LockMode // shared, or exclusive
-	Skip      bool              // leave out what is held or reserved by others
-	Conflicts int               // conflicts before this call
-	Keys      []workflow.EntityKey
-	Now       time.Time
+// Request names the run and what it wants.
+type Request struct {
+	Tenant             string
+	Execution          string
+	Epoch              int64
+	Age                string            // of the outermost run that started it; its own id if empty
+	IgnoreReservations bool              // no reservation counts: whoever made it may wait for who waits for this run
+	Mode               workflow.LockMode // shared, or exclusive
+	SkipLocked         bool              // leave out what is held or reserved by others
+	Conflicts          int               // conflicts before this call
+	Keys               []workflow.EntityKey
+	Now                time.Time
 }
 
-// Answer is one of: all locks, with their tokens, but for what was to be skipped;
+// Result is one of: all locks, with their tokens, but for what was to be skipped;
 // a conflict; or Stale, when the run is no longer locking at this epoch and the
 // caller must reload it.
-type Answer struct {
+type Result struct {
 	Tokens   map[workflow.EntityKey]int64
-	Dropped  []workflow.BlockedBy // what was skipped, in the order it was asked for, and for whom
+	Skipped  []workflow.BlockedBy // what was skipped, in the order it was asked for, and for whom
 	Conflict *workflow.BlockedBy
 	Stale    bool
 }
 
-// attempt is the state of one call.
-type attempt struct {
+// acquisition is the state of one call.
+type acquisition struct {
 	*Locker
-	Ask
-	conflicts int
-	tokens    map[workflow.EntityKey]int64
-	dropped   map[workflow.EntityKey]workflow.BlockedBy
-	last      workflow.BlockedBy // the conflict met last, for when the rounds run out
+	Request
+	conflicts    int
+	tokens       map[workflow.EntityKey]int64
+	skipped      map[workflow.EntityKey]workflow.BlockedBy
+	lastConflict workflow.BlockedBy // the conflict met last, for when the rounds run out
 }
 
 // Acquire takes every lock, or comes back with the first conflict. It takes
 // nothing while any conflict is known.
-func (l *Locker) Acquire(ctx context.Context, ask Ask) (Answer, error) {
+func (l *Locker) Acquire(ctx context.Context, ask Request) (Result, error) {
 	if ask.Age == "" {
 		ask.Age = ask.Execution
 	}
-	a := &attempt{
-		Locker: l, Ask: ask, conflicts: ask.Conflicts,
-		tokens: make(map[workflow.EntityKey]int64, len(ask.Keys)), dropped: map[workflow.EntityKey]workflow.BlockedBy{},
+	a := &acquisition{
+		Locker: l, Request: ask, conflicts: ask.Conflicts,
+		tokens: make(map[workflow.EntityKey]int64, len(ask.Keys)), skipped: map[workflow.EntityKey]workflow.BlockedBy{},
 	}
-	open := ask.Keys
+	remaining := ask.Keys
 	for range maxRounds {
-		if len(open) == 0 {
+		if len(remaining) == 0 {
 			return a.granted(), nil
 		}
-		found, err := a.read(ctx, open)
+		evaluated, err := a.read(ctx, remaining)
 		if err != nil {
-			return Answer{}, err
+			return Result{}, err
 		}
-		var takes []reading
-		var again []workflow.EntityKey
-		var blocked *judgement
-		for _, r := range found {
-			switch r.verdict {
-			case mine:
-				held, _ := r.lock.Held(a.Execution, a.Epoch)
+		var toTake []evaluatedLock
+		var retry []workflow.EntityKey
+		var blocked *evaluation
+		for _, r := range evaluated {
+			switch r.status {
+			case lockHeld:
+				held, _ := r.lock.HolderOf(a.Execution, a.Epoch)
 				a.tokens[r.lock.Entity] = held.Token
-			case stale:
-				return Answer{Stale: true}, nil
-			case unsure:
-				again = append(again, r.lock.Entity)
-			case conflict:
-				if a.Skip {
-					a.dropped[r.lock.Entity] = r.by
+			case lockStale:
+				return Result{Stale: true}, nil
+			case lockUncertain:
+				retry = append(retry, r.lock.Entity)
+			case lockConflict:
+				if a.SkipLocked {
+					a.skipped[r.lock.Entity] = r.blockedBy
 				} else if blocked == nil {
-					blocked = &r.judgement
+					blocked = &r.evaluation
 				}
-			case free:
-				takes = append(takes, r)
+			case lockFree:
+				toTake = append(toTake, r)
 			}
 		}
 		if blocked != nil {
-			done, answer, err := a.conflict(ctx, *blocked)
+			done, answer, err := a.handleConflict(ctx, *blocked)
 			if done || err != nil {
 				return answer, err
 			}
 			continue // the holder has let go in between: judge anew
 		}
-		lost, err := a.take(ctx, takes)
+		lost, err := a.take(ctx, toTake)
 		if err != nil {
-			return Answer{}, err
+			return Result{}, err
 		}
-		open = slices.Concat(again, lost)
+		remaining = slices.Concat(retry, lost)
 		if len(lost) > 0 {
 			a.conflicts++
-			if still, err := a.self(ctx); err != nil || !still {
-				return Answer{Stale: true}, err
+			if still, err := a.stillLocking(ctx); err != nil || !still {
+				return Result{Stale: true}, err
 			}
-			if still, err := a.reserveLost(ctx, takes, lost); err != nil || !still {
-				return Answer{Stale: true}, err
+			if still, err := a.reserveLost(ctx, toTake, lost); err != nil || !still {
+				return Result{Stale: true}, err
 			}
 		}
 	}
-	if len(open) == 0 {
+	if len(remaining) == 0 {
 		return a.granted(), nil
 	}
 	// Never rest in LOCKING: release, and let the alarm or a message come back.
-	if a.last.Execution == "" {
-		a.last = workflow.BlockedBy{Entity: open[0], Execution: a.Execution, Epoch: -1}
+	if a.lastConflict.Execution == "" {
+		a.lastConflict = workflow.BlockedBy{Entity: remaining[0], Execution: a.Execution, Epoch: -1}
 	}
-	return Answer{Conflict: &a.last}, nil
+	return Result{Conflict: &a.lastConflict}, nil
 }
 
-func (a *attempt) granted() Answer {
-	answer := Answer{Tokens: a.tokens}
+func (a *acquisition) granted() Result {
+	answer := Result{Tokens: a.tokens}
 	for _, key := range a.Keys {
-		if by, ok := a.dropped[key]; ok {
-			answer.Dropped = append(answer.Dropped, by)
+		if by, ok := a.skipped[key]; ok {
+			answer.Skipped = append(answer.Skipped, by)
 		}
 	}
 	return answer
 }
 
-// reading is a lock item as it was read and judged.
-type reading struct {
-	judgement
+// evaluatedLock is a lock item as it was read and judged.
+type evaluatedLock struct {
+	evaluation
 	lock workflow.Lock
 }
 
 // read reads lock items, then the states of everybody they name, in this order.
-func (a *attempt) read(ctx context.Context, keys []workflow.EntityKey) ([]reading, error) {
+func (a *acquisition) read(ctx context.Context, keys []workflow.EntityKey) ([]evaluatedLock, error) {
 	items, err := a.Locks.Read(ctx, a.Tenant, keys)
 	if err != nil {
 		return nil, err
@@ -165,96 +165,96 @@ func (a *attempt) read(ctx context.Context, keys []workflow.EntityKey) ([]readin
 	for _, key := range keys {
 		l := items[key]
 		name(l.Owner)
-		name(l.Res)
+		name(l.Reserver)
 		// Who shares need not know with whom, until the dead ones among them are
 		// worth a read each.
-		if a.Mode != workflow.LockShared || len(l.Holders) >= pruneFrom {
+		if a.Mode != workflow.LockShared || len(l.Holders) >= pruneThreshold {
 			for _, id := range slices.Sorted(maps.Keys(l.Holders)) {
 				name(id)
 			}
 		}
 	}
-	heads := map[string]workflow.Head{}
+	heads := map[string]workflow.OwnerStatus{}
 	if len(named) > 0 {
 		if heads, err = a.Store.Heads(ctx, a.Tenant, named); err != nil {
 			return nil, err
 		}
 	}
-	found := make([]reading, len(keys))
+	evaluated := make([]evaluatedLock, len(keys))
 	for i, key := range keys {
 		item := items[key]
 		item.Entity = key
-		if found[i] = (reading{a.judge(item, heads), item}); item.Rev < a.Floor {
-			if err := a.raise(ctx, &found[i]); err != nil {
+		if evaluated[i] = (evaluatedLock{a.evaluate(item, heads), item}); item.Revision < a.MinFencingToken {
+			if err := a.raise(ctx, &evaluated[i]); err != nil {
 				return nil, err
 			}
 		}
 	}
-	return found, nil
+	return evaluated, nil
 }
 
-// conflict handles one: reserve from the second on, register with whoever is in
+// handleConflict handles one: reserve from the second on, register with whoever is in
 // the way on the condition that they still are. done means that the run has to
 // release and sleep, or to stop; otherwise the item has to be judged again.
-func (a *attempt) conflict(ctx context.Context, j judgement) (done bool, _ Answer, err error) {
+func (a *acquisition) handleConflict(ctx context.Context, j evaluation) (done bool, _ Result, err error) {
 	a.conflicts++
-	a.last = j.by
-	if a.conflicts >= a.ReserveAfter && !j.by.Reservation {
-		if still, err := a.reserve(ctx, j.by.Entity, j.void); err != nil || !still {
-			return true, Answer{Stale: true}, err
+	a.lastConflict = j.blockedBy
+	if a.conflicts >= a.ReserveAfter && !j.blockedBy.Reservation {
+		if still, err := a.reserve(ctx, j.blockedBy.Entity, j.voidReserver); err != nil || !still {
+			return true, Result{Stale: true}, err
 		}
 	}
 	var ok bool
-	if j.by.Reservation {
-		ok, err = a.Store.AwaitReserver(ctx, a.Tenant, j.by.Execution, a.Execution)
+	if j.blockedBy.Reservation {
+		ok, err = a.Store.AddReserverWaiter(ctx, a.Tenant, j.blockedBy.Execution, a.Execution)
 	} else {
-		ok, err = a.Store.AwaitHolder(ctx, a.Tenant, j.by.Execution, j.by.Epoch, a.Execution)
+		ok, err = a.Store.AddHolderWaiter(ctx, a.Tenant, j.blockedBy.Execution, j.blockedBy.Epoch, a.Execution)
 	}
 	if err != nil {
-		return false, Answer{}, err
+		return false, Result{}, err
 	}
 	if ok {
-		return true, Answer{Conflict: &j.by}, nil
+		return true, Result{Conflict: &j.blockedBy}, nil
 	}
-	still, err := a.self(ctx)
+	still, err := a.stillLocking(ctx)
 	if err != nil || !still {
-		return true, Answer{Stale: true}, err
+		return true, Result{Stale: true}, err
 	}
-	return false, Answer{}, nil
+	return false, Result{}, nil
 }
 
 // reserve leaves the run's reservation on a lock, unless an older one stands. It
 // reports whether the run is still locking at this epoch.
-func (a *attempt) reserve(ctx context.Context, key workflow.EntityKey, void string) (still bool, err error) {
+func (a *acquisition) reserve(ctx context.Context, key workflow.EntityKey, void string) (still bool, err error) {
 	ok, err := a.Locks.Reserve(ctx, a.Tenant, key, workflow.Reservation{Execution: a.Execution, Age: a.Age}, void)
 	if ok || err != nil {
 		return ok, err
 	}
-	return a.self(ctx)
+	return a.stillLocking(ctx)
 }
 
 // reserveLost reserves what others were quicker with, once that has happened
 // twice. A run that found the lock free each time and each time came too late
 // would otherwise never meet a holder, and never reserve.
-func (a *attempt) reserveLost(ctx context.Context, takes []reading, lost []workflow.EntityKey) (still bool, err error) {
-	if a.conflicts < a.ReserveAfter || a.Skip {
+func (a *acquisition) reserveLost(ctx context.Context, taken []evaluatedLock, lost []workflow.EntityKey) (still bool, err error) {
+	if a.conflicts < a.ReserveAfter || a.SkipLocked {
 		return true, nil
 	}
-	for _, r := range takes {
+	for _, r := range taken {
 		if !slices.Contains(lost, r.lock.Entity) {
 			continue
 		}
-		if still, err := a.reserve(ctx, r.lock.Entity, r.void); err != nil || !still {
+		if still, err := a.reserve(ctx, r.lock.Entity, r.voidReserver); err != nil || !still {
 			return false, err
 		}
 	}
 	return true, nil
 }
 
-// self reports whether the run is still locking at this epoch. It is asked after
+// stillLocking reports whether the run is still locking at this epoch. It is asked after
 // every failed write: a stale handler and a live one would otherwise replace
 // each other's reservations for ever.
-func (a *attempt) self(ctx context.Context) (bool, error) {
+func (a *acquisition) stillLocking(ctx context.Context) (bool, error) {
 	heads, err := a.Store.Heads(ctx, a.Tenant, []string{a.Execution})
 	if err != nil {
 		return false, err

@@ -9,9 +9,9 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// maxHops bounds the walk over a chain of waits. A longer one is found by nobody;
+// maxChain bounds the walk over a chain of waits. A longer one is found by nobody;
 // the deadline of waiting for locks ends it.
-const maxHops = 64
+const maxChain = 64
 
 // Deadlocked reports whether x waits for itself: for a lock whose holder waits for
 // a run that waits for a lock, and so on, until the one that waits for x. Only a
@@ -22,7 +22,7 @@ const maxHops = 64
 // runs that close a circle together, the last to be stored then sees all of it.
 func Deadlocked(ctx context.Context, store port.Store, x *workflow.Execution) (bool, error) {
 	at := x
-	for range maxHops {
+	for range maxChain {
 		next, lock := waitsFor(at)
 		switch next {
 		case "", at.ID: // whose rounds ran out is blocked by nobody but itself
@@ -35,8 +35,8 @@ func Deadlocked(ctx context.Context, store port.Store, x *workflow.Execution) (b
 			return false, err
 		}
 		to := found[0]
-		head := workflow.Head{State: to.State, Epoch: to.Epoch}
-		if lock != nil && ((lock.Reservation && !head.Reserves()) || (!lock.Reservation && !head.Live(lock.Epoch))) {
+		head := workflow.OwnerStatus{State: to.State, Epoch: to.Epoch}
+		if lock != nil && ((lock.Reservation && !head.Reserves()) || (!lock.Reservation && !head.HoldsLocks(lock.Epoch))) {
 			return false, nil // it has let go meanwhile
 		}
 		at = to
@@ -54,7 +54,7 @@ func waitsFor(x *workflow.Execution) (next string, lock *workflow.BlockedBy) {
 		forgets := func(r workflow.StepRun) bool {
 			return r.Child != nil && r.Child.ID == w.Child && r.Child.Mode == workflow.ModeFireAndForget
 		}
-		if !slices.ContainsFunc(x.Runs, forgets) {
+		if !slices.ContainsFunc(x.StepRuns, forgets) {
 			return w.Child, nil
 		}
 	}

@@ -9,16 +9,16 @@ import "context"
 // Nobody who is at work now has written the item. So it is no lock of the run's
 // own, whatever it says, and its owner's state was not read too early: the tables
 // were not set back to the very same moment. What is held by somebody stays held.
-func (a *attempt) raise(ctx context.Context, r *reading) error {
-	if r.verdict == conflict {
+func (a *acquisition) raise(ctx context.Context, r *evaluatedLock) error {
+	if r.status == lockConflict {
 		return nil
 	}
-	ok, err := a.Locks.Raise(ctx, a.Tenant, r.lock.Entity, a.Floor, r.lock.Rev)
+	ok, err := a.Locks.RaiseRevision(ctx, a.Tenant, r.lock.Entity, a.MinFencingToken, r.lock.Revision)
 	if err != nil {
 		return err
 	}
-	if r.verdict = unsure; ok {
-		r.verdict, r.lock.Rev = free, a.Floor
+	if r.status = lockUncertain; ok {
+		r.status, r.lock.Revision = lockFree, a.MinFencingToken
 	}
 	return nil
 }

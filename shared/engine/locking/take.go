@@ -10,7 +10,7 @@ import (
 )
 
 // take writes all free items, and returns those that somebody else wrote first.
-func (a *attempt) take(ctx context.Context, items []reading) (lost []workflow.EntityKey, err error) {
+func (a *acquisition) take(ctx context.Context, items []evaluatedLock) (lost []workflow.EntityKey, err error) {
 	tokens := make([]int64, len(items))
 	err = parallel.Each(ctx, a.Parallel, len(items), func(ctx context.Context, i int) (err error) {
 		tokens[i], err = a.takeOne(ctx, items[i])
@@ -30,22 +30,22 @@ func (a *attempt) take(ctx context.Context, items []reading) (lost []workflow.En
 }
 
 // takeOne returns the token, 0 if somebody else wrote first.
-func (a *attempt) takeOne(ctx context.Context, r reading) (token int64, err error) {
+func (a *acquisition) takeOne(ctx context.Context, r evaluatedLock) (token int64, err error) {
 	l := r.lock
 	if a.Mode != workflow.LockShared {
-		if ok, err := a.Locks.Take(ctx, a.Tenant, l.Entity, a.Execution, a.Epoch, l.Rev, a.Now); !ok || err != nil {
+		if ok, err := a.Locks.Take(ctx, a.Tenant, l.Entity, a.Execution, a.Epoch, l.Revision, a.Now); !ok || err != nil {
 			return 0, err
 		}
-		return l.Rev + 1, nil
+		return l.Revision + 1, nil
 	}
 	var ok bool
-	me := workflow.Sharer{Execution: a.Execution, Epoch: a.Epoch, Now: a.Now}
+	me := workflow.LockRequest{Execution: a.Execution, Epoch: a.Epoch, Now: a.Now}
 	if l.Mode == workflow.LockShared && len(l.Holders) < workflow.MaxHolders {
-		token, ok, err = a.Locks.Join(ctx, a.Tenant, l.Entity, me, workflow.Joining{Age: a.passes(), Void: r.void, Dead: few(r.dead)})
+		token, ok, err = a.Locks.Join(ctx, a.Tenant, l.Entity, me, workflow.JoinConditions{Age: a.reservationAge(), VoidReserver: r.voidReserver, DeadHolders: firstDead(r.deadHolders)})
 	} else {
 		// The lock was exclusive, or there is no room but in place of the dead: the
 		// whole set is written, so nobody may have written since it was read.
-		token, ok, err = a.Locks.Share(ctx, a.Tenant, l.Entity, me, r.living(), l.Rev)
+		token, ok, err = a.Locks.Share(ctx, a.Tenant, l.Entity, me, r.liveHolders(), l.Revision)
 	}
 	if !ok || err != nil {
 		return 0, err
@@ -53,25 +53,25 @@ func (a *attempt) takeOne(ctx context.Context, r reading) (token int64, err erro
 	return token, nil
 }
 
-// living are the holders that were not read as dead.
-func (r *reading) living() map[string]workflow.Holder {
+// liveHolders are the holders that were not read as dead.
+func (r *evaluatedLock) liveHolders() map[string]workflow.Holder {
 	keep := map[string]workflow.Holder{}
 	for id, h := range r.lock.Holders {
-		if _, dead := r.dead[id]; !dead {
+		if _, dead := r.deadHolders[id]; !dead {
 			keep[id] = h
 		}
 	}
 	return keep
 }
 
-// pruneFrom is the number of holders from which on a run that joins looks which of
+// pruneThreshold is the number of holders from which on a run that joins looks which of
 // them are dead, and how many of these it removes at a time.
-const pruneFrom = 8
+const pruneThreshold = 8
 
-func few(dead map[string]int64) map[string]int64 {
+func firstDead(dead map[string]int64) map[string]int64 {
 	some := map[string]int64{}
 	for _, id := range slices.Sorted(maps.Keys(dead)) {
-		if len(some) == pruneFrom {
+		if len(some) == pruneThreshold {
 			break
 		}
 		some[id] = dead[id]

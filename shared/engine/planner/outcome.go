@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 
-	"github.com/lockstep-run/lockstep/shared/engine/delivery"
+	"github.com/lockstep-run/lockstep/shared/engine/dispatch"
 	"github.com/lockstep-run/lockstep/shared/lifecycle/plan"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -13,13 +13,13 @@ import (
 // outcome is what came of the jobs of one visit, by entity; the zero key stands
 // for a step without entities.
 type outcome struct {
-	results map[workflow.EntityKey]json.RawMessage
-	ok      map[workflow.EntityKey]bool
-	failed  map[workflow.EntityKey]bool // over, and not OK
-	idle    map[workflow.EntityKey]bool // of the failed: never begun
-	pending map[workflow.EntityKey]bool // nobody has come to it yet
-	updates []lanedUpdate
-	stored  map[workflow.EntityKey]workflow.Stored // results that have not been read yet
+	results     map[workflow.EntityKey]json.RawMessage
+	ok          map[workflow.EntityKey]bool
+	failed      map[workflow.EntityKey]bool // over, and not OK
+	notExecuted map[workflow.EntityKey]bool // of the failed: never begun
+	pending     map[workflow.EntityKey]bool // nobody has come to it yet
+	updates     []laneUpdate
+	payloadRefs map[workflow.EntityKey]workflow.PayloadRef // results that have not been read yet
 }
 
 // size is how many bytes of results there are, read or not.
@@ -27,51 +27,51 @@ func (o *outcome) size() (n int) {
 	for _, r := range o.results {
 		n += len(r)
 	}
-	for _, s := range o.stored {
+	for _, s := range o.payloadRefs {
 		n += s.Bytes
 	}
 	return n
 }
 
-// load reads the results that are too large for their packs.
-func (p *Planner) load(ctx context.Context, o *outcome) error {
-	for key, s := range o.stored {
-		result, err := p.Delivery.Packs.Load(ctx, *s.Pack, s)
+// loadResults reads the results that are too large for their packs.
+func (p *Planner) loadResults(ctx context.Context, o *outcome) error {
+	for key, s := range o.payloadRefs {
+		result, err := p.Dispatcher.Packs.LoadPayload(ctx, *s.Pack, s)
 		if err != nil {
 			return err
 		}
 		o.results[key] = result
-		delete(o.stored, key)
+		delete(o.payloadRefs, key)
 	}
 	return nil
 }
 
-// lanedUpdate is an update that a job of a lane asks for, of an entity that may be
+// laneUpdate is an update that a job of a lane asks for, of an entity that may be
 // another than the job's.
-type lanedUpdate struct {
-	lane   int
-	of     workflow.EntityKey
-	update workflow.Update
+type laneUpdate struct {
+	lane      int
+	jobEntity workflow.EntityKey
+	update    workflow.Update
 }
 
-// outcome reads what came of a visit. Of a visit that is open, in a stretch, it is
+// loadOutcome reads what came of a visit. Of a visit that is open, in a stretch, it is
 // what is there so far; lane limits that to one lane, and is -1 for all.
-func (p *Planner) outcome(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, lane int) (*outcome, error) {
-	if o, ok := p.outcomes[r.RunSeq]; ok {
+func (p *Planner) loadOutcome(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, lane int) (*outcome, error) {
+	if o, ok := p.outcomes[r.Seq]; ok {
 		return o, nil
 	}
 	o := &outcome{
 		results: map[workflow.EntityKey]json.RawMessage{}, ok: map[workflow.EntityKey]bool{}, failed: map[workflow.EntityKey]bool{},
-		pending: map[workflow.EntityKey]bool{}, idle: map[workflow.EntityKey]bool{}, stored: map[workflow.EntityKey]workflow.Stored{},
+		pending: map[workflow.EntityKey]bool{}, notExecuted: map[workflow.EntityKey]bool{}, payloadRefs: map[workflow.EntityKey]workflow.PayloadRef{},
 	}
 	if r.Jobs > 0 && r.HasJobs() {
-		var planned plan.Planned
+		var planned plan.JobPlan
 		var packs []*workflow.Pack
 		var err error
 		if lane >= 0 {
-			planned, packs, err = p.lane(ctx, x, r, lane)
+			planned, packs, err = p.laneWithPacks(ctx, x, r, lane)
 		} else {
-			planned, packs, err = p.Executed(ctx, x, r)
+			planned, packs, err = p.PlanWithPacks(ctx, x, r)
 		}
 		if err != nil {
 			return nil, err
@@ -81,30 +81,30 @@ func (p *Planner) outcome(ctx context.Context, x *workflow.Execution, r *workflo
 		}
 	}
 	if !r.Open() && lane < 0 {
-		p.outcomes[r.RunSeq] = o
+		p.outcomes[r.Seq] = o
 	}
 	return o, nil
 }
 
-// took lists who took part.
-func (o *outcome) took() map[workflow.EntityKey]bool {
+// participants lists who took part.
+func (o *outcome) participants() map[workflow.EntityKey]bool {
 	all := maps.Clone(o.ok)
 	maps.Copy(all, o.failed)
 	return all
 }
 
-// lane is the plan of one lane with its packs.
-func (p *Planner) lane(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, lane int) (plan.Planned, []*workflow.Pack, error) {
-	planned, err := p.Lane(ctx, x, r, lane)
+// laneWithPacks is the plan of one lane with its packs.
+func (p *Planner) laneWithPacks(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, lane int) (plan.JobPlan, []*workflow.Pack, error) {
+	planned, err := p.PlanLane(ctx, x, r, lane)
 	if err != nil {
 		return planned, nil, err
 	}
-	packs, err := p.Delivery.ReadLane(ctx, p.run(r), lane)
+	packs, err := p.Dispatcher.ReadLane(ctx, p.bareStepRun(r), lane)
 	return planned, packs, err
 }
 
-func (o *outcome) collect(r *workflow.StepRun, planned plan.Planned, packs []*workflow.Pack) error {
-	latest := plan.Latest(packs)
+func (o *outcome) collect(r *workflow.StepRun, planned plan.JobPlan, packs []*workflow.Pack) error {
+	latest := plan.LatestRecords(packs)
 	for _, j := range planned.Jobs {
 		var key workflow.EntityKey
 		if j.Entity != nil {
@@ -115,10 +115,10 @@ func (o *outcome) collect(r *workflow.StepRun, planned plan.Planned, packs []*wo
 			o.pending[key] = true
 			continue
 		}
-		if rec.Code != workflow.CodeOK {
+		if rec.Code != workflow.JobCodeOK {
 			o.failed[key] = true
 			if !rec.Executed() {
-				o.idle[key] = true
+				o.notExecuted[key] = true
 			}
 			continue
 		}
@@ -126,8 +126,8 @@ func (o *outcome) collect(r *workflow.StepRun, planned plan.Planned, packs []*wo
 		switch {
 		case rec.Result != nil:
 			o.results[key] = rec.Result
-		case rec.Stored != nil:
-			o.stored[key] = *rec.Stored
+		case rec.ResultRef != nil:
+			o.payloadRefs[key] = *rec.ResultRef
 		}
 		if len(rec.Updates) > 0 {
 			var updates []workflow.Update
@@ -135,7 +135,7 @@ func (o *outcome) collect(r *workflow.StepRun, planned plan.Planned, packs []*wo
 				return workflow.Errorf(workflow.CodeInternal, "the updates of a job of step %q cannot be read: %w", r.Label, err)
 			}
 			for _, u := range updates {
-				o.updates = append(o.updates, lanedUpdate{j.Index / max(1, r.PackSize), key, u})
+				o.updates = append(o.updates, laneUpdate{j.Index / max(1, r.PackSize), key, u})
 			}
 		}
 	}
@@ -144,15 +144,15 @@ func (o *outcome) collect(r *workflow.StepRun, planned plan.Planned, packs []*wo
 
 // Updates are what the jobs of a visit ask for, in job order.
 func (p *Planner) Updates(ctx context.Context, x *workflow.Execution, r *workflow.StepRun) ([]workflow.Update, error) {
-	o, err := p.outcome(ctx, x, r, -1)
+	o, err := p.loadOutcome(ctx, x, r, -1)
 	if err != nil {
 		return nil, err
 	}
-	return o.asked(), nil
+	return o.requestedUpdates(), nil
 }
 
-// asked are the updates asked for, in job order.
-func (o *outcome) asked() []workflow.Update {
+// requestedUpdates are the updates asked for, in job order.
+func (o *outcome) requestedUpdates() []workflow.Update {
 	updates := make([]workflow.Update, len(o.updates))
 	for i, u := range o.updates {
 		updates[i] = u.update
@@ -160,6 +160,6 @@ func (o *outcome) asked() []workflow.Update {
 	return updates
 }
 
-func (p *Planner) run(r *workflow.StepRun) *delivery.Run {
-	return &delivery.Run{Tenant: p.Tenant, Execution: p.Execution, Step: r}
+func (p *Planner) bareStepRun(r *workflow.StepRun) *dispatch.StepRun {
+	return &dispatch.StepRun{Tenant: p.Tenant, Execution: p.Execution, Step: r}
 }

@@ -8,39 +8,39 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Asked is what jobs ask to be changed, entity by entity: the keys in the order
+// EntityUpdates is what jobs ask to be changed, entity by entity: the keys in the order
 // in which they were first named, the updates of each in the order of the visits
 // and of their jobs.
-type Asked struct {
-	Keys []workflow.EntityKey
-	Of   map[workflow.EntityKey][]workflow.Update
+type EntityUpdates struct {
+	Keys     []workflow.EntityKey
+	ByEntity map[workflow.EntityKey][]workflow.Update
 }
 
-func (a *Asked) add(updates []workflow.Update) {
-	if a.Of == nil {
-		a.Of = map[workflow.EntityKey][]workflow.Update{}
+func (a *EntityUpdates) add(updates []workflow.Update) {
+	if a.ByEntity == nil {
+		a.ByEntity = map[workflow.EntityKey][]workflow.Update{}
 	}
 	for _, u := range updates {
-		if a.Of[u.Entity] == nil {
+		if a.ByEntity[u.Entity] == nil {
 			a.Keys = append(a.Keys, u.Entity)
 		}
-		a.Of[u.Entity] = append(a.Of[u.Entity], u)
+		a.ByEntity[u.Entity] = append(a.ByEntity[u.Entity], u)
 	}
 }
 
-// Asked gathers what the visits wanted ask for, as far as it stands in a try.
-func (p *Planner) Asked(ctx context.Context, x *workflow.Execution, try int, wanted func(*workflow.StepRun) bool) (*Asked, error) {
-	all := &Asked{}
-	for i := range x.Runs {
-		r := &x.Runs[i]
-		if !r.Updates || !wanted(r) {
+// CollectUpdates gathers what the visits wanted ask for, as far as it stands in a try.
+func (p *Planner) CollectUpdates(ctx context.Context, x *workflow.Execution, try int, include func(*workflow.StepRun) bool) (*EntityUpdates, error) {
+	all := &EntityUpdates{}
+	for i := range x.StepRuns {
+		r := &x.StepRuns[i]
+		if !r.HasUpdates || !include(r) {
 			continue
 		}
-		o, err := p.standing(ctx, x, try, r, -1)
+		o, err := p.effectiveOutcome(ctx, x, try, r, -1)
 		if err != nil {
 			return nil, err
 		}
-		all.add(o.asked())
+		all.add(o.requestedUpdates())
 	}
 	return all, nil
 }
@@ -48,10 +48,10 @@ func (p *Planner) Asked(ctx context.Context, x *workflow.Execution, try int, wan
 // codeLimit is the code of a failure for what is too large.
 const codeLimit = "LIMIT"
 
-// refuse looks for updates that could never be applied once the run completes: of
+// checkUpdates looks for updates that could never be applied once the run completes: of
 // an entity that it does not hold for itself, or so many that an entity would grow
 // beyond what the inventory takes.
-func (p *Planner) refuse(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, rep *lifecycle.Report) error {
+func (p *Planner) checkUpdates(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, rep *lifecycle.Report) error {
 	ended := *r
 	ended.Status = "" // its packs are final: what is read of them stays
 	updates, err := p.Updates(ctx, x, &ended)
@@ -62,35 +62,35 @@ func (p *Planner) refuse(ctx context.Context, x *workflow.Execution, r *workflow
 	if err != nil {
 		return err
 	}
-	attributes := make(map[workflow.EntityKey]*workflow.Held, len(held))
+	attributes := make(map[workflow.EntityKey]*workflow.ScopeEntity, len(held))
 	for i := range held {
 		attributes[held[i].Key] = &held[i]
 	}
-	refused := func(key workflow.EntityKey, code, format string, args ...any) {
+	reject := func(key workflow.EntityKey, code, format string, args ...any) {
 		rep.Cause, rep.Problem = workflow.CauseStepFailed, &workflow.Failure{
 			Code: code, Step: r.Label, Entity: key.String(), Message: fmt.Sprintf(format, args...),
 		}
 	}
-	var now Asked
-	now.add(updates)
-	for _, key := range now.Keys {
+	var requested EntityUpdates
+	requested.add(updates)
+	for _, key := range requested.Keys {
 		if attributes[key] == nil || x.LockMode == workflow.LockShared {
-			refused(key, lifecycle.CodeNotHeld, "a job of step %q asks for an update of %s, which the run does not hold", r.Label, key)
+			reject(key, lifecycle.CodeEntityNotHeld, "a job of step %q asks for an update of %s, which the run does not hold", r.Label, key)
 			return nil
 		}
 	}
-	all, err := p.Asked(ctx, x, r.Try, r.Sees)
+	all, err := p.CollectUpdates(ctx, x, r.Try, r.CanReadResultsOf)
 	if err != nil {
 		return err
 	}
 	all.add(updates)
-	for _, key := range now.Keys {
+	for _, key := range requested.Keys {
 		merged := attributes[key].Attributes
-		for i := range all.Of[key] {
-			merged = all.Of[key][i].Apply(merged)
+		for i := range all.ByEntity[key] {
+			merged = all.ByEntity[key][i].Apply(merged)
 		}
-		if len(merged) > workflow.MaxAttributes {
-			refused(key, codeLimit, "the updates of %s leave it with %d bytes of attributes, the limit is %d", key, len(merged), workflow.MaxAttributes)
+		if len(merged) > workflow.MaxAttributesBytes {
+			reject(key, codeLimit, "the updates of %s leave it with %d bytes of attributes, the limit is %d", key, len(merged), workflow.MaxAttributesBytes)
 			return nil
 		}
 	}

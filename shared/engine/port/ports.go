@@ -16,7 +16,7 @@ type Ports struct {
 	Store     Store
 	Locks     Locks
 	Packs     Packs
-	Board     Board
+	Sender    Sender
 	Registry  Registry
 	Workers   Workers
 	Schedules Schedules

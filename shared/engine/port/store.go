@@ -27,18 +27,18 @@ type Store interface {
 
 	// Heads are strongly consistent reads of states and epochs; a missing
 	// execution has the zero Head.
-	Heads(ctx context.Context, tenant string, ids []string) (map[string]workflow.Head, error)
+	Heads(ctx context.Context, tenant string, ids []string) (map[string]workflow.OwnerStatus, error)
 
-	// AwaitHolder adds waiter to holder's waiters if the holder is still live at
+	// AddHolderWaiter adds waiter to holder's waiters if the holder is still live at
 	// the epoch (its state is not in the closed list of states that hold
 	// nothing). AwaitReserver does so if that run has still to lock, so that its
 	// reservations stand. The set is bounded (64); a full set answers ok without adding: the alarm covers it.
-	AwaitHolder(ctx context.Context, tenant, holder string, epoch int64, waiter string) (ok bool, err error)
-	AwaitReserver(ctx context.Context, tenant, reserver, waiter string) (ok bool, err error)
+	AddHolderWaiter(ctx context.Context, tenant, holder string, epoch int64, waiter string) (ok bool, err error)
+	AddReserverWaiter(ctx context.Context, tenant, reserver, waiter string) (ok bool, err error)
 
-	// Trouble writes down that looks fail, if the version is still seen: with the
+	// RecordFailureStreak writes down that looks fail, if the version is still seen: with the
 	// next commit it is gone, unless what is committed has trouble.
-	Trouble(ctx context.Context, tenant, id string, seen int64, t workflow.Trouble) error
+	RecordFailureStreak(ctx context.Context, tenant, id string, seen int64, t workflow.FailureStreak) error
 
 	// SaveInput and LoadInput keep a large input beside the state.
 	SaveInput(ctx context.Context, tenant, id string, in workflow.Input) error
@@ -46,8 +46,8 @@ type Store interface {
 
 	// SaveScope stores the entities of a scope compressed in chunks under key and
 	// returns their number; LoadScope reads all chunks in order.
-	SaveScope(ctx context.Context, tenant, id, key string, entities []workflow.Held) (chunks int, err error)
-	LoadScope(ctx context.Context, tenant, id, key string, chunks int) ([]workflow.Held, error)
+	SaveScope(ctx context.Context, tenant, id, key string, entities []workflow.ScopeEntity) (chunks int, err error)
+	LoadScope(ctx context.Context, tenant, id, key string, chunks int) ([]workflow.ScopeEntity, error)
 
 	// SaveEvents stores a page of events keyed by its first sequence number;
 	// saving the same page again changes nothing. LoadEvents returns stored
@@ -60,11 +60,11 @@ type Store interface {
 	// set without an alarm.
 	Discard(ctx context.Context, tenant, id string, at time.Time) error
 
-	// Due lists executions of one shard whose alarm is set for a moment from since
+	// DueExecutions lists executions of one shard whose alarm is set for a moment from since
 	// (zero for any) up to now, oldest first, from the index; Listed lists ids in a state, newest first, below the id given
 	// ("" for the newest). Both may lag behind the state items.
-	Due(ctx context.Context, shard int, since, now time.Time, page workflow.Page) (workflow.List[workflow.Look], error)
-	Listed(ctx context.Context, tenant string, state statemachines.ExecutionState, below string, limit int) ([]string, error)
+	DueExecutions(ctx context.Context, shard int, since, now time.Time, page workflow.Page) (workflow.List[workflow.Wakeup], error)
+	ListByState(ctx context.Context, tenant string, state statemachines.ExecutionState, below string, limit int) ([]string, error)
 
 	// LoadMany are strongly consistent reads of whole state items; missing ones
 	// are left out.

@@ -21,15 +21,15 @@ type Workers interface {
 	// holds are removed if next names none, and otherwise left as they are.
 	PutWorker(ctx context.Context, seen, next *workflow.Worker) (ok bool, err error)
 
-	// Beat writes the time of a heartbeat of a worker that is ONLINE, and the packs
+	// Heartbeat writes the time of a heartbeat of a worker that is ONLINE, and the packs
 	// that it holds unless held is nil. Of any other worker it writes nothing and
 	// returns it, nil if absent.
-	Beat(ctx context.Context, tenant, id string, at time.Time, held []workflow.HeldPack) (ok bool, old *workflow.Worker, err error)
+	Heartbeat(ctx context.Context, tenant, id string, at time.Time, held []workflow.ClaimedPack) (ok bool, old *workflow.Worker, err error)
 
-	// Hold adds a pack to those that a worker holds, Drop takes one away. Neither
+	// AddClaimedPack adds a pack to those that a worker holds, Drop takes one away. Neither
 	// makes a worker that is absent.
-	Hold(ctx context.Context, tenant, id string, pack workflow.HeldPack) error
-	Drop(ctx context.Context, tenant, id string, pack workflow.HeldPack) error
+	AddClaimedPack(ctx context.Context, tenant, id string, pack workflow.ClaimedPack) error
+	RemoveClaimedPack(ctx context.Context, tenant, id string, pack workflow.ClaimedPack) error
 
 	// DueWorkers lists workers of one shard that have to be looked at by now, the
 	// longest due first, from the index, which may lag behind. Only Tenant and ID

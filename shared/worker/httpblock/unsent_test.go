@@ -11,7 +11,7 @@ import (
 
 // A failure says that the block was not called only where that is certain, and a
 // host that may not be called names the setting.
-func TestUnsent(t *testing.T) {
+func TestClient_MarksUnsentOnlyWhenCertain(t *testing.T) {
 	gone, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -35,8 +35,8 @@ func TestUnsent(t *testing.T) {
 		"no address":        {"http://%zz/", "HTTP_FORBIDDEN", []string{httpblock.Loopback}, true},
 		"nobody listens":    {nobody, "HTTP_UNREACHABLE", []string{httpblock.Loopback}, true},
 		"broken off":        {broken, "HTTP_UNREACHABLE", []string{httpblock.Loopback}, false},
-		"refused by status": {serve(t, says(500, "")), "HTTP_500", []string{httpblock.Loopback}, false},
-		"says so itself":    {serve(t, says(200, `{"outcome":"ERROR","error":{"code":"NO","unsent":true}}`)), "NO", []string{httpblock.Loopback}, false},
+		"refused by status": {serve(t, respondWith(500, "")), "HTTP_500", []string{httpblock.Loopback}, false},
+		"says so itself":    {serve(t, respondWith(200, `{"outcome":"ERROR","error":{"code":"NO","unsent":true}}`)), "NO", []string{httpblock.Loopback}, false},
 	} {
 		a := call(c.url, c.allow...)
 		if a.Failure == nil || a.Failure.Code != c.code || a.Failure.Unsent != c.unsent {

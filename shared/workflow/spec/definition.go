@@ -25,9 +25,9 @@ type Definition struct {
 	Steps          []Step    `json:"steps"` // the tree as written
 }
 
-// Flat lists the definition's steps depth first: each step, then the steps
+// FlatSteps lists the definition's steps depth first: each step, then the steps
 // nested in it. A step's place in this list is its index.
-func (d *Definition) Flat() []*Step {
+func (d *Definition) FlatSteps() []*Step {
 	var all []*Step
 	var walk func(steps []Step)
 	walk = func(steps []Step) {
@@ -52,12 +52,12 @@ func (d *Definition) Ref() workflow.Ref {
 // expression or another type's entities name, by what a block's acquire returns,
 // or, with none of these, all of the type.
 type Acquire struct {
-	Type   string   `json:"type"`
-	IDs    []string `json:"ids,omitempty"`
-	IDsOf  string   `json:"idsOf,omitempty"` // CEL over parameters: a list of ids; written ids: ${...}
-	Groups []string `json:"groups,omitempty"`
-	Query  string   `json:"query,omitempty"`
-	Expand *Expand  `json:"expand,omitempty"`
+	Type    string   `json:"type"`
+	IDs     []string `json:"ids,omitempty"`
+	IDsExpr string   `json:"idsOf,omitempty"` // CEL over parameters: a list of ids; written ids: ${...}
+	Groups  []string `json:"groups,omitempty"`
+	Query   string   `json:"query,omitempty"`
+	Expand  *Expand  `json:"expand,omitempty"`
 
 	Block         string          `json:"block,omitempty"`      // reference; its acquire() runs as an ACQUIRE job
 	Parameters    json.RawMessage `json:"parameters,omitempty"` // of the block; strings may hold ${CEL over parameters}
@@ -65,17 +65,17 @@ type Acquire struct {
 }
 
 // Expand names ids by way of entities of another type that are in the scope
-// already: for each of them, IDs is a CEL expression over entity and parameters
+// already: for each of them, IDsExpr is a CEL expression over entity and parameters
 // that gives a list of ids of the acquired type.
 type Expand struct {
-	From string `json:"from"`
-	IDs  string `json:"ids"`
+	From    string `json:"from"`
+	IDsExpr string `json:"ids"`
 }
 
 // Acquisition is one entry of the definition's acquire lists.
 type Acquisition struct {
 	Acquire
-	Step           int // index in Flat of the step whose list it stands in, -1 for the definition's own
+	StepIndex      int // index in Flat of the step whose list it stands in, -1 for the definition's own
 	AssertNotEmpty bool
 }
 
@@ -86,7 +86,7 @@ func (d *Definition) Acquisitions() []Acquisition {
 	for _, a := range d.Acquire {
 		all = append(all, Acquisition{a, -1, false})
 	}
-	for i, s := range d.Flat() {
+	for i, s := range d.FlatSteps() {
 		for _, a := range s.Acquire {
 			all = append(all, Acquisition{a, i, s.AssertNotEmpty})
 		}
@@ -121,12 +121,12 @@ type Config struct {
 
 // Cron starts a run of the newest version by the clock.
 type Cron struct {
-	Schedule    string             `json:"schedule"`              // minute, hour, day, month, weekday; seconds may stand before them
-	Zone        string             `json:"zone,omitempty"`        // IANA name; UTC by default
-	Concurrency bool               `json:"concurrency,omitempty"` // start although an earlier run has not ended
-	Parameters  json.RawMessage    `json:"parameters,omitempty"`
-	On          *workflow.Selector `json:"executeOnParameters,omitempty"`
-	Disabled    bool               `json:"disabled,omitempty"`
+	Schedule            string             `json:"schedule"`              // minute, hour, day, month, weekday; seconds may stand before them
+	Zone                string             `json:"zone,omitempty"`        // IANA name; UTC by default
+	Concurrency         bool               `json:"concurrency,omitempty"` // start although an earlier run has not ended
+	Parameters          json.RawMessage    `json:"parameters,omitempty"`
+	ExecuteOnParameters *workflow.Selector `json:"executeOnParameters,omitempty"`
+	Disabled            bool               `json:"disabled,omitempty"`
 }
 
 // Tolerance is how many of a step's entities may fail before the step does: a
@@ -147,11 +147,11 @@ func (t Tolerance) Allows(failed, total int) bool {
 // Step is one node of a definition's tree. It calls a block, or holds an embedded
 // workflow, or refers to another definition.
 type Step struct {
-	Label         string     `json:"label"`
-	FunctionBlock string     `json:"functionBlock,omitempty"` // reference, perhaps by major or minor
-	Workflow      *Nested    `json:"workflow,omitempty"`
-	Reference     *Reference `json:"workflowReference,omitempty"`
-	RunOn         string     `json:"runOn,omitempty"` // entity type, or "global"; of a block
+	Label         string            `json:"label"`
+	FunctionBlock string            `json:"functionBlock,omitempty"` // reference, perhaps by major or minor
+	Workflow      *EmbeddedWorkflow `json:"workflow,omitempty"`
+	Reference     *Reference        `json:"workflowReference,omitempty"`
+	RunOn         string            `json:"runOn,omitempty"` // entity type, or "global"; of a block
 
 	Acquire        []Acquire `json:"acquire,omitempty"`
 	AssertNotEmpty bool      `json:"assertNotEmpty,omitempty"`
@@ -169,17 +169,17 @@ type Step struct {
 	StepTimeout     workflow.Duration `json:"stepTimeout,omitempty"` // the whole visit
 }
 
-// Nested is an embedded workflow: steps that run where they stand, in the same
+// EmbeddedWorkflow is an embedded workflow: steps that run where they stand, in the same
 // run and under its locks, with labels of the same definition.
-type Nested struct {
+type EmbeddedWorkflow struct {
 	Steps []Step `json:"steps"`
 }
 
 // Reference names another definition. Its parameters are the step's.
 type Reference struct {
-	Workflow string                 `json:"workflow"` // reference, perhaps by major or minor
-	Mode     workflow.ReferenceMode `json:"mode,omitempty"`
-	On       json.RawMessage        `json:"executeOnParameters,omitempty"` // of a run of its own; object, strings may hold ${CEL}
+	Workflow            string                 `json:"workflow"` // reference, perhaps by major or minor
+	Mode                workflow.ReferenceMode `json:"mode,omitempty"`
+	ExecuteOnParameters json.RawMessage        `json:"executeOnParameters,omitempty"` // of a run of its own; object, strings may hold ${CEL}
 }
 
 // Repeat visits a step again and again: as long as the condition is true after a

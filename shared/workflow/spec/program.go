@@ -15,62 +15,62 @@ type Program struct {
 	AssertNotEmpty bool // of the run's own definition
 	Nodes          []Node
 	Acquisitions   []ProgramAcquisition
-	Spaces         []Space
+	Origins        []Origin
 }
 
 // Node is one step of a program.
 type Node struct {
 	*Step
-	Label  string // as shown: OUTER.INNER within an embedded definition
-	Parent int    // index of the node it is nested in, -1 for none
-	End    int    // index after the last node nested in it
-	Space  int    // index of the definition it stands in
-	Local  int    // its index in that definition's Flat
-	Whole  []int  // nodes of which its expressions read more than the same entity's result
+	Label            string // as shown: OUTER.INNER within an embedded definition
+	Parent           int    // index of the node it is nested in, -1 for none
+	End              int    // index after the last node nested in it
+	Origin           int    // index of the definition it stands in
+	LocalIndex       int    // its index in that definition's Flat
+	CrossEntityReads []int  // nodes of which its expressions read more than the same entity's result
 }
 
-// Space is one definition of a program: the run's own, with index 0, or one that
+// Origin is one definition of a program: the run's own, with index 0, or one that
 // is embedded.
-type Space struct {
+type Origin struct {
 	Definition workflow.Ref
-	Node       int // the node that embeds it, -1 for the run's own
+	NodeIndex  int // the node that embeds it, -1 for the run's own
 }
 
 // ProgramAcquisition is one entry of an acquire list of one of the definitions.
 type ProgramAcquisition struct {
 	Acquisition
-	Space int
-	Local int // index in that definition's Acquisitions
+	Origin     int
+	LocalIndex int // index in that definition's Acquisitions
 }
 
-// Container reports whether other nodes are nested in the step, so that it has
+// IsContainer reports whether other nodes are nested in the step, so that it has
 // no jobs of its own.
-func (n *Node) Container() bool {
+func (n *Node) IsContainer() bool {
 	return n.Workflow != nil || n.Reference != nil && (n.Reference.Mode == workflow.ModeEmbed || n.Reference.Mode == "")
 }
 
-// Starts reports whether the step starts a run of its own.
-func (n *Node) Starts() bool { return n.Reference != nil && !n.Container() }
+// StartsChild reports whether the step starts a run of its own.
+func (n *Node) StartsChild() bool { return n.Reference != nil && !n.IsContainer() }
 
-// Index is the index of the node with the label, -1 if there is none.
-func (p *Program) Index(label string) int {
+// IndexOf is the index of the node with the label, -1 if there is none.
+func (p *Program) IndexOf(label string) int {
 	return slices.IndexFunc(p.Nodes, func(n Node) bool { return n.Label == label })
 }
 
-// Label is how the step with the index in the Flat of one of the definitions is
+// LabelOf is how the step with the index in the Flat of one of the definitions is
 // shown.
-func (p *Program) Label(space, local int) string {
+func (p *Program) LabelOf(origin, localIndex int) string {
 	for i := range p.Nodes {
-		if n := &p.Nodes[i]; n.Space == space && n.Local == local {
+		if n := &p.Nodes[i]; n.Origin == origin && n.LocalIndex == localIndex {
 			return n.Label
 		}
 	}
 	return ""
 }
 
-// Handler is the step that goes on after a failure of the node: the node itself
+// FailureHandler is the step that goes on after a failure of the node: the node itself
 // or the innermost around it with continueOnError; -1 if there is none.
-func (p *Program) Handler(node int) int {
+func (p *Program) FailureHandler(node int) int {
 	for ; node >= 0; node = p.Nodes[node].Parent {
 		if p.Nodes[node].ContinueOnError {
 			return node
@@ -79,19 +79,19 @@ func (p *Program) Handler(node int) int {
 	return -1
 }
 
-// Stretch is the index after the last node of the stretch of per-entity pipelines
+// PipelineEnd is the index after the last node of the stretch of per-entity pipelines
 // that begins at the node: steps on the same type of entity, side by side, of
 // which none needs more of another than what came of the same entity. It is
 // node+1 where there is no such stretch.
-func (p *Program) Stretch(node int) int {
+func (p *Program) PipelineEnd(node int) int {
 	first, end := &p.Nodes[node], node+1
-	if !p.Config.Parallel || !first.pipelined() {
+	if !p.Config.Parallel || !first.canPipeline() {
 		return end
 	}
 	for end < len(p.Nodes) {
 		n := &p.Nodes[end]
-		if !n.pipelined() || n.Delay > 0 || n.RunOn != first.RunOn || n.Parent != first.Parent ||
-			slices.ContainsFunc(n.Whole, func(i int) bool { return i >= node }) {
+		if !n.canPipeline() || n.Delay > 0 || n.RunOn != first.RunOn || n.Parent != first.Parent ||
+			slices.ContainsFunc(n.CrossEntityReads, func(i int) bool { return i >= node }) {
 			break
 		}
 		end++
@@ -99,6 +99,6 @@ func (p *Program) Stretch(node int) int {
 	return end
 }
 
-func (n *Node) pipelined() bool {
+func (n *Node) canPipeline() bool {
 	return n.FunctionBlock != "" && n.RunOn != workflow.RunOnGlobal && n.Repeat == nil && n.StepTimeout == 0
 }

@@ -18,20 +18,20 @@ type Schedule struct {
 	Cron     *Cron        `json:"cron"`     // nil: off
 	NextAt   time.Time    `json:"nextAt,omitzero"`
 
-	// Firing is the moment for which a run is being started: from then on no other
+	// FiringAt is the moment for which a run is being started: from then on no other
 	// moment is chosen until its run stands. Last is the newest run, and LastAt the
 	// moment for which it was started.
-	Firing time.Time `json:"firing,omitzero"`
-	Last   string    `json:"last,omitempty"`
-	LastAt time.Time `json:"lastAt,omitzero"`
+	FiringAt      time.Time `json:"firingAt,omitzero"`
+	LastExecution string    `json:"lastExecution,omitempty"`
+	LastAt        time.Time `json:"lastAt,omitzero"`
 
-	// Why, if it is set, says what kept the moment LastAt from being a run.
-	Why string `json:"why,omitempty"`
+	// Problem, if it is set, says what kept the moment LastAt from being a run.
+	Problem string `json:"problem,omitempty"`
 
 	// The newest moment at which no run was started, because an earlier one had
 	// not ended; and how many such moments there were.
-	SkippedAt time.Time `json:"skippedAt,omitzero"`
-	Skipped   int       `json:"skipped,omitempty"`
+	SkippedAt    time.Time `json:"skippedAt,omitzero"`
+	SkippedCount int       `json:"skipped,omitempty"`
 }
 
 // LabelSchedule is the label by which the runs of a schedule are found; its value

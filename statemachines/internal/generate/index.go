@@ -24,7 +24,7 @@ func index() string {
 			}
 		}
 		fmt.Fprintf(&b, "| [%s](%s.md) | %d | %s | %s | %d | %d | %d | %d |\n", m.Layer, m.Layer, len(m.States),
-			strings.Join(m.Closed, ", "), strings.Join(movers(m), ", "), len(m.Events),
+			strings.Join(m.Closed, ", "), strings.Join(actors(m), ", "), len(m.Events),
 			count[statemachines.Move], count[statemachines.Ignore], count[statemachines.Refuse])
 	}
 	b.WriteString("\nThe last three columns count pairs of a state and an event.\n\n" +
@@ -32,14 +32,14 @@ func index() string {
 	return b.String()
 }
 
-// movers is everybody who may move the machine, in the order in which they
+// actors is everybody who may move the machine, in the order in which they
 // first appear.
-func movers(m *statemachines.Machine) []string {
+func actors(m *statemachines.Machine) []string {
 	var all []string
 	for _, r := range m.Rows {
-		for who := range strings.SplitSeq(r.Who, ", ") {
-			if who != "" && !slices.Contains(all, who) {
-				all = append(all, who)
+		for actor := range strings.SplitSeq(r.Actors, ", ") {
+			if actor != "" && !slices.Contains(all, actor) {
+				all = append(all, actor)
 			}
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/lockstep-run/lockstep/statemachines"
 )
 
-// firstLine says in each file where it comes from.
-const firstLine = "<!-- Generated from the rows in statemachines by `make generate`. Do not edit. -->\n\n"
+// generatedNotice says in each file where it comes from.
+const generatedNotice = "<!-- Generated from the rows in statemachines by `make generate`. Do not edit. -->\n\n"
 
 func main() {
 	// go generate runs in the folder of package statemachines.
@@ -37,11 +37,11 @@ func write(folder string) error {
 // pages is every generated file by its name.
 func pages() map[string]string {
 	files := map[string]string{
-		"README.md":     firstLine + index(),
-		"vocabulary.md": firstLine + vocabulary(),
+		"README.md":     generatedNotice + index(),
+		"vocabulary.md": generatedNotice + vocabulary(),
 	}
 	for _, m := range statemachines.Machines() {
-		files[string(m.Layer)+".md"] = firstLine + page(m)
+		files[string(m.Layer)+".md"] = generatedNotice + page(m)
 	}
 	return files
 }

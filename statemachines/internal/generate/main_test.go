@@ -9,23 +9,23 @@ import (
 	"github.com/lockstep-run/lockstep/statemachines"
 )
 
-var published = filepath.Join("..", "..", "..", "docs", "lifecycle")
+var docsDir = filepath.Join("..", "..", "..", "docs", "lifecycle")
 
-// TestDocsSayWhatTheRowsSay fails when docs/lifecycle has drifted from the law,
+// TestPages_MatchTheDocs fails when docs/lifecycle has drifted from the law,
 // or holds a page that nothing generates.
-func TestDocsSayWhatTheRowsSay(t *testing.T) {
-	for _, d := range drift(t, published) {
+func TestPages_MatchTheDocs(t *testing.T) {
+	for _, d := range findDrift(t, docsDir) {
 		t.Errorf("%s: run make generate", d)
 	}
 }
 
-// TestDriftIsSeen spoils a copy of the pages, in each of the ways they can.
-func TestDriftIsSeen(t *testing.T) {
+// TestFindDrift_ReportsChangedMissingAndExtraPages spoils a copy of the pages, in each of the ways they can.
+func TestFindDrift_ReportsChangedMissingAndExtraPages(t *testing.T) {
 	folder := t.TempDir()
 	if err := write(folder); err != nil {
 		t.Fatal(err)
 	}
-	if d := drift(t, folder); len(d) != 0 {
+	if d := findDrift(t, folder); len(d) != 0 {
 		t.Fatalf("freshly written pages have drifted: %v", d)
 	}
 	job := filepath.Join(folder, "job.md")
@@ -42,22 +42,22 @@ func TestDriftIsSeen(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(folder, "command.md"), text, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if d := strings.Join(drift(t, folder), "\n"); !strings.Contains(d, "job.md") || !strings.Contains(d, "step.md") || !strings.Contains(d, "command.md") {
+	if d := strings.Join(findDrift(t, folder), "\n"); !strings.Contains(d, "job.md") || !strings.Contains(d, "step.md") || !strings.Contains(d, "command.md") {
 		t.Errorf("changed job.md, removed step.md, added command.md; seen:\n%s", d)
 	}
 }
 
-func drift(t *testing.T, folder string) []string {
+func findDrift(t *testing.T, folder string) []string {
 	t.Helper()
-	var found []string
+	var differences []string
 	want := pages()
 	for name, text := range want {
 		got, err := os.ReadFile(filepath.Join(folder, name))
 		switch {
 		case err != nil:
-			found = append(found, err.Error())
+			differences = append(differences, err.Error())
 		case string(got) != text:
-			found = append(found, name+" differs from the rows")
+			differences = append(differences, name+" differs from the rows")
 		}
 	}
 	entries, err := os.ReadDir(folder)
@@ -66,15 +66,15 @@ func drift(t *testing.T, folder string) []string {
 	}
 	for _, e := range entries {
 		if _, ok := want[e.Name()]; !ok {
-			found = append(found, e.Name()+" is not generated from any row")
+			differences = append(differences, e.Name()+" is not generated from any row")
 		}
 	}
-	return found
+	return differences
 }
 
-// TestPagesAreComplete asks that a page names every state, every event, every
+// TestPages_NameEveryStateAndReason asks that a page names every state, every event, every
 // move and every reason of its layer, and says that it is generated.
-func TestPagesAreComplete(t *testing.T) {
+func TestPages_NameEveryStateAndReason(t *testing.T) {
 	files := pages()
 	for _, m := range statemachines.Machines() {
 		text := files[string(m.Layer)+".md"]
@@ -87,7 +87,7 @@ func TestPagesAreComplete(t *testing.T) {
 			wanted = append(wanted, "`"+string(on)+"`")
 			for _, from := range m.States {
 				for _, r := range m.Cell(from, on) {
-					wanted = append(wanted, r.Why)
+					wanted = append(wanted, r.Reason)
 				}
 			}
 		}
@@ -104,7 +104,7 @@ func TestPagesAreComplete(t *testing.T) {
 	}
 }
 
-func TestSpanNamesExactlyItsStates(t *testing.T) {
+func TestStateRange_NamesExactlyItsStates(t *testing.T) {
 	m := statemachines.Execution.Machine()
 	for want, states := range map[string][]string{
 		"(none)":                            {""},
@@ -115,7 +115,7 @@ func TestSpanNamesExactlyItsStates(t *testing.T) {
 		"FAILED_SAFE_ACK to CANCELLED_ACK":  {"FAILED_SAFE_ACK", "FAILED_UNSAFE_ACK", "CANCELLED_ACK"},
 		"RUNNING, WAITING, ERROR, ROLLBACK": {"RUNNING", "WAITING", "ERROR", "ROLLBACK"},
 	} {
-		if got := span(m, states); got != want {
+		if got := stateRange(m, states); got != want {
 			t.Errorf("span(%v) = %q, want %q", states, got, want)
 		}
 	}

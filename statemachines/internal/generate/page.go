@@ -8,21 +8,21 @@ import (
 	"github.com/lockstep-run/lockstep/statemachines"
 )
 
-// crowd is from how many states a move must lead to be drawn as one arrow from
+// groupThreshold is from how many states a move must lead to be drawn as one arrow from
 // a box that names them all: forty arrows into one state show nothing.
-const crowd = 5
+const groupThreshold = 5
 
 // page renders one layer.
 func page(m *statemachines.Machine) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Layer: %s\n\n[All layers](README.md)\n\n", m.Layer)
-	diagram(&b, m)
+	writeDiagram(&b, m)
 	if m.Layer == statemachines.LayerExecution {
-		facts(&b)
+		writeStates(&b)
 	}
-	moves(&b, m)
-	matrix(&b, m)
-	reasons(&b, m)
+	writeMoves(&b, m)
+	writeMatrix(&b, m)
+	writeReasons(&b, m)
 	return b.String()
 }
 
@@ -32,7 +32,7 @@ type group struct {
 	from []string
 }
 
-func grouped(m *statemachines.Machine) []group {
+func groupedMoves(m *statemachines.Machine) []group {
 	var groups []group
 	for _, r := range m.Rows {
 		if r.Verdict != statemachines.Move {
@@ -52,9 +52,9 @@ func grouped(m *statemachines.Machine) []group {
 	return groups
 }
 
-// diagram draws one arrow for each pair of states, labelled with every event
+// writeDiagram draws one arrow for each pair of states, labelled with every event
 // that leads from the one to the other.
-func diagram(b *strings.Builder, m *statemachines.Machine) {
+func writeDiagram(b *strings.Builder, m *statemachines.Machine) {
 	b.WriteString("```mermaid\nstateDiagram-v2\n    direction TB\n")
 	type arrow struct{ from, to string }
 	var order []arrow
@@ -68,13 +68,13 @@ func diagram(b *strings.Builder, m *statemachines.Machine) {
 			labels[a] = append(labels[a], string(on))
 		}
 	}
-	if len(m.Births()) == 0 {
+	if len(m.CreationRows()) == 0 {
 		fmt.Fprintf(b, "    [*] --> %s\n", m.Initial)
 	}
 	boxes := map[string]string{}
-	for _, g := range grouped(m) {
-		if len(g.from) >= crowd {
-			name := span(m, g.from)
+	for _, g := range groupedMoves(m) {
+		if len(g.from) >= groupThreshold {
+			name := stateRange(m, g.from)
 			if boxes[name] == "" {
 				boxes[name] = fmt.Sprintf("many%d", len(boxes)+1)
 				fmt.Fprintf(b, "    state %q as %s\n", name, boxes[name])
@@ -98,8 +98,8 @@ func diagram(b *strings.Builder, m *statemachines.Machine) {
 	b.WriteString("```\n\n")
 }
 
-// span names a set of states: all of them in a row as first to last.
-func span(m *statemachines.Machine, states []string) string {
+// stateRange names a set of states: all of them in a row as first to last.
+func stateRange(m *statemachines.Machine, states []string) string {
 	in := func(s string) bool { return slices.Contains(states, s) }
 	var parts []string
 	if in("") {
@@ -123,13 +123,13 @@ func span(m *statemachines.Machine, states []string) string {
 	return strings.Join(parts, ", ")
 }
 
-// facts is what an execution's state says by itself.
-func facts(b *strings.Builder) {
+// writeStates is what an execution's state says by itself.
+func writeStates(b *strings.Builder) {
 	b.WriteString("## States\n\nIn the order of an execution's life, which is also what *A to B* means below.\n\n" +
 		"| state | status | holds its locks | ended by |\n| --- | --- | --- | --- |\n")
 	for _, s := range statemachines.ExecutionStates() {
 		holds := "no"
-		if statemachines.Holding(s) {
+		if statemachines.HoldsLocks(s) {
 			holds = "yes"
 		}
 		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", s, statemachines.StatusOf(s), holds, code(string(statemachines.TerminalEvent(s))))
@@ -137,12 +137,12 @@ func facts(b *strings.Builder) {
 	b.WriteString("\nA state that a reader does not know counts as holding, and as RUNNING.\n\n")
 }
 
-// recorded are the layers whose moves stand in the history of an execution.
+// recordedLayers are the layers whose moves stand in the history of an execution.
 // Jobs and workers are asked about where they are kept.
-var recorded = []statemachines.Layer{statemachines.LayerExecution, statemachines.LayerWorkflow, statemachines.LayerStep}
+var recordedLayers = []statemachines.Layer{statemachines.LayerExecution, statemachines.LayerWorkflow, statemachines.LayerStep}
 
-func moves(b *strings.Builder, m *statemachines.Machine) {
-	history := slices.Contains(recorded, m.Layer)
+func writeMoves(b *strings.Builder, m *statemachines.Machine) {
+	history := slices.Contains(recordedLayers, m.Layer)
 	b.WriteString("## Moves\n\n| from | event | to | when | who |")
 	if history {
 		b.WriteString(" history records |\n| --- ")
@@ -150,25 +150,25 @@ func moves(b *strings.Builder, m *statemachines.Machine) {
 		b.WriteString("\n")
 	}
 	b.WriteString("| --- | --- | --- | --- | --- |\n")
-	for _, g := range grouped(m) {
-		fmt.Fprintf(b, "| %s | %s | %s | %s | %s |", span(m, g.from), code(string(g.On)), g.To, g.Why, g.Who)
+	for _, g := range groupedMoves(m) {
+		fmt.Fprintf(b, "| %s | %s | %s | %s | %s |", stateRange(m, g.from), code(string(g.On)), g.To, g.Reason, g.Actors)
 		if history {
-			fmt.Fprintf(b, " %s |", code(string(g.Records)))
+			fmt.Fprintf(b, " %s |", code(string(g.RecordedAs)))
 		}
 		b.WriteString("\n")
 	}
 	if !history {
 		b.WriteString("\nThe history of an execution does not hold the events of this layer.\n")
 	}
-	if m.Reopens != "" {
-		fmt.Fprintf(b, "\nNothing leaves %s but %s.\n", strings.Join(m.Closed, ", "), code(string(m.Reopens)))
+	if m.ReopenEvent != "" {
+		fmt.Fprintf(b, "\nNothing leaves %s but %s.\n", strings.Join(m.Closed, ", "), code(string(m.ReopenEvent)))
 	} else {
 		fmt.Fprintf(b, "\nNothing leaves %s.\n", strings.Join(m.Closed, ", "))
 	}
 }
 
-// matrix is one character for every state and event.
-func matrix(b *strings.Builder, m *statemachines.Machine) {
+// writeMatrix is one character for every state and event.
+func writeMatrix(b *strings.Builder, m *statemachines.Machine) {
 	b.WriteString("\n## Every state and every event\n\n`>` moves, `.` is ignored, `x` is refused. The columns are the states:\n\n```text\n")
 	width := 0
 	for _, on := range m.Events {
@@ -192,9 +192,9 @@ func matrix(b *strings.Builder, m *statemachines.Machine) {
 	b.WriteString("```\n\n")
 }
 
-// reasons says why each cell that does not move does not. Events that do not
+// writeReasons says why each cell that does not move does not. Events that do not
 // move from the same states for the same reason share a line.
-func reasons(b *strings.Builder, m *statemachines.Machine) {
+func writeReasons(b *strings.Builder, m *statemachines.Machine) {
 	b.WriteString("## Why the rest does not move\n\n| verdict | event | in | because |\n| --- | --- | --- | --- |\n")
 	type reason struct {
 		verdict statemachines.Verdict
@@ -211,7 +211,7 @@ func reasons(b *strings.Builder, m *statemachines.Machine) {
 			if r.Verdict == statemachines.Move {
 				continue
 			}
-			key := reason{verdict: r.Verdict, why: r.Why}
+			key := reason{verdict: r.Verdict, why: r.Reason}
 			if states[key] == nil {
 				here = append(here, key)
 			}
@@ -219,7 +219,7 @@ func reasons(b *strings.Builder, m *statemachines.Machine) {
 		}
 		for _, key := range here {
 			full := key
-			full.in = span(m, states[key])
+			full.in = stateRange(m, states[key])
 			if events[full] == nil {
 				order = append(order, full)
 			}

@@ -22,7 +22,7 @@ func vocabulary() string {
 	for _, s := range statemachines.ExecutionStates() {
 		fmt.Fprintf(&b, "| %s |", s)
 		for _, d := range dialects {
-			fmt.Fprintf(&b, " %s |", strings.Join(possible(d, s), ", "))
+			fmt.Fprintf(&b, " %s |", strings.Join(possibleWords(d, s), ", "))
 		}
 		b.WriteString("\n")
 	}
@@ -37,14 +37,14 @@ func vocabulary() string {
 	return b.String()
 }
 
-// possible is every word the dialect can have for a state, in the order of its
+// possibleWords is every word the dialect can have for a state, in the order of its
 // lines.
-func possible(d statemachines.Dialect, s statemachines.ExecutionState) []string {
-	found := map[string]bool{}
+func possibleWords(d statemachines.Dialect, s statemachines.ExecutionState) []string {
+	seen := map[string]bool{}
 	for _, waiting := range []string{"", "INPUT", "TIMER", "SIGNAL", "CHILD", "CHILD_INPUT"} {
 		for _, cause := range []string{"", "WORKER_CRASH", "CHILD_FAILED"} {
 			for bits := range 4 {
-				found[statemachines.WordFor(d, statemachines.Situation{
+				seen[statemachines.WordFor(d, statemachines.Situation{
 					State: s, Waiting: waiting, Cause: cause, JobsOutstanding: bits&1 != 0, RolledBack: bits&2 != 0,
 				})] = true
 			}
@@ -52,9 +52,9 @@ func possible(d statemachines.Dialect, s statemachines.ExecutionState) []string 
 	}
 	var words []string
 	for _, w := range statemachines.Words() {
-		if w.Dialect == d && found[w.Word] {
+		if w.Dialect == d && seen[w.Word] {
 			words = append(words, w.Word)
-			delete(found, w.Word)
+			delete(seen, w.Word)
 		}
 	}
 	return words

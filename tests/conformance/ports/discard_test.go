@@ -19,12 +19,12 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// moments are the TTLs of the items whose partition names the run, by partition and
+// itemTTLs are the TTLs of the items whose partition names the run, by partition and
 // sort key; 0 for an item that is kept.
-func moments(t *testing.T, tableName, run string) map[string]int64 {
+func itemTTLs(t *testing.T, tableName, run string) map[string]int64 {
 	t.Helper()
 	found := map[string]int64{}
-	pages := awsdynamodb.NewScanPaginator(openClient(&faults{}), &awsdynamodb.ScanInput{TableName: &tableName, ConsistentRead: aws.Bool(true)})
+	pages := awsdynamodb.NewScanPaginator(openClient(&faultInjector{}), &awsdynamodb.ScanInput{TableName: &tableName, ConsistentRead: aws.Bool(true)})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(t.Context())
 		if err != nil {
@@ -46,10 +46,10 @@ func moments(t *testing.T, tableName, run string) map[string]int64 {
 
 // What a run has left is dropped, every item of it and nothing else; its state item
 // goes when a commit says so, and all can be read until then.
-func TestDynamoDiscard(t *testing.T) {
+func TestDynamo_DiscardSetsTTLOnItsItemsOnly(t *testing.T) {
 	t.Parallel()
 	meter := new(cost.Meter)
-	v, ctx := openView(&faults{}, meter), t.Context()
+	v, ctx := openView(&faultInjector{}, meter), t.Context()
 	ok := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -64,17 +64,17 @@ func TestDynamoDiscard(t *testing.T) {
 	_, err := v.Store.Create(ctx, x)
 	ok(err)
 	ok(v.Store.SaveInput(ctx, x.Tenant, x.ID, workflow.Input{Parameters: json.RawMessage(`{"a":1}`)}))
-	chunks, err := v.Store.SaveScope(ctx, x.Tenant, x.ID, "k", []workflow.Held{{Key: workflow.EntityKey{Type: "device", ID: "a"}}})
+	chunks, err := v.Store.SaveScope(ctx, x.Tenant, x.ID, "k", []workflow.ScopeEntity{{Key: workflow.EntityKey{Type: "device", ID: "a"}}})
 	ok(err)
 	ok(v.Store.SaveEvents(ctx, x.Tenant, x.ID, []workflow.Event{{Sequence: 1, At: at, Type: "execution.created"}}))
-	run, next := workflow.RunKey{Tenant: x.Tenant, Execution: x.ID, Visit: 1, RunSeq: 1}, workflow.RunKey{Tenant: x.Tenant, Execution: x.ID, Visit: 1, RunSeq: 12}
-	for _, r := range []workflow.RunKey{run, next} {
+	run, next := workflow.StepRunKey{Tenant: x.Tenant, Execution: x.ID, Ordinal: 1, Seq: 1}, workflow.StepRunKey{Tenant: x.Tenant, Execution: x.ID, Ordinal: 1, Seq: 12}
+	for _, r := range []workflow.StepRunKey{run, next} {
 		key := r.Pack(300, 1) // of the second shard
-		_, err := v.Packs.Tombstone(ctx, &workflow.Pack{Key: key, State: workflow.PackCancelled, Token: 1, FinishedAt: at, Jobs: []workflow.JobRecord{{Code: workflow.CodeNotExecuted}}})
+		_, err := v.Packs.PutCancelled(ctx, &workflow.Pack{Key: key, State: workflow.PackCancelled, Token: 1, FinishedAt: at, Jobs: []workflow.JobRecord{{Code: workflow.JobCodeNotExecuted}}})
 		ok(err)
-		_, err = v.Packs.AddDone(ctx, key, workflow.LaneEnd{})
+		_, err = v.Packs.AddDone(ctx, key, workflow.LaneResult{})
 		ok(err)
-		_, err = v.Packs.Save(ctx, key, []byte(`{"long":"result"}`))
+		_, err = v.Packs.SavePayload(ctx, key, []byte(`{"long":"result"}`))
 		ok(err)
 	}
 
@@ -87,8 +87,8 @@ func TestDynamoDiscard(t *testing.T) {
 		t.Errorf("what is marked already was written again: %+v", again)
 	}
 	executions, jobs := tables.Executions, tables.Jobs
-	items := moments(t, executions, x.ID)
-	for key, ttl := range moments(t, jobs, x.ID) {
+	items := itemTTLs(t, executions, x.ID)
+	for key, ttl := range itemTTLs(t, jobs, x.ID) {
 		items[key] = ttl
 	}
 	var dropped, kept []string
@@ -107,20 +107,20 @@ func TestDynamoDiscard(t *testing.T) {
 	}
 
 	y := x.Clone()
-	y.Version, y.Commit, y.DiscardAt = 2, "c2", at.Add(-time.Hour)
-	for _, want := range []int64{0, y.DiscardAt.Unix()} { // with an alarm that has still to ring, and without
+	y.Version, y.Commit, y.DiscardedAt = 2, "c2", at.Add(-time.Hour)
+	for _, want := range []int64{0, y.DiscardedAt.Unix()} { // with an alarm that has still to ring, and without
 		_, done, err := v.Store.Commit(ctx, y.Version-1, y, false)
 		if ok(err); !done {
 			t.Fatal("not committed")
 		}
-		if ttl := moments(t, executions, x.ID)[table.Tenant(x.Tenant)+x.ID+" state"]; ttl != want {
+		if ttl := itemTTLs(t, executions, x.ID)[table.TenantPrefix(x.Tenant)+x.ID+" state"]; ttl != want {
 			t.Errorf("the state is dropped at %d, want %d", ttl, want)
 		}
 		y.Version, y.Commit, y.DueAt = 3, "c3", time.Time{}
 	}
 	z, err := v.Store.Load(ctx, x.Tenant, x.ID)
-	if ok(err); !z.DiscardAt.Equal(y.DiscardAt) {
-		t.Errorf("read back: %v", z.DiscardAt)
+	if ok(err); !z.DiscardedAt.Equal(y.DiscardedAt) {
+		t.Errorf("read back: %v", z.DiscardedAt)
 	}
 	_, err = v.Store.LoadScope(ctx, x.Tenant, x.ID, "k", chunks)
 	ok(err)

@@ -8,10 +8,10 @@ import (
 
 	awsdynamodb "github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
-	"github.com/lockstep-run/lockstep/localstack/dynamodb"
+	"github.com/lockstep-run/lockstep/localstack/embedded/dynamodb"
 	"github.com/lockstep-run/lockstep/shared/cost"
 	"github.com/lockstep-run/lockstep/shared/dynamo"
-	"github.com/lockstep-run/lockstep/shared/dynamo/packs"
+
 	"github.com/lockstep-run/lockstep/shared/engine/port"
 	"github.com/lockstep-run/lockstep/shared/topology"
 	"github.com/lockstep-run/lockstep/shared/worker"
@@ -21,8 +21,8 @@ import (
 var (
 	_ port.Store    = (*dynamo.Store)(nil)
 	_ port.Locks    = (*dynamo.Locks)(nil)
-	_ port.Packs    = (*packs.Packs)(nil)
-	_ worker.Packs  = (*packs.Packs)(nil)
+	_ port.Packs    = (*dynamo.Packs)(nil)
+	_ worker.Packs  = (*dynamo.Packs)(nil)
 	_ port.Registry = dynamo.View{}.Registry
 	_ port.Workers  = dynamo.View{}.Workers
 	_ port.Meter    = (*cost.Meter)(nil)
@@ -31,8 +31,8 @@ var (
 
 // tables are those of the one local DynamoDB that all tests share.
 var (
-	tables dynamo.Tables
-	local  *dynamodb.Process
+	tables        dynamo.Tables
+	dynamoProcess *dynamodb.Process
 )
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -41,9 +41,9 @@ func run(m *testing.M) int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var err error
-	if local, err = dynamodb.Start(ctx, dynamodb.Options{}); err == nil {
-		defer local.Stop()
-		err = dynamodb.CreateTables(ctx, awsdynamodb.NewFromConfig(endpoint(local.Endpoint())), "kit-")
+	if dynamoProcess, err = dynamodb.Start(ctx, dynamodb.Options{}); err == nil {
+		defer dynamoProcess.Stop()
+		err = dynamodb.CreateTables(ctx, awsdynamodb.NewFromConfig(awsConfig(dynamoProcess.Endpoint())), "kit-")
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -53,34 +53,34 @@ func run(m *testing.M) int {
 	for _, role := range topology.Tables {
 		byRole[role] = dynamodb.TableName("kit-", role)
 	}
-	tables = dynamo.TablesOf(byRole)
+	tables = dynamo.TablesByRole(byRole)
 	return m.Run()
 }
 
-func openClient(f *faults) *awsdynamodb.Client {
-	return awsdynamodb.NewFromConfig(endpoint(local.Endpoint()), f.options)
+func openClient(f *faultInjector) *awsdynamodb.Client {
+	return awsdynamodb.NewFromConfig(awsConfig(dynamoProcess.Endpoint()), f.options)
 }
 
-func openView(f *faults, m *cost.Meter) dynamo.View {
-	return dynamo.Open(openClient(f), tables).With(m)
+func openView(f *faultInjector, m *cost.Meter) dynamo.View {
+	return dynamo.Open(openClient(f), tables).WithMeter(m)
 }
 
-func openDynamo(*testing.T) ports.World {
-	f := &faults{}
+func openDynamo(*testing.T) ports.Implementation {
+	f := &faultInjector{}
 	v := openView(f, new(cost.Meter))
-	return ports.World{
+	return ports.Implementation{
 		Store: v.Store, Locks: v.Locks, Packs: v.Packs, Claims: v.Packs, Registry: v.Registry, Schedules: v.Registry, Workers: v.Workers,
 		LoseReply: f.loseReply,
 	}
 }
 
-func TestDynamoStore(t *testing.T)       { t.Parallel(); ports.Store(t, openDynamo) }
-func TestDynamoBeside(t *testing.T)      { t.Parallel(); ports.Beside(t, openDynamo) }
-func TestDynamoLocks(t *testing.T)       { t.Parallel(); ports.Locks(t, openDynamo) }
-func TestDynamoSharedLocks(t *testing.T) { t.Parallel(); ports.SharedLocks(t, openDynamo) }
-func TestDynamoPacks(t *testing.T)       { t.Parallel(); ports.Packs(t, openDynamo) }
-func TestDynamoClaims(t *testing.T)      { t.Parallel(); ports.Claims(t, openDynamo) }
-func TestDynamoRegistry(t *testing.T)    { t.Parallel(); ports.Registry(t, openDynamo) }
-func TestDynamoSchedules(t *testing.T)   { t.Parallel(); ports.Schedules(t, openDynamo) }
-func TestDynamoEntities(t *testing.T)    { t.Parallel(); ports.Entities(t, openDynamo) }
-func TestDynamoWorkers(t *testing.T)     { t.Parallel(); ports.Workers(t, openDynamo) }
+func TestDynamo_Store(t *testing.T)       { t.Parallel(); ports.Store(t, openDynamo) }
+func TestDynamo_Payloads(t *testing.T)    { t.Parallel(); ports.Payloads(t, openDynamo) }
+func TestDynamo_Locks(t *testing.T)       { t.Parallel(); ports.Locks(t, openDynamo) }
+func TestDynamo_SharedLocks(t *testing.T) { t.Parallel(); ports.SharedLocks(t, openDynamo) }
+func TestDynamo_Packs(t *testing.T)       { t.Parallel(); ports.Packs(t, openDynamo) }
+func TestDynamo_Claims(t *testing.T)      { t.Parallel(); ports.Claims(t, openDynamo) }
+func TestDynamo_Registry(t *testing.T)    { t.Parallel(); ports.Registry(t, openDynamo) }
+func TestDynamo_Schedules(t *testing.T)   { t.Parallel(); ports.Schedules(t, openDynamo) }
+func TestDynamo_Entities(t *testing.T)    { t.Parallel(); ports.Entities(t, openDynamo) }
+func TestDynamo_Workers(t *testing.T)     { t.Parallel(); ports.Workers(t, openDynamo) }

@@ -17,34 +17,34 @@ func Entities(t *testing.T, open Open) {
 			Type: "device", ID: id, Attributes: json.RawMessage(`{"site":"b"}`), Groups: []string{"core", "access"}, Version: 1,
 		}
 	}
-	each(t, open, map[string]func(s *scene){
-		"an upsert replaces attributes and groups": func(s *scene) {
+	runParallel(t, open, map[string]func(s *fixture){
+		"an upsert replaces attributes and groups": func(s *fixture) {
 			e := device("sw-007")
 			read := func() workflow.Entity {
 				return must[map[workflow.EntityKey]workflow.Entity](s)(s.Registry.Entities(s.ctx, s.tenant, []workflow.EntityKey{e.Key(), {Type: "device", ID: "none"}}, true))[e.Key()]
 			}
-			s.put(s.Registry.PutEntities(s.ctx, s.tenant, []workflow.Entity{e}))
+			s.mustPut(s.Registry.PutEntities(s.ctx, s.tenant, []workflow.Entity{e}))
 			if diff := cmp.Diff(e, read()); diff != "" {
 				s.Error(diff)
 			}
 			e.Attributes, e.Groups, e.Version, e.Token = json.RawMessage(`{"a":1}`), nil, 40, 50
-			s.put(s.Registry.PutEntities(s.ctx, s.tenant, []workflow.Entity{e}))
+			s.mustPut(s.Registry.PutEntities(s.ctx, s.tenant, []workflow.Entity{e}))
 			e.Version, e.Token = 2, 0 // the store counts; a token is a run's to set
 			if diff := cmp.Diff(e, read()); diff != "" {
 				s.Error(diff)
 			}
 			twice := []workflow.Entity{device("twice"), device("twice")}
 			twice[1].Groups = []string{"last"}
-			s.put(s.Registry.PutEntities(s.ctx, s.tenant, twice))
+			s.mustPut(s.Registry.PutEntities(s.ctx, s.tenant, twice))
 			k := twice[0].Key()
 			if got := must[map[workflow.EntityKey]workflow.Entity](s)(s.Registry.Entities(s.ctx, s.tenant, []workflow.EntityKey{k}, true))[k]; got.Groups[0] != "last" {
 				s.Errorf("of one given twice the first stayed: %+v", got)
 			}
-			e.Attributes = json.RawMessage(`"` + noise(900<<10) + `"`)
+			e.Attributes = json.RawMessage(`"` + incompressible(900<<10) + `"`)
 			_, err := s.Registry.PutEntities(s.ctx, s.tenant, []workflow.Entity{e})
-			s.code(err, workflow.CodeTooLarge)
+			s.wantCode(err, workflow.CodeTooLarge)
 		},
-		"an entity is replaced as it was seen": func(s *scene) {
+		"an entity is replaced as it was seen": func(s *fixture) {
 			e := device("sw-007")
 			read := func() workflow.Entity {
 				return must[map[workflow.EntityKey]workflow.Entity](s)(s.Registry.Entities(s.ctx, s.tenant, []workflow.EntityKey{e.Key()}, true))[e.Key()]
@@ -53,33 +53,33 @@ func Entities(t *testing.T, open Open) {
 				ok, _, err := s.Registry.ReplaceEntity(s.ctx, s.tenant, e, seen)
 				return ok, err
 			}
-			s.want(false)(replace(e, 0))
-			s.want(false)(replace(e, 1))
+			s.wantApplied(false)(replace(e, 0))
+			s.wantApplied(false)(replace(e, 1))
 			if got := read(); got.ID != "" {
 				s.Errorf("replacing made %+v", got)
 			}
-			s.put(s.Registry.PutEntities(s.ctx, s.tenant, []workflow.Entity{e}))
+			s.mustPut(s.Registry.PutEntities(s.ctx, s.tenant, []workflow.Entity{e}))
 			next := e
 			next.Attributes, next.Groups, next.Token, next.Version = json.RawMessage(`{"a":1}`), nil, 50, 99
-			s.want(true)(replace(next, 1))
+			s.wantApplied(true)(replace(next, 1))
 			next.Version = 2
 			if diff := cmp.Diff(next, read()); diff != "" {
 				s.Error(diff)
 			}
 			// An import changes the version and leaves the token; whoever saw the
 			// one before it must look again.
-			s.put(s.Registry.PutEntities(s.ctx, s.tenant, []workflow.Entity{e}))
+			s.mustPut(s.Registry.PutEntities(s.ctx, s.tenant, []workflow.Entity{e}))
 			late := next
 			late.Token = 51
-			s.want(false)(replace(late, 2))
+			s.wantApplied(false)(replace(late, 2))
 			if got := read(); got.Token != 50 || got.Version != 3 || string(got.Attributes) != string(e.Attributes) {
 				s.Errorf("a write that came too late has changed it: %+v", got)
 			}
 			s.loseReply()
-			s.want(true)(replace(late, 3))
+			s.wantApplied(true)(replace(late, 3))
 			other := late
 			other.Token = 52
-			s.want(false)(replace(other, 3))
+			s.wantApplied(false)(replace(other, 3))
 			s.oneWinner(func(i int) (bool, error) {
 				mine := late
 				mine.Token = int64(60 + i)
@@ -90,7 +90,7 @@ func Entities(t *testing.T, open Open) {
 			}
 			late.Version = 0
 			ok, watchers, err := s.Registry.ReplaceEntity(s.ctx, s.tenant, late, 5)
-			s.want(true)(ok, err)
+			s.wantApplied(true)(ok, err)
 			if diff := cmp.Diff([]string{"x"}, watchers); diff != "" {
 				s.Error(diff)
 			}
@@ -98,19 +98,19 @@ func Entities(t *testing.T, open Open) {
 			if err != nil || len(watchers) != 0 {
 				s.Errorf("told twice: %v %v", watchers, err)
 			}
-			late.Attributes = json.RawMessage(`"` + noise(900<<10) + `"`)
+			late.Attributes = json.RawMessage(`"` + incompressible(900<<10) + `"`)
 			_, err = replace(late, 7)
-			s.code(err, workflow.CodeTooLarge)
+			s.wantCode(err, workflow.CodeTooLarge)
 		},
-		"many are imported, read and listed in order of id": func(s *scene) {
+		"many are imported, read and listed in order of id": func(s *fixture) {
 			var all []workflow.Entity
 			var keys []workflow.EntityKey
 			for i := range 230 {
 				all = append(all, device(fmt.Sprintf("sw-%03d", i)))
 				keys = append(keys, all[i].Key())
 			}
-			s.put(s.Registry.PutEntities(s.ctx, s.tenant, all))
-			s.put(s.Registry.PutEntities(s.ctx, s.tenant, []workflow.Entity{{Type: "device2", ID: "x"}}))
+			s.mustPut(s.Registry.PutEntities(s.ctx, s.tenant, all))
+			s.mustPut(s.Registry.PutEntities(s.ctx, s.tenant, []workflow.Entity{{Type: "device2", ID: "x"}}))
 			got := must[map[workflow.EntityKey]workflow.Entity](s)(s.Registry.Entities(s.ctx, s.tenant, append(keys, keys[0], workflow.EntityKey{Type: "device", ID: "x"}), false))
 			if len(got) != len(all) {
 				s.Errorf("%d read, want %d", len(got), len(all))
@@ -121,7 +121,7 @@ func Entities(t *testing.T, open Open) {
 				for {
 					l := must[workflow.List[workflow.Entity]](s)(s.Registry.EntitiesOf(s.ctx, s.tenant, "device", page))
 					listed = append(listed, l.Items...)
-					if page.Token = l.Next; page.Token == "" || limit == 1 && len(listed) == 20 {
+					if page.Token = l.NextToken; page.Token == "" || limit == 1 && len(listed) == 20 {
 						break
 					}
 				}
@@ -138,7 +138,7 @@ func Entities(t *testing.T, open Open) {
 				for page := (workflow.Page{Limit: limit}); ; {
 					l := must[workflow.List[string]](s)(s.Registry.EntityTypes(s.ctx, s.tenant, page))
 					types = append(types, l.Items...)
-					if page.Token = l.Next; page.Token == "" {
+					if page.Token = l.NextToken; page.Token == "" {
 						break
 					}
 				}
@@ -147,16 +147,16 @@ func Entities(t *testing.T, open Open) {
 				}
 			}
 			none := must[workflow.List[workflow.Entity]](s)(s.Registry.EntitiesOf(s.ctx, s.tenant, "nothing", workflow.Page{}))
-			if len(none.Items) != 0 || none.Next != "" {
+			if len(none.Items) != 0 || none.NextToken != "" {
 				s.Errorf("found %+v", none)
 			}
 		},
-		"whoever watches an entity is told once, by the write that changes it": func(s *scene) {
+		"whoever watches an entity is told once, by the write that changes it": func(s *fixture) {
 			key := workflow.EntityKey{Type: "device", ID: "a"}
 			if s.watch(key, "x") {
 				s.Error("watches an entity that does not exist")
 			}
-			if got := s.put(s.Registry.PutEntities(s.ctx, s.tenant, []workflow.Entity{device("a"), device("b"), device("c")})); len(got) != 0 {
+			if got := s.mustPut(s.Registry.PutEntities(s.ctx, s.tenant, []workflow.Entity{device("a"), device("b"), device("c")})); len(got) != 0 {
 				s.Errorf("told %v", got)
 			}
 			for _, w := range []struct{ id, execution string }{{"a", "x"}, {"a", "x"}, {"a", "y"}, {"b", "x"}, {"c", "z"}} {
@@ -168,37 +168,37 @@ func Entities(t *testing.T, open Open) {
 			if diff := cmp.Diff(device("a"), got); diff != "" {
 				s.Error("watching changes the entity: " + diff)
 			}
-			if diff := cmp.Diff([]string{"x", "y"}, s.put(s.Registry.PutEntities(s.ctx, s.tenant, []workflow.Entity{device("a"), device("b")}))); diff != "" {
+			if diff := cmp.Diff([]string{"x", "y"}, s.mustPut(s.Registry.PutEntities(s.ctx, s.tenant, []workflow.Entity{device("a"), device("b")}))); diff != "" {
 				s.Error(diff)
 			}
-			if got := s.put(s.Registry.PutEntities(s.ctx, s.tenant, []workflow.Entity{device("a"), device("b")})); len(got) != 0 {
+			if got := s.mustPut(s.Registry.PutEntities(s.ctx, s.tenant, []workflow.Entity{device("a"), device("b")})); len(got) != 0 {
 				s.Errorf("told %v again", got)
 			}
 		},
-		"watchers are bounded": func(s *scene) {
-			s.put(s.Registry.PutEntities(s.ctx, s.tenant, []workflow.Entity{device("a")}))
+		"watchers are bounded": func(s *fixture) {
+			s.mustPut(s.Registry.PutEntities(s.ctx, s.tenant, []workflow.Entity{device("a")}))
 			for i := range 70 {
 				if !s.watch(workflow.EntityKey{Type: "device", ID: "a"}, fmt.Sprint(i)) {
 					s.Errorf("watcher %d is refused", i)
 				}
 			}
-			if got := s.put(s.Registry.PutEntities(s.ctx, s.tenant, []workflow.Entity{device("a")})); len(got) != 64 {
+			if got := s.mustPut(s.Registry.PutEntities(s.ctx, s.tenant, []workflow.Entity{device("a")})); len(got) != 64 {
 				s.Errorf("%d are told, want 64", len(got))
 			}
 		},
-		"a page is bounded by its weight": func(s *scene) {
+		"a page is bounded by its weight": func(s *fixture) {
 			var heavy []workflow.Entity
 			for i := range 8 {
 				e := device(fmt.Sprint(i))
-				e.Attributes = json.RawMessage(`"` + noise(250<<10) + `"`)
+				e.Attributes = json.RawMessage(`"` + incompressible(250<<10) + `"`)
 				heavy = append(heavy, e)
 			}
-			s.put(s.Registry.PutEntities(s.ctx, s.tenant, heavy))
+			s.mustPut(s.Registry.PutEntities(s.ctx, s.tenant, heavy))
 			n, pages := 0, 0
 			for page := (workflow.Page{Limit: 100}); ; pages++ {
 				l := must[workflow.List[workflow.Entity]](s)(s.Registry.EntitiesOf(s.ctx, s.tenant, "device", page))
 				n += len(l.Items)
-				if page.Token = l.Next; page.Token == "" {
+				if page.Token = l.NextToken; page.Token == "" {
 					break
 				}
 			}
@@ -209,14 +209,14 @@ func Entities(t *testing.T, open Open) {
 	})
 }
 
-// put is the answer of a write of entities that went well.
-func (s *scene) put(watchers []string, err error) []string {
+// mustPut is the answer of a write of entities that went well.
+func (s *fixture) mustPut(watchers []string, err error) []string {
 	s.Helper()
-	s.ok(err)
+	s.noError(err)
 	return watchers
 }
 
-func (s *scene) watch(key workflow.EntityKey, execution string) bool {
+func (s *fixture) watch(key workflow.EntityKey, execution string) bool {
 	s.Helper()
-	return must[bool](s)(s.Registry.Watch(s.ctx, s.tenant, key, execution))
+	return must[bool](s)(s.Registry.AddWatcher(s.ctx, s.tenant, key, execution))
 }

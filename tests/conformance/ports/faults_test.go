@@ -12,45 +12,45 @@ import (
 	"github.com/aws/smithy-go/middleware"
 )
 
-// faults stands between the SDK and the wire. next decides on each call: what
+// faultInjector stands between the SDK and the wire. next decides on each call: what
 // it returns is the call's error, and whether the call reaches the service at
 // all before that.
-type faults struct {
-	mu   sync.Mutex
-	next func(operation string) (err error, reaches bool)
-	sent int
+type faultInjector struct {
+	mu           sync.Mutex
+	decide       func(operation string) (err error, reaches bool)
+	attemptCount int
 
-	holdBack func(*awsdynamodb.BatchGetItemOutput) // may take items out of an answer
+	withhold func(*awsdynamodb.BatchGetItemOutput) // may take items out of an answer
 }
 
-var errLost = errors.New("connection reset by peer")
+var errReplyLost = errors.New("connection reset by peer")
 
-func (f *faults) set(next func(operation string) (error, bool)) {
+func (f *faultInjector) set(next func(operation string) (error, bool)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.next, f.sent = next, 0
+	f.decide, f.attemptCount = next, 0
 }
 
-func (f *faults) attempts() int {
+func (f *faultInjector) attempts() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.sent
+	return f.attemptCount
 }
 
 // loseReply performs the next write and loses its reply.
-func (f *faults) loseReply() {
+func (f *faultInjector) loseReply() {
 	armed := true
 	f.set(func(operation string) (error, bool) {
 		if !armed || operation != "PutItem" && operation != "UpdateItem" {
 			return nil, true
 		}
 		armed = false
-		return errLost, true
+		return errReplyLost, true
 	})
 }
 
-// refuse answers the first n calls with an error of the service.
-func (f *faults) refuse(code string, n int) {
+// refuseCalls answers the first n calls with an error of the service.
+func (f *faultInjector) refuseCalls(code string, n int) {
 	f.set(func(string) (error, bool) {
 		if n--; n < 0 {
 			return nil, true
@@ -59,15 +59,15 @@ func (f *faults) refuse(code string, n int) {
 	})
 }
 
-func (f *faults) options(o *awsdynamodb.Options) {
+func (f *faultInjector) options(o *awsdynamodb.Options) {
 	o.APIOptions = append(o.APIOptions, func(stack *middleware.Stack) error {
 		return stack.Deserialize.Add(middleware.DeserializeMiddlewareFunc("Faults", func(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (middleware.DeserializeOutput, middleware.Metadata, error) {
 			f.mu.Lock()
 			fault, reaches := error(nil), true
-			if f.next != nil {
-				fault, reaches = f.next(awsmiddleware.GetOperationName(ctx))
+			if f.decide != nil {
+				fault, reaches = f.decide(awsmiddleware.GetOperationName(ctx))
 			}
-			f.sent++
+			f.attemptCount++
 			f.mu.Unlock()
 			if !reaches {
 				return middleware.DeserializeOutput{}, middleware.Metadata{}, fault
@@ -80,8 +80,8 @@ func (f *faults) options(o *awsdynamodb.Options) {
 			if r, ok := out.Result.(*awsdynamodb.BatchGetItemOutput); ok {
 				f.mu.Lock()
 				defer f.mu.Unlock()
-				if f.holdBack != nil {
-					f.holdBack(r)
+				if f.withhold != nil {
+					f.withhold(r)
 				}
 			}
 			return out, md, err
@@ -89,7 +89,7 @@ func (f *faults) options(o *awsdynamodb.Options) {
 	})
 }
 
-func endpoint(url string) aws.Config {
+func awsConfig(url string) aws.Config {
 	return aws.Config{
 		Region:       "us-east-1",
 		BaseEndpoint: aws.String(url),

@@ -13,127 +13,127 @@ import (
 // Locks checks a port.Locks.
 func Locks(t *testing.T, open Open) {
 	sw := workflow.EntityKey{Type: "device", ID: "sw-007"}
-	read := func(s *scene) workflow.Lock {
+	read := func(s *fixture) workflow.Lock {
 		s.Helper()
 		return must[map[workflow.EntityKey]workflow.Lock](s)(s.Locks.Read(s.ctx, s.tenant, []workflow.EntityKey{sw}))[sw]
 	}
-	check := func(s *scene, want workflow.Lock) {
+	check := func(s *fixture, want workflow.Lock) {
 		s.Helper()
 		want.Entity = sw
 		if diff := cmp.Diff(want, read(s)); diff != "" {
 			s.Error(diff)
 		}
 	}
-	each(t, open, map[string]func(s *scene){
-		"a token grows with each holder": func(s *scene) {
+	runParallel(t, open, map[string]func(s *fixture){
+		"a token grows with each holder": func(s *fixture) {
 			a, b := newID(), newID()
 			check(s, workflow.Lock{})
-			s.want(true)(s.Locks.Take(s.ctx, s.tenant, sw, a, 1, 0, base))
-			check(s, workflow.Lock{Owner: a, OwnerEpoch: 1, Token: 1, Rev: 1, Since: base.UnixMilli()})
-			s.want(false)(s.Locks.Take(s.ctx, s.tenant, sw, b, 1, 0, base))
-			s.want(false)(s.Locks.Take(s.ctx, s.tenant, sw, b, 1, 2, base))
-			s.want(true)(s.Locks.Take(s.ctx, s.tenant, sw, b, 4, 1, base.Add(time.Second)))
-			check(s, workflow.Lock{Owner: b, OwnerEpoch: 4, Token: 2, Rev: 2, Since: base.Add(time.Second).UnixMilli()})
-			s.want(false)(s.Locks.Take(s.ctx, s.tenant, sw, a, 1, 1, base))
+			s.wantApplied(true)(s.Locks.Take(s.ctx, s.tenant, sw, a, 1, 0, baseTime))
+			check(s, workflow.Lock{Owner: a, OwnerEpoch: 1, Token: 1, Revision: 1, Since: baseTime.UnixMilli()})
+			s.wantApplied(false)(s.Locks.Take(s.ctx, s.tenant, sw, b, 1, 0, baseTime))
+			s.wantApplied(false)(s.Locks.Take(s.ctx, s.tenant, sw, b, 1, 2, baseTime))
+			s.wantApplied(true)(s.Locks.Take(s.ctx, s.tenant, sw, b, 4, 1, baseTime.Add(time.Second)))
+			check(s, workflow.Lock{Owner: b, OwnerEpoch: 4, Token: 2, Revision: 2, Since: baseTime.Add(time.Second).UnixMilli()})
+			s.wantApplied(false)(s.Locks.Take(s.ctx, s.tenant, sw, a, 1, 1, baseTime))
 		},
-		"one of many takes wins": func(s *scene) {
+		"one of many takes wins": func(s *fixture) {
 			ids := make([]string, racers)
 			for i := range ids {
 				ids[i] = newID()
 			}
 			for rev := range int64(3) {
 				won := s.oneWinner(func(i int) (bool, error) {
-					return s.Locks.Take(s.ctx, s.tenant, sw, ids[i], 1+rev, rev, base)
+					return s.Locks.Take(s.ctx, s.tenant, sw, ids[i], 1+rev, rev, baseTime)
 				})
-				check(s, workflow.Lock{Owner: ids[won], OwnerEpoch: 1 + rev, Token: 1 + rev, Rev: 1 + rev, Since: base.UnixMilli()})
+				check(s, workflow.Lock{Owner: ids[won], OwnerEpoch: 1 + rev, Token: 1 + rev, Revision: 1 + rev, Since: baseTime.UnixMilli()})
 			}
 		},
-		"all handlers of one run at one epoch may take it": func(s *scene) {
+		"all handlers of one run at one epoch may take it": func(s *fixture) {
 			a := newID()
-			if n := len(s.race(func(int) (bool, error) { return s.Locks.Take(s.ctx, s.tenant, sw, a, 1, 0, base) })); n != racers {
+			if n := len(s.race(func(int) (bool, error) { return s.Locks.Take(s.ctx, s.tenant, sw, a, 1, 0, baseTime) })); n != racers {
 				s.Errorf("%d of %d handlers of the holder were told that they hold it", n, racers)
 			}
-			check(s, workflow.Lock{Owner: a, OwnerEpoch: 1, Token: 1, Rev: 1, Since: base.UnixMilli()})
-			s.want(false)(s.Locks.Take(s.ctx, s.tenant, sw, a, 2, 0, base))
+			check(s, workflow.Lock{Owner: a, OwnerEpoch: 1, Token: 1, Revision: 1, Since: baseTime.UnixMilli()})
+			s.wantApplied(false)(s.Locks.Take(s.ctx, s.tenant, sw, a, 2, 0, baseTime))
 		},
-		"a take whose reply is lost is recognised": func(s *scene) {
+		"a take whose reply is lost is recognised": func(s *fixture) {
 			a := newID()
 			s.loseReply()
-			s.want(true)(s.Locks.Take(s.ctx, s.tenant, sw, a, 1, 0, base))
+			s.wantApplied(true)(s.Locks.Take(s.ctx, s.tenant, sw, a, 1, 0, baseTime))
 			s.loseReply()
-			s.want(true)(s.Locks.Take(s.ctx, s.tenant, sw, a, 2, 1, base))
-			check(s, workflow.Lock{Owner: a, OwnerEpoch: 2, Token: 2, Rev: 2, Since: base.UnixMilli()})
+			s.wantApplied(true)(s.Locks.Take(s.ctx, s.tenant, sw, a, 2, 1, baseTime))
+			check(s, workflow.Lock{Owner: a, OwnerEpoch: 2, Token: 2, Revision: 2, Since: baseTime.UnixMilli()})
 		},
-		"an older run's reservation stands": func(s *scene) {
+		"an older run's reservation stands": func(s *fixture) {
 			older, middle, younger := newID(), newID(), newID()
-			s.want(true)(s.Locks.Take(s.ctx, s.tenant, sw, younger, 1, 0, base))
-			s.want(true)(s.Locks.Reserve(s.ctx, s.tenant, sw, aged(middle), ""))
-			check(s, workflow.Lock{Owner: younger, OwnerEpoch: 1, Token: 1, Rev: 2, Since: base.UnixMilli(), Res: middle, ResAge: middle})
-			s.want(false)(s.Locks.Reserve(s.ctx, s.tenant, sw, aged(younger), ""))
-			s.want(true)(s.Locks.Reserve(s.ctx, s.tenant, sw, aged(middle), ""))
-			s.want(true)(s.Locks.Reserve(s.ctx, s.tenant, sw, aged(older), ""))
-			s.want(false)(s.Locks.Reserve(s.ctx, s.tenant, sw, aged(middle), middle))
-			s.want(true)(s.Locks.Reserve(s.ctx, s.tenant, sw, aged(younger), older)) // older was read as over
-			if got := read(s); got.Res != younger || got.Owner != younger || got.Token != 1 {
+			s.wantApplied(true)(s.Locks.Take(s.ctx, s.tenant, sw, younger, 1, 0, baseTime))
+			s.wantApplied(true)(s.Locks.Reserve(s.ctx, s.tenant, sw, reservationOf(middle), ""))
+			check(s, workflow.Lock{Owner: younger, OwnerEpoch: 1, Token: 1, Revision: 2, Since: baseTime.UnixMilli(), Reserver: middle, ReserverAge: middle})
+			s.wantApplied(false)(s.Locks.Reserve(s.ctx, s.tenant, sw, reservationOf(younger), ""))
+			s.wantApplied(true)(s.Locks.Reserve(s.ctx, s.tenant, sw, reservationOf(middle), ""))
+			s.wantApplied(true)(s.Locks.Reserve(s.ctx, s.tenant, sw, reservationOf(older), ""))
+			s.wantApplied(false)(s.Locks.Reserve(s.ctx, s.tenant, sw, reservationOf(middle), middle))
+			s.wantApplied(true)(s.Locks.Reserve(s.ctx, s.tenant, sw, reservationOf(younger), older)) // older was read as over
+			if got := read(s); got.Reserver != younger || got.Owner != younger || got.Token != 1 {
 				s.Errorf("got %+v", got)
 			}
 		},
-		"a reservation raises the revision and survives a take": func(s *scene) {
+		"a reservation raises the revision and survives a take": func(s *fixture) {
 			a, b := newID(), newID()
-			s.want(true)(s.Locks.Reserve(s.ctx, s.tenant, sw, aged(a), ""))
-			check(s, workflow.Lock{Rev: 1, Res: a, ResAge: a})
-			s.want(false)(s.Locks.Take(s.ctx, s.tenant, sw, b, 1, 0, base))
-			s.want(true)(s.Locks.Take(s.ctx, s.tenant, sw, b, 1, 1, base))
-			check(s, workflow.Lock{Owner: b, OwnerEpoch: 1, Token: 2, Rev: 2, Since: base.UnixMilli(), Res: a, ResAge: a})
+			s.wantApplied(true)(s.Locks.Reserve(s.ctx, s.tenant, sw, reservationOf(a), ""))
+			check(s, workflow.Lock{Revision: 1, Reserver: a, ReserverAge: a})
+			s.wantApplied(false)(s.Locks.Take(s.ctx, s.tenant, sw, b, 1, 0, baseTime))
+			s.wantApplied(true)(s.Locks.Take(s.ctx, s.tenant, sw, b, 1, 1, baseTime))
+			check(s, workflow.Lock{Owner: b, OwnerEpoch: 1, Token: 2, Revision: 2, Since: baseTime.UnixMilli(), Reserver: a, ReserverAge: a})
 		},
-		"a reservation whose reply is lost is recognised": func(s *scene) {
+		"a reservation whose reply is lost is recognised": func(s *fixture) {
 			a := newID()
 			s.loseReply()
-			s.want(true)(s.Locks.Reserve(s.ctx, s.tenant, sw, aged(a), ""))
-			check(s, workflow.Lock{Rev: 1, Res: a, ResAge: a})
+			s.wantApplied(true)(s.Locks.Reserve(s.ctx, s.tenant, sw, reservationOf(a), ""))
+			check(s, workflow.Lock{Revision: 1, Reserver: a, ReserverAge: a})
 		},
-		"the oldest of many reservations stands": func(s *scene) {
+		"the oldest of many reservations stands": func(s *fixture) {
 			ids := make([]string, racers)
 			for i := range ids {
 				ids[i] = newID()
 			}
-			s.race(func(i int) (bool, error) { return s.Locks.Reserve(s.ctx, s.tenant, sw, aged(ids[i]), "") })
-			if got := read(s).Res; got != ids[0] {
+			s.race(func(i int) (bool, error) { return s.Locks.Reserve(s.ctx, s.tenant, sw, reservationOf(ids[i]), "") })
+			if got := read(s).Reserver; got != ids[0] {
 				s.Errorf("%s has it, the oldest is %s", got, ids[0])
 			}
 		},
-		"a revision is raised once, and the next token is beyond it": func(s *scene) {
+		"a revision is raised once, and the next token is beyond it": func(s *fixture) {
 			a, b := newID(), newID()
-			s.want(true)(s.Locks.Raise(s.ctx, s.tenant, sw, 1000, 0))
-			check(s, workflow.Lock{Rev: 1000})
-			s.want(false)(s.Locks.Raise(s.ctx, s.tenant, sw, 2000, 999))
-			s.want(true)(s.Locks.Take(s.ctx, s.tenant, sw, a, 1, 1000, base))
-			s.want(false)(s.Locks.Raise(s.ctx, s.tenant, sw, 900, 1001)) // never down
-			s.want(true)(s.Locks.Raise(s.ctx, s.tenant, sw, 2000, 1001))
-			check(s, workflow.Lock{Owner: a, OwnerEpoch: 1, Token: 1001, Rev: 2000, Since: base.UnixMilli()})
-			s.want(false)(s.Locks.Take(s.ctx, s.tenant, sw, b, 1, 1001, base))
-			s.want(true)(s.Locks.Take(s.ctx, s.tenant, sw, b, 1, 2000, base))
+			s.wantApplied(true)(s.Locks.RaiseRevision(s.ctx, s.tenant, sw, 1000, 0))
+			check(s, workflow.Lock{Revision: 1000})
+			s.wantApplied(false)(s.Locks.RaiseRevision(s.ctx, s.tenant, sw, 2000, 999))
+			s.wantApplied(true)(s.Locks.Take(s.ctx, s.tenant, sw, a, 1, 1000, baseTime))
+			s.wantApplied(false)(s.Locks.RaiseRevision(s.ctx, s.tenant, sw, 900, 1001)) // never down
+			s.wantApplied(true)(s.Locks.RaiseRevision(s.ctx, s.tenant, sw, 2000, 1001))
+			check(s, workflow.Lock{Owner: a, OwnerEpoch: 1, Token: 1001, Revision: 2000, Since: baseTime.UnixMilli()})
+			s.wantApplied(false)(s.Locks.Take(s.ctx, s.tenant, sw, b, 1, 1001, baseTime))
+			s.wantApplied(true)(s.Locks.Take(s.ctx, s.tenant, sw, b, 1, 2000, baseTime))
 		},
-		"locks are read in numbers": func(s *scene) {
+		"locks are read in numbers": func(s *fixture) {
 			a := newID()
 			var keys []workflow.EntityKey
 			for i := range 215 {
 				keys = append(keys, workflow.EntityKey{Type: "device", ID: fmt.Sprint(i)})
 				if i%3 == 0 {
-					s.want(true)(s.Locks.Take(s.ctx, s.tenant, keys[i], a, 1, 0, base))
+					s.wantApplied(true)(s.Locks.Take(s.ctx, s.tenant, keys[i], a, 1, 0, baseTime))
 				}
 			}
 			locks := must[map[workflow.EntityKey]workflow.Lock](s)(s.Locks.Read(s.ctx, s.tenant, append(keys, keys[0])))
 			for i, k := range keys {
 				want := workflow.Lock{Entity: k}
 				if i%3 == 0 {
-					want = workflow.Lock{Entity: k, Owner: a, OwnerEpoch: 1, Token: 1, Rev: 1, Since: base.UnixMilli()}
+					want = workflow.Lock{Entity: k, Owner: a, OwnerEpoch: 1, Token: 1, Revision: 1, Since: baseTime.UnixMilli()}
 				}
 				if diff := cmp.Diff(want, locks[k]); diff != "" {
 					s.Error(diff)
 				}
 			}
-			if none := must[map[workflow.EntityKey]workflow.Lock](s)(s.Locks.Read(s.ctx, s.tenant+"2", keys[:1])); none[keys[0]].Rev != 0 {
+			if none := must[map[workflow.EntityKey]workflow.Lock](s)(s.Locks.Read(s.ctx, s.tenant+"2", keys[:1])); none[keys[0]].Revision != 0 {
 				s.Errorf("another tenant's lock: %+v", none)
 			}
 		},
@@ -143,74 +143,74 @@ func Locks(t *testing.T, open Open) {
 // SharedLocks checks what a port.Locks makes of locks that are shared.
 func SharedLocks(t *testing.T, open Open) {
 	sw := workflow.EntityKey{Type: "device", ID: "sw-007"}
-	read := func(s *scene) workflow.Lock {
+	read := func(s *fixture) workflow.Lock {
 		s.Helper()
 		return must[map[workflow.EntityKey]workflow.Lock](s)(s.Locks.Read(s.ctx, s.tenant, []workflow.EntityKey{sw}))[sw]
 	}
-	at := func(id string, epoch int64) workflow.Sharer {
-		return workflow.Sharer{Execution: id, Epoch: epoch, Now: base}
+	at := func(id string, epoch int64) workflow.LockRequest {
+		return workflow.LockRequest{Execution: id, Epoch: epoch, Now: baseTime}
 	}
-	share := func(s *scene, want int64, by workflow.Sharer, keep map[string]workflow.Holder, seen int64) {
+	share := func(s *fixture, want int64, by workflow.LockRequest, keep map[string]workflow.Holder, seen int64) {
 		s.Helper()
 		token, ok, err := s.Locks.Share(s.ctx, s.tenant, sw, by, keep, seen)
-		if s.want(want > 0)(ok, err); ok && token != want {
+		if s.wantApplied(want > 0)(ok, err); ok && token != want {
 			s.Errorf("got token %d, want %d", token, want)
 		}
 	}
-	join := func(s *scene, want int64, by workflow.Sharer, j workflow.Joining) {
+	join := func(s *fixture, want int64, by workflow.LockRequest, j workflow.JoinConditions) {
 		s.Helper()
 		if j.Age == "" {
 			j.Age = by.Execution
 		}
 		token, ok, err := s.Locks.Join(s.ctx, s.tenant, sw, by, j)
-		if s.want(want > 0)(ok, err); ok && token != want {
+		if s.wantApplied(want > 0)(ok, err); ok && token != want {
 			s.Errorf("got token %d, want %d", token, want)
 		}
 	}
-	holders := func(s *scene, rev int64, want map[string]workflow.Holder) {
+	holders := func(s *fixture, rev int64, want map[string]workflow.Holder) {
 		s.Helper()
 		got := read(s)
-		if diff := cmp.Diff(want, got.Holders); diff != "" || got.Mode != workflow.LockShared || got.Owner != "" || got.Rev != rev {
+		if diff := cmp.Diff(want, got.Holders); diff != "" || got.Mode != workflow.LockShared || got.Owner != "" || got.Revision != rev {
 			s.Errorf("%+v\n%s", got, diff)
 		}
 	}
 	holder := func(epoch, token int64) workflow.Holder {
-		return workflow.Holder{Epoch: epoch, Token: token, Since: base.UnixMilli()}
+		return workflow.Holder{Epoch: epoch, Token: token, Since: baseTime.UnixMilli()}
 	}
-	each(t, open, map[string]func(s *scene){
-		"a lock is shared and held alone in turns": func(s *scene) {
+	runParallel(t, open, map[string]func(s *fixture){
+		"a lock is shared and held alone in turns": func(s *fixture) {
 			a, b, c := newID(), newID(), newID()
-			join(s, 0, at(a, 1), workflow.Joining{}) // there is nothing to join
+			join(s, 0, at(a, 1), workflow.JoinConditions{}) // there is nothing to join
 			share(s, 1, at(a, 1), nil, 0)
 			share(s, 0, at(b, 1), nil, 0)
 			holders(s, 1, map[string]workflow.Holder{a: holder(1, 1)})
-			s.want(false)(s.Locks.Take(s.ctx, s.tenant, sw, c, 1, 0, base))
-			s.want(true)(s.Locks.Take(s.ctx, s.tenant, sw, c, 1, 1, base))
-			if diff := cmp.Diff(workflow.Lock{Entity: sw, Owner: c, OwnerEpoch: 1, Token: 2, Rev: 2, Since: base.UnixMilli()}, read(s)); diff != "" {
+			s.wantApplied(false)(s.Locks.Take(s.ctx, s.tenant, sw, c, 1, 0, baseTime))
+			s.wantApplied(true)(s.Locks.Take(s.ctx, s.tenant, sw, c, 1, 1, baseTime))
+			if diff := cmp.Diff(workflow.Lock{Entity: sw, Owner: c, OwnerEpoch: 1, Token: 2, Revision: 2, Since: baseTime.UnixMilli()}, read(s)); diff != "" {
 				s.Error(diff)
 			}
-			join(s, 0, at(a, 1), workflow.Joining{})
+			join(s, 0, at(a, 1), workflow.JoinConditions{})
 			share(s, 3, at(a, 2), nil, 2)
 			holders(s, 3, map[string]workflow.Holder{a: holder(2, 3)})
 		},
-		"a join needs no revision and raises it": func(s *scene) {
+		"a join needs no revision and raises it": func(s *fixture) {
 			a, b, c := newID(), newID(), newID()
 			share(s, 1, at(a, 1), nil, 0)
-			join(s, 2, at(b, 4), workflow.Joining{})
+			join(s, 2, at(b, 4), workflow.JoinConditions{})
 			holders(s, 2, map[string]workflow.Holder{a: holder(1, 1), b: holder(4, 2)})
-			s.want(false)(s.Locks.Take(s.ctx, s.tenant, sw, c, 1, 1, base)) // whoever has read before the join
+			s.wantApplied(false)(s.Locks.Take(s.ctx, s.tenant, sw, c, 1, 1, baseTime)) // whoever has read before the join
 			if got := read(s); got.Token != 2 {
 				s.Errorf("the last token is %d", got.Token)
 			}
 		},
-		"many join at a time": func(s *scene) {
+		"many join at a time": func(s *fixture) {
 			share(s, 1, at(newID(), 1), nil, 0)
 			ids := make([]string, racers)
 			for i := range ids {
 				ids[i] = newID()
 			}
 			won := s.race(func(i int) (bool, error) {
-				_, ok, err := s.Locks.Join(s.ctx, s.tenant, sw, at(ids[i], 1), workflow.Joining{Age: ids[i]})
+				_, ok, err := s.Locks.Join(s.ctx, s.tenant, sw, at(ids[i], 1), workflow.JoinConditions{Age: ids[i]})
 				return ok, err
 			})
 			got := read(s)
@@ -218,65 +218,65 @@ func SharedLocks(t *testing.T, open Open) {
 			for _, h := range got.Holders {
 				tokens[h.Token] = true
 			}
-			if len(won) != racers || len(tokens) != racers+1 || got.Rev != racers+1 {
+			if len(won) != racers || len(tokens) != racers+1 || got.Revision != racers+1 {
 				s.Errorf("%d of %d have joined: %+v", len(won), racers, got)
 			}
 		},
-		"an entry of a later epoch is not written over": func(s *scene) {
+		"an entry of a later epoch is not written over": func(s *fixture) {
 			a, b := newID(), newID()
 			share(s, 1, at(b, 1), nil, 0)
-			join(s, 2, at(a, 3), workflow.Joining{})
-			join(s, 0, at(a, 2), workflow.Joining{})
-			join(s, 3, at(a, 4), workflow.Joining{})
+			join(s, 2, at(a, 3), workflow.JoinConditions{})
+			join(s, 0, at(a, 2), workflow.JoinConditions{})
+			join(s, 3, at(a, 4), workflow.JoinConditions{})
 			holders(s, 3, map[string]workflow.Holder{b: holder(1, 1), a: holder(4, 3)})
 		},
-		"all handlers of one run at one epoch have one token": func(s *scene) {
+		"all handlers of one run at one epoch have one token": func(s *fixture) {
 			a, b := newID(), newID()
 			share(s, 1, at(a, 1), nil, 0)
 			share(s, 1, at(a, 1), nil, 0)
-			join(s, 1, at(a, 1), workflow.Joining{})
-			join(s, 2, at(b, 1), workflow.Joining{})
-			join(s, 2, at(b, 1), workflow.Joining{})
+			join(s, 1, at(a, 1), workflow.JoinConditions{})
+			join(s, 2, at(b, 1), workflow.JoinConditions{})
+			join(s, 2, at(b, 1), workflow.JoinConditions{})
 			share(s, 1, at(a, 1), nil, 1)
 			holders(s, 2, map[string]workflow.Holder{a: holder(1, 1), b: holder(1, 2)})
 		},
-		"a share and a join whose replies are lost are recognised": func(s *scene) {
+		"a share and a join whose replies are lost are recognised": func(s *fixture) {
 			a, b := newID(), newID()
 			s.loseReply()
 			share(s, 1, at(a, 1), nil, 0)
 			s.loseReply()
-			join(s, 2, at(b, 1), workflow.Joining{})
+			join(s, 2, at(b, 1), workflow.JoinConditions{})
 			holders(s, 2, map[string]workflow.Holder{a: holder(1, 1), b: holder(1, 2)})
 		},
-		"an older run's reservation keeps others from joining": func(s *scene) {
+		"an older run's reservation keeps others from joining": func(s *fixture) {
 			older, middle, younger := newID(), newID(), newID()
 			share(s, 1, at(newID(), 1), nil, 0)
-			s.want(true)(s.Locks.Reserve(s.ctx, s.tenant, sw, aged(middle), ""))
-			join(s, 0, at(younger, 1), workflow.Joining{})
-			join(s, 3, at(older, 1), workflow.Joining{})
-			join(s, 4, at(middle, 1), workflow.Joining{})
-			join(s, 0, at(younger, 1), workflow.Joining{Void: older})
-			join(s, 5, at(younger, 1), workflow.Joining{Void: middle})
-			join(s, 6, at(newID(), 1), workflow.Joining{Age: middle}) // of the reserver's own kin
+			s.wantApplied(true)(s.Locks.Reserve(s.ctx, s.tenant, sw, reservationOf(middle), ""))
+			join(s, 0, at(younger, 1), workflow.JoinConditions{})
+			join(s, 3, at(older, 1), workflow.JoinConditions{})
+			join(s, 4, at(middle, 1), workflow.JoinConditions{})
+			join(s, 0, at(younger, 1), workflow.JoinConditions{VoidReserver: older})
+			join(s, 5, at(younger, 1), workflow.JoinConditions{VoidReserver: middle})
+			join(s, 6, at(newID(), 1), workflow.JoinConditions{Age: middle}) // of the reserver's own kin
 		},
-		"the dead are removed only as they were read": func(s *scene) {
+		"the dead are removed only as they were read": func(s *fixture) {
 			a, b, c, d := newID(), newID(), newID(), newID()
 			share(s, 1, at(a, 1), nil, 0)
-			join(s, 2, at(b, 1), workflow.Joining{})
-			join(s, 0, at(c, 1), workflow.Joining{Dead: map[string]int64{a: 1, b: 2}})
+			join(s, 2, at(b, 1), workflow.JoinConditions{})
+			join(s, 0, at(c, 1), workflow.JoinConditions{DeadHolders: map[string]int64{a: 1, b: 2}})
 			holders(s, 2, map[string]workflow.Holder{a: holder(1, 1), b: holder(1, 2)})
-			join(s, 3, at(c, 1), workflow.Joining{Dead: map[string]int64{a: 1, newID(): 7}})
+			join(s, 3, at(c, 1), workflow.JoinConditions{DeadHolders: map[string]int64{a: 1, newID(): 7}})
 			holders(s, 3, map[string]workflow.Holder{b: holder(1, 2), c: holder(1, 3)})
 			share(s, 0, at(d, 1), nil, 2)
 			share(s, 4, at(d, 1), map[string]workflow.Holder{c: holder(1, 3)}, 3)
 			holders(s, 4, map[string]workflow.Holder{c: holder(1, 3), d: holder(1, 4)})
 		},
-		"the holders are bounded": func(s *scene) {
+		"the holders are bounded": func(s *fixture) {
 			share(s, 1, at(newID(), 1), nil, 0)
 			for i := range workflow.MaxHolders - 1 {
-				join(s, int64(i)+2, at(newID(), 1), workflow.Joining{})
+				join(s, int64(i)+2, at(newID(), 1), workflow.JoinConditions{})
 			}
-			join(s, 0, at(newID(), 1), workflow.Joining{})
+			join(s, 0, at(newID(), 1), workflow.JoinConditions{})
 			if n := len(read(s).Holders); n != workflow.MaxHolders {
 				s.Errorf("%d holders", n)
 			}
@@ -284,5 +284,7 @@ func SharedLocks(t *testing.T, open Open) {
 	})
 }
 
-// aged is a reservation by a run that nobody has started.
-func aged(id string) workflow.Reservation { return workflow.Reservation{Execution: id, Age: id} }
+// reservationOf is a reservation by a run that nobody has started.
+func reservationOf(id string) workflow.Reservation {
+	return workflow.Reservation{Execution: id, Age: id}
+}

@@ -14,29 +14,29 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-func writes(role string, units float64) workflow.Cost {
-	return workflow.Cost{WriteUnits: map[string]float64{role: units}, Dynamo: 1}
+func writeCost(role string, units float64) workflow.Cost {
+	return workflow.Cost{WriteUnits: map[string]float64{role: units}, DynamoRequests: 1}
 }
 
-func reads(role string, units float64) workflow.Cost {
-	return workflow.Cost{ReadUnits: map[string]float64{role: units}, Dynamo: 1}
+func readCost(role string, units float64) workflow.Cost {
+	return workflow.Cost{ReadUnits: map[string]float64{role: units}, DynamoRequests: 1}
 }
 
 // What each write costs is part of the design: an index is paid for only when
 // its keys change, and a failed condition is paid for as well.
-func TestTheMeterCountsEveryUnit(t *testing.T) {
+func TestDynamoMeter_CountsEveryUnit(t *testing.T) {
 	t.Parallel()
 	const executions, jobs, locks = topology.TableExecutions, topology.TableJobs, topology.TableLocks
 	m := new(cost.Meter)
-	v := openView(&faults{}, m)
-	ctx := limited(t, time.Minute)
+	v := openView(&faultInjector{}, m)
+	ctx := contextWithTimeout(t, time.Minute)
 	check := func(what string, want workflow.Cost) {
 		t.Helper()
 		if diff := cmp.Diff(want, m.Take()); diff != "" {
 			t.Errorf("%s: %s", what, diff)
 		}
 	}
-	x := anExecution("t"+uuid.NewString(), sm.ExecutionScheduled)
+	x := newExecution("t"+uuid.NewString(), sm.ExecutionScheduled)
 	x.DueAt = time.UnixMilli(1_800_000_000_000).UTC()
 	commit := func(change func(*workflow.Execution), release bool) {
 		t.Helper()
@@ -51,66 +51,66 @@ func TestTheMeterCountsEveryUnit(t *testing.T) {
 	if ok, err := v.Store.Create(ctx, x); !ok || err != nil {
 		t.Fatalf("created %v: %v", ok, err)
 	}
-	check("create: the item and an entry in each of two indexes", writes(executions, 3))
+	check("create: the item and an entry in each of two indexes", writeCost(executions, 3))
 	commit(func(x *workflow.Execution) { x.Reason = "changed" }, false)
-	check("commit without another key: the item alone", writes(executions, 1))
+	check("commit without another key: the item alone", writeCost(executions, 1))
 	commit(func(x *workflow.Execution) { x.State = sm.ExecutionRunning }, false)
-	check("commit with another state: out of one index key and into the other", writes(executions, 3))
+	check("commit with another state: out of one index key and into the other", writeCost(executions, 3))
 	commit(func(x *workflow.Execution) { x.DueAt = x.DueAt.Add(time.Second) }, false)
-	check("commit with another alarm", writes(executions, 3))
-	if ok, err := v.Store.AwaitHolder(ctx, x.Tenant, x.ID, 1, "someone"); !ok || err != nil {
+	check("commit with another alarm", writeCost(executions, 3))
+	if ok, err := v.Store.AddHolderWaiter(ctx, x.Tenant, x.ID, 1, "someone"); !ok || err != nil {
 		t.Fatalf("registered %v: %v", ok, err)
 	}
-	check("registering", writes(executions, 1))
+	check("registering", writeCost(executions, 1))
 	commit(func(x *workflow.Execution) { x.State, x.DueAt = sm.ExecutionCompletedAck, time.Time{} }, true)
-	check("the end: another state, no alarm", writes(executions, 4))
+	check("the end: another state, no alarm", writeCost(executions, 4))
 	late := x.Clone()
 	late.Version, late.Commit = 2, uuid.NewString()
 	if _, ok, err := v.Store.Commit(ctx, 1, late, false); ok || err != nil {
 		t.Fatalf("committed %v: %v", ok, err)
 	}
-	check("a condition that fails", writes(executions, 1))
+	check("a condition that fails", writeCost(executions, 1))
 	if _, err := v.Store.Load(ctx, x.Tenant, x.ID); err != nil {
 		t.Fatal(err)
 	}
-	check("a strong read", reads(executions, 1))
+	check("a strong read", readCost(executions, 1))
 	if _, err := v.Store.Heads(ctx, x.Tenant, []string{x.ID, "none"}); err != nil {
 		t.Fatal(err)
 	}
-	check("two strong reads in a batch, one of nothing", reads(executions, 2))
+	check("two strong reads in a batch, one of nothing", readCost(executions, 2))
 
 	key := workflow.EntityKey{Type: "device", ID: "a"}
 	if ok, err := v.Locks.Take(ctx, x.Tenant, key, x.ID, 1, 0, time.Now()); !ok || err != nil {
 		t.Fatalf("taken %v: %v", ok, err)
 	}
-	check("a lock", writes(locks, 1))
+	check("a lock", writeCost(locks, 1))
 	if ok, err := v.Locks.Take(ctx, x.Tenant, key, "other", 1, 0, time.Now()); ok || err != nil {
 		t.Fatalf("taken %v: %v", ok, err)
 	}
-	check("a lock that is not free", writes(locks, 1))
+	check("a lock that is not free", writeCost(locks, 1))
 
-	run := workflow.RunKey{Tenant: x.Tenant, Execution: x.ID, Visit: 1, RunSeq: 1}
-	used := workflow.Cost{WriteUnits: map[string]float64{jobs: 2.5, executions: 1}, ReadUnits: map[string]float64{jobs: 1}, Dynamo: 3, Queue: 1.1, Functions: 0.1}
+	run := workflow.StepRunKey{Tenant: x.Tenant, Execution: x.ID, Ordinal: 1, Seq: 1}
+	used := workflow.Cost{WriteUnits: map[string]float64{jobs: 2.5, executions: 1}, ReadUnits: map[string]float64{jobs: 1}, DynamoRequests: 3, QueueRequests: 1.1, Invocations: 0.1}
 	for lane := range workflow.LanesPerShard {
-		if _, err := v.Packs.AddDone(ctx, run.Pack(lane, 1), workflow.LaneEnd{Bad: lane%10 == 0, Cost: used}); err != nil {
+		if _, err := v.Packs.AddDone(ctx, run.Pack(lane, 1), workflow.LaneResult{Unsuccessful: lane%10 == 0, Cost: used}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	check("256 lanes, the last of them too", workflow.Cost{WriteUnits: map[string]float64{jobs: 256}, Dynamo: 256})
+	check("256 lanes, the last of them too", workflow.Cost{WriteUnits: map[string]float64{jobs: 256}, DynamoRequests: 256})
 }
 
-func TestViewsCountApart(t *testing.T) {
+func TestDynamoMeter_IsPerView(t *testing.T) {
 	t.Parallel()
 	a := new(cost.Meter)
-	db := dynamo.Open(openClient(&faults{}), tables)
-	ctx := limited(t, time.Minute)
-	if _, err := db.With(a).Locks.Read(ctx, "t", []workflow.EntityKey{{Type: "device", ID: "a"}}); err != nil {
+	db := dynamo.Open(openClient(&faultInjector{}), tables)
+	ctx := contextWithTimeout(t, time.Minute)
+	if _, err := db.WithMeter(a).Locks.Read(ctx, "t", []workflow.EntityKey{{Type: "device", ID: "a"}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.With(nil).Locks.Read(ctx, "t", []workflow.EntityKey{{Type: "device", ID: "a"}}); err != nil {
+	if _, err := db.WithMeter(nil).Locks.Read(ctx, "t", []workflow.EntityKey{{Type: "device", ID: "a"}}); err != nil {
 		t.Fatal(err)
 	}
-	if n := a.Take().Dynamo; n != 1 {
+	if n := a.Take().DynamoRequests; n != 1 {
 		t.Errorf("the first view counted %d requests", n)
 	}
 }

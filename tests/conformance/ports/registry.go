@@ -11,73 +11,73 @@ import (
 
 // Registry checks a port.Registry.
 func Registry(t *testing.T, open Open) {
-	definition := func(name, version string) workflow.Published {
-		return workflow.Published{
+	definition := func(name, version string) workflow.PublishedDefinition {
+		return workflow.PublishedDefinition{
 			Ref: workflow.Ref{Package: "fleet", Name: name, Version: version}, Digest: "d-" + name + version,
-			Source: []byte(`{"name":"` + name + `"}`), PublishedAt: base, PublishedBy: "ann",
+			Source: []byte(`{"name":"` + name + `"}`), PublishedAt: baseTime, PublishedBy: "ann",
 		}
 	}
-	each(t, open, map[string]func(s *scene){
-		"a version is published once": func(s *scene) {
+	runParallel(t, open, map[string]func(s *fixture){
+		"a version is published once": func(s *fixture) {
 			d := definition("upgrade", "1.0.0")
 			_, err := s.Registry.Definition(s.ctx, s.tenant, d.Ref)
-			s.code(err, workflow.CodeNotFound)
-			if old := must[*workflow.Published](s)(s.Registry.PutDefinition(s.ctx, s.tenant, d)); old != nil {
+			s.wantCode(err, workflow.CodeNotFound)
+			if old := must[*workflow.PublishedDefinition](s)(s.Registry.PutDefinition(s.ctx, s.tenant, d)); old != nil {
 				s.Errorf("found %+v", old)
 			}
 			other := d
 			other.Digest, other.Source = "another", []byte("{}")
-			if diff := cmp.Diff(&d, must[*workflow.Published](s)(s.Registry.PutDefinition(s.ctx, s.tenant, other))); diff != "" {
+			if diff := cmp.Diff(&d, must[*workflow.PublishedDefinition](s)(s.Registry.PutDefinition(s.ctx, s.tenant, other))); diff != "" {
 				s.Error(diff)
 			}
-			if diff := cmp.Diff(&d, must[*workflow.Published](s)(s.Registry.Definition(s.ctx, s.tenant, d.Ref))); diff != "" {
+			if diff := cmp.Diff(&d, must[*workflow.PublishedDefinition](s)(s.Registry.Definition(s.ctx, s.tenant, d.Ref))); diff != "" {
 				s.Error(diff)
 			}
 			_, err = s.Registry.Definition(s.ctx, s.tenant+"2", d.Ref)
-			s.code(err, workflow.CodeNotFound)
+			s.wantCode(err, workflow.CodeNotFound)
 		},
-		"a publication whose reply is lost is recognised": func(s *scene) {
+		"a publication whose reply is lost is recognised": func(s *fixture) {
 			s.loseReply()
-			if old := must[*workflow.Published](s)(s.Registry.PutDefinition(s.ctx, s.tenant, definition("upgrade", "1.0.0"))); old != nil {
+			if old := must[*workflow.PublishedDefinition](s)(s.Registry.PutDefinition(s.ctx, s.tenant, definition("upgrade", "1.0.0"))); old != nil {
 				s.Errorf("found %+v", old)
 			}
 		},
-		"a definition of 256 KiB is kept": func(s *scene) {
+		"a definition of 256 KiB is kept": func(s *fixture) {
 			d := definition("large", "1.0.0")
-			d.Source = []byte(`"` + noise(256<<10) + `"`)
-			must[*workflow.Published](s)(s.Registry.PutDefinition(s.ctx, s.tenant, d))
-			if diff := cmp.Diff(&d, must[*workflow.Published](s)(s.Registry.Definition(s.ctx, s.tenant, d.Ref))); diff != "" {
+			d.Source = []byte(`"` + incompressible(256<<10) + `"`)
+			must[*workflow.PublishedDefinition](s)(s.Registry.PutDefinition(s.ctx, s.tenant, d))
+			if diff := cmp.Diff(&d, must[*workflow.PublishedDefinition](s)(s.Registry.Definition(s.ctx, s.tenant, d.Ref))); diff != "" {
 				s.Error("it came back changed")
 			}
 		},
-		"an archived definition says so": func(s *scene) {
+		"an archived definition says so": func(s *fixture) {
 			d := definition("old", "1.0.0")
-			s.code(s.Registry.SetArchived(s.ctx, s.tenant, d.Ref, true), workflow.CodeNotFound)
-			must[*workflow.Published](s)(s.Registry.PutDefinition(s.ctx, s.tenant, d))
+			s.wantCode(s.Registry.SetArchived(s.ctx, s.tenant, d.Ref, true), workflow.CodeNotFound)
+			must[*workflow.PublishedDefinition](s)(s.Registry.PutDefinition(s.ctx, s.tenant, d))
 			for _, archived := range []bool{true, true, false} {
-				s.ok(s.Registry.SetArchived(s.ctx, s.tenant, d.Ref, archived))
+				s.noError(s.Registry.SetArchived(s.ctx, s.tenant, d.Ref, archived))
 				d.Archived = archived
-				if diff := cmp.Diff(&d, must[*workflow.Published](s)(s.Registry.Definition(s.ctx, s.tenant, d.Ref))); diff != "" {
+				if diff := cmp.Diff(&d, must[*workflow.PublishedDefinition](s)(s.Registry.Definition(s.ctx, s.tenant, d.Ref))); diff != "" {
 					s.Error(diff)
 				}
 			}
 		},
-		"versions are listed by number, names by text": func(s *scene) {
+		"versions are listed by number, names by text": func(s *fixture) {
 			for _, v := range []string{"10.0.0", "1.10.0", "1.9.0", "1.9.12", "1.9.2"} {
-				must[*workflow.Published](s)(s.Registry.PutDefinition(s.ctx, s.tenant, definition("upgrade", v)))
-				must[*workflow.Published](s)(s.Registry.PutDefinition(s.ctx, s.tenant, definition("upgrade-x", v)))
+				must[*workflow.PublishedDefinition](s)(s.Registry.PutDefinition(s.ctx, s.tenant, definition("upgrade", v)))
+				must[*workflow.PublishedDefinition](s)(s.Registry.PutDefinition(s.ctx, s.tenant, definition("upgrade-x", v)))
 			}
-			must[*workflow.Published](s)(s.Registry.PutDefinition(s.ctx, s.tenant, definition("a", "2.0.0")))
+			must[*workflow.PublishedDefinition](s)(s.Registry.PutDefinition(s.ctx, s.tenant, definition("a", "2.0.0")))
 			list := func(name string, limit int) (all []string) {
 				for page := (workflow.Page{Limit: limit}); ; {
-					l := must[workflow.List[workflow.Published]](s)(s.Registry.DefinitionVersions(s.ctx, s.tenant, name, page))
+					l := must[workflow.List[workflow.PublishedDefinition]](s)(s.Registry.DefinitionVersions(s.ctx, s.tenant, name, page))
 					for _, d := range l.Items {
-						if len(d.Source) != 0 || d.Digest == "" || !d.PublishedAt.Equal(base) {
+						if len(d.Source) != 0 || d.Digest == "" || !d.PublishedAt.Equal(baseTime) {
 							s.Errorf("in a list: %+v", d)
 						}
 						all = append(all, d.Ref.String())
 					}
-					if page.Token = l.Next; page.Token == "" {
+					if page.Token = l.NextToken; page.Token == "" {
 						return all
 					}
 					if len(l.Items) != limit {
@@ -98,9 +98,9 @@ func Registry(t *testing.T, open Open) {
 				s.Errorf("the beginning of a name found %v", none)
 			}
 			_, err := s.Registry.DefinitionVersions(s.ctx, s.tenant, "", workflow.Page{Token: "***"})
-			s.code(err, workflow.CodeInvalid)
+			s.wantCode(err, workflow.CodeInvalid)
 		},
-		"blocks": func(s *scene) {
+		"blocks": func(s *fixture) {
 			block := func(name, version string) workflow.Block {
 				return workflow.Block{
 					Package: "fleet", Name: name, Version: version, RunOn: "device", Idempotent: true, Reversible: true, Pool: "p",
@@ -129,47 +129,47 @@ func Registry(t *testing.T, open Open) {
 				s.Errorf("found %v", none)
 			}
 			first := must[workflow.List[workflow.Block]](s)(s.Registry.Blocks(s.ctx, s.tenant, workflow.Page{Limit: 4}))
-			rest := must[workflow.List[workflow.Block]](s)(s.Registry.Blocks(s.ctx, s.tenant, workflow.Page{Limit: 4, Token: first.Next}))
-			if len(first.Items) != 4 || len(rest.Items) != 1 || rest.Next != "" || rest.Items[0].Name != "verify" {
+			rest := must[workflow.List[workflow.Block]](s)(s.Registry.Blocks(s.ctx, s.tenant, workflow.Page{Limit: 4, Token: first.NextToken}))
+			if len(first.Items) != 4 || len(rest.Items) != 1 || rest.NextToken != "" || rest.Items[0].Name != "verify" {
 				s.Errorf("pages %+v and %+v", first, rest)
 			}
 		},
-		"an idempotency key is bound until it expires": func(s *scene) {
-			bind := func(key string, want workflow.Binding, now time.Time, fresh bool, bound workflow.Binding) {
+		"an idempotency key is bound until it expires": func(s *fixture) {
+			bind := func(key string, want workflow.IdempotencyRecord, now time.Time, fresh bool, bound workflow.IdempotencyRecord) {
 				s.Helper()
-				got, isFresh, err := s.Registry.Reserve(s.ctx, s.tenant, key, want, now)
-				s.ok(err)
+				got, isFresh, err := s.Registry.BindIdempotencyKey(s.ctx, s.tenant, key, want, now)
+				s.noError(err)
 				if isFresh != fresh || !cmp.Equal(got, bound) {
 					s.Errorf("bound %+v, fresh %v; want %+v, %v", got, isFresh, bound, fresh)
 				}
 			}
-			look := func(key string, now time.Time, want workflow.Binding) {
+			look := func(key string, now time.Time, want workflow.IdempotencyRecord) {
 				s.Helper()
-				if got := must[workflow.Binding](s)(s.Registry.Bound(s.ctx, s.tenant, key, now)); !cmp.Equal(got, want) {
+				if got := must[workflow.IdempotencyRecord](s)(s.Registry.IdempotencyRecord(s.ctx, s.tenant, key, now)); !cmp.Equal(got, want) {
 					s.Errorf("bound to %+v, want %+v", got, want)
 				}
 			}
 			day := 24 * time.Hour
-			a := workflow.Binding{Execution: newID(), Digest: "a", Expires: base.Add(day)}
-			b := workflow.Binding{Execution: newID(), Digest: "b", Expires: base.Add(3 * day)}
+			a := workflow.IdempotencyRecord{Execution: newID(), Digest: "a", ExpiresAt: baseTime.Add(day)}
+			b := workflow.IdempotencyRecord{Execution: newID(), Digest: "b", ExpiresAt: baseTime.Add(3 * day)}
 			key := `odd # key / with "everything"`
-			look(key, base, workflow.Binding{})
-			bind(key, a, base, true, a)
-			bind(key, b, base.Add(day-time.Millisecond), false, a)
-			look(key, base, a)
-			bind("another", b, base, true, b)
-			look(key, base.Add(day), workflow.Binding{})
-			bind(key, b, base.Add(day), true, b)
-			bind(key, a, base.Add(day), false, b)
+			look(key, baseTime, workflow.IdempotencyRecord{})
+			bind(key, a, baseTime, true, a)
+			bind(key, b, baseTime.Add(day-time.Millisecond), false, a)
+			look(key, baseTime, a)
+			bind("another", b, baseTime, true, b)
+			look(key, baseTime.Add(day), workflow.IdempotencyRecord{})
+			bind(key, b, baseTime.Add(day), true, b)
+			bind(key, a, baseTime.Add(day), false, b)
 			s.loseReply()
-			bind("lost", a, base, true, a)
+			bind("lost", a, baseTime, true, a)
 		},
-		"one of many requests binds a key": func(s *scene) {
+		"one of many requests binds a key": func(s *fixture) {
 			ids := make([]string, racers)
-			got := make([]workflow.Binding, racers)
+			got := make([]workflow.IdempotencyRecord, racers)
 			won := s.oneWinner(func(i int) (bool, error) {
 				ids[i] = newID()
-				bound, fresh, err := s.Registry.Reserve(s.ctx, s.tenant, "k", workflow.Binding{Execution: ids[i], Expires: base.Add(time.Hour)}, base)
+				bound, fresh, err := s.Registry.BindIdempotencyKey(s.ctx, s.tenant, "k", workflow.IdempotencyRecord{Execution: ids[i], ExpiresAt: baseTime.Add(time.Hour)}, baseTime)
 				got[i] = bound
 				return fresh, err
 			})

@@ -18,146 +18,146 @@ import (
 
 // Store checks a port.Store.
 func Store(t *testing.T, open Open) {
-	each(t, open, map[string]func(s *scene){
-		"an execution is read as it was written": func(s *scene) {
-			x := s.create(sm.ExecutionRunning)
-			s.same(x, must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, x.ID)))
-			next, waiters := s.move(x, sm.ExecutionError, false)
+	runParallel(t, open, map[string]func(s *fixture){
+		"an execution is read as it was written": func(s *fixture) {
+			x := s.createExecution(sm.ExecutionRunning)
+			s.wantSame(x, must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, x.ID)))
+			next, waiters := s.commitState(x, sm.ExecutionError, false)
 			if waiters != nil {
 				s.Errorf("waiters %v without a release", waiters)
 			}
-			s.same(next, must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, x.ID)))
-			bare := &workflow.Execution{Schema: workflow.SchemaVersion, Tenant: s.tenant, ID: newID(), State: sm.ExecutionNew, Version: 1, Commit: "c", CreatedAt: base}
-			s.want(true)(s.Store.Create(s.ctx, bare))
-			s.same(bare, must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, bare.ID)))
+			s.wantSame(next, must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, x.ID)))
+			bare := &workflow.Execution{Schema: workflow.SchemaVersion, Tenant: s.tenant, ID: newID(), State: sm.ExecutionNew, Version: 1, Commit: "c", CreatedAt: baseTime}
+			s.wantApplied(true)(s.Store.Create(s.ctx, bare))
+			s.wantSame(bare, must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, bare.ID)))
 		},
-		"what is not there is not found": func(s *scene) {
+		"what is not there is not found": func(s *fixture) {
 			_, err := s.Store.Load(s.ctx, s.tenant, newID())
-			s.code(err, workflow.CodeNotFound)
-			x := s.create(sm.ExecutionNew)
+			s.wantCode(err, workflow.CodeNotFound)
+			x := s.createExecution(sm.ExecutionNew)
 			_, err = s.Store.Load(s.ctx, s.tenant+"2", x.ID)
-			s.code(err, workflow.CodeNotFound)
-			_, ok, err := s.Store.Commit(s.ctx, 1, following(s.execution(sm.ExecutionNew), sm.ExecutionValid), false)
-			s.want(false)(ok, err)
+			s.wantCode(err, workflow.CodeNotFound)
+			_, ok, err := s.Store.Commit(s.ctx, 1, nextVersion(s.newExecution(sm.ExecutionNew), sm.ExecutionValid), false)
+			s.wantApplied(false)(ok, err)
 		},
-		"a newer schema is refused": func(s *scene) {
-			x := s.execution(sm.ExecutionRunning)
+		"a newer schema is refused": func(s *fixture) {
+			x := s.newExecution(sm.ExecutionRunning)
 			x.Schema = workflow.SchemaVersion + 1
-			s.want(true)(s.Store.Create(s.ctx, x))
+			s.wantApplied(true)(s.Store.Create(s.ctx, x))
 			_, err := s.Store.Load(s.ctx, s.tenant, x.ID)
-			s.code(err, workflow.CodeUnavailable)
+			s.wantCode(err, workflow.CodeUnavailable)
 			_, err = s.Store.LoadMany(s.ctx, s.tenant, []string{x.ID})
-			s.code(err, workflow.CodeUnavailable)
+			s.wantCode(err, workflow.CodeUnavailable)
 		},
-		"one of many creates wins": func(s *scene) {
+		"one of many creates wins": func(s *fixture) {
 			id := newID()
 			all := make([]*workflow.Execution, racers)
 			won := s.oneWinner(func(i int) (bool, error) {
-				all[i] = s.execution(sm.ExecutionNew)
+				all[i] = s.newExecution(sm.ExecutionNew)
 				all[i].ID = id
 				return s.Store.Create(s.ctx, all[i])
 			})
-			s.same(all[won], must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, id)))
+			s.wantSame(all[won], must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, id)))
 		},
-		"one of many commits wins": func(s *scene) {
-			x := s.create(sm.ExecutionScheduled)
+		"one of many commits wins": func(s *fixture) {
+			x := s.createExecution(sm.ExecutionScheduled)
 			all := make([]*workflow.Execution, racers)
 			won := s.oneWinner(func(i int) (bool, error) {
-				all[i] = following(x, sm.ExecutionLocking)
+				all[i] = nextVersion(x, sm.ExecutionLocking)
 				_, ok, err := s.Store.Commit(s.ctx, x.Version, all[i], false)
 				return ok, err
 			})
-			s.same(all[won], must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, x.ID)))
+			s.wantSame(all[won], must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, x.ID)))
 		},
-		"a create whose reply is lost is recognised": func(s *scene) {
-			x := s.execution(sm.ExecutionNew)
+		"a create whose reply is lost is recognised": func(s *fixture) {
+			x := s.newExecution(sm.ExecutionNew)
 			s.loseReply()
-			s.want(true)(s.Store.Create(s.ctx, x))
-			other := s.execution(sm.ExecutionNew)
+			s.wantApplied(true)(s.Store.Create(s.ctx, x))
+			other := s.newExecution(sm.ExecutionNew)
 			other.ID = x.ID
-			s.want(false)(s.Store.Create(s.ctx, other))
+			s.wantApplied(false)(s.Store.Create(s.ctx, other))
 		},
-		"a commit whose reply is lost is recognised": func(s *scene) {
-			x := s.create(sm.ExecutionRunning)
-			s.want(true)(s.Store.AwaitHolder(s.ctx, s.tenant, x.ID, x.Epoch, newID()))
-			next := following(x, sm.ExecutionCompletedAck)
+		"a commit whose reply is lost is recognised": func(s *fixture) {
+			x := s.createExecution(sm.ExecutionRunning)
+			s.wantApplied(true)(s.Store.AddHolderWaiter(s.ctx, s.tenant, x.ID, x.Epoch, newID()))
+			next := nextVersion(x, sm.ExecutionCompletedAck)
 			s.loseReply()
 			_, ok, err := s.Store.Commit(s.ctx, x.Version, next, true)
-			s.want(true)(ok, err)
+			s.wantApplied(true)(ok, err)
 			got := must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, x.ID))
-			s.same(next, got)
-			_, ok, err = s.Store.Commit(s.ctx, x.Version, following(x, sm.ExecutionError), false)
-			s.want(false)(ok, err)
+			s.wantSame(next, got)
+			_, ok, err = s.Store.Commit(s.ctx, x.Version, nextVersion(x, sm.ExecutionError), false)
+			s.wantApplied(false)(ok, err)
 		},
-		"waiters survive commits and do not disturb them": func(s *scene) {
-			x := s.create(sm.ExecutionRunning)
+		"waiters survive commits and do not disturb them": func(s *fixture) {
+			x := s.createExecution(sm.ExecutionRunning)
 			a, b := newID(), newID()
-			s.want(true)(s.Store.AwaitHolder(s.ctx, s.tenant, x.ID, x.Epoch, a))
-			x, _ = s.move(x, sm.ExecutionWaiting, false) // registering has not raised the version
-			s.want(true)(s.Store.AwaitHolder(s.ctx, s.tenant, x.ID, x.Epoch, b))
-			s.want(true)(s.Store.AwaitHolder(s.ctx, s.tenant, x.ID, x.Epoch, b))
+			s.wantApplied(true)(s.Store.AddHolderWaiter(s.ctx, s.tenant, x.ID, x.Epoch, a))
+			x, _ = s.commitState(x, sm.ExecutionWaiting, false) // registering has not raised the version
+			s.wantApplied(true)(s.Store.AddHolderWaiter(s.ctx, s.tenant, x.ID, x.Epoch, b))
+			s.wantApplied(true)(s.Store.AddHolderWaiter(s.ctx, s.tenant, x.ID, x.Epoch, b))
 			got := must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, x.ID))
-			s.sameSet(got.Waiters, a, b)
-			_, waiters := s.move(got, sm.ExecutionCompletedAck, true) // what was read of them is not written back
-			s.sameSet(waiters, a, b)
+			s.wantSameSet(got.Waiters, a, b)
+			_, waiters := s.commitState(got, sm.ExecutionCompletedAck, true) // what was read of them is not written back
+			s.wantSameSet(waiters, a, b)
 			if left := must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, x.ID)); len(left.Waiters) != 0 {
 				s.Errorf("still waiting: %v", left.Waiters)
 			}
 		},
-		"trouble is of one version": func(s *scene) {
-			x := s.create(sm.ExecutionRunning)
-			t := workflow.Trouble{Since: base, Looks: 3, Reason: "no \"luck\""}
-			s.ok(s.Store.Trouble(s.ctx, s.tenant, x.ID, x.Version+1, t)) // somebody has committed meanwhile
-			if got := must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, x.ID)); got.Trouble != nil {
-				s.Errorf("somebody else's trouble: %+v", got.Trouble)
+		"trouble is of one version": func(s *fixture) {
+			x := s.createExecution(sm.ExecutionRunning)
+			t := workflow.FailureStreak{Since: baseTime, Count: 3, Reason: "no \"luck\""}
+			s.noError(s.Store.RecordFailureStreak(s.ctx, s.tenant, x.ID, x.Version+1, t)) // somebody has committed meanwhile
+			if got := must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, x.ID)); got.FailureStreak != nil {
+				s.Errorf("somebody else's trouble: %+v", got.FailureStreak)
 			}
-			s.ok(s.Store.Trouble(s.ctx, s.tenant, x.ID, x.Version, t))
+			s.noError(s.Store.RecordFailureStreak(s.ctx, s.tenant, x.ID, x.Version, t))
 			got := must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, x.ID))
-			if got.Version != x.Version || got.Trouble == nil || *got.Trouble != t {
-				s.Errorf("read %+v", got.Trouble)
+			if got.Version != x.Version || got.FailureStreak == nil || *got.FailureStreak != t {
+				s.Errorf("read %+v", got.FailureStreak)
 			}
-			x, _ = s.move(got, sm.ExecutionRunning, false) // it has trouble, and keeps it
-			if got := must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, x.ID)); got.Version != x.Version || got.Trouble == nil || *got.Trouble != t {
-				s.Errorf("kept %+v", got.Trouble)
+			x, _ = s.commitState(got, sm.ExecutionRunning, false) // it has trouble, and keeps it
+			if got := must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, x.ID)); got.Version != x.Version || got.FailureStreak == nil || *got.FailureStreak != t {
+				s.Errorf("kept %+v", got.FailureStreak)
 			}
-			x.Trouble = nil
-			x, _ = s.move(x, sm.ExecutionWaiting, false)
-			s.same(x, must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, x.ID)))
-			s.ok(s.Store.Trouble(s.ctx, s.tenant, newID(), 1, t)) // of what does not exist
+			x.FailureStreak = nil
+			x, _ = s.commitState(x, sm.ExecutionWaiting, false)
+			s.wantSame(x, must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, x.ID)))
+			s.noError(s.Store.RecordFailureStreak(s.ctx, s.tenant, newID(), 1, t)) // of what does not exist
 		},
-		"waiters are released exactly once": func(s *scene) {
-			x := s.create(sm.ExecutionRunning)
+		"waiters are released exactly once": func(s *fixture) {
+			x := s.createExecution(sm.ExecutionRunning)
 			var expected []string
 			for range 10 {
 				expected = append(expected, newID())
-				s.want(true)(s.Store.AwaitHolder(s.ctx, s.tenant, x.ID, x.Epoch, expected[len(expected)-1]))
+				s.wantApplied(true)(s.Store.AddHolderWaiter(s.ctx, s.tenant, x.ID, x.Epoch, expected[len(expected)-1]))
 			}
 			var mu sync.Mutex
 			var woken []string
 			s.oneWinner(func(int) (bool, error) {
-				waiters, ok, err := s.Store.Commit(s.ctx, x.Version, following(x, sm.ExecutionCompletedAck), true)
+				waiters, ok, err := s.Store.Commit(s.ctx, x.Version, nextVersion(x, sm.ExecutionCompletedAck), true)
 				mu.Lock()
 				defer mu.Unlock()
 				woken = append(woken, waiters...)
 				return ok, err
 			})
-			s.sameSet(woken, expected...)
+			s.wantSameSet(woken, expected...)
 			if got := must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, x.ID)); len(got.Waiters) != 0 {
 				s.Errorf("still waiting: %v", got.Waiters)
 			}
 		},
-		"nobody is lost between registering and the end": func(s *scene) {
-			x := s.create(sm.ExecutionRunning)
+		"nobody is lost between registering and the end": func(s *fixture) {
+			x := s.createExecution(sm.ExecutionRunning)
 			var mu sync.Mutex
 			var registered, woken []string
 			s.race(func(i int) (bool, error) {
 				if i == racers/2 {
-					waiters, ok, err := s.Store.Commit(s.ctx, x.Version, following(x, sm.ExecutionCompletedAck), true)
+					waiters, ok, err := s.Store.Commit(s.ctx, x.Version, nextVersion(x, sm.ExecutionCompletedAck), true)
 					woken = waiters
 					return ok, err
 				}
 				me := newID()
-				ok, err := s.Store.AwaitHolder(s.ctx, s.tenant, x.ID, x.Epoch, me)
+				ok, err := s.Store.AddHolderWaiter(s.ctx, s.tenant, x.ID, x.Epoch, me)
 				mu.Lock()
 				defer mu.Unlock()
 				if ok {
@@ -165,52 +165,52 @@ func Store(t *testing.T, open Open) {
 				}
 				return ok, err
 			})
-			s.sameSet(woken, registered...)
+			s.wantSameSet(woken, registered...)
 		},
-		"only a live holder is awaited": func(s *scene) {
+		"only a live holder is awaited": func(s *fixture) {
 			for _, state := range sm.ExecutionStates() {
-				x := s.create(state)
-				s.want(sm.Holding(state))(s.Store.AwaitHolder(s.ctx, s.tenant, x.ID, x.Epoch, newID()))
-				s.want(false)(s.Store.AwaitHolder(s.ctx, s.tenant, x.ID, x.Epoch-1, newID()))
-				s.want(false)(s.Store.AwaitHolder(s.ctx, s.tenant, x.ID, x.Epoch+1, newID()))
-				s.want(workflow.Head{State: state}.Reserves())(s.Store.AwaitReserver(s.ctx, s.tenant, x.ID, newID()))
+				x := s.createExecution(state)
+				s.wantApplied(sm.HoldsLocks(state))(s.Store.AddHolderWaiter(s.ctx, s.tenant, x.ID, x.Epoch, newID()))
+				s.wantApplied(false)(s.Store.AddHolderWaiter(s.ctx, s.tenant, x.ID, x.Epoch-1, newID()))
+				s.wantApplied(false)(s.Store.AddHolderWaiter(s.ctx, s.tenant, x.ID, x.Epoch+1, newID()))
+				s.wantApplied(workflow.OwnerStatus{State: state}.Reserves())(s.Store.AddReserverWaiter(s.ctx, s.tenant, x.ID, newID()))
 			}
-			s.want(false)(s.Store.AwaitHolder(s.ctx, s.tenant, newID(), 0, newID()))
-			s.want(false)(s.Store.AwaitReserver(s.ctx, s.tenant, newID(), newID()))
+			s.wantApplied(false)(s.Store.AddHolderWaiter(s.ctx, s.tenant, newID(), 0, newID()))
+			s.wantApplied(false)(s.Store.AddReserverWaiter(s.ctx, s.tenant, newID(), newID()))
 		},
-		"a state of the future counts as live": func(s *scene) {
-			x := s.create("HIBERNATING")
-			s.want(true)(s.Store.AwaitHolder(s.ctx, s.tenant, x.ID, x.Epoch, newID()))
-			s.want(true)(s.Store.AwaitReserver(s.ctx, s.tenant, x.ID, newID()))
-			if head := must[map[string]workflow.Head](s)(s.Store.Heads(s.ctx, s.tenant, []string{x.ID}))[x.ID]; !head.Live(x.Epoch) || !head.Reserves() {
+		"a state of the future counts as live": func(s *fixture) {
+			x := s.createExecution("HIBERNATING")
+			s.wantApplied(true)(s.Store.AddHolderWaiter(s.ctx, s.tenant, x.ID, x.Epoch, newID()))
+			s.wantApplied(true)(s.Store.AddReserverWaiter(s.ctx, s.tenant, x.ID, newID()))
+			if head := must[map[string]workflow.OwnerStatus](s)(s.Store.Heads(s.ctx, s.tenant, []string{x.ID}))[x.ID]; !head.HoldsLocks(x.Epoch) || !head.Reserves() {
 				s.Errorf("judged %+v", head)
 			}
 		},
-		"the waiters are bounded": func(s *scene) {
-			x := s.create(sm.ExecutionRunning)
+		"the waiters are bounded": func(s *fixture) {
+			x := s.createExecution(sm.ExecutionRunning)
 			for range 70 {
-				s.want(true)(s.Store.AwaitHolder(s.ctx, s.tenant, x.ID, x.Epoch, newID()))
+				s.wantApplied(true)(s.Store.AddHolderWaiter(s.ctx, s.tenant, x.ID, x.Epoch, newID()))
 			}
-			s.want(false)(s.Store.AwaitHolder(s.ctx, s.tenant, x.ID, x.Epoch+1, newID()))
+			s.wantApplied(false)(s.Store.AddHolderWaiter(s.ctx, s.tenant, x.ID, x.Epoch+1, newID()))
 			if got := must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, x.ID)); len(got.Waiters) != 64 {
 				s.Errorf("%d waiters, want 64", len(got.Waiters))
 			}
 		},
-		"heads and whole items are read in numbers": func(s *scene) {
+		"heads and whole items are read in numbers": func(s *fixture) {
 			var ids []string
-			want := map[string]workflow.Head{}
+			want := map[string]workflow.OwnerStatus{}
 			for i := range 230 {
 				id := newID()
 				ids = append(ids, id)
-				want[id] = workflow.Head{}
+				want[id] = workflow.OwnerStatus{}
 				if i%2 == 0 {
-					x := s.execution(sm.ExecutionLocked)
+					x := s.newExecution(sm.ExecutionLocked)
 					x.ID, x.Epoch = id, int64(i)
-					s.want(true)(s.Store.Create(s.ctx, x))
-					want[id] = workflow.Head{State: sm.ExecutionLocked, Epoch: int64(i)}
+					s.wantApplied(true)(s.Store.Create(s.ctx, x))
+					want[id] = workflow.OwnerStatus{State: sm.ExecutionLocked, Epoch: int64(i)}
 				}
 			}
-			if diff := cmp.Diff(want, must[map[string]workflow.Head](s)(s.Store.Heads(s.ctx, s.tenant, append(ids, ids[0])))); diff != "" {
+			if diff := cmp.Diff(want, must[map[string]workflow.OwnerStatus](s)(s.Store.Heads(s.ctx, s.tenant, append(ids, ids[0])))); diff != "" {
 				s.Error(diff)
 			}
 			many := must[[]*workflow.Execution](s)(s.Store.LoadMany(s.ctx, s.tenant, ids))
@@ -223,17 +223,17 @@ func Store(t *testing.T, open Open) {
 				}
 			}
 		},
-		"lists by state are newest first and go on below": func(s *scene) {
+		"lists by state are newest first and go on below": func(s *fixture) {
 			var ids []string
 			for range 25 {
-				ids = append(ids, s.create(sm.ExecutionWaiting).ID)
+				ids = append(ids, s.createExecution(sm.ExecutionWaiting).ID)
 			}
-			gone := s.create(sm.ExecutionWaiting)
-			s.move(gone, sm.ExecutionError, false)
+			gone := s.createExecution(sm.ExecutionWaiting)
+			s.commitState(gone, sm.ExecutionError, false)
 			slices.Reverse(ids)
 			var got []string
 			for below := ""; ; {
-				page := must[[]string](s)(s.Store.Listed(s.ctx, s.tenant, sm.ExecutionWaiting, below, 10))
+				page := must[[]string](s)(s.Store.ListByState(s.ctx, s.tenant, sm.ExecutionWaiting, below, 10))
 				if got = append(got, page...); len(page) < 10 {
 					break
 				}
@@ -243,21 +243,21 @@ func Store(t *testing.T, open Open) {
 				s.Error(diff)
 			}
 		},
-		"alarms that have rung are due, oldest first": func(s *scene) {
+		"alarms that have rung are due, oldest first": func(s *fixture) {
 			// The index is everybody's: other tenants' alarms are read past.
-			year := base.AddDate(-10, 0, 0)
+			year := baseTime.AddDate(-10, 0, 0)
 			want := map[string]time.Time{}
 			var later *workflow.Execution
 			for i := range 12 {
-				x := s.execution(sm.ExecutionRunning)
+				x := s.newExecution(sm.ExecutionRunning)
 				x.DueAt = year.Add(time.Duration(i) * time.Second)
-				s.want(true)(s.Store.Create(s.ctx, x))
+				s.wantApplied(true)(s.Store.Create(s.ctx, x))
 				switch i {
 				case 10:
 					later = x // rings after now
 				case 11:
 					x.DueAt = time.Time{} // nothing left to do
-					s.move(x, sm.ExecutionCompletedAck, true)
+					s.commitState(x, sm.ExecutionCompletedAck, true)
 				default:
 					want[x.ID] = x.DueAt
 				}
@@ -266,7 +266,7 @@ func Store(t *testing.T, open Open) {
 			for shard := range topology.DueShards {
 				var last time.Time
 				for page := (workflow.Page{Limit: 2}); ; {
-					list := must[workflow.List[workflow.Look]](s)(s.Store.Due(s.ctx, shard, time.Time{}, year.Add(9*time.Second), page))
+					list := must[workflow.List[workflow.Wakeup]](s)(s.Store.DueExecutions(s.ctx, shard, time.Time{}, year.Add(9*time.Second), page))
 					if len(list.Items) > 2 {
 						s.Fatalf("%d on a page of 2", len(list.Items))
 					}
@@ -281,7 +281,7 @@ func Store(t *testing.T, open Open) {
 						last = at
 						found++
 					}
-					if page.Token = list.Next; page.Token == "" {
+					if page.Token = list.NextToken; page.Token == "" {
 						break
 					}
 				}
@@ -290,7 +290,7 @@ func Store(t *testing.T, open Open) {
 			between := 0
 			for shard := range topology.DueShards {
 				for page := (workflow.Page{Limit: 1}); ; {
-					list := must[workflow.List[workflow.Look]](s)(s.Store.Due(s.ctx, shard, since, until, page))
+					list := must[workflow.List[workflow.Wakeup]](s)(s.Store.DueExecutions(s.ctx, shard, since, until, page))
 					for _, look := range list.Items {
 						if look.Tenant != s.tenant {
 							continue
@@ -299,30 +299,30 @@ func Store(t *testing.T, open Open) {
 							s.Errorf("%s is due at %s", look.Execution, look.DueAt)
 						}
 					}
-					if page.Token = list.Next; page.Token == "" {
+					if page.Token = list.NextToken; page.Token == "" {
 						break
 					}
 				}
-				if list := must[workflow.List[workflow.Look]](s)(s.Store.Due(s.ctx, shard, until, since, workflow.Page{})); len(list.Items) > 0 {
+				if list := must[workflow.List[workflow.Wakeup]](s)(s.Store.DueExecutions(s.ctx, shard, until, since, workflow.Page{})); len(list.Items) > 0 {
 					s.Errorf("between what is later and what is earlier: %+v", list.Items)
 				}
 			}
 			if between != 3 {
 				s.Errorf("%d due between two moments, want 3", between)
 			}
-			_, err := s.Store.Due(s.ctx, 0, time.Time{}, base, workflow.Page{Token: "not ours"})
-			s.code(err, workflow.CodeInvalid)
+			_, err := s.Store.DueExecutions(s.ctx, 0, time.Time{}, baseTime, workflow.Page{Token: "not ours"})
+			s.wantCode(err, workflow.CodeInvalid)
 			if found != len(want) {
 				s.Errorf("%d due, want %d", found, len(want))
 			}
 		},
-		"tenants whose names look like keys stay apart": func(s *scene) {
-			x := s.create(sm.ExecutionRunning)
+		"tenants whose names look like keys stay apart": func(s *fixture) {
+			x := s.createExecution(sm.ExecutionRunning)
 			y := x.Clone()
 			y.Tenant, y.ID, y.Commit = s.tenant+"#0%23", x.ID, uuid.NewString()
-			s.want(true)(s.Store.Create(s.ctx, y))
-			s.same(y, must[*workflow.Execution](s)(s.Store.Load(s.ctx, y.Tenant, y.ID)))
-			got := must[[]string](s)(s.Store.Listed(s.ctx, y.Tenant, sm.ExecutionRunning, "", 10))
+			s.wantApplied(true)(s.Store.Create(s.ctx, y))
+			s.wantSame(y, must[*workflow.Execution](s)(s.Store.Load(s.ctx, y.Tenant, y.ID)))
+			got := must[[]string](s)(s.Store.ListByState(s.ctx, y.Tenant, sm.ExecutionRunning, "", 10))
 			if fmt.Sprint(got) != fmt.Sprint([]string{x.ID}) {
 				s.Errorf("listed %v", got)
 			}
@@ -330,15 +330,15 @@ func Store(t *testing.T, open Open) {
 	})
 }
 
-func (s *scene) same(want, got *workflow.Execution) {
+func (s *fixture) wantSame(want, got *workflow.Execution) {
 	s.Helper()
 	// What an item weighs is the store's own affair.
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(workflow.Execution{}, "StoredBytes")); diff != "" {
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(workflow.Execution{}, "ItemBytes")); diff != "" {
 		s.Error(diff)
 	}
 }
 
-func (s *scene) sameSet(got []string, want ...string) {
+func (s *fixture) wantSameSet(got []string, want ...string) {
 	s.Helper()
 	got, want = slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want))
 	if !slices.Equal(got, want) {

@@ -17,13 +17,13 @@ import (
 
 // Pools whose worker is tests/localstack/faulty, in the order in which the stack
 // makes them.
-var faulty = []string{"faulty", "broken"}
+var faultyPools = []string{"faulty", "broken"}
 
-// faultySeconds is the time-out of the functions that fail.
-const faultySeconds = 8
+// faultyTimeoutSeconds is the time-out of the functions that fail.
+const faultyTimeoutSeconds = 8
 
 func main() {
-	infra.Quiet() // before anything of CDK
+	infra.SilenceJSII() // before anything of CDK
 	defer jsii.Close()
 	app := awscdk.NewApp(&awscdk.AppProps{AnalyticsReporting: jsii.Bool(false)})
 	setting := func(key string) string {
@@ -44,9 +44,9 @@ func main() {
 		Pool: "fleet", CodeDir: filepath.Join(workers, "fleet"), Timeout: 60, Concurrency: 10,
 		Environment: map[string]string{"FLEET_URL": setting("fleet")},
 	})
-	for _, pool := range faulty {
+	for _, pool := range faultyPools {
 		engine.AddWorkerPool(strings.ToUpper(pool[:1])+pool[1:], &infra.WorkerPoolProps{
-			Pool: pool, CodeDir: filepath.Join(workers, "faulty"), Timeout: faultySeconds, Concurrency: 2,
+			Pool: pool, CodeDir: filepath.Join(workers, "faulty"), Timeout: faultyTimeoutSeconds, Concurrency: 2,
 			Environment: map[string]string{"POOL": pool, "ORDERS_URL": setting("orders")},
 		})
 	}

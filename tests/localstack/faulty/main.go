@@ -12,49 +12,49 @@ import (
 	"syscall"
 
 	"github.com/lockstep-run/lockstep/shared/boot"
-	"github.com/lockstep-run/lockstep/shared/boot/pool"
+	"github.com/lockstep-run/lockstep/shared/boot/workerhost"
 	"github.com/lockstep-run/lockstep/shared/worker"
 )
 
 // What it may be told.
 const (
-	work    = "work"
-	crash   = "crash"   // one of its goroutines panics, which ends the process
-	freeze  = "freeze"  // it stands still until Lambda ends it at its time-out
-	missing = "missing" // it does not even start
+	commandWork       = "work"
+	commandCrash      = "crash"   // one of its goroutines panics, which ends the process
+	commandFreeze     = "freeze"  // it stands still until Lambda ends it at its time-out
+	commandDoNotStart = "missing" // it does not even start
 )
 
 func main() {
 	name := os.Getenv("POOL")
-	if order, err := ask(context.Background(), name); err != nil || order == missing {
+	if order, err := fetchCommand(context.Background(), name); err != nil || order == commandDoNotStart {
 		boot.Fatal(name, errors.Join(errors.New("told not to start"), err))
 	}
-	pool.Serve(name, func(w *worker.Worker) {
-		worker.Add(w, worker.Block[struct{}, string]{
+	workerhost.Serve(name, func(w *worker.Worker) {
+		worker.Register(w, worker.Block[struct{}, string]{
 			Name: name + "/act", Version: "1.0.0", RunOn: "device", Idempotent: true,
 			Execute: func(ctx context.Context, job *worker.Job, _ struct{}) (string, error) {
-				order, err := ask(ctx, name+"/"+job.Entity.ID+"/"+job.Fence)
+				order, err := fetchCommand(ctx, name+"/"+job.Entity.ID+"/"+job.Fence)
 				if err != nil {
 					return "", err
 				}
 				switch order {
-				case crash:
+				case commandCrash:
 					fallen := make(chan struct{})
 					go func() { panic("told to") }() // nobody recovers in a goroutine of its own
 					<-fallen
-				case freeze:
+				case commandFreeze:
 					if err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err != nil {
 						return "", err
 					}
 				}
-				return work, nil
+				return commandWork, nil
 			},
 		})
 	})
 }
 
-// ask asks for an order.
-func ask(ctx context.Context, what string) (string, error) {
+// fetchCommand asks for an order.
+func fetchCommand(ctx context.Context, what string) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, os.Getenv("ORDERS_URL")+"/"+what, nil)
 	if err != nil {
 		return "", err

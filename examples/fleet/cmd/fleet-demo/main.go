@@ -40,7 +40,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags.StringVar(&d.Bin, "bin", "", "directory of the built programs; where this one is if absent")
 	flags.StringVar(&d.Example, "example", "", "directory with the inventory and the definition; BIN/../examples/fleet if absent")
 	flags.IntVar(&d.Port, "port", 3030, "port of the HTTP API on 127.0.0.1; 0 takes a free one")
-	flags.DurationVar(&d.Pace, "pace", 250*time.Millisecond, "how long a device takes to change its version")
+	flags.DurationVar(&d.UpgradeDelay, "pace", 250*time.Millisecond, "how long a device takes to change its version")
 	flags.BoolVar(&d.Keep, "keep", false, "leave everything running until Ctrl-C")
 	flags.BoolVar(&d.Serve, "serve", false, "only bring everything up, until Ctrl-C")
 	switch err := flags.Parse(args); {

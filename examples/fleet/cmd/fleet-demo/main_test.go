@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestBadUse(t *testing.T) {
+func TestRun_RefusesBadFlags(t *testing.T) {
 	for name, c := range map[string]struct {
 		args []string
 		code int

@@ -17,8 +17,8 @@ import (
 	"github.com/lockstep-run/lockstep/examples/fleet/simulator"
 )
 
-// shutdownTime bounds how long answers under way may still take.
-const shutdownTime = 3 * time.Second
+// shutdownTimeout bounds how long answers under way may still take.
+const shutdownTimeout = 3 * time.Second
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -59,7 +59,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 func serve(ctx context.Context, stdout io.Writer, inventory string, count int, version, state string, printOnly bool, address string) (err error) {
-	devices := simulator.Numbered(count)
+	devices := simulator.NumberedDevices(count)
 	if inventory != "" {
 		if devices, err = readInventory(inventory); err != nil {
 			return err
@@ -99,7 +99,7 @@ func serve(ctx context.Context, stdout io.Writer, inventory string, count int, v
 	if err := fleet.Close(); err != nil {
 		return errors.Join(err, server.Close())
 	}
-	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTime)
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
 	switch err := server.Shutdown(ending); {
 	case errors.Is(err, context.DeadlineExceeded):

@@ -73,7 +73,7 @@ func upgrade(t *testing.T, url, id string) {
 	}
 }
 
-func TestServesTheInventoryAndSurvivesARestart(t *testing.T) {
+func TestRun_SurvivesRestart(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state.jsonl")
 	args := []string{"--port", "0", "--inventory", "../../inventory.jsonl", "--initial-version", "1.4.2", "--state", state}
 	for round, want := range []string{`"versions":{"1.4.2":100}`, `"versions":{"1.4.2":99,"2.0.0":1}`} {
@@ -91,7 +91,7 @@ func TestServesTheInventoryAndSurvivesARestart(t *testing.T) {
 	}
 }
 
-func TestEndsWhileADeviceIsSlow(t *testing.T) {
+func TestRun_EndsWhileDeviceIsSlow(t *testing.T) {
 	url, end := start(t, "--port", "0", "--devices", "10")
 	response, err := http.Post(url+"/control", "application/json", strings.NewReader(`{"slow": {"for": "1h"}}`))
 	if err != nil {
@@ -124,7 +124,7 @@ func TestEndsWhileADeviceIsSlow(t *testing.T) {
 	}
 }
 
-func TestPrintsAnInventory(t *testing.T) {
+func TestRun_PrintsInventory(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	if code := run(t.Context(), []string{"--devices", "100", "--print-inventory"}, &stdout, &stderr); code != 0 {
 		t.Fatalf("exit code %d, %s", code, &stderr)
@@ -138,7 +138,7 @@ func TestPrintsAnInventory(t *testing.T) {
 	}
 }
 
-func TestBadUse(t *testing.T) {
+func TestRun_RefusesBadFlags(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

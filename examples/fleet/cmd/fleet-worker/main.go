@@ -8,11 +8,11 @@ import (
 	"os"
 
 	fleet "github.com/lockstep-run/lockstep/examples/fleet/worker"
-	"github.com/lockstep-run/lockstep/shared/boot/pool"
+	"github.com/lockstep-run/lockstep/shared/boot/workerhost"
 	"github.com/lockstep-run/lockstep/shared/worker"
 )
 
 func main() {
 	devices := cmp.Or(os.Getenv("FLEET_URL"), "http://127.0.0.1:4040")
-	pool.Serve("fleet", func(w *worker.Worker) { fleet.Add(w, devices) })
+	workerhost.Serve("fleet", func(w *worker.Worker) { fleet.Add(w, devices) })
 }

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestDrift: the page in docs is the one that the struct gives.
-func TestDrift(t *testing.T) {
+// TestRender_MatchesDocs: the page in docs is the one that the struct gives.
+func TestRender_MatchesDocs(t *testing.T) {
 	want, err := render("../../config.go")
 	if err != nil {
 		t.Fatal(err)

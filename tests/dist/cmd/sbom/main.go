@@ -19,27 +19,27 @@ import (
 )
 
 func main() {
-	if err := write(os.Stdout, os.Args[1:]); err != nil {
+	if err := writeSBOM(os.Stdout, os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "sbom:", err)
 		os.Exit(1)
 	}
 }
 
-// bill is a bill of materials.
-type bill struct {
-	Form         string       `json:"bomFormat"`
-	Spec         string       `json:"specVersion"`
+// sbom is a bill of materials.
+type sbom struct {
+	BOMFormat    string       `json:"bomFormat"`
+	SpecVersion  string       `json:"specVersion"`
 	Version      int          `json:"version"`
 	Components   []component  `json:"components"`
 	Dependencies []dependency `json:"dependencies"`
 }
 
 type component struct {
-	Kind    string `json:"type"` // application or library
+	Type    string `json:"type"` // application or library
 	Ref     string `json:"bom-ref"`
 	Name    string `json:"name"`
 	Version string `json:"version,omitempty"`
-	URL     string `json:"purl,omitempty"`
+	PURL    string `json:"purl,omitempty"`
 	Hashes  []hash `json:"hashes,omitempty"`
 }
 
@@ -49,24 +49,24 @@ type hash struct {
 }
 
 type dependency struct {
-	Ref string   `json:"ref"`
-	On  []string `json:"dependsOn"`
+	Ref       string   `json:"ref"`
+	DependsOn []string `json:"dependsOn"`
 }
 
-func write(out io.Writer, programs []string) error {
-	b := bill{Form: "CycloneDX", Spec: "1.6", Version: 1}
+func writeSBOM(out io.Writer, programs []string) error {
+	b := sbom{BOMFormat: "CycloneDX", SpecVersion: "1.6", Version: 1}
 	libraries := map[string]component{}
 	for _, path := range programs {
-		c, uses, err := read(path)
+		c, uses, err := readProgram(path)
 		if err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
 		d := dependency{Ref: c.Ref}
 		for _, u := range uses {
 			libraries[u.Ref] = u
-			d.On = append(d.On, u.Ref)
+			d.DependsOn = append(d.DependsOn, u.Ref)
 		}
-		slices.Sort(d.On)
+		slices.Sort(d.DependsOn)
 		b.Components, b.Dependencies = append(b.Components, c), append(b.Dependencies, d)
 	}
 	refs := make([]string, 0, len(libraries))
@@ -83,9 +83,9 @@ func write(out io.Writer, programs []string) error {
 	return e.Encode(b)
 }
 
-// read is a program and the modules that are linked into it, the language's own
+// readProgram is a program and the modules that are linked into it, the language's own
 // library first.
-func read(path string) (component, []component, error) {
+func readProgram(path string) (component, []component, error) {
 	info, err := buildinfo.ReadFile(path)
 	if err != nil {
 		return component{}, nil, err
@@ -99,18 +99,18 @@ func read(path string) (component, []component, error) {
 	if i := strings.Index(name, "functions/"); i >= 0 {
 		name = name[i:] // wherever it was built
 	}
-	c := component{Kind: "application", Ref: name, Name: info.Path, Hashes: []hash{{"SHA-256", hex.EncodeToString(sum[:])}}}
-	uses := []component{library("std", strings.TrimPrefix(info.GoVersion, "go"))}
+	c := component{Type: "application", Ref: name, Name: info.Path, Hashes: []hash{{"SHA-256", hex.EncodeToString(sum[:])}}}
+	libraries := []component{libraryComponent("std", strings.TrimPrefix(info.GoVersion, "go"))}
 	for _, m := range info.Deps {
 		if m.Replace != nil {
 			m = m.Replace
 		}
-		uses = append(uses, library(m.Path, m.Version))
+		libraries = append(libraries, libraryComponent(m.Path, m.Version))
 	}
-	return c, uses, nil
+	return c, libraries, nil
 }
 
-func library(path, version string) component {
+func libraryComponent(path, version string) component {
 	url := "pkg:golang/" + path + "@" + version
-	return component{Kind: "library", Ref: url, Name: path, Version: version, URL: url}
+	return component{Type: "library", Ref: url, Name: path, Version: version, PURL: url}
 }

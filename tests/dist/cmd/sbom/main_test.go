@@ -11,7 +11,7 @@ import (
 
 // The bill names the program with its hash, and every module that is linked into
 // it once, the same however often it is asked.
-func TestBill(t *testing.T) {
+func TestWriteSBOM_ListsProgramAndModules(t *testing.T) {
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -29,13 +29,13 @@ func TestBill(t *testing.T) {
 		t.Fatal(err)
 	}
 	var first, second bytes.Buffer
-	if err := write(&first, []string{file, file}); err != nil {
+	if err := writeSBOM(&first, []string{file, file}); err != nil {
 		t.Fatal(err)
 	}
-	if err := write(&second, []string{file, file}); err != nil || first.String() != second.String() {
+	if err := writeSBOM(&second, []string{file, file}); err != nil || first.String() != second.String() {
 		t.Errorf("a second bill is another one, %v", err)
 	}
-	var b bill
+	var b sbom
 	if err := json.Unmarshal(first.Bytes(), &b); err != nil {
 		t.Fatal(err)
 	}
@@ -43,17 +43,17 @@ func TestBill(t *testing.T) {
 	for _, c := range b.Components {
 		seen[strings.Split(c.Ref, "@")[0]]++
 	}
-	if seen["functions/api/bootstrap"] != 2 || seen["pkg:golang/std"] != 1 || b.Components[0].Hashes[0].Algorithm != "SHA-256" || len(b.Dependencies) != 2 || len(b.Dependencies[0].On) == 0 {
+	if seen["functions/api/bootstrap"] != 2 || seen["pkg:golang/std"] != 1 || b.Components[0].Hashes[0].Algorithm != "SHA-256" || len(b.Dependencies) != 2 || len(b.Dependencies[0].DependsOn) == 0 {
 		t.Errorf("the bill is %s", first.String())
 	}
 }
 
-func TestNoProgram(t *testing.T) {
+func TestWriteSBOM_RefusesNonProgram(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "text")
 	if err := os.WriteFile(file, []byte("text"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := write(&bytes.Buffer{}, []string{file}); err == nil || !strings.Contains(err.Error(), file) {
+	if err := writeSBOM(&bytes.Buffer{}, []string{file}); err == nil || !strings.Contains(err.Error(), file) {
 		t.Errorf("of a text: %v", err)
 	}
 }

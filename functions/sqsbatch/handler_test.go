@@ -1,0 +1,244 @@
+package sqsbatch_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"maps"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+
+	"github.com/lockstep-run/lockstep/functions/sqsbatch"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+func decode(body string) (workflow.Wakeup, error) {
+	if body == "poison" {
+		return workflow.Wakeup{}, errors.New("not a look")
+	}
+	return workflow.Wakeup{Tenant: "t", Execution: body}, nil
+}
+
+// fakeEngine is two functions; failed may be nil.
+type fakeEngine struct {
+	advance       func(context.Context, workflow.Wakeup) error
+	recordFailure func(context.Context, workflow.Wakeup, error)
+}
+
+func (e fakeEngine) Advance(ctx context.Context, l workflow.Wakeup) error { return e.advance(ctx, l) }
+
+func (e fakeEngine) RecordFailure(ctx context.Context, l workflow.Wakeup, err error) {
+	if e.recordFailure != nil {
+		e.recordFailure(ctx, l, err)
+	}
+}
+
+// fakeWakeupSender are the looks that were sent.
+type fakeWakeupSender struct {
+	mu      sync.Mutex
+	wakeups []workflow.Wakeup
+}
+
+func (q *fakeWakeupSender) SendWakeups(_ context.Context, _ time.Duration, looks ...workflow.Wakeup) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.wakeups = append(q.wakeups, looks...)
+	return nil
+}
+
+// TestHandleWakeups_ReportsFailuresPerRecord: a record that cannot be read, one that fails and one that panics
+// are reported one by one; all messages about one execution share its fate.
+func TestHandleWakeups_ReportsFailuresPerRecord(t *testing.T) {
+	var mu sync.Mutex
+	advanced := map[string]workflow.Wakeup{}
+	recorded := map[string]bool{}
+	handle := sqsbatch.HandleWakeups(slog.New(slog.DiscardHandler), decode, fakeEngine{func(_ context.Context, l workflow.Wakeup) error {
+		mu.Lock()
+		advanced[l.Execution] = l
+		mu.Unlock()
+		switch l.Execution {
+		case "fails":
+			return errors.New("no")
+		case "panics":
+			panic("no")
+		}
+		return nil
+	}, func(_ context.Context, l workflow.Wakeup, err error) {
+		mu.Lock()
+		recorded[l.Execution] = err != nil
+		mu.Unlock()
+	}}, nil)
+	event := events.SQSEvent{}
+	for id, body := range map[string]string{"1": "good", "2": "fails", "3": "good", "4": "panics", "5": "poison", "6": "fails"} {
+		event.Records = append(event.Records, events.SQSMessage{MessageId: id, Body: body})
+	}
+	got, err := handle(t.Context(), event)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var failed []string
+	for _, f := range got.BatchItemFailures {
+		failed = append(failed, f.ItemIdentifier)
+	}
+	slices.Sort(failed)
+	if want := []string{"2", "4", "5", "6"}; !slices.Equal(failed, want) {
+		t.Errorf("failed %v, want %v", failed, want)
+	}
+	if !maps.Equal(recorded, map[string]bool{"fails": true, "panics": true}) {
+		t.Errorf("told of %v", recorded)
+	}
+	if len(advanced) != 3 {
+		t.Errorf("%d looks, want one for each execution", len(advanced))
+	}
+	if got := advanced["good"].Cost.QueueRequests; got < 0.66 || got > 0.67 {
+		t.Errorf("two of six messages are charged %v requests, want 4/6", got)
+	}
+}
+
+// TestHandleWakeups_EmptyFailureListIsNotNull: the list is empty, never null.
+func TestHandleWakeups_EmptyFailureListIsNotNull(t *testing.T) {
+	handle := sqsbatch.HandleWakeups(slog.New(slog.DiscardHandler), decode, fakeEngine{advance: func(context.Context, workflow.Wakeup) error { return nil }}, nil)
+	got, err := handle(t.Context(), events.SQSEvent{Records: []events.SQSMessage{{MessageId: "1", Body: "x"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := json.Marshal(got)
+	if err != nil || string(raw) != `{"batchItemFailures":[]}` {
+		t.Errorf("got %s, %v", raw, err)
+	}
+}
+
+// TestHandleWakeups_ReadsDocumentedEvent: the event as AWS documents it is read, and the reply has the
+// shape that the event source mapping reads.
+func TestHandleWakeups_ReadsDocumentedEvent(t *testing.T) {
+	source, err := os.ReadFile("testdata/sqs.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var event events.SQSEvent
+	if err := json.Unmarshal(source, &event); err != nil {
+		t.Fatal(err)
+	}
+	handle := sqsbatch.HandleWakeups(slog.New(slog.DiscardHandler), decode, fakeEngine{advance: func(_ context.Context, l workflow.Wakeup) error {
+		if l.Execution == "fails" {
+			return errors.New("no")
+		}
+		return nil
+	}}, nil)
+	reply, err := handle(t.Context(), event)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := json.Marshal(reply)
+	if want := `{"batchItemFailures":[{"itemIdentifier":"2e1424d4-f796-459a-8184-9c92662be6da"}]}`; err != nil || string(raw) != want {
+		t.Errorf("got %s, %v, want %s", raw, err, want)
+	}
+}
+
+// TestHandleWakeups_SeparatesStepRunsOfLane: what names the same lane of two step runs is two looks.
+func TestHandleWakeups_SeparatesStepRunsOfLane(t *testing.T) {
+	var mu sync.Mutex
+	seen := map[int]int{}
+	lane := 3
+	read := func(body string) (workflow.Wakeup, error) {
+		return workflow.Wakeup{Tenant: "t", Execution: "x", Lane: &lane, StepRunSeq: len(body)}, nil
+	}
+	handle := sqsbatch.HandleWakeups(slog.New(slog.DiscardHandler), read, fakeEngine{advance: func(_ context.Context, l workflow.Wakeup) error {
+		mu.Lock()
+		defer mu.Unlock()
+		seen[l.StepRunSeq]++
+		return nil
+	}}, nil)
+	event := events.SQSEvent{Records: []events.SQSMessage{
+		{MessageId: "1", Body: "1"}, {MessageId: "2", Body: "22"}, {MessageId: "3", Body: "1"},
+	}}
+	if _, err := handle(t.Context(), event); err != nil {
+		t.Fatal(err)
+	}
+	if len(seen) != 2 || seen[1] != 1 || seen[2] != 1 {
+		t.Errorf("looks by step run: %v", seen)
+	}
+}
+
+// A look that fails when it is received for the last time is told, with its reason,
+// message by message; one that may come again is not, nor one that tells of a death.
+func TestHandleWakeups_ReportsFinalFailure(t *testing.T) {
+	queue := &fakeWakeupSender{}
+	failures := map[string]int{}
+	read := func(body string) (workflow.Wakeup, error) {
+		l, err := decode(body)
+		if body == "dead" {
+			l.Execution, l.DeadLetter = "fails", &workflow.DeadLetter{MessageID: "m0"}
+		}
+		return l, err
+	}
+	handle := sqsbatch.HandleWakeups(slog.New(slog.DiscardHandler), read, fakeEngine{func(_ context.Context, l workflow.Wakeup) error {
+		if l.Execution == "panics" {
+			panic("a secret")
+		}
+		return workflow.Errorf(workflow.CodeUnavailable, "the table does not answer: %w", errors.New("a secret"))
+	}, func(_ context.Context, l workflow.Wakeup, _ error) { failures[l.Execution]++ }}, queue)
+	event := events.SQSEvent{}
+	for _, m := range []struct{ id, body, receives string }{
+		{"1", "fails", "9"}, {"2", "fails", "10"}, {"3", "dead", "10"}, {"4", "fails", "11"}, {"5", "poison", "10"},
+	} {
+		event.Records = append(event.Records, events.SQSMessage{MessageId: m.id, Body: m.body, Attributes: map[string]string{"ApproximateReceiveCount": m.receives}})
+	}
+	got, err := handle(t.Context(), event)
+	if err != nil || len(got.BatchItemFailures) != 5 {
+		t.Fatalf("%v, %v", got, err)
+	}
+	if !maps.Equal(failures, map[string]int{"fails": 1}) {
+		t.Errorf("trouble with %v", failures)
+	}
+	for i, want := range []workflow.DeadLetter{
+		{MessageID: "2", Queue: "lifecycle", Reason: "unavailable: the table does not answer", ReceiveCount: 10},
+		{MessageID: "4", Queue: "lifecycle", Reason: "unavailable: the table does not answer", ReceiveCount: 11},
+	} {
+		if len(queue.wakeups) != 2 || *queue.wakeups[i].DeadLetter != want || queue.wakeups[i].Execution != "fails" || queue.wakeups[i].Tenant != "t" {
+			t.Fatalf("told %+v", queue.wakeups)
+		}
+	}
+	event.Records = []events.SQSMessage{{MessageId: "6", Body: "panics", Attributes: map[string]string{"ApproximateReceiveCount": "10"}}}
+	if _, err := handle(t.Context(), event); err != nil || len(queue.wakeups) != 3 || queue.wakeups[2].DeadLetter.Reason != "internal: panic" {
+		t.Errorf("%v, told %+v", err, queue.wakeups)
+	}
+}
+
+// That a message has died is no look at its run, and is not merged with one.
+func TestHandleWakeups_DoesNotMergeDeadLetters(t *testing.T) {
+	var mu sync.Mutex
+	deadLetters, wakeups := map[string]int{}, 0
+	read := func(body string) (workflow.Wakeup, error) {
+		l := workflow.Wakeup{Tenant: "t", Execution: "x"}
+		if body != "" {
+			l.DeadLetter = &workflow.DeadLetter{MessageID: body}
+		}
+		return l, nil
+	}
+	handle := sqsbatch.HandleWakeups(slog.New(slog.DiscardHandler), read, fakeEngine{advance: func(_ context.Context, l workflow.Wakeup) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if l.DeadLetter == nil {
+			wakeups++
+		} else {
+			deadLetters[l.DeadLetter.MessageID]++
+		}
+		return nil
+	}}, nil)
+	event := events.SQSEvent{Records: []events.SQSMessage{
+		{MessageId: "1", Body: "a"}, {MessageId: "2"}, {MessageId: "3", Body: "b"}, {MessageId: "4", Body: "a"}, {MessageId: "5"},
+	}}
+	if _, err := handle(t.Context(), event); err != nil {
+		t.Fatal(err)
+	}
+	if wakeups != 1 || !maps.Equal(deadLetters, map[string]int{"a": 1, "b": 1}) {
+		t.Errorf("%d looks, deaths %v", wakeups, deadLetters)
+	}
+}

@@ -1,0 +1,258 @@
+package infra
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/lockstep-run/lockstep/shared/topology"
+)
+
+// findAlarm finds the alarm on a metric of a resource.
+func findAlarm(t *testing.T, x *template, r *resource, metric string) *resource {
+	t.Helper()
+	for _, a := range x.byType(t, "AWS::CloudWatch::Alarm") {
+		if render(a.property("MetricName")) == metric && x.referenced(t, propertyOf(asList(a.property("Dimensions"))[0], "Value")) == r {
+			return a
+		}
+	}
+	t.Errorf("nothing watches %s of %s", metric, r.ID)
+	return &resource{}
+}
+
+func (r *resource) alarmCondition() string {
+	parts := []string{render(r.property("Statistic")), render(r.property("ComparisonOperator")), render(r.property("Threshold")), render(r.property("TreatMissingData"))}
+	return strings.Join(parts, " ")
+}
+
+func TestAlarms_CoverEveryResource(t *testing.T) {
+	forEngineStacks(t, func(t *testing.T, x *template) {
+		feeds := functionsByQueue(t, x)
+		for _, q := range x.byType(t, "AWS::SQS::Queue") {
+			if feeds[q.ID] != nil || q.property("RedrivePolicy") != nil {
+				findAlarm(t, x, q, "ApproximateAgeOfOldestMessage")
+				continue
+			}
+			// The number visible, for the number sent does not count redriven messages.
+			a := findAlarm(t, x, q, "ApproximateNumberOfMessagesVisible")
+			if got := a.alarmCondition(); got != "Maximum GreaterThanOrEqualToThreshold 1 notBreaching" {
+				t.Errorf("%s: %s", a.ID, got)
+			}
+		}
+		for _, f := range x.byType(t, "AWS::Lambda::Function") {
+			findAlarm(t, x, f, "Errors")
+			findAlarm(t, x, f, "Throttles")
+		}
+		a := findAlarm(t, x, x.byID(t, "SweeperFunction"), "Invocations")
+		if got := a.alarmCondition(); got != "Sum LessThanThreshold 1 breaching" {
+			t.Errorf("a sweeper that does not run: %s", got)
+		}
+		findAlarm(t, x, x.byID(t, "Api"), "5xx")
+		// What the engine says of its runs bears the name that its functions are given.
+		for _, f := range x.byType(t, "AWS::Lambda::Function") {
+			name := f.environment()[topology.EnvDeployment]
+			for metric, condition := range map[string]string{
+				topology.MetricStuckExecutions: "Maximum GreaterThanOrEqualToThreshold", topology.MetricLockAge: "Maximum GreaterThanOrEqualToThreshold",
+				topology.MetricGuardStops: "Sum GreaterThanOrEqualToThreshold 1 notBreaching",
+			} {
+				found := false
+				for _, a := range x.byType(t, "AWS::CloudWatch::Alarm") {
+					if render(a.property("Namespace"))+" "+render(a.property("MetricName"))+" "+render(a.property("Dimensions")) == "Lockstep "+metric+" Name=deployment,Value="+name {
+						found = strings.HasPrefix(a.alarmCondition(), condition)
+					}
+				}
+				if name == "" || !found {
+					t.Errorf("nothing watches %s of the deployment %q", metric, name)
+				}
+			}
+		}
+	})
+}
+
+// Every metric of the engine's own that an alarm stands on is one that the engine writes,
+// every one that it writes has an alarm, and the page lists them all.
+func TestMetrics_AreWrittenAndAlarmed(t *testing.T) {
+	page, err := os.ReadFile("../docs/observability.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	alarming := map[string]string{} // the runbook by metric
+	for _, a := range stacks()["prod"].byType(t, "AWS::CloudWatch::Alarm") {
+		if render(a.property("Namespace")) == topology.MetricNamespace {
+			_, alarming[render(a.property("MetricName"))], _ = strings.Cut(render(a.property("AlarmDescription")), "#")
+		}
+	}
+	if len(alarming) != len(topology.Metrics) {
+		t.Errorf("%d metrics and alarms on %v", len(topology.Metrics), alarming)
+	}
+	written := readSources(t, "../shared/engine", "../shared/boot", "../functions")
+	rows := 0
+	for line := range strings.Lines(string(page)) {
+		if strings.HasPrefix(line, "| `") && strings.Count(line, " | ") == 5 {
+			rows++
+		}
+	}
+	if rows != len(topology.Metrics) {
+		t.Errorf("the page lists %d metrics, want %d", rows, len(topology.Metrics))
+	}
+	for constant, name := range map[string]string{
+		"MetricStuckExecutions": topology.MetricStuckExecutions, "MetricLockAge": topology.MetricLockAge, "MetricGuardStops": topology.MetricGuardStops,
+	} {
+		m, ok := topology.LookupMetric(name)
+		row := "| `" + m.Name + "` | " + m.Unit + " | " + m.Description + " | " + m.WrittenWhen + " | " + m.WrittenBy + " | ["
+		switch {
+		case !ok || alarming[name] == "":
+			t.Errorf("no alarm stands on %s", name)
+		case !strings.Contains(written, "topology."+constant+","):
+			t.Errorf("nobody writes %s", name)
+		case !strings.Contains(string(page), row), !strings.Contains(string(page), "(runbooks/README.md#"+alarming[name]+") |"):
+			t.Errorf("the page has no row %s...(runbooks/README.md#%s) |", row, alarming[name])
+		}
+	}
+}
+
+// readSources is all Go of some folders but the tests.
+func readSources(t *testing.T, folders ...string) string {
+	t.Helper()
+	var all strings.Builder
+	for _, folder := range folders {
+		if err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			source, err := os.ReadFile(path)
+			all.Write(source)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all.String()
+}
+
+// Lambda passes on every line that a function writes, at whatever level the function is:
+// it takes metrics for lines of level INFO.
+func TestLogLevel_KeepsMetricLines(t *testing.T) {
+	for level, want := range map[string]string{"debug": "DEBUG", "info": "INFO", "warn": "INFO", "error": "INFO"} {
+		if got := string(lambdaLogLevel(level)); got != want {
+			t.Errorf("at level %s Lambda passes %s", level, got)
+		}
+	}
+	for stage, want := range map[string]string{"prod": "INFO", "dev": "DEBUG"} {
+		for _, f := range stacks()[stage].byType(t, "AWS::Lambda::Function") {
+			if got := render(f.property("LoggingConfig", "ApplicationLogLevel")); got != want {
+				t.Errorf("%s of stage %s: %s, want %s", f.ID, stage, got, want)
+			}
+		}
+	}
+}
+
+func TestThresholds_AreConfigurable(t *testing.T) {
+	x := stacks()["dev"]
+	for id, want := range map[string]string{
+		"AlarmLifecycleOld": "11", "AlarmJobsDefaultOld": "12", "AlarmWorkerErrors": "13", "AlarmHttpErrors": "13", "AlarmWorkerThrottles": "14",
+		"AlarmLockAge": "15", "AlarmStuckExecutions": "16",
+	} {
+		if got := render(x.byID(t, id).property("Threshold")); got != want {
+			t.Errorf("%s: threshold %s, want %s", id, got, want)
+		}
+	}
+}
+
+func TestAlarms_NotifyTopic(t *testing.T) {
+	for _, a := range stacks()["prod"].byType(t, "AWS::CloudWatch::Alarm") {
+		if a.property("AlarmActions") != nil {
+			t.Errorf("%s does %v without a topic", a.ID, a.property("AlarmActions"))
+		}
+	}
+	x := stacks()["dev"]
+	for _, a := range x.byType(t, "AWS::CloudWatch::Alarm") {
+		for _, when := range []string{"AlarmActions", "OKActions"} {
+			if actions := asList(a.property(when)); len(actions) != 1 || x.referenced(t, actions[0]).Type != "AWS::SNS::Topic" {
+				t.Errorf("%s: %s %v", a.ID, when, a.property(when))
+			}
+		}
+	}
+}
+
+// headingAnchor is what a heading is linked by.
+func headingAnchor(heading string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == ' ' || r == '-':
+			return '-'
+		case unicode.IsLetter(r) || unicode.IsDigit(r):
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, heading)
+}
+
+func TestAlarms_MatchRunbooks(t *testing.T) {
+	page, err := os.ReadFile("../docs/runbooks/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var written, used []string
+	for line := range strings.Lines(string(page)) {
+		if heading, ok := strings.CutPrefix(line, "## "); ok {
+			written = append(written, headingAnchor(strings.TrimSpace(heading)))
+		}
+	}
+	all := append(stacks()["prod"].byType(t, "AWS::CloudWatch::Alarm"), stacks()["options"].byType(t, "AWS::CloudWatch::Alarm")...)
+	for _, a := range append(all, stacks()["tenant"].byType(t, "AWS::CloudWatch::Alarm")...) {
+		_, name, ok := strings.Cut(render(a.property("AlarmDescription")), " Runbook: "+defaultRunbooks+"#")
+		if !ok {
+			t.Errorf("%s names no runbook: %s", a.ID, render(a.property("AlarmDescription")))
+		}
+		used = append(used, name)
+	}
+	slices.Sort(written)
+	slices.Sort(used)
+	if used = slices.Compact(used); !slices.Equal(written, used) {
+		t.Errorf("runbooks %v, alarms refer to %v", written, used)
+	}
+	if got := render(stacks()["dev"].byID(t, "AlarmHttpErrors").property("AlarmDescription")); !strings.Contains(got, "https://wiki.example/runbooks#api-errors") {
+		t.Errorf("a runbook of one's own is not referred to: %s", got)
+	}
+}
+
+func TestDashboard_ShowsEveryResource(t *testing.T) {
+	for _, name := range []string{"prod", "options"} {
+		t.Run(name, func(t *testing.T) { checkDashboard(t, stacks()[name]) })
+	}
+}
+
+func checkDashboard(t *testing.T, x *template) {
+	body := render(x.byID(t, "Dashboard").property("DashboardBody"))
+	for _, metric := range []string{topology.MetricStuckExecutions, topology.MetricLockAge, topology.MetricGuardStops} {
+		if !strings.Contains(body, metric) {
+			t.Errorf("%s is not on the dashboard", metric)
+		}
+	}
+	for _, kind := range []string{
+		"AWS::SQS::Queue", "AWS::Lambda::Function", "AWS::DynamoDB::Table", "AWS::CloudWatch::Alarm", "AWS::ApiGatewayV2::Api",
+	} {
+		for _, r := range x.byType(t, kind) {
+			if !strings.Contains(body, "${"+r.ID) {
+				t.Errorf("%s is not on the dashboard", r.ID)
+			}
+		}
+	}
+}
+
+// The variable for the log's level is the only one whose name does not come from
+// topology: the configuration defines it.
+func TestConfiguration_DefinesLogLevelVariable(t *testing.T) {
+	page, err := os.ReadFile("../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(page), "| `log.level` | `"+envLogLevel+"` |") {
+		t.Errorf("no key of the configuration is set by %s", envLogLevel)
+	}
+}

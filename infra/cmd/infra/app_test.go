@@ -1,0 +1,145 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/aws/jsii-runtime-go"
+
+	"github.com/lockstep-run/lockstep/infra"
+	"github.com/lockstep-run/lockstep/shared/topology"
+)
+
+// contextJSON is what the CDK command line hands over; a setting wins over it.
+const contextJSON = `{"stage": "from-context", "version": "9.9.9", "alarmTopicArn": "arn:aws:sns:eu-west-1:123456789012:pager",
+	"@aws-cdk/core:bootstrapQualifier": "acme01", "@aws-cdk/core:permissionsBoundary": {"name": "limits-of-the-team"}}`
+
+func TestMain(m *testing.M) {
+	_ = os.Setenv("CDK_CONTEXT_JSON", contextJSON) // before the kernel copies the environment
+	infra.SilenceJSII()
+	code := m.Run()
+	jsii.Close()
+	os.Exit(code)
+}
+
+// writeDummyFunctions stands in for the built functions.
+func writeDummyFunctions(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range topology.Functions {
+		if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name, "bootstrap"), []byte(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// synthesizeTemplate is the template and the manifest that a synthesis writes.
+func synthesizeTemplate(t *testing.T, s settings) (string, map[string]any, string) {
+	t.Helper()
+	s.FunctionsDir, s.OutDir = writeDummyFunctions(t), t.TempDir()
+	file, err := synthesize(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var parsed struct{ Resources map[string]any }
+	if err := json.Unmarshal(content, &parsed); err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := os.ReadFile(filepath.Join(s.OutDir, "manifest.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file, parsed.Resources, string(manifest)
+}
+
+// propertiesByType are the properties of the resources of a type.
+func propertiesByType(t *testing.T, resources map[string]any, kind string) []map[string]any {
+	t.Helper()
+	var found []map[string]any
+	for _, r := range resources {
+		if r := r.(map[string]any); r["Type"] == kind {
+			found = append(found, r["Properties"].(map[string]any))
+		}
+	}
+	if len(found) == 0 {
+		t.Fatalf("no %s", kind)
+	}
+	return found
+}
+
+func TestSynthesize_UsesContextAndSettings(t *testing.T) {
+	file, resources, manifest := synthesizeTemplate(t, settings{Stage: "prod"})
+	if filepath.Base(file) != "Lockstep-prod.template.json" {
+		t.Errorf("template in %s", file)
+	}
+	for _, alarm := range propertiesByType(t, resources, "AWS::CloudWatch::Alarm") {
+		if got := fmt.Sprint(alarm["AlarmActions"]); got != "[arn:aws:sns:eu-west-1:123456789012:pager]" {
+			t.Errorf("an alarm tells %s", got)
+		}
+		if got := fmt.Sprint(alarm["Tags"]); !strings.Contains(got, "Value:9.9.9") {
+			t.Errorf("tags %s", got)
+		}
+	}
+	if !strings.Contains(manifest, `"terminationProtection": true`) {
+		t.Error("the stack of prod may be deleted by mistake")
+	}
+	// The account's own: a bootstrap stack of another qualifier, and a boundary of
+	// what any role may do.
+	for _, f := range propertiesByType(t, resources, "AWS::Lambda::Function") {
+		if got := fmt.Sprint(f["Code"]); !strings.Contains(got, "cdk-acme01-assets-") {
+			t.Errorf("code comes from %s", got)
+		}
+	}
+	if !strings.Contains(manifest, "cdk-acme01-deploy-role") || strings.Contains(manifest, "hnb659fds") {
+		t.Error("the deployment uses another bootstrap stack")
+	}
+	for _, role := range propertiesByType(t, resources, "AWS::IAM::Role") {
+		if got := fmt.Sprint(role["PermissionsBoundary"]); !strings.Contains(got, ":policy/limits-of-the-team") {
+			t.Errorf("a role is bounded by %s", got)
+		}
+	}
+}
+
+func TestSynthesize_LocalSettings(t *testing.T) {
+	file, resources, manifest := synthesizeTemplate(t, settings{Local: "true", NamePrefix: "here", Architecture: "x86_64", LogLevel: "debug", Config: "{job: {lease: 10s}}"})
+	if filepath.Base(file) != "Lockstep-from-context.template.json" || strings.Contains(manifest, `"terminationProtection": true`) {
+		t.Errorf("%s, or its stack is protected", file)
+	}
+	propertiesByType(t, resources, "AWS::Lambda::Url")
+	for _, f := range propertiesByType(t, resources, "AWS::Lambda::Function") {
+		if name := fmt.Sprint(f["FunctionName"]); !strings.HasPrefix(name, "here-") || fmt.Sprint(f["Architectures"]) != "[x86_64]" {
+			t.Errorf("function %s on %v", name, f["Architectures"])
+		}
+		if env := fmt.Sprint(f["Environment"]); !strings.Contains(env, topology.EnvConfigInline+":{job: {lease: 10s}}") {
+			t.Errorf("environment %s", env)
+		}
+	}
+}
+
+func TestSynthesize_ReturnsErrorOnInvalidSettings(t *testing.T) {
+	functions := writeDummyFunctions(t)
+	for want, s := range map[string]settings{
+		"bootstrap is missing": {FunctionsDir: filepath.Join(functions, "nowhere")},
+		"stage":                {FunctionsDir: functions, Stage: "!"},
+		"cannot be local":      {FunctionsDir: functions, Stage: "prod", Local: "true"},
+		// This one only CDK finds wrong, and panics.
+		"synthesis: ": {FunctionsDir: functions, StackName: "under_score"},
+	} {
+		s.OutDir = t.TempDir()
+		if file, err := synthesize(s); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want an error with %q, got %q, %v", want, file, err)
+		}
+	}
+}

@@ -1,0 +1,63 @@
+package infra
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/lockstep-run/lockstep/shared/cost"
+	"github.com/lockstep-run/lockstep/shared/topology"
+)
+
+// restingResources counts what of a template is paid for while nobody asks anything.
+func restingResources(t *testing.T, x *template) cost.IdleDeployment {
+	queries := 0
+	for _, indexes := range topology.Indexes {
+		for _, index := range indexes {
+			if index.Partition == topology.IndexDue.Partition {
+				queries += topology.DueShards
+			}
+		}
+	}
+	return cost.IdleDeployment{
+		PolledQueues: len(x.byType(t, "AWS::Lambda::EventSourceMapping")), SweepsPerMinute: len(x.byType(t, "AWS::Events::Rule")), QueriesPerSweep: queries,
+		Alarms: len(x.byType(t, "AWS::CloudWatch::Alarm")), Dashboards: len(x.byType(t, "AWS::CloudWatch::Dashboard")),
+		Metrics:          1, // how many executions are stuck, zero included; the others are written when there is something to say
+		LogBytesPerSweep: 600,
+	}
+}
+
+func TestDeployingPage_ListsIdleCost(t *testing.T) {
+	bill := cost.IdleMonth(restingResources(t, stacks()["prod"]))
+	var b strings.Builder
+	b.WriteString("| a month at rest | quantity | |\n| --- | --- | --- |\n")
+	for _, line := range bill.Lines {
+		quantity := fmt.Sprintf("%.0f", line.Quantity)
+		if line.Quantity < 1 {
+			quantity = fmt.Sprintf("%.3f", line.Quantity)
+		}
+		fmt.Fprintf(&b, "| %s | %s %s | $%.3f |\n", line.Item, quantity, line.Unit, line.Dollars)
+	}
+	fmt.Fprintf(&b, "| **all** | prices of %s | **$%.2f** |\n", bill.AsOf, bill.Total)
+
+	const file, begin, end = "../docs/deploying.md", "<!-- at rest: written by go test ./infra -update -->\n", "<!-- end -->"
+	page, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, rest, ok := strings.Cut(string(page), begin)
+	written, tail, closed := strings.Cut(rest, end)
+	if !ok || !closed {
+		t.Fatalf("%s has no place for the table", file)
+	}
+	if *updateFlag && written != b.String() {
+		written = b.String()
+		if err := os.WriteFile(file, []byte(head+begin+written+end+tail), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if written != b.String() {
+		t.Errorf("%s says\n%s\nand it is\n%s", file, written, b.String())
+	}
+}

@@ -1,3 +1,0 @@
-// Package kept makes what an engine keeps, tables and logs, and decides what becomes of
-// them when the stack goes.
-package kept

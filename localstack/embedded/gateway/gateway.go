@@ -1,0 +1,146 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// Invoke runs the API function on an event.
+type Invoke func(ctx context.Context, event []byte) (reply []byte, err error)
+
+// Options configure [New]. The zero value is usable.
+type Options struct {
+	// Account and APIID appear in events. Defaults: 000000000000 and local.
+	Account, APIID string
+	// MaxBody is the largest body taken, in bytes. Default 10 MiB, as of API Gateway. On
+	// AWS the event that holds it is bounded before that, by Lambda: 6 MiB.
+	MaxBody int64
+	// Timeout is how long a client waits for a reply. Default 30s, as on AWS.
+	Timeout time.Duration
+	// Now and NewID give each request its time and its id. Defaults: time.Now
+	// and a random id.
+	Now   func() time.Time
+	NewID func() string
+	// Log takes the reasons of failures, which no client is shown. Nil is
+	// slog's default logger.
+	Log *slog.Logger
+}
+
+type handler struct {
+	invoke Invoke
+	opts   Options
+}
+
+// New makes the handler.
+func New(invoke func(context.Context, []byte) ([]byte, error), opts Options) http.Handler {
+	opts.Account = cmp.Or(opts.Account, "000000000000")
+	opts.APIID = cmp.Or(opts.APIID, "local")
+	opts.MaxBody = cmp.Or(opts.MaxBody, 10<<20)
+	opts.Timeout = cmp.Or(opts.Timeout, 30*time.Second)
+	opts.Log = cmp.Or(opts.Log, slog.Default())
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	if opts.NewID == nil {
+		opts.NewID = rand.Text
+	}
+	return &handler{invoke: invoke, opts: opts}
+}
+
+func (g *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	id := g.opts.NewID()
+	w.Header().Set("Apigw-Requestid", id)
+	if r.ContentLength > g.opts.MaxBody {
+		g.writeTooLarge(w, id)
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, g.opts.MaxBody))
+	if err != nil {
+		if large := (*http.MaxBytesError)(nil); errors.As(err, &large) {
+			g.writeTooLarge(w, id)
+			return
+		}
+		writeProblem(w, id, workflow.CodeInvalid, "the body could not be read")
+		return
+	}
+	event, err := json.Marshal(g.event(r, body, id))
+	if err != nil {
+		g.writeInternalError(w, r, id, fmt.Errorf("encode the event: %w", err))
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), g.opts.Timeout)
+	defer cancel()
+	raw, err := g.invoke(ctx, event)
+	switch {
+	case r.Context().Err() != nil:
+		// The client has gone; nobody reads an answer.
+	case err != nil && ctx.Err() != nil:
+		g.opts.Log.WarnContext(ctx, "no reply in time", "method", r.Method, "path", r.URL.Path, "requestId", id, "timeout", g.opts.Timeout.String())
+		writeProblem(w, id, workflow.CodeUnavailable, "there was no answer in time; it is not known whether the request was carried out")
+	case err != nil:
+		g.writeInternalError(w, r, id, err)
+	default:
+		reply, err := parseReply(raw)
+		if err != nil {
+			g.writeInternalError(w, r, id, err)
+			return
+		}
+		reply.write(w)
+	}
+}
+
+func (g *handler) writeTooLarge(w http.ResponseWriter, id string) {
+	w.Header().Set("Connection", "close") // the rest of the body is not read
+	writeProblem(w, id, workflow.CodeTooLarge, fmt.Sprintf("a body may have %d bytes", g.opts.MaxBody))
+}
+
+// writeInternalError answers for a function that failed. Why is for the log alone.
+func (g *handler) writeInternalError(w http.ResponseWriter, r *http.Request, id string, cause error) {
+	g.opts.Log.ErrorContext(r.Context(), "function failed", "method", r.Method, "path", r.URL.Path, "requestId", id, "error", cause.Error())
+	writeProblem(w, id, workflow.CodeInternal, "something went wrong that is not the request's fault; the log has it under the request's id")
+}
+
+// writeProblem answers in the shape that the API itself uses.
+func writeProblem(w http.ResponseWriter, id string, code workflow.Code, detail string) {
+	title := strings.ReplaceAll(string(code), "_", " ")
+	body, err := json.Marshal(struct {
+		Type      string           `json:"type"`
+		Title     string           `json:"title"`
+		Status    int              `json:"status"`
+		Detail    string           `json:"detail"`
+		Code      workflow.Code    `json:"code"`
+		RequestID string           `json:"requestId"`
+		Errors    []workflow.Issue `json:"errors"`
+	}{
+		Type:      "urn:lockstep:problem:" + string(code),
+		Title:     strings.ToUpper(title[:1]) + title[1:],
+		Status:    code.HTTPStatus(),
+		Detail:    detail,
+		Code:      code,
+		RequestID: id,
+		Errors:    []workflow.Issue{},
+	})
+	if err != nil {
+		panic(err) // nothing in it can fail to encode
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/problem+json")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	if code == workflow.CodeUnavailable {
+		h.Set("Retry-After", "1")
+	}
+	w.WriteHeader(code.HTTPStatus())
+	w.Write(append(body, '\n'))
+}

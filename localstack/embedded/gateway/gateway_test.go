@@ -1,0 +1,284 @@
+package gateway_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+
+	"github.com/lockstep-run/lockstep/localstack/embedded/gateway"
+	"github.com/lockstep-run/lockstep/shared/api/lambdahttp"
+)
+
+func options(log io.Writer) gateway.Options {
+	return gateway.Options{
+		Now:   func() time.Time { return time.Date(2020, 3, 12, 20, 3, 58, 390e6, time.FixedZone("CET", 3600)) },
+		NewID: func() string { return "id-1" },
+		Log:   slog.New(slog.NewJSONHandler(log, nil)),
+	}
+}
+
+// eventOf runs one request and returns the event that the function got.
+func eventOf(t *testing.T, r *http.Request) []byte {
+	t.Helper()
+	var event []byte
+	h := gateway.New(func(_ context.Context, e []byte) ([]byte, error) {
+		event = e
+		return []byte(`{"statusCode":200}`), nil
+	}, options(t.Output()))
+	h.ServeHTTP(httptest.NewRecorder(), r)
+	return event
+}
+
+func TestHandler_EventMatchesAPIGateway(t *testing.T) {
+	r := httptest.NewRequest("POST", "http://api.localhost:3030/locks/device/sw%207%2Fx?limit=2&limit=3&query=a%20b&empty=", strings.NewReader(`{"a": "grün"}`))
+	r.Header.Add("Accept", "text/html")
+	r.Header.Add("Accept", "application/json")
+	r.Header.Add("Cookie", "session=1; theme=dark")
+	r.Header.Add("Cookie", "last=2")
+	r.Header.Set("Content-Type", "application/json; charset=utf-8")
+	r.Header.Set("User-Agent", "curl/8")
+	r.Header.Set("X-Forwarded-For", "198.51.100.9")
+	payload := eventOf(t, r)
+
+	fixture, err := os.ReadFile("testdata/event.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got, want any
+	if err := errors.Join(json.Unmarshal(payload, &got), json.Unmarshal(fixture, &want)); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %v\nwant %v", got, want)
+	}
+	var back events.APIGatewayV2HTTPRequest
+	d := json.NewDecoder(bytes.NewReader(payload))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&back); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestHandler_EventOmitsEmptyFields(t *testing.T) {
+	var raw map[string]any
+	if err := json.Unmarshal(eventOf(t, httptest.NewRequest("GET", "http://localhost/", nil)), &raw); err != nil {
+		t.Fatal(err)
+	}
+	for _, absent := range []string{"body", "cookies", "queryStringParameters"} {
+		if v, ok := raw[absent]; ok {
+			t.Errorf("%s is %v", absent, v)
+		}
+	}
+	if raw["rawPath"] != "/" || raw["rawQueryString"] != "" || raw["isBase64Encoded"] != false {
+		t.Errorf("%v", raw)
+	}
+}
+
+func TestHandler_EncodesBinaryBodiesAsBase64(t *testing.T) {
+	for name, c := range map[string]struct {
+		kind, encoding, body, want string
+		base64                     bool
+	}{
+		"JSON":            {"application/json", "", `{"a":1}`, `{"a":1}`, false},
+		"problem":         {"application/problem+json", "", `{}`, `{}`, false},
+		"YAML as text":    {"text/yaml", "", "a: 1", "a: 1", false},
+		"form":            {"application/x-www-form-urlencoded", "", "a=1", "YT0x", true},
+		"no type":         {"", "", "a", "YQ==", true},
+		"binary":          {"application/octet-stream", "", "\x00\x01\xff", "AAH/", true},
+		"text, no UTF-8":  {"text/plain", "", "\xff", "/w==", true},
+		"compressed JSON": {"application/json", "gzip", "zip", "emlw", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := httptest.NewRequest("POST", "/", strings.NewReader(c.body))
+			r.Header.Set("Content-Type", c.kind)
+			r.Header.Set("Content-Encoding", c.encoding)
+			var e events.APIGatewayV2HTTPRequest
+			if err := json.Unmarshal(eventOf(t, r), &e); err != nil || e.Body != c.want || e.IsBase64Encoded != c.base64 {
+				t.Errorf("body %q, base64 %v, %v", e.Body, e.IsBase64Encoded, err)
+			}
+		})
+	}
+}
+
+func TestHandler_TranslatesReplies(t *testing.T) {
+	for name, c := range map[string]struct {
+		reply  string
+		status int
+		header http.Header // a part of the response's
+		body   string
+	}{
+		"full": {
+			`{"statusCode":201,"headers":{"content-type":"application/json","Location":"/x","Content-Length":"99","Connection":"upgrade"},
+			  "multiValueHeaders":{"vary":["A","B"]},"cookies":["a=1; Path=/","b=2"],"body":"{}"}`,
+			201, http.Header{"Content-Type": {"application/json"}, "Location": {"/x"}, "Vary": {"A", "B"}, "Set-Cookie": {"a=1; Path=/", "b=2"}, "Content-Length": {"2"}, "Connection": nil}, "{}",
+		},
+		"base64":           {`{"statusCode":200,"headers":{"Content-Type":"image/png"},"body":"AAH/","isBase64Encoded":true}`, 200, http.Header{"Content-Type": {"image/png"}}, "\x00\x01\xff"},
+		"nulls":            {`{"statusCode":404,"headers":null,"multiValueHeaders":null,"cookies":null,"body":""}`, 404, http.Header{"Set-Cookie": nil}, ""},
+		"no content":       {`{"statusCode":204,"body":"ignored"}`, 204, nil, ""},
+		"text by default":  {`{"statusCode":200,"body":"<html>"}`, 200, http.Header{"Content-Type": {"text/plain; charset=utf-8"}}, "<html>"},
+		"no status code":   {`{"a":1}`, 200, http.Header{"Content-Type": {"application/json"}}, `{"a":1}`},
+		"JSON text":        {`"hello"`, 200, http.Header{"Content-Type": {"application/json"}}, `"hello"`},
+		"the gateway's id": {`{"statusCode":200}`, 200, http.Header{"Apigw-Requestid": {"id-1"}}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := gateway.New(func(context.Context, []byte) ([]byte, error) { return []byte(c.reply), nil }, options(t.Output()))
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+			if w.Code != c.status || w.Body.String() != c.body {
+				t.Errorf("%d %q", w.Code, w.Body)
+			}
+			for name, want := range c.header {
+				if got := w.Header()[name]; !reflect.DeepEqual(got, want) {
+					t.Errorf("%s: %q, want %q", name, got, want)
+				}
+			}
+		})
+	}
+}
+
+func checkProblem(t *testing.T, w *httptest.ResponseRecorder, status int, code string) {
+	t.Helper()
+	var p struct {
+		Type, Title, Detail, Code string
+		Status                    int
+		Errors                    []any
+	}
+	err := json.Unmarshal(w.Body.Bytes(), &p)
+	if err != nil || w.Code != status || p.Status != status || p.Code != code || p.Errors == nil || p.Type == "" || p.Title == "" || p.Detail == "" ||
+		w.Header().Get("Content-Type") != "application/problem+json" {
+		t.Errorf("%d %s, %v", w.Code, w.Body, err)
+	}
+}
+
+func TestHandler_FailuresHideDetails(t *testing.T) {
+	for name, c := range map[string]struct {
+		reply string
+		err   error
+		said  string
+	}{
+		"function error":    {"", errors.New("secret stack"), "secret stack"},
+		"no JSON":           {"secret", nil, "not JSON"},
+		"empty":             {"", nil, "not JSON"},
+		"bad status code":   {`{"statusCode":"ok"}`, nil, "statusCode is a string"},
+		"status code 42":    {`{"statusCode":42}`, nil, "status 42"},
+		"bad base64":        {`{"statusCode":200,"body":"!","isBase64Encoded":true}`, nil, "not base64"},
+		"headers no object": {`{"statusCode":200,"headers":["secret"]}`, nil, "malformed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var log bytes.Buffer
+			h := gateway.New(func(context.Context, []byte) ([]byte, error) { return []byte(c.reply), c.err }, options(&log))
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+			checkProblem(t, w, 500, "internal")
+			if strings.Contains(w.Body.String(), "secret") || !strings.Contains(log.String(), c.said) {
+				t.Errorf("body %s\nlog %s", w.Body, log.String())
+			}
+		})
+	}
+}
+
+func TestHandler_TimesOut(t *testing.T) {
+	o := options(t.Output())
+	o.Timeout = 10 * time.Millisecond
+	h := gateway.New(func(ctx context.Context, _ []byte) ([]byte, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}, o)
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	checkProblem(t, w, 503, "unavailable")
+}
+
+func TestHandler_IgnoresGoneClient(t *testing.T) {
+	var log bytes.Buffer
+	ctx, cancel := context.WithCancel(t.Context())
+	h := gateway.New(func(inner context.Context, _ []byte) ([]byte, error) {
+		cancel()
+		<-inner.Done()
+		return nil, inner.Err()
+	}, options(&log))
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest("GET", "/", nil).WithContext(ctx))
+	if w.Body.Len() > 0 || log.Len() > 0 {
+		t.Errorf("body %s, log %s", w.Body, log.String())
+	}
+}
+
+func TestHandler_LimitsBodySize(t *testing.T) {
+	const limit = 10 << 20
+	called := 0
+	h := gateway.New(func(_ context.Context, e []byte) ([]byte, error) { called++; return []byte(`{"statusCode":200}`), nil }, options(t.Output()))
+	send := func(size int, announce bool) *httptest.ResponseRecorder {
+		r := httptest.NewRequest("POST", "/", bytes.NewReader(make([]byte, size)))
+		if !announce {
+			r.ContentLength = -1
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w
+	}
+	checkProblem(t, send(limit+1, true), 413, "too_large")
+	checkProblem(t, send(limit+1, false), 413, "too_large")
+	if called != 0 {
+		t.Error("the function was called")
+	}
+	if w := send(limit, true); w.Code != 200 || called != 1 {
+		t.Errorf("10 MiB: %d %s", w.Code, w.Body)
+	}
+}
+
+// The gateway and the adapter of the API function together are transparent: what
+// a client sends is what a handler sees, and the other way round.
+func TestHandler_RoundTripThroughLambdaAdapter(t *testing.T) {
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		c, err := r.Cookie("b")
+		if err != nil || c.Value != "2" || r.URL.Path != "/a b/ü" || r.URL.RawQuery != "x=1&x=%26" || r.Host != "api.localhost" || r.Header.Get("X-Two") != "1,2" {
+			t.Errorf("%s on %s, cookie %v, header %v", r.URL, r.Host, c, r.Header)
+		}
+		http.SetCookie(w, &http.Cookie{Name: "c", Value: "3"})
+		http.SetCookie(w, &http.Cookie{Name: "d", Value: "4"})
+		w.Header().Set("Content-Type", "application/octet-stream")
+		w.WriteHeader(http.StatusAccepted)
+		w.Write(append(body, 0xfe))
+	})
+	fn := lambdahttp.New(handler, lambdahttp.Options{})
+	invoke := func(ctx context.Context, payload []byte) ([]byte, error) {
+		var e events.APIGatewayV2HTTPRequest
+		if err := json.Unmarshal(payload, &e); err != nil {
+			return nil, err
+		}
+		out, err := fn(ctx, e)
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(out)
+	}
+	server := httptest.NewServer(gateway.New(invoke, options(t.Output())))
+	defer server.Close()
+	r, _ := http.NewRequestWithContext(t.Context(), "PUT", server.URL+"/a%20b/%C3%BC?x=1&x=%26", bytes.NewReader([]byte{0, 0xff}))
+	r.Host = "api.localhost"
+	r.Header["X-Two"] = []string{"1", "2"}
+	r.Header.Set("Cookie", "a=1; b=2")
+	out, err := server.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Body.Close()
+	body, err := io.ReadAll(out.Body)
+	if err != nil || out.StatusCode != 202 || !bytes.Equal(body, []byte{0, 0xff, 0xfe}) || len(out.Cookies()) != 2 {
+		t.Errorf("%d %v %v, %v", out.StatusCode, body, out.Header, err)
+	}
+}

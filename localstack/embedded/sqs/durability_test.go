@@ -1,0 +1,230 @@
+package sqs_test
+
+import (
+	"bufio"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockstep-run/lockstep/localstack/embedded/sqs"
+)
+
+// senderDirEnv makes the test binary send messages into a directory and print each
+// one that was acknowledged, until it is killed.
+const senderDirEnv = "LOCKSTEP_TEST_SENDER"
+
+func TestMain(m *testing.M) {
+	dir := os.Getenv(senderDirEnv)
+	if dir == "" {
+		os.Exit(m.Run())
+	}
+	s, err := sqs.New(sqs.Options{Dir: dir, AutoCreate: func(string) (map[string]string, bool) { return nil, true }})
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	for i := 0; ; i++ {
+		body := fmt.Sprintf("%d %s", i, strings.Repeat("x", i%5000))
+		r, _ := http.NewRequest(http.MethodPost, "/", strings.NewReader(`{"QueueUrl":"q","MessageBody":"`+body+`"}`))
+		r.Header.Set("X-Amz-Target", "AmazonSQS.SendMessage")
+		w := &statusRecorder{http.Header{}, 0}
+		s.ServeHTTP(w, r)
+		if w.code != http.StatusOK {
+			fmt.Println("refused")
+			os.Exit(1)
+		}
+		fmt.Println(i)
+	}
+}
+
+type statusRecorder struct {
+	header http.Header
+	code   int
+}
+
+func (s *statusRecorder) Header() http.Header         { return s.header }
+func (s *statusRecorder) WriteHeader(code int)        { s.code = code }
+func (s *statusRecorder) Write(b []byte) (int, error) { return len(b), nil }
+
+func TestServer_AcknowledgedMessagesSurviveKill(t *testing.T) {
+	dir := t.TempDir()
+	for round := range 3 {
+		child := exec.Command(os.Args[0])
+		child.Env = append(os.Environ(), senderDirEnv+"="+dir)
+		out, err := child.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := child.Start(); err != nil {
+			t.Fatal(err)
+		}
+		lines, acknowledged := bufio.NewScanner(out), 0
+		for lines.Scan() {
+			if lines.Text() != fmt.Sprint(acknowledged) {
+				t.Fatalf("the sender said %q", lines.Text())
+			}
+			acknowledged++
+			if acknowledged == 200+round {
+				_ = child.Process.Kill()
+			}
+		}
+		_ = child.Wait() // killed
+		func() {
+			s, err := sqs.New(sqs.Options{Dir: dir})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = s.Close() }()
+			found := map[string]bool{}
+			for got := receive(t, s, "q", 0); len(got) > 0; got = receive(t, s, "q", 0) {
+				for _, m := range got {
+					number, _, _ := strings.Cut(m.Body, " ")
+					found[number] = true
+				}
+			}
+			for i := range acknowledged {
+				if !found[fmt.Sprint(i)] {
+					t.Fatalf("round %d: message %d of %d is lost", round, i, acknowledged)
+				}
+			}
+			mustCall(t, s, "PurgeQueue", request{"QueueUrl": "q"})
+		}()
+	}
+}
+
+func TestServer_RestartKeepsAllButReceives(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := sqs.Options{Dir: t.TempDir()}
+		s := newServer(t, o)
+		dlq := createQueue(t, s, "dlq", nil)
+		u := createQueue(t, s, "q", map[string]string{"VisibilityTimeout": "5", "RedrivePolicy": redrivePolicy(t, s, dlq, "1")})
+		f := createQueue(t, s, "q.fifo", map[string]string{"FifoQueue": "true", "ContentBasedDeduplication": "true"})
+		gone := createQueue(t, s, "gone", nil)
+		send(t, s, gone, "x")
+		mustCall(t, s, "DeleteQueue", request{"QueueUrl": gone})
+		mustCall(t, s, "TagQueue", request{"QueueUrl": u, "Tags": request{"k": "v"}})
+		send(t, s, u, "dead")
+		receive(t, s, u, 0)
+		time.Sleep(5 * time.Second) // now in the dead-letter queue
+		send(t, s, u, "deleted")
+		remove(t, s, u, receive(t, s, u, 0)[0])
+		mustCall(t, s, "SendMessage", request{"QueueUrl": u, "MessageBody": "in flight", "MessageAttributes": request{"n": request{"DataType": "Number", "StringValue": "1"}}})
+		held := receive(t, s, u, 0)[0]
+		mustCall(t, s, "SendMessage", request{"QueueUrl": u, "MessageBody": "delayed", "DelaySeconds": 50})
+		first := mustCall(t, s, "SendMessage", request{"QueueUrl": f, "MessageBody": "fifo", "MessageGroupId": "g"})
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+
+		s = newServer(t, o)
+		if tags := mustCall(t, s, "ListQueueTags", request{"QueueUrl": u}).Tags; tags["k"] != "v" {
+			t.Errorf("tags %v", tags)
+		}
+		if o := mustCall(t, s, "ListQueues", request{}); len(o.QueueUrls) != 3 {
+			t.Errorf("queues %v", o.QueueUrls)
+		}
+		if got := receive(t, s, dlq, 0); bodies(got) != "dead" || got[0].Attributes["DeadLetterQueueSourceArn"] != queueAttribute(t, s, u, "QueueArn") {
+			t.Errorf("dead letters %v", got)
+		}
+		remove(t, s, u, held) // a receipt of the earlier process is void
+		got := receive(t, s, u, 0)
+		if bodies(got) != "in flight" || got[0].MessageId != held.MessageId || len(got[0].MessageAttributes) != 1 {
+			t.Fatalf("got %+v", got)
+		}
+		remove(t, s, u, got[0])
+		begin := time.Now()
+		for range 3 { // 20 seconds a poll
+			got = receive(t, s, u, 20)
+		}
+		if bodies(got) != "delayed" || time.Since(begin) != 50*time.Second {
+			t.Errorf("%q after %v, want the rest of the delay", bodies(got), time.Since(begin))
+		}
+		if time.Sleep(6 * time.Second); queueAttribute(t, s, dlq, "ApproximateNumberOfMessages") != "2" {
+			t.Error("the redrive policy is forgotten")
+		}
+		again := mustCall(t, s, "SendMessage", request{"QueueUrl": f, "MessageBody": "fifo", "MessageGroupId": "g"})
+		next := mustCall(t, s, "SendMessage", request{"QueueUrl": f, "MessageBody": "next", "MessageGroupId": "g"})
+		if again.MessageId != first.MessageId || next.SequenceNumber <= first.SequenceNumber {
+			t.Errorf("first %+v, repeated %+v, next %+v", first, again, next)
+		}
+	})
+}
+
+func TestServer_CompactsWAL(t *testing.T) {
+	o := sqs.Options{Dir: t.TempDir()}
+	s := newServer(t, o)
+	u := createQueue(t, s, "q", nil)
+	kept := send(t, s, u, "kept")
+	receive(t, s, u, 0)
+	for range 700 {
+		entries := []request{}
+		for i := range 9 {
+			entries = append(entries, request{"Id": fmt.Sprint(i), "MessageBody": "x"})
+		}
+		mustCall(t, s, "SendMessageBatch", request{"QueueUrl": u, "Entries": entries})
+		for i, m := range receive(t, s, u, 0) {
+			entries[i] = request{"Id": fmt.Sprint(i), "ReceiptHandle": m.ReceiptHandle}
+		}
+		mustCall(t, s, "DeleteMessageBatch", request{"QueueUrl": u, "Entries": entries})
+	}
+	file, err := os.Stat(filepath.Join(o.Dir, "messages.log"))
+	if err != nil || file.Size() > 1<<20 {
+		t.Fatalf("7,000 records later the journal has %d bytes, %v", file.Size(), err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := receive(t, newServer(t, o), u, 0); len(got) != 1 || got[0].MessageId != kept.MessageId {
+		t.Fatalf("got %v", got)
+	}
+}
+
+// A send that cannot be kept is refused, leaves nothing behind, and is no
+// repetition when it is tried again. The limit on the size of files stands for a
+// full disk.
+func TestSendMessage_RejectedWhenWALWriteFails(t *testing.T) {
+	o := sqs.Options{Dir: t.TempDir()}
+	s := newServer(t, o)
+	u := createQueue(t, s, "q.fifo", map[string]string{"FifoQueue": "true"})
+	message := request{"QueueUrl": u, "MessageBody": strings.Repeat("x", 2000), "MessageGroupId": "g", "MessageDeduplicationId": "d"}
+	file, err := os.Stat(filepath.Join(o.Dir, "messages.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var old syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
+		t.Fatal(err)
+	}
+	signal.Ignore(syscall.SIGXFSZ)
+	defer signal.Reset(syscall.SIGXFSZ)
+	small := old
+	small.Cur = uint64(file.Size()) + 100 // half of the record fits
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &small); err != nil {
+		t.Fatal(err)
+	}
+	refused := call(t.Context(), s, "SendMessage", message)
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
+		t.Fatal(err)
+	}
+	if refused.Status != http.StatusInternalServerError {
+		t.Fatalf("got %+v", refused)
+	}
+	if n := queueAttribute(t, s, u, "ApproximateNumberOfMessages"); n != "0" {
+		t.Errorf("%s messages after a refused send", n)
+	}
+	mustCall(t, s, "SendMessage", message)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := receive(t, newServer(t, o), u, 0); len(got) != 1 {
+		t.Fatalf("%d messages, want the second send's", len(got))
+	}
+}

@@ -1,0 +1,154 @@
+package sqs
+
+import (
+	"encoding/json"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"time"
+)
+
+// The kinds of records. Receives and visibility are not kept: after a restart
+// every message is visible, and its receives are counted anew.
+const (
+	opPutQueue       = "queue"  // a queue with all its attributes and tags; replaces an earlier one
+	opDeleteQueue    = "drop"   // a queue was deleted
+	opPurgeQueue     = "purge"  // its messages were deleted
+	opSendMessages   = "put"    // messages were sent
+	opDeleteMessages = "delete" // messages were deleted
+	opMoveMessages   = "move"   // messages left a queue (keys) and entered another, in one step
+)
+
+type walRecord struct {
+	Op         string            `json:"op"`
+	Queue      string            `json:"queue"`
+	Created    int64             `json:"created,omitempty"` // Unix milliseconds
+	Attributes map[string]string `json:"attributes,omitempty"`
+	Tags       map[string]string `json:"tags,omitempty"`
+	Messages   []storedMessage   `json:"messages,omitempty"`
+	Keys       []uint64          `json:"keys,omitempty"`
+	To         string            `json:"to,omitempty"`
+}
+
+// queueRecord is the record of a queue as it is now.
+func queueRecord(q *queue) walRecord {
+	return walRecord{Op: opPutQueue, Queue: q.name, Created: q.created.UnixMilli(), Attributes: q.attributes, Tags: q.tags}
+}
+
+func storedMessages(messages []*message) []storedMessage {
+	stored := make([]storedMessage, len(messages))
+	for i, m := range messages {
+		stored[i] = m.storedMessage
+	}
+	return stored
+}
+
+// appendRecord writes a record before what it says is done. Once in a while it first
+// writes the journal anew.
+func (s *Server) appendRecord(r walRecord) error {
+	if s.wal == nil {
+		return nil
+	}
+	live := 0
+	for _, q := range s.queues {
+		live += 1 + q.size()
+	}
+	if s.wal.needsCompaction(live) {
+		if err := s.wal.Compact(s.snapshot()); err != nil {
+			return internalError(err)
+		}
+	}
+	if err := s.wal.Append(r); err != nil {
+		return internalError(err)
+	}
+	return nil
+}
+
+// snapshot is the shortest journal that says what is there: the queues, then
+// their messages in the order in which they were sent.
+func (s *Server) snapshot() iter.Seq[any] {
+	return func(yield func(any) bool) {
+		for _, name := range s.queueNames("") {
+			if !yield(queueRecord(s.queues[name])) {
+				return
+			}
+		}
+		for _, name := range s.queueNames("") {
+			for batch := range slices.Chunk(s.queues[name].inSendOrder(), 100) {
+				if !yield(walRecord{Op: opSendMessages, Queue: name, Messages: storedMessages(batch)}) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// load opens the journal and makes the queues what its records say.
+func (s *Server) load(dir string) (err error) {
+	now := s.options.Clock()
+	s.wal, err = openWAL(dir, func(line []byte) error {
+		var r walRecord
+		if err := json.Unmarshal(line, &r); err != nil {
+			return err
+		}
+		return s.replay(r, now)
+	})
+	if err != nil {
+		return err
+	}
+	for _, q := range s.queues {
+		if value := q.attributes["RedrivePolicy"]; value != "" {
+			if q.redrive, err = parseRedrivePolicy(value); err != nil {
+				return err
+			}
+		}
+		for _, m := range q.inSendOrder() {
+			s.lastKey = max(s.lastKey, m.Key)
+		}
+		q.restoreDedup(now)
+		q.processDue(now)
+	}
+	return nil
+}
+
+// replay does again what a record says was done.
+func (s *Server) replay(r walRecord, now time.Time) error {
+	q := s.queues[r.Queue]
+	if r.Op == opPutQueue {
+		if q == nil {
+			q = s.openQueue(r.Queue, time.UnixMilli(r.Created))
+			s.queues[r.Queue] = q
+		}
+		q.attributes, q.tags = r.Attributes, maps.Clone(r.Tags)
+		if q.tags == nil {
+			q.tags = map[string]string{}
+		}
+		return nil
+	}
+	to := q
+	if r.To != "" {
+		to = s.queues[r.To]
+	}
+	if q == nil || to == nil {
+		return fmt.Errorf("%s names a queue that was not created: %q %q", r.Op, r.Queue, r.To)
+	}
+	switch r.Op {
+	case opDeleteQueue:
+		delete(s.queues, r.Queue)
+	case opPurgeQueue:
+		q.purge()
+	case opSendMessages, opDeleteMessages, opMoveMessages:
+		for _, key := range r.Keys {
+			if m := q.message(key); m != nil {
+				q.remove(m)
+			}
+		}
+		for _, stored := range r.Messages {
+			to.insert(&message{storedMessage: stored}, now)
+		}
+	default:
+		return fmt.Errorf("a record of the unknown kind %q: written by a newer version", r.Op)
+	}
+	return nil
+}

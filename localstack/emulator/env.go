@@ -1,0 +1,60 @@
+package emulator
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// commonSettings are LocalStack's settings however it is run.
+func commonSettings() map[string]string {
+	return map[string]string{
+		"PROVIDER_OVERRIDE_DYNAMODB": "v2", "PROVIDER_OVERRIDE_DYNAMODBSTREAMS": "v2", // without copies of every item for the events of streams
+		"SQS_ENDPOINT_STRATEGY": "path", // queue URLs whose host resolves
+
+		// A mapping asks its queue this often, in seconds; Lambda would wait for messages.
+		"LAMBDA_EVENT_SOURCE_MAPPING_POLL_INTERVAL_SEC":             "0.05",
+		"LAMBDA_EVENT_SOURCE_MAPPING_MAX_BACKOFF_ON_EMPTY_POLL_SEC": "0.2",
+
+		"LS_LOG": "warning", // a line for every request costs as much as some requests
+
+		"DISABLE_EVENTS": "1", "SKIP_SSL_CERT_DOWNLOAD": "1", // nothing is sent or fetched
+	}
+}
+
+// hostSettings are the settings, besides the common ones, of a program of this machine.
+func hostSettings(dir string, port, database int) map[string]string {
+	at := "127.0.0.1:" + strconv.Itoa(port)
+	return map[string]string{
+		"GATEWAY_LISTEN": at, "LOCALSTACK_HOST": at, "DNS_ADDRESS": "0",
+		"OVERRIDE_IN_DOCKER": "0", // it takes any machine with /.dockerenv for its own container
+		"FILESYSTEM_ROOT":    filepath.Join(dir, "root"), "TMPDIR": filepath.Join(dir, "tmp"),
+		"DYNAMODB_IN_MEMORY": "1", "DYNAMODB_LOCAL_PORT": strconv.Itoa(database),
+		"FUNCTION_LOGS":                      filepath.Join(dir, "logs"),
+		"LAMBDA_RUNTIME_ENVIRONMENT_TIMEOUT": "60", // a busy machine starts processes slowly
+		"PYTHONPATH":                         dir, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1",
+	}
+}
+
+// clientCredentials is what clients of the emulator sign with: any key will do.
+var clientCredentials = map[string]string{
+	"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_REGION": "us-east-1", "AWS_DEFAULT_REGION": "us-east-1",
+}
+
+// buildEnv is this process's environment without whatever leads to the real AWS or
+// sets LocalStack up otherwise, and with the settings.
+func buildEnv(settings ...map[string]string) []string {
+	var env []string
+	for _, line := range os.Environ() {
+		if !strings.HasPrefix(line, "AWS_") && !strings.HasPrefix(line, "LOCALSTACK_") && !strings.HasPrefix(line, "LAMBDA_") {
+			env = append(env, line)
+		}
+	}
+	for _, some := range settings {
+		for key, value := range some {
+			env = append(env, key+"="+value)
+		}
+	}
+	return env
+}

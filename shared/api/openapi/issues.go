@@ -1,0 +1,147 @@
+package openapi
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// maxIssues bounds how much is reported of one request.
+const maxIssues = 100
+
+// schemaIssues turns what a schema has against v into issues, in order of place.
+// at is the place of v itself.
+func schemaIssues(err error, v any, at string) []workflow.Issue {
+	var invalid *jsonschema.ValidationError
+	if !errors.As(err, &invalid) {
+		return nil
+	}
+	var issues []workflow.Issue
+	collectIssues(invalid, v, at, &issues)
+	slices.SortStableFunc(issues, func(x, y workflow.Issue) int { return strings.Compare(x.Path, y.Path) })
+	return issues[:min(len(issues), maxIssues)]
+}
+
+func collectIssues(e *jsonschema.ValidationError, v any, at string, issues *[]workflow.Issue) {
+	if len(e.Causes) > 0 {
+		for _, cause := range relevantCauses(e) {
+			collectIssues(cause, v, at, issues)
+		}
+		return
+	}
+	path := instancePath(v, e.InstanceLocation, at)
+	switch k := e.ErrorKind.(type) {
+	case *kind.AdditionalProperties:
+		for _, name := range k.Properties {
+			*issues = append(*issues, workflow.Issue{Path: memberPath(path, name), Code: "unknown_field", Message: "no field of this name is taken here"})
+		}
+	case *kind.Required:
+		for _, name := range k.Missing {
+			*issues = append(*issues, workflow.Issue{Path: memberPath(path, name), Code: "required", Message: "the field is required"})
+		}
+	default:
+		code, text := describe(e.ErrorKind)
+		*issues = append(*issues, workflow.Issue{Path: path, Code: code, Message: text})
+	}
+}
+
+// relevantCauses leaves out of a choice "this or null" the complaint that the value is
+// not null: who sent a value meant this.
+func relevantCauses(e *jsonschema.ValidationError) []*jsonschema.ValidationError {
+	if _, ok := e.ErrorKind.(*kind.OneOf); !ok {
+		return e.Causes
+	}
+	relevant := slices.DeleteFunc(slices.Clone(e.Causes), func(c *jsonschema.ValidationError) bool {
+		t, ok := c.ErrorKind.(*kind.Type)
+		return ok && len(t.Want) == 1 && t.Want[0] == "null"
+	})
+	if len(relevant) == 0 {
+		return e.Causes
+	}
+	return relevant
+}
+
+// describe words the common complaints for people; code is one word.
+func describe(k jsonschema.ErrorKind) (code, text string) {
+	switch k := k.(type) {
+	case *kind.Type:
+		return "type", fmt.Sprintf("want %s, got %s", strings.Join(k.Want, " or "), k.Got)
+	case *kind.Enum:
+		var want []string
+		for _, v := range k.Want {
+			want = append(want, fmt.Sprint(v))
+		}
+		return "enum", "want one of " + strings.Join(want, ", ")
+	case *kind.Pattern:
+		return "pattern", fmt.Sprintf("%q is not %s", truncate(k.Got), describePattern(k.Want))
+	case *kind.Format:
+		return "format", fmt.Sprintf("%q is not a %s", truncate(fmt.Sprint(k.Got)), k.Want)
+	case *kind.MinLength:
+		return "too_short", fmt.Sprintf("want at least %d characters, got %d", k.Want, k.Got)
+	case *kind.MaxLength:
+		return "too_long", fmt.Sprintf("want at most %d characters, got %d", k.Want, k.Got)
+	case *kind.MaxItems:
+		return "too_many", fmt.Sprintf("want at most %d, got %d", k.Want, k.Got)
+	case *kind.MinItems:
+		return "too_few", fmt.Sprintf("want at least %d, got %d", k.Want, k.Got)
+	case *kind.MaxProperties:
+		return "too_many", fmt.Sprintf("want at most %d, got %d", k.Want, k.Got)
+	case *kind.Minimum:
+		return "range", "want at least " + k.Want.RatString()
+	case *kind.Maximum:
+		return "range", "want at most " + k.Want.RatString()
+	}
+	return "schema", truncate(k.LocalizedString(message.NewPrinter(language.English)))
+}
+
+// instancePath writes a place as people do: "steps[1].retry".
+func instancePath(v any, location []string, at string) string {
+	for _, part := range location {
+		switch in := v.(type) {
+		case []any:
+			at += "[" + part + "]"
+			i, err := strconv.Atoi(part)
+			if err != nil || i < 0 || i >= len(in) {
+				return at
+			}
+			v = in[i]
+		case map[string]any:
+			at, v = memberPath(at, part), in[part]
+		}
+	}
+	return at
+}
+
+// patternDescriptions say in words what the document's patterns ask for.
+var patternDescriptions = map[string]string{
+	`^[!-~]+$`: "visible characters without spaces",
+	`^([A-Za-z0-9][A-Za-z0-9._:@+-]{0,127}/)?[A-Za-z0-9][A-Za-z0-9._:@+-]{0,127}$`: "an entity such as device/sw-007, or an id",
+	`^[^=:]{1,64}[=:].{0,256}$`:                                             "a label such as key=value",
+	`^[A-Za-z][A-Za-z0-9_-]{0,63}$`:                                         "a name: a letter, then letters, digits, - and _, at most 64",
+	`^[A-Za-z0-9][A-Za-z0-9._:@+-]{0,127}$`:                                 "a type or id: up to 128 letters, digits and . _ : @ + -, no slash",
+	`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`:                                    "an id as runs have them: up to 128 letters, digits and . _ -",
+	`^(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})$`:       "a version such as 1.2.3",
+	`^(0|[1-9][0-9]{0,5})(\.(0|[1-9][0-9]{0,5}))?(\.(0|[1-9][0-9]{0,5}))?$`: "a version such as 1, 1.2 or 1.2.3",
+	`^[A-Za-z][A-Za-z0-9_-]{0,63}/[A-Za-z][A-Za-z0-9_-]{0,63}(:(0|[1-9][0-9]{0,5})(\.(0|[1-9][0-9]{0,5}))?(\.(0|[1-9][0-9]{0,5}))?)?$`: "a reference: package/name, or with a version package/name:1, :1.2 or :1.2.3",
+	`^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$|^0$`:  "a duration such as 90s or 12m",
+	`^([A-Za-z][A-Za-z0-9_-]{0,63})?$`:               "the name of a pool",
+	`^(lifecycle|jobs-[A-Za-z][A-Za-z0-9_-]{0,63})$`: "lifecycle, or jobs- and the name of a pool",
+	`^https?://[^\s]+$`:                              "an http or https address",
+	`^[^\r\n\x00]*$`:                                 "one line of text",
+}
+
+func describePattern(pattern string) string {
+	if description, ok := patternDescriptions[pattern]; ok {
+		return description
+	}
+	return "of the form " + pattern // a new one; a test misses its words
+}

@@ -1,0 +1,171 @@
+package openapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// Validate compares a request with the document and reports everything wrong with
+// it as one [workflow.Error] with all the issues, or an [http.MaxBytesError].
+// The body, once read, is put back for the handler.
+func (op *Operation) Validate(w http.ResponseWriter, r *http.Request) error {
+	issues := op.validateParameters(r)
+	if !op.acceptsBody {
+		return workflow.Invalid("the request is not valid", issues)
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, op.maxBody))
+	if err != nil {
+		var large *http.MaxBytesError
+		if errors.As(err, &large) {
+			return err
+		}
+		return &workflow.Error{Code: workflow.CodeInvalid, Message: "the body cannot be read to its end", Cause: err}
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	switch empty := len(bytes.TrimSpace(body)) == 0; {
+	case empty && op.bodyRequired:
+		issues = append(issues, workflow.Issue{Code: "required", Message: "a body is required"})
+	case !empty && op.bodySchema != "":
+		bodyIssues, err := op.doc.validateJSON(body, op.bodySchema)
+		if err != nil {
+			return err
+		}
+		issues = append(issues, bodyIssues...)
+	}
+	return workflow.Invalid("the request is not valid", issues)
+}
+
+// validateJSON parses a body and validates it.
+func (d *Document) validateJSON(body []byte, schema string) ([]workflow.Issue, error) {
+	if !utf8.Valid(body) {
+		return nil, workflow.Errorf(workflow.CodeInvalid, "the body is not UTF-8")
+	}
+	v, err := parseJSON(body)
+	if err != nil {
+		return nil, err
+	}
+	if bad := checkValue(v, 0); bad != nil {
+		bad.Path = strings.TrimPrefix(bad.Path, ".")
+		return []workflow.Issue{*bad}, nil
+	}
+	if bad := findDuplicateKey(body); bad != nil {
+		return []workflow.Issue{*bad}, nil
+	}
+	return schemaIssues(d.compileSchema(schema).Validate(v), v, ""), nil
+}
+
+// parseJSON reads exactly one JSON value.
+func parseJSON(body []byte) (any, error) {
+	dec := json.NewDecoder(bytes.NewReader(body))
+	dec.UseNumber()
+	var v any
+	err := dec.Decode(&v)
+	offset := dec.InputOffset()
+	if err == nil {
+		if _, err = dec.Token(); errors.Is(err, io.EOF) {
+			return v, nil
+		}
+		err = errors.New("something follows the first JSON value")
+	}
+	var syntax *json.SyntaxError
+	switch {
+	case errors.As(err, &syntax):
+		offset = syntax.Offset - 1
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		offset, err = int64(len(body)), errors.New("the JSON ends too early")
+	}
+	line, column := position(body, offset)
+	return nil, workflow.Invalid("the body is not JSON", []workflow.Issue{{Line: line, Column: column, Code: "syntax", Message: err.Error()}})
+}
+
+// position turns an offset into a line and a column, both from 1.
+func position(body []byte, offset int64) (line, column int) {
+	before := body[:min(max(offset, 0), int64(len(body)))]
+	return 1 + bytes.Count(before, []byte("\n")), 1 + utf8.RuneCount(before[1+bytes.LastIndexByte(before, '\n'):])
+}
+
+func (op *Operation) validateParameters(r *http.Request) []workflow.Issue {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return []workflow.Issue{{Code: "query", Message: "the query of the address is not well-formed"}}
+	}
+	var issues []workflow.Issue
+	var names []string
+	for _, p := range op.parameters {
+		var values []string
+		switch p.location {
+		case "query":
+			names = append(names, p.name)
+			values = query[p.name]
+		case "path":
+			values = []string{r.PathValue(p.name)}
+		case "header":
+			values = r.Header.Values(p.name)
+		}
+		issues = append(issues, op.validateParameter(p, values)...)
+	}
+	var unknown []string
+	for name := range query {
+		if !slices.Contains(names, name) {
+			unknown = append(unknown, name)
+		}
+	}
+	slices.Sort(unknown)
+	for _, name := range unknown {
+		message := "there is no such parameter here; there is none at all"
+		if len(names) > 0 {
+			message = "there is no such parameter here; there are " + strings.Join(names, ", ")
+		}
+		issues = append(issues, workflow.Issue{Path: truncate(name), Code: "unknown_parameter", Message: message})
+	}
+	return issues
+}
+
+func (op *Operation) validateParameter(p parameter, values []string) []workflow.Issue {
+	if len(values) == 0 {
+		if p.required {
+			return []workflow.Issue{{Path: p.name, Code: "required", Message: "the parameter is required"}}
+		}
+		return nil
+	}
+	var v any
+	if p.repeated {
+		list := make([]any, len(values))
+		for i, s := range values {
+			list[i] = p.parseValue(s)
+		}
+		v = list
+	} else {
+		if len(values) > 1 {
+			return []workflow.Issue{{Path: p.name, Code: "repeated", Message: fmt.Sprintf("want one value, got %d", len(values))}}
+		}
+		v = p.parseValue(values[0])
+	}
+	if bad := checkValue(v, 0); bad != nil {
+		bad.Path = p.name + bad.Path
+		return []workflow.Issue{*bad}
+	}
+	return schemaIssues(op.doc.compileSchema(p.schema).Validate(v), v, p.name)
+}
+
+// parseValue reads text as the parameter's type; text that is not of that type stays
+// text, which the schema then refuses.
+func (p parameter) parseValue(s string) any {
+	switch {
+	case p.jsonType == "integer" && isInteger(s):
+		return json.Number(s)
+	case p.jsonType == "boolean" && (s == "true" || s == "false"):
+		return s == "true"
+	}
+	return s
+}

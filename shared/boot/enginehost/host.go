@@ -1,0 +1,106 @@
+package enginehost
+
+import (
+	"context"
+	"crypto/rand"
+	mathrand "math/rand/v2"
+	"os"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/lockstep-run/lockstep/shared/boot"
+
+	"github.com/lockstep-run/lockstep/shared/config"
+	"github.com/lockstep-run/lockstep/shared/cost"
+	"github.com/lockstep-run/lockstep/shared/engine"
+	"github.com/lockstep-run/lockstep/shared/engine/dispatch"
+	"github.com/lockstep-run/lockstep/shared/engine/port"
+	"github.com/lockstep-run/lockstep/shared/engine/workers"
+	"github.com/lockstep-run/lockstep/shared/lifecycle"
+	"github.com/lockstep-run/lockstep/shared/observe"
+	"github.com/lockstep-run/lockstep/shared/topology"
+)
+
+// Host is a process with an engine.
+type Host struct {
+	*boot.Process
+	Engine *engine.Engine
+}
+
+// Open opens the parts and makes the engine.
+func Open(ctx context.Context, component string) (*Host, error) {
+	parts, err := boot.Open(ctx, component)
+	if err != nil {
+		return nil, err
+	}
+	return &Host{parts, engine.New(engineDeps(parts), engineOptions(parts.Config), boot.Version)}, nil
+}
+
+// LivenessTimeouts is how long polling workers may be silent.
+func (c *Host) LivenessTimeouts() workers.LivenessTimeouts {
+	w := c.Config.Worker
+	return workers.LivenessTimeouts{Unreachable: w.Unreachable, Offline: w.Offline, Forget: w.Forget}
+}
+
+// Workers is the polling workers.
+func (c *Host) Workers() *workers.Registry {
+	return &workers.Registry{Workers: c.DB.WithMeter(nil).Workers, Timeouts: c.LivenessTimeouts(), Now: time.Now}
+}
+
+// MustOpen is Open for a main, which can do nothing about an error but say it.
+func MustOpen(ctx context.Context, component string) *Host {
+	c, err := Open(ctx, component)
+	if err != nil {
+		boot.Fatal(component, err)
+	}
+	return c
+}
+
+func engineDeps(p *boot.Process) engine.Deps {
+	return engine.Deps{
+		Now:   time.Now,
+		NewID: func() string { return uuid.Must(uuid.NewV7()).String() },
+		Nonce: func() string { return rand.Text()[:10] },
+		Backoff: func(round int) {
+			time.Sleep(mathrand.N(10 * time.Millisecond << min(round, 6)))
+		},
+		OpenPorts: func() port.Ports {
+			m := &cost.Meter{}
+			v := p.DB.WithMeter(m)
+			return port.Ports{
+				Store: v.Store, Locks: v.Locks, Packs: v.Packs, Registry: v.Registry, Workers: v.Workers, Schedules: v.Registry,
+				Sender: p.Queues.WithMeter(m), Meter: m,
+			}
+		},
+		Log: p.Log, Tracer: p.Tracer,
+		RecordMetric: func(ctx context.Context, name string, n int) {
+			if err := boot.WriteMetric(os.Stdout, os.Getenv(topology.EnvDeployment), name, n, time.Now()); err != nil {
+				p.Log.WarnContext(ctx, "metric not written", "metric", name, observe.Err(err))
+			}
+		},
+	}
+}
+
+// maxResultBytes bounds the earlier results that a step's expressions may see.
+const maxResultBytes = 32 << 20
+
+// maxAttempts bounds how often one look begins again after a lost race.
+const maxAttempts = 12
+
+func engineOptions(c config.Config) engine.Options {
+	return engine.Options{
+		Policy: lifecycle.Policy{
+			PollInterval: c.Poll, LockTimeout: c.Lock.Wait, StartTimeout: c.Start.Wait, MessageLifetime: c.Pack.MessageLife,
+			PackSize: c.Pack.Size, MinPackedJobs: c.Pack.MinJobs, MaxStepRuns: c.Execution.MaxSteps,
+			Retention: c.Execution.Retention, MinFencingToken: int64(c.Lock.MinFencingToken),
+		},
+		Dispatch: dispatch.Limits{
+			Skew: c.Clock.Skew, Grace: c.Clock.Grace, RedispatchInterval: c.Poll, MaxTakeovers: c.Job.MaxTakeovers,
+			MessageLife: c.Pack.MessageLife, Unclaimed: c.Job.Unclaimed, Stuck: c.Job.Stuck, ChainBytes: c.Pack.ChainBytes, Parallel: c.Lock.Parallel,
+		},
+		JobTimeout: c.Job.Timeout, ReserveAfter: c.Lock.ReserveAfter, Parallelism: c.Lock.Parallel,
+		InlineMaxEntities: c.Execution.InlineEntities, MaxEntities: c.Execution.MaxEntities, MaxResultBytes: maxResultBytes,
+		IdempotencyKeyTTL: c.Idempotency.Life, MaxConflictRetries: maxAttempts, StallTimeout: c.Execution.Stalled,
+	}
+}

@@ -1,0 +1,2 @@
+// Package web makes the HTTP interface, with the monitor page, out of an engine.
+package httpserver

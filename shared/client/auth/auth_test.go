@@ -1,0 +1,150 @@
+package auth
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// recordingTransport is a transport that keeps the request.
+type recordingTransport struct {
+	request *http.Request
+	body    string
+}
+
+func (c *recordingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	c.request = r
+	if r.Body != nil {
+		text, _ := io.ReadAll(r.Body)
+		c.body = string(text)
+	}
+	return &http.Response{StatusCode: 200, Body: http.NoBody}, nil
+}
+
+var testTime = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+func send(t *testing.T, c Credentials, method, address, body string) *recordingTransport {
+	t.Helper()
+	got := &recordingTransport{}
+	client := NewClient(c, func() time.Time { return testTime })
+	client.Transport.(*transport).next = got
+	r, err := http.NewRequest(method, address, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Idempotency-Key", "a  b")
+	r.Header.Set("User-Agent", "lockstep")
+	answer, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = answer.Body.Close()
+	if r.Header.Get("Authorization") != "" {
+		t.Error("the caller's own request was changed")
+	}
+	return got
+}
+
+const apiURL = "https://abc123.execute-api.eu-west-1.amazonaws.com"
+
+// The signature is of what is sent: body, path and query as they are on the wire.
+func TestTransport_SignsWhatIsSent(t *testing.T) {
+	c := iamCredentials("session-token")
+	for _, line := range []struct{ method, path, body string }{
+		{"GET", "", ""},
+		{"GET", "/workflow-execution?state=RUNNING&limit=5&query=a%20b%2Fc", ""},
+		{"GET", "/inventory/device/sw%20%C3%A9~1?b=2&a=1&a=0", ""},
+		{"POST", "/workflow-execution", `{"workflow":"fleet/upgrade"}`},
+	} {
+		got := send(t, c, line.method, apiURL+line.path, line.body)
+		if got.body != line.body {
+			t.Errorf("%s: the body sent is %q", line.path, got.body)
+		}
+		want, err := http.NewRequest(line.method, apiURL+line.path, strings.NewReader(line.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want.Header.Set("Idempotency-Key", "a  b")
+		sum := sha256.Sum256([]byte(line.body))
+		creds, err := c.IAM.Retrieve(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = v4.NewSigner().SignHTTP(t.Context(), creds, want, hex.EncodeToString(sum[:]), "execute-api", "eu-west-1", testTime)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a, b := got.request.Header.Get("Authorization"), want.Header.Get("Authorization"); a != b {
+			t.Errorf("%s %s:\n%s\nand the SDK\n%s", line.method, line.path, a, b)
+		}
+	}
+}
+
+// iamCredentials is a caller with credentials of IAM that last.
+func iamCredentials(session string) Credentials {
+	return Credentials{IAM: credentials.NewStaticCredentialsProvider("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG", session)}
+}
+
+func TestTransport_ChoosesAuthorization(t *testing.T) {
+	token := iamCredentials("")
+	token.Token = "jwt"
+	for _, line := range []struct {
+		name, address, want string
+		c                   Credentials
+	}{
+		{"a token goes first", apiURL, "Bearer jwt", token},
+		{"a token fits any service", "http://localhost:3030", "Bearer jwt", token},
+		{"nothing to show", apiURL, "", Credentials{}},
+		{"keys stay away from a local stack", "http://localhost:3030", "", iamCredentials("")},
+		{"keys stay away from others' hosts", "https://x.execute-api.eu-west-1.amazonaws.com.evil.example", "", iamCredentials("")},
+	} {
+		if got := send(t, line.c, "GET", line.address, "").request.Header.Get("Authorization"); got != line.want {
+			t.Errorf("%s: %q, want %q", line.name, got, line.want)
+		}
+	}
+	if got := send(t, iamCredentials(""), "GET", apiURL, "").request.Header; got.Get("X-Amz-Security-Token") != "" || got.Get("Authorization") == "" {
+		t.Errorf("keys that last: %v", got)
+	}
+}
+
+// What this process has is found when it is needed, and whoever has nothing is told so.
+func TestDefaultCredentials_ReadsEnvironment(t *testing.T) {
+	for _, name := range []string{"AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI"} {
+		t.Setenv(name, "")
+	}
+	nowhere := filepath.Join(t.TempDir(), "nothing")
+	t.Setenv("AWS_CONFIG_FILE", nowhere)
+	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", nowhere)
+	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
+	t.Setenv("AWS_ACCESS_KEY_ID", "")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "")
+	t.Setenv("LOCKSTEP_TOKEN", "")
+
+	answer, err := NewClient(DefaultCredentials(), time.Now).Get(apiURL + "/health")
+	if err == nil {
+		_ = answer.Body.Close()
+		t.Fatal("sent without credentials")
+	}
+	if !strings.Contains(err.Error(), "log in to AWS") || !workflow.Is(err, workflow.CodeUnauthorized) {
+		t.Errorf("it is said: %v", err)
+	}
+	t.Setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
+	if got := send(t, DefaultCredentials(), "GET", apiURL, "").request.Header.Get("Authorization"); !strings.Contains(got, "Credential=AKIDEXAMPLE/20261121/eu-west-1/execute-api/") {
+		t.Errorf("signed as %q", got)
+	}
+	t.Setenv("LOCKSTEP_TOKEN", "jwt")
+	if got := DefaultCredentials().Token; got != "jwt" {
+		t.Errorf("the token is %q", got)
+	}
+}

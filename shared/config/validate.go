@@ -1,0 +1,87 @@
+package config
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// maxMinFencingToken leaves room in the ten digits that a fence has for a token.
+const maxMinFencingToken = 9_000_000_000
+
+// Validate lists every setting that makes no sense, as one error.
+func (c Config) Validate() error {
+	return workflow.Invalid("the configuration is not valid", c.check(func(string) bool { return true }))
+}
+
+// minRetention is longer than any message about a run can be under way: a message
+// of its packs must not outlive these.
+const minRetention = 30 * 24 * time.Hour
+
+// check lists what makes no sense, in order of path. Of two settings that do not
+// go together the one that was given is to blame.
+func (c *Config) check(isSet func(key string) bool) []workflow.Issue {
+	var issues []workflow.Issue
+	require := func(ok bool, path, message string) {
+		if !ok {
+			issues = append(issues, workflow.Issue{Path: path, Code: "range", Message: message})
+		}
+	}
+	for path, d := range map[string]time.Duration{
+		"sweepInterval": c.SweepInterval, "poll": c.Poll, "worker.heartbeat": c.Worker.Heartbeat,
+		"job.lease": c.Job.Lease, "job.heartbeat": c.Job.Heartbeat, "job.stuck": c.Job.Stuck,
+		"job.unclaimed": c.Job.Unclaimed, "job.timeout": c.Job.Timeout, "lock.wait": c.Lock.Wait, "start.wait": c.Start.Wait, "run.stalled": c.Execution.Stalled,
+		"pack.messageLife": c.Pack.MessageLife, "idempotency.life": c.Idempotency.Life,
+	} {
+		require(d >= 10*time.Millisecond, path, "want at least 10ms, such as 60s")
+	}
+	for path, d := range map[string]time.Duration{"clock.skew": c.Clock.Skew, "clock.grace": c.Clock.Grace, "clock.margin": c.Clock.Margin} {
+		require(d >= 0, path, "want 0s or more")
+	}
+	require(c.Execution.Retention == 0 || c.Execution.Retention >= minRetention, "run.retention", "want 0s, which is for ever, or at least 720h")
+	requirePair := func(ok bool, path, message, other, otherwise string) {
+		if !isSet(path) && isSet(other) {
+			path, message = other, otherwise
+		}
+		require(ok, path, message)
+	}
+	requirePair(2*c.Job.Heartbeat <= c.Job.Lease, "job.heartbeat", "want at most half of job.lease, "+shortDuration(c.Job.Lease), "job.lease", "want at least twice job.heartbeat, "+shortDuration(c.Job.Heartbeat))
+	requirePair(c.Clock.Margin < c.Job.Lease/2, "clock.margin", "want less than half of job.lease, "+shortDuration(c.Job.Lease), "job.lease", "want more than twice clock.margin, "+shortDuration(c.Clock.Margin))
+	require(c.Job.Timeout <= 14*time.Minute, "job.timeout", "want at most 14m")
+	ascending := []struct {
+		path string
+		d    time.Duration
+	}{
+		{"worker.heartbeat", c.Worker.Heartbeat}, {"worker.unreachable", c.Worker.Unreachable},
+		{"worker.offline", c.Worker.Offline}, {"worker.forget", c.Worker.Forget},
+	}
+	for i := 1; i < len(ascending); i++ {
+		less, more := ascending[i-1], ascending[i]
+		requirePair(more.d > less.d, more.path, "want more than "+less.path+", "+shortDuration(less.d), less.path, "want less than "+more.path+", "+shortDuration(more.d))
+	}
+	for path, n := range map[string][3]int{
+		"worker.concurrency": {c.Worker.Concurrency, 1, 1000},
+		"job.maxTakeovers":   {c.Job.MaxTakeovers, 1, workflow.MaxPackToken},
+		"lock.reserveAfter":  {c.Lock.ReserveAfter, 1, 1000},
+		"lock.parallel":      {c.Lock.Parallel, 1, 256},
+		"lock.floor":         {c.Lock.MinFencingToken, 0, maxMinFencingToken},
+		"pack.size":          {c.Pack.Size, 1, 100},
+		"pack.from":          {c.Pack.MinJobs, 1, 1_000_000},
+		"pack.chainBytes":    {c.Pack.ChainBytes, 0, 512 << 10},
+		"run.maxSteps":       {c.Execution.MaxSteps, 1, 9999},
+		"run.maxEntities":    {c.Execution.MaxEntities, 1, 1_000_000},
+		"run.inlineEntities": {c.Execution.InlineEntities, 0, 10_000},
+	} {
+		if n[0] < n[1] || n[0] > n[2] {
+			issues = append(issues, workflow.Issue{Path: path, Code: "range", Message: fmt.Sprintf("want %d to %d", n[1], n[2])})
+		}
+	}
+	var level slog.Level
+	require(level.UnmarshalText([]byte(strings.ToUpper(c.Log.Level))) == nil, "log.level", "want debug, info, warn or error")
+	slices.SortStableFunc(issues, func(a, b workflow.Issue) int { return strings.Compare(a.Path, b.Path) })
+	return issues
+}

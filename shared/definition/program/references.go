@@ -1,0 +1,90 @@
+package program
+
+import (
+	"slices"
+
+	"github.com/lockstep-run/lockstep/shared/expr"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
+)
+
+// checkReferences checks what an expression of step i reads: only earlier steps have
+// results, and a status that stays as it is; and LABEL.result is the result for
+// the same entity, of which a step without entity has none and a step on another
+// type another. What decides whether the step is repeated is evaluated after a
+// visit, and so may read the results of that visit.
+func (c *compiler) checkReferences(i int, path string, refs expr.References, afterStep bool) {
+	s := c.flat[i]
+	if isGlobal(s) && refs.Entity {
+		c.ReportAt(path, "reference", "%s has no entity", describeKind(s))
+	}
+	for _, label := range refs.Labels {
+		at, ok := c.index[label]
+		if !ok || !c.checkEarlier(i, at, path, label, "result", afterStep) {
+			continue
+		}
+		switch from := c.flat[at]; {
+		case from.Workflow != nil:
+			c.ReportAt(path, "reference", "step %q has no result of its own: read those of the steps in it", label)
+		case isEmbedded(from):
+			c.ReportAt(path, "reference", "step %q embeds another workflow, whose results stay in it", label)
+		case slices.Contains(refs.OwnResults, label):
+			c.checkOwnResult(s, from, path)
+		}
+	}
+	for _, label := range refs.Steps {
+		at, ok := c.index[label]
+		if !ok {
+			c.ReportAt(path, "reference", "there is no step %q", label)
+			continue
+		}
+		if at == i || slices.Contains(c.positions[i].ancestors, at) {
+			c.ReportAt(path, "reference", "step %q has no status while it runs", label)
+			continue
+		}
+		c.checkEarlier(i, at, path, label, "status", afterStep)
+	}
+}
+
+// checkOwnResult checks that a step reads a result that is there for its own entity.
+func (c *compiler) checkOwnResult(s, from *spec.Step, path string) {
+	switch {
+	case isGlobal(from) || from.RunOn == s.RunOn && !isGlobal(s):
+	case isGlobal(s):
+		c.ReportAt(path, "reference", "in %s read %s.results: there is no entity whose result it could be", describeKind(s), from.Label)
+	case from.RunOn != "" && s.RunOn != "":
+		c.ReportAt(path, "reference", "step %q runs on %s and %q on %s: read %s.results", s.Label, s.RunOn, from.Label, from.RunOn, from.Label)
+	}
+}
+
+// checkEarlier reports whether step i can know step at, and says so if it cannot.
+func (c *compiler) checkEarlier(i, at int, path, label, kind string, afterStep bool) bool {
+	switch {
+	case at < i || afterStep && at <= c.positions[i].lastNested:
+		return true
+	case at == i:
+		c.ReportAt(path, "reference", "step %q reads its own %s", label, kind)
+	default:
+		c.ReportAt(path, "reference", "step %q reads the %s of step %q, which comes later", c.flat[i].Label, kind, label)
+	}
+	return false
+}
+
+// isGlobal reports whether a step is evaluated once, without entity.
+func isGlobal(s *spec.Step) bool {
+	return s.RunOn == workflow.RunOnGlobal || s.Workflow != nil || s.Reference != nil
+}
+
+func isEmbedded(s *spec.Step) bool {
+	return s.Reference != nil && s.Reference.Mode == workflow.ModeEmbed
+}
+
+func describeKind(s *spec.Step) string {
+	switch {
+	case s.Workflow != nil:
+		return "an embedded workflow"
+	case s.Reference != nil:
+		return "a workflow reference"
+	}
+	return "a global step"
+}

@@ -1,0 +1,79 @@
+package yamldoc
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// closestWord is the word of a list that another was probably meant to be, "" if
+// there is nothing like it: one that differs by case, by an s, or by no more than
+// a third of its letters.
+func closestWord(word string, words []string) string {
+	normalize := func(s string) string {
+		return strings.TrimSuffix(strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(s)), "s")
+	}
+	best, leastDistance := "", 0
+	for _, name := range words {
+		d := editDistance(normalize(word), normalize(name))
+		if d <= len(name)/3 && (best == "" || d < leastDistance) {
+			best, leastDistance = name, d
+		}
+	}
+	return best
+}
+
+// Suggest is the end of a sentence on a word that is none of those that there
+// are, "" if there is nothing to suggest.
+func Suggest(word string, words []string) string {
+	if name := closestWord(word, words); name != "" {
+		return fmt.Sprintf("; did you mean %q?", name)
+	}
+	return ""
+}
+
+// editDistance is how many letters have to be put in, left out or exchanged to make
+// one word of another.
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			diagonal, row[j+1] = row[j+1], min(diagonal+cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// readMisspelled reads a value under the name that its misspelt key was meant to be, so
+// that one slip of the pen is one issue: what needs the field finds it.
+func (r *Reader) readMisspelled(n ast.Node, field Field, path string) {
+	if field.read == nil {
+		return
+	}
+	r.indexAs(n, path)
+	field.read(n, path)
+}
+
+// indexAs notes the places of a value and of what is in it under another path.
+func (r *Reader) indexAs(n ast.Node, path string) {
+	r.nodes[path] = n
+	if s, ok := n.(*ast.SequenceNode); ok {
+		for i, v := range s.Values {
+			r.indexAs(v, path+"["+strconv.Itoa(i)+"]")
+		}
+	}
+	for _, v := range pairs(n) {
+		r.indexAs(v.Value, JoinPath(path, KeyOf(v)))
+	}
+}

@@ -1,0 +1,64 @@
+package codec
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/dynamo/table"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// executionDocument is the part of a state item that no condition and no index needs.
+// What stands in attributes of its own is left out of X; events are lines.
+type executionDocument struct {
+	Execution executionBody   `json:"x"`
+	Events    json.RawMessage `json:"e,omitempty"`
+}
+
+// executionBody is an execution without its text form of events.
+type executionBody workflow.Execution
+
+// EncodeExecution writes the document of a state item.
+func EncodeExecution(x *workflow.Execution) ([]byte, error) {
+	d := executionDocument{Execution: executionBody(*x)}
+	d.Execution.Schema, d.Execution.Tenant, d.Execution.ID, d.Execution.State = 0, "", "", ""
+	d.Execution.Version, d.Execution.Epoch, d.Execution.Commit = 0, 0, ""
+	d.Execution.DueAt, d.Execution.Events, d.Execution.Waiters = time.Time{}, nil, nil
+	if len(x.Events) > 0 {
+		lines, err := encodeEventLines(x.Events)
+		if err != nil {
+			return nil, err
+		}
+		d.Events = lines
+	}
+	plain, err := json.Marshal(d)
+	if err != nil {
+		return nil, table.EncodeError(err)
+	}
+	return executionCompressor.Compress(plain), nil
+}
+
+// DecodeExecution reads it; what stands in attributes is left empty.
+func DecodeExecution(packed []byte) (*workflow.Execution, error) {
+	plain, err := executionCompressor.Decompress(packed)
+	if err != nil {
+		return nil, err
+	}
+	var d executionDocument
+	if err := table.DecodeStrict(plain, &d); err != nil {
+		return nil, err
+	}
+	x := workflow.Execution(d.Execution)
+	if len(d.Events) > 0 {
+		if x.Events, err = decodeEventLines(d.Events); err != nil {
+			return nil, err
+		}
+	}
+	return &x, nil
+}
+
+// executionCompressor compresses executions and event pages.
+var executionCompressor = table.NewCompressor(1, map[byte][]byte{1: []byte(executionDictionary1)})
+
+// packCompressor compresses job records.
+var packCompressor = table.NewCompressor(1, map[byte][]byte{1: []byte(packDictionary1)})

@@ -1,0 +1,93 @@
+package dynamo
+
+import (
+	"context"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/lockstep-run/lockstep/shared/dynamo/table"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// Attributes of a done set. Lanes count from 0 within the shard, which keeps the
+// set of all of them below 1 KB, so that each ADD is one write unit. What was
+// consumed is added up by table in numbers of their own.
+const (
+	attrDoneLanes     = "done"
+	attrFailedLanes   = "bad"
+	attrUpdatingLanes = "upd"
+	attrCostDynamo    = "d"
+	attrCostQueue     = "q"
+	attrCostFunctions = "f"
+	prefixWriteUnits  = "w_"
+	prefixReadUnits   = "r_"
+)
+
+// DoneSet is a strongly consistent read of a shard's done set.
+func (p *Packs) DoneSet(ctx context.Context, stepRun workflow.StepRunKey, shard int) (workflow.DoneSet, error) {
+	it, err := p.t.Get(ctx, table.Key{PK: packShardKey(stepRun, shard), SK: skDoneSet})
+	if err != nil {
+		return workflow.DoneSet{}, err
+	}
+	return doneSetOf(it), nil
+}
+
+// AddDone adds a lane to its shard's done set. Repeating it changes nothing,
+// except that a repetition after a lost reply counts the cost twice: the set is
+// exact, the cost errs on the high side.
+func (p *Packs) AddDone(ctx context.Context, key workflow.PackKey, end workflow.LaneResult) (workflow.DoneSet, error) {
+	lane := table.NumberSet(key.Lane % workflow.LanesPerShard)
+	add := table.Item{attrDoneLanes: lane}
+	if end.Unsuccessful {
+		add[attrFailedLanes] = lane
+	}
+	if end.HasUpdates {
+		add[attrUpdatingLanes] = lane
+	}
+	cost := end.Cost
+	for role, units := range cost.WriteUnits {
+		add[prefixWriteUnits+role] = table.Float(units)
+	}
+	for role, units := range cost.ReadUnits {
+		add[prefixReadUnits+role] = table.Float(units)
+	}
+	for name, n := range map[string]float64{attrCostDynamo: float64(cost.DynamoRequests), attrCostQueue: cost.QueueRequests, attrCostFunctions: cost.Invocations} {
+		if n != 0 {
+			add[name] = table.Float(n)
+		}
+	}
+	_, updated, err := p.t.Update(ctx, table.Update{
+		Key:    table.Key{PK: packShardKey(key.StepRunKey(), key.Shard()), SK: skDoneSet},
+		Add:    add,
+		Return: types.ReturnValueAllNew,
+	})
+	if err != nil {
+		return workflow.DoneSet{}, err
+	}
+	return doneSetOf(updated), nil
+}
+
+func doneSetOf(it table.Item) workflow.DoneSet {
+	set := workflow.DoneSet{Done: map[int]bool{}, Unsuccessful: map[int]bool{}, WithUpdates: map[int]bool{}}
+	for _, lane := range it.NumberSet(attrDoneLanes) {
+		set.Done[lane] = true
+	}
+	for _, lane := range it.NumberSet(attrFailedLanes) {
+		set.Unsuccessful[lane] = true
+	}
+	for _, lane := range it.NumberSet(attrUpdatingLanes) {
+		set.WithUpdates[lane] = true
+	}
+	for name := range it {
+		if role, ok := strings.CutPrefix(name, prefixWriteUnits); ok {
+			set.Cost.Add(workflow.Cost{WriteUnits: map[string]float64{role: it.Float(name)}})
+		}
+		if role, ok := strings.CutPrefix(name, prefixReadUnits); ok {
+			set.Cost.Add(workflow.Cost{ReadUnits: map[string]float64{role: it.Float(name)}})
+		}
+	}
+	set.Cost.DynamoRequests = int(it.Float(attrCostDynamo))
+	set.Cost.QueueRequests, set.Cost.Invocations = it.Float(attrCostQueue), it.Float(attrCostFunctions)
+	return set
+}

@@ -1,0 +1,198 @@
+package dynamo
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/dynamo/codec"
+	"github.com/lockstep-run/lockstep/shared/dynamo/table"
+	"github.com/lockstep-run/lockstep/shared/parallel"
+	"github.com/lockstep-run/lockstep/shared/topology"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// scopeChunkBytes is about how many bytes of scope, before compression, one item
+// holds; chunkConcurrency is how many chunks are read or written at a time.
+const (
+	scopeChunkBytes  = 300 << 10
+	chunkConcurrency = 8
+)
+
+// SaveInput keeps a large input in its own item.
+func (s *Store) SaveInput(ctx context.Context, tenant, id string, in workflow.Input) error {
+	plain, err := json.Marshal(in)
+	if err != nil {
+		return table.EncodeError(err)
+	}
+	return s.putDocument(ctx, executionKey(tenant, id, skInput), plain)
+}
+
+// LoadInput reads it.
+func (s *Store) LoadInput(ctx context.Context, tenant, id string) (workflow.Input, error) {
+	var in workflow.Input
+	it, err := s.t.Get(ctx, executionKey(tenant, id, skInput))
+	if err != nil {
+		return in, err
+	}
+	if it == nil {
+		return in, workflow.Errorf(workflow.CodeNotFound, "execution %s has no stored input", id)
+	}
+	return in, decodeItem(it, &in)
+}
+
+// SaveScope stores entities in chunks under key.
+func (s *Store) SaveScope(ctx context.Context, tenant, id, key string, entities []workflow.ScopeEntity) (int, error) {
+	chunks, err := chunkScope(entities)
+	if err != nil {
+		return 0, err
+	}
+	return len(chunks), parallel.Each(ctx, chunkConcurrency, len(chunks), func(ctx context.Context, i int) error {
+		return s.putDocument(ctx, scopeKey(tenant, id, key, i+1), chunks[i])
+	})
+}
+
+// chunkScope cuts entities into JSON arrays of about scopeChunkBytes. An empty scope is
+// no chunk.
+func chunkScope(entities []workflow.ScopeEntity) ([][]byte, error) {
+	var chunks [][]byte
+	var b bytes.Buffer
+	for i := range entities {
+		one, err := json.Marshal(entities[i])
+		if err != nil {
+			return nil, table.EncodeError(err)
+		}
+		if b.Len() > 0 && b.Len()+len(one) > scopeChunkBytes {
+			chunks = append(chunks, append(bytes.Clone(b.Bytes()), ']'))
+			b.Reset()
+		}
+		if b.Len() == 0 {
+			b.WriteByte('[')
+		} else {
+			b.WriteByte(',')
+		}
+		b.Write(one)
+	}
+	if b.Len() > 0 {
+		chunks = append(chunks, append(b.Bytes(), ']'))
+	}
+	return chunks, nil
+}
+
+// LoadScope reads all chunks in order.
+func (s *Store) LoadScope(ctx context.Context, tenant, id, key string, chunks int) ([]workflow.ScopeEntity, error) {
+	parts := make([][]workflow.ScopeEntity, chunks)
+	err := parallel.Each(ctx, chunkConcurrency, chunks, func(ctx context.Context, i int) error {
+		it, err := s.t.Get(ctx, scopeKey(tenant, id, key, i+1))
+		if err != nil {
+			return err
+		}
+		if it == nil {
+			return workflow.Errorf(workflow.CodeNotFound, "chunk %d of the scope %s of execution %s is missing", i+1, key, id)
+		}
+		return decodeItem(it, &parts[i])
+	})
+	if err != nil {
+		return nil, err
+	}
+	var all []workflow.ScopeEntity
+	for _, p := range parts {
+		all = append(all, p...)
+	}
+	return all, nil
+}
+
+// attrLastSequence is the sequence number of the last event of a page.
+const attrLastSequence = "last"
+
+// SaveEvents stores a page. Of two pages that begin alike the longer stays: a
+// handler that comes late must not cut short what another has stored.
+func (s *Store) SaveEvents(ctx context.Context, tenant, id string, events []workflow.Event) error {
+	if len(events) == 0 {
+		return nil
+	}
+	page, err := codec.EncodeEvents(events)
+	if err != nil {
+		return err
+	}
+	key := eventsKey(tenant, id, events[0].Sequence)
+	last := table.N(events[len(events)-1].Sequence)
+	_, _, err = s.t.Put(ctx, table.Item{
+		topology.AttrPK: table.S(key.PK), topology.AttrSK: table.S(key.SK),
+		attrLastSequence: last, attrDocument: table.B(page),
+	}, table.IfAbsent+" OR #last < :last", table.Item{"last": last})
+	return err
+}
+
+// LoadEvents reads events with a sequence number above after.
+func (s *Store) LoadEvents(ctx context.Context, tenant, id string, after int64, limit int) ([]workflow.Event, error) {
+	first := eventsKey(tenant, id, after+1)
+	// The page that holds the first event wanted may begin before it.
+	lastPageBefore := table.Query{
+		Consistent: true, Descending: true, PageSize: 1,
+		KeyCondition: "#pk = :pk AND #sk BETWEEN :from AND :first",
+		Values:       table.Item{"pk": table.S(first.PK), "from": table.S(skEvents), "first": table.S(first.SK)},
+	}
+	var events []workflow.Event
+	appendPage := func(it table.Item) error {
+		page, err := codec.DecodeEvents(it.Bytes(attrDocument))
+		if err != nil {
+			return err
+		}
+		for _, e := range page {
+			if e.Sequence > after && len(events) < limit {
+				events, after = append(events, e), e.Sequence
+			}
+		}
+		return nil
+	}
+	for it, err := range s.t.Query(ctx, lastPageBefore) {
+		if err == nil {
+			err = appendPage(it)
+		}
+		if err != nil {
+			return nil, err
+		}
+		break
+	}
+	pagesFrom := table.Query{
+		Consistent:   true,
+		KeyCondition: "#pk = :pk AND #sk BETWEEN :first AND :end",
+		Values:       table.Item{"pk": table.S(first.PK), "first": table.S(first.SK), "end": table.S(skEvents + "~")},
+	}
+	for it, err := range s.t.Query(ctx, pagesFrom) {
+		if len(events) == limit {
+			break
+		}
+		if err == nil {
+			err = appendPage(it)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return events, nil
+}
+
+// Discard has everything beside the state item dropped from at on.
+func (s *Store) Discard(ctx context.Context, tenant, id string, at time.Time) error {
+	return s.t.Discard(ctx, executionKey(tenant, id, skState).PK, skState, at)
+}
+
+// putDocument and load keep one JSON document in one item.
+func (s *Store) putDocument(ctx context.Context, key table.Key, plain []byte) error {
+	_, _, err := s.t.Put(ctx, table.Item{
+		topology.AttrPK: table.S(key.PK), topology.AttrSK: table.S(key.SK),
+		attrDocument: table.B(table.Deflate.Compress(plain)),
+	}, "", nil)
+	return err
+}
+
+func decodeItem(it table.Item, into any) error {
+	plain, err := table.Deflate.Decompress(it.Bytes(attrDocument))
+	if err != nil {
+		return err
+	}
+	return table.DecodeStrict(plain, into)
+}

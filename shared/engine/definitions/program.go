@@ -1,0 +1,174 @@
+package definitions
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/lockstep-run/lockstep/shared/engine/port"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
+)
+
+// maxNodes bounds a program, embedded definitions included.
+const maxNodes = 1000
+
+// Program is a run's program with the definitions it is made of, by space.
+type Program struct {
+	spec.Program
+	Definitions []*Definition
+	Workflows   map[string]string // version of each definition referred to, by reference as written
+}
+
+// Program follows a definition's references and puts embedded definitions in
+// their places. pins are the versions that the run has been pinned to; what is not
+// pinned yet is resolved to the newest version that matches and is not archived.
+// What keeps a run from having a program is a problem of the run.
+func (l *Cache) Program(ctx context.Context, r port.Registry, tenant string, root workflow.Ref, pins map[string]string) (*Program, *workflow.Failure, error) {
+	b := &builder{ctx: ctx, cache: l, registry: r, tenant: tenant, pins: pins, program: &Program{}}
+	problem, err := b.addDefinition(root, -1, "")
+	if err != nil || problem != nil {
+		return nil, problem, err
+	}
+	rootDefinition := b.program.Definitions[0]
+	b.program.Config, b.program.AssertNotEmpty = rootDefinition.Config, rootDefinition.AssertNotEmpty
+	b.program.markCrossEntityReads()
+	return b.program, nil, nil
+}
+
+type builder struct {
+	ctx       context.Context
+	cache     *Cache
+	registry  port.Registry
+	tenant    string
+	pins      map[string]string
+	program   *Program
+	embedding []workflow.Ref // definitions that are being embedded, to see a cycle
+}
+
+// addDefinition appends a definition as one more space.
+func (b *builder) addDefinition(ref workflow.Ref, parent int, prefix string) (*workflow.Failure, error) {
+	if slices.Contains(b.embedding, ref) {
+		return &workflow.Failure{Code: "CYCLE", Message: fmt.Sprintf("definition %s embeds itself", ref)}, nil
+	}
+	d, err := b.cache.Definition(b.ctx, b.registry, b.tenant, ref)
+	if err != nil {
+		return nil, err
+	}
+	p, origin := b.program, len(b.program.Origins)
+	p.Origins = append(p.Origins, spec.Origin{Definition: ref, NodeIndex: parent})
+	p.Definitions = append(p.Definitions, d)
+	for i, a := range d.Acquisitions() {
+		p.Acquisitions = append(p.Acquisitions, spec.ProgramAcquisition{Acquisition: a, Origin: origin, LocalIndex: i})
+	}
+	b.embedding = append(b.embedding, ref)
+	defer func() { b.embedding = b.embedding[:len(b.embedding)-1] }()
+	return b.addSteps(d.Steps, origin, parent, prefix, new(int))
+}
+
+func (b *builder) addSteps(steps []spec.Step, origin, parent int, prefix string, local *int) (*workflow.Failure, error) {
+	for i := range steps {
+		s, node := &steps[i], len(b.program.Nodes)
+		if node >= maxNodes {
+			return &workflow.Failure{Code: string(workflow.CodeLimit), Message: fmt.Sprintf("the definition has more than %d steps, embedded ones included", maxNodes)}, nil
+		}
+		b.program.Nodes = append(b.program.Nodes, spec.Node{Step: s, Label: prefix + s.Label, Parent: parent, Origin: origin, LocalIndex: *local})
+		*local++
+		var problem *workflow.Failure
+		var err error
+		switch {
+		case s.Workflow != nil:
+			problem, err = b.addSteps(s.Workflow.Steps, origin, node, prefix, local)
+		case s.Reference != nil:
+			problem, err = b.addReference(s, node)
+		}
+		if problem != nil || err != nil {
+			return problem, err
+		}
+		b.program.Nodes[node].End = len(b.program.Nodes)
+	}
+	return nil, nil
+}
+
+// addReference pins the definition that a step refers to, and embeds it where the
+// step wants that.
+func (b *builder) addReference(s *spec.Step, node int) (*workflow.Failure, error) {
+	workflowRef := s.Reference.Workflow
+	ref, err := workflow.ParseRef(workflowRef)
+	if err != nil {
+		return &workflow.Failure{Code: "WORKFLOW_NOT_FOUND", Step: s.Label, Message: err.Error()}, nil //nolint:nilerr // it is the run's problem, not the engine's
+	}
+	version := b.pins[workflowRef]
+	if version == "" {
+		if version, err = NewestVersion(b.ctx, b.registry, b.tenant, ref); err != nil {
+			return nil, err
+		}
+	}
+	if version == "" {
+		return &workflow.Failure{Code: "WORKFLOW_NOT_FOUND", Step: s.Label,
+			Message: fmt.Sprintf("step %q refers to workflow %s, and no published version matches", s.Label, workflowRef)}, nil
+	}
+	if b.program.Workflows == nil {
+		b.program.Workflows = map[string]string{}
+	}
+	ref.Version, b.program.Workflows[workflowRef] = version, version
+	if n := &b.program.Nodes[node]; n.IsContainer() {
+		return b.addDefinition(ref, node, n.Label+".")
+	}
+	return nil, nil
+}
+
+// NewestVersion is the newest published version that matches a reference and is not
+// archived, "" if there is none.
+func NewestVersion(ctx context.Context, r port.Registry, tenant string, ref workflow.Ref) (string, error) {
+	var versions []string
+	page := workflow.Page{Limit: workflow.MaxPageSize}
+	for {
+		list, err := r.DefinitionVersions(ctx, tenant, ref.FullName(), page)
+		if err != nil {
+			return "", err
+		}
+		for _, d := range list.Items {
+			if !d.Archived {
+				versions = append(versions, d.Ref.Version)
+			}
+		}
+		if list.NextToken == "" {
+			return ref.Newest(versions), nil
+		}
+		page.Token = list.NextToken
+	}
+}
+
+// markCrossEntityReads notes of each node which others it reads more of than what came of the
+// same entity.
+func (p *Program) markCrossEntityReads() {
+	for i := range p.Nodes {
+		n := &p.Nodes[i]
+		refs := p.Definitions[n.Origin].compiled.References(n.LocalIndex)
+		for _, labels := range [][]string{refs.AllResults, refs.Steps} {
+			for _, label := range labels {
+				if at := p.nodeByLabel(n.Origin, label); at >= 0 {
+					n.CrossEntityReads = append(n.CrossEntityReads, at)
+				}
+			}
+		}
+	}
+}
+
+// nodeByLabel is the node with the label within a definition, -1 if there is none.
+func (p *Program) nodeByLabel(origin int, label string) int {
+	return slices.IndexFunc(p.Nodes, func(n spec.Node) bool { return n.Origin == origin && n.Step.Label == label })
+}
+
+// Reads lists the nodes whose results a node's expressions read.
+func (p *Program) Reads(node int) []int {
+	n := &p.Nodes[node]
+	var reads []int
+	for _, label := range p.Definitions[n.Origin].compiled.References(n.LocalIndex).Labels {
+		if at := p.nodeByLabel(n.Origin, label); at >= 0 {
+			reads = append(reads, at)
+		}
+	}
+	return reads
+}

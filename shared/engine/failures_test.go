@@ -1,0 +1,169 @@
+package engine_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+	"github.com/lockstep-run/lockstep/tests/sim/faults"
+	"github.com/lockstep-run/lockstep/tests/sim/harness"
+)
+
+// throttleCalls lets every call fail whose name begins with one of some.
+func throttleCalls(names ...string) faults.Plan {
+	return func(c faults.Call) faults.Fault {
+		for _, name := range names {
+			if strings.HasPrefix(c.Name, name) {
+				return faults.Throttled
+			}
+		}
+		return faults.None
+	}
+}
+
+// waitingView is what the run waits for, as people are shown it.
+func waitingView(s *harness.Harness, id string) (w *views.Waiting) {
+	s.Helper()
+	s.WithoutFaults(func() {
+		x, err := s.Query.Execution(s.Context(), harness.Caller, id)
+		if err != nil {
+			s.Fatal(err)
+		}
+		w = x.Waiting
+	})
+	return w
+}
+
+// A run that nothing can move says why, and is ended when that lasts: safely
+// before it has done anything, and left to somebody once it has.
+func TestFailures_EndStalledExecution(t *testing.T) {
+	for name, c := range map[string]struct {
+		refuse []string
+		want   sm.ExecutionState
+	}{
+		"no locks":          {[]string{"locks.", "store.heads"}, sm.ExecutionFailedSafeAck},
+		"nothing is closed": {[]string{"packs.put_cancelled", "packs.shard_packs", "packs.pack", "packs.done_set"}, sm.ExecutionFailedUnsafe},
+	} {
+		s := newHarness(t, 1)
+		s.Publish("w", "steps: [{label: one, functionBlock: p/once:1, runOn: device}]\n")
+		s.Script = func(harness.BlockCall) *harness.Outcome { return &harness.Outcome{FailCode: "REFUSED"} }
+		s.Faults = throttleCalls(c.refuse...)
+		id := s.Start("w", "d000")
+		s.RunFor(10 * time.Minute)
+		w := waitingView(s, id)
+		if w == nil || w.Kind != views.WaitEngine || w.Reason == nil || *w.Reason == "" || w.Until == nil {
+			t.Errorf("%s: it waits for %+v", name, w)
+		}
+		s.RunFor(3 * time.Hour)
+		x := s.ExpectState(id, c.want)
+		if x.Cause != workflow.CauseInternal || !strings.Contains(x.Reason, "looks at it have failed since") || x.FailureStreak != nil {
+			t.Errorf("%s: %s, %q, %+v", name, x.Cause, x.Reason, x.FailureStreak)
+		}
+	}
+}
+
+// Trouble that passes leaves no trace: the run goes on, however long it lasted.
+func TestFailures_ClearedByRecovery(t *testing.T) {
+	s := newHarness(t, 1)
+	s.Publish("w", "steps: [{label: one, functionBlock: p/once:1, runOn: device}]\n")
+	s.Faults = throttleCalls("locks.")
+	id := s.Start("w", "d000")
+	s.RunFor(50 * time.Minute)
+	s.Faults = nil
+	settle(s)
+	if x := s.ExpectState(id, sm.ExecutionCompletedAck); x.FailureStreak != nil || waitingView(s, id) != nil {
+		t.Errorf("trouble %+v", x.FailureStreak)
+	}
+}
+
+// What a run could not close before it was given up is closed before somebody lets go
+// of its locks: a pack that nobody had claimed must not begin under the next run's.
+func TestFailures_StepRunsAreClosedBeforeLocksRelease(t *testing.T) {
+	for name, release := range map[string]func(s *harness.Harness, id string) error{
+		"acknowledge": func(s *harness.Harness, id string) error {
+			_, err := s.Engine.Acknowledge(s.Context(), harness.Caller, id, "seen")
+			return err
+		},
+		"unlock": func(s *harness.Harness, id string) error {
+			_, err := s.Engine.Unlock(s.Context(), harness.Caller, id, "seen")
+			return err
+		},
+		"retry": func(s *harness.Harness, id string) error {
+			_, err := s.Engine.Retry(s.Context(), harness.Caller, id, views.RetryRequest{Reason: "again"})
+			return err
+		},
+	} {
+		s := newHarness(t, 1)
+		s.Publish("w", "steps: [{label: one, functionBlock: p/once:1, runOn: device}]\n")
+		// Nobody claims the pack, and when that ends the run, nothing can be closed.
+		s.Faults = throttleCalls("packs.")
+		id := s.Start("w", "d000")
+		s.RunFor(6 * time.Hour)
+		s.ExpectState(id, sm.ExecutionFailedUnsafe)
+
+		if err := release(s, id); workflow.CodeOf(err) != workflow.CodeUnavailable {
+			t.Errorf("%s while nothing can be closed: %v", name, err)
+		}
+		s.Faults = nil
+		if err := release(s, id); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		calls := len(s.CallsOf(id))
+		first := s.Load(id).StepRuns[0]
+		if first.Counts.NotExecuted != 1 || calls != 0 {
+			t.Errorf("%s: %d calls, tally %+v", name, calls, first.Counts)
+		}
+		s.RunFor(time.Hour)
+		for _, c := range s.CallsOf(id) {
+			if name != "retry" {
+				t.Errorf("%s: called after its locks had gone: %s", name, c)
+			}
+		}
+	}
+}
+
+// However late somebody asks, what can be closed is closed and counted first.
+func TestAcknowledge_ClosesStepRunsHoweverLate(t *testing.T) {
+	s := newHarness(t, 1)
+	s.Publish("w", "steps: [{label: one, functionBlock: p/once:1, runOn: device}]\n")
+	s.Faults = throttleCalls("packs.")
+	id := s.Start("w", "d000")
+	s.RunFor(60 * time.Hour)
+	s.ExpectState(id, sm.ExecutionFailedUnsafe)
+	s.Faults = nil
+	if _, err := s.Engine.Acknowledge(s.Context(), harness.Caller, id, "seen"); err != nil {
+		t.Fatal(err)
+	}
+	history := s.History(id)
+	last := history[len(history)-1]
+	if tally := s.Load(id).StepRuns[0].Counts; tally.NotExecuted != 1 || last.Type != "execution.acknowledged" || !strings.Contains(string(last.Data), `"notExecuted":1`) {
+		t.Errorf("tally %+v; the history ends with %s %s", tally, last.Type, last.Data)
+	}
+}
+
+// A run that has done everything and cannot write down what it has found lets go of
+// its locks in the end, and says what is missing.
+func TestApplyUpdates_GivesUpAndReleasesLocks(t *testing.T) {
+	s := newUpdateHarness(t, 1)
+	s.Faults = throttleCalls("registry.replace_entity")
+	id := s.Start("w", "d000")
+	s.RunFor(30 * time.Minute)
+	if w := waitingView(s, id); w == nil || w.Kind != views.WaitEngine {
+		t.Errorf("it waits for %+v", w)
+	}
+	s.RunFor(3 * time.Hour)
+	x := s.ExpectState(id, sm.ExecutionCompletedAck)
+	if x.Error == nil || x.Error.Code != "UPDATES_NOT_APPLIED" || !strings.Contains(x.Error.Message, "have failed") || x.Cause != "" || x.FailureStreak != nil {
+		t.Errorf("cause %q, error %+v", x.Cause, x.Error)
+	}
+	s.Faults = nil
+	other := s.Start("w", "d000")
+	s.RunFor(time.Hour)
+	if x := s.ExpectState(other, sm.ExecutionCompletedAck); x.Error != nil {
+		t.Errorf("the next run: %+v", x.Error)
+	}
+	s.CheckInvariants()
+}

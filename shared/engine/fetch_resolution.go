@@ -1,0 +1,72 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/lockstep-run/lockstep/shared/engine/definitions"
+	"github.com/lockstep-run/lockstep/shared/lifecycle"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// definition is the pinned definition, or another exact one, compiled.
+func (w *workspace) definition(ctx context.Context, ref workflow.Ref) (*definitions.Definition, error) {
+	return w.e.definitions.Definition(ctx, w.ports.Registry, w.tenant, ref)
+}
+
+// fetchResolution fetches the run's program and, of every block it names, the pinned
+// version; before anything is pinned, the newest version that matches.
+func (w *workspace) fetchResolution(ctx context.Context) error {
+	r := &lifecycle.Resolution{Blocks: map[string]workflow.Block{}}
+	program, problem, err := w.e.definitions.Program(ctx, w.ports.Registry, w.tenant, w.execution.Workflow, w.execution.Workflows)
+	if err != nil {
+		return err
+	}
+	if problem != nil {
+		r.Problem = problem
+		w.facts.Resolution = r
+		return nil
+	}
+	r.Program, r.Workflows = &program.Program, program.Workflows
+	for i := range program.Nodes {
+		n := &program.Nodes[i]
+		if r.Problem == nil && n.FunctionBlock != "" {
+			err = w.resolveBlock(ctx, r, n.FunctionBlock, n.Label, n.RunOn)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for i := range program.Acquisitions {
+		a := &program.Acquisitions[i]
+		if r.Problem == nil && a.Block != "" {
+			err = w.resolveBlock(ctx, r, a.Block, program.LabelOf(a.Origin, a.StepIndex), "")
+		}
+		if err != nil {
+			return err
+		}
+	}
+	w.facts.Resolution, w.program, w.planner = r, program, nil
+	return nil
+}
+
+// resolveBlock adds the block of a step, or of an acquisition, which runs on nothing.
+func (w *workspace) resolveBlock(ctx context.Context, r *lifecycle.Resolution, blockRef, label, runOn string) error {
+	b, known := r.Blocks[blockRef]
+	if !known {
+		resolved, problem, err := w.e.definitions.Block(ctx, w.ports.Registry, w.tenant, blockRef, label, w.execution.Blocks[blockRef])
+		if err != nil {
+			return err
+		}
+		if r.Problem = problem; problem != nil {
+			return nil
+		}
+		b = resolved
+		r.Blocks[blockRef] = b
+	}
+	if runOn != "" && b.RunOn != "" && b.RunOn != runOn {
+		r.Problem = &workflow.Failure{Code: "BLOCK_MISMATCH", Step: label,
+			Message: fmt.Sprintf("step %q runs on %s, but block %s on %s", label, runOn, b.Ref(), b.RunOn)}
+	}
+	return nil
+}

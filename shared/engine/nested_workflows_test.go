@@ -1,0 +1,299 @@
+package engine_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+	"github.com/lockstep-run/lockstep/tests/sim/harness"
+)
+
+// N19: an embedded workflow is visited depth first, and a later step waits for
+// all of its jobs.
+func TestEmbeddedWorkflow_RunsDepthFirst(t *testing.T) {
+	s := newHarness(t, 2)
+	s.Publish("w", `steps:
+  - label: outer
+    workflow:
+      steps:
+        - {label: one, functionBlock: p/again:1, runOn: device}
+        - label: inner
+          workflow: {steps: [{label: two, functionBlock: p/pure:1, runOn: device, condition: one.result != null}]}
+  - {label: after, functionBlock: p/pure:1, runOn: global}
+`)
+	id := s.Start("w", harness.DeviceIDs(2)...)
+	settle(s)
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+	want := []string{"one EXECUTE d000", "one EXECUTE d001", "two EXECUTE d000", "two EXECUTE d001", "after EXECUTE"}
+	if diff := cmp.Diff(want, s.CallsOf(id)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// N20: an embedded definition runs under the run's own locks, with parameters of
+// its own, and is rolled back with it.
+func TestEmbeddedDefinition_SharesLocksAndRollsBack(t *testing.T) {
+	s := newHarness(t, 2)
+	s.Publish("sub", `parameters: {type: object, required: [speed], properties: {speed: {type: integer}}}
+steps:
+  - {label: one, functionBlock: p/once:1, runOn: device, parameters: {speed: "${parameters.speed}"}}
+  - {label: two, functionBlock: p/pure:1, runOn: device, condition: one.result != null}
+`)
+	s.Publish("w", `steps:
+  - {label: first, functionBlock: p/pure:1, runOn: device}
+  - {label: sub, workflowReference: {workflow: "p/sub:1", mode: embed}, parameters: {speed: "${size(first.results) + 5}"}}
+  - {label: last, functionBlock: p/pure:1, runOn: global}
+`)
+	var speeds []string
+	s.Script = func(c harness.BlockCall) *harness.Outcome {
+		if c.Step == "sub.one" && c.Kind == workflow.JobExecute {
+			speeds = append(speeds, string(c.Parameters))
+		}
+		if c.Step == "last" {
+			return &harness.Outcome{FailCode: "REFUSED"}
+		}
+		return nil
+	}
+	id := s.Start("w", harness.DeviceIDs(2)...)
+	settle(s)
+	x := s.ExpectState(id, sm.ExecutionFailedSafeAck)
+	if !x.RolledBack || len(speeds) != 2 || speeds[0] != `{"speed":7}` {
+		t.Errorf("rolled back %v, speeds %v", x.RolledBack, speeds)
+	}
+	calls := strings.Join(s.CallsOf(id), ", ")
+	if !strings.Contains(calls, "sub.one ROLLBACK") || !strings.Contains(calls, "sub.two EXECUTE") {
+		t.Errorf("calls %s", calls)
+	}
+}
+
+// A definition that embeds itself by way of another is refused before anything
+// runs.
+func TestEmbeddedDefinition_UnknownReferenceFailsSafely(t *testing.T) {
+	s := newHarness(t, 0)
+	s.Publish("a", "steps: [{label: x, functionBlock: p/pure:1, runOn: global}]\n")
+	s.Publish("w", `steps: [{label: sub, workflowReference: {workflow: "p/nowhere:3"}}]
+`)
+	id := s.Start("w")
+	settle(s)
+	if x := s.ExpectState(id, sm.ExecutionFailedSafeAck); x.Cause != workflow.CauseValidation || !strings.Contains(x.Reason, "p/nowhere:3") {
+		t.Errorf("cause %s, reason %q", x.Cause, x.Reason)
+	}
+}
+
+// N20, N50: a dispatched workflow is a run of its own, with its own locks; the
+// parent waits for it, and is told of its end.
+func TestChild_RunsWithOwnLocksAndNotifiesParent(t *testing.T) {
+	s := newHarness(t, 3)
+	s.Publish("sub", `
+parameters: {type: object, required: [n], properties: {n: {type: integer}}}
+steps: [{label: one, functionBlock: p/again:1, runOn: device}]
+`)
+	s.Publish("w", `steps:
+  - {label: first, functionBlock: p/pure:1, runOn: device}
+  - {label: go, workflowReference: {workflow: "p/sub", mode: dispatch, executeOnParameters: {ids: [d001, "${parameters.other}"]}}, parameters: {n: 3}}
+  - {label: last, functionBlock: p/pure:1, runOn: device, condition: steps.go.status == "COMPLETED" && go.result.state == "COMPLETED_ACK"}
+`)
+	req := harness.NewStartRequest("w", "d000")
+	req.Parameters = json.RawMessage(`{"other":"d002"}`)
+	id := s.StartWith(req)
+	settle(s)
+	x := s.ExpectState(id, sm.ExecutionCompletedAck)
+	child := x.StepRuns[1].Child
+	if child == nil || child.State != sm.ExecutionCompletedAck {
+		t.Fatalf("child %+v", child)
+	}
+	c := s.ExpectState(child.ID, sm.ExecutionCompletedAck)
+	if c.Parent == nil || c.Parent.Execution != id || c.Scope.Total() != 2 {
+		t.Errorf("the child's parent is %+v, its scope %+v", c.Parent, c.Scope)
+	}
+	if diff := cmp.Diff([]string{"first EXECUTE d000", "last EXECUTE d000"}, s.CallsOf(id)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A child that needs what its parent holds would wait for ever: it ends with
+// that cause, and fails its parent.
+func TestChild_FailsOnEntityHeldByParent(t *testing.T) {
+	s := newHarness(t, 1)
+	s.Publish("sub", "steps: [{label: one, functionBlock: p/pure:1, runOn: device}]\n")
+	s.Publish("w", `steps:
+  - {label: first, functionBlock: p/pure:1, runOn: device}
+  - {label: go, workflowReference: {workflow: "p/sub", mode: dispatch, executeOnParameters: {ids: [d000]}}}
+`)
+	id := s.Start("w", "d000")
+	settle(s)
+	x := s.ExpectState(id, sm.ExecutionFailedSafeAck)
+	if x.Cause != workflow.CauseChildFailed {
+		t.Errorf("cause %s", x.Cause)
+	}
+	if c := s.Load(x.StepRuns[1].Child.ID); c.Cause != workflow.CauseLockDeadlock {
+		t.Errorf("the child ended in %s, cause %s", c.State, c.Cause)
+	}
+}
+
+// N22: with parallel, an entity goes on while another lags; a global step is a
+// barrier.
+func TestPipeline_EntitiesAdvanceIndependently(t *testing.T) {
+	s := newHarness(t, 3)
+	s.Publish("w", `config: {executionStrategy: {parallel: true}}
+steps:
+  - {label: one, functionBlock: p/again:1, runOn: device}
+  - {label: two, functionBlock: p/again:1, runOn: device, condition: 'entity.id != "d001"'}
+  - {label: three, functionBlock: p/again:1, runOn: device, parameters: {was: "${one.result}"}}
+  - {label: all, functionBlock: p/pure:1, runOn: global, parameters: {n: "${size(two.results)}"}}
+`)
+	id := s.Start("w", harness.DeviceIDs(3)...)
+	settle(s)
+	x := s.ExpectState(id, sm.ExecutionCompletedAck)
+	if x.StepRuns[1].Counts.OK != 2 || x.StepRuns[1].Skipped != 1 || x.StepRuns[2].Counts.OK != 3 {
+		t.Errorf("two %+v skipped %d, three %+v", x.StepRuns[1].Counts, x.StepRuns[1].Skipped, x.StepRuns[2].Counts)
+	}
+	calls := s.CallsOf(id)
+	if len(calls) != 9 || calls[8] != "all EXECUTE" {
+		t.Errorf("calls %v", calls)
+	}
+}
+
+// A stretch in which nobody takes part ends at once, without an alarm.
+func TestPipeline_WithoutEntitiesEndsAtOnce(t *testing.T) {
+	s := newHarness(t, 2)
+	s.Publish("w", `config: {executionStrategy: {parallel: true}, maxInFlight: 1}
+steps:
+  - {label: one, functionBlock: p/once:1, runOn: device, condition: 'entity.id > "z"'}
+  - {label: two, functionBlock: p/pure:1, runOn: device, condition: 'entity.id > "z"'}
+`)
+	id := s.Start("w", harness.DeviceIDs(2)...)
+	s.Drain()
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+}
+
+// A look that finds a lane over before it is told of keeps nobody from sending the
+// lane on: neither by ending the visit of an only lane, nor, when the alarm has
+// rung, by writing the lane's end down.
+func TestPipeline_SendsLaneReportedAfterAdvance(t *testing.T) {
+	for devices, wait := range map[int]time.Duration{1: 0, 2: 61 * time.Second} {
+		s := newHarness(t, devices)
+		s.Publish("w", `config: {executionStrategy: {parallel: true}}
+steps:
+  - {label: one, functionBlock: p/again:1, runOn: device}
+  - {label: two, functionBlock: p/pure:1, runOn: device}
+`)
+		id := s.Start("w", harness.DeviceIDs(devices)...)
+		s.Advance(wait)
+		sender := s.StartTask("teller", func() { s.Deliver() })
+		sender.RunUntil("sender.send_wakeups")
+		wakeup(s, id)
+		sender.Finish()
+		s.Drain() // no alarm
+		s.ExpectState(id, sm.ExecutionCompletedAck)
+	}
+}
+
+// What a stretch has done is undone in reverse, step by step, on whom it was done.
+func TestPipeline_RollsBackInReverse(t *testing.T) {
+	s := newHarness(t, 3)
+	s.Publish("w", `config: {executionStrategy: {parallel: true}, maxInFlight: 1}
+steps:
+  - {label: one, functionBlock: p/once:1, runOn: device}
+  - {label: two, functionBlock: p/once:1, runOn: device}
+`)
+	s.Script = func(c harness.BlockCall) *harness.Outcome {
+		if c.Step == "two" && c.Entity == "d001" && c.Kind == workflow.JobExecute {
+			return &harness.Outcome{FailCode: "REFUSED"}
+		}
+		return nil
+	}
+	id := s.Start("w", harness.DeviceIDs(3)...)
+	settle(s)
+	if x := s.ExpectState(id, sm.ExecutionFailedSafeAck); !x.RolledBack || x.Error.Entity != "device/d001" {
+		t.Errorf("rolled back %v, error %+v", x.RolledBack, x.Error)
+	}
+	want := []string{
+		"one EXECUTE d000", "two EXECUTE d000", "one EXECUTE d001", "two EXECUTE d001",
+		"two ROLLBACK d000", "two ROLLBACK d001", "one ROLLBACK d000", "one ROLLBACK d001",
+	}
+	if diff := cmp.Diff(want, s.CallsOf(id)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// N43: a retry condition that is false stops sooner.
+func TestRetryWhen_FalseStopsRetries(t *testing.T) {
+	s := newHarness(t, 2)
+	s.Publish("w", `config: {failureTolerance: 2}
+steps:
+  - {label: one, functionBlock: p/again:1, runOn: device, retry: {maxRetries: 3, delay: 10s, when: 'error.code == "BUSY" && attempt < 3'}}
+`)
+	s.Script = func(c harness.BlockCall) *harness.Outcome {
+		if c.Entity == "d000" {
+			return &harness.Outcome{FailCode: "BUSY"}
+		}
+		return &harness.Outcome{FailCode: "BROKEN", Retryable: true}
+	}
+	id := s.Start("w", harness.DeviceIDs(2)...)
+	settle(s)
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+	tries := map[string]int{}
+	for _, c := range s.CallsOf(id) {
+		tries[c]++
+	}
+	if diff := cmp.Diff(map[string]int{"one EXECUTE d000": 3, "one EXECUTE d001": 1}, tries); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// N46: with entities, each goes on for itself.
+func TestRepeat_CountsPerEntity(t *testing.T) {
+	s := newHarness(t, 2)
+	s.Publish("w", `steps:
+  - {label: poll, functionBlock: p/again:1, runOn: device, repeat: {count: 4, while: poll.result.n < 3, delay: 5s}}
+`)
+	n := map[string]int{}
+	s.Script = func(c harness.BlockCall) *harness.Outcome {
+		n[c.Entity]++
+		left := n[c.Entity]
+		if c.Entity == "d001" {
+			left = 1
+		}
+		return &harness.Outcome{Result: json.RawMessage(`{"n":` + string(rune('0'+left)) + `}`)}
+	}
+	id := s.Start("w", harness.DeviceIDs(2)...)
+	settle(s)
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+	if n["d000"] != 3 || n["d001"] != 4 {
+		t.Errorf("visits %v", n)
+	}
+}
+
+// A delay takes its time.
+func TestDelay_WaitsBeforeStep(t *testing.T) {
+	s := newHarness(t, 0)
+	s.Publish("w", "steps: [{label: one, functionBlock: p/pure:1, runOn: global, delay: 90s}]\n")
+	id := s.Start("w")
+	if x := s.Load(id); x.State != sm.ExecutionWaiting || x.Wait.Kind != workflow.WaitTimer {
+		t.Fatalf("state %s, waits for %+v", x.State, x.Wait)
+	}
+	s.RunUntilIdle(80 * time.Second)
+	if len(s.BlockCalls) != 0 {
+		t.Error("it did not wait")
+	}
+	settle(s)
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+}
+
+// A short delay ends when it is over, not with the next sweep.
+func TestDelay_EndsOnTime(t *testing.T) {
+	s := newHarness(t, 0)
+	s.Publish("w", "steps: [{label: one, functionBlock: p/pure:1, runOn: global, delay: 3s}]\n")
+	id := s.Start("w")
+	settle(s)
+	x := s.ExpectState(id, sm.ExecutionCompletedAck)
+	if took := x.EndedAt.Sub(x.CreatedAt); took < 3*time.Second || took > 10*time.Second {
+		t.Errorf("it took %s", took)
+	}
+}

@@ -1,0 +1,49 @@
+package query
+
+import (
+	"context"
+
+	"github.com/lockstep-run/lockstep/shared/cost"
+	"github.com/lockstep-run/lockstep/shared/topology"
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// Cost is what a run has consumed up to its last commit, as the services counted
+// it, and that last write, which no later one could count any more: it is
+// computed from the size of the item.
+func (v *Service) Cost(ctx context.Context, c workflow.Caller, id string) (views.CostView, error) {
+	i, err := v.engine.Inspect(ctx, c.Tenant, id)
+	if err != nil {
+		return views.CostView{}, err
+	}
+	x := i.Execution()
+	total := x.Cost.Clone()
+	total.Add(lastWriteCost(x))
+	bill := cost.NewBill(total)
+	answer := views.CostView{
+		ExecutionID: x.ID, WriteUnits: total.WriteUnits, ReadUnits: total.ReadUnits,
+		DynamoRequests: total.DynamoRequests, QueueRequests: total.QueueRequests, Invocations: total.Invocations,
+		Lines: bill.Lines, Dollars: bill.Total, PricesAsOf: bill.AsOf,
+	}
+	if answer.WriteUnits == nil {
+		answer.WriteUnits = map[string]float64{}
+	}
+	if answer.ReadUnits == nil {
+		answer.ReadUnits = map[string]float64{}
+	}
+	return answer, nil
+}
+
+// Index writes of the commit that ends a run: out of the old state and into the
+// new one, and out of the alarm clock.
+const lastIndexWrites = 3
+
+func lastWriteCost(x *workflow.Execution) workflow.Cost {
+	units := float64((x.ItemBytes + 1023) / 1024)
+	if x.DueAt.IsZero() || sm.Acknowledged(x.State) {
+		units += lastIndexWrites
+	}
+	return workflow.Cost{WriteUnits: map[string]float64{topology.TableExecutions: units}, DynamoRequests: 1}
+}

@@ -1,0 +1,219 @@
+package query
+
+import (
+	"context"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/engine"
+
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// Execution is one run in detail: with its parameters, and with the packs of the
+// open step run counted now.
+func (v *Service) Execution(ctx context.Context, c workflow.Caller, id string) (views.ExecutionView, error) {
+	i, err := v.engine.Inspect(ctx, c.Tenant, id)
+	if err != nil {
+		return views.ExecutionView{}, err
+	}
+	return v.executionDetail(ctx, i)
+}
+
+// LoadedExecution is the view of an execution that has just been changed.
+func (v *Service) LoadedExecution(ctx context.Context, x *workflow.Execution) (views.ExecutionView, error) {
+	return v.executionDetail(ctx, v.engine.InspectLoaded(x))
+}
+
+func (v *Service) executionDetail(ctx context.Context, i *engine.Inspection) (views.ExecutionView, error) {
+	x := i.Execution()
+	e := executionSummary(x)
+	in, err := i.Input(ctx)
+	if err != nil {
+		return e, err
+	}
+	e.Parameters = in.Parameters
+	program, err := i.Program(ctx)
+	if err != nil {
+		return e, err
+	}
+	e.Progress.Steps = stepProgress(x, program)
+	counts := &e.Progress.Jobs
+	counts.Pending, counts.Claimed, counts.Running = new(int), new(int), new(int)
+	counts.Cancelled, counts.Unknown = new(int), new(int)
+	for n := range x.StepRuns {
+		r := &x.StepRuns[n]
+		if r.Kind != workflow.JobExecute || r.SupersededBy > 0 || retriedLater(x, r) {
+			continue
+		}
+		if !r.Open() {
+			*counts.Cancelled += r.Counts.NotExecuted
+			*counts.Unknown += r.Counts.Unknown
+			continue
+		}
+		packs, err := i.Packs(ctx, r)
+		if err != nil {
+			return e, err
+		}
+		countOpenJobs(counts, r, packs)
+	}
+	e.Progress.AsOf = ptr(v.engine.Now().UTC().Truncate(time.Millisecond))
+	e.Waiting = v.waiting(ctx, i)
+	return e, nil
+}
+
+// countOpenJobs adds the jobs of a run that is not over by what their packs say now.
+func countOpenJobs(counts *views.JobCounts, r *workflow.StepRun, packs []*workflow.Pack) {
+	states := latestAttempts(packs)
+	for index := range r.Jobs {
+		switch states[index].State {
+		case sm.JobCompleted:
+			counts.Completed++
+		case sm.JobFailed:
+			counts.Failed++
+		case sm.JobUnknown:
+			*counts.Unknown++
+		case sm.JobCancelled:
+			*counts.Cancelled++
+		case sm.JobRunning:
+			*counts.Running++
+		case sm.JobClaimed:
+			*counts.Claimed++
+		default:
+			*counts.Pending++
+		}
+	}
+}
+
+// executionSummary is as much of a run as its state item says.
+func executionSummary(x *workflow.Execution) views.ExecutionView {
+	e := views.ExecutionView{
+		ID: x.ID, Workflow: x.Workflow, State: x.State, Status: x.Status(),
+		Reason: x.Reason, RolledBack: x.RolledBack, Labels: x.Labels, Tenant: x.Tenant,
+		CreatedBy: x.CreatedBy, CreatedAt: x.CreatedAt,
+		StartedAt: timePtr(x.StartedAt), EndedAt: timePtr(x.EndedAt),
+		Entities: x.Scope.Counts, Dropped: droppedView(x), Error: views.NewFailureView(x.Error), Cancellation: x.Cancellation,
+		Children: []string{}, Blocks: x.Blocks, Try: x.Try, Version: x.Version, EngineVersion: x.EngineVersion,
+	}
+	if !x.Input.Offloaded {
+		e.Parameters = x.Input.Parameters
+	}
+	if x.Cause != "" {
+		e.Cause = &x.Cause
+	}
+	if e.Labels == nil {
+		e.Labels = map[string]string{}
+	}
+	if e.Entities == nil {
+		e.Entities = map[string]int{}
+	}
+	if e.Blocks == nil {
+		e.Blocks = map[string]string{}
+	}
+	if x.Parent != nil {
+		e.Parent = &x.Parent.Execution
+	}
+	for n := range x.StepRuns {
+		r := &x.StepRuns[n]
+		if r.Child != nil {
+			e.Children = append(e.Children, r.Child.ID)
+		}
+		if r.Kind != workflow.JobExecute || r.SupersededBy > 0 {
+			continue
+		}
+		if retriedLater(x, r) {
+			counted := completedJobs(x, r)
+			e.Progress.Jobs.Completed += counted
+			e.Progress.Jobs.Total += counted
+			continue
+		}
+		e.Progress.Jobs.Completed += r.Counts.OK
+		e.Progress.Jobs.Total += r.Jobs
+		e.Progress.Jobs.Failed += r.Counts.Failed
+	}
+	e.Progress.Steps = stepProgress(x, nil)
+	e.CurrentStep = currentStep(x)
+	return e
+}
+
+// retriedLater reports whether a later try has repeated what failed in the run, so
+// that only what came to OK in it still counts.
+func retriedLater(x *workflow.Execution, r *workflow.StepRun) bool {
+	for n := range x.StepRuns {
+		if o := &x.StepRuns[n]; o.OnlyFailed && o.StepIndex == r.StepIndex && o.Kind == r.Kind && o.Try > r.Try && o.SupersededBy == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// completedJobs is how many jobs of a run that a later try has repeated still count:
+// those that came to OK, but for as many as were undone. A rollback undoes what
+// has failed, too, and is taken to have done so last.
+func completedJobs(x *workflow.Execution, r *workflow.StepRun) int {
+	left := r.Counts.OK
+	for n := range x.StepRuns {
+		if u := &x.StepRuns[n]; u.Kind == workflow.JobRollback && u.Undoes == r.Seq {
+			left -= u.Counts.Executed()
+		}
+	}
+	return max(0, left)
+}
+
+// stepProgress counts the steps and those that are over: their last visit is, or that of
+// a step around them. Without the program the steps are those entered so far.
+func stepProgress(x *workflow.Execution, program *spec.Program) views.StepProgress {
+	done := map[int]bool{}
+	for n := range x.StepRuns {
+		if r := &x.StepRuns[n]; r.Forward() && r.SupersededBy == 0 {
+			done[r.StepIndex] = !r.Open()
+		}
+	}
+	p := views.StepProgress{Total: len(done)}
+	if program == nil {
+		for _, o := range done {
+			if o {
+				p.Done++
+			}
+		}
+		return p
+	}
+	p.Total = len(program.Nodes)
+	for n := range program.Nodes {
+		for at := n; at >= 0; at = program.Nodes[at].Parent {
+			if done[at] {
+				p.Done++
+				break
+			}
+		}
+	}
+	return p
+}
+
+// currentStep is the label of the innermost step that is open, or nil. Of steps
+// that are open together it is the first.
+func currentStep(x *workflow.Execution) *string {
+	current := openStepRun(x)
+	if current == nil || current.Label == "" {
+		return nil
+	}
+	return &current.Label
+}
+
+func openStepRun(x *workflow.Execution) *workflow.StepRun {
+	for n := len(x.StepRuns) - 1; n >= 0; n-- {
+		r := &x.StepRuns[n]
+		if !r.Open() {
+			continue
+		}
+		for first := 0; r.Pipeline > 0 && first < n; first++ {
+			if o := &x.StepRuns[first]; o.Open() && o.Pipeline == r.Pipeline {
+				return o
+			}
+		}
+		return r
+	}
+	return nil
+}

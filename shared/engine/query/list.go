@@ -1,0 +1,126 @@
+package query
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/lockstep-run/lockstep/shared/parallel"
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// maxListReads bounds how far one answer looks for runs that pass the filter; the
+// page it returns may then be short, and its token goes on from there.
+const maxListReads = 10
+
+// Executions lists runs, the newest first.
+func (v *Service) Executions(ctx context.Context, c workflow.Caller, f views.ExecutionFilter, p workflow.Page) (workflow.List[views.ExecutionView], error) {
+	var list workflow.List[views.ExecutionView]
+	below := ""
+	if p.Token != "" {
+		var err error
+		if below, err = decodePageToken(p); err != nil {
+			return list, err
+		}
+	}
+	limit, bytes := pageLimit(p), 0
+	for range maxListReads {
+		batch, end, err := v.readExecutions(ctx, c.Tenant, matchingStates(f), below, limit)
+		if err != nil {
+			return list, err
+		}
+		for _, x := range batch.executions {
+			if matchesFilter(x, f) {
+				item := executionSummary(x)
+				item.Waiting = v.storedWaiting(x)
+				bytes += x.ItemBytes
+				if bytes > maxPageBytes && len(list.Items) > 0 {
+					list.NextToken = encodePageToken(list.Items[len(list.Items)-1].ID)
+					return list, nil
+				}
+				list.Items = append(list.Items, item)
+			}
+			below = x.ID
+			if len(list.Items) == limit {
+				list.NextToken = encodePageToken(below)
+				return list, nil
+			}
+		}
+		if end {
+			return list, nil
+		}
+		below = batch.last
+	}
+	list.NextToken = encodePageToken(below)
+	return list, nil
+}
+
+// page of runs: as read strongly, newest first; last is the id of the last one
+// that was looked at.
+type executionPage struct {
+	executions []*workflow.Execution
+	last       string
+}
+
+// readExecutions reads the next runs in any of the states, as the index lists them.
+func (v *Service) readExecutions(ctx context.Context, tenant string, states []sm.ExecutionState, below string, limit int) (p executionPage, end bool, err error) {
+	ports := v.engine.OpenPorts()
+	listed := make([][]string, len(states))
+	err = parallel.Each(ctx, v.parallel, len(states), func(ctx context.Context, i int) (err error) {
+		listed[i], err = ports.Store.ListByState(ctx, tenant, states[i], below, limit)
+		return err
+	})
+	if err != nil {
+		return p, false, err
+	}
+	ids := slices.Concat(listed...)
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	slices.Reverse(ids)
+	end = len(ids) < limit
+	if !end {
+		ids = ids[:limit]
+	}
+	if len(ids) == 0 {
+		return p, true, nil
+	}
+	p.last = ids[len(ids)-1]
+	p.executions, err = ports.Store.LoadMany(ctx, tenant, ids)
+	slices.SortFunc(p.executions, func(a, b *workflow.Execution) int { return strings.Compare(b.ID, a.ID) })
+	return p, end, err
+}
+
+// matchingStates is which states can pass the filter.
+func matchingStates(f views.ExecutionFilter) []sm.ExecutionState {
+	var states []sm.ExecutionState
+	for _, s := range sm.ExecutionStates() {
+		if matchesState(s, f) {
+			states = append(states, s)
+		}
+	}
+	return states
+}
+
+func matchesState(s sm.ExecutionState, f views.ExecutionFilter) bool {
+	status := sm.StatusOf(s)
+	return (f.State == "" || f.State == s) && (f.Status == "" || f.Status == status) &&
+		(!f.Active || status == sm.StatusPending || status == sm.StatusRunning)
+}
+
+func matchesFilter(x *workflow.Execution, f views.ExecutionFilter) bool {
+	if !matchesState(x.State, f) || !x.DiscardedAt.IsZero() || f.Parent != "" && (x.Parent == nil || x.Parent.Execution != f.Parent) {
+		return false
+	}
+	if w := f.Workflow; w.Name != "" && (w.FullName() != x.Workflow.FullName() || !w.Matches(x.Workflow.Version)) {
+		return false
+	}
+	for k, want := range f.Labels {
+		if got, ok := x.Labels[k]; !ok || got != want {
+			return false
+		}
+	}
+	return (f.CreatedAfter.IsZero() || x.CreatedAt.After(f.CreatedAfter)) &&
+		(f.CreatedBefore.IsZero() || x.CreatedAt.Before(f.CreatedBefore))
+}

@@ -1,0 +1,220 @@
+package query
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// Locks lists the live locks. They are found from the runs that hold any, so
+// that the work is proportional to what is held, not to what ever was.
+func (v *Service) Locks(ctx context.Context, c workflow.Caller, p workflow.Page) (workflow.List[views.LockView], error) {
+	var list workflow.List[views.LockView]
+	executionID, skip, err := parseLockToken(p)
+	if err != nil {
+		return list, err
+	}
+	var holding []sm.ExecutionState
+	for _, s := range sm.ExecutionStates() {
+		if sm.HoldsLocks(s) {
+			holding = append(holding, s)
+		}
+	}
+	// The run at which the last page stopped is listed once more: ids sort below
+	// themselves with a character appended.
+	below := executionID
+	if executionID != "" {
+		below = executionID + "~"
+	}
+	for range maxListReads {
+		batch, end, err := v.readExecutions(ctx, c.Tenant, holding, below, workflow.DefaultPageSize)
+		if err != nil {
+			return list, err
+		}
+		for _, x := range batch.executions {
+			if x.ID != executionID {
+				skip = 0
+			}
+			full, err := v.appendLocks(ctx, x, skip, pageLimit(p), &list)
+			if err != nil || full {
+				return list, err
+			}
+		}
+		if end {
+			return list, nil
+		}
+		below = batch.last
+		executionID, skip = "", 0
+	}
+	list.NextToken = encodePageToken(below + "|0")
+	return list, nil
+}
+
+func parseLockToken(p workflow.Page) (executionID string, skip int, err error) {
+	if p.Token == "" {
+		return "", 0, nil
+	}
+	s, err := decodePageToken(p)
+	if err != nil {
+		return "", 0, err
+	}
+	executionID, n, ok := strings.Cut(s, "|")
+	if skip, err = strconv.Atoi(n); err != nil || !ok || skip < 0 {
+		return "", 0, invalidPageToken()
+	}
+	return executionID, skip, nil
+}
+
+// appendLocks appends the locks that a run holds now, from its entity number skip
+// on. full reports that the page is full and its token is set.
+func (v *Service) appendLocks(ctx context.Context, x *workflow.Execution, skip, limit int, list *workflow.List[views.LockView]) (full bool, err error) {
+	head := workflow.OwnerStatus{State: x.State, Epoch: x.Epoch}
+	if !head.HoldsLocks(x.Epoch) {
+		return false, nil
+	}
+	i := v.engine.InspectLoaded(x)
+	entities, err := i.Entities(ctx)
+	if err != nil {
+		return false, err
+	}
+	waiters, err := v.waitersByEntity(ctx, x)
+	if err != nil {
+		return false, err
+	}
+	for skip < len(entities) {
+		part := entities[skip:min(len(entities), skip+workflow.DefaultPageSize)]
+		keys := make([]workflow.EntityKey, len(part))
+		for n, e := range part {
+			keys[n] = e.Key
+		}
+		items, err := i.Ports().Locks.Read(ctx, x.Tenant, keys)
+		if err != nil {
+			return false, err
+		}
+		var reserving []string
+		for _, l := range items {
+			if l.Reserver != "" && !slices.Contains(reserving, l.Reserver) {
+				reserving = append(reserving, l.Reserver)
+			}
+		}
+		heads := map[string]workflow.OwnerStatus{}
+		if len(reserving) > 0 {
+			if heads, err = i.Ports().Store.Heads(ctx, x.Tenant, reserving); err != nil {
+				return false, err
+			}
+		}
+		for _, key := range keys {
+			if len(list.Items) == limit {
+				list.NextToken = encodePageToken(fmt.Sprintf("%s|%d", x.ID, skip))
+				return true, nil
+			}
+			skip++
+			l := items[key]
+			if !heads[l.Reserver].Reserves() {
+				l.Reserver = ""
+			}
+			if h, held := l.HolderOf(x.ID, x.Epoch); held {
+				list.Items = append(list.Items, lockView(l, x.ID, h, waiters[key]))
+			}
+		}
+	}
+	return false, nil
+}
+
+// lockView shows a lock with one of those who hold it.
+func lockView(l workflow.Lock, by string, h workflow.Holder, waiting []views.Waiter) views.LockView {
+	if waiting == nil {
+		waiting = []views.Waiter{}
+	}
+	mode := workflow.LockExclusive
+	if l.Mode != "" {
+		mode = l.Mode
+	}
+	return views.LockView{
+		Entity: l.Entity, HeldBy: stringPtr(by), Since: ptr(time.UnixMilli(h.Since).UTC()),
+		ReservedBy: stringPtr(l.Reserver), Token: h.Token, Mode: string(mode), Waiting: waiting,
+	}
+}
+
+// waitersByEntity are the runs registered with x, by the entity each waits for.
+func (v *Service) waitersByEntity(ctx context.Context, x *workflow.Execution) (map[workflow.EntityKey][]views.Waiter, error) {
+	if len(x.Waiters) == 0 {
+		return nil, nil
+	}
+	waiting, err := v.engine.OpenPorts().Store.LoadMany(ctx, x.Tenant, x.Waiters)
+	if err != nil {
+		return nil, err
+	}
+	byEntity := map[workflow.EntityKey][]views.Waiter{}
+	for _, w := range waiting {
+		if b := w.BlockedBy; b != nil && b.Execution == x.ID {
+			byEntity[b.Entity] = append(byEntity[b.Entity], views.Waiter{Execution: w.ID, Since: &b.Since})
+		}
+	}
+	return byEntity, nil
+}
+
+// Lock is the lock of one entity of the inventory, held or not. Of several runs
+// that share it, the oldest is shown as its holder, with all who wait for any of
+// them; each has a row of its own in Locks.
+func (v *Service) Lock(ctx context.Context, c workflow.Caller, key workflow.EntityKey) (views.LockView, error) {
+	ports := v.engine.OpenPorts()
+	keys := []workflow.EntityKey{key}
+	known, err := ports.Registry.Entities(ctx, c.Tenant, keys, true)
+	if err != nil {
+		return views.LockView{}, err
+	}
+	if _, ok := known[key]; !ok {
+		return views.LockView{}, workflow.Errorf(workflow.CodeNotFound, "the inventory has no entity %s", key)
+	}
+	items, err := ports.Locks.Read(ctx, c.Tenant, keys)
+	if err != nil {
+		return views.LockView{}, err
+	}
+	l := items[key]
+	named := slices.Sorted(maps.Keys(l.Holders))
+	for _, id := range []string{l.Owner, l.Reserver} {
+		if id != "" && !slices.Contains(named, id) {
+			named = append(named, id)
+		}
+	}
+	executions, err := ports.Store.LoadMany(ctx, c.Tenant, named)
+	if err != nil {
+		return views.LockView{}, err
+	}
+	slices.SortFunc(executions, func(a, b *workflow.Execution) int { return strings.Compare(a.ID, b.ID) })
+	answer := lockView(l, "", workflow.Holder{Token: l.Token}, nil)
+	answer.Since, answer.ReservedBy = nil, nil
+	for _, x := range executions {
+		head := workflow.OwnerStatus{State: x.State, Epoch: x.Epoch}
+		if x.ID == l.Reserver && head.Reserves() {
+			answer.ReservedBy = stringPtr(l.Reserver)
+		}
+		h, held := l.HolderOf(x.ID, x.Epoch)
+		if !held || !head.HoldsLocks(x.Epoch) {
+			continue
+		}
+		by, err := v.waitersByEntity(ctx, x)
+		if err != nil {
+			return views.LockView{}, err
+		}
+		waiting := slices.Concat(answer.Waiting, by[key])
+		if answer.HeldBy == nil {
+			reserved := answer.ReservedBy
+			answer = lockView(l, x.ID, h, nil)
+			answer.ReservedBy = reserved
+		}
+		if len(waiting) > 0 {
+			answer.Waiting = waiting
+		}
+	}
+	return answer, nil
+}

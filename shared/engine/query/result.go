@@ -1,0 +1,94 @@
+package query
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/lockstep-run/lockstep/shared/engine"
+	"github.com/lockstep-run/lockstep/shared/lifecycle/plan"
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// Result is what the steps of a run have returned: of each, and of each entity,
+// the last visit that returned anything. Where that is more than one answer holds, the rest is left to the list of jobs.
+func (v *Service) Result(ctx context.Context, c workflow.Caller, id string) (views.ResultView, error) {
+	i, err := v.engine.Inspect(ctx, c.Tenant, id)
+	if err != nil {
+		return views.ResultView{}, err
+	}
+	x := i.Execution()
+	answer := views.ResultView{ExecutionID: x.ID, State: x.State, Status: x.Status(), Steps: map[string]views.StepResult{}}
+	program, err := i.Program(ctx)
+	if err != nil || program == nil {
+		return answer, err
+	}
+	bytes := 0
+	for n := range x.StepRuns {
+		r := &x.StepRuns[n]
+		if r.Kind != workflow.JobExecute || r.SupersededBy > 0 || r.StepIndex >= len(program.Nodes) {
+			continue
+		}
+		s := views.StepResult{Status: r.Status, Ordinal: r.Ordinal, RunOn: program.Nodes[r.StepIndex].RunOn}
+		var jobs []workflow.JobInput
+		var packs []*workflow.Pack
+		if r.Jobs > 0 {
+			if jobs, err = i.PlannedJobs(ctx, r); err == nil {
+				packs, err = i.Packs(ctx, r)
+			}
+			if err != nil {
+				return answer, err
+			}
+		}
+		latest := plan.LatestRecords(packs)
+		if s.RunOn != workflow.RunOnGlobal {
+			// A visit to a part of the entities leaves what came of the others.
+			if s.Results = answer.Steps[r.Label].Results; s.Results == nil {
+				s.Results = map[string]json.RawMessage{}
+			}
+		}
+		for _, j := range jobs {
+			rec := latest[j.Index]
+			if rec.Result == nil && rec.ResultRef == nil {
+				continue
+			}
+			if bytes += resultBytes(rec); bytes > maxPageBytes {
+				answer.Truncated = true
+				break
+			}
+			if rec.Result == nil {
+				if rec.Result, err = loadStoredResult(ctx, i, rec.ResultRef); err != nil {
+					return answer, err
+				}
+			}
+			if j.Entity == nil {
+				s.Result = rec.Result
+			} else {
+				s.Results[j.Entity.ID] = rec.Result
+			}
+		}
+		answer.Steps[r.Label] = s
+	}
+	return answer, nil
+}
+
+// resultBytes is how large a job's result is, wherever it is kept.
+func resultBytes(rec workflow.JobRecord) int {
+	if rec.ResultRef != nil {
+		return rec.ResultRef.Bytes
+	}
+	return len(rec.Result)
+}
+
+// loadStoredResult is a result that is too large for its pack, nil if it is not kept any
+// more.
+func loadStoredResult(ctx context.Context, i *engine.Inspection, s *workflow.PayloadRef) (json.RawMessage, error) {
+	if s == nil || s.Pack == nil {
+		return nil, nil
+	}
+	result, err := i.Ports().Packs.LoadPayload(ctx, *s.Pack, *s)
+	if workflow.Is(err, workflow.CodeNotFound) {
+		return nil, nil
+	}
+	return result, err
+}

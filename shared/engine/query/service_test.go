@@ -1,0 +1,423 @@
+package query_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+	"github.com/lockstep-run/lockstep/tests/sim/faults"
+	"github.com/lockstep-run/lockstep/tests/sim/harness"
+)
+
+func newHarness(t *testing.T, devices int, definition string) *harness.Harness {
+	s := harness.New(t, 1, harness.Options())
+	s.RegisterBlocks()
+	s.ImportDevices(harness.DeviceIDs(devices)...)
+	s.Publish("w", definition)
+	return s
+}
+
+func must[T any](s *harness.Harness) func(T, error) T {
+	return func(v T, err error) T {
+		s.Helper()
+		if err != nil {
+			s.Fatal(err)
+		}
+		return v
+	}
+}
+
+// readPages reads a list page by page.
+func readPages[T any](s *harness.Harness, limit int, read func(workflow.Page) (workflow.List[T], error)) (all []T) {
+	s.Helper()
+	for page, n := (workflow.Page{Limit: limit}), 0; ; n++ {
+		l := must[workflow.List[T]](s)(read(page))
+		all = append(all, l.Items...)
+		if page.Token = l.NextToken; page.Token == "" {
+			return all
+		}
+		if n > 1000 {
+			s.Fatal("the pages never end")
+		}
+	}
+}
+
+const twoSteps = "steps:\n  - {label: one, functionBlock: p/once:1, runOn: device}\n  - {label: two, functionBlock: p/again:1, runOn: device}\n"
+
+// N59: lists, details and status calls agree at any moment, and never leave a
+// terminal state.
+func TestService_AnswersAgree(t *testing.T) {
+	s := newHarness(t, 3, twoSteps)
+	ctx := context.Background()
+	s.Script = func(c harness.BlockCall) *harness.Outcome {
+		if c.Step == "two" && c.Entity == "d002" && c.Kind == workflow.JobExecute {
+			return &harness.Outcome{FailCode: "REFUSED"}
+		}
+		return nil
+	}
+	ended := map[string]sm.Status{}
+	compare := func() {
+		listed := readPages(s, 2, func(p workflow.Page) (workflow.List[views.ExecutionView], error) {
+			return s.Query.Executions(ctx, harness.Caller, views.ExecutionFilter{}, p)
+		})
+		if len(listed) != len(s.States(harness.Caller.Tenant)) {
+			t.Fatalf("%d runs are listed of %d", len(listed), len(s.States(harness.Caller.Tenant)))
+		}
+		for _, l := range listed {
+			d := must[views.ExecutionView](s)(s.Query.Execution(ctx, harness.Caller, l.ID))
+			st := must[views.StatusView](s)(s.Query.Status(ctx, harness.Caller, l.ID))
+			if l.State != d.State || l.Status != d.Status || st.State != d.Status || l.Version != d.Version ||
+				cmp.Diff(l.CurrentStep, d.CurrentStep) != "" || cmp.Diff(st.CurrentStep, d.CurrentStep) != "" ||
+				cmp.Diff(l.EndedAt, st.EndedAt) != "" || cmp.Diff(d.StartedAt, st.StartedAt) != "" {
+				t.Errorf("they disagree:\n%+v\n%+v\n%+v", l, d, st)
+			}
+			if (st.TerminalEvent != nil) != sm.Terminal(d.State) || st.CompletionInferred {
+				t.Errorf("in %s: %+v", d.State, st)
+			}
+			if before, over := ended[l.ID]; over && before != l.Status {
+				t.Errorf("%s left %s for %s", l.ID, before, l.Status)
+			}
+			if sm.Terminal(d.State) {
+				ended[l.ID] = l.Status
+			}
+			c := d.Progress.Jobs
+			if sum := *c.Pending + *c.Claimed + *c.Running + c.Completed + c.Failed + *c.Cancelled + *c.Unknown; sum != c.Total {
+				t.Errorf("%d jobs in all, %d by state: %+v", c.Total, sum, c)
+			}
+		}
+	}
+	s.Start("w", "d000", "d001")
+	s.Start("w", "d001", "d002")
+	s.Start("w", "d002")
+	for compare(); s.Deliver(); {
+		compare()
+	}
+	s.RunUntilIdle(time.Hour)
+	compare()
+	if len(ended) != 3 {
+		t.Errorf("ended: %v", ended)
+	}
+}
+
+// Lists filter by what a run is now.
+func TestService_ExecutionFilters(t *testing.T) {
+	s := newHarness(t, 3, twoSteps)
+	ctx := context.Background()
+	a := s.Start("w", "d000")
+	s.Drain()
+	s.Advance(time.Minute)
+	b, c := s.Start("w", "d001"), s.Start("w", "d001")
+	for name, test := range map[string]struct {
+		filter views.ExecutionFilter
+		want   []string
+	}{
+		"all, newest first":  {views.ExecutionFilter{}, []string{c, b, a}},
+		"active":             {views.ExecutionFilter{Active: true}, []string{c, b}},
+		"by state":           {views.ExecutionFilter{State: sm.ExecutionScheduled}, []string{c}},
+		"by status":          {views.ExecutionFilter{Status: sm.StatusCompleted}, []string{a}},
+		"by workflow":        {views.ExecutionFilter{Workflow: workflow.Ref{Package: "p", Name: "w", Version: "1"}}, []string{c, b, a}},
+		"of another version": {views.ExecutionFilter{Workflow: workflow.Ref{Package: "p", Name: "w", Version: "2"}}, nil},
+		"by parent":          {views.ExecutionFilter{Parent: a}, nil},
+		"created after":      {views.ExecutionFilter{CreatedAfter: s.Load(a).CreatedAt}, []string{c, b}},
+		"created before":     {views.ExecutionFilter{CreatedBefore: s.Load(b).CreatedAt}, []string{a}},
+		"both contradict":    {views.ExecutionFilter{State: sm.ExecutionScheduled, Status: sm.StatusCompleted}, nil},
+	} {
+		for _, limit := range []int{1, 2, 100} {
+			var got []string
+			for _, x := range readPages(s, limit, func(p workflow.Page) (workflow.List[views.ExecutionView], error) {
+				return s.Query.Executions(ctx, harness.Caller, test.filter, p)
+			}) {
+				got = append(got, x.ID)
+			}
+			if !slices.Equal(got, test.want) {
+				t.Errorf("%s by %d: %v, want %v", name, limit, got, test.want)
+			}
+		}
+	}
+	other := workflow.Caller{Tenant: "other", Actor: "eve"}
+	if l := must[workflow.List[views.ExecutionView]](s)(s.Query.Executions(ctx, other, views.ExecutionFilter{}, workflow.Page{})); len(l.Items) != 0 {
+		t.Errorf("another tenant sees %v", l.Items)
+	}
+	if _, err := s.Query.Status(ctx, other, a); !workflow.Is(err, workflow.CodeNotFound) {
+		t.Errorf("another tenant is told %v", err)
+	}
+	// An index that lags may hide a run; it never shows one wrongly.
+	s.Faults = func(faults.Call) faults.Fault { return faults.Stale }
+	for _, x := range readPages(s, 2, func(p workflow.Page) (workflow.List[views.ExecutionView], error) {
+		return s.Query.Executions(ctx, harness.Caller, views.ExecutionFilter{Active: true}, p)
+	}) {
+		if x.Status != sm.StatusPending && x.Status != sm.StatusRunning {
+			t.Errorf("listed as active: %s", x.State)
+		}
+	}
+}
+
+// Jobs that nobody has claimed are listed, attempts are linked, filters and pages
+// of every size give the same.
+func TestService_JobsByFilterAndPage(t *testing.T) {
+	s := newHarness(t, 5, "steps:\n  - {label: one, functionBlock: p/again:1, runOn: device, retry: {maxRetries: 2, delay: 10s}}\n  - {label: two, functionBlock: p/forever:1, runOn: global}\n")
+	ctx := context.Background()
+	s.Script = func(c harness.BlockCall) *harness.Outcome {
+		if c.Entity == "d003" && c.Attempt < 3 {
+			return &harness.Outcome{FailCode: "BUSY", Retryable: true}
+		}
+		return nil
+	}
+	id := s.Start("w", harness.DeviceIDs(5)...)
+	read := func(f views.JobFilter, limit int) []workflow.Job {
+		t.Helper()
+		return readPages(s, limit, func(p workflow.Page) (workflow.List[workflow.Job], error) {
+			return s.Query.Jobs(ctx, harness.Caller, id, f, p)
+		})
+	}
+	for _, j := range read(views.JobFilter{}, 100) {
+		if j.State != sm.JobPending || j.Attempt != 1 || j.Worker != nil || j.ClaimedAt != nil || j.CreatedAt.IsZero() || *j.Token == 0 {
+			t.Errorf("unclaimed: %+v", j)
+		}
+	}
+	s.Drain()
+	waiting := read(views.JobFilter{Entity: workflow.EntityKey{ID: "d003"}}, 100)
+	if len(waiting) != 2 || waiting[0].State != sm.JobFailed || waiting[1].State != sm.JobPending || waiting[1].Attempt != 2 {
+		t.Errorf("between two attempts: %+v", waiting)
+	}
+	if w := must[views.ExecutionView](s)(s.Query.Execution(ctx, harness.Caller, id)).Waiting; w == nil || w.Kind != views.WaitRetry {
+		t.Errorf("waiting %+v", w)
+	}
+	if !s.RunUntilIdle(time.Hour) {
+		t.Fatal("it never ends")
+	}
+	all := read(views.JobFilter{}, 100)
+	if len(all) != 8 {
+		t.Fatalf("%d jobs, want 5, 2 more attempts and a global one", len(all))
+	}
+	ids := map[string]workflow.Job{}
+	for _, j := range all {
+		ids[j.ID] = j
+	}
+	for _, j := range all {
+		if j.Replaces != nil && *ids[*j.Replaces].ReplacedBy != j.ID {
+			t.Errorf("%s replaces %s, which is replaced by %v", j.ID, *j.Replaces, ids[*j.Replaces].ReplacedBy)
+		}
+		if (j.Replaces != nil) != (j.Attempt > 1) || (j.ReplacedBy != nil) != (j.State == sm.JobFailed) {
+			t.Errorf("links of %+v", j)
+		}
+		if (j.Entity == nil) != (j.Step == "two") || (j.Token == nil) != (j.Entity == nil) || j.Worker == nil || j.EndedAt == nil {
+			t.Errorf("job %+v", j)
+		}
+	}
+	for limit := 1; limit <= 9; limit++ {
+		if diff := cmp.Diff(all, read(views.JobFilter{}, limit)); diff != "" {
+			t.Errorf("by %d: %s", limit, diff)
+		}
+	}
+	for name, test := range map[string]struct {
+		filter views.JobFilter
+		want   int
+	}{
+		"by step":           {views.JobFilter{Step: "one"}, 7},
+		"by state":          {views.JobFilter{State: sm.JobFailed}, 2},
+		"by kind":           {views.JobFilter{Kind: workflow.JobRollback}, 0},
+		"by entity":         {views.JobFilter{Entity: workflow.EntityKey{Type: "device", ID: "d003"}}, 3},
+		"by another type":   {views.JobFilter{Entity: workflow.EntityKey{Type: "site", ID: "d003"}}, 0},
+		"by two that agree": {views.JobFilter{Step: "one", State: sm.JobCompleted}, 5},
+	} {
+		for _, limit := range []int{1, 3, 100} {
+			if got := read(test.filter, limit); len(got) != test.want {
+				t.Errorf("%s by %d: %d jobs, want %d", name, limit, len(got), test.want)
+			}
+		}
+	}
+}
+
+// The history of a long run is paged out, and comes back whole by pages of every
+// size, also while it grows.
+func TestService_HistoryAcrossPages(t *testing.T) {
+	definition := "steps:\n"
+	for i := range 40 {
+		definition += fmt.Sprintf("  - {label: s%d, functionBlock: p/pure:1, runOn: global}\n", i)
+	}
+	s := newHarness(t, 0, definition)
+	ctx := context.Background()
+	id := s.Start("w")
+	read := func(limit int) []workflow.Event {
+		return readPages(s, limit, func(p workflow.Page) (workflow.List[workflow.Event], error) {
+			return s.Query.History(ctx, harness.Caller, id, p)
+		})
+	}
+	for s.Deliver() {
+		x := s.Load(id)
+		if got := read(11); int64(len(got)) != x.Sequence {
+			t.Fatalf("%d events of %d, %d paged out", len(got), x.Sequence, x.PagedThrough)
+		}
+	}
+	x := s.ExpectState(id, sm.ExecutionCompletedAck)
+	if x.PagedThrough == 0 || len(x.Events) > 60 || x.Sequence < 80 {
+		t.Errorf("%d events, %d paged out, %d in the item", x.Sequence, x.PagedThrough, len(x.Events))
+	}
+	all := read(1000)
+	for limit := 1; limit < 45; limit += 6 {
+		if diff := cmp.Diff(all, read(limit)); diff != "" {
+			t.Errorf("by %d: %s", limit, diff)
+		}
+	}
+	s.CheckInvariants()
+	for _, token := range []string{"***", "bm90YW51bWJlcg"} {
+		if _, err := s.Query.History(ctx, harness.Caller, id, workflow.Page{Token: token}); !workflow.Is(err, workflow.CodeInvalid) {
+			t.Errorf("token %q: %v", token, err)
+		}
+	}
+}
+
+// Locks are listed with those who wait for them, by pages of every size.
+func TestService_LocksWithWaiters(t *testing.T) {
+	s := newHarness(t, 9, twoSteps)
+	ctx := context.Background()
+	a := s.Start("w", harness.DeviceIDs(5)...)
+	b := s.Start("w", "d006", "d007", "d008")
+	c, d := s.Start("w", "d001"), s.Start("w", "d001", "d006")
+	read := func(limit int) []views.LockView {
+		return readPages(s, limit, func(p workflow.Page) (workflow.List[views.LockView], error) {
+			return s.Query.Locks(ctx, harness.Caller, p)
+		})
+	}
+	all := read(100)
+	held := map[string]string{}
+	for _, l := range all {
+		held[l.Entity.ID] = *l.HeldBy
+		waiting := 0
+		for _, w := range l.Waiting {
+			if waiting++; w.Since == nil || (w.Execution != c && w.Execution != d) {
+				t.Errorf("%s: waiter %+v", l.Entity, w)
+			}
+		}
+		if want := map[string]int{"d001": 2}[l.Entity.ID]; waiting != want {
+			t.Errorf("%s: %d wait, want %d", l.Entity, waiting, want)
+		}
+		one := must[views.LockView](s)(s.Query.Lock(ctx, harness.Caller, l.Entity))
+		if diff := cmp.Diff(l, one); diff != "" {
+			t.Errorf("listed and alone: %s", diff)
+		}
+	}
+	want := map[string]string{"d000": a, "d001": a, "d002": a, "d003": a, "d004": a, "d006": b, "d007": b, "d008": b}
+	if diff := cmp.Diff(want, held); diff != "" {
+		t.Error(diff)
+	}
+	for limit := 1; limit <= 9; limit++ {
+		if diff := cmp.Diff(all, read(limit)); diff != "" {
+			t.Errorf("by %d: %s", limit, diff)
+		}
+	}
+	free := must[views.LockView](s)(s.Query.Lock(ctx, harness.Caller, workflow.EntityKey{Type: "device", ID: "d005"}))
+	if free.HeldBy != nil || free.Since != nil || free.Token != 0 || free.Waiting == nil {
+		t.Errorf("free: %+v", free)
+	}
+	if _, err := s.Query.Lock(ctx, harness.Caller, workflow.EntityKey{Type: "device", ID: "none"}); !workflow.Is(err, workflow.CodeNotFound) {
+		t.Errorf("no such entity: %v", err)
+	}
+	if !s.RunUntilIdle(time.Hour) {
+		t.Fatal("it never ends")
+	}
+	if all := read(100); len(all) != 0 {
+		t.Errorf("after all: %+v", all)
+	}
+	gone := must[views.LockView](s)(s.Query.Lock(ctx, harness.Caller, workflow.EntityKey{Type: "device", ID: "d001"}))
+	if gone.HeldBy != nil || gone.ReservedBy != nil || gone.Token == 0 {
+		t.Errorf("released: %+v", gone)
+	}
+}
+
+// Steps, results and cost of a run that was rolled back.
+func TestService_StepsResultsAndCost(t *testing.T) {
+	s := newHarness(t, 2, twoSteps)
+	ctx := context.Background()
+	s.Script = func(c harness.BlockCall) *harness.Outcome {
+		if c.Step == "two" && c.Entity == "d001" && c.Kind == workflow.JobExecute {
+			return &harness.Outcome{FailCode: "REFUSED"}
+		}
+		return &harness.Outcome{Result: []byte(`"of ` + c.Step + `"`)}
+	}
+	id := s.Start("w", "d000", "d001")
+	if !s.RunUntilIdle(time.Hour) {
+		t.Fatal("it never ends")
+	}
+	read := func(limit int) []views.StepView {
+		return readPages(s, limit, func(p workflow.Page) (workflow.List[views.StepView], error) {
+			return s.Query.Steps(ctx, harness.Caller, id, p)
+		})
+	}
+	steps := read(100)
+	var lines []string
+	for i, st := range steps {
+		lines = append(lines, fmt.Sprintf("%s %s %s", st.Step, *st.Kind, st.Status))
+		if st.Sequence != i+1 || st.EndedAt == nil || (st.Wave != nil) != (*st.Kind == workflow.JobRollback) {
+			t.Errorf("step %+v", st)
+		}
+	}
+	want := []string{"one EXECUTE COMPLETED", "two EXECUTE FAILED", "two ROLLBACK COMPLETED", "one ROLLBACK COMPLETED"}
+	if diff := cmp.Diff(want, lines); diff != "" {
+		t.Error(diff)
+	}
+	if e := steps[1].Error; e == nil || e.Code != "REFUSED" || *e.Entity != "device/d001" {
+		t.Errorf("error %+v", e)
+	}
+	for limit := 1; limit < 5; limit++ {
+		if diff := cmp.Diff(steps, read(limit)); diff != "" {
+			t.Errorf("by %d: %s", limit, diff)
+		}
+	}
+	r := must[views.ResultView](s)(s.Query.Result(ctx, harness.Caller, id))
+	if len(r.Steps) != 2 || len(r.Steps["one"].Results) != 2 || string(r.Steps["two"].Results["d000"]) != `"of two"` || len(r.Steps["two"].Results) != 1 {
+		t.Errorf("results %+v", r.Steps)
+	}
+	c := must[views.CostView](s)(s.Query.Cost(ctx, harness.Caller, id))
+	if c.Dollars <= 0 || c.WriteUnits["locks"] != 2 || c.WriteUnits["jobs"] == 0 || c.WriteUnits["executions"] == 0 {
+		t.Errorf("cost %+v", c)
+	}
+}
+
+// A page of jobs reads the packs that it shows, and an answer no more than its
+// share, whatever it finds.
+func TestService_JobReadsAreBounded(t *testing.T) {
+	const devices = 3*workflow.LanesPerShard - 20
+	s := newHarness(t, devices, "steps: [{label: one, functionBlock: p/forever:1, runOn: device}]\n")
+	id := s.Start("w", harness.DeviceIDs(devices)...)
+	s.RunUntilIdle(time.Hour)
+	reads := 0
+	s.Faults = func(c faults.Call) faults.Fault {
+		if c.Name == "packs.shard_packs" {
+			reads++
+		}
+		return faults.None
+	}
+	one := must[workflow.List[workflow.Job]](s)(s.Query.Jobs(t.Context(), harness.Caller, id, views.JobFilter{}, workflow.Page{Limit: 1}))
+	if len(one.Items) != 1 || one.NextToken == "" || reads != 1 {
+		t.Errorf("%d jobs after %d reads", len(one.Items), reads)
+	}
+	reads = 0
+	none := must[workflow.List[workflow.Job]](s)(s.Query.Jobs(t.Context(), harness.Caller, id, views.JobFilter{State: sm.JobUnknown}, workflow.Page{}))
+	if len(none.Items) != 0 || none.NextToken == "" || reads != 2 {
+		t.Errorf("%d jobs after %d reads", len(none.Items), reads)
+	}
+	rest := must[workflow.List[workflow.Job]](s)(s.Query.Jobs(t.Context(), harness.Caller, id, views.JobFilter{State: sm.JobUnknown}, workflow.Page{Token: none.NextToken}))
+	if len(rest.Items) != 0 || rest.NextToken != "" {
+		t.Errorf("the rest: %d, %q", len(rest.Items), rest.NextToken)
+	}
+	n := 0
+	for page := (workflow.Page{Limit: 1000}); ; {
+		l := must[workflow.List[workflow.Job]](s)(s.Query.Jobs(t.Context(), harness.Caller, id, views.JobFilter{}, page))
+		if n += len(l.Items); l.NextToken == "" {
+			break
+		}
+		page.Token = l.NextToken
+	}
+	if n != devices {
+		t.Errorf("%d jobs in all", n)
+	}
+}

@@ -1,0 +1,135 @@
+package query
+
+import (
+	"context"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/engine"
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// waiting says for what a run waits, since when and until when. It is nil while
+// the run is moving.
+func (v *Service) waiting(ctx context.Context, i *engine.Inspection) *views.Waiting {
+	x := i.Execution()
+	if w := v.storedWaiting(x); w != nil || x.State == sm.ExecutionCancelling || x.State == sm.ExecutionError {
+		return w
+	}
+	return v.workerWaiting(ctx, i)
+}
+
+// storedWaiting is as much of waiting as the state item says.
+func (v *Service) storedWaiting(x *workflow.Execution) *views.Waiting {
+	switch {
+	case x.FailureStreak != nil && x.FailureStreak.Count > 1 && !sm.Acknowledged(x.State):
+		w := &views.Waiting{Kind: views.WaitEngine, Since: x.FailureStreak.Since, Reason: &x.FailureStreak.Reason, Blockers: []views.WaitingFor{}}
+		if !sm.Terminal(x.State) {
+			w.Until = ptr(x.FailureStreak.Since.Add(v.engine.StallTimeout))
+		}
+		return w
+	case x.Wait != nil && (x.State == sm.ExecutionWaiting || x.State == sm.ExecutionBlockedWaiting):
+		w := x.Wait
+		return &views.Waiting{
+			Kind: views.WaitKind(w.Kind), Since: w.Since, Until: timePtr(w.Until), Step: stringPtr(w.Step),
+			Condition: stringPtr(w.Condition), Child: stringPtr(w.Child), Blockers: []views.WaitingFor{},
+		}
+	case x.State == sm.ExecutionScheduled && x.BlockedBy != nil:
+		return v.lockWaiting(x)
+	case x.State == sm.ExecutionFailedUnsafe, x.State == sm.ExecutionCancelled:
+		w := &views.Waiting{Kind: views.WaitAcknowledge, Since: x.EndedAt, Blockers: []views.WaitingFor{}}
+		if x.Unlocked {
+			w.Reason = ptr("its locks have been released")
+		}
+		return w
+	}
+	return nil
+}
+
+func (v *Service) lockWaiting(x *workflow.Execution) *views.Waiting {
+	return &views.Waiting{
+		Kind: views.WaitLock, Since: x.LockSince,
+		Until: ptr(v.engine.LockDeadline(x)), Blockers: []views.WaitingFor{blockerView(x.BlockedBy)},
+	}
+}
+
+// blockerView is who holds or has reserved an entity.
+func blockerView(b *workflow.BlockedBy) views.WaitingFor {
+	f := views.WaitingFor{Entity: ptr(b.Entity.String()), Since: &b.Since}
+	if b.Reservation {
+		f.ReservedBy = &b.Execution
+	} else {
+		f.HeldBy = &b.Execution
+	}
+	return f
+}
+
+func droppedView(x *workflow.Execution) views.Dropped {
+	d := views.Dropped{Count: x.DroppedCount, Blockers: []views.WaitingFor{}}
+	for i := range x.Dropped {
+		d.Blockers = append(d.Blockers, blockerView(&x.Dropped[i]))
+	}
+	return d
+}
+
+// workerWaiting reports a run none of whose jobs is being worked on: nobody has
+// claimed any, or the failed ones rest before their next attempt.
+func (v *Service) workerWaiting(ctx context.Context, i *engine.Inspection) *views.Waiting {
+	x := i.Execution()
+	var unclaimed, retrying *workflow.StepRun // that nobody has claimed; the first that rests
+	var since time.Time
+	for n := range x.StepRuns {
+		r := &x.StepRuns[n]
+		if !r.Open() || !r.HasJobs() {
+			continue
+		}
+		if r.Closing {
+			return nil
+		}
+		packs, err := i.Packs(ctx, r)
+		if err != nil {
+			return nil // the view of everything else is worth more than this hint
+		}
+		switch at, live := retryPendingSince(r, packs); {
+		case live:
+			return nil
+		case !at.IsZero() && (since.IsZero() || at.Before(since)):
+			retrying, since = r, at
+		case unclaimed == nil && len(packs) == 0:
+			unclaimed = r
+		case len(packs) > 0 && r.Pipeline == 0:
+			return nil // between two packs
+		}
+	}
+	if retrying != nil {
+		return &views.Waiting{Kind: views.WaitRetry, Since: since, Step: stringPtr(retrying.Label), Blockers: []views.WaitingFor{}}
+	}
+	if unclaimed == nil || unclaimed.Pipeline > 0 && unclaimed.Pipeline != unclaimed.Seq {
+		return nil // the later parts of pipelines are claimed after the first
+	}
+	return &views.Waiting{
+		Kind: views.WaitWorker, Since: unclaimed.EnteredAt, Until: ptr(unclaimed.EnteredAt.Add(v.engine.Dispatch.Unclaimed)),
+		Step: stringPtr(unclaimed.Label), Pool: stringPtr(unclaimed.Pool), Blockers: []views.WaitingFor{},
+	}
+}
+
+// retryPendingSince is since when the first of the run's failed jobs waits for its next
+// attempt, zero if none does; live says that somebody works on one of its packs.
+func retryPendingSince(r *workflow.StepRun, packs []*workflow.Pack) (since time.Time, active bool) {
+	latest := map[int]*workflow.Pack{} // by lane
+	for _, p := range packs {
+		if !p.Final() {
+			return since, true
+		}
+		if l := latest[p.Key.Lane]; l == nil || p.Key.Attempt > l.Key.Attempt {
+			latest[p.Key.Lane] = p
+		}
+	}
+	for _, p := range latest {
+		if len(workflow.RetryableJobs(p, r.MaxAttempts)) > 0 && (since.IsZero() || p.FinishedAt.Before(since)) {
+			since = p.FinishedAt
+		}
+	}
+	return since, false
+}

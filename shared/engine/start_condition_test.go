@@ -1,0 +1,187 @@
+package engine_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+	"github.com/lockstep-run/lockstep/tests/sim/harness"
+)
+
+const gatedWorkflow = `
+config:
+  startWhen: {condition: 'entity("site", parameters.site).open == true', deadline: 10m}
+steps:
+  - {label: go, functionBlock: p/pure:1, runOn: global}
+`
+
+func putSite(t *testing.T, s *harness.Harness, open string) {
+	t.Helper()
+	e := workflow.Entity{Type: "site", ID: "b", Attributes: json.RawMessage(`{"open":` + open + `}`)}
+	if _, err := s.Catalog.PutEntity(context.Background(), harness.Caller, e); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func startGated(t *testing.T, s *harness.Harness) string {
+	t.Helper()
+	x, _, err := s.Engine.Start(context.Background(), harness.Caller, views.StartRequest{Workflow: "p/gated", Parameters: json.RawMessage(`{"site":"b"}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x.ID
+}
+
+func loadExecution(t *testing.T, s *harness.Harness, id string) *workflow.Execution {
+	t.Helper()
+	x, err := s.Open().Store.Load(context.Background(), harness.Caller.Tenant, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+// N7: a run waits for its condition by name, and the write that makes it true
+// wakes the run without any alarm.
+func TestStartWhen_WakesOnEntityWrite(t *testing.T) {
+	s := harness.New(t, 1, harness.Options())
+	s.RegisterBlocks()
+	s.Publish("gated", gatedWorkflow)
+	putSite(t, s, "false")
+	id := startGated(t, s)
+	x := loadExecution(t, s, id)
+	if x.State != sm.ExecutionBlockedWaiting || x.Wait == nil || x.Wait.Kind != workflow.WaitCondition || !strings.Contains(x.Wait.Condition, "entity(") {
+		t.Fatalf("%s, waits for %+v", x.State, x.Wait)
+	}
+	began := s.Now()
+	putSite(t, s, "true")
+	s.RunUntilIdle(time.Hour)
+	if x = loadExecution(t, s, id); x.State != sm.ExecutionCompletedAck {
+		t.Errorf("%s: %s", x.State, x.Reason)
+	}
+	if waited := s.Now().Sub(began); waited >= time.Minute {
+		t.Errorf("it took an alarm to wake the run: %s", waited)
+	}
+}
+
+// What another run writes into the inventory wakes it as well.
+func TestStartWhen_WakesOnUpdateByAnotherExecution(t *testing.T) {
+	s := newHarness(t, 1)
+	s.Script = func(c harness.BlockCall) *harness.Outcome {
+		if c.Entity == "" {
+			return nil
+		}
+		return &harness.Outcome{SetAttributes: map[string]any{"open": true}}
+	}
+	s.Publish("opener", stepsYAML("open once device"))
+	s.Publish("gated", `
+config: {startWhen: {condition: 'entity("device", "d000").open == true', deadline: 10m}}
+steps:
+  - {label: go, functionBlock: p/pure:1, runOn: global}
+`)
+	closed := workflow.Entity{Type: "device", ID: "d000", Attributes: json.RawMessage(`{"open":false}`)}
+	if _, err := s.Catalog.PutEntity(context.Background(), harness.Caller, closed); err != nil {
+		t.Fatal(err)
+	}
+	id := s.Start("gated")
+	if x := loadExecution(t, s, id); x.State != sm.ExecutionBlockedWaiting {
+		t.Fatalf("%s: %s", x.State, x.Reason)
+	}
+	s.Start("opener", "d000")
+	s.Drain() // no alarm
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+}
+
+// A condition on an entity that does not exist yet is not true; the alarm finds
+// the entity once it is there.
+func TestStartWhen_TimerFindsEntityCreatedLater(t *testing.T) {
+	s := harness.New(t, 1, harness.Options())
+	s.RegisterBlocks()
+	s.Publish("gated", gatedWorkflow)
+	id := startGated(t, s)
+	if x := loadExecution(t, s, id); x.State != sm.ExecutionBlockedWaiting {
+		t.Fatalf("%s: %s", x.State, x.Reason)
+	}
+	putSite(t, s, "true")
+	s.RunUntilIdle(time.Hour)
+	if x := loadExecution(t, s, id); x.State != sm.ExecutionCompletedAck {
+		t.Errorf("%s: %s", x.State, x.Reason)
+	}
+}
+
+// N8: past its deadline the run has failed, safely, naming the condition.
+func TestStartWhen_DeadlineFailsSafely(t *testing.T) {
+	s := harness.New(t, 1, harness.Options())
+	s.RegisterBlocks()
+	s.Publish("gated", gatedWorkflow)
+	putSite(t, s, "false")
+	id := startGated(t, s)
+	s.RunUntilIdle(time.Hour)
+	x := loadExecution(t, s, id)
+	if x.State != sm.ExecutionFailedSafeAck || x.Cause != workflow.CauseTimeout || !strings.Contains(x.Reason, "entity(") {
+		t.Errorf("%s, %s: %s", x.State, x.Cause, x.Reason)
+	}
+}
+
+// A run that waits for nothing pays for nothing; one whose condition is true at
+// once is registered with nobody.
+func TestStartWhen_TrueConditionAddsNoWatcher(t *testing.T) {
+	s := harness.New(t, 1, harness.Options())
+	s.RegisterBlocks()
+	s.Publish("gated", gatedWorkflow)
+	putSite(t, s, "true")
+	id := startGated(t, s)
+	s.RunUntilIdle(time.Hour)
+	if x := loadExecution(t, s, id); x.State != sm.ExecutionCompletedAck {
+		t.Errorf("%s: %s", x.State, x.Reason)
+	}
+	watchers, err := s.Open().Registry.PutEntities(context.Background(), harness.Caller.Tenant, []workflow.Entity{{Type: "site", ID: "b"}})
+	if err != nil || len(watchers) != 0 {
+		t.Errorf("%v watch, %v", watchers, err)
+	}
+}
+
+// notBefore is the later of what the request and the definition say.
+func TestNotBefore_TakesLaterOfRequestAndDefinition(t *testing.T) {
+	s := harness.New(t, 1, harness.Options())
+	s.RegisterBlocks()
+	s.Publish("later", "config: {notBefore: '${parameters.at}'}\nsteps:\n  - {label: go, functionBlock: p/pure:1, runOn: global}\n")
+	at := s.Now().Add(2 * time.Hour)
+	for _, asked := range []time.Time{{}, s.Now().Add(time.Hour), s.Now().Add(3 * time.Hour)} {
+		x, _, err := s.Engine.Start(context.Background(), harness.Caller, views.StartRequest{
+			Workflow: "p/later", Parameters: json.RawMessage(`{"at":"` + at.Format(time.RFC3339) + `"}`), NotBefore: asked,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := at
+		if asked.After(at) {
+			want = asked
+		}
+		if x.State != sm.ExecutionBlockedWaiting || !x.Wait.Until.Equal(want) || !x.DueAt.Equal(want) {
+			t.Errorf("%s, waits for %+v, alarm at %s; want %s", x.State, x.Wait, x.DueAt, want)
+		}
+	}
+}
+
+// A moment that comes while the wait for it is being written down is rung at once,
+// not at the next sweep.
+func TestNotBefore_WakesAtOnceWhenPassedDuringCommit(t *testing.T) {
+	s := newHarness(t, 1)
+	s.Publish("w", stepsYAML("one pure device"))
+	req := harness.NewStartRequest("w", "d000")
+	req.NotBefore = s.Now().Add(time.Second)
+	late := s.StartTask("late", func() { s.StartWith(req) })
+	late.RunUntil("store.create")
+	s.Advance(2 * time.Second)
+	late.Finish()
+	s.Drain() // no alarm
+	for id := range s.States(harness.Caller.Tenant) {
+		s.ExpectState(id, sm.ExecutionCompletedAck)
+	}
+}

@@ -1,0 +1,100 @@
+package lifecycle
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// checkReadiness takes VALID to READY, or to BLOCKED_WAITING if a moment or a condition
+// has to be waited for. Most runs wait for neither, and learn it from what is
+// known already.
+func (d *decider) checkReadiness() {
+	if d.facts.Resolution == nil {
+		d.need(Need{Kind: NeedResolution})
+		return
+	}
+	if c := d.config(); d.execution.NotBefore.IsZero() && c.StartWhen == "" && c.NotBefore == "" {
+		d.transition(sm.EventExecutionReady, sm.ExecutionReady, "", nil)
+		return
+	}
+	f := d.facts.Readiness
+	switch {
+	case f == nil:
+		d.need(Need{Kind: NeedReadiness})
+	case f.Problem != nil:
+		d.setFailure(workflow.CauseValidation, f.Problem)
+		d.transition(sm.EventExecutionBroken, sm.ExecutionFailedSafe, "", map[string]any{"reason": f.Problem.Message})
+	case d.now.Before(f.NotBefore):
+		d.blockOn(workflow.Wait{Kind: workflow.WaitTimer, Since: d.now, Until: f.NotBefore, Condition: waitNotBefore})
+	case !f.Ready:
+		d.blockOn(d.conditionWait(f))
+	default:
+		d.transition(sm.EventExecutionReady, sm.ExecutionReady, "", nil)
+	}
+}
+
+// waitNotBefore is what a run waits for that waits for a moment.
+const waitNotBefore = "notBefore"
+
+func (d *decider) blockOn(w workflow.Wait) {
+	d.execution.Wait = &w
+	d.transition(sm.EventExecutionBlocked, sm.ExecutionBlockedWaiting, "",
+		map[string]any{"kind": w.Kind, "condition": w.Condition, "until": w.Until})
+}
+
+// conditionWait is the wait for startWhen, from now on.
+func (d *decider) conditionWait(f *Readiness) workflow.Wait {
+	timeout := d.policy.StartTimeout
+	if c := d.config(); c.StartDeadline > 0 {
+		timeout = c.StartDeadline.Std()
+	}
+	return workflow.Wait{Kind: workflow.WaitCondition, Since: d.now, Until: d.now.Add(timeout), Condition: f.Condition}
+}
+
+// driveBlocked drives BLOCKED_WAITING: first the moment has to come, then, judged at
+// every look, the condition has to be true before its deadline.
+func (d *decider) driveBlocked() {
+	w := d.execution.Wait
+	switch {
+	case w == nil:
+		d.err = workflow.Errorf(workflow.CodeInternal, "the run waits, and does not say for what")
+		return
+	case w.Kind == workflow.WaitTimer && d.now.Before(w.Until):
+		d.waitUntil(w.Until)
+		return
+	case d.facts.Resolution == nil:
+		d.need(Need{Kind: NeedResolution})
+		return
+	case d.facts.Readiness == nil:
+		d.need(Need{Kind: NeedReadiness})
+		return
+	}
+	f := d.facts.Readiness
+	switch {
+	case f.Ready:
+		d.execution.Wait = nil
+		d.transition(sm.EventExecutionReady, sm.ExecutionReady, "", nil)
+	case w.Kind == workflow.WaitTimer:
+		next := d.conditionWait(f)
+		d.execution.Wait, d.changed = &next, true
+		d.waitUntil(earlier(d.now.Add(d.policy.PollInterval), next.Until))
+	case d.now.Before(w.Until):
+		d.waitUntil(earlier(d.now.Add(d.policy.PollInterval), w.Until))
+	default:
+		d.failStartTimeout(w, f)
+	}
+}
+
+// failStartTimeout ends a run whose condition has not become true in time.
+func (d *decider) failStartTimeout(w *workflow.Wait, f *Readiness) {
+	text := fmt.Sprintf("waited %s, and this has not become true: %s", w.Until.Sub(w.Since).Round(time.Millisecond), w.Condition)
+	if f.Reason != "" {
+		text += " (" + f.Reason + ")"
+	}
+	d.setFailure(workflow.CauseTimeout, &workflow.Failure{Code: "TIMEOUT", Message: text})
+	d.execution.Wait = nil
+	d.transition(sm.EventExecutionExpired, sm.ExecutionFailedSafe, "", map[string]any{"condition": w.Condition})
+}

@@ -1,0 +1,146 @@
+package lifecycle
+
+import (
+	"fmt"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// startChild begins the visit of a step that starts a run of its own. The visit is
+// committed first; the child's id follows from it, so that however often it is
+// started there is one.
+func (d *decider) startChild(at int, plan *Plan, r workflow.StepRun) {
+	n := &d.facts.Resolution.Program.Nodes[at]
+	ref, err := workflow.ParseRef(n.Reference.Workflow)
+	if err != nil {
+		d.err = workflow.Errorf(workflow.CodeInternal, "step %s: %w", n.Label, err)
+		return
+	}
+	ref.Version = d.execution.Workflows[n.Reference.Workflow]
+	r = d.newStepRun(at, "", plan, r)
+	r.Child = &workflow.Child{
+		ID: workflow.DerivedID(d.now, fmt.Sprintf("%s.%d", d.execution.ID, r.Seq)), Workflow: ref, Mode: n.Reference.Mode,
+	}
+	d.appendStepRun(r)
+	d.execution.Wait = &workflow.Wait{Kind: workflow.WaitChild, Since: d.now, Step: n.Label, Child: r.Child.ID}
+	d.transition(sm.EventExecutionPaused, sm.ExecutionWaiting, "", map[string]any{"kind": workflow.WaitChild, "step": n.Label, "child": r.Child.ID})
+	d.decision.DispatchSeq = r.Seq
+	d.waitUntil(d.now.Add(d.policy.PollInterval))
+}
+
+// followChild waits for a child to end: well, when everything it did is settled,
+// or badly.
+func (d *decider) followChild() {
+	if d.facts.Resolution == nil {
+		d.need(Need{Kind: NeedResolution})
+		return
+	}
+	open := d.openStepRuns()
+	if len(open) != 1 || open[0].Child == nil {
+		d.err = workflow.Errorf(workflow.CodeInternal, "the run waits for a child that it has not started")
+		return
+	}
+	r := open[0]
+	n := &d.facts.Resolution.Program.Nodes[r.StepIndex]
+	c := d.childStatus(r, NeedChild)
+	if c == nil {
+		return
+	}
+	late := n.StepTimeout > 0 && !d.now.Before(r.EnteredAt.Add(n.StepTimeout.Std()))
+	switch {
+	case r.Child.Mode == workflow.ModeFireAndForget, c.State == sm.ExecutionCompletedAck:
+		d.resumeFromChild(r, c)
+		d.exitStepRun(r, sm.StepCompleted)
+		d.continueAfter(r)
+	case sm.Terminal(c.State) && c.State != sm.ExecutionCompleted:
+		d.resumeFromChild(r, c)
+		d.failStepRun(r, workflow.CauseChildFailed, childFailure(r, c))
+	case late:
+		why := &workflow.Failure{Code: "TIMEOUT", Step: r.Label, Message: fmt.Sprintf("step %q has not ended within %s", r.Label, n.StepTimeout.Std())}
+		d.execution.Wait = nil
+		d.setFailure(workflow.CauseTimeout, why)
+		d.transition(sm.EventExecutionFailed, sm.ExecutionError, "", map[string]any{"step": r.Label})
+		d.stopAll()
+	default:
+		at := d.now.Add(d.policy.PollInterval)
+		if n.StepTimeout > 0 {
+			at = earlier(at, r.EnteredAt.Add(n.StepTimeout.Std()))
+		}
+		d.waitUntil(at)
+	}
+}
+
+// childStatus is what has become of the visit's child, or nil after asking.
+func (d *decider) childStatus(r *workflow.StepRun, kind NeedKind) *ChildStatus {
+	if c := d.facts.Child; c != nil && c.StepRunSeq == r.Seq {
+		return c
+	}
+	d.need(Need{Kind: kind, StepRunSeq: r.Seq})
+	return nil
+}
+
+// resumeFromChild goes on from WAITING with what came of the child.
+func (d *decider) resumeFromChild(r *workflow.StepRun, c *ChildStatus) {
+	d.execution.Wait = nil
+	d.transition(sm.EventExecutionResumed, sm.ExecutionRunning, "", map[string]any{"child": r.Child.ID, "state": c.State})
+	d.recordChildEnd(r, c)
+}
+
+// recordChildEnd writes down what came of a child. What it has changed stands, and cannot
+// be undone from here.
+func (d *decider) recordChildEnd(r *workflow.StepRun, c *ChildStatus) {
+	child := *r.Child
+	child.State = c.State
+	r.Child = &child
+	r.Jobs, r.Pure, r.Reversible = 1, !c.HasChanges, false
+	switch {
+	case r.Child.Mode == workflow.ModeFireAndForget:
+		r.Pure, r.Counts = true, workflow.Counts{OK: 1}
+	case c.State == sm.ExecutionCompletedAck || c.State == sm.ExecutionCompleted:
+		r.Counts = workflow.Counts{OK: 1}
+	case c.HasChanges:
+		r.Counts = workflow.Counts{Failed: 1, Failure: childFailure(r, c)}
+	default:
+		r.Counts = workflow.Counts{NotExecuted: 1}
+	}
+}
+
+func childFailure(r *workflow.StepRun, c *ChildStatus) *workflow.Failure {
+	why := &workflow.Failure{Code: string(workflow.CauseChildFailed), Step: r.Label,
+		Message: fmt.Sprintf("execution %s, which step %q started, ended in %s", r.Child.ID, r.Label, c.State)}
+	if c.Failure != nil {
+		why.Message += ": " + c.Failure.Message
+		why.Entity = c.Failure.Entity
+	}
+	return why
+}
+
+// closeChild ends the visit of a step whose child runs, because the run is ending:
+// the child is cancelled first, unless whoever cancels wants it to go on. It
+// reports whether the visit has ended.
+func (d *decider) closeChild(r *workflow.StepRun, status sm.StepState) bool {
+	if c := d.execution.Cancellation; r.Child.Mode == workflow.ModeFireAndForget || c != nil && c.Source != "timeout" && !c.Cascade {
+		r.Counts = workflow.Counts{NotExecuted: 1}
+		d.exitStepRun(r, status)
+		return true
+	}
+	c := d.childStatus(r, NeedChildCancel)
+	if c == nil {
+		return false
+	}
+	if !sm.Terminal(c.State) {
+		d.waitUntil(d.now.Add(d.policy.PollInterval))
+		return false
+	}
+	d.recordChildEnd(r, c)
+	d.exitStepRun(r, status)
+	return true
+}
+
+// HasChanges reports whether something that a run has executed stands that is not
+// pure and has not been undone.
+func HasChanges(x *workflow.Execution) bool {
+	d := decider{execution: x}
+	return len(d.stepRunsToUndo()) > 0
+}

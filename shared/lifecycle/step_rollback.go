@@ -1,0 +1,113 @@
+package lifecycle
+
+import (
+	"slices"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// driveRollback drives ROLLBACK: one wave per executed run, the newest first, each
+// over exactly the entities on which the run was executed. The first wave that
+// fails stops the rest, unless the definition wants these to go on.
+func (d *decider) driveRollback() {
+	if d.facts.Resolution == nil {
+		d.need(Need{Kind: NeedResolution})
+		return
+	}
+	if open := d.openStepRuns(); len(open) > 0 {
+		d.followWave(open[0])
+		return
+	}
+	remaining := slices.DeleteFunc(d.stepRunsToUndo(), func(r *workflow.StepRun) bool { return d.rollbackOf(r.Seq) != nil })
+	switch failed := d.failedWave(); {
+	case len(remaining) > 0:
+		d.startWave(remaining[0])
+	case failed != nil:
+		_, why := failureOf(failed, failed.Counts)
+		d.end(sm.EventRollbackFailed, sm.ExecutionFailedUnsafe, map[string]any{"step": failed.Label, "entity": why.Entity, "because": why.Message})
+	default:
+		to := sm.ExecutionFailedSafe
+		if d.execution.Cancellation != nil && d.execution.Cancellation.Source != "timeout" {
+			to = sm.ExecutionCancelled
+		}
+		d.execution.RolledBack = true
+		d.end(sm.EventRollbackCompleted, to, nil)
+	}
+}
+
+// failedWave is the first wave of this try that failed, where the rest goes on
+// all the same.
+func (d *decider) failedWave() *workflow.StepRun {
+	for i := range d.execution.StepRuns {
+		if r := &d.execution.StepRuns[i]; r.Kind == workflow.JobRollback && r.Try == d.execution.Try && r.Status == sm.StepFailed {
+			return r
+		}
+	}
+	return nil
+}
+
+// startWave begins the undoing of one run.
+func (d *decider) startWave(undo *workflow.StepRun) {
+	r := workflow.StepRun{
+		Seq: d.execution.StepRunSeq + 1, Try: d.execution.Try, StepIndex: undo.StepIndex, Label: undo.Label, Ordinal: undo.Ordinal,
+		Kind: workflow.JobRollback, Wave: 1, Undoes: undo.Seq,
+		Status: sm.StepRunning, EnteredAt: d.now, DispatchedAt: d.now,
+		// A rollback runs the very block that was executed, whatever the registry
+		// says today, and asks nothing of a purity that undoing does not have.
+		Block: undo.Block, Pool: undo.Pool, Idempotent: undo.Idempotent, Reversible: undo.Reversible, UndoHarmless: undo.UndoHarmless,
+	}
+	for i := range d.execution.StepRuns {
+		if d.execution.StepRuns[i].Kind == workflow.JobRollback && d.execution.StepRuns[i].Try == d.execution.Try {
+			r.Wave++
+		}
+	}
+	plan := d.plan(NeedForPlan(&r))
+	if plan == nil {
+		return
+	}
+	r.Jobs = plan.Jobs
+	if plan.Problem != nil {
+		d.appendStepRun(r)
+		d.execution.LastStepRun().Counts = workflow.Counts{NotExecuted: 1, Failure: plan.Problem}
+		d.exitStepRun(d.execution.LastStepRun(), sm.StepFailed)
+		d.failWave(d.execution.LastStepRun(), plan.Problem)
+		return
+	}
+	d.cutPacks(&r, d.facts.Resolution.Program.Nodes[undo.StepIndex].Retry)
+	d.appendStepRun(r)
+	d.decision.DispatchSeq = r.Seq
+	d.waitUntil(d.now.Add(d.policy.PollInterval))
+}
+
+func (d *decider) followWave(r *workflow.StepRun) {
+	kind := NeedReport
+	if r.Closing {
+		kind = NeedClose
+	}
+	f := d.report(r, kind)
+	switch {
+	case f == nil:
+	case f.Complete && f.Counts.OK == r.Jobs:
+		d.recordResult(r, f)
+		d.exitStepRun(r, sm.StepCompleted)
+	case f.Complete:
+		d.recordResult(r, f)
+		d.exitStepRun(r, sm.StepFailed)
+		_, why := failureOf(r, f.Counts)
+		d.failWave(r, why)
+	case f.Unclaimed && !r.Closing:
+		d.stopStepRun(r)
+	default:
+		d.waitUntil(d.nextCheckAt(r, f))
+	}
+}
+
+// failWave stops the rollback at its first failure, unless the definition wants
+// as much as possible to be undone.
+func (d *decider) failWave(r *workflow.StepRun, why *workflow.Failure) {
+	if d.config().RollbackContinue {
+		return
+	}
+	d.end(sm.EventRollbackFailed, sm.ExecutionFailedUnsafe, map[string]any{"step": r.Label, "entity": why.Entity, "because": why.Message})
+}

@@ -1,2 +1,0 @@
-// Package graveyard is a simulated queue beside its dead letters.
-package graveyard

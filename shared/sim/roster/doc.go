@@ -1,2 +1,0 @@
-// Package roster keeps a simulated world's polling workers.
-package roster

@@ -1,0 +1,433 @@
+package worker_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/engine/dispatch"
+	"github.com/lockstep-run/lockstep/shared/lifecycle"
+	"github.com/lockstep-run/lockstep/shared/worker"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+	"github.com/lockstep-run/lockstep/tests/sim"
+	"github.com/lockstep-run/lockstep/tests/sim/faults"
+)
+
+// A play is a run of several lanes with a window of one and a retry, worked on
+// while calls fail and workers die. What must hold is judged at every call.
+type faultScenario struct {
+	*fixture
+	kind   string
+	lanes  int
+	items  map[workflow.PackKey]*workflow.Pack // the packs, for whoever judges: looking must be no call
+	finals map[workflow.PackKey]string         // each pack as it was when it became final
+	closed bool                                // the engine has closed the run
+}
+
+const jobsPerLane = 2
+
+func newFaultScenario(t *testing.T, kind string, seed uint64) *faultScenario {
+	p := &faultScenario{fixture: newFixture(t), kind: kind, lanes: 3, items: map[workflow.PackKey]*workflow.Pack{}, finals: map[workflow.PackKey]string{}}
+	p.World = sim.New(seed)
+	p.PoolQueue("default")
+	p.blockFunc = func(_ context.Context, job *worker.Job) (map[string]int, error) {
+		p.checkStart(job)
+		// A place to die or to stand still in, as in a call.
+		if _, fault := p.Intercept("block"); fault == faults.CrashBefore || fault == faults.CrashAfter {
+			panic(faults.Crash{Call: faults.Call{Name: "block " + job.ID}})
+		}
+		if job.Attempt == 1 && job.Entity.ID == "d3" {
+			return nil, worker.Retryable("FLAKY", errors.New("the first attempt fails"))
+		}
+		return map[string]int{"attempt": job.Attempt}, nil
+	}
+	return p
+}
+
+func (p *faultScenario) firstMessage() *workflow.PackMessage {
+	m := p.newMessage(p.kind, 0, p.lanes, jobsPerLane)
+	m.NotAfter = sim.StartTime.Add(24 * time.Hour)
+	m.Work.Retry = &workflow.Retry{MaxRetries: 1, Delay: workflow.Duration(10 * time.Second)}
+	for lane := 1; lane < p.lanes; lane++ {
+		m.Chain = append(m.Chain, workflow.LaneJobs{Lane: lane, Jobs: inputs(lane, jobsPerLane)})
+	}
+	return m
+}
+
+// checkStart: a job begins only in a pack that is claimed, and one of a block that
+// must not run twice only once an attempt.
+func (p *faultScenario) checkStart(job *worker.Job) {
+	p.Helper()
+	if p.kind == pure {
+		return
+	}
+	var index int
+	if _, err := fmt.Sscanf(job.Entity.ID, "d%d", &index); err != nil {
+		p.Fatal(err)
+	}
+	pack := p.items[stepRun.Pack(index/jobsPerLane, job.Attempt)]
+	if pack == nil || pack.Final() {
+		p.Errorf("job %s begins while its pack is %+v", job.ID, pack)
+	}
+	if n := p.startCount(job.ID); p.kind == nonIdempotent && n > 1 {
+		p.Errorf("job %s begins %d times", job.ID, n)
+	}
+}
+
+// validated lets everything that follows a pack through only if it may follow.
+type validated struct {
+	worker.Packs
+	worker.Sender
+	p *faultScenario
+}
+
+// recordWrite keeps what is known to be written.
+func (j validated) recordWrite(p *workflow.Pack) func(bool, *workflow.Pack, error) (bool, *workflow.Pack, error) {
+	return func(ok bool, old *workflow.Pack, err error) (bool, *workflow.Pack, error) {
+		if ok && err == nil {
+			item := *p
+			j.p.items[p.Key] = &item
+		}
+		return ok, old, err
+	}
+}
+
+func (j validated) Claim(ctx context.Context, p *workflow.Pack) (bool, *workflow.Pack, error) {
+	return j.recordWrite(p)(j.Packs.Claim(ctx, p))
+}
+
+func (j validated) TakeOver(ctx context.Context, seen, next *workflow.Pack) (bool, *workflow.Pack, error) {
+	return j.recordWrite(next)(j.Packs.TakeOver(ctx, seen, next))
+}
+
+func (j validated) Finish(ctx context.Context, p *workflow.Pack) (bool, *workflow.Pack, error) {
+	return j.recordWrite(p)(j.Packs.Finish(ctx, p))
+}
+
+func (j validated) FinishUnclaimed(ctx context.Context, p *workflow.Pack) (bool, *workflow.Pack, error) {
+	return j.recordWrite(p)(j.Packs.FinishUnclaimed(ctx, p))
+}
+
+func (j validated) AddDone(ctx context.Context, key workflow.PackKey, end workflow.LaneResult) (workflow.DoneSet, error) {
+	if last := j.p.lastPackOf(key.Lane); last == nil || last.Unsuccessful() && !end.Unsuccessful {
+		j.p.Errorf("lane %d is added with %+v, while its last pack is %+v", key.Lane, end, last)
+	}
+	return j.Packs.AddDone(ctx, key, end)
+}
+
+func (j validated) SendPacks(ctx context.Context, now time.Time, packs []*workflow.PackMessage) ([]workflow.PackKey, error) {
+	for _, m := range packs {
+		switch k := m.Key; {
+		case k.Attempt > 1:
+			if before := j.p.items[stepRun.Pack(k.Lane, k.Attempt-1)]; before == nil || before.State != workflow.PackFinished {
+				j.p.Errorf("%s is sent after %+v", k, before)
+			}
+		case k.Lane > 0 && j.p.lastPackOf(k.Lane-1) == nil:
+			j.p.Errorf("lane %d is sent before lane %d is over", k.Lane, k.Lane-1)
+		}
+	}
+	return j.Sender.SendPacks(ctx, now, packs)
+}
+
+// lastPackOf is the lane's last pack if the lane is over.
+func (p *faultScenario) lastPackOf(lane int) *workflow.Pack {
+	for attempt := 1; ; attempt++ {
+		pack := p.items[stepRun.Pack(lane, attempt)]
+		if !pack.Final() {
+			return nil
+		}
+		if len(workflow.RetryableJobs(pack, 2)) == 0 {
+			return pack
+		}
+	}
+}
+
+// receive takes a message and lets a worker answer it, which may die of it.
+func (p *faultScenario) receive(w *worker.Worker) (worked bool) {
+	q := p.PoolQueue("default")
+	msg, ok := q.Receive(30 * time.Second)
+	if !ok {
+		return false
+	}
+	ports := p.ports()
+	var d worker.Disposition
+	var err error
+	died := faults.CatchCrash(func() {
+		j := validated{ports.Packs, ports.Sender, p}
+		d, err = w.Handle(context.Background(), msg.Pack(), worker.Ports{Packs: j, Sender: j, Meter: ports.Meter})
+	})
+	switch {
+	case died || err != nil:
+	case d.Done:
+		q.Delete(msg)
+	default:
+		q.ChangeVisibility(msg, d.RetryAfter)
+	}
+	return true
+}
+
+// recordFinals looks at all packs, between calls, and remembers those that are final.
+func (p *faultScenario) recordFinals() {
+	p.Helper()
+	for lane := range p.lanes {
+		for attempt := 1; attempt <= 2; attempt++ {
+			key := stepRun.Pack(lane, attempt)
+			if p.finals[key] != "" {
+				continue
+			}
+			if p.items[key] = p.pack(key); p.items[key].Final() {
+				p.finals[key] = text(p.items[key])
+			}
+		}
+	}
+}
+
+// wantFinalsUnchanged sees to it that what was final has stayed as it was.
+func (p *faultScenario) wantFinalsUnchanged() {
+	p.Helper()
+	for key, was := range p.finals {
+		if is := text(p.pack(key)); is != was {
+			p.Errorf("%s is %s, was %s", key, is, was)
+		}
+	}
+}
+
+func text(p *workflow.Pack) string {
+	raw, err := json.Marshal(p)
+	if err != nil {
+		panic(err)
+	}
+	return string(raw)
+}
+
+// drain goes on until no message is left.
+func (p *faultScenario) drain(w *worker.Worker) {
+	p.Helper()
+	for range 500 {
+		if p.receive(w) {
+			p.recordFinals()
+			continue
+		}
+		at, ok := p.PoolQueue("default").NextVisible()
+		if !ok {
+			return
+		}
+		p.Advance(at.Sub(p.Now()))
+	}
+	p.Fatal("messages never end")
+}
+
+// wantComplete judges a run that should be over, and what its codes say about what was.
+func (p *faultScenario) wantComplete() {
+	p.Helper()
+	p.wantFinalsUnchanged()
+	set := p.doneSet()
+	if len(set.Done) != p.lanes {
+		p.Errorf("lanes done: %v", set.Done)
+	}
+	if len(p.wakeups()) == 0 {
+		p.Error("nobody tells the engine")
+	}
+	for lane := range p.lanes {
+		last := p.lastPackOf(lane)
+		if last == nil {
+			p.Errorf("lane %d is not over", lane)
+			continue
+		}
+		for attempt := 1; attempt <= last.Key.Attempt; attempt++ {
+			for _, j := range p.pack(stepRun.Pack(lane, attempt)).Jobs {
+				n := p.startCount(workflow.JobID(stepRun.Execution, stepRun.Seq, j.Index, attempt))
+				if (n == 0) != (j.Code == codeNotExecuted) && j.Code != codeUnknown {
+					p.Errorf("job %d of attempt %d is %s after %d starts", j.Index, attempt, j.Code, n)
+				}
+				if j.Code == codeUnknown && p.kind != nonIdempotent && !p.closed {
+					p.Errorf("job %d of %s is not known", j.Index, p.kind)
+				}
+			}
+		}
+		if !p.closed && p.kind != nonIdempotent && last.Unsuccessful() {
+			p.Errorf("lane %d is bad: %v", lane, jobCodes(last))
+		}
+	}
+}
+
+// TestWorker_SurvivesFaultAtEveryCall: each fault at each call, the block's own included. The
+// message comes again, and all that follows must follow.
+func TestWorker_SurvivesFaultAtEveryCall(t *testing.T) {
+	for _, kind := range kinds {
+		for _, fault := range []faults.Fault{faults.CrashBefore, faults.CrashAfter, faults.LostReply, faults.Throttled, faults.Repeated} {
+			calls := 0
+			for n := 1; ; n++ {
+				p := newFaultScenario(t, kind, uint64(n))
+				p.withoutFaults(func(v sim.View) {
+					if _, err := v.Sender.SendPacks(context.Background(), p.Now(), []*workflow.PackMessage{p.firstMessage()}); err != nil {
+						t.Fatal(err)
+					}
+				})
+				injected := false
+				plan := faults.At(n, fault)
+				p.Faults = func(c faults.Call) faults.Fault {
+					f := plan(c)
+					injected = injected || f != faults.None
+					return f
+				}
+				p.drain(p.worker())
+				p.Faults = nil
+				p.wantComplete()
+				if t.Failed() {
+					t.Fatalf("%s, %s at call %d: %v", kind, fault, n, p.Trace())
+				}
+				if !injected {
+					break
+				}
+				calls = n
+			}
+			if calls < 15 {
+				t.Errorf("%s: only %d calls", kind, calls)
+			}
+		}
+	}
+}
+
+// runEngine is the other side: it closes the run, or looks after it.
+func (p *faultScenario) runEngine(closeStepRun bool) (complete bool) {
+	p.Helper()
+	m := p.firstMessage()
+	jobs := m.Jobs
+	for _, c := range m.Chain {
+		jobs = append(jobs, c.Jobs...)
+	}
+	p.withoutFaults(func(v sim.View) {
+		d := dispatch.Dispatcher{Packs: v.Packs, Sender: v.Sender, Limits: dispatch.Limits{
+			Skew: 2 * time.Second, Grace: 5 * time.Second, RedispatchInterval: time.Minute, MaxTakeovers: 5,
+			MessageLife: 24 * time.Hour, Unclaimed: 1000 * time.Hour, ChainBytes: 1 << 16, Parallel: 1,
+		}}
+		r := &dispatch.StepRun{
+			Tenant: stepRun.Tenant, Execution: stepRun.Execution, Work: m.Work,
+			Step: &workflow.StepRun{
+				Seq: stepRun.Seq, Ordinal: stepRun.Ordinal, Label: "step", Kind: workflow.JobExecute, Status: sm.StepRunning,
+				Pure: m.Work.Pure, Idempotent: m.Work.Idempotent, Jobs: len(jobs), PackSize: jobsPerLane, Window: 1, MaxAttempts: 2,
+				EnteredAt: sim.StartTime, DispatchedAt: sim.StartTime,
+			},
+			Jobs: func(context.Context) ([]workflow.JobInput, error) { return jobs, nil },
+		}
+		advance := d.CloseStepRun
+		if !closeStepRun {
+			advance = func(ctx context.Context, r *dispatch.StepRun, now time.Time) (*lifecycle.Report, error) {
+				return d.Report(ctx, r, now, true)
+			}
+		}
+		report, err := advance(context.Background(), r, p.Now())
+		if err != nil {
+			p.Fatal(err)
+		}
+		complete = report.Complete
+	})
+	p.recordFinals()
+	return complete
+}
+
+// TestWorker_SurvivesRandomFaultsAndInterleavings: several workers at once, in every order of their calls and
+// with pauses longer than leases in the middle of jobs, copies of messages,
+// faults and deaths; in some plays the engine closes the run meanwhile.
+func TestWorker_SurvivesRandomFaultsAndInterleavings(t *testing.T) {
+	for seed := range uint64(210) {
+		kind := kinds[seed%3]
+		p := newFaultScenario(t, kind, seed)
+		p.QueueFaults.DuplicateOneIn, p.QueueFaults.Shuffle = 4, true
+		r := rand.New(rand.NewPCG(seed, 1))
+		p.runEngine(false)
+		p.Faults = faults.Randomly(r, 25, faults.CrashBefore, faults.CrashAfter, faults.LostReply, faults.Throttled, faults.Repeated)
+		closing := seed%2 == 0
+		var tasks []*faults.Task
+		for step := range 220 {
+			for i := 0; i < len(tasks); i++ {
+				if tasks[i].Done() {
+					tasks = append(tasks[:i], tasks[i+1:]...)
+					i--
+				}
+			}
+			switch n := r.IntN(20); {
+			case n < 3 && len(tasks) < 3:
+				tasks = append(tasks, p.StartTask(fmt.Sprint("w", step), func() { p.receive(p.worker()) }))
+			case n == 3:
+				p.Advance(time.Duration(r.IntN(40)) * time.Second)
+			case n == 4 && r.IntN(4) == 0:
+				p.Advance(pastLease)
+			case n == 5 && closing && step > 20:
+				p.closed = true
+				p.runEngine(true)
+			case n == 6 && !p.closed && r.IntN(3) == 0:
+				p.runEngine(false)
+			case len(tasks) > 0 && n > 6:
+				tasks[r.IntN(len(tasks))].Step()
+			}
+			p.recordFinals()
+		}
+		p.Faults = nil
+		for _, task := range tasks {
+			if r.IntN(2) == 0 {
+				task.Kill()
+			} else {
+				task.Finish()
+			}
+			p.recordFinals()
+		}
+		complete := false
+		for range 60 {
+			p.drain(p.worker())
+			if complete = p.runEngine(p.closed); complete {
+				break
+			}
+			p.Advance(pastLease)
+		}
+		if !complete {
+			t.Errorf("the run is never complete")
+		}
+		if p.drain(p.worker()); !p.closed {
+			p.wantComplete()
+		} else {
+			begun := len(p.started)
+			p.wantClosed()
+			if kind != pure && len(p.started) != begun {
+				t.Errorf("something of a closed run was begun")
+			}
+		}
+		if t.Failed() {
+			t.Fatalf("%s, seed %d, closed %v: %v", kind, seed, p.closed, p.Trace())
+		}
+	}
+}
+
+// wantClosed delivers whatever may still arrive of a run that is closed.
+func (p *faultScenario) wantClosed() {
+	p.Helper()
+	for lane := range p.lanes {
+		m := p.firstMessage()
+		m.Key.Lane, m.Jobs, m.Chain = lane, inputs(lane, jobsPerLane), nil
+		_, _, _ = p.handle(p.worker(), m)
+	}
+	p.wantFinalsUnchanged()
+	for lane := range p.lanes {
+		for attempt := 1; attempt <= 2; attempt++ {
+			pack := p.pack(stepRun.Pack(lane, attempt))
+			if pack == nil && attempt == 1 {
+				p.Errorf("lane %d is open", lane)
+			}
+			if pack == nil {
+				continue
+			}
+			for _, j := range pack.Jobs {
+				n := p.startCount(workflow.JobID(stepRun.Execution, stepRun.Seq, j.Index, attempt))
+				if p.kind != pure && j.Code == codeNotExecuted && n > 0 {
+					p.Errorf("job %d of attempt %d counts as not executed after %d starts", j.Index, attempt, n)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package httpblock
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/worker"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// request is what a block is sent.
+type request struct {
+	Operation  workflow.JobKind `json:"operation"`
+	Block      string           `json:"block"`
+	Job        job              `json:"job"`
+	Entity     *entity          `json:"entity"`
+	Parameters json.RawMessage  `json:"parameters"`
+	Result     json.RawMessage  `json:"result"`
+	Token      *int64           `json:"token"`
+	Fence      string           `json:"fence"`
+	Deadline   time.Time        `json:"deadline"`
+}
+
+type job struct {
+	ID        string `json:"id"`
+	Execution string `json:"execution"`
+	Step      string `json:"step"`
+	Attempt   int    `json:"attempt"`
+}
+
+type entity struct {
+	Type       string          `json:"type"`
+	ID         string          `json:"id"`
+	Attributes json.RawMessage `json:"attributes"`
+}
+
+// MarshalRequest is what a block is sent about a job.
+func MarshalRequest(j *worker.Job) (json.RawMessage, error) { return json.Marshal(newRequest(j)) }
+
+func newRequest(j *worker.Job) request {
+	r := request{
+		Operation: j.Operation, Block: j.Block,
+		Job:        job{j.ID, j.ExecutionID, j.Step, j.Attempt},
+		Parameters: orDefault(j.Parameters, "{}"), Result: orDefault(j.Result, "null"),
+		Fence: j.Fence, Deadline: j.Deadline.UTC().Truncate(time.Millisecond),
+	}
+	if j.Entity != nil {
+		r.Entity = &entity{j.Entity.Type, j.Entity.ID, orDefault(j.Attributes, "{}")}
+		r.Token = &j.Token
+	}
+	return r
+}
+
+func orDefault(raw json.RawMessage, fallback string) json.RawMessage {
+	if len(raw) == 0 {
+		return json.RawMessage(fallback)
+	}
+	return raw
+}
+
+// entityRef is an entity that an ACQUIRE has found: an object, or a text "type/id".
+type entityRef workflow.EntityKey
+
+// UnmarshalJSON reads either form.
+func (f *entityRef) UnmarshalJSON(raw []byte) error {
+	var text string
+	if json.Unmarshal(raw, &text) != nil {
+		return json.Unmarshal(raw, (*workflow.EntityKey)(f))
+	}
+	key, err := workflow.ParseEntityKey(text)
+	*f = entityRef(key)
+	return err
+}
+
+// response is what a block answers with status 200.
+type response struct {
+	Outcome  string            `json:"outcome"`
+	Result   json.RawMessage   `json:"result"`
+	Entities []entityRef       `json:"entities"`
+	Updates  []workflow.Update `json:"updates"`
+	Error    *struct {
+		Code      string          `json:"code"`
+		Message   string          `json:"message"`
+		Retryable bool            `json:"retryable"`
+		Details   json.RawMessage `json:"details"`
+	} `json:"error"`
+}

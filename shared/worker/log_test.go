@@ -1,0 +1,111 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/lockstep-run/lockstep/shared/observe"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+var (
+	logTestMessage = &workflow.PackMessage{
+		Key:  workflow.PackKey{Tenant: "acme", Execution: "x1", StepRunOrdinal: 1, StepRunSeq: 2, Attempt: 3},
+		Work: workflow.Work{Kind: workflow.JobExecute, Block: "p/b:1.0.0", Step: "upgrade", CorrelationID: "order-7", TraceParent: "00-run"},
+	}
+	logTestInput = &workflow.JobInput{Index: 4, Entity: &workflow.EntityKey{Type: "device", ID: "d1"}, Parameters: json.RawMessage(`"hunter2"`)}
+)
+
+// fakeTracer keeps the spans that are begun, and how they end.
+type fakeTracer struct {
+	begun []observe.SpanConfig
+	ended []string
+}
+
+func (t *fakeTracer) Start(ctx context.Context, s observe.SpanConfig) (in context.Context, end observe.EndFunc) {
+	t.begun = append(t.begun, s)
+	return ctx, func(err error, about ...slog.Attr) { t.ended = append(t.ended, fmt.Sprint(err, about)) }
+}
+
+func (t *fakeTracer) Traceparent(context.Context) string { return "00-job" }
+
+// Every line about a pack or a job says which, and whose; what a block's panic says is
+// not told, unless the language itself says it.
+func TestLog_NamesPackOrJobWithoutBlockText(t *testing.T) {
+	var b bytes.Buffer
+	log := observe.NewLog(observe.Options{Writer: &b})
+	logUnfinished(t.Context(), log, logTestMessage, "m1", 2, errors.New("no"))
+	logUnfinished(t.Context(), log, nil, "m1", 2, errors.New("no"))
+	logUnfinished(t.Context(), log, logTestMessage, "m1", 2, nil)
+	logBlockPanic(t.Context(), log, jobAttrs(logTestMessage, logTestInput), errors.New("hunter2"))
+	logAbandonedJob(t.Context(), log, jobAttrs(logTestMessage, logTestInput))
+	func() {
+		defer func() {
+			logBlockPanic(t.Context(), log, jobAttrs(logTestMessage, logTestInput), recover())
+		}()
+		var none *workflow.PackMessage
+		none.Unsuccessful = true
+	}()
+	if err := logPanic(t.Context(), log, logTestMessage, "ours"); !workflow.Is(err, workflow.CodeInternal) {
+		t.Error(err)
+	}
+	const run = `"tenant":"acme","executionId":"x1","correlationId":"order-7","step":"upgrade","attempt":3`
+	const job = run + `,"block":"p/b:1.0.0","jobId":"x1.2.4.3","entity":"device/d1"`
+	want := []string{
+		`"pack not finished",` + run + `,"pack":"x1/1.2/0.0.3","messageId":"m1","receives":2,"error":"no"`,
+		`"pack not finished","messageId":"m1"`,
+		`"panic in a block",` + job + `,"panic":"*errors.errorString","stack":"`,
+		`"a job does not end and is left to itself",` + job,
+		`"panic in a block",` + job + `,"panic":"runtime error: invalid memory address or nil pointer dereference"`,
+		`"panic",` + run + `,"pack":"x1/1.2/0.0.3","panic":"ours","stack":"`,
+	}
+	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
+	if len(lines) != len(want) {
+		t.Fatalf("wrote %s", b.String())
+	}
+	for i, w := range want {
+		if !strings.Contains(lines[i], w) {
+			t.Errorf("wrote %s\nwant %s", lines[i], w)
+		}
+	}
+	if strings.Contains(b.String(), "hunter2") {
+		t.Errorf("wrote %s", b.String())
+	}
+}
+
+// A job is a span of its run's trace, which ends as the job does, without a block's words.
+func TestStartJobSpan_EndsWithJobOutcome(t *testing.T) {
+	var b bytes.Buffer
+	log, tr := observe.NewLog(observe.Options{Writer: &b, Level: slog.LevelDebug}), &fakeTracer{}
+	for _, rec := range []workflow.JobRecord{{Outcome: "OK"}, {Outcome: "ERROR", Failure: &workflow.Failure{Code: "BUSY", Message: "hunter2"}}} {
+		_, end := startJobSpan(t.Context(), tr, logTestMessage, logTestInput)
+		end(log, rec)
+	}
+	if s := tr.begun[0]; len(tr.begun) != 2 || s.Name != "EXECUTE p/b:1.0.0" || s.Parent != "00-run" || s.Kind != observe.Consumer || fmt.Sprint(s.Attrs) != fmt.Sprint(jobAttrs(logTestMessage, logTestInput)) {
+		t.Errorf("began %+v", tr.begun)
+	}
+	if got := fmt.Sprint(tr.ended); got != "[<nil> [outcome=OK] BUSY[outcome=ERROR code=BUSY]]" {
+		t.Errorf("ended %s", got)
+	}
+	if strings.Count(b.String(), `"job ended"`) != 2 || strings.Contains(b.String(), "hunter2") {
+		t.Errorf("wrote %s", b.String())
+	}
+	if parent := traceParent(t.Context(), tr, logTestMessage); parent != "00-job" {
+		t.Error(parent)
+	}
+	if parent := traceParent(t.Context(), nil, logTestMessage); parent != "00-run" {
+		t.Errorf("a worker that takes no spans passes %q on", parent)
+	}
+	b.Reset()
+	_, end := startJobSpan(t.Context(), nil, logTestMessage, logTestInput)
+	end(observe.NewLog(observe.Options{Writer: &b}), workflow.JobRecord{Outcome: "OK"})
+	if b.Len() > 0 {
+		t.Errorf("wrote %s", b.String())
+	}
+}

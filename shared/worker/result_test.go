@@ -1,0 +1,175 @@
+package worker_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lockstep-run/lockstep/shared/worker"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/tests/sim"
+)
+
+// A result that does not fit the block's schema fails the job for good, says what
+// is wrong with it, and stays for whoever undoes the job.
+func TestJobResult_MustMatchResultSchema(t *testing.T) {
+	schema := json.RawMessage(`{"type":"object","required":["version"],"properties":{"version":{"type":"string"},"n":{"minimum":0}},"additionalProperties":false}`)
+	for result, path := range map[string]string{
+		`{"version":"17.3"}`:            "",
+		`{"version":17}`:                "result.version",
+		`{}`:                            "result.version",
+		`{"version":"1","x":{}}`:        "result.x",
+		`null`:                          "result",
+		`{"version":"1","n":1e9999999}`: "result.n", // whose exact value nobody can work with
+	} {
+		r := newFixture(t)
+		w := r.worker()
+		worker.Register(w, worker.Block[map[string]any, json.RawMessage]{Name: "test/large", Version: "1.0.0", Idempotent: true,
+			Execute: func(context.Context, *worker.Job, map[string]any) (json.RawMessage, error) {
+				return json.RawMessage(result), nil
+			},
+			Rollback: func(context.Context, *worker.Job, map[string]any, *json.RawMessage) error { return nil },
+		})
+		m := r.newMessage(largeBlock, 0, 1, 1)
+		m.Work.ResultSchema = schema
+		m.Work.Retry = &workflow.Retry{MaxRetries: 3}
+		r.mustHandle(w, m)
+		rec := r.pack(m.Key).Jobs[0]
+		if path == "" {
+			if rec.Code != codeOK {
+				t.Errorf("%s: %+v", result, rec.Failure)
+			}
+			continue
+		}
+		var details struct{ Issues []workflow.Issue }
+		if rec.Failure == nil || json.Unmarshal(rec.Failure.Details, &details) != nil || len(details.Issues) != 1 {
+			t.Fatalf("%s: %s, %+v", result, rec.Code, rec.Failure)
+		}
+		if rec.Failure.Code != "RESULT_SCHEMA" || rec.Failure.Retryable || details.Issues[0].Path != path || string(rec.Result) != result {
+			t.Errorf("%s: %+v, at %s, with %s", result, rec.Failure, details.Issues[0].Path, rec.Result)
+		}
+		// What undoes a job has no result.
+		m.Key.StepRunSeq, m.Work.Kind = m.Key.StepRunSeq+1, workflow.JobRollback
+		r.mustHandle(w, m)
+		r.wantPack(m.Key, workflow.PackFinished, 1, codeOK)
+	}
+}
+
+// workerWithAcquire is a worker with a block that finds what it is told to.
+func workerWithAcquire(r *fixture, find func(job *worker.Job) ([]workflow.EntityKey, error)) *worker.Worker {
+	w := r.worker()
+	worker.Register(w, worker.Block[map[string]string, int]{Name: "test/large", Version: "1.0.0",
+		Execute: func(context.Context, *worker.Job, map[string]string) (int, error) { return 0, nil },
+		Acquire: func(_ context.Context, job *worker.Job, p map[string]string) ([]workflow.EntityKey, error) {
+			if p["site"] != "b" {
+				r.Errorf("parameters %v", p)
+			}
+			return find(job)
+		}})
+	return w
+}
+
+func acquireMessage(r *fixture, block string) *workflow.PackMessage {
+	m := r.newMessage(block, 0, 1, 1)
+	m.Work.Kind, m.Work.Pure = workflow.JobAcquire, true
+	m.Jobs = []workflow.JobInput{{Parameters: json.RawMessage(`{"site":"b"}`)}}
+	return m
+}
+
+// A block's acquire finds entities, each counted once; it is pure, so that nobody
+// claims its pack.
+func TestBlock_AcquireCountsEachEntityOnce(t *testing.T) {
+	a, b := workflow.EntityKey{Type: "device", ID: "a"}, workflow.EntityKey{Type: "site", ID: "b"}
+	r := newFixture(t)
+	m := acquireMessage(r, largeBlock)
+	r.mustHandle(workerWithAcquire(r, func(*worker.Job) ([]workflow.EntityKey, error) { return []workflow.EntityKey{b, a, b}, nil }), m)
+	r.wantPack(m.Key, workflow.PackFinished, 1, codeOK)
+	if p := r.pack(m.Key); !slices.Equal(p.Jobs[0].Entities, []workflow.EntityKey{b, a}) || p.Cost.TotalWriteUnits() != 0 {
+		t.Errorf("%s", text(p))
+	}
+}
+
+func TestBlock_AcquireRejectsInvalidEntities(t *testing.T) {
+	for code, find := range map[string]func(*worker.Job) ([]workflow.EntityKey, error){
+		"INVALID": func(*worker.Job) ([]workflow.EntityKey, error) {
+			return []workflow.EntityKey{{Type: "device", ID: "a/b"}}, nil
+		},
+		"LIMIT": func(*worker.Job) ([]workflow.EntityKey, error) {
+			return make([]workflow.EntityKey, worker.MaxEntities+1), nil
+		},
+		"GONE": func(*worker.Job) ([]workflow.EntityKey, error) {
+			return nil, worker.Terminal("GONE", fmt.Errorf("no such site"))
+		},
+	} {
+		r := newFixture(t)
+		m := acquireMessage(r, largeBlock)
+		r.mustHandle(workerWithAcquire(r, find), m)
+		if rec := r.pack(m.Key).Jobs[0]; rec.Code != codeFailed || rec.Failure.Code != code || len(rec.Entities) != 0 {
+			t.Errorf("%s: %+v", code, rec)
+		}
+	}
+	r := newFixture(t)
+	m := acquireMessage(r, pure)
+	r.mustHandle(r.worker(), m)
+	if rec := r.pack(m.Key).Jobs[0]; rec.Code != codeFailed || rec.Failure.Code != "NO_ACQUIRE" {
+		t.Errorf("a block without acquire: %+v", rec)
+	}
+}
+
+// A block may find as many entities as the limit says, however long their names:
+// what no item holds is stored.
+func TestBlock_AcquireStoresManyEntitiesAsPayload(t *testing.T) {
+	var many []workflow.EntityKey
+	for i := range worker.MaxEntities {
+		many = append(many, workflow.EntityKey{Type: "device", ID: fmt.Sprintf("%060d", i)})
+	}
+	r := newFixture(t)
+	m := acquireMessage(r, largeBlock)
+	r.mustHandle(workerWithAcquire(r, func(*worker.Job) ([]workflow.EntityKey, error) { return many, nil }), m)
+	rec := r.pack(m.Key).Jobs[0]
+	if rec.Code != codeOK || rec.ResultRef == nil || len(rec.Entities) != 0 {
+		t.Fatalf("%s with %d entities: %+v", rec.Code, len(rec.Entities), rec.Failure)
+	}
+	r.withoutFaults(func(v sim.View) {
+		raw, err := v.Packs.LoadPayload(context.Background(), m.Key, *rec.ResultRef)
+		var stored []workflow.EntityKey
+		if err != nil || json.Unmarshal(raw, &stored) != nil || !slices.Equal(stored, many) {
+			t.Errorf("%d entities are stored: %v", len(stored), err)
+		}
+	})
+}
+
+// A job asks for updates of its own entity and of others; what is no update fails
+// it.
+func TestJob_UpdatesAreValidated(t *testing.T) {
+	for name, c := range map[string]struct {
+		update workflow.Update
+		code   string
+	}{
+		"another entity": {workflow.Update{Entity: workflow.EntityKey{Type: "site", ID: "b"}, Remove: []string{"x"}}, ""},
+		"no entity":      {workflow.Update{Remove: []string{"x"}}, "INVALID"},
+		"no such id":     {workflow.Update{Entity: workflow.EntityKey{Type: "site", ID: "b/c"}, Remove: []string{"x"}}, "INVALID"},
+		"no name":        {workflow.Update{Entity: workflow.EntityKey{Type: "site", ID: "b"}, Remove: []string{""}}, "INVALID"},
+		"too large":      {workflow.Update{Entity: workflow.EntityKey{Type: "site", ID: "b"}, Remove: []string{strings.Repeat("x", workflow.MaxResultBytes)}}, "LIMIT"},
+	} {
+		r := newFixture(t)
+		r.blockFunc = func(_ context.Context, job *worker.Job) (map[string]int, error) {
+			job.UpdateEntity(c.update)
+			return nil, job.SetAttribute("version", "2")
+		}
+		m := r.newMessage(idempotent, 0, 1, 1)
+		r.mustHandle(r.worker(), m)
+		rec := r.pack(m.Key).Jobs[0]
+		switch {
+		case c.code != "":
+			if rec.Code != codeFailed || rec.Failure.Code != c.code || rec.Failure.Retryable || len(rec.Updates) > 0 {
+				t.Errorf("%s: %+v", name, rec)
+			}
+		case string(rec.Updates) != `[{"entity":{"type":"device","id":"d0"},"set":{"version":"2"}},{"entity":{"type":"site","id":"b"},"remove":["x"]}]`:
+			t.Errorf("%s: %s %+v", name, rec.Updates, rec.Failure)
+		}
+	}
+}

@@ -1,0 +1,168 @@
+package workerapi
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/engine/workers"
+	"github.com/lockstep-run/lockstep/shared/observe"
+	"github.com/lockstep-run/lockstep/shared/topology"
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/worker"
+	"github.com/lockstep-run/lockstep/shared/worker/httpblock"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// longest is how long a poll may wait; turn how long it waits at one of several
+// pools before it asks the next.
+const (
+	maxPollWait = 20 * time.Second
+	waitPerPool = time.Second
+)
+
+// Poll waits for a pack of one of the blocks and claims it for the worker; nil if
+// none comes. A worker that is not known is registered by its poll. One that is
+// counted as silent gets no pack before it has sent a heartbeat: a poll is none.
+func (s *Service) Poll(ctx context.Context, c workflow.Caller, r views.JobPoll) (*views.PackOffer, error) {
+	pools, err := s.pools(ctx, c.Tenant, r.Blocks)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.admit(ctx, c, r, pools[0]); err != nil {
+		return nil, err
+	}
+	wait := maxPollWait
+	if r.Wait != nil {
+		wait = min(max(r.Wait.Std(), 0), maxPollWait)
+	}
+	until := s.Now().Add(wait)
+	for n := 0; ; n++ {
+		remaining := until.Sub(s.Now())
+		if n >= len(pools) && remaining <= 0 {
+			return nil, nil
+		}
+		if len(pools) > 1 {
+			remaining = min(remaining, waitPerPool)
+		}
+		pool := pools[n%len(pools)]
+		q, err := s.PoolQueue(ctx, pool)
+		if err != nil {
+			return nil, err
+		}
+		deliveries, err := q.ReceiveWithin(ctx, 1, remaining)
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range deliveries {
+			offer, err := s.claimMessage(ctx, c, r, pool, q, d)
+			if offer != nil || err != nil {
+				return offer, err
+			}
+		}
+		if len(deliveries) == 0 && remaining < time.Second {
+			if until.Sub(s.Now()) < time.Second && n >= len(pools)-1 {
+				return nil, nil // the queue waits for whole seconds only
+			}
+		}
+	}
+}
+
+// admit lets a worker have packs, or says why it may not.
+func (s *Service) admit(ctx context.Context, c workflow.Caller, r views.JobPoll, pool string) error {
+	w, err := s.WorkerRegistry.Worker(ctx, c.Tenant, r.Worker)
+	if workflow.Is(err, workflow.CodeNotFound) {
+		w, err = s.WorkerRegistry.Register(ctx, workflow.Worker{Tenant: c.Tenant, ID: r.Worker, Pool: pool, Blocks: r.Blocks})
+	}
+	if err == nil && !workers.AcceptsPacks(w.State) {
+		err = workflow.Errorf(workflow.CodeConflict, "worker %s is %s: it gets no packs before it has sent a heartbeat", w.ID, w.State)
+	}
+	return err
+}
+
+// pools are the pools of the blocks that a worker names.
+func (s *Service) pools(ctx context.Context, tenant string, names []string) ([]string, error) {
+	var pools []string
+	for _, name := range names {
+		ref, err := workflow.ParseRef(name)
+		if err != nil {
+			return nil, err
+		}
+		versions, err := s.BlockRegistry.BlockVersions(ctx, tenant, ref.FullName())
+		if err != nil {
+			return nil, err
+		}
+		matched := false
+		for _, b := range versions {
+			if ref.Matches(b.Version) {
+				matched = true
+				if !slices.Contains(pools, poolName(b)) {
+					pools = append(pools, poolName(b))
+				}
+			}
+		}
+		if !matched {
+			return nil, workflow.Errorf(workflow.CodeNotFound, "there is no block %s", name)
+		}
+	}
+	if len(pools) == 0 {
+		return nil, workflow.Errorf(workflow.CodeInvalid, "the poll names no block")
+	}
+	return pools, nil
+}
+
+// unmatchedDelay is how long a message that is not for this worker is left to others.
+const unmatchedDelay = time.Second
+
+// claimMessage claims a message's pack for the worker. nil means that there is nothing in
+// it for him; then the message has been done with.
+func (s *Service) claimMessage(ctx context.Context, c workflow.Caller, r views.JobPoll, pool string, q PoolQueue, d worker.Delivery) (*views.PackOffer, error) {
+	m, err := s.Decode(d.Body)
+	if err != nil {
+		s.Log.ErrorContext(ctx, "message cannot be read", "pool", pool, observe.MessageID, d.ID, observe.Receives, d.ReceiveCount, observe.Err(err))
+		return nil, nil // it comes until the queue gives up on it
+	}
+	rcpt := &receipt{Version: receiptVersion, Pool: pool, Handle: d.ReceiptHandle, Nonce: s.NewNonce(), Body: d.Body}
+	w := s.sdkWorker(r.Worker, rcpt.claimNonce())
+	_, p := s.ports()
+	if !servesPack(c.Tenant, r.Blocks, m) {
+		return nil, w.Settle(ctx, q, d, m, worker.Disposition{RetryAfter: unmatchedDelay}, p)
+	}
+	lease, disposition, err := w.LeaseRemote(ctx, m, p)
+	worker.NewFinalReceive(worker.FinalReceiveOptions{MaxReceives: topology.MaxReceiveJobs, LeaseDuration: w.LeaseDuration, WakeupSender: p.Sender, Logger: s.Log}, d.ID, d.ReceiveCount, m).ReportFailure(ctx, err)
+	switch {
+	case err != nil:
+		return nil, err
+	case lease == nil:
+		return nil, w.Settle(ctx, q, d, m, disposition, p)
+	}
+	if err := s.WorkerRegistry.Workers.AddClaimedPack(ctx, c.Tenant, r.Worker, m.Key.ClaimedPack()); err != nil {
+		s.logWarning(ctx, "a worker's pack is not shown", m, err, slog.String(observe.Worker, r.Worker))
+	}
+	return newPackOffer(lease, rcpt)
+}
+
+// servesPack reports whether a pack is for this tenant's worker.
+func servesPack(tenant string, names []string, m *workflow.PackMessage) bool {
+	block, err := workflow.ParseRef(m.Work.Block)
+	w := workflow.Worker{Blocks: names}
+	return err == nil && m.Key.Tenant == tenant && w.Serves(block)
+}
+
+func newPackOffer(l *worker.RemoteLease, rcpt *receipt) (*views.PackOffer, error) {
+	text, err := rcpt.encode()
+	if err != nil {
+		return nil, err
+	}
+	o := &views.PackOffer{Pack: text, Token: l.Pack.Token, Lease: l.Pack.Lease.UTC()}
+	for _, j := range l.Jobs {
+		raw, err := httpblock.MarshalRequest(j)
+		if err != nil {
+			return nil, err
+		}
+		o.Jobs = append(o.Jobs, raw)
+	}
+	return o, nil
+}

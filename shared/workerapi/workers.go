@@ -1,0 +1,113 @@
+package workerapi
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/lockstep-run/lockstep/shared/topology"
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// RegisterWorker makes a worker known, or changes what is known of it.
+func (s *Service) RegisterWorker(ctx context.Context, c workflow.Caller, r views.WorkerRegistration) (views.WorkerView, error) {
+	w := workflow.Worker{
+		Tenant: c.Tenant, ID: cmp.Or(r.ID, "worker-"+s.NewNonce()), Pool: cmp.Or(r.Pool, topology.PoolDefault), Blocks: r.Blocks, Version: r.Version,
+	}
+	registered, err := s.WorkerRegistry.Register(ctx, w)
+	return workerView(registered), err
+}
+
+// HeartbeatWorker says that a worker lives.
+func (s *Service) HeartbeatWorker(ctx context.Context, c workflow.Caller, id string) (views.WorkerView, error) {
+	if err := s.WorkerRegistry.Heartbeat(ctx, c.Tenant, id, nil); err != nil {
+		return views.WorkerView{}, err
+	}
+	return s.Worker(ctx, c, id)
+}
+
+// UnregisterWorker says that a worker leaves, and answers what it last was.
+func (s *Service) UnregisterWorker(ctx context.Context, c workflow.Caller, id string) (views.WorkerView, error) {
+	w, err := s.WorkerRegistry.Unregister(ctx, c.Tenant, id)
+	return workerView(w), err
+}
+
+// Worker is one worker.
+func (s *Service) Worker(ctx context.Context, c workflow.Caller, id string) (views.WorkerView, error) {
+	w, err := s.WorkerRegistry.Worker(ctx, c.Tenant, id)
+	return workerView(w), err
+}
+
+// Workers lists the workers, or those that serve an exact block.
+func (s *Service) Workers(ctx context.Context, c workflow.Caller, block *workflow.Ref, page workflow.Page) (workflow.List[views.WorkerView], error) {
+	list, err := s.WorkerRegistry.List(ctx, c.Tenant, block, page)
+	out := workflow.List[views.WorkerView]{NextToken: list.NextToken}
+	for _, w := range list.Items {
+		out.Items = append(out.Items, workerView(w))
+	}
+	return out, err
+}
+
+func workerView(w workflow.Worker) views.WorkerView {
+	v := views.WorkerView{ID: w.ID, State: w.State, Pool: w.Pool, Blocks: w.Blocks, RegisteredAt: w.RegisteredAt}
+	if w.Version != "" {
+		v.Version = &w.Version
+	}
+	if at := w.LastHeartbeat(); !at.IsZero() {
+		v.LastHeartbeat = &at
+	}
+	for _, h := range w.ClaimedPacks {
+		v.Packs = append(v.Packs, h.Name())
+	}
+	return v
+}
+
+// maxListed is one read of all workers, or all blocks: more than so many are not
+// shown together.
+const maxListed = workflow.MaxPageSize
+
+// Pools shows the queue of every pool that a registered block names, and the packs
+// that workers have said they hold.
+func (s *Service) Pools(ctx context.Context, c workflow.Caller) ([]views.PoolView, error) {
+	blocks, err := s.BlockRegistry.Blocks(ctx, c.Tenant, workflow.Page{Limit: maxListed})
+	if err != nil {
+		return nil, err
+	}
+	workers, err := s.WorkerRegistry.List(ctx, c.Tenant, nil, workflow.Page{Limit: maxListed})
+	if err != nil {
+		return nil, err
+	}
+	claims := map[string][]views.ClaimView{topology.PoolDefault: nil}
+	for _, b := range blocks.Items {
+		if _, known := claims[poolName(b)]; !known {
+			claims[poolName(b)] = nil
+		}
+	}
+	for _, w := range workers.Items {
+		for _, h := range w.ClaimedPacks {
+			claims[w.Pool] = append(claims[w.Pool], views.ClaimView{Pack: h.Name(), Execution: h.Wakeup().Execution, Worker: w.ID})
+		}
+	}
+	var all []views.PoolView
+	for pool, held := range claims {
+		v := views.PoolView{Pool: pool, Claims: held}
+		q, err := s.PoolQueue(ctx, pool)
+		switch {
+		case workflow.Is(err, workflow.CodeUnavailable): // nobody serves it
+		case err != nil:
+			return nil, err
+		default:
+			waiting, received, delayed, err := q.Depth(ctx)
+			if err != nil {
+				return nil, err
+			}
+			v.Waiting, v.Claimed, v.Delayed = &waiting, &received, &delayed
+		}
+		all = append(all, v)
+	}
+	slices.SortFunc(all, func(a, b views.PoolView) int { return cmp.Compare(a.Pool, b.Pool) })
+	return all, nil
+}
+
+func poolName(b workflow.Block) string { return cmp.Or(b.Pool, topology.PoolDefault) }

@@ -1,0 +1,103 @@
+package chaos
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/lockstep-run/lockstep/examples/fleet/simulator"
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// validObservations is what is found after three runs that were right: a is done, b has failed
+// and is undone, c is done.
+func validObservations() observations {
+	at := func(seq int, o simulator.Operation, from, to, fence, key string) simulator.LogEntry {
+		return simulator.LogEntry{
+			Seq: seq, Operation: o, From: from, To: to, Requested: to, Fence: fence, Token: simulator.FenceLockToken(fence), IdempotencyKey: key,
+			Accepted: true, Applied: true, Effective: true, Outcome: simulator.OutcomeAnswered,
+		}
+	}
+	job := func(id, step string, kind workflow.JobKind, token int64) workflow.Job {
+		return workflow.Job{ID: id, Kind: kind, Step: step, Entity: &workflow.EntityKey{Type: "device", ID: "d"}, State: sm.JobCompleted, Token: &token}
+	}
+	run := func(id string, state sm.ExecutionState, target, terminal string, jobs ...workflow.Job) observedExecution {
+		return observedExecution{
+			ExecutionView: views.ExecutionView{ID: id, State: state, Try: 1}, target: target, jobs: jobs,
+			events: []workflow.Event{{Sequence: 1, Type: "execution.created"}, {Sequence: 2, Type: terminal}},
+		}
+	}
+	return observations{
+		logs: map[string][]simulator.LogEntry{"d": {
+			at(1, simulator.OpTouch, "1.0.0", "1.0.0", "0000000001-01", "a.1"), at(2, simulator.OpUpgrade, "1.0.0", "2.0.0", "0000000001-02", "a.2"),
+			at(3, simulator.OpUpgrade, "2.0.0", "3.0.0", "0000000002-01", "b.1"), at(4, simulator.OpRollback, "3.0.0", "2.0.0", "0000000002-02", "b.2"),
+			at(5, simulator.OpUpgrade, "2.0.0", "4.0.0", "0000000003-01", "c.1"),
+		}},
+		versions: map[string]string{"d": "4.0.0"},
+		executions: []observedExecution{
+			run("a", sm.ExecutionCompletedAck, "2.0.0", "execution.completed", job("a.1", "touch", workflow.JobExecute, 1), job("a.2", "set", workflow.JobExecute, 1)),
+			run("b", sm.ExecutionFailedSafeAck, "3.0.0", "execution.failed_safe", job("b.1", "set", workflow.JobExecute, 2), job("b.2", "set", workflow.JobRollback, 2)),
+			run("c", sm.ExecutionCompletedAck, "4.0.0", "execution.completed", job("c.1", "set", workflow.JobExecute, 3)),
+		},
+	}
+}
+
+// TestFindViolations_FindsEveryFault: what is right is found right, and every single thing that is wrong
+// is found.
+func TestFindViolations_FindsEveryFault(t *testing.T) {
+	if found := findViolations(validObservations()); len(found) > 0 {
+		t.Fatalf("nothing is wrong, and found is %q", found)
+	}
+	holder := "a"
+	for name, c := range map[string]struct {
+		spoil func(*observations)
+		want  string
+	}{
+		"a touch is made twice": {func(e *observations) {
+			again := e.logs["d"][0]
+			again.Seq, again.Repeat, again.Fence = 6, true, "0000000001-03"
+			e.logs["d"] = append(e.logs["d"][:2:2], again)
+		}, "started_twice"},
+		"a fence decreases":          {func(e *observations) { e.logs["d"][1].Fence = "0000000001-00" }, "fence_decreased"},
+		"two runs in turns":          {func(e *observations) { e.logs["d"][3].IdempotencyKey = "a.2" }, "had made way"},
+		"nobody asked for it":        {func(e *observations) { e.logs["d"][2].IdempotencyKey = "x" }, "knows nothing"},
+		"under another lock":         {func(e *observations) { e.logs["d"][4].Token = 9 }, "has token 9"},
+		"on another device":          {func(e *observations) { e.executions[2].jobs[0].Entity = &workflow.EntityKey{Type: "device", ID: "x"} }, "which is of"},
+		"told as never run":          {func(e *observations) { e.executions[2].jobs[0].State = sm.JobCancelled }, "which is told as CANCELLED"},
+		"told as done":               {func(e *observations) { e.logs["d"] = e.logs["d"][:4] }, "knows nothing of it"},
+		"not undone":                 {func(e *observations) { e.logs["d"] = e.logs["d"][:3]; e.executions = e.executions[:2] }, "is FAILED_SAFE_ACK and leaves 3.0.0"},
+		"lost in the end":            {func(e *observations) { e.versions["d"] = "2.0.0" }, "runs 2.0.0, not [4.0.0]"},
+		"changed in between":         {func(e *observations) { e.logs["d"][4].From = "7.0.0" }, "finds 7.0.0"},
+		"a job is left":              {func(e *observations) { e.executions[0].jobs[0].State = sm.JobClaimed }, "is CLAIMED"},
+		"completed without a step":   {func(e *observations) { e.executions[2].jobs[0].State = sm.JobFailed }, "has completed without"},
+		"completed and undone":       {func(e *observations) { e.executions[1].State = sm.ExecutionCompletedAck }, "is undone on d"},
+		"a gap in the history":       {func(e *observations) { e.executions[0].events[1].Sequence = 3 }, "event 3 stands at 2"},
+		"two ends":                   {func(e *observations) { e.executions[0].events[0].Type = "execution.cancelled" }, "2 terminal events"},
+		"no end":                     {func(e *observations) { e.executions[0].events = e.executions[0].events[:1] }, "0 terminal events"},
+		"tried again before the end": {func(e *observations) { e.executions[0].events[0].Type = "execution.retried" }, "tried again after 0"},
+		"a run hangs and says why": {func(e *observations) {
+			e.executions[0].State, e.executions[0].Waiting = sm.ExecutionScheduled, &views.Waiting{Kind: views.WaitLock}
+		}, "waits for LOCK"},
+		"a run hangs and does not say why": {func(e *observations) { e.executions[0].State = sm.ExecutionScheduled }, "does not say what it waits for"},
+		"a lock is left":                   {func(e *observations) { e.locks = []views.LockView{{HeldBy: &holder}} }, "is locked by a"},
+		"rolled back, and not as it was":   {func(e *observations) { e.logs["d"][3].To = "3.0.0" }, "leaves 3.0.0"},
+		"unsafe, and said to be undone": {func(e *observations) {
+			e.executions[1].State = sm.ExecutionFailedUnsafeAck
+			e.logs["d"][3].To = "3.0.0"
+		}, "leaves 3.0.0"},
+		"unsafe, and said to be done": {func(e *observations) { e.executions[2].State = sm.ExecutionFailedUnsafeAck; e.versions["d"] = "2.0.0" }, "runs 2.0.0"},
+		"cancelled, and said to be as ever": {func(e *observations) {
+			e.executions[2].State, e.executions[2].RolledBack = sm.ExecutionCancelledAck, true
+		}, "leaves 4.0.0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := validObservations()
+			c.spoil(&e)
+			found := findViolations(e)
+			if !strings.Contains(strings.Join(found, "\n"), c.want) {
+				t.Errorf("want %q, found %q", c.want, found)
+			}
+		})
+	}
+}

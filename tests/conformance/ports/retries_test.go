@@ -1,0 +1,207 @@
+package ports_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	awsdynamodb "github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/google/uuid"
+
+	"github.com/lockstep-run/lockstep/shared/cost"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+func newExecution(tenant string, state sm.ExecutionState) *workflow.Execution {
+	return &workflow.Execution{
+		Schema: workflow.SchemaVersion, Tenant: tenant, ID: uuid.Must(uuid.NewV7()).String(), State: state,
+		Version: 1, Epoch: 1, Commit: uuid.NewString(), CreatedAt: time.Now().UTC().Truncate(time.Millisecond),
+		DueAt: time.Now().Add(time.Hour),
+	}
+}
+
+func contextWithTimeout(t *testing.T, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func TestDynamo_RetriesTransientErrors(t *testing.T) {
+	t.Parallel()
+	for _, code := range []string{
+		"ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded",
+		"TransactionConflictException", "InternalServerError", "ServiceUnavailable",
+	} {
+		t.Run(code, func(t *testing.T) {
+			t.Parallel()
+			f, m := &faultInjector{}, new(cost.Meter)
+			v := openView(f, m)
+			x := newExecution("t"+uuid.NewString(), sm.ExecutionRunning)
+			ctx := contextWithTimeout(t, time.Minute)
+			f.refuseCalls(code, 3)
+			if ok, err := v.Store.Create(ctx, x); !ok || err != nil {
+				t.Fatalf("created %v: %v", ok, err)
+			}
+			if n := f.attempts(); n != 4 {
+				t.Errorf("%d attempts, want 4", n)
+			}
+			if c := m.Take(); c.DynamoRequests != 4 {
+				t.Errorf("%d attempts counted, want 4: every one is a request", c.DynamoRequests)
+			}
+			f.refuseCalls(code, 2)
+			if _, err := v.Store.Load(ctx, x.Tenant, x.ID); err != nil {
+				t.Error(err)
+			}
+			f.refuseCalls(code, 2)
+			if _, err := v.Store.LoadMany(ctx, x.Tenant, []string{x.ID}); err != nil {
+				t.Error(err)
+			}
+			f.refuseCalls(code, 2)
+			if _, err := v.Store.ListByState(ctx, x.Tenant, x.State, "", 5); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestDynamo_PersistentErrorIsUnavailableWithinDeadline(t *testing.T) {
+	t.Parallel()
+	f := &faultInjector{}
+	v := openView(f, nil)
+	f.refuseCalls("ThrottlingException", 1<<30)
+	ctx := contextWithTimeout(t, 300*time.Millisecond)
+	_, err := v.Store.Load(ctx, "t", "x")
+	if !workflow.Is(err, workflow.CodeUnavailable) {
+		t.Errorf("got %v", err)
+	}
+	if n := f.attempts(); n < 2 {
+		t.Errorf("%d attempts", n)
+	}
+
+	stopped, stop := context.WithCancel(context.Background())
+	stop()
+	_, err = v.Store.Load(stopped, "t", "x")
+	if !workflow.Is(err, workflow.CodeUnavailable) || !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}
+
+func TestDynamo_BoundsRetries(t *testing.T) {
+	t.Parallel()
+	f := &faultInjector{}
+	f.refuseCalls("ThrottlingException", 1<<30)
+	_, err := openView(f, nil).Store.Load(contextWithTimeout(t, time.Minute), "t", "x")
+	if !workflow.Is(err, workflow.CodeUnavailable) || f.attempts() != 8 {
+		t.Errorf("after %d attempts: %v", f.attempts(), err)
+	}
+}
+
+// What is refused is not asked again: a call that is wrong in itself is our own
+// mistake, and what somebody has to permit is trouble that may pass.
+func TestDynamo_DoesNotRetryRejections(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[string]workflow.Code{
+		"ValidationException":   workflow.CodeInternal,
+		"AccessDeniedException": workflow.CodeUnavailable,
+	} {
+		f := &faultInjector{}
+		f.refuseCalls(code, 1)
+		_, err := openView(f, nil).Store.Load(contextWithTimeout(t, time.Minute), "t", "x")
+		if !workflow.Is(err, want) || f.attempts() != 1 {
+			t.Errorf("%s: after %d attempts: %v", code, f.attempts(), err)
+		}
+	}
+}
+
+// A reply may be lost over and over: each repetition finds the first one's mark.
+func TestDynamo_RecognisesOwnWriteAfterLostReplies(t *testing.T) {
+	t.Parallel()
+	f := &faultInjector{}
+	v := openView(f, nil)
+	ctx := contextWithTimeout(t, time.Minute)
+	lose := func() {
+		n := 3
+		f.set(func(string) (error, bool) {
+			if n--; n < 0 {
+				return nil, true
+			}
+			return errReplyLost, true
+		})
+	}
+	x := newExecution("t"+uuid.NewString(), sm.ExecutionRunning)
+	lose()
+	if ok, err := v.Store.Create(ctx, x); !ok || err != nil {
+		t.Fatalf("created %v: %v", ok, err)
+	}
+	next := x.Clone()
+	next.Version, next.Commit = 2, uuid.NewString()
+	lose()
+	if _, ok, err := v.Store.Commit(ctx, 1, next, false); !ok || err != nil {
+		t.Fatalf("committed %v: %v", ok, err)
+	}
+}
+
+func TestDynamo_RetriesUnprocessedKeys(t *testing.T) {
+	t.Parallel()
+	f := &faultInjector{}
+	v := openView(f, nil)
+	ctx := contextWithTimeout(t, time.Minute)
+	tenant := "t" + uuid.NewString()
+	var keys []workflow.EntityKey
+	for i := range 120 {
+		keys = append(keys, workflow.EntityKey{Type: "device", ID: fmt.Sprint(i)})
+		if ok, err := v.Locks.Take(ctx, tenant, keys[i], "x", 1, 0, time.Now()); !ok || err != nil {
+			t.Fatalf("taken %v: %v", ok, err)
+		}
+	}
+	answers := 0
+	f.withhold = func(r *awsdynamodb.BatchGetItemOutput) {
+		answers++
+		for name, items := range r.Responses {
+			if len(items) < 4 {
+				continue
+			}
+			var rest types.KeysAndAttributes
+			yes := true
+			rest.ConsistentRead = &yes
+			for _, it := range items[len(items)/2:] {
+				rest.Keys = append(rest.Keys, map[string]types.AttributeValue{"pk": it["pk"], "sk": it["sk"]})
+			}
+			r.Responses[name] = items[:len(items)/2]
+			r.UnprocessedKeys = map[string]types.KeysAndAttributes{name: rest}
+		}
+	}
+	locks, err := v.Locks.Read(ctx, tenant, keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range keys {
+		if locks[k].Owner != "x" {
+			t.Errorf("%s was not read", k)
+		}
+	}
+	if answers < 8 {
+		t.Errorf("%d answers: nothing was held back", answers)
+	}
+
+	// Without any progress it ends.
+	f.mu.Lock()
+	f.withhold = func(r *awsdynamodb.BatchGetItemOutput) {
+		for name, items := range r.Responses {
+			var rest types.KeysAndAttributes
+			for _, it := range items {
+				rest.Keys = append(rest.Keys, map[string]types.AttributeValue{"pk": it["pk"], "sk": it["sk"]})
+			}
+			r.Responses[name] = nil
+			r.UnprocessedKeys = map[string]types.KeysAndAttributes{name: rest}
+		}
+	}
+	f.mu.Unlock()
+	if _, err := v.Locks.Read(contextWithTimeout(t, 300*time.Millisecond), tenant, keys[:1]); !workflow.Is(err, workflow.CodeUnavailable) {
+		t.Errorf("without progress: %v", err)
+	}
+}

@@ -1,0 +1,157 @@
+package e2e
+
+import (
+	"strings"
+	"sync"
+
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+func unsafeFailure(c *fixture) {
+	ids := c.importEntities(c.entityType(), 2)
+	c.registerBlock("undo", workflow.Block{Idempotent: true, Reversible: true}, nil)
+	c.registerBlock("fire", workflow.Block{}, nil)
+	c.registerBlock("after", workflow.Block{Idempotent: true, Reversible: true}, func(call) blockAnswer { return errorAnswer("BROKEN", false) })
+	c.publishWorkflow("", "label: undo, block: undo, runOn: KIND", "label: fire, block: fire, runOn: KIND", "label: after, block: after, runOn: KIND")
+	id := c.startWorkflow("{}", ids...)
+	x := c.waitEnded(id, sm.ExecutionFailedUnsafe)
+	if x.RolledBack || x.Waiting == nil || x.Waiting.Kind != views.WaitAcknowledge {
+		c.t.Errorf("rolled back %v, waiting %+v", x.RolledBack, x.Waiting)
+	}
+	if c.countCalls("undo", "EXECUTE") != 2 || c.countCalls("undo", "ROLLBACK") != 0 || c.countCalls("after", "ROLLBACK") != 0 || len(c.listJobs(id, views.JobFilter{Kind: workflow.JobRollback})) != 0 {
+		c.t.Error("half of it was undone")
+	}
+	l, err := c.Lock(c.t.Context(), workflow.EntityKey{Type: c.entityType(), ID: ids[0]})
+	if err != nil || deref(l.HeldBy) != id {
+		c.t.Errorf("an unsafe run must keep its locks: %+v, %v", l, err)
+	}
+	if _, err := c.Acknowledge(c.t.Context(), id, "checked by hand"); err != nil {
+		c.t.Fatal(err)
+	}
+	c.waitEnded(id, sm.ExecutionFailedUnsafeAck)
+	events := c.history(id)
+	if last := events[len(events)-1]; last.Type != "execution.acknowledged" || last.Actor != "local" || !strings.Contains(string(last.Data), "checked by hand") {
+		c.t.Errorf("not audited: %+v", last)
+	}
+	if _, err := c.Acknowledge(c.t.Context(), id, ""); !workflow.Is(err, workflow.CodeIllegalTransition) {
+		c.t.Errorf("acknowledged twice: %v", err)
+	}
+}
+
+func emptySelection(c *fixture) {
+	c.importEntities(c.entityType(), 2)
+	c.registerBlock("work", workflow.Block{Pure: true}, nil)
+	c.publishWorkflow("assertNotEmpty: true\nacquire: [{type: "+c.entityType()+", query: 'entity.n > 100'}]\n", "label: work, block: work, runOn: KIND")
+	x := c.waitEnded(c.startWorkflow("{}"), sm.ExecutionFailedSafeAck)
+	for _, e := range c.history(x.ID) {
+		if e.Type == "lock.requested" {
+			c.t.Error("something was locked")
+		}
+	}
+}
+
+func pureFailure(c *fixture) {
+	ids := c.importEntities(c.entityType(), 3)
+	c.registerBlock("look", workflow.Block{Pure: true}, func(k call) blockAnswer {
+		if k.entityID() == ids[1] {
+			return errorAnswer("BLIND", false)
+		}
+		return nil
+	})
+	c.publishWorkflow("", "label: look, block: look, runOn: KIND")
+	id := c.startWorkflow("{}", ids...)
+	x := c.waitEnded(id, sm.ExecutionFailedSafeAck)
+	if x.RolledBack || *x.Error.Entity != c.entityType()+"/"+ids[1] || len(c.listJobs(id, views.JobFilter{Kind: workflow.JobRollback})) != 0 {
+		c.t.Errorf("rolled back %v, error %+v", x.RolledBack, x.Error)
+	}
+}
+
+func rollbackInReverse(c *fixture) {
+	ids := c.importEntities(c.entityType(), 2)
+	var mu sync.Mutex
+	var order []string
+	note := func(step string) func(call) blockAnswer {
+		return func(k call) blockAnswer {
+			mu.Lock()
+			order = append(order, k.Operation+" "+step)
+			mu.Unlock()
+			if step == "second" && k.Operation == "EXECUTE" && k.entityID() == ids[1] {
+				return errorAnswer("NO", false)
+			}
+			return okAnswer(map[string]any{"did": step})
+		}
+	}
+	c.registerBlock("first", workflow.Block{Idempotent: true, Reversible: true}, note("first"))
+	c.registerBlock("second", workflow.Block{Idempotent: true, Reversible: true}, note("second"))
+	c.publishWorkflow("", "label: first, block: first, runOn: KIND", "label: second, block: second, runOn: KIND")
+	x := c.waitEnded(c.startWorkflow("{}", ids...), sm.ExecutionFailedSafeAck)
+	if !x.RolledBack {
+		c.t.Error("not rolled back")
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	undone := []string{}
+	for _, o := range order {
+		if strings.HasPrefix(o, "ROLLBACK") {
+			undone = append(undone, o)
+		}
+	}
+	if got := strings.Join(undone, ","); !strings.HasPrefix(got, "ROLLBACK second") || !strings.HasSuffix(got, "ROLLBACK first,ROLLBACK first") || strings.Contains(got, "first,ROLLBACK second") {
+		c.t.Errorf("undone in the order %s", got)
+	}
+	for _, k := range c.blocks.allCalls() {
+		if k.Operation == "ROLLBACK" && strings.HasPrefix(k.Block, "test/"+c.name+"-first:") && string(k.Result) != `{"did":"first"}` {
+			c.t.Errorf("a rollback is given %s to undo", k.Result)
+		}
+	}
+}
+
+func rollbackFails(c *fixture) {
+	ids := c.importEntities(c.entityType(), 1)
+	c.registerBlock("first", workflow.Block{Idempotent: true, Reversible: true}, nil)
+	c.registerBlock("second", workflow.Block{Idempotent: true, Reversible: true}, func(k call) blockAnswer {
+		if k.Operation == "ROLLBACK" {
+			return errorAnswer("STUCK", false)
+		}
+		return nil
+	})
+	c.registerBlock("third", workflow.Block{Pure: true}, func(call) blockAnswer { return errorAnswer("NO", false) })
+	c.publishWorkflow("", "label: first, block: first, runOn: KIND", "label: second, block: second, runOn: KIND", "label: third, block: third, runOn: KIND")
+	id := c.startWorkflow("{}", ids...)
+	c.waitEnded(id, sm.ExecutionFailedUnsafe)
+	if c.countCalls("second", "ROLLBACK") != 1 || c.countCalls("first", "ROLLBACK") != 0 {
+		c.t.Error("the waves after a failed one must not run")
+	}
+	if _, err := c.Acknowledge(c.t.Context(), id, ""); err != nil {
+		c.t.Fatal(err)
+	}
+	c.waitEnded(id, sm.ExecutionFailedUnsafeAck)
+}
+
+func cancelMidway(c *fixture) {
+	ids := c.importEntities(c.entityType(), 4)
+	g := newBlockGate()
+	c.registerBlock("work", workflow.Block{Idempotent: true, Reversible: true, Timeout: workflow.Duration(waitTimeout)}, func(k call) blockAnswer {
+		if k.Operation == "ROLLBACK" {
+			return nil
+		}
+		return g.wait(k)
+	})
+	c.publishWorkflow("config: {maxInFlight: 1}\n", "label: work, block: work, runOn: KIND")
+	id := c.startWorkflow("{}", ids...)
+	<-g.entered
+	x, err := c.Cancel(c.t.Context(), id, views.CancelRequest{Reason: "not today"})
+	if err != nil || x.Status != sm.StatusRunning || x.Cancellation == nil || x.Cancellation.Reason != "not today" {
+		c.t.Fatalf("cancelled: %+v, %v", x, err)
+	}
+	if _, err := c.Cancel(c.t.Context(), id, views.CancelRequest{}); !workflow.Is(err, workflow.CodeIllegalTransition) {
+		c.t.Errorf("cancelled twice: %v", err)
+	}
+	close(g.open)
+	end := c.waitEnded(id, sm.ExecutionCancelledAck)
+	if !end.RolledBack || c.countCalls("work", "EXECUTE") != 1 || c.countCalls("work", "ROLLBACK") != 1 {
+		c.t.Errorf("rolled back %v, %d executed, %d undone: what was pending must not run", end.RolledBack, c.countCalls("work", "EXECUTE"), c.countCalls("work", "ROLLBACK"))
+	}
+}

@@ -1,0 +1,220 @@
+package protocol_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/engine/port"
+	"github.com/lockstep-run/lockstep/shared/worker"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/tests/sim/faults"
+)
+
+// interceptor stands between an implementation and whoever calls it: a task stands still
+// before each of its calls, and the next call may have a fault.
+type interceptor struct {
+	faults.Injector
+	fault       faults.Fault
+	waitersLost func(waiters []string) // told of waiters whom nobody will wake
+	wrote       bool                   // something since it was last cleared
+}
+
+// maxCalls is more than any sequence needs.
+const maxCalls = 20_000
+
+var errReplyLost = errors.New("the reply is lost")
+
+func intercept[T any](g *interceptor, name string, perform func() (T, error)) (answer T, err error) {
+	if g.CallCount() > maxCalls {
+		panic("it goes on for ever")
+	}
+	c, _ := g.Intercept(name)
+	fault := g.fault
+	g.fault = faults.None
+	switch fault {
+	case faults.Throttled:
+		return answer, workflow.Errorf(workflow.CodeUnavailable, "throttled at %s", c)
+	case faults.Repeated: // the client asks again, and sees only the second answer
+		if _, err := perform(); err != nil {
+			return answer, err
+		}
+	}
+	answer, err = perform()
+	if fault == faults.LostReply {
+		var none T
+		return none, fmt.Errorf("%s: %w", c, errReplyLost)
+	}
+	return answer, err
+}
+
+// conditionalResult is the answer to a conditional write, with whatever comes with it.
+type conditionalResult[T any] struct {
+	ok    bool
+	value T
+}
+
+func interceptConditional[T any](g *interceptor, name string, perform func() (bool, T, error)) (bool, T, error) {
+	j, err := intercept(g, name, func() (conditionalResult[T], error) {
+		g.wrote = true
+		ok, with, err := perform()
+		return conditionalResult[T]{ok, with}, err
+	})
+	return j.ok, j.value, err
+}
+
+func interceptWrite(g *interceptor, name string, perform func() (bool, error)) (bool, error) {
+	return intercept(g, name, func() (bool, error) {
+		g.wrote = true
+		return perform()
+	})
+}
+
+// interceptedStore is a store behind the gate, with what locking needs of it.
+type interceptedStore struct {
+	port.Store
+	interceptor *interceptor
+}
+
+func (s interceptedStore) Create(ctx context.Context, x *workflow.Execution) (bool, error) {
+	return interceptWrite(s.interceptor, "store.create", func() (bool, error) { return s.Store.Create(ctx, x) })
+}
+
+func (s interceptedStore) Load(ctx context.Context, tenant, id string) (*workflow.Execution, error) {
+	return intercept(s.interceptor, "store.load", func() (*workflow.Execution, error) { return s.Store.Load(ctx, tenant, id) })
+}
+
+func (s interceptedStore) LoadMany(ctx context.Context, tenant string, ids []string) ([]*workflow.Execution, error) {
+	return intercept(s.interceptor, "store.load_many", func() ([]*workflow.Execution, error) { return s.Store.LoadMany(ctx, tenant, ids) })
+}
+
+func (s interceptedStore) Heads(ctx context.Context, tenant string, ids []string) (map[string]workflow.OwnerStatus, error) {
+	return intercept(s.interceptor, "store.heads", func() (map[string]workflow.OwnerStatus, error) { return s.Store.Heads(ctx, tenant, ids) })
+}
+
+func (s interceptedStore) Commit(ctx context.Context, seen int64, next *workflow.Execution, release bool) ([]string, bool, error) {
+	var named []string // by the write itself, whatever becomes of its reply
+	ok, waiters, err := interceptConditional(s.interceptor, "store.commit", func() (bool, []string, error) {
+		waiters, ok, err := s.Store.Commit(ctx, seen, next, release)
+		named = append(named, waiters...)
+		return ok, waiters, err
+	})
+	if len(waiters) < len(named) {
+		s.interceptor.waitersLost(named)
+	}
+	return waiters, ok, err
+}
+
+func (s interceptedStore) AddHolderWaiter(ctx context.Context, tenant, holder string, epoch int64, waiter string) (bool, error) {
+	return interceptWrite(s.interceptor, "store.add_holder_waiter", func() (bool, error) { return s.Store.AddHolderWaiter(ctx, tenant, holder, epoch, waiter) })
+}
+
+func (s interceptedStore) AddReserverWaiter(ctx context.Context, tenant, reserver, waiter string) (bool, error) {
+	return interceptWrite(s.interceptor, "store.add_reserver_waiter", func() (bool, error) { return s.Store.AddReserverWaiter(ctx, tenant, reserver, waiter) })
+}
+
+// interceptedLocks are the lock items behind the gate.
+type interceptedLocks struct {
+	port.Locks
+	interceptor *interceptor
+}
+
+func (l interceptedLocks) Read(ctx context.Context, tenant string, keys []workflow.EntityKey) (map[workflow.EntityKey]workflow.Lock, error) {
+	return intercept(l.interceptor, "locks.read", func() (map[workflow.EntityKey]workflow.Lock, error) { return l.Locks.Read(ctx, tenant, keys) })
+}
+
+func (l interceptedLocks) Take(ctx context.Context, tenant string, key workflow.EntityKey, owner string, epoch, seen int64, now time.Time) (bool, error) {
+	return interceptWrite(l.interceptor, "locks.take", func() (bool, error) { return l.Locks.Take(ctx, tenant, key, owner, epoch, seen, now) })
+}
+
+func (l interceptedLocks) Share(ctx context.Context, tenant string, key workflow.EntityKey, s workflow.LockRequest, keep map[string]workflow.Holder, seen int64) (int64, bool, error) {
+	ok, token, err := interceptConditional(l.interceptor, "locks.share", func() (bool, int64, error) {
+		token, ok, err := l.Locks.Share(ctx, tenant, key, s, keep, seen)
+		return ok, token, err
+	})
+	return token, ok, err
+}
+
+func (l interceptedLocks) Join(ctx context.Context, tenant string, key workflow.EntityKey, s workflow.LockRequest, j workflow.JoinConditions) (int64, bool, error) {
+	ok, token, err := interceptConditional(l.interceptor, "locks.join", func() (bool, int64, error) {
+		token, ok, err := l.Locks.Join(ctx, tenant, key, s, j)
+		return ok, token, err
+	})
+	return token, ok, err
+}
+
+func (l interceptedLocks) Reserve(ctx context.Context, tenant string, key workflow.EntityKey, r workflow.Reservation, void string) (bool, error) {
+	return interceptWrite(l.interceptor, "locks.reserve", func() (bool, error) { return l.Locks.Reserve(ctx, tenant, key, r, void) })
+}
+
+func (l interceptedLocks) RaiseRevision(ctx context.Context, tenant string, key workflow.EntityKey, floor, seen int64) (bool, error) {
+	return interceptWrite(l.interceptor, "locks.raise_revision", func() (bool, error) { return l.Locks.RaiseRevision(ctx, tenant, key, floor, seen) })
+}
+
+// interceptedPacks are the pack items behind the gate, for the engine and for the workers.
+type interceptedPacks struct {
+	packStore
+	interceptor *interceptor
+	packEnded   func(held, end *workflow.Pack) // told of the ends that are written
+}
+
+var _ worker.Packs = interceptedPacks{}
+
+func (p interceptedPacks) Pack(ctx context.Context, key workflow.PackKey) (*workflow.Pack, error) {
+	return intercept(p.interceptor, "packs.pack", func() (*workflow.Pack, error) { return p.packStore.Pack(ctx, key) })
+}
+
+func (p interceptedPacks) ShardPacks(ctx context.Context, run workflow.StepRunKey, shard int) ([]*workflow.Pack, error) {
+	return intercept(p.interceptor, "packs.shard_packs", func() ([]*workflow.Pack, error) { return p.packStore.ShardPacks(ctx, run, shard) })
+}
+
+func (p interceptedPacks) DoneSet(ctx context.Context, run workflow.StepRunKey, shard int) (workflow.DoneSet, error) {
+	return intercept(p.interceptor, "packs.done_set", func() (workflow.DoneSet, error) { return p.packStore.DoneSet(ctx, run, shard) })
+}
+
+func (p interceptedPacks) AddDone(ctx context.Context, key workflow.PackKey, end workflow.LaneResult) (workflow.DoneSet, error) {
+	return intercept(p.interceptor, "packs.add_done", func() (workflow.DoneSet, error) { return p.packStore.AddDone(ctx, key, end) })
+}
+
+func (p interceptedPacks) PutCancelled(ctx context.Context, pack *workflow.Pack) (bool, error) {
+	return interceptWrite(p.interceptor, "packs.put_cancelled", func() (bool, error) { return p.packStore.PutCancelled(ctx, pack) })
+}
+
+func (p interceptedPacks) RequestCancel(ctx context.Context, key workflow.PackKey) (bool, error) {
+	return interceptWrite(p.interceptor, "packs.request_cancel", func() (bool, error) { return p.packStore.RequestCancel(ctx, key) })
+}
+
+func (p interceptedPacks) ForceCancel(ctx context.Context, seen, next *workflow.Pack) (bool, error) {
+	return interceptWrite(p.interceptor, "packs.force_cancel", func() (bool, error) { return p.packStore.ForceCancel(ctx, seen, next) })
+}
+
+func (p interceptedPacks) Claim(ctx context.Context, pack *workflow.Pack) (bool, *workflow.Pack, error) {
+	return interceptConditional(p.interceptor, "packs.claim", func() (bool, *workflow.Pack, error) { return p.packStore.Claim(ctx, pack) })
+}
+
+func (p interceptedPacks) TakeOver(ctx context.Context, seen, next *workflow.Pack) (bool, *workflow.Pack, error) {
+	return interceptConditional(p.interceptor, "packs.take_over", func() (bool, *workflow.Pack, error) { return p.packStore.TakeOver(ctx, seen, next) })
+}
+
+func (p interceptedPacks) Extend(ctx context.Context, pack *workflow.Pack) (bool, *workflow.Pack, error) {
+	return interceptConditional(p.interceptor, "packs.extend", func() (bool, *workflow.Pack, error) { return p.packStore.Extend(ctx, pack) })
+}
+
+func (p interceptedPacks) Finish(ctx context.Context, pack *workflow.Pack) (bool, *workflow.Pack, error) {
+	return interceptConditional(p.interceptor, "packs.finish", func() (bool, *workflow.Pack, error) {
+		held, err := p.packStore.Pack(ctx, pack.Key)
+		if err != nil {
+			return false, nil, err
+		}
+		ok, old, err := p.packStore.Finish(ctx, pack)
+		if ok {
+			p.packEnded(held, pack)
+		}
+		return ok, old, err
+	})
+}
+
+func (p interceptedPacks) FinishUnclaimed(ctx context.Context, pack *workflow.Pack) (bool, *workflow.Pack, error) {
+	return interceptConditional(p.interceptor, "packs.finish_unclaimed", func() (bool, *workflow.Pack, error) { return p.packStore.FinishUnclaimed(ctx, pack) })
+}

@@ -1,0 +1,71 @@
+package faults_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/lockstep-run/lockstep/tests/sim/faults"
+)
+
+// TestTask_StopsBeforeEachCall holds a piece of work before each of its calls.
+func TestTask_StopsBeforeEachCall(t *testing.T) {
+	var h faults.Injector
+	var made []string
+	work := func(name string, calls ...string) func() {
+		return func() {
+			for _, c := range calls {
+				if _, fault := h.Intercept(c); fault == faults.CrashBefore {
+					panic(faults.Crash{})
+				}
+				made = append(made, name+" "+c)
+			}
+		}
+	}
+	one, two := h.StartTask("one", work("one", "a", "b", "c")), h.StartTask("two", work("two", "a", "b"))
+	if len(made) != 0 || one.NextCall() != "a" {
+		t.Fatalf("begun: %v, before %s", made, one.NextCall())
+	}
+	two.Step()
+	if !one.RunUntil("c") || one.Done() {
+		t.Fatal("it never came to c")
+	}
+	two.Kill()
+	if !two.Done() || !two.Crashed() || two.RunUntil("b") {
+		t.Error("it lives on")
+	}
+	one.Finish()
+	if want := []string{"two a", "one a", "one b", "one c"}; !slices.Equal(made, want) || !one.Done() || one.Crashed() {
+		t.Errorf("made %v", made)
+	}
+	if h.CallCount() != 4 || h.Trace()[0].Task != "two" {
+		t.Errorf("counted %d: %v", h.CallCount(), h.Trace())
+	}
+	h.Faults = faults.At(2, faults.CrashBefore)
+	three := h.StartTask("three", work("three", "a", "b", "c"))
+	if three.Finish(); !three.Crashed() || made[len(made)-1] != "three a" {
+		t.Errorf("made %v", made)
+	}
+}
+
+// TestPlan_InjectsFaultAtChosenCall: each plan strikes where it says.
+func TestPlan_InjectsFaultAtChosenCall(t *testing.T) {
+	call := func(name string) faults.Call { return faults.Call{Name: name} }
+	next := faults.Next("locks.", faults.Throttled)
+	if next(call("store.load")) != faults.None || next(call("locks.take")) != faults.Throttled || next(call("locks.take")) != faults.None {
+		t.Error("Next strikes elsewhere")
+	}
+	at := faults.At(3, faults.LostReply)
+	if at(call("a")) != faults.None || at(call("b")) != faults.None || at(call("c")) != faults.LostReply || at(call("d")) != faults.None {
+		t.Error("At strikes elsewhere")
+	}
+}
+
+// Other panics are nobody's fault but the test's.
+func TestCatchCrash_RepanicsOnOtherPanics(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Error("swallowed")
+		}
+	}()
+	faults.CatchCrash(func() { panic("a mistake") })
+}

@@ -1,0 +1,267 @@
+package harness
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/catalog"
+	"github.com/lockstep-run/lockstep/shared/engine"
+	"github.com/lockstep-run/lockstep/shared/engine/dispatch"
+	"github.com/lockstep-run/lockstep/shared/engine/port"
+	"github.com/lockstep-run/lockstep/shared/engine/query"
+	"github.com/lockstep-run/lockstep/shared/engine/workers"
+	"github.com/lockstep-run/lockstep/shared/lifecycle"
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/worker"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/tests/sim"
+)
+
+// Harness is an engine in a world. A mistake of the play itself, such as a
+// definition that cannot be published, fails the test.
+type Harness struct {
+	*sim.World
+	testing.TB
+	Engine  *engine.Engine
+	Query   *query.Service
+	Catalog *catalog.Catalog
+	workers []*worker.Worker
+
+	// Clock is what whoever is at work takes for the time; nil is the world's clock.
+	Clock func() time.Time
+	// BeforeBlock, if it is set, is called by a worker that is about to call a block.
+	BeforeBlock func()
+	// ProgramVersion is the version of the programs that are at work, as the items that
+	// they write carry it; 0 is that of this binary.
+	ProgramVersion func() int
+
+	// Script says what a block does when it is called; nil, or an outcome that is
+	// nil, is success.
+	Script func(BlockCall) *Outcome
+	// BlockCalls is every call of a block, in order.
+	BlockCalls []BlockCall
+}
+
+// Caller is who asks for everything.
+var Caller = workflow.Caller{Tenant: "acme", Actor: "ann"}
+
+// BlockCall is one call of a block.
+type BlockCall struct {
+	Job     string // its id
+	Kind    workflow.JobKind
+	Step    string
+	Entity  string // id, "" for a global call
+	Attempt int
+	Fence   string
+	Result  json.RawMessage // of the job to undo
+
+	Parameters json.RawMessage
+	Execution  string
+	Pure       bool
+	Repeatable bool
+}
+
+// Outcome is what comes of a call.
+type Outcome struct {
+	FailCode      string          // the code of the failure, "" for success
+	Retryable     bool            // of a failure
+	Result        json.RawMessage // of a success
+	SetAttributes map[string]any  // attributes of the entity that a success asks to be set
+	Acquired      []string        // devices that an acquire returns
+	Crash         bool            // the worker dies in the middle of the block
+	During        func()          // what happens in the world during the call
+}
+
+// Options are thresholds in which small plays meet every part of the protocol:
+// packs of two from three jobs on.
+func Options() engine.Options {
+	return engine.Options{
+		Policy: lifecycle.Policy{
+			PollInterval: time.Minute, LockTimeout: time.Hour, StartTimeout: 24 * time.Hour, MessageLifetime: 24 * time.Hour,
+			PackSize: 2, MinPackedJobs: 3, MaxStepRuns: 100,
+		},
+		Dispatch: dispatch.Limits{
+			Skew: 2 * time.Second, Grace: 5 * time.Second, RedispatchInterval: time.Minute, MaxTakeovers: maxClaims,
+			MessageLife: 24 * time.Hour, Unclaimed: time.Hour, Stuck: 12 * time.Minute, ChainBytes: 64 << 10, Parallel: 1,
+		},
+		JobTimeout: 30 * time.Second, ReserveAfter: 2, Parallelism: 1, InlineMaxEntities: 100, MaxEntities: 20_000,
+		MaxResultBytes: 1 << 20, IdempotencyKeyTTL: 24 * time.Hour, StallTimeout: time.Hour, MaxConflictRetries: 12,
+	}
+}
+
+// LivenessTimeouts is how long a stage's polling workers may be silent.
+var LivenessTimeouts = workers.LivenessTimeouts{Unreachable: 2 * time.Minute, Offline: 6 * time.Minute, Forget: 24 * time.Hour}
+
+// New makes a stage. The pool "default" has a queue.
+func New(tb testing.TB, seed uint64, o engine.Options) *Harness {
+	s := &Harness{World: sim.New(seed), TB: tb}
+	s.PoolQueue("default")
+	s.Engine = engine.New(engine.Deps{
+		Now:       s.clock,
+		NewID:     func() string { return s.NewID() },
+		Nonce:     func() string { return s.Nonce() },
+		Backoff:   func(int) {},
+		OpenPorts: s.ports,
+		Log:       slog.New(slog.NewTextHandler(io.Discard, nil)),
+	}, o, "test")
+	s.SetWorkerCount(1)
+	s.Query = query.New(s.Engine, 1)
+	s.Catalog = catalog.New(func() catalog.Ports {
+		v := s.Open()
+		return catalog.Ports{Registry: v.Registry, Schedules: v.Schedules, Sender: v.Sender}
+	}, func() time.Time { return s.Now() })
+	tb.Cleanup(func() {
+		if tb.Failed() {
+			trace := s.Trace()
+			tb.Logf("seed %d, last calls %v", s.Seed(), trace[max(0, len(trace)-80):])
+		}
+	})
+	return s
+}
+
+// Reset begins anew in a world of another seed in which the same things are
+// published. The engine stays warm.
+func (s *Harness) Reset(seed uint64) {
+	s.World, s.BlockCalls = s.World.CloneRegistry(seed), nil
+}
+
+func (s *Harness) ports() port.Ports {
+	v := s.openView()
+	return port.Ports{Store: v.Store, Locks: v.Locks, Packs: v.Packs, Sender: v.Sender, Registry: v.Registry, Workers: v.Workers, Schedules: v.Schedules, Meter: v.Meter}
+}
+
+func (s *Harness) clock() time.Time {
+	if s.Clock != nil {
+		return s.Clock()
+	}
+	return s.Now()
+}
+
+// openView is a view of the world for a program of the present release.
+func (s *Harness) openView() sim.View {
+	v := s.Open()
+	if s.ProgramVersion != nil {
+		v.Store.SetProgramVersion(s.ProgramVersion())
+	}
+	return v
+}
+
+// WithoutFaults runs something that no fault disturbs.
+func (s *Harness) WithoutFaults(do func()) {
+	kept := s.Faults
+	s.Faults = nil
+	defer func() { s.Faults = kept }()
+	do()
+}
+
+// RegisterBlock registers a block of package p.
+func (s *Harness) RegisterBlock(b workflow.Block) {
+	s.Helper()
+	b.Package, b.Version = "p", "1.0.0"
+	s.WithoutFaults(func() {
+		if _, err := s.Catalog.RegisterBlock(context.Background(), Caller, b); err != nil {
+			s.Fatal(err)
+		}
+	})
+	s.addToWorkers(b)
+}
+
+// RegisterBlocks registers one block of each nature.
+func (s *Harness) RegisterBlocks() {
+	s.RegisterBlock(workflow.Block{Name: "pure", Pure: true})
+	s.RegisterBlock(workflow.Block{Name: "again", Idempotent: true, Reversible: true})
+	s.RegisterBlock(workflow.Block{Name: "once", Reversible: true})
+	s.RegisterBlock(workflow.Block{Name: "harmless", Reversible: true, UndoHarmless: true})
+	s.RegisterBlock(workflow.Block{Name: "forever"})
+}
+
+// Publish publishes workflow p/NAME:1.0.0 from what follows its head.
+func (s *Harness) Publish(name, rest string) {
+	s.Helper()
+	source := fmt.Sprintf("package: p\nname: %s\nversion: 1.0.0\nseedEntity: device\n%s", name, rest)
+	s.WithoutFaults(func() {
+		if _, _, err := s.Catalog.Publish(context.Background(), Caller, []byte(source), false); err != nil {
+			s.Fatalf("%v\n%s", err, source)
+		}
+	})
+}
+
+// ImportDevices imports entities of type device.
+func (s *Harness) ImportDevices(ids ...string) {
+	s.Helper()
+	s.WithoutFaults(func() {
+		for _, id := range ids {
+			e := workflow.Entity{Type: "device", ID: id, Groups: []string{"all"}, Attributes: json.RawMessage(fmt.Sprintf(`{"name":%q}`, id))}
+			if _, err := s.Catalog.PutEntity(context.Background(), Caller, e); err != nil {
+				s.Fatal(err)
+			}
+		}
+	})
+}
+
+// DeviceIDs are n ids of devices in their order.
+func DeviceIDs(n int) (ids []string) {
+	for i := range n {
+		ids = append(ids, fmt.Sprintf("d%03d", i))
+	}
+	return ids
+}
+
+// NewStartRequest asks for a run of workflow p/NAME over devices.
+func NewStartRequest(name string, ids ...string) views.StartRequest {
+	r := views.StartRequest{Workflow: "p/" + name}
+	if len(ids) > 0 {
+		r.ExecuteOnParameters = &workflow.Selector{IDs: ids}
+	}
+	return r
+}
+
+// Start starts a run, as a client does that repeats its request until it is
+// answered.
+func (s *Harness) Start(name string, ids ...string) string {
+	s.Helper()
+	return s.StartWith(NewStartRequest(name, ids...))
+}
+
+// StartWith starts a run as a request asks, which is repeated until it is
+// answered.
+func (s *Harness) StartWith(req views.StartRequest) string {
+	s.Helper()
+	req.IdempotencyKey = s.Nonce()
+	var id string
+	for range 50 {
+		err := s.runHandler(func() error {
+			x, _, err := s.Engine.Start(context.Background(), Caller, req)
+			if err == nil {
+				id = x.ID
+			}
+			return err
+		})
+		if err == nil {
+			return id
+		}
+		if !errors.Is(err, errCrashed) && !workflow.Is(err, workflow.CodeUnavailable) {
+			s.Fatal(err)
+		}
+	}
+	s.Fatal("it cannot be started")
+	return ""
+}
+
+// Load is a run as it is stored.
+func (s *Harness) Load(id string) (x *workflow.Execution) {
+	s.Helper()
+	s.WithoutFaults(func() {
+		var err error
+		if x, err = s.openView().Store.Load(context.Background(), Caller.Tenant, id); err != nil {
+			s.Fatal(err)
+		}
+	})
+	return x
+}

@@ -1,0 +1,128 @@
+package harness
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/worker"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/tests/sim/faults"
+)
+
+// maxClaims is TMAX, for the worker as for the engine.
+const maxClaims = 5
+
+// SetWorkerCount makes the workers n, instead of one. It is called before any block is
+// registered.
+func (s *Harness) SetWorkerCount(n int) {
+	s.workers = nil
+	for i := range n {
+		s.workers = append(s.workers, s.newWorker(fmt.Sprintf("w%d", i)))
+	}
+}
+
+// newWorker is a worker of the SDK that does everything in the goroutine that
+// calls it.
+func (s *Harness) newWorker(name string) *worker.Worker {
+	return worker.New(worker.Options{
+		Name: name, Concurrency: 1000, LeaseDuration: time.Minute, MaxClockSkew: 2 * time.Second, MaxClaims: maxClaims, UnclaimedTimeout: time.Hour, Sequential: true,
+		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Now:    s.clock, NewNonce: func() string { return s.Nonce() }, Jitter: func() float64 { return 0 }, MinFencingToken: func() int64 { return s.Engine.Policy.MinFencingToken },
+	})
+}
+
+// HandlePack is one of the workers' way with a message. again asks for it to come back
+// later.
+func (s *Harness) HandlePack(index int, m *workflow.PackMessage) (retryAfter time.Duration, err error) {
+	v := s.Open()
+	d, err := s.workers[index].Handle(context.Background(), m, worker.Ports{Packs: v.Packs, Sender: v.Sender, Meter: v.Meter})
+	if err != nil || d.Done {
+		return 0, err
+	}
+	return max(d.RetryAfter, time.Second), nil
+}
+
+// addToWorkers lets the workers offer a block whose every call follows the script.
+func (s *Harness) addToWorkers(b workflow.Block) {
+	block := worker.Block[json.RawMessage, json.RawMessage]{
+		Name: b.Package + "/" + b.Name, Version: b.Version, Pure: b.Pure, Idempotent: b.Idempotent, UndoHarmless: b.UndoHarmless,
+		Execute: func(_ context.Context, j *worker.Job, _ json.RawMessage) (json.RawMessage, error) {
+			return s.callBlock(&b, j)
+		},
+	}
+	block.Acquire = func(_ context.Context, j *worker.Job, _ json.RawMessage) ([]workflow.EntityKey, error) {
+		o, err := s.scriptedOutcome(&b, j)
+		if err != nil {
+			return nil, err
+		}
+		var keys []workflow.EntityKey
+		for _, name := range o.Acquired {
+			keys = append(keys, workflow.EntityKey{Type: "device", ID: name})
+		}
+		return keys, nil
+	}
+	if b.Reversible {
+		block.Rollback = func(_ context.Context, j *worker.Job, _ json.RawMessage, _ *json.RawMessage) error {
+			_, err := s.callBlock(&b, j)
+			return err
+		}
+	}
+	for _, w := range s.workers {
+		worker.Register(w, block)
+	}
+}
+
+// scriptedOutcome is what the script says of one call of a block.
+func (s *Harness) scriptedOutcome(b *workflow.Block, j *worker.Job) (*Outcome, error) {
+	c := BlockCall{
+		Job: j.ID, Kind: j.Operation, Step: j.Step, Attempt: j.Attempt, Fence: j.Fence,
+		Execution: j.ExecutionID, Result: j.Result, Parameters: j.Parameters, Pure: b.Pure, Repeatable: b.Repeatable(),
+	}
+	if j.Entity != nil {
+		c.Entity = j.Entity.ID
+	}
+	if s.BeforeBlock != nil {
+		s.BeforeBlock()
+	}
+	s.BlockCalls = append(s.BlockCalls, c)
+	o := &Outcome{}
+	if s.Script != nil {
+		if scripted := s.Script(c); scripted != nil {
+			o = scripted
+		}
+	}
+	if o.During != nil {
+		o.During()
+	}
+	switch {
+	case o.Crash:
+		panic(faults.Crash{Call: faults.Call{Name: "block " + c.Job}})
+	case o.FailCode != "" && o.Retryable:
+		return nil, worker.Retryable(o.FailCode, errors.New("as the script says"))
+	case o.FailCode != "":
+		return nil, worker.Terminal(o.FailCode, errors.New("as the script says"))
+	}
+	return o, nil
+}
+
+// callBlock is one call of a block that does something or undoes it.
+func (s *Harness) callBlock(b *workflow.Block, j *worker.Job) (json.RawMessage, error) {
+	o, err := s.scriptedOutcome(b, j)
+	if err != nil {
+		return nil, err
+	}
+	for name, value := range o.SetAttributes {
+		if err := j.SetAttribute(name, value); err != nil {
+			return nil, err
+		}
+	}
+	if o.Result == nil {
+		return json.RawMessage(fmt.Sprintf(`{"attempt":%d}`, j.Attempt)), nil
+	}
+	return o.Result, nil
+}

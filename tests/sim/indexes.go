@@ -1,0 +1,147 @@
+package sim
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// indexEntry is one execution in the indexes.
+type indexEntry struct {
+	tenant, id string
+	state      sm.ExecutionState
+	dueAt      time.Time
+}
+
+// indexEntries is what the indexes say; a stale one answers as before the last change
+// of each item.
+func (s *Store) indexEntries(stale bool) []indexEntry {
+	var all []indexEntry
+	for _, e := range s.w.executions {
+		at := e.index
+		if stale {
+			at = e.before
+		}
+		if at.id != "" {
+			all = append(all, at)
+		}
+	}
+	return all
+}
+
+// DueExecutions lists executions whose alarm has rung, oldest first.
+func (s *Store) DueExecutions(_ context.Context, shard int, since, now time.Time, page workflow.Page) (workflow.List[workflow.Wakeup], error) {
+	return call(s.conn, "store.due_executions", func(stale bool) (list workflow.List[workflow.Wakeup], err error) {
+		due := s.indexEntries(stale)
+		due = slices.DeleteFunc(due, func(e indexEntry) bool {
+			return e.dueAt.IsZero() || e.dueAt.Before(since) || e.dueAt.After(now) || shardOf(e.id, s.w.Shards) != shard
+		})
+		slices.SortFunc(due, func(a, b indexEntry) int {
+			return cmp.Or(a.dueAt.Compare(b.dueAt), strings.Compare(dueKey(a), dueKey(b)))
+		})
+		after, err := decodePageToken(page.Token)
+		if err != nil {
+			return list, err
+		}
+		for _, e := range due {
+			switch {
+			case after != "" && dueKey(e) <= after:
+			case len(list.Items) == pageLimit(page):
+				list.NextToken = encodePageToken(after)
+				return list, nil
+			default:
+				list.Items = append(list.Items, workflow.Wakeup{Tenant: e.tenant, Execution: e.id, Reason: "alarm", DueAt: e.dueAt})
+				after = dueKey(e)
+			}
+		}
+		s.countReads(tableExecutions, len(list.Items))
+		return list, nil
+	})
+}
+
+// dueKey orders alarms as text.
+func dueKey(e indexEntry) string {
+	return fmt.Sprintf("%015d %s", e.dueAt.UnixMilli(), tenantKey(e.tenant, e.id))
+}
+
+// ListByState lists ids in a state, newest first.
+func (s *Store) ListByState(_ context.Context, tenant string, state sm.ExecutionState, below string, limit int) ([]string, error) {
+	return call(s.conn, "store.list_by_state", func(stale bool) ([]string, error) {
+		var ids []string
+		for _, e := range s.indexEntries(stale) {
+			if e.tenant == tenant && e.state == state && (below == "" || e.id < below) {
+				ids = append(ids, e.id)
+			}
+		}
+		slices.Sort(ids)
+		slices.Reverse(ids)
+		ids = ids[:min(limit, len(ids))]
+		s.countReads(tableExecutions, len(ids))
+		return ids, nil
+	})
+}
+
+// pageLimit is a page's limit within its bounds.
+func pageLimit(p workflow.Page) int {
+	if p.Limit <= 0 {
+		return workflow.DefaultPageSize
+	}
+	return min(p.Limit, workflow.MaxPageSize)
+}
+
+// A token is the position after which the next page begins.
+func encodePageToken(after string) string { return base64.RawURLEncoding.EncodeToString([]byte(after)) }
+
+func decodePageToken(token string) (string, error) {
+	raw, err := base64.RawURLEncoding.DecodeString(token)
+	if err != nil || token != encodePageToken(string(raw)) {
+		return "", workflow.Errorf(workflow.CodeInvalid, "the page token is not one of ours")
+	}
+	return string(raw), nil
+}
+
+// paginate cuts a page out of items that are in the order of key, and bounds it by
+// its bytes too.
+func paginate[T any](items []T, p workflow.Page, key func(T) string) (list workflow.List[T], err error) {
+	after, err := decodePageToken(p.Token)
+	if err != nil {
+		return list, err
+	}
+	at := 0
+	if p.Token != "" {
+		at = slices.IndexFunc(items, func(i T) bool { return key(i) == after }) + 1
+		if at == 0 {
+			return list, workflow.Errorf(workflow.CodeInvalid, "the page token is not one of ours")
+		}
+	}
+	bytes := 0
+	for _, i := range items[at:] {
+		n := sizeOf(i)
+		if len(list.Items) == pageLimit(p) || (len(list.Items) > 0 && bytes+n > maxPageBytes) {
+			list.NextToken = encodePageToken(key(list.Items[len(list.Items)-1]))
+			break
+		}
+		bytes += n
+		list.Items = append(list.Items, clone(i))
+	}
+	return list, nil
+}
+
+// NextTimer is when the next alarm of any execution rings, read past all faults.
+func (w *World) NextTimer() (at time.Time, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, e := range w.executions {
+		if due := e.index.dueAt; !due.IsZero() && (!ok || due.Before(at)) {
+			at, ok = due, true
+		}
+	}
+	return at, ok
+}

@@ -1,0 +1,110 @@
+package invariant
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+	"github.com/lockstep-run/lockstep/tests/sim/harness"
+)
+
+// The laws of devices.
+const (
+	invExecutedOnce        = "a non-idempotent block is executed once per attempt"
+	invFenceMonotonic      = "fences seen by a device never decrease"
+	invNoLateJobs          = "no job starts in a step run that has ended"
+	invCallerHoldsLock     = "a device is called only by the lock holder, with the lock's token"
+	invStartedBeforeCall   = "a job starts under a claim, after STARTED is written"
+	invOwnClaim            = "a job starts only under its own worker's claim"
+	invAttemptAfterFailure = "a new attempt follows a failed one"
+)
+
+// BlockCalled is told of every call of a block, as it begins.
+func (w *Checker) BlockCalled(c harness.BlockCall) {
+	w.calls[c.Job] = append(w.calls[c.Job], c)
+	if w.LateWorker != nil && w.LateWorker() {
+		w.forgottenJobs[c.Job] = true
+		if c.Entity != "" && !c.Pure && c.Fence >= w.devices[c.Entity].Fence {
+			w.devices[c.Entity] = c // a device that has seen a later fence refuses it
+		}
+		return
+	}
+	id, rest, _ := strings.Cut(c.Job, ".")
+	var seq, index, attempt int
+	if _, err := fmt.Sscanf(rest, "%d.%d.%d", &seq, &index, &attempt); err != nil {
+		w.Failf(invNoLateJobs, "job %q has no name of a job", c.Job)
+		return
+	}
+	r := w.executions[id]
+	if r == nil || r.x.StepRunBySeq(seq) == nil {
+		w.Failf(invNoLateJobs, "job %s belongs to nothing", c.Job)
+		return
+	}
+	if !c.Repeatable && len(w.calls[c.Job]) > 1 {
+		w.Failf(invExecutedOnce, "job %s is called once more, with fence %s after %s", c.Job, c.Fence, w.calls[c.Job][0].Fence)
+	}
+	if c.Pure {
+		return // what changes nothing may come at any time
+	}
+	step := r.x.StepRunBySeq(seq)
+	if !step.Open() || sm.Terminal(r.x.State) {
+		w.Failf(invNoLateJobs, "job %s is called, and step run %d is %s in %s", c.Job, seq, step.Status, r.x.State)
+	}
+	w.checkClaim(r, step, c, index, attempt)
+	switch c.Kind {
+	case workflow.JobRollback:
+		mark(r.undoneJobs, step.Undoes, c.Entity)
+	case workflow.JobExecute:
+		mark(r.executedJobs, seq, c.Entity)
+	}
+	if c.Entity == "" {
+		return
+	}
+	key := workflow.EntityKey{Type: "device", ID: c.Entity}
+	if h, ok := w.locks[key].HolderOf(id, r.x.Epoch); !ok || !strings.HasPrefix(c.Fence, fmt.Sprintf("%010d-", h.Token)) {
+		w.Failf(invCallerHoldsLock, "%s is called for job %s at epoch %d with fence %s; the lock says %+v", key, c.Job, r.x.Epoch, c.Fence, w.locks[key])
+	}
+	if last := w.devices[c.Entity]; c.Fence < last.Fence {
+		w.Failf(invFenceMonotonic, "%s sees fence %s of %s after %s of %s", key, c.Fence, c.Job, last.Fence, last.Job)
+	}
+	w.devices[c.Entity] = c
+}
+
+func mark(of map[int]map[string]bool, seq int, entity string) {
+	if of[seq] == nil {
+		of[seq] = map[string]bool{}
+	}
+	of[seq][entity] = true
+}
+
+// checkClaim wants the job's pack to be claimed, the job to be written down as
+// started, and the attempt before it to have failed.
+func (w *Checker) checkClaim(r *executionState, step *workflow.StepRun, c harness.BlockCall, index, attempt int) {
+	lane := index / max(1, step.PackSize)
+	key := stepRunKey(r.x, step).Pack(lane, attempt)
+	p := w.packs[key.StepRunKey()][key]
+	if p == nil || p.State != workflow.PackClaimed || jobCode(p, index) != workflow.JobCodeStarted {
+		w.Failf(invStartedBeforeCall, "job %s is called, and its pack is %+v", c.Job, p)
+		return
+	}
+	if !strings.HasSuffix(c.Fence, fmt.Sprintf("-%02d", p.Token)) {
+		w.Failf(invOwnClaim, "job %s is called with fence %s, and its pack is claimed with token %d", c.Job, c.Fence, p.Token)
+	}
+	if attempt == 1 {
+		return
+	}
+	key.Attempt--
+	if before := w.packs[key.StepRunKey()][key]; before == nil || before.State != workflow.PackFinished || jobCode(before, index) != workflow.JobCodeFail {
+		w.Failf(invAttemptAfterFailure, "job %s is called, and the pack before it is %+v", c.Job, before)
+	}
+}
+
+func jobCode(p *workflow.Pack, index int) workflow.JobCode {
+	for _, j := range p.Jobs {
+		if j.Index == index {
+			return j.Code
+		}
+	}
+	return ""
+}

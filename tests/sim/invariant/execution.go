@@ -1,0 +1,180 @@
+package invariant
+
+import (
+	"fmt"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// The laws of state items.
+const (
+	invCommitOrder           = "each commit follows its predecessor"
+	invHistory               = "the history has no gaps and leads to the state"
+	invTerminalEvent         = "one terminal event per try"
+	invTimerSet              = "an unfinished execution has a timer"
+	invNoInternalError       = "no execution fails with an internal error"
+	invJobsClaimed           = "jobs are claimed while workers are running"
+	invRollbackUninterrupted = "a rollback is never interrupted"
+)
+
+// ExecutionWritten is told of every write of a state item.
+func (w *Checker) ExecutionWritten(before, after *workflow.Execution) {
+	r := w.executions[after.ID]
+	if r == nil {
+		r = &executionState{executedJobs: map[int]map[string]bool{}, undoneJobs: map[int]map[string]bool{}}
+		w.executions[after.ID] = r
+		before = &workflow.Execution{}
+	}
+	r.x, r.previous = after, before.State
+	w.awaitingOperator += boolToInt(AwaitsOperator(after.State)) - boolToInt(AwaitsOperator(before.State))
+	r.wasAcknowledged = r.wasAcknowledged || sm.Acknowledged(after.State)
+	if w.Trace != nil {
+		w.traceExecution(before, after)
+	}
+	id := after.ID
+	if after.Version != before.Version+1 || after.Epoch < before.Epoch || after.Epoch > before.Epoch+1 && after.MinFencingToken == before.MinFencingToken || after.Try < before.Try ||
+		after.State == sm.ExecutionLocking && before.State != after.State && after.Epoch != before.Epoch+1 ||
+		after.StepRunSeq < before.StepRunSeq || after.Sequence < before.Sequence || after.Schema < before.Schema {
+		w.Failf(invCommitOrder, "%s: version %d epoch %d try %d runSeq %d sequence %d schema %d became %d %d %d %d %d %d", id,
+			before.Version, before.Epoch, before.Try, before.StepRunSeq, before.Sequence, before.Schema,
+			after.Version, after.Epoch, after.Try, after.StepRunSeq, after.Sequence, after.Schema)
+	}
+	w.checkHistory(r, before, after)
+	w.checkReserved(r, before, after)
+	if after.Cause == workflow.CauseUnclaimed {
+		w.Failf(invJobsClaimed, "%s: %s", id, after.Reason)
+	}
+	if after.DueAt.IsZero() && !sm.Acknowledged(after.State) && !AwaitsOperator(after.State) {
+		w.Failf(invTimerSet, "%s in %s has none", id, after.State)
+	}
+	if after.Cause == workflow.CauseInternal {
+		w.Failf(invNoInternalError, "%s: %s", id, after.Reason)
+	}
+	w.checkStepRuns(before, after)
+	w.checkAllLocksHeld(before, after)
+	if before.State != after.State {
+		w.checkRollback(id, before.State, after.State)
+		w.checkEndedExecution(r, before, after)
+	}
+}
+
+func boolToInt(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// checkRollback wants a rollback to go on to its end, whatever anybody asks for.
+func (w *Checker) checkRollback(id string, from, to sm.ExecutionState) {
+	if to == sm.ExecutionRollback {
+		w.newRollbacks = append(w.newRollbacks, id)
+	}
+	if from == sm.ExecutionRollback && !sm.Terminal(to) {
+		w.Failf(invRollbackUninterrupted, "%s goes from %s to %s", id, from, to)
+	}
+}
+
+// TakeNewRollbacks are the runs whose rollback has begun since the last time it was asked.
+func (w *Checker) TakeNewRollbacks() []string {
+	ids := w.newRollbacks
+	w.newRollbacks = nil
+	return ids
+}
+
+// checkHistory goes on with the events that a commit adds.
+func (w *Checker) checkHistory(r *executionState, before, after *workflow.Execution) {
+	id := after.ID
+	if len(after.Events) > 0 && after.Events[0].Sequence != after.PagedThrough+1 {
+		w.Failf(invHistory, "%s: the events in the item begin with %d, though %d are elsewhere", id, after.Events[0].Sequence, after.PagedThrough)
+	}
+	for _, e := range after.Events {
+		if e.Sequence <= before.Sequence {
+			continue
+		}
+		if e.Sequence != int64(len(r.events)+1) {
+			w.Failf(invHistory, "%s: event %d comes after event %d", id, e.Sequence, len(r.events))
+		}
+		r.events = append(r.events, e)
+		if e.Layer != string(sm.LayerExecution) {
+			continue
+		}
+		from, to := sm.ExecutionState(e.From), sm.ExecutionState(e.To)
+		if from != r.historyState {
+			w.Failf(invHistory, "%s: %s leads from %s, but it was in %s", id, e.Type, from, r.historyState)
+		}
+		// A terminal event tells the end, whatever has triggered it.
+		if terminal := sm.TerminalEvent(to); terminal == sm.Event(e.Type) && from != to {
+			r.terminalEvents++
+		}
+		if e.Type == string(sm.EventExecutionRetried) {
+			if r.terminalEvents != 1 {
+				w.Failf(invTerminalEvent, "%s: %d of them in try %d", id, r.terminalEvents, before.Try)
+			}
+			r.terminalEvents = 0
+		}
+		r.historyState = to
+	}
+	if int64(len(r.events)) != after.Sequence || r.historyState != after.State {
+		w.Failf(invHistory, "%s: %d events lead to %s, the item says %d and %s", id, len(r.events), r.historyState, after.Sequence, after.State)
+	}
+	if want := boolToInt(sm.Terminal(after.State)); r.terminalEvents != want {
+		w.Failf(invTerminalEvent, "%s: %d of them in try %d, which is in %s", id, r.terminalEvents, after.Try, after.State)
+	}
+}
+
+// CheckStoredHistory compares the history of a run as it is read with what was written.
+func (w *Checker) CheckStoredHistory(id string, stored []workflow.Event) *Violation {
+	r := w.executions[id]
+	if len(stored) != len(r.events) {
+		return &Violation{invHistory, fmt.Sprintf("%s: %d events are read, %d were written", id, len(stored), len(r.events))}
+	}
+	for i, e := range stored {
+		if o := r.events[i]; e.Sequence != o.Sequence || e.Type != o.Type || e.To != o.To || e.Layer != o.Layer || e.Step != o.Step {
+			return &Violation{invHistory, fmt.Sprintf("%s: event %d is read as %+v, and was written as %+v", id, o.Sequence, e, o)}
+		}
+	}
+	if !r.x.DueAt.IsZero() {
+		return &Violation{invTimerSet, fmt.Sprintf("%s in %s is at rest, and has one", id, r.x.State)}
+	}
+	return nil
+}
+
+func (w *Checker) traceExecution(before, after *workflow.Execution) {
+	text := fmt.Sprintf("   %s v%d", shortID(after.ID), after.Version)
+	if before.State != after.State {
+		text += fmt.Sprintf(" %s -> %s", before.State, after.State)
+	}
+	if before.Epoch != after.Epoch {
+		text += fmt.Sprintf(" epoch %d", after.Epoch)
+	}
+	if before.Try != after.Try {
+		text += fmt.Sprintf(" try %d", after.Try)
+	}
+	for i := range after.StepRuns {
+		r := &after.StepRuns[i]
+		switch {
+		case i >= len(before.StepRuns):
+			text += fmt.Sprintf(" + run %d %s %s visit %d of %d jobs", r.Seq, r.Label, r.Kind, r.Ordinal, r.Jobs)
+		case before.StepRuns[i].Status != r.Status:
+			text += fmt.Sprintf(" run %d %s %+v", r.Seq, r.Status, formatCounts(r))
+		case before.StepRuns[i].Closing != r.Closing:
+			text += fmt.Sprintf(" run %d closing", r.Seq)
+		}
+	}
+	if b := after.BlockedBy; b != nil {
+		text += fmt.Sprintf(" blocked by %s", shortID(b.Execution))
+	}
+	if after.Cause != before.Cause {
+		text += fmt.Sprintf(" %s: %s", after.Cause, after.Reason)
+	}
+	w.trace("%s", text)
+}
+
+func formatCounts(r *workflow.StepRun) string {
+	return fmt.Sprintf("ok %d failed %d unknown %d not executed %d", r.Counts.OK, r.Counts.Failed, r.Counts.Unknown, r.Counts.NotExecuted)
+}
+
+// shortID is enough of an id to tell runs apart.
+func shortID(id string) string { return id[max(0, len(id)-4):] }

@@ -1,0 +1,209 @@
+package invariant
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// The laws of step runs.
+const (
+	invStepRunOrder    = "a step run is created once, after its predecessor"
+	invEndedImmutable  = "an ended step run never changes"
+	invNoJobLost       = "no job is lost"
+	invRollbackReverse = "a rollback undoes exactly what was executed, in reverse"
+	invUpdatesApplied  = "updates are applied before the locks are released"
+)
+
+// checkStepRuns holds the step runs of a commit against those before it.
+func (w *Checker) checkStepRuns(before, after *workflow.Execution) {
+	id := after.ID
+	if len(after.StepRuns) < len(before.StepRuns) {
+		w.Failf(invStepRunOrder, "%s: %d step runs became %d", id, len(before.StepRuns), len(after.StepRuns))
+		return
+	}
+	for i := range before.StepRuns {
+		old, now := &before.StepRuns[i], &after.StepRuns[i]
+		if identity(old) != identity(now) || old.Jobs != now.Jobs || old.PackSize != now.PackSize {
+			w.Failf(invStepRunOrder, "%s: step run %+v became %+v", id, *old, *now)
+		}
+		switch {
+		case old.Status != sm.StepRunning && (now.Status != old.Status || formatCounts(now) != formatCounts(old)):
+			w.Failf(invEndedImmutable, "%s: step run %d was %s with %s, and is %s with %s", id, old.Seq, old.Status, formatCounts(old), now.Status, formatCounts(now))
+		case old.Status == sm.StepRunning && now.Status != sm.StepRunning:
+			w.checkEndedStepRun(after, now)
+		case old.Closing && !now.Closing:
+			w.Failf(invEndedImmutable, "%s: step run %d is not closing any more", id, old.Seq)
+		}
+	}
+	for i := len(before.StepRuns); i < len(after.StepRuns); i++ {
+		w.checkNewStepRun(after, i)
+	}
+}
+
+type stepRunIdentity struct {
+	seq, try, step, ordinal, undoes, wave int
+	kind                                  workflow.JobKind
+}
+
+func identity(r *workflow.StepRun) stepRunIdentity {
+	return stepRunIdentity{r.Seq, r.Try, r.StepIndex, r.Ordinal, r.Undoes, r.Wave, r.Kind}
+}
+
+// checkNewStepRun wants a new step run to be new, and to come after all before it.
+func (w *Checker) checkNewStepRun(after *workflow.Execution, i int) {
+	id, now := after.ID, &after.StepRuns[i]
+	if now.Seq > after.StepRunSeq || i > 0 && now.Seq <= after.StepRuns[i-1].Seq {
+		w.Failf(invStepRunOrder, "%s: step run %d comes after step run %d, and the counter is %d", id, now.Seq, after.StepRuns[max(0, i-1)].Seq, after.StepRunSeq)
+	}
+	for j := range i {
+		old := &after.StepRuns[j]
+		one, other := identity(old), identity(now)
+		if one.seq, other.seq = 0, 0; one == other && now.Kind != workflow.JobAcquire {
+			w.Failf(invStepRunOrder, "%s: step %s is visited twice: %+v, %+v", id, now.Label, *old, *now)
+		}
+		working := old.Open() && (old.HasJobs() || old.Child != nil) && (now.HasJobs() || now.Child != nil)
+		if working && (old.Pipeline == 0 || old.Pipeline != now.Pipeline) {
+			w.Failf(invStepRunOrder, "%s: step run %d of %s begins while step run %d of %s is open", id, now.Seq, now.Label, old.Seq, old.Label)
+		}
+		if now.Kind == workflow.JobRollback && old.Kind == workflow.JobRollback && old.Try == now.Try && old.Undoes <= now.Undoes {
+			w.Failf(invRollbackReverse, "%s: step run %d is undone after step run %d", id, now.Undoes, old.Undoes)
+		}
+	}
+	if now.Kind == workflow.JobRollback && now.Status == sm.StepRunning {
+		executed := 0
+		for _, rec := range w.latestRecords(after, after.StepRunBySeq(now.Undoes)) {
+			executed += boolToInt(rec.Executed())
+		}
+		if executed != now.Jobs {
+			w.Failf(invRollbackReverse, "%s: %d jobs of step run %d were executed, %d are undone", id, executed, now.Undoes, now.Jobs)
+		}
+	}
+}
+
+// latestRecords is what came of each job of a step run, by its packs: a later attempt
+// counts, unless it was not executed.
+func (w *Checker) latestRecords(x *workflow.Execution, r *workflow.StepRun) map[int]workflow.JobRecord {
+	packs := slices.Collect(maps.Values(w.packs[stepRunKey(x, r)]))
+	slices.SortFunc(packs, func(a, b *workflow.Pack) int { return a.Key.Attempt - b.Key.Attempt })
+	latest := map[int]workflow.JobRecord{}
+	for _, p := range packs {
+		for _, rec := range p.Jobs {
+			if old, ok := latest[rec.Index]; ok && old.Executed() && !rec.Executed() {
+				continue
+			}
+			latest[rec.Index] = rec
+		}
+	}
+	return latest
+}
+
+func stepRunKey(x *workflow.Execution, r *workflow.StepRun) workflow.StepRunKey {
+	return workflow.StepRunKey{Tenant: x.Tenant, Execution: x.ID, Ordinal: r.Ordinal, Seq: r.Seq}
+}
+
+// checkEndedStepRun wants every job of a step run that has ended to be accounted for.
+func (w *Checker) checkEndedStepRun(x *workflow.Execution, now *workflow.StepRun) {
+	if now.Kind == "" || now.Jobs == 0 {
+		return
+	}
+	if now.Kind == workflow.JobAcquire && now.Status != sm.StepCompleted {
+		return // given up by a run that ends before it has run: it changes nothing
+	}
+	for _, p := range w.packs[stepRunKey(x, now)] {
+		if !p.Final() {
+			w.Failf(invNoJobLost, "%s: step run %d has ended %s, and pack %s is %s", x.ID, now.Seq, now.Status, p.Key, p.State)
+		}
+	}
+	var t workflow.Counts
+	latest := w.latestRecords(x, now)
+	for i := range now.Jobs {
+		rec, ok := latest[i]
+		switch {
+		case !ok && now.Pipeline > 0:
+			continue // skipped
+		case !ok:
+			w.Failf(invNoJobLost, "%s: step run %d has ended %s, and of job %d nothing is known", x.ID, now.Seq, now.Status, i)
+		case rec.Code == workflow.JobCodeOK:
+			t.OK++
+		case rec.Code == workflow.JobCodeFail:
+			t.Failed++
+		case rec.Code == workflow.JobCodeUnknown:
+			t.Unknown++
+		default:
+			t.NotExecuted++
+		}
+	}
+	if n := now.Counts; n.OK != t.OK || n.Failed != t.Failed || n.Unknown != t.Unknown || n.NotExecuted != t.NotExecuted {
+		w.Failf(invNoJobLost, "%s: step run %d has ended with %s; its packs say ok %d failed %d unknown %d not executed %d", x.ID, now.Seq, formatCounts(now), t.OK, t.Failed, t.Unknown, t.NotExecuted)
+	}
+	if now.Status == sm.StepCompleted && now.Kind == workflow.JobExecute && now.Pipeline == 0 && t.NotExecuted > 0 {
+		w.Failf(invNoJobLost, "%s: step run %d has completed, and %d jobs were not executed", x.ID, now.Seq, t.NotExecuted)
+	}
+}
+
+// checkEndedExecution holds the end of a run against what its devices have seen.
+func (w *Checker) checkEndedExecution(r *executionState, before, after *workflow.Execution) {
+	switch after.State {
+	case sm.ExecutionFailedSafe:
+		w.checkAllUndone(r, after)
+	case sm.ExecutionCancelledAck:
+		if before.State == sm.ExecutionCancelled && after.Events[len(after.Events)-1].Type == string(sm.EventExecutionSettled) {
+			w.checkAllUndone(r, after) // by itself, without anybody having looked
+		}
+	case sm.ExecutionCompletedAck:
+		w.checkUpdatesApplied(after)
+	}
+	if sm.Terminal(after.State) {
+		for i := range after.StepRuns {
+			if r := &after.StepRuns[i]; r.Open() {
+				w.Failf(invEndedImmutable, "%s has ended in %s, and step run %d is open", after.ID, after.State, r.Seq)
+			}
+		}
+	}
+}
+
+// checkAllUndone wants everything that a device was told to do, other than by pure
+// blocks, to have been undone.
+func (w *Checker) checkAllUndone(r *executionState, x *workflow.Execution) {
+	for seq := range r.executedJobs {
+		var undo *workflow.StepRun
+		for i := range x.StepRuns {
+			if u := &x.StepRuns[i]; u.Kind == workflow.JobRollback && u.Undoes == seq {
+				undo = u
+			}
+		}
+		if undo == nil || undo.Status != sm.StepCompleted {
+			w.Failf(invRollbackReverse, "%s ended in %s, and step run %d, whose block was called, is not undone", x.ID, x.State, seq)
+			return
+		}
+		for entity := range r.executedJobs[seq] {
+			if !r.undoneJobs[seq][entity] {
+				w.Failf(invRollbackReverse, "%s ended in %s, and what step run %d did to %q is not undone", x.ID, x.State, seq, entity)
+			}
+		}
+	}
+}
+
+// checkUpdatesApplied wants the updates that the jobs of a completed run have asked for to
+// stand in the inventory, under the run's tokens.
+func (w *Checker) checkUpdatesApplied(x *workflow.Execution) {
+	if w.PredatesRestore(x.ID) {
+		return // its packs may have been set back less
+	}
+	for i := range x.StepRuns {
+		r := &x.StepRuns[i]
+		if !r.Forward() || r.Kind == "" || r.SupersededBy != 0 || r.Jobs == 0 {
+			continue
+		}
+		asks := false
+		for _, rec := range w.latestRecords(x, r) {
+			asks = asks || rec.Code == workflow.JobCodeOK && len(rec.Updates) > 0
+		}
+		if asks && !x.UpdatesApplied {
+			w.Failf(invUpdatesApplied, "%s has ended, and what step run %d asks for is not applied", x.ID, r.Seq)
+		}
+	}
+}

@@ -1,0 +1,79 @@
+package mutation
+
+// The files of what a run does besides.
+const (
+	stepRun             = "shared/lifecycle/step_run.go"
+	stepClose           = "shared/lifecycle/step_close.go"
+	stepRollback        = "shared/lifecycle/step_rollback.go"
+	decider             = "shared/lifecycle/decider.go"
+	workspace           = "shared/engine/workspace.go"
+	fetchChild          = "shared/engine/fetch_child.go"
+	start               = "shared/engine/start.go"
+	sweep               = "shared/engine/scheduler/sweep.go"
+	payloadHistory      = "shared/engine/payload_history.go"
+	pipeline            = "shared/engine/planner/pipeline.go"
+	rows                = "statemachines/execution.go"
+	spec                = "shared/workflow/spec/definition.go"
+	fetchUpdatesApplied = "shared/engine/fetch_updates_applied.go"
+)
+
+var executions = []Mutation{
+	{Name: "a cancel is accepted during a rollback", Edits: []Edit{
+		{rows, "slices.Concat(executionBeforeRunning, []ExecutionState{ExecutionRunning, ExecutionWaiting})...),\n", "slices.Concat(executionBeforeRunning, []ExecutionState{ExecutionRunning, ExecutionWaiting, ExecutionRollback})...),\n"},
+		{rows, `		{On: []Event{EventCancelRequested}, From: stateNames(ExecutionRollback), Verdict: Refuse, Reason: "a rollback is never interrupted: half undone is worse than done or undone"},
+`, ""}}},
+	{Name: "rollback waves in execution order", Edits: []Edit{{stepRollback, `		d.startWave(remaining[0])
+`, `		d.startWave(remaining[len(remaining)-1])
+`}}},
+	{Name: "a failed rollback wave is ignored", Edits: []Edit{{stepRollback, "\tcase failed != nil:\n", "\tcase false:\n"}, {stepRollback, `	if d.config().RollbackContinue {
+`, "\tif true {\n"}}},
+	{Name: "irreversible steps are rolled back", Edits: []Edit{{stepClose, "\t\tcase !r.Reversible:\n", "\t\tcase false:\n"}}},
+	{Name: "unknown outcomes are rolled back", Edits: []Edit{{stepClose, "case r.Counts.Unknown > 0 && !r.UndoHarmless:", "case false:"}}},
+	{Name: "the failure tolerance is one less", Edits: []Edit{{spec, "\treturn failed <= t.Count\n", "\treturn failed < t.Count || failed == 0\n"}}},
+	{Name: "the timer is not set again", Edits: []Edit{{decider, `	case d.execution.DueAt.IsZero(), d.wakeAt.Before(d.execution.DueAt), d.timerFired:
+		d.execution.DueAt, d.changed = d.wakeAt, true
+`, `	case d.execution.DueAt.IsZero(), d.wakeAt.Before(d.execution.DueAt):
+		d.execution.DueAt, d.changed = d.wakeAt, true
+	case d.timerFired:
+		d.execution.DueAt, d.changed = time.Time{}, true
+`}}},
+	{Name: "half of the timers fire", Edits: []Edit{{sweep, "do(ctx, i/shards, i%shards)", "do(ctx, i/shards, i%shards/2)"}}},
+	{Name: "a reload keeps plans", Test: "shared/engine:TestPlan_NotReusedAcrossEpochs", Edits: []Edit{{workspace, "\tw.facts.Plans = nil\n", ""}, {workspace, `	w.planner.ClearCache()
+`, ""}}},
+	{Name: "all commits have one id", Edits: []Edit{{engineAdvance, "workflow.SchemaVersion, w.e.Nonce(), w.e.version", "workflow.SchemaVersion, \"c\", w.e.version"}}},
+	{Name: "paged events are not stored", Edits: []Edit{{payloadHistory, `		if err := b.store.SaveEvents(ctx, b.tenant, b.executionID, next.Events[:eventsPerPage]); err != nil {
+			return err
+		}
+`, ""}}},
+	{Name: "a repeated request starts another execution", Edits: []Edit{
+		{start, `			w.id, w.executionID, existed = got.Execution, got.Execution, true
+`, ""},
+		{start, `			w.id, w.executionID, existed = boundID, boundID, true
+`, ""}}},
+	{Name: "a parent is not notified of its child's end", Edits: []Edit{{engineAdvance, `	wakeups := w.parentWakeups(from, next)
+`, `	wakeups := w.parentWakeups(from, next)[:0]
+`}}},
+	{Name: "a pipeline that ends at once is not reported", Test: "shared/engine:TestPipeline_WithoutEntitiesEndsAtOnce", Edits: []Edit{{pipeline, "\t\tended = true\n", ""}}},
+	{Name: "pipeline lanes do not wait for the previous step", Edits: []Edit{{pipeline, `			if err != nil || !done {
+				return ended, err
+`, `			if err != nil || !done && r.RunSeq < 0 {
+				return ended, err
+`}}},
+	{Name: "a step starts while another is open", Edits: []Edit{{stepRun, `	case f.Complete && !intolerable && f.Counts.NotExecuted == 0:
+`, `	case !intolerable && f.Counts.NotExecuted == 0 && r.Jobs > 2:
+		fallthrough
+	case f.Complete && !intolerable && f.Counts.NotExecuted == 0:
+`}}},
+	{Name: "an execution fails without closing open step runs", Edits: []Edit{{stepRun, `	d.transition(sm.EventExecutionFailed, sm.ExecutionError, "", data)
+	d.stopAll()
+}
+
+// failStepRun`, `	d.transition(sm.EventExecutionFailed, sm.ExecutionError, "", data)
+	for _, o := range d.openStepRuns() {
+		d.exitStepRun(o, sm.StepCancelled)
+	}
+}
+
+// failStepRun`}}},
+	{Name: "watchers of an entity are not notified", Test: "shared/engine:TestStartWhen_WakesOnUpdateByAnotherExecution", Edits: []Edit{{fetchUpdatesApplied, `w.sendWakeups(ctx, "watchers", wakeups)`, `w.sendWakeups(ctx, "watchers", wakeups[:0])`}}},
+}

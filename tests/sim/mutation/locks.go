@@ -1,0 +1,71 @@
+package mutation
+
+// The files of the lock protocol.
+const (
+	lockEvaluate     = "shared/engine/locking/evaluate.go"
+	acquire          = "shared/engine/locking/acquire.go"
+	lifecycleLocks   = "shared/lifecycle/locks.go"
+	simLockState     = "tests/sim/lockstate.go"
+	simStore         = "tests/sim/store.go"
+	engineAdvance    = "shared/engine/advance.go"
+	fetchLocks       = "shared/engine/fetch_locks.go"
+	lifecycleRetry   = "shared/lifecycle/retry.go"
+	lifecycleCommand = "shared/lifecycle/command.go"
+	settle           = "shared/lifecycle/settle.go"
+	entityWriter     = "shared/engine/entity_writer.go"
+	status           = "statemachines/status.go"
+)
+
+var locks = []Mutation{
+	{Name: "a lock with my ID at a later epoch counts as free", Edits: []Edit{{lockEvaluate, "\tif own > a.Epoch {", "\tif false {"}}},
+	{Name: "the lock is taken whatever its revision", Edits: []Edit{{simLockState, `		if l.Revision != seen {
+			return l, l.Token, l.Owner`, "\t\tif false {\n\t\t\treturn l, l.Token, l.Owner"}}},
+	{Name: "the token does not increase", Edits: []Edit{{simLockState, "l.Revision, l.Token = seen+1, seen+1", "l.Revision = seen + 1"}}},
+	{Name: "a held lock counts as free", Edits: []Edit{{lockEvaluate, `	case h.HoldsLocks(epoch):
+`, "\tcase false:\n"}}},
+	{Name: "the owner is read before the lock", Edits: []Edit{{acquire, `	evaluated := make([]evaluatedLock, len(keys))
+`, `	if items, err = a.Locks.Read(ctx, a.Tenant, keys); err != nil {
+		return nil, err
+	}
+	evaluated := make([]evaluatedLock, len(keys))
+`}}},
+	{Name: "a failed commit ends the wakeup", Edits: []Edit{{engineAdvance, "\t\tif !ok {\n\t\t\tif err := w.reload", "\t\tif !ok {\n\t\t\treturn nil\n\t\t}\n\t\tif !ok {\n\t\t\tif err := w.reload"}}},
+	{Name: "a waiter registers with an execution that has released", Edits: []Edit{{simStore, `		if !canWait(e.ownerStatus()) {
+`, "\t\tif e == nil {\n"}}},
+	{Name: "an execution waits without registering", Edits: []Edit{{acquire, `	if ok {
+		return true, Result{Conflict: &j.blockedBy}, nil
+`, `	if ok || !ok {
+		return true, Result{Conflict: &j.blockedBy}, nil
+`}}},
+	{Name: "locking proceeds while the blocker is live", Edits: []Edit{{lifecycleLocks, `		if d.facts.Blocker.Registered {
+`, "\t\tif false {\n"}}},
+	{Name: "waiter registrations raise the execution's version", Test: "tests/sim:TestWorld_PortConformance", Edits: []Edit{{simStore, "\t\t\te.waiters[waiter] = true\n", "\t\t\te.waiters[waiter] = true\n\t\t\te.x.Version++\n"}}},
+	{Name: "no check of the own state after a failed lock write", Test: "shared/engine/locking:TestLocker_ChecksOwnEpochAfterFailedTake", Edits: []Edit{{acquire, `func (a *acquisition) stillLocking(ctx context.Context) (bool, error) {
+`, `func (a *acquisition) stillLocking(ctx context.Context) (bool, error) {
+	if a.conflicts >= 0 {
+		return true, nil
+	}
+`}}},
+	{Name: "locks are never reserved", Edits: []Edit{{acquire, "if a.conflicts >= a.ReserveAfter &&", "if false &&"}}},
+	{Name: "a reservation depends on the owner", Edits: []Edit{{simLockState, `		if l.Reserver != "" && !workflow.Older`, `		if l.Owner != "" || l.Reserver != "" && !workflow.Older`}}},
+	{Name: "the epoch is reset", Edits: []Edit{{lifecycleLocks, `	d.execution.Epoch++
+`, `	d.execution.Epoch = 1
+`}}},
+	{Name: "a child that closes a cycle is not refused", Edits: []Edit{{fetchLocks, "\tif ok && w.execution.Parent != nil {", "\tif false {"}}},
+	{Name: "an execution that waits for a child holds no locks", Edits: []Edit{{status, "{state: ExecutionWaiting, status: StatusRunning},", "{state: ExecutionWaiting, status: StatusRunning, holdsNoLocks: true},"}}},
+	{Name: "a failed execution holds no locks", Edits: []Edit{{status, "{state: ExecutionError, status: StatusRunning},", "{state: ExecutionError, status: StatusRunning, holdsNoLocks: true},"}}},
+	{Name: "an execution that ended unsafely holds no locks", Edits: []Edit{{status, "{state: ExecutionFailedUnsafe, status: StatusFailed,", "{state: ExecutionFailedUnsafe, status: StatusFailed, holdsNoLocks: true,"}}},
+	{Name: "waiters are not woken when an execution ends", Edits: []Edit{{engineAdvance, "\tfor _, id := range waiters {\n", "\tfor _, id := range waiters[:0] {\n"}}},
+	{Name: "an execution that backs off wakes no waiters", Edits: []Edit{{lifecycleLocks, `		d.decision.WakeWaiters = true
+		d.transition(sm.EventLockDeferred`, "\t\td.transition(sm.EventLockDeferred"}}},
+	{Name: "an acknowledged execution wakes no waiters", Edits: []Edit{{lifecycleCommand, `		d.decision.WakeWaiters = true
+`, ""}}},
+	{Name: "a retry keeps locks that were released", Edits: []Edit{{lifecycleRetry, " && !d.execution.Unlocked && d.execution.Scope.HeldEpoch == d.execution.Epoch", ""}}},
+	{Name: "a shared lock is taken from its readers", Edits: []Edit{{lockEvaluate, `	if l.Mode == workflow.LockShared {
+		a.evaluateSharers`, `	if l.Mode == workflow.LockShared && a.Mode == workflow.LockShared {
+		a.evaluateSharers`}}},
+	{Name: "joining a shared lock does not raise the revision", Edits: []Edit{{simLockState, `	l.Revision++
+	l.Token, l.Since = l.Revision,`, "\tl.Token, l.Since = l.Revision+1,"}}},
+	{Name: "the inventory is written under any token", Edits: []Edit{{entityWriter, "for try := 1; e.Token < token; try++ {", "for try := 1; ; try++ {"}}},
+	{Name: "completion does not wait for updates", Edits: []Edit{{settle, "if d.execution.State == sm.ExecutionCompleted && !d.updatesApplied() {", "if false {"}}},
+}

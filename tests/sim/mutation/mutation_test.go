@@ -1,0 +1,80 @@
+package mutation_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lockstep-run/lockstep/tests/sim/mutation"
+)
+
+const root = "../../.."
+
+// TestMutation_Applies: every mistake can still be made, and each has a name of its
+// own. Whether they are seen is `make mutations`.
+func TestMutation_Applies(t *testing.T) {
+	names := map[string]bool{}
+	for _, m := range slices.Concat(mutation.All(), mutation.Adapters()) {
+		if names[m.Name] {
+			t.Errorf("two are called %q", m.Name)
+		}
+		names[m.Name] = true
+		if _, err := m.Apply(root); err != nil {
+			t.Error(err)
+		}
+	}
+	if len(names) < 30 {
+		t.Errorf("there are only %d", len(names))
+	}
+}
+
+// TestMutation_NamedTestExists: a mistake that no play shows names a test that is there.
+func TestMutation_NamedTestExists(t *testing.T) {
+	withTest := 0
+	for _, m := range mutation.All() {
+		if m.Test == "" {
+			continue
+		}
+		withTest++
+		pkg, name, _ := strings.Cut(m.Test, ":")
+		files, _ := filepath.Glob(filepath.Join(root, pkg, "*_test.go"))
+		if !slices.ContainsFunc(files, func(f string) bool {
+			raw, err := os.ReadFile(f)
+			return err == nil && strings.Contains(string(raw), "func "+name+"(t *testing.T)")
+		}) {
+			t.Errorf("%s: there is no test %s", m.Name, m.Test)
+		}
+	}
+	if withTest > len(mutation.All())/5 {
+		t.Errorf("%d mistakes are left to other tests: the simulation sees too little", withTest)
+	}
+}
+
+// TestMutation_ListedInDocs: docs/simulation.md says of each mistake what sees it.
+func TestMutation_ListedInDocs(t *testing.T) {
+	raw, err := os.ReadFile(filepath.Join(root, "docs/simulation.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(raw), "## Mistakes that it sees")
+	rows := 0
+	for line := range strings.Lines(table) {
+		if strings.HasPrefix(line, "| ") && !strings.HasPrefix(line, "| mistake ") && !strings.HasPrefix(line, "| --- ") {
+			rows++
+		}
+	}
+	for _, m := range mutation.All() {
+		row := "\n| " + m.Name + " | "
+		if m.Test != "" {
+			row += "`" + m.Test + "` |"
+		}
+		if !strings.Contains(table, row) {
+			t.Errorf("docs/simulation.md has no row that begins %q", row)
+		}
+	}
+	if rows != len(mutation.All()) {
+		t.Errorf("docs/simulation.md has %d rows for %d mistakes", rows, len(mutation.All()))
+	}
+}

@@ -1,0 +1,110 @@
+package mutation
+
+// The files of the delivery protocol.
+const (
+	claim         = "shared/worker/claim.go"
+	session       = "shared/worker/session.go"
+	sessionConfig = "shared/worker/session_config.go"
+	finish        = "shared/worker/finish.go"
+	followUp      = "shared/worker/follow_up.go"
+	sessionLease  = "shared/worker/lease.go"
+	workflowPack  = "shared/workflow/pack.go"
+	workflowJob   = "shared/workflow/job.go"
+	workflowStep  = "shared/workflow/step.go"
+	simPacks      = "tests/sim/packs.go"
+	claims        = "tests/sim/pack_claims.go"
+	dispatchClose = "shared/engine/dispatch/close.go"
+	report        = "shared/engine/dispatch/report.go"
+	redispatch    = "shared/engine/dispatch/redispatch.go"
+	laneState     = "shared/engine/dispatch/lane_state.go"
+	dispatcher    = "shared/engine/dispatch/dispatcher.go"
+	outcome       = "shared/lifecycle/plan/outcome.go"
+)
+
+var packs = []Mutation{
+	{Name: "a takeover compares only the token", Edits: []Edit{{simPacks, "return claimedWith(old, seen.Token) && sameMillis(old.Lease, seen.Lease)", "return claimedWith(old, seen.Token)"}}},
+	{Name: "a takeover ignores the lease", Edits: []Edit{{workflowPack, "\tcase !p.Lease.Before(now.Add(-skew)):\n", "\tcase false:\n"}}},
+	{Name: "a live claim is adopted by its worker's name", Edits: []Edit{{claim, `		case workflow.ClaimLeased:
+`, `		case workflow.ClaimLeased:
+			if old.Worker == s.config.Name {
+				s.adoptPack(old)
+				return d, false, nil
+			}
+`}}},
+	{Name: "STARTED is not written", Test: "shared/worker:TestWorker_WritesStartedBeforeJobStarts", Edits: []Edit{{session, "\treturn code == workflow.JobCodeStarted || (", "\treturn true || code == workflow.JobCodeStarted || ("}}},
+	{Name: "a started job runs again", Edits: []Edit{
+		{claim, "case p.Jobs[i].Code == workflow.JobCodeStarted && !s.m.Work.Repeatable():", "case false:"},
+		{session, `		return s.m.Work.Repeatable() || s.firstClaim
+`, "\t\treturn true\n"}}},
+	{Name: "a pack is released as not executed after a takeover", Test: "shared/worker:TestWorker_CancelMarksNotExecutedOnlyWhenCertain", Edits: []Edit{{finish, "case s.m.Work.Repeatable() && s.firstClaim && !s.started", "case s.m.Work.Repeatable() && !s.started"}}},
+	{Name: "a pack is finished without comparing the token", Edits: []Edit{{claims, `		if !claimedWith(old, pack.Token) {
+			same :=`, "\t\tif old == nil || old.State != workflow.PackClaimed {\n\t\t\tsame :="}}},
+	{Name: "a heartbeat does not compare the token", Edits: []Edit{{claims, "if !claimedWith(old, pack.Token) || old.CancelRequested ||", "if old == nil || old.State != workflow.PackClaimed || old.CancelRequested ||"}}},
+	{Name: "a lane is added before its pack is finished", Edits: []Edit{{sessionConfig, `	if err := s.runJobs(ctx); err != nil {
+`, `	if _, err := s.ports.sessionPacks.AddDone(ctx, m.Key, workflow.LaneResult{}); err != nil {
+		return sessionDisposition{}, err
+	}
+	if err := s.runJobs(ctx); err != nil {
+`}}},
+	{Name: "unknown counts as not executed", Edits: []Edit{{workflowStep, "return t.OK + t.Failed - t.Unsent + t.Unknown", "return t.OK + t.Failed - t.Unsent"}}},
+	{Name: "absent packs get no cancelled marker", Edits: []Edit{{dispatchClose, "findLaneState(r, lane, lanes[lane]); p.done {", "findLaneState(r, lane, lanes[lane]); p.done || p.pack == nil {"}}},
+	{Name: "cancelled markers for the window only", Edits: []Edit{{dispatchClose, "\t\tfor lane := range r.Step.Lanes() {\n", "\t\tfor lane := range r.Step.Lanes() {\n\t\t\tif r.Step.Window > 0 && lane >= r.Step.Window {\n\t\t\t\tcontinue\n\t\t\t}\n"}}},
+	{Name: "cancelled markers for the first attempt only", Edits: []Edit{{dispatchClose, "findLaneState(r, lane, lanes[lane]); p.done {", "findLaneState(r, lane, lanes[lane]); p.done || p.attempt > 1 && p.pack == nil {"}}},
+	{Name: "rollback of the last attempt only", Edits: []Edit{{outcome, "if seen && old.Code.Executed() && !rec.Executed() {", "if false && seen {"}}},
+	{Name: "a seized claim keeps its token, and finishing compares only the token", Edits: []Edit{
+		{laneState, "\tp.Token++\n", ""},
+		{claims, `		if !claimedWith(old, pack.Token) {
+			same :=`, "\t\tif old == nil || old.Token != pack.Token {\n\t\t\tsame :="}}},
+	{Name: "a commit without a condition", Edits: []Edit{{simStore, "\t\tcase e.x.Version != seen:\n", "\t\tcase false:\n"}}},
+	{Name: "jobs start under an expired lease", Edits: []Edit{
+		{session, `	if s.leaseRemaining() <= minRemaining && s.renewLease(ctx, noJob) != nil {
+		return false
+	}
+`, `	_ = minRemaining
+`},
+		{session, "!s.cancelled && !s.claimLost && left > s.config.LeaseMargin", "!s.cancelled && !s.claimLost && leaseRemaining > -time.Hour"}}},
+	{Name: "the fence is the pack's token", Edits: []Edit{{workflowJob, `return fmt.Sprintf("%010d-%04d-%02d-%02d", token, stepRunSeq, attempt, packToken)`, "return fmt.Sprintf(\"%02d\", packToken)"}}},
+	{Name: "the timer does not repair done sets", Edits: []Edit{{report, `			finished = append(finished, p)
+			doneLanes[p.lane] = true
+`, "\t\t\tcontinue\n"}}},
+	{Name: "only absent packs are redispatched", Edits: []Edit{{redispatch, `		since, err := r.waitingSince(ctx, p, lanes)
+`, `		if p.pack != nil {
+			continue
+		}
+		waitingSince, err := r.waitingSince(ctx, p, lanes)
+`}}},
+	{Name: "packs are never redispatched", Edits: []Edit{{redispatch, "\t\tmessages = append(messages, m)\n", "\t\t_ = m\n"}}},
+	{Name: "a counter in place of the done set", Edits: []Edit{{simPacks, "\t\tset.Done[lane] = true\n", `		readDoneSet.DoneSet[len(readDoneSet.DoneSet)] = true
+`}}},
+	{Name: "pack keys do not distinguish step runs", Edits: []Edit{{dispatcher, `Ordinal: r.Step.Ordinal, Seq: r.Step.Seq}
+`, `Ordinal: r.Step.Ordinal, Seq: 1}
+`}}},
+	{Name: "messages never expire", Test: "shared/worker:TestWorker_ChecksNotAfterBeforeClaim", Edits: []Edit{
+		{claim, "\tif t0.After(s.m.NotAfter) {\n", "\tif false {\n"},
+		{claim, "\t\tif now.After(s.m.NotAfter) {\n", "\t\tif false {\n"},
+		{sessionConfig, `	case now.After(m.NotAfter), rules.predatesRestore(m):
+`, `	case rules.predatesRestore(m):
+`}}},
+	{Name: "the done set is overwritten", Edits: []Edit{{simPacks, "\tif set := p.w.doneSets[shardKey{stepRun, shard}]; set != nil {", "\tif readDoneSet := p.w.doneSets[shardKey{stepRun, shard}]; readDoneSet != nil && len(readDoneSet.DoneSet) > 1 {"}}},
+	{Name: "the timer ignores the window", Edits: []Edit{{report, "return w == 0 || lane < w || doneLanes[lane-w] }", "return true || doneLanes[lane-w] }"}}},
+	{Name: "the window does not advance", Edits: []Edit{{followUp, "\tif p.State == workflow.PackFinished {\n", "\tif false {\n"}}},
+	{Name: "a seizure ignores the lease", Edits: []Edit{{dispatchClose, "\t\tcase p.pack.Lease.Before(now.Add(-d.Skew - d.Grace)):\n", "\t\tcase p.pack.Lease.Before(now.Add(time.Hour)):\n"}}},
+	{Name: "a seizure forgets started jobs", Edits: []Edit{{laneState, `		case rec.Code == workflow.JobCodeStarted:
+			rec.Code, rec.EndedAt = workflow.JobCodeUnknown, now
+`, `		case rec.Code == workflow.JobCodeStarted:
+			rec = workflow.JobRecord{Index: i, Code: workflow.JobCodeNotExecuted}
+`}}},
+	{Name: "clock skew favours the worker that takes over", Edits: []Edit{{workflowPack, "\tcase !p.Lease.Before(now.Add(-skew)):\n", "\tcase !p.Lease.Before(now.Add(4 * skew)):\n"}}},
+	{Name: "a worker that lost its claim continues", Test: "shared/worker:TestRemoteLease_IsTakenOverAfterExpiry", Edits: []Edit{{sessionLease, `	s.claimLost = true
+	return errClaimLost
+`, "\treturn nil\n"}}},
+	{Name: "a worker that lost its claim reports a finished pack", Edits: []Edit{{finish, `	return nil, false, errClaimLost
+`, "\treturn p, true, nil\n"}}},
+	{Name: "a report omits the last lane", Edits: []Edit{{report, `	case done == s.Lanes() && failed == 0 && s.Pipeline == 0:
+`, `	case done >= s.Lanes()-1 && failed == 0 && s.Pipeline == 0:
+`}}},
+	{Name: "the last finished lane does not wake the execution", Edits: []Edit{{followUp, `	if end.Unsuccessful || len(set.Done) >= size {
+`, `	if end.Unsuccessful || len(set.Done) > size {
+`}}},
+	{Name: "a pack counts as closed while it is claimed", Edits: []Edit{{dispatchClose, "findLaneState(r, lane, lanes[lane]); p.done {", "findLaneState(r, lane, lanes[lane]); p.done || p.pack != nil {"}}},
+}

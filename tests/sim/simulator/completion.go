@@ -1,0 +1,200 @@
+package simulator
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+	"github.com/lockstep-run/lockstep/tests/sim/harness"
+	"github.com/lockstep-run/lockstep/tests/sim/invariant"
+)
+
+// maxSimulatedTime is within what everything has ended, whatever went wrong before.
+const maxSimulatedTime = 5 * time.Hour
+
+// acknowledgeInterval is how often an operator acknowledges what has ended unsafely, once
+// nobody does anything else.
+const acknowledgeInterval = 3 * time.Minute
+
+// nextRound is when an operator goes round next, if anything waits for that.
+func (w *simulation) nextRound() (at time.Time, do func()) {
+	if !w.scenario.FaultProfile.SweeperEnabled {
+		return w.endWithoutSweeper()
+	}
+	if len(w.actions) > 0 || w.checker.AwaitingOperator() == 0 {
+		return at, nil
+	}
+	if w.nextRoundAt.IsZero() {
+		w.nextRoundAt = w.Now().Add(acknowledgeInterval)
+		if over := w.startedAt.Add(w.scenario.FaultProfile.FaultsUntil + acknowledgeInterval); over.After(w.nextRoundAt) {
+			w.nextRoundAt = over
+		}
+	}
+	return w.nextRoundAt, w.acknowledgeAll
+}
+
+// endWithoutSweeper is the end of what goes on without the alarm clock: messages alone must
+// have brought everything to an end but what waits for time, or for an operator.
+func (w *simulation) endWithoutSweeper() (at time.Time, do func()) {
+	if len(w.actions) > 0 || len(w.running) > 0 || w.LifecycleQueue().Len() > 0 || w.PoolQueue("default").Len() > 0 {
+		return at, nil
+	}
+	if w.checker.AwaitingOperator() > 0 {
+		return w.Now(), w.acknowledgeAll
+	}
+	for _, id := range w.executionIDs() {
+		if !w.waitsForTime(id, 0) {
+			w.checker.Failf("no waiting execution is forgotten", "no message is left, and %s", w.describeUnfinished())
+		}
+	}
+	w.scenario.FaultProfile.SweeperEnabled, w.scenario.FaultProfile.FaultsUntil = true, 0 // from now on time brings what is left
+	w.lastSweep = w.Now().Truncate(time.Minute)
+	return at, nil
+}
+
+// waitsForTime reports whether a run has ended, or waits for what only time brings.
+func (w *simulation) waitsForTime(id string, depth int) bool {
+	x := w.checker.ExecutionByID(id)
+	switch {
+	case sm.Acknowledged(x.State):
+		return true
+	case depth > len(w.executions)+4:
+		return false
+	case x.State == sm.ExecutionBlockedWaiting:
+		return x.Wait.Kind == workflow.WaitCondition && !w.startConditionHolds()
+	case x.State == sm.ExecutionWaiting && x.Wait.Kind == workflow.WaitChild:
+		return !sm.Acknowledged(w.checker.ExecutionByID(x.Wait.Child).State) && w.waitsForTime(x.Wait.Child, depth+1)
+	case x.State == sm.ExecutionScheduled && x.BlockedBy != nil:
+		by := x.BlockedBy.Execution
+		return !sm.Acknowledged(w.checker.ExecutionByID(by).State) && w.waitsForTime(by, depth+1)
+	}
+	return false
+}
+
+// startConditionHolds is the one condition on which runs of drawn definitions wait to be started.
+func (w *simulation) startConditionHolds() bool {
+	e, err := w.Catalog.Entity(ctx, harness.Caller, workflow.EntityKey{Type: "device", ID: "d000"})
+	var is struct{ Ready bool }
+	return err == nil && json.Unmarshal(e.Attributes, &is) == nil && is.Ready
+}
+
+func (w *simulation) executionIDs() (ids []string) {
+	for id := range w.States(harness.Caller.Tenant) {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+func (w *simulation) acknowledgeAll() {
+	w.nextRoundAt = time.Time{}
+	states := w.States(harness.Caller.Tenant)
+	for _, id := range w.executionIDs() {
+		if !invariant.AwaitsOperator(states[id]) {
+			continue
+		}
+		a := action{Kind: actionAcknowledge, Choice: w.faultPlan.intN(12)}
+		if w.otherVerbs < 3 {
+			a.Kind = []actionKind{a.Kind, a.Kind, a.Kind, actionRetry, actionUnlock}[w.faultPlan.intN(5)]
+			w.otherVerbs++
+		}
+		w.operateOn(a, id)
+	}
+}
+
+// describeUnfinished says what has not ended, and what it waits for.
+func (w *simulation) describeUnfinished() string {
+	var unfinished []string
+	for _, id := range w.executionIDs() {
+		x := w.checker.ExecutionByID(id)
+		if sm.Acknowledged(x.State) {
+			continue
+		}
+		text := fmt.Sprintf("%s %s is in %s", id, x.Workflow, x.State)
+		if b := x.BlockedBy; b != nil {
+			text += fmt.Sprintf(", blocked by %s for %s", b.Execution, b.Entity)
+		}
+		if x.Wait != nil {
+			text += fmt.Sprintf(", waits for %s until %s", x.Wait.Kind, x.Wait.Until)
+		}
+		if !x.DueAt.IsZero() {
+			text += fmt.Sprintf(", due %s", x.DueAt.Sub(w.startedAt))
+		}
+		unfinished = append(unfinished, text)
+	}
+	return strings.Join(unfinished, "; ")
+}
+
+// checkFinalState is the last judgement, when nothing happens any more.
+func (w *simulation) checkFinalState() *invariant.Violation {
+	for _, id := range w.executionIDs() {
+		if x := w.checker.ExecutionByID(id); !sm.Acknowledged(x.State) {
+			return &invariant.Violation{Invariant: "every execution ends", Text: "nothing happens any more: " + w.describeUnfinished()}
+		}
+	}
+	if v := w.checkUnrequested(); v != nil {
+		return v
+	}
+	w.Faults = nil
+	if l := w.Locks(); len(l) > 0 {
+		return &invariant.Violation{Invariant: "an ended execution holds no locks", Text: fmt.Sprintf("%+v", l)}
+	}
+	for _, id := range w.executionIDs() {
+		stored := w.History(id)
+		if v := w.checker.CheckStoredHistory(id, stored); v != nil {
+			return v
+		}
+		if v := w.checkOutcome(id); v != nil {
+			return v
+		}
+	}
+	return nil
+}
+
+// checkUnrequested are runs that nobody has asked for.
+func (w *simulation) checkUnrequested() *invariant.Violation {
+	for _, id := range w.executionIDs() {
+		x := w.checker.ExecutionByID(id)
+		if x.Parent == nil && len(x.Labels) == 0 && !w.checker.PredatesRestore(id) && !slices.Contains(w.executions, id) {
+			return &invariant.Violation{Invariant: "one execution per request", Text: "nobody was told of " + id}
+		}
+	}
+	return nil
+}
+
+// checkOutcome asks the oracle how a run must have ended, where it knows.
+func (w *simulation) checkOutcome(id string) *invariant.Violation {
+	x := w.checker.ExecutionByID(id)
+	d := w.corpus.definition(x.Workflow.Name)
+	if c := x.Cancellation; c != nil && c.Rollback == workflow.RollbackNever {
+		return nil
+	}
+	if w.checker.PredatesRestore(id) {
+		return nil // what it did is not what the tables say
+	}
+	if d.Unpredictable || x.Try > 1 || x.Parent != nil || x.Cause == workflow.CauseUnclaimed || len(x.StepRuns) == 0 {
+		return nil
+	}
+	var failures []string
+	s := *w.Harness
+	s.TB = &recordingTB{failures: &failures}
+	s.CheckOutcome(id, d.BlocksByLabel(), d.HandledSteps(), d.FailureTolerance)
+	if len(failures) > 0 {
+		return &invariant.Violation{Invariant: "executions end as their jobs' outcomes imply", Text: strings.Join(failures, "\n")}
+	}
+	return nil
+}
+
+// recordingTB is the testing.TB of the oracle: it notes what is wrong.
+type recordingTB struct {
+	panickingTB
+	failures *[]string
+}
+
+func (j *recordingTB) Errorf(f string, a ...any) {
+	*j.failures = append(*j.failures, fmt.Sprintf(f, a...))
+}

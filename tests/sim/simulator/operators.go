@@ -1,0 +1,238 @@
+package simulator
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/engine/scheduler"
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+	"github.com/lockstep-run/lockstep/tests/sim"
+	"github.com/lockstep-run/lockstep/tests/sim/harness"
+)
+
+var ctx = context.Background()
+
+func (w *simulation) handleWakeup(m sim.Message) error {
+	err := w.Engine.Advance(ctx, m.Wakeup())
+	if err != nil {
+		w.Engine.RecordFailure(ctx, m.Wakeup(), err)
+	}
+	return err
+}
+
+// perform does what somebody does.
+func (w *simulation) perform(a action) {
+	if w.trace != nil {
+		w.trace("%s", a)
+	}
+	switch a.Kind {
+	case actionStart, actionStartTwice:
+		req := harness.NewStartRequest(a.Definition, a.Devices...)
+		req.IdempotencyKey = fmt.Sprintf("start-%d", a.Number)
+		if a.StartDelay > 0 {
+			req.NotBefore = w.Now().Add(a.StartDelay)
+		}
+		w.start(req, 1)
+		if a.Kind == actionStartTwice {
+			w.start(req, 1)
+		}
+	case actionKillWorker:
+		w.killWorker(a.Choice % workerCount)
+	case actionSweep:
+		w.startSweep()
+	case actionImport:
+		w.importDevice(a)
+	case actionSchedule, actionUnschedule:
+		w.toggleSchedule(a)
+	default:
+		if a.ExecutionIndex < len(w.executions) {
+			w.operateOn(a, w.executions[a.ExecutionIndex])
+		}
+	}
+}
+
+// maxStarts is how often a client repeats a request that was not answered.
+const maxStarts = 60
+
+// start starts a run, as a client does that repeats its request until it is
+// answered.
+func (w *simulation) start(req views.StartRequest, try int) {
+	w.spawn("client", -1, func() error {
+		x, _, err := w.Engine.Start(ctx, harness.Caller, req)
+		if err == nil {
+			w.recordStart(req.IdempotencyKey, x.ID)
+		}
+		return err
+	}, func(p *process) {
+		if p.err == nil && !p.task.Crashed() {
+			return
+		}
+		if p.err != nil && !isTransient(p.err) || try == maxStarts {
+			w.checker.Failf("a start request succeeds", "request %s: %v", req.IdempotencyKey, p.err)
+			return
+		}
+		w.start(req, try+1)
+	})
+}
+
+// recordStart notes a run that has been answered.
+func (w *simulation) recordStart(key, id string) {
+	switch known := w.executionByRequest[key]; known {
+	case "":
+		w.executionByRequest[key] = id
+		w.executions = append(w.executions, id)
+	case id:
+	default:
+		w.checker.Failf("one execution per request", "request %s is answered with %s and %s", key, known, id)
+	}
+}
+
+// isTransient reports whether an error is one that goes by.
+func isTransient(err error) bool {
+	return workflow.Is(err, workflow.CodeUnavailable) || workflow.Is(err, workflow.CodeConflict)
+}
+
+// operateOn is what an operator does about a run. It may be refused.
+func (w *simulation) operateOn(a action, id string) {
+	w.runOperation(string(a.Kind), func() (err error) {
+		switch a.Kind {
+		case actionCancel:
+			req := views.CancelRequest{Reason: "enough"}
+			if a.Choice%4 == 0 {
+				req.Rollback = workflow.RollbackNever
+			}
+			if a.Choice%3 == 0 {
+				req.Cascade = new(bool)
+			}
+			_, err = w.Engine.Cancel(ctx, harness.Caller, id, req)
+			w.expectInHistory(err, id, sm.EventCancelRequested)
+		case actionRetry:
+			req := views.RetryRequest{Reason: "once more"}
+			if a.Choice%3 == 0 {
+				req.Entities = views.RetryAll
+			}
+			_, err = w.Engine.Retry(ctx, harness.Caller, id, req)
+			w.expectInHistory(err, id, sm.EventExecutionRetried)
+		case actionResume:
+			_, err = w.Engine.Resume(ctx, harness.Caller, id, "go on")
+			w.expectInHistory(err, id, sm.EventExecutionResumed, sm.EventExecutionReady)
+		case actionUnlock:
+			_, err = w.Engine.Unlock(ctx, harness.Caller, id, "needed")
+			w.expectInHistory(err, id, sm.EventLockReleased)
+		case actionAcknowledge:
+			_, err = w.Engine.Acknowledge(ctx, harness.Caller, id, "seen")
+			w.expectInHistory(err, id, sm.EventExecutionAcknowledged)
+		case actionStrayWakeup:
+			err = w.Engine.Advance(ctx, workflow.Wakeup{Tenant: harness.Caller.Tenant, Execution: id})
+		}
+		return err
+	})
+}
+
+// expectInHistory wants a verb that is answered without an error to stand in the history.
+func (w *simulation) expectInHistory(err error, id string, types ...sm.Event) {
+	if err == nil {
+		w.checker.ExpectEvent(id, harness.Caller.Actor, types...)
+	}
+}
+
+// runOperation lets an operator try something once.
+func (w *simulation) runOperation(what string, do func() error) {
+	w.spawn(what, -1, do, func(p *process) {
+		if err := p.err; err != nil && !isTransient(err) && !workflow.Is(err, workflow.CodeIllegalTransition) && !workflow.Is(err, workflow.CodeNotFound) {
+			w.checker.Failf("an operation is accepted or refused", "%s: %v", what, err)
+		}
+	})
+}
+
+func (w *simulation) importDevice(a action) {
+	w.runOperation("import", func() error {
+		e, err := w.Catalog.Entity(ctx, harness.Caller, workflow.EntityKey{Type: "device", ID: a.Devices[0]})
+		if err != nil {
+			return err
+		}
+		e.Attributes = json.RawMessage(fmt.Sprintf(`{"name":%q,"ready":%v,"import":%d}`, e.ID, a.Choice%3 > 0, a.Number))
+		_, err = w.Catalog.PutEntity(ctx, harness.Caller, e)
+		return err
+	})
+}
+
+// toggleSchedule switches a schedule on or off, which the catalog does when something
+// is published.
+func (w *simulation) toggleSchedule(a action) {
+	var s spec.Schedule
+	do := func() error {
+		name := "p/" + a.Definition
+		port := w.Open().Schedules
+		var err error
+		if s, err = port.Schedule(ctx, harness.Caller.Tenant, name); err != nil {
+			return err
+		}
+		s.Workflow = workflow.Ref{Package: "p", Name: a.Definition, Version: "1.0.0"}
+		s.Cron, s.NextAt = nil, time.Time{}
+		if a.Kind == actionSchedule {
+			s.Cron = &spec.Cron{Schedule: "* * * * *", Concurrency: a.Choice == 1, ExecuteOnParameters: &workflow.Selector{Type: "device", IDs: a.Devices}}
+			s.NextAt = w.Now().Truncate(time.Minute).Add(time.Minute)
+		}
+		ok, err := port.PutSchedule(ctx, s)
+		if err == nil && !ok {
+			err = workflow.Errorf(workflow.CodeConflict, "the schedule has changed")
+		}
+		return err
+	}
+	w.spawn("publisher", -1, do, func(p *process) {
+		switch {
+		case p.err != nil || p.task.Crashed():
+			w.toggleSchedule(a)
+		case a.Kind == actionSchedule:
+			w.activeSchedules = append(w.activeSchedules, s.Name)
+			if w.unscheduled[a.Definition] { // by somebody who was quicker: a schedule for ever has no end
+				a.Kind = actionUnschedule
+				w.toggleSchedule(a)
+			}
+		default:
+			w.activeSchedules, w.unscheduled[a.Definition] = nil, true
+		}
+	})
+}
+
+// startSweep rings the alarms that are due.
+func (w *simulation) startSweep() {
+	w.spawn("sweeper", -1, func() error {
+		_, err := scheduler.Sweep(ctx, w.Engine, harness.LivenessTimeouts, w.Shards)
+		return err
+	}, nil)
+}
+
+// sweepOnTimer is the schedule of the alarm clock: now and then two sweeps overlap.
+func (w *simulation) sweepOnTimer(at time.Time) {
+	w.lastSweep = at
+	w.startSweep()
+	if w.faultPlan.intN(8) == 0 {
+		w.startSweep()
+	}
+}
+
+// nextSweep is when the next sweep has something to do.
+func (w *simulation) nextSweep() (at time.Time, ok bool) {
+	if !w.scenario.FaultProfile.SweeperEnabled {
+		return at, false
+	}
+	at = w.lastSweep.Add(time.Minute)
+	if len(w.activeSchedules) > 0 {
+		return at, true
+	}
+	due, ok := w.NextTimer()
+	if !ok {
+		return at, false
+	}
+	if due.After(at) {
+		at = due.Add(time.Minute - 1).Truncate(time.Minute)
+	}
+	return at, true
+}

@@ -1,0 +1,62 @@
+package simulator
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// TestSimulator_InvariantsHoldForAllSeeds plays some hundred seeds.
+func TestSimulator_InvariantsHoldForAllSeeds(t *testing.T) {
+	sum := RunSeeds(0, 300, 2, 5, nil)
+	t.Logf("%d seeds, %d runs, %d calls, %d faults, %s of time", sum.Seeds, sum.Executions, sum.Calls, sum.Faults, sum.SimulatedTime)
+	for _, r := range sum.Failed {
+		t.Errorf("seed %d: %v", r.Seed, r.Violation)
+	}
+}
+
+// TestSimulator_DeterministicBySeed plays seeds alone and after others.
+func TestSimulator_DeterministicBySeed(t *testing.T) {
+	one := New(newCorpus(0))
+	for seed := range uint64(20) {
+		r := one.Run(seed, Cut{}, nil)
+		again := New(newCorpus(0)).Run(seed, Cut{}, nil)
+		if r.Digest != again.Digest || r.Calls != again.Calls || r.Calls == 0 {
+			t.Errorf("seed %d: %d calls, then %d", seed, r.Calls, again.Calls)
+		}
+	}
+}
+
+// TestSimulator_InvariantsHoldAfterRestore sets the tables back in the middle of plays, as the runbook
+// does, each by itself and up to a second apart: with the queues purged and not, and
+// with workers that cannot be stopped. All laws hold of what follows, and devices,
+// which are not set back, see no fence that is smaller than one before.
+func TestSimulator_InvariantsHoldAfterRestore(t *testing.T) {
+	drills, unsafe := 0, 0
+	for seed := uint64(0); drills < 40; seed++ {
+		if newScenario(seed).RestoreDrill == nil {
+			continue
+		}
+		simulator := New(newCorpus(seed))
+		restored := false
+		r := simulator.Run(seed, Cut{}, func(format string, args ...any) {
+			line := fmt.Sprintf(format, args...)
+			restored = restored || strings.Contains(line, "THE TABLES ARE RESTORED")
+			if restored && strings.Contains(line, " -> FAILED_UNSAFE") && strings.Contains(line, string(workflow.CauseRestored)) {
+				unsafe++
+			}
+		})
+		if r.Violation != nil {
+			t.Errorf("seed %d: %v", seed, r.Violation)
+		}
+		if restored {
+			drills++
+		}
+	}
+	t.Logf("%d restores, and %d runs were left to an operator by the look that found out", drills, unsafe)
+	if unsafe == 0 {
+		t.Error("no run was met by a restore")
+	}
+}
