@@ -9,7 +9,7 @@ import (
 
 // ownStackRE are the signs of an end-to-end test that needs a stack of its own, and
 // so does not run on one that is deployed.
-var ownStackRE = regexp.MustCompile(`\bembedded\(|\b(env|args|data|config): |serveQueues|serveTables`)
+var ownStackRE = regexp.MustCompile(`\brequireEmbedded\(|\b(env|args|data|config): |serveQueues|serveTables`)
 
 // TestAWSBehaviours_NameExistingTests: docs/aws-behaviours.md says of every behaviour of AWS where it is
 // verified, by tests that exist and that run there.
