@@ -8,11 +8,11 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// AdvanceLane goes on with one lane of a run of which only the engine can say what
-// follows: it sends the attempt that is due, notes a lane that is over, and passes
-// over one with nothing to do. It reports whether the lane is over. cost is what
-// whoever finished the lane has consumed. news says that somebody tells of the
-// lane's end, who may tell it twice: it counts once.
+// AdvanceLane continues one lane of an engine-driven step run. It sends the attempt
+// that is due, records a finished lane in the done set, and skips a lane without jobs.
+// It reports whether the lane is done. cost is what the worker that finished the lane
+// has consumed. notified means that a wake-up announced the lane's end; the same
+// wake-up may arrive twice, and counts once.
 func (d *Dispatcher) AdvanceLane(ctx context.Context, r *StepRun, lane int, now time.Time, cost workflow.Cost, notified bool) (done bool, err error) {
 	if lane < 0 || lane >= r.Step.Lanes() {
 		return false, nil
@@ -21,32 +21,32 @@ func (d *Dispatcher) AdvanceLane(ctx context.Context, r *StepRun, lane int, now 
 	if err != nil {
 		return false, err
 	}
-	p := findLaneState(r, lane, packsByLane(packs)[lane])
+	l := findLaneState(r, lane, packsByLane(packs)[lane])
 	switch {
-	case p.done:
+	case l.done:
 		if r.Step.Lanes() == 1 {
 			return true, nil
 		}
 		if notified {
-			// A second telling of the same end would send what follows a second time,
-			// and that the same again: it is let pass, and the alarm heals what the
-			// first teller did not live to send.
+			// Ignore a duplicate wake-up: it would send the next lane twice, whose own end
+			// would then be announced twice, and so on. If the first handler crashed
+			// before it sent the next lane, the timer does.
 			set, err := d.Packs.DoneSet(ctx, r.key(), lane/workflow.LanesPerShard)
 			if err != nil || set.Done[lane%workflow.LanesPerShard] {
 				return false, err
 			}
 		}
-		if len(p.packs) > 0 {
-			cost.Add(p.packs[len(p.packs)-1].Cost)
+		if len(l.packs) > 0 {
+			cost.Add(l.packs[len(l.packs)-1].Cost)
 		}
-		end := p.laneEnd()
+		end := l.laneEnd()
 		end.Cost = cost
 		_, err := d.Packs.AddDone(ctx, r.key().Pack(lane, 1), end)
 		return err == nil, err
-	case p.pack != nil:
-		return false, nil // somebody has it
+	case l.pack != nil:
+		return false, nil // a worker has claimed it
 	}
-	m, err := d.dueMessage(ctx, r, p)
+	m, err := d.dueMessage(ctx, r, l)
 	if err != nil {
 		return false, err
 	}
@@ -57,33 +57,33 @@ func (d *Dispatcher) AdvanceLane(ctx context.Context, r *StepRun, lane int, now 
 	return false, err
 }
 
-// dueMessage is the message of a lane's attempt that is due, nil if none of the lane's
-// entities takes part.
-func (d *Dispatcher) dueMessage(ctx context.Context, r *StepRun, p laneState) (*workflow.PackMessage, error) {
+// dueMessage is the message for the attempt of a lane that is due. It is nil if none
+// of the lane's entities takes part.
+func (d *Dispatcher) dueMessage(ctx context.Context, r *StepRun, l laneState) (*workflow.PackMessage, error) {
 	var m *workflow.PackMessage
 	if r.LaneJobs != nil {
-		jobs, err := r.LaneJobs(ctx, p.lane)
+		jobs, err := r.LaneJobs(ctx, l.lane)
 		if err != nil || len(jobs) == 0 {
 			return nil, err
 		}
-		m = d.singleLaneMessage(r, jobs, p.lane)
+		m = d.singleLaneMessage(r, jobs, l.lane)
 	} else {
 		jobs, err := r.Jobs(ctx)
 		if err != nil {
 			return nil, err
 		}
-		m = d.laneMessage(r, jobs, p.lane)
+		m = d.laneMessage(r, jobs, l.lane)
 	}
-	if p.attempt > 1 {
-		m = m.NextAttempt(p.jobs, p.notBefore)
-		m.Key.Attempt = p.attempt
-		m.Unsuccessful, m.HasUpdates = p.leavesFailedJobs(), asksUpdates(p.packs)
+	if l.attempt > 1 {
+		m = m.NextAttempt(l.jobs, l.notBefore)
+		m.Key.Attempt = l.attempt
+		m.Unsuccessful, m.HasUpdates = l.leavesFailedJobs(), asksUpdates(l.packs)
 	}
 	return m, nil
 }
 
-// skipLane ends a lane none of whose entities takes part: with a pack that says so,
-// unless there is one.
+// skipLane ends a lane none of whose entities takes part. It writes a finished pack
+// without jobs, unless there is a pack already.
 func (d *Dispatcher) skipLane(ctx context.Context, r *StepRun, lane int, now time.Time) error {
 	_, err := d.Packs.PutCancelled(ctx, &workflow.Pack{Key: r.key().Pack(lane, 1), State: workflow.PackFinished, FinishedAt: now})
 	if err != nil || r.Step.Lanes() == 1 {
@@ -93,7 +93,7 @@ func (d *Dispatcher) skipLane(ctx context.Context, r *StepRun, lane int, now tim
 	return err
 }
 
-// ReadLane reads the packs of one lane, attempt by attempt.
+// ReadLane reads the packs of one lane, the first attempt first.
 func (d *Dispatcher) ReadLane(ctx context.Context, r *StepRun, lane int) ([]*workflow.Pack, error) {
 	var packs []*workflow.Pack
 	for attempt := 1; attempt <= max(1, r.Step.MaxAttempts); attempt++ {
@@ -109,14 +109,14 @@ func (d *Dispatcher) ReadLane(ctx context.Context, r *StepRun, lane int) ([]*wor
 	return packs, nil
 }
 
-// LastSeen is when a worker was last seen at a lane, zero if none has been.
+// LastSeen is when a worker last worked on a lane, zero if none has.
 func (d *Dispatcher) LastSeen(ctx context.Context, r *StepRun, lane int) (time.Time, error) {
 	packs, err := d.ReadLane(ctx, r, lane)
 	return lastSeen(slices.Values(packs)), err
 }
 
-// DoneLanes lists the lanes of a run that its done sets say are over; of a run of one
-// lane, its pack.
+// DoneLanes lists the done lanes of a step run by its done sets, or by its packs if it
+// has only one lane.
 func (d *Dispatcher) DoneLanes(ctx context.Context, r *StepRun) (map[int]bool, error) {
 	done := map[int]bool{}
 	if r.Step.Lanes() == 1 {

@@ -10,18 +10,20 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// maxCloseRounds bounds how often one call goes over lanes that changed under it.
+// maxCloseRounds bounds how often one call reads lanes again because workers changed
+// them meanwhile.
 const maxCloseRounds = 4
 
-// CloseStepRun stops a run whose closing has been committed, and reports it complete
-// once every pack is final. It goes over every lane, not only those of the
-// window, and along all attempts:
+// CloseStepRun stops a step run whose closing has been committed, and reports it
+// complete once every pack is final. It handles every lane, not only those of the
+// window, by its first attempt that is not final:
 //
-//   - nobody has claimed: a tombstone, all jobs NOT_EXECUTED;
-//   - claimed and alive: the cancel flag, and wait;
-//   - claimed, and the lease is over beyond skew and grace: taken away, what was
-//     started is UNKNOWN;
-//   - final: the lane is over, and added to the done set if it is not there.
+//   - nobody has claimed it: write a cancelled marker with all jobs NOT_EXECUTED;
+//   - its lease is valid: set the cancel flag and wait;
+//   - its lease expired longer ago than skew and grace: seize it, which makes started
+//     jobs UNKNOWN;
+//   - none, all attempts are final: the lane is done; add it to the done set if it is
+//     missing there.
 func (d *Dispatcher) CloseStepRun(ctx context.Context, r *StepRun, now time.Time) (*lifecycle.Report, error) {
 	rep := &lifecycle.Report{StepRunSeq: r.Step.Seq}
 	for range maxCloseRounds {
@@ -32,10 +34,10 @@ func (d *Dispatcher) CloseStepRun(ctx context.Context, r *StepRun, now time.Time
 		lanes := packsByLane(packs)
 		var finished, open []laneState
 		for lane := range r.Step.Lanes() {
-			if p := findLaneState(r, lane, lanes[lane]); p.done {
-				finished = append(finished, p)
+			if l := findLaneState(r, lane, lanes[lane]); l.done {
+				finished = append(finished, l)
 			} else {
-				open = append(open, p)
+				open = append(open, l)
 			}
 		}
 		if len(open) == 0 {
@@ -56,37 +58,37 @@ func (d *Dispatcher) CloseStepRun(ctx context.Context, r *StepRun, now time.Time
 	return rep, nil
 }
 
-// cancelOpenLanes makes every open place final as far as that is allowed now. again asks
-// for another reading, because something was written or had changed.
+// cancelOpenLanes makes every open lane final if that is allowed now. changed means
+// that something was written or had changed, so the caller has to read again.
 func (d *Dispatcher) cancelOpenLanes(ctx context.Context, r *StepRun, rep *lifecycle.Report, open []laneState, now time.Time) (changed bool, err error) {
 	var mu sync.Mutex
 	err = parallel.Each(ctx, d.Parallel, len(open), func(ctx context.Context, i int) error {
-		p := open[i]
+		l := open[i]
 		wrote, err := true, error(nil)
 		switch {
-		case p.pack == nil:
-			_, err = d.Packs.PutCancelled(ctx, cancelledPack(r.key().Pack(p.lane, p.attempt), p.jobs, now))
-		case p.pack.Lease.Before(now.Add(-d.Skew - d.Grace)):
-			_, err = d.Packs.ForceCancel(ctx, p.pack, seizedPack(p.pack, p.jobs, now))
-		case !p.pack.CancelRequested:
-			wrote, err = d.Packs.RequestCancel(ctx, p.pack.Key)
-			wrote = !wrote // it is final already: read it again
+		case l.pack == nil:
+			_, err = d.Packs.PutCancelled(ctx, cancelledPack(r.key().Pack(l.lane, l.attempt), l.jobs, now))
+		case l.pack.Lease.Before(now.Add(-d.Skew - d.Grace)):
+			_, err = d.Packs.ForceCancel(ctx, l.pack, seizedPack(l.pack, l.jobs, now))
+		case !l.pack.CancelRequested:
+			wrote, err = d.Packs.RequestCancel(ctx, l.pack.Key)
+			wrote = !wrote // not written because the pack is final by now: read it again
 		default:
 			wrote = false
 		}
 		mu.Lock()
 		defer mu.Unlock()
 		changed = changed || wrote
-		if p.pack != nil && !wrote {
-			rep.CheckBy(p.pack.Lease.Add(d.Skew + d.Grace))
+		if l.pack != nil && !wrote {
+			rep.CheckBy(l.pack.Lease.Add(d.Skew + d.Grace))
 		}
 		return err
 	})
 	return changed, err
 }
 
-// repairDoneSets heals the done sets of a run that is over, so that whoever reads only
-// them sees it too. A run of one lane has none.
+// repairDoneSets completes the done sets of a closed step run, so that a reader who
+// reads only them sees that it is done. A step run of one lane has no done set.
 func (d *Dispatcher) repairDoneSets(ctx context.Context, r *StepRun, rep *lifecycle.Report, finished []laneState) error {
 	if r.Step.Lanes() == 1 {
 		return nil
@@ -98,9 +100,9 @@ func (d *Dispatcher) repairDoneSets(ctx context.Context, r *StepRun, rep *lifecy
 			return err
 		}
 		rep.Cost.Add(set.Cost)
-		for _, p := range finished {
-			if p.lane/workflow.LanesPerShard == shard && !set.Done[p.lane%workflow.LanesPerShard] {
-				missing = append(missing, p)
+		for _, l := range finished {
+			if l.lane/workflow.LanesPerShard == shard && !set.Done[l.lane%workflow.LanesPerShard] {
+				missing = append(missing, l)
 			}
 		}
 	}

@@ -1,3 +1,20 @@
+// Package dispatch is the engine's side of the pack protocol. It sends the packs
+// of a step run to the workers and reports how far the step run has come. When a
+// timer fires it sends lost packs again. It closes a step run so that none of its
+// jobs starts later. The worker's side is shared/worker; the protocol is described
+// in docs/protocols/packs.md.
+//
+// A tour:
+//
+//   - dispatcher.go cuts lanes into messages.
+//   - lane_state.go follows one lane along its attempts to the first that is not
+//     final.
+//   - report.go and close.go do so for all lanes of a step run.
+//   - redispatch.go decides what is sent again, and when.
+//   - advance_lane.go continues a lane where only the engine knows what follows.
+//
+// Every read is strongly consistent and fully paged, never from an index. Every
+// write is conditional on what was read.
 package dispatch
 
 import (
@@ -9,51 +26,55 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Dispatcher does the engine's pack work through the ports it needs.
+// Dispatcher sends, inspects and closes packs through two ports.
 type Dispatcher struct {
 	Packs  port.Packs
 	Sender port.Sender
 	Limits
 }
 
-// Limits are the thresholds of the protocol.
+// Limits are the time limits and bounds of the protocol.
 type Limits struct {
-	Skew               time.Duration // how far clocks may differ
-	Grace              time.Duration // added to a lease before the engine takes a pack away
-	RedispatchInterval time.Duration // pause after a pack has been sent again
-	MaxTakeovers       int           // TMAX: tokens of one pack
-	MessageLife        time.Duration // D: messages are not worked on later than this after the run's epoch time
-	Unclaimed          time.Duration // how long jobs may wait for a first claim
-	Stuck              time.Duration // how long after a lease an abandoned claim waits for another worker
-	ChainBytes         int           // about how large a chain of lanes may grow in one message
-	Parallel           int           // calls in flight at a time; 1 keeps everything in the caller's goroutine
+	Skew               time.Duration // largest difference between two clocks
+	Grace              time.Duration // added to a lease before the engine seizes a pack
+	RedispatchInterval time.Duration // first pause before a pack is sent again
+	MaxTakeovers       int           // TMAX: highest token of one pack
+	MessageLife        time.Duration // D: workers drop messages this long after the step run was dispatched
+	Unclaimed          time.Duration // how long jobs may wait for a worker
+	Stuck              time.Duration // how long an abandoned claim waits for another worker after its lease
+	ChainBytes         int           // about the largest chain of lanes in one message, in bytes
+	Parallel           int           // concurrent calls; 1 keeps all of them in the caller's goroutine
 }
 
-// StepRun is a step run with what its messages are made of. Jobs holds all jobs, in
-// the order of their index; it is asked for only when a message or a tombstone
-// has to be written.
+// StepRun is a step run and what its messages are made of.
 type StepRun struct {
 	Tenant    string
 	Execution string
 	Step      *workflow.StepRun
 	Work      workflow.Work
-	Jobs      func(ctx context.Context) ([]workflow.JobInput, error)
-	DueAt     time.Time // what the execution's alarm is set for
+	DueAt     time.Time // when the execution's timer fires
 
-	// ShouldRetry decides whether a job that failed in the given attempt is tried again.
-	// nil leaves that to what the failure says of itself.
+	// Jobs returns all jobs in the order of their index. It is called only when a
+	// message is written, or when jobs that did not end OK are counted.
+	Jobs func(ctx context.Context) ([]workflow.JobInput, error)
+
+	// ShouldRetry reports whether a job that failed in the given attempt is tried
+	// again. If it is nil, the failure's own Retryable flag decides.
 	ShouldRetry func(attempt int, why *workflow.Failure) bool
 
-	// Of a run of a stretch: Lane has the jobs of one lane that may be sent, perhaps
-	// none, or an error that is a *Problem; Allowed says which lanes may be.
-	// and Before when the packs ended, or were last seen, after which a lane may be.
-	LaneJobs           func(ctx context.Context, lane int) ([]workflow.JobInput, error)
-	LaneAllowed        func(lane int) bool
+	// The rest is set only for a step run of a pipeline.
+
+	// LaneJobs returns the jobs of one lane that may be sent, perhaps none. Its error
+	// is a *PlanError if the jobs cannot be planned.
+	LaneJobs func(ctx context.Context, lane int) ([]workflow.JobInput, error)
+	// LaneAllowed reports whether a lane may be sent now.
+	LaneAllowed func(lane int) bool
+	// PredecessorEndedAt is when the packs that a lane had to wait for ended, or were
+	// last seen with a worker.
 	PredecessorEndedAt func(ctx context.Context, lane int) (time.Time, error)
 }
 
-// PlanError is why the jobs of a lane cannot be planned, which is a failure of the
-// run.
+// PlanError is why the jobs of a lane cannot be planned. It fails the execution.
 type PlanError struct {
 	Cause   workflow.Cause
 	Failure *workflow.Failure
@@ -65,10 +86,11 @@ func (r *StepRun) key() workflow.StepRunKey {
 	return workflow.StepRunKey{Tenant: r.Tenant, Execution: r.Execution, Ordinal: r.Step.Ordinal, Seq: r.Step.Seq}
 }
 
-// Dispatch offers the first lanes of a run that was just committed: all of them,
-// or as many as its window allows, each with the chain of lanes that follow in
-// its slot. carried is what the sender has consumed and nobody has counted yet.
-// What cannot be sent is left to the alarm.
+// Dispatch sends the first lanes of a step run that was just committed: all of
+// them, or as many as its window allows. Each message carries the chain of lanes
+// that follow in the same slot. carried is the cost of the sender that nobody has
+// counted yet; the first message takes it along. After an error the timer sends
+// what is missing.
 func (d *Dispatcher) Dispatch(ctx context.Context, r *StepRun, now time.Time, carried workflow.Cost) error {
 	jobs, err := r.Jobs(ctx)
 	if err != nil {
@@ -89,12 +111,13 @@ func (d *Dispatcher) Dispatch(ctx context.Context, r *StepRun, now time.Time, ca
 	return d.sendMessages(ctx, now, messages)
 }
 
-// requestCount is what sending messages will cost, which they carry themselves: ten
-// go into one request, and a window's worth stays within 64 KB.
+// requestCount is the number of SQS requests for a number of messages. The messages
+// carry this cost themselves, so it is estimated: ten messages go into one request,
+// and one window of messages stays within 64 KB.
 func requestCount(messages int) float64 { return float64((messages + 9) / 10) }
 
-// laneMessage is the offer of a lane's first attempt with its chain. Where the engine
-// says what follows, there is none.
+// laneMessage is the message for a lane's first attempt, with its chain. There is
+// no chain where the engine decides what follows.
 func (d *Dispatcher) laneMessage(r *StepRun, jobs []workflow.JobInput, lane int) *workflow.PackMessage {
 	from, to := r.Step.LaneRange(lane)
 	m := d.singleLaneMessage(r, jobs[from:to], lane)
@@ -122,17 +145,17 @@ func (d *Dispatcher) singleLaneMessage(r *StepRun, jobs []workflow.JobInput, lan
 	}
 }
 
-// jobsBytes is about how many bytes jobs take in a message.
+// jobsBytes estimates the bytes of jobs in a message.
 func jobsBytes(jobs []workflow.JobInput) int {
 	raw, err := json.Marshal(jobs)
 	if err != nil {
-		return 1 << 20 // too large for any chain: the engine sends it alone
+		return 1 << 20 // too large for any chain, so the engine sends the lane alone
 	}
 	return len(raw)
 }
 
-// SendLane offers one lane, if nobody has claimed it yet: the engine does this where a
-// worker found its chain cut, and may be told of it twice.
+// SendLane sends one lane whose chain was cut, if no worker has claimed it yet.
+// Workers may report the same cut twice.
 func (d *Dispatcher) SendLane(ctx context.Context, r *StepRun, lane int, now time.Time) error {
 	if lane < 0 || lane >= r.Step.Lanes() {
 		return nil
@@ -147,8 +170,8 @@ func (d *Dispatcher) SendLane(ctx context.Context, r *StepRun, lane int, now tim
 	return d.sendMessages(ctx, now, []*workflow.PackMessage{d.laneMessage(r, jobs, lane)})
 }
 
-// sendMessages offers messages, once each fits its queue. What cannot be sent is left to
-// the alarm.
+// sendMessages sends messages. The jobs of a message that is too large for the
+// queue are stored separately first.
 func (d *Dispatcher) sendMessages(ctx context.Context, now time.Time, messages []*workflow.PackMessage) error {
 	save := func(key workflow.PackKey, data []byte) (workflow.PayloadRef, error) {
 		return d.Packs.SavePayload(ctx, key, data)

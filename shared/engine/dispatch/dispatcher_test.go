@@ -1,7 +1,11 @@
 package dispatch_test
 
 import (
+	"context"
+	"encoding/json"
+	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,77 +15,77 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/faults"
 )
 
-// A run over more than one shard: all sets count.
+// A step run with more than one shard is complete when all its done sets are full.
 func TestDispatcher_ReportsAcrossShards(t *testing.T) {
 	n := workflow.LanesPerShard + 3
-	b := newFixture(t, n, 1, nil)
+	f := newFixture(t, n, 1, nil)
 	for lane := range n {
-		p := b.writePack(lane, 1, workflow.PackFinished, lane, ok)
+		p := f.writePack(lane, 1, workflow.PackFinished, lane, ok)
 		if lane < n-1 {
-			if _, err := b.ports.Packs.AddDone(t.Context(), p.Key, workflow.LaneResult{}); err != nil {
+			if _, err := f.ports.Packs.AddDone(t.Context(), p.Key, workflow.LaneResult{}); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	if b.report(false).Complete {
-		t.Error("one lane is missing")
+	if f.report(false).Complete {
+		t.Error("complete while one lane is missing in the done set")
 	}
-	if rep := b.report(true); !rep.Complete || rep.Counts.OK != n {
+	if rep := f.report(true); !rep.Complete || rep.Counts.OK != n {
 		t.Errorf("reported %+v", rep)
 	}
-	if rep := b.close(); !rep.Complete || rep.Counts.OK != n {
+	if rep := f.close(); !rep.Complete || rep.Counts.OK != n {
 		t.Errorf("closed %+v", rep)
 	}
 }
 
-// Two handlers close the same run, call by call in any order, and one may die:
-// what they leave is closed once.
+// Two handlers close the same step run with their calls in any order, and one may
+// crash. Every pack is closed exactly once.
 func TestDispatcher_ConcurrentCloses(t *testing.T) {
 	for range 20 {
-		b := newFixture(t, 5, 1, nil)
-		b.writePack(0, 1, workflow.PackFinished, 0, ok)
-		b.writePack(1, 1, workflow.PackClaimed, 1, started)
-		b.Advance(lease + skewAndGrace + time.Second)
-		one, two := b.StartTask("one", func() { b.close() }), b.StartTask("two", func() { b.close() })
-		for range b.IntN(8) {
+		f := newFixture(t, 5, 1, nil)
+		f.writePack(0, 1, workflow.PackFinished, 0, ok)
+		f.writePack(1, 1, workflow.PackClaimed, 1, started)
+		f.Advance(lease + skewAndGrace + time.Second)
+		one, two := f.StartTask("one", func() { f.close() }), f.StartTask("two", func() { f.close() })
+		for range f.IntN(8) {
 			one.Step()
 		}
-		if b.IntN(2) == 0 && !one.Done() {
+		if f.IntN(2) == 0 && !one.Done() {
 			one.Kill()
 		}
-		b.Interleave(one, two)
-		rep := b.close()
-		if !rep.Complete || rep.Counts.OK != 1 || rep.Counts.Unknown != 1 || rep.Counts.NotExecuted != 3 || b.readPack(1, 1).Token != 2 {
+		f.Interleave(one, two)
+		rep := f.close()
+		if !rep.Complete || rep.Counts.OK != 1 || rep.Counts.Unknown != 1 || rep.Counts.NotExecuted != 3 || f.readPack(1, 1).Token != 2 {
 			t.Fatalf("reported %+v", rep)
 		}
 	}
 }
 
-// A lost reply is no news: the report is not made, and nothing is counted.
+// A lost reply is an error without a report, and closing again succeeds.
 func TestDispatcher_LostReplies(t *testing.T) {
 	for _, name := range []string{"packs.shard_packs", "packs.done_set", "packs.add_done", "packs.put_cancelled"} {
-		b := newFixture(t, 2, 1, nil)
-		b.writePack(0, 1, workflow.PackFinished, 0, ok)
-		b.Faults = faults.Next(name, faults.LostReply)
-		if rep, err := b.d.CloseStepRun(t.Context(), b.r, b.Now()); err == nil || rep != nil {
+		f := newFixture(t, 2, 1, nil)
+		f.writePack(0, 1, workflow.PackFinished, 0, ok)
+		f.Faults = faults.Next(name, faults.LostReply)
+		if rep, err := f.d.CloseStepRun(t.Context(), f.r, f.Now()); err == nil || rep != nil {
 			t.Errorf("after a lost reply to %s: %+v, %v", name, rep, err)
 		}
-		if rep := b.close(); !rep.Complete {
-			t.Errorf("after a lost reply to %s it does not close: %+v", name, rep)
+		if rep := f.close(); !rep.Complete {
+			t.Errorf("not closed after a lost reply to %s: %+v", name, rep)
 		}
 	}
 }
 
-// Dispatch is deterministic, so that repeating it sends the same packs.
+// Dispatch is deterministic: repeating it sends the same packs, with each job once.
 func TestDispatcher_DispatchIsDeterministic(t *testing.T) {
-	b := newFixture(t, 7, 2, func(r *workflow.StepRun, _ *workflow.Work) { r.Window = 3 })
+	f := newFixture(t, 7, 2, func(r *workflow.StepRun, _ *workflow.Work) { r.Window = 3 })
 	var all [][]*workflow.PackMessage
 	for range 2 {
-		if err := b.d.Dispatch(t.Context(), b.r, b.Now(), workflow.Cost{}); err != nil {
+		if err := f.d.Dispatch(t.Context(), f.r, f.Now(), workflow.Cost{}); err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, b.drainQueue())
-		b.Advance(time.Hour)
+		all = append(all, f.drainQueue())
+		f.Advance(time.Hour)
 	}
 	if diff := cmp.Diff(all[0], all[1]); diff != "" {
 		t.Error(diff)
@@ -102,20 +106,20 @@ func TestDispatcher_DispatchIsDeterministic(t *testing.T) {
 	}
 	slices.Sort(jobs)
 	if diff := cmp.Diff([]int{0, 1, 2, 3, 4, 5, 6}, jobs); diff != "" {
-		t.Errorf("each job stands in one pack: %s", diff)
+		t.Errorf("not every job is in exactly one pack: %s", diff)
 	}
 }
 
-// A chain that is cut for size names its next lane, which the engine sends.
+// A chain that is cut for size names the next lane, which the engine then sends.
 func TestDispatcher_CutsLongChains(t *testing.T) {
-	b := newFixture(t, 9, 1, func(r *workflow.StepRun, _ *workflow.Work) { r.Window = 1 })
-	b.d.ChainBytes = 200
-	if err := b.d.Dispatch(t.Context(), b.r, b.Now(), workflow.Cost{}); err != nil {
+	f := newFixture(t, 9, 1, func(r *workflow.StepRun, _ *workflow.Work) { r.Window = 1 })
+	f.d.ChainBytes = 200
+	if err := f.d.Dispatch(t.Context(), f.r, f.Now(), workflow.Cost{}); err != nil {
 		t.Fatal(err)
 	}
 	seen := map[int]bool{}
 	for next := 0; ; {
-		s := b.drainQueue()
+		s := f.drainQueue()
 		if len(s) != 1 || s[0].Key.Lane != next {
 			t.Fatalf("sent %v, want lane %d", laneNumbers(s), next)
 		}
@@ -126,17 +130,137 @@ func TestDispatcher_CutsLongChains(t *testing.T) {
 		if next = s[0].ChainCut; next == 0 {
 			break
 		}
-		if err := b.d.SendLane(t.Context(), b.r, next, b.Now()); err != nil {
+		if err := f.d.SendLane(t.Context(), f.r, next, f.Now()); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if len(seen) != 9 {
 		t.Errorf("lanes %v", seen)
 	}
-	b.writePack(8, 1, workflow.PackClaimed, 8, started) // told of a second time
+	f.writePack(8, 1, workflow.PackClaimed, 8, started) // a worker reports the same cut again
 	for _, lane := range []int{-1, 8, 9} {
-		if err := b.d.SendLane(t.Context(), b.r, lane, b.Now()); err != nil || len(b.drainQueue()) != 0 {
+		if err := f.d.SendLane(t.Context(), f.r, lane, f.Now()); err != nil || len(f.drainQueue()) != 0 {
 			t.Errorf("lane %d was sent: %v", lane, err)
+		}
+	}
+}
+
+// Jobs that are too large for a message are stored separately, both on the first
+// dispatch and when a timer sends the pack again. The receiver loads all of them.
+func TestDispatcher_OffloadsLargeJobs(t *testing.T) {
+	f := newFixture(t, 4, 2, func(r *workflow.StepRun, _ *workflow.Work) { r.Window = 1 })
+	small := f.r.Jobs
+	f.r.Jobs = func(ctx context.Context) ([]workflow.JobInput, error) {
+		jobs, err := small(ctx)
+		for i := range jobs[:2] {
+			jobs[i].Attributes = json.RawMessage(`{"text":"` + strings.Repeat(string(rune('a'+i)), 900<<10) + `"}`)
+		}
+		return jobs, err
+	}
+	want, err := f.r.Jobs(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, send := range map[string]func(){
+		"dispatch": func() {
+			if err := f.d.Dispatch(t.Context(), f.r, f.Now(), workflow.Cost{}); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"redispatch": func() { f.report(true) },
+	} {
+		send()
+		sent := f.drainQueue()
+		if len(sent) != 1 || sent[0].JobsRef == nil || len(sent[0].Jobs) != 0 || len(sent[0].Chain) != 0 || sent[0].ChainCut != 1 {
+			t.Fatalf("%s: sent %+v", name, sent)
+		}
+		loaded, err := sent[0].LoadPayload(func(key workflow.PackKey, s workflow.PayloadRef) ([]byte, error) {
+			return f.ports.Packs.LoadPayload(t.Context(), key, s)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(want[:2], loaded.Jobs) || loaded.JobsRef != nil {
+			t.Errorf("%s: the loaded jobs differ from those that were sent", name)
+		}
+		f.Advance(time.Minute)
+	}
+	// The next lane of the chain fits into a message.
+	if err := f.d.SendLane(t.Context(), f.r, 1, f.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if sent := f.drainQueue(); len(sent) != 1 || sent[0].JobsRef != nil || len(sent[0].Jobs) != 2 {
+		t.Errorf("sent %+v", sent)
+	}
+}
+
+// writePackWithUpdates writes a finished pack whose first job asks for an update.
+func (f *fixture) writePackWithUpdates(lane, attempt, first int, codes ...workflow.JobCode) *workflow.Pack {
+	f.Helper()
+	p := f.writePack(lane, attempt, workflow.PackClaimed, first, codes...)
+	p.State, p.FinishedAt = workflow.PackFinished, f.Now()
+	p.Jobs[0].Updates = json.RawMessage(`[{"entity":{"type":"device","id":"a"},"remove":["x"]}]`)
+	if ok, _, err := f.ports.Packs.Finish(f.Context(), p); err != nil || !ok {
+		f.Fatal(ok, err)
+	}
+	return p
+}
+
+// A complete step run reports whether jobs ask for updates: from its only pack, from
+// its done sets, and from all packs when a timer or a close reads them. Updates of an
+// earlier attempt are kept; updates of a failed job are not.
+func TestDispatcher_ReportsUpdates(t *testing.T) {
+	for name, timerFired := range map[string]bool{"wake-up": false, "timer": true} {
+		f := newFixture(t, 1, 1, nil)
+		f.writePackWithUpdates(0, 1, 0, ok)
+		if rep := f.report(timerFired); !rep.Complete || !rep.HasUpdates {
+			t.Errorf("one lane, %s: %+v", name, rep)
+		}
+		f = newFixture(t, 2, 1, nil)
+		f.writePackWithUpdates(0, 1, 0, ok)
+		if rep := f.report(true); rep.Complete || rep.HasUpdates {
+			t.Errorf("one of two lanes is done: %+v", rep)
+		}
+		f.writePack(1, 1, workflow.PackFinished, 1, ok)
+		if _, err := f.ports.Packs.AddDone(t.Context(), f.key(1, 1), workflow.LaneResult{}); err != nil {
+			t.Fatal(err)
+		}
+		if rep := f.report(timerFired); !rep.Complete || !rep.HasUpdates {
+			t.Errorf("two lanes, %s: %+v", name, rep)
+		}
+	}
+	f := newFixture(t, 2, 2, withRetries(1))
+	f.writePackWithUpdates(0, 1, 0, ok, failed)
+	f.writePack(0, 2, workflow.PackFinished, 1, ok)
+	if rep := f.close(); !rep.Complete || !rep.HasUpdates {
+		t.Errorf("updates of the first attempt: %+v", rep)
+	}
+	f = newFixture(t, 1, 1, nil)
+	f.writePackWithUpdates(0, 1, 0, failed)
+	if rep := f.report(false); !rep.Complete || rep.HasUpdates {
+		t.Errorf("updates of a failed job: %+v", rep)
+	}
+	f = newFixture(t, 2, 1, nil)
+	for lane := range 2 {
+		f.writePack(lane, 1, workflow.PackFinished, lane, ok)
+		if _, err := f.ports.Packs.AddDone(t.Context(), f.key(lane, 1), workflow.LaneResult{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if rep := f.report(false); !rep.Complete || rep.HasUpdates {
+		t.Errorf("no updates: %+v", rep)
+	}
+}
+
+// A retry that the engine sends carries the flag that an earlier attempt asks for
+// updates, so that the worker that ends the lane records it.
+func TestDispatcher_RetriesCarryUpdates(t *testing.T) {
+	f := newFixture(t, 4, 2, withRetries(1))
+	f.writePackWithUpdates(0, 1, 0, ok, failed)
+	f.report(true)
+	for _, m := range f.drainQueue() {
+		if want := m.Key.Lane == 0; m.HasUpdates != want {
+			t.Errorf("%s: updates %v", m.Key, m.HasUpdates)
 		}
 	}
 }

@@ -8,14 +8,13 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/engine/dispatch"
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
-	"github.com/lockstep-run/lockstep/tests/sim"
-
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
+	"github.com/lockstep-run/lockstep/tests/sim"
 )
 
-// fixture is a world with the engine's side of one step run. Its packs are written
-// by hand, as workers would.
+// fixture is a simulated world with one step run and its dispatcher. The tests write
+// packs themselves, as workers would.
 type fixture struct {
 	*testing.T
 	*sim.World
@@ -27,35 +26,35 @@ type fixture struct {
 
 const (
 	lease        = time.Minute
-	skewAndGrace = 7 * time.Second // skew and grace
+	skewAndGrace = 7 * time.Second
 )
 
-// newFixture is a run of so many jobs in packs of so many; change may make it
-// another one.
-func newFixture(t *testing.T, jobs, size int, change func(*workflow.StepRun, *workflow.Work)) *fixture {
-	b := &fixture{T: t, World: sim.New(1)}
-	b.ports, b.queue = b.Open(), b.PoolQueue("default")
-	b.d = &dispatch.Dispatcher{Packs: b.ports.Packs, Sender: b.ports.Sender, Limits: dispatch.Limits{
+// newFixture makes a step run with a number of jobs in packs of packSize. change, if
+// not nil, adjusts it.
+func newFixture(t *testing.T, jobs, packSize int, change func(*workflow.StepRun, *workflow.Work)) *fixture {
+	f := &fixture{T: t, World: sim.New(1)}
+	f.ports, f.queue = f.Open(), f.PoolQueue("default")
+	f.d = &dispatch.Dispatcher{Packs: f.ports.Packs, Sender: f.ports.Sender, Limits: dispatch.Limits{
 		Skew: 2 * time.Second, Grace: 5 * time.Second, RedispatchInterval: time.Minute, MaxTakeovers: 3,
 		MessageLife: time.Hour, Unclaimed: 20 * time.Minute, Stuck: 12 * time.Minute, ChainBytes: 64 << 10, Parallel: 1,
 	}}
 	step := &workflow.StepRun{
 		Seq: 3, Label: "one", Ordinal: 1, Kind: workflow.JobExecute, Status: sm.StepRunning,
-		EnteredAt: b.Now(), DispatchedAt: b.Now(), Jobs: jobs, PackSize: size, MaxAttempts: 1,
+		EnteredAt: f.Now(), DispatchedAt: f.Now(), Jobs: jobs, PackSize: packSize, MaxAttempts: 1,
 	}
 	work := workflow.Work{Kind: workflow.JobExecute, Block: "p/b:1.0.0", Step: "one", Pool: "default", Lanes: step.Lanes()}
 	if change != nil {
 		change(step, &work)
 	}
 	step.MaxAttempts = work.MaxAttempts()
-	b.r = &dispatch.StepRun{Tenant: "t", Execution: "x", Step: step, Work: work, Jobs: func(context.Context) ([]workflow.JobInput, error) {
+	f.r = &dispatch.StepRun{Tenant: "t", Execution: "x", Step: step, Work: work, Jobs: func(context.Context) ([]workflow.JobInput, error) {
 		var all []workflow.JobInput
 		for i := range jobs {
 			all = append(all, workflow.JobInput{Index: i, Entity: &workflow.EntityKey{Type: "device", ID: letter(i)}, Parameters: json.RawMessage(`{}`)})
 		}
 		return all, nil
 	}}
-	return b
+	return f
 }
 
 func letter(i int) string { return string(rune('a' + i)) }
@@ -66,15 +65,15 @@ func withRetries(n int) func(*workflow.StepRun, *workflow.Work) {
 	}
 }
 
-func (b *fixture) key(lane, attempt int) workflow.PackKey {
+func (f *fixture) key(lane, attempt int) workflow.PackKey {
 	return workflow.StepRunKey{Tenant: "t", Execution: "x", Ordinal: 1, Seq: 3}.Pack(lane, attempt)
 }
 
-// writePack writes a pack: claimed now unless it is final, with the codes given for
-// the jobs from the first on.
-func (b *fixture) writePack(lane, attempt int, state workflow.PackState, first int, codes ...workflow.JobCode) *workflow.Pack {
-	b.Helper()
-	p := &workflow.Pack{Key: b.key(lane, attempt), State: workflow.PackClaimed, Token: 1, Lease: b.Now().Add(lease), Nonce: b.Nonce(), Worker: "w", ClaimedAt: b.Now()}
+// writePack claims a pack now, with codes for its jobs from index first on, and then
+// finishes it unless state is PackClaimed.
+func (f *fixture) writePack(lane, attempt int, state workflow.PackState, first int, codes ...workflow.JobCode) *workflow.Pack {
+	f.Helper()
+	p := &workflow.Pack{Key: f.key(lane, attempt), State: workflow.PackClaimed, Token: 1, Lease: f.Now().Add(lease), Nonce: f.Nonce(), Worker: "w", ClaimedAt: f.Now()}
 	for i, c := range codes {
 		rec := workflow.JobRecord{Index: first + i, Code: c}
 		switch c {
@@ -85,66 +84,66 @@ func (b *fixture) writePack(lane, attempt int, state workflow.PackState, first i
 		}
 		p.Jobs = append(p.Jobs, rec)
 	}
-	ok, _, err := b.ports.Packs.Claim(b.Context(), p)
+	ok, _, err := f.ports.Packs.Claim(f.Context(), p)
 	if err == nil && ok && state != workflow.PackClaimed {
-		p.State, p.FinishedAt = state, b.Now()
-		ok, _, err = b.ports.Packs.Finish(b.Context(), p)
+		p.State, p.FinishedAt = state, f.Now()
+		ok, _, err = f.ports.Packs.Finish(f.Context(), p)
 	}
 	if err != nil || !ok {
-		b.Fatal(ok, err)
+		f.Fatal(ok, err)
 	}
 	return p
 }
 
-func (b *fixture) readPack(lane, attempt int) *workflow.Pack {
-	b.Helper()
-	p, err := b.ports.Packs.Pack(b.Context(), b.key(lane, attempt))
+func (f *fixture) readPack(lane, attempt int) *workflow.Pack {
+	f.Helper()
+	p, err := f.ports.Packs.Pack(f.Context(), f.key(lane, attempt))
 	if err != nil {
-		b.Fatal(err)
+		f.Fatal(err)
 	}
 	return p
 }
 
-func (b *fixture) doneLanes() map[int]bool {
-	b.Helper()
-	set, err := b.ports.Packs.DoneSet(b.Context(), b.key(0, 1).StepRunKey(), 0)
+func (f *fixture) doneLanes() map[int]bool {
+	f.Helper()
+	set, err := f.ports.Packs.DoneSet(f.Context(), f.key(0, 1).StepRunKey(), 0)
 	if err != nil {
-		b.Fatal(err)
+		f.Fatal(err)
 	}
 	return set.Done
 }
 
-func (b *fixture) report(timerFired bool) *lifecycle.Report {
-	b.Helper()
-	rep, err := b.d.Report(b.Context(), b.r, b.Now(), timerFired)
+func (f *fixture) report(timerFired bool) *lifecycle.Report {
+	f.Helper()
+	rep, err := f.d.Report(f.Context(), f.r, f.Now(), timerFired)
 	if err != nil {
-		b.Fatal(err)
+		f.Fatal(err)
 	}
 	return rep
 }
 
-func (b *fixture) close() *lifecycle.Report {
-	b.Helper()
-	rep, err := b.d.CloseStepRun(b.Context(), b.r, b.Now())
+func (f *fixture) close() *lifecycle.Report {
+	f.Helper()
+	rep, err := f.d.CloseStepRun(f.Context(), f.r, f.Now())
 	if err != nil {
-		b.Fatal(err)
+		f.Fatal(err)
 	}
 	return rep
 }
 
-// drainQueue are the packs that were sent, whatever their delay.
-func (b *fixture) drainQueue() (all []*workflow.PackMessage) {
-	now := b.Now()
-	b.Advance(time.Hour)
+// drainQueue receives and deletes all packs in the queue, whatever their delay.
+func (f *fixture) drainQueue() (all []*workflow.PackMessage) {
+	now := f.Now()
+	f.Advance(time.Hour)
 	for {
-		m, ok := b.queue.Receive(0)
+		m, ok := f.queue.Receive(0)
 		if !ok {
 			break
 		}
-		b.queue.Delete(m)
+		f.queue.Delete(m)
 		all = append(all, m.Pack())
 	}
-	b.Advance(now.Sub(b.Now()))
+	f.Advance(now.Sub(f.Now()))
 	return all
 }
 
@@ -155,14 +154,14 @@ func laneNumbers(messages []*workflow.PackMessage) (all []int) {
 	return all
 }
 
-func (b *fixture) wantCodes(p *workflow.Pack, want ...workflow.JobCode) {
-	b.Helper()
+func (f *fixture) wantCodes(p *workflow.Pack, want ...workflow.JobCode) {
+	f.Helper()
 	if p == nil || len(p.Jobs) != len(want) {
-		b.Fatalf("the pack is %+v, want %v", p, want)
+		f.Fatalf("the pack is %+v, want %v", p, want)
 	}
 	for i, rec := range p.Jobs {
 		if rec.Code != want[i] {
-			b.Errorf("job %d is %s, want %s", rec.Index, rec.Code, want[i])
+			f.Errorf("job %d is %s, want %s", rec.Index, rec.Code, want[i])
 		}
 	}
 }

@@ -7,47 +7,47 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// laneState is how far a lane has come: over, or at an attempt that is not final.
+// laneState is how far a lane has come: done, or at an attempt that is not final.
 type laneState struct {
 	lane      int
 	done      bool
-	failed    bool           // over, and some job did not come to OK
-	attempt   int            // the first attempt that is not final
-	pack      *workflow.Pack // its item; nil if nobody has claimed it
-	jobs      []int          // indexes of its jobs
-	notBefore time.Time      // an absent retry must not start before
-	packs     []*workflow.Pack
+	failed    bool             // done, and some job did not end OK
+	attempt   int              // the first attempt that is not final
+	pack      *workflow.Pack   // the item of that attempt; nil if nobody has claimed it
+	jobs      []int            // indexes of the jobs of that attempt
+	notBefore time.Time        // a retry that nobody has claimed must not start before
+	packs     []*workflow.Pack // the items of all attempts, the earliest first
 }
 
-// findLaneState walks a lane from attempt to attempt by what its packs say. packs holds
-// the lane's items by attempt.
+// findLaneState follows a lane along its attempts. packs holds the lane's items by
+// attempt.
 func findLaneState(r *StepRun, lane int, packs map[int]*workflow.Pack) laneState {
 	step := r.Step
 	from, to := step.LaneRange(lane)
-	p := laneState{lane: lane, attempt: 1}
+	l := laneState{lane: lane, attempt: 1}
 	for i := from; i < to; i++ {
-		p.jobs = append(p.jobs, i)
+		l.jobs = append(l.jobs, i)
 	}
 	for {
-		p.pack = packs[p.attempt]
-		if p.pack != nil {
-			p.packs = append(p.packs, p.pack)
+		l.pack = packs[l.attempt]
+		if l.pack != nil {
+			l.packs = append(l.packs, l.pack)
 		}
-		if !p.pack.Final() {
-			return p
+		if !l.pack.Final() {
+			return l
 		}
-		retry := r.retryJobs(p.pack)
+		retry := r.retryJobs(l.pack)
 		if len(retry) == 0 {
-			p.done = true
-			p.failed = laneFailed(p.packs)
-			return p
+			l.done = true
+			l.failed = laneFailed(l.packs)
+			return l
 		}
-		p.notBefore = p.pack.FinishedAt.Add(r.Work.Retry.DelayBefore(p.attempt + 1))
-		p.attempt, p.jobs = p.attempt+1, retry
+		l.notBefore = l.pack.FinishedAt.Add(r.Work.Retry.DelayBefore(l.attempt + 1))
+		l.attempt, l.jobs = l.attempt+1, retry
 	}
 }
 
-// retryJobs lists the jobs that a final pack hands to its successor.
+// retryJobs lists the jobs of a final pack that the next attempt repeats.
 func (r *StepRun) retryJobs(p *workflow.Pack) []int {
 	if r.ShouldRetry == nil {
 		return workflow.RetryableJobs(p, r.Step.MaxAttempts)
@@ -64,8 +64,8 @@ func (r *StepRun) retryJobs(p *workflow.Pack) []int {
 	return retry
 }
 
-// laneFailed reports whether any job of a lane that is over came to something other
-// than OK in its last attempt.
+// laneFailed reports whether the last attempt of any job of a done lane did not end
+// OK.
 func laneFailed(attempts []*workflow.Pack) bool {
 	last := map[int]workflow.JobCode{}
 	for _, p := range attempts {
@@ -81,25 +81,24 @@ func laneFailed(attempts []*workflow.Pack) bool {
 	return false
 }
 
-// laneEnd is what the done set keeps of a lane that is over.
-func (p laneState) laneEnd() workflow.LaneResult {
-	return workflow.LaneResult{Unsuccessful: p.failed, HasUpdates: asksUpdates(p.packs)}
+// laneEnd is what the done set records of a done lane.
+func (l laneState) laneEnd() workflow.LaneResult {
+	return workflow.LaneResult{Unsuccessful: l.failed, HasUpdates: asksUpdates(l.packs)}
 }
 
 // asksUpdates reports whether a job of any of the packs asks for updates of
-// entities. A job that came to OK is not tried again, so that every attempt
-// counts.
+// entities. Every attempt counts, since a job that ended OK is not tried again.
 func asksUpdates(packs []*workflow.Pack) bool {
 	return slices.ContainsFunc(packs, (*workflow.Pack).HasUpdates)
 }
 
-// leavesFailedJobs reports whether an earlier attempt left a job without success that the
-// attempt at hand does not try again.
-func (p laneState) leavesFailedJobs() bool {
-	for _, q := range p.packs {
+// leavesFailedJobs reports whether a job failed in an earlier attempt and neither
+// a later attempt nor the current one repeats it.
+func (l laneState) leavesFailedJobs() bool {
+	for _, q := range l.packs {
 		for _, j := range q.Jobs {
-			if q.Key.Attempt < p.attempt && j.Code != workflow.JobCodeOK && !slices.Contains(p.jobs, j.Index) {
-				if !triedLater(p.packs, q.Key.Attempt, j.Index) {
+			if q.Key.Attempt < l.attempt && j.Code != workflow.JobCodeOK && !slices.Contains(l.jobs, j.Index) {
+				if !triedLater(l.packs, q.Key.Attempt, j.Index) {
 					return true
 				}
 			}
@@ -109,13 +108,14 @@ func (p laneState) leavesFailedJobs() bool {
 }
 
 // triedLater reports whether a job has a record in a later attempt.
-func triedLater(records []*workflow.Pack, attempt, index int) bool {
-	return slices.ContainsFunc(records, func(p *workflow.Pack) bool {
+func triedLater(packs []*workflow.Pack, attempt, index int) bool {
+	return slices.ContainsFunc(packs, func(p *workflow.Pack) bool {
 		return p.Key.Attempt > attempt && slices.ContainsFunc(p.Jobs, func(j workflow.JobRecord) bool { return j.Index == index })
 	})
 }
 
-// cancelledPack is the pack that keeps an attempt from ever being claimed.
+// cancelledPack is the cancelled marker of an attempt: no worker can claim it any
+// more.
 func cancelledPack(key workflow.PackKey, jobs []int, now time.Time) *workflow.Pack {
 	p := &workflow.Pack{Key: key, State: workflow.PackCancelled, FinishedAt: now}
 	for _, i := range jobs {
@@ -124,9 +124,9 @@ func cancelledPack(key workflow.PackKey, jobs []int, now time.Time) *workflow.Pa
 	return p
 }
 
-// seizedPack is the pack after the engine has taken it from a holder whose lease is
-// over: what was started is not known, what was not has not been executed, and
-// results that were flushed stay.
+// seizedPack is the pack after the engine has taken it from a holder whose lease
+// has expired. Started jobs become UNKNOWN and others NOT_EXECUTED; results that
+// the holder has written stay.
 func seizedPack(seen *workflow.Pack, jobs []int, now time.Time) *workflow.Pack {
 	p := *seen
 	p.Token++

@@ -19,18 +19,19 @@ const (
 	notExecuted = workflow.JobCodeNotExecuted
 )
 
-// The tests of this file are the mistakes of docs/protocols/packs.md that the
-// engine's side could make: each fails if its mistake is made.
+// Each test of this file guards against one fault that would break the pack protocol
+// (docs/protocols/packs.md) on the engine's side.
 
-// Tombstones for the window only: every lane gets one, sent or not.
+// Fault: closing only the lanes of the window. Every lane gets a cancelled marker,
+// whether it was sent or not.
 func TestDispatcher_CloseCancelsAllLanes(t *testing.T) {
-	b := newFixture(t, 6, 1, func(r *workflow.StepRun, _ *workflow.Work) { r.Window = 2 })
-	rep := b.close()
+	f := newFixture(t, 6, 1, func(r *workflow.StepRun, _ *workflow.Work) { r.Window = 2 })
+	rep := f.close()
 	for lane := range 6 {
-		p := b.readPack(lane, 1)
-		b.wantCodes(p, notExecuted)
-		if p.State != workflow.PackCancelled || !b.doneLanes()[lane] {
-			t.Errorf("lane %d: %+v, done %v", lane, p, b.doneLanes())
+		p := f.readPack(lane, 1)
+		f.wantCodes(p, notExecuted)
+		if p.State != workflow.PackCancelled || !f.doneLanes()[lane] {
+			t.Errorf("lane %d: %+v, done %v", lane, p, f.doneLanes())
 		}
 	}
 	if !rep.Complete || rep.Counts.NotExecuted != 6 || rep.Counts.Executed() != 0 {
@@ -38,359 +39,363 @@ func TestDispatcher_CloseCancelsAllLanes(t *testing.T) {
 	}
 }
 
-// Tombstones for the first attempt only: the attempt that would follow gets it.
+// Fault: cancelled markers for the first attempt only. The attempt that would come
+// next gets one.
 func TestDispatcher_CloseCancelsNextAttempt(t *testing.T) {
-	b := newFixture(t, 2, 2, withRetries(3))
-	b.writePack(0, 1, workflow.PackFinished, 0, ok, failed)
-	rep := b.close()
-	b.wantCodes(b.readPack(0, 2), notExecuted)
-	if b.readPack(0, 1).State != workflow.PackFinished || b.readPack(0, 3) != nil {
-		t.Error("other attempts have changed")
+	f := newFixture(t, 2, 2, withRetries(3))
+	f.writePack(0, 1, workflow.PackFinished, 0, ok, failed)
+	rep := f.close()
+	f.wantCodes(f.readPack(0, 2), notExecuted)
+	if f.readPack(0, 1).State != workflow.PackFinished || f.readPack(0, 3) != nil {
+		t.Error("closing changed other attempts")
 	}
 	if !rep.Complete || rep.Counts.OK != 1 || rep.Counts.Failed != 1 {
-		t.Errorf("what was executed before must count: %+v", rep.Counts)
+		t.Errorf("earlier results must count: %+v", rep.Counts)
 	}
 }
 
-// No tombstones: a claim comes too late, or the tombstone does.
+// Fault: no cancelled markers. Whichever is written first wins, the claim or the
+// marker.
 func TestDispatcher_CloseRacesWithClaim(t *testing.T) {
-	b := newFixture(t, 1, 1, nil)
-	closing := b.StartTask("closing", func() { b.close() })
+	f := newFixture(t, 1, 1, nil)
+	closing := f.StartTask("closing", func() { f.close() })
 	closing.RunUntil("packs.put_cancelled")
-	p := b.writePack(0, 1, workflow.PackClaimed, 0, started)
+	p := f.writePack(0, 1, workflow.PackClaimed, 0, started)
 	closing.Finish()
-	if got := b.readPack(0, 1); got.State != workflow.PackClaimed || !got.CancelRequested || got.Token != p.Token {
+	if got := f.readPack(0, 1); got.State != workflow.PackClaimed || !got.CancelRequested || got.Token != p.Token {
 		t.Errorf("a live claim became %+v", got)
 	}
 }
 
-// A live claim is asked to stop and waited for.
+// A live claim gets the cancel flag, and closing waits for it.
 func TestDispatcher_CloseAsksLiveClaimsToCancel(t *testing.T) {
-	b := newFixture(t, 2, 1, nil)
-	b.writePack(0, 1, workflow.PackClaimed, 0, started)
-	rep := b.close()
-	if got := b.readPack(0, 1); !got.CancelRequested || got.State != workflow.PackClaimed || rep.Complete {
+	f := newFixture(t, 2, 1, nil)
+	f.writePack(0, 1, workflow.PackClaimed, 0, started)
+	rep := f.close()
+	if got := f.readPack(0, 1); !got.CancelRequested || got.State != workflow.PackClaimed || rep.Complete {
 		t.Errorf("%+v, reported %+v", got, rep)
 	}
-	if want := b.Now().Add(lease + skewAndGrace); !rep.NextCheckAt.Equal(want) {
-		t.Errorf("next look at %s, want %s", rep.NextCheckAt, want)
+	if want := f.Now().Add(lease + skewAndGrace); !rep.NextCheckAt.Equal(want) {
+		t.Errorf("next check at %s, want %s", rep.NextCheckAt, want)
 	}
-	b.wantCodes(b.readPack(1, 1), notExecuted)
+	f.wantCodes(f.readPack(1, 1), notExecuted)
 }
 
-// A takeover that ignores the lease, or skew and grace beyond it.
+// Fault: seizing before the lease, skew and grace are over.
 func TestDispatcher_SeizesOnlyAfterSkewAndGrace(t *testing.T) {
-	b := newFixture(t, 1, 1, nil)
-	b.writePack(0, 1, workflow.PackClaimed, 0, started)
-	b.Advance(lease + skewAndGrace)
-	if b.close().Complete || b.readPack(0, 1).State != workflow.PackClaimed {
+	f := newFixture(t, 1, 1, nil)
+	f.writePack(0, 1, workflow.PackClaimed, 0, started)
+	f.Advance(lease + skewAndGrace)
+	if f.close().Complete || f.readPack(0, 1).State != workflow.PackClaimed {
 		t.Fatal("seized too early")
 	}
-	b.Advance(time.Millisecond)
-	rep := b.close()
-	b.wantCodes(b.readPack(0, 1), unknown)
+	f.Advance(time.Millisecond)
+	rep := f.close()
+	f.wantCodes(f.readPack(0, 1), unknown)
 	if !rep.Complete || rep.Counts.Unknown != 1 || rep.Counts.UnknownEntity != "device/a" {
 		t.Errorf("reported %+v", rep)
 	}
 }
 
-// A takeover that keeps the token: the holder's end would still be taken.
+// Fault: seizing without raising the token. The former holder could still finish the
+// pack.
 func TestDispatcher_SeizingRaisesToken(t *testing.T) {
-	b := newFixture(t, 3, 3, nil)
-	p := b.writePack(0, 1, workflow.PackClaimed, 0, ok, started, none)
-	b.Advance(lease + skewAndGrace + time.Millisecond)
-	b.close()
-	got := b.readPack(0, 1)
-	b.wantCodes(got, ok, unknown, notExecuted)
+	f := newFixture(t, 3, 3, nil)
+	p := f.writePack(0, 1, workflow.PackClaimed, 0, ok, started, none)
+	f.Advance(lease + skewAndGrace + time.Millisecond)
+	f.close()
+	got := f.readPack(0, 1)
+	f.wantCodes(got, ok, unknown, notExecuted)
 	if got.Token != p.Token+1 || string(got.Jobs[0].Result) != `"done"` {
-		t.Errorf("seized as %+v", got)
+		t.Errorf("the seized pack is %+v", got)
 	}
-	p.State, p.FinishedAt = workflow.PackFinished, b.Now()
-	if taken, _, err := b.ports.Packs.Finish(t.Context(), p); taken || err != nil {
-		t.Errorf("the late holder's end: %v, %v", taken, err)
+	p.State, p.FinishedAt = workflow.PackFinished, f.Now()
+	if finished, _, err := f.ports.Packs.Finish(t.Context(), p); finished || err != nil {
+		t.Errorf("the former holder finished the pack: %v, %v", finished, err)
 	}
 }
 
-// A takeover conditional on the token only: the holder renews its lease in
-// between, and keeps its claim.
+// Fault: seizing on the condition of the token alone. A holder that renews its lease
+// in between keeps its claim.
 func TestDispatcher_SeizeRacesWithRenewal(t *testing.T) {
-	b := newFixture(t, 1, 1, nil)
-	p := b.writePack(0, 1, workflow.PackClaimed, 0, started)
-	b.Advance(lease + skewAndGrace + time.Second)
-	closing := b.StartTask("closing", func() { b.close() })
+	f := newFixture(t, 1, 1, nil)
+	p := f.writePack(0, 1, workflow.PackClaimed, 0, started)
+	f.Advance(lease + skewAndGrace + time.Second)
+	closing := f.StartTask("closing", func() { f.close() })
 	closing.RunUntil("packs.force_cancel")
-	p.Lease = b.Now().Add(lease)
-	if renewed, _, err := b.ports.Packs.Extend(t.Context(), p); !renewed || err != nil {
+	p.Lease = f.Now().Add(lease)
+	if renewed, _, err := f.ports.Packs.Extend(t.Context(), p); !renewed || err != nil {
 		t.Fatal(renewed, err)
 	}
 	closing.Finish()
-	if got := b.readPack(0, 1); got.State != workflow.PackClaimed || !got.CancelRequested {
-		t.Errorf("it became %+v", got)
+	if got := f.readPack(0, 1); got.State != workflow.PackClaimed || !got.CancelRequested {
+		t.Errorf("the renewed claim became %+v", got)
 	}
 }
 
-// UNKNOWN counted as not executed.
+// Fault: counting UNKNOWN as not executed.
 func TestDispatcher_UnknownJobsCountAsExecuted(t *testing.T) {
-	b := newFixture(t, 2, 2, nil)
-	b.writePack(0, 1, workflow.PackCancelled, 0, unknown, notExecuted)
-	if rep := b.close(); rep.Counts.Executed() != 1 || rep.Counts.NotExecuted != 1 {
-		t.Errorf("tallied %+v", rep.Counts)
+	f := newFixture(t, 2, 2, nil)
+	f.writePack(0, 1, workflow.PackCancelled, 0, unknown, notExecuted)
+	if rep := f.close(); rep.Counts.Executed() != 1 || rep.Counts.NotExecuted != 1 {
+		t.Errorf("counted %+v", rep.Counts)
 	}
 }
 
-// No healing ADD on the alarm: a worker that finished and died.
+// Fault: the timer does not repair done sets. Workers finished their packs and
+// crashed before they added the lanes.
 func TestDispatcher_TimerRepairsDoneSets(t *testing.T) {
-	b := newFixture(t, 3, 1, nil)
+	f := newFixture(t, 3, 1, nil)
 	for lane := range 3 {
-		b.writePack(lane, 1, workflow.PackFinished, lane, ok)
+		f.writePack(lane, 1, workflow.PackFinished, lane, ok)
 	}
-	if rep := b.report(false); rep.Complete {
-		t.Fatal("nothing says so yet")
+	if rep := f.report(false); rep.Complete {
+		t.Fatal("complete before the done sets say so")
 	}
-	rep := b.report(true)
-	if !rep.Complete || rep.Counts.OK != 3 || len(b.doneLanes()) != 3 {
-		t.Errorf("reported %+v, done %v", rep, b.doneLanes())
+	rep := f.report(true)
+	if !rep.Complete || rep.Counts.OK != 3 || len(f.doneLanes()) != 3 {
+		t.Errorf("reported %+v, done %v", rep, f.doneLanes())
 	}
-	if len(b.drainQueue()) != 0 {
-		t.Error("sent what is over")
+	if len(f.drainQueue()) != 0 {
+		t.Error("sent finished lanes again")
 	}
 }
 
-// No healing ADD while closing.
+// Fault: closing does not repair done sets.
 func TestDispatcher_CloseRepairsDoneSets(t *testing.T) {
-	b := newFixture(t, 2, 1, nil)
-	b.writePack(0, 1, workflow.PackFinished, 0, ok)
-	if rep := b.close(); !rep.Complete || len(b.doneLanes()) != 2 {
-		t.Errorf("reported %+v, done %v", rep, b.doneLanes())
+	f := newFixture(t, 2, 1, nil)
+	f.writePack(0, 1, workflow.PackFinished, 0, ok)
+	if rep := f.close(); !rep.Complete || len(f.doneLanes()) != 2 {
+		t.Errorf("reported %+v, done %v", rep, f.doneLanes())
 	}
 }
 
-// Sending again only what is absent: an expired claim is offered too, so that a
-// worker takes it over. What is alive is left alone.
+// Fault: sending only unclaimed packs again. An expired claim is sent too, so that a
+// worker takes it over; a live claim is not.
 func TestDispatcher_TimerResendsLostPacks(t *testing.T) {
-	b := newFixture(t, 3, 1, nil)
-	b.writePack(0, 1, workflow.PackClaimed, 0, started)
-	b.Advance(lease + 3*time.Second)
-	b.writePack(1, 1, workflow.PackClaimed, 1, started)
-	rep := b.report(true)
-	if diff := cmp.Diff([]int{0, 2}, laneNumbers(b.drainQueue())); diff != "" {
+	f := newFixture(t, 3, 1, nil)
+	f.writePack(0, 1, workflow.PackClaimed, 0, started)
+	f.Advance(lease + 3*time.Second)
+	f.writePack(1, 1, workflow.PackClaimed, 1, started)
+	rep := f.report(true)
+	if diff := cmp.Diff([]int{0, 2}, laneNumbers(f.drainQueue())); diff != "" {
 		t.Error(diff)
 	}
-	if want := b.r.Step.EnteredAt.Add(2 * time.Minute); !rep.NextCheckAt.Equal(want) {
-		t.Errorf("next look at %s, want %s", rep.NextCheckAt, want)
+	if want := f.r.Step.EnteredAt.Add(2 * time.Minute); !rep.NextCheckAt.Equal(want) {
+		t.Errorf("next check at %s, want %s", rep.NextCheckAt, want)
 	}
-	b.report(false)
-	if s := b.drainQueue(); len(s) > 0 {
-		t.Errorf("sent without an alarm: %v", laneNumbers(s))
+	f.report(false)
+	if s := f.drainQueue(); len(s) > 0 {
+		t.Errorf("sent without a timer: %v", laneNumbers(s))
 	}
 }
 
-// The alarm ignoring the window: a lane waits for the one before it in its slot.
+// Fault: the timer ignores the window. A lane waits for the previous one in its slot.
 func TestDispatcher_TimerRespectsWindow(t *testing.T) {
-	b := newFixture(t, 6, 1, func(r *workflow.StepRun, _ *workflow.Work) { r.Window = 2 })
-	b.Advance(time.Minute)
-	b.report(true)
-	first := b.drainQueue()
+	f := newFixture(t, 6, 1, func(r *workflow.StepRun, _ *workflow.Work) { r.Window = 2 })
+	f.Advance(time.Minute)
+	f.report(true)
+	first := f.drainQueue()
 	if diff := cmp.Diff([]int{0, 1}, laneNumbers(first)); diff != "" {
 		t.Error(diff)
 	}
 	if c := first[0].Chain; len(c) != 2 || c[0].Lane != 2 || c[1].Lane != 4 {
 		t.Errorf("chain %+v", c)
 	}
-	b.writePack(0, 1, workflow.PackFinished, 0, ok)
-	b.Advance(time.Minute)
-	b.report(true)
-	if diff := cmp.Diff([]int{1, 2}, laneNumbers(b.drainQueue())); diff != "" {
+	f.writePack(0, 1, workflow.PackFinished, 0, ok)
+	f.Advance(time.Minute)
+	f.report(true)
+	if diff := cmp.Diff([]int{1, 2}, laneNumbers(f.drainQueue())); diff != "" {
 		t.Error(diff)
 	}
 }
 
-// notBefore ignored: a retry that is not due yet is left for its time.
+// Fault: ignoring notBefore. A retry is not sent before its delay is over.
 func TestDispatcher_TimerWaitsForRetryDelay(t *testing.T) {
-	b := newFixture(t, 2, 2, withRetries(2))
-	b.writePack(0, 1, workflow.PackFinished, 0, ok, failed)
-	rep := b.report(true)
-	if due := b.Now().Add(time.Minute); len(b.drainQueue()) != 0 || !rep.NextCheckAt.Equal(due) {
-		t.Errorf("next look at %s, want %s", rep.NextCheckAt, due)
+	f := newFixture(t, 2, 2, withRetries(2))
+	f.writePack(0, 1, workflow.PackFinished, 0, ok, failed)
+	rep := f.report(true)
+	if due := f.Now().Add(time.Minute); len(f.drainQueue()) != 0 || !rep.NextCheckAt.Equal(due) {
+		t.Errorf("next check at %s, want %s", rep.NextCheckAt, due)
 	}
-	b.Advance(2 * time.Minute) // the worker has sent it, to come when it is due
-	b.report(true)
-	s := b.drainQueue()
+	f.Advance(2 * time.Minute) // the worker has sent it with its delay
+	f.report(true)
+	s := f.drainQueue()
 	if len(s) != 1 || s[0].Key.Attempt != 2 || len(s[0].Jobs) != 1 || s[0].Jobs[0].Index != 1 {
 		t.Errorf("sent %+v", s)
 	}
 }
 
-// The last attempt that died is closed instead of being offered for ever.
+// A pack that too many workers took over is closed instead of being sent for ever.
 func TestDispatcher_TakeoversAreBounded(t *testing.T) {
-	b := newFixture(t, 1, 1, nil)
-	p := b.writePack(0, 1, workflow.PackClaimed, 0, started)
+	f := newFixture(t, 1, 1, nil)
+	p := f.writePack(0, 1, workflow.PackClaimed, 0, started)
 	for range 2 {
 		next := *p
 		next.Token++
-		if taken, _, err := b.ports.Packs.TakeOver(t.Context(), p, &next); !taken || err != nil {
-			t.Fatal(taken, err)
+		if ok, _, err := f.ports.Packs.TakeOver(t.Context(), p, &next); !ok || err != nil {
+			t.Fatal(ok, err)
 		}
 		p = &next
 	}
-	b.Advance(lease + skewAndGrace + time.Millisecond)
-	b.report(true)
-	b.wantCodes(b.readPack(0, 1), unknown)
-	if rep := b.report(false); len(b.drainQueue()) != 0 || !rep.Complete || rep.Counts.Unknown != 1 {
+	f.Advance(lease + skewAndGrace + time.Millisecond)
+	f.report(true)
+	f.wantCodes(f.readPack(0, 1), unknown)
+	if rep := f.report(false); len(f.drainQueue()) != 0 || !rep.Complete || rep.Counts.Unknown != 1 {
 		t.Errorf("reported %+v", rep)
 	}
 }
 
-// Messages of a run say until when they may be worked on, by the run's epoch
-// time and not by the sender's clock.
+// The NotAfter of a message counts from when the step run was dispatched, not from
+// when the message was sent.
 func TestDispatcher_NotAfterFollowsEpochTime(t *testing.T) {
-	b := newFixture(t, 1, 1, nil)
-	b.Advance(10 * time.Minute)
-	b.report(true)
-	if s := b.drainQueue(); !s[0].NotAfter.Equal(b.r.Step.DispatchedAt.Add(time.Hour)) {
+	f := newFixture(t, 1, 1, nil)
+	f.Advance(10 * time.Minute)
+	f.report(true)
+	if s := f.drainQueue(); !s[0].NotAfter.Equal(f.r.Step.DispatchedAt.Add(time.Hour)) {
 		t.Errorf("not after %s", s[0].NotAfter)
 	}
 }
 
-// Jobs that nobody claims are reported, but not before their time, and not while
-// any is worked on.
+// Unclaimed jobs are reported after Limits.Unclaimed, but not while a worker holds any
+// pack.
 func TestDispatcher_ReportsUnclaimedJobs(t *testing.T) {
-	b := newFixture(t, 2, 1, nil)
-	b.Advance(20 * time.Minute)
-	if b.report(true).Unclaimed {
+	f := newFixture(t, 2, 1, nil)
+	f.Advance(20 * time.Minute)
+	if f.report(true).Unclaimed {
 		t.Error("too early")
 	}
-	b.Advance(time.Second)
-	if !b.report(true).Unclaimed {
-		t.Error("nobody has said so")
+	f.Advance(time.Second)
+	if !f.report(true).Unclaimed {
+		t.Error("not reported")
 	}
-	b.writePack(0, 1, workflow.PackClaimed, 0, started)
-	if b.report(true).Unclaimed {
-		t.Error("somebody works")
+	f.writePack(0, 1, workflow.PackClaimed, 0, started)
+	if f.report(true).Unclaimed {
+		t.Error("reported while a worker holds a pack")
 	}
 }
 
-// Nobody has come means nobody at all: a run whose other lanes were finished a
-// moment ago is being worked on, however long the next lane has been waiting.
+// Jobs are unclaimed only if no worker works on the step run at all. If a lane has
+// just been finished the pool is busy, however long the next lane has been waiting.
 func TestDispatcher_BusyPoolIsNotUnclaimed(t *testing.T) {
-	b := newFixture(t, 3, 1, func(r *workflow.StepRun, _ *workflow.Work) { r.Window = 1 })
-	b.Advance(25 * time.Minute)
-	p := b.writePack(0, 1, workflow.PackFinished, 0, ok)
-	if _, err := b.ports.Packs.AddDone(t.Context(), p.Key, workflow.LaneResult{}); err != nil {
+	f := newFixture(t, 3, 1, func(r *workflow.StepRun, _ *workflow.Work) { r.Window = 1 })
+	f.Advance(25 * time.Minute)
+	p := f.writePack(0, 1, workflow.PackFinished, 0, ok)
+	if _, err := f.ports.Packs.AddDone(t.Context(), p.Key, workflow.LaneResult{}); err != nil {
 		t.Fatal(err)
 	}
-	if b.report(true).Unclaimed {
-		t.Error("its worker has just finished a lane")
+	if f.report(true).Unclaimed {
+		t.Error("reported just after a worker finished a lane")
 	}
-	b.Advance(21 * time.Minute)
-	if !b.report(true).Unclaimed {
-		t.Error("now nobody has come")
+	f.Advance(21 * time.Minute)
+	if !f.report(true).Unclaimed {
+		t.Error("not reported")
 	}
 }
 
-// A claim whose worker died and that nobody takes over is waiting too: when the
-// whole pool is gone, the run must not wait for ever.
+// A claim whose worker crashed and that no worker takes over counts as unclaimed. If
+// the whole pool is gone, the execution must not wait for ever.
 func TestDispatcher_ReportsAbandonedClaims(t *testing.T) {
 	for name, jobs := range map[string]int{"one lane": 1, "two lanes": 2} {
-		b := newFixture(t, jobs, 1, idempotent)
-		b.writePack(0, 1, workflow.PackClaimed, 0, started)
-		b.Advance(lease + 20*time.Minute)
-		if b.report(true).Unclaimed {
+		f := newFixture(t, jobs, 1, idempotent)
+		f.writePack(0, 1, workflow.PackClaimed, 0, started)
+		f.Advance(lease + 20*time.Minute)
+		if f.report(true).Unclaimed {
 			t.Errorf("%s: too early", name)
 		}
-		b.Advance(time.Second)
-		if !b.report(true).Unclaimed {
-			t.Errorf("%s: nobody has said so", name)
+		f.Advance(time.Second)
+		if !f.report(true).Unclaimed {
+			t.Errorf("%s: not reported", name)
 		}
 	}
 }
 
-// idempotent makes the jobs of a run repeatable.
+// idempotent makes the jobs of a step run repeatable.
 func idempotent(_ *workflow.StepRun, w *workflow.Work) { w.Idempotent = true }
 
-// N52, N44: a claim that nobody has renewed or taken over for job.stuck fails its
-// job, which must not run twice; one that is renewed is kept, and one whose jobs
-// may run again is offered again.
+// N52, N44: if no worker renews or takes over a claim for job.stuck, its job becomes
+// UNKNOWN, since it must not run twice. A renewed claim is kept. A pack whose jobs may
+// run again is sent again.
 func TestDispatcher_FailsStuckClaims(t *testing.T) {
 	for name, jobs := range map[string]int{"one lane": 1, "two lanes": 2} {
-		b := newFixture(t, jobs, 1, nil)
-		kept := b.writePack(0, 1, workflow.PackClaimed, 0, started)
+		f := newFixture(t, jobs, 1, nil)
+		kept := f.writePack(0, 1, workflow.PackClaimed, 0, started)
 		for range 30 { // half an hour of heartbeats
-			b.Advance(lease)
-			kept.Lease = b.Now().Add(lease)
-			if ok, _, err := b.ports.Packs.Extend(b.Context(), kept); !ok || err != nil {
+			f.Advance(lease)
+			kept.Lease = f.Now().Add(lease)
+			if ok, _, err := f.ports.Packs.Extend(f.Context(), kept); !ok || err != nil {
 				t.Fatal(ok, err)
 			}
-			b.report(true)
+			f.report(true)
 		}
-		b.wantCodes(b.readPack(0, 1), started)
-		b.Advance(lease + 12*time.Minute + skewAndGrace)
-		b.report(true)
-		if b.readPack(0, 1).Final() {
+		f.wantCodes(f.readPack(0, 1), started)
+		f.Advance(lease + 12*time.Minute + skewAndGrace)
+		f.report(true)
+		if f.readPack(0, 1).Final() {
 			t.Errorf("%s: too early", name)
 		}
-		b.Advance(time.Second)
-		if rep := b.report(true); rep.Unclaimed {
-			t.Errorf("%s: it was claimed, and is reported as unclaimed", name)
+		f.Advance(time.Second)
+		if rep := f.report(true); rep.Unclaimed {
+			t.Errorf("%s: a claimed pack is reported as unclaimed", name)
 		}
-		if p := b.readPack(0, 1); p.State != workflow.PackCancelled || p.Token != 2 {
+		if p := f.readPack(0, 1); p.State != workflow.PackCancelled || p.Token != 2 {
 			t.Errorf("%s: the pack is %+v", name, p)
 		}
-		b.wantCodes(b.readPack(0, 1), workflow.JobCodeUnknown)
+		f.wantCodes(f.readPack(0, 1), workflow.JobCodeUnknown)
 
-		b = newFixture(t, jobs, 1, idempotent)
-		b.writePack(0, 1, workflow.PackClaimed, 0, started)
-		b.Advance(lease + 12*time.Minute + skewAndGrace + time.Second)
-		b.report(true)
-		b.wantCodes(b.readPack(0, 1), started)
-		if s := b.drainQueue(); len(s) != jobs {
-			t.Errorf("%s: %d packs are offered again, want %d", name, len(s), jobs)
+		f = newFixture(t, jobs, 1, idempotent)
+		f.writePack(0, 1, workflow.PackClaimed, 0, started)
+		f.Advance(lease + 12*time.Minute + skewAndGrace + time.Second)
+		f.report(true)
+		f.wantCodes(f.readPack(0, 1), started)
+		if s := f.drainQueue(); len(s) != jobs {
+			t.Errorf("%s: %d packs are sent again, want %d", name, len(s), jobs)
 		}
 	}
 }
 
-// A lane is bad if any of its jobs is, in whichever attempt it was tried last.
+// A lane has failed if any of its jobs has, in the last attempt of that job.
 func TestDispatcher_ReportsFailedLanes(t *testing.T) {
-	b := newFixture(t, 4, 2, withRetries(1))
-	final := b.writePack(0, 1, workflow.PackFinished, 0, failed, failed)
-	b.writePack(0, 2, workflow.PackFinished, 0, ok, failed)
-	b.writePack(1, 1, workflow.PackFinished, 2, ok, ok)
-	rep := b.report(true)
+	f := newFixture(t, 4, 2, withRetries(1))
+	final := f.writePack(0, 1, workflow.PackFinished, 0, failed, failed)
+	f.writePack(0, 2, workflow.PackFinished, 0, ok, failed)
+	f.writePack(1, 1, workflow.PackFinished, 2, ok, ok)
+	rep := f.report(true)
 	if want := (workflow.Counts{OK: 3, Failed: 1}); !rep.Complete || rep.Counts.OK != want.OK || rep.Counts.Failed != want.Failed || rep.Counts.Failure.Entity != "device/b" {
 		t.Errorf("reported %+v", rep)
 	}
-	set, err := b.ports.Packs.DoneSet(t.Context(), final.Key.StepRunKey(), 0)
+	set, err := f.ports.Packs.DoneSet(t.Context(), final.Key.StepRunKey(), 0)
 	if err != nil || !set.Unsuccessful[0] || set.Unsuccessful[1] {
 		t.Errorf("set %+v, %v", set, err)
 	}
-	if again := b.report(false); !again.Complete || again.Counts.Failed != 1 {
-		t.Errorf("without an alarm %+v", again)
+	if again := f.report(false); !again.Complete || again.Counts.Failed != 1 {
+		t.Errorf("without a timer %+v", again)
 	}
 }
 
-// A failed lane is seen at once, without an alarm, while others still run.
+// A failed lane is reported at once, without a timer, while other lanes are open.
 func TestDispatcher_ReportsFailuresEarly(t *testing.T) {
-	b := newFixture(t, 3, 1, nil)
-	p := b.writePack(1, 1, workflow.PackFinished, 1, failed)
-	if _, err := b.ports.Packs.AddDone(t.Context(), p.Key, workflow.LaneResult{Unsuccessful: true}); err != nil {
+	f := newFixture(t, 3, 1, nil)
+	p := f.writePack(1, 1, workflow.PackFinished, 1, failed)
+	if _, err := f.ports.Packs.AddDone(t.Context(), p.Key, workflow.LaneResult{Unsuccessful: true}); err != nil {
 		t.Fatal(err)
 	}
-	if rep := b.report(false); rep.Complete || rep.Counts.Failed != 1 || rep.Counts.NotExecuted != 0 {
+	if rep := f.report(false); rep.Complete || rep.Counts.Failed != 1 || rep.Counts.NotExecuted != 0 {
 		t.Errorf("reported %+v", rep)
 	}
 }
 
-// What waits is offered again ever more rarely: a long queue would be made longer
-// by each offer.
+// The pauses between two sends double: in a long queue each message makes the wait
+// longer.
 func TestDispatcher_RedispatchBacksOff(t *testing.T) {
-	b := newFixture(t, 3, 1, nil)
+	f := newFixture(t, 3, 1, nil)
 	var at []time.Duration
-	for next := b.Now().Add(time.Minute); b.Now().Sub(b.r.Step.EnteredAt) < 19*time.Minute; {
-		b.Advance(next.Sub(b.Now()) + 40*time.Second) // alarms ring late
-		b.r.DueAt = next
-		rep := b.report(true)
-		if len(b.drainQueue()) == 3 {
-			at = append(at, b.Now().Sub(b.r.Step.EnteredAt).Truncate(time.Minute))
+	for next := f.Now().Add(time.Minute); f.Now().Sub(f.r.Step.EnteredAt) < 19*time.Minute; {
+		f.Advance(next.Sub(f.Now()) + 40*time.Second) // timers fire late
+		f.r.DueAt = next
+		rep := f.report(true)
+		if len(f.drainQueue()) == 3 {
+			at = append(at, f.Now().Sub(f.r.Step.EnteredAt).Truncate(time.Minute))
 		}
 		next = rep.NextCheckAt
 	}
@@ -399,35 +404,35 @@ func TestDispatcher_RedispatchBacksOff(t *testing.T) {
 	}
 }
 
-// A retry's pause is not time in which nobody has come.
+// The delay of a retry does not count as waiting for a worker.
 func TestDispatcher_RetryDelayIsNotUnclaimed(t *testing.T) {
-	b := newFixture(t, 2, 1, func(s *workflow.StepRun, w *workflow.Work) {
+	f := newFixture(t, 2, 1, func(s *workflow.StepRun, w *workflow.Work) {
 		w.Retry = &workflow.Retry{MaxRetries: 1, Delay: workflow.Duration(2 * time.Hour)}
 	})
-	b.writePack(0, 1, workflow.PackFinished, 0, failed)
-	b.writePack(1, 1, workflow.PackFinished, 1, failed)
-	b.Advance(2*time.Hour + 20*time.Minute)
-	if b.report(true).Unclaimed {
-		t.Error("it has been due for 20 minutes")
+	f.writePack(0, 1, workflow.PackFinished, 0, failed)
+	f.writePack(1, 1, workflow.PackFinished, 1, failed)
+	f.Advance(2*time.Hour + 20*time.Minute)
+	if f.report(true).Unclaimed {
+		t.Error("reported after the retry has been due for only 20 minutes")
 	}
-	b.Advance(time.Second)
-	if !b.report(true).Unclaimed {
-		t.Error("now nobody has come")
+	f.Advance(time.Second)
+	if !f.report(true).Unclaimed {
+		t.Error("not reported")
 	}
 }
 
-// Nor is the time in which a lane waits for the same lane of the step before.
+// Nor does the time in which a lane waits for the same lane of the previous step.
 func TestDispatcher_PipelineWaitIsNotUnclaimed(t *testing.T) {
-	b := newFixture(t, 2, 1, nil)
-	began := b.Now().Add(3 * time.Hour)
-	b.r.LaneAllowed = func(int) bool { return true }
-	b.r.PredecessorEndedAt = func(context.Context, int) (time.Time, error) { return began, nil }
-	b.Advance(3*time.Hour + 20*time.Minute)
-	if b.report(true).Unclaimed {
-		t.Error("it has been waiting for 20 minutes")
+	f := newFixture(t, 2, 1, nil)
+	began := f.Now().Add(3 * time.Hour)
+	f.r.LaneAllowed = func(int) bool { return true }
+	f.r.PredecessorEndedAt = func(context.Context, int) (time.Time, error) { return began, nil }
+	f.Advance(3*time.Hour + 20*time.Minute)
+	if f.report(true).Unclaimed {
+		t.Error("reported after the lane has been waiting for only 20 minutes")
 	}
-	b.Advance(time.Second)
-	if !b.report(true).Unclaimed {
-		t.Error("now nobody has come")
+	f.Advance(time.Second)
+	if !f.report(true).Unclaimed {
+		t.Error("not reported")
 	}
 }

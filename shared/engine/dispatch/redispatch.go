@@ -10,62 +10,61 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// redispatch offers again what waits without a trace: packs nobody has claimed, and
-// packs whose lease is over. A pack that was taken over too often is closed
-// instead, and so is one that may not run again and that nobody has taken over
-// for too long: what was started in it is not known. lanes holds all packs of the
-// run.
+// redispatch sends packs again that nobody has claimed or whose lease has expired.
+// It seizes a pack instead if it was taken over too often, or if its jobs must not
+// run twice and no worker has taken it over for too long; started jobs then become
+// UNKNOWN. lanes holds all packs of the step run.
 //
-// A queue may just be long, so that what is offered again and again would make it
-// longer: each pause is twice the one before.
+// Each pause is twice the one before: the queue may only be long, and every message
+// makes it longer.
 func (d *Dispatcher) redispatch(ctx context.Context, r *StepRun, rep *lifecycle.Report, open []laneState, lanes map[int]map[int]*workflow.Pack, now time.Time) error {
 	var messages []*workflow.PackMessage
-	lastActivity := r.Step.EnteredAt // when a worker was last seen at any pack, or else when the run began
+	lastActivity := r.Step.EnteredAt // when a worker last worked on any pack, or when the step run began
 	for _, packs := range lanes {
 		lastActivity = later(lastActivity, lastSeen(maps.Values(packs)))
 	}
-	waiting, unclaimed := 0, false // silent: one has waited for too long
-	for _, p := range open {
+	waiting, unclaimed := 0, false // unclaimed: some lane has waited longer than Limits.Unclaimed
+	for _, l := range open {
 		switch {
-		case p.pack == nil && p.notBefore.After(now):
-			rep.CheckBy(p.notBefore)
+		case l.pack == nil && l.notBefore.After(now):
+			rep.CheckBy(l.notBefore)
 			continue
-		case p.pack == nil:
-		case !p.pack.Lease.Before(now.Add(-d.Skew)):
-			rep.CheckBy(p.pack.Lease.Add(d.Skew + d.Grace))
+		case l.pack == nil:
+		case !l.pack.Lease.Before(now.Add(-d.Skew)):
+			rep.CheckBy(l.pack.Lease.Add(d.Skew + d.Grace))
 			continue
-		case p.pack.CancelRequested || p.pack.Token >= d.MaxTakeovers || d.isStuck(r, p.pack, now):
-			if !p.pack.Lease.Before(now.Add(-d.Skew - d.Grace)) {
-				rep.CheckBy(p.pack.Lease.Add(d.Skew + d.Grace))
+		case l.pack.CancelRequested || l.pack.Token >= d.MaxTakeovers || d.isStuck(r, l.pack, now):
+			if !l.pack.Lease.Before(now.Add(-d.Skew - d.Grace)) {
+				rep.CheckBy(l.pack.Lease.Add(d.Skew + d.Grace))
 				continue
 			}
-			if _, err := d.Packs.ForceCancel(ctx, p.pack, seizedPack(p.pack, p.jobs, now)); err != nil {
+			if _, err := d.Packs.ForceCancel(ctx, l.pack, seizedPack(l.pack, l.jobs, now)); err != nil {
 				return err
 			}
-			rep.CheckBy(now) // read it again at once, whoever wrote it
+			rep.CheckBy(now) // read it again at once, also if somebody else wrote it first
 			continue
 		}
-		since, err := r.waitingSince(ctx, p, lanes)
+		since, err := r.waitingSince(ctx, l, lanes)
 		if err != nil {
 			return err
 		}
 		waiting++
 		deadline := later(lastActivity, since).Add(d.Unclaimed)
 		unclaimed = unclaimed || now.After(deadline)
-		due, next := d.redispatchDue(r, p, since, now)
+		due, next := d.redispatchDue(r, l, since, now)
 		if rep.CheckBy(next); now.Before(deadline) {
 			rep.CheckBy(deadline.Add(time.Millisecond))
 		}
 		if !due && !unclaimed {
 			continue
 		}
-		m, err := d.dueMessage(ctx, r, p)
+		m, err := d.dueMessage(ctx, r, l)
 		if err != nil {
 			return err
 		}
-		if m == nil { // nobody in it takes part
+		if m == nil { // no entity of the lane takes part
 			waiting--
-			if err := d.skipLane(ctx, r, p.lane, now); err != nil {
+			if err := d.skipLane(ctx, r, l.lane, now); err != nil {
 				return err
 			}
 			rep.CheckBy(now)
@@ -79,27 +78,26 @@ func (d *Dispatcher) redispatch(ctx context.Context, r *StepRun, rep *lifecycle.
 	return d.sendMessages(ctx, now, messages)
 }
 
-// waitingSince is when a place that waits has begun to: with the run, or when what it
-// had to wait for before was over.
-func (r *StepRun) waitingSince(ctx context.Context, p laneState, lanes map[int]map[int]*workflow.Pack) (time.Time, error) {
+// waitingSince is when a lane began to wait for a worker: when its lease expired,
+// when its retry became due, when its predecessor ended, or when the step run began.
+func (r *StepRun) waitingSince(ctx context.Context, l laneState, lanes map[int]map[int]*workflow.Pack) (time.Time, error) {
 	at := r.Step.EnteredAt
 	switch w := r.Step.Window; {
-	case p.pack != nil:
-		return p.pack.Lease, nil
-	case p.attempt > 1:
-		return p.notBefore, nil
+	case l.pack != nil:
+		return l.pack.Lease, nil
+	case l.attempt > 1:
+		return l.notBefore, nil
 	case r.PredecessorEndedAt != nil:
-		before, err := r.PredecessorEndedAt(ctx, p.lane)
+		before, err := r.PredecessorEndedAt(ctx, l.lane)
 		return later(at, before), err
-	case w > 0 && p.lane >= w:
-		return later(at, lastSeen(maps.Values(lanes[p.lane-w]))), nil
+	case w > 0 && l.lane >= w:
+		return later(at, lastSeen(maps.Values(lanes[l.lane-w]))), nil
 	}
 	return at, nil
 }
 
-// lastSeen is when a worker was last seen at any of some packs, zero if none has
-// been: at the end of a final one, and a claim is a sign of life up to the end of
-// its lease.
+// lastSeen is when a worker last worked on any of the packs, zero if none has. For a
+// final pack that is its end, for a claimed one the end of its lease.
 func lastSeen(packs iter.Seq[*workflow.Pack]) (at time.Time) {
 	for p := range packs {
 		if p.Final() {
@@ -111,13 +109,13 @@ func lastSeen(packs iter.Seq[*workflow.Pack]) (at time.Time) {
 	return at
 }
 
-// redispatchDue reports whether a place that has waited since then is to be offered now,
-// and when to look at it next. What was offered when it began to wait is offered
-// again after one pause, after two, four and so on; a claim whose worker is gone,
-// of which nobody else is told, at once. What was due before the alarm that has
-// rung was seen to when it was set, give or take a pause.
-func (d *Dispatcher) redispatchDue(r *StepRun, p laneState, since, now time.Time) (bool, time.Time) {
-	if p.pack != nil {
+// redispatchDue reports whether a lane that has waited since then is sent now, and
+// when to check it next. A pack was sent when it began to wait; it is sent again after
+// one pause, two, four and so on. An expired claim is sent at once, since nothing else
+// makes another worker take it over. A time before the execution's timer, by more than
+// one pause, was handled when that timer was set.
+func (d *Dispatcher) redispatchDue(r *StepRun, l laneState, since, now time.Time) (bool, time.Time) {
+	if l.pack != nil {
 		since = since.Add(-d.RedispatchInterval)
 	}
 	pause := d.RedispatchInterval
@@ -130,9 +128,10 @@ func (d *Dispatcher) redispatchDue(r *StepRun, p laneState, since, now time.Time
 	return !since.Add(pause).Before(r.DueAt.Add(-d.RedispatchInterval)), since.Add(2 * pause)
 }
 
-// isStuck reports whether a pack has been abandoned for good: its worker has fallen
-// silent, and in all the time since no other has come to say so. Jobs that may run
-// again are offered again instead, for as long as jobs may wait for any worker.
+// isStuck reports whether a claim is abandoned: its lease expired longer than
+// Limits.Stuck ago, and no other worker has taken it over. Packs whose jobs may run
+// again are never stuck; they are sent again for as long as jobs may wait for any
+// worker.
 func (d *Dispatcher) isStuck(r *StepRun, p *workflow.Pack, now time.Time) bool {
 	return !r.Work.Repeatable() && p.Lease.Before(now.Add(-d.Stuck-d.Skew-d.Grace))
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Report tells how far a run has come. Without an alarm it reads as little as it
-// can: the done sets, and the packs of shards in which something failed. With
-// one it walks every lane that is not over, heals the done sets and sends again
-// what shows no trace of having arrived.
+// Report reports how far a step run has come. If no timer fired it reads as little
+// as it can: the done sets, and the packs of shards in which a lane failed. If one
+// fired it also reads every lane that is not done, repairs the done sets, and sends
+// lost packs again.
 func (d *Dispatcher) Report(ctx context.Context, r *StepRun, now time.Time, timerFired bool) (*lifecycle.Report, error) {
 	s := r.Step
 	rep := &lifecycle.Report{StepRunSeq: s.Seq}
@@ -24,13 +24,13 @@ func (d *Dispatcher) Report(ctx context.Context, r *StepRun, now time.Time, time
 			return nil, err
 		}
 		lanes := packsByLane(packs)
-		p := findLaneState(r, 0, lanes[0])
-		if !p.done && timerFired && (r.LaneAllowed == nil || p.pack != nil || p.attempt > 1 || r.LaneAllowed(0)) {
-			if err := d.redispatch(ctx, r, rep, []laneState{p}, lanes, now); err != nil {
+		l := findLaneState(r, 0, lanes[0])
+		if !l.done && timerFired && (r.LaneAllowed == nil || l.pack != nil || l.attempt > 1 || r.LaneAllowed(0)) {
+			if err := d.redispatch(ctx, r, rep, []laneState{l}, lanes, now); err != nil {
 				return nil, err
 			}
 		}
-		return d.summarize(ctx, rep, r, packs, p.done, nil)
+		return d.summarize(ctx, rep, r, packs, l.done, nil)
 	}
 
 	sets := make([]workflow.DoneSet, s.Shards())
@@ -80,8 +80,8 @@ func (d *Dispatcher) Report(ctx context.Context, r *StepRun, now time.Time, time
 	return d.summarize(ctx, rep, r, packs, len(doneLanes) == s.Lanes(), doneLanes)
 }
 
-// repairAndRedispatch goes through the lanes that are not in the done sets. A lane that is over
-// is added, which whoever should have did not live to do.
+// repairAndRedispatch reads the lanes that are not in the done sets. It adds
+// finished lanes whose worker crashed before it could, and sends open ones again.
 func (d *Dispatcher) repairAndRedispatch(ctx context.Context, r *StepRun, rep *lifecycle.Report, lanes map[int]map[int]*workflow.Pack, doneLanes map[int]bool, now time.Time) error {
 	states := make([]laneState, 0, r.Step.Lanes())
 	for lane := range r.Step.Lanes() {
@@ -91,18 +91,18 @@ func (d *Dispatcher) repairAndRedispatch(ctx context.Context, r *StepRun, rep *l
 	}
 	var open []laneState
 	var finished []laneState
-	for _, p := range states {
-		notifiedUntil := lastSeen(slices.Values(p.packs)).Add(d.RedispatchInterval)
+	for _, l := range states {
+		notifiedUntil := lastSeen(slices.Values(l.packs)).Add(d.RedispatchInterval)
 		switch {
-		case !p.done:
-			open = append(open, p)
+		case !l.done:
+			open = append(open, l)
 		case r.Work.EngineDriven && notifiedUntil.After(now):
-			// Its end is on its way to whoever sends what follows, who would take it
-			// for told if it were written down here.
+			// The wake-up that announces this end may still be in the queue. AdvanceLane
+			// would take it for a duplicate if the lane were in the done set already.
 			rep.CheckBy(notifiedUntil)
 		default:
-			finished = append(finished, p)
-			doneLanes[p.lane] = true
+			finished = append(finished, l)
+			doneLanes[l.lane] = true
 		}
 	}
 	if err := d.addDoneLanes(ctx, r, finished); err != nil {
@@ -113,15 +113,15 @@ func (d *Dispatcher) repairAndRedispatch(ctx context.Context, r *StepRun, rep *l
 	if laneAllowed == nil {
 		laneAllowed = func(lane int) bool { w := r.Step.Window; return w == 0 || lane < w || doneLanes[lane-w] }
 	}
-	for _, p := range open {
-		if p.pack != nil || p.attempt > 1 || laneAllowed(p.lane) {
-			allowed = append(allowed, p)
+	for _, l := range open {
+		if l.pack != nil || l.attempt > 1 || laneAllowed(l.lane) {
+			allowed = append(allowed, l)
 		}
 	}
 	return d.redispatch(ctx, r, rep, allowed, lanes, now)
 }
 
-// addDoneLanes adds lanes that are over to their done sets.
+// addDoneLanes adds finished lanes to their done sets.
 func (d *Dispatcher) addDoneLanes(ctx context.Context, r *StepRun, finished []laneState) error {
 	return parallel.Each(ctx, d.Parallel, len(finished), func(ctx context.Context, i int) error {
 		_, err := d.Packs.AddDone(ctx, r.key().Pack(finished[i].lane, 1), finished[i].laneEnd())
@@ -129,7 +129,7 @@ func (d *Dispatcher) addDoneLanes(ctx context.Context, r *StepRun, finished []la
 	})
 }
 
-// readShards reads the packs of the shards wanted.
+// readShards reads the packs of the wanted shards.
 func (d *Dispatcher) readShards(ctx context.Context, r *StepRun, want func(shard int) bool) ([]*workflow.Pack, error) {
 	read := make([][]*workflow.Pack, r.Step.Shards())
 	err := parallel.Each(ctx, d.Parallel, len(read), func(ctx context.Context, i int) (err error) {
@@ -148,13 +148,13 @@ func (d *Dispatcher) readShards(ctx context.Context, r *StepRun, want func(shard
 	return all, nil
 }
 
-// ReadPacks reads every pack of a run, of all lanes and attempts.
+// ReadPacks reads every pack of a step run, of all lanes and attempts.
 func (d *Dispatcher) ReadPacks(ctx context.Context, r *StepRun) ([]*workflow.Pack, error) {
 	return d.readShards(ctx, r, func(int) bool { return true })
 }
 
-// summarize tallies the lanes that are over; over nil stands for all of them, or
-// for none where the run is not complete.
+// summarize counts the results of the done lanes. A nil doneLanes means all lanes
+// if the step run is complete, and none otherwise.
 func (d *Dispatcher) summarize(ctx context.Context, rep *lifecycle.Report, r *StepRun, packs []*workflow.Pack, complete bool, doneLanes map[int]bool) (*lifecycle.Report, error) {
 	rep.Complete = complete
 	if doneLanes == nil && !complete {
@@ -166,7 +166,7 @@ func (d *Dispatcher) summarize(ctx context.Context, rep *lifecycle.Report, r *St
 			counted = append(counted, p)
 		}
 		if complete && r.Step.Lanes() == 1 {
-			rep.Cost.Add(p.Cost) // otherwise the done sets have it
+			rep.Cost.Add(p.Cost) // with more lanes, the done sets have the cost
 		}
 	}
 	rep.HasUpdates = complete && asksUpdates(packs)
@@ -184,16 +184,17 @@ func (d *Dispatcher) summarize(ctx context.Context, rep *lifecycle.Report, r *St
 		return jobs[at].Entity.String()
 	})
 	if r.Step.Pipeline > 0 && r.Step.Kind == workflow.JobExecute && complete {
-		// Who has no record in a lane that is over was skipped.
+		// A job without a record was skipped, since every lane is done.
 		rep.Skipped = r.Step.Jobs - len(latest)
 		rep.Counts.NotExecuted -= rep.Skipped
 	}
 	if !complete {
-		rep.Counts.NotExecuted = 0 // the lanes that are not over are not counted yet
+		rep.Counts.NotExecuted = 0 // lanes that are not done are not counted yet
 	}
 	return rep, err
 }
 
+// packsByLane maps packs by lane, then by attempt.
 func packsByLane(packs []*workflow.Pack) map[int]map[int]*workflow.Pack {
 	lanes := map[int]map[int]*workflow.Pack{}
 	for _, p := range packs {

@@ -47,9 +47,9 @@ var packs = []Mutation{
 	if err := s.runJobs(ctx); err != nil {
 `}}},
 	{Name: "unknown counts as not executed", Edits: []Edit{{workflowStep, "return t.OK + t.Failed - t.Unsent + t.Unknown", "return t.OK + t.Failed - t.Unsent"}}},
-	{Name: "absent packs get no cancelled marker", Edits: []Edit{{dispatchClose, "findLaneState(r, lane, lanes[lane]); p.done {", "findLaneState(r, lane, lanes[lane]); p.done || p.pack == nil {"}}},
+	{Name: "absent packs get no cancelled marker", Edits: []Edit{{dispatchClose, "findLaneState(r, lane, lanes[lane]); l.done {", "findLaneState(r, lane, lanes[lane]); l.done || l.pack == nil {"}}},
 	{Name: "cancelled markers for the window only", Edits: []Edit{{dispatchClose, "\t\tfor lane := range r.Step.Lanes() {\n", "\t\tfor lane := range r.Step.Lanes() {\n\t\t\tif r.Step.Window > 0 && lane >= r.Step.Window {\n\t\t\t\tcontinue\n\t\t\t}\n"}}},
-	{Name: "cancelled markers for the first attempt only", Edits: []Edit{{dispatchClose, "findLaneState(r, lane, lanes[lane]); p.done {", "findLaneState(r, lane, lanes[lane]); p.done || p.attempt > 1 && p.pack == nil {"}}},
+	{Name: "cancelled markers for the first attempt only", Edits: []Edit{{dispatchClose, "findLaneState(r, lane, lanes[lane]); l.done {", "findLaneState(r, lane, lanes[lane]); l.done || l.attempt > 1 && l.pack == nil {"}}},
 	{Name: "rollback of the last attempt only", Edits: []Edit{{outcome, "if seen && old.Code.Executed() && !rec.Executed() {", "if false && seen {"}}},
 	{Name: "a seized claim keeps its token, and finishing compares only the token", Edits: []Edit{
 		{laneState, "\tp.Token++\n", ""},
@@ -64,14 +64,14 @@ var packs = []Mutation{
 `},
 		{session, "!s.cancelled && !s.claimLost && left > s.config.LeaseMargin", "!s.cancelled && !s.claimLost && leaseRemaining > -time.Hour"}}},
 	{Name: "the fence is the pack's token", Edits: []Edit{{workflowJob, `return fmt.Sprintf("%010d-%04d-%02d-%02d", token, stepRunSeq, attempt, packToken)`, "return fmt.Sprintf(\"%02d\", packToken)"}}},
-	{Name: "the timer does not repair done sets", Edits: []Edit{{report, `			finished = append(finished, p)
-			doneLanes[p.lane] = true
+	{Name: "the timer does not repair done sets", Edits: []Edit{{report, `			finished = append(finished, l)
+			doneLanes[l.lane] = true
 `, "\t\t\tcontinue\n"}}},
-	{Name: "only absent packs are redispatched", Edits: []Edit{{redispatch, `		since, err := r.waitingSince(ctx, p, lanes)
-`, `		if p.pack != nil {
+	{Name: "only absent packs are redispatched", Edits: []Edit{{redispatch, `		since, err := r.waitingSince(ctx, l, lanes)
+`, `		if l.pack != nil {
 			continue
 		}
-		waitingSince, err := r.waitingSince(ctx, p, lanes)
+		since, err := r.waitingSince(ctx, l, lanes)
 `}}},
 	{Name: "packs are never redispatched", Edits: []Edit{{redispatch, "\t\tmessages = append(messages, m)\n", "\t\t_ = m\n"}}},
 	{Name: "a counter in place of the done set", Edits: []Edit{{simPacks, "\t\tset.Done[lane] = true\n", `		readDoneSet.DoneSet[len(readDoneSet.DoneSet)] = true
@@ -88,7 +88,7 @@ var packs = []Mutation{
 	{Name: "the done set is overwritten", Edits: []Edit{{simPacks, "\tif set := p.w.doneSets[shardKey{stepRun, shard}]; set != nil {", "\tif readDoneSet := p.w.doneSets[shardKey{stepRun, shard}]; readDoneSet != nil && len(readDoneSet.DoneSet) > 1 {"}}},
 	{Name: "the timer ignores the window", Edits: []Edit{{report, "return w == 0 || lane < w || doneLanes[lane-w] }", "return true || doneLanes[lane-w] }"}}},
 	{Name: "the window does not advance", Edits: []Edit{{followUp, "\tif p.State == workflow.PackFinished {\n", "\tif false {\n"}}},
-	{Name: "a seizure ignores the lease", Edits: []Edit{{dispatchClose, "\t\tcase p.pack.Lease.Before(now.Add(-d.Skew - d.Grace)):\n", "\t\tcase p.pack.Lease.Before(now.Add(time.Hour)):\n"}}},
+	{Name: "a seizure ignores the lease", Edits: []Edit{{dispatchClose, "\t\tcase l.pack.Lease.Before(now.Add(-d.Skew - d.Grace)):\n", "\t\tcase l.pack.Lease.Before(now.Add(time.Hour)):\n"}}},
 	{Name: "a seizure forgets started jobs", Edits: []Edit{{laneState, `		case rec.Code == workflow.JobCodeStarted:
 			rec.Code, rec.EndedAt = workflow.JobCodeUnknown, now
 `, `		case rec.Code == workflow.JobCodeStarted:
@@ -106,5 +106,5 @@ var packs = []Mutation{
 	{Name: "the last finished lane does not wake the execution", Edits: []Edit{{followUp, `	if end.Unsuccessful || len(set.Done) >= size {
 `, `	if end.Unsuccessful || len(set.Done) > size {
 `}}},
-	{Name: "a pack counts as closed while it is claimed", Edits: []Edit{{dispatchClose, "findLaneState(r, lane, lanes[lane]); p.done {", "findLaneState(r, lane, lanes[lane]); p.done || p.pack != nil {"}}},
+	{Name: "a pack counts as closed while it is claimed", Edits: []Edit{{dispatchClose, "findLaneState(r, lane, lanes[lane]); l.done {", "findLaneState(r, lane, lanes[lane]); l.done || l.pack != nil {"}}},
 }

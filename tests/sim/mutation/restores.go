@@ -16,5 +16,5 @@ var restores = []Mutation{
 `, `x.StepRunSeq, 0
 `}}},
 	{Name: "messages from before a restore are processed", Edits: []Edit{{sessionConfig, "m.Work.MinFencingToken < r.MinFencingToken()", "m.Work.MinFencingToken < 0"}}},
-	{Name: "a lock from before a restore counts as the execution's own", Test: "shared/engine/locking:TestLocker_LocksFromBeforeRestoreAreNotOwn", Edits: []Edit{{raiseRevision, "\tif r.status == lockConflict {", "\tif r.status == lockConflict || r.status == mine {"}}},
+	{Name: "a lock from before a restore counts as the execution's own", Test: "shared/engine/locking:TestLocker_LocksFromBeforeRestoreAreNotOwn", Edits: []Edit{{raiseRevision, "\tif r.status == lockConflict {", "\tif r.status == lockConflict || r.status == lockHeld {"}}},
 }
