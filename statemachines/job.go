@@ -6,9 +6,8 @@ import "slices"
 // entity, or one global call.
 type JobState string
 
-// The states of a job. Outside the engine, PENDING and ISSUED are both shown as
-// PENDING: whether a job that nobody has claimed is queued already, is nobody
-// else's business.
+// The states of a job. The API shows PENDING and ISSUED both as PENDING: whether an
+// unclaimed job has been queued already concerns only the engine.
 const (
 	JobPending   JobState = "PENDING"
 	JobIssued    JobState = "ISSUED"
@@ -35,9 +34,9 @@ const (
 
 var jobClosed = []JobState{JobCompleted, JobFailed, JobUnknown, JobCancelled}
 
-// Job is the law of one attempt of one job. Its owners are the worker that has
-// claimed it and the engine. It says only whether the job is over: that every
-// job is, closes nothing above. A retry is a job of its own.
+// Job is the transition table of one attempt of one job. The worker that has
+// claimed the job and the engine own it. It says only whether the job is over: even
+// when every job is over, nothing above closes. A retry is a new attempt.
 var Job = newTransitionTable[JobState](Machine{
 	Layer:    LayerJob,
 	States:   stateNames(JobPending, JobIssued, JobClaimed, JobRunning, JobCompleted, JobFailed, JobUnknown, JobCancelled),
@@ -50,34 +49,34 @@ var Job = newTransitionTable[JobState](Machine{
 	},
 	Rows: slices.Concat(
 		moves(EventJobCreated, JobPending, byEngine, "its step was entered", JobState("")),
-		moves(EventJobIssued, JobIssued, "engine, worker", "its lane is within the window: the pack was sent", JobPending),
+		moves(EventJobIssued, JobIssued, "engine, worker", "its lane is within the window and the pack was sent", JobPending),
 		moves(EventJobClaimed, JobClaimed, "worker", "the pack's claim succeeded", JobIssued),
 		moves(EventJobStarted, JobRunning, "worker", "the block is about to be called", JobClaimed),
 		moves(EventJobCompleted, JobCompleted, "worker", "the outcome is OK, BREAK or NOOP", JobRunning),
-		moves(EventJobCompleted, JobCompleted, "worker", "the block may be repeated: its start is not written down", JobClaimed),
-		moves(EventJobCompleted, JobCompleted, "worker", "the block is pure: neither claim nor start is written down", JobIssued),
-		moves(EventJobFailed, JobFailed, "worker, sweeper", "the outcome is ERROR, or the time-out or `job.stuck` has passed", JobRunning),
-		moves(EventJobFailed, JobFailed, "worker, sweeper", "as from RUNNING, of a block that may be repeated", JobClaimed),
+		moves(EventJobCompleted, JobCompleted, "worker", "the block is repeatable: its start is not recorded", JobClaimed),
+		moves(EventJobCompleted, JobCompleted, "worker", "the block is pure: neither claim nor start is recorded", JobIssued),
+		moves(EventJobFailed, JobFailed, "worker, sweeper", "the outcome is ERROR, or the timeout or `job.stuck` has passed", JobRunning),
+		moves(EventJobFailed, JobFailed, "worker, sweeper", "as from RUNNING, of a repeatable block", JobClaimed),
 		moves(EventJobFailed, JobFailed, "worker", "the outcome is ERROR, of a pure block", JobIssued),
-		moves(EventJobLeaseExpired, JobIssued, "worker, engine", "it was not started, or may be repeated", JobClaimed, JobRunning),
-		moves(EventJobLost, JobUnknown, "worker, engine", "it was started, its worker is gone or was stopped, and it must not be repeated", JobRunning),
-		moves(EventJobLost, JobUnknown, "worker, engine", "the pack is being closed, and that it was started cannot be excluded", JobClaimed),
-		moves(EventJobCancelled, JobCancelled, byEngine, "a tombstone stands where its claim would", JobPending, JobIssued),
-		moves(EventJobCancelled, JobCancelled, "worker, engine", "the pack is being closed, and it was certainly not started", JobClaimed),
+		moves(EventJobLeaseExpired, JobIssued, "worker, engine", "it was not started, or is repeatable", JobClaimed, JobRunning),
+		moves(EventJobLost, JobUnknown, "worker, engine", "it was started, its worker crashed or was stopped, and it must not be repeated", JobRunning),
+		moves(EventJobLost, JobUnknown, "worker, engine", "the pack is being closed, and the job may have been started", JobClaimed),
+		moves(EventJobCancelled, JobCancelled, byEngine, "a cancelled marker was written in place of its claim", JobPending, JobIssued),
+		moves(EventJobCancelled, JobCancelled, "worker, engine", "the pack is being closed, and the job was certainly not started", JobClaimed),
 
-		ignores(EventJobStarted, "the block is pure: its start is not written down", JobIssued),
-		ignores(EventJobLeaseExpired, "it was given back already", JobIssued),
-		refuses(EventJobStarted, "an attempt is started once: a second start would be an accident", JobRunning),
-		refuses(EventJobCancelled, "what was started is never called not executed: it ends with its result, or UNKNOWN", JobRunning),
-		refuses(EventJobLost, "nobody had it", JobPending, JobIssued),
+		ignores(EventJobStarted, "the block is pure: its start is not recorded", JobIssued),
+		ignores(EventJobLeaseExpired, "its lease has expired already", JobIssued),
+		refuses(EventJobStarted, "an attempt is started once: a second start would be a bug", JobRunning),
+		refuses(EventJobCancelled, "a started job never counts as not executed: it ends with its result, or UNKNOWN", JobRunning),
+		refuses(EventJobLost, "nobody has claimed it", JobPending, JobIssued),
 	),
 	Defaults: []Default{
-		{On: []Event{EventJobCreated}, Verdict: Ignore, Reason: "it exists: dispatch is repeatable and makes the same jobs"},
-		{On: []Event{EventJobIssued}, Verdict: Ignore, Reason: "the message was sent twice, or came late"},
-		{On: []Event{EventJobLeaseExpired, EventJobLost, EventJobCancelled}, From: stateNames(jobClosed...), Verdict: Ignore, Reason: "it is over: what is known of it stays"},
-		{On: []Event{EventJobClaimed}, From: stateNames(JobClaimed, JobRunning), Verdict: Refuse, Reason: "another claim is alive"},
+		{On: []Event{EventJobCreated}, Verdict: Ignore, Reason: "it exists: a repeated dispatch makes the same jobs"},
+		{On: []Event{EventJobIssued}, Verdict: Ignore, Reason: "the message was sent twice, or arrived late"},
+		{On: []Event{EventJobLeaseExpired, EventJobLost, EventJobCancelled}, From: stateNames(jobClosed...), Verdict: Ignore, Reason: "it is over: its result is kept"},
+		{On: []Event{EventJobClaimed}, From: stateNames(JobClaimed, JobRunning), Verdict: Refuse, Reason: "another claim holds it"},
 		{On: []Event{EventJobClaimed}, From: stateNames(jobClosed...), Verdict: Refuse, Reason: "it is over: delete the message"},
-		{From: stateNames(jobClosed...), Verdict: Refuse, Reason: "it is over: a late worker is refused by its token"},
-		{From: stateNames(JobPending), Verdict: Refuse, Reason: "nobody can have what was not sent"},
+		{From: stateNames(jobClosed...), Verdict: Refuse, Reason: "it is over: the token of a late worker is refused"},
+		{From: stateNames(JobPending), Verdict: Refuse, Reason: "it was not sent: nobody can have it"},
 	},
 })

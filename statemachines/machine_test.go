@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// transitionPath is one way through the execution's law, written as an operator would
-// tell it: the event, and the state it leads to.
+// transitionPath is one way through the table of the execution: each event, and the
+// state it leads to.
 type transitionPath []struct {
 	on Event
 	to ExecutionState
@@ -21,38 +21,38 @@ var pathToLocking = transitionPath{
 
 var pathToRunning = slices.Concat(pathToLocking, transitionPath{{EventLockGranted, "LOCKED"}, {EventExecutionStarted, "RUNNING"}})
 
-// TestTransitionTable_EachTryHasOneTerminalEvent walks lives of executions and asks that each try of each has
-// exactly one terminal event, of the right name.
+// TestTransitionTable_EachTryHasOneTerminalEvent follows executions through the table
+// and checks that each try records exactly one terminal event, under the right name.
 func TestTransitionTable_EachTryHasOneTerminalEvent(t *testing.T) {
 	for name, c := range map[string]struct {
-		life transitionPath
+		path transitionPath
 		ends []Event
 	}{
 		"success": {slices.Concat(pathToRunning, transitionPath{{EventExecutionCompleted, "COMPLETED"}, {EventExecutionSettled, "COMPLETED_ACK"}}), []Event{"execution.completed"}},
 		"rejected": {transitionPath{{EventExecutionCreated, "NEW"}, {EventExecutionRejected, "FAILED_SAFE"}, {EventExecutionSettled, "FAILED_SAFE_ACK"}},
 			[]Event{"execution.failed_safe"}},
-		"blocked, then too late": {transitionPath{{EventExecutionCreated, "NEW"}, {EventExecutionValidated, "VALID"}, {EventExecutionBlocked, "BLOCKED_WAITING"}, {EventExecutionExpired, "FAILED_SAFE"}},
+		"blocked until its deadline": {transitionPath{{EventExecutionCreated, "NEW"}, {EventExecutionValidated, "VALID"}, {EventExecutionBlocked, "BLOCKED_WAITING"}, {EventExecutionExpired, "FAILED_SAFE"}},
 			[]Event{"execution.failed_safe"}},
-		"locked out twice, then in": {slices.Concat(pathToLocking, transitionPath{
+		"two lock conflicts, then locked": {slices.Concat(pathToLocking, transitionPath{
 			{EventLockDeferred, "SCHEDULED"}, {EventLockRequested, "LOCKING"}, {EventLockDeferred, "SCHEDULED"}, {EventLockRequested, "LOCKING"},
 			{EventLockGranted, "LOCKED"}, {EventExecutionStarted, "RUNNING"}, {EventExecutionCompleted, "COMPLETED"},
 		}), []Event{"execution.completed"}},
-		"would be a deadlock": {slices.Concat(pathToLocking, transitionPath{{EventLockDeferred, "SCHEDULED"}, {EventLockRefused, "FAILED_SAFE"}}), []Event{"execution.failed_safe"}},
+		"lock refused because of a deadlock": {slices.Concat(pathToLocking, transitionPath{{EventLockDeferred, "SCHEDULED"}, {EventLockRefused, "FAILED_SAFE"}}), []Event{"execution.failed_safe"}},
 		"rolled back": {slices.Concat(pathToRunning, transitionPath{{EventExecutionFailed, "ERROR"}, {EventRollbackStarted, "ROLLBACK"}, {EventRollbackCompleted, "FAILED_SAFE"}}),
 			[]Event{"execution.failed_safe"}},
-		"half rolled back, looked at, tried again": {slices.Concat(pathToRunning, transitionPath{
+		"rollback failed, acknowledged, retried": {slices.Concat(pathToRunning, transitionPath{
 			{EventExecutionFailed, "ERROR"}, {EventRollbackStarted, "ROLLBACK"}, {EventRollbackFailed, "FAILED_UNSAFE"}, {EventExecutionAcknowledged, "FAILED_UNSAFE_ACK"},
 			{EventExecutionRetried, "READY"},
 		}, pathToRunning[3:], transitionPath{{EventExecutionCompleted, "COMPLETED"}}), []Event{"execution.failed_unsafe", "execution.completed"}},
-		"tried again under its locks": {slices.Concat(pathToRunning, transitionPath{
+		"retried under the locks it holds": {slices.Concat(pathToRunning, transitionPath{
 			{EventExecutionBroken, "ERROR"}, {EventExecutionClassifiedUnsafe, "FAILED_UNSAFE"}, {EventExecutionRetried, "RUNNING"}, {EventExecutionCompleted, "COMPLETED"},
 		}), []Event{"execution.failed_unsafe", "execution.completed"}},
-		"waits for a person": {slices.Concat(pathToRunning, transitionPath{
+		"waits and is resumed": {slices.Concat(pathToRunning, transitionPath{
 			{EventExecutionPaused, "WAITING"}, {EventExecutionPaused, "WAITING"}, {EventExecutionResumed, "RUNNING"}, {EventExecutionCompleted, "COMPLETED"},
 		}), []Event{"execution.completed"}},
-		"waits too long": {slices.Concat(pathToRunning, transitionPath{{EventExecutionPaused, "WAITING"}, {EventExecutionExpired, "ERROR"}, {EventExecutionClassifiedSafe, "FAILED_SAFE"}}),
+		"waits until the deadline": {slices.Concat(pathToRunning, transitionPath{{EventExecutionPaused, "WAITING"}, {EventExecutionExpired, "ERROR"}, {EventExecutionClassifiedSafe, "FAILED_SAFE"}}),
 			[]Event{"execution.failed_safe"}},
-		"cancelled at once": {transitionPath{{EventExecutionCreated, "NEW"}, {EventCancelRequested, "CANCELLING"}, {EventExecutionCancelled, "CANCELLED"}, {EventExecutionSettled, "CANCELLED_ACK"}},
+		"cancelled before it runs": {transitionPath{{EventExecutionCreated, "NEW"}, {EventCancelRequested, "CANCELLING"}, {EventExecutionCancelled, "CANCELLED"}, {EventExecutionSettled, "CANCELLED_ACK"}},
 			[]Event{"execution.cancelled"}},
 		"cancelled and rolled back": {slices.Concat(pathToRunning, transitionPath{
 			{EventCancelRequested, "CANCELLING"}, {EventRollbackStarted, "ROLLBACK"}, {EventRollbackCompleted, "CANCELLED"}, {EventExecutionAcknowledged, "CANCELLED_ACK"},
@@ -61,7 +61,7 @@ func TestTransitionTable_EachTryHasOneTerminalEvent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var at ExecutionState
 			var ends []Event
-			for _, step := range c.life {
+			for _, step := range c.path {
 				records, err := TransitionExecution(at, step.on, step.to)
 				if err != nil {
 					t.Fatal(err)
@@ -80,7 +80,8 @@ func TestTransitionTable_EachTryHasOneTerminalEvent(t *testing.T) {
 	}
 }
 
-// TestTransitionTable_RefusesAndIgnores asks what operators and late messages are told.
+// TestTransitionTable_RefusesAndIgnores checks the verdicts on requests of operators
+// and on late messages.
 func TestTransitionTable_RefusesAndIgnores(t *testing.T) {
 	for _, c := range []struct {
 		from    ExecutionState
@@ -130,47 +131,48 @@ func TestTransitionTable_VerdictAgreesWithMove(t *testing.T) {
 		for _, on := range Execution.Machine().Events {
 			moves := slices.ContainsFunc(ExecutionStates(), func(to ExecutionState) bool { return Execution.Move(from, on, to) == nil })
 			if v := Execution.Verdict(from, on); moves != (v == Move) {
-				t.Errorf("%s, %s: %s, and it moves: %t", from, on, v, moves)
+				t.Errorf("%s, %s: verdict %s, moves %t", from, on, v, moves)
 			}
 		}
 	}
 	if v := Execution.Verdict(ExecutionRunning, EventJobCompleted); v != Refuse {
-		t.Errorf("a job's event is %s by an execution", v)
+		t.Errorf("the verdict of an execution on an event of a job is %s", v)
 	}
 }
 
-// TestTransitionTable_LowerLayers spells out what the lower layers promise.
+// TestTransitionTable_LowerLayers checks moves of the lower layers that other packages
+// rely on.
 func TestTransitionTable_LowerLayers(t *testing.T) {
-	ok := func(err error) {
+	allowed := func(err error) {
 		t.Helper()
 		if err != nil {
 			t.Error(err)
 		}
 	}
-	no := func(err error) {
+	refused := func(err error) {
 		t.Helper()
 		if err == nil {
-			t.Error("allowed")
+			t.Error("the move is allowed")
 		}
 	}
-	ok(Workflow.Move(WorkflowPending, EventWorkflowInitialized, WorkflowRunning))
-	no(Workflow.Move(WorkflowFailed, EventWorkflowCompleted, WorkflowCompleted))
+	allowed(Workflow.Move(WorkflowPending, EventWorkflowInitialized, WorkflowRunning))
+	refused(Workflow.Move(WorkflowFailed, EventWorkflowCompleted, WorkflowCompleted))
 	for _, s := range []StepState{StepCompleted, StepFailed, StepSkipped, StepCaseHandled, StepCancelled} {
-		ok(Step.Move(StepRunning, EventStepExited, s))
-		no(Step.Move(s, EventStepEntered, StepRunning))
+		allowed(Step.Move(StepRunning, EventStepExited, s))
+		refused(Step.Move(s, EventStepEntered, StepRunning))
 	}
-	ok(Job.Move("", EventJobCreated, JobPending))
-	ok(Job.Move(JobClaimed, EventJobLeaseExpired, JobIssued))
-	ok(Job.Move(JobRunning, EventJobLeaseExpired, JobIssued))
-	no(Job.Move(JobRunning, EventJobCancelled, JobCancelled)) // what was started is never "not executed"
-	no(Job.Move(JobCancelled, EventJobCompleted, JobCompleted))
-	no(Job.Move(JobUnknown, EventJobCompleted, JobCompleted))
-	no(Job.Move(JobRunning, EventJobClaimed, JobClaimed))
-	ok(Tool.Move(ToolRunning, EventToolReturned, ToolBreak))
-	no(Tool.Move(ToolError, EventToolReturned, ToolOK))
+	allowed(Job.Move("", EventJobCreated, JobPending))
+	allowed(Job.Move(JobClaimed, EventJobLeaseExpired, JobIssued))
+	allowed(Job.Move(JobRunning, EventJobLeaseExpired, JobIssued))
+	refused(Job.Move(JobRunning, EventJobCancelled, JobCancelled)) // a started job never counts as not executed
+	refused(Job.Move(JobCancelled, EventJobCompleted, JobCompleted))
+	refused(Job.Move(JobUnknown, EventJobCompleted, JobCompleted))
+	refused(Job.Move(JobRunning, EventJobClaimed, JobClaimed))
+	allowed(Tool.Move(ToolRunning, EventToolReturned, ToolBreak))
+	refused(Tool.Move(ToolError, EventToolReturned, ToolOK))
 	for _, s := range []WorkerState{WorkerRegistered, WorkerUnreachable, WorkerOffline} {
-		ok(Worker.Move(s, EventWorkerHeartbeat, WorkerOnline))
+		allowed(Worker.Move(s, EventWorkerHeartbeat, WorkerOnline))
 	}
-	no(Worker.Move(WorkerOnline, EventWorkerLost, WorkerOffline))
-	no(Worker.Move(WorkerRemoved, EventWorkerHeartbeat, WorkerOnline))
+	refused(Worker.Move(WorkerOnline, EventWorkerLost, WorkerOffline))
+	refused(Worker.Move(WorkerRemoved, EventWorkerHeartbeat, WorkerOnline))
 }

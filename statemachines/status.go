@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Status is the normalised lifecycle status of an execution: exactly five words.
-// That a run waits, and for what, is said by its state, never by a sixth status.
+// Status is the normalised lifecycle status of an execution, one of exactly five.
+// An execution that waits has no status of its own: its state says that it waits.
 type Status string
 
 // The statuses.
@@ -18,16 +18,16 @@ const (
 	StatusCancelled Status = "CANCELLED"
 )
 
-// stateFacts is what is true of an execution in a state, whatever led to it.
+// stateFacts is what holds for an execution in a state, however it got there.
 type stateFacts struct {
 	state        ExecutionState
 	status       Status
-	holdsNoLocks bool  // holds no lock
+	holdsNoLocks bool
 	terminal     Event // the event that ended it, if it has ended
 	acknowledged bool
 }
 
-// executionFacts has one line per state, in the order of an execution's life.
+// executionFacts has one line per state, in lifecycle order.
 var executionFacts = []stateFacts{
 	{state: ExecutionNew, status: StatusPending, holdsNoLocks: true},
 	{state: ExecutionValid, status: StatusPending, holdsNoLocks: true},
@@ -61,9 +61,9 @@ var factsByState = func() map[ExecutionState]stateFacts {
 	return m
 }()
 
-// StatusOf is the normalised status of an execution in a state. It is total: an
-// execution that does not exist is PENDING, and one in a state that this binary
-// does not know is RUNNING, because nobody may take it for ended.
+// StatusOf is the normalised status of an execution in a state. It is defined for
+// every text: an execution that does not exist is PENDING, and one in a state that
+// this binary does not know is RUNNING, so that nobody treats it as ended.
 func StatusOf(state ExecutionState) Status {
 	if state == "" {
 		return StatusPending
@@ -74,8 +74,8 @@ func StatusOf(state ExecutionState) Status {
 	return StatusRunning
 }
 
-// StatesOf lists the states that a status stands for, in the order of an
-// execution's life; none for a text that is no status.
+// StatesOf lists the states of a status, in lifecycle order; none for a text that
+// is not a status.
 func StatesOf(status Status) []ExecutionState {
 	var states []ExecutionState
 	for _, f := range executionFacts {
@@ -92,10 +92,10 @@ func Statuses() []Status {
 }
 
 // HoldsLocks reports whether an execution in this state holds the locks it took at
-// its present lock epoch. The states that hold nothing are a closed list: every
+// its current lock epoch. The states that hold nothing are a closed list: every
 // state before LOCKING and every _ACK. A state that this binary does not know
-// holds, so that an older binary never gives away the locks of a newer one's
-// execution; an execution that does not exist holds nothing.
+// counts as holding, so that an older binary never gives away the locks of an
+// execution that a newer one drives. An execution that does not exist holds nothing.
 func HoldsLocks(state ExecutionState) bool {
 	return state != "" && !factsByState[state].holdsNoLocks
 }
@@ -104,15 +104,15 @@ func HoldsLocks(state ExecutionState) bool {
 // not.
 func Terminal(state ExecutionState) bool { return factsByState[state].terminal != "" }
 
-// Acknowledged reports whether the engine has nothing left to do for an
-// execution in this state and no lock is held.
+// Acknowledged reports whether an execution in this state needs nothing more from
+// the engine and holds no lock.
 func Acknowledged(state ExecutionState) bool { return factsByState[state].acknowledged }
 
-// TerminalEvent is the one event that ended an execution in this state, or empty
-// if it has not ended.
+// TerminalEvent is the event that ended an execution in this state, empty if it has
+// not ended.
 func TerminalEvent(state ExecutionState) Event { return factsByState[state].terminal }
 
-// ExecutionStates lists all states of an execution in the order of its life.
+// ExecutionStates lists all states of an execution in lifecycle order.
 func ExecutionStates() []ExecutionState {
 	states := make([]ExecutionState, len(executionFacts))
 	for i, f := range executionFacts {
@@ -121,14 +121,14 @@ func ExecutionStates() []ExecutionState {
 	return states
 }
 
-// UnknownNameError is the error of the Parse functions: a text that names no member
-// of a closed set. There is one spelling only; "running" is not RUNNING.
+// UnknownNameError is the error of the Parse functions: a text that is not in a
+// closed set of names. Names are case-sensitive: "running" is not RUNNING.
 type UnknownNameError struct {
 	Kind string // execution state, status, job state, outcome
 	Text string
 }
 
-func (e *UnknownNameError) Error() string { return fmt.Sprintf("there is no %s %q", e.Kind, e.Text) }
+func (e *UnknownNameError) Error() string { return fmt.Sprintf("unknown %s %q", e.Kind, e.Text) }
 
 // ParseExecutionState reads the name of a state.
 func ParseExecutionState(text string) (ExecutionState, error) {
@@ -143,7 +143,7 @@ func ParseJobState(text string) (JobState, error) {
 	return parse("job state", text, slices.Concat([]JobState{JobPending, JobIssued, JobClaimed, JobRunning}, jobClosed))
 }
 
-// ParseOutcome reads an outcome as a block answers it.
+// ParseOutcome reads an outcome as a block returns it.
 func ParseOutcome(text string) (Outcome, error) {
 	return parse("outcome", text, []Outcome{OutcomeOK, OutcomeError, OutcomeBreak, OutcomeNoop})
 }

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestStateFacts_AgreeWithTheTable holds the facts against the law's own lists, and spells
-// out what locks rely on.
+// TestStateFacts_AgreeWithTheTable compares the facts of the states with the lists in
+// the transition table, and checks what locks rely on.
 func TestStateFacts_AgreeWithTheTable(t *testing.T) {
 	m := Execution.Machine()
 	var listed []ExecutionState
@@ -15,7 +15,7 @@ func TestStateFacts_AgreeWithTheTable(t *testing.T) {
 		listed = append(listed, StatesOf(s)...)
 	}
 	if len(listed) != len(m.States) {
-		t.Errorf("the statuses stand for %d states, there are %d", len(listed), len(m.States))
+		t.Errorf("the statuses have %d states, the table has %d", len(listed), len(m.States))
 	}
 	for _, s := range ExecutionStates() {
 		if !slices.Contains(StatesOf(StatusOf(s)), s) {
@@ -32,58 +32,58 @@ func TestStateFacts_AgreeWithTheTable(t *testing.T) {
 			t.Errorf("%s is acknowledged and holds locks", s)
 		}
 		if end, ok := m.TerminalEvents[string(s)]; ok && end != TerminalEvent(s) {
-			t.Errorf("%s is entered by %s and said to be ended by %s", s, end, TerminalEvent(s))
+			t.Errorf("%s is entered by %s, and its terminal event is %s", s, end, TerminalEvent(s))
 		}
 	}
 }
 
-// TestHoldsLocks_IsAClosedList writes the states that hold nothing once more, by
-// hand: whoever adds a state has to decide here as well.
+// TestHoldsLocks_IsAClosedList repeats the states that hold no locks by hand, so that
+// whoever adds a state has to decide here too.
 func TestHoldsLocks_IsAClosedList(t *testing.T) {
 	free := []ExecutionState{
 		"", "NEW", "VALID", "BLOCKED_WAITING", "READY", "RESOURCE_DISCOVERY", "RESOURCES_DISCOVERED", "SCHEDULED",
 		"COMPLETED_ACK", "FAILED_SAFE_ACK", "FAILED_UNSAFE_ACK", "CANCELLED_ACK",
 	}
-	for _, s := range append(ExecutionStates(), "", "A_STATE_OF_TOMORROW", "new", "COMPLETED_ACK ") {
+	for _, s := range append(ExecutionStates(), "", "FUTURE_STATE", "new", "COMPLETED_ACK ") {
 		if got, want := HoldsLocks(s), !slices.Contains(free, s); got != want {
-			t.Errorf("Holding(%q) = %t", s, got)
+			t.Errorf("HoldsLocks(%q) = %t", s, got)
 		}
 	}
 }
 
-// TestHoldsLocks_EndsOnlyOnReleasingEvents: a move from a state that holds to
-// one that does not is one of the few that are meant to release everything.
+// TestHoldsLocks_EndsOnlyOnReleasingEvents checks that only the events that are meant
+// to release all locks move from a state that holds locks to one that does not.
 func TestHoldsLocks_EndsOnlyOnReleasingEvents(t *testing.T) {
 	releasing := []Event{EventLockDeferred, EventExecutionSettled, EventExecutionAcknowledged, EventExecutionRetried}
 	for _, r := range Execution.Machine().Rows {
 		if r.Verdict != Move {
 			continue
 		}
-		lets := HoldsLocks(ExecutionState(r.From)) && !HoldsLocks(ExecutionState(r.To))
-		if lets && !slices.Contains(releasing, r.On) {
-			t.Errorf("%s from %s to %s gives the locks away", r.On, r.From, r.To)
+		releases := HoldsLocks(ExecutionState(r.From)) && !HoldsLocks(ExecutionState(r.To))
+		if releases && !slices.Contains(releasing, r.On) {
+			t.Errorf("%s from %s to %s releases the locks", r.On, r.From, r.To)
 		}
-		if gets := !HoldsLocks(ExecutionState(r.From)) && ExecutionState(r.To) == ExecutionRunning; gets {
+		if !HoldsLocks(ExecutionState(r.From)) && ExecutionState(r.To) == ExecutionRunning {
 			t.Errorf("%s from %s runs without locks", r.On, r.From)
 		}
 	}
 }
 
 func TestStatusOf_UnknownStates(t *testing.T) {
-	if got := StatusOf("A_STATE_OF_TOMORROW"); got != StatusRunning {
-		t.Errorf("an unknown state is %s: somebody may take it for ended", got)
+	if got := StatusOf("FUTURE_STATE"); got != StatusRunning {
+		t.Errorf("an unknown state has the status %s, which may be taken for ended", got)
 	}
 	if got := StatusOf(""); got != StatusPending {
-		t.Errorf("an execution that does not exist is %s", got)
+		t.Errorf("an execution that does not exist has the status %s", got)
 	}
 	if got := StatusOf(ExecutionCancelling); got != StatusRunning {
-		t.Errorf("CANCELLING is %s", got)
+		t.Errorf("CANCELLING has the status %s", got)
 	}
 	if got := StatesOf("PAUSED"); len(got) != 0 {
-		t.Errorf("a status that does not exist stands for %v", got)
+		t.Errorf("an unknown status has the states %v", got)
 	}
-	if Terminal("A_STATE_OF_TOMORROW") || Acknowledged("") || TerminalEvent("") != "" {
-		t.Error("what is not known has ended")
+	if Terminal("FUTURE_STATE") || Acknowledged("") || TerminalEvent("") != "" {
+		t.Error("an unknown state counts as ended")
 	}
 }
 
@@ -121,6 +121,6 @@ func TestParse_AcceptsOneSpelling(t *testing.T) {
 		}
 	}
 	if _, err := ParseOutcome("RUNNING"); err == nil {
-		t.Error("RUNNING is taken for an outcome")
+		t.Error("RUNNING is accepted as an outcome")
 	}
 }

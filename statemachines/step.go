@@ -2,7 +2,7 @@ package statemachines
 
 import "slices"
 
-// StepState is the state of one visit of one step.
+// StepState is the state of one step run.
 type StepState string
 
 // The states of a step.
@@ -16,8 +16,8 @@ const (
 	StepCancelled   StepState = "CANCELLED"
 )
 
-// The events of a step. The state it exits with is said by the event's
-// destination.
+// The events of a step. The destination of EventStepExited is the state the step
+// exits with.
 const (
 	EventStepEntered Event = "step.entered"
 	EventStepExited  Event = "step.exited"
@@ -25,8 +25,8 @@ const (
 
 var stepClosed = []StepState{StepCompleted, StepFailed, StepSkipped, StepCaseHandled, StepCancelled}
 
-// Step is the law of one visit of one step. Its owner is the engine. It is
-// local: the exit of a loop's iteration closes nothing above it.
+// Step is the transition table of one step run. The engine owns it. It is local:
+// the exit of one iteration of a loop closes nothing above it.
 var Step = newTransitionTable[StepState](Machine{
 	Layer:    LayerStep,
 	States:   stateNames(StepPending, StepRunning, StepCompleted, StepFailed, StepSkipped, StepCaseHandled, StepCancelled),
@@ -36,15 +36,15 @@ var Step = newTransitionTable[StepState](Machine{
 	Events:   []Event{EventStepEntered, EventStepExited},
 	Rows: slices.Concat(
 		moves(EventStepEntered, StepRunning, byEngine, "it is next", StepPending),
-		moves(EventStepExited, StepCompleted, byEngine, "its jobs have ended well, or as well as the definition asks", StepRunning),
-		moves(EventStepExited, StepFailed, byEngine, "an assertion is false, or its jobs failed beyond their retries", StepRunning),
-		moves(EventStepExited, StepSkipped, byEngine, "its condition is false or cannot be evaluated: no job", StepRunning),
-		moves(EventStepExited, StepCaseHandled, byEngine, "its jobs failed, and `onFailure` or `continueOnError` handles that", StepRunning),
+		moves(EventStepExited, StepCompleted, byEngine, "its jobs have succeeded, or failures are within the tolerance", StepRunning),
+		moves(EventStepExited, StepFailed, byEngine, "an assertion is false, or its jobs failed after their retries", StepRunning),
+		moves(EventStepExited, StepSkipped, byEngine, "its condition is false or cannot be evaluated: it has no job", StepRunning),
+		moves(EventStepExited, StepCaseHandled, byEngine, "its jobs failed, and `onFailure` or `continueOnError` handles the failure", StepRunning),
 		moves(EventStepExited, StepCancelled, byEngine, "the execution was cancelled; every job is final", StepRunning),
 
 		ignores(EventStepEntered, "it has been entered already", StepRunning),
-		refuses(EventStepEntered, "another visit of the step is a step run of its own", stepClosed...),
-		ignores(EventStepExited, "it has exited already: the first status stays", stepClosed...),
+		refuses(EventStepEntered, "entering the step again makes a new step run", stepClosed...),
+		ignores(EventStepExited, "it has exited already: the first status is kept", stepClosed...),
 		refuses(EventStepExited, "it was never entered", StepPending),
 	),
 })

@@ -2,10 +2,10 @@ package statemachines
 
 import "slices"
 
-// ToolState is the state of one call of a block's own code.
+// ToolState is the state of one call of a block's code.
 type ToolState string
 
-// The states of a tool call. The last four are its possible outcomes.
+// The states of a tool call. The last four are the possible outcomes.
 const (
 	ToolPending ToolState = "PENDING"
 	ToolRunning ToolState = "RUNNING"
@@ -15,11 +15,11 @@ const (
 	ToolNoop    ToolState = "NOOP"
 )
 
-// Outcome is what a block's code says of its own call. It is carried in the
-// job's result and routes the next step; it is never a status of anything else.
+// Outcome is what a block's code returns about its own call. The job's result
+// carries it, and it routes the next step; it is never the status of anything else.
 type Outcome string
 
-// The outcomes, in the one spelling that is accepted.
+// The outcomes. No other spelling is accepted.
 const (
 	OutcomeOK    Outcome = "OK"
 	OutcomeError Outcome = "ERROR"
@@ -36,7 +36,7 @@ const (
 
 var toolClosed = []ToolState{ToolOK, ToolError, ToolBreak, ToolNoop}
 
-// Tool is the law of one call of a block's code. Its owner is the worker.
+// Tool is the transition table of one call of a block's code. The worker owns it.
 var Tool = newTransitionTable[ToolState](Machine{
 	Layer:    LayerTool,
 	States:   stateNames(ToolPending, ToolRunning, ToolOK, ToolError, ToolBreak, ToolNoop),
@@ -46,15 +46,15 @@ var Tool = newTransitionTable[ToolState](Machine{
 	Events:   []Event{EventToolInvoked, EventToolReturned, EventToolFailed},
 	Rows: slices.Concat(
 		moves(EventToolInvoked, ToolRunning, "worker", "the job was started", ToolPending),
-		moves(EventToolReturned, ToolOK, "worker", "the block says OK", ToolRunning),
-		moves(EventToolReturned, ToolBreak, "worker", "the block says BREAK: enough of this loop or sequence", ToolRunning),
-		moves(EventToolReturned, ToolNoop, "worker", "the block says NOOP: there was nothing to do", ToolRunning),
-		moves(EventToolFailed, ToolError, "worker", "the block says ERROR, says nothing intelligible, panics or takes too long", ToolRunning),
+		moves(EventToolReturned, ToolOK, "worker", "the block returns OK", ToolRunning),
+		moves(EventToolReturned, ToolBreak, "worker", "the block returns BREAK: leave this loop or sequence", ToolRunning),
+		moves(EventToolReturned, ToolNoop, "worker", "the block returns NOOP: there was nothing to do", ToolRunning),
+		moves(EventToolFailed, ToolError, "worker", "the block returns ERROR or an invalid answer, panics or takes too long", ToolRunning),
 
-		refuses(EventToolInvoked, "a call is made once: a repetition is a call of its own", slices.Concat([]ToolState{ToolRunning}, toolClosed)...),
+		refuses(EventToolInvoked, "a call is made once: a repetition is a new call", slices.Concat([]ToolState{ToolRunning}, toolClosed)...),
 		refuses(EventToolReturned, "it was not called", ToolPending),
 		refuses(EventToolFailed, "it was not called", ToolPending),
-		ignores(EventToolReturned, "it has answered, or was given up: the first outcome stays", toolClosed...),
-		ignores(EventToolFailed, "it has answered, or was given up: the first outcome stays", toolClosed...),
+		ignores(EventToolReturned, "it has returned, or was given up: the first outcome is kept", toolClosed...),
+		ignores(EventToolFailed, "it has returned, or was given up: the first outcome is kept", toolClosed...),
 	),
 })

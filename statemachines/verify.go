@@ -5,23 +5,23 @@ import (
 	"slices"
 )
 
-// Flaw names a kind of mistake in a machine.
+// Flaw names a kind of error in a machine.
 type Flaw string
 
-// The flaws that Verify looks for.
+// The flaws that Verify checks for.
 const (
-	FlawGap            Flaw = "gap"         // a state and an event without any verdict
-	FlawAmbiguous      Flaw = "ambiguous"   // two verdicts for one state and event, or one move twice
-	FlawUnknown        Flaw = "unknown"     // a row or default that names what the machine does not have
-	FlawUnexplained    Flaw = "unexplained" // a verdict without its reason, a move without who or record
-	FlawUnused         Flaw = "unused"      // a default that covers nothing
-	FlawUnreachable    Flaw = "unreachable" // a state that nothing leads to
-	FlawLeavesTerminal Flaw = "open"        // a way out of an ended state that is not its own
-	FlawDeadEnd        Flaw = "dead end"    // a state from which the machine never ends
-	FlawTerminalEvent  Flaw = "end"         // a terminal event recorded wrongly, or more than once in a try
+	FlawGap            Flaw = "gap"             // a state and an event without any verdict
+	FlawAmbiguous      Flaw = "ambiguous"       // two verdicts for one state and event, or one move twice
+	FlawUnknown        Flaw = "unknown"         // a row or default that names a state or event that the machine does not have
+	FlawUnexplained    Flaw = "unexplained"     // a verdict without a reason, a move without actors or recorded event
+	FlawUnused         Flaw = "unused"          // a default that covers nothing
+	FlawUnreachable    Flaw = "unreachable"     // a state that nothing leads to
+	FlawLeavesTerminal Flaw = "leaves terminal" // a transition out of a terminal state that is not allowed there
+	FlawDeadEnd        Flaw = "dead end"        // a state from which the machine cannot end
+	FlawTerminalEvent  Flaw = "terminal event"  // a terminal event recorded wrongly, or more than once in a try
 )
 
-// Violation is one mistake in a machine.
+// Violation is one flaw found in a machine.
 type Violation struct {
 	Layer  Layer
 	Flaw   Flaw
@@ -30,8 +30,9 @@ type Violation struct {
 
 func (v Violation) String() string { return fmt.Sprintf("%s: %s: %s", v.Layer, v.Flaw, v.Detail) }
 
-// Verify lists what is wrong with a machine: nothing, for a law that decides
-// every case once, explains itself, leads everywhere and always to an end.
+// Verify lists the flaws of a machine. It finds none if every pair of a state and an
+// event has exactly one verdict with a reason, every state can be reached, and every
+// state can reach an end.
 func Verify(m *Machine) []Violation {
 	v := &verifier{m: m}
 	v.checkNames()
@@ -50,7 +51,7 @@ func (v *verifier) report(flaw Flaw, format string, args ...any) {
 	v.violations = append(v.violations, Violation{Layer: v.m.Layer, Flaw: flaw, Detail: fmt.Sprintf(format, args...)})
 }
 
-// checkNames holds everything that is named against what the machine has.
+// checkNames checks that every state and event that is named exists.
 func (v *verifier) checkNames() {
 	state := func(where, s string) {
 		if !slices.Contains(v.m.States, s) {
@@ -72,10 +73,10 @@ func (v *verifier) checkNames() {
 		}
 	}
 	for s := range v.m.TerminalEvents {
-		state("the ends", s)
+		state("the terminal events", s)
 	}
 	if v.m.ReopenEvent != "" {
-		event("reopening", v.m.ReopenEvent)
+		event("the reopen event", v.m.ReopenEvent)
 	}
 	for _, r := range v.m.Rows {
 		where := fmt.Sprintf("the row %q, %q", r.From, r.On)
@@ -86,12 +87,12 @@ func (v *verifier) checkNames() {
 			if r.From != "" {
 				state(where, r.From)
 			} else if r.To != v.m.Initial {
-				v.report(FlawUnknown, "%s brings into being in %q, which is not the initial state", where, r.To)
+				v.report(FlawUnknown, "%s creates it in %q, which is not the initial state", where, r.To)
 			}
 		case Ignore, Refuse:
 			state(where, r.From)
 			if r.To != "" || r.RecordedAs != "" {
-				v.report(FlawUnknown, "%s does not move, yet names a destination or a record", where)
+				v.report(FlawUnknown, "%s does not move, but names a destination or a recorded event", where)
 			}
 		default:
 			v.report(FlawUnknown, "%s has the verdict %q", where, r.Verdict)
@@ -111,7 +112,8 @@ func (v *verifier) checkNames() {
 	}
 }
 
-// checkCells asks of every state and event that there is one verdict, with a reason.
+// checkCells checks that every pair of a state and an event has one verdict, with a
+// reason, and that every default is used.
 func (v *verifier) checkCells() {
 	used := make(map[int]bool)
 	for _, from := range v.m.States {
@@ -143,8 +145,9 @@ func (v *verifier) checkCells() {
 	}
 }
 
-// checkPaths asks that every state can be reached, that every state can reach an end
-// and every end its closing, and that nothing leaves an end but by its own ways.
+// checkPaths checks that every state can be reached, that every state can reach a
+// terminal and a closed state, and that a terminal state is left only for a closed
+// state or by ReopenEvent.
 func (v *verifier) checkPaths() {
 	reached := v.reachable([]string{v.m.Initial}, func(r Row) (string, string) { return r.From, r.To })
 	ending := v.reachable(v.m.Terminal, func(r Row) (string, string) { return r.To, r.From })
@@ -167,8 +170,8 @@ func (v *verifier) checkPaths() {
 	}
 }
 
-// reachable is everything that moves lead to from the seeds, following each move
-// in the direction that step gives it.
+// reachable is the set of states that moves lead to from the seeds. step gives the
+// direction in which a move is followed.
 func (v *verifier) reachable(seeds []string, step func(Row) (from, to string)) map[string]bool {
 	in, queue := make(map[string]bool), slices.Clone(seeds)
 	for len(queue) > 0 {
@@ -183,9 +186,10 @@ func (v *verifier) reachable(seeds []string, step func(Row) (from, to string)) m
 	return in
 }
 
-// checkTerminalEvents asks that entering an end is recorded by its one event, and that nothing
-// else is. With paths, which lets an end lead only to its closing or to another
-// try, this makes exactly one terminal event a try.
+// checkTerminalEvents checks that entering a terminal state is recorded as its one
+// event, and that no other move is. Together with checkPaths, which lets an end lead
+// only to a closed state or to another try, this gives every try exactly one terminal
+// event.
 func (v *verifier) checkTerminalEvents() {
 	for _, r := range v.m.Rows {
 		if r.Verdict != Move {

@@ -13,8 +13,8 @@ func TestVerify_EveryMachineIsSound(t *testing.T) {
 	}
 }
 
-// TestMachines_ShareNoEvents keeps an event of a lower layer from ever being
-// taken for one that opens or closes an execution.
+// TestMachines_ShareNoEvents checks that no event belongs to two layers, so that an
+// event of a lower layer is never taken for one that opens or closes an execution.
 func TestMachines_ShareNoEvents(t *testing.T) {
 	layer := make(map[Event]Layer)
 	for _, m := range Machines() {
@@ -27,13 +27,13 @@ func TestMachines_ShareNoEvents(t *testing.T) {
 	}
 	for s, e := range executionTerminalEvents {
 		if l, ok := layer[e]; ok && l != LayerExecution {
-			t.Errorf("%s, which ends an execution in %s, is an event of %s", e, s, l)
+			t.Errorf("%s, the terminal event of %s, is an event of the layer %s", e, s, l)
 		}
 	}
 }
 
-// TestVerify_FindsEachFlaw breaks the execution's law, one mistake at a time, and
-// asks that Verify names it. A check that no mistake can trip proves nothing.
+// TestVerify_FindsEachFlaw breaks the table of the execution in one way at a time and
+// checks that Verify reports the flaw.
 func TestVerify_FindsEachFlaw(t *testing.T) {
 	find := func(m *Machine, from ExecutionState, on Event) int {
 		i := slices.IndexFunc(m.Rows, func(r Row) bool { return r.From == string(from) && r.On == on })
@@ -43,20 +43,20 @@ func TestVerify_FindsEachFlaw(t *testing.T) {
 		return i
 	}
 	row := func(from ExecutionState, on Event, to ExecutionState) Row {
-		return Row{From: string(from), On: on, To: string(to), Verdict: Move, Actors: "engine", Reason: "a mistake", RecordedAs: on}
+		return Row{From: string(from), On: on, To: string(to), Verdict: Move, Actors: "engine", Reason: "a test", RecordedAs: on}
 	}
 	for name, c := range map[string]struct {
-		flaw  Flaw
-		spoil func(m *Machine)
+		flaw       Flaw
+		breakTable func(m *Machine)
 	}{
-		"no default for what no row names": {FlawGap, func(m *Machine) { m.Defaults = m.Defaults[:len(m.Defaults)-1] }},
-		"a new event nobody thought about": {FlawGap, func(m *Machine) {
+		"no default for the remaining pairs": {FlawGap, func(m *Machine) { m.Defaults = m.Defaults[:len(m.Defaults)-1] }},
+		"no default for an event": {FlawGap, func(m *Machine) {
 			m.Defaults = slices.DeleteFunc(m.Defaults, func(d Default) bool { return len(d.On) == 0 })
 		}},
-		"a move that is also refused": {FlawAmbiguous, func(m *Machine) {
+		"an event that moves and is refused": {FlawAmbiguous, func(m *Machine) {
 			m.Rows = append(m.Rows, refuses(EventExecutionValidated, "no", ExecutionNew)...)
 		}},
-		"ignored for two reasons": {FlawAmbiguous, func(m *Machine) {
+		"an event ignored for two reasons": {FlawAmbiguous, func(m *Machine) {
 			m.Rows = append(m.Rows, ignores(EventLockGranted, "a", ExecutionRunning)...)
 			m.Rows = append(m.Rows, ignores(EventLockGranted, "b", ExecutionRunning)...)
 		}},
@@ -72,75 +72,75 @@ func TestVerify_FindsEachFlaw(t *testing.T) {
 		"an event that does not exist": {FlawUnknown, func(m *Machine) {
 			m.Rows = append(m.Rows, row(ExecutionNew, EventJobClaimed, ExecutionValid))
 		}},
-		"a birth in the middle of life": {FlawUnknown, func(m *Machine) {
+		"creation in a state that is not initial": {FlawUnknown, func(m *Machine) {
 			m.Rows[find(m, "", EventExecutionCreated)].To = string(ExecutionRunning)
 		}},
 		"a refusal that moves": {FlawUnknown, func(m *Machine) {
 			m.Rows[find(m, ExecutionNew, EventExecutionValidated)].Verdict = Refuse
 		}},
-		"a verdict that is none":    {FlawUnknown, func(m *Machine) { m.Rows[0].Verdict = "perhaps" }},
-		"a default that moves":      {FlawUnknown, func(m *Machine) { m.Defaults[0].Verdict = Move }},
-		"a default for a lost name": {FlawUnknown, func(m *Machine) { m.Defaults[0].From = []string{"STARTED"} }},
-		"an initial state unknown":  {FlawUnknown, func(m *Machine) { m.Initial = "BORN" }},
-		"closed but not terminal":   {FlawUnknown, func(m *Machine) { m.Closed = append(m.Closed, string(ExecutionError)) }},
-		"an end that is no state":   {FlawUnknown, func(m *Machine) { m.TerminalEvents["GONE"] = EventExecutionCompleted }},
-		"reopened by no event":      {FlawUnknown, func(m *Machine) { m.ReopenEvent = "execution.reopened" }},
-		"a move without a guard": {FlawUnexplained, func(m *Machine) {
+		"an unknown verdict":                   {FlawUnknown, func(m *Machine) { m.Rows[0].Verdict = "perhaps" }},
+		"a default that moves":                 {FlawUnknown, func(m *Machine) { m.Defaults[0].Verdict = Move }},
+		"a default for an unknown state":       {FlawUnknown, func(m *Machine) { m.Defaults[0].From = []string{"STARTED"} }},
+		"an unknown initial state":             {FlawUnknown, func(m *Machine) { m.Initial = "BORN" }},
+		"a closed state that is not terminal":  {FlawUnknown, func(m *Machine) { m.Closed = append(m.Closed, string(ExecutionError)) }},
+		"a terminal event of an unknown state": {FlawUnknown, func(m *Machine) { m.TerminalEvents["GONE"] = EventExecutionCompleted }},
+		"an unknown reopen event":              {FlawUnknown, func(m *Machine) { m.ReopenEvent = "execution.reopened" }},
+		"a move without a reason": {FlawUnexplained, func(m *Machine) {
 			m.Rows[find(m, ExecutionNew, EventExecutionValidated)].Reason = ""
 		}},
-		"a move by nobody": {FlawUnexplained, func(m *Machine) {
+		"a move without actors": {FlawUnexplained, func(m *Machine) {
 			m.Rows[find(m, ExecutionNew, EventExecutionValidated)].Actors = ""
 		}},
-		"a move without a trace": {FlawUnexplained, func(m *Machine) {
+		"a move without a recorded event": {FlawUnexplained, func(m *Machine) {
 			m.Rows[find(m, ExecutionNew, EventExecutionValidated)].RecordedAs = ""
 		}},
 		"a refusal without a reason": {FlawUnexplained, func(m *Machine) { m.Defaults[len(m.Defaults)-1].Reason = "" }},
-		"a default behind a wider one": {FlawUnused, func(m *Machine) {
-			m.Defaults = append(m.Defaults, Default{Verdict: Refuse, Reason: "never asked"})
+		"a default after a wider one": {FlawUnused, func(m *Machine) {
+			m.Defaults = append(m.Defaults, Default{Verdict: Refuse, Reason: "never used"})
 		}},
-		"nothing leads to WAITING": {FlawUnreachable, func(m *Machine) {
+		"WAITING cannot be reached": {FlawUnreachable, func(m *Machine) {
 			m.Rows = slices.DeleteFunc(m.Rows, func(r Row) bool { return r.On == EventExecutionPaused })
 		}},
-		"a way out of an _ACK": {FlawLeavesTerminal, func(m *Machine) {
+		"a move out of a closed state": {FlawLeavesTerminal, func(m *Machine) {
 			m.Rows = append(m.Rows, row(ExecutionCompletedAck, EventExecutionReady, ExecutionReady))
 		}},
-		"an end that begins again by itself": {FlawLeavesTerminal, func(m *Machine) {
+		"a terminal state that runs again": {FlawLeavesTerminal, func(m *Machine) {
 			m.Rows = append(m.Rows, row(ExecutionCompleted, EventExecutionStarted, ExecutionRunning))
 		}},
-		"a second end after the first": {FlawLeavesTerminal, func(m *Machine) {
+		"a terminal state that moves to another": {FlawLeavesTerminal, func(m *Machine) {
 			m.Rows = append(m.Rows, recordTerminalEvents([]Row{row(ExecutionCompleted, EventExecutionBroken, ExecutionFailedUnsafe)}, m.TerminalEvents)...)
 		}},
-		"no way out of ROLLBACK": {FlawDeadEnd, func(m *Machine) {
+		"nothing leaves ROLLBACK": {FlawDeadEnd, func(m *Machine) {
 			m.Rows = slices.DeleteFunc(m.Rows, func(r Row) bool { return r.From == string(ExecutionRollback) })
 		}},
 		"FAILED_UNSAFE cannot be acknowledged": {FlawDeadEnd, func(m *Machine) {
 			m.Rows = slices.DeleteFunc(m.Rows, func(r Row) bool { return r.From == string(ExecutionFailedUnsafe) })
 		}},
-		"an end recorded by its trigger": {FlawTerminalEvent, func(m *Machine) {
+		"an end recorded as its trigger": {FlawTerminalEvent, func(m *Machine) {
 			m.Rows[find(m, ExecutionNew, EventExecutionRejected)].RecordedAs = EventExecutionRejected
 		}},
-		"an end recorded by another's event": {FlawTerminalEvent, func(m *Machine) {
+		"an end recorded as the event of another end": {FlawTerminalEvent, func(m *Machine) {
 			m.Rows[find(m, ExecutionRunning, EventExecutionCompleted)].RecordedAs = EventExecutionCancelled
 		}},
-		"an end recorded without ending": {FlawTerminalEvent, func(m *Machine) {
+		"a terminal event recorded without ending": {FlawTerminalEvent, func(m *Machine) {
 			m.Rows[find(m, ExecutionRunning, EventExecutionPaused)].RecordedAs = EventExecutionFailedSafe
 		}},
-		"an end recorded twice": {FlawTerminalEvent, func(m *Machine) {
+		"a terminal event recorded twice": {FlawTerminalEvent, func(m *Machine) {
 			m.Rows[find(m, ExecutionCompleted, EventExecutionSettled)].RecordedAs = EventExecutionCompleted
 		}},
-		"an end without an event": {FlawTerminalEvent, func(m *Machine) { delete(m.TerminalEvents, string(ExecutionCancelled)) }},
+		"a terminal state without a terminal event": {FlawTerminalEvent, func(m *Machine) { delete(m.TerminalEvents, string(ExecutionCancelled)) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := cloneMachine(Execution.Machine())
-			c.spoil(m)
+			c.breakTable(m)
 			found := Verify(m)
 			if !slices.ContainsFunc(found, func(v Violation) bool { return v.Flaw == c.flaw }) {
-				t.Errorf("Verify does not see %q in:\n%v", c.flaw, found)
+				t.Errorf("Verify does not report %q:\n%v", c.flaw, found)
 			}
 		})
 	}
 	if found := Verify(Execution.Machine()); len(found) > 0 {
-		t.Errorf("the mistakes have leaked into the law itself: %v", found)
+		t.Errorf("the test has changed the table itself: %v", found)
 	}
 }
 

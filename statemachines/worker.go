@@ -5,8 +5,8 @@ import "slices"
 // WorkerState is the state of one polling worker.
 type WorkerState string
 
-// The states of a worker. They are for display and for admitting workers; who
-// may take over a job is decided by its lease alone.
+// The states of a worker. They serve display and the admission of workers. Who may
+// take over a job depends only on the job's lease.
 const (
 	WorkerRegistered  WorkerState = "REGISTERED"
 	WorkerOnline      WorkerState = "ONLINE"
@@ -27,8 +27,8 @@ const (
 
 const bySweeper = "sweeper"
 
-// Worker is the law of a polling worker. Its owner is the sweeper, but for the
-// worker's own word that it lives or leaves.
+// Worker is the transition table of a polling worker. The sweeper owns it, apart
+// from the registration, heartbeats and unregistration that the worker sends.
 var Worker = newTransitionTable[WorkerState](Machine{
 	Layer:    LayerWorker,
 	States:   stateNames(WorkerRegistered, WorkerOnline, WorkerUnreachable, WorkerOffline, WorkerRemoved),
@@ -39,24 +39,24 @@ var Worker = newTransitionTable[WorkerState](Machine{
 		EventWorkerRegistered, EventWorkerHeartbeat, EventWorkerHeartbeatMissed, EventWorkerLost, EventWorkerForgotten, EventWorkerUnregistered,
 	},
 	Rows: slices.Concat(
-		moves(EventWorkerRegistered, WorkerRegistered, "worker", "it names its pool and its blocks", WorkerState("")),
+		moves(EventWorkerRegistered, WorkerRegistered, "worker", "it registers with its pool and its blocks", WorkerState("")),
 		moves(EventWorkerRegistered, WorkerRegistered, "worker", "it was started again", WorkerUnreachable, WorkerOffline),
 		moves(EventWorkerHeartbeat, WorkerOnline, "worker", "any heartbeat", WorkerRegistered, WorkerUnreachable, WorkerOffline),
 		moves(EventWorkerHeartbeatMissed, WorkerUnreachable, bySweeper, "no heartbeat for `worker.unreachable` (2 min): it gets no new packs", WorkerRegistered, WorkerOnline),
 		moves(EventWorkerLost, WorkerOffline, bySweeper, "no heartbeat for `worker.offline` (6 min)", WorkerUnreachable),
 		moves(EventWorkerForgotten, WorkerRemoved, bySweeper, "no heartbeat for `worker.forget` (24 h)", WorkerOffline),
-		moves(EventWorkerUnregistered, WorkerRemoved, "worker", "it leaves in good order", WorkerRegistered, WorkerOnline, WorkerUnreachable, WorkerOffline),
+		moves(EventWorkerUnregistered, WorkerRemoved, "worker", "it shuts down cleanly", WorkerRegistered, WorkerOnline, WorkerUnreachable, WorkerOffline),
 
-		ignores(EventWorkerRegistered, "it is registered: the same worker says so again", WorkerRegistered, WorkerOnline),
-		ignores(EventWorkerHeartbeat, "it is known to be online: only the time of its last heartbeat changes", WorkerOnline),
-		ignores(EventWorkerHeartbeatMissed, "the sweeper has seen that already", WorkerUnreachable, WorkerOffline),
-		ignores(EventWorkerLost, "it was heard of since, or has to be UNREACHABLE first", WorkerRegistered, WorkerOnline),
-		ignores(EventWorkerLost, "the sweeper has seen that already", WorkerOffline),
-		ignores(EventWorkerForgotten, "it was heard of since, or has to be OFFLINE first", WorkerRegistered, WorkerOnline, WorkerUnreachable),
-		refuses(EventWorkerRegistered, "a removed worker has no item: its registration begins a new life", WorkerRemoved),
-		refuses(EventWorkerHeartbeat, "it is not known (any more): it has to register", WorkerRemoved),
+		ignores(EventWorkerRegistered, "it is registered: the worker registers again", WorkerRegistered, WorkerOnline),
+		ignores(EventWorkerHeartbeat, "it is online: only the time of its last heartbeat changes", WorkerOnline),
+		ignores(EventWorkerHeartbeatMissed, "the sweeper has handled that already", WorkerUnreachable, WorkerOffline),
+		ignores(EventWorkerLost, "it has sent a heartbeat since, or has to be UNREACHABLE first", WorkerRegistered, WorkerOnline),
+		ignores(EventWorkerLost, "the sweeper has handled that already", WorkerOffline),
+		ignores(EventWorkerForgotten, "it has sent a heartbeat since, or has to be OFFLINE first", WorkerRegistered, WorkerOnline, WorkerUnreachable),
+		refuses(EventWorkerRegistered, "a removed worker has no item: its registration creates a new one", WorkerRemoved),
+		refuses(EventWorkerHeartbeat, "it is not registered (any more): it has to register", WorkerRemoved),
 	),
 	Defaults: []Default{
-		{From: stateNames(WorkerRemoved), Verdict: Ignore, Reason: "it is gone already"},
+		{From: stateNames(WorkerRemoved), Verdict: Ignore, Reason: "it is removed already"},
 	},
 })

@@ -25,9 +25,9 @@ const (
 
 var workflowClosed = []WorkflowState{WorkflowCompleted, WorkflowFailed, WorkflowCancelled}
 
-// Workflow is the law of a workflow inside an execution. Its owner is the
-// engine. It may inform the execution and never closes it. A retry begins a new
-// one: what is closed stays closed.
+// Workflow is the transition table of a workflow inside an execution. The engine
+// owns it. Its events inform the execution and never close it. A retry begins a
+// new workflow; a closed one stays closed.
 var Workflow = newTransitionTable[WorkflowState](Machine{
 	Layer:    LayerWorkflow,
 	States:   stateNames(WorkflowPending, WorkflowRunning, WorkflowCompleted, WorkflowFailed, WorkflowCancelled),
@@ -36,9 +36,9 @@ var Workflow = newTransitionTable[WorkflowState](Machine{
 	Closed:   stateNames(workflowClosed...),
 	Events:   []Event{EventWorkflowInitialized, EventWorkflowCompleted, EventWorkflowFailed, EventWorkflowCancelled},
 	Rows: slices.Concat(
-		moves(EventWorkflowInitialized, WorkflowRunning, byEngine, "its execution runs, or the step that embeds it was entered", WorkflowPending),
-		moves(EventWorkflowCompleted, WorkflowCompleted, byEngine, "all its steps have ended well", WorkflowRunning),
-		moves(EventWorkflowFailed, WorkflowFailed, byEngine, "a step failed and nothing handles that", WorkflowRunning),
+		moves(EventWorkflowInitialized, WorkflowRunning, byEngine, "its execution is running, or the step that embeds it was entered", WorkflowPending),
+		moves(EventWorkflowCompleted, WorkflowCompleted, byEngine, "all its steps have succeeded", WorkflowRunning),
+		moves(EventWorkflowFailed, WorkflowFailed, byEngine, "a step failed and no step handles the failure", WorkflowRunning),
 		moves(EventWorkflowCancelled, WorkflowCancelled, byEngine, "the execution was cancelled", WorkflowRunning),
 
 		ignores(EventWorkflowInitialized, "it has begun already", WorkflowRunning),
@@ -47,8 +47,8 @@ var Workflow = newTransitionTable[WorkflowState](Machine{
 		ignores(EventWorkflowCancelled, "it is cancelled already", WorkflowCancelled),
 	),
 	Defaults: []Default{
-		{From: stateNames(WorkflowPending), Verdict: Refuse, Reason: "what has not begun has nothing to close"},
-		{On: []Event{EventWorkflowInitialized}, Verdict: Refuse, Reason: "a workflow begins once: another try is a workflow of its own"},
+		{From: stateNames(WorkflowPending), Verdict: Refuse, Reason: "it has not begun: there is nothing to close"},
+		{On: []Event{EventWorkflowInitialized}, Verdict: Refuse, Reason: "a workflow begins once: another try is a new workflow"},
 		{Verdict: Refuse, Reason: "a workflow is closed once"},
 	},
 })

@@ -1,3 +1,10 @@
+// Command generate writes docs/lifecycle from the rows of package statemachines: an
+// index, and a page for each layer with its diagram, its moves, the matrix of all
+// states and events, and the reason of every event that does not move. It is run by
+// go generate ./statemachines.
+//
+// page.go renders the page of a layer. A test compares the files on disk with what
+// the rows give. vocabulary.md in the same folder is written by hand.
 package main
 
 import (
@@ -5,11 +12,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/lockstep-run/lockstep/statemachines"
 )
 
-// generatedNotice says in each file where it comes from.
+// generatedNotice is the first line of every generated file.
 const generatedNotice = "<!-- Generated from the rows in statemachines by `make generate`. Do not edit. -->\n\n"
 
 func main() {
@@ -34,14 +43,49 @@ func write(folder string) error {
 	return nil
 }
 
-// pages is every generated file by its name.
+// pages is every generated file, by name.
 func pages() map[string]string {
-	files := map[string]string{
-		"README.md":     generatedNotice + index(),
-		"vocabulary.md": generatedNotice + vocabulary(),
-	}
+	files := map[string]string{"README.md": generatedNotice + index()}
 	for _, m := range statemachines.Machines() {
 		files[string(m.Layer)+".md"] = generatedNotice + page(m)
 	}
 	return files
+}
+
+// index is the page with the table of the six layers.
+func index() string {
+	var b strings.Builder
+	b.WriteString("# The lifecycle\n\n" +
+		"Six layers have a state of their own. Only an event of the layer *execution* opens or closes an execution; events of the\n" +
+		"lower layers inform it. Each page has the diagram of a layer, its moves, and the verdict on every state and every event:\n" +
+		"the event moves it, is ignored because it is late or a duplicate, or is refused.\n\n" +
+		"| layer | states | ends in | moved by | events | moves | ignored | refused |\n| --- | --- | --- | --- | --- | --- | --- | --- |\n")
+	for _, m := range statemachines.Machines() {
+		count := map[statemachines.Verdict]int{}
+		for _, from := range m.States {
+			for _, on := range m.Events {
+				count[m.Cell(from, on)[0].Verdict]++
+			}
+		}
+		fmt.Fprintf(&b, "| [%s](%s.md) | %d | %s | %s | %d | %d | %d | %d |\n", m.Layer, m.Layer, len(m.States),
+			strings.Join(m.Closed, ", "), strings.Join(actors(m), ", "), len(m.Events),
+			count[statemachines.Move], count[statemachines.Ignore], count[statemachines.Refuse])
+	}
+	b.WriteString("\nThe last three columns count pairs of a state and an event.\n\n" +
+		"What other engines call the states of an execution: [vocabulary](vocabulary.md).\n")
+	return b.String()
+}
+
+// actors is everybody who may move the machine, in the order in which they
+// first appear.
+func actors(m *statemachines.Machine) []string {
+	var all []string
+	for _, r := range m.Rows {
+		for actor := range strings.SplitSeq(r.Actors, ", ") {
+			if actor != "" && !slices.Contains(all, actor) {
+				all = append(all, actor)
+			}
+		}
+	}
+	return all
 }

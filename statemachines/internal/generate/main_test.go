@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,22 +12,26 @@ import (
 
 var docsDir = filepath.Join("..", "..", "..", "docs", "lifecycle")
 
-// TestPages_MatchTheDocs fails when docs/lifecycle has drifted from the law,
-// or holds a page that nothing generates.
+// handWritten are the pages of docs/lifecycle that are not generated.
+var handWritten = []string{"vocabulary.md"}
+
+// TestPages_MatchTheDocs fails when docs/lifecycle differs from the rows, or has a
+// page that is neither generated nor in handWritten.
 func TestPages_MatchTheDocs(t *testing.T) {
 	for _, d := range findDrift(t, docsDir) {
 		t.Errorf("%s: run make generate", d)
 	}
 }
 
-// TestFindDrift_ReportsChangedMissingAndExtraPages spoils a copy of the pages, in each of the ways they can.
+// TestFindDrift_ReportsChangedMissingAndExtraPages changes, removes and adds a page in
+// a copy.
 func TestFindDrift_ReportsChangedMissingAndExtraPages(t *testing.T) {
 	folder := t.TempDir()
 	if err := write(folder); err != nil {
 		t.Fatal(err)
 	}
 	if d := findDrift(t, folder); len(d) != 0 {
-		t.Fatalf("freshly written pages have drifted: %v", d)
+		t.Fatalf("freshly written pages differ: %v", d)
 	}
 	job := filepath.Join(folder, "job.md")
 	text, err := os.ReadFile(job)
@@ -43,7 +48,7 @@ func TestFindDrift_ReportsChangedMissingAndExtraPages(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d := strings.Join(findDrift(t, folder), "\n"); !strings.Contains(d, "job.md") || !strings.Contains(d, "step.md") || !strings.Contains(d, "command.md") {
-		t.Errorf("changed job.md, removed step.md, added command.md; seen:\n%s", d)
+		t.Errorf("changed job.md, removed step.md, added command.md; got:\n%s", d)
 	}
 }
 
@@ -65,15 +70,15 @@ func findDrift(t *testing.T, folder string) []string {
 		t.Fatal(err)
 	}
 	for _, e := range entries {
-		if _, ok := want[e.Name()]; !ok {
-			differences = append(differences, e.Name()+" is not generated from any row")
+		if _, ok := want[e.Name()]; !ok && !slices.Contains(handWritten, e.Name()) {
+			differences = append(differences, e.Name()+" is not generated")
 		}
 	}
 	return differences
 }
 
-// TestPages_NameEveryStateAndReason asks that a page names every state, every event, every
-// move and every reason of its layer, and says that it is generated.
+// TestPages_NameEveryStateAndReason checks that a page names every state, event, move
+// and reason of its layer, and that it says it is generated.
 func TestPages_NameEveryStateAndReason(t *testing.T) {
 	files := pages()
 	for _, m := range statemachines.Machines() {
@@ -98,7 +103,7 @@ func TestPages_NameEveryStateAndReason(t *testing.T) {
 		}
 		for _, w := range wanted {
 			if !strings.Contains(text, w) {
-				t.Errorf("%s.md does not say %q", m.Layer, w)
+				t.Errorf("%s.md does not contain %q", m.Layer, w)
 			}
 		}
 	}
@@ -116,7 +121,7 @@ func TestStateRange_NamesExactlyItsStates(t *testing.T) {
 		"RUNNING, WAITING, ERROR, ROLLBACK": {"RUNNING", "WAITING", "ERROR", "ROLLBACK"},
 	} {
 		if got := stateRange(m, states); got != want {
-			t.Errorf("span(%v) = %q, want %q", states, got, want)
+			t.Errorf("stateRange(%v) = %q, want %q", states, got, want)
 		}
 	}
 }

@@ -8,11 +8,11 @@ import (
 	"github.com/lockstep-run/lockstep/statemachines"
 )
 
-// groupThreshold is from how many states a move must lead to be drawn as one arrow from
-// a box that names them all: forty arrows into one state show nothing.
+// groupThreshold is the number of source states from which a move is drawn as one
+// arrow, from a box that names them all. Forty arrows into one state are unreadable.
 const groupThreshold = 5
 
-// page renders one layer.
+// page renders the page of one layer.
 func page(m *statemachines.Machine) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Layer: %s\n\n[All layers](README.md)\n\n", m.Layer)
@@ -26,7 +26,7 @@ func page(m *statemachines.Machine) string {
 	return b.String()
 }
 
-// group is several rows that differ in nothing but where they come from.
+// group is rows that differ only in their source state.
 type group struct {
 	statemachines.Row
 	from []string
@@ -53,7 +53,7 @@ func groupedMoves(m *statemachines.Machine) []group {
 }
 
 // writeDiagram draws one arrow for each pair of states, labelled with every event
-// that leads from the one to the other.
+// that leads from the first to the second.
 func writeDiagram(b *strings.Builder, m *statemachines.Machine) {
 	b.WriteString("```mermaid\nstateDiagram-v2\n    direction TB\n")
 	type arrow struct{ from, to string }
@@ -98,7 +98,8 @@ func writeDiagram(b *strings.Builder, m *statemachines.Machine) {
 	b.WriteString("```\n\n")
 }
 
-// stateRange names a set of states: all of them in a row as first to last.
+// stateRange names a set of states. Three or more that follow each other are written
+// as "first to last".
 func stateRange(m *statemachines.Machine, states []string) string {
 	in := func(s string) bool { return slices.Contains(states, s) }
 	var parts []string
@@ -123,9 +124,9 @@ func stateRange(m *statemachines.Machine, states []string) string {
 	return strings.Join(parts, ", ")
 }
 
-// writeStates is what an execution's state says by itself.
+// writeStates writes what the state of an execution says by itself.
 func writeStates(b *strings.Builder) {
-	b.WriteString("## States\n\nIn the order of an execution's life, which is also what *A to B* means below.\n\n" +
+	b.WriteString("## States\n\nIn lifecycle order; *A to B* below means all states from A to B in this order.\n\n" +
 		"| state | status | holds its locks | ended by |\n| --- | --- | --- | --- |\n")
 	for _, s := range statemachines.ExecutionStates() {
 		holds := "no"
@@ -134,11 +135,11 @@ func writeStates(b *strings.Builder) {
 		}
 		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", s, statemachines.StatusOf(s), holds, code(string(statemachines.TerminalEvent(s))))
 	}
-	b.WriteString("\nA state that a reader does not know counts as holding, and as RUNNING.\n\n")
+	b.WriteString("\nA state that a reader does not know counts as holding locks, and as RUNNING.\n\n")
 }
 
-// recordedLayers are the layers whose moves stand in the history of an execution.
-// Jobs and workers are asked about where they are kept.
+// recordedLayers are the layers whose moves the history of an execution records. The
+// states of jobs and workers are in items of their own.
 var recordedLayers = []statemachines.Layer{statemachines.LayerExecution, statemachines.LayerWorkflow, statemachines.LayerStep}
 
 func writeMoves(b *strings.Builder, m *statemachines.Machine) {
@@ -158,18 +159,18 @@ func writeMoves(b *strings.Builder, m *statemachines.Machine) {
 		b.WriteString("\n")
 	}
 	if !history {
-		b.WriteString("\nThe history of an execution does not hold the events of this layer.\n")
+		b.WriteString("\nThe history of an execution does not record the events of this layer.\n")
 	}
 	if m.ReopenEvent != "" {
-		fmt.Fprintf(b, "\nNothing leaves %s but %s.\n", strings.Join(m.Closed, ", "), code(string(m.ReopenEvent)))
+		fmt.Fprintf(b, "\nOnly %[2]s leaves %[1]s.\n", strings.Join(m.Closed, ", "), code(string(m.ReopenEvent)))
 	} else {
 		fmt.Fprintf(b, "\nNothing leaves %s.\n", strings.Join(m.Closed, ", "))
 	}
 }
 
-// writeMatrix is one character for every state and event.
+// writeMatrix writes one character for every pair of a state and an event.
 func writeMatrix(b *strings.Builder, m *statemachines.Machine) {
-	b.WriteString("\n## Every state and every event\n\n`>` moves, `.` is ignored, `x` is refused. The columns are the states:\n\n```text\n")
+	b.WriteString("\n## Every state and every event\n\n`>`: the event moves it, `.`: it is ignored, `x`: it is refused. The columns are the states:\n\n```text\n")
 	width := 0
 	for _, on := range m.Events {
 		width = max(width, len(on))
@@ -192,10 +193,10 @@ func writeMatrix(b *strings.Builder, m *statemachines.Machine) {
 	b.WriteString("```\n\n")
 }
 
-// writeReasons says why each cell that does not move does not. Events that do not
-// move from the same states for the same reason share a line.
+// writeReasons writes the reason of every pair that does not move. Events with the
+// same states and the same reason share a line.
 func writeReasons(b *strings.Builder, m *statemachines.Machine) {
-	b.WriteString("## Why the rest does not move\n\n| verdict | event | in | because |\n| --- | --- | --- | --- |\n")
+	b.WriteString("## Why the other events do not move it\n\n| verdict | event | in | because |\n| --- | --- | --- | --- |\n")
 	type reason struct {
 		verdict statemachines.Verdict
 		why     string
