@@ -14,7 +14,7 @@ func newDoctor(c *connection) *cobra.Command {
 	return doctor.NewCommand(c.env(), doctor.Options{
 		Version: version,
 		URLSet:  urlIsSet,
-		OpenAWS: func(ctx context.Context) (doctor.AWS, error) { return aws.Open(ctx, time.Now) },
+		OpenAWS: func(ctx context.Context) (doctor.AWS, error) { return aws.Open(ctx) },
 		Now:     time.Now,
 		ExitError: func(down error) error {
 			if down != nil {

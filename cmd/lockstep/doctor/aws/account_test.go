@@ -4,40 +4,48 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/smithy-go/encoding/cbor"
 	"github.com/google/go-cmp/cmp"
 )
 
-// testAccount is an account whose every service is a function here.
+// testAccount returns an account whose services are all answered by serve.
+// A retry does not wait.
 func testAccount(t *testing.T, serve http.HandlerFunc) *Account {
 	t.Helper()
-	at := httptest.NewServer(serve)
-	t.Cleanup(at.Close)
+	server := httptest.NewServer(serve)
+	t.Cleanup(server.Close)
 	for name, value := range map[string]string{
-		"AWS_ENDPOINT_URL": at.URL, "AWS_REGION": "eu-west-1", "AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret",
+		"AWS_ENDPOINT_URL": server.URL, "AWS_REGION": "eu-west-1", "AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret",
 		"AWS_SESSION_TOKEN": "", "AWS_PROFILE": "", "AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
 	} {
 		t.Setenv(name, value)
 	}
-	a, err := Open(t.Context(), time.Now)
+	withoutDelay := config.WithRetryer(func() aws.Retryer {
+		return retry.AddWithMaxBackoffDelay(retry.NewStandard(), time.Nanosecond)
+	})
+	a, err := Open(t.Context(), withoutDelay)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.retryDelay = 0
 	return a
 }
 
-// The stack is read with all pages of its parts, and every request is signed for
-// its own service.
+// The stack is read with all pages of its resources, and every request is signed
+// for its own service.
 func TestAccount_ReadsStackInPages(t *testing.T) {
 	a := testAccount(t, func(w http.ResponseWriter, r *http.Request) {
 		if !strings.Contains(r.Header.Get("Authorization"), "/eu-west-1/cloudformation/aws4_request") {
-			t.Errorf("authorised by %q", r.Header.Get("Authorization"))
+			t.Errorf("Authorization is %q", r.Header.Get("Authorization"))
 		}
 		switch r.FormValue("Action") + r.FormValue("NextToken") {
 		case "DescribeStacks":
@@ -54,7 +62,7 @@ func TestAccount_ReadsStackInPages(t *testing.T) {
 				<ResourceType>AWS::SQS::Queue</ResourceType><LogicalResourceId>Q</LogicalResourceId><PhysicalResourceId>https://q/1</PhysicalResourceId>
 				</member></StackResourceSummaries></ListStackResourcesResult></ListStackResourcesResponse>`)
 		default:
-			t.Errorf("asked for %q", r.FormValue("Action"))
+			t.Errorf("unexpected request %q", r.FormValue("Action"))
 		}
 	})
 	s, err := a.Stack(t.Context(), "S")
@@ -72,64 +80,66 @@ func TestAccount_ReadsStackInPages(t *testing.T) {
 	}
 }
 
-// Each service tells its errors in a way of its own.
+// Each service writes its errors in a format of its own.
 func TestAccount_ParsesServiceErrors(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		status int
 		header string
 		body   string
-		ask    func(ctx context.Context, a *Account) error
+		call   func(ctx context.Context, a *Account) error
 		is     func(error) bool
 	}{
-		{"no stack", 400, "", `<ErrorResponse><Error><Type>Sender</Type><Code>ValidationError</Code><Message>Stack with id S does not exist</Message></Error></ErrorResponse>`,
+		{"stack not found", 400, "", `<ErrorResponse><Error><Type>Sender</Type><Code>ValidationError</Code><Message>Stack with id S does not exist</Message></Error></ErrorResponse>`,
 			func(ctx context.Context, a *Account) error { _, err := a.Stack(ctx, "S"); return err }, func(err error) bool { return errors.Is(err, ErrStackNotFound) }},
-		{"denied", 403, "", `<ErrorResponse><Error><Code>AccessDenied</Code><Message>no</Message></Error></ErrorResponse>`,
-			func(ctx context.Context, a *Account) error { _, err := a.Alarms(ctx, []string{"x"}); return err }, IsAccessDenied},
-		{"a function that is gone", 404, "ResourceNotFoundException:http://internal.amazon.com/", `{"Message":"Function not found"}`,
+		{"access denied in XML", 403, "", `<ErrorResponse><Error><Code>AccessDenied</Code><Message>no</Message></Error></ErrorResponse>`,
+			func(ctx context.Context, a *Account) error { _, err := a.Stack(ctx, "S"); return err }, IsAccessDenied},
+		{"function not found", 404, "ResourceNotFoundException:http://internal.amazon.com/", `{"Message":"Function not found"}`,
 			func(ctx context.Context, a *Account) error { _, err := a.Function(ctx, "f"); return err }, IsNotFound},
-		{"a rule that is gone", 400, "", `{"__type":"com.amazonaws.events#ResourceNotFoundException","message":"Rule r does not exist"}`,
+		{"rule not found", 400, "", `{"__type":"com.amazonaws.events#ResourceNotFoundException","message":"Rule r does not exist"}`,
 			func(ctx context.Context, a *Account) error { _, err := a.Rule(ctx, "r"); return err }, IsNotFound},
-		{"denied in JSON", 400, "", `{"__type":"AccessDeniedException","Message":"no"}`,
+		{"access denied in JSON", 400, "", `{"__type":"AccessDeniedException","Message":"no"}`,
 			func(ctx context.Context, a *Account) error { _, err := a.Rule(ctx, "r"); return err }, IsAccessDenied},
-		{"nonsense", 418, "", `I am`,
-			func(ctx context.Context, a *Account) error { _, err := a.Mapping(ctx, "m"); return err }, func(err error) bool { return hasCode(err, "418") }},
+		{"queue not found", 400, "", `{"__type":"com.amazonaws.sqs#QueueDoesNotExist","message":"gone"}`,
+			func(ctx context.Context, a *Account) error { _, err := a.Queue(ctx, "https://sqs/1/q"); return err }, IsNotFound},
+		{"no AWS service", 418, "", `I am`,
+			func(ctx context.Context, a *Account) error { _, err := a.Mapping(ctx, "m"); return err }, func(err error) bool { return err != nil && !IsNotFound(err) && !IsAccessDenied(err) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			asked := 0
+			requests := 0
 			a := testAccount(t, func(w http.ResponseWriter, _ *http.Request) {
-				asked++
+				requests++
 				if c.header != "" {
 					w.Header().Set("X-Amzn-ErrorType", c.header)
 				}
 				w.WriteHeader(c.status)
 				fmt.Fprint(w, c.body)
 			})
-			if err := c.ask(t.Context(), a); !c.is(err) || asked != 1 {
-				t.Errorf("%v after %d requests", err, asked)
+			if err := c.call(t.Context(), a); !c.is(err) || requests != 1 {
+				t.Errorf("%v after %d requests", err, requests)
 			}
 		})
 	}
 }
 
-// What passes by itself is asked again, a bounded number of times.
+// A transient error is retried, a bounded number of times.
 func TestAccount_RetriesTransientErrors(t *testing.T) {
-	asked, broken := 0, 2
+	requests, failures := 0, 2
 	a := testAccount(t, func(w http.ResponseWriter, _ *http.Request) {
-		if asked++; asked <= broken {
-			w.WriteHeader([]int{http.StatusInternalServerError, http.StatusBadRequest}[asked%2])
+		if requests++; requests <= failures {
+			w.WriteHeader([]int{http.StatusInternalServerError, http.StatusBadRequest}[requests%2])
 			fmt.Fprint(w, `{"__type":"ThrottlingException","message":"slow down"}`)
 			return
 		}
 		fmt.Fprint(w, `{"UUID":"m","State":"Enabled","EventSourceArn":"q","FunctionArn":"f","FunctionResponseTypes":["ReportBatchItemFailures"]}`)
 	})
 	m, err := a.Mapping(t.Context(), "m")
-	if want := (Mapping{"m", "Enabled", "q", "f", true}); err != nil || m != want || asked != 3 {
-		t.Errorf("%+v, %v after %d requests", m, err, asked)
+	if want := (Mapping{"m", "Enabled", "q", "f", true}); err != nil || m != want || requests != 3 {
+		t.Errorf("%+v, %v after %d requests", m, err, requests)
 	}
-	asked, broken = 0, 100
-	if _, err := a.Mapping(t.Context(), "m"); err == nil || asked != maxAttempts {
-		t.Errorf("%v after %d requests", err, asked)
+	requests, failures = 0, 100
+	if _, err := a.Mapping(t.Context(), "m"); err == nil || requests != retry.DefaultMaxAttempts {
+		t.Errorf("%v after %d requests", err, requests)
 	}
 }
 
@@ -144,9 +154,9 @@ func TestAccount_ReadsResources(t *testing.T) {
 			fmt.Fprint(w, `{"ReservedConcurrentExecutions":0}`)
 		case r.URL.Path == "/2019-09-30/functions/f/concurrency":
 			fmt.Fprint(w, `{}`)
-		case r.URL.Path == mappingsPath && r.FormValue("EventSourceArn") == "arn:q" && r.FormValue("Marker") == "":
+		case strings.TrimSuffix(r.URL.Path, "/") == "/2015-03-31/event-source-mappings" && r.FormValue("EventSourceArn") == "arn:q" && r.FormValue("Marker") == "":
 			fmt.Fprint(w, `{"EventSourceMappings":[{"UUID":"1","State":"Enabled","EventSourceArn":"arn:q","FunctionArn":"arn:f","FunctionResponseTypes":["ReportBatchItemFailures"]}],"NextMarker":"a/b="}`)
-		case r.URL.Path == mappingsPath && r.FormValue("Marker") == "a/b=":
+		case strings.TrimSuffix(r.URL.Path, "/") == "/2015-03-31/event-source-mappings" && r.FormValue("Marker") == "a/b=":
 			fmt.Fprint(w, `{"EventSourceMappings":[{"UUID":"2","State":"Disabled","EventSourceArn":"arn:q","FunctionArn":"arn:g"}]}`)
 		case target == "AWSEvents.DescribeRule":
 			fmt.Fprint(w, `{"State":"ENABLED","ScheduleExpression":"rate(1 minute)"}`)
@@ -160,11 +170,14 @@ func TestAccount_ReadsResources(t *testing.T) {
 			fmt.Fprint(w, `{"TimeToLiveDescription":{"TimeToLiveStatus":"ENABLED","AttributeName":"ttl"}}`)
 		case strings.HasSuffix(target, ".GetQueueAttributes"):
 			fmt.Fprint(w, `{"Attributes":{"QueueArn":"arn:q","VisibilityTimeout":"720","ApproximateNumberOfMessages":"3","MessageRetentionPeriod":"60","RedrivePolicy":"{\"deadLetterTargetArn\":\"arn:d\",\"maxReceiveCount\":\"10\"}"}}`)
-		case r.FormValue("Action") == "DescribeAlarms":
-			fmt.Fprintf(w, `<DescribeAlarmsResponse><DescribeAlarmsResult><MetricAlarms><member><AlarmName>%s</AlarmName><AlarmDescription>Says.</AlarmDescription><StateValue>ALARM</StateValue>
-				<StateUpdatedTimestamp>2026-01-02T03:04:05.6Z</StateUpdatedTimestamp><ActionsEnabled>true</ActionsEnabled><AlarmActions><member>arn:t</member></AlarmActions></member></MetricAlarms></DescribeAlarmsResult></DescribeAlarmsResponse>`, r.FormValue("AlarmNames.member.1"))
-		case r.FormValue("Action") == "GetMetricStatistics":
-			fmt.Fprint(w, `<GetMetricStatisticsResponse><GetMetricStatisticsResult><Datapoints><member><Sum>1.0</Sum></member><member><Sum>2.0</Sum></member></Datapoints></GetMetricStatisticsResult></GetMetricStatisticsResponse>`)
+		case strings.HasSuffix(r.URL.Path, "/operation/DescribeAlarms"):
+			writeCBOR(w, cbor.Map{"MetricAlarms": cbor.List{cbor.Map{
+				"AlarmName": alarmNames(t, r)[0], "AlarmDescription": cbor.String("Too many."), "StateValue": cbor.String("ALARM"),
+				"StateUpdatedTimestamp": &cbor.Tag{ID: 1, Value: cbor.Float64(1767323045.6)}, // 1: seconds since 1970
+				"ActionsEnabled":        cbor.Bool(true), "AlarmActions": cbor.List{cbor.String("arn:t")},
+			}}})
+		case strings.HasSuffix(r.URL.Path, "/operation/GetMetricStatistics"):
+			writeCBOR(w, cbor.Map{"Datapoints": cbor.List{cbor.Map{"Sum": cbor.Float64(1)}, cbor.Map{"Sum": cbor.Float64(2)}}})
 		default:
 			t.Errorf("%s %s %s", r.Method, r.URL, target)
 		}
@@ -205,16 +218,22 @@ func TestAccount_ReadsResources(t *testing.T) {
 	check(n, err, 3)
 }
 
-func TestAccount_ResolvesEndpoints(t *testing.T) {
-	for _, c := range []struct{ region, base, own, want string }{
-		{"eu-west-1", "", "", "https://monitoring.eu-west-1.amazonaws.com"},
-		{"cn-north-1", "", "", "https://monitoring.cn-north-1.amazonaws.com.cn"},
-		{"eu-west-1", "http://localhost:4566/", "", "http://localhost:4566"},
-		{"eu-west-1", "http://localhost:4566", "http://other:1", "http://other:1"},
-	} {
-		t.Setenv("AWS_ENDPOINT_URL_CLOUDWATCH", c.own)
-		if got := (&Account{Region: c.region, baseEndpoint: c.base}).endpoint(cloudWatch); got != c.want {
-			t.Errorf("%+v: %s", c, got)
-		}
+// alarmNames returns the names in a DescribeAlarms request.
+func alarmNames(t *testing.T, r *http.Request) cbor.List {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Error(err)
 	}
+	request, err := cbor.Decode(body)
+	if err != nil {
+		t.Error(err)
+	}
+	return request.(cbor.Map)["AlarmNames"].(cbor.List)
+}
+
+// writeCBOR writes a response of CloudWatch.
+func writeCBOR(w http.ResponseWriter, v cbor.Value) {
+	w.Header().Set("Smithy-Protocol", "rpc-v2-cbor")
+	w.Header().Set("Content-Type", "application/cbor")
+	_, _ = w.Write(cbor.Encode(v))
 }

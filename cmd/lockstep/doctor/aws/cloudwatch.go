@@ -2,69 +2,59 @@ package aws
 
 import (
 	"context"
-	"fmt"
-	"net/url"
 	"slices"
 	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/cloudwatch"
+	"github.com/aws/aws-sdk-go-v2/service/cloudwatch/types"
 )
 
 // Alarm is a CloudWatch alarm.
 type Alarm struct {
 	Name           string
 	State          string // OK, ALARM or INSUFFICIENT_DATA
-	Description    string // its description
+	Description    string
 	StateUpdatedAt time.Time
-	HasActions     bool // somebody is told
+	HasActions     bool // the alarm notifies somebody
 }
 
-const (
-	cloudWatchVersion = "2010-08-01"
-	alarmsPerCall     = 100
-)
+// alarmsPerCall is the maximum of DescribeAlarms.
+const alarmsPerCall = 100
 
-// Alarms reads alarms by their names; those that there are not are left out.
+// Alarms reads alarms by name. It leaves out those that do not exist.
 func (a *Account) Alarms(ctx context.Context, names []string) ([]Alarm, error) {
 	var all []Alarm
-	for some := range slices.Chunk(names, alarmsPerCall) {
-		form := url.Values{"MaxRecords": {fmt.Sprint(alarmsPerCall)}}
-		for i, name := range some {
-			form.Set(fmt.Sprintf("AlarmNames.member.%d", i+1), name)
-		}
-		var page struct {
-			Alarms []struct {
-				AlarmName, StateValue, AlarmDescription string
-				StateUpdatedTimestamp                   time.Time
-				ActionsEnabled                          bool
-				AlarmActions                            []string `xml:"AlarmActions>member"`
-			} `xml:"DescribeAlarmsResult>MetricAlarms>member"`
-		}
-		if err := a.postForm(ctx, cloudWatch, cloudWatchVersion, "DescribeAlarms", form, &page); err != nil {
+	for chunk := range slices.Chunk(names, alarmsPerCall) {
+		out, err := a.cloudWatch.DescribeAlarms(ctx, &cloudwatch.DescribeAlarmsInput{AlarmNames: chunk, MaxRecords: aws.Int32(alarmsPerCall)})
+		if err != nil {
 			return all, err
 		}
-		for _, m := range page.Alarms {
+		for _, m := range out.MetricAlarms {
 			all = append(all, Alarm{
-				Name: m.AlarmName, State: m.StateValue, Description: m.AlarmDescription, StateUpdatedAt: m.StateUpdatedTimestamp,
-				HasActions: m.ActionsEnabled && len(m.AlarmActions) > 0,
+				Name: aws.ToString(m.AlarmName), State: string(m.StateValue), Description: aws.ToString(m.AlarmDescription),
+				StateUpdatedAt: aws.ToTime(m.StateUpdatedTimestamp), HasActions: aws.ToBool(m.ActionsEnabled) && len(m.AlarmActions) > 0,
 			})
 		}
 	}
 	return all, nil
 }
 
-// Invocations is how often a function was invoked between two moments. What has
-// happened in the last minutes may not have been counted yet.
+// Invocations returns how often a function was invoked between two times.
+// CloudWatch may not have counted the last minutes yet.
 func (a *Account) Invocations(ctx context.Context, function string, from, to time.Time) (int, error) {
-	var found struct {
-		Sums []float64 `xml:"GetMetricStatisticsResult>Datapoints>member>Sum"`
+	out, err := a.cloudWatch.GetMetricStatistics(ctx, &cloudwatch.GetMetricStatisticsInput{
+		Namespace: aws.String("AWS/Lambda"), MetricName: aws.String("Invocations"),
+		Dimensions: []types.Dimension{{Name: aws.String("FunctionName"), Value: &function}},
+		Statistics: []types.Statistic{types.StatisticSum}, Period: aws.Int32(60),
+		StartTime: &from, EndTime: &to,
+	})
+	if err != nil {
+		return 0, err
 	}
-	err := a.postForm(ctx, cloudWatch, cloudWatchVersion, "GetMetricStatistics", url.Values{
-		"Namespace": {"AWS/Lambda"}, "MetricName": {"Invocations"}, "Period": {"60"}, "Statistics.member.1": {"Sum"},
-		"Dimensions.member.1.Name": {"FunctionName"}, "Dimensions.member.1.Value": {function},
-		"StartTime": {from.UTC().Format(time.RFC3339)}, "EndTime": {to.UTC().Format(time.RFC3339)},
-	}, &found)
-	n := 0.0
-	for _, sum := range found.Sums {
-		n += sum
+	sum := 0.0
+	for _, p := range out.Datapoints {
+		sum += aws.ToFloat64(p.Sum)
 	}
-	return int(n), err
+	return int(sum), nil
 }

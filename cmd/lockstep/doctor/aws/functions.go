@@ -2,115 +2,114 @@ package aws
 
 import (
 	"context"
-	"net/url"
 	"slices"
 	"strings"
-)
 
-const mappingsPath = "/2015-03-31/event-source-mappings/"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
+	eventbridgetypes "github.com/aws/aws-sdk-go-v2/service/eventbridge/types"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
+	lambdatypes "github.com/aws/aws-sdk-go-v2/service/lambda/types"
+)
 
 // Function is a Lambda function.
 type Function struct {
-	Name             string            `json:"FunctionName"`
-	ARN              string            `json:"FunctionArn"`
-	State            string            // Active, Pending, Inactive or Failed
-	LastUpdateStatus string            `json:"LastUpdateStatus"` // Successful, InProgress or Failed: what became of the last one
-	StatusReason     string            `json:"-"`                // of either, where it is not well
-	Timeout          int               // seconds
-	Environment      map[string]string `json:"-"`
+	Name             string
+	ARN              string
+	State            string // Active, Pending, Inactive or Failed
+	LastUpdateStatus string // of the last update: Successful, InProgress or Failed
+	StatusReason     string // of State, else of LastUpdateStatus; empty if both are good
+	Timeout          int    // seconds
+	Environment      map[string]string
 }
 
 // Function reads a function by its name or ARN.
 func (a *Account) Function(ctx context.Context, name string) (Function, error) {
-	var found struct {
-		Function
-		StateReason            string
-		LastUpdateStatusReason string
-		Environment            struct{ Variables map[string]string }
-	}
-	if err := a.getJSON(ctx, lambdaAPI, "/2015-03-31/functions/"+functionPathName(name)+"/configuration", &found); err != nil {
+	out, err := a.lambda.GetFunctionConfiguration(ctx, &lambda.GetFunctionConfigurationInput{FunctionName: functionName(name)})
+	if err != nil {
 		return Function{Name: name}, err
 	}
-	f := found.Function
-	f.Environment = found.Environment.Variables
-	if f.StatusReason = found.StateReason; f.StatusReason == "" {
-		f.StatusReason = found.LastUpdateStatusReason
+	f := Function{
+		Name: aws.ToString(out.FunctionName), ARN: aws.ToString(out.FunctionArn),
+		State: string(out.State), LastUpdateStatus: string(out.LastUpdateStatus), StatusReason: aws.ToString(out.StateReason),
+		Timeout: int(aws.ToInt32(out.Timeout)),
+	}
+	if f.StatusReason == "" {
+		f.StatusReason = aws.ToString(out.LastUpdateStatusReason)
+	}
+	if out.Environment != nil {
+		f.Environment = out.Environment.Variables
 	}
 	return f, nil
 }
 
-// functionPathName is a function's name, of its ARN too, as it stands in a path.
-func functionPathName(function string) string {
+// functionName returns the plain name of a function given by its name or ARN. It
+// drops a version or alias, which not every call takes.
+func functionName(function string) *string {
 	if _, rest, ok := strings.Cut(function, ":function:"); ok {
 		function, _, _ = strings.Cut(rest, ":")
 	}
-	return url.PathEscape(function)
+	return &function
 }
 
-// AllowsRecursion reports whether Lambda lets a function be part of a loop through a queue.
+// AllowsRecursion reports whether Lambda lets the function be part of a loop through a queue.
 func (a *Account) AllowsRecursion(ctx context.Context, name string) (bool, error) {
-	var found struct{ RecursiveLoop string }
-	err := a.getJSON(ctx, lambdaAPI, "/2024-08-31/functions/"+functionPathName(name)+"/recursion-config", &found)
-	return found.RecursiveLoop == "Allow", err
+	out, err := a.lambda.GetFunctionRecursionConfig(ctx, &lambda.GetFunctionRecursionConfigInput{FunctionName: functionName(name)})
+	if err != nil {
+		return false, err
+	}
+	return out.RecursiveLoop == lambdatypes.RecursiveLoopAllow, nil
 }
 
-// ReservedConcurrency is the concurrency that is reserved for a function, if any is: it may
-// run so often at a time and no more, at 0 never.
+// ReservedConcurrency returns the concurrency that is reserved for a function, and
+// whether any is. The function never exceeds it; with 0 it never starts.
 func (a *Account) ReservedConcurrency(ctx context.Context, name string) (n int, reserved bool, err error) {
-	var found struct{ ReservedConcurrentExecutions *int }
-	err = a.getJSON(ctx, lambdaAPI, "/2019-09-30/functions/"+functionPathName(name)+"/concurrency", &found)
-	if err != nil || found.ReservedConcurrentExecutions == nil {
+	out, err := a.lambda.GetFunctionConcurrency(ctx, &lambda.GetFunctionConcurrencyInput{FunctionName: functionName(name)})
+	if err != nil || out.ReservedConcurrentExecutions == nil {
 		return 0, false, err
 	}
-	return *found.ReservedConcurrentExecutions, true, nil
+	return int(*out.ReservedConcurrentExecutions), true, nil
 }
 
-// Mapping hands a queue's messages to a function.
+// Mapping is a Lambda event source mapping: it passes a queue's messages to a function.
 type Mapping struct {
-	ID                       string `json:"UUID"`
-	State                    string // Enabled, or how it is otherwise
-	QueueARN                 string `json:"EventSourceArn"`
-	FunctionARN              string `json:"FunctionArn"`
-	ReportsBatchItemFailures bool   `json:"-"` // messages fail one by one
+	ID                       string
+	State                    string // Enabled, Disabled, or a state in between
+	QueueARN                 string
+	FunctionARN              string
+	ReportsBatchItemFailures bool // the function reports failed messages one by one
 }
 
-// lambdaMapping is one as Lambda writes it.
-type lambdaMapping struct {
-	Mapping
-	FunctionResponseTypes []string
-}
-
-func (m lambdaMapping) toMapping() Mapping {
-	m.ReportsBatchItemFailures = slices.Contains(m.FunctionResponseTypes, "ReportBatchItemFailures")
-	return m.Mapping
+func newMapping(id, state, queueARN, functionARN *string, responseTypes []lambdatypes.FunctionResponseType) Mapping {
+	return Mapping{
+		ID: aws.ToString(id), State: aws.ToString(state), QueueARN: aws.ToString(queueARN), FunctionARN: aws.ToString(functionARN),
+		ReportsBatchItemFailures: slices.Contains(responseTypes, lambdatypes.FunctionResponseTypeReportBatchItemFailures),
+	}
 }
 
 // Mapping reads a mapping by its id.
 func (a *Account) Mapping(ctx context.Context, id string) (Mapping, error) {
-	var found lambdaMapping
-	err := a.getJSON(ctx, lambdaAPI, mappingsPath+url.PathEscape(id), &found)
-	return found.toMapping(), err
+	m, err := a.lambda.GetEventSourceMapping(ctx, &lambda.GetEventSourceMappingInput{UUID: &id})
+	if err != nil {
+		return Mapping{}, err
+	}
+	return newMapping(m.UUID, m.State, m.EventSourceArn, m.FunctionArn, m.FunctionResponseTypes), nil
 }
 
-// Mappings reads all mappings of a queue by its ARN, whichever stack made them.
-func (a *Account) Mappings(ctx context.Context, queue string) ([]Mapping, error) {
+// Mappings reads all mappings of a queue by its ARN, whichever stack created them.
+func (a *Account) Mappings(ctx context.Context, queueARN string) ([]Mapping, error) {
 	var all []Mapping
-	for form := (url.Values{"EventSourceArn": {queue}}); ; {
-		var page struct {
-			EventSourceMappings []lambdaMapping
-			NextMarker          string
-		}
-		if err := a.getJSON(ctx, lambdaAPI, mappingsPath+"?"+form.Encode(), &page); err != nil {
+	pages := lambda.NewListEventSourceMappingsPaginator(a.lambda, &lambda.ListEventSourceMappingsInput{EventSourceArn: &queueARN})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
 			return all, err
 		}
 		for _, m := range page.EventSourceMappings {
-			all = append(all, m.toMapping())
+			all = append(all, newMapping(m.UUID, m.State, m.EventSourceArn, m.FunctionArn, m.FunctionResponseTypes))
 		}
-		if page.NextMarker == "" {
-			return all, nil
-		}
-		form.Set("Marker", page.NextMarker)
 	}
+	return all, nil
 }
 
 // Rule is an EventBridge rule.
@@ -120,17 +119,19 @@ type Rule struct {
 	Targets  []string // ARNs
 }
 
-// Rule reads a rule of the default bus by its name.
+// Rule reads a rule of the default event bus by its name.
 func (a *Account) Rule(ctx context.Context, name string) (Rule, error) {
-	var found struct{ State, ScheduleExpression string }
-	if err := a.postJSON(ctx, eventBridge, "AWSEvents.DescribeRule", map[string]string{"Name": name}, &found); err != nil {
+	rule, err := a.eventBridge.DescribeRule(ctx, &eventbridge.DescribeRuleInput{Name: &name})
+	if err != nil {
 		return Rule{}, err
 	}
-	var targets struct{ Targets []struct{ Arn string } }
-	err := a.postJSON(ctx, eventBridge, "AWSEvents.ListTargetsByRule", map[string]string{"Rule": name}, &targets)
-	r := Rule{Enabled: found.State == "ENABLED", Schedule: found.ScheduleExpression}
-	for _, t := range targets.Targets {
-		r.Targets = append(r.Targets, t.Arn)
+	r := Rule{Enabled: rule.State == eventbridgetypes.RuleStateEnabled, Schedule: aws.ToString(rule.ScheduleExpression)}
+	targets, err := a.eventBridge.ListTargetsByRule(ctx, &eventbridge.ListTargetsByRuleInput{Rule: &name})
+	if err != nil {
+		return r, err
 	}
-	return r, err
+	for _, t := range targets.Targets {
+		r.Targets = append(r.Targets, aws.ToString(t.Arn))
+	}
+	return r, nil
 }

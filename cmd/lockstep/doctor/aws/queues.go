@@ -10,20 +10,20 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 )
 
-// Queue is a queue of SQS.
+// Queue is an SQS queue.
 type Queue struct {
 	URL, ARN          string
 	Name              string
-	VisibleMessages   int    // messages that can be received, about
+	VisibleMessages   int    // approximate number of messages that can be received
 	VisibilityTimeout int    // seconds for which a received message is hidden
 	RetentionPeriod   int    // seconds for which a message is kept
-	DeadLetterARN     string // the ARN of the queue of its dead letters, empty for none
-	MaxReceiveCount   int    // after so many, a message is one
+	DeadLetterARN     string // of the dead-letter queue, empty for none
+	MaxReceiveCount   int    // receives after which a message becomes a dead letter
 }
 
 // Queue reads a queue by its URL.
 func (a *Account) Queue(ctx context.Context, url string) (Queue, error) {
-	out, err := a.queues.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{
+	out, err := a.sqs.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{
 		QueueUrl: &url, AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameAll},
 	})
 	if err != nil {
@@ -34,7 +34,7 @@ func (a *Account) Queue(ctx context.Context, url string) (Queue, error) {
 
 func parseQueue(url string, attributes map[string]string) Queue {
 	number := func(name types.QueueAttributeName) int {
-		n, _ := strconv.Atoi(attributes[string(name)]) // SQS writes numbers; one that is missing is 0
+		n, _ := strconv.Atoi(attributes[string(name)]) // SQS writes numbers; a missing one is 0
 		return n
 	}
 	q := Queue{
@@ -44,7 +44,7 @@ func parseQueue(url string, attributes map[string]string) Queue {
 		VisibilityTimeout: number(types.QueueAttributeNameVisibilityTimeout),
 		RetentionPeriod:   number(types.QueueAttributeNameMessageRetentionPeriod),
 	}
-	// The number is one in quotes or not, as whoever set it has written it.
+	// maxReceiveCount is a number or a string, as whoever set the policy wrote it.
 	var policy struct {
 		Target   string `json:"deadLetterTargetArn"`
 		Receives any    `json:"maxReceiveCount"`
@@ -55,7 +55,7 @@ func parseQueue(url string, attributes map[string]string) Queue {
 		case float64:
 			q.MaxReceiveCount = int(n)
 		case string:
-			q.MaxReceiveCount, _ = strconv.Atoi(n) // what is no number is no bound
+			q.MaxReceiveCount, _ = strconv.Atoi(n) // anything else is no bound
 		}
 	}
 	return q

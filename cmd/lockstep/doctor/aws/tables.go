@@ -8,18 +8,18 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// Table is a table of DynamoDB.
+// Table is a DynamoDB table.
 type Table struct {
 	Status              string
-	Indexes             map[string]string // their status, by name
-	DeletionProtected   bool              // against deletion
-	PointInTimeRecovery bool              // it can be restored to a moment
-	TTLAttribute        string            // the attribute by which items expire, empty for none
+	Indexes             map[string]string // status by index name
+	DeletionProtected   bool
+	PointInTimeRecovery bool
+	TTLAttribute        string // empty if items do not expire
 }
 
 // Table reads a table by its name.
 func (a *Account) Table(ctx context.Context, name string) (Table, error) {
-	out, err := a.tables.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &name})
+	out, err := a.dynamoDB.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &name})
 	if err != nil {
 		return Table{}, err
 	}
@@ -29,14 +29,14 @@ func (a *Account) Table(ctx context.Context, name string) (Table, error) {
 	for _, i := range out.Table.GlobalSecondaryIndexes {
 		t.Indexes[aws.ToString(i.IndexName)] = string(i.IndexStatus)
 	}
-	backups, err := a.tables.DescribeContinuousBackups(ctx, &dynamodb.DescribeContinuousBackupsInput{TableName: &name})
+	backups, err := a.dynamoDB.DescribeContinuousBackups(ctx, &dynamodb.DescribeContinuousBackupsInput{TableName: &name})
 	if err != nil {
 		return t, err
 	}
 	if d := backups.ContinuousBackupsDescription; d != nil && d.PointInTimeRecoveryDescription != nil {
 		t.PointInTimeRecovery = d.PointInTimeRecoveryDescription.PointInTimeRecoveryStatus == types.PointInTimeRecoveryStatusEnabled
 	}
-	ttl, err := a.tables.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &name})
+	ttl, err := a.dynamoDB.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &name})
 	if err != nil {
 		return t, err
 	}
