@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lockstep-run/lockstep/shared/definition"
+	"github.com/lockstep-run/lockstep/shared/definition/schema"
 	"github.com/lockstep-run/lockstep/shared/expr"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
@@ -325,7 +326,7 @@ func FuzzParse(f *testing.F) {
 		if _, err := definition.Compile(d); err != nil {
 			t.Errorf("%q parses and does not compile: %v", source, err)
 		}
-		if issues := definition.ValidateAgainst(definition.Schema(), definition.Canonical(d), ""); len(issues) > 0 {
+		if issues := schema.Validate(definition.Schema(), definition.Canonical(d), ""); len(issues) > 0 {
 			t.Errorf("%q parses and does not fit the schema: %v", source, issues)
 		}
 		again, err := definition.Parse(definition.Canonical(d))

@@ -10,6 +10,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/lockstep-run/lockstep/shared/definition"
+	"github.com/lockstep-run/lockstep/shared/definition/schema"
 )
 
 // TestSchema_MatchesDocumentation: the file in the documentation is what the declarations
@@ -22,7 +23,7 @@ func TestSchema_MatchesDocumentation(t *testing.T) {
 	if !bytes.Equal(file, definition.Schema()) {
 		t.Error("docs/definition.schema.json is out of date: make generate")
 	}
-	if err := definition.CheckSchema(definition.Schema()); err != nil {
+	if err := schema.Check(definition.Schema()); err != nil {
 		t.Error(err)
 	}
 }
@@ -36,7 +37,7 @@ func TestSchema_AcceptsValidDefinitions(t *testing.T) {
 			t.Fatal(err)
 		}
 		for form, value := range map[string][]byte{"written": written, "canonical": definition.Canonical(parse(t, source))} {
-			for _, i := range definition.ValidateAgainst(definition.Schema(), value, "") {
+			for _, i := range schema.Validate(definition.Schema(), value, "") {
 				t.Errorf("%s, %s: %s: %s", name, form, i.Path, i.Message)
 			}
 		}
@@ -72,7 +73,7 @@ func TestSchema_DeclaresSameFieldsAsReader(t *testing.T) {
 			if _, err := definition.Parse(raw); err == nil {
 				t.Errorf("the reader accepts %s.colour", path)
 			}
-			if len(definition.ValidateAgainst(definition.Schema(), raw, "")) == 0 {
+			if len(schema.Validate(definition.Schema(), raw, "")) == 0 {
 				t.Errorf("the schema accepts %s.colour", path)
 			}
 			delete(v, "colour")
@@ -161,7 +162,7 @@ func TestSchema_RejectsWhatReaderRejects(t *testing.T) {
 		if _, err := definition.Parse([]byte(source)); err == nil {
 			t.Errorf("%s: the reader accepts it", name)
 		}
-		if len(definition.ValidateAgainst(definition.Schema(), value, "")) == 0 {
+		if len(schema.Validate(definition.Schema(), value, "")) == 0 {
 			t.Errorf("%s: the schema accepts it", name)
 		}
 	}
@@ -190,7 +191,7 @@ func TestSchema_PatternsMatchReader(t *testing.T) {
 		} {
 			source := []byte(strings.Replace(template, "X", string(quoted), 1))
 			_, err := definition.Parse(source)
-			fits := len(definition.ValidateAgainst(definition.Schema(), source, "")) == 0
+			fits := len(schema.Validate(definition.Schema(), source, "")) == 0
 			if (err == nil) != fits {
 				t.Errorf("%s %q: the reader says %v, the schema %v", field, text, err, fits)
 			}

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/lockstep-run/lockstep/shared/definition/schema"
+	"github.com/lockstep-run/lockstep/shared/definition/yamldoc"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -89,7 +90,7 @@ func unsupportedValue(raw json.RawMessage, path string) *workflow.Issue {
 	if d.Decode(&v) != nil {
 		return nil // which is told already
 	}
-	if bad := schema.CheckValue(v, path); bad != nil {
+	if bad := schema.CheckValue(v, path, yamldoc.JoinPath); bad != nil {
 		return bad
 	}
 	return duplicateField(raw)
@@ -98,47 +99,13 @@ func unsupportedValue(raw json.RawMessage, path string) *workflow.Issue {
 // fieldNames are those of a line, which the decoder would take in capitals too.
 var fieldNames = []string{"type", "id", "attributes", "groups", "version", "token"}
 
-// duplicateField is the first field that stands twice in its object, of which readers
-// differ in which one they take.
+// duplicateField reports the first field that an object has twice.
 func duplicateField(raw []byte) *workflow.Issue {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	type object struct {
-		keys map[string]bool // nil of a list
-		name bool            // comes next
+	d := schema.FindDuplicateKey(raw, yamldoc.JoinPath)
+	if d == nil {
+		return nil
 	}
-	var open []*object
-	for {
-		t, err := d.Token()
-		if err != nil {
-			return nil // the end, or what the decoder complains of
-		}
-		var in *object
-		if len(open) > 0 {
-			in = open[len(open)-1]
-		}
-		if end, ok := t.(json.Delim); ok && (end == '}' || end == ']') {
-			open = open[:len(open)-1]
-			continue
-		}
-		if in != nil && in.keys != nil && in.name {
-			key, _ := t.(string)
-			if in.keys[key] {
-				return &workflow.Issue{Path: key, Code: "duplicate_field", Message: fmt.Sprintf("the field %q stands here a second time", key)}
-			}
-			in.keys[key], in.name = true, false
-			continue
-		}
-		if in != nil {
-			in.name = true
-		}
-		switch t {
-		case json.Delim('{'):
-			open = append(open, &object{keys: map[string]bool{}, name: true})
-		case json.Delim('['):
-			open = append(open, &object{})
-		}
-	}
+	return &workflow.Issue{Path: d.Key, Code: "duplicate_field", Message: fmt.Sprintf("the field %q stands here a second time", d.Key)}
 }
 
 // miscasedField is a field of a line that is written in other letters.

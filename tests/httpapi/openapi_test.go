@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -35,28 +34,13 @@ type parameter struct {
 	schema   map[string]any
 }
 
-var (
-	openAPI = sync.OnceValue(func() map[string]any {
-		var v map[string]any
-		if err := json.Unmarshal(openapi.JSON, &v); err != nil {
-			panic(err)
-		}
-		return v
-	})
-	compiler = sync.OnceValue(func() *jsonschema.Compiler {
-		doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(openapi.JSON))
-		if err != nil {
-			panic(err)
-		}
-		c := jsonschema.NewCompiler()
-		c.DefaultDraft(jsonschema.Draft2020)
-		c.AssertFormat()
-		if err := c.AddResource("test:///openapi.json", doc); err != nil {
-			panic(err)
-		}
-		return c
-	})
-)
+var openAPI = sync.OnceValue(func() map[string]any {
+	var v map[string]any
+	if err := json.Unmarshal(openapi.JSON, &v); err != nil {
+		panic(err)
+	}
+	return v
+})
 
 func asObject(v any) map[string]any { m, _ := v.(map[string]any); return m }
 
@@ -169,14 +153,7 @@ func (r route) violation(a answer) string {
 			return "a problem that does not say what it is"
 		}
 	}
-	parts := strings.Split(at+"/content/"+strings.ReplaceAll(media, "/", "~1")+"/schema", "/")
-	for i := range parts {
-		parts[i] = url.PathEscape(parts[i])
-	}
-	schema, err := compiler().Compile("test:///openapi.json#" + strings.Join(parts, "/"))
-	if err != nil {
-		panic(err)
-	}
+	schema := openapi.Load().CompileSchema(at + "/content/" + strings.ReplaceAll(media, "/", "~1") + "/schema")
 	if err := schema.Validate(v); err != nil {
 		return err.Error()
 	}

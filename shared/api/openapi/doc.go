@@ -3,8 +3,6 @@
 //
 //   - document.go: reads the document: routes, parameters, bodies, schemas.
 //   - judge.go: parameters and bodies of a request against it.
-//   - number.go: what no schema forbids and nobody can work with.
-//   - duplicate.go: keys that stand twice in one object.
 //   - issues.go: what a schema complains of, in words and with its place.
 //
 // openapi.json is generated from ../openapi.yaml.

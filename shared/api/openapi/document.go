@@ -149,8 +149,9 @@ func (d *Document) resolvePointer(pointer string) any {
 	return v
 }
 
-// compileSchema compiles the schema at a pointer; the compiler keeps it.
-func (d *Document) compileSchema(pointer string) *jsonschema.Schema {
+// CompileSchema compiles the schema at a pointer into the document. It panics if there
+// is none. The compiler keeps what it has compiled.
+func (d *Document) CompileSchema(pointer string) *jsonschema.Schema {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	parts := strings.Split(pointer, "/")

@@ -1,10 +1,8 @@
 package openapi
 
 import (
-	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -12,46 +10,26 @@ import (
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
 
-	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/definition/schema"
 )
 
-// maxIssues bounds how much is reported of one request.
-const maxIssues = 100
+// report turns violations of the document's schemas into issues.
+var report = schema.Report{Describe: describe, Join: memberPath, Causes: relevantCauses}
 
-// schemaIssues turns what a schema has against v into issues, in order of place.
-// at is the place of v itself.
-func schemaIssues(err error, v any, at string) []workflow.Issue {
-	var invalid *jsonschema.ValidationError
-	if !errors.As(err, &invalid) {
-		return nil
+// memberPath is the path of a member of an object.
+func memberPath(at, name string) string {
+	if at == "" {
+		return truncate(name)
 	}
-	var issues []workflow.Issue
-	collectIssues(invalid, v, at, &issues)
-	slices.SortStableFunc(issues, func(x, y workflow.Issue) int { return strings.Compare(x.Path, y.Path) })
-	return issues[:min(len(issues), maxIssues)]
+	return at + "." + truncate(name)
 }
 
-func collectIssues(e *jsonschema.ValidationError, v any, at string, issues *[]workflow.Issue) {
-	if len(e.Causes) > 0 {
-		for _, cause := range relevantCauses(e) {
-			collectIssues(cause, v, at, issues)
-		}
-		return
+// truncate keeps what a client sent from filling the answer.
+func truncate(s string) string {
+	if len(s) <= 200 {
+		return s
 	}
-	path := instancePath(v, e.InstanceLocation, at)
-	switch k := e.ErrorKind.(type) {
-	case *kind.AdditionalProperties:
-		for _, name := range k.Properties {
-			*issues = append(*issues, workflow.Issue{Path: memberPath(path, name), Code: "unknown_field", Message: "no field of this name is taken here"})
-		}
-	case *kind.Required:
-		for _, name := range k.Missing {
-			*issues = append(*issues, workflow.Issue{Path: memberPath(path, name), Code: "required", Message: "the field is required"})
-		}
-	default:
-		code, text := describe(e.ErrorKind)
-		*issues = append(*issues, workflow.Issue{Path: path, Code: code, Message: text})
-	}
+	return strings.ToValidUTF8(s[:200], "") + "..."
 }
 
 // relevantCauses leaves out of a choice "this or null" the complaint that the value is
@@ -70,9 +48,13 @@ func relevantCauses(e *jsonschema.ValidationError) []*jsonschema.ValidationError
 	return relevant
 }
 
-// describe words the common complaints for people; code is one word.
+// describe words the common violations for people. code is one word.
 func describe(k jsonschema.ErrorKind) (code, text string) {
 	switch k := k.(type) {
+	case *kind.AdditionalProperties:
+		return "unknown_field", "no field of this name is taken here"
+	case *kind.Required:
+		return "required", "the field is required"
 	case *kind.Type:
 		return "type", fmt.Sprintf("want %s, got %s", strings.Join(k.Want, " or "), k.Got)
 	case *kind.Enum:
@@ -101,24 +83,6 @@ func describe(k jsonschema.ErrorKind) (code, text string) {
 		return "range", "want at most " + k.Want.RatString()
 	}
 	return "schema", truncate(k.LocalizedString(message.NewPrinter(language.English)))
-}
-
-// instancePath writes a place as people do: "steps[1].retry".
-func instancePath(v any, location []string, at string) string {
-	for _, part := range location {
-		switch in := v.(type) {
-		case []any:
-			at += "[" + part + "]"
-			i, err := strconv.Atoi(part)
-			if err != nil || i < 0 || i >= len(in) {
-				return at
-			}
-			v = in[i]
-		case map[string]any:
-			at, v = memberPath(at, part), in[part]
-		}
-	}
-	return at
 }
 
 // patternDescriptions say in words what the document's patterns ask for.

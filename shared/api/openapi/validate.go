@@ -12,6 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/lockstep-run/lockstep/shared/definition/schema"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -46,7 +47,7 @@ func (op *Operation) Validate(w http.ResponseWriter, r *http.Request) error {
 }
 
 // validateJSON parses a body and validates it.
-func (d *Document) validateJSON(body []byte, schema string) ([]workflow.Issue, error) {
+func (d *Document) validateJSON(body []byte, bodySchema string) ([]workflow.Issue, error) {
 	if !utf8.Valid(body) {
 		return nil, workflow.Errorf(workflow.CodeInvalid, "the body is not UTF-8")
 	}
@@ -54,14 +55,43 @@ func (d *Document) validateJSON(body []byte, schema string) ([]workflow.Issue, e
 	if err != nil {
 		return nil, err
 	}
-	if bad := checkValue(v, 0); bad != nil {
-		bad.Path = strings.TrimPrefix(bad.Path, ".")
-		return []workflow.Issue{*bad}, nil
+	if issue := schema.CheckValue(v, "", memberPath); issue != nil {
+		return []workflow.Issue{*issue}, nil
 	}
-	if bad := findDuplicateKey(body); bad != nil {
-		return []workflow.Issue{*bad}, nil
+	if issue := duplicateKeyIssue(body); issue != nil {
+		return []workflow.Issue{*issue}, nil
 	}
-	return schemaIssues(d.compileSchema(schema).Validate(v), v, ""), nil
+	return report.Issues(d.CompileSchema(bodySchema).Validate(v), v, ""), nil
+}
+
+// duplicateKeyIssue reports the first key that an object of the body has twice.
+func duplicateKeyIssue(body []byte) *workflow.Issue {
+	d := schema.FindDuplicateKey(body, memberPath)
+	if d == nil {
+		return nil
+	}
+	line, column := position(body, keyStart(body, d.End))
+	return &workflow.Issue{
+		Path: memberPath(d.Path, d.Key), Line: line, Column: column, Code: "duplicate_field",
+		Message: fmt.Sprintf("the field %q stands here a second time", truncate(d.Key)),
+	}
+}
+
+// keyStart is where the text that ends before the offset begins.
+func keyStart(body []byte, end int64) int64 {
+	for i := end - 2; i >= 0; i-- {
+		if body[i] != '"' {
+			continue
+		}
+		slashes := 0
+		for j := i - 1; j >= 0 && body[j] == '\\'; j-- {
+			slashes++
+		}
+		if slashes%2 == 0 {
+			return i
+		}
+	}
+	return end
 }
 
 // parseJSON reads exactly one JSON value.
@@ -151,11 +181,10 @@ func (op *Operation) validateParameter(p parameter, values []string) []workflow.
 		}
 		v = p.parseValue(values[0])
 	}
-	if bad := checkValue(v, 0); bad != nil {
-		bad.Path = p.name + bad.Path
-		return []workflow.Issue{*bad}
+	if issue := schema.CheckValue(v, p.name, memberPath); issue != nil {
+		return []workflow.Issue{*issue}
 	}
-	return schemaIssues(op.doc.compileSchema(p.schema).Validate(v), v, p.name)
+	return report.Issues(op.doc.CompileSchema(p.schema).Validate(v), v, p.name)
 }
 
 // parseValue reads text as the parameter's type; text that is not of that type stays
@@ -168,4 +197,9 @@ func (p parameter) parseValue(s string) any {
 		return s == "true"
 	}
 	return s
+}
+
+func isInteger(s string) bool {
+	digits := strings.TrimPrefix(s, "-")
+	return digits != "" && strings.Trim(digits, "0123456789") == "" && (digits == "0" || digits[0] != '0')
 }

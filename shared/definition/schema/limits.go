@@ -1,74 +1,23 @@
 package schema
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
-
-	"github.com/lockstep-run/lockstep/shared/definition/yamldoc"
-	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// A kilobyte of schema can ask for years: definitions that refer to the next one
-// twice, twenty times over, or an object whose field is the schema itself by two
-// ways. What a schema makes of one value is bounded when it is checked, and what
-// it makes of a whole value before it validates that.
+// A kilobyte of schema can ask for years of work: definitions that each refer to the
+// next one twice, twenty times over, or an object that has itself as a field in two
+// ways. What a schema asks for one value is bounded when the schema is checked. What
+// it asks for a value and everything in it is bounded before that value is validated.
 const (
-	maxFanOut      = 10_000  // schemas that one value is held against
-	maxEvaluations = 500_000 // schemas that a value and all in it are held against
-	maxDepth       = 100     // of a value
-	maxDigits      = 400     // of a number, and its exponent
+	maxFanOut      = 10_000  // schemas that one value is validated against
+	maxEvaluations = 500_000 // schemas that a value and everything in it are validated against
 )
 
-// CheckValue looks for what no validation can work with, nor anything behind it: a
-// number that is no float64, whose exact value may be larger than any memory, and
-// what nests too deep. v is as json.Decoder gives it with UseNumber. It is nil if
-// there is nothing of the kind.
-func CheckValue(v any, path string) *workflow.Issue { return checkValue(v, path, 0) }
-
-func checkValue(v any, path string, depth int) *workflow.Issue {
-	if depth > maxDepth {
-		return &workflow.Issue{Path: path, Code: "depth", Message: fmt.Sprintf("nests deeper than %d", maxDepth)}
-	}
-	switch v := v.(type) {
-	case json.Number:
-		if !numberInRange(string(v)) {
-			return &workflow.Issue{Path: path, Code: "number", Message: "the number is out of range"}
-		}
-	case []any:
-		for i, item := range v {
-			if bad := checkValue(item, path+"["+strconv.Itoa(i)+"]", depth+1); bad != nil {
-				return bad
-			}
-		}
-	case map[string]any:
-		for name, item := range v {
-			if bad := checkValue(item, yamldoc.JoinPath(path, name), depth+1); bad != nil {
-				return bad
-			}
-		}
-	}
-	return nil
-}
-
-func numberInRange(number string) bool {
-	if len(number) > maxDigits {
-		return false
-	}
-	if e := strings.IndexAny(number, "eE"); e >= 0 {
-		if n, err := strconv.Atoi(strings.TrimPrefix(number[e+1:], "+")); err != nil || n < -maxDigits || n > maxDigits {
-			return false
-		}
-	}
-	_, err := strconv.ParseFloat(number, 64)
-	return err == nil
-}
-
-// inPlaceSubschemas are the schemas that a schema holds the same value against.
+// inPlaceSubschemas are the schemas that a schema applies to the same value.
 func inPlaceSubschemas(s *jsonschema.Schema) []*jsonschema.Schema {
 	all := []*jsonschema.Schema{s.Ref, s.Not, s.If, s.Then, s.Else}
 	all = append(all, s.AllOf...)
@@ -85,8 +34,8 @@ func inPlaceSubschemas(s *jsonschema.Schema) []*jsonschema.Schema {
 	return all
 }
 
-// childSubschemas are the schemas for what a value holds; ones for which it is not known
-// which item they are for are for all of them.
+// childSubschemas are the schemas that apply to what a value holds: fields by name, and
+// each for those that may apply to any item.
 func childSubschemas(s *jsonschema.Schema) (fields map[string]*jsonschema.Schema, each []*jsonschema.Schema) {
 	each = []*jsonschema.Schema{s.PropertyNames, s.UnevaluatedProperties, s.Contains, s.Items2020, s.UnevaluatedItems, s.ContentSchema}
 	for _, p := range s.PatternProperties {
@@ -104,8 +53,8 @@ func childSubschemas(s *jsonschema.Schema) (fields map[string]*jsonschema.Schema
 	return s.Properties, each
 }
 
-// fanOut checks how many schemas each schema holds one value against, by
-// multiplying out what refers to what.
+// fanOut bounds how many schemas a schema applies to one value, by following all
+// references.
 type fanOut struct {
 	known   map[*jsonschema.Schema]int
 	visited map[*jsonschema.Schema]bool
@@ -137,8 +86,8 @@ func (p *fanOut) check(s *jsonschema.Schema) error {
 	return nil
 }
 
-// count is how many schemas one holds a value against, itself included. A circle
-// ends where it closes, as it does for the library.
+// count is how many schemas s applies to one value, itself included. A cycle ends where
+// it closes, as it does in the library.
 func (p *fanOut) count(s *jsonschema.Schema) int {
 	if s == nil {
 		return 0
@@ -146,7 +95,7 @@ func (p *fanOut) count(s *jsonschema.Schema) int {
 	if n, ok := p.known[s]; ok {
 		return n
 	}
-	p.known[s] = 1 // on the way
+	p.known[s] = 1 // while it is being counted
 	total := 1
 	for _, n := range inPlaceSubschemas(s) {
 		total = min(total+p.count(n), maxFanOut+1)
@@ -166,8 +115,9 @@ func schemaLocation(s *jsonschema.Schema) string {
 	return at
 }
 
-// withinBudget counts the schemas that a value and all in it are held against, and is
-// false beyond what is left.
+// withinBudget counts down the schemas that v and everything in it are validated
+// against, and reports whether remaining was enough. active are the schemas that are
+// being applied to v.
 func withinBudget(s *jsonschema.Schema, v any, remaining *int, active map[*jsonschema.Schema]bool) bool {
 	if s == nil || active[s] {
 		return true

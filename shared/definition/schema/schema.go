@@ -1,3 +1,9 @@
+// Package schema validates JSON against JSON Schema (2020-12) and reports each
+// violation at the field it is about. A schema is self-contained: nothing is loaded
+// from a file or an address.
+//
+// value.go finds what no schema forbids and no reader can use. limits.go bounds the
+// work that a schema and a value can ask for.
 package schema
 
 import (
@@ -20,7 +26,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// noLoader refuses to load schemas from anywhere: a schema stands by itself.
+// noLoader refuses to load other schemas.
 type noLoader struct{}
 
 func (noLoader) Load(url string) (any, error) {
@@ -29,7 +35,7 @@ func (noLoader) Load(url string) (any, error) {
 
 const schemaURL = "urn:lockstep:schema"
 
-// schemaCache keeps compiled schemas by their text; it is emptied when full.
+// schemaCache keeps compiled schemas by their text. It is cleared when it is full.
 var schemaCache = struct {
 	sync.Mutex
 	byText map[string]*jsonschema.Schema
@@ -48,8 +54,8 @@ func compileSchema(raw json.RawMessage) (*jsonschema.Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	if bad := CheckValue(doc, "schema"); bad != nil {
-		return nil, errors.New(bad.Path + ": " + bad.Message)
+	if issue := CheckValue(doc, "schema", yamldoc.JoinPath); issue != nil {
+		return nil, errors.New(issue.Path + ": " + issue.Message)
 	}
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
@@ -81,7 +87,7 @@ func Check(raw json.RawMessage) error {
 		var v *jsonschema.ValidationError
 		if errors.As(invalid.Err, &v) {
 			var all []workflow.Issue
-			if collectViolations(v, nil, "", &all); len(all) > 0 {
+			if plainReport.collect(v, nil, "", &all); len(all) > 0 {
 				return fmt.Errorf("this is no JSON Schema: %s", all[0])
 			}
 		}
@@ -92,13 +98,13 @@ func Check(raw json.RawMessage) error {
 	return nil
 }
 
-// Absent reports whether there is no schema: JSON writes that as null too.
+// Absent reports whether there is no schema. JSON null counts as none.
 func Absent(schema json.RawMessage) bool {
 	return len(schema) == 0 || string(bytes.TrimSpace(schema)) == "null"
 }
 
-// Validate lists where a value does not fit a schema. path names the
-// value.
+// Validate lists where a value does not fit a schema. path names the value. An absent
+// schema accepts every value.
 func Validate(schema, value json.RawMessage, path string) []workflow.Issue {
 	if Absent(schema) {
 		return nil
@@ -111,75 +117,113 @@ func Validate(schema, value json.RawMessage, path string) []workflow.Issue {
 	if err != nil {
 		return []workflow.Issue{{Path: path, Code: "json", Message: firstLine(err)}}
 	}
-	if bad := CheckValue(v, path); bad != nil {
-		return []workflow.Issue{*bad}
+	if issue := CheckValue(v, path, yamldoc.JoinPath); issue != nil {
+		return []workflow.Issue{*issue}
 	}
 	if remaining := maxEvaluations; !withinBudget(s, v, &remaining, map[*jsonschema.Schema]bool{}) {
-		return []workflow.Issue{{Path: path, Code: "limit", Message: "there is too much in it to be held against this schema"}}
+		return []workflow.Issue{{Path: path, Code: "limit", Message: "the value is too large to validate against this schema"}}
 	}
 	return violations(s, v, path)
 }
 
-// violations asks the library. Values come from wherever, so that should it
-// panic on one, that is what is wrong with the value.
+// violations validates with the library. Values come from anywhere, so if the library
+// panics on one, that is reported as an issue of the value.
 func violations(s *jsonschema.Schema, v any, path string) (issues []workflow.Issue) {
 	defer func() {
 		if recover() != nil {
-			issues = []workflow.Issue{{Path: path, Code: "schema", Message: "this cannot be held against the schema"}}
+			issues = []workflow.Issue{{Path: path, Code: "schema", Message: "the value cannot be validated against the schema"}}
 		}
 	}()
-	var bad *jsonschema.ValidationError
-	if err := s.Validate(v); errors.As(err, &bad) {
-		collectViolations(bad, v, path, &issues)
-		slices.SortStableFunc(issues, func(a, b workflow.Issue) int { return cmp.Compare(a.Path, b.Path) })
-		return issues[:min(len(issues), yamldoc.MaxIssues)]
-	}
-	return nil
+	return plainReport.Issues(s.Validate(v), v, path)
 }
+
+// Report turns violations into issues. Its fields are what callers do differently.
+type Report struct {
+	// Describe is the code and the message of a violation.
+	Describe func(jsonschema.ErrorKind) (code, message string)
+	// Join is the path of a field of the object at path.
+	Join func(path, name string) string
+	// Causes are the causes of a violation that are worth reporting. Nil reports all.
+	Causes func(*jsonschema.ValidationError) []*jsonschema.ValidationError
+	// Limit bounds how many violations are collected before they are sorted and cut.
+	// 0 is no bound.
+	Limit int
+}
+
+// plainReport words violations as the library does.
+var plainReport = Report{Describe: describe, Join: yamldoc.JoinPath, Limit: 10 * yamldoc.MaxIssues}
 
 var english = message.NewPrinter(language.English)
 
-// maxViolations is how many violations are collected, to sort and cut them.
-const maxViolations = 10 * yamldoc.MaxIssues
-
-// collectViolations collects the violations that have no cause of their own, each at the
-// field it is about: a field that is missing or unknown is named itself.
-func collectViolations(e *jsonschema.ValidationError, v any, path string, all *[]workflow.Issue) {
-	for _, c := range e.Causes {
-		if len(*all) >= maxViolations {
-			return
-		}
-		collectViolations(c, v, path, all)
-	}
-	if len(e.Causes) > 0 {
-		return
-	}
-	at, code := instancePath(v, e.InstanceLocation, path), "schema"
-	if keywords := e.ErrorKind.KeywordPath(); len(keywords) > 0 {
+func describe(k jsonschema.ErrorKind) (code, text string) {
+	code = "schema"
+	if keywords := k.KeywordPath(); len(keywords) > 0 {
 		code = keywords[len(keywords)-1]
 	}
-	add := func(at, message string) {
-		if len(*all) < maxViolations {
-			*all = append(*all, workflow.Issue{Path: at, Code: code, Message: message})
+	switch k.(type) {
+	case *kind.Required:
+		return code, "the field is required"
+	case *kind.AdditionalProperties:
+		return code, "there is no such field"
+	}
+	return code, k.LocalizedString(english)
+}
+
+// Issues lists the violations in err, which is what validating v returned, in the order
+// of their paths, at most [yamldoc.MaxIssues]. path names v. Any other error gives
+// none.
+func (r *Report) Issues(err error, v any, path string) []workflow.Issue {
+	var invalid *jsonschema.ValidationError
+	if !errors.As(err, &invalid) {
+		return nil
+	}
+	var issues []workflow.Issue
+	r.collect(invalid, v, path, &issues)
+	slices.SortStableFunc(issues, func(a, b workflow.Issue) int { return cmp.Compare(a.Path, b.Path) })
+	return issues[:min(len(issues), yamldoc.MaxIssues)]
+}
+
+// collect adds the violations that have no cause of their own, each at the field it is
+// about. A missing or unknown field is reported at its own path.
+func (r *Report) collect(e *jsonschema.ValidationError, v any, path string, all *[]workflow.Issue) {
+	if len(e.Causes) > 0 {
+		causes := e.Causes
+		if r.Causes != nil {
+			causes = r.Causes(e)
+		}
+		for _, c := range causes {
+			if r.full(*all) {
+				return
+			}
+			r.collect(c, v, path, all)
+		}
+		return
+	}
+	at := instancePath(v, e.InstanceLocation, path, r.Join)
+	code, text := r.Describe(e.ErrorKind)
+	add := func(at string) {
+		if !r.full(*all) {
+			*all = append(*all, workflow.Issue{Path: at, Code: code, Message: text})
 		}
 	}
 	switch k := e.ErrorKind.(type) {
 	case *kind.Required:
 		for _, name := range k.Missing {
-			add(yamldoc.JoinPath(at, name), "the field is required")
+			add(r.Join(at, name))
 		}
 	case *kind.AdditionalProperties:
 		for _, name := range k.Properties {
-			add(yamldoc.JoinPath(at, name), "there is no such field")
+			add(r.Join(at, name))
 		}
 	default:
-		add(at, e.ErrorKind.LocalizedString(english))
+		add(at)
 	}
 }
 
-// instancePath writes a location as a path; an item of a list has its index in
-// brackets.
-func instancePath(v any, location []string, path string) string {
+func (r *Report) full(all []workflow.Issue) bool { return r.Limit > 0 && len(all) >= r.Limit }
+
+// instancePath writes a location within v as a path: "steps[1].retry".
+func instancePath(v any, location []string, path string, join func(path, name string) string) string {
 	for _, word := range location {
 		switch in := v.(type) {
 		case []any:
@@ -189,9 +233,9 @@ func instancePath(v any, location []string, path string) string {
 				v = in[n]
 			}
 		case map[string]any:
-			path, v = yamldoc.JoinPath(path, word), in[word]
+			path, v = join(path, word), in[word]
 		default:
-			path = yamldoc.JoinPath(path, word)
+			path = join(path, word)
 		}
 	}
 	return path

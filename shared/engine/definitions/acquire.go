@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/lockstep-run/lockstep/shared/definition"
+	"github.com/lockstep-run/lockstep/shared/definition/schema"
 	"github.com/lockstep-run/lockstep/shared/expr"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -65,6 +66,6 @@ func (p *Program) ValidateAcquireParameters(i int, blocks map[string]workflow.Bl
 	if len(b.ParameterSchema) == 0 {
 		return nil
 	}
-	issues := definition.ValidateAgainst(b.ParameterSchema, parameters, "parameters")
+	issues := schema.Validate(b.ParameterSchema, parameters, "parameters")
 	return workflow.Invalid(fmt.Sprintf("the parameters do not fit block %s", b.Ref()), issues)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/definition"
+	"github.com/lockstep-run/lockstep/shared/definition/schema"
 	"github.com/lockstep-run/lockstep/shared/expr"
 	"github.com/lockstep-run/lockstep/shared/lifecycle/plan"
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -114,7 +115,7 @@ func (x *Expressions) ValidateParameters(node int, parameters json.RawMessage) e
 	if len(b.ParameterSchema) == 0 {
 		return nil
 	}
-	issues := definition.ValidateAgainst(b.ParameterSchema, parameters, "parameters")
+	issues := schema.Validate(b.ParameterSchema, parameters, "parameters")
 	return workflow.Invalid(fmt.Sprintf("the parameters do not fit block %s", b.Ref()), issues)
 }
 

@@ -3,6 +3,7 @@ package schema_test
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -110,6 +111,36 @@ func TestValidate_RejectsUnworkableNumbers(t *testing.T) {
 	}
 	if issues := schema.Validate(json.RawMessage(`true`), json.RawMessage(strings.Repeat("[", 200)+strings.Repeat("]", 200)), "p"); len(issues) != 1 || issues[0].Code != "depth" {
 		t.Error(issues)
+	}
+}
+
+// TestValidate_ReportsFieldOfViolation: each violation is reported at the field it is about.
+func TestValidate_ReportsFieldOfViolation(t *testing.T) {
+	required := `{"required":["a"],"additionalProperties":false,"properties":{"a":{"type":"string"},"l":{"items":{"required":["x"]}},"m":{"properties":{"0":{"type":"string"}}}}}`
+	for value, want := range map[string]string{
+		`{"a":"x"}`:                            "",
+		`{"l":[{"x":1},{}],"m":{"0":1},"z":1}`: "p.a required, p.l[1].x required, p.m.0 type, p.z additionalProperties",
+		`{`:                                    "p json",
+	} {
+		var got []string
+		for _, i := range schema.Validate([]byte(required), []byte(value), "p") {
+			got = append(got, i.Path+" "+i.Code)
+		}
+		if strings.Join(got, ", ") != want {
+			t.Errorf("%s: got %q, want %q", value, got, want)
+		}
+	}
+	for _, cycle := range []string{`{"$ref":"#"}`, `{"anyOf":[{"$ref":"#"}]}`} {
+		if issues := schema.Validate([]byte(cycle), []byte(`{}`), "p"); len(issues) != 1 {
+			t.Errorf("%s: %v", cycle, issues)
+		}
+	}
+	if issues := schema.Validate([]byte("null"), []byte(`1`), "p"); len(issues) != 0 {
+		t.Errorf("an absent schema refuses a value: %v", issues)
+	}
+	many := `{"items":{"type":"string"}}`
+	if issues := schema.Validate([]byte(many), []byte("["+strings.Repeat("1,", 5000)+strconv.Itoa(1)+"]"), "p"); len(issues) != 100 {
+		t.Errorf("%d issues", len(issues))
 	}
 }
 

@@ -1,0 +1,140 @@
+package schema
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+const (
+	maxDepth  = 100 // of a value
+	maxDigits = 400 // of a number, and the largest exponent
+)
+
+// CheckValue finds what no schema forbids and no later reader can use: a number that is
+// no float64, whose exact value may need more memory than there is, and a value that
+// nests too deep. v is as json.Decoder gives it with UseNumber, path names it, and
+// join is the path of a field. The first issue found is returned, nil if there is none.
+func CheckValue(v any, path string, join func(path, name string) string) *workflow.Issue {
+	issue, location := checkValue(v, 0)
+	if issue != nil {
+		slices.Reverse(location)
+		issue.Path = instancePath(v, location, path, join)
+	}
+	return issue
+}
+
+// checkValue returns the location innermost first, so that a path is built for an issue
+// only.
+func checkValue(v any, depth int) (issue *workflow.Issue, location []string) {
+	if depth > maxDepth {
+		return &workflow.Issue{Code: "depth", Message: fmt.Sprintf("nests deeper than %d", maxDepth)}, nil
+	}
+	switch v := v.(type) {
+	case json.Number:
+		if !numberInRange(string(v)) {
+			return &workflow.Issue{Code: "number", Message: "the number is out of range"}, nil
+		}
+	case []any:
+		for i, item := range v {
+			if issue, location := checkValue(item, depth+1); issue != nil {
+				return issue, append(location, strconv.Itoa(i))
+			}
+		}
+	case map[string]any:
+		for name, item := range v {
+			if issue, location := checkValue(item, depth+1); issue != nil {
+				return issue, append(location, name)
+			}
+		}
+	}
+	return nil, nil
+}
+
+func numberInRange(number string) bool {
+	if len(number) > maxDigits {
+		return false
+	}
+	if e := strings.IndexAny(number, "eE"); e >= 0 {
+		if n, err := strconv.Atoi(strings.TrimPrefix(number[e+1:], "+")); err != nil || n < -maxDigits || n > maxDigits {
+			return false
+		}
+	}
+	_, err := strconv.ParseFloat(number, 64)
+	return err == nil
+}
+
+// DuplicateKey is a key that one object has twice.
+type DuplicateKey struct {
+	Path string // of the object
+	Key  string
+	End  int64 // offset of the first byte after the second key
+}
+
+// FindDuplicateKey finds the first key that an object in raw has twice, nil if there is
+// none. Readers differ in which of the two values they take, so one that checks and one
+// that acts may see different things. join is the path of a field. Text that is not
+// JSON is searched up to the mistake.
+func FindDuplicateKey(raw []byte, join func(path, name string) string) *DuplicateKey {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	var open []*container
+	for {
+		token, err := d.Token()
+		if err != nil {
+			return nil
+		}
+		var in *container
+		if len(open) > 0 {
+			in = open[len(open)-1]
+		}
+		if end, ok := token.(json.Delim); ok && (end == '}' || end == ']') {
+			open = open[:len(open)-1]
+			continue
+		}
+		if in != nil && in.keys != nil && !in.keyRead {
+			key, _ := token.(string)
+			if in.keys[key] {
+				return &DuplicateKey{Path: innermostPath(open, join), Key: key, End: d.InputOffset()}
+			}
+			in.keys[key], in.key, in.keyRead = true, key, true
+			continue
+		}
+		if in != nil {
+			in.keyRead = false
+			in.next++
+		}
+		switch token {
+		case json.Delim('{'):
+			open = append(open, &container{keys: map[string]bool{}})
+		case json.Delim('['):
+			open = append(open, &container{})
+		}
+	}
+}
+
+// innermostPath is the path of the last of the open containers.
+func innermostPath(open []*container, join func(path, name string) string) string {
+	path := ""
+	for _, c := range open[:len(open)-1] {
+		if c.keys != nil {
+			path = join(path, c.key)
+		} else {
+			path += "[" + strconv.Itoa(c.next-1) + "]"
+		}
+	}
+	return path
+}
+
+// container is an object or a list whose end has not been read.
+type container struct {
+	keys    map[string]bool // of an object; nil for a list
+	key     string          // the last key read
+	keyRead bool            // the value of key comes next
+	next    int             // index of the next item of a list
+}
