@@ -13,13 +13,13 @@ import (
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
-// TableName is the physical name of a table role under a prefix.
+// TableName is the physical name of a table role with a prefix.
 func TableName(prefix, role string) string { return prefix + role }
 
-// CreateTables makes the product's tables, with their indexes and time to live,
-// as the infrastructure does. Tables that exist are left as they are; one that
-// lacks an index is an error, because its data are of another version. It
-// returns when all of them can be used.
+// CreateTables creates the product's tables with their indexes and time to live,
+// as package infra does on AWS. It keeps tables that exist; one that lacks an index
+// is an error, because another version has written its data. It returns when all
+// tables can be used.
 func CreateTables(ctx context.Context, client *dynamodb.Client, prefix string) error {
 	for _, role := range topology.Tables {
 		_, err := client.CreateTable(ctx, createTableInput(prefix, role))
@@ -67,7 +67,7 @@ func keySchema(partition, sort string) []types.KeySchemaElement {
 	}
 }
 
-// waitTable waits for a table, checks its indexes and switches its time to live on.
+// waitTable waits for a table, checks its indexes and enables time to live.
 func waitTable(ctx context.Context, client *dynamodb.Client, name string, expected []topology.Index) error {
 	waiter := dynamodb.NewTableExistsWaiter(client, func(o *dynamodb.TableExistsWaiterOptions) {
 		o.MinDelay, o.MaxDelay = 20*time.Millisecond, time.Second
@@ -82,14 +82,14 @@ func waitTable(ctx context.Context, client *dynamodb.Client, name string, expect
 	}
 	for _, index := range expected {
 		if !have[index.Name] {
-			return fmt.Errorf("the index %s is missing: the table was made by another version", index.Name)
+			return fmt.Errorf("index %s is missing: another version created the table", index.Name)
 		}
 	}
 	described, err := client.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &name})
 	if err != nil {
 		return err
 	}
-	// Enabling it again is an error of the service.
+	// Enabling it twice is an error.
 	if ttl := described.TimeToLiveDescription; ttl != nil && (ttl.TimeToLiveStatus == types.TimeToLiveStatusEnabled || ttl.TimeToLiveStatus == types.TimeToLiveStatusEnabling) {
 		return nil
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/lockstep-run/lockstep/localstack/embedded/sqs"
 )
 
-// in is a request as JSON, out a reply.
+// request and reply are the JSON of an operation.
 type (
 	request map[string]any
 	reply   struct {
@@ -21,19 +21,12 @@ type (
 		Code   string
 
 		QueueUrl   string
-		QueueUrls  []string
-		NextToken  string
 		Attributes map[string]string
-		Tags       map[string]string
-		TaskHandle string
-		Results    []map[string]any
 
-		MessageId        string
-		MD5OfMessageBody string
-		SequenceNumber   string
-		Messages         []message
-		Successful       []map[string]any
-		Failed           []struct {
+		MessageId  string
+		Messages   []message
+		Successful []map[string]any
+		Failed     []struct {
 			Id, Code    string
 			SenderFault bool
 		}
@@ -45,9 +38,9 @@ type (
 	}
 )
 
-func newServer(t *testing.T, o sqs.Options) *sqs.Server {
+func newServer(t *testing.T, options sqs.Options) *sqs.Server {
 	t.Helper()
-	s, err := sqs.New(o)
+	s, err := sqs.New(options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +52,7 @@ func newServer(t *testing.T, o sqs.Options) *sqs.Server {
 	return s
 }
 
-// call asks without a network, so that tests can run on a virtual clock.
+// call calls the handler without a network, so that tests can use a virtual clock.
 func call(ctx context.Context, s *sqs.Server, operation string, request any) reply {
 	body, ok := request.(string)
 	if !ok {
@@ -73,20 +66,20 @@ func call(ctx context.Context, s *sqs.Server, operation string, request any) rep
 	r.Header.Set("X-Amz-Target", "AmazonSQS."+operation)
 	w := httptest.NewRecorder()
 	s.ServeHTTP(w, r)
-	o := reply{Status: w.Code, Code: w.Header().Get("X-Amzn-Query-Error")}
-	if err := json.NewDecoder(bytes.NewReader(w.Body.Bytes())).Decode(&o); err != nil {
+	out := reply{Status: w.Code, Code: w.Header().Get("X-Amzn-Query-Error")}
+	if err := json.NewDecoder(bytes.NewReader(w.Body.Bytes())).Decode(&out); err != nil {
 		panic(err)
 	}
-	return o
+	return out
 }
 
 func mustCall(t *testing.T, s *sqs.Server, operation string, request any) reply {
 	t.Helper()
-	o := call(t.Context(), s, operation, request)
-	if o.Status != http.StatusOK {
-		t.Fatalf("%s %v: %d %s %s", operation, request, o.Status, o.Type, o.Code)
+	out := call(t.Context(), s, operation, request)
+	if out.Status != http.StatusOK {
+		t.Fatalf("%s %v: %d %s %s", operation, request, out.Status, out.Type, out.Code)
 	}
-	return o
+	return out
 }
 
 func createQueue(t *testing.T, s *sqs.Server, name string, attributes map[string]string) string {
@@ -99,7 +92,7 @@ func send(t *testing.T, s *sqs.Server, url, body string) reply {
 	return mustCall(t, s, "SendMessage", request{"QueueUrl": url, "MessageBody": body})
 }
 
-// receive takes up to ten messages and waits for the first of them.
+// receive receives up to ten messages and waits up to wait seconds for the first.
 func receive(t *testing.T, s *sqs.Server, url string, wait int) []message {
 	t.Helper()
 	return mustCall(t, s, "ReceiveMessage", request{"QueueUrl": url, "MaxNumberOfMessages": 10, "WaitTimeSeconds": wait, "MessageSystemAttributeNames": []string{"All"}, "MessageAttributeNames": []string{"All"}}).Messages

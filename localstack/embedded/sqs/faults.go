@@ -1,38 +1,38 @@
 package sqs
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"path"
 	"slices"
 	"time"
 )
 
-// Faults are the misfortunes that a user of SQS must bear, at will. The zero
-// value is none. Probabilities run from 0 to 1. They concern standard queues;
-// of these, delays and lost replies concern FIFO queues as well, because the
-// service promises those neither twice nor out of order.
+// Faults are the faults that SQS allows itself, on request. The zero value is none.
+// Probabilities are from 0 to 1.
 type Faults struct {
-	// Seed makes the choices repeatable, as far as the requests' order is.
+	// Seed makes the faults repeatable, as far as the order of requests is.
 	Seed uint64 `json:"seed"`
-	// Duplicate is the probability that a sent message is in the queue twice,
-	// under one message id.
+	// Duplicate is the probability that a sent message is stored twice, under one
+	// message id.
 	Duplicate float64 `json:"duplicate"`
-	// MaxDelayMillis delays every message by a random time up to it, besides
-	// its own delay. Each copy of a duplicate has its own.
+	// MaxDelayMillis is the most by which a message is delayed in addition to its
+	// own delay, in milliseconds. Each copy of a duplicate gets its own delay.
 	MaxDelayMillis int `json:"maxDelayMillis"`
-	// Reorder is the probability that a delivery takes any visible message
+	// Reorder is the probability that a delivery takes a random visible message
 	// instead of the oldest.
 	Reorder float64 `json:"reorder"`
-	// DropReply maps an operation, or * for all others, to the probability that
-	// it is performed and its client sees the connection break.
+	// DropReply maps an operation, or * for all others, to the probability that it
+	// is performed and the client sees a broken connection.
 	DropReply map[string]float64 `json:"dropReply,omitempty"`
-	// Queues limits all this to queues whose name matches one of these shell
+	// Queues limits the faults to queues whose name matches one of these shell
 	// patterns; none means every queue.
 	Queues []string `json:"queues,omitempty"`
 }
 
-// FaultCounts tells how often each fault has struck since the server started.
+// FaultCounts is how often each fault occurred since the server started.
 type FaultCounts struct {
 	Duplicated int `json:"duplicated"`
 	Delayed    int `json:"delayed"`
@@ -64,15 +64,15 @@ func (f *Faults) validate(known func(string) bool) error {
 	return nil
 }
 
-// faultInjector decides, message by message, whether a misfortune strikes. Its owner
-// guards it against use by two goroutines at once.
+// faultInjector decides for each message whether a fault occurs. The server's mutex
+// guards it.
 type faultInjector struct {
 	faults Faults
 	counts FaultCounts
 	random *rand.Rand
 }
 
-// set replaces the faults from now on. The counts go on.
+// set replaces the faults. The counts continue.
 func (f *faultInjector) set(faults Faults, known func(operation string) bool) error {
 	if err := faults.validate(known); err != nil {
 		return err
@@ -82,18 +82,15 @@ func (f *faultInjector) set(faults Faults, known func(operation string) bool) er
 	return nil
 }
 
-// state returns the faults in force and what they have done so far.
-func (f *faultInjector) state() (Faults, FaultCounts) { return f.faults, f.counts }
-
-// appliesTo tells whether faults strike a queue.
+// appliesTo reports whether a queue has faults.
 func (f *faultInjector) appliesTo(queue string) bool {
 	return len(f.faults.Queues) == 0 || slices.ContainsFunc(f.faults.Queues, func(pattern string) bool {
-		match, _ := path.Match(pattern, queue) // patterns were checked
+		match, _ := path.Match(pattern, queue) // validate has checked the patterns
 		return match
 	})
 }
 
-// roll draws lots, and counts.
+// roll decides with probability p, and counts.
 func (f *faultInjector) roll(queue string, p float64, count *int) bool {
 	if p == 0 || !f.appliesTo(queue) || f.random.Float64() >= p {
 		return false
@@ -102,12 +99,12 @@ func (f *faultInjector) roll(queue string, p float64, count *int) bool {
 	return true
 }
 
-// duplicate tells whether a message that is being sent is stored twice.
+// duplicate reports whether to store a sent message twice.
 func (f *faultInjector) duplicate(queue string) bool {
 	return f.roll(queue, f.faults.Duplicate, &f.counts.Duplicated)
 }
 
-// delay is the extra time until a message becomes visible.
+// delay is the extra delay of a message.
 func (f *faultInjector) delay(queue string) time.Duration {
 	if f.faults.MaxDelayMillis == 0 || !f.roll(queue, 1, &f.counts.Delayed) {
 		return 0
@@ -115,7 +112,7 @@ func (f *faultInjector) delay(queue string) time.Duration {
 	return time.Duration(f.random.Int64N(int64(f.faults.MaxDelayMillis)*int64(time.Millisecond) + 1))
 }
 
-// pickNext chooses which of n visible messages is delivered next.
+// pickNext returns the index, among n visible messages, of the next to deliver.
 func (f *faultInjector) pickNext(queue string, n int) int {
 	if n < 2 || !f.roll(queue, f.faults.Reorder, &f.counts.Reordered) {
 		return 0
@@ -123,11 +120,57 @@ func (f *faultInjector) pickNext(queue string, n int) int {
 	return f.random.IntN(n)
 }
 
-// dropReply tells whether the reply of an operation on a queue gets lost.
+// dropReply reports whether to drop the reply of an operation on a queue.
 func (f *faultInjector) dropReply(operation, queue string) bool {
 	p, ok := f.faults.DropReply[operation]
 	if !ok {
 		p = f.faults.DropReply["*"]
 	}
 	return f.roll(queue, p, &f.counts.Dropped)
+}
+
+// SetFaults replaces the faults. Copies and delays of messages already sent stay.
+func (s *Server) SetFaults(f Faults) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.faults.set(f, func(operation string) bool { return operations[operation] != nil })
+}
+
+// FaultState returns the current faults and their counts.
+func (s *Server) FaultState() (Faults, FaultCounts) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.faults.faults, s.faults.counts
+}
+
+// serveFaults serves /_faults: GET returns faults and counts, POST replaces the
+// faults, so that {} ends them. SQS has no such address.
+func (s *Server) serveFaults(w http.ResponseWriter, r *http.Request) {
+	switch r.Method {
+	case http.MethodGet:
+	case http.MethodPost:
+		var f Faults
+		in := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<16))
+		in.DisallowUnknownFields()
+		err := in.Decode(&f)
+		if err == nil {
+			err = s.SetFaults(f)
+		}
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+	default:
+		w.Header().Set("Allow", "GET, POST")
+		http.Error(w, "GET or POST", http.StatusMethodNotAllowed)
+		return
+	}
+	faults, counts := s.FaultState()
+	writeJSON(w, map[string]any{"faults": faults, "counts": counts})
+}
+
+// writeJSON replies on /_faults and /_meter.
+func writeJSON(w http.ResponseWriter, value any) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(value) // fails only if the client has gone
 }

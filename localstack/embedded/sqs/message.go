@@ -1,48 +1,48 @@
 package sqs
 
 import (
+	"crypto/md5"
 	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// storedMessage is the part of a message that never changes, as the journal keeps it.
+// storedMessage is the part of a message that never changes, as the log keeps it.
 type storedMessage struct {
-	Key             uint64                      `json:"key"` // unique on the server, in order of sending
-	ID              string                      `json:"id"`  // shared by copies that a fault made
-	Body            string                      `json:"body"`
-	Attributes      map[string]messageAttribute `json:"attributes,omitempty"`
-	TraceAttributes map[string]messageAttribute `json:"traceAttributes,omitempty"` // AWSTraceHeader
-	GroupID         string                      `json:"groupId,omitempty"`
-	DedupID         string                      `json:"dedupId,omitempty"`
-	SentMillis      int64                       `json:"sentMillis"`               // Unix milliseconds
-	NotBeforeNanos  int64                       `json:"notBeforeNanos,omitempty"` // Unix nanoseconds, for delayed messages
-	SourceARN       string                      `json:"sourceArn,omitempty"`      // arn of the queue that dead-lettered it
+	Key            uint64                      `json:"key"` // unique on the server, in the order of sending
+	ID             string                      `json:"id"`  // shared by the copies that a fault makes
+	Body           string                      `json:"body"`
+	Attributes     map[string]messageAttribute `json:"attributes,omitempty"`
+	GroupID        string                      `json:"groupId,omitempty"`
+	SentMillis     int64                       `json:"sentMillis"`               // Unix milliseconds
+	NotBeforeNanos int64                       `json:"notBeforeNanos,omitempty"` // Unix nanoseconds; only of delayed messages
+	SourceARN      string                      `json:"sourceArn,omitempty"`      // ARN of the queue that dead-lettered it
 }
 
-// messageState says where a message is in its life.
 type messageState int
 
-// The states of a message.
 const (
-	stateGone     messageState = iota // deleted, purged, expired or moved
-	stateVisible                      // visible
+	stateGone     messageState = iota // deleted, expired or dead-lettered
+	stateVisible                      // can be received
 	stateDelayed                      // sent, not yet visible
-	stateInFlight                     // received, invisible for now
+	stateInFlight                     // received, invisible until its timeout ends
 )
 
 // message is one copy of a message in one queue.
 type message struct {
 	storedMessage
 	state           messageState
-	visibleAt       time.Time // when it becomes visible, if delayed or in flight
-	heapIndex       int       // its place in the queue's heap, then
+	visibleAt       time.Time // if delayed or in flight: when it becomes visible
+	heapIndex       int       // if delayed or in flight: its index in the queue's heap
 	receiveCount    int
-	firstReceivedAt time.Time // received first
+	firstReceivedAt time.Time
 }
 
-// size is what counts against limits and what is billed.
+// size is the number of bytes that count against limits and are billed.
 func (m *message) size() int {
 	size := len(m.Body)
 	for name, a := range m.Attributes {
@@ -51,36 +51,21 @@ func (m *message) size() int {
 	return size
 }
 
-// sequenceNumber is the SequenceNumber of a message in a fifo queue.
-func (m *message) sequenceNumber() string {
-	digits := strconv.FormatUint(m.Key, 10)
-	return strings.Repeat("0", max(0, 20-len(digits))) + digits
+// sendResult is the reply to the sender of the message.
+func (m *message) sendResult() sendMessageResult {
+	return sendMessageResult{MessageID: m.ID, BodyMD5: bodyMD5(m.Body), AttributesMD5: attributesMD5(m.Attributes)}
 }
 
-// sendResult is what the sender of the message is told.
-func (m *message) sendResult(q *queue) sendMessageResult {
-	reply := sendMessageResult{
-		MessageID:           m.ID,
-		BodyMD5:             bodyMD5(m.Body),
-		AttributesMD5:       attributesMD5(m.Attributes),
-		SystemAttributesMD5: attributesMD5(m.TraceAttributes),
-	}
-	if q.fifo {
-		reply.SequenceNumber = m.sequenceNumber()
-	}
-	return reply
-}
-
-// receiptHandle names the latest delivery of m: a later one makes it void, and so does
-// a restart, because receives are then counted anew.
+// receiptHandle names the latest delivery of m. A later delivery makes it void, and
+// so does a restart, because receives are then counted from zero.
 func (q *queue) receiptHandle(m *message) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(strings.Join([]string{
 		q.instanceID, strconv.FormatUint(m.Key, 36), strconv.Itoa(m.receiveCount), q.name,
 	}, " ")))
 }
 
-// findByReceipt finds the message that a receipt handle names; nil if the handle is not
-// the latest or the message has gone.
+// findByReceipt finds the message of a receipt handle. It returns nil if the handle
+// is not the latest or the message is gone.
 func (q *queue) findByReceipt(handle string) (*message, error) {
 	if handle == "" {
 		return nil, missingParameter("ReceiptHandle")
@@ -89,17 +74,69 @@ func (q *queue) findByReceipt(handle string) (*message, error) {
 	if err != nil {
 		return nil, receiptHandleIsInvalid()
 	}
-	part := strings.Split(string(text), " ")
-	if len(part) != 4 || part[3] != q.name {
+	parts := strings.Split(string(text), " ")
+	if len(parts) != 4 || parts[3] != q.name {
 		return nil, receiptHandleIsInvalid()
 	}
-	key, err := strconv.ParseUint(part[1], 36, 64)
+	key, err := strconv.ParseUint(parts[1], 36, 64)
 	if err != nil {
 		return nil, receiptHandleIsInvalid()
 	}
 	m := q.messages[key]
-	if m == nil || part[0] != q.instanceID || part[2] != strconv.Itoa(m.receiveCount) {
+	if m == nil || parts[0] != q.instanceID || parts[2] != strconv.Itoa(m.receiveCount) {
 		return nil, nil
 	}
 	return m, nil
+}
+
+func (a messageAttribute) isBinary() bool {
+	return a.DataType == "Binary" || strings.HasPrefix(a.DataType, "Binary.")
+}
+
+// size is the number of bytes that the attribute adds to its message, name included.
+func (a messageAttribute) size(name string) int {
+	size := len(name) + len(a.DataType) + len(a.BinaryValue)
+	if a.StringValue != nil {
+		size += len(*a.StringValue)
+	}
+	return size
+}
+
+// bodyMD5 is the MD5 of a body; the SDK rejects a reply with another sum.
+func bodyMD5(body string) string {
+	sum := md5.Sum([]byte(body))
+	return hex.EncodeToString(sum[:])
+}
+
+// attributesMD5 is the MD5 of attributes in the service's canonical form: sorted by
+// name, each as name, type, one byte for the kind of value (1 text, 2 binary) and
+// value, with four-byte big-endian lengths. It is "" if there are no attributes.
+func attributesMD5(attributes map[string]messageAttribute) string {
+	if len(attributes) == 0 {
+		return ""
+	}
+	names := make([]string, 0, len(attributes))
+	for name := range attributes {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	var canonical []byte
+	field := func(value string) {
+		canonical = binary.BigEndian.AppendUint32(canonical, uint32(len(value)))
+		canonical = append(canonical, value...)
+	}
+	for _, name := range names {
+		a := attributes[name]
+		field(name)
+		field(a.DataType)
+		if a.isBinary() {
+			canonical = append(canonical, 2)
+			field(string(a.BinaryValue))
+		} else {
+			canonical = append(canonical, 1)
+			field(*a.StringValue)
+		}
+	}
+	sum := md5.Sum(canonical)
+	return hex.EncodeToString(sum[:])
 }

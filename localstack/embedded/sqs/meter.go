@@ -1,23 +1,26 @@
 package sqs
 
-import "maps"
+import (
+	"maps"
+	"net/http"
+)
 
-// OperationUsage is what one operation on one queue has cost.
+// OperationUsage counts the requests of one operation on one queue.
 type OperationUsage struct {
-	// Requests as they arrived, refused ones included.
+	// Requests, including rejected ones.
 	Requests int64 `json:"requests"`
-	// Billed is what AWS would bill: a request for every 64 KB, or part of it,
-	// of the messages sent or received, and at least one.
+	// Billed requests: one for every started 64 KB of messages sent or received,
+	// and at least one.
 	Billed int64 `json:"billed"`
 	// Bytes of message bodies and attributes.
 	Bytes int64 `json:"bytes"`
 }
 
-// Usage maps queue and operation to counts. Requests that name no queue of ours
-// are under "".
+// Usage maps queue and operation to counts. Requests that name no existing queue are
+// under "".
 type Usage map[string]map[string]OperationUsage
 
-// billedChunkBytes is the payload that one billed request carries.
+// billedChunkBytes is the payload of one billed request.
 const billedChunkBytes = 64 << 10
 
 func (u Usage) add(queue, operation string, payload int) {
@@ -40,4 +43,15 @@ func (s *Server) Usage() Usage {
 		copied[queue] = maps.Clone(counts)
 	}
 	return copied
+}
+
+// serveMeter serves /_meter: the counts by queue and operation. SQS has no such
+// address.
+func (s *Server) serveMeter(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet {
+		w.Header().Set("Allow", "GET")
+		http.Error(w, "GET", http.StatusMethodNotAllowed)
+		return
+	}
+	writeJSON(w, s.Usage())
 }

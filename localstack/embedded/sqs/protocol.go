@@ -1,47 +1,41 @@
 package sqs
 
-// messageAttribute is one message attribute, or the one system attribute that a
-// client may send (AWSTraceHeader).
+// messageAttribute is one attribute of a message.
 type messageAttribute struct {
 	DataType    string  `json:"DataType"` // String, Number or Binary, with an optional ".suffix"
 	StringValue *string `json:"StringValue,omitempty"`
 	BinaryValue []byte  `json:"BinaryValue,omitempty"`
 }
 
-// sendMessageEntry is one message to send, alone or in a batch.
+// sendMessageEntry is one message to send, alone or in a batch. MessageGroupID
+// names a tenant (fair queues) and orders nothing.
 type sendMessageEntry struct {
-	ID                      string                      `json:"Id"`
-	MessageBody             *string                     `json:"MessageBody"`
-	DelaySeconds            *int                        `json:"DelaySeconds"`
-	MessageAttributes       map[string]messageAttribute `json:"MessageAttributes"`
-	MessageSystemAttributes map[string]messageAttribute `json:"MessageSystemAttributes"`
-	MessageGroupID          string                      `json:"MessageGroupId"`
-	MessageDeduplicationID  *string                     `json:"MessageDeduplicationId"`
+	ID                string                      `json:"Id"`
+	MessageBody       *string                     `json:"MessageBody"`
+	DelaySeconds      *int                        `json:"DelaySeconds"`
+	MessageAttributes map[string]messageAttribute `json:"MessageAttributes"`
+	MessageGroupID    string                      `json:"MessageGroupId"`
 }
 
-// sendMessageRequest is the request of that name.
 type sendMessageRequest struct {
 	QueueURL string `json:"QueueUrl"`
 	sendMessageEntry
 }
 
-// sendMessageBatchRequest is the request of that name.
 type sendMessageBatchRequest struct {
 	QueueURL string             `json:"QueueUrl"`
 	Entries  []sendMessageEntry `json:"Entries"`
 }
 
-// sendMessageResult answers for one message.
+// sendMessageResult is the reply for one message.
 type sendMessageResult struct {
-	ID                  string `json:"Id,omitempty"` // in batches only
-	MessageID           string `json:"MessageId"`
-	BodyMD5             string `json:"MD5OfMessageBody"`
-	AttributesMD5       string `json:"MD5OfMessageAttributes,omitempty"`
-	SystemAttributesMD5 string `json:"MD5OfMessageSystemAttributes,omitempty"`
-	SequenceNumber      string `json:"SequenceNumber,omitempty"` // FIFO queues only
+	ID            string `json:"Id,omitempty"` // in batches only
+	MessageID     string `json:"MessageId"`
+	BodyMD5       string `json:"MD5OfMessageBody"`
+	AttributesMD5 string `json:"MD5OfMessageAttributes,omitempty"`
 }
 
-// batchErrorEntry is one entry of a batch that was refused.
+// batchErrorEntry is one rejected entry of a batch.
 type batchErrorEntry struct {
 	ID          string `json:"Id"`
 	Code        string `json:"Code"`
@@ -49,18 +43,17 @@ type batchErrorEntry struct {
 	SenderFault bool   `json:"SenderFault"`
 }
 
-// batchResultEntry is one entry of a batch that has nothing to tell but its success.
+// batchResultEntry is one entry of a batch that succeeded without a value.
 type batchResultEntry struct {
 	ID string `json:"Id"`
 }
 
-// batchResult answers a batch; T is [Sent] or [Done].
+// batchResult is the reply to a batch; T is sendMessageResult or batchResultEntry.
 type batchResult[T any] struct {
 	Successful []T               `json:"Successful"`
 	Failed     []batchErrorEntry `json:"Failed"`
 }
 
-// receiveMessageRequest is the request of that name.
 type receiveMessageRequest struct {
 	QueueURL                    string   `json:"QueueUrl"`
 	MaxNumberOfMessages         *int     `json:"MaxNumberOfMessages"`
@@ -82,7 +75,6 @@ type receivedMessage struct {
 	AttributesMD5     string                      `json:"MD5OfMessageAttributes,omitempty"`
 }
 
-// receiveMessageResult answers receiveMessageRequest.
 type receiveMessageResult struct {
 	Messages []receivedMessage `json:"Messages,omitempty"`
 }
@@ -106,79 +98,23 @@ type receiptBatchRequest struct {
 	Entries  []receiptEntry `json:"Entries"`
 }
 
-// queueRequest is every request about a queue as a whole; each uses some fields.
+// queueRequest is any request about a whole queue; each uses some of the fields.
 type queueRequest struct {
 	QueueName      string            `json:"QueueName"`
 	QueueURL       string            `json:"QueueUrl"`
 	Attributes     map[string]string `json:"Attributes"`
 	AttributeNames []string          `json:"AttributeNames"`
-	Tags           map[string]string `json:"tags"` // "tags" in CreateQueue, "Tags" in TagQueue: decoding ignores case
-	TagKeys        []string          `json:"TagKeys"`
 }
 
-// queueURLResult answers CreateQueue and GetQueueUrl.
+// queueURLResult is the reply to CreateQueue and GetQueueUrl.
 type queueURLResult struct {
 	QueueURL string `json:"QueueUrl"`
 }
 
-// attributesResult answers GetQueueAttributes.
+// attributesResult is the reply to GetQueueAttributes.
 type attributesResult struct {
 	Attributes map[string]string `json:"Attributes,omitempty"`
 }
 
-// tagsResult answers ListQueueTags.
-type tagsResult struct {
-	Tags map[string]string `json:"Tags,omitempty"`
-}
-
-// listRequest is ListQueues and ListDeadLetterSourceQueues.
-type listRequest struct {
-	QueueURL        string `json:"QueueUrl"`
-	QueueNamePrefix string `json:"QueueNamePrefix"`
-	MaxResults      int    `json:"MaxResults"`
-	NextToken       string `json:"NextToken"`
-}
-
-// listQueuesResult answers ListQueues.
-type listQueuesResult struct {
-	QueueURLs []string `json:"QueueUrls,omitempty"`
-	NextToken string   `json:"NextToken,omitempty"`
-}
-
-// deadLetterSourcesResult answers ListDeadLetterSourceQueues, whose one field begins with
-// a small letter.
-type deadLetterSourcesResult struct {
-	QueueURLs []string `json:"queueUrls"`
-	NextToken string   `json:"NextToken,omitempty"`
-}
-
-// moveTaskRequest is StartMessageMoveTask, ListMessageMoveTasks, CancelMessageMoveTask.
-type moveTaskRequest struct {
-	SourceARN      string `json:"SourceArn"`
-	DestinationARN string `json:"DestinationArn"`
-	TaskHandle     string `json:"TaskHandle"`
-	MaxResults     int    `json:"MaxResults"`
-}
-
-// startMoveTaskResult answers StartMessageMoveTask.
-type startMoveTaskResult struct {
-	TaskHandle string `json:"TaskHandle"`
-}
-
-// moveTaskResult is one move of messages out of a dead-letter queue.
-type moveTaskResult struct {
-	Status         string `json:"Status"`
-	SourceARN      string `json:"SourceArn"`
-	DestinationARN string `json:"DestinationArn,omitempty"`
-	Moved          int    `json:"ApproximateNumberOfMessagesMoved"`
-	ToMove         int    `json:"ApproximateNumberOfMessagesToMove"`
-	StartedMillis  int64  `json:"StartedTimestamp"`
-}
-
-// listMoveTasksResult answers ListMessageMoveTasks.
-type listMoveTasksResult struct {
-	Results []moveTaskResult `json:"Results"`
-}
-
-// emptyResult answers what has no answer but success.
+// emptyResult is the reply to an operation that returns nothing.
 type emptyResult struct{}

@@ -5,71 +5,58 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 )
 
-// queueConfig is what a queue is born with.
+// queueConfig is fixed when a queue is created.
 type queueConfig struct {
 	name        string
 	arn         string
 	created     time.Time
-	instanceID  string // a mark in receipt handles: those of an earlier process are void
-	senderID    string // shown as SenderId
+	instanceID  string // in receipt handles; those of an earlier process are void
+	senderID    string // SenderId of every message
 	maxInFlight int
 	faults      *faultInjector
-	// moveToDLQ takes a message away that was received as often as Redrive allows,
-	// by calling Remove; false leaves it here. nil never does.
+	// moveToDLQ moves a message that has reached maxReceiveCount to the dead-letter
+	// queue; false leaves it in the queue.
 	moveToDLQ func(q *queue, m *message, now time.Time) bool
-	// timerFired is called by a timer, in its own goroutine, when the queue has to be
-	// settled. nil leaves that to the next operation.
+	// timerFired is called in a goroutine of the timer when the queue has messages
+	// that are due.
 	timerFired func(q *queue)
 }
 
-// queue is one queue. Every message is in messages; besides, a visible one is in
-// ready (standard queues), and an invisible one is in hidden. A fifo queue keeps
-// all of its messages in order instead of ready.
+// queue is one standard queue. Every message is in messages; a visible one is also in
+// visible, a delayed or received one in invisible.
 type queue struct {
 	queueConfig
-	fifo       bool
 	modified   time.Time
-	attributes map[string]string // those that can be set, defaults included
-	tags       map[string]string
-	redrive    *redrivePolicy // parsed from the attribute RedrivePolicy
+	attributes map[string]string // the settable ones, with defaults
+	redrive    *redrivePolicy    // parsed from the attribute RedrivePolicy
 
-	messages     map[uint64]*message
-	inFlight     int
-	delayed      int
-	visible      []*message // oldest first; those that have gone are skipped
-	ordered      []*message
-	invisible    invisibleHeap
-	longPolls    []*longPoll
-	timer        *time.Timer
-	dedupEntries map[string]dedupEntry // fifo: what was sent in the last minutes
+	messages  map[uint64]*message
+	inFlight  int
+	delayed   int
+	visible   []*message // oldest first; may hold messages that are no longer visible
+	invisible invisibleHeap
+	longPolls []*longPoll
+	timer     *time.Timer
 }
 
-// newQueue makes an empty queue with the service's default attributes. A name with
-// .fifo behind makes a fifo queue.
+// newQueue makes an empty queue with the default attributes of SQS.
 func newQueue(config queueConfig) *queue {
 	q := &queue{
-		queueConfig:  config,
-		fifo:         strings.HasSuffix(config.name, ".fifo"),
-		modified:     config.created,
-		attributes:   map[string]string{},
-		tags:         map[string]string{},
-		messages:     map[uint64]*message{},
-		dedupEntries: map[string]dedupEntry{},
+		queueConfig: config,
+		modified:    config.created,
+		attributes:  map[string]string{},
+		messages:    map[uint64]*message{},
 	}
 	for attribute, limit := range intAttributes {
-		q.attributes[attribute] = strconv.Itoa(limit.normal)
-	}
-	if q.fifo {
-		maps.Copy(q.attributes, map[string]string{"FifoQueue": "true", "ContentBasedDeduplication": "false", "DeduplicationScope": "queue", "FifoThroughputLimit": "perQueue"})
+		q.attributes[attribute] = strconv.Itoa(limit.fallback)
 	}
 	return q
 }
 
-// setState moves m to a state and keeps the counts true.
+// setState changes the state of m and the counters.
 func (q *queue) setState(m *message, to messageState) {
 	for _, change := range []struct {
 		state messageState
@@ -89,9 +76,6 @@ func (q *queue) setState(m *message, to messageState) {
 // insert adds a message that is new to this queue.
 func (q *queue) insert(m *message, now time.Time) {
 	q.messages[m.Key] = m
-	if q.fifo {
-		q.ordered = append(q.ordered, m)
-	}
 	if m.NotBeforeNanos > now.UnixNano() {
 		m.visibleAt = time.Unix(0, m.NotBeforeNanos)
 		q.setState(m, stateDelayed)
@@ -101,15 +85,12 @@ func (q *queue) insert(m *message, now time.Time) {
 	q.makeVisible(m)
 }
 
-// makeVisible makes m visible.
 func (q *queue) makeVisible(m *message) {
 	q.setState(m, stateVisible)
-	if !q.fifo {
-		q.visible = append(q.visible, m)
-	}
+	q.visible = append(q.visible, m)
 }
 
-// hide makes m invisible to everybody but its receiver, until a moment.
+// hide makes m invisible until a time; only its receiver has it.
 func (q *queue) hide(m *message, until time.Time) {
 	m.visibleAt = until
 	if m.state == stateInFlight {
@@ -120,45 +101,34 @@ func (q *queue) hide(m *message, until time.Time) {
 	heap.Push(&q.invisible, m)
 }
 
-// remove forgets m.
+// remove deletes m.
 func (q *queue) remove(m *message) {
 	if m.state == stateDelayed || m.state == stateInFlight {
 		heap.Remove(&q.invisible, m.heapIndex)
 	}
 	delete(q.messages, m.Key)
-	if q.fifo {
-		if i := slices.Index(q.ordered, m); i >= 0 {
-			q.ordered = slices.Delete(q.ordered, i, i+1)
-		}
-	}
 	q.setState(m, stateGone)
 }
 
-// purge forgets all messages.
-func (q *queue) purge() {
+// clear deletes all messages.
+func (q *queue) clear() {
 	for _, m := range q.messages {
 		m.state = stateGone
 	}
 	q.messages = map[uint64]*message{}
-	q.visible, q.ordered, q.invisible = nil, nil, nil
+	q.visible, q.invisible = nil, nil
 	q.inFlight, q.delayed = 0, 0
 }
 
-// counts tells how many messages are visible, in flight, and delayed.
+// counts returns how many messages are visible, in flight and delayed.
 func (q *queue) counts() (visible, inFlight, delayed int) {
 	return len(q.messages) - q.inFlight - q.delayed, q.inFlight, q.delayed
 }
 
-// message finds a message by its key; nil if it has gone.
-func (q *queue) message(key uint64) *message { return q.messages[key] }
-
-// size tells how many messages there are.
-func (q *queue) size() int { return len(q.messages) }
-
-// full tells whether too many messages are in flight to deliver another.
+// full reports whether too many messages are in flight to deliver another.
 func (q *queue) full() bool { return q.inFlight >= q.maxInFlight }
 
-// inSendOrder lists all messages by age.
+// inSendOrder lists all messages, the oldest first.
 func (q *queue) inSendOrder() []*message {
 	return slices.SortedFunc(maps.Values(q.messages), func(a, b *message) int {
 		if a.Key < b.Key {
@@ -168,14 +138,13 @@ func (q *queue) inSendOrder() []*message {
 	})
 }
 
-// expired tells whether m is older than the queue keeps messages.
+// expired reports whether m is older than the queue's retention period.
 func (q *queue) expired(m *message, now time.Time) bool {
 	return now.UnixMilli()-m.SentMillis >= int64(q.intAttribute("MessageRetentionPeriod"))*1000
 }
 
-// processDue brings q up to now: what is due becomes visible, whoever waits for it
-// is served, and the timer is set for what comes next. Every operation that
-// looks at a queue or changes it calls Settle.
+// processDue makes due messages visible, serves the long polls and sets the timer
+// for the next due message. Every operation that reads or changes a queue calls it.
 func (q *queue) processDue(now time.Time) {
 	for len(q.invisible) > 0 && !q.invisible[0].visibleAt.After(now) {
 		m := heap.Pop(&q.invisible).(*message)
@@ -189,16 +158,16 @@ func (q *queue) processDue(now time.Time) {
 		}
 	}
 	for len(q.longPolls) > 0 {
-		w := q.longPolls[0]
-		w.deliveries = q.receive(now, w.options)
-		if len(w.deliveries) == 0 {
+		poll := q.longPolls[0]
+		poll.deliveries = q.receive(now, poll.options)
+		if len(poll.deliveries) == 0 {
 			break
 		}
 		q.longPolls = q.longPolls[1:]
-		close(w.done)
+		close(poll.done)
 	}
-	if len(q.invisible) == 0 || q.timerFired == nil {
-		return // a timer that still runs finds nothing to do
+	if len(q.invisible) == 0 {
+		return // a timer that is still set will find nothing due
 	}
 	next := max(q.invisible[0].visibleAt.Sub(now), time.Millisecond)
 	if q.timer == nil {
@@ -208,24 +177,24 @@ func (q *queue) processDue(now time.Time) {
 	q.timer.Reset(next)
 }
 
-// deadLetter offers m, which is no longer hidden, to its grave.
+// deadLetter moves m, which has left the heap, to the dead-letter queue.
 func (q *queue) deadLetter(m *message, now time.Time) bool {
 	q.setState(m, stateVisible)
-	return q.moveToDLQ != nil && q.moveToDLQ(q, m, now)
+	return q.moveToDLQ(q, m, now)
 }
 
-// stop sends everybody away who waits, and stops the timer.
+// stop ends the long polls and stops the timer.
 func (q *queue) stop() {
 	if q.timer != nil {
 		q.timer.Stop()
 	}
-	for _, w := range q.longPolls {
-		close(w.done)
+	for _, poll := range q.longPolls {
+		close(poll.done)
 	}
 	q.longPolls = nil
 }
 
-// invisibleHeap is a heap of invisible messages, the one that comes back first on top.
+// invisibleHeap is a heap of invisible messages, the first to become visible on top.
 type invisibleHeap []*message
 
 func (h invisibleHeap) Len() int           { return len(h) }
@@ -235,13 +204,13 @@ func (h invisibleHeap) Swap(a, b int) {
 	h[a].heapIndex, h[b].heapIndex = a, b
 }
 
-// Push and Pop are for container/heap.
+// Push appends a message; container/heap calls it.
 func (h *invisibleHeap) Push(m any) {
 	m.(*message).heapIndex = len(*h)
 	*h = append(*h, m.(*message))
 }
 
-// Pop removes the last message of the slice.
+// Pop removes the last message; container/heap calls it.
 func (h *invisibleHeap) Pop() any {
 	last := len(*h) - 1
 	m := (*h)[last]

@@ -2,7 +2,6 @@ package sqs
 
 import (
 	"errors"
-
 	"regexp"
 )
 
@@ -18,22 +17,19 @@ func (s *Server) deleteMessageBatch(c *call, in *receiptBatchRequest) (*batchRes
 	return s.applyToBatch(c, in, s.deleteByReceipt)
 }
 
-// deleteByReceipt deletes what the latest receipt names. A handle that is void
-// deletes nothing and is not an error: the message will be delivered again, or
-// is gone already.
+// deleteByReceipt deletes the message of the latest receipt handle. A void handle
+// deletes nothing and is not an error: the message will be delivered again or is
+// already gone.
 func (s *Server) deleteByReceipt(c *call, q *queue, r receiptEntry) error {
 	m, err := q.findByReceipt(r.ReceiptHandle)
 	if err != nil || m == nil {
 		return err
 	}
-	if q.fifo && m.state != stateInFlight {
-		return invalidParameterValue("Value %s for parameter ReceiptHandle is invalid. Reason: The receipt handle has expired.", r.ReceiptHandle)
-	}
 	if err := s.appendRecord(walRecord{Op: opDeleteMessages, Queue: q.name, Keys: []uint64{m.Key}}); err != nil {
 		return err
 	}
 	q.remove(m)
-	q.processDue(c.now) // a message group may be free now
+	q.processDue(c.now) // a long poll may wait because too many were in flight
 	return nil
 }
 
@@ -49,9 +45,9 @@ func (s *Server) changeMessageVisibilityBatch(c *call, in *receiptBatchRequest) 
 	return s.applyToBatch(c, in, s.changeVisibilityByReceipt)
 }
 
-// changeVisibilityByReceipt lets a delivery end at another moment, counted from now.
+// changeVisibilityByReceipt sets the visibility timeout of a delivery, from now on.
 func (s *Server) changeVisibilityByReceipt(c *call, q *queue, r receiptEntry) error {
-	// The SDK leaves a visibility of zero out of single requests.
+	// The SDK omits a timeout of zero from single requests.
 	visibility, err := intInRange("VisibilityTimeout", r.VisibilityTimeout, 0, 0, maxVisibilitySeconds)
 	if err != nil {
 		return err
@@ -71,8 +67,8 @@ func (s *Server) changeVisibilityByReceipt(c *call, q *queue, r receiptEntry) er
 	return nil
 }
 
-// applyToBatch does one thing for each receipt of a batch.
-func (s *Server) applyToBatch(c *call, in *receiptBatchRequest, do func(*call, *queue, receiptEntry) error) (*batchResult[batchResultEntry], error) {
+// applyToBatch calls apply for each receipt of a batch.
+func (s *Server) applyToBatch(c *call, in *receiptBatchRequest, apply func(*call, *queue, receiptEntry) error) (*batchResult[batchResultEntry], error) {
 	q, err := s.findQueue(c, in.QueueURL)
 	if err != nil {
 		return nil, err
@@ -86,7 +82,7 @@ func (s *Server) applyToBatch(c *call, in *receiptBatchRequest, do func(*call, *
 	}
 	reply := &batchResult[batchResultEntry]{Successful: []batchResultEntry{}, Failed: []batchErrorEntry{}}
 	for _, e := range in.Entries {
-		if err := do(c, q, e); err != nil {
+		if err := apply(c, q, e); err != nil {
 			reply.Failed = append(reply.Failed, batchError(e.ID, err))
 			continue
 		}
@@ -97,7 +93,7 @@ func (s *Server) applyToBatch(c *call, in *receiptBatchRequest, do func(*call, *
 
 var entryIDPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,80}$`)
 
-// validateBatch holds a batch to the rules that all batches share.
+// validateBatch checks the ids of a batch.
 func validateBatch(ids []string) error {
 	if len(ids) == 0 {
 		return emptyBatchRequest()
@@ -118,7 +114,7 @@ func validateBatch(ids []string) error {
 	return nil
 }
 
-// batchError reports an error on one entry of a batch.
+// batchError is the error of one entry of a batch.
 func batchError(id string, err error) batchErrorEntry {
 	var apiErr *apiError
 	if !errors.As(err, &apiErr) {

@@ -1,3 +1,26 @@
+// Package sqs is the part of Amazon SQS that the product and its tests call, inside
+// one process: an http.Handler that the AWS SDK talks to as it talks to the service.
+// It accepts only AWS JSON 1.0, checks no signature, and is meant for a loopback
+// address.
+//
+// Where the service leaves a choice, the server takes the harsher one: only the
+// latest receipt handle deletes a message (another one is not an error), and a
+// message goes to its dead-letter queue at the moment its last visibility timeout
+// ends. Not implemented: FIFO queues, listing, tagging and purging queues, message
+// move tasks, permissions, encryption, and the 60 seconds between deleting and
+// creating a queue of the same name.
+//
+//   - server.go: options, the table of operations, one request from HTTP to reply.
+//     One mutex guards everything; an operation holds it for microseconds.
+//   - queues.go, attributes.go: create, find and delete queues; their attributes.
+//   - send.go, receive.go, receipts.go: send; receive and long polls; delete and
+//     change of visibility.
+//   - queue.go, message.go: the state of a queue and of a message. redrive.go moves
+//     messages to dead-letter queues.
+//   - wal.go, walrecords.go: the write-ahead log, so that an acknowledged message
+//     survives kill -9 of the process.
+//   - faults.go: duplicates, delays, reordering and lost replies for tests, at
+//     /_faults. meter.go: requests counted as AWS bills them, at /_meter.
 package sqs
 
 import (
@@ -13,22 +36,21 @@ import (
 	"time"
 )
 
-// Options of a server; the zero value is a server in memory, without faults.
+// Options of a server; the zero value is a server in memory without faults.
 type Options struct {
-	// Clock tells the time; time.Now by default. Timers run on the machine's
-	// clock all the same, so with another Clock a long poll does not notice
-	// that time has passed, but every operation does.
+	// Clock returns the time; time.Now by default. Timers use the machine's clock:
+	// with another Clock, operations see its time but long polls do not wake by it.
 	Clock func() time.Time
-	// Dir keeps queues and messages across restarts. It is made if need be and
+	// Dir keeps queues and messages across restarts. It is created if missing and
 	// belongs to one server at a time. "" keeps nothing.
 	Dir string
-	// AutoCreate is asked when GetQueueUrl or a send names a queue that does
-	// not exist, and for the dead-letter queue that its answer may name. It
+	// AutoCreate is called when GetQueueUrl or a send names a queue that does not
+	// exist, and for the dead-letter queue named in the attributes it returns. It
 	// must not call the server.
 	AutoCreate func(name string) (attributes map[string]string, ok bool)
-	// Faults to begin with; see [Server.SetFaults].
+	// Faults at the start; see [Server.SetFaults].
 	Faults Faults
-	// MaxInFlight bounds the messages of one queue that are received and not
+	// MaxInFlight is the most messages of one queue that are received and not
 	// deleted; 120,000 by default, as on AWS.
 	MaxInFlight int
 	// Region and Account appear in queue ARNs and URLs; us-east-1 and
@@ -39,19 +61,18 @@ type Options struct {
 // Server holds the queues. It is an http.Handler.
 type Server struct {
 	options    Options
-	instanceID string // tells receipt handles of this process from those of an earlier one
+	instanceID string // in receipt handles; those of an earlier process are void
 
-	mu        sync.Mutex // guards all below, messages and queues included
-	queues    map[string]*queue
-	lastKey   uint64 // the last message's
-	wal       *wal
-	faults    faultInjector
-	usage     Usage
-	moveTasks []moveTaskResult // latest first
-	closed    bool
+	mu      sync.Mutex // guards everything below, queues and messages included
+	queues  map[string]*queue
+	lastKey uint64 // key of the last message sent
+	wal     *wal
+	faults  faultInjector
+	usage   Usage
+	closed  bool
 }
 
-// New makes a server and loads what its directory holds.
+// New creates a server and loads what its directory holds.
 func New(options Options) (*Server, error) {
 	if options.Clock == nil {
 		options.Clock = time.Now
@@ -70,8 +91,8 @@ func New(options Options) (*Server, error) {
 		instanceID: strconv.FormatUint(rand.Uint64(), 36),
 		queues:     map[string]*queue{},
 		usage:      Usage{},
-		// Sequence numbers must grow across restarts, and nothing that was
-		// deleted is remembered: the clock is what grows by itself.
+		// Keys must grow across restarts. Deleted messages leave no trace, so the
+		// clock is the lower bound.
 		lastKey: uint64(options.Clock().UnixNano()),
 	}
 	if err := s.SetFaults(options.Faults); err != nil {
@@ -85,9 +106,9 @@ func New(options Options) (*Server, error) {
 	return s, nil
 }
 
-// Close ends all long polls with an empty answer and gives the directory free.
-// Requests after it are refused. Call it before http.Server.Shutdown, which
-// would wait for the polls.
+// Close ends all long polls with an empty reply and releases the directory. Later
+// requests fail. Call it before http.Server.Shutdown, which would wait for the
+// polls.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,13 +125,13 @@ func (s *Server) Close() error {
 // call is one request on its way through an operation.
 type call struct {
 	ctx          context.Context
-	baseURL      string    // scheme and host by which the client reached us
+	baseURL      string    // scheme and host that the client used
 	now          time.Time // read once, and again after a wait
 	queueName    string    // for the meter
-	payloadBytes int       // bytes of messages in the request or its reply
+	payloadBytes int       // bytes of the messages in the request or its reply
 }
 
-// An operation decodes its request, takes the server's mutex and runs.
+// operation decodes a request, locks the server and performs it.
 type operation func(*Server, *call, []byte) (any, error)
 
 func newOperation[In, Out any](perform func(*Server, *call, *In) (*Out, error)) operation {
@@ -140,23 +161,14 @@ var operations = map[string]operation{
 	"CreateQueue":                  newOperation((*Server).createQueue),
 	"DeleteQueue":                  newOperation((*Server).deleteQueue),
 	"GetQueueUrl":                  newOperation((*Server).getQueueURL),
-	"ListQueues":                   newOperation((*Server).listQueues),
-	"PurgeQueue":                   newOperation((*Server).purgeQueue),
 	"GetQueueAttributes":           newOperation((*Server).getQueueAttributes),
 	"SetQueueAttributes":           newOperation((*Server).setQueueAttributes),
-	"TagQueue":                     newOperation((*Server).tagQueue),
-	"UntagQueue":                   newOperation((*Server).untagQueue),
-	"ListQueueTags":                newOperation((*Server).listQueueTags),
-	"ListDeadLetterSourceQueues":   newOperation((*Server).listDeadLetterSourceQueues),
-	"StartMessageMoveTask":         newOperation((*Server).startMessageMoveTask),
-	"ListMessageMoveTasks":         newOperation((*Server).listMessageMoveTasks),
-	"CancelMessageMoveTask":        newOperation((*Server).cancelMessageMoveTask),
 }
 
-// maxRequestBytes is a message of 1 MiB in the most wordy JSON, and its envelope.
+// maxRequestBytes holds a batch of 1 MiB in the most verbose JSON encoding.
 const maxRequestBytes = 8 << 20
 
-// ServeHTTP answers SQS requests at any path, and the two local addresses.
+// ServeHTTP serves SQS requests at any path except /_faults and /_meter.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/_faults":
@@ -181,13 +193,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &call{ctx: r.Context(), baseURL: "http://" + r.Host}
 	reply, err := perform(s, c, body)
 	if s.recordUsage(name, c) {
-		// The client sees its connection break, not knowing what was done.
+		// The client sees a broken connection and cannot know what was done.
 		panic(http.ErrAbortHandler)
 	}
 	writeReply(w, reply, err)
 }
 
-// recordUsage counts a request and decides whether its reply is lost.
+// recordUsage counts a request and reports whether a fault drops its reply.
 func (s *Server) recordUsage(operation string, c *call) (lost bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -195,7 +207,7 @@ func (s *Server) recordUsage(operation string, c *call) (lost bool) {
 	return s.faults.dropReply(operation, c.queueName)
 }
 
-// writeReply writes a reply or an error in the protocol's words.
+// writeReply writes a reply or an error as AWS JSON 1.0.
 func writeReply(w http.ResponseWriter, reply any, err error) {
 	status := http.StatusOK
 	if err != nil {
@@ -219,5 +231,5 @@ func writeReply(w http.ResponseWriter, reply any, err error) {
 	w.Header().Set("Content-Type", "application/x-amz-json-1.0")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // a client that has gone away needs no answer
+	_, _ = w.Write(body) // fails only if the client has gone
 }

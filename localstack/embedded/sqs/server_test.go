@@ -15,7 +15,7 @@ import (
 func TestServer_RejectsInvalidRequests(t *testing.T) {
 	s := newServer(t, sqs.Options{})
 	u := createQueue(t, s, "q", map[string]string{"VisibilityTimeout": "10"})
-	f := createQueue(t, s, "q.fifo", map[string]string{"FifoQueue": "true"})
+	other := createQueue(t, s, "other", nil)
 	send(t, s, u, "x")
 	m := receive(t, s, u, 0)[0]
 	mustCall(t, s, "ChangeMessageVisibility", request{"QueueUrl": u, "ReceiptHandle": m.ReceiptHandle, "VisibilityTimeout": 0})
@@ -34,47 +34,37 @@ func TestServer_RejectsInvalidRequests(t *testing.T) {
 		kind      string // __type
 		code      string // of the header
 	}{
-		"no queue":                {"SendMessage", request{"QueueUrl": "http://x/1/none", "MessageBody": "x"}, model + "QueueDoesNotExist", old + "NonExistentQueue"},
-		"no queue by name":        {"GetQueueUrl", request{"QueueName": "none"}, model + "QueueDoesNotExist", old + "NonExistentQueue"},
-		"no name":                 {"GetQueueUrl", request{}, coral + "MissingRequiredParameterException", "MissingParameter"},
-		"no URL":                  {"ReceiveMessage", request{}, coral + "MissingRequiredParameterException", "MissingParameter"},
-		"other attributes":        {"CreateQueue", request{"QueueName": "q", "Attributes": request{"VisibilityTimeout": "11"}}, model + "QueueNameExists", "QueueAlreadyExists"},
-		"bad name":                {"CreateQueue", request{"QueueName": "a b"}, coral + "InvalidParameterValueException", "InvalidParameterValue"},
-		"FIFO by name alone":      {"CreateQueue", request{"QueueName": "x.fifo"}, coral + "InvalidParameterValueException", "InvalidParameterValue"},
-		"FIFO attribute":          {"CreateQueue", request{"QueueName": "x", "Attributes": request{"FifoQueue": "true"}}, model + "InvalidAttributeName", "InvalidAttributeName"},
-		"unknown attribute":       {"SetQueueAttributes", request{"QueueUrl": u, "Attributes": request{"Colour": "red"}}, model + "InvalidAttributeName", "InvalidAttributeName"},
-		"unknown asked for":       {"GetQueueAttributes", request{"QueueUrl": u, "AttributeNames": []string{"Colour"}}, model + "InvalidAttributeName", "InvalidAttributeName"},
-		"attribute out of range":  {"SetQueueAttributes", request{"QueueUrl": u, "Attributes": request{"DelaySeconds": "901"}}, model + "InvalidAttributeValue", "InvalidAttributeValue"},
-		"no dead-letter queue":    {"SetQueueAttributes", request{"QueueUrl": u, "Attributes": request{"RedrivePolicy": `{"deadLetterTargetArn":"arn:aws:sqs:us-east-1:000000000000:none","maxReceiveCount":3}`}}, model + "InvalidAttributeValue", "InvalidAttributeValue"},
-		"bad redrive policy":      {"SetQueueAttributes", request{"QueueUrl": u, "Attributes": request{"RedrivePolicy": `{"maxReceiveCount":0}`}}, model + "InvalidAttributeValue", "InvalidAttributeValue"},
-		"empty body":              {"SendMessage", request{"QueueUrl": u, "MessageBody": ""}, coral + "MissingRequiredParameterException", "MissingParameter"},
-		"control character":       {"SendMessage", request{"QueueUrl": u, "MessageBody": "a\x00"}, model + "InvalidMessageContents", "InvalidMessageContents"},
-		"too large":               {"SendMessage", request{"QueueUrl": u, "MessageBody": strings.Repeat("x", 1<<20+1)}, coral + "InvalidParameterValueException", "InvalidParameterValue"},
-		"too large a delay":       {"SendMessage", request{"QueueUrl": u, "MessageBody": "x", "DelaySeconds": 901}, coral + "InvalidParameterValueException", "InvalidParameterValue"},
-		"attribute without value": {"SendMessage", request{"QueueUrl": u, "MessageBody": "x", "MessageAttributes": request{"a": request{"DataType": "String"}}}, coral + "InvalidParameterValueException", "InvalidParameterValue"},
-		"system attribute":        {"SendMessage", request{"QueueUrl": u, "MessageBody": "x", "MessageSystemAttributes": request{"a": request{"DataType": "String", "StringValue": "x"}}}, coral + "InvalidParameterValueException", "InvalidParameterValue"},
-		"dedup on standard":       {"SendMessage", request{"QueueUrl": u, "MessageBody": "x", "MessageDeduplicationId": "x"}, coral + "InvalidParameterValueException", "InvalidParameterValue"},
-		"FIFO without group":      {"SendMessage", request{"QueueUrl": f, "MessageBody": "x", "MessageDeduplicationId": "x"}, coral + "MissingRequiredParameterException", "MissingParameter"},
-		"FIFO without dedup":      {"SendMessage", request{"QueueUrl": f, "MessageBody": "x", "MessageGroupId": "x"}, coral + "InvalidParameterValueException", "InvalidParameterValue"},
-		"FIFO with delay":         {"SendMessage", request{"QueueUrl": f, "MessageBody": "x", "MessageGroupId": "x", "MessageDeduplicationId": "x", "DelaySeconds": 1}, coral + "InvalidParameterValueException", "InvalidParameterValue"},
-		"empty batch":             {"SendMessageBatch", request{"QueueUrl": u}, model + "EmptyBatchRequest", old + "EmptyBatchRequest"},
-		"eleven":                  {"SendMessageBatch", request{"QueueUrl": u, "Entries": entries(strings.Split("a b c d e f g h i j k", " ")...)}, model + "TooManyEntriesInBatchRequest", old + "TooManyEntriesInBatchRequest"},
-		"one id twice":            {"SendMessageBatch", request{"QueueUrl": u, "Entries": entries("a", "a")}, model + "BatchEntryIdsNotDistinct", old + "BatchEntryIdsNotDistinct"},
-		"bad id":                  {"SendMessageBatch", request{"QueueUrl": u, "Entries": entries("a b")}, model + "InvalidBatchEntryId", old + "InvalidBatchEntryId"},
-		"batch too long":          {"SendMessageBatch", request{"QueueUrl": u, "Entries": []request{{"Id": "a", "MessageBody": big}, {"Id": "b", "MessageBody": big}}}, model + "BatchRequestTooLong", old + "BatchRequestTooLong"},
-		"eleven messages":         {"ReceiveMessage", request{"QueueUrl": u, "MaxNumberOfMessages": 11}, coral + "InvalidParameterValueException", "InvalidParameterValue"},
-		"too long a poll":         {"ReceiveMessage", request{"QueueUrl": u, "WaitTimeSeconds": 21}, coral + "InvalidParameterValueException", "InvalidParameterValue"},
-		"no receipt":              {"DeleteMessage", request{"QueueUrl": u}, coral + "MissingRequiredParameterException", "MissingParameter"},
-		"bad receipt":             {"DeleteMessage", request{"QueueUrl": u, "ReceiptHandle": "x"}, model + "ReceiptHandleIsInvalid", "ReceiptHandleIsInvalid"},
-		"receipt of another":      {"DeleteMessage", request{"QueueUrl": f, "ReceiptHandle": m.ReceiptHandle}, model + "ReceiptHandleIsInvalid", "ReceiptHandleIsInvalid"},
-		"not in flight":           {"ChangeMessageVisibility", request{"QueueUrl": u, "ReceiptHandle": m.ReceiptHandle, "VisibilityTimeout": 1}, model + "MessageNotInflight", old + "MessageNotInflight"},
-		"too long a visibility":   {"ChangeMessageVisibility", request{"QueueUrl": u, "ReceiptHandle": m.ReceiptHandle, "VisibilityTimeout": 43201}, coral + "InvalidParameterValueException", "InvalidParameterValue"},
-		"move from nowhere":       {"StartMessageMoveTask", request{"SourceArn": "x"}, model + "ResourceNotFoundException", "ResourceNotFoundException"},
-		"move from no DLQ":        {"StartMessageMoveTask", request{"SourceArn": queueAttribute(t, s, u, "QueueArn")}, coral + "InvalidParameterValueException", "InvalidParameterValue"},
-		"cancel a move":           {"CancelMessageMoveTask", request{"TaskHandle": "x"}, model + "ResourceNotFoundException", "ResourceNotFoundException"},
-		"not JSON":                {"ListQueues", "{", coral + "SerializationException", "MalformedInput"},
-		"wrong type":              {"ListQueues", `{"MaxResults":"x"}`, coral + "SerializationException", "MalformedInput"},
-		"unknown operation":       {"AddPermission", request{}, coral + "UnknownOperationException", "InvalidAction"},
+		"no queue":                        {"SendMessage", request{"QueueUrl": "http://x/1/none", "MessageBody": "x"}, model + "QueueDoesNotExist", old + "NonExistentQueue"},
+		"no queue of that name":           {"GetQueueUrl", request{"QueueName": "none"}, model + "QueueDoesNotExist", old + "NonExistentQueue"},
+		"no queue name":                   {"GetQueueUrl", request{}, coral + "MissingRequiredParameterException", "MissingParameter"},
+		"no queue URL":                    {"ReceiveMessage", request{}, coral + "MissingRequiredParameterException", "MissingParameter"},
+		"other attributes":                {"CreateQueue", request{"QueueName": "q", "Attributes": request{"VisibilityTimeout": "11"}}, model + "QueueNameExists", "QueueAlreadyExists"},
+		"bad queue name":                  {"CreateQueue", request{"QueueName": "a b"}, coral + "InvalidParameterValueException", "InvalidParameterValue"},
+		"unknown attribute":               {"SetQueueAttributes", request{"QueueUrl": u, "Attributes": request{"Colour": "red"}}, model + "InvalidAttributeName", "InvalidAttributeName"},
+		"unknown attribute read":          {"GetQueueAttributes", request{"QueueUrl": u, "AttributeNames": []string{"Colour"}}, model + "InvalidAttributeName", "InvalidAttributeName"},
+		"attribute out of range":          {"SetQueueAttributes", request{"QueueUrl": u, "Attributes": request{"DelaySeconds": "901"}}, model + "InvalidAttributeValue", "InvalidAttributeValue"},
+		"no dead-letter queue":            {"SetQueueAttributes", request{"QueueUrl": u, "Attributes": request{"RedrivePolicy": `{"deadLetterTargetArn":"arn:aws:sqs:us-east-1:000000000000:none","maxReceiveCount":3}`}}, model + "InvalidAttributeValue", "InvalidAttributeValue"},
+		"bad redrive policy":              {"SetQueueAttributes", request{"QueueUrl": u, "Attributes": request{"RedrivePolicy": `{"maxReceiveCount":0}`}}, model + "InvalidAttributeValue", "InvalidAttributeValue"},
+		"empty body":                      {"SendMessage", request{"QueueUrl": u, "MessageBody": ""}, coral + "MissingRequiredParameterException", "MissingParameter"},
+		"control character":               {"SendMessage", request{"QueueUrl": u, "MessageBody": "a\x00"}, model + "InvalidMessageContents", "InvalidMessageContents"},
+		"too large":                       {"SendMessage", request{"QueueUrl": u, "MessageBody": strings.Repeat("x", 1<<20+1)}, coral + "InvalidParameterValueException", "InvalidParameterValue"},
+		"delay too long":                  {"SendMessage", request{"QueueUrl": u, "MessageBody": "x", "DelaySeconds": 901}, coral + "InvalidParameterValueException", "InvalidParameterValue"},
+		"attribute without value":         {"SendMessage", request{"QueueUrl": u, "MessageBody": "x", "MessageAttributes": request{"a": request{"DataType": "String"}}}, coral + "InvalidParameterValueException", "InvalidParameterValue"},
+		"empty batch":                     {"SendMessageBatch", request{"QueueUrl": u}, model + "EmptyBatchRequest", old + "EmptyBatchRequest"},
+		"eleven entries":                  {"SendMessageBatch", request{"QueueUrl": u, "Entries": entries(strings.Split("a b c d e f g h i j k", " ")...)}, model + "TooManyEntriesInBatchRequest", old + "TooManyEntriesInBatchRequest"},
+		"duplicate id":                    {"SendMessageBatch", request{"QueueUrl": u, "Entries": entries("a", "a")}, model + "BatchEntryIdsNotDistinct", old + "BatchEntryIdsNotDistinct"},
+		"bad id":                          {"SendMessageBatch", request{"QueueUrl": u, "Entries": entries("a b")}, model + "InvalidBatchEntryId", old + "InvalidBatchEntryId"},
+		"batch too long":                  {"SendMessageBatch", request{"QueueUrl": u, "Entries": []request{{"Id": "a", "MessageBody": big}, {"Id": "b", "MessageBody": big}}}, model + "BatchRequestTooLong", old + "BatchRequestTooLong"},
+		"eleven messages":                 {"ReceiveMessage", request{"QueueUrl": u, "MaxNumberOfMessages": 11}, coral + "InvalidParameterValueException", "InvalidParameterValue"},
+		"long poll too long":              {"ReceiveMessage", request{"QueueUrl": u, "WaitTimeSeconds": 21}, coral + "InvalidParameterValueException", "InvalidParameterValue"},
+		"no receipt handle":               {"DeleteMessage", request{"QueueUrl": u}, coral + "MissingRequiredParameterException", "MissingParameter"},
+		"bad receipt handle":              {"DeleteMessage", request{"QueueUrl": u, "ReceiptHandle": "x"}, model + "ReceiptHandleIsInvalid", "ReceiptHandleIsInvalid"},
+		"receipt handle of another queue": {"DeleteMessage", request{"QueueUrl": other, "ReceiptHandle": m.ReceiptHandle}, model + "ReceiptHandleIsInvalid", "ReceiptHandleIsInvalid"},
+		"message not in flight":           {"ChangeMessageVisibility", request{"QueueUrl": u, "ReceiptHandle": m.ReceiptHandle, "VisibilityTimeout": 1}, model + "MessageNotInflight", old + "MessageNotInflight"},
+		"visibility too long":             {"ChangeMessageVisibility", request{"QueueUrl": u, "ReceiptHandle": m.ReceiptHandle, "VisibilityTimeout": 43201}, coral + "InvalidParameterValueException", "InvalidParameterValue"},
+		"not JSON":                        {"GetQueueUrl", "{", coral + "SerializationException", "MalformedInput"},
+		"wrong type":                      {"GetQueueUrl", `{"QueueName":1}`, coral + "SerializationException", "MalformedInput"},
+		"unknown operation":               {"AddPermission", request{}, coral + "UnknownOperationException", "InvalidAction"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := call(t.Context(), s, c.operation, c.request)
@@ -84,7 +74,7 @@ func TestServer_RejectsInvalidRequests(t *testing.T) {
 		})
 	}
 	if n := queueAttribute(t, s, u, "ApproximateNumberOfMessages"); n != "1" {
-		t.Errorf("a refused request changed the queue: %s messages", n)
+		t.Errorf("a rejected request changed the queue: %s messages, want 1", n)
 	}
 }
 
@@ -104,65 +94,46 @@ func TestServer_BatchReportsFailedEntries(t *testing.T) {
 	}
 }
 
-func TestServer_ListsTagsPurgesAndDeletesQueues(t *testing.T) {
+func TestServer_DeletesQueues(t *testing.T) {
 	s := newServer(t, sqs.Options{})
-	var urls []string
-	for _, name := range []string{"a-1", "a-2", "a-3", "b"} {
-		urls = append(urls, createQueue(t, s, name, nil))
-	}
-	page := mustCall(t, s, "ListQueues", request{"QueueNamePrefix": "a-", "MaxResults": 2})
-	rest := mustCall(t, s, "ListQueues", request{"QueueNamePrefix": "a-", "MaxResults": 2, "NextToken": page.NextToken})
-	if got := append(page.QueueUrls, rest.QueueUrls...); !slices.Equal(got, urls[:3]) || rest.NextToken != "" {
-		t.Errorf("listed %v, then %q", got, rest.NextToken)
-	}
-	u := urls[3]
-	mustCall(t, s, "TagQueue", request{"QueueUrl": u, "Tags": request{"k": "v", "l": "w"}})
-	mustCall(t, s, "UntagQueue", request{"QueueUrl": u, "TagKeys": []string{"k"}})
-	if got := mustCall(t, s, "ListQueueTags", request{"QueueUrl": u}).Tags; len(got) != 1 || got["l"] != "w" {
-		t.Errorf("tags %v", got)
-	}
+	u := createQueue(t, s, "q", nil)
 	send(t, s, u, "x")
-	receive(t, s, u, 0)
-	send(t, s, u, "y")
-	mustCall(t, s, "PurgeQueue", request{"QueueUrl": u})
-	for _, name := range []string{"ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"} {
-		if n := queueAttribute(t, s, u, name); n != "0" {
-			t.Errorf("after the purge %s is %s", name, n)
-		}
-	}
 	mustCall(t, s, "DeleteQueue", request{"QueueUrl": u})
-	if o := call(t.Context(), s, "GetQueueUrl", request{"QueueName": "b"}); o.Status == http.StatusOK {
+	if reply := call(t.Context(), s, "GetQueueUrl", request{"QueueName": "q"}); reply.Status == http.StatusOK {
 		t.Error("a deleted queue is found")
+	}
+	if got := receive(t, s, createQueue(t, s, "q", nil), 0); len(got) != 0 {
+		t.Errorf("a queue created again has the messages %v", got)
 	}
 }
 
 func TestServer_AutoCreatesQueues(t *testing.T) {
-	var asked []string
+	var names []string
 	s := newServer(t, sqs.Options{AutoCreate: func(name string) (map[string]string, bool) {
-		asked = append(asked, name)
+		names = append(names, name)
 		if name == "jobs-x" {
 			return map[string]string{"VisibilityTimeout": "77", "RedrivePolicy": `{"deadLetterTargetArn":"arn:aws:sqs:us-east-1:000000000000:jobs-x-dlq","maxReceiveCount":20}`}, true
 		}
 		return nil, name == "jobs-x-dlq"
 	}})
 	u := mustCall(t, s, "GetQueueUrl", request{"QueueName": "jobs-x"}).QueueUrl
-	if queueAttribute(t, s, u, "VisibilityTimeout") != "77" || !slices.Equal(asked, []string{"jobs-x", "jobs-x-dlq"}) {
-		t.Errorf("asked for %v", asked)
+	if queueAttribute(t, s, u, "VisibilityTimeout") != "77" || !slices.Equal(names, []string{"jobs-x", "jobs-x-dlq"}) {
+		t.Errorf("AutoCreate was called for %v", names)
 	}
 	send(t, s, "http://anywhere/1/jobs-x-dlq", "x")
 	if o := call(t.Context(), s, "SendMessage", request{"QueueUrl": "http://x/1/other", "MessageBody": "x"}); o.Type != "com.amazonaws.sqs#QueueDoesNotExist" {
-		t.Errorf("a queue nobody wants was made: %+v", o)
+		t.Errorf("a send created a queue that AutoCreate rejected: %+v", o)
 	}
 	if o := call(t.Context(), s, "ReceiveMessage", request{"QueueUrl": "http://x/1/jobs-y"}); o.Status == http.StatusOK {
-		t.Error("a receive made a queue")
+		t.Error("a receive created a queue")
 	}
 }
 
-// Every message twice and in random order (N12): the switches that end-to-end
-// tests turn, here over their own address.
+// N12: every message arrives twice and in random order. End-to-end tests use the same
+// faults over /_faults.
 func TestServer_FaultsDuplicateAndReorder(t *testing.T) {
 	s := newServer(t, sqs.Options{})
-	u, spared := createQueue(t, s, "jobs-a", nil), createQueue(t, s, "lifecycle", nil)
+	u, unaffected := createQueue(t, s, "jobs-a", nil), createQueue(t, s, "lifecycle", nil)
 	control := func(method, body string) (int, string) {
 		w := httptest.NewRecorder()
 		s.ServeHTTP(w, httptest.NewRequest(method, "/_faults", strings.NewReader(body)))
@@ -175,7 +146,7 @@ func TestServer_FaultsDuplicateAndReorder(t *testing.T) {
 	for i := range 10 {
 		order += string(rune('a' + i))
 		send(t, s, u, order[i:])
-		send(t, s, spared, order[i:])
+		send(t, s, unaffected, order[i:])
 	}
 	seen, ids, got := map[string]int{}, map[string]string{}, ""
 	for range 2 {
@@ -183,10 +154,10 @@ func TestServer_FaultsDuplicateAndReorder(t *testing.T) {
 			seen[m.Body]++
 			got += m.Body
 			if id, ok := ids[m.Body]; ok && id != m.MessageId {
-				t.Errorf("%s has two ids", m.Body)
+				t.Errorf("message %s has two ids", m.Body)
 			}
 			ids[m.Body] = m.MessageId
-			remove(t, s, u, m) // a copy must not be deleted along
+			remove(t, s, u, m) // must not delete the copy
 		}
 	}
 	for i := range 10 {
@@ -195,15 +166,15 @@ func TestServer_FaultsDuplicateAndReorder(t *testing.T) {
 		}
 	}
 	if strings.HasPrefix(got, "aabb") {
-		t.Errorf("still in order: %s", got)
+		t.Errorf("messages are still in order: %s", got)
 	}
-	if b := strings.ReplaceAll(bodies(receive(t, s, spared, 0)), " ", ""); b != order {
-		t.Errorf("a queue that was to be spared: %s", b)
+	if b := strings.ReplaceAll(bodies(receive(t, s, unaffected, 0)), " ", ""); b != order {
+		t.Errorf("a queue outside the patterns has faults: %s", b)
 	}
 	_, text := control(http.MethodGet, "")
 	var state struct{ Counts sqs.FaultCounts }
 	if err := json.Unmarshal([]byte(text), &state); err != nil || state.Counts.Duplicated != 10 || state.Counts.Reordered == 0 {
-		t.Errorf("counts: %s %v", text, err)
+		t.Errorf("state %s, %v", text, err)
 	}
 	for _, bad := range []string{`{"duplicate":2}`, `{"duplicat":1}`, `{"dropReply":{"Send":1}}`, `{"maxDelayMillis":-1}`, `{"queues":["["]}`, `x`} {
 		if code, _ := control(http.MethodPost, bad); code != http.StatusBadRequest {
@@ -211,21 +182,21 @@ func TestServer_FaultsDuplicateAndReorder(t *testing.T) {
 		}
 	}
 	if f, _ := s.FaultState(); f.Duplicate != 1 {
-		t.Error("a refused request changed the faults")
+		t.Error("a rejected request changed the faults")
 	}
 	if code, _ := control(http.MethodPost, `{}`); code != http.StatusOK {
-		t.Error("faults do not end")
+		t.Error("the faults cannot be ended")
 	}
 	send(t, s, u, "once")
 	if got := receive(t, s, u, 0); len(got) != 1 {
-		t.Errorf("%d copies without faults", len(got))
+		t.Errorf("%d copies without faults, want 1", len(got))
 	}
 	if code, _ := control(http.MethodDelete, ""); code != http.StatusMethodNotAllowed {
-		t.Error("DELETE is allowed")
+		t.Error("DELETE was accepted")
 	}
 }
 
-// A lost reply (N13): the client sees its connection break, the message is there.
+// N13, lost reply: the client sees a broken connection and the message is stored.
 func TestServer_FaultsDropReplies(t *testing.T) {
 	s := newServer(t, sqs.Options{})
 	u := createQueue(t, s, "q", nil)
@@ -240,7 +211,7 @@ func TestServer_FaultsDropReplies(t *testing.T) {
 	}
 	r.Header.Set("X-Amz-Target", "AmazonSQS.SendMessage")
 	if reply, err := http.DefaultClient.Do(r); err == nil {
-		t.Errorf("the reply came: %s", reply.Status)
+		t.Errorf("got a reply: %s", reply.Status)
 		_ = reply.Body.Close()
 	}
 	if got := receive(t, s, u, 0); len(got) != 1 {
@@ -253,13 +224,13 @@ func TestServer_FaultsDropReplies(t *testing.T) {
 	func() {
 		defer func() {
 			if err, _ := recover().(error); !errors.Is(err, http.ErrAbortHandler) {
-				t.Errorf("* does not drop the others: %v", err)
+				t.Errorf("* does not drop other replies: %v", err)
 			}
 		}()
-		call(t.Context(), s, "ListQueues", request{})
+		call(t.Context(), s, "GetQueueAttributes", request{"QueueUrl": u})
 	}()
 	if _, counts := s.FaultState(); counts.Dropped != 2 {
-		t.Errorf("%d replies counted, want 2", counts.Dropped)
+		t.Errorf("%d dropped replies counted, want 2", counts.Dropped)
 	}
 }
 
@@ -268,8 +239,8 @@ func TestServer_UsageCountsIn64KB(t *testing.T) {
 	u := createQueue(t, s, "q", nil)
 	send(t, s, u, strings.Repeat("x", 64<<10))
 	send(t, s, u, strings.Repeat("x", 64<<10+1))
-	receive(t, s, u, 0) // 128 KB and a byte
-	receive(t, s, u, 0) // nothing is a request too
+	receive(t, s, u, 0) // 128 KB and one byte
+	receive(t, s, u, 0) // an empty receive is billed too
 	w := httptest.NewRecorder()
 	s.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/_meter", nil))
 	var usage sqs.Usage

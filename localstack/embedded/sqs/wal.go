@@ -15,25 +15,24 @@ import (
 
 const (
 	walFileName     = "messages.log"
-	walNextFileName = "messages.log.next" // a compaction that has not replaced the file yet
+	walNextFileName = "messages.log.next" // a compaction in progress
 	walLockFileName = "lock"
 )
 
-// wal is an open journal. Its methods must not be called at the same time. A
-// nil Log keeps nothing and never fails: the choice of an owner without a place
-// to write.
+// wal is an open write-ahead log. It is not safe for concurrent use. A nil log keeps
+// nothing and never fails; it serves a server without a directory.
 type wal struct {
 	dir      string
-	lock     *os.File // held while open, so that two processes never share a directory
+	lock     *os.File // held while open: two processes never share a directory
 	file     *os.File
-	size     int64 // bytes of whole records
+	size     int64 // bytes of complete records
 	records  int
-	writeErr error // set when the file can no longer be trusted
+	writeErr error // set when the end of the file is unknown
 }
 
-// openWAL makes the directory if need be and calls replay with each record, oldest
-// first. It fails when another process has the directory open, when a record
-// other than the last cannot be read, and when replay fails.
+// openWAL creates the directory if it is missing and calls replay with each record,
+// the oldest first. It fails if another process has the directory open, if a record
+// other than the last is damaged, and if replay fails.
 func openWAL(dir string, replay func(record []byte) error) (*wal, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
@@ -43,7 +42,7 @@ func openWAL(dir string, replay func(record []byte) error) (*wal, error) {
 		return nil, err
 	}
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return nil, errors.Join(fmt.Errorf("journal %s is in use by another process: %w", dir, err), lock.Close())
+		return nil, errors.Join(fmt.Errorf("log %s is in use by another process: %w", dir, err), lock.Close())
 	}
 	l := &wal{dir: dir, lock: lock}
 	l.file, err = os.OpenFile(filepath.Join(dir, walFileName), os.O_CREATE|os.O_RDWR, 0o644)
@@ -56,23 +55,23 @@ func openWAL(dir string, replay func(record []byte) error) (*wal, error) {
 	return l, nil
 }
 
-// load replays the file and cuts off a torn last record.
+// load replays the file and removes a torn last record.
 func (l *wal) load(replay func([]byte) error) error {
 	in := bufio.NewReaderSize(l.file, 1<<20)
 	for {
 		line, err := in.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			break // what remains in line has no end: it was being written when the process died
+			break // the rest of the line is torn: the process died while it wrote it
 		}
 		if err != nil {
 			return err
 		}
 		record := bytes.TrimSuffix(line, []byte("\n"))
 		if !json.Valid(record) {
-			return fmt.Errorf("journal %s: record %d is damaged; move the file away to start empty", l.file.Name(), l.records+1)
+			return fmt.Errorf("log %s: record %d is damaged; move the file away to start empty", l.file.Name(), l.records+1)
 		}
 		if err := replay(record); err != nil {
-			return fmt.Errorf("journal %s: record %d: %w", l.file.Name(), l.records+1, err)
+			return fmt.Errorf("log %s: record %d: %w", l.file.Name(), l.records+1, err)
 		}
 		l.size += int64(len(line))
 		l.records++
@@ -80,7 +79,7 @@ func (l *wal) load(replay func([]byte) error) error {
 	return l.truncateTail()
 }
 
-// truncateTail cuts the file after its last whole record and continues there.
+// truncateTail cuts the file after its last complete record; writing goes on there.
 func (l *wal) truncateTail() error {
 	if err := l.file.Truncate(l.size); err != nil {
 		return err
@@ -89,8 +88,8 @@ func (l *wal) truncateTail() error {
 	return err
 }
 
-// Append writes one record. After an error the record is not in the journal;
-// if the half-written rest cannot be cut off either, every later Append fails.
+// Append writes one record. After an error the record is not in the log; if a torn
+// record cannot be removed, every later Append fails.
 func (l *wal) Append(record any) error {
 	if l == nil {
 		return nil
@@ -104,7 +103,7 @@ func (l *wal) Append(record any) error {
 	}
 	if _, err := l.file.Write(append(line, '\n')); err != nil {
 		if undo := l.truncateTail(); undo != nil {
-			l.writeErr = fmt.Errorf("journal %s cannot be written: %w", l.file.Name(), errors.Join(err, undo))
+			l.writeErr = fmt.Errorf("log %s cannot be written: %w", l.file.Name(), errors.Join(err, undo))
 		}
 		return err
 	}
@@ -113,15 +112,15 @@ func (l *wal) Append(record any) error {
 	return nil
 }
 
-// compactionSlack is how many records out of date are worth keeping to save a compaction.
+// compactionSlack is how many outdated records are kept before a compaction.
 const compactionSlack = 5_000
 
-// needsCompaction tells whether so few of the records are live that it is time to compact.
+// needsCompaction reports whether most records are outdated, given how many are live.
 func (l *wal) needsCompaction(live int) bool { return l != nil && l.records > compactionSlack+2*live }
 
-// Compact replaces all records by these. The file is replaced in one step: a
-// death before it leaves the old one, which says the same. After an error the
-// old file is still in use.
+// Compact replaces all records. It renames a complete new file over the old one: a
+// crash before that leaves the old file, which has the same state. After an error
+// the old file stays in use.
 func (l *wal) Compact(live iter.Seq[any]) error {
 	if l == nil || l.writeErr != nil {
 		return nil
@@ -156,7 +155,7 @@ func (l *wal) Compact(live iter.Seq[any]) error {
 	return old.Close()
 }
 
-// Close gives the directory free. The records stay.
+// Close releases the directory. The records stay.
 func (l *wal) Close() error {
 	if l == nil {
 		return nil

@@ -44,18 +44,18 @@ func TestWAL_ReplaysRecordsInOrder(t *testing.T) {
 	}
 }
 
-// Every possible death in the middle of a write leaves the records before it,
-// and the journal can be continued.
+// A crash at any byte of a write leaves the records before it, and the log can be
+// continued.
 func TestWAL_DropsTornLastRecord(t *testing.T) {
-	whole := "1\n\"second\"\n"
-	for cut := range len(whole) {
+	complete := "1\n\"second\"\n"
+	for cut := range len(complete) {
 		dir := t.TempDir()
 		path := filepath.Join(dir, "messages.log")
-		if err := os.WriteFile(path, []byte(whole[:cut]), 0o644); err != nil {
+		if err := os.WriteFile(path, []byte(complete[:cut]), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		l, got := openTestWAL(t, dir)
-		if want := strings.Count(whole[:cut], "\n"); len(got) != want {
+		if want := strings.Count(complete[:cut], "\n"); len(got) != want {
 			t.Errorf("cut at %d: %q, want %d records", cut, got, want)
 		}
 		appendRecords(t, l, "after")
@@ -73,9 +73,9 @@ func TestWAL_RejectsDamagedRecord(t *testing.T) {
 	}
 	_, err := openWAL(dir, func([]byte) error { return nil })
 	if err == nil || !strings.Contains(err.Error(), "record 2 is damaged") {
-		t.Fatalf("want record 2, got %v", err)
+		t.Fatalf("got %v, want an error about record 2", err)
 	}
-	// A refusal gives the directory free.
+	// A failed open releases the directory.
 	if err := os.Truncate(filepath.Join(dir, "messages.log"), 2); err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestWAL_RejectsSecondOwner(t *testing.T) {
 	dir := t.TempDir()
 	openTestWAL(t, dir)
 	if _, err := openWAL(dir, nil); err == nil || !strings.Contains(err.Error(), "in use") {
-		t.Fatalf("want in use, got %v", err)
+		t.Fatalf("got %v, want an error that the log is in use", err)
 	}
 }
 
@@ -97,14 +97,14 @@ func TestWAL_CompactionKeepsLiveRecords(t *testing.T) {
 		appendRecords(t, l, i)
 	}
 	if l.needsCompaction(2) || !l.needsCompaction(1) {
-		t.Fatalf("Stale does not tell 5003 records for 1 apart from 2")
+		t.Fatal("needsCompaction: want false with 2 live of 5003 records, true with 1")
 	}
 	err := l.Compact(slices.Values([]any{"live"}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if l.needsCompaction(0) {
-		t.Error("still stale")
+		t.Error("the log needs compaction right after one")
 	}
 	appendRecords(t, l, "later")
 	_ = l.Close()
@@ -118,10 +118,10 @@ func TestWAL_FailedCompactionLosesNothing(t *testing.T) {
 	l, _ := openTestWAL(t, dir)
 	appendRecords(t, l, 1)
 	if err := l.Compact(slices.Values([]any{func() {}})); err == nil {
-		t.Fatal("a record that cannot be written was written")
+		t.Fatal("compaction wrote a record that cannot be encoded")
 	}
 	if err := l.Append(func() {}); err == nil {
-		t.Fatal("the same, appended")
+		t.Fatal("Append wrote a record that cannot be encoded")
 	}
 	appendRecords(t, l, 2)
 	_ = l.Close()
@@ -134,6 +134,6 @@ func TestWAL_NilKeepsNothing(t *testing.T) {
 	var none *wal
 	appendRecords(t, none, 1)
 	if none.needsCompaction(0) || none.Compact(nil) != nil || none.Close() != nil {
-		t.Error("a nil journal is not idle")
+		t.Error("a nil log does something")
 	}
 }

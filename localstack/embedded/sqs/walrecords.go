@@ -9,12 +9,11 @@ import (
 	"time"
 )
 
-// The kinds of records. Receives and visibility are not kept: after a restart
-// every message is visible, and its receives are counted anew.
+// The kinds of records. Receives and visibility are not stored: after a restart
+// every message is visible and its receives are counted from zero.
 const (
-	opPutQueue       = "queue"  // a queue with all its attributes and tags; replaces an earlier one
+	opPutQueue       = "queue"  // a queue with all its attributes; replaces an earlier record
 	opDeleteQueue    = "drop"   // a queue was deleted
-	opPurgeQueue     = "purge"  // its messages were deleted
 	opSendMessages   = "put"    // messages were sent
 	opDeleteMessages = "delete" // messages were deleted
 	opMoveMessages   = "move"   // messages left a queue (keys) and entered another, in one step
@@ -25,7 +24,6 @@ type walRecord struct {
 	Queue      string            `json:"queue"`
 	Created    int64             `json:"created,omitempty"` // Unix milliseconds
 	Attributes map[string]string `json:"attributes,omitempty"`
-	Tags       map[string]string `json:"tags,omitempty"`
 	Messages   []storedMessage   `json:"messages,omitempty"`
 	Keys       []uint64          `json:"keys,omitempty"`
 	To         string            `json:"to,omitempty"`
@@ -33,7 +31,7 @@ type walRecord struct {
 
 // queueRecord is the record of a queue as it is now.
 func queueRecord(q *queue) walRecord {
-	return walRecord{Op: opPutQueue, Queue: q.name, Created: q.created.UnixMilli(), Attributes: q.attributes, Tags: q.tags}
+	return walRecord{Op: opPutQueue, Queue: q.name, Created: q.created.UnixMilli(), Attributes: q.attributes}
 }
 
 func storedMessages(messages []*message) []storedMessage {
@@ -44,15 +42,15 @@ func storedMessages(messages []*message) []storedMessage {
 	return stored
 }
 
-// appendRecord writes a record before what it says is done. Once in a while it first
-// writes the journal anew.
+// appendRecord writes a record, before its change is applied, and compacts the log
+// when most of it is out of date.
 func (s *Server) appendRecord(r walRecord) error {
 	if s.wal == nil {
 		return nil
 	}
 	live := 0
 	for _, q := range s.queues {
-		live += 1 + q.size()
+		live += 1 + len(q.messages)
 	}
 	if s.wal.needsCompaction(live) {
 		if err := s.wal.Compact(s.snapshot()); err != nil {
@@ -65,16 +63,17 @@ func (s *Server) appendRecord(r walRecord) error {
 	return nil
 }
 
-// snapshot is the shortest journal that says what is there: the queues, then
-// their messages in the order in which they were sent.
+// snapshot is the shortest log of the current state: the queues, then their messages
+// in the order of sending.
 func (s *Server) snapshot() iter.Seq[any] {
 	return func(yield func(any) bool) {
-		for _, name := range s.queueNames("") {
+		names := slices.Sorted(maps.Keys(s.queues))
+		for _, name := range names {
 			if !yield(queueRecord(s.queues[name])) {
 				return
 			}
 		}
-		for _, name := range s.queueNames("") {
+		for _, name := range names {
 			for batch := range slices.Chunk(s.queues[name].inSendOrder(), 100) {
 				if !yield(walRecord{Op: opSendMessages, Queue: name, Messages: storedMessages(batch)}) {
 					return
@@ -84,7 +83,7 @@ func (s *Server) snapshot() iter.Seq[any] {
 	}
 }
 
-// load opens the journal and makes the queues what its records say.
+// load opens the log and restores the queues from its records.
 func (s *Server) load(dir string) (err error) {
 	now := s.options.Clock()
 	s.wal, err = openWAL(dir, func(line []byte) error {
@@ -106,13 +105,12 @@ func (s *Server) load(dir string) (err error) {
 		for _, m := range q.inSendOrder() {
 			s.lastKey = max(s.lastKey, m.Key)
 		}
-		q.restoreDedup(now)
 		q.processDue(now)
 	}
 	return nil
 }
 
-// replay does again what a record says was done.
+// replay applies a record.
 func (s *Server) replay(r walRecord, now time.Time) error {
 	q := s.queues[r.Queue]
 	if r.Op == opPutQueue {
@@ -120,10 +118,7 @@ func (s *Server) replay(r walRecord, now time.Time) error {
 			q = s.openQueue(r.Queue, time.UnixMilli(r.Created))
 			s.queues[r.Queue] = q
 		}
-		q.attributes, q.tags = r.Attributes, maps.Clone(r.Tags)
-		if q.tags == nil {
-			q.tags = map[string]string{}
-		}
+		q.attributes = r.Attributes
 		return nil
 	}
 	to := q
@@ -131,16 +126,14 @@ func (s *Server) replay(r walRecord, now time.Time) error {
 		to = s.queues[r.To]
 	}
 	if q == nil || to == nil {
-		return fmt.Errorf("%s names a queue that was not created: %q %q", r.Op, r.Queue, r.To)
+		return fmt.Errorf("record %s names a queue that was not created: %q %q", r.Op, r.Queue, r.To)
 	}
 	switch r.Op {
 	case opDeleteQueue:
 		delete(s.queues, r.Queue)
-	case opPurgeQueue:
-		q.purge()
 	case opSendMessages, opDeleteMessages, opMoveMessages:
 		for _, key := range r.Keys {
-			if m := q.message(key); m != nil {
+			if m := q.messages[key]; m != nil {
 				q.remove(m)
 			}
 		}
@@ -148,7 +141,7 @@ func (s *Server) replay(r walRecord, now time.Time) error {
 			to.insert(&message{storedMessage: stored}, now)
 		}
 	default:
-		return fmt.Errorf("a record of the unknown kind %q: written by a newer version", r.Op)
+		return fmt.Errorf("unknown kind of record %q: another version has written it", r.Op)
 	}
 	return nil
 }

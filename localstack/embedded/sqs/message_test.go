@@ -9,11 +9,11 @@ import (
 func stringPointer(s string) *string { return &s }
 
 func md5Hex(form string) string {
-	s := md5.Sum([]byte(form))
-	return hex.EncodeToString(s[:])
+	sum := md5.Sum([]byte(form))
+	return hex.EncodeToString(sum[:])
 }
 
-// The canonical form is written out here byte by byte.
+// The expected canonical form is spelled out byte by byte.
 func TestAttributesMD5_UsesCanonicalForm(t *testing.T) {
 	got := attributesMD5(map[string]messageAttribute{
 		"b":  {DataType: "Binary.gif", BinaryValue: []byte{0, 255}},
@@ -27,7 +27,7 @@ func TestAttributesMD5_UsesCanonicalForm(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	if got := attributesMD5(nil); got != "" {
-		t.Errorf("no attributes have the sum %q", got)
+		t.Errorf("sum of no attributes: %q", got)
 	}
 }
 
