@@ -1,3 +1,22 @@
+// Package locking acquires all locks of an execution at one epoch, or registers it
+// as a waiter with the first conflict and returns that. The execution can then
+// release all locks by one write to its own state item, and wait.
+//
+// The protocol is described in docs/protocols/locks.md. In short: take locks in any
+// order and in parallel, release them on a conflict, reserve from the second conflict
+// on.
+//
+//   - evaluate.go decides what a lock item means to one execution, given the states of
+//     the executions it names. It does no I/O.
+//   - acquire.go performs the steps ACQUIRE, CONFLICT, RESERVE and SELF.
+//   - take.go performs TAKE, exclusive or shared, and raises revisions after a restore.
+//   - deadlock.go follows the chain of waits to find an execution that waits for itself.
+//
+// ENTER, COMMIT, RELEASE and END are commits of the execution's own state item and
+// belong to the decider.
+//
+// Nothing is cached between two calls: owners are read after the lock items that name
+// them, every time.
 package locking
 
 import (
@@ -11,40 +30,40 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// maxRounds bounds how often one call judges its lock items. Each round after
-// the first was caused by somebody else's progress; when they run out, the run
-// releases and comes back.
+// maxRounds bounds how often one call reads its lock items. Other executions caused
+// each round after the first. After the last one the execution releases its locks and
+// tries again later.
 const maxRounds = 8
 
-// Locker acquires locks through the two ports it needs.
+// Locker acquires locks through two ports.
 type Locker struct {
 	Store           port.Store
 	Locks           port.Locks
-	Parallel        int   // takes in flight at a time; 1 keeps everything in the caller's goroutine
-	ReserveAfter    int   // conflicts, this one included, from which on the run reserves
-	MinFencingToken int64 // tokens are greater
+	Parallel        int   // concurrent takes; 1 keeps all of them in the caller's goroutine
+	ReserveAfter    int   // number of conflicts, the current one included, from which on the execution reserves
+	MinFencingToken int64 // every token is greater
 }
 
-// Request names the run and what it wants.
+// Request names an execution and the locks it wants.
 type Request struct {
 	Tenant             string
 	Execution          string
 	Epoch              int64
-	Age                string            // of the outermost run that started it; its own id if empty
-	IgnoreReservations bool              // no reservation counts: whoever made it may wait for who waits for this run
-	Mode               workflow.LockMode // shared, or exclusive
-	SkipLocked         bool              // leave out what is held or reserved by others
-	Conflicts          int               // conflicts before this call
+	Age                string            // id of the root execution that started it; empty means its own id
+	IgnoreReservations bool              // set if another execution waits for this one, since the reserver may be waiting for that other one
+	Mode               workflow.LockMode // shared or exclusive
+	SkipLocked         bool              // leave out what others hold or have reserved
+	Conflicts          int               // number of conflicts before this call
 	Keys               []workflow.EntityKey
 	Now                time.Time
 }
 
-// Result is one of: all locks, with their tokens, but for what was to be skipped;
-// a conflict; or Stale, when the run is no longer locking at this epoch and the
-// caller must reload it.
+// Result is one of three: the tokens of all locks except the skipped ones; a conflict;
+// or Stale, when the execution is no longer locking at this epoch and the caller must
+// reload it.
 type Result struct {
 	Tokens   map[workflow.EntityKey]int64
-	Skipped  []workflow.BlockedBy // what was skipped, in the order it was asked for, and for whom
+	Skipped  []workflow.BlockedBy // the skipped entities in the order of the request, and who holds or has reserved them
 	Conflict *workflow.BlockedBy
 	Stale    bool
 }
@@ -56,20 +75,20 @@ type acquisition struct {
 	conflicts    int
 	tokens       map[workflow.EntityKey]int64
 	skipped      map[workflow.EntityKey]workflow.BlockedBy
-	lastConflict workflow.BlockedBy // the conflict met last, for when the rounds run out
+	lastConflict workflow.BlockedBy // the result if the rounds run out
 }
 
-// Acquire takes every lock, or comes back with the first conflict. It takes
-// nothing while any conflict is known.
-func (l *Locker) Acquire(ctx context.Context, ask Request) (Result, error) {
-	if ask.Age == "" {
-		ask.Age = ask.Execution
+// Acquire takes every lock, or returns the first conflict. It takes nothing while it
+// knows of a conflict.
+func (l *Locker) Acquire(ctx context.Context, req Request) (Result, error) {
+	if req.Age == "" {
+		req.Age = req.Execution
 	}
 	a := &acquisition{
-		Locker: l, Request: ask, conflicts: ask.Conflicts,
-		tokens: make(map[workflow.EntityKey]int64, len(ask.Keys)), skipped: map[workflow.EntityKey]workflow.BlockedBy{},
+		Locker: l, Request: req, conflicts: req.Conflicts,
+		tokens: make(map[workflow.EntityKey]int64, len(req.Keys)), skipped: map[workflow.EntityKey]workflow.BlockedBy{},
 	}
-	remaining := ask.Keys
+	remaining := req.Keys
 	for range maxRounds {
 		if len(remaining) == 0 {
 			return a.granted(), nil
@@ -101,11 +120,11 @@ func (l *Locker) Acquire(ctx context.Context, ask Request) (Result, error) {
 			}
 		}
 		if blocked != nil {
-			done, answer, err := a.handleConflict(ctx, *blocked)
+			done, result, err := a.handleConflict(ctx, *blocked)
 			if done || err != nil {
-				return answer, err
+				return result, err
 			}
-			continue // the holder has let go in between: judge anew
+			continue // the holder has released in between: read again
 		}
 		lost, err := a.take(ctx, toTake)
 		if err != nil {
@@ -125,7 +144,7 @@ func (l *Locker) Acquire(ctx context.Context, ask Request) (Result, error) {
 	if len(remaining) == 0 {
 		return a.granted(), nil
 	}
-	// Never rest in LOCKING: release, and let the alarm or a message come back.
+	// Do not stay in LOCKING: release, and let the timer or a wake-up try again.
 	if a.lastConflict.Execution == "" {
 		a.lastConflict = workflow.BlockedBy{Entity: remaining[0], Execution: a.Execution, Epoch: -1}
 	}
@@ -133,22 +152,22 @@ func (l *Locker) Acquire(ctx context.Context, ask Request) (Result, error) {
 }
 
 func (a *acquisition) granted() Result {
-	answer := Result{Tokens: a.tokens}
+	result := Result{Tokens: a.tokens}
 	for _, key := range a.Keys {
 		if by, ok := a.skipped[key]; ok {
-			answer.Skipped = append(answer.Skipped, by)
+			result.Skipped = append(result.Skipped, by)
 		}
 	}
-	return answer
+	return result
 }
 
-// evaluatedLock is a lock item as it was read and judged.
+// evaluatedLock is a lock item as it was read, with its evaluation.
 type evaluatedLock struct {
 	evaluation
 	lock workflow.Lock
 }
 
-// read reads lock items, then the states of everybody they name, in this order.
+// read reads lock items first, and then the states of all executions they name.
 func (a *acquisition) read(ctx context.Context, keys []workflow.EntityKey) ([]evaluatedLock, error) {
 	items, err := a.Locks.Read(ctx, a.Tenant, keys)
 	if err != nil {
@@ -166,8 +185,8 @@ func (a *acquisition) read(ctx context.Context, keys []workflow.EntityKey) ([]ev
 		l := items[key]
 		name(l.Owner)
 		name(l.Reserver)
-		// Who shares need not know with whom, until the dead ones among them are
-		// worth a read each.
+		// To share a lock, the other holders need not be read until there are enough
+		// of them that removing the dead ones is worth the reads.
 		if a.Mode != workflow.LockShared || len(l.Holders) >= pruneThreshold {
 			for _, id := range slices.Sorted(maps.Keys(l.Holders)) {
 				name(id)
@@ -193,28 +212,28 @@ func (a *acquisition) read(ctx context.Context, keys []workflow.EntityKey) ([]ev
 	return evaluated, nil
 }
 
-// handleConflict handles one: reserve from the second on, register with whoever is in
-// the way on the condition that they still are. done means that the run has to
-// release and sleep, or to stop; otherwise the item has to be judged again.
-func (a *acquisition) handleConflict(ctx context.Context, j evaluation) (done bool, _ Result, err error) {
+// handleConflict reserves the lock from the second conflict on, and registers as a
+// waiter with the holder or reserver on the condition that it still is one. done means
+// that Acquire returns the result; otherwise the items have to be read again.
+func (a *acquisition) handleConflict(ctx context.Context, e evaluation) (done bool, _ Result, err error) {
 	a.conflicts++
-	a.lastConflict = j.blockedBy
-	if a.conflicts >= a.ReserveAfter && !j.blockedBy.Reservation {
-		if still, err := a.reserve(ctx, j.blockedBy.Entity, j.voidReserver); err != nil || !still {
+	a.lastConflict = e.blockedBy
+	if a.conflicts >= a.ReserveAfter && !e.blockedBy.Reservation {
+		if still, err := a.reserve(ctx, e.blockedBy.Entity, e.voidReserver); err != nil || !still {
 			return true, Result{Stale: true}, err
 		}
 	}
 	var ok bool
-	if j.blockedBy.Reservation {
-		ok, err = a.Store.AddReserverWaiter(ctx, a.Tenant, j.blockedBy.Execution, a.Execution)
+	if e.blockedBy.Reservation {
+		ok, err = a.Store.AddReserverWaiter(ctx, a.Tenant, e.blockedBy.Execution, a.Execution)
 	} else {
-		ok, err = a.Store.AddHolderWaiter(ctx, a.Tenant, j.blockedBy.Execution, j.blockedBy.Epoch, a.Execution)
+		ok, err = a.Store.AddHolderWaiter(ctx, a.Tenant, e.blockedBy.Execution, e.blockedBy.Epoch, a.Execution)
 	}
 	if err != nil {
 		return false, Result{}, err
 	}
 	if ok {
-		return true, Result{Conflict: &j.blockedBy}, nil
+		return true, Result{Conflict: &e.blockedBy}, nil
 	}
 	still, err := a.stillLocking(ctx)
 	if err != nil || !still {
@@ -223,8 +242,9 @@ func (a *acquisition) handleConflict(ctx context.Context, j evaluation) (done bo
 	return false, Result{}, nil
 }
 
-// reserve leaves the run's reservation on a lock, unless an older one stands. It
-// reports whether the run is still locking at this epoch.
+// reserve writes the execution's reservation to a lock, unless an older execution has
+// reserved it. void names a reserver whose reservation may be replaced. still reports
+// whether the execution is still locking at this epoch.
 func (a *acquisition) reserve(ctx context.Context, key workflow.EntityKey, void string) (still bool, err error) {
 	ok, err := a.Locks.Reserve(ctx, a.Tenant, key, workflow.Reservation{Execution: a.Execution, Age: a.Age}, void)
 	if ok || err != nil {
@@ -233,9 +253,9 @@ func (a *acquisition) reserve(ctx context.Context, key workflow.EntityKey, void 
 	return a.stillLocking(ctx)
 }
 
-// reserveLost reserves what others were quicker with, once that has happened
-// twice. A run that found the lock free each time and each time came too late
-// would otherwise never meet a holder, and never reserve.
+// reserveLost reserves the locks that others took first, from the second conflict on.
+// Without it, an execution that finds a lock free each time and is always too late
+// would never see a holder, and so never reserve.
 func (a *acquisition) reserveLost(ctx context.Context, taken []evaluatedLock, lost []workflow.EntityKey) (still bool, err error) {
 	if a.conflicts < a.ReserveAfter || a.SkipLocked {
 		return true, nil
@@ -251,9 +271,9 @@ func (a *acquisition) reserveLost(ctx context.Context, taken []evaluatedLock, lo
 	return true, nil
 }
 
-// stillLocking reports whether the run is still locking at this epoch. It is asked after
-// every failed write: a stale handler and a live one would otherwise replace
-// each other's reservations for ever.
+// stillLocking reports whether the execution is still locking at this epoch. It is
+// called after every failed write. Otherwise a stale handler and the current one could
+// replace each other's reservations for ever.
 func (a *acquisition) stillLocking(ctx context.Context) (bool, error) {
 	heads, err := a.Store.Heads(ctx, a.Tenant, []string{a.Execution})
 	if err != nil {

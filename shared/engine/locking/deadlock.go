@@ -9,23 +9,23 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// maxChain bounds the walk over a chain of waits. A longer one is found by nobody;
-// the deadline of waiting for locks ends it.
+// maxChain bounds how many waits Deadlocked follows. It does not find a longer cycle;
+// the deadline for waiting for locks ends that one.
 const maxChain = 64
 
-// Deadlocked reports whether x waits for itself: for a lock whose holder waits for
-// a run that waits for a lock, and so on, until the one that waits for x. Only a
-// run that waits for another holds locks meanwhile, so only a run that was started
-// by such a one can close the circle, and has to ask.
+// Deadlocked reports whether x waits for itself: for a lock whose holder waits for an
+// execution that waits for a lock, and so on, back to x. An execution that waits for a
+// lock holds none, but one that waits for a child keeps its locks. So only a child can
+// close a cycle, and only children have to check.
 //
-// x must have been stored with what it is blocked by before it asks: of several
-// runs that close a circle together, the last to be stored then sees all of it.
+// x must be stored with its BlockedBy before the check. If several executions close a
+// cycle at the same time, the last one to be stored then sees all of it.
 func Deadlocked(ctx context.Context, store port.Store, x *workflow.Execution) (bool, error) {
 	at := x
 	for range maxChain {
 		next, lock := waitsFor(at)
 		switch next {
-		case "", at.ID: // whose rounds ran out is blocked by nobody but itself
+		case "", at.ID: // an execution whose rounds ran out is blocked by itself
 			return false, nil
 		case x.ID:
 			return true, nil
@@ -37,24 +37,25 @@ func Deadlocked(ctx context.Context, store port.Store, x *workflow.Execution) (b
 		to := found[0]
 		head := workflow.OwnerStatus{State: to.State, Epoch: to.Epoch}
 		if lock != nil && ((lock.Reservation && !head.Reserves()) || (!lock.Reservation && !head.HoldsLocks(lock.Epoch))) {
-			return false, nil // it has let go meanwhile
+			return false, nil // it has released the lock meanwhile
 		}
 		at = to
 	}
 	return false, nil
 }
 
-// waitsFor is whom a run waits for, and for which lock if it is one. One that it
-// starts and forgets it waits for only until that is there, not for its end.
+// waitsFor is the execution that x waits for, and the lock if it waits for one. For a
+// fire-and-forget child, x waits only until the child exists and not for its end, so
+// that is no wait.
 func waitsFor(x *workflow.Execution) (next string, lock *workflow.BlockedBy) {
 	switch w := x.Wait; {
 	case x.State == sm.ExecutionScheduled && x.BlockedBy != nil:
 		return x.BlockedBy.Execution, x.BlockedBy
 	case w != nil && x.State == sm.ExecutionWaiting && (w.Kind == workflow.WaitChild || w.Kind == workflow.WaitChildInput):
-		forgets := func(r workflow.StepRun) bool {
+		isFireAndForget := func(r workflow.StepRun) bool {
 			return r.Child != nil && r.Child.ID == w.Child && r.Child.Mode == workflow.ModeFireAndForget
 		}
-		if !slices.ContainsFunc(x.StepRuns, forgets) {
+		if !slices.ContainsFunc(x.StepRuns, isFireAndForget) {
 			return w.Child, nil
 		}
 	}

@@ -7,91 +7,92 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// lockStatus is what a lock item means to the run that asks.
+// lockStatus is what a lock item means to the requesting execution.
 type lockStatus int
 
 const (
 	lockFree      lockStatus = iota
-	lockHeld                 // taken by this run at this epoch
-	lockStale                // this run has gone on to a later epoch: this handler must stop
-	lockConflict             // held, or reserved by an older run
-	lockUncertain            // a holder's state was read older than the lock: read it again
+	lockHeld                 // taken by this execution at this epoch
+	lockStale                // this execution is at a later epoch already: this handler must stop
+	lockConflict             // held, or reserved by an older execution
+	lockUncertain            // a holder's state was read at an older epoch than the lock's: read again
 )
 
-// evaluation is a verdict with whom it is about.
+// evaluation is the status of a lock item, and the executions it depends on.
 type evaluation struct {
 	status       lockStatus
-	blockedBy    workflow.BlockedBy // of a conflict; Since is not set
-	voidReserver string             // a reserver whose reservation was read as void, "" if there is none
+	blockedBy    workflow.BlockedBy // set for a conflict, without Since
+	voidReserver string             // a reserver whose reservation does not count any more, or ""
 
-	// Of a shared lock: the holders read as holding nothing. Whoever was not read
-	// is not among them.
+	// deadHolders are the epochs of the holders of a shared lock that hold nothing any
+	// more. Holders whose states were not read are not among them.
 	deadHolders map[string]int64
 }
 
-// evaluate decides what the lock l means to the run that asks. heads must have been
-// read after l, and of everybody l names; of a shared lock, a run that shares
-// need not know its fellow holders.
+// evaluate decides what the lock l means to the requesting execution. heads are the
+// states of all executions that l names, read after l. A request to share a shared lock
+// does not need the states of the other holders.
 //
-// Only a smaller epoch of one's own is free: treating a larger one as free would
-// let a stale handler overwrite the lock its own newer self has taken.
-func (a *Request) evaluate(l workflow.Lock, heads map[string]workflow.OwnerStatus) evaluation {
-	var j evaluation
-	if l.Reserver != "" && l.Reserver != a.Execution && !heads[l.Reserver].Reserves() {
-		j.voidReserver = l.Reserver
+// The execution's own lock of an earlier epoch is free, but one of a later epoch is
+// stale. Otherwise a stale handler could overwrite the lock that a newer handler of the
+// same execution has taken.
+func (r *Request) evaluate(l workflow.Lock, heads map[string]workflow.OwnerStatus) evaluation {
+	var e evaluation
+	if l.Reserver != "" && l.Reserver != r.Execution && !heads[l.Reserver].Reserves() {
+		e.voidReserver = l.Reserver
 	}
-	own := l.Holders[a.Execution].Epoch
-	if l.Owner == a.Execution {
+	own := l.Holders[r.Execution].Epoch
+	if l.Owner == r.Execution {
 		own = max(own, l.OwnerEpoch)
 	}
-	if _, held := l.HolderOf(a.Execution, a.Epoch); held {
-		j.status = lockHeld
-		return j
+	if _, held := l.HolderOf(r.Execution, r.Epoch); held {
+		e.status = lockHeld
+		return e
 	}
-	if own > a.Epoch {
-		j.status = lockStale
-		return j
+	if own > r.Epoch {
+		e.status = lockStale
+		return e
 	}
 	if l.Mode == workflow.LockShared {
-		a.evaluateSharers(l, heads, &j)
-	} else if l.Owner != "" && l.Owner != a.Execution {
-		j.evaluateHolder(l.Entity, l.Owner, l.OwnerEpoch, heads)
+		r.evaluateSharers(l, heads, &e)
+	} else if l.Owner != "" && l.Owner != r.Execution {
+		e.evaluateHolder(l.Entity, l.Owner, l.OwnerEpoch, heads)
 	}
-	if j.status == lockFree && l.Reserver != "" && l.Reserver != a.Execution && j.voidReserver == "" && workflow.Older(l.ReserverAge, a.reservationAge()) {
-		j.status = lockConflict
-		j.blockedBy = workflow.BlockedBy{Entity: l.Entity, Execution: l.Reserver, Epoch: heads[l.Reserver].Epoch, Reservation: true}
+	if e.status == lockFree && l.Reserver != "" && l.Reserver != r.Execution && e.voidReserver == "" && workflow.Older(l.ReserverAge, r.reservationAge()) {
+		e.status = lockConflict
+		e.blockedBy = workflow.BlockedBy{Entity: l.Entity, Execution: l.Reserver, Epoch: heads[l.Reserver].Epoch, Reservation: true}
 	}
-	return j
+	return e
 }
 
-// reservationAge is the age up to which the run passes reservations: those of its age and
-// of younger runs, or all of them.
-func (a *Request) reservationAge() string {
-	if a.IgnoreReservations {
+// reservationAge is the age from which on reservations do not block the execution: its
+// own age, so that only older executions block it, or "" to ignore all reservations.
+func (r *Request) reservationAge() string {
+	if r.IgnoreReservations {
 		return ""
 	}
-	return a.Age
+	return r.Age
 }
 
-// evaluateHolder judges one holder that is not the run itself.
-func (j *evaluation) evaluateHolder(key workflow.EntityKey, holder string, epoch int64, heads map[string]workflow.OwnerStatus) {
+// evaluateHolder evaluates one holder other than the requesting execution.
+func (e *evaluation) evaluateHolder(key workflow.EntityKey, holder string, epoch int64, heads map[string]workflow.OwnerStatus) {
 	switch h := heads[holder]; {
 	case h.State != "" && h.Epoch < epoch:
-		j.status = lockUncertain
+		e.status = lockUncertain
 	case h.HoldsLocks(epoch):
-		j.status = lockConflict
-		j.blockedBy = workflow.BlockedBy{Entity: key, Execution: holder, Epoch: epoch}
+		e.status = lockConflict
+		e.blockedBy = workflow.BlockedBy{Entity: key, Execution: holder, Epoch: epoch}
 	}
 }
 
-// evaluateSharers judges the holders of a shared lock. A run that wants it alone is in
-// conflict with each of them, and registers with the oldest; one that shares is in
-// conflict with them only when they are too many.
-func (a *Request) evaluateSharers(l workflow.Lock, heads map[string]workflow.OwnerStatus, j *evaluation) {
+// evaluateSharers evaluates the holders of a shared lock. An exclusive request conflicts
+// with each of them, and reports the oldest. A shared request conflicts only if there
+// are too many of them.
+func (r *Request) evaluateSharers(l workflow.Lock, heads map[string]workflow.OwnerStatus, e *evaluation) {
 	var first evaluation
 	live := 0
 	for _, id := range slices.Sorted(maps.Keys(l.Holders)) {
-		if id == a.Execution {
+		if id == r.Execution {
 			continue
 		}
 		one := evaluation{status: lockUncertain}
@@ -100,10 +101,10 @@ func (a *Request) evaluateSharers(l workflow.Lock, heads map[string]workflow.Own
 			one.evaluateHolder(l.Entity, id, l.Holders[id].Epoch, heads)
 		}
 		if one.status == lockFree {
-			if j.deadHolders == nil {
-				j.deadHolders = map[string]int64{}
+			if e.deadHolders == nil {
+				e.deadHolders = map[string]int64{}
 			}
-			j.deadHolders[id] = l.Holders[id].Epoch
+			e.deadHolders[id] = l.Holders[id].Epoch
 			continue
 		}
 		live++
@@ -111,7 +112,7 @@ func (a *Request) evaluateSharers(l workflow.Lock, heads map[string]workflow.Own
 			first = one
 		}
 	}
-	if a.Mode != workflow.LockShared || live >= workflow.MaxHolders {
-		j.status, j.blockedBy = first.status, first.blockedBy
+	if r.Mode != workflow.LockShared || live >= workflow.MaxHolders {
+		e.status, e.blockedBy = first.status, first.blockedBy
 	}
 }

@@ -9,8 +9,8 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// TestRequest_Evaluate goes through what a lock item can mean. "b" asks at epoch 3; "a" is
-// older, "c" and "d" are younger.
+// TestRequest_Evaluate covers what a lock item can mean to execution "b" at epoch 3.
+// Execution "a" is older than "b"; "c" and "d" are younger.
 func TestRequest_Evaluate(t *testing.T) {
 	running := func(epoch int64) workflow.OwnerStatus {
 		return workflow.OwnerStatus{State: sm.ExecutionRunning, Epoch: epoch}
@@ -27,102 +27,102 @@ func TestRequest_Evaluate(t *testing.T) {
 		fullLock.Holders[id], fullHeads[id] = workflow.Holder{Epoch: 1}, running(1)
 	}
 	for name, test := range map[string]struct {
-		lock    workflow.Lock
-		heads   map[string]workflow.OwnerStatus
-		mode    workflow.LockMode
-		passes  bool
-		dead    map[string]int64
-		verdict lockStatus
-		by      string
-		void    string
+		lock               workflow.Lock
+		heads              map[string]workflow.OwnerStatus
+		mode               workflow.LockMode
+		ignoreReservations bool
+		dead               map[string]int64
+		status             lockStatus
+		by                 string
+		void               string
 	}{
-		"nobody ever had it": {},
-		"mine":               {lock: workflow.Lock{Owner: "b", OwnerEpoch: 3}, verdict: lockHeld},
-		"mine, whoever has reserved": {
-			lock: workflow.Lock{Owner: "b", OwnerEpoch: 3, Reserver: "a", ReserverAge: "a"}, heads: map[string]workflow.OwnerStatus{"a": waiting(1)}, verdict: lockHeld,
+		"never locked": {},
+		"own lock":     {lock: workflow.Lock{Owner: "b", OwnerEpoch: 3}, status: lockHeld},
+		"own lock, reserved by another": {
+			lock: workflow.Lock{Owner: "b", OwnerEpoch: 3, Reserver: "a", ReserverAge: "a"}, heads: map[string]workflow.OwnerStatus{"a": waiting(1)}, status: lockHeld,
 		},
-		"mine of an earlier epoch is free":        {lock: workflow.Lock{Owner: "b", OwnerEpoch: 2}},
-		"mine of a later epoch: I am stale":       {lock: workflow.Lock{Owner: "b", OwnerEpoch: 4}, verdict: lockStale},
-		"its owner does not exist":                {lock: workflow.Lock{Owner: "c", OwnerEpoch: 1}, heads: map[string]workflow.OwnerStatus{"c": {}}},
-		"its owner has ended":                     {lock: workflow.Lock{Owner: "c", OwnerEpoch: 1}, heads: map[string]workflow.OwnerStatus{"c": ended(1)}},
-		"its owner has let go and locks anew":     {lock: workflow.Lock{Owner: "c", OwnerEpoch: 1}, heads: map[string]workflow.OwnerStatus{"c": running(2)}},
-		"its owner was read older than the lock":  {lock: workflow.Lock{Owner: "c", OwnerEpoch: 2}, heads: map[string]workflow.OwnerStatus{"c": ended(1)}, verdict: lockUncertain},
-		"held":                                    {lock: workflow.Lock{Owner: "c", OwnerEpoch: 1}, heads: map[string]workflow.OwnerStatus{"c": running(1)}, verdict: lockConflict, by: "c"},
-		"held by a run in a state of the future":  {lock: workflow.Lock{Owner: "c", OwnerEpoch: 1}, heads: map[string]workflow.OwnerStatus{"c": {State: "HIBERNATING", Epoch: 1}}, verdict: lockConflict, by: "c"},
-		"reserved by an older run":                {lock: workflow.Lock{Reserver: "a", ReserverAge: "a"}, heads: map[string]workflow.OwnerStatus{"a": waiting(1)}, verdict: lockConflict, by: "a"},
-		"reserved by a younger run":               {lock: workflow.Lock{Reserver: "c", ReserverAge: "c"}, heads: map[string]workflow.OwnerStatus{"c": waiting(1)}},
-		"reserved by me":                          {lock: workflow.Lock{Reserver: "b", ReserverAge: "b"}},
-		"reserved by an older run that is over":   {lock: workflow.Lock{Reserver: "a", ReserverAge: "a"}, heads: map[string]workflow.OwnerStatus{"a": ended(1)}, void: "a"},
-		"reserved by a younger run that is over":  {lock: workflow.Lock{Reserver: "c", ReserverAge: "c"}, heads: map[string]workflow.OwnerStatus{"c": {}}, void: "c"},
-		"held, and reserved by a run that's over": {lock: workflow.Lock{Owner: "d", OwnerEpoch: 1, Reserver: "a", ReserverAge: "a"}, heads: map[string]workflow.OwnerStatus{"a": ended(1), "d": running(1)}, verdict: lockConflict, by: "d", void: "a"},
-		"free again, reserved by an older run":    {lock: workflow.Lock{Owner: "d", OwnerEpoch: 1, Reserver: "a", ReserverAge: "a"}, heads: map[string]workflow.OwnerStatus{"a": waiting(1), "d": ended(1)}, verdict: lockConflict, by: "a"},
-		"reserved by an older run that locks": {
-			lock: workflow.Lock{Reserver: "a", ReserverAge: "a"}, heads: map[string]workflow.OwnerStatus{"a": {State: sm.ExecutionLocking}}, verdict: lockConflict, by: "a",
+		"own lock of an earlier epoch":                      {lock: workflow.Lock{Owner: "b", OwnerEpoch: 2}},
+		"own lock of a later epoch":                         {lock: workflow.Lock{Owner: "b", OwnerEpoch: 4}, status: lockStale},
+		"owner does not exist":                              {lock: workflow.Lock{Owner: "c", OwnerEpoch: 1}, heads: map[string]workflow.OwnerStatus{"c": {}}},
+		"owner has ended":                                   {lock: workflow.Lock{Owner: "c", OwnerEpoch: 1}, heads: map[string]workflow.OwnerStatus{"c": ended(1)}},
+		"owner has released and locked again":               {lock: workflow.Lock{Owner: "c", OwnerEpoch: 1}, heads: map[string]workflow.OwnerStatus{"c": running(2)}},
+		"owner read at an older epoch":                      {lock: workflow.Lock{Owner: "c", OwnerEpoch: 2}, heads: map[string]workflow.OwnerStatus{"c": ended(1)}, status: lockUncertain},
+		"held":                                              {lock: workflow.Lock{Owner: "c", OwnerEpoch: 1}, heads: map[string]workflow.OwnerStatus{"c": running(1)}, status: lockConflict, by: "c"},
+		"held by an execution in an unknown state":          {lock: workflow.Lock{Owner: "c", OwnerEpoch: 1}, heads: map[string]workflow.OwnerStatus{"c": {State: "HIBERNATING", Epoch: 1}}, status: lockConflict, by: "c"},
+		"reserved by an older execution":                    {lock: workflow.Lock{Reserver: "a", ReserverAge: "a"}, heads: map[string]workflow.OwnerStatus{"a": waiting(1)}, status: lockConflict, by: "a"},
+		"reserved by a younger execution":                   {lock: workflow.Lock{Reserver: "c", ReserverAge: "c"}, heads: map[string]workflow.OwnerStatus{"c": waiting(1)}},
+		"own reservation":                                   {lock: workflow.Lock{Reserver: "b", ReserverAge: "b"}},
+		"reserved by an older execution that has ended":     {lock: workflow.Lock{Reserver: "a", ReserverAge: "a"}, heads: map[string]workflow.OwnerStatus{"a": ended(1)}, void: "a"},
+		"reserved by a younger execution that has ended":    {lock: workflow.Lock{Reserver: "c", ReserverAge: "c"}, heads: map[string]workflow.OwnerStatus{"c": {}}, void: "c"},
+		"held, and reserved by an execution that has ended": {lock: workflow.Lock{Owner: "d", OwnerEpoch: 1, Reserver: "a", ReserverAge: "a"}, heads: map[string]workflow.OwnerStatus{"a": ended(1), "d": running(1)}, status: lockConflict, by: "d", void: "a"},
+		"free again, reserved by an older execution":        {lock: workflow.Lock{Owner: "d", OwnerEpoch: 1, Reserver: "a", ReserverAge: "a"}, heads: map[string]workflow.OwnerStatus{"a": waiting(1), "d": ended(1)}, status: lockConflict, by: "a"},
+		"reserved by an older execution that is locking": {
+			lock: workflow.Lock{Reserver: "a", ReserverAge: "a"}, heads: map[string]workflow.OwnerStatus{"a": {State: sm.ExecutionLocking}}, status: lockConflict, by: "a",
 		},
-		"reserved by an older run that has its locks": {
+		"reserved by an older execution that has its locks": {
 			lock: workflow.Lock{Reserver: "a", ReserverAge: "a"}, heads: map[string]workflow.OwnerStatus{"a": running(4)}, void: "a",
 		},
-		"reserved by an older run that an operator keeps": {
+		"reserved by an older execution that failed unsafely": {
 			lock: workflow.Lock{Reserver: "a", ReserverAge: "a"}, heads: map[string]workflow.OwnerStatus{"a": {State: sm.ExecutionFailedUnsafe}}, void: "a",
 		},
-		"reserved by an older run in a state of the future": {
-			lock: workflow.Lock{Reserver: "a", ReserverAge: "a"}, heads: map[string]workflow.OwnerStatus{"a": {State: "HIBERNATING"}}, verdict: lockConflict, by: "a",
+		"reserved by an older execution in an unknown state": {
+			lock: workflow.Lock{Reserver: "a", ReserverAge: "a"}, heads: map[string]workflow.OwnerStatus{"a": {State: "HIBERNATING"}}, status: lockConflict, by: "a",
 		},
-		"reserved by a younger run of an older root": {
-			lock: workflow.Lock{Reserver: "d", ReserverAge: "a"}, heads: map[string]workflow.OwnerStatus{"d": waiting(1)}, verdict: lockConflict, by: "d",
+		"reserved by a younger execution of an older root": {
+			lock: workflow.Lock{Reserver: "d", ReserverAge: "a"}, heads: map[string]workflow.OwnerStatus{"d": waiting(1)}, status: lockConflict, by: "d",
 		},
-		"reserved by an older run of a younger root": {
+		"reserved by an older execution of a younger root": {
 			lock: workflow.Lock{Reserver: "a", ReserverAge: "c"}, heads: map[string]workflow.OwnerStatus{"a": waiting(1)},
 		},
-		"reserved by an older run, while another waits for me": {
-			lock: workflow.Lock{Reserver: "a", ReserverAge: "a"}, heads: map[string]workflow.OwnerStatus{"a": waiting(1)}, passes: true,
+		"reserved by an older execution, reservations ignored": {
+			lock: workflow.Lock{Reserver: "a", ReserverAge: "a"}, heads: map[string]workflow.OwnerStatus{"a": waiting(1)}, ignoreReservations: true,
 		},
-		"held, while another waits for me": {
-			lock: workflow.Lock{Owner: "c", OwnerEpoch: 1}, heads: map[string]workflow.OwnerStatus{"c": running(1)}, passes: true, verdict: lockConflict, by: "c",
+		"held, reservations ignored": {
+			lock: workflow.Lock{Owner: "c", OwnerEpoch: 1}, heads: map[string]workflow.OwnerStatus{"c": running(1)}, ignoreReservations: true, status: lockConflict, by: "c",
 		},
-		"reserved by a run of my own root": {
+		"reserved by an execution of the same root": {
 			lock: workflow.Lock{Reserver: "a", ReserverAge: "b"}, heads: map[string]workflow.OwnerStatus{"a": waiting(1)},
 		},
-		"shared with me": {lock: sharedLock("b", 3, "c", 1), verdict: lockHeld},
-		"shared with me at a later epoch: I am stale": {lock: sharedLock("b", 4, "c", 1), verdict: lockStale},
+		"own shared lock":                  {lock: sharedLock("b", 3, "c", 1), status: lockHeld},
+		"own shared lock of a later epoch": {lock: sharedLock("b", 4, "c", 1), status: lockStale},
 		"shared by others": {
-			lock: sharedLock("b", 2, "c", 1, "d", 1), heads: map[string]workflow.OwnerStatus{"c": ended(1), "d": running(1)}, verdict: lockConflict, by: "d", dead: map[string]int64{"c": 1},
+			lock: sharedLock("b", 2, "c", 1, "d", 1), heads: map[string]workflow.OwnerStatus{"c": ended(1), "d": running(1)}, status: lockConflict, by: "d", dead: map[string]int64{"c": 1},
 		},
-		"shared by others, the oldest is in the way": {
-			lock: sharedLock("c", 1, "a", 1), heads: map[string]workflow.OwnerStatus{"a": running(1), "c": running(1)}, verdict: lockConflict, by: "a",
+		"shared by others, blocked by the oldest": {
+			lock: sharedLock("c", 1, "a", 1), heads: map[string]workflow.OwnerStatus{"a": running(1), "c": running(1)}, status: lockConflict, by: "a",
 		},
-		"shared by others that have all let go": {
+		"shared by others that have all released": {
 			lock: sharedLock("c", 1, "d", 2), heads: map[string]workflow.OwnerStatus{"c": {}, "d": running(3)}, dead: map[string]int64{"c": 1, "d": 2},
 		},
-		"shared by one who was read older than the lock": {
-			lock: sharedLock("c", 2), heads: map[string]workflow.OwnerStatus{"c": running(1)}, verdict: lockUncertain,
+		"shared by one that was read at an older epoch": {
+			lock: sharedLock("c", 2), heads: map[string]workflow.OwnerStatus{"c": running(1)}, status: lockUncertain,
 		},
-		"shared by one who was not read": {lock: sharedLock("c", 2), verdict: lockUncertain},
-		"shared by one who holds and one who was read older": {
-			lock: sharedLock("c", 2, "d", 1), heads: map[string]workflow.OwnerStatus{"c": running(1), "d": running(1)}, verdict: lockConflict, by: "d",
+		"shared by one that was not read": {lock: sharedLock("c", 2), status: lockUncertain},
+		"shared by a holder and one that was read at an older epoch": {
+			lock: sharedLock("c", 2, "d", 1), heads: map[string]workflow.OwnerStatus{"c": running(1), "d": running(1)}, status: lockConflict, by: "d",
 		},
-		"shared by others, to share": {
+		"shared by others, shared request": {
 			mode: workflow.LockShared, lock: sharedLock("c", 1, "d", 1), heads: map[string]workflow.OwnerStatus{"c": ended(1), "d": running(1)}, dead: map[string]int64{"c": 1},
 		},
-		"shared by others who were not read, to share": {mode: workflow.LockShared, lock: sharedLock("c", 1, "d", 1)},
-		"shared by others, reserved by an older run, to share": {
-			mode: workflow.LockShared, lock: withReservation(sharedLock("c", 1), "a"), heads: map[string]workflow.OwnerStatus{"a": waiting(1)}, verdict: lockConflict, by: "a",
+		"shared by others that were not read, shared request": {mode: workflow.LockShared, lock: sharedLock("c", 1, "d", 1)},
+		"shared by others, reserved by an older execution, shared request": {
+			mode: workflow.LockShared, lock: withReservation(sharedLock("c", 1), "a"), heads: map[string]workflow.OwnerStatus{"a": waiting(1)}, status: lockConflict, by: "a",
 		},
-		"held by one, to share": {
-			mode: workflow.LockShared, lock: workflow.Lock{Owner: "c", OwnerEpoch: 1}, heads: map[string]workflow.OwnerStatus{"c": running(1)}, verdict: lockConflict, by: "c",
+		"held exclusively, shared request": {
+			mode: workflow.LockShared, lock: workflow.Lock{Owner: "c", OwnerEpoch: 1}, heads: map[string]workflow.OwnerStatus{"c": running(1)}, status: lockConflict, by: "c",
 		},
-		"shared by as many as may be": {mode: workflow.LockShared, lock: fullLock, heads: fullHeads, verdict: lockConflict, by: "x00"},
+		"shared by the maximum of holders, shared request": {mode: workflow.LockShared, lock: fullLock, heads: fullHeads, status: lockConflict, by: "x00"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := (&Request{Execution: "b", Epoch: 3, Age: "b", Mode: test.mode, IgnoreReservations: test.passes}).evaluate(test.lock, test.heads)
-			if got.status != test.verdict || got.blockedBy.Execution != test.by || got.voidReserver != test.void || !maps.Equal(got.deadHolders, test.dead) {
-				t.Errorf("judged %+v, want verdict %d by %q void %q dead %v", got, test.verdict, test.by, test.void, test.dead)
+			got := (&Request{Execution: "b", Epoch: 3, Age: "b", Mode: test.mode, IgnoreReservations: test.ignoreReservations}).evaluate(test.lock, test.heads)
+			if got.status != test.status || got.blockedBy.Execution != test.by || got.voidReserver != test.void || !maps.Equal(got.deadHolders, test.dead) {
+				t.Errorf("got %+v, want status %d, blocked by %q, void reserver %q, dead holders %v", got, test.status, test.by, test.void, test.dead)
 			}
 		})
 	}
 }
 
-// sharedLock is a lock with holders at epochs.
+// sharedLock is a lock whose arguments are pairs of a holder and its epoch.
 func sharedLock(holders ...any) workflow.Lock {
 	l := workflow.Lock{Mode: workflow.LockShared, Holders: map[string]workflow.Holder{}}
 	for i := 0; i < len(holders); i += 2 {

@@ -14,7 +14,7 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/faults"
 )
 
-// fixture is a world with runs that do nothing but lock.
+// fixture is a simulated world with executions that only take locks.
 type fixture struct {
 	*testing.T
 	*sim.World
@@ -34,115 +34,118 @@ func keys(ids ...string) (all []workflow.EntityKey) {
 	return all
 }
 
-// newExecution makes a run that locks at epoch 1. Later ones are younger.
-func (b *fixture) newExecution() *workflow.Execution {
-	b.Helper()
-	x := &workflow.Execution{Schema: 1, Tenant: "t", ID: b.NewID(), State: sm.ExecutionLocking, Epoch: 1, Version: 1, Commit: b.Nonce()}
-	if ok, err := b.ports.Store.Create(b.ctx, x); err != nil || !ok {
-		b.Fatal(ok, err)
+// newExecution makes an execution that is locking at epoch 1. Each is younger than the
+// ones before.
+func (f *fixture) newExecution() *workflow.Execution {
+	f.Helper()
+	x := &workflow.Execution{Schema: 1, Tenant: "t", ID: f.NewID(), State: sm.ExecutionLocking, Epoch: 1, Version: 1, Commit: f.Nonce()}
+	if ok, err := f.ports.Store.Create(f.ctx, x); err != nil || !ok {
+		f.Fatal(ok, err)
 	}
 	return x
 }
 
-// commitState commits the run in another state, and returns whom that wakes.
-func (b *fixture) commitState(x *workflow.Execution, state sm.ExecutionState) []string {
-	b.Helper()
+// commitState commits the execution in another state, and returns the waiters to wake.
+func (f *fixture) commitState(x *workflow.Execution, state sm.ExecutionState) []string {
+	f.Helper()
 	next := x.Clone()
-	next.State, next.Version, next.Commit = state, x.Version+1, b.Nonce()
+	next.State, next.Version, next.Commit = state, x.Version+1, f.Nonce()
 	if state == sm.ExecutionLocking {
 		next.Epoch++
 	}
-	waiters, ok, err := b.ports.Store.Commit(b.ctx, x.Version, next, !sm.HoldsLocks(state))
+	waiters, ok, err := f.ports.Store.Commit(f.ctx, x.Version, next, !sm.HoldsLocks(state))
 	if err != nil || !ok {
-		b.Fatal(ok, err)
+		f.Fatal(ok, err)
 	}
 	*x = *next
 	return waiters
 }
 
-// request is what a handler asks that sees x as it is now.
-func (b *fixture) request(x *workflow.Execution, conflicts int, ids ...string) locking.Request {
-	return locking.Request{Tenant: "t", Execution: x.ID, Epoch: x.Epoch, Conflicts: conflicts, Keys: keys(ids...), Now: b.Now()}
+// request is the request of a handler that has read x as it is now.
+func (f *fixture) request(x *workflow.Execution, conflicts int, ids ...string) locking.Request {
+	return locking.Request{Tenant: "t", Execution: x.ID, Epoch: x.Epoch, Conflicts: conflicts, Keys: keys(ids...), Now: f.Now()}
 }
 
 func lockerOf(v sim.View) *locking.Locker {
 	return &locking.Locker{Store: v.Store, Locks: v.Locks, Parallel: 1, ReserveAfter: 2}
 }
 
-func (b *fixture) acquire(ask locking.Request) locking.Result {
-	b.Helper()
-	a, err := lockerOf(b.Open()).Acquire(b.ctx, ask)
+func (f *fixture) acquire(req locking.Request) locking.Result {
+	f.Helper()
+	a, err := lockerOf(f.Open()).Acquire(f.ctx, req)
 	if err != nil {
-		b.Fatal(err)
+		f.Fatal(err)
 	}
 	return a
 }
 
-// handler is a task that acquires; its answer is there once it is over.
-func (b *fixture) handler(name string, ask locking.Request) (*faults.Task, *locking.Result) {
+// handler starts a task that acquires locks; the result is set when the task has ended.
+func (f *fixture) handler(name string, req locking.Request) (*faults.Task, *locking.Result) {
 	a := &locking.Result{}
-	return b.StartTask(name, func() { *a = b.acquire(ask) }), a
+	return f.StartTask(name, func() { *a = f.acquire(req) }), a
 }
 
-// holds makes a run that holds entities.
-func (b *fixture) newHolder(ids ...string) *workflow.Execution {
-	b.Helper()
-	x := b.newExecution()
-	if a := b.acquire(b.request(x, 0, ids...)); len(a.Tokens) != len(ids) {
-		b.Fatalf("got %+v", a)
+// newHolder makes an execution that holds the locks of entities.
+func (f *fixture) newHolder(ids ...string) *workflow.Execution {
+	f.Helper()
+	x := f.newExecution()
+	if a := f.acquire(f.request(x, 0, ids...)); len(a.Tokens) != len(ids) {
+		f.Fatalf("got %+v", a)
 	}
-	b.commitState(x, sm.ExecutionRunning)
+	f.commitState(x, sm.ExecutionRunning)
 	return x
 }
 
-func (b *fixture) lockItem(id string) workflow.Lock {
-	b.Helper()
+func (f *fixture) lockItem(id string) workflow.Lock {
+	f.Helper()
 	k := keys(id)
-	items, err := b.ports.Locks.Read(b.ctx, "t", k)
+	items, err := f.ports.Locks.Read(f.ctx, "t", k)
 	if err != nil {
-		b.Fatal(err)
+		f.Fatal(err)
 	}
 	return items[k[0]]
 }
 
-func (b *fixture) waiters(x *workflow.Execution) []string {
-	b.Helper()
-	got, err := b.ports.Store.Load(b.ctx, "t", x.ID)
+func (f *fixture) waiters(x *workflow.Execution) []string {
+	f.Helper()
+	got, err := f.ports.Store.Load(f.ctx, "t", x.ID)
 	if err != nil {
-		b.Fatal(err)
+		f.Fatal(err)
 	}
 	return got.Waiters
 }
 
-// waitBefore fails the test unless the task stands before such a call.
-func (b *fixture) waitBefore(t *faults.Task, call string) {
-	b.Helper()
+// waitBefore runs the task until just before the named call, and fails the test if the
+// task ends first.
+func (f *fixture) waitBefore(t *faults.Task, call string) {
+	f.Helper()
 	if !t.RunUntil(call) {
-		b.Fatalf("the handler has ended without a %s; calls: %v", call, b.Trace())
+		f.Fatalf("the handler ended without calling %s; calls: %v", call, f.Trace())
 	}
 }
 
-// wantConflict wants the waiter to have met by, and to be registered with it.
-func (b *fixture) wantConflict(a locking.Result, waiter, by *workflow.Execution, reservation bool) {
-	b.Helper()
+// wantConflict checks that the result is a conflict with by, and that waiter is
+// registered with it.
+func (f *fixture) wantConflict(a locking.Result, waiter, by *workflow.Execution, reservation bool) {
+	f.Helper()
 	switch c := a.Conflict; {
 	case c == nil || a.Stale || a.Tokens != nil:
-		b.Fatalf("answered %+v, want a conflict", a)
+		f.Fatalf("got %+v, want a conflict", a)
 	case c.Execution != by.ID || c.Reservation != reservation || (!reservation && c.Epoch != by.Epoch):
-		b.Fatalf("in conflict with %+v, want %s at epoch %d, reservation %v", c, by.ID, by.Epoch, reservation)
+		f.Fatalf("conflict with %+v, want %s at epoch %d, reservation %v", c, by.ID, by.Epoch, reservation)
 	}
-	if !slices.Contains(b.waiters(by), waiter.ID) {
-		b.Errorf("%s is not registered with %s", waiter.ID, by.ID)
+	if !slices.Contains(f.waiters(by), waiter.ID) {
+		f.Errorf("%s is not registered with %s", waiter.ID, by.ID)
 	}
 }
 
-func (b *fixture) wantTokens(a locking.Result, want map[string]int64) {
-	b.Helper()
+func (f *fixture) wantTokens(a locking.Result, want map[string]int64) {
+	f.Helper()
 	got := map[string]int64{}
 	for k, n := range a.Tokens {
 		got[k.ID] = n
 	}
 	if diff := cmp.Diff(want, got); diff != "" || a.Conflict != nil || a.Stale {
-		b.Fatalf("answered %+v: %s", a, diff)
+		f.Fatalf("got %+v: %s", a, diff)
 	}
 }

@@ -10,358 +10,356 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/faults"
 )
 
-// The tests of this file are the mistakes that break the protocol, by the
-// numbers of docs/protocols/locks.md: each fails if its mistake is made. The
-// mistakes in the run's own transitions (2, 3, 5 and 12) are tested where those
-// are committed, in the engine.
+// Each test of this file guards against one fault that would break the lock protocol,
+// by the numbers of docs/protocols/locks.md. Faults in the transitions of the execution
+// itself (2, 3, 5 and 12) are tested in the engine, which commits them.
 
-// Mistake 1: only a smaller epoch of one's own is free. A stale handler would
-// overwrite the lock that its own newer self has taken.
+// Fault 1: treating the execution's own lock of a later epoch as free. A stale handler
+// would overwrite the lock that a newer handler of the same execution has taken.
 func TestLocker_OwnLaterEpochIsNotFree(t *testing.T) {
-	b := newFixture(t)
-	x := b.newExecution()
-	staleHandler, answer := b.handler("stale", b.request(x, 0, "a"))
-	b.waitBefore(staleHandler, "locks.read")
-	b.commitState(x, sm.ExecutionScheduled)
-	b.commitState(x, sm.ExecutionLocking)
-	b.wantTokens(b.acquire(b.request(x, 0, "a")), map[string]int64{"a": 1})
-	held := b.lockItem("a")
+	f := newFixture(t)
+	x := f.newExecution()
+	staleHandler, result := f.handler("stale", f.request(x, 0, "a"))
+	f.waitBefore(staleHandler, "locks.read")
+	f.commitState(x, sm.ExecutionScheduled)
+	f.commitState(x, sm.ExecutionLocking)
+	f.wantTokens(f.acquire(f.request(x, 0, "a")), map[string]int64{"a": 1})
+	held := f.lockItem("a")
 	staleHandler.Finish()
-	if !answer.Stale {
-		t.Errorf("the stale handler was told %+v", *answer)
+	if !result.Stale {
+		t.Errorf("the stale handler got %+v", *result)
 	}
-	if now := b.lockItem("a"); !reflect.DeepEqual(now, held) {
+	if now := f.lockItem("a"); !reflect.DeepEqual(now, held) {
 		t.Errorf("the stale handler wrote %+v over %+v", now, held)
 	}
 }
 
-// Mistake 4: registering without the condition that the holder still holds. The
-// holder ends in between, and the waiter would sleep for ever.
+// Fault 4: registering without the condition that the holder still holds. If the holder
+// ends in between, the waiter would wait for ever.
 func TestLocker_HolderEndsBeforeRegistration(t *testing.T) {
-	b := newFixture(t)
-	y, x := b.newHolder("a"), b.newExecution()
-	waiter, answer := b.handler("waiter", b.request(x, 0, "a"))
-	b.waitBefore(waiter, "store.add_holder_waiter")
-	b.commitState(y, sm.ExecutionCompletedAck)
+	f := newFixture(t)
+	y, x := f.newHolder("a"), f.newExecution()
+	waiter, result := f.handler("waiter", f.request(x, 0, "a"))
+	f.waitBefore(waiter, "store.add_holder_waiter")
+	f.commitState(y, sm.ExecutionCompletedAck)
 	waiter.Finish()
-	b.wantTokens(*answer, map[string]int64{"a": 2})
+	f.wantTokens(*result, map[string]int64{"a": 2})
 }
 
-// Mistake 4 again: the holder has let go and holds anew, at another epoch.
+// Fault 4: the holder releases and takes the lock again at another epoch.
 func TestLocker_HolderRelocksBeforeRegistration(t *testing.T) {
-	b := newFixture(t)
-	y, x := b.newHolder("a"), b.newExecution()
-	waiter, answer := b.handler("waiter", b.request(x, 0, "a"))
-	b.waitBefore(waiter, "store.add_holder_waiter")
-	b.commitState(y, sm.ExecutionScheduled)
-	b.commitState(y, sm.ExecutionLocking)
-	b.wantTokens(b.acquire(b.request(y, 0, "a")), map[string]int64{"a": 2})
+	f := newFixture(t)
+	y, x := f.newHolder("a"), f.newExecution()
+	waiter, result := f.handler("waiter", f.request(x, 0, "a"))
+	f.waitBefore(waiter, "store.add_holder_waiter")
+	f.commitState(y, sm.ExecutionScheduled)
+	f.commitState(y, sm.ExecutionLocking)
+	f.wantTokens(f.acquire(f.request(y, 0, "a")), map[string]int64{"a": 2})
 	waiter.Finish()
-	b.wantConflict(*answer, x, y, false)
+	f.wantConflict(*result, x, y, false)
 }
 
-// Mistake 6: no look at oneself after a failed write. The run has gone on
-// without this handler, which would register and reserve in its name for ever.
+// Fault 6: not reading the execution's own state after a failed write. A stale handler
+// would register and reserve for an execution that has already moved on.
 func TestLocker_ChecksOwnEpochAfterFailedReservation(t *testing.T) {
-	b := newFixture(t)
-	older, y, x := b.newExecution(), b.newHolder("a"), b.newExecution()
-	staleHandler, answer := b.handler("stale", b.request(x, 1, "a"))
-	b.waitBefore(staleHandler, "locks.reserve")
-	b.commitState(x, sm.ExecutionCancelledAck)
-	if ok, err := b.ports.Locks.Reserve(b.ctx, "t", keys("a")[0], workflow.Reservation{Execution: older.ID, Age: older.ID}, ""); !ok || err != nil {
+	f := newFixture(t)
+	older, y, x := f.newExecution(), f.newHolder("a"), f.newExecution()
+	staleHandler, result := f.handler("stale", f.request(x, 1, "a"))
+	f.waitBefore(staleHandler, "locks.reserve")
+	f.commitState(x, sm.ExecutionCancelledAck)
+	if ok, err := f.ports.Locks.Reserve(f.ctx, "t", keys("a")[0], workflow.Reservation{Execution: older.ID, Age: older.ID}, ""); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
 	staleHandler.Finish()
-	if !answer.Stale || slices.Contains(b.waiters(y), x.ID) {
-		t.Errorf("answered %+v, waiters %v", *answer, b.waiters(y))
+	if !result.Stale || slices.Contains(f.waiters(y), x.ID) {
+		t.Errorf("got %+v, waiters %v", *result, f.waiters(y))
 	}
 }
 
 func TestLocker_ChecksOwnEpochAfterFailedTake(t *testing.T) {
-	b := newFixture(t)
-	x := b.newExecution()
-	staleHandler, answer := b.handler("stale", b.request(x, 0, "a"))
-	b.waitBefore(staleHandler, "locks.take")
-	b.commitState(x, sm.ExecutionFailedSafe)
-	b.commitState(x, sm.ExecutionFailedSafeAck)
-	y := b.newHolder("a")
-	b.commitState(y, sm.ExecutionCompletedAck) // the entity is free, and x is over
+	f := newFixture(t)
+	x := f.newExecution()
+	staleHandler, result := f.handler("stale", f.request(x, 0, "a"))
+	f.waitBefore(staleHandler, "locks.take")
+	f.commitState(x, sm.ExecutionFailedSafe)
+	f.commitState(x, sm.ExecutionFailedSafeAck)
+	y := f.newHolder("a")
+	f.commitState(y, sm.ExecutionCompletedAck) // the entity is free, and x has ended
 	staleHandler.Finish()
-	if l := b.lockItem("a"); !answer.Stale || l.Owner != y.ID {
-		t.Errorf("answered %+v, the lock is %+v", *answer, l)
+	if l := f.lockItem("a"); !result.Stale || l.Owner != y.ID {
+		t.Errorf("got %+v, the lock is %+v", *result, l)
 	}
 }
 
 func TestLocker_ChecksOwnEpochAfterFailedRegistration(t *testing.T) {
-	b := newFixture(t)
-	y, x := b.newHolder("a"), b.newExecution()
-	staleHandler, answer := b.handler("stale", b.request(x, 0, "a"))
-	b.waitBefore(staleHandler, "store.add_holder_waiter")
-	b.commitState(x, sm.ExecutionCancelledAck)
-	b.commitState(y, sm.ExecutionCompletedAck)
+	f := newFixture(t)
+	y, x := f.newHolder("a"), f.newExecution()
+	staleHandler, result := f.handler("stale", f.request(x, 0, "a"))
+	f.waitBefore(staleHandler, "store.add_holder_waiter")
+	f.commitState(x, sm.ExecutionCancelledAck)
+	f.commitState(y, sm.ExecutionCompletedAck)
 	staleHandler.Finish()
-	if l := b.lockItem("a"); !answer.Stale || l.Owner != y.ID {
-		t.Errorf("answered %+v, the lock is %+v", *answer, l)
+	if l := f.lockItem("a"); !result.Stale || l.Owner != y.ID {
+		t.Errorf("got %+v, the lock is %+v", *result, l)
 	}
 }
 
-// Mistake 7: a reservation that depends on the owner. It stands whoever holds
+// Fault 7: a reservation on the condition of the owner. It must be written whoever holds
 // the entity by then.
 func TestLocker_ReservesWhoeverOwns(t *testing.T) {
-	b := newFixture(t)
-	x, y, z := b.newExecution(), b.newHolder("a"), b.newExecution()
-	waiter, answer := b.handler("waiter", b.request(x, 1, "a"))
-	b.waitBefore(waiter, "locks.reserve")
-	b.commitState(y, sm.ExecutionCompletedAck)
-	b.wantTokens(b.acquire(b.request(z, 0, "a")), map[string]int64{"a": 2})
+	f := newFixture(t)
+	x, y, z := f.newExecution(), f.newHolder("a"), f.newExecution()
+	waiter, result := f.handler("waiter", f.request(x, 1, "a"))
+	f.waitBefore(waiter, "locks.reserve")
+	f.commitState(y, sm.ExecutionCompletedAck)
+	f.wantTokens(f.acquire(f.request(z, 0, "a")), map[string]int64{"a": 2})
 	waiter.Finish()
-	if l := b.lockItem("a"); l.Reserver != x.ID {
+	if l := f.lockItem("a"); l.Reserver != x.ID {
 		t.Errorf("the lock is %+v, want it reserved by %s", l, x.ID)
 	}
-	b.wantConflict(*answer, x, z, false)
+	f.wantConflict(*result, x, z, false)
 }
 
-// Mistake 7 again: only who has slept reserves. A take that was lost is a
-// conflict too, and so is a failed registration: with the next one, the run
-// reserves.
+// Fault 7: reserving only after a wait. A lost take and a failed registration count as
+// conflicts too, so the execution reserves at the next one.
 func TestLocker_LostTakesCountAsConflicts(t *testing.T) {
-	b := newFixture(t)
-	x, y := b.newExecution(), b.newExecution()
-	loser, answer := b.handler("loser", b.request(x, 0, "a"))
-	b.waitBefore(loser, "locks.take")
-	b.acquire(b.request(y, 0, "a"))
+	f := newFixture(t)
+	x, y := f.newExecution(), f.newExecution()
+	loser, result := f.handler("loser", f.request(x, 0, "a"))
+	f.waitBefore(loser, "locks.take")
+	f.acquire(f.request(y, 0, "a"))
 	loser.Finish()
-	b.wantConflict(*answer, x, y, false)
-	if l := b.lockItem("a"); l.Reserver != x.ID {
+	f.wantConflict(*result, x, y, false)
+	if l := f.lockItem("a"); l.Reserver != x.ID {
 		t.Errorf("the lock is %+v, want it reserved by %s", l, x.ID)
 	}
 }
 
-// Mistake 7 once more: a run that is always too late for a take, and finds the
-// lock free again each time, meets no holder. From the second time on it reserves,
-// and nobody younger is quicker any more.
+// Fault 7: never reserving because there is never a holder. An execution that loses each
+// take and then finds the lock free again reserves from the second time on, which keeps
+// younger executions out.
 func TestLocker_ReservesAfterRepeatedLostTakes(t *testing.T) {
-	b := newFixture(t)
-	x, y, z := b.newExecution(), b.newExecution(), b.newExecution()
-	loser, answer := b.handler("loser", b.request(x, 0, "a"))
-	for _, quicker := range []*workflow.Execution{y, z} {
-		b.waitBefore(loser, "locks.take")
-		b.acquire(b.request(quicker, 0, "a"))
-		b.commitState(quicker, sm.ExecutionCompletedAck)
+	f := newFixture(t)
+	x, y, z := f.newExecution(), f.newExecution(), f.newExecution()
+	loser, result := f.handler("loser", f.request(x, 0, "a"))
+	for _, winner := range []*workflow.Execution{y, z} {
+		f.waitBefore(loser, "locks.take")
+		f.acquire(f.request(winner, 0, "a"))
+		f.commitState(winner, sm.ExecutionCompletedAck)
 		loser.Step()
 	}
-	b.waitBefore(loser, "locks.read")
-	if l := b.lockItem("a"); l.Reserver != x.ID {
+	f.waitBefore(loser, "locks.read")
+	if l := f.lockItem("a"); l.Reserver != x.ID {
 		t.Errorf("the lock is %+v, want it reserved by %s", l, x.ID)
 	}
-	younger := b.newExecution()
-	b.wantConflict(b.acquire(b.request(younger, 0, "a")), younger, x, true)
+	younger := f.newExecution()
+	f.wantConflict(f.acquire(f.request(younger, 0, "a")), younger, x, true)
 	loser.Finish()
-	b.wantTokens(*answer, map[string]int64{"a": 4})
+	f.wantTokens(*result, map[string]int64{"a": 4})
 }
 
 func TestLocker_FailedRegistrationsCountAsConflicts(t *testing.T) {
-	b := newFixture(t)
-	x, y, z := b.newExecution(), b.newHolder("a"), b.newExecution()
-	loser, answer := b.handler("loser", b.request(x, 0, "a"))
-	b.waitBefore(loser, "store.add_holder_waiter")
-	b.commitState(y, sm.ExecutionCompletedAck)
-	b.acquire(b.request(z, 0, "a"))
+	f := newFixture(t)
+	x, y, z := f.newExecution(), f.newHolder("a"), f.newExecution()
+	loser, result := f.handler("loser", f.request(x, 0, "a"))
+	f.waitBefore(loser, "store.add_holder_waiter")
+	f.commitState(y, sm.ExecutionCompletedAck)
+	f.acquire(f.request(z, 0, "a"))
 	loser.Finish()
-	b.wantConflict(*answer, x, z, false)
-	if l := b.lockItem("a"); l.Reserver != x.ID {
+	f.wantConflict(*result, x, z, false)
+	if l := f.lockItem("a"); l.Reserver != x.ID {
 		t.Errorf("the lock is %+v, want it reserved by %s", l, x.ID)
 	}
 }
 
-// A first conflict does not reserve: who takes its time does not block others.
+// The first conflict does not reserve, so an execution that waits once does not block
+// others.
 func TestLocker_FirstConflictDoesNotReserve(t *testing.T) {
-	b := newFixture(t)
-	y, x := b.newHolder("a"), b.newExecution()
-	b.wantConflict(b.acquire(b.request(x, 0, "a")), x, y, false)
-	if l := b.lockItem("a"); l.Reserver != "" {
+	f := newFixture(t)
+	y, x := f.newHolder("a"), f.newExecution()
+	f.wantConflict(f.acquire(f.request(x, 0, "a")), x, y, false)
+	if l := f.lockItem("a"); l.Reserver != "" {
 		t.Errorf("reserved: %+v", l)
 	}
-	b.wantConflict(b.acquire(b.request(x, 1, "a")), x, y, false)
-	if l := b.lockItem("a"); l.Reserver != x.ID {
+	f.wantConflict(f.acquire(f.request(x, 1, "a")), x, y, false)
+	if l := f.lockItem("a"); l.Reserver != x.ID {
 		t.Errorf("not reserved: %+v", l)
 	}
 }
 
-// Younger runs respect a reservation, older ones do not need to, and it is void
-// once its run is over.
+// A reservation blocks younger executions but not older ones. It is void once its
+// execution has ended.
 func TestLocker_YoungerExecutionsRespectReservations(t *testing.T) {
-	b := newFixture(t)
-	older, y, x, younger := b.newExecution(), b.newHolder("a"), b.newExecution(), b.newExecution()
-	b.acquire(b.request(x, 1, "a"))
-	b.commitState(y, sm.ExecutionCompletedAck)
-	b.wantConflict(b.acquire(b.request(younger, 0, "a")), younger, x, true)
-	b.wantTokens(b.acquire(b.request(older, 0, "a")), map[string]int64{"a": 3})
-	b.commitState(older, sm.ExecutionCompletedAck)
-	b.commitState(x, sm.ExecutionScheduled) // sleeping, it keeps its reservation
-	b.wantConflict(b.acquire(b.request(younger, 0, "a")), younger, x, true)
-	b.commitState(x, sm.ExecutionCancelledAck)
-	b.wantTokens(b.acquire(b.request(younger, 0, "a")), map[string]int64{"a": 4})
+	f := newFixture(t)
+	older, y, x, younger := f.newExecution(), f.newHolder("a"), f.newExecution(), f.newExecution()
+	f.acquire(f.request(x, 1, "a"))
+	f.commitState(y, sm.ExecutionCompletedAck)
+	f.wantConflict(f.acquire(f.request(younger, 0, "a")), younger, x, true)
+	f.wantTokens(f.acquire(f.request(older, 0, "a")), map[string]int64{"a": 3})
+	f.commitState(older, sm.ExecutionCompletedAck)
+	f.commitState(x, sm.ExecutionScheduled) // while it waits, it keeps its reservation
+	f.wantConflict(f.acquire(f.request(younger, 0, "a")), younger, x, true)
+	f.commitState(x, sm.ExecutionCancelledAck)
+	f.wantTokens(f.acquire(f.request(younger, 0, "a")), map[string]int64{"a": 4})
 }
 
-// A reservation that was read as over is replaced, even by a younger run.
+// A void reservation is replaced, even by a younger execution.
 func TestLocker_ReplacesVoidReservation(t *testing.T) {
-	b := newFixture(t)
-	y, x, younger := b.newHolder("a"), b.newExecution(), b.newExecution()
-	b.acquire(b.request(x, 1, "a"))
-	b.commitState(x, sm.ExecutionCancelledAck)
-	b.wantConflict(b.acquire(b.request(younger, 1, "a")), younger, y, false)
-	if l := b.lockItem("a"); l.Reserver != younger.ID {
+	f := newFixture(t)
+	y, x, younger := f.newHolder("a"), f.newExecution(), f.newExecution()
+	f.acquire(f.request(x, 1, "a"))
+	f.commitState(x, sm.ExecutionCancelledAck)
+	f.wantConflict(f.acquire(f.request(younger, 1, "a")), younger, y, false)
+	if l := f.lockItem("a"); l.Reserver != younger.ID {
 		t.Errorf("the lock is %+v, want it reserved by %s", l, younger.ID)
 	}
 }
 
-// Mistake 9: an epoch that is reset, or an item that is made anew. Tokens grow
-// from holder to holder, and what a run took at an earlier epoch is nobody's.
+// Fault 9: resetting an epoch or recreating a lock item. Tokens grow from holder to
+// holder, and a lock of an earlier epoch is not held.
 func TestLocker_TokensOnlyGrow(t *testing.T) {
-	b := newFixture(t)
+	f := newFixture(t)
 	last := int64(0)
-	x := b.newExecution()
+	x := f.newExecution()
 	for range 3 {
-		y := b.newHolder("a")
-		b.commitState(y, sm.ExecutionCompletedAck)
-		a := b.acquire(b.request(x, 0, "a"))
+		y := f.newHolder("a")
+		f.commitState(y, sm.ExecutionCompletedAck)
+		a := f.acquire(f.request(x, 0, "a"))
 		token := a.Tokens[keys("a")[0]]
 		if token <= last {
 			t.Fatalf("token %d after %d", token, last)
 		}
 		last = token
-		b.commitState(x, sm.ExecutionScheduled)
-		b.commitState(x, sm.ExecutionLocking)
+		f.commitState(x, sm.ExecutionScheduled)
+		f.commitState(x, sm.ExecutionLocking)
 	}
-	// x holds nothing of what it took before: somebody else may have it.
-	b.newHolder("a")
+	// x does not hold what it took at earlier epochs, so another execution can take it.
+	f.newHolder("a")
 }
 
-// Mistake 10: the owner read before the lock item, or remembered from an earlier
-// round.
+// Fault 10: reading the owner before the lock item, or keeping it from an earlier round.
 func TestLocker_ReadsOwnersAfterLocksEveryRound(t *testing.T) {
-	b := newFixture(t)
-	y, x := b.newHolder("a"), b.newExecution()
-	waiter, answer := b.handler("waiter", b.request(x, 0, "a"))
+	f := newFixture(t)
+	y, x := f.newHolder("a"), f.newExecution()
+	waiter, result := f.handler("waiter", f.request(x, 0, "a"))
 	for round := range 2 {
 		if waiter.NextCall() != "locks.read" {
-			t.Fatalf("round %d begins with %s", round, waiter.NextCall())
+			t.Fatalf("round %d starts with %s", round, waiter.NextCall())
 		}
 		waiter.Step()
 		if waiter.NextCall() != "store.heads" {
-			t.Fatalf("in round %d, %s follows the locks", round, waiter.NextCall())
+			t.Fatalf("in round %d, the locks are followed by %s", round, waiter.NextCall())
 		}
-		b.waitBefore(waiter, "store.add_holder_waiter")
+		f.waitBefore(waiter, "store.add_holder_waiter")
 		if round == 1 {
 			break
 		}
-		b.commitState(y, sm.ExecutionCompletedAck)
-		y = b.newHolder("a")
+		f.commitState(y, sm.ExecutionCompletedAck)
+		y = f.newHolder("a")
 		waiter.Step() // the registration fails
-		waiter.Step() // the run looks at itself
+		waiter.Step() // the execution reads its own state
 		if waiter.Done() {
-			t.Fatalf("answered %+v", *answer)
+			t.Fatalf("got %+v", *result)
 		}
 	}
 	waiter.Finish()
-	b.wantConflict(*answer, x, y, false)
+	f.wantConflict(*result, x, y, false)
 }
 
-// Mistake 11: "not holding" as an open list. A state of a newer binary holds.
+// Fault 11: treating an unknown state as one that holds no locks. A state of a newer
+// binary holds them.
 func TestLocker_UnknownStatesHold(t *testing.T) {
-	b := newFixture(t)
-	y, x := b.newHolder("a"), b.newExecution()
-	b.commitState(y, "HIBERNATING")
-	b.wantConflict(b.acquire(b.request(x, 0, "a")), x, y, false)
+	f := newFixture(t)
+	y, x := f.newHolder("a"), f.newExecution()
+	f.commitState(y, "HIBERNATING")
+	f.wantConflict(f.acquire(f.request(x, 0, "a")), x, y, false)
 }
 
-// Nothing is taken while any conflict is known.
+// No lock is taken while there is a conflict.
 func TestLocker_TakesNothingOnConflict(t *testing.T) {
-	b := newFixture(t)
-	y, x := b.newHolder("b"), b.newExecution()
-	b.wantConflict(b.acquire(b.request(x, 0, "a", "b", "c")), x, y, false)
+	f := newFixture(t)
+	y, x := f.newHolder("b"), f.newExecution()
+	f.wantConflict(f.acquire(f.request(x, 0, "a", "b", "c")), x, y, false)
 	for _, id := range []string{"a", "c"} {
-		if l := b.lockItem(id); l.Owner != "" {
+		if l := f.lockItem(id); l.Owner != "" {
 			t.Errorf("%s is taken: %+v", id, l)
 		}
 	}
 }
 
-// What another handler of the same run has taken is as good as one's own (N6).
+// A lock that another handler of the same execution has taken counts as taken (N6).
 func TestLocker_TwoHandlersOfOneExecution(t *testing.T) {
-	b := newFixture(t)
-	x := b.newExecution()
-	one, first := b.handler("one", b.request(x, 0, "a", "b"))
-	two, second := b.handler("two", b.request(x, 0, "a", "b"))
+	f := newFixture(t)
+	x := f.newExecution()
+	one, first := f.handler("one", f.request(x, 0, "a", "b"))
+	two, second := f.handler("two", f.request(x, 0, "a", "b"))
 	one.RunPast("locks.take")
 	two.RunUntil("locks.take")
 	one.Finish()
 	two.Finish()
-	b.wantTokens(*first, map[string]int64{"a": 1, "b": 1})
-	b.wantTokens(*second, map[string]int64{"a": 1, "b": 1})
+	f.wantTokens(*first, map[string]int64{"a": 1, "b": 1})
+	f.wantTokens(*second, map[string]int64{"a": 1, "b": 1})
 }
 
-// A handler that dies half way leaves nothing that another could not go on from.
+// After a handler has crashed halfway, another one can take the remaining locks.
 func TestLocker_CrashBetweenTakes(t *testing.T) {
-	b := newFixture(t)
-	x := b.newExecution()
-	dying, _ := b.handler("dying", b.request(x, 0, "a", "b", "c"))
-	b.waitBefore(dying, "locks.take")
-	dying.Step()
-	dying.Kill()
-	if l := b.lockItem("a"); l.Owner != x.ID {
+	f := newFixture(t)
+	x := f.newExecution()
+	crashing, _ := f.handler("crashing", f.request(x, 0, "a", "b", "c"))
+	f.waitBefore(crashing, "locks.take")
+	crashing.Step()
+	crashing.Kill()
+	if l := f.lockItem("a"); l.Owner != x.ID {
 		t.Fatalf("the lock is %+v", l)
 	}
-	b.wantTokens(b.acquire(b.request(x, 0, "a", "b", "c")), map[string]int64{"a": 1, "b": 1, "c": 1})
+	f.wantTokens(f.acquire(f.request(x, 0, "a", "b", "c")), map[string]int64{"a": 1, "b": 1, "c": 1})
 }
 
-// A reply that is lost is an error: nobody may act on what is not known.
+// A lost reply is an error, without a conflict or tokens.
 func TestLocker_LostReplies(t *testing.T) {
 	for _, name := range []string{"locks.read", "store.heads", "locks.take", "locks.reserve", "store.add_holder_waiter"} {
-		b := newFixture(t)
-		b.newHolder("a")
-		x := b.newExecution()
-		b.Faults = faults.Next(name, faults.LostReply)
-		v := b.Open()
-		a, err := lockerOf(v).Acquire(b.ctx, b.request(x, 1, "a", "b"))
+		f := newFixture(t)
+		f.newHolder("a")
+		x := f.newExecution()
+		f.Faults = faults.Next(name, faults.LostReply)
+		v := f.Open()
+		a, err := lockerOf(v).Acquire(f.ctx, f.request(x, 1, "a", "b"))
 		if name == "locks.take" {
-			continue // nothing is taken in conflict
+			continue // there is a conflict, so nothing is taken
 		}
 		if !workflow.Is(err, workflow.CodeUnavailable) || a.Conflict != nil || a.Tokens != nil {
 			t.Errorf("after a lost reply to %s: %+v, %v", name, a, err)
 		}
 	}
-	b := newFixture(t)
-	x := b.newExecution()
-	b.Faults = faults.Next("locks.take", faults.LostReply)
-	if a, err := lockerOf(b.Open()).Acquire(b.ctx, b.request(x, 0, "a")); !workflow.Is(err, workflow.CodeUnavailable) || a.Tokens != nil {
+	f := newFixture(t)
+	x := f.newExecution()
+	f.Faults = faults.Next("locks.take", faults.LostReply)
+	if a, err := lockerOf(f.Open()).Acquire(f.ctx, f.request(x, 0, "a")); !workflow.Is(err, workflow.CodeUnavailable) || a.Tokens != nil {
 		t.Errorf("after a lost reply to a take: %+v, %v", a, err)
 	}
-	b.wantTokens(b.acquire(b.request(x, 0, "a")), map[string]int64{"a": 1})
+	f.wantTokens(f.acquire(f.request(x, 0, "a")), map[string]int64{"a": 1})
 }
 
-// A run never rests in LOCKING: when others keep getting in the way, it comes
-// back with a conflict.
+// An execution does not stay in LOCKING: if others win every round, it gets a conflict.
 func TestLocker_RoundsRunOut(t *testing.T) {
-	b := newFixture(t)
-	x := b.newExecution()
-	loser, answer := b.handler("loser", b.request(x, 0, "a"))
+	f := newFixture(t)
+	x := f.newExecution()
+	loser, result := f.handler("loser", f.request(x, 0, "a"))
 	for n := 0; !loser.Done(); n++ {
 		if n > 100 {
-			t.Fatal("it goes on for ever")
+			t.Fatal("still not done after 100 calls")
 		}
 		if loser.NextCall() == "locks.take" || loser.NextCall() == "locks.reserve" {
-			y := b.newExecution()
-			item := b.lockItem("a")
-			if ok, err := b.ports.Locks.Take(b.ctx, "t", item.Entity, y.ID, 1, item.Revision, b.Now()); !ok || err != nil {
+			y := f.newExecution()
+			item := f.lockItem("a")
+			if ok, err := f.ports.Locks.Take(f.ctx, "t", item.Entity, y.ID, 1, item.Revision, f.Now()); !ok || err != nil {
 				t.Fatal(ok, err)
 			}
-			b.commitState(y, sm.ExecutionCompletedAck)
+			f.commitState(y, sm.ExecutionCompletedAck)
 		}
 		loser.Step()
 	}
-	if answer.Conflict == nil || answer.Stale || answer.Tokens != nil {
-		t.Errorf("answered %+v", *answer)
+	if result.Conflict == nil || result.Stale || result.Tokens != nil {
+		t.Errorf("got %+v", *result)
 	}
 }

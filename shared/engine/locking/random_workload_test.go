@@ -14,23 +14,23 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/faults"
 )
 
-// workload is a world of runs that lock alone or share, of which some start another
-// and wait for it, and of handlers of them that stop for ever or for long between
-// any two calls. Messages come twice or never; an alarm starts another handler of
-// whatever is not done.
+// workload is a simulated world of executions with exclusive or shared locks. Some
+// start a child and wait for it. Their handlers may crash or pause between any two
+// calls. Wake-ups are delivered twice or never; a timer starts another handler for every
+// execution that has not ended.
 type workload struct {
 	*fixture
 	demands map[string]lockDemand
 	ids     []string
 	tasks   []*faults.Task
 	inbox   []string
-	faults  int // one call in so many; 0 for a world that has recovered
+	faults  int // one call in this many fails; 0 means none
 
-	highest   map[string]int64 // the last token of each entity, and of those who had it alone
-	exclusive map[string]int64
+	highest   map[string]int64 // the last token of each entity
+	exclusive map[string]int64 // the last token of each entity that was held exclusively
 }
 
-// lockDemand is what one run is about.
+// lockDemand is the locks that one execution wants, and the child it starts.
 type lockDemand struct {
 	mode  workflow.LockMode
 	keys  []string
@@ -45,7 +45,7 @@ func newWorkload(t *testing.T, seed uint64) *workload {
 	}
 	entities := 1 + c.IntN(3)
 	for i := range entities {
-		// Runs of long ago have left their entries.
+		// Earlier executions have left entries.
 		if n := []int{0, 0, 7, 8, 62, 63, 64}[c.IntN(7)]; n > 0 {
 			keep := map[string]workflow.Holder{}
 			for len(keep) < n-1 {
@@ -86,8 +86,8 @@ func (c *workload) drawDemand(entities int) (w lockDemand) {
 	return w
 }
 
-// handle is one handler of one run. It ends when the run sleeps or is over, or
-// when it meets an error: the alarm starts another.
+// handle is one handler of one execution. It ends when the execution waits or has ended,
+// or on an error; then the timer starts another handler.
 func (c *workload) handle(id string) {
 	v := c.Open()
 	for {
@@ -138,7 +138,7 @@ func (c *workload) handle(id string) {
 			next.State, release = sm.ExecutionCompletedAck, true
 		case sm.ExecutionWaiting:
 			child := &workflow.Execution{
-				Schema: 1, Tenant: "t", ID: demand.child, State: sm.ExecutionScheduled, Version: 1, Commit: "born",
+				Schema: 1, Tenant: "t", ID: demand.child, State: sm.ExecutionScheduled, Version: 1, Commit: "created",
 				Parent: &workflow.Parent{Execution: id, Root: id, Depth: 1, Waits: true},
 			}
 			if _, err := v.Store.Create(c.ctx, child); err != nil {
@@ -187,8 +187,8 @@ func (c *workload) Fatalf(format string, args ...any) {
 	c.T.Fatalf("seed %d: "+format, append([]any{c.Seed()}, args...)...)
 }
 
-// checkInvariants wants every run that has its locks to be where the items say who holds
-// them, and nobody beside who holds alone.
+// checkInvariants checks that the lock items name every execution that has its locks,
+// that an exclusive holder is the only one, and that tokens grow.
 func (c *workload) checkInvariants() {
 	holders := map[string][]string{}
 	exclusive := map[string]bool{}
@@ -201,7 +201,7 @@ func (c *workload) checkInvariants() {
 			e := h.Key.ID
 			item := c.lockItem(e)
 			if held, ok := item.HolderOf(id, x.Epoch); !ok || held.Token != h.Token {
-				c.Fatalf("%s runs at epoch %d with token %d of %s, whose item is %+v", id, x.Epoch, h.Token, e, item)
+				c.Fatalf("%s is running at epoch %d with token %d of %s, but the item is %+v", id, x.Epoch, h.Token, e, item)
 			}
 			holders[e] = append(holders[e], id)
 			exclusive[e] = exclusive[e] || c.demands[id].mode != workflow.LockShared
@@ -209,7 +209,7 @@ func (c *workload) checkInvariants() {
 	}
 	for e, ids := range holders {
 		if exclusive[e] && len(ids) > 1 {
-			c.Fatalf("%s is held by %v, and by one of them alone", e, ids)
+			c.Fatalf("%s is held by %v, by one of them exclusively", e, ids)
 		}
 		for _, id := range ids {
 			token := c.lockItem(e).Token
@@ -231,7 +231,7 @@ func (c *workload) checkInvariants() {
 	}
 }
 
-// simulate goes on until everything has ended, or fails.
+// simulate runs until every execution has ended.
 func (c *workload) simulate(r *rand.Rand) {
 	c.Faults = func(call faults.Call) faults.Fault {
 		if c.faults == 0 || call.Task == "" || r.IntN(c.faults) > 0 {
@@ -240,9 +240,9 @@ func (c *workload) simulate(r *rand.Rand) {
 		return []faults.Fault{faults.LostReply, faults.Throttled, faults.Repeated}[r.IntN(3)]
 	}
 	var at *faults.Task
-	for n, alarms := 0, 0; ; n++ {
+	for n, timers := 0, 0; ; n++ {
 		if n == 1500 {
-			c.faults = 0 // the world recovers
+			c.faults = 0 // no more faults
 		}
 		for len(c.inbox) > 0 {
 			id := c.inbox[0]
@@ -257,8 +257,8 @@ func (c *workload) simulate(r *rand.Rand) {
 		}
 		c.tasks = slices.DeleteFunc(c.tasks, (*faults.Task).Done)
 		if len(c.tasks) == 0 {
-			if alarms++; alarms > 200 {
-				c.Fatalf("it never ends: %v", c.States("t"))
+			if timers++; timers > 200 {
+				c.Fatalf("not ended after 200 timers: %v", c.States("t"))
 			}
 			done := true
 			for id, state := range c.States("t") {
@@ -273,7 +273,7 @@ func (c *workload) simulate(r *rand.Rand) {
 			slices.Sort(c.inbox)
 			continue
 		}
-		if at == nil || at.Done() || r.IntN(6) == 0 { // others stand still meanwhile
+		if at == nil || at.Done() || r.IntN(6) == 0 { // the other handlers pause meanwhile
 			at = c.tasks[r.IntN(len(c.tasks))]
 		}
 		if c.faults > 0 && r.IntN(c.faults) == 0 {
@@ -283,15 +283,14 @@ func (c *workload) simulate(r *rand.Rand) {
 		at.Step()
 		c.checkInvariants()
 		if n > 40000 {
-			c.Fatalf("it goes on for ever: %v", c.States("t"))
+			c.Fatalf("not ended after 40000 calls: %v", c.States("t"))
 		}
 	}
 }
 
-// TestLocker_RandomWorkloads: whoever locks alone and whoever shares, whatever happens to their
-// handlers and messages, nobody ever holds with somebody who holds alone, tokens
-// grow from holder to holder, and everyone ends, be it because it would have
-// waited for itself.
+// TestLocker_RandomWorkloads checks that under random faults an exclusive holder is always
+// the only one, tokens grow from holder to holder, and every execution ends, if need be
+// by the deadlock check.
 func TestLocker_RandomWorkloads(t *testing.T) {
 	for seed := range uint64(300) {
 		c := newWorkload(t, seed)

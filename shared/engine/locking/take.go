@@ -9,7 +9,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// take writes all free items, and returns those that somebody else wrote first.
+// take writes all free items, and returns the keys of those that somebody else wrote
+// first.
 func (a *acquisition) take(ctx context.Context, items []evaluatedLock) (lost []workflow.EntityKey, err error) {
 	tokens := make([]int64, len(items))
 	err = parallel.Each(ctx, a.Parallel, len(items), func(ctx context.Context, i int) (err error) {
@@ -29,7 +30,8 @@ func (a *acquisition) take(ctx context.Context, items []evaluatedLock) (lost []w
 	return lost, nil
 }
 
-// takeOne returns the token, 0 if somebody else wrote first.
+// takeOne takes one lock and returns its token, or 0 if somebody else wrote the item
+// first.
 func (a *acquisition) takeOne(ctx context.Context, r evaluatedLock) (token int64, err error) {
 	l := r.lock
 	if a.Mode != workflow.LockShared {
@@ -43,8 +45,8 @@ func (a *acquisition) takeOne(ctx context.Context, r evaluatedLock) (token int64
 	if l.Mode == workflow.LockShared && len(l.Holders) < workflow.MaxHolders {
 		token, ok, err = a.Locks.Join(ctx, a.Tenant, l.Entity, me, workflow.JoinConditions{Age: a.reservationAge(), VoidReserver: r.voidReserver, DeadHolders: firstDead(r.deadHolders)})
 	} else {
-		// The lock was exclusive, or there is no room but in place of the dead: the
-		// whole set is written, so nobody may have written since it was read.
+		// The lock was exclusive, or its holder set is full of dead holders. Share
+		// replaces the whole set, on the condition that the item has not changed.
 		token, ok, err = a.Locks.Share(ctx, a.Tenant, l.Entity, me, r.liveHolders(), l.Revision)
 	}
 	if !ok || err != nil {
@@ -53,7 +55,7 @@ func (a *acquisition) takeOne(ctx context.Context, r evaluatedLock) (token int64
 	return token, nil
 }
 
-// liveHolders are the holders that were not read as dead.
+// liveHolders are the holders that were not found dead.
 func (r *evaluatedLock) liveHolders() map[string]workflow.Holder {
 	keep := map[string]workflow.Holder{}
 	for id, h := range r.lock.Holders {
@@ -64,10 +66,12 @@ func (r *evaluatedLock) liveHolders() map[string]workflow.Holder {
 	return keep
 }
 
-// pruneThreshold is the number of holders from which on a run that joins looks which of
-// them are dead, and how many of these it removes at a time.
+// pruneThreshold is the number of holders of a shared lock from which on a joining
+// execution checks which of them are dead. It is also the most that it removes at a
+// time.
 const pruneThreshold = 8
 
+// firstDead picks the dead holders to remove, the oldest first.
 func firstDead(dead map[string]int64) map[string]int64 {
 	some := map[string]int64{}
 	for _, id := range slices.Sorted(maps.Keys(dead)) {
@@ -77,4 +81,26 @@ func firstDead(dead map[string]int64) map[string]int64 {
 		some[id] = dead[id]
 	}
 	return some
+}
+
+// raise raises the revision of a lock item that was last written before the tables were
+// restored, or never, to MinFencingToken. Every later token is greater than that, and
+// so greater than any token that was issued before the restore and has been lost.
+//
+// No execution has written the item since the restore. So the item is not this
+// execution's own lock, whatever it says, and its owner's state was not read too early.
+// The tables need not have been restored to exactly the same moment. A lock that
+// another execution holds stays held.
+func (a *acquisition) raise(ctx context.Context, r *evaluatedLock) error {
+	if r.status == lockConflict {
+		return nil
+	}
+	ok, err := a.Locks.RaiseRevision(ctx, a.Tenant, r.lock.Entity, a.MinFencingToken, r.lock.Revision)
+	if err != nil {
+		return err
+	}
+	if r.status = lockUncertain; ok {
+		r.status, r.lock.Revision = lockFree, a.MinFencingToken
+	}
+	return nil
 }

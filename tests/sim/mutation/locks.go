@@ -8,16 +8,15 @@ const (
 	simLockState     = "tests/sim/lockstate.go"
 	simStore         = "tests/sim/store.go"
 	engineAdvance    = "shared/engine/advance.go"
-	fetchLocks       = "shared/engine/fetch_locks.go"
+	fetchBlocker     = "shared/engine/fetch_blocker.go"
 	lifecycleRetry   = "shared/lifecycle/retry.go"
 	lifecycleCommand = "shared/lifecycle/command.go"
 	settle           = "shared/lifecycle/settle.go"
-	entityWriter     = "shared/engine/entity_writer.go"
 	status           = "statemachines/status.go"
 )
 
 var locks = []Mutation{
-	{Name: "a lock with my ID at a later epoch counts as free", Edits: []Edit{{lockEvaluate, "\tif own > a.Epoch {", "\tif false {"}}},
+	{Name: "a lock with my ID at a later epoch counts as free", Edits: []Edit{{lockEvaluate, "\tif own > r.Epoch {", "\tif false {"}}},
 	{Name: "the lock is taken whatever its revision", Edits: []Edit{{simLockState, `		if l.Revision != seen {
 			return l, l.Token, l.Owner`, "\t\tif false {\n\t\t\treturn l, l.Token, l.Owner"}}},
 	{Name: "the token does not increase", Edits: []Edit{{simLockState, "l.Revision, l.Token = seen+1, seen+1", "l.Revision = seen + 1"}}},
@@ -33,9 +32,9 @@ var locks = []Mutation{
 	{Name: "a waiter registers with an execution that has released", Edits: []Edit{{simStore, `		if !canWait(e.ownerStatus()) {
 `, "\t\tif e == nil {\n"}}},
 	{Name: "an execution waits without registering", Edits: []Edit{{acquire, `	if ok {
-		return true, Result{Conflict: &j.blockedBy}, nil
+		return true, Result{Conflict: &e.blockedBy}, nil
 `, `	if ok || !ok {
-		return true, Result{Conflict: &j.blockedBy}, nil
+		return true, Result{Conflict: &e.blockedBy}, nil
 `}}},
 	{Name: "locking proceeds while the blocker is live", Edits: []Edit{{lifecycleLocks, `		if d.facts.Blocker.Registered {
 `, "\t\tif false {\n"}}},
@@ -51,7 +50,7 @@ var locks = []Mutation{
 	{Name: "the epoch is reset", Edits: []Edit{{lifecycleLocks, `	d.execution.Epoch++
 `, `	d.execution.Epoch = 1
 `}}},
-	{Name: "a child that closes a cycle is not refused", Edits: []Edit{{fetchLocks, "\tif ok && w.execution.Parent != nil {", "\tif false {"}}},
+	{Name: "a child that closes a cycle is not refused", Edits: []Edit{{fetchBlocker, "\tif ok && w.execution.Parent != nil {", "\tif false {"}}},
 	{Name: "an execution that waits for a child holds no locks", Edits: []Edit{{status, "{state: ExecutionWaiting, status: StatusRunning},", "{state: ExecutionWaiting, status: StatusRunning, holdsNoLocks: true},"}}},
 	{Name: "a failed execution holds no locks", Edits: []Edit{{status, "{state: ExecutionError, status: StatusRunning},", "{state: ExecutionError, status: StatusRunning, holdsNoLocks: true},"}}},
 	{Name: "an execution that ended unsafely holds no locks", Edits: []Edit{{status, "{state: ExecutionFailedUnsafe, status: StatusFailed,", "{state: ExecutionFailedUnsafe, status: StatusFailed, holdsNoLocks: true,"}}},
@@ -62,10 +61,10 @@ var locks = []Mutation{
 `, ""}}},
 	{Name: "a retry keeps locks that were released", Edits: []Edit{{lifecycleRetry, " && !d.execution.Unlocked && d.execution.Scope.HeldEpoch == d.execution.Epoch", ""}}},
 	{Name: "a shared lock is taken from its readers", Edits: []Edit{{lockEvaluate, `	if l.Mode == workflow.LockShared {
-		a.evaluateSharers`, `	if l.Mode == workflow.LockShared && a.Mode == workflow.LockShared {
-		a.evaluateSharers`}}},
+		r.evaluateSharers`, `	if l.Mode == workflow.LockShared && r.Mode == workflow.LockShared {
+		r.evaluateSharers`}}},
 	{Name: "joining a shared lock does not raise the revision", Edits: []Edit{{simLockState, `	l.Revision++
 	l.Token, l.Since = l.Revision,`, "\tl.Token, l.Since = l.Revision+1,"}}},
-	{Name: "the inventory is written under any token", Edits: []Edit{{entityWriter, "for try := 1; e.Token < token; try++ {", "for try := 1; ; try++ {"}}},
+	{Name: "the inventory is written under any token", Edits: []Edit{{fetchUpdates, "for try := 1; e.Token < token; try++ {", "for try := 1; ; try++ {"}}},
 	{Name: "completion does not wait for updates", Edits: []Edit{{settle, "if d.execution.State == sm.ExecutionCompleted && !d.updatesApplied() {", "if false {"}}},
 }

@@ -3,7 +3,7 @@ package mutation
 // The files of what is done after the tables were restored.
 const (
 	lifecycleRestore = "shared/lifecycle/restore.go"
-	raiseRevision    = "shared/engine/locking/raise.go"
+	lockTake         = "shared/engine/locking/take.go"
 )
 
 var restores = []Mutation{
@@ -16,5 +16,5 @@ var restores = []Mutation{
 `, `x.StepRunSeq, 0
 `}}},
 	{Name: "messages from before a restore are processed", Edits: []Edit{{sessionConfig, "m.Work.MinFencingToken < r.MinFencingToken()", "m.Work.MinFencingToken < 0"}}},
-	{Name: "a lock from before a restore counts as the execution's own", Test: "shared/engine/locking:TestLocker_LocksFromBeforeRestoreAreNotOwn", Edits: []Edit{{raiseRevision, "\tif r.status == lockConflict {", "\tif r.status == lockConflict || r.status == lockHeld {"}}},
+	{Name: "a lock from before a restore counts as the execution's own", Test: "shared/engine/locking:TestLocker_LocksFromBeforeRestoreAreNotOwn", Edits: []Edit{{lockTake, "\tif r.status == lockConflict {", "\tif r.status == lockConflict || r.status == lockHeld {"}}},
 }
