@@ -10,35 +10,36 @@ import (
 	"github.com/lockstep-run/lockstep/shared/definition/cron"
 )
 
-// TestSchedule_NextAcrossDaylightSavingChanges: in Zurich at 2:00 to 3:00 on the 29th of March, and at 3:00
-// back to 2:00 on the 25th of October; in New York at 2:00 to 3:00 on the 8th of
-// March, and at 2:00 back to 1:00 on the 1st of November.
+// TestSchedule_NextAcrossDaylightSavingChanges: clocks in Zurich go from 2:00 to 3:00 on the
+// 29th of March 2026, and from 3:00 back to 2:00 on the 25th of October. Clocks in New
+// York go from 2:00 to 3:00 on the 8th of March, and from 2:00 back to 1:00 on the 1st of
+// November.
 func TestSchedule_NextAcrossDaylightSavingChanges(t *testing.T) {
 	const zurich, york = "Europe/Zurich", "America/New_York"
 	for _, test := range []struct{ schedule, zone, after, want string }{
-		// At times of the day: once, the first of two, and at the change if there is none.
+		// Times of the day fire once: at the first of two, and at the change if there is none.
 		{"30 2 * * *", zurich, "2026-03-27T12:00:00Z", "2026-03-28T01:30 2026-03-29T01:00 2026-03-30T00:30"},
 		{"30 2 * * *", york, "2026-03-06T12:00:00Z", "2026-03-07T07:30 2026-03-08T07:00 2026-03-09T06:30"},
 		{"30 2 * * *", zurich, "2026-10-24T12:00:00Z", "2026-10-25T00:30 2026-10-26T01:30"},
-		{"30 2 * * *", zurich, "2026-10-25T00:45:00Z", "2026-10-26T01:30"}, // it came at 0:30
+		{"30 2 * * *", zurich, "2026-10-25T00:45:00Z", "2026-10-26T01:30"}, // it fired at 0:30
 		{"30 2 * * *", zurich, "2026-10-25T01:10:00Z", "2026-10-26T01:30"},
 		{"30 1 * * *", york, "2026-10-31T12:00:00Z", "2026-11-01T05:30 2026-11-02T06:30"},
 		{"30 1 * * *", york, "2026-11-01T06:10:00Z", "2026-11-02T06:30"},
 		{"10,50 2 * * *", zurich, "2026-10-25T00:20:00Z", "2026-10-25T00:50 2026-10-26T01:10"},
-		{"10,50 2 29 3 *", zurich, "2026-03-28T12:00:00Z", "2026-03-29T01:00 2027-03-29T00:10"}, // both at the change, once
+		{"10,50 2 29 3 *", zurich, "2026-03-28T12:00:00Z", "2026-03-29T01:00 2027-03-29T00:10"}, // both fire at the change, as one
 		{"0 3 * * *", zurich, "2026-03-28T12:00:00Z", "2026-03-29T01:00 2026-03-30T01:00"},
-		{"0 0 * * *", "Africa/Cairo", "2026-04-23T12:00:00Z", "2026-04-23T22:00 2026-04-24T21:00"},                   // midnight is left out
-		{"0 12 * * *", "Pacific/Apia", "2011-12-29T00:00:00Z", "2011-12-29T22:00 2011-12-30T10:00 2011-12-30T22:00"}, // a day is left out
-		// Again and again: whatever the clock shows.
+		{"0 0 * * *", "Africa/Cairo", "2026-04-23T12:00:00Z", "2026-04-23T22:00 2026-04-24T21:00"},                   // there is no midnight
+		{"0 12 * * *", "Pacific/Apia", "2011-12-29T00:00:00Z", "2011-12-29T22:00 2011-12-30T10:00 2011-12-30T22:00"}, // there is no 30th of December
+		// Intervals ignore the time of the day.
 		{"*/30 * * * *", zurich, "2026-03-29T00:15:00Z", "2026-03-29T00:30 2026-03-29T01:00 2026-03-29T01:30"},
 		{"*/30 * * * *", york, "2026-03-08T06:15:00Z", "2026-03-08T06:30 2026-03-08T07:00 2026-03-08T07:30"},
 		{"*/30 * * * *", zurich, "2026-10-24T23:45:00Z", "2026-10-25T00:00 2026-10-25T00:30 2026-10-25T01:00 2026-10-25T01:30 2026-10-25T02:00"},
 		{"0 * * * *", york, "2026-11-01T04:30:00Z", "2026-11-01T05:00 2026-11-01T06:00 2026-11-01T07:00"},
 		{"0 * * * *", zurich, "2026-10-24T23:30:00Z", "2026-10-25T00:00 2026-10-25T01:00 2026-10-25T02:00"},
 		{"45 * * * *", zurich, "2026-03-29T00:00:00Z", "2026-03-29T00:45 2026-03-29T01:45"},
-		{"0 */2 * * *", zurich, "2026-03-28T23:30:00Z", "2026-03-29T02:00 2026-03-29T04:00"}, // 2:00 is left out
+		{"0 */2 * * *", zurich, "2026-03-28T23:30:00Z", "2026-03-29T02:00 2026-03-29T04:00"}, // there is no 2:00
 		{"*/15 * * * *", "Australia/Lord_Howe", "2026-04-04T14:35:00Z", "2026-04-04T14:45 2026-04-04T15:00 2026-04-04T15:15"},
-		// And when no clock changes.
+		// No clock changes.
 		{"0 0 29 2 *", "", "2096-03-01T00:00:00Z", "2104-02-29T00:00"},
 		{"0 0 13 * 5", "", "2026-03-01T00:00:00Z", "2026-03-06T00:00 2026-03-13T00:00 2026-03-20T00:00"},
 		{"0 0 * * 7", "", "2026-03-01T00:00:00Z", "2026-03-08T00:00"},
@@ -68,7 +69,7 @@ func TestSchedule_NextAcrossDaylightSavingChanges(t *testing.T) {
 	}
 }
 
-// TestParse_NamesInvalidField: what is wrong is told of the field that it is wrong in.
+// TestParse_NamesInvalidField: an error names the field that is wrong and the value in it.
 func TestParse_NamesInvalidField(t *testing.T) {
 	for schedule, want := range map[string]string{
 		"*/90 * * * *": "the step 90 of the minute is out of range: want 1 to 59", "*/0 * * * *": "the step 0 of the minute",
@@ -87,11 +88,11 @@ func TestParse_NamesInvalidField(t *testing.T) {
 		t.Fatal(err)
 	}
 	if at, ok := s.Next(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), time.UTC); ok {
-		t.Error("the 31st of February is", at)
+		t.Error("the 31st of February fires at", at)
 	}
 }
 
-// TestSchedule_NextMatchesGronx: where no clock changes, the moments are those of a library.
+// TestSchedule_NextMatchesGronx: where no clock changes, the times are those of gronx.
 func TestSchedule_NextMatchesGronx(t *testing.T) {
 	for _, schedule := range []string{"* * * * *", "*/7 * * * *", "5-40/10 2,14 * * *", "0 0 1 * *", "30 8 * * 1-5", "0 0 1,15 * 3", "15 10 * 2-4 *", "0 0 29 2 *", "59 23 31 12 *", "*/10 * * * * *", "5,50 0 4 * * 1", "0 6 */3 * *"} {
 		s, err := cron.Parse(schedule)

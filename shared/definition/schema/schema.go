@@ -121,7 +121,7 @@ func Validate(schema, value json.RawMessage, path string) []workflow.Issue {
 		return []workflow.Issue{*issue}
 	}
 	if remaining := maxEvaluations; !withinBudget(s, v, &remaining, map[*jsonschema.Schema]bool{}) {
-		return []workflow.Issue{{Path: path, Code: "limit", Message: "the value is too large to validate against this schema"}}
+		return []workflow.Issue{{Path: path, Code: "limit", Message: "the value needs too much work to validate against this schema"}}
 	}
 	return violations(s, v, path)
 }
