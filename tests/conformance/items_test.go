@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// compareValues compares values of the SDK by their contents; sets have no order.
+// compareValues compares values of the SDK by content; sets have no order.
 var compareValues = cmp.Options{
 	cmpopts.EquateEmpty(),
 	cmpopts.SortSlices(func(a, b string) bool { return a < b }),
@@ -39,41 +39,41 @@ func conditionalPut(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := putItem(t, withAttributes(itemKey(t, 1), "by", stringValue("second")), "attribute_not_exists(pk)")
-	var lost *types.ConditionalCheckFailedException
-	if !errors.As(err, &lost) {
+	var failed *types.ConditionalCheckFailedException
+	if !errors.As(err, &failed) {
 		t.Fatalf("the second put: %v", err)
 	}
-	old, is := lost.Item["by"].(*types.AttributeValueMemberS)
-	wantEqual(t, "the error brings the old item", is && old.Value == "first", true)
+	old, is := failed.Item["by"].(*types.AttributeValueMemberS)
+	wantEqual(t, "the error has the old item", is && old.Value == "first", true)
 }
 
 func racePuts(t *testing.T) {
 	for round := range 5 {
-		won := runConcurrently(t, 50, func(i int) error {
+		succeeded := runConcurrently(t, 50, func(i int) error {
 			return putItem(t, withAttributes(itemKey(t, round), "by", numberValue(i)), "attribute_not_exists(pk)")
 		})
-		wantEqual(t, "winners", won, 1)
+		wantEqual(t, "succeeded", succeeded, 1)
 	}
 }
 
 func raceAdds(t *testing.T) {
 	for round := 1; round <= 5; round++ {
-		won := runConcurrently(t, 200, func(int) error {
+		succeeded := runConcurrently(t, 200, func(int) error {
 			_, err := updateItem(t, itemKey(t, 1), "ADD hits :one", "", attributeMap{":one": numberValue(1)})
 			return err
 		})
-		wantEqual(t, "additions", won, 200)
+		wantEqual(t, "additions", succeeded, 200)
 		wantEqual(t, "counter", numberAttribute(getItem(t, itemKey(t, 1)), "hits"), numberAttribute(attributeMap{"n": numberValue(200 * round)}, "n"))
 	}
 }
 
 func raceVersions(t *testing.T) {
 	mustPutItem(t, withAttributes(itemKey(t, 1), "version", numberValue(41)))
-	won := runConcurrently(t, 50, func(int) error {
+	succeeded := runConcurrently(t, 50, func(int) error {
 		_, err := updateItem(t, itemKey(t, 1), "SET version = version + :one", "version = :seen", attributeMap{":one": numberValue(1), ":seen": numberValue(41)})
 		return err
 	})
-	wantEqual(t, "winners", won, 1)
+	wantEqual(t, "succeeded", succeeded, 1)
 	wantEqual(t, "version", numberAttribute(getItem(t, itemKey(t, 1)), "version"), "42")
 }
 
@@ -92,7 +92,7 @@ func updateExpressions(t *testing.T) {
 	got = must[attributeMap](t)(updateItem(t, itemKey(t, 1), "ADD sum2 :fifth", "", attributeMap{":fifth": numberValue("-8.8")}))
 	wantEqual(t, "decimal arithmetic 9 - 8.8", numberAttribute(got, "sum2"), "0.2")
 	got = must[attributeMap](t)(updateItem(t, itemKey(t, 1), "SET begun = if_not_exists(begun, :one)", "", attributeMap{":one": numberValue(1)}))
-	wantEqual(t, "if_not_exists on what exists", numberAttribute(got, "begun"), "9")
+	wantEqual(t, "if_not_exists on an existing attribute", numberAttribute(got, "begun"), "9")
 }
 
 func conditions(t *testing.T) {

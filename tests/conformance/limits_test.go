@@ -26,12 +26,12 @@ func consumedCapacity(t *testing.T) {
 		}
 		return aws.ToFloat64(c.CapacityUnits)
 	}
-	const asked = types.ReturnConsumedCapacityTotal
+	const returnTotal = types.ReturnConsumedCapacityTotal
 	big := withAttributes(itemKey(t, 1), "data", stringOfBytes(2500))
-	written := must[*dynamodb.PutItemOutput](t)(dynamoClient.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &table, Item: big, ReturnConsumedCapacity: asked}))
+	written := must[*dynamodb.PutItemOutput](t)(dynamoClient.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &table, Item: big, ReturnConsumedCapacity: returnTotal}))
 	wantEqual(t, "units of a write of 2.5 KB", total(written.ConsumedCapacity), 3)
 	for strong, units := range map[bool]float64{true: 1, false: 0.5} {
-		read := must[*dynamodb.GetItemOutput](t)(dynamoClient.GetItem(t.Context(), &dynamodb.GetItemInput{TableName: &table, Key: itemKey(t, 1), ConsistentRead: &strong, ReturnConsumedCapacity: asked}))
+		read := must[*dynamodb.GetItemOutput](t)(dynamoClient.GetItem(t.Context(), &dynamodb.GetItemInput{TableName: &table, Key: itemKey(t, 1), ConsistentRead: &strong, ReturnConsumedCapacity: returnTotal}))
 		wantEqual(t, "units of a read of 2.5 KB", total(read.ConsumedCapacity), units)
 	}
 	done := must[*dynamodb.TransactWriteItemsOutput](t)(transact(t, "", transactPut(withAttributes(itemKey(t, 2), "data", stringOfBytes(2500)), "")))
@@ -83,12 +83,10 @@ func timeToLiveSetting(t *testing.T) {
 	wantEqual(t, "attribute", aws.ToString(got.AttributeName), "expires")
 }
 
-// AWS deletes an expired item within days, and until then reads show it. The
-// pinned program never deletes it: the one feature it lacks. So nothing in the
-// product may rely on the deletion; an expired item has to be recognised by
-// whoever reads it. That is what is asserted: the item is still there with the
-// pinned program (elsewhere it may be gone), and a condition on its time keeps
-// it out.
+// AWS deletes an expired item within days; until then reads return it. Dynoxide never
+// deletes it, the one feature it lacks. So the product must not rely on deletion: the
+// reader has to recognise an expired item. The test checks that dynoxide still returns
+// the item (elsewhere it may be gone) and that a filter on its time excludes it.
 func timeToLiveExpiry(t *testing.T) {
 	name := namePrefix + "-expiry"
 	createTable(t, name, nil)
@@ -105,7 +103,7 @@ func timeToLiveExpiry(t *testing.T) {
 		})).Count)
 	}
 	if n := read(nil, attributeMap{}); n != 2 && (embeddedDB || n != 1) {
-		t.Fatalf("%d of 2 items are there", n)
+		t.Fatalf("read %d of 2 items", n)
 	}
 	wantEqual(t, "items that have not expired", read(aws.String("expires > :now"), attributeMap{":now": numberValue(now.Unix())}), 1)
 }
@@ -142,7 +140,7 @@ func streams(t *testing.T) {
 	wantEqual(t, "events", strings.Join(seen, " "), "INSERT:>1 MODIFY:1>2 REMOVE:2>")
 }
 
-// callStreams speaks to the streams' API, for which the product needs no client.
+// callStreams calls the API of streams; the product has no client for it.
 func callStreams(t *testing.T, operation string, in, out any) {
 	t.Helper()
 	body := must[[]byte](t)(json.Marshal(in))

@@ -1,3 +1,10 @@
+// Package conformance checks that an emulator can stand for AWS: one test per feature
+// of DynamoDB and SQS that the product uses, through the official SDK, without
+// retries.
+//
+// The endpoints are those of the embedded stack, or AWS_ENDPOINT_URL_DYNAMODB and
+// AWS_ENDPOINT_URL_SQS if they are set. A feature that is missing is a failure,
+// never a skipped test.
 package conformance
 
 import (
@@ -29,14 +36,14 @@ var (
 	sqsClient    *sqs.Client
 
 	dynamoEndpoint      string
-	embeddedDB          bool // the endpoint is our pinned program, whose gaps are known
+	embeddedDB          bool // the endpoint is the embedded dynoxide, which never expires items
 	credentialsProvider = credentials.NewStaticCredentialsProvider("test", "test", "")
-	namePrefix          string // begins every name, apart from those of earlier runs
+	namePrefix          string // of every table and queue; another in each test run
 )
 
-// retryClosedConnections repeats nothing that the service has answered. It repeats a call
-// whose kept-alive connection was closed on our side while the answer came in,
-// which the Go transport does now and then, and the SDK by default hides.
+// retryClosedConnections retries only a call whose keep-alive connection the Go
+// transport has closed, which it sometimes does while a reply arrives. It never
+// retries a call that the service has answered.
 func retryClosedConnections() aws.Retryer {
 	return retry.NewStandard(func(o *retry.StandardOptions) {
 		o.Retryables = []retry.IsErrorRetryable{retry.IsErrorRetryableFunc(func(err error) aws.Ternary {
@@ -62,7 +69,7 @@ func runTests(m *testing.M) int {
 	if dynamoEndpoint == "" {
 		program, err := local.Start(ctx, local.Options{})
 		if err != nil {
-			fmt.Fprintln(os.Stderr, "conformance cannot run:", err)
+			fmt.Fprintln(os.Stderr, "conformance:", err)
 			return 1
 		}
 		defer func() { _ = program.Stop() }()
@@ -72,7 +79,7 @@ func runTests(m *testing.M) int {
 	if endpointSQS == "" {
 		server, err := localsqs.New(localsqs.Options{})
 		if err != nil {
-			fmt.Fprintln(os.Stderr, "conformance cannot run:", err)
+			fmt.Fprintln(os.Stderr, "conformance:", err)
 			return 1
 		}
 		web := httptest.NewServer(server)
@@ -85,13 +92,13 @@ func runTests(m *testing.M) int {
 	return m.Run()
 }
 
-// feature is one row of the two tables of tests.
+// feature is one row of the tables of tests.
 type feature struct {
 	name string
 	test func(t *testing.T)
 }
 
-// setNamePrefix gives a run names of its own.
+// setNamePrefix sets a prefix that no earlier test run has used.
 func setNamePrefix() { namePrefix = "c" + strconv.FormatInt(time.Now().UnixMicro(), 36) }
 
 func runAll(t *testing.T, features []feature) {
@@ -103,7 +110,7 @@ func runAll(t *testing.T, features []feature) {
 	}
 }
 
-// must ends the test on an error and passes the value on.
+// must ends the test on an error and returns the value.
 func must[T any](t *testing.T) func(T, error) T {
 	return func(value T, err error) T {
 		t.Helper()
@@ -114,7 +121,6 @@ func must[T any](t *testing.T) func(T, error) T {
 	}
 }
 
-// wantEqual compares what came with what has to come.
 func wantEqual[T comparable](t *testing.T, what string, got, want T) {
 	t.Helper()
 	if got != want {

@@ -17,7 +17,7 @@ import (
 func TestDynamoDB_SupportsUsedFeatures(t *testing.T) {
 	setNamePrefix()
 	table = namePrefix + "-table"
-	// The first feature is a table with three indexes; all others use it.
+	// All features use one table with three indexes.
 	createTable(t, table, nil,
 		globalIndex("all", "colour", "weight", types.ProjectionTypeAll),
 		globalIndex("keys", "shape", "", types.ProjectionTypeKeysOnly),
@@ -25,14 +25,14 @@ func TestDynamoDB_SupportsUsedFeatures(t *testing.T) {
 	described := must[*dynamodb.DescribeTableOutput](t)(dynamoClient.DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: &table}))
 	wantEqual(t, "indexes", len(described.Table.GlobalSecondaryIndexes), 3)
 	runAll(t, []feature{
-		{"every type and 38 digits come back", allAttributeTypes},
-		{"a conditional put loses with the old item", conditionalPut},
-		{"of 50 conditional puts at once one wins", racePuts},
-		{"200 additions at once are all counted, five times", raceAdds},
-		{"of 50 versioned updates at once one wins", raceVersions},
+		{"every type and 38 digits are stored", allAttributeTypes},
+		{"a failed condition returns the old item", conditionalPut},
+		{"one of 50 concurrent conditional puts succeeds", racePuts},
+		{"200 concurrent additions are all counted", raceAdds},
+		{"one of 50 concurrent versioned updates succeeds", raceVersions},
 		{"update expressions", updateExpressions},
 		{"condition functions and operators", conditions},
-		{"an index is up to date after a write, in order, in pages", indexOrder},
+		{"an index is current after a write, ordered and paged", indexOrder},
 		{"sparse indexes, projections, changed keys", indexContents},
 		{"key conditions, filters, counts", queryFilters},
 		{"a page of a query ends at 1 MB", queryPages},
@@ -40,17 +40,17 @@ func TestDynamoDB_SupportsUsedFeatures(t *testing.T) {
 		{"a filtered scan in four segments", parallelScan},
 		{"batches of 25 writes and 100 reads", batches},
 		{"a transaction with all four actions", transaction},
-		{"a cancelled transaction changes nothing and says why", cancelledTransaction},
-		{"100 items in a transaction, not 101, none twice", transactionLimits},
+		{"a cancelled transaction changes nothing and lists reasons", cancelledTransaction},
+		{"a transaction has up to 100 distinct items", transactionLimits},
 		{"a client token makes a transaction idempotent", transactionToken},
-		{"of 30 claims of two items at once one wins both", raceClaims},
+		{"one of 30 concurrent claims of two items gets both", raceClaims},
 		{"consumed capacity of puts, gets and transactions", consumedCapacity},
 		{"consumed capacity by index", capacityByIndex},
-		{"items over 400 KB are refused", itemsOverLimit},
-		{"invalid keys, reserved words and unused values are refused", invalidRequests},
-		{"time to live is switched on", timeToLiveSetting},
-		{"time to live deletes at some time", timeToLiveExpiry},
-		{"streams hold both images", streams},
+		{"items over 400 KB are rejected", itemsOverLimit},
+		{"invalid keys, reserved words and unused values are rejected", invalidRequests},
+		{"time to live is enabled", timeToLiveSetting},
+		{"expired items stay readable or are deleted", timeToLiveExpiry},
+		{"streams have both images", streams},
 	})
 }
 
@@ -66,7 +66,7 @@ func numberValue(n any) attributeValue             { return &types.AttributeValu
 func listValue(v ...attributeValue) attributeValue { return &types.AttributeValueMemberL{Value: v} }
 func stringSetValue(s ...string) attributeValue    { return &types.AttributeValueMemberSS{Value: s} }
 
-// itemKey is the key of an item; each test has a partition of its own.
+// itemKey is the key of an item; each test has its own partition.
 func itemKey(t *testing.T, sort any) attributeMap {
 	return attributeMap{"pk": stringValue(t.Name()), "sk": stringValue(fmt.Sprint(sort))}
 }
@@ -79,12 +79,12 @@ func withAttributes(it attributeMap, pairs ...any) attributeMap {
 	return it
 }
 
-// numberAttribute reads an attribute that has to be a number.
+// numberAttribute reads an attribute that must be a number.
 func numberAttribute(it attributeMap, name string) string {
 	if n, is := it[name].(*types.AttributeValueMemberN); is {
 		return n.Value
 	}
-	return fmt.Sprintf("no number but %T", it[name])
+	return fmt.Sprintf("%T instead of a number", it[name])
 }
 
 func optional(s string) *string {
@@ -135,7 +135,6 @@ func query(t *testing.T, indexName, condition string, values attributeMap, chang
 	return must[*dynamodb.QueryOutput](t)(dynamoClient.Query(t.Context(), in))
 }
 
-// wantErrorCode wants an error with a code.
 func wantErrorCode(t *testing.T, what string, err error, code string) {
 	t.Helper()
 	if !hasCode(err, code) {
@@ -148,8 +147,8 @@ func hasCode(err error, code string) bool {
 	return errors.As(err, &api) && strings.TrimPrefix(api.ErrorCode(), "AWS.SimpleQueueService.") == code
 }
 
-// runConcurrently runs n calls that start together, and counts those that succeed. An
-// error other than a lost condition is the test's end.
+// runConcurrently starts n calls together and counts those that succeed. An error
+// other than a failed condition ends the test.
 func runConcurrently(t *testing.T, n int, call func(i int) error) (succeeded int) {
 	t.Helper()
 	gate, results := make(chan struct{}), make([]error, n)

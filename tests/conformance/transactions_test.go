@@ -71,9 +71,9 @@ func cancelledTransaction(t *testing.T) {
 	wantEqual(t, "reasons", cancellationReasons(err), "None ConditionalCheckFailed None")
 	var cancelled *types.TransactionCanceledException
 	wantEqual(t, "old item in the reason", errors.As(err, &cancelled) && numberAttribute(cancelled.CancellationReasons[1].Item, "n") == "1", true)
-	left := query(t, "", "pk = :p", attributeMap{":p": stringValue(t.Name())}).Items
-	wantEqual(t, "items afterwards", len(left), 1)
-	wantEqual(t, "the one", numberAttribute(left[0], "n"), "1")
+	items := query(t, "", "pk = :p", attributeMap{":p": stringValue(t.Name())}).Items
+	wantEqual(t, "items afterwards", len(items), 1)
+	wantEqual(t, "attribute of the remaining item", numberAttribute(items[0], "n"), "1")
 }
 
 func transactionLimits(t *testing.T) {
@@ -96,21 +96,21 @@ func transactionToken(t *testing.T) {
 	for range 3 {
 		must[*dynamodb.TransactWriteItemsOutput](t)(transact(t, token, transactAdd(itemKey(t, 1), 7)))
 	}
-	wantEqual(t, "sum after three tries", numberAttribute(getItem(t, itemKey(t, 1)), "n"), "7")
+	wantEqual(t, "sum after three attempts", numberAttribute(getItem(t, itemKey(t, 1)), "n"), "7")
 	_, err := transact(t, token, transactAdd(itemKey(t, 1), 8))
 	wantErrorCode(t, "the same token for another transaction", err, "IdempotentParameterMismatchException")
 }
 
-// Claims in crossed orders: one takes both items, the others none.
+// Claims name the two items in either order: one gets both items, the others none.
 func raceClaims(t *testing.T) {
 	for round := range 3 {
 		left, right := string(rune('a'+round))+"-left", string(rune('a'+round))+"-right"
-		won := runConcurrently(t, 30, func(i int) error {
+		succeeded := runConcurrently(t, 30, func(i int) error {
 			claims := []types.TransactWriteItem{transactPut(withAttributes(itemKey(t, left), "owner", numberValue(i)), itemDoesNotExist), transactPut(withAttributes(itemKey(t, right), "owner", numberValue(i)), itemDoesNotExist)}
 			if i%2 == 0 {
 				claims[0], claims[1] = claims[1], claims[0]
 			}
-			for try := 0; ; try++ { // a conflict decides nothing
+			for try := 0; ; try++ { // after a conflict nobody has the items
 				_, err := transact(t, "", claims...)
 				if try == 20 || !strings.Contains(cancellationReasons(err), "TransactionConflict") {
 					return err
@@ -118,7 +118,7 @@ func raceClaims(t *testing.T) {
 				time.Sleep(time.Duration(try) * time.Millisecond)
 			}
 		})
-		wantEqual(t, "winners", won, 1)
+		wantEqual(t, "succeeded", succeeded, 1)
 		wantEqual(t, "owners", numberAttribute(getItem(t, itemKey(t, left)), "owner"), numberAttribute(getItem(t, itemKey(t, right)), "owner"))
 	}
 }
