@@ -3,35 +3,73 @@ package engine
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"time"
 
+	"github.com/lockstep-run/lockstep/shared/engine/definitions"
+	"github.com/lockstep-run/lockstep/shared/engine/dispatch"
+	"github.com/lockstep-run/lockstep/shared/engine/planner"
 	"github.com/lockstep-run/lockstep/shared/engine/port"
-
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
 	"github.com/lockstep-run/lockstep/shared/observe"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// maxCommits bounds the commits of one look: a run of very many steps without
-// jobs goes on in another invocation.
+// maxCommits bounds the commits of one wake-up. An execution with very many steps
+// without jobs continues in another invocation.
 const maxCommits = 64
 
-// Advance answers one lifecycle message: it moves the execution as far as it goes
-// now. An error means that the message should come again; an execution that does
-// not exist is no error, because a message can outlive it or, where a start was
-// interrupted, precede it.
+// workspace is what one wake-up, request or query knows of one execution: the state
+// as loaded, the facts fetched so far, and cached reads of what cannot change.
+type workspace struct {
+	e      *Engine
+	ports  port.Ports
+	tenant string
+	id     string // of the execution
+
+	execution        *workflow.Execution
+	facts            lifecycle.Facts
+	pendingCost      workflow.Cost      // consumed, not committed yet
+	inline           bool               // advanced by the request that started the execution
+	stale            bool               // another handler has changed the execution: reload
+	command          *lifecycle.Command // an operator's command, until it is committed
+	commandCommitted bool
+	limitReached     bool      // the next commit stops an execution at a limit
+	now              time.Time // of the decision that is being made, and of all its facts
+
+	input  *workflow.Input                   // nil until read
+	scopes map[string][]workflow.ScopeEntity // entities of the scopes read so far, by key
+
+	program  *definitions.Program // nil until resolved
+	planner  *planner.Planner     // nil until needed
+	recorder recorder
+}
+
+func (e *Engine) newWorkspace(tenant, id string) *workspace {
+	w := &workspace{e: e, ports: e.OpenPorts(), tenant: tenant, id: id}
+	w.recorder = recorder{logger: e.Log, tracer: e.Tracer, recordMetric: e.RecordMetric, tenant: tenant, executionID: id}
+	return w
+}
+
+func (w *workspace) dispatcher() *dispatch.Dispatcher {
+	return &dispatch.Dispatcher{Packs: w.ports.Packs, Sender: w.ports.Sender, Limits: w.e.Dispatch}
+}
+
+// Advance handles one lifecycle message: it advances the execution as far as it goes
+// now. An error means that the message should be delivered again. An execution that
+// does not exist is not an error: a message can outlive its execution, or precede it
+// where a start was interrupted.
 func (e *Engine) Advance(ctx context.Context, l workflow.Wakeup) (err error) {
-	if l.DeadLetter != nil {
-		b := deadLetters{ports: e.OpenPorts(), now: e.now, nonce: e.Nonce, backoff: e.Backoff, maxConflictRetries: e.MaxConflictRetries, engineVersion: e.version, log: e.Log}
-		return b.RecordDeadLetter(ctx, l)
-	}
 	w := e.newWorkspace(l.Tenant, l.Execution)
+	if l.DeadLetter != nil {
+		return w.recordDeadLetter(ctx, *l.DeadLetter, l.Cost)
+	}
 	if l.Lane == nil {
 		w.pendingCost.Add(l.Cost)
 	}
 	if err := w.load(ctx); err != nil {
 		if workflow.Is(err, workflow.CodeNotFound) {
-			w.recorder.Log(ctx, slog.LevelWarn, "look at an execution that does not exist")
+			w.recorder.Log(ctx, slog.LevelWarn, "wake-up for an execution that does not exist")
 			return nil
 		}
 		return err
@@ -46,17 +84,8 @@ func (e *Engine) Advance(ctx context.Context, l workflow.Wakeup) (err error) {
 	return w.advance(ctx, breakCommand(w.execution, e.now(), e.StallTimeout))
 }
 
-// RecordFailure is told of a look that has failed, so that whoever asks why nothing moves
-// is told, and the run is not tried for ever.
-func (e *Engine) RecordFailure(ctx context.Context, l workflow.Wakeup, cause error) {
-	w := e.newWorkspace(l.Tenant, l.Execution)
-	if err := recordFailure(ctx, w.ports.Store, l, e.now(), cause); err != nil {
-		w.recorder.Warn(ctx, "trouble not written down", err)
-	}
-}
-
-// advance decides and commits until there is nothing to do but wait. A command is
-// part of the first decision that is committed; once it has been, it is done.
+// advance decides and commits until nothing is left to do but wait. A command is part
+// of the first decision that is committed.
 func (w *workspace) advance(ctx context.Context, c *lifecycle.Command) error {
 	defer func() { w.recorder.Flush(ctx, w.e.now()) }()
 	w.command, w.facts.Command = c, c
@@ -72,8 +101,8 @@ func (w *workspace) advance(ctx context.Context, c *lifecycle.Command) error {
 				if !port.Permanent(err) || w.facts.Command != nil {
 					return err
 				}
-				// Nothing will make this work by being repeated: the run fails.
-				w.recorder.Log(ctx, slog.LevelError, "cannot go on", observe.Err(err))
+				// Repeating will not help: the execution fails.
+				w.recorder.Log(ctx, slog.LevelError, "execution cannot continue", observe.Err(err))
 				w.facts.Command = &lifecycle.Command{Kind: lifecycle.CommandBreak, Reason: port.Reason(err)}
 			}
 			if w.stale {
@@ -97,8 +126,8 @@ func (w *workspace) advance(ctx context.Context, c *lifecycle.Command) error {
 			continue
 		}
 		if err := w.dispatchStepRun(ctx, d); err != nil {
-			// The commit stands; its alarm repeats what was not performed.
-			w.recorder.Warn(ctx, "committed, but not all effects performed", err)
+			// The commit stands; its timer repeats the effects that failed.
+			w.recorder.Warn(ctx, "effects of the commit failed; the timer will retry", err)
 			return nil
 		}
 		if d.Idle {
@@ -110,24 +139,91 @@ func (w *workspace) advance(ctx context.Context, c *lifecycle.Command) error {
 	}
 }
 
-// exceedsInlineLimit reports whether the rest is too much for whoever started the run.
+// fetch learns the fact that the decider needs. draft is the execution as far as it
+// has been decided; it is not committed.
+func (w *workspace) fetch(ctx context.Context, n lifecycle.Need, draft *workflow.Execution) error {
+	switch n.Kind {
+	case lifecycle.NeedResolution:
+		return w.fetchResolution(ctx)
+	case lifecycle.NeedReadiness:
+		return w.fetchReadiness(ctx)
+	case lifecycle.NeedDiscovery:
+		return w.fetchDiscovery(ctx, draft)
+	case lifecycle.NeedBlocker:
+		return w.fetchBlocker(ctx)
+	case lifecycle.NeedLocks:
+		return w.fetchLocks(ctx)
+	case lifecycle.NeedPlan:
+		return w.fetchPlan(ctx, n, draft)
+	case lifecycle.NeedReport, lifecycle.NeedClose:
+		return w.fetchReport(ctx, n)
+	case lifecycle.NeedChild, lifecycle.NeedChildCancel:
+		return w.fetchChild(ctx, n)
+	case lifecycle.NeedUpdatesApplied:
+		return w.fetchUpdatesApplied(ctx)
+	case lifecycle.NeedUnreferenced:
+		return w.fetchUnreferenced(ctx)
+	case lifecycle.NeedDiscarded:
+		return w.fetchDiscarded(ctx)
+	}
+	return workflow.Errorf(workflow.CodeInternal, "unknown need %q", n.Kind)
+}
+
+// exceedsInlineLimit reports whether the start request should leave the rest to other
+// handlers, because the scope is large.
 func (w *workspace) exceedsInlineLimit() bool {
 	return w.inline && w.execution.Scope.Total() > w.e.InlineMaxEntities
 }
 
-// commit writes the decision's state under a fresh commit id, with all that has
-// been consumed so far, and wakes whoever waited for the locks it releases.
+func (w *workspace) load(ctx context.Context) (err error) {
+	w.execution, err = w.ports.Store.Load(ctx, w.tenant, w.id)
+	w.recorder.SetExecution(w.execution)
+	return err
+}
+
+// reload starts over from the stored state after a lost race. What is immutable
+// stays, and so does a command that has not been committed. The engine's own break
+// command does not stay. Plans go: a plan made for the commit that failed carries
+// tokens and attributes of locks that the execution may have released and taken
+// again since.
+func (w *workspace) reload(ctx context.Context, conflicts *int) error {
+	if *conflicts++; *conflicts > w.e.MaxConflictRetries {
+		return workflow.Errorf(workflow.CodeConflict, "execution %s keeps changing", w.id)
+	}
+	w.e.Backoff(*conflicts)
+	x, err := w.ports.Store.Load(ctx, w.tenant, w.id)
+	if err != nil {
+		return err
+	}
+	if x.Workflow != w.execution.Workflow || !maps.Equal(x.Blocks, w.execution.Blocks) || !maps.Equal(x.Workflows, w.execution.Workflows) {
+		// Another handler has pinned the versions, perhaps other ones.
+		w.facts.Resolution, w.program, w.planner = nil, nil, nil
+	}
+	w.execution, w.stale, w.facts.Command, w.now = x, false, w.command, w.e.now()
+	w.recorder.SetExecution(x)
+	w.facts.Plans = nil
+	w.planner.ClearCache()
+	w.clearStaleFacts()
+	return nil
+}
+
+// clearStaleFacts drops the facts that a commit or a reload makes stale.
+func (w *workspace) clearStaleFacts() {
+	f := &w.facts
+	f.Blocker, f.Locks, f.Reports, f.Child, f.Discovery, f.Readiness, f.Unreferenced, f.Discarded = nil, nil, nil, nil, nil, nil, nil, false
+}
+
+// commit writes the decision's state and sends the wake-ups that follow from it: to
+// the parent, to those who waited for the locks it releases, and to itself for a
+// short wait. ok is false if another handler has changed the execution.
 func (w *workspace) commit(ctx context.Context, d lifecycle.Decision) (ok bool, err error) {
 	next := d.Next
-	next.FailureStreak = nil // this look has succeeded
+	next.FailureStreak = nil // this wake-up has succeeded
 	ctx, end := w.recorder.StartCommitSpan(ctx, w.execution, next)
 	defer func() { end(err) }()
-	next.Schema, next.Commit, next.EngineVersion = workflow.SchemaVersion, w.e.Nonce(), w.e.version
-	if err := w.offloadHistory(ctx, w.execution, next); err != nil {
+	if err := w.prepareCommit(ctx, w.execution, next); err != nil {
 		return false, err
 	}
-	w.pendingCost.Add(w.ports.Meter.Take())
-	next.Cost.Add(w.pendingCost)
 
 	var waiters []string
 	if next.Version == 1 {
@@ -155,25 +251,15 @@ func (w *workspace) commit(ctx context.Context, d lifecycle.Decision) (ok bool, 
 	return true, nil
 }
 
-// sendWakeups sends looks. Whoever is not told has an alarm.
-func (w *workspace) sendWakeups(ctx context.Context, recipients string, wakeups []workflow.Wakeup) {
-	if len(wakeups) == 0 {
-		return
+// prepareCommit gives next what every commit carries: the schema, a fresh commit id,
+// the engine's version, a history that fits, and the cost of everything consumed so
+// far. seen is the state that next replaces.
+func (w *workspace) prepareCommit(ctx context.Context, seen, next *workflow.Execution) error {
+	next.Schema, next.Commit, next.EngineVersion = workflow.SchemaVersion, w.e.Nonce(), w.e.version
+	if err := w.offloadHistory(ctx, seen, next); err != nil {
+		return err
 	}
-	if err := w.ports.Sender.SendWakeups(ctx, 0, wakeups...); err != nil {
-		w.recorder.Warn(ctx, "not told; their alarms will", err, slog.String("whom", recipients))
-	}
-}
-
-// sendTimerWakeup lets a wait of up to a quarter of an hour, the longest delay of a message,
-// end on time, even if that has come meanwhile: the alarm's sweep is not as fine.
-func (w *workspace) sendTimerWakeup(ctx context.Context, was, now *workflow.Wait) {
-	if now == nil || now.Kind != workflow.WaitTimer || (was != nil && was.Until.Equal(now.Until)) {
-		return
-	}
-	if delay := now.Until.Sub(w.now); delay <= 15*time.Minute {
-		if err := w.ports.Sender.SendWakeups(ctx, max(delay, 0), wakeup(w.execution, "timer")); err != nil {
-			w.recorder.Warn(ctx, "timer not set; the alarm is", err)
-		}
-	}
+	w.pendingCost.Add(w.ports.Meter.Take())
+	next.Cost.Add(w.pendingCost)
+	return nil
 }

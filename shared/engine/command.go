@@ -8,9 +8,9 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Cancel ends a run early and cleanly. It answers once the request is committed;
-// what has been claimed stops at its next heartbeat. A run that is over, or that
-// is already ending, refuses with CodeIllegalTransition.
+// Cancel ends an execution early and cleanly. It returns once the request is
+// committed; jobs that a worker has claimed stop at their next heartbeat. An
+// execution that has ended, or is already ending, returns CodeIllegalTransition.
 func (e *Engine) Cancel(ctx context.Context, c workflow.Caller, id string, req views.CancelRequest) (*workflow.Execution, error) {
 	switch req.Rollback {
 	case "", workflow.RollbackAuto, workflow.RollbackNever:
@@ -24,34 +24,34 @@ func (e *Engine) Cancel(ctx context.Context, c workflow.Caller, id string, req v
 	})
 }
 
-// Acknowledge says that an operator has looked at a run that ended unsafely, and
-// releases its locks.
+// Acknowledge records that an operator has dealt with an execution that ended
+// unsafely, and releases its locks.
 func (e *Engine) Acknowledge(ctx context.Context, c workflow.Caller, id, reason string) (*workflow.Execution, error) {
 	return e.applyCommand(ctx, c, id, lifecycle.Command{Kind: lifecycle.CommandAcknowledge, Reason: reason})
 }
 
-// Retry begins another try of a run that has failed. Locks that are still held
-// stay; otherwise they are taken anew.
+// Retry begins another try of a failed execution. Locks that it still holds stay;
+// otherwise it acquires them again.
 func (e *Engine) Retry(ctx context.Context, c workflow.Caller, id string, req views.RetryRequest) (*workflow.Execution, error) {
 	return e.applyCommand(ctx, c, id, lifecycle.Command{
 		Kind: lifecycle.CommandRetry, Reason: req.Reason, FromStep: req.From, Entities: string(req.Entities),
 	})
 }
 
-// Resume ends the wait of a run that would otherwise go on by itself: for a
-// moment, or for the next attempt of failed jobs.
+// Resume ends a wait that would otherwise end by itself: for a point in time, or
+// for the next attempt of failed jobs.
 func (e *Engine) Resume(ctx context.Context, c workflow.Caller, id, reason string) (*workflow.Execution, error) {
 	return e.applyCommand(ctx, c, id, lifecycle.Command{Kind: lifecycle.CommandResume, Reason: reason})
 }
 
-// Unlock lets go of the locks of a run that has ended and keeps them until it is
-// acknowledged. Its state stays; whatever still works for it is fenced off.
+// Unlock releases the locks of an execution that has ended and would keep them
+// until it is acknowledged. Its state stays; fencing stops what still works for it.
 func (e *Engine) Unlock(ctx context.Context, c workflow.Caller, id, reason string) (*workflow.Execution, error) {
 	return e.applyCommand(ctx, c, id, lifecycle.Command{Kind: lifecycle.CommandUnlock, Reason: reason})
 }
 
-// applyCommand decides the verb on the state as stored. A lost race decides it anew,
-// so that it is refused if the state it meets then does not allow it.
+// applyCommand decides the command on the stored state. After a lost race it
+// decides again, so the command is refused if the new state does not allow it.
 func (e *Engine) applyCommand(ctx context.Context, c workflow.Caller, id string, cmd lifecycle.Command) (*workflow.Execution, error) {
 	cmd.Actor = c.Actor
 	w := e.newWorkspace(c.Tenant, id)
@@ -63,7 +63,7 @@ func (e *Engine) applyCommand(ctx context.Context, c workflow.Caller, id string,
 		return nil, err
 	}
 	if err != nil {
-		// The verb stands; going on from it is what failed, and is done again.
+		// The command is committed; only what follows it failed, and is retried.
 		w.sendWakeups(ctx, "itself", []workflow.Wakeup{wakeup(w.execution, "command")})
 	}
 	return w.execution, nil

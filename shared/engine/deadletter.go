@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"log/slog"
 	"strings"
-	"time"
 
 	"github.com/lockstep-run/lockstep/shared/engine/port"
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
@@ -13,108 +12,94 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// deadLetters is what is needed of the engine. Now has the resolution in which times are
-// stored.
-type deadLetters struct {
-	ports              port.Ports
-	now                func() time.Time
-	nonce              func() string
-	backoff            func(round int) // before deciding again after a lost race
-	maxConflictRetries int
-	engineVersion      string // of the engine
-	log                *slog.Logger
-}
-
-// maxDeadLetterNotices bounds the notices of one run: what has died more often is only listed with
-// the dead letters.
+// maxDeadLetterNotices bounds the notices in the history of one execution. Further
+// dead letters are only listed with the queue's.
 const maxDeadLetterNotices = 50
 
-// historyPageSize is how many events of a long history are read at a time.
+// historyPageSize is how many events of a paged history are read at a time.
 const historyPageSize = 200
 
-// RecordDeadLetter writes that the message l.Dead of the run has died. An error means that the
-// telling should come again; a run that does not exist is none.
-func (b *deadLetters) RecordDeadLetter(ctx context.Context, l workflow.Wakeup) error {
-	letter := *l.DeadLetter
-	kind, _, _ := strings.Cut(letter.Reason, ":") // the rest stands in the history
-	attrs := append(observe.ExecutionAttrs(l.Tenant, l.Execution, ""), slog.String(observe.MessageID, letter.MessageID),
-		slog.String(observe.Queue, letter.Queue), slog.String(observe.Code, kind))
-	if void, err := b.isDisproved(ctx, &letter); void || err != nil {
+// recordDeadLetter writes into an execution's history that a message of it was
+// dead-lettered. It never advances the execution, because that may be what the
+// message failed at. cost is what the handlers of the message consumed. An error means
+// that recording should be repeated; an execution that does not exist is not an error.
+func (w *workspace) recordDeadLetter(ctx context.Context, letter workflow.DeadLetter, cost workflow.Cost) error {
+	kind, _, _ := strings.Cut(letter.Reason, ":") // the full reason is in the history
+	attrs := []slog.Attr{slog.String(observe.MessageID, letter.MessageID), slog.String(observe.Queue, letter.Queue), slog.String(observe.Code, kind)}
+	if disproved, err := w.isDisproved(ctx, &letter); disproved || err != nil {
 		return err
 	}
-	for conflicts := 0; conflicts <= b.maxConflictRetries; conflicts++ {
+	for conflicts := 0; conflicts <= w.e.MaxConflictRetries; conflicts++ {
 		if conflicts > 0 {
-			b.backoff(conflicts)
+			w.e.Backoff(conflicts)
 		}
-		x, err := b.ports.Store.Load(ctx, l.Tenant, l.Execution)
+		x, err := w.ports.Store.Load(ctx, w.tenant, w.id)
 		if workflow.Is(err, workflow.CodeNotFound) {
-			b.log.LogAttrs(ctx, slog.LevelWarn, "a message of a run that does not exist has died", attrs...)
+			w.recorder.Log(ctx, slog.LevelWarn, "dead letter of an execution that does not exist", attrs...)
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		known, err := deadLetterNotices(ctx, b.ports.Store, x, func(known map[string]workflow.DeadLetter) bool {
-			_, twice := known[letter.MessageID]
-			return twice || len(known) >= maxDeadLetterNotices
+		known, err := deadLetterNotices(ctx, w.ports.Store, x, func(known map[string]workflow.DeadLetter) bool {
+			_, recorded := known[letter.MessageID]
+			return recorded || len(known) >= maxDeadLetterNotices
 		})
 		if err != nil {
 			return err
 		}
-		if _, twice := known[letter.MessageID]; twice {
+		if _, recorded := known[letter.MessageID]; recorded {
 			return nil
 		}
 		if len(known) >= maxDeadLetterNotices {
-			b.log.LogAttrs(ctx, slog.LevelWarn, "a message has died, of a run of which many have", attrs...)
+			w.recorder.Log(ctx, slog.LevelWarn, "dead letter not recorded: the execution has too many", attrs...)
 			return nil
 		}
-		ok, err := b.commitNotice(ctx, x, letter, l.Cost)
+		ok, err := w.commitDeadLetter(ctx, x, letter, cost)
 		if err != nil {
 			return err
 		}
 		if ok {
-			b.log.LogAttrs(ctx, slog.LevelWarn, "a message has died", attrs...)
+			w.recorder.Log(ctx, slog.LevelWarn, "dead letter recorded", attrs...)
 			return nil
 		}
 	}
-	return workflow.Errorf(workflow.CodeConflict, "execution %s keeps changing", l.Execution)
+	return workflow.Errorf(workflow.CodeConflict, "execution %s keeps changing", w.id)
 }
 
-// isDisproved reports whether what was feared has not happened.
-func (b *deadLetters) isDisproved(ctx context.Context, letter *workflow.DeadLetter) (bool, error) {
+// isDisproved reports whether a provisional dead letter was not one: the item of its
+// pack exists, so a worker has had the pack.
+func (w *workspace) isDisproved(ctx context.Context, letter *workflow.DeadLetter) (bool, error) {
 	if !letter.Provisional || letter.Pack == nil {
 		return false, nil
 	}
-	p, err := b.ports.Packs.Pack(ctx, *letter.Pack)
+	p, err := w.ports.Packs.Pack(ctx, *letter.Pack)
 	return p != nil, err
 }
 
-// commitNotice commits the notice; false if somebody else has changed the run meanwhile.
-func (b *deadLetters) commitNotice(ctx context.Context, x *workflow.Execution, letter workflow.DeadLetter, cost workflow.Cost) (bool, error) {
-	next, err := lifecycle.RecordDeadLetter(x, letter, b.now())
+// commitDeadLetter commits the notice. ok is false if another handler has changed the
+// execution meanwhile. The failure streak stays, because no wake-up has succeeded.
+func (w *workspace) commitDeadLetter(ctx context.Context, x *workflow.Execution, letter workflow.DeadLetter, cost workflow.Cost) (ok bool, err error) {
+	next, err := lifecycle.RecordDeadLetter(x, letter, w.e.now())
 	if err != nil {
 		return false, err
 	}
-	next.Schema, next.Commit, next.EngineVersion = workflow.SchemaVersion, b.nonce(), b.engineVersion
-	offloader := payloads{store: b.ports.Store, tenant: x.Tenant, executionID: x.ID, nonce: b.nonce}
-	if err := offloader.offloadHistory(ctx, x, next); err != nil {
+	w.pendingCost = cost
+	if err := w.prepareCommit(ctx, x, next); err != nil {
 		return false, err
 	}
-	cost.Add(b.ports.Meter.Take())
-	next.Cost.Add(cost)
-	// What trouble there is stays, for no look has succeeded.
-	_, ok, err := b.ports.Store.Commit(ctx, x.Version, next, false)
+	_, ok, err = w.ports.Store.Commit(ctx, x.Version, next, false)
 	return ok, err
 }
 
-// DeadLetterNotices are the messages of a run that have died, by their id, as its history
-// has them.
+// DeadLetterNotices returns the dead letters in an execution's history, by message id.
+// There are at most 50.
 func DeadLetterNotices(ctx context.Context, store port.Store, x *workflow.Execution) (map[string]workflow.DeadLetter, error) {
 	return deadLetterNotices(ctx, store, x, func(known map[string]workflow.DeadLetter) bool { return len(known) >= maxDeadLetterNotices })
 }
 
-// deadLetterNotices reads until these are enough: first what rides on the run itself, which
-// is the newest, then the pages.
+// deadLetterNotices reads notices until there are enough: first the events in the state
+// item, which are the newest, then the pages.
 func deadLetterNotices(ctx context.Context, store port.Store, x *workflow.Execution, enough func(known map[string]workflow.DeadLetter) bool) (map[string]workflow.DeadLetter, error) {
 	letters := map[string]workflow.DeadLetter{}
 	collectDeadLetters(x.Events, letters)

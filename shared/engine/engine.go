@@ -1,3 +1,32 @@
+// Package engine moves executions forward: load, decide, commit, perform.
+//
+//	API request / message / timer
+//	        |  execution id
+//	        v
+//	load the state item -> decide (package lifecycle) -> one conditional write -> send messages -> repeat until idle
+//
+// Where to start reading: start.go creates executions and command.go carries out
+// an operator's verbs. Both end in advance.go, the loop behind every message. The
+// loop asks package lifecycle what comes next. When the decider needs a fact, the
+// answer is in the file named for it: fetch_resolution.go, fetch_readiness.go,
+// fetch_discovery.go, fetch_blocker.go, fetch_locks.go, fetch_plan.go,
+// fetch_report.go, fetch_child.go, fetch_updates.go, fetch_retention.go. What a
+// commit causes (packs, children, wake-ups) is in effects.go.
+//
+// The other files: validate_start.go checks start requests, payload.go stores what
+// is too large for the state item, deadletter.go records dead-lettered messages,
+// failures.go counts wake-ups that fail, telemetry.go writes logs, metrics and
+// spans, inspect.go reads executions for the queries.
+//
+// Losing a race is normal here: the loop reloads and decides again. A message may
+// arrive twice, late or never, and a handler may crash between any two lines. It
+// then leaves either nothing, or a committed state whose timer brings the next
+// handler.
+//
+// The packages below: port (what the engine needs from outside), locking and
+// dispatch (the two protocols), definitions (compiled definitions and blocks),
+// planner (the jobs of a step run), workers (the polling workers), scheduler (what
+// has become due) and query (the read side).
 package engine
 
 import (
@@ -10,7 +39,6 @@ import (
 	"github.com/lockstep-run/lockstep/shared/engine/port"
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
 	"github.com/lockstep-run/lockstep/shared/observe"
-	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
 // Options are the engine's thresholds. They come from the configuration; none
@@ -18,50 +46,45 @@ import (
 type Options struct {
 	Policy             lifecycle.Policy
 	Dispatch           dispatch.Limits
-	JobTimeout         time.Duration // of a block that names none
-	ReserveAfter       int           // lock conflicts from which a run reserves
+	JobTimeout         time.Duration // for blocks that set none
+	ReserveAfter       int           // lock conflicts after which an execution reserves
 	Parallelism        int           // calls in flight at a time; 1 keeps everything in one goroutine
-	InlineMaxEntities  int           // scopes up to this many entities are driven by whoever starts the run
-	MaxEntities        int           // of one run
-	MaxResultBytes     int           // bytes of earlier results that a step's expressions may see
-	IdempotencyKeyTTL  time.Duration // how long an idempotency key is remembered
-	MaxConflictRetries int           // reloads after lost races in one look
-	StallTimeout       time.Duration // looks that fail for so long end a run
+	InlineMaxEntities  int           // the start request advances executions with up to this many entities
+	MaxEntities        int           // per execution
+	MaxResultBytes     int           // bytes of earlier results that a step's expressions may read
+	IdempotencyKeyTTL  time.Duration // how long an idempotency key stays bound
+	MaxConflictRetries int           // reloads after lost races, per wake-up
+	StallTimeout       time.Duration // wake-ups that fail for this long end an execution
 }
 
-// Deps is what time, chance and the outside are to the engine.
+// Deps are the engine's sources of time, randomness and I/O.
 type Deps struct {
 	Now       func() time.Time
-	NewID     func() string     // a UUIDv7
-	Nonce     func() string     // a short random text
+	NewID     func() string     // returns a UUIDv7
+	Nonce     func() string     // returns a short random text
 	Backoff   func(round int)   // a jittered pause before deciding again after a lost race
-	OpenPorts func() port.Ports // one view of the ports per piece of work
+	OpenPorts func() port.Ports // opens one set of ports per piece of work
 	Log       *slog.Logger
-	Tracer    observe.Tracer // nil: nobody takes spans
+	Tracer    observe.Tracer // nil records no spans
 
-	// RecordMetric takes a value of one of the metrics of package topology; nil: nobody does.
+	// RecordMetric records a value of one of package topology's metrics; nil records none.
 	RecordMetric func(ctx context.Context, metric string, n int)
 }
 
-// Engine performs lifecycle transitions. It keeps no state but a cache of
-// definitions and blocks, which are immutable.
+// Engine performs lifecycle transitions. Its only state is a cache of definitions
+// and blocks, which are immutable.
 type Engine struct {
 	Options
 	Deps
 	definitions *definitions.Cache
-	version     string // of the engine, written on every state item it commits
+	version     string // written on every state item that the engine commits
 }
 
-// New makes an engine. version is written on every state item it commits.
+// New makes an engine. version is written on every state item that it commits.
 func New(deps Deps, o Options, version string) *Engine {
 	return &Engine{Options: o, Deps: deps, definitions: &definitions.Cache{}, version: version}
 }
 
-// now is the time in the resolution in which it is stored, so that a value
+// now is the current time in the resolution in which it is stored, so that a value
 // compares equal before and after a round trip.
 func (e *Engine) now() time.Time { return e.Now().UTC().Truncate(time.Millisecond) }
-
-// wakeup names an execution for a message.
-func wakeup(x *workflow.Execution, why string) workflow.Wakeup {
-	return workflow.Wakeup{Tenant: x.Tenant, Execution: x.ID, Reason: why}
-}

@@ -11,32 +11,41 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// minFailuresToBreak is how many looks have to fail, one after the other, before a run is
-// ended for it, however long that takes.
+// minFailuresToBreak is how many wake-ups have to fail in a row, however long that
+// takes, before the engine ends the execution.
 const minFailuresToBreak = 5
 
-// recordFailure writes down that a look at an execution has failed. It is best effort:
-// where the store does not answer, there is nothing to be said.
-func recordFailure(ctx context.Context, store port.Store, l workflow.Wakeup, now time.Time, cause error) error {
-	x, err := store.Load(ctx, l.Tenant, l.Execution)
+// RecordFailure records that Advance failed for a wake-up. The streak tells an
+// operator why an execution does not move, and ends it after Options.StallTimeout. It
+// is best effort: if the store does not answer, the failure is only logged.
+func (e *Engine) RecordFailure(ctx context.Context, l workflow.Wakeup, cause error) {
+	w := e.newWorkspace(l.Tenant, l.Execution)
+	if err := w.recordFailure(ctx, e.now(), cause); err != nil {
+		w.recorder.Warn(ctx, "failure not recorded", err)
+	}
+}
+
+func (w *workspace) recordFailure(ctx context.Context, now time.Time, cause error) error {
+	x, err := w.ports.Store.Load(ctx, w.tenant, w.id)
 	if err != nil {
 		return err
 	}
-	t := workflow.FailureStreak{Since: now, Count: 1, Reason: port.Reason(cause)}
+	streak := workflow.FailureStreak{Since: now, Count: 1, Reason: port.Reason(cause)}
 	if before := x.FailureStreak; before != nil {
-		t.Since, t.Count = before.Since, before.Count+1
+		streak.Since, streak.Count = before.Since, before.Count+1
 	}
-	return store.RecordFailureStreak(ctx, l.Tenant, l.Execution, x.Version, t)
+	return w.ports.Store.RecordFailureStreak(ctx, w.tenant, w.id, x.Version, streak)
 }
 
-// breakCommand is the order to end a run at which every look has failed for as long as
-// limit, nil if there is no reason for it. What has ended is left as it is,
-// unless its updates of the inventory keep it from letting go of its locks.
+// breakCommand is the command to end an execution whose wake-ups have all failed for
+// as long as limit, or nil if there is no reason to. An execution that has ended stays
+// as it is, unless it cannot release its locks because its updates of the inventory
+// fail.
 func breakCommand(x *workflow.Execution, now time.Time, limit time.Duration) *lifecycle.Command {
-	t := x.FailureStreak
-	if t == nil || t.Count < minFailuresToBreak || now.Sub(t.Since) < limit || sm.Terminal(x.State) && x.State != sm.ExecutionCompleted {
+	streak := x.FailureStreak
+	if streak == nil || streak.Count < minFailuresToBreak || now.Sub(streak.Since) < limit || sm.Terminal(x.State) && x.State != sm.ExecutionCompleted {
 		return nil
 	}
 	return &lifecycle.Command{Kind: lifecycle.CommandBreak, Reason: fmt.Sprintf(
-		"%d looks at it have failed since %s: %s", t.Count, t.Since.Format(time.RFC3339), t.Reason)}
+		"%d wake-ups have failed since %s: %s", streak.Count, streak.Since.Format(time.RFC3339), streak.Reason)}
 }

@@ -11,10 +11,10 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// fetchChild answers what has become of the run that a visit has started, after
-// starting it where it does not exist. end asks it to cancel first; one that does
-// not exist then is created cancelled, so that no handler that was held up can
-// start it later.
+// fetchChild answers NeedChild and NeedChildCancel: the state of the execution that a
+// step run starts, after starting it if it does not exist. NeedChildCancel cancels it
+// first. A child that does not exist then is created cancelled, so that a slow
+// handler cannot start it later.
 func (w *workspace) fetchChild(ctx context.Context, n lifecycle.Need) error {
 	r := w.execution.StepRunBySeq(n.StepRunSeq)
 	if r == nil || r.Child == nil {
@@ -34,7 +34,7 @@ func (w *workspace) fetchChild(ctx context.Context, n lifecycle.Need) error {
 		return err
 	}
 	if mustCancel && !sm.Terminal(c.execution.State) {
-		cancel := lifecycle.Command{Kind: lifecycle.CommandCancel, Source: "parent", Reason: "execution " + w.id + ", which started it, is ending", Cascade: true, Actor: "execution/" + w.id}
+		cancel := lifecycle.Command{Kind: lifecycle.CommandCancel, Source: "parent", Reason: "the parent execution " + w.id + " is ending", Cascade: true, Actor: "execution/" + w.id}
 		if w.execution.Cancellation != nil {
 			cancel.Rollback = w.execution.Cancellation.Rollback
 		}
@@ -49,9 +49,9 @@ func (w *workspace) fetchChild(ctx context.Context, n lifecycle.Need) error {
 	return nil
 }
 
-// createChild creates a child with what the step gives it. What it refuses, it refuses
-// for good.
-func (w *workspace) createChild(ctx context.Context, r *workflow.StepRun, c *workspace, cancelled bool) (*workflow.Failure, error) {
+// createChild creates a child with the parameters and the scope that the step gives
+// it. A child that is refused is refused for good.
+func (w *workspace) createChild(ctx context.Context, r *workflow.StepRun, c *workspace, cancelled bool) (refused *workflow.Failure, err error) {
 	depth := 1
 	root := w.id
 	if p := w.execution.Parent; p != nil {
@@ -62,7 +62,7 @@ func (w *workspace) createChild(ctx context.Context, r *workflow.StepRun, c *wor
 	}
 	if depth > workflow.MaxDepth {
 		w.limitReached = true
-		return refuse(string(workflow.CodeLimit), "runs that start runs go too deep"), nil
+		return refuse(string(workflow.CodeLimit), "child executions are nested too deeply"), nil
 	}
 	d, err := w.definition(ctx, r.Child.Workflow)
 	if err != nil {
@@ -77,11 +77,11 @@ func (w *workspace) createChild(ctx context.Context, r *workflow.StepRun, c *wor
 		return nil, err
 	}
 	if len(planned.Jobs) != 1 {
-		return nil, workflow.Errorf(workflow.CodeInternal, "step %q starts a run and has no parameters for it", r.Label)
+		return nil, workflow.Errorf(workflow.CodeInternal, "step %q starts an execution but has no parameters for it", r.Label)
 	}
 	in := workflow.Input{Parameters: planned.Jobs[0].Parameters}
 	if err := definition.ValidateParameters(d.Definition, in.Parameters); err != nil {
-		return refuse("PARAMETERS", port.Reason(err)), nil //nolint:nilerr // it is the run's problem
+		return refuse("PARAMETERS", port.Reason(err)), nil //nolint:nilerr // the mistake is the definition's: it fails the step
 	}
 	selector, err := p.ExecuteOnParameters(ctx, w.execution, r)
 	if err == nil && len(selector) > 0 {
@@ -92,34 +92,16 @@ func (w *workspace) createChild(ctx context.Context, r *workflow.StepRun, c *wor
 		}
 	}
 	if err != nil {
-		return refuse("PARAMETERS", "executeOnParameters has no value: "+err.Error()), nil //nolint:nilerr // it is the run's problem
+		return refuse("PARAMETERS", "executeOnParameters cannot be evaluated: "+err.Error()), nil //nolint:nilerr // the mistake is the definition's: it fails the step
 	}
 	x := workflow.Execution{
-		Tenant: w.tenant, ID: r.Child.ID, Workflow: d.Ref(), CreatedBy: w.execution.CreatedBy, CorrelationID: w.execution.CorrelationID, TraceParent: w.execution.TraceParent, Labels: w.execution.Labels,
+		Workflow: d.Ref(), CreatedBy: w.execution.CreatedBy, CorrelationID: w.execution.CorrelationID, TraceParent: w.execution.TraceParent, Labels: w.execution.Labels,
 		Parent: &workflow.Parent{Execution: w.id, StepRunSeq: r.Seq, Root: root, Depth: depth, Waits: r.Child.Mode == workflow.ModeDispatch},
 	}
 	var command *lifecycle.Command
 	if cancelled {
-		command = &lifecycle.Command{Kind: lifecycle.CommandCancel, Source: "parent", Reason: "execution " + w.id + " ended before it began"}
+		command = &lifecycle.Command{Kind: lifecycle.CommandCancel, Source: "parent", Reason: "the parent execution " + w.id + " ended before this one began"}
 	}
 	c.inline = true
 	return nil, c.createAndAdvance(ctx, x, in, command)
-}
-
-// parentWakeups wakes the run that waits for this one, once it has ended.
-func (w *workspace) parentWakeups(from, to *workflow.Execution) []workflow.Wakeup {
-	if to.Parent == nil || from.State == to.State || !sm.Terminal(to.State) {
-		return nil
-	}
-	return []workflow.Wakeup{{Tenant: w.tenant, Execution: to.Parent.Execution, Reason: "child " + w.id + " is in " + string(to.State)}}
-}
-
-// startChild starts the child of a visit that has just been committed.
-func (w *workspace) startChild(ctx context.Context, r *workflow.StepRun) error {
-	err := w.fetchChild(ctx, lifecycle.Need{Kind: lifecycle.NeedChild, StepRunSeq: r.Seq})
-	if err != nil {
-		w.recorder.Warn(ctx, "child not started; the alarm will", err)
-		return nil
-	}
-	return w.ports.Sender.SendWakeups(ctx, 0, wakeup(w.execution, "child started"))
 }

@@ -3,17 +3,21 @@ package engine
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"slices"
 
+	"github.com/lockstep-run/lockstep/shared/engine/definitions"
 	"github.com/lockstep-run/lockstep/shared/engine/dispatch"
-
+	"github.com/lockstep-run/lockstep/shared/engine/port"
+	"github.com/lockstep-run/lockstep/shared/expr"
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
 	"github.com/lockstep-run/lockstep/shared/lifecycle/plan"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// fetchDiscovery finds the run's entities, in the fixed order of their keys; or which
-// block has to be asked first. The draft knows of the answer that has just come,
-// which the state as loaded still takes for open.
+// fetchDiscovery answers NeedDiscovery: the execution's entities in the fixed order of
+// their keys, or the acquisition whose block has to be called first. The draft knows
+// that an acquire call has ended; the loaded state still takes it for open.
 func (w *workspace) fetchDiscovery(ctx context.Context, draft *workflow.Execution) error {
 	in, err := w.startInput(ctx)
 	if err != nil {
@@ -28,20 +32,20 @@ func (w *workspace) fetchDiscovery(ctx context.Context, draft *workflow.Executio
 		w.facts.Discovery = &lifecycle.Discovery{AcquireIndex: -1, Problem: w.facts.Resolution.Problem}
 		return nil
 	}
-	answers, err := w.acquireAnswers(ctx, draft)
+	acquired, err := w.readAcquired(ctx, draft)
 	if err != nil {
 		return err
 	}
 	search := &entitySearch{
 		tenant: w.tenant, registry: w.ports.Registry, program: w.program, parameters: in.Parameters, maxEntities: w.e.MaxEntities,
 	}
-	a, err := search.findAll(ctx, in.Selector, answers)
+	found, err := search.findAll(ctx, in.Selector, acquired)
 	if err != nil {
 		return err
 	}
-	f := &lifecycle.Discovery{AcquireIndex: a.pendingAcquisition, Problem: a.problem}
+	f := &lifecycle.Discovery{AcquireIndex: found.pendingAcquisition, Problem: found.problem}
 	if f.Problem == nil && f.AcquireIndex < 0 {
-		if f.Scope, err = w.offloadScope(ctx, a.entities); err != nil {
+		if f.Scope, err = w.offloadScope(ctx, found.entities); err != nil {
 			return err
 		}
 	}
@@ -49,9 +53,10 @@ func (w *workspace) fetchDiscovery(ctx context.Context, draft *workflow.Executio
 	return nil
 }
 
-// acquireAnswers is what blocks have answered in this try, by acquisition.
-func (w *workspace) acquireAnswers(ctx context.Context, x *workflow.Execution) (map[int][]workflow.EntityKey, error) {
-	answers := map[int][]workflow.EntityKey{}
+// readAcquired reads the entities that blocks have acquired in this try, by the index
+// of their acquisition.
+func (w *workspace) readAcquired(ctx context.Context, x *workflow.Execution) (map[int][]workflow.EntityKey, error) {
+	acquired := map[int][]workflow.EntityKey{}
 	for i := range x.StepRuns {
 		r := &x.StepRuns[i]
 		if r.Kind != workflow.JobAcquire || r.Try != x.Try || r.Open() {
@@ -68,10 +73,217 @@ func (w *workspace) acquireAnswers(ctx context.Context, x *workflow.Execution) (
 				return nil, err
 			}
 			if err := json.Unmarshal(list, &rec.Entities); err != nil {
-				return nil, workflow.Errorf(workflow.CodeInternal, "what block %s has found cannot be read: %w", r.Block, err)
+				return nil, workflow.Errorf(workflow.CodeInternal, "the entities that block %s has acquired cannot be decoded: %w", r.Block, err)
 			}
 		}
-		answers[r.StepIndex] = rec.Entities
+		acquired[r.StepIndex] = rec.Entities
 	}
-	return answers, nil
+	return acquired, nil
+}
+
+// entitySearch collects the entities that an execution starts with and acquires.
+type entitySearch struct {
+	tenant      string
+	registry    port.Registry
+	program     *definitions.Program
+	parameters  json.RawMessage
+	maxEntities int
+
+	matches map[workflow.EntityKey]bool
+}
+
+// searchResult is the entities in their fixed order, or the acquisition whose block has
+// to be called first, or the problem that ends the execution.
+type searchResult struct {
+	entities           []workflow.ScopeEntity
+	pendingAcquisition int // index in the program; -1 for none
+	problem            *workflow.Failure
+}
+
+// findAll collects the entities of the start selector and of every acquisition.
+// acquired holds what blocks have returned so far, by acquisition.
+func (s *entitySearch) findAll(ctx context.Context, start *workflow.Selector, acquired map[int][]workflow.EntityKey) (searchResult, error) {
+	s.matches = map[workflow.EntityKey]bool{}
+	found := searchResult{pendingAcquisition: -1}
+	var err error
+	if !start.Empty() {
+		if found.problem, err = s.addSelected(ctx, *start, true); found.problem != nil || err != nil {
+			return found, err
+		}
+	}
+	for i := range s.program.Acquisitions {
+		acq := &s.program.Acquisitions[i]
+		if acq.Block != "" {
+			keys, ok := acquired[i]
+			if !ok {
+				found.pendingAcquisition = i
+				return found, nil
+			}
+			found.problem, err = s.addKnown(ctx, keys)
+		} else {
+			found.problem, err = s.addAcquired(ctx, i)
+		}
+		if found.problem != nil || err != nil {
+			return found, err
+		}
+		if acq.AssertNotEmpty && !s.hasType(acq.Type) {
+			found.problem = emptyScopeFailure(fmt.Sprintf("step %q acquires no %s, although it sets assertNotEmpty", s.program.LabelOf(acq.Origin, acq.StepIndex), acq.Type))
+			return found, nil
+		}
+		if len(s.matches) > s.maxEntities {
+			break
+		}
+	}
+	switch {
+	case len(s.matches) == 0 && s.program.AssertNotEmpty:
+		found.problem = emptyScopeFailure("no entity matches, although the definition sets assertNotEmpty")
+	case len(s.matches) > s.maxEntities:
+		found.problem = &workflow.Failure{Code: string(workflow.CodeLimit),
+			Message: fmt.Sprintf("the execution needs at least %d entities, the limit is %d", len(s.matches), s.maxEntities)}
+	}
+	for key := range s.matches {
+		found.entities = append(found.entities, workflow.ScopeEntity{Key: key})
+	}
+	slices.SortFunc(found.entities, func(a, b workflow.ScopeEntity) int { return a.Key.Compare(b.Key) })
+	return found, nil
+}
+
+func emptyScopeFailure(message string) *workflow.Failure {
+	return &workflow.Failure{Code: "EMPTY", Message: message}
+}
+
+func (s *entitySearch) hasType(entityType string) bool {
+	for key := range s.matches {
+		if key.Type == entityType {
+			return true
+		}
+	}
+	return false
+}
+
+// addAcquired adds the entities of an acquisition without a block.
+func (s *entitySearch) addAcquired(ctx context.Context, i int) (*workflow.Failure, error) {
+	a := &s.program.Acquisitions[i]
+	sel := workflow.Selector{Type: a.Type, IDs: a.IDs, Groups: a.Groups, Query: a.Query}
+	switch {
+	case a.Expand != nil:
+		return s.addExpanded(ctx, i)
+	case a.IDsExpr != "":
+		ids, err := s.program.AcquireIDs(i, s.parameters)
+		if err != nil {
+			return acquireFailure("the ids to acquire cannot be evaluated: ", err), nil
+		}
+		sel.IDs = append(slices.Clone(sel.IDs), ids...)
+		if len(ids) == 0 && sel.Empty() {
+			return nil, nil // an empty list of ids selects no entity, not the whole type
+		}
+	}
+	return s.addSelected(ctx, sel, false)
+}
+
+// addExpanded adds the entities that entities of another type refer to.
+func (s *entitySearch) addExpanded(ctx context.Context, i int) (*workflow.Failure, error) {
+	a := &s.program.Acquisitions[i]
+	var from []workflow.EntityKey
+	for key := range s.matches {
+		if key.Type == a.Expand.From {
+			from = append(from, key)
+		}
+	}
+	if len(from) == 0 {
+		return nil, nil
+	}
+	slices.SortFunc(from, workflow.EntityKey.Compare)
+	entities, err := s.registry.Entities(ctx, s.tenant, from, true)
+	if err != nil {
+		return nil, err
+	}
+	var keys []workflow.EntityKey
+	for _, key := range from {
+		ids, err := s.program.ExpandIDs(i, s.parameters, entities[key])
+		if err != nil {
+			failure := acquireFailure("the expansion cannot be evaluated: ", err)
+			failure.Entity = key.String()
+			return failure, nil
+		}
+		for _, id := range ids {
+			keys = append(keys, workflow.EntityKey{Type: a.Type, ID: id})
+		}
+	}
+	return s.addKnown(ctx, keys)
+}
+
+func acquireFailure(what string, err error) *workflow.Failure {
+	return &workflow.Failure{Code: "ACQUIRE", Message: what + err.Error()}
+}
+
+// addKnown adds entities by key. A key that is not in the inventory is a problem that
+// names it.
+func (s *entitySearch) addKnown(ctx context.Context, keys []workflow.EntityKey) (*workflow.Failure, error) {
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	entities, err := s.registry.Entities(ctx, s.tenant, slices.Compact(slices.SortedFunc(slices.Values(keys), workflow.EntityKey.Compare)), true)
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range keys {
+		if _, ok := entities[key]; !ok {
+			return &workflow.Failure{Code: "ENTITY_NOT_FOUND", Entity: key.String(),
+				Message: fmt.Sprintf("the inventory has no entity %s", key)}, nil
+		}
+		s.matches[key] = true
+	}
+	return nil, nil
+}
+
+// addSelected adds the entities of a selector; a selector with nothing but a type adds
+// all of that type. explicit says that the selector comes from a request. A query of a
+// request that fails for every entity is a problem, because that is hardly intended.
+func (s *entitySearch) addSelected(ctx context.Context, sel workflow.Selector, explicit bool) (*workflow.Failure, error) {
+	keys := make([]workflow.EntityKey, 0, len(sel.IDs))
+	for _, id := range sel.IDs {
+		keys = append(keys, workflow.EntityKey{Type: sel.Type, ID: id})
+	}
+	if problem, err := s.addKnown(ctx, keys); problem != nil || err != nil {
+		return problem, err
+	}
+	all := len(sel.IDs) == 0 && len(sel.Groups) == 0 && sel.Query == ""
+	if len(sel.Groups) == 0 && sel.Query == "" && !all {
+		return nil, nil
+	}
+	var query *expr.Selection
+	if sel.Query != "" {
+		compiled, err := expr.CompileQuery(sel.Query)
+		if err != nil {
+			return &workflow.Failure{Code: "QUERY", Message: err.Error()}, nil //nolint:nilerr // the mistake is the query's: it fails the execution
+		}
+		query = compiled.Select()
+	}
+	page := workflow.Page{Limit: workflow.MaxPageSize}
+	for {
+		list, err := s.registry.EntitiesOf(ctx, s.tenant, sel.Type, page)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range list.Items {
+			if all || inGroups(e, sel.Groups) || (query != nil && query.Match(e)) {
+				s.matches[e.Key()] = true
+			}
+			if err := ctx.Err(); err != nil { // a costly query over many entities takes long
+				return nil, err
+			}
+		}
+		if list.NextToken == "" && explicit && query != nil && query.Err() != nil {
+			return &workflow.Failure{Code: "QUERY", Message: "the query fails for every entity: " + query.Err().Error()}, nil //nolint:nilerr // the mistake is the query's: it fails the execution
+		}
+		if list.NextToken == "" || len(s.matches) > s.maxEntities {
+			return nil, nil
+		}
+		page.Token = list.NextToken
+	}
+}
+
+func inGroups(e workflow.Entity, groups []string) bool {
+	return slices.ContainsFunc(e.Groups, func(g string) bool { return slices.Contains(groups, g) })
 }

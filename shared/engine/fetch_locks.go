@@ -10,33 +10,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// fetchBlocker registers a blocked run once more with whoever blocks it, on the
-// condition that it still does. A run that another has started then looks whether
-// it waits for itself: whoever waits for it holds locks.
-func (w *workspace) fetchBlocker(ctx context.Context) error {
-	b := w.execution.BlockedBy
-	var ok bool
-	var err error
-	if b.Reservation {
-		ok, err = w.ports.Store.AddReserverWaiter(ctx, w.tenant, b.Execution, w.id)
-	} else {
-		ok, err = w.ports.Store.AddHolderWaiter(ctx, w.tenant, b.Execution, b.Epoch, w.id)
-	}
-	if err != nil {
-		return err
-	}
-	blocker := &lifecycle.Blocker{Registered: ok}
-	if ok && w.execution.Parent != nil {
-		if blocker.Deadlock, err = locking.Deadlocked(ctx, w.ports.Store, w.execution); err != nil {
-			return err
-		}
-	}
-	w.facts.Blocker = blocker
-	return nil
-}
-
-// fetchLocks acquires all locks of the committed epoch and then reads, under them,
-// what the run will work with: each entity's attributes, beside its token.
+// fetchLocks answers NeedLocks. It acquires all locks of the committed epoch and then
+// reads, under them, the entities that the execution will work with.
 func (w *workspace) fetchLocks(ctx context.Context) error {
 	entities, err := w.loadEntities(ctx, w.execution.Scope)
 	if err != nil {
@@ -62,7 +37,7 @@ func (w *workspace) fetchLocks(ctx context.Context) error {
 	answer := &lifecycle.LockResult{Epoch: w.execution.Epoch, Conflict: got.Conflict, Dropped: got.Skipped}
 	if got.Conflict == nil {
 		keys = slices.DeleteFunc(keys, func(key workflow.EntityKey) bool { _, held := got.Tokens[key]; return !held })
-		held, err := loadScopeEntities(ctx, w.ports.Registry, w.tenant, keys, got.Tokens)
+		held, err := w.readHeldEntities(ctx, keys, got.Tokens)
 		if err != nil {
 			return err
 		}
@@ -73,4 +48,21 @@ func (w *workspace) fetchLocks(ctx context.Context) error {
 	}
 	w.facts.Locks = answer
 	return nil
+}
+
+// readHeldEntities reads the attributes of the entities that are locked, each with the
+// token of its lock.
+func (w *workspace) readHeldEntities(ctx context.Context, keys []workflow.EntityKey, tokens map[workflow.EntityKey]int64) ([]workflow.ScopeEntity, error) {
+	known := map[workflow.EntityKey]workflow.Entity{}
+	if len(keys) > 0 {
+		var err error
+		if known, err = w.ports.Registry.Entities(ctx, w.tenant, keys, true); err != nil {
+			return nil, err
+		}
+	}
+	held := make([]workflow.ScopeEntity, len(keys))
+	for i, key := range keys {
+		held[i] = workflow.ScopeEntity{Key: key, Token: tokens[key], Attributes: known[key].Attributes}
+	}
+	return held, nil
 }

@@ -9,13 +9,14 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// definition is the pinned definition, or another exact one, compiled.
+// definition reads the definition under an exact reference, compiled.
 func (w *workspace) definition(ctx context.Context, ref workflow.Ref) (*definitions.Definition, error) {
 	return w.e.definitions.Definition(ctx, w.ports.Registry, w.tenant, ref)
 }
 
-// fetchResolution fetches the run's program and, of every block it names, the pinned
-// version; before anything is pinned, the newest version that matches.
+// fetchResolution answers NeedResolution: the execution's program, and each block
+// that it names at the pinned version. Before anything is pinned, that is the newest
+// version that matches.
 func (w *workspace) fetchResolution(ctx context.Context) error {
 	r := &lifecycle.Resolution{Blocks: map[string]workflow.Block{}}
 	program, problem, err := w.e.definitions.Program(ctx, w.ports.Registry, w.tenant, w.execution.Workflow, w.execution.Workflows)
@@ -50,7 +51,7 @@ func (w *workspace) fetchResolution(ctx context.Context) error {
 	return nil
 }
 
-// resolveBlock adds the block of a step, or of an acquisition, which runs on nothing.
+// resolveBlock adds the block of a step, or of an acquisition, whose runOn is empty.
 func (w *workspace) resolveBlock(ctx context.Context, r *lifecycle.Resolution, blockRef, label, runOn string) error {
 	b, known := r.Blocks[blockRef]
 	if !known {
@@ -66,7 +67,7 @@ func (w *workspace) resolveBlock(ctx context.Context, r *lifecycle.Resolution, b
 	}
 	if runOn != "" && b.RunOn != "" && b.RunOn != runOn {
 		r.Problem = &workflow.Failure{Code: "BLOCK_MISMATCH", Step: label,
-			Message: fmt.Sprintf("step %q runs on %s, but block %s on %s", label, runOn, b.Ref(), b.RunOn)}
+			Message: fmt.Sprintf("step %q runs on %s, but block %s runs on %s", label, runOn, b.Ref(), b.RunOn)}
 	}
 	return nil
 }

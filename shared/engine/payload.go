@@ -3,90 +3,115 @@ package engine
 import (
 	"context"
 	"encoding/json"
+	"slices"
 
-	"github.com/lockstep-run/lockstep/shared/engine/port"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// maxInlineScopeBytes is up to how many bytes of entities ride in the state item.
+// Large values are stored in items of their own, so that the state item stays small:
+// the input, the entities of a scope, and the older pages of the history.
+
+// maxInlineScopeBytes is how many bytes of entities, as JSON, the state item holds.
 const maxInlineScopeBytes = 320
 
-// payloads reads and writes what lies beside one state item.
-type payloads struct {
-	store       port.Store
-	tenant      string
-	executionID string
-	nonce       func() string // a short random text
-
-	input *workflow.Input
-	scope map[string][]workflow.ScopeEntity // by key
-}
-
-// loadInput is what the starter gave, wherever it lives.
-func (b *payloads) loadInput(ctx context.Context, in workflow.Input) (*workflow.Input, error) {
-	if b.input != nil {
-		return b.input, nil
+// startInput returns the execution's input, wherever it is stored.
+func (w *workspace) startInput(ctx context.Context) (*workflow.Input, error) {
+	if w.input != nil {
+		return w.input, nil
 	}
+	in := w.execution.Input
 	if in.Offloaded {
-		stored, err := b.store.LoadInput(ctx, b.tenant, b.executionID)
+		stored, err := w.ports.Store.LoadInput(ctx, w.tenant, w.id)
 		if err != nil {
 			return nil, err
 		}
 		in = stored
 	}
-	b.input = &in
-	return b.input, nil
+	w.input = &in
+	return w.input, nil
 }
 
-// offloadInput is the input as it stands in the state item; a large one is stored.
-func (b *payloads) offloadInput(ctx context.Context, in workflow.Input) (workflow.Input, error) {
-	b.input = &in
+// offloadInput returns the input as the state item holds it. It stores a large input.
+func (w *workspace) offloadInput(ctx context.Context, in workflow.Input) (workflow.Input, error) {
+	w.input = &in
 	if len(in.Parameters)+selectorSize(in.Selector) <= workflow.MaxInlineInputBytes {
 		return in, nil
 	}
-	return workflow.Input{Offloaded: true}, b.store.SaveInput(ctx, b.tenant, b.executionID, in)
+	return workflow.Input{Offloaded: true}, w.ports.Store.SaveInput(ctx, w.tenant, w.id, in)
 }
 
-// offloadScope keeps entities inline or in chunks under a key of this handler's own,
-// so that two handlers who discover at the same time never mix.
-func (b *payloads) offloadScope(ctx context.Context, entities []workflow.ScopeEntity) (workflow.Scope, error) {
+// selectorSize is the size of a selector as JSON, in bytes.
+func selectorSize(s *workflow.Selector) int {
+	if s == nil {
+		return 0
+	}
+	raw, err := json.Marshal(s)
+	if err != nil {
+		return workflow.MaxInlineInputBytes + 1
+	}
+	return len(raw)
+}
+
+// offloadScope returns the scope as the state item holds it. It stores many entities
+// in chunks, under a random key, so that two handlers that discover at the same time
+// never mix their chunks.
+func (w *workspace) offloadScope(ctx context.Context, entities []workflow.ScopeEntity) (workflow.Scope, error) {
 	s := workflow.Scope{Counts: map[string]int{}}
 	for _, e := range entities {
 		s.Counts[e.Key.Type]++
 	}
 	raw, err := json.Marshal(entities)
 	if err != nil {
-		return s, workflow.Errorf(workflow.CodeInternal, "scope: %w", err)
+		return s, workflow.Errorf(workflow.CodeInternal, "encode the scope: %w", err)
 	}
 	if len(raw) <= maxInlineScopeBytes {
 		s.Inline = entities
 		return s, nil
 	}
-	s.Key = b.nonce()
-	s.Chunks, err = b.store.SaveScope(ctx, b.tenant, b.executionID, s.Key, entities)
-	b.cacheScope(s.Key, entities)
+	s.Key = w.e.Nonce()
+	s.Chunks, err = w.ports.Store.SaveScope(ctx, w.tenant, w.id, s.Key, entities)
+	w.cacheScope(s.Key, entities)
 	return s, err
 }
 
-// loadEntities are those of a scope, as last written.
-func (b *payloads) loadEntities(ctx context.Context, s workflow.Scope) ([]workflow.ScopeEntity, error) {
+// loadEntities returns the entities of a scope.
+func (w *workspace) loadEntities(ctx context.Context, s workflow.Scope) ([]workflow.ScopeEntity, error) {
 	if s.Key == "" {
 		return s.Inline, nil
 	}
-	if known, ok := b.scope[s.Key]; ok {
+	if known, ok := w.scopes[s.Key]; ok {
 		return known, nil
 	}
-	entities, err := b.store.LoadScope(ctx, b.tenant, b.executionID, s.Key, s.Chunks)
+	entities, err := w.ports.Store.LoadScope(ctx, w.tenant, w.id, s.Key, s.Chunks)
 	if err != nil {
 		return nil, err
 	}
-	b.cacheScope(s.Key, entities)
+	w.cacheScope(s.Key, entities)
 	return entities, nil
 }
 
-func (b *payloads) cacheScope(key string, entities []workflow.ScopeEntity) {
-	if b.scope == nil {
-		b.scope = map[string][]workflow.ScopeEntity{}
+func (w *workspace) cacheScope(key string, entities []workflow.ScopeEntity) {
+	if w.scopes == nil {
+		w.scopes = map[string][]workflow.ScopeEntity{}
 	}
-	b.scope[key] = entities
+	w.scopes[key] = entities
+}
+
+// The state item holds at most maxInlineEvents events after a commit. A page of the
+// history has a fixed size and is keyed by its first sequence number, so that every
+// handler that writes it, however late, writes the same.
+const maxInlineEvents, eventsPerPage = 40, 30
+
+// offloadHistory moves the oldest events out of the state item before the commit that
+// would exceed its limit. It moves only events that have been committed: the events
+// of this decision may be lost to a race and be decided differently.
+func (w *workspace) offloadHistory(ctx context.Context, seen, next *workflow.Execution) error {
+	for len(next.Events) > maxInlineEvents && next.Events[eventsPerPage-1].Sequence <= seen.Sequence && seen.Version > 0 {
+		if err := w.ports.Store.SaveEvents(ctx, w.tenant, w.id, next.Events[:eventsPerPage]); err != nil {
+			return err
+		}
+		next.PagedThrough = next.Events[eventsPerPage-1].Sequence
+		next.Events = slices.Clone(next.Events[eventsPerPage:])
+	}
+	return nil
 }

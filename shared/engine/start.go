@@ -8,18 +8,19 @@ import (
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// Start creates a run and drives it as far as it goes without waiting, if its
-// scope is small. The definition's version is resolved and pinned before the
-// answer. With an idempotency key that is bound already, the run it is bound to
-// is returned and existed is true; the same key with another request is refused
-// with CodeIdempotencyMismatch.
+// Start creates an execution and, if its scope is small, advances it as far as it
+// goes without waiting. It resolves and pins the definition's version before it
+// returns. If the idempotency key is already bound, Start returns the execution
+// that it is bound to, with existed set. The same key with another request returns
+// CodeIdempotencyMismatch.
 func (e *Engine) Start(ctx context.Context, c workflow.Caller, req views.StartRequest) (x *workflow.Execution, existed bool, err error) {
 	id := e.NewID()
 	w := e.newWorkspace(c.Tenant, id)
 	w.inline = true
-	w.pendingCost.Add(workflow.Cost{Invocations: 1}) // the request that starts the run
+	w.pendingCost.Add(workflow.Cost{Invocations: 1}) // the start request itself
 	if req.IdempotencyKey != "" {
 		digest, err := requestDigest(req)
 		if err != nil {
@@ -33,9 +34,9 @@ func (e *Engine) Start(ctx context.Context, c workflow.Caller, req views.StartRe
 			return existing, true, nil
 		}
 		if boundID != "" {
-			// An earlier try bound the key and has died, or is about to write the run:
-			// either way this one only finishes what that has begun.
-			w.id, w.executionID, existed = boundID, boundID, true
+			// An earlier request bound the key and then crashed, or is about to write
+			// the execution. Either way, this one finishes what that one began.
+			w.id, existed = boundID, true
 		}
 	}
 	d, err := w.resolveWorkflow(ctx, req)
@@ -47,7 +48,7 @@ func (e *Engine) Start(ctx context.Context, c workflow.Caller, req views.StartRe
 		return nil, false, err
 	}
 	if req.IdempotencyKey != "" {
-		// Only a request that is valid binds its key.
+		// Only a valid request binds its key.
 		digest, err := requestDigest(req)
 		if err != nil {
 			return nil, false, err
@@ -61,43 +62,22 @@ func (e *Engine) Start(ctx context.Context, c workflow.Caller, req views.StartRe
 			if got.Digest != digest {
 				return nil, false, idempotencyMismatch()
 			}
-			w.id, w.executionID, existed = got.Execution, got.Execution, true
+			w.id, existed = got.Execution, true
 		}
 	}
-	if err := w.startRequested(ctx, c, req, d, in, existed); err != nil {
+	err = w.createAndAdvance(ctx, workflow.Execution{
+		StepRunSeq: lifecycle.ForgottenStepRuns(e.Policy, existed), Workflow: d.Ref(),
+		CreatedBy: c.Actor, CorrelationID: c.CorrelationID, TraceParent: w.recorder.TraceParent(ctx),
+		Labels: req.Labels, NotBefore: req.NotBefore.UTC().Truncate(time.Millisecond),
+	}, in, nil)
+	if err != nil {
 		return nil, false, err
 	}
 	return w.execution, existed, nil
 }
 
-// startRequested writes the new run and drives it. Once it is written the start has
-// succeeded, whatever happens on the way from there: the alarm covers it.
-func (w *workspace) startRequested(ctx context.Context, c workflow.Caller, req views.StartRequest, d *definitions.Definition, in workflow.Input, keyBound bool) error {
-	return w.createAndAdvance(ctx, workflow.Execution{
-		Tenant: w.tenant, ID: w.id, StepRunSeq: lifecycle.ForgottenStepRuns(w.e.Policy, keyBound), Workflow: d.Ref(), CreatedBy: c.Actor, CorrelationID: c.CorrelationID, TraceParent: w.recorder.TraceParent(ctx), Labels: req.Labels, NotBefore: req.NotBefore.UTC().Truncate(time.Millisecond),
-	}, in, nil)
-}
-
-// createAndAdvance writes a new run and drives it, beginning with a command if there is one.
-func (w *workspace) createAndAdvance(ctx context.Context, x workflow.Execution, in workflow.Input, command *lifecycle.Command) error {
-	var err error
-	if x.Input, err = w.offloadInput(ctx, in); err != nil {
-		return err
-	}
-	w.execution = lifecycle.NewExecution(x, w.e.now())
-	if err = w.advance(ctx, command); err == nil {
-		return nil
-	}
-	if w.execution.Version == 0 {
-		return err
-	}
-	w.recorder.Warn(ctx, "started, but not driven on", err)
-	w.sendWakeups(ctx, "itself", []workflow.Wakeup{wakeup(w.execution, "start")})
-	return nil
-}
-
-// lookupIdempotencyKey looks for an idempotency key without binding it: the execution it is
-// bound to, or only its id if that execution was never written.
+// lookupIdempotencyKey reads a key without binding it. It returns the execution
+// that the key is bound to, or only its id if that execution was never written.
 func (w *workspace) lookupIdempotencyKey(ctx context.Context, key, digest string) (id string, x *workflow.Execution, err error) {
 	b, err := w.ports.Registry.IdempotencyRecord(ctx, w.tenant, key, w.e.now())
 	if err != nil || b.Execution == "" {
@@ -113,8 +93,8 @@ func (w *workspace) lookupIdempotencyKey(ctx context.Context, key, digest string
 	return b.Execution, x, err
 }
 
-// resolveWorkflow resolves the workflow of a request to the newest published version that
-// matches and is not archived.
+// resolveWorkflow resolves a request's workflow to the newest published version
+// that matches and is not archived.
 func (w *workspace) resolveWorkflow(ctx context.Context, req views.StartRequest) (*definitions.Definition, error) {
 	ref, err := req.Ref()
 	if err != nil {
@@ -129,4 +109,78 @@ func (w *workspace) resolveWorkflow(ctx context.Context, req views.StartRequest)
 		return nil, workflow.Errorf(workflow.CodeNotFound, "no published workflow matches %s", ref)
 	}
 	return w.definition(ctx, exact)
+}
+
+// newExecution is the workspace's execution, new, with its input. It stores a large
+// input, and not the execution. The caller sets everything that is not the same for
+// requests, schedules and children.
+func (w *workspace) newExecution(ctx context.Context, x workflow.Execution, in workflow.Input) (*workflow.Execution, error) {
+	stored, err := w.offloadInput(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	x.Tenant, x.ID, x.Input = w.tenant, w.id, stored
+	return lifecycle.NewExecution(x, w.e.now()), nil
+}
+
+// createAndAdvance writes a new execution and advances it, beginning with the
+// command if there is one. Once the execution is written, the start has succeeded:
+// its timer covers whatever fails after that.
+func (w *workspace) createAndAdvance(ctx context.Context, x workflow.Execution, in workflow.Input, command *lifecycle.Command) error {
+	var err error
+	if w.execution, err = w.newExecution(ctx, x, in); err != nil {
+		return err
+	}
+	if err = w.advance(ctx, command); err == nil {
+		return nil
+	}
+	if w.execution.Version == 0 {
+		return err
+	}
+	w.recorder.Warn(ctx, "execution started, but not advanced; a wake-up will retry", err)
+	w.sendWakeups(ctx, "itself", []workflow.Wakeup{wakeup(w.execution, "start")})
+	return nil
+}
+
+// scheduleActor is the creator of executions that a schedule starts.
+const scheduleActor = "schedule"
+
+// StartScheduled creates the execution of a schedule under the given id, unless it
+// exists, and sends a wake-up for it. The scheduler starts many executions and
+// leaves advancing them to the handlers of the wake-ups.
+func (e *Engine) StartScheduled(ctx context.Context, s spec.Schedule, id string) error {
+	w := e.newWorkspace(s.Tenant, id)
+	d, err := w.definition(ctx, s.Workflow)
+	if err != nil {
+		return err
+	}
+	// An execution that exists stays as it is, and so does its stored input: the
+	// schedule may have been published again since.
+	heads, err := w.ports.Store.Heads(ctx, s.Tenant, []string{id})
+	if err != nil {
+		return err
+	}
+	if heads[id].State != "" {
+		return w.ports.Sender.SendWakeups(ctx, 0, workflow.Wakeup{Tenant: s.Tenant, Execution: id, Reason: "schedule"})
+	}
+	in, err := validateStart(d.Definition, views.StartRequest{Parameters: s.Cron.Parameters, ExecuteOnParameters: s.Cron.ExecuteOnParameters})
+	if err != nil {
+		return err
+	}
+	x, err := w.newExecution(ctx, workflow.Execution{
+		Workflow: d.Ref(), CreatedBy: scheduleActor, Labels: map[string]string{spec.LabelSchedule: s.Name},
+	}, in)
+	if err != nil {
+		return err
+	}
+	x.TraceParent = w.recorder.RecordRootSpan(ctx, "schedule")
+	x.Version, x.MinFencingToken = 1, e.Policy.MinFencingToken
+	if err := w.prepareCommit(ctx, x, x); err != nil {
+		return err
+	}
+	x.DueAt = e.now().Add(e.Policy.PollInterval) // if the wake-up is lost
+	if _, err := w.ports.Store.Create(ctx, x); err != nil {
+		return err
+	}
+	return w.ports.Sender.SendWakeups(ctx, 0, wakeup(x, "schedule"))
 }

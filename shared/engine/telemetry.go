@@ -11,8 +11,8 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// recorder speaks of one run during one look. Measure takes values of metrics; nil:
-// nobody does.
+// recorder writes logs, metrics and spans about one execution during one wake-up.
+// recordMetric may be nil.
 type recorder struct {
 	logger       *slog.Logger
 	tracer       observe.Tracer
@@ -20,21 +20,21 @@ type recorder struct {
 
 	tenant      string
 	executionID string
-	execution   *workflow.Execution // as last seen, nil before
+	execution   *workflow.Execution // as last loaded or committed; nil before that
 
-	transitions int
+	transitions int               // changes of state since the last Flush
 	fromState   sm.ExecutionState // before the first of them
 }
 
-// SetExecution makes the run known as it stands.
+// SetExecution sets the state that the recorder describes.
 func (t *recorder) SetExecution(x *workflow.Execution) { t.execution = x }
 
-// Log writes a line about the run.
+// Log writes a log line about the execution.
 func (t *recorder) Log(ctx context.Context, level slog.Level, message string, attrs ...slog.Attr) {
 	t.logger.LogAttrs(ctx, level, message, append(t.attrs(), attrs...)...)
 }
 
-// Warn writes that something has gone wrong which heals by itself.
+// Warn logs a failure from which the engine recovers by itself.
 func (t *recorder) Warn(ctx context.Context, message string, err error, attrs ...slog.Attr) {
 	t.Log(ctx, slog.LevelWarn, message, append(attrs, observe.Err(err))...)
 }
@@ -47,14 +47,12 @@ func (t *recorder) attrs() []slog.Attr {
 	return observe.ExecutionAttrs(t.tenant, t.executionID, correlation)
 }
 
-// RecordTransition keeps a commit in mind. stopped says that with it a bound has stopped a run
-// that would go on and on.
-//
-// The changes of state of one look are one line together: its history has each, and
-// lines are paid for.
-func (t *recorder) RecordTransition(ctx context.Context, from, to *workflow.Execution, guardStopped bool) {
+// RecordTransition notes a commit. limitReached says that it stopped an execution at a
+// limit. Flush writes all changes of state of a wake-up as one log line: the history
+// has each of them, and log lines cost money.
+func (t *recorder) RecordTransition(ctx context.Context, from, to *workflow.Execution, limitReached bool) {
 	t.execution = to
-	if guardStopped {
+	if limitReached {
 		t.measure(ctx, topology.MetricGuardStops, 1)
 	}
 	if from.State == to.State {
@@ -66,10 +64,11 @@ func (t *recorder) RecordTransition(ctx context.Context, from, to *workflow.Exec
 	t.transitions++
 }
 
-// Flush tells what the look has come to, when it is over.
+// Flush logs the changes of state of a wake-up, and measures how long the execution has
+// waited for locks.
 func (t *recorder) Flush(ctx context.Context, now time.Time) {
 	if t.transitions > 0 {
-		t.Log(ctx, slog.LevelInfo, "execution moved", t.transitionAttrs()...)
+		t.Log(ctx, slog.LevelInfo, "execution changed state", t.transitionAttrs()...)
 		t.transitions = 0
 	}
 	if age := lockAge(t.execution, now); age >= minReportedLockAge {
@@ -77,7 +76,8 @@ func (t *recorder) Flush(ctx context.Context, now time.Time) {
 	}
 }
 
-// transitionAttrs is from where to where the run has moved, and why if it was not meant to.
+// transitionAttrs are the first and the last state and, of an execution that failed,
+// the cause.
 func (t *recorder) transitionAttrs() []slog.Attr {
 	attrs := []slog.Attr{
 		slog.String(observe.Workflow, t.execution.Workflow.String()), slog.String(observe.From, string(t.fromState)), slog.String(observe.To, string(t.execution.State)),
@@ -89,19 +89,19 @@ func (t *recorder) transitionAttrs() []slog.Attr {
 		}
 	}
 	addIfSet(observe.Cause, string(t.execution.Cause))
-	if why := t.execution.Error; why != nil { // what it says may be a block's own words; where it was is not
-		addIfSet(observe.Code, why.Code)
-		addIfSet(observe.Step, why.Step)
-		addIfSet(observe.Entity, why.Entity)
+	if failure := t.execution.Error; failure != nil { // without its message, which may be a block's own text
+		addIfSet(observe.Code, failure.Code)
+		addIfSet(observe.Step, failure.Step)
+		addIfSet(observe.Entity, failure.Entity)
 	}
 	return attrs
 }
 
-// minReportedLockAge is how long a run has to have waited for its locks before that counts:
-// most wait for moments, and each value is a line of the log.
+// minReportedLockAge is the shortest wait for locks that is measured. Most waits are
+// much shorter, and each value is a log line.
 const minReportedLockAge = time.Minute
 
-// lockAge is for how long a run has waited for locks that others hold.
+// lockAge is how long an execution has waited for locks that others hold.
 func lockAge(x *workflow.Execution, now time.Time) time.Duration {
 	if x == nil || x.BlockedBy == nil || x.LockSince.IsZero() || x.State != sm.ExecutionScheduled {
 		return 0
@@ -113,4 +113,36 @@ func (t *recorder) measure(ctx context.Context, metric string, n int) {
 	if t.recordMetric != nil {
 		t.recordMetric(ctx, metric, n)
 	}
+}
+
+// StartAdvanceSpan begins the span of a wake-up of an execution that has been loaded.
+// The span belongs to the trace in which the execution was started, whatever sent the
+// wake-up.
+func (t *recorder) StartAdvanceSpan(ctx context.Context, reason string) (in context.Context, end observe.EndFunc) {
+	return observe.OrNoop(t.tracer).Start(ctx, observe.SpanConfig{
+		Name: "advance", Parent: t.execution.TraceParent, Kind: observe.Consumer, Attrs: append(t.attrs(), slog.String("reason", reason)),
+	})
+}
+
+// RecordRootSpan records a span for a start that no request caused, and returns its
+// traceparent: the execution and all that follows belong to its trace.
+func (t *recorder) RecordRootSpan(ctx context.Context, name string) (traceparent string) {
+	in, end := observe.OrNoop(t.tracer).Start(ctx, observe.SpanConfig{Name: name, Attrs: t.attrs()})
+	end(nil)
+	return t.TraceParent(in)
+}
+
+// TraceParent returns the traceparent of the context's span.
+func (t *recorder) TraceParent(ctx context.Context) string {
+	return observe.OrNoop(t.tracer).Traceparent(ctx)
+}
+
+// StartCommitSpan begins the span of a commit.
+func (t *recorder) StartCommitSpan(ctx context.Context, from, to *workflow.Execution) (in context.Context, end observe.EndFunc) {
+	attrs := append(t.attrs(), slog.String(observe.From, string(from.State)), slog.String(observe.To, string(to.State)),
+		slog.Int64(observe.Version, to.Version))
+	if r := to.StepRunBySeq(to.StepRunSeq); r != nil {
+		attrs = append(attrs, slog.String(observe.Step, r.Label))
+	}
+	return observe.OrNoop(t.tracer).Start(ctx, observe.SpanConfig{Name: "commit", Attrs: attrs})
 }

@@ -77,7 +77,7 @@ func TestRecorder_LogsOneLinePerAdvance(t *testing.T) {
 		}
 		p.Drain()
 		p.ExpectState(x.ID, sm.ExecutionCompletedAck)
-		lines := p.logLines("execution moved")
+		lines := p.logLines("execution changed state")
 		want := []map[string]any{
 			{"from": "NEW", "to": "RUNNING"}, {"from": "RUNNING", "to": "COMPLETED_ACK"},
 		}
@@ -86,7 +86,7 @@ func TestRecorder_LogsOneLinePerAdvance(t *testing.T) {
 		}
 		for i, l := range lines {
 			maps.Copy(want[i], map[string]any{
-				"level": "INFO", "message": "execution moved", "tenant": "acme", "executionId": x.ID, "correlationId": "order-7", "workflow": "p/w:1.0.0",
+				"level": "INFO", "message": "execution changed state", "tenant": "acme", "executionId": x.ID, "correlationId": "order-7", "workflow": "p/w:1.0.0",
 				"commits": l["commits"], "version": l["version"],
 			})
 			if fmt.Sprint(l) != fmt.Sprint(want[i]) {
@@ -130,7 +130,7 @@ steps:
 	if p.log.Len() == 0 || strings.Contains(p.log.String(), mark) {
 		t.Errorf("wrote %s", p.log.String())
 	}
-	for _, l := range p.logLines("execution moved") {
+	for _, l := range p.logLines("execution changed state") {
 		if l["to"] == "FAILED_SAFE" && (l["cause"] == nil || l["code"] == nil) {
 			t.Errorf("it does not say why: %v", l)
 		}

@@ -12,7 +12,9 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// validateStart checks what the starter gives against what the definition takes.
+// validateStart checks a start request against the definition and returns the
+// execution's input: its parameters, and its selector with the type filled in. What
+// is wrong is CodeInvalid, with one issue per mistake.
 func validateStart(d *spec.Definition, req views.StartRequest) (workflow.Input, error) {
 	in := workflow.Input{Parameters: req.Parameters}
 	if len(in.Parameters) == 0 {
@@ -47,19 +49,7 @@ func validateStart(d *spec.Definition, req views.StartRequest) (workflow.Input, 
 	return in, nil
 }
 
-// selectorSize is about how many bytes a selector takes.
-func selectorSize(s *workflow.Selector) int {
-	if s == nil {
-		return 0
-	}
-	raw, err := json.Marshal(s)
-	if err != nil {
-		return workflow.MaxInlineInputBytes + 1
-	}
-	return len(raw)
-}
-
-// requestDigest identifies a request.
+// requestDigest identifies the content of a request: SHA-256 of its JSON, in hex.
 func requestDigest(req views.StartRequest) (string, error) {
 	raw, err := json.Marshal(req)
 	if err != nil {
@@ -69,7 +59,7 @@ func requestDigest(req views.StartRequest) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// idempotencyMismatch is the refusal of a key that belongs to another request.
+// idempotencyMismatch is the error for a key that belongs to another request.
 func idempotencyMismatch() error {
 	return workflow.Errorf(workflow.CodeIdempotencyMismatch, "this Idempotency-Key belongs to another request")
 }

@@ -209,7 +209,7 @@ func TestTelemetry_NamesExecutionAndHidesSecrets(t *testing.T) {
 		}
 	}
 	for _, component := range []string{"api", "lifecycle"} {
-		moved := s.waitForLogLine(t, "execution moved", func(l logLine) bool { return l["executionId"] == bad && l["component"] == component })
+		moved := s.waitForLogLine(t, "execution changed state", func(l logLine) bool { return l["executionId"] == bad && l["component"] == component })
 		if moved["correlationId"] != "order-7" || moved["requestId"] == nil || moved["workflow"] != "test/good:1.0.0" || moved["traceId"] != traceID {
 			t.Errorf("%v", moved)
 		}
@@ -276,7 +276,7 @@ func (c *spanCollector) wantTrace(t *testing.T, id string, job logLine) {
 			<-time.After(20 * time.Millisecond)
 		}
 	}
-	jobs, advances, commits := about("EXECUTE test/work:1.0.0", 2), about("look", 1), about("commit", 3)
+	jobs, advances, commits := about("EXECUTE test/work:1.0.0", 2), about("advance", 1), about("commit", 3)
 	requests := map[string]bool{}
 	for _, s := range c.named("POST /workflow-execution") {
 		if s.TraceID == traceID && s.ParentSpanID == "b7ad6b7169203331" && s.service == "lockstep-api" && s.attribute("correlationId") == "order-7" {

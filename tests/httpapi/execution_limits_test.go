@@ -126,7 +126,7 @@ func limitChildDepth(t *testing.T, l limit) {
 	}
 	at, beyond := w.execute(fmt.Sprintf(`{"workflow":"p/g%d"}`, l.n)), w.execute(fmt.Sprintf(`{"workflow":"p/g%d"}`, l.n+1))
 	checkLimit(t, l, at, beyond)
-	if !strings.HasSuffix(beyond.Reason, "runs that start runs go too deep") {
+	if !strings.HasSuffix(beyond.Reason, "child executions are nested too deeply") {
 		t.Errorf("it does not say why: %s", beyond.Reason)
 	}
 }

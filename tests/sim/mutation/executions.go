@@ -2,19 +2,18 @@ package mutation
 
 // The files of what a run does besides.
 const (
-	stepRun             = "shared/lifecycle/step_run.go"
-	stepClose           = "shared/lifecycle/step_close.go"
-	stepRollback        = "shared/lifecycle/step_rollback.go"
-	decider             = "shared/lifecycle/decider.go"
-	workspace           = "shared/engine/workspace.go"
-	fetchChild          = "shared/engine/fetch_child.go"
-	start               = "shared/engine/start.go"
-	sweep               = "shared/engine/scheduler/sweep.go"
-	payloadHistory      = "shared/engine/payload_history.go"
-	pipeline            = "shared/engine/planner/pipeline.go"
-	rows                = "statemachines/execution.go"
-	spec                = "shared/workflow/spec/definition.go"
-	fetchUpdatesApplied = "shared/engine/fetch_updates_applied.go"
+	stepRun      = "shared/lifecycle/step_run.go"
+	stepClose    = "shared/lifecycle/step_close.go"
+	stepRollback = "shared/lifecycle/step_rollback.go"
+	decider      = "shared/lifecycle/decider.go"
+	fetchChild   = "shared/engine/fetch_child.go"
+	start        = "shared/engine/start.go"
+	sweep        = "shared/engine/scheduler/sweep.go"
+	payload      = "shared/engine/payload.go"
+	pipeline     = "shared/engine/planner/pipeline.go"
+	rows         = "statemachines/execution.go"
+	spec         = "shared/workflow/spec/definition.go"
+	fetchUpdates = "shared/engine/fetch_updates.go"
 )
 
 var executions = []Mutation{
@@ -38,17 +37,17 @@ var executions = []Mutation{
 		d.execution.DueAt, d.changed = time.Time{}, true
 `}}},
 	{Name: "half of the timers fire", Edits: []Edit{{sweep, "do(ctx, i/shards, i%shards)", "do(ctx, i/shards, i%shards/2)"}}},
-	{Name: "a reload keeps plans", Test: "shared/engine:TestPlan_NotReusedAcrossEpochs", Edits: []Edit{{workspace, "\tw.facts.Plans = nil\n", ""}, {workspace, `	w.planner.ClearCache()
+	{Name: "a reload keeps plans", Test: "shared/engine:TestPlan_NotReusedAcrossEpochs", Edits: []Edit{{engineAdvance, "\tw.facts.Plans = nil\n", ""}, {engineAdvance, `	w.planner.ClearCache()
 `, ""}}},
 	{Name: "all commits have one id", Edits: []Edit{{engineAdvance, "workflow.SchemaVersion, w.e.Nonce(), w.e.version", "workflow.SchemaVersion, \"c\", w.e.version"}}},
-	{Name: "paged events are not stored", Edits: []Edit{{payloadHistory, `		if err := b.store.SaveEvents(ctx, b.tenant, b.executionID, next.Events[:eventsPerPage]); err != nil {
+	{Name: "paged events are not stored", Edits: []Edit{{payload, `		if err := w.ports.Store.SaveEvents(ctx, w.tenant, w.id, next.Events[:eventsPerPage]); err != nil {
 			return err
 		}
 `, ""}}},
 	{Name: "a repeated request starts another execution", Edits: []Edit{
-		{start, `			w.id, w.executionID, existed = got.Execution, got.Execution, true
+		{start, `			w.id, existed = got.Execution, true
 `, ""},
-		{start, `			w.id, w.executionID, existed = boundID, boundID, true
+		{start, `			w.id, existed = boundID, true
 `, ""}}},
 	{Name: "a parent is not notified of its child's end", Edits: []Edit{{engineAdvance, `	wakeups := w.parentWakeups(from, next)
 `, `	wakeups := w.parentWakeups(from, next)[:0]
@@ -75,5 +74,5 @@ var executions = []Mutation{
 }
 
 // failStepRun`}}},
-	{Name: "watchers of an entity are not notified", Test: "shared/engine:TestStartWhen_WakesOnUpdateByAnotherExecution", Edits: []Edit{{fetchUpdatesApplied, `w.sendWakeups(ctx, "watchers", wakeups)`, `w.sendWakeups(ctx, "watchers", wakeups[:0])`}}},
+	{Name: "watchers of an entity are not notified", Test: "shared/engine:TestStartWhen_WakesOnUpdateByAnotherExecution", Edits: []Edit{{fetchUpdates, `w.sendWakeups(ctx, "watchers", wakeups)`, `w.sendWakeups(ctx, "watchers", wakeups[:0])`}}},
 }

@@ -1,0 +1,115 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/engine/dispatch"
+	"github.com/lockstep-run/lockstep/shared/engine/planner"
+	"github.com/lockstep-run/lockstep/shared/lifecycle"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// Effects are what a commit causes outside the state item. None is required for
+// correctness: if one is lost, the execution's timer brings a handler that repeats it.
+
+// dispatchStepRun sends the packs of a step run that has just been committed, or
+// starts its child.
+func (w *workspace) dispatchStepRun(ctx context.Context, d lifecycle.Decision) error {
+	r := w.execution.StepRunBySeq(d.DispatchSeq)
+	if d.DispatchSeq == 0 || r == nil {
+		return nil
+	}
+	if r.Child != nil {
+		return w.startChild(ctx, r)
+	}
+	p, err := w.ensurePlanner(ctx)
+	if err != nil {
+		return err
+	}
+	if r.Pipeline > 0 && r.Kind == workflow.JobExecute {
+		ended, err := p.StartPipeline(ctx, w.execution, r, w.e.now())
+		if ended {
+			w.sendWakeups(ctx, "itself", []workflow.Wakeup{wakeup(w.execution, "pipeline")})
+		}
+		return err
+	}
+	stepRun := p.StepRun(w.execution, r)
+	if _, err := stepRun.Jobs(ctx); err != nil { // before Take, so that the messages carry its cost
+		return err
+	}
+	return w.dispatcher().Dispatch(ctx, stepRun, w.e.now(), w.ports.Meter.Take())
+}
+
+// startChild starts the child of a step run that has just been committed.
+func (w *workspace) startChild(ctx context.Context, r *workflow.StepRun) error {
+	err := w.fetchChild(ctx, lifecycle.Need{Kind: lifecycle.NeedChild, StepRunSeq: r.Seq})
+	if err != nil {
+		w.recorder.Warn(ctx, "child not started; the timer will retry", err)
+		return nil
+	}
+	return w.ports.Sender.SendWakeups(ctx, 0, wakeup(w.execution, "child started"))
+}
+
+// sendLane sends the next pack of a lane that its worker could not continue: the lane
+// belongs to a pipeline, its retry policy has a condition, or its chain was cut.
+func (w *workspace) sendLane(ctx context.Context, l workflow.Wakeup) error {
+	r := w.execution.StepRunBySeq(l.StepRunSeq)
+	if !planner.CanAdvance(r) || w.execution.MinFencingToken != w.e.Policy.MinFencingToken {
+		return nil
+	}
+	p, err := w.ensurePlanner(ctx)
+	if err != nil {
+		return err
+	}
+	err = p.SendLane(ctx, w.execution, r, *l.Lane, w.e.now(), l.Cost)
+	var problem *dispatch.PlanError
+	if errors.As(err, &problem) {
+		w.facts.Reports = map[lifecycle.Need]*lifecycle.Report{
+			{Kind: lifecycle.NeedReport, StepRunSeq: r.Seq}: {StepRunSeq: r.Seq, Cause: problem.Cause, Problem: problem.Failure},
+		}
+		return nil
+	}
+	return err
+}
+
+// wakeup is a wake-up message for an execution. The reason is for logs.
+func wakeup(x *workflow.Execution, reason string) workflow.Wakeup {
+	return workflow.Wakeup{Tenant: x.Tenant, Execution: x.ID, Reason: reason}
+}
+
+// parentWakeups wakes the parent once this execution has ended.
+func (w *workspace) parentWakeups(from, to *workflow.Execution) []workflow.Wakeup {
+	if to.Parent == nil || from.State == to.State || !sm.Terminal(to.State) {
+		return nil
+	}
+	return []workflow.Wakeup{{Tenant: w.tenant, Execution: to.Parent.Execution, Reason: "child " + w.id + " is in " + string(to.State)}}
+}
+
+// sendWakeups sends wake-ups. A wake-up that is not sent costs time only: each
+// recipient has a timer.
+func (w *workspace) sendWakeups(ctx context.Context, recipients string, wakeups []workflow.Wakeup) {
+	if len(wakeups) == 0 {
+		return
+	}
+	if err := w.ports.Sender.SendWakeups(ctx, 0, wakeups...); err != nil {
+		w.recorder.Warn(ctx, "wake-up not sent; the timer will retry", err, slog.String("recipients", recipients))
+	}
+}
+
+// sendTimerWakeup sends a delayed wake-up for a wait of up to 15 minutes, the longest
+// delay of a message, so that the wait ends on time; the sweep of timers is coarser.
+// If the time has come meanwhile, the wake-up has no delay.
+func (w *workspace) sendTimerWakeup(ctx context.Context, before, after *workflow.Wait) {
+	if after == nil || after.Kind != workflow.WaitTimer || (before != nil && before.Until.Equal(after.Until)) {
+		return
+	}
+	if delay := after.Until.Sub(w.now); delay <= 15*time.Minute {
+		if err := w.ports.Sender.SendWakeups(ctx, max(delay, 0), wakeup(w.execution, "timer")); err != nil {
+			w.recorder.Warn(ctx, "delayed wake-up not sent; the timer will retry", err)
+		}
+	}
+}

@@ -1,0 +1,32 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/lockstep-run/lockstep/shared/engine/port"
+	"github.com/lockstep-run/lockstep/shared/lifecycle"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// fetchReport answers NeedReport and NeedClose: it reads the packs of an open step
+// run, or continues to close it. If an execution that ended unsafely has a step run
+// that can never be closed, the report's problem tells the operator why.
+func (w *workspace) fetchReport(ctx context.Context, n lifecycle.Need) error {
+	var rep *lifecycle.Report
+	p, err := w.ensurePlanner(ctx)
+	if err == nil {
+		rep, err = p.Report(ctx, w.execution, n, w.now)
+	}
+	if err != nil && w.execution.State == sm.ExecutionFailedUnsafe && port.Permanent(err) {
+		rep, err = &lifecycle.Report{StepRunSeq: n.StepRunSeq, Problem: &workflow.Failure{Code: string(workflow.CodeOf(err)), Message: port.Reason(err)}}, nil
+	}
+	if err != nil {
+		return err
+	}
+	if w.facts.Reports == nil {
+		w.facts.Reports = map[lifecycle.Need]*lifecycle.Report{}
+	}
+	w.facts.Reports[n] = rep
+	return nil
+}

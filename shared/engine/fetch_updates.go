@@ -1,0 +1,120 @@
+package engine
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+
+	"github.com/lockstep-run/lockstep/shared/observe"
+	"github.com/lockstep-run/lockstep/shared/parallel"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// fetchUpdatesApplied answers NeedUpdatesApplied: it writes the updates that the jobs
+// of a completed execution requested into the inventory. It writes each entity once,
+// under the token of the lock that the execution holds on it. An entity that carries
+// this token has been written already, and one with a higher token is no longer this
+// execution's to write. A concurrent import is not lost: the updates are applied to
+// what it has written.
+func (w *workspace) fetchUpdatesApplied(ctx context.Context) error {
+	p, err := w.ensurePlanner(ctx)
+	if err != nil {
+		return err
+	}
+	updates, err := p.CollectUpdates(ctx, w.execution, w.execution.Try, func(r *workflow.StepRun) bool { return r.Forward() && r.SupersededBy == 0 })
+	if err != nil {
+		return err
+	}
+	held, err := w.loadEntities(ctx, w.execution.Scope)
+	if err != nil {
+		return err
+	}
+	tokens := make(map[workflow.EntityKey]int64, len(held))
+	for _, e := range held {
+		tokens[e.Key] = e.Token
+	}
+	written, err := w.applyUpdates(ctx, updates.Keys, updates.ByEntity, tokens)
+	for _, key := range written.skipped {
+		// A retry that skipped locked entities has released this one.
+		w.recorder.Log(ctx, slog.LevelWarn, "entity update not applied", slog.String(observe.Entity, key.String()))
+	}
+	wakeups := make([]workflow.Wakeup, len(written.watchers))
+	for n, id := range written.watchers {
+		wakeups[n] = workflow.Wakeup{Tenant: w.tenant, Execution: id, Reason: "an entity has changed"}
+	}
+	w.sendWakeups(ctx, "watchers", wakeups)
+	if err != nil {
+		return err
+	}
+	w.facts.UpdatesApplied = true
+	return nil
+}
+
+// updateResult is the result of writing updates.
+type updateResult struct {
+	watchers []string             // executions that wait for an entity that has changed
+	skipped  []workflow.EntityKey // not written: the entity is gone, or the execution does not hold it
+}
+
+// applyUpdates writes the updates of entities, each under the token of the lock that
+// the execution holds on it.
+func (w *workspace) applyUpdates(ctx context.Context, keys []workflow.EntityKey, updates map[workflow.EntityKey][]workflow.Update, tokens map[workflow.EntityKey]int64) (updateResult, error) {
+	var written updateResult
+	known, err := w.ports.Registry.Entities(ctx, w.tenant, keys, true)
+	if err != nil {
+		return written, err
+	}
+	var mu sync.Mutex
+	err = parallel.Each(ctx, w.e.Parallelism, len(keys), func(ctx context.Context, i int) error {
+		key := keys[i]
+		var watchers []string
+		var err error
+		e, exists := known[key]
+		held := exists && tokens[key] > 0
+		if held {
+			watchers, err = w.replaceEntity(ctx, e, tokens[key], updates[key])
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if !held {
+			written.skipped = append(written.skipped, key)
+		}
+		written.watchers = append(written.watchers, watchers...)
+		return err
+	})
+	slices.Sort(written.watchers)
+	written.watchers = slices.Compact(written.watchers)
+	return written, err
+}
+
+// replaceEntity writes one entity, unless it has been written under the token. If the
+// entity has changed since it was read, replaceEntity reads it again.
+func (w *workspace) replaceEntity(ctx context.Context, e workflow.Entity, token int64, updates []workflow.Update) (watchers []string, err error) {
+	registry := w.ports.Registry
+	for try := 1; e.Token < token; try++ {
+		seen := e.Version
+		for i := range updates {
+			e.Attributes = updates[i].Apply(e.Attributes)
+		}
+		e.Token = token
+		ok, watchers, err := registry.ReplaceEntity(ctx, w.tenant, e, seen)
+		if err != nil || ok {
+			return watchers, err
+		}
+		if try == w.e.MaxConflictRetries {
+			return nil, workflow.Errorf(workflow.CodeConflict, "entity %s keeps changing", e.Key())
+		}
+		w.e.Backoff(try)
+		reread, err := registry.Entities(ctx, w.tenant, []workflow.EntityKey{e.Key()}, true)
+		if err != nil {
+			return nil, err
+		}
+		current, exists := reread[e.Key()]
+		if !exists {
+			return nil, nil
+		}
+		e = current
+	}
+	return nil, nil
+}
