@@ -11,7 +11,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// allocatedMiB is how many bytes a function asks for, those given back included.
+// allocatedMiB is how much memory a function allocates, in MiB. Memory that is freed again
+// counts.
 func allocatedMiB(f func()) int {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -20,12 +21,12 @@ func allocatedMiB(f func()) int {
 	return int(after.TotalAlloc-before.TotalAlloc) >> 20
 }
 
-// maxAllocatedMiB is what an evaluation may ask for in all, in MiB: some texts of the
-// largest size, each with its runes beside it.
+// maxAllocatedMiB is how much an evaluation may allocate in all: a few strings of the
+// largest size, each with its runes.
 const maxAllocatedMiB = 256
 
-// TestProgram_TextFunctionsAllocateLittle: every function that makes texts, with the largest
-// that there can be, and with those that make the largest ones.
+// TestProgram_TextFunctionsAllocateLittle: every function that builds strings is called with the
+// largest arguments, and with those that give the largest results.
 func TestProgram_TextFunctionsAllocateLittle(t *testing.T) {
 	parameters, err := json.Marshal(map[string]any{
 		"s": strings.Repeat("a", 200_000), "mb": strings.Repeat("a", 3<<20), "q": strings.Repeat(`"\`, 1<<19),
@@ -39,10 +40,10 @@ func TestProgram_TextFunctionsAllocateLittle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ok, err := decode.EvalBool(s); !ok || err != nil { // once, and not counted below
+	if ok, err := decode.EvalBool(s); !ok || err != nil { // decodes the parameters, which is not counted below
 		t.Fatal(err)
 	}
-	repeated := func(call string) string { // as often as the cost allows, errors passed over
+	repeated := func(call string) string { // as often as the cost allows, ignoring errors
 		return `parameters.turns.all(x, parameters.turns.all(y, size(` + call + `) >= 0 || true))`
 	}
 	for _, call := range []string{
@@ -62,14 +63,14 @@ func TestProgram_TextFunctionsAllocateLittle(t *testing.T) {
 				continue
 			}
 			if mib := allocatedMiB(func() { _, _ = p.EvalBool(s) }); mib > maxAllocatedMiB {
-				t.Errorf("%s asks for %d MiB", source, mib)
+				t.Errorf("%s allocates %d MiB", source, mib)
 			}
 		}
 	}
 }
 
-// TestQuery_RejectsHugeValueBeforeAllocating: what is refused is refused before the memory is asked
-// for. Without that this test ends the process.
+// TestQuery_RejectsHugeValueBeforeAllocating: a value that is too large is refused before its memory is
+// allocated. Without that, this test kills the process.
 func TestQuery_RejectsHugeValueBeforeAllocating(t *testing.T) {
 	q, err := expr.CompileQuery(`["` + strings.Repeat("a", 900) + `"].map(x, x.replace("",x)).exists(y, y.replace("", y) == "")`)
 	if err != nil {
@@ -77,16 +78,16 @@ func TestQuery_RejectsHugeValueBeforeAllocating(t *testing.T) {
 	}
 	mib := allocatedMiB(func() {
 		if q.Match(workflow.Entity{Type: "d", ID: "x"}) {
-			t.Error("it matches")
+			t.Error("the query matches")
 		}
 	})
 	if mib > maxAllocatedMiB {
-		t.Errorf("it asks for %d MiB", mib)
+		t.Errorf("the query allocates %d MiB", mib)
 	}
 }
 
-// TestProgram_CostLimitBoundsWork: an expression that goes on as long as it may makes few
-// turns if each of them walks much.
+// TestProgram_CostLimitBoundsWork: an expression that loops until its limit makes few turns if each
+// of them walks a large value.
 func TestProgram_CostLimitBoundsWork(t *testing.T) {
 	turns, walked := make([]int, 1000), make([]int, 20_000)
 	parameters, err := json.Marshal(map[string]any{"turns": turns, "l": walked, "deep": map[string]any{"l": walked}, "s": strings.Repeat("a", 60_000)})
@@ -94,7 +95,7 @@ func TestProgram_CostLimitBoundsWork(t *testing.T) {
 		t.Fatal(err)
 	}
 	for body, maxTurns := range map[string]int{
-		`size(parameters.s) > 0`:                200, // six thousand units each
+		`size(parameters.s) > 0`:                200, // six thousand units a turn
 		`!(5 in parameters.l)`:                  600,
 		`parameters.l == parameters.deep.l`:     600,
 		`size(parameters.l + parameters.l) > 0`: 300,

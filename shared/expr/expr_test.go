@@ -63,7 +63,8 @@ func TestProgram_Eval(t *testing.T) {
 	}
 }
 
-// TestProgram_EvalErrorNamesExpression: what cannot be evaluated is an error that names the expression.
+// TestProgram_EvalErrorNamesExpression: an expression that cannot be evaluated gives an error that
+// names it.
 func TestProgram_EvalErrorNamesExpression(t *testing.T) {
 	for _, source := range []string{
 		`parameters.missing`, `entity.model`, `upgrade.result.version`, `1 / (parameters.n - 3)`,
@@ -83,7 +84,7 @@ func TestProgram_EvalErrorNamesExpression(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := p.EvalBool(scope()); err == nil {
-		t.Error("a number passes for a condition")
+		t.Error("a number is accepted as a condition")
 	}
 }
 
@@ -109,7 +110,29 @@ func TestCompile_ErrorsHavePosition(t *testing.T) {
 	}
 }
 
-// TestProgram_CostLimitEndsEvaluation: an expression cannot run for ever.
+// TestPlainMessage_NamesUnexpectedToken: a syntax error has its position and names the unexpected
+// token. It does not list every token that the grammar accepts.
+func TestPlainMessage_NamesUnexpectedToken(t *testing.T) {
+	for source, want := range map[string]struct {
+		column  int
+		message string
+	}{
+		"a ==":      {5, "unexpected end of the expression"},
+		"a b":       {3, "unexpected 'b'"},
+		"(a":        {3, "')' is missing at the end of the expression"},
+		"a && && b": {6, "unexpected '&&'"},
+		"a = b":     {3, "unexpected '='; write == to compare"},
+		"a == 'b":   {6, "unexpected ''b'"},
+	} {
+		_, err := expr.Compile([]string{"a", "b"}, source)
+		var e *expr.Error
+		if !errors.As(err, &e) || e.Message != want.message || e.Line != 1 || e.Column != want.column {
+			t.Errorf("%s: %d:%d %v, want column %d and %q", source, e.Line, e.Column, err, want.column, want.message)
+		}
+	}
+}
+
+// TestProgram_CostLimitEndsEvaluation: an expression cannot take for ever.
 func TestProgram_CostLimitEndsEvaluation(t *testing.T) {
 	p, err := expr.Compile(nil, `parameters.l.all(a, parameters.l.all(b, parameters.l.all(c, parameters.l.all(d, a+b+c+d >= 0))))`)
 	if err != nil {
@@ -132,12 +155,12 @@ func TestReferences_Contains(t *testing.T) {
 		t.Errorf("got %+v", r)
 	}
 	if p, err = expr.Compile(labels, `report`); err != nil || !p.References().Contains("report") {
-		t.Errorf("a label by itself is not seen: %v", err)
+		t.Errorf("a label without a field is not found: %v", err)
 	}
 }
 
-// TestTemplate_SingleTokenKeepsType is N15 and N16: a string that is one token keeps the value's
-// type; what is not a token arrives as it was written.
+// TestTemplate_SingleTokenKeepsType is N15 and N16: a string that is one token keeps the type of the
+// value. Anything else arrives as it was written.
 func TestTemplate_SingleTokenKeepsType(t *testing.T) {
 	for raw, want := range map[string]string{
 		`{"a":"${parameters.n}"}`:                                `{"a":3}`,
@@ -163,8 +186,8 @@ func TestTemplate_SingleTokenKeepsType(t *testing.T) {
 	}
 }
 
-// TestTemplate_RejectsNullListAndMapInText is N15: a null, list or map inside a text halts, naming the
-// expression and the place.
+// TestTemplate_RejectsNullListAndMapInText is N15: a null, list or map inside a string is an error that
+// names the expression and the path.
 func TestTemplate_RejectsNullListAndMapInText(t *testing.T) {
 	for _, token := range []string{"parameters.none", "parameters.list", "parameters", "parameters.missing"} {
 		tmpl, err := expr.CompileTemplate(labels, "steps[0].parameters", json.RawMessage(`{"deep":{"a":["x ${`+token+`}"]}}`))
@@ -197,15 +220,15 @@ func TestQuery_Match(t *testing.T) {
 	}
 }
 
-// TestQuery_MatchesGroups: a query sees the groups of an entity, unless an attribute has
-// that name.
+// TestQuery_MatchesGroups: a query sees the groups of an entity, unless an attribute has that
+// name.
 func TestQuery_MatchesGroups(t *testing.T) {
 	q, err := expr.CompileQuery(`"core" in entity.groups`)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if not, err := expr.CompileQuery(`!("core" in entity.groups)`); err != nil || !not.Match(workflow.Entity{}) {
-		t.Errorf("an entity without groups is not known to be in none: %v", err)
+		t.Errorf("an entity without groups does not match: %v", err)
 	}
 	for _, test := range []struct {
 		entity workflow.Entity
@@ -229,7 +252,7 @@ func FuzzTemplate(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		raw, err := json.Marshal(map[string]string{"a": s})
 		if err != nil {
-			return // the fuzzer made a string that JSON does not hold
+			return // JSON cannot hold the string
 		}
 		tmpl, err := expr.CompileTemplate(labels, "p", raw)
 		if err != nil {
@@ -237,13 +260,13 @@ func FuzzTemplate(f *testing.F) {
 		}
 		got, err := tmpl.Eval(scope())
 		if err == nil && !json.Valid(got) {
-			t.Errorf("%q gives %s, which is no JSON", s, got)
+			t.Errorf("%q gives %s, which is not JSON", s, got)
 		}
 	})
 }
 
-// FuzzEval: whatever is written, in whichever language, compiling gives a program
-// or an error with a place in the text, and evaluating gives JSON or an error.
+// FuzzEval: in every language, compiling any text gives a program or an error with its
+// position, and evaluating the program gives JSON or an error.
 func FuzzEval(f *testing.F) {
 	for _, s := range []string{
 		"inventory.result.version == parameters.target", "size(upgrade.results.filter(k, upgrade.results[k].ok))", "steps[entity.x]",
@@ -296,7 +319,8 @@ func BenchmarkCondition(b *testing.B) {
 	}
 }
 
-// TestEntity_IdentityHidesAttributes: an attribute that is named id or type is not what is locked.
+// TestEntity_IdentityHidesAttributes: type and id name the entity that is locked, even if it has
+// attributes of these names.
 func TestEntity_IdentityHidesAttributes(t *testing.T) {
 	q, err := expr.CompileQuery(`entity.id == "sw-1" && entity.type == "device"`)
 	if err != nil {
@@ -304,9 +328,9 @@ func TestEntity_IdentityHidesAttributes(t *testing.T) {
 	}
 	attributes := json.RawMessage(`{"id":"other","type":"site"}`)
 	if !q.Match(workflow.Entity{Type: "device", ID: "sw-1", Attributes: attributes}) {
-		t.Error("its attributes hide what it is")
+		t.Error("an attribute hides the type or the id")
 	}
 	if q.Match(workflow.Entity{Type: "site", ID: "other", Attributes: json.RawMessage(`{"id":"sw-1","type":"device"}`)}) {
-		t.Error("its attributes make it another one")
+		t.Error("attributes replace the type and the id")
 	}
 }

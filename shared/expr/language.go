@@ -1,65 +1,86 @@
+// Package expr evaluates what authors write in definitions: CEL expressions, and JSON
+// templates whose strings hold ${...} tokens.
+//
+//   - language.go compiles expressions and knows the variables of each language: of
+//     steps, of parameters, of failures, of start conditions.
+//   - program.go is one compiled expression, query.go one that selects entities, and
+//     references.go lists what an expression reads.
+//   - scope.go is what an expression sees: parameters, entity, step results, steps and
+//     execution.
+//   - template.go fills a JSON value. A string that is one token keeps the value's type.
+//   - value.go converts between JSON and CEL.
+//   - Package limits bounds what CEL's functions may cost.
+//
+// Everything is limited: the length of an expression, the cost of evaluating it, the size
+// of every intermediate value and of the result. Nothing that an author writes is
+// executed as code. The limits are of cost and size, never of time, so that evaluating
+// an expression again gives the same value.
 package expr
 
 import (
+	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/cost"
+	"cel.dev/cel-go/common/functions"
 	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/ext"
 
 	"github.com/lockstep-run/lockstep/shared/expr/limits"
+	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Limits of one expression. The cost lets a global step look at the results of
-// ten thousand entities. [bounds.MaxSize] is of every value; without it a few
-// nested macros build a value of astronomical size from nothing, at next to no
-// cost.
+// Limits of one expression. maxCost lets a global step read the results of ten thousand
+// entities. It also bounds the time, to about a tenth of a second, without a clock that
+// could change the value. A query is evaluated for every entity, so it may cost less.
 //
-// The cost bounds the time too, to about a tenth of a second; no clock decides
-// what an expression comes to. A query is evaluated for each entity there is, so
-// it has to do with less.
+// [limits.MaxSize] bounds every value. Without it a few nested macros could build a
+// value of astronomical size at almost no cost.
 const (
 	MaxSource    = 4 << 10 // bytes
 	maxCost      = 1_000_000
 	maxQueryCost = 10_000
-	maxNesting   = 32 // of an expression; what nests takes long to check
+	maxNesting   = 32 // levels; checking a deeply nested expression takes long
 )
 
-// variableNames are the variables that every expression sees besides step labels.
+// variableNames are the variables of every expression in a step, besides the step
+// labels.
 var variableNames = []string{"parameters", "entity", "steps", "execution"}
 
-// keywords of CEL, those it keeps for later included, and its type names.
+// keywords are CEL's keywords, its reserved words and its type names.
 var keywords = []string{
 	"as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let",
 	"loop", "namespace", "null", "package", "return", "true", "var", "void", "while",
 	"bool", "bytes", "double", "duration", "dyn", "int", "list", "map", "null_type", "string", "timestamp", "type", "uint",
 }
 
-// IsReserved reports whether a word cannot be a step's label, because expressions
-// use it for something else.
+// IsReserved reports whether a word cannot be a step label because it has another
+// meaning in expressions.
 func IsReserved(word string) bool {
 	return slices.Contains(variableNames, word) || slices.Contains(keywords, word)
 }
 
-// Language compiles the expressions of one definition. Making it costs about as
-// much as compiling an expression, so it is made once for all of them. It is
-// safe for concurrent use.
+// Language compiles the expressions of one definition. Making one costs about as much
+// as compiling an expression, so make it once for all of them. It is safe for
+// concurrent use.
 type Language struct {
 	env       *cel.Env
 	labels    []string
-	costLimit uint64 // at most, of one evaluation
+	costLimit uint64 // of one evaluation
 }
 
-// NewLanguage makes the language that knows the results of the steps named.
+// NewLanguage makes the language of a definition whose steps have the given labels.
 func NewLanguage(labels []string) (*Language, error) {
 	labels = union(labels, nil)
 	for _, label := range labels {
 		if IsReserved(label) {
-			return nil, fmt.Errorf("%q cannot be a label, it means something else", label)
+			return nil, fmt.Errorf("%q cannot be a label: it has another meaning in expressions", label)
 		}
 	}
 	return newLanguage(labels, slices.Concat(variableNames, labels))
@@ -108,7 +129,7 @@ var programOptions = []cel.ProgramOption{
 	cel.CustomDecoratorV2(orderMapLiterals),
 }
 
-// Compile compiles an expression of any type.
+// Compile compiles an expression of any type. The error is an [*Error].
 func (l *Language) Compile(source string) (*Program, error) {
 	compiled, err := l.check(source)
 	if err != nil {
@@ -117,8 +138,8 @@ func (l *Language) Compile(source string) (*Program, error) {
 	return l.program(source, compiled)
 }
 
-// CompileCondition compiles an expression that has to be a bool. What can only
-// be known when it is evaluated is checked then.
+// CompileCondition compiles an expression that must be a bool. Where the type is only
+// known when the expression is evaluated, it is checked then.
 func (l *Language) CompileCondition(source string) (*Program, error) {
 	compiled, err := l.check(source)
 	if err != nil {
@@ -144,7 +165,7 @@ func (l *Language) check(source string) (*cel.Ast, error) {
 	e := &Error{Source: source, Message: issues.Err().Error()}
 	if all := issues.Errors(); len(all) > 0 {
 		e.Message = plainMessage(all[0].Message)
-		// What has no place, such as nesting too deep, is reported at line -1.
+		// An error without a position, such as nesting too deep, has line -1.
 		if at := all[0].Location; at.Line() > 0 {
 			e.Line, e.Column = at.Line(), at.Column()+1
 		}
@@ -161,4 +182,138 @@ func (l *Language) program(source string, compiled *cel.Ast) (*Program, error) {
 		return nil, &Error{Source: source, Message: err.Error()}
 	}
 	return &Program{source, program, l.references(compiled)}, nil
+}
+
+// The languages of expressions outside steps. Each knows only what exists when the
+// expression is evaluated, so reading anything else is an error when the definition is
+// published.
+var (
+	queryLanguage = sync.OnceValues(func() (*Language, error) {
+		l, err := newLanguage(nil, []string{"entity"})
+		if err == nil {
+			l.costLimit = maxQueryCost
+		}
+		return l, err
+	})
+	parameterLanguage = sync.OnceValues(func() (*Language, error) { return newLanguage(nil, []string{"parameters"}) })
+	expandLanguage    = sync.OnceValues(func() (*Language, error) { return newLanguage(nil, []string{"parameters", "entity"}) })
+	failureLanguage   = sync.OnceValues(func() (*Language, error) {
+		return newLanguage(nil, []string{"error"}, cel.Variable("attempt", cel.IntType))
+	})
+	startLanguage = sync.OnceValues(func() (*Language, error) {
+		return newLanguage(nil, []string{"parameters"}, cel.Variable("now", cel.TimestampType), cel.Function(inventoryFunction,
+			cel.Overload("entity_type_id", []*cel.Type{cel.StringType, cel.StringType}, cel.DynType, cel.LateFunctionBinding())))
+	})
+)
+
+// ParameterLanguage is the language over parameters alone.
+func ParameterLanguage() (*Language, error) { return parameterLanguage() }
+
+// ExpandLanguage is the language over parameters and one entity of the scope.
+func ExpandLanguage() (*Language, error) { return expandLanguage() }
+
+// FailureLanguage is the language over error and attempt. [FailureScope] has their
+// values.
+func FailureLanguage() (*Language, error) { return failureLanguage() }
+
+// StartLanguage is the language over parameters, now and the function entity(type, id).
+// now is one of [Scope.Variables]. The function calls [Scope.LookupEntity].
+func StartLanguage() (*Language, error) { return startLanguage() }
+
+// inventoryFunction is the name of the function that reads the inventory.
+const inventoryFunction = "entity"
+
+// maxLookups is how many entities one evaluation may read from the inventory.
+const maxLookups = 100
+
+// ResolveFunction returns the function that reads the inventory. One evaluation reads
+// each entity once.
+func (a *activation) ResolveFunction(name string) (functions.LateBoundOp, bool) {
+	if name != inventoryFunction || a.LookupEntity == nil {
+		return nil, false
+	}
+	return func(_ string, args ...ref.Val) ref.Val {
+		kind, isText := args[0].(types.String)
+		id, idIsText := args[1].(types.String)
+		if !isText || !idIsText {
+			return types.NewErr("entity(type, id) takes two strings")
+		}
+		key := string(kind) + "/" + string(id)
+		if value, ok := a.lookups[key]; ok {
+			return value
+		}
+		if len(a.lookups) >= maxLookups {
+			return types.NewErr("an expression can read at most %d entities", maxLookups)
+		}
+		if a.lookups == nil {
+			a.lookups = map[string]ref.Val{}
+		}
+		a.lookups[key] = a.lookup(string(kind), string(id), key)
+		return a.lookups[key]
+	}, true
+}
+
+func (a *activation) lookup(kind, id, key string) ref.Val {
+	attributes, ok := a.LookupEntity(kind, id)
+	if !ok {
+		return types.NewErr("the inventory has no entity %s", key)
+	}
+	e := Entity{Type: kind, ID: id, Attributes: attributes}
+	return adaptValue(e.attributesWithIdentity())
+}
+
+// UnwrapToken returns the expression in a text that is one ${...} token as a whole, and
+// the text itself otherwise.
+func UnwrapToken(text string) (source string, token bool) {
+	parts, ok := split(strings.TrimSpace(text))
+	if ok && len(parts) == 1 && parts[0].token {
+		return parts[0].text, true
+	}
+	return text, false
+}
+
+// ParameterScope is a scope that has only parameters.
+func ParameterScope(parameters json.RawMessage) Scope {
+	return Scope{Context: NewStepContext(parameters, nil, nil, nil)}
+}
+
+// FailureScope is the scope of [FailureLanguage] for a failed attempt of a job. Attempts
+// count from 1.
+func FailureScope(attempt int, f *workflow.Failure) Scope {
+	failure := map[string]any{}
+	if f != nil {
+		failure = map[string]any{
+			"code": f.Code, "message": f.Message, "retryable": f.Retryable,
+			"details": decodeJSON(f.Details, map[string]any{}),
+		}
+	}
+	return Scope{Variables: map[string]any{"error": adaptValue(failure), "attempt": int64(attempt)}}
+}
+
+var (
+	unexpectedRE = regexp.MustCompile(`^Syntax error: (?:mismatched input|extraneous input|no viable alternative at input|token recognition error at:) '(.*?)'(?: expecting .*)?$`)
+	missingRE    = regexp.MustCompile(`^Syntax error: missing ('[^']*'|\S+) at '(.*)'$`)
+)
+
+// plainMessage rewords a syntax error to name the unexpected token. The parser lists
+// every token that it would have accepted instead.
+func plainMessage(message string) string {
+	const end = "<EOF>"
+	if m := missingRE.FindStringSubmatch(message); m != nil {
+		if m[2] == end {
+			return m[1] + " is missing at the end of the expression"
+		}
+		return m[1] + " is missing before '" + m[2] + "'"
+	}
+	if m := unexpectedRE.FindStringSubmatch(message); m != nil {
+		switch token := strings.TrimSpace(m[1]); token {
+		case end:
+			return "unexpected end of the expression"
+		case "=":
+			return "unexpected '='; write == to compare"
+		default:
+			return "unexpected '" + token + "'"
+		}
+	}
+	return strings.Replace(message, "Syntax error: ", "syntax error: ", 1)
 }

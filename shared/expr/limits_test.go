@@ -11,8 +11,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// TestProgram_LimitsExplodingValues: expressions of a few hundred bytes that build astronomical
-// values end soon, whatever is done with the value.
+// TestProgram_LimitsExplodingValues: expressions of a few hundred bytes that build astronomical values
+// end soon, whatever they do with the value.
 func TestProgram_LimitsExplodingValues(t *testing.T) {
 	double := strings.Repeat(`.map(a, a + a + a + a)`, 24)
 	share := strings.Repeat(`.map(a, [a, a, a, a])`, 20)
@@ -42,8 +42,8 @@ func TestProgram_LimitsExplodingValues(t *testing.T) {
 	}
 }
 
-// TestProgram_HandlesResultsOfTenThousandEntities: the limits leave room for a global step that looks at the
-// results of ten thousand entities, with every kind of macro.
+// TestProgram_HandlesResultsOfTenThousandEntities: within the limits, a global step can read the results
+// of ten thousand entities, with every kind of macro.
 func TestProgram_HandlesResultsOfTenThousandEntities(t *testing.T) {
 	results := map[string]json.RawMessage{}
 	for i := range 10_000 {
@@ -77,8 +77,8 @@ func TestProgram_HandlesResultsOfTenThousandEntities(t *testing.T) {
 	}
 }
 
-// TestProgram_IteratesMapsInKeyOrder: plans are made again, so the same inputs have to
-// give the same value every time.
+// TestProgram_IteratesMapsInKeyOrder: plans are made again, so the same inputs must give the same
+// value every time.
 func TestProgram_IteratesMapsInKeyOrder(t *testing.T) {
 	var fields []string
 	for _, k := range strings.Split("q w e r t z u i o p", " ") {
@@ -144,8 +144,8 @@ func TestProgram_References(t *testing.T) {
 	}
 }
 
-// TestTemplate_PreservesNumbers: numbers neither lose digits nor change their type on the way, and
-// what JSON cannot hold is an error.
+// TestTemplate_PreservesNumbers: numbers keep their digits and their type. A number that JSON cannot
+// hold is an error.
 func TestTemplate_PreservesNumbers(t *testing.T) {
 	s := expr.Scope{Context: expr.NewStepContext(json.RawMessage(
 		`{"three":3.0,"big":9007199254740993,"max":18446744073709551615,"million":2e6,"beyond":1e400,"a":{"beyond":1e400}}`), nil, nil, nil)}
@@ -155,8 +155,8 @@ func TestTemplate_PreservesNumbers(t *testing.T) {
 		`x ${parameters.million * 1.0`: `{"a":"x 2000000"}`,
 		`x ${parameters.big`:           `{"a":"x 9007199254740993"}`,
 		`'<&>'`:                        `{"a":"<&>"}`,
-		`1.0 / 0.0`:                    "no number in JSON",
-		`x ${0.0 / 0.0`:                "no number in JSON",
+		`1.0 / 0.0`:                    "is not a JSON number",
+		`x ${0.0 / 0.0`:                "is not a JSON number",
 		`parameters.beyond`:            "1e400 is too large",
 		`parameters.a`:                 "1e400 is too large",
 		`{1: "a", "1": "b"}`:           "two keys",
@@ -199,12 +199,11 @@ func TestLanguage_ConditionsMustBeBool(t *testing.T) {
 		}
 	}
 	if _, err := expr.NewLanguage([]string{"entity"}); err == nil {
-		t.Error("a reserved word is a label")
+		t.Error("a reserved word is accepted as a label")
 	}
 }
 
-// TestCompileQuery_KnowsOnlyEntity: a query over anything else would silently match
-// nothing.
+// TestCompileQuery_KnowsOnlyEntity: a query that reads anything else would silently match nothing.
 func TestCompileQuery_KnowsOnlyEntity(t *testing.T) {
 	for _, source := range []string{`parameters.site == entity.site`, `steps.a.status == ""`, `execution.id == ""`, `entity.x + 1 > 0 ? 1 : 2`} {
 		if _, err := expr.CompileQuery(source); err == nil {
@@ -216,12 +215,12 @@ func TestCompileQuery_KnowsOnlyEntity(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !q.Match(workflow.Entity{Type: "device", ID: "sw-1"}) || q.Match(workflow.Entity{Type: "device", ID: "r-1"}) {
-		t.Error("a query over type and id")
+		t.Error("the query does not match by type and id")
 	}
 }
 
-// TestCompileTemplate_ReportsEveryError: all tokens that do not compile, each at its
-// place, and the places of those that do.
+// TestCompileTemplate_ReportsEveryError: every token that does not compile is reported at its path. A
+// template that compiles has the paths of its tokens.
 func TestCompileTemplate_ReportsEveryError(t *testing.T) {
 	l, err := expr.NewLanguage(labels)
 	if err != nil {
@@ -240,11 +239,11 @@ func TestCompileTemplate_ReportsEveryError(t *testing.T) {
 		t.Errorf("got %v, %+v", problems, tmpl.Tokens())
 	}
 	if _, problems = l.CompileTemplate("p", json.RawMessage(`{} {}`)); len(problems) != 1 {
-		t.Error("two values are a template")
+		t.Error("two values are accepted as a template")
 	}
 }
 
-// BenchmarkEntities is a condition and a template, each for another entity.
+// BenchmarkEntities evaluates a condition and a template for one entity.
 func BenchmarkEntities(b *testing.B) {
 	condition, err := expr.Compile(labels, `entity.site == "zrh" && entity.slots > 20 && inventory.result.version != parameters.target`)
 	if err != nil {

@@ -8,15 +8,15 @@ import (
 	"cel.dev/cel-go/common/types/ref"
 )
 
-// Error is an expression that does not compile or that has no value here.
+// Error reports that an expression does not compile or cannot be evaluated.
 type Error struct {
 	Source  string
-	Line    int // from 1, within the expression; 0 if not known
+	Line    int // from 1, within the expression; 0 if unknown
 	Column  int // from 1, in characters
 	Message string
 }
 
-// maxShown is how much of an expression an error shows.
+// maxShown is how many characters of an expression an error shows.
 const maxShown = 200
 
 func (e *Error) Error() string {
@@ -34,8 +34,8 @@ type Program struct {
 	refs    References
 }
 
-// Compile compiles one expression that may read the results of the steps named.
-// Use a [Language] for more than one.
+// Compile compiles one expression of a definition whose steps have the given labels. Use
+// a [Language] for more than one.
 func Compile(labels []string, source string) (*Program, error) {
 	l, err := NewLanguage(labels)
 	if err != nil {
@@ -47,18 +47,17 @@ func Compile(labels []string, source string) (*Program, error) {
 // Source is the expression as written.
 func (p *Program) Source() string { return p.source }
 
-// References is what it reads.
+// References is what the expression reads.
 func (p *Program) References() References { return p.refs }
 
-// Eval is the value of the expression as JSON would hold it: nil, bool, int64,
-// uint64, float64, string, []any or map[string]any. An error says that it has
-// none here, and names the expression.
+// Eval evaluates the expression to a JSON value: nil, bool, int64, uint64, float64, string,
+// []any or map[string]any. The error is an [*Error], which names the expression.
 func (p *Program) Eval(s Scope) (any, error) {
 	remaining := maxResultSize
 	return p.evalWithin(s, &remaining)
 }
 
-// evalWithin is Eval within what is left of the room for values.
+// evalWithin is Eval with remaining bytes for the result.
 func (p *Program) evalWithin(s Scope, remaining *int) (any, error) {
 	value, _, err := p.evalCEL(s)
 	if err != nil {
@@ -71,7 +70,7 @@ func (p *Program) evalWithin(s Scope, remaining *int) (any, error) {
 	return native, nil
 }
 
-// EvalBool is the value of a condition; any other type is an error.
+// EvalBool evaluates a condition. A value that is no bool is an error.
 func (p *Program) EvalBool(s Scope) (bool, error) {
 	b, _, err := p.evalBool(s)
 	return b, err
@@ -89,7 +88,7 @@ func (p *Program) evalBool(s Scope) (is bool, cost uint64, err error) {
 	return bool(b), cost, nil
 }
 
-// Cost is what evaluating it costs, whether it has a value or not.
+// Cost is the cost of evaluating the expression, also where that fails.
 func (p *Program) Cost(s Scope) uint64 {
 	_, cost, _ := p.evalCEL(s)
 	return cost

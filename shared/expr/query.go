@@ -2,7 +2,7 @@ package expr
 
 import "github.com/lockstep-run/lockstep/shared/workflow"
 
-// Query selects entities by a condition over their attributes and groups.
+// Query selects entities by a condition over their type, id, attributes and groups.
 type Query struct{ program *Program }
 
 // CompileQuery compiles a query.
@@ -18,8 +18,8 @@ func CompileQuery(source string) (*Query, error) {
 	return &Query{p}, nil
 }
 
-// Match reports whether the condition is true of the entity. Where it cannot be
-// evaluated, because an attribute is missing, the entity does not match.
+// Match reports whether the condition is true for the entity. If it cannot be evaluated,
+// for example because an attribute is missing, the entity does not match.
 func (q *Query) Match(e workflow.Entity) bool {
 	ok, _, err := q.eval(e)
 	return err == nil && ok
@@ -29,9 +29,8 @@ func (q *Query) eval(e workflow.Entity) (bool, uint64, error) {
 	return q.program.evalBool(Scope{Entity: &Entity{Type: e.Type, ID: e.ID, Attributes: e.Attributes, Groups: append([]string{}, e.Groups...)}})
 }
 
-// Selection applies a query to many entities, and remembers whether it had a
-// value for any: one that has none for a single entity is a mistake in the query
-// rather than a property of the entities.
+// Selection applies a query to many entities. It remembers whether the query could be
+// evaluated for any of them: if it could not, the query is wrong, not the entities.
 type Selection struct {
 	query     *Query
 	evaluated bool
@@ -39,10 +38,10 @@ type Selection struct {
 	cost      uint64
 }
 
-// Select begins a selection.
+// Select starts a selection.
 func (q *Query) Select() *Selection { return &Selection{query: q} }
 
-// Match is Query.Match.
+// Match is [Query.Match], and records cost and errors.
 func (s *Selection) Match(e workflow.Entity) bool {
 	ok, cost, err := s.query.eval(e)
 	s.cost += cost
@@ -53,12 +52,13 @@ func (s *Selection) Match(e workflow.Entity) bool {
 	return err == nil && ok
 }
 
-// Cost is what the selection has cost so far; ten million are a second or so. One
-// evaluation takes no more than some milliseconds, so that whoever walks many
-// entities can look in between whether somebody still wants to know.
+// Cost is the cost of the selection so far. Ten million take about a second. One
+// evaluation takes a few milliseconds at most, so a caller with many entities can check
+// in between whether its context is done.
 func (s *Selection) Cost() uint64 { return s.cost }
 
-// Err is why the query has had no value for any entity, if there were some.
+// Err is the first error if the query could not be evaluated for any entity. It is nil if
+// there were no entities.
 func (s *Selection) Err() error {
 	if s.evaluated {
 		return nil

@@ -10,22 +10,22 @@ import (
 	"cel.dev/cel-go/common/types"
 )
 
-// References is what an expression reads, so that no more has to be loaded. All
-// lists are sorted.
+// References is what an expression reads, so that nothing else is loaded. All lists are
+// sorted.
 type References struct {
 	Labels []string // steps whose results it reads
 
-	// OwnResults are the labels read as LABEL.result, which of a step on entities exists
-	// only for the job's own entity; All those read as LABEL.results.
+	// OwnResults are the labels read as LABEL.result. For a step on entities that is the
+	// result of the job's own entity. AllResults are the labels read as LABEL.results.
 	OwnResults, AllResults []string
 
 	Steps    []string // labels read as steps.LABEL
-	AllSteps bool     // steps is read as a whole, or by a label that is computed
+	AllSteps bool     // steps is read as a whole, or by a computed label
 
 	Entity, Parameters, Execution bool
 }
 
-// Merge adds o.
+// Merge adds what o reads.
 func (r *References) Merge(o References) {
 	r.Labels = union(r.Labels, o.Labels)
 	r.OwnResults = union(r.OwnResults, o.OwnResults)
@@ -52,8 +52,8 @@ func (l *Language) references(compiled *cel.Ast) References {
 	return f.refs
 }
 
-// referenceFinder walks an expression for the names it reads. Inside a macro, the names
-// that it binds hide those of the language.
+// referenceFinder collects the names that an expression reads. Inside a macro, the names
+// that the macro binds hide those of the language.
 type referenceFinder struct {
 	labels []string
 	refs   References
@@ -103,8 +103,7 @@ func (f *referenceFinder) walk(e ast.Expr, bound []string) {
 	}
 }
 
-// noteMember notes what operand.field reads; field is "" if it is only known when
-// the expression is evaluated.
+// noteMember records what operand.field reads. field is "" if it is computed.
 func (f *referenceFinder) noteMember(operand ast.Expr, field string, bound []string) {
 	if operand.Kind() == ast.IdentKind {
 		f.noteName(operand.AsIdent(), field, bound)
@@ -113,10 +112,10 @@ func (f *referenceFinder) noteMember(operand ast.Expr, field string, bound []str
 	f.walk(operand, bound)
 }
 
-// noteName notes a name and which field of it is read. A label of which another
-// field than result or results is read, or all of it, counts as both.
+// noteName records that a field of a name is read. A label of which neither result nor
+// results is read, or which is read as a whole, counts as both.
 func (f *referenceFinder) noteName(name, field string, bound []string) {
-	global := strings.HasPrefix(name, ".") // .entity is never the name of a macro
+	global := strings.HasPrefix(name, ".") // .entity is never bound by a macro
 	if name = strings.TrimPrefix(name, "."); !global && slices.Contains(bound, name) {
 		return
 	}
@@ -148,7 +147,7 @@ func (f *referenceFinder) noteName(name, field string, bound []string) {
 	f.refs.Merge(read)
 }
 
-// literalText is the value of a text literal, "" of anything else.
+// literalText is the value of a string literal, "" for anything else.
 func literalText(e ast.Expr) string {
 	if e.Kind() == ast.LiteralKind {
 		if s, ok := e.AsLiteral().(types.String); ok {

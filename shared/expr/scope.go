@@ -9,11 +9,11 @@ import (
 	"cel.dev/cel-go/interpreter"
 )
 
-// Results are what earlier steps returned: by label, then by entity id; the
-// result of a global step is under the empty id.
+// Results are the results of earlier steps by label, then by entity id. A global step has
+// its result under the empty id.
 type Results map[string]map[string]json.RawMessage
 
-// StepContext is what all jobs of one step see alike. Its JSON is decoded at most
+// StepContext is what all jobs of one step have in common. Its JSON is decoded at most
 // once. It is safe for concurrent use.
 type StepContext struct {
 	parameters func() any
@@ -23,11 +23,11 @@ type StepContext struct {
 	execution  any
 }
 
-// NewStepContext makes a context. steps are the statuses of steps by label.
+// NewStepContext makes a context. steps has the status of each step by label.
 func NewStepContext(parameters json.RawMessage, results Results, steps map[string]string, execution map[string]any) *StepContext {
 	c := &StepContext{
-		parameters: sync.OnceValue(func() any { return adapted(decodeJSON(parameters, map[string]any{})) }),
-		results:    results, lists: map[string]func() any{}, steps: map[string]any{}, execution: adapted(execution),
+		parameters: sync.OnceValue(func() any { return adaptValue(decodeJSON(parameters, map[string]any{})) }),
+		results:    results, lists: map[string]func() any{}, steps: map[string]any{}, execution: adaptValue(execution),
 	}
 	for label, byID := range results {
 		c.lists[label] = sync.OnceValue(func() any {
@@ -37,7 +37,7 @@ func NewStepContext(parameters json.RawMessage, results Results, steps map[strin
 					all[id] = decodeJSON(raw, nil)
 				}
 			}
-			return adapted(all)
+			return adaptValue(all)
 		})
 	}
 	for label, status := range steps {
@@ -46,36 +46,32 @@ func NewStepContext(parameters json.RawMessage, results Results, steps map[strin
 	return c
 }
 
-// adapted is a value that many evaluations read, adapted once: the library keeps
-// the measured size of large values with them.
-func adapted(v any) any { return adaptValue(v) }
-
-// Entity is an entity as expressions see it: its attributes, and its type and id,
-// which hide attributes of these names; and, in queries, its groups, where no
-// attribute has that name.
+// Entity is an entity as expressions see it: its attributes, its type and its id. Type and
+// id hide attributes of these names. Queries also see its groups, unless an attribute has
+// that name.
 type Entity struct {
 	Type, ID   string
 	Attributes json.RawMessage
 	Groups     []string
 }
 
-// Scope is what one evaluation sees. Entity is nil in a global step. Given and
-// Inventory are for the languages of expressions that stand in no step.
+// Scope is what one evaluation sees. Entity is nil in a global step. Variables and
+// LookupEntity are for expressions outside steps.
 type Scope struct {
 	Context      *StepContext
 	Entity       *Entity
-	Variables    map[string]any // more names and their values
+	Variables    map[string]any // further variables by name
 	LookupEntity func(entityType, id string) (attributes json.RawMessage, ok bool)
 }
 
-// activation is a scope during one evaluation: it decodes what the expression
-// asks for, when it does, and once.
+// activation is a scope during one evaluation. It decodes what the expression reads, on
+// the first read.
 type activation struct {
 	Scope
 	refs    *References
 	entity  any
 	labels  map[string]any
-	lookups map[string]ref.Val // entities of the inventory, by type/id
+	lookups map[string]ref.Val // entities read from the inventory, by type/id
 }
 
 func (s Scope) activation(refs *References) *activation {
@@ -87,7 +83,7 @@ func (s Scope) activation(refs *References) *activation {
 
 var emptyContext = NewStepContext(nil, nil, nil, nil)
 
-// Parent makes this an activation of the interpreter; there is none.
+// Parent is nil. The interpreter's interface asks for it.
 func (a *activation) Parent() interpreter.Activation { return nil }
 
 // ResolveName is the value of a variable.
@@ -104,7 +100,7 @@ func (a *activation) ResolveName(name string) (any, bool) {
 		return a.Context.execution, true
 	case "entity":
 		if a.entity == nil {
-			a.entity = adapted(a.Entity.attributesWithIdentity())
+			a.entity = adaptValue(a.Entity.attributesWithIdentity())
 		}
 		return a.entity, true
 	}
@@ -118,9 +114,8 @@ func (a *activation) ResolveName(name string) (any, bool) {
 	return a.labels[name], true
 }
 
-// stepResults is a step's results as far as the expression reads them. A step that has
-// no result here is a map without that key, so that reading it is an error that
-// names it.
+// stepResults are a step's results as far as the expression reads them. Where there is no
+// result, the map has no such key, so that reading it is an error that names the key.
 func (a *activation) stepResults(name string) map[string]any {
 	label := map[string]any{}
 	if slices.Contains(a.refs.OwnResults, name) {
@@ -130,7 +125,7 @@ func (a *activation) stepResults(name string) map[string]any {
 			raw, ok = byID[a.Entity.ID]
 		}
 		if ok {
-			label["result"] = adapted(decodeJSON(raw, nil))
+			label["result"] = adaptValue(decodeJSON(raw, nil))
 		}
 	}
 	if slices.Contains(a.refs.AllResults, name) {
@@ -142,7 +137,8 @@ func (a *activation) stepResults(name string) map[string]any {
 	return label
 }
 
-// attributesWithIdentity is the entity's attributes with its type and id; of no entity, nothing.
+// attributesWithIdentity are the entity's attributes with its type and id. They are empty
+// for a nil entity.
 func (e *Entity) attributesWithIdentity() map[string]any {
 	if e == nil {
 		return map[string]any{}
@@ -151,7 +147,7 @@ func (e *Entity) attributesWithIdentity() map[string]any {
 	if v == nil {
 		v = map[string]any{}
 	}
-	v["id"], v["type"] = e.ID, e.Type // whatever its attributes say: it is what is locked and worked on
+	v["id"], v["type"] = e.ID, e.Type // they name what is locked, whatever the attributes say
 	if _, taken := v["groups"]; !taken && e.Groups != nil {
 		v["groups"] = e.Groups
 	}

@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// Template is a JSON value whose strings may hold tokens. The keys of objects
-// hold none. It is safe for concurrent use.
+// Template is a JSON value whose strings may hold tokens. Keys of objects hold none. It
+// is safe for concurrent use.
 type Template struct {
-	constant json.RawMessage // set if it holds no token at all
+	constant json.RawMessage // the whole value, if it holds no token
 	root     node
 	tokens   []Token
 	refs     References
@@ -21,7 +21,7 @@ type Template struct {
 
 // Token is one ${...} of a template.
 type Token struct {
-	Path    string // of the string it stands in
+	Path    string // of the string that holds it
 	Program *Program
 }
 
@@ -40,7 +40,7 @@ type compiledPart struct {
 	program *Program
 }
 
-// PathError is an error at one place of a template.
+// PathError is an error at one path of a template.
 type PathError struct {
 	Path string
 	Err  error
@@ -51,8 +51,8 @@ func (e *PathError) Error() string { return e.Path + ": " + e.Err.Error() }
 // Unwrap returns the error.
 func (e *PathError) Unwrap() error { return e.Err }
 
-// CompileTemplate compiles every token of one JSON value, whose path names it in
-// errors. Use a [Language] for more than one.
+// CompileTemplate compiles every token of one JSON value. path names the value in errors.
+// Use a [Language] for more than one.
 func CompileTemplate(labels []string, path string, raw json.RawMessage) (*Template, error) {
 	l, err := NewLanguage(labels)
 	if err != nil {
@@ -65,14 +65,14 @@ func CompileTemplate(labels []string, path string, raw json.RawMessage) (*Templa
 	return t, nil
 }
 
-// CompileTemplate compiles every token of a JSON value, whose path names it in
-// errors. It reports every token that does not compile.
+// CompileTemplate compiles every token of a JSON value. path names the value in errors. It
+// reports every token that does not compile.
 func (l *Language) CompileTemplate(path string, raw json.RawMessage) (*Template, []*PathError) {
 	if len(raw) == 0 {
 		return &Template{constant: json.RawMessage("{}")}, nil
 	}
 	if !json.Valid(raw) {
-		return nil, []*PathError{{path, errors.New("this is no JSON")}}
+		return nil, []*PathError{{path, errors.New("this is not JSON")}}
 	}
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
@@ -95,7 +95,7 @@ func (l *Language) CompileTemplate(path string, raw json.RawMessage) (*Template,
 // References is what the template's tokens read.
 func (t *Template) References() References { return t.refs }
 
-// Tokens are the template's tokens, in the order of their paths.
+// Tokens are the template's tokens in the order of their paths.
 func (t *Template) Tokens() []Token { return t.tokens }
 
 type templateCompiler struct {
@@ -130,7 +130,7 @@ func (c *templateCompiler) compile(path string, v any) node {
 	return n
 }
 
-// compileString makes a string's parts. A string without tokens and escapes stays a
+// compileString splits a string into parts. A string without tokens and escapes stays a
 // constant.
 func (c *templateCompiler) compileString(n *node, s string) {
 	parts, ok := split(s)
@@ -158,8 +158,8 @@ func (c *templateCompiler) compileString(n *node, s string) {
 	}
 }
 
-// Eval fills the template. The keys of objects come out sorted, so that the same
-// inputs give the same bytes; a template without tokens comes out as written.
+// Eval fills the template. Keys of objects are sorted, so that the same inputs give the
+// same bytes. A template without tokens is returned as written.
 func (t *Template) Eval(s Scope) (json.RawMessage, error) {
 	if t.constant != nil {
 		return t.constant, nil
@@ -188,7 +188,7 @@ func (n *node) eval(s Scope, remaining *int) (any, error) {
 		return v, nil
 	case 'o':
 		all := make(map[string]any, len(n.fields))
-		for _, k := range slices.Sorted(maps.Keys(n.fields)) { // so that the first error is the same every time
+		for _, k := range slices.Sorted(maps.Keys(n.fields)) { // so that the first error is always the same
 			f := n.fields[k]
 			v, err := f.eval(s, remaining)
 			if err != nil {
@@ -211,8 +211,8 @@ func (n *node) eval(s Scope, remaining *int) (any, error) {
 	return n.constant, nil
 }
 
-// evalString is the value of a string with tokens: of a single token its value, with
-// its type; otherwise text, into which null, lists and maps do not go.
+// evalString evaluates a string with tokens. A single token keeps the type of its value.
+// Anything else is text, into which null, lists and maps cannot be inserted.
 func (n *node) evalString(s Scope, remaining *int) (any, error) {
 	if len(n.parts) == 1 && n.parts[0].program != nil {
 		return n.parts[0].program.evalWithin(s, remaining)
@@ -232,10 +232,10 @@ func (n *node) evalString(s Scope, remaining *int) (any, error) {
 			text.WriteString(v)
 			continue
 		case nil:
-			err = errors.New("null cannot stand inside a text")
+			err = errors.New("null cannot be inserted into a string")
 		case []any, map[string]any:
-			err = errors.New("a list or a map cannot stand inside a text")
-		default: // numbers and booleans read as they do in JSON
+			err = errors.New("a list or a map cannot be inserted into a string")
+		default: // numbers and booleans are written as in JSON
 			raw, failed := json.Marshal(v)
 			text.Write(raw)
 			err = failed
@@ -245,4 +245,113 @@ func (n *node) evalString(s Scope, remaining *int) (any, error) {
 		}
 	}
 	return text.String(), nil
+}
+
+// part is a part of a string: literal text, or the source of a token.
+type part struct {
+	text  string
+	token bool
+}
+
+// EachToken calls visitToken for every token of a JSON value. It compiles none.
+func EachToken(raw json.RawMessage, visitToken func(source string)) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	for {
+		t, err := d.Token()
+		if err != nil {
+			return
+		}
+		s, _ := t.(string)
+		parts, _ := split(s)
+		for _, p := range parts {
+			if p.token {
+				visitToken(p.text)
+			}
+		}
+	}
+}
+
+// split finds the ${...} tokens of a string. $${ is the text ${. It matches braces, quotes
+// and comments inside an expression, so that a map or a string in it does not end it. ok
+// is false if a token is not closed.
+func split(s string) (parts []part, ok bool) {
+	var text strings.Builder
+	flush := func() {
+		if text.Len() > 0 {
+			parts = append(parts, part{text: text.String()})
+			text.Reset()
+		}
+	}
+	for len(s) > 0 {
+		at := strings.Index(s, "${")
+		if at < 0 {
+			text.WriteString(s)
+			break
+		}
+		if at > 0 && s[at-1] == '$' {
+			text.WriteString(s[:at-1] + "${")
+			s = s[at+2:]
+			continue
+		}
+		text.WriteString(s[:at])
+		flush()
+		end := closingBrace(s[at+2:])
+		if end < 0 {
+			return nil, false
+		}
+		parts = append(parts, part{text: s[at+2 : at+2+end], token: true})
+		s = s[at+2+end+1:]
+	}
+	flush()
+	return parts, true
+}
+
+// closingBrace is the index of the brace that closes an expression, -1 if none does.
+func closingBrace(s string) int {
+	depth := 0
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; c {
+		case '{':
+			depth++
+		case '}':
+			if depth == 0 {
+				return i
+			}
+			depth--
+		case '/': // a comment ends with its line
+			if strings.HasPrefix(s[i:], "//") {
+				end := strings.IndexByte(s[i:], '\n')
+				if end < 0 {
+					return -1
+				}
+				i += end
+			}
+		case '\'', '"':
+			raw := i > 0 && (s[i-1] == 'r' || s[i-1] == 'R')
+			end := stringLiteralLength(s[i:], raw)
+			if end < 0 {
+				return -1
+			}
+			i += end - 1
+		}
+	}
+	return -1
+}
+
+// stringLiteralLength is the length of the CEL string literal at the start of s, with its
+// quotes, -1 if it is not closed.
+func stringLiteralLength(s string, raw bool) int {
+	quote := s[:1]
+	if triple := strings.Repeat(quote, 3); strings.HasPrefix(s, triple) {
+		quote = triple
+	}
+	for i := len(quote); i < len(s); i++ {
+		switch {
+		case s[i] == '\\' && !raw:
+			i++
+		case strings.HasPrefix(s[i:], quote):
+			return i + len(quote)
+		}
+	}
+	return -1
 }

@@ -13,17 +13,17 @@ import (
 	"cel.dev/cel-go/interpreter"
 )
 
-// MaxSize is how large a value may be, in characters of text plus one for every
-// other value.
+// MaxSize is the largest size of a value: characters of text, plus one for every other
+// value.
 const MaxSize = 8 << 20
 
-// The library's functions on texts charge for what they have made when they have
-// made it. A few hundred bytes of an expression ask for a text of terabytes, and
-// by then the process is gone; so here the length comes first, and the text only
-// if there is room for it.
+// The library's string functions charge for their result after they have built it. A few
+// hundred bytes of an expression can ask for a string of terabytes, which would kill the
+// process first. So the length is computed first, and the string is built only if it is
+// within MaxSize.
 
-// resultLengths are how long the result of a function will be, in bytes, at least
-// as long as it really is. It may stop counting beyond MaxSize.
+// resultLengths are upper bounds of the length of a function's result, in bytes. They may
+// stop counting beyond MaxSize.
 var resultLengths = map[string]func(args []ref.Val) int{
 	"replace":       replaceLength,
 	"join":          joinLength,
@@ -32,8 +32,8 @@ var resultLengths = map[string]func(args []ref.Val) int{
 	"strings.quote": func(args []ref.Val) int { return 2*textLength(args[0]) + 2 },
 }
 
-// linearSearches stand in for two functions that take time by the product of their
-// texts' lengths. These take it by the sum.
+// linearSearches replace two functions that take time proportional to the product of the
+// lengths of their strings. These take time proportional to the sum.
 var linearSearches = map[string]functions.FunctionOp{
 	"string_index_of_string":          func(args ...ref.Val) ref.Val { return indexOf(args, false) },
 	"string_index_of_string_int":      func(args ...ref.Val) ref.Val { return indexOf(args, false) },
@@ -41,7 +41,7 @@ var linearSearches = map[string]functions.FunctionOp{
 	"string_last_index_of_string_int": func(args ...ref.Val) ref.Val { return indexOf(args, true) },
 }
 
-// LimitedFunctions are the functions of an environment bound anew, with what guards them.
+// LimitedFunctions binds the functions of an environment again, with their limits.
 func LimitedFunctions(env *cel.Env) ([]cel.EnvOption, error) {
 	var options []cel.EnvOption
 	for _, name := range []string{"replace", "join", "split", "format", "strings.quote", "indexOf", "lastIndexOf"} {
@@ -78,8 +78,8 @@ func limitedBinding(name string, original *functions.Overload) cel.OverloadOpt {
 		resultLength := resultLengths[name]
 		call = func(args ...ref.Val) ref.Val {
 			if resultLength(args) > MaxSize {
-				// As the library ends an evaluation at its own limits: an error that is a
-				// value could be passed over, and be asked for again and again.
+				// The library ends an evaluation at its own limits in this way. An expression
+				// could ignore an error that is a value, and call the function again and again.
 				panic(interpreter.EvalCancelledError{
 					Cause:   interpreter.MemoryLimitExceeded,
 					Message: fmt.Sprintf("memory limit exceeded: %s would give more than %d bytes", name, MaxSize),
@@ -88,7 +88,7 @@ func limitedBinding(name string, original *functions.Overload) cel.OverloadOpt {
 			return invoke(original, args)
 		}
 	}
-	switch { // the planner asks for the same form
+	switch { // the planner asks for the form of the original
 	case original.Unary != nil:
 		return cel.UnaryBinding(func(a ref.Val) ref.Val { return call(a) })
 	case original.Binary != nil:
@@ -107,7 +107,7 @@ func invoke(o *functions.Overload, args []ref.Val) ref.Val {
 	return o.Function(args...)
 }
 
-// textLength is the length of a text in bytes, 0 of anything else.
+// textLength is the length of a string or of bytes, in bytes, 0 for anything else.
 func textLength(v ref.Val) int {
 	switch v := v.(type) {
 	case types.String:
@@ -149,7 +149,7 @@ func joinLength(args []ref.Val) int {
 	return total
 }
 
-// itemOverhead is what a part costs besides its text.
+// itemOverhead is what a part of a split string costs besides its text, in bytes.
 const itemOverhead = 16
 
 func splitLength(args []ref.Val) int {
@@ -162,11 +162,9 @@ func splitLength(args []ref.Val) int {
 	return textLength(args[0]) + itemOverhead*parts
 }
 
-// What a number may take: the largest one with the most digits behind the point
-// that a format may ask for, and one in a list, written as it is.
 const (
-	maxFormattedNumber = 512
-	maxNestedNumber    = 32
+	maxFormattedNumber = 512 // bytes of the largest number with the most digits that a format can ask for
+	maxNestedNumber    = 32  // bytes of a number in a list
 )
 
 func formatLength(args []ref.Val) int {
@@ -182,8 +180,8 @@ func formatLength(args []ref.Val) int {
 	return total
 }
 
-// formattedLength is the length of a value that is written out; a text may be
-// written in hexadecimal digits. It stops counting at a limit.
+// formattedLength is an upper bound of the length of a formatted value. A string may be
+// formatted in hexadecimal digits. It stops counting at the limit.
 func formattedLength(v ref.Val, limit int) int {
 	total := maxNestedNumber + 2*textLength(v)
 	switch v := v.(type) {
@@ -201,9 +199,8 @@ func formattedLength(v ref.Val, limit int) int {
 	return total
 }
 
-// indexOf finds a text in another: the index in characters, -1 if it is not
-// there. The third argument is the first index to look at, or, looking from the
-// end, the last one.
+// indexOf finds a string in another: the index in characters, -1 if it is not there. The
+// third argument is the first index to search, or the last one when last is true.
 func indexOf(args []ref.Val, last bool) ref.Val {
 	text, substring := textOf(args[0]), textOf(args[1])
 	size := utf8.RuneCountInString(text)
@@ -236,8 +233,8 @@ func indexOf(args []ref.Val, last bool) ref.Val {
 	return runeIndex(text, from+found)
 }
 
-// byteOffset is where the character of an index begins, the end of the text if it has
-// none.
+// byteOffset is the offset at which the character with an index begins, the length of the
+// text if there is none.
 func byteOffset(text string, index int) int {
 	for i := range text {
 		if index == 0 {

@@ -11,8 +11,8 @@ import (
 	"cel.dev/cel-go/interpreter"
 )
 
-// pattern is a compiled regular expression. Matching takes time by the product
-// of its size and the text's length.
+// pattern is a compiled regular expression. Matching takes time proportional to the product
+// of its size and the length of the text.
 type pattern struct {
 	re   *regexp.Regexp
 	size int // in instructions
@@ -24,7 +24,7 @@ const (
 	maxPatternSource = 4 << 10 // bytes
 )
 
-// patternCache keeps patterns by their text; it is emptied when full.
+// patternCache keeps compiled patterns by their text. It is cleared when it is full.
 var patternCache = struct {
 	sync.Mutex
 	byText map[string]*pattern
@@ -34,7 +34,7 @@ const maxCachedPatterns = 256
 
 func compilePattern(text string) (*pattern, error) {
 	if len(text) > maxPatternSource {
-		return nil, fmt.Errorf("a regular expression holds at most %d bytes", maxPatternSource)
+		return nil, fmt.Errorf("a regular expression has at most %d bytes", maxPatternSource)
 	}
 	patternCache.Lock()
 	known := patternCache.byText[text]
@@ -47,7 +47,7 @@ func compilePattern(text string) (*pattern, error) {
 		return nil, err
 	}
 	if size > MaxPatternSize {
-		return nil, fmt.Errorf("the regular expression has a program size of %d, and %d is the limit", size, MaxPatternSize)
+		return nil, fmt.Errorf("the regular expression has a program size of %d; the limit is %d", size, MaxPatternSize)
 	}
 	re, err := regexp.Compile(text)
 	if err != nil {
@@ -63,13 +63,13 @@ func compilePattern(text string) (*pattern, error) {
 	return p, nil
 }
 
-// instructionsPerUnit is how many instructions of a pattern go into one unit of cost.
+// instructionsPerUnit is how many instructions of a pattern one unit of cost pays for.
 const instructionsPerUnit = 20
 
 func (p *pattern) cost(text string) int { return len(text) * p.size / instructionsPerUnit }
 
-// matchCost is the price of matches(text, pattern). One that does not compile
-// costs by its length.
+// matchCost is the cost of matches(text, pattern). A pattern that does not compile costs
+// its length.
 func matchCost(args []ref.Val) int {
 	if len(args) != 2 {
 		return 0
@@ -81,8 +81,8 @@ func matchCost(args []ref.Val) int {
 	return p.cost(textOf(args[0]))
 }
 
-// LimitMatches puts a call of matches that looks at its price first in the place of
-// the library's.
+// LimitMatches replaces the library's matches by one that checks its cost against the limit
+// first.
 func LimitMatches(limit uint64) interpreter.InterpretableDecoratorV2 {
 	return func(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 		call, ok := i.(interpreter.InterpretableCall)
@@ -115,6 +115,5 @@ func LimitMatches(limit uint64) interpreter.InterpretableDecoratorV2 {
 	}
 }
 
-// limitedMatch is no call to those who look at its type, and would put their own in
-// its place.
+// limitedMatch hides that it is a call, so that the library does not replace it by its own.
 type limitedMatch struct{ interpreter.InterpretableV2 }
