@@ -12,7 +12,7 @@ import (
 
 // Claims checks a worker.Packs.
 func Claims(t *testing.T, open Open) {
-	// takeover is what the next worker writes over an expired claim.
+	// takeover is the claim that the next worker writes over an expired one.
 	takeover := func(p *workflow.Pack) *workflow.Pack {
 		next := *p
 		next.Token, next.Worker, next.Nonce, next.Lease = p.Token+1, "w2", uuid.NewString(), p.Lease.Add(time.Minute)
@@ -20,144 +20,144 @@ func Claims(t *testing.T, open Open) {
 		next.Jobs[0].Code = workflow.JobCodeUnknown
 		return &next
 	}
-	refused := func(s *fixture, stands *workflow.Pack) func(ok bool, old *workflow.Pack, err error) {
+	rejected := func(s *fixture, stored *workflow.Pack) func(ok bool, old *workflow.Pack, err error) {
 		return func(ok bool, old *workflow.Pack, err error) {
 			s.Helper()
 			s.wantApplied(false)(ok, err)
-			if diff := cmp.Diff(stands, old); diff != "" {
+			if diff := cmp.Diff(stored, old); diff != "" {
 				s.Error(diff)
 			}
 		}
 	}
-	done := func(s *fixture) func(ok bool, old *workflow.Pack, err error) {
+	applied := func(s *fixture) func(ok bool, old *workflow.Pack, err error) {
 		return func(ok bool, _ *workflow.Pack, err error) {
 			s.Helper()
 			s.wantApplied(true)(ok, err)
 		}
 	}
 	runParallel(t, open, map[string]func(s *fixture){
-		"one of many claims wins": func(s *fixture) {
+		"one of many concurrent claims succeeds": func(s *fixture) {
 			key := s.newStepRunKey().Pack(0, 1)
 			all := make([]*workflow.Pack, racers)
 			won := s.oneWinner(func(i int) (bool, error) {
 				all[i] = claimedPack(key)
 				ok, old, err := s.Claims.Claim(s.ctx, all[i])
 				if !ok && err == nil && (old == nil || old.State != workflow.PackClaimed) {
-					s.Errorf("a claim that lost was shown %+v", old)
+					s.Errorf("a failed claim returned %+v", old)
 				}
 				return ok, err
 			})
 			s.wantPack(all[won])
 		},
-		"a claim whose reply is lost is recognised by its nonce": func(s *fixture) {
+		"a claim with a lost reply is recognised by its nonce": func(s *fixture) {
 			p := claimedPack(s.newStepRunKey().Pack(0, 1))
 			s.loseReply()
-			done(s)(s.Claims.Claim(s.ctx, p))
-			// The same worker's next call is not the one that won.
+			applied(s)(s.Claims.Claim(s.ctx, p))
+			// Another call of the same worker has another nonce.
 			again := claimedPack(p.Key)
-			refused(s, p)(s.Claims.Claim(s.ctx, again))
-			nameless := claimedPack(s.newStepRunKey().Pack(0, 1))
-			nameless.Nonce = ""
-			s.mustClaim(nameless)
-			refused(s, nameless)(s.Claims.Claim(s.ctx, nameless))
+			rejected(s, p)(s.Claims.Claim(s.ctx, again))
+			unnamed := claimedPack(s.newStepRunKey().Pack(0, 1))
+			unnamed.Nonce = ""
+			s.mustClaim(unnamed)
+			rejected(s, unnamed)(s.Claims.Claim(s.ctx, unnamed))
 		},
-		"a takeover needs the token and the lease as read": func(s *fixture) {
+		"a takeover needs the token and the lease as they were read": func(s *fixture) {
 			p := s.mustClaim(claimedPack(s.newStepRunKey().Pack(0, 1)))
 			next := takeover(p)
 			late, other := *p, *p
 			late.Lease, other.Token = p.Lease.Add(time.Millisecond), 2
-			refused(s, p)(s.Claims.TakeOver(s.ctx, &late, next))
-			refused(s, p)(s.Claims.TakeOver(s.ctx, &other, next))
-			done(s)(s.Claims.TakeOver(s.ctx, p, next))
+			rejected(s, p)(s.Claims.TakeOver(s.ctx, &late, next))
+			rejected(s, p)(s.Claims.TakeOver(s.ctx, &other, next))
+			applied(s)(s.Claims.TakeOver(s.ctx, p, next))
 			s.wantPack(next)
-			// Whoever held it before has lost it.
-			refused(s, next)(s.Claims.Extend(s.ctx, p))
-			refused(s, next)(s.Claims.Finish(s.ctx, finishedPack(p)))
-			done(s)(s.Claims.Finish(s.ctx, finishedPack(next)))
+			// The earlier holder has lost the pack.
+			rejected(s, next)(s.Claims.Extend(s.ctx, p))
+			rejected(s, next)(s.Claims.Finish(s.ctx, finishedPack(p)))
+			applied(s)(s.Claims.Finish(s.ctx, finishedPack(next)))
 			s.wantPack(finishedPack(next))
 		},
-		"one of many takeovers wins": func(s *fixture) {
+		"one of many concurrent takeovers succeeds": func(s *fixture) {
 			p := s.mustClaim(claimedPack(s.newStepRunKey().Pack(0, 1)))
 			s.oneWinner(func(int) (bool, error) {
 				ok, _, err := s.Claims.TakeOver(s.ctx, p, takeover(p))
 				return ok, err
 			})
 		},
-		"a takeover whose reply is lost is recognised": func(s *fixture) {
+		"a takeover with a lost reply is recognised": func(s *fixture) {
 			p := s.mustClaim(claimedPack(s.newStepRunKey().Pack(0, 1)))
 			next := takeover(p)
 			s.loseReply()
-			done(s)(s.Claims.TakeOver(s.ctx, p, next))
-			refused(s, next)(s.Claims.TakeOver(s.ctx, p, takeover(p)))
+			applied(s)(s.Claims.TakeOver(s.ctx, p, next))
+			rejected(s, next)(s.Claims.TakeOver(s.ctx, p, takeover(p)))
 		},
-		"who is asked to cancel cannot extend or be succeeded, but can end": func(s *fixture) {
+		"after a cancel request the holder can finish, not extend, and nobody can take over": func(s *fixture) {
 			p := s.mustClaim(claimedPack(s.newStepRunKey().Pack(0, 1)))
 			longer := *p
 			longer.Lease = p.Lease.Add(time.Minute)
 			longer.Jobs = finishedPack(p).Jobs
-			done(s)(s.Claims.Extend(s.ctx, &longer))
+			applied(s)(s.Claims.Extend(s.ctx, &longer))
 			s.wantPack(&longer)
 			s.wantApplied(true)(s.Packs.RequestCancel(s.ctx, p.Key))
 			longer.CancelRequested = true
-			refused(s, &longer)(s.Claims.Extend(s.ctx, &longer))
-			refused(s, &longer)(s.Claims.TakeOver(s.ctx, &longer, takeover(&longer)))
+			rejected(s, &longer)(s.Claims.Extend(s.ctx, &longer))
+			rejected(s, &longer)(s.Claims.TakeOver(s.ctx, &longer, takeover(&longer)))
 			end := finishedPack(&longer)
 			end.State = workflow.PackCancelled
-			done(s)(s.Claims.Finish(s.ctx, end))
+			applied(s)(s.Claims.Finish(s.ctx, end))
 			s.wantPack(end)
 		},
 		"a renewed lease cannot be taken over": func(s *fixture) {
 			p := s.mustClaim(claimedPack(s.newStepRunKey().Pack(0, 1)))
 			longer := *p
 			longer.Lease = p.Lease.Add(time.Minute)
-			done(s)(s.Claims.Extend(s.ctx, &longer))
-			refused(s, &longer)(s.Claims.TakeOver(s.ctx, p, takeover(p)))
+			applied(s)(s.Claims.Extend(s.ctx, &longer))
+			rejected(s, &longer)(s.Claims.TakeOver(s.ctx, p, takeover(p)))
 		},
-		"a heartbeat that was held up on its way undoes nothing": func(s *fixture) {
+		"a late heartbeat undoes nothing": func(s *fixture) {
 			p := s.mustClaim(claimedPack(s.newStepRunKey().Pack(0, 1)))
 			longer := *p
 			longer.Lease = p.Lease.Add(time.Minute)
 			longer.Jobs = finishedPack(p).Jobs
-			done(s)(s.Claims.Extend(s.ctx, &longer))
-			refused(s, &longer)(s.Claims.Extend(s.ctx, p))
+			applied(s)(s.Claims.Extend(s.ctx, &longer))
+			rejected(s, &longer)(s.Claims.Extend(s.ctx, p))
 			s.wantPack(&longer)
-			done(s)(s.Claims.Extend(s.ctx, &longer)) // itself again, after a lost reply
+			applied(s)(s.Claims.Extend(s.ctx, &longer)) // the same write, after a lost reply
 		},
-		"an end whose reply is lost is recognised by its token": func(s *fixture) {
+		"a finish with a lost reply is recognised by its token": func(s *fixture) {
 			p := s.mustClaim(claimedPack(s.newStepRunKey().Pack(0, 1)))
 			s.loseReply()
-			done(s)(s.Claims.Finish(s.ctx, finishedPack(p)))
-			done(s)(s.Claims.Finish(s.ctx, finishedPack(p)))
+			applied(s)(s.Claims.Finish(s.ctx, finishedPack(p)))
+			applied(s)(s.Claims.Finish(s.ctx, finishedPack(p)))
 			other := finishedPack(p)
 			other.Token++
-			refused(s, finishedPack(p))(s.Claims.Finish(s.ctx, other))
-			refused(s, finishedPack(p))(s.Claims.Extend(s.ctx, p))
+			rejected(s, finishedPack(p))(s.Claims.Finish(s.ctx, other))
+			rejected(s, finishedPack(p))(s.Claims.Extend(s.ctx, p))
 		},
-		"a write on a pack as it was read is refused once it has been written again": func(s *fixture) {
+		"a write with an expected lease is rejected after another write": func(s *fixture) {
 			p := s.mustClaim(claimedPack(s.newStepRunKey().Pack(0, 1)))
 			first, second := *p, *p
 			first.ExpectedLease, first.Lease = p.Lease, p.Lease.Add(time.Minute)
 			second.ExpectedLease, second.Lease = p.Lease, p.Lease.Add(2*time.Minute)
-			done(s)(s.Claims.Extend(s.ctx, &first))
-			stands := first
-			stands.ExpectedLease = time.Time{}
-			refused(s, &stands)(s.Claims.Extend(s.ctx, &second))
+			applied(s)(s.Claims.Extend(s.ctx, &first))
+			stored := first
+			stored.ExpectedLease = time.Time{}
+			rejected(s, &stored)(s.Claims.Extend(s.ctx, &second))
 			end := finishedPack(&second)
-			refused(s, &stands)(s.Claims.Finish(s.ctx, end))
+			rejected(s, &stored)(s.Claims.Finish(s.ctx, end))
 			end.ExpectedLease = first.Lease
-			done(s)(s.Claims.Finish(s.ctx, end))
-			done(s)(s.Claims.Finish(s.ctx, end)) // itself again, after a lost reply
+			applied(s)(s.Claims.Finish(s.ctx, end))
+			applied(s)(s.Claims.Finish(s.ctx, end)) // the same write, after a lost reply
 			other := *end
 			other.Jobs = nil
 			ended := *end
 			ended.ExpectedLease, ended.Lease = time.Time{}, first.Lease
-			refused(s, &ended)(s.Claims.Finish(s.ctx, &other))
+			rejected(s, &ended)(s.Claims.Finish(s.ctx, &other))
 		},
-		"what was never claimed can be extended or ended by nobody": func(s *fixture) {
+		"a pack that was never claimed cannot be extended, finished or taken over": func(s *fixture) {
 			p := claimedPack(s.newStepRunKey().Pack(0, 1))
-			refused(s, nil)(s.Claims.Extend(s.ctx, p))
-			refused(s, nil)(s.Claims.Finish(s.ctx, finishedPack(p)))
-			refused(s, nil)(s.Claims.TakeOver(s.ctx, p, takeover(p)))
+			rejected(s, nil)(s.Claims.Extend(s.ctx, p))
+			rejected(s, nil)(s.Claims.Finish(s.ctx, finishedPack(p)))
+			rejected(s, nil)(s.Claims.TakeOver(s.ctx, p, takeover(p)))
 		},
 		"a pure pack is finished without a claim, once": func(s *fixture) {
 			key := s.newStepRunKey().Pack(0, 1)
@@ -168,14 +168,14 @@ func Claims(t *testing.T, open Open) {
 				return ok, err
 			})
 			s.wantPack(all[won])
-			buried := finishedPack(claimedPack(s.newStepRunKey().Pack(0, 1)))
-			s.wantApplied(true)(s.Packs.PutCancelled(s.ctx, cancelledPack(buried.Key, 0)))
-			refused(s, cancelledPack(buried.Key, 0))(s.Claims.FinishUnclaimed(s.ctx, buried))
+			cancelled := finishedPack(claimedPack(s.newStepRunKey().Pack(0, 1)))
+			s.wantApplied(true)(s.Packs.PutCancelled(s.ctx, cancelledPack(cancelled.Key, 0)))
+			rejected(s, cancelledPack(cancelled.Key, 0))(s.Claims.FinishUnclaimed(s.ctx, cancelled))
 		},
-		"such an end whose reply is lost is recognised": func(s *fixture) {
+		"an unclaimed finish with a lost reply is recognised": func(s *fixture) {
 			f := finishedPack(claimedPack(s.newStepRunKey().Pack(0, 1)))
 			s.loseReply()
-			done(s)(s.Claims.FinishUnclaimed(s.ctx, f))
+			applied(s)(s.Claims.FinishUnclaimed(s.ctx, f))
 		},
 	})
 }

@@ -19,9 +19,9 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// itemTTLs are the TTLs of the items whose partition names the run, by partition and
-// sort key; 0 for an item that is kept.
-func itemTTLs(t *testing.T, tableName, run string) map[string]int64 {
+// itemTTLs returns the TTLs of an execution's items by partition and sort key; 0 for
+// an item without a TTL.
+func itemTTLs(t *testing.T, tableName, execution string) map[string]int64 {
 	t.Helper()
 	found := map[string]int64{}
 	pages := awsdynamodb.NewScanPaginator(openClient(&faultInjector{}), &awsdynamodb.ScanInput{TableName: &tableName, ConsistentRead: aws.Bool(true)})
@@ -32,7 +32,7 @@ func itemTTLs(t *testing.T, tableName, run string) map[string]int64 {
 		}
 		for _, it := range page.Items {
 			key := it["pk"].(*types.AttributeValueMemberS).Value + " " + it["sk"].(*types.AttributeValueMemberS).Value
-			if !strings.Contains(key, run) {
+			if !strings.Contains(key, execution) {
 				continue
 			}
 			found[key] = 0
@@ -44,8 +44,9 @@ func itemTTLs(t *testing.T, tableName, run string) map[string]int64 {
 	return found
 }
 
-// What a run has left is dropped, every item of it and nothing else; its state item
-// goes when a commit says so, and all can be read until then.
+// Discard sets a TTL on every item of an execution except its state item, and on no
+// other item. A commit without a timer sets the TTL of the state item. All items stay
+// readable until they expire.
 func TestDynamo_DiscardSetsTTLOnItsItemsOnly(t *testing.T) {
 	t.Parallel()
 	meter := new(cost.Meter)
@@ -67,9 +68,9 @@ func TestDynamo_DiscardSetsTTLOnItsItemsOnly(t *testing.T) {
 	chunks, err := v.Store.SaveScope(ctx, x.Tenant, x.ID, "k", []workflow.ScopeEntity{{Key: workflow.EntityKey{Type: "device", ID: "a"}}})
 	ok(err)
 	ok(v.Store.SaveEvents(ctx, x.Tenant, x.ID, []workflow.Event{{Sequence: 1, At: at, Type: "execution.created"}}))
-	run, next := workflow.StepRunKey{Tenant: x.Tenant, Execution: x.ID, Ordinal: 1, Seq: 1}, workflow.StepRunKey{Tenant: x.Tenant, Execution: x.ID, Ordinal: 1, Seq: 12}
-	for _, r := range []workflow.StepRunKey{run, next} {
-		key := r.Pack(300, 1) // of the second shard
+	stepRun, other := workflow.StepRunKey{Tenant: x.Tenant, Execution: x.ID, Ordinal: 1, Seq: 1}, workflow.StepRunKey{Tenant: x.Tenant, Execution: x.ID, Ordinal: 1, Seq: 12}
+	for _, r := range []workflow.StepRunKey{stepRun, other} {
+		key := r.Pack(300, 1) // in the second shard
 		_, err := v.Packs.PutCancelled(ctx, &workflow.Pack{Key: key, State: workflow.PackCancelled, Token: 1, FinishedAt: at, Jobs: []workflow.JobRecord{{Code: workflow.JobCodeNotExecuted}}})
 		ok(err)
 		_, err = v.Packs.AddDone(ctx, key, workflow.LaneResult{})
@@ -81,50 +82,50 @@ func TestDynamo_DiscardSetsTTLOnItsItemsOnly(t *testing.T) {
 	for range 2 {
 		meter.Take()
 		ok(v.Store.Discard(ctx, x.Tenant, x.ID, at))
-		ok(v.Packs.Discard(ctx, run, 1, at))
+		ok(v.Packs.Discard(ctx, stepRun, 1, at))
 	}
 	if again := meter.Take(); again.WriteUnits[topology.TableJobs]+again.WriteUnits[topology.TableExecutions] != 0 {
-		t.Errorf("what is marked already was written again: %+v", again)
+		t.Errorf("items that have a TTL were written again: %+v", again)
 	}
 	executions, jobs := tables.Executions, tables.Jobs
 	items := itemTTLs(t, executions, x.ID)
 	for key, ttl := range itemTTLs(t, jobs, x.ID) {
 		items[key] = ttl
 	}
-	var dropped, kept []string
+	var expiring, kept []string
 	for key, ttl := range items {
 		switch ttl {
 		case at.Unix():
-			dropped = append(dropped, key)
+			expiring = append(expiring, key)
 		case 0:
 			kept = append(kept, key)
 		default:
-			t.Errorf("%s is dropped at %d", key, ttl)
+			t.Errorf("%s expires at %d", key, ttl)
 		}
 	}
-	if len(dropped) != 6 || len(kept) != 4 {
-		t.Errorf("dropped are %q, kept are %q: want what lies beside the state and run 1, and not the state and run 12", dropped, kept)
+	if len(expiring) != 6 || len(kept) != 4 {
+		t.Errorf("expiring %q, kept %q: want the payloads and step run 1 to expire, and the state and step run 12 to stay", expiring, kept)
 	}
 
 	y := x.Clone()
 	y.Version, y.Commit, y.DiscardedAt = 2, "c2", at.Add(-time.Hour)
-	for _, want := range []int64{0, y.DiscardedAt.Unix()} { // with an alarm that has still to ring, and without
+	for _, want := range []int64{0, y.DiscardedAt.Unix()} { // with a timer and without
 		_, done, err := v.Store.Commit(ctx, y.Version-1, y, false)
 		if ok(err); !done {
 			t.Fatal("not committed")
 		}
 		if ttl := itemTTLs(t, executions, x.ID)[table.TenantPrefix(x.Tenant)+x.ID+" state"]; ttl != want {
-			t.Errorf("the state is dropped at %d, want %d", ttl, want)
+			t.Errorf("the state item expires at %d, want %d", ttl, want)
 		}
 		y.Version, y.Commit, y.DueAt = 3, "c3", time.Time{}
 	}
 	z, err := v.Store.Load(ctx, x.Tenant, x.ID)
 	if ok(err); !z.DiscardedAt.Equal(y.DiscardedAt) {
-		t.Errorf("read back: %v", z.DiscardedAt)
+		t.Errorf("DiscardedAt is read back as %v", z.DiscardedAt)
 	}
 	_, err = v.Store.LoadScope(ctx, x.Tenant, x.ID, "k", chunks)
 	ok(err)
-	if p, err := v.Packs.Pack(ctx, run.Pack(300, 1)); err != nil || p == nil {
-		t.Errorf("the pack: %v, %v", p, err)
+	if p, err := v.Packs.Pack(ctx, stepRun.Pack(300, 1)); err != nil || p == nil {
+		t.Errorf("pack %v, %v", p, err)
 	}
 }

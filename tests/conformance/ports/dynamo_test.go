@@ -11,7 +11,6 @@ import (
 	"github.com/lockstep-run/lockstep/localstack/embedded/dynamodb"
 	"github.com/lockstep-run/lockstep/shared/cost"
 	"github.com/lockstep-run/lockstep/shared/dynamo"
-
 	"github.com/lockstep-run/lockstep/shared/engine/port"
 	"github.com/lockstep-run/lockstep/shared/topology"
 	"github.com/lockstep-run/lockstep/shared/worker"
@@ -29,15 +28,15 @@ var (
 	_ worker.Meter  = (*cost.Meter)(nil)
 )
 
-// tables are those of the one local DynamoDB that all tests share.
+// All tests share one local DynamoDB and its tables.
 var (
 	tables        dynamo.Tables
 	dynamoProcess *dynamodb.Process
 )
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
+func TestMain(m *testing.M) { os.Exit(runTests(m)) }
 
-func run(m *testing.M) int {
+func runTests(m *testing.M) int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var err error

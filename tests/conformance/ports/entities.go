@@ -29,7 +29,7 @@ func Entities(t *testing.T, open Open) {
 			}
 			e.Attributes, e.Groups, e.Version, e.Token = json.RawMessage(`{"a":1}`), nil, 40, 50
 			s.mustPut(s.Registry.PutEntities(s.ctx, s.tenant, []workflow.Entity{e}))
-			e.Version, e.Token = 2, 0 // the store counts; a token is a run's to set
+			e.Version, e.Token = 2, 0 // the store counts versions; only an execution sets the token
 			if diff := cmp.Diff(e, read()); diff != "" {
 				s.Error(diff)
 			}
@@ -38,25 +38,25 @@ func Entities(t *testing.T, open Open) {
 			s.mustPut(s.Registry.PutEntities(s.ctx, s.tenant, twice))
 			k := twice[0].Key()
 			if got := must[map[workflow.EntityKey]workflow.Entity](s)(s.Registry.Entities(s.ctx, s.tenant, []workflow.EntityKey{k}, true))[k]; got.Groups[0] != "last" {
-				s.Errorf("of one given twice the first stayed: %+v", got)
+				s.Errorf("of two with one key, the first was stored: %+v", got)
 			}
 			e.Attributes = json.RawMessage(`"` + incompressible(900<<10) + `"`)
 			_, err := s.Registry.PutEntities(s.ctx, s.tenant, []workflow.Entity{e})
 			s.wantCode(err, workflow.CodeTooLarge)
 		},
-		"an entity is replaced as it was seen": func(s *fixture) {
+		"an entity is replaced only at the version that was read": func(s *fixture) {
 			e := device("sw-007")
 			read := func() workflow.Entity {
 				return must[map[workflow.EntityKey]workflow.Entity](s)(s.Registry.Entities(s.ctx, s.tenant, []workflow.EntityKey{e.Key()}, true))[e.Key()]
 			}
-			replace := func(e workflow.Entity, seen int64) (bool, error) {
-				ok, _, err := s.Registry.ReplaceEntity(s.ctx, s.tenant, e, seen)
+			replace := func(e workflow.Entity, version int64) (bool, error) {
+				ok, _, err := s.Registry.ReplaceEntity(s.ctx, s.tenant, e, version)
 				return ok, err
 			}
 			s.wantApplied(false)(replace(e, 0))
 			s.wantApplied(false)(replace(e, 1))
 			if got := read(); got.ID != "" {
-				s.Errorf("replacing made %+v", got)
+				s.Errorf("replacing created %+v", got)
 			}
 			s.mustPut(s.Registry.PutEntities(s.ctx, s.tenant, []workflow.Entity{e}))
 			next := e
@@ -66,14 +66,14 @@ func Entities(t *testing.T, open Open) {
 			if diff := cmp.Diff(next, read()); diff != "" {
 				s.Error(diff)
 			}
-			// An import changes the version and leaves the token; whoever saw the
-			// one before it must look again.
+			// An import changes the version and keeps the token; a writer that read the
+			// version before must read again.
 			s.mustPut(s.Registry.PutEntities(s.ctx, s.tenant, []workflow.Entity{e}))
 			late := next
 			late.Token = 51
 			s.wantApplied(false)(replace(late, 2))
 			if got := read(); got.Token != 50 || got.Version != 3 || string(got.Attributes) != string(e.Attributes) {
-				s.Errorf("a write that came too late has changed it: %+v", got)
+				s.Errorf("a late write changed the entity: %+v", got)
 			}
 			s.loseReply()
 			s.wantApplied(true)(replace(late, 3))
@@ -86,7 +86,7 @@ func Entities(t *testing.T, open Open) {
 				return replace(mine, 4)
 			})
 			if !s.watch(e.Key(), "x") {
-				s.Error("cannot watch")
+				s.Error("the watcher was rejected")
 			}
 			late.Version = 0
 			ok, watchers, err := s.Registry.ReplaceEntity(s.ctx, s.tenant, late, 5)
@@ -96,13 +96,13 @@ func Entities(t *testing.T, open Open) {
 			}
 			_, watchers, err = s.Registry.ReplaceEntity(s.ctx, s.tenant, late, 6)
 			if err != nil || len(watchers) != 0 {
-				s.Errorf("told twice: %v %v", watchers, err)
+				s.Errorf("watchers were returned twice: %v %v", watchers, err)
 			}
 			late.Attributes = json.RawMessage(`"` + incompressible(900<<10) + `"`)
 			_, err = replace(late, 7)
 			s.wantCode(err, workflow.CodeTooLarge)
 		},
-		"many are imported, read and listed in order of id": func(s *fixture) {
+		"many entities are imported, read and listed by id": func(s *fixture) {
 			var all []workflow.Entity
 			var keys []workflow.EntityKey
 			for i := range 230 {
@@ -130,7 +130,7 @@ func Entities(t *testing.T, open Open) {
 					want = all[:20]
 				}
 				if diff := cmp.Diff(want, listed); diff != "" {
-					s.Errorf("by %d: %s", limit, diff)
+					s.Errorf("in pages of %d: %s", limit, diff)
 				}
 			}
 			for _, limit := range []int{0, 1} {
@@ -143,7 +143,7 @@ func Entities(t *testing.T, open Open) {
 					}
 				}
 				if diff := cmp.Diff([]string{"device", "device2"}, types); diff != "" {
-					s.Errorf("types by %d: %s", limit, diff)
+					s.Errorf("types in pages of %d: %s", limit, diff)
 				}
 			}
 			none := must[workflow.List[workflow.Entity]](s)(s.Registry.EntitiesOf(s.ctx, s.tenant, "nothing", workflow.Page{}))
@@ -151,42 +151,42 @@ func Entities(t *testing.T, open Open) {
 				s.Errorf("found %+v", none)
 			}
 		},
-		"whoever watches an entity is told once, by the write that changes it": func(s *fixture) {
+		"a change returns each watcher once": func(s *fixture) {
 			key := workflow.EntityKey{Type: "device", ID: "a"}
 			if s.watch(key, "x") {
-				s.Error("watches an entity that does not exist")
+				s.Error("a watcher was added to an entity that does not exist")
 			}
 			if got := s.mustPut(s.Registry.PutEntities(s.ctx, s.tenant, []workflow.Entity{device("a"), device("b"), device("c")})); len(got) != 0 {
-				s.Errorf("told %v", got)
+				s.Errorf("watchers %v, want none", got)
 			}
 			for _, w := range []struct{ id, execution string }{{"a", "x"}, {"a", "x"}, {"a", "y"}, {"b", "x"}, {"c", "z"}} {
 				if !s.watch(workflow.EntityKey{Type: "device", ID: w.id}, w.execution) {
-					s.Errorf("cannot watch %s", w.id)
+					s.Errorf("the watcher of %s was rejected", w.id)
 				}
 			}
 			got := must[map[workflow.EntityKey]workflow.Entity](s)(s.Registry.Entities(s.ctx, s.tenant, []workflow.EntityKey{key}, true))[key]
 			if diff := cmp.Diff(device("a"), got); diff != "" {
-				s.Error("watching changes the entity: " + diff)
+				s.Error("a watcher changed the entity: " + diff)
 			}
 			if diff := cmp.Diff([]string{"x", "y"}, s.mustPut(s.Registry.PutEntities(s.ctx, s.tenant, []workflow.Entity{device("a"), device("b")}))); diff != "" {
 				s.Error(diff)
 			}
 			if got := s.mustPut(s.Registry.PutEntities(s.ctx, s.tenant, []workflow.Entity{device("a"), device("b")})); len(got) != 0 {
-				s.Errorf("told %v again", got)
+				s.Errorf("watchers %v were returned again", got)
 			}
 		},
-		"watchers are bounded": func(s *fixture) {
+		"an entity has at most 64 watchers": func(s *fixture) {
 			s.mustPut(s.Registry.PutEntities(s.ctx, s.tenant, []workflow.Entity{device("a")}))
 			for i := range 70 {
 				if !s.watch(workflow.EntityKey{Type: "device", ID: "a"}, fmt.Sprint(i)) {
-					s.Errorf("watcher %d is refused", i)
+					s.Errorf("watcher %d was rejected", i)
 				}
 			}
 			if got := s.mustPut(s.Registry.PutEntities(s.ctx, s.tenant, []workflow.Entity{device("a")})); len(got) != 64 {
-				s.Errorf("%d are told, want 64", len(got))
+				s.Errorf("%d watchers, want 64", len(got))
 			}
 		},
-		"a page is bounded by its weight": func(s *fixture) {
+		"a page is limited by its size in bytes": func(s *fixture) {
 			var heavy []workflow.Entity
 			for i := range 8 {
 				e := device(fmt.Sprint(i))
@@ -203,13 +203,13 @@ func Entities(t *testing.T, open Open) {
 				}
 			}
 			if n != 8 || pages < 1 {
-				s.Errorf("%d entities on %d pages and one", n, pages)
+				s.Errorf("%d entities on %d pages", n, pages+1)
 			}
 		},
 	})
 }
 
-// mustPut is the answer of a write of entities that went well.
+// mustPut returns the watchers of a write of entities.
 func (s *fixture) mustPut(watchers []string, err error) []string {
 	s.Helper()
 	s.noError(err)

@@ -12,23 +12,23 @@ import (
 	"github.com/aws/smithy-go/middleware"
 )
 
-// faultInjector stands between the SDK and the wire. next decides on each call: what
-// it returns is the call's error, and whether the call reaches the service at
-// all before that.
+// faultInjector sits between the SDK and the network. decide is called for each
+// attempt and returns the attempt's error and whether the request reaches the service
+// before that.
 type faultInjector struct {
 	mu           sync.Mutex
 	decide       func(operation string) (err error, reaches bool)
 	attemptCount int
 
-	withhold func(*awsdynamodb.BatchGetItemOutput) // may take items out of an answer
+	withhold func(*awsdynamodb.BatchGetItemOutput) // may remove items from a reply
 }
 
 var errReplyLost = errors.New("connection reset by peer")
 
-func (f *faultInjector) set(next func(operation string) (error, bool)) {
+func (f *faultInjector) set(decide func(operation string) (error, bool)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.decide, f.attemptCount = next, 0
+	f.decide, f.attemptCount = decide, 0
 }
 
 func (f *faultInjector) attempts() int {
@@ -37,7 +37,7 @@ func (f *faultInjector) attempts() int {
 	return f.attemptCount
 }
 
-// loseReply performs the next write and loses its reply.
+// loseReply performs the next write and drops its reply.
 func (f *faultInjector) loseReply() {
 	armed := true
 	f.set(func(operation string) (error, bool) {
@@ -49,8 +49,8 @@ func (f *faultInjector) loseReply() {
 	})
 }
 
-// refuseCalls answers the first n calls with an error of the service.
-func (f *faultInjector) refuseCalls(code string, n int) {
+// failCalls answers the first n attempts with an error of the service.
+func (f *faultInjector) failCalls(code string, n int) {
 	f.set(func(string) (error, bool) {
 		if n--; n < 0 {
 			return nil, true
@@ -76,7 +76,6 @@ func (f *faultInjector) options(o *awsdynamodb.Options) {
 			if fault != nil {
 				return middleware.DeserializeOutput{}, md, fault
 			}
-			// What the service leaves unprocessed is a fault of its own kind.
 			if r, ok := out.Result.(*awsdynamodb.BatchGetItemOutput); ok {
 				f.mu.Lock()
 				defer f.mu.Unlock()

@@ -1,3 +1,19 @@
+// Package ports is the conformance kit of the engine's and the worker's ports: what
+// every implementation must do, whatever it keeps its items in. The tests of
+// package ports_test run it on DynamoDB and SQS, those of tests/sim on the
+// simulation. Each file tests the port it is named for; claims.go is the worker's
+// side of packs.
+//
+// The kit uses times in whole milliseconds, the precision that an implementation must
+// keep.
+// Package ports is the conformance kit of the engine's and the worker's ports: what
+// every implementation must do, whatever it keeps its items in. The tests of
+// package ports_test run it on DynamoDB and SQS, those of tests/sim on the
+// simulation. Each file tests the port it is named for; claims.go is the worker's
+// side of packs.
+//
+// The kit uses times in whole milliseconds, the precision that an implementation must
+// keep.
 package ports
 
 import (
@@ -28,22 +44,21 @@ type Implementation struct {
 	Schedules port.Schedules
 	Workers   port.Workers
 
-	// LoseReply lets the next write happen and loses its reply on the way back.
-	// nil if the implementation has no such way.
+	// LoseReply performs the next write and drops its reply.
 	LoseReply func()
 }
 
-// Open opens an implementation for one test. Worlds may share their items: the
-// kit gives each test a tenant of its own.
+// Open opens an implementation for one test. Implementations may share their items:
+// each test has its own tenant.
 type Open func(t *testing.T) Implementation
 
-// compareRawJSON compares JSON at once instead of byte by byte.
+// compareRawJSON compares JSON as one value instead of byte by byte.
 var compareRawJSON = cmp.Comparer(func(a, b json.RawMessage) bool { return bytes.Equal(a, b) })
 
-// baseTime is the moment at which everything in the kit happens.
+// baseTime is the time of everything in the kit.
 var baseTime = time.Date(2026, 11, 21, 5, 15, 10, 123_000_000, time.UTC)
 
-// fixture is a test's world with a tenant of its own.
+// fixture is an implementation with a tenant for one test.
 type fixture struct {
 	*testing.T
 	Implementation
@@ -53,13 +68,10 @@ type fixture struct {
 
 func (s *fixture) loseReply() {
 	s.Helper()
-	if s.LoseReply == nil {
-		s.Skip("no replies to lose here")
-	}
 	s.LoseReply()
 }
 
-// runParallel runs tests in parallel, each in its own scene.
+// runParallel runs tests in parallel, each on its own fixture.
 func runParallel(t *testing.T, open Open, tests map[string]func(s *fixture)) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -88,7 +100,7 @@ func (s *fixture) noError(err error) {
 	}
 }
 
-// wantApplied fails the test unless a conditional write went as expected.
+// wantApplied fails the test unless a conditional write was applied as expected.
 func (s *fixture) wantApplied(expected bool) func(ok bool, err error) {
 	s.Helper()
 	return func(ok bool, err error) {
@@ -97,7 +109,7 @@ func (s *fixture) wantApplied(expected bool) func(ok bool, err error) {
 			s.Fatal(err)
 		}
 		if ok != expected {
-			s.Fatalf("the condition was judged %v, want %v", ok, expected)
+			s.Fatalf("applied %v, want %v", ok, expected)
 		}
 	}
 }
@@ -111,7 +123,7 @@ func (s *fixture) wantCode(err error, code workflow.Code) {
 
 const racers = 20
 
-// race lets 20 goroutines try the same and returns who won.
+// race runs try in 20 goroutines and returns those that succeeded.
 func (s *fixture) race(try func(i int) (bool, error)) (winners []int) {
 	s.Helper()
 	var mu sync.Mutex
@@ -140,15 +152,15 @@ func (s *fixture) oneWinner(try func(i int) (bool, error)) int {
 	s.Helper()
 	winners := s.race(try)
 	if len(winners) != 1 {
-		s.Fatalf("%d of %d won: %v", len(winners), racers, winners)
+		s.Fatalf("%d of %d succeeded, want 1: %v", len(winners), racers, winners)
 	}
 	return winners[0]
 }
 
-// newID is an execution id; later calls give greater ones.
+// newID is an execution id; later calls return greater ones.
 func newID() string { return uuid.Must(uuid.NewV7()).String() }
 
-// newExecution is a run with something in every field.
+// newExecution is an execution with a value in every field.
 func (s *fixture) newExecution(state statemachines.ExecutionState) *workflow.Execution {
 	id := newID()
 	at := func(n int) time.Time { return baseTime.Add(time.Duration(n) * 17 * time.Millisecond) }
@@ -183,7 +195,7 @@ func (s *fixture) newExecution(state statemachines.ExecutionState) *workflow.Exe
 	}
 }
 
-// createExecution stores a run in a state and returns it.
+// createExecution stores an execution in a state and returns it.
 func (s *fixture) createExecution(state statemachines.ExecutionState) *workflow.Execution {
 	s.Helper()
 	x := s.newExecution(state)
@@ -206,8 +218,8 @@ func nextVersion(x *workflow.Execution, to statemachines.ExecutionState) *workfl
 	return next
 }
 
-// makeEvents are n events from a sequence number on, of all layers and with all
-// fields used by some.
+// makeEvents makes n events from a sequence number on, of all layers; together they
+// use all fields.
 func makeEvents(first int64, n int) []workflow.Event {
 	var all []workflow.Event
 	for i := range n {

@@ -25,7 +25,7 @@ func Locks(t *testing.T, open Open) {
 		}
 	}
 	runParallel(t, open, map[string]func(s *fixture){
-		"a token grows with each holder": func(s *fixture) {
+		"each holder gets a greater token": func(s *fixture) {
 			a, b := newID(), newID()
 			check(s, workflow.Lock{})
 			s.wantApplied(true)(s.Locks.Take(s.ctx, s.tenant, sw, a, 1, 0, baseTime))
@@ -36,7 +36,7 @@ func Locks(t *testing.T, open Open) {
 			check(s, workflow.Lock{Owner: b, OwnerEpoch: 4, Token: 2, Revision: 2, Since: baseTime.Add(time.Second).UnixMilli()})
 			s.wantApplied(false)(s.Locks.Take(s.ctx, s.tenant, sw, a, 1, 1, baseTime))
 		},
-		"one of many takes wins": func(s *fixture) {
+		"one of many concurrent takes succeeds": func(s *fixture) {
 			ids := make([]string, racers)
 			for i := range ids {
 				ids[i] = newID()
@@ -48,15 +48,15 @@ func Locks(t *testing.T, open Open) {
 				check(s, workflow.Lock{Owner: ids[won], OwnerEpoch: 1 + rev, Token: 1 + rev, Revision: 1 + rev, Since: baseTime.UnixMilli()})
 			}
 		},
-		"all handlers of one run at one epoch may take it": func(s *fixture) {
+		"all handlers of one execution at one epoch may take the lock": func(s *fixture) {
 			a := newID()
 			if n := len(s.race(func(int) (bool, error) { return s.Locks.Take(s.ctx, s.tenant, sw, a, 1, 0, baseTime) })); n != racers {
-				s.Errorf("%d of %d handlers of the holder were told that they hold it", n, racers)
+				s.Errorf("%d of %d handlers of the holder got the lock", n, racers)
 			}
 			check(s, workflow.Lock{Owner: a, OwnerEpoch: 1, Token: 1, Revision: 1, Since: baseTime.UnixMilli()})
 			s.wantApplied(false)(s.Locks.Take(s.ctx, s.tenant, sw, a, 2, 0, baseTime))
 		},
-		"a take whose reply is lost is recognised": func(s *fixture) {
+		"a take with a lost reply is recognised": func(s *fixture) {
 			a := newID()
 			s.loseReply()
 			s.wantApplied(true)(s.Locks.Take(s.ctx, s.tenant, sw, a, 1, 0, baseTime))
@@ -64,7 +64,7 @@ func Locks(t *testing.T, open Open) {
 			s.wantApplied(true)(s.Locks.Take(s.ctx, s.tenant, sw, a, 2, 1, baseTime))
 			check(s, workflow.Lock{Owner: a, OwnerEpoch: 2, Token: 2, Revision: 2, Since: baseTime.UnixMilli()})
 		},
-		"an older run's reservation stands": func(s *fixture) {
+		"an older execution's reservation wins": func(s *fixture) {
 			older, middle, younger := newID(), newID(), newID()
 			s.wantApplied(true)(s.Locks.Take(s.ctx, s.tenant, sw, younger, 1, 0, baseTime))
 			s.wantApplied(true)(s.Locks.Reserve(s.ctx, s.tenant, sw, reservationOf(middle), ""))
@@ -73,7 +73,7 @@ func Locks(t *testing.T, open Open) {
 			s.wantApplied(true)(s.Locks.Reserve(s.ctx, s.tenant, sw, reservationOf(middle), ""))
 			s.wantApplied(true)(s.Locks.Reserve(s.ctx, s.tenant, sw, reservationOf(older), ""))
 			s.wantApplied(false)(s.Locks.Reserve(s.ctx, s.tenant, sw, reservationOf(middle), middle))
-			s.wantApplied(true)(s.Locks.Reserve(s.ctx, s.tenant, sw, reservationOf(younger), older)) // older was read as over
+			s.wantApplied(true)(s.Locks.Reserve(s.ctx, s.tenant, sw, reservationOf(younger), older)) // older has ended
 			if got := read(s); got.Reserver != younger || got.Owner != younger || got.Token != 1 {
 				s.Errorf("got %+v", got)
 			}
@@ -86,35 +86,35 @@ func Locks(t *testing.T, open Open) {
 			s.wantApplied(true)(s.Locks.Take(s.ctx, s.tenant, sw, b, 1, 1, baseTime))
 			check(s, workflow.Lock{Owner: b, OwnerEpoch: 1, Token: 2, Revision: 2, Since: baseTime.UnixMilli(), Reserver: a, ReserverAge: a})
 		},
-		"a reservation whose reply is lost is recognised": func(s *fixture) {
+		"a reservation with a lost reply is recognised": func(s *fixture) {
 			a := newID()
 			s.loseReply()
 			s.wantApplied(true)(s.Locks.Reserve(s.ctx, s.tenant, sw, reservationOf(a), ""))
 			check(s, workflow.Lock{Revision: 1, Reserver: a, ReserverAge: a})
 		},
-		"the oldest of many reservations stands": func(s *fixture) {
+		"the oldest of many concurrent reservations wins": func(s *fixture) {
 			ids := make([]string, racers)
 			for i := range ids {
 				ids[i] = newID()
 			}
 			s.race(func(i int) (bool, error) { return s.Locks.Reserve(s.ctx, s.tenant, sw, reservationOf(ids[i]), "") })
 			if got := read(s).Reserver; got != ids[0] {
-				s.Errorf("%s has it, the oldest is %s", got, ids[0])
+				s.Errorf("%s has the reservation, the oldest is %s", got, ids[0])
 			}
 		},
-		"a revision is raised once, and the next token is beyond it": func(s *fixture) {
+		"the revision can be raised, and the next token is greater": func(s *fixture) {
 			a, b := newID(), newID()
 			s.wantApplied(true)(s.Locks.RaiseRevision(s.ctx, s.tenant, sw, 1000, 0))
 			check(s, workflow.Lock{Revision: 1000})
 			s.wantApplied(false)(s.Locks.RaiseRevision(s.ctx, s.tenant, sw, 2000, 999))
 			s.wantApplied(true)(s.Locks.Take(s.ctx, s.tenant, sw, a, 1, 1000, baseTime))
-			s.wantApplied(false)(s.Locks.RaiseRevision(s.ctx, s.tenant, sw, 900, 1001)) // never down
+			s.wantApplied(false)(s.Locks.RaiseRevision(s.ctx, s.tenant, sw, 900, 1001)) // never lowered
 			s.wantApplied(true)(s.Locks.RaiseRevision(s.ctx, s.tenant, sw, 2000, 1001))
 			check(s, workflow.Lock{Owner: a, OwnerEpoch: 1, Token: 1001, Revision: 2000, Since: baseTime.UnixMilli()})
 			s.wantApplied(false)(s.Locks.Take(s.ctx, s.tenant, sw, b, 1, 1001, baseTime))
 			s.wantApplied(true)(s.Locks.Take(s.ctx, s.tenant, sw, b, 1, 2000, baseTime))
 		},
-		"locks are read in numbers": func(s *fixture) {
+		"many locks are read at once": func(s *fixture) {
 			a := newID()
 			var keys []workflow.EntityKey
 			for i := range 215 {
@@ -134,13 +134,13 @@ func Locks(t *testing.T, open Open) {
 				}
 			}
 			if none := must[map[workflow.EntityKey]workflow.Lock](s)(s.Locks.Read(s.ctx, s.tenant+"2", keys[:1])); none[keys[0]].Revision != 0 {
-				s.Errorf("another tenant's lock: %+v", none)
+				s.Errorf("read another tenant's lock: %+v", none)
 			}
 		},
 	})
 }
 
-// SharedLocks checks what a port.Locks makes of locks that are shared.
+// SharedLocks checks the shared locks of a port.Locks.
 func SharedLocks(t *testing.T, open Open) {
 	sw := workflow.EntityKey{Type: "device", ID: "sw-007"}
 	read := func(s *fixture) workflow.Lock {
@@ -150,9 +150,9 @@ func SharedLocks(t *testing.T, open Open) {
 	at := func(id string, epoch int64) workflow.LockRequest {
 		return workflow.LockRequest{Execution: id, Epoch: epoch, Now: baseTime}
 	}
-	share := func(s *fixture, want int64, by workflow.LockRequest, keep map[string]workflow.Holder, seen int64) {
+	share := func(s *fixture, want int64, by workflow.LockRequest, keep map[string]workflow.Holder, revision int64) {
 		s.Helper()
-		token, ok, err := s.Locks.Share(s.ctx, s.tenant, sw, by, keep, seen)
+		token, ok, err := s.Locks.Share(s.ctx, s.tenant, sw, by, keep, revision)
 		if s.wantApplied(want > 0)(ok, err); ok && token != want {
 			s.Errorf("got token %d, want %d", token, want)
 		}
@@ -178,9 +178,9 @@ func SharedLocks(t *testing.T, open Open) {
 		return workflow.Holder{Epoch: epoch, Token: token, Since: baseTime.UnixMilli()}
 	}
 	runParallel(t, open, map[string]func(s *fixture){
-		"a lock is shared and held alone in turns": func(s *fixture) {
+		"a lock is shared, exclusive and shared again": func(s *fixture) {
 			a, b, c := newID(), newID(), newID()
-			join(s, 0, at(a, 1), workflow.JoinConditions{}) // there is nothing to join
+			join(s, 0, at(a, 1), workflow.JoinConditions{}) // not a shared lock yet
 			share(s, 1, at(a, 1), nil, 0)
 			share(s, 0, at(b, 1), nil, 0)
 			holders(s, 1, map[string]workflow.Holder{a: holder(1, 1)})
@@ -198,12 +198,12 @@ func SharedLocks(t *testing.T, open Open) {
 			share(s, 1, at(a, 1), nil, 0)
 			join(s, 2, at(b, 4), workflow.JoinConditions{})
 			holders(s, 2, map[string]workflow.Holder{a: holder(1, 1), b: holder(4, 2)})
-			s.wantApplied(false)(s.Locks.Take(s.ctx, s.tenant, sw, c, 1, 1, baseTime)) // whoever has read before the join
+			s.wantApplied(false)(s.Locks.Take(s.ctx, s.tenant, sw, c, 1, 1, baseTime)) // has read before the join
 			if got := read(s); got.Token != 2 {
-				s.Errorf("the last token is %d", got.Token)
+				s.Errorf("the last token is %d, want 2", got.Token)
 			}
 		},
-		"many join at a time": func(s *fixture) {
+		"many join at once": func(s *fixture) {
 			share(s, 1, at(newID(), 1), nil, 0)
 			ids := make([]string, racers)
 			for i := range ids {
@@ -219,10 +219,10 @@ func SharedLocks(t *testing.T, open Open) {
 				tokens[h.Token] = true
 			}
 			if len(won) != racers || len(tokens) != racers+1 || got.Revision != racers+1 {
-				s.Errorf("%d of %d have joined: %+v", len(won), racers, got)
+				s.Errorf("%d of %d joined: %+v", len(won), racers, got)
 			}
 		},
-		"an entry of a later epoch is not written over": func(s *fixture) {
+		"an older epoch does not replace a later one": func(s *fixture) {
 			a, b := newID(), newID()
 			share(s, 1, at(b, 1), nil, 0)
 			join(s, 2, at(a, 3), workflow.JoinConditions{})
@@ -230,7 +230,7 @@ func SharedLocks(t *testing.T, open Open) {
 			join(s, 3, at(a, 4), workflow.JoinConditions{})
 			holders(s, 3, map[string]workflow.Holder{b: holder(1, 1), a: holder(4, 3)})
 		},
-		"all handlers of one run at one epoch have one token": func(s *fixture) {
+		"all handlers of one execution at one epoch have one token": func(s *fixture) {
 			a, b := newID(), newID()
 			share(s, 1, at(a, 1), nil, 0)
 			share(s, 1, at(a, 1), nil, 0)
@@ -240,7 +240,7 @@ func SharedLocks(t *testing.T, open Open) {
 			share(s, 1, at(a, 1), nil, 1)
 			holders(s, 2, map[string]workflow.Holder{a: holder(1, 1), b: holder(1, 2)})
 		},
-		"a share and a join whose replies are lost are recognised": func(s *fixture) {
+		"a share and a join with lost replies are recognised": func(s *fixture) {
 			a, b := newID(), newID()
 			s.loseReply()
 			share(s, 1, at(a, 1), nil, 0)
@@ -248,7 +248,7 @@ func SharedLocks(t *testing.T, open Open) {
 			join(s, 2, at(b, 1), workflow.JoinConditions{})
 			holders(s, 2, map[string]workflow.Holder{a: holder(1, 1), b: holder(1, 2)})
 		},
-		"an older run's reservation keeps others from joining": func(s *fixture) {
+		"an older execution's reservation keeps others from joining": func(s *fixture) {
 			older, middle, younger := newID(), newID(), newID()
 			share(s, 1, at(newID(), 1), nil, 0)
 			s.wantApplied(true)(s.Locks.Reserve(s.ctx, s.tenant, sw, reservationOf(middle), ""))
@@ -257,9 +257,9 @@ func SharedLocks(t *testing.T, open Open) {
 			join(s, 4, at(middle, 1), workflow.JoinConditions{})
 			join(s, 0, at(younger, 1), workflow.JoinConditions{VoidReserver: older})
 			join(s, 5, at(younger, 1), workflow.JoinConditions{VoidReserver: middle})
-			join(s, 6, at(newID(), 1), workflow.JoinConditions{Age: middle}) // of the reserver's own kin
+			join(s, 6, at(newID(), 1), workflow.JoinConditions{Age: middle}) // a child of the reserver has the reserver's age
 		},
-		"the dead are removed only as they were read": func(s *fixture) {
+		"dead holders are removed only at the token that was read": func(s *fixture) {
 			a, b, c, d := newID(), newID(), newID(), newID()
 			share(s, 1, at(a, 1), nil, 0)
 			join(s, 2, at(b, 1), workflow.JoinConditions{})
@@ -271,20 +271,20 @@ func SharedLocks(t *testing.T, open Open) {
 			share(s, 4, at(d, 1), map[string]workflow.Holder{c: holder(1, 3)}, 3)
 			holders(s, 4, map[string]workflow.Holder{c: holder(1, 3), d: holder(1, 4)})
 		},
-		"the holders are bounded": func(s *fixture) {
+		"a lock has at most MaxHolders holders": func(s *fixture) {
 			share(s, 1, at(newID(), 1), nil, 0)
 			for i := range workflow.MaxHolders - 1 {
 				join(s, int64(i)+2, at(newID(), 1), workflow.JoinConditions{})
 			}
 			join(s, 0, at(newID(), 1), workflow.JoinConditions{})
 			if n := len(read(s).Holders); n != workflow.MaxHolders {
-				s.Errorf("%d holders", n)
+				s.Errorf("%d holders, want %d", n, workflow.MaxHolders)
 			}
 		},
 	})
 }
 
-// reservationOf is a reservation by a run that nobody has started.
+// reservationOf is a reservation by an execution without a parent.
 func reservationOf(id string) workflow.Reservation {
 	return workflow.Reservation{Execution: id, Age: id}
 }

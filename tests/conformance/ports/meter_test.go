@@ -22,8 +22,8 @@ func readCost(role string, units float64) workflow.Cost {
 	return workflow.Cost{ReadUnits: map[string]float64{role: units}, DynamoRequests: 1}
 }
 
-// What each write costs is part of the design: an index is paid for only when
-// its keys change, and a failed condition is paid for as well.
+// The cost of each write is part of the design: an index costs only when its keys
+// change, and a failed condition costs as much as a write.
 func TestDynamoMeter_CountsEveryUnit(t *testing.T) {
 	t.Parallel()
 	const executions, jobs, locks = topology.TableExecutions, topology.TableJobs, topology.TableLocks
@@ -51,25 +51,25 @@ func TestDynamoMeter_CountsEveryUnit(t *testing.T) {
 	if ok, err := v.Store.Create(ctx, x); !ok || err != nil {
 		t.Fatalf("created %v: %v", ok, err)
 	}
-	check("create: the item and an entry in each of two indexes", writeCost(executions, 3))
+	check("create: the item and one entry in each of two indexes", writeCost(executions, 3))
 	commit(func(x *workflow.Execution) { x.Reason = "changed" }, false)
-	check("commit without another key: the item alone", writeCost(executions, 1))
+	check("commit without a changed key: the item only", writeCost(executions, 1))
 	commit(func(x *workflow.Execution) { x.State = sm.ExecutionRunning }, false)
-	check("commit with another state: out of one index key and into the other", writeCost(executions, 3))
+	check("commit with another state: a delete and a put in one index", writeCost(executions, 3))
 	commit(func(x *workflow.Execution) { x.DueAt = x.DueAt.Add(time.Second) }, false)
-	check("commit with another alarm", writeCost(executions, 3))
+	check("commit with another timer", writeCost(executions, 3))
 	if ok, err := v.Store.AddHolderWaiter(ctx, x.Tenant, x.ID, 1, "someone"); !ok || err != nil {
-		t.Fatalf("registered %v: %v", ok, err)
+		t.Fatalf("added %v: %v", ok, err)
 	}
-	check("registering", writeCost(executions, 1))
+	check("add a waiter", writeCost(executions, 1))
 	commit(func(x *workflow.Execution) { x.State, x.DueAt = sm.ExecutionCompletedAck, time.Time{} }, true)
-	check("the end: another state, no alarm", writeCost(executions, 4))
+	check("commit of the end: another state, no timer", writeCost(executions, 4))
 	late := x.Clone()
 	late.Version, late.Commit = 2, uuid.NewString()
 	if _, ok, err := v.Store.Commit(ctx, 1, late, false); ok || err != nil {
 		t.Fatalf("committed %v: %v", ok, err)
 	}
-	check("a condition that fails", writeCost(executions, 1))
+	check("a failed condition", writeCost(executions, 1))
 	if _, err := v.Store.Load(ctx, x.Tenant, x.ID); err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func TestDynamoMeter_CountsEveryUnit(t *testing.T) {
 	if _, err := v.Store.Heads(ctx, x.Tenant, []string{x.ID, "none"}); err != nil {
 		t.Fatal(err)
 	}
-	check("two strong reads in a batch, one of nothing", readCost(executions, 2))
+	check("two strong reads in a batch, one of a missing item", readCost(executions, 2))
 
 	key := workflow.EntityKey{Type: "device", ID: "a"}
 	if ok, err := v.Locks.Take(ctx, x.Tenant, key, x.ID, 1, 0, time.Now()); !ok || err != nil {
@@ -87,16 +87,16 @@ func TestDynamoMeter_CountsEveryUnit(t *testing.T) {
 	if ok, err := v.Locks.Take(ctx, x.Tenant, key, "other", 1, 0, time.Now()); ok || err != nil {
 		t.Fatalf("taken %v: %v", ok, err)
 	}
-	check("a lock that is not free", writeCost(locks, 1))
+	check("a lock that is taken", writeCost(locks, 1))
 
-	run := workflow.StepRunKey{Tenant: x.Tenant, Execution: x.ID, Ordinal: 1, Seq: 1}
+	stepRun := workflow.StepRunKey{Tenant: x.Tenant, Execution: x.ID, Ordinal: 1, Seq: 1}
 	used := workflow.Cost{WriteUnits: map[string]float64{jobs: 2.5, executions: 1}, ReadUnits: map[string]float64{jobs: 1}, DynamoRequests: 3, QueueRequests: 1.1, Invocations: 0.1}
 	for lane := range workflow.LanesPerShard {
-		if _, err := v.Packs.AddDone(ctx, run.Pack(lane, 1), workflow.LaneResult{Unsuccessful: lane%10 == 0, Cost: used}); err != nil {
+		if _, err := v.Packs.AddDone(ctx, stepRun.Pack(lane, 1), workflow.LaneResult{Unsuccessful: lane%10 == 0, Cost: used}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	check("256 lanes, the last of them too", workflow.Cost{WriteUnits: map[string]float64{jobs: 256}, DynamoRequests: 256})
+	check("256 lanes, including the last", workflow.Cost{WriteUnits: map[string]float64{jobs: 256}, DynamoRequests: 256})
 }
 
 func TestDynamoMeter_IsPerView(t *testing.T) {
@@ -111,6 +111,6 @@ func TestDynamoMeter_IsPerView(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := a.Take().DynamoRequests; n != 1 {
-		t.Errorf("the first view counted %d requests", n)
+		t.Errorf("the first view counted %d requests, want 1", n)
 	}
 }

@@ -31,7 +31,7 @@ func claimedPack(key workflow.PackKey) *workflow.Pack {
 	}
 }
 
-// finishedPack is the same pack at its end, with a job of each kind.
+// finishedPack is the pack when it has finished, with a job of each kind.
 func finishedPack(p *workflow.Pack) *workflow.Pack {
 	f := *p
 	f.State, f.FinishedAt = workflow.PackFinished, baseTime.Add(3*time.Second)
@@ -46,8 +46,7 @@ func finishedPack(p *workflow.Pack) *workflow.Pack {
 	return &f
 }
 
-// cancelledPack is a pack after it was taken from its holder, or before anybody
-// claimed it.
+// cancelledPack is a pack that was cancelled, before or after its first claim.
 func cancelledPack(key workflow.PackKey, token int) *workflow.Pack {
 	return &workflow.Pack{
 		Key: key, State: workflow.PackCancelled, Token: token, FinishedAt: baseTime,
@@ -68,7 +67,7 @@ func (s *fixture) mustClaim(p *workflow.Pack) *workflow.Pack {
 	ok, old, err := s.Claims.Claim(s.ctx, p)
 	s.wantApplied(true)(ok, err)
 	if old != nil {
-		s.Errorf("a claim that was done returned %+v", old)
+		s.Errorf("a successful claim returned %+v", old)
 	}
 	return p
 }
@@ -76,7 +75,7 @@ func (s *fixture) mustClaim(p *workflow.Pack) *workflow.Pack {
 // Packs checks a port.Packs.
 func Packs(t *testing.T, open Open) {
 	runParallel(t, open, map[string]func(s *fixture){
-		"an absent pack is nil, a tombstone is put only there": func(s *fixture) {
+		"a missing pack is nil, and only it can be put as cancelled": func(s *fixture) {
 			a, b := s.newStepRunKey().Pack(7, 1), s.newStepRunKey().Pack(7, 1)
 			if p := must[*workflow.Pack](s)(s.Packs.Pack(s.ctx, a)); p != nil {
 				s.Errorf("found %+v", p)
@@ -92,7 +91,7 @@ func Packs(t *testing.T, open Open) {
 			s.wantApplied(false)(s.Packs.PutCancelled(s.ctx, cancelledPack(b, 0)))
 			s.wantPack(p)
 		},
-		"tombstone or claim, one of them": func(s *fixture) {
+		"one of a claim and a cancelled marker succeeds": func(s *fixture) {
 			for lane := range 5 {
 				key := s.newStepRunKey().Pack(lane, 1)
 				won := s.oneWinner(func(i int) (bool, error) {
@@ -103,59 +102,59 @@ func Packs(t *testing.T, open Open) {
 					return s.Packs.PutCancelled(s.ctx, cancelledPack(key, 1000+i))
 				})
 				if p := must[*workflow.Pack](s)(s.Packs.Pack(s.ctx, key)); (won%2 == 0) != (p.State == workflow.PackClaimed) {
-					s.Errorf("racer %d won, the pack is %s", won, p.State)
+					s.Errorf("racer %d succeeded, the pack is %s", won, p.State)
 				}
 			}
 		},
-		"a tombstone whose reply is lost is recognised": func(s *fixture) {
+		"a cancelled marker with a lost reply is recognised": func(s *fixture) {
 			key := s.newStepRunKey().Pack(0, 1)
 			s.loseReply()
 			s.wantApplied(true)(s.Packs.PutCancelled(s.ctx, cancelledPack(key, 0)))
 		},
-		"cancel is asked of claimed packs only": func(s *fixture) {
-			run := s.newStepRunKey()
-			s.wantApplied(false)(s.Packs.RequestCancel(s.ctx, run.Pack(0, 1)))
-			if p := must[*workflow.Pack](s)(s.Packs.Pack(s.ctx, run.Pack(0, 1))); p != nil {
-				s.Errorf("asking made %+v", p)
+		"only a claimed pack takes a cancel request": func(s *fixture) {
+			stepRun := s.newStepRunKey()
+			s.wantApplied(false)(s.Packs.RequestCancel(s.ctx, stepRun.Pack(0, 1)))
+			if p := must[*workflow.Pack](s)(s.Packs.Pack(s.ctx, stepRun.Pack(0, 1))); p != nil {
+				s.Errorf("the request created %+v", p)
 			}
-			p := s.mustClaim(claimedPack(run.Pack(1, 1)))
+			p := s.mustClaim(claimedPack(stepRun.Pack(1, 1)))
 			s.wantApplied(true)(s.Packs.RequestCancel(s.ctx, p.Key))
 			s.wantApplied(true)(s.Packs.RequestCancel(s.ctx, p.Key))
 			p.CancelRequested = true
 			s.wantPack(p)
-			f := finishedPack(s.mustClaim(claimedPack(run.Pack(2, 1))))
+			f := finishedPack(s.mustClaim(claimedPack(stepRun.Pack(2, 1))))
 			ok, _, err := s.Claims.Finish(s.ctx, f)
 			s.wantApplied(true)(ok, err)
 			s.wantApplied(false)(s.Packs.RequestCancel(s.ctx, f.Key))
 			s.wantPack(f)
 		},
-		"only the claim as it was read is seized": func(s *fixture) {
+		"a forced cancel needs the claim as it was read": func(s *fixture) {
 			p := s.mustClaim(claimedPack(s.newStepRunKey().Pack(3, 2)))
-			taken := cancelledPack(p.Key, p.Token+1)
+			cancelled := cancelledPack(p.Key, p.Token+1)
 			early, other := *p, *p
 			early.Lease, other.Token = p.Lease.Add(-time.Second), p.Token+1
-			s.wantApplied(false)(s.Packs.ForceCancel(s.ctx, &early, taken))
+			s.wantApplied(false)(s.Packs.ForceCancel(s.ctx, &early, cancelled))
 			s.wantApplied(false)(s.Packs.ForceCancel(s.ctx, &other, cancelledPack(p.Key, p.Token+2)))
 			s.wantApplied(true)(s.Packs.RequestCancel(s.ctx, p.Key))
-			s.wantApplied(true)(s.Packs.ForceCancel(s.ctx, p, taken))
-			s.wantPack(taken)
+			s.wantApplied(true)(s.Packs.ForceCancel(s.ctx, p, cancelled))
+			s.wantPack(cancelled)
 			ok, old, err := s.Claims.Finish(s.ctx, finishedPack(p))
 			s.wantApplied(false)(ok, err)
-			if diff := cmp.Diff(taken, old); diff != "" {
+			if diff := cmp.Diff(cancelled, old); diff != "" {
 				s.Error(diff)
 			}
 			s.wantApplied(false)(s.Packs.ForceCancel(s.ctx, &workflow.Pack{Key: s.newStepRunKey().Pack(0, 1), Token: 1, Lease: baseTime}, cancelledPack(s.newStepRunKey().Pack(0, 1), 2)))
 		},
-		"a seizure whose reply is lost is recognised": func(s *fixture) {
+		"a forced cancel with a lost reply is recognised": func(s *fixture) {
 			p := s.mustClaim(claimedPack(s.newStepRunKey().Pack(3, 2)))
 			s.loseReply()
 			s.wantApplied(true)(s.Packs.ForceCancel(s.ctx, p, cancelledPack(p.Key, 2)))
 		},
-		"a shard is read with all attempts and positions, and nothing else": func(s *fixture) {
-			run := s.newStepRunKey()
+		"a shard has all attempts and pipeline positions, and nothing else": func(s *fixture) {
+			stepRun := s.newStepRunKey()
 			var want []string
 			for _, lane := range []int{0, 9, 10, 99, 100, 255, 256, 511} {
-				for _, key := range []workflow.PackKey{run.Pack(lane, 1), run.Pack(lane, 2), run.Pack(lane, 99)} {
+				for _, key := range []workflow.PackKey{stepRun.Pack(lane, 1), stepRun.Pack(lane, 2), stepRun.Pack(lane, 99)} {
 					key.PipelinePos = lane % 3
 					s.mustClaim(claimedPack(key))
 					if key.Shard() == 0 {
@@ -163,19 +162,19 @@ func Packs(t *testing.T, open Open) {
 					}
 				}
 			}
-			must[workflow.DoneSet](s)(s.Packs.AddDone(s.ctx, run.Pack(0, 1), workflow.LaneResult{}))
-			seq, visit, tenant := run, run, run
-			seq.Seq, visit.Ordinal, tenant.Tenant = 22, 2, s.tenant+"2"
-			for _, other := range []workflow.StepRunKey{seq, visit, tenant} {
+			must[workflow.DoneSet](s)(s.Packs.AddDone(s.ctx, stepRun.Pack(0, 1), workflow.LaneResult{}))
+			otherSeq, otherOrdinal, otherTenant := stepRun, stepRun, stepRun
+			otherSeq.Seq, otherOrdinal.Ordinal, otherTenant.Tenant = 22, 2, s.tenant+"2"
+			for _, other := range []workflow.StepRunKey{otherSeq, otherOrdinal, otherTenant} {
 				s.mustClaim(claimedPack(other.Pack(0, 1)))
 			}
-			// Numbers that read alike side by side stay apart: 2, 20 and 22, 0.
-			s.mustClaim(claimedPack(run.Pack(20*workflow.LanesPerShard, 1)))
-			if n := len(must[[]*workflow.Pack](s)(s.Packs.ShardPacks(s.ctx, seq, 0))); n != 1 {
-				s.Errorf("%d packs in the other run, want 1", n)
+			// Keys whose digits read alike stay apart: step run 2, shard 20 and 22, 0.
+			s.mustClaim(claimedPack(stepRun.Pack(20*workflow.LanesPerShard, 1)))
+			if n := len(must[[]*workflow.Pack](s)(s.Packs.ShardPacks(s.ctx, otherSeq, 0))); n != 1 {
+				s.Errorf("%d packs in the other step run, want 1", n)
 			}
 			var got []string
-			for _, p := range must[[]*workflow.Pack](s)(s.Packs.ShardPacks(s.ctx, run, 0)) {
+			for _, p := range must[[]*workflow.Pack](s)(s.Packs.ShardPacks(s.ctx, stepRun, 0)) {
 				got = append(got, p.Key.String())
 			}
 			slices.Sort(want)
@@ -183,59 +182,59 @@ func Packs(t *testing.T, open Open) {
 			if diff := cmp.Diff(want, got); diff != "" {
 				s.Error(diff)
 			}
-			if n := len(must[[]*workflow.Pack](s)(s.Packs.ShardPacks(s.ctx, run, 1))); n != 6 {
+			if n := len(must[[]*workflow.Pack](s)(s.Packs.ShardPacks(s.ctx, stepRun, 1))); n != 6 {
 				s.Errorf("%d packs in the second shard, want 6", n)
 			}
-			if none := must[[]*workflow.Pack](s)(s.Packs.ShardPacks(s.ctx, run, 2)); len(none) != 0 {
+			if none := must[[]*workflow.Pack](s)(s.Packs.ShardPacks(s.ctx, stepRun, 2)); len(none) != 0 {
 				s.Errorf("found %v", none)
 			}
 		},
-		"a shard of several megabytes is read whole": func(s *fixture) {
-			run := s.newStepRunKey()
+		"a shard of several megabytes is read completely": func(s *fixture) {
+			stepRun := s.newStepRunKey()
 			for lane := range 16 {
-				f := finishedPack(claimedPack(run.Pack(lane, 1)))
+				f := finishedPack(claimedPack(stepRun.Pack(lane, 1)))
 				f.Jobs[0].Result = json.RawMessage(`"` + incompressible(250<<10) + `"`)
 				ok, _, err := s.Claims.FinishUnclaimed(s.ctx, f)
 				s.wantApplied(true)(ok, err)
 			}
-			if n := len(must[[]*workflow.Pack](s)(s.Packs.ShardPacks(s.ctx, run, 0))); n != 16 {
+			if n := len(must[[]*workflow.Pack](s)(s.Packs.ShardPacks(s.ctx, stepRun, 0))); n != 16 {
 				s.Errorf("%d packs, want 16", n)
 			}
-			f := finishedPack(claimedPack(run.Pack(17, 1)))
+			f := finishedPack(claimedPack(stepRun.Pack(17, 1)))
 			f.Jobs[0].Result = json.RawMessage(`"` + incompressible(800<<10) + `"`)
 			_, _, err := s.Claims.FinishUnclaimed(s.ctx, f)
 			s.wantCode(err, workflow.CodeTooLarge)
 		},
-		"what is stored beside a pack is read whole, and is no pack": func(s *fixture) {
-			run := s.newStepRunKey()
-			key, other := run.Pack(7, 2), run.Pack(7, 1)
+		"a payload is read completely, and is not a pack": func(s *fixture) {
+			stepRun := s.newStepRunKey()
+			key, other := stepRun.Pack(7, 2), stepRun.Pack(7, 1)
 			for _, data := range []string{"", "{}", incompressible(workflow.PayloadChunkBytes), incompressible(2*workflow.PayloadChunkBytes + 1), strings.Repeat("a", workflow.MaxResultBytes)} {
-				st := must[workflow.PayloadRef](s)(s.Claims.SavePayload(s.ctx, key, []byte(data)))
+				ref := must[workflow.PayloadRef](s)(s.Claims.SavePayload(s.ctx, key, []byte(data)))
 				again := must[workflow.PayloadRef](s)(s.Packs.SavePayload(s.ctx, key, []byte(data)))
-				if diff := cmp.Diff(st, again); diff != "" {
-					s.Errorf("stored again, it lies elsewhere: %s", diff)
+				if diff := cmp.Diff(ref, again); diff != "" {
+					s.Errorf("stored again under another reference: %s", diff)
 				}
 				for _, load := range []func(context.Context, workflow.PackKey, workflow.PayloadRef) ([]byte, error){s.Packs.LoadPayload, s.Claims.LoadPayload} {
-					if got := must[[]byte](s)(load(s.ctx, key, st)); string(got) != data {
-						s.Errorf("%d bytes were stored, %d are read", len(data), len(got))
+					if got := must[[]byte](s)(load(s.ctx, key, ref)); string(got) != data {
+						s.Errorf("%d bytes were stored, %d were read", len(data), len(got))
 					}
 				}
-				_, err := s.Packs.LoadPayload(s.ctx, other, st)
+				_, err := s.Packs.LoadPayload(s.ctx, other, ref)
 				s.wantCode(err, workflow.CodeNotFound)
-				st.Chunks++
-				_, err = s.Packs.LoadPayload(s.ctx, key, st)
+				ref.Chunks++
+				_, err = s.Packs.LoadPayload(s.ctx, key, ref)
 				s.wantCode(err, workflow.CodeNotFound)
 			}
-			if packs := must[[]*workflow.Pack](s)(s.Packs.ShardPacks(s.ctx, run, 0)); len(packs) != 0 {
+			if packs := must[[]*workflow.Pack](s)(s.Packs.ShardPacks(s.ctx, stepRun, 0)); len(packs) != 0 {
 				s.Errorf("found %d packs", len(packs))
 			}
-			if set := must[workflow.DoneSet](s)(s.Packs.DoneSet(s.ctx, run, 0)); len(set.Done) != 0 {
+			if set := must[workflow.DoneSet](s)(s.Packs.DoneSet(s.ctx, stepRun, 0)); len(set.Done) != 0 {
 				s.Errorf("found %+v", set)
 			}
 		},
-		"done sets grow under everybody's hands": func(s *fixture) {
-			run := s.newStepRunKey()
-			if set := must[workflow.DoneSet](s)(s.Packs.DoneSet(s.ctx, run, 1)); len(set.Done) != 0 || len(set.Unsuccessful) != 0 || !set.Cost.IsZero() {
+		"concurrent additions to a done set are all kept": func(s *fixture) {
+			stepRun := s.newStepRunKey()
+			if set := must[workflow.DoneSet](s)(s.Packs.DoneSet(s.ctx, stepRun, 1)); len(set.Done) != 0 || len(set.Unsuccessful) != 0 || !set.Cost.IsZero() {
 				s.Errorf("found %+v", set)
 			}
 			one := workflow.Cost{WriteUnits: map[string]float64{"jobs": 1.5}, ReadUnits: map[string]float64{"jobs": 0.5}, DynamoRequests: 2, QueueRequests: 0.25, Invocations: 0.5}
@@ -245,7 +244,7 @@ func Packs(t *testing.T, open Open) {
 					if lane%2 == 0 {
 						add = s.Claims.AddDone
 					}
-					set, err := add(s.ctx, run.Pack(workflow.LanesPerShard+lane, 1), workflow.LaneResult{Unsuccessful: lane%10 == 0, HasUpdates: lane%3 == 0, Cost: one})
+					set, err := add(s.ctx, stepRun.Pack(workflow.LanesPerShard+lane, 1), workflow.LaneResult{Unsuccessful: lane%10 == 0, HasUpdates: lane%3 == 0, Cost: one})
 					if err != nil {
 						return false, err
 					}
@@ -255,19 +254,19 @@ func Packs(t *testing.T, open Open) {
 				}
 				return true, nil
 			})
-			set := must[workflow.DoneSet](s)(s.Packs.DoneSet(s.ctx, run, 1))
+			set := must[workflow.DoneSet](s)(s.Packs.DoneSet(s.ctx, stepRun, 1))
 			if len(set.Done) != workflow.LanesPerShard || len(set.Unsuccessful) != 26 || len(set.WithUpdates) != 86 {
-				s.Errorf("%d done, %d bad, %d with updates", len(set.Done), len(set.Unsuccessful), len(set.WithUpdates))
+				s.Errorf("%d done, %d unsuccessful, %d with updates", len(set.Done), len(set.Unsuccessful), len(set.WithUpdates))
 			}
 			want := workflow.Cost{WriteUnits: map[string]float64{"jobs": 384}, ReadUnits: map[string]float64{"jobs": 128}, DynamoRequests: 512, QueueRequests: 64, Invocations: 128}
 			if diff := cmp.Diff(want, set.Cost); diff != "" {
 				s.Error(diff)
 			}
-			again := must[workflow.DoneSet](s)(s.Packs.AddDone(s.ctx, run.Pack(workflow.LanesPerShard+10, 3), workflow.LaneResult{}))
+			again := must[workflow.DoneSet](s)(s.Packs.AddDone(s.ctx, stepRun.Pack(workflow.LanesPerShard+10, 3), workflow.LaneResult{}))
 			if diff := cmp.Diff(set, again); diff != "" {
 				s.Errorf("adding a lane twice changed the set: %s", diff)
 			}
-			if first := must[workflow.DoneSet](s)(s.Packs.DoneSet(s.ctx, run, 0)); len(first.Done) != 0 {
+			if first := must[workflow.DoneSet](s)(s.Packs.DoneSet(s.ctx, stepRun, 0)); len(first.Done) != 0 {
 				s.Errorf("the first shard has %v", first)
 			}
 		},

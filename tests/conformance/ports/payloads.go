@@ -11,10 +11,10 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Payloads checks what a port.Store keeps beside the state items.
+// Payloads checks what a port.Store keeps outside the state item.
 func Payloads(t *testing.T, open Open) {
 	runParallel(t, open, map[string]func(s *fixture){
-		"a large input": func(s *fixture) {
+		"large inputs": func(s *fixture) {
 			id := newID()
 			_, err := s.Store.LoadInput(s.ctx, s.tenant, id)
 			s.wantCode(err, workflow.CodeNotFound)
@@ -26,7 +26,7 @@ func Payloads(t *testing.T, open Open) {
 			in.Parameters = json.RawMessage(`"` + incompressible(900<<10) + `"`)
 			s.wantCode(s.Store.SaveInput(s.ctx, s.tenant, id, in), workflow.CodeTooLarge)
 		},
-		"a scope in chunks": func(s *fixture) {
+		"scopes in chunks": func(s *fixture) {
 			id := newID()
 			var scope []workflow.ScopeEntity
 			for i := range 10_000 {
@@ -37,7 +37,7 @@ func Payloads(t *testing.T, open Open) {
 			}
 			chunks := must[int](s)(s.Store.SaveScope(s.ctx, s.tenant, id, "k1", scope))
 			if chunks < 2 {
-				s.Errorf("%d chunks", chunks)
+				s.Errorf("%d chunks, want at least 2", chunks)
 			}
 			other := must[int](s)(s.Store.SaveScope(s.ctx, s.tenant, id, "k2", scope[:1]))
 			if diff := cmp.Diff(scope, must[[]workflow.ScopeEntity](s)(s.Store.LoadScope(s.ctx, s.tenant, id, "k1", chunks)), compareRawJSON); diff != "" {
@@ -49,7 +49,7 @@ func Payloads(t *testing.T, open Open) {
 			_, err := s.Store.LoadScope(s.ctx, s.tenant, id, "k1", chunks+1)
 			s.wantCode(err, workflow.CodeNotFound)
 			if n := must[int](s)(s.Store.SaveScope(s.ctx, s.tenant, id, "k3", nil)); n != 0 {
-				s.Errorf("%d chunks for nothing", n)
+				s.Errorf("%d chunks for an empty scope", n)
 			}
 		},
 		"pages of events": func(s *fixture) {
@@ -66,7 +66,7 @@ func Payloads(t *testing.T, open Open) {
 				s.Helper()
 				got := must[[]workflow.Event](s)(s.Store.LoadEvents(s.ctx, s.tenant, id, int64(after), limit))
 				if diff := cmp.Diff(all[after:min(len(all), after+limit)], got); diff != "" {
-					s.Errorf("after %d, at most %d: %s", after, limit, diff)
+					s.Errorf("after %d, limit %d: %s", after, limit, diff)
 				}
 			}
 			check(0, 1000)
@@ -79,11 +79,11 @@ func Payloads(t *testing.T, open Open) {
 			if none := must[[]workflow.Event](s)(s.Store.LoadEvents(s.ctx, s.tenant, id, 95, 10)); len(none) != 0 {
 				s.Errorf("found %v", none)
 			}
-			// The same page again, and a late handler's shorter one.
+			// The same page again, and a shorter one of a late handler.
 			s.noError(s.Store.SaveEvents(s.ctx, s.tenant, id, all[30:60]))
 			s.noError(s.Store.SaveEvents(s.ctx, s.tenant, id, all[30:40]))
 			check(0, 1000)
-			// A longer one reaches into the page that follows.
+			// A longer one that overlaps the next page.
 			s.noError(s.Store.SaveEvents(s.ctx, s.tenant, id, all[30:70]))
 			check(0, 1000)
 			check(65, 3)
@@ -91,7 +91,7 @@ func Payloads(t *testing.T, open Open) {
 	})
 }
 
-// incompressible does not compress to less than three quarters.
+// incompressible is text of n bytes that compresses to no less than three quarters.
 func incompressible(n int) string {
 	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-"
 	b := make([]byte, n)

@@ -36,21 +36,21 @@ func Registry(t *testing.T, open Open) {
 			_, err = s.Registry.Definition(s.ctx, s.tenant+"2", d.Ref)
 			s.wantCode(err, workflow.CodeNotFound)
 		},
-		"a publication whose reply is lost is recognised": func(s *fixture) {
+		"a publication with a lost reply is recognised": func(s *fixture) {
 			s.loseReply()
 			if old := must[*workflow.PublishedDefinition](s)(s.Registry.PutDefinition(s.ctx, s.tenant, definition("upgrade", "1.0.0"))); old != nil {
 				s.Errorf("found %+v", old)
 			}
 		},
-		"a definition of 256 KiB is kept": func(s *fixture) {
+		"a definition of 256 KiB is stored": func(s *fixture) {
 			d := definition("large", "1.0.0")
 			d.Source = []byte(`"` + incompressible(256<<10) + `"`)
 			must[*workflow.PublishedDefinition](s)(s.Registry.PutDefinition(s.ctx, s.tenant, d))
 			if diff := cmp.Diff(&d, must[*workflow.PublishedDefinition](s)(s.Registry.Definition(s.ctx, s.tenant, d.Ref))); diff != "" {
-				s.Error("it came back changed")
+				s.Error("the definition was read back changed")
 			}
 		},
-		"an archived definition says so": func(s *fixture) {
+		"a definition can be archived and restored": func(s *fixture) {
 			d := definition("old", "1.0.0")
 			s.wantCode(s.Registry.SetArchived(s.ctx, s.tenant, d.Ref, true), workflow.CodeNotFound)
 			must[*workflow.PublishedDefinition](s)(s.Registry.PutDefinition(s.ctx, s.tenant, d))
@@ -62,7 +62,7 @@ func Registry(t *testing.T, open Open) {
 				}
 			}
 		},
-		"versions are listed by number, names by text": func(s *fixture) {
+		"versions are listed in numeric order, names in text order": func(s *fixture) {
 			for _, v := range []string{"10.0.0", "1.10.0", "1.9.0", "1.9.12", "1.9.2"} {
 				must[*workflow.PublishedDefinition](s)(s.Registry.PutDefinition(s.ctx, s.tenant, definition("upgrade", v)))
 				must[*workflow.PublishedDefinition](s)(s.Registry.PutDefinition(s.ctx, s.tenant, definition("upgrade-x", v)))
@@ -73,7 +73,7 @@ func Registry(t *testing.T, open Open) {
 					l := must[workflow.List[workflow.PublishedDefinition]](s)(s.Registry.DefinitionVersions(s.ctx, s.tenant, name, page))
 					for _, d := range l.Items {
 						if len(d.Source) != 0 || d.Digest == "" || !d.PublishedAt.Equal(baseTime) {
-							s.Errorf("in a list: %+v", d)
+							s.Errorf("list entry %+v", d)
 						}
 						all = append(all, d.Ref.String())
 					}
@@ -81,26 +81,26 @@ func Registry(t *testing.T, open Open) {
 						return all
 					}
 					if len(l.Items) != limit {
-						s.Errorf("%d on a page that is not the last, want %d", len(l.Items), limit)
+						s.Errorf("%d items on a page before the last, want %d", len(l.Items), limit)
 					}
 				}
 			}
-			up := []string{"fleet/upgrade:1.9.0", "fleet/upgrade:1.9.2", "fleet/upgrade:1.9.12", "fleet/upgrade:1.10.0", "fleet/upgrade:10.0.0"}
+			upgrades := []string{"fleet/upgrade:1.9.0", "fleet/upgrade:1.9.2", "fleet/upgrade:1.9.12", "fleet/upgrade:1.10.0", "fleet/upgrade:10.0.0"}
 			for _, limit := range []int{1, 2, 5, 100} {
-				if diff := cmp.Diff(up, list("fleet/upgrade", limit)); diff != "" {
+				if diff := cmp.Diff(upgrades, list("fleet/upgrade", limit)); diff != "" {
 					s.Error(diff)
 				}
 			}
-			if all := list("", 3); len(all) != 11 || all[0] != "fleet/a:2.0.0" || all[1] != up[0] || all[6] != "fleet/upgrade-x:1.9.0" {
+			if all := list("", 3); len(all) != 11 || all[0] != "fleet/a:2.0.0" || all[1] != upgrades[0] || all[6] != "fleet/upgrade-x:1.9.0" {
 				s.Errorf("all: %v", all)
 			}
 			if none := list("fleet/up", 3); len(none) != 0 {
-				s.Errorf("the beginning of a name found %v", none)
+				s.Errorf("the prefix of a name found %v", none)
 			}
 			_, err := s.Registry.DefinitionVersions(s.ctx, s.tenant, "", workflow.Page{Token: "***"})
 			s.wantCode(err, workflow.CodeInvalid)
 		},
-		"blocks": func(s *fixture) {
+		"blocks are registered once and listed": func(s *fixture) {
 			block := func(name, version string) workflow.Block {
 				return workflow.Block{
 					Package: "fleet", Name: name, Version: version, RunOn: "device", Idempotent: true, Reversible: true, Pool: "p",
@@ -129,9 +129,9 @@ func Registry(t *testing.T, open Open) {
 				s.Errorf("found %v", none)
 			}
 			first := must[workflow.List[workflow.Block]](s)(s.Registry.Blocks(s.ctx, s.tenant, workflow.Page{Limit: 4}))
-			rest := must[workflow.List[workflow.Block]](s)(s.Registry.Blocks(s.ctx, s.tenant, workflow.Page{Limit: 4, Token: first.NextToken}))
-			if len(first.Items) != 4 || len(rest.Items) != 1 || rest.NextToken != "" || rest.Items[0].Name != "verify" {
-				s.Errorf("pages %+v and %+v", first, rest)
+			second := must[workflow.List[workflow.Block]](s)(s.Registry.Blocks(s.ctx, s.tenant, workflow.Page{Limit: 4, Token: first.NextToken}))
+			if len(first.Items) != 4 || len(second.Items) != 1 || second.NextToken != "" || second.Items[0].Name != "verify" {
+				s.Errorf("pages %+v and %+v", first, second)
 			}
 		},
 		"an idempotency key is bound until it expires": func(s *fixture) {
@@ -143,7 +143,7 @@ func Registry(t *testing.T, open Open) {
 					s.Errorf("bound %+v, fresh %v; want %+v, %v", got, isFresh, bound, fresh)
 				}
 			}
-			look := func(key string, now time.Time, want workflow.IdempotencyRecord) {
+			check := func(key string, now time.Time, want workflow.IdempotencyRecord) {
 				s.Helper()
 				if got := must[workflow.IdempotencyRecord](s)(s.Registry.IdempotencyRecord(s.ctx, s.tenant, key, now)); !cmp.Equal(got, want) {
 					s.Errorf("bound to %+v, want %+v", got, want)
@@ -153,18 +153,18 @@ func Registry(t *testing.T, open Open) {
 			a := workflow.IdempotencyRecord{Execution: newID(), Digest: "a", ExpiresAt: baseTime.Add(day)}
 			b := workflow.IdempotencyRecord{Execution: newID(), Digest: "b", ExpiresAt: baseTime.Add(3 * day)}
 			key := `odd # key / with "everything"`
-			look(key, baseTime, workflow.IdempotencyRecord{})
+			check(key, baseTime, workflow.IdempotencyRecord{})
 			bind(key, a, baseTime, true, a)
 			bind(key, b, baseTime.Add(day-time.Millisecond), false, a)
-			look(key, baseTime, a)
+			check(key, baseTime, a)
 			bind("another", b, baseTime, true, b)
-			look(key, baseTime.Add(day), workflow.IdempotencyRecord{})
+			check(key, baseTime.Add(day), workflow.IdempotencyRecord{})
 			bind(key, b, baseTime.Add(day), true, b)
 			bind(key, a, baseTime.Add(day), false, b)
 			s.loseReply()
 			bind("lost", a, baseTime, true, a)
 		},
-		"one of many requests binds a key": func(s *fixture) {
+		"one of many concurrent requests binds a key": func(s *fixture) {
 			ids := make([]string, racers)
 			got := make([]workflow.IdempotencyRecord, racers)
 			won := s.oneWinner(func(i int) (bool, error) {
@@ -175,7 +175,7 @@ func Registry(t *testing.T, open Open) {
 			})
 			for i, b := range got {
 				if b.Execution != ids[won] {
-					s.Errorf("request %d was told %s, not %s", i, b.Execution, ids[won])
+					s.Errorf("request %d got %s, want %s", i, b.Execution, ids[won])
 				}
 			}
 		},

@@ -42,7 +42,7 @@ func TestDynamo_RetriesTransientErrors(t *testing.T) {
 			v := openView(f, m)
 			x := newExecution("t"+uuid.NewString(), sm.ExecutionRunning)
 			ctx := contextWithTimeout(t, time.Minute)
-			f.refuseCalls(code, 3)
+			f.failCalls(code, 3)
 			if ok, err := v.Store.Create(ctx, x); !ok || err != nil {
 				t.Fatalf("created %v: %v", ok, err)
 			}
@@ -50,17 +50,17 @@ func TestDynamo_RetriesTransientErrors(t *testing.T) {
 				t.Errorf("%d attempts, want 4", n)
 			}
 			if c := m.Take(); c.DynamoRequests != 4 {
-				t.Errorf("%d attempts counted, want 4: every one is a request", c.DynamoRequests)
+				t.Errorf("%d requests counted, want 4: every attempt is one", c.DynamoRequests)
 			}
-			f.refuseCalls(code, 2)
+			f.failCalls(code, 2)
 			if _, err := v.Store.Load(ctx, x.Tenant, x.ID); err != nil {
 				t.Error(err)
 			}
-			f.refuseCalls(code, 2)
+			f.failCalls(code, 2)
 			if _, err := v.Store.LoadMany(ctx, x.Tenant, []string{x.ID}); err != nil {
 				t.Error(err)
 			}
-			f.refuseCalls(code, 2)
+			f.failCalls(code, 2)
 			if _, err := v.Store.ListByState(ctx, x.Tenant, x.State, "", 5); err != nil {
 				t.Error(err)
 			}
@@ -72,14 +72,14 @@ func TestDynamo_PersistentErrorIsUnavailableWithinDeadline(t *testing.T) {
 	t.Parallel()
 	f := &faultInjector{}
 	v := openView(f, nil)
-	f.refuseCalls("ThrottlingException", 1<<30)
+	f.failCalls("ThrottlingException", 1<<30)
 	ctx := contextWithTimeout(t, 300*time.Millisecond)
 	_, err := v.Store.Load(ctx, "t", "x")
 	if !workflow.Is(err, workflow.CodeUnavailable) {
 		t.Errorf("got %v", err)
 	}
 	if n := f.attempts(); n < 2 {
-		t.Errorf("%d attempts", n)
+		t.Errorf("%d attempts, want at least 2", n)
 	}
 
 	stopped, stop := context.WithCancel(context.Background())
@@ -93,15 +93,15 @@ func TestDynamo_PersistentErrorIsUnavailableWithinDeadline(t *testing.T) {
 func TestDynamo_BoundsRetries(t *testing.T) {
 	t.Parallel()
 	f := &faultInjector{}
-	f.refuseCalls("ThrottlingException", 1<<30)
+	f.failCalls("ThrottlingException", 1<<30)
 	_, err := openView(f, nil).Store.Load(contextWithTimeout(t, time.Minute), "t", "x")
 	if !workflow.Is(err, workflow.CodeUnavailable) || f.attempts() != 8 {
 		t.Errorf("after %d attempts: %v", f.attempts(), err)
 	}
 }
 
-// What is refused is not asked again: a call that is wrong in itself is our own
-// mistake, and what somebody has to permit is trouble that may pass.
+// A rejected call is not retried. An invalid call is an internal error; a missing
+// permission makes the service unavailable until somebody grants it.
 func TestDynamo_DoesNotRetryRejections(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[string]workflow.Code{
@@ -109,7 +109,7 @@ func TestDynamo_DoesNotRetryRejections(t *testing.T) {
 		"AccessDeniedException": workflow.CodeUnavailable,
 	} {
 		f := &faultInjector{}
-		f.refuseCalls(code, 1)
+		f.failCalls(code, 1)
 		_, err := openView(f, nil).Store.Load(contextWithTimeout(t, time.Minute), "t", "x")
 		if !workflow.Is(err, want) || f.attempts() != 1 {
 			t.Errorf("%s: after %d attempts: %v", code, f.attempts(), err)
@@ -117,7 +117,7 @@ func TestDynamo_DoesNotRetryRejections(t *testing.T) {
 	}
 }
 
-// A reply may be lost over and over: each repetition finds the first one's mark.
+// After several lost replies each retry finds the commit id of the first write.
 func TestDynamo_RecognisesOwnWriteAfterLostReplies(t *testing.T) {
 	t.Parallel()
 	f := &faultInjector{}
@@ -158,21 +158,21 @@ func TestDynamo_RetriesUnprocessedKeys(t *testing.T) {
 			t.Fatalf("taken %v: %v", ok, err)
 		}
 	}
-	answers := 0
+	replies := 0
 	f.withhold = func(r *awsdynamodb.BatchGetItemOutput) {
-		answers++
+		replies++
 		for name, items := range r.Responses {
 			if len(items) < 4 {
 				continue
 			}
-			var rest types.KeysAndAttributes
+			var unprocessed types.KeysAndAttributes
 			yes := true
-			rest.ConsistentRead = &yes
+			unprocessed.ConsistentRead = &yes
 			for _, it := range items[len(items)/2:] {
-				rest.Keys = append(rest.Keys, map[string]types.AttributeValue{"pk": it["pk"], "sk": it["sk"]})
+				unprocessed.Keys = append(unprocessed.Keys, map[string]types.AttributeValue{"pk": it["pk"], "sk": it["sk"]})
 			}
 			r.Responses[name] = items[:len(items)/2]
-			r.UnprocessedKeys = map[string]types.KeysAndAttributes{name: rest}
+			r.UnprocessedKeys = map[string]types.KeysAndAttributes{name: unprocessed}
 		}
 	}
 	locks, err := v.Locks.Read(ctx, tenant, keys)
@@ -184,20 +184,20 @@ func TestDynamo_RetriesUnprocessedKeys(t *testing.T) {
 			t.Errorf("%s was not read", k)
 		}
 	}
-	if answers < 8 {
-		t.Errorf("%d answers: nothing was held back", answers)
+	if replies < 8 {
+		t.Errorf("%d replies: nothing was withheld", replies)
 	}
 
-	// Without any progress it ends.
+	// Without progress the read fails.
 	f.mu.Lock()
 	f.withhold = func(r *awsdynamodb.BatchGetItemOutput) {
 		for name, items := range r.Responses {
-			var rest types.KeysAndAttributes
+			var unprocessed types.KeysAndAttributes
 			for _, it := range items {
-				rest.Keys = append(rest.Keys, map[string]types.AttributeValue{"pk": it["pk"], "sk": it["sk"]})
+				unprocessed.Keys = append(unprocessed.Keys, map[string]types.AttributeValue{"pk": it["pk"], "sk": it["sk"]})
 			}
 			r.Responses[name] = nil
-			r.UnprocessedKeys = map[string]types.KeysAndAttributes{name: rest}
+			r.UnprocessedKeys = map[string]types.KeysAndAttributes{name: unprocessed}
 		}
 	}
 	f.mu.Unlock()

@@ -15,10 +15,10 @@ import (
 // Schedules checks a port.Schedules.
 func Schedules(t *testing.T, open Open) {
 	runParallel(t, open, map[string]func(s *fixture){
-		"a schedule is written by who has read it last": func(s *fixture) {
+		"a schedule is written only at the version that was read": func(s *fixture) {
 			one := s.newSchedule("fleet/night", time.Minute)
 			if got := must[spec.Schedule](s)(s.Schedules.Schedule(s.ctx, s.tenant, one.Name)); !cmp.Equal(got, spec.Schedule{Tenant: s.tenant, Name: one.Name}) {
-				s.Errorf("one that was never written is %+v", got)
+				s.Errorf("a schedule that was never written is %+v", got)
 			}
 			s.wantApplied(true)(s.Schedules.PutSchedule(s.ctx, one))
 			s.wantApplied(false)(s.Schedules.PutSchedule(s.ctx, one))
@@ -37,10 +37,10 @@ func Schedules(t *testing.T, open Open) {
 				s.Errorf("another tenant sees %+v", got)
 			}
 		},
-		"one of many writers wins": func(s *fixture) {
+		"one of many concurrent writers succeeds": func(s *fixture) {
 			s.oneWinner(func(int) (bool, error) { return s.Schedules.PutSchedule(s.ctx, s.newSchedule("fleet/night", 0)) })
 		},
-		"those that are on are listed": func(s *fixture) {
+		"enabled schedules are listed": func(s *fixture) {
 			for _, name := range []string{"b/b", "a/z", "b/a", "a/a", "off/off"} {
 				one := s.newSchedule(name, time.Minute)
 				if name == "off/off" {
@@ -60,14 +60,14 @@ func Schedules(t *testing.T, open Open) {
 					}
 				}
 				if diff := cmp.Diff([]string{"a/a", "a/z", "b/a", "b/b"}, names); diff != "" {
-					s.Errorf("by %d: %s", limit, diff)
+					s.Errorf("in pages of %d: %s", limit, diff)
 				}
 			}
 		},
-		"what is due is found, the oldest first, and once it has moved no more": func(s *fixture) {
+		"due schedules are found, the oldest first, until they move": func(s *fixture) {
 			due := func(now time.Time, limit int) (names []string) {
 				for shard := range topology.DueShards {
-					at := time.Time{}
+					last := time.Time{}
 					for page := (workflow.Page{Limit: limit}); ; {
 						l := must[workflow.List[spec.Schedule]](s)(s.Schedules.DueSchedules(s.ctx, shard, now, page))
 						for _, one := range l.Items {
@@ -75,10 +75,10 @@ func Schedules(t *testing.T, open Open) {
 								continue // of another test
 							}
 							full := must[spec.Schedule](s)(s.Schedules.Schedule(s.ctx, s.tenant, one.Name))
-							if full.NextAt.Before(at) {
-								s.Errorf("%s comes out of turn", one.Name)
+							if full.NextAt.Before(last) {
+								s.Errorf("%s is out of order", one.Name)
 							}
-							at = full.NextAt
+							last = full.NextAt
 							names = append(names, one.Name)
 						}
 						if page.Token = l.NextToken; page.Token == "" {

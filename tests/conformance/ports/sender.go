@@ -13,21 +13,21 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// SenderImplementation is an implementation of the board with a view of what has arrived.
+// SenderImplementation is a sender with a view of what has arrived.
 type SenderImplementation struct {
 	Sender port.Sender
 
-	// Wakeups and Packs return what has arrived since the last call, those of one
-	// pool; what is still delayed has not. MakePool makes a pool's queue.
+	// Wakeups and Packs (of one pool) return what has arrived since the last call,
+	// without delayed messages. MakePool creates a pool's queue.
 	Wakeups  func() []workflow.Wakeup
 	Packs    func(pool string) []*workflow.PackMessage
 	MakePool func(pool string)
 
-	// Elapse lets time pass, really or not.
+	// Elapse lets time pass, real or simulated.
 	Elapse func(d time.Duration)
 }
 
-// Sender checks a port.Board, and with it a worker.Queue.
+// Sender checks a port.Sender, and with it a worker.Sender.
 func Sender(t *testing.T, open func(t *testing.T) SenderImplementation) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -42,7 +42,7 @@ func Sender(t *testing.T, open func(t *testing.T) SenderImplementation) {
 			Cost:     workflow.Cost{WriteUnits: map[string]float64{"jobs": 1}},
 		}
 	}
-	// gather polls until n have come, or time is up.
+	// receivePacks polls until n packs have arrived, 200 times at most.
 	receivePacks := func(w SenderImplementation, pool string, n int) map[string]*workflow.PackMessage {
 		got := map[string]*workflow.PackMessage{}
 		for range 200 {
@@ -57,7 +57,7 @@ func Sender(t *testing.T, open func(t *testing.T) SenderImplementation) {
 		return got
 	}
 
-	t.Run("packs arrive as they were offered, at their pool", func(t *testing.T) {
+	t.Run("packs arrive unchanged in the queue of their pool", func(t *testing.T) {
 		w := open(t)
 		w.MakePool("p1")
 		w.MakePool("p2")
@@ -73,28 +73,28 @@ func Sender(t *testing.T, open func(t *testing.T) SenderImplementation) {
 		got := map[string]map[string]*workflow.PackMessage{"p1": receivePacks(w, "p1", 20), "p2": receivePacks(w, "p2", 17)}
 		for _, m := range all {
 			if diff := cmp.Diff(m, got[m.Work.Pool][m.Key.String()], compareRawJSON); diff != "" {
-				t.Errorf("lane %d came back changed", m.Key.Lane)
+				t.Errorf("the pack of lane %d is missing or changed", m.Key.Lane)
 			}
 		}
 	})
-	t.Run("a pool without a queue is no error", func(t *testing.T) {
+	t.Run("a pool without a queue is not an error", func(t *testing.T) {
 		w := open(t)
 		w.MakePool("p1")
-		there, nowhere := message("p1", 0, 10), message("nobody", 1, 10)
-		failed, err := w.Sender.SendPacks(ctx, baseTime, []*workflow.PackMessage{nowhere, there})
+		withQueue, withoutQueue := message("p1", 0, 10), message("none", 1, 10)
+		failed, err := w.Sender.SendPacks(ctx, baseTime, []*workflow.PackMessage{withoutQueue, withQueue})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff([]workflow.PackKey{nowhere.Key}, failed); diff != "" {
+		if diff := cmp.Diff([]workflow.PackKey{withoutQueue.Key}, failed); diff != "" {
 			t.Error(diff)
 		}
 		if len(receivePacks(w, "p1", 1)) != 1 {
-			t.Error("the other pool's pack did not come")
+			t.Error("the other pool's pack did not arrive")
 		}
-		w.MakePool("nobody")
-		failed, err = w.Sender.SendPacks(ctx, baseTime.Add(time.Minute), []*workflow.PackMessage{nowhere})
+		w.MakePool("none")
+		failed, err = w.Sender.SendPacks(ctx, baseTime.Add(time.Minute), []*workflow.PackMessage{withoutQueue})
 		if err != nil || len(failed) != 0 {
-			t.Errorf("with a queue: failed %v: %v", failed, err)
+			t.Errorf("after the queue was created: failed %v: %v", failed, err)
 		}
 	})
 	t.Run("a pack too large for a message fails alone", func(t *testing.T) {
@@ -109,10 +109,10 @@ func Sender(t *testing.T, open func(t *testing.T) SenderImplementation) {
 			t.Error(diff)
 		}
 		if len(receivePacks(w, "p1", 1)) != 1 {
-			t.Error("the other pack did not come")
+			t.Error("the other pack did not arrive")
 		}
 	})
-	t.Run("nothing comes before its time", func(t *testing.T) {
+	t.Run("packs do not arrive before NotBefore", func(t *testing.T) {
 		w := open(t)
 		w.MakePool("p1")
 		soon, later := message("p1", 0, 10), message("p1", 1, 10)
@@ -122,10 +122,10 @@ func Sender(t *testing.T, open func(t *testing.T) SenderImplementation) {
 		}
 		first := receivePacks(w, "p1", 1)
 		if len(first) != 1 || first[soon.Key.String()] == nil {
-			t.Fatalf("first came %v", first)
+			t.Fatalf("first received %v", first)
 		}
 		if second := receivePacks(w, "p1", 1); second[later.Key.String()] == nil {
-			t.Errorf("then came %v", second)
+			t.Errorf("then received %v", second)
 		}
 		far := message("p1", 2, 10)
 		far.NotBefore = baseTime.Add(48 * time.Hour)
@@ -133,22 +133,22 @@ func Sender(t *testing.T, open func(t *testing.T) SenderImplementation) {
 			t.Errorf("two days ahead: failed %v: %v", failed, err)
 		}
 		if early := w.Packs("p1"); len(early) != 0 {
-			t.Error("it came at once")
+			t.Error("a pack of two days ahead arrived at once")
 		}
 	})
-	t.Run("looks arrive", func(t *testing.T) {
+	t.Run("wake-ups arrive", func(t *testing.T) {
 		w := open(t)
 		if err := w.Sender.SendWakeups(ctx, 0); err != nil {
 			t.Fatal(err)
 		}
 		want := map[string]workflow.Wakeup{}
-		var looks []workflow.Wakeup
+		var wakeups []workflow.Wakeup
 		for lane := range 23 {
 			l := workflow.Wakeup{Tenant: "acme", Execution: newID(), Reason: "test", Lane: &lane, Cost: workflow.Cost{QueueRequests: 0.5}}
-			looks = append(looks, l)
+			wakeups = append(wakeups, l)
 			want[l.Execution] = l
 		}
-		if err := w.Sender.SendWakeups(ctx, 0, looks...); err != nil {
+		if err := w.Sender.SendWakeups(ctx, 0, wakeups...); err != nil {
 			t.Fatal(err)
 		}
 		got := map[string]workflow.Wakeup{}
@@ -164,11 +164,11 @@ func Sender(t *testing.T, open func(t *testing.T) SenderImplementation) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
 		}
-		if err := w.Sender.SendWakeups(ctx, time.Hour, looks[0]); err != nil {
+		if err := w.Sender.SendWakeups(ctx, time.Hour, wakeups[0]); err != nil {
 			t.Fatal(err)
 		}
 		if early := w.Wakeups(); len(early) != 0 {
-			t.Errorf("an hour ahead came %v", early)
+			t.Errorf("a wake-up of one hour ahead arrived at once: %v", early)
 		}
 	})
 }

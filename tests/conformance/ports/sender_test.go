@@ -12,7 +12,6 @@ import (
 	localsqs "github.com/lockstep-run/lockstep/localstack/embedded/sqs"
 	"github.com/lockstep-run/lockstep/shared/engine/port"
 	"github.com/lockstep-run/lockstep/shared/sqs"
-
 	"github.com/lockstep-run/lockstep/shared/topology"
 	"github.com/lockstep-run/lockstep/shared/worker"
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -59,7 +58,7 @@ func (q *queueFixture) createQueue(name string) {
 	q.urls[name] = aws.ToString(out.QueueUrl)
 }
 
-// drain takes what is there at the moment.
+// drain receives and deletes all visible messages.
 func (q *queueFixture) drain(name string) (bodies []string) {
 	q.Helper()
 	url := q.urls[name]
@@ -92,15 +91,15 @@ func TestSQS_Sender(t *testing.T) {
 				q := newQueueFixture(t)
 				return ports.SenderImplementation{
 					Sender: q.newSender(fair).WithMeter(nil),
-					Wakeups: func() (looks []workflow.Wakeup) {
+					Wakeups: func() (wakeups []workflow.Wakeup) {
 						for _, body := range q.drain(topology.QueueLifecycle) {
 							l, err := sqs.DecodeWakeup(body)
 							if err != nil {
 								t.Error(err)
 							}
-							looks = append(looks, l)
+							wakeups = append(wakeups, l)
 						}
-						return looks
+						return wakeups
 					},
 					Packs: func(pool string) (packs []*workflow.PackMessage) {
 						for _, body := range q.drain(topology.JobsQueue(pool)) {

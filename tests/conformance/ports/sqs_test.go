@@ -17,15 +17,14 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/cost"
 	"github.com/lockstep-run/lockstep/shared/sqs"
-
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// intercept puts a function around each call of the client to SQS.
+// intercept wraps each call of the client to SQS.
 func (q *queueFixture) intercept(call func(operation string, send func() (any, error)) (any, error)) {
 	options := q.client.Options()
 	options.APIOptions = append(options.APIOptions, func(stack *middleware.Stack) error {
-		return stack.Deserialize.Add(middleware.DeserializeMiddlewareFunc("Between", func(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (out middleware.DeserializeOutput, md middleware.Metadata, err error) {
+		return stack.Deserialize.Add(middleware.DeserializeMiddlewareFunc("Intercept", func(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (out middleware.DeserializeOutput, md middleware.Metadata, err error) {
 			out.Result, err = call(awsmiddleware.GetOperationName(ctx), func() (any, error) {
 				out, md, err = next.HandleDeserialize(ctx, in)
 				return out.Result, err
@@ -53,7 +52,8 @@ func TestSQS_RetriesFailedBatchEntries(t *testing.T) {
 	q := newQueueFixture(t)
 	q.createQueue("jobs-p")
 	calls := 0
-	// Every other entry fails: now by the service's fault, for one by the sender's.
+	// Every other entry fails through the service; in the first call one fails through
+	// the sender.
 	q.intercept(func(operation string, send func() (any, error)) (any, error) {
 		result, err := send()
 		if r, ok := result.(*awssqs.SendMessageBatchOutput); ok {
@@ -67,7 +67,8 @@ func TestSQS_RetriesFailedBatchEntries(t *testing.T) {
 		return result, err
 	})
 	failed, err := q.newSender(false).WithMeter(nil).SendPacks(context.Background(), time.Now(), packsFor("p", 10, 10))
-	// 10 entries: five fail, one for good; four again: two fail; two: one; one: none.
+	// Of 10 entries five fail, one of them permanently; of the other four two fail; of
+	// two one fails; the last one succeeds.
 	if calls != 4 || len(failed) != 1 || failed[0].Lane != 3 {
 		t.Errorf("%d calls, failed %v", calls, failed)
 	}
@@ -80,7 +81,7 @@ func TestSQS_FailedBatchLeavesOthers(t *testing.T) {
 	t.Parallel()
 	q := newQueueFixture(t)
 	q.createQueue("jobs-p")
-	var sends atomic.Int32 // batches are sent side by side
+	var sends atomic.Int32 // batches are sent in parallel
 	q.intercept(func(operation string, send func() (any, error)) (any, error) {
 		if operation == "SendMessageBatch" && sends.Add(1) == 2 {
 			return nil, &types.UnsupportedOperation{}
@@ -92,31 +93,31 @@ func TestSQS_FailedBatchLeavesOthers(t *testing.T) {
 		t.Errorf("failed %v: %v", failed, err)
 	}
 	if n := len(q.drain("jobs-p")); n != 20 {
-		t.Errorf("%d arrived, want 20", n)
+		t.Errorf("%d packs arrived, want 20", n)
 	}
 	sends.Store(1)
 	if err := q.newSender(false).WithMeter(nil).SendWakeups(context.Background(), 0, workflow.Wakeup{Tenant: "a", Execution: "x"}); !workflow.Is(err, workflow.CodeUnavailable) {
-		t.Errorf("notify: %v", err)
+		t.Errorf("send wake-up: %v", err)
 	}
 }
 
 func TestSQS_CachesMissingQueue(t *testing.T) {
 	t.Parallel()
 	q := newQueueFixture(t)
-	asked := 0
+	lookups := 0
 	q.intercept(func(operation string, send func() (any, error)) (any, error) {
 		if operation == "GetQueueUrl" {
-			asked++
+			lookups++
 		}
 		return send()
 	})
 	client := q.newSender(false)
-	sendPack := func(at time.Time, failing, asks int) {
+	sendPack := func(at time.Time, wantFailed, wantLookups int) {
 		t.Helper()
-		// The board remembers across views.
+		// The client caches queues across its senders.
 		failed, err := client.WithMeter(nil).SendPacks(context.Background(), at, packsFor("p", 1, 10))
-		if err != nil || len(failed) != failing || asked != asks {
-			t.Errorf("%d failed (%v), asked %d times; want %d and %d", len(failed), err, asked, failing, asks)
+		if err != nil || len(failed) != wantFailed || lookups != wantLookups {
+			t.Errorf("%d failed (%v) after %d lookups; want %d and %d", len(failed), err, lookups, wantFailed, wantLookups)
 		}
 	}
 	now := time.Now()
@@ -126,7 +127,7 @@ func TestSQS_CachesMissingQueue(t *testing.T) {
 	sendPack(now.Add(2*time.Second), 1, 1)
 	sendPack(now.Add(6*time.Second), 0, 2)
 	sendPack(now.Add(7*time.Second), 0, 2)
-	// It is deleted while its address is remembered.
+	// The queue is deleted while its URL is cached.
 	url := q.urls["jobs-p"]
 	if _, err := q.client.DeleteQueue(context.Background(), &awssqs.DeleteQueueInput{QueueUrl: &url}); err != nil {
 		t.Fatal(err)
@@ -144,7 +145,7 @@ func TestSQS_UsesConfiguredPoolURL(t *testing.T) {
 		t.Errorf("failed %v: %v", failed, err)
 	}
 	if n := len(q.drain("elsewhere")); n != 1 {
-		t.Errorf("%d arrived", n)
+		t.Errorf("%d packs arrived, want 1", n)
 	}
 }
 
@@ -160,18 +161,18 @@ func TestSQS_MeterCountsByPayloadSize(t *testing.T) {
 			t.Fatalf("failed %v: %v", failed, err)
 		}
 		if got := m.Take().QueueRequests; got != want {
-			t.Errorf("%d of %d bytes: %v units, want %v", n, size, got, want)
+			t.Errorf("%d packs of %d bytes: %v requests, want %v", n, size, got, want)
 		}
 	}
-	sendPacks(1, 10, 2) // and one to find the queue
+	sendPacks(1, 10, 2) // includes one request to find the queue
 	sendPacks(10, 10, 1)
 	sendPacks(21, 10, 3)
-	sendPacks(10, 60_000, 10) // 600,000 bytes and what is around them, in one request
+	sendPacks(10, 60_000, 10) // 600,000 bytes and their envelopes in one call
 	if err := sender.SendWakeups(context.Background(), 0, workflow.Wakeup{Tenant: "a", Execution: "x"}); err != nil {
 		t.Fatal(err)
 	}
 	if got := m.Take().QueueRequests; got != 1 {
-		t.Errorf("a look is %v units", got)
+		t.Errorf("a wake-up costs %v requests, want 1", got)
 	}
 }
 
@@ -198,7 +199,7 @@ func TestSQSSource_ReceivesDefersAndDeletes(t *testing.T) {
 			}
 			seen[p.Key.Lane] = d.ReceiveCount
 			if p.Key.Lane == 7 && d.ReceiveCount == 1 {
-				delete(seen, 7) // comes back at once
+				delete(seen, 7) // visible again at once
 				err = s.Defer(ctx, d, 0)
 			} else {
 				err = s.Delete(ctx, d)
@@ -209,18 +210,18 @@ func TestSQSSource_ReceivesDefersAndDeletes(t *testing.T) {
 		}
 	}
 	if fmt.Sprint(seen[7], seen[0]) != "2 1" {
-		t.Errorf("receives of the deferred and of another: %d, %d", seen[7], seen[0])
+		t.Errorf("receives of the deferred pack and of another: %d, %d", seen[7], seen[0])
 	}
 	if got := m.Take().QueueRequests; got < 15 {
 		t.Errorf("%v requests counted", got)
 	}
-	gone := sqs.NewReceiver(q.client, q.urls["jobs-p"]+"x", time.Minute, nil)
-	if _, err := gone.Receive(ctx, 1); !workflow.Is(err, workflow.CodeUnavailable) {
-		t.Errorf("a queue that is not there: %v", err)
+	missing := sqs.NewReceiver(q.client, q.urls["jobs-p"]+"x", time.Minute, nil)
+	if _, err := missing.Receive(ctx, 1); !workflow.Is(err, workflow.CodeUnavailable) {
+		t.Errorf("missing queue: %v", err)
 	}
 	ended, end := context.WithCancel(ctx)
 	end()
 	if _, err := s.Receive(ended, 1); !workflow.Is(err, workflow.CodeUnavailable) {
-		t.Errorf("after the end: %v", err)
+		t.Errorf("cancelled context: %v", err)
 	}
 }

@@ -31,7 +31,7 @@ func Store(t *testing.T, open Open) {
 			s.wantApplied(true)(s.Store.Create(s.ctx, bare))
 			s.wantSame(bare, must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, bare.ID)))
 		},
-		"what is not there is not found": func(s *fixture) {
+		"a missing execution is not found": func(s *fixture) {
 			_, err := s.Store.Load(s.ctx, s.tenant, newID())
 			s.wantCode(err, workflow.CodeNotFound)
 			x := s.createExecution(sm.ExecutionNew)
@@ -40,7 +40,7 @@ func Store(t *testing.T, open Open) {
 			_, ok, err := s.Store.Commit(s.ctx, 1, nextVersion(s.newExecution(sm.ExecutionNew), sm.ExecutionValid), false)
 			s.wantApplied(false)(ok, err)
 		},
-		"a newer schema is refused": func(s *fixture) {
+		"a newer schema is rejected": func(s *fixture) {
 			x := s.newExecution(sm.ExecutionRunning)
 			x.Schema = workflow.SchemaVersion + 1
 			s.wantApplied(true)(s.Store.Create(s.ctx, x))
@@ -49,7 +49,7 @@ func Store(t *testing.T, open Open) {
 			_, err = s.Store.LoadMany(s.ctx, s.tenant, []string{x.ID})
 			s.wantCode(err, workflow.CodeUnavailable)
 		},
-		"one of many creates wins": func(s *fixture) {
+		"one of many concurrent creates succeeds": func(s *fixture) {
 			id := newID()
 			all := make([]*workflow.Execution, racers)
 			won := s.oneWinner(func(i int) (bool, error) {
@@ -59,7 +59,7 @@ func Store(t *testing.T, open Open) {
 			})
 			s.wantSame(all[won], must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, id)))
 		},
-		"one of many commits wins": func(s *fixture) {
+		"one of many concurrent commits succeeds": func(s *fixture) {
 			x := s.createExecution(sm.ExecutionScheduled)
 			all := make([]*workflow.Execution, racers)
 			won := s.oneWinner(func(i int) (bool, error) {
@@ -69,7 +69,7 @@ func Store(t *testing.T, open Open) {
 			})
 			s.wantSame(all[won], must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, x.ID)))
 		},
-		"a create whose reply is lost is recognised": func(s *fixture) {
+		"a create with a lost reply is recognised": func(s *fixture) {
 			x := s.newExecution(sm.ExecutionNew)
 			s.loseReply()
 			s.wantApplied(true)(s.Store.Create(s.ctx, x))
@@ -77,7 +77,7 @@ func Store(t *testing.T, open Open) {
 			other.ID = x.ID
 			s.wantApplied(false)(s.Store.Create(s.ctx, other))
 		},
-		"a commit whose reply is lost is recognised": func(s *fixture) {
+		"a commit with a lost reply is recognised": func(s *fixture) {
 			x := s.createExecution(sm.ExecutionRunning)
 			s.wantApplied(true)(s.Store.AddHolderWaiter(s.ctx, s.tenant, x.ID, x.Epoch, newID()))
 			next := nextVersion(x, sm.ExecutionCompletedAck)
@@ -93,37 +93,37 @@ func Store(t *testing.T, open Open) {
 			x := s.createExecution(sm.ExecutionRunning)
 			a, b := newID(), newID()
 			s.wantApplied(true)(s.Store.AddHolderWaiter(s.ctx, s.tenant, x.ID, x.Epoch, a))
-			x, _ = s.commitState(x, sm.ExecutionWaiting, false) // registering has not raised the version
+			x, _ = s.commitState(x, sm.ExecutionWaiting, false) // a waiter does not raise the version
 			s.wantApplied(true)(s.Store.AddHolderWaiter(s.ctx, s.tenant, x.ID, x.Epoch, b))
 			s.wantApplied(true)(s.Store.AddHolderWaiter(s.ctx, s.tenant, x.ID, x.Epoch, b))
 			got := must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, x.ID))
 			s.wantSameSet(got.Waiters, a, b)
-			_, waiters := s.commitState(got, sm.ExecutionCompletedAck, true) // what was read of them is not written back
+			_, waiters := s.commitState(got, sm.ExecutionCompletedAck, true) // the waiters that were read are not written back
 			s.wantSameSet(waiters, a, b)
-			if left := must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, x.ID)); len(left.Waiters) != 0 {
-				s.Errorf("still waiting: %v", left.Waiters)
+			if after := must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, x.ID)); len(after.Waiters) != 0 {
+				s.Errorf("still waiting: %v", after.Waiters)
 			}
 		},
-		"trouble is of one version": func(s *fixture) {
+		"a failure streak belongs to one version": func(s *fixture) {
 			x := s.createExecution(sm.ExecutionRunning)
-			t := workflow.FailureStreak{Since: baseTime, Count: 3, Reason: "no \"luck\""}
-			s.noError(s.Store.RecordFailureStreak(s.ctx, s.tenant, x.ID, x.Version+1, t)) // somebody has committed meanwhile
+			streak := workflow.FailureStreak{Since: baseTime, Count: 3, Reason: "no \"luck\""}
+			s.noError(s.Store.RecordFailureStreak(s.ctx, s.tenant, x.ID, x.Version+1, streak)) // another version
 			if got := must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, x.ID)); got.FailureStreak != nil {
-				s.Errorf("somebody else's trouble: %+v", got.FailureStreak)
+				s.Errorf("stored the streak of another version: %+v", got.FailureStreak)
 			}
-			s.noError(s.Store.RecordFailureStreak(s.ctx, s.tenant, x.ID, x.Version, t))
+			s.noError(s.Store.RecordFailureStreak(s.ctx, s.tenant, x.ID, x.Version, streak))
 			got := must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, x.ID))
-			if got.Version != x.Version || got.FailureStreak == nil || *got.FailureStreak != t {
+			if got.Version != x.Version || got.FailureStreak == nil || *got.FailureStreak != streak {
 				s.Errorf("read %+v", got.FailureStreak)
 			}
-			x, _ = s.commitState(got, sm.ExecutionRunning, false) // it has trouble, and keeps it
-			if got := must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, x.ID)); got.Version != x.Version || got.FailureStreak == nil || *got.FailureStreak != t {
+			x, _ = s.commitState(got, sm.ExecutionRunning, false) // a commit keeps the streak of what it commits
+			if got := must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, x.ID)); got.Version != x.Version || got.FailureStreak == nil || *got.FailureStreak != streak {
 				s.Errorf("kept %+v", got.FailureStreak)
 			}
 			x.FailureStreak = nil
 			x, _ = s.commitState(x, sm.ExecutionWaiting, false)
 			s.wantSame(x, must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, x.ID)))
-			s.noError(s.Store.RecordFailureStreak(s.ctx, s.tenant, newID(), 1, t)) // of what does not exist
+			s.noError(s.Store.RecordFailureStreak(s.ctx, s.tenant, newID(), 1, streak)) // a missing execution
 		},
 		"waiters are released exactly once": func(s *fixture) {
 			x := s.createExecution(sm.ExecutionRunning)
@@ -146,7 +146,7 @@ func Store(t *testing.T, open Open) {
 				s.Errorf("still waiting: %v", got.Waiters)
 			}
 		},
-		"nobody is lost between registering and the end": func(s *fixture) {
+		"no waiter is lost between registration and release": func(s *fixture) {
 			x := s.createExecution(sm.ExecutionRunning)
 			var mu sync.Mutex
 			var registered, woken []string
@@ -167,7 +167,7 @@ func Store(t *testing.T, open Open) {
 			})
 			s.wantSameSet(woken, registered...)
 		},
-		"only a live holder is awaited": func(s *fixture) {
+		"waiters register only with a live execution": func(s *fixture) {
 			for _, state := range sm.ExecutionStates() {
 				x := s.createExecution(state)
 				s.wantApplied(sm.HoldsLocks(state))(s.Store.AddHolderWaiter(s.ctx, s.tenant, x.ID, x.Epoch, newID()))
@@ -178,15 +178,15 @@ func Store(t *testing.T, open Open) {
 			s.wantApplied(false)(s.Store.AddHolderWaiter(s.ctx, s.tenant, newID(), 0, newID()))
 			s.wantApplied(false)(s.Store.AddReserverWaiter(s.ctx, s.tenant, newID(), newID()))
 		},
-		"a state of the future counts as live": func(s *fixture) {
+		"an unknown state counts as live": func(s *fixture) {
 			x := s.createExecution("HIBERNATING")
 			s.wantApplied(true)(s.Store.AddHolderWaiter(s.ctx, s.tenant, x.ID, x.Epoch, newID()))
 			s.wantApplied(true)(s.Store.AddReserverWaiter(s.ctx, s.tenant, x.ID, newID()))
 			if head := must[map[string]workflow.OwnerStatus](s)(s.Store.Heads(s.ctx, s.tenant, []string{x.ID}))[x.ID]; !head.HoldsLocks(x.Epoch) || !head.Reserves() {
-				s.Errorf("judged %+v", head)
+				s.Errorf("status %+v is not live", head)
 			}
 		},
-		"the waiters are bounded": func(s *fixture) {
+		"an execution has at most 64 waiters": func(s *fixture) {
 			x := s.createExecution(sm.ExecutionRunning)
 			for range 70 {
 				s.wantApplied(true)(s.Store.AddHolderWaiter(s.ctx, s.tenant, x.ID, x.Epoch, newID()))
@@ -196,7 +196,7 @@ func Store(t *testing.T, open Open) {
 				s.Errorf("%d waiters, want 64", len(got.Waiters))
 			}
 		},
-		"heads and whole items are read in numbers": func(s *fixture) {
+		"many heads and executions are read at once": func(s *fixture) {
 			var ids []string
 			want := map[string]workflow.OwnerStatus{}
 			for i := range 230 {
@@ -223,13 +223,13 @@ func Store(t *testing.T, open Open) {
 				}
 			}
 		},
-		"lists by state are newest first and go on below": func(s *fixture) {
+		"lists by state are newest first, in pages": func(s *fixture) {
 			var ids []string
 			for range 25 {
 				ids = append(ids, s.createExecution(sm.ExecutionWaiting).ID)
 			}
-			gone := s.createExecution(sm.ExecutionWaiting)
-			s.commitState(gone, sm.ExecutionError, false)
+			other := s.createExecution(sm.ExecutionWaiting)
+			s.commitState(other, sm.ExecutionError, false)
 			slices.Reverse(ids)
 			var got []string
 			for below := ""; ; {
@@ -243,20 +243,20 @@ func Store(t *testing.T, open Open) {
 				s.Error(diff)
 			}
 		},
-		"alarms that have rung are due, oldest first": func(s *fixture) {
-			// The index is everybody's: other tenants' alarms are read past.
-			year := baseTime.AddDate(-10, 0, 0)
+		"due executions are listed, the oldest timer first": func(s *fixture) {
+			// All tenants share the index; the test skips other tenants.
+			start := baseTime.AddDate(-10, 0, 0)
 			want := map[string]time.Time{}
 			var later *workflow.Execution
 			for i := range 12 {
 				x := s.newExecution(sm.ExecutionRunning)
-				x.DueAt = year.Add(time.Duration(i) * time.Second)
+				x.DueAt = start.Add(time.Duration(i) * time.Second)
 				s.wantApplied(true)(s.Store.Create(s.ctx, x))
 				switch i {
 				case 10:
-					later = x // rings after now
+					later = x // due after now
 				case 11:
-					x.DueAt = time.Time{} // nothing left to do
+					x.DueAt = time.Time{} // no timer
 					s.commitState(x, sm.ExecutionCompletedAck, true)
 				default:
 					want[x.ID] = x.DueAt
@@ -266,17 +266,17 @@ func Store(t *testing.T, open Open) {
 			for shard := range topology.DueShards {
 				var last time.Time
 				for page := (workflow.Page{Limit: 2}); ; {
-					list := must[workflow.List[workflow.Wakeup]](s)(s.Store.DueExecutions(s.ctx, shard, time.Time{}, year.Add(9*time.Second), page))
+					list := must[workflow.List[workflow.Wakeup]](s)(s.Store.DueExecutions(s.ctx, shard, time.Time{}, start.Add(9*time.Second), page))
 					if len(list.Items) > 2 {
-						s.Fatalf("%d on a page of 2", len(list.Items))
+						s.Fatalf("%d items on a page of 2", len(list.Items))
 					}
-					for _, look := range list.Items {
-						if look.Tenant != s.tenant {
+					for _, wakeup := range list.Items {
+						if wakeup.Tenant != s.tenant {
 							continue
 						}
-						at, due := want[look.Execution]
-						if !due || at.Before(last) || !look.DueAt.Equal(at) {
-							s.Errorf("%s is not due, or out of order (%v)", look.Execution, look.Execution == later.ID)
+						at, due := want[wakeup.Execution]
+						if !due || at.Before(last) || !wakeup.DueAt.Equal(at) {
+							s.Errorf("%s is not due, or out of order (%v)", wakeup.Execution, wakeup.Execution == later.ID)
 						}
 						last = at
 						found++
@@ -286,17 +286,17 @@ func Store(t *testing.T, open Open) {
 					}
 				}
 			}
-			since, until := year.Add(3*time.Second), year.Add(5*time.Second)
+			since, until := start.Add(3*time.Second), start.Add(5*time.Second)
 			between := 0
 			for shard := range topology.DueShards {
 				for page := (workflow.Page{Limit: 1}); ; {
 					list := must[workflow.List[workflow.Wakeup]](s)(s.Store.DueExecutions(s.ctx, shard, since, until, page))
-					for _, look := range list.Items {
-						if look.Tenant != s.tenant {
+					for _, wakeup := range list.Items {
+						if wakeup.Tenant != s.tenant {
 							continue
 						}
-						if between++; look.DueAt.Before(since) || look.DueAt.After(until) {
-							s.Errorf("%s is due at %s", look.Execution, look.DueAt)
+						if between++; wakeup.DueAt.Before(since) || wakeup.DueAt.After(until) {
+							s.Errorf("%s is due at %s", wakeup.Execution, wakeup.DueAt)
 						}
 					}
 					if page.Token = list.NextToken; page.Token == "" {
@@ -304,11 +304,11 @@ func Store(t *testing.T, open Open) {
 					}
 				}
 				if list := must[workflow.List[workflow.Wakeup]](s)(s.Store.DueExecutions(s.ctx, shard, until, since, workflow.Page{})); len(list.Items) > 0 {
-					s.Errorf("between what is later and what is earlier: %+v", list.Items)
+					s.Errorf("found %+v in an empty interval", list.Items)
 				}
 			}
 			if between != 3 {
-				s.Errorf("%d due between two moments, want 3", between)
+				s.Errorf("%d due in the interval, want 3", between)
 			}
 			_, err := s.Store.DueExecutions(s.ctx, 0, time.Time{}, baseTime, workflow.Page{Token: "not ours"})
 			s.wantCode(err, workflow.CodeInvalid)
@@ -332,7 +332,7 @@ func Store(t *testing.T, open Open) {
 
 func (s *fixture) wantSame(want, got *workflow.Execution) {
 	s.Helper()
-	// What an item weighs is the store's own affair.
+	// ItemBytes depends on the store.
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(workflow.Execution{}, "ItemBytes")); diff != "" {
 		s.Error(diff)
 	}

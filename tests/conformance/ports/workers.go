@@ -27,7 +27,7 @@ func Workers(t *testing.T, open Open) {
 			s.Error(diff)
 		}
 	}
-	// due are the tenant's workers that the index shows.
+	// due lists the tenant's workers in the index.
 	due := func(s *fixture, now time.Time, limit int) (ids []string) {
 		s.Helper()
 		for shard := range topology.DueShards {
@@ -48,7 +48,7 @@ func Workers(t *testing.T, open Open) {
 		return ids
 	}
 	runParallel(t, open, map[string]func(s *fixture){
-		"a worker comes to be once, and changes as it was seen": func(s *fixture) {
+		"a worker is created once and changes only as it was read": func(s *fixture) {
 			check(s, "w1", nil)
 			w := worker(s, "w1", statemachines.WorkerRegistered)
 			s.oneWinner(func(int) (bool, error) { return s.Workers.PutWorker(s.ctx, nil, w) })
@@ -64,7 +64,7 @@ func Workers(t *testing.T, open Open) {
 			s.wantApplied(true)(s.Workers.PutWorker(s.ctx, w, next))
 			check(s, "w1", next)
 		},
-		"only who is ONLINE beats without being judged (R24)": func(s *fixture) {
+		"a heartbeat is applied only to an ONLINE worker (R24)": func(s *fixture) {
 			ok, old, err := s.Workers.Heartbeat(s.ctx, s.tenant, "w1", baseTime, nil)
 			if s.wantApplied(false)(ok, err); old != nil {
 				s.Errorf("found %+v", old)
@@ -82,13 +82,13 @@ func Workers(t *testing.T, open Open) {
 			s.wantApplied(true)(ok, err)
 			online.LastSeenAt = baseTime.Add(time.Second)
 			check(s, "w1", online)
-			// A sweeper that read it before changes nothing.
+			// A sweeper that read it earlier changes nothing.
 			stale := *online
 			stale.LastSeenAt = baseTime
 			s.wantApplied(false)(s.Workers.PutWorker(s.ctx, &stale, worker(s, "w1", statemachines.WorkerUnreachable)))
 			check(s, "w1", online)
 		},
-		"the packs that it holds": func(s *fixture) {
+		"claimed packs are recorded": func(s *fixture) {
 			a, b := s.newStepRunKey().Pack(0, 1).ClaimedPack(), s.newStepRunKey().Pack(1, 2).ClaimedPack()
 			s.noError(s.Workers.AddClaimedPack(s.ctx, s.tenant, "w1", a))
 			check(s, "w1", nil)
@@ -102,31 +102,31 @@ func Workers(t *testing.T, open Open) {
 			slices.Sort(w.ClaimedPacks)
 			check(s, "w1", w)
 			if l := a.Wakeup(); l.Tenant != s.tenant || l.Execution == "" {
-				s.Errorf("%q asks for a look at %+v", a, l)
+				s.Errorf("wake-up of %q is %+v", a, l)
 			}
-			s.wantApplied(true)(s.Workers.PutWorker(s.ctx, w, w)) // a sweeper does not touch them
+			s.wantApplied(true)(s.Workers.PutWorker(s.ctx, w, w)) // a sweeper keeps them
 			s.noError(s.Workers.RemoveClaimedPack(s.ctx, s.tenant, "w1", a))
 			s.noError(s.Workers.RemoveClaimedPack(s.ctx, s.tenant, "w1", a))
 			w.ClaimedPacks = []workflow.ClaimedPack{b}
 			check(s, "w1", w)
-			beat := func(held []workflow.ClaimedPack) {
+			heartbeat := func(held []workflow.ClaimedPack) {
 				s.Helper()
 				ok, _, err := s.Workers.Heartbeat(s.ctx, s.tenant, "w1", baseTime, held)
 				s.wantApplied(true)(ok, err)
 			}
-			beat(nil)
+			heartbeat(nil)
 			check(s, "w1", w)
-			beat([]workflow.ClaimedPack{a})
+			heartbeat([]workflow.ClaimedPack{a})
 			w.ClaimedPacks = []workflow.ClaimedPack{a}
 			check(s, "w1", w)
-			beat([]workflow.ClaimedPack{})
+			heartbeat([]workflow.ClaimedPack{})
 			w.ClaimedPacks = nil
 			check(s, "w1", w)
-			beat([]workflow.ClaimedPack{a})
-			s.wantApplied(true)(s.Workers.PutWorker(s.ctx, w, w)) // it names none: they go
+			heartbeat([]workflow.ClaimedPack{a})
+			s.wantApplied(true)(s.Workers.PutWorker(s.ctx, w, w)) // the worker has none, so they are removed
 			check(s, "w1", w)
 		},
-		"lists in pages, without removed ones": func(s *fixture) {
+		"lists have pages and no removed workers": func(s *fixture) {
 			var want []string
 			for i := range 7 {
 				w := worker(s, fmt.Sprintf("w%d", i), statemachines.WorkerOnline)
@@ -143,7 +143,7 @@ func Workers(t *testing.T, open Open) {
 				for {
 					list := must[workflow.List[workflow.Worker]](s)(s.Workers.Workers(s.ctx, s.tenant, page))
 					if len(list.Items) > limit {
-						s.Fatalf("%d on a page of %d", len(list.Items), limit)
+						s.Fatalf("%d workers on a page of %d", len(list.Items), limit)
 					}
 					for _, w := range list.Items {
 						got = append(got, w.ID)
@@ -153,13 +153,13 @@ func Workers(t *testing.T, open Open) {
 					}
 				}
 				if diff := cmp.Diff(want, got); diff != "" {
-					s.Errorf("by %d: %s", limit, diff)
+					s.Errorf("in pages of %d: %s", limit, diff)
 				}
 			}
 			_, err := s.Workers.Workers(s.ctx, s.tenant, workflow.Page{Token: "!"})
 			s.wantCode(err, workflow.CodeInvalid)
 		},
-		"the index shows who is due": func(s *fixture) {
+		"the index has the workers that are due": func(s *fixture) {
 			for i := range 6 {
 				w := worker(s, fmt.Sprintf("w%d", i), statemachines.WorkerOnline)
 				w.DueAt = baseTime.Add(time.Duration(i) * time.Minute)
@@ -167,14 +167,14 @@ func Workers(t *testing.T, open Open) {
 			}
 			for _, limit := range []int{1, 2, 100} {
 				if diff := cmp.Diff([]string{"w0", "w1", "w2"}, due(s, baseTime.Add(2*time.Minute), limit)); diff != "" {
-					s.Errorf("by %d: %s", limit, diff)
+					s.Errorf("in pages of %d: %s", limit, diff)
 				}
 			}
 			w0 := must[*workflow.Worker](s)(s.Workers.Worker(s.ctx, s.tenant, "w0"))
-			gone := *w0
-			gone.State, gone.DueAt = statemachines.WorkerRemoved, time.Time{}
-			s.wantApplied(true)(s.Workers.PutWorker(s.ctx, w0, &gone))
-			check(s, "w0", &gone)
+			removed := *w0
+			removed.State, removed.DueAt = statemachines.WorkerRemoved, time.Time{}
+			s.wantApplied(true)(s.Workers.PutWorker(s.ctx, w0, &removed))
+			check(s, "w0", &removed)
 			if diff := cmp.Diff([]string{"w1", "w2"}, due(s, baseTime.Add(2*time.Minute), 100)); diff != "" {
 				s.Error(diff)
 			}
