@@ -2,8 +2,13 @@ package scheduler
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"log/slog"
+	"strconv"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/lockstep-run/lockstep/shared/definition"
 	"github.com/lockstep-run/lockstep/shared/engine/port"
@@ -14,42 +19,42 @@ import (
 	"github.com/lockstep-run/lockstep/statemachines"
 )
 
-// executionStarter creates runs.
+// executionStarter creates executions.
 type executionStarter interface {
-	// StartScheduled creates the run of a schedule under an id, unless it exists, and has it
-	// driven by whoever looks at it. A run that can never be created is an error
-	// with CodeInvalid, CodeNotFound or CodeTooLarge.
+	// StartScheduled creates the execution of a schedule with the given id, unless it
+	// exists, and sends its first wake-up. The error has CodeInvalid, CodeNotFound or
+	// CodeTooLarge if the execution can never be created.
 	StartScheduled(ctx context.Context, s spec.Schedule, id string) error
 }
 
-// cronScheduler fires what is due.
+// cronScheduler fires due schedules.
 type cronScheduler struct {
 	Schedules       port.Schedules
 	Store           port.Store
 	Starter         executionStarter
 	Now             func() time.Time
 	Log             *slog.Logger
-	Parallel        int   // schedules fired at a time
-	MinFencingToken int64 // of the tokens of locks
+	Parallel        int   // schedules evaluated or fired at a time
+	MinFencingToken int64 // every token is greater; part of the execution ids
 }
 
-// firing is what comes of a schedule that is due, as it was read.
+// firing is a due schedule as it was read, with what to do about it.
 type firing struct {
 	schedule spec.Schedule
-	fireTime time.Time // the moment that has come
-	recorded bool      // somebody has named it, and may have died before it had its run
-	skipped  bool      // it gets no run: the last one has not ended
+	fireTime time.Time // the latest one that has passed
+	recorded bool      // stored as FiringAt by a sweep that may have crashed before it started the execution
+	skipped  bool      // starts no execution, since the last one has not ended
 
 	minFencingToken int64
 }
 
-// executionID is the id of the run of the moment.
-func (m firing) executionID() string {
-	return ExecutionID(m.schedule.Tenant, m.schedule.Name, m.fireTime, m.minFencingToken)
+// executionID is the id of the execution that the fire time starts.
+func (f firing) executionID() string {
+	return ExecutionID(f.schedule.Tenant, f.schedule.Name, f.fireTime, f.minFencingToken)
 }
 
-// due reads a page of the schedules of one shard that are due, and changes nothing.
-// One that cannot be read keeps no other from being; the next sweep tries it again.
+// due reads a page of the due schedules of one shard, without writing. A schedule that
+// cannot be read is logged and left out; the next sweep tries it again.
 func (c *cronScheduler) due(ctx context.Context, shard int, p workflow.Page) (workflow.List[firing], error) {
 	due, err := c.Schedules.DueSchedules(ctx, shard, c.Now(), p)
 	list := workflow.List[firing]{NextToken: due.NextToken}
@@ -65,20 +70,20 @@ func (c *cronScheduler) due(ctx context.Context, shard int, p workflow.Page) (wo
 		}
 		return nil
 	})
-	for _, m := range evaluated {
-		if m != nil {
-			list.Items = append(list.Items, *m)
+	for _, f := range evaluated {
+		if f != nil {
+			list.Items = append(list.Items, *f)
 		}
 	}
 	return list, err
 }
 
 func (c *cronScheduler) logFailure(ctx context.Context, s spec.Schedule, err error) {
-	c.Log.LogAttrs(ctx, slog.LevelWarn, "cannot fire a schedule; the next sweep tries again",
+	c.Log.LogAttrs(ctx, slog.LevelWarn, "schedule not fired; the next sweep tries again",
 		slog.String(observe.Tenant, s.Tenant), slog.String("schedule", s.Name), observe.Err(err))
 }
 
-// evaluate says what comes of a schedule now, nil if it is not due.
+// evaluate decides what to do about a schedule now. The result is nil if it is not due.
 func (c *cronScheduler) evaluate(ctx context.Context, tenant, name string) (*firing, error) {
 	s, err := c.Schedules.Schedule(ctx, tenant, name)
 	now := c.Now()
@@ -86,9 +91,9 @@ func (c *cronScheduler) evaluate(ctx context.Context, tenant, name string) (*fir
 		return nil, err
 	}
 	if !s.FiringAt.IsZero() {
-		m := &firing{schedule: s, fireTime: s.FiringAt, minFencingToken: c.MinFencingToken}
-		m.recorded, err = c.isRecorded(ctx, m)
-		return m, err
+		f := &firing{schedule: s, fireTime: s.FiringAt, minFencingToken: c.MinFencingToken}
+		f.recorded, err = c.isRecorded(ctx, f)
+		return f, err
 	}
 	at, err := latestFireTime(s.Cron, s.NextAt, now)
 	if err != nil {
@@ -101,18 +106,20 @@ func (c *cronScheduler) evaluate(ctx context.Context, tenant, name string) (*fir
 	return &firing{schedule: s, fireTime: at, skipped: busy, minFencingToken: c.MinFencingToken}, nil
 }
 
-// isRecorded reports whether a moment that has been named is to have the run that was
-// named with it: it is, unless the tables were restored since and there is no such run.
-func (c *cronScheduler) isRecorded(ctx context.Context, m *firing) (bool, error) {
-	if m.schedule.LastExecution == m.executionID() {
+// isRecorded reports whether a stored fire time keeps the execution id that was stored
+// with it. It does, unless the tables were restored since and that execution does not
+// exist.
+func (c *cronScheduler) isRecorded(ctx context.Context, f *firing) (bool, error) {
+	if f.schedule.LastExecution == f.executionID() {
 		return true, nil
 	}
-	heads, err := c.Store.Heads(ctx, m.schedule.Tenant, []string{m.schedule.LastExecution})
-	return heads[m.schedule.LastExecution].State != "", err
+	heads, err := c.Store.Heads(ctx, f.schedule.Tenant, []string{f.schedule.LastExecution})
+	return heads[f.schedule.LastExecution].State != "", err
 }
 
-// fireAll fires moments, some at a time, and counts the runs that were started. One
-// that cannot be fired now keeps no other from it; the next sweep tries it again.
+// fireAll handles due schedules, Parallel at a time, and returns how many executions it
+// has started. A failure is logged and does not stop the others; the next sweep tries
+// again.
 func (c *cronScheduler) fireAll(ctx context.Context, all []firing) (fired int, err error) {
 	started := make([]bool, len(all))
 	err = parallel.Each(ctx, c.Parallel, len(all), func(ctx context.Context, i int) error {
@@ -122,26 +129,26 @@ func (c *cronScheduler) fireAll(ctx context.Context, all []firing) (fired int, e
 		}
 		return nil
 	})
-	for _, is := range started {
-		if is {
+	for _, ok := range started {
+		if ok {
 			fired++
 		}
 	}
 	return fired, err
 }
 
-// fire gives a moment its run, or records why there is none. It reports whether it
-// has started one; whoever loses a race leaves the rest to the winner, and to the
-// next sweep.
-func (c *cronScheduler) fire(ctx context.Context, m firing) (started bool, err error) {
-	s := m.schedule
+// fire starts the execution of a fire time, or records why there is none. It reports
+// whether it has started one. If another sweep has changed the schedule meanwhile, that
+// sweep or the next one does the rest.
+func (c *cronScheduler) fire(ctx context.Context, f firing) (started bool, err error) {
+	s := f.schedule
 	switch {
-	case m.skipped:
-		s.SkippedAt, s.SkippedCount = m.fireTime, s.SkippedCount+1
-		_, err := c.setNextFireTime(ctx, s, m.fireTime)
+	case f.skipped:
+		s.SkippedAt, s.SkippedCount = f.fireTime, s.SkippedCount+1
+		_, err := c.setNextFireTime(ctx, s, f.fireTime)
 		return false, err
-	case !m.recorded:
-		s.FiringAt, s.LastExecution, s.LastAt, s.Problem = m.fireTime, m.executionID(), m.fireTime, ""
+	case !f.recorded:
+		s.FiringAt, s.LastExecution, s.LastAt, s.Problem = f.fireTime, f.executionID(), f.fireTime, ""
 		if ok, err := c.Schedules.PutSchedule(ctx, s); err != nil || !ok {
 			return false, err
 		}
@@ -157,11 +164,11 @@ func (c *cronScheduler) fire(ctx context.Context, m firing) (started bool, err e
 		started = true
 	}
 	s.FiringAt = time.Time{}
-	_, err = c.setNextFireTime(ctx, s, m.fireTime)
+	_, err = c.setNextFireTime(ctx, s, f.fireTime)
 	return started, err
 }
 
-// lastIsActive reports whether the schedule's last run keeps it from starting another.
+// lastIsActive reports whether the schedule's last execution prevents the next one.
 func (c *cronScheduler) lastIsActive(ctx context.Context, s spec.Schedule) (bool, error) {
 	if s.Cron.Concurrency || s.LastExecution == "" {
 		return false, nil
@@ -171,8 +178,8 @@ func (c *cronScheduler) lastIsActive(ctx context.Context, s spec.Schedule) (bool
 	return state != "" && !statemachines.Terminal(state), err
 }
 
-// setNextFireTime writes the schedule with the moment that follows. One that never comes
-// again is not due any more.
+// setNextFireTime stores the schedule with the fire time that follows at, or with none if
+// there is no other.
 func (c *cronScheduler) setNextFireTime(ctx context.Context, s spec.Schedule, at time.Time) (bool, error) {
 	next, err := definition.NextFireTime(s.Cron, at)
 	if err != nil {
@@ -180,4 +187,48 @@ func (c *cronScheduler) setNextFireTime(ctx context.Context, s spec.Schedule, at
 	}
 	s.NextAt = next
 	return c.Schedules.PutSchedule(ctx, s)
+}
+
+// ExecutionID is the id of the execution that a schedule starts at a fire time: a UUIDv7 of
+// the fire time in milliseconds. The other bits are a hash of the tenant, the schedule's
+// name, the fire time and minFencingToken. So after a restore of the tables, the same fire
+// time starts another execution, since devices may have seen jobs of the lost one.
+func ExecutionID(tenant, name string, at time.Time, minFencingToken int64) string {
+	ms := uint64(at.UnixMilli())
+	text := tenant + "\x00" + name + "\x00" + at.UTC().Format(time.RFC3339Nano)
+	if minFencingToken > 0 {
+		text += "\x00" + strconv.FormatInt(minFencingToken, 10)
+	}
+	sum := sha256.Sum256([]byte(text))
+	var id uuid.UUID
+	copy(id[:], sum[:])
+	binary.BigEndian.PutUint32(id[:4], uint32(ms>>16))
+	binary.BigEndian.PutUint16(id[4:6], uint16(ms))
+	id[6] = id[6]&0x0f | 0x70
+	id[8] = id[8]&0x3f | 0x80
+	return id.String()
+}
+
+// latestFireTime is the latest fire time of a schedule that is not after now. next is one
+// that has passed. Of all missed fire times only the latest is made up for. The search
+// goes back in growing steps, so that it is fast after a long pause.
+func latestFireTime(c *spec.Cron, next, now time.Time) (time.Time, error) {
+	for back := time.Second; now.Add(-back).After(next); back *= 2 {
+		at, err := definition.NextFireTime(c, now.Add(-back))
+		if err != nil {
+			return next, err
+		}
+		if at.After(now) {
+			continue
+		}
+		next = at
+		break
+	}
+	for {
+		at, err := definition.NextFireTime(c, next)
+		if err != nil || at.After(now) {
+			return next, nil //nolint:nilerr // an error means that no other fire time follows
+		}
+		next = at
+	}
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/engine/scheduler"
 	"github.com/lockstep-run/lockstep/shared/engine/workers"
-
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 	sm "github.com/lockstep-run/lockstep/statemachines"
@@ -43,7 +42,7 @@ func loadSchedule(t *testing.T, s *harness.Harness) (one spec.Schedule) {
 	return one
 }
 
-// listExecutions are all runs of the schedule, the oldest first.
+// listExecutions reads all executions of the tenant, state by state.
 func listExecutions(t *testing.T, s *harness.Harness) (all []*workflow.Execution) {
 	t.Helper()
 	s.WithoutFaults(func() {
@@ -65,20 +64,20 @@ func sweepOnce(s *harness.Harness) error {
 	return err
 }
 
-// A schedule fires at its moment and not before, and the run says whose it is.
+// A schedule fires at its fire time and not before, and its execution names the schedule.
 func TestSweep_FiresScheduleOnTime(t *testing.T) {
 	s := newHarness(t, 1, `schedule: "0 4 * * *"`)
 	s.RunFor(3*time.Hour + 59*time.Minute)
 	s.Sweep()
 	if all := listExecutions(t, s); len(all) != 0 {
-		t.Fatalf("%d runs before the moment", len(all))
+		t.Fatalf("%d executions before the fire time", len(all))
 	}
 	s.RunFor(90 * time.Second)
 	s.Sweep()
 	s.Drain()
 	all := listExecutions(t, s)
 	if len(all) != 1 {
-		t.Fatalf("%d runs", len(all))
+		t.Fatalf("%d executions, want 1", len(all))
 	}
 	x, at := all[0], sim.StartTime.Add(4*time.Hour)
 	if x.ID != scheduler.ExecutionID(harness.Caller.Tenant, "p/night", at, 0) || x.CreatedBy != "schedule" || x.Labels[spec.LabelSchedule] != "p/night" || x.State != sm.ExecutionCompletedAck {
@@ -89,11 +88,11 @@ func TestSweep_FiresScheduleOnTime(t *testing.T) {
 	}
 	s.Sweep()
 	if all := listExecutions(t, s); len(all) != 1 {
-		t.Errorf("%d runs of one moment", len(all))
+		t.Errorf("%d executions of one fire time", len(all))
 	}
 }
 
-// After a time without any sweep the latest missed moment is made up for, alone.
+// After a pause without sweeps, only the latest missed fire time is made up for.
 func TestSweep_CatchesUpLatestMissedFireTime(t *testing.T) {
 	s := newHarness(t, 1, `schedule: "*/10 * * * *"`)
 	s.Advance(50*time.Hour + 3*time.Minute)
@@ -101,20 +100,20 @@ func TestSweep_CatchesUpLatestMissedFireTime(t *testing.T) {
 		s.Sweep()
 	}
 	if all := listExecutions(t, s); len(all) != 1 {
-		t.Errorf("%d runs", len(all))
+		t.Errorf("%d executions, want 1", len(all))
 	}
 	if one, at := loadSchedule(t, s), sim.StartTime.Add(50*time.Hour); !one.LastAt.Equal(at) || !one.NextAt.Equal(at.Add(10*time.Minute)) {
 		t.Errorf("%+v", one)
 	}
 }
 
-// N55: a run that has not ended keeps its schedule from starting another, unless
-// the definition wants both; a skipped moment is recorded.
+// N55: an execution that has not ended prevents the next one of its schedule, unless the
+// definition allows concurrency. The skipped fire time is recorded.
 func TestSweep_SkipsWhileLastExecutionIsActive(t *testing.T) {
 	for _, concurrency := range []bool{false, true} {
 		s := newHarness(t, 1, fmt.Sprintf(`schedule: "* * * * *", concurrency: %v`, concurrency))
 		s.Advance(time.Minute)
-		s.Sweep() // its run is not driven: no message is delivered
+		s.Sweep() // the execution does not advance, since no wake-up is delivered
 		s.Advance(time.Minute)
 		s.Sweep()
 		one, want := loadSchedule(t, s), 1
@@ -122,7 +121,7 @@ func TestSweep_SkipsWhileLastExecutionIsActive(t *testing.T) {
 			want = 2
 		}
 		if all := listExecutions(t, s); len(all) != want {
-			t.Errorf("concurrency %v: %d runs", concurrency, len(all))
+			t.Errorf("concurrency %v: %d executions", concurrency, len(all))
 		}
 		if skipped := !one.SkippedAt.IsZero(); skipped == concurrency || (skipped && (one.SkippedCount != 1 || !one.SkippedAt.Equal(sim.StartTime.Add(2*time.Minute)))) {
 			t.Errorf("concurrency %v: %+v", concurrency, one)
@@ -131,13 +130,13 @@ func TestSweep_SkipsWhileLastExecutionIsActive(t *testing.T) {
 		s.Advance(time.Minute)
 		s.Sweep()
 		if all := listExecutions(t, s); len(all) != want+1 {
-			t.Errorf("concurrency %v: %d runs after the first has ended", concurrency, len(all))
+			t.Errorf("concurrency %v: %d executions after the first has ended", concurrency, len(all))
 		}
 	}
 }
 
-// Archiving, and a newer version without cron, end a schedule; a version with the
-// same clock does not move its next moment.
+// Archiving and a newer version without cron end a schedule. A version with the same cron
+// expression keeps the next fire time.
 func TestSweep_FollowsNewestVersion(t *testing.T) {
 	s := newHarness(t, 1, `schedule: "0 4 * * *"`)
 	publish := func(version, cron string) {
@@ -147,7 +146,7 @@ func TestSweep_FollowsNewestVersion(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	is := func(version string) {
+	wantVersion := func(version string) {
 		t.Helper()
 		one := loadSchedule(t, s)
 		if version == "" && (one.Cron != nil || !one.NextAt.IsZero()) || version != "" && (one.Cron == nil || one.Workflow.Version != version) {
@@ -165,38 +164,38 @@ func TestSweep_FollowsNewestVersion(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	is("1.0.0")
+	wantVersion("1.0.0")
 	before := loadSchedule(t, s).NextAt
 	s.Advance(10 * time.Hour) // it is due
 	publish("1.1.0", "cron: {schedule: \"0 4 * * *\"}\n")
-	is("1.1.0")
+	wantVersion("1.1.0")
 	if at := loadSchedule(t, s).NextAt; !at.Equal(before) {
-		t.Errorf("the next moment moved to %s", at)
+		t.Errorf("the next fire time moved to %s", at)
 	}
 	publish("0.9.0", "cron: {schedule: \"0 5 * * *\"}\n")
-	is("1.1.0")
+	wantVersion("1.1.0")
 	archived("1.1.0", true)
-	is("1.0.0")
+	wantVersion("1.0.0")
 	publish("1.2.0", "")
-	is("")
+	wantVersion("")
 	archived("1.2.0", true)
-	is("1.0.0")
+	wantVersion("1.0.0")
 	publish("1.3.0", "cron: {schedule: \"0 4 * * *\", disabled: true}\n")
-	is("")
+	wantVersion("")
 	for _, version := range []string{"1.3.0", "1.0.0", "0.9.0"} {
 		archived(version, true)
 	}
-	is("")
+	wantVersion("")
 	archived("1.0.0", false)
-	is("1.0.0")
+	wantVersion("1.0.0")
 	list, err := s.Catalog.Schedules(ctx, harness.Caller, workflow.Page{})
 	if err != nil || len(list.Items) != 1 {
 		t.Errorf("%+v, %v", list, err)
 	}
 }
 
-// Any number of sweeps at once fire a moment exactly once, wherever they are
-// interrupted, and never beside a run that has not ended.
+// Any number of concurrent sweeps fire each fire time exactly once, wherever they are
+// interrupted, and never while the last execution is active.
 func TestSweep_ConcurrentSweepersFireOnce(t *testing.T) {
 	seeds := uint64(300)
 	if testing.Short() {
@@ -221,15 +220,15 @@ func TestSweep_ConcurrentSweepersFireOnce(t *testing.T) {
 				}
 			}
 			if active > 1 {
-				t.Fatalf("seed %d: %d runs at once", seed, active)
+				t.Fatalf("seed %d: %d active executions", seed, active)
 			}
 			if s.IntN(2) == 0 {
 				s.Drain()
 			}
 		}
 		s.Faults = nil
-		// Undisturbed, one sweep finishes what was begun, and one more does what has
-		// come due meanwhile.
+		// Without faults, one sweep finishes what others began, and a second one handles
+		// what has become due meanwhile.
 		for range 2 {
 			if err := sweepOnce(s); err != nil {
 				t.Fatal(err)
@@ -243,17 +242,17 @@ func TestSweep_ConcurrentSweepersFireOnce(t *testing.T) {
 			ms := uuid.MustParse(x.ID).Time()
 			sec, _ := ms.UnixTime()
 			if seen[sec] || sec%60 != 0 {
-				t.Fatalf("seed %d: the moment %d is no moment, or fired twice", seed, sec)
+				t.Fatalf("seed %d: %d is not a fire time, or was fired twice", seed, sec)
 			}
 			seen[sec] = true
 			fired++
 		}
 		if one.LastExecution != "" && !strings.Contains(fmt.Sprint(executionIDs(listExecutions(t, s))), one.LastExecution) {
-			t.Fatalf("seed %d: the last run %s does not exist", seed, one.LastExecution)
+			t.Fatalf("seed %d: the last execution %s does not exist", seed, one.LastExecution)
 		}
 	}
 	if fired < int(seeds) {
-		t.Errorf("only %d runs were started over %d seeds", fired, seeds)
+		t.Errorf("only %d executions were started in %d seeds", fired, seeds)
 	}
 }
 
@@ -264,14 +263,14 @@ func executionIDs(all []*workflow.Execution) (ids []string) {
 	return ids
 }
 
-// The id of a moment is a UUIDv7 of its millisecond, another for each schedule
-// and tenant.
+// The execution id is a UUIDv7 of the fire time. It differs by tenant, schedule, fire time
+// and fencing token.
 func TestExecutionID_IsUUIDv7OfFireTime(t *testing.T) {
 	at := time.Date(2026, 11, 21, 4, 0, 0, 0, time.UTC)
 	id := uuid.MustParse(scheduler.ExecutionID("a", "p/w", at, 0))
 	sec, nsec := id.Time().UnixTime()
 	if id.Version() != 7 || id.Variant() != uuid.RFC4122 || sec != at.Unix() || nsec != 0 {
-		t.Errorf("%s is of %d", id, sec)
+		t.Errorf("%s has the time %d", id, sec)
 	}
 	seen := map[string]bool{}
 	for _, one := range []string{

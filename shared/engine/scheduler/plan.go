@@ -7,41 +7,40 @@ import (
 	"sync"
 
 	"github.com/lockstep-run/lockstep/shared/engine"
-
 	"github.com/lockstep-run/lockstep/shared/engine/workers"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// maxPlanned bounds what a plan lists of each kind.
+// maxPlanned bounds the items of each kind in a plan.
 const maxPlanned = 200
 
-// PlanSweep says what a sweep would do now, with what is a tenant's or, with "", with
-// everything. It reads what a sweep reads, by the same rules, and writes and sends
-// nothing.
+// PlanSweep reports what a sweep would do now for one tenant, or for all tenants if tenant
+// is "". It makes the same reads by the same rules as Sweep, and neither writes nor sends
+// anything.
 func PlanSweep(ctx context.Context, e *engine.Engine, timeouts workers.LivenessTimeouts, shards int, tenant string) (views.SweepView, error) {
 	s := newSweeper(e, timeouts)
 	v := views.SweepView{AsOf: s.now().UTC(), Complete: true}
 	var mu sync.Mutex
 	err := forEachShard(ctx, e.Parallelism, shards, func(ctx context.Context, kind, shard int) (err error) {
-		matchesTenant := func(of string) bool { return tenant == "" || of == tenant }
+		matchesTenant := func(t string) bool { return tenant == "" || t == tenant }
 		var complete bool
 		switch kind {
 		case 0:
 			complete, err = s.dueExecutions(ctx, shard, func(due []workflow.Wakeup) error {
-				rung, err := s.dueExecutionViews(ctx, slices.DeleteFunc(due, func(l workflow.Wakeup) bool { return !matchesTenant(l.Tenant) }))
+				found, err := s.dueExecutionViews(ctx, slices.DeleteFunc(due, func(w workflow.Wakeup) bool { return !matchesTenant(w.Tenant) }))
 				mu.Lock()
 				defer mu.Unlock()
-				v.Executions = append(v.Executions, rung...)
+				v.Executions = append(v.Executions, found...)
 				return err
 			})
 		case 1:
 			complete, err = s.dueWorkers(ctx, shard, func(due []workers.Transition) error {
 				mu.Lock()
 				defer mu.Unlock()
-				for _, j := range due {
-					if matchesTenant(j.Seen.Tenant) && j.ChangesState() {
-						v.Workers = append(v.Workers, views.DueWorker{Worker: j.Seen.ID, State: j.Seen.State, NextState: j.Next.State, Since: j.Seen.LastSeenAt})
+				for _, t := range due {
+					if matchesTenant(t.Seen.Tenant) && t.ChangesState() {
+						v.Workers = append(v.Workers, views.DueWorker{Worker: t.Seen.ID, State: t.Seen.State, NextState: t.Next.State, Since: t.Seen.LastSeenAt})
 					}
 				}
 				return nil
@@ -50,9 +49,9 @@ func PlanSweep(ctx context.Context, e *engine.Engine, timeouts workers.LivenessT
 			complete, err = s.dueSchedules(ctx, shard, func(due []firing) error {
 				mu.Lock()
 				defer mu.Unlock()
-				for _, m := range due {
-					if matchesTenant(m.schedule.Tenant) {
-						v.Schedules = append(v.Schedules, dueScheduleView(m))
+				for _, f := range due {
+					if matchesTenant(f.schedule.Tenant) {
+						v.Schedules = append(v.Schedules, dueScheduleView(f))
 					}
 				}
 				return nil
@@ -76,6 +75,7 @@ func PlanSweep(ctx context.Context, e *engine.Engine, timeouts workers.LivenessT
 	return v, err
 }
 
+// truncate cuts a list to maxPlanned items, and marks the plan incomplete if it does.
 func truncate[T any](all []T, v *views.SweepView) []T {
 	if len(all) > maxPlanned {
 		v.Complete = false
@@ -84,16 +84,17 @@ func truncate[T any](all []T, v *views.SweepView) []T {
 	return all
 }
 
-// dueExecutionViews are the executions whose alarm has rung as they stand: the index, from which
-// a sweep sends its looks, knows neither their state nor, perhaps, their newest
-// alarm. A look at one whose alarm has moved changes nothing.
+// dueExecutionViews reads the executions to be woken, and leaves out those whose timer is
+// not due. The index, from which a sweep sends its wake-ups, does not have their states,
+// and it may lag behind their timers; a wake-up for a timer that has moved changes
+// nothing.
 func (s *sweeper) dueExecutionViews(ctx context.Context, wakeups []workflow.Wakeup) (all []views.DueExecution, err error) {
 	ids := map[string][]string{}
-	for _, l := range wakeups {
-		ids[l.Tenant] = append(ids[l.Tenant], l.Execution)
+	for _, w := range wakeups {
+		ids[w.Tenant] = append(ids[w.Tenant], w.Execution)
 	}
-	for tenant, of := range ids {
-		found, err := s.ports.Store.LoadMany(ctx, tenant, of)
+	for tenant, executions := range ids {
+		found, err := s.ports.Store.LoadMany(ctx, tenant, executions)
 		if err != nil {
 			return all, err
 		}
@@ -106,10 +107,10 @@ func (s *sweeper) dueExecutionViews(ctx context.Context, wakeups []workflow.Wake
 	return all, nil
 }
 
-func dueScheduleView(m firing) views.DueSchedule {
-	v := views.DueSchedule{Schedule: m.schedule.Name, FireTime: m.fireTime, Skipped: m.skipped}
-	if !m.skipped {
-		id := m.executionID()
+func dueScheduleView(f firing) views.DueSchedule {
+	v := views.DueSchedule{Schedule: f.schedule.Name, FireTime: f.fireTime, Skipped: f.skipped}
+	if !f.skipped {
+		id := f.executionID()
 		v.ExecutionID = &id
 	}
 	return v

@@ -8,7 +8,6 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/engine/port"
 	"github.com/lockstep-run/lockstep/shared/engine/scheduler"
-
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
@@ -16,7 +15,7 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-// createDue puts executions there whose alarm rings at a moment.
+// createDue creates n executions whose timers are due from at on, a millisecond apart.
 func createDue(t *testing.T, s *harness.Harness, tenant string, n int, at time.Time) {
 	t.Helper()
 	for i := range n {
@@ -30,9 +29,10 @@ func createDue(t *testing.T, s *harness.Harness, tenant string, n int, at time.T
 	}
 }
 
-func putWorker(t *testing.T, s *harness.Harness, tenant, id string, heard time.Time) {
+// putWorker stores an ONLINE worker with its last heartbeat.
+func putWorker(t *testing.T, s *harness.Harness, tenant, id string, lastSeen time.Time) {
 	t.Helper()
-	w := &workflow.Worker{Tenant: tenant, ID: id, State: sm.WorkerOnline, LastSeenAt: heard, DueAt: heard.Add(harness.LivenessTimeouts.Unreachable)}
+	w := &workflow.Worker{Tenant: tenant, ID: id, State: sm.WorkerOnline, LastSeenAt: lastSeen, DueAt: lastSeen.Add(harness.LivenessTimeouts.Unreachable)}
 	if ok, err := s.Open().Workers.PutWorker(t.Context(), nil, w); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
@@ -47,8 +47,8 @@ func planSweep(t *testing.T, s *harness.Harness, tenant string) views.SweepView 
 	return v
 }
 
-// A plan is what the sweep then does, of one tenant or of all; it writes and sends
-// nothing, so that it can be asked for again and again.
+// A plan reports what the sweep then does, for one tenant or for all. It neither writes
+// nor sends, so it can be repeated.
 func TestPlanSweep_MatchesSweep(t *testing.T) {
 	s := harness.New(t, 1, harness.Options())
 	s.RegisterBlocks()
@@ -56,16 +56,16 @@ func TestPlanSweep_MatchesSweep(t *testing.T) {
 	s.RunFor(5 * time.Hour)
 	for _, tenant := range []string{harness.Caller.Tenant, "other"} {
 		createDue(t, s, tenant, 2, s.Now().Add(-time.Minute))
-		putWorker(t, s, tenant, "gone", s.Now().Add(-10*time.Minute))
-		putWorker(t, s, tenant, "quiet", s.Now().Add(-3*time.Minute))
-		putWorker(t, s, tenant, "here", s.Now())
+		putWorker(t, s, tenant, "offline", s.Now().Add(-10*time.Minute))
+		putWorker(t, s, tenant, "unreachable", s.Now().Add(-3*time.Minute))
+		putWorker(t, s, tenant, "online", s.Now())
 	}
 	for range 2 {
 		v := planSweep(t, s, harness.Caller.Tenant)
 		if len(v.Executions) != 2 || v.Executions[0].Execution != harness.Caller.Tenant+"-0000" || v.Executions[0].State != sm.ExecutionScheduled || !v.Executions[0].Since.Equal(s.Now().Add(-time.Minute)) {
 			t.Errorf("executions: %+v", v.Executions)
 		}
-		if len(v.Workers) != 2 || v.Workers[0].Worker != "gone" || v.Workers[0].NextState != sm.WorkerOffline || v.Workers[1].NextState != sm.WorkerUnreachable || v.Workers[1].State != sm.WorkerOnline {
+		if len(v.Workers) != 2 || v.Workers[0].Worker != "offline" || v.Workers[0].NextState != sm.WorkerOffline || v.Workers[1].NextState != sm.WorkerUnreachable || v.Workers[1].State != sm.WorkerOnline {
 			t.Errorf("workers: %+v", v.Workers)
 		}
 		at := sim.StartTime.Add(4 * time.Hour)
@@ -76,22 +76,22 @@ func TestPlanSweep_MatchesSweep(t *testing.T) {
 			t.Errorf("complete %v, as of %s", v.Complete, v.AsOf)
 		}
 		if all := planSweep(t, s, ""); len(all.Executions) != 4 || len(all.Workers) != 4 || len(all.Schedules) != 1 {
-			t.Errorf("of all tenants: %+v", all)
+			t.Errorf("all tenants: %+v", all)
 		}
 	}
 	if _, sent := s.LifecycleQueue().Receive(0); sent {
-		t.Error("a plan sends messages")
+		t.Error("planning sent a message")
 	}
 	swept, err := scheduler.Sweep(t.Context(), s.Engine, harness.LivenessTimeouts, s.Shards)
 	if err != nil || swept.WakeupsSent != 4 || swept.WorkersChanged != 4 || swept.ExecutionsStarted != 1 {
 		t.Errorf("swept %+v, %v", swept, err)
 	}
 	if v := planSweep(t, s, ""); len(v.Workers) != 0 || len(v.Schedules) != 0 {
-		t.Errorf("planned after the sweep: %+v", v)
+		t.Errorf("plan after the sweep: %+v", v)
 	}
 }
 
-// The plan reads the executions themselves: the index may lag behind them.
+// A plan reads the executions themselves, since the index may lag behind them.
 func TestPlanSweep_ReadsStoredState(t *testing.T) {
 	s := harness.New(t, 1, harness.Options())
 	createDue(t, s, "t", 2, s.Now().Add(-time.Minute))
@@ -113,11 +113,11 @@ func TestPlanSweep_ReadsStoredState(t *testing.T) {
 	}
 	v, err := scheduler.PlanSweep(t.Context(), &stale, harness.LivenessTimeouts, s.Shards, "")
 	if err != nil || len(v.Executions) != 1 || v.Executions[0].Execution != "t-0000" {
-		t.Errorf("planned %+v, %v", v.Executions, err)
+		t.Errorf("plan %+v, %v", v.Executions, err)
 	}
 }
 
-// laggingStore is a store whose index still has an alarm that has moved.
+// laggingStore is a store whose index still has an old timer.
 type laggingStore struct {
 	port.Store
 	stale workflow.Wakeup
@@ -131,8 +131,8 @@ func (l laggingStore) DueExecutions(ctx context.Context, shard int, since, now t
 	return list, err
 }
 
-// endlessStore is a store in which more is due than any sweep can do. It counts the pages
-// that are read, and the most that one is asked for.
+// endlessStore is a store with more due executions than any sweep can read. It counts the
+// pages, and records the largest limit.
 type endlessStore struct {
 	port.Store
 	now             time.Time
@@ -155,24 +155,24 @@ func (e endlessStore) LoadMany(_ context.Context, tenant string, ids []string) (
 	return found, nil
 }
 
-// One sweep reads pages of a bounded size, and so many of them; the next one does
-// the rest. A plan lists the first few, and says that there is more.
+// A sweep reads a bounded number of pages of bounded size. A plan lists the first 200
+// executions, and reports that it is incomplete.
 func TestSweep_IsBounded(t *testing.T) {
 	s := harness.New(t, 1, harness.Options())
-	pages, most := 0, 0
+	pages, maxLimit := 0, 0
 	busy := *s.Engine
 	busy.OpenPorts = func() port.Ports {
 		ports := s.Engine.OpenPorts()
-		ports.Store = endlessStore{ports.Store, s.Now(), &pages, &most}
+		ports.Store = endlessStore{ports.Store, s.Now(), &pages, &maxLimit}
 		return ports
 	}
 	v, err := scheduler.PlanSweep(t.Context(), &busy, harness.LivenessTimeouts, 1, "")
 	if err != nil || v.Complete || len(v.Executions) != 200 || v.Executions[0].Execution != "x000000" || pages != 20 {
-		t.Errorf("%d executions of %d pages are planned, complete %v, %v", len(v.Executions), pages, v.Complete, err)
+		t.Errorf("planned %d executions from %d pages, complete %v, %v", len(v.Executions), pages, v.Complete, err)
 	}
-	pages, most = 0, 0
+	pages, maxLimit = 0, 0
 	swept, err := scheduler.Sweep(t.Context(), &busy, harness.LivenessTimeouts, 1)
-	if err != nil || swept.WakeupsSent != 2000 || pages != 20 || most != 100 {
-		t.Errorf("swept %+v in %d pages of at most %d, %v", swept, pages, most, err)
+	if err != nil || swept.WakeupsSent != 2000 || pages != 20 || maxLimit != 100 {
+		t.Errorf("swept %+v in %d pages of at most %d, %v", swept, pages, maxLimit, err)
 	}
 }

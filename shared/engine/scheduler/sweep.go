@@ -1,3 +1,10 @@
+// Package scheduler is the engine's periodic side. A sweep sends a wake-up to each
+// execution whose timer is due, applies the liveness timeouts of the polling workers,
+// and starts the executions of due schedules. It takes no decisions about an execution.
+//
+//   - sweep.go reads what is due, in bounded pages, and handles it.
+//   - cron_scheduler.go fires schedules.
+//   - plan.go reports what a sweep would do, from the same reads.
 package scheduler
 
 import (
@@ -6,7 +13,6 @@ import (
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/engine"
-
 	"github.com/lockstep-run/lockstep/shared/engine/port"
 	"github.com/lockstep-run/lockstep/shared/engine/workers"
 	"github.com/lockstep-run/lockstep/shared/parallel"
@@ -14,15 +20,15 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// SweepResult is what one sweep did.
+// SweepResult counts what one sweep did.
 type SweepResult struct {
-	WakeupsSent       int // looks sent
-	Stuck             int // of these, whose alarm rang longer ago than [topology.StuckAfter]
+	WakeupsSent       int // wake-ups sent to executions whose timer is due
+	Stuck             int // executions whose timer was due more than [topology.StuckAfterSeconds] ago
 	WorkersChanged    int // polling workers whose state has changed
-	ExecutionsStarted int // runs started by schedules
+	ExecutionsStarted int // executions started by schedules
 }
 
-// sweeper finds what is due, and does it.
+// sweeper reads what is due, and handles it.
 type sweeper struct {
 	ports     port.Ports
 	workers   *workers.Registry
@@ -42,11 +48,11 @@ func newSweeper(e *engine.Engine, timeouts workers.LivenessTimeouts) *sweeper {
 	}
 }
 
-// Sweep sends a look for every execution whose alarm has rung, judges the polling
-// workers that are due, and fires the schedules whose moment has come. None of
-// the three waits for another, or fails with it. Its work is proportional to what
-// is due; sweeps may overlap, since a look at an execution that needs none changes
-// nothing, and a worker or a schedule is changed as it was read or not at all.
+// Sweep sends a wake-up to every execution whose timer is due, applies the liveness
+// timeouts of the polling workers, and fires the schedules that are due. An error in one
+// of the three does not stop the others. The work is proportional to what is due. Sweeps
+// may overlap: a wake-up that an execution does not need changes nothing, and a worker
+// or schedule is written only if it has not changed since it was read.
 func Sweep(ctx context.Context, e *engine.Engine, timeouts workers.LivenessTimeouts, shards int) (SweepResult, error) {
 	s := newSweeper(e, timeouts)
 	done, stuck := make([]int, 3*shards), make([]int, shards)
@@ -72,8 +78,8 @@ func Sweep(ctx context.Context, e *engine.Engine, timeouts workers.LivenessTimeo
 	return swept, err
 }
 
-// forEachShard does each of the three kinds of work on each shard, some at a time.
-// What fails keeps nothing else from being done.
+// forEachShard calls do for each of the three kinds of work and each shard, at most limit
+// at a time, and joins the errors.
 func forEachShard(ctx context.Context, limit, shards int, do func(ctx context.Context, kind, shard int) error) error {
 	failed := make([]error, 3*shards)
 	stopped := parallel.Each(ctx, limit, 3*shards, func(ctx context.Context, i int) error {
@@ -83,11 +89,104 @@ func forEachShard(ctx context.Context, limit, shards int, do func(ctx context.Co
 	return errors.Join(append(failed, stopped)...)
 }
 
-// sendWakeups sends looks. What is stuck is counted first: nobody may be able to send.
+// One sweep reads up to maxPages pages of each kind and shard; the next sweep handles the
+// rest. Schedules take more work each, so their pages are smaller. For executions, the
+// first maxOldestPages pages are the ones that have been due longest.
+const (
+	pageSize         = 100
+	schedulePageSize = 50
+	maxPages         = 20
+	maxOldestPages   = maxPages / 2
+)
+
+// dueExecutions calls each for every page of a shard's executions whose timer is due.
+// complete means that these were all.
+//
+// A wake-up that fails leaves the timer as it is. So if more is due than one sweep reads,
+// the oldest may be the same ones every time, such as executions of a newer release, and
+// the others would starve. Therefore only half of the pages start at the oldest. The other
+// half start at a time that differs in each sweep; if these reach the end, the remaining
+// pages continue after the oldest.
+func (s *sweeper) dueExecutions(ctx context.Context, shard int, each func([]workflow.Wakeup) error) (complete bool, err error) {
+	now, last := s.now(), time.Time{}
+	between := func(since, until time.Time) func(workflow.Page) (workflow.List[workflow.Wakeup], error) {
+		return func(p workflow.Page) (workflow.List[workflow.Wakeup], error) {
+			return s.ports.Store.DueExecutions(ctx, shard, since, until, p)
+		}
+	}
+	rest, _, err := readPages(workflow.Page{Limit: pageSize}, maxOldestPages, between(time.Time{}, now), func(due []workflow.Wakeup) error {
+		last = due[len(due)-1].DueAt
+		return each(due)
+	})
+	if rest == "" || err != nil {
+		return err == nil, err
+	}
+	offset := pseudoRandomTime(last, now, shard)
+	_, left, err := readPages(workflow.Page{Limit: pageSize}, maxPages-maxOldestPages, between(offset, now), each)
+	if left == 0 || err != nil {
+		return false, err
+	}
+	rest, _, err = readPages(workflow.Page{Limit: pageSize, Token: rest}, left, between(time.Time{}, offset.Add(-time.Millisecond)), each)
+	return rest == "" && err == nil, err
+}
+
+// pseudoRandomTime is a time later than after and, if possible, not later than now, in
+// milliseconds and evenly distributed. It depends only on its arguments, so nothing has
+// to be stored between sweeps, and it differs for each sweep and shard.
+func pseudoRandomTime(after, now time.Time, shard int) time.Time {
+	// Mix the bits so that each depends on all others (SplitMix64).
+	x := uint64(now.UnixMilli()) + uint64(shard)*0x9E3779B97F4A7C15
+	x = (x ^ x>>30) * 0xBF58476D1CE4E5B9
+	x = (x ^ x>>27) * 0x94D049BB133111EB
+	x ^= x >> 31
+	span := uint64(max(1, now.UnixMilli()-after.UnixMilli()))
+	return after.Add(time.Millisecond * time.Duration(1+x%span))
+}
+
+// dueWorkers calls each for every page of a shard's workers whose timeouts have passed.
+func (s *sweeper) dueWorkers(ctx context.Context, shard int, each func([]workers.Transition) error) (complete bool, err error) {
+	next, _, err := readPages(workflow.Page{Limit: pageSize}, maxPages, func(p workflow.Page) (workflow.List[workers.Transition], error) {
+		return s.workers.Due(ctx, shard, p)
+	}, each)
+	return next == "" && err == nil, err
+}
+
+// dueSchedules calls each for every page of a shard's due schedules.
+func (s *sweeper) dueSchedules(ctx context.Context, shard int, each func([]firing) error) (complete bool, err error) {
+	next, _, err := readPages(workflow.Page{Limit: schedulePageSize}, maxPages, func(p workflow.Page) (workflow.List[firing], error) {
+		return s.schedules.due(ctx, shard, p)
+	}, each)
+	return next == "" && err == nil, err
+}
+
+// readPages reads up to limit pages and calls each for those that are not empty. next is
+// the token of the page after them, "" at the end; left is how many more pages it could
+// have read.
+func readPages[T any](page workflow.Page, limit int, read func(workflow.Page) (workflow.List[T], error), each func([]T) error) (next string, left int, err error) {
+	for left = limit; left > 0; {
+		due, err := read(page)
+		if err != nil {
+			return page.Token, left, err
+		}
+		left--
+		if len(due.Items) > 0 {
+			if err := each(due.Items); err != nil {
+				return page.Token, left, err
+			}
+		}
+		if page.Token = due.NextToken; page.Token == "" {
+			break
+		}
+	}
+	return page.Token, left, nil
+}
+
+// sendWakeups sends wake-ups to due executions. It counts stuck ones first, so that they
+// are counted even if sending fails.
 func (s *sweeper) sendWakeups(ctx context.Context, n, stuck *int) func([]workflow.Wakeup) error {
 	return func(due []workflow.Wakeup) error {
 		for i := range due {
-			due[i].Reason = "alarm"
+			due[i].Reason = "timer"
 			if s.now().Sub(due[i].DueAt) > topology.StuckAfterSeconds*time.Second {
 				*stuck++
 			}
@@ -100,11 +199,11 @@ func (s *sweeper) sendWakeups(ctx context.Context, n, stuck *int) func([]workflo
 	}
 }
 
-// applyTransitions writes what silence makes of workers.
+// applyTransitions writes the state changes of workers.
 func (s *sweeper) applyTransitions(ctx context.Context, n *int) func([]workers.Transition) error {
 	return func(due []workers.Transition) error {
-		for _, j := range due {
-			changed, err := s.workers.Apply(ctx, s.ports.Sender, j)
+		for _, t := range due {
+			changed, err := s.workers.Apply(ctx, s.ports.Sender, t)
 			if err != nil {
 				return err
 			}
@@ -116,7 +215,7 @@ func (s *sweeper) applyTransitions(ctx context.Context, n *int) func([]workers.T
 	}
 }
 
-// fireSchedules starts what schedules want.
+// fireSchedules starts the executions of due schedules.
 func (s *sweeper) fireSchedules(ctx context.Context, n *int) func([]firing) error {
 	return func(due []firing) error {
 		fired, err := s.schedules.fireAll(ctx, due)

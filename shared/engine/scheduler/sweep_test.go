@@ -17,9 +17,9 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-var errWorkersUnavailable = errors.New("the workers are away")
+var errWorkersUnavailable = errors.New("workers unavailable")
 
-// unavailableWorkers is a roster that cannot be read.
+// unavailableWorkers is a workers port that cannot be read.
 type unavailableWorkers struct{ workersPort }
 
 type workersPort interface{ port.Workers }
@@ -28,7 +28,7 @@ func (unavailableWorkers) DueWorkers(context.Context, int, time.Time, workflow.P
 	return workflow.List[workflow.Worker]{}, errWorkersUnavailable
 }
 
-// What cannot be swept keeps nothing else from being swept, and is told.
+// An error in one part of a sweep is returned, and does not stop the other parts.
 func TestSweep_FailuresAreIndependent(t *testing.T) {
 	s := harness.New(t, 1, harness.Options())
 	s.RegisterBlocks()
@@ -50,8 +50,8 @@ func TestSweep_FailuresAreIndependent(t *testing.T) {
 	}
 }
 
-// An execution whose alarm rang long ago is stuck, whether or not anybody can be
-// told.
+// An execution is counted as stuck if its timer has been due for longer than
+// topology.StuckAfterSeconds.
 func TestSweep_CountsStuckExecutions(t *testing.T) {
 	s := harness.New(t, 1, harness.Options())
 	s.RegisterBlocks()
@@ -75,8 +75,8 @@ func TestSweep_CountsStuckExecutions(t *testing.T) {
 	}
 }
 
-// stuckStore is a store whose due executions stay due, whatever is sent to them: their
-// looks fail. A page token is a place among them.
+// stuckStore is a store whose due executions stay due, since their wake-ups fail. A page
+// token is an index into due.
 type stuckStore struct {
 	port.Store
 	due []workflow.Wakeup
@@ -102,39 +102,39 @@ func (r stuckStore) DueExecutions(_ context.Context, _ int, since, now time.Time
 	return list, nil
 }
 
-// recordingSender is a board that notes who is told.
+// recordingSender is a sender that counts the wake-ups of each execution.
 type recordingSender struct {
 	port.Sender
 	wakeups map[string]int
 	sent    *int
 }
 
-func (h recordingSender) SendWakeups(_ context.Context, _ time.Duration, looks ...workflow.Wakeup) error {
-	for _, l := range looks {
-		h.wakeups[l.Execution]++
+func (r recordingSender) SendWakeups(_ context.Context, _ time.Duration, wakeups ...workflow.Wakeup) error {
+	for _, w := range wakeups {
+		r.wakeups[w.Execution]++
 	}
-	*h.sent += len(looks)
+	*r.sent += len(wakeups)
 	return nil
 }
 
-// More than a sweep can do that cannot be done at all keeps nobody behind it from
-// being looked at, at most for a few sweeps; and no sweep does more for that.
+// If the wake-ups of more executions fail than one sweep can read, other executions are
+// still woken within a few sweeps, and no sweep reads more than its bound.
 func TestSweep_FailingExecutionsDoNotStarveOthers(t *testing.T) {
 	for name, c := range map[string]struct {
-		spread time.Duration // over which the alarms that stay were set, an hour ago
-		within int           // sweeps
+		spread time.Duration // over which the failing timers are spread, from an hour ago on
+		within int           // number of sweeps until the healthy execution is woken
 	}{
-		"all at once":     {time.Second, 1},
-		"one by one":      {time.Hour, 40},
-		"at one moment":   {0, 1},
-		"not yet so long": {55 * time.Minute, 40},
+		"due within a second":  {time.Second, 1},
+		"due over an hour":     {time.Hour, 40},
+		"due at the same time": {0, 1},
+		"due over 55 minutes":  {55 * time.Minute, 40},
 	} {
 		s := harness.New(t, 1, harness.Options())
-		const many = 6000
+		const failing = 6000
 		var due []workflow.Wakeup
 		begun := s.Now()
-		for i := range many {
-			due = append(due, workflow.Wakeup{Tenant: "t", Execution: fmt.Sprint("newer", i), DueAt: begun.Add(c.spread / many * time.Duration(i))})
+		for i := range failing {
+			due = append(due, workflow.Wakeup{Tenant: "t", Execution: fmt.Sprint("failing", i), DueAt: begun.Add(c.spread / failing * time.Duration(i))})
 		}
 		s.RunFor(time.Hour)
 		due = append(due, workflow.Wakeup{Tenant: "t", Execution: "healthy", DueAt: s.Now().Add(-time.Second)})
@@ -148,18 +148,18 @@ func TestSweep_FailingExecutionsDoNotStarveOthers(t *testing.T) {
 		for n := 1; wakeups["healthy"] == 0; n++ {
 			sent = 0
 			swept, err := scheduler.Sweep(t.Context(), &stuck, harness.LivenessTimeouts, 1)
-			if err != nil || sent > 2000 || swept.WakeupsSent != sent || wakeups["newer0"] != n {
-				t.Fatalf("%s: swept %+v, sent %d, the oldest %d times of %d, %v", name, swept, sent, wakeups["newer0"], n, err)
+			if err != nil || sent > 2000 || swept.WakeupsSent != sent || wakeups["failing0"] != n {
+				t.Fatalf("%s: swept %+v, sent %d, woke the oldest %d times in %d sweeps, %v", name, swept, sent, wakeups["failing0"], n, err)
 			}
 			if n > c.within {
-				t.Fatalf("%s: not looked at in %d sweeps", name, n)
+				t.Fatalf("%s: not woken in %d sweeps", name, n)
 			}
 			s.RunFor(time.Minute)
 		}
 	}
 }
 
-// What one sweep has pages for it does, wherever it begins, each once.
+// A sweep that can read everything wakes each due execution exactly once.
 func TestSweep_WakesEachDueExecutionOnce(t *testing.T) {
 	for _, many := range []int{999, 1000, 1001, 1500, 1900} {
 		s := harness.New(t, 1, harness.Options())
@@ -176,7 +176,7 @@ func TestSweep_WakesEachDueExecutionOnce(t *testing.T) {
 			return ports
 		}
 		if swept, err := scheduler.Sweep(t.Context(), &busy, harness.LivenessTimeouts, 1); err != nil || swept.WakeupsSent != many || len(wakeups) != many {
-			t.Errorf("of %d: swept %+v, %d told, %v", many, swept, len(wakeups), err)
+			t.Errorf("%d due: swept %+v, woke %d, %v", many, swept, len(wakeups), err)
 		}
 	}
 }

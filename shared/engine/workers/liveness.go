@@ -1,21 +1,24 @@
 package workers
 
 import (
+	"context"
 	"time"
 
+	"github.com/lockstep-run/lockstep/shared/engine/port"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// LivenessTimeouts is how long a worker may not be heard of: from then on it is
-// UNREACHABLE, OFFLINE, and forgotten.
+// LivenessTimeouts are the times since a worker's last heartbeat after which it is
+// UNREACHABLE, then OFFLINE, and then removed.
 type LivenessTimeouts struct {
 	Unreachable time.Duration
 	Offline     time.Duration
 	Forget      time.Duration
 }
 
-// nextState is what a state leads to in silence, by which event, and when.
+// nextState is the state that follows without a heartbeat, the event that leads to it,
+// and the time since the last heartbeat after which it happens.
 func (s LivenessTimeouts) nextState(state sm.WorkerState) (sm.WorkerState, sm.Event, time.Duration) {
 	switch state {
 	case sm.WorkerRegistered, sm.WorkerOnline:
@@ -29,8 +32,8 @@ func (s LivenessTimeouts) nextState(state sm.WorkerState) (sm.WorkerState, sm.Ev
 	return state, "", 0
 }
 
-// evaluate is the worker after its silence up to now, with the moment at which it
-// has to be judged again.
+// evaluate applies all timeouts that have passed by now. DueAt of the result is when the
+// worker has to be evaluated again.
 func (s LivenessTimeouts) evaluate(w workflow.Worker, now time.Time) (workflow.Worker, error) {
 	for {
 		to, event, after := s.nextState(w.State)
@@ -49,9 +52,9 @@ func (s LivenessTimeouts) evaluate(w workflow.Worker, now time.Time) (workflow.W
 	}
 }
 
-// afterRegistration is the worker after it has said who it is. One that is known keeps
-// its state, unless that says that it had fallen silent: then it has been started
-// again, and holds nothing any more.
+// afterRegistration is the worker after it has registered. A live worker that registers
+// again keeps its state and its packs. One that was UNREACHABLE or OFFLINE has been
+// restarted, and holds no packs.
 func (s LivenessTimeouts) afterRegistration(seen *workflow.Worker, w workflow.Worker, now time.Time) workflow.Worker {
 	w.State, w.RegisteredAt, w.LastSeenAt, w.ClaimedPacks = sm.WorkerRegistered, now, now, nil
 	if seen != nil && sm.Worker.Verdict(seen.State, sm.EventWorkerRegistered) == sm.Ignore {
@@ -61,13 +64,82 @@ func (s LivenessTimeouts) afterRegistration(seen *workflow.Worker, w workflow.Wo
 	return w
 }
 
-// afterHeartbeat is the worker after a heartbeat. The heartbeat of a worker that is not
-// known, any more or yet, is refused: it has to register.
+// afterHeartbeat is the worker after a heartbeat. The error has CodeNotFound if the worker
+// is not registered.
 func (s LivenessTimeouts) afterHeartbeat(seen *workflow.Worker, now time.Time) (workflow.Worker, error) {
 	if seen == nil || sm.Worker.Verdict(seen.State, sm.EventWorkerHeartbeat) == sm.Refuse {
-		return workflow.Worker{}, workflow.Errorf(workflow.CodeNotFound, "this worker is not registered")
+		return workflow.Worker{}, workflow.Errorf(workflow.CodeNotFound, "the worker is not registered; register it first")
 	}
 	w := *seen
 	w.State, w.LastSeenAt, w.DueAt = sm.WorkerOnline, now, now.Add(s.Unreachable)
 	return w, nil
+}
+
+// Transition is a worker as it was read, and after the timeouts that have passed.
+type Transition struct {
+	Seen, Next *workflow.Worker
+}
+
+// ChangesState reports whether the worker's state changes. If it does not, a heartbeat has
+// arrived since the worker became due, and only its DueAt changes.
+func (t Transition) ChangesState() bool { return t.Next.State != t.Seen.State }
+
+// Due reads a page of the workers of one shard that are due, and evaluates them without
+// writing.
+func (r *Registry) Due(ctx context.Context, shard int, page workflow.Page) (workflow.List[Transition], error) {
+	due, err := r.Workers.DueWorkers(ctx, shard, r.now(), page)
+	list := workflow.List[Transition]{NextToken: due.NextToken}
+	if err != nil {
+		return list, err
+	}
+	for _, w := range due.Items {
+		seen, err := r.Workers.Worker(ctx, w.Tenant, w.ID)
+		if err != nil {
+			return list, err
+		}
+		if seen == nil {
+			continue
+		}
+		next, err := r.Timeouts.evaluate(*seen, r.now())
+		if err != nil {
+			return list, err
+		}
+		if next.State == seen.State && next.DueAt.Equal(seen.DueAt) {
+			continue // the index lags behind
+		}
+		list.Items = append(list.Items, Transition{seen, &next})
+	}
+	return list, nil
+}
+
+// Apply writes a transition if the worker has not changed since it was read. So a
+// heartbeat in between wins, and sweeps may overlap. It reports whether the worker's
+// state has changed.
+//
+// If the worker is OFFLINE now, Apply sends a wake-up to each execution whose packs it
+// held. That ends no claim: only an expired lease does, and the execution's own timer
+// usually fires long before. The wake-ups find what is due by then.
+func (r *Registry) Apply(ctx context.Context, sender port.Sender, t Transition) (changed bool, err error) {
+	ok, err := r.Workers.PutWorker(ctx, t.Seen, t.Next)
+	if !ok || err != nil || !t.ChangesState() {
+		return false, err
+	}
+	if t.Next.State != sm.WorkerOffline {
+		return true, nil
+	}
+	return true, sender.SendWakeups(ctx, 0, wakeups(t.Seen)...)
+}
+
+// wakeups has one wake-up for each execution of which the worker held a pack.
+func wakeups(w *workflow.Worker) (all []workflow.Wakeup) {
+	seen := map[string]bool{}
+	for _, p := range w.ClaimedPacks {
+		wakeup := p.Wakeup()
+		if key := wakeup.Tenant + " " + wakeup.Execution; wakeup.Execution != "" && !seen[key] {
+			seen[key] = true
+			wakeup.Reason = "worker " + w.ID + " is OFFLINE"
+			all = append(all, wakeup)
+		}
+	}
+	return all
 }

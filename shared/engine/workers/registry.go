@@ -1,3 +1,13 @@
+// Package workers registers the polling workers, records their heartbeats, and marks
+// workers without a heartbeat UNREACHABLE, then OFFLINE, until they are removed. The
+// worker layer of package statemachines has the transitions.
+//
+//   - registry.go reads and writes workers.
+//   - liveness.go applies the timeouts, and finds the workers that are due for the
+//     sweeper.
+//
+// Nothing here decides who may work on a pack: leases do. The state of a worker only
+// decides whether it gets new packs, and is shown to users.
 package workers
 
 import (
@@ -10,21 +20,21 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// Registry is the polling workers.
+// Registry keeps the polling workers.
 type Registry struct {
 	Workers  port.Workers
 	Timeouts LivenessTimeouts
 	Now      func() time.Time
 }
 
-// maxTries bounds how often one call judges a worker that changes under it.
+// maxTries bounds how often one call reads a worker again because it changed meanwhile.
 const maxTries = 8
 
-// now is the time in the resolution in which it is stored.
+// now is the current time in milliseconds, the resolution in which it is stored.
 func (r *Registry) now() time.Time { return r.Now().UTC().Truncate(time.Millisecond) }
 
-// update reads a worker, lets decide say what becomes of it, and writes that if
-// nobody was faster; otherwise it begins again.
+// update reads a worker and writes what decide returns for it, if the worker has not
+// changed meanwhile; otherwise it tries again. seen is nil if there is no such worker.
 func (r *Registry) update(ctx context.Context, tenant, id string, decide func(seen *workflow.Worker) (workflow.Worker, error)) (workflow.Worker, error) {
 	for range maxTries {
 		seen, err := r.Workers.Worker(ctx, tenant, id)
@@ -39,19 +49,19 @@ func (r *Registry) update(ctx context.Context, tenant, id string, decide func(se
 			return next, err
 		}
 	}
-	return workflow.Worker{}, workflow.Errorf(workflow.CodeConflict, "worker %s keeps changing", id)
+	return workflow.Worker{}, workflow.Errorf(workflow.CodeConflict, "worker %s keeps changing; try again", id)
 }
 
-// Register makes a worker known, or changes what is known of it.
+// Register adds a worker, or updates it.
 func (r *Registry) Register(ctx context.Context, w workflow.Worker) (workflow.Worker, error) {
 	return r.update(ctx, w.Tenant, w.ID, func(seen *workflow.Worker) (workflow.Worker, error) {
 		return r.Timeouts.afterRegistration(seen, w, r.now()), nil
 	})
 }
 
-// Heartbeat says that a worker lives: whatever its state was, it is ONLINE. held are
-// the packs that it works on; nil leaves what is known of them. A worker that is
-// not known is CodeNotFound: it has to register.
+// Heartbeat records a heartbeat, which makes a worker ONLINE whatever its state was. held
+// are the packs that it works on; nil keeps the recorded ones. The error has CodeNotFound
+// if the worker is not registered.
 func (r *Registry) Heartbeat(ctx context.Context, tenant, id string, held []workflow.ClaimedPack) error {
 	ok, _, err := r.Workers.Heartbeat(ctx, tenant, id, r.now(), held)
 	if ok || err != nil {
@@ -63,7 +73,8 @@ func (r *Registry) Heartbeat(ctx context.Context, tenant, id string, held []work
 	return err
 }
 
-// Unregister says that a worker leaves. That one is not known is no error.
+// Unregister removes a worker and returns it. The error has CodeNotFound if there is no
+// such worker.
 func (r *Registry) Unregister(ctx context.Context, tenant, id string) (workflow.Worker, error) {
 	known, err := r.Worker(ctx, tenant, id)
 	if err != nil {
@@ -78,12 +89,12 @@ func (r *Registry) Unregister(ctx context.Context, tenant, id string) (workflow.
 		return w, sm.Worker.Move(seen.State, sm.EventWorkerUnregistered, w.State)
 	})
 	if workflow.Is(err, workflow.CodeNotFound) {
-		return known, nil // somebody else has said so meanwhile
+		return known, nil // another call has removed it meanwhile
 	}
 	return removed, err
 }
 
-// Worker reads a worker; CodeNotFound if it is not known.
+// Worker reads a worker. The error has CodeNotFound if there is no such worker.
 func (r *Registry) Worker(ctx context.Context, tenant, id string) (workflow.Worker, error) {
 	w, err := r.Workers.Worker(ctx, tenant, id)
 	if err == nil && (w == nil || w.State == sm.WorkerRemoved) {
@@ -95,13 +106,13 @@ func (r *Registry) Worker(ctx context.Context, tenant, id string) (workflow.Work
 	return *w, nil
 }
 
-// AcceptsPacks reports whether a worker in this state is given new packs.
+// AcceptsPacks reports whether a worker in this state gets new packs.
 func AcceptsPacks(state sm.WorkerState) bool {
 	return state == sm.WorkerRegistered || state == sm.WorkerOnline
 }
 
-// List lists a tenant's workers, or those that serve an exact block, in order of
-// id.
+// List lists a tenant's workers in the order of their ids. If block is not nil, it lists
+// only the workers that serve that exact block.
 func (r *Registry) List(ctx context.Context, tenant string, block *workflow.Ref, page workflow.Page) (workflow.List[workflow.Worker], error) {
 	for {
 		list, err := r.Workers.Workers(ctx, tenant, page)
@@ -112,6 +123,6 @@ func (r *Registry) List(ctx context.Context, tenant string, block *workflow.Ref,
 		if len(list.Items) > 0 || list.NextToken == "" {
 			return list, nil
 		}
-		page.Token = list.NextToken // nobody here; a page that is empty would look like the end
+		page.Token = list.NextToken // skip an empty page, which the caller would take for the end
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim"
 )
 
-// fixture is a world with a roster.
+// fixture is a simulated world with a worker registry.
 type fixture struct {
 	*testing.T
 	*sim.World
@@ -33,70 +33,70 @@ func newFixture(t *testing.T) *fixture {
 	return &fixture{t, w, &workers.Registry{Workers: w.Open().Workers, Timeouts: timeouts, Now: w.Now}, context.Background()}
 }
 
-func (h *fixture) must(err error) {
-	h.Helper()
+func (f *fixture) must(err error) {
+	f.Helper()
 	if err != nil {
-		h.Fatal(err)
+		f.Fatal(err)
 	}
 }
 
-func (h *fixture) register(id string, blocks ...string) {
-	h.Helper()
-	_, err := h.registry.Register(h.ctx, workflow.Worker{Tenant: "acme", ID: id, Pool: "edge", Blocks: blocks})
-	h.must(err)
+func (f *fixture) register(id string, blocks ...string) {
+	f.Helper()
+	_, err := f.registry.Register(f.ctx, workflow.Worker{Tenant: "acme", ID: id, Pool: "edge", Blocks: blocks})
+	f.must(err)
 }
 
-func (h *fixture) beat(id string, held ...workflow.ClaimedPack) {
-	h.Helper()
-	h.must(h.registry.Heartbeat(h.ctx, "acme", id, held))
+func (f *fixture) heartbeat(id string, held ...workflow.ClaimedPack) {
+	f.Helper()
+	f.must(f.registry.Heartbeat(f.ctx, "acme", id, held))
 }
 
-// sweep sweeps every shard and reports how many workers moved.
-func (h *fixture) sweep() (changed int) {
-	h.Helper()
-	return h.sweepWith(h.registry.Workers)
+// sweep sweeps every shard and returns how many workers changed state.
+func (f *fixture) sweep() (changed int) {
+	f.Helper()
+	return f.sweepWith(f.registry.Workers)
 }
 
-// sweepWith sweeps what may be another view of the workers.
-func (h *fixture) sweepWith(store port.Workers) (changed int) {
-	h.Helper()
-	e := &engine.Engine{Deps: engine.Deps{Now: h.Now, Log: slog.New(slog.DiscardHandler), OpenPorts: func() port.Ports {
-		return port.Ports{Workers: store, Store: h.Open().Store, Sender: h.Open().Sender, Schedules: h.Open().Schedules}
+// sweepWith sweeps through the given port.
+func (f *fixture) sweepWith(store port.Workers) (changed int) {
+	f.Helper()
+	e := &engine.Engine{Deps: engine.Deps{Now: f.Now, Log: slog.New(slog.DiscardHandler), OpenPorts: func() port.Ports {
+		return port.Ports{Workers: store, Store: f.Open().Store, Sender: f.Open().Sender, Schedules: f.Open().Schedules}
 	}}}
-	swept, err := scheduler.Sweep(h.ctx, e, timeouts, h.Shards)
-	h.must(err)
+	swept, err := scheduler.Sweep(f.ctx, e, timeouts, f.Shards)
+	f.must(err)
 	return swept.WorkersChanged
 }
 
-func (h *fixture) state(id string) sm.WorkerState {
-	h.Helper()
-	w, err := h.registry.Worker(h.ctx, "acme", id)
+func (f *fixture) state(id string) sm.WorkerState {
+	f.Helper()
+	w, err := f.registry.Worker(f.ctx, "acme", id)
 	if workflow.Is(err, workflow.CodeNotFound) {
 		return sm.WorkerRemoved
 	}
-	h.must(err)
+	f.must(err)
 	return w.State
 }
 
-func (h *fixture) wantState(id string, want sm.WorkerState) {
-	h.Helper()
-	if got := h.state(id); got != want {
-		h.Errorf("after %s: %s is %s, want %s", h.Now().Sub(sim.StartTime), id, got, want)
+func (f *fixture) wantState(id string, want sm.WorkerState) {
+	f.Helper()
+	if got := f.state(id); got != want {
+		f.Errorf("after %s: %s is %s, want %s", f.Now().Sub(sim.StartTime), id, got, want)
 	}
 }
 
-// N51: a silent worker is UNREACHABLE after 2 minutes, OFFLINE after 6 and
-// forgotten after a day, to the sweep, whatever it was before.
+// N51: a worker without heartbeats is UNREACHABLE after 2 minutes, OFFLINE after 6 and
+// removed after a day, at the first sweep, whether it was REGISTERED or ONLINE before.
 func TestRegistry_SilentWorkerChangesState(t *testing.T) {
-	for _, beats := range []bool{false, true} {
-		h := newFixture(t)
-		h.register("w")
-		h.wantState("w", sm.WorkerRegistered)
-		if beats {
-			h.beat("w")
-			h.wantState("w", sm.WorkerOnline)
+	for _, online := range []bool{false, true} {
+		f := newFixture(t)
+		f.register("w")
+		f.wantState("w", sm.WorkerRegistered)
+		if online {
+			f.heartbeat("w")
+			f.wantState("w", sm.WorkerOnline)
 		}
-		before := h.state("w")
+		before := f.state("w")
 		for _, c := range []struct {
 			after time.Duration
 			state sm.WorkerState
@@ -108,172 +108,172 @@ func TestRegistry_SilentWorkerChangesState(t *testing.T) {
 			{24*time.Hour - 6*time.Minute - time.Millisecond, sm.WorkerOffline},
 			{time.Millisecond, sm.WorkerRemoved},
 		} {
-			h.Advance(c.after)
-			h.sweep()
-			h.wantState("w", c.state)
+			f.Advance(c.after)
+			f.sweep()
+			f.wantState("w", c.state)
 		}
-		if n := h.sweep(); n != 0 {
-			t.Errorf("a sweep with nobody due has moved %d", n)
+		if n := f.sweep(); n != 0 {
+			t.Errorf("a sweep without due workers changed %d", n)
 		}
-		if err := h.registry.Heartbeat(h.ctx, "acme", "w", nil); !workflow.Is(err, workflow.CodeNotFound) {
-			t.Errorf("a forgotten worker's heartbeat: %v", err)
+		if err := f.registry.Heartbeat(f.ctx, "acme", "w", nil); !workflow.Is(err, workflow.CodeNotFound) {
+			t.Errorf("heartbeat of a removed worker: %v", err)
 		}
-		h.register("w")
-		h.wantState("w", sm.WorkerRegistered)
+		f.register("w")
+		f.wantState("w", sm.WorkerRegistered)
 	}
 }
 
-// N51: any heartbeat makes it ONLINE again, and its silence is counted anew from
-// there, not from an alarm that was set before.
+// N51: any heartbeat makes a worker ONLINE again, and the timeouts count from that
+// heartbeat, not from an earlier due time.
 func TestRegistry_HeartbeatBringsWorkerBack(t *testing.T) {
 	for _, silent := range []time.Duration{3 * time.Minute, 7 * time.Minute} {
-		h := newFixture(t)
-		h.register("w")
-		h.beat("w")
-		h.Advance(silent)
-		h.sweep()
-		if workers.AcceptsPacks(h.state("w")) {
-			t.Errorf("%s is admitted to new packs", h.state("w"))
+		f := newFixture(t)
+		f.register("w")
+		f.heartbeat("w")
+		f.Advance(silent)
+		f.sweep()
+		if workers.AcceptsPacks(f.state("w")) {
+			t.Errorf("a worker in state %s gets new packs", f.state("w"))
 		}
-		h.beat("w")
-		h.wantState("w", sm.WorkerOnline)
-		h.Advance(2*time.Minute - time.Millisecond)
-		h.sweep()
-		h.wantState("w", sm.WorkerOnline)
-		h.Advance(time.Millisecond)
-		h.sweep()
-		h.wantState("w", sm.WorkerUnreachable)
-		h.register("w") // it was started again
-		h.wantState("w", sm.WorkerRegistered)
+		f.heartbeat("w")
+		f.wantState("w", sm.WorkerOnline)
+		f.Advance(2*time.Minute - time.Millisecond)
+		f.sweep()
+		f.wantState("w", sm.WorkerOnline)
+		f.Advance(time.Millisecond)
+		f.sweep()
+		f.wantState("w", sm.WorkerUnreachable)
+		f.register("w") // it was restarted
+		f.wantState("w", sm.WorkerRegistered)
 	}
 }
 
-// A sweeper that comes once a day still goes one state after the other.
+// A late sweep applies one state after the other.
 func TestRegistry_LateSweepCatchesUp(t *testing.T) {
-	h := newFixture(t)
-	h.register("w")
-	h.Advance(23 * time.Hour)
-	h.sweep()
-	h.wantState("w", sm.WorkerOffline)
-	h.Advance(2 * time.Hour)
-	h.sweep()
-	h.wantState("w", sm.WorkerRemoved)
+	f := newFixture(t)
+	f.register("w")
+	f.Advance(23 * time.Hour)
+	f.sweep()
+	f.wantState("w", sm.WorkerOffline)
+	f.Advance(2 * time.Hour)
+	f.sweep()
+	f.wantState("w", sm.WorkerRemoved)
 }
 
 type workersPort = port.Workers
 
-// beforePut lets something happen right before a worker is written.
+// beforePut calls hook once, right before a worker is written.
 type beforePut struct {
 	workersPort
 	hook func()
 }
 
 func (b *beforePut) PutWorker(ctx context.Context, seen, next *workflow.Worker) (bool, error) {
-	if do := b.hook; do != nil {
+	if hook := b.hook; hook != nil {
 		b.hook = nil
-		do()
+		hook()
 	}
 	return b.workersPort.PutWorker(ctx, seen, next)
 }
 
-// R24: a heartbeat that comes between a sweeper's read and its write wins.
+// R24: a heartbeat between the sweeper's read and its write wins.
 func TestRegistry_ConcurrentHeartbeatWins(t *testing.T) {
-	h := newFixture(t)
-	h.register("w")
-	h.beat("w")
-	h.Advance(3 * time.Minute)
-	other := *h.registry
-	h.registry.Workers = &beforePut{h.registry.Workers, func() { h.must(other.Heartbeat(h.ctx, "acme", "w", nil)) }}
-	if n := h.sweep(); n != 0 {
-		t.Errorf("%d moved", n)
+	f := newFixture(t)
+	f.register("w")
+	f.heartbeat("w")
+	f.Advance(3 * time.Minute)
+	other := *f.registry
+	f.registry.Workers = &beforePut{f.registry.Workers, func() { f.must(other.Heartbeat(f.ctx, "acme", "w", nil)) }}
+	if n := f.sweep(); n != 0 {
+		t.Errorf("%d workers changed", n)
 	}
-	h.wantState("w", sm.WorkerOnline)
-	h.Advance(3 * time.Minute)
-	h.sweep()
-	h.wantState("w", sm.WorkerUnreachable)
+	f.wantState("w", sm.WorkerOnline)
+	f.Advance(3 * time.Minute)
+	f.sweep()
+	f.wantState("w", sm.WorkerUnreachable)
 }
 
-// Two sweeps at a time move a worker once, and ask for its runs once.
+// Two overlapping sweeps change a worker once, and wake its executions once.
 func TestRegistry_OverlappingSweeps(t *testing.T) {
-	h := newFixture(t)
-	h.register("w")
+	f := newFixture(t)
+	f.register("w")
 	stepRun := workflow.StepRunKey{Tenant: "acme", Execution: "x1", Ordinal: 1, Seq: 1}
-	h.beat("w")
-	h.beat("w", stepRun.Pack(0, 1).ClaimedPack(), stepRun.Pack(1, 1).ClaimedPack())
-	h.Advance(10 * time.Minute)
-	other := *h.registry
+	f.heartbeat("w")
+	f.heartbeat("w", stepRun.Pack(0, 1).ClaimedPack(), stepRun.Pack(1, 1).ClaimedPack())
+	f.Advance(10 * time.Minute)
+	other := *f.registry
 	changed := 0
-	h.registry.Workers = &beforePut{h.registry.Workers, func() {
-		changed += h.sweepWith(other.Workers)
+	f.registry.Workers = &beforePut{f.registry.Workers, func() {
+		changed += f.sweepWith(other.Workers)
 	}}
-	if changed += h.sweep(); changed != 1 {
-		t.Errorf("moved %d times", changed)
+	if changed += f.sweep(); changed != 1 {
+		t.Errorf("changed %d times", changed)
 	}
-	h.wantState("w", sm.WorkerOffline)
+	f.wantState("w", sm.WorkerOffline)
 	var wakeups []workflow.Wakeup
 	for {
-		m, ok := h.LifecycleQueue().Receive(time.Hour)
+		m, ok := f.LifecycleQueue().Receive(time.Hour)
 		if !ok {
 			break
 		}
 		wakeups = append(wakeups, m.Wakeup())
 	}
 	if len(wakeups) != 1 || wakeups[0].Execution != "x1" || wakeups[0].Tenant != "acme" {
-		t.Errorf("looks %+v", wakeups)
+		t.Errorf("wake-ups %+v", wakeups)
 	}
 }
 
-// The work of a sweep follows who is due, not who is there.
+// The work of a sweep is proportional to the workers that are due, not to all workers.
 func TestRegistry_SweepReadsOnlyDueWorkers(t *testing.T) {
-	h := newFixture(t)
+	f := newFixture(t)
 	for i := range 50 {
-		h.register("w" + string(rune('A'+i)))
+		f.register("w" + string(rune('A'+i)))
 	}
-	calls := len(h.Trace())
-	h.sweep()
+	calls := len(f.Trace())
+	f.sweep()
 	n := 0
-	for _, call := range h.Trace()[calls:] {
+	for _, call := range f.Trace()[calls:] {
 		if strings.Contains(fmt.Sprint(call), "workers.") {
 			n++
 		}
 	}
-	if n != h.Shards {
-		t.Errorf("%d calls for nobody, want one for each shard", n)
+	if n != f.Shards {
+		t.Errorf("%d calls although no worker is due, want one for each shard", n)
 	}
 }
 
 func TestRegistry_UnregisterRemovesWorker(t *testing.T) {
-	h := newFixture(t)
-	h.register("w")
-	h.beat("w")
-	_, err := h.registry.Unregister(h.ctx, "acme", "w")
-	h.must(err)
-	h.wantState("w", sm.WorkerRemoved)
-	if _, err := h.registry.Unregister(h.ctx, "acme", "w"); !workflow.Is(err, workflow.CodeNotFound) {
-		t.Errorf("twice: %v", err)
+	f := newFixture(t)
+	f.register("w")
+	f.heartbeat("w")
+	_, err := f.registry.Unregister(f.ctx, "acme", "w")
+	f.must(err)
+	f.wantState("w", sm.WorkerRemoved)
+	if _, err := f.registry.Unregister(f.ctx, "acme", "w"); !workflow.Is(err, workflow.CodeNotFound) {
+		t.Errorf("removed twice: %v", err)
 	}
-	if _, err := h.registry.Worker(h.ctx, "other", "w"); !workflow.Is(err, workflow.CodeNotFound) {
-		t.Errorf("another tenant's: %v", err)
+	if _, err := f.registry.Worker(f.ctx, "other", "w"); !workflow.Is(err, workflow.CodeNotFound) {
+		t.Errorf("worker of another tenant: %v", err)
 	}
-	h.Advance(time.Hour)
-	if n := h.sweep(); n != 0 {
-		t.Errorf("%d moved", n)
+	f.Advance(time.Hour)
+	if n := f.sweep(); n != 0 {
+		t.Errorf("%d workers changed", n)
 	}
 }
 
 func TestRegistry_ListByBlock(t *testing.T) {
-	h := newFixture(t)
-	h.register("a", "p/x:1", "p/y")
-	h.register("b", "p/y:1.2")
-	h.register("c", "p/x:1.0.0")
+	f := newFixture(t)
+	f.register("a", "p/x:1", "p/y")
+	f.register("b", "p/y:1.2")
+	f.register("c", "p/x:1.0.0")
 	for text, want := range map[string][]string{"p/x:1.0.0": {"a", "c"}, "p/y:1.2.7": {"a", "b"}, "p/y:2.0.0": {"a"}, "p/z:1.0.0": nil, "p/x:2.0.0": nil} {
 		ref, err := workflow.ParseRef(text)
-		h.must(err)
+		f.must(err)
 		var got []string
 		page := workflow.Page{Limit: 1}
 		for {
-			list, err := h.registry.List(h.ctx, "acme", &ref, page)
-			h.must(err)
+			list, err := f.registry.List(f.ctx, "acme", &ref, page)
+			f.must(err)
 			for _, w := range list.Items {
 				got = append(got, w.ID)
 			}
