@@ -10,9 +10,9 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Attributes of a done set. Lanes count from 0 within the shard, which keeps the
-// set of all of them below 1 KB, so that each ADD is one write unit. What was
-// consumed is added up by table in numbers of their own.
+// Attributes of a done set. Lanes are numbered from 0 within the shard, which keeps
+// the whole set below 1 KB, so that each ADD costs one write unit. Consumption is
+// added up in numbers of their own, units by table.
 const (
 	attrDoneLanes     = "done"
 	attrFailedLanes   = "bad"
@@ -26,16 +26,16 @@ const (
 
 // DoneSet is a strongly consistent read of a shard's done set.
 func (p *Packs) DoneSet(ctx context.Context, stepRun workflow.StepRunKey, shard int) (workflow.DoneSet, error) {
-	it, err := p.t.Get(ctx, table.Key{PK: packShardKey(stepRun, shard), SK: skDoneSet})
+	it, err := p.t.Get(ctx, doneSetKey(stepRun, shard))
 	if err != nil {
 		return workflow.DoneSet{}, err
 	}
 	return doneSetOf(it), nil
 }
 
-// AddDone adds a lane to its shard's done set. Repeating it changes nothing,
-// except that a repetition after a lost reply counts the cost twice: the set is
-// exact, the cost errs on the high side.
+// AddDone adds a lane to its shard's done set and returns the new set. The set is
+// exact; a repetition after a lost reply counts the cost twice, so that the cost
+// errs on the high side.
 func (p *Packs) AddDone(ctx context.Context, key workflow.PackKey, end workflow.LaneResult) (workflow.DoneSet, error) {
 	lane := table.NumberSet(key.Lane % workflow.LanesPerShard)
 	add := table.Item{attrDoneLanes: lane}
@@ -58,7 +58,7 @@ func (p *Packs) AddDone(ctx context.Context, key workflow.PackKey, end workflow.
 		}
 	}
 	_, updated, err := p.t.Update(ctx, table.Update{
-		Key:    table.Key{PK: packShardKey(key.StepRunKey(), key.Shard()), SK: skDoneSet},
+		Key:    doneSetKey(key.StepRunKey(), key.Shard()),
 		Add:    add,
 		Return: types.ReturnValueAllNew,
 	})

@@ -1,10 +1,35 @@
+// Package dynamo stores executions, packs, locks, workers and the registry in
+// DynamoDB. It implements the ports of the engine and of the worker by method
+// set and makes no decisions: every method is one read, or one conditional write
+// of a single item.
+//
+// A tour:
+//
+//   - dynamo.go: opening the tables, and the view for one unit of work. keys.go:
+//     how items and their attributes are named; every key starts with the tenant.
+//   - executions.go: executions, the one conditional write that commits them, and
+//     the indexes that list them. waiters.go: who is woken when an execution ends.
+//     execution_payload.go: input, scope and event pages, in items of their own.
+//   - locks.go: the lock items.
+//   - packs.go and done_set.go: packs, their payloads, and which lanes are done.
+//   - registry.go, entities.go, schedules.go, idempotency.go: definitions and
+//     blocks, entities, schedules, idempotency keys.
+//   - workers.go: polling workers.
+//   - page.go and documents.go: paging, and compressed documents.
+//
+// Package table makes the calls that all of them share; package codec stores
+// executions and packs in few bytes.
+//
+// A write whose reply was lost is repeated and may then fail its own condition.
+// Each method recognises its own write by the mark it left: a commit id, a nonce,
+// a token. Timers, leases and the times of events, locks, packs and jobs are
+// stored to the millisecond.
 package dynamo
 
 import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/lockstep-run/lockstep/shared/cost"
-
 	"github.com/lockstep-run/lockstep/shared/dynamo/table"
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
@@ -17,7 +42,7 @@ type Tables struct {
 	Registry   string
 }
 
-// TablesByRole picks the names out of a map by table role, as topology names them.
+// TablesByRole takes the names from a map by table role (see package topology).
 func TablesByRole(byRole map[string]string) Tables {
 	return Tables{
 		Executions: byRole[topology.TableExecutions],
@@ -33,30 +58,30 @@ type DB struct {
 	tables Tables
 }
 
-// Open makes a DB. It calls nothing. A worker, which has no right on any table
-// but the jobs, leaves the other names empty.
+// Open makes a DB without calling DynamoDB. A worker may use only the jobs table
+// and leaves the other names empty.
 func Open(client *dynamodb.Client, tables Tables) *DB {
 	return &DB{client: client, tables: tables}
 }
 
-// View is the tables as one piece of work sees them: what it consumes is
-// counted apart.
+// View is the tables for one unit of work, whose consumption is metered
+// separately.
 type View struct {
 	Store    *Store
 	Locks    *Locks
-	Packs    *Packs // the engine's and the worker's side
+	Packs    *Packs // implements the engine's and the worker's port
 	Registry *Registry
 	Workers  *Workers
 }
 
-// WithMeter opens a view that counts into m, or nowhere if m is nil. It is cheap.
+// WithMeter opens a view that counts into m; a nil m counts nothing. It is cheap.
 func (db *DB) WithMeter(m *cost.Meter) View {
 	open := func(name, role string) *table.Table { return table.New(db.client, name, role, m) }
 	return View{
 		Store:    &Store{open(db.tables.Executions, topology.TableExecutions)},
 		Locks:    &Locks{open(db.tables.Locks, topology.TableLocks)},
-		Packs:    newPacks(open(db.tables.Jobs, topology.TableJobs)),
-		Registry: newRegistry(open(db.tables.Registry, topology.TableRegistry)),
-		Workers:  newWorkers(open(db.tables.Jobs, topology.TableJobs)),
+		Packs:    &Packs{open(db.tables.Jobs, topology.TableJobs)},
+		Registry: &Registry{open(db.tables.Registry, topology.TableRegistry)},
+		Workers:  &Workers{open(db.tables.Jobs, topology.TableJobs)},
 	}
 }

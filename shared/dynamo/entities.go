@@ -3,7 +3,6 @@ package dynamo
 import (
 	"context"
 	"fmt"
-	"hash/fnv"
 	"maps"
 	"slices"
 	"sync"
@@ -12,24 +11,24 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/dynamo/table"
 	"github.com/lockstep-run/lockstep/shared/parallel"
+	"github.com/lockstep-run/lockstep/shared/topology"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Attributes of an entity.
+// Attributes of an entity, besides version and token.
 const (
-	attrAttributes      = "attributes"
-	attrGroups          = "groups"
-	attrRegistryVersion = "version"
-	attrEntityToken     = "token"
-	attrWatchers        = "watchers"
+	attrAttributes = "attributes"
+	attrGroups     = "groups"
+	attrWatchers   = "watchers"
 )
 
-// maxWatchers bounds an entity's watchers, so that they cannot fill its item. The
-// rest sleep on their alarms.
+// maxWatchers bounds an entity's watchers, so that they cannot fill its item. Any
+// others wait for their timers.
 const maxWatchers = 64
 
-// entityShards spreads a type's entities, so that a large import is not held up
-// by what one partition takes. importConcurrency is how many are written at a time.
+// entityShards spreads a type's entities over partitions, so that the write limit
+// of one partition does not slow a large import. importConcurrency is how many
+// entities are written at a time.
 const (
 	entityShards      = 8
 	importConcurrency = 16
@@ -40,13 +39,11 @@ func entityPartitionKey(tenant, entityType string, shard int) string {
 }
 
 func entityKey(tenant string, key workflow.EntityKey) table.Key {
-	h := fnv.New32a()
-	h.Write([]byte(key.ID))
-	return table.Key{PK: entityPartitionKey(tenant, key.Type, int(h.Sum32()%entityShards)), SK: key.ID}
+	return table.Key{PK: entityPartitionKey(tenant, key.Type, hashShard(key.ID, entityShards)), SK: key.ID}
 }
 
-// PutEntities upserts. Of one that is given twice the last counts. The writes
-// that replace the entities also take their watchers, at no cost of their own.
+// PutEntities upserts entities; of duplicates the last one counts. The writes that
+// replace the entities also take their watchers, at no extra cost.
 func (r *Registry) PutEntities(ctx context.Context, tenant string, entities []workflow.Entity) ([]string, error) {
 	if err := r.putEntityTypes(ctx, tenant, entities); err != nil {
 		return nil, err
@@ -63,7 +60,7 @@ func (r *Registry) PutEntities(ctx context.Context, tenant string, entities []wo
 			return nil
 		}
 		c := entityUpdate(tenant, e)
-		c.Add = table.Item{attrRegistryVersion: table.N(1)}
+		c.Add = table.Item{attrVersion: table.N(1)}
 		_, old, err := r.t.Update(ctx, c)
 		if err != nil {
 			return err
@@ -78,9 +75,9 @@ func (r *Registry) PutEntities(ctx context.Context, tenant string, entities []wo
 	return slices.Sorted(maps.Keys(watchers)), err
 }
 
-// AddWatcher adds an execution to those that want to know when the entity is written.
-// When the condition fails, the item as it stood tells an entity that does not
-// exist from one whose set is full.
+// AddWatcher adds an execution to those that are woken when the entity is written.
+// If the condition fails, the item as it was distinguishes an entity that does not
+// exist from one whose set is full; the latter is ok.
 func (r *Registry) AddWatcher(ctx context.Context, tenant string, key workflow.EntityKey, execution string) (bool, error) {
 	ok, old, err := r.t.Update(ctx, table.Update{
 		Key:       entityKey(tenant, key),
@@ -91,7 +88,7 @@ func (r *Registry) AddWatcher(ctx context.Context, tenant string, key workflow.E
 	return ok || old != nil, err
 }
 
-// entityUpdate sets what an entity says of itself, and takes its watchers.
+// entityUpdate sets an entity's attributes and groups, and takes its watchers.
 func entityUpdate(tenant string, e *workflow.Entity) table.Update {
 	c := table.Update{
 		Key: entityKey(tenant, e.Key()), Set: table.Item{},
@@ -114,12 +111,12 @@ func entityUpdate(tenant string, e *workflow.Entity) table.Update {
 	return c
 }
 
-// ReplaceEntity writes an entity if its version is still the one seen. One that
-// stands there with the next version and the same token is this write after a
-// lost reply, or another handler's of the same run, which is as good.
+// ReplaceEntity writes an entity if its version is still the one seen. If the item
+// has the next version and the same token, this write has been made: by this call,
+// whose reply was lost, or by another handler of the same execution.
 func (r *Registry) ReplaceEntity(ctx context.Context, tenant string, e workflow.Entity, seenVersion int64) (bool, []string, error) {
 	c := entityUpdate(tenant, &e)
-	c.Set[attrRegistryVersion], c.Set[attrEntityToken] = table.N(seenVersion+1), table.N(e.Token)
+	c.Set[attrVersion], c.Set[attrToken] = table.N(seenVersion+1), table.N(e.Token)
 	c.Condition, c.Values = "#version = :seen", table.Item{"seen": table.N(seenVersion)}
 	ok, old, err := r.t.Update(ctx, c)
 	switch {
@@ -128,10 +125,10 @@ func (r *Registry) ReplaceEntity(ctx context.Context, tenant string, e workflow.
 	case ok:
 		return true, old.StringSet(attrWatchers), nil
 	}
-	return old != nil && e.Token > 0 && old.Int(attrRegistryVersion) == seenVersion+1 && old.Int(attrEntityToken) == e.Token, nil, nil
+	return old != nil && e.Token > 0 && old.Int(attrVersion) == seenVersion+1 && old.Int(attrToken) == e.Token, nil, nil
 }
 
-// Entities reads by key; missing ones are left out.
+// Entities reads entities by key; missing ones are left out.
 func (r *Registry) Entities(ctx context.Context, tenant string, keys []workflow.EntityKey, strong bool) (map[workflow.EntityKey]workflow.Entity, error) {
 	itemKeys := make([]table.Key, len(keys))
 	for i, k := range keys {
@@ -163,15 +160,10 @@ func (r *Registry) EntitiesOf(ctx context.Context, tenant, entityType string, pa
 	limit := pageLimit(page)
 	shards := make([]table.Rows, entityShards)
 	for n := range shards {
-		pk := entityPartitionKey(tenant, entityType, n)
-		shards[n] = r.t.Query(ctx, table.Query{
-			KeyCondition: "#pk = :pk",
-			Values:       table.Item{"pk": table.S(pk)},
-			StartAfter:   startKeyAfter(pk, after),
-			// A little more than the shard's share, so that mostly one read does.
-			PageSize:   limit/entityShards*5/4 + entityShards,
-			Consistent: true,
-		})
+		q := partitionQuery(entityPartitionKey(tenant, entityType, n), after, limit)
+		// A little more than the shard's share, so that one read is usually enough.
+		q.PageSize = limit/entityShards*5/4 + entityShards
+		shards[n] = r.t.Query(ctx, q)
 	}
 	byID := func(a, b table.Item) bool { return a.Key().SK < b.Key().SK }
 	return collectPage(table.Merge(ctx, byID, shards), limit, func(it table.Item) (workflow.Entity, error) {
@@ -183,7 +175,7 @@ func entityOf(entityType string, it table.Item) (workflow.Entity, error) {
 	attributes, err := table.Deflate.Decompress(it.Bytes(attrAttributes))
 	e := workflow.Entity{
 		Type: entityType, ID: it.Key().SK, Attributes: attributes,
-		Version: it.Int(attrRegistryVersion), Token: it.Int(attrEntityToken),
+		Version: it.Int(attrVersion), Token: it.Int(attrToken),
 	}
 	if list, ok := it[attrGroups].(*types.AttributeValueMemberL); ok {
 		for _, v := range list.Value {
@@ -193,4 +185,33 @@ func entityOf(entityType string, it table.Item) (workflow.Entity, error) {
 		}
 	}
 	return e, err
+}
+
+func entityTypesKey(tenant string) string { return table.TenantPrefix(tenant) + "entitytypes" }
+
+// putEntityTypes records the types of entities, before the entities are put, so
+// that the type of every entity is listed. It costs one write per type.
+func (r *Registry) putEntityTypes(ctx context.Context, tenant string, entities []workflow.Entity) error {
+	written := map[string]bool{}
+	for i := range entities {
+		name := entities[i].Type
+		if written[name] {
+			continue
+		}
+		written[name] = true
+		if _, _, err := r.t.Put(ctx, table.Item{topology.AttrPK: table.S(entityTypesKey(tenant)), topology.AttrSK: table.S(name)}, "", nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// EntityTypes lists the types of all entities that were ever put, in order.
+func (r *Registry) EntityTypes(ctx context.Context, tenant string, page workflow.Page) (workflow.List[string], error) {
+	after, err := decodePageToken(page)
+	if err != nil {
+		return workflow.List[string]{}, err
+	}
+	rows := r.t.Query(ctx, partitionQuery(entityTypesKey(tenant), after, pageLimit(page)))
+	return collectPage(rows, pageLimit(page), func(it table.Item) (string, error) { return it.Key().SK, nil })
 }

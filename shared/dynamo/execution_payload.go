@@ -4,32 +4,25 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/dynamo/codec"
 	"github.com/lockstep-run/lockstep/shared/dynamo/table"
-	"github.com/lockstep-run/lockstep/shared/parallel"
 	"github.com/lockstep-run/lockstep/shared/topology"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// scopeChunkBytes is about how many bytes of scope, before compression, one item
-// holds; chunkConcurrency is how many chunks are read or written at a time.
-const (
-	scopeChunkBytes  = 300 << 10
-	chunkConcurrency = 8
-)
-
-// SaveInput keeps a large input in its own item.
+// SaveInput stores a large input in an item of its own.
 func (s *Store) SaveInput(ctx context.Context, tenant, id string, in workflow.Input) error {
-	plain, err := json.Marshal(in)
+	doc, err := encodeDocument(in)
 	if err != nil {
-		return table.EncodeError(err)
+		return err
 	}
-	return s.putDocument(ctx, executionKey(tenant, id, skInput), plain)
+	return putDocument(ctx, s.t, executionKey(tenant, id, skInput), doc)
 }
 
-// LoadInput reads it.
+// LoadInput reads what [Store.SaveInput] stored.
 func (s *Store) LoadInput(ctx context.Context, tenant, id string) (workflow.Input, error) {
 	var in workflow.Input
 	it, err := s.t.Get(ctx, executionKey(tenant, id, skInput))
@@ -39,22 +32,26 @@ func (s *Store) LoadInput(ctx context.Context, tenant, id string) (workflow.Inpu
 	if it == nil {
 		return in, workflow.Errorf(workflow.CodeNotFound, "execution %s has no stored input", id)
 	}
-	return in, decodeItem(it, &in)
+	return in, decodeDocument(it, &in)
 }
 
-// SaveScope stores entities in chunks under key.
+// scopeChunkBytes is about how many bytes of scope one item holds, before
+// compression.
+const scopeChunkBytes = 300 << 10
+
+// SaveScope stores entities in chunks under key and returns the number of chunks.
 func (s *Store) SaveScope(ctx context.Context, tenant, id, key string, entities []workflow.ScopeEntity) (int, error) {
 	chunks, err := chunkScope(entities)
 	if err != nil {
 		return 0, err
 	}
-	return len(chunks), parallel.Each(ctx, chunkConcurrency, len(chunks), func(ctx context.Context, i int) error {
-		return s.putDocument(ctx, scopeKey(tenant, id, key, i+1), chunks[i])
-	})
+	return len(chunks), putChunks(ctx, s.t, len(chunks),
+		func(i int) table.Key { return scopeKey(tenant, id, key, i+1) },
+		func(i int) []byte { return chunks[i] })
 }
 
-// chunkScope cuts entities into JSON arrays of about scopeChunkBytes. An empty scope is
-// no chunk.
+// chunkScope splits entities into JSON arrays of about scopeChunkBytes. An empty
+// scope has no chunks.
 func chunkScope(entities []workflow.ScopeEntity) ([][]byte, error) {
 	var chunks [][]byte
 	var b bytes.Buffer
@@ -80,19 +77,12 @@ func chunkScope(entities []workflow.ScopeEntity) ([][]byte, error) {
 	return chunks, nil
 }
 
-// LoadScope reads all chunks in order.
+// LoadScope reads all chunks of a scope, in order.
 func (s *Store) LoadScope(ctx context.Context, tenant, id, key string, chunks int) ([]workflow.ScopeEntity, error) {
 	parts := make([][]workflow.ScopeEntity, chunks)
-	err := parallel.Each(ctx, chunkConcurrency, chunks, func(ctx context.Context, i int) error {
-		it, err := s.t.Get(ctx, scopeKey(tenant, id, key, i+1))
-		if err != nil {
-			return err
-		}
-		if it == nil {
-			return workflow.Errorf(workflow.CodeNotFound, "chunk %d of the scope %s of execution %s is missing", i+1, key, id)
-		}
-		return decodeItem(it, &parts[i])
-	})
+	err := getChunks(ctx, s.t, fmt.Sprintf("scope %s of execution %s", key, id), chunks,
+		func(i int) table.Key { return scopeKey(tenant, id, key, i+1) },
+		func(i int, it table.Item) error { return decodeDocument(it, &parts[i]) })
 	if err != nil {
 		return nil, err
 	}
@@ -106,8 +96,8 @@ func (s *Store) LoadScope(ctx context.Context, tenant, id, key string, chunks in
 // attrLastSequence is the sequence number of the last event of a page.
 const attrLastSequence = "last"
 
-// SaveEvents stores a page. Of two pages that begin alike the longer stays: a
-// handler that comes late must not cut short what another has stored.
+// SaveEvents stores a page of events. Of two pages that start with the same event
+// the longer one stays: a late handler must not shorten what another has stored.
 func (s *Store) SaveEvents(ctx context.Context, tenant, id string, events []workflow.Event) error {
 	if len(events) == 0 {
 		return nil
@@ -125,10 +115,10 @@ func (s *Store) SaveEvents(ctx context.Context, tenant, id string, events []work
 	return err
 }
 
-// LoadEvents reads events with a sequence number above after.
+// LoadEvents reads at most limit events with a sequence number above after.
 func (s *Store) LoadEvents(ctx context.Context, tenant, id string, after int64, limit int) ([]workflow.Event, error) {
 	first := eventsKey(tenant, id, after+1)
-	// The page that holds the first event wanted may begin before it.
+	// The page that holds the first event wanted may start before it.
 	lastPageBefore := table.Query{
 		Consistent: true, Descending: true, PageSize: 1,
 		KeyCondition: "#pk = :pk AND #sk BETWEEN :from AND :first",
@@ -175,24 +165,8 @@ func (s *Store) LoadEvents(ctx context.Context, tenant, id string, after int64, 
 	return events, nil
 }
 
-// Discard has everything beside the state item dropped from at on.
+// Discard sets a time to live of at on every item of the execution but the state
+// item.
 func (s *Store) Discard(ctx context.Context, tenant, id string, at time.Time) error {
 	return s.t.Discard(ctx, executionKey(tenant, id, skState).PK, skState, at)
-}
-
-// putDocument and load keep one JSON document in one item.
-func (s *Store) putDocument(ctx context.Context, key table.Key, plain []byte) error {
-	_, _, err := s.t.Put(ctx, table.Item{
-		topology.AttrPK: table.S(key.PK), topology.AttrSK: table.S(key.SK),
-		attrDocument: table.B(table.Deflate.Compress(plain)),
-	}, "", nil)
-	return err
-}
-
-func decodeItem(it table.Item, into any) error {
-	plain, err := table.Deflate.Decompress(it.Bytes(attrDocument))
-	if err != nil {
-		return err
-	}
-	return table.DecodeStrict(plain, into)
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Attributes of a binding. The service drops expired items when it comes to it,
-// which may be days later; so the expiry stands in the condition as well.
+// Attributes of a binding, besides the digest. DynamoDB deletes an expired item up
+// to days late, so the condition compares the expiry too.
 const (
 	attrBoundExecution = "execution"
 	attrExpiresAt      = "expires"
@@ -20,7 +20,7 @@ func bindingKey(tenant, key string) table.Key {
 	return table.Key{PK: table.TenantPrefix(tenant) + "idempotency#" + key, SK: "-"}
 }
 
-// BindIdempotencyKey binds an idempotency key, if it is free or has expired at now.
+// BindIdempotencyKey binds a key if it is free or its binding has expired at now.
 func (r *Registry) BindIdempotencyKey(ctx context.Context, tenant, key string, want workflow.IdempotencyRecord, now time.Time) (workflow.IdempotencyRecord, bool, error) {
 	k := bindingKey(tenant, key)
 	ok, old, err := r.t.Put(ctx, table.Item{
@@ -38,13 +38,13 @@ func (r *Registry) BindIdempotencyKey(ctx context.Context, tenant, key string, w
 		return want, true, nil
 	}
 	bound := bindingOf(old)
-	// An execution id is made for one request: finding it means that this very
-	// write stands, and only its reply was lost.
+	// An execution id is made for one request. If the key is bound to it, this write
+	// was made and its reply was lost.
 	return bound, bound.Execution == want.Execution, nil
 }
 
-// IdempotencyRecord is a strongly consistent read of what a key is bound to; nothing if it
-// is free or has expired at now.
+// IdempotencyRecord is a strongly consistent read of what a key is bound to; zero
+// if it is free or its binding has expired at now.
 func (r *Registry) IdempotencyRecord(ctx context.Context, tenant, key string, now time.Time) (workflow.IdempotencyRecord, error) {
 	it, err := r.t.Get(ctx, bindingKey(tenant, key))
 	if err != nil || it == nil || it.Int(attrExpiresAt) <= now.UnixMilli() {

@@ -11,31 +11,30 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Attributes of a lock item. It is never deleted. An exclusive lock has an owner,
-// a shared one a mode and holders.
+// Attributes of a lock item, besides the token. The item is never deleted. An
+// exclusive lock has an owner, a shared one a mode and holders.
 const (
 	attrOwner          = "owner"
 	attrOwnerEpoch     = "ownerEpoch"
-	attrLockToken      = "token"
 	attrRev            = "rev"
 	attrLockedSince    = "since"
 	attrReservation    = "res"
 	attrReservationAge = "resAge"
 	attrLockMode       = "mode"
 
-	// Two maps by execution id: of {e: epoch, s: since} and of tokens. They are
-	// two because a token is the revision that the same write makes, and a write
-	// cannot compute inside a map that it adds.
+	// Two maps by execution id: {e: epoch, s: since}, and tokens. There are two
+	// because a token is the revision that the same write makes, and a write cannot
+	// compute inside a map that it adds.
 	attrHolders     = "holders"
 	attrTokens      = "tokens"
 	attrHolderEpoch = "e"
 	attrHolderSince = "s"
 )
 
-// Locks keeps the lock items.
+// Locks stores the lock items.
 type Locks struct{ t *table.Table }
 
-// Read is strongly consistent.
+// Read makes strongly consistent reads; a lock without an item is the zero lock.
 func (l *Locks) Read(ctx context.Context, tenant string, keys []workflow.EntityKey) (map[workflow.EntityKey]workflow.Lock, error) {
 	itemKeys := make([]table.Key, len(keys))
 	for i, k := range keys {
@@ -51,7 +50,7 @@ func (l *Locks) Read(ctx context.Context, tenant string, keys []workflow.EntityK
 		locks[k] = workflow.Lock{
 			Entity: k,
 			Owner:  it.Text(attrOwner), OwnerEpoch: it.Int(attrOwnerEpoch),
-			Token: it.Int(attrLockToken), Revision: it.Int(attrRev), Since: it.Int(attrLockedSince),
+			Token: it.Int(attrToken), Revision: it.Int(attrRev), Since: it.Int(attrLockedSince),
 			Mode: workflow.LockMode(it.Text(attrLockMode)), Holders: holdersOf(it),
 			Reserver: it.Text(attrReservation), ReserverAge: it.Text(attrReservationAge),
 		}
@@ -72,13 +71,13 @@ func holdersOf(it table.Item) map[string]workflow.Holder {
 	return holders
 }
 
-// Take makes owner the only holder, at epoch, if the item's rev is still seen.
+// Take makes owner the exclusive holder, at epoch, if the item's rev is still seen.
 func (l *Locks) Take(ctx context.Context, tenant string, key workflow.EntityKey, owner string, epoch, seen int64, now time.Time) (bool, error) {
 	c := table.Update{
 		Key: lockKey(tenant, key),
 		Set: table.Item{
 			attrOwner: table.S(owner), attrOwnerEpoch: table.N(epoch),
-			attrLockToken: table.N(seen + 1), attrRev: table.N(seen + 1), attrLockedSince: table.N(now.UnixMilli()),
+			attrToken: table.N(seen + 1), attrRev: table.N(seen + 1), attrLockedSince: table.N(now.UnixMilli()),
 		},
 		Remove: []string{attrLockMode, attrHolders, attrTokens},
 	}
@@ -87,13 +86,13 @@ func (l *Locks) Take(ctx context.Context, tenant string, key workflow.EntityKey,
 	if ok || err != nil {
 		return ok, err
 	}
-	// The very take that was asked for stands there: this call's own, whose reply
-	// was lost, or that of another handler of the same run at the same epoch. The
-	// run holds the entity either way. A reservation may have raised rev since.
-	return old.Text(attrOwner) == owner && old.Int(attrOwnerEpoch) == epoch && old.Int(attrLockToken) == seen+1, nil
+	// The item may already hold this take: the call's own, whose reply was lost, or
+	// that of another handler of the same execution at the same epoch. Either way
+	// the execution holds the entity. A reservation may have raised rev since.
+	return old.Text(attrOwner) == owner && old.Int(attrOwnerEpoch) == epoch && old.Int(attrToken) == seen+1, nil
 }
 
-// ifRevUnchanged is the condition that the item is as it was read.
+// ifRevUnchanged sets the condition that the item has not changed since it was read.
 func ifRevUnchanged(c *table.Update, seen int64) {
 	if seen == 0 {
 		c.Condition = table.IfAbsent
@@ -102,13 +101,13 @@ func ifRevUnchanged(c *table.Update, seen int64) {
 	c.Condition, c.Values = "#rev = :seen", table.Item{"seen": table.N(seen)}
 }
 
-// Share makes the lock a shared one of keep and of s, if the item's rev is still
-// seen.
-func (l *Locks) Share(ctx context.Context, tenant string, key workflow.EntityKey, s workflow.LockRequest, keep map[string]workflow.Holder, seen int64) (int64, bool, error) {
-	entries := table.Item{s.Execution: holderEntry(s.Epoch, s.Now.UnixMilli())}
-	tokens := table.Item{s.Execution: table.N(seen + 1)}
+// Share makes the lock a shared one, held by keep and by the requester, if the
+// item's rev is still seen.
+func (l *Locks) Share(ctx context.Context, tenant string, key workflow.EntityKey, r workflow.LockRequest, keep map[string]workflow.Holder, seen int64) (int64, bool, error) {
+	entries := table.Item{r.Execution: holderEntry(r.Epoch, r.Now.UnixMilli())}
+	tokens := table.Item{r.Execution: table.N(seen + 1)}
 	for id, h := range keep {
-		if id != s.Execution {
+		if id != r.Execution {
 			entries[id], tokens[id] = holderEntry(h.Epoch, h.Since), table.N(h.Token)
 		}
 	}
@@ -116,7 +115,7 @@ func (l *Locks) Share(ctx context.Context, tenant string, key workflow.EntityKey
 		Key: lockKey(tenant, key),
 		Set: table.Item{
 			attrLockMode: table.S(string(workflow.LockShared)), attrHolders: table.M(entries), attrTokens: table.M(tokens),
-			attrLockToken: table.N(seen + 1), attrRev: table.N(seen + 1), attrLockedSince: table.N(s.Now.UnixMilli()),
+			attrToken: table.N(seen + 1), attrRev: table.N(seen + 1), attrLockedSince: table.N(r.Now.UnixMilli()),
 		},
 		Remove: []string{attrOwner, attrOwnerEpoch},
 	}
@@ -125,7 +124,7 @@ func (l *Locks) Share(ctx context.Context, tenant string, key workflow.EntityKey
 	if ok || err != nil {
 		return seen + 1, ok, err
 	}
-	token, ok := heldToken(old, s)
+	token, ok := heldToken(old, r)
 	return token, ok, nil
 }
 
@@ -133,22 +132,22 @@ func holderEntry(epoch, since int64) table.Value {
 	return table.M(table.Item{attrHolderEpoch: table.N(epoch), attrHolderSince: table.N(since)})
 }
 
-// Join adds s to the holders of a shared lock, whatever its rev. What this rests
-// on: rev is raised, so that no writer's take passes it by; an entry of a later
-// epoch is never written over; and nobody is removed who was not read as dead at
-// the epoch that still stands there.
-func (l *Locks) Join(ctx context.Context, tenant string, key workflow.EntityKey, s workflow.LockRequest, j workflow.JoinConditions) (int64, bool, error) {
+// Join adds the requester to the holders of a shared lock, whatever its rev. It is
+// safe because rev is raised, so that no exclusive take based on an older read
+// succeeds; because an entry with a later epoch is never overwritten; and because a
+// holder is removed only if it was read as dead at the epoch that its entry has.
+func (l *Locks) Join(ctx context.Context, tenant string, key workflow.EntityKey, r workflow.LockRequest, j workflow.JoinConditions) (int64, bool, error) {
 	c := table.Update{
 		Key:            lockKey(tenant, key),
-		Set:            table.Item{attrLockedSince: table.N(s.Now.UnixMilli())},
+		Set:            table.Item{attrLockedSince: table.N(r.Now.UnixMilli())},
 		SetExpressions: []string{"#holders.#me = :entry", "#tokens.#me = #rev + :one", "#token = #rev + :one", "#rev = #rev + :one"},
-		Names:          map[string]string{"me": s.Execution},
+		Names:          map[string]string{"me": r.Execution},
 		Condition: "#mode = :shared AND size(#holders) < :max" +
 			" AND (attribute_not_exists(#holders.#me) OR #holders.#me.#e < :epoch)" +
 			" AND (attribute_not_exists(#res) OR #resAge >= :age",
 		Values: table.Item{
-			"entry": holderEntry(s.Epoch, s.Now.UnixMilli()), "one": table.N(1), "shared": table.S(string(workflow.LockShared)),
-			"max": table.N(workflow.MaxHolders), "epoch": table.N(s.Epoch), "age": table.S(j.Age),
+			"entry": holderEntry(r.Epoch, r.Now.UnixMilli()), "one": table.N(1), "shared": table.S(string(workflow.LockShared)),
+			"max": table.N(workflow.MaxHolders), "epoch": table.N(r.Epoch), "age": table.S(j.Age),
 		},
 		Return: types.ReturnValueUpdatedNew,
 	}
@@ -159,7 +158,7 @@ func (l *Locks) Join(ctx context.Context, tenant string, key workflow.EntityKey,
 	c.Condition += ")"
 	n := 0
 	for id, epoch := range j.DeadHolders {
-		if id == s.Execution {
+		if id == r.Execution {
 			continue
 		}
 		alias := fmt.Sprintf("dead%d", n)
@@ -175,21 +174,21 @@ func (l *Locks) Join(ctx context.Context, tenant string, key workflow.EntityKey,
 	if ok {
 		return answer.Int(attrRev), true, nil
 	}
-	token, ok := heldToken(answer, s)
+	token, ok := heldToken(answer, r)
 	return token, ok, nil
 }
 
-// heldToken is what s has of the lock already, by a call whose reply was lost or by
-// another handler of the same run at the same epoch.
-func heldToken(it table.Item, s workflow.LockRequest) (token int64, ok bool) {
-	h, ok := holdersOf(it)[s.Execution]
-	if !ok || h.Epoch != s.Epoch {
+// heldToken is the token that the requester already has, from a call whose reply
+// was lost or from another handler of the same execution at the same epoch.
+func heldToken(it table.Item, r workflow.LockRequest) (token int64, ok bool) {
+	h, ok := holdersOf(it)[r.Execution]
+	if !ok || h.Epoch != r.Epoch {
 		return 0, false
 	}
 	return h.Token, true
 }
 
-// Reserve sets the reservation. It never depends on who holds the lock.
+// Reserve sets the reservation, whoever holds the lock.
 func (l *Locks) Reserve(ctx context.Context, tenant string, key workflow.EntityKey, r workflow.Reservation, void string) (bool, error) {
 	c := table.Update{
 		Key:       lockKey(tenant, key),
@@ -209,13 +208,13 @@ func (l *Locks) Reserve(ctx context.Context, tenant string, key workflow.EntityK
 	return old.Text(attrReservation) == r.Execution, nil
 }
 
-// RaiseRevision sets an item's rev to floor, if it is still seen. A raise whose reply was
-// lost is not told from another's: whoever asks reads the item again.
-func (l *Locks) RaiseRevision(ctx context.Context, tenant string, key workflow.EntityKey, floor, seen int64) (bool, error) {
-	if seen >= floor {
+// RaiseRevision sets an item's rev to the given one if it is still seen. It does
+// not recognise its own write after a lost reply: the caller reads the item again.
+func (l *Locks) RaiseRevision(ctx context.Context, tenant string, key workflow.EntityKey, rev, seen int64) (bool, error) {
+	if seen >= rev {
 		return false, nil
 	}
-	c := table.Update{Key: lockKey(tenant, key), Set: table.Item{attrRev: table.N(floor)}}
+	c := table.Update{Key: lockKey(tenant, key), Set: table.Item{attrRev: table.N(rev)}}
 	ifRevUnchanged(&c, seen)
 	ok, _, err := l.t.Update(ctx, c)
 	return ok, err

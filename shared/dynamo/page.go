@@ -1,13 +1,18 @@
 package dynamo
 
 import (
+	"context"
 	"encoding/base64"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/lockstep-run/lockstep/shared/dynamo/table"
+	"github.com/lockstep-run/lockstep/shared/topology"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// pageBytes bounds a page by what its items weigh, besides their number.
+// pageBytes bounds the size of a page's items; [pageLimit] bounds their number.
 const pageBytes = 1 << 20
 
 // pageLimit is how many items a page may have.
@@ -18,36 +23,50 @@ func pageLimit(p workflow.Page) int {
 	return min(p.Limit, workflow.MaxPageSize)
 }
 
-// A token is the sort key of the last item of the page before.
-func encodePageToken(sk string) string { return base64.RawURLEncoding.EncodeToString([]byte(sk)) }
+// encodePageToken makes a token of the place after which the next page starts: a
+// sort key, or the keys of an index.
+func encodePageToken(after string) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(after))
+}
 
-func decodePageToken(p workflow.Page) (sk string, err error) {
+func decodePageToken(p workflow.Page) (after string, err error) {
 	b, err := base64.RawURLEncoding.DecodeString(p.Token)
 	if err != nil || len(b) > 1024 {
-		return "", workflow.Errorf(workflow.CodeInvalid, "the page token is not one of ours")
+		return "", invalidPageToken()
 	}
 	return string(b), nil
 }
 
-// startKeyAfter is where a query begins that goes on after a sort key.
-func startKeyAfter(pk, sk string) table.Item {
-	if sk == "" {
-		return nil
-	}
-	return table.Key{PK: pk, SK: sk}.Attributes()
+func invalidPageToken() error {
+	return workflow.Errorf(workflow.CodeInvalid, "the page token is invalid: start again at the first page")
 }
 
-// collectPage makes one page of rows. It looks one row further, so that the last page
-// says that it is the last.
+// partitionQuery asks for the items of a partition after a sort key; "" starts at
+// the first. It reads one item more than the page has, so that the last page is
+// known to be the last.
+func partitionQuery(pk, after string, limit int) table.Query {
+	q := table.Query{KeyCondition: "#pk = :pk", Values: table.Item{"pk": table.S(pk)}, PageSize: limit + 1, Consistent: true}
+	if after != "" {
+		q.StartAfter = table.Key{PK: pk, SK: after}.Attributes()
+	}
+	return q
+}
+
+// collectPage makes a page of the first rows, in order of their sort keys.
 func collectPage[T any](rows table.Rows, limit int, decode func(table.Item) (T, error)) (workflow.List[T], error) {
+	return collect(rows, limit, decode, func(it table.Item) string { return it.Key().SK })
+}
+
+func collect[T any](rows table.Rows, limit int, decode func(table.Item) (T, error), place func(table.Item) string) (workflow.List[T], error) {
 	var list workflow.List[T]
-	size, last := 0, ""
+	var last table.Item
+	size := 0
 	for it, err := range rows {
 		if err != nil {
 			return workflow.List[T]{}, err
 		}
 		if len(list.Items) == limit || (size > 0 && size+it.Size() > pageBytes) {
-			list.NextToken = encodePageToken(last)
+			list.NextToken = encodePageToken(place(last))
 			break
 		}
 		one, err := decode(it)
@@ -56,7 +75,61 @@ func collectPage[T any](rows table.Rows, limit int, decode func(table.Item) (T, 
 		}
 		list.Items = append(list.Items, one)
 		size += it.Size()
-		last = it.Key().SK
+		last = it
 	}
 	return list, nil
+}
+
+// filter leaves out the rows for which keep is false.
+func filter(rows table.Rows, keep func(table.Item) bool) table.Rows {
+	return func(yield func(table.Item, error) bool) {
+		for it, err := range rows {
+			if (err != nil || keep(it)) && !yield(it, err) {
+				return
+			}
+		}
+	}
+}
+
+// listDue lists what one shard of an index has due from since (zero for any time)
+// to now, the longest due first.
+func listDue[T any](ctx context.Context, t *table.Table, index topology.Index, shard int, since, now time.Time, page workflow.Page, decode func(table.Item) T) (workflow.List[T], error) {
+	from := table.Millis(since)
+	if from > now.UnixMilli() {
+		return workflow.List[T]{}, nil // DynamoDB refuses a BETWEEN whose bounds are the wrong way round
+	}
+	startAfter, err := dueStartKey(index, shard, page)
+	if err != nil {
+		return workflow.List[T]{}, err
+	}
+	limit := pageLimit(page)
+	rows := t.Query(ctx, table.Query{
+		Index:        index.Name,
+		KeyCondition: "#" + index.Partition + " = :shard AND #" + index.Sort + " BETWEEN :since AND :now",
+		Values:       table.Item{"shard": table.S(strconv.Itoa(shard)), "since": table.N(from), "now": table.N(now.UnixMilli())},
+		StartAfter:   startAfter,
+		PageSize:     limit + 1,
+	})
+	return collect(rows, limit, func(it table.Item) (T, error) { return decode(it), nil }, func(it table.Item) string {
+		return strconv.FormatInt(it.Int(index.Sort), 10) + " " + it.Key().PK + " " + it.Key().SK
+	})
+}
+
+// dueStartKey is where a page of [listDue] starts. No partition key holds a space.
+func dueStartKey(index topology.Index, shard int, page workflow.Page) (table.Item, error) {
+	if page.Token == "" {
+		return nil, nil
+	}
+	text, err := decodePageToken(page)
+	parts := strings.SplitN(text, " ", 3)
+	if err != nil || len(parts) != 3 {
+		return nil, invalidPageToken()
+	}
+	dueMillis, err := strconv.ParseInt(parts[0], 10, 64)
+	if err != nil {
+		return nil, invalidPageToken()
+	}
+	after := table.Key{PK: parts[1], SK: parts[2]}.Attributes()
+	after[index.Partition], after[index.Sort] = table.S(strconv.Itoa(shard)), table.N(dueMillis)
+	return after, nil
 }

@@ -1,27 +1,182 @@
 package dynamo
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
 	"github.com/lockstep-run/lockstep/shared/dynamo/table"
+	"github.com/lockstep-run/lockstep/shared/topology"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Registry is the registry's table as one piece of work sees it.
+// Registry stores what is published and registered: definitions, blocks, entities,
+// schedules and idempotency keys.
 type Registry struct{ t *table.Table }
 
-// newRegistry makes a registry on its table.
-func newRegistry(t *table.Table) *Registry { return &Registry{t} }
+// Attributes of a definition, besides the digest.
+const (
+	attrPublishedAt = "at"
+	attrPublishedBy = "by"
+	attrArchived    = "archived"
+	attrSource      = "source"
+)
 
-const attrRegistryDocument = "doc"
+func definitionsKey(tenant string) string { return table.TenantPrefix(tenant) + "definitions" }
 
-// versionKey is a sort key under which the versions of one name follow each
-// other by number: "package/name#000001.000010.000000".
+// PutDefinition stores a definition if none exists with its exact version.
+func (r *Registry) PutDefinition(ctx context.Context, tenant string, d workflow.PublishedDefinition) (*workflow.PublishedDefinition, error) {
+	sk, err := versionKey(d.Ref)
+	if err != nil {
+		return nil, err
+	}
+	it := table.Item{
+		topology.AttrPK: table.S(definitionsKey(tenant)), topology.AttrSK: table.S(sk),
+		attrDigest: table.S(d.Digest), attrPublishedAt: table.N(d.PublishedAt.UnixMilli()), attrPublishedBy: table.S(d.PublishedBy),
+		attrSource: table.B(table.Deflate.Compress(d.Source)),
+	}
+	if d.Archived {
+		it[attrArchived] = table.True()
+	}
+	ok, old, err := r.t.Put(ctx, it, table.IfAbsent, nil)
+	if ok || err != nil {
+		return nil, err
+	}
+	existing, err := definitionOf(old)
+	if err != nil {
+		return nil, err
+	}
+	// An equal one is this write, whose reply was lost.
+	if existing.Digest == d.Digest && existing.PublishedBy == d.PublishedBy && existing.PublishedAt.UnixMilli() == d.PublishedAt.UnixMilli() {
+		return nil, nil
+	}
+	return &existing, nil
+}
+
+// Definition reads one version with its source.
+func (r *Registry) Definition(ctx context.Context, tenant string, ref workflow.Ref) (*workflow.PublishedDefinition, error) {
+	sk, err := versionKey(ref)
+	if err != nil {
+		return nil, err
+	}
+	it, err := r.t.Get(ctx, table.Key{PK: definitionsKey(tenant), SK: sk})
+	if err != nil {
+		return nil, err
+	}
+	if it == nil {
+		return nil, definitionNotFound(ref)
+	}
+	definition, err := definitionOf(it)
+	return &definition, err
+}
+
+func definitionNotFound(ref workflow.Ref) error {
+	return workflow.Errorf(workflow.CodeNotFound, "there is no definition %s", ref)
+}
+
+// DefinitionVersions lists definitions without their sources, in order of name and
+// version.
+func (r *Registry) DefinitionVersions(ctx context.Context, tenant, fullName string, page workflow.Page) (workflow.List[workflow.PublishedDefinition], error) {
+	after, err := decodePageToken(page)
+	if err != nil {
+		return workflow.List[workflow.PublishedDefinition]{}, err
+	}
+	q := versionsQuery(definitionsKey(tenant), fullName, after, pageLimit(page))
+	q.Projection = []string{attrDigest, attrPublishedAt, attrPublishedBy, attrArchived}
+	return collectPage(r.t.Query(ctx, q), pageLimit(page), definitionOf)
+}
+
+// SetArchived sets or clears a definition's archived mark.
+func (r *Registry) SetArchived(ctx context.Context, tenant string, ref workflow.Ref, archived bool) error {
+	sk, err := versionKey(ref)
+	if err != nil {
+		return err
+	}
+	c := table.Update{Key: table.Key{PK: definitionsKey(tenant), SK: sk}, Condition: "attribute_exists(#pk)"}
+	if archived {
+		c.Set = table.Item{attrArchived: table.True()}
+	} else {
+		c.Remove = []string{attrArchived}
+	}
+	ok, _, err := r.t.Update(ctx, c)
+	if err == nil && !ok {
+		return definitionNotFound(ref)
+	}
+	return err
+}
+
+func definitionOf(it table.Item) (workflow.PublishedDefinition, error) {
+	ref, err := parseVersionKey(it.Key().SK)
+	if err != nil {
+		return workflow.PublishedDefinition{}, err
+	}
+	source, err := table.Deflate.Decompress(it.Bytes(attrSource))
+	return workflow.PublishedDefinition{
+		Ref: ref, Digest: it.Text(attrDigest), Source: source,
+		PublishedAt: table.FromMillis(it.Int(attrPublishedAt)), PublishedBy: it.Text(attrPublishedBy), Archived: it.Has(attrArchived),
+	}, err
+}
+
+func blocksKey(tenant string) string { return table.TenantPrefix(tenant) + "blocks" }
+
+// PutBlock registers a block if none exists with its exact version.
+func (r *Registry) PutBlock(ctx context.Context, tenant string, b workflow.Block) (*workflow.Block, error) {
+	sk, err := versionKey(b.Ref())
+	if err != nil {
+		return nil, err
+	}
+	doc, err := encodeDocument(b)
+	if err != nil {
+		return nil, workflow.Errorf(workflow.CodeInvalid, "block %s cannot be stored: %w", b.Ref(), err)
+	}
+	ok, old, err := r.t.Put(ctx, table.Item{
+		topology.AttrPK: table.S(blocksKey(tenant)), topology.AttrSK: table.S(sk), attrDocument: doc,
+	}, table.IfAbsent, nil)
+	if ok || err != nil {
+		return nil, err
+	}
+	existing, err := blockOf(old)
+	return &existing, err
+}
+
+// BlockVersions lists all registered versions of a block, by number.
+func (r *Registry) BlockVersions(ctx context.Context, tenant, fullName string) ([]workflow.Block, error) {
+	q := versionsQuery(blocksKey(tenant), fullName, "", 0)
+	q.PageSize = 0 // it reads all of them
+	var all []workflow.Block
+	for it, err := range r.t.Query(ctx, q) {
+		if err != nil {
+			return nil, err
+		}
+		b, err := blockOf(it)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, b)
+	}
+	return all, nil
+}
+
+// Blocks lists all blocks in order of name and version.
+func (r *Registry) Blocks(ctx context.Context, tenant string, page workflow.Page) (workflow.List[workflow.Block], error) {
+	after, err := decodePageToken(page)
+	if err != nil {
+		return workflow.List[workflow.Block]{}, err
+	}
+	rows := r.t.Query(ctx, partitionQuery(blocksKey(tenant), after, pageLimit(page)))
+	return collectPage(rows, pageLimit(page), blockOf)
+}
+
+func blockOf(it table.Item) (b workflow.Block, err error) {
+	return b, decodeDocument(it, &b)
+}
+
+// versionKey is a sort key that orders the versions of one name by number:
+// "package/name#000001.000010.000000".
 func versionKey(ref workflow.Ref) (string, error) {
 	v, ok := workflow.ParseSemver(ref.Version)
 	if !ok {
-		return "", workflow.Errorf(workflow.CodeInvalid, "%s does not name one version", ref)
+		return "", workflow.Errorf(workflow.CodeInvalid, "%s does not name an exact version", ref)
 	}
 	return fmt.Sprintf("%s#%06d.%06d.%06d", ref.FullName(), v.Major, v.Minor, v.Patch), nil
 }
@@ -35,17 +190,18 @@ func parseVersionKey(sk string) (workflow.Ref, error) {
 		_, err = fmt.Sscanf(version, "%d.%d.%d", &v.Major, &v.Minor, &v.Patch)
 	}
 	if err != nil {
-		return ref, workflow.Errorf(workflow.CodeInternal, "%q is not the key of a version: %w", sk, err)
+		return ref, workflow.Errorf(workflow.CodeInternal, "%q is not the sort key of a version: %w", sk, err)
 	}
 	ref.Version = v.String()
 	return ref, nil
 }
 
-// decodeDocument reads a stored document.
-func decodeDocument(packed []byte, into any) error {
-	plain, err := table.Deflate.Decompress(packed)
-	if err != nil {
-		return err
+// versionsQuery asks for the versions of one name, or of all names if it is "".
+func versionsQuery(pk, fullName, after string, limit int) table.Query {
+	q := partitionQuery(pk, after, limit)
+	if fullName != "" {
+		q.KeyCondition += " AND begins_with(#sk, :name)"
+		q.Values["name"] = table.S(fullName + "#")
 	}
-	return table.DecodeStrict(plain, into)
+	return q
 }

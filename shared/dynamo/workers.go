@@ -2,13 +2,8 @@ package dynamo
 
 import (
 	"context"
-	"encoding/base64"
-	"hash/fnv"
-	"strconv"
-	"strings"
+	"slices"
 	"time"
-
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/lockstep-run/lockstep/shared/dynamo/table"
 	"github.com/lockstep-run/lockstep/shared/topology"
@@ -16,34 +11,21 @@ import (
 	"github.com/lockstep-run/lockstep/statemachines"
 )
 
-// Workers keeps the polling workers.
+// Workers stores the polling workers, in the jobs table.
 type Workers struct{ t *table.Table }
 
-// newWorkers opens them in the jobs table.
-func newWorkers(t *table.Table) *Workers { return &Workers{t} }
-
-// Attributes of a worker's item.
+// Attributes of a worker's item, besides the common ones.
 const (
-	attrWorkerState    = "state"
-	attrLastHeartbeat  = "heard"
-	attrHeldPacks      = "held"
-	attrWorkerDocument = "doc"
+	attrLastHeartbeat = "lastHeartbeat"
+	attrHeldPacks     = "heldPacks"
 )
 
-const workersPartition = "workers"
-
-// removedWorkerTTL is how long an item outlives its worker: who still reads an index that
-// lags behind finds that it is gone.
+// removedWorkerTTL is how long an item outlives its worker, so that a reader of the
+// index, which lags behind, finds it removed.
 const removedWorkerTTL = time.Hour
 
 func workerKey(tenant, id string) table.Key {
-	return table.Key{PK: table.TenantPrefix(tenant) + workersPartition, SK: id}
-}
-
-func workerDueShard(tenant, id string) string {
-	h := fnv.New32a()
-	h.Write([]byte(tenant + "#" + id))
-	return strconv.Itoa(int(h.Sum32() % topology.DueShards))
+	return table.Key{PK: table.TenantPrefix(tenant) + "workers", SK: id}
 }
 
 // Worker is a strongly consistent read; nil if absent.
@@ -52,65 +34,46 @@ func (w *Workers) Worker(ctx context.Context, tenant, id string) (*workflow.Work
 	if err != nil || it == nil {
 		return nil, err
 	}
-	return workerOf(it)
+	worker, err := workerOf(it)
+	if err != nil {
+		return nil, err
+	}
+	return &worker, nil
 }
 
-// Workers lists a tenant's workers in order of id.
-func (w *Workers) Workers(ctx context.Context, tenant string, page workflow.Page) (list workflow.List[workflow.Worker], err error) {
-	limit := workflow.DefaultPageSize
-	if page.Limit > 0 {
-		limit = min(page.Limit, workflow.MaxPageSize)
+// Workers lists a tenant's workers in order of id, without removed ones.
+func (w *Workers) Workers(ctx context.Context, tenant string, page workflow.Page) (workflow.List[workflow.Worker], error) {
+	after, err := decodePageToken(page)
+	if err != nil {
+		return workflow.List[workflow.Worker]{}, err
 	}
-	after, err := base64.RawURLEncoding.DecodeString(page.Token)
-	if err != nil || len(after) > 1024 {
-		return list, workflow.Errorf(workflow.CodeInvalid, "the page token is not one of ours")
-	}
-	q := table.Query{KeyCondition: "#pk = :pk", Values: table.Item{"pk": table.S(workerKey(tenant, "").PK)}, Consistent: true, PageSize: limit + 1}
-	if len(after) > 0 {
-		q.StartAfter = workerKey(tenant, string(after)).Attributes()
-	}
-	for it, err := range w.t.Query(ctx, q) {
-		if err != nil {
-			return workflow.List[workflow.Worker]{}, err
-		}
-		if it.Text(attrWorkerState) == string(statemachines.WorkerRemoved) {
-			continue
-		}
-		if len(list.Items) == limit {
-			list.NextToken = base64.RawURLEncoding.EncodeToString([]byte(list.Items[limit-1].ID))
-			break
-		}
-		one, err := workerOf(it)
-		if err != nil {
-			return workflow.List[workflow.Worker]{}, err
-		}
-		list.Items = append(list.Items, *one)
-	}
-	return list, nil
+	rows := w.t.Query(ctx, partitionQuery(workerKey(tenant, "").PK, after, pageLimit(page)))
+	present := filter(rows, func(it table.Item) bool { return it.Text(attrState) != string(statemachines.WorkerRemoved) })
+	return collectPage(present, pageLimit(page), workerOf)
 }
 
 // PutWorker replaces seen by next.
 func (w *Workers) PutWorker(ctx context.Context, seen, next *workflow.Worker) (bool, error) {
-	doc, err := encodeWorker(next)
+	doc, err := encodeDocument(workerDocument{next.Pool, next.Blocks, next.Version, next.RegisteredAt})
 	if err != nil {
 		return false, err
 	}
 	c := table.Update{
 		Key: workerKey(next.Tenant, next.ID),
 		Set: table.Item{
-			attrWorkerState: table.S(string(next.State)), attrLastHeartbeat: table.N(table.Millis(next.LastSeenAt)), attrWorkerDocument: table.B(doc),
+			attrState: table.S(string(next.State)), attrLastHeartbeat: table.N(table.Millis(next.LastSeenAt)), attrDocument: doc,
 		},
 		Condition: table.IfAbsent,
 	}
 	if seen != nil {
-		c.Condition = "#state = :was AND #heard = :before"
+		c.Condition = "#state = :was AND #lastHeartbeat = :before"
 		c.Values = table.Item{"was": table.S(string(seen.State)), "before": table.N(table.Millis(seen.LastSeenAt))}
 	}
 	due := topology.IndexWorkersDue
 	if next.DueAt.IsZero() {
 		c.Remove = append(c.Remove, due.Partition, due.Sort)
 	} else {
-		c.Set[due.Partition], c.Set[due.Sort] = table.S(workerDueShard(next.Tenant, next.ID)), table.N(table.Millis(next.DueAt))
+		c.Set[due.Partition], c.Set[due.Sort] = dueShard(next.Tenant+"#"+next.ID), table.N(table.Millis(next.DueAt))
 	}
 	if next.State == statemachines.WorkerRemoved {
 		c.Set[topology.AttrTTL] = table.N(next.LastSeenAt.Add(removedWorkerTTL).Unix())
@@ -124,7 +87,8 @@ func (w *Workers) PutWorker(ctx context.Context, seen, next *workflow.Worker) (b
 	return ok, err
 }
 
-// Heartbeat writes the time of a heartbeat of a worker that is ONLINE.
+// Heartbeat writes the time of a heartbeat of a worker that is ONLINE, and the packs
+// that it holds unless held is nil.
 func (w *Workers) Heartbeat(ctx context.Context, tenant, id string, at time.Time, held []workflow.ClaimedPack) (bool, *workflow.Worker, error) {
 	c := table.Update{
 		Key:       workerKey(tenant, id),
@@ -143,7 +107,10 @@ func (w *Workers) Heartbeat(ctx context.Context, tenant, id string, at time.Time
 		return ok, nil, err
 	}
 	old, err := workerOf(oldItem)
-	return false, old, err
+	if err != nil {
+		return false, nil, err
+	}
+	return false, &old, nil
 }
 
 // AddClaimedPack adds a pack to those that a worker holds.
@@ -154,7 +121,7 @@ func (w *Workers) AddClaimedPack(ctx context.Context, tenant, id string, pack wo
 	return err
 }
 
-// RemoveClaimedPack takes one away.
+// RemoveClaimedPack removes a pack from those that a worker holds.
 func (w *Workers) RemoveClaimedPack(ctx context.Context, tenant, id string, pack workflow.ClaimedPack) error {
 	_, _, err := w.t.Update(ctx, table.Update{
 		Key: workerKey(tenant, id), Delete: table.Item{attrHeldPacks: heldPackSet(pack)}, Condition: "attribute_exists(#pk)",
@@ -163,66 +130,44 @@ func (w *Workers) RemoveClaimedPack(ctx context.Context, tenant, id string, pack
 }
 
 func heldPackSet(held ...workflow.ClaimedPack) table.Value {
-	texts := make([]string, len(held))
+	names := make([]string, len(held))
 	for i, h := range held {
-		texts[i] = string(h)
+		names[i] = string(h)
 	}
-	return &types.AttributeValueMemberSS{Value: texts}
+	return table.StringSet(names...)
 }
 
-// DueWorkers lists workers of one shard that have to be looked at by now. A page's
-// token is the index key of the last one of the page before.
-func (w *Workers) DueWorkers(ctx context.Context, shard int, now time.Time, page workflow.Page) (list workflow.List[workflow.Worker], err error) {
-	index := topology.IndexWorkersDue
-	limit := workflow.DefaultPageSize
-	if page.Limit > 0 {
-		limit = min(page.Limit, workflow.MaxPageSize)
-	}
-	after, err := workerDueStartKey(shard, page.Token)
-	if err != nil {
-		return list, err
-	}
-	var last table.Item
-	for it, err := range w.t.Query(ctx, table.Query{
-		Index:        index.Name,
-		KeyCondition: "#" + index.Partition + " = :shard AND #" + index.Sort + " <= :now",
-		Values:       table.Item{"shard": table.S(strconv.Itoa(shard)), "now": table.N(now.UnixMilli())},
-		StartAfter:   after,
-		PageSize:     limit + 1,
-	}) {
-		if err != nil {
-			return workflow.List[workflow.Worker]{}, err
-		}
-		if len(list.Items) == limit {
-			text := strconv.FormatInt(last.Int(index.Sort), 10) + " " + last.Key().PK + " " + last.Key().SK
-			list.NextToken = base64.RawURLEncoding.EncodeToString([]byte(text))
-			break
-		}
-		list.Items = append(list.Items, workflow.Worker{Tenant: tenantOfKey(it.Key().PK), ID: it.Key().SK})
-		last = it
-	}
-	return list, nil
+// DueWorkers lists the workers of one shard whose state has to be checked by now.
+// Only Tenant and ID are set.
+func (w *Workers) DueWorkers(ctx context.Context, shard int, now time.Time, page workflow.Page) (workflow.List[workflow.Worker], error) {
+	return listDue(ctx, w.t, topology.IndexWorkersDue, shard, time.Time{}, now, page, func(it table.Item) workflow.Worker {
+		tenant, _ := table.SplitTenant(it.Key().PK)
+		return workflow.Worker{Tenant: tenant, ID: it.Key().SK}
+	})
 }
 
-func tenantOfKey(pk string) string {
-	escaped, _, _ := strings.Cut(pk, "#")
-	return table.UnescapeTenant(escaped)
+// workerDocument is what a worker's registration says about it.
+type workerDocument struct {
+	Pool         string    `json:"pool,omitempty"`
+	Blocks       []string  `json:"blocks,omitempty"`
+	Version      string    `json:"version,omitempty"`
+	RegisteredAt time.Time `json:"at,omitzero"`
 }
 
-func workerDueStartKey(shard int, token string) (table.Item, error) {
-	if token == "" {
-		return nil, nil
+func workerOf(it table.Item) (workflow.Worker, error) {
+	var doc workerDocument
+	if err := decodeDocument(it, &doc); err != nil {
+		return workflow.Worker{}, err
 	}
-	text, err := base64.RawURLEncoding.DecodeString(token)
-	parts := strings.SplitN(string(text), " ", 3)
-	if err != nil || len(parts) != 3 {
-		return nil, workflow.Errorf(workflow.CodeInvalid, "the page token is not one of ours")
+	tenant, _ := table.SplitTenant(it.Key().PK)
+	w := workflow.Worker{
+		Tenant: tenant, ID: it.Key().SK,
+		State: statemachines.WorkerState(it.Text(attrState)), Pool: doc.Pool, Blocks: doc.Blocks, Version: doc.Version,
+		RegisteredAt: doc.RegisteredAt, LastSeenAt: table.FromMillis(it.Int(attrLastHeartbeat)), DueAt: table.FromMillis(it.Int(topology.IndexWorkersDue.Sort)),
 	}
-	dueMillis, err := strconv.ParseInt(parts[0], 10, 64)
-	if err != nil {
-		return nil, workflow.Errorf(workflow.CodeInvalid, "the page token is not one of ours")
+	for _, name := range it.StringSet(attrHeldPacks) {
+		w.ClaimedPacks = append(w.ClaimedPacks, workflow.ClaimedPack(name))
 	}
-	after := table.Key{PK: parts[1], SK: parts[2]}.Attributes()
-	after[topology.IndexWorkersDue.Partition], after[topology.IndexWorkersDue.Sort] = table.S(strconv.Itoa(shard)), table.N(dueMillis)
-	return after, nil
+	slices.Sort(w.ClaimedPacks)
+	return w, nil
 }

@@ -2,6 +2,9 @@ package codec
 
 import (
 	"encoding/json"
+	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,17 +23,17 @@ func TestDecodeExecution_RefusesOtherVersions(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, doc := range map[string][]byte{
-		"an unknown form":  append([]byte{99}, good[1:]...),
-		"an unknown field": executionCompressor.Compress([]byte(`{"x":{"novelty":1}}`)),
-		"an unknown part":  executionCompressor.Compress([]byte(`{"x":{},"z":1}`)),
-		"another shape":    executionCompressor.Compress([]byte(`{"x":{},"e":[1,2,["x"]]}`)),
+		"an unknown format":  append([]byte{99}, good[1:]...),
+		"an unknown field":   executionCompressor.Compress([]byte(`{"x":{"novelty":1}}`)),
+		"an unknown member":  executionCompressor.Compress([]byte(`{"x":{},"z":1}`)),
+		"a number as a line": executionCompressor.Compress([]byte(`{"x":{},"e":[1,2,["x"]]}`)),
 	} {
 		if _, err := DecodeExecution(doc); !workflow.Is(err, workflow.CodeUnavailable) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	if _, err := DecodeExecution(append([]byte{1}, "not deflate at all"...)); !workflow.Is(err, workflow.CodeInternal) {
-		t.Errorf("damage: %v", err)
+		t.Errorf("a damaged document: %v", err)
 	}
 	p := &workflow.Pack{}
 	if err := DecodePack(p, packCompressor.Compress([]byte(`{"b":0,"j":[[1,"Q"]]}`))); !workflow.Is(err, workflow.CodeUnavailable) {
@@ -49,7 +52,7 @@ func TestEncodeExecution_RefusesSequenceGap(t *testing.T) {
 	}
 }
 
-// testEvents has events whose texts could be mistaken for shorthand.
+// testEvents has events whose values could be mistaken for the shorthand.
 func testEvents() []workflow.Event {
 	at := time.Date(2026, 11, 21, 5, 15, 10, 999_000_000, time.UTC)
 	return []workflow.Event{
@@ -66,7 +69,7 @@ func testEvents() []workflow.Event {
 
 func TestEncodeEvents_RoundTrips(t *testing.T) {
 	want := testEvents()
-	want[7].Layer = "execution" // an event of no layer is the execution's
+	want[7].Layer = "execution" // an event without a layer gets the execution's
 	packed, err := EncodeEvents(testEvents())
 	if err != nil {
 		t.Fatal(err)
@@ -132,4 +135,37 @@ func TestEncodeExecution_RoundTripsRandomDocuments(t *testing.T) {
 			t.Fatal(diff)
 		}
 	})
+}
+
+// The dictionaries repeat stored JSON tags: a tag that is renamed in package workflow
+// has to be renamed in them too, or documents grow.
+func TestDictionaries_UseStoredTags(t *testing.T) {
+	tags := map[string]bool{}
+	collectTags(reflect.TypeFor[executionDocument](), tags)
+	collectTags(reflect.TypeFor[packDocument](), tags)
+	collectTags(reflect.TypeFor[workflow.JobRecord](), tags)
+	collectTags(reflect.TypeFor[workflow.Update](), tags)
+	data := []string{"device", "executions", "jobs", "locks", "registry", "trigger", "ok", "failed", "skipped", "entities"} // keys of maps and of event data
+	for _, match := range regexp.MustCompile(`"([A-Za-z]+)":`).FindAllStringSubmatch(executionDictionary1+packDictionary1, -1) {
+		if !tags[match[1]] && !slices.Contains(data, match[1]) {
+			t.Errorf("the dictionaries have the tag %q, which no document has", match[1])
+		}
+	}
+}
+
+// collectTags adds the JSON tags of a type and of the types of its fields.
+func collectTags(typ reflect.Type, tags map[string]bool) {
+	switch typ.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Map:
+		collectTags(typ.Elem(), tags)
+	case reflect.Struct:
+		for i := range typ.NumField() {
+			field := typ.Field(i)
+			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+			if field.Anonymous || name != "" && name != "-" && !tags[name+" "+typ.String()] {
+				tags[name], tags[name+" "+typ.String()] = true, true
+				collectTags(field.Type, tags)
+			}
+		}
+	}
 }

@@ -8,12 +8,12 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Events are stored as one array: the number of the first, the millisecond of
-// the first, and a line for each,
+// eventLine is one event as it is stored. Events are one array: the sequence number
+// of the first, the Unix millisecond of the first, and a line for each,
 //
 //	[milliseconds since the previous, type, to, from, step, entity, actor, data, layer]
 //
-// with what is empty at the end left out. A from that is the to of the previous
+// without the empty members at the end. A from that equals the to of the previous
 // line of the same layer is written "=", and a layer that the type's first word
 // implies is left out.
 type eventLine struct {
@@ -30,7 +30,7 @@ type eventLine struct {
 
 const sameAsPrevious = "="
 
-// EncodeEvents writes a page of events.
+// EncodeEvents encodes a page of events.
 func EncodeEvents(events []workflow.Event) ([]byte, error) {
 	lines, err := encodeEventLines(events)
 	if err != nil {
@@ -39,7 +39,7 @@ func EncodeEvents(events []workflow.Event) ([]byte, error) {
 	return executionCompressor.Compress(lines), nil
 }
 
-// DecodeEvents reads it.
+// DecodeEvents decodes a page of events.
 func DecodeEvents(packed []byte) ([]workflow.Event, error) {
 	plain, err := executionCompressor.Decompress(packed)
 	if err != nil {
@@ -81,7 +81,7 @@ func encodeEventLines(events []workflow.Event) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// isEmpty never holds for the first member of a line, which is a number.
+// isEmpty is false for the first member of a line, which is a number.
 func isEmpty(v any) bool {
 	switch v := v.(type) {
 	case string:
@@ -134,8 +134,8 @@ func decodeEventLines(raw json.RawMessage) ([]workflow.Event, error) {
 	return events, nil
 }
 
-// decodeFields reads the members of an array into the places given; members that are
-// not there leave theirs as it is.
+// decodeFields decodes the members of an array into targets. Targets without a
+// member stay as they are.
 func decodeFields(fields []json.RawMessage, targets ...any) error {
 	for i, f := range fields {
 		if i == len(targets) {
@@ -152,7 +152,7 @@ func decodeFields(fields []json.RawMessage, targets ...any) error {
 	return nil
 }
 
-// defaultLayer is the layer that most events of a type are of.
+// defaultLayer is the layer of most events of a type.
 func defaultLayer(eventType string) string {
 	switch word, _, _ := strings.Cut(eventType, "."); word {
 	case "workflow", "step", "job":

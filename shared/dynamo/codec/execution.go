@@ -1,3 +1,14 @@
+// Package codec encodes executions, events and packs for storage, in so few bytes
+// that the state item of a short execution, and a pack of ten jobs, cost one write
+// unit each.
+//
+//   - execution.go: the part of an execution that has no attribute of its own.
+//   - events.go: events, each a line of an array.
+//   - pack.go: job records, in the same way.
+//   - dictionary.go: what the compression starts from.
+//
+// Decoding is strict: it refuses an unknown format, field or code, because a newer
+// version wrote it.
 package codec
 
 import (
@@ -8,17 +19,17 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// executionDocument is the part of a state item that no condition and no index needs.
-// What stands in attributes of its own is left out of X; events are lines.
+// executionDocument is the part of a state item that no condition and no index
+// needs. Fields with an attribute of their own are left empty; events are lines.
 type executionDocument struct {
 	Execution executionBody   `json:"x"`
 	Events    json.RawMessage `json:"e,omitempty"`
 }
 
-// executionBody is an execution without its text form of events.
+// executionBody is an execution without the methods of its type.
 type executionBody workflow.Execution
 
-// EncodeExecution writes the document of a state item.
+// EncodeExecution encodes the document of a state item.
 func EncodeExecution(x *workflow.Execution) ([]byte, error) {
 	d := executionDocument{Execution: executionBody(*x)}
 	d.Execution.Schema, d.Execution.Tenant, d.Execution.ID, d.Execution.State = 0, "", "", ""
@@ -38,7 +49,7 @@ func EncodeExecution(x *workflow.Execution) ([]byte, error) {
 	return executionCompressor.Compress(plain), nil
 }
 
-// DecodeExecution reads it; what stands in attributes is left empty.
+// DecodeExecution decodes it. Fields with an attribute of their own stay empty.
 func DecodeExecution(packed []byte) (*workflow.Execution, error) {
 	plain, err := executionCompressor.Decompress(packed)
 	if err != nil {

@@ -9,12 +9,12 @@ import (
 	"github.com/lockstep-run/lockstep/statemachines"
 )
 
-// packDocument is what changes with every write of a pack. Jobs are lines,
+// packDocument is the part of a pack that changes with every write. Jobs are lines,
 //
-//	[index, code, started, ended, outcome, result, failure, updates, entities, stored]
+//	[index, code, started, ended, outcome, result, failure, updates, entities, resultRef]
 //
-// with what is empty at the end left out, codes as letters, and times as
-// milliseconds since Base, null for none.
+// without the empty members at the end. Codes are letters; times are milliseconds
+// since Base, null for none.
 type packDocument struct {
 	Base int64             `json:"b"`
 	Jobs []json.RawMessage `json:"j"`
@@ -34,7 +34,7 @@ var codesByLetter = func() map[string]workflow.JobCode {
 	return m
 }()
 
-// EncodePack writes what changes of a pack.
+// EncodePack encodes the part of a pack that changes.
 func EncodePack(p *workflow.Pack) ([]byte, error) {
 	d := packDocument{Base: table.Millis(p.ClaimedAt), Cost: p.Cost}
 	since := func(at time.Time) any {
@@ -47,7 +47,7 @@ func EncodePack(p *workflow.Pack) ([]byte, error) {
 		j := &p.Jobs[i]
 		letter, known := codeLetters[j.Code]
 		if !known {
-			return nil, workflow.Errorf(workflow.CodeInternal, "a job cannot be stored with the code %q", j.Code)
+			return nil, workflow.Errorf(workflow.CodeInternal, "job %d has the unknown code %q", j.Index, j.Code)
 		}
 		line := []any{j.Index, letter, since(j.StartedAt), since(j.EndedAt), string(j.Outcome), rawOrNil(j.Result), j.Failure, rawOrNil(j.Updates), j.Entities, j.ResultRef}
 		for isZero(line[len(line)-1]) {
@@ -66,7 +66,7 @@ func EncodePack(p *workflow.Pack) ([]byte, error) {
 	return packCompressor.Compress(plain), nil
 }
 
-// rawOrNil is nil for no value, so that it is left out or null.
+// rawOrNil is nil for an empty value, so that it is left out or null.
 func rawOrNil(r json.RawMessage) any {
 	if len(r) == 0 {
 		return nil
@@ -90,7 +90,7 @@ func isZero(v any) bool {
 	return false
 }
 
-// DecodePack reads it into a pack.
+// DecodePack decodes it into a pack.
 func DecodePack(p *workflow.Pack, packed []byte) error {
 	plain, err := packCompressor.Decompress(packed)
 	if err != nil || len(plain) == 0 {
@@ -123,7 +123,7 @@ func DecodePack(p *workflow.Pack, packed []byte) error {
 			return table.NewerVersionError()
 		}
 		j.StartedAt, j.EndedAt, j.Outcome = at(started), at(ended), statemachines.Outcome(outcome)
-		// Between other members, nothing is null.
+		// An empty member before others is null.
 		if string(j.Result) == "null" {
 			j.Result = nil
 		}

@@ -10,17 +10,18 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Compressor compresses small documents of a known kind. The first byte of what it
-// writes names the form: 0 for bytes as they are, otherwise the dictionary. A
-// dictionary that has been used once must never change; a better one gets the
-// next number, and what the old one wrote stays readable.
+// Compressor compresses small documents of a known kind. The first byte of its
+// output is the format: 0 for uncompressed bytes, otherwise the number of the
+// dictionary. A released dictionary must never change; a better one gets the next
+// number, and documents written with the old one stay readable.
 type Compressor struct {
-	current byte            // the form that is written
-	dicts   map[byte][]byte // the forms that are read
-	writers sync.Pool       // of *flate.Writer with the dictionary of now
+	current byte            // the format that is written
+	dicts   map[byte][]byte // the formats that are read
+	writers sync.Pool       // of *flate.Writer with the current dictionary
 }
 
-// NewCompressor makes a codec that writes the form now and reads all of dicts.
+// NewCompressor makes a compressor that writes the format current and reads all of
+// dicts.
 func NewCompressor(current byte, dicts map[byte][]byte) *Compressor {
 	c := &Compressor{current: current, dicts: dicts}
 	c.writers.New = func() any {
@@ -33,16 +34,16 @@ func NewCompressor(current byte, dicts map[byte][]byte) *Compressor {
 	return c
 }
 
-// Deflate is the codec without a dictionary, for what is large or not ours.
+// Deflate compresses without a dictionary, for large documents and those of users.
 var Deflate = NewCompressor(1, map[byte][]byte{1: nil})
 
-// Compress compresses, if that makes it smaller.
+// Compress compresses plain if that makes it smaller.
 func (c *Compressor) Compress(plain []byte) []byte {
 	var b bytes.Buffer
 	b.WriteByte(c.current)
 	w := c.writers.Get().(*flate.Writer)
 	w.Reset(&b)
-	// A bytes.Buffer takes everything, so the writer cannot fail.
+	// Writing to a bytes.Buffer cannot fail.
 	_, _ = w.Write(plain)
 	_ = w.Close()
 	c.writers.Put(w)
@@ -52,17 +53,17 @@ func (c *Compressor) Compress(plain []byte) []byte {
 	return b.Bytes()
 }
 
-// Decompress is the opposite of Pack. A form that is not known comes from a newer
-// version.
+// Decompress is the inverse of [Compressor.Compress]. An unknown format was written
+// by a newer version.
 func (c *Compressor) Decompress(packed []byte) ([]byte, error) {
 	if len(packed) == 0 {
 		return nil, nil
 	}
-	form, compressed := packed[0], packed[1:]
-	if form == 0 {
+	format, compressed := packed[0], packed[1:]
+	if format == 0 {
 		return compressed, nil
 	}
-	dict, known := c.dicts[form]
+	dict, known := c.dicts[format]
 	if !known {
 		return nil, NewerVersionError()
 	}
@@ -73,8 +74,8 @@ func (c *Compressor) Decompress(packed []byte) ([]byte, error) {
 	return plain, nil
 }
 
-// DecodeStrict decodes a stored document. A field that this version does not know was
-// written by a newer one: to go on would lose it at the next write.
+// DecodeStrict decodes a stored document. It refuses fields that this version does
+// not know: a newer version wrote them, and the next write would lose them.
 func DecodeStrict(plain []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(plain))
 	d.DisallowUnknownFields()
@@ -88,7 +89,7 @@ func DecodeStrict(plain []byte, into any) error {
 	return nil
 }
 
-// EncodeError is the error of a value that cannot be written as a document.
+// EncodeError is the error about a value that cannot be encoded as a document.
 func EncodeError(err error) error {
 	return &workflow.Error{Code: workflow.CodeInternal, Message: "a document cannot be stored", Cause: err}
 }

@@ -17,13 +17,13 @@ type Value = types.AttributeValue
 // another type, gives its zero value.
 type Item map[string]Value
 
-// S makes a text. DynamoDB has no empty sets: leave their attribute out instead.
+// S makes a string.
 func S(s string) Value { return &types.AttributeValueMemberS{Value: s} }
 
 // N makes a whole number.
 func N(n int64) Value { return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)} }
 
-// B makes a value of bytes.
+// B makes a binary value.
 func B(b []byte) Value { return &types.AttributeValueMemberB{Value: b} }
 
 // True makes the value true.
@@ -32,7 +32,8 @@ func True() Value { return &types.AttributeValueMemberBOOL{Value: true} }
 // M makes a map.
 func M(it Item) Value { return &types.AttributeValueMemberM{Value: it} }
 
-// StringSet makes a set of texts.
+// StringSet makes a set of strings. DynamoDB has no empty sets: leave the attribute
+// out instead.
 func StringSet(s ...string) Value { return &types.AttributeValueMemberSS{Value: s} }
 
 // Float makes a number that may have a fraction.
@@ -40,7 +41,7 @@ func Float(f float64) Value {
 	return &types.AttributeValueMemberN{Value: strconv.FormatFloat(f, 'f', -1, 64)}
 }
 
-// NumberSet makes a set of numbers.
+// NumberSet makes a set of whole numbers.
 func NumberSet(ns ...int) Value {
 	set := make([]string, len(ns))
 	for i, n := range ns {
@@ -49,10 +50,10 @@ func NumberSet(ns ...int) Value {
 	return &types.AttributeValueMemberNS{Value: set}
 }
 
-// Key is the item's key.
+// Key returns the item's key.
 func (it Item) Key() Key { return Key{it.Text(topology.AttrPK), it.Text(topology.AttrSK)} }
 
-// Text is a string attribute.
+// Text returns a string attribute.
 func (it Item) Text(name string) string {
 	if v, ok := it[name].(*types.AttributeValueMemberS); ok {
 		return v.Value
@@ -60,7 +61,7 @@ func (it Item) Text(name string) string {
 	return ""
 }
 
-// Int is a whole number.
+// Int returns a whole number.
 func (it Item) Int(name string) int64 {
 	if v, ok := it[name].(*types.AttributeValueMemberN); ok {
 		n, _ := strconv.ParseInt(v.Value, 10, 64)
@@ -69,7 +70,7 @@ func (it Item) Int(name string) int64 {
 	return 0
 }
 
-// Float is a number.
+// Float returns a number.
 func (it Item) Float(name string) float64 {
 	if v, ok := it[name].(*types.AttributeValueMemberN); ok {
 		f, _ := strconv.ParseFloat(v.Value, 64)
@@ -78,7 +79,7 @@ func (it Item) Float(name string) float64 {
 	return 0
 }
 
-// Bytes is a binary attribute.
+// Bytes returns a binary attribute.
 func (it Item) Bytes(name string) []byte {
 	if v, ok := it[name].(*types.AttributeValueMemberB); ok {
 		return v.Value
@@ -86,7 +87,7 @@ func (it Item) Bytes(name string) []byte {
 	return nil
 }
 
-// Map is a map, or what is there of it: nil if nothing.
+// Map returns a map; nil if absent.
 func (it Item) Map(name string) Item {
 	if v, ok := it[name].(*types.AttributeValueMemberM); ok {
 		return v.Value
@@ -94,10 +95,10 @@ func (it Item) Map(name string) Item {
 	return nil
 }
 
-// Has reports whether the attribute is there.
+// Has reports whether the item has the attribute.
 func (it Item) Has(name string) bool { _, ok := it[name]; return ok }
 
-// StringSet is a set of strings, in no order.
+// StringSet returns a set of strings, in no order.
 func (it Item) StringSet(name string) []string {
 	if v, ok := it[name].(*types.AttributeValueMemberSS); ok {
 		return v.Value
@@ -105,7 +106,7 @@ func (it Item) StringSet(name string) []string {
 	return nil
 }
 
-// NumberSet is a set of whole numbers, in no order.
+// NumberSet returns a set of whole numbers, in no order.
 func (it Item) NumberSet(name string) []int {
 	v, ok := it[name].(*types.AttributeValueMemberNS)
 	if !ok {
@@ -120,10 +121,10 @@ func (it Item) NumberSet(name string) []int {
 	return ns
 }
 
-// AttrSchema is the version of an item's form; absent means 1.
+// AttrSchema is the attribute with an item's schema version; absent means 1.
 const AttrSchema = "schema"
 
-// checkSchema refuses an item that a newer version has written.
+// checkSchema refuses an item that a newer version wrote.
 func (it Item) checkSchema() error {
 	if it.Int(AttrSchema) > workflow.SchemaVersion {
 		return NewerVersionError()
@@ -131,13 +132,13 @@ func (it Item) checkSchema() error {
 	return nil
 }
 
-// NewerVersionError is the error of everything that a newer version has written.
+// NewerVersionError is the error about stored data that a newer version wrote.
 func NewerVersionError() error {
 	return workflow.Errorf(workflow.CodeUnavailable, "the item was written by a newer version of the engine")
 }
 
-// Size is what DynamoDB counts an item as, in bytes: names and values in UTF-8,
-// numbers at half a byte a digit.
+// Size is the size of an item in bytes, as DynamoDB counts it: names and values in
+// UTF-8, numbers at half a byte per digit.
 func (it Item) Size() int {
 	n := 0
 	for name, v := range it {
@@ -158,7 +159,7 @@ func (it Item) Size() int {
 				n += numberSize(s)
 			}
 		case *types.AttributeValueMemberM:
-			n += 3 + len(v.Value) + Item(v.Value).Size() // a map costs three bytes, and one for each member
+			n += 3 + len(v.Value) + Item(v.Value).Size() // a map counts three bytes, and one for each member
 		default:
 			n++
 		}
@@ -168,8 +169,7 @@ func (it Item) Size() int {
 
 func numberSize(digits string) int { return (len(digits)+1)/2 + 1 }
 
-// Millis is a time as it is stored, in Unix milliseconds, 0 for none; At is the
-// opposite.
+// Millis is a time as it is stored, in Unix milliseconds; 0 for none.
 func Millis(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -177,7 +177,7 @@ func Millis(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// FromMillis is the time of a stored millisecond, none for 0.
+// FromMillis is the inverse of [Millis], in UTC.
 func FromMillis(ms int64) time.Time {
 	if ms == 0 {
 		return time.Time{}

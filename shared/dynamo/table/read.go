@@ -2,6 +2,7 @@ package table
 
 import (
 	"context"
+	"iter"
 	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -31,12 +32,12 @@ func (t *Table) Get(ctx context.Context, key Key) (Item, error) {
 }
 
 const (
-	batchKeys        = 100 // BatchGetItem takes no more
+	batchKeys        = 100 // the most that BatchGetItem takes
 	batchConcurrency = 8   // batches of one call in flight at a time
 )
 
-// GetMany reads items by key; absent ones are left out, keys may repeat. only,
-// if given, names the attributes to return.
+// GetMany reads items by key; absent ones are left out, keys may repeat.
+// projection, if given, names the attributes to return besides the keys.
 func (t *Table) GetMany(ctx context.Context, keys []Key, consistent bool, projection ...string) (map[Key]Item, error) {
 	byKey := make(map[Key]Item, len(keys))
 	var distinct []Key
@@ -70,18 +71,15 @@ func (t *Table) GetMany(ctx context.Context, keys []Key, consistent bool, projec
 	return byKey, nil
 }
 
-// getBatch reads one batch. What the service leaves unprocessed is asked for again
-// after a pause; only answers without any progress count as tries.
-func (t *Table) getBatch(ctx context.Context, keys []Key, strong bool, only []string) ([]Item, error) {
-	want := types.KeysAndAttributes{ConsistentRead: &strong}
+// getBatch reads one batch. It asks again, after a pause, for the keys that
+// DynamoDB leaves unprocessed; only answers without any item count as tries.
+func (t *Table) getBatch(ctx context.Context, keys []Key, consistent bool, attributes []string) ([]Item, error) {
+	want := types.KeysAndAttributes{ConsistentRead: &consistent}
 	for _, k := range keys {
 		want.Keys = append(want.Keys, k.Attributes())
 	}
-	if len(only) > 0 {
-		projection := "#pk, #sk"
-		for _, name := range only {
-			projection += ", #" + name
-		}
+	if len(attributes) > 0 {
+		projection := projectionOf(attributes)
 		want.ProjectionExpression, want.ExpressionAttributeNames = &projection, attributeNames(projection)
 	}
 	var items []Item
@@ -115,20 +113,32 @@ func (t *Table) getBatch(ctx context.Context, keys []Key, strong bool, only []st
 }
 
 // Query asks for the items of one partition, of the table or of an index, in
-// order of their sort key.
+// order of their sort keys.
 type Query struct {
-	KeyCondition string // condition in the notation of [Change], on the partition and perhaps the sort key
+	KeyCondition string // in the notation of [Update], on the partition key and perhaps the sort key
 	Values       Item
-	Index        string // empty is the table
+	Index        string // "" is the table
 	Consistent   bool   // never with an index
 	Descending   bool
-	StartAfter   Item     // the keys, all that the index has, of the item behind which to begin; nil is the beginning
-	PageSize     int      // items read at a time; 0 leaves it to the service
+	StartAfter   Item     // all keys of the table and the index of the item to start after; nil starts at the first
+	PageSize     int      // items read at a time; 0 leaves it to DynamoDB
 	Projection   []string // attributes to return besides the keys; all if empty
 }
 
-// Query reads lazily, a page at a time: who stops early has paid for no more
-// than the pages begun.
+// projectionOf is the projection expression of some attributes and the keys.
+func projectionOf(attributes []string) string {
+	projection := "#pk, #sk"
+	for _, name := range attributes {
+		projection += ", #" + name
+	}
+	return projection
+}
+
+// Rows are the items that a query answers.
+type Rows = iter.Seq2[Item, error]
+
+// Query reads lazily, a page at a time: a caller that stops early pays only for the
+// pages that were read.
 func (t *Table) Query(ctx context.Context, q Query) Rows {
 	return func(yield func(Item, error) bool) {
 		in := &dynamodb.QueryInput{
@@ -149,10 +159,7 @@ func (t *Table) Query(ctx context.Context, q Query) Rows {
 		}
 		projection := ""
 		if len(q.Projection) > 0 {
-			projection = "#pk, #sk"
-			for _, name := range q.Projection {
-				projection += ", #" + name
-			}
+			projection = projectionOf(q.Projection)
 			in.ProjectionExpression = &projection
 		}
 		in.ExpressionAttributeNames = attributeNames(q.KeyCondition, projection)
@@ -176,6 +183,51 @@ func (t *Table) Query(ctx context.Context, q Query) Rows {
 				return
 			}
 			in.ExclusiveStartKey = out.LastEvaluatedKey
+		}
+	}
+}
+
+// Merge merges several ordered answers into one. It reads their first pages in
+// parallel and ends at the first error.
+func Merge(ctx context.Context, less func(a, b Item) bool, parts []Rows) Rows {
+	type part struct {
+		next func() (Item, error, bool)
+		stop func()
+		head Item
+		err  error
+		more bool
+	}
+	return func(yield func(Item, error) bool) {
+		streams := make([]part, len(parts))
+		for i := range streams {
+			streams[i].next, streams[i].stop = iter.Pull2(parts[i])
+			defer streams[i].stop()
+		}
+		advance := func(p *part) { p.head, p.err, p.more = p.next() }
+		err := parallel.Each(ctx, len(streams), len(streams), func(_ context.Context, i int) error {
+			advance(&streams[i])
+			return nil
+		})
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		for {
+			var first *part
+			for i := range streams {
+				p := &streams[i]
+				if p.err != nil {
+					yield(nil, p.err)
+					return
+				}
+				if p.more && (first == nil || less(p.head, first.head)) {
+					first = p
+				}
+			}
+			if first == nil || !yield(first.head, nil) {
+				return
+			}
+			advance(first)
 		}
 	}
 }

@@ -13,19 +13,19 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// A call is tried so often, with full jitter between nothing and a pause that
-// doubles from the first to the longest one.
+// A call is made at most maxAttempts times. The pauses have full jitter: between
+// nothing and a bound that doubles from baseBackoff up to maxBackoff.
 const (
 	maxAttempts = 8
 	baseBackoff = 25 * time.Millisecond
 	maxBackoff  = 1600 * time.Millisecond
 )
 
-var errUnprocessed = errors.New("keys stay unprocessed")
+var errUnprocessed = errors.New("keys remain unprocessed")
 
-// retry calls until the call succeeds, fails for a reason that repeating does
-// not change, or the tries or the context's time are used up. A condition that
-// did not hold is returned as the service put it; every other error is typed.
+// retry repeats a call until it succeeds, fails with an error that a retry does not
+// change, or the attempts or the context's time are used up. It returns a failed
+// condition as the SDK's error, and every other error with a code.
 func (t *Table) retry(ctx context.Context, call func(context.Context) error) error {
 	for try := 0; ; try++ {
 		err := call(ctx)
@@ -48,7 +48,7 @@ func (t *Table) retry(ctx context.Context, call func(context.Context) error) err
 	}
 }
 
-// backoff waits before the next try, unless the context ends before the wait does.
+// backoff waits before the next attempt; it is an error if the context ends first.
 func backoff(ctx context.Context, try int) error {
 	d := rand.N(min(baseBackoff<<try, maxBackoff))
 	if end, ok := ctx.Deadline(); ok && time.Until(end) <= d {
@@ -64,8 +64,8 @@ func backoff(ctx context.Context, try int) error {
 	}
 }
 
-// transientCodes names the errors of the service that pass by themselves. The SDK by
-// itself does not repeat a transaction conflict.
+// transientCodes are the codes of DynamoDB's transient errors. The SDK does not
+// retry a transaction conflict.
 var transientCodes = map[string]bool{
 	"ProvisionedThroughputExceededException": true,
 	"ThrottlingException":                    true,
@@ -79,8 +79,8 @@ var transientCodes = map[string]bool{
 	"RequestTimeout":                         true,
 }
 
-// isTransient reports whether repeating the call can help. An error that the
-// service did not put in words is one of the way there or back.
+// isTransient reports whether a retry can help. An error that does not come from
+// the service is one of the network.
 func isTransient(err error) bool {
 	var api smithy.APIError
 	if errors.As(err, &api) {
@@ -91,7 +91,7 @@ func isTransient(err error) bool {
 	return !errors.As(err, &params) && !errors.As(err, &serialization)
 }
 
-// classify types an error that is there to stay.
+// classify gives a permanent error its code.
 func (t *Table) classify(err error) error {
 	var api smithy.APIError
 	if errors.As(err, &api) && strings.Contains(strings.ToLower(api.ErrorMessage()), "size") &&
@@ -102,18 +102,18 @@ func (t *Table) classify(err error) error {
 	if isMalformed(err) {
 		code = workflow.CodeInternal
 	}
-	return &workflow.Error{Code: code, Message: "the " + t.role + " table refused a call", Cause: err}
+	return &workflow.Error{Code: code, Message: "the " + t.role + " table refused the request", Cause: err}
 }
 
-// isMalformed reports whether a call was refused for what it says, which is our own
-// mistake and the same the next time. Every other refusal (permissions, keys,
-// credentials, a table that is missing) is for somebody to put right, and until
-// then says nothing about the run at hand.
+// isMalformed reports whether a call was refused for its content, which is a bug of
+// ours and will fail again. Every other refusal (permissions, keys, credentials, a
+// missing table) has to be corrected by an operator and is not the fault of the
+// execution.
 func isMalformed(err error) bool {
 	var api smithy.APIError
 	return !errors.As(err, &api) || api.ErrorCode() == "ValidationException" || api.ErrorCode() == "SerializationException"
 }
 
 func (t *Table) unavailable(err error) error {
-	return &workflow.Error{Code: workflow.CodeUnavailable, Message: "the " + t.role + " table does not answer", Cause: err}
+	return &workflow.Error{Code: workflow.CodeUnavailable, Message: "the " + t.role + " table is unavailable", Cause: err}
 }

@@ -16,12 +16,12 @@ import (
 func TestTenantPrefix_IsNeverPrefixOfAnotherTenant(t *testing.T) {
 	names := []string{"a", "a#b", "a#", "#a", "a%23b", "a%", "%", "#", "a%25#", ""}
 	for _, a := range names {
-		if got := UnescapeTenant(strings.TrimSuffix(TenantPrefix(a), "#")); got != a {
-			t.Errorf("%q came back as %q", a, got)
+		if got, rest := SplitTenant(TenantPrefix(a) + "x#y"); got != a || rest != "x#y" {
+			t.Errorf("%q was split into %q and %q", a, got, rest)
 		}
 		for _, b := range names {
 			if a != b && strings.HasPrefix(TenantPrefix(b), TenantPrefix(a)) {
-				t.Errorf("%q begins with %q", TenantPrefix(b), TenantPrefix(a))
+				t.Errorf("%q starts with %q", TenantPrefix(b), TenantPrefix(a))
 			}
 		}
 	}
@@ -43,18 +43,18 @@ func rows(err error, ids ...string) Rows {
 func byID(a, b Item) bool { return a.Text("id") < b.Text("id") }
 
 func TestMerge_KeepsOrderAndStopsAtError(t *testing.T) {
-	failure := errors.New("trouble")
+	failure := errors.New("failed")
 	for name, c := range map[string]struct {
 		parts []Rows
 		want  string
 		err   error
 	}{
-		"nothing":        {nil, "", nil},
-		"empty parts":    {[]Rows{rows(nil), rows(nil)}, "", nil},
-		"interleaved":    {[]Rows{rows(nil, "a", "d", "e"), rows(nil), rows(nil, "b", "c", "f")}, "abcdef", nil},
-		"alike":          {[]Rows{rows(nil, "a", "b"), rows(nil, "a", "b")}, "aabb", nil},
-		"trouble at end": {[]Rows{rows(failure, "a"), rows(nil, "b", "c")}, "a", failure},
-		"trouble first":  {[]Rows{rows(failure), rows(nil, "b", "c")}, "", failure},
+		"no parts":     {nil, "", nil},
+		"empty parts":  {[]Rows{rows(nil), rows(nil)}, "", nil},
+		"interleaved":  {[]Rows{rows(nil, "a", "d", "e"), rows(nil), rows(nil, "b", "c", "f")}, "abcdef", nil},
+		"equal":        {[]Rows{rows(nil, "a", "b"), rows(nil, "a", "b")}, "aabb", nil},
+		"error at end": {[]Rows{rows(failure, "a"), rows(nil, "b", "c")}, "a", failure},
+		"error first":  {[]Rows{rows(failure), rows(nil, "b", "c")}, "", failure},
 	} {
 		got, last := "", error(nil)
 		for it, err := range Merge(context.Background(), byID, c.parts) {
@@ -82,26 +82,26 @@ func TestCompressor_RoundTrips(t *testing.T) {
 			}
 			got, err := c.Decompress(packed)
 			if err != nil || string(got) != text {
-				t.Errorf("%q came back as %q: %v", text, got, err)
+				t.Errorf("%q was decompressed to %q: %v", text, got, err)
 			}
 		}
 		if got, err := newer.Decompress(older.Compress([]byte(text))); err != nil || string(got) != text {
-			t.Errorf("what an older form wrote came back as %q: %v", got, err)
+			t.Errorf("text written with the older dictionary was decompressed to %q: %v", got, err)
 		}
 	}
 	if _, err := NewCompressor(1, map[byte][]byte{1: nil}).Decompress(newer.Compress([]byte(strings.Repeat("new words", 9)))); !workflow.Is(err, workflow.CodeUnavailable) {
-		t.Errorf("a form of the future: %v", err)
+		t.Errorf("an unknown format: %v", err)
 	}
 	truncated := Deflate.Compress([]byte(strings.Repeat("cut ", 100)))
 	if _, err := Deflate.Decompress(truncated[:len(truncated)-3]); !workflow.Is(err, workflow.CodeInternal) {
-		t.Errorf("a document cut short: %v", err)
+		t.Errorf("a truncated document: %v", err)
 	}
 }
 
 func TestItem_OtherTypesReadAsZero(t *testing.T) {
 	it := Item{"s": S("x"), "n": Float(1.5), "ns": NumberSet(3, 1), "ss": StringSet("a"), "yes": True(), "b": B([]byte("q"))}
 	if it.Text("n") != "" || it.Int("s") != 0 || it.Float("s") != 0 || it.Bytes("s") != nil || it.StringSet("ns") != nil || it.NumberSet("ss") != nil {
-		t.Error("a kind was taken for another")
+		t.Error("a value of one type was read as another")
 	}
 	if it.Float("n") != 1.5 || !slices.Equal(it.NumberSet("ns"), []int{3, 1}) || !it.Has("yes") || it.Has("no") {
 		t.Errorf("read %v", it)
@@ -114,9 +114,8 @@ func TestItem_OtherTypesReadAsZero(t *testing.T) {
 	}
 }
 
-// What the service refuses for permissions, keys, credentials or a missing table
-// is not the run's fault and may pass: only a call that is wrong in itself stays
-// as it is.
+// Refusals for permissions, keys, credentials or a missing table are not the
+// execution's fault and may pass; only a malformed call fails for good.
 func TestTable_ClassifiesServiceErrors(t *testing.T) {
 	one := &Table{role: "engine"}
 	for code, want := range map[string]workflow.Code{
@@ -138,6 +137,6 @@ func TestTable_ClassifiesServiceErrors(t *testing.T) {
 	}
 	err := one.retry(t.Context(), func(context.Context) error { return &smithy.SerializationError{Err: errors.New("no")} })
 	if !workflow.Is(err, workflow.CodeInternal) {
-		t.Errorf("a call that cannot be written: %v", err)
+		t.Errorf("a call that cannot be serialized: %v", err)
 	}
 }

@@ -4,9 +4,8 @@ package mutation
 const (
 	dynamoLocks   = "shared/dynamo/locks.go"
 	dynamoWaiters = "shared/dynamo/waiters.go"
-	dynamoCommit  = "shared/dynamo/commit.go"
+	dynamoCommit  = "shared/dynamo/executions.go"
 	dynamoPacks   = "shared/dynamo/packs.go"
-	dynamoClaims  = "shared/dynamo/pack_claims.go"
 	dynamoDone    = "shared/dynamo/done_set.go"
 )
 
@@ -15,8 +14,8 @@ const (
 func Adapters() []Mutation {
 	return []Mutation{
 		{Name: "dynamo: a lock is taken whatever its revision", Edits: []Edit{{dynamoLocks, `c.Condition, c.Values = "#rev = :seen", table.Item{"seen": table.N(seen)}`, `c.Condition, c.Values = "#rev >= :seen", table.Item{"seen": table.N(0)}`}}},
-		{Name: "dynamo: a take is recognised by its owner alone", Edits: []Edit{{dynamoLocks, "return old.Text(attrOwner) == owner && old.Int(attrOwnerEpoch) == epoch && old.Int(attrLockToken) == seen+1, nil", "return old.Text(attrOwner) == owner || true, nil"}}},
-		{Name: "dynamo: the token does not increase", Edits: []Edit{{dynamoLocks, "attrLockToken: table.N(seen + 1), attrRev: table.N(seen + 1), attrLockedSince: table.N(now.UnixMilli()),", "attrLockToken: table.N(1), attrRev: table.N(seen + 1), attrLockedSince: table.N(now.UnixMilli()),"}}},
+		{Name: "dynamo: a take is recognised by its owner alone", Edits: []Edit{{dynamoLocks, "return old.Text(attrOwner) == owner && old.Int(attrOwnerEpoch) == epoch && old.Int(attrToken) == seen+1, nil", "return old.Text(attrOwner) == owner || true, nil"}}},
+		{Name: "dynamo: the token does not increase", Edits: []Edit{{dynamoLocks, "attrToken: table.N(seen + 1), attrRev: table.N(seen + 1), attrLockedSince: table.N(now.UnixMilli()),", "attrToken: table.N(1), attrRev: table.N(seen + 1), attrLockedSince: table.N(now.UnixMilli()),"}}},
 		{Name: "dynamo: joining a shared lock does not raise the revision", Edits: []Edit{{dynamoLocks, `"#token = #rev + :one", "#rev = #rev + :one"}`, `"#token = #rev + :one"}`}}},
 		{Name: "dynamo: a waiter registers with an execution that has released", Edits: []Edit{{dynamoWaiters, `		Condition: condition + " AND (`, `		Condition: "(" + condition + " OR attribute_exists(#pk)) AND (`}}},
 		{Name: "dynamo: an execution that backs off forgets its waiters", Edits: []Edit{{dynamoCommit, "\treturn old.StringSet(attrWaiters), true, nil", "	return nil, true, nil"}}},
@@ -25,8 +24,8 @@ func Adapters() []Mutation {
 	if release`, `Condition: "#version <> :seen OR #version = :seen", Values: table.Item{"seen": table.N(seen)},
 	}
 	if release`}}},
-		{Name: "dynamo: a takeover compares only the token", Edits: []Edit{{dynamoClaims, "return p.putPack(ctx, next, ifLeaseUnchanged+andNotCancelled, leaseValues(seen))", "return p.putPack(ctx, next, ifTokenHeld+andNotCancelled, tokenValues(seen.Token))"}}},
-		{Name: "dynamo: a claim overwrites another", Edits: []Edit{{dynamoClaims, `// Claim puts p if the item is absent.
+		{Name: "dynamo: a takeover compares only the token", Edits: []Edit{{dynamoPacks, "return p.putPack(ctx, next, ifLeaseUnchanged+andNotCancelled, leaseValues(seen))", "return p.putPack(ctx, next, ifTokenHeld+andNotCancelled, tokenValues(seen.Token))"}}},
+		{Name: "dynamo: a claim overwrites another", Edits: []Edit{{dynamoPacks, `// Claim puts p if the item is absent.
 func (p *Packs) Claim(ctx context.Context, pack *workflow.Pack) (bool, *workflow.Pack, error) {
 	return p.putPack(ctx, pack, table.IfAbsent, nil)`, `// Claim puts p if the item is absent.
 func (p *Packs) Claim(ctx context.Context, pack *workflow.Pack) (bool, *workflow.Pack, error) {

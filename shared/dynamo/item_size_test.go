@@ -2,11 +2,13 @@ package dynamo
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 
 	"github.com/lockstep-run/lockstep/shared/dynamo/table"
 	"github.com/lockstep-run/lockstep/shared/topology"
@@ -14,8 +16,8 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// shortExecution is a run of one step over one device, at its end, as the engine
-// leaves it.
+// shortExecution is an acknowledged execution of one step over one device, as the
+// engine stores it.
 func shortExecution() *workflow.Execution {
 	start := time.Date(2026, 11, 21, 5, 15, 10, 123_000_000, time.UTC)
 	at := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
@@ -49,37 +51,37 @@ func shortExecution() *workflow.Execution {
 			DynamoRequests: 19, QueueRequests: 3, Invocations: 2.1,
 		},
 	}
-	event := func(ms int, e sm.Event, from, to, step, actor, data string) {
+	add := func(ms int, e sm.Event, from, to, step, actor, data string) {
 		x.Sequence++
 		layer := "execution"
 		if word, _, _ := strings.Cut(string(e), "."); word == "workflow" || word == "step" {
 			layer = word
 		}
-		one := workflow.Event{Sequence: x.Sequence, At: at(ms), Layer: layer, Type: string(e), From: from, To: to, Step: step, Actor: actor}
+		event := workflow.Event{Sequence: x.Sequence, At: at(ms), Layer: layer, Type: string(e), From: from, To: to, Step: step, Actor: actor}
 		if data != "" {
-			one.Data = json.RawMessage(data)
+			event.Data = json.RawMessage(data)
 		}
-		x.Events = append(x.Events, one)
+		x.Events = append(x.Events, event)
 	}
-	event(0, sm.EventExecutionCreated, "", "NEW", "", "local", `{"workflow":"fleet/upgrade_firmware:1.0.0"}`)
-	event(9, sm.EventExecutionValidated, "NEW", "VALID", "", "", "")
-	event(9, sm.EventExecutionReady, "VALID", "READY", "", "", "")
-	event(9, sm.EventDiscoveryStarted, "READY", "RESOURCE_DISCOVERY", "", "", "")
-	event(13, sm.EventDiscoveryCompleted, "RESOURCE_DISCOVERY", "RESOURCES_DISCOVERED", "", "", `{"entities":1}`)
-	event(13, sm.EventExecutionScheduled, "RESOURCES_DISCOVERED", "SCHEDULED", "", "", "")
-	event(13, sm.EventLockRequested, "SCHEDULED", "LOCKING", "", "", "")
-	event(41, sm.EventLockGranted, "LOCKING", "LOCKED", "", "", "")
-	event(41, sm.EventExecutionStarted, "LOCKED", "RUNNING", "", "", "")
-	event(41, sm.EventWorkflowInitialized, "PENDING", "RUNNING", "", "", "")
-	event(41, sm.EventStepEntered, "PENDING", "RUNNING", "upgrade", "", `{"jobs":1}`)
-	event(1873, sm.EventStepExited, "RUNNING", "COMPLETED", "upgrade", "", `{"ok":1}`)
-	event(1873, sm.EventWorkflowCompleted, "RUNNING", "COMPLETED", "", "", "")
-	event(1873, sm.EventExecutionCompleted, "RUNNING", "COMPLETED", "", "", "")
-	event(1890, sm.EventExecutionAcknowledged, "COMPLETED", "COMPLETED_ACK", "", "", "")
+	add(0, sm.EventExecutionCreated, "", "NEW", "", "local", `{"workflow":"fleet/upgrade_firmware:1.0.0"}`)
+	add(9, sm.EventExecutionValidated, "NEW", "VALID", "", "", "")
+	add(9, sm.EventExecutionReady, "VALID", "READY", "", "", "")
+	add(9, sm.EventDiscoveryStarted, "READY", "RESOURCE_DISCOVERY", "", "", "")
+	add(13, sm.EventDiscoveryCompleted, "RESOURCE_DISCOVERY", "RESOURCES_DISCOVERED", "", "", `{"entities":1}`)
+	add(13, sm.EventExecutionScheduled, "RESOURCES_DISCOVERED", "SCHEDULED", "", "", "")
+	add(13, sm.EventLockRequested, "SCHEDULED", "LOCKING", "", "", "")
+	add(41, sm.EventLockGranted, "LOCKING", "LOCKED", "", "", "")
+	add(41, sm.EventExecutionStarted, "LOCKED", "RUNNING", "", "", "")
+	add(41, sm.EventWorkflowInitialized, "PENDING", "RUNNING", "", "", "")
+	add(41, sm.EventStepEntered, "PENDING", "RUNNING", "upgrade", "", `{"jobs":1}`)
+	add(1873, sm.EventStepExited, "RUNNING", "COMPLETED", "upgrade", "", `{"ok":1}`)
+	add(1873, sm.EventWorkflowCompleted, "RUNNING", "COMPLETED", "", "", "")
+	add(1873, sm.EventExecutionCompleted, "RUNNING", "COMPLETED", "", "", "")
+	add(1890, sm.EventExecutionAcknowledged, "COMPLETED", "COMPLETED_ACK", "", "", "")
 	return x
 }
 
-// stateItem is the whole item of an execution.
+// stateItem returns the whole state item of an execution.
 func stateItem(t *testing.T, x *workflow.Execution) table.Item {
 	t.Helper()
 	it, _, err := executionAttributes(x)
@@ -98,15 +100,15 @@ func TestStore_ShortExecutionFitsOneWriteUnit(t *testing.T) {
 		t.Fatal(err)
 	}
 	it := stateItem(t, x)
-	t.Logf("state item %d bytes, of which the document %d; as plain JSON %d", it.Size(), len(it.Bytes(attrDocument)), len(plain))
+	t.Logf("state item %d bytes, document %d, plain JSON %d", it.Size(), len(it.Bytes(attrDocument)), len(plain))
 	if it.Size() >= 1024 {
-		t.Errorf("%d bytes are more than one write unit", it.Size())
+		t.Errorf("%d bytes cost more than one write unit", it.Size())
 	}
 	back, err := executionOf(it)
 	if err != nil {
 		t.Fatal(err)
 	}
-	x.ItemBytes = it.Size() // what is read says what it weighs
+	x.ItemBytes = it.Size() // a read sets it
 	if diff := cmp.Diff(x, back); diff != "" {
 		t.Error(diff)
 	}
@@ -120,6 +122,30 @@ func TestStore_ReadsLargeState(t *testing.T) {
 		t.Fatal(err)
 	}
 	if back.Reason != x.Reason {
-		t.Error("the reason came back changed")
+		t.Error("the reason has changed")
+	}
+}
+
+func TestPacks_TenJobsFitOneWriteUnit(t *testing.T) {
+	start := time.Date(2026, 11, 21, 5, 15, 10, 123_000_000, time.UTC)
+	p := &workflow.Pack{
+		Key:   workflow.PackKey{Tenant: "default", Execution: "019aa4b2-6c1f-7d3e-9a41-5be0c6f1d2a7", StepRunOrdinal: 1, StepRunSeq: 2, Lane: 12, Attempt: 1},
+		State: workflow.PackFinished, Token: 1, Lease: start.Add(time.Minute), Nonce: uuid.NewString(),
+		Worker: "lockstep-worker-8f2c1d", ClaimedAt: start, FinishedAt: start.Add(900 * time.Millisecond),
+		Cost: workflow.Cost{WriteUnits: map[string]float64{"jobs": 2}, DynamoRequests: 2, QueueRequests: 0.1},
+	}
+	for i := range 10 {
+		p.Jobs = append(p.Jobs, workflow.JobRecord{
+			Index: 120 + i, Code: workflow.JobCodeOK, StartedAt: start.Add(time.Duration(i*3) * time.Millisecond), EndedAt: start.Add(time.Duration(100+i*37) * time.Millisecond),
+			Outcome: "OK", Result: json.RawMessage(fmt.Sprintf(`{"version":"17.3.4","boots":%d,"uptime":%d}`, i, 1000+i*i)),
+		})
+	}
+	it, err := packItem(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("pack item %d bytes, document %d", it.Size(), len(it.Bytes(attrDocument)))
+	if it.Size() >= 1024 {
+		t.Errorf("%d bytes cost more than one write unit", it.Size())
 	}
 }

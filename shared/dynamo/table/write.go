@@ -7,39 +7,42 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/lockstep-run/lockstep/shared/parallel"
+	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
-// Update is an update of one item, which comes to be if it is absent. In If, an
-// attribute is written #name and a value :name, the latter given in With.
+// Update is an update of one item; it creates the item if it is absent. In
+// Condition, an attribute is written #name, and a value from Values :name.
 type Update struct {
 	Key    Key
 	Set    Item
-	Remove []string // attributes, or places within them as in Within
+	Remove []string // attributes, or paths within them as in SetExpressions
 	Add    Item
 	Delete Item // members of sets
 
-	// SetExpressions sets places inside attributes, or by arithmetic: "#map.#place =
-	// :value" and the like, in the notation of If. Named says what a place is
-	// called whose name is no plain word.
+	// SetExpressions set paths inside attributes, or by arithmetic: "#map.#member =
+	// :value" and the like, in the notation of Condition. Names maps an alias to the
+	// name of a member that is not a plain word.
 	SetExpressions []string
 	Names          map[string]string
 
 	Condition string
 	Values    Item
 
-	Return types.ReturnValue // what a write that was done returns; nothing if empty
+	Return types.ReturnValue // what a successful write returns; nothing if empty
 }
 
-// Update writes a change. If its condition does not hold, ok is false and the
-// answer is the item as it stands, nil if absent. If it was done, the answer is
-// what Return asks for.
+// Update writes an item. If the condition fails, ok is false and answer is the item
+// as it is, nil if absent. Otherwise answer is what Return asks for.
 //
-// A call whose reply is lost is repeated, and then may fail its own condition:
-// the caller has to look for its own mark in the item.
+// A call whose reply is lost is repeated and may then fail its own condition: the
+// caller has to look for its own mark in the item.
 func (t *Table) Update(ctx context.Context, c Update) (ok bool, answer Item, err error) {
 	in := &dynamodb.UpdateItemInput{
 		TableName:                           &t.name,
@@ -85,14 +88,15 @@ func (t *Table) Update(ctx context.Context, c Update) (ok bool, answer Item, err
 	})
 }
 
-// Put writes a whole item, under a condition in the notation of [Change].
-func (t *Table) Put(ctx context.Context, it Item, condition string, with Item) (ok bool, old Item, err error) {
+// Put writes a whole item, under a condition in the notation of [Update]; "" is no
+// condition. ok and old are as of [Table.Update].
+func (t *Table) Put(ctx context.Context, it Item, condition string, values Item) (ok bool, old Item, err error) {
 	in := &dynamodb.PutItemInput{
 		TableName:                           &t.name,
 		Item:                                it,
 		ConditionExpression:                 stringOrNil(condition),
 		ExpressionAttributeNames:            attributeNames(condition),
-		ExpressionAttributeValues:           attributeValues(with),
+		ExpressionAttributeValues:           attributeValues(values),
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	}
 	return t.write(ctx, func(ctx context.Context) (Item, error) {
@@ -101,7 +105,7 @@ func (t *Table) Put(ctx context.Context, it Item, condition string, with Item) (
 	})
 }
 
-// IfAbsent is the condition that there is no item under the key.
+// IfAbsent is the condition that there is no item with the key.
 const IfAbsent = "attribute_not_exists(#pk)"
 
 func (t *Table) write(ctx context.Context, send func(context.Context) (Item, error)) (ok bool, answer Item, err error) {
@@ -121,6 +125,28 @@ func (t *Table) write(ctx context.Context, send func(context.Context) (Item, err
 		return false, nil, err
 	}
 	return true, answer, answer.checkSchema()
+}
+
+// discardConcurrency is how many items are updated at a time.
+const discardConcurrency = 16
+
+// Discard sets a time to live on the items of a partition, except the one with the
+// sort key keep: DynamoDB deletes them within days after at. Items that already
+// have one are left as they are, so that a repetition writes nothing.
+func (t *Table) Discard(ctx context.Context, pk, keep string, at time.Time) error {
+	var keys []Key
+	for it, err := range t.Query(ctx, Query{KeyCondition: "#pk = :pk", Values: Item{"pk": S(pk)}, Consistent: true, Projection: []string{topology.AttrTTL}}) {
+		if err != nil {
+			return err
+		}
+		if key := it.Key(); key.SK != keep && !it.Has(topology.AttrTTL) {
+			keys = append(keys, key)
+		}
+	}
+	return parallel.Each(ctx, discardConcurrency, len(keys), func(ctx context.Context, i int) error {
+		_, _, err := t.Update(ctx, Update{Key: keys[i], Set: Item{topology.AttrTTL: N(at.Unix())}, Condition: "attribute_exists(#pk)"})
+		return err
+	})
 }
 
 var namePattern = regexp.MustCompile(`#[A-Za-z][A-Za-z0-9_]*`)

@@ -1,0 +1,61 @@
+package dynamo
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/lockstep-run/lockstep/shared/dynamo/table"
+	"github.com/lockstep-run/lockstep/shared/parallel"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// encodeDocument returns v as compressed JSON, the value of [attrDocument].
+func encodeDocument(v any) (table.Value, error) {
+	plain, err := json.Marshal(v)
+	if err != nil {
+		return nil, table.EncodeError(err)
+	}
+	return table.B(table.Deflate.Compress(plain)), nil
+}
+
+// decodeDocument reads an item's [attrDocument].
+func decodeDocument(it table.Item, into any) error {
+	plain, err := table.Deflate.Decompress(it.Bytes(attrDocument))
+	if err != nil {
+		return err
+	}
+	return table.DecodeStrict(plain, into)
+}
+
+// putDocument writes an item that holds only a document.
+func putDocument(ctx context.Context, t *table.Table, key table.Key, doc table.Value) error {
+	it := key.Attributes()
+	it[attrDocument] = doc
+	_, _, err := t.Put(ctx, it, "", nil)
+	return err
+}
+
+// chunkConcurrency is how many chunks are read or written at a time.
+const chunkConcurrency = 8
+
+// putChunks writes n chunks, compressed, each in an item of its own.
+func putChunks(ctx context.Context, t *table.Table, n int, key func(i int) table.Key, chunk func(i int) []byte) error {
+	return parallel.Each(ctx, chunkConcurrency, n, func(ctx context.Context, i int) error {
+		return putDocument(ctx, t, key(i), table.B(table.Deflate.Compress(chunk(i))))
+	})
+}
+
+// getChunks reads the items of n chunks and calls read with each, in any order and
+// in parallel. what names the chunked value in the error about a missing chunk.
+func getChunks(ctx context.Context, t *table.Table, what string, n int, key func(i int) table.Key, read func(i int, it table.Item) error) error {
+	return parallel.Each(ctx, chunkConcurrency, n, func(ctx context.Context, i int) error {
+		it, err := t.Get(ctx, key(i))
+		if err != nil {
+			return err
+		}
+		if it == nil {
+			return workflow.Errorf(workflow.CodeNotFound, "chunk %d of %s is missing", i+1, what)
+		}
+		return read(i, it)
+	})
+}

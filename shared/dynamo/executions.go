@@ -1,0 +1,242 @@
+package dynamo
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/lockstep-run/lockstep/shared/dynamo/codec"
+	"github.com/lockstep-run/lockstep/shared/dynamo/table"
+	"github.com/lockstep-run/lockstep/shared/topology"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/statemachines"
+)
+
+// Attributes of the state item, besides the common ones.
+const (
+	attrEpoch         = "epoch"
+	attrCommit        = "commit"
+	attrWaiters       = "waiters"
+	attrFailureStreak = "failures"
+)
+
+// Store stores executions.
+type Store struct{ t *table.Table }
+
+// Load is a strongly consistent read of the state item.
+func (s *Store) Load(ctx context.Context, tenant, id string) (*workflow.Execution, error) {
+	it, err := s.t.Get(ctx, executionKey(tenant, id, skState))
+	if err != nil {
+		return nil, err
+	}
+	if it == nil {
+		return nil, workflow.Errorf(workflow.CodeNotFound, "there is no execution %s", id)
+	}
+	return executionOf(it)
+}
+
+// LoadMany makes strongly consistent reads, in the order of ids; missing ones are
+// left out.
+func (s *Store) LoadMany(ctx context.Context, tenant string, ids []string) ([]*workflow.Execution, error) {
+	items, err := s.t.GetMany(ctx, stateKeys(tenant, ids), true)
+	if err != nil {
+		return nil, err
+	}
+	var executions []*workflow.Execution
+	for _, key := range stateKeys(tenant, ids) {
+		it, ok := items[key]
+		if !ok {
+			continue
+		}
+		x, err := executionOf(it)
+		if err != nil {
+			return nil, err
+		}
+		executions = append(executions, x)
+	}
+	return executions, nil
+}
+
+// Heads makes strongly consistent reads of states and epochs.
+func (s *Store) Heads(ctx context.Context, tenant string, ids []string) (map[string]workflow.OwnerStatus, error) {
+	// The schema version is not read: state and epoch decide whether an execution
+	// holds its locks, whatever version wrote them.
+	items, err := s.t.GetMany(ctx, stateKeys(tenant, ids), true, attrState, attrEpoch)
+	if err != nil {
+		return nil, err
+	}
+	heads := make(map[string]workflow.OwnerStatus, len(ids))
+	for _, id := range ids {
+		heads[id] = headOf(items[executionKey(tenant, id, skState)])
+	}
+	return heads, nil
+}
+
+func stateKeys(tenant string, ids []string) []table.Key {
+	keys := make([]table.Key, len(ids))
+	for i, id := range ids {
+		keys[i] = executionKey(tenant, id, skState)
+	}
+	return keys
+}
+
+// Create writes the state item if there is none with its id.
+func (s *Store) Create(ctx context.Context, x *workflow.Execution) (bool, error) {
+	set, _, err := executionAttributes(x)
+	if err != nil {
+		return false, err
+	}
+	key := executionKey(x.Tenant, x.ID, skState)
+	set[topology.AttrPK], set[topology.AttrSK] = table.S(key.PK), table.S(key.SK)
+	set[topology.IndexByStatus.Sort] = table.S(x.ID)
+	ok, old, err := s.t.Put(ctx, set, table.IfAbsent, nil)
+	if err != nil {
+		return false, err
+	}
+	return ok || old.Text(attrCommit) == x.Commit, nil
+}
+
+// Commit replaces the state item if its version is still seen. It always sets the
+// attributes that are keys of an index; an index is written, and paid for, only
+// when their values change.
+func (s *Store) Commit(ctx context.Context, seen int64, next *workflow.Execution, release bool) (waiters []string, ok bool, err error) {
+	set, remove, err := executionAttributes(next)
+	if err != nil {
+		return nil, false, err
+	}
+	if next.FailureStreak == nil {
+		remove = append(remove, attrFailureStreak)
+	}
+	c := table.Update{
+		Key: executionKey(next.Tenant, next.ID, skState),
+		Set: set, Remove: remove,
+		Condition: "#version = :seen", Values: table.Item{"seen": table.N(seen)},
+	}
+	if release {
+		c.Remove = append(c.Remove, attrWaiters)
+		c.Return = types.ReturnValueUpdatedOld
+	}
+	ok, old, err := s.t.Update(ctx, c)
+	if err != nil {
+		return nil, false, err
+	}
+	if !ok {
+		// Either another handler has committed, or this write has and its reply was
+		// lost. In the second case the waiters were lost with the reply.
+		return nil, old.Text(attrCommit) == next.Commit && old.Int(attrVersion) == next.Version, nil
+	}
+	return old.StringSet(attrWaiters), true, nil
+}
+
+// RecordFailureStreak records that advancing the execution keeps failing.
+func (s *Store) RecordFailureStreak(ctx context.Context, tenant, id string, seen int64, streak workflow.FailureStreak) error {
+	doc, err := json.Marshal(streak)
+	if err != nil {
+		return workflow.Errorf(workflow.CodeInternal, "the failure streak of execution %s cannot be written: %w", id, err)
+	}
+	_, _, err = s.t.Update(ctx, table.Update{
+		Key:       executionKey(tenant, id, skState),
+		Set:       table.Item{attrFailureStreak: table.S(string(doc))},
+		Condition: "#version = :seen", Values: table.Item{"seen": table.N(seen)},
+	})
+	return err
+}
+
+// DueExecutions lists the executions of one shard whose timer is due, from the
+// index, oldest first.
+func (s *Store) DueExecutions(ctx context.Context, shard int, since, now time.Time, page workflow.Page) (workflow.List[workflow.Wakeup], error) {
+	index := topology.IndexDue
+	return listDue(ctx, s.t, index, shard, since, now, page, func(it table.Item) workflow.Wakeup {
+		tenant, id := table.SplitTenant(it.Key().PK)
+		return workflow.Wakeup{Tenant: tenant, Execution: id, Reason: "timer", DueAt: table.FromMillis(it.Int(index.Sort))}
+	})
+}
+
+// ListByState lists ids in a state, from the index, newest first.
+func (s *Store) ListByState(ctx context.Context, tenant string, state statemachines.ExecutionState, below string, limit int) ([]string, error) {
+	index := topology.IndexByStatus
+	shards := make([]table.Rows, topology.StatusShards)
+	for n := range shards {
+		q := table.Query{
+			Index:        index.Name,
+			KeyCondition: "#" + index.Partition + " = :state",
+			Values:       table.Item{"state": table.S(statusKey(tenant, n, state))},
+			Descending:   true,
+			PageSize:     limit,
+		}
+		if below != "" {
+			q.KeyCondition += " AND #" + index.Sort + " < :below"
+			q.Values["below"] = table.S(below)
+		}
+		shards[n] = s.t.Query(ctx, q)
+	}
+	newer := func(a, b table.Item) bool { return a.Text(index.Sort) > b.Text(index.Sort) }
+	var ids []string
+	for it, err := range table.Merge(ctx, newer, shards) {
+		if err != nil {
+			return nil, err
+		}
+		if len(ids) == limit {
+			break
+		}
+		ids = append(ids, it.Text(index.Sort))
+	}
+	return ids, nil
+}
+
+// executionAttributes returns the attributes of the state item, without its keys
+// and waiters, and the names of those that it must not have.
+func executionAttributes(x *workflow.Execution) (set table.Item, remove []string, err error) {
+	doc, err := codec.EncodeExecution(x)
+	if err != nil {
+		return nil, nil, err
+	}
+	set = table.Item{
+		table.AttrSchema: table.N(int64(x.Schema)),
+		attrState:        table.S(string(x.State)),
+		attrVersion:      table.N(x.Version),
+		attrEpoch:        table.N(x.Epoch),
+		attrCommit:       table.S(x.Commit),
+		attrDocument:     table.B(doc),
+
+		topology.IndexByStatus.Partition: table.S(statusKey(x.Tenant, hashShard(x.ID, topology.StatusShards), x.State)),
+	}
+	if !x.DiscardedAt.IsZero() && x.DueAt.IsZero() {
+		set[topology.AttrTTL] = table.N(x.DiscardedAt.Unix())
+	}
+	due := topology.IndexDue
+	if x.DueAt.IsZero() {
+		return set, []string{due.Partition, due.Sort}, nil
+	}
+	set[due.Partition], set[due.Sort] = dueShard(x.ID), table.N(x.DueAt.UnixMilli())
+	return set, nil, nil
+}
+
+// executionOf reads a state item.
+func executionOf(it table.Item) (*workflow.Execution, error) {
+	x, err := codec.DecodeExecution(it.Bytes(attrDocument))
+	if err != nil {
+		return nil, err
+	}
+	x.Tenant, x.ID = table.SplitTenant(it.Key().PK)
+	x.Schema = int(it.Int(table.AttrSchema))
+	x.State, x.Epoch = headOf(it).State, headOf(it).Epoch
+	x.Version, x.Commit = it.Int(attrVersion), it.Text(attrCommit)
+	if it.Has(topology.IndexDue.Sort) {
+		x.DueAt = table.FromMillis(it.Int(topology.IndexDue.Sort))
+	}
+	x.Waiters = it.StringSet(attrWaiters)
+	if streak := it.Text(attrFailureStreak); streak != "" {
+		if err := json.Unmarshal([]byte(streak), &x.FailureStreak); err != nil {
+			return nil, workflow.Errorf(workflow.CodeInternal, "the failure streak of execution %s cannot be read: %w", x.ID, err)
+		}
+	}
+	x.ItemBytes = it.Size()
+	return x, nil
+}
+
+func headOf(it table.Item) workflow.OwnerStatus {
+	return workflow.OwnerStatus{State: statemachines.ExecutionState(it.Text(attrState)), Epoch: it.Int(attrEpoch)}
+}
