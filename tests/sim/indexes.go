@@ -57,7 +57,7 @@ func (s *Store) DueExecutions(_ context.Context, shard int, since, now time.Time
 				list.NextToken = encodePageToken(after)
 				return list, nil
 			default:
-				list.Items = append(list.Items, workflow.Wakeup{Tenant: e.tenant, Execution: e.id, Reason: "alarm", DueAt: e.dueAt})
+				list.Items = append(list.Items, workflow.Wakeup{Tenant: e.tenant, Execution: e.id, Reason: "timer", DueAt: e.dueAt})
 				after = dueKey(e)
 			}
 		}
@@ -102,7 +102,7 @@ func encodePageToken(after string) string { return base64.RawURLEncoding.EncodeT
 func decodePageToken(token string) (string, error) {
 	raw, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil || token != encodePageToken(string(raw)) {
-		return "", workflow.Errorf(workflow.CodeInvalid, "the page token is not one of ours")
+		return "", workflow.Errorf(workflow.CodeInvalid, "the page token is invalid: start again at the first page")
 	}
 	return string(raw), nil
 }
@@ -118,7 +118,7 @@ func paginate[T any](items []T, p workflow.Page, key func(T) string) (list workf
 	if p.Token != "" {
 		at = slices.IndexFunc(items, func(i T) bool { return key(i) == after }) + 1
 		if at == 0 {
-			return list, workflow.Errorf(workflow.CodeInvalid, "the page token is not one of ours")
+			return list, workflow.Errorf(workflow.CodeInvalid, "the page token is invalid: start again at the first page")
 		}
 	}
 	bytes := 0

@@ -38,7 +38,7 @@ func (p *Packs) LoadPayload(_ context.Context, key workflow.PackKey, s workflow.
 		for i := range s.Chunks {
 			part, ok := p.w.payloads[payloadKey{key, s.Digest, i}]
 			if !ok {
-				return nil, workflow.Errorf(workflow.CodeNotFound, "part %d of what is stored beside pack %s is missing", i, key)
+				return nil, workflow.Errorf(workflow.CodeNotFound, "chunk %d of the payload of pack %s is missing", i+1, key)
 			}
 			data = append(data, part...)
 		}

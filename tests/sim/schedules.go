@@ -99,7 +99,7 @@ func (s *Schedules) sorted(want func(spec.Schedule) (at string, ok bool)) (all [
 func paginateSchedules(all []sortedSchedule, page workflow.Page) (list workflow.List[spec.Schedule], err error) {
 	after, err := base64.RawURLEncoding.DecodeString(page.Token)
 	if err != nil {
-		return list, workflow.Errorf(workflow.CodeInvalid, "the page token is not one of ours")
+		return list, workflow.Errorf(workflow.CodeInvalid, "the page token is invalid: start again at the first page")
 	}
 	limit, last := cmp.Or(page.Limit, workflow.DefaultPageSize), ""
 	for _, p := range all {

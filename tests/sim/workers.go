@@ -94,7 +94,7 @@ func (w *Workers) sorted(want func(*workflow.Worker) (at string, ok bool)) (all 
 func paginateWorkers(all []sortedWorker, page workflow.Page) (list workflow.List[workflow.Worker], err error) {
 	after, err := base64.RawURLEncoding.DecodeString(page.Token)
 	if err != nil {
-		return list, workflow.Errorf(workflow.CodeInvalid, "the page token is not one of ours")
+		return list, workflow.Errorf(workflow.CodeInvalid, "the page token is invalid: start again at the first page")
 	}
 	limit := cmp.Or(page.Limit, workflow.DefaultPageSize)
 	last := ""
