@@ -1,19 +1,23 @@
 package lifecycle
 
 import (
+	"fmt"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// classify decides ERROR, once every pack of the failed run is final:
+// classify drives ERROR. It decides how a failed execution ends once every pack of it
+// is final:
 //
-//   - nothing executed but pure blocks: FAILED_SAFE;
+//   - only pure blocks were executed: FAILED_SAFE;
 //   - every executed block that is not pure can be undone: ROLLBACK;
-//   - otherwise FAILED_UNSAFE, naming what has to be looked at.
+//   - otherwise FAILED_UNSAFE, with what an operator has to check.
 func (d *decider) classify() {
 	if !d.closeOpenSteps() {
 		return
 	}
-	switch v, why := d.classifyChanges(d.config().Rollback); v {
+	switch v, why := classifyChanges(d.execution, d.config().Rollback); v {
 	case noChanges:
 		d.end(sm.EventExecutionClassifiedSafe, sm.ExecutionFailedSafe, nil)
 	case reversibleChanges:
@@ -21,4 +25,72 @@ func (d *decider) classify() {
 	default:
 		d.end(sm.EventExecutionClassifiedUnsafe, sm.ExecutionFailedUnsafe, map[string]any{"because": why})
 	}
+}
+
+// remainingChanges says what remains of the executed jobs.
+type remainingChanges int
+
+// The classes, from the best to the worst.
+const (
+	noChanges           remainingChanges = iota // only pure blocks were executed
+	reversibleChanges                           // everything executed can be undone
+	irreversibleChanges                         // something cannot, or must not, be undone
+)
+
+// classifyChanges classifies what remains of the execution's step runs. The text is the
+// reason of irreversibleChanges.
+func classifyChanges(x *workflow.Execution, mode workflow.RollbackMode) (remainingChanges, string) {
+	remaining := stepRunsToUndo(x)
+	if isEntityNotHeld(x.Error) {
+		return irreversibleChanges, x.Error.Message
+	}
+	if len(remaining) == 0 {
+		return noChanges, ""
+	}
+	for _, r := range remaining {
+		switch {
+		case rollbackOf(x, r.Seq) != nil:
+			return irreversibleChanges, fmt.Sprintf("the rollback of step %q has failed", r.Label)
+		case r.Child != nil:
+			return irreversibleChanges, fmt.Sprintf("the changes of execution %s, which step %q started, remain", r.Child.ID, r.Label)
+		case r.Counts.Unknown > 0 && !r.UndoHarmless:
+			return irreversibleChanges, fmt.Sprintf("whether step %q changed %s is unknown", r.Label, r.Counts.UnknownEntity)
+		case !r.Reversible:
+			return irreversibleChanges, fmt.Sprintf("step %q has no rollback", r.Label)
+		}
+	}
+	if mode == workflow.RollbackNever {
+		return irreversibleChanges, "rollback is switched off"
+	}
+	return reversibleChanges, ""
+}
+
+// HasChanges reports whether changes of the execution remain: something that is not
+// pure was executed and has not been undone.
+func HasChanges(x *workflow.Execution) bool { return len(stepRunsToUndo(x)) > 0 }
+
+// stepRunsToUndo lists the step runs that have changed something and have not been
+// undone, newest first. A failed rollback has not undone its step run.
+func stepRunsToUndo(x *workflow.Execution) []*workflow.StepRun {
+	var remaining []*workflow.StepRun
+	for i := len(x.StepRuns) - 1; i >= 0; i-- {
+		r := &x.StepRuns[i]
+		if (r.Kind != workflow.JobExecute && r.Child == nil) || r.Pure || r.Counts.Executed() == 0 {
+			continue
+		}
+		if u := rollbackOf(x, r.Seq); u == nil || u.Status != sm.StepCompleted {
+			remaining = append(remaining, r)
+		}
+	}
+	return remaining
+}
+
+// rollbackOf is the last rollback of a step run, nil if there is none.
+func rollbackOf(x *workflow.Execution, seq int) *workflow.StepRun {
+	for i := len(x.StepRuns) - 1; i >= 0; i-- {
+		if r := &x.StepRuns[i]; r.Kind == workflow.JobRollback && r.Undoes == seq {
+			return r
+		}
+	}
+	return nil
 }

@@ -7,8 +7,8 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// applyCommand applies an operator's verb, or refuses it by the law, naming the state
-// the execution is in.
+// applyCommand applies a command, or refuses it with an error that names the state of
+// the execution.
 func (d *decider) applyCommand(c Command) error {
 	if !d.execution.DiscardedAt.IsZero() {
 		return workflow.Errorf(workflow.CodeNotFound, "execution %s has been removed: its retention is over", d.execution.ID)
@@ -23,58 +23,99 @@ func (d *decider) applyCommand(c Command) error {
 			data["found"] = closed
 		}
 	}
+	var err error
 	switch c.Kind {
 	case CommandCancel:
-		if _, err := sm.TransitionExecution(d.execution.State, sm.EventCancelRequested, sm.ExecutionCancelling); err != nil {
-			return d.refusal(c, err)
-		}
-		d.execution.Cancellation = &workflow.Cancellation{Source: c.Source, Reason: c.Reason, By: c.Actor, At: d.now, Rollback: c.Rollback, Cascade: c.Cascade}
-		d.execution.Cause, d.execution.Reason = workflow.CauseCancelled, c.Reason
-		if d.execution.Reason == "" {
-			d.execution.Reason = "cancelled by " + c.Actor
-		}
-		d.execution.BlockedBy, d.execution.Wait = nil, nil
-		d.transition(sm.EventCancelRequested, sm.ExecutionCancelling, c.Actor, map[string]any{"reason": c.Reason, "source": c.Source})
-		d.stopAll()
+		err = d.cancel(c)
 	case CommandAcknowledge:
-		to := sm.ExecutionFailedUnsafeAck
-		if d.execution.State == sm.ExecutionCancelled {
-			to = sm.ExecutionCancelledAck
-		}
-		if _, err := sm.TransitionExecution(d.execution.State, sm.EventExecutionAcknowledged, to); err != nil {
-			return d.refusal(c, err)
-		}
-		d.transition(sm.EventExecutionAcknowledged, to, c.Actor, data)
-		d.decision.WakeWaiters = true
+		err = d.acknowledge(c, data)
 	case CommandBreak:
 		d.breakExecution(c)
 	case CommandRetry:
-		if err := d.beginRetry(c, data); err != nil {
-			return err
-		}
+		err = d.beginRetry(c, data)
 	case CommandResume:
-		if err := d.resume(c); err != nil {
-			return err
-		}
+		err = d.resume(c)
 	case CommandUnlock:
-		if err := d.releaseLocks(c, data); err != nil {
-			return err
-		}
+		err = d.releaseLocks(c, data)
 	default:
-		return workflow.Errorf(workflow.CodeInvalid, "unknown command %q", c.Kind)
+		err = workflow.Errorf(workflow.CodeInvalid, "unknown command %q", c.Kind)
+	}
+	if err != nil {
+		return err
 	}
 	return d.err
 }
 
-// breakExecution fails a run that cannot go on for a reason inside the engine: safe
-// before RUNNING, when nothing has been executed; later it is closed and
-// classified like any other failure. One that cannot even be closed, classified or
-// rolled back is left to an operator, with its locks.
+func (d *decider) refusal(c Command, err error) error {
+	return &workflow.Error{
+		Code:    workflow.CodeIllegalTransition,
+		Message: fmt.Sprintf("cannot %s execution %s in state %s", c.Kind, d.execution.ID, d.execution.State),
+		Cause:   err,
+	}
+}
+
+// acknowledge closes an ended execution that an operator has checked, which releases its
+// locks.
+func (d *decider) acknowledge(c Command, data map[string]any) error {
+	to := sm.ExecutionFailedUnsafeAck
+	if d.execution.State == sm.ExecutionCancelled {
+		to = sm.ExecutionCancelledAck
+	}
+	if _, err := sm.TransitionExecution(d.execution.State, sm.EventExecutionAcknowledged, to); err != nil {
+		return d.refusal(c, err)
+	}
+	d.transition(sm.EventExecutionAcknowledged, to, c.Actor, data)
+	d.decision.WakeWaiters = true
+	return nil
+}
+
+// releaseLocks releases the locks of an ended execution before it is acknowledged. The
+// lock epoch increases, so that the execution holds no lock any more.
+func (d *decider) releaseLocks(c Command, data map[string]any) error {
+	if _, err := sm.TransitionExecution(d.execution.State, sm.EventLockReleased, d.execution.State); err != nil {
+		return d.refusal(c, err)
+	}
+	if d.execution.Unlocked {
+		return &workflow.Error{Code: workflow.CodeIllegalTransition, Message: fmt.Sprintf("execution %s in state %s holds no locks any more", d.execution.ID, d.execution.State)}
+	}
+	d.execution.Epoch++
+	d.execution.Unlocked = true
+	d.transition(sm.EventLockReleased, d.execution.State, c.Actor, data)
+	d.decision.WakeWaiters = true
+	return nil
+}
+
+// resume ends a wait for a condition, for notBefore or for a delay. A wait for a child
+// ends when the child does.
+func (d *decider) resume(c Command) error {
+	data := map[string]any{"reason": c.Reason}
+	switch w := d.execution.Wait; {
+	case d.execution.State == sm.ExecutionBlockedWaiting:
+		d.execution.Wait = nil
+		d.transition(sm.EventExecutionReady, sm.ExecutionReady, c.Actor, data)
+		return nil
+	case d.execution.State != sm.ExecutionWaiting || w == nil:
+		_, err := sm.TransitionExecution(d.execution.State, sm.EventExecutionResumed, sm.ExecutionRunning)
+		return d.refusal(c, err)
+	case w.Kind != workflow.WaitTimer:
+		return &workflow.Error{
+			Code:    workflow.CodeIllegalTransition,
+			Message: fmt.Sprintf("execution %s in state %s waits for execution %s: cancel or retry that one", d.execution.ID, d.execution.State, w.Child),
+		}
+	}
+	d.endDelay(c.Actor, data)
+	return nil
+}
+
+// breakExecution fails an execution that cannot continue because of an error in the
+// engine. Before RUNNING it fails safely, because nothing was executed. Later it is
+// closed and classified like any other failure. If even closing, classifying or rolling
+// back is impossible, it is left to an operator, with its locks.
 func (d *decider) breakExecution(c Command) {
 	why := &workflow.Failure{Code: string(workflow.CodeInternal), Message: c.Reason}
 	if d.execution.State == sm.ExecutionCompleted {
-		// Its jobs are done; what cannot be done is to write down what they have found.
-		d.execution.UpdatesApplied, d.execution.Error, d.changed = true, &workflow.Failure{Code: CodeUpdatesNotApplied, Message: c.Reason}, true
+		// Its jobs are done; only their updates cannot be written.
+		d.execution.UpdatesApplied, d.execution.Error, d.changed = true, &workflow.Failure{Code: workflow.FailureUpdatesNotApplied, Message: c.Reason}, true
 		return
 	}
 	d.setFailure(workflow.CauseInternal, why)
@@ -91,29 +132,4 @@ func (d *decider) breakExecution(c Command) {
 	default:
 		d.transition(sm.EventExecutionBroken, sm.ExecutionFailedSafe, "", data)
 	}
-}
-
-func (d *decider) refusal(c Command, err error) error {
-	return &workflow.Error{
-		Code:    workflow.CodeIllegalTransition,
-		Message: fmt.Sprintf("cannot %s execution %s in state %s", c.Kind, d.execution.ID, d.execution.State),
-		Cause:   err,
-	}
-}
-
-// driveCancelling drives CANCELLING: first nothing more may start and everything started
-// must have stopped, then what was done is undone if that was asked for.
-func (d *decider) driveCancelling() {
-	if !d.closeOpenSteps() {
-		return
-	}
-	mode := d.config().Rollback
-	if d.execution.Cancellation.Rollback == workflow.RollbackNever {
-		mode = workflow.RollbackNever
-	}
-	if v, _ := d.classifyChanges(mode); v == reversibleChanges {
-		d.transition(sm.EventRollbackStarted, sm.ExecutionRollback, "", nil)
-		return
-	}
-	d.end(sm.EventExecutionCancelled, sm.ExecutionCancelled, nil)
 }

@@ -1,17 +1,51 @@
+// Package lifecycle is the decider: a pure function from the state item of an
+// execution, the known facts and the time to the next state of the item.
+//
+//	Decide(execution, facts, policy, now) -> Decision
+//
+// A [Decision] either names one fact that has to be fetched first ([Need]), or
+// carries the next state to commit, or says that there is nothing to do until the
+// next call. Decide performs as many transitions as it can in one call. Each is one
+// event in the history, and each is checked against the transition tables of package
+// statemachines.
+//
+// A tour of the package. Each [NeedKind] has a file named for it, which holds the
+// transitions that need the fact; shared/engine/fetch_<need>.go fetches it:
+//
+//   - facts.go: the facts, needs, policy and decision. decider.go: the working state
+//     of one decision.
+//   - resolution.go, readiness.go, discovery.go: NEW to RESOURCES_DISCOVERED.
+//   - blocker.go, locks.go: SCHEDULED to RUNNING.
+//   - running.go: RUNNING and WAITING: which step is next. plan.go: how a step is
+//     entered. report.go: how an open step run ends. child.go: steps that start an
+//     execution.
+//   - close.go: how everything that is open is closed. classify.go: what a failed
+//     execution has changed, and how it ends. rollback.go: ROLLBACK. updates.go:
+//     how an ended execution settles. retention.go: how long it is kept.
+//   - command.go, cancel.go, retry.go: commands of operators.
+//   - restore.go: executions from before the tables were restored to an earlier time.
+//   - deadletter.go: dead-lettered messages.
+//
+// The jobs of a step are made in package plan.
+//
+// The package reads no clock, draws no random number, logs nothing and does no I/O. A
+// decision can be repeated from its inputs, and the golden scripts in testdata do so.
 package lifecycle
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// maxTransitions bounds one decision. A run of many steps without any job is cut
-// into several commits; a mistake that never settles becomes an error.
+// maxTransitions bounds one decision. An execution with many steps that have no jobs
+// is committed several times; a bug that never settles becomes an error.
 const maxTransitions = 256
 
-// NewExecution is the execution in state NEW with its first event. id must be a UUIDv7.
+// NewExecution returns the execution in state NEW with its first event. The id of req
+// must be a UUIDv7.
 func NewExecution(req workflow.Execution, now time.Time) *workflow.Execution {
 	x := req
 	x.Schema, x.State, x.Try, x.CreatedAt = workflow.SchemaVersion, "", 1, now
@@ -20,9 +54,9 @@ func NewExecution(req workflow.Execution, now time.Time) *workflow.Execution {
 	return d.execution
 }
 
-// Decide says what has to happen to the execution next. It changes none of its
-// arguments. An error is either the typed refusal of a command, or an internal
-// mistake: a transition that the law does not know.
+// Decide returns what has to happen to the execution next. It changes none of its
+// arguments. An error is either the refusal of a command, with its code, or a bug: a
+// transition that is not in the table.
 func Decide(x *workflow.Execution, f Facts, p Policy, now time.Time) (Decision, error) {
 	d := &decider{
 		execution: x.Clone(), facts: f, policy: p, now: now, timerFired: !x.DueAt.IsZero() && !x.DueAt.After(now),
@@ -95,5 +129,48 @@ func (d *decider) advanceOnce() {
 		d.idle() // it waits for an operator
 	default:
 		d.retain()
+	}
+}
+
+// failExecutionTimeout ends an execution whose deadline has passed: as a failure with
+// the cause TIMEOUT and a cancellation whose source is the timeout. It reports whether
+// it did.
+func (d *decider) failExecutionTimeout() bool {
+	if !d.hasDeadline() || d.now.Before(d.execution.Deadline) {
+		return false
+	}
+	why := &workflow.Failure{
+		Code:    workflow.FailureTimeout,
+		Message: fmt.Sprintf("the execution has not ended by its deadline, %s", d.execution.Deadline.Format(time.RFC3339)),
+	}
+	if r := d.currentStepRun(); r != nil {
+		why.Step = r.Label
+	}
+	d.setFailure(workflow.CauseTimeout, why)
+	d.execution.Cancellation = &workflow.Cancellation{Source: "timeout", Reason: why.Message, At: d.now}
+	to := sm.ExecutionFailedSafe
+	if d.execution.State == sm.ExecutionRunning || d.execution.State == sm.ExecutionWaiting {
+		to = sm.ExecutionError
+	}
+	d.execution.Wait, d.execution.BlockedBy = nil, nil
+	d.transition(sm.EventExecutionExpired, to, "", nil)
+	if to == sm.ExecutionError {
+		d.stopAll()
+	} else {
+		d.cancelOpenStepRuns()
+	}
+	return true
+}
+
+// hasDeadline reports whether the deadline of the execution still applies: it does
+// until the execution fails, is cancelled or ends.
+func (d *decider) hasDeadline() bool {
+	switch d.execution.State {
+	case sm.ExecutionNew, sm.ExecutionValid, sm.ExecutionBlockedWaiting, sm.ExecutionReady, sm.ExecutionResourceDiscovery,
+		sm.ExecutionResourcesDiscovered, sm.ExecutionScheduled, sm.ExecutionLocking, sm.ExecutionLocked,
+		sm.ExecutionRunning, sm.ExecutionWaiting:
+		return !d.execution.Deadline.IsZero()
+	default:
+		return false
 	}
 }

@@ -9,19 +9,19 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// decider is the working state of one decision: the execution as far as it has
-// been decided.
+// decider is the working state of one decision: the execution as decided so far, and
+// what the decision has to return.
 type decider struct {
 	execution *workflow.Execution
 	facts     Facts
 	policy    Policy
 	now       time.Time
 
-	timerFired bool      // the alarm has rung
-	wakeAt     time.Time // when to look again, if anything is waited for
-	idleUntil  time.Time // of a run that rests: when there is something to do after all
+	timerFired bool      // the timer of the execution is due
+	wakeAt     time.Time // when to advance again; zero if the execution waits for nothing
+	idleUntil  time.Time // of an idle execution: the timer it needs all the same, or zero
 	changed    bool      // there is something to commit
-	stopped    bool      // nothing more is to be decided now
+	stopped    bool      // this decision ends here
 	decision   Decision
 	err        error
 }
@@ -29,25 +29,25 @@ type decider struct {
 // need asks for a fact.
 func (d *decider) need(n Need) { d.decision.Need = &n }
 
-// idle stops without an alarm: only a command can go on from here.
+// idle stops without a timer: only a command can continue from here.
 func (d *decider) idle() {
 	d.stopped, d.decision.Idle, d.wakeAt = true, true, time.Time{}
 }
 
-// waitUntil stops until a message, or at the latest until at.
+// waitUntil stops until a message arrives, or until at.
 func (d *decider) waitUntil(at time.Time) {
 	d.stopped, d.decision.Idle, d.wakeAt = true, true, at
 }
 
-// commitFirst stops so that what has been decided is committed before going on. The
-// alarm covers a handler that dies right after.
+// commitFirst stops so that the decision is committed before the execution continues.
+// The timer covers a handler that crashes right after the commit.
 func (d *decider) commitFirst() {
 	d.stopped, d.wakeAt = true, d.now.Add(d.policy.PollInterval)
 }
 
-// setDueAt sets the alarm clock. It is only moved earlier, and later only by the
-// look that its ring has caused: whatever else a commit does, an alarm that
-// somebody relies on stays. Index writes are the hidden cost of moving it.
+// setDueAt sets the timer of the execution. A commit may move the timer earlier. Only
+// the wake-up of the timer itself may move it later, so that no commit drops a timer
+// that something relies on. Moving it costs an index write.
 func (d *decider) setDueAt() {
 	if !d.wakeAt.IsZero() && d.hasDeadline() {
 		d.wakeAt = earlier(d.wakeAt, d.execution.Deadline)
@@ -58,7 +58,7 @@ func (d *decider) setDueAt() {
 			d.execution.DueAt, d.changed = d.idleUntil, true
 		}
 	case d.wakeAt.IsZero():
-		// Out of transitions for this decision: the caller goes on at once.
+		// The decision has reached maxTransitions: the caller continues at once.
 		if soon := d.now.Add(d.policy.PollInterval); d.execution.DueAt.IsZero() || d.execution.DueAt.After(soon) {
 			d.execution.DueAt, d.changed = soon, true
 		}
@@ -67,16 +67,16 @@ func (d *decider) setDueAt() {
 	}
 }
 
-// transition performs one transition of the execution and records it, if the law
-// knows it.
+// transition performs one transition of the execution and records it. A transition
+// that is not in the table sets d.err.
 func (d *decider) transition(on sm.Event, to sm.ExecutionState, actor string, data map[string]any) {
 	from := d.execution.State
-	records, err := sm.TransitionExecution(from, on, to)
+	recordedAs, err := sm.TransitionExecution(from, on, to)
 	if err != nil {
-		d.err = workflow.Errorf(workflow.CodeInternal, "decided a transition that does not exist: %w", err)
+		d.err = workflow.Errorf(workflow.CodeInternal, "decided on a transition that is not in the table: %w", err)
 		return
 	}
-	if records != on {
+	if recordedAs != on {
 		if data == nil {
 			data = map[string]any{}
 		}
@@ -86,7 +86,7 @@ func (d *decider) transition(on sm.Event, to sm.ExecutionState, actor string, da
 	if sm.Terminal(to) && !sm.Acknowledged(to) {
 		d.execution.EndedAt = d.now
 	}
-	d.record(workflow.Event{Layer: string(sm.LayerExecution), Type: string(records), From: string(from), To: string(to), Actor: actor}, data)
+	d.record(workflow.Event{Layer: string(sm.LayerExecution), Type: string(recordedAs), From: string(from), To: string(to), Actor: actor}, data)
 }
 
 // record appends an event to the history.
@@ -96,7 +96,7 @@ func (d *decider) record(e workflow.Event, data map[string]any) {
 	if len(data) > 0 {
 		raw, err := json.Marshal(data)
 		if err != nil {
-			d.err = workflow.Errorf(workflow.CodeInternal, "event data: %w", err)
+			d.err = workflow.Errorf(workflow.CodeInternal, "encode event data: %w", err)
 			return
 		}
 		e.Data = raw
@@ -105,7 +105,7 @@ func (d *decider) record(e workflow.Event, data map[string]any) {
 	d.changed = true
 }
 
-// setFailure notes why the run fails. The first reason stays.
+// setFailure records why the execution fails. The first failure is kept.
 func (d *decider) setFailure(cause workflow.Cause, why *workflow.Failure) {
 	if d.execution.Error != nil {
 		return
@@ -113,14 +113,14 @@ func (d *decider) setFailure(cause workflow.Cause, why *workflow.Failure) {
 	d.execution.Cause, d.execution.Error, d.execution.Reason = cause, why, why.Message
 }
 
-// recordWorkflow records an event of the workflow layer, which informs the run and
-// never closes it. step is the label of the step that embeds the workflow, "" for
-// the run's own.
+// recordWorkflow records an event of the workflow layer, which informs the execution
+// and never closes it. step is the label of the step that embeds the workflow, "" for
+// the workflow of the execution itself.
 func (d *decider) recordWorkflow(on sm.Event, from, to sm.WorkflowState, step string) {
 	d.record(workflow.Event{Layer: string(sm.LayerWorkflow), Type: string(on), From: string(from), To: string(to), Step: step}, nil)
 }
 
-// end moves to a terminal state, closing the workflow layer on the way.
+// end moves to a terminal state and closes the workflow layer first.
 func (d *decider) end(on sm.Event, to sm.ExecutionState, data map[string]any) {
 	if !d.execution.StartedAt.IsZero() {
 		switch to {
@@ -133,7 +133,7 @@ func (d *decider) end(on sm.Event, to sm.ExecutionState, data map[string]any) {
 	d.transition(on, to, "", data)
 }
 
-// config is the configuration of the run's definition, empty before it is known.
+// config is the configuration of the definition, empty before it is resolved.
 func (d *decider) config() spec.Config {
 	if d.facts.Resolution == nil || d.facts.Resolution.Program == nil {
 		return spec.Config{}
@@ -141,20 +141,79 @@ func (d *decider) config() spec.Config {
 	return d.facts.Resolution.Program.Config
 }
 
-// hasDeadline reports whether the deadline of the whole run still counts: it does
-// until the run fails, is cancelled or ends.
-func (d *decider) hasDeadline() bool {
-	switch d.execution.State {
-	case sm.ExecutionNew, sm.ExecutionValid, sm.ExecutionBlockedWaiting, sm.ExecutionReady, sm.ExecutionResourceDiscovery,
-		sm.ExecutionResourcesDiscovered, sm.ExecutionScheduled, sm.ExecutionLocking, sm.ExecutionLocked,
-		sm.ExecutionRunning, sm.ExecutionWaiting:
-		return !d.execution.Deadline.IsZero()
-	default:
-		return false
+// openStepRuns lists the step runs that have jobs or a child outstanding.
+func (d *decider) openStepRuns() []*workflow.StepRun {
+	var open []*workflow.StepRun
+	for i := range d.execution.StepRuns {
+		if r := &d.execution.StepRuns[i]; r.Open() && (r.HasJobs() || r.Child != nil) {
+			open = append(open, r)
+		}
 	}
+	return open
 }
 
-// earlier is the earlier of two moments.
+// openContainer is the innermost open run of a step with nested steps, nil if none is
+// open.
+func (d *decider) openContainer() *workflow.StepRun {
+	for i := len(d.execution.StepRuns) - 1; i >= 0; i-- {
+		if r := &d.execution.StepRuns[i]; r.Open() && !r.HasJobs() && r.Child == nil {
+			return r
+		}
+	}
+	return nil
+}
+
+// currentStepRun is the step run to show to people: the last open one, or the last of
+// all.
+func (d *decider) currentStepRun() *workflow.StepRun {
+	if open := d.openStepRuns(); len(open) > 0 {
+		return open[len(open)-1]
+	}
+	return d.execution.LastStepRun()
+}
+
+// appendStepRun adds a step run and records that it was entered.
+func (d *decider) appendStepRun(r workflow.StepRun) {
+	d.execution.StepRunSeq = r.Seq
+	d.execution.StepRuns = append(d.execution.StepRuns, r)
+	data := map[string]any{"jobs": r.Jobs}
+	if r.Kind == workflow.JobRollback {
+		data["kind"], data["wave"] = r.Kind, r.Wave
+	}
+	if r.Kind == workflow.JobAcquire {
+		data["kind"] = r.Kind
+	}
+	if r.Iteration > 0 {
+		data["repeat"] = r.Iteration
+	}
+	if r.Child != nil {
+		data["child"] = r.Child.ID
+	}
+	d.record(workflow.Event{
+		Layer: string(sm.LayerStep), Type: string(sm.EventStepEntered), Step: r.Label,
+		From: string(sm.StepPending), To: string(sm.StepRunning),
+	}, data)
+}
+
+// exitStepRun ends a step run. It is local: it closes nothing above the step.
+func (d *decider) exitStepRun(r *workflow.StepRun, status sm.StepState) {
+	r.Status, r.EndedAt = status, d.now
+	data := map[string]any{}
+	for name, n := range map[string]int{
+		"ok": r.Counts.OK, "failed": r.Counts.Failed, "unknown": r.Counts.Unknown,
+		"notExecuted": r.Counts.NotExecuted, "skipped": r.Skipped,
+	} {
+		if n > 0 {
+			data[name] = n
+		}
+	}
+	d.record(workflow.Event{
+		Layer: string(sm.LayerStep), Type: string(sm.EventStepExited), Step: r.Label,
+		From: string(sm.StepRunning), To: string(status),
+	}, data)
+}
+
+// earlier is the earlier of two times.
 func earlier(a, b time.Time) time.Time {
 	if b.Before(a) {
 		return b

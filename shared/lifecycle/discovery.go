@@ -1,47 +1,15 @@
 package lifecycle
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// resolve takes NEW to VALID with the blocks' versions pinned, or rejects the
-// run: an unknown block, parameters that do not fit.
-func (d *decider) resolve() {
-	r := d.facts.Resolution
-	if r == nil {
-		d.need(Need{Kind: NeedResolution})
-		return
-	}
-	if problem := cmp.Or(r.Problem, sharedLockProblem(r)); problem != nil {
-		d.setFailure(workflow.CauseValidation, problem)
-		d.transition(sm.EventExecutionRejected, sm.ExecutionFailedSafe, "", map[string]any{"reason": problem.Message})
-		return
-	}
-	d.pin()
-	d.transition(sm.EventExecutionValidated, sm.ExecutionValid, "", nil)
-}
-
-// pin writes down the versions that the run works with to its end.
-func (d *decider) pin() {
-	r := d.facts.Resolution
-	d.execution.Blocks = make(map[string]string, len(r.Blocks))
-	for ref, b := range r.Blocks {
-		d.execution.Blocks[ref] = b.Version
-	}
-	d.execution.Workflows = maps.Clone(r.Workflows)
-	if t := d.config().Timeout.Std(); t > 0 {
-		d.execution.Deadline = d.now.Add(t)
-	}
-}
-
-// discover takes RESOURCE_DISCOVERY to RESOURCES_DISCOVERED with the scope fixed:
-// from here on the set of entities does not change. Blocks that acquire are asked
-// one after the other, for what one returns may be what another expands.
+// discover moves RESOURCE_DISCOVERY to RESOURCES_DISCOVERED and fixes the scope: from
+// here on the set of entities does not change. Blocks that acquire entities are called
+// one after the other, because one may expand what another returns.
 func (d *decider) discover() {
 	if open := d.openStepRuns(); len(open) > 0 {
 		d.followAcquire(open[0])
@@ -66,7 +34,7 @@ func (d *decider) failDiscovery(why *workflow.Failure) {
 	d.transition(sm.EventDiscoveryFailed, sm.ExecutionFailedSafe, "", map[string]any{"reason": why.Message})
 }
 
-// startAcquire calls a block's acquire.
+// startAcquire calls acquire of a block.
 func (d *decider) startAcquire(index int) {
 	if d.facts.Resolution == nil {
 		d.need(Need{Kind: NeedResolution})
@@ -94,7 +62,7 @@ func (d *decider) startAcquire(index int) {
 	}
 }
 
-// followAcquire waits for the answer of a block's acquire.
+// followAcquire waits for the result of a block's acquire.
 func (d *decider) followAcquire(r *workflow.StepRun) {
 	f := d.report(r, NeedReport)
 	switch {
@@ -104,8 +72,8 @@ func (d *decider) followAcquire(r *workflow.StepRun) {
 		d.exitStepRun(r, sm.StepCompleted)
 	case f.Complete || f.Unclaimed:
 		if d.recordResult(r, f); f.Unclaimed {
-			r.Counts = workflow.Counts{Failure: &workflow.Failure{Code: "UNCLAIMED",
-				Message: fmt.Sprintf("no worker of pool %q has claimed the acquire of block %s", r.Pool, r.Block)}}
+			r.Counts = workflow.Counts{Failure: &workflow.Failure{Code: workflow.FailureUnclaimed,
+				Message: fmt.Sprintf("no worker of pool %q has claimed the acquire job of block %s", r.Pool, r.Block)}}
 		}
 		d.exitStepRun(r, sm.StepFailed)
 		_, why := failureOf(r, r.Counts)
@@ -115,8 +83,8 @@ func (d *decider) followAcquire(r *workflow.StepRun) {
 	}
 }
 
-// cancelOpenStepRuns ends what is open of a run that ends before it has run: calls of
-// acquire, which change nothing.
+// cancelOpenStepRuns ends the open step runs of an execution that ends before RUNNING.
+// They are acquire calls, which change nothing.
 func (d *decider) cancelOpenStepRuns() {
 	for _, r := range d.openStepRuns() {
 		d.exitStepRun(r, sm.StepCancelled)

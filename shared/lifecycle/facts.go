@@ -8,8 +8,8 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// Facts is what the engine has learned of the world for one decision. A nil
-// field is a fact that has not been fetched; Decide asks for it when it matters.
+// Facts is what the engine has fetched for one decision. A nil field is a fact that has
+// not been fetched; Decide asks for it when it needs it.
 type Facts struct {
 	Resolution     *Resolution
 	Readiness      *Readiness
@@ -20,61 +20,56 @@ type Facts struct {
 	Reports        map[Need]*Report // by the need they answer
 	Child          *ChildStatus
 	UpdatesApplied bool
-	Unreferenced   *bool // nobody will ask for the run again
-	Discarded      bool  // all that lies beside the state item, and the packs, may be dropped
+	Unreferenced   *bool // the parent can no longer ask for the execution
+	Discarded      bool  // the packs, and the items stored apart from the state item, may be dropped
 	Command        *Command
 }
 
-// Resolution is the run's program, of the pinned definitions, with the pinned or
-// newest matching version of each block it names, or what keeps it from running.
+// Resolution is the program of the execution, made from the pinned definitions, with the
+// pinned or newest matching version of each block it names, or the problem that rejects
+// the execution.
 type Resolution struct {
 	Program   *spec.Program
 	Blocks    map[string]workflow.Block // by reference as written
-	Workflows map[string]string         // version of each definition referred to, by reference as written
+	Workflows map[string]string         // version of each referenced definition, by reference as written
 	Problem   *workflow.Failure
 }
 
-// Readiness is whether the run may begin. Before At it may not; zero is no such
-// moment. Condition is the source of its startWhen, if it has one, and Ready says
-// that it is true now, or that there is none; one that cannot be evaluated now,
-// because it names an entity that does not exist, say, is not true, and Why says so.
-// Problem is a moment that has no value.
+// Readiness is whether the execution may begin.
 type Readiness struct {
-	Ready     bool
-	Condition string
-	NotBefore time.Time
-	Reason    string
-	Problem   *workflow.Failure
+	Ready     bool              // startWhen is true now, or the definition has none
+	Condition string            // source of startWhen, "" if the definition has none
+	NotBefore time.Time         // it may not begin before this time; zero for none
+	Reason    string            // why startWhen cannot be evaluated now, which counts as not true: it names an unknown entity, for example
+	Problem   *workflow.Failure // notBefore has no value
 }
 
-// Discovery is the run's scope, in its fixed order, or what keeps it from
-// having one. Acquire, if it is not negative, is the index of an acquisition for
-// which a block has to be asked first.
+// Discovery is the scope of the execution in its fixed order, or the problem that
+// prevents one.
 type Discovery struct {
 	Scope        workflow.Scope
-	AcquireIndex int
+	AcquireIndex int // index of the acquisition whose block has to be called first, -1 for none
 	Problem      *workflow.Failure
 }
 
-// ChildStatus is what is known of the run that a visit has started.
+// ChildStatus is what is known about the execution that a step run has started.
 type ChildStatus struct {
 	StepRunSeq int
 	State      sm.ExecutionState
-	HasChanges bool // something that it has executed stands, and is not pure
+	HasChanges bool // something that is not pure was executed and has not been undone
 	Failure    *workflow.Failure
 }
 
-// Blocker answers whether the run or reservation that the execution waits for
-// still stands, and thus whether the execution has been registered to be woken;
-// and whether it would wait for itself.
+// Blocker says whether the execution was registered as a waiter, because the execution
+// or reservation that blocks it still exists, and whether waiting is a deadlock.
 type Blocker struct {
 	Registered bool
 	Deadlock   bool
 }
 
-// LockResult is the outcome of asking for all locks at one epoch: granted with
-// the scope as read under the locks, less what was dropped because others hold or
-// have reserved it; or the first conflict met.
+// LockResult is the result of asking for all locks at one epoch. They are granted with
+// the scope as read under the locks, without the entities that were dropped because
+// other executions hold or have reserved them; or Conflict is the first conflict.
 type LockResult struct {
 	Epoch    int64
 	Scope    workflow.Scope
@@ -83,50 +78,58 @@ type LockResult struct {
 	Problem  *workflow.Failure
 }
 
-// Plan says on how many entities a step runs, or a rollback wave has to undo.
+// Plan says how many jobs a step has, or a rollback wave has to undo.
 type Plan struct {
 	Jobs      int
 	Skipped   int
-	AlreadyOK int // of entities with which an earlier try has come to OK
-	Entities  int // of the step's type, whether they take part or not
+	AlreadyOK int // entities whose job ended with OK in an earlier try
+	Entities  int // entities of the step's type, whether they take part or not
 	Cause     workflow.Cause
 	Problem   *workflow.Failure // an assertion that is false, a parameter that has no value
 }
 
-// Report is what the packs of the open step run say.
+// Report is the result of reading the packs of an open step run.
 type Report struct {
 	StepRunSeq  int
-	Complete    bool            // every lane is over: Tally is final
+	Complete    bool            // every lane is over: Counts is final
 	Counts      workflow.Counts // of the lanes that are over; of all when Complete
 	Cost        workflow.Cost   // of the packs, when Complete
-	NextCheckAt time.Time       // zero, or the earliest moment at which waiting should be checked
-	Unclaimed   bool            // jobs wait to be claimed and nobody has come for longer than policy allows
-	Skipped     int             // of a run of a stretch, when Complete
+	NextCheckAt time.Time       // the earliest time at which something waiting should be checked; zero for none
+	Unclaimed   bool            // jobs have waited to be claimed for longer than policy allows
+	Skipped     int             // of a step run in a pipeline, when Complete
 	HasUpdates  bool            // some job asks for updates of entities, when Complete
 
-	// Problem ends the run although its jobs do not: an assertion that is false
-	// further down a stretch, or an update of an entity that the run does not hold.
+	// Problem fails the step run before its jobs are over: an assertion of a later
+	// step of a pipeline is false, or a job asks to update an entity that the
+	// execution does not hold.
 	Cause   workflow.Cause
 	Problem *workflow.Failure
 }
 
-// Command is what an operator asks of the execution.
+// CheckBy sets NextCheckAt to the given time if that is earlier.
+func (r *Report) CheckBy(at time.Time) {
+	if r.NextCheckAt.IsZero() || at.Before(r.NextCheckAt) {
+		r.NextCheckAt = at
+	}
+}
+
+// Command is a request of an operator, or an order of the engine, to the execution.
 type Command struct {
 	Kind     CommandKind
 	Actor    string
 	Reason   string
 	Source   string // of a cancellation
 	Rollback workflow.RollbackMode
-	Cascade  bool   // of a cancellation: cancel the run that it waits for too
-	FromStep string // of a retry: label of the step to begin with; empty for the one that failed
-	Entities string // of a retry: "failed" or "all"; empty for what fits
+	Cascade  bool   // of a cancellation: also cancel the child that the execution waits for
+	FromStep string // of a retry: label of the step to begin with; empty for the step that failed
+	Entities string // of a retry: "failed" or "all"; empty for "all" after a rollback and "failed" otherwise
 }
 
-// CommandKind names an operator's verb, or what the engine itself orders.
+// CommandKind is the kind of a command.
 type CommandKind string
 
-// The verbs. CommandBreak is the engine's: it cannot go on, and repeating would
-// not help.
+// The commands. CommandBreak is given by the engine when it cannot continue and
+// repeating would not help.
 const (
 	CommandBreak       CommandKind = "break"
 	CommandCancel      CommandKind = "cancel"
@@ -136,21 +139,21 @@ const (
 	CommandUnlock      CommandKind = "unlock"
 )
 
-// Need names a fact that Decide cannot go on without.
+// Need names a fact without which Decide cannot continue.
 type Need struct {
 	Kind       NeedKind
-	StepRunSeq int // of the run that is, or will be, planned, reported, or has a child
-	StepIndex  int // of NeedPlan: index in the program; of an ACQUIRE, of the acquisition
+	StepRunSeq int // of the step run that is, or will be, planned, reported, or has a child
+	StepIndex  int // of NeedPlan: index in the program; of an ACQUIRE, index of the acquisition
 	Undoes     int // of NeedPlan: StepRunSeq of the step run to undo, 0 for a step
 
-	Acquire    bool // of NeedPlan: the call of a block's acquire
+	Acquire    bool // of NeedPlan: a call of a block's acquire
 	Iteration  int  // of NeedPlan: which repetition
-	Pipeline   int  // of NeedPlan: StepRunSeq of the first run of its stretch
-	OnlyFailed bool // of NeedPlan: not what an earlier try has come to OK with
+	Pipeline   int  // of NeedPlan: StepRunSeq of the first step run of its pipeline
+	OnlyFailed bool // of NeedPlan: without the entities whose job ended with OK in an earlier try
 	Try        int  // of NeedPlan
 }
 
-// StepRun is the step run of a need, as far as the need says it.
+// StepRun is the step run of a need, with the fields that the need knows.
 func (n Need) StepRun() workflow.StepRun {
 	r := workflow.StepRun{
 		Seq: n.StepRunSeq, Try: n.Try, StepIndex: n.StepIndex, Undoes: n.Undoes, Kind: workflow.JobExecute,
@@ -165,7 +168,7 @@ func (n Need) StepRun() workflow.StepRun {
 	return r
 }
 
-// NeedForPlan is the need of the plan of a step run.
+// NeedForPlan is the need for the plan of a step run.
 func NeedForPlan(r *workflow.StepRun) Need {
 	return Need{
 		Kind: NeedPlan, StepRunSeq: r.Seq, StepIndex: r.StepIndex, Undoes: r.Undoes, Acquire: r.Kind == workflow.JobAcquire,
@@ -176,66 +179,59 @@ func NeedForPlan(r *workflow.StepRun) Need {
 // NeedKind is the kind of a needed fact.
 type NeedKind string
 
-// The facts that can be needed. NeedLocks, NeedBlocker and NeedClose are
-// answered by work on items other than the execution's own; all of it is
-// conditional and may be repeated.
+// The facts that can be needed. Some are fetched by work on other items than the
+// execution's own: NeedReadiness, NeedBlocker, NeedLocks, NeedClose and others. All of
+// that work is conditional and may be repeated.
 const (
-	NeedResolution     NeedKind = "resolved"
-	NeedReadiness      NeedKind = "ready" // after registering with every entity that its condition reads
-	NeedDiscovery      NeedKind = "discovered"
+	NeedResolution     NeedKind = "resolution"
+	NeedReadiness      NeedKind = "readiness" // after registering with every entity that the condition reads
+	NeedDiscovery      NeedKind = "discovery"
 	NeedBlocker        NeedKind = "blocker"
 	NeedLocks          NeedKind = "locks"
 	NeedPlan           NeedKind = "plan"
 	NeedReport         NeedKind = "report"
-	NeedClose          NeedKind = "closing"   // a Report, after stopping what has not started
-	NeedChild          NeedKind = "child"     // what has become of a child, after starting it if it does not exist
-	NeedChildCancel    NeedKind = "childEnd"  // the same, after asking it to cancel
-	NeedUpdatesApplied NeedKind = "applied"   // that the updates of entities stand in the inventory
-	NeedUnreferenced   NeedKind = "unneeded"  // whether the run that started this one may still ask for it
-	NeedDiscarded      NeedKind = "discarded" // that what lies beside the state item may be dropped
+	NeedClose          NeedKind = "close"          // a Report, after stopping jobs that have not started
+	NeedChild          NeedKind = "child"          // the status of a child, after starting it if it does not exist
+	NeedChildCancel    NeedKind = "childCancel"    // the same, after asking the child to cancel
+	NeedUpdatesApplied NeedKind = "updatesApplied" // that the updates of entities are in the inventory
+	NeedUnreferenced   NeedKind = "unreferenced"   // whether the parent can no longer ask for the execution
+	NeedDiscarded      NeedKind = "discarded"      // that the items stored apart from the state item may be dropped
 )
 
 // Policy is the configuration that decisions depend on.
 type Policy struct {
-	PollInterval    time.Duration // longest sleep between looks at a run that waits
-	LockTimeout     time.Duration // how long a run may wait for its locks
-	StartTimeout    time.Duration // how long a run may wait for its condition, of a definition that does not say
-	MessageLifetime time.Duration // how long a pack's message may be worked on
+	PollInterval    time.Duration // longest time between two wake-ups of an execution that waits
+	LockTimeout     time.Duration // how long an execution may wait for its locks
+	StartTimeout    time.Duration // how long an execution may wait for its condition, if the definition does not say
+	MessageLifetime time.Duration // how long the message of a pack may be worked on
 	PackSize        int           // jobs per pack of a large step of a repeatable block
 	MinPackedJobs   int           // steps with fewer jobs use packs of one
 	MaxStepRuns     int           // step runs per execution
-	Retention       time.Duration // how long a run is kept that has ended and needs nobody; 0 is for ever
-	MinFencingToken int64         // tokens of locks are greater; one that grows says that the tables were restored
+	Retention       time.Duration // how long an ended execution that needs no operator is kept; 0 is for ever
+	MinFencingToken int64         // lock tokens are greater; it increases when the tables are restored
 }
 
 // Decision is what has to happen next.
 type Decision struct {
-	// Need is set if a fact is missing, with the execution as far as it has been
-	// decided: what is needed has to be fetched for that draft, which is not
-	// committed. Nothing else is set then.
+	// Need is set if a fact is missing. Uncommitted is the execution as decided so far:
+	// the fact has to be fetched for that state, which is not committed. Nothing else
+	// is set then.
 	Need        *Need
 	Uncommitted *workflow.Execution
 
-	// Next is the state to commit, nil if there is nothing to write. Release asks
+	// Next is the state to commit, nil if there is nothing to write. WakeWaiters asks
 	// the commit to remove the waiters and wake them.
 	Next        *workflow.Execution
 	WakeWaiters bool
 
-	// LimitReached says that with Next a bound has stopped a run that would go on and on.
+	// LimitReached says that a limit ends an execution that would not end by itself.
 	LimitReached bool
 
-	// DispatchSeq is the StepRunSeq of the step run whose packs have to be sent once Next
-	// is committed, or whose child has to be started; 0 for none.
+	// DispatchSeq is the StepRunSeq of the step run whose packs have to be sent, or
+	// whose child has to be started, once Next is committed; 0 for none.
 	DispatchSeq int
 
-	// Idle says that after this nothing is left to do until a message or the
-	// alarm; otherwise Decide wants to be called again with what was committed.
+	// Idle says that nothing is left to do until a message arrives or the timer fires.
+	// Otherwise Decide has to be called again with what was committed.
 	Idle bool
-}
-
-// CheckBy asks for a look at the latest at the given time.
-func (r *Report) CheckBy(at time.Time) {
-	if r.NextCheckAt.IsZero() || at.Before(r.NextCheckAt) {
-		r.NextCheckAt = at
-	}
 }

@@ -2,7 +2,6 @@ package lifecycle
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -10,82 +9,13 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// schedule is START of the lock protocol: a run that is blocked first registers
-// with whoever blocks it and sleeps; only when that fails, because the blocker
-// has let go, does it enter LOCKING, at the next epoch.
-func (d *decider) schedule() {
-	if d.execution.LockSince.IsZero() {
-		d.execution.LockSince = d.now
-	}
-	if b := d.execution.BlockedBy; b != nil {
-		deadline := d.execution.LockSince.Add(d.policy.LockTimeout)
-		if !d.now.Before(deadline) {
-			d.failLockTimeout(b)
-			return
-		}
-		if d.facts.Blocker == nil {
-			d.need(Need{Kind: NeedBlocker})
-			return
-		}
-		if d.facts.Blocker.Deadlock {
-			d.failDeadlock(b)
-			return
-		}
-		if d.facts.Blocker.Registered {
-			d.waitUntil(earlier(d.now.Add(d.policy.PollInterval), deadline))
-			return
-		}
-		d.execution.BlockedBy = nil
-	}
-	if d.execution.Epoch == 0 {
-		// How the run locks is decided once, so that all of its handlers, at
-		// whatever epoch, want the same.
-		if d.facts.Resolution == nil {
-			d.need(Need{Kind: NeedResolution})
-			return
-		}
-		if d.config().LockMode == workflow.LockShared {
-			d.execution.LockMode = workflow.LockShared
-		}
-	}
-	d.execution.Epoch++
-	d.transition(sm.EventLockRequested, sm.ExecutionLocking, "", nil)
-	d.commitFirst() // the epoch must stand before the first lock is taken
-}
-
-// failDeadlock ends a run whose starter waits for it while holding what it
-// waits for, be it through others.
-func (d *decider) failDeadlock(b *workflow.BlockedBy) {
-	d.setFailure(workflow.CauseLockDeadlock, &workflow.Failure{
-		Code:    string(workflow.CodeEntityLocked),
-		Message: fmt.Sprintf("the lock of %s never comes free: %s waits, through others or itself, for this run", b.Entity, b.Execution),
-		Entity:  b.Entity.String(),
-	})
-	d.execution.BlockedBy = nil
-	d.transition(sm.EventLockRefused, sm.ExecutionFailedSafe, "", map[string]any{"entity": b.Entity.String(), "heldBy": b.Execution})
-}
-
-func (d *decider) failLockTimeout(b *workflow.BlockedBy) {
-	holder := "held by"
-	if b.Reservation {
-		holder = "reserved by"
-	}
-	d.setFailure(workflow.CauseLockTimeout, &workflow.Failure{
-		Code:    string(workflow.CodeEntityLocked),
-		Message: fmt.Sprintf("waited %s for the lock of %s, %s %s", d.policy.LockTimeout, b.Entity, holder, b.Execution),
-		Entity:  b.Entity.String(),
-	})
-	d.execution.BlockedBy = nil
-	d.transition(sm.EventExecutionExpired, sm.ExecutionFailedSafe, "", nil)
-}
-
-// acquireLocks asks for all locks and goes on with the answer: LOCKED, or back to
-// SCHEDULED with everything released by that one write, or refused where the
-// definition does not want to wait.
+// acquireLocks asks for all locks and acts on the result. The execution moves to
+// LOCKED; or back to SCHEDULED, where this one write releases everything; or fails,
+// where the definition says not to wait.
 func (d *decider) acquireLocks() {
 	a := d.facts.Locks
 	if d.facts.Resolution == nil {
-		d.need(Need{Kind: NeedResolution}) // its policy says whether to wait, to fail or to go on without
+		d.need(Need{Kind: NeedResolution}) // the definition says whether to wait, to fail or to skip locked entities
 		return
 	}
 	if a == nil || a.Epoch != d.execution.Epoch {
@@ -111,22 +41,22 @@ func (d *decider) acquireLocks() {
 		d.decision.WakeWaiters = true
 		d.transition(sm.EventLockDeferred, sm.ExecutionScheduled, "", map[string]any{"entity": c.Entity.String(), "heldBy": c.Execution})
 		if d.execution.Parent != nil {
-			// Somebody may hold locks while waiting for this run: once what it is
-			// blocked by stands for all to see, it looks whether it waits for itself.
+			// Its parent may hold locks while waiting for it. Once BlockedBy is
+			// committed and visible to others, it checks for a deadlock.
 			d.commitFirst()
 			return
 		}
-		// Registered with the holder before this release: sleep until woken.
+		// It registered with the holder before this release: idle until woken.
 		d.waitUntil(earlier(d.now.Add(d.policy.PollInterval), d.execution.LockSince.Add(d.policy.LockTimeout)))
 	default:
 		d.grant(a)
 	}
 }
 
-// maxDropped is how many of the entities that were left out are named.
+// maxDropped is how many of the dropped entities are named.
 const maxDropped = 20
 
-// grant takes LOCKING to LOCKED, with what was not left out.
+// grant moves LOCKING to LOCKED with the entities that were not dropped.
 func (d *decider) grant(a *LockResult) {
 	d.execution.BlockedBy = nil
 	var data map[string]any
@@ -142,7 +72,7 @@ func (d *decider) grant(a *LockResult) {
 		if a.Scope.Total() == 0 && d.assertsNotEmpty() {
 			d.setFailure(workflow.CauseAssertion, &workflow.Failure{
 				Code: string(workflow.CodeEntityLocked), Entity: names[0],
-				Message: "all entities are locked by others, and the definition asserts that there are some",
+				Message: "all entities are locked by others, and the definition asserts that the scope is not empty",
 			})
 			d.transition(sm.EventLockRefused, sm.ExecutionFailedSafe, "", data)
 			return
@@ -152,8 +82,8 @@ func (d *decider) grant(a *LockResult) {
 	d.transition(sm.EventLockGranted, sm.ExecutionLocked, "", data)
 }
 
-// assertsNotEmpty reports whether the definition, or an acquisition of it, wants some
-// entity.
+// assertsNotEmpty reports whether the definition, or one of its acquisitions, asserts
+// that there is an entity.
 func (d *decider) assertsNotEmpty() bool {
 	p := d.facts.Resolution.Program
 	if p == nil {
@@ -162,22 +92,7 @@ func (d *decider) assertsNotEmpty() bool {
 	return p.AssertNotEmpty || slices.ContainsFunc(p.Acquisitions, func(a spec.ProgramAcquisition) bool { return a.AssertNotEmpty })
 }
 
-// sharedLockProblem is why a run may not share its locks with others: only runs that
-// change nothing do. It is nil for a run that locks exclusively.
-func sharedLockProblem(r *Resolution) *workflow.Failure {
-	if r.Program == nil || r.Program.Config.LockMode != workflow.LockShared {
-		return nil
-	}
-	for _, ref := range slices.Sorted(maps.Keys(r.Blocks)) {
-		if !r.Blocks[ref].Pure {
-			return &workflow.Failure{Code: string(workflow.CodeInvalid),
-				Message: fmt.Sprintf("locks can be shared only by runs whose blocks are all pure, and %s is not", ref)}
-		}
-	}
-	return nil
-}
-
-// begin takes LOCKED to RUNNING.
+// begin moves LOCKED to RUNNING.
 func (d *decider) begin() {
 	d.execution.StartedAt = d.now
 	d.transition(sm.EventExecutionStarted, sm.ExecutionRunning, "", nil)

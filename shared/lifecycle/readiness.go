@@ -8,9 +8,9 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// checkReadiness takes VALID to READY, or to BLOCKED_WAITING if a moment or a condition
-// has to be waited for. Most runs wait for neither, and learn it from what is
-// known already.
+// checkReadiness moves VALID to READY, or to BLOCKED_WAITING if the execution has to wait
+// for notBefore or for a condition. Most executions have neither, and need no fact to
+// find that out.
 func (d *decider) checkReadiness() {
 	if d.facts.Resolution == nil {
 		d.need(Need{Kind: NeedResolution})
@@ -36,7 +36,7 @@ func (d *decider) checkReadiness() {
 	}
 }
 
-// waitNotBefore is what a run waits for that waits for a moment.
+// waitNotBefore is the Condition of a wait for notBefore.
 const waitNotBefore = "notBefore"
 
 func (d *decider) blockOn(w workflow.Wait) {
@@ -45,7 +45,7 @@ func (d *decider) blockOn(w workflow.Wait) {
 		map[string]any{"kind": w.Kind, "condition": w.Condition, "until": w.Until})
 }
 
-// conditionWait is the wait for startWhen, from now on.
+// conditionWait is the wait for startWhen, beginning now.
 func (d *decider) conditionWait(f *Readiness) workflow.Wait {
 	timeout := d.policy.StartTimeout
 	if c := d.config(); c.StartDeadline > 0 {
@@ -54,13 +54,13 @@ func (d *decider) conditionWait(f *Readiness) workflow.Wait {
 	return workflow.Wait{Kind: workflow.WaitCondition, Since: d.now, Until: d.now.Add(timeout), Condition: f.Condition}
 }
 
-// driveBlocked drives BLOCKED_WAITING: first the moment has to come, then, judged at
-// every look, the condition has to be true before its deadline.
+// driveBlocked drives BLOCKED_WAITING: first notBefore has to pass; then the condition,
+// evaluated at every wake-up, has to become true before its deadline.
 func (d *decider) driveBlocked() {
 	w := d.execution.Wait
 	switch {
 	case w == nil:
-		d.err = workflow.Errorf(workflow.CodeInternal, "the run waits, and does not say for what")
+		d.err = workflow.Errorf(workflow.CodeInternal, "execution in state %s has no wait", d.execution.State)
 		return
 	case w.Kind == workflow.WaitTimer && d.now.Before(w.Until):
 		d.waitUntil(w.Until)
@@ -88,13 +88,13 @@ func (d *decider) driveBlocked() {
 	}
 }
 
-// failStartTimeout ends a run whose condition has not become true in time.
+// failStartTimeout ends an execution whose condition has not become true in time.
 func (d *decider) failStartTimeout(w *workflow.Wait, f *Readiness) {
-	text := fmt.Sprintf("waited %s, and this has not become true: %s", w.Until.Sub(w.Since).Round(time.Millisecond), w.Condition)
+	text := fmt.Sprintf("waited %s for this condition to become true: %s", w.Until.Sub(w.Since).Round(time.Millisecond), w.Condition)
 	if f.Reason != "" {
 		text += " (" + f.Reason + ")"
 	}
-	d.setFailure(workflow.CauseTimeout, &workflow.Failure{Code: "TIMEOUT", Message: text})
+	d.setFailure(workflow.CauseTimeout, &workflow.Failure{Code: workflow.FailureTimeout, Message: text})
 	d.execution.Wait = nil
 	d.transition(sm.EventExecutionExpired, sm.ExecutionFailedSafe, "", map[string]any{"condition": w.Condition})
 }

@@ -7,14 +7,16 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// restoreGap is by how far a run's counters go on after the tables were restored: beyond
-// what devices have seen of step runs that it has forgotten, and what stands in packs
-// and locks, if one table was set back by a second less than another.
+// restoreGap is how far the counters of an execution jump after the tables were restored:
+// beyond the step runs that devices have seen and the item has lost, and beyond the
+// numbers in packs and locks, if one table was restored to a slightly later time than
+// another.
 const restoreGap = 1000
 
-// ForgottenStepRuns is up to which number a run may have had step runs that nobody remembers,
-// which is so of one that is made under an id that is known already, after the tables
-// were restored: devices may have seen its jobs, which must not be taken for new ones.
+// ForgottenStepRuns is the highest number of step runs that an execution may have had and
+// that no table has any more. It is not zero for an execution that is created, after the
+// tables were restored, under an id that is already known: devices may have seen its
+// jobs, and new ones must not have the same ids.
 func ForgottenStepRuns(p Policy, known bool) int {
 	if known && p.MinFencingToken > 0 {
 		return restoreGap
@@ -22,32 +24,31 @@ func ForgottenStepRuns(p Policy, known bool) int {
 	return 0
 }
 
-// handleRestore brings a run over that was written before the tables were set back to an
-// earlier moment, which shows in the floor of the tokens. Devices, and whoever has
-// asked the run meanwhile, may have seen it do what it does not know of any more.
-// So it goes on with nothing: what has not ended is closed and left to an operator,
-// as unsafe. What has ended stays as it is, but is not gone on with under tokens
-// from before.
+// handleRestore migrates an execution that was written before the tables were restored to
+// an earlier time, which shows in its MinFencingToken. Devices, and clients that read the
+// execution, may have seen it do what the item has lost. So nothing of it continues: an
+// execution that has not ended is closed and left to an operator as unsafe. One that has
+// ended stays as it is, but never continues under tokens from before.
 //
-// It reports whether it has met one that had not ended. An operator's verb is not
-// carried out then: it was asked for of a run that went on. The run is brought over
-// by its next look.
+// interrupted reports whether the execution had not ended. A command of an operator is
+// then refused, because it was given to an execution that was going on. The next wake-up
+// migrates the execution.
 func (d *decider) handleRestore() (interrupted bool, err error) {
 	x := d.execution
 	switch {
 	case x.MinFencingToken == d.policy.MinFencingToken:
 		return false, nil
-	case x.Version == 0: // it is being made
+	case x.Version == 0: // it is being created
 		x.MinFencingToken = d.policy.MinFencingToken
 		return false, nil
 	case x.MinFencingToken > d.policy.MinFencingToken:
 		return false, workflow.Errorf(workflow.CodeUnavailable,
-			"execution %s was written after a restore, with a floor of tokens of %d; this engine knows of %d", x.ID, x.MinFencingToken, d.policy.MinFencingToken)
+			"execution %s was written after a restore, with fencing tokens from %d; this engine has tokens from %d", x.ID, x.MinFencingToken, d.policy.MinFencingToken)
 	}
 	if c := d.facts.Command; c != nil && c.Kind != CommandBreak && !sm.Terminal(x.State) {
 		return false, &workflow.Error{
 			Code:    workflow.CodeIllegalTransition,
-			Message: fmt.Sprintf("cannot %s execution %s: the tables were restored since it was in state %s; it ends, for somebody to look at", c.Kind, x.ID, x.State),
+			Message: fmt.Sprintf("cannot %s execution %s: the tables were restored since it was in state %s; it ends, and an operator has to check it", c.Kind, x.ID, x.State),
 		}
 	}
 	x.MinFencingToken, x.StepRunSeq, x.Scope.HeldEpoch = d.policy.MinFencingToken, x.StepRunSeq+restoreGap, 0
@@ -56,7 +57,7 @@ func (d *decider) handleRestore() (interrupted bool, err error) {
 	}
 	d.changed = true
 	why := &workflow.Failure{
-		Code: string(workflow.CauseRestored), Message: "the tables were restored to an earlier moment: what the run has done since is not known",
+		Code: string(workflow.CauseRestored), Message: "the tables were restored to an earlier time: what the execution has done since is unknown",
 	}
 	x.Cause, x.Error, x.Reason, x.Wait, x.BlockedBy = workflow.CauseRestored, why, why.Message, nil, nil
 	switch x.State {
@@ -66,7 +67,7 @@ func (d *decider) handleRestore() (interrupted bool, err error) {
 	case sm.ExecutionError, sm.ExecutionCancelling, sm.ExecutionRollback:
 		d.stopAll()
 	default:
-		// It holds nothing, and must not seem to hold what it has held before.
+		// It holds no lock, and must not seem to hold those it held before.
 		x.Epoch += restoreGap
 		d.cancelOpenStepRuns()
 		d.end(sm.EventExecutionBroken, sm.ExecutionFailedUnsafe, nil)
@@ -75,8 +76,8 @@ func (d *decider) handleRestore() (interrupted bool, err error) {
 	return true, d.err
 }
 
-// endRestored ends a run that the tables were set back under, once nothing of it can start
-// any more.
+// endRestored ends an execution that a restore interrupted, once no job of it can start
+// any more. It reports whether the execution is such a one.
 func (d *decider) endRestored() bool {
 	switch d.execution.State {
 	case sm.ExecutionError, sm.ExecutionCancelling, sm.ExecutionRollback:

@@ -2,13 +2,14 @@ package lifecycle
 
 import "time"
 
-// parentRecheckInterval is when a run is thought of again that another may still ask for.
+// parentRecheckInterval is when to check again whether the parent may still ask for the
+// execution.
 const parentRecheckInterval = 24 * time.Hour
 
-// retain keeps an acknowledged run for as long as policy says, and gives it up then, in
-// three writes: from the first on nobody can have it tried again or see it, so that
-// nothing of it is needed when its parts are given up; with the last it goes itself.
-// Nobody else wants an alarm at a run like this: it is moved as it fits.
+// retain keeps an acknowledged execution for the retention of the policy and then
+// discards it, in three writes. The first sets DiscardedAt: from then on nobody can see
+// or retry it, so nothing needs its parts. The second drops its parts, and the last lets
+// the item expire. No other code sets a timer in this state, so it may be moved freely.
 func (d *decider) retain() {
 	d.idle()
 	x := d.execution
@@ -17,8 +18,8 @@ func (d *decider) retain() {
 		d.discard()
 	case d.policy.Retention == 0:
 	case !d.timerFired || d.changed:
-		// It has just been acknowledged, long after its end perhaps, or the retention
-		// is newer than that.
+		// It has just been acknowledged, perhaps long after its end, or the
+		// retention was configured after that.
 		if d.idleUntil = x.DueAt; d.changed || d.idleUntil.IsZero() {
 			d.idleUntil = d.now.Add(d.policy.Retention)
 		}
@@ -35,8 +36,8 @@ func (d *decider) retain() {
 	}
 }
 
-// discard gives up the parts of a run that nobody can reach any more, and then the
-// run: an item that is not to be looked at again is the store's to drop.
+// discard drops the parts of an execution that nobody can see any more, and then the
+// execution: the store drops a discarded item that has no timer.
 func (d *decider) discard() {
 	switch {
 	case d.execution.DueAt.IsZero():

@@ -10,48 +10,9 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// resume ends a wait at an operator's word: for a condition, for a moment.
-// What waits for a child goes on when the child has ended.
-func (d *decider) resume(c Command) error {
-	data := map[string]any{"reason": c.Reason}
-	switch w := d.execution.Wait; {
-	case d.execution.State == sm.ExecutionBlockedWaiting:
-		d.execution.Wait = nil
-		d.transition(sm.EventExecutionReady, sm.ExecutionReady, c.Actor, data)
-		return nil
-	case d.execution.State != sm.ExecutionWaiting || w == nil:
-		_, err := sm.TransitionExecution(d.execution.State, sm.EventExecutionResumed, sm.ExecutionRunning)
-		return d.refusal(c, err)
-	case w.Kind != workflow.WaitTimer:
-		return &workflow.Error{
-			Code:    workflow.CodeIllegalTransition,
-			Message: fmt.Sprintf("execution %s in state %s waits for execution %s: cancel or retry that one", d.execution.ID, d.execution.State, w.Child),
-		}
-	}
-	d.execution.DelayDoneSeq, d.execution.Wait = d.execution.StepRunSeq+1, nil
-	d.transition(sm.EventExecutionResumed, sm.ExecutionRunning, c.Actor, data)
-	return nil
-}
-
-// releaseLocks lets go of the locks of a run that has ended and keeps them for an
-// operator to look: the lock epoch grows, so that no lock of the run is live.
-func (d *decider) releaseLocks(c Command, data map[string]any) error {
-	if _, err := sm.TransitionExecution(d.execution.State, sm.EventLockReleased, d.execution.State); err != nil {
-		return d.refusal(c, err)
-	}
-	if d.execution.Unlocked {
-		return &workflow.Error{Code: workflow.CodeIllegalTransition, Message: fmt.Sprintf("execution %s in state %s holds no locks any more", d.execution.ID, d.execution.State)}
-	}
-	d.execution.Epoch++
-	d.execution.Unlocked = true
-	d.transition(sm.EventLockReleased, d.execution.State, c.Actor, data)
-	d.decision.WakeWaiters = true
-	return nil
-}
-
-// beginRetry begins a new try of a run that has failed: at the step that failed, or
-// the first that was rolled back, or the one that the operator names. A run that
-// still holds its locks goes on under them; any other starts over from READY.
+// beginRetry begins a new try of a failed execution: at the step that failed, or the
+// first that was rolled back, or the one that the operator names. An execution that
+// still holds its locks continues under them; any other starts again from READY.
 func (d *decider) beginRetry(c Command, data map[string]any) error {
 	to := sm.ExecutionReady
 	if d.execution.State == sm.ExecutionFailedUnsafe && !d.execution.Unlocked && d.execution.Scope.HeldEpoch == d.execution.Epoch {
@@ -61,7 +22,7 @@ func (d *decider) beginRetry(c Command, data map[string]any) error {
 		return d.refusal(c, err)
 	}
 	if d.execution.Try >= workflow.MaxTries || d.execution.Sequence >= workflow.MaxEvents {
-		return workflow.Errorf(workflow.CodeLimit, "execution %s has had %d tries and %d events, and at most %d and %d are allowed: start another run",
+		return workflow.Errorf(workflow.CodeLimit, "execution %s has had %d tries and %d events, and at most %d and %d are allowed: start another execution",
 			d.execution.ID, d.execution.Try, d.execution.Sequence, workflow.MaxTries, workflow.MaxEvents)
 	}
 	if d.facts.Resolution == nil {
@@ -78,10 +39,10 @@ func (d *decider) beginRetry(c Command, data map[string]any) error {
 			return invalidRequest("from", fmt.Sprintf("the definition has no step %q", c.FromStep))
 		}
 		if reached := d.lastReachedStep(); from > reached {
-			return invalidRequest("from", fmt.Sprintf("step %q has not been reached: the run came to step %q", c.FromStep, program.Nodes[reached].Label))
+			return invalidRequest("from", fmt.Sprintf("step %q has not been reached: the last step reached is %q", c.FromStep, program.Nodes[reached].Label))
 		}
 		if undone := d.firstUndoneStep(len(program.Nodes)); from > undone {
-			return invalidRequest("from", fmt.Sprintf("step %q was rolled back and has to be done again: begin with it, or before", program.Nodes[undone].Label))
+			return invalidRequest("from", fmt.Sprintf("step %q was rolled back and has to be executed again: begin at or before it", program.Nodes[undone].Label))
 		}
 	}
 	switch c.Entities {
@@ -94,7 +55,7 @@ func (d *decider) beginRetry(c Command, data map[string]any) error {
 	default:
 		return invalidRequest("entities", "want failed or all")
 	}
-	d.decision.WakeWaiters = to == sm.ExecutionReady && d.execution.State == sm.ExecutionFailedUnsafe && !d.execution.Unlocked // after a restore it may have held its locks until now
+	d.decision.WakeWaiters = to == sm.ExecutionReady && d.execution.State == sm.ExecutionFailedUnsafe && !d.execution.Unlocked // after a restore it may still hold its locks
 	d.resetForTry(from, c.Entities == "failed", to)
 	data["from"], data["entities"], data["try"] = program.Nodes[from].Label, c.Entities, d.execution.Try
 	d.transition(sm.EventExecutionRetried, to, c.Actor, data)
@@ -105,7 +66,7 @@ func invalidRequest(path, message string) error {
 	return workflow.Invalid("the request is not valid", []workflow.Issue{{Path: path, Code: "invalid", Message: message}})
 }
 
-// failedStep is the step a retry begins with unless another is named.
+// failedStep is the step at which a retry begins unless the operator names another.
 func (d *decider) failedStep(p *spec.Program) int {
 	at := 0
 	if d.execution.Error != nil {
@@ -119,8 +80,8 @@ func (d *decider) failedStep(p *spec.Program) int {
 	return min(at, d.firstUndoneStep(at))
 }
 
-// firstUndoneStep is the first step of which something was rolled back and has not been
-// done again, none if there is no such step.
+// firstUndoneStep is the first step of which something was rolled back and not executed
+// again; none if there is no such step.
 func (d *decider) firstUndoneStep(none int) int {
 	at := none
 	for i := range d.execution.StepRuns {
@@ -138,7 +99,7 @@ func (d *decider) firstUndoneStep(none int) int {
 	return at
 }
 
-// lastReachedStep is the last step that any try has come to.
+// lastReachedStep is the last step that any try has entered.
 func (d *decider) lastReachedStep() int {
 	at := 0
 	for i := range d.execution.StepRuns {
@@ -149,9 +110,9 @@ func (d *decider) lastReachedStep() int {
 	return at
 }
 
-// resetForTry makes the execution that of a new try. What earlier tries have done from
-// the step on is done again, apart from what a retry of failures keeps: the
-// entities with which a step came to OK.
+// resetForTry resets the execution for a new try. Step runs of earlier tries from that
+// step on are superseded. A retry of failures does not supersede step runs on entities:
+// entities whose job ended with OK keep that result.
 func (d *decider) resetForTry(from int, onlyFailed bool, to sm.ExecutionState) {
 	x := d.execution
 	nodes := d.facts.Resolution.Program.Nodes

@@ -45,9 +45,6 @@ func (p *Planner) CollectUpdates(ctx context.Context, x *workflow.Execution, try
 	return all, nil
 }
 
-// codeLimit is the code of a failure for what is too large.
-const codeLimit = "LIMIT"
-
 // checkUpdates looks for updates that could never be applied once the run completes: of
 // an entity that it does not hold for itself, or so many that an entity would grow
 // beyond what the inventory takes.
@@ -75,7 +72,7 @@ func (p *Planner) checkUpdates(ctx context.Context, x *workflow.Execution, r *wo
 	requested.add(updates)
 	for _, key := range requested.Keys {
 		if attributes[key] == nil || x.LockMode == workflow.LockShared {
-			reject(key, lifecycle.CodeEntityNotHeld, "a job of step %q asks for an update of %s, which the run does not hold", r.Label, key)
+			reject(key, workflow.FailureEntityNotHeld, "a job of step %q asks for an update of %s, which the run does not hold", r.Label, key)
 			return nil
 		}
 	}
@@ -90,7 +87,7 @@ func (p *Planner) checkUpdates(ctx context.Context, x *workflow.Execution, r *wo
 			merged = all.ByEntity[key][i].Apply(merged)
 		}
 		if len(merged) > workflow.MaxAttributesBytes {
-			reject(key, codeLimit, "the updates of %s leave it with %d bytes of attributes, the limit is %d", key, len(merged), workflow.MaxAttributesBytes)
+			reject(key, workflow.FailureLimit, "the updates of %s leave it with %d bytes of attributes, the limit is %d", key, len(merged), workflow.MaxAttributesBytes)
 			return nil
 		}
 	}

@@ -2,18 +2,18 @@ package mutation
 
 // The files of what a run does besides.
 const (
-	stepRun      = "shared/lifecycle/step_run.go"
-	stepClose    = "shared/lifecycle/step_close.go"
-	stepRollback = "shared/lifecycle/step_rollback.go"
-	decider      = "shared/lifecycle/decider.go"
-	fetchChild   = "shared/engine/fetch_child.go"
-	start        = "shared/engine/start.go"
-	sweep        = "shared/engine/scheduler/sweep.go"
-	payload      = "shared/engine/payload.go"
-	pipeline     = "shared/engine/planner/pipeline.go"
-	rows         = "statemachines/execution.go"
-	spec         = "shared/workflow/spec/definition.go"
-	fetchUpdates = "shared/engine/fetch_updates.go"
+	lifecycleReport = "shared/lifecycle/report.go"
+	classify        = "shared/lifecycle/classify.go"
+	rollback        = "shared/lifecycle/rollback.go"
+	decider         = "shared/lifecycle/decider.go"
+	fetchChild      = "shared/engine/fetch_child.go"
+	start           = "shared/engine/start.go"
+	sweep           = "shared/engine/scheduler/sweep.go"
+	payload         = "shared/engine/payload.go"
+	pipeline        = "shared/engine/planner/pipeline.go"
+	rows            = "statemachines/execution.go"
+	spec            = "shared/workflow/spec/definition.go"
+	fetchUpdates    = "shared/engine/fetch_updates.go"
 )
 
 var executions = []Mutation{
@@ -21,13 +21,13 @@ var executions = []Mutation{
 		{rows, "slices.Concat(executionBeforeRunning, []ExecutionState{ExecutionRunning, ExecutionWaiting})...),\n", "slices.Concat(executionBeforeRunning, []ExecutionState{ExecutionRunning, ExecutionWaiting, ExecutionRollback})...),\n"},
 		{rows, `		{On: []Event{EventCancelRequested}, From: stateNames(ExecutionRollback), Verdict: Refuse, Reason: "a rollback is never interrupted: half undone is worse than done or undone"},
 `, ""}}},
-	{Name: "rollback waves in execution order", Edits: []Edit{{stepRollback, `		d.startWave(remaining[0])
+	{Name: "rollback waves in execution order", Edits: []Edit{{rollback, `		d.startWave(remaining[0])
 `, `		d.startWave(remaining[len(remaining)-1])
 `}}},
-	{Name: "a failed rollback wave is ignored", Edits: []Edit{{stepRollback, "\tcase failed != nil:\n", "\tcase false:\n"}, {stepRollback, `	if d.config().RollbackContinue {
+	{Name: "a failed rollback wave is ignored", Edits: []Edit{{rollback, "\tcase failed != nil:\n", "\tcase false:\n"}, {rollback, `	if d.config().RollbackContinue {
 `, "\tif true {\n"}}},
-	{Name: "irreversible steps are rolled back", Edits: []Edit{{stepClose, "\t\tcase !r.Reversible:\n", "\t\tcase false:\n"}}},
-	{Name: "unknown outcomes are rolled back", Edits: []Edit{{stepClose, "case r.Counts.Unknown > 0 && !r.UndoHarmless:", "case false:"}}},
+	{Name: "irreversible steps are rolled back", Edits: []Edit{{classify, "\t\tcase !r.Reversible:\n", "\t\tcase false:\n"}}},
+	{Name: "unknown outcomes are rolled back", Edits: []Edit{{classify, "case r.Counts.Unknown > 0 && !r.UndoHarmless:", "case false:"}}},
 	{Name: "the failure tolerance is one less", Edits: []Edit{{spec, "\treturn failed <= t.Count\n", "\treturn failed < t.Count || failed == 0\n"}}},
 	{Name: "the timer is not set again", Edits: []Edit{{decider, `	case d.execution.DueAt.IsZero(), d.wakeAt.Before(d.execution.DueAt), d.timerFired:
 		d.execution.DueAt, d.changed = d.wakeAt, true
@@ -58,12 +58,12 @@ var executions = []Mutation{
 `, `			if err != nil || !done && r.RunSeq < 0 {
 				return ended, err
 `}}},
-	{Name: "a step starts while another is open", Edits: []Edit{{stepRun, `	case f.Complete && !intolerable && f.Counts.NotExecuted == 0:
+	{Name: "a step starts while another is open", Edits: []Edit{{lifecycleReport, `	case f.Complete && !intolerable && f.Counts.NotExecuted == 0:
 `, `	case !intolerable && f.Counts.NotExecuted == 0 && r.Jobs > 2:
 		fallthrough
 	case f.Complete && !intolerable && f.Counts.NotExecuted == 0:
 `}}},
-	{Name: "an execution fails without closing open step runs", Edits: []Edit{{stepRun, `	d.transition(sm.EventExecutionFailed, sm.ExecutionError, "", data)
+	{Name: "an execution fails without closing open step runs", Edits: []Edit{{lifecycleReport, `	d.transition(sm.EventExecutionFailed, sm.ExecutionError, "", data)
 	d.stopAll()
 }
 

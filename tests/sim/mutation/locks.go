@@ -4,6 +4,7 @@ package mutation
 const (
 	lockEvaluate     = "shared/engine/locking/evaluate.go"
 	acquire          = "shared/engine/locking/acquire.go"
+	lifecycleBlocker = "shared/lifecycle/blocker.go"
 	lifecycleLocks   = "shared/lifecycle/locks.go"
 	simLockState     = "tests/sim/lockstate.go"
 	simStore         = "tests/sim/store.go"
@@ -11,7 +12,7 @@ const (
 	fetchBlocker     = "shared/engine/fetch_blocker.go"
 	lifecycleRetry   = "shared/lifecycle/retry.go"
 	lifecycleCommand = "shared/lifecycle/command.go"
-	settle           = "shared/lifecycle/settle.go"
+	lifecycleUpdates = "shared/lifecycle/updates.go"
 	status           = "statemachines/status.go"
 )
 
@@ -36,7 +37,7 @@ var locks = []Mutation{
 `, `	if ok || !ok {
 		return true, Result{Conflict: &e.blockedBy}, nil
 `}}},
-	{Name: "locking proceeds while the blocker is live", Edits: []Edit{{lifecycleLocks, `		if d.facts.Blocker.Registered {
+	{Name: "locking proceeds while the blocker is live", Edits: []Edit{{lifecycleBlocker, `		if d.facts.Blocker.Registered {
 `, "\t\tif false {\n"}}},
 	{Name: "waiter registrations raise the execution's version", Test: "tests/sim:TestWorld_PortConformance", Edits: []Edit{{simStore, "\t\t\te.waiters[waiter] = true\n", "\t\t\te.waiters[waiter] = true\n\t\t\te.x.Version++\n"}}},
 	{Name: "no check of the own state after a failed lock write", Test: "shared/engine/locking:TestLocker_ChecksOwnEpochAfterFailedTake", Edits: []Edit{{acquire, `func (a *acquisition) stillLocking(ctx context.Context) (bool, error) {
@@ -47,7 +48,7 @@ var locks = []Mutation{
 `}}},
 	{Name: "locks are never reserved", Edits: []Edit{{acquire, "if a.conflicts >= a.ReserveAfter &&", "if false &&"}}},
 	{Name: "a reservation depends on the owner", Edits: []Edit{{simLockState, `		if l.Reserver != "" && !workflow.Older`, `		if l.Owner != "" || l.Reserver != "" && !workflow.Older`}}},
-	{Name: "the epoch is reset", Edits: []Edit{{lifecycleLocks, `	d.execution.Epoch++
+	{Name: "the epoch is reset", Edits: []Edit{{lifecycleBlocker, `	d.execution.Epoch++
 `, `	d.execution.Epoch = 1
 `}}},
 	{Name: "a child that closes a cycle is not refused", Edits: []Edit{{fetchBlocker, "\tif ok && w.execution.Parent != nil {", "\tif false {"}}},
@@ -57,8 +58,10 @@ var locks = []Mutation{
 	{Name: "waiters are not woken when an execution ends", Edits: []Edit{{engineAdvance, "\tfor _, id := range waiters {\n", "\tfor _, id := range waiters[:0] {\n"}}},
 	{Name: "an execution that backs off wakes no waiters", Edits: []Edit{{lifecycleLocks, `		d.decision.WakeWaiters = true
 		d.transition(sm.EventLockDeferred`, "\t\td.transition(sm.EventLockDeferred"}}},
-	{Name: "an acknowledged execution wakes no waiters", Edits: []Edit{{lifecycleCommand, `		d.decision.WakeWaiters = true
-`, ""}}},
+	{Name: "an acknowledged execution wakes no waiters", Edits: []Edit{{lifecycleCommand, `	d.transition(sm.EventExecutionAcknowledged, to, c.Actor, data)
+	d.decision.WakeWaiters = true
+`, `	d.transition(sm.EventExecutionAcknowledged, to, c.Actor, data)
+`}}},
 	{Name: "a retry keeps locks that were released", Edits: []Edit{{lifecycleRetry, " && !d.execution.Unlocked && d.execution.Scope.HeldEpoch == d.execution.Epoch", ""}}},
 	{Name: "a shared lock is taken from its readers", Edits: []Edit{{lockEvaluate, `	if l.Mode == workflow.LockShared {
 		r.evaluateSharers`, `	if l.Mode == workflow.LockShared && r.Mode == workflow.LockShared {
@@ -66,5 +69,5 @@ var locks = []Mutation{
 	{Name: "joining a shared lock does not raise the revision", Edits: []Edit{{simLockState, `	l.Revision++
 	l.Token, l.Since = l.Revision,`, "\tl.Token, l.Since = l.Revision+1,"}}},
 	{Name: "the inventory is written under any token", Edits: []Edit{{fetchUpdates, "for try := 1; e.Token < token; try++ {", "for try := 1; ; try++ {"}}},
-	{Name: "completion does not wait for updates", Edits: []Edit{{settle, "if d.execution.State == sm.ExecutionCompleted && !d.updatesApplied() {", "if false {"}}},
+	{Name: "completion does not wait for updates", Edits: []Edit{{lifecycleUpdates, "if d.execution.State == sm.ExecutionCompleted && !d.updatesApplied() {", "if false {"}}},
 }

@@ -7,9 +7,9 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// startChild begins the visit of a step that starts a run of its own. The visit is
-// committed first; the child's id follows from it, so that however often it is
-// started there is one.
+// startChild begins a run of a step that starts an execution of its own. The step run is
+// committed first. The id of the child is derived from it, so that there is one child
+// however often it is started.
 func (d *decider) startChild(at int, plan *Plan, r workflow.StepRun) {
 	n := &d.facts.Resolution.Program.Nodes[at]
 	ref, err := workflow.ParseRef(n.Reference.Workflow)
@@ -29,8 +29,7 @@ func (d *decider) startChild(at int, plan *Plan, r workflow.StepRun) {
 	d.waitUntil(d.now.Add(d.policy.PollInterval))
 }
 
-// followChild waits for a child to end: well, when everything it did is settled,
-// or badly.
+// followChild waits for a child to end: well, once it has settled, or badly.
 func (d *decider) followChild() {
 	if d.facts.Resolution == nil {
 		d.need(Need{Kind: NeedResolution})
@@ -38,7 +37,7 @@ func (d *decider) followChild() {
 	}
 	open := d.openStepRuns()
 	if len(open) != 1 || open[0].Child == nil {
-		d.err = workflow.Errorf(workflow.CodeInternal, "the run waits for a child that it has not started")
+		d.err = workflow.Errorf(workflow.CodeInternal, "the execution waits for a child that it has not started")
 		return
 	}
 	r := open[0]
@@ -47,7 +46,7 @@ func (d *decider) followChild() {
 	if c == nil {
 		return
 	}
-	late := n.StepTimeout > 0 && !d.now.Before(r.EnteredAt.Add(n.StepTimeout.Std()))
+	timedOut := n.StepTimeout > 0 && !d.now.Before(r.EnteredAt.Add(n.StepTimeout.Std()))
 	switch {
 	case r.Child.Mode == workflow.ModeFireAndForget, c.State == sm.ExecutionCompletedAck:
 		d.resumeFromChild(r, c)
@@ -56,12 +55,9 @@ func (d *decider) followChild() {
 	case sm.Terminal(c.State) && c.State != sm.ExecutionCompleted:
 		d.resumeFromChild(r, c)
 		d.failStepRun(r, workflow.CauseChildFailed, childFailure(r, c))
-	case late:
-		why := &workflow.Failure{Code: "TIMEOUT", Step: r.Label, Message: fmt.Sprintf("step %q has not ended within %s", r.Label, n.StepTimeout.Std())}
+	case timedOut:
 		d.execution.Wait = nil
-		d.setFailure(workflow.CauseTimeout, why)
-		d.transition(sm.EventExecutionFailed, sm.ExecutionError, "", map[string]any{"step": r.Label})
-		d.stopAll()
+		d.failExecution(r, workflow.CauseTimeout, stepTimeoutFailure(r, n.StepTimeout), 0)
 	default:
 		at := d.now.Add(d.policy.PollInterval)
 		if n.StepTimeout > 0 {
@@ -71,7 +67,7 @@ func (d *decider) followChild() {
 	}
 }
 
-// childStatus is what has become of the visit's child, or nil after asking.
+// childStatus returns the status of the step run's child, or nil after asking for it.
 func (d *decider) childStatus(r *workflow.StepRun, kind NeedKind) *ChildStatus {
 	if c := d.facts.Child; c != nil && c.StepRunSeq == r.Seq {
 		return c
@@ -80,15 +76,15 @@ func (d *decider) childStatus(r *workflow.StepRun, kind NeedKind) *ChildStatus {
 	return nil
 }
 
-// resumeFromChild goes on from WAITING with what came of the child.
+// resumeFromChild leaves WAITING with the result of the child.
 func (d *decider) resumeFromChild(r *workflow.StepRun, c *ChildStatus) {
 	d.execution.Wait = nil
 	d.transition(sm.EventExecutionResumed, sm.ExecutionRunning, "", map[string]any{"child": r.Child.ID, "state": c.State})
 	d.recordChildEnd(r, c)
 }
 
-// recordChildEnd writes down what came of a child. What it has changed stands, and cannot
-// be undone from here.
+// recordChildEnd stores the result of a child. Changes that the child has made remain,
+// and its parent cannot undo them.
 func (d *decider) recordChildEnd(r *workflow.StepRun, c *ChildStatus) {
 	child := *r.Child
 	child.State = c.State
@@ -116,9 +112,9 @@ func childFailure(r *workflow.StepRun, c *ChildStatus) *workflow.Failure {
 	return why
 }
 
-// closeChild ends the visit of a step whose child runs, because the run is ending:
-// the child is cancelled first, unless whoever cancels wants it to go on. It
-// reports whether the visit has ended.
+// closeChild ends the run of a step whose child is still running, because the execution
+// is ending. The child is cancelled first, unless the cancellation does not cascade. It
+// reports whether the step run has ended.
 func (d *decider) closeChild(r *workflow.StepRun, status sm.StepState) bool {
 	if c := d.execution.Cancellation; r.Child.Mode == workflow.ModeFireAndForget || c != nil && c.Source != "timeout" && !c.Cascade {
 		r.Counts = workflow.Counts{NotExecuted: 1}
@@ -136,11 +132,4 @@ func (d *decider) closeChild(r *workflow.StepRun, status sm.StepState) bool {
 	d.recordChildEnd(r, c)
 	d.exitStepRun(r, status)
 	return true
-}
-
-// HasChanges reports whether something that a run has executed stands that is not
-// pure and has not been undone.
-func HasChanges(x *workflow.Execution) bool {
-	d := decider{execution: x}
-	return len(d.stepRunsToUndo()) > 0
 }

@@ -4,16 +4,16 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// settle acknowledges by itself what needs no operator, which is the one write
-// that releases all locks. A cancelled run that left something irreversible
-// behind keeps its locks until somebody has looked at it.
+// settle acknowledges an ended execution that needs no operator. This one write releases
+// all locks. A completed execution first applies its updates. A cancelled execution that
+// left irreversible changes keeps its locks until an operator acknowledges it.
 func (d *decider) settle() {
 	to := map[sm.ExecutionState]sm.ExecutionState{
 		sm.ExecutionCompleted:  sm.ExecutionCompletedAck,
 		sm.ExecutionFailedSafe: sm.ExecutionFailedSafeAck,
 		sm.ExecutionCancelled:  sm.ExecutionCancelledAck,
 	}[d.execution.State]
-	if d.execution.State == sm.ExecutionCancelled && len(d.stepRunsToUndo()) > 0 {
+	if d.execution.State == sm.ExecutionCancelled && HasChanges(d.execution) {
 		d.idle()
 		return
 	}
@@ -30,8 +30,8 @@ func (d *decider) settle() {
 	d.retain()
 }
 
-// updatesApplied reports whether the updates of entities that the jobs of a completed run
-// have asked for stand in the inventory.
+// updatesApplied reports whether the updates of entities that the jobs of a completed
+// execution asked for are in the inventory.
 func (d *decider) updatesApplied() bool {
 	if d.execution.UpdatesApplied || !d.hasUpdates() {
 		return true
@@ -44,6 +44,12 @@ func (d *decider) updatesApplied() bool {
 	return true
 }
 
-// CodeUpdatesNotApplied is the code of the error of an execution that has completed,
-// but whose updates of the inventory could not be written.
-const CodeUpdatesNotApplied = "UPDATES_NOT_APPLIED"
+// hasUpdates reports whether some job asks for updates of entities.
+func (d *decider) hasUpdates() bool {
+	for i := range d.execution.StepRuns {
+		if r := &d.execution.StepRuns[i]; r.HasUpdates && r.Forward() && r.SupersededBy == 0 {
+			return true
+		}
+	}
+	return false
+}

@@ -7,9 +7,9 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// driveRollback drives ROLLBACK: one wave per executed run, the newest first, each
-// over exactly the entities on which the run was executed. The first wave that
-// fails stops the rest, unless the definition wants these to go on.
+// driveRollback drives ROLLBACK: one wave for each executed step run, newest first, over
+// exactly the entities on which it was executed. The first wave that fails ends the
+// rollback, unless the definition says to continue.
 func (d *decider) driveRollback() {
 	if d.facts.Resolution == nil {
 		d.need(Need{Kind: NeedResolution})
@@ -19,7 +19,7 @@ func (d *decider) driveRollback() {
 		d.followWave(open[0])
 		return
 	}
-	remaining := slices.DeleteFunc(d.stepRunsToUndo(), func(r *workflow.StepRun) bool { return d.rollbackOf(r.Seq) != nil })
+	remaining := slices.DeleteFunc(stepRunsToUndo(d.execution), func(r *workflow.StepRun) bool { return rollbackOf(d.execution, r.Seq) != nil })
 	switch failed := d.failedWave(); {
 	case len(remaining) > 0:
 		d.startWave(remaining[0])
@@ -36,8 +36,8 @@ func (d *decider) driveRollback() {
 	}
 }
 
-// failedWave is the first wave of this try that failed, where the rest goes on
-// all the same.
+// failedWave is the first failed wave of this try, where the rollback continues after a
+// failure; nil if there is none.
 func (d *decider) failedWave() *workflow.StepRun {
 	for i := range d.execution.StepRuns {
 		if r := &d.execution.StepRuns[i]; r.Kind == workflow.JobRollback && r.Try == d.execution.Try && r.Status == sm.StepFailed {
@@ -47,14 +47,14 @@ func (d *decider) failedWave() *workflow.StepRun {
 	return nil
 }
 
-// startWave begins the undoing of one run.
+// startWave begins to undo one step run.
 func (d *decider) startWave(undo *workflow.StepRun) {
 	r := workflow.StepRun{
 		Seq: d.execution.StepRunSeq + 1, Try: d.execution.Try, StepIndex: undo.StepIndex, Label: undo.Label, Ordinal: undo.Ordinal,
 		Kind: workflow.JobRollback, Wave: 1, Undoes: undo.Seq,
 		Status: sm.StepRunning, EnteredAt: d.now, DispatchedAt: d.now,
-		// A rollback runs the very block that was executed, whatever the registry
-		// says today, and asks nothing of a purity that undoing does not have.
+		// A rollback calls the very block that was executed, whatever the registry
+		// has now. It is never pure, because undoing changes something.
 		Block: undo.Block, Pool: undo.Pool, Idempotent: undo.Idempotent, Reversible: undo.Reversible, UndoHarmless: undo.UndoHarmless,
 	}
 	for i := range d.execution.StepRuns {
@@ -103,8 +103,8 @@ func (d *decider) followWave(r *workflow.StepRun) {
 	}
 }
 
-// failWave stops the rollback at its first failure, unless the definition wants
-// as much as possible to be undone.
+// failWave ends the rollback at its first failure, unless the definition says to undo as
+// much as possible.
 func (d *decider) failWave(r *workflow.StepRun, why *workflow.Failure) {
 	if d.config().RollbackContinue {
 		return

@@ -1,0 +1,77 @@
+package lifecycle
+
+import (
+	"fmt"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// schedule is the START of the lock protocol. A blocked execution first registers as a
+// waiter with its blocker and idles. Only when that fails, because the blocker has
+// released, does it enter LOCKING, at the next epoch.
+func (d *decider) schedule() {
+	if d.execution.LockSince.IsZero() {
+		d.execution.LockSince = d.now
+	}
+	if b := d.execution.BlockedBy; b != nil {
+		deadline := d.execution.LockSince.Add(d.policy.LockTimeout)
+		if !d.now.Before(deadline) {
+			d.failLockTimeout(b)
+			return
+		}
+		if d.facts.Blocker == nil {
+			d.need(Need{Kind: NeedBlocker})
+			return
+		}
+		if d.facts.Blocker.Deadlock {
+			d.failDeadlock(b)
+			return
+		}
+		if d.facts.Blocker.Registered {
+			d.waitUntil(earlier(d.now.Add(d.policy.PollInterval), deadline))
+			return
+		}
+		d.execution.BlockedBy = nil
+	}
+	if d.execution.Epoch == 0 {
+		// The lock mode is decided once, so that every handler of the execution, at
+		// any epoch, asks for the same mode.
+		if d.facts.Resolution == nil {
+			d.need(Need{Kind: NeedResolution})
+			return
+		}
+		if d.config().LockMode == workflow.LockShared {
+			d.execution.LockMode = workflow.LockShared
+		}
+	}
+	d.execution.Epoch++
+	d.transition(sm.EventLockRequested, sm.ExecutionLocking, "", nil)
+	d.commitFirst() // the epoch must be committed before the first lock is taken
+}
+
+// failDeadlock ends an execution whose parent, directly or through others, waits for
+// it while holding the lock that it waits for.
+func (d *decider) failDeadlock(b *workflow.BlockedBy) {
+	d.setFailure(workflow.CauseLockDeadlock, &workflow.Failure{
+		Code:    string(workflow.CodeEntityLocked),
+		Message: fmt.Sprintf("deadlock on the lock of %s: execution %s waits, directly or through others, for this execution", b.Entity, b.Execution),
+		Entity:  b.Entity.String(),
+	})
+	d.execution.BlockedBy = nil
+	d.transition(sm.EventLockRefused, sm.ExecutionFailedSafe, "", map[string]any{"entity": b.Entity.String(), "heldBy": b.Execution})
+}
+
+func (d *decider) failLockTimeout(b *workflow.BlockedBy) {
+	holder := "held by"
+	if b.Reservation {
+		holder = "reserved by"
+	}
+	d.setFailure(workflow.CauseLockTimeout, &workflow.Failure{
+		Code:    string(workflow.CodeEntityLocked),
+		Message: fmt.Sprintf("waited %s for the lock of %s, %s %s", d.policy.LockTimeout, b.Entity, holder, b.Execution),
+		Entity:  b.Entity.String(),
+	})
+	d.execution.BlockedBy = nil
+	d.transition(sm.EventExecutionExpired, sm.ExecutionFailedSafe, "", nil)
+}

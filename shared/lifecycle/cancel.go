@@ -1,0 +1,39 @@
+package lifecycle
+
+import (
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// cancel begins the cancellation of an execution.
+func (d *decider) cancel(c Command) error {
+	if _, err := sm.TransitionExecution(d.execution.State, sm.EventCancelRequested, sm.ExecutionCancelling); err != nil {
+		return d.refusal(c, err)
+	}
+	d.execution.Cancellation = &workflow.Cancellation{Source: c.Source, Reason: c.Reason, By: c.Actor, At: d.now, Rollback: c.Rollback, Cascade: c.Cascade}
+	d.execution.Cause, d.execution.Reason = workflow.CauseCancelled, c.Reason
+	if d.execution.Reason == "" {
+		d.execution.Reason = "cancelled by " + c.Actor
+	}
+	d.execution.BlockedBy, d.execution.Wait = nil, nil
+	d.transition(sm.EventCancelRequested, sm.ExecutionCancelling, c.Actor, map[string]any{"reason": c.Reason, "source": c.Source})
+	d.stopAll()
+	return nil
+}
+
+// driveCancelling drives CANCELLING. First everything that was started must have
+// stopped. Then changes are rolled back, if that was requested and is possible.
+func (d *decider) driveCancelling() {
+	if !d.closeOpenSteps() {
+		return
+	}
+	mode := d.config().Rollback
+	if d.execution.Cancellation.Rollback == workflow.RollbackNever {
+		mode = workflow.RollbackNever
+	}
+	if v, _ := classifyChanges(d.execution, mode); v == reversibleChanges {
+		d.transition(sm.EventRollbackStarted, sm.ExecutionRollback, "", nil)
+		return
+	}
+	d.end(sm.EventExecutionCancelled, sm.ExecutionCancelled, nil)
+}

@@ -1,0 +1,163 @@
+package lifecycle
+
+import (
+	"fmt"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// plan returns the plan that is needed, or nil after asking for it.
+func (d *decider) plan(n Need) *Plan {
+	p := d.facts.Plans[n]
+	if p == nil {
+		d.need(n)
+	}
+	return p
+}
+
+// enterStep begins a run of a step. The plan says which entities take part, and whether
+// an assertion or a parameter fails the step before any job exists.
+func (d *decider) enterStep(at int) {
+	p := d.facts.Resolution.Program
+	n := &p.Nodes[at]
+	d.execution.Iteration = max(d.execution.Iteration, 1)
+	r := workflow.StepRun{Seq: d.execution.StepRunSeq + 1, Try: d.execution.Try, StepIndex: at}
+	if n.Repeat != nil {
+		r.Iteration = d.execution.Iteration
+	}
+	end := at + 1
+	if n.FunctionBlock != "" {
+		r.OnlyFailed = d.execution.OnlyFailed
+		if end = p.PipelineEnd(at); end > at+1 && !r.OnlyFailed {
+			r.Pipeline = r.Seq
+		}
+	}
+	plan := d.plan(NeedForPlan(&r))
+	switch {
+	case plan == nil:
+		return
+	case r.Iteration > 1 && plan.Jobs == 0 && plan.Problem == nil:
+		d.goToStep(n.End) // no entity repeats the step once more
+		return
+	case len(d.execution.StepRuns) >= d.policy.MaxStepRuns || r.Seq > maxStepRunSeq || d.execution.Sequence >= workflow.MaxEvents:
+		d.failAtLimit(n)
+		return
+	case plan.Jobs > 0 && plan.Problem == nil && !d.delayElapsed(n):
+		return
+	}
+	switch {
+	case plan.Problem != nil:
+		d.appendStepRun(d.newStepRun(at, jobKindOf(n), plan, r))
+		d.failStepRun(d.execution.LastStepRun(), plan.Cause, plan.Problem)
+	case plan.Jobs == 0 && (r.Pipeline == 0 || plan.Entities == 0):
+		r.Pipeline = 0
+		d.appendStepRun(d.newStepRun(at, jobKindOf(n), plan, r))
+		status := sm.StepCompleted
+		if plan.Skipped > 0 && plan.AlreadyOK == 0 {
+			status = sm.StepSkipped
+		}
+		d.exitStepRun(d.execution.LastStepRun(), status)
+		d.continueAfter(d.execution.LastStepRun())
+	case n.IsContainer():
+		d.enterContainer(at, r.Iteration)
+	case n.StartsChild():
+		d.startChild(at, plan, r)
+	case r.Pipeline > 0:
+		d.openPipeline(at, end, plan, r)
+	default:
+		d.appendStepRun(d.newStepRun(at, workflow.JobExecute, plan, r))
+		d.decision.DispatchSeq = d.execution.StepRunSeq
+		d.waitUntil(d.now.Add(d.policy.PollInterval))
+	}
+}
+
+// jobKindOf is the kind of the step's jobs, "" if it has none.
+func jobKindOf(n *spec.Node) workflow.JobKind {
+	if n.FunctionBlock != "" {
+		return workflow.JobExecute
+	}
+	return ""
+}
+
+// maxStepRunSeq is the largest number of a step run: the fence has four digits for it.
+const maxStepRunSeq = 9999
+
+func (d *decider) failAtLimit(n *spec.Node) {
+	d.decision.LimitReached = true
+	d.setFailure(workflow.CauseLimit, &workflow.Failure{
+		Code: string(workflow.CodeLimit), Step: n.Label,
+		Message: fmt.Sprintf("the execution has %d step runs and %d events, and one of these numbers is at its limit", len(d.execution.StepRuns), d.execution.Sequence),
+	})
+	d.transition(sm.EventExecutionFailed, sm.ExecutionError, "", map[string]any{"step": n.Label})
+}
+
+// openPipeline opens the step runs of per-entity pipelines together. They have the same
+// lanes, so that a lane can move from one step run to the next on its own.
+func (d *decider) openPipeline(at, end int, plan *Plan, first workflow.StepRun) {
+	stepRuns := make([]workflow.StepRun, 0, end-at)
+	size := d.policy.PackSize
+	for i := at; i < end; i++ {
+		r := d.newStepRun(i, workflow.JobExecute, &Plan{Jobs: plan.Entities}, workflow.StepRun{
+			Seq: first.Seq + i - at, Pipeline: first.Seq,
+		})
+		size = min(size, r.PackSize)
+		stepRuns = append(stepRuns, r)
+	}
+	for _, r := range stepRuns {
+		r.PackSize = size
+		r.Window = 0
+		if limit := d.config().MaxInFlight; limit > 0 {
+			if lanes := max(1, limit/size); lanes < r.Lanes() {
+				r.Window = lanes
+			}
+		}
+		d.appendStepRun(r)
+	}
+	d.decision.DispatchSeq = first.Seq
+	d.waitUntil(d.now.Add(d.policy.PollInterval))
+}
+
+// newStepRun fills in a step run from its plan and cuts its jobs into packs. The packs
+// depend only on the plan, the block and the policy, all stored in the step run, so that
+// they can be cut again.
+func (d *decider) newStepRun(at int, kind workflow.JobKind, plan *Plan, r workflow.StepRun) workflow.StepRun {
+	n := &d.facts.Resolution.Program.Nodes[at]
+	r.StepIndex, r.Label, r.Try, r.Kind = at, n.Label, d.execution.Try, kind
+	r.Ordinal, r.Status, r.EnteredAt, r.DispatchedAt = 1, sm.StepRunning, d.now, d.now
+	for i := range d.execution.StepRuns {
+		if old := &d.execution.StepRuns[i]; old.StepIndex == at && old.Forward() {
+			r.Ordinal++
+		}
+	}
+	r.Jobs, r.Skipped = plan.Jobs, plan.Skipped
+	if n.FunctionBlock != "" {
+		b := d.facts.Resolution.Blocks[n.FunctionBlock]
+		r.Block, r.Pool = b.Ref().String(), b.Pool
+		r.Pure, r.Idempotent, r.Reversible, r.UndoHarmless = b.Pure, b.Idempotent, b.Reversible, b.UndoHarmless
+	}
+	if kind != "" {
+		d.cutPacks(&r, n.Retry)
+	}
+	return r
+}
+
+// cutPacks sets how many jobs go into a pack, how often each is tried, and how many
+// packs are outstanding at a time.
+func (d *decider) cutPacks(r *workflow.StepRun, retry *workflow.Retry) {
+	r.PackSize, r.MaxAttempts = 1, 1
+	if retry != nil {
+		r.MaxAttempts = 1 + retry.MaxRetries
+	}
+	limit := d.config().MaxInFlight
+	if r.Repeatable() && r.Jobs >= d.policy.MinPackedJobs {
+		r.PackSize = max(1, d.policy.PackSize)
+		if limit > 0 {
+			r.PackSize = min(r.PackSize, limit)
+		}
+	}
+	if lanes := max(1, limit/r.PackSize); limit > 0 && lanes < r.Lanes() {
+		r.Window = lanes
+	}
+}

@@ -1,0 +1,213 @@
+package lifecycle
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// report returns the report on the packs of an open step run, or nil after asking for
+// it.
+func (d *decider) report(r *workflow.StepRun, kind NeedKind) *Report {
+	need := Need{Kind: kind, StepRunSeq: r.Seq}
+	if f := d.facts.Reports[need]; f != nil {
+		return f
+	}
+	d.need(need)
+	return nil
+}
+
+// followStepRuns waits for the open step runs and ends each: with success, or with
+// failure as soon as more jobs have failed than the definition tolerates.
+func (d *decider) followStepRuns(open []*workflow.StepRun) {
+	checkAt := d.now.Add(d.policy.PollInterval)
+	for _, r := range open {
+		kind := NeedReport
+		if r.Closing {
+			kind = NeedClose
+		}
+		f := d.report(r, kind)
+		if f == nil {
+			return
+		}
+		ended, at := d.evaluateStepRun(r, f)
+		if d.err != nil || d.execution.State != sm.ExecutionRunning || d.stopped {
+			return
+		}
+		if !ended {
+			checkAt = earlier(checkAt, at)
+		}
+	}
+	if len(d.openStepRuns()) > 0 {
+		d.waitUntil(checkAt)
+	}
+}
+
+// evaluateStepRun evaluates one open step run. It reports whether the step run has
+// ended and, if not, when to check it again.
+func (d *decider) evaluateStepRun(r *workflow.StepRun, f *Report) (ended bool, checkAt time.Time) {
+	n := &d.facts.Resolution.Program.Nodes[r.StepIndex]
+	failed := f.Counts.Failed + f.Counts.Unknown
+	intolerable := !d.config().FailureTolerance.Allows(failed, r.Jobs) || n.RunOn == workflow.RunOnGlobal && failed > 0 // the tolerance is one of entities
+	handled := d.facts.Resolution.Program.FailureHandler(r.StepIndex) >= 0
+	var timeout time.Time
+	if n.StepTimeout > 0 && !r.Closing {
+		timeout = r.EnteredAt.Add(n.StepTimeout.Std())
+	}
+	switch {
+	case f.Complete && r.Closing && r.Failure != nil:
+		d.recordResult(r, f)
+		d.failStepRun(r, workflow.CauseTimeout, r.Failure)
+	case f.Complete && r.Closing:
+		d.recordResult(r, f) // another step run of its pipeline has failed
+		d.exitStepRun(r, sm.StepCancelled)
+		d.leaveFailedContainers(d.facts.Resolution.Program.FailureHandler(r.StepIndex))
+	case f.Complete && f.Problem != nil:
+		d.recordResult(r, f)
+		d.failStepRun(r, f.Cause, f.Problem)
+	case f.Problem != nil:
+		d.failExecution(r, f.Cause, f.Problem, 0)
+	case f.Complete && !intolerable && f.Counts.NotExecuted == 0:
+		d.recordResult(r, f)
+		d.exitStepRun(r, sm.StepCompleted)
+		if last := d.lastInPipeline(r); r.Seq == last {
+			d.continueAfter(r)
+		}
+	case f.Complete:
+		d.recordResult(r, f)
+		cause, why := failureOf(r, f.Counts)
+		d.failStepRun(r, cause, why)
+	case intolerable && !handled:
+		cause, why := failureOf(r, f.Counts)
+		d.failExecution(r, cause, why, failed)
+	case f.Unclaimed:
+		d.failExecution(r, workflow.CauseUnclaimed, &workflow.Failure{
+			Code: workflow.FailureUnclaimed, Step: r.Label,
+			Message: fmt.Sprintf("no worker of pool %q has claimed the jobs of step %q", r.Pool, r.Label),
+		}, 0)
+	case !timeout.IsZero() && !d.now.Before(timeout):
+		why := stepTimeoutFailure(r, n.StepTimeout)
+		if !handled {
+			d.failExecution(r, workflow.CauseTimeout, why, failed)
+			return true, checkAt
+		}
+		r.Failure = why
+		d.stopStepRun(r)
+	default:
+		checkAt = d.nextCheckAt(r, f)
+		if !timeout.IsZero() {
+			checkAt = earlier(checkAt, timeout)
+		}
+		return false, checkAt
+	}
+	return true, checkAt
+}
+
+// lastInPipeline is the number of the last step run of the pipeline that r belongs to,
+// and that of r outside a pipeline. A lane is over in one step run before it is over in
+// the next, so the last step run of a pipeline is the last to end.
+func (d *decider) lastInPipeline(r *workflow.StepRun) int {
+	last := r.Seq
+	for i := range d.execution.StepRuns {
+		if o := &d.execution.StepRuns[i]; r.Pipeline != 0 && o.Pipeline == r.Pipeline && o.Kind == r.Kind {
+			last = max(last, o.Seq)
+		}
+	}
+	return last
+}
+
+// nextCheckAt is when to check an open step run again. When the timer fires and the
+// messages of the step run are about to expire, it also renews DispatchedAt, so that
+// they can be sent again.
+func (d *decider) nextCheckAt(r *workflow.StepRun, f *Report) time.Time {
+	if d.timerFired && d.now.Sub(r.DispatchedAt) > d.policy.MessageLifetime-2*d.policy.PollInterval {
+		r.DispatchedAt = d.now
+		d.changed = true
+	}
+	at := d.now.Add(d.policy.PollInterval)
+	if !f.NextCheckAt.IsZero() {
+		at = earlier(at, f.NextCheckAt)
+		if earliest := d.now.Add(time.Second / 4); at.Before(earliest) {
+			at = earliest
+		}
+	}
+	return at
+}
+
+// recordResult stores the result of a step run whose lanes are all over.
+func (d *decider) recordResult(r *workflow.StepRun, f *Report) {
+	r.Counts, r.HasUpdates = f.Counts, f.HasUpdates
+	r.Skipped += f.Skipped
+	d.execution.Cost.Add(f.Cost)
+}
+
+// failExecution fails the execution because of a step run and stops every open step
+// run.
+func (d *decider) failExecution(r *workflow.StepRun, cause workflow.Cause, why *workflow.Failure, failed int) {
+	data := map[string]any{"step": r.Label}
+	if failed > 0 {
+		data["failed"] = failed
+	}
+	d.setFailure(cause, why)
+	d.transition(sm.EventExecutionFailed, sm.ExecutionError, "", data)
+	d.stopAll()
+}
+
+// failStepRun ends a step run as failed. The execution continues where the step, or one
+// around it, has continueOnError; otherwise it fails.
+func (d *decider) failStepRun(r *workflow.StepRun, cause workflow.Cause, why *workflow.Failure) {
+	p := d.facts.Resolution.Program
+	handler := p.FailureHandler(r.StepIndex)
+	if r.Failure == nil && r.Counts.Failure == nil {
+		r.Failure = why
+	}
+	d.exitStepRun(r, sm.StepFailed)
+	if handler < 0 || isEntityNotHeld(why) {
+		d.failExecution(r, cause, why, r.Counts.Failed+r.Counts.Unknown)
+		return
+	}
+	if handler == r.StepIndex {
+		if r.Seq == d.lastInPipeline(r) {
+			d.goToStep(p.Nodes[handler].End)
+		}
+		return
+	}
+	if len(d.openStepRuns()) > 0 {
+		d.stopAll() // the other step runs of its pipeline end first
+		return
+	}
+	d.leaveFailedContainers(handler)
+}
+
+// isEntityNotHeld reports whether the failure is about an entity that the execution
+// does not hold.
+func isEntityNotHeld(why *workflow.Failure) bool {
+	return why != nil && why.Code == workflow.FailureEntityNotHeld
+}
+
+func stepTimeoutFailure(r *workflow.StepRun, timeout workflow.Duration) *workflow.Failure {
+	return &workflow.Failure{Code: workflow.FailureTimeout, Step: r.Label, Message: fmt.Sprintf("step %q has not ended within %s", r.Label, timeout.Std())}
+}
+
+// failureOf summarises counts in one failure that names the step and an entity.
+func failureOf(r *workflow.StepRun, t workflow.Counts) (workflow.Cause, *workflow.Failure) {
+	if t.Failure == nil {
+		return workflow.CauseWorkerCrash, &workflow.Failure{
+			Code: workflow.FailureWorkerCrash, Step: r.Label, Entity: t.UnknownEntity,
+			Message: fmt.Sprintf("a worker of step %q crashed; whether the block was executed is unknown", r.Label),
+		}
+	}
+	why := *t.Failure
+	why.Step = r.Label
+	switch why.Code {
+	case workflow.FailureTimeout, workflow.FailureHTTPTimeout:
+		return workflow.CauseJobTimeout, &why
+	case workflow.FailureWorkerCrash:
+		return workflow.CauseWorkerCrash, &why
+	case workflow.FailureLimit:
+		return workflow.CauseLimit, &why
+	}
+	return workflow.CauseStepFailed, &why
+}

@@ -1,0 +1,56 @@
+package lifecycle
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// resolve moves NEW to VALID and pins the versions of the blocks, or rejects the
+// execution because of an unknown block or invalid parameters.
+func (d *decider) resolve() {
+	r := d.facts.Resolution
+	if r == nil {
+		d.need(Need{Kind: NeedResolution})
+		return
+	}
+	if problem := cmp.Or(r.Problem, sharedLockProblem(r)); problem != nil {
+		d.setFailure(workflow.CauseValidation, problem)
+		d.transition(sm.EventExecutionRejected, sm.ExecutionFailedSafe, "", map[string]any{"reason": problem.Message})
+		return
+	}
+	d.pin()
+	d.transition(sm.EventExecutionValidated, sm.ExecutionValid, "", nil)
+}
+
+// pin stores the versions that the execution uses until it ends, and its deadline.
+func (d *decider) pin() {
+	r := d.facts.Resolution
+	d.execution.Blocks = make(map[string]string, len(r.Blocks))
+	for ref, b := range r.Blocks {
+		d.execution.Blocks[ref] = b.Version
+	}
+	d.execution.Workflows = maps.Clone(r.Workflows)
+	if t := d.config().Timeout.Std(); t > 0 {
+		d.execution.Deadline = d.now.Add(t)
+	}
+}
+
+// sharedLockProblem says why an execution may not share its locks: only executions
+// that change nothing may. It is nil for an execution that locks exclusively.
+func sharedLockProblem(r *Resolution) *workflow.Failure {
+	if r.Program == nil || r.Program.Config.LockMode != workflow.LockShared {
+		return nil
+	}
+	for _, ref := range slices.Sorted(maps.Keys(r.Blocks)) {
+		if !r.Blocks[ref].Pure {
+			return &workflow.Failure{Code: string(workflow.CodeInvalid),
+				Message: fmt.Sprintf("only executions whose blocks are all pure may share locks, and %s is not pure", ref)}
+		}
+	}
+	return nil
+}

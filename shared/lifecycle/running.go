@@ -1,0 +1,147 @@
+package lifecycle
+
+import (
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// driveRunning drives RUNNING. It follows the open step runs to their end, enters the
+// next step, depth first, and completes the execution after the last step.
+//
+// execution.PC is the index of the next step. A step with nested steps has a step run
+// that stays open until PC has left the nested steps.
+func (d *decider) driveRunning() {
+	if d.facts.Resolution == nil {
+		d.need(Need{Kind: NeedResolution})
+		return
+	}
+	if open := d.openStepRuns(); len(open) > 0 {
+		d.followStepRuns(open)
+		return
+	}
+	nodes := d.facts.Resolution.Program.Nodes
+	if c := d.openContainer(); c != nil && d.execution.PC >= nodes[c.StepIndex].End {
+		d.leaveContainer(c)
+		return
+	}
+	if d.execution.PC >= len(nodes) {
+		d.recordWorkflow(sm.EventWorkflowCompleted, sm.WorkflowRunning, sm.WorkflowCompleted, "")
+		d.transition(sm.EventExecutionCompleted, sm.ExecutionCompleted, "", nil)
+		if d.hasUpdates() {
+			d.commitFirst() // COMPLETED must be committed before anything is written to the inventory
+		}
+		return
+	}
+	if outer := d.outermostUnopened(nodes[d.execution.PC].Parent); outer >= 0 {
+		// A retry begins inside nested steps.
+		d.enterContainer(outer, 0)
+		return
+	}
+	d.enterStep(d.execution.PC)
+}
+
+// outermostUnopened is the outermost of a node and its ancestors that has no open step
+// run, -1 if all have one.
+func (d *decider) outermostUnopened(node int) int {
+	open := map[int]bool{}
+	for i := range d.execution.StepRuns {
+		if d.execution.StepRuns[i].Open() {
+			open[d.execution.StepRuns[i].StepIndex] = true
+		}
+	}
+	missing := -1
+	for ; node >= 0; node = d.facts.Resolution.Program.Nodes[node].Parent {
+		if !open[node] {
+			missing = node
+		}
+	}
+	return missing
+}
+
+// enterContainer opens a run of a step with nested steps and continues with the first of
+// these or, where a retry begins among them, with the step that PC names.
+func (d *decider) enterContainer(at, iteration int) {
+	n := &d.facts.Resolution.Program.Nodes[at]
+	d.appendStepRun(d.newStepRun(at, "", &Plan{}, workflow.StepRun{Seq: d.execution.StepRunSeq + 1, StepIndex: at, Iteration: iteration}))
+	d.recordWorkflow(sm.EventWorkflowInitialized, sm.WorkflowPending, sm.WorkflowRunning, n.Label)
+	d.execution.Iteration = 0
+	if d.execution.PC == at {
+		d.execution.PC = at + 1
+	}
+}
+
+// leaveContainer ends the run of a step whose nested steps are all over.
+func (d *decider) leaveContainer(c *workflow.StepRun) {
+	d.recordWorkflow(sm.EventWorkflowCompleted, sm.WorkflowRunning, sm.WorkflowCompleted, c.Label)
+	d.exitStepRun(c, sm.StepCompleted)
+	d.continueAfter(c)
+}
+
+// leaveFailedContainers continues after a step that tolerates the failure of a step
+// nested in it.
+func (d *decider) leaveFailedContainers(handler int) {
+	if len(d.openStepRuns()) > 0 {
+		return
+	}
+	for c := d.openContainer(); c != nil && c.StepIndex >= handler; c = d.openContainer() {
+		d.recordWorkflow(sm.EventWorkflowFailed, sm.WorkflowRunning, sm.WorkflowFailed, c.Label)
+		d.exitStepRun(c, sm.StepFailed)
+	}
+	d.goToStep(d.facts.Resolution.Program.Nodes[handler].End)
+}
+
+// continueAfter continues after a step run that has ended well: with the next iteration
+// where the step repeats, otherwise after the step and everything nested in it.
+func (d *decider) continueAfter(r *workflow.StepRun) {
+	n := &d.facts.Resolution.Program.Nodes[r.StepIndex]
+	if n.Repeat != nil && r.Status == sm.StepCompleted && (n.Repeat.Count == 0 || r.Iteration < n.Repeat.Count) {
+		d.execution.PC, d.execution.Iteration = r.StepIndex, r.Iteration+1
+		d.changed = true
+		return
+	}
+	d.goToStep(n.End)
+}
+
+// goToStep makes another step the next.
+func (d *decider) goToStep(to int) {
+	d.execution.PC, d.execution.Iteration = to, 0
+	d.changed = true
+}
+
+// delayElapsed reports whether the delay before the step is over. If it is not, the
+// execution waits for it, once for each step run.
+func (d *decider) delayElapsed(n *spec.Node) bool {
+	delay := n.Delay.Std()
+	if d.execution.Iteration > 1 && n.Repeat != nil {
+		delay = n.Repeat.Delay.Std()
+	}
+	next := d.execution.StepRunSeq + 1
+	if delay <= 0 || d.execution.DelayDoneSeq == next {
+		return true
+	}
+	d.execution.Wait = &workflow.Wait{Kind: workflow.WaitTimer, Since: d.now, Until: d.now.Add(delay), Step: n.Label}
+	d.transition(sm.EventExecutionPaused, sm.ExecutionWaiting, "", map[string]any{"kind": workflow.WaitTimer, "step": n.Label, "until": d.execution.Wait.Until})
+	return false
+}
+
+// driveWaiting drives WAITING, where the execution waits for a delay or for a child.
+func (d *decider) driveWaiting() {
+	w := d.execution.Wait
+	switch {
+	case w == nil:
+		d.err = workflow.Errorf(workflow.CodeInternal, "execution in state %s has no wait", d.execution.State)
+	case w.Kind == workflow.WaitChild:
+		d.followChild()
+	case d.now.Before(w.Until):
+		d.waitUntil(w.Until)
+	default:
+		d.endDelay("", nil)
+	}
+}
+
+// endDelay continues after a delay, because it is over or because an operator ends it.
+func (d *decider) endDelay(actor string, data map[string]any) {
+	d.execution.DelayDoneSeq, d.execution.Wait = d.execution.StepRunSeq+1, nil
+	d.transition(sm.EventExecutionResumed, sm.ExecutionRunning, actor, data)
+}
