@@ -15,7 +15,7 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-// lastEvent is what the last event of a type says, and who caused it.
+// lastEvent is the actor and the data of the last event of a type.
 func lastEvent(s *harness.Harness, id, event string) (actor string, data map[string]any) {
 	s.Helper()
 	for _, e := range s.History(id) {
@@ -29,7 +29,7 @@ func lastEvent(s *harness.Harness, id, event string) (actor string, data map[str
 	return actor, data
 }
 
-// wantAudited checks that an operator's verb stands in the history with its reason.
+// wantAudited checks that the history has an operator's command with its actor and reason.
 func wantAudited(s *harness.Harness, id, event, actor, reason string) {
 	s.Helper()
 	if by, data := lastEvent(s, id, event); by != actor || data["reason"] != reason {
@@ -39,8 +39,8 @@ func wantAudited(s *harness.Harness, id, event, actor, reason string) {
 
 var bob = workflow.Caller{Tenant: harness.Caller.Tenant, Actor: "bob"}
 
-// R25, N32: a run that failed unsafely keeps its locks, can be tried again from
-// the step that failed, and shows each try. What an operator does is audited.
+// R25, N32: an execution that failed unsafely keeps its locks, can be retried from the step
+// that failed, and shows each try. Commands of operators are audited.
 func TestService_ShowsRetry(t *testing.T) {
 	s := newHarness(t, 3, "steps:\n  - {label: one, functionBlock: p/pure:1, runOn: device}\n  - {label: two, functionBlock: p/forever:1, runOn: device}\n")
 	ctx := context.Background()
@@ -67,10 +67,10 @@ func TestService_ShowsRetry(t *testing.T) {
 		t.Errorf("another tenant: %v", err)
 	}
 	broken = false
-	if _, err := s.Engine.Retry(ctx, bob, id, views.RetryRequest{Reason: "mended", Entities: views.RetryFailed}); err != nil {
+	if _, err := s.Engine.Retry(ctx, bob, id, views.RetryRequest{Reason: "repaired", Entities: views.RetryFailed}); err != nil {
 		t.Fatal(err)
 	}
-	wantAudited(s, id, "execution.retried", "bob", "mended")
+	wantAudited(s, id, "execution.retried", "bob", "repaired")
 	s.RunUntilIdle(time.Hour)
 	s.ExpectState(id, sm.ExecutionCompletedAck)
 	var lines []string
@@ -90,7 +90,7 @@ func TestService_ShowsRetry(t *testing.T) {
 	}
 	result := must[views.ResultView](s)(s.Query.Result(ctx, harness.Caller, id))
 	if got := result.Steps["two"].Results; len(got) != 3 || string(got["d001"]) != `"d001"` {
-		t.Errorf("the results of both tries are %v", got)
+		t.Errorf("results of both tries: %v", got)
 	}
 	for verb, do := range map[string]func() (*workflow.Execution, error){
 		"retry":       func() (*workflow.Execution, error) { return s.Engine.Retry(ctx, bob, id, views.RetryRequest{}) },
@@ -102,13 +102,13 @@ func TestService_ShowsRetry(t *testing.T) {
 		before := s.Load(id).Version
 		_, err := do()
 		if !workflow.Is(err, workflow.CodeIllegalTransition) || s.Load(id).Version != before {
-			t.Errorf("%s of a run that is over: %v", verb, err)
+			t.Errorf("%s of an ended execution: %v", verb, err)
 		}
 	}
 }
 
-// An unlocked run keeps its state, holds nothing, and is still to be
-// acknowledged; both are audited.
+// An unlocked execution keeps its state, holds no locks, and still has to be acknowledged.
+// Both commands are audited.
 func TestService_ShowsUnlock(t *testing.T) {
 	s := newHarness(t, 1, "steps: [{label: two, functionBlock: p/forever:1, runOn: device}, {label: three, functionBlock: p/pure:1, runOn: global}]\n")
 	ctx := context.Background()
@@ -132,27 +132,27 @@ func TestService_ShowsUnlock(t *testing.T) {
 		t.Errorf("%d locks are held", n)
 	}
 	if w := must[views.ExecutionView](s)(s.Query.Execution(ctx, harness.Caller, id)).Waiting; w == nil || w.Kind != views.WaitAcknowledge || w.Reason == nil {
-		t.Errorf("it waits for %+v", w)
+		t.Errorf("waiting for %+v", w)
 	}
 	if _, err := s.Engine.Unlock(ctx, bob, id, ""); !workflow.Is(err, workflow.CodeIllegalTransition) {
 		t.Errorf("unlocked twice: %v", err)
 	}
-	if _, err := s.Engine.Acknowledge(ctx, bob, id, "looked"); err != nil {
+	if _, err := s.Engine.Acknowledge(ctx, bob, id, "checked"); err != nil {
 		t.Fatal(err)
 	}
-	wantAudited(s, id, "execution.acknowledged", "bob", "looked")
+	wantAudited(s, id, "execution.acknowledged", "bob", "checked")
 	s.ExpectState(id, sm.ExecutionFailedUnsafeAck)
 }
 
-// A run that waits for a moment says so, in lists too, and goes on when an
-// operator says so.
+// An execution that waits for a timer shows that, in lists too, and continues when an
+// operator resumes it.
 func TestService_ShowsResume(t *testing.T) {
 	s := newHarness(t, 0, "steps: [{label: one, functionBlock: p/pure:1, runOn: global, delay: 90s}]\n")
 	ctx := context.Background()
 	id := s.Start("w")
 	x := must[views.ExecutionView](s)(s.Query.Execution(ctx, harness.Caller, id))
 	if w := x.Waiting; w == nil || w.Kind != views.WaitTimer || *w.Step != "one" || !w.Until.Equal(w.Since.Add(90*time.Second)) {
-		t.Fatalf("in %s it waits for %+v", x.State, w)
+		t.Fatalf("in %s, waiting for %+v", x.State, w)
 	}
 	l := must[workflow.List[views.ExecutionView]](s)(s.Query.Executions(ctx, harness.Caller, views.ExecutionFilter{}, workflow.Page{}))
 	if diff := cmp.Diff(x.Waiting, l.Items[0].Waiting); diff != "" {
@@ -166,34 +166,33 @@ func TestService_ShowsResume(t *testing.T) {
 	s.ExpectState(id, sm.ExecutionCompletedAck)
 }
 
-// N20: a run and the run that it has started name each other, and the latter is
-// found by its parent.
+// N20: a parent and its child name each other, and the child is found by its parent.
 func TestService_ShowsParentAndChild(t *testing.T) {
-	s := newHarness(t, 2, "steps:\n  - label: site\n    workflow:\n      steps:\n        - {label: visit, workflowReference: {workflow: \"p/sub:1\", mode: dispatch, executeOnParameters: {type: device, ids: [d001]}}}\n")
+	s := newHarness(t, 2, "steps:\n  - label: site\n    workflow:\n      steps:\n        - {label: sub, workflowReference: {workflow: \"p/sub:1\", mode: dispatch, executeOnParameters: {type: device, ids: [d001]}}}\n")
 	s.Publish("sub", "steps: [{label: one, functionBlock: p/pure:1, runOn: device}]\n")
 	ctx := context.Background()
 	parent := s.Start("w")
 	x := must[views.ExecutionView](s)(s.Query.Execution(ctx, harness.Caller, parent))
-	if len(x.Children) != 1 || x.Waiting == nil || x.Waiting.Kind != views.WaitChild || *x.Waiting.Child != x.Children[0] || *x.CurrentStep != "visit" || x.Parent != nil {
+	if len(x.Children) != 1 || x.Waiting == nil || x.Waiting.Kind != views.WaitChild || *x.Waiting.Child != x.Children[0] || *x.CurrentStep != "sub" || x.Parent != nil {
 		t.Fatalf("children %v, waiting %+v, in %v", x.Children, x.Waiting, x.CurrentStep)
 	}
 	child := x.Children[0]
 	for _, of := range []string{parent, child} {
 		l := must[workflow.List[views.ExecutionView]](s)(s.Query.Executions(ctx, harness.Caller, views.ExecutionFilter{Parent: of}, workflow.Page{}))
 		if of == parent && (len(l.Items) != 1 || l.Items[0].ID != child || *l.Items[0].Parent != parent) || of == child && len(l.Items) != 0 {
-			t.Errorf("started by %s: %+v", of, l.Items)
+			t.Errorf("children of %s: %+v", of, l.Items)
 		}
 	}
 	s.RunUntilIdle(time.Hour)
 	s.ExpectState(parent, sm.ExecutionCompletedAck)
 	var lines []string
 	for _, st := range must[workflow.List[views.StepView]](s)(s.Query.Steps(ctx, harness.Caller, parent, workflow.Page{})).Items {
-		lines = append(lines, fmt.Sprintf("%s %s, jobs of its own %v, child %v", st.Step, st.Status, st.Kind != nil, st.Child != nil))
+		lines = append(lines, fmt.Sprintf("%s %s, has jobs %v, has child %v", st.Step, st.Status, st.Kind != nil, st.Child != nil))
 		if c := st.Child; c != nil && (c.ID != child || c.Workflow.Name != "sub" || c.Mode != workflow.ModeDispatch) {
 			t.Errorf("child %+v", c)
 		}
 	}
-	if diff := cmp.Diff([]string{"site COMPLETED, jobs of its own false, child false", "visit COMPLETED, jobs of its own false, child true"}, lines); diff != "" {
+	if diff := cmp.Diff([]string{"site COMPLETED, has jobs false, has child false", "sub COMPLETED, has jobs false, has child true"}, lines); diff != "" {
 		t.Error(diff)
 	}
 	if jobs := must[workflow.List[workflow.Job]](s)(s.Query.Jobs(ctx, harness.Caller, parent, views.JobFilter{}, workflow.Page{})); len(jobs.Items) != 0 {
@@ -205,7 +204,7 @@ func TestService_ShowsParentAndChild(t *testing.T) {
 	}
 }
 
-// N22, N46: pipelines and repetitions are shown as what they are.
+// N22, N46: step runs show their pipeline and their iteration.
 func TestService_ShowsPipelinesAndRepeats(t *testing.T) {
 	s := newHarness(t, 2, `config: {executionStrategy: {parallel: true}}
 steps:
@@ -228,11 +227,11 @@ steps:
 		return fmt.Sprint(*n)
 	}
 	for _, st := range must[workflow.List[views.StepView]](s)(s.Query.Steps(ctx, harness.Caller, id, workflow.Page{})).Items {
-		lines = append(lines, fmt.Sprintf("%s visit %d, stretch %s, repeat %s", st.Step, st.Ordinal, format(st.Pipeline), format(st.Iteration)))
+		lines = append(lines, fmt.Sprintf("%s ordinal %d, pipeline %s, iteration %s", st.Step, st.Ordinal, format(st.Pipeline), format(st.Iteration)))
 	}
 	want := []string{
-		"one visit 1, stretch 1, repeat -", "two visit 1, stretch 1, repeat -",
-		"poll visit 1, stretch -, repeat 1", "poll visit 2, stretch -, repeat 2",
+		"one ordinal 1, pipeline 1, iteration -", "two ordinal 1, pipeline 1, iteration -",
+		"poll ordinal 1, pipeline -, iteration 1", "poll ordinal 2, pipeline -, iteration 2",
 	}
 	if diff := cmp.Diff(want, lines); diff != "" {
 		t.Error(diff)

@@ -10,9 +10,9 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// Cost is what a run has consumed up to its last commit, as the services counted
-// it, and that last write, which no later one could count any more: it is
-// computed from the size of the item.
+// Cost is what an execution has consumed: the counts of the services up to its last commit,
+// and that commit itself. No later commit can record the last one, so its cost is computed
+// from the size of the item.
 func (v *Service) Cost(ctx context.Context, c workflow.Caller, id string) (views.CostView, error) {
 	i, err := v.engine.Inspect(ctx, c.Tenant, id)
 	if err != nil {
@@ -36,10 +36,11 @@ func (v *Service) Cost(ctx context.Context, c workflow.Caller, id string) (views
 	return answer, nil
 }
 
-// Index writes of the commit that ends a run: out of the old state and into the
-// new one, and out of the alarm clock.
+// lastIndexWrites are the index writes of the commit that ends an execution: delete the old
+// state, add the new one, and delete the timer.
 const lastIndexWrites = 3
 
+// lastWriteCost is the cost of the last commit.
 func lastWriteCost(x *workflow.Execution) workflow.Cost {
 	units := float64((x.ItemBytes + 1023) / 1024)
 	if x.DueAt.IsZero() || sm.Acknowledged(x.State) {

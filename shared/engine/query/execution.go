@@ -5,15 +5,14 @@ import (
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/engine"
-
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// Execution is one run in detail: with its parameters, and with the packs of the
-// open step run counted now.
+// Execution is one execution in detail, with its parameters and with the jobs of its open
+// step runs counted now.
 func (v *Service) Execution(ctx context.Context, c workflow.Caller, id string) (views.ExecutionView, error) {
 	i, err := v.engine.Inspect(ctx, c.Tenant, id)
 	if err != nil {
@@ -22,7 +21,7 @@ func (v *Service) Execution(ctx context.Context, c workflow.Caller, id string) (
 	return v.executionDetail(ctx, i)
 }
 
-// LoadedExecution is the view of an execution that has just been changed.
+// LoadedExecution is the same for an execution that is already loaded.
 func (v *Service) LoadedExecution(ctx context.Context, x *workflow.Execution) (views.ExecutionView, error) {
 	return v.executionDetail(ctx, v.engine.InspectLoaded(x))
 }
@@ -64,7 +63,7 @@ func (v *Service) executionDetail(ctx context.Context, i *engine.Inspection) (vi
 	return e, nil
 }
 
-// countOpenJobs adds the jobs of a run that is not over by what their packs say now.
+// countOpenJobs adds the jobs of an open step run to counts, by their current states.
 func countOpenJobs(counts *views.JobCounts, r *workflow.StepRun, packs []*workflow.Pack) {
 	states := latestAttempts(packs)
 	for index := range r.Jobs {
@@ -87,7 +86,7 @@ func countOpenJobs(counts *views.JobCounts, r *workflow.StepRun, packs []*workfl
 	}
 }
 
-// executionSummary is as much of a run as its state item says.
+// executionSummary is the part of the view that the state item alone shows.
 func executionSummary(x *workflow.Execution) views.ExecutionView {
 	e := views.ExecutionView{
 		ID: x.ID, Workflow: x.Workflow, State: x.State, Status: x.Status(),
@@ -138,8 +137,8 @@ func executionSummary(x *workflow.Execution) views.ExecutionView {
 	return e
 }
 
-// retriedLater reports whether a later try has repeated what failed in the run, so
-// that only what came to OK in it still counts.
+// retriedLater reports whether a later try repeats the failed jobs of a step run. Then only
+// its jobs that ended OK still count.
 func retriedLater(x *workflow.Execution, r *workflow.StepRun) bool {
 	for n := range x.StepRuns {
 		if o := &x.StepRuns[n]; o.OnlyFailed && o.StepIndex == r.StepIndex && o.Kind == r.Kind && o.Try > r.Try && o.SupersededBy == 0 {
@@ -149,9 +148,9 @@ func retriedLater(x *workflow.Execution, r *workflow.StepRun) bool {
 	return false
 }
 
-// completedJobs is how many jobs of a run that a later try has repeated still count:
-// those that came to OK, but for as many as were undone. A rollback undoes what
-// has failed, too, and is taken to have done so last.
+// completedJobs is how many jobs of a retried step run still count: those that ended OK,
+// less the number that a rollback has undone. A rollback also undoes failed jobs; this
+// assumes that it undid the completed ones first.
 func completedJobs(x *workflow.Execution, r *workflow.StepRun) int {
 	left := r.Counts.OK
 	for n := range x.StepRuns {
@@ -162,8 +161,9 @@ func completedJobs(x *workflow.Execution, r *workflow.StepRun) int {
 	return max(0, left)
 }
 
-// stepProgress counts the steps and those that are over: their last visit is, or that of
-// a step around them. Without the program the steps are those entered so far.
+// stepProgress counts the steps, and the done ones: a step is done if its last step run is
+// closed, or that of a step around it. Without a program it counts only the steps that have
+// been entered.
 func stepProgress(x *workflow.Execution, program *spec.Program) views.StepProgress {
 	done := map[int]bool{}
 	for n := range x.StepRuns {
@@ -173,8 +173,8 @@ func stepProgress(x *workflow.Execution, program *spec.Program) views.StepProgre
 	}
 	p := views.StepProgress{Total: len(done)}
 	if program == nil {
-		for _, o := range done {
-			if o {
+		for _, isDone := range done {
+			if isDone {
 				p.Done++
 			}
 		}
@@ -192,8 +192,8 @@ func stepProgress(x *workflow.Execution, program *spec.Program) views.StepProgre
 	return p
 }
 
-// currentStep is the label of the innermost step that is open, or nil. Of steps
-// that are open together it is the first.
+// currentStep is the label of the innermost open step, or nil. Of the steps of a pipeline
+// it is the first open one.
 func currentStep(x *workflow.Execution) *string {
 	current := openStepRun(x)
 	if current == nil || current.Label == "" {
@@ -216,4 +216,25 @@ func openStepRun(x *workflow.Execution) *workflow.StepRun {
 		return r
 	}
 	return nil
+}
+
+// Status is the lifecycle of an execution in the form of the status contract. It never shows
+// variables.
+func (v *Service) Status(ctx context.Context, c workflow.Caller, id string) (views.StatusView, error) {
+	i, err := v.engine.Inspect(ctx, c.Tenant, id)
+	if err != nil {
+		return views.StatusView{}, err
+	}
+	return statusView(i.Execution()), nil
+}
+
+func statusView(x *workflow.Execution) views.StatusView {
+	s := views.StatusView{
+		ExecutionID: x.ID, State: x.Status(), CurrentStep: currentStep(x),
+		StartedAt: timePtr(x.StartedAt), EndedAt: timePtr(x.EndedAt),
+	}
+	if e := sm.TerminalEvent(x.State); e != "" {
+		s.TerminalEvent = ptr(string(e))
+	}
+	return s
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// History is a run's events in order, from the pages and then from the state
-// item, which is read first: what is paged out in between is found in both, and
-// told once.
+// History lists the events of an execution in order, from the stored pages and then from the
+// state item. The state item is read first, so an event that is paged out in between is
+// found in both; it is listed once.
 func (v *Service) History(ctx context.Context, c workflow.Caller, id string, p workflow.Page) (workflow.List[workflow.Event], error) {
 	var list workflow.List[workflow.Event]
 	after, err := parseSequenceToken(p)
@@ -43,7 +43,7 @@ func (v *Service) History(ctx context.Context, c workflow.Caller, id string, p w
 	return list, nil
 }
 
-// nextSequence is the sequence number that follows what has been listed.
+// nextSequence is the sequence number that follows the listed events.
 func nextSequence(listed []workflow.Event, after int64) int64 {
 	if n := len(listed); n > 0 {
 		return listed[n-1].Sequence + 1

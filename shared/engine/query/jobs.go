@@ -9,10 +9,11 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// Jobs is a run's jobs, one for each attempt, in order of step run, entity and
-// attempt. Jobs that nobody has claimed are listed too: they stand in the plan.
+// Jobs lists the jobs of an execution, one item for each attempt, in the order of step run,
+// entity and attempt. Jobs that no worker has claimed are listed too, from the plan.
 func (v *Service) Jobs(ctx context.Context, c workflow.Caller, id string, f views.JobFilter, p workflow.Page) (workflow.List[workflow.Job], error) {
 	var list workflow.List[workflow.Job]
 	at, err := parseJobToken(p)
@@ -55,12 +56,12 @@ func (v *Service) Jobs(ctx context.Context, c workflow.Caller, id string, f view
 			}
 			size := 0
 			for n := range jobs {
-				size += 400
+				size += jobViewBytes
 				if a := findAttempt(all[in.Index], jobs[n].Attempt); a != nil {
 					size += resultBytes(a.Record)
 				}
 			}
-			// All attempts of one job stand on one page.
+			// Keep all attempts of one job on one page.
 			if len(list.Items) > 0 && (len(list.Items)+len(jobs) > limit || bytes+size > maxPageBytes) {
 				list.NextToken = encodePageToken(at.String())
 				return list, nil
@@ -80,20 +81,23 @@ func (v *Service) Jobs(ctx context.Context, c workflow.Caller, id string, f view
 	return list, nil
 }
 
-// maxShardReads bounds how many partitions of packs one answer reads; the page that
-// it returns may then be short, or even empty, and its token goes on from there.
+// maxShardReads bounds how many shards of packs one call reads. The page may then be short,
+// or even empty; its token continues from there.
 const maxShardReads = 2
+
+// jobViewBytes estimates the size of a listed attempt without its result.
+const jobViewBytes = 400
 
 func matchesEntity(f views.JobFilter, in workflow.JobInput) bool {
 	return f.Entity.ID == "" || in.Entity != nil && in.Entity.ID == f.Entity.ID && (f.Entity.Type == "" || in.Entity.Type == f.Entity.Type)
 }
 
-// jobCursor is the last job that a page has looked at; shard is whose packs are at
-// hand.
+// jobCursor is the last job that a page has read. shard is the shard whose packs are loaded.
 type jobCursor struct{ stepRunSeq, index, shard int }
 
 func (a jobCursor) String() string { return fmt.Sprintf("%d.%d", a.stepRunSeq, a.index) }
 
+// parseJobToken is the position in a page token, before the first job without a token.
 func parseJobToken(p workflow.Page) (jobCursor, error) {
 	at := jobCursor{index: -1}
 	if p.Token == "" {
@@ -111,4 +115,113 @@ func parseJobToken(p workflow.Page) (jobCursor, error) {
 		return at, invalidPageToken()
 	}
 	return at, nil
+}
+
+// attempt is one try of a job: its record in a pack.
+type attempt struct {
+	Pack   *workflow.Pack
+	Record workflow.JobRecord
+	State  sm.JobState
+}
+
+// attemptsByJob maps the index of each job to its attempts, the first one first.
+func attemptsByJob(packs []*workflow.Pack) map[int][]attempt {
+	all := map[int][]attempt{}
+	for _, p := range packs {
+		for _, rec := range p.Jobs {
+			all[rec.Index] = append(all[rec.Index], attempt{p, rec, jobState(p, rec)})
+		}
+	}
+	for _, as := range all {
+		slices.SortFunc(as, func(a, b attempt) int { return a.Pack.Key.Attempt - b.Pack.Key.Attempt })
+	}
+	return all
+}
+
+// findAttempt is the attempt with the given number, nil if no worker has claimed it.
+func findAttempt(as []attempt, number int) *attempt {
+	for n := range as {
+		if as[n].Pack.Key.Attempt == number {
+			return &as[n]
+		}
+	}
+	return nil
+}
+
+// latestAttempts is each job's latest attempt.
+func latestAttempts(packs []*workflow.Pack) map[int]attempt {
+	latest := map[int]attempt{}
+	for index, as := range attemptsByJob(packs) {
+		latest[index] = as[len(as)-1]
+	}
+	return latest
+}
+
+// jobState is the state that is shown for a record.
+func jobState(p *workflow.Pack, rec workflow.JobRecord) sm.JobState {
+	switch rec.Code {
+	case workflow.JobCodeOK:
+		return sm.JobCompleted
+	case workflow.JobCodeFail:
+		return sm.JobFailed
+	case workflow.JobCodeUnknown:
+		return sm.JobUnknown
+	case workflow.JobCodeNotExecuted:
+		return sm.JobCancelled
+	case workflow.JobCodeStarted:
+		return sm.JobRunning
+	}
+	if p.State == workflow.PackClaimed {
+		return sm.JobClaimed
+	}
+	return sm.JobPending
+}
+
+// jobAttempts lists every attempt of one job, including one that has not started.
+func jobAttempts(x *workflow.Execution, r *workflow.StepRun, in workflow.JobInput, as []attempt) []workflow.Job {
+	base := workflow.Job{
+		Kind: r.Kind, Step: r.Label, StepRunOrdinal: r.Ordinal, Entity: in.Entity,
+		State: sm.JobPending, CreatedAt: r.EnteredAt,
+	}
+	if r.Kind == workflow.JobRollback {
+		base.Wave = &r.Wave
+	}
+	if in.Entity != nil {
+		base.Token = &in.Token
+	}
+	id := func(n int) string { return workflow.JobID(x.ID, r.Seq, in.Index, n) }
+	var jobs []workflow.Job
+	for _, a := range as {
+		j := base
+		j.Attempt, j.State, j.Result, j.Error = a.Pack.Key.Attempt, a.State, a.Record.Result, a.Record.Failure
+		j.ID, j.Worker = id(j.Attempt), nonZeroPtr(a.Pack.Worker)
+		j.ClaimedAt, j.StartedAt, j.EndedAt = timePtr(a.Pack.ClaimedAt), timePtr(a.Record.StartedAt), timePtr(a.Record.EndedAt)
+		if a.Record.Outcome != "" {
+			j.Outcome = &a.Record.Outcome
+		}
+		jobs = append(jobs, j)
+	}
+	switch {
+	case len(jobs) == 0:
+		base.Attempt, base.ID = 1, id(1)
+		jobs = append(jobs, base)
+	case retryPending(as[len(as)-1], r):
+		last := jobs[len(jobs)-1]
+		base.Attempt, base.ID, base.CreatedAt = last.Attempt+1, id(last.Attempt+1), as[len(as)-1].Pack.FinishedAt
+		jobs = append(jobs, base)
+	}
+	for n := range jobs {
+		if n > 0 {
+			jobs[n].Replaces, jobs[n-1].ReplacedBy = &jobs[n-1].ID, &jobs[n].ID
+			if ended := jobs[n-1].EndedAt; ended != nil {
+				jobs[n].CreatedAt = *ended
+			}
+		}
+	}
+	return jobs
+}
+
+// retryPending reports whether a failed job will be tried again.
+func retryPending(a attempt, r *workflow.StepRun) bool {
+	return r.Open() && slices.Contains(workflow.RetryableJobs(a.Pack, r.MaxAttempts), a.Record.Index)
 }

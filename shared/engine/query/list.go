@@ -11,11 +11,11 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// maxListReads bounds how far one answer looks for runs that pass the filter; the
-// page it returns may then be short, and its token goes on from there.
+// maxListReads bounds how many batches one call reads to find executions that pass the
+// filter. The page may then be short; its token continues from there.
 const maxListReads = 10
 
-// Executions lists runs, the newest first.
+// Executions lists executions, the newest first.
 func (v *Service) Executions(ctx context.Context, c workflow.Caller, f views.ExecutionFilter, p workflow.Page) (workflow.List[views.ExecutionView], error) {
 	var list workflow.List[views.ExecutionView]
 	below := ""
@@ -57,15 +57,16 @@ func (v *Service) Executions(ctx context.Context, c workflow.Caller, f views.Exe
 	return list, nil
 }
 
-// page of runs: as read strongly, newest first; last is the id of the last one
-// that was looked at.
-type executionPage struct {
+// executionBatch is executions as read strongly consistent, the newest first. last is the id
+// of the last one that the index listed.
+type executionBatch struct {
 	executions []*workflow.Execution
 	last       string
 }
 
-// readExecutions reads the next runs in any of the states, as the index lists them.
-func (v *Service) readExecutions(ctx context.Context, tenant string, states []sm.ExecutionState, below string, limit int) (p executionPage, end bool, err error) {
+// readExecutions reads the next executions below an id that the index lists in any of the
+// states. end means that there are no more.
+func (v *Service) readExecutions(ctx context.Context, tenant string, states []sm.ExecutionState, below string, limit int) (b executionBatch, end bool, err error) {
 	ports := v.engine.OpenPorts()
 	listed := make([][]string, len(states))
 	err = parallel.Each(ctx, v.parallel, len(states), func(ctx context.Context, i int) (err error) {
@@ -73,7 +74,7 @@ func (v *Service) readExecutions(ctx context.Context, tenant string, states []sm
 		return err
 	})
 	if err != nil {
-		return p, false, err
+		return b, false, err
 	}
 	ids := slices.Concat(listed...)
 	slices.Sort(ids)
@@ -84,15 +85,15 @@ func (v *Service) readExecutions(ctx context.Context, tenant string, states []sm
 		ids = ids[:limit]
 	}
 	if len(ids) == 0 {
-		return p, true, nil
+		return b, true, nil
 	}
-	p.last = ids[len(ids)-1]
-	p.executions, err = ports.Store.LoadMany(ctx, tenant, ids)
-	slices.SortFunc(p.executions, func(a, b *workflow.Execution) int { return strings.Compare(b.ID, a.ID) })
-	return p, end, err
+	b.last = ids[len(ids)-1]
+	b.executions, err = ports.Store.LoadMany(ctx, tenant, ids)
+	slices.SortFunc(b.executions, func(x, y *workflow.Execution) int { return strings.Compare(y.ID, x.ID) })
+	return b, end, err
 }
 
-// matchingStates is which states can pass the filter.
+// matchingStates lists the states that pass the filter.
 func matchingStates(f views.ExecutionFilter) []sm.ExecutionState {
 	var states []sm.ExecutionState
 	for _, s := range sm.ExecutionStates() {

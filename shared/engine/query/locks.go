@@ -14,8 +14,8 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// Locks lists the live locks. They are found from the runs that hold any, so
-// that the work is proportional to what is held, not to what ever was.
+// Locks lists the locks that are held. It finds them through the executions that hold locks,
+// so the work is proportional to the locks that are held now.
 func (v *Service) Locks(ctx context.Context, c workflow.Caller, p workflow.Page) (workflow.List[views.LockView], error) {
 	var list workflow.List[views.LockView]
 	executionID, skip, err := parseLockToken(p)
@@ -28,8 +28,8 @@ func (v *Service) Locks(ctx context.Context, c workflow.Caller, p workflow.Page)
 			holding = append(holding, s)
 		}
 	}
-	// The run at which the last page stopped is listed once more: ids sort below
-	// themselves with a character appended.
+	// Read the execution at which the last page stopped once more: an id sorts below the
+	// same id with a character appended.
 	below := executionID
 	if executionID != "" {
 		below = executionID + "~"
@@ -58,6 +58,8 @@ func (v *Service) Locks(ctx context.Context, c workflow.Caller, p workflow.Page)
 	return list, nil
 }
 
+// parseLockToken is the execution at which the previous page stopped, and how many of its
+// entities have been listed.
 func parseLockToken(p workflow.Page) (executionID string, skip int, err error) {
 	if p.Token == "" {
 		return "", 0, nil
@@ -73,8 +75,8 @@ func parseLockToken(p workflow.Page) (executionID string, skip int, err error) {
 	return executionID, skip, nil
 }
 
-// appendLocks appends the locks that a run holds now, from its entity number skip
-// on. full reports that the page is full and its token is set.
+// appendLocks appends the locks that an execution holds now, without its first skip entities.
+// full means that the page is full and its token is set.
 func (v *Service) appendLocks(ctx context.Context, x *workflow.Execution, skip, limit int, list *workflow.List[views.LockView]) (full bool, err error) {
 	head := workflow.OwnerStatus{State: x.State, Epoch: x.Epoch}
 	if !head.HoldsLocks(x.Epoch) {
@@ -129,7 +131,7 @@ func (v *Service) appendLocks(ctx context.Context, x *workflow.Execution, skip, 
 	return false, nil
 }
 
-// lockView shows a lock with one of those who hold it.
+// lockView shows a lock with one of its holders.
 func lockView(l workflow.Lock, by string, h workflow.Holder, waiting []views.Waiter) views.LockView {
 	if waiting == nil {
 		waiting = []views.Waiter{}
@@ -139,12 +141,12 @@ func lockView(l workflow.Lock, by string, h workflow.Holder, waiting []views.Wai
 		mode = l.Mode
 	}
 	return views.LockView{
-		Entity: l.Entity, HeldBy: stringPtr(by), Since: ptr(time.UnixMilli(h.Since).UTC()),
-		ReservedBy: stringPtr(l.Reserver), Token: h.Token, Mode: string(mode), Waiting: waiting,
+		Entity: l.Entity, HeldBy: nonZeroPtr(by), Since: ptr(time.UnixMilli(h.Since).UTC()),
+		ReservedBy: nonZeroPtr(l.Reserver), Token: h.Token, Mode: string(mode), Waiting: waiting,
 	}
 }
 
-// waitersByEntity are the runs registered with x, by the entity each waits for.
+// waitersByEntity maps entities to the executions that wait for x to release them.
 func (v *Service) waitersByEntity(ctx context.Context, x *workflow.Execution) (map[workflow.EntityKey][]views.Waiter, error) {
 	if len(x.Waiters) == 0 {
 		return nil, nil
@@ -162,9 +164,9 @@ func (v *Service) waitersByEntity(ctx context.Context, x *workflow.Execution) (m
 	return byEntity, nil
 }
 
-// Lock is the lock of one entity of the inventory, held or not. Of several runs
-// that share it, the oldest is shown as its holder, with all who wait for any of
-// them; each has a row of its own in Locks.
+// Lock is the lock of one entity of the inventory, held or not. If several executions share
+// it, the oldest is shown as the holder, with the waiters of all of them; Locks lists each
+// of them separately.
 func (v *Service) Lock(ctx context.Context, c workflow.Caller, key workflow.EntityKey) (views.LockView, error) {
 	ports := v.engine.OpenPorts()
 	keys := []workflow.EntityKey{key}
@@ -196,7 +198,7 @@ func (v *Service) Lock(ctx context.Context, c workflow.Caller, key workflow.Enti
 	for _, x := range executions {
 		head := workflow.OwnerStatus{State: x.State, Epoch: x.Epoch}
 		if x.ID == l.Reserver && head.Reserves() {
-			answer.ReservedBy = stringPtr(l.Reserver)
+			answer.ReservedBy = nonZeroPtr(l.Reserver)
 		}
 		h, held := l.HolderOf(x.ID, x.Epoch)
 		if !held || !head.HoldsLocks(x.Epoch) {

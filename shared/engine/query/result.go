@@ -10,8 +10,9 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Result is what the steps of a run have returned: of each, and of each entity,
-// the last visit that returned anything. Where that is more than one answer holds, the rest is left to the list of jobs.
+// Result is what the steps of an execution have returned: for each step and entity, the last
+// result. Results beyond maxPageBytes are left out and Truncated is set; the list of jobs has
+// them all.
 func (v *Service) Result(ctx context.Context, c workflow.Caller, id string) (views.ResultView, error) {
 	i, err := v.engine.Inspect(ctx, c.Tenant, id)
 	if err != nil {
@@ -42,7 +43,7 @@ func (v *Service) Result(ctx context.Context, c workflow.Caller, id string) (vie
 		}
 		latest := plan.LatestRecords(packs)
 		if s.RunOn != workflow.RunOnGlobal {
-			// A visit to a part of the entities leaves what came of the others.
+			// A step run may cover only some of the entities; keep the results of the others.
 			if s.Results = answer.Steps[r.Label].Results; s.Results == nil {
 				s.Results = map[string]json.RawMessage{}
 			}
@@ -72,7 +73,7 @@ func (v *Service) Result(ctx context.Context, c workflow.Caller, id string) (vie
 	return answer, nil
 }
 
-// resultBytes is how large a job's result is, wherever it is kept.
+// resultBytes is the size of a job's result, wherever it is stored.
 func resultBytes(rec workflow.JobRecord) int {
 	if rec.ResultRef != nil {
 		return rec.ResultRef.Bytes
@@ -80,8 +81,8 @@ func resultBytes(rec workflow.JobRecord) int {
 	return len(rec.Result)
 }
 
-// loadStoredResult is a result that is too large for its pack, nil if it is not kept any
-// more.
+// loadStoredResult loads a result that is stored separately from its pack. It is nil if the
+// result has been deleted.
 func loadStoredResult(ctx context.Context, i *engine.Inspection, s *workflow.PayloadRef) (json.RawMessage, error) {
 	if s == nil || s.Pack == nil {
 		return nil, nil

@@ -1,3 +1,12 @@
+// Package query answers questions about executions. It changes nothing.
+//
+// Every answer derives the state of an execution from the same state item by the same
+// function, so lists, details and status calls agree at any moment. Lists take ids from
+// the index and read the executions strongly consistent, and then filter again. An
+// execution may be missing from a list for a moment, but never appears with a wrong state.
+//
+// There is one file for each question: execution.go, list.go, history.go, steps.go,
+// jobs.go, result.go, cost.go and locks.go. waiting.go derives what an execution waits for.
 package query
 
 import (
@@ -9,7 +18,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// maxPageBytes bounds the bytes of one page, beside the number of its items.
+// maxPageBytes bounds the bytes of one page, in addition to the number of its items.
 const maxPageBytes = 1 << 20
 
 // Service answers questions about executions.
@@ -18,19 +27,21 @@ type Service struct {
 	parallel int
 }
 
-// New makes a view on what the engine keeps. parallel bounds how many reads are
-// in flight for one answer.
+// New makes a Service. parallel bounds the concurrent reads for one answer.
 func New(e *engine.Engine, parallel int) *Service { return &Service{e, parallel} }
 
 func ptr[T any](v T) *T { return &v }
 
-func stringPtr(s string) *string {
-	if s == "" {
+// nonZeroPtr is a pointer to v, or nil if v is the zero value.
+func nonZeroPtr[T comparable](v T) *T {
+	var zero T
+	if v == zero {
 		return nil
 	}
-	return &s
+	return &v
 }
 
+// timePtr is a pointer to t, or nil if t is zero.
 func timePtr(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
@@ -38,7 +49,8 @@ func timePtr(t time.Time) *time.Time {
 	return &t
 }
 
-// pageLimit is the page's limit within its bounds.
+// pageLimit is the number of items of a page: the requested limit, at most MaxPageSize, or
+// DefaultPageSize if none is requested.
 func pageLimit(p workflow.Page) int {
 	if p.Limit <= 0 {
 		return workflow.DefaultPageSize
@@ -46,8 +58,8 @@ func pageLimit(p workflow.Page) int {
 	return min(p.Limit, workflow.MaxPageSize)
 }
 
-// A page token is opaque to the caller; inside it is the position after which
-// the next page begins.
+// encodePageToken makes a page token, which is opaque to the caller. It holds the position
+// after which the next page starts.
 func encodePageToken(after string) string {
 	if after == "" {
 		return ""
@@ -63,6 +75,7 @@ func decodePageToken(p workflow.Page) (string, error) {
 	return string(raw), nil
 }
 
+// parseSequenceToken is the sequence number in a page token, 0 without a token.
 func parseSequenceToken(p workflow.Page) (int64, error) {
 	if p.Token == "" {
 		return 0, nil
@@ -80,6 +93,6 @@ func parseSequenceToken(p workflow.Page) (int64, error) {
 
 func invalidPageToken() error {
 	return workflow.Invalid("the request is not valid", []workflow.Issue{{
-		Path: "pageToken", Code: "format", Message: "this is not a page token of this list",
+		Path: "pageToken", Code: "format", Message: "not a page token of this list; use the nextToken of the previous page",
 	}})
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
+// newHarness publishes a workflow w, and imports a number of devices.
 func newHarness(t *testing.T, devices int, definition string) *harness.Harness {
 	s := harness.New(t, 1, harness.Options())
 	s.RegisterBlocks()
@@ -24,6 +25,7 @@ func newHarness(t *testing.T, devices int, definition string) *harness.Harness {
 	return s
 }
 
+// must fails the test on an error.
 func must[T any](s *harness.Harness) func(T, error) T {
 	return func(v T, err error) T {
 		s.Helper()
@@ -44,15 +46,15 @@ func readPages[T any](s *harness.Harness, limit int, read func(workflow.Page) (w
 			return all
 		}
 		if n > 1000 {
-			s.Fatal("the pages never end")
+			s.Fatal("still not the last page after 1000 pages")
 		}
 	}
 }
 
 const twoSteps = "steps:\n  - {label: one, functionBlock: p/once:1, runOn: device}\n  - {label: two, functionBlock: p/again:1, runOn: device}\n"
 
-// N59: lists, details and status calls agree at any moment, and never leave a
-// terminal state.
+// N59: lists, details and status calls agree at any moment, and a terminal status never
+// changes.
 func TestService_AnswersAgree(t *testing.T) {
 	s := newHarness(t, 3, twoSteps)
 	ctx := context.Background()
@@ -68,7 +70,7 @@ func TestService_AnswersAgree(t *testing.T) {
 			return s.Query.Executions(ctx, harness.Caller, views.ExecutionFilter{}, p)
 		})
 		if len(listed) != len(s.States(harness.Caller.Tenant)) {
-			t.Fatalf("%d runs are listed of %d", len(listed), len(s.States(harness.Caller.Tenant)))
+			t.Fatalf("%d executions are listed of %d", len(listed), len(s.States(harness.Caller.Tenant)))
 		}
 		for _, l := range listed {
 			d := must[views.ExecutionView](s)(s.Query.Execution(ctx, harness.Caller, l.ID))
@@ -81,15 +83,15 @@ func TestService_AnswersAgree(t *testing.T) {
 			if (st.TerminalEvent != nil) != sm.Terminal(d.State) || st.CompletionInferred {
 				t.Errorf("in %s: %+v", d.State, st)
 			}
-			if before, over := ended[l.ID]; over && before != l.Status {
-				t.Errorf("%s left %s for %s", l.ID, before, l.Status)
+			if before, known := ended[l.ID]; known && before != l.Status {
+				t.Errorf("%s changed from %s to %s", l.ID, before, l.Status)
 			}
 			if sm.Terminal(d.State) {
 				ended[l.ID] = l.Status
 			}
 			c := d.Progress.Jobs
 			if sum := *c.Pending + *c.Claimed + *c.Running + c.Completed + c.Failed + *c.Cancelled + *c.Unknown; sum != c.Total {
-				t.Errorf("%d jobs in all, %d by state: %+v", c.Total, sum, c)
+				t.Errorf("%d jobs in total, %d by state: %+v", c.Total, sum, c)
 			}
 		}
 	}
@@ -106,7 +108,7 @@ func TestService_AnswersAgree(t *testing.T) {
 	}
 }
 
-// Lists filter by what a run is now.
+// Lists filter by the current state of each execution.
 func TestService_ExecutionFilters(t *testing.T) {
 	s := newHarness(t, 3, twoSteps)
 	ctx := context.Background()
@@ -127,7 +129,7 @@ func TestService_ExecutionFilters(t *testing.T) {
 		"by parent":          {views.ExecutionFilter{Parent: a}, nil},
 		"created after":      {views.ExecutionFilter{CreatedAfter: s.Load(a).CreatedAt}, []string{c, b}},
 		"created before":     {views.ExecutionFilter{CreatedBefore: s.Load(b).CreatedAt}, []string{a}},
-		"both contradict":    {views.ExecutionFilter{State: sm.ExecutionScheduled, Status: sm.StatusCompleted}, nil},
+		"contradictory":      {views.ExecutionFilter{State: sm.ExecutionScheduled, Status: sm.StatusCompleted}, nil},
 	} {
 		for _, limit := range []int{1, 2, 100} {
 			var got []string
@@ -137,7 +139,7 @@ func TestService_ExecutionFilters(t *testing.T) {
 				got = append(got, x.ID)
 			}
 			if !slices.Equal(got, test.want) {
-				t.Errorf("%s by %d: %v, want %v", name, limit, got, test.want)
+				t.Errorf("%s, page size %d: %v, want %v", name, limit, got, test.want)
 			}
 		}
 	}
@@ -146,9 +148,9 @@ func TestService_ExecutionFilters(t *testing.T) {
 		t.Errorf("another tenant sees %v", l.Items)
 	}
 	if _, err := s.Query.Status(ctx, other, a); !workflow.Is(err, workflow.CodeNotFound) {
-		t.Errorf("another tenant is told %v", err)
+		t.Errorf("another tenant gets %v", err)
 	}
-	// An index that lags may hide a run; it never shows one wrongly.
+	// A lagging index may hide an execution, but never shows one with a wrong state.
 	s.Faults = func(faults.Call) faults.Fault { return faults.Stale }
 	for _, x := range readPages(s, 2, func(p workflow.Page) (workflow.List[views.ExecutionView], error) {
 		return s.Query.Executions(ctx, harness.Caller, views.ExecutionFilter{Active: true}, p)
@@ -159,8 +161,8 @@ func TestService_ExecutionFilters(t *testing.T) {
 	}
 }
 
-// Jobs that nobody has claimed are listed, attempts are linked, filters and pages
-// of every size give the same.
+// Jobs that no worker has claimed are listed, attempts are linked, and filters and all page
+// sizes agree.
 func TestService_JobsByFilterAndPage(t *testing.T) {
 	s := newHarness(t, 5, "steps:\n  - {label: one, functionBlock: p/again:1, runOn: device, retry: {maxRetries: 2, delay: 10s}}\n  - {label: two, functionBlock: p/forever:1, runOn: global}\n")
 	ctx := context.Background()
@@ -191,7 +193,7 @@ func TestService_JobsByFilterAndPage(t *testing.T) {
 		t.Errorf("waiting %+v", w)
 	}
 	if !s.RunUntilIdle(time.Hour) {
-		t.Fatal("it never ends")
+		t.Fatal("not ended after an hour")
 	}
 	all := read(views.JobFilter{}, 100)
 	if len(all) != 8 {
@@ -214,7 +216,7 @@ func TestService_JobsByFilterAndPage(t *testing.T) {
 	}
 	for limit := 1; limit <= 9; limit++ {
 		if diff := cmp.Diff(all, read(views.JobFilter{}, limit)); diff != "" {
-			t.Errorf("by %d: %s", limit, diff)
+			t.Errorf("page size %d: %s", limit, diff)
 		}
 	}
 	for name, test := range map[string]struct {
@@ -226,18 +228,18 @@ func TestService_JobsByFilterAndPage(t *testing.T) {
 		"by kind":           {views.JobFilter{Kind: workflow.JobRollback}, 0},
 		"by entity":         {views.JobFilter{Entity: workflow.EntityKey{Type: "device", ID: "d003"}}, 3},
 		"by another type":   {views.JobFilter{Entity: workflow.EntityKey{Type: "site", ID: "d003"}}, 0},
-		"by two that agree": {views.JobFilter{Step: "one", State: sm.JobCompleted}, 5},
+		"by step and state": {views.JobFilter{Step: "one", State: sm.JobCompleted}, 5},
 	} {
 		for _, limit := range []int{1, 3, 100} {
 			if got := read(test.filter, limit); len(got) != test.want {
-				t.Errorf("%s by %d: %d jobs, want %d", name, limit, len(got), test.want)
+				t.Errorf("%s, page size %d: %d jobs, want %d", name, limit, len(got), test.want)
 			}
 		}
 	}
 }
 
-// The history of a long run is paged out, and comes back whole by pages of every
-// size, also while it grows.
+// The history of a long execution is paged out, and is read completely with every page size,
+// also while it grows.
 func TestService_HistoryAcrossPages(t *testing.T) {
 	definition := "steps:\n"
 	for i := range 40 {
@@ -264,7 +266,7 @@ func TestService_HistoryAcrossPages(t *testing.T) {
 	all := read(1000)
 	for limit := 1; limit < 45; limit += 6 {
 		if diff := cmp.Diff(all, read(limit)); diff != "" {
-			t.Errorf("by %d: %s", limit, diff)
+			t.Errorf("page size %d: %s", limit, diff)
 		}
 	}
 	s.CheckInvariants()
@@ -275,7 +277,7 @@ func TestService_HistoryAcrossPages(t *testing.T) {
 	}
 }
 
-// Locks are listed with those who wait for them, by pages of every size.
+// Locks are listed with their waiters, with every page size.
 func TestService_LocksWithWaiters(t *testing.T) {
 	s := newHarness(t, 9, twoSteps)
 	ctx := context.Background()
@@ -302,7 +304,7 @@ func TestService_LocksWithWaiters(t *testing.T) {
 		}
 		one := must[views.LockView](s)(s.Query.Lock(ctx, harness.Caller, l.Entity))
 		if diff := cmp.Diff(l, one); diff != "" {
-			t.Errorf("listed and alone: %s", diff)
+			t.Errorf("listed and single lock differ: %s", diff)
 		}
 	}
 	want := map[string]string{"d000": a, "d001": a, "d002": a, "d003": a, "d004": a, "d006": b, "d007": b, "d008": b}
@@ -311,7 +313,7 @@ func TestService_LocksWithWaiters(t *testing.T) {
 	}
 	for limit := 1; limit <= 9; limit++ {
 		if diff := cmp.Diff(all, read(limit)); diff != "" {
-			t.Errorf("by %d: %s", limit, diff)
+			t.Errorf("page size %d: %s", limit, diff)
 		}
 	}
 	free := must[views.LockView](s)(s.Query.Lock(ctx, harness.Caller, workflow.EntityKey{Type: "device", ID: "d005"}))
@@ -322,18 +324,18 @@ func TestService_LocksWithWaiters(t *testing.T) {
 		t.Errorf("no such entity: %v", err)
 	}
 	if !s.RunUntilIdle(time.Hour) {
-		t.Fatal("it never ends")
+		t.Fatal("not ended after an hour")
 	}
 	if all := read(100); len(all) != 0 {
-		t.Errorf("after all: %+v", all)
+		t.Errorf("after all executions have ended: %+v", all)
 	}
-	gone := must[views.LockView](s)(s.Query.Lock(ctx, harness.Caller, workflow.EntityKey{Type: "device", ID: "d001"}))
-	if gone.HeldBy != nil || gone.ReservedBy != nil || gone.Token == 0 {
-		t.Errorf("released: %+v", gone)
+	released := must[views.LockView](s)(s.Query.Lock(ctx, harness.Caller, workflow.EntityKey{Type: "device", ID: "d001"}))
+	if released.HeldBy != nil || released.ReservedBy != nil || released.Token == 0 {
+		t.Errorf("released: %+v", released)
 	}
 }
 
-// Steps, results and cost of a run that was rolled back.
+// Steps, results and cost of an execution that was rolled back.
 func TestService_StepsResultsAndCost(t *testing.T) {
 	s := newHarness(t, 2, twoSteps)
 	ctx := context.Background()
@@ -345,7 +347,7 @@ func TestService_StepsResultsAndCost(t *testing.T) {
 	}
 	id := s.Start("w", "d000", "d001")
 	if !s.RunUntilIdle(time.Hour) {
-		t.Fatal("it never ends")
+		t.Fatal("not ended after an hour")
 	}
 	read := func(limit int) []views.StepView {
 		return readPages(s, limit, func(p workflow.Page) (workflow.List[views.StepView], error) {
@@ -369,7 +371,7 @@ func TestService_StepsResultsAndCost(t *testing.T) {
 	}
 	for limit := 1; limit < 5; limit++ {
 		if diff := cmp.Diff(steps, read(limit)); diff != "" {
-			t.Errorf("by %d: %s", limit, diff)
+			t.Errorf("page size %d: %s", limit, diff)
 		}
 	}
 	r := must[views.ResultView](s)(s.Query.Result(ctx, harness.Caller, id))
@@ -382,8 +384,8 @@ func TestService_StepsResultsAndCost(t *testing.T) {
 	}
 }
 
-// A page of jobs reads the packs that it shows, and an answer no more than its
-// share, whatever it finds.
+// A page of jobs reads only the packs that it shows, and one call reads at most
+// maxShardReads shards, whatever it finds.
 func TestService_JobReadsAreBounded(t *testing.T) {
 	const devices = 3*workflow.LanesPerShard - 20
 	s := newHarness(t, devices, "steps: [{label: one, functionBlock: p/forever:1, runOn: device}]\n")
@@ -405,9 +407,9 @@ func TestService_JobReadsAreBounded(t *testing.T) {
 	if len(none.Items) != 0 || none.NextToken == "" || reads != 2 {
 		t.Errorf("%d jobs after %d reads", len(none.Items), reads)
 	}
-	rest := must[workflow.List[workflow.Job]](s)(s.Query.Jobs(t.Context(), harness.Caller, id, views.JobFilter{State: sm.JobUnknown}, workflow.Page{Token: none.NextToken}))
-	if len(rest.Items) != 0 || rest.NextToken != "" {
-		t.Errorf("the rest: %d, %q", len(rest.Items), rest.NextToken)
+	last := must[workflow.List[workflow.Job]](s)(s.Query.Jobs(t.Context(), harness.Caller, id, views.JobFilter{State: sm.JobUnknown}, workflow.Page{Token: none.NextToken}))
+	if len(last.Items) != 0 || last.NextToken != "" {
+		t.Errorf("last page: %d, %q", len(last.Items), last.NextToken)
 	}
 	n := 0
 	for page := (workflow.Page{Limit: 1000}); ; {
@@ -418,6 +420,6 @@ func TestService_JobReadsAreBounded(t *testing.T) {
 		page.Token = l.NextToken
 	}
 	if n != devices {
-		t.Errorf("%d jobs in all", n)
+		t.Errorf("%d jobs in total", n)
 	}
 }

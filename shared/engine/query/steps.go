@@ -9,8 +9,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Steps is a run's step runs in order of entry: visits of nested steps after that
-// of the step around them, calls of a block's acquire and rollback waves included.
+// Steps lists the step runs of an execution in the order of entry. The step runs of nested
+// steps follow that of the step around them. Acquire calls and rollback waves are included.
 func (v *Service) Steps(ctx context.Context, c workflow.Caller, id string, p workflow.Page) (workflow.List[views.StepView], error) {
 	var list workflow.List[views.StepView]
 	after, err := parseSequenceToken(p)
@@ -57,7 +57,7 @@ func (v *Service) stepView(ctx context.Context, x *workflow.Execution, r *workfl
 	s := views.StepView{
 		Sequence: r.Seq, Step: r.Label, Try: max(r.Try, 1), Ordinal: r.Ordinal, Status: r.Status,
 		Superseded: r.SupersededBy > 0, Child: childView(r),
-		Block: stringPtr(r.Block), EnteredAt: r.EnteredAt, EndedAt: timePtr(r.EndedAt),
+		Block: nonZeroPtr(r.Block), EnteredAt: r.EnteredAt, EndedAt: timePtr(r.EndedAt),
 		Skipped: r.Skipped, Error: views.NewFailureView(cmp.Or(r.Failure, r.Counts.Failure)),
 	}
 	if r.HasJobs() {
@@ -73,7 +73,7 @@ func (v *Service) stepView(ctx context.Context, x *workflow.Execution, r *workfl
 		s.Wave = &r.Wave
 	}
 	if s.Error == nil && x.Error != nil && x.Error.Step == r.Label && r.Seq == x.StepRunSeq {
-		s.Error = views.NewFailureView(x.Error) // an assertion or a parameter stopped it before any job
+		s.Error = views.NewFailureView(x.Error) // an assertion or a parameter failed before any job started
 	}
 	s.Jobs = views.JobCounts{
 		Total: r.Jobs, Completed: r.Counts.OK, Failed: r.Counts.Failed,

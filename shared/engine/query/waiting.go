@@ -10,8 +10,8 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// waiting says for what a run waits, since when and until when. It is nil while
-// the run is moving.
+// waiting is what an execution waits for, since when, and until when. It is nil if the
+// execution does not wait.
 func (v *Service) waiting(ctx context.Context, i *engine.Inspection) *views.Waiting {
 	x := i.Execution()
 	if w := v.storedWaiting(x); w != nil || x.State == sm.ExecutionCancelling || x.State == sm.ExecutionError {
@@ -20,7 +20,7 @@ func (v *Service) waiting(ctx context.Context, i *engine.Inspection) *views.Wait
 	return v.workerWaiting(ctx, i)
 }
 
-// storedWaiting is as much of waiting as the state item says.
+// storedWaiting is the part of waiting that the state item alone shows.
 func (v *Service) storedWaiting(x *workflow.Execution) *views.Waiting {
 	switch {
 	case x.FailureStreak != nil && x.FailureStreak.Count > 1 && !sm.Acknowledged(x.State):
@@ -32,8 +32,8 @@ func (v *Service) storedWaiting(x *workflow.Execution) *views.Waiting {
 	case x.Wait != nil && (x.State == sm.ExecutionWaiting || x.State == sm.ExecutionBlockedWaiting):
 		w := x.Wait
 		return &views.Waiting{
-			Kind: views.WaitKind(w.Kind), Since: w.Since, Until: timePtr(w.Until), Step: stringPtr(w.Step),
-			Condition: stringPtr(w.Condition), Child: stringPtr(w.Child), Blockers: []views.WaitingFor{},
+			Kind: views.WaitKind(w.Kind), Since: w.Since, Until: timePtr(w.Until), Step: nonZeroPtr(w.Step),
+			Condition: nonZeroPtr(w.Condition), Child: nonZeroPtr(w.Child), Blockers: []views.WaitingFor{},
 		}
 	case x.State == sm.ExecutionScheduled && x.BlockedBy != nil:
 		return v.lockWaiting(x)
@@ -54,7 +54,7 @@ func (v *Service) lockWaiting(x *workflow.Execution) *views.Waiting {
 	}
 }
 
-// blockerView is who holds or has reserved an entity.
+// blockerView shows which execution holds or has reserved an entity.
 func blockerView(b *workflow.BlockedBy) views.WaitingFor {
 	f := views.WaitingFor{Entity: ptr(b.Entity.String()), Since: &b.Since}
 	if b.Reservation {
@@ -65,6 +65,7 @@ func blockerView(b *workflow.BlockedBy) views.WaitingFor {
 	return f
 }
 
+// droppedView shows the entities that were left out because they were locked.
 func droppedView(x *workflow.Execution) views.Dropped {
 	d := views.Dropped{Count: x.DroppedCount, Blockers: []views.WaitingFor{}}
 	for i := range x.Dropped {
@@ -73,11 +74,11 @@ func droppedView(x *workflow.Execution) views.Dropped {
 	return d
 }
 
-// workerWaiting reports a run none of whose jobs is being worked on: nobody has
-// claimed any, or the failed ones rest before their next attempt.
+// workerWaiting is what an execution waits for if no worker has any of its open jobs: no job
+// has been claimed, or failed jobs wait for their next attempt.
 func (v *Service) workerWaiting(ctx context.Context, i *engine.Inspection) *views.Waiting {
 	x := i.Execution()
-	var unclaimed, retrying *workflow.StepRun // that nobody has claimed; the first that rests
+	var unclaimed, retrying *workflow.StepRun // the first step run without packs; the one whose retry has waited longest
 	var since time.Time
 	for n := range x.StepRuns {
 		r := &x.StepRuns[n]
@@ -89,10 +90,10 @@ func (v *Service) workerWaiting(ctx context.Context, i *engine.Inspection) *view
 		}
 		packs, err := i.Packs(ctx, r)
 		if err != nil {
-			return nil // the view of everything else is worth more than this hint
+			return nil // answer without this hint rather than not at all
 		}
-		switch at, live := retryPendingSince(r, packs); {
-		case live:
+		switch at, active := retryPendingSince(r, packs); {
+		case active:
 			return nil
 		case !at.IsZero() && (since.IsZero() || at.Before(since)):
 			retrying, since = r, at
@@ -103,19 +104,19 @@ func (v *Service) workerWaiting(ctx context.Context, i *engine.Inspection) *view
 		}
 	}
 	if retrying != nil {
-		return &views.Waiting{Kind: views.WaitRetry, Since: since, Step: stringPtr(retrying.Label), Blockers: []views.WaitingFor{}}
+		return &views.Waiting{Kind: views.WaitRetry, Since: since, Step: nonZeroPtr(retrying.Label), Blockers: []views.WaitingFor{}}
 	}
 	if unclaimed == nil || unclaimed.Pipeline > 0 && unclaimed.Pipeline != unclaimed.Seq {
-		return nil // the later parts of pipelines are claimed after the first
+		return nil // later steps of a pipeline are claimed after the first one
 	}
 	return &views.Waiting{
 		Kind: views.WaitWorker, Since: unclaimed.EnteredAt, Until: ptr(unclaimed.EnteredAt.Add(v.engine.Dispatch.Unclaimed)),
-		Step: stringPtr(unclaimed.Label), Pool: stringPtr(unclaimed.Pool), Blockers: []views.WaitingFor{},
+		Step: nonZeroPtr(unclaimed.Label), Pool: nonZeroPtr(unclaimed.Pool), Blockers: []views.WaitingFor{},
 	}
 }
 
-// retryPendingSince is since when the first of the run's failed jobs waits for its next
-// attempt, zero if none does; live says that somebody works on one of its packs.
+// retryPendingSince is since when failed jobs of a step run have been waiting for their next
+// attempt, zero if none are. active means that a worker holds one of its packs.
 func retryPendingSince(r *workflow.StepRun, packs []*workflow.Pack) (since time.Time, active bool) {
 	latest := map[int]*workflow.Pack{} // by lane
 	for _, p := range packs {
