@@ -81,7 +81,7 @@ func (w *workspace) createChild(ctx context.Context, r *workflow.StepRun, c *wor
 	}
 	in := workflow.Input{Parameters: planned.Jobs[0].Parameters}
 	if err := definition.ValidateParameters(d.Definition, in.Parameters); err != nil {
-		return refuse("PARAMETERS", port.Reason(err)), nil //nolint:nilerr // the mistake is the definition's: it fails the step
+		return refuse(workflow.FailureParameters, port.Reason(err)), nil //nolint:nilerr // the mistake is the definition's: it fails the step
 	}
 	selector, err := p.ExecuteOnParameters(ctx, w.execution, r)
 	if err == nil && len(selector) > 0 {
@@ -92,7 +92,7 @@ func (w *workspace) createChild(ctx context.Context, r *workflow.StepRun, c *wor
 		}
 	}
 	if err != nil {
-		return refuse("PARAMETERS", "executeOnParameters cannot be evaluated: "+err.Error()), nil //nolint:nilerr // the mistake is the definition's: it fails the step
+		return refuse(workflow.FailureParameters, "executeOnParameters cannot be evaluated: "+err.Error()), nil //nolint:nilerr // the mistake is the definition's: it fails the step
 	}
 	x := workflow.Execution{
 		Workflow: d.Ref(), CreatedBy: w.execution.CreatedBy, CorrelationID: w.execution.CorrelationID, TraceParent: w.execution.TraceParent, Labels: w.execution.Labels,

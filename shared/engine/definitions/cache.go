@@ -1,3 +1,8 @@
+// Package definitions caches what is immutable once published, so that a warm process
+// reads it once: compiled definitions and function blocks, by tenant and exact
+// version. It links a definition and the definitions that it embeds into one program
+// (program.go), and evaluates a program's expressions for the decider, which does not
+// know the expression language (expressions.go).
 package definitions
 
 import (
@@ -17,7 +22,7 @@ type Cache struct {
 	blocks      boundedMap[workflow.Block]
 }
 
-// boundedMap is a bounded map that is emptied when it is full.
+// boundedMap is a map that is emptied when it holds maxCacheEntries.
 type boundedMap[T any] struct {
 	mu    sync.Mutex
 	items map[string]T
@@ -25,20 +30,20 @@ type boundedMap[T any] struct {
 
 const maxCacheEntries = 256
 
-func (s *boundedMap[T]) get(key string) (T, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	v, ok := s.items[key]
+func (m *boundedMap[T]) get(key string) (T, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	v, ok := m.items[key]
 	return v, ok
 }
 
-func (s *boundedMap[T]) put(key string, v T) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.items == nil || len(s.items) >= maxCacheEntries {
-		s.items = map[string]T{}
+func (m *boundedMap[T]) put(key string, v T) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.items == nil || len(m.items) >= maxCacheEntries {
+		m.items = map[string]T{}
 	}
-	s.items[key] = v
+	m.items[key] = v
 }
 
 // Definition is a published definition, parsed and compiled.
@@ -48,9 +53,9 @@ type Definition struct {
 }
 
 // Definition reads the definition under an exact reference.
-func (l *Cache) Definition(ctx context.Context, r port.Registry, tenant string, ref workflow.Ref) (*Definition, error) {
+func (c *Cache) Definition(ctx context.Context, r port.Registry, tenant string, ref workflow.Ref) (*Definition, error) {
 	key := tenant + "#" + ref.String()
-	if d, ok := l.definitions.get(key); ok {
+	if d, ok := c.definitions.get(key); ok {
 		return d, nil
 	}
 	stored, err := r.Definition(ctx, tenant, ref)
@@ -66,21 +71,21 @@ func (l *Cache) Definition(ctx context.Context, r port.Registry, tenant string, 
 		return nil, workflow.Errorf(workflow.CodeInternal, "the stored definition %s cannot be compiled: %w", ref, err)
 	}
 	d := &Definition{def, compiled}
-	l.definitions.put(key, d)
+	c.definitions.put(key, d)
 	return d, nil
 }
 
-// Block resolves a block as a step names it: at the pinned version, or, where none
-// is pinned yet, at the newest that matches. A block that is not registered is a
-// problem of the run.
-func (l *Cache) Block(ctx context.Context, r port.Registry, tenant, blockRef, step, pinned string) (workflow.Block, *workflow.Failure, error) {
+// Block resolves a step's reference to a block: to the pinned version or, if none is
+// pinned yet, to the newest that matches. A block that is not registered is a failure
+// of the execution, not an error.
+func (c *Cache) Block(ctx context.Context, r port.Registry, tenant, blockRef, step, pinned string) (workflow.Block, *workflow.Failure, error) {
 	ref, err := workflow.ParseRef(blockRef)
 	if err != nil {
-		return workflow.Block{}, &workflow.Failure{Code: "BLOCK_NOT_FOUND", Message: err.Error(), Step: step}, nil //nolint:nilerr // it is the run's problem, not the engine's
+		return workflow.Block{}, &workflow.Failure{Code: "BLOCK_NOT_FOUND", Message: err.Error(), Step: step}, nil //nolint:nilerr // the mistake is the definition's: it fails the execution
 	}
 	if pinned != "" {
 		ref.Version = pinned
-		if b, ok := l.blocks.get(tenant + "#" + ref.String()); ok {
+		if b, ok := c.blocks.get(tenant + "#" + ref.String()); ok {
 			return b, nil, nil
 		}
 	}
@@ -95,10 +100,10 @@ func (l *Cache) Block(ctx context.Context, r port.Registry, tenant, blockRef, st
 	newest := ref.Newest(numbers)
 	for _, b := range versions {
 		if b.Version == newest {
-			l.blocks.put(tenant+"#"+b.Ref().String(), b)
+			c.blocks.put(tenant+"#"+b.Ref().String(), b)
 			return b, nil, nil
 		}
 	}
 	return workflow.Block{}, &workflow.Failure{Code: "BLOCK_NOT_FOUND", Step: step,
-		Message: fmt.Sprintf("step %q names block %s, and no registered version matches", step, blockRef)}, nil
+		Message: fmt.Sprintf("step %q uses block %s, but no registered version matches", step, blockRef)}, nil
 }

@@ -12,19 +12,20 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Results are what earlier steps returned: by label, then by entity id; the
-// result of a global step is under the empty id.
+// Results are what earlier steps returned: by label, then by entity id. The result of
+// a global step is under the empty id.
 type Results = expr.Results
 
-// Bindings is what the expressions of one visit see besides the entity.
+// Bindings are the values that the expressions of one step run see, apart from the
+// entity.
 type Bindings struct {
-	Parameters json.RawMessage                    // of the definition the step stands in
+	Parameters json.RawMessage                    // of the definition that contains the step
 	Results    map[int]map[string]json.RawMessage // by node, then as in [Results]
 	Statuses   map[int]string                     // by node
 }
 
-// Expressions are those of one node of a program, bound to one visit. It is how
-// the decider evaluates what authors write.
+// Expressions are the expressions of one node of a program, bound to one step run. The
+// decider evaluates what authors write through them.
 type Expressions struct {
 	program *Program
 	blocks  map[string]workflow.Block // by reference as written
@@ -33,7 +34,7 @@ type Expressions struct {
 
 var _ plan.Expressions = (*Expressions)(nil)
 
-// Bind binds a node's expressions to what a visit of it sees.
+// Bind binds a node's expressions to the values that one step run of it sees.
 func (p *Program) Bind(node int, blocks map[string]workflow.Block, v Bindings, x *workflow.Execution) *Expressions {
 	origin := p.Nodes[node].Origin
 	results, statuses := Results{}, map[string]string{}
@@ -67,59 +68,63 @@ func (x *Expressions) scope(e *workflow.ScopeEntity) expr.Scope {
 	return s
 }
 
-// compiledStep is a node's compiled definition with its step's index there.
+// compiledStep returns a node's compiled definition and the index of its step there.
 func (x *Expressions) compiledStep(node int) (*definition.Compiled, int) {
 	n := &x.program.Nodes[node]
 	return x.program.Definitions[n.Origin].compiled, n.LocalIndex
 }
 
-// Condition is the step's condition for the entity.
+// Condition evaluates the step's condition for the entity.
 func (x *Expressions) Condition(node int, e *workflow.ScopeEntity) (bool, error) {
 	c, step := x.compiledStep(node)
 	return c.Condition(step, x.scope(e))
 }
 
-// FailedAssertion is the first assertion that is not true.
+// FailedAssertion returns the source of the first assertion that is not true, "" if
+// all are.
 func (x *Expressions) FailedAssertion(node int, e *workflow.ScopeEntity) (string, error) {
 	c, step := x.compiledStep(node)
 	return c.FailedAssertion(step, x.scope(e))
 }
 
-// Parameters are the step's resolved parameters.
+// Parameters returns the step's parameters with their expressions replaced by values.
 func (x *Expressions) Parameters(node int, e *workflow.ScopeEntity) (json.RawMessage, error) {
 	c, step := x.compiledStep(node)
 	return c.Parameters(step, x.scope(e))
 }
 
-// ShouldRepeat is true if the step is to be visited once more.
+// ShouldRepeat evaluates the condition of the step's repeat.
 func (x *Expressions) ShouldRepeat(node int, e *workflow.ScopeEntity) (bool, error) {
 	c, step := x.compiledStep(node)
 	return c.RepeatWhile(step, x.scope(e))
 }
 
-// ExecuteOnParameters is the executeOnParameters of a step that starts a run.
+// ExecuteOnParameters returns the selector of a step that starts a child execution.
 func (x *Expressions) ExecuteOnParameters(node int) (json.RawMessage, error) {
 	c, step := x.compiledStep(node)
 	return c.Selector(step, x.scope(nil))
 }
 
-// ValidateParameters validates resolved parameters against the schema of the block, or of the
-// definition that the step embeds. Those of a run of its own are checked when it
-// is started.
+// ValidateParameters validates evaluated parameters against the schema of the block, or
+// of the definition that the step embeds. Those of a child execution are validated
+// when it starts.
 func (x *Expressions) ValidateParameters(node int, parameters json.RawMessage) error {
 	n := &x.program.Nodes[node]
 	if n.IsContainer() && n.Reference != nil {
 		return definition.ValidateParameters(x.program.Embedded(node).Definition, parameters)
 	}
-	b := x.blocks[n.FunctionBlock]
+	return validateBlockParameters(x.blocks[n.FunctionBlock], parameters)
+}
+
+func validateBlockParameters(b workflow.Block, parameters json.RawMessage) error {
 	if len(b.ParameterSchema) == 0 {
 		return nil
 	}
 	issues := schema.Validate(b.ParameterSchema, parameters, "parameters")
-	return workflow.Invalid(fmt.Sprintf("the parameters do not fit block %s", b.Ref()), issues)
+	return workflow.Invalid(fmt.Sprintf("the parameters do not match the schema of block %s", b.Ref()), issues)
 }
 
-// Embedded is the definition that a node embeds.
+// Embedded returns the definition that a node embeds, nil if it embeds none.
 func (p *Program) Embedded(node int) *Definition {
 	for i, s := range p.Origins {
 		if s.NodeIndex == node {
@@ -129,16 +134,84 @@ func (p *Program) Embedded(node int) *Definition {
 	return nil
 }
 
-// HasRetryWhen reports whether the node's retry has a condition, RetryWhen what it
-// says of a failed attempt.
+// HasRetryWhen reports whether the node's retry has a condition.
 func (p *Program) HasRetryWhen(node int) bool {
 	n := &p.Nodes[node]
 	return p.Definitions[n.Origin].compiled.HasRetryWhen(n.LocalIndex)
 }
 
-// RetryWhen is the retry's condition. One that cannot be evaluated is not true.
+// RetryWhen evaluates the condition of the node's retry for a failed attempt. A
+// condition that cannot be evaluated is not true.
 func (p *Program) RetryWhen(node, attempt int, f *workflow.Failure) bool {
 	n := &p.Nodes[node]
 	retry, err := p.Definitions[n.Origin].compiled.RetryWhen(n.LocalIndex, attempt, f)
 	return err == nil && retry
+}
+
+// acquisition returns the compiled definition of an acquisition, its index there, and
+// the definition's parameters. root is the parameters of the execution. Acquisitions
+// are evaluated before any step has run: all they see are parameters.
+func (p *Program) acquisition(i int, root json.RawMessage) (*definition.Compiled, int, json.RawMessage, error) {
+	a := &p.Acquisitions[i]
+	parameters, err := p.parametersOf(a.Origin, root)
+	return p.Definitions[a.Origin].compiled, a.LocalIndex, parameters, err
+}
+
+// parametersOf derives the parameters of one of the program's definitions from those of
+// the execution: they are what the step that embeds it sets, as far as that needs no
+// result.
+func (p *Program) parametersOf(origin int, root json.RawMessage) (json.RawMessage, error) {
+	node := p.Origins[origin].NodeIndex
+	if node < 0 {
+		return root, nil
+	}
+	n := &p.Nodes[node]
+	outer, err := p.parametersOf(n.Origin, root)
+	if err != nil {
+		return nil, err
+	}
+	return p.Definitions[n.Origin].compiled.Parameters(n.LocalIndex, expr.Scope{Context: expr.NewStepContext(outer, nil, nil, nil)})
+}
+
+// AcquireIDs evaluates an acquisition's expression for ids.
+func (p *Program) AcquireIDs(i int, root json.RawMessage) ([]string, error) {
+	c, local, parameters, err := p.acquisition(i, root)
+	if err != nil {
+		return nil, err
+	}
+	return c.AcquireIDs(local, parameters)
+}
+
+// ExpandIDs evaluates the ids to which an acquisition expands an entity.
+func (p *Program) ExpandIDs(i int, root json.RawMessage, e workflow.Entity) ([]string, error) {
+	c, local, parameters, err := p.acquisition(i, root)
+	if err != nil {
+		return nil, err
+	}
+	return c.ExpandIDs(local, parameters, expr.Entity{Type: e.Type, ID: e.ID, Attributes: e.Attributes})
+}
+
+// AcquireParameters evaluates the parameters of an acquisition's block.
+func (p *Program) AcquireParameters(i int, root json.RawMessage) (json.RawMessage, error) {
+	c, local, parameters, err := p.acquisition(i, root)
+	if err != nil {
+		return nil, err
+	}
+	return c.AcquireParameters(local, parameters)
+}
+
+// ValidateAcquireParameters validates the parameters of an acquisition's block against
+// the block's schema.
+func (p *Program) ValidateAcquireParameters(i int, blocks map[string]workflow.Block, parameters json.RawMessage) error {
+	return validateBlockParameters(blocks[p.Acquisitions[i].Block], parameters)
+}
+
+// StartWhen evaluates the condition of the definition's startWhen; see package program.
+func (d *Definition) StartWhen(parameters json.RawMessage, now time.Time, lookup func(entityType, id string) (attributes json.RawMessage, ok bool)) (bool, error) {
+	return d.compiled.StartWhen(parameters, now, lookup)
+}
+
+// NotBefore returns the time before which an execution does not begin; zero for none.
+func (d *Definition) NotBefore(parameters json.RawMessage) (time.Time, error) {
+	return d.compiled.NotBefore(parameters)
 }

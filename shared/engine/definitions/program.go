@@ -13,19 +13,20 @@ import (
 // maxNodes bounds a program, embedded definitions included.
 const maxNodes = 1000
 
-// Program is a run's program with the definitions it is made of, by space.
+// Program is an execution's program, with the definitions it is made of, by origin.
 type Program struct {
 	spec.Program
 	Definitions []*Definition
 	Workflows   map[string]string // version of each definition referred to, by reference as written
 }
 
-// Program follows a definition's references and puts embedded definitions in
-// their places. pins are the versions that the run has been pinned to; what is not
-// pinned yet is resolved to the newest version that matches and is not archived.
-// What keeps a run from having a program is a problem of the run.
-func (l *Cache) Program(ctx context.Context, r port.Registry, tenant string, root workflow.Ref, pins map[string]string) (*Program, *workflow.Failure, error) {
-	b := &builder{ctx: ctx, cache: l, registry: r, tenant: tenant, pins: pins, program: &Program{}}
+// Program follows a definition's references and puts embedded definitions in their
+// places. pins are the versions that the execution is pinned to, by reference as
+// written; what is not pinned yet is resolved to the newest version that matches and
+// is not archived. A reference that cannot be resolved is a failure of the execution,
+// not an error.
+func (c *Cache) Program(ctx context.Context, r port.Registry, tenant string, root workflow.Ref, pins map[string]string) (*Program, *workflow.Failure, error) {
+	b := &builder{ctx: ctx, cache: c, registry: r, tenant: tenant, pins: pins, program: &Program{}}
 	problem, err := b.addDefinition(root, -1, "")
 	if err != nil || problem != nil {
 		return nil, problem, err
@@ -43,10 +44,10 @@ type builder struct {
 	tenant    string
 	pins      map[string]string
 	program   *Program
-	embedding []workflow.Ref // definitions that are being embedded, to see a cycle
+	embedding []workflow.Ref // the definitions around the current one, to detect a cycle
 }
 
-// addDefinition appends a definition as one more space.
+// addDefinition appends a definition, as one more origin of nodes.
 func (b *builder) addDefinition(ref workflow.Ref, parent int, prefix string) (*workflow.Failure, error) {
 	if slices.Contains(b.embedding, ref) {
 		return &workflow.Failure{Code: "CYCLE", Message: fmt.Sprintf("definition %s embeds itself", ref)}, nil
@@ -90,13 +91,13 @@ func (b *builder) addSteps(steps []spec.Step, origin, parent int, prefix string,
 	return nil, nil
 }
 
-// addReference pins the definition that a step refers to, and embeds it where the
-// step wants that.
+// addReference pins the definition that a step refers to, and embeds it if the step
+// says so.
 func (b *builder) addReference(s *spec.Step, node int) (*workflow.Failure, error) {
 	workflowRef := s.Reference.Workflow
 	ref, err := workflow.ParseRef(workflowRef)
 	if err != nil {
-		return &workflow.Failure{Code: "WORKFLOW_NOT_FOUND", Step: s.Label, Message: err.Error()}, nil //nolint:nilerr // it is the run's problem, not the engine's
+		return &workflow.Failure{Code: "WORKFLOW_NOT_FOUND", Step: s.Label, Message: err.Error()}, nil //nolint:nilerr // the mistake is the definition's: it fails the execution
 	}
 	version := b.pins[workflowRef]
 	if version == "" {
@@ -106,7 +107,7 @@ func (b *builder) addReference(s *spec.Step, node int) (*workflow.Failure, error
 	}
 	if version == "" {
 		return &workflow.Failure{Code: "WORKFLOW_NOT_FOUND", Step: s.Label,
-			Message: fmt.Sprintf("step %q refers to workflow %s, and no published version matches", s.Label, workflowRef)}, nil
+			Message: fmt.Sprintf("step %q refers to workflow %s, but no published version matches", s.Label, workflowRef)}, nil
 	}
 	if b.program.Workflows == nil {
 		b.program.Workflows = map[string]string{}
@@ -118,8 +119,8 @@ func (b *builder) addReference(s *spec.Step, node int) (*workflow.Failure, error
 	return nil, nil
 }
 
-// NewestVersion is the newest published version that matches a reference and is not
-// archived, "" if there is none.
+// NewestVersion returns the newest published version that matches a reference and is
+// not archived, "" if there is none.
 func NewestVersion(ctx context.Context, r port.Registry, tenant string, ref workflow.Ref) (string, error) {
 	var versions []string
 	page := workflow.Page{Limit: workflow.MaxPageSize}
@@ -140,8 +141,8 @@ func NewestVersion(ctx context.Context, r port.Registry, tenant string, ref work
 	}
 }
 
-// markCrossEntityReads notes of each node which others it reads more of than what came of the
-// same entity.
+// markCrossEntityReads records for each node from which other nodes it reads more than
+// the result of the same entity.
 func (p *Program) markCrossEntityReads() {
 	for i := range p.Nodes {
 		n := &p.Nodes[i]
@@ -156,12 +157,13 @@ func (p *Program) markCrossEntityReads() {
 	}
 }
 
-// nodeByLabel is the node with the label within a definition, -1 if there is none.
+// nodeByLabel is the index of the node with the label within a definition, -1 if there
+// is none.
 func (p *Program) nodeByLabel(origin int, label string) int {
 	return slices.IndexFunc(p.Nodes, func(n spec.Node) bool { return n.Origin == origin && n.Step.Label == label })
 }
 
-// Reads lists the nodes whose results a node's expressions read.
+// Reads lists the nodes whose results a node's expressions read, by index.
 func (p *Program) Reads(node int) []int {
 	n := &p.Nodes[node]
 	var reads []int

@@ -13,22 +13,22 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// exprScope is what a visit sees of those before it.
+// exprScope is what the expressions of a step run see of the earlier step runs.
 type exprScope struct {
 	bindings definitions.Bindings
 	request  plan.Request
 	entities []workflow.ScopeEntity
-	excluded map[int]map[workflow.EntityKey]bool // by the node they were lost at
+	excluded map[int]map[workflow.EntityKey]bool // by the node they failed at
 }
 
-// resultsTooLargeError is the refusal of a plan whose expressions would read too much.
+// resultsTooLargeError rejects a plan whose expressions would read too many bytes.
 type resultsTooLargeError struct{ failure *workflow.Failure }
 
-func (t *resultsTooLargeError) Error() string { return t.failure.Message }
+func (e *resultsTooLargeError) Error() string { return e.failure.Message }
 
-// buildExprScope gathers what a visit sees: the results that its expressions read, the
-// status of steps, the entities with the updates that earlier visits have asked
-// for, and who takes no part. lane is that of a run of a stretch, or -1.
+// buildExprScope collects what a step run sees: the results that its expressions read,
+// the status of steps, the entities with the updates that earlier step runs have
+// requested, and the entities that are left out. lane is the lane of a pipeline, or -1.
 func (p *Planner) buildExprScope(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, lane int) (*exprScope, error) {
 	node := &p.Program.Nodes[r.StepIndex]
 	s := &exprScope{
@@ -50,7 +50,7 @@ func (p *Planner) buildExprScope(ctx context.Context, x *workflow.Execution, r *
 		index[s.entities[i].Key] = i
 	}
 	positions := p.entityPositions(node, s.entities, r)
-	redoneEntities := map[workflow.EntityKey]bool{} // with which this try has done something already
+	redoneEntities := map[workflow.EntityKey]bool{} // for which this try has executed an earlier step
 	resultBytes := 0
 	for i := range x.StepRuns {
 		o := &x.StepRuns[i]
@@ -89,7 +89,7 @@ func (p *Planner) buildExprScope(ctx context.Context, x *workflow.Execution, r *
 		if alreadyOK {
 			maps.Copy(s.request.AlreadyOK, got.ok)
 			for key := range got.failed {
-				delete(s.request.AlreadyOK, key) // a later round of the step, or a later try
+				delete(s.request.AlreadyOK, key) // in a later iteration of the step, or a later try
 			}
 		} else {
 			s.exclude(p.Program, o, got)
@@ -114,7 +114,7 @@ func (p *Planner) buildExprScope(ctx context.Context, x *workflow.Execution, r *
 		}
 		for _, u := range got.updates {
 			if position, known := positions[u.update.Entity]; samePipeline && (!known || position/max(1, r.PackSize) != u.lane) {
-				continue // of another lane of the stretch, which may come earlier or later
+				continue // of another lane of the pipeline, which may be earlier or later
 			}
 			if i, ok := index[u.update.Entity]; ok {
 				s.entities[i].Attributes = u.update.Apply(s.entities[i].Attributes)
@@ -124,15 +124,16 @@ func (p *Planner) buildExprScope(ctx context.Context, x *workflow.Execution, r *
 	for _, lost := range s.excluded {
 		maps.Copy(s.request.Excluded, lost)
 	}
-	// What was done with an entity before stands on what is done with it anew.
+	// If this try has executed an earlier step for an entity again, this step has to run
+	// again too: its old result depends on the step before.
 	maps.DeleteFunc(s.request.AlreadyOK, func(key workflow.EntityKey, _ bool) bool { return redoneEntities[key] })
 	return s, nil
 }
 
-// exclude leaves out the entities that failed in an earlier step and were
-// tolerated, unless a later visit of it came to OK with them. After a step that
-// goes on after errors they take part again. Who has not come to it yet, in a
-// stretch, does not take part either.
+// exclude leaves out the entities that failed in an earlier step and were tolerated,
+// unless a later step run of that step was OK for them. After a step with a failure
+// handler they take part again. An entity of a pipeline that has not passed the
+// earlier step yet is left out too.
 func (s *exprScope) exclude(program *definitions.Program, o *workflow.StepRun, got *outcome) {
 	excluded := s.excluded[o.StepIndex]
 	if excluded == nil {
@@ -153,8 +154,8 @@ func (s *exprScope) exclude(program *definitions.Program, o *workflow.StepRun, g
 	}
 }
 
-// addResults adds an earlier visit's results, of which a later one's replace those of
-// an earlier one.
+// addResults adds the results of an earlier step run. They replace those of a still
+// earlier one of the same node.
 func (s *exprScope) addResults(node int, got *outcome) {
 	all := s.bindings.Results[node]
 	if all == nil {
@@ -166,14 +167,15 @@ func (s *exprScope) addResults(node int, got *outcome) {
 	}
 }
 
-// childResult is what later steps see of a step that started a run: its id, and the
-// state it ended in.
+// childResult is the result of a step that started a child execution: the child's id,
+// and the state in which it ended.
 func childResult(c *workflow.Child) (map[string]json.RawMessage, error) {
 	raw, err := json.Marshal(map[string]any{"id": c.ID, "state": c.State})
 	return map[string]json.RawMessage{"": raw}, err
 }
 
-// entityPositions numbers the entities of the node's type.
+// entityPositions numbers the entities of the node's type, nil if the step run is not
+// in a pipeline.
 func (p *Planner) entityPositions(n *spec.Node, entities []workflow.ScopeEntity, r *workflow.StepRun) map[workflow.EntityKey]int {
 	if r.Pipeline == 0 {
 		return nil
@@ -192,8 +194,8 @@ func encloses(p *definitions.Program, outer, inner int) bool {
 	return outer < inner && inner < p.Nodes[outer].End
 }
 
-// parameters are those of the definition in which a visit's step stands: the
-// run's own, or what the step that embeds it gives.
+// parameters returns the parameters of the definition that contains the step: the
+// execution's own, or those that the embedding step sets.
 func (p *Planner) parameters(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, origin int) (json.RawMessage, error) {
 	node := p.Program.Origins[origin].NodeIndex
 	if node < 0 {
@@ -213,9 +215,9 @@ func (p *Planner) parameters(ctx context.Context, x *workflow.Execution, r *work
 			return nil, err
 		}
 		if len(outer.Jobs) == 0 {
-			return nil, workflow.Errorf(workflow.CodeInternal, "step %q embeds a workflow and has no parameters for it", o.Label)
+			return nil, workflow.Errorf(workflow.CodeInternal, "step %q embeds a workflow but has no parameters for it", o.Label)
 		}
 		return outer.Jobs[0].Parameters, nil
 	}
-	return nil, workflow.Errorf(workflow.CodeInternal, "the step that embeds %s has not been visited", p.Program.Origins[origin].Definition)
+	return nil, workflow.Errorf(workflow.CodeInternal, "the step that embeds %s has no step run", p.Program.Origins[origin].Definition)
 }

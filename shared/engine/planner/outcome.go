@@ -4,25 +4,26 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
+	"slices"
 
 	"github.com/lockstep-run/lockstep/shared/engine/dispatch"
 	"github.com/lockstep-run/lockstep/shared/lifecycle/plan"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// outcome is what came of the jobs of one visit, by entity; the zero key stands
-// for a step without entities.
+// outcome is the result of the jobs of one step run, by entity. The zero key stands for
+// a step without entities.
 type outcome struct {
 	results     map[workflow.EntityKey]json.RawMessage
 	ok          map[workflow.EntityKey]bool
-	failed      map[workflow.EntityKey]bool // over, and not OK
-	notExecuted map[workflow.EntityKey]bool // of the failed: never begun
-	pending     map[workflow.EntityKey]bool // nobody has come to it yet
+	failed      map[workflow.EntityKey]bool // ended, and not OK
+	notExecuted map[workflow.EntityKey]bool // of the failed: never executed
+	pending     map[workflow.EntityKey]bool // no job has ended yet
 	updates     []laneUpdate
-	payloadRefs map[workflow.EntityKey]workflow.PayloadRef // results that have not been read yet
+	payloadRefs map[workflow.EntityKey]workflow.PayloadRef // large results that have not been loaded
 }
 
-// size is how many bytes of results there are, read or not.
+// size is the size of the results in bytes, loaded or not.
 func (o *outcome) size() (n int) {
 	for _, r := range o.results {
 		n += len(r)
@@ -33,7 +34,7 @@ func (o *outcome) size() (n int) {
 	return n
 }
 
-// loadResults reads the results that are too large for their packs.
+// loadResults loads the results that are too large for their packs.
 func (p *Planner) loadResults(ctx context.Context, o *outcome) error {
 	for key, s := range o.payloadRefs {
 		result, err := p.Dispatcher.Packs.LoadPayload(ctx, *s.Pack, s)
@@ -46,16 +47,16 @@ func (p *Planner) loadResults(ctx context.Context, o *outcome) error {
 	return nil
 }
 
-// laneUpdate is an update that a job of a lane asks for, of an entity that may be
-// another than the job's.
+// laneUpdate is an update that a job of a lane requests. Its entity may be another than
+// the job's.
 type laneUpdate struct {
 	lane      int
 	jobEntity workflow.EntityKey
 	update    workflow.Update
 }
 
-// loadOutcome reads what came of a visit. Of a visit that is open, in a stretch, it is
-// what is there so far; lane limits that to one lane, and is -1 for all.
+// loadOutcome reads the outcome of a step run. If the step run is open, in a pipeline,
+// it reads the outcome so far. lane limits that to one lane; -1 reads all.
 func (p *Planner) loadOutcome(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, lane int) (*outcome, error) {
 	if o, ok := p.outcomes[r.Seq]; ok {
 		return o, nil
@@ -86,14 +87,14 @@ func (p *Planner) loadOutcome(ctx context.Context, x *workflow.Execution, r *wor
 	return o, nil
 }
 
-// participants lists who took part.
+// participants returns the entities whose jobs have ended.
 func (o *outcome) participants() map[workflow.EntityKey]bool {
 	all := maps.Clone(o.ok)
 	maps.Copy(all, o.failed)
 	return all
 }
 
-// laneWithPacks is the plan of one lane with its packs.
+// laneWithPacks returns the plan of one lane with its packs.
 func (p *Planner) laneWithPacks(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, lane int) (plan.JobPlan, []*workflow.Pack, error) {
 	planned, err := p.PlanLane(ctx, x, r, lane)
 	if err != nil {
@@ -103,6 +104,7 @@ func (p *Planner) laneWithPacks(ctx context.Context, x *workflow.Execution, r *w
 	return planned, packs, err
 }
 
+// collect adds the latest record of each planned job.
 func (o *outcome) collect(r *workflow.StepRun, planned plan.JobPlan, packs []*workflow.Pack) error {
 	latest := plan.LatestRecords(packs)
 	for _, j := range planned.Jobs {
@@ -132,7 +134,7 @@ func (o *outcome) collect(r *workflow.StepRun, planned plan.JobPlan, packs []*wo
 		if len(rec.Updates) > 0 {
 			var updates []workflow.Update
 			if err := json.Unmarshal(rec.Updates, &updates); err != nil {
-				return workflow.Errorf(workflow.CodeInternal, "the updates of a job of step %q cannot be read: %w", r.Label, err)
+				return workflow.Errorf(workflow.CodeInternal, "the updates of a job of step %q cannot be decoded: %w", r.Label, err)
 			}
 			for _, u := range updates {
 				o.updates = append(o.updates, laneUpdate{j.Index / max(1, r.PackSize), key, u})
@@ -142,7 +144,7 @@ func (o *outcome) collect(r *workflow.StepRun, planned plan.JobPlan, packs []*wo
 	return nil
 }
 
-// Updates are what the jobs of a visit ask for, in job order.
+// Updates returns the updates that the jobs of a step run request, in job order.
 func (p *Planner) Updates(ctx context.Context, x *workflow.Execution, r *workflow.StepRun) ([]workflow.Update, error) {
 	o, err := p.loadOutcome(ctx, x, r, -1)
 	if err != nil {
@@ -151,7 +153,7 @@ func (p *Planner) Updates(ctx context.Context, x *workflow.Execution, r *workflo
 	return o.requestedUpdates(), nil
 }
 
-// requestedUpdates are the updates asked for, in job order.
+// requestedUpdates returns the updates without their lanes, in job order.
 func (o *outcome) requestedUpdates() []workflow.Update {
 	updates := make([]workflow.Update, len(o.updates))
 	for i, u := range o.updates {
@@ -160,6 +162,46 @@ func (o *outcome) requestedUpdates() []workflow.Update {
 	return updates
 }
 
+// bareStepRun is a step run for reading packs only: it cannot plan jobs.
 func (p *Planner) bareStepRun(r *workflow.StepRun) *dispatch.StepRun {
 	return &dispatch.StepRun{Tenant: p.Tenant, Execution: p.Execution, Step: r}
+}
+
+// effectiveOutcome is the outcome of a step run as it still stands in a later try:
+// without the entities for which it has been undone, or for which a rollback was
+// executed that may have failed.
+func (p *Planner) effectiveOutcome(ctx context.Context, x *workflow.Execution, try int, o *workflow.StepRun, lane int) (*outcome, error) {
+	got, err := p.loadOutcome(ctx, x, o, lane)
+	if err != nil || o.Try >= try {
+		return got, err
+	}
+	undone := map[workflow.EntityKey]bool{}
+	for i := range x.StepRuns {
+		u := &x.StepRuns[i]
+		if u.Kind != workflow.JobRollback || u.Undoes != o.Seq || u.Try >= try {
+			continue
+		}
+		touched, err := p.loadOutcome(ctx, x, u, -1)
+		if err != nil {
+			return nil, err
+		}
+		for key := range touched.participants() {
+			if !touched.notExecuted[key] {
+				undone[key] = true
+			}
+		}
+	}
+	if len(undone) == 0 {
+		return got, nil
+	}
+	remaining := &outcome{
+		results: maps.Clone(got.results), ok: maps.Clone(got.ok), failed: got.failed, notExecuted: got.notExecuted, pending: got.pending, payloadRefs: maps.Clone(got.payloadRefs),
+		updates: slices.DeleteFunc(slices.Clone(got.updates), func(u laneUpdate) bool { return undone[u.jobEntity] }),
+	}
+	for key := range undone {
+		delete(remaining.results, key)
+		delete(remaining.ok, key)
+		delete(remaining.payloadRefs, key)
+	}
+	return remaining, nil
 }

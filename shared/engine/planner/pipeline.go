@@ -13,13 +13,12 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// A stretch of per-entity pipelines is several step runs that are open together
-// and share their lanes. Whoever finishes a lane of one of them names it to the
-// engine, which sends the lane's pack of the next. What a lane needs is known by
-// then: the next step reads no more of the stretch than what came of the same
-// entity.
+// A pipeline is several step runs that are open together and share their lanes. The
+// worker that finishes a lane in one of them names it to the engine, which sends the
+// lane's pack of the next step run. Everything that pack needs is known by then: of the
+// pipeline's step runs, a step reads only the result of the same entity.
 
-// pipelineStepRuns are the runs of a stretch in their order.
+// pipelineStepRuns returns the step runs of a pipeline in their order.
 func pipelineStepRuns(x *workflow.Execution, pipeline int) []*workflow.StepRun {
 	var stepRuns []*workflow.StepRun
 	for i := range x.StepRuns {
@@ -30,7 +29,8 @@ func pipelineStepRuns(x *workflow.Execution, pipeline int) []*workflow.StepRun {
 	return stepRuns
 }
 
-// SendLane goes on with a lane of a run that is open, as its worker has asked for.
+// SendLane sends the next pack of a lane of an open step run, as its worker has
+// requested.
 func (p *Planner) SendLane(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, lane int, now time.Time, cost workflow.Cost) error {
 	if r.Pipeline > 0 {
 		_, err := p.advanceLane(ctx, x, r, lane, now, cost, true)
@@ -47,15 +47,15 @@ func (p *Planner) SendLane(ctx context.Context, x *workflow.Execution, r *workfl
 	return err
 }
 
-// CanAdvance reports whether the lanes of a run go on: it is open, or it is one of a
-// stretch whose only lane has ended its visit before it was told of.
+// CanAdvance reports whether lanes of a step run may continue: the step run is open, or
+// it belongs to a pipeline and its only lane ended it before the wake-up arrived.
 func CanAdvance(r *workflow.StepRun) bool {
 	singleLane := r != nil && r.Pipeline > 0 && r.Lanes() == 1 && r.Status == sm.StepCompleted
 	return (r.Open() || singleLane) && !r.Closing
 }
 
-// StartPipeline sends the first lanes. ended says that some have come to the end of
-// the stretch at once, for want of anything to do, which no worker will tell.
+// StartPipeline sends the first lanes. ended says that a lane had nothing to do and
+// ended at once, which no worker will report.
 func (p *Planner) StartPipeline(ctx context.Context, x *workflow.Execution, first *workflow.StepRun, now time.Time) (ended bool, err error) {
 	lanes := first.Lanes()
 	if first.Window > 0 {
@@ -72,10 +72,10 @@ func (p *Planner) StartPipeline(ctx context.Context, x *workflow.Execution, firs
 	return anyEnded.Load(), err
 }
 
-// advanceLane moves a lane on as far as it goes, from the run that tells of its end:
-// through the stages that have nothing to do for any of its entities to the first
-// that has. A lane that has come to the end of the stretch makes room for the next
-// of its window; ended says that one has.
+// advanceLane advances a lane as far as it goes, from the step run in which it ended
+// last: past the stages that have no job for any of its entities, to the first that
+// has. When a lane reaches the end of the pipeline, the next lane of its window starts;
+// ended says that a lane did. notified says that a worker has named the lane.
 func (p *Planner) advanceLane(ctx context.Context, x *workflow.Execution, from *workflow.StepRun, lane int, now time.Time, cost workflow.Cost, notified bool) (ended bool, err error) {
 	stages := pipelineStepRuns(x, from.Pipeline)
 	for lane < from.Lanes() {
@@ -101,9 +101,9 @@ func (p *Planner) advanceLane(ctx context.Context, x *workflow.Execution, from *
 	return ended, nil
 }
 
-// pipelineReport reports one run of a stretch. With an alarm it sends again what
-// waits without a trace: the lanes of the run that are over in the one before it,
-// and of the first run those that the window allows.
+// pipelineReport reports one step run of a pipeline. If the timer has fired, it also
+// sends packs again that may have been lost: of the lanes that have ended in the step
+// run before, or, in the first step run, of those that the window allows.
 func (p *Planner) pipelineReport(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, stepRun *dispatch.StepRun, now time.Time, timerFired bool) (*lifecycle.Report, error) {
 	if timerFired {
 		stages := pipelineStepRuns(x, r.Pipeline)

@@ -1,3 +1,15 @@
+// Package planner makes plans: the jobs of a step run, of one lane of a pipeline, of
+// the rollback of a step run, of a call of a block's acquire. It reads what a plan
+// depends on through the engine's ports.
+//
+// planner.go makes the plans, presents step runs to package dispatch and reports them.
+// expr_scope.go collects the values that a step run's expressions see. outcome.go reads
+// the results of earlier step runs. pipeline.go advances the lanes of a pipeline.
+// updates.go collects the updates that jobs request, and rejects those that could never
+// be applied.
+//
+// A planner serves one wake-up of one execution. It caches what it reads of step runs
+// that have ended, because that cannot change.
 package planner
 
 import (
@@ -23,26 +35,26 @@ type Planner struct {
 	Blocks          map[string]workflow.Block // by reference as written
 	Input           func(context.Context) (*workflow.Input, error)
 	Entities        func(context.Context, workflow.Scope) ([]workflow.ScopeEntity, error)
-	MaxResultBytes  int           // bytes of earlier results that a step's expressions may see
-	JobTimeout      time.Duration // of a block that names none
-	MinFencingToken int64         // of tokens, as every message carries it
+	MaxResultBytes  int           // bytes of earlier results that a step's expressions may read
+	JobTimeout      time.Duration // for blocks that set none
+	MinFencingToken int64         // written into every message
 
 	plans    map[lifecycle.Need]plan.JobPlan
-	outcomes map[int]*outcome // by RunSeq, of visits that have ended
+	outcomes map[int]*outcome // by StepRunSeq, of step runs that have ended
 }
 
-// ClearCache drops what was planned together with a commit that was lost: it may
-// carry tokens and attributes of locks that the run has let go and taken anew.
+// ClearCache drops what was planned for a commit that was lost: it may carry tokens and
+// attributes of locks that the execution has released and taken again.
 func (p *Planner) ClearCache() {
 	if p != nil {
 		p.plans, p.outcomes = nil, nil
 	}
 }
 
-// Plan makes the plan of a step run. Everything it reads is immutable once the
-// step is entered, so a plan is made again rather than stored; until then it holds
-// only as long as no commit is lost. The whole plan of a run of a stretch is
-// complete only when the stretch has ended.
+// Plan makes the plan of a step run. Once the step run is committed, everything that
+// the plan depends on is immutable, so plans are made again rather than stored. Before
+// that, a plan is valid only until a commit is lost. The plan of a step run of a
+// pipeline is complete only when the pipeline has ended.
 func (p *Planner) Plan(ctx context.Context, x *workflow.Execution, r *workflow.StepRun) (plan.JobPlan, error) {
 	need := lifecycle.NeedForPlan(r)
 	if known, ok := p.plans[need]; ok {
@@ -70,8 +82,8 @@ func (p *Planner) Plan(ctx context.Context, x *workflow.Execution, r *workflow.S
 	return planned, nil
 }
 
-// PlanLane makes the plan of one lane of a run of a stretch, once the lane is over in
-// the run before.
+// PlanLane makes the plan of one lane of a step run of a pipeline, once the lane has
+// ended in the step run before.
 func (p *Planner) PlanLane(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, lane int) (plan.JobPlan, error) {
 	return p.planStep(ctx, x, r, lane)
 }
@@ -94,7 +106,8 @@ func (p *Planner) planStep(ctx context.Context, x *workflow.Execution, r *workfl
 	return plan.ForStep(scope.request, p.Program.Bind(r.StepIndex, p.Blocks, scope.bindings, x), scope.entities), nil
 }
 
-// ExecuteOnParameters is the executeOnParameters of a visit that starts a run.
+// ExecuteOnParameters evaluates the selector of a step run that starts a child
+// execution.
 func (p *Planner) ExecuteOnParameters(ctx context.Context, x *workflow.Execution, r *workflow.StepRun) (json.RawMessage, error) {
 	scope, err := p.buildExprScope(ctx, x, r, -1)
 	if err != nil {
@@ -103,11 +116,11 @@ func (p *Planner) ExecuteOnParameters(ctx context.Context, x *workflow.Execution
 	return p.Program.Bind(r.StepIndex, p.Blocks, scope.bindings, x).ExecuteOnParameters(r.StepIndex)
 }
 
-// planRollback plans the wave that undoes a visit.
+// planRollback plans the wave that undoes a step run.
 func (p *Planner) planRollback(ctx context.Context, x *workflow.Execution, r *workflow.StepRun) (plan.JobPlan, error) {
 	target := x.StepRunBySeq(r.Undoes)
 	if target == nil {
-		return plan.JobPlan{}, workflow.Errorf(workflow.CodeInternal, "there is no step run %d to undo", r.Undoes)
+		return plan.JobPlan{}, workflow.Errorf(workflow.CodeInternal, "the step run %d to undo does not exist", r.Undoes)
 	}
 	executed, packs, err := p.PlanWithPacks(ctx, x, target)
 	if err != nil {
@@ -130,19 +143,19 @@ func (p *Planner) planAcquire(ctx context.Context, r *workflow.StepRun) (plan.Jo
 	if err != nil {
 		return plan.JobPlan{}, err
 	}
-	params, err := p.Program.AcquireParameters(r.StepIndex, in.Parameters)
+	parameters, err := p.Program.AcquireParameters(r.StepIndex, in.Parameters)
 	if err == nil {
-		err = p.Program.ValidateAcquireParameters(r.StepIndex, p.Blocks, params)
+		err = p.Program.ValidateAcquireParameters(r.StepIndex, p.Blocks, parameters)
 	}
 	if err != nil {
-		return plan.JobPlan{Plan: lifecycle.Plan{Cause: workflow.CauseValidation, Problem: &workflow.Failure{ //nolint:nilerr // it is the run's problem
-			Code: "PARAMETERS", Step: r.Label, Message: plan.ErrorText(err),
+		return plan.JobPlan{Plan: lifecycle.Plan{Cause: workflow.CauseValidation, Problem: &workflow.Failure{ //nolint:nilerr // the mistake is the definition's: it fails the execution
+			Code: workflow.FailureParameters, Step: r.Label, Message: plan.ErrorText(err),
 		}}}, nil
 	}
-	return plan.JobPlan{Plan: lifecycle.Plan{Jobs: 1}, Jobs: []workflow.JobInput{{Parameters: params}}}, nil
+	return plan.JobPlan{Plan: lifecycle.Plan{Jobs: 1}, Jobs: []workflow.JobInput{{Parameters: parameters}}}, nil
 }
 
-// PlanWithPacks is a run's plan with all of its packs.
+// PlanWithPacks returns the plan of a step run with all of its packs.
 func (p *Planner) PlanWithPacks(ctx context.Context, x *workflow.Execution, r *workflow.StepRun) (plan.JobPlan, []*workflow.Pack, error) {
 	planned, err := p.Plan(ctx, x, r)
 	if err != nil {
@@ -150,4 +163,88 @@ func (p *Planner) PlanWithPacks(ctx context.Context, x *workflow.Execution, r *w
 	}
 	packs, err := p.Dispatcher.ReadPacks(ctx, p.bareStepRun(r))
 	return planned, packs, err
+}
+
+// StepRun presents a committed step run to package dispatch. Its jobs are planned when
+// they are needed.
+func (p *Planner) StepRun(x *workflow.Execution, r *workflow.StepRun) *dispatch.StepRun {
+	step := *r
+	work := p.workOf(&step)
+	work.CorrelationID, work.TraceParent = x.CorrelationID, x.TraceParent
+	stepRun := &dispatch.StepRun{Tenant: p.Tenant, Execution: p.Execution, Step: &step, Work: work, DueAt: x.DueAt}
+	stepRun.Jobs = func(ctx context.Context) ([]workflow.JobInput, error) {
+		planned, err := p.Plan(ctx, x, &step)
+		return planned.Jobs, err
+	}
+	if step.Kind == workflow.JobExecute && p.Program.HasRetryWhen(step.StepIndex) {
+		stepRun.ShouldRetry = func(attempt int, why *workflow.Failure) bool {
+			return p.Program.RetryWhen(step.StepIndex, attempt, why)
+		}
+	}
+	if step.Pipeline > 0 {
+		stepRun.LaneJobs = func(ctx context.Context, lane int) ([]workflow.JobInput, error) {
+			planned, err := p.PlanLane(ctx, x, &step, lane)
+			if err == nil && planned.Plan.Problem != nil {
+				err = &dispatch.PlanError{Cause: planned.Plan.Cause, Failure: planned.Plan.Problem}
+			}
+			return planned.Jobs, err
+		}
+	}
+	return stepRun
+}
+
+// workOf returns what all packs of a step run have in work.
+func (p *Planner) workOf(r *workflow.StepRun) workflow.Work {
+	work := workflow.Work{
+		Kind: r.Kind, Block: r.Block, Step: r.Label, Pool: r.Pool, Pure: r.Pure, Idempotent: r.Idempotent, Lanes: r.Lanes(), MinFencingToken: p.MinFencingToken,
+	}
+	var blockRef string
+	if r.Kind == workflow.JobAcquire {
+		blockRef = p.Program.Acquisitions[r.StepIndex].Block
+	} else {
+		n := &p.Program.Nodes[r.StepIndex]
+		blockRef, work.Retry, work.Timeout = n.FunctionBlock, n.Retry, n.Timeout
+		work.EngineDriven = r.Pipeline > 0 || r.Kind == workflow.JobExecute && p.Program.HasRetryWhen(r.StepIndex)
+	}
+	b := p.Blocks[blockRef]
+	for _, d := range []workflow.Duration{b.Timeout, workflow.Duration(p.JobTimeout)} {
+		if work.Timeout == 0 {
+			work.Timeout = d
+		}
+	}
+	if work.Pool == "" {
+		work.Pool = defaultPool
+	}
+	work.HTTP = b.HTTP
+	if r.Kind == workflow.JobExecute {
+		work.ResultSchema = b.ResultSchema
+	}
+	return work
+}
+
+// defaultPool is the pool of blocks that name none. The stock worker serves it.
+const defaultPool = "default"
+
+// Report reads the packs of an open step run, or continues to close it (NeedClose).
+func (p *Planner) Report(ctx context.Context, x *workflow.Execution, n lifecycle.Need, now time.Time) (*lifecycle.Report, error) {
+	r := x.StepRunBySeq(n.StepRunSeq)
+	if r == nil {
+		return nil, workflow.Errorf(workflow.CodeInternal, "the step run %d to report does not exist", n.StepRunSeq)
+	}
+	stepRun := p.StepRun(x, r)
+	timerFired := !x.DueAt.IsZero() && !x.DueAt.After(now)
+	var rep *lifecycle.Report
+	var err error
+	switch {
+	case n.Kind == lifecycle.NeedClose:
+		rep, err = p.Dispatcher.CloseStepRun(ctx, stepRun, now)
+	case r.Pipeline > 0:
+		rep, err = p.pipelineReport(ctx, x, r, stepRun, now, timerFired)
+	default:
+		rep, err = p.Dispatcher.Report(ctx, stepRun, now, timerFired)
+	}
+	if err == nil && rep.Complete && rep.HasUpdates && r.Kind == workflow.JobExecute {
+		err = p.checkUpdates(ctx, x, r, rep)
+	}
+	return rep, err
 }

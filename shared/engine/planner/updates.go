@@ -8,9 +8,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// EntityUpdates is what jobs ask to be changed, entity by entity: the keys in the order
-// in which they were first named, the updates of each in the order of the visits
-// and of their jobs.
+// EntityUpdates are the updates that jobs request, by entity: the keys in the order in
+// which they were first named, the updates of each in the order of step runs and jobs.
 type EntityUpdates struct {
 	Keys     []workflow.EntityKey
 	ByEntity map[workflow.EntityKey][]workflow.Update
@@ -28,7 +27,8 @@ func (a *EntityUpdates) add(updates []workflow.Update) {
 	}
 }
 
-// CollectUpdates gathers what the visits wanted ask for, as far as it stands in a try.
+// CollectUpdates collects the updates that the included step runs request, as far as
+// they still stand in the try.
 func (p *Planner) CollectUpdates(ctx context.Context, x *workflow.Execution, try int, include func(*workflow.StepRun) bool) (*EntityUpdates, error) {
 	all := &EntityUpdates{}
 	for i := range x.StepRuns {
@@ -45,12 +45,12 @@ func (p *Planner) CollectUpdates(ctx context.Context, x *workflow.Execution, try
 	return all, nil
 }
 
-// checkUpdates looks for updates that could never be applied once the run completes: of
-// an entity that it does not hold for itself, or so many that an entity would grow
-// beyond what the inventory takes.
+// checkUpdates rejects updates that could never be applied when the execution
+// completes: of an entity that it does not hold exclusively, or so large that the
+// entity would exceed the inventory's limit.
 func (p *Planner) checkUpdates(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, rep *lifecycle.Report) error {
 	ended := *r
-	ended.Status = "" // its packs are final: what is read of them stays
+	ended.Status = "" // its packs are final, so the outcome may be cached
 	updates, err := p.Updates(ctx, x, &ended)
 	if err != nil {
 		return err
@@ -72,7 +72,7 @@ func (p *Planner) checkUpdates(ctx context.Context, x *workflow.Execution, r *wo
 	requested.add(updates)
 	for _, key := range requested.Keys {
 		if attributes[key] == nil || x.LockMode == workflow.LockShared {
-			reject(key, workflow.FailureEntityNotHeld, "a job of step %q asks for an update of %s, which the run does not hold", r.Label, key)
+			reject(key, workflow.FailureEntityNotHeld, "a job of step %q requests an update of %s, which the execution does not hold", r.Label, key)
 			return nil
 		}
 	}
@@ -87,7 +87,7 @@ func (p *Planner) checkUpdates(ctx context.Context, x *workflow.Execution, r *wo
 			merged = all.ByEntity[key][i].Apply(merged)
 		}
 		if len(merged) > workflow.MaxAttributesBytes {
-			reject(key, workflow.FailureLimit, "the updates of %s leave it with %d bytes of attributes, the limit is %d", key, len(merged), workflow.MaxAttributesBytes)
+			reject(key, workflow.FailureLimit, "the updates would leave %s with %d bytes of attributes, the limit is %d", key, len(merged), workflow.MaxAttributesBytes)
 			return nil
 		}
 	}

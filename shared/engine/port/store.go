@@ -8,65 +8,183 @@ import (
 	"github.com/lockstep-run/lockstep/statemachines"
 )
 
-// Store keeps executions: the state item and what lies beside it.
+// Store keeps executions: the state item, and the large values stored apart from it.
 type Store interface {
-	// Create writes the state item if none exists under its id. A write whose
-	// reply was lost is recognised by x.Commit and reported as ok.
+	// Create writes the state item if none exists under its id. A write whose reply was
+	// lost is recognised by x.Commit and reported as ok.
 	Create(ctx context.Context, x *workflow.Execution) (ok bool, err error)
 
-	// Load is a strongly consistent read, waiters included. A missing execution
-	// is an error with CodeNotFound, a newer schema one with CodeUnavailable.
+	// Load is a strongly consistent read, waiters included. A missing execution is
+	// CodeNotFound, a newer schema CodeUnavailable.
 	Load(ctx context.Context, tenant, id string) (*workflow.Execution, error)
 
-	// Commit replaces the state item if its version is still seen; next.Version
-	// is seen+1. The waiters are left alone, unless release is set: then they
-	// are removed by the same write and returned. A write whose reply was lost
-	// is recognised by next.Commit (its waiters are then unknown: their alarms
-	// cover them).
+	// Commit replaces the state item if its version is still seen; next.Version is
+	// seen+1. The waiters stay, unless release is set: then the same write removes them
+	// and Commit returns them. A write whose reply was lost is recognised by next.Commit;
+	// its waiters are then unknown, and their timers wake them.
 	Commit(ctx context.Context, seen int64, next *workflow.Execution, release bool) (waiters []string, ok bool, err error)
 
-	// Heads are strongly consistent reads of states and epochs; a missing
-	// execution has the zero Head.
+	// Heads are strongly consistent reads of states and epochs. A missing execution has
+	// the zero OwnerStatus.
 	Heads(ctx context.Context, tenant string, ids []string) (map[string]workflow.OwnerStatus, error)
 
-	// AddHolderWaiter adds waiter to holder's waiters if the holder is still live at
-	// the epoch (its state is not in the closed list of states that hold
-	// nothing). AwaitReserver does so if that run has still to lock, so that its
-	// reservations stand. The set is bounded (64); a full set answers ok without adding: the alarm covers it.
+	// AddHolderWaiter adds waiter to holder's waiters if the holder is still live at the
+	// epoch: its state is not in the closed list of states that hold nothing.
+	// AddReserverWaiter does so if the reserver has still to lock, so that its
+	// reservations stand. The set holds at most 64; if it is full, the result is ok and
+	// nothing is added: the waiter's timer wakes it.
 	AddHolderWaiter(ctx context.Context, tenant, holder string, epoch int64, waiter string) (ok bool, err error)
 	AddReserverWaiter(ctx context.Context, tenant, reserver, waiter string) (ok bool, err error)
 
-	// RecordFailureStreak writes down that looks fail, if the version is still seen: with the
-	// next commit it is gone, unless what is committed has trouble.
+	// RecordFailureStreak records that wake-ups fail, if the version is still seen. The
+	// next commit removes the streak, unless the committed state has one itself.
 	RecordFailureStreak(ctx context.Context, tenant, id string, seen int64, t workflow.FailureStreak) error
 
-	// SaveInput and LoadInput keep a large input beside the state.
+	// SaveInput and LoadInput keep a large input outside the state item.
 	SaveInput(ctx context.Context, tenant, id string, in workflow.Input) error
 	LoadInput(ctx context.Context, tenant, id string) (workflow.Input, error)
 
-	// SaveScope stores the entities of a scope compressed in chunks under key and
-	// returns their number; LoadScope reads all chunks in order.
+	// SaveScope stores the entities of a scope under key, compressed and in chunks, and
+	// returns the number of chunks. LoadScope reads all chunks in order.
 	SaveScope(ctx context.Context, tenant, id, key string, entities []workflow.ScopeEntity) (chunks int, err error)
 	LoadScope(ctx context.Context, tenant, id, key string, chunks int) ([]workflow.ScopeEntity, error)
 
-	// SaveEvents stores a page of events keyed by its first sequence number;
-	// saving the same page again changes nothing. LoadEvents returns stored
-	// events with a sequence number above after, in order, at most limit.
+	// SaveEvents stores a page of events, keyed by its first sequence number; saving the
+	// same page again changes nothing. LoadEvents returns at most limit stored events
+	// with a sequence number above after, in order.
 	SaveEvents(ctx context.Context, tenant, id string, events []workflow.Event) error
 	LoadEvents(ctx context.Context, tenant, id string, after int64, limit int) ([]workflow.Event, error)
 
-	// Discard has everything beside the state item dropped from at on, to the second.
-	// The state item itself goes with the commit that leaves a run whose DiscardAt is
-	// set without an alarm.
+	// Discard marks everything stored outside the state item for deletion from at on, to
+	// the second. The state item itself is deleted after the commit that sets DiscardedAt
+	// and clears the timer.
 	Discard(ctx context.Context, tenant, id string, at time.Time) error
 
-	// DueExecutions lists executions of one shard whose alarm is set for a moment from since
-	// (zero for any) up to now, oldest first, from the index; Listed lists ids in a state, newest first, below the id given
-	// ("" for the newest). Both may lag behind the state items.
+	// DueExecutions lists executions of one shard whose timer is due between since (zero
+	// for any) and now, oldest first, from the index. ListByState lists ids in a state,
+	// newest first, below the id given ("" for the newest). Both may lag behind the state
+	// items.
 	DueExecutions(ctx context.Context, shard int, since, now time.Time, page workflow.Page) (workflow.List[workflow.Wakeup], error)
 	ListByState(ctx context.Context, tenant string, state statemachines.ExecutionState, below string, limit int) ([]string, error)
 
-	// LoadMany are strongly consistent reads of whole state items; missing ones
-	// are left out.
+	// LoadMany are strongly consistent reads of whole state items; missing ones are left
+	// out.
 	LoadMany(ctx context.Context, tenant string, ids []string) ([]*workflow.Execution, error)
+}
+
+// Locks keeps the lock items. Every write raises an item's revision, all but
+// RaiseRevision by one.
+type Locks interface {
+	// Read is strongly consistent; an entity without an item has revision 0.
+	Read(ctx context.Context, tenant string, keys []workflow.EntityKey) (map[workflow.EntityKey]workflow.Lock, error)
+
+	// Take makes owner the only holder of the lock, at epoch, if the item's revision is
+	// still seen. The new revision is seen+1 and is also the token. Reservations stay.
+	Take(ctx context.Context, tenant string, key workflow.EntityKey, owner string, epoch, seen int64, now time.Time) (ok bool, err error)
+
+	// Share makes the lock a shared one of keep and of s, if the item's revision is still
+	// seen. A holder that is not kept must have been read as holding nothing. The new
+	// revision is seen+1 and is also the token of s.
+	Share(ctx context.Context, tenant string, key workflow.EntityKey, s workflow.LockRequest, keep map[string]workflow.Holder, seen int64) (token int64, ok bool, err error)
+
+	// Join adds s to the holders of a shared lock, whatever its revision, unless s is a
+	// holder at a later epoch, there are as many holders as there may be, an older
+	// execution's reservation stands (other than j.Void), or one of j.Dead is a holder at
+	// another epoch than the one given. The dead holders are removed. If s is a holder at
+	// this very epoch, it has joined before and Join returns its token.
+	Join(ctx context.Context, tenant string, key workflow.EntityKey, s workflow.LockRequest, j workflow.JoinConditions) (token int64, ok bool, err error)
+
+	// Reserve sets the reservation to r if there is none, or a younger execution's, or
+	// exactly that of the execution void, which was read as void ("" for none).
+	Reserve(ctx context.Context, tenant string, key workflow.EntityKey, r workflow.Reservation, void string) (ok bool, err error)
+
+	// RaiseRevision sets an item's revision to minimum, which is greater, if it is still
+	// seen. Nothing else about the item changes.
+	RaiseRevision(ctx context.Context, tenant string, key workflow.EntityKey, minimum, seen int64) (ok bool, err error)
+}
+
+// Packs is the engine's side of the pack items and done sets.
+type Packs interface {
+	// Pack is a strongly consistent read; nil if absent.
+	Pack(ctx context.Context, key workflow.PackKey) (*workflow.Pack, error)
+
+	// ShardPacks reads all pack items, of all attempts and positions, of one shard of a
+	// step run, strongly consistent and fully paged.
+	ShardPacks(ctx context.Context, stepRun workflow.StepRunKey, shard int) ([]*workflow.Pack, error)
+
+	// DoneSet is a strongly consistent read of a shard's done set; empty if absent.
+	DoneSet(ctx context.Context, stepRun workflow.StepRunKey, shard int) (workflow.DoneSet, error)
+
+	// AddDone adds a lane to its shard's done set, with the lane's result, and returns
+	// the whole set after that.
+	AddDone(ctx context.Context, key workflow.PackKey, end workflow.LaneResult) (workflow.DoneSet, error)
+
+	// SavePayload stores data that belongs to a pack, whether the pack's item exists or
+	// not. LoadPayload reads it; CodeNotFound if any of it is missing.
+	SavePayload(ctx context.Context, key workflow.PackKey, data []byte) (workflow.PayloadRef, error)
+	LoadPayload(ctx context.Context, key workflow.PackKey, s workflow.PayloadRef) ([]byte, error)
+
+	// Discard marks everything of one shard of a step run for deletion from at on: packs,
+	// done set and payloads.
+	Discard(ctx context.Context, stepRun workflow.StepRunKey, shard int, at time.Time) error
+
+	// PutCancelled puts p (CANCELLED, all jobs NOT_EXECUTED) if the item is absent.
+	PutCancelled(ctx context.Context, p *workflow.Pack) (ok bool, err error)
+
+	// RequestCancel sets the cancel flag if the pack is CLAIMED.
+	RequestCancel(ctx context.Context, key workflow.PackKey) (ok bool, err error)
+
+	// ForceCancel replaces the item by next (token+1, CANCELLED) if it is CLAIMED with
+	// the token and the lease of seen.
+	ForceCancel(ctx context.Context, seen, next *workflow.Pack) (ok bool, err error)
+}
+
+// Registry keeps definitions, blocks, entities and idempotency keys.
+type Registry interface {
+	// PutDefinition stores a definition if none exists under its exact version; otherwise
+	// it returns the stored one.
+	PutDefinition(ctx context.Context, tenant string, d workflow.PublishedDefinition) (existing *workflow.PublishedDefinition, err error)
+	// Definition reads a definition; CodeNotFound if there is none.
+	Definition(ctx context.Context, tenant string, ref workflow.Ref) (*workflow.PublishedDefinition, error)
+	// DefinitionVersions lists the versions of one definition, or of all if the name is
+	// "", without their source, in order of name and version.
+	DefinitionVersions(ctx context.Context, tenant, fullName string, page workflow.Page) (workflow.List[workflow.PublishedDefinition], error)
+	// SetArchived archives a version, or undoes that.
+	SetArchived(ctx context.Context, tenant string, ref workflow.Ref, archived bool) error
+
+	// PutBlock stores a block if none exists under its exact version; otherwise it returns
+	// the stored one.
+	PutBlock(ctx context.Context, tenant string, b workflow.Block) (existing *workflow.Block, err error)
+	// BlockVersions lists all registered versions of a block, Blocks all blocks.
+	BlockVersions(ctx context.Context, tenant, fullName string) ([]workflow.Block, error)
+	Blocks(ctx context.Context, tenant string, page workflow.Page) (workflow.List[workflow.Block], error)
+
+	// PutEntities upserts: it replaces attributes and groups and raises the version; the
+	// token stays. The same writes remove the entities' watchers. PutEntities returns
+	// them, each once, also with an error: they are executions to wake. Watchers that a
+	// lost reply hides are woken by their timers.
+	PutEntities(ctx context.Context, tenant string, entities []workflow.Entity) (watchers []string, err error)
+	// AddWatcher adds an execution to those that are woken when the entity is written; ok
+	// is false if there is no such entity. The set holds at most 64; if it is full, the
+	// result is ok and nothing is added: the execution's timer wakes it.
+	AddWatcher(ctx context.Context, tenant string, key workflow.EntityKey, execution string) (ok bool, err error)
+	// ReplaceEntity writes an entity, its token included, if the version is still the one
+	// seen. The version grows by one, and watchers are as in PutEntities. A write whose
+	// reply was lost is recognised by the token.
+	ReplaceEntity(ctx context.Context, tenant string, e workflow.Entity, seenVersion int64) (ok bool, watchers []string, err error)
+	// Entities reads by key; missing ones are left out. strong asks for strongly
+	// consistent reads.
+	Entities(ctx context.Context, tenant string, keys []workflow.EntityKey, strong bool) (map[workflow.EntityKey]workflow.Entity, error)
+	// EntityTypes lists the types of which an entity has been put, in order.
+	EntityTypes(ctx context.Context, tenant string, page workflow.Page) (workflow.List[string], error)
+	// EntitiesOf lists a type's entities in order of id.
+	EntitiesOf(ctx context.Context, tenant, entityType string, page workflow.Page) (workflow.List[workflow.Entity], error)
+
+	// BindIdempotencyKey binds a key to an execution id and a digest of the request, if
+	// the key is free or has expired at now; otherwise it returns what the key is bound
+	// to.
+	BindIdempotencyKey(ctx context.Context, tenant, key string, want workflow.IdempotencyRecord, now time.Time) (bound workflow.IdempotencyRecord, fresh bool, err error)
+	// IdempotencyRecord reads what a key is bound to; the zero record if it is free or has
+	// expired at now.
+	IdempotencyRecord(ctx context.Context, tenant, key string, now time.Time) (workflow.IdempotencyRecord, error)
 }

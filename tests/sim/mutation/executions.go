@@ -55,7 +55,7 @@ var executions = []Mutation{
 	{Name: "a pipeline that ends at once is not reported", Test: "shared/engine:TestPipeline_WithoutEntitiesEndsAtOnce", Edits: []Edit{{pipeline, "\t\tended = true\n", ""}}},
 	{Name: "pipeline lanes do not wait for the previous step", Edits: []Edit{{pipeline, `			if err != nil || !done {
 				return ended, err
-`, `			if err != nil || !done && r.RunSeq < 0 {
+`, `			if err != nil || !done && r.Seq < 0 {
 				return ended, err
 `}}},
 	{Name: "a step starts while another is open", Edits: []Edit{{lifecycleReport, `	case f.Complete && !intolerable && f.Counts.NotExecuted == 0:
