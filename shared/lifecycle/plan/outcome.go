@@ -8,12 +8,12 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// ForRollback says which jobs of an executed run a rollback wave has to undo, from
-// the run's own plan and what its packs say: every job that was executed or may
-// have been, with the result of its latest attempt that has one.
+// ForRollback plans which jobs of an executed step run a rollback wave has to undo, from
+// the plan of the step run and its packs: every job that was executed or may have been,
+// with the result of its latest attempt that has one.
 //
-// held has the lock tokens of today, which may be newer than those under which
-// the run was executed. An entity that is not held any more cannot be undone.
+// held has the current lock tokens, which may be newer than those under which the step
+// run was executed. Jobs of an entity that is no longer held cannot be undone.
 func ForRollback(executed JobPlan, packs []*workflow.Pack, held map[workflow.EntityKey]int64) JobPlan {
 	final := LatestRecords(packs)
 	var p JobPlan
@@ -26,8 +26,8 @@ func ForRollback(executed JobPlan, packs []*workflow.Pack, held map[workflow.Ent
 		if j.Entity != nil {
 			if undo.Token, ok = held[*j.Entity]; !ok {
 				return JobPlan{Plan: lifecycle.Plan{Cause: workflow.CauseStepFailed, Problem: &workflow.Failure{
-					Code: "ENTITY_NOT_HELD", Entity: j.Entity.String(),
-					Message: fmt.Sprintf("%s is not part of the run any more, so what was done to it cannot be undone", j.Entity),
+					Code: workflow.FailureEntityNotHeld, Entity: j.Entity.String(),
+					Message: fmt.Sprintf("%s is no longer part of the execution, so its changes cannot be undone", j.Entity),
 				}}}
 			}
 		}
@@ -38,9 +38,10 @@ func ForRollback(executed JobPlan, packs []*workflow.Pack, held map[workflow.Ent
 	return p
 }
 
-// LatestRecords merges the packs of a step run into one record per job. A later attempt
-// replaces an earlier one, unless it was not executed; a result stays until a
-// later attempt has one, and one that is stored says beside which pack.
+// LatestRecords merges the packs of a step run into one record for each job, by index. A
+// later attempt replaces an earlier one, unless it was not executed. A result is kept
+// until a later attempt has one. The reference of a result that is stored apart names
+// its pack.
 func LatestRecords(packs []*workflow.Pack) map[int]workflow.JobRecord {
 	ordered := slices.Clone(packs)
 	slices.SortFunc(ordered, func(a, b *workflow.Pack) int { return a.Key.Attempt - b.Key.Attempt })
@@ -63,34 +64,34 @@ func LatestRecords(packs []*workflow.Pack) map[int]workflow.JobRecord {
 	return latest
 }
 
-// CountResults tallies a run's jobs. Jobs without a record have not been executed, or, in
-// a run of a stretch whose every lane is over, were skipped. name gives a job's
-// "type/id", or "" for a global call.
+// CountResults counts the jobs of a step run by result. Jobs without a record were not
+// executed or, in a step run of a pipeline whose lanes are all over, were skipped.
+// entityName returns the "type/id" of a job, "" for a global call.
 func CountResults(jobs int, latest map[int]workflow.JobRecord, entityName func(index int) string) workflow.Counts {
-	var t workflow.Counts
+	var counts workflow.Counts
 	for i := range jobs {
 		rec := latest[i]
 		switch rec.Code {
 		case workflow.JobCodeOK:
-			t.OK++
+			counts.OK++
 		case workflow.JobCodeFail:
-			t.Failed++
+			counts.Failed++
 			if !rec.Executed() {
-				t.Unsent++
+				counts.Unsent++
 			}
-			if t.Failure == nil && rec.Failure != nil {
+			if counts.Failure == nil && rec.Failure != nil {
 				why := *rec.Failure
 				why.Entity = entityName(i)
-				t.Failure = &why
+				counts.Failure = &why
 			}
 		case workflow.JobCodeUnknown:
-			t.Unknown++
-			if t.UnknownEntity == "" {
-				t.UnknownEntity = entityName(i)
+			counts.Unknown++
+			if counts.UnknownEntity == "" {
+				counts.UnknownEntity = entityName(i)
 			}
 		default:
-			t.NotExecuted++
+			counts.NotExecuted++
 		}
 	}
-	return t
+	return counts
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// A call that was never made has failed and is not executed: it needs no undo and
-// makes nothing unsafe, unless an earlier attempt was made.
+// TestForRollback_SkipsJobsNeverCalled: a job whose call was never made has failed
+// without being executed. It needs no undo, unless an earlier attempt was executed.
 func TestForRollback_SkipsJobsNeverCalled(t *testing.T) {
 	fail := func(i int, unsent bool) workflow.JobRecord {
 		return workflow.JobRecord{Index: i, Code: workflow.JobCodeFail, Failure: &workflow.Failure{Code: "HTTP_UNREACHABLE", Unsent: unsent}}
@@ -22,7 +22,7 @@ func TestForRollback_SkipsJobsNeverCalled(t *testing.T) {
 	})
 	counts := plan.CountResults(4, latest, func(int) string { return "" })
 	if counts.Failed != 3 || counts.Unsent != 1 || counts.OK != 1 || counts.Executed() != 3 || counts.Failure == nil {
-		t.Errorf("tally %+v", counts)
+		t.Errorf("counts %+v", counts)
 	}
 	executed := plan.JobPlan{}
 	for i := range 4 {
@@ -34,6 +34,6 @@ func TestForRollback_SkipsJobsNeverCalled(t *testing.T) {
 		got += string(j.Parameters)
 	}
 	if got != "12" {
-		t.Errorf("it undoes %q, want the two that may have been called", got)
+		t.Errorf("undoes %q, want the two jobs that may have been called", got)
 	}
 }

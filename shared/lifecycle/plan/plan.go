@@ -1,3 +1,10 @@
+// Package plan makes the jobs of a step run and merges their results. It is as pure as
+// the decider, whose need for a plan it answers. plan.go makes the jobs of a step from
+// conditions, assertions and parameters. outcome.go merges the packs of a step run into
+// one record for each job, counts the records, and makes the jobs that undo them.
+//
+// A plan is never stored. Everything it is made from is immutable once the step is
+// entered, so whoever needs it makes it again.
 package plan
 
 import (
@@ -10,129 +17,130 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// Expressions are a program's compiled expressions and parameter templates, bound
-// to everything that all jobs of one visit see alike. The entity is nil in a step
-// that has none.
+// Expressions are the compiled expressions and parameter templates of a program, bound
+// to the values that are the same for all jobs of a step run. The entity is nil for a
+// global step.
 type Expressions interface {
-	// Condition is true where the step has none. An error says that it cannot be
-	// evaluated for the entity.
+	// Condition is true for a step without a condition. An error says that the
+	// condition cannot be evaluated for the entity.
 	Condition(node int, entity *workflow.ScopeEntity) (bool, error)
-	// FailedAssertion returns the source of the first assertion that is not true, "" if
-	// all are. An error says that one cannot be evaluated.
+	// FailedAssertion returns the source of the first assertion that is false, "" if
+	// all are true. An error says that one cannot be evaluated.
 	FailedAssertion(node int, entity *workflow.ScopeEntity) (string, error)
 	// Parameters are the step's resolved parameters, a JSON object.
 	Parameters(node int, entity *workflow.ScopeEntity) (json.RawMessage, error)
-	// ValidateParameters validates resolved parameters against the schema of the step's block or
-	// definition.
+	// ValidateParameters validates resolved parameters against the schema of the step's
+	// block or definition.
 	ValidateParameters(node int, parameters json.RawMessage) error
-	// ShouldRepeat is true if the step is to be visited once more.
+	// ShouldRepeat reports whether the step has another iteration.
 	ShouldRepeat(node int, entity *workflow.ScopeEntity) (bool, error)
 }
 
-// JobPlan is a plan together with the jobs it counts, in their fixed order.
+// JobPlan is a plan with the jobs it counts, in their fixed order.
 type JobPlan struct {
 	Plan lifecycle.Plan
 	Jobs []workflow.JobInput
 }
 
-// Request says which visit of a step is planned.
+// Request says which step run is planned.
 type Request struct {
 	NodeIndex int
 	Node      *spec.Node
 
-	// Excluded names the entities that take no part: they have failed in an earlier
-	// step and were tolerated. Kept names those with which an earlier try has come
-	// to OK, which stands.
+	// Excluded names the entities that take no part: their job failed in an earlier
+	// step and the failure was tolerated. AlreadyOK names those whose job ended with OK
+	// in an earlier try, and keep that result.
 	Excluded  map[workflow.EntityKey]bool
 	AlreadyOK map[workflow.EntityKey]bool
-	// Previous names, of a repetition, those that took part in the visit before. nil
-	// for a first visit.
+	// Previous names the entities that took part in the previous iteration; nil for a
+	// first iteration.
 	Previous map[workflow.EntityKey]bool
-	// IndexByPosition numbers jobs by the entity's place instead of one after the other, so
-	// that the visits of a stretch share their lanes.
+	// IndexByPosition gives each job the index of its entity among those of the type,
+	// instead of numbering jobs consecutively, so that the step runs of a pipeline share
+	// their lanes.
 	IndexByPosition bool
-	// From and To bound the places that are planned; all if To is 0.
+	// From and To bound the positions to plan, To exclusive; all if To is 0.
 	From, To int
 }
 
-// ForStep says on which entities a step runs and with which parameters. Its order
-// is: condition (false or not evaluable: the entity is skipped), then assertions
-// (one that is not true fails the step, and no job exists), then parameters (one
-// that has no value fails the step too). Everything it reads is immutable once
-// the step is entered, so a plan can be made again at any time.
-func ForStep(v Request, ex Expressions, entities []workflow.ScopeEntity) JobPlan {
-	if v.Node.RunOn == "" || v.Node.RunOn == workflow.RunOnGlobal {
-		if v.Previous != nil && !v.Previous[workflow.EntityKey{}] {
+// ForStep plans on which entities a step runs and with which parameters. It evaluates
+// the conditions first (false or not evaluable: the entity is skipped), then the
+// assertions (one that is false fails the step, and no job exists), then the parameters
+// (one without a value also fails the step). Everything it reads is immutable once the
+// step is entered, so the plan can be made again at any time.
+func ForStep(r Request, ex Expressions, entities []workflow.ScopeEntity) JobPlan {
+	if r.Node.RunOn == "" || r.Node.RunOn == workflow.RunOnGlobal {
+		if r.Previous != nil && !r.Previous[workflow.EntityKey{}] {
 			return JobPlan{}
 		}
-		return v.planJobs(ex, []position{{}})
+		return r.planJobs(ex, []position{{}})
 	}
 	var on []position
-	excluded, kept, at := 0, 0, 0
+	excluded, alreadyOK, at := 0, 0, 0
 	for i := range entities {
 		e := &entities[i]
-		if e.Key.Type != v.Node.RunOn {
+		if e.Key.Type != r.Node.RunOn {
 			continue
 		}
 		index := at
 		at++
 		switch {
-		case v.To > 0 && (index < v.From || index >= v.To), v.Previous != nil && !v.Previous[e.Key]:
-		case v.Excluded[e.Key]:
+		case r.To > 0 && (index < r.From || index >= r.To), r.Previous != nil && !r.Previous[e.Key]:
+		case r.Excluded[e.Key]:
 			excluded++
-		case v.AlreadyOK[e.Key]:
-			kept++
+		case r.AlreadyOK[e.Key]:
+			alreadyOK++
 		default:
 			on = append(on, position{index, e})
 		}
 	}
-	p := v.planJobs(ex, on)
+	p := r.planJobs(ex, on)
 	p.Plan.Skipped += excluded
-	p.Plan.AlreadyOK, p.Plan.Entities = kept, at
+	p.Plan.AlreadyOK, p.Plan.Entities = alreadyOK, at
 	return p
 }
 
-// position is an entity with its place among those of its type.
+// position is an entity with its index among those of its type.
 type position struct {
 	index  int
 	entity *workflow.ScopeEntity
 }
 
-func (v Request) planJobs(ex Expressions, on []position) JobPlan {
+func (r Request) planJobs(ex Expressions, on []position) JobPlan {
 	var p JobPlan
 	var participants []position
 	for _, e := range on {
-		if v.Previous != nil {
-			if ok, err := ex.ShouldRepeat(v.NodeIndex, e.entity); err != nil {
-				return v.failedPlan(e.entity, workflow.CauseStepFailed, "REPEAT", fmt.Sprintf("repeat.while cannot be evaluated: %v", err))
+		if r.Previous != nil {
+			if ok, err := ex.ShouldRepeat(r.NodeIndex, e.entity); err != nil {
+				return r.failedPlan(e.entity, workflow.CauseStepFailed, workflow.FailureRepeat, fmt.Sprintf("repeat.while cannot be evaluated: %v", err))
 			} else if !ok {
 				continue
 			}
-		} else if ok, err := ex.Condition(v.NodeIndex, e.entity); err != nil || !ok {
+		} else if ok, err := ex.Condition(r.NodeIndex, e.entity); err != nil || !ok {
 			p.Plan.Skipped++
 			continue
 		}
 		participants = append(participants, e)
 	}
 	for _, e := range participants {
-		failed, err := ex.FailedAssertion(v.NodeIndex, e.entity)
+		failed, err := ex.FailedAssertion(r.NodeIndex, e.entity)
 		if err != nil {
-			return v.failedPlan(e.entity, workflow.CauseAssertion, "ASSERTION", fmt.Sprintf("an assertion cannot be evaluated: %v", err))
+			return r.failedPlan(e.entity, workflow.CauseAssertion, workflow.FailureAssertion, fmt.Sprintf("an assertion cannot be evaluated: %v", err))
 		}
 		if failed != "" {
-			return v.failedPlan(e.entity, workflow.CauseAssertion, "ASSERTION", "assertion is not true: "+failed)
+			return r.failedPlan(e.entity, workflow.CauseAssertion, workflow.FailureAssertion, "assertion is not true: "+failed)
 		}
 	}
 	for i, e := range participants {
-		params, err := ex.Parameters(v.NodeIndex, e.entity)
+		params, err := ex.Parameters(r.NodeIndex, e.entity)
 		if err == nil {
-			err = ex.ValidateParameters(v.NodeIndex, params)
+			err = ex.ValidateParameters(r.NodeIndex, params)
 		}
 		if err != nil {
-			return v.failedPlan(e.entity, workflow.CauseStepFailed, "PARAMETERS", ErrorText(err))
+			return r.failedPlan(e.entity, workflow.CauseStepFailed, workflow.FailureParameters, ErrorText(err))
 		}
 		j := workflow.JobInput{Index: i, Parameters: params}
-		if v.IndexByPosition {
+		if r.IndexByPosition {
 			j.Index = e.index
 		}
 		if e.entity != nil {
@@ -145,7 +153,7 @@ func (v Request) planJobs(ex Expressions, on []position) JobPlan {
 	return p
 }
 
-// ErrorText is an error's text for people, with its issues but without its code.
+// ErrorText is the text of an error for people: with its issues, without its code.
 func ErrorText(err error) string {
 	var e *workflow.Error
 	if !errors.As(err, &e) {
@@ -158,8 +166,8 @@ func ErrorText(err error) string {
 	return s
 }
 
-func (v Request) failedPlan(e *workflow.ScopeEntity, cause workflow.Cause, code, message string) JobPlan {
-	why := &workflow.Failure{Code: code, Message: message, Step: v.Node.Label}
+func (r Request) failedPlan(e *workflow.ScopeEntity, cause workflow.Cause, code, message string) JobPlan {
+	why := &workflow.Failure{Code: code, Message: message, Step: r.Node.Label}
 	if e != nil {
 		why.Entity = e.Key.String()
 	}
