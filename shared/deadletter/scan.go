@@ -5,64 +5,64 @@ import (
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/observe"
+	"github.com/lockstep-run/lockstep/shared/topology"
+	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Message is a message among dead letters, received and kept from others for a
-// while.
+// Message is a received dead letter. It is hidden from other receivers until its visibility
+// timeout ends.
 type Message struct {
-	ID       string // the same as in the queue that gave up on it
+	ID       string // the same as in the source queue
 	Handle   string
 	Body     string
-	Group    string // its tenant's, where tenants are served in turn
+	Group    string // message group of its tenant, in queues that serve tenants in turn
 	Receives int
 	SentAt   time.Time
 }
 
-// Queue is a queue beside its dead letters.
+// Queue is a queue together with its dead-letter queue.
 type Queue interface {
-	// Receive receives up to n dead letters and keeps them from others for hold. None
-	// means that there are none, but for those that somebody else is looking at.
-	Receive(ctx context.Context, n int, hold time.Duration) ([]Message, error)
-	// Count is about how many dead letters there are, with those that somebody is
-	// looking at.
+	// Receive receives up to n dead letters and hides them from other receivers for the
+	// visibility timeout. An empty result means that no message is visible; others may be in
+	// flight.
+	Receive(ctx context.Context, n int, visibility time.Duration) ([]Message, error)
+	// Count estimates the number of dead letters, including those in flight.
 	Count(ctx context.Context) (int, error)
-	// Release lets others have them again at once.
-	Release(ctx context.Context, letters []Message) error
-	// Redrive sends one to its queue, then deletes it here.
-	Redrive(ctx context.Context, l Message) error
+	// Release makes messages visible again at once.
+	Release(ctx context.Context, messages []Message) error
+	// Redrive sends a message to its source queue, then deletes the dead letter.
+	Redrive(ctx context.Context, m Message) error
 }
 
-// One walk looks at up to maxMessages, and keeps what it has seen from others for
-// hold. The walks of one call are over after scanTimeout.
 const (
-	maxMessages       = 500
-	receiveBatch      = 10
-	scanTimeout       = 15 * time.Second
-	visibilityTimeout = 60 * time.Second
+	maxMessages       = 500              // read by one scan of a queue
+	receiveBatch      = 10               // messages of one receive request
+	scanTimeout       = 15 * time.Second // of all scans of one call together
+	visibilityTimeout = 60 * time.Second // for which a scan hides what it has received
 )
 
-// scanQueue looks at the dead letters of a queue, each once, and lets each see those of
-// the tenant; each reports whether the letter has gone. complete says that nothing
-// was left out, which it does not where others hold letters at the same time.
+// scanQueue reads each dead letter of a queue once, and calls handle for those of the tenant.
+// handle reports whether it has removed the message from the dead-letter queue. complete
+// means that the scan has read everything; it is false while other receivers have messages
+// in flight.
 //
-// The queue is every tenant's, and has no way to ask for one tenant's messages, or
-// to look without receiving. So whatever is received stays hidden while the walk
-// lasts, which makes the queue give others, and what is still there after it is
-// given back at once: nobody's messages are consumed, and another tenant's are
-// neither shown nor moved, only hard to see for the length of a walk. But where the
-// walk ends before it has seen everything, what is not the caller's stays hidden
-// until its hold ends, so that the next call gets to what lies behind. A receive
-// count that grows by this does no harm: nothing gives up on dead letters.
-func (s *Service) scanQueue(ctx context.Context, tenant, name string, q Queue, until time.Time, handle func(Message, subject) (gone bool)) (complete bool, err error) {
+// The queue belongs to all tenants. SQS can neither filter by tenant nor read without
+// receiving. So received messages stay hidden during the scan, which makes the queue return
+// others, and are released at its end. No message is consumed, and those of other tenants
+// are neither shown nor moved, only hidden for the duration of the scan. If the scan ends
+// before it has read everything, messages of other tenants stay hidden until their
+// visibility timeout ends, so that the next call gets past them. The growing receive count
+// does no harm, since a dead-letter queue has no dead-letter queue of its own.
+func (s *Service) scanQueue(ctx context.Context, tenant, name string, q Queue, until time.Time, handle func(Message, subject) (removed bool)) (complete bool, err error) {
 	var kept, others []Message
-	drained := false // lies behind what was seen
+	drained := false // the queue has no more visible messages
 	defer func() {
 		release := kept
 		if drained || err != nil {
 			release = append(release, others...)
 		}
 		if releaseErr := q.Release(context.WithoutCancel(ctx), release); releaseErr != nil {
-			s.Log.WarnContext(ctx, "dead letters stay hidden for a while", observe.Queue, name, observe.Err(releaseErr))
+			s.Log.WarnContext(ctx, "dead letters not released; they stay hidden until their visibility timeout", observe.Queue, name, observe.Err(releaseErr))
 		}
 	}()
 	seen := map[string]bool{}
@@ -76,19 +76,49 @@ func (s *Service) scanQueue(ctx context.Context, tenant, name string, q Queue, u
 			n, err := q.Count(ctx)
 			return err == nil && n <= len(kept)+len(others), err
 		}
-		for _, l := range messages {
-			if seen[l.ID] {
-				continue // delivered twice, and held already
+		for _, m := range messages {
+			if seen[m.ID] {
+				continue // delivered twice
 			}
-			seen[l.ID] = true
-			about, readable := s.Decoder.subjectOf(name, l.Body)
+			seen[m.ID] = true
+			about, readable := s.Decoder.subjectOf(name, m.Body)
 			switch {
 			case !readable || about.tenant != tenant:
-				others = append(others, l)
-			case !handle(l, about):
-				kept = append(kept, l)
+				others = append(others, m)
+			case !handle(m, about):
+				kept = append(kept, m)
 			}
 		}
 	}
 	return false, ctx.Err()
+}
+
+// Decoder decodes the bodies of messages.
+type Decoder struct {
+	Wakeup func(body string) (workflow.Wakeup, error)
+	Pack   func(body string) (*workflow.PackMessage, error)
+}
+
+// subject is the tenant, execution, step and jobs that a message is about.
+type subject struct {
+	tenant, execution, step string
+	jobs                    []string
+}
+
+// subjectOf decodes a message of a queue. ok is false if it cannot be decoded; such a message
+// belongs to no tenant.
+func (d Decoder) subjectOf(queue, body string) (s subject, ok bool) {
+	if queue == topology.QueueLifecycle {
+		w, err := d.Wakeup(body)
+		return subject{tenant: w.Tenant, execution: w.Execution}, err == nil
+	}
+	m, err := d.Pack(body)
+	if err != nil {
+		return subject{}, false
+	}
+	s = subject{tenant: m.Key.Tenant, execution: m.Key.Execution, step: m.Work.Step}
+	for _, j := range m.Jobs {
+		s.jobs = append(s.jobs, workflow.JobID(m.Key.Execution, m.Key.StepRunSeq, j.Index, m.Key.Attempt))
+	}
+	return s, true
 }

@@ -1,3 +1,13 @@
+// Package deadletter lists the messages that the queues have given up on, and puts them
+// back into their queues.
+//
+//   - service.go answers the two requests, list and redrive.
+//   - scan.go reads the dead letters of one queue, which belong to many tenants, and makes
+//     sure that a tenant sees and moves only its own.
+//
+// A redrive delivers at least once: the message is sent to its queue, and then deleted from
+// the dead-letter queue. That is safe however often and however late, since messages carry
+// no state, and receivers drop what is not needed any more.
 package deadletter
 
 import (
@@ -15,35 +25,35 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Service is the dead letters.
+// Service lists and redrives dead letters.
 type Service struct {
 	Blocks Blocks
-	// Open finds a queue by its role: lifecycle, or jobs- and a pool; nil if there is
-	// none, or none that keeps its dead letters.
+	// Open opens a queue by its role: lifecycle, or jobs- and the pool. It returns nil if
+	// there is no such queue, or if it has no dead-letter queue.
 	Open    func(ctx context.Context, queue string) (Queue, error)
 	Decoder Decoder
-	// Reasons are why messages of a run have died, by message, as its history has
-	// them.
+	// Reasons returns why messages of an execution were dead-lettered, by message id, from
+	// its history.
 	Reasons func(ctx context.Context, tenant, execution string) (map[string]workflow.DeadLetter, error)
 	Now     func() time.Time
 	Log     *slog.Logger
 
-	Parallel int // queues looked through at a time; 1 keeps everything in the caller's goroutine
+	Parallel int // concurrent scans of queues; 1 keeps all of them in the caller's goroutine
 }
 
-// Blocks says which pools there are: a pool is what a block names.
+// Blocks lists the function blocks of a tenant. They name its pools.
 type Blocks interface {
 	Blocks(ctx context.Context, tenant string, page workflow.Page) (workflow.List[workflow.Block], error)
 }
 
-// How many letters are shown and moved by one call.
+// Limits of one call if the request names none.
 const (
-	DefaultListLimit    = 50
-	DefaultRedriveLimit = 100
+	DefaultListLimit    = 50  // dead letters listed, of all queues together
+	DefaultRedriveLimit = 100 // dead letters moved
 )
 
-// DeadLetters shows what the caller's queues, or one of them, have given up on:
-// the first few of each, limit together, without consuming any.
+// DeadLetters lists dead letters of the caller, of one queue or of all. It lists about
+// limit, the same number of each queue but at least one, and consumes none.
 func (s *Service) DeadLetters(ctx context.Context, c workflow.Caller, queue string, limit int) ([]views.DeadLetterQueue, error) {
 	until := s.Now().Add(scanTimeout)
 	names, _, err := s.queueNames(ctx, c.Tenant, queue)
@@ -62,28 +72,28 @@ func (s *Service) DeadLetters(ctx context.Context, c workflow.Caller, queue stri
 }
 
 func (s *Service) listQueue(ctx context.Context, tenant, name string, required bool, until time.Time, limit int) (views.DeadLetterQueue, error) {
-	shown := views.DeadLetterQueue{Queue: name, Complete: true}
+	listed := views.DeadLetterQueue{Queue: name, Complete: true}
 	q, err := s.openQueue(ctx, name, required)
 	if q == nil || err != nil {
-		return shown, err
+		return listed, err
 	}
-	shown.Complete, err = s.scanQueue(ctx, tenant, name, q, until, func(l Message, about subject) bool {
-		if shown.Messages++; len(shown.DeadLetters) < limit {
-			one := views.DeadLetter{MessageID: l.ID, Execution: about.execution, Jobs: about.jobs, ReceiveCount: l.Receives, SentAt: l.SentAt}
+	listed.Complete, err = s.scanQueue(ctx, tenant, name, q, until, func(m Message, about subject) bool {
+		if listed.Messages++; len(listed.DeadLetters) < limit {
+			one := views.DeadLetter{MessageID: m.ID, Execution: about.execution, Jobs: about.jobs, ReceiveCount: m.Receives, SentAt: m.SentAt}
 			if about.step != "" {
 				one.Step = &about.step
 			}
-			shown.DeadLetters = append(shown.DeadLetters, one)
+			listed.DeadLetters = append(listed.DeadLetters, one)
 		}
 		return false
 	})
 	if err != nil {
-		return shown, err
+		return listed, err
 	}
-	return shown, s.addReasons(ctx, tenant, shown.DeadLetters)
+	return listed, s.addReasons(ctx, tenant, listed.DeadLetters)
 }
 
-// addReasons adds the reasons that the histories of the runs know.
+// addReasons adds the reasons from the histories of the executions.
 func (s *Service) addReasons(ctx context.Context, tenant string, letters []views.DeadLetter) error {
 	read := map[string]map[string]workflow.DeadLetter{}
 	for i := range letters {
@@ -103,10 +113,10 @@ func (s *Service) addReasons(ctx context.Context, tenant string, letters []views
 	return nil
 }
 
-// Redrive puts dead letters of the caller back into their queues, up to the limit.
-// Calling it again, at the same time or after a failure, moves what is left. Each
-// queue has its part of the time, so that none keeps the others from their turn;
-// what there is no time for is not complete.
+// Redrive puts dead letters of the caller back into their queues, up to the limit. Another
+// call, concurrent or after a failure, moves the remaining ones. Each queue gets an equal
+// part of the remaining time, so that a slow one does not block the others. A queue without
+// time left is reported as incomplete.
 func (s *Service) Redrive(ctx context.Context, c workflow.Caller, r views.RedriveRequest) (views.RedriveView, error) {
 	until := s.Now().Add(scanTimeout)
 	names, all, err := s.queueNames(ctx, c.Tenant, r.Queue)
@@ -140,29 +150,30 @@ func (s *Service) redriveQueue(ctx context.Context, tenant, name string, require
 		return moved, err
 	}
 	var redriveErr error
-	moved.Complete, err = s.scanQueue(ctx, tenant, name, q, until, func(l Message, about subject) bool {
+	moved.Complete, err = s.scanQueue(ctx, tenant, name, q, until, func(m Message, about subject) bool {
 		if moved.Moved >= limit || redriveErr != nil {
 			moved.Remaining++
 			return false
 		}
-		if redriveErr = q.Redrive(ctx, l); redriveErr != nil {
+		if redriveErr = q.Redrive(ctx, m); redriveErr != nil {
 			moved.Remaining++
 			return false
 		}
 		moved.Moved++
-		s.Log.InfoContext(ctx, "a dead letter was put back", observe.Queue, name, observe.MessageID, l.ID, observe.Tenant, tenant, observe.ExecutionID, about.execution)
+		s.Log.InfoContext(ctx, "dead letter redriven", observe.Queue, name, observe.MessageID, m.ID, observe.Tenant, tenant, observe.ExecutionID, about.execution)
 		return true
 	})
 	if redriveErr != nil {
-		s.Log.WarnContext(ctx, "not all dead letters were put back", observe.Queue, name, observe.Err(redriveErr))
+		s.Log.WarnContext(ctx, "dead letters not redriven; call redrive again", observe.Queue, name, observe.Err(redriveErr))
 		if moved.Moved == 0 {
 			return moved, redriveErr
 		}
 	}
-	return moved, err // what was moved is told; the rest is among what is left
+	return moved, err // after some succeeded, report them; the others count as remaining
 }
 
-// openQueue finds a queue. nil is one that need not be there, unless it was asked for.
+// openQueue opens a queue. It returns nil for a queue that does not exist, which is an error
+// only if the request names it.
 func (s *Service) openQueue(ctx context.Context, name string, required bool) (Queue, error) {
 	q, err := s.Open(ctx, name)
 	if q == nil && err == nil && required {
@@ -175,12 +186,12 @@ func errNoQueue(queue string) error {
 	return workflow.Errorf(workflow.CodeNotFound, "there is no queue %s", queue)
 }
 
-// maxBlockPages bounds what one call reads to find out which pools there are.
+// maxBlockPages bounds the pages of blocks that one call reads to find the pools.
 const maxBlockPages = 20
 
-// queueNames are the queues that hold messages of a tenant: the engine's, and those of
-// the pools that its blocks name; all says that it has no more blocks than were
-// read. asked is one of them, "" for all.
+// queueNames lists the queues that may hold messages of a tenant: the lifecycle queue, and
+// those of the pools that its blocks name. requested is a single queue, or "" for all. all
+// means that every block was read.
 func (s *Service) queueNames(ctx context.Context, tenant, requested string) (names []string, all bool, err error) {
 	if pool, isPool := strings.CutPrefix(requested, topology.QueueJobsPrefix); requested == topology.QueueLifecycle || isPool && pool != "" {
 		return []string{requested}, true, nil
@@ -203,8 +214,8 @@ func (s *Service) queueNames(ctx context.Context, tenant, requested string) (nam
 		}
 	}
 	if !all {
-		s.Log.WarnContext(ctx, "pools that only further blocks name have to be asked for by name", observe.Tenant, tenant)
+		s.Log.WarnContext(ctx, "too many blocks to find all pools; request further queues by name", observe.Tenant, tenant)
 	}
-	slices.Sort(names[1:]) // the engine's own first
+	slices.Sort(names[1:]) // keep the lifecycle queue first
 	return slices.Compact(names), all, nil
 }

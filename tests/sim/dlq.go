@@ -31,7 +31,7 @@ func (q *DLQ) injectedError(what string) error {
 
 // Receive receives.
 func (q *DLQ) Receive(_ context.Context, n int, hold time.Duration) (all []deadletter.Message, err error) {
-	if err := q.injectedError("take"); err != nil {
+	if err := q.injectedError("receive"); err != nil {
 		return nil, err
 	}
 	for len(all) < n {
