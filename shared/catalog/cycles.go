@@ -27,7 +27,7 @@ func (c *Catalog) checkCycles(ctx context.Context, caller workflow.Caller, d *sp
 	var issues []workflow.Issue
 	paths := program.Paths(d)
 	for i, s := range d.FlatSteps() {
-		ref, ok := embeddedRef(s)
+		ref, ok := definition.EmbeddedRef(s)
 		if !ok {
 			continue
 		}
@@ -46,15 +46,6 @@ func (c *Catalog) checkCycles(ctx context.Context, caller workflow.Caller, d *sp
 		return nil
 	}
 	return workflow.Invalid("the definition is not valid", definition.LocateIssues(source, issues))
-}
-
-// embeddedRef is what a step embeds, if it does.
-func embeddedRef(s *spec.Step) (workflow.Ref, bool) {
-	if s.Reference == nil || s.Reference.Mode != workflow.ModeEmbed {
-		return workflow.Ref{}, false
-	}
-	ref, err := workflow.ParseRef(s.Reference.Workflow)
-	return ref, err == nil
 }
 
 // cycleFinder looks for the way back to a definition that is to be published.
@@ -90,7 +81,7 @@ func (w *cycleFinder) findCycle(ctx context.Context, ref workflow.Ref, path []st
 		return nil, fmt.Errorf("the published workflow %s: %w", exact, err)
 	}
 	for _, s := range d.FlatSteps() {
-		if ref, ok := embeddedRef(s); ok {
+		if ref, ok := definition.EmbeddedRef(s); ok {
 			if found, err := w.findCycle(ctx, ref, path); err != nil || len(found) > 0 {
 				delete(w.seen, exact.String()) // it does lead back, for another step too
 				return found, err

@@ -16,19 +16,20 @@ import (
 
 const maxHeaders = 20
 
-// What a header is called, and what it says (RFC 9110, 5.1 and 5.5).
+// The name and the value of a header (RFC 9110, 5.1 and 5.5).
 var (
 	headerNameRE  = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
 	headerValueRE = regexp.MustCompile(`^[^\x00-\x08\x0a-\x1f\x7f]*$`)
 )
 
-// reservedHeaders are those that the call itself decides.
+// reservedHeaders are the headers that the call itself sets.
 var reservedHeaders = []string{
 	"accept", "connection", "content-encoding", "content-length", "content-type", "expect", "host", "idempotency-key", "keep-alive",
 	"proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade", "x-idempotency-key",
 }
 
-// ValidateBlock checks a function block that is to be registered.
+// ValidateBlock checks a function block before it is registered. The error is CodeInvalid
+// with every issue.
 func ValidateBlock(b *workflow.Block) error {
 	var issues []workflow.Issue
 	addIssue := func(path, code, message string) {
@@ -60,7 +61,7 @@ func ValidateBlock(b *workflow.Block) error {
 	checkSchema("parameterSchema", b.ParameterSchema, addIssue)
 	checkSchema("resultSchema", b.ResultSchema, addIssue)
 	if len(b.ParameterSchema) <= MaxSource && len(b.ResultSchema) <= MaxSource && len(b.ParameterSchema)+len(b.ResultSchema) > MaxSource {
-		addIssue("resultSchema", "limit", fmt.Sprintf("with parameterSchema at most %d bytes, for they are stored together", MaxSource))
+		addIssue("resultSchema", "limit", fmt.Sprintf("at most %d bytes together with parameterSchema, because they are stored together", MaxSource))
 	}
 	if b.HTTP != nil {
 		checkEndpoint(b.HTTP, addIssue)
@@ -85,9 +86,9 @@ func checkEndpoint(e *workflow.Endpoint, addIssue func(path, code, message strin
 	case err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "":
 		addIssue("http.url", "format", "want an absolute http or https address")
 	case u.User != nil:
-		addIssue("http.url", "secret", "an address holds no credentials")
+		addIssue("http.url", "secret", "the address must not contain credentials")
 	case u.Fragment != "":
-		addIssue("http.url", "format", "an address has no fragment")
+		addIssue("http.url", "format", "the address must not have a fragment")
 	}
 	if t := e.Timeout.Std(); t < 0 || t > MaxJobTimeout {
 		addIssue("http.timeout", "range", "want up to "+MaxJobTimeout.String())
@@ -100,11 +101,11 @@ func checkEndpoint(e *workflow.Endpoint, addIssue func(path, code, message strin
 		path := "http.headers." + name
 		switch {
 		case !headerNameRE.MatchString(name):
-			addIssue(path, "format", "this is no name of a header")
+			addIssue(path, "format", "this is not a valid header name")
 		case slices.Contains(reservedHeaders, strings.ToLower(name)):
-			addIssue(path, "reserved", "this header is not for a block to say")
+			addIssue(path, "reserved", "a block cannot set this header")
 		case !headerValueRE.MatchString(value):
-			addIssue(path, "format", "the value of a header is one line of printable characters")
+			addIssue(path, "format", "want one line of printable characters")
 		}
 	}
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// Canonical is the definition as JSON that Parse reads back to the same: two
-// sources with the same meaning have the same canonical form, whatever their
-// layout, comments and order of keys. Its own keys are sorted, so that it stays
-// the same however the nouns are declared.
+// Canonical is the definition as JSON, which Parse reads back to an equal definition. Two
+// sources with the same meaning have the same canonical form, whatever their layout,
+// comments and order of keys. Its keys are sorted, so that it does not depend on the order
+// in which the Go types declare their fields.
 func Canonical(d *spec.Definition) []byte {
 	out, err := yamldoc.Marshal(toCanonical(d))
 	if err == nil {
@@ -32,8 +32,8 @@ func Digest(d *spec.Definition) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// canonicalDefinition is a definition in the form in which authors write it: the fields of the
-// noun, of which those that authors write differently are replaced.
+// canonicalDefinition is a definition in the form that authors write. It replaces the fields
+// of [spec.Definition] that authors write differently.
 type canonicalDefinition struct {
 	*spec.Definition
 	Acquire []canonicalAcquire `json:"acquire,omitempty"`
@@ -51,11 +51,11 @@ type canonicalNested struct {
 	Steps []canonicalStep `json:"steps"`
 }
 
-// canonicalAcquire has ids as a list or as one token.
+// canonicalAcquire writes ids as a list or as one token.
 type canonicalAcquire struct {
 	*spec.Acquire
 	IDs   any    `json:"ids,omitempty"`
-	IDsOf string `json:"idsOf,omitempty"` // stands in ids; always empty, to hide the noun's
+	IDsOf string `json:"idsOf,omitempty"` // always empty: hides the field of spec.Acquire, which is written in ids
 }
 
 type canonicalConfig struct {

@@ -3,6 +3,9 @@ package definition
 import (
 	"encoding/json"
 	"errors"
+	"maps"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,7 +16,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// checkDefinition checks what needs the whole definition, its expressions apart.
+// checkDefinition checks what needs the whole definition, except its expressions.
 func (r *reader) checkDefinition(d *spec.Definition) {
 	flat, paths := d.FlatSteps(), program.Paths(d)
 	if len(flat) > maxSteps {
@@ -27,7 +30,7 @@ func (r *reader) checkDefinition(d *spec.Definition) {
 			pathOfLabel[s.Label] = paths[i]
 		}
 		r.checkDuplicateParameters(s.Parameters, s.RawParameters, paths[i])
-		if Embeds(d, s) {
+		if embedsItself(d, s) {
 			r.ReportAt(paths[i]+".workflowReference.workflow", "cycle", "the workflow embeds itself")
 		}
 	}
@@ -39,17 +42,24 @@ func (r *reader) checkDefinition(d *spec.Definition) {
 	}
 }
 
-// Embeds reports whether a step embeds the definition that it stands in, or
-// would as soon as that is published.
-func Embeds(d *spec.Definition, s *spec.Step) bool {
+// EmbeddedRef is the reference of the definition that a step embeds, if it embeds one.
+func EmbeddedRef(s *spec.Step) (workflow.Ref, bool) {
 	if s.Reference == nil || s.Reference.Mode != workflow.ModeEmbed {
-		return false
+		return workflow.Ref{}, false
 	}
 	ref, err := workflow.ParseRef(s.Reference.Workflow)
-	return err == nil && ref.FullName() == d.Ref().FullName() && ref.Matches(d.Version)
+	return ref, err == nil
 }
 
-// checkDuplicateParameters refuses a parameter that is given both filled and raw.
+// embedsItself reports whether a step embeds the definition that contains it, or will when
+// that is published.
+func embedsItself(d *spec.Definition, s *spec.Step) bool {
+	ref, ok := EmbeddedRef(s)
+	return ok && ref.FullName() == d.Ref().FullName() && ref.Matches(d.Version)
+}
+
+// checkDuplicateParameters refuses a parameter that is both in parameters and in
+// rawParameters.
 func (r *reader) checkDuplicateParameters(parameters, rawParameters json.RawMessage, path string) {
 	var filled, raw map[string]json.RawMessage
 	_ = json.Unmarshal(parameters, &filled) // both were read as objects
@@ -61,13 +71,13 @@ func (r *reader) checkDuplicateParameters(parameters, rawParameters json.RawMess
 	}
 }
 
-// checkSchedule checks that the runs which the clock starts can begin.
+// checkSchedule checks that scheduled executions can start.
 func (r *reader) checkSchedule(d *spec.Definition) {
 	path := "cron"
 	if !r.Has(path) {
 		path = "triggers.cron"
 	}
-	// Any time will do: what comes at all comes within the years that are tried.
+	// Any time will do: a schedule that ever fires does so within the years that are searched.
 	if _, err := NextFireTime(d.Cron, time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)); errors.Is(err, errNoFireTime) {
 		r.ReportAt(path+".schedule", "cron", "%v", err)
 	}
@@ -77,12 +87,37 @@ func (r *reader) checkSchedule(d *spec.Definition) {
 	}
 	for _, i := range schema.Validate(d.Parameters, parameters, path+".parameters") {
 		at := i.Path
-		for at != "" && !r.Has(at) { // what is missing is told where it should be
+		for at != "" && !r.Has(at) { // a missing value is reported at the object that should hold it
 			at = at[:max(strings.LastIndex(at, "."), 0)]
 		}
 		r.ReportAtNode(at, i.Path, i.Code, "%s", i.Message)
 	}
 	if selector := d.Cron.ExecuteOnParameters; selector != nil && selector.Type == "" && d.SeedEntity == "" {
 		r.ReportAt(path+".executeOnParameters", "required", "name the type here, or seedEntity of the definition")
+	}
+}
+
+var parameterRE = regexp.MustCompile(`(?:^|[^.\w])parameters\.([A-Za-z_]\w*)`)
+
+// checkDeclaredParameters refuses expressions that read a parameter which the definition's
+// schema does not allow. No execution can have it.
+func (r *reader) checkDeclaredParameters(d *spec.Definition) {
+	var parameterSchema struct {
+		Properties           map[string]json.RawMessage `json:"properties"`
+		AdditionalProperties *bool                      `json:"additionalProperties"`
+		PatternProperties    map[string]json.RawMessage `json:"patternProperties"`
+	}
+	// Only additionalProperties: false forbids further parameters. A schema there, or
+	// patternProperties, may allow any.
+	if json.Unmarshal(d.Parameters, &parameterSchema) != nil || parameterSchema.AdditionalProperties == nil || *parameterSchema.AdditionalProperties || len(parameterSchema.PatternProperties) > 0 {
+		return
+	}
+	for path, source := range program.Expressions(d) {
+		for _, m := range parameterRE.FindAllStringSubmatch(program.StripStrings(source), -1) {
+			if _, declared := parameterSchema.Properties[m[1]]; !declared {
+				near := yamldoc.Suggest(m[1], slices.Sorted(maps.Keys(parameterSchema.Properties)))
+				r.ReportAt(path, "unknown_parameter", "the definition takes no parameter %q%s", m[1], near)
+			}
+		}
 	}
 }

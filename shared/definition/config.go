@@ -13,7 +13,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// maxWait is the longest that anything may be put off or go on.
+// maxWait is the longest delay, deadline and timeout of a step or an execution.
 const maxWait = 30 * 24 * time.Hour
 
 func (r *reader) config(c *spec.Config) yamldoc.Field {
@@ -27,7 +27,7 @@ func (r *reader) config(c *spec.Config) yamldoc.Field {
 		"timeout":           r.duration(&c.Timeout, time.Millisecond, maxWait),
 		"startWhen": yamldoc.ScalarOr(r.expr(&c.StartWhen), r.Object(yamldoc.Fields{
 			"condition": r.expr(&c.StartWhen).Required("say what to wait for").Then(r.Reader, func(n ast.Node, path string) {
-				r.AddPath(strings.TrimSuffix(path, ".condition"), n) // where compiling finds it
+				r.AddPath(strings.TrimSuffix(path, ".condition"), n) // where the compiler reports errors
 			}),
 			"deadline": r.duration(&c.StartDeadline, time.Millisecond, maxWait),
 		})),
@@ -35,8 +35,7 @@ func (r *reader) config(c *spec.Config) yamldoc.Field {
 	})
 }
 
-// choice reads one of a few, of which the first is the default: written out, it
-// means the same as if it were not there.
+// choice reads one of several values. The default has the same meaning as no value.
 func choice[S ~string](r *reader, into *S, defaultValue S, others ...S) yamldoc.Field {
 	return yamldoc.Enum(r.Reader, into, append([]S{defaultValue}, others...)...).Then(r.Reader, func(ast.Node, string) {
 		if *into == defaultValue {
@@ -45,8 +44,8 @@ func choice[S ~string](r *reader, into *S, defaultValue S, others ...S) yamldoc.
 	})
 }
 
-// rollback reads auto, never, or an object with the mode and what a failed wave
-// means for those that remain.
+// rollback reads auto, never, or an object with the mode and with what happens to the
+// remaining waves after one has failed.
 func (r *reader) rollback(c *spec.Config) yamldoc.Field {
 	mode := choice(r, &c.Rollback, workflow.RollbackAuto, workflow.RollbackNever)
 	var onFailure string
@@ -82,7 +81,7 @@ func (r *reader) tolerance(t *spec.Tolerance) yamldoc.Field {
 	})
 }
 
-// notBefore reads a time, or a text with tokens that becomes one.
+// notBefore reads a time, or a string with tokens that gives a time.
 func (r *reader) notBefore(into *string) yamldoc.Field {
 	return r.checkedText(into, yamldoc.Schema{"pattern": nonBlankPattern}, "format", "want a time such as 2030-01-31T08:00:00Z, or ${...}", func(s string) bool {
 		_, err := time.Parse(time.RFC3339, s)
@@ -122,9 +121,9 @@ func (r *reader) acquire(a *spec.Acquire) yamldoc.Field {
 	})
 }
 
-// token reads a text that is one ${...} as a whole, and keeps what is in it.
+// token reads a string that is one ${...} as a whole, and keeps the expression in it.
 func (r *reader) token(into *string) yamldoc.Field {
-	const message = "want a list of ids, or one text ${...} that gives it"
+	const message = "want a list of ids, or one ${...} that returns it"
 	return r.Text(into).WithSchema(yamldoc.Schema{"pattern": tokenPattern}).Then(r.Reader, func(n ast.Node, path string) {
 		source, ok := expr.UnwrapToken(*into)
 		*into = ""

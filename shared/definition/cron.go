@@ -3,7 +3,7 @@ package definition
 import (
 	"errors"
 	"time"
-	_ "time/tzdata" // so that zones are known wherever the binary runs
+	_ "time/tzdata" // so that zones are known on every machine
 
 	"github.com/goccy/go-yaml/ast"
 
@@ -27,8 +27,8 @@ func (r *reader) cron(into **spec.Cron) yamldoc.Field {
 	})
 }
 
-// cronSchedule reads the five classic fields, and before them perhaps one of seconds;
-// nothing else that cron libraries know.
+// cronSchedule reads five fields, or six with seconds first. It accepts no extensions of cron
+// libraries.
 func (r *reader) cronSchedule(into *string) yamldoc.Field {
 	return r.Text(into).WithSchema(yamldoc.Schema{"pattern": `^\s*(\S+\s+){4,5}\S+\s*$`}).Then(r.Reader, func(n ast.Node, path string) {
 		if _, err := cron.Parse(*into); err != nil {
@@ -40,10 +40,10 @@ func (r *reader) cronSchedule(into *string) yamldoc.Field {
 func (r *reader) zone(into *string) yamldoc.Field {
 	return r.checkedText(into, yamldoc.Schema{"minLength": 1}, "zone", "want a time zone such as Europe/Zurich", func(s string) bool {
 		_, err := time.LoadLocation(s)
-		return err == nil && s != "" && s != "Local" // which is another one on every machine
+		return err == nil && s != "" && s != "Local" // Local differs between machines
 	}).Then(r.Reader, func(ast.Node, string) {
 		if *into == "UTC" {
-			*into = "" // the default, written out
+			*into = "" // UTC is the default
 		}
 	})
 }
@@ -61,7 +61,7 @@ func (r *reader) selector(s *workflow.Selector) yamldoc.Field {
 	}).Then(r.Reader, r.checkSelector)
 }
 
-// checkSelector checks that a selector that names a type says which entities of it.
+// checkSelector checks that a selector with a type also selects entities of it.
 func (r *reader) checkSelector(n ast.Node, path string) {
 	given := func(name string) bool { return r.Has(path + "." + name) }
 	if given("type") && !given("ids") && !given("groups") && !given("query") {
@@ -69,7 +69,7 @@ func (r *reader) checkSelector(n ast.Node, path string) {
 	}
 }
 
-// selectorSchema is a selector whose values may be tokens.
+// selectorSchema is the schema of a selector whose values may be tokens.
 var selectorSchema = yamldoc.Schema{
 	"type": "object", "additionalProperties": false,
 	"properties": yamldoc.Schema{
@@ -83,8 +83,8 @@ var listOrToken = yamldoc.Schema{"anyOf": []yamldoc.Schema{
 	{"type": "array", "items": yamldoc.Schema{"type": "string"}, "maxItems": maxIDs},
 }}
 
-// checkSelectorFields checks the names of a selector whose values may be tokens; the
-// values are checked when they are known.
+// checkSelectorFields checks the field names of a selector whose values may be tokens. The
+// values are checked when the tokens are filled.
 func (r *reader) checkSelectorFields(n ast.Node, path string) {
 	var s workflow.Selector
 	var text string
@@ -97,13 +97,13 @@ func (r *reader) checkSelectorFields(n ast.Node, path string) {
 	}).Then(r.Reader, r.checkSelector).Read(n, path)
 }
 
-// errNoFireTime is of a schedule such as the 31st of February.
-var errNoFireTime = errors.New("the schedule never comes")
+// errNoFireTime is the error of a schedule such as the 31st of February.
+var errNoFireTime = errors.New("the schedule never fires")
 
-// NextFireTime is when a schedule comes next after a time, in UTC; see [cron.Schedule.Next]
-// for the days on which clocks change.
+// NextFireTime is the first time after the given one at which a schedule fires, in UTC. See
+// [cron.Schedule.Next] for days on which clocks change.
 func NextFireTime(c *spec.Cron, after time.Time) (time.Time, error) {
-	zone, err := time.LoadLocation(c.Zone) // none is UTC
+	zone, err := time.LoadLocation(c.Zone) // "" is UTC
 	if err != nil {
 		return time.Time{}, err
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// TestNextFireTime_FollowsZone: in the zone of the schedule, over the days on which clocks change.
+// TestNextFireTime_FollowsZone: a schedule fires in its own zone, also on days on which clocks change.
 func TestNextFireTime_FollowsZone(t *testing.T) {
 	for _, test := range []struct{ schedule, zone, after, want string }{
 		{"0 * * * *", "", "2026-05-01T10:20:30Z", "2026-05-01T11:00 2026-05-01T12:00"},
@@ -37,13 +37,13 @@ func TestNextFireTime_FollowsZone(t *testing.T) {
 	}
 	for _, c := range []spec.Cron{{Schedule: "0 0 31 2 *"}, {Schedule: "never"}, {Schedule: "0 0 * * *", Zone: "Mars/Olympus"}} {
 		if at, err := definition.NextFireTime(&c, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)); err == nil {
-			t.Errorf("%+v comes at %s", c, at)
+			t.Errorf("%+v fires at %s", c, at)
 		}
 	}
 }
 
-// TestNextFireTime_IsMonotonic: whatever the time, the next run is later, and asking a
-// moment before it finds the same one.
+// TestNextFireTime_IsMonotonic: the next fire time is later than any given time, and is the same a second
+// before it.
 func TestNextFireTime_IsMonotonic(t *testing.T) {
 	for _, zone := range []string{"", "Europe/Zurich", "America/New_York", "Australia/Lord_Howe", "America/Sao_Paulo", "Asia/Kathmandu", "Africa/Cairo"} {
 		for _, schedule := range []string{"* * * * *", "0 * * * *", "*/20 2 * * *", "0 0 * * *", "30 1-3 * * *", "15 2 29 3 *"} {
@@ -68,7 +68,8 @@ func TestNextFireTime_IsMonotonic(t *testing.T) {
 	}
 }
 
-// TestParse_AcceptsFiveOrSixCronFields: five fields, perhaps seconds before them, and nothing else that cron libraries know.
+// TestParse_AcceptsFiveOrSixCronFields: a schedule has five fields, or six with seconds first. Extensions
+// of cron libraries are refused.
 func TestParse_AcceptsFiveOrSixCronFields(t *testing.T) {
 	for schedule, ok := range map[string]bool{
 		"* * * * *": true, "*/5 0-6 1,15 * 1-5": true, "0 0 * JAN MON": true, " 0  0 * * 0 ": true, "0 0 * * 7": true,
@@ -82,7 +83,7 @@ func TestParse_AcceptsFiveOrSixCronFields(t *testing.T) {
 	}
 }
 
-// TestParse_NamesInvalidCronField: the field that is out of range, or cannot be read, is named.
+// TestParse_NamesInvalidCronField: the issue names each field that is out of range or cannot be read.
 func TestParse_NamesInvalidCronField(t *testing.T) {
 	for schedule, want := range map[string]string{
 		"61 25 * * 9":   "the minute 61 is out of range: want 0 to 59; the hour 25 is out of range: want 0 to 23; the weekday 9 is out of range: want 0 to 7",

@@ -19,8 +19,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// TestParse_ListsAllIssues: everything that is wrong is told at once, in the order of the
-// text, each at its line, column and path. The same file gives the same list.
+// TestParse_ListsAllIssues: everything that is wrong is reported at once, in the order of the text, each
+// issue with its line, column and path. The same file always gives the same list.
 func TestParse_ListsAllIssues(t *testing.T) {
 	files, err := filepath.Glob("testdata/issues/*.yaml")
 	if err != nil || len(files) == 0 {
@@ -65,8 +65,8 @@ func issueList(_ *spec.Definition, err error) string {
 	return out.String()
 }
 
-// TestParse_RejectsHostileText: what would take a parser minutes or its stack is refused, and
-// so are more expressions than can be compiled in reasonable time.
+// TestParse_RejectsHostileText: text that would take the parser minutes or overflow its stack is
+// refused. So are more expressions than can be compiled in reasonable time.
 func TestParse_RejectsHostileText(t *testing.T) {
 	var keys, indent strings.Builder
 	for i := range 20_000 {
@@ -76,22 +76,22 @@ func TestParse_RejectsHostileText(t *testing.T) {
 		indent.WriteString(strings.Repeat(" ", i) + "a:\n")
 	}
 	for name, source := range map[string]string{
-		"sequences":   strings.Repeat("- ", 100_000) + "a",
-		"questions":   strings.Repeat("? ", 100_000) + "a",
-		"tags":        strings.Repeat("!a ", 80_000) + "a",
-		"anchors":     strings.Repeat("&a ", 80_000) + "a",
-		"colons":      strings.Repeat("a: ", 80_000),
-		"brackets":    strings.Repeat("[", 250_000),
-		"braces":      strings.Repeat("{a: ", 60_000),
-		"keys":        keys.String(),
-		"indentation": indent.String(),
-		"items":       "a:\n" + strings.Repeat("- x\n", 60_000),
-		"dashes":      strings.Repeat("-\n", 120_000),
-		"documents":   strings.Repeat("---\n", 60_000),
-		"quotes":      strings.Repeat(`"`, 250_000),
-		"not UTF-8":   "package: \xff\xfe",
-		"expressions": head + "steps: [{label: a, functionBlock: p/b, runOn: global, parameters: {x: [" + strings.Repeat(`"${1}",`, 12_000) + "]}}]",
-		"long ones": head + "steps: [{label: a, functionBlock: p/b, runOn: global, parameters: {x: [" +
+		"sequences":     strings.Repeat("- ", 100_000) + "a",
+		"explicit keys": strings.Repeat("? ", 100_000) + "a",
+		"tags":          strings.Repeat("!a ", 80_000) + "a",
+		"anchors":       strings.Repeat("&a ", 80_000) + "a",
+		"colons":        strings.Repeat("a: ", 80_000),
+		"brackets":      strings.Repeat("[", 250_000),
+		"braces":        strings.Repeat("{a: ", 60_000),
+		"keys":          keys.String(),
+		"indentation":   indent.String(),
+		"items":         "a:\n" + strings.Repeat("- x\n", 60_000),
+		"dashes":        strings.Repeat("-\n", 120_000),
+		"documents":     strings.Repeat("---\n", 60_000),
+		"quotes":        strings.Repeat(`"`, 250_000),
+		"not UTF-8":     "package: \xff\xfe",
+		"expressions":   head + "steps: [{label: a, functionBlock: p/b, runOn: global, parameters: {x: [" + strings.Repeat(`"${1}",`, 12_000) + "]}}]",
+		"long expressions": head + "steps: [{label: a, functionBlock: p/b, runOn: global, parameters: {x: [" +
 			strings.Repeat(`"${'`+strings.Repeat("x", 4000)+`'}",`, 20) + "]}}]",
 	} {
 		if _, err := definition.Parse([]byte(source)); !workflow.Is(err, workflow.CodeInvalid) {
@@ -100,7 +100,7 @@ func TestParse_RejectsHostileText(t *testing.T) {
 	}
 }
 
-// TestParse_AcceptsLargestDefinition: the limits leave room for the largest definition anybody writes.
+// TestParse_AcceptsLargestDefinition: the limits accept the largest definition that anybody writes.
 func TestParse_AcceptsLargestDefinition(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(head + "acquire:\n  - type: device\n    ids:\n")
@@ -120,8 +120,8 @@ func TestParse_AcceptsLargestDefinition(t *testing.T) {
 	}
 }
 
-// TestCompiled_RawParametersAreUnchanged is N16: what is not to be filled arrives as it was written,
-// from YAML and from JSON.
+// TestCompiled_RawParametersAreUnchanged is N16: raw parameters arrive as written, from YAML and from
+// JSON.
 func TestCompiled_RawParametersAreUnchanged(t *testing.T) {
 	for source, want := range map[string]string{
 		`{"x":"{{ ${a} }} {% b %} $${c} }{"}`:                    `{"x":"{{ ${a} }} {% b %} $${c} }{"}`,
@@ -145,16 +145,16 @@ func TestCompiled_RawParametersAreUnchanged(t *testing.T) {
 		}
 		got, err := c.Parameters(0, expr.Scope{})
 		if err != nil || string(got) != want {
-			t.Errorf("%s: arrives as %s, %v, want %s", source, got, err, want)
+			t.Errorf("%s: evaluates to %s, %v, want %s", source, got, err, want)
 		}
 	}
 	d := parse(t, head+"steps:\n- label: a\n  functionBlock: p/b\n  runOn: global\n  rawParameters:\n    x: |\n      {{ a }}\n        ${b}\n    y: >-\n      c\n      d\n")
 	if got, want := string(d.Steps[0].RawParameters), `{"x":"{{ a }}\n  ${b}\n","y":"c d"}`; got != want {
-		t.Errorf("blocks of text: %s, want %s", got, want)
+		t.Errorf("block scalars: %s, want %s", got, want)
 	}
 }
 
-// TestDigest_IgnoresNotation: the same definition however it is written.
+// TestDigest_IgnoresNotation: a definition has the same digest in every notation.
 func TestDigest_IgnoresNotation(t *testing.T) {
 	want := parse(t, head+"config: {failureTolerance: 0}\nsteps: [{label: a, functionBlock: p/b, runOn: global, timeout: 90s, assert: [\"true\"]}]")
 	for name, source := range map[string]string{

@@ -1,3 +1,17 @@
+// Package definition reads what authors publish. It parses a definition from YAML or JSON,
+// lists everything that is wrong with it at once, each issue with its line and column,
+// and compiles its expressions.
+//
+//   - parse.go is the entry point. Package yamldoc parses the text.
+//   - root.go, config.go, step.go and cron.go declare the fields, from the kinds of
+//     values in scalars.go: how each is read, and its JSON Schema. A field that is
+//     planned and not built yet is refused with not_implemented.
+//   - check.go checks what needs the whole definition. Package program compiles the
+//     expressions and checks what they read.
+//   - schema.go writes the JSON Schema of definitions. Package schema validates values
+//     against such schemas.
+//   - block.go checks function blocks. canonical.go decides when two definitions are the
+//     same.
 package definition
 
 import (
@@ -14,13 +28,12 @@ const MaxSource = 256 << 10
 
 const invalidDefinition = "the definition is not valid"
 
-// Parse reads a definition from YAML or JSON and checks it whole. The error is
-// CodeInvalid with every issue and its place, in the order of the text, or
-// CodeTooLarge.
+// Parse reads and checks a definition in YAML or JSON. The error is CodeInvalid with every
+// issue and its position, in the order of the text, or CodeTooLarge.
 func Parse(source []byte) (*spec.Definition, error) { return parse(source, false) }
 
-// ParseStrict is Parse of what an author hands in. It also refuses what can only be
-// a slip of the pen, and which definitions that were published earlier may hold.
+// ParseStrict is Parse for a definition that is about to be published. It also refuses what
+// can only be a mistake. Definitions that were published earlier may contain that.
 func ParseStrict(source []byte) (*spec.Definition, error) { return parse(source, true) }
 
 func parse(source []byte, strict bool) (*spec.Definition, error) {
@@ -44,8 +57,8 @@ func parse(source []byte, strict bool) (*spec.Definition, error) {
 	return d, nil
 }
 
-// LocateIssues gives issues of a source that has been parsed their lines and columns:
-// those of what is missing the place where it should be.
+// LocateIssues adds lines and columns to issues of a source that has been parsed. An issue
+// about a missing value has the position of the object that should hold it.
 func LocateIssues(source []byte, issues []workflow.Issue) []workflow.Issue {
 	doc, root := yamldoc.Parse(source)
 	if root == nil {
@@ -67,7 +80,7 @@ func LocateIssues(source []byte, issues []workflow.Issue) []workflow.Issue {
 // Compiled is a definition whose expressions are ready to be evaluated.
 type Compiled = program.Compiled
 
-// Compile compiles every expression of a definition that has been parsed.
+// Compile compiles every expression of a parsed definition.
 func Compile(d *spec.Definition) (*Compiled, error) {
 	r := &yamldoc.Reader{}
 	c := program.Compile(d, r)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,7 +19,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// fullDefinition is a definition with everything that is supported.
+// fullDefinition has a bit of everything. testdata/valid/everything.yaml has every field.
 const fullDefinition = `
 package: fleet
 name: upgrade_firmware
@@ -53,8 +54,8 @@ steps:
     parameters: {upgraded: "${size(upgrade.results)}"}
 `
 
-// TestCanonical_ParsesToSameDefinition: what is read is what its canonical form means, for every field
-// that there is.
+// TestCanonical_ParsesToSameDefinition: the canonical form of a definition parses to the same
+// definition, for every field.
 func TestCanonical_ParsesToSameDefinition(t *testing.T) {
 	for name, source := range validSources(t) {
 		d := parse(t, source)
@@ -74,14 +75,14 @@ func TestCanonical_ParsesToSameDefinition(t *testing.T) {
 	}
 	d := parse(t, fullDefinition)
 	if d.Config.FailureTolerance.Percent != 10 || d.Config.Rollback != workflow.RollbackNever || d.Steps[1].Timeout.Std().Seconds() != 90 {
-		t.Errorf("read wrongly: %+v", d)
+		t.Errorf("parsed wrong values: %+v", d)
 	}
 }
 
-// validSources are sources that are valid.
+// validSources are valid definitions by name.
 func validSources(t *testing.T) map[string]string {
 	t.Helper()
-	all := map[string]string{"good": fullDefinition}
+	all := map[string]string{"full": fullDefinition}
 	files, err := filepath.Glob("testdata/valid/*.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no files: %v", err)
@@ -96,7 +97,8 @@ func validSources(t *testing.T) map[string]string {
 	return all
 }
 
-// TestDigest_IgnoresLayoutAndKeyOrder: layout and the order of keys mean nothing.
+// TestDigest_IgnoresLayoutAndKeyOrder: the digest depends on the meaning, not on layout and the order
+// of keys.
 func TestDigest_IgnoresLayoutAndKeyOrder(t *testing.T) {
 	a := parse(t, head+"steps: [{label: a, functionBlock: p/b, runOn: global, parameters: {x: 1, y: 2}}]")
 	b := parse(t, "# the same\nname: w\npackage: p\nversion: '1.0.0'\nsteps:\n- runOn: global\n  functionBlock: p/b\n  label: a\n  parameters:\n    y: 2\n    x: 1\n")
@@ -117,7 +119,7 @@ func parse(t *testing.T, source string) *spec.Definition {
 
 const head = "package: p\nname: w\nversion: 1.0.0\n"
 
-// TestParse_IssuesHaveLineAndPath: everything that is wrong is told, with its line and its path.
+// TestParse_IssuesHaveLineAndPath: everything that is wrong is reported with its line and its path.
 func TestParse_IssuesHaveLineAndPath(t *testing.T) {
 	for source, want := range map[string]string{
 		"":                      "0 required",
@@ -164,21 +166,12 @@ func TestParse_IssuesHaveLineAndPath(t *testing.T) {
 			got = append(got, strings.Join(strings.Fields(fmt.Sprintf("%d %s %s", i.Line, i.Path, i.Code)), " "))
 		}
 		for _, w := range strings.Split(want, "|") {
-			if !contains(got, w) {
+			if !slices.Contains(got, w) {
 				t.Errorf("%s\ngot  %q\nwant %q; %v", source, got, want, e.Issues)
 				break
 			}
 		}
 	}
-}
-
-func contains(all []string, one string) bool {
-	for _, a := range all {
-		if a == one {
-			return true
-		}
-	}
-	return false
 }
 
 func step(fields string) string { return head + "steps:\n  - {" + fields + "}\n" }
@@ -190,7 +183,7 @@ func TestParse_RejectsTooLargeSource(t *testing.T) {
 	}
 }
 
-// TestCompile_EvaluatesExpressions: N12, N13, N15, N16 at the level of expressions.
+// TestCompile_EvaluatesExpressions is N12, N13, N15 and N16 for expressions.
 func TestCompile_EvaluatesExpressions(t *testing.T) {
 	c, err := definition.Compile(parse(t, fullDefinition))
 	if err != nil {
@@ -211,7 +204,7 @@ func TestCompile_EvaluatesExpressions(t *testing.T) {
 	if want := `{"target":"2.0.0","template":"{{ ${x} }}"}`; err != nil || string(got) != want {
 		t.Errorf("parameters: %s, %v", got, err)
 	}
-	s.Entity.ID = "b" // the step before has no result for it
+	s.Entity.ID = "b" // the earlier step has no result for b
 	if _, err := c.Condition(1, s); err == nil {
 		t.Error("a missing result has a value")
 	}
@@ -280,8 +273,8 @@ func TestValidateBlock_ReportsField(t *testing.T) {
 	}
 }
 
-// TestParse_RejectsGlobalAsEntityType: no entity can have it, so nothing can be seeded with one or
-// acquired.
+// TestParse_RejectsGlobalAsEntityType: no entity can have the type global, so it is neither a seed entity
+// nor acquired.
 func TestParse_RejectsGlobalAsEntityType(t *testing.T) {
 	const step = "steps: [{label: a, functionBlock: p/b, runOn: global}]"
 	for source, want := range map[string]string{
@@ -297,8 +290,8 @@ func TestParse_RejectsGlobalAsEntityType(t *testing.T) {
 	}
 }
 
-// FuzzParse: whatever is sent, the answer is a definition or a list of issues;
-// and what is stored of a definition, its canonical form, is that definition.
+// FuzzParse: any text gives a definition or a list of issues. The canonical form of a
+// definition, which is stored, parses to the same definition.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(fullDefinition))
 	files, err := filepath.Glob("testdata/*/*.yaml")
@@ -338,12 +331,12 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestDigest_IsStable: what is published stays known under its digest. If this fails,
-// every definition that has been published would seem to be another one.
+// TestDigest_IsStable: the digest of a published definition does not change. If this fails, every
+// published definition would count as changed.
 func TestDigest_IsStable(t *testing.T) {
 	sources := validSources(t)
 	for name, want := range map[string]string{
-		"good":            "7a4d4688d2679fd51923dc7ed5c779c864bfad8e9e9638ff35c9fbf0ae658bd8",
+		"full":            "7a4d4688d2679fd51923dc7ed5c779c864bfad8e9e9638ff35c9fbf0ae658bd8",
 		"everything.yaml": "6685843e7c458cc0e7752c44b52a352ef67cd4144004fbad0044fce02531a7bd",
 	} {
 		if got := definition.Digest(parse(t, sources[name])); got != want {

@@ -21,7 +21,7 @@ const (
 	maxInFlight   = 1_000_000
 )
 
-// definition is the root object.
+// definition reads the root object.
 func (r *reader) definition(d *spec.Definition) yamldoc.Field {
 	return r.Object(yamldoc.Fields{
 		"package":        r.name(&d.Package).Required("the field package is required"),
@@ -42,7 +42,7 @@ func (r *reader) definition(d *spec.Definition) yamldoc.Field {
 		}),
 	}).Finally(func(ast.Node, string) {
 		if r.Has("cron") && r.Has("triggers.cron") {
-			r.ReportAt("triggers.cron", "duplicate", "the schedule is given in cron already")
+			r.ReportAt("triggers.cron", "duplicate", "the schedule is already given in cron")
 		}
 	})
 }
@@ -70,7 +70,7 @@ func (r *reader) labels(into *map[string]string) yamldoc.Field {
 	})
 }
 
-// schema reads a JSON Schema and compiles it, to see that it is one.
+// schema reads a JSON Schema, and compiles it to check that it is one.
 func (r *reader) schema(into *json.RawMessage) yamldoc.Field {
 	return r.Raw(into, true).Then(r.Reader, func(n ast.Node, path string) {
 		if err := schema.Check(*into); err != nil {

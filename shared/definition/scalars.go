@@ -11,7 +11,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// The patterns of the JSON Schema; what decides is the function beside each.
+// The patterns are for the JSON Schema. The reader checks values with functions.
 const (
 	namePattern      = `^[A-Za-z][A-Za-z0-9_-]{0,63}$`
 	idPattern        = `^[A-Za-z0-9][A-Za-z0-9._:@+-]{0,127}$`
@@ -22,7 +22,7 @@ const (
 	tokenPattern     = `^\s*\$\{[\s\S]*\}\s*$`
 )
 
-// checkedText reads a text and then checks it.
+// checkedText reads a string and then checks it.
 func (r *reader) checkedText(into *string, schema yamldoc.Schema, code, message string, ok func(string) bool) yamldoc.Field {
 	return r.Text(into).WithSchema(schema).Then(r.Reader, func(n ast.Node, path string) {
 		if !ok(*into) {
@@ -41,16 +41,16 @@ func (r *reader) id(into *string) yamldoc.Field {
 		"want letters, digits and . _ : @ + -, at most 128", workflow.ValidID)
 }
 
-// entityType reads a type that entities have.
+// entityType reads the type of an entity.
 func (r *reader) entityType(into *string) yamldoc.Field {
 	return r.id(into).Then(r.Reader, func(n ast.Node, path string) {
 		if *into == workflow.RunOnGlobal {
-			r.Report(n, path, "reserved", "global is what steps without entities run on, and no type of entities")
+			r.Report(n, path, "reserved", "global is reserved for steps without entities; name an entity type")
 		}
 	})
 }
 
-// expr reads an expression; it is compiled when all labels are known.
+// expr reads an expression. It is compiled when all labels are known.
 func (r *reader) expr(into *string) yamldoc.Field {
 	return r.checkedText(into, yamldoc.Schema{"pattern": nonBlankPattern}, "expression",
 		"the expression is empty", func(s string) bool { return strings.TrimSpace(s) != "" })
@@ -82,7 +82,7 @@ func (r *reader) ids(into *[]string) yamldoc.Field {
 
 var percentRE = regexp.MustCompile(`^([0-9]{1,3}(?:\.[0-9]{1,3})?)%$`)
 
-// duration reads Go syntax, or a number of seconds.
+// duration reads a duration in Go syntax or in seconds, from low to high.
 func (r *reader) duration(into *workflow.Duration, low, high time.Duration) yamldoc.Field {
 	schema := yamldoc.Schema{"anyOf": []yamldoc.Schema{
 		{"type": "string", "pattern": durationPattern},

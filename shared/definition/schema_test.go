@@ -13,23 +13,22 @@ import (
 	"github.com/lockstep-run/lockstep/shared/definition/schema"
 )
 
-// TestSchema_MatchesDocumentation: the file in the documentation is what the declarations
-// say.
+// TestSchema_MatchesDocumentation: the file in docs is generated from the current declarations.
 func TestSchema_MatchesDocumentation(t *testing.T) {
 	file, err := os.ReadFile("../../docs/definition.schema.json")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(file, definition.Schema()) {
-		t.Error("docs/definition.schema.json is out of date: make generate")
+		t.Error("docs/definition.schema.json is out of date: run make generate")
 	}
 	if err := schema.Check(definition.Schema()); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestSchema_AcceptsValidDefinitions: what is valid fits the schema, as its author wrote it and in
-// its canonical form.
+// TestSchema_AcceptsValidDefinitions: a valid definition fits the schema, as written and in its canonical
+// form.
 func TestSchema_AcceptsValidDefinitions(t *testing.T) {
 	for name, source := range validSources(t) {
 		written, err := yaml.YAMLToJSON([]byte(source))
@@ -44,9 +43,8 @@ func TestSchema_AcceptsValidDefinitions(t *testing.T) {
 	}
 }
 
-// TestSchema_DeclaresSameFieldsAsReader: in every object that the language declares, a field
-// that it does not know is refused by both the reader and the schema; and of
-// those it knows, none can be left out of the fixture unseen.
+// TestSchema_DeclaresSameFieldsAsReader: in every object, both the reader and the schema refuse an unknown
+// field. everything.yaml has every field of the schema.
 func TestSchema_DeclaresSameFieldsAsReader(t *testing.T) {
 	source, err := os.ReadFile("testdata/valid/everything.yaml")
 	if err != nil {
@@ -102,7 +100,7 @@ func TestSchema_DeclaresSameFieldsAsReader(t *testing.T) {
 	}
 }
 
-// isUserDefined reports whether an object is the author's own.
+// isUserDefined reports whether the author chooses the fields of an object.
 func isUserDefined(path string) bool {
 	if path == ".cron.executeOnParameters" {
 		return false
@@ -135,7 +133,8 @@ func properties(v any, names []string) []string {
 	return names
 }
 
-// TestSchema_RejectsWhatReaderRejects: what the schema can know, it refuses as the reader does.
+// TestSchema_RejectsWhatReaderRejects: the schema refuses what the reader refuses, as far as a schema
+// can.
 func TestSchema_RejectsWhatReaderRejects(t *testing.T) {
 	for name, source := range map[string]string{
 		"no steps":             head + "steps: []",
@@ -168,7 +167,7 @@ func TestSchema_RejectsWhatReaderRejects(t *testing.T) {
 	}
 }
 
-// TestSchema_PatternsMatchReader: the patterns of the schema and the functions that decide agree.
+// TestSchema_PatternsMatchReader: the patterns of the schema accept the same values as the reader.
 func TestSchema_PatternsMatchReader(t *testing.T) {
 	for _, text := range []string{
 		"", "a", "A1_-", "1a", "a b", "a/b", "a/b:1", "a/b:1.2", "a/b:1.2.3", "a/b:01", "a/b:", "a/b:1.2.3.4", "/b", "a/",

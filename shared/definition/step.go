@@ -13,8 +13,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// MaxJobTimeout is the longest time-out of one attempt: a worker function lives
-// at most 15 minutes.
+// MaxJobTimeout is the longest timeout of one attempt. A Lambda function that works on jobs
+// ends after 15 minutes.
 const MaxJobTimeout = 14 * time.Minute
 
 const maxAsserts = 20
@@ -23,7 +23,7 @@ var errNoSteps = fmt.Sprintf("a definition has 1 to %d steps", maxSteps)
 
 var labelRE = regexp.MustCompile(`^[a-z][A-Za-z0-9_]{0,63}$`)
 
-// steps is a list of steps at a depth of nesting.
+// steps reads a list of steps that is nested depth levels deep.
 func (r *reader) steps(into *[]spec.Step, depth int) yamldoc.Field {
 	return yamldoc.List(r.Reader, into, maxSteps, func(s *spec.Step) yamldoc.Field {
 		return yamldoc.Named("step", r.step(s, depth))
@@ -59,8 +59,9 @@ func (r *reader) step(s *spec.Step, depth int) yamldoc.Field {
 	}).Finally(r.checkKind).WithSchema(kindSchema)
 }
 
-// kinds are the fields of which a step has exactly one, with the fields that go
-// with it alone. The kinds of which a step cannot be yet have been reported.
+// kinds are the fields of which a step has exactly one, each with the fields that it needs
+// and those that it must not have. The last four are not supported yet and are reported
+// when they are read.
 var kinds = []struct {
 	name  string
 	needs []string
@@ -72,7 +73,7 @@ var kinds = []struct {
 	{"wait", nil, nil}, {"switch", nil, nil}, {"loop", nil, nil}, {"set", nil, nil},
 }
 
-// kindSchema is the same for the JSON Schema.
+// kindSchema is the JSON Schema of kinds.
 var kindSchema = func() yamldoc.Schema {
 	var forms []yamldoc.Schema
 	for _, k := range kinds[:3] {
@@ -93,7 +94,7 @@ var kindSchema = func() yamldoc.Schema {
 	return yamldoc.Schema{"oneOf": forms}
 }()
 
-// checkKind checks that a step is one thing, and has only what goes with it.
+// checkKind checks that a step has exactly one kind, and only the fields of that kind.
 func (r *reader) checkKind(n ast.Node, path string) {
 	kind := ""
 	for _, k := range kinds {
@@ -101,7 +102,7 @@ func (r *reader) checkKind(n ast.Node, path string) {
 			continue
 		}
 		if kind != "" {
-			r.ReportAt(path+"."+k.name, "conflict", "a step is one thing: it has %s already", kind)
+			r.ReportAt(path+"."+k.name, "conflict", "a step has one kind only: it already has %s", kind)
 			continue
 		}
 		kind = k.name
@@ -120,7 +121,7 @@ func (r *reader) checkKind(n ast.Node, path string) {
 		r.Report(n, path+".functionBlock", "required", "a step needs functionBlock, workflow or workflowReference")
 	}
 	if r.Has(path+".assertNotEmpty") && !r.Has(path+".acquire") {
-		r.ReportAt(path+".assertNotEmpty", "conflict", "this is about what the step acquires, and it acquires nothing")
+		r.ReportAt(path+".assertNotEmpty", "conflict", "assertNotEmpty needs acquire, and the step has none")
 	}
 }
 
@@ -145,7 +146,7 @@ func (r *reader) workflowReference(f *spec.Reference) yamldoc.Field {
 		"executeOnParameters": r.Raw(&f.ExecuteOnParameters, true).Then(r.Reader, r.checkSelectorFields).WithSchema(selectorSchema),
 	}).Finally(func(_ ast.Node, path string) {
 		if at := path + ".executeOnParameters"; f.Mode == workflow.ModeEmbed && r.Has(at) {
-			r.ReportAt(at, "conflict", "an embedded workflow runs on the entities of the run it is in")
+			r.ReportAt(at, "conflict", "an embedded workflow uses the entities of its execution")
 		}
 	})
 }
@@ -164,7 +165,7 @@ func (r *reader) asserts(into *[]string) yamldoc.Field {
 	var one string
 	single := r.expr(&one).Then(r.Reader, func(n ast.Node, path string) {
 		*into = append(*into, one)
-		r.AddPath(path+"[0]", n) // where compiling finds it
+		r.AddPath(path+"[0]", n) // where the compiler reports errors
 	})
 	return yamldoc.ScalarOr(single, yamldoc.List(r.Reader, into, maxAsserts, r.expr))
 }
@@ -181,7 +182,7 @@ func (r *reader) retry(t *workflow.Retry) yamldoc.Field {
 	})
 }
 
-// maxRepeats is the largest repeat.count: step runs have four digits in a fence.
+// maxRepeats is the largest repeat.count. A fence has four digits for the step run.
 const maxRepeats = 1000
 
 func (r *reader) repeat(p *spec.Repeat) yamldoc.Field {

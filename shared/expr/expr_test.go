@@ -132,7 +132,7 @@ func TestPlainMessage_NamesUnexpectedToken(t *testing.T) {
 	}
 }
 
-// TestProgram_CostLimitEndsEvaluation: an expression cannot take for ever.
+// TestProgram_CostLimitEndsEvaluation: no evaluation goes on for ever.
 func TestProgram_CostLimitEndsEvaluation(t *testing.T) {
 	p, err := expr.Compile(nil, `parameters.l.all(a, parameters.l.all(b, parameters.l.all(c, parameters.l.all(d, a+b+c+d >= 0))))`)
 	if err != nil {

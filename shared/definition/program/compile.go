@@ -1,3 +1,10 @@
+// Package program compiles the expressions of a definition, and checks when it is
+// published that they read only what can exist.
+//
+//   - compile.go compiles the expressions of steps, acquire entries and start conditions.
+//   - references.go checks what the expressions of steps read.
+//   - paths.go knows the path of each expression in the document.
+//   - compiled.go evaluates them for the engine.
 package program
 
 import (
@@ -7,38 +14,39 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/lockstep-run/lockstep/shared/definition/yamldoc"
 	"github.com/lockstep-run/lockstep/shared/expr"
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// Limits of what a definition may ask to compile.
+// Limits of the expressions of one definition.
 const (
 	maxExpressions    = 1000
-	maxExpressionText = 64 << 10 // bytes of all expressions together
+	maxExpressionText = 64 << 10 // bytes, all expressions together
 )
 
-// Reporter takes what is wrong with an expression, at the path of a value, or at
-// a place in the text that stands there.
+// Reporter collects what is wrong with expressions: at the path of a value, or at a line
+// and column of the source that is part of that value.
 type Reporter interface {
 	ReportAt(path, code, format string, args ...any)
 	ReportAtText(path, source string, line, column int, code, format string, args ...any)
 }
 
-// compiler compiles what it can and reports the rest.
+// compiler compiles what it can and reports what does not compile.
 type compiler struct {
 	Reporter
 	definition *spec.Definition
 	flat       []*spec.Step
 	positions  []stepPosition
-	index      map[string]int // of steps by label
-	language   *expr.Language // of steps
+	index      map[string]int // of steps, by label
+	language   *expr.Language // of the expressions in steps
 	*Compiled
 }
 
 var identifierRE = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// Compile compiles every expression of a definition. What it reports makes the
-// result unfit for use.
+// Compile compiles every expression of a definition. If it reports anything, the result
+// must not be used.
 func Compile(d *spec.Definition, report Reporter) *Compiled {
 	c := &compiler{Reporter: report, definition: d, flat: d.FlatSteps(), positions: stepPositions(d), index: map[string]int{}, Compiled: &Compiled{}}
 	c.steps = make([]step, len(c.flat))
@@ -47,8 +55,8 @@ func Compile(d *spec.Definition, report Reporter) *Compiled {
 		c.ReportAt("steps", "limit", "at most %d expressions of together %d bytes", maxExpressions, maxExpressionText)
 		return c.Compiled
 	}
-	// Expressions know the labels of all steps, so that reading a step that comes
-	// later can be told from a slip of the pen.
+	// Expressions know the labels of all steps, so that reading a later step has another
+	// error than a misspelled label.
 	var labels []string
 	for i, s := range c.flat {
 		c.steps[i].label = s.Label
@@ -72,7 +80,7 @@ func Compile(d *spec.Definition, report Reporter) *Compiled {
 	return c.Compiled
 }
 
-// countExpressions counts expressions and their bytes.
+// countExpressions returns the number of expressions and their bytes.
 func countExpressions(d *spec.Definition) (count, text int) {
 	add := func(source string) {
 		if source != "" {
@@ -128,8 +136,8 @@ func (c *compiler) compileStep(i int) {
 	}
 }
 
-// compileCondition compiles a condition of step i; after says that it is evaluated
-// after a visit of the step.
+// compileCondition compiles a condition of step i. With afterStep it is evaluated after the
+// step run.
 func (c *compiler) compileCondition(i int, source, path string, afterStep bool) *expr.Program {
 	if blank(source) {
 		return nil
@@ -160,7 +168,7 @@ func (c *compiler) compileTemplate(i int, raw json.RawMessage, path string) *exp
 	return t
 }
 
-// compileOutsideSteps compiles an expression in a language that knows no steps.
+// compileOutsideSteps compiles an expression in a language without steps.
 func (c *compiler) compileOutsideSteps(language func() (*expr.Language, error), source, path string, condition bool) *expr.Program {
 	if blank(source) {
 		return nil
@@ -182,7 +190,7 @@ func (c *compiler) compileOutsideSteps(language func() (*expr.Language, error), 
 	return p
 }
 
-// compileParameterTemplate compiles the tokens of a value that stands in no step.
+// compileParameterTemplate compiles the tokens of a value outside steps.
 func (c *compiler) compileParameterTemplate(raw json.RawMessage, path string) *expr.Template {
 	l, err := expr.ParameterLanguage()
 	if err != nil {
@@ -196,12 +204,47 @@ func (c *compiler) compileParameterTemplate(raw json.RawMessage, path string) *e
 	return t
 }
 
-// blank reports whether there is no expression; where there should be one, this
-// was said when it was read.
+// compileAcquires compiles the acquire entries. Their expressions read parameters. Those of
+// expand also read each entity that is in the scope already.
+func (c *compiler) compileAcquires() {
+	paths := AcquirePaths(c.definition)
+	for i, a := range c.definition.Acquisitions() {
+		into, path := &c.acquires[i], paths[i]
+		if !blank(a.Query) {
+			if _, err := expr.CompileQuery(a.Query); err != nil {
+				c.reportError(path+".query", err)
+			}
+		}
+		into.ids = a.IDs
+		into.idsOf = c.compileOutsideSteps(expr.ParameterLanguage, a.IDsExpr, path+".ids", false)
+		if a.Expand != nil {
+			into.expand = c.compileOutsideSteps(expr.ExpandLanguage, a.Expand.IDsExpr, path+".expand.ids", false)
+		}
+		into.parameters, into.rawParameters = c.compileParameterTemplate(a.Parameters, path+".parameters"), a.RawParameters
+	}
+}
+
+// compileStart compiles the conditions under which an execution may start.
+func (c *compiler) compileStart() {
+	config := &c.definition.Config
+	c.startWhen = c.compileOutsideSteps(expr.StartLanguage, config.StartWhen, "config.startWhen", true)
+	if blank(config.NotBefore) {
+		return
+	}
+	raw, err := yamldoc.Marshal(strings.TrimSpace(config.NotBefore))
+	if err != nil {
+		c.reportError("config.notBefore", err)
+		return
+	}
+	c.notBefore = c.compileParameterTemplate(raw, "config.notBefore")
+}
+
+// blank reports whether there is no expression. A missing one that is required was reported
+// when the definition was read.
 func blank(source string) bool { return strings.TrimSpace(source) == "" }
 
-// reportError reports an expression that does not compile, at the very place within
-// it if that can be found in the text.
+// reportError reports an expression that does not compile, at the exact position within it
+// if the text has it.
 func (c *compiler) reportError(path string, err error) {
 	var e *expr.Error
 	if !errors.As(err, &e) {

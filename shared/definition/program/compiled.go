@@ -12,9 +12,9 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Compiled is a definition whose expressions are ready to be evaluated. Steps
-// are named by their place in the definition's Flat, acquire entries by theirs in
-// its Acquisitions. It is safe for concurrent use.
+// Compiled is a definition whose expressions are ready to be evaluated. A step is given by
+// its index in the definition's FlatSteps, an acquire entry by its index in
+// Acquisitions. It is safe for concurrent use.
 type Compiled struct {
 	steps     []step
 	acquires  []acquire
@@ -42,12 +42,11 @@ type acquire struct {
 	rawParameters json.RawMessage
 }
 
-// References is what all of a step's expressions read, repeat.while included.
+// References is what all expressions of a step read, repeat.while included.
 func (c *Compiled) References(step int) expr.References { return c.steps[step].refs }
 
-// WaitsForStep reports whether a step reads of any of the other steps what is known
-// only when that step is over with every entity: its results as a whole, or its
-// status.
+// WaitsForStep reports whether a step reads something of any of the other steps that is
+// known only after that step has ended for every entity: all its results, or its status.
 func (c *Compiled) WaitsForStep(step int, among []int) bool {
 	refs := c.steps[step].refs
 	return slices.ContainsFunc(among, func(i int) bool {
@@ -56,13 +55,14 @@ func (c *Compiled) WaitsForStep(step int, among []int) bool {
 	})
 }
 
-// Condition is true where the step has none. An error says that it cannot be
-// evaluated.
+// Condition evaluates a step's condition. It is true if the step has none. An error means
+// that the condition cannot be evaluated.
 func (c *Compiled) Condition(step int, s expr.Scope) (bool, error) {
 	return evalCondition(c.steps[step].condition, s)
 }
 
-// RepeatWhile is a step's repeat.while after a visit; true where it has none.
+// RepeatWhile evaluates a step's repeat.while after a step run. It is true if the step has
+// none.
 func (c *Compiled) RepeatWhile(step int, s expr.Scope) (bool, error) {
 	return evalCondition(c.steps[step].repeatWhile, s)
 }
@@ -74,8 +74,8 @@ func evalCondition(p *expr.Program, s expr.Scope) (bool, error) {
 	return p.EvalBool(s)
 }
 
-// FailedAssertion is the source of the first assertion that is not true, "" if all
-// are. An error says that one cannot be evaluated.
+// FailedAssertion is the source of a step's first assertion that is false, "" if all are
+// true. An error means that one cannot be evaluated.
 func (c *Compiled) FailedAssertion(step int, s expr.Scope) (string, error) {
 	for _, p := range c.steps[step].asserts {
 		ok, err := p.EvalBool(s)
@@ -89,8 +89,8 @@ func (c *Compiled) FailedAssertion(step int, s expr.Scope) (string, error) {
 	return "", nil
 }
 
-// Parameters are the step's parameters: the template filled, and raw parameters
-// added as they are.
+// Parameters are a step's parameters: the filled template, and the raw parameters as
+// written.
 func (c *Compiled) Parameters(step int, s expr.Scope) (json.RawMessage, error) {
 	return mergeParameters(c.steps[step].parameters, c.steps[step].rawParameters, s)
 }
@@ -113,12 +113,11 @@ func mergeParameters(t *expr.Template, rawParameters json.RawMessage, s expr.Sco
 	return yamldoc.Marshal(all)
 }
 
-// HasRetryWhen reports whether a step says itself which failures to repeat.
+// HasRetryWhen reports whether a step has retry.when.
 func (c *Compiled) HasRetryWhen(step int) bool { return c.steps[step].retryWhen != nil }
 
-// RetryWhen reports whether the failure of a job's attempt (from 1) is to be
-// repeated: by the step's retry.when, or, where it has none, if the failure is
-// retryable.
+// RetryWhen reports whether a job is tried again after an attempt (from 1) has failed: by
+// the step's retry.when, or without one, if the failure is retryable.
 func (c *Compiled) RetryWhen(step, attempt int, f *workflow.Failure) (bool, error) {
 	if p := c.steps[step].retryWhen; p != nil {
 		return p.EvalBool(expr.FailureScope(attempt, f))
@@ -126,8 +125,8 @@ func (c *Compiled) RetryWhen(step, attempt int, f *workflow.Failure) (bool, erro
 	return f != nil && f.Retryable, nil
 }
 
-// Selector is a reference's executeOnParameters, filled: the JSON of a
-// [workflow.Selector]. It is nil where the step has none.
+// Selector is the filled executeOnParameters of a workflow reference: the JSON of a
+// [workflow.Selector]. It is nil if the step has none.
 func (c *Compiled) Selector(step int, s expr.Scope) (json.RawMessage, error) {
 	t := c.steps[step].selector
 	if t == nil {
@@ -146,16 +145,64 @@ func (c *Compiled) Selector(step int, s expr.Scope) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// StartWhen reports whether a run may begin; true where the definition does not
-// say. lookup reads an entity's attributes from the inventory.
+// AcquireIDs are the ids that an acquire entry lists, or that its expression over the
+// parameters returns.
+func (c *Compiled) AcquireIDs(i int, parameters json.RawMessage) ([]string, error) {
+	a := &c.acquires[i]
+	if a.idsOf == nil {
+		return slices.Clone(a.ids), nil
+	}
+	return evalIDs(a.idsOf, expr.ParameterScope(parameters))
+}
+
+// ExpandIDs are the ids that an acquire entry's expand returns for one entity of the scope.
+// There are none if the entry has no expand.
+func (c *Compiled) ExpandIDs(i int, parameters json.RawMessage, from expr.Entity) ([]string, error) {
+	p := c.acquires[i].expand
+	if p == nil {
+		return nil, nil
+	}
+	s := expr.ParameterScope(parameters)
+	s.Entity = &from
+	return evalIDs(p, s)
+}
+
+// AcquireParameters are the parameters of an acquire entry's block.
+func (c *Compiled) AcquireParameters(i int, parameters json.RawMessage) (json.RawMessage, error) {
+	return mergeParameters(c.acquires[i].parameters, c.acquires[i].rawParameters, expr.ParameterScope(parameters))
+}
+
+// evalIDs evaluates a list of ids. Any other value is an error that names the expression.
+func evalIDs(p *expr.Program, s expr.Scope) ([]string, error) {
+	v, err := p.Eval(s)
+	if err != nil {
+		return nil, err
+	}
+	list, ok := v.([]any)
+	if !ok {
+		return nil, &expr.Error{Source: p.Source(), Message: fmt.Sprintf("want a list of ids, not %T", v)}
+	}
+	ids := make([]string, len(list))
+	for n, item := range list {
+		id, ok := item.(string)
+		if !ok || !workflow.ValidID(id) {
+			return nil, &expr.Error{Source: p.Source(), Message: fmt.Sprintf("item %d is not an id: %v", n, item)}
+		}
+		ids[n] = id
+	}
+	return ids, nil
+}
+
+// StartWhen reports whether an execution may start. It is true if the definition has no
+// such condition. lookupEntity reads an entity's attributes from the inventory.
 func (c *Compiled) StartWhen(parameters json.RawMessage, now time.Time, lookupEntity func(entityType, id string) (attributes json.RawMessage, ok bool)) (bool, error) {
 	s := expr.ParameterScope(parameters)
 	s.Variables, s.LookupEntity = map[string]any{"now": now.UTC()}, lookupEntity
 	return evalCondition(c.startWhen, s)
 }
 
-// NotBefore is the time before which a run does not begin; zero where the
-// definition does not say.
+// NotBefore is the time before which an execution does not start. It is zero if the
+// definition has none.
 func (c *Compiled) NotBefore(parameters json.RawMessage) (time.Time, error) {
 	if c.notBefore == nil {
 		return time.Time{}, nil

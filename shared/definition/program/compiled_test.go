@@ -30,7 +30,7 @@ func compile(t *testing.T, source string) (*spec.Definition, *program.Compiled) 
 	return d, c
 }
 
-// everything is the fixture with every field that there is.
+// everything is the definition that has every field.
 func everything(t *testing.T) (*spec.Definition, *program.Compiled) {
 	t.Helper()
 	source, err := os.ReadFile("../testdata/valid/everything.yaml")
@@ -53,7 +53,7 @@ func index(t *testing.T, d *spec.Definition, label string) int {
 
 func raw(s string) json.RawMessage { return json.RawMessage(s) }
 
-// TestPaths_LocateStepsAndAcquires: each step and each acquire entry is told where it stands.
+// TestPaths_LocateStepsAndAcquires: each step and each acquire entry has its path in the document.
 func TestPaths_LocateStepsAndAcquires(t *testing.T) {
 	d, _ := everything(t)
 	paths := program.Paths(d)
@@ -70,7 +70,8 @@ func TestPaths_LocateStepsAndAcquires(t *testing.T) {
 	}
 }
 
-// TestCompiled_ReferencesIncludeAllExpressions: what while, parameters and executeOnParameters read counts.
+// TestCompiled_ReferencesIncludeAllExpressions: references include what repeat.while, parameters and
+// executeOnParameters read.
 func TestCompiled_ReferencesIncludeAllExpressions(t *testing.T) {
 	d, c := everything(t)
 	for label, want := range map[string]string{
@@ -84,8 +85,8 @@ func TestCompiled_ReferencesIncludeAllExpressions(t *testing.T) {
 	}
 }
 
-// TestCompiled_WaitsForStepThatIsReadAsWhole: a step that looks at all of another's results, or at its status,
-// waits until that is over with every entity.
+// TestCompiled_WaitsForStepThatIsReadAsWhole: a step that reads all results of another step, or its
+// status, waits until that step has ended for every entity.
 func TestCompiled_WaitsForStepThatIsReadAsWhole(t *testing.T) {
 	_, c := compile(t, head+`steps:
   - {label: a, functionBlock: p/b, runOn: d}
@@ -108,7 +109,7 @@ func TestCompiled_WaitsForStepThatIsReadAsWhole(t *testing.T) {
 	}
 }
 
-// TestCompiled_RepeatWhileSeesStepRun: what decides whether a step is repeated sees what the visit came to.
+// TestCompiled_RepeatWhileSeesStepRun: repeat.while sees the results of the step run.
 func TestCompiled_RepeatWhileSeesStepRun(t *testing.T) {
 	d, c := everything(t)
 	results := expr.Results{"check": {"a": raw(`{"ok":true}`), "b": raw(`{"ok":false}`)}}
@@ -123,7 +124,7 @@ func TestCompiled_RepeatWhileSeesStepRun(t *testing.T) {
 	}
 	s.Entity.ID = "c"
 	if _, err := c.RepeatWhile(check, s); err == nil {
-		t.Error("a result that is not there has a value")
+		t.Error("a missing result has a value")
 	}
 	s.Entity = nil
 	if again, err := c.RepeatWhile(rounds, s); err != nil || !again {
@@ -134,7 +135,7 @@ func TestCompiled_RepeatWhileSeesStepRun(t *testing.T) {
 	}
 }
 
-// TestCompiled_RetryWhen: by the step's own condition, else by what the failure says.
+// TestCompiled_RetryWhen: retry.when decides, or without one, whether the failure is retryable.
 func TestCompiled_RetryWhen(t *testing.T) {
 	_, c := compile(t, head+`steps:
   - {label: a, functionBlock: p/b, runOn: d, retry: {maxRetries: 1, when: "error.code == 'BUSY' && attempt < 3 || error.message.contains('again') || error.details.busy == 1"}}
@@ -143,7 +144,7 @@ func TestCompiled_RetryWhen(t *testing.T) {
   - {label: e, functionBlock: p/b, runOn: d, retry: {maxRetries: 1, when: error.details.code > 5}}
 `)
 	if !c.HasRetryWhen(0) || c.HasRetryWhen(1) {
-		t.Error("which steps have retry.when")
+		t.Error("HasRetryWhen is wrong")
 	}
 	for _, test := range []struct {
 		step, attempt int
@@ -174,7 +175,8 @@ func TestCompiled_RetryWhen(t *testing.T) {
 	}
 }
 
-// TestCompiled_SelectorIsFilled: whom a run of its own is about is filled in, and is a selector.
+// TestCompiled_SelectorIsFilled: the tokens of executeOnParameters are filled, and the result must be a
+// selector.
 func TestCompiled_SelectorIsFilled(t *testing.T) {
 	d, c := everything(t)
 	s := expr.Scope{Context: expr.NewStepContext(nil, expr.Results{"upgrade": {"b": raw("1"), "a": raw("2")}}, nil, nil)}
@@ -183,7 +185,7 @@ func TestCompiled_SelectorIsFilled(t *testing.T) {
 		t.Errorf("got %s, %v", got, err)
 	}
 	if got, err := c.Selector(index(t, d, "aside"), s); err != nil || got != nil {
-		t.Errorf("without: %s, %v", got, err)
+		t.Errorf("without executeOnParameters: %s, %v", got, err)
 	}
 	_, c = compile(t, head+`steps: [{label: a, workflowReference: {workflow: p/x, mode: dispatch, executeOnParameters: {type: d, ids: "${parameters.x}"}}}]`)
 	for parameters, ok := range map[string]bool{`{"x":["a"]}`: true, `{"x":[]}`: true, `{"x":"a"}`: false, `{"x":[1]}`: false, `{}`: false} {
@@ -193,8 +195,7 @@ func TestCompiled_SelectorIsFilled(t *testing.T) {
 	}
 }
 
-// TestCompiled_AcquireIDs: ids that stand there, and ids that the parameters or other
-// entities name.
+// TestCompiled_AcquireIDs: ids are listed, or come from the parameters or from other entities.
 func TestCompiled_AcquireIDs(t *testing.T) {
 	d, c := everything(t)
 	parameters := raw(`{"sites":["zrh","gva"],"target":"p9"}`)
@@ -213,7 +214,7 @@ func TestCompiled_AcquireIDs(t *testing.T) {
 		t.Errorf("parameters of the block: %s, %v", got, err)
 	}
 	if got, err := c.AcquireParameters(0, parameters); err != nil || string(got) != `{}` {
-		t.Errorf("parameters of nothing: %s, %v", got, err)
+		t.Errorf("parameters of an entry without a block: %s, %v", got, err)
 	}
 	for _, bad := range []string{`{}`, `{"sites":"zrh"}`, `{"sites":[1]}`, `{"sites":["a/b"]}`, `{"sites":[""]}`} {
 		if got, err := c.AcquireIDs(1, raw(bad)); err == nil || !strings.Contains(err.Error(), "parameters.sites") {
@@ -222,25 +223,25 @@ func TestCompiled_AcquireIDs(t *testing.T) {
 	}
 	from.Attributes = nil
 	if got, err := c.ExpandIDs(2, parameters, from); err == nil {
-		t.Errorf("an attribute that is missing gives %v", got)
+		t.Errorf("a missing attribute gives %v", got)
 	}
 	if d.Acquisitions()[5].StepIndex != 0 {
-		t.Error("the last entry is not the step's")
+		t.Error("the last entry does not belong to the step")
 	}
 }
 
 // TestCompiled_StartWhen: the condition sees parameters, the time and the inventory.
 func TestCompiled_StartWhen(t *testing.T) {
 	_, c := everything(t)
-	asked := 0
+	lookups := 0
 	open := `{"open":true}`
 	lookup := func(entityType, id string) (json.RawMessage, bool) {
-		asked++
+		lookups++
 		return raw(open), entityType == "site" && id == "zrh"
 	}
 	late, early := time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC), time.Date(2025, 6, 1, 0, 0, 0, 0, time.UTC)
-	if ok, err := c.StartWhen(nil, late, lookup); err != nil || !ok || asked != 1 {
-		t.Errorf("%v, %v, asked %d times", ok, err, asked)
+	if ok, err := c.StartWhen(nil, late, lookup); err != nil || !ok || lookups != 1 {
+		t.Errorf("%v, %v, %d lookups", ok, err, lookups)
 	}
 	if ok, err := c.StartWhen(nil, early, lookup); err != nil || ok {
 		t.Errorf("too early: %v, %v", ok, err)
@@ -250,18 +251,18 @@ func TestCompiled_StartWhen(t *testing.T) {
 		t.Errorf("closed: %v, %v", ok, err)
 	}
 	_, c = compile(t, head+"config: {startWhen: \"entity('site', parameters.site).id == 'zrh' && entity('site', parameters.site).x == 1\"}\nsteps: [{label: a, functionBlock: p/b, runOn: global}]")
-	asked, open = 0, `{"x":1}`
-	if ok, err := c.StartWhen(raw(`{"site":"zrh"}`), late, lookup); err != nil || !ok || asked != 1 {
-		t.Errorf("%v, %v, asked %d times", ok, err, asked)
+	lookups, open = 0, `{"x":1}`
+	if ok, err := c.StartWhen(raw(`{"site":"zrh"}`), late, lookup); err != nil || !ok || lookups != 1 {
+		t.Errorf("%v, %v, %d lookups", ok, err, lookups)
 	}
 	if _, err := c.StartWhen(raw(`{"site":"gva"}`), late, lookup); err == nil || !strings.Contains(err.Error(), "site/gva") {
 		t.Errorf("an unknown entity: %v", err)
 	}
 	if _, err := c.StartWhen(raw(`{"site":1}`), late, lookup); err == nil {
-		t.Error("an id that is a number")
+		t.Error("a number is accepted as an id")
 	}
 	if _, err := c.StartWhen(raw(`{"site":"zrh"}`), late, nil); err == nil {
-		t.Error("without an inventory")
+		t.Error("the condition has a value without an inventory")
 	}
 	_, c = compile(t, head+"config: {startWhen: \"parameters.ids.all(i, entity('d', i).type == 'd')\"}\nsteps: [{label: a, functionBlock: p/b, runOn: global}]")
 	all := func(string, string) (json.RawMessage, bool) { return nil, true }
@@ -288,7 +289,7 @@ func TestCompiled_StartWhen(t *testing.T) {
 	}
 }
 
-// TestCompiled_NotBefore: a time as it stands, or as the parameters say.
+// TestCompiled_NotBefore: the time is written out, or comes from the parameters.
 func TestCompiled_NotBefore(t *testing.T) {
 	for _, test := range []struct{ notBefore, parameters, want string }{
 		{`"2030-01-31T08:00:00+01:00"`, `{}`, "2030-01-31T07:00:00Z"},
@@ -311,6 +312,6 @@ func TestCompiled_NotBefore(t *testing.T) {
 	}
 	_, c := compile(t, head+"steps: [{label: a, functionBlock: p/b, runOn: global}]")
 	if at, err := c.NotBefore(nil); err != nil || !at.IsZero() {
-		t.Errorf("without: %s, %v", at, err)
+		t.Errorf("without notBefore: %s, %v", at, err)
 	}
 }

@@ -1,19 +1,22 @@
 package program
 
 import (
+	"iter"
+	"regexp"
 	"strconv"
 
+	"github.com/lockstep-run/lockstep/shared/expr"
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// stepPosition is where a step stands in the tree.
+// stepPosition is the position of a step in the tree of steps.
 type stepPosition struct {
 	path       string
-	lastNested int   // index of the last step nested in it; its own index without any
+	lastNested int   // index of the last step nested in it, its own index if there is none
 	ancestors  []int // indexes of the steps it is nested in, outermost first
 }
 
-// stepPositions are the places of all steps, in the order of Flat.
+// stepPositions are the positions of all steps, in the order of FlatSteps.
 func stepPositions(d *spec.Definition) []stepPosition {
 	var all []stepPosition
 	var walk func(steps []spec.Step, path string, in []int)
@@ -31,7 +34,7 @@ func stepPositions(d *spec.Definition) []stepPosition {
 	return all
 }
 
-// Paths are the paths of all steps in the document, in the order of Flat.
+// Paths are the paths of all steps in the document, in the order of FlatSteps.
 func Paths(d *spec.Definition) []string {
 	var paths []string
 	for _, p := range stepPositions(d) {
@@ -56,3 +59,47 @@ func AcquirePaths(d *spec.Definition) []string {
 	}
 	return paths
 }
+
+// Expressions yields the expressions of a definition that read parameters or step results,
+// each with the path of its value.
+func Expressions(d *spec.Definition) iter.Seq2[string, string] {
+	return func(yield func(path, source string) bool) {
+		more := true
+		emit := func(path, source string) {
+			if more && source != "" {
+				more = yield(path, source)
+			}
+		}
+		paths := Paths(d)
+		for i, s := range d.FlatSteps() {
+			emit(paths[i]+".condition", s.Condition)
+			for n, source := range s.Assert {
+				emit(paths[i]+".assert["+strconv.Itoa(n)+"]", source)
+			}
+			expr.EachToken(s.Parameters, func(source string) { emit(paths[i]+".parameters", source) })
+			if s.Repeat != nil {
+				emit(paths[i]+".repeat.while", s.Repeat.While)
+			}
+			if s.Reference != nil {
+				expr.EachToken(s.Reference.ExecuteOnParameters, func(source string) { emit(paths[i]+".workflowReference.executeOnParameters", source) })
+			}
+		}
+		acquires := AcquirePaths(d)
+		for i, a := range d.Acquisitions() {
+			emit(acquires[i]+".ids", a.IDsExpr)
+			expr.EachToken(a.Parameters, func(source string) { emit(acquires[i]+".parameters", source) })
+		}
+		emit("config.startWhen", d.Config.StartWhen)
+	}
+}
+
+var (
+	stringLiteralRE = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'`)
+	hasRE           = regexp.MustCompile(`\bhas\([^()]*\)`)
+)
+
+// StripStrings removes the contents of string literals from an expression.
+func StripStrings(source string) string { return stringLiteralRE.ReplaceAllString(source, "''") }
+
+// StripHas removes calls of has() from an expression. What they read may be missing.
+func StripHas(source string) string { return hasRE.ReplaceAllString(source, "true") }

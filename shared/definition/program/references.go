@@ -8,11 +8,10 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// checkReferences checks what an expression of step i reads: only earlier steps have
-// results, and a status that stays as it is; and LABEL.result is the result for
-// the same entity, of which a step without entity has none and a step on another
-// type another. What decides whether the step is repeated is evaluated after a
-// visit, and so may read the results of that visit.
+// checkReferences checks what an expression of step i reads. Only earlier steps have results
+// and a final status. LABEL.result is the result for the same entity: a step without
+// entities has none, and a step on another type has other entities. repeat.while is
+// evaluated after a step run (afterStep), and so may read the results of that step run.
 func (c *compiler) checkReferences(i int, path string, refs expr.References, afterStep bool) {
 	s := c.flat[i]
 	if isGlobal(s) && refs.Entity {
@@ -25,9 +24,9 @@ func (c *compiler) checkReferences(i int, path string, refs expr.References, aft
 		}
 		switch from := c.flat[at]; {
 		case from.Workflow != nil:
-			c.ReportAt(path, "reference", "step %q has no result of its own: read those of the steps in it", label)
+			c.ReportAt(path, "reference", "step %q has no result: read the results of the steps in it", label)
 		case isEmbedded(from):
-			c.ReportAt(path, "reference", "step %q embeds another workflow, whose results stay in it", label)
+			c.ReportAt(path, "reference", "step %q embeds another workflow, and its results cannot be read", label)
 		case slices.Contains(refs.OwnResults, label):
 			c.checkOwnResult(s, from, path)
 		}
@@ -46,18 +45,18 @@ func (c *compiler) checkReferences(i int, path string, refs expr.References, aft
 	}
 }
 
-// checkOwnResult checks that a step reads a result that is there for its own entity.
+// checkOwnResult checks that the result which step s reads can exist for its own entity.
 func (c *compiler) checkOwnResult(s, from *spec.Step, path string) {
 	switch {
 	case isGlobal(from) || from.RunOn == s.RunOn && !isGlobal(s):
 	case isGlobal(s):
-		c.ReportAt(path, "reference", "in %s read %s.results: there is no entity whose result it could be", describeKind(s), from.Label)
+		c.ReportAt(path, "reference", "%s has no entity: read %s.results", describeKind(s), from.Label)
 	case from.RunOn != "" && s.RunOn != "":
 		c.ReportAt(path, "reference", "step %q runs on %s and %q on %s: read %s.results", s.Label, s.RunOn, from.Label, from.RunOn, from.Label)
 	}
 }
 
-// checkEarlier reports whether step i can know step at, and says so if it cannot.
+// checkEarlier reports whether step i can read step at, and adds an issue if it cannot.
 func (c *compiler) checkEarlier(i, at int, path, label, kind string, afterStep bool) bool {
 	switch {
 	case at < i || afterStep && at <= c.positions[i].lastNested:
@@ -70,7 +69,7 @@ func (c *compiler) checkEarlier(i, at int, path, label, kind string, afterStep b
 	return false
 }
 
-// isGlobal reports whether a step is evaluated once, without entity.
+// isGlobal reports whether a step is evaluated once, without an entity.
 func isGlobal(s *spec.Step) bool {
 	return s.RunOn == workflow.RunOnGlobal || s.Workflow != nil || s.Reference != nil
 }

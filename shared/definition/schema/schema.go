@@ -88,12 +88,12 @@ func Check(raw json.RawMessage) error {
 		if errors.As(invalid.Err, &v) {
 			var all []workflow.Issue
 			if plainReport.collect(v, nil, "", &all); len(all) > 0 {
-				return fmt.Errorf("this is no JSON Schema: %s", all[0])
+				return fmt.Errorf("this is not a JSON Schema: %s", all[0])
 			}
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("this is no JSON Schema: %s", strings.ReplaceAll(firstLine(err), schemaURL, "schema"))
+		return fmt.Errorf("this is not a JSON Schema: %s", strings.ReplaceAll(firstLine(err), schemaURL, "schema"))
 	}
 	return nil
 }

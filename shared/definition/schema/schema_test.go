@@ -10,8 +10,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/definition/schema"
 )
 
-// doublingSchema is a schema of n definitions, each of which refers to the next one by
-// two ways.
+// doublingSchema is a schema of n definitions, each of which refers to the next one twice.
 func doublingSchema(n int, two func(ref map[string]any) map[string]any) json.RawMessage {
 	defs := map[string]any{fmt.Sprintf("d%d", n): map[string]any{"type": "object"}}
 	for i := range n {
@@ -24,8 +23,8 @@ func doublingSchema(n int, two func(ref map[string]any) map[string]any) json.Raw
 	return raw
 }
 
-// TestCheck_RejectsExponentialReferences: a schema that multiplies is refused, however it does; one that
-// shares what it refers to is not.
+// TestCheck_RejectsExponentialReferences: a schema whose references multiply is refused, with every
+// keyword. One whose references are shared is not.
 func TestCheck_RejectsExponentialReferences(t *testing.T) {
 	for name, two := range map[string]func(ref map[string]any) map[string]any{
 		"allOf": func(r map[string]any) map[string]any { return map[string]any{"allOf": []any{r, r}} },
@@ -46,7 +45,7 @@ func TestCheck_RejectsExponentialReferences(t *testing.T) {
 		if err := schema.Check(doublingSchema(5, two)); err != nil {
 			t.Errorf("%s, five levels: %v", name, err)
 		}
-		// One that was stored before is not worked on.
+		// A schema that was stored earlier is refused when it is used.
 		if issues := schema.Validate(doublingSchema(22, two), json.RawMessage(`[]`), "p"); len(issues) != 1 {
 			t.Errorf("%s: %v", name, issues)
 		}
@@ -59,12 +58,12 @@ func TestCheck_RejectsExponentialReferences(t *testing.T) {
 	}
 	for _, bad := range []string{`{"$dynamicRef":"#x","$defs":{"x":{"$dynamicAnchor":"x"}}}`, `{"maximum":1e9999999}`, `{"enum":[1e9999999]}`, `{"enum":[` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `]}`} {
 		if err := schema.Check(json.RawMessage(bad)); err == nil {
-			t.Errorf("%.40s is a schema", bad)
+			t.Errorf("%.40s is accepted as a schema", bad)
 		}
 	}
 }
 
-// TestValidate_BoundsEvaluations: a small schema and a small value whose product is large.
+// TestValidate_BoundsEvaluations: a small schema and a small value can need much work together.
 func TestValidate_BoundsEvaluations(t *testing.T) {
 	recursive := json.RawMessage(`{"allOf":[{"properties":{"a":{"$ref":"#"}}},{"properties":{"a":{"$ref":"#"}}}]}`)
 	if err := schema.Check(recursive); err != nil {
@@ -80,9 +79,9 @@ func TestValidate_BoundsEvaluations(t *testing.T) {
 		t.Error(issues)
 	}
 	if issues := schema.Validate(json.RawMessage(`{"$ref":"#"}`), json.RawMessage(`{}`), "p"); len(issues) != 1 {
-		t.Error("a schema that is itself:", issues)
+		t.Error("a schema that refers to itself:", issues)
 	}
-	// As many violations as there are items; a hundred are told.
+	// Every item violates the schema; a hundred are reported.
 	many := json.RawMessage("[" + strings.TrimSuffix(strings.Repeat(`"x",`, 60_000), ",") + "]")
 	if issues := schema.Validate(json.RawMessage(`{"items":{"type":"integer"}}`), many, "p"); len(issues) != 100 || issues[0].Path != "p[0]" {
 		t.Errorf("%d issues", len(issues))
@@ -92,8 +91,8 @@ func TestValidate_BoundsEvaluations(t *testing.T) {
 	}
 }
 
-// TestValidate_RejectsUnworkableNumbers: numbers whose exact value nobody can work with are refused, where
-// they stand, and crash nothing.
+// TestValidate_RejectsUnworkableNumbers: numbers beyond float64 are refused at their path. Nothing computes
+// their exact value.
 func TestValidate_RejectsUnworkableNumbers(t *testing.T) {
 	for _, s := range []string{`{"properties":{"n":{"minimum":1}}}`, `{"properties":{"n":{"multipleOf":3}}}`, `{"properties":{"n":{"type":"integer"}}}`, `{"properties":{"n":{"enum":[1]}}}`, `{"properties":{"n":{"const":1}}}`, `true`} {
 		for _, n := range []string{"1e9999999", "-1e9999999", "1e-9999999", "1e400", "1e99999999999999999999", strings.Repeat("9", 500)} {
@@ -159,7 +158,7 @@ func FuzzSchema(f *testing.F) {
 		err := schema.Check(s)
 		issues := schema.Validate(s, v, "p")
 		if err != nil && !schema.Absent(s) && len(issues) == 0 {
-			t.Errorf("%s is no schema (%v), and %s fits it", s, err, v)
+			t.Errorf("%s is not a schema (%v), but %s fits it", s, err, v)
 		}
 		for _, i := range issues {
 			if i.Path == "" || i.Code == "" {

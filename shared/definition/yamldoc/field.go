@@ -2,6 +2,7 @@ package yamldoc
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 
@@ -10,23 +11,22 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Field is one value of a document: how it is read, and what a JSON Schema says
-// of it. Both come from one declaration, so that they cannot drift apart. The
-// zero Field is one that is promised and not built yet: it is refused by name,
-// and the schema does not have it.
+// Field is one value of a document: how it is read, and its JSON Schema. Both come from
+// one declaration, so that they agree. The zero Field is planned and not built yet: it is
+// refused by name, and is not in the schema.
 type Field struct {
 	read     func(n ast.Node, path string)
 	schema   func(*SchemaDefs) Schema
-	required string // what is said where it is missing
+	required string // message if the field is missing; "" if it is optional
 }
 
-// Unsupported is a field that is promised and not built yet.
+// Unsupported is a field that is planned and not built yet.
 var Unsupported Field
 
 // Fields are the fields of an object by name.
 type Fields map[string]Field
 
-// Value is a field of a shape that holds no other.
+// Value is a field whose schema refers to no other.
 func Value(schema Schema, read func(n ast.Node, path string)) Field {
 	return Field{read: read, schema: func(*SchemaDefs) Schema { return maps.Clone(schema) }}
 }
@@ -34,13 +34,13 @@ func Value(schema Schema, read func(n ast.Node, path string)) Field {
 // Read reads the field from a node.
 func (f Field) Read(n ast.Node, path string) { f.read(n, path) }
 
-// Required is the field, which every object has; message is said of one without.
+// Required makes the field required. message is the issue of an object without it.
 func (f Field) Required(message string) Field {
 	f.required = message
 	return f
 }
 
-// Before reads the field only if the check lets it.
+// Before reads the field only if the check allows it.
 func (f Field) Before(check func(n ast.Node, path string) bool) Field {
 	read := f.read
 	f.read = func(n ast.Node, path string) {
@@ -51,7 +51,7 @@ func (f Field) Before(check func(n ast.Node, path string) bool) Field {
 	return f
 }
 
-// Then checks what was read, unless reading it has reported an issue.
+// Then checks the value after it was read without an issue.
 func (f Field) Then(r *Reader, check func(n ast.Node, path string)) Field {
 	read := f.read
 	f.read = func(n ast.Node, path string) {
@@ -63,7 +63,7 @@ func (f Field) Then(r *Reader, check func(n ast.Node, path string)) Field {
 	return f
 }
 
-// Finally checks an object once it has been read, whatever reading it has reported.
+// Finally checks an object after it was read, with or without issues.
 func (f Field) Finally(check func(n ast.Node, path string)) Field {
 	read := f.read
 	f.read = func(n ast.Node, path string) {
@@ -74,7 +74,7 @@ func (f Field) Finally(check func(n ast.Node, path string)) Field {
 	return f
 }
 
-// WithSchema is the field with more in its shape.
+// WithSchema adds keywords to the field's schema.
 func (f Field) WithSchema(more Schema) Field {
 	schema := f.schema
 	f.schema = func(s *SchemaDefs) Schema {
@@ -85,7 +85,7 @@ func (f Field) WithSchema(more Schema) Field {
 	return f
 }
 
-// ScalarOr is a field of two forms, one of which is a scalar.
+// ScalarOr is a field with two forms, one of which is a scalar.
 func ScalarOr(scalar, other Field) Field {
 	return Field{
 		read: func(n ast.Node, path string) {
@@ -99,7 +99,7 @@ func ScalarOr(scalar, other Field) Field {
 	}
 }
 
-// Optional is a field of which there is none unless it is given.
+// Optional is a field whose value is nil unless it is given.
 func Optional[T any](into **T, field func(*T) Field) Field {
 	return Field{
 		read: func(n ast.Node, path string) {
@@ -111,7 +111,7 @@ func Optional[T any](into **T, field func(*T) Field) Field {
 	}
 }
 
-// List is a sequence, read item by item.
+// List is a sequence of at most limit items.
 func List[T any](r *Reader, into *[]T, limit int, item func(*T) Field) Field {
 	return Field{
 		read: func(n ast.Node, path string) {
@@ -136,7 +136,7 @@ func List[T any](r *Reader, into *[]T, limit int, item func(*T) Field) Field {
 	}
 }
 
-// Object is a mapping, whose every key must have a field.
+// Object is a mapping. Every key must have a field.
 func (r *Reader) Object(fields Fields) Field {
 	return Field{read: func(n ast.Node, path string) { r.readObject(n, path, fields) }, schema: fields.schema}
 }
@@ -154,7 +154,7 @@ func (r *Reader) readObject(n ast.Node, path string, fields Fields) {
 		key := KeyOf(v)
 		field, known := fields[key]
 		switch at := JoinPath(path, key); {
-		case seen[key]: // this has been reported
+		case seen[key]: // reported as a duplicate
 		case !known:
 			names := slices.Sorted(maps.Keys(fields))
 			r.Report(v.Key, at, "unknown_field", "there is no field %q here%s", key, Suggest(key, names))
@@ -176,7 +176,144 @@ func (r *Reader) readObject(n ast.Node, path string, fields Fields) {
 	}
 }
 
-// reportUnsupported reports a value that is promised and not built yet.
+// reportUnsupported reports a field that is planned and not built yet.
 func (r *Reader) reportUnsupported(n ast.Node, path string) {
 	r.Report(n, path, string(workflow.CodeNotImplemented), "this is not supported yet")
+}
+
+// Text reads a string. Numbers and booleans are refused, because 1.10 would arrive as 1.1.
+func (r *Reader) Text(into *string) Field {
+	return Value(Schema{"type": "string"}, func(n ast.Node, path string) {
+		switch n := n.(type) {
+		case *ast.StringNode:
+			*into = n.Value
+		case *ast.LiteralNode:
+			*into = n.Value.Value
+		default:
+			r.Report(n, path, "type", "%s", textHint(n))
+		}
+	})
+}
+
+// textHint says what is wrong with a value that is no string. Quotes help with a number or
+// a boolean only.
+func textHint(n ast.Node) string {
+	switch n.(type) {
+	case *ast.SequenceNode:
+		return "want a string, not a list"
+	case *ast.NullNode:
+		return "want a string, not null"
+	}
+	if IsObject(n) {
+		return "want a string, not an object"
+	}
+	return "want a string; put it in quotes"
+}
+
+// Enum reads a string that is one of the values.
+func Enum[S ~string](r *Reader, into *S, values ...S) Field {
+	var s string
+	return r.Text(&s).WithSchema(Schema{"enum": values}).Then(r, func(n ast.Node, path string) {
+		for _, c := range values {
+			if S(s) == c {
+				*into = c
+				return
+			}
+		}
+		r.Report(n, path, "enum", "want one of %v", values)
+	})
+}
+
+// Bool reads true or false.
+func (r *Reader) Bool(into *bool) Field {
+	return Value(Schema{"type": "boolean"}, func(n ast.Node, path string) {
+		b, ok := n.(*ast.BoolNode)
+		if !ok {
+			r.Report(n, path, "type", "want true or false")
+			return
+		}
+		*into = b.Value
+	})
+}
+
+// Integer reads a whole number from low to high.
+func (r *Reader) Integer(into *int, low, high int) Field {
+	return Value(Schema{"type": "integer", "minimum": low, "maximum": high}, func(n ast.Node, path string) {
+		v, ok := NumberOf(n)
+		if !ok || v != math.Trunc(v) {
+			r.Report(n, path, "type", "want a whole number")
+			return
+		}
+		if v < float64(low) || v > float64(high) {
+			r.Report(n, path, "range", "want %d to %d", low, high)
+			return
+		}
+		*into = int(v)
+	})
+}
+
+// Number reads a number from low to high.
+func (r *Reader) Number(into *float64, low, high float64) Field {
+	return Value(Schema{"type": "number", "minimum": low, "maximum": high}, func(n ast.Node, path string) {
+		v, ok := NumberOf(n)
+		if !ok {
+			r.Report(n, path, "type", "want a number")
+			return
+		}
+		if v < low || v > high {
+			r.Report(n, path, "range", "want %g to %g", low, high)
+			return
+		}
+		*into = v
+	})
+}
+
+// Schema is a JSON Schema.
+type Schema map[string]any
+
+// SchemaDefs collects the schemas that have a name, which may refer to themselves.
+type SchemaDefs struct{ named map[string]Schema }
+
+// Named is a field whose schema has a name in $defs. A field that may contain itself needs
+// one.
+func Named(name string, f Field) Field {
+	schema := f.schema
+	f.schema = func(s *SchemaDefs) Schema {
+		if _, defined := s.named[name]; !defined {
+			s.named[name] = nil
+			s.named[name] = schema(s)
+		}
+		return Schema{"$ref": "#/$defs/" + name}
+	}
+	return f
+}
+
+// SchemaOf is the JSON Schema (2020-12) of a field.
+func SchemaOf(f Field) Schema {
+	s := &SchemaDefs{map[string]Schema{}}
+	all := Schema{"$schema": "https://json-schema.org/draft/2020-12/schema"}
+	maps.Copy(all, f.schema(s))
+	if len(s.named) > 0 {
+		all["$defs"] = s.named
+	}
+	return all
+}
+
+func (f Fields) schema(s *SchemaDefs) Schema {
+	properties, required := map[string]Schema{}, []string{}
+	for _, name := range slices.Sorted(maps.Keys(f)) {
+		field := f[name]
+		if field.schema == nil {
+			continue
+		}
+		properties[name] = field.schema(s)
+		if field.required != "" {
+			required = append(required, name)
+		}
+	}
+	all := Schema{"type": "object", "properties": properties, "additionalProperties": false}
+	if len(required) > 0 {
+		all["required"] = required
+	}
+	return all
 }

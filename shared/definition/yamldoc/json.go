@@ -12,7 +12,7 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// Raw reads any value as JSON. object asks for an object.
+// Raw reads any value as JSON. With object it must be an object.
 func (r *Reader) Raw(into *json.RawMessage, object bool) Field {
 	schema := Schema{}
 	if object {
@@ -38,7 +38,7 @@ func (r *Reader) Raw(into *json.RawMessage, object bool) Field {
 	})
 }
 
-// Marshal writes JSON with < and > as they are.
+// Marshal encodes JSON without escaping <, > and &.
 func Marshal(v any) (json.RawMessage, error) {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
@@ -47,8 +47,7 @@ func Marshal(v any) (json.RawMessage, error) {
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), err
 }
 
-// SortKeys is JSON with the keys of every object in order, and its numbers as they
-// are.
+// SortKeys sorts the keys of every object. Numbers keep their notation.
 func SortKeys(raw json.RawMessage) (json.RawMessage, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
@@ -59,7 +58,7 @@ func SortKeys(raw json.RawMessage) (json.RawMessage, error) {
 	return Marshal(v)
 }
 
-// jsonValue is what a node is in JSON.
+// jsonValue converts a node to a JSON value.
 func (r *Reader) jsonValue(n ast.Node, path string) any {
 	switch n := n.(type) {
 	case *ast.MappingNode, *ast.MappingValueNode:
@@ -82,7 +81,7 @@ func (r *Reader) jsonValue(n ast.Node, path string) any {
 		return n.Value.Value
 	case *ast.IntegerNode:
 		if t := n.Token; t.Type == token.OctetIntegerType && !strings.Contains(t.Value, "o") {
-			r.Report(n, path, "value", "some read %s as octal and some as decimal; write 0o for octal, or quotes for text", t.Value)
+			r.Report(n, path, "value", "%s is octal to some readers and decimal to others; write 0o for octal, or put it in quotes", t.Value)
 		}
 		return n.Value
 	case *ast.FloatNode:
@@ -96,9 +95,8 @@ func (r *Reader) jsonValue(n ast.Node, path string) any {
 
 var jsonNumberRE = regexp.MustCompile(`^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?$`)
 
-// stringOrNumber is a string, or one of the numbers that JSON has and the parser takes
-// for text: those with an exponent, and whole numbers beyond 64 bits, of which
-// no digit is lost.
+// stringOrNumber is a string, or a JSON number that the parser reads as a string: one with
+// an exponent, or a whole number beyond 64 bits, which keeps all its digits.
 func (r *Reader) stringOrNumber(n *ast.StringNode, path string) any {
 	if n.Token.Type != token.StringType || !jsonNumberRE.MatchString(n.Value) {
 		return n.Value
@@ -113,7 +111,7 @@ func (r *Reader) stringOrNumber(n *ast.StringNode, path string) any {
 	return f
 }
 
-// NumberOf is the number that a node is, if it is one.
+// NumberOf is the value of a node that is a number.
 func NumberOf(n ast.Node) (float64, bool) {
 	switch n := n.(type) {
 	case *ast.IntegerNode:

@@ -7,17 +7,16 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// Limits of a document. The parser takes quadratic time in the keys of a
-// mapping and recurses into what nests, so they are checked before it runs.
+// Limits of a document. The parser takes quadratic time in the keys of a mapping and
+// recurses into nested values, so tokens are counted before it starts.
 const (
 	maxDepth  = 32
 	maxTokens = 40_000
 	maxKeys   = 10_000
 )
 
-// withinLimits refuses what a definition has no use for and an attacker has: anchors,
-// aliases, merge keys, tags, directives, and more of anything than a definition
-// ever needs.
+// withinLimits refuses what only an attacker has a use for: anchors, aliases, merge keys,
+// tags, directives, and more of anything than a definition needs.
 func (r *Reader) withinLimits(tokens token.Tokens) bool {
 	flow, keys, line, inLine := 0, 0, 0, 0
 	for _, t := range tokens {
@@ -26,17 +25,17 @@ func (r *Reader) withinLimits(tokens token.Tokens) bool {
 		}
 		switch t.Type {
 		case token.AnchorType, token.AliasType, token.MergeKeyType:
-			r.reportToken(t, "anchor", "anchors, aliases and merge keys are not supported; write it out")
+			r.reportToken(t, "anchor", "anchors, aliases and merge keys are not supported; repeat the value")
 		case token.TagType, token.DirectiveType:
 			r.reportToken(t, "tag", "tags and directives are not supported")
 		case token.InfinityType, token.NanType:
-			r.reportToken(t, "value", "this is not a number that JSON has")
+			r.reportToken(t, "value", "JSON has no such number")
 		case token.MappingStartType, token.SequenceStartType:
 			flow++
 		case token.MappingEndType, token.SequenceEndType:
 			flow--
 		case token.SequenceEntryType, token.MappingKeyType:
-			inLine++ // in a block these may nest within one line
+			inLine++ // in a block, these can nest within one line
 		case token.MappingValueType:
 			keys++
 		}
@@ -54,8 +53,8 @@ func (r *Reader) withinLimits(tokens token.Tokens) bool {
 	return len(r.issues) == 0
 }
 
-// indexNodes notes the place of every value by its path, and reports whether they
-// nest as deep as they may. It refuses keys that are given twice.
+// indexNodes records every value by its path, and reports whether the nesting is within
+// the limit. It reports keys that are given twice.
 func (r *Reader) indexNodes(n ast.Node, path string, depth int) bool {
 	if depth > maxDepth {
 		r.Report(n, path, "depth", "the document is nested deeper than %d", maxDepth)

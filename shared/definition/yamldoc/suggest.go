@@ -8,9 +8,9 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// closestWord is the word of a list that another was probably meant to be, "" if
-// there is nothing like it: one that differs by case, by an s, or by no more than
-// a third of its letters.
+// closestWord is the word of the list that a misspelled word was probably meant to be, ""
+// if none is close. A close word differs by case, by a final s, or by at most a third of
+// its letters.
 func closestWord(word string, words []string) string {
 	normalize := func(s string) string {
 		return strings.TrimSuffix(strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(s)), "s")
@@ -25,8 +25,8 @@ func closestWord(word string, words []string) string {
 	return best
 }
 
-// Suggest is the end of a sentence on a word that is none of those that there
-// are, "" if there is nothing to suggest.
+// Suggest is the end of a message about an unknown word: the closest known one, "" if none
+// is close.
 func Suggest(word string, words []string) string {
 	if name := closestWord(word, words); name != "" {
 		return fmt.Sprintf("; did you mean %q?", name)
@@ -34,8 +34,7 @@ func Suggest(word string, words []string) string {
 	return ""
 }
 
-// editDistance is how many letters have to be put in, left out or exchanged to make
-// one word of another.
+// editDistance is the Levenshtein distance of two words, in bytes.
 func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
@@ -55,8 +54,8 @@ func editDistance(a, b string) int {
 	return row[len(b)]
 }
 
-// readMisspelled reads a value under the name that its misspelt key was meant to be, so
-// that one slip of the pen is one issue: what needs the field finds it.
+// readMisspelled reads a value under the name that its misspelled key was meant to be, so
+// that one typing error is one issue and later checks find the field.
 func (r *Reader) readMisspelled(n ast.Node, field Field, path string) {
 	if field.read == nil {
 		return
@@ -65,7 +64,7 @@ func (r *Reader) readMisspelled(n ast.Node, field Field, path string) {
 	field.read(n, path)
 }
 
-// indexAs notes the places of a value and of what is in it under another path.
+// indexAs records a value and everything in it under another path.
 func (r *Reader) indexAs(n ast.Node, path string) {
 	r.nodes[path] = n
 	if s, ok := n.(*ast.SequenceNode); ok {
