@@ -6,10 +6,9 @@ import (
 	"runtime"
 )
 
-// The names of what a line of the log or a span is about. No other names are used
-// for these things anywhere.
+// Names of log and span attributes. These things have no other names anywhere.
 const (
-	Timestamp = "timestamp" // Lambda takes a line's level for what it is only if the line has its time under this name
+	Timestamp = "timestamp" // Lambda reads the level of a line only if its time has this name
 	Level     = "level"
 	Message   = "message"
 
@@ -46,46 +45,46 @@ const (
 	Stack   = "stack"
 )
 
-// Field is one name with what it says.
+// Field is the name of an attribute and its meaning.
 type Field struct{ Name, Meaning string }
 
-// Fields are the names that a reader of logs may rely on, in the order in which
-// docs/observability.md lists them.
+// Fields are the names that readers of logs may rely on, in the order of
+// docs/observability.md.
 var Fields = []Field{
-	{Timestamp, "When, RFC 3339"},
+	{Timestamp, "Time of the line, RFC 3339"},
 	{Level, "DEBUG, INFO, WARN or ERROR"},
-	{Message, "What happened: one of a fixed set of sentences, without anything put into them"},
-	{Component, "Which function or worker says it"},
+	{Message, "What happened: a fixed text without variable parts"},
+	{Component, "Function or worker that wrote the line"},
 	{RequestID, "Lambda's id of the invocation, the same as in the platform's own lines"},
-	{HTTPRequestID, "Id of the HTTP request: `X-Request-Id` of the answer, `requestId` of a problem and of the access log"},
-	{CorrelationID, "`X-Correlation-Id` of the request that started the run, or of the request itself"},
-	{TraceID, "The trace, where traces are sent"},
-	{SpanID, "The span in it"},
-	{Tenant, "Whose"},
-	{ExecutionID, "The run"},
-	{Workflow, "Its definition, with the version"},
+	{HTTPRequestID, "Id of the HTTP request: `X-Request-Id` of the response, `requestId` of a problem and of the access log"},
+	{CorrelationID, "`X-Correlation-Id` of the request that started the execution, or of the request itself"},
+	{TraceID, "Id of the trace, if traces are on"},
+	{SpanID, "Id of the span in the trace"},
+	{Tenant, "The tenant"},
+	{ExecutionID, "Id of the execution"},
+	{Workflow, "Definition of the execution, with the version"},
 	{Step, "Label of the step"},
 	{Entity, "`type/id` of the entity"},
 	{Attempt, "Number of the attempt, from 1"},
 	{Block, "The function block, with its version"},
-	{JobID, "The job, which is its Idempotency-Key too"},
-	{Pack, "The pack: execution/visit.run/lane.position.attempt"},
-	{Worker, "The worker's name"},
-	{MessageID, "SQS's id of a message"},
+	{JobID, "Id of the job, which is also its Idempotency-Key"},
+	{Pack, "The pack: execution/ordinal.step run/lane.pipeline position.attempt"},
+	{Worker, "Name of the worker"},
+	{MessageID, "Id of the SQS message"},
 	{Queue, "The queue"},
-	{Receives, "How often the message has been received, this time included"},
-	{From, "State of the run before"},
-	{To, "State of the run after"},
-	{Commits, "How many commits lie between the two; the history has every move"},
-	{Version, "Version of the run's item"},
-	{Cause, "Why a run has failed, in one word"},
-	{Code, "What kind of error, in one word"},
-	{Error, "An error's text. One that speaks of what somebody has written or sent is told by its code alone"},
-	{Panic, "What a defect of ours says of itself; of a block's panic its type alone"},
-	{Stack, "Where it was"},
+	{Receives, "How often the message has been received, including this time"},
+	{From, "State of the execution before"},
+	{To, "State of the execution after"},
+	{Commits, "Number of commits between the two states; the history has every transition"},
+	{Version, "Version of the execution's item"},
+	{Cause, "Why the execution failed, in one word"},
+	{Code, "Kind of the error, in one word"},
+	{Error, "Text of the error; only the code if the text may quote user input"},
+	{Panic, "Value of a panic; only its type if a block panicked"},
+	{Stack, "Stack trace of the panic"},
 }
 
-// ExecutionAttrs is which run a line or a span is about.
+// ExecutionAttrs are the attributes of an execution.
 func ExecutionAttrs(tenant, execution, correlation string) []slog.Attr {
 	attrs := make([]slog.Attr, 2, 6)
 	attrs[0], attrs[1] = slog.String(Tenant, tenant), slog.String(ExecutionID, execution)
@@ -95,16 +94,16 @@ func ExecutionAttrs(tenant, execution, correlation string) []slog.Attr {
 	return attrs
 }
 
-// Err is an error of a line.
+// Err is the attribute of an error.
 func Err(err error) slog.Attr { return slog.Any(Error, err) }
 
-// PanicAttrs is a panic of ours, and where it was.
+// PanicAttrs are the attributes of a panic in our own code.
 func PanicAttrs(cause any, stack []byte) []slog.Attr {
 	return []slog.Attr{slog.String(Panic, fmt.Sprint(cause)), slog.String(Stack, string(stack))}
 }
 
-// BlockPanicAttrs is a panic of code that is not ours, such as a block's: what it says may be
-// anything, so that only its type is told, unless the language itself says it.
+// BlockPanicAttrs are the attributes of a panic in a block's code. Its value may hold anything,
+// so only its type is logged, except for a runtime error of Go.
 func BlockPanicAttrs(cause any, stack []byte) []slog.Attr {
 	what := fmt.Sprintf("%T", cause)
 	if err, is := cause.(runtime.Error); is {

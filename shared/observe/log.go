@@ -1,3 +1,14 @@
+// Package observe makes logs and trace spans. Both use the same names for the same things,
+// and leave out the same secrets.
+//
+//   - fields.go has the names, [Fields], which docs/observability.md lists.
+//   - log.go has [NewLog], the only place that makes a logger. It adds to each record what
+//     its context knows, such as the invocation and the trace.
+//   - redact.go decides what is left out of a log, by its key, its type or its form.
+//   - span.go has [Tracer], through which the engine and the worker start spans without
+//     knowing the exporter. [NoopTracer] starts none.
+//
+// Every package may import it. It imports only the standard library.
 package observe
 
 import (
@@ -6,20 +17,20 @@ import (
 	"log/slog"
 )
 
-// Options are what a log is made by. The zero value of each but W means none.
+// Options configure a log. Every field but Writer may be zero.
 type Options struct {
 	Writer     io.Writer
 	Level      slog.Level
 	Component  string
-	RedactKeys []string // keys beside those that are never told
+	RedactKeys []string // further keys whose values are left out, in addition to SecretKeys
 
-	// ContextAttrs gives what a context knows of the work that is being done.
+	// ContextAttrs returns the attributes that a context adds to each record.
 	ContextAttrs func(context.Context) []slog.Attr
 }
 
-// NewLog makes a log: a line of JSON for each record, which begins with what the
-// component and the context are, and in which nothing stands that [Options.Redact]
-// or this package keep out.
+// NewLog makes a log that writes a line of JSON for each record. A line has the component and
+// the attributes of the context. Secrets are redacted, as are the values of
+// [Options.RedactKeys].
 func NewLog(o Options) *slog.Logger {
 	redactor := newRedactor(o.RedactKeys)
 	var h slog.Handler = slog.NewJSONHandler(o.Writer, &slog.HandlerOptions{Level: o.Level, ReplaceAttr: redactor.replace})
@@ -32,7 +43,7 @@ func NewLog(o Options) *slog.Logger {
 	return slog.New(h)
 }
 
-// contextHandler adds what the context knows to each record.
+// contextHandler adds the attributes of the context to each record.
 type contextHandler struct {
 	slog.Handler
 	contextAttrs func(context.Context) []slog.Attr
@@ -40,7 +51,7 @@ type contextHandler struct {
 
 func (h *contextHandler) Handle(ctx context.Context, r slog.Record) error {
 	if attrs := h.contextAttrs(ctx); len(attrs) > 0 {
-		r = r.Clone() // other handlers may hold it
+		r = r.Clone() // other handlers may keep the record
 		r.AddAttrs(attrs...)
 	}
 	return h.Handler.Handle(ctx, r)

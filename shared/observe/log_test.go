@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -17,9 +18,10 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
+// invocation is the context key of the request id.
 type invocation struct{}
 
-// newLog makes a log that knows an invocation, and what it has written.
+// newLog makes a log that adds the request id of its context, and the buffer it writes to.
 func newLog(redact ...string) (*slog.Logger, *bytes.Buffer) {
 	var b bytes.Buffer
 	return observe.NewLog(observe.Options{Writer: &b, Component: "c", RedactKeys: redact, ContextAttrs: func(ctx context.Context) []slog.Attr {
@@ -30,14 +32,14 @@ func newLog(redact ...string) (*slog.Logger, *bytes.Buffer) {
 	}}), &b
 }
 
-// A line begins with when, how bad and what, as Lambda reads them, and holds what its
-// context knows; other contexts' lines do not.
+// A line has its time, level and message in the form that Lambda reads, and the attributes of
+// its own context only.
 func TestNewLog_WritesContextAttributes(t *testing.T) {
 	log, b := newLog()
 	log = log.With(observe.ExecutionID, "x1")
-	log.WarnContext(context.WithValue(t.Context(), invocation{}, "r1"), "moved", observe.Attempt, 2, "took", time.Second)
+	log.WarnContext(context.WithValue(t.Context(), invocation{}, "r1"), "changed", observe.Attempt, 2, "took", time.Second)
 	log.InfoContext(t.Context(), "again", observe.Err(nil))
-	log.Debug("nobody wants to know")
+	log.Debug("below the level")
 	lines := bytes.Split(bytes.TrimSpace(b.Bytes()), []byte("\n"))
 	if len(lines) != 2 {
 		t.Fatalf("wrote %s", b)
@@ -50,7 +52,7 @@ func TestNewLog_WritesContextAttributes(t *testing.T) {
 		t.Error(err)
 	}
 	delete(first, "timestamp")
-	want := map[string]any{"level": "WARN", "message": "moved", "component": "c", "executionId": "x1", "requestId": "r1", "attempt": 2.0, "took": 1e9}
+	want := map[string]any{"level": "WARN", "message": "changed", "component": "c", "executionId": "x1", "requestId": "r1", "attempt": 2.0, "took": 1e9}
 	if fmt.Sprint(first) != fmt.Sprint(want) {
 		t.Errorf("wrote %v, want %v", first, want)
 	}
@@ -61,8 +63,8 @@ func TestNewLog_WritesContextAttributes(t *testing.T) {
 
 const secretValue = "hunter2"
 
-// What is secret by its key, its kind or its form never stands in a line, however
-// deep it is.
+// A secret never appears in a line, whether its key, its type or its form marks it, and
+// however deep it is nested.
 func TestNewLog_RedactsSecrets(t *testing.T) {
 	address, err := url.Parse("https://ann:" + secretValue + "@host/path?key=" + secretValue)
 	if err != nil {
@@ -70,41 +72,41 @@ func TestNewLog_RedactsSecrets(t *testing.T) {
 	}
 	invalid := workflow.Errorf(workflow.CodeInvalid, "the value %s is wrong", secretValue)
 	for name, a := range map[string]slog.Attr{
-		"a key":                     slog.String("parameters", secretValue),
-		"a key as a header has it":  slog.String("X-Amz-Security-Token", secretValue),
-		"a key in a group":          slog.Group("job", slog.String("result", secretValue)),
-		"a group":                   slog.Group("headers", slog.String("x-custom", secretValue)),
-		"a number under a key":      slog.Any("attributes", []int{4}),
-		"a key of one's own":        slog.String("serial-number", secretValue),
-		"a map":                     slog.Any("about", map[string]string{"x": secretValue}),
-		"a struct":                  slog.Any("about", struct{ X string }{secretValue}),
-		"raw JSON":                  slog.Any("about", json.RawMessage(`"`+secretValue+`"`)),
-		"bytes":                     slog.Any("about", []byte(secretValue)),
-		"texts":                     slog.Any("about", []string{"ok", "Bearer " + secretValue}),
-		"an address":                slog.Any("at", address),
-		"an address in a text":      slog.String("at", "cannot call https://ann:"+secretValue+"@host:1/path?key="+secretValue+"&x=1#"+secretValue+": refused"),
-		"only a user":               slog.String("at", "amqp://"+secretValue+"@host/"),
-		"a bearer's token":          slog.String("why", "sent bearer "+secretValue+", refused"),
-		"basic credentials":         slog.String("why", "Basic aHVudGVyMg"+secretValue),
-		"a header in a text":        slog.String("why", `{"Authorization": "`+secretValue+` and more"}`),
-		"a header, shouted":         slog.String("why", `AUTHORIZATION: `+secretValue),
-		"a key with a front":        slog.String("clientSecret", secretValue),
-		"a header of somebody's":    slog.String("X-Auth-Token", secretValue),
-		"with an underscore":        slog.String("refresh_token", secretValue),
-		"a key of a key":            slog.String("privateKey", secretValue),
-		"a pass phrase":             slog.String("DB_PASSPHRASE", secretValue),
-		"a token, shouted":          slog.String("why", "BEARER "+secretValue),
-		"a password in a text":      slog.String("why", "cannot log in with user=a password="+secretValue+"; gave up"),
-		"a field in a text":         slog.String("why", `got {"apiKey":"`+secretValue+`","n":1}`),
-		"a field with a space":      slog.String("why", `{"client_secret": "`+secretValue+` and more"}`),
-		"a header of a key":         slog.String("why", "X-Api-Key: "+secretValue),
-		"a query without a host":    slog.String("why", "GET /cb?token="+secretValue+"&x=1 refused"),
-		"an error":                  observe.Err(errors.New(`Post "https://h/x?token=` + secretValue + `": EOF`)),
-		"an error of what was sent": observe.Err(invalid),
-		"one that is wrapped":       observe.Err(fmt.Errorf("look: %w", invalid)),
-		"one among others":          observe.Err(fmt.Errorf("all: %w", errors.Join(errors.New("a"), invalid))),
-		"one behind an own code":    observe.Err(&workflow.Error{Code: workflow.CodeInternal, Message: "m", Cause: invalid}),
-		"a value of its own":        slog.Any("about", valuer{}),
+		"a key":                         slog.String("parameters", secretValue),
+		"a key in the form of a header": slog.String("X-Amz-Security-Token", secretValue),
+		"a key in a group":              slog.Group("job", slog.String("result", secretValue)),
+		"a group":                       slog.Group("headers", slog.String("x-custom", secretValue)),
+		"a number under a key":          slog.Any("attributes", []int{4}),
+		"a configured key":              slog.String("serial-number", secretValue),
+		"a map":                         slog.Any("about", map[string]string{"x": secretValue}),
+		"a struct":                      slog.Any("about", struct{ X string }{secretValue}),
+		"raw JSON":                      slog.Any("about", json.RawMessage(`"`+secretValue+`"`)),
+		"bytes":                         slog.Any("about", []byte(secretValue)),
+		"a list of texts":               slog.Any("about", []string{"ok", "Bearer " + secretValue}),
+		"a URL":                         slog.Any("at", address),
+		"a URL in a text":               slog.String("at", "cannot call https://ann:"+secretValue+"@host:1/path?key="+secretValue+"&x=1#"+secretValue+": refused"),
+		"a URL with only a user":        slog.String("at", "amqp://"+secretValue+"@host/"),
+		"a bearer token":                slog.String("why", "sent bearer "+secretValue+", refused"),
+		"basic credentials":             slog.String("why", "Basic aHVudGVyMg"+secretValue),
+		"a header in a text":            slog.String("why", `{"Authorization": "`+secretValue+` and more"}`),
+		"a header in upper case":        slog.String("why", `AUTHORIZATION: `+secretValue),
+		"a suffix in camel case":        slog.String("clientSecret", secretValue),
+		"a custom header":               slog.String("X-Auth-Token", secretValue),
+		"a suffix in snake case":        slog.String("refresh_token", secretValue),
+		"a private key":                 slog.String("privateKey", secretValue),
+		"a passphrase":                  slog.String("DB_PASSPHRASE", secretValue),
+		"a bearer token in upper case":  slog.String("why", "BEARER "+secretValue),
+		"a password in a text":          slog.String("why", "cannot log in with user=a password="+secretValue+"; gave up"),
+		"a field in a text":             slog.String("why", `got {"apiKey":"`+secretValue+`","n":1}`),
+		"a field with spaces":           slog.String("why", `{"client_secret": "`+secretValue+` and more"}`),
+		"a header with an API key":      slog.String("why", "X-Api-Key: "+secretValue),
+		"a query without host":          slog.String("why", "GET /cb?token="+secretValue+"&x=1 refused"),
+		"an error":                      observe.Err(errors.New(`Post "https://h/x?token=` + secretValue + `": EOF`)),
+		"a sensitive error":             observe.Err(invalid),
+		"a wrapped sensitive error":     observe.Err(fmt.Errorf("advance: %w", invalid)),
+		"a joined sensitive error":      observe.Err(fmt.Errorf("all: %w", errors.Join(errors.New("a"), invalid))),
+		"a sensitive cause":             observe.Err(&workflow.Error{Code: workflow.CodeInternal, Message: "m", Cause: invalid}),
+		"a LogValuer":                   slog.Any("about", valuer{}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			log, b := newLog("serialNumber")
@@ -127,7 +129,7 @@ type valuer struct{}
 
 func (valuer) LogValue() slog.Value { return slog.StringValue("Bearer " + secretValue) }
 
-// What is not secret stays as it is.
+// Ordinary text is not changed.
 func TestRedactText_KeepsOrdinaryText(t *testing.T) {
 	for _, text := range []string{
 		"https://host:443/a/b", "arn:aws:iam::123456789012:user/ann", "device/sw-1", "basic upgrade", "IAM", "MAIN", "0199-eyJ", "authorization failed",
@@ -137,11 +139,11 @@ func TestRedactText_KeepsOrdinaryText(t *testing.T) {
 			t.Errorf("%q became %q", text, got)
 		}
 	}
-	internal := workflow.Errorf(workflow.CodeUnavailable, "the table does not answer: %w", errors.New("timeout"))
+	internal := workflow.Errorf(workflow.CodeUnavailable, "the table does not respond: %w", errors.New("timeout"))
 	log, b := newLog()
 	log.Info("m", observe.Err(internal), "at", slog.LevelInfo, "n", []int{1}, "s", []string{"a"}, slog.Group("g", slog.Time("when", time.UnixMilli(0).UTC())))
 	for _, want := range []string{
-		`"error":"unavailable: the table does not answer: timeout`, `"at":"INFO"`, `"n":[1]`, `"s":["a"]`, `"g":{"when":"1970-01-01T00:00:00Z"}`,
+		`"error":"unavailable: the table does not respond: timeout`, `"at":"INFO"`, `"n":[1]`, `"s":["a"]`, `"g":{"when":"1970-01-01T00:00:00Z"}`,
 	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %s in %s", want, b)
@@ -152,13 +154,49 @@ func TestRedactText_KeepsOrdinaryText(t *testing.T) {
 	}
 }
 
-// Every name is told once.
+// Every field has a unique name and a meaning.
 func TestFields_AreUniqueAndDescribed(t *testing.T) {
 	var names []string
 	for _, f := range observe.Fields {
 		if f.Meaning == "" || slices.Contains(names, f.Name) {
-			t.Errorf("%q says %q", f.Name, f.Meaning)
+			t.Errorf("field %q is duplicate or has no meaning: %q", f.Name, f.Meaning)
 		}
 		names = append(names, f.Name)
+	}
+}
+
+// textBetween is the text between two marks, which must both exist.
+func textBetween(t *testing.T, text, from, to string) string {
+	t.Helper()
+	_, rest, started := strings.Cut(text, from)
+	part, _, ended := strings.Cut(rest, to)
+	if !started || !ended {
+		t.Fatalf("nothing between %q and %q", from, to)
+	}
+	return strings.TrimSpace(part)
+}
+
+// The page lists exactly the fields, secret keys and secret suffixes of this package.
+func TestObservabilityPage_ListsFieldsAndSecrets(t *testing.T) {
+	page, err := os.ReadFile("../../docs/observability.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows, keys []string
+	for _, f := range observe.Fields {
+		rows = append(rows, "| `"+f.Name+"` | "+f.Meaning+" |")
+	}
+	for _, k := range observe.SecretKeys {
+		keys = append(keys, "`"+k+"`")
+	}
+	if got := textBetween(t, string(page), "| field | meaning |\n| --- | --- |\n", "\n\n"); got != strings.Join(rows, "\n") {
+		t.Errorf("the page has\n%s\nwant\n%s", got, strings.Join(rows, "\n"))
+	}
+	if got := textBetween(t, string(page), "<!-- keys -->", "<!-- end -->"); got != strings.Join(keys, ", ") {
+		t.Errorf("the page has\n%s\nwant\n%s", got, strings.Join(keys, ", "))
+	}
+	suffixes := "`" + strings.Join(observe.SecretSuffixes, "`, `") + "`"
+	if got := textBetween(t, string(page), "<!-- ends -->", "<!-- end of ends -->"); got != suffixes {
+		t.Errorf("the page has\n%s\nwant\n%s", got, suffixes)
 	}
 }

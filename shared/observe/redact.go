@@ -10,37 +10,36 @@ import (
 	"time"
 )
 
-// Redacted stands in a log in place of what is kept out of it.
+// Redacted replaces what is left out of a log.
 const Redacted = "REDACTED"
 
-// SecretKeys are the keys whose values are kept out of every log, whatever they are:
-// what runs are about, and what lets somebody in. Case, hyphens and underscores of a
-// key do not count.
+// SecretKeys are the keys whose values are left out of every log, whatever their type: data
+// of executions, and credentials. Case, hyphens and underscores in a key are ignored.
 var SecretKeys = []string{
 	"parameters", "attributes", "result", "results", "input", "output", "body", "payload", "details", "updates", "variables", "labels",
 	"authorization", "proxyAuthorization", "cookie", "setCookie", "header", "headers", "password", "secret", "token", "sessionToken", "apiKey",
 	"xApiKey", "accessKey", "accessKeyId", "secretAccessKey", "xAmzSecurityToken", "credentials", "signature", "query", "config", "environment",
 }
 
-// SecretSuffixes are the ends of further keys of that kind: clientSecret, X-Auth-Token.
+// SecretSuffixes are the suffixes of further such keys: clientSecret, X-Auth-Token.
 var SecretSuffixes = []string{
 	"authorization", "cookie", "password", "passphrase", "secret", "token", "credential", "credentials", "signature",
 	"apiKey", "accessKey", "privateKey", "secretKey", "signingKey",
 }
 
-// SensitiveError is an error that may speak of what somebody has written or sent. Of it, and
-// of whatever holds it, a log says the word alone.
+// SensitiveError is an error whose text may quote user input. If sensitive is true, a log has
+// only the code, also for an error that wraps it.
 type SensitiveError interface {
 	error
-	Sensitive() (word string, is bool)
+	Sensitive() (code string, sensitive bool)
 }
 
-// redactor is what a log is kept free of.
+// redactor redacts the attributes of a log.
 type redactor struct{ keys map[string]bool }
 
-func newRedactor(more []string) *redactor {
+func newRedactor(extraKeys []string) *redactor {
 	r := &redactor{map[string]bool{}}
-	for _, keys := range [][]string{SecretKeys, more} {
+	for _, keys := range [][]string{SecretKeys, extraKeys} {
 		for _, k := range keys {
 			r.keys[normalizeKey(k)] = true
 		}
@@ -48,12 +47,13 @@ func newRedactor(more []string) *redactor {
 	return r
 }
 
-// isSecret reports whether a key's value is kept out.
+// isSecret reports whether the value of a key is left out.
 func (r *redactor) isSecret(key string) bool {
 	key = normalizeKey(key)
-	return r.keys[key] || slices.ContainsFunc(SecretSuffixes, func(end string) bool { return strings.HasSuffix(key, strings.ToLower(end)) })
+	return r.keys[key] || slices.ContainsFunc(SecretSuffixes, func(suffix string) bool { return strings.HasSuffix(key, strings.ToLower(suffix)) })
 }
 
+// normalizeKey removes hyphens and underscores, and makes the key lower case.
 func normalizeKey(key string) string {
 	return strings.Map(func(c rune) rune {
 		if c == '-' || c == '_' {
@@ -63,7 +63,7 @@ func normalizeKey(key string) string {
 	}, strings.ToLower(key))
 }
 
-// replace is what slog's handler asks of every attribute.
+// replace is the ReplaceAttr function of slog's handler.
 func (r *redactor) replace(groups []string, a slog.Attr) slog.Attr {
 	if len(groups) == 0 {
 		switch a.Key {
@@ -95,15 +95,14 @@ func (r *redactor) replace(groups []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// safeValue is what may be said of a value of any type. Of one that does not say itself
-// what it is, such as a struct or a map, nothing may be: it would be written with all
-// that it holds.
+// safeValue is a value without secrets. A struct, a map or another type without a String
+// method is redacted as a whole, since it would be written with all its contents.
 func safeValue(v any) any {
 	switch v := v.(type) {
 	case nil:
 		return nil
 	case error:
-		return errorText(v)
+		return ErrorText(v)
 	case []string:
 		clean := make([]string, len(v))
 		for i, s := range v {
@@ -120,25 +119,25 @@ func safeValue(v any) any {
 	return Redacted
 }
 
-// errorText is what a log says of an error.
-func errorText(err error) string {
-	if word, is := sensitiveCode(err); is {
-		return word + ": " + Redacted
+// ErrorText is the text of an error without secrets: only its code if it is a SensitiveError.
+func ErrorText(err error) string {
+	if code, sensitive := sensitiveCode(err); sensitive {
+		return code + ": " + Redacted
 	}
 	return RedactText(err.Error())
 }
 
-// sensitiveCode looks for an error that is, in all that err holds, and finds its word, or
-// that of one that holds it.
-func sensitiveCode(err error) (code string, is bool) {
-	p, known := err.(SensitiveError) //nolint:errorlint // each error of the tree is looked at by itself
-	if known {
-		if code, is = p.Sensitive(); is {
+// sensitiveCode reports whether err or an error that it wraps is sensitive. code is that of the
+// outermost error that has one.
+func sensitiveCode(err error) (code string, sensitive bool) {
+	s, ok := err.(SensitiveError) //nolint:errorlint // each error of the tree is checked by itself
+	if ok {
+		if code, sensitive = s.Sensitive(); sensitive {
 			return code, true
 		}
 	}
 	var wrapped []error
-	switch err := err.(type) { //nolint:errorlint // the same
+	switch err := err.(type) { //nolint:errorlint // each error of the tree is checked by itself
 	case interface{ Unwrap() error }:
 		wrapped = []error{err.Unwrap()}
 	case interface{ Unwrap() []error }:
@@ -148,7 +147,7 @@ func sensitiveCode(err error) (code string, is bool) {
 		if e == nil {
 			continue
 		}
-		if inner, is := sensitiveCode(e); is {
+		if inner, sensitive := sensitiveCode(e); sensitive {
 			if code == "" {
 				code = inner
 			}
@@ -158,11 +157,11 @@ func sensitiveCode(err error) (code string, is bool) {
 	return code, false
 }
 
-// secretNamePattern is how what is secret is called in a text, in front of : or =.
+// secretNamePattern matches the name of a secret in a text, before : or =.
 const secretNamePattern = `[a-z0-9_-]*(?:cookie|password|passphrase|secret|token|credentials?|signature|(?:api|access|private|secret|signing)[-_]?key)`
 
-// The forms of what nobody may read, wherever it stands in a text. Each is looked for
-// only where one of its marks is, in whatever case, since nearly no text has one.
+// secretPatterns match secrets anywhere in a text. An expression is tried only if the text has
+// one of its marks, in any case, since most texts have none.
 var secretPatterns = []struct {
 	marks []string
 	re    *regexp.Regexp
@@ -181,13 +180,13 @@ var secretPatterns = []struct {
 	{[]string{"akia", "asia"}, regexp.MustCompile(`\bA(KIA|SIA)[A-Z0-9]{16}\b`), Redacted},
 }
 
-// RedactText is a text without what has the form of a secret: the user and the query of an
-// address, tokens, credentials, and what stands behind the name of one.
+// RedactText removes everything that looks like a secret: the user and the query of a URL,
+// tokens, credentials, and the value after the name of a secret.
 func RedactText(s string) string {
 	lower := strings.ToLower(s)
-	for _, f := range secretPatterns {
-		if slices.ContainsFunc(f.marks, func(mark string) bool { return strings.Contains(lower, mark) }) {
-			s = f.re.ReplaceAllString(s, f.with)
+	for _, p := range secretPatterns {
+		if slices.ContainsFunc(p.marks, func(mark string) bool { return strings.Contains(lower, mark) }) {
+			s = p.re.ReplaceAllString(s, p.with)
 		}
 	}
 	return s

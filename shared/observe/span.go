@@ -5,29 +5,26 @@ import (
 	"log/slog"
 )
 
-// Tracer begins spans. Both ends of a span may be in different processes from those
-// of the spans around it: a parent is named by its traceparent, as W3C Trace Context
-// writes it.
+// Tracer starts spans. The parent of a span may be in another process: it is named by its
+// traceparent, in the form of W3C Trace Context.
 type Tracer interface {
-	// Start begins a span, with what it is about. It is part of the parent named, or of
-	// the span that the context holds if none is. The context that it returns holds the
-	// new one. end has to be called once.
+	// Start starts a span. Its parent is s.Parent, or else the span in ctx. The returned
+	// context has the new span. Call end exactly once.
 	Start(ctx context.Context, s SpanConfig) (in context.Context, end EndFunc)
 
-	// Traceparent is the traceparent of the span that the context holds, "" where no spans are
-	// taken.
+	// Traceparent is the traceparent of the span in ctx, "" if traces are off.
 	Traceparent(ctx context.Context) string
 }
 
-// SpanConfig is what is known of a span when it begins.
+// SpanConfig is what is known about a span when it starts.
 type SpanConfig struct {
 	Name   string
-	Parent string // traceparent; "" for what the context holds
+	Parent string // traceparent; "" means the span in the context
 	Kind   SpanKind
 	Attrs  []slog.Attr
 }
 
-// SpanKind is which side of a call or a message a span is on.
+// SpanKind is the side of a call or message that a span is on.
 type SpanKind int
 
 // The kinds; the zero value is work within a process.
@@ -38,30 +35,27 @@ const (
 	Client
 )
 
-// EndFunc ends a span, with what has become known of it. An error makes it a failed one;
-// its text is treated as it is in a log.
-type EndFunc func(err error, about ...slog.Attr)
+// EndFunc ends a span and adds attributes. An error marks the span as failed; its text is
+// redacted as in a log.
+type EndFunc func(err error, attrs ...slog.Attr)
 
-// NoopTracer takes no spans.
+// NoopTracer starts no spans.
 type NoopTracer struct{}
 
-// Start begins nothing.
+// Start returns the context unchanged.
 func (NoopTracer) Start(ctx context.Context, _ SpanConfig) (in context.Context, end EndFunc) {
 	return ctx, noopEnd
 }
 
-// Traceparent is nowhere.
+// Traceparent is always empty.
 func (NoopTracer) Traceparent(context.Context) string { return "" }
 
 func noopEnd(error, ...slog.Attr) {}
 
-// OrNoop is a tracer, or Off if there is none.
+// OrNoop is t, or a NoopTracer if t is nil.
 func OrNoop(t Tracer) Tracer {
 	if t == nil {
 		return NoopTracer{}
 	}
 	return t
 }
-
-// ErrorText is the text of an error as it may be told.
-func ErrorText(err error) string { return errorText(err) }
