@@ -12,31 +12,40 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// Block is a function block with typed parameters P and result R. Execute is
-// required; Rollback makes it reversible, Acquire lets runs ask it for their
-// entities.
+// Block declares a function block with parameters of type P and a result of type R.
+// Both travel as JSON: parameters with a field that P does not have are refused, so
+// that a misspelt parameter is not ignored.
+//
+// Name, Version and Execute are required. A block with Rollback is reversible. A
+// block with Acquire can find the entities of an execution.
 type Block[P, R any] struct {
 	Name        string // package/name
-	Version     string // 1.2.3
+	Version     string // exact, such as 1.2.3
 	Description string
-	RunOn       string // entity type or "global"; empty accepts both
-	Pool        string // the worker's if empty
+	RunOn       string // an entity type, or "global"; empty accepts both
+	Pool        string // empty: the worker's pool
 
 	Pure         bool // changes nothing: may run any number of times, and is never rolled back
-	Idempotent   bool // may run again with the same effect
-	UndoHarmless bool // Rollback is harmless where Execute has done nothing
+	Idempotent   bool // running it again for the same attempt has the same effect
+	UndoHarmless bool // Rollback does no harm if Execute has done nothing
 
-	Timeout         time.Duration // of one attempt; 30s if zero
-	ParameterSchema json.RawMessage
-	ResultSchema    json.RawMessage
+	Timeout         time.Duration   // of one attempt; 30s if zero
+	ParameterSchema json.RawMessage // JSON Schema of P; empty accepts everything
+	ResultSchema    json.RawMessage // JSON Schema of R; empty accepts everything
 
-	Execute  func(ctx context.Context, job *Job, p P) (R, error)
-	Acquire  func(ctx context.Context, job *Job, p P) ([]workflow.EntityKey, error) // finds entities for a run; changes nothing
-	Rollback func(ctx context.Context, job *Job, p P, result *R) error              // result is nil if the job has left none
+	// Execute does the work. Its result is kept for later steps and for Rollback.
+	Execute func(ctx context.Context, job *Job, p P) (R, error)
+
+	// Acquire finds entities for an execution. It must not change anything.
+	Acquire func(ctx context.Context, job *Job, p P) ([]workflow.EntityKey, error)
+
+	// Rollback undoes Execute. result is what Execute returned, or nil if the job has
+	// left no result.
+	Rollback func(ctx context.Context, job *Job, p P, result *R) error
 }
 
-// Register offers a block. It panics on a block that could never be registered: that
-// is a mistake in the program, seen when it starts.
+// Register adds a block to a worker. It panics if the block can never be registered
+// with the service: that is a programming error, best seen when the program starts.
 func Register[P, R any](w *Worker, b Block[P, R]) {
 	ref, err := workflow.ParseRef(b.Name + ":" + b.Version)
 	if err != nil || !ref.Exact() {
@@ -46,11 +55,11 @@ func Register[P, R any](w *Worker, b Block[P, R]) {
 		panic(fmt.Sprintf("worker: block %s needs Execute, and no Rollback if it is pure", ref))
 	}
 	if _, duplicate := w.blocks[ref.String()]; duplicate {
-		panic(fmt.Sprintf("worker: block %s is added twice", ref))
+		panic(fmt.Sprintf("worker: block %s is registered twice", ref))
 	}
 	pool := b.Pool
 	if pool == "" {
-		pool = w.Pool
+		pool = w.opts.Pool
 	}
 	w.blocks[ref.String()] = registeredBlock{
 		block: workflow.Block{
@@ -63,22 +72,25 @@ func Register[P, R any](w *Worker, b Block[P, R]) {
 	}
 }
 
-// run adapts a typed block to what the protocol calls.
+// jobHandler runs one job.
+type jobHandler func(ctx context.Context, job *Job) JobResult
+
+// run adapts the typed block to a jobHandler.
 func (b Block[P, R]) run(ctx context.Context, job *Job) JobResult {
-	// A block relies on the entity that it says it runs on. An acquire has none yet.
+	// A block relies on the entity type it declares. An acquire has no entity yet.
 	if job.Operation != workflow.JobAcquire {
 		switch {
 		case b.RunOn != "" && b.RunOn != workflow.RunOnGlobal && job.Entity == nil:
-			return failureResult(Terminal("RUN_ON", fmt.Errorf("block %s runs on %s, and was called without an entity", b.Name, b.RunOn)))
+			return failureResult(Terminal("RUN_ON", fmt.Errorf("block %s runs on %s but was called without an entity", b.Name, b.RunOn)))
 		case b.RunOn == workflow.RunOnGlobal && job.Entity != nil:
-			return failureResult(Terminal("RUN_ON", fmt.Errorf("block %s runs once for a run, and was called for %s", b.Name, job.Entity)))
+			return failureResult(Terminal("RUN_ON", fmt.Errorf("block %s runs once per step run but was called for %s", b.Name, job.Entity)))
 		case b.RunOn != "" && job.Entity != nil && job.Entity.Type != b.RunOn:
-			return failureResult(Terminal("RUN_ON", fmt.Errorf("block %s runs on %s, and was called for %s", b.Name, b.RunOn, job.Entity)))
+			return failureResult(Terminal("RUN_ON", fmt.Errorf("block %s runs on %s but was called for %s", b.Name, b.RunOn, job.Entity)))
 		}
 	}
 	var p P
 	if err := decodeStrict(job.Parameters, &p); err != nil {
-		return failureResult(Terminal("PARAMETERS", fmt.Errorf("the parameters do not fit: %w", err)))
+		return failureResult(Terminal("PARAMETERS", fmt.Errorf("invalid parameters: %w", err)))
 	}
 	if job.Operation == workflow.JobRollback {
 		if b.Rollback == nil {
@@ -88,7 +100,7 @@ func (b Block[P, R]) run(ctx context.Context, job *Job) JobResult {
 		if len(job.Result) > 0 && string(job.Result) != "null" {
 			result = new(R)
 			if err := json.Unmarshal(job.Result, result); err != nil {
-				return failureResult(Terminal("RESULT", fmt.Errorf("the result to undo does not fit: %w", err)))
+				return failureResult(Terminal("RESULT", fmt.Errorf("cannot decode the result to undo: %w", err)))
 			}
 		}
 		if err := b.Rollback(ctx, job, p, result); err != nil {
@@ -112,13 +124,13 @@ func (b Block[P, R]) run(ctx context.Context, job *Job) JobResult {
 	}
 	raw, err := json.Marshal(r)
 	if err != nil {
-		return failureResult(Terminal("RESULT", fmt.Errorf("the result has no JSON form: %w", err)))
+		return failureResult(Terminal("RESULT", fmt.Errorf("cannot encode the result as JSON: %w", err)))
 	}
 	return job.successResult(raw)
 }
 
-// decodeStrict decodes parameters; a field that P does not have is refused, because a
-// misspelt parameter would otherwise be ignored.
+// decodeStrict decodes parameters and refuses unknown fields. Empty parameters are
+// the empty object.
 func decodeStrict(raw json.RawMessage, into any) error {
 	if len(raw) == 0 {
 		raw = json.RawMessage("{}")

@@ -25,7 +25,8 @@ type upgradeResult struct {
 	Now string `json:"now"`
 }
 
-// handleOne runs one job of a block and returns what its pack holds of it.
+// handleOne runs one job of a block and returns its record. change may change the
+// message.
 func handleOne(t *testing.T, b worker.Block[upgradeParameters, upgradeResult], in workflow.JobInput, change ...func(*workflow.PackMessage)) (workflow.JobRecord, *fixture) {
 	t.Helper()
 	r := newFixture(t)
@@ -51,13 +52,13 @@ func TestJob_CarriesMessageFields(t *testing.T) {
 	rec, r := handleOne(t, worker.Block[upgradeParameters, upgradeResult]{
 		Execute: func(ctx context.Context, job *worker.Job, p upgradeParameters) (upgradeResult, error) {
 			got = *job
-			var is struct {
+			var attributes struct {
 				Version string `json:"version"`
 			}
-			if err := job.DecodeAttributes(&is); err != nil {
+			if err := job.DecodeAttributes(&attributes); err != nil {
 				return upgradeResult{}, err
 			}
-			return upgradeResult{is.Version, p.Version}, errors.Join(job.SetAttribute("version", p.Version), job.RemoveAttribute("staged"))
+			return upgradeResult{attributes.Version, p.Version}, errors.Join(job.SetAttribute("version", p.Version), job.RemoveAttribute("staged"))
 		},
 	}, deviceInput)
 	if rec.Code != codeOK || rec.Outcome != sm.OutcomeOK || string(rec.Result) != `{"was":"1.0","now":"2.0"}` || rec.EndedAt.IsZero() {
@@ -100,12 +101,12 @@ func TestBlock_FailuresAreClassified(t *testing.T) {
 		"a retryable error": {func() (upgradeResult, error) { return upgradeResult{}, worker.Retryable("BUSY", errors.New("busy")) }, deviceInput, "BUSY", true},
 		"a terminal error":  {func() (upgradeResult, error) { return upgradeResult{}, worker.Terminal("GONE", errors.New("gone")) }, deviceInput, "GONE", false},
 		"a panic":           {func() (upgradeResult, error) { panic("no such slot") }, deviceInput, "PANIC", false},
-		"an ended goroutine": {func() (upgradeResult, error) {
+		"a call of Goexit": {func() (upgradeResult, error) {
 			runtime.Goexit()
 			return upgradeResult{}, nil
 		}, deviceInput, "PANIC", false},
-		"a result that is too large":  {func() (upgradeResult, error) { return upgradeResult{Was: strings.Repeat("x", 1<<20)}, nil }, deviceInput, "LIMIT", false},
-		"parameters of another type":  {nil, workflow.JobInput{Parameters: json.RawMessage(`{"version":2}`)}, "PARAMETERS", false},
+		"too large a result":          {func() (upgradeResult, error) { return upgradeResult{Was: strings.Repeat("x", 1<<20)}, nil }, deviceInput, "LIMIT", false},
+		"a parameter of another type": {nil, workflow.JobInput{Parameters: json.RawMessage(`{"version":2}`)}, "PARAMETERS", false},
 		"an unknown parameter":        {nil, workflow.JobInput{Parameters: json.RawMessage(`{"release":"2"}`)}, "PARAMETERS", false},
 		"an update without an entity": {nil, workflow.JobInput{}, "ERROR", true},
 	} {
@@ -122,7 +123,7 @@ func TestBlock_FailuresAreClassified(t *testing.T) {
 				t.Errorf("%s: %+v", rec.Code, rec.Failure)
 			}
 			if name == "a panic" && (!strings.Contains(r.logs.String(), "stack") || strings.Contains(rec.Failure.Message, ".go:")) {
-				t.Error("the stack belongs into the log, and nowhere else")
+				t.Error("the stack must be in the log and nowhere else")
 			}
 		})
 	}
@@ -130,15 +131,15 @@ func TestBlock_FailuresAreClassified(t *testing.T) {
 
 func TestRetryable_NilErrorStaysNil(t *testing.T) {
 	if worker.Retryable("A", nil) != nil || worker.Terminal("A", nil) != nil {
-		t.Error("an error without an error")
+		t.Error("want nil for a nil error")
 	}
 	cause := errors.New("cause")
 	if !errors.Is(worker.Terminal("A", cause), cause) {
-		t.Error("the cause is lost")
+		t.Error("errors.Is does not find the cause")
 	}
 }
 
-// R14: a block that this worker does not have.
+// R14: a job of a block that this worker does not have fails for good.
 func TestWorker_UnknownBlockFailsTerminally(t *testing.T) {
 	for _, change := range []func(*workflow.PackMessage){
 		func(m *workflow.PackMessage) { m.Work.Block = "fleet/upgrade:9.0.0" },
@@ -157,7 +158,7 @@ func TestWorker_UnknownBlockFailsTerminally(t *testing.T) {
 
 func TestBlock_RollbackReceivesResult(t *testing.T) {
 	execute := func(context.Context, *worker.Job, upgradeParameters) (upgradeResult, error) {
-		t.Error("executed")
+		t.Error("Execute is called for a rollback")
 		return upgradeResult{}, nil
 	}
 	undo := func(m *workflow.PackMessage) { m.Work.Kind = workflow.JobRollback }
@@ -182,7 +183,7 @@ func TestBlock_RollbackReceivesResult(t *testing.T) {
 		case rec.Code != codeOK || len(got) != 1:
 			t.Errorf("%q: %+v", result, rec)
 		case (got[0] == nil) != (len(result) < 5) || (got[0] != nil && got[0].Was != "1.0"):
-			t.Errorf("%q becomes %+v", result, got[0])
+			t.Errorf("%q is decoded as %+v", result, got[0])
 		}
 	}
 	b.Rollback = nil
@@ -191,14 +192,39 @@ func TestBlock_RollbackReceivesResult(t *testing.T) {
 	}
 }
 
+// A job runs only on the entity type that its block is registered for, so that the
+// block can rely on its entity.
+func TestBlock_RejectsOtherEntityTypes(t *testing.T) {
+	device, site := &workflow.EntityKey{Type: "device", ID: "a"}, &workflow.EntityKey{Type: "site", ID: "a"}
+	for _, c := range []struct {
+		runOn  string
+		entity *workflow.EntityKey
+		ok     bool
+	}{
+		{"device", device, true}, {"device", nil, false}, {"device", site, false},
+		{"global", nil, true}, {"global", device, false},
+		{"", nil, true}, {"", site, true},
+	} {
+		rec, _ := handleOne(t, worker.Block[upgradeParameters, upgradeResult]{
+			RunOn: c.runOn,
+			Execute: func(context.Context, *worker.Job, upgradeParameters) (upgradeResult, error) {
+				return upgradeResult{}, nil
+			},
+		}, workflow.JobInput{Entity: c.entity})
+		if (rec.Failure == nil) != c.ok || (rec.Failure != nil && (rec.Failure.Code != "RUN_ON" || rec.Failure.Retryable)) {
+			t.Errorf("RunOn %q for %v: %+v", c.runOn, c.entity, rec.Failure)
+		}
+	}
+}
+
 func TestRegister_DescribesAndValidatesBlocks(t *testing.T) {
 	w := worker.New(worker.Options{Pool: "fleet"})
-	run := func(context.Context, *worker.Job, upgradeParameters) (upgradeResult, error) {
+	execute := func(context.Context, *worker.Job, upgradeParameters) (upgradeResult, error) {
 		return upgradeResult{}, nil
 	}
-	undo := func(context.Context, *worker.Job, upgradeParameters, *upgradeResult) error { return nil }
-	worker.Register(w, worker.Block[upgradeParameters, upgradeResult]{Name: "b/two", Version: "1.0.0", Execute: run, Pure: true, RunOn: "global", Timeout: time.Minute})
-	worker.Register(w, worker.Block[upgradeParameters, upgradeResult]{Name: "a/one", Version: "2.1.0", Execute: run, Rollback: undo, Pool: "other",
+	rollback := func(context.Context, *worker.Job, upgradeParameters, *upgradeResult) error { return nil }
+	worker.Register(w, worker.Block[upgradeParameters, upgradeResult]{Name: "b/two", Version: "1.0.0", Execute: execute, Pure: true, RunOn: "global", Timeout: time.Minute})
+	worker.Register(w, worker.Block[upgradeParameters, upgradeResult]{Name: "a/one", Version: "2.1.0", Execute: execute, Rollback: rollback, Pool: "other",
 		UndoHarmless: true, ParameterSchema: json.RawMessage(`{"type":"object"}`)})
 	blocks := w.Blocks()
 	if len(blocks) != 2 || blocks[0].Ref().String() != "a/one:2.1.0" || !blocks[0].Reversible || !blocks[0].UndoHarmless || blocks[0].Pool != "other" ||
@@ -209,16 +235,16 @@ func TestRegister_DescribesAndValidatesBlocks(t *testing.T) {
 		t.Errorf("%+v", b)
 	}
 	for name, b := range map[string]worker.Block[upgradeParameters, upgradeResult]{
-		"no name":              {Version: "1.0.0", Execute: run},
-		"a range of versions":  {Name: "a/b", Version: "1", Execute: run},
-		"nothing to execute":   {Name: "a/b", Version: "1.0.0"},
-		"pure and reversible":  {Name: "a/b", Version: "1.0.0", Execute: run, Rollback: undo, Pure: true},
-		"the same block again": {Name: "b/two", Version: "1.0.0", Execute: run},
+		"no name":             {Version: "1.0.0", Execute: execute},
+		"a range of versions": {Name: "a/b", Version: "1", Execute: execute},
+		"no Execute":          {Name: "a/b", Version: "1.0.0"},
+		"pure with Rollback":  {Name: "a/b", Version: "1.0.0", Execute: execute, Rollback: rollback, Pure: true},
+		"registered twice":    {Name: "b/two", Version: "1.0.0", Execute: execute},
 	} {
 		func() {
 			defer func() {
 				if recover() == nil {
-					t.Errorf("%s is accepted", name)
+					t.Errorf("%s: want a panic", name)
 				}
 			}()
 			worker.Register(w, b)
@@ -226,8 +252,8 @@ func TestRegister_DescribesAndValidatesBlocks(t *testing.T) {
 	}
 }
 
-// Retries: what failed in a way that repeating can help is offered again, after
-// its pause, with all that the lane still needs.
+// Jobs that failed with a retryable error are sent again after the pause. The message
+// carries the rest of the lane's chain and its cost.
 func TestWorker_RetriesOnlyRetryableJobs(t *testing.T) {
 	r := newFixture(t)
 	fail := map[string]error{"d1": errors.New("again"), "d2": worker.Terminal("GONE", errors.New("gone"))}
@@ -239,7 +265,7 @@ func TestWorker_RetriesOnlyRetryableJobs(t *testing.T) {
 	r.mustHandle(w, m)
 	sent := r.sentPacks()
 	if len(sent) != 1 || len(r.doneSet().Done) != 0 || len(r.wakeups()) != 0 {
-		t.Fatalf("%d messages; the lane is not over", len(sent))
+		t.Fatalf("%d packs sent, want one retry and nothing else", len(sent))
 	}
 	next := sent[0]
 	if next.Key.Attempt != 2 || len(next.Jobs) != 1 || next.Jobs[0].Index != 1 || !next.Unsuccessful || len(next.Chain) != 1 ||
@@ -247,20 +273,20 @@ func TestWorker_RetriesOnlyRetryableJobs(t *testing.T) {
 		t.Errorf("%+v", next)
 	}
 	if next.Cost.TotalWriteUnits() != 4 {
-		t.Errorf("the attempt takes along %v writes", next.Cost.TotalWriteUnits())
+		t.Errorf("the next attempt carries a cost of %v writes, want 4", next.Cost.TotalWriteUnits())
 	}
 	if d, _, err := r.handle(w, next); err != nil || d.Done || d.RetryAfter != 15*time.Second {
-		t.Errorf("before its time: %+v %v", d, err)
+		t.Errorf("before NotBefore: %+v %v", d, err)
 	}
 	delete(fail, "d1")
 	r.Advance(15 * time.Second)
 	r.mustHandle(w, next)
-	// The attempt went well, but the lane has a job that was not tried again.
+	// The attempt succeeded, but the lane has a job that failed for good.
 	if set := r.doneSet(); !set.Done[0] || !set.Unsuccessful[0] || len(r.wakeups()) != 1 || set.Cost.TotalWriteUnits() != 4+2 {
 		t.Errorf("%+v", set)
 	}
 	if sent := r.sentPacks(); len(sent) != 1 || sent[0].Key != stepRun.Pack(2, 1) || len(sent[0].Chain) != 0 {
-		t.Errorf("the window moves on to %+v", sent)
+		t.Errorf("the next lane is %+v", sent)
 	}
 	ids := []string{}
 	for _, job := range r.started {
@@ -271,12 +297,12 @@ func TestWorker_RetriesOnlyRetryableJobs(t *testing.T) {
 	}
 }
 
-// A lane has updates if a job of any attempt that came to OK asks for some.
+// A lane has updates if a successful job of any attempt asks for some.
 func TestWorker_LaneRecordsRequestedUpdates(t *testing.T) {
-	for _, asks := range []string{"d0", "d1", ""} {
+	for _, updatingEntity := range []string{"d0", "d1", ""} {
 		r := newFixture(t)
 		r.blockFunc = func(_ context.Context, job *worker.Job) (map[string]int, error) {
-			if job.Entity.ID == asks || job.Attempt == 1 && job.Entity.ID == "d1" {
+			if job.Entity.ID == updatingEntity || job.Attempt == 1 && job.Entity.ID == "d1" {
 				if err := job.SetAttribute("version", "2.0"); err != nil {
 					t.Error(err)
 				}
@@ -290,17 +316,17 @@ func TestWorker_LaneRecordsRequestedUpdates(t *testing.T) {
 		m.Work.Retry = &workflow.Retry{MaxRetries: 1}
 		r.mustHandle(r.worker(), m)
 		next := r.sentPacks()
-		if len(next) != 1 || next[0].HasUpdates != (asks == "d0") {
-			t.Fatalf("%q asks: %+v", asks, next)
+		if len(next) != 1 || next[0].HasUpdates != (updatingEntity == "d0") {
+			t.Fatalf("update by %q: %+v", updatingEntity, next)
 		}
 		r.mustHandle(r.worker(), next[0])
-		if set := r.doneSet(); !set.Done[0] || set.Unsuccessful[0] || set.WithUpdates[0] != (asks != "") {
-			t.Errorf("%q asks: %+v", asks, set)
+		if set := r.doneSet(); !set.Done[0] || set.Unsuccessful[0] || set.WithUpdates[0] != (updatingEntity != "") {
+			t.Errorf("update by %q: %+v", updatingEntity, set)
 		}
 	}
 }
 
-// A chain that was cut: the engine is asked for the lane.
+// If the chain was cut off, the engine is asked for the next lane.
 func TestWorker_ReportsCutChain(t *testing.T) {
 	r := newFixture(t)
 	m := r.newMessage(pure, 0, 9, 1)
@@ -311,8 +337,8 @@ func TestWorker_ReportsCutChain(t *testing.T) {
 	}
 }
 
-// A run of one pack has no done set: the engine reads the pack, and the look
-// carries what its last write has cost.
+// A step run of one pack has no done set. The engine reads the pack, and the wake-up
+// carries the cost of its last write.
 func TestWorker_SingleLaneNeedsNoDoneSet(t *testing.T) {
 	for _, kind := range kinds {
 		r := newFixture(t)
@@ -330,21 +356,21 @@ func TestWorker_SingleLaneNeedsNoDoneSet(t *testing.T) {
 	}
 }
 
-// Writes on the good path: pure 1, repeatable 2, others one more for each job
-// after the first; and one for the done set.
+// Without faults a pure pack takes 1 write, an idempotent one 2, and any other 2 and
+// one more for each job after the first. The done set takes another.
 func TestWorker_WriteCountWithoutFaults(t *testing.T) {
 	for kind, want := range map[string]float64{pure: 1, idempotent: 2, nonIdempotent: 6} {
 		r := newFixture(t)
 		calls := r.CallCount()
 		r.mustHandle(r.worker(), r.newMessage(kind, 0, 2, 5))
 		if got := float64(r.CallCount() - calls - 1); got != want {
-			t.Errorf("%s: %v writes and one for the set, want %v", kind, got, want)
+			t.Errorf("%s: %v writes besides the done set, want %v", kind, got, want)
 		}
 	}
 }
 
-// Pure blocks that may take long are claimed, so that nobody takes their jobs for
-// jobs without a worker.
+// Packs of long pure jobs are claimed, so that the engine does not take the jobs for
+// jobs that no worker serves.
 func TestWorker_ClaimsLongPureJobs(t *testing.T) {
 	r := newFixture(t)
 	m := r.newMessage(pure, 0, 1, 1)

@@ -7,23 +7,24 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// maxClaimAttempts bounds how often one message judges a pack that changes under it.
+// maxClaimAttempts bounds how often one message tries to take over a pack that
+// others are changing.
 const maxClaimAttempts = 4
 
-// claim gets the pack for this worker, or finds it final. stop says that there is
-// nothing more to do with the message now, and d what to do with it.
+// claim claims the pack for this worker, or finds out that it is final. stop reports
+// that there is nothing more to do now; d is then the message's disposition.
 //
 // The lease counts from before the request. A claim whose reply was lost is
-// recognised by its nonce; a live claim is never adopted by the worker's name.
-// Pure jobs need no claim: their pack is written when they have ended.
-func (s *session) claim(ctx context.Context) (d sessionDisposition, stop bool, err error) {
-	t0 := s.config.Now()
+// recognised by its nonce. A valid claim is never adopted because it has the same
+// worker name. Pure jobs need no claim: their pack is written when they have ended.
+func (s *session) claim(ctx context.Context) (d Disposition, stop bool, err error) {
+	t0 := s.w.opts.Now()
 	if t0.After(s.m.NotAfter) {
 		return doneDisposition, true, nil
 	}
 	p := &workflow.Pack{
-		Key: s.m.Key, State: workflow.PackClaimed, Token: 1, Lease: t0.Add(s.config.LeaseDuration),
-		Nonce: s.config.NewNonce(), Worker: s.config.Name, ClaimedAt: t0, Jobs: s.newRecords(t0),
+		Key: s.m.Key, State: workflow.PackClaimed, Token: 1, Lease: t0.Add(s.w.opts.LeaseDuration),
+		Nonce: s.w.opts.NewNonce(), Worker: s.w.opts.Name, ClaimedAt: t0, Jobs: s.newRecords(t0),
 	}
 	if s.unclaimed {
 		s.adoptPack(p)
@@ -35,17 +36,17 @@ func (s *session) claim(ctx context.Context) (d sessionDisposition, stop bool, e
 	}
 	for try := 0; !ok; try++ {
 		if old == nil || try == maxClaimAttempts {
-			return retryDisposition(time.Second), true, nil // it changes faster than it can be judged
+			return retryDisposition(time.Second), true, nil // others keep changing it
 		}
-		now := s.config.Now()
-		switch workflow.EvaluateClaim(old, now, s.config.MaxClockSkew, s.config.MaxClaims) {
+		now := s.w.opts.Now()
+		switch workflow.EvaluateClaim(old, now, s.w.opts.MaxClockSkew, s.w.opts.MaxClaims) {
 		case workflow.ClaimFinal:
 			s.pack = old
 			return d, false, nil
 		case workflow.ClaimLeased:
-			return retryDisposition(old.Lease.Add(s.config.MaxClockSkew + time.Millisecond).Sub(now)), true, nil
+			return retryDisposition(old.Lease.Add(s.w.opts.MaxClockSkew + time.Millisecond).Sub(now)), true, nil
 		case workflow.ClaimLeftToEngine:
-			return doneDisposition, true, nil // the engine's alarm closes it
+			return doneDisposition, true, nil // the engine closes it when its timer fires
 		}
 		if now.After(s.m.NotAfter) {
 			return doneDisposition, true, nil
@@ -60,8 +61,9 @@ func (s *session) claim(ctx context.Context) (d sessionDisposition, stop bool, e
 	return d, false, nil
 }
 
-// newRecords are the records of a first claim. All jobs of a repeatable block count as
-// started; of another block only the first, which begins at once.
+// newRecords returns the job records of a first claim. All jobs of a repeatable
+// block, and all jobs that another program runs, count as started. Of any other
+// pack only the first job does; it starts at once.
 func (s *session) newRecords(now time.Time) []workflow.JobRecord {
 	records := make([]workflow.JobRecord, len(s.m.Jobs))
 	for i, j := range s.m.Jobs {
@@ -73,13 +75,13 @@ func (s *session) newRecords(now time.Time) []workflow.JobRecord {
 	return records
 }
 
-// takeoverPack is the pack under this worker's claim after another's has run out.
-// What was started of a repeatable block may run again; of another block it is
-// not known, and never runs again.
+// takeoverPack returns the pack under this worker's claim, after another worker's
+// lease has expired. Started jobs of a repeatable block may run again. Those of any
+// other block become UNKNOWN and never run again.
 func (s *session) takeoverPack(old *workflow.Pack, now time.Time) *workflow.Pack {
 	p := *old
 	p.Token++
-	p.Lease, p.Nonce, p.Worker, p.ClaimedAt = now.Add(s.config.LeaseDuration), s.config.NewNonce(), s.config.Name, now
+	p.Lease, p.Nonce, p.Worker, p.ClaimedAt = now.Add(s.w.opts.LeaseDuration), s.w.opts.NewNonce(), s.w.opts.Name, now
 	p.Jobs = append([]workflow.JobRecord(nil), old.Jobs...)
 	for i := range p.Jobs {
 		switch {
@@ -92,8 +94,8 @@ func (s *session) takeoverPack(old *workflow.Pack, now time.Time) *workflow.Pack
 	return &p
 }
 
-// adoptPack makes the pack this session's. A claim's own cost is written down with the
-// next write; what earlier holders have written down stays.
+// adoptPack makes p the session's pack. It adds the message's cost unless an earlier
+// claim has already written it.
 func (s *session) adoptPack(p *workflow.Pack) {
 	s.pack, s.leaseEnd, s.firstClaim, s.savedCount = p, p.Lease, p.Token == 1, countEnded(p.Jobs)
 	if p.Cost.IsZero() {

@@ -8,8 +8,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/worker"
 )
 
-// A block is a typed function with a name. This one may run again with the same
-// effect, and can be undone.
+// This block upgrades a device. It is idempotent, and Rollback undoes it.
 func ExampleRegister() {
 	type Parameters struct {
 		Target string `json:"target"`
@@ -17,7 +16,7 @@ func ExampleRegister() {
 	type Result struct {
 		Before string `json:"before"`
 	}
-	firmware := map[string]string{"sw-1": "1.0"} // stands for the devices
+	firmware := map[string]string{"sw-1": "1.0"} // stands in for the devices
 
 	w := worker.New(worker.Options{Name: "worker-1", Pool: "fleet"})
 	worker.Register(w, worker.Block[Parameters, Result]{
@@ -25,9 +24,9 @@ func ExampleRegister() {
 		Execute: func(_ context.Context, job *worker.Job, p Parameters) (Result, error) {
 			before, ok := firmware[job.Entity.ID]
 			if !ok {
-				return Result{}, worker.Terminal("NO_DEVICE", errors.New("there is no such device"))
+				return Result{}, worker.Terminal("NO_DEVICE", errors.New("no such device"))
 			}
-			firmware[job.Entity.ID] = p.Target // a real device is told job.Fence, too
+			firmware[job.Entity.ID] = p.Target // pass job.Fence to a real device
 			return Result{before}, job.SetAttribute("firmware", p.Target)
 		},
 		Rollback: func(_ context.Context, job *worker.Job, _ Parameters, result *Result) error {

@@ -18,15 +18,15 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/faults"
 )
 
-// A play is a run of several lanes with a window of one and a retry, worked on
-// while calls fail and workers die. What must hold is judged at every call.
+// faultScenario is a step run of several lanes with a window of one and a retry. Workers
+// run it while calls fail and workers crash. Its invariants are checked at every call.
 type faultScenario struct {
 	*fixture
 	kind   string
 	lanes  int
-	items  map[workflow.PackKey]*workflow.Pack // the packs, for whoever judges: looking must be no call
+	items  map[workflow.PackKey]*workflow.Pack // the packs as written, so that a check needs no call
 	finals map[workflow.PackKey]string         // each pack as it was when it became final
-	closed bool                                // the engine has closed the run
+	closed bool                                // the engine has closed the step run
 }
 
 const jobsPerLane = 2
@@ -37,7 +37,7 @@ func newFaultScenario(t *testing.T, kind string, seed uint64) *faultScenario {
 	p.PoolQueue("default")
 	p.blockFunc = func(_ context.Context, job *worker.Job) (map[string]int, error) {
 		p.checkStart(job)
-		// A place to die or to stand still in, as in a call.
+		// Allow a crash or a pause here, as in a port call.
 		if _, fault := p.Intercept("block"); fault == faults.CrashBefore || fault == faults.CrashAfter {
 			panic(faults.Crash{Call: faults.Call{Name: "block " + job.ID}})
 		}
@@ -49,6 +49,7 @@ func newFaultScenario(t *testing.T, kind string, seed uint64) *faultScenario {
 	return p
 }
 
+// firstMessage returns the message of the first lane, with the others in its chain.
 func (p *faultScenario) firstMessage() *workflow.PackMessage {
 	m := p.newMessage(p.kind, 0, p.lanes, jobsPerLane)
 	m.NotAfter = sim.StartTime.Add(24 * time.Hour)
@@ -59,8 +60,8 @@ func (p *faultScenario) firstMessage() *workflow.PackMessage {
 	return m
 }
 
-// checkStart: a job begins only in a pack that is claimed, and one of a block that
-// must not run twice only once an attempt.
+// checkStart checks that a job starts only in a claimed pack, and a job that must not run
+// twice only once per attempt.
 func (p *faultScenario) checkStart(job *worker.Job) {
 	p.Helper()
 	if p.kind == pure {
@@ -72,69 +73,69 @@ func (p *faultScenario) checkStart(job *worker.Job) {
 	}
 	pack := p.items[stepRun.Pack(index/jobsPerLane, job.Attempt)]
 	if pack == nil || pack.Final() {
-		p.Errorf("job %s begins while its pack is %+v", job.ID, pack)
+		p.Errorf("job %s starts while its pack is %+v", job.ID, pack)
 	}
 	if n := p.startCount(job.ID); p.kind == nonIdempotent && n > 1 {
-		p.Errorf("job %s begins %d times", job.ID, n)
+		p.Errorf("job %s starts %d times", job.ID, n)
 	}
 }
 
-// validated lets everything that follows a pack through only if it may follow.
-type validated struct {
+// checkedPorts checks that a follow-up of a pack is sent only when it may be.
+type checkedPorts struct {
 	worker.Packs
 	worker.Sender
 	p *faultScenario
 }
 
-// recordWrite keeps what is known to be written.
-func (j validated) recordWrite(p *workflow.Pack) func(bool, *workflow.Pack, error) (bool, *workflow.Pack, error) {
+// recordWrite returns a function that records the pack if it was written.
+func (c checkedPorts) recordWrite(p *workflow.Pack) func(bool, *workflow.Pack, error) (bool, *workflow.Pack, error) {
 	return func(ok bool, old *workflow.Pack, err error) (bool, *workflow.Pack, error) {
 		if ok && err == nil {
 			item := *p
-			j.p.items[p.Key] = &item
+			c.p.items[p.Key] = &item
 		}
 		return ok, old, err
 	}
 }
 
-func (j validated) Claim(ctx context.Context, p *workflow.Pack) (bool, *workflow.Pack, error) {
-	return j.recordWrite(p)(j.Packs.Claim(ctx, p))
+func (c checkedPorts) Claim(ctx context.Context, p *workflow.Pack) (bool, *workflow.Pack, error) {
+	return c.recordWrite(p)(c.Packs.Claim(ctx, p))
 }
 
-func (j validated) TakeOver(ctx context.Context, seen, next *workflow.Pack) (bool, *workflow.Pack, error) {
-	return j.recordWrite(next)(j.Packs.TakeOver(ctx, seen, next))
+func (c checkedPorts) TakeOver(ctx context.Context, seen, next *workflow.Pack) (bool, *workflow.Pack, error) {
+	return c.recordWrite(next)(c.Packs.TakeOver(ctx, seen, next))
 }
 
-func (j validated) Finish(ctx context.Context, p *workflow.Pack) (bool, *workflow.Pack, error) {
-	return j.recordWrite(p)(j.Packs.Finish(ctx, p))
+func (c checkedPorts) Finish(ctx context.Context, p *workflow.Pack) (bool, *workflow.Pack, error) {
+	return c.recordWrite(p)(c.Packs.Finish(ctx, p))
 }
 
-func (j validated) FinishUnclaimed(ctx context.Context, p *workflow.Pack) (bool, *workflow.Pack, error) {
-	return j.recordWrite(p)(j.Packs.FinishUnclaimed(ctx, p))
+func (c checkedPorts) FinishUnclaimed(ctx context.Context, p *workflow.Pack) (bool, *workflow.Pack, error) {
+	return c.recordWrite(p)(c.Packs.FinishUnclaimed(ctx, p))
 }
 
-func (j validated) AddDone(ctx context.Context, key workflow.PackKey, end workflow.LaneResult) (workflow.DoneSet, error) {
-	if last := j.p.lastPackOf(key.Lane); last == nil || last.Unsuccessful() && !end.Unsuccessful {
-		j.p.Errorf("lane %d is added with %+v, while its last pack is %+v", key.Lane, end, last)
+func (c checkedPorts) AddDone(ctx context.Context, key workflow.PackKey, end workflow.LaneResult) (workflow.DoneSet, error) {
+	if last := c.p.lastPackOf(key.Lane); last == nil || last.Unsuccessful() && !end.Unsuccessful {
+		c.p.Errorf("lane %d is added with %+v, while its last pack is %+v", key.Lane, end, last)
 	}
-	return j.Packs.AddDone(ctx, key, end)
+	return c.Packs.AddDone(ctx, key, end)
 }
 
-func (j validated) SendPacks(ctx context.Context, now time.Time, packs []*workflow.PackMessage) ([]workflow.PackKey, error) {
+func (c checkedPorts) SendPacks(ctx context.Context, now time.Time, packs []*workflow.PackMessage) ([]workflow.PackKey, error) {
 	for _, m := range packs {
 		switch k := m.Key; {
 		case k.Attempt > 1:
-			if before := j.p.items[stepRun.Pack(k.Lane, k.Attempt-1)]; before == nil || before.State != workflow.PackFinished {
-				j.p.Errorf("%s is sent after %+v", k, before)
+			if before := c.p.items[stepRun.Pack(k.Lane, k.Attempt-1)]; before == nil || before.State != workflow.PackFinished {
+				c.p.Errorf("%s is sent after %+v", k, before)
 			}
-		case k.Lane > 0 && j.p.lastPackOf(k.Lane-1) == nil:
-			j.p.Errorf("lane %d is sent before lane %d is over", k.Lane, k.Lane-1)
+		case k.Lane > 0 && c.p.lastPackOf(k.Lane-1) == nil:
+			c.p.Errorf("lane %d is sent before lane %d is done", k.Lane, k.Lane-1)
 		}
 	}
-	return j.Sender.SendPacks(ctx, now, packs)
+	return c.Sender.SendPacks(ctx, now, packs)
 }
 
-// lastPackOf is the lane's last pack if the lane is over.
+// lastPackOf returns the lane's last pack, nil if the lane is not done.
 func (p *faultScenario) lastPackOf(lane int) *workflow.Pack {
 	for attempt := 1; ; attempt++ {
 		pack := p.items[stepRun.Pack(lane, attempt)]
@@ -147,8 +148,9 @@ func (p *faultScenario) lastPackOf(lane int) *workflow.Pack {
 	}
 }
 
-// receive takes a message and lets a worker answer it, which may die of it.
-func (p *faultScenario) receive(w *worker.Worker) (worked bool) {
+// receive hands a message to a worker, which may crash. It reports whether there was a
+// message.
+func (p *faultScenario) receive(w *worker.Worker) (received bool) {
 	q := p.PoolQueue("default")
 	msg, ok := q.Receive(30 * time.Second)
 	if !ok {
@@ -157,12 +159,12 @@ func (p *faultScenario) receive(w *worker.Worker) (worked bool) {
 	ports := p.ports()
 	var d worker.Disposition
 	var err error
-	died := faults.CatchCrash(func() {
-		j := validated{ports.Packs, ports.Sender, p}
-		d, err = w.Handle(context.Background(), msg.Pack(), worker.Ports{Packs: j, Sender: j, Meter: ports.Meter})
+	crashed := faults.CatchCrash(func() {
+		checked := checkedPorts{ports.Packs, ports.Sender, p}
+		d, err = w.Handle(context.Background(), msg.Pack(), worker.Ports{Packs: checked, Sender: checked, Meter: ports.Meter})
 	})
 	switch {
-	case died || err != nil:
+	case crashed || err != nil:
 	case d.Done:
 		q.Delete(msg)
 	default:
@@ -171,7 +173,7 @@ func (p *faultScenario) receive(w *worker.Worker) (worked bool) {
 	return true
 }
 
-// recordFinals looks at all packs, between calls, and remembers those that are final.
+// recordFinals reads all packs between calls and records those that are final.
 func (p *faultScenario) recordFinals() {
 	p.Helper()
 	for lane := range p.lanes {
@@ -187,12 +189,12 @@ func (p *faultScenario) recordFinals() {
 	}
 }
 
-// wantFinalsUnchanged sees to it that what was final has stayed as it was.
+// wantFinalsUnchanged checks that no final pack has changed.
 func (p *faultScenario) wantFinalsUnchanged() {
 	p.Helper()
-	for key, was := range p.finals {
-		if is := text(p.pack(key)); is != was {
-			p.Errorf("%s is %s, was %s", key, is, was)
+	for key, before := range p.finals {
+		if now := text(p.pack(key)); now != before {
+			p.Errorf("%s is %s, was %s", key, now, before)
 		}
 	}
 }
@@ -205,7 +207,7 @@ func text(p *workflow.Pack) string {
 	return string(raw)
 }
 
-// drain goes on until no message is left.
+// drain receives until no message is left.
 func (p *faultScenario) drain(w *worker.Worker) {
 	p.Helper()
 	for range 500 {
@@ -219,10 +221,11 @@ func (p *faultScenario) drain(w *worker.Worker) {
 		}
 		p.Advance(at.Sub(p.Now()))
 	}
-	p.Fatal("messages never end")
+	p.Fatal("there are still messages after 500 receives")
 }
 
-// wantComplete judges a run that should be over, and what its codes say about what was.
+// wantComplete checks that the step run is complete and that its job codes agree with the
+// jobs that started.
 func (p *faultScenario) wantComplete() {
 	p.Helper()
 	p.wantFinalsUnchanged()
@@ -231,12 +234,12 @@ func (p *faultScenario) wantComplete() {
 		p.Errorf("lanes done: %v", set.Done)
 	}
 	if len(p.wakeups()) == 0 {
-		p.Error("nobody tells the engine")
+		p.Error("no wake-up was sent")
 	}
 	for lane := range p.lanes {
 		last := p.lastPackOf(lane)
 		if last == nil {
-			p.Errorf("lane %d is not over", lane)
+			p.Errorf("lane %d is not done", lane)
 			continue
 		}
 		for attempt := 1; attempt <= last.Key.Attempt; attempt++ {
@@ -246,18 +249,18 @@ func (p *faultScenario) wantComplete() {
 					p.Errorf("job %d of attempt %d is %s after %d starts", j.Index, attempt, j.Code, n)
 				}
 				if j.Code == codeUnknown && p.kind != nonIdempotent && !p.closed {
-					p.Errorf("job %d of %s is not known", j.Index, p.kind)
+					p.Errorf("job %d of a %s block is UNKNOWN", j.Index, p.kind)
 				}
 			}
 		}
 		if !p.closed && p.kind != nonIdempotent && last.Unsuccessful() {
-			p.Errorf("lane %d is bad: %v", lane, jobCodes(last))
+			p.Errorf("lane %d is unsuccessful: %v", lane, jobCodes(last))
 		}
 	}
 }
 
-// TestWorker_SurvivesFaultAtEveryCall: each fault at each call, the block's own included. The
-// message comes again, and all that follows must follow.
+// Each fault is injected at each call, the block's own included. The message is delivered
+// again, and the step run must complete.
 func TestWorker_SurvivesFaultAtEveryCall(t *testing.T) {
 	for _, kind := range kinds {
 		for _, fault := range []faults.Fault{faults.CrashBefore, faults.CrashAfter, faults.LostReply, faults.Throttled, faults.Repeated} {
@@ -288,13 +291,14 @@ func TestWorker_SurvivesFaultAtEveryCall(t *testing.T) {
 				calls = n
 			}
 			if calls < 15 {
-				t.Errorf("%s: only %d calls", kind, calls)
+				t.Errorf("%s: only %d calls, want at least 15", kind, calls)
 			}
 		}
 	}
 }
 
-// runEngine is the other side: it closes the run, or looks after it.
+// runEngine does the engine's part: it closes the step run, or walks its lanes as its timer
+// does. It reports whether the step run is complete.
 func (p *faultScenario) runEngine(closeStepRun bool) (complete bool) {
 	p.Helper()
 	m := p.firstMessage()
@@ -332,9 +336,9 @@ func (p *faultScenario) runEngine(closeStepRun bool) (complete bool) {
 	return complete
 }
 
-// TestWorker_SurvivesRandomFaultsAndInterleavings: several workers at once, in every order of their calls and
-// with pauses longer than leases in the middle of jobs, copies of messages,
-// faults and deaths; in some plays the engine closes the run meanwhile.
+// Several workers run at once. Their calls interleave in random order, with pauses longer
+// than a lease, duplicate messages, faults and crashes. For every other seed the engine
+// closes the step run meanwhile.
 func TestWorker_SurvivesRandomFaultsAndInterleavings(t *testing.T) {
 	for seed := range uint64(210) {
 		kind := kinds[seed%3]
@@ -343,7 +347,7 @@ func TestWorker_SurvivesRandomFaultsAndInterleavings(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		p.runEngine(false)
 		p.Faults = faults.Randomly(r, 25, faults.CrashBefore, faults.CrashAfter, faults.LostReply, faults.Throttled, faults.Repeated)
-		closing := seed%2 == 0
+		mayClose := seed%2 == 0
 		var tasks []*faults.Task
 		for step := range 220 {
 			for i := 0; i < len(tasks); i++ {
@@ -359,7 +363,7 @@ func TestWorker_SurvivesRandomFaultsAndInterleavings(t *testing.T) {
 				p.Advance(time.Duration(r.IntN(40)) * time.Second)
 			case n == 4 && r.IntN(4) == 0:
 				p.Advance(pastLease)
-			case n == 5 && closing && step > 20:
+			case n == 5 && mayClose && step > 20:
 				p.closed = true
 				p.runEngine(true)
 			case n == 6 && !p.closed && r.IntN(3) == 0:
@@ -387,15 +391,15 @@ func TestWorker_SurvivesRandomFaultsAndInterleavings(t *testing.T) {
 			p.Advance(pastLease)
 		}
 		if !complete {
-			t.Errorf("the run is never complete")
+			t.Errorf("the step run does not complete")
 		}
 		if p.drain(p.worker()); !p.closed {
 			p.wantComplete()
 		} else {
-			begun := len(p.started)
+			startedBefore := len(p.started)
 			p.wantClosed()
-			if kind != pure && len(p.started) != begun {
-				t.Errorf("something of a closed run was begun")
+			if kind != pure && len(p.started) != startedBefore {
+				t.Errorf("a job of a closed step run started")
 			}
 		}
 		if t.Failed() {
@@ -404,7 +408,7 @@ func TestWorker_SurvivesRandomFaultsAndInterleavings(t *testing.T) {
 	}
 }
 
-// wantClosed delivers whatever may still arrive of a run that is closed.
+// wantClosed delivers every message that may still arrive after the step run was closed.
 func (p *faultScenario) wantClosed() {
 	p.Helper()
 	for lane := range p.lanes {

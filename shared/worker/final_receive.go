@@ -2,7 +2,9 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/observe"
@@ -10,85 +12,111 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// WakeupSender is where the engine is told.
-type WakeupSender interface {
-	SendWakeups(ctx context.Context, delay time.Duration, looks ...workflow.Wakeup) error
-}
-
-// FinalReceiveOptions are how often a message may be received, and what telling is done with.
+// FinalReceiveOptions configure FinalReceive.
 type FinalReceiveOptions struct {
-	MaxReceives   int
-	LeaseDuration time.Duration
+	MaxReceives   int           // how often the queue delivers a message
+	LeaseDuration time.Duration // the worker's; not needed for wake-ups
 	WakeupSender  WakeupSender
 	Logger        *slog.Logger
 }
 
-// FinalReceive is the work on a message that its queue gives up on if it fails once more.
-// nil is work on any other.
+// FinalReceive reports to the engine why a message became a dead letter. It stands
+// for the last receive that the queue permits: if the message fails once more, the
+// queue moves it to its dead-letter queue. The engine writes the reason to the
+// execution's history; a worker may not write there.
 //
-// A worker may not write down what becomes of a run, so it tells the engine.
+// A nil FinalReceive, for a message that will be delivered again, reports nothing.
 type FinalReceive struct {
-	FinalReceiveOptions
+	opts       FinalReceiveOptions
 	wakeup     workflow.Wakeup
-	maxJobTime time.Duration // that the jobs may take
+	maxJobTime time.Duration // all jobs of the pack together
 }
 
-// NewFinalReceive is the last permitted receive of a message, nil if this is not the last.
-func NewFinalReceive(r FinalReceiveOptions, id string, receives int, m *workflow.PackMessage) *FinalReceive {
-	if receives < r.MaxReceives {
+// NewFinalReceive returns the final receive of a pack's message, or nil if the queue
+// would deliver the message again.
+func NewFinalReceive(o FinalReceiveOptions, id string, receives int, m *workflow.PackMessage) *FinalReceive {
+	if receives < o.MaxReceives {
 		return nil
 	}
-	return &FinalReceive{r, workflow.Wakeup{
+	return &FinalReceive{o, workflow.Wakeup{
 		Tenant: m.Key.Tenant, Execution: m.Key.Execution, Reason: "dead letter",
 		DeadLetter: &workflow.DeadLetter{MessageID: id, Queue: topology.JobsQueue(m.Work.Pool), Pack: &m.Key, Step: m.Work.Step, ReceiveCount: receives},
 	}, time.Duration(max(1, len(m.Jobs))) * m.Work.Timeout.Std()}
 }
 
-// NewFinalWakeupReceive is the same of a message to the engine.
-func NewFinalWakeupReceive(r FinalReceiveOptions, id string, receives int, l workflow.Wakeup) *FinalReceive {
-	if receives < r.MaxReceives {
+// NewFinalWakeupReceive returns the final receive of a message to the engine, or nil
+// if the queue would deliver the message again.
+func NewFinalWakeupReceive(o FinalReceiveOptions, id string, receives int, l workflow.Wakeup) *FinalReceive {
+	if receives < o.MaxReceives {
 		return nil
 	}
-	return &FinalReceive{FinalReceiveOptions: r, wakeup: workflow.Wakeup{
+	return &FinalReceive{opts: o, wakeup: workflow.Wakeup{
 		Tenant: l.Tenant, Execution: l.Execution, Reason: "dead letter",
 		DeadLetter: &workflow.DeadLetter{MessageID: id, Queue: topology.QueueLifecycle, ReceiveCount: receives},
 	}}
 }
 
-// maxQueueDelay is how long a queue can keep a message back.
+// maxQueueDelay is the longest delay a queue supports.
 const maxQueueDelay = 15 * time.Minute
 
-// ReportUnclaimedStart is told when jobs begin that no claim stands for: should the process die of
-// them, nobody would be left to say so. The engine hears of it after the time that
-// they may take, and finds the pack's item then, unless that is what has happened.
-func (t *FinalReceive) ReportUnclaimedStart(ctx context.Context) {
-	if t == nil {
+// ReportUnclaimedStart is called when jobs start whose pack nobody has claimed. If
+// they crash the process, nothing else reports it. So it sends a provisional report
+// that arrives after the time the jobs may take. The engine ignores the report if
+// the pack item exists by then.
+func (r *FinalReceive) ReportUnclaimedStart(ctx context.Context) {
+	if r == nil {
 		return
 	}
-	l, dead := t.wakeup, *t.wakeup.DeadLetter
-	dead.Provisional, dead.Reason = true, "worker_lost: whoever received it last has neither finished it nor said why"
-	l.DeadLetter = &dead
-	t.sendWakeup(ctx, min(t.maxJobTime+t.LeaseDuration, maxQueueDelay), l)
+	wakeup, dead := r.wakeup, *r.wakeup.DeadLetter
+	dead.Provisional, dead.Reason = true, "worker_lost: the last worker that received the message neither finished it nor reported an error"
+	wakeup.DeadLetter = &dead
+	r.sendWakeup(ctx, min(r.maxJobTime+r.opts.LeaseDuration, maxQueueDelay), wakeup)
 }
 
-// ReportFailure is told how the try has ended; nil is well.
-func (t *FinalReceive) ReportFailure(ctx context.Context, err error) {
-	if t == nil || err == nil {
+// ReportFailure reports the error that the message failed with. It does nothing if
+// err is nil.
+func (r *FinalReceive) ReportFailure(ctx context.Context, err error) {
+	if r == nil || err == nil {
 		return
 	}
-	t.wakeup.DeadLetter.Reason = failureReason(err)
-	t.sendWakeup(ctx, 0, t.wakeup)
+	r.wakeup.DeadLetter.Reason = failureReason(err)
+	r.sendWakeup(ctx, 0, r.wakeup)
 }
 
-// sendTimeout bounds the telling, which has to work although the time for the
-// message may be up.
+// sendTimeout bounds the sending of a report. The message's own context may have
+// ended by then.
 const sendTimeout = 5 * time.Second
 
-func (t *FinalReceive) sendWakeup(ctx context.Context, after time.Duration, l workflow.Wakeup) {
+func (r *FinalReceive) sendWakeup(ctx context.Context, delay time.Duration, wakeup workflow.Wakeup) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sendTimeout)
 	defer cancel()
-	if err := t.WakeupSender.SendWakeups(ctx, after, l); err != nil {
-		t.Logger.LogAttrs(ctx, slog.LevelError, "a message is given up on, and its run does not learn why",
-			append(observe.ExecutionAttrs(l.Tenant, l.Execution, ""), slog.String(observe.MessageID, l.DeadLetter.MessageID), observe.Err(err))...)
+	if err := r.opts.WakeupSender.SendWakeups(ctx, delay, wakeup); err != nil {
+		r.opts.Logger.LogAttrs(ctx, slog.LevelError, "dead letter not reported; its execution's history will lack the reason",
+			append(observe.ExecutionAttrs(wakeup.Tenant, wakeup.Execution, ""), slog.String(observe.MessageID, wakeup.DeadLetter.MessageID), observe.Err(err))...)
 	}
+}
+
+// maxFailureReason is the longest reason in a history, in bytes.
+const maxFailureReason = 240
+
+// failureReason returns the text of an error for a history: the code and message of
+// the outermost workflow.Error, without its cause. A cause may quote a message's
+// content; it is only logged.
+func failureReason(err error) string {
+	var e *workflow.Error
+	var timeout interface{ Timeout() bool }
+	text := "unclassified error; see the log"
+	switch {
+	case errors.As(err, &e):
+		text = string(e.Code) + ": " + e.Message
+		if e.Cause != nil {
+			text = strings.TrimSuffix(strings.TrimSuffix(text, e.Cause.Error()), ": ")
+		}
+	case errors.As(err, &timeout) && timeout.Timeout():
+		text = "timed out"
+	}
+	if len(text) > maxFailureReason {
+		text = strings.ToValidUTF8(text[:maxFailureReason], "") + "..."
+	}
+	return text
 }

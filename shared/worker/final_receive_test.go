@@ -11,18 +11,18 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// fakeWakeupSender is a queue that remembers.
+// fakeWakeupSender records what is sent.
 type fakeWakeupSender struct {
 	delays  []time.Duration
 	wakeups []workflow.Wakeup
 	err     error
 }
 
-func (q *fakeWakeupSender) SendWakeups(ctx context.Context, delay time.Duration, looks ...workflow.Wakeup) error {
+func (q *fakeWakeupSender) SendWakeups(ctx context.Context, delay time.Duration, wakeups ...workflow.Wakeup) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	q.delays, q.wakeups = append(q.delays, delay), append(q.wakeups, looks...)
+	q.delays, q.wakeups = append(q.delays, delay), append(q.wakeups, wakeups...)
 	return q.err
 }
 
@@ -34,8 +34,8 @@ func finalReceiveMessage() *workflow.PackMessage {
 	}
 }
 
-// Whoever fails at the last permitted receive says so, even when its time is up;
-// whoever fails before, or does not fail, says nothing.
+// A failure at the last permitted receive is reported, even if the context has ended. An
+// earlier failure, or a success, is not.
 func TestFinalReceive_ReportsOnlyLastFailure(t *testing.T) {
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -45,23 +45,23 @@ func TestFinalReceive_ReportsOnlyLastFailure(t *testing.T) {
 		err      error
 		want     string
 	}{
-		"not the last": {19, secret, ""},
-		"well":         {20, nil, ""},
-		"ours":         {20, workflow.Errorf(workflow.CodeUnavailable, "the jobs of pack 7 cannot be read: %w", secret), "unavailable: the jobs of pack 7 cannot be read"},
-		"a cause":      {20, &workflow.Error{Code: workflow.CodeInternal, Message: "panic", Cause: secret}, "internal: panic"},
-		"not ours":     {21, secret, "an error that is not one of the engine's"},
-		"too late":     {20, context.DeadlineExceeded, "the time was up"},
+		"not the last":       {19, secret, ""},
+		"success":            {20, nil, ""},
+		"workflow error":     {20, workflow.Errorf(workflow.CodeUnavailable, "the jobs of pack 7 cannot be read: %w", secret), "unavailable: the jobs of pack 7 cannot be read"},
+		"error with a cause": {20, &workflow.Error{Code: workflow.CodeInternal, Message: "panic", Cause: secret}, "internal: panic"},
+		"other error":        {21, secret, "unclassified error; see the log"},
+		"time-out":           {20, context.DeadlineExceeded, "timed out"},
 	} {
 		q := &fakeWakeupSender{}
 		NewFinalReceive(FinalReceiveOptions{MaxReceives: 20, WakeupSender: q, Logger: slog.New(slog.DiscardHandler)}, "m-1", c.receives, finalReceiveMessage()).ReportFailure(cancelled, c.err)
 		if c.want == "" {
 			if len(q.wakeups) > 0 {
-				t.Errorf("%s: told %+v", name, q.wakeups)
+				t.Errorf("%s: sent %+v", name, q.wakeups)
 			}
 			continue
 		}
 		if len(q.wakeups) != 1 || q.wakeups[0].DeadLetter == nil || q.delays[0] != 0 {
-			t.Fatalf("%s: told %+v after %v", name, q.wakeups, q.delays)
+			t.Fatalf("%s: sent %+v with delays %v", name, q.wakeups, q.delays)
 		}
 		l := q.wakeups[0]
 		if d := *l.DeadLetter; l.Tenant != "acme" || l.Execution != "x" || d.MessageID != "m-1" || d.Queue != "jobs-edge" || d.Step != "upgrade" ||
@@ -71,7 +71,7 @@ func TestFinalReceive_ReportsOnlyLastFailure(t *testing.T) {
 	}
 }
 
-// A reason is bounded, wherever it is cut.
+// A reason is cut at the limit, but never within a character.
 func TestFailureReason_IsBounded(t *testing.T) {
 	for _, r := range []string{"x", "ü", "語"} {
 		reason := failureReason(workflow.Errorf(workflow.CodeInvalid, "%s", strings.Repeat(r, 5000)))
@@ -81,24 +81,25 @@ func TestFailureReason_IsBounded(t *testing.T) {
 	}
 }
 
-// What may kill its process is told beforehand, to be heard afterwards.
+// Before unclaimed jobs start, a provisional report is sent with a delay: they may crash
+// the process.
 func TestFinalReceive_ReportsUnclaimedStartAhead(t *testing.T) {
 	q := &fakeWakeupSender{err: errors.New("no")}
-	rules := FinalReceiveOptions{MaxReceives: 20, LeaseDuration: time.Minute, WakeupSender: q, Logger: slog.New(slog.DiscardHandler)}
-	NewFinalReceive(rules, "m-1", 1, finalReceiveMessage()).ReportUnclaimedStart(t.Context())
+	opts := FinalReceiveOptions{MaxReceives: 20, LeaseDuration: time.Minute, WakeupSender: q, Logger: slog.New(slog.DiscardHandler)}
+	NewFinalReceive(opts, "m-1", 1, finalReceiveMessage()).ReportUnclaimedStart(t.Context())
 	if len(q.wakeups) != 0 {
-		t.Fatal("told of a try that is not the last")
+		t.Fatal("reported a receive that is not the last")
 	}
-	try := NewFinalReceive(rules, "m-1", 20, finalReceiveMessage())
-	try.ReportUnclaimedStart(t.Context())
-	try.ReportFailure(t.Context(), errors.New("it lives"))
+	final := NewFinalReceive(opts, "m-1", 20, finalReceiveMessage())
+	final.ReportUnclaimedStart(t.Context())
+	final.ReportFailure(t.Context(), errors.New("not crashed"))
 	if len(q.wakeups) != 2 || !q.wakeups[0].DeadLetter.Provisional || q.delays[0] != 3*time.Minute || q.wakeups[1].DeadLetter.Provisional {
-		t.Errorf("told %+v after %v", q.wakeups, q.delays)
+		t.Errorf("sent %+v with delays %v", q.wakeups, q.delays)
 	}
 	long := finalReceiveMessage()
 	long.Work.Timeout = workflow.Duration(14 * time.Minute)
-	NewFinalReceive(rules, "m-1", 20, long).ReportUnclaimedStart(t.Context())
+	NewFinalReceive(opts, "m-1", 20, long).ReportUnclaimedStart(t.Context())
 	if q.delays[2] != 15*time.Minute {
-		t.Errorf("told after %s, which no queue can do", q.delays[2])
+		t.Errorf("sent with a delay of %s, want the queue's maximum", q.delays[2])
 	}
 }

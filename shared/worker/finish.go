@@ -7,16 +7,16 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// finishTimeout bounds the write of what came of the jobs. It is made even where
-// the process has been told to stop, for otherwise all of it would be lost.
+// finishTimeout bounds the write of the results. The results are written even if the
+// process has been asked to stop; otherwise they would be lost.
 const finishTimeout = 10 * time.Second
 
-// finish writes what came of the jobs, on the condition that the pack is still
-// this session's, and returns the final pack. own says that it is this session's
-// end; pure jobs may have been ended by somebody else.
+// finish writes the results of the jobs if the pack is still this session's, and
+// returns the final pack. ownWrite reports that this session has made the pack final;
+// a pack of pure jobs may have been finished by another worker.
 //
-// The lease may be over by now: as long as nobody has taken the pack over, what
-// came of its jobs is still true.
+// The lease may have expired by now. As long as no other worker has taken over the
+// pack, the results are still valid.
 func (s *session) finish(ctx context.Context) (p *workflow.Pack, ownWrite bool, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTimeout)
 	defer cancel()
@@ -30,12 +30,12 @@ func (s *session) finish(ctx context.Context) (p *workflow.Pack, ownWrite bool, 
 	}
 	ok, old, err := s.writePack(ctx, p, put)
 	if s.unclaimed && err == nil && !ok && old != nil && !old.Final() {
-		now := s.config.Now()
-		switch workflow.EvaluateClaim(old, now, s.config.MaxClockSkew, s.config.MaxClaims) {
+		now := s.w.opts.Now()
+		switch workflow.EvaluateClaim(old, now, s.w.opts.MaxClockSkew, s.w.opts.MaxClaims) {
 		case workflow.ClaimLeased:
-			return nil, false, &claimedElsewhereError{retryDisposition(old.Lease.Add(s.config.MaxClockSkew + time.Millisecond).Sub(now))}
+			return nil, false, &claimedElsewhereError{retryDisposition(old.Lease.Add(s.w.opts.MaxClockSkew + time.Millisecond).Sub(now))}
 		case workflow.ClaimLeftToEngine:
-			return nil, false, &claimedElsewhereError{doneDisposition} // the engine's alarm closes it
+			return nil, false, &claimedElsewhereError{doneDisposition} // the engine closes it when its timer fires
 		}
 		p = mergeExpiredClaim(old, p)
 		ok, old, err = s.ports.Packs.TakeOver(ctx, old, p)
@@ -53,22 +53,23 @@ func (s *session) finish(ctx context.Context) (p *workflow.Pack, ownWrite bool, 
 	return nil, false, errClaimLost
 }
 
-// claimedElsewhereError is the error of an end of pure jobs whose pack is not to be taken from
-// whoever has claimed it; so says what becomes of the message.
-type claimedElsewhereError struct{ disposition sessionDisposition }
+// claimedElsewhereError is returned for pure jobs whose pack another worker holds. It
+// says what to do with the message.
+type claimedElsewhereError struct{ disposition Disposition }
 
-func (e *claimedElsewhereError) Error() string { return "somebody else has the pack" }
+func (e *claimedElsewhereError) Error() string { return "another worker holds the pack" }
 
-// mergeExpiredClaim is the end of pure jobs that nobody here has claimed, where somebody
-// else has, whose time is over: packs are claimed whenever they are lent. What had
-// ended under that claim stays.
+// mergeExpiredClaim returns the final pack of pure jobs that ran here without a
+// claim, although another worker had claimed the pack and its lease has expired:
+// packs leased to other programs are always claimed. Jobs that ended under that
+// claim keep their results.
 func mergeExpiredClaim(expired, end *workflow.Pack) *workflow.Pack {
 	p := *end
 	p.Token = expired.Token + 1
 	p.Jobs = append([]workflow.JobRecord(nil), end.Jobs...)
 	for i := range p.Jobs {
 		for _, rec := range expired.Jobs {
-			if rec.Index == p.Jobs[i].Index && rec.Code != workflow.JobCodeNone && rec.Code != workflow.JobCodeStarted {
+			if rec.Index == p.Jobs[i].Index && hasEnded(rec.Code) {
 				p.Jobs[i] = rec
 			}
 		}
@@ -76,8 +77,8 @@ func mergeExpiredClaim(expired, end *workflow.Pack) *workflow.Pack {
 	return &p
 }
 
-// saveProgress writes down what has ended where not everything has, so that whoever
-// takes the pack over does not do it again, or call it unknown.
+// saveProgress writes the jobs that have ended when others have not. The worker that
+// takes over the pack then neither repeats them nor marks them UNKNOWN.
 func (s *session) saveProgress(ctx context.Context) {
 	s.mu.Lock()
 	unsaved := countEnded(s.pack.Jobs) > s.savedCount
@@ -86,20 +87,20 @@ func (s *session) saveProgress(ctx context.Context) {
 		return
 	}
 	if err := s.renewLease(ctx, noJob); err != nil {
-		s.config.logWarning(ctx, "what has ended is not written down", s.m, err)
+		s.w.logWarning(ctx, "results of ended jobs not saved", s.m, err)
 	}
 }
 
-// finalPack is the pack as it is when all jobs have ended, or when it is released
-// because the engine has asked for it. It is nil if jobs are left for any other
-// reason: then nothing is final.
+// finalPack returns the pack as it is to be finished: all jobs have ended, or it is
+// released because the engine has asked to cancel. It returns nil if jobs are left
+// for any other reason.
 func (s *session) finalPack() *workflow.Pack {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.snapshot()
-	p.State, p.FinishedAt = workflow.PackFinished, s.config.Now()
+	p.State, p.FinishedAt = workflow.PackFinished, s.w.opts.Now()
 	for i := range p.Jobs {
-		if code := p.Jobs[i].Code; code != workflow.JobCodeNone && code != workflow.JobCodeStarted {
+		if hasEnded(p.Jobs[i].Code) {
 			continue
 		}
 		if !s.cancelled {
@@ -111,9 +112,10 @@ func (s *session) finalPack() *workflow.Pack {
 	return p
 }
 
-// releaseJob ends a job that a cancelled pack leaves. It counts as not executed only
-// where that is certain: it was never written down as started, or it was by this
-// very claim, the first, and this worker did not begin it.
+// releaseJob sets the final code of a job that did not end in a cancelled pack. The
+// job counts as not executed only if that is certain: it was never recorded as
+// STARTED, or this session's first claim recorded it and the session did not start
+// it.
 func (s *session) releaseJob(rec *workflow.JobRecord) {
 	switch {
 	case rec.Code == workflow.JobCodeNone:
@@ -121,6 +123,6 @@ func (s *session) releaseJob(rec *workflow.JobRecord) {
 	case s.m.Work.Repeatable() && s.firstClaim && !s.started[rec.Index]:
 		rec.Code, rec.StartedAt = workflow.JobCodeNotExecuted, time.Time{}
 	default:
-		rec.Code, rec.EndedAt = workflow.JobCodeUnknown, s.config.Now()
+		rec.Code, rec.EndedAt = workflow.JobCodeUnknown, s.w.opts.Now()
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/faults"
 )
 
-// The kinds of blocks, as the protocol tells them apart.
+// The kinds of blocks that the protocol distinguishes.
 const (
 	pure          = "test/pure:1.0.0" // changes nothing
 	idempotent    = "test/id:1.0.0"   // may run again
@@ -26,28 +26,28 @@ const (
 
 var kinds = []string{pure, idempotent, nonIdempotent}
 
-// lease is the default lease; pastLease is later than its end by any clock.
+// lease is the default lease duration; after pastLease it has expired by any clock.
 const (
 	lease     = time.Minute
 	pastLease = lease + 5*time.Second
 )
 
-// stepRun is the run that all messages are of.
+// stepRun is the step run of all messages.
 var stepRun = workflow.StepRunKey{Tenant: "t", Execution: "x", Ordinal: 1, Seq: 2}
 
-// fixture is a world with workers in it whose only block does as it is told.
+// fixture is a simulated world with workers whose blocks all call blockFunc.
 type fixture struct {
 	*testing.T
 	*sim.World
 	logs bytes.Buffer
 
-	// blockFunc is what the block does; it may be nil.
+	// blockFunc is what every block does. Nil: return the attempt.
 	blockFunc func(ctx context.Context, job *worker.Job) (map[string]int, error)
 
 	mu         sync.Mutex
-	started    []worker.Job // in order
+	started    []worker.Job // in the order of their start
 	running    int
-	maxRunning int // running at a time
+	maxRunning int // highest value of running
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -56,8 +56,8 @@ func newFixture(t *testing.T) *fixture {
 	return r
 }
 
-// worker makes a worker that a simulation drives: one goroutine, the world's
-// clock. change may change its options.
+// worker returns a worker for the simulation: one goroutine, and the world's clock.
+// change may change its options.
 func (r *fixture) worker(change ...func(*worker.Options)) *worker.Worker {
 	o := worker.Options{
 		Name: "w", Sequential: true, Now: r.Now, NewNonce: r.Nonce, Jitter: func() float64 { return 0 },
@@ -87,7 +87,7 @@ func (r *fixture) worker(change ...func(*worker.Options)) *worker.Worker {
 	return w
 }
 
-// concurrent is for workers in a bubble of their own time, with all their goroutines.
+// concurrent makes a worker use all its goroutines, in a synctest bubble.
 func concurrent(o *worker.Options) { o.Sequential, o.Now = false, time.Now }
 
 func (r *fixture) execute(ctx context.Context, job *worker.Job, _ map[string]any) (map[string]int, error) {
@@ -107,7 +107,7 @@ func (r *fixture) execute(ctx context.Context, job *worker.Job, _ map[string]any
 	return map[string]int{"attempt": job.Attempt}, nil
 }
 
-// startCount is how often a job was begun.
+// startCount returns how often a job was started.
 func (r *fixture) startCount(jobID string) (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -119,7 +119,8 @@ func (r *fixture) startCount(jobID string) (n int) {
 	return n
 }
 
-// newMessage offers a lane of a run with so many lanes, each of so many jobs.
+// newMessage returns the message of one lane, in a step run of so many lanes with so many
+// jobs each.
 func (r *fixture) newMessage(kind string, lane, lanes, jobs int) *workflow.PackMessage {
 	m := &workflow.PackMessage{
 		Key: stepRun.Pack(lane, 1),
@@ -133,6 +134,7 @@ func (r *fixture) newMessage(kind string, lane, lanes, jobs int) *workflow.PackM
 	return m
 }
 
+// inputs returns the jobs of one lane.
 func inputs(lane, jobs int) (all []workflow.JobInput) {
 	for i := lane * jobs; i < (lane+1)*jobs; i++ {
 		all = append(all, workflow.JobInput{Index: i, Entity: &workflow.EntityKey{Type: "device", ID: fmt.Sprint("d", i)}, Token: int64(100 + i)})
@@ -140,19 +142,19 @@ func inputs(lane, jobs int) (all []workflow.JobInput) {
 	return all
 }
 
-// ports opens a view for one message.
+// ports opens the ports for one message.
 func (r *fixture) ports() worker.Ports {
 	v := r.Open()
 	return worker.Ports{Packs: v.Packs, Sender: v.Sender, Meter: v.Meter}
 }
 
-// handle lets a worker answer a message, and reports whether it died.
+// handle hands a message to a worker and reports whether the worker crashed.
 func (r *fixture) handle(w *worker.Worker, m *workflow.PackMessage) (d worker.Disposition, crashed bool, err error) {
 	crashed = faults.CatchCrash(func() { d, err = w.Handle(context.Background(), m, r.ports()) })
 	return d, crashed, err
 }
 
-// mustHandle lets a worker answer a message and wants it to be over with.
+// mustHandle hands a message to a worker and wants it done.
 func (r *fixture) mustHandle(w *worker.Worker, m *workflow.PackMessage) {
 	r.Helper()
 	if d, crashed, err := r.handle(w, m); crashed || err != nil || !d.Done {
@@ -160,17 +162,17 @@ func (r *fixture) mustHandle(w *worker.Worker, m *workflow.PackMessage) {
 	}
 }
 
-// withoutFaults does something that no fault befalls.
+// withoutFaults calls do without injecting faults.
 func (r *fixture) withoutFaults(do func(v sim.View)) {
 	r.Helper()
-	if faults := r.Faults; faults != nil {
+	if plan := r.Faults; plan != nil {
 		r.Faults = nil
-		defer func() { r.Faults = faults }()
+		defer func() { r.Faults = plan }()
 	}
 	do(r.Open())
 }
 
-// pack is an item as it stands, nil if absent.
+// pack returns a pack item, nil if there is none.
 func (r *fixture) pack(key workflow.PackKey) (p *workflow.Pack) {
 	r.Helper()
 	r.withoutFaults(func(v sim.View) {
@@ -182,7 +184,7 @@ func (r *fixture) pack(key workflow.PackKey) (p *workflow.Pack) {
 	return p
 }
 
-// jobCodes are the codes of a pack's jobs.
+// jobCodes returns the codes of a pack's jobs.
 func jobCodes(p *workflow.Pack) (all []workflow.JobCode) {
 	if p == nil {
 		return nil
@@ -203,7 +205,7 @@ func (r *fixture) wantPack(key workflow.PackKey, state workflow.PackState, token
 	}
 }
 
-// doneSet is the done set of the run's first shard.
+// doneSet returns the done set of the step run's first shard.
 func (r *fixture) doneSet() (s workflow.DoneSet) {
 	r.Helper()
 	r.withoutFaults(func(v sim.View) {
@@ -215,7 +217,7 @@ func (r *fixture) doneSet() (s workflow.DoneSet) {
 	return s
 }
 
-// wakeups takes what was sent to the engine.
+// wakeups removes and returns what was sent to the engine.
 func (r *fixture) wakeups() (all []workflow.Wakeup) {
 	for {
 		m, ok := r.LifecycleQueue().Receive(time.Hour)
@@ -227,7 +229,7 @@ func (r *fixture) wakeups() (all []workflow.Wakeup) {
 	}
 }
 
-// sentPacks takes what was sent to the pool, whenever it may be worked on.
+// sentPacks removes and returns what was sent to the pool, delayed messages included.
 func (r *fixture) sentPacks() (all []*workflow.PackMessage) {
 	r.Advance(15 * time.Minute)
 	defer r.Advance(-15 * time.Minute)
@@ -242,7 +244,7 @@ func (r *fixture) sentPacks() (all []*workflow.PackMessage) {
 	}
 }
 
-// crashOnStart lets the worker die when the block has been begun for the nth time.
+// crashOnStart crashes the worker at the n-th start of a block.
 func (r *fixture) crashOnStart(n int) {
 	r.blockFunc = func(context.Context, *worker.Job) (map[string]int, error) {
 		if n--; n == 0 {
@@ -252,12 +254,13 @@ func (r *fixture) crashOnStart(n int) {
 	}
 }
 
-// cancel is what the engine does to a claimed pack of a run that is closing.
+// cancel requests the cancellation of a claimed pack, as the engine does when it closes a
+// step run.
 func (r *fixture) cancel(key workflow.PackKey) {
 	r.Helper()
 	r.withoutFaults(func(v sim.View) {
 		if ok, err := v.Packs.RequestCancel(context.Background(), key); !ok || err != nil {
-			r.Errorf("nothing to cancel: %v %v", ok, err)
+			r.Errorf("cancel not requested: %v %v", ok, err)
 		}
 	})
 }

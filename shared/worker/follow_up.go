@@ -8,18 +8,18 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// sendFollowUps sends what follows a pack that is known to be final, whoever made it so:
-// the next attempt of failed jobs, or else the lane's entry in the done set, the
-// next lane of the window, and a look for whoever has completed the set or found
-// a failure. Each of these may be done twice; the message is deleted only when
-// all are done.
+// sendFollowUps sends what follows a pack that is known to be final, no matter who
+// finished it. Failed jobs with attempts left get their next attempt. Otherwise the
+// lane is added to the done set, the next lane of the window is sent, and the engine
+// is woken if this completes the set or the lane was unsuccessful. All of it may be
+// done twice; the message is deleted only after all of it is done.
 //
-// The pack's cost goes into the done set with the end that this session has
-// written itself. Whoever finds a pack final adds only what finding it took: most
-// such messages are copies, and the pack has been counted.
-func (s *session) sendFollowUps(ctx context.Context, p *workflow.Pack, ownWrite bool) (sessionDisposition, error) {
+// The pack's cost goes into the done set if this session finished the pack. A
+// session that finds the pack final adds only its own cost: the rest has been
+// counted.
+func (s *session) sendFollowUps(ctx context.Context, p *workflow.Pack, ownWrite bool) (Disposition, error) {
 	if s.m.Work.EngineDriven {
-		// Only the engine can say what follows, and it writes down the lane's end.
+		// Only the engine knows what follows. It also records the end of the lane.
 		cost := s.ports.Meter.Take()
 		cost.QueueRequests++
 		return doneDisposition, s.sendWakeup(ctx, workflow.Wakeup{Lane: &p.Key.Lane, StepRunSeq: p.Key.StepRunSeq, Cost: cost})
@@ -30,8 +30,8 @@ func (s *session) sendFollowUps(ctx context.Context, p *workflow.Pack, ownWrite 
 	end := workflow.LaneResult{Unsuccessful: s.m.Unsuccessful || p.Unsuccessful(), HasUpdates: s.m.HasUpdates || p.HasUpdates()}
 	total := s.m.Work.Lanes
 	if total == 1 {
-		// The engine reads the pack, which has all costs but those of its last write
-		// and of this message.
+		// The engine reads the pack itself. The pack has all costs but those of its last
+		// write and of this message.
 		cost := s.ports.Meter.Take()
 		cost.QueueRequests++
 		return doneDisposition, s.sendWakeup(ctx, workflow.Wakeup{Cost: cost})
@@ -42,25 +42,25 @@ func (s *session) sendFollowUps(ctx context.Context, p *workflow.Pack, ownWrite 
 	end.Cost.Add(s.ports.Meter.Take())
 	set, err := s.ports.Packs.AddDone(ctx, p.Key, end)
 	if err != nil {
-		return sessionDisposition{}, err
+		return Disposition{}, err
 	}
 	if p.State == workflow.PackFinished {
 		if err := s.sendNextLane(ctx); err != nil {
-			return sessionDisposition{}, err
+			return Disposition{}, err
 		}
 	}
 	shard := p.Key.Shard()
 	size := min(workflow.LanesPerShard, total-shard*workflow.LanesPerShard)
 	if end.Unsuccessful || len(set.Done) >= size {
 		if err := s.sendWakeup(ctx, workflow.Wakeup{}); err != nil {
-			return sessionDisposition{}, err
+			return Disposition{}, err
 		}
 	}
 	return doneDisposition, nil
 }
 
-// sendRetry sends the next attempt of the jobs that failed and may succeed.
-func (s *session) sendRetry(ctx context.Context, p *workflow.Pack, indexes []int) (sessionDisposition, error) {
+// sendRetry sends the next attempt of the jobs at the given indexes.
+func (s *session) sendRetry(ctx context.Context, p *workflow.Pack, indexes []int) (Disposition, error) {
 	at := p.FinishedAt.Add(s.withJitter(s.m.Work.Retry.DelayBefore(p.Key.Attempt + 1)))
 	next := s.m.NextAttempt(indexes, at)
 	for _, j := range p.Jobs {
@@ -70,19 +70,20 @@ func (s *session) sendRetry(ctx context.Context, p *workflow.Pack, indexes []int
 	}
 	next.HasUpdates = next.HasUpdates || p.HasUpdates()
 	if s.m.Work.Lanes > 1 {
-		next.Cost = p.Cost.Clone() // the done set gets the sum; a single lane's packs are read one by one
+		next.Cost = p.Cost.Clone() // the done set gets the sum; the engine reads the packs of a single lane one by one
 	}
 	next.Cost.Add(s.ports.Meter.Take())
 	return doneDisposition, s.sendPack(ctx, next)
 }
 
-// withJitter lengthens a pause by up to the policy's share of it. It never
-// shortens: nobody else starts the attempt before the pause is over.
+// withJitter lengthens a pause by up to the retry policy's share of it. It never
+// shortens the pause, and no other worker starts the attempt before its end.
 func (s *session) withJitter(d time.Duration) time.Duration {
-	return d + time.Duration(float64(d)*s.m.Work.Retry.Jitter*s.config.Jitter())
+	return d + time.Duration(float64(d)*s.m.Work.Retry.Jitter*s.w.opts.Jitter())
 }
 
-// sendNextLane moves the window on.
+// sendNextLane sends the next lane of the window. If the rest of the chain was cut
+// off because the message was too large, it asks the engine to send that lane.
 func (s *session) sendNextLane(ctx context.Context) error {
 	if next := s.m.NextLane(); next != nil {
 		return s.sendPack(ctx, next)
@@ -93,8 +94,8 @@ func (s *session) sendNextLane(ctx context.Context) error {
 	return nil
 }
 
-// sendPack sends one pack. One that the queue did not take is an error: this message
-// stays and comes back.
+// sendPack sends one pack. It returns an error if the queue did not take it: then
+// the present message stays in its queue and is delivered again.
 func (s *session) sendPack(ctx context.Context, m *workflow.PackMessage) error {
 	offloaded, err := m.OffloadPayload(func(key workflow.PackKey, data []byte) (workflow.PayloadRef, error) {
 		return s.ports.Packs.SavePayload(ctx, key, data)
@@ -102,7 +103,7 @@ func (s *session) sendPack(ctx context.Context, m *workflow.PackMessage) error {
 	if err != nil {
 		return err
 	}
-	failed, err := s.ports.Sender.SendPacks(ctx, s.config.Now(), []*workflow.PackMessage{offloaded})
+	failed, err := s.ports.Sender.SendPacks(ctx, s.w.opts.Now(), []*workflow.PackMessage{offloaded})
 	if err == nil && len(failed) > 0 {
 		err = workflow.Errorf(workflow.CodeUnavailable, "pack %s could not be sent", m.Key)
 	}

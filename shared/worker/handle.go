@@ -2,57 +2,129 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Ports is one view of the world for one message. Hold, if it is set, keeps the
-// message itself away from others for d; it is called with every heartbeat.
-//
-// Budget is how much time the process had for all that it was given at once; zero
-// stands for one that does not say. A job whose time-out is longer begins only
-// while the budget is hardly used. Begun, if it is set, is called when jobs begin that
-// no claim stands for.
-type Ports struct {
-	Packs            Packs
-	Sender           Sender
-	Meter            Meter
-	ExtendVisibility func(ctx context.Context, d time.Duration) error
-	TimeBudget       time.Duration
-	OnUnclaimedStart func(ctx context.Context)
-}
-
-// Disposition says what to do with a message that has been handled without an
-// error: delete it, or let it come back after a time.
+// Disposition says what to do with a message that was handled without an error.
 type Disposition struct {
-	Done       bool
-	RetryAfter time.Duration
+	Done       bool          // delete the message
+	RetryAfter time.Duration // otherwise: deliver it again after this time
 }
 
-// Handle answers one pack's message. An error leaves the message to redelivery:
-// whatever was not done is done then, or by the engine's alarm.
+var doneDisposition = Disposition{Done: true}
+
+func retryDisposition(d time.Duration) Disposition {
+	return Disposition{RetryAfter: max(d, time.Millisecond)}
+}
+
+// These errors end a session before its pack is final. The message stays in the
+// queue; its next delivery finds out what became of the pack.
+var (
+	errClaimLost     = &workflow.Error{Code: workflow.CodeClaimLost, Message: "another worker has taken over the pack, or the engine has closed it"}
+	errWorkerStopped = &workflow.Error{Code: workflow.CodeClaimLost, Message: "the worker stopped before all jobs of the pack ran"}
+	errPackCancelled = &workflow.Error{Code: workflow.CodeClaimLost, Message: "the pack has been cancelled"}
+)
+
+// Handle works on the pack of one message: it claims the pack, runs its jobs, writes
+// their results and sends what follows. On an error the message must stay in its
+// queue: the next delivery, or the engine's timer, does what is left.
 func (w *Worker) Handle(ctx context.Context, m *workflow.PackMessage, p Ports) (Disposition, error) {
-	loaded, err := loadMessagePayload(ctx, m, w.sessionPorts(p))
+	m, err := loadMessagePayload(ctx, m, p)
 	if err != nil {
 		return Disposition{}, err
 	}
-	disposition, err := handlePack(ctx, &w.sessionConfig, loaded, w.sessionPorts(p))
-	return Disposition(disposition), err
-}
-
-// finalReceive is the last receive that a message's queue permits, nil if this is none.
-func (w *Worker) finalReceive(id string, receives int, m *workflow.PackMessage, p Ports) *FinalReceive {
-	return NewFinalReceive(FinalReceiveOptions{MaxReceives: w.MaxReceives, LeaseDuration: w.LeaseDuration, WakeupSender: p.Sender, Logger: w.Logger}, id, receives, m)
-}
-
-// handlerFor is what runs the message's jobs, or nil if this worker does not.
-func (w *Worker) handlerFor(m *workflow.PackMessage) jobHandler {
-	if endpoint := m.Work.HTTP; endpoint != nil {
-		if w.HTTPBlocks == nil {
-			return nil
-		}
-		return func(ctx context.Context, job *Job) JobResult { return w.HTTPBlocks.Call(ctx, endpoint, job) }
+	if d, proceed := w.checkTime(m); !proceed {
+		return d, nil
 	}
-	return w.blocks[m.Work.Block].handler
+	s := w.newSession(m, p)
+	s.unclaimed = w.needsNoClaim(m)
+	if !m.Work.Repeatable() {
+		// The claim records the first job as started, so that job must start at once.
+		if !acquireSlot(ctx, w.slots) {
+			return Disposition{}, errWorkerStopped
+		}
+		defer func() { <-w.slots }()
+	}
+	if !s.hasTimeFor(ctx) {
+		return retryDisposition(time.Second), nil
+	}
+	if err := s.loadRollbackInputs(ctx); err != nil {
+		return Disposition{}, err
+	}
+	if d, stop, err := s.claim(ctx); stop || err != nil {
+		return d, err
+	}
+	if s.pack.Final() {
+		return s.sendFollowUps(ctx, s.pack, false)
+	}
+	if s.unclaimed && p.OnUnclaimedStart != nil {
+		p.OnUnclaimedStart(ctx)
+	}
+	if err := s.runJobs(ctx); err != nil {
+		return Disposition{}, err
+	}
+	finalPack, ownWrite, err := s.finish(ctx)
+	var claimed *claimedElsewhereError
+	if errors.As(err, &claimed) {
+		return claimed.disposition, nil
+	}
+	if err != nil {
+		return Disposition{}, err
+	}
+	return s.sendFollowUps(ctx, finalPack, ownWrite)
+}
+
+// checkTime reports whether a message may be worked on now. If not, d says what to
+// do with it.
+func (w *Worker) checkTime(m *workflow.PackMessage) (d Disposition, proceed bool) {
+	now := w.opts.Now()
+	switch {
+	case now.After(m.NotAfter), w.predatesRestore(m):
+		return doneDisposition, false
+	case now.Before(m.NotBefore):
+		return retryDisposition(m.NotBefore.Sub(now)), false
+	}
+	return Disposition{}, true
+}
+
+// predatesRestore reports whether a message was sent before the tables were
+// restored. The engine no longer knows the step run of such a message.
+func (w *Worker) predatesRestore(m *workflow.PackMessage) bool {
+	return w.opts.MinFencingToken != nil && m.Work.MinFencingToken < w.opts.MinFencingToken()
+}
+
+// needsNoClaim reports whether the jobs run without a claim. They are pure, so two
+// workers may run them at once. Long ones are claimed all the same: otherwise the
+// engine would take them for jobs that no worker serves.
+func (w *Worker) needsNoClaim(m *workflow.PackMessage) bool {
+	return m.Work.Pure && m.Work.Kind != workflow.JobRollback && m.Work.Timeout.Std() <= w.opts.UnclaimedTimeout/2
+}
+
+// acquireSlot waits for a free slot and takes it. It reports false if ctx ends
+// first.
+func acquireSlot(ctx context.Context, slots chan struct{}) bool {
+	if ctx.Err() != nil {
+		return false
+	}
+	select {
+	case slots <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// sleep waits for d. It reports false if ctx ends first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return ctx.Err() == nil
+	}
 }

@@ -7,117 +7,106 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lockstep-run/lockstep/shared/observe"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// WorkerRegistry is where a polling worker says that it lives. Nobody but people and
-// the admission to new packs go by it: who may work on a pack is a matter of
-// leases.
-type WorkerRegistry interface {
-	// Register says who the worker is. Repeating it changes nothing.
-	Register(ctx context.Context, w workflow.Worker) error
-	// Heartbeat says that it lives, and on what it works; CodeNotFound if it is not known
-	// (any more).
-	Heartbeat(ctx context.Context, id string, held []workflow.ClaimedPack) error
-	// Unregister says that it leaves.
-	Unregister(ctx context.Context, id string) error
-}
-
-// unregisterTimeout bounds how long a worker that leaves tries to say so.
+// unregisterTimeout bounds the call that unregisters a worker that stops.
 const unregisterTimeout = 5 * time.Second
 
-// heartbeater keeps a polling worker known.
+// heartbeater keeps a polling worker registered. Without a registry it does nothing.
 type heartbeater struct {
-	w *Worker
-	f PollOptions
+	w    *Worker
+	opts PollOptions
 
 	sending  sync.Mutex // one heartbeat at a time
-	mu       sync.Mutex
-	lastSent time.Time // when the last heartbeat that arrived was sent
+	mu       sync.Mutex // guards the fields below
+	lastSent time.Time  // when the last successful heartbeat was sent
 	held     map[workflow.ClaimedPack]int
 }
 
-func newHeartbeater(w *Worker, f PollOptions) *heartbeater {
-	return &heartbeater{w: w, f: f, held: map[workflow.ClaimedPack]int{}}
+func newHeartbeater(w *Worker, o PollOptions) *heartbeater {
+	return &heartbeater{w: w, opts: o, held: map[workflow.ClaimedPack]int{}}
 }
 
-// loop beats until ctx ends.
-func (a *heartbeater) loop(ctx context.Context) {
-	for a.f.Registry != nil && ctx.Err() == nil {
-		if err := a.send(ctx); err != nil && ctx.Err() == nil {
-			a.w.Logger.WarnContext(ctx, "heartbeat not written", "worker", a.w.Name, "error", err)
+// loop sends heartbeats until ctx ends.
+func (h *heartbeater) loop(ctx context.Context) {
+	for h.opts.Registry != nil && ctx.Err() == nil {
+		if err := h.send(ctx); err != nil && ctx.Err() == nil {
+			h.w.opts.Logger.WarnContext(ctx, "heartbeat failed", observe.Worker, h.w.opts.Name, observe.Err(err))
 		}
-		sleep(ctx, a.f.HeartbeatInterval)
+		sleep(ctx, h.opts.HeartbeatInterval)
 	}
 }
 
-// mayReceive reports whether the worker may take new packs: it must have been heard
-// of. One that has been silent for too long, because it was asleep or could not
-// reach the table, says that it lives before it takes any.
-func (a *heartbeater) mayReceive(ctx context.Context) bool {
-	if a.f.Registry == nil {
+// mayReceive reports whether the worker may receive new packs. If its last heartbeat
+// is too old, because the machine was asleep or the registry could not be reached, it
+// must send one first.
+func (h *heartbeater) mayReceive(ctx context.Context) bool {
+	if h.opts.Registry == nil {
 		return true
 	}
-	a.mu.Lock()
-	sinceLast := a.w.Now().Round(0).Sub(a.lastSent.Round(0)) // the machine may have slept
-	a.mu.Unlock()
-	return sinceLast < a.f.UnreachableAfter || a.send(ctx) == nil
+	h.mu.Lock()
+	sinceLast := h.w.opts.Now().Round(0).Sub(h.lastSent.Round(0)) // wall clock: the machine may have been asleep
+	h.mu.Unlock()
+	return sinceLast < h.opts.UnreachableAfter || h.send(ctx) == nil
 }
 
-// send says that the worker lives; one that is not known says who it is first.
-func (a *heartbeater) send(ctx context.Context) error {
-	a.sending.Lock()
-	defer a.sending.Unlock()
-	a.mu.Lock()
-	held := slices.AppendSeq(make([]workflow.ClaimedPack, 0, len(a.held)), maps.Keys(a.held))
-	a.mu.Unlock()
-	at := a.w.Now()
-	err := a.f.Registry.Heartbeat(ctx, a.w.Name, held)
+// send sends a heartbeat. It registers the worker if the registry does not know it.
+func (h *heartbeater) send(ctx context.Context) error {
+	h.sending.Lock()
+	defer h.sending.Unlock()
+	h.mu.Lock()
+	held := slices.AppendSeq(make([]workflow.ClaimedPack, 0, len(h.held)), maps.Keys(h.held))
+	h.mu.Unlock()
+	at := h.w.opts.Now()
+	err := h.opts.Registry.Heartbeat(ctx, h.w.opts.Name, held)
 	if workflow.Is(err, workflow.CodeNotFound) {
-		if err = a.f.Registry.Register(ctx, a.w.descriptor()); err == nil {
-			err = a.f.Registry.Heartbeat(ctx, a.w.Name, held)
+		if err = h.opts.Registry.Register(ctx, h.w.descriptor()); err == nil {
+			err = h.opts.Registry.Heartbeat(ctx, h.w.opts.Name, held)
 		}
 	}
 	if err == nil {
-		a.mu.Lock()
-		a.lastSent = at
-		a.mu.Unlock()
+		h.mu.Lock()
+		h.lastSent = at
+		h.mu.Unlock()
 	}
 	return err
 }
 
-// descriptor is what a worker says of itself.
+// descriptor returns what the worker registers itself with.
 func (w *Worker) descriptor() workflow.Worker {
-	c := workflow.Worker{ID: w.Name, Pool: w.Pool, Version: w.Version}
+	d := workflow.Worker{ID: w.opts.Name, Pool: w.opts.Pool, Version: w.opts.Version}
 	for _, b := range w.Blocks() {
-		c.Blocks = append(c.Blocks, b.Ref().String())
+		d.Blocks = append(d.Blocks, b.Ref().String())
 	}
-	return c
+	return d
 }
 
-// addPack and drop say which packs are worked on; the next heartbeat tells.
-func (a *heartbeater) addPack(k workflow.PackKey) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.held[k.ClaimedPack()]++
+// addPack records that the worker works on a pack. The next heartbeat reports it.
+func (h *heartbeater) addPack(k workflow.PackKey) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.held[k.ClaimedPack()]++
 }
 
-func (a *heartbeater) removePack(k workflow.PackKey) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.held[k.ClaimedPack()]--; a.held[k.ClaimedPack()] <= 0 {
-		delete(a.held, k.ClaimedPack())
+// removePack undoes one addPack.
+func (h *heartbeater) removePack(k workflow.PackKey) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.held[k.ClaimedPack()]--; h.held[k.ClaimedPack()] <= 0 {
+		delete(h.held, k.ClaimedPack())
 	}
 }
 
-// unregister says that the worker goes, in good order.
-func (a *heartbeater) unregister(ctx context.Context) {
-	if a.f.Registry == nil {
+// unregister removes the worker from the registry when it stops.
+func (h *heartbeater) unregister(ctx context.Context) {
+	if h.opts.Registry == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unregisterTimeout)
 	defer cancel()
-	if err := a.f.Registry.Unregister(ctx, a.w.Name); err != nil && !workflow.Is(err, workflow.CodeNotFound) {
-		a.w.Logger.WarnContext(ctx, "not unregistered; it will be counted as silent", "worker", a.w.Name, "error", err)
+	if err := h.opts.Registry.Unregister(ctx, h.w.opts.Name); err != nil && !workflow.Is(err, workflow.CodeNotFound) {
+		h.w.opts.Logger.WarnContext(ctx, "worker not unregistered; it will be shown as unreachable", observe.Worker, h.w.opts.Name, observe.Err(err))
 	}
 }

@@ -13,25 +13,25 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// fakeRegistry is a roster of one worker.
+// fakeRegistry is a registry with room for one worker.
 type fakeRegistry struct {
 	mu          sync.Mutex
 	registered  bool
-	unreachable bool // nothing arrives
+	unreachable bool // every call fails
 	calls       []string
 	worker      workflow.Worker
-	held        []workflow.ClaimedPack // as the last heartbeat said
-	heartbeats  []time.Time            // of the heartbeats that arrived
+	held        []workflow.ClaimedPack // from the last heartbeat
+	heartbeats  []time.Time            // when the successful heartbeats arrived
 }
 
-func (b *fakeRegistry) call(what string, do func() error) error {
+func (b *fakeRegistry) call(name string, do func() error) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.unreachable {
-		return errors.New("nobody hears")
+		return errors.New("unreachable")
 	}
-	if len(b.calls) == 0 || b.calls[len(b.calls)-1] != what {
-		b.calls = append(b.calls, what)
+	if len(b.calls) == 0 || b.calls[len(b.calls)-1] != name {
+		b.calls = append(b.calls, name)
 	}
 	return do()
 }
@@ -41,9 +41,9 @@ func (b *fakeRegistry) Register(_ context.Context, w workflow.Worker) error {
 }
 
 func (b *fakeRegistry) Heartbeat(_ context.Context, id string, held []workflow.ClaimedPack) error {
-	return b.call("beat", func() error {
+	return b.call("heartbeat", func() error {
 		if !b.registered || id != b.worker.ID {
-			return workflow.Errorf(workflow.CodeNotFound, "who is %s", id)
+			return workflow.Errorf(workflow.CodeNotFound, "no worker %s", id)
 		}
 		b.held, b.heartbeats = held, append(b.heartbeats, time.Now())
 		return nil
@@ -64,8 +64,8 @@ func pollOptions(r *fixture, s worker.Source, b *fakeRegistry) worker.PollOption
 	return worker.PollOptions{Source: s, Decode: decode, NewPorts: r.ports, Registry: b}
 }
 
-// A polling worker says by itself who it is, that it lives, on what it works, and
-// that it leaves.
+// A polling worker registers itself, reports its packs with each heartbeat, and
+// unregisters when it stops.
 func TestPoll_RegistersHeartbeatsAndUnregisters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFixture(t)
@@ -79,22 +79,22 @@ func TestPoll_RegistersHeartbeatsAndUnregisters(t *testing.T) {
 			time.Sleep(30 * time.Second)
 			b.update(func() {
 				if !slices.Equal(b.held, []workflow.ClaimedPack{m.Key.ClaimedPack()}) {
-					t.Errorf("at work it holds %v", b.held)
+					t.Errorf("while it works it reports %v", b.held)
 				}
-				b.registered = false // it has been forgotten
+				b.registered = false // the registry has removed it
 			})
 		}()
 		if err := worker.Poll(ctx, r.worker(concurrent, func(o *worker.Options) { o.Version = "7" }), pollOptions(r, s, b)); err != nil {
 			t.Error(err)
 		}
-		if want := []string{"beat", "register", "beat", "register", "beat", "unregister"}; !slices.Equal(b.calls, want) {
-			t.Errorf("it said %v, want %v", b.calls, want)
+		if want := []string{"heartbeat", "register", "heartbeat", "register", "heartbeat", "unregister"}; !slices.Equal(b.calls, want) {
+			t.Errorf("calls %v, want %v", b.calls, want)
 		}
 		if b.worker.ID != "w" || b.worker.Pool != "default" || b.worker.Version != "7" || !slices.Equal(b.worker.Blocks, []string{idempotent, nonIdempotent, pure}) {
-			t.Errorf("it is %+v", b.worker)
+			t.Errorf("registered as %+v", b.worker)
 		}
 		if len(b.held) != 0 {
-			t.Errorf("at the end it holds %v", b.held)
+			t.Errorf("at the end it reports %v", b.held)
 		}
 		if n := len(b.heartbeats); n < 4 || n > 5 {
 			t.Errorf("%d heartbeats in 65 s", n)
@@ -102,8 +102,8 @@ func TestPoll_RegistersHeartbeatsAndUnregisters(t *testing.T) {
 	})
 }
 
-// N51: a worker that cannot say that it lives is UNREACHABLE to others: it takes
-// no new packs until it has been heard of again.
+// N51: a worker whose heartbeats fail is shown as UNREACHABLE. It receives no packs until
+// a heartbeat succeeds.
 func TestPoll_ReceivesNothingWhileUnreachable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFixture(t)
@@ -117,7 +117,7 @@ func TestPoll_ReceivesNothingWhileUnreachable(t *testing.T) {
 			defer s.mu.Unlock()
 			s.bodies = append(s.bodies, body(t, m))
 		}
-		begun := func() int {
+		startedJobs := func() int {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			return len(r.started)
@@ -126,16 +126,16 @@ func TestPoll_ReceivesNothingWhileUnreachable(t *testing.T) {
 			add(0)
 			time.Sleep(time.Minute)
 			b.update(func() { b.unreachable = true })
-			time.Sleep(150 * time.Second) // 2 min of silence, and the poll that was under way
+			time.Sleep(150 * time.Second) // UnreachableAfter, and the receive under way
 			add(1)
 			time.Sleep(2 * time.Minute)
-			if n := begun(); n != 1 {
-				t.Errorf("%d jobs begun, want the one from before the silence", n)
+			if n := startedJobs(); n != 1 {
+				t.Errorf("%d jobs started while unreachable, want only the first", n)
 			}
 			b.update(func() { b.unreachable = false })
 			time.Sleep(30 * time.Second)
-			if n := begun(); n != 2 {
-				t.Errorf("%d jobs begun after it was heard again, want 2", n)
+			if n := startedJobs(); n != 2 {
+				t.Errorf("%d jobs started after a successful heartbeat, want 2", n)
 			}
 		}()
 		if err := worker.Poll(ctx, r.worker(concurrent), pollOptions(r, s, b)); err != nil {

@@ -11,39 +11,58 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// Job is one call of a block, for one entity or, with a nil Entity, for the run.
+// Job is one call of a block: for one entity or, with a nil Entity, once for the
+// whole step run.
 type Job struct {
-	ID          string // also the Idempotency-Key: the same for every delivery of this attempt
+	// ID is the job's idempotency key. It is the same for every delivery of one
+	// attempt.
+	ID          string
 	Tenant      string
 	ExecutionID string
 	Step        string
-	Block       string
-	Operation   workflow.JobKind
-	Attempt     int // from 1
+	Block       string           // package/name:version
+	Operation   workflow.JobKind // EXECUTE, ROLLBACK or ACQUIRE
+	Attempt     int              // from 1
 
-	CorrelationID, TraceParent string // what the starter calls whatever comes of the run, and a traceparent, or empty: pass them on
+	// CorrelationID is the id under which the caller started the execution, and
+	// TraceParent a W3C traceparent. Both may be empty. Pass them on to what the
+	// block calls.
+	CorrelationID, TraceParent string
 
 	Entity     *workflow.EntityKey
 	Attributes json.RawMessage // of the entity, as read under its lock
 	Parameters json.RawMessage
-	Result     json.RawMessage // what is to be undone, of a ROLLBACK
+	Result     json.RawMessage // of a ROLLBACK: the result to undo
 
-	// Token is the entity's lock token. Fence compares as text: pass it to the
-	// device, which refuses one that is lower than the highest it has seen.
+	// Token is the entity's lock token. Fence is the text to pass to the device,
+	// which must refuse a fence that sorts below the highest it has seen.
 	Token int64
 	Fence string
 
-	// Deadline is when the job is given up, whether it listens to its context or
-	// not. One that does not is left running: its next attempt has a higher fence.
+	// Deadline is when the worker stops waiting for the job, whether the job watches
+	// its context or not. A job that goes on after that has a lower fence than its
+	// next attempt.
 	Deadline time.Time
 
 	outcome      sm.Outcome
 	ownUpdate    workflow.Update   // of the job's own entity
-	otherUpdates []workflow.Update // of others
+	otherUpdates []workflow.Update // of other entities
 }
 
-// DecodeAttributes reads the entity's attributes into a pointer; a global job has
-// none.
+// newJob returns the job as its block sees it.
+func newJob(m *workflow.PackMessage, in *workflow.JobInput, packToken int, deadline time.Time) *Job {
+	return &Job{
+		ID:     workflow.JobID(m.Key.Execution, m.Key.StepRunSeq, in.Index, m.Key.Attempt),
+		Tenant: m.Key.Tenant, ExecutionID: m.Key.Execution, Step: m.Work.Step, Block: m.Work.Block,
+		Operation: m.Work.Kind, Attempt: m.Key.Attempt,
+		Entity: in.Entity, Attributes: in.Attributes, Parameters: in.Parameters, Result: in.Result,
+		Token: in.Token, Fence: workflow.Fence(in.Token, m.Key.StepRunSeq, m.Key.Attempt, packToken),
+		Deadline: deadline, CorrelationID: m.Work.CorrelationID,
+	}
+}
+
+// DecodeAttributes decodes the entity's attributes into a pointer. It changes
+// nothing if the job has none.
 func (j *Job) DecodeAttributes(into any) error {
 	if len(j.Attributes) == 0 {
 		return nil
@@ -51,11 +70,11 @@ func (j *Job) DecodeAttributes(into any) error {
 	return json.Unmarshal(j.Attributes, into)
 }
 
-// errNoEntity says that a global job has no entity to update.
+// errNoEntity is returned to a global job that changes its entity.
 var errNoEntity = errors.New("worker: the job has no entity")
 
-// SetAttribute asks for an attribute of the job's entity to be changed. That is part of
-// the job's success: it is applied when the run completes, or never.
+// SetAttribute sets an attribute of the job's entity to a value that is encoded as
+// JSON. The change is applied only if the job succeeds and its execution completes.
 func (j *Job) SetAttribute(attribute string, value any) error {
 	if j.Entity == nil {
 		return errNoEntity
@@ -71,7 +90,8 @@ func (j *Job) SetAttribute(attribute string, value any) error {
 	return nil
 }
 
-// RemoveAttribute asks for an attribute of the job's entity to be removed, like Set.
+// RemoveAttribute removes an attribute of the job's entity, under the same
+// conditions as SetAttribute.
 func (j *Job) RemoveAttribute(attribute string) error {
 	if j.Entity == nil {
 		return errNoEntity
@@ -80,18 +100,19 @@ func (j *Job) RemoveAttribute(attribute string) error {
 	return nil
 }
 
-// UpdateEntity asks for attributes of another entity to be changed, like Set. The run has
-// to hold it, or the step fails.
+// UpdateEntity changes another entity, under the same conditions as SetAttribute.
+// The execution must hold that entity, or the step fails.
 func (j *Job) UpdateEntity(u workflow.Update) { j.otherUpdates = append(j.otherUpdates, u) }
 
-// Break makes the outcome of a job that succeeds BREAK: enough of this loop or
-// sequence. NoOp makes it NOOP: there was nothing to do.
+// Break makes the outcome of a successful job BREAK: the enclosing loop or sequence
+// ends here.
 func (j *Job) Break() { j.outcome = sm.OutcomeBreak }
 
-// NoOp makes the outcome of a job that succeeds NOOP.
+// NoOp makes the outcome of a successful job NOOP: there was nothing to do.
 func (j *Job) NoOp() { j.outcome = sm.OutcomeNoop }
 
-// successResult is the answer of a job with its outcome and updates.
+// successResult returns the result of a successful job, with its outcome and
+// updates.
 func (j *Job) successResult(result json.RawMessage) JobResult {
 	a := JobResult{Outcome: sm.OutcomeOK, Result: result}
 	if j.outcome != "" {
@@ -112,15 +133,13 @@ func (j *Job) successResult(result json.RawMessage) JobResult {
 	return a
 }
 
-// jobHandler runs one job.
-type jobHandler func(ctx context.Context, job *Job) JobResult
-
-// EndpointCaller runs the jobs of blocks that name an endpoint.
+// EndpointCaller runs the jobs of blocks that are served at an endpoint. The
+// package httpblock has one for HTTP.
 type EndpointCaller interface {
 	Call(ctx context.Context, endpoint *workflow.Endpoint, job *Job) JobResult
 }
 
-// jobError is an error of a block that says whether repeating can help.
+// jobError is a block's error with its code and whether trying again can help.
 type jobError struct {
 	code      string
 	retryable bool
@@ -131,12 +150,13 @@ func (e *jobError) Error() string { return e.err.Error() }
 
 func (e *jobError) Unwrap() error { return e.err }
 
-// Retryable marks an error after which the job may succeed if it is tried again.
-// An error that is not marked is retryable too.
-// Without an error there is nothing to mark.
+// Retryable gives an error a code and marks the job as worth trying again. An error
+// that is not marked is retryable too, with the code ERROR. Retryable returns nil if
+// err is nil.
 func Retryable(code string, err error) error { return newJobError(code, true, err) }
 
-// Terminal marks an error that trying again will not help.
+// Terminal gives an error a code and marks the job as failed for good: trying again
+// would not help. It returns nil if err is nil.
 func Terminal(code string, err error) error { return newJobError(code, false, err) }
 
 func newJobError(code string, retryable bool, err error) error {
@@ -146,7 +166,7 @@ func newJobError(code string, retryable bool, err error) error {
 	return &jobError{code, retryable, err}
 }
 
-// failureResult is the answer for an error.
+// failureResult returns the result of a job that ended with err.
 func failureResult(err error) JobResult {
 	f := &workflow.Failure{Code: "ERROR", Message: err.Error(), Retryable: true}
 	var e *jobError

@@ -9,11 +9,11 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// maintainLease looks after the lease while jobs run, on timers of its own. Should the
-// lease not be kept, for whatever reason, the jobs are aborted a margin before it
-// ends. stop ends both.
+// maintainLease renews the lease while jobs run. If it cannot be renewed, for
+// whatever reason, the jobs are aborted a margin before it ends. stop ends both
+// loops.
 func (s *session) maintainLease(ctx context.Context, abort context.CancelFunc) (stop func()) {
-	if s.config.Sequential {
+	if s.w.opts.Sequential {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -25,32 +25,33 @@ func (s *session) maintainLease(ctx context.Context, abort context.CancelFunc) (
 	return func() { cancel(); loops.Wait() }
 }
 
-// heartbeatLoop keeps the message away from others, renews the lease where no other
-// write has just done so, writes down what has ended, and learns of a cancel.
+// heartbeatLoop extends the visibility of the message and renews the lease, unless
+// another write has just renewed it. The renewal saves the jobs that have ended and
+// shows whether the engine has asked to cancel.
 func (s *session) heartbeatLoop(ctx context.Context, abort context.CancelFunc) {
-	for wait := s.config.HeartbeatInterval; waitTimer(ctx, wait); {
-		wait = s.config.HeartbeatInterval
+	for wait := s.w.opts.HeartbeatInterval; sleep(ctx, wait); {
+		wait = s.w.opts.HeartbeatInterval
 		s.extendVisibility(ctx)
-		if s.leaseRemaining() > s.config.LeaseDuration-s.config.HeartbeatInterval/2 {
+		if s.leaseRemaining() > s.w.opts.LeaseDuration-s.w.opts.HeartbeatInterval/2 {
 			continue
 		}
 		switch err := s.renewLease(ctx, noJob); {
 		case errors.Is(err, error(errClaimLost)):
 			abort()
 			return
-		case errors.Is(err, error(errPackCancelled)): // what runs may end under the lease that it has
+		case errors.Is(err, error(errPackCancelled)): // running jobs may end under the present lease
 		case err != nil && ctx.Err() == nil:
-			wait = s.config.HeartbeatInterval / 4
-			s.config.logWarning(ctx, "lease not renewed", s.m, err)
+			wait = s.w.opts.HeartbeatInterval / 4
+			s.w.logWarning(ctx, "lease not renewed", s.m, err)
 		}
 	}
 }
 
 // abortBeforeExpiry aborts the jobs when the lease is about to end.
 func (s *session) abortBeforeExpiry(ctx context.Context, abort context.CancelFunc) {
-	left := s.leaseRemaining() - s.config.LeaseMargin
-	for left > 0 && waitTimer(ctx, left) {
-		left = s.leaseRemaining() - s.config.LeaseMargin
+	left := s.leaseRemaining() - s.w.opts.LeaseMargin
+	for left > 0 && sleep(ctx, left) {
+		left = s.leaseRemaining() - s.w.opts.LeaseMargin
 	}
 	if left <= 0 {
 		abort()
@@ -61,18 +62,19 @@ func (s *session) extendVisibility(ctx context.Context) {
 	if s.ports.ExtendVisibility == nil {
 		return
 	}
-	if err := s.ports.ExtendVisibility(ctx, s.config.LeaseDuration); err != nil && ctx.Err() == nil {
-		s.config.logWarning(ctx, "message not held; it may come twice", s.m, err)
+	if err := s.ports.ExtendVisibility(ctx, s.w.opts.LeaseDuration); err != nil && ctx.Err() == nil {
+		s.w.logWarning(ctx, "message visibility not extended; it may be delivered twice", s.m, err)
 	}
 }
 
-// noJob is no job's place in its pack.
+// noJob tells renewLease that no job starts.
 const noJob = -1
 
-// renewLease writes a lease that counts from before the request, with what has ended
-// so far, and with the STARTED of a job unless start is none. errClaimLost says that
-// the pack is somebody else's, or final; any other error that the outcome is not
-// known. A cancel stops further jobs from beginning.
+// renewLease writes a new lease, which counts from before the request, together with
+// the jobs that have ended. Unless start is noJob, it also records that job as
+// STARTED. errClaimLost means that the pack is no longer this session's or is final,
+// and errPackCancelled that no further job may start. After any other error it is
+// unknown whether the write succeeded.
 func (s *session) renewLease(ctx context.Context, start int) error {
 	select {
 	case s.writeSlot <- struct{}{}:
@@ -90,11 +92,11 @@ func (s *session) renewLease(ctx context.Context, start int) error {
 	case cancelled:
 		return errPackCancelled
 	}
-	t0 := s.config.Now()
+	t0 := s.w.opts.Now()
 	previousEnd := p.Lease
-	if p.Lease = t0.Add(s.config.LeaseDuration); p.Lease.UnixMilli() <= previousEnd.UnixMilli() {
-		// A lease tells one write from the next, to the millisecond: whoever has read
-		// the pack before this write must not take it away after it.
+	if p.Lease = t0.Add(s.w.opts.LeaseDuration); p.Lease.UnixMilli() <= previousEnd.UnixMilli() {
+		// Each write needs a lease of its own, to the millisecond. Another process that
+		// read the pack before this write must not be able to take it over after it.
 		p.Lease = previousEnd.Add(time.Millisecond)
 	}
 	if start != noJob {
@@ -105,11 +107,11 @@ func (s *session) renewLease(ctx context.Context, start int) error {
 	defer s.mu.Unlock()
 	cancelRequested := !ok && err == nil && old != nil && old.State == workflow.PackClaimed && old.Token == p.Token && old.CancelRequested
 	if start != noJob && (ok || err != nil || (cancelRequested && isStarted(old, start))) {
-		s.pack.Jobs[start] = p.Jobs[start] // it stands there, or may
+		s.pack.Jobs[start] = p.Jobs[start] // it is in the item, or may be
 	}
 	switch {
 	case err != nil:
-		s.pack.Lease = p.Lease // it may stand there
+		s.pack.Lease = p.Lease // it may be in the item
 		return err
 	case ok:
 		s.leaseEnd, s.pack.Lease, s.savedCount = p.Lease, p.Lease, countEnded(p.Jobs)
@@ -128,18 +130,23 @@ func isStarted(p *workflow.Pack, i int) bool {
 	return i < len(p.Jobs) && p.Jobs[i].Code == workflow.JobCodeStarted
 }
 
-// countEnded is how many jobs have ended.
+// hasEnded reports whether a job with this code has ended.
+func hasEnded(code workflow.JobCode) bool {
+	return code != workflow.JobCodeNone && code != workflow.JobCodeStarted
+}
+
+// countEnded returns how many jobs have ended.
 func countEnded(jobs []workflow.JobRecord) (n int) {
 	for _, j := range jobs {
-		if j.Code != workflow.JobCodeNone && j.Code != workflow.JobCodeStarted {
+		if hasEnded(j.Code) {
 			n++
 		}
 	}
 	return n
 }
 
-// snapshot is the pack as it is to be written now, with what has been consumed
-// so far.
+// snapshot returns a copy of the pack to be written, with the cost so far. The
+// caller holds s.mu.
 func (s *session) snapshot() *workflow.Pack {
 	p := *s.pack
 	p.Cost.Add(s.ports.Meter.Take())
@@ -148,22 +155,11 @@ func (s *session) snapshot() *workflow.Pack {
 	return &p
 }
 
-// writePack makes one write of the pack, once what its jobs have left fits the item.
+// writePack writes the pack after storing the results that are too large for its
+// item.
 func (s *session) writePack(ctx context.Context, p *workflow.Pack, put func(context.Context, *workflow.Pack) (bool, *workflow.Pack, error)) (bool, *workflow.Pack, error) {
 	if err := s.offloadResults(ctx, p); err != nil {
 		return false, nil, err
 	}
 	return put(ctx, p)
-}
-
-// waitTimer waits, unless ctx ends before.
-func waitTimer(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return ctx.Err() == nil
-	}
 }

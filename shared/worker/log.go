@@ -11,7 +11,16 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// jobAttrs is which job of a pack it is.
+// PackAttrs returns the log attributes that identify a pack, none if m is nil.
+func PackAttrs(m *workflow.PackMessage) []slog.Attr {
+	if m == nil {
+		return nil
+	}
+	return append(observe.ExecutionAttrs(m.Key.Tenant, m.Key.Execution, m.Work.CorrelationID),
+		slog.String(observe.Step, m.Work.Step), slog.Int(observe.Attempt, m.Key.Attempt), slog.String(observe.Pack, m.Key.String()))
+}
+
+// jobAttrs returns the log attributes that identify a job of a pack.
 func jobAttrs(m *workflow.PackMessage, in *workflow.JobInput) []slog.Attr {
 	attrs := append(observe.ExecutionAttrs(m.Key.Tenant, m.Key.Execution, m.Work.CorrelationID), slog.String(observe.Step, m.Work.Step),
 		slog.Int(observe.Attempt, m.Key.Attempt), slog.String(observe.Block, m.Work.Block),
@@ -22,8 +31,13 @@ func jobAttrs(m *workflow.PackMessage, in *workflow.JobInput) []slog.Attr {
 	return attrs
 }
 
-// logUnfinished tells of a message that has to come again, if err says so. What it holds
-// is nil if it could not be read.
+// logWarning logs a problem with a pack that the protocol recovers from.
+func (w *Worker) logWarning(ctx context.Context, msg string, m *workflow.PackMessage, err error) {
+	w.opts.Logger.LogAttrs(ctx, slog.LevelWarn, msg, append(PackAttrs(m), observe.Err(err))...)
+}
+
+// logUnfinished logs a message that failed and will be delivered again. It logs
+// nothing if err is nil. m is nil if the message could not be decoded.
 func logUnfinished(ctx context.Context, log *slog.Logger, m *workflow.PackMessage, id string, receives int, err error) {
 	if err != nil {
 		log.LogAttrs(ctx, slog.LevelWarn, "pack not finished",
@@ -31,57 +45,51 @@ func logUnfinished(ctx context.Context, log *slog.Logger, m *workflow.PackMessag
 	}
 }
 
-// startJobSpan begins the span of a job, as part of its run's trace. end tells how it has ended.
+// startJobSpan starts the span of a job in its execution's trace. end ends the span
+// and logs the job at level debug. Both contain the code of a failure but never its
+// message, which is the block's own text.
 func startJobSpan(ctx context.Context, t observe.Tracer, m *workflow.PackMessage, in *workflow.JobInput) (
-	spanCtx context.Context, end func(*slog.Logger, workflow.JobRecord)) {
+	spanCtx context.Context, end func(*slog.Logger, JobResult)) {
 	spanCtx, endSpan := observe.OrNoop(t).Start(ctx, observe.SpanConfig{
 		Name: string(m.Work.Kind) + " " + m.Work.Block, Parent: m.Work.TraceParent, Kind: observe.Consumer, Attrs: jobAttrs(m, in),
 	})
-	return spanCtx, func(log *slog.Logger, rec workflow.JobRecord) {
-		attrs := []slog.Attr{slog.String("outcome", string(rec.Outcome))}
+	return spanCtx, func(log *slog.Logger, result JobResult) {
+		attrs := []slog.Attr{slog.String("outcome", string(result.Outcome))}
 		var err error
-		if rec.Failure != nil { // its text is the block's
-			err = failureCode(rec.Failure.Code)
-			attrs = append(attrs, slog.String(observe.Code, rec.Failure.Code))
+		if result.Failure != nil {
+			err = failureCode(result.Failure.Code)
+			attrs = append(attrs, slog.String(observe.Code, result.Failure.Code))
 		}
 		endSpan(err, attrs...)
-		if log.Enabled(spanCtx, slog.LevelDebug) { // there may be millions
+		if log.Enabled(spanCtx, slog.LevelDebug) { // there may be millions of jobs
 			log.LogAttrs(spanCtx, slog.LevelDebug, "job ended", append(jobAttrs(m, in), attrs...)...)
 		}
 	}
 }
 
-// traceParent is the traceparent of the job's span, or of its run's where this worker takes none.
+// traceParent returns the traceparent of the job's span, or its execution's if the
+// worker has no tracer.
 func traceParent(ctx context.Context, t observe.Tracer, m *workflow.PackMessage) string {
 	return cmp.Or(observe.OrNoop(t).Traceparent(ctx), m.Work.TraceParent)
 }
 
-// failureCode is a job's, by its code.
+// failureCode is the code of a job's failure as an error.
 type failureCode string
 
 func (f failureCode) Error() string { return string(f) }
 
-// logPanic tells of a panic of ours, and makes an error of it.
+// logPanic logs a panic of the worker itself and returns it as an error.
 func logPanic(ctx context.Context, log *slog.Logger, m *workflow.PackMessage, cause any) error {
 	log.LogAttrs(ctx, slog.LevelError, "panic", append(PackAttrs(m), observe.PanicAttrs(cause, debug.Stack())...)...)
 	return &workflow.Error{Code: workflow.CodeInternal, Message: "panic", Cause: fmt.Errorf("%v", cause)}
 }
 
-// logBlockPanic tells of a panic of a job's block.
+// logBlockPanic logs a panic of a block. job identifies the job.
 func logBlockPanic(ctx context.Context, log *slog.Logger, job []slog.Attr, cause any) {
 	log.LogAttrs(ctx, slog.LevelError, "panic in a block", append(job, observe.BlockPanicAttrs(cause, debug.Stack())...)...)
 }
 
-// logAbandonedJob tells of a job that did not end when it was told to.
+// logAbandonedJob logs a job that ignores the end of its context.
 func logAbandonedJob(ctx context.Context, log *slog.Logger, job []slog.Attr) {
-	log.LogAttrs(ctx, slog.LevelWarn, "a job does not end and is left to itself", job...)
-}
-
-// PackAttrs is which pack a message is about, nothing if there is no message.
-func PackAttrs(m *workflow.PackMessage) []slog.Attr {
-	if m == nil {
-		return nil
-	}
-	return append(observe.ExecutionAttrs(m.Key.Tenant, m.Key.Execution, m.Work.CorrelationID),
-		slog.String(observe.Step, m.Work.Step), slog.Int(observe.Attempt, m.Key.Attempt), slog.String(observe.Pack, m.Key.String()))
+	log.LogAttrs(ctx, slog.LevelWarn, "job ignored its context and was abandoned", job...)
 }

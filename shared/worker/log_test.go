@@ -22,21 +22,21 @@ var (
 	logTestInput = &workflow.JobInput{Index: 4, Entity: &workflow.EntityKey{Type: "device", ID: "d1"}, Parameters: json.RawMessage(`"hunter2"`)}
 )
 
-// fakeTracer keeps the spans that are begun, and how they end.
+// fakeTracer records spans when they start and when they end.
 type fakeTracer struct {
-	begun []observe.SpanConfig
-	ended []string
+	started []observe.SpanConfig
+	ended   []string
 }
 
 func (t *fakeTracer) Start(ctx context.Context, s observe.SpanConfig) (in context.Context, end observe.EndFunc) {
-	t.begun = append(t.begun, s)
-	return ctx, func(err error, about ...slog.Attr) { t.ended = append(t.ended, fmt.Sprint(err, about)) }
+	t.started = append(t.started, s)
+	return ctx, func(err error, attrs ...slog.Attr) { t.ended = append(t.ended, fmt.Sprint(err, attrs)) }
 }
 
 func (t *fakeTracer) Traceparent(context.Context) string { return "00-job" }
 
-// Every line about a pack or a job says which, and whose; what a block's panic says is
-// not told, unless the language itself says it.
+// Every line about a pack or a job identifies it. The text of a block's panic is not
+// logged, unless it is a runtime error of Go.
 func TestLog_NamesPackOrJobWithoutBlockText(t *testing.T) {
 	var b bytes.Buffer
 	log := observe.NewLog(observe.Options{Writer: &b})
@@ -55,15 +55,15 @@ func TestLog_NamesPackOrJobWithoutBlockText(t *testing.T) {
 	if err := logPanic(t.Context(), log, logTestMessage, "ours"); !workflow.Is(err, workflow.CodeInternal) {
 		t.Error(err)
 	}
-	const run = `"tenant":"acme","executionId":"x1","correlationId":"order-7","step":"upgrade","attempt":3`
-	const job = run + `,"block":"p/b:1.0.0","jobId":"x1.2.4.3","entity":"device/d1"`
+	const execution = `"tenant":"acme","executionId":"x1","correlationId":"order-7","step":"upgrade","attempt":3`
+	const job = execution + `,"block":"p/b:1.0.0","jobId":"x1.2.4.3","entity":"device/d1"`
 	want := []string{
-		`"pack not finished",` + run + `,"pack":"x1/1.2/0.0.3","messageId":"m1","receives":2,"error":"no"`,
+		`"pack not finished",` + execution + `,"pack":"x1/1.2/0.0.3","messageId":"m1","receives":2,"error":"no"`,
 		`"pack not finished","messageId":"m1"`,
 		`"panic in a block",` + job + `,"panic":"*errors.errorString","stack":"`,
-		`"a job does not end and is left to itself",` + job,
+		`"job ignored its context and was abandoned",` + job,
 		`"panic in a block",` + job + `,"panic":"runtime error: invalid memory address or nil pointer dereference"`,
-		`"panic",` + run + `,"pack":"x1/1.2/0.0.3","panic":"ours","stack":"`,
+		`"panic",` + execution + `,"pack":"x1/1.2/0.0.3","panic":"ours","stack":"`,
 	}
 	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
 	if len(lines) != len(want) {
@@ -79,16 +79,17 @@ func TestLog_NamesPackOrJobWithoutBlockText(t *testing.T) {
 	}
 }
 
-// A job is a span of its run's trace, which ends as the job does, without a block's words.
+// A job is a span of its execution's trace. The span ends with the job's outcome and
+// without any text of the block.
 func TestStartJobSpan_EndsWithJobOutcome(t *testing.T) {
 	var b bytes.Buffer
 	log, tr := observe.NewLog(observe.Options{Writer: &b, Level: slog.LevelDebug}), &fakeTracer{}
-	for _, rec := range []workflow.JobRecord{{Outcome: "OK"}, {Outcome: "ERROR", Failure: &workflow.Failure{Code: "BUSY", Message: "hunter2"}}} {
+	for _, result := range []JobResult{{Outcome: "OK"}, {Outcome: "ERROR", Failure: &workflow.Failure{Code: "BUSY", Message: "hunter2"}}} {
 		_, end := startJobSpan(t.Context(), tr, logTestMessage, logTestInput)
-		end(log, rec)
+		end(log, result)
 	}
-	if s := tr.begun[0]; len(tr.begun) != 2 || s.Name != "EXECUTE p/b:1.0.0" || s.Parent != "00-run" || s.Kind != observe.Consumer || fmt.Sprint(s.Attrs) != fmt.Sprint(jobAttrs(logTestMessage, logTestInput)) {
-		t.Errorf("began %+v", tr.begun)
+	if s := tr.started[0]; len(tr.started) != 2 || s.Name != "EXECUTE p/b:1.0.0" || s.Parent != "00-run" || s.Kind != observe.Consumer || fmt.Sprint(s.Attrs) != fmt.Sprint(jobAttrs(logTestMessage, logTestInput)) {
+		t.Errorf("started %+v", tr.started)
 	}
 	if got := fmt.Sprint(tr.ended); got != "[<nil> [outcome=OK] BUSY[outcome=ERROR code=BUSY]]" {
 		t.Errorf("ended %s", got)
@@ -100,11 +101,11 @@ func TestStartJobSpan_EndsWithJobOutcome(t *testing.T) {
 		t.Error(parent)
 	}
 	if parent := traceParent(t.Context(), nil, logTestMessage); parent != "00-run" {
-		t.Errorf("a worker that takes no spans passes %q on", parent)
+		t.Errorf("without a tracer the traceparent is %q", parent)
 	}
 	b.Reset()
 	_, end := startJobSpan(t.Context(), nil, logTestMessage, logTestInput)
-	end(observe.NewLog(observe.Options{Writer: &b}), workflow.JobRecord{Outcome: "OK"})
+	end(observe.NewLog(observe.Options{Writer: &b}), JobResult{Outcome: "OK"})
 	if b.Len() > 0 {
 		t.Errorf("wrote %s", b.String())
 	}

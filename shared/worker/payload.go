@@ -4,56 +4,46 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// loadMessagePayload is a message with all of its jobs, wherever these are kept.
-func loadMessagePayload(ctx context.Context, m *workflow.PackMessage, ports sessionPorts) (*workflow.PackMessage, error) {
+// loadMessagePayload returns the message with its jobs. Jobs that are too large for a
+// message are stored in separate items.
+func loadMessagePayload(ctx context.Context, m *workflow.PackMessage, ports Ports) (*workflow.PackMessage, error) {
 	return m.LoadPayload(func(key workflow.PackKey, s workflow.PayloadRef) ([]byte, error) {
 		return ports.Packs.LoadPayload(ctx, key, s)
 	})
 }
 
-// loadRollbackInput is the job's input with the result that it is to undo, wherever that is
-// kept.
-func loadRollbackInput(ctx context.Context, in *workflow.JobInput, ports sessionPorts) (*workflow.JobInput, error) {
-	if in.ResultRef == nil || in.ResultRef.Pack == nil {
-		return in, nil
-	}
-	result, err := ports.Packs.LoadPayload(ctx, *in.ResultRef.Pack, *in.ResultRef)
-	if err != nil {
-		return nil, err
-	}
-	next := *in
-	next.Result, next.ResultRef = result, nil
-	return &next, nil
-}
-
-// loadRollbackInputs reads the results that the jobs are to undo, before the pack is claimed:
-// a job whose input cannot be had must not count as started.
+// loadRollbackInputs loads the results to undo that are too large for the message. It
+// runs before the pack is claimed: a job whose input cannot be read must not count
+// as started.
 func (s *session) loadRollbackInputs(ctx context.Context) error {
-	for i := range s.m.Jobs {
-		in, err := loadRollbackInput(ctx, &s.m.Jobs[i], s.ports)
+	for _, in := range s.m.Jobs {
+		if in.ResultRef == nil || in.ResultRef.Pack == nil {
+			continue
+		}
+		result, err := s.ports.Packs.LoadPayload(ctx, *in.ResultRef.Pack, *in.ResultRef)
 		if err != nil {
 			return err
 		}
-		if in != &s.m.Jobs[i] {
-			if s.rollbackInputs == nil {
-				s.rollbackInputs = map[int]*workflow.JobInput{}
-			}
-			s.rollbackInputs[in.Index] = in
+		in.Result, in.ResultRef = result, nil
+		if s.rollbackInputs == nil {
+			s.rollbackInputs = map[int]*workflow.JobInput{}
 		}
+		s.rollbackInputs[in.Index] = &in
 	}
 	return nil
 }
 
-// maxPackItemBytes is about how many bytes one pack's item has for what its jobs leave.
+// maxPackItemBytes is roughly how many bytes a pack item has for the results,
+// updates, entities and failures of its jobs.
 const maxPackItemBytes = 256 << 10
 
-// recordSize is about how many bytes of the item a job's record takes, without its
-// result.
+// recordSize returns roughly how many bytes a job's record takes without its result.
 func recordSize(rec *workflow.JobRecord) int {
 	n := len(rec.Updates)
 	for _, e := range rec.Entities {
@@ -65,11 +55,11 @@ func recordSize(rec *workflow.JobRecord) int {
 	return n
 }
 
-// offloadResults makes what the jobs of a pack have left fit its item. Results that do
-// not are stored outside it, the largest first, before the item refers to them.
-// All else has to fit: where it does not, whoever leaves more than its share fails
-// with that, and its result stays. The records are those that are about to be
-// written; the session keeps what became of them.
+// offloadResults makes the pack fit its item. It stores the largest results in
+// separate items until the rest fits, before the pack that refers to them is written.
+// Everything else must fit: a job whose other output exceeds its share of the item
+// fails, and keeps its result. p is the pack about to be written; the session's own
+// records are changed with it.
 func (s *session) offloadResults(ctx context.Context, p *workflow.Pack) error {
 	otherBytes, resultBytes := 0, 0
 	for i := range p.Jobs {
@@ -106,8 +96,8 @@ func (s *session) offloadResults(ctx context.Context, p *workflow.Pack) error {
 	return nil
 }
 
-// offloadEntities stores what jobs have found, in place of a result, which an ACQUIRE
-// has not.
+// offloadEntities stores the entities that ACQUIRE jobs have found in separate items,
+// in place of a result, which such a job does not have.
 func (s *session) offloadEntities(ctx context.Context, p *workflow.Pack) error {
 	for i, rec := range p.Jobs {
 		if len(rec.Entities) == 0 {
@@ -115,7 +105,7 @@ func (s *session) offloadEntities(ctx context.Context, p *workflow.Pack) error {
 		}
 		data, err := json.Marshal(rec.Entities)
 		if err != nil {
-			return workflow.Errorf(workflow.CodeInternal, "entities cannot be stored: %w", err)
+			return workflow.Errorf(workflow.CodeInternal, "entities cannot be encoded: %w", err)
 		}
 		stored, err := s.ports.Packs.SavePayload(ctx, p.Key, data)
 		if err != nil {
@@ -127,23 +117,25 @@ func (s *session) offloadEntities(ctx context.Context, p *workflow.Pack) error {
 	return nil
 }
 
-// failOversized fails the jobs that leave more than their share besides a result, and
-// returns how much is left of all.
+// failOversized fails the jobs whose output other than the result exceeds their
+// share of the item. It returns the remaining size of all such output.
 func (s *session) failOversized(p *workflow.Pack) (otherBytes int) {
 	share := maxPackItemBytes / len(p.Jobs)
 	for i, rec := range p.Jobs {
 		if size := recordSize(&rec); size > share {
-			a := failedRecord("LIMIT", "what the job leaves besides its result has %d bytes, its pack has room for %d", size, share)
-			a.Result, a.ResultRef = rec.Result, rec.ResultRef
-			s.replaceRecord(p, i, completedRecord(rec, a, rec.StartedAt, rec.EndedAt))
+			failure := failureResult(Terminal("LIMIT", fmt.Errorf("the job's output other than its result has %d bytes, its share of the pack is %d", size, share)))
+			failure.Result = rec.Result
+			failed := completedRecord(rec, failure, rec.StartedAt, rec.EndedAt)
+			failed.ResultRef = rec.ResultRef
+			s.replaceRecord(p, i, failed)
 		}
 		otherBytes += recordSize(&p.Jobs[i])
 	}
 	return otherBytes
 }
 
-// replaceRecord replaces a job's record in what is written, and in what the session
-// has where that still is the same.
+// replaceRecord replaces a job's record in the pack about to be written, and in the
+// session's pack if that still has the same record.
 func (s *session) replaceRecord(p *workflow.Pack, i int, rec workflow.JobRecord) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,20 +17,19 @@ import (
 
 const largeBlock = "test/large:1.0.0"
 
-// addLargeResultBlock is a worker with a block whose results are as long as size says, and
-// begin with a mark.
-func (r *fixture) addLargeResultBlock(w *worker.Worker, mark string, size func(job *worker.Job) int) *worker.Worker {
+// addLargeResultBlock registers a block whose results consist of prefix and size bytes.
+func (r *fixture) addLargeResultBlock(w *worker.Worker, prefix string, size func(job *worker.Job) int) *worker.Worker {
 	worker.Register(w, worker.Block[map[string]any, string]{
 		Name: "test/large", Version: "1.0.0",
 		Execute: func(_ context.Context, job *worker.Job, _ map[string]any) (string, error) {
-			return mark + strings.Repeat("x", size(job)), nil
+			return prefix + strings.Repeat("x", size(job)), nil
 		},
 		Rollback: func(_ context.Context, job *worker.Job, _ map[string]any, result *string) error {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			r.started = append(r.started, *job)
 			if result == nil {
-				return worker.Terminal("NONE", errors.New("there is no result"))
+				return worker.Terminal("NONE", errors.New("no result"))
 			}
 			return nil
 		},
@@ -40,14 +39,14 @@ func (r *fixture) addLargeResultBlock(w *worker.Worker, mark string, size func(j
 
 func kilobytes(n int) func(*worker.Job) int { return func(*worker.Job) int { return n << 10 } }
 
-// storedResult is what a job has left, wherever it is.
+// storedResult returns a job's result, from the pack or from its payload.
 func (r *fixture) storedResult(key workflow.PackKey, i int) (s string) {
 	r.Helper()
 	rec := r.pack(key).Jobs[i]
 	raw := []byte(rec.Result)
 	if rec.ResultRef != nil {
 		if len(rec.Result) > 0 {
-			r.Error("a result that is stored stands in the pack too")
+			r.Error("the pack has both a result and a payload reference")
 		}
 		r.withoutFaults(func(v sim.View) {
 			var err error
@@ -62,32 +61,32 @@ func (r *fixture) storedResult(key workflow.PackKey, i int) (s string) {
 	return s
 }
 
-// Of what does not fit into the pack's item, the largest results go out until the
-// rest does; every job keeps its own.
+// If the results do not fit into the pack item, the largest are stored as payload
+// until the rest fits. Every job keeps its own result.
 func TestWorker_StoresLargeResultsAsPayload(t *testing.T) {
-	for _, kind := range []func(*workflow.Work){
+	for _, setKind := range []func(*workflow.Work){
 		func(w *workflow.Work) {}, func(w *workflow.Work) { w.Idempotent = true }, func(w *workflow.Work) { w.Pure = true },
 	} {
 		r := newFixture(t)
 		sizes := []int{40, 200, 30, 900, 50}
 		size := func(job *worker.Job) int { return sizes[int(job.Token-100)] << 10 }
 		m := r.newMessage(largeBlock, 0, 1, len(sizes))
-		kind(&m.Work)
+		setKind(&m.Work)
 		r.mustHandle(r.addLargeResultBlock(r.worker(), "m", size), m)
 		r.wantPack(m.Key, workflow.PackFinished, 1, codeOK, codeOK, codeOK, codeOK, codeOK)
 		for i, kb := range sizes {
 			if n := len(r.storedResult(m.Key, i)); n != kb<<10+1 {
-				t.Errorf("job %d has left %d bytes, want %d KB", i, n, kb)
+				t.Errorf("the result of job %d has %d bytes, want %d KB", i, n, kb)
 			}
-			if out := r.pack(m.Key).Jobs[i].ResultRef != nil; out != (kb >= 200) {
-				t.Errorf("the result of job %d (%d KB) is stored outside: %v", i, kb, out)
+			if offloaded := r.pack(m.Key).Jobs[i].ResultRef != nil; offloaded != (kb >= 200) {
+				t.Errorf("the result of job %d (%d KB) is stored as payload: %v", i, kb, offloaded)
 			}
 		}
 	}
 }
 
-// What a job leaves besides its result is not stored: more than its share of the
-// item fails it, and the result stays for whoever undoes the job.
+// Updates are not stored as payload. A job whose updates exceed its share of the item
+// fails, and keeps its result for the rollback.
 func TestWorker_LargeUpdatesFailJob(t *testing.T) {
 	r := newFixture(t)
 	w := r.worker()
@@ -107,8 +106,8 @@ func TestWorker_LargeUpdatesFailJob(t *testing.T) {
 	}
 }
 
-// Whoever stores a result and dies, or cannot, before the pack refers to it has
-// left nothing that counts: the next one's result is the one that is read.
+// A worker stores a payload and crashes, or its write fails, before the pack refers to
+// the payload. Then the result of the worker that takes over counts.
 func TestWorker_CrashBetweenPayloadAndFinish(t *testing.T) {
 	for _, c := range []struct {
 		call  string
@@ -122,24 +121,24 @@ func TestWorker_CrashBetweenPayloadAndFinish(t *testing.T) {
 		m.Work.Idempotent = true
 		r.Faults = faults.Next(c.call, c.fault)
 		if _, crashed, err := r.handle(r.addLargeResultBlock(r.worker(), "first", kilobytes(700)), m); !crashed && err == nil {
-			t.Fatalf("%s at %s: nothing happened", c.fault, c.call)
+			t.Fatalf("%s at %s: the fault had no effect", c.fault, c.call)
 		}
 		r.Faults = nil
 		r.Advance(pastLease)
 		r.mustHandle(r.addLargeResultBlock(r.worker(), "second", kilobytes(400)), m)
 		want := "second"
 		if c.call == "packs.finish" && c.fault != faults.CrashBefore {
-			want = "first" // it had landed
+			want = "first" // the write reached the item
 		}
 		if got := r.storedResult(m.Key, 0); !strings.HasPrefix(got, want) {
-			t.Errorf("%s at %s: the result is the one of %.6s", c.fault, c.call, got)
+			t.Errorf("%s at %s: the result is from the %.6s worker", c.fault, c.call, got)
 		}
 	}
 }
 
-// Two workers store results of the same job at the same time, call by call in any
-// order, one of them after its lease has ended: what is read is whole and belongs
-// to the one whose end was written.
+// Two workers store results of the same job, with their calls interleaved in any order;
+// one of them does so after its lease has expired. The result is complete and belongs to
+// the worker that finished the pack.
 func TestWorker_ConcurrentPayloadsDoNotMix(t *testing.T) {
 	for _, pureBlock := range []bool{false, true} {
 		for seed := range uint64(20) {
@@ -150,7 +149,7 @@ func TestWorker_ConcurrentPayloadsDoNotMix(t *testing.T) {
 			one, two := r.addLargeResultBlock(r.worker(), "one", kilobytes(950)), r.addLargeResultBlock(r.worker(), "two", kilobytes(700))
 			a := r.StartTask("one", func() { _, _, _ = r.handle(one, m) })
 			if !a.RunUntil("packs.save_payload") {
-				t.Fatal("nothing is stored")
+				t.Fatal("no payload is stored")
 			}
 			r.Advance(pastLease)
 			b := r.StartTask("two", func() { _, _, _ = r.handle(two, m) })
@@ -160,45 +159,45 @@ func TestWorker_ConcurrentPayloadsDoNotMix(t *testing.T) {
 				t.Fatalf("seed %d: %d bytes of %.3s", seed, len(got), got)
 			}
 			if p := r.pack(m.Key); p.Token == 2 && got[:3] != "two" {
-				t.Errorf("seed %d: the result of a token that is over is read", seed)
+				t.Errorf("seed %d: the result belongs to an old token", seed)
 			}
 		}
 	}
 }
 
-// A job is told the whole of the result that it is to undo. Where that cannot be
-// read, nothing begins.
+// A rollback receives the whole result that it is to rollback. If the payload cannot be
+// read, no job starts.
 func TestWorker_RollbackLoadsLargeResult(t *testing.T) {
 	r := newFixture(t)
 	m := r.newMessage(largeBlock, 0, 1, 1)
 	w := r.addLargeResultBlock(r.worker(), "m", kilobytes(900))
 	r.mustHandle(w, m)
-	undo := r.newMessage(largeBlock, 0, 1, 1)
-	undo.Key.StepRunSeq++
-	undo.Work.Kind = workflow.JobRollback
-	undo.Jobs[0].ResultRef = r.pack(m.Key).Jobs[0].ResultRef.InPack(m.Key)
+	rollback := r.newMessage(largeBlock, 0, 1, 1)
+	rollback.Key.StepRunSeq++
+	rollback.Work.Kind = workflow.JobRollback
+	rollback.Jobs[0].ResultRef = r.pack(m.Key).Jobs[0].ResultRef.InPack(m.Key)
 
 	r.Faults = faults.Next("packs.load_payload", faults.Throttled)
-	if _, _, err := r.handle(w, undo); err == nil || r.pack(undo.Key) != nil {
-		t.Fatalf("it goes on without the result: %v", err)
+	if _, _, err := r.handle(w, rollback); err == nil || r.pack(rollback.Key) != nil {
+		t.Fatalf("the pack is claimed although the result cannot be read: %v", err)
 	}
 	r.Faults = nil
-	r.mustHandle(w, undo)
-	r.wantPack(undo.Key, workflow.PackFinished, 1, codeOK)
+	r.mustHandle(w, rollback)
+	r.wantPack(rollback.Key, workflow.PackFinished, 1, codeOK)
 	if n := len(r.started[0].Result); n != 900<<10+3 {
-		t.Errorf("it was told %d bytes", n)
+		t.Errorf("the rollback received %d bytes", n)
 	}
 
-	// A program elsewhere is told the same.
-	undo.Key.Lane++
-	remote, _, err := w.LeaseRemote(context.Background(), undo, r.ports())
+	// So does a rollback that another program runs.
+	rollback.Key.Lane++
+	remote, _, err := w.LeaseRemote(context.Background(), rollback, r.ports())
 	if err != nil || remote == nil || len(remote.Jobs) != 1 || len(remote.Jobs[0].Result) != 900<<10+3 {
 		t.Errorf("%+v, %v", remote, err)
 	}
 }
 
-// Jobs that are too large for a message are worked on as any others, and so is
-// what follows them.
+// Jobs that are too large for a message are loaded from their payload, and so are those
+// of the next attempt.
 func TestWorker_LoadsJobsFromPayload(t *testing.T) {
 	r := newFixture(t)
 	r.blockFunc = func(_ context.Context, job *worker.Job) (map[string]int, error) {
@@ -237,6 +236,6 @@ func TestWorker_LoadsJobsFromPayload(t *testing.T) {
 		t.Errorf("%s", text(p))
 	}
 	if wakeups := r.wakeups(); len(wakeups) == 0 || wakeups[0].Lane == nil || *wakeups[0].Lane != 1 {
-		t.Errorf("the engine is not told of the lane that was cut off: %+v", wakeups)
+		t.Errorf("the engine is not asked for the lane that was cut off: %+v", wakeups)
 	}
 }

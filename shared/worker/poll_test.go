@@ -29,70 +29,71 @@ func body(t *testing.T, m *workflow.PackMessage) string {
 	return string(raw)
 }
 
-// TestHandleBatch_ReportsOnlyFailedRecords: only what has failed is reported, and a panic is one record's alone.
+// Only messages that failed are reported. A panic fails its own message only.
 func TestHandleBatch_ReportsOnlyFailedRecords(t *testing.T) {
 	r := newFixture(t)
 	w := r.worker(func(o *worker.Options) { o.Sequential = false })
-	batch := func(records ...worker.Record) []string {
-		return worker.HandleBatch(context.Background(), w, records, decode, r.ports)
+	batch := func(deliveries ...worker.Delivery) []string {
+		return worker.HandleBatch(context.Background(), w, deliveries, decode, r.ports)
 	}
 	if failed := batch(); failed == nil || len(failed) != 0 {
-		t.Errorf("%#v: a list, never nil", failed)
+		t.Errorf("got %#v, want an empty list that is not nil", failed)
 	}
 	later := r.newMessage(idempotent, 2, 9, 1)
 	later.NotBefore = r.Now().Add(20 * time.Minute)
 	later.Cost = workflow.Cost{Invocations: 0.5}
 	r.Faults = func(c faults.Call) faults.Fault {
 		if c.Name == "packs.finish_unclaimed" {
-			return faults.CrashBefore // a panic, to whoever does not know what it means
+			return faults.CrashBefore // a panic, as far as HandleBatch knows
 		}
 		return faults.None
 	}
 	failed := batch(
-		worker.Record{ID: "good", Body: body(t, r.newMessage(idempotent, 0, 9, 1))},
-		worker.Record{ID: "panics", Body: body(t, r.newMessage(pure, 1, 9, 1))},
-		worker.Record{ID: "unreadable", Body: "{"},
-		worker.Record{ID: "later", Body: body(t, later)},
+		worker.Delivery{ID: "good", Body: body(t, r.newMessage(idempotent, 0, 9, 1))},
+		worker.Delivery{ID: "panics", Body: body(t, r.newMessage(pure, 1, 9, 1))},
+		worker.Delivery{ID: "unreadable", Body: "{"},
+		worker.Delivery{ID: "later", Body: body(t, later)},
 	)
 	if want := []string{"panics", "unreadable"}; !slices.Equal(failed, want) {
 		t.Errorf("failed %v, want %v", failed, want)
 	}
 	r.wantPack(stepRun.Pack(0, 1), workflow.PackFinished, 1, codeOK)
-	// A wait longer than the queue can hide a message takes several.
+	// A delay longer than the queue supports takes several rounds.
 	sent := r.sentPacks()
 	if len(sent) != 1 || sent[0].Key != later.Key || !sent[0].NotBefore.Equal(later.NotBefore) || sent[0].Cost.Invocations != 0.5 {
 		t.Errorf("sent again: %+v", sent)
 	}
-	// Whatever else panics is one record's failure, too.
+	// A panic in decode or in newPorts fails its own message, too.
 	r.Faults = nil
-	mad := func(string) (*workflow.PackMessage, error) { panic("mad") }
-	records := []worker.Record{{ID: "a", Body: body(t, r.newMessage(idempotent, 0, 9, 1))}, {ID: "b", Body: "{"}}
-	if failed := worker.HandleBatch(context.Background(), w, records, mad, r.ports); !slices.Equal(failed, []string{"a", "b"}) {
+	panicking := func(string) (*workflow.PackMessage, error) { panic("decode") }
+	deliveries := []worker.Delivery{{ID: "a", Body: body(t, r.newMessage(idempotent, 0, 9, 1))}, {ID: "b", Body: "{"}}
+	if failed := worker.HandleBatch(context.Background(), w, deliveries, panicking, r.ports); !slices.Equal(failed, []string{"a", "b"}) {
 		t.Errorf("failed %v", failed)
 	}
-	closed := func() worker.Ports { panic("closed") }
-	if failed := worker.HandleBatch(context.Background(), w, records[:1], decode, closed); !slices.Equal(failed, []string{"a"}) {
+	noPorts := func() worker.Ports { panic("ports") }
+	if failed := worker.HandleBatch(context.Background(), w, deliveries[:1], decode, noPorts); !slices.Equal(failed, []string{"a"}) {
 		t.Errorf("failed %v", failed)
 	}
-	// One that cannot be sent again must not be deleted.
+	// A message that cannot be sent again must not be deleted.
 	r.Faults = faults.Next("sender.send_packs", faults.Throttled)
-	if failed := batch(worker.Record{ID: "later", Body: body(t, later)}); len(failed) != 1 {
-		t.Error("it is lost")
+	if failed := batch(worker.Delivery{ID: "later", Body: body(t, later)}); len(failed) != 1 {
+		t.Error("a message that was not sent again is not reported as failed")
 	}
 	later.Work.Pool = "no such pool"
-	if failed := batch(worker.Record{ID: "later", Body: body(t, later)}); len(failed) != 1 {
-		t.Error("it is lost")
+	if failed := batch(worker.Delivery{ID: "later", Body: body(t, later)}); len(failed) != 1 {
+		t.Error("a message that was not sent again is not reported as failed")
 	}
 }
 
-// fakeSource is a queue to poll. It gives what is in it, and then waits.
+// fakeSource is a queue. Receive returns its messages, or waits 20s if there are
+// none.
 type fakeSource struct {
 	mu        sync.Mutex
 	bodies    []string
 	requested []int
 	deleted   []string
 	deferred  map[string][]time.Duration
-	failures  int // receives that fail
+	failures  int // how many receives fail first
 }
 
 func (s *fakeSource) Receive(ctx context.Context, n int) ([]worker.Delivery, error) {
@@ -137,8 +138,8 @@ func (s *fakeSource) Defer(_ context.Context, d worker.Delivery, after time.Dura
 	return nil
 }
 
-// pollUntil lets a worker poll until it is told to stop after a time, and returns how
-// long it took to end.
+// pollUntil polls until stop has passed. It returns how long Poll took to return after
+// that.
 func pollUntil(t *testing.T, r *fixture, s *fakeSource, stop time.Duration, change ...func(*worker.Options)) time.Duration {
 	t.Helper()
 	w := r.worker(append([]func(*worker.Options){concurrent}, change...)...)
@@ -166,47 +167,47 @@ func TestPoll_LimitsConcurrencyAndSettlesMessages(t *testing.T) {
 			m.NotAfter = time.Now().Add(time.Hour)
 			s.bodies = append(s.bodies, body(t, m))
 		}
-		// After two failures it is 2 s later: the first waits 3 s more.
+		// The two failures take 2 s, so that 3 s are left until soon.NotBefore.
 		pollUntil(t, r, s, time.Minute, func(o *worker.Options) { o.Concurrency = 4 })
 		if len(r.started) != 20 || r.maxRunning != 4 {
-			t.Errorf("%d jobs, %d at a time", len(r.started), r.maxRunning)
+			t.Errorf("%d jobs ran, %d at a time, want 20 and 4", len(r.started), r.maxRunning)
 		}
 		for _, n := range s.requested {
 			if n < 1 || n > 4 {
-				t.Errorf("asked for %d messages", n)
+				t.Errorf("asked for %d messages, want 1 to 4", n)
 			}
 		}
 		if d := s.deferred[body(t, soon)]; len(d) != 1 || d[0] != 3*time.Second {
-			t.Errorf("soon: %v", d)
+			t.Errorf("the message due in 3s is deferred by %v", d)
 		}
 		if len(s.deleted) != 21 || !slices.Contains(s.deleted, body(t, late)) || slices.Contains(s.deleted, "{") {
-			t.Errorf("deleted %d", len(s.deleted))
+			t.Errorf("%d messages deleted, want 21", len(s.deleted))
 		}
 		sent := r.sentPacks()
 		if i := slices.IndexFunc(sent, func(m *workflow.PackMessage) bool { return m.Key == late.Key }); i < 0 || !sent[i].NotBefore.Equal(late.NotBefore) {
-			t.Errorf("late: %+v", sent)
+			t.Errorf("the message due in 10 minutes is not sent again: %+v", sent)
 		}
 	})
 }
 
-// Told to stop, a worker lets its packs end for a while and then leaves them.
+// A worker that is asked to stop waits for its packs, at most for StopTimeout.
 func TestPoll_WaitsForPacksUntilStopTimeout(t *testing.T) {
 	for _, c := range []struct {
-		takes, least, most time.Duration
-		state              workflow.PackState
+		jobDuration, least, most time.Duration
+		state                    workflow.PackState
 	}{
 		{15 * time.Second, 4 * time.Second, 6 * time.Second, workflow.PackFinished},
 		{time.Hour, 10 * time.Second, 11 * time.Second, workflow.PackClaimed},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newFixture(t)
-			r.blockFunc = blockFor(c.takes)
+			r.blockFunc = blockFor(c.jobDuration)
 			m := r.newMessage(nonIdempotent, 0, 1, 1)
 			m.NotAfter = time.Now().Add(time.Hour)
 			s := &fakeSource{bodies: []string{body(t, m)}}
 			took := pollUntil(t, r, s, 10*time.Second)
 			if took < c.least || took > c.most {
-				t.Errorf("it takes %s to end", took)
+				t.Errorf("Poll returned after %s, want %s to %s", took, c.least, c.most)
 			}
 			if p := r.pack(m.Key); p.State != c.state || (len(s.deleted) > 0) != p.Final() {
 				t.Errorf("%s, %d deleted", p.State, len(s.deleted))
@@ -215,7 +216,7 @@ func TestPoll_WaitsForPacksUntilStopTimeout(t *testing.T) {
 	}
 }
 
-// lateSource gives a message at the moment at which the worker is told to stop.
+// lateSource returns a message just when the worker is asked to stop.
 type lateSource struct {
 	*fakeSource
 	body string
@@ -236,12 +237,12 @@ func TestPoll_ReturnsMessagesReceivedWhileStopping(t *testing.T) {
 			t.Error(err)
 		}
 		if len(r.started) > 0 || !slices.Equal(s.deferred[s.body], []time.Duration{0}) {
-			t.Errorf("%d jobs begun, given back %v", len(r.started), s.deferred)
+			t.Errorf("%d jobs started, messages returned: %v", len(r.started), s.deferred)
 		}
 	})
 }
 
-// nonBlockingSource never waits: it has nothing, or fails, at once.
+// nonBlockingSource returns no message, or an error, without waiting.
 type nonBlockingSource struct {
 	*fakeSource
 	err error
@@ -264,32 +265,32 @@ func TestPoll_PausesAfterEmptyOrFailedReceive(t *testing.T) {
 				t.Error(err)
 			}
 			if n := len(s.requested); n < 2 || n > most {
-				t.Errorf("%v: asked %d times in 10 s", err, n)
+				t.Errorf("%v: %d receives in 10 s, want 2 to %d", err, n, most)
 			}
 		})
 	}
 }
 
-// A message that makes its reader panic does not end the worker.
+// A message whose decoding panics does not end the worker.
 func TestPoll_SurvivesPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFixture(t)
 		m := r.newMessage(idempotent, 0, 9, 1)
 		m.NotAfter = time.Now().Add(time.Hour)
-		s := &fakeSource{bodies: []string{"mad", body(t, m)}}
+		s := &fakeSource{bodies: []string{"panic", body(t, m)}}
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
-		read := func(body string) (*workflow.PackMessage, error) {
-			if body == "mad" {
-				panic("mad")
+		decodeOrPanic := func(body string) (*workflow.PackMessage, error) {
+			if body == "panic" {
+				panic("decode")
 			}
 			return decode(body)
 		}
-		if err := worker.Poll(ctx, r.worker(concurrent), worker.PollOptions{Source: s, Decode: read, NewPorts: r.ports}); err != nil {
+		if err := worker.Poll(ctx, r.worker(concurrent), worker.PollOptions{Source: s, Decode: decodeOrPanic, NewPorts: r.ports}); err != nil {
 			t.Error(err)
 		}
 		if len(r.started) != 1 || !slices.Equal(s.deleted, []string{body(t, m)}) {
-			t.Errorf("%d jobs begun, deleted %v", len(r.started), s.deleted)
+			t.Errorf("%d jobs started, deleted %v", len(r.started), s.deleted)
 		}
 	})
 }

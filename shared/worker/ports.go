@@ -7,67 +7,110 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Packs is the worker's side of the pack items and done sets: conditional
-// single-item writes, nothing else. A method whose condition does not hold
-// answers ok=false with the item as it stands (nil if absent). A write whose
-// reply was lost and that is found to have landed (same nonce, same token) is
-// reported as ok.
+// Ports are what a worker uses to handle one message. Open new ports for each
+// message, so that Meter counts only what that message costs.
+type Ports struct {
+	Packs  Packs
+	Sender Sender
+	Meter  Meter
+
+	// ExtendVisibility hides the message from other receivers for d. The worker calls
+	// it with every heartbeat. Nil: it is not called.
+	ExtendVisibility func(ctx context.Context, d time.Duration) error
+
+	// TimeBudget is how much time the process had for all messages it received at
+	// once. A job with a longer time-out starts only if at least nine tenths of the
+	// budget are left. Zero: unknown.
+	TimeBudget time.Duration
+
+	// OnUnclaimedStart is called when jobs start whose pack is not claimed. Nil: it is
+	// not called.
+	OnUnclaimedStart func(ctx context.Context)
+}
+
+// Packs is the worker's access to pack items and done sets: conditional writes of
+// single items, nothing else. A method whose condition does not hold returns
+// ok=false and the item as it is, nil if there is none. A write whose reply was lost
+// but that is found in the item (same nonce, same token) is reported as ok.
 type Packs interface {
-	// Claim puts p (CLAIMED, token 1) if the item is absent.
+	// Claim puts p (CLAIMED, token 1) if there is no item.
 	Claim(ctx context.Context, p *workflow.Pack) (ok bool, old *workflow.Pack, err error)
 
-	// TakeOver replaces seen by next (token+1, new lease) if the item is CLAIMED
-	// with seen's token and lease and without a cancel flag.
+	// TakeOver replaces seen by next (token+1, new lease) if the item is CLAIMED with
+	// seen's token and lease and without a cancel request.
 	TakeOver(ctx context.Context, seen, next *workflow.Pack) (ok bool, old *workflow.Pack, err error)
 
-	// Extend writes p's lease and job records if the item is CLAIMED with p's
-	// token, without a cancel flag, and with no later lease: a heartbeat that was
-	// held up on its way must not undo a later one.
+	// Extend writes p's lease and job records if the item is CLAIMED with p's token,
+	// has no cancel request and no later lease: a delayed heartbeat must not undo a
+	// later one.
 	Extend(ctx context.Context, p *workflow.Pack) (ok bool, old *workflow.Pack, err error)
 
-	// Finish writes p (FINISHED or CANCELLED) if the item is CLAIMED with p's
-	// token; FinishUnclaimed puts it if the item is absent (pure blocks).
+	// Finish writes p (FINISHED or CANCELLED) if the item is CLAIMED with p's token.
 	Finish(ctx context.Context, p *workflow.Pack) (ok bool, old *workflow.Pack, err error)
+
+	// FinishUnclaimed puts p if there is no item. It is for pure blocks.
 	FinishUnclaimed(ctx context.Context, p *workflow.Pack) (ok bool, old *workflow.Pack, err error)
 
-	// AddDone adds the lane to its shard's done set and returns the set after.
+	// AddDone adds the lane to its shard's done set and returns the new set.
 	AddDone(ctx context.Context, key workflow.PackKey, end workflow.LaneResult) (workflow.DoneSet, error)
 
-	// SavePayload stores data beside a pack, whether there is such a pack or not, and Load
-	// reads what is stored beside it; CodeNotFound if any of it is missing.
+	// SavePayload stores data in items of its own under a pack's key. The pack itself
+	// need not exist.
 	SavePayload(ctx context.Context, key workflow.PackKey, data []byte) (workflow.PayloadRef, error)
+
+	// LoadPayload reads what SavePayload stored; CodeNotFound if a part is missing.
 	LoadPayload(ctx context.Context, key workflow.PackKey, s workflow.PayloadRef) ([]byte, error)
 }
 
-// Sender is where a worker sends what follows a pack.
+// Sender sends what follows a pack.
 type Sender interface {
-	// SendPacks sends packs to their pool's queue, each not before its time.
+	// SendPacks sends packs to the queues of their pools, each not before its time. It
+	// returns the keys of those that could not be sent.
 	SendPacks(ctx context.Context, now time.Time, packs []*workflow.PackMessage) (failed []workflow.PackKey, err error)
-
-	// SendWakeups sends looks to the lifecycle queue after the delay.
-	SendWakeups(ctx context.Context, delay time.Duration, looks ...workflow.Wakeup) error
+	WakeupSender
 }
 
-// Meter counts what the calls through the two ports consumed.
+// WakeupSender sends messages to the engine.
+type WakeupSender interface {
+	// SendWakeups sends wake-ups to the lifecycle queue, to be delivered after the
+	// delay.
+	SendWakeups(ctx context.Context, delay time.Duration, wakeups ...workflow.Wakeup) error
+}
+
+// Meter counts what calls to Packs and Sender cost.
 type Meter interface {
-	// Take returns the count since the last Take and starts anew.
+	// Take returns the cost since the last Take.
 	Take() workflow.Cost
 }
 
-// Source is where a polling worker gets its packs. A Lambda worker has none: its
-// event source mapping receives and deletes for it.
+// Source is the queue a polling worker receives packs from. A Lambda worker has
+// none: its event source mapping receives and deletes the messages.
 type Source interface {
-	// Receive waits up to 20 s for messages, at most n.
+	// Receive returns at most n messages. It waits up to 20s for the first one.
 	Receive(ctx context.Context, n int) ([]Delivery, error)
-	// Delete ends a delivery for good; Defer makes it come back after d.
+	// Delete removes a delivered message from the queue.
 	Delete(ctx context.Context, d Delivery) error
+	// Defer makes a delivered message visible again after a time.
 	Defer(ctx context.Context, d Delivery, after time.Duration) error
 }
 
 // Delivery is one received message.
 type Delivery struct {
-	ID            string // of the message, the same each time
-	ReceiptHandle string
+	ID            string // of the message, the same for every delivery
+	ReceiptHandle string // of this delivery; empty in a batch
 	Body          string
-	ReceiveCount  int // how often it has been received, this time included
+	ReceiveCount  int // how often the message was received, this time included
+}
+
+// WorkerRegistry records which polling workers are alive. It informs people and
+// decides who may receive new packs. It does not decide who may work on a pack:
+// leases do.
+type WorkerRegistry interface {
+	// Register adds the worker. Repeating it changes nothing.
+	Register(ctx context.Context, w workflow.Worker) error
+	// Heartbeat records that the worker is alive and which packs it works on;
+	// CodeNotFound if the worker is not registered (any more).
+	Heartbeat(ctx context.Context, id string, held []workflow.ClaimedPack) error
+	// Unregister removes a worker that stops.
+	Unregister(ctx context.Context, id string) error
 }

@@ -14,20 +14,20 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/faults"
 )
 
-// Each test here drives one of the mistakes that are known to break the
-// protocol, as far as the worker could make it.
+// Each test here is for one known way to break the delivery protocol. Its comment
+// names the mistake that it would detect.
 
-// Mistake: a takeover that ignores the lease.
+// Mistake: a takeover ignores the lease.
 func TestWorker_DoesNotTakeOverLiveLease(t *testing.T) {
 	for _, kind := range []string{idempotent, nonIdempotent} {
 		r := newFixture(t)
 		m := r.newMessage(kind, 0, 1, 1)
 		r.crashOnStart(1)
 		if _, crashed, _ := r.handle(r.worker(), m); !crashed {
-			t.Fatal("the worker lives on")
+			t.Fatal("the worker did not crash")
 		}
 		r.blockFunc = nil
-		// Skew: another clock may be ahead of the holder's.
+		// The other worker's clock may be ahead of the holder's.
 		for _, at := range []time.Duration{0, lease, lease + time.Second} {
 			r.Advance(at)
 			d, _, err := r.handle(r.worker(), m)
@@ -38,17 +38,17 @@ func TestWorker_DoesNotTakeOverLiveLease(t *testing.T) {
 		}
 		r.wantPack(m.Key, workflow.PackClaimed, 1, codeStarted)
 		if n := len(r.started); n != 1 {
-			t.Errorf("%s: begun %d times", kind, n)
+			t.Errorf("%s: started %d times", kind, n)
 		}
-		// Exactly when it said that it would come back, the pack can be taken.
+		// After RetryAfter the pack can be taken over.
 		d, _, _ := r.handle(r.worker(), m)
 		r.Advance(d.RetryAfter)
 		r.mustHandle(r.worker(), m)
 	}
 }
 
-// Mistake: a takeover that is conditional on the token only. The holder renews
-// its lease between the other's read and write.
+// Mistake: a takeover is conditional on the token only. Here the holder renews its
+// lease between the other worker's read and write.
 func TestWorker_DoesNotTakeOverRenewedLease(t *testing.T) {
 	r := newFixture(t)
 	m := r.newMessage(nonIdempotent, 0, 1, 2)
@@ -62,7 +62,7 @@ func TestWorker_DoesNotTakeOverRenewedLease(t *testing.T) {
 	r.Advance(pastLease - lease/2)
 	other := r.StartTask("other", func() {
 		if d, _, err := r.handle(r.worker(), m); err != nil || d.Done {
-			t.Errorf("the other: %+v %v", d, err)
+			t.Errorf("the other worker: %+v %v", d, err)
 		}
 	})
 	other.RunUntil("packs.take_over")
@@ -72,8 +72,8 @@ func TestWorker_DoesNotTakeOverRenewedLease(t *testing.T) {
 	r.wantPack(m.Key, workflow.PackFinished, 1, codeOK, codeOK)
 }
 
-// Mistake: adopting a live claim by the worker's name. The process was started
-// again under the same name.
+// Mistake: a valid claim is adopted because it has the same worker name. Here the
+// process was restarted under its name.
 func TestWorker_DoesNotAdoptClaimByName(t *testing.T) {
 	r := newFixture(t)
 	m := r.newMessage(nonIdempotent, 0, 1, 1)
@@ -81,11 +81,11 @@ func TestWorker_DoesNotAdoptClaimByName(t *testing.T) {
 	_, _, _ = r.handle(r.worker(), m)
 	d, _, err := r.handle(r.worker(), m)
 	if err != nil || d.Done || len(r.started) > 0 {
-		t.Errorf("adopted: %+v %v, begun %d times", d, err, len(r.started))
+		t.Errorf("adopted: %+v %v, %d jobs started", d, err, len(r.started))
 	}
 }
 
-// A claim whose reply is lost is this worker's, and goes on at once.
+// A worker recognises its own claim if the reply was lost, and goes on at once.
 func TestWorker_RecognisesClaimWithLostReply(t *testing.T) {
 	for _, kind := range []string{idempotent, nonIdempotent} {
 		r := newFixture(t)
@@ -96,17 +96,17 @@ func TestWorker_RecognisesClaimWithLostReply(t *testing.T) {
 	}
 }
 
-// Mistake: no STARTED write.
+// Mistake: STARTED is not written before the job starts.
 func TestWorker_WritesStartedBeforeJobStarts(t *testing.T) {
 	r := newFixture(t)
 	m := r.newMessage(nonIdempotent, 0, 1, 3)
 	r.blockFunc = func(_ context.Context, job *worker.Job) (map[string]int, error) {
 		i := len(r.started) - 1
 		if got := r.pack(m.Key); got == nil || got.Jobs[i].Code != codeStarted {
-			t.Errorf("job %s begins while its pack holds %v", job.ID, jobCodes(got))
+			t.Errorf("job %s starts while the codes of its pack are %v", job.ID, jobCodes(got))
 		}
 		if i < 2 && r.pack(m.Key).Jobs[i+1].Code != codeNone {
-			t.Errorf("job %d is written down as started before its turn", i+1)
+			t.Errorf("job %d is recorded as STARTED too early", i+1)
 		}
 		return nil, nil
 	}
@@ -114,8 +114,8 @@ func TestWorker_WritesStartedBeforeJobStarts(t *testing.T) {
 	r.wantPack(m.Key, workflow.PackFinished, 1, codeOK, codeOK, codeOK)
 }
 
-// A STARTED that may or may not have been written begins nothing, and neither
-// does what comes after it.
+// If it is unknown whether STARTED was written, neither this job nor a later one
+// starts.
 func TestWorker_StartsNothingWhenStartedWriteIsUncertain(t *testing.T) {
 	for _, fault := range []faults.Fault{faults.LostReply, faults.Throttled} {
 		r := newFixture(t)
@@ -123,21 +123,22 @@ func TestWorker_StartsNothingWhenStartedWriteIsUncertain(t *testing.T) {
 		r.Faults = faults.Next("packs.extend", fault)
 		d, _, err := r.handle(r.worker(), m)
 		if err == nil || d.Done || len(r.started) != 1 {
-			t.Errorf("%s: %+v %v, begun %d jobs", fault, d, err, len(r.started))
+			t.Errorf("%s: %+v %v, %d jobs started", fault, d, err, len(r.started))
 		}
 		r.Advance(pastLease)
 		r.mustHandle(r.worker(), m)
-		// What the first came to is written down when the worker stops.
+		// The result of the first job was saved when the worker stopped.
 		r.wantPack(m.Key, workflow.PackFinished, 2, codeOK, codeUnknown, codeOK)
 	}
 }
 
-// Mistake: a takeover that leaves ND STARTED runnable (and N44: an idempotent
-// block that is lost with its worker runs again, another does not).
+// Mistake: after a takeover, a STARTED job of a block that is not repeatable runs again.
+// N44: a job that was lost with its worker runs again if its block is idempotent, and
+// not otherwise.
 func TestWorker_TakeoverRerunsOnlyIdempotentJobs(t *testing.T) {
 	for kind, want := range map[string][]workflow.JobCode{
 		idempotent:    {codeOK, codeOK, codeOK},
-		nonIdempotent: {codeOK, codeUnknown, codeOK}, // the first's end was written with the second's STARTED
+		nonIdempotent: {codeOK, codeUnknown, codeOK}, // the result of the first was written with STARTED of the second
 	} {
 		r := newFixture(t)
 		m := r.newMessage(kind, 0, 1, 3)
@@ -147,37 +148,38 @@ func TestWorker_TakeoverRerunsOnlyIdempotentJobs(t *testing.T) {
 		r.Advance(pastLease)
 		r.mustHandle(r.worker(), m)
 		r.wantPack(m.Key, workflow.PackFinished, 2, want...)
-		again := r.startCount(workflow.JobID(stepRun.Execution, stepRun.Seq, 1, 1))
-		if (kind == nonIdempotent && again != 1) || (kind == idempotent && again != 2) {
-			t.Errorf("%s: the job that was lost was begun %d times", kind, again)
+		starts := r.startCount(workflow.JobID(stepRun.Execution, stepRun.Seq, 1, 1))
+		if (kind == nonIdempotent && starts != 1) || (kind == idempotent && starts != 2) {
+			t.Errorf("%s: the lost job started %d times", kind, starts)
 		}
 	}
 }
 
-// N44: "within its limit". Whoever has been taken over too often is the engine's.
+// N44: takeovers are limited. After the last one the pack is left to the engine.
 func TestWorker_TakeoversAreBounded(t *testing.T) {
 	r := newFixture(t)
 	m := r.newMessage(idempotent, 0, 1, 1)
 	r.blockFunc = func(context.Context, *worker.Job) (map[string]int, error) { panic(faults.Crash{}) }
 	for range 5 {
 		if _, crashed, _ := r.handle(r.worker(), m); !crashed {
-			t.Fatal("the worker lives on")
+			t.Fatal("the worker did not crash")
 		}
 		r.Advance(pastLease)
 	}
 	r.mustHandle(r.worker(), m)
 	r.wantPack(m.Key, workflow.PackClaimed, 5, codeStarted)
 	if len(r.started) != 5 || len(r.wakeups()) != 0 || len(r.doneSet().Done) != 0 {
-		t.Errorf("begun %d times", len(r.started))
+		t.Errorf("started %d times", len(r.started))
 	}
 }
 
-// Mistake: ID released or taken over as NOT_EXECUTED after token 1.
+// Mistake: a job of an idempotent block is released as NOT_EXECUTED although the pack
+// was claimed before.
 func TestWorker_CancelMarksNotExecutedOnlyWhenCertain(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		kind  string
-		taken bool // a worker before has died
+		taken bool // an earlier worker has crashed
 		want  []workflow.JobCode
 	}{
 		{"first claim of a repeatable block", idempotent, false, []workflow.JobCode{codeOK, codeNotExecuted, codeNotExecuted}},
@@ -205,20 +207,20 @@ func TestWorker_CancelMarksNotExecutedOnlyWhenCertain(t *testing.T) {
 			r.mustHandle(r.worker(), m)
 			r.wantPack(m.Key, workflow.PackCancelled, token, c.want...)
 			if set := r.doneSet(); !set.Done[0] || !set.Unsuccessful[0] {
-				t.Errorf("the lane is not over, or not bad: %+v", set)
+				t.Errorf("want the lane done and unsuccessful: %+v", set)
 			}
 			if len(r.wakeups()) != 1 || len(r.sentPacks()) != 0 {
-				t.Error("the engine was not told, or the window moved on")
+				t.Error("want one wake-up, and no next lane")
 			}
 			if n := len(r.started); n != 1 {
-				t.Errorf("%d jobs were begun", n)
+				t.Errorf("%d jobs started, want 1", n)
 			}
 		})
 	}
 }
 
-// Mistake: FINISH or heartbeat without the token. N25: a result of a worker that
-// has lost its claim changes nothing.
+// Mistake: a finish or a heartbeat does not compare the token. N25: a result of a worker
+// that has lost its claim changes nothing.
 func TestWorker_LateWritesChangeNothing(t *testing.T) {
 	for _, call := range []string{"packs.extend", "packs.finish"} {
 		for _, kind := range []string{idempotent, nonIdempotent} {
@@ -236,24 +238,24 @@ func TestWorker_LateWritesChangeNothing(t *testing.T) {
 				}
 			})
 			if !late.RunPast("packs.claim") || !late.RunUntil(call) {
-				t.Fatalf("%s never comes to %s", kind, call)
+				t.Fatalf("%s: no call of %s", kind, call)
 			}
 			r.Advance(2 * pastLease)
 			r.mustHandle(r.worker(), m)
 			before, wakeups := fmt.Sprintf("%+v", r.pack(m.Key)), len(r.wakeups())
-			begun := len(r.started)
+			startedBefore := len(r.started)
 			late.Finish()
 			if got := fmt.Sprintf("%+v", r.pack(m.Key)); got != before {
 				t.Errorf("%s, late %s: %s, was %s", kind, call, got, before)
 			}
-			if len(r.wakeups()) > 0 || wakeups > 1 || len(r.started) != begun {
-				t.Errorf("%s, late %s: the late worker went on", kind, call)
+			if len(r.wakeups()) > 0 || wakeups > 1 || len(r.started) != startedBefore {
+				t.Errorf("%s, late %s: the late worker continued", kind, call)
 			}
 		}
 	}
 }
 
-// N25: the same message again, after the pack has ended.
+// N25: the same message is delivered again after the pack is final.
 func TestWorker_DuplicateMessageChangesNothing(t *testing.T) {
 	for _, kind := range kinds {
 		r := newFixture(t)
@@ -265,18 +267,18 @@ func TestWorker_DuplicateMessageChangesNothing(t *testing.T) {
 		if again := r.pack(m.Key); fmt.Sprint(again) != fmt.Sprint(first) {
 			t.Errorf("%s: %+v, was %+v", kind, again, first)
 		}
-		// A pure job may run twice, but its first end stands.
-		if begun := len(r.started); begun != 2 && kind != pure {
-			t.Errorf("%s: %d jobs were begun", kind, begun)
+		// A pure job may run twice, but its first result stays.
+		if n := len(r.started); n != 2 && kind != pure {
+			t.Errorf("%s: %d jobs started", kind, n)
 		}
-		// What the copy took is counted; what the pack took is not counted twice.
+		// The cost of the copy is counted, and the cost of the pack is not counted twice.
 		if more := r.doneSet().Cost.TotalWriteUnits() - cost; more != 1 {
-			t.Errorf("%s: a copy costs %v more than %v, and takes one write", kind, more, cost)
+			t.Errorf("%s: the copy adds %v writes to %v, want 1", kind, more, cost)
 		}
 	}
 }
 
-// N23: two workers with copies of a message, in every order of their calls.
+// N23: two workers receive copies of a message; their calls interleave in any order.
 func TestWorker_TwoWorkersFinishPackOnce(t *testing.T) {
 	for _, kind := range []string{idempotent, nonIdempotent} {
 		for seed := range uint64(50) {
@@ -293,13 +295,13 @@ func TestWorker_TwoWorkersFinishPackOnce(t *testing.T) {
 			r.Interleave(r.StartTask("one", work), r.StartTask("two", work))
 			r.wantPack(m.Key, workflow.PackFinished, 1, codeOK, codeOK)
 			if len(r.started) != 2 || finished < 1 {
-				t.Fatalf("%s, seed %d: %d jobs begun, %d workers finished", kind, seed, len(r.started), finished)
+				t.Fatalf("%s, seed %d: %d jobs started, %d workers finished", kind, seed, len(r.started), finished)
 			}
 		}
 	}
 }
 
-// Mistake: ADD before FINISH. Without the end, nothing follows.
+// Mistake: the lane is added to the done set before its pack is finished.
 func TestWorker_SendsNothingBeforeFinish(t *testing.T) {
 	for kind, call := range map[string]string{pure: "packs.finish_unclaimed", idempotent: "packs.finish", nonIdempotent: "packs.finish"} {
 		for _, lanes := range []int{1, 2} {
@@ -311,13 +313,13 @@ func TestWorker_SendsNothingBeforeFinish(t *testing.T) {
 				t.Errorf("%s: %+v", kind, d)
 			}
 			if len(r.wakeups()) > 0 || len(r.sentPacks()) > 0 || len(r.doneSet().Done) > 0 {
-				t.Errorf("%s, %d lanes: something followed", kind, lanes)
+				t.Errorf("%s, %d lanes: follow-ups were sent", kind, lanes)
 			}
 		}
 	}
 }
 
-// Mistake: UNKNOWN counted as not executed, or as harmless.
+// Mistake: an UNKNOWN job counts as not executed, or as successful.
 func TestWorker_UnknownJobCountsAsBad(t *testing.T) {
 	r := newFixture(t)
 	m := r.newMessage(nonIdempotent, 0, 2, 1)
@@ -328,19 +330,19 @@ func TestWorker_UnknownJobCountsAsBad(t *testing.T) {
 	r.mustHandle(r.worker(), m)
 	r.wantPack(m.Key, workflow.PackFinished, 2, codeUnknown)
 	if !codeUnknown.Executed() || !r.doneSet().Unsuccessful[0] || len(r.wakeups()) != 1 || len(r.sentPacks()) != 0 {
-		t.Errorf("it does not count: %+v", r.doneSet())
+		t.Errorf("the UNKNOWN job does not make its lane unsuccessful: %+v", r.doneSet())
 	}
 }
 
-// Mistake: the fence is the pack's token alone.
+// Mistake: the fence is the pack token alone.
 func TestJob_FenceIncreasesWithEveryStart(t *testing.T) {
 	r := newFixture(t)
 	var last string
-	higher := func(event string) {
+	wantHigher := func(event string) {
 		t.Helper()
 		fence := r.started[len(r.started)-1].Fence
 		if fence <= last {
-			t.Errorf("after %s the fence is %s, not above %s", event, fence, last)
+			t.Errorf("after %s the fence is %s, want above %s", event, fence, last)
 		}
 		last = fence
 	}
@@ -348,21 +350,21 @@ func TestJob_FenceIncreasesWithEveryStart(t *testing.T) {
 	m.Work.Retry = &workflow.Retry{MaxRetries: 1}
 	r.crashOnStart(1)
 	_, _, _ = r.handle(r.worker(), m)
-	higher("the first claim")
+	wantHigher("the first claim")
 	r.blockFunc = func(context.Context, *worker.Job) (map[string]int, error) { return nil, errors.New("no") }
 	r.Advance(pastLease)
 	r.mustHandle(r.worker(), m)
-	higher("a takeover")
+	wantHigher("a takeover")
 	r.mustHandle(r.worker(), r.sentPacks()[0])
-	higher("a retry")
-	undo := r.newMessage(idempotent, 0, 1, 1)
-	undo.Key.StepRunSeq, undo.Work.Kind = 3, workflow.JobRollback
-	r.mustHandle(r.worker(), undo)
-	higher("a rollback")
+	wantHigher("a retry")
+	rollback := r.newMessage(idempotent, 0, 1, 1)
+	rollback.Key.StepRunSeq, rollback.Work.Kind = 3, workflow.JobRollback
+	r.mustHandle(r.worker(), rollback)
+	wantHigher("a rollback")
 	next := r.newMessage(idempotent, 0, 1, 1)
 	next.Key.Execution, next.Key.StepRunSeq, next.Jobs[0].Token = "y", 1, 101
 	r.mustHandle(r.worker(), next)
-	higher("another run's lock")
+	wantHigher("another execution's lock")
 	for _, job := range r.started {
 		if job.Token == 0 || !strings.HasPrefix(job.Fence, fmt.Sprintf("%010d-", job.Token)) {
 			t.Errorf("%+v", job)
@@ -370,7 +372,7 @@ func TestJob_FenceIncreasesWithEveryStart(t *testing.T) {
 	}
 }
 
-// Mistake: a counter instead of the set.
+// Mistake: done lanes are counted instead of collected in a set.
 func TestWorker_LaneIsCountedOnce(t *testing.T) {
 	r := newFixture(t)
 	m := r.newMessage(idempotent, 0, 2, 1)
@@ -378,15 +380,15 @@ func TestWorker_LaneIsCountedOnce(t *testing.T) {
 		r.mustHandle(r.worker(), m)
 	}
 	if wakeups := r.wakeups(); len(wakeups) != 0 {
-		t.Errorf("half of the set is taken for all of it: %v", wakeups)
+		t.Errorf("want no wake-up while a lane is missing: %v", wakeups)
 	}
 	r.mustHandle(r.worker(), r.newMessage(idempotent, 1, 2, 1))
 	if wakeups := r.wakeups(); len(wakeups) != 1 || wakeups[0].Execution != stepRun.Execution || wakeups[0].Tenant != stepRun.Tenant {
-		t.Errorf("whoever completes the set tells: %v", wakeups)
+		t.Errorf("want one wake-up when the set is complete: %v", wakeups)
 	}
 }
 
-// Mistake: notAfter ignored. It is looked at again immediately before the claim.
+// Mistake: NotAfter is ignored. It must be checked again immediately before the claim.
 func TestWorker_ChecksNotAfterBeforeClaim(t *testing.T) {
 	for _, kind := range kinds {
 		r := newFixture(t)
@@ -399,7 +401,7 @@ func TestWorker_ChecksNotAfterBeforeClaim(t *testing.T) {
 		slow := r.worker(func(o *worker.Options) {
 			o.Now = func() time.Time {
 				if calls++; calls == 2 {
-					r.Advance(2 * time.Minute) // between the first look and the claim
+					r.Advance(2 * time.Minute) // between the first check and the claim
 				}
 				return r.Now()
 			}
@@ -409,7 +411,7 @@ func TestWorker_ChecksNotAfterBeforeClaim(t *testing.T) {
 			t.Errorf("%s: %+v", kind, p)
 		}
 	}
-	// A takeover is a claim, too.
+	// The same holds for a takeover.
 	r := newFixture(t)
 	m := r.newMessage(idempotent, 0, 1, 1)
 	m.NotAfter = r.Now().Add(lease)
@@ -429,8 +431,8 @@ func TestWorker_ChecksNotAfterBeforeClaim(t *testing.T) {
 	r.wantPack(m.Key, workflow.PackClaimed, 1, codeStarted)
 }
 
-// A job begins only under a lease that still runs when it begins, however long
-// the writes before it have taken.
+// A job starts only if its lease is still valid, no matter how long the writes before
+// it took.
 func TestWorker_StartsNoJobUnderExpiredLease(t *testing.T) {
 	for _, kind := range []string{idempotent, nonIdempotent} {
 		r := newFixture(t)
@@ -452,7 +454,7 @@ func TestWorker_StartsNoJobUnderExpiredLease(t *testing.T) {
 			slow.Step()
 		}
 		if !slow.Done() || len(r.started) != 1 {
-			t.Errorf("%s: %d jobs begun", kind, len(r.started))
+			t.Errorf("%s: %d jobs started", kind, len(r.started))
 		}
 		r.blockFunc = nil
 		r.Advance(pastLease)
@@ -462,7 +464,7 @@ func TestWorker_StartsNoJobUnderExpiredLease(t *testing.T) {
 	}
 }
 
-// Keys without the visit: another visit of the step has packs of its own.
+// Mistake: pack keys do not contain the step run. Each step run has packs of its own.
 func TestWorker_StepRunsHaveSeparatePacks(t *testing.T) {
 	r := newFixture(t)
 	m := r.newMessage(nonIdempotent, 0, 1, 1)
@@ -471,19 +473,18 @@ func TestWorker_StepRunsHaveSeparatePacks(t *testing.T) {
 	again.Key.StepRunOrdinal = 2
 	r.mustHandle(r.worker(), &again)
 	if len(r.started) != 2 {
-		t.Errorf("%d jobs begun", len(r.started))
+		t.Errorf("%d jobs started, want 2", len(r.started))
 	}
 }
 
-// A lease tells one write of a holder from the next, however quickly they follow:
-// whoever has read the pack before a write does not take it away after it, and with
-// it what was written.
+// Each write has a lease of its own, even within one millisecond. A takeover based on an
+// older read fails, so it cannot undo what was written since.
 func TestWorker_WritesInSameMillisecondDiffer(t *testing.T) {
 	r := newFixture(t)
 	m := r.newMessage(nonIdempotent, 0, 1, 2)
 	holder := r.StartTask("holder", func() { _, _, _ = r.handle(r.worker(), m) })
 	if !holder.RunUntil("packs.extend") {
-		t.Fatal("it writes the second job down as started without a word")
+		t.Fatal("the holder does not record the second job as STARTED")
 	}
 	seen := r.pack(m.Key)
 	r.Advance(pastLease)
@@ -492,11 +493,35 @@ func TestWorker_WritesInSameMillisecondDiffer(t *testing.T) {
 		taken := *seen
 		taken.State, taken.Token = workflow.PackCancelled, seen.Token+1
 		if ok, err := v.Packs.ForceCancel(t.Context(), seen, &taken); ok || err != nil {
-			t.Errorf("it is taken away as it was before: %v %v", ok, err)
+			t.Errorf("an old read still takes the pack away: %v %v", ok, err)
 		}
 	})
 	holder.Finish()
 	if got := r.pack(m.Key).Jobs[0].Code; got != codeOK {
-		t.Errorf("what has ended is %s now", got)
+		t.Errorf("the job that ended with OK is %s now", got)
+	}
+}
+
+// A message that was sent before the tables were restored is dropped: the engine no
+// longer knows its step run.
+func TestWorker_DropsMessagesFromBeforeRestore(t *testing.T) {
+	for _, kind := range kinds {
+		r := newFixture(t)
+		m := r.newMessage(kind, 0, 9, 1)
+		m.Work.MinFencingToken = 1000
+		restored := worker.New(worker.Options{Name: "restored", MinFencingToken: func() int64 { return 1001 }, Now: r.Now})
+		if d, err := restored.Handle(context.Background(), m, r.ports()); err != nil || !d.Done {
+			t.Errorf("%s: %+v %v", kind, d, err)
+		}
+		if remote, d, err := restored.LeaseRemote(context.Background(), m, r.ports()); err != nil || remote != nil || !d.Done {
+			t.Errorf("%s is leased: %+v %+v %v", kind, remote, d, err)
+		}
+		if p := r.pack(m.Key); p != nil {
+			t.Errorf("%s is claimed: %+v", kind, p)
+		}
+		r.mustHandle(r.worker(), m)
+		if p := r.pack(m.Key); p == nil {
+			t.Errorf("%s: without MinFencingToken the message must be handled", kind)
+		}
 	}
 }

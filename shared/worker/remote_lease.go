@@ -2,99 +2,172 @@ package worker
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// A pack can be lent to a program that speaks HTTPBlocks only: whoever serves it keeps
-// the protocol on its behalf, and may be another process at each of the three
-// steps below. The worker's name and nonce are those of the program.
-
-// LeaseRemote claims a message's pack and returns it with its open jobs, as a block would
-// be told of them. loan is nil if there is nothing to lend: then d says what to do
-// with the message.
-func (w *Worker) LeaseRemote(ctx context.Context, m *workflow.PackMessage, p Ports) (lease *RemoteLease, d Disposition, err error) {
-	if m, err = loadMessagePayload(ctx, m, w.sessionPorts(p)); err != nil {
-		return nil, d, err
-	}
-	inputs := make([]*workflow.JobInput, len(m.Jobs))
-	for i := range m.Jobs {
-		if inputs[i], err = loadRollbackInput(ctx, &m.Jobs[i], w.sessionPorts(p)); err != nil {
-			return nil, d, err
-		}
-	}
-	pack, disposition, err := leaseRemote(ctx, &w.sessionConfig, m, w.sessionPorts(p))
-	if err != nil || pack == nil {
-		return nil, Disposition(disposition), err
-	}
-	return newRemoteLease(m, inputs, pack), d, nil
-}
-
-// RemoteLease is a pack in the hands of a program elsewhere.
+// RemoteLease is a pack whose jobs another program runs, such as one that polls over
+// HTTP. The service keeps the delivery protocol for that program: a Worker with the
+// program's name and nonce claims the pack, renews its lease and finishes it. Each
+// call may come from another process, so all state is in the pack item.
 type RemoteLease struct {
 	Pack *workflow.Pack
-	Jobs []*Job // that have not ended; only Lend tells of them
+	Jobs []*Job // the jobs that have not ended; set only by LeaseRemote
 }
 
-func newRemoteLease(m *workflow.PackMessage, inputs []*workflow.JobInput, p *workflow.Pack) *RemoteLease {
-	l := &RemoteLease{Pack: p}
-	for i, rec := range p.Jobs {
-		for _, in := range inputs {
-			if in.Index == rec.Index && rec.Code == workflow.JobCodeStarted {
-				l.Jobs = append(l.Jobs, newJob(m, in, p.Token, remoteJobDeadline(m, p, i)))
-			}
-		}
-	}
-	return l
-}
-
-// RemoteResult is what a program says of a loan, by job id.
+// RemoteResult is what the program reports about a leased pack.
 type RemoteResult struct {
-	Results  map[string]JobResult
-	NotBegun []string // jobs it will not begin, once it has been asked to stop
+	Results  map[string]JobResult // by job id
+	NotBegun []string             // ids of jobs it will not start, after it was asked to cancel
 }
 
-// ResumeRemote goes on with a loan as it was read: it renews the lease, and writes down
-// what is returned, if that is not nil. loan is nil once the pack has ended; then
-// d says what to do with its message. CodeClaimLost says that the pack is somebody
-// else's, and that nothing has changed.
-func (w *Worker) ResumeRemote(ctx context.Context, m *workflow.PackMessage, seen *workflow.Pack, r *RemoteResult, p Ports) (lease *RemoteLease, d Disposition, err error) {
-	if m, err = loadMessagePayload(ctx, m, w.sessionPorts(p)); err != nil {
+// LeaseRemote claims a message's pack and returns it with its open jobs. All of them
+// count as started with the claim. lease is nil if there is nothing to run: then d
+// says what to do with the message.
+//
+// Pure jobs are claimed too: the claim proves that the results come from its holder.
+func (w *Worker) LeaseRemote(ctx context.Context, m *workflow.PackMessage, p Ports) (lease *RemoteLease, d Disposition, err error) {
+	if m, err = loadMessagePayload(ctx, m, p); err != nil {
 		return nil, d, err
 	}
-	var results *remoteRecords
-	if r != nil {
-		results = &remoteRecords{Records: map[int]jobRecord{}, NotBegun: map[int]bool{}}
-		for _, in := range m.Jobs {
-			id := workflow.JobID(m.Key.Execution, m.Key.StepRunSeq, in.Index, m.Key.Attempt)
-			if a, reported := r.Results[id]; reported {
-				results.Records[in.Index] = validated(&m.Work, a).toRecord()
-			}
-			for _, skipped := range r.NotBegun {
-				results.NotBegun[in.Index] = results.NotBegun[in.Index] || skipped == id
-			}
+	s := w.newRemoteSession(m, p)
+	if err := s.loadRollbackInputs(ctx); err != nil {
+		return nil, d, err
+	}
+	if d, proceed := w.checkTime(m); !proceed {
+		return nil, d, nil
+	}
+	if d, stop, err := s.claim(ctx); stop || err != nil {
+		return nil, d, err
+	}
+	if s.pack.Final() || countEnded(s.pack.Jobs) == len(s.pack.Jobs) {
+		d, err := s.finishAndFollowUp(ctx)
+		return nil, d, err
+	}
+	lease = &RemoteLease{Pack: s.pack}
+	for i, rec := range s.pack.Jobs {
+		if in := s.jobInput(rec.Index); in != nil && rec.Code == workflow.JobCodeStarted {
+			lease.Jobs = append(lease.Jobs, newJob(m, in, s.pack.Token, remoteJobDeadline(m, s.pack, i)))
 		}
 	}
-	pack, disposition, err := resumeRemote(ctx, &w.sessionConfig, m, w.sessionPorts(p), seen, results)
-	if err != nil || pack == nil {
-		return nil, Disposition(disposition), err
-	}
-	return &RemoteLease{Pack: pack}, d, nil
+	return lease, Disposition{}, nil
 }
 
-func (w *Worker) sessionPorts(p Ports) sessionPorts {
-	return sessionPorts{Packs: p.Packs, Sender: p.Sender, Meter: p.Meter, ExtendVisibility: p.ExtendVisibility, TimeBudget: p.TimeBudget, OnUnclaimedStart: p.OnUnclaimedStart}
+// maxResumeAttempts bounds how often ResumeRemote tries again after a concurrent
+// write.
+const maxResumeAttempts = 6
+
+// ResumeRemote continues the lease of a pack as it was read. It records the results,
+// fails the jobs whose deadline has passed and, if jobs are left, renews the lease. A
+// nil r only asks for more time. lease is nil once the pack is final: then d says
+// what to do with its message. CodeClaimLost means that the pack is no longer the
+// program's and that nothing has changed.
+//
+// A pack that is to be cancelled is left as it is while the program only asks for
+// more time. It is finished with the first results.
+//
+// Two calls may be made at once: each write is conditional on the pack as it was
+// read, and is tried again after a concurrent write.
+func (w *Worker) ResumeRemote(ctx context.Context, m *workflow.PackMessage, seen *workflow.Pack, r *RemoteResult, p Ports) (lease *RemoteLease, d Disposition, err error) {
+	if m, err = loadMessagePayload(ctx, m, p); err != nil {
+		return nil, d, err
+	}
+	for range maxResumeAttempts {
+		lease, d, err = w.tryResumeRemote(ctx, m, seen, r, p)
+		var conflict *concurrentWriteError
+		if !errors.As(err, &conflict) {
+			return lease, d, err
+		}
+		seen = conflict.pack
+	}
+	return nil, d, workflow.Errorf(workflow.CodeUnavailable, "pack %s keeps changing: try again", m.Key)
 }
 
-// newJob is what a block is told.
-func newJob(m *workflow.PackMessage, in *workflow.JobInput, packToken int, deadline time.Time) *Job {
-	return &Job{
-		ID:     workflow.JobID(m.Key.Execution, m.Key.StepRunSeq, in.Index, m.Key.Attempt),
-		Tenant: m.Key.Tenant, ExecutionID: m.Key.Execution, Step: m.Work.Step, Block: m.Work.Block,
-		Operation: m.Work.Kind, Attempt: m.Key.Attempt,
-		Entity: in.Entity, Attributes: in.Attributes, Parameters: in.Parameters, Result: in.Result,
-		Token: in.Token, Fence: workflow.Fence(in.Token, m.Key.StepRunSeq, m.Key.Attempt, packToken),
-		Deadline: deadline, CorrelationID: m.Work.CorrelationID,
+func (w *Worker) tryResumeRemote(ctx context.Context, m *workflow.PackMessage, seen *workflow.Pack, r *RemoteResult, p Ports) (lease *RemoteLease, d Disposition, err error) {
+	s := w.newRemoteSession(m, p)
+	pack := *seen
+	pack.ExpectedLease = seen.Lease
+	pack.Jobs = append([]workflow.JobRecord(nil), seen.Jobs...)
+	s.adoptPack(&pack)
+	s.cancelled = seen.CancelRequested
+	s.recordRemoteResults(r)
+	switch {
+	case countEnded(pack.Jobs) == len(pack.Jobs), s.cancelled && r != nil:
+		d, err := s.finishAndFollowUp(ctx)
+		return nil, d, err
+	case s.cancelled:
+		return &RemoteLease{Pack: s.pack}, d, nil
 	}
+	if err := s.renewLease(ctx, noJob); err != nil && !errors.Is(err, error(errPackCancelled)) {
+		return nil, d, err
+	}
+	s.pack.CancelRequested = s.cancelled
+	return &RemoteLease{Pack: s.pack}, d, nil
+}
+
+// recordRemoteResults ends the jobs that r reports, and those whose deadline has
+// passed.
+func (s *session) recordRemoteResults(r *RemoteResult) {
+	if r == nil {
+		r = &RemoteResult{}
+	}
+	now := s.w.opts.Now()
+	for i := range s.pack.Jobs {
+		rec := &s.pack.Jobs[i]
+		if rec.Code != workflow.JobCodeStarted {
+			continue
+		}
+		id := workflow.JobID(s.m.Key.Execution, s.m.Key.StepRunSeq, rec.Index, s.m.Key.Attempt)
+		s.started[rec.Index] = !slices.Contains(r.NotBegun, id)
+		result, reported := r.Results[id]
+		switch {
+		case reported:
+			result = validated(&s.m.Work, result)
+		case now.After(remoteJobDeadline(s.m, s.pack, i).Add(s.w.opts.LeaseMargin)):
+			result = timeoutResult(s.m, s.m.Work.Timeout.Std())
+		default:
+			continue
+		}
+		*rec = completedRecord(*rec, result, rec.StartedAt, now)
+	}
+}
+
+func (w *Worker) newRemoteSession(m *workflow.PackMessage, p Ports) *session {
+	s := w.newSession(m, p)
+	s.remote = true
+	return s
+}
+
+// finishAndFollowUp finishes the pack, if it is not final yet, and sends what
+// follows.
+func (s *session) finishAndFollowUp(ctx context.Context) (d Disposition, err error) {
+	p, ownWrite := s.pack, false
+	if !p.Final() {
+		if p, ownWrite, err = s.finish(ctx); err != nil {
+			return d, err
+		}
+	}
+	return s.sendFollowUps(ctx, p, ownWrite)
+}
+
+// concurrentWriteError is returned by a write that finds the pack written by another
+// call under the same claim. pack is the pack as it is now.
+type concurrentWriteError struct{ pack *workflow.Pack }
+
+func (e *concurrentWriteError) Error() string { return "the pack was changed by a concurrent write" }
+
+// isConcurrentWrite reports whether p was not written because old, the pack in the
+// item, was written meanwhile under the same claim.
+func isConcurrentWrite(p, old *workflow.Pack) bool {
+	return !p.ExpectedLease.IsZero() && old != nil && old.State == workflow.PackClaimed && old.Token == p.Token && !old.Lease.Equal(p.ExpectedLease)
+}
+
+// remoteJobDeadline returns when the worker stops waiting for the i-th job of a
+// remote pack. The program may run the jobs one after the other, so each also has the
+// time of those before it.
+func remoteJobDeadline(m *workflow.PackMessage, p *workflow.Pack, i int) time.Time {
+	return p.ClaimedAt.Add(time.Duration(i+1) * m.Work.Timeout.Std())
 }

@@ -12,28 +12,30 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/faults"
 )
 
-// leaseRemote lends a message's pack and wants it lent.
+// leaseRemote leases a message's pack. It fails the test if there is no lease.
 func (r *fixture) leaseRemote(m *workflow.PackMessage) *worker.RemoteLease {
 	r.Helper()
 	remote, d, err := r.worker().LeaseRemote(context.Background(), m, r.ports())
 	if err != nil || remote == nil {
-		r.Fatalf("not lent: %+v %v", d, err)
+		r.Fatalf("no lease: %+v %v", d, err)
 	}
 	return remote
 }
 
-// resumeRemote says something of a loan, as it stands now.
+// resumeRemote reports results of a leased pack as it is now.
 func (r *fixture) resumeRemote(m *workflow.PackMessage, results *worker.RemoteResult) (*worker.RemoteLease, worker.Disposition, error) {
 	return r.worker().ResumeRemote(context.Background(), m, r.pack(m.Key), results, r.ports())
 }
 
+// wantEnded reports results and wants the pack final.
 func (r *fixture) wantEnded(m *workflow.PackMessage, results *worker.RemoteResult) {
 	r.Helper()
 	if remote, d, err := r.resumeRemote(m, results); remote != nil || !d.Done || err != nil {
-		r.Errorf("not over: %+v %+v %v", remote, d, err)
+		r.Errorf("not final: %+v %+v %v", remote, d, err)
 	}
 }
 
+// remoteResult reports a success for each job.
 func remoteResult(jobs ...*worker.Job) *worker.RemoteResult {
 	results := &worker.RemoteResult{Results: map[string]worker.JobResult{}}
 	for _, j := range jobs {
@@ -42,7 +44,7 @@ func remoteResult(jobs ...*worker.Job) *worker.RemoteResult {
 	return results
 }
 
-// Results come some at a time; what follows is sent when all are there.
+// Results may arrive in parts. The pack is finished when all have arrived.
 func TestRemoteLease_ResultsArriveInParts(t *testing.T) {
 	for _, kind := range kinds {
 		r := newFixture(t)
@@ -50,34 +52,34 @@ func TestRemoteLease_ResultsArriveInParts(t *testing.T) {
 		remote := r.leaseRemote(m)
 		r.wantPack(m.Key, workflow.PackClaimed, 1, codeStarted, codeStarted, codeStarted)
 		if len(remote.Jobs) != 3 || remote.Jobs[1].Fence == "" || !remote.Jobs[1].Deadline.Equal(r.Now().Add(20*time.Minute)) {
-			t.Errorf("lent %+v", remote.Jobs[1])
+			t.Errorf("leased %+v", remote.Jobs[1])
 		}
 		r.Advance(lease / 2)
 		renewed, _, err := r.resumeRemote(m, remoteResult(remote.Jobs[1]))
 		if err != nil || renewed == nil || !renewed.Pack.Lease.Equal(r.Now().Add(lease)) {
-			t.Fatalf("left %+v, %v", renewed, err)
+			t.Fatalf("renewed %+v, %v", renewed, err)
 		}
 		r.wantPack(m.Key, workflow.PackClaimed, 1, codeStarted, codeOK, codeStarted)
 		if r.doneSet().Done[0] {
-			t.Error("the lane is done before its pack")
+			t.Error("the lane is in the done set before its pack is final")
 		}
 		r.wantEnded(m, remoteResult(remote.Jobs[0], remote.Jobs[2]))
 		r.wantPack(m.Key, workflow.PackFinished, 1, codeOK, codeOK, codeOK)
 		if !r.doneSet().Done[0] {
-			t.Error("the lane is not done")
+			t.Error("the lane is not in the done set")
 		}
 	}
 }
 
-// Whoever comes while the lease runs waits; whoever comes later takes it over,
-// and what must not run twice is not lent again.
+// Another worker has to wait while the lease is valid. After that it takes the pack
+// over, but jobs that must not run twice are not leased again.
 func TestRemoteLease_IsTakenOverAfterExpiry(t *testing.T) {
 	for _, kind := range kinds {
 		r := newFixture(t)
 		m := r.newMessage(kind, 0, 9, 1)
 		seen := r.leaseRemote(m).Pack
 		if remote, d, err := r.worker().LeaseRemote(context.Background(), m, r.ports()); remote != nil || err != nil || d.Done || d.RetryAfter < lease {
-			t.Errorf("%s is lent twice: %+v %+v %v", kind, remote, d, err)
+			t.Errorf("%s is leased twice: %+v %+v %v", kind, remote, d, err)
 		}
 		r.Advance(pastLease)
 		remote, d, err := r.worker().LeaseRemote(context.Background(), m, r.ports())
@@ -91,7 +93,7 @@ func TestRemoteLease_IsTakenOverAfterExpiry(t *testing.T) {
 		if err != nil || remote == nil || remote.Pack.Token != 2 {
 			t.Fatalf("%s: %+v %v", kind, remote, err)
 		}
-		// The first holder has lost it, whatever it believes to have read.
+		// The first holder has lost its claim, even with an old read of the pack.
 		late, _, err := r.worker().ResumeRemote(context.Background(), m, seen, remoteResult(remote.Jobs...), r.ports())
 		if late != nil || !workflow.Is(err, workflow.CodeClaimLost) {
 			t.Errorf("%s: a late result: %+v %v", kind, late, err)
@@ -104,8 +106,8 @@ func TestRemoteLease_IsTakenOverAfterExpiry(t *testing.T) {
 	}
 }
 
-// A holder that is asked to stop keeps what it has until it says what came of it;
-// then the pack ends, and only what is certain counts as not executed.
+// After a cancel request the holder keeps the pack until it reports results. Then the
+// pack is final, and only jobs that certainly did not start count as not executed.
 func TestRemoteLease_EndsWithResultsWhenCancelled(t *testing.T) {
 	for _, c := range []struct {
 		kind string
@@ -131,7 +133,7 @@ func TestRemoteLease_EndsWithResultsWhenCancelled(t *testing.T) {
 	}
 }
 
-// A cancel that comes between the reading and the renewal is learnt all the same.
+// A cancel request between the read and the renewal is noticed.
 func TestRemoteLease_SeesCancelDuringRenewal(t *testing.T) {
 	r := newFixture(t)
 	m := r.newMessage(idempotent, 0, 9, 1)
@@ -146,8 +148,8 @@ func TestRemoteLease_SeesCancelDuringRenewal(t *testing.T) {
 	r.wantPack(m.Key, workflow.PackFinished, 1, codeOK)
 }
 
-// N52: heartbeats keep a job up to its deadline, and not for ever: then it has
-// failed, and may be tried again if it may run again.
+// N52: heartbeats keep a job until its deadline. Then it fails, and is retryable if its
+// block may run again.
 func TestRemoteLease_JobsFailAtDeadline(t *testing.T) {
 	for _, kind := range []string{idempotent, nonIdempotent} {
 		r := newFixture(t)
@@ -156,7 +158,7 @@ func TestRemoteLease_JobsFailAtDeadline(t *testing.T) {
 		for range 10 {
 			r.Advance(lease)
 			if renewed, _, err := r.resumeRemote(m, nil); renewed == nil || err != nil {
-				t.Fatalf("%s: given up after %s: %v", kind, r.Now().Sub(r.pack(m.Key).ClaimedAt), err)
+				t.Fatalf("%s: failed after %s: %v", kind, r.Now().Sub(r.pack(m.Key).ClaimedAt), err)
 			}
 		}
 		r.Advance(lease)
@@ -168,35 +170,35 @@ func TestRemoteLease_JobsFailAtDeadline(t *testing.T) {
 	}
 }
 
-// A push whose end is written and whose answer is lost is found final by the next
-// copy of the message, which sends what follows.
+// If the pack is finished but its follow-ups fail, the next delivery of the message
+// finds it final and sends them.
 func TestRemoteLease_SurvivesLostReply(t *testing.T) {
 	r := newFixture(t)
 	m := r.newMessage(idempotent, 0, 9, 1)
 	remote := r.leaseRemote(m)
 	r.Faults = faults.Next("packs.add_done", faults.Throttled)
 	if _, _, err := r.resumeRemote(m, remoteResult(remote.Jobs...)); err == nil {
-		t.Fatal("nothing went wrong")
+		t.Fatal("the fault had no effect")
 	}
 	r.wantPack(m.Key, workflow.PackFinished, 1, codeOK)
 	if again, d, err := r.worker().LeaseRemote(context.Background(), m, r.ports()); again != nil || !d.Done || err != nil {
 		t.Errorf("%+v %+v %v", again, d, err)
 	}
 	if !r.doneSet().Done[0] {
-		t.Error("the lane is not done")
+		t.Error("the lane is not in the done set")
 	}
 	r.Advance(25 * time.Hour)
-	if old, d, err := r.worker().LeaseRemote(context.Background(), r.newMessage(idempotent, 1, 9, 1), r.ports()); old == nil || d.Done || err != nil {
-		t.Errorf("%+v %+v %v", old, d, err)
+	if fresh, d, err := r.worker().LeaseRemote(context.Background(), r.newMessage(idempotent, 1, 9, 1), r.ports()); fresh == nil || d.Done || err != nil {
+		t.Errorf("%+v %+v %v", fresh, d, err)
 	}
 	m.Key.Lane = 2
 	if old, d, err := r.worker().LeaseRemote(context.Background(), m, r.ports()); old != nil || !d.Done || err != nil {
-		t.Errorf("a message past its time: %+v %+v %v", old, d, err)
+		t.Errorf("a message after its NotAfter: %+v %+v %v", old, d, err)
 	}
 }
 
-// Two functions that hear of one loan at the same time, and have read it before
-// either has written, lose nothing of what they hear.
+// Two processes receive results for the same lease. Both have read the pack before
+// either writes it; no result is lost.
 func TestRemoteLease_KeepsConcurrentResults(t *testing.T) {
 	for _, kind := range kinds {
 		r := newFixture(t)
@@ -211,7 +213,7 @@ func TestRemoteLease_KeepsConcurrentResults(t *testing.T) {
 			}
 		}
 		r.wantPack(m.Key, workflow.PackClaimed, 1, codeOK, codeOK, codeStarted)
-		// The one that ends it is held against what stands there too.
+		// The last result does not overwrite what is recorded already.
 		results := remoteResult(remote.Jobs[2])
 		results.Results[remote.Jobs[0].ID] = worker.JobResult{Outcome: sm.OutcomeError}
 		if renewed, d, err := r.worker().ResumeRemote(context.Background(), m, seen, results, r.ports()); renewed != nil || !d.Done || err != nil {
@@ -221,8 +223,9 @@ func TestRemoteLease_KeepsConcurrentResults(t *testing.T) {
 	}
 }
 
-// A pool may be served by programs, for which pure packs are claimed, and by
-// workers, which do not claim them: whoever dies with one is replaced by the other.
+// A pool may be served by polling programs, for which pure packs are claimed, and by SDK
+// workers, which do not claim them. An SDK worker finishes the pack of a program that
+// crashed.
 func TestRemoteLease_ExpiredPurePackIsFinishedByWorker(t *testing.T) {
 	r := newFixture(t)
 	m := r.newMessage(pure, 0, 2, 2)
@@ -232,22 +235,22 @@ func TestRemoteLease_ExpiredPurePackIsFinishedByWorker(t *testing.T) {
 	}
 	d, crashed, err := r.handle(w, m)
 	if d.Done || crashed || err != nil || d.RetryAfter < lease {
-		t.Fatalf("it is lent, and comes back as %+v, crashed %v, %v", d, crashed, err)
+		t.Fatalf("while it is leased: %+v, crashed %v, %v", d, crashed, err)
 	}
 	r.Advance(pastLease)
 	r.mustHandle(w, m)
 	r.wantPack(m.Key, workflow.PackFinished, 2, codeOK, codeOK)
 }
 
-// A loan that nobody may take over is the engine's to close: whoever meets it with
-// pure jobs drops the message, and does not do them again and again.
+// A remote lease that may not be taken over is left to the engine. A worker with the
+// same pure jobs drops the message instead of running them again and again.
 func TestRemoteLease_PurePackOwnedByEngineIsLeft(t *testing.T) {
 	for name, prepare := range map[string]func(r *fixture, m *workflow.PackMessage){
 		"cancelled": func(r *fixture, m *workflow.PackMessage) {
 			r.cancel(m.Key)
 			r.Advance(pastLease)
 		},
-		"worn": func(r *fixture, m *workflow.PackMessage) {
+		"too many claims": func(r *fixture, m *workflow.PackMessage) {
 			for r.Advance(pastLease); r.pack(m.Key).Token < 5; r.Advance(pastLease) {
 				r.leaseRemote(m)
 			}

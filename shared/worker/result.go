@@ -5,31 +5,29 @@ import (
 	"fmt"
 
 	"github.com/lockstep-run/lockstep/shared/definition/schema"
-
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// JobResult is what came of a job.
+// JobResult is the result of one job. Blocks do not build it: it is what their
+// results and errors become, and what an EndpointCaller or another program returns.
 type JobResult struct {
 	Outcome  sm.Outcome
 	Result   json.RawMessage
-	Updates  json.RawMessage      // entity updates: a list of workflow.Update
+	Updates  json.RawMessage      // a list of workflow.Update
 	Entities []workflow.EntityKey // what an ACQUIRE has found
-	Failure  *workflow.Failure
+	Failure  *workflow.Failure    // nil if the job succeeded
 }
 
 // MaxEntities is how many entities one ACQUIRE may find.
 const MaxEntities = 10_000
 
-// toRecord is the part of an answer that is written down.
-func (a JobResult) toRecord() jobRecord {
-	return jobRecord{Outcome: a.Outcome, Result: a.Result, Updates: a.Updates, Entities: a.Entities, Failure: a.Failure}
-}
+// maxIssues is how many issues the details of a failure list.
+const maxIssues = 20
 
-// validated is an answer as it may be written down. A success that leaves what it must
-// not is a failure that trying again does not help: the block has done its work, so
-// that a result which only does not fit its schema stays for whoever undoes it.
+// validated returns the result as it may be recorded. A success whose output is not
+// valid becomes a failure that is not retried: the block has done its work. A result
+// that merely does not match its schema is kept, so that a rollback can use it.
 func validated(work *workflow.Work, a JobResult) JobResult {
 	if a.Failure != nil {
 		return a
@@ -41,7 +39,7 @@ func validated(work *workflow.Work, a JobResult) JobResult {
 		return failureResult(Terminal("LIMIT", fmt.Errorf("the updates have %d bytes, the limit is %d", n, workflow.MaxResultBytes)))
 	}
 	if issues := validateUpdates(a.Updates); len(issues) > 0 {
-		return invalidResult(a, "INVALID", "the updates that the block asks for are not valid", issues)
+		return invalidResult(a, "INVALID", "the block's updates are not valid", issues)
 	}
 	switch work.Kind {
 	case workflow.JobAcquire:
@@ -55,14 +53,15 @@ func validated(work *workflow.Work, a JobResult) JobResult {
 			result = json.RawMessage("null")
 		}
 		if issues := schema.Validate(work.ResultSchema, result, "result"); len(issues) > 0 {
-			return invalidResult(a, "RESULT_SCHEMA", "the result does not fit the block's schema", issues)
+			return invalidResult(a, "RESULT_SCHEMA", "the result does not match the block's schema", issues)
 		}
 	}
 	a.Entities = nil
 	return a
 }
 
-// validatedAcquire is the answer to an ACQUIRE, with each entity once.
+// validatedAcquire returns the result of an ACQUIRE as it may be recorded: each
+// entity once, in the order found.
 func validatedAcquire(a JobResult) JobResult {
 	if len(a.Entities) > MaxEntities {
 		return failureResult(Terminal("LIMIT", fmt.Errorf("the block found %d entities, the limit is %d", len(a.Entities), MaxEntities)))
@@ -80,13 +79,13 @@ func validatedAcquire(a JobResult) JobResult {
 		}
 	}
 	if len(issues) > 0 {
-		return invalidResult(JobResult{}, "INVALID", "what the block found is not valid", issues)
+		return invalidResult(JobResult{}, "INVALID", "the block's entities are not valid", issues)
 	}
 	a.Entities, a.Result, a.Updates = distinct, nil, nil
 	return a
 }
 
-// validateUpdates lists what is wrong with updates.
+// validateUpdates returns what is wrong with the entity updates of a job.
 func validateUpdates(raw json.RawMessage) (issues []workflow.Issue) {
 	if len(raw) == 0 {
 		return nil
@@ -96,7 +95,7 @@ func validateUpdates(raw json.RawMessage) (issues []workflow.Issue) {
 	}
 	var updates []workflow.Update
 	if err := json.Unmarshal(raw, &updates); err != nil {
-		addIssue("updates", "this is no list of updates: "+err.Error())
+		addIssue("updates", "want a list of updates: "+err.Error())
 	}
 	for i, u := range updates {
 		at := fmt.Sprintf("updates[%d]", i)
@@ -105,28 +104,26 @@ func validateUpdates(raw json.RawMessage) (issues []workflow.Issue) {
 		}
 		for name := range u.Set {
 			if name == "" {
-				addIssue(at+".set", "an attribute has no name")
+				addIssue(at+".set", "an attribute name is empty")
 			}
 		}
 		for _, name := range u.Remove {
 			if name == "" {
-				addIssue(at+".remove", "an attribute has no name")
+				addIssue(at+".remove", "an attribute name is empty")
 			}
 		}
 	}
 	return issues
 }
 
-// maxIssues is how many issues a failure tells of.
-const maxIssues = 20
-
-// invalidResult is the failure of a job for what it has left.
+// invalidResult returns the failure of a job whose output is not valid. Its details
+// list the first issues.
 func invalidResult(a JobResult, code, message string, issues []workflow.Issue) JobResult {
-	f := failureResult(Terminal(code, fmt.Errorf("%s: %s", message, issues[0])))
+	failed := failureResult(Terminal(code, fmt.Errorf("%s: %s", message, issues[0])))
 	details, err := json.Marshal(map[string]any{"issues": issues[:min(len(issues), maxIssues)]})
 	if err == nil {
-		f.Failure.Details = details
+		failed.Failure.Details = details
 	}
-	f.Result = a.Result
-	return f
+	failed.Result = a.Result
+	return failed
 }

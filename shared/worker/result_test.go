@@ -13,8 +13,8 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim"
 )
 
-// A result that does not fit the block's schema fails the job for good, says what
-// is wrong with it, and stays for whoever undoes the job.
+// A result that does not match the block's schema fails the job for good. The failure
+// names the place, and the result is kept for the rollback.
 func TestJobResult_MustMatchResultSchema(t *testing.T) {
 	schema := json.RawMessage(`{"type":"object","required":["version"],"properties":{"version":{"type":"string"},"n":{"minimum":0}},"additionalProperties":false}`)
 	for result, path := range map[string]string{
@@ -23,7 +23,7 @@ func TestJobResult_MustMatchResultSchema(t *testing.T) {
 		`{}`:                            "result.version",
 		`{"version":"1","x":{}}`:        "result.x",
 		`null`:                          "result",
-		`{"version":"1","n":1e9999999}`: "result.n", // whose exact value nobody can work with
+		`{"version":"1","n":1e9999999}`: "result.n", // too large to compare exactly
 	} {
 		r := newFixture(t)
 		w := r.worker()
@@ -51,14 +51,14 @@ func TestJobResult_MustMatchResultSchema(t *testing.T) {
 		if rec.Failure.Code != "RESULT_SCHEMA" || rec.Failure.Retryable || details.Issues[0].Path != path || string(rec.Result) != result {
 			t.Errorf("%s: %+v, at %s, with %s", result, rec.Failure, details.Issues[0].Path, rec.Result)
 		}
-		// What undoes a job has no result.
+		// The schema does not apply to a rollback.
 		m.Key.StepRunSeq, m.Work.Kind = m.Key.StepRunSeq+1, workflow.JobRollback
 		r.mustHandle(w, m)
 		r.wantPack(m.Key, workflow.PackFinished, 1, codeOK)
 	}
 }
 
-// workerWithAcquire is a worker with a block that finds what it is told to.
+// workerWithAcquire returns a worker with a block whose Acquire calls find.
 func workerWithAcquire(r *fixture, find func(job *worker.Job) ([]workflow.EntityKey, error)) *worker.Worker {
 	w := r.worker()
 	worker.Register(w, worker.Block[map[string]string, int]{Name: "test/large", Version: "1.0.0",
@@ -79,8 +79,7 @@ func acquireMessage(r *fixture, block string) *workflow.PackMessage {
 	return m
 }
 
-// A block's acquire finds entities, each counted once; it is pure, so that nobody
-// claims its pack.
+// Acquire records each entity once. It is pure, so its pack is not claimed.
 func TestBlock_AcquireCountsEachEntityOnce(t *testing.T) {
 	a, b := workflow.EntityKey{Type: "device", ID: "a"}, workflow.EntityKey{Type: "site", ID: "b"}
 	r := newFixture(t)
@@ -119,8 +118,8 @@ func TestBlock_AcquireRejectsInvalidEntities(t *testing.T) {
 	}
 }
 
-// A block may find as many entities as the limit says, however long their names:
-// what no item holds is stored.
+// A block may find up to MaxEntities entities, however long their ids are. What does
+// not fit into the pack item is stored as payload.
 func TestBlock_AcquireStoresManyEntitiesAsPayload(t *testing.T) {
 	var many []workflow.EntityKey
 	for i := range worker.MaxEntities {
@@ -142,8 +141,7 @@ func TestBlock_AcquireStoresManyEntitiesAsPayload(t *testing.T) {
 	})
 }
 
-// A job asks for updates of its own entity and of others; what is no update fails
-// it.
+// A job may update its own entity and others. An invalid update fails the job.
 func TestJob_UpdatesAreValidated(t *testing.T) {
 	for name, c := range map[string]struct {
 		update workflow.Update
@@ -151,8 +149,8 @@ func TestJob_UpdatesAreValidated(t *testing.T) {
 	}{
 		"another entity": {workflow.Update{Entity: workflow.EntityKey{Type: "site", ID: "b"}, Remove: []string{"x"}}, ""},
 		"no entity":      {workflow.Update{Remove: []string{"x"}}, "INVALID"},
-		"no such id":     {workflow.Update{Entity: workflow.EntityKey{Type: "site", ID: "b/c"}, Remove: []string{"x"}}, "INVALID"},
-		"no name":        {workflow.Update{Entity: workflow.EntityKey{Type: "site", ID: "b"}, Remove: []string{""}}, "INVALID"},
+		"invalid id":     {workflow.Update{Entity: workflow.EntityKey{Type: "site", ID: "b/c"}, Remove: []string{"x"}}, "INVALID"},
+		"empty name":     {workflow.Update{Entity: workflow.EntityKey{Type: "site", ID: "b"}, Remove: []string{""}}, "INVALID"},
 		"too large":      {workflow.Update{Entity: workflow.EntityKey{Type: "site", ID: "b"}, Remove: []string{strings.Repeat("x", workflow.MaxResultBytes)}}, "LIMIT"},
 	} {
 		r := newFixture(t)

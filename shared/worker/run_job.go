@@ -10,32 +10,68 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// abandonDelay is how long a job that has been told to stop may take to do so before
-// it is given up.
+// abandonDelay is how long a job may go on after its context has ended before the
+// worker stops waiting for it.
 const abandonDelay = 500 * time.Millisecond
 
-// runJob runs one job for a session.
-func (w *Worker) runJob(ctx context.Context, m *workflow.PackMessage, in *workflow.JobInput, packToken int) (jobRecord, bool) {
-	ctx, endSpan := startJobSpan(ctx, w.Tracer, m, in)
-	a, aborted := w.runWithTimeout(ctx, m, in, packToken)
-	endSpan(w.Logger, a.toRecord())
-	return a.toRecord(), aborted
+// runJob runs one job and records its result in the session's pack.
+func (s *session) runJob(ctx context.Context, i int) {
+	s.mu.Lock()
+	index, token := s.pack.Jobs[i].Index, s.pack.Token
+	s.started[index] = true
+	s.mu.Unlock()
+	startedAt := s.w.opts.Now()
+	var result JobResult
+	if in := s.jobInput(index); in == nil {
+		result = failureResult(Terminal("INTERNAL", fmt.Errorf("the pack's message has no job %d", index)))
+	} else {
+		var aborted bool
+		if result, aborted = s.w.runJob(ctx, s.m, in, token); aborted {
+			return // this session does not know what became of the job
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if result.Failure != nil && result.Failure.Unsent && !s.firstClaim && !s.unclaimed {
+		failure := *result.Failure
+		failure.Unsent, result.Failure = false, &failure // an earlier holder of the pack may have made the call
+	}
+	s.pack.Jobs[i] = completedRecord(s.pack.Jobs[i], result, startedAt, s.w.opts.Now())
 }
 
-// runWithTimeout runs one job with its time-out, and recovers its panics. aborted says that
-// the answer is not the block's own, because the context ended before it gave one.
+// completedRecord returns a job's record after the job has ended.
+func completedRecord(r workflow.JobRecord, a JobResult, startedAt, endedAt time.Time) workflow.JobRecord {
+	r.Code, r.StartedAt, r.EndedAt = workflow.JobCodeOK, startedAt, endedAt
+	r.Outcome, r.Result, r.Updates, r.Failure = a.Outcome, a.Result, a.Updates, a.Failure.Truncated()
+	r.Entities, r.ResultRef = a.Entities, nil
+	if a.Failure != nil {
+		r.Code = workflow.JobCodeFail
+	}
+	return r
+}
+
+// runJob runs one job in a span. aborted reports that ctx ended before the block
+// returned a result of its own.
+func (w *Worker) runJob(ctx context.Context, m *workflow.PackMessage, in *workflow.JobInput, packToken int) (a JobResult, aborted bool) {
+	ctx, endSpan := startJobSpan(ctx, w.opts.Tracer, m, in)
+	a, aborted = w.runWithTimeout(ctx, m, in, packToken)
+	endSpan(w.opts.Logger, a)
+	return a, aborted
+}
+
+// runWithTimeout runs one job with its time-out and validates its result.
 func (w *Worker) runWithTimeout(ctx context.Context, m *workflow.PackMessage, in *workflow.JobInput, packToken int) (a JobResult, aborted bool) {
 	handler := w.handlerFor(m)
 	if handler == nil {
 		return blockNotFound(m), false
 	}
 	timeout := w.jobTimeout(ctx, m)
-	job := newJob(m, in, packToken, w.Now().Add(timeout))
-	job.TraceParent = traceParent(ctx, w.Tracer, m)
+	job := newJob(m, in, packToken, w.opts.Now().Add(timeout))
+	job.TraceParent = traceParent(ctx, w.opts.Tracer, m)
 	var expired bool
-	if w.Sequential {
+	if w.opts.Sequential {
 		a = handler(ctx, job)
-		expired = w.Now().After(job.Deadline)
+		expired = w.opts.Now().After(job.Deadline)
 	} else {
 		timeoutCtx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
@@ -44,7 +80,7 @@ func (w *Worker) runWithTimeout(ctx context.Context, m *workflow.PackMessage, in
 	}
 	switch {
 	case a.Failure == nil:
-		return validated(&m.Work, a), false // what succeeds just after its time has succeeded
+		return validated(&m.Work, a), false // a success just after the time-out is a success
 	case ctx.Err() != nil:
 		return a, true
 	case expired && m.Work.HTTP == nil:
@@ -53,27 +89,26 @@ func (w *Worker) runWithTimeout(ctx context.Context, m *workflow.PackMessage, in
 	return a, false
 }
 
-// jobTimeout is how long a job may take: less than its time-out where the whole
-// process has to end before that, so that there is time to write down what came
-// of it.
+// jobTimeout returns how long a job may take. It is less than the block's time-out
+// if the whole process ends before that: there must be time to write the result.
 func (w *Worker) jobTimeout(ctx context.Context, m *workflow.PackMessage) time.Duration {
 	t := m.Work.Timeout.Std()
 	if end, ok := ctx.Deadline(); ok {
-		t = min(t, max(time.Until(end)-w.LeaseMargin, 0))
+		t = min(t, max(time.Until(end)-w.opts.LeaseMargin, 0))
 	}
 	return t
 }
 
-// awaitResult runs a job and waits for its answer, or for the end of its context and a
-// moment more. A job that does not listen then is left to itself: its device
-// knows it by its fence and key.
+// awaitResult runs a job and recovers its panic. It waits until the job returns, or
+// until abandonDelay after the end of its context. A job that runs longer is
+// abandoned: its device recognises it by its fence and idempotency key.
 func (w *Worker) awaitResult(ctx context.Context, handler jobHandler, job *Job, attrs []slog.Attr) JobResult {
 	results := make(chan JobResult, 1)
 	go func() {
 		a := failureResult(Terminal("PANIC", errors.New("the block ended its goroutine")))
 		defer func() {
 			if cause := recover(); cause != nil {
-				logBlockPanic(ctx, w.Logger, attrs, cause)
+				logBlockPanic(ctx, w.opts.Logger, attrs, cause)
 				a = failureResult(Terminal("PANIC", fmt.Errorf("the block panicked: %v", cause)))
 			}
 			results <- a
@@ -91,22 +126,23 @@ func (w *Worker) awaitResult(ctx context.Context, handler jobHandler, job *Job, 
 	case a := <-results:
 		return a
 	case <-abandon.C:
-		logAbandonedJob(ctx, w.Logger, attrs)
+		logAbandonedJob(ctx, w.opts.Logger, attrs)
 		return failureResult(Retryable("HTTP_TIMEOUT", context.Cause(ctx)))
 	}
 }
 
-// blockNotFound is the answer of a worker that was sent a block it does not have: it has
-// certainly not begun the job.
+// blockNotFound returns the result of a job whose block this worker does not have.
+// It is certain that the job did not start.
 func blockNotFound(m *workflow.PackMessage) JobResult {
 	a := failureResult(Terminal("HANDLER_NOT_FOUND", fmt.Errorf(
-		"a worker of pool %q has no block %s: register the block with the pool of the workers that have it, or with an http endpoint", m.Work.Pool, m.Work.Block)))
+		"the worker of pool %q does not have block %s: register the block with the pool of the workers that have it, or with an http endpoint", m.Work.Pool, m.Work.Block)))
 	a.Failure.Unsent = true
 	return a
 }
 
+// timeoutResult returns the result of a job that did not end in time.
 func timeoutResult(m *workflow.PackMessage, timeout time.Duration) JobResult {
-	a := failureResult(fmt.Errorf("no answer within %s", timeout.Round(time.Millisecond)))
+	a := failureResult(fmt.Errorf("no result within %s", timeout.Round(time.Millisecond)))
 	a.Failure.Code, a.Failure.Retryable = "TIMEOUT", m.Work.Repeatable()
 	return a
 }

@@ -2,42 +2,45 @@ package worker
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"sync"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
-	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// session is the work on one claimed pack.
+// session is a worker's work on the pack of one message.
 type session struct {
-	config    *sessionConfig
+	w         *Worker
 	m         *workflow.PackMessage
-	ports     sessionPorts
-	remote    bool // the jobs are run elsewhere
-	unclaimed bool // pure jobs: nobody claims the pack, and it has no lease
+	ports     Ports
+	remote    bool // another program runs the jobs
+	unclaimed bool // pure jobs: the pack is not claimed and has no lease
 
-	// rollbackInputs are inputs with a result to undo that was too large for the message.
+	// rollbackInputs holds the inputs whose result to undo was too large for the
+	// message, by job index.
 	rollbackInputs map[int]*workflow.JobInput
 
-	// writeSlot lets one write of the pack be under way at a time. Otherwise a
-	// heartbeat could overwrite a later STARTED with what it saw before it.
+	// writeSlot is held during a write of the pack, so that there is one at a time.
+	// Otherwise a slow heartbeat could overwrite a later STARTED.
 	writeSlot chan struct{}
 
-	mu         sync.Mutex // guards all below while jobs run
+	mu         sync.Mutex // guards the fields below while jobs run
 	pack       *workflow.Pack
-	leaseEnd   time.Time    // by the clock that also says now
-	firstClaim bool         // nobody had the pack before
-	started    map[int]bool // jobs that this session has begun, by index
-	savedCount int          // jobs whose end is in the item
+	leaseEnd   time.Time    // end of the last lease that is known to be written; pack.Lease may be later
+	firstClaim bool         // no other worker has held the pack
+	started    map[int]bool // jobs this session has started, by index
+	savedCount int          // ended jobs that are in the item
 	cancelled  bool         // the engine has asked to stop
-	claimLost  bool         // the pack is somebody else's
+	claimLost  bool         // the pack is no longer this session's
 }
 
-// runJobs runs every job that may run, under a lease that is renewed meanwhile. It
-// returns when all have ended, or no more may begin and those begun have ended.
+func (w *Worker) newSession(m *workflow.PackMessage, p Ports) *session {
+	return &session{w: w, m: m, ports: p, started: map[int]bool{}, writeSlot: make(chan struct{}, 1)}
+}
+
+// runJobs runs every job that may run and renews the lease meanwhile. It returns
+// when all jobs have ended, or when no more may start and those started have ended.
 func (s *session) runJobs(ctx context.Context) error {
 	ctx, abort := context.WithCancel(ctx)
 	defer abort()
@@ -57,17 +60,17 @@ func (s *session) runJobs(ctx context.Context) error {
 }
 
 // runConcurrently runs the jobs of a repeatable block, as many at a time as the
-// worker has room for.
+// worker has free slots.
 func (s *session) runConcurrently(ctx context.Context) {
 	var all sync.WaitGroup
 	start := all.Go
-	if s.config.Sequential {
+	if s.w.opts.Sequential {
 		start = func(job func()) { job() }
 	}
 	for i := range s.pack.Jobs {
-		if s.isRunnable(i) && s.acquireSlot(ctx) {
+		if s.isRunnable(i) && acquireSlot(ctx, s.w.slots) {
 			start(func() {
-				defer s.releaseSlot()
+				defer func() { <-s.w.slots }()
 				if s.hasTimeFor(ctx) && s.canStart(ctx) {
 					s.runJob(ctx, i)
 				}
@@ -78,8 +81,8 @@ func (s *session) runConcurrently(ctx context.Context) {
 }
 
 // runSequentially runs the jobs of a block that must not run twice, one after the
-// other: each is written down as started before it begins. Where one may not
-// begin, none after it may.
+// other. Each is recorded as STARTED before it starts. If one may not start, those
+// after it may not either.
 func (s *session) runSequentially(ctx context.Context) {
 	for i := range s.pack.Jobs {
 		if !s.isRunnable(i) {
@@ -92,23 +95,8 @@ func (s *session) runSequentially(ctx context.Context) {
 	}
 }
 
-// acquireSlot waits for room for one more job; rise makes it free again.
-func (s *session) acquireSlot(ctx context.Context) bool {
-	if ctx.Err() != nil {
-		return false
-	}
-	select {
-	case s.config.Slots <- struct{}{}:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-func (s *session) releaseSlot() { <-s.config.Slots }
-
-// isRunnable reports whether a job has still to be run: it has no code yet, or it was
-// started and may run again, or this claim itself has marked it.
+// isRunnable reports whether a job still has to run: it has not started, or it may
+// run again, or this very claim recorded it as STARTED.
 func (s *session) isRunnable(i int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,10 +109,10 @@ func (s *session) isRunnable(i int) bool {
 	return false
 }
 
-// markStarted writes a job of a block that must not run twice down as started, and
-// renews the lease by the same write. The first job of a first claim was written
-// with the claim. A write that fails may have landed all the same: then the job
-// is UNKNOWN for whoever closes the pack, and is not begun here.
+// markStarted records a job of a block that must not run twice as STARTED. The same
+// write renews the lease. The first job of a first claim was recorded by the claim.
+// A failed write may have reached the item: then the job does not start here, and it
+// becomes UNKNOWN when the pack is taken over or closed.
 func (s *session) markStarted(ctx context.Context, i int) bool {
 	s.mu.Lock()
 	code := s.pack.Jobs[i].Code
@@ -132,12 +120,12 @@ func (s *session) markStarted(ctx context.Context, i int) bool {
 	return code == workflow.JobCodeStarted || (ctx.Err() == nil && s.hasTimeFor(ctx) && s.renewLease(ctx, i) == nil)
 }
 
-// canStart is asked immediately before a job begins: the pack must be this
-// session's, not cancelled, and its lease not about to end.
+// canStart is called immediately before a job starts. It reports whether the pack is
+// still this session's, is not cancelled, and has a lease that does not end soon.
 func (s *session) canStart(ctx context.Context) bool {
-	minRemaining := 2 * s.config.LeaseMargin
-	if s.config.Sequential {
-		minRemaining = s.config.LeaseDuration - s.config.HeartbeatInterval // nobody else keeps the lease: renew it when that is due
+	minRemaining := 2 * s.w.opts.LeaseMargin
+	if s.w.opts.Sequential {
+		minRemaining = s.w.opts.LeaseDuration - s.w.opts.HeartbeatInterval // there is no heartbeat loop: renew the lease here when it is due
 	}
 	if s.leaseRemaining() <= minRemaining && s.renewLease(ctx, noJob) != nil {
 		return false
@@ -145,63 +133,39 @@ func (s *session) canStart(ctx context.Context) bool {
 	left := s.leaseRemaining()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return ctx.Err() == nil && !s.cancelled && !s.claimLost && left > s.config.LeaseMargin
+	return ctx.Err() == nil && !s.cancelled && !s.claimLost && left > s.w.opts.LeaseMargin
 }
 
-// hasTimeFor reports whether the process still has time for a job, all that it may
-// take. One that would be cut off is better begun by whoever comes next; but a
-// process that has hardly used any of its time must not put its work off for ever,
-// for none that comes next will have more.
+// hasTimeFor reports whether the process has time left for a whole job. A job that
+// would be cut off is better left to the next delivery. But a process that has used
+// less than a tenth of its time starts it anyway: no later process will have more.
 func (s *session) hasTimeFor(ctx context.Context) bool {
 	end, ok := ctx.Deadline()
 	if !ok {
 		return true
 	}
-	needed := s.m.Work.Timeout.Std() + 2*s.config.LeaseMargin
+	needed := s.m.Work.Timeout.Std() + 2*s.w.opts.LeaseMargin
 	if b := s.ports.TimeBudget; b > 0 {
 		needed = min(needed, b-b/10)
 	}
 	return time.Until(end) >= needed
 }
 
-// leaseRemaining is how long the lease still runs, by the worse of two clocks: the
-// monotonic one does not jump, the other goes on while the machine sleeps.
+// leaseRemaining returns how long the lease is still valid, by the more cautious of
+// two clocks: the monotonic clock does not jump, and the wall clock goes on while the
+// machine is asleep.
 func (s *session) leaseRemaining() time.Duration {
 	if s.unclaimed {
 		return math.MaxInt64
 	}
-	now := s.config.Now()
+	now := s.w.opts.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return min(s.leaseEnd.Sub(now), s.leaseEnd.Round(0).Sub(now.Round(0)))
 }
 
-// runJob runs one job and keeps what came of it.
-func (s *session) runJob(ctx context.Context, i int) {
-	s.mu.Lock()
-	index, token := s.pack.Jobs[i].Index, s.pack.Token
-	s.started[index] = true
-	s.mu.Unlock()
-	began := s.config.Now()
-	var a jobRecord
-	if in := s.jobInput(index); in == nil {
-		a = failedRecord("INTERNAL", "the pack's message does not hold job %d", index)
-	} else {
-		var aborted bool
-		if a, aborted = s.config.RunJob(ctx, s.m, in, token); aborted {
-			return // what became of the job is not this session's to say
-		}
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if a.Failure != nil && a.Failure.Unsent && !s.firstClaim && !s.unclaimed {
-		failure := *a.Failure
-		failure.Unsent, a.Failure = false, &failure // an earlier holder of the pack may have made the call
-	}
-	s.pack.Jobs[i] = completedRecord(s.pack.Jobs[i], a, began, s.config.Now())
-}
-
-// jobInput is a job's input by its index in the step run, nil if there is none.
+// jobInput returns the input of a job by its index in the step run, nil if the
+// message has no such job.
 func (s *session) jobInput(index int) *workflow.JobInput {
 	if in := s.rollbackInputs[index]; in != nil {
 		return in
@@ -212,20 +176,4 @@ func (s *session) jobInput(index int) *workflow.JobInput {
 		}
 	}
 	return nil
-}
-
-// completedRecord is a job's record after an answer.
-func completedRecord(r workflow.JobRecord, a jobRecord, began, ended time.Time) workflow.JobRecord {
-	r.Code, r.StartedAt, r.EndedAt = workflow.JobCodeOK, began, ended
-	r.Outcome, r.Result, r.Updates, r.Failure = a.Outcome, a.Result, a.Updates, a.Failure.Truncated()
-	r.Entities, r.ResultRef = a.Entities, a.ResultRef
-	if a.Failure != nil {
-		r.Code = workflow.JobCodeFail
-	}
-	return r
-}
-
-// failedRecord is the answer for a job that this room itself lets fail, for good.
-func failedRecord(code, format string, args ...any) jobRecord {
-	return jobRecord{Outcome: sm.OutcomeError, Failure: &workflow.Failure{Code: code, Message: fmt.Sprintf(format, args...)}}
 }

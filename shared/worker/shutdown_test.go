@@ -10,8 +10,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// What has ended before the worker has to stop is written down: whoever takes the
-// pack over goes on from there.
+// A worker that is stopped saves the jobs that have ended. The worker that takes over the
+// pack does not repeat them.
 func TestWorker_SavesFinishedJobsWhenStopped(t *testing.T) {
 	for kind, want := range map[string][]workflow.JobCode{idempotent: {codeOK, codeStarted}, nonIdempotent: {codeOK, codeStarted}} {
 		inBubble(t, kind, 2, func(r *fixture, m *workflow.PackMessage, _ *slowPacks, handle func(context.Context) error) {
@@ -29,7 +29,7 @@ func TestWorker_SavesFinishedJobsWhenStopped(t *testing.T) {
 			}
 			r.wantPack(m.Key, workflow.PackClaimed, 1, want...)
 			if len(r.wakeups()) > 0 || len(r.doneSet().Done) > 0 {
-				r.Errorf("%s: something followed", kind)
+				r.Errorf("%s: follow-ups were sent", kind)
 			}
 			r.blockFunc = nil
 			time.Sleep(pastLease)
@@ -39,14 +39,15 @@ func TestWorker_SavesFinishedJobsWhenStopped(t *testing.T) {
 			last := map[string]workflow.JobCode{idempotent: codeOK, nonIdempotent: codeUnknown}[kind]
 			r.wantPack(m.Key, workflow.PackFinished, 2, codeOK, last)
 			if n := r.startCount(workflow.JobID(stepRun.Execution, stepRun.Seq, 0, 1)); n != 1 {
-				r.Errorf("%s: what has ended is begun %d times", kind, n)
+				r.Errorf("%s: the ended job started %d times", kind, n)
 			}
 		})
 	}
 }
 
-// A process that is about to end claims nothing: a claim that begins no job would
-// keep the pack from everybody else, and cost a job that must not run twice.
+// A process that is about to end claims nothing. A claim without a job that starts would
+// keep other workers away until the lease ends, and would mark a job that must not run
+// twice as STARTED.
 func TestWorker_ClaimsNothingWithoutTime(t *testing.T) {
 	for _, kind := range kinds {
 		inBubble(t, kind, 1, func(r *fixture, m *workflow.PackMessage, p *slowPacks, _ func(context.Context) error) {
@@ -60,8 +61,8 @@ func TestWorker_ClaimsNothingWithoutTime(t *testing.T) {
 	}
 }
 
-// A job that must not run twice is written down as started only when there is
-// room for it: meanwhile anybody else may claim it.
+// A job that must not run twice is recorded as STARTED only when it has a slot. Until
+// then another worker may claim it.
 func TestWorker_ClaimsNothingWithoutFreeSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFixture(t)
@@ -70,7 +71,7 @@ func TestWorker_ClaimsNothingWithoutFreeSlot(t *testing.T) {
 		ended := make(chan error, 2)
 		for lane := range 2 {
 			m := r.newMessage(nonIdempotent, lane, 9, 1)
-			m.NotAfter = time.Now().Add(30 * time.Second) // over when there is room for the second
+			m.NotAfter = time.Now().Add(30 * time.Second) // has passed when the second gets a slot
 			go func() {
 				_, err := w.Handle(context.Background(), m, r.ports())
 				ended <- err
@@ -78,7 +79,7 @@ func TestWorker_ClaimsNothingWithoutFreeSlot(t *testing.T) {
 		}
 		synctest.Wait()
 		if r.pack(stepRun.Pack(0, 1)) != nil && r.pack(stepRun.Pack(1, 1)) != nil {
-			t.Error("both are claimed")
+			t.Error("both packs are claimed")
 		}
 		for range 2 {
 			if err := <-ended; err != nil {
@@ -86,19 +87,19 @@ func TestWorker_ClaimsNothingWithoutFreeSlot(t *testing.T) {
 			}
 		}
 		if len(r.started) != 1 {
-			t.Errorf("%d jobs begun: the second is not looked at again before its claim", len(r.started))
+			t.Errorf("%d jobs started: NotAfter of the second is not checked again before its claim", len(r.started))
 		}
 	})
 }
 
-// A job that ends just when its lease does has ended: its pack is still the
-// worker's as long as nobody has taken it.
+// A job that ends just when its lease does is finished: as long as no other worker has
+// taken over the pack, it still belongs to this worker.
 func TestWorker_FinishesPackAtLeaseEnd(t *testing.T) {
 	for _, kind := range []string{idempotent, nonIdempotent} {
 		inBubble(t, kind, 1, func(r *fixture, m *workflow.PackMessage, p *slowPacks, handle func(context.Context) error) {
 			p.extend = func(context.Context, int) error { return workflow.Errorf(workflow.CodeUnavailable, "no store") }
 			r.blockFunc = func(ctx context.Context, _ *worker.Job) (map[string]int, error) {
-				<-ctx.Done() // the device has done it, and says so
+				<-ctx.Done() // succeeds just after the abort
 				return nil, nil
 			}
 			if err := handle(context.Background()); err != nil {
@@ -109,17 +110,17 @@ func TestWorker_FinishesPackAtLeaseEnd(t *testing.T) {
 	}
 }
 
-// The thresholds shrink with the lease: with one of 3 s, too, heartbeats come in
-// time, and a job is aborted before its lease ends.
+// The defaults shrink with the lease. With a lease of 3 s, heartbeats still come in time
+// and a job is aborted before its lease ends.
 func TestOptions_DefaultsScaleWithShortLease(t *testing.T) {
-	for _, kept := range []bool{true, false} {
+	for _, renewed := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newFixture(t)
 			m := r.newMessage(nonIdempotent, 0, 2, 1)
 			m.NotAfter = time.Now().Add(time.Hour)
 			ports := r.ports()
 			p := &slowPacks{Packs: ports.Packs, t: t, extend: func(context.Context, int) error {
-				if !kept {
+				if !renewed {
 					return workflow.Errorf(workflow.CodeUnavailable, "no store")
 				}
 				return nil
@@ -130,17 +131,17 @@ func TestOptions_DefaultsScaleWithShortLease(t *testing.T) {
 			short := r.worker(concurrent, func(o *worker.Options) { o.LeaseDuration, o.HeartbeatInterval = 3*time.Second, time.Hour })
 			_, err := short.Handle(context.Background(), m, ports)
 			switch took := time.Since(begin); {
-			case kept && (err != nil || took != 20*time.Second || len(p.leases) < 10):
+			case renewed && (err != nil || took != 20*time.Second || len(p.leases) < 10):
 				t.Errorf("%v after %s and %d heartbeats", err, took, len(p.leases))
-			case !kept && (err == nil || took >= 3*time.Second || took < 2*time.Second):
+			case !renewed && (err == nil || took >= 3*time.Second || took < 2*time.Second):
 				t.Errorf("aborted after %s: %v", took, err)
 			}
 		})
 	}
 }
 
-// A repeatable job that still waits for room when a cancel is learnt does not
-// begin, and counts as not executed.
+// A repeatable job that still waits for a slot when the cancel request is noticed does
+// not start, and counts as not executed.
 func TestWorker_CancelWhileWaitingForSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFixture(t)
@@ -154,13 +155,13 @@ func TestWorker_CancelWhileWaitingForSlot(t *testing.T) {
 		}
 		r.wantPack(m.Key, workflow.PackCancelled, 1, codeOK, codeNotExecuted, codeNotExecuted)
 		if len(r.started) != 1 {
-			t.Errorf("%d jobs begun", len(r.started))
+			t.Errorf("%d jobs started, want 1", len(r.started))
 		}
 	})
 }
 
-// Mistake: notAfter ignored by a takeover, for which time has passed since the
-// claim was refused.
+// Mistake: a takeover ignores NotAfter, although time has passed since the claim was
+// refused.
 func TestWorker_ChecksNotAfterBeforeTakeover(t *testing.T) {
 	r := newFixture(t)
 	m := r.newMessage(idempotent, 0, 1, 1)

@@ -15,15 +15,15 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/faults"
 )
 
-// These tests let the worker run with all its goroutines and timers, in a bubble
-// whose time passes only while everybody waits.
+// These tests run the worker with all its goroutines and timers in a synctest bubble,
+// where time passes only while all goroutines wait.
 
-// slowPacks lets a test say what becomes of heartbeats, and finds two writes of a
-// pack that are under way at a time.
+// slowPacks lets a test delay heartbeats or make them fail. It reports two concurrent
+// writes of a pack.
 type slowPacks struct {
 	worker.Packs
 	t      *testing.T
-	extend func(ctx context.Context, n int) error // before it is done; an error instead of it
+	extend func(ctx context.Context, n int) error // runs before the n-th Extend, from 1; its error replaces the call
 
 	mu     sync.Mutex
 	n      int
@@ -35,7 +35,7 @@ type slowPacks struct {
 func (s *slowPacks) Extend(ctx context.Context, p *workflow.Pack) (bool, *workflow.Pack, error) {
 	s.mu.Lock()
 	if s.n++; s.inside {
-		s.t.Error("two writes of a pack are under way: the older may land last")
+		s.t.Error("concurrent writes of a pack: the older may arrive last")
 	}
 	n := s.n
 	s.inside = true
@@ -54,7 +54,8 @@ func (s *slowPacks) Extend(ctx context.Context, p *workflow.Pack) (bool, *workfl
 	return s.Packs.Extend(ctx, p)
 }
 
-// inBubble lets a live worker answer a message whose block takes its time.
+// inBubble runs test in a bubble, with a worker that has all its goroutines. handle
+// hands the message to the worker and returns an error if it is not done.
 func inBubble(t *testing.T, kind string, jobs int, test func(r *fixture, m *workflow.PackMessage, p *slowPacks, handle func(context.Context) error)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -68,15 +69,15 @@ func inBubble(t *testing.T, kind string, jobs int, test func(r *fixture, m *work
 		test(r, m, p, func(ctx context.Context) error {
 			d, err := w.Handle(ctx, m, ports)
 			if err == nil && !d.Done {
-				err = errors.New("it is left for later")
+				err = errors.New("the message has to be delivered again")
 			}
 			return err
 		})
-		time.Sleep(2 * time.Hour) // until blocks that do not listen have ended, too
+		time.Sleep(2 * time.Hour) // until abandoned blocks have ended, too
 	})
 }
 
-// blockFor is a block that takes so long unless it is told to stop.
+// blockFor returns a block that takes d unless its context ends first.
 func blockFor(d time.Duration) func(context.Context, *worker.Job) (map[string]int, error) {
 	return func(ctx context.Context, _ *worker.Job) (map[string]int, error) {
 		select {
@@ -88,8 +89,8 @@ func blockFor(d time.Duration) func(context.Context, *worker.Job) (map[string]in
 	}
 }
 
-// Mistake: a lease that does not cover the job. Heartbeats renew it while the job
-// runs, and take along what has ended.
+// Mistake: the lease does not cover the job. Heartbeats renew it while the job runs, and
+// save the jobs that have ended.
 func TestWorker_HeartbeatsRenewLease(t *testing.T) {
 	for _, kind := range []string{idempotent, nonIdempotent} {
 		inBubble(t, kind, 2, func(r *fixture, m *workflow.PackMessage, p *slowPacks, handle func(context.Context) error) {
@@ -122,9 +123,9 @@ func TestWorker_HeartbeatsRenewLease(t *testing.T) {
 	}
 }
 
-// When the lease cannot be renewed, the jobs are aborted a margin before it ends:
-// nothing is written, nothing follows, the message stays. A store that does not
-// answer at all must not keep them running.
+// If the lease cannot be renewed, the jobs are aborted a margin before it ends. Nothing is
+// written, no follow-up is sent, and the message stays in its queue. A store that does
+// not answer at all does not delay the abort.
 func TestWorker_AbortsJobsBeforeLeaseExpires(t *testing.T) {
 	for name, extend := range map[string]func(ctx context.Context, n int) error{
 		"fails": func(context.Context, int) error { return workflow.Errorf(workflow.CodeUnavailable, "no store") },
@@ -143,14 +144,14 @@ func TestWorker_AbortsJobsBeforeLeaseExpires(t *testing.T) {
 				}
 				r.wantPack(m.Key, workflow.PackClaimed, 1, codeStarted)
 				if len(r.wakeups()) > 0 || len(r.doneSet().Done) > 0 {
-					r.Errorf("%s: something followed", name)
+					r.Errorf("%s: follow-ups were sent", name)
 				}
 			})
 		}
 	}
 }
 
-// The same where the block does not listen: the worker does not wait for it.
+// The worker does not wait for a block that ignores the abort.
 func TestWorker_AbandonsBlockThatIgnoresContext(t *testing.T) {
 	inBubble(t, nonIdempotent, 1, func(r *fixture, m *workflow.PackMessage, p *slowPacks, handle func(context.Context) error) {
 		begin := time.Now()
@@ -163,11 +164,11 @@ func TestWorker_AbandonsBlockThatIgnoresContext(t *testing.T) {
 	})
 }
 
-// A job's time-out: whether the block listens or not, the pack goes on; what a
-// time-out of a repeatable block broke off may be tried again.
+// A job that times out fails and the pack goes on, whether the block watches its context
+// or not. The failure is retryable if the block may run again.
 func TestWorker_JobTimeoutFailsJob(t *testing.T) {
 	for _, kind := range kinds {
-		for _, listens := range []bool{true, false} {
+		for _, watchesContext := range []bool{true, false} {
 			inBubble(t, kind, 2, func(r *fixture, m *workflow.PackMessage, _ *slowPacks, handle func(context.Context) error) {
 				m.Work.Timeout = workflow.Duration(30 * time.Second)
 				r.blockFunc = func(ctx context.Context, job *worker.Job) (map[string]int, error) {
@@ -177,7 +178,7 @@ func TestWorker_JobTimeoutFailsJob(t *testing.T) {
 					switch {
 					case job.Entity.ID == "d1":
 						return nil, nil
-					case listens:
+					case watchesContext:
 						return blockFor(time.Hour)(ctx, job)
 					}
 					time.Sleep(time.Hour)
@@ -196,8 +197,8 @@ func TestWorker_JobTimeoutFailsJob(t *testing.T) {
 	}
 }
 
-// A cancel is learnt with a heartbeat: no further job begins; the one that runs
-// may end under the lease it has.
+// A heartbeat notices a cancel request. No further job starts; a running job may end
+// under the present lease.
 func TestWorker_CancelStopsFurtherJobs(t *testing.T) {
 	for _, c := range []struct {
 		kind  string
@@ -217,17 +218,17 @@ func TestWorker_CancelStopsFurtherJobs(t *testing.T) {
 			}
 			r.wantPack(m.Key, workflow.PackCancelled, 1, c.want...)
 			if took := time.Since(begin); took > lease {
-				r.Errorf("%s: released after %s", c.kind, took)
+				r.Errorf("%s: released after %s, want within the lease", c.kind, took)
 			}
 			if !r.doneSet().Unsuccessful[0] || len(r.wakeups()) != 1 {
-				r.Error("the engine does not learn of it")
+				r.Error("want the lane unsuccessful and one wake-up")
 			}
 		})
 	}
 }
 
-// A slow heartbeat does not overwrite what was written after it was begun, and
-// holds up neither a job that runs nor one that must not begin before it.
+// A slow heartbeat does not overwrite what was written after it started, and delays
+// neither a running job nor the next one.
 func TestWorker_SlowHeartbeatDoesNotOverwriteLaterWrite(t *testing.T) {
 	inBubble(t, nonIdempotent, 3, func(r *fixture, m *workflow.PackMessage, p *slowPacks, handle func(context.Context) error) {
 		r.blockFunc = blockFor(22 * time.Second)
@@ -244,7 +245,7 @@ func TestWorker_SlowHeartbeatDoesNotOverwriteLaterWrite(t *testing.T) {
 	})
 }
 
-// No more jobs run at a time than the worker has room for, over all its packs.
+// Concurrency limits the jobs that run at a time, over all packs of the worker.
 func TestWorker_LimitsConcurrentJobs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFixture(t)
@@ -262,14 +263,14 @@ func TestWorker_LimitsConcurrentJobs(t *testing.T) {
 		}
 		all.Wait()
 		if r.maxRunning != 3 || len(r.started) != 20 {
-			t.Errorf("%d jobs, %d at a time", len(r.started), r.maxRunning)
+			t.Errorf("%d jobs ran, %d at a time, want 20 and 3", len(r.started), r.maxRunning)
 		}
 	})
 }
 
-// The process has a deadline of its own, as a Lambda function has: what would be
-// cut off does not begin, and only what is given longer than any process has is
-// given up in time to say so.
+// The process has a deadline of its own, as a Lambda function has. A job that would be
+// cut off does not start. Only a job whose time-out is longer than the whole budget
+// starts anyway, and times out early enough to record that.
 func TestWorker_RespectsProcessDeadline(t *testing.T) {
 	for name, c := range map[string]struct {
 		timeout, takes time.Duration
@@ -283,17 +284,16 @@ func TestWorker_RespectsProcessDeadline(t *testing.T) {
 			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 			defer cancel()
 			m.Work.Timeout, r.blockFunc = workflow.Duration(c.timeout), blockFor(c.takes)
-			failedIDs := worker.HandleBatch(ctx, r.worker(concurrent), []worker.Record{{ID: "a", Body: body(t, m)}}, decode, r.ports)
+			failedIDs := worker.HandleBatch(ctx, r.worker(concurrent), []worker.Delivery{{ID: "a", Body: body(t, m)}}, decode, r.ports)
 			p := r.pack(m.Key)
 			if !slices.Equal(jobCodes(p), c.want) || p.Final() != (c.want[1] == codeOK) || p.Final() == slices.Contains(failedIDs, "a") {
-				r.Errorf("%s: %v, left %v", name, jobCodes(p), failedIDs)
+				r.Errorf("%s: %v, failed %v", name, jobCodes(p), failedIDs)
 			}
 		})
 	}
 }
 
-// The message is kept away from others for as long as its pack is worked on,
-// claimed or not.
+// The message stays hidden as long as its pack is worked on, claimed or not.
 func TestWorker_ExtendsMessageVisibility(t *testing.T) {
 	for _, kind := range kinds {
 		synctest.Test(t, func(t *testing.T) {
@@ -304,22 +304,22 @@ func TestWorker_ExtendsMessageVisibility(t *testing.T) {
 			ports, end := r.ports(), time.Now().Add(lease)
 			ports.ExtendVisibility = func(_ context.Context, d time.Duration) error {
 				if time.Now().After(end) {
-					t.Errorf("%s: it came again", kind)
+					t.Errorf("%s: the message became visible", kind)
 				}
 				end = time.Now().Add(d)
-				return errors.New("a queue that fails hinders nothing")
+				return errors.New("an error here has no effect")
 			}
 			if d, err := r.worker(concurrent).Handle(context.Background(), m, ports); err != nil || !d.Done {
 				t.Errorf("%+v %v", d, err)
 			}
 			if end.Before(time.Now()) {
-				t.Errorf("%s: held until %s only", kind, end)
+				t.Errorf("%s: hidden only until %s", kind, end)
 			}
 		})
 	}
 }
 
-// Random faults of the ports while everything runs, for the race detector too.
+// Port calls fail while all goroutines run. Run this test with the race detector, too.
 func TestWorker_SurvivesPortFaultsWithTimers(t *testing.T) {
 	for _, kind := range kinds {
 		synctest.Test(t, func(t *testing.T) {
@@ -349,14 +349,14 @@ func TestWorker_SurvivesPortFaultsWithTimers(t *testing.T) {
 			}
 			for _, job := range r.started {
 				if n := r.startCount(job.ID); kind == nonIdempotent && n != 1 {
-					t.Errorf("%s begun %d times", job.ID, n)
+					t.Errorf("%s started %d times", job.ID, n)
 				}
 			}
 		})
 	}
 }
 
-// slowEndpoint is a block served over HTTPBlocks that does not answer in time.
+// slowEndpoint is a block served over HTTP that does not answer in time.
 type slowEndpoint struct{}
 
 func (slowEndpoint) Call(ctx context.Context, e *workflow.Endpoint, job *worker.Job) worker.JobResult {
@@ -364,8 +364,8 @@ func (slowEndpoint) Call(ctx context.Context, e *workflow.Endpoint, job *worker.
 	return worker.JobResult{Outcome: sm.OutcomeError, Failure: &workflow.Failure{Code: "HTTP_TIMEOUT", Message: e.URL + " " + job.ID, Retryable: true}}
 }
 
-// A block that names an endpoint is the caller's, and so is what its time-out is
-// called.
+// A block with an endpoint is run by the EndpointCaller, which also chooses the code of
+// a time-out.
 func TestWorker_CallsHTTPEndpoint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFixture(t)

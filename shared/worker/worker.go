@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"context"
 	"crypto/rand"
 	"log/slog"
 	mathrand "math/rand/v2"
@@ -11,40 +12,87 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/observe"
 	"github.com/lockstep-run/lockstep/shared/topology"
-
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Options configure a worker. The zero value of each field means its default.
+// Options configure a worker. The zero value of a field means its default.
 type Options struct {
-	Name              string         // shown with every job; the host's name and the process id
-	Pool              string         // of blocks that name none; "default"
-	Version           string         // of the program, shown with a polling worker
-	Concurrency       int            // jobs run at a time; 16
-	LeaseDuration     time.Duration  // a claim without a heartbeat holds this long; 60s
-	HeartbeatInterval time.Duration  // how often it is renewed; a third of Lease
-	MaxClockSkew      time.Duration  // how far clocks may differ; 2s
-	LeaseMargin       time.Duration  // jobs stop this long before their lease ends; 2s
-	StopTimeout       time.Duration  // a process that is told to stop lets its packs end for so long; 10s
-	MaxClaims         int            // of one pack, by all workers; 5
-	MaxReceives       int            // of one message, before its queue gives up on it; 20
-	UnclaimedTimeout  time.Duration  // jobs that nobody claims for this long fail; 60m
-	HTTPBlocks        EndpointCaller // runs blocks served over HTTPBlocks; nil: this worker has none
+	// Name identifies the worker. It is shown with every job the worker runs.
+	// Default: the host name and six random characters.
+	Name string
 
+	// Pool serves the blocks that name no pool. Default: "default".
+	Pool string
+
+	// Version is the version of the program. It is shown with a polling worker.
+	Version string
+
+	// Concurrency limits how many jobs run at a time, over all packs. Default: 16.
+	Concurrency int
+
+	// LeaseDuration is how long a claim is valid without a heartbeat. A pack whose
+	// worker crashed is taken over after this time. Default: 60s.
+	LeaseDuration time.Duration
+
+	// HeartbeatInterval is how often the lease is renewed. Default: a third of
+	// LeaseDuration; at most half of it.
+	HeartbeatInterval time.Duration
+
+	// MaxClockSkew is how far the clocks of two workers may differ. Default: 2s, or
+	// a thirtieth of LeaseDuration if that is less.
+	MaxClockSkew time.Duration
+
+	// LeaseMargin is how long before the end of their lease jobs are aborted.
+	// Default: 2s, or a thirtieth of LeaseDuration if that is less; at most a quarter
+	// of LeaseDuration.
+	LeaseMargin time.Duration
+
+	// StopTimeout is how long a polling worker that is asked to stop waits for its
+	// packs to finish. Default: 10s.
+	StopTimeout time.Duration
+
+	// MaxClaims limits how often one pack may be claimed, by all workers together.
+	// Default: 5.
+	MaxClaims int
+
+	// MaxReceives is how often the queue delivers a message before it becomes a
+	// dead letter. It must match the queue's redrive policy. Default: 20.
+	MaxReceives int
+
+	// UnclaimedTimeout is how long a job may wait without being claimed before the
+	// engine fails it. Pure blocks with a time-out of up to half of this run without
+	// a claim. Default: 60m.
+	UnclaimedTimeout time.Duration
+
+	// HTTPBlocks calls blocks that are served over HTTP. Nil: the worker runs none.
+	HTTPBlocks EndpointCaller
+
+	// Logger receives the worker's log. Default: slog.Default().
 	Logger *slog.Logger
-	Tracer observe.Tracer // takes a span of each job; nil: nobody does
+
+	// Tracer records a span for each job. Nil: no spans.
+	Tracer observe.Tracer
+
 	// Sequential is for simulations: everything happens in the goroutine that calls
-	// Handle. Jobs run one after the other, the lease is renewed between them when
-	// that is due, a time-out is only noticed afterwards, and a block's panic goes on
-	// to the caller, as the death of the worker.
+	// Handle. Jobs run one after the other, the lease is renewed between jobs, a
+	// time-out is noticed only after the job, and a block's panic reaches the caller
+	// as a crash of the worker would.
 	Sequential bool
 
-	// Now, Nonce and Jitter are time and chance; Jitter gives a share from 0 to 1.
-	// Now has to keep pace with the timers of package time, unless Sequential is set.
-	Now             func() time.Time
-	NewNonce        func() string
-	Jitter          func() float64
-	MinFencingToken func() int64 // of tokens, lock.floor of the configuration; nil: none. Messages of a lower one are from before tables were restored
+	// Now returns the current time. It must keep pace with the timers of package
+	// time, unless Sequential is set. Default: time.Now.
+	Now func() time.Time
+
+	// NewNonce returns a short random string, unique for each claim.
+	NewNonce func() string
+
+	// Jitter returns a random number from 0 to 1, which spreads retries.
+	Jitter func() float64
+
+	// MinFencingToken returns the lowest valid lock token, the configuration's
+	// lock.floor. The worker drops messages with a lower one: they are older than the
+	// last restore of the tables. Nil: every message is valid.
+	MinFencingToken func() int64
 }
 
 func (o Options) withDefaults() Options {
@@ -62,10 +110,10 @@ func (o Options) withDefaults() Options {
 	}
 	setDefault(&o.LeaseDuration, time.Minute)
 	setDefault(&o.HeartbeatInterval, o.LeaseDuration/3)
-	o.HeartbeatInterval = min(o.HeartbeatInterval, o.LeaseDuration/2) // a rarer one would come after the jobs have been aborted
+	o.HeartbeatInterval = min(o.HeartbeatInterval, o.LeaseDuration/2) // a longer one would come after the jobs were aborted
 	setDefault(&o.MaxClockSkew, min(2*time.Second, o.LeaseDuration/30))
 	setDefault(&o.LeaseMargin, min(2*time.Second, o.LeaseDuration/30))
-	o.LeaseMargin = min(o.LeaseMargin, o.LeaseDuration/4) // a longer one would let no job begin
+	o.LeaseMargin = min(o.LeaseMargin, o.LeaseDuration/4) // a longer one would let no job start
 	setDefault(&o.StopTimeout, 10*time.Second)
 	setDefault(&o.UnclaimedTimeout, time.Hour)
 	if o.Pool == "" {
@@ -95,34 +143,32 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Worker offers blocks. Add all of them before it is served; then it may be used
-// by many goroutines.
+// Worker runs the jobs of the blocks that are registered with it. Register all
+// blocks before the worker handles its first message; after that it is safe for
+// concurrent use.
 type Worker struct {
-	Options
-	blocks        map[string]registeredBlock // by exact reference
-	sessionConfig sessionConfig
+	opts   Options
+	blocks map[string]registeredBlock // by exact reference, package/name:version
+	slots  chan struct{}              // holds one entry for each running job
 }
 
-// registeredBlock is a block as the worker runs it.
+// registeredBlock is a block with the handler that runs its jobs.
 type registeredBlock struct {
 	block   workflow.Block
 	handler jobHandler
 }
 
-// New makes a worker without blocks.
+// New returns a worker without blocks. Add them with [Register].
 func New(o Options) *Worker {
 	o = o.withDefaults()
-	w := &Worker{Options: o, blocks: map[string]registeredBlock{}}
-	w.sessionConfig = sessionConfig{
-		Name: o.Name, LeaseDuration: o.LeaseDuration, HeartbeatInterval: o.HeartbeatInterval, MaxClockSkew: o.MaxClockSkew, LeaseMargin: o.LeaseMargin,
-		MaxClaims: o.MaxClaims, UnclaimedTimeout: o.UnclaimedTimeout, Sequential: o.Sequential,
-		Logger: o.Logger, Now: o.Now, NewNonce: o.NewNonce, Jitter: o.Jitter, MinFencingToken: o.MinFencingToken,
-		Slots: make(chan struct{}, o.Concurrency), RunJob: w.runJob,
-	}
-	return w
+	return &Worker{opts: o, blocks: map[string]registeredBlock{}, slots: make(chan struct{}, o.Concurrency)}
 }
 
-// Blocks describes what the worker offers, as it is registered.
+// Options returns the worker's options with all defaults filled in.
+func (w *Worker) Options() Options { return w.opts }
+
+// Blocks returns the descriptions of the registered blocks, sorted by reference, as
+// they are registered with the service.
 func (w *Worker) Blocks() []workflow.Block {
 	var all []workflow.Block
 	for _, s := range w.blocks {
@@ -130,4 +176,15 @@ func (w *Worker) Blocks() []workflow.Block {
 	}
 	slices.SortFunc(all, func(a, b workflow.Block) int { return strings.Compare(a.Ref().String(), b.Ref().String()) })
 	return all
+}
+
+// handlerFor returns what runs the message's jobs, or nil if this worker cannot.
+func (w *Worker) handlerFor(m *workflow.PackMessage) jobHandler {
+	if endpoint := m.Work.HTTP; endpoint != nil {
+		if w.opts.HTTPBlocks == nil {
+			return nil
+		}
+		return func(ctx context.Context, job *Job) JobResult { return w.opts.HTTPBlocks.Call(ctx, endpoint, job) }
+	}
+	return w.blocks[m.Work.Block].handler
 }

@@ -12,11 +12,10 @@ import (
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/worker"
 	"github.com/lockstep-run/lockstep/shared/worker/httpblock"
-
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Extend renews the lease of a pack. It is also a heartbeat of its worker.
+// Extend renews the lease of a pack. It also counts as a heartbeat of its worker.
 func (s *Service) Extend(ctx context.Context, c workflow.Caller, r views.PackResults) (views.PackLease, error) {
 	rcpt, m, err := s.decodeReceipt(c, r)
 	if err != nil {
@@ -25,10 +24,10 @@ func (s *Service) Extend(ctx context.Context, c workflow.Caller, r views.PackRes
 	return s.resumeLease(ctx, c, r, rcpt, m, nil)
 }
 
-// Finish takes results. A pack is over when all of its jobs have ended, or when
-// its worker, asked to stop, has given back what there was; until then the lease
-// is renewed. Results that come twice, or too late, change nothing; one that is no
-// answer of a block, or about no job of the pack, is refused with all the others.
+// Finish records results and renews the lease. The pack is finished when all of its
+// jobs have ended, or with the first results after the engine asked to cancel it.
+// Results that come twice or too late change nothing. If one result is malformed or
+// names no job of the pack, all are refused.
 func (s *Service) Finish(ctx context.Context, c workflow.Caller, r views.PackResults) (views.PackLease, error) {
 	rcpt, m, err := s.decodeReceipt(c, r)
 	if err != nil {
@@ -41,7 +40,8 @@ func (s *Service) Finish(ctx context.Context, c workflow.Caller, r views.PackRes
 	return s.resumeLease(ctx, c, r, rcpt, m, results)
 }
 
-// resultFields is what a worker says of one job, besides what a block says.
+// resultFields are the fields of one result. Only Job is read here: the rest is
+// parsed by httpblock, and listed to detect unknown fields.
 type resultFields struct {
 	Job      string `json:"job"`
 	Outcome  any    `json:"outcome"`
@@ -51,6 +51,7 @@ type resultFields struct {
 	Error    any    `json:"error"`
 }
 
+// parseResults returns the results that a worker pushed, and what is wrong with them.
 func parseResults(m *workflow.PackMessage, r views.PackResults) (*worker.RemoteResult, []workflow.Issue) {
 	jobs := map[string]bool{}
 	for _, in := range m.Jobs {
@@ -61,7 +62,7 @@ func parseResults(m *workflow.PackMessage, r views.PackResults) (*worker.RemoteR
 	addIssue := func(path, code, message string) {
 		issues = append(issues, workflow.Issue{Path: path, Code: code, Message: message})
 	}
-	const noJob = "the pack has no such job"
+	const noSuchJob = "the pack has no such job"
 	for i, raw := range r.Results {
 		at := fmt.Sprintf("results[%d]", i)
 		var fields resultFields
@@ -75,7 +76,7 @@ func parseResults(m *workflow.PackMessage, r views.PackResults) (*worker.RemoteR
 			addIssue(at+".job", "required", "want the id of a job of the pack")
 			continue
 		case len(m.Jobs) > 0 && !jobs[fields.Job]:
-			addIssue(at+".job", "value", noJob)
+			addIssue(at+".job", "value", noSuchJob)
 			continue
 		}
 		a, err := httpblock.ParseResponse(raw, m.Work.Kind)
@@ -87,13 +88,14 @@ func parseResults(m *workflow.PackMessage, r views.PackResults) (*worker.RemoteR
 	}
 	for i, id := range r.NotStarted {
 		if len(m.Jobs) > 0 && !jobs[id] {
-			addIssue(fmt.Sprintf("notBegun[%d]", i), "value", noJob)
+			addIssue(fmt.Sprintf("notBegun[%d]", i), "value", noSuchJob)
 		}
 	}
 	return parsed, issues
 }
 
-// decodeReceipt is the receipt that a worker shows, and the message that it was given for.
+// decodeReceipt returns the receipt that a worker sent, and the message it was
+// issued for.
 func (s *Service) decodeReceipt(c workflow.Caller, r views.PackResults) (*receipt, *workflow.PackMessage, error) {
 	rcpt, err := parseReceipt(r.Pack)
 	if err != nil {
@@ -101,7 +103,7 @@ func (s *Service) decodeReceipt(c workflow.Caller, r views.PackResults) (*receip
 	}
 	m, err := s.Decode(rcpt.Body)
 	if err != nil {
-		return nil, nil, invalidReceipt() // whatever is wrong with it, nobody was given it
+		return nil, nil, invalidReceipt() // the service issued no such receipt
 	}
 	if m.Key.Tenant != c.Tenant {
 		return nil, nil, claimLost()
@@ -109,7 +111,8 @@ func (s *Service) decodeReceipt(c workflow.Caller, r views.PackResults) (*receip
 	return rcpt, m, nil
 }
 
-// resumeLease goes on with a loan, as its receipt and its message have it.
+// resumeLease continues the lease of the pack that a receipt names. Nil results only
+// renew it.
 func (s *Service) resumeLease(ctx context.Context, c workflow.Caller, r views.PackResults, rcpt *receipt, m *workflow.PackMessage, results *worker.RemoteResult) (views.PackLease, error) {
 	none := views.PackLease{}
 	ports, p := s.ports()
@@ -135,30 +138,26 @@ func (s *Service) resumeLease(ctx context.Context, c workflow.Caller, r views.Pa
 		return none, err
 	}
 	if remote != nil {
-		// A message that is not kept away comes to somebody who finds the lease running.
-		if err := q.Defer(ctx, d, w.LeaseDuration); err != nil {
-			s.logWarning(ctx, "message not held; it may come twice", m, err)
+		// If this fails, another worker may receive the message. It finds the lease and
+		// leaves the pack alone.
+		if err := q.Defer(ctx, d, w.Options().LeaseDuration); err != nil {
+			s.logWarning(ctx, "message visibility not extended; it may be delivered twice", m, err)
 		}
 		leaseEnd := remote.Pack.Lease.UTC()
 		return views.PackLease{Lease: &leaseEnd, Cancel: remote.Pack.CancelRequested}, nil
 	}
-	// The pack is over, whatever becomes of its message and of what is shown.
+	// The pack is final. What fails from here on is only logged.
 	if err := w.Settle(ctx, q, d, m, disposition, p); err != nil {
-		s.logWarning(ctx, "message not deleted; it comes again and changes nothing", m, err)
+		s.logWarning(ctx, "message not deleted; it will be delivered again and change nothing", m, err)
 	}
 	if err := s.WorkerRegistry.Workers.RemoveClaimedPack(ctx, c.Tenant, seen.Worker, m.Key.ClaimedPack()); err != nil {
-		s.logWarning(ctx, "a worker's pack is still shown", m, err, slog.String(observe.Worker, seen.Worker))
+		s.logWarning(ctx, "finished pack not removed from the worker registry", m, err, slog.String(observe.Worker, seen.Worker))
 	}
 	return views.PackLease{Cancel: seen.CancelRequested}, nil
 }
 
-// logWarning tells of something about a pack that is not as it should be.
-func (s *Service) logWarning(ctx context.Context, msg string, m *workflow.PackMessage, err error, more ...slog.Attr) {
-	s.Log.LogAttrs(ctx, slog.LevelWarn, msg, append(append(worker.PackAttrs(m), more...), observe.Err(err))...)
-}
-
-// addsResults reports whether what is returned says something that is not known: of a
-// job that has not ended, or that no more is to come of a pack that is cancelled.
+// addsResults reports whether results change the pack: they end a job that has not
+// ended, or release a pack that is to be cancelled.
 func addsResults(m *workflow.PackMessage, seen *workflow.Pack, r *worker.RemoteResult) bool {
 	if seen.CancelRequested {
 		return true
@@ -172,9 +171,9 @@ func addsResults(m *workflow.PackMessage, seen *workflow.Pack, r *worker.RemoteR
 	return false
 }
 
-// recordHeartbeat counts what a worker says of a pack as its heartbeat.
+// recordHeartbeat counts a request about a pack as a heartbeat of its worker.
 func (s *Service) recordHeartbeat(ctx context.Context, c workflow.Caller, id string) {
 	if err := s.WorkerRegistry.Heartbeat(ctx, c.Tenant, id, nil); err != nil && !workflow.Is(err, workflow.CodeNotFound) {
-		s.Log.WarnContext(ctx, "heartbeat not written", observe.Worker, id, observe.Err(err))
+		s.Log.WarnContext(ctx, "heartbeat failed", observe.Worker, id, observe.Err(err))
 	}
 }

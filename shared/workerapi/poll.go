@@ -12,20 +12,18 @@ import (
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/worker"
 	"github.com/lockstep-run/lockstep/shared/worker/httpblock"
-
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// longest is how long a poll may wait; turn how long it waits at one of several
-// pools before it asks the next.
 const (
-	maxPollWait = 20 * time.Second
-	waitPerPool = time.Second
+	maxPollWait    = 20 * time.Second // how long a poll may wait
+	waitPerPool    = time.Second      // how long it waits at one of several pools before the next
+	unmatchedDelay = time.Second      // how long a message for another worker stays hidden
 )
 
 // Poll waits for a pack of one of the blocks and claims it for the worker; nil if
-// none comes. A worker that is not known is registered by its poll. One that is
-// counted as silent gets no pack before it has sent a heartbeat: a poll is none.
+// none comes. It registers an unknown worker. A worker that is unreachable or offline
+// gets no pack until it sends a heartbeat; a poll does not count as one.
 func (s *Service) Poll(ctx context.Context, c workflow.Caller, r views.JobPoll) (*views.PackOffer, error) {
 	pools, err := s.pools(ctx, c.Tenant, r.Blocks)
 	if err != nil {
@@ -70,19 +68,20 @@ func (s *Service) Poll(ctx context.Context, c workflow.Caller, r views.JobPoll) 
 	}
 }
 
-// admit lets a worker have packs, or says why it may not.
+// admit reports why a worker may not receive packs, nil if it may. It registers an
+// unknown worker.
 func (s *Service) admit(ctx context.Context, c workflow.Caller, r views.JobPoll, pool string) error {
 	w, err := s.WorkerRegistry.Worker(ctx, c.Tenant, r.Worker)
 	if workflow.Is(err, workflow.CodeNotFound) {
 		w, err = s.WorkerRegistry.Register(ctx, workflow.Worker{Tenant: c.Tenant, ID: r.Worker, Pool: pool, Blocks: r.Blocks})
 	}
 	if err == nil && !workers.AcceptsPacks(w.State) {
-		err = workflow.Errorf(workflow.CodeConflict, "worker %s is %s: it gets no packs before it has sent a heartbeat", w.ID, w.State)
+		err = workflow.Errorf(workflow.CodeConflict, "worker %s is %s: send a heartbeat before polling for packs", w.ID, w.State)
 	}
 	return err
 }
 
-// pools are the pools of the blocks that a worker names.
+// pools returns the pools of the blocks that a worker names.
 func (s *Service) pools(ctx context.Context, tenant string, names []string) ([]string, error) {
 	var pools []string
 	for _, name := range names {
@@ -108,21 +107,18 @@ func (s *Service) pools(ctx context.Context, tenant string, names []string) ([]s
 		}
 	}
 	if len(pools) == 0 {
-		return nil, workflow.Errorf(workflow.CodeInvalid, "the poll names no block")
+		return nil, workflow.Errorf(workflow.CodeInvalid, "the poll names no block: list the blocks that the worker serves")
 	}
 	return pools, nil
 }
 
-// unmatchedDelay is how long a message that is not for this worker is left to others.
-const unmatchedDelay = time.Second
-
-// claimMessage claims a message's pack for the worker. nil means that there is nothing in
-// it for him; then the message has been done with.
+// claimMessage claims a message's pack for the worker. It returns nil if there is
+// nothing for the worker to run; then the message has been settled.
 func (s *Service) claimMessage(ctx context.Context, c workflow.Caller, r views.JobPoll, pool string, q PoolQueue, d worker.Delivery) (*views.PackOffer, error) {
 	m, err := s.Decode(d.Body)
 	if err != nil {
-		s.Log.ErrorContext(ctx, "message cannot be read", "pool", pool, observe.MessageID, d.ID, observe.Receives, d.ReceiveCount, observe.Err(err))
-		return nil, nil // it comes until the queue gives up on it
+		s.Log.ErrorContext(ctx, "message cannot be decoded", "pool", pool, observe.MessageID, d.ID, observe.Receives, d.ReceiveCount, observe.Err(err))
+		return nil, nil // it becomes a dead letter
 	}
 	rcpt := &receipt{Version: receiptVersion, Pool: pool, Handle: d.ReceiptHandle, Nonce: s.NewNonce(), Body: d.Body}
 	w := s.sdkWorker(r.Worker, rcpt.claimNonce())
@@ -131,7 +127,9 @@ func (s *Service) claimMessage(ctx context.Context, c workflow.Caller, r views.J
 		return nil, w.Settle(ctx, q, d, m, worker.Disposition{RetryAfter: unmatchedDelay}, p)
 	}
 	lease, disposition, err := w.LeaseRemote(ctx, m, p)
-	worker.NewFinalReceive(worker.FinalReceiveOptions{MaxReceives: topology.MaxReceiveJobs, LeaseDuration: w.LeaseDuration, WakeupSender: p.Sender, Logger: s.Log}, d.ID, d.ReceiveCount, m).ReportFailure(ctx, err)
+	worker.NewFinalReceive(worker.FinalReceiveOptions{
+		MaxReceives: topology.MaxReceiveJobs, LeaseDuration: w.Options().LeaseDuration, WakeupSender: p.Sender, Logger: s.Log,
+	}, d.ID, d.ReceiveCount, m).ReportFailure(ctx, err)
 	switch {
 	case err != nil:
 		return nil, err
@@ -139,18 +137,20 @@ func (s *Service) claimMessage(ctx context.Context, c workflow.Caller, r views.J
 		return nil, w.Settle(ctx, q, d, m, disposition, p)
 	}
 	if err := s.WorkerRegistry.Workers.AddClaimedPack(ctx, c.Tenant, r.Worker, m.Key.ClaimedPack()); err != nil {
-		s.logWarning(ctx, "a worker's pack is not shown", m, err, slog.String(observe.Worker, r.Worker))
+		s.logWarning(ctx, "claimed pack not added to the worker registry", m, err, slog.String(observe.Worker, r.Worker))
 	}
 	return newPackOffer(lease, rcpt)
 }
 
-// servesPack reports whether a pack is for this tenant's worker.
+// servesPack reports whether a worker of the tenant that names these blocks serves
+// the pack.
 func servesPack(tenant string, names []string, m *workflow.PackMessage) bool {
 	block, err := workflow.ParseRef(m.Work.Block)
 	w := workflow.Worker{Blocks: names}
 	return err == nil && m.Key.Tenant == tenant && w.Serves(block)
 }
 
+// newPackOffer returns a leased pack as the API shows it.
 func newPackOffer(l *worker.RemoteLease, rcpt *receipt) (*views.PackOffer, error) {
 	text, err := rcpt.encode()
 	if err != nil {

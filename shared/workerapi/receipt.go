@@ -12,22 +12,24 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// receipt is what a worker keeps of a pack that it was given.
+// receipt names a pack that was leased to a worker. The worker sends it back with
+// everything it reports.
 type receipt struct {
 	Version int    `json:"v"`
 	Pool    string `json:"p"`
-	Handle  string `json:"h"` // of the message in its queue
+	Handle  string `json:"h"` // the message's receipt handle
 	Nonce   string `json:"n"` // of the claim, without the digest
 	Body    string `json:"b"` // of the message
 }
 
 const receiptVersion = 1
 
-// maxReceiptBytes bounds what a receipt unfolds to.
+// maxReceiptBytes is the largest decompressed receipt.
 const maxReceiptBytes = 4 << 20
 
-// claimNonce is the nonce of the claim that goes with a receipt: whoever holds the
-// receipt has made it, and has changed nothing that it is about.
+// claimNonce returns the nonce of the claim that belongs to the receipt. It holds a
+// digest of the receipt: whoever sends a receipt that matches the claim was given it,
+// and has not changed it.
 func (r *receipt) claimNonce() string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d:%s %d:%s %s", len(r.Pool), r.Pool, len(r.Handle), r.Handle, r.Body))
 	return r.Nonce + "-" + base64.RawURLEncoding.EncodeToString(sum[:16])
@@ -39,16 +41,16 @@ func (r *receipt) encode() (string, error) {
 		return "", err
 	}
 	var b bytes.Buffer
-	// Neither the constant level nor a buffer can fail.
+	// No error is possible: the level is valid, and a buffer accepts every write.
 	w, _ := flate.NewWriter(&b, flate.BestSpeed)
 	_, _ = w.Write(plain)
 	_ = w.Close()
 	return base64.RawURLEncoding.EncodeToString(b.Bytes()), nil
 }
 
-// invalidReceipt is the answer to a text that nobody was given.
+// invalidReceipt is the error for a receipt that the service did not issue.
 func invalidReceipt() error {
-	return workflow.Invalid("the request is not valid", []workflow.Issue{{Path: "pack", Code: "value", Message: "want the pack as it was offered"}})
+	return workflow.Invalid("the request is not valid", []workflow.Issue{{Path: "pack", Code: "value", Message: "want the pack value that the poll returned"}})
 }
 
 func parseReceipt(text string) (*receipt, error) {

@@ -1,3 +1,15 @@
+// Package workerapi serves workers that poll for packs over HTTP. They may be written
+// in any language: they register, poll for packs, and push results. The service
+// keeps the delivery protocol for them, with the SDK's remote leases: a poll claims a
+// pack under the worker's name, a heartbeat renews the lease, a push finishes the
+// pack. Each request may be served by another process; all state is in the pack item.
+//
+// service.go lists what the service needs. workers.go serves the worker registry,
+// poll.go finds a pack for a worker, and lease.go takes heartbeats and results.
+// receipt.go encodes the opaque text with which a worker names its pack: the queue
+// message and its receipt handle. The claim's nonce holds a digest of that text, so a
+// worker can neither report about a pack that it was not given nor change what the
+// receipt is about.
 package workerapi
 
 import (
@@ -6,55 +18,58 @@ import (
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/engine/workers"
+	"github.com/lockstep-run/lockstep/shared/observe"
 	"github.com/lockstep-run/lockstep/shared/worker"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// PoolQueue is one pool's queue.
+// PoolQueue is the queue of one pool.
 type PoolQueue interface {
 	worker.Source
-	// ReceiveWithin receives and waits for no longer than wait.
+	// ReceiveWithin is Receive with a limit on how long it waits.
 	ReceiveWithin(ctx context.Context, n int, wait time.Duration) ([]worker.Delivery, error)
-	// Depth is about how many messages wait, have been received, and are delayed.
+	// Depth returns roughly how many messages wait, are being worked on, and are
+	// delayed.
 	Depth(ctx context.Context) (waiting, received, delayed int, err error)
 }
 
-// Packs is the worker's side of the pack items, and a read of one.
+// Packs is the worker's access to pack items, and a read of one.
 type Packs interface {
 	worker.Packs
+	// Pack returns the item, nil if there is none.
 	Pack(ctx context.Context, key workflow.PackKey) (*workflow.Pack, error)
 }
 
-// BlockRegistry knows the blocks.
+// BlockRegistry reads the registered blocks.
 type BlockRegistry interface {
 	BlockVersions(ctx context.Context, tenant, fullName string) ([]workflow.Block, error)
 	Blocks(ctx context.Context, tenant string, page workflow.Page) (workflow.List[workflow.Block], error)
 }
 
-// Ports is one view of the world for one request.
+// Ports are what the service uses to serve one request.
 type Ports struct {
 	Packs  Packs
 	Sender worker.Sender
 	Meter  worker.Meter
 }
 
-// Service is the blackboard.
+// Service serves polling workers. All fields are required.
 type Service struct {
 	WorkerRegistry *workers.Registry
 	BlockRegistry  BlockRegistry
 	NewPorts       func() Ports
-	// PoolQueue is a pool's queue; CodeUnavailable if it has none.
+	// PoolQueue returns a pool's queue; CodeUnavailable if it has none.
 	PoolQueue func(ctx context.Context, pool string) (PoolQueue, error)
 	Decode    func(body string) (*workflow.PackMessage, error)
-	// WorkerOptions are those of every worker that is served; its name and nonces are set
-	// for each.
+	// WorkerOptions apply to every worker that is served. Name, NewNonce, Now, Logger
+	// and Concurrency are set by the service.
 	WorkerOptions worker.Options
 	Now           func() time.Time
 	NewNonce      func() string // a short random text
 	Log           *slog.Logger
 }
 
-// sdkWorker is a worker of the SDK that speaks for one that polls.
+// sdkWorker returns an SDK worker that acts for the polling worker of this name.
 func (s *Service) sdkWorker(name, nonce string) *worker.Worker {
 	o := s.WorkerOptions
 	o.Name, o.Now, o.Logger, o.Concurrency = name, s.Now, s.Log, 1
@@ -67,7 +82,12 @@ func (s *Service) ports() (Ports, worker.Ports) {
 	return p, worker.Ports{Packs: p.Packs, Sender: p.Sender, Meter: p.Meter}
 }
 
-// claimLost is the answer to whoever says something of a pack that is not his.
+// claimLost is the error for a worker that does not, or no longer, hold the pack.
 func claimLost() error {
 	return workflow.Errorf(workflow.CodeClaimLost, "the pack is not held under this token any more: nothing has changed")
+}
+
+// logWarning logs a problem with a pack that the protocol recovers from.
+func (s *Service) logWarning(ctx context.Context, msg string, m *workflow.PackMessage, err error, more ...slog.Attr) {
+	s.Log.LogAttrs(ctx, slog.LevelWarn, msg, append(append(worker.PackAttrs(m), more...), observe.Err(err))...)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// RegisterWorker makes a worker known, or changes what is known of it.
+// RegisterWorker adds a worker, or changes its registration.
 func (s *Service) RegisterWorker(ctx context.Context, c workflow.Caller, r views.WorkerRegistration) (views.WorkerView, error) {
 	w := workflow.Worker{
 		Tenant: c.Tenant, ID: cmp.Or(r.ID, "worker-"+s.NewNonce()), Pool: cmp.Or(r.Pool, topology.PoolDefault), Blocks: r.Blocks, Version: r.Version,
@@ -19,7 +19,7 @@ func (s *Service) RegisterWorker(ctx context.Context, c workflow.Caller, r views
 	return workerView(registered), err
 }
 
-// HeartbeatWorker says that a worker lives.
+// HeartbeatWorker records that a worker is alive.
 func (s *Service) HeartbeatWorker(ctx context.Context, c workflow.Caller, id string) (views.WorkerView, error) {
 	if err := s.WorkerRegistry.Heartbeat(ctx, c.Tenant, id, nil); err != nil {
 		return views.WorkerView{}, err
@@ -27,19 +27,19 @@ func (s *Service) HeartbeatWorker(ctx context.Context, c workflow.Caller, id str
 	return s.Worker(ctx, c, id)
 }
 
-// UnregisterWorker says that a worker leaves, and answers what it last was.
+// UnregisterWorker removes a worker that stops. It returns the worker's last state.
 func (s *Service) UnregisterWorker(ctx context.Context, c workflow.Caller, id string) (views.WorkerView, error) {
 	w, err := s.WorkerRegistry.Unregister(ctx, c.Tenant, id)
 	return workerView(w), err
 }
 
-// Worker is one worker.
+// Worker returns one worker.
 func (s *Service) Worker(ctx context.Context, c workflow.Caller, id string) (views.WorkerView, error) {
 	w, err := s.WorkerRegistry.Worker(ctx, c.Tenant, id)
 	return workerView(w), err
 }
 
-// Workers lists the workers, or those that serve an exact block.
+// Workers lists the workers; with a block, only those that serve this exact version.
 func (s *Service) Workers(ctx context.Context, c workflow.Caller, block *workflow.Ref, page workflow.Page) (workflow.List[views.WorkerView], error) {
 	list, err := s.WorkerRegistry.List(ctx, c.Tenant, block, page)
 	out := workflow.List[views.WorkerView]{NextToken: list.NextToken}
@@ -63,12 +63,12 @@ func workerView(w workflow.Worker) views.WorkerView {
 	return v
 }
 
-// maxListed is one read of all workers, or all blocks: more than so many are not
-// shown together.
+// maxListed bounds the workers and blocks that Pools reads. Any beyond that are
+// missing from its result.
 const maxListed = workflow.MaxPageSize
 
-// Pools shows the queue of every pool that a registered block names, and the packs
-// that workers have said they hold.
+// Pools returns the queue depth of every pool that a registered block names, and the
+// packs that its workers have reported to hold.
 func (s *Service) Pools(ctx context.Context, c workflow.Caller) ([]views.PoolView, error) {
 	blocks, err := s.BlockRegistry.Blocks(ctx, c.Tenant, workflow.Page{Limit: maxListed})
 	if err != nil {
@@ -94,7 +94,7 @@ func (s *Service) Pools(ctx context.Context, c workflow.Caller) ([]views.PoolVie
 		v := views.PoolView{Pool: pool, Claims: held}
 		q, err := s.PoolQueue(ctx, pool)
 		switch {
-		case workflow.Is(err, workflow.CodeUnavailable): // nobody serves it
+		case workflow.Is(err, workflow.CodeUnavailable): // the pool has no queue
 		case err != nil:
 			return nil, err
 		default:

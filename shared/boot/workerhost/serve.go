@@ -81,13 +81,13 @@ func openPorts(p *boot.Process, m *cost.Meter) worker.Ports {
 // of the invocation and of the two requests that the mapping makes for a batch.
 func lambdaHandler(p *boot.Process, w *worker.Worker) func(context.Context, events.SQSEvent) (events.SQSEventResponse, error) {
 	return func(ctx context.Context, event events.SQSEvent) (events.SQSEventResponse, error) {
-		records := make([]worker.Record, len(event.Records))
+		batch := make([]worker.Delivery, len(event.Records))
 		for i, r := range event.Records {
 			receives, _ := strconv.Atoi(r.Attributes["ApproximateReceiveCount"]) // Lambda says it with every message
-			records[i] = worker.Record{ID: r.MessageId, Body: r.Body, ReceiveCount: receives}
+			batch[i] = worker.Delivery{ID: r.MessageId, Body: r.Body, ReceiveCount: receives}
 		}
-		messageShare := 1 / float64(max(1, len(records)))
-		failed := worker.HandleBatch(ctx, w, records, sqs.DecodePack, func() worker.Ports {
+		messageShare := 1 / float64(max(1, len(batch)))
+		failed := worker.HandleBatch(ctx, w, batch, sqs.DecodePack, func() worker.Ports {
 			m := &cost.Meter{}
 			m.Add(receiveCost(messageShare))
 			return openPorts(p, m)
@@ -108,7 +108,7 @@ func registerBlocks(ctx context.Context, w *worker.Worker) error {
 		return nil
 	}
 	api, err := client.New(client.Options{
-		URL: url, Tenant: workerTenant(), Actor: w.Name, Retries: 10, HTTP: auth.NewClient(auth.DefaultCredentials(), time.Now),
+		URL: url, Tenant: workerTenant(), Actor: w.Options().Name, Retries: 10, HTTP: auth.NewClient(auth.DefaultCredentials(), time.Now),
 	})
 	if err != nil {
 		return err
@@ -147,8 +147,8 @@ func pollQueue(ctx context.Context, p *boot.Process, w *worker.Worker, poolName 
 	if err != nil {
 		return err
 	}
-	visibility := max(w.LeaseDuration, time.Second)
-	p.Log.InfoContext(ctx, "polling", "queue", url, "worker", w.Name)
+	visibility := max(w.Options().LeaseDuration, time.Second)
+	p.Log.InfoContext(ctx, "polling", "queue", url, "worker", w.Options().Name)
 	return worker.Poll(ctx, w, worker.PollOptions{
 		Source: sqs.NewReceiver(p.SQS, url, visibility, nil),
 		Decode: sqs.DecodePack,

@@ -4,7 +4,7 @@ package mutation
 const (
 	claim         = "shared/worker/claim.go"
 	session       = "shared/worker/session.go"
-	sessionConfig = "shared/worker/session_config.go"
+	workerHandle  = "shared/worker/handle.go"
 	finish        = "shared/worker/finish.go"
 	followUp      = "shared/worker/follow_up.go"
 	sessionLease  = "shared/worker/lease.go"
@@ -26,7 +26,7 @@ var packs = []Mutation{
 	{Name: "a takeover ignores the lease", Edits: []Edit{{workflowPack, "\tcase !p.Lease.Before(now.Add(-skew)):\n", "\tcase false:\n"}}},
 	{Name: "a live claim is adopted by its worker's name", Edits: []Edit{{claim, `		case workflow.ClaimLeased:
 `, `		case workflow.ClaimLeased:
-			if old.Worker == s.config.Name {
+			if old.Worker == s.w.opts.Name {
 				s.adoptPack(old)
 				return d, false, nil
 			}
@@ -40,9 +40,9 @@ var packs = []Mutation{
 	{Name: "a pack is finished without comparing the token", Edits: []Edit{{claims, `		if !claimedWith(old, pack.Token) {
 			same :=`, "\t\tif old == nil || old.State != workflow.PackClaimed {\n\t\t\tsame :="}}},
 	{Name: "a heartbeat does not compare the token", Edits: []Edit{{claims, "if !claimedWith(old, pack.Token) || old.CancelRequested ||", "if old == nil || old.State != workflow.PackClaimed || old.CancelRequested ||"}}},
-	{Name: "a lane is added before its pack is finished", Edits: []Edit{{sessionConfig, `	if err := s.runJobs(ctx); err != nil {
-`, `	if _, err := s.ports.sessionPacks.AddDone(ctx, m.Key, workflow.LaneResult{}); err != nil {
-		return sessionDisposition{}, err
+	{Name: "a lane is added before its pack is finished", Edits: []Edit{{workerHandle, `	if err := s.runJobs(ctx); err != nil {
+`, `	if _, err := s.ports.Packs.AddDone(ctx, m.Key, workflow.LaneResult{}); err != nil {
+		return Disposition{}, err
 	}
 	if err := s.runJobs(ctx); err != nil {
 `}}},
@@ -62,7 +62,7 @@ var packs = []Mutation{
 	}
 `, `	_ = minRemaining
 `},
-		{session, "!s.cancelled && !s.claimLost && left > s.config.LeaseMargin", "!s.cancelled && !s.claimLost && leaseRemaining > -time.Hour"}}},
+		{session, "!s.cancelled && !s.claimLost && left > s.w.opts.LeaseMargin", "!s.cancelled && !s.claimLost && left > -time.Hour"}}},
 	{Name: "the fence is the pack's token", Edits: []Edit{{workflowJob, `return fmt.Sprintf("%010d-%04d-%02d-%02d", token, stepRunSeq, attempt, packToken)`, "return fmt.Sprintf(\"%02d\", packToken)"}}},
 	{Name: "the timer does not repair done sets", Edits: []Edit{{report, `			finished = append(finished, l)
 			doneLanes[l.lane] = true
@@ -82,8 +82,8 @@ var packs = []Mutation{
 	{Name: "messages never expire", Test: "shared/worker:TestWorker_ChecksNotAfterBeforeClaim", Edits: []Edit{
 		{claim, "\tif t0.After(s.m.NotAfter) {\n", "\tif false {\n"},
 		{claim, "\t\tif now.After(s.m.NotAfter) {\n", "\t\tif false {\n"},
-		{sessionConfig, `	case now.After(m.NotAfter), rules.predatesRestore(m):
-`, `	case rules.predatesRestore(m):
+		{workerHandle, `	case now.After(m.NotAfter), w.predatesRestore(m):
+`, `	case w.predatesRestore(m):
 `}}},
 	{Name: "the done set is overwritten", Edits: []Edit{{simPacks, "\tif set := p.w.doneSets[shardKey{stepRun, shard}]; set != nil {", "\tif readDoneSet := p.w.doneSets[shardKey{stepRun, shard}]; readDoneSet != nil && len(readDoneSet.DoneSet) > 1 {"}}},
 	{Name: "the timer ignores the window", Edits: []Edit{{report, "return w == 0 || lane < w || doneLanes[lane-w] }", "return true || doneLanes[lane-w] }"}}},

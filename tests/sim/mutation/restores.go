@@ -15,6 +15,6 @@ var restores = []Mutation{
 	{Name: "a retry after a restore reuses job IDs", Edits: []Edit{{lifecycleRestore, `x.StepRunSeq+restoreGap, 0
 `, `x.StepRunSeq, 0
 `}}},
-	{Name: "messages from before a restore are processed", Edits: []Edit{{sessionConfig, "m.Work.MinFencingToken < r.MinFencingToken()", "m.Work.MinFencingToken < 0"}}},
+	{Name: "messages from before a restore are processed", Edits: []Edit{{workerHandle, "m.Work.MinFencingToken < w.opts.MinFencingToken()", "m.Work.MinFencingToken < 0"}}},
 	{Name: "a lock from before a restore counts as the execution's own", Test: "shared/engine/locking:TestLocker_LocksFromBeforeRestoreAreNotOwn", Edits: []Edit{{lockTake, "\tif r.status == lockConflict {", "\tif r.status == lockConflict || r.status == lockHeld {"}}},
 }
