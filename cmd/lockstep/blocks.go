@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
 	"github.com/lockstep-run/lockstep/cmd/lockstep/transfer"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -21,7 +22,7 @@ func newBlocks(c *connection) *cobra.Command {
 				return err
 			}
 			return printList(cmd, c, api.Blocks(cmd.Context()), 0,
-				[]string{"BLOCK", "RUNS ON", "POOL", "IS"},
+				[]string{"BLOCK", "RUNS ON", "POOL", "PROPERTIES"},
 				func(b workflow.Block) []string {
 					return []string{b.Ref().String(), orDash(b.RunOn), orDash(b.Pool), orDash(blockProperties(b))}
 				})
@@ -32,19 +33,19 @@ func newBlocks(c *connection) *cobra.Command {
 	return cmd
 }
 
-// blockProperties lists what a block promises.
+// blockProperties lists the properties that a block declares.
 func blockProperties(b workflow.Block) string {
-	var is []string
+	var properties []string
 	if b.Pure {
-		is = append(is, "pure")
+		properties = append(properties, "pure")
 	}
 	if b.Idempotent {
-		is = append(is, "idempotent")
+		properties = append(properties, "idempotent")
 	}
 	if b.Reversible {
-		is = append(is, "reversible")
+		properties = append(properties, "reversible")
 	}
-	return strings.Join(is, ",")
+	return strings.Join(properties, ",")
 }
 
 func newBlocksRegister(c *connection) *cobra.Command {
@@ -63,23 +64,23 @@ func newBlocksRegister(c *connection) *cobra.Command {
 			}
 			blocks, err := transfer.ParseBlocks(source)
 			if err != nil {
-				return &fileError{args[0], err}
+				return &render.FileError{Path: args[0], Err: err}
 			}
 			for _, b := range blocks {
 				created, err := api.RegisterBlock(cmd.Context(), b)
 				if err != nil {
-					return &fileError{args[0], asServiceError(err)}
+					return &render.FileError{Path: args[0], Err: render.AsServiceError(err)}
 				}
-				if c.output == "table" {
-					what := "registered"
+				if !c.json() {
+					result := "registered"
 					if !created {
-						what = "unchanged"
+						result = "unchanged"
 					}
-					fmt.Fprintf(cmd.OutOrStdout(), "%s %s\n", what, b.Ref())
+					fmt.Fprintf(cmd.OutOrStdout(), "%s %s\n", result, b.Ref())
 				}
 			}
-			if c.output == "json" {
-				return printJSON(cmd, blocks)
+			if c.json() {
+				return render.PrintJSON(cmd, blocks)
 			}
 			return nil
 		},

@@ -1,14 +1,121 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
 	"github.com/lockstep-run/lockstep/shared/client"
+	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
+
+func newPublish(c *connection) *cobra.Command {
+	var dryRun, strictMode bool
+	cmd := &cobra.Command{
+		Use:     "publish FILE...",
+		Short:   "Publish workflow definitions",
+		Long:    "Publish workflow definitions (YAML or JSON; - reads standard input). A definition is immutable:\nthe same content is accepted again, other content needs a new version. All files are checked.\nWith --output json each file prints a document, for an error {\"error\": ...}.",
+		Example: "  lockstep publish examples/fleet/upgrade_firmware.yaml\n  lockstep publish --dry-run *.yaml",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, files []string) error {
+			api, err := c.newClient()
+			if err != nil {
+				return err
+			}
+			var worst error
+			for _, file := range files {
+				err := publish(cmd, c, api, file, dryRun, strictMode)
+				if err == nil {
+					continue
+				}
+				printError(cmd.ErrOrStderr(), err)
+				if c.json() {
+					printErrorDocument(cmd.OutOrStdout(), err)
+				}
+				if worst == nil || exitCode(err) > exitCode(worst) {
+					worst = err
+				}
+				if exitCode(err) == exitUnreachable {
+					break // the next file would fail too
+				}
+			}
+			if worst != nil {
+				return &render.ReportedError{Worst: worst}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&strictMode, "strict", false, "treat warnings as errors: do not store a file with warnings")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "check everything, store nothing")
+	return cmd
+}
+
+// publish publishes one file and prints the result.
+func publish(cmd *cobra.Command, c *connection, api *client.Client, file string, dryRun, strictMode bool) error {
+	source, err := readSource(cmd, file)
+	if err != nil {
+		return err
+	}
+	d, created, err := api.Publish(cmd.Context(), source, dryRun || strictMode)
+	if err == nil && strictMode && len(d.Warnings) > 0 {
+		err = workflow.Invalid("it does not match what is registered now", d.Warnings)
+	} else if err == nil && strictMode && !dryRun {
+		d, created, err = api.Publish(cmd.Context(), source, false)
+	}
+	if err != nil {
+		return &render.FileError{Path: file, Err: render.AsServiceError(err)}
+	}
+	if len(d.Warnings) > 0 {
+		fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s does not match what is registered now\n", file)
+		printIssues(cmd.ErrOrStderr(), file+":", d.Warnings)
+	}
+	if c.json() {
+		return render.PrintJSON(cmd, d)
+	}
+	what := "published"
+	switch {
+	case dryRun:
+		what = "valid"
+	case !created:
+		what = "unchanged"
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "%s %s/%s:%s\n", what, d.Package, d.Name, d.Version)
+	if d.Archived {
+		printNote(cmd, "it is archived and starts no executions; \"lockstep restore %s/%s:%s\" allows them again", d.Package, d.Name, d.Version)
+	}
+	return nil
+}
+
+// blankRE matches a text without content: only white space and YAML comments.
+var blankRE = regexp.MustCompile(`^(\s*(#[^\n]*)?(\n|$))*$`)
+
+// readSource reads a file, or standard input for "-". It refuses a file without
+// content, which is hardly what the caller meant.
+func readSource(cmd *cobra.Command, file string) ([]byte, error) {
+	var source []byte
+	var err error
+	if file == "-" {
+		source, err = io.ReadAll(cmd.InOrStdin())
+	} else {
+		source, err = os.ReadFile(file)
+	}
+	if err != nil {
+		return nil, render.ReadError(file, err)
+	}
+	if blankRE.Match(source) {
+		return nil, &render.FileError{Path: file, Err: errors.New("it is empty")}
+	}
+	return source, nil
+}
 
 func newDefinitions(c *connection) *cobra.Command {
 	var limit int
@@ -16,7 +123,7 @@ func newDefinitions(c *connection) *cobra.Command {
 		Use:     "definitions [WORKFLOW]",
 		Aliases: []string{"workflows"},
 		Short:   "List published workflows and their versions, or print one version as JSON",
-		Long:    "List every version of every published workflow; of PACKAGE/NAME, its versions; of\nPACKAGE/NAME:VERSION, print the newest version that matches, with its source, as JSON.",
+		Long:    "List every version of every published workflow. With PACKAGE/NAME, list its versions. With\nPACKAGE/NAME:VERSION, print the newest matching version with its source, as JSON.",
 		Example: "  lockstep definitions\n  lockstep definitions fleet/upgrade_firmware\n  lockstep definitions fleet/upgrade_firmware:1",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, err := c.newClient()
@@ -32,9 +139,9 @@ func newDefinitions(c *connection) *cobra.Command {
 				if ref.Version != "" {
 					d, err := api.Definition(cmd.Context(), ref)
 					if err != nil {
-						return hintNotFound(asServiceError(err), "\"lockstep definitions\" lists those that there are")
+						return hintNotFound(render.AsServiceError(err), "\"lockstep definitions\" lists what is published")
 					}
-					return printJSON(cmd, d)
+					return render.PrintJSON(cmd, d)
 				}
 				all = api.Versions(cmd.Context(), ref.Package, ref.Name)
 			}
@@ -47,15 +154,83 @@ func newDefinitions(c *connection) *cobra.Command {
 					}
 					return []string{d.Package + "/" + d.Name + ":" + d.Version, render.Time(d.PublishedAt), render.OrDash(d.PublishedBy), archived}
 				})
-			return hintNotFound(err, "\"lockstep definitions\" lists those that there are")
+			return hintNotFound(err, "\"lockstep definitions\" lists what is published")
 		},
 	}
-	cmd.Flags().IntVar(&limit, "limit", 0, "how many; 0 for all")
+	cmd.Flags().IntVar(&limit, "limit", 0, "maximum number; 0 for all")
 	return cmd
 }
 
-// definitionsHint says where to find a run's workflow, or runs at all.
+// definitionsHint says how to list workflows and their versions.
 func definitionsHint(ref string) string {
 	name, _, _ := strings.Cut(ref, ":")
-	return "\"lockstep definitions\" lists what is published; \"lockstep definitions " + name + "\" its versions"
+	return "\"lockstep definitions\" lists what is published; \"lockstep definitions " + name + "\" lists its versions"
+}
+
+func newArchive(c *connection) *cobra.Command {
+	return newVersionCommand(c, (*client.Client).Archive, "archived", &cobra.Command{
+		Use:     "archive WORKFLOW",
+		Short:   "Allow no new executions of one version of a workflow",
+		Long:    "Allow no new executions of PACKAGE/NAME:MAJOR.MINOR.PATCH. Existing executions continue.\n\"lockstep restore\" allows new ones again.",
+		Example: "  lockstep archive fleet/upgrade_firmware:1.0.0",
+	})
+}
+
+func newRestore(c *connection) *cobra.Command {
+	return newVersionCommand(c, (*client.Client).Restore, "restored", &cobra.Command{
+		Use:     "restore WORKFLOW",
+		Short:   "Allow executions of an archived version again",
+		Example: "  lockstep restore fleet/upgrade_firmware:1.0.0",
+	})
+}
+
+// newVersionCommand completes a verb that takes one exact version of a workflow.
+func newVersionCommand(c *connection, do func(api *client.Client, ctx context.Context, ref workflow.Ref) (client.Definition, error), done string, cmd *cobra.Command) *cobra.Command {
+	cmd.Args = cobra.ExactArgs(1)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		api, err := c.newClient()
+		if err != nil {
+			return err
+		}
+		ref, err := workflow.ParseRef(args[0])
+		if err != nil {
+			return err
+		}
+		if !ref.Exact() {
+			return fmt.Errorf("%q does not name one version: want PACKAGE/NAME:MAJOR.MINOR.PATCH", args[0])
+		}
+		d, err := do(api, cmd.Context(), ref)
+		if err != nil {
+			return render.AsServiceError(err)
+		}
+		if c.json() {
+			return render.PrintJSON(cmd, d)
+		}
+		fmt.Fprintf(cmd.OutOrStdout(), "%s %s/%s:%s\n", done, d.Package, d.Name, d.Version)
+		return nil
+	}
+	return cmd
+}
+
+func newSchedules(c *connection) *cobra.Command {
+	return &cobra.Command{
+		Use:   "schedules",
+		Short: "List the workflows that a schedule starts",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			api, err := c.newClient()
+			if err != nil {
+				return err
+			}
+			return printListOrNote(cmd, c, api.Schedules(cmd.Context()), 0,
+				[]string{"WORKFLOW", "CRON", "ZONE", "NEXT", "LAST EXECUTION", "SKIPPED"},
+				func(v views.ScheduleView) []string {
+					next := "-"
+					if v.NextAt != nil {
+						next = v.NextAt.Local().Format(time.DateTime + " MST")
+					}
+					return []string{v.Workflow.String(), v.Cron, v.Zone, next, render.OrDash(v.LastExecutionID), fmt.Sprint(v.Skipped)}
+				}, "no published workflow has a schedule")
+		},
+	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
 	"github.com/lockstep-run/lockstep/localstack/stack"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -22,17 +23,17 @@ func newDev() *cobra.Command {
 		Use:   "dev",
 		Short: "Run the whole system on this machine",
 		Long: `Run the whole system on this machine, until Ctrl-C: DynamoDB, queues, the four
-functions, the schedule and the HTTP API with the monitor page. It prints one line
-"ready http://localhost:PORT" on standard output when it takes requests; everything
-else goes to standard error.
+functions, the schedule and the HTTP API with the monitor page. When it accepts
+requests it prints one line "ready http://localhost:PORT" on standard output;
+everything else goes to standard error.
 
-State survives with --data and is dropped without it. AWS_ENDPOINT_URL_DYNAMODB and
+State survives a restart only with --data. AWS_ENDPOINT_URL_DYNAMODB and
 AWS_ENDPOINT_URL_SQS in the environment replace the embedded part by that endpoint.`,
 		Example: "  lockstep dev --data .data\n  lockstep dev --worker bin/fleet-worker",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.Port < 0 || o.Port > 65535 {
-				return fmt.Errorf("--port is 1 to 65535, or 0 for any free one, not %d", o.Port)
+				return fmt.Errorf("--port is 1 to 65535, or 0 for a free one, not %d", o.Port)
 			}
 			self, err := os.Executable()
 			if err != nil {
@@ -43,7 +44,7 @@ AWS_ENDPOINT_URL_SQS in the environment replace the embedded part by that endpoi
 			}
 			if o.ConfigFile != "" {
 				if _, err := os.ReadFile(o.ConfigFile); err != nil {
-					return readError(o.ConfigFile, err)
+					return render.ReadError(o.ConfigFile, err)
 				}
 			}
 			o.BinDir = filepath.Dir(self)
@@ -51,7 +52,7 @@ AWS_ENDPOINT_URL_SQS in the environment replace the embedded part by that endpoi
 			s, err := stack.Start(cmd.Context(), o)
 			if err != nil {
 				if cmd.Context().Err() != nil {
-					return nil // Ctrl-C while it was starting
+					return nil // Ctrl-C during the start
 				}
 				if workflow.Is(err, workflow.CodeInvalid) {
 					return configError(o.ConfigFile, err)
@@ -71,16 +72,16 @@ AWS_ENDPOINT_URL_SQS in the environment replace the embedded part by that endpoi
 	}
 	f := cmd.Flags()
 	f.IntVar(&o.Port, "port", 3030, "port of the HTTP API on 127.0.0.1; 0 picks a free one")
-	f.StringVar(&o.DataDir, "data", "", "directory that keeps state across restarts; none keeps nothing")
+	f.StringVar(&o.DataDir, "data", "", "directory that keeps state across restarts; without it nothing is kept")
 	f.StringVar(&o.ConfigFile, "config", "", "configuration file (YAML)")
-	f.BoolVar(&o.NoWorker, "no-worker", false, "do not serve HTTP blocks with the stock worker")
+	f.BoolVar(&o.NoWorker, "no-worker", false, "do not start the stock worker for HTTP blocks")
 	f.StringArrayVar(&o.Workers, "worker", nil, "command of a worker program to keep running (repeatable)")
-	f.BoolVar(&quiet, "quiet", false, "no log")
+	f.BoolVar(&quiet, "quiet", false, "print no log")
 	cmd.PreRun = func(cmd *cobra.Command, _ []string) {
-		for _, w := range o.Workers { // also with --quiet, when nobody sees it fail
+		for _, w := range o.Workers { // with --quiet too, which hides its failures
 			program, _, _ := strings.Cut(w, " ")
 			if _, err := os.Stat(program); strings.HasPrefix(program, "/") && err != nil {
-				printNote(cmd, "--worker %s: %v; it is tried again and again", w, readError(program, err))
+				printNote(cmd, "--worker %s: %v; it will be started again and again", w, render.ReadError(program, err))
 			}
 		}
 		if quiet {
@@ -90,16 +91,16 @@ AWS_ENDPOINT_URL_SQS in the environment replace the embedded part by that endpoi
 	return cmd
 }
 
-// startError is a failure of the local system itself: neither a wrong call nor a
+// startError is a failure of the local system itself, neither wrong usage nor a
 // refusal. Its exit code is 1.
 type startError struct{ error }
 
-// configError is a mistake in the configuration, at its place in the file if it
-// stands there rather than in a variable.
+// configError adds the file to an error in the configuration, if the error is in the
+// file and not in an environment variable.
 func configError(file string, err error) error {
 	var e *workflow.Error
 	if errors.As(err, &e) && slices.ContainsFunc(e.Issues, func(i workflow.Issue) bool { return i.Line > 0 }) {
-		return &fileError{file, err}
+		return &render.FileError{Path: file, Err: err}
 	}
 	return err
 }

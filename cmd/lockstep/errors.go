@@ -5,46 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"strings"
 
+	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
 	"github.com/lockstep-run/lockstep/shared/client"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
 // Exit codes of every verb.
 const (
-	exitFailed      = 1 // the run failed
-	exitUsage       = 2
+	exitFailed      = 1 // the execution failed
+	exitUsage       = 2 // wrong usage
 	exitRefused     = 3 // the service refused
-	exitUnreachable = 4
+	exitUnreachable = 4 // the service is unreachable
 )
 
-// errSilent ends a command whose output has said everything already.
-var errSilent = errors.New("the run failed")
-
-// serviceError marks an error that came from calling the service.
-type serviceError struct{ error }
-
-func (e serviceError) Unwrap() error { return e.error }
-
-// fileError is an error about what a file holds.
-type fileError struct {
-	file string
-	err  error
-}
-
-func (e *fileError) Error() string { return e.file + ": " + e.err.Error() }
-func (e *fileError) Unwrap() error { return e.err }
-
-// reportedError ends a command that has told its errors one by one. The worst
-// of them gives the exit code.
-type reportedError struct{ worst error }
-
-func (e *reportedError) Error() string { return e.worst.Error() }
-func (e *reportedError) Unwrap() error { return e.worst }
-
-// hintedError is an error with a sentence on what to do about it.
+// hintedError is an error with a hint on what to do next.
 type hintedError struct {
 	error
 	hint string
@@ -59,8 +34,7 @@ func withHint(err error, format string, args ...any) error {
 	return &hintedError{err, fmt.Sprintf(format, args...)}
 }
 
-// hintNotFound adds how to find what there is to an answer that says there is no such
-// thing; other errors stay as they are.
+// hintNotFound adds a hint to a not_found answer. Other errors stay as they are.
 func hintNotFound(err error, format string, args ...any) error {
 	if !workflow.Is(err, workflow.CodeNotFound) {
 		return err
@@ -70,10 +44,10 @@ func hintNotFound(err error, format string, args ...any) error {
 
 func exitCode(err error) int {
 	var unreachable *client.UnreachableError
-	var service serviceError
+	var service render.ServiceError
 	var start startError
 	switch {
-	case errors.Is(err, errSilent), errors.As(err, &start):
+	case errors.Is(err, render.ErrSilent), errors.As(err, &start):
 		return exitFailed
 	case errors.As(err, &unreachable):
 		return exitUnreachable
@@ -83,7 +57,7 @@ func exitCode(err error) int {
 	return exitUsage
 }
 
-// printError prints an error with every place it names, and what can be done.
+// printError prints an error with its issues and its hint.
 func printError(w io.Writer, err error) {
 	var unreachable *client.UnreachableError
 	if errors.As(err, &unreachable) {
@@ -92,9 +66,9 @@ func printError(w io.Writer, err error) {
 		return
 	}
 	at := ""
-	var file *fileError
+	var file *render.FileError
 	if errors.As(err, &file) {
-		at = file.file + ":"
+		at = file.Path + ":"
 	}
 	var e *workflow.Error
 	switch {
@@ -118,7 +92,7 @@ func printHint(w io.Writer, err error) {
 	}
 }
 
-// printIssues prints places, each after its file as compilers do.
+// printIssues prints issues, one a line, each after its file as compilers do.
 func printIssues(w io.Writer, at string, all []workflow.Issue) {
 	for _, i := range all {
 		switch text := i.String(); {
@@ -132,8 +106,8 @@ func printIssues(w io.Writer, at string, all []workflow.Issue) {
 	}
 }
 
-// errorDocument is an error as programs read it: the service's own where it is one,
-// else with a code that tells what kind of failure it is.
+// errorDocument is an error for programs: the service's own code and detail, else a
+// code for the kind of failure (unreachable, failed, usage).
 type errorDocument struct {
 	Code   string           `json:"code"`
 	Status int              `json:"status,omitempty"`
@@ -144,49 +118,34 @@ type errorDocument struct {
 }
 
 func newErrorDocument(err error) errorDocument {
-	p := errorDocument{Detail: err.Error(), Errors: []workflow.Issue{}}
+	doc := errorDocument{Detail: err.Error(), Errors: []workflow.Issue{}}
 	switch exitCode(err) {
 	case exitUnreachable:
-		p.Code = "unreachable"
+		doc.Code = "unreachable"
 	case exitFailed:
-		p.Code = "failed"
+		doc.Code = "failed"
 	default:
-		p.Code = "usage"
+		doc.Code = "usage"
 	}
 	var e *workflow.Error
 	if errors.As(err, &e) {
-		p.Code, p.Status, p.Detail = string(e.Code), e.Code.HTTPStatus(), e.Message
-		p.Errors = append(p.Errors, e.Issues...)
+		doc.Code, doc.Status, doc.Detail = string(e.Code), e.Code.HTTPStatus(), e.Message
+		doc.Errors = append(doc.Errors, e.Issues...)
 	}
-	var file *fileError
+	var file *render.FileError
 	if errors.As(err, &file) {
-		p.File = file.file
+		doc.File = file.Path
 	}
 	var hint *hintedError
 	if errors.As(err, &hint) {
-		p.Hint = hint.hint
+		doc.Hint = hint.hint
 	}
-	return p
+	return doc
 }
 
 // printErrorDocument writes an error as a JSON document.
 func printErrorDocument(w io.Writer, err error) {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
-	_ = e.Encode(map[string]errorDocument{"error": newErrorDocument(err)}) // the text has been written; who does not read this has gone
-}
-
-// readError words why a file cannot be read.
-func readError(file string, err error) error {
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return fmt.Errorf("there is no file %s", file)
-	case errors.Is(err, os.ErrPermission):
-		return fmt.Errorf("%s may not be read", file)
-	}
-	var path *os.PathError
-	if errors.As(err, &path) {
-		err = path.Err
-	}
-	return fmt.Errorf("%s cannot be read: %s", file, strings.TrimPrefix(err.Error(), "read "))
+	_ = e.Encode(map[string]errorDocument{"error": newErrorDocument(err)}) // the text is on stderr already
 }

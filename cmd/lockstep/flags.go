@@ -2,6 +2,8 @@ package main
 
 import (
 	"cmp"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -10,12 +12,13 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// enforceUsage makes every verb say what it wants in words: missing arguments are
-// named, verbs that are almost right are suggested, flags that take one of a few
-// words are checked before anything is sent.
+// enforceUsage makes every verb explain wrong usage in words, before anything is
+// sent: it names missing arguments, suggests similar verbs, and checks flags that
+// take one of a few words.
 func enforceUsage(cmd *cobra.Command) {
 	cmd.Args = validateArgs
 	cmd.SetFlagErrorFunc(flagError)
@@ -30,11 +33,11 @@ func enforceUsage(cmd *cobra.Command) {
 	}
 }
 
-// executionNotFoundHint is what may have become of a run that the service does not know.
-const executionNotFoundHint = "\"lockstep list\" lists the runs. A local stack keeps them across restarts only with --data."
+// executionNotFoundHint says why the service may not know an execution.
+const executionNotFoundHint = "\"lockstep list\" lists the executions. A local stack keeps them across restarts only with --data."
 
-// validateArgs holds a command line to the usage line of its verb: WORD is wanted,
-// [WORD] may be left out, WORD... is one or more.
+// validateArgs checks arguments against the usage line of the verb: WORD is
+// required, [WORD] is optional, WORD... is one or more.
 func validateArgs(cmd *cobra.Command, args []string) error {
 	words := strings.Fields(cmd.Use)[1:]
 	if cmd.HasSubCommands() && len(words) == 0 && len(args) > 0 {
@@ -52,7 +55,7 @@ func validateArgs(cmd *cobra.Command, args []string) error {
 		}
 	}
 	if len(args) > len(words) {
-		return fmt.Errorf("%q is one argument too many: %s", args[len(words)], strings.TrimSpace(cmd.CommandPath()+" "+strings.Join(words, " ")))
+		return fmt.Errorf("unexpected argument %q: %s", args[len(words)], strings.TrimSpace(cmd.CommandPath()+" "+strings.Join(words, " ")))
 	}
 	return nil
 }
@@ -67,7 +70,7 @@ func unknownVerbError(cmd *cobra.Command, verb string) error {
 
 var invalidValueRE = regexp.MustCompile(`^invalid argument "(.*)" for "(?:-., )?--(.*)" flag: `)
 
-// flagError words what the flag library says of a value.
+// flagError rewords an error of the flag library.
 func flagError(cmd *cobra.Command, err error) error {
 	m := invalidValueRE.FindStringSubmatch(err.Error())
 	if m == nil {
@@ -80,7 +83,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	return fmt.Errorf("--%s wants %s, not %q", m[2], cmp.Or(want, "another value"), m[1])
 }
 
-// flagValues are the words that a flag takes, by verb and flag.
+// flagValues are the words that a flag accepts, by verb and flag.
 var flagValues = map[string][]string{
 	"lockstep output": {"table", "json"},
 	"cancel rollback": {"auto", "never"},
@@ -98,7 +101,7 @@ func toStrings[S ~string](all []S) []string {
 	return out
 }
 
-// validateFlags refuses values that no verb could use.
+// validateFlags refuses flag values that no verb accepts.
 func validateFlags(cmd *cobra.Command) error {
 	var bad error
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
@@ -114,23 +117,89 @@ func validateFlags(cmd *cobra.Command) error {
 			bad = fmt.Errorf("--%s is %s, not %q", f.Name, joinOr(words), value)
 		}
 		if f.Name == "limit" && strings.HasPrefix(value, "-") {
-			bad = fmt.Errorf("--limit is how many, 0 for all, not %s", value)
+			bad = fmt.Errorf("--limit is a number, 0 for all, not %s", value)
 		}
 	})
 	if bad == nil && cmd.Name() == "list" && cmd.Flags().Changed("active") {
 		for _, other := range []string{"state", "status", "workflow", "label"} {
 			if cmd.Flags().Lookup(other) != nil && cmd.Flags().Changed(other) {
-				return fmt.Errorf("--active stands alone: leave out --%s, or name a --state or --status instead", other)
+				return fmt.Errorf("--active cannot be combined with --%s: omit one of them", other)
 			}
 		}
 	}
 	return bad
 }
 
-// joinOr is "a, b or c".
+// joinOr joins words as "a, b or c".
 func joinOr(words []string) string {
 	if len(words) == 1 {
 		return words[0]
 	}
 	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
+}
+
+// formatSelector formats a selector as on the command line.
+func formatSelector(s workflow.Selector) string {
+	var parts []string
+	for _, p := range [][2]string{
+		{"--type", s.Type}, {"--id", strings.Join(s.IDs, ",")}, {"--group", strings.Join(s.Groups, ",")}, {"--query", s.Query},
+	} {
+		if p[1] != "" {
+			parts = append(parts, fmt.Sprintf("%s %q", p[0], p[1]))
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+// parseParameters merges --parameters with the --set values, which override them.
+func parseParameters(object string, sets []string) (json.RawMessage, error) {
+	all := map[string]json.RawMessage{}
+	if object != "" {
+		if err := json.Unmarshal([]byte(object), &all); err != nil {
+			var kind *json.UnmarshalTypeError
+			if errors.As(err, &kind) {
+				return nil, fmt.Errorf("--parameters wants a JSON object such as '{\"target\":\"2.0.0\"}', not a %s", kind.Value)
+			}
+			return nil, fmt.Errorf("--parameters wants a JSON object such as '{\"target\":\"2.0.0\"}', and %q is not JSON", object)
+		}
+		if all == nil {
+			return nil, errors.New("--parameters wants a JSON object, not null")
+		}
+	}
+	pairs, err := parsePairs(sets)
+	if err != nil {
+		return nil, err
+	}
+	for name, value := range pairs {
+		raw := json.RawMessage(value)
+		if !json.Valid(raw) || looksLikeNumber(value) {
+			if raw, err = json.Marshal(value); err != nil {
+				return nil, err
+			}
+		}
+		all[name] = raw
+	}
+	if len(all) == 0 {
+		return nil, nil
+	}
+	return json.Marshal(all)
+}
+
+// looksLikeNumber reports whether a value is a number that would lose its spelling:
+// 2.0 is more often a version than a number.
+func looksLikeNumber(s string) bool {
+	return strings.Contains(s, ".") && strings.Trim(s, "0123456789.-+eE") == ""
+}
+
+// parsePairs parses NAME=VALUE texts.
+func parsePairs(texts []string) (map[string]string, error) {
+	all := map[string]string{}
+	for _, t := range texts {
+		name, value, ok := strings.Cut(t, "=")
+		if !ok || name == "" {
+			return nil, fmt.Errorf("%q is not NAME=VALUE", t)
+		}
+		all[name] = value
+	}
+	return all, nil
 }

@@ -1,3 +1,14 @@
+// Command lockstep is the command line of the service. It publishes definitions,
+// starts and follows executions, shows what they wait for, and starts the whole
+// system on one machine.
+//
+// run.go, executions.go and operator_verbs.go start, show and change executions;
+// definitions.go, blocks.go, entities.go and ops.go are the other verbs of the
+// service; dev.go, page.go and version.go work on this machine. errors.go maps
+// errors to exit codes, flags.go checks command lines, connection.go finds the
+// service, and print.go writes lists. Package render holds what all verbs share,
+// package doctor checks a deployment, and package transfer moves definitions,
+// blocks and entities between stages.
 package main
 
 import (
@@ -6,10 +17,15 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockstep-run/lockstep/cmd/lockstep/doctor"
+	"github.com/lockstep-run/lockstep/cmd/lockstep/doctor/aws"
+	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
 	"github.com/lockstep-run/lockstep/cmd/lockstep/transfer"
 	"github.com/lockstep-run/lockstep/shared/client/auth"
 )
@@ -31,7 +47,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		return 0
 	}
-	if interrupt := interruptCause(ctx); interrupt != nil && !errors.Is(err, errSilent) {
+	if interrupt := interruptCause(ctx); interrupt != nil && !errors.Is(err, render.ErrSilent) {
 		var hint *hintedError
 		if !errors.As(err, &hint) {
 			fmt.Fprintf(stderr, "lockstep: %v\n", interrupt)
@@ -40,41 +56,29 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return interrupt.exitCode()
 	}
 	code := exitCode(err)
-	var reported *reportedError
-	if printed := errors.Is(err, errSilent) || errors.As(err, &reported); !printed {
+	var reported *render.ReportedError
+	if printed := errors.Is(err, render.ErrSilent) || errors.As(err, &reported); !printed {
 		printError(stderr, err)
 		if f := root.PersistentFlags().Lookup("output"); f.Value.String() == "json" {
 			printErrorDocument(stdout, err)
 		}
 	}
-	if file := (*fileError)(nil); code == exitUsage && reported == nil && !errors.As(err, &file) { // the call was right, the file is not
-		fmt.Fprintln(stderr, "run \"lockstep help\" or \"lockstep VERB --help\" for how to call it")
+	if file := (*render.FileError)(nil); code == exitUsage && reported == nil && !errors.As(err, &file) { // the file is wrong, not the command line
+		fmt.Fprintln(stderr, "run \"lockstep help\" or \"lockstep VERB --help\" for usage")
 	}
 	return code
-}
-
-// newHelp is the verb help, which the library's own would end well of a verb that
-// there is not.
-func newHelp(root *cobra.Command) *cobra.Command {
-	return &cobra.Command{
-		Use:   "help [VERB...]",
-		Short: "Say how to call a verb",
-		RunE: func(_ *cobra.Command, words []string) error {
-			cmd, rest, err := root.Find(words)
-			if err != nil || len(rest) > 0 {
-				return unknownVerbError(cmd, words[len(words)-max(len(rest), 1)])
-			}
-			return cmd.Help()
-		},
-	}
 }
 
 func newRoot() *cobra.Command {
 	c := &connection{}
 	root := &cobra.Command{
-		Use:           "lockstep",
-		Short:         "Run workflows that lock what they touch",
-		Long:          "Lockstep runs multi-step changes over fleets of entities: each entity is changed by one\nworkflow at a time, every job is done or accounted for, and a failure is told as safe or unsafe.\n\nExit codes: 0 success, 1 the run failed, 2 wrong usage, 3 the service refused, 4 the service is unreachable,\n130 interrupted by Ctrl-C, 143 by SIGTERM.",
+		Use:   "lockstep",
+		Short: "Run workflows that lock the entities they change",
+		Long: `Lockstep runs multi-step changes over fleets of entities. One workflow at a time changes an entity,
+every job is done or accounted for, and every failure is reported as safe or unsafe.
+
+Exit codes: 0 success, 1 the execution failed, 2 wrong usage, 3 the service refused, 4 the service is unreachable,
+130 interrupted by Ctrl-C, 143 by SIGTERM.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,
@@ -85,10 +89,75 @@ func newRoot() *cobra.Command {
 		newDev(), newPublish(c), newRun(c), newWatch(c), newStatus(c), newList(c), newHistory(c), newSteps(c),
 		newJobs(c), newResult(c), newCancel(c), newAcknowledge(c), newRetry(c), newResume(c), newUnlock(c), newLocks(c), newWorkers(c),
 		newEntities(c), newBlocks(c), newDefinitions(c), newSchedules(c), newArchive(c), newRestore(c), newCost(c), newVersion(c),
-		newRedrive(c.env()), newSweep(c.env()), newDoctor(c), newPage(&c.url, &c.tenant, auth.NewTransport(auth.DefaultCredentials(), time.Now)), transfer.NewExport(c.env(), time.Now), transfer.NewImport(c.env(), time.Now),
+		newRedrive(c), newSweep(c), newDoctor(c), newPage(&c.url, &c.tenant, auth.NewTransport(auth.DefaultCredentials(), time.Now)),
+		transfer.NewExport(c.env(), time.Now), transfer.NewImport(c.env(), time.Now),
 	)
 	root.SetHelpCommand(newHelp(root))
 	enforceUsage(root)
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return validateFlags(cmd) }
 	return root
+}
+
+// newHelp replaces cobra's help command, which exits with 0 for an unknown verb.
+func newHelp(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [VERB...]",
+		Short: "Show how to use a verb",
+		RunE: func(_ *cobra.Command, words []string) error {
+			cmd, rest, err := root.Find(words)
+			if err != nil || len(rest) > 0 {
+				return unknownVerbError(cmd, words[len(words)-max(len(rest), 1)])
+			}
+			return cmd.Help()
+		},
+	}
+}
+
+func newDoctor(c *connection) *cobra.Command {
+	return doctor.NewCommand(c.env(), doctor.Options{
+		Version: version,
+		URLSet:  urlIsSet,
+		OpenAWS: func(ctx context.Context) (doctor.AWS, error) { return aws.Open(ctx) },
+		Now:     time.Now,
+	})
+}
+
+// interruptError is the signal that ended a command. The exit code is the usual
+// one, 128 plus the signal's number, so that a shell does not take it for success.
+type interruptError struct{ signal syscall.Signal }
+
+func (i *interruptError) Error() string {
+	if i.signal == syscall.SIGTERM {
+		return "terminated (SIGTERM)"
+	}
+	return "interrupted"
+}
+
+func (i *interruptError) exitCode() int { return 128 + int(i.signal) }
+
+// withInterrupt returns a context that the first SIGINT or SIGTERM cancels, with an
+// interruptError as its cause. Further signals have their usual effect.
+func withInterrupt(parent context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		defer signal.Stop(signals)
+		select {
+		case s := <-signals:
+			number, _ := s.(syscall.Signal)
+			cancel(&interruptError{number})
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { cancel(nil) }
+}
+
+// interruptCause returns the signal that cancelled a context, nil if none did.
+func interruptCause(ctx context.Context) *interruptError {
+	var i *interruptError
+	if errors.As(context.Cause(ctx), &i) {
+		return i
+	}
+	return nil
 }

@@ -10,12 +10,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// commandResult is what one command line came to.
+// commandResult is the result of one command line.
 type commandResult struct {
 	code           int
 	stdout, stderr string
@@ -24,20 +26,21 @@ type commandResult struct {
 func runCommand(t *testing.T, args ...string) commandResult {
 	t.Helper()
 	var out, err bytes.Buffer
-	code := execute(context.Background(), args, &out, &err)
+	code := execute(t.Context(), args, &out, &err)
 	return commandResult{code, out.String(), err.String()}
 }
 
 const executionID = "01890000-0000-7000-8000-000000000000"
 
-// serveAnswers answers by method and path; what it does not know is 404.
+// serveAnswers starts a service that answers by method and path, else 404. It returns
+// the --url flag.
 func serveAnswers(t *testing.T, answers map[string]any) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v, ok := answers[r.Method+" "+r.URL.Path]
 		status := http.StatusOK
 		if !ok {
-			v = &workflow.Error{Code: workflow.CodeNotFound, Message: "there is none"}
+			v = &workflow.Error{Code: workflow.CodeNotFound, Message: "not found"}
 		}
 		if e, bad := v.(*workflow.Error); bad {
 			status = e.Code.HTTPStatus()
@@ -52,7 +55,7 @@ func serveAnswers(t *testing.T, answers map[string]any) string {
 
 func pageOf(items ...any) map[string]any { return map[string]any{"items": items, "nextPageToken": nil} }
 
-// Wrong calls are told in words, before anything is sent, with exit code 2.
+// Wrong usage is explained in words before anything is sent, with exit code 2.
 func TestExecute_ExplainsWrongUsage(t *testing.T) {
 	empty := writeFile(t, "empty.yaml", " \n")
 	for _, c := range []struct {
@@ -65,13 +68,13 @@ func TestExecute_ExplainsWrongUsage(t *testing.T) {
 		{[]string{"status"}, "ID is missing"},
 		{[]string{"publish"}, "FILE is missing"},
 		{[]string{"status", ""}, "ID is empty"},
-		{[]string{"status", "a", "b"}, `"b" is one argument too many`},
+		{[]string{"status", "a", "b"}, `unexpected argument "b"`},
 		{[]string{"list", "--limit", "x"}, `--limit wants a whole number, not "x"`},
-		{[]string{"list", "--limit", "-3"}, "--limit is how many, 0 for all, not -3"},
+		{[]string{"list", "--limit", "-3"}, "--limit is a number, 0 for all, not -3"},
 		{[]string{"list", "-o", "xml"}, `--output is table or json, not "xml"`},
 		{[]string{"list", "--state", "SLEEPING"}, "--state is NEW"},
 		{[]string{"list", "--status", "SLEEPING"}, "--status is PENDING"},
-		{[]string{"list", "--active", "--state", "RUNNING"}, "--active stands alone"},
+		{[]string{"list", "--active", "--state", "RUNNING"}, "--active cannot be combined with --state"},
 		{[]string{"jobs", executionID, "--kind", "UNDO"}, "--kind is ACQUIRE, EXECUTE or ROLLBACK"},
 		{[]string{"jobs", executionID, "--state", "ISSUED"}, "--state is PENDING"},
 		{[]string{"cancel", executionID, "--rollback", "maybe"}, "--rollback is auto or never"},
@@ -92,14 +95,14 @@ func TestExecute_ExplainsWrongUsage(t *testing.T) {
 		if got.code != exitUsage || !strings.Contains(got.stderr, c.want) {
 			t.Errorf("%q: exit %d\n%swant %q", c.args, got.code, got.stderr, c.want)
 		}
-		for _, inside := range []string{"strconv", "unmarshal", "cobra", "arg(s)", "^["} {
-			if strings.Contains(got.stderr, inside) {
-				t.Errorf("%q tells %q: %s", c.args, inside, got.stderr)
+		for _, internal := range []string{"strconv", "unmarshal", "cobra", "arg(s)", "^["} {
+			if strings.Contains(got.stderr, internal) {
+				t.Errorf("%q prints internal text %q: %s", c.args, internal, got.stderr)
 			}
 		}
 	}
 	if help := runCommand(t, "--help"); !strings.Contains(help.stdout, "4 the service is unreachable") {
-		t.Errorf("the help does not say the exit codes:\n%s", help.stdout)
+		t.Errorf("the help does not list the exit codes:\n%s", help.stdout)
 	}
 }
 
@@ -112,8 +115,8 @@ func writeFile(t *testing.T, name, text string) string {
 	return path
 }
 
-// Every file is checked, each mistake at its file and line, and each answer is a
-// document of its own.
+// publish checks every file, gives file and line of each issue, and prints one
+// document for each file.
 func TestPublish_ReportsEveryFile(t *testing.T) {
 	n := 0
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -133,7 +136,7 @@ func TestPublish_ReportsEveryFile(t *testing.T) {
 	}
 	for _, want := range []string{a + ": the definition is not valid (invalid)", a + ":6:5 steps[0].runsOn: no such field", "there is no file " + none, b + ":5:9 steps[0].functionBlock: no registered block"} {
 		if !strings.Contains(got.stderr, want) {
-			t.Errorf("it does not say %q:\n%s", want, got.stderr)
+			t.Errorf("missing %q in\n%s", want, got.stderr)
 		}
 	}
 	got = runCommand(t, "publish", a, b, "--url", s.URL, "-o", "json")
@@ -148,8 +151,8 @@ func TestPublish_ReportsEveryFile(t *testing.T) {
 	}
 }
 
-// What there is not comes with how to find what there is, and programs get a
-// document whatever happens.
+// A not_found answer comes with a hint on how to list what exists, and with --output
+// json every error is a document.
 func TestExecute_PrintsHints(t *testing.T) {
 	url := serveAnswers(t, map[string]any{
 		"GET /workflow-execution/id/" + executionID + "/jobs":  pageOf(),
@@ -166,15 +169,15 @@ func TestExecute_PrintsHints(t *testing.T) {
 		want string
 	}{
 		{[]string{"status", executionID}, exitRefused, "only with --data"},
-		{[]string{"run", "p/none:1"}, exitRefused, `"lockstep definitions p/none" its versions`},
+		{[]string{"run", "p/none:1"}, exitRefused, `"lockstep definitions p/none" lists its versions`},
 		{[]string{"definitions"}, 0, "p/w:1.0.0"},
-		{[]string{"definitions", "p/none"}, exitRefused, "lists those that there are"},
+		{[]string{"definitions", "p/none"}, exitRefused, "lists what is published"},
 		{[]string{"entities", "show", "device/a"}, exitRefused, "lockstep entities list device"},
 		{[]string{"entities", "list", "nope"}, 0, `no entity of type "nope"`},
-		{[]string{"jobs", executionID, "--step", "nope"}, 0, `no step "nope" in this run`},
+		{[]string{"jobs", executionID, "--step", "nope"}, 0, `has not started a step "nope"`},
 		{[]string{"jobs", executionID, "--step", "upgrade"}, 0, `no job of step "upgrade" matches`},
-		{[]string{"jobs", executionID, "--entity", "device/z"}, 0, `for entity "device/z"`},
-		{[]string{"cancel", "x"}, exitRefused, "it is being cancelled already"},
+		{[]string{"jobs", executionID, "--entity", "device/z"}, 0, `matches entity "device/z"`},
+		{[]string{"cancel", "x"}, exitRefused, "it is already being cancelled"},
 		{[]string{"version"}, exitUnreachable, "cannot reach"},
 	} {
 		at := url
@@ -197,16 +200,16 @@ func TestExecute_PrintsHints(t *testing.T) {
 			}
 		}
 		if doc.Error == nil || doc.Error.Code == "" || doc.Error.Detail == "" {
-			t.Errorf("%q: no problem in %s", c.args, got.stdout)
+			t.Errorf("%q: no error document in %s", c.args, got.stdout)
 		}
 	}
 }
 
-// A follower says that it has lost the service, and how to go on.
+// A follower says that it lost the connection, and how to follow again.
 func TestFollow_ReportsLostConnection(t *testing.T) {
 	var s *httptest.Server
 	s = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_ = s.Listener.Close() // nobody connects any more
+		_ = s.Listener.Close() // no further connection
 		w.Header().Set("Connection", "close")
 		fmt.Fprintf(w, `{"id":%q,"state":"RUNNING","status":"RUNNING"}`, executionID)
 	}))
@@ -216,11 +219,11 @@ func TestFollow_ReportsLostConnection(t *testing.T) {
 	out := &stopWriter{trigger: "lost the connection", stop: stop}
 	execute(ctx, []string{"watch", executionID, "--url", s.URL}, &bytes.Buffer{}, out)
 	if !strings.Contains(out.String(), "lost the connection") || !strings.Contains(out.String(), "lockstep watch "+executionID) {
-		t.Errorf("it says\n%s", out)
+		t.Errorf("got\n%s", out)
 	}
 }
 
-// stopWriter stops when it has been told something.
+// stopWriter calls stop once the trigger has been written.
 type stopWriter struct {
 	bytes.Buffer
 	trigger string
@@ -233,4 +236,151 @@ func (s *stopWriter) Write(p []byte) (int, error) {
 		s.stop()
 	}
 	return n, err
+}
+
+// A signal that ends a follower is no success, so that a shell does not continue with
+// next in "lockstep run ... && next".
+func TestExecute_ReturnsSignalExitCode(t *testing.T) {
+	for _, c := range []struct {
+		signal syscall.Signal
+		args   []string
+		code   int
+	}{
+		{syscall.SIGINT, []string{"watch", executionID}, 130},
+		{syscall.SIGTERM, []string{"watch", executionID, "-o", "json"}, 143},
+		{syscall.SIGINT, []string{"run", "p/w", "-o", "json"}, 130},
+		{syscall.SIGTERM, []string{"run", "p/w"}, 143},
+	} {
+		ctx, stop := context.WithCancelCause(t.Context())
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodGet {
+				stop(&interruptError{c.signal})
+			}
+			fmt.Fprintf(w, `{"id":%q,"state":"RUNNING","status":"RUNNING"}`, executionID)
+		}))
+		var out, errs bytes.Buffer
+		code := execute(ctx, append(c.args, "--url", s.URL), &out, &errs)
+		s.Close()
+		if code != c.code || out.Len() > 0 || !strings.Contains(errs.String(), `the execution continues; "lockstep watch `+executionID) {
+			t.Errorf("%v of %q: exit %d\n%s%s", c.signal, c.args, code, out.String(), errs.String())
+		}
+	}
+	ctx, stop := context.WithCancelCause(t.Context())
+	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { stop(&interruptError{syscall.SIGINT}) }))
+	defer s.Close()
+	var out, errs bytes.Buffer
+	if code := execute(ctx, []string{"list", "--url", s.URL}, &out, &errs); code != 130 || !strings.Contains(errs.String(), "interrupted") {
+		t.Errorf("list: exit %d\n%s", code, errs.String())
+	}
+	for _, verb := range []string{"", "run", "watch"} {
+		if help := runCommand(t, verb, "--help"); !strings.Contains(help.stdout, "143") {
+			t.Errorf("the help of %q does not list the exit code for SIGTERM:\n%s", verb, help.stdout)
+		}
+	}
+}
+
+// A real signal cancels the context.
+func TestWithInterrupt_CancelsOnFirstSignal(t *testing.T) {
+	ctx, stop := withInterrupt(t.Context())
+	defer stop()
+	if err := syscall.Kill(syscall.Getpid(), syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(time.Minute):
+		t.Fatal("the signal did not arrive")
+	}
+	if by := interruptCause(ctx); by == nil || by.exitCode() != 143 {
+		t.Errorf("the cause is %v", by)
+	}
+	other, end := withInterrupt(t.Context())
+	end()
+	if <-other.Done(); interruptCause(other) != nil {
+		t.Error("an end without a signal has an interrupt as its cause")
+	}
+}
+
+// A command that does not do what the caller expects says so, and what to do next.
+func TestExecute_PrintsNextSteps(t *testing.T) {
+	ended := map[string]any{"id": executionID, "workflow": map[string]any{"package": "p", "name": "w", "version": "1.0.0"}, "state": "COMPLETED_ACK", "status": "COMPLETED"}
+	url := serveAnswers(t, map[string]any{
+		"POST /workflow-execution":                            map[string]any{"id": executionID, "state": "NEW"},
+		"GET /workflow-execution/id/" + executionID:           ended,
+		"GET /workflow-definition/p/w/1.0.0":                  map[string]any{"package": "p", "name": "w", "version": "1.0.0", "definition": map[string]any{"steps": []any{map[string]any{"runOn": "device"}}}},
+		"POST /workflow-execution/" + executionID + "/retry":  &workflow.Error{Code: workflow.CodeIllegalTransition, Message: "cannot retry"},
+		"POST /workflow-execution/" + executionID + "/cancel": &workflow.Error{Code: workflow.CodeIllegalTransition, Message: "cannot cancel"},
+		"POST /workflow-execution/F/retry":                    &workflow.Error{Code: workflow.CodeInvalid, Message: "the request is not valid"},
+		"GET /workflow-execution/id/F/steps":                  pageOf(map[string]any{"step": "inventory", "try": 1, "visit": 1}, map[string]any{"step": "upgrade", "try": 2, "visit": 1}),
+		"GET /locks":                                          pageOf(),
+		"GET /workers":                                        pageOf(),
+		"GET /schedules":                                      pageOf(),
+		"GET /function-blocks":                                pageOf(),
+		"POST /workflow-definition/publish":                   map[string]any{"package": "p", "name": "w", "version": "1.0.0", "archived": true},
+	})
+	comments := writeFile(t, "comments.yaml", "# nothing\n\n  # here\n")
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"run", "p/w"}, 0, "warning: the execution had no entities: nothing was selected"},
+		{[]string{"run", "p/w", "--group", "nogroup"}, 0, `0 entities matched --group "nogroup". With "assertNotEmpty: true"`},
+		{[]string{"run", "p/w", "--query", "false"}, 0, `0 entities matched --query "false"`},
+		{[]string{"run", "p/w", "--type", "device"}, 0, `0 entities matched --type "device"`},
+		{[]string{"run", "p/w", "--idempotency-key", ""}, exitUsage, "--idempotency-key is empty"},
+		{[]string{"retry", executionID}, exitRefused, "retry is for executions in FAILED"},
+		{[]string{"cancel", executionID}, exitRefused, "it has already ended. It completed."},
+		{[]string{"retry", "F", "--from", "nostep"}, exitRefused, "it has reached these steps: inventory, upgrade"},
+		{[]string{"steps", "F"}, 0, "STEP       TRY  VISIT"},
+		{[]string{"workers"}, 0, "note: no worker is polling"},
+		{[]string{"schedules"}, 0, "note: no published workflow"},
+		{[]string{"blocks", "list"}, 0, "BLOCK"},
+		{[]string{"blocks", "register", writeFile(t, "b.json", `[{"package":"p","name":"b","version":"1.0.0"},{"package":"p","name":"b","version":"one"}]`)}, exitUsage, "want a version such as"},
+		{[]string{"help", "nope"}, exitUsage, `there is no verb "nope"`},
+		{[]string{"help", "run"}, 0, "lockstep run WORKFLOW"},
+		{[]string{"publish", comments}, exitUsage, "it is empty"},
+		{[]string{"publish", writeFile(t, "w.yaml", "a: b")}, 0, "it is archived and starts no executions"},
+	} {
+		got := runCommand(t, append(c.args, url)...)
+		if got.code != c.code || !strings.Contains(got.stdout+got.stderr, c.want) {
+			t.Errorf("%q: exit %d\n%s%swant %d with %q", c.args, got.code, got.stdout, got.stderr, c.code, c.want)
+		}
+	}
+}
+
+// The hints name an archived version, and text that was sent as a number.
+func TestRun_HintsWhenNotStarted(t *testing.T) {
+	archived := serveAnswers(t, map[string]any{"GET /workflow-definition/p/w": pageOf(map[string]any{"package": "p", "name": "w", "version": "1.0.0", "archived": true})})
+	if got := runCommand(t, "run", "p/w:1", archived); got.code != exitRefused || !strings.Contains(got.stderr, `p/w:1.0.0 is archived; "lockstep restore p/w:1.0.0"`) {
+		t.Errorf("exit %d\n%s", got.code, got.stderr)
+	}
+	typed := serveAnswers(t, map[string]any{"POST /workflow-execution": &workflow.Error{Code: workflow.CodeInvalid, Message: "the parameters are not valid",
+		Issues: []workflow.Issue{{Path: "parameters.target", Code: "type", Message: "got number, want string"}}}})
+	if got := runCommand(t, "run", "p/w", "--set", "target=1", typed); got.code != exitRefused || !strings.Contains(got.stderr, `--set 'target="1"'`) {
+		t.Errorf("exit %d\n%s", got.code, got.stderr)
+	}
+}
+
+// With --strict a file with warnings is checked but not stored.
+func TestPublish_StrictRefusesWarnings(t *testing.T) {
+	var queries []string
+	warns := `,"warnings":[{"path":"steps[0].functionBlock","line":5,"column":9,"code":"unknown_block","message":"no registered block matches p/b"}]`
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		queries = append(queries, r.URL.RawQuery)
+		_, _ = w.Write([]byte(`{"package":"p","name":"w","version":"1.0.0"` + warns + `}`))
+	}))
+	defer s.Close()
+	url := "--url=" + s.URL
+	source := writeFile(t, "w.yaml", "a: b")
+	if got := runCommand(t, "publish", "--strict", source, url); got.code == 0 || len(queries) != 1 || queries[0] != "dryRun=true" || !strings.Contains(got.stderr, source+":5:9 steps[0].functionBlock: no registered block") {
+		t.Errorf("exit %d, queries %q\n%s", got.code, queries, got.stderr)
+	}
+	if got := runCommand(t, "publish", "--dry-run", source, url); got.code != 0 || !strings.Contains(got.stderr, "no registered block") {
+		t.Errorf("a dry run: exit %d\n%s", got.code, got.stderr)
+	}
+	queries, warns = nil, ""
+	if got := runCommand(t, "publish", "--strict", source, url); got.code != 0 || len(queries) != 2 || queries[1] != "" {
+		t.Errorf("without warnings: exit %d, queries %q\n%s", got.code, queries, got.stderr)
+	}
 }

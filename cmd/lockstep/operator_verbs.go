@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -10,22 +12,69 @@ import (
 	"github.com/lockstep-run/lockstep/shared/client"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// newAcknowledge, newResume and newUnlock are the verbs that take nothing but a
-// reason.
+func newCancel(c *connection) *cobra.Command {
+	var req views.CancelRequest
+	var rollback string
+	var cascade, noCascade bool
+	cmd := &cobra.Command{
+		Use:     "cancel ID",
+		Short:   "End an execution early and cleanly",
+		Long:    "End an execution early and cleanly: it starts no new work, running jobs stop at their next\nheartbeat, and changes are rolled back unless --rollback=never. The executions that it\nstarted are cancelled too, unless --no-cascade.",
+		Example: "  lockstep cancel ID --reason 'wrong window'\n  lockstep cancel ID --rollback never --no-cascade",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := c.newClient()
+			if err != nil {
+				return err
+			}
+			req.Rollback = workflow.RollbackMode(rollback)
+			if cascade = cascade && !noCascade; !cascade {
+				req.Cascade = &cascade
+			}
+			x, err := api.Cancel(cmd.Context(), args[0], req)
+			return printExecution(cmd, c, x, hintIllegalCancel(cmd, api, args[0], err))
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&req.Reason, "reason", "", "why, for the history")
+	f.StringVar(&rollback, "rollback", "auto", "auto or never")
+	f.BoolVar(&noCascade, "no-cascade", false, "do not cancel the executions that it started")
+	f.BoolVar(&cascade, "cascade", true, "also cancel the executions that it started")
+	return cmd
+}
+
+// hintIllegalCancel adds to a refusal why the execution cannot be cancelled.
+func hintIllegalCancel(cmd *cobra.Command, api *client.Client, id string, err error) error {
+	if !workflow.Is(err, workflow.CodeIllegalTransition) {
+		return err
+	}
+	x, failed := api.Execution(cmd.Context(), id)
+	switch {
+	case failed != nil:
+		return err
+	case x.State == sm.ExecutionCancelling:
+		return withHint(err, "it is already being cancelled; \"lockstep watch %s\" follows it", id)
+	case x.EndedAt != nil || sm.Terminal(x.State):
+		return withHint(err, "it has already ended. %s\n%s", render.DescribeExecution(x), render.IllegalStateHint("cancel", x.State, id))
+	}
+	return withHint(err, "it has failed and is being closed or rolled back; \"lockstep watch %s\" follows it", id)
+}
+
 func newAcknowledge(c *connection) *cobra.Command {
 	return newReasonCommand(c, (*client.Client).Acknowledge, "what you found, for the history", &cobra.Command{
 		Use:     "acknowledge ID",
-		Short:   "Say that you have looked at a run that ended unsafely, and release its locks",
-		Example: "  lockstep acknowledge ID --reason 'sw-007 put right by hand'",
+		Short:   "Confirm that you checked an execution that ended unsafely, and release its locks",
+		Example: "  lockstep acknowledge ID --reason 'sw-007 repaired by hand'",
 	})
 }
 
 func newResume(c *connection) *cobra.Command {
 	return newReasonCommand(c, (*client.Client).Resume, "why, for the history", &cobra.Command{
 		Use:     "resume ID",
-		Short:   "Go on now with a run that waits for a moment",
+		Short:   "Continue now an execution that waits for a time",
 		Example: "  lockstep resume ID --reason 'the window is open'",
 	})
 }
@@ -33,12 +82,13 @@ func newResume(c *connection) *cobra.Command {
 func newUnlock(c *connection) *cobra.Command {
 	return newReasonCommand(c, (*client.Client).Unlock, "why, for the history", &cobra.Command{
 		Use:     "unlock ID",
-		Short:   "Release the locks of a run that ended unsafely, and leave it to be looked at",
-		Long:    "Release the locks of a run that ended unsafely or was cancelled, and leave it to be looked at: its\nstate stays until \"lockstep acknowledge\". Whoever still works for it is fenced off.",
+		Short:   "Release the locks of an execution that ended unsafely, to be checked later",
+		Long:    "Release the locks of an execution that ended unsafely or was cancelled. Its state stays until\n\"lockstep acknowledge\". The fence keeps out workers that still run a job of it.",
 		Example: "  lockstep unlock ID --reason 'the devices are needed elsewhere'",
 	})
 }
 
+// newReasonCommand completes a verb that takes an execution and a reason.
 func newReasonCommand(c *connection, do func(api *client.Client, ctx context.Context, id, reason string) (views.ExecutionView, error), usage string, cmd *cobra.Command) *cobra.Command {
 	var reason string
 	cmd.Args = cobra.ExactArgs(1)
@@ -54,8 +104,8 @@ func newReasonCommand(c *connection, do func(api *client.Client, ctx context.Con
 	return cmd
 }
 
-// hintIllegalState adds to a refusal which states allow the verb, and which verb would
-// work.
+// hintIllegalState adds to a refusal which states allow the verb, and which verbs the
+// execution accepts.
 func hintIllegalState(cmd *cobra.Command, api *client.Client, id string, err error) error {
 	if !workflow.Is(err, workflow.CodeIllegalTransition) {
 		return err
@@ -67,14 +117,62 @@ func hintIllegalState(cmd *cobra.Command, api *client.Client, id string, err err
 	return withHint(err, "%s", render.IllegalStateHint(cmd.Name(), x.State, id))
 }
 
-// printExecution shows the execution as an operator's verb left it.
+// printExecution prints the execution as an operator's verb left it.
 func printExecution(cmd *cobra.Command, c *connection, x views.ExecutionView, err error) error {
 	if err != nil {
-		return asServiceError(err)
+		return render.AsServiceError(err)
 	}
-	if c.output == "json" {
-		return printJSON(cmd, x)
+	if c.json() {
+		return render.PrintJSON(cmd, x)
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "%s  %s\n%s\n", x.ID, x.State, render.DescribeExecution(x))
 	return nil
+}
+
+func newRetry(c *connection) *cobra.Command {
+	var req views.RetryRequest
+	var entities string
+	cmd := &cobra.Command{
+		Use:   "retry ID",
+		Short: "Retry a failed execution",
+		Long: `Retry a failed execution, from the step that failed or from a named one. It keeps the locks
+that it still holds and acquires the others again. It keeps what completed before that step.`,
+		Example: "  lockstep retry ID --reason 'power is back'\n  lockstep retry ID --from upgrade --entities all",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := c.newClient()
+			if err != nil {
+				return err
+			}
+			switch req.Entities = views.RetryEntities(entities); req.Entities {
+			case "", views.RetryFailed, views.RetryAll:
+			default:
+				return fmt.Errorf("--entities is failed or all, not %q", entities)
+			}
+			x, err := api.Retry(cmd.Context(), args[0], req)
+			return printExecution(cmd, c, x, hintRetrySteps(cmd, api, args[0], req.From, hintIllegalState(cmd, api, args[0], err)))
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&req.Reason, "reason", "", "why, for the history")
+	f.StringVar(&req.From, "from", "", "label of the step to start with; by default the one that failed")
+	f.StringVar(&entities, "entities", "", "failed or all: the entities with which that step starts; by default what fits")
+	return cmd
+}
+
+// hintRetrySteps adds to a refused --from the steps with which a retry may start.
+func hintRetrySteps(cmd *cobra.Command, api *client.Client, id, from string, err error) error {
+	if from == "" || !workflow.Is(err, workflow.CodeInvalid) {
+		return err
+	}
+	var steps []string
+	for s, failed := range api.Steps(cmd.Context(), id) {
+		if failed != nil {
+			return err
+		}
+		if !slices.Contains(steps, s.Step) {
+			steps = append(steps, s.Step)
+		}
+	}
+	return withHint(err, "it has reached these steps: %s", strings.Join(steps, ", "))
 }

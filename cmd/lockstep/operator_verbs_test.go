@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -11,7 +10,7 @@ import (
 	"testing"
 )
 
-// stubService answers every request with one answer and keeps what it was asked.
+// stubService gives every request the same answer and records the last request.
 type stubService struct {
 	status      int
 	body        string
@@ -25,24 +24,17 @@ func (s *stubService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, s.body)
 }
 
-func executeCommand(t *testing.T, args ...string) (code int, stdout, stderr string) {
-	t.Helper()
-	var out, err bytes.Buffer
-	code = execute(t.Context(), args, &out, &err)
-	return code, out.String(), err.String()
-}
-
 const (
 	executionJSON  = `{"id":"X","state":"RUNNING","status":"RUNNING","try":2}`
 	definitionJSON = `{"package":"a","name":"b","version":"1.0.0","digest":"d","archived":true}`
 	conflictJSON   = `{"status":409,"code":"illegal_transition","detail":"cannot do it in state COMPLETED_ACK"}`
 )
 
-// Every operator's verb sends what its flags say, prints the run for people and
-// for programs, and ends with the code that its outcome has.
+// Every operator's verb sends its flags, prints the execution for people and for
+// programs, and exits with the code of its outcome.
 func TestOperatorVerbs_PrintResultOrRefusal(t *testing.T) {
 	for _, c := range []struct {
-		line, asked, answer, says string
+		line, request, answer, output string
 	}{
 		{"retry X", "POST /workflow-execution/X/retry {}", executionJSON, "RUNNING"},
 		{"retry X --reason r --from a.b --entities failed", `POST /workflow-execution/X/retry {"reason":"r","from":"a.b","entities":"failed"}`, executionJSON, "RUNNING"},
@@ -60,28 +52,28 @@ func TestOperatorVerbs_PrintResultOrRefusal(t *testing.T) {
 			server := httptest.NewServer(s)
 			defer server.Close()
 			args := append(strings.Fields(c.line), "--url", server.URL)
-			if code, out, errs := executeCommand(t, args...); code != 0 || !strings.Contains(out, c.says) || s.lastRequest != c.asked {
-				t.Errorf("exit %d, asked %s\n%s%s", code, s.lastRequest, out, errs)
+			if got := runCommand(t, args...); got.code != 0 || !strings.Contains(got.stdout, c.output) || s.lastRequest != c.request {
+				t.Errorf("exit %d, request %s\n%s%s", got.code, s.lastRequest, got.stdout, got.stderr)
 			}
-			code, out, errs := executeCommand(t, append(args, "--output", "json")...)
+			got := runCommand(t, append(args, "--output", "json")...)
 			var v map[string]any
-			if err := json.Unmarshal([]byte(out), &v); code != 0 || err != nil || errs != "" {
-				t.Errorf("as JSON: exit %d, %v\n%s%s", code, err, out, errs)
+			if err := json.Unmarshal([]byte(got.stdout), &v); got.code != 0 || err != nil || got.stderr != "" {
+				t.Errorf("as JSON: exit %d, %v\n%s%s", got.code, err, got.stdout, got.stderr)
 			}
 			s.status, s.body = http.StatusConflict, conflictJSON
-			if code, out, errs := executeCommand(t, args...); code != 3 || out != "" || !strings.Contains(errs, "illegal_transition") || !strings.Contains(errs, "COMPLETED_ACK") {
-				t.Errorf("refused: exit %d\n%s%s", code, out, errs)
+			if got := runCommand(t, args...); got.code != 3 || got.stdout != "" || !strings.Contains(got.stderr, "illegal_transition") || !strings.Contains(got.stderr, "COMPLETED_ACK") {
+				t.Errorf("refused: exit %d\n%s%s", got.code, got.stdout, got.stderr)
 			}
 			server.Close()
 			verb, _, _ := strings.Cut(c.line, " ")
-			if code, out, errs := executeCommand(t, args...); code != 4 || out != "" || !strings.Contains(errs, "cannot reach") {
-				t.Errorf("%s of a service that is gone: exit %d\n%s%s", verb, code, out, errs)
+			if got := runCommand(t, args...); got.code != 4 || got.stdout != "" || !strings.Contains(got.stderr, "cannot reach") {
+				t.Errorf("%s without a service: exit %d\n%s%s", verb, got.code, got.stdout, got.stderr)
 			}
 		})
 	}
 }
 
-// A wrong use is told before anything is sent.
+// Wrong usage is refused before anything is sent.
 func TestOperatorVerbs_RefuseWrongUsage(t *testing.T) {
 	s := &stubService{status: http.StatusAccepted, body: executionJSON}
 	server := httptest.NewServer(s)
@@ -101,25 +93,25 @@ func TestOperatorVerbs_RefuseWrongUsage(t *testing.T) {
 		"cancel X --rollback auto --deep": "--deep",
 	} {
 		args := append(strings.Fields(line), "--url", server.URL)
-		if code, out, errs := executeCommand(t, args...); code != 2 || out != "" || !strings.Contains(errs, want) || s.lastRequest != "" {
-			t.Errorf("%s: exit %d, asked %q\n%s%s", line, code, s.lastRequest, out, errs)
+		if got := runCommand(t, args...); got.code != 2 || got.stdout != "" || !strings.Contains(got.stderr, want) || s.lastRequest != "" {
+			t.Errorf("%s: exit %d, request %q\n%s%s", line, got.code, s.lastRequest, got.stdout, got.stderr)
 		}
 		s.lastRequest = ""
 	}
 }
 
-// A run may be asked to wait, and lists say for what each waits.
+// run can delay an execution, and list says what each execution waits for.
 func TestList_ShowsWhatExecutionsWaitFor(t *testing.T) {
 	s := &stubService{status: http.StatusAccepted, body: `{"id":"X","state":"BLOCKED_WAITING","status":"PENDING"}`}
 	server := httptest.NewServer(s)
 	defer server.Close()
-	code, _, errs := executeCommand(t, "run", "a/b", "--detach", "--not-before", "2030-01-31T08:00:00Z", "--url", server.URL)
-	if want := `POST /workflow-execution {"workflow":"a/b","notBefore":"2030-01-31T08:00:00Z"}`; code != 0 || s.lastRequest != want {
-		t.Errorf("exit %d, asked %s, want %s\n%s", code, s.lastRequest, want, errs)
+	got := runCommand(t, "run", "a/b", "--detach", "--not-before", "2030-01-31T08:00:00Z", "--url", server.URL)
+	if want := `POST /workflow-execution {"workflow":"a/b","notBefore":"2030-01-31T08:00:00Z"}`; got.code != 0 || s.lastRequest != want {
+		t.Errorf("exit %d, request %s, want %s\n%s", got.code, s.lastRequest, want, got.stderr)
 	}
-	s.body = fmt.Sprintf(`{"items":[%s,{"id":"Y","workflow":{"package":"a","name":"b","version":"1.0.0"},"state":"WAITING","waiting":{"kind":"CHILD","since":"2026-01-02T03:04:05Z","child":"Z","step":"visit"}}],"nextPageToken":null}`, executionJSON)
-	code, out, errs := executeCommand(t, "list", "--parent", "P", "--url", server.URL)
-	if code != 0 || s.lastRequest != "GET /workflow-execution?parent=P" || !strings.Contains(out, `for the run Z of step "visit"`) {
-		t.Errorf("exit %d, asked %s\n%s%s", code, s.lastRequest, out, errs)
+	s.body = fmt.Sprintf(`{"items":[%s,{"id":"Y","workflow":{"package":"a","name":"b","version":"1.0.0"},"state":"WAITING","waiting":{"kind":"CHILD","since":"2026-01-02T03:04:05Z","child":"Z","step":"reboot"}}],"nextPageToken":null}`, executionJSON)
+	got = runCommand(t, "list", "--parent", "P", "--url", server.URL)
+	if got.code != 0 || s.lastRequest != "GET /workflow-execution?parent=P" || !strings.Contains(got.stdout, `for execution Z of step "reboot"`) {
+		t.Errorf("exit %d, request %s\n%s%s", got.code, s.lastRequest, got.stdout, got.stderr)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/client"
 )
 
-// signingTransport authorises what it sends.
+// signingTransport signs what it sends.
 type signingTransport struct{}
 
 func (signingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -23,8 +23,8 @@ func (signingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// A browser on this machine reads what the service shows to whoever signs, and
-// nothing of the browser's goes there but what it wants.
+// A browser on this machine reads what the service returns for signed requests. Of
+// the browser's headers only the listed ones are forwarded.
 func TestPageProxy_ForwardsSignedReads(t *testing.T) {
 	var seen *http.Request
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -44,13 +44,13 @@ func TestPageProxy_ForwardsSignedReads(t *testing.T) {
 		header       http.Header
 		want         int
 	}{
-		"a browser here":            {"GET", "localhost:3031", http.Header{"Cookie": {"a=b"}, "Accept": {"application/json"}, "X-Actor": {"root"}, "Authorization": {"mine"}}, http.StatusTeapot},
-		"by number":                 {"HEAD", "127.0.0.1", nil, http.StatusTeapot},
-		"the page's own request":    {"GET", "[::1]:1", http.Header{"Sec-Fetch-Site": {"same-origin"}}, http.StatusTeapot},
-		"a name that leads here":    {"GET", "evil.example:3031", nil, http.StatusForbidden},
-		"a page from elsewhere":     {"GET", "localhost:3031", http.Header{"Sec-Fetch-Site": {"cross-site"}}, http.StatusForbidden},
-		"a page from another port":  {"GET", "localhost:3031", http.Header{"Sec-Fetch-Site": {"same-site"}}, http.StatusForbidden},
-		"somebody who would change": {"POST", "localhost:3031", nil, http.StatusMethodNotAllowed},
+		"a local browser":          {"GET", "localhost:3031", http.Header{"Cookie": {"a=b"}, "Accept": {"application/json"}, "X-Actor": {"root"}, "Authorization": {"mine"}}, http.StatusTeapot},
+		"the address as a number":  {"HEAD", "127.0.0.1", nil, http.StatusTeapot},
+		"the page's own request":   {"GET", "[::1]:1", http.Header{"Sec-Fetch-Site": {"same-origin"}}, http.StatusTeapot},
+		"a name resolving to here": {"GET", "evil.example:3031", nil, http.StatusForbidden},
+		"a page of another site":   {"GET", "localhost:3031", http.Header{"Sec-Fetch-Site": {"cross-site"}}, http.StatusForbidden},
+		"a page from another port": {"GET", "localhost:3031", http.Header{"Sec-Fetch-Site": {"same-site"}}, http.StatusForbidden},
+		"a write":                  {"POST", "localhost:3031", nil, http.StatusMethodNotAllowed},
 	} {
 		seen = nil
 		r := httptest.NewRequest(c.method, "/workflow-execution?limit=1", nil)
@@ -64,22 +64,23 @@ func TestPageProxy_ForwardsSignedReads(t *testing.T) {
 			continue
 		}
 		if (seen != nil) != (c.want == http.StatusTeapot) {
-			t.Errorf("%s: the service was asked: %v", name, seen != nil)
+			t.Errorf("%s: request forwarded: %v", name, seen != nil)
 		}
 		if seen == nil {
 			continue
 		}
 		if seen.Header.Get("Authorization") != "signed" || seen.Header.Get("X-Tenant") != "acme" || seen.Header.Get("Cookie") != "" || seen.Header.Get("X-Actor") != "" ||
 			seen.Header.Get("X-Forwarded-For") != "" || seen.Host != at.Host || seen.URL.RawQuery != "limit=1" || seen.Header.Get("Accept") != r.Header.Get("Accept") {
-			t.Errorf("%s: the service was sent %s %v %v", name, seen.Host, seen.URL, seen.Header)
+			t.Errorf("%s: forwarded %s %v %v", name, seen.Host, seen.URL, seen.Header)
 		}
 		if w.Header().Get("Content-Security-Policy") == "" {
-			t.Errorf("%s: the page's policy is lost", name)
+			t.Errorf("%s: the response has no Content-Security-Policy", name)
 		}
 	}
 }
 
-// The verb says where the page is, shows it, says why it cannot, and ends when it is told to.
+// The verb prints the address of the page, serves it, reports an unreachable service,
+// and ends when its context does.
 func TestPage_ServesUntilInterrupted(t *testing.T) {
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }))
 	ctx, end := context.WithCancel(t.Context())
@@ -94,7 +95,7 @@ func TestPage_ServesUntilInterrupted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, at, _ := strings.Cut(strings.TrimSuffix(line, "; Ctrl-C ends this\n"), " is at ")
+	_, at, _ := strings.Cut(strings.TrimSuffix(line, "; Ctrl-C stops it\n"), " is at ")
 	get := func() (int, string) {
 		answer, err := http.Get(at)
 		if err != nil {
@@ -120,7 +121,7 @@ func TestPage_ServesUntilInterrupted(t *testing.T) {
 	}
 }
 
-// Nobody is sent to a page behind which there is nothing.
+// The verb fails at once if the service cannot be reached.
 func TestPage_FailsWhenServiceUnreachable(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
@@ -130,6 +131,6 @@ func TestPage_FailsWhenServiceUnreachable(t *testing.T) {
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	var unreachable *client.UnreachableError
 	if err := cmd.ExecuteContext(t.Context()); !errors.As(err, &unreachable) {
-		t.Errorf("it is said: %v", err)
+		t.Errorf("got %v", err)
 	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"iter"
 
@@ -10,20 +9,13 @@ import (
 	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
 )
 
-// printJSON writes one indented document.
-func printJSON(cmd *cobra.Command, v any) error {
-	e := json.NewEncoder(cmd.OutOrStdout())
-	e.SetIndent("", "  ")
-	return e.Encode(v)
-}
-
-// printNote says something beside the output, on standard error.
+// printNote prints a note on standard error, apart from the output.
 func printNote(cmd *cobra.Command, format string, args ...any) {
 	fmt.Fprintf(cmd.ErrOrStderr(), "note: "+format+"\n", args...)
 }
 
-// countItems counts what comes of a list; an error counts too, for then nothing is
-// known of what there is.
+// countItems counts the items of a list in n. An error counts too, so that nobody
+// takes the list for empty.
 func countItems[T any](items iter.Seq2[T, error], n *int) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for item, err := range items {
@@ -35,41 +27,40 @@ func countItems[T any](items iter.Seq2[T, error], n *int) iter.Seq2[T, error] {
 	}
 }
 
-// printOne writes one thing: as a row of the table that its list would be, or as
-// JSON.
+// printOne writes one item, as a row of the table that its list would be or as JSON.
 func printOne[T any](cmd *cobra.Command, c *connection, v T, columns []string, row func(T) []string) error {
-	if c.output == "json" {
-		return printJSON(cmd, v)
+	if c.json() {
+		return render.PrintJSON(cmd, v)
 	}
 	t := render.NewTable(cmd.OutOrStdout(), columns...)
 	t.Row(row(v))
 	return t.Flush()
 }
 
-// printList writes a list that comes in pages: rows as they arrive for people,
-// one JSON array for programs. limit 0 is everything.
+// printList writes the first limit items of a list, or all if limit is 0: a table
+// for people, one JSON array for programs.
 func printList[T any](cmd *cobra.Command, c *connection, items iter.Seq2[T, error], limit int, columns []string, row func(T) []string) error {
 	out := cmd.OutOrStdout()
-	if c.output == "json" {
+	if c.json() {
 		all := []T{}
 		for item, err := range items {
 			if err != nil {
-				return asServiceError(err)
+				return render.AsServiceError(err)
 			}
 			if all = append(all, item); limit > 0 && len(all) == limit {
 				break
 			}
 		}
-		return printJSON(cmd, all)
+		return render.PrintJSON(cmd, all)
 	}
 	t := render.NewTable(out, columns...)
 	n := 0
 	for item, err := range items {
 		if err != nil {
 			if n > 0 {
-				_ = t.Flush() // what has come so far; err is the news
+				_ = t.Flush() // the rows so far; the caller gets err
 			}
-			return asServiceError(err)
+			return render.AsServiceError(err)
 		}
 		t.Row(row(item))
 		if n++; limit > 0 && n == limit {
@@ -79,7 +70,7 @@ func printList[T any](cmd *cobra.Command, c *connection, items iter.Seq2[T, erro
 	return t.Flush()
 }
 
-// printListOrNote is printList that says so where there is nothing.
+// printListOrNote is printList with a note for an empty list.
 func printListOrNote[T any](cmd *cobra.Command, c *connection, items iter.Seq2[T, error], limit int, columns []string, row func(T) []string, emptyNote string) error {
 	n := 0
 	err := printList(cmd, c, countItems(items, &n), limit, columns, row)

@@ -1,14 +1,20 @@
 package main
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
+	"github.com/lockstep-run/lockstep/shared/client"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
 func newRun(c *connection) *cobra.Command {
@@ -18,12 +24,12 @@ func newRun(c *connection) *cobra.Command {
 	var detach bool
 	cmd := &cobra.Command{
 		Use:   "run WORKFLOW",
-		Short: "Start a run and follow it",
-		Long: `Start a run of PACKAGE/NAME[:VERSION] and follow it to its end. Without a version the
-newest is run. Ctrl-C stops following; the run goes on.
+		Short: "Start an execution and follow it",
+		Long: `Start an execution of PACKAGE/NAME[:VERSION] and follow it to its end. Without a version it
+starts the newest. Ctrl-C stops following; the execution continues.
 
-Exit code 0: it completed. 1: it failed or was cancelled. 130: Ctrl-C. 143: SIGTERM. With any other
-than 0 "lockstep run ... && next" does not go on.`,
+Exit code 0: it completed. 1: it failed or was cancelled. 130: Ctrl-C. 143: SIGTERM. So
+"lockstep run ... && next" runs next only if the execution completed.`,
 		Example: "  lockstep run fleet/upgrade_firmware --set target=2.0.0 --group core\n  lockstep run fleet/upgrade_firmware:1 --parameters '{\"target\":\"2.0.0\"}' --id sw-001 --detach",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -42,17 +48,17 @@ than 0 "lockstep run ... && next" does not go on.`,
 				return err
 			}
 			if cmd.Flags().Changed("idempotency-key") && key == "" {
-				return errors.New("--idempotency-key is empty: leave it out, or name one")
+				return errors.New("--idempotency-key is empty: omit it, or give a key")
 			}
 			if sel := (workflow.Selector{Type: kind, IDs: ids, Groups: groups, Query: query}); !sel.Empty() {
 				req.ExecuteOnParameters = &sel
 			} else if kind != "" {
-				sel.Query = "true" // all of a type, as in a definition
+				sel.Query = "true" // all entities of the type, as in a definition
 				req.ExecuteOnParameters = &sel
 			}
 			if notBefore != "" {
 				if req.NotBefore, err = time.Parse(time.RFC3339, notBefore); err != nil {
-					return fmt.Errorf("--not-before is a moment such as 2026-11-21T22:00:00Z, not %q", notBefore)
+					return fmt.Errorf("--not-before wants a time such as 2026-11-21T22:00:00Z, not %q", notBefore)
 				}
 			}
 			started, existed, err := api.Start(cmd.Context(), req)
@@ -60,14 +66,14 @@ than 0 "lockstep run ... && next" does not go on.`,
 				return hintStartFailed(cmd, api, args[0], sets, err)
 			}
 			if detach {
-				if c.output == "json" {
-					return printJSON(cmd, started)
+				if c.json() {
+					return render.PrintJSON(cmd, started)
 				}
 				fmt.Fprintln(cmd.OutOrStdout(), started.ID)
 				return nil
 			}
 			if existed {
-				fmt.Fprintf(cmd.ErrOrStderr(), "this idempotency key has started %s already\n", started.ID)
+				fmt.Fprintf(cmd.ErrOrStderr(), "this idempotency key has already started %s\n", started.ID)
 			}
 			return follow(cmd, c, api, started.ID, func(x views.ExecutionView) {
 				warnNoEntities(cmd, api, x, req.ExecuteOnParameters)
@@ -76,14 +82,148 @@ than 0 "lockstep run ... && next" does not go on.`,
 	}
 	f := cmd.Flags()
 	f.StringVarP(&parameters, "parameters", "p", "", "parameters as a JSON object")
-	f.StringArrayVar(&sets, "set", nil, "one parameter as NAME=VALUE, which wins over --parameters; JSON values keep their type, text that looks like one is given as 'NAME=\"1\"' (repeatable)")
-	f.StringVar(&kind, "type", "", "entity type, the definition's seedEntity if absent; alone, all of that type")
+	f.StringArrayVar(&sets, "set", nil, "one parameter as NAME=VALUE, overrides --parameters; JSON values keep their type, write text that looks like JSON as 'NAME=\"1\"' (repeatable)")
+	f.StringVar(&kind, "type", "", "entity type, by default the definition's seedEntity; alone, all entities of that type")
 	f.StringSliceVar(&ids, "id", nil, "entity ids (repeatable, comma-separated)")
 	f.StringSliceVar(&groups, "group", nil, "entity groups (repeatable, comma-separated)")
-	f.StringVar(&query, "query", "", "CEL over entity attributes, such as entity.site == 'zrh'")
+	f.StringVar(&query, "query", "", "CEL expression over entity attributes, such as entity.site == 'zrh'")
 	f.StringArrayVarP(&labels, "label", "l", nil, "label as NAME=VALUE (repeatable)")
-	f.StringVar(&notBefore, "not-before", "", "let the run wait until this moment, RFC 3339")
-	f.StringVar(&key, "idempotency-key", "", "start at most one run under this key")
+	f.StringVar(&notBefore, "not-before", "", "do not start before this time (RFC 3339)")
+	f.StringVar(&key, "idempotency-key", "", "start at most one execution with this key")
 	f.BoolVarP(&detach, "detach", "d", false, "print the id and do not follow")
 	return cmd
+}
+
+func newWatch(c *connection) *cobra.Command {
+	return &cobra.Command{
+		Use:   "watch ID",
+		Short: "Follow an execution to its end",
+		Long:  "Follow an execution to its end. Ctrl-C stops following; the execution continues.\n\nExit code 0: it completed. 1: it failed or was cancelled. 130: Ctrl-C. 143: SIGTERM.",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := c.newClient()
+			if err != nil {
+				return err
+			}
+			return follow(cmd, c, api, args[0], nil)
+		},
+	}
+}
+
+// pollInterval is the time between two reads of a followed execution.
+const pollInterval = 250 * time.Millisecond
+
+// follow shows an execution's progress on standard error until it ends, then the
+// outcome on standard output. It first calls onEnd, unless that is nil.
+func follow(cmd *cobra.Command, c *connection, api *client.Client, id string, onEnd func(views.ExecutionView)) error {
+	bar := render.NewProgressBar(cmd.ErrOrStderr())
+	x, err := api.Follow(cmd.Context(), id, pollInterval, bar.Update, bar.ConnectionLost)
+	bar.Clear()
+	if err != nil && errors.Is(cmd.Context().Err(), context.Canceled) {
+		return withHint(err, "the execution continues; \"lockstep watch %s\" follows it again", id)
+	}
+	if err != nil && bar.HasData {
+		return withHint(render.AsServiceError(err), "gave up following; the execution continues if the service does: \"lockstep watch %s\" follows it again", id)
+	}
+	if err != nil {
+		return render.AsServiceError(err)
+	}
+	if onEnd != nil {
+		onEnd(x)
+	}
+	if c.json() {
+		if err := render.PrintJSON(cmd, x); err != nil {
+			return err
+		}
+	} else {
+		fmt.Fprintf(cmd.OutOrStdout(), "%s  %s\n%s\n%s", x.ID, x.State, render.DescribeExecution(x), rollbackSummary(cmd, api, x))
+	}
+	if x.Status != sm.StatusCompleted {
+		return render.ErrSilent
+	}
+	return nil
+}
+
+// rollbackSummary returns a line with the number of rollback jobs, empty if nothing
+// was rolled back. It ignores an error, since the outcome is already printed.
+func rollbackSummary(cmd *cobra.Command, api *client.Client, x views.ExecutionView) string {
+	if !x.RolledBack {
+		return ""
+	}
+	n, failed := 0, 0
+	for s, err := range api.Steps(cmd.Context(), x.ID) {
+		if err != nil {
+			return ""
+		}
+		if s.Kind != nil && *s.Kind == workflow.JobRollback { // one for each entity of the step, changed or not
+			n, failed = n+s.Jobs.Completed, failed+s.Jobs.Failed
+		}
+	}
+	if failed > 0 {
+		return fmt.Sprintf("Rollback jobs: %d completed, %d failed.\n", n, failed)
+	}
+	return fmt.Sprintf("Rollback jobs: %d completed.\n", n)
+}
+
+// hintStartFailed adds to an error of starting an execution what to do about it:
+// restore an archived workflow, or quote a text parameter.
+func hintStartFailed(cmd *cobra.Command, api *client.Client, workflowArg string, sets []string, err error) error {
+	if ref, bad := workflow.ParseRef(workflowArg); bad == nil && workflow.Is(err, workflow.CodeNotFound) {
+		var versions []string
+		for d, failed := range api.Versions(cmd.Context(), ref.Package, ref.Name) {
+			if failed != nil {
+				break
+			}
+			if d.Archived && ref.Matches(d.Version) {
+				versions = append(versions, d.Version)
+			}
+		}
+		if newest := ref.Newest(versions); newest != "" {
+			ref.Version = newest
+			return withHint(render.AsServiceError(err), "%s is archived; \"lockstep restore %s\" allows executions of it again", ref, ref)
+		}
+	}
+	if workflow.Is(err, workflow.CodeInvalid) && typeMismatchRE.MatchString(issueText(err)) && len(sets) > 0 {
+		return withHint(render.AsServiceError(err), "--set reads a value as JSON if it is JSON; quote text that looks like JSON: --set 'target=\"1\"'")
+	}
+	return hintNotFound(render.AsServiceError(err), "%s", definitionsHint(workflowArg))
+}
+
+func issueText(err error) string {
+	var e *workflow.Error
+	if !errors.As(err, &e) {
+		return ""
+	}
+	return fmt.Sprint(e.Issues)
+}
+
+var typeMismatchRE = regexp.MustCompile(`got \w+, want string`)
+
+// runOnRE matches a step's runOn in a definition's source.
+var runOnRE = regexp.MustCompile(`"runOn":\s*"([^"]+)"`)
+
+// warnNoEntities warns of an execution that ended without an error because it had no
+// entities, which the caller hardly meant: its selection matched none, or it had no
+// selection although its steps run on entities.
+func warnNoEntities(cmd *cobra.Command, api *client.Client, x views.ExecutionView, selected *workflow.Selector) {
+	if len(x.Entities) > 0 || x.Error != nil {
+		return
+	}
+	reason := "nothing was selected, and the definition acquires nothing: select entities with --id, --group, --query or --type"
+	if selected != nil {
+		reason = "0 entities matched " + formatSelector(*selected)
+	} else if d, err := api.Definition(cmd.Context(), x.Workflow); err != nil || !runsOnEntities(d) {
+		return
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "warning: the execution had no entities: %s. With \"assertNotEmpty: true\" in the definition such an execution fails.\n", reason)
+}
+
+func runsOnEntities(d client.Definition) bool {
+	source, err := json.Marshal(d.Definition)
+	for _, m := range runOnRE.FindAllStringSubmatch(string(source), -1) {
+		if m[1] != workflow.RunOnGlobal {
+			return err == nil
+		}
+	}
+	return false
 }

@@ -5,6 +5,8 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
 )
 
 // version is set by the linker for a release.
@@ -14,7 +16,7 @@ func newVersion(c *connection) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version of this command and of the service",
-		Long:  "Print the version of this command and of the service. If a service is named, by --url or\nLOCKSTEP_URL, and does not answer, the exit code is 4.",
+		Long:  "Print the version of this command and of the service. If --url or LOCKSTEP_URL\nnames a service that does not answer, the exit code is 4.",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			api, err := c.newClient()
@@ -26,23 +28,23 @@ func newVersion(c *connection) *cobra.Command {
 				clientInfo["go"] = info.GoVersion
 			}
 			service, err := api.Version(cmd.Context())
-			if c.output == "json" {
+			if c.json() {
 				all := map[string]any{"client": clientInfo, "service": nil}
 				if err == nil {
 					all["service"] = service
 				}
-				if err := printJSON(cmd, all); err != nil {
+				if err := render.PrintJSON(cmd, all); err != nil {
 					return err
 				}
 			} else {
 				fmt.Fprintf(cmd.OutOrStdout(), "lockstep %s (%s)\n", clientInfo["version"], clientInfo["go"])
 			}
 			switch {
-			case err == nil && c.output == "table":
+			case err == nil && !c.json():
 				fmt.Fprintf(cmd.OutOrStdout(), "service %s\n", service.Version)
 			case err != nil && urlIsSet(cmd):
-				printError(cmd.ErrOrStderr(), asServiceError(err))
-				return &reportedError{asServiceError(err)}
+				printError(cmd.ErrOrStderr(), render.AsServiceError(err))
+				return &render.ReportedError{Worst: render.AsServiceError(err)}
 			case err != nil:
 				printNote(cmd, "no service answers at %s", c.url)
 			}

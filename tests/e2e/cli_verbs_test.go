@@ -77,7 +77,7 @@ func TestCLI_VerbsPrintJSON(t *testing.T) {
 		{2, "--nope", []string{"status", id, "--nope"}},
 		{2, "--nope", []string{"dev", "--nope"}},
 		{2, "70000", []string{"dev", "--port", "70000"}},
-		{2, "one argument too many", []string{"dev", "extra"}},
+		{2, "unexpected argument", []string{"dev", "extra"}},
 		{2, "there is no file", []string{"publish", file + ".missing"}},
 		{2, "NAME=VALUE", []string{"run", "test/hello", "--set", "x"}},
 		{2, "--parameters", []string{"run", "test/hello", "--parameters", "[1]"}},

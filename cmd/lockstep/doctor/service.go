@@ -15,39 +15,40 @@ import (
 )
 
 const (
-	// slowResponse is a round trip that people notice, twice in a row.
+	// slowResponse is a round trip that is too slow if it happens twice in a row.
 	slowResponse = 2 * time.Second
 
-	// AWS refuses signatures whose time is further off than maxClockSkew. The Date of
-	// an answer is in whole seconds, hence what is no difference.
+	// AWS refuses signatures whose time is off by more than maxClockSkew. A smaller
+	// skew than notableClockSkew is no finding, since the Date of a response has only
+	// whole seconds.
 	maxClockSkew     = 5 * time.Minute
 	notableClockSkew = 30 * time.Second
 
-	// An alarm that rang longer ago than this has been missed by two sweeps.
+	// Two sweeps have missed a timer that has been due for longer than overdueAfter.
 	overdueAfter = 3 * time.Minute
 
-	// maxNamesShown is how many names a finding tells.
+	// maxNamesShown is the number of names in a finding.
 	maxNamesShown = 3
 )
 
-// serviceCheck is what is asked over HTTP.
+// serviceCheck checks the service over HTTP.
 type serviceCheck struct {
 	*client.Client
 	report         *Report
 	transport      *timingTransport
 	now            func() time.Time
-	commandVersion string // the command's version
+	commandVersion string
 }
 
-// timingTransport remembers what passes: when the last answer came, and what time the service
-// had then.
+// timingTransport records the duration of the last request and the offset of the
+// service's clock.
 type timingTransport struct {
 	next http.RoundTripper
 	now  func() time.Time
 
 	duration    time.Duration
-	clockOffset time.Duration // of the service's clock from this one
-	hasDate     bool          // the service has said its time
+	clockOffset time.Duration // service's clock minus this one
+	hasDate     bool          // a response had a Date
 }
 
 // RoundTrip sends the request.
@@ -64,7 +65,7 @@ func (t *timingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// checkAll asks everything there is to ask over HTTP.
+// checkAll does all checks of the service. It stops where the next would fail too.
 func (s *serviceCheck) checkAll(ctx context.Context, url string) {
 	if !s.checkAddress(ctx, url) {
 		return
@@ -81,19 +82,19 @@ func (s *serviceCheck) checkAll(ctx context.Context, url string) {
 	s.checkUnacknowledged(ctx)
 }
 
-// checkAddress reports whether there is anything to talk to.
+// checkAddress reports whether the service takes requests.
 func (s *serviceCheck) checkAddress(ctx context.Context, url string) bool {
 	took := time.Duration(-1)
-	for range 2 { // the first request may have to wait for a function to start
+	for range 2 { // the first request may include a cold start
 		err := s.Health(ctx)
 		var unreachable *client.UnreachableError
 		switch {
 		case errors.As(err, &unreachable):
 			s.report.unreachable = err
-			s.report.fail("address", "Is it the address that the stack's output ApiUrl says, and the service running? --url or LOCKSTEP_URL names it.", "%v", err)
+			s.report.fail("address", "Check that the service is running and that the address is the stack's output ApiUrl; set it with --url or LOCKSTEP_URL.", "%v", err)
 			return false
 		case err != nil:
-			s.report.fail("address", "See that the address is that of a Lockstep service; if it is, the log of the function api says why.", "%s does not take requests: %v", url, err)
+			s.report.fail("address", "Check that the address is that of a Lockstep service; if it is, see the log of the function api.", "%s does not take requests: %v", url, err)
 			return workflow.Is(err, workflow.CodeUnavailable)
 		}
 		if took < 0 || s.transport.duration < took {
@@ -101,7 +102,7 @@ func (s *serviceCheck) checkAddress(ctx context.Context, url string) bool {
 		}
 	}
 	if took > slowResponse {
-		s.report.warn("address", "Look at the duration and the throttles of the function api on the dashboard.", "%s answers, but takes %s", url, took.Round(time.Millisecond))
+		s.report.warn("address", "Check the duration and the throttles of the function api on the dashboard.", "%s answers, but takes %s", url, took.Round(time.Millisecond))
 		return true
 	}
 	s.report.pass("address", "%s answers in %s", url, took.Round(100*time.Microsecond))
@@ -112,13 +113,13 @@ func (s *serviceCheck) checkClock() {
 	off := s.transport.clockOffset.Abs().Round(time.Second)
 	switch {
 	case !s.transport.hasDate:
-		s.report.warn("clock", "", "the service does not say what time it has")
+		s.report.warn("clock", "", "the service sends no Date header")
 	case off > maxClockSkew:
-		s.report.fail("clock", "Set this machine's clock, by NTP for example: AWS refuses signatures that are more than five minutes off.", "this clock and the service's differ by %s", off)
+		s.report.fail("clock", "Set this machine's clock, for example with NTP: AWS refuses signatures that are more than five minutes off.", "this clock and the service's clock differ by %s", off)
 	case off > notableClockSkew:
-		s.report.warn("clock", "Set this machine's clock, by NTP for example: at five minutes AWS refuses what it signs.", "this clock and the service's differ by %s", off)
+		s.report.warn("clock", "Set this machine's clock, for example with NTP: AWS refuses signatures that are more than five minutes off.", "this clock and the service's clock differ by %s", off)
 	default:
-		s.report.pass("clock", "this clock and the service's agree")
+		s.report.pass("clock", "this clock and the service's clock agree")
 	}
 }
 
@@ -128,7 +129,7 @@ func (s *serviceCheck) checkVersion(ctx context.Context) {
 	case err != nil:
 		s.reportUnchecked("version", err)
 	case build.Version != s.commandVersion:
-		s.report.warn("version", "Install the command of the service's release: an older one does not know everything that a newer service answers.",
+		s.report.warn("version", "Install the command of the service's release: an older command does not understand everything that a newer service returns.",
 			"the command is %s, the service %s", s.commandVersion, build.Version)
 	default:
 		s.report.pass("version", "the command and the service are both %s", build.Version)
@@ -145,7 +146,7 @@ func (s *serviceCheck) checkDeadLetters(ctx context.Context) {
 		queues++
 		messages += q.Messages
 		if q.Messages > 0 {
-			s.report.fail("dead letters", "\"lockstep redrive --list --queue "+q.Queue+"\" says why; repair the cause, then \"lockstep redrive\".",
+			s.report.fail("dead letters", "\"lockstep redrive --list --queue "+q.Queue+"\" shows the reason; remove the cause, then \"lockstep redrive\".",
 				"%s of this tenant on %s", pluralize(q.Messages, "message"), q.Queue)
 		}
 	}
@@ -154,8 +155,7 @@ func (s *serviceCheck) checkDeadLetters(ctx context.Context) {
 	}
 }
 
-// checkSweep sees whether the alarm clock is served: what rang long ago has been
-// missed.
+// checkSweep checks that the sweeper runs: it has missed timers that have long been due.
 func (s *serviceCheck) checkSweep(ctx context.Context) {
 	v, err := s.NextSweep(ctx)
 	if err != nil {
@@ -164,34 +164,34 @@ func (s *serviceCheck) checkSweep(ctx context.Context) {
 	}
 	var late []string
 	oldest := time.Duration(0)
-	note := func(name string, since time.Time) {
+	add := func(name string, since time.Time) {
 		if age := v.AsOf.Sub(since); age > overdueAfter {
 			late, oldest = append(late, name), max(oldest, age)
 		}
 	}
 	for _, x := range v.Executions {
-		note("run "+x.Execution, x.Since)
+		add("execution "+x.Execution, x.Since)
 	}
 	for _, c := range v.Schedules {
-		note("schedule "+c.Schedule, c.FireTime)
+		add("schedule "+c.Schedule, c.FireTime)
 	}
 	for _, w := range v.Workers {
-		note("worker "+w.Worker, w.Since)
+		add("worker "+w.Worker, w.Since)
 	}
-	const next = "See that the rule is enabled and the function sweeper runs without errors; \"lockstep sweep\" lists what is due."
+	const next = "Check that the rule is enabled and that the function sweeper has no errors; \"lockstep sweep\" lists what is due."
 	switch {
 	case len(late) == 0:
 		s.report.pass("sweep", "nothing is overdue")
 	case oldest > topology.StuckAfterSeconds*time.Second:
-		s.report.fail("sweep", next, "nothing has looked for %s at %s", oldest.Round(time.Minute), summarizeNames(late))
+		s.report.fail("sweep", next, "no sweep for %s of %s", oldest.Round(time.Minute), summarizeNames(late))
 	default:
-		s.report.warn("sweep", next, "nothing has looked for %s at %s", oldest.Round(time.Second), summarizeNames(late))
+		s.report.warn("sweep", next, "no sweep for %s of %s", oldest.Round(time.Second), summarizeNames(late))
 	}
 }
 
 func (s *serviceCheck) checkWorkers(ctx context.Context) {
 	online := 0
-	var silent []string
+	var unreachable []string
 	for w, err := range s.Workers(ctx) {
 		if err != nil {
 			s.reportUnchecked("workers", err)
@@ -199,20 +199,20 @@ func (s *serviceCheck) checkWorkers(ctx context.Context) {
 		}
 		switch w.State {
 		case sm.WorkerUnreachable, sm.WorkerOffline:
-			silent = append(silent, w.ID+" ("+string(w.State)+")")
+			unreachable = append(unreachable, w.ID+" ("+string(w.State)+")")
 		default:
 			online++
 		}
 	}
-	if len(silent) > 0 {
-		s.report.warn("workers", "Start them again, or leave them: the service forgets them after a day.", "no heartbeat from %s", summarizeNames(silent))
+	if len(unreachable) > 0 {
+		s.report.warn("workers", "Restart them, or ignore them: the service removes them after a day.", "no heartbeat from %s", summarizeNames(unreachable))
 		return
 	}
-	s.report.pass("workers", "%s, all of them heard from", pluralize(online, "polling worker"))
+	s.report.pass("workers", "%s, all with a recent heartbeat", pluralize(online, "polling worker"))
 }
 
 func (s *serviceCheck) checkPools(ctx context.Context) {
-	n, bad := 0, false
+	n, healthy := 0, true
 	for p, err := range s.Pools(ctx) {
 		if err != nil {
 			s.reportUnchecked("pools", err)
@@ -221,19 +221,19 @@ func (s *serviceCheck) checkPools(ctx context.Context) {
 		n++
 		switch {
 		case p.Waiting == nil:
-			bad = true
-			s.report.warn("pools", "Add the pool to the stack, or register the blocks under another one: their jobs end with UNCLAIMED.", "blocks are registered for the pool %s, which has no queue", p.Pool)
+			healthy = false
+			s.report.warn("pools", "Add the pool to the stack, or register the blocks with another pool: their jobs end with UNCLAIMED.", "blocks are registered for the pool %s, which has no queue", p.Pool)
 		case *p.Waiting > 0 && len(p.Claims) == 0 && (p.Claimed == nil || *p.Claimed == 0):
-			bad = true
-			s.report.warn("pools", "See that its workers run; look again, for a moment proves little.", "%s for the pool %s, and nobody works on any", pluralize(*p.Waiting, "message"), p.Pool)
+			healthy = false
+			s.report.warn("pools", "Check that its workers run, and repeat the check: this was a single sample.", "%s for the pool %s, and no worker has claimed any", pluralize(*p.Waiting, "message"), p.Pool)
 		}
 	}
-	if !bad {
-		s.report.pass("pools", "%s, no work is left lying", pluralize(n, "pool"))
+	if healthy {
+		s.report.pass("pools", "%s, none with work that nobody claims", pluralize(n, "pool"))
 	}
 }
 
-// checkUnacknowledged says which runs keep their locks until somebody has looked at them.
+// checkUnacknowledged finds executions that keep their locks until somebody acknowledges them.
 func (s *serviceCheck) checkUnacknowledged(ctx context.Context) {
 	var waiting []string
 	for _, state := range []sm.ExecutionState{sm.ExecutionFailedUnsafe, sm.ExecutionCancelled} {
@@ -251,26 +251,79 @@ func (s *serviceCheck) checkUnacknowledged(ctx context.Context) {
 		}
 	}
 	if len(waiting) > 0 {
-		s.report.warn("runs", "\"lockstep status ID\" says what happened; \"lockstep acknowledge ID\" releases its locks.", "somebody has to look at %s", summarizeNames(waiting))
+		s.report.warn("runs", "\"lockstep status ID\" shows what happened; \"lockstep acknowledge ID\" releases its locks.", "these wait to be acknowledged: %s", summarizeNames(waiting))
 		return
 	}
-	s.report.pass("runs", "none waits for somebody to look at it")
+	s.report.pass("runs", "none waits to be acknowledged")
 }
 
-// reportUnchecked is a check that could not be made.
+// reportUnchecked adds a finding for a check that could not be done.
 func (s *serviceCheck) reportUnchecked(check string, err error) {
 	s.report.skip(check)
 	if workflow.Is(err, workflow.CodeForbidden) {
-		s.report.warn(check, "Ask with other credentials.", "not checked: these credentials may not ask for it")
+		s.report.warn(check, "Use other credentials.", "not checked: these credentials do not allow it")
 		return
 	}
-	s.report.fail(check, "The log of the function api says why, under the request's id.", "%v", err)
+	s.report.fail(check, "See the log of the function api for the request's id.", "%v", err)
 }
 
-// summarizeNames is the first few names, and how many there are.
+// summarizeNames joins the first few names and counts the others.
 func summarizeNames(names []string) string {
 	if len(names) > maxNamesShown {
 		return strings.Join(names[:maxNamesShown], ", ") + " and " + pluralize(len(names)-maxNamesShown, "other")
 	}
 	return strings.Join(names, ", ")
+}
+
+// unknownExecutionID is the id of no execution: ids contain the time of creation, and
+// this one is from 1970.
+const unknownExecutionID = "00000000-0000-7000-8000-000000000000"
+
+// checkPermissions finds out what the caller may do. It sends requests that cannot
+// succeed: a service that allows them answers invalid or not_found, one that does
+// not answers forbidden first. It reports whether the caller may read.
+func (s *serviceCheck) checkPermissions(ctx context.Context) bool {
+	read := func() error {
+		for _, err := range s.Executions(ctx, views.ExecutionFilter{}) {
+			return err
+		}
+		return nil
+	}
+	probes := []struct {
+		action string
+		send   func() error
+	}{
+		{"read", read},
+		{"start executions", func() error { _, _, err := s.Start(ctx, views.StartRequest{}); return err }},
+		{"publish", func() error { _, _, err := s.Publish(ctx, []byte("{}"), true); return err }},
+		{"import", func() error { _, err := s.ImportEntities(ctx, strings.NewReader("{}")); return err }},
+		{"cancel", func() error { _, err := s.Cancel(ctx, unknownExecutionID, views.CancelRequest{}); return err }},
+		{"redrive", func() error { _, err := s.Redrive(ctx, views.RedriveRequest{Queue: "-"}); return err }},
+	}
+	var allowed, denied []string
+	for i, p := range probes {
+		err := p.send()
+		var answer *workflow.Error
+		switch {
+		case workflow.Is(err, workflow.CodeUnauthorized):
+			s.report.fail("rights", "Set the credentials that the service requires: those of AWS, or LOCKSTEP_TOKEN.", "the service does not know the caller: %v", err)
+			return false
+		case workflow.Is(err, workflow.CodeForbidden) && i == 0:
+			s.report.fail("rights", "Allow execute-api:Invoke on the API, or use credentials that have it; with AWS credentials, check that they are complete and the clock is right.", "the caller may not even read: %v", err)
+			return false
+		case workflow.Is(err, workflow.CodeForbidden):
+			denied = append(denied, p.action)
+		case err != nil && (!errors.As(err, &answer) || answer.Code.HTTPStatus() >= 500):
+			s.report.fail("rights", "See the log of the function api.", "cannot find out whether the caller may %s: %v", p.action, err)
+			return i > 0
+		default:
+			allowed = append(allowed, p.action)
+		}
+	}
+	if len(denied) > 0 {
+		s.report.warn("rights", "This may be intended. If not, allow execute-api:Invoke on those routes.", "the caller may %s, and may not %s", strings.Join(allowed, ", "), strings.Join(denied, ", "))
+		return true
+	}
+	s.report.pass("rights", "the caller may %s", strings.Join(allowed, ", "))
+	return true
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,7 +12,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
-// AWS is what is asked of AWS.
+// AWS reads the resources of a stack.
 type AWS interface {
 	Stack(ctx context.Context, name string) (aws.Stack, error)
 	Table(ctx context.Context, name string) (aws.Table, error)
@@ -26,23 +27,24 @@ type AWS interface {
 	Invocations(ctx context.Context, function string, from, to time.Time) (int, error)
 }
 
-// stackCheck is a deployed stack that is looked at. Which of its parts are the engine's
-// is what its functions' environment says: that is what they work with.
+// stackCheck checks a deployed stack. The environment of the functions says which
+// tables and queues are the engine's.
 type stackCheck struct {
 	AWS
 	report *Report
 	now    func() time.Time
 
 	aws.Stack
-	functions         []aws.Function        // of the engine, by their ARN unique
-	externalFunctions []aws.Function        // of somebody else, that work on the engine's queues
-	queues            map[string]aws.Queue  // of the stack, by ARN
-	consumers         map[string][]consumer // who works on a queue, by the queue's ARN
-	tables            map[string]string     // names of the engine's, by role
-	queueURLs         []string              // URLs of the engine's queues that are worked on
+	functions         []aws.Function        // of the engine
+	externalFunctions []aws.Function        // of other stacks, that consume the engine's queues
+	queues            map[string]aws.Queue  // of the stack and the engine, by ARN
+	consumers         map[string][]consumer // by the ARN of their queue
+	tables            map[string]string     // names of the engine's tables, by role
+	queueURLs         []string              // of the engine's queues that have consumers, not their dead-letter queues
 }
 
-// checkAll looks at a stack and returns the address that it says its service has.
+// checkAll does all checks of a stack and returns the address of its service, "" if the
+// stack has no output with it.
 func (s *stackCheck) checkAll(ctx context.Context, name string) string {
 	if !s.loadStack(ctx, name) || !s.loadFunctions(ctx) {
 		return s.APIURL()
@@ -58,45 +60,45 @@ func (s *stackCheck) checkAll(ctx context.Context, name string) string {
 	return s.APIURL()
 }
 
-// loadStack reports whether there is a stack to look at.
+// loadStack reports whether the stack exists and can be read.
 func (s *stackCheck) loadStack(ctx context.Context, name string) bool {
-	found, err := s.AWS.Stack(ctx, name)
-	s.Stack = found
+	stack, err := s.AWS.Stack(ctx, name)
+	s.Stack = stack
 	switch {
 	case errors.Is(err, aws.ErrStackNotFound):
-		s.report.fail("stack", "See that the name, the account and the region (AWS_REGION) are right.", "there is no stack %s", name)
+		s.report.fail("stack", "Check the name, the account and the region (AWS_REGION).", "there is no stack %s", name)
 		return false
 	case err != nil:
-		s.report.fail("stack", "Use credentials that may read, such as those with AWS's policy ReadOnlyAccess, in the stack's account and region.", "%s cannot be looked at: %v", name, err)
+		s.report.fail("stack", "Use credentials that may read, such as those with AWS's policy ReadOnlyAccess, in the stack's account and region.", "cannot read %s: %v", name, err)
 		return false
 	}
-	const next = "\"aws cloudformation describe-stack-events --stack-name NAME\" says what went wrong; repair it and deploy again."
+	const next = "\"aws cloudformation describe-stack-events --stack-name NAME\" shows what went wrong; fix it and deploy again."
 	reason := ""
-	if found.Reason != "" {
-		reason = ": " + found.Reason
+	if stack.Reason != "" {
+		reason = ": " + stack.Reason
 	}
-	switch status := found.Status; {
+	switch status := stack.Status; {
 	case strings.HasSuffix(status, "_IN_PROGRESS"):
-		s.report.warn("stack", "Look again when it is over.", "%s is being changed: %s", name, status)
+		s.report.warn("stack", "Check again when it has finished.", "%s is being changed: %s", name, status)
 	case status == "UPDATE_ROLLBACK_COMPLETE":
-		s.report.warn("stack", next, "the last update of %s failed and was taken back%s", name, reason)
+		s.report.warn("stack", next, "the last update of %s failed and was rolled back%s", name, reason)
 	case strings.HasSuffix(status, "_FAILED"), strings.HasPrefix(status, "ROLLBACK"), strings.HasPrefix(status, "DELETE"):
 		s.report.fail("stack", next, "%s is %s%s", name, status, reason)
 	default:
-		s.report.pass("stack", "%s is %s, %s", name, status, pluralize(len(found.Resources), "part"))
+		s.report.pass("stack", "%s is %s, %s", name, status, pluralize(len(stack.Resources), "resource"))
 	}
 	return true
 }
 
-// loadFunctions reads the functions and learns from them which tables and queues
-// the engine uses.
+// loadFunctions reads the functions, and from their environment the tables and
+// queues that the engine uses. It reports whether any function is the engine's.
 func (s *stackCheck) loadFunctions(ctx context.Context) bool {
 	s.tables = map[string]string{}
 	urls := map[string]bool{}
 	for _, name := range s.PhysicalIDs(aws.TypeFunction) {
 		f, err := s.Function(ctx, name)
 		if aws.IsNotFound(err) {
-			s.report.fail("functions", "Deploy the stack again under another name, or put the function back: CloudFormation does not see that it is gone.", "%s of the stack is not there", name)
+			s.report.fail("functions", "Deploy the stack again under another name, or restore the function: CloudFormation does not notice that it is missing.", "the function %s of the stack does not exist", name)
 			continue
 		}
 		if err != nil {
@@ -104,7 +106,7 @@ func (s *stackCheck) loadFunctions(ctx context.Context) bool {
 			return false
 		}
 		if f.Environment[topology.EnvTableJobs] == "" && f.Environment[topology.EnvQueueLifecycle] == "" {
-			continue // of somebody else, in the same stack
+			continue // not the engine's, in the same stack
 		}
 		s.functions = append(s.functions, f)
 		for role, variable := range topology.TableEnv {
@@ -114,9 +116,9 @@ func (s *stackCheck) loadFunctions(ctx context.Context) bool {
 		}
 		pools := map[string]string{}
 		if text := f.Environment[topology.EnvQueueJobsURLs]; text != "" {
-			_ = json.Unmarshal([]byte(text), &pools) // a function with another text would not have started
+			_ = json.Unmarshal([]byte(text), &pools) // with invalid JSON the function would not have started
 		}
-		pools["/"] = f.Environment[topology.EnvQueueLifecycle] // no pool is called so
+		pools["/"] = f.Environment[topology.EnvQueueLifecycle] // no pool has this name
 		for _, url := range pools {
 			if url != "" && !urls[url] {
 				urls[url] = true
@@ -125,22 +127,96 @@ func (s *stackCheck) loadFunctions(ctx context.Context) bool {
 		}
 	}
 	if len(s.functions) == 0 {
-		s.report.fail("functions", "Name the stack that the engine is part of.", "no function of %s is an engine's", s.Name)
+		s.report.fail("functions", "Name the stack that contains the engine.", "no function of %s belongs to an engine", s.Name)
 		return false
 	}
 	return true
 }
 
-// reportUnchecked is a check that AWS did not answer, with those that need its answer. That
-// the caller may not ask may be meant; that nobody answers is not.
-func (s *stackCheck) reportUnchecked(check string, err error, with ...string) {
-	s.report.skip(append(with, check)...)
+// reportUnchecked adds a finding for a check that AWS did not answer, and marks the
+// checks that depend on it. A missing permission may be intended, so it is a warning;
+// any other error is a failure.
+func (s *stackCheck) reportUnchecked(check string, err error, dependent ...string) {
+	s.report.skip(append(dependent, check)...)
 	if aws.IsAccessDenied(err) {
 		s.report.warn(check, "Use credentials that may read, such as those with AWS's policy ReadOnlyAccess.", "not checked: %v", err)
 		return
 	}
-	s.report.fail(check, "See that the credentials have not expired, and try again; an emulator of AWS may not know the question.", "not checked: %v", err)
+	s.report.fail(check, "Check that the credentials have not expired, and try again; an emulator of AWS may not know the request.", "not checked: %v", err)
 }
 
-// lastSegment is the last part of an ARN or a URL.
+// lastSegment returns the last segment of an ARN or a URL.
 func lastSegment(arn string) string { return arn[strings.LastIndexAny(arn, ":/")+1:] }
+
+// consumer is a mapping of one of the engine's queues and its function. Both may
+// belong to another stack.
+type consumer struct {
+	aws.Mapping
+	function aws.Function
+}
+
+func (m consumer) disabled() bool {
+	return m.State == "Disabled" || m.State == "Disabling" || m.State == "Deleting"
+}
+
+// loadQueues reads the stack's queues, and the engine's queues that belong to
+// another stack.
+func (s *stackCheck) loadQueues(ctx context.Context) {
+	s.queues = map[string]aws.Queue{}
+	urls := append(s.PhysicalIDs(aws.TypeQueue), s.queueURLs...)
+	slices.Sort(urls)
+	for _, url := range slices.Compact(urls) {
+		q, err := s.Queue(ctx, url)
+		switch {
+		case aws.IsNotFound(err):
+			s.report.fail("queues", "Deploy the stack again under another name, or create the queue again with the same name: CloudFormation does not notice that it is missing.", "the queue %s does not exist", lastSegment(url))
+		case err != nil:
+			s.reportUnchecked("queues", err, "mappings", "functions", "dead-letter queues")
+			s.queues = nil
+			return
+		default:
+			s.queues[q.ARN] = q
+		}
+	}
+}
+
+// loadMappings reads the consumers of the queues. It lists the mappings by queue,
+// since a function of another stack may serve a pool.
+func (s *stackCheck) loadMappings(ctx context.Context) {
+	s.consumers = map[string][]consumer{}
+	for _, id := range s.PhysicalIDs(aws.TypeMapping) {
+		_, err := s.Mapping(ctx, id)
+		switch {
+		case aws.IsNotFound(err):
+			s.report.fail("mappings", "Deploy the stack with another concurrency, and then with this one: CloudFormation then creates it again.", "the event source mapping %s of the stack does not exist", id)
+		case err != nil:
+			s.reportUnchecked("mappings", err, "queues", "functions")
+			return
+		}
+	}
+	known := map[string]bool{}
+	for _, f := range s.functions {
+		known[f.ARN] = true
+	}
+	for _, q := range s.workQueues() {
+		all, err := s.Mappings(ctx, q.ARN)
+		if err != nil {
+			s.reportUnchecked("mappings", err, "queues", "functions")
+			return
+		}
+		for _, m := range all {
+			f, err := s.Function(ctx, m.FunctionARN)
+			switch {
+			case aws.IsNotFound(err):
+				s.report.fail("mappings", "Deploy the function again, or delete the mapping "+m.ID+".", "%s is mapped to %s, which does not exist", q.Name, lastSegment(m.FunctionARN))
+			case err != nil:
+				s.reportUnchecked("mappings", err, "queues", "functions")
+				return
+			case !known[f.ARN]:
+				known[f.ARN] = true
+				s.externalFunctions = append(s.externalFunctions, f)
+			}
+			s.consumers[q.ARN] = append(s.consumers[q.ARN], consumer{m, f})
+		}
+	}
+}

@@ -18,7 +18,7 @@ import (
 
 var testTime = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// fakeAWS is an account with one stack that is well; tests take things from it.
+// fakeAWS is an account with one healthy stack, which tests change.
 type fakeAWS struct {
 	stack       aws.Stack
 	tables      map[string]aws.Table
@@ -32,19 +32,19 @@ type fakeAWS struct {
 
 	reserved map[string]int
 
-	deniedCall  string // the question that is refused
-	failingCall string // the question that nobody answers
+	deniedCall  string // this call answers AccessDenied
+	failingCall string // this call fails with another error
 }
 
-var errNotFound = &smithy.GenericAPIError{Code: "ResourceNotFoundException", Message: "not there"}
+var errNotFound = &smithy.GenericAPIError{Code: "ResourceNotFoundException", Message: "not found"}
 
-func lookup[T any](s *fakeAWS, question string, all map[string]T, name string) (T, error) {
+func lookup[T any](s *fakeAWS, call string, all map[string]T, name string) (T, error) {
 	v, ok := all[name]
 	switch {
-	case s.failingCall == question:
-		return v, &smithy.GenericAPIError{Code: "ExpiredTokenException", Message: "the session is over"}
-	case s.deniedCall == question:
-		return v, &smithy.GenericAPIError{Code: "AccessDeniedException", Message: "not yours to ask"}
+	case s.failingCall == call:
+		return v, &smithy.GenericAPIError{Code: "ExpiredTokenException", Message: "the session has expired"}
+	case s.deniedCall == call:
+		return v, &smithy.GenericAPIError{Code: "AccessDeniedException", Message: "not allowed"}
 	case !ok:
 		return v, errNotFound
 	}
@@ -53,7 +53,7 @@ func lookup[T any](s *fakeAWS, question string, all map[string]T, name string) (
 
 func (s *fakeAWS) Stack(_ context.Context, name string) (aws.Stack, error) {
 	if s.deniedCall == "stack" {
-		return aws.Stack{}, &smithy.GenericAPIError{Code: "AccessDenied", Message: "not yours to ask"}
+		return aws.Stack{}, &smithy.GenericAPIError{Code: "AccessDenied", Message: "not allowed"}
 	}
 	if name != s.stack.Name {
 		return aws.Stack{}, aws.ErrStackNotFound
@@ -109,7 +109,7 @@ func (s *fakeAWS) Alarms(_ context.Context, names []string) ([]aws.Alarm, error)
 }
 func (s *fakeAWS) Invocations(_ context.Context, function string, from, to time.Time) (int, error) {
 	if function != "sweeper" || !to.Equal(testTime) || to.Sub(from) != sweepWindow {
-		return 0, fmt.Errorf("asked about %s from %s to %s", function, from, to)
+		return 0, fmt.Errorf("unexpected arguments: %s from %s to %s", function, from, to)
 	}
 	return s.invocations, nil
 }
@@ -126,7 +126,7 @@ func healthyAWS() *fakeAWS {
 		tables: map[string]aws.Table{}, queues: map[string]aws.Queue{}, functions: map[string]aws.Function{}, loops: map[string]bool{},
 		mappings: map[string]aws.Mapping{}, reserved: map[string]int{}, rules: map[string]aws.Rule{}, alarms: map[string]aws.Alarm{}, invocations: 10,
 	}
-	part := func(kind, name, id string) {
+	add := func(kind, name, id string) {
 		s.stack.Resources = append(s.stack.Resources, aws.Resource{Type: kind, LogicalID: name, PhysicalID: id})
 	}
 	for _, role := range topology.Tables {
@@ -135,16 +135,16 @@ func healthyAWS() *fakeAWS {
 			indexes[i.Name] = "ACTIVE"
 		}
 		s.tables["t-"+role] = aws.Table{Status: "ACTIVE", Indexes: indexes, PointInTimeRecovery: true, TTLAttribute: topology.AttrTTL}
-		part(aws.TypeTable, "Table"+role, "t-"+role)
+		add(aws.TypeTable, "Table"+role, "t-"+role)
 	}
 	queue := func(name string, visibility, receives int) {
 		dead := aws.Queue{URL: "https://q/1/" + name + "-dlq", ARN: "arn:q:" + name + "-dlq", Name: name + "-dlq", RetentionPeriod: 14 * 24 * 3600}
 		s.queues[dead.URL] = dead
-		part(aws.TypeQueue, name+"Dlq12", dead.URL)
+		add(aws.TypeQueue, name+"Dlq12", dead.URL)
 		if visibility > 0 {
 			url := "https://q/1/" + name
 			s.queues[url] = aws.Queue{URL: url, ARN: "arn:q:" + name, Name: name, VisibilityTimeout: visibility, DeadLetterARN: dead.ARN, MaxReceiveCount: receives}
-			part(aws.TypeQueue, name+"Queue12", url)
+			add(aws.TypeQueue, name+"Queue12", url)
 		}
 	}
 	queue("lifecycle", 720, 10)
@@ -163,18 +163,18 @@ func healthyAWS() *fakeAWS {
 		}
 		s.functions[name] = aws.Function{Name: name, ARN: "arn:f:" + name, State: "Active", LastUpdateStatus: "Successful", Timeout: topology.FunctionTimeoutSeconds[name], Environment: env}
 		s.loops[name] = true
-		part(aws.TypeFunction, name, name)
+		add(aws.TypeFunction, name, name)
 	}
-	s.functions["theirs"] = aws.Function{Name: "theirs", State: "Failed"}
-	part(aws.TypeFunction, "Theirs", "theirs")
+	s.functions["other"] = aws.Function{Name: "other", State: "Failed"}
+	add(aws.TypeFunction, "Other", "other")
 	s.mappings["m1"] = aws.Mapping{State: "Enabled", QueueARN: "arn:q:lifecycle", FunctionARN: "arn:f:lifecycle", ReportsBatchItemFailures: true}
 	s.mappings["m2"] = aws.Mapping{State: "Enabled", QueueARN: "arn:q:jobs-default", FunctionARN: "arn:f:worker", ReportsBatchItemFailures: true}
-	part(aws.TypeMapping, "M1", "m1")
-	part(aws.TypeMapping, "M2", "m2")
+	add(aws.TypeMapping, "M1", "m1")
+	add(aws.TypeMapping, "M2", "m2")
 	s.rules["sweep"] = aws.Rule{Enabled: true, Schedule: "rate(1 minute)", Targets: []string{"arn:f:sweeper"}}
-	part(aws.TypeRule, "Rule", "sweep")
+	add(aws.TypeRule, "Rule", "sweep")
 	s.alarms["a1"] = aws.Alarm{Name: "a1", State: "OK", HasActions: true}
-	part(aws.TypeAlarm, "A1", "a1")
+	add(aws.TypeAlarm, "A1", "a1")
 	return s
 }
 
@@ -197,7 +197,7 @@ func TestStackCheck_PassesHealthyStack(t *testing.T) {
 	}
 	for _, want := range []string{"stack", "functions", "tables", "mappings", "queues", "dead-letter queues", "schedule", "alarms"} {
 		if !checks[want] {
-			t.Errorf("nothing is said of the %s", want)
+			t.Errorf("no finding for %s", want)
 		}
 	}
 	checker := &stackCheck{AWS: s, report: &Report{}, now: time.Now}
@@ -206,10 +206,10 @@ func TestStackCheck_PassesHealthyStack(t *testing.T) {
 	}
 }
 
-// Whatever is wrong with a stack is found, by its own check, with what to do next,
-// and nothing else is said to be wrong.
+// Each defect of a stack is found by its own check, with what to do next, and by no
+// other check.
 func TestStackCheck_FindsEachDefect(t *testing.T) {
-	q := func(s *fakeAWS, url string, change func(*aws.Queue)) {
+	queue := func(s *fakeAWS, url string, change func(*aws.Queue)) {
 		v := s.queues[url]
 		change(&v)
 		s.queues[url] = v
@@ -220,142 +220,152 @@ func TestStackCheck_FindsEachDefect(t *testing.T) {
 		s.tables[name] = v
 	}
 	for _, c := range []struct {
-		name  string
-		spoil func(s *fakeAWS)
-		check string
-		level Level
-		says  string
+		name    string
+		change  func(s *fakeAWS)
+		check   string
+		level   Level
+		message string
 	}{
-		{"another stack", func(s *fakeAWS) { s.stack.Name = "T" }, "stack", Failure, "no stack S"},
-		{"an update under way", func(s *fakeAWS) { s.stack.Status = "UPDATE_IN_PROGRESS" }, "stack", Warning, "UPDATE_IN_PROGRESS"},
-		{"an update taken back", func(s *fakeAWS) { s.stack.Status, s.stack.Reason = "UPDATE_ROLLBACK_COMPLETE", "quota" }, "stack", Warning, "taken back: quota"},
-		{"an update that hangs", func(s *fakeAWS) { s.stack.Status = "UPDATE_ROLLBACK_FAILED" }, "stack", Failure, "UPDATE_ROLLBACK_FAILED"},
-		{"a creation taken back", func(s *fakeAWS) { s.stack.Status = "ROLLBACK_COMPLETE" }, "stack", Failure, "ROLLBACK_COMPLETE"},
-		{"another product", func(s *fakeAWS) {
+		{"no such stack", func(s *fakeAWS) { s.stack.Name = "T" }, "stack", Failure, "no stack S"},
+		{"an update in progress of the stack", func(s *fakeAWS) { s.stack.Status = "UPDATE_IN_PROGRESS" }, "stack", Warning, "UPDATE_IN_PROGRESS"},
+		{"an update that was rolled back", func(s *fakeAWS) { s.stack.Status, s.stack.Reason = "UPDATE_ROLLBACK_COMPLETE", "quota" }, "stack", Warning, "rolled back: quota"},
+		{"an update whose rollback failed", func(s *fakeAWS) { s.stack.Status = "UPDATE_ROLLBACK_FAILED" }, "stack", Failure, "UPDATE_ROLLBACK_FAILED"},
+		{"a creation that was rolled back", func(s *fakeAWS) { s.stack.Status = "ROLLBACK_COMPLETE" }, "stack", Failure, "ROLLBACK_COMPLETE"},
+		{"a stack without an engine", func(s *fakeAWS) {
 			for _, name := range topology.Functions {
 				s.editFunction(name, func(f *aws.Function) { f.Environment = nil })
 			}
 		}, "functions", Failure, "no function of S"},
-		{"a function that is gone", func(s *fakeAWS) { delete(s.functions, "theirs") }, "functions", Failure, "theirs of the stack is not there"},
+		{"a missing function", func(s *fakeAWS) { delete(s.functions, "other") }, "functions", Failure, "the function other of the stack does not exist"},
 		{"a function that failed", func(s *fakeAWS) {
 			s.editFunction("api", func(f *aws.Function) { f.State, f.StatusReason = "Failed", "its role is gone" })
 		}, "functions", Failure, "its role is gone"},
 		{"an update that failed", func(s *fakeAWS) { s.editFunction("api", func(f *aws.Function) { f.LastUpdateStatus = "Failed" }) }, "functions", Failure, "api"},
 		{"an update in progress", func(s *fakeAWS) { s.editFunction("api", func(f *aws.Function) { f.LastUpdateStatus = "InProgress" }) }, "functions", Warning, "api"},
-		{"the loop guard", func(s *fakeAWS) { s.loops["worker"] = false }, "functions", Failure, "would stop worker"},
-		{"a table that is gone", func(s *fakeAWS) { delete(s.tables, "t-locks") }, "tables", Failure, "t-locks (locks) is not there"},
-		{"a table without its key", func(s *fakeAWS) {
+		{"recursion denied", func(s *fakeAWS) { s.loops["worker"] = false }, "functions", Failure, "would stop worker"},
+		{"a missing table", func(s *fakeAWS) { delete(s.tables, "t-locks") }, "tables", Failure, "t-locks (locks) does not exist"},
+		{"a table without its encryption key", func(s *fakeAWS) {
 			table(s, "t-locks", func(t *aws.Table) { t.Status = "INACCESSIBLE_ENCRYPTION_CREDENTIALS" })
 		}, "tables", Failure, "INACCESSIBLE"},
-		{"an index that is missing", func(s *fakeAWS) { table(s, "t-jobs", func(t *aws.Table) { t.Indexes = nil }) }, "tables", Failure, "workers-due of t-jobs is missing"},
-		{"no recovery", func(s *fakeAWS) { table(s, "t-jobs", func(t *aws.Table) { t.PointInTimeRecovery = false }) }, "tables", Failure, "not to be restored to a moment: t-jobs"},
+		{"a missing index", func(s *fakeAWS) { table(s, "t-jobs", func(t *aws.Table) { t.Indexes = nil }) }, "tables", Failure, "workers-due of t-jobs is missing"},
+		{"no point-in-time recovery", func(s *fakeAWS) { table(s, "t-jobs", func(t *aws.Table) { t.PointInTimeRecovery = false }) }, "tables", Failure, "recovery is off: t-jobs"},
 		{"no expiry", func(s *fakeAWS) { table(s, "t-jobs", func(t *aws.Table) { t.TTLAttribute = "" }) }, "tables", Failure, "in t-jobs"},
-		{"a table nobody knows", func(s *fakeAWS) {
+		{"a table that no function knows", func(s *fakeAWS) {
 			for _, name := range topology.Functions {
 				s.editFunction(name, func(f *aws.Function) { delete(f.Environment, topology.TableEnv[topology.TableRegistry]) })
 			}
-		}, "tables", Failure, "no function knows the table registry"},
-		{"a queue that is gone", func(s *fakeAWS) { delete(s.queues, "https://q/1/schedules-dlq") }, "queues", Failure, "schedules-dlq is not there"},
-		{"a short visibility", func(s *fakeAWS) { q(s, "https://q/1/jobs-default", func(q *aws.Queue) { q.VisibilityTimeout = 5399 }) }, "queues", Failure, "want 5400 s"},
-		{"no dead letters", func(s *fakeAWS) { q(s, "https://q/1/jobs-polled", func(q *aws.Queue) { q.DeadLetterARN = "" }) }, "queues", Failure, "no queue for its dead letters"},
-		{"dead letters elsewhere", func(s *fakeAWS) {
-			q(s, "https://q/1/jobs-polled", func(q *aws.Queue) { q.DeadLetterARN = "arn:q:else" })
-		}, "queues", Warning, "no queue of the stack"},
-		{"dead letters for a day", func(s *fakeAWS) { q(s, "https://q/1/lifecycle-dlq", func(q *aws.Queue) { q.RetentionPeriod = 86400 }) }, "queues", Warning, "86400 s only"},
-		{"few receives", func(s *fakeAWS) { q(s, "https://q/1/lifecycle", func(q *aws.Queue) { q.MaxReceiveCount = 1 }) }, "queues", Failure, "after 1 receive"},
-		{"a mapping that is off", func(s *fakeAWS) {
+		}, "tables", Failure, "no function has the name of the table registry"},
+		{"a missing queue", func(s *fakeAWS) { delete(s.queues, "https://q/1/schedules-dlq") }, "queues", Failure, "schedules-dlq does not exist"},
+		{"a short visibility timeout", func(s *fakeAWS) {
+			queue(s, "https://q/1/jobs-default", func(q *aws.Queue) { q.VisibilityTimeout = 5399 })
+		}, "queues", Failure, "want 5400 s"},
+		{"no dead-letter queue", func(s *fakeAWS) { queue(s, "https://q/1/jobs-polled", func(q *aws.Queue) { q.DeadLetterARN = "" }) }, "queues", Failure, "no dead-letter queue"},
+		{"a dead-letter queue of another stack", func(s *fakeAWS) {
+			queue(s, "https://q/1/jobs-polled", func(q *aws.Queue) { q.DeadLetterARN = "arn:q:else" })
+		}, "queues", Warning, "not a queue of the stack"},
+		{"a short retention of dead letters", func(s *fakeAWS) {
+			queue(s, "https://q/1/lifecycle-dlq", func(q *aws.Queue) { q.RetentionPeriod = 86400 })
+		}, "queues", Warning, "only 86400 s"},
+		{"a low maxReceiveCount", func(s *fakeAWS) { queue(s, "https://q/1/lifecycle", func(q *aws.Queue) { q.MaxReceiveCount = 1 }) }, "queues", Failure, "after 1 receive"},
+		{"a disabled mapping", func(s *fakeAWS) {
 			s.mappings["m2"] = aws.Mapping{State: "Disabled", QueueARN: "arn:q:jobs-default", FunctionARN: "arn:f:worker", ReportsBatchItemFailures: true}
-		}, "mappings", Failure, "nobody works on jobs-default"},
-		{"a mapping that is being made", func(s *fakeAWS) {
+		}, "mappings", Failure, "nothing consumes jobs-default"},
+		{"a mapping that is being created", func(s *fakeAWS) {
 			s.mappings["m2"] = aws.Mapping{State: "Creating", QueueARN: "arn:q:jobs-default", FunctionARN: "arn:f:worker", ReportsBatchItemFailures: true}
 		}, "mappings", Warning, "Creating"},
-		{"a mapping of whole batches", func(s *fakeAWS) {
+		{"a mapping without ReportBatchItemFailures", func(s *fakeAWS) {
 			s.mappings["m2"] = aws.Mapping{State: "Enabled", QueueARN: "arn:q:jobs-default", FunctionARN: "arn:f:worker"}
 		}, "mappings", Failure, "one by one"},
-		{"dead letters", func(s *fakeAWS) { q(s, "https://q/1/jobs-default-dlq", func(q *aws.Queue) { q.VisibleMessages = 2 }) }, "dead-letter queues", Failure, "2 messages on jobs-default-dlq"},
-		{"a dead letter of the schedule", func(s *fakeAWS) { q(s, "https://q/1/schedules-dlq", func(q *aws.Queue) { q.VisibleMessages = 1 }) }, "dead-letter queues", Failure, "1 message on schedules-dlq"},
-		{"a rule that is off", func(s *fakeAWS) { s.rules["sweep"] = aws.Rule{Targets: []string{"arn:f:sweeper"}} }, "schedule", Failure, "disabled"},
-		{"a rule that is gone", func(s *fakeAWS) { delete(s.rules, "sweep") }, "schedule", Failure, "is not there"},
-		{"a rule for something else", func(s *fakeAWS) { s.rules["sweep"] = aws.Rule{Enabled: true, Targets: []string{"arn:f:theirs"}} }, "schedule", Failure, "no rule runs the sweeper"},
+		{"dead letters", func(s *fakeAWS) {
+			queue(s, "https://q/1/jobs-default-dlq", func(q *aws.Queue) { q.VisibleMessages = 2 })
+		}, "dead-letter queues", Failure, "2 messages on jobs-default-dlq"},
+		{"a dead letter of the schedule", func(s *fakeAWS) { queue(s, "https://q/1/schedules-dlq", func(q *aws.Queue) { q.VisibleMessages = 1 }) }, "dead-letter queues", Failure, "1 message on schedules-dlq"},
+		{"a disabled rule", func(s *fakeAWS) { s.rules["sweep"] = aws.Rule{Targets: []string{"arn:f:sweeper"}} }, "schedule", Failure, "disabled"},
+		{"a missing rule", func(s *fakeAWS) { delete(s.rules, "sweep") }, "schedule", Failure, "does not exist"},
+		{"a rule for something else", func(s *fakeAWS) { s.rules["sweep"] = aws.Rule{Enabled: true, Targets: []string{"arn:f:other"}} }, "schedule", Failure, "no rule starts the sweeper"},
 		{"no sweep", func(s *fakeAWS) { s.invocations = 0 }, "schedule", Failure, "no sweep in the last 10 minutes"},
 		{"no sweep yet", func(s *fakeAWS) { s.invocations, s.stack.ChangedAt = 0, testTime.Add(-time.Minute) }, "schedule", Warning, "yet"},
-		{"an alarm", func(s *fakeAWS) {
-			s.alarms["a1"] = aws.Alarm{Name: "a1", State: "ALARM", Description: "It burns. Runbook: https://books#fire", HasActions: true}
-		}, "alarms", Failure, "It burns. (a1"},
-		{"an alarm that is gone", func(s *fakeAWS) { delete(s.alarms, "a1") }, "alarms", Failure, "a1 of the stack is not there"},
-		{"a function that is stopped", func(s *fakeAWS) { s.reserved["api"] = 0 }, "functions", Failure, "nothing runs of api"},
-		{"a function that polls with a reservation", func(s *fakeAWS) { s.reserved["worker"] = 5 }, "functions", Failure, "dead letters, of worker"},
-		{"reservations not to be asked", func(s *fakeAWS) { s.deniedCall = "reserved" }, "functions", Warning, "not yours"},
-		{"a worker of another stack that is stopped", func(s *fakeAWS) { addExternalWorker(s, nil); s.reserved["gpu"] = 0 }, "functions", Failure, "nothing runs of gpu"},
-		{"a worker of another stack with a reservation", func(s *fakeAWS) { addExternalWorker(s, nil); s.reserved["gpu"] = 9 }, "functions", Failure, "dead letters, of gpu"},
-		{"a worker of another stack that may not loop", func(s *fakeAWS) { addExternalWorker(s, nil); s.loops["gpu"] = false }, "functions", Failure, "would stop gpu"},
-		{"a worker of another stack that takes long", func(s *fakeAWS) {
+		{"a raised alarm", func(s *fakeAWS) {
+			s.alarms["a1"] = aws.Alarm{Name: "a1", State: "ALARM", Description: "Too many failures. Runbook: https://books#failures", HasActions: true}
+		}, "alarms", Failure, "Too many failures. (a1"},
+		{"a missing alarm", func(s *fakeAWS) { delete(s.alarms, "a1") }, "alarms", Failure, "a1 of the stack does not exist"},
+		{"a function with reserved concurrency 0", func(s *fakeAWS) { s.reserved["api"] = 0 }, "functions", Failure, "concurrency 0 stops api"},
+		{"a consumer with reserved concurrency", func(s *fakeAWS) { s.reserved["worker"] = 5 }, "functions", Failure, "dead letters: worker"},
+		{"a worker of another stack with reserved concurrency 0", func(s *fakeAWS) { addExternalWorker(s, nil); s.reserved["gpu"] = 0 }, "functions", Failure, "concurrency 0 stops gpu"},
+		{"a worker of another stack with reserved concurrency", func(s *fakeAWS) { addExternalWorker(s, nil); s.reserved["gpu"] = 9 }, "functions", Failure, "dead letters: gpu"},
+		{"a worker of another stack with recursion denied", func(s *fakeAWS) { addExternalWorker(s, nil); s.loops["gpu"] = false }, "functions", Failure, "would stop gpu"},
+		{"a worker of another stack with a long timeout", func(s *fakeAWS) {
 			addExternalWorker(s, nil)
 			s.editFunction("gpu", func(f *aws.Function) { f.Timeout = 901 })
 		}, "queues", Failure, "want 5406 s"},
-		{"a worker of another stack that is off", func(s *fakeAWS) { addExternalWorker(s, func(m *aws.Mapping) { m.State = "Disabled" }) }, "mappings", Failure, "nobody works on jobs-polled"},
-		{"a worker of another stack that is gone", func(s *fakeAWS) { addExternalWorker(s, nil); delete(s.functions, "gpu") }, "mappings", Failure, "jobs-polled is handed to gpu, which is not there"},
-		{"one of two mappings is off", func(s *fakeAWS) {
+		{"a worker of another stack with a disabled mapping", func(s *fakeAWS) { addExternalWorker(s, func(m *aws.Mapping) { m.State = "Disabled" }) }, "mappings", Failure, "nothing consumes jobs-polled"},
+		{"a missing worker of another stack", func(s *fakeAWS) { addExternalWorker(s, nil); delete(s.functions, "gpu") }, "mappings", Failure, "jobs-polled is mapped to gpu, which does not exist"},
+		{"one of two mappings is disabled", func(s *fakeAWS) {
 			addExternalWorker(s, func(m *aws.Mapping) { m.QueueARN, m.State = "arn:q:jobs-default", "Disabled" })
-		}, "mappings", Warning, "another one is not"},
-		{"no mapping for looks", func(s *fakeAWS) {
+		}, "mappings", Warning, "another mapping is enabled"},
+		{"no mapping of the lifecycle queue", func(s *fakeAWS) {
 			s.mappings["m1"] = aws.Mapping{State: "Enabled", QueueARN: "arn:q:else", FunctionARN: "arn:f:lifecycle", ReportsBatchItemFailures: true}
-		}, "mappings", Failure, "nobody works on lifecycle: it has no mapping"},
-		{"a mapping that is gone", func(s *fakeAWS) { delete(s.mappings, "m2") }, "mappings", Failure, "m2 of the stack is not there"},
-		{"a table of a kept stack", func(s *fakeAWS) { s.stack.TerminationProtected = true }, "tables", Warning, "may delete t-executions"},
-		{"a table that was restored", func(s *fakeAWS) {
+		}, "mappings", Failure, "nothing consumes lifecycle: it has no mapping"},
+		{"a missing mapping", func(s *fakeAWS) { delete(s.mappings, "m2") }, "mappings", Failure, "m2 of the stack does not exist"},
+		{"an unprotected table of a protected stack", func(s *fakeAWS) { s.stack.TerminationProtected = true }, "tables", Warning, "but not t-executions"},
+		{"a restored table without protection", func(s *fakeAWS) {
 			for _, role := range topology.Tables {
 				table(s, "t-"+role, func(t *aws.Table) { t.DeletionProtected = role != topology.TableLocks })
 			}
-		}, "tables", Warning, "may delete t-locks"},
-		{"somebody is not told", func(s *fakeAWS) {
+		}, "tables", Warning, "but not t-locks"},
+		{"one alarm without actions", func(s *fakeAWS) {
 			s.alarms["a2"] = aws.Alarm{Name: "a2", State: "OK"}
 			s.stack.Resources = append(s.stack.Resources, aws.Resource{Type: aws.TypeAlarm, LogicalID: "A2", PhysicalID: "a2"})
-		}, "alarms", Warning, "nobody is told of 1 of 2 alarms: a2"},
-		{"nobody is told", func(s *fakeAWS) { s.alarms["a1"] = aws.Alarm{Name: "a1", State: "OK"} }, "alarms", Warning, "nobody is told"},
-		{"a stack not to be asked", func(s *fakeAWS) { s.deniedCall = "stack" }, "stack", Failure, "not yours"},
-		{"functions not to be asked", func(s *fakeAWS) { s.deniedCall = "function" }, "functions", Warning, "not yours"},
-		{"loops not to be asked", func(s *fakeAWS) { s.deniedCall = "loops" }, "functions", Warning, "not yours"},
-		{"tables not to be asked", func(s *fakeAWS) { s.deniedCall = "table" }, "tables", Warning, "not yours"},
-		{"queues not to be asked", func(s *fakeAWS) { s.deniedCall = "queue" }, "queues", Warning, "not yours"},
-		{"whose mappings not to be asked", func(s *fakeAWS) { s.deniedCall = "mappings" }, "mappings", Warning, "not yours"},
-		{"mappings not to be asked", func(s *fakeAWS) { s.deniedCall = "mapping" }, "mappings", Warning, "not yours"},
-		{"rules not to be asked", func(s *fakeAWS) { s.deniedCall = "rule" }, "schedule", Warning, "not yours"},
-		{"alarms not to be asked", func(s *fakeAWS) { s.deniedCall = "alarms" }, "alarms", Warning, "not yours"},
-		{"nobody answers about function", func(s *fakeAWS) { s.failingCall = "function" }, "functions", Failure, "not checked"},
-		{"nobody answers about loops", func(s *fakeAWS) { s.failingCall = "loops" }, "functions", Failure, "not checked"},
-		{"nobody answers about reserved", func(s *fakeAWS) { s.failingCall = "reserved" }, "functions", Failure, "not checked"},
-		{"nobody answers about table", func(s *fakeAWS) { s.failingCall = "table" }, "tables", Failure, "not checked"},
-		{"nobody answers about queue", func(s *fakeAWS) { s.failingCall = "queue" }, "queues", Failure, "not checked"},
-		{"nobody answers about mapping", func(s *fakeAWS) { s.failingCall = "mapping" }, "mappings", Failure, "not checked"},
-		{"nobody answers about mappings", func(s *fakeAWS) { s.failingCall = "mappings" }, "mappings", Failure, "not checked"},
-		{"nobody answers about rule", func(s *fakeAWS) { s.failingCall = "rule" }, "schedule", Failure, "not checked"},
-		{"nobody answers about alarms", func(s *fakeAWS) { s.failingCall = "alarms" }, "alarms", Failure, "not checked"},
+		}, "alarms", Warning, "1 of 2 alarms notify nobody: a2"},
+		{"all alarms without actions", func(s *fakeAWS) { s.alarms["a1"] = aws.Alarm{Name: "a1", State: "OK"} }, "alarms", Warning, "notify nobody"},
+		{"a stack that may not be read", func(s *fakeAWS) { s.deniedCall = "stack" }, "stack", Failure, "not allowed"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			s := healthyAWS()
-			c.spoil(s)
-			found := false
-			for _, f := range checkFake(s).Findings {
-				switch {
-				case f.Level == OK:
-				case f.Check == c.check && f.Level == c.level && strings.Contains(f.Message, c.says) && f.Action != "":
-					found = true
-				case f.Check != c.check:
-					t.Errorf("it says too: %+v", f)
-				}
-			}
-			if !found {
-				t.Errorf("not found: %s %s %q\n%+v", c.level, c.check, c.says, checkFake(s).Findings)
-			}
-		})
+		t.Run(c.name, func(t *testing.T) { checkDefect(t, c.change, c.check, c.level, c.message) })
+	}
+	for call, check := range map[string]string{
+		"function": "functions", "loops": "functions", "reserved": "functions", "table": "tables", "queue": "queues",
+		"mapping": "mappings", "mappings": "mappings", "rule": "schedule", "alarms": "alarms",
+	} {
+		for _, c := range []struct {
+			name    string
+			change  func(s *fakeAWS)
+			level   Level
+			message string
+		}{
+			{"denied", func(s *fakeAWS) { s.deniedCall = call }, Warning, "not allowed"},
+			{"failing", func(s *fakeAWS) { s.failingCall = call }, Failure, "not checked"},
+		} {
+			t.Run(c.name+" call "+call, func(t *testing.T) { checkDefect(t, c.change, check, c.level, c.message) })
+		}
 	}
 	if aws.IsAccessDenied(errors.New("x")) || !aws.IsNotFound(errNotFound) {
-		t.Error("errors are told apart wrongly")
+		t.Error("wrong classification of errors")
 	}
 }
 
-// addExternalWorker has the polled pool served by a function of another stack.
+// checkDefect checks a healthy stack after change: it must give the finding, and no
+// warning or failure of another check.
+func checkDefect(t *testing.T, change func(*fakeAWS), check string, level Level, message string) {
+	t.Helper()
+	s := healthyAWS()
+	change(s)
+	report := checkFake(s)
+	found := false
+	for _, f := range report.Findings {
+		switch {
+		case f.Level == OK:
+		case f.Check == check && f.Level == level && strings.Contains(f.Message, message) && f.Action != "":
+			found = true
+		case f.Check != check:
+			t.Errorf("unexpected finding %+v", f)
+		}
+	}
+	if !found {
+		t.Errorf("no finding %s %s %q\n%+v", level, check, message, report.Findings)
+	}
+}
+
+// addExternalWorker maps the polled pool to a function of another stack.
 func addExternalWorker(s *fakeAWS, change func(*aws.Mapping)) {
 	s.functions["gpu"] = aws.Function{Name: "gpu", ARN: "arn:f:gpu", State: "Active", LastUpdateStatus: "Successful", Timeout: 900}
 	s.loops["gpu"] = true
@@ -366,14 +376,14 @@ func addExternalWorker(s *fakeAWS, change func(*aws.Mapping)) {
 	s.mappings["m3"] = m
 }
 
-// A pool is served by whoever is mapped to it, and is left to workers that poll
-// only where nobody is.
+// The doctor counts a mapping of any stack. It leaves a queue to polling workers only
+// if no function is mapped to it.
 func TestStackCheck_CountsExternalConsumers(t *testing.T) {
-	for want, spoil := range map[string]func(*fakeAWS){
+	for want, change := range map[string]func(*fakeAWS){
 		"2 mappings enabled, 1 queue without": func(*fakeAWS) {}, "3 mappings enabled, 0 queues without": func(s *fakeAWS) { addExternalWorker(s, nil) },
 	} {
 		s := healthyAWS()
-		spoil(s)
+		change(s)
 		r := checkFake(s)
 		if !slices.ContainsFunc(r.Findings, func(f Finding) bool {
 			return f.Check == "mappings" && f.Level == OK && strings.HasPrefix(f.Message, want)
@@ -383,9 +393,9 @@ func TestStackCheck_CountsExternalConsumers(t *testing.T) {
 	}
 }
 
-// What could not be looked at is named, and nothing good is said of it.
+// The report names what it could not check, and no such check passes.
 func TestStackCheck_ReportsUncheckedParts(t *testing.T) {
-	for question, want := range map[string][]string{
+	for call, want := range map[string][]string{
 		"function": {"alarms", "dead-letter queues", "functions", "mappings", "queues", "schedule", "tables"},
 		"queue":    {"dead-letter queues", "functions", "mappings", "queues"},
 		"mappings": {"functions", "mappings", "queues"},
@@ -393,14 +403,14 @@ func TestStackCheck_ReportsUncheckedParts(t *testing.T) {
 		"":         nil,
 	} {
 		s := healthyAWS()
-		s.deniedCall = question
+		s.deniedCall = call
 		r := checkFake(s)
 		if got := slices.Sorted(slices.Values(r.Unchecked)); !slices.Equal(got, want) {
-			t.Errorf("without %q unchecked is %v, want %v", question, got, want)
+			t.Errorf("without %q unchecked is %v, want %v", call, got, want)
 		}
 		for _, f := range r.Findings {
 			if f.Level == OK && slices.Contains(want, f.Check) {
-				t.Errorf("without %q: %+v", question, f)
+				t.Errorf("without %q: %+v", call, f)
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package render
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -9,8 +10,8 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// DescribeExecution says how a run stands: what it does, what it waits for, since when
-// and until when, or how it ended and why.
+// DescribeExecution describes an execution in a sentence or two: what it does or
+// waits for, since when and until when, or how it ended and why.
 func DescribeExecution(x views.ExecutionView) string {
 	if x.Waiting == nil {
 		return describeState(x)
@@ -18,13 +19,12 @@ func DescribeExecution(x views.ExecutionView) string {
 	s := "It " + DescribeWaiting(x.Waiting) + "."
 	if x.Waiting.Kind == views.WaitAcknowledge {
 		s = strings.Replace(s, "lockstep acknowledge", "lockstep acknowledge "+x.ID, 1)
-		return describeState(x) + " " + s // how it ended is what the operator needs to know first
+		return describeState(x) + " " + s // the operator needs the outcome first
 	}
 	return s
 }
 
-// describeState is the sentence of a run that waits for nothing, or whose end matters
-// more than what it waits for.
+// describeState describes an execution without what it waits for.
 func describeState(x views.ExecutionView) string {
 	switch x.Status {
 	case sm.StatusCompleted:
@@ -39,37 +39,37 @@ func describeState(x views.ExecutionView) string {
 		}
 		return "It was cancelled" + failureText(x) + "."
 	case sm.StatusFailed:
-		how := "It failed safely: nothing irreversible is left"
+		outcome := "It failed safely: nothing irreversible is left"
 		if x.RolledBack {
-			how = "It failed safely: everything it had changed was rolled back"
+			outcome = "It failed safely: everything it had changed was rolled back"
 		}
 		if strings.HasPrefix(string(x.State), "FAILED_UNSAFE") {
-			how = "It failed UNSAFELY: look at what it touched"
+			outcome = "It failed UNSAFELY: check the entities it touched"
 		}
-		return how + failureText(x) + "."
+		return outcome + failureText(x) + "."
 	}
 	switch x.State {
 	case sm.ExecutionCancelling:
-		return "It is being cancelled" + failureText(x) + ": nothing more of it begins, and what has begun is waited for."
+		return "It is being cancelled" + failureText(x) + ": no new work starts, and it waits for work in progress."
 	case sm.ExecutionError:
-		return "It has failed" + failureText(x) + ": nothing more of it begins, and what has begun is waited for."
+		return "It has failed" + failureText(x) + ": no new work starts, and it waits for work in progress."
 	case sm.ExecutionRollback:
 		at := ""
 		if x.CurrentStep != nil {
-			at = fmt.Sprintf(", at present step %q", *x.CurrentStep)
+			at = fmt.Sprintf(", currently step %q", *x.CurrentStep)
 		}
 		return "It is being rolled back" + at + failureText(x) + "."
 	case sm.ExecutionLocking:
-		return "It asks for the locks of its entities."
+		return "It is acquiring the locks of its entities."
 	}
 	if x.CurrentStep != nil {
-		return fmt.Sprintf("It is in step %q: %d of %d jobs so far are completed.", *x.CurrentStep, x.Progress.Jobs.Completed, x.Progress.Jobs.Total)
+		return fmt.Sprintf("It is in step %q: %d of %d jobs so far have completed.", *x.CurrentStep, x.Progress.Jobs.Completed, x.Progress.Jobs.Total)
 	}
 	return fmt.Sprintf("It is in state %s.", x.State)
 }
 
-// DescribeWaiting says what a run waits for, as what is said of it: "waits since 10:03:11
-// for the lock of device/sw-007, held by ...; gives up at 11:03:11".
+// DescribeWaiting returns a predicate that says what an execution waits for, such as
+// "has waited since 10:03:11 for the lock of device/sw-007, held by ...; gives up at 11:03:11".
 func DescribeWaiting(w *views.Waiting) string {
 	switch w.Kind {
 	case views.WaitAcknowledge:
@@ -78,7 +78,7 @@ func DescribeWaiting(w *views.Waiting) string {
 		}
 		return "keeps its locks until somebody runs \"lockstep acknowledge\""
 	case views.WaitTimer:
-		s := "waits since " + formatTime(w.Since)
+		s := "has waited since " + formatTime(w.Since)
 		if w.Until != nil {
 			s += " until " + formatTime(*w.Until)
 		}
@@ -87,7 +87,7 @@ func DescribeWaiting(w *views.Waiting) string {
 		}
 		return s
 	}
-	s := "waits since " + formatTime(w.Since) + " for " + waitTarget(w)
+	s := "has waited since " + formatTime(w.Since) + " for " + waitTarget(w)
 	if w.Until != nil {
 		s += "; gives up at " + formatTime(*w.Until)
 	}
@@ -104,33 +104,33 @@ func waitTarget(w *views.Waiting) string {
 		if len(w.Blockers) == 0 {
 			return "a lock"
 		}
-		f := w.Blockers[0]
-		s := "the lock of " + OrDash(f.Entity)
+		blocker := w.Blockers[0]
+		s := "the lock of " + OrDash(blocker.Entity)
 		switch {
-		case f.HeldBy != nil:
-			s += ", held by " + *f.HeldBy
-		case f.ReservedBy != nil:
-			s += ", reserved by " + *f.ReservedBy
+		case blocker.HeldBy != nil:
+			s += ", held by " + *blocker.HeldBy
+		case blocker.ReservedBy != nil:
+			s += ", reserved by " + *blocker.ReservedBy
 		}
 		return s
 	case views.WaitCondition:
 		return "its condition to become true: " + OrDash(w.Condition)
 	case views.WaitChild:
-		return "the run " + OrDash(w.Child) + of
+		return "execution " + OrDash(w.Child) + of
 	case views.WaitWorker:
 		if w.Pool == nil {
 			return "a worker to claim the jobs" + of
 		}
 		return "a worker of pool " + *w.Pool + " to claim the jobs" + of
 	case views.WaitEngine:
-		return "the engine, whose looks at it fail (" + OrDash(w.Reason) + ")"
+		return "the engine, which fails to advance it (" + OrDash(w.Reason) + ")"
 	case views.WaitRetry:
 		return "the next attempt of failed jobs" + of
 	}
 	return string(w.Kind) + of
 }
 
-// formatTime is a time for a sentence: without its day if that is today.
+// formatTime formats a time for a sentence, without the date if it is today.
 func formatTime(t time.Time) string {
 	t = t.Local()
 	if t.Format(time.DateOnly) == time.Now().Format(time.DateOnly) {
@@ -165,4 +165,55 @@ func elapsedText(x views.ExecutionView) string {
 		return ""
 	}
 	return " after " + x.EndedAt.Sub(x.CreatedAt).Round(10*time.Millisecond).String()
+}
+
+// operatorVerbs are the verbs with which an operator changes an execution, and the
+// event that each requests.
+var operatorVerbs = []struct {
+	verb  string
+	event sm.Event
+}{
+	{"cancel", sm.EventCancelRequested},
+	{"retry", sm.EventExecutionRetried},
+	{"resume", sm.EventExecutionResumed},
+	{"unlock", sm.EventLockReleased},
+	{"acknowledge", sm.EventExecutionAcknowledged},
+}
+
+func verbAllowed(verb string, state sm.ExecutionState) bool {
+	for _, o := range operatorVerbs {
+		if o.verb != verb {
+			continue
+		}
+		if verb == "resume" { // other events end a wait too; an operator may end only these
+			return state == sm.ExecutionBlockedWaiting || state == sm.ExecutionWaiting
+		}
+		for _, to := range sm.ExecutionStates() {
+			if _, err := sm.TransitionExecution(state, o.event, to); err == nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// IllegalStateHint says in which states an execution accepts the verb, and which
+// verbs it accepts in its present state.
+func IllegalStateHint(verb string, state sm.ExecutionState, id string) string {
+	var allowed, alternatives []string
+	for _, s := range sm.ExecutionStates() {
+		if verbAllowed(verb, s) {
+			allowed = append(allowed, string(s))
+		}
+	}
+	for _, o := range operatorVerbs {
+		if o.verb != verb && verbAllowed(o.verb, state) {
+			alternatives = append(alternatives, "\"lockstep "+o.verb+" "+id+"\"")
+		}
+	}
+	s := verb + " is for executions in " + strings.Join(slices.Compact(allowed), ", ")
+	if len(alternatives) == 0 {
+		return s + "; an execution in " + string(state) + " accepts no operator verb"
+	}
+	return s + "; this one, in " + string(state) + ", accepts " + strings.Join(alternatives, " or ")
 }

@@ -1,11 +1,20 @@
+// Package transfer copies what operators have created from one stage to another:
+// blocks, definitions and entities. Executions, locks and workers stay in their stage.
+//
+// format.go defines the file, which is the same byte for byte for the same content,
+// and what it leaves out as secret. export.go writes a file. reader.go checks a
+// whole file before anything is sent, plan.go compares it with the stage, and
+// import.go sends what is missing.
 package transfer
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -14,24 +23,25 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
+	"github.com/lockstep-run/lockstep/shared/client"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// NewExport is the verb that writes what a stage has to a file.
-func NewExport(s render.Env, now func() time.Time) *cobra.Command {
+// NewExport returns the verb export.
+func NewExport(env render.Env, now func() time.Time) *cobra.Command {
 	var only, types []string
 	cmd := &cobra.Command{
 		Use:   "export FILE",
-		Short: "Write blocks, definitions and inventory to a file (- writes standard output)",
-		Long: "Write the tenant's blocks, definitions and inventory to a file of JSON lines, from which \"lockstep import\" makes\n" +
-			"another stage the same. Two exports of the same are the same byte for byte. Runs, locks, workers and the values of\n" +
-			"headers, and of parameters in blocks' addresses, that look secret are left out.",
+		Short: "Write blocks, definitions and entities to a file (- writes standard output)",
+		Long: "Write the tenant's blocks, definitions and entities to a file of JSON lines, which \"lockstep import\" copies to\n" +
+			"another stage. Two exports of the same content are equal byte for byte. The file leaves out executions, locks,\n" +
+			"workers, and the values of headers and URL parameters of blocks that look secret.",
 		Example: "  lockstep export staging.jsonl\n  lockstep export --only definitions - | jq .definition.name",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := validateKinds(only); err != nil {
 				return err
 			}
-			api, err := s.NewClient()
+			api, err := env.NewClient()
 			if err != nil {
 				return err
 			}
@@ -43,99 +53,94 @@ func NewExport(s render.Env, now func() time.Time) *cobra.Command {
 				done, err = writeFile(args[0], func(out io.Writer) (exportResult, error) { return source.export(cmd.Context(), out, only, types) })
 			}
 			if err != nil {
-				return markServiceError(s, err)
+				return err
 			}
 			if done.withheld > 0 {
-				fmt.Fprintf(cmd.ErrOrStderr(), "note: %d blocks have headers, or parameters in their addresses, that look secret: their values are not in the file, and their lines say so\n", done.withheld)
+				fmt.Fprintf(cmd.ErrOrStderr(), "note: %d blocks have headers or URL parameters that look secret: the file names them but leaves out their values\n", done.withheld)
 			}
 			switch {
 			case args[0] == "-":
 				return nil
-			case s.JSON():
-				return s.PrintJSON(cmd, done.totals)
+			case env.JSON():
+				return render.PrintJSON(cmd, done.totals)
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "exported %s\n", done.totals)
 			return nil
 		},
 	}
 	cmd.Flags().StringSliceVar(&only, "only", nil, "only these: "+strings.Join(kinds, ", "))
-	cmd.Flags().StringSliceVar(&types, "type", nil, "of the entities only those of these types")
+	cmd.Flags().StringSliceVar(&types, "type", nil, "only entities of these types")
 	return cmd
 }
 
 func validateKinds(only []string) error {
 	for _, kind := range only {
 		if !slices.Contains(kinds, kind) {
-			return fmt.Errorf("--only is of %s, not %q", strings.Join(kinds, ", "), kind)
+			return fmt.Errorf("--only takes %s, not %q", strings.Join(kinds, ", "), kind)
 		}
 	}
 	return nil
 }
 
-// exportResult is what has come of an export.
+// exportResult counts what an export wrote.
 type exportResult struct {
 	totals
-	withheld int // blocks with something left out
+	withheld int // blocks with secrets left out
 }
 
-// serviceError is an error of the service, as the shell has to know.
-type serviceError struct{ error }
-
-func (r serviceError) Unwrap() error { return r.error }
-
 func (s *deployment) export(ctx context.Context, out io.Writer, only, types []string) (exportResult, error) {
-	with := func(kind string) bool { return len(only) == 0 || slices.Contains(only, kind) }
-	var done exportResult
+	included := func(kind string) bool { return len(only) == 0 || slices.Contains(only, kind) }
+	var result exportResult
 	w := &writer{out: out}
 	if err := w.writeHeader(); err != nil {
-		return done, err
+		return result, err
 	}
-	if with(kindBlocks) {
+	if included(kindBlocks) {
 		blocks, err := s.blocks(ctx)
 		if err != nil {
-			return done, serviceError{err}
+			return result, render.AsServiceError(err)
 		}
 		for _, b := range blocks {
 			if len(secretFields(b)) > 0 {
-				done.withheld++
+				result.withheld++
 			}
 			if err := w.writeBlock(b); err != nil {
-				return done, err
+				return result, err
 			}
 		}
 	}
-	if with(kindDefinitions) {
+	if included(kindDefinitions) {
 		definitions, err := s.fullDefinitions(ctx)
 		if err != nil {
-			return done, serviceError{err}
+			return result, render.AsServiceError(err)
 		}
 		for _, d := range definitions {
 			if d.Definition == nil {
-				return done, serviceError{workflow.Errorf(workflow.CodeInternal, "the service answered %s without its source", definitionRef(d))}
+				return result, render.AsServiceError(workflow.Errorf(workflow.CodeInternal, "the service answered %s without its source", definitionRef(d)))
 			}
 			if err := w.writeDefinition(*d.Definition, d.Archived); err != nil {
-				return done, err
+				return result, err
 			}
 		}
 	}
-	if with(kindEntities) {
+	if included(kindEntities) {
 		if err := s.exportEntities(ctx, w, types); err != nil {
-			return done, err
+			return result, err
 		}
 	}
-	done.totals = w.counts
-	return done, w.writeEnd()
+	result.totals = w.counts
+	return result, w.writeEnd()
 }
 
 func (s *deployment) exportEntities(ctx context.Context, w *writer, only []string) error {
 	types, err := s.entityTypes(ctx, only)
 	if err != nil {
-		return serviceError{err}
+		return render.AsServiceError(err)
 	}
 	for _, name := range types {
 		for e, err := range s.Entities(ctx, workflow.Selector{Type: name}) {
 			if err != nil {
-				return serviceError{err}
+				return render.AsServiceError(err)
 			}
 			if err := w.writeEntity(e); err != nil {
 				return err
@@ -146,15 +151,15 @@ func (s *deployment) exportEntities(ctx context.Context, w *writer, only []strin
 	return nil
 }
 
-// writeFile writes a file that is there whole or not at all.
+// writeFile writes a complete file or none: it writes to another name and renames.
 func writeFile(path string, write func(io.Writer) (exportResult, error)) (exportResult, error) {
 	temp := path + ".part"
 	file, err := os.OpenFile(temp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
-		return exportResult{}, fmt.Errorf("%s cannot be written: %w", path, err)
+		return exportResult{}, fmt.Errorf("cannot write %s: %w", path, err)
 	}
 	out := bufio.NewWriter(file)
-	done, err := write(out)
+	result, err := write(out)
 	if err == nil {
 		err = out.Flush()
 	}
@@ -167,5 +172,96 @@ func writeFile(path string, write func(io.Writer) (exportResult, error)) (export
 	if err != nil {
 		err = errors.Join(err, os.Remove(temp))
 	}
-	return done, err
+	return result, err
+}
+
+// deployment reads the blocks, definitions and entities of a stage.
+type deployment struct {
+	*client.Client
+	progress *progress
+}
+
+func (s *deployment) blocks(ctx context.Context) ([]workflow.Block, error) {
+	var all []workflow.Block
+	for b, err := range s.Blocks(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, normalizeBlock(b))
+		s.progress.report("blocks read", len(all))
+	}
+	slices.SortFunc(all, func(a, b workflow.Block) int { return compareRefs(a.Ref(), b.Ref()) })
+	return all, nil
+}
+
+// definitionHeaders returns the definitions without their sources, sorted.
+func (s *deployment) definitionHeaders(ctx context.Context) ([]client.Definition, error) {
+	var all []client.Definition
+	for d, err := range s.Definitions(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, d)
+	}
+	slices.SortFunc(all, func(a, b client.Definition) int { return compareRefs(definitionRef(a), definitionRef(b)) })
+	return all, nil
+}
+
+// fullDefinitions returns the definitions with their sources, sorted.
+func (s *deployment) fullDefinitions(ctx context.Context) ([]client.Definition, error) {
+	all, err := s.definitionHeaders(ctx)
+	for i := range all {
+		if err != nil {
+			return nil, err
+		}
+		all[i], err = s.Definition(ctx, definitionRef(all[i]))
+		s.progress.report("definitions read", i+1)
+	}
+	return all, err
+}
+
+func definitionRef(d client.Definition) workflow.Ref {
+	return workflow.Ref{Package: d.Package, Name: d.Name, Version: d.Version}
+}
+
+// compareRefs orders by package and name, and versions by their numbers.
+func compareRefs(a, b workflow.Ref) int {
+	v, _ := workflow.ParseSemver(a.Version) // stored versions are valid
+	w, _ := workflow.ParseSemver(b.Version)
+	return cmp.Or(cmp.Compare(a.Package, b.Package), cmp.Compare(a.Name, b.Name), v.Compare(w))
+}
+
+// entityTypes returns the types of the stored entities; only, unless empty, limits them.
+func (s *deployment) entityTypes(ctx context.Context, only []string) ([]string, error) {
+	var all []string
+	for name, err := range s.EntityTypes(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		if len(only) == 0 || slices.Contains(only, name) {
+			all = append(all, name)
+		}
+	}
+	return all, nil
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// progress prints the progress of long work, at most every render.NoteInterval.
+type progress struct {
+	out  io.Writer
+	now  func() time.Time
+	last time.Time
+}
+
+func newProgress(out io.Writer, now func() time.Time) *progress {
+	return &progress{out, now, now()}
+}
+
+// report prints how many there are so far, unless the last note is too recent.
+func (p *progress) report(what string, n int) {
+	if now := p.now(); now.Sub(p.last) >= render.NoteInterval {
+		p.last = now
+		fmt.Fprintf(p.out, "note: %d %s\n", n, what)
+	}
 }

@@ -5,15 +5,20 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
 
+	"github.com/lockstep-run/lockstep/shared/observe"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// formatVersion is the form of files that this command writes. It grows when an older
-// command would misread one.
+// formatVersion is the version of the file format. It grows when an older command
+// would misread a file.
 const formatVersion = 1
 
-// The kinds of what is moved, in the order in which they stand in a file.
+// The kinds of records, in the order of a file.
 const (
 	kindBlocks      = "blocks"
 	kindDefinitions = "definitions"
@@ -28,22 +33,21 @@ type header struct {
 	Format int    `json:"format"`
 }
 
-// record is any other line: one of its fields.
+// record is any other line. It has exactly one of Block, Definition, Entity and End.
 type record struct {
 	Block    json.RawMessage `json:"block,omitempty"`
-	Withheld []string        `json:"withheld,omitempty"` // what of the block looks secret, as secrets names it
+	Withheld []string        `json:"withheld,omitempty"` // left out of the block, as secretFields names it
 
 	Definition json.RawMessage `json:"definition,omitempty"`
 	Archived   bool            `json:"archived,omitempty"` // of the definition
 
 	Entity json.RawMessage `json:"entity,omitempty"`
 
-	// End is the last line: how many there are of each kind, so that a file that
-	// was cut short is not taken for a whole one.
+	// End is the last line. Its counts reveal a file that was cut short.
 	End *totals `json:"end,omitempty"`
 }
 
-// totals are how many there are of each kind.
+// totals counts the records of each kind.
 type totals struct {
 	Blocks      int `json:"blocks"`
 	Definitions int `json:"definitions"`
@@ -54,8 +58,8 @@ func (t totals) String() string {
 	return fmt.Sprintf("%d blocks, %d definitions, %d entities", t.Blocks, t.Definitions, t.Entities)
 }
 
-// entity is what of an entity is moved: its version and its token count what
-// happened where it comes from.
+// entity is the exported part of an entity. It leaves out version and token, which
+// count what happened in the old stage.
 type entity struct {
 	Type       string          `json:"type"`
 	ID         string          `json:"id"`
@@ -67,7 +71,7 @@ func toEntity(e workflow.Entity) entity {
 	return entity{e.Type, e.ID, e.Attributes, e.Groups}
 }
 
-// normalizeBlock is a block as it is written: what it does not say is left out.
+// normalizeBlock removes null schemas, so that an absent schema has one form.
 func normalizeBlock(b workflow.Block) workflow.Block {
 	for _, schema := range []*json.RawMessage{&b.ParameterSchema, &b.ResultSchema} {
 		if string(*schema) == "null" {
@@ -77,7 +81,7 @@ func normalizeBlock(b workflow.Block) workflow.Block {
 	return b
 }
 
-// writer writes lines.
+// writer writes the lines of a file.
 type writer struct {
 	out    io.Writer
 	counts totals
@@ -86,7 +90,7 @@ type writer struct {
 func (w *writer) writeLine(v any) error {
 	var text bytes.Buffer
 	e := json.NewEncoder(&text)
-	e.SetEscapeHTML(false) // a line is read by people too
+	e.SetEscapeHTML(false) // people read the file too
 	if err := e.Encode(v); err != nil {
 		return err
 	}
@@ -127,4 +131,91 @@ func marshal(v any) (json.RawMessage, error) {
 	e.SetEscapeHTML(false)
 	err := e.Encode(v)
 	return bytes.TrimSpace(text.Bytes()), err
+}
+
+// secretNameRE matches names of headers and parameters whose values grant access. An
+// exported file is passed around more freely than a stage's credentials should be.
+var secretNameRE = regexp.MustCompile(`(?i)auth|cookie|credential|key|password|secret|session|signature|token|^\??sig$`)
+
+// parameterPrefix marks a URL parameter among the names of withheld fields. No header
+// name contains it.
+const parameterPrefix = "?"
+
+// secretFields returns the names of a block's headers and URL parameters that look
+// secret by their name or by the form of their value.
+func secretFields(b workflow.Block) []string {
+	if b.HTTP == nil {
+		return nil
+	}
+	var names []string
+	for _, name := range sortedKeys(b.HTTP.Headers) {
+		if value := b.HTTP.Headers[name]; secretNameRE.MatchString(name) || observe.RedactText(value) != value {
+			names = append(names, name)
+		}
+	}
+	_, query, _ := strings.Cut(b.HTTP.URL, "?")
+	for piece := range strings.SplitSeq(query, "&") {
+		name, value := parseParameter(piece)
+		if !slices.Contains(names, name) && isSecretParameter(name, value) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// parseParameter splits one parameter of a query into its prefixed name and its value.
+func parseParameter(piece string) (name, value string) {
+	name, value, _ = strings.Cut(piece, "=")
+	return parameterPrefix + unescape(name), unescape(value)
+}
+
+// isSecretParameter reports whether a parameter looks secret. Some servers take a
+// semicolon for the start of another parameter, so the value is matched too.
+func isSecretParameter(name, value string) bool {
+	return secretNameRE.MatchString(name) || strings.Contains(value, ";") && secretNameRE.MatchString(value) || observe.RedactText(value) != value
+}
+
+func unescape(text string) string {
+	if plain, err := url.QueryUnescape(text); err == nil {
+		return plain
+	}
+	return text
+}
+
+// withholdFields returns a copy of a block without the named fields. The rest stays
+// the same byte for byte.
+func withholdFields(b workflow.Block, names []string) workflow.Block {
+	if b.HTTP == nil || len(names) == 0 {
+		return b
+	}
+	copied := *b.HTTP
+	copied.Headers = nil
+	for name, value := range b.HTTP.Headers {
+		if slices.Contains(names, name) {
+			continue
+		}
+		if copied.Headers == nil {
+			copied.Headers = map[string]string{}
+		}
+		copied.Headers[name] = value
+	}
+	if base, query, found := strings.Cut(b.HTTP.URL, "?"); found {
+		pieces := slices.DeleteFunc(strings.Split(query, "&"), func(piece string) bool {
+			name, _ := parseParameter(piece)
+			return slices.Contains(names, name)
+		})
+		if copied.URL = base; len(pieces) > 0 {
+			copied.URL += "?" + strings.Join(pieces, "&")
+		}
+	}
+	b.HTTP = &copied
+	return b
+}
+
+// withheldHint says how to fill in a field that the export left out.
+func withheldHint(name string) string {
+	if parameter, ok := strings.CutPrefix(name, parameterPrefix); ok {
+		return fmt.Sprintf("the URL parameter %s was not exported: add %s=VALUE to the query of http.url of the line", parameter, url.QueryEscape(parameter))
+	}
+	return fmt.Sprintf("the header %s was not exported: add it to http.headers of the line", name)
 }

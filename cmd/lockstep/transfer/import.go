@@ -15,89 +15,89 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// One request carries so many entities at most, and so many bytes: what an
-// invocation takes is bounded, and progress can be told.
+// Bounds of one import request. They bound the time of an invocation and allow
+// progress notes.
 const (
 	entitiesPerRequest = 1000
 	bytesPerRequest    = 1 << 20
 )
 
-// NewImport is the verb that gives a stage what a file has.
-func NewImport(s render.Env, now func() time.Time) *cobra.Command {
+// NewImport returns the verb import.
+func NewImport(env render.Env, now func() time.Time) *cobra.Command {
 	var only []string
 	var dryRun, replace bool
 	cmd := &cobra.Command{
 		Use:   "import FILE",
-		Short: "Give this stage what \"lockstep export\" has written (- reads standard input)",
-		Long: "Give this stage the blocks, definitions and entities of a file that \"lockstep export\" has written. The whole file\n" +
-			"is checked, and compared with what is there, before anything is changed: what is the same is left alone, and if anything\n" +
-			"is there with other content, nothing is changed and each difference is told. Blocks and definitions never change; entities\n" +
-			"that differ are replaced with --replace. An import that was interrupted is simply run again.",
+		Short: "Import a file of \"lockstep export\" into this stage (- reads standard input)",
+		Long: "Import the blocks, definitions and entities of a file of \"lockstep export\" into this stage. The command first\n" +
+			"checks the whole file and compares it with the stage. Equal content is skipped. If the stage has anything with\n" +
+			"other content, the command lists the differences and changes nothing. Blocks and definitions never change;\n" +
+			"--replace replaces entities that differ. After an interruption, run the same command again.",
 		Example: "  lockstep import --dry-run staging.jsonl\n  lockstep import --only blocks,definitions staging.jsonl",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := validateKinds(only); err != nil {
 				return err
 			}
-			api, err := s.NewClient()
+			api, err := env.NewClient()
 			if err != nil {
 				return err
 			}
-			file, err := readFile(cmd, s, args[0], only)
+			file, err := readFile(cmd, args[0], only)
 			if err != nil {
 				return err
 			}
 			target := &deployment{api, newProgress(cmd.ErrOrStderr(), now)}
 			p, err := target.plan(cmd.Context(), file, replace)
 			if err != nil {
-				return markServiceError(s, err)
+				return err
 			}
 			if len(p.conflicts) > 0 {
-				return s.FileError(args[0], s.ServiceError(conflictError(p.conflicts)))
+				return &render.FileError{Path: args[0], Err: render.AsServiceError(conflictError(p.conflicts))}
 			}
 			if !dryRun {
 				if err := target.apply(cmd.Context(), p); err != nil {
-					fmt.Fprintln(cmd.ErrOrStderr(), "note: what was imported before this stays; run it again for the rest")
-					return markServiceError(s, err)
+					fmt.Fprintln(cmd.ErrOrStderr(), "note: what was imported before this stays; run the command again for the rest")
+					return err
 				}
 			}
-			return printPlan(cmd, s, p, dryRun)
+			return printPlan(cmd, env, p, dryRun)
 		},
 	}
 	f := cmd.Flags()
 	f.StringSliceVar(&only, "only", nil, "only these: blocks, definitions, entities")
 	f.BoolVar(&dryRun, "dry-run", false, "check and compare everything, change nothing")
-	f.BoolVar(&replace, "replace", false, "replace entities that are there with other content")
+	f.BoolVar(&replace, "replace", false, "replace entities that differ")
 	return cmd
 }
 
-// conflictError is the error that there are these conflicts.
+// conflictError returns the error for a file that conflicts with the stage.
 func conflictError(all []workflow.Issue) error {
-	message := fmt.Sprintf("%d things of it do not fit what is there; nothing was changed", len(all))
+	message := fmt.Sprintf("%d records conflict with the stage; nothing was changed", len(all))
 	if len(all) == 1 {
-		message = "one thing of it does not fit what is there; nothing was changed"
+		message = "one record conflicts with the stage; nothing was changed"
 	}
 	return &workflow.Error{Code: workflow.CodeConflict, Message: message, Issues: all[:min(len(all), maxIssues)]}
 }
 
-func readFile(cmd *cobra.Command, s render.Env, path string, only []string) (fileContent, error) {
+func readFile(cmd *cobra.Command, path string, only []string) (fileContent, error) {
 	in := cmd.InOrStdin()
 	if path != "-" {
 		file, err := os.Open(path)
 		if err != nil {
-			return fileContent{}, s.ReadError(path, err)
+			return fileContent{}, render.ReadError(path, err)
 		}
 		defer func() { _ = file.Close() }() // it was only read
 		in = file
 	}
 	c, err := parseFile(in, only)
 	if err != nil {
-		return c, s.FileError(path, err)
+		return c, &render.FileError{Path: path, Err: err}
 	}
 	return c, nil
 }
 
-// apply sends what is planned: blocks first, since definitions use them, and
-// entities last.
+// apply sends what the plan adds or replaces: blocks first, since definitions use
+// them, and entities last.
 func (s *deployment) apply(ctx context.Context, p plan) error {
 	for i, b := range p.blocks {
 		if _, err := s.RegisterBlock(ctx, b.value); err != nil {
@@ -137,27 +137,27 @@ func (s *deployment) apply(ctx context.Context, p plan) error {
 	return nil
 }
 
-// withPosition says at what the service's error came.
+// withPosition adds to an error of the service where in the file it happened.
 func withPosition(err error, format string, args ...any) error {
 	var e *workflow.Error
 	if !errors.As(err, &e) {
-		return serviceError{err}
+		return render.AsServiceError(err)
 	}
-	placed := *e
-	placed.Message = fmt.Sprintf(format, args...) + ": " + e.Message
-	return serviceError{&placed}
+	positioned := *e
+	positioned.Message = fmt.Sprintf(format, args...) + ": " + e.Message
+	return render.AsServiceError(&positioned)
 }
 
-// printPlan says what has become of everything.
-func printPlan(cmd *cobra.Command, s render.Env, p plan, dryRun bool) error {
+// printPlan prints what the import did, or would do.
+func printPlan(cmd *cobra.Command, env render.Env, p plan, dryRun bool) error {
 	for _, note := range p.notes {
 		fmt.Fprintln(cmd.ErrOrStderr(), "note: "+note)
 	}
 	if p.scheduled > 0 {
-		fmt.Fprintf(cmd.ErrOrStderr(), "note: %d new definitions have a schedule, and start runs here by themselves; \"lockstep archive\" keeps one from it\n", p.scheduled)
+		fmt.Fprintf(cmd.ErrOrStderr(), "note: %d new definitions have a schedule and start executions in this stage; \"lockstep archive\" stops one\n", p.scheduled)
 	}
-	if s.JSON() {
-		return s.PrintJSON(cmd, map[string]any{
+	if env.JSON() {
+		return render.PrintJSON(cmd, map[string]any{
 			"dryRun": dryRun, kindBlocks: p.counts[kindBlocks], kindDefinitions: p.counts[kindDefinitions], kindEntities: p.counts[kindEntities],
 		})
 	}
@@ -173,13 +173,4 @@ func printPlan(cmd *cobra.Command, s render.Env, p plan, dryRun bool) error {
 		fmt.Fprintln(cmd.OutOrStdout(), "nothing was changed: this was a dry run")
 	}
 	return nil
-}
-
-// markServiceError marks an error that came from the service as its answer.
-func markServiceError(s render.Env, err error) error {
-	var answer serviceError
-	if errors.As(err, &answer) {
-		return s.ServiceError(err)
-	}
-	return err
 }

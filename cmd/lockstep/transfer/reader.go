@@ -3,11 +3,13 @@ package transfer
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/lockstep-run/lockstep/shared/definition"
 	"github.com/lockstep-run/lockstep/shared/inventory"
@@ -16,14 +18,14 @@ import (
 )
 
 const (
-	// maxLineBytes is the longest line: a block with both of its schemas, a definition.
+	// maxLineBytes bounds a line: a block with both schemas, or a definition.
 	maxLineBytes = 2 << 20
 
-	// maxIssues is how many mistakes are told at a time.
+	// maxIssues is the number of issues that one error reports.
 	maxIssues = 50
 )
 
-// fileContent is a file that is sound, each thing with its line.
+// fileContent is the content of a valid file.
 type fileContent struct {
 	blocks      []withLine[workflow.Block]
 	definitions []withLine[parsedDefinition]
@@ -31,7 +33,7 @@ type fileContent struct {
 	lines       int
 }
 
-// withLine is a thing and where it stands.
+// withLine is a record and its line.
 type withLine[T any] struct {
 	line     int
 	value    T
@@ -47,18 +49,18 @@ type parsedDefinition struct {
 	cron     bool
 }
 
-// reader collects what a file holds, and what is wrong with it.
+// reader collects the content of a file and its issues.
 type reader struct {
 	fileContent
 	issues      []workflow.Issue
-	seen        map[string]int // names, with their lines
-	wrongFormat bool           // it is no file of this kind
+	seen        map[string]int // lines by name
+	wrongFormat bool           // the header is wrong
 	ended       bool
 	counted     totals
 	skip        func(kind string) bool
 }
 
-// parseFile reads a whole file. The error names every line that cannot be used.
+// parseFile reads a whole file. The error has an issue for each invalid line.
 func parseFile(in io.Reader, only []string) (fileContent, error) {
 	r := &reader{seen: map[string]int{}}
 	r.skip = func(kind string) bool { return len(only) > 0 && !slices.Contains(only, kind) }
@@ -67,7 +69,7 @@ func parseFile(in io.Reader, only []string) (fileContent, error) {
 	for lines.Scan() && len(r.issues) < maxIssues {
 		r.lines++
 		if text := bytes.TrimSpace(lines.Bytes()); len(text) > 0 {
-			r.readLine(slices.Clone(text)) // the scanner uses its room again
+			r.readLine(slices.Clone(text)) // the scanner reuses its buffer
 		}
 	}
 	switch err := lines.Err(); {
@@ -81,7 +83,7 @@ func parseFile(in io.Reader, only []string) (fileContent, error) {
 		r.addIssue("", "format", "it is empty")
 	case !r.ended && len(r.issues) == 0:
 		r.lines++
-		r.addIssue("", "format", "the file ends before its last line, which says how much it holds: it was cut short")
+		r.addIssue("", "format", "the last line with the counts is missing: the file was cut short")
 	}
 	return r.fileContent, workflow.Invalid("this cannot be imported; nothing was changed", r.issues)
 }
@@ -90,7 +92,7 @@ func (r *reader) addIssue(path, code, message string) {
 	r.issues = append(r.issues, workflow.Issue{Line: r.lines, Path: path, Code: code, Message: message})
 }
 
-// addError adds what an error says, in its places on the line.
+// addError adds the issues of an error, at the current line.
 func (r *reader) addError(err error) {
 	var e *workflow.Error
 	if !errors.As(err, &e) || len(e.Issues) == 0 {
@@ -98,16 +100,15 @@ func (r *reader) addError(err error) {
 		return
 	}
 	for _, i := range e.Issues {
-		i.Line, i.Column = r.lines, 0 // a column of the part would not be that of the line
+		i.Line, i.Column = r.lines, 0 // a column in the part is not that in the line
 		r.issues = append(r.issues, i)
 	}
 }
 
-// checkUnique notes that a thing stands here, and reports whether it does not stand
-// elsewhere as well.
+// checkUnique reports whether no earlier line has the same name.
 func (r *reader) checkUnique(name string) bool {
-	if at, twice := r.seen[name]; twice {
-		r.addIssue("", "duplicate", fmt.Sprintf("%s stands on line %d already", name, at))
+	if line, duplicate := r.seen[name]; duplicate {
+		r.addIssue("", "duplicate", fmt.Sprintf("%s is already on line %d", name, line))
 		return false
 	}
 	r.seen[name] = r.lines
@@ -119,7 +120,7 @@ func (r *reader) readLine(text []byte) {
 		var h header
 		switch err := decodeStrict(text, &h); {
 		case err != nil || h.Kind != "export":
-			r.addIssue("", "format", "this is no file of \"lockstep export\"; entities alone are imported by \"lockstep entities import\"")
+			r.addIssue("", "format", "this is not a file of \"lockstep export\"; \"lockstep entities import\" imports entities alone")
 		case h.Format > formatVersion:
 			r.addIssue("format", "format", fmt.Sprintf("the file has format %d, this command reads up to %d: use a newer one", h.Format, formatVersion))
 		}
@@ -127,10 +128,10 @@ func (r *reader) readLine(text []byte) {
 		return
 	}
 	if r.wrongFormat {
-		return // its lines would all be wrong
+		return // every line would have an issue
 	}
 	if r.ended {
-		r.addIssue("", "format", "nothing may stand behind the line that ends the file")
+		r.addIssue("", "format", "no line may follow the last one with the counts")
 		return
 	}
 	var c record
@@ -157,14 +158,14 @@ func (r *reader) readLine(text []byte) {
 	case c.End != nil:
 		r.ended = true
 		if *c.End != r.counted {
-			r.addIssue("end", "format", fmt.Sprintf("it says %s, and the file holds %s", *c.End, r.counted))
+			r.addIssue("end", "format", fmt.Sprintf("it counts %s, and the file has %s", *c.End, r.counted))
 		}
 	default:
-		r.addIssue("", "format", "a line is a block, a definition, an entity or the end")
+		r.addIssue("", "format", "want a block, a definition, an entity or the end")
 	}
 }
 
-// decodeStrict decodes one value and no more.
+// decodeStrict decodes exactly one value and refuses unknown fields.
 func decodeStrict(text []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
@@ -219,4 +220,38 @@ func (r *reader) readEntity(raw json.RawMessage) {
 	} else if len(issues) == 0 && r.checkUnique("entity "+e.Key().String()) {
 		r.entities = append(r.entities, withLine[workflow.Entity]{line: r.lines, value: e})
 	}
+}
+
+// ParseBlocks parses and checks one block or a list of blocks. It refuses unknown
+// fields.
+func ParseBlocks(source []byte) ([]workflow.Block, error) {
+	source = bytes.TrimSpace(source)
+	if len(source) > 0 && source[0] != '[' {
+		source = append(append([]byte("["), source...), ']')
+	}
+	var blocks []workflow.Block
+	d := json.NewDecoder(bytes.NewReader(source))
+	d.DisallowUnknownFields()
+	err := d.Decode(&blocks)
+	var kind *json.UnmarshalTypeError
+	var syntax *json.SyntaxError
+	switch {
+	case errors.As(err, &kind):
+		return nil, fmt.Errorf("%s cannot be a %s", cmp.Or(kind.Field, "a block"), kind.Value)
+	case errors.As(err, &syntax):
+		return nil, fmt.Errorf("it is not JSON: %w, at byte %d", err, syntax.Offset)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return nil, errors.New("it is not JSON: it ends too early")
+	case err != nil:
+		return nil, errors.New(strings.TrimPrefix(err.Error(), "json: "))
+	case len(blocks) == 0:
+		return nil, errors.New("it holds no block")
+	}
+	for i := range blocks {
+		blocks[i].Pool = cmp.Or(blocks[i].Pool, "default")
+		if err := definition.ValidateBlock(&blocks[i]); err != nil {
+			return nil, err
+		}
+	}
+	return blocks, nil
 }

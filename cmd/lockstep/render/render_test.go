@@ -10,18 +10,17 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// TestDescribeExecution_StatesOutcomeFirst: what people need to know first comes first, and an unsafe end is
-// told as one, acknowledged or not.
+// The outcome comes first, and an unsafe outcome is called unsafe, acknowledged or not.
 func TestDescribeExecution_StatesOutcomeFirst(t *testing.T) {
 	text := func(s string) *string { return &s }
-	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	ended := began.Add(2340 * time.Millisecond)
+	started := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	ended := started.Add(2340 * time.Millisecond)
 	cause := workflow.Cause("STEP_FAILED")
 	waiting := func(w views.Waiting) views.ExecutionView {
-		w.Since = began
+		w.Since = started
 		return views.ExecutionView{State: sm.ExecutionScheduled, Status: sm.StatusPending, Waiting: &w}
 	}
-	moments := strings.NewReplacer("BEGAN", began.Local().Format(time.DateTime+" MST"), "ENDED", ended.Local().Format(time.DateTime+" MST"))
+	times := strings.NewReplacer("STARTED", started.Local().Format(time.DateTime+" MST"), "ENDED", ended.Local().Format(time.DateTime+" MST"))
 	failure := &views.FailureView{Message: "it refuses", Step: text("upgrade"), Entity: text("device/sw-042")}
 	for name, c := range map[string]struct {
 		x    views.ExecutionView
@@ -29,43 +28,43 @@ func TestDescribeExecution_StatesOutcomeFirst(t *testing.T) {
 	}{
 		"running": {
 			views.ExecutionView{State: sm.ExecutionRunning, Status: sm.StatusRunning, CurrentStep: text("upgrade"), Progress: views.Progress{Jobs: views.JobCounts{Total: 9, Completed: 4}}},
-			`It is in step "upgrade": 4 of 9 jobs so far are completed.`,
+			`It is in step "upgrade": 4 of 9 jobs so far have completed.`,
 		},
 		"being cancelled": {
 			views.ExecutionView{State: sm.ExecutionCancelling, Status: sm.StatusRunning, CurrentStep: text("upgrade"), Reason: "wrong window"},
-			"It is being cancelled (wrong window): nothing more of it begins, and what has begun is waited for.",
+			"It is being cancelled (wrong window): no new work starts, and it waits for work in progress.",
 		},
 		"failing": {
 			views.ExecutionView{State: sm.ExecutionError, Status: sm.StatusRunning, CurrentStep: text("upgrade"), Error: failure},
-			`It has failed (it refuses, step upgrade, device/sw-042): nothing more of it begins, and what has begun is waited for.`,
+			`It has failed (it refuses, step upgrade, device/sw-042): no new work starts, and it waits for work in progress.`,
 		},
 		"being rolled back": {
 			views.ExecutionView{State: sm.ExecutionRollback, Status: sm.StatusRunning, CurrentStep: text("upgrade"), Reason: "wrong window"},
-			`It is being rolled back, at present step "upgrade" (wrong window).`,
+			`It is being rolled back, currently step "upgrade" (wrong window).`,
 		},
-		"asking": {
+		"locking": {
 			views.ExecutionView{State: sm.ExecutionLocking, Status: sm.StatusPending},
-			"It asks for the locks of its entities.",
+			"It is acquiring the locks of its entities.",
 		},
 		"completed": {
-			views.ExecutionView{State: sm.ExecutionCompletedAck, Status: sm.StatusCompleted, CreatedAt: began, EndedAt: &ended},
+			views.ExecutionView{State: sm.ExecutionCompletedAck, Status: sm.StatusCompleted, CreatedAt: started, EndedAt: &ended},
 			"It completed after 2.34s.",
 		},
-		"completed but for some": {
-			views.ExecutionView{ID: "x-2", State: sm.ExecutionCompletedAck, Status: sm.StatusCompleted, CreatedAt: began, EndedAt: &ended, Progress: views.Progress{Jobs: views.JobCounts{Total: 9, Completed: 7, Failed: 2}}},
+		"completed with tolerated failures": {
+			views.ExecutionView{ID: "x-2", State: sm.ExecutionCompletedAck, Status: sm.StatusCompleted, CreatedAt: started, EndedAt: &ended, Progress: views.Progress{Jobs: views.JobCounts{Total: 9, Completed: 7, Failed: 2}}},
 			`It completed after 2.34s. 2 of its jobs failed, which it tolerates: "lockstep jobs x-2 --state FAILED" lists them.`,
 		},
-		"about an entity that is named already": {
+		"failed with the entity in the message": {
 			views.ExecutionView{State: sm.ExecutionFailedSafeAck, Status: sm.StatusFailed, Error: &views.FailureView{Message: "the inventory has no entity device/sw-042", Entity: text("device/sw-042")}},
 			"It failed safely: nothing irreversible is left (the inventory has no entity device/sw-042).",
 		},
-		"safe": {
+		"failed safely": {
 			views.ExecutionView{State: sm.ExecutionFailedSafeAck, Status: sm.StatusFailed, RolledBack: true, Cause: &cause, Error: failure},
 			"It failed safely: everything it had changed was rolled back (STEP_FAILED: it refuses, step upgrade, device/sw-042).",
 		},
-		"unsafe": {
+		"failed unsafely": {
 			views.ExecutionView{ID: "x-1", State: sm.ExecutionFailedUnsafe, Status: sm.StatusFailed, Cause: &cause, Error: failure, Waiting: &views.Waiting{Kind: views.WaitAcknowledge}},
-			"It failed UNSAFELY: look at what it touched (STEP_FAILED: it refuses, step upgrade, device/sw-042). It keeps its locks until somebody runs \"lockstep acknowledge x-1\".",
+			"It failed UNSAFELY: check the entities it touched (STEP_FAILED: it refuses, step upgrade, device/sw-042). It keeps its locks until somebody runs \"lockstep acknowledge x-1\".",
 		},
 		"cancelled": {
 			views.ExecutionView{State: sm.ExecutionCancelledAck, Status: sm.StatusCancelled, RolledBack: true, Reason: "wrong window"},
@@ -73,50 +72,49 @@ func TestDescribeExecution_StatesOutcomeFirst(t *testing.T) {
 		},
 		"waiting for a lock": {
 			waiting(views.Waiting{Kind: views.WaitLock, Until: &ended, Blockers: []views.WaitingFor{{Entity: text("device/sw-007"), HeldBy: text("A")}}}),
-			"It waits since BEGAN for the lock of device/sw-007, held by A; gives up at ENDED.",
+			"It has waited since STARTED for the lock of device/sw-007, held by A; gives up at ENDED.",
 		},
-		"waiting for a reserved one": {
+		"waiting for a reserved lock": {
 			waiting(views.Waiting{Kind: views.WaitLock, Blockers: []views.WaitingFor{{Entity: text("device/sw-007"), ReservedBy: text("A")}}}),
-			"It waits since BEGAN for the lock of device/sw-007, reserved by A.",
+			"It has waited since STARTED for the lock of device/sw-007, reserved by A.",
 		},
 		"waiting for a condition": {
 			waiting(views.Waiting{Kind: views.WaitCondition, Until: &ended, Condition: text("now > parameters.at")}),
-			"It waits since BEGAN for its condition to become true: now > parameters.at; gives up at ENDED.",
+			"It has waited since STARTED for its condition to become true: now > parameters.at; gives up at ENDED.",
 		},
-		"waiting for a moment": {
+		"waiting for a timer": {
 			waiting(views.Waiting{Kind: views.WaitTimer, Until: &ended, Step: text("reboot")}),
-			`It waits since BEGAN until ENDED, before step "reboot".`,
+			`It has waited since STARTED until ENDED, before step "reboot".`,
 		},
 		"waiting for a child": {
 			waiting(views.Waiting{Kind: views.WaitChild, Child: text("B"), Step: text("site.visit")}),
-			`It waits since BEGAN for the run B of step "site.visit".`,
+			`It has waited since STARTED for execution B of step "site.visit".`,
 		},
-		"waiting for an attempt": {
+		"waiting for a retry": {
 			waiting(views.Waiting{Kind: views.WaitRetry, Step: text("upgrade")}),
-			`It waits since BEGAN for the next attempt of failed jobs of step "upgrade".`,
+			`It has waited since STARTED for the next attempt of failed jobs of step "upgrade".`,
 		},
 		"waiting for a worker": {
 			waiting(views.Waiting{Kind: views.WaitWorker, Until: &ended, Step: text("upgrade"), Pool: text("lab")}),
-			`It waits since BEGAN for a worker of pool lab to claim the jobs of step "upgrade"; gives up at ENDED.`,
+			`It has waited since STARTED for a worker of pool lab to claim the jobs of step "upgrade"; gives up at ENDED.`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got, want := DescribeExecution(c.x), moments.Replace(c.want); got != want {
-				t.Errorf("it says\n%s\nwant\n%s", got, want)
+			if got, want := DescribeExecution(c.x), times.Replace(c.want); got != want {
+				t.Errorf("got\n%s\nwant\n%s", got, want)
 			}
 		})
 	}
 }
 
-// TestIllegalStateHint_NamesAllowedVerbs: which states allow a verb, and which verb would do.
 func TestIllegalStateHint_NamesAllowedVerbs(t *testing.T) {
 	for want, got := range map[string]string{
-		`"lockstep cancel X"`:             IllegalStateHint("retry", sm.ExecutionRunning, "X"),
-		"takes no operator's verb":        IllegalStateHint("retry", sm.ExecutionCompletedAck, "X"),
-		"resume is for runs in ":          IllegalStateHint("resume", sm.ExecutionRunning, "X"),
-		"FAILED_UNSAFE":                   IllegalStateHint("acknowledge", sm.ExecutionRunning, "X"),
-		`"lockstep acknowledge X"`:        IllegalStateHint("cancel", sm.ExecutionFailedUnsafe, "X"),
-		"unlock is for runs in CANCELLED": strings.Replace(IllegalStateHint("unlock", sm.ExecutionRunning, "X"), "FAILED_UNSAFE, CANCELLED", "CANCELLED", 1),
+		`"lockstep cancel X"`:                   IllegalStateHint("retry", sm.ExecutionRunning, "X"),
+		"accepts no operator verb":              IllegalStateHint("retry", sm.ExecutionCompletedAck, "X"),
+		"resume is for executions in ":          IllegalStateHint("resume", sm.ExecutionRunning, "X"),
+		"FAILED_UNSAFE":                         IllegalStateHint("acknowledge", sm.ExecutionRunning, "X"),
+		`"lockstep acknowledge X"`:              IllegalStateHint("cancel", sm.ExecutionFailedUnsafe, "X"),
+		"unlock is for executions in CANCELLED": strings.Replace(IllegalStateHint("unlock", sm.ExecutionRunning, "X"), "FAILED_UNSAFE, CANCELLED", "CANCELLED", 1),
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in %q", want, got)
@@ -124,12 +122,36 @@ func TestIllegalStateHint_NamesAllowedVerbs(t *testing.T) {
 	}
 }
 
-// TestProgressBar_FillsWhenJobsSkipped: what was skipped does not keep the bar of a completed run
-// from its end.
+// Skipped jobs do not keep the bar of a completed execution from being full.
 func TestProgressBar_FillsWhenJobsSkipped(t *testing.T) {
 	var out strings.Builder
 	NewProgressBar(&out).Update(views.ExecutionView{State: sm.ExecutionCompletedAck, Status: sm.StatusCompleted, Progress: views.Progress{Jobs: views.JobCounts{Total: 41, Completed: 38}}})
 	if !strings.Contains(out.String(), "38/38 jobs") || strings.Contains(out.String(), "#.") {
-		t.Errorf("it shows %s", out.String())
+		t.Errorf("got %s", out.String())
 	}
+}
+
+// lineWriter sends each write to a channel.
+type lineWriter chan string
+
+func (c lineWriter) Write(p []byte) (int, error) {
+	c <- string(p)
+	return len(p), nil
+}
+
+func TestStartProgressNotes_StopsAfterStop(t *testing.T) {
+	written := make(lineWriter)
+	stop := startProgressNotes(written, "importing 5 lines", time.Millisecond)
+	for range 2 {
+		if line := <-written; !strings.HasPrefix(line, "note: still importing 5 lines, for ") {
+			t.Errorf("got %q", line)
+		}
+	}
+	go func() { // receive a note that is being written while stop is called
+		for range written {
+		}
+	}()
+	stop()
+	stop()
+	close(written) // a note after this would panic
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// makeInventory is an inventory of so many lines, each of size bytes.
+// makeInventory returns an inventory of n lines of size bytes each.
 func makeInventory(n, size int) []byte {
 	var text bytes.Buffer
 	for i := range n {
@@ -24,10 +24,10 @@ func makeInventory(n, size int) []byte {
 	return text.Bytes()
 }
 
-// runImport sends an inventory to a service that answers by answer.
+// runImport imports an inventory into a service that answers with answer.
 func runImport(t *testing.T, lines []byte, answer func(part int, body []byte) (int, string)) (n int, notes string, parts [][]byte, err error) {
 	t.Helper()
-	at := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, failure := io.ReadAll(r.Body)
 		if failure != nil {
 			t.Error(failure)
@@ -38,13 +38,13 @@ func runImport(t *testing.T, lines []byte, answer func(part int, body []byte) (i
 		w.WriteHeader(status)
 		fmt.Fprint(w, text)
 	}))
-	defer at.Close()
-	to, err := client.New(client.Options{URL: at.URL, Retries: -1})
+	defer server.Close()
+	api, err := client.New(client.Options{URL: server.URL, Retries: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var notesText strings.Builder
-	n, err = importEntities(t.Context(), to, lines, &notesText)
+	n, err = importEntities(t.Context(), api, lines, &notesText)
 	return n, notesText.String(), parts, err
 }
 
@@ -52,20 +52,20 @@ func storeAll(_ int, body []byte) (int, string) {
 	return http.StatusOK, fmt.Sprintf(`{"imported":%d}`, bytes.Count(body, []byte("{\"type")))
 }
 
-// A long inventory is sent in whole lines and in parts that Lambda takes, and
-// nothing of it is lost or changed; a short one is one request, as it is.
+// A long inventory is sent in parts of whole lines that fit into a Lambda event, and
+// nothing is lost or changed. A short one is sent unchanged in one request.
 func TestImportEntities_SplitsLongInventories(t *testing.T) {
 	for name, c := range map[string]struct {
 		lines []byte
 		parts int
 		n     int
 	}{
-		"short":            {[]byte("not JSON, which the service says"), 1, 0},
-		"exactly one":      {makeInventory(3<<10, 1<<10), 1, 3 << 10},
+		"short":            {[]byte("not JSON, which the service reports"), 1, 0},
+		"exactly one part": {makeInventory(3<<10, 1<<10), 1, 3 << 10},
 		"one line more":    {makeInventory(3<<10+1, 1<<10), 2, 3<<10 + 1},
 		"no last newline":  {bytes.TrimSpace(makeInventory(7<<10, 1<<10)), 3, 7 << 10},
 		"many short lines": {makeInventory(importPartLines+1, 70), 2, importPartLines + 1},
-		"lines of nothing": {append(makeInventory(3<<10, 1<<10), "\n\n\r\n"...), 2, 3 << 10},
+		"empty lines":      {append(makeInventory(3<<10, 1<<10), "\n\n\r\n"...), 2, 3 << 10},
 	} {
 		n, _, parts, err := runImport(t, c.lines, storeAll)
 		if err != nil || n != c.n || len(parts) != c.parts || !bytes.Equal(bytes.Join(parts, nil), c.lines) {
@@ -79,16 +79,16 @@ func TestImportEntities_SplitsLongInventories(t *testing.T) {
 	}
 }
 
-// Nothing of a long inventory is sent if any line is wrong, and each is named.
+// Nothing of a long inventory is sent if any line is invalid, and the error names the line.
 func TestImportEntities_ValidatesBeforeSending(t *testing.T) {
 	good := makeInventory(4<<10, 1<<10)
 	for name, c := range map[string]struct {
 		last string
 		want string
 	}{
-		"no entity":        {`{"type":"device","id":"a/b"}`, "id"},
-		"no JSON":          {`{"type":"device"`, "ends too early"},
-		"twice the same":   {`{"type":"device","id":"d-000000"}`, "stands on line 1 already"},
+		"invalid id":       {`{"type":"device","id":"a/b"}`, "id"},
+		"invalid JSON":     {`{"type":"device"`, "ends too early"},
+		"duplicate entity": {`{"type":"device","id":"d-000000"}`, "stands on line 1 already"},
 		"a line too long":  {string(bytes.TrimSpace(makeInventory(1, 64<<10+1))), "at most 65536 bytes"},
 		"an unknown field": {`{"type":"device","id":"n","size":1}`, "no such field"},
 	} {
@@ -103,8 +103,8 @@ func TestImportEntities_ValidatesBeforeSending(t *testing.T) {
 	}
 }
 
-// If a part is refused or lost, what is stored is told, and a place in the part is
-// the place in the file.
+// If a part is refused or lost, a note gives the number of stored entities, and line
+// numbers are those of the file.
 func TestImportEntities_ReportsStoredCountOnFailure(t *testing.T) {
 	for status, body := range map[int]string{
 		http.StatusBadRequest:         `{"code":"invalid","detail":"no","errors":[{"line":2,"code":"x","message":"y"}]}`,
@@ -116,7 +116,7 @@ func TestImportEntities_ReportsStoredCountOnFailure(t *testing.T) {
 			}
 			return storeAll(part, sent)
 		})
-		if err == nil || n != 3<<10 || len(parts) != 2 || !strings.Contains(notes, "note: 3072 of 7168 entities are stored") || !strings.Contains(notes, "the same command again completes it") {
+		if err == nil || n != 3<<10 || len(parts) != 2 || !strings.Contains(notes, "note: 3072 of 7168 entities are stored") || !strings.Contains(notes, "run the same command again to complete the import") {
 			t.Errorf("%d: %d stored in %d parts, %v\n%s", status, n, len(parts), err, notes)
 		}
 		var e *workflow.Error

@@ -1,0 +1,306 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
+	"github.com/lockstep-run/lockstep/shared/client"
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+func newList(c *connection) *cobra.Command {
+	var state, status, name, parent string
+	var labels []string
+	var active bool
+	var limit int
+	cmd := &cobra.Command{
+		Use:     "list",
+		Short:   "List executions, newest first",
+		Example: "  lockstep list --active\n  lockstep list --state FAILED_UNSAFE --workflow fleet/upgrade_firmware",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			api, err := c.newClient()
+			if err != nil {
+				return err
+			}
+			f := views.ExecutionFilter{Active: active, Parent: parent}
+			if state != "" {
+				if f.State, err = sm.ParseExecutionState(strings.ToUpper(state)); err != nil {
+					return err
+				}
+			}
+			if status != "" {
+				if f.Status, err = sm.ParseStatus(strings.ToUpper(status)); err != nil {
+					return err
+				}
+			}
+			if name != "" {
+				if f.Workflow, err = workflow.ParseRef(name); err != nil {
+					return err
+				}
+			}
+			if f.Labels, err = parsePairs(labels); err != nil {
+				return err
+			}
+			n := 0
+			defer func() {
+				if n == 0 {
+					printNote(cmd, "no execution matches")
+				}
+			}()
+			return printList(cmd, c, countItems(api.Executions(cmd.Context(), f), &n), limit,
+				[]string{"ID", "WORKFLOW", "STATE", "JOBS", "FAILED", "STEP", "CREATED", "WAITING"},
+				func(x views.ExecutionView) []string {
+					waiting := "-"
+					if x.Waiting != nil {
+						waiting = render.DescribeWaiting(x.Waiting)
+					}
+					return []string{
+						x.ID, x.Workflow.String(), string(x.State), fmt.Sprintf("%d/%d", x.Progress.Jobs.Completed, x.Progress.Jobs.Total),
+						fmt.Sprint(x.Progress.Jobs.Failed), render.OrDash(x.CurrentStep), render.Ago(x.CreatedAt), waiting,
+					}
+				})
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&active, "active", false, "only executions that have not ended")
+	f.StringVar(&state, "state", "", "only this exact state, such as SCHEDULED")
+	f.StringVar(&status, "status", "", "only this status: PENDING, RUNNING, COMPLETED, FAILED, CANCELLED")
+	f.StringVar(&name, "workflow", "", "only this workflow, PACKAGE/NAME[:VERSION]")
+	f.StringVar(&parent, "parent", "", "only executions started by the one with this id")
+	f.StringArrayVarP(&labels, "label", "l", nil, "only with this label, NAME=VALUE (repeatable)")
+	f.IntVar(&limit, "limit", 50, "maximum number; 0 for all")
+	return cmd
+}
+
+func newStatus(c *connection) *cobra.Command {
+	return &cobra.Command{
+		Use:   "status ID",
+		Short: "Show the state of an execution, and what it waits for",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := c.newClient()
+			if err != nil {
+				return err
+			}
+			x, err := api.Execution(cmd.Context(), args[0])
+			if err != nil {
+				return render.AsServiceError(err)
+			}
+			if c.json() {
+				return render.PrintJSON(cmd, x)
+			}
+			out := cmd.OutOrStdout()
+			fmt.Fprintf(out, "%s  %s  %s (%s)\n%s\n%s", x.ID, x.Workflow, x.State, x.Status, render.DescribeExecution(x), rollbackSummary(cmd, api, x))
+			for kind, n := range x.Entities {
+				fmt.Fprintf(out, "entities: %d %s\n", n, kind)
+			}
+			if x.Parent != nil {
+				fmt.Fprintf(out, "started by: %s\n", *x.Parent)
+			}
+			for _, id := range x.Children {
+				fmt.Fprintf(out, "started: %s\n", id)
+			}
+			j := x.Progress.Jobs
+			counts := fmt.Sprintf("jobs: %d, of which %d completed, %d failed, %s running, %s waiting",
+				j.Total, j.Completed, j.Failed, render.CountOrDash(j.Running), render.CountOrDash(j.Pending))
+			for _, rare := range []struct {
+				n    *int
+				what string
+			}{{j.Claimed, "claimed"}, {j.Cancelled, "cancelled"}, {j.Unknown, "unknown"}} {
+				if rare.n != nil && (*rare.n > 0 || rare.what != "claimed") {
+					counts += fmt.Sprintf(", %d %s", *rare.n, rare.what)
+				}
+			}
+			fmt.Fprintf(out, "%s; steps: %d of %d done\n", counts, x.Progress.Steps.Done, x.Progress.Steps.Total)
+			return nil
+		},
+	}
+}
+
+func newHistory(c *connection) *cobra.Command {
+	return &cobra.Command{
+		Use:   "history ID",
+		Short: "Print every event of an execution",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := c.newClient()
+			if err != nil {
+				return err
+			}
+			return printList(cmd, c, api.History(cmd.Context(), args[0]), 0,
+				[]string{"#", "AT", "EVENT", "STEP", "FROM", "TO", "BY", "DATA"},
+				func(e workflow.Event) []string {
+					return []string{
+						fmt.Sprint(e.Sequence), e.At.Local().Format(time.TimeOnly + ".000"), e.Type,
+						orDash(e.Step), orDash(e.From), orDash(e.To), orDash(e.Actor), string(e.Data),
+					}
+				})
+		},
+	}
+}
+
+func orDash(s string) string { return render.OrDash(&s) }
+
+var stepColumns = []string{"STEP", "TRY", "VISIT", "KIND", "STATUS", "JOBS", "OK", "FAILED", "UNKNOWN", "CANCELLED", "SKIPPED", "TOOK"}
+
+func newSteps(c *connection) *cobra.Command {
+	return &cobra.Command{
+		Use:   "steps ID",
+		Short: "Summarise each step of an execution, rollback waves included",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := c.newClient()
+			if err != nil {
+				return err
+			}
+			return printList(cmd, c, api.Steps(cmd.Context(), args[0]), 0, stepColumns, stepRow)
+		},
+	}
+}
+
+func stepRow(s views.StepView) []string {
+	kind, took := "-", "-"
+	switch {
+	case s.Kind != nil:
+		kind = string(*s.Kind)
+	case s.Child != nil:
+		kind = string(s.Child.Mode)
+	}
+	if s.Wave != nil {
+		kind += fmt.Sprintf(" %d", *s.Wave)
+	}
+	if s.EndedAt != nil {
+		took = s.EndedAt.Sub(s.EnteredAt).String()
+	}
+	j := s.Jobs
+	return []string{
+		s.Step, fmt.Sprint(s.Try), fmt.Sprint(s.Ordinal), kind, string(s.Status), fmt.Sprint(j.Total), fmt.Sprint(j.Completed), fmt.Sprint(j.Failed),
+		render.CountOrDash(j.Unknown), render.CountOrDash(j.Cancelled), fmt.Sprint(s.Skipped), took,
+	}
+}
+
+func newJobs(c *connection) *cobra.Command {
+	var step, entity, state, kind string
+	var limit int
+	cmd := &cobra.Command{
+		Use:     "jobs ID",
+		Short:   "List the jobs of an execution, every attempt",
+		Example: "  lockstep jobs ID --state FAILED\n  lockstep jobs ID --entity device/sw-007",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := c.newClient()
+			if err != nil {
+				return err
+			}
+			f := views.JobFilter{Step: step, Kind: workflow.JobKind(strings.ToUpper(kind))}
+			if state != "" {
+				if f.State, err = sm.ParseJobState(strings.ToUpper(state)); err != nil {
+					return err
+				}
+			}
+			if f.Entity.ID = entity; strings.Contains(entity, "/") {
+				if f.Entity, err = workflow.ParseEntityKey(entity); err != nil {
+					return err
+				}
+			}
+			n := 0
+			err = printList(cmd, c, countItems(api.Jobs(cmd.Context(), args[0], f), &n), limit,
+				[]string{"STEP", "VISIT", "KIND", "ENTITY", "STATE", "ATTEMPT", "WORKER", "ENDED", "ERROR"},
+				func(j workflow.Job) []string {
+					entity, failure := "-", "-"
+					if j.Entity != nil {
+						entity = j.Entity.String()
+					}
+					if j.Error != nil {
+						failure = j.Error.Code + ": " + j.Error.Message
+					}
+					return []string{j.Step, fmt.Sprint(j.StepRunOrdinal), string(j.Kind), entity, string(j.State), fmt.Sprint(j.Attempt), render.OrDash(j.Worker), render.Time(j.EndedAt), failure}
+				})
+			if n == 0 && err == nil {
+				noteNoJobs(cmd, api, args[0], f)
+			}
+			return err
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&step, "step", "", "only this step")
+	f.StringVar(&entity, "entity", "", "only this entity, TYPE/ID or ID")
+	f.StringVar(&state, "state", "", "only this state: PENDING, CLAIMED, RUNNING, COMPLETED, FAILED, CANCELLED, UNKNOWN")
+	f.StringVar(&kind, "kind", "", "only this kind: ACQUIRE, EXECUTE, ROLLBACK")
+	f.IntVar(&limit, "limit", 0, "maximum number; 0 for all")
+	return cmd
+}
+
+// noteNoJobs prints which filter matched nothing.
+func noteNoJobs(cmd *cobra.Command, api *client.Client, id string, f views.JobFilter) {
+	if f.Step != "" {
+		for s, err := range api.Steps(cmd.Context(), id) {
+			if err != nil || s.Step == f.Step {
+				printNote(cmd, "no job of step %q matches", f.Step)
+				return
+			}
+		}
+		printNote(cmd, "this execution has not started a step %q; \"lockstep steps %s\" lists its steps", f.Step, id)
+		return
+	}
+	if f.Entity.ID != "" {
+		printNote(cmd, "no job of this execution matches entity %q", strings.TrimPrefix(f.Entity.String(), "/"))
+	}
+}
+
+func newResult(c *connection) *cobra.Command {
+	return &cobra.Command{
+		Use:   "result ID",
+		Short: "Print what the steps of an execution returned, as JSON",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := c.newClient()
+			if err != nil {
+				return err
+			}
+			r, err := api.Result(cmd.Context(), args[0])
+			if err != nil {
+				return render.AsServiceError(err)
+			}
+			return render.PrintJSON(cmd, r)
+		},
+	}
+}
+
+func newCost(c *connection) *cobra.Command {
+	return &cobra.Command{
+		Use:   "cost ID",
+		Short: "Show what an execution consumed, and what that costs on AWS",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := c.newClient()
+			if err != nil {
+				return err
+			}
+			bill, err := api.Cost(cmd.Context(), args[0])
+			if err != nil {
+				return render.AsServiceError(err)
+			}
+			if c.json() {
+				return render.PrintJSON(cmd, bill)
+			}
+			t := render.NewTable(cmd.OutOrStdout(), "WHAT", "QUANTITY", "UNIT", "PER MILLION")
+			for _, l := range bill.Lines {
+				t.Row([]string{l.Item, fmt.Sprintf("%.2f", l.Quantity), l.Unit, fmt.Sprintf("$%.2f", l.Dollars*1e6)})
+			}
+			t.Row([]string{"total", "", "", fmt.Sprintf("$%.2f", bill.Dollars*1e6)})
+			if err := t.Flush(); err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "this execution: $%.2f ($%.2f per million such executions), at prices of %s\n", bill.Dollars, bill.Dollars*1e6, bill.PricesAsOf)
+			return nil
+		},
+	}
+}

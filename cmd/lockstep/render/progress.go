@@ -1,0 +1,119 @@
+package render
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mattn/go-isatty"
+
+	"github.com/lockstep-run/lockstep/shared/views"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// ProgressBar shows the progress of an execution: on a terminal one line that it
+// rewrites, elsewhere a line for each change.
+type ProgressBar struct {
+	out          io.Writer
+	terminal     bool
+	lastLine     string
+	HasData      bool // the execution has been read at least once
+	disconnected bool // the last read failed
+}
+
+// NewProgressBar returns a bar that writes to out.
+func NewProgressBar(out io.Writer) *ProgressBar {
+	f, ok := out.(*os.File)
+	return &ProgressBar{out: out, terminal: ok && isatty.IsTerminal(f.Fd())}
+}
+
+const barWidth = 24
+
+// ConnectionLost prints once that the service does not answer.
+func (b *ProgressBar) ConnectionLost(err error) {
+	if b.disconnected {
+		return
+	}
+	b.disconnected = true
+	b.Clear()
+	fmt.Fprintf(b.out, "lost the connection (%v); retrying\n", err)
+}
+
+// Update prints the progress if it has changed.
+func (b *ProgressBar) Update(x views.ExecutionView) {
+	b.HasData = true
+	if b.disconnected {
+		b.disconnected, b.lastLine = false, ""
+		b.Clear()
+		fmt.Fprintln(b.out, "connected again")
+	}
+	jobs := x.Progress.Jobs
+	filled := 0
+	if x.Status == sm.StatusCompleted { // the total still counts skipped jobs
+		jobs.Total = jobs.Completed + jobs.Failed
+	}
+	if jobs.Total > 0 {
+		filled = barWidth * jobs.Completed / jobs.Total
+	}
+	line := fmt.Sprintf("%-20s [%s%s] %d/%d jobs", x.State, strings.Repeat("#", filled), strings.Repeat(".", barWidth-filled), jobs.Completed, jobs.Total)
+	if jobs.Failed > 0 {
+		line += fmt.Sprintf(", %d failed", jobs.Failed)
+	}
+	if x.CurrentStep != nil {
+		line += ", step " + *x.CurrentStep
+	}
+	if x.Waiting != nil {
+		line += ", " + DescribeWaiting(x.Waiting)
+	}
+	if line == b.lastLine {
+		return
+	}
+	b.lastLine = line
+	if b.terminal {
+		fmt.Fprintf(b.out, "\r\x1b[K%s", line)
+		return
+	}
+	fmt.Fprintln(b.out, line)
+}
+
+// Clear removes the line from a terminal.
+func (b *ProgressBar) Clear() {
+	if b.terminal {
+		fmt.Fprint(b.out, "\r\x1b[K")
+	}
+}
+
+// NoteInterval is the time between two progress notes. Work that takes less prints none.
+const NoteInterval = 2 * time.Second
+
+// StartProgressNotes prints every NoteInterval that the work is still going on,
+// until the caller calls stop. stop returns when nothing more will be printed.
+func StartProgressNotes(out io.Writer, what string) (stop func()) {
+	return startProgressNotes(out, what, NoteInterval)
+}
+
+func startProgressNotes(out io.Writer, what string, interval time.Duration) (stop func()) {
+	stopped, done := make(chan struct{}), make(chan struct{})
+	started := time.Now()
+	go func() {
+		defer close(done)
+		t := time.NewTicker(interval)
+		defer t.Stop()
+		for {
+			select {
+			case <-t.C:
+				fmt.Fprintf(out, "note: still %s, for %ds\n", what, int(time.Since(started).Seconds()))
+			case <-stopped:
+				return
+			}
+		}
+	}()
+	var once sync.Once
+	return func() {
+		once.Do(func() { close(stopped) })
+		<-done
+	}
+}
