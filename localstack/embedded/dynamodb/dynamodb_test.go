@@ -1,11 +1,9 @@
 package dynamodb_test
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
@@ -23,10 +20,11 @@ import (
 
 	"github.com/lockstep-run/lockstep/localstack/embedded/dynamodb"
 	"github.com/lockstep-run/lockstep/shared/topology"
+	"github.com/lockstep-run/lockstep/tests/testkit"
 )
 
-// parentProcessEnv makes the test binary play a parent that starts the program, prints
-// its process id and waits to be killed.
+// parentProcessEnv makes the test binary start the program, print its process id and
+// wait to be killed.
 const parentProcessEnv = "LOCKSTEP_TEST_PARENT"
 
 func TestMain(m *testing.M) {
@@ -42,9 +40,9 @@ func TestMain(m *testing.M) {
 	select {}
 }
 
-func startProcess(t *testing.T, o dynamodb.Options) *dynamodb.Process {
+func startProcess(t *testing.T, options dynamodb.Options) *dynamodb.Process {
 	t.Helper()
-	p, err := dynamodb.Start(t.Context(), o)
+	p, err := dynamodb.Start(t.Context(), options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,26 +56,6 @@ func newClient(p *dynamodb.Process) *sdk.Client {
 		Credentials:  credentials.NewStaticCredentialsProvider("test", "test", ""),
 		BaseEndpoint: aws.String(p.Endpoint()),
 	})
-}
-
-// eventually polls a condition that another process makes true.
-func eventually(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !condition(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("never: " + what)
-		}
-	}
-}
-
-func alive(pid int) bool {
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return false
-	}
-	// A killed orphan may stay a zombie until the system's first process looks.
-	_, state, _ := bytes.Cut(stat, []byte(") "))
-	return !bytes.HasPrefix(state, []byte("Z"))
 }
 
 func TestCreateTables_IsIdempotentWithIndexesAndTTL(t *testing.T) {
@@ -129,7 +107,7 @@ func TestCreateTables_RejectsTableWithMissingIndex(t *testing.T) {
 	}
 	err = dynamodb.CreateTables(t.Context(), client, "")
 	if err == nil || !strings.Contains(err.Error(), "index by-status is missing") {
-		t.Fatalf("an old table was taken over: %v", err)
+		t.Fatalf("got %v, want an error about the missing index", err)
 	}
 }
 
@@ -154,7 +132,7 @@ func TestProcess_DataSurviveKill(t *testing.T) {
 	client = newClient(startProcess(t, dynamodb.Options{Dir: dir}))
 	got, err := client.GetItem(t.Context(), &sdk.GetItemInput{TableName: aws.String("jobs"), Key: key, ConsistentRead: aws.Bool(true)})
 	if err != nil || len(got.Item) != 2 {
-		t.Fatalf("the item is lost: %v %v", got, err)
+		t.Fatalf("got %v, %v, want the item", got, err)
 	}
 }
 
@@ -169,7 +147,7 @@ func TestStart_MissingProgramNamesTheFix(t *testing.T) {
 		advice = "cargo install dynoxide-rs"
 	}
 	if !strings.Contains(err.Error(), advice) {
-		t.Errorf("the error does not say %q: %v", advice, err)
+		t.Errorf("got %v, want advice to run %q", err, advice)
 	}
 }
 
@@ -193,28 +171,23 @@ func TestLocate_SearchesParentDirectories(t *testing.T) {
 
 func TestStart_ReportsEarlyExit(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "dynoxide")
-	if err := os.WriteFile(path, []byte("#!/bin/sh\necho no luck\nexit 3\n"), 0o755); err != nil {
+	if err := os.WriteFile(path, []byte("#!/bin/sh\necho out of order\nexit 3\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
 	_, err := dynamodb.Start(t.Context(), dynamodb.Options{Binary: path, Log: &log})
 	if err == nil || !strings.Contains(err.Error(), "exit status 3") {
-		t.Fatalf("want exit status 3, got %v", err)
+		t.Fatalf("got %v, want exit status 3", err)
 	}
-	if !strings.Contains(log.String(), "no luck") {
-		t.Errorf("its output is lost: %q", log.String())
+	if !strings.Contains(log.String(), "out of order") {
+		t.Errorf("the log has no output of the program: %q", log.String())
 	}
 }
 
 func TestStart_ReportsPortInUse(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = listener.Close() }()
-	_, err = dynamodb.Start(t.Context(), dynamodb.Options{Port: listener.Addr().(*net.TCPAddr).Port})
+	_, err := dynamodb.Start(t.Context(), dynamodb.Options{Port: testkit.OccupyPort(t)})
 	if err == nil || !strings.Contains(err.Error(), "address already in use") {
-		t.Fatalf("want address in use, got %v", err)
+		t.Fatalf("got %v, want address already in use", err)
 	}
 }
 
@@ -222,10 +195,10 @@ func TestProcess_EndsOnStopAndContextEnd(t *testing.T) {
 	p := startProcess(t, dynamodb.Options{})
 	for range 2 {
 		if err := p.Stop(); err != nil {
-			t.Fatalf("a clean stop is no error: %v", err)
+			t.Fatalf("a clean stop returned %v", err)
 		}
 	}
-	if alive(p.PID()) {
+	if testkit.Alive(p.PID()) {
 		t.Error("still alive after Stop")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -242,26 +215,18 @@ func TestProcess_EndsOnStopAndContextEnd(t *testing.T) {
 
 func TestProcess_DiesWithKilledParent(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Log("only Linux ends a child with its parent: nothing to see here")
+		t.Log("only Linux ends a child with its parent")
 		return
 	}
 	parent := exec.Command(os.Args[0])
 	parent.Env = append(os.Environ(), parentProcessEnv+"=1")
-	out, err := parent.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := parent.Start(); err != nil {
-		t.Fatal(err)
-	}
-	line, _ := bufio.NewReader(out).ReadString('\n')
-	pid, err := strconv.Atoi(strings.TrimSpace(line))
-	if err != nil || !alive(pid) {
-		t.Fatalf("the parent said %q", line)
+	line := testkit.StartAndReadLine(t, parent)
+	pid, err := strconv.Atoi(line)
+	if err != nil || !testkit.Alive(pid) {
+		t.Fatalf("the parent printed %q", line)
 	}
 	if err := parent.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = parent.Wait() // killed
-	eventually(t, "the child ends after its parent", func() bool { return !alive(pid) })
+	testkit.Eventually(t, "the child ends after its parent", func() bool { return !testkit.Alive(pid) })
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 )
 
-// maxBatchBytes closes a batch: an event may have 6 MiB, its envelope included.
+// maxBatchBytes ends a batch: an event with its envelope may have 6 MiB.
 const maxBatchBytes = 5 << 20
 
 func batchBytes(batch []types.Message) (n int) {
@@ -20,13 +20,13 @@ func batchBytes(batch []types.Message) (n int) {
 	return n
 }
 
-// origin is what an event says about where its records come from.
+// origin is the queue that an event names as its source.
 type origin struct{ arn, region string }
 
-func newOrigin(m Mapping, g Host) origin {
+func newOrigin(m Mapping, host Host) origin {
 	arn := m.QueueARN
 	if arn == "" {
-		account, name := g.Account, m.QueueURL
+		account, name := host.Account, m.QueueURL
 		if u, err := url.Parse(m.QueueURL); err == nil {
 			parts := strings.Split(strings.Trim(u.Path, "/"), "/")
 			name = parts[len(parts)-1]
@@ -34,12 +34,12 @@ func newOrigin(m Mapping, g Host) origin {
 				account = parts[len(parts)-2]
 			}
 		}
-		arn = "arn:aws:sqs:" + g.Region + ":" + account + ":" + name
+		arn = "arn:aws:sqs:" + host.Region + ":" + account + ":" + name
 	}
-	return origin{arn: arn, region: g.Region}
+	return origin{arn: arn, region: host.Region}
 }
 
-// event is the payload that AWS makes of a batch.
+// event encodes a batch as AWS does.
 func (o origin) event(batch []types.Message) []byte {
 	e := events.SQSEvent{Records: make([]events.SQSMessage, 0, len(batch))}
 	for _, m := range batch {
@@ -61,7 +61,7 @@ func (o origin) event(batch []types.Message) []byte {
 		for name, a := range m.MessageAttributes {
 			r.MessageAttributes[name] = events.SQSMessageAttribute{
 				StringValue: a.StringValue, BinaryValue: a.BinaryValue, DataType: deref(a.DataType),
-				// SQS has announced lists and never accepted any.
+				// SQS has reserved list values and never accepted any.
 				StringListValues: []string{}, BinaryListValues: [][]byte{},
 			}
 		}
@@ -69,7 +69,7 @@ func (o origin) event(batch []types.Message) []byte {
 	}
 	body, err := json.Marshal(e)
 	if err != nil {
-		panic(err) // strings and maps of strings: there is nothing to fail
+		panic(err) // strings and maps of strings always encode
 	}
 	return body
 }
@@ -81,9 +81,9 @@ func deref(s *string) string {
 	return *s
 }
 
-// successfulMessages sorts out which messages of a batch a reply does not name as failed.
-// By AWS's rules an empty or missing list means that all succeeded, and anything
-// that cannot be understood that none did; why then says what was wrong.
+// successfulMessages returns the messages of a batch that a reply does not report as
+// failed. By AWS's rules, with an empty or missing list all succeeded; with an invalid
+// reply none did, and problem says what is wrong.
 func successfulMessages(batch []types.Message, reply []byte) (done []types.Message, problem string) {
 	if len(reply) == 0 {
 		return batch, ""
@@ -94,12 +94,12 @@ func successfulMessages(batch []types.Message, reply []byte) (done []types.Messa
 		} `json:"batchItemFailures"`
 	}
 	if err := json.Unmarshal(reply, &report); err != nil {
-		return nil, fmt.Sprintf("the reply is no batch response: %v", err)
+		return nil, fmt.Sprintf("the reply is not a batch response: %v", err)
 	}
 	failed := map[string]bool{}
 	for _, f := range report.Failures {
 		if f.ID == nil || *f.ID == "" {
-			return nil, "a failure names no itemIdentifier"
+			return nil, "a failure has no itemIdentifier"
 		}
 		failed[*f.ID] = true
 	}

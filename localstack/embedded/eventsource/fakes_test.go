@@ -17,12 +17,12 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"github.com/lockstep-run/lockstep/localstack/embedded/eventsource"
+	"github.com/lockstep-run/lockstep/tests/testkit"
 )
 
 const queueURL = "http://127.0.0.1:9324/123456789012/lifecycle"
 
-// fakeQueue is a queue whose seconds last 10 ms and from which nothing comes a
-// second time.
+// fakeQueue is a queue whose seconds last 10 ms and which delivers each message once.
 type fakeQueue struct {
 	mu            sync.Mutex
 	messages      []types.Message
@@ -31,8 +31,8 @@ type fakeQueue struct {
 	pollers       int
 	requests      []sqs.ReceiveMessageInput
 	deleted       []string
-	receiveErr    error // of receives
-	deletesFail   bool  // deletes fail
+	receiveErr    error // returned by receives
+	deletesFail   bool
 }
 
 func newFakeQueue() *fakeQueue { return &fakeQueue{arrived: make(chan struct{})} }
@@ -59,10 +59,10 @@ func (q *fakeQueue) ReceiveMessage(ctx context.Context, in *sqs.ReceiveMessageIn
 			return nil, q.receiveErr
 		}
 		if n := min(len(q.messages), int(in.MaxNumberOfMessages)); n > 0 {
-			some := q.messages[:n:n]
+			batch := q.messages[:n:n]
 			q.messages = q.messages[n:]
 			q.receivedCount += n
-			return &sqs.ReceiveMessageOutput{Messages: some}, nil
+			return &sqs.ReceiveMessageOutput{Messages: batch}, nil
 		}
 		arrived := q.arrived
 		q.mu.Unlock()
@@ -99,14 +99,13 @@ func (q *fakeQueue) DeleteMessageBatch(_ context.Context, in *sqs.DeleteMessageB
 	return out, nil
 }
 
-// locked reads something of the queue under its lock.
+// locked reads the queue under its lock.
 func locked[T any](q *fakeQueue, read func() T) T {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return read()
 }
 
-// fakeFunction is a function in this process.
 type fakeFunction struct {
 	maxConcurrency int
 	handle         func(payload []byte) ([]byte, error)
@@ -120,19 +119,18 @@ func (f *fakeFunction) Invoke(_ context.Context, payload []byte) ([]byte, error)
 
 var errClosed = errors.New("closed")
 
-// fakeHost is a host whose stop ends the feeds and waits for them.
+// fakeHost is a host whose stop ends the event sources and waits for them.
 type fakeHost struct {
 	eventsource.Host
 	stop func()
-	mu   sync.Mutex
-	log  strings.Builder
+	log  testkit.Buffer
 }
 
 func newFakeHost(t *testing.T) *fakeHost {
 	ctx, cancel := context.WithCancel(context.Background())
-	var feeds sync.WaitGroup
+	var sources sync.WaitGroup
 	g := &fakeHost{}
-	g.stop = func() { cancel(); feeds.Wait() }
+	g.stop = func() { cancel(); sources.Wait() }
 	g.Host = eventsource.Host{
 		Region: "us-east-2", Account: "123456789012", Backoff: time.Millisecond, ErrClosed: errClosed,
 		NewID: func() string { return "cdc73f9d-aea9-11e3-9d5a-835b769c0d9c" },
@@ -140,12 +138,10 @@ func newFakeHost(t *testing.T) *fakeHost {
 			if ctx.Err() != nil {
 				return errClosed
 			}
-			feeds.Go(func() { f(ctx) })
+			sources.Go(func() { f(ctx) })
 			return nil
 		},
 		Logf: func(function, format string, args ...any) {
-			g.mu.Lock()
-			defer g.mu.Unlock()
 			fmt.Fprintf(&g.log, function+": "+format+"\n", args...)
 		},
 	}
@@ -153,25 +149,12 @@ func newFakeHost(t *testing.T) *fakeHost {
 	return g
 }
 
-func (g *fakeHost) logged(what string) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return strings.Contains(g.log.String(), what)
-}
+func (g *fakeHost) logged(what string) bool { return strings.Contains(g.log.String(), what) }
 
-func eventually(t *testing.T, what string, ok func() bool) {
+// sameJSON compares a document with a file in testdata, ignoring the order of keys.
+func sameJSON(t *testing.T, got []byte, file string) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("never: %s", what)
-		}
-	}
-}
-
-// sameJSON compares a document with a fixture, whatever the order of keys.
-func sameJSON(t *testing.T, got []byte, fixture string) {
-	t.Helper()
-	want, err := os.ReadFile("testdata/" + fixture)
+	want, err := os.ReadFile("testdata/" + file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,6 +165,6 @@ func sameJSON(t *testing.T, got []byte, fixture string) {
 	if !reflect.DeepEqual(g, w) {
 		var b bytes.Buffer
 		json.Indent(&b, got, "", "  ")
-		t.Errorf("got\n%s\nwant %s", b.String(), fixture)
+		t.Errorf("got\n%s\nwant %s", b.String(), file)
 	}
 }

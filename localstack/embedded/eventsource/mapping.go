@@ -1,3 +1,7 @@
+// Package eventsource invokes local functions from queues and on schedules, by the
+// rules of AWS: mapping.go is the SQS event source mapping from receive to delete,
+// batch.go the event made of a batch and the reply to it, schedule.go the EventBridge
+// schedule. lambdahost.Host uses it in AddMapping and AddSchedule.
 package eventsource
 
 import (
@@ -12,85 +16,108 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 )
 
-// What AWS does with a standard queue: five batches at a time to begin with,
-// 300 a minute more while that is not enough.
+// Function is what an event source invokes.
+type Function interface {
+	Name() string
+	MaxConcurrency() int
+	Invoke(ctx context.Context, payload []byte) ([]byte, error)
+}
+
+// Host is what an event source needs of the process that runs it.
+type Host struct {
+	Region, Account string
+	// Backoff is the pause after the first failed receive.
+	Backoff time.Duration
+	// Start runs f in a goroutine until its context ends, which is when the host
+	// begins to shut down; the host waits for f to return. After that it returns
+	// ErrClosed.
+	Start func(f func(ctx context.Context)) error
+	// Logf logs a message about a function.
+	Logf func(function, format string, args ...any)
+	// NewID makes the ids of events.
+	NewID func() string
+	// ErrClosed is the error of an invocation after shutdown.
+	ErrClosed error
+}
+
+// AWS starts with five concurrent batches of a standard queue and adds up to 300 per
+// minute while all of them are busy.
 const (
 	initialPollers = 5
 	scaleInterval  = 200 * time.Millisecond
 )
 
-// SQSClient is what a mapping needs of SQS; *sqs.Client has it.
+// SQSClient is what a mapping needs of SQS; *sqs.Client implements it.
 type SQSClient interface {
 	ReceiveMessage(context.Context, *sqs.ReceiveMessageInput, ...func(*sqs.Options)) (*sqs.ReceiveMessageOutput, error)
 	DeleteMessageBatch(context.Context, *sqs.DeleteMessageBatchInput, ...func(*sqs.Options)) (*sqs.DeleteMessageBatchOutput, error)
 }
 
-// Mapping feeds a function from a standard queue.
+// Mapping invokes a function with the messages of a standard queue.
 type Mapping struct {
 	QueueURL string
-	// QueueARN stands in the events. Default: made from the last two parts of
-	// the URL, account and name.
+	// QueueARN is the event source in the events. Default: made from the last two
+	// parts of the URL, account and name.
 	QueueARN string
 	Client   SQSClient
 	Function Function
-	// BatchSize is the most records in one event: 1 to 10, to 10,000 with a
+	// BatchSize is the most records in one event: 1 to 10, or up to 10,000 with a
 	// window of at least 1s. Default 10.
 	BatchSize int
-	// Window is how long a batch is collected, in whole seconds. Default 0: what
-	// one receive brings.
+	// Window is how long a batch is collected, in whole seconds. Default 0: one
+	// receive.
 	Window time.Duration
-	// MaxConcurrency is the most batches under way at a time. Default: the
-	// function'q.
+	// MaxConcurrency is the most concurrent batches. Default: the function's.
 	MaxConcurrency int
-	// ReportBatchItemFailures lets the function fail single records.
+	// ReportBatchItemFailures lets the function report single records as failed.
 	ReportBatchItemFailures bool
-	// LongPoll is how long one receive waits. Default and at most 20s.
+	// LongPoll is how long one receive waits, at most and by default 20s.
 	LongPoll time.Duration
 }
 
 func (m *Mapping) validate() error {
 	if m.QueueURL == "" || m.Client == nil || m.Function == nil {
-		return errors.New("source: a mapping needs a queue, a client and a function")
+		return errors.New("eventsource: a mapping needs a queue, a client and a function")
 	}
 	m.BatchSize = cmp.Or(m.BatchSize, 10)
 	m.MaxConcurrency = cmp.Or(m.MaxConcurrency, m.Function.MaxConcurrency())
 	m.LongPoll = cmp.Or(m.LongPoll, 20*time.Second)
 	switch {
 	case m.BatchSize < 1 || m.BatchSize > 10_000 || m.BatchSize > 10 && m.Window < time.Second:
-		return fmt.Errorf("source: batch size %d is not allowed with a window of %s", m.BatchSize, m.Window)
+		return fmt.Errorf("eventsource: batch size %d is not allowed with a window of %s", m.BatchSize, m.Window)
 	case m.Window < 0 || m.Window > 5*time.Minute || m.Window%time.Second != 0:
-		return fmt.Errorf("source: a window of %s is not whole seconds up to 5m", m.Window)
+		return fmt.Errorf("eventsource: a window of %s is not whole seconds up to 5m", m.Window)
 	case m.LongPoll < 0 || m.LongPoll > 20*time.Second || m.LongPoll%time.Second != 0:
-		return fmt.Errorf("source: a long poll of %s is not whole seconds up to 20s", m.LongPoll)
+		return fmt.Errorf("eventsource: a long poll of %s is not whole seconds up to 20s", m.LongPoll)
 	case m.MaxConcurrency < 1:
-		return errors.New("source: a mapping needs room for one batch")
+		return fmt.Errorf("eventsource: a maximum concurrency of %d is less than 1", m.MaxConcurrency)
 	}
 	return nil
 }
 
-// StartMapping begins to feed the function and goes on until the host is closed.
+// StartMapping starts to invoke the function and goes on until the host is closed.
 //
-// Records whose batch succeeded are deleted; the others are left to their
-// visibility timeout, and so to the queue's redrive policy. A receive is always
-// open while there is room for another batch, so that a message reaches the
-// function as soon as it is sent.
-func StartMapping(g Host, m Mapping) error {
+// It deletes the records that succeeded and leaves the others to their visibility
+// timeout, and so to the queue's redrive policy. While another batch is allowed, a
+// receive is always open, so that a message reaches the function as soon as it is
+// sent.
+func StartMapping(host Host, m Mapping) error {
 	if err := m.validate(); err != nil {
 		return err
 	}
-	q := &mappingRunner{Mapping: m, host: g, origin: newOrigin(m, g)}
-	q.mu.Lock()
-	defer q.mu.Unlock()
+	r := &mappingRunner{Mapping: m, host: host, origin: newOrigin(m, host)}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for range min(initialPollers, m.MaxConcurrency) {
-		if err := q.startPoller(); err != nil {
+		if err := r.startPoller(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// mappingRunner is a mapping at work. Every poller takes one batch at a time from
-// receive to delete; as many batches are under way as there are pollers busy.
+// mappingRunner runs a mapping. Each poller handles one batch at a time, from receive
+// to delete.
 type mappingRunner struct {
 	Mapping
 	host   Host
@@ -98,71 +125,70 @@ type mappingRunner struct {
 
 	mu          sync.Mutex
 	pollers     int
-	busy        int         // pollers that have a batch
-	lastScaleUp time.Time   // when a poller was last added to the first ones
-	scaleTimer  *time.Timer // waits for scaleInterval to be over
+	busy        int         // pollers that handle a batch
+	lastScaleUp time.Time   // when a poller was last added
+	scaleTimer  *time.Timer // set until scaleInterval has passed
 }
 
-// startPoller starts a poller. Called with mu.
-func (q *mappingRunner) startPoller() error {
-	err := q.host.Start(q.poll)
+// startPoller starts a poller. The caller holds mu.
+func (r *mappingRunner) startPoller() error {
+	err := r.host.Start(r.poll)
 	if err == nil {
-		q.pollers++
+		r.pollers++
 	}
 	return err
 }
 
-// scaleUp adds a poller if all have a batch: nobody is listening any more, and how
-// much is left in the queue is anybody's guess. One that finds nothing goes
-// again. Called with mu.
-func (q *mappingRunner) scaleUp() {
-	if q.busy < q.pollers || q.pollers >= q.MaxConcurrency || q.scaleTimer != nil {
+// scaleUp adds a poller if all are busy: then nobody receives, and the queue may hold
+// more. A surplus poller stops by itself. The caller holds mu.
+func (r *mappingRunner) scaleUp() {
+	if r.busy < r.pollers || r.pollers >= r.MaxConcurrency || r.scaleTimer != nil {
 		return
 	}
-	if pause := scaleInterval - time.Since(q.lastScaleUp); pause > 0 {
-		q.scaleTimer = time.AfterFunc(pause, func() {
-			q.mu.Lock()
-			defer q.mu.Unlock()
-			q.scaleTimer = nil
-			q.scaleUp()
+	if pause := scaleInterval - time.Since(r.lastScaleUp); pause > 0 {
+		r.scaleTimer = time.AfterFunc(pause, func() {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.scaleTimer = nil
+			r.scaleUp()
 		})
 		return
 	}
-	q.lastScaleUp = time.Now()
-	_ = q.startPoller() // a host that closes adds no poller
+	r.lastScaleUp = time.Now()
+	_ = r.startPoller() // fails only if the host is shutting down
 }
 
-// stopSurplusPoller reports whether a poller that has found nothing should end, and if so
-// counts it out. One always stays to listen.
-func (q *mappingRunner) stopSurplusPoller() bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.pollers <= initialPollers || q.pollers-q.busy < 2 {
+// stopSurplusPoller reports whether a poller that received nothing should stop, and
+// if so uncounts it. One idle poller always stays.
+func (r *mappingRunner) stopSurplusPoller() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.pollers <= initialPollers || r.pollers-r.busy < 2 {
 		return false
 	}
-	q.pollers--
+	r.pollers--
 	return true
 }
 
-func (q *mappingRunner) process(batch []types.Message) {
-	q.mu.Lock()
-	q.busy++
-	q.scaleUp()
-	q.mu.Unlock()
-	q.invoke(batch)
-	q.mu.Lock()
-	q.busy--
-	q.mu.Unlock()
+func (r *mappingRunner) process(batch []types.Message) {
+	r.mu.Lock()
+	r.busy++
+	r.scaleUp()
+	r.mu.Unlock()
+	r.invoke(batch)
+	r.mu.Lock()
+	r.busy--
+	r.mu.Unlock()
 }
 
-// poll is one poller's life.
-func (q *mappingRunner) poll(ctx context.Context) {
+// poll runs one poller.
+func (r *mappingRunner) poll(ctx context.Context) {
 	var pause time.Duration
 	for ctx.Err() == nil {
-		batch, err := q.receiveBatch(ctx)
+		batch, err := r.receiveBatch(ctx)
 		if len(batch) > 0 {
 			pause = 0
-			q.process(batch)
+			r.process(batch)
 			continue
 		}
 		switch {
@@ -170,14 +196,14 @@ func (q *mappingRunner) poll(ctx context.Context) {
 			return
 		case err != nil:
 			if pause == 0 {
-				q.host.Logf(q.Function.Name(), "receive from %s: %v", q.QueueURL, err)
+				r.host.Logf(r.Function.Name(), "receive from %s: %v", r.QueueURL, err)
 			}
-			pause = min(max(2*pause, q.host.Backoff), 50*q.host.Backoff)
+			pause = min(max(2*pause, r.host.Backoff), 50*r.host.Backoff)
 			select {
 			case <-time.After(pause):
 			case <-ctx.Done():
 			}
-		case q.stopSurplusPoller():
+		case r.stopSurplusPoller():
 			return
 		default:
 			pause = 0
@@ -185,24 +211,24 @@ func (q *mappingRunner) poll(ctx context.Context) {
 	}
 }
 
-// receiveBatch receives one batch. With a window it goes on receiving until the
-// window is over or the batch is full or as large as a payload may be. Messages
-// received before an error or the end of ctx are returned with it.
-func (q *mappingRunner) receiveBatch(ctx context.Context) ([]types.Message, error) {
-	batch, err := q.receive(ctx, q.BatchSize, q.LongPoll)
-	if err != nil || len(batch) == 0 || q.Window == 0 {
+// receiveBatch receives one batch. With a window it receives until the window ends,
+// the batch is full or its payload is as large as allowed. It returns the messages
+// received before an error together with the error.
+func (r *mappingRunner) receiveBatch(ctx context.Context) ([]types.Message, error) {
+	batch, err := r.receive(ctx, r.BatchSize, r.LongPoll)
+	if err != nil || len(batch) == 0 || r.Window == 0 {
 		return batch, err
 	}
-	end := time.Now().Add(q.Window)
+	end := time.Now().Add(r.Window)
 	size := batchBytes(batch)
-	for len(batch) < q.BatchSize && size < maxBatchBytes && ctx.Err() == nil {
+	for len(batch) < r.BatchSize && size < maxBatchBytes && ctx.Err() == nil {
 		left := time.Until(end)
 		if left <= 0 {
 			break
 		}
-		// SQS waits in whole seconds, so the window may be one second longer.
+		// SQS waits in whole seconds, so the window may take one second longer.
 		left = (left + time.Second - 1).Truncate(time.Second)
-		more, err := q.receive(ctx, q.BatchSize-len(batch), min(left, q.LongPoll))
+		more, err := r.receive(ctx, r.BatchSize-len(batch), min(left, r.LongPoll))
 		batch = append(batch, more...)
 		size += batchBytes(more)
 		if err != nil {
@@ -212,9 +238,9 @@ func (q *mappingRunner) receiveBatch(ctx context.Context) ([]types.Message, erro
 	return batch, nil
 }
 
-func (q *mappingRunner) receive(ctx context.Context, limit int, wait time.Duration) ([]types.Message, error) {
-	out, err := q.Client.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{
-		QueueUrl:                    &q.QueueURL,
+func (r *mappingRunner) receive(ctx context.Context, limit int, wait time.Duration) ([]types.Message, error) {
+	out, err := r.Client.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{
+		QueueUrl:                    &r.QueueURL,
 		MaxNumberOfMessages:         int32(min(limit, 10)),
 		WaitTimeSeconds:             int32(wait / time.Second),
 		MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameAll},
@@ -226,43 +252,43 @@ func (q *mappingRunner) receive(ctx context.Context, limit int, wait time.Durati
 	return out.Messages, nil
 }
 
-// invoke invokes the function with a batch and deletes what has succeeded. It
-// does not stop with the pollers: a batch that has been received is finished.
-func (q *mappingRunner) invoke(batch []types.Message) {
+// invoke invokes the function with a batch and deletes the records that succeeded.
+// Shutdown does not interrupt it: a received batch is finished.
+func (r *mappingRunner) invoke(batch []types.Message) {
 	ctx := context.Background()
-	reply, err := q.Function.Invoke(ctx, q.origin.event(batch))
+	reply, err := r.Function.Invoke(ctx, r.origin.event(batch))
 	if err != nil {
-		if !errors.Is(err, q.host.ErrClosed) {
-			q.host.Logf(q.Function.Name(), "batch of %d from %s left for later: %v", len(batch), q.origin.arn, err)
+		if !errors.Is(err, r.host.ErrClosed) {
+			r.host.Logf(r.Function.Name(), "batch of %d from %s failed and will be received again: %v", len(batch), r.origin.arn, err)
 		}
 		return
 	}
 	done := batch
-	if q.ReportBatchItemFailures {
+	if r.ReportBatchItemFailures {
 		var problem string
 		if done, problem = successfulMessages(batch, reply); problem != "" {
-			q.host.Logf(q.Function.Name(), "whole batch of %d from %s left for later: %s", len(batch), q.origin.arn, problem)
+			r.host.Logf(r.Function.Name(), "batch of %d from %s failed and will be received again: %s", len(batch), r.origin.arn, problem)
 		}
 	}
-	q.deleteMessages(ctx, done)
+	r.deleteMessages(ctx, done)
 }
 
-// deleteMessages removes messages, ten at a time. What could not be deleted comes again:
-// the queue promises to deliver at least once anyway.
-func (q *mappingRunner) deleteMessages(ctx context.Context, done []types.Message) {
+// deleteMessages deletes messages, ten per request. A message that cannot be deleted
+// is received again, which at-least-once delivery allows.
+func (r *mappingRunner) deleteMessages(ctx context.Context, done []types.Message) {
 	for len(done) > 0 {
 		chunk := done[:min(10, len(done))]
 		done = done[len(chunk):]
-		in := &sqs.DeleteMessageBatchInput{QueueUrl: &q.QueueURL}
+		in := &sqs.DeleteMessageBatchInput{QueueUrl: &r.QueueURL}
 		for i := range chunk {
 			id := fmt.Sprint(i)
 			in.Entries = append(in.Entries, types.DeleteMessageBatchRequestEntry{Id: &id, ReceiptHandle: chunk[i].ReceiptHandle})
 		}
-		out, err := q.Client.DeleteMessageBatch(ctx, in)
+		out, err := r.Client.DeleteMessageBatch(ctx, in)
 		if err != nil {
-			q.host.Logf(q.Function.Name(), "delete from %s: %v", q.origin.arn, err)
+			r.host.Logf(r.Function.Name(), "delete from %s: %v", r.origin.arn, err)
 		} else if len(out.Failed) > 0 {
-			q.host.Logf(q.Function.Name(), "delete from %s: %d of %d failed", q.origin.arn, len(out.Failed), len(chunk))
+			r.host.Logf(r.Function.Name(), "delete from %s: %d of %d failed", r.origin.arn, len(out.Failed), len(chunk))
 		}
 	}
 }

@@ -10,20 +10,21 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 
 	"github.com/lockstep-run/lockstep/localstack/embedded/eventsource"
+	"github.com/lockstep-run/lockstep/tests/testkit"
 )
 
 func TestScheduledEvent_MatchesEventBridge(t *testing.T) {
-	g := newFakeHost(t)
-	payload := eventsource.ScheduledEvent(g.Host, "sweeper", time.Date(2026, 11, 21, 6, 0, 0, 999, time.FixedZone("CET", 3600)))
+	host := newFakeHost(t)
+	payload := eventsource.ScheduledEvent(host.Host, "sweeper", time.Date(2026, 11, 21, 6, 0, 0, 999, time.FixedZone("CET", 3600)))
 	sameJSON(t, payload, "scheduled_event.json")
-	var back events.EventBridgeEvent
-	if err := json.Unmarshal(payload, &back); err != nil || back.DetailType != "Scheduled Event" {
-		t.Errorf("decoded %+v, %v", back, err)
+	var decoded events.EventBridgeEvent
+	if err := json.Unmarshal(payload, &decoded); err != nil || decoded.DetailType != "Scheduled Event" {
+		t.Errorf("decoded %+v, %v", decoded, err)
 	}
 }
 
 func TestStartSchedule_FiresUntilStopDespiteErrors(t *testing.T) {
-	g := newFakeHost(t)
+	host := newFakeHost(t)
 	var fired atomic.Int32
 	fn := &fakeFunction{maxConcurrency: 1, handle: func(p []byte) ([]byte, error) {
 		var e events.EventBridgeEvent
@@ -31,44 +32,44 @@ func TestStartSchedule_FiresUntilStopDespiteErrors(t *testing.T) {
 			t.Errorf("payload %s", p)
 		}
 		if fired.Add(1) == 1 {
-			return nil, errors.New("first fails")
+			return nil, errors.New("first invocation failed")
 		}
 		return nil, nil
 	}}
-	if err := eventsource.StartSchedule(g.Host, 5*time.Millisecond, fn, nil); err != nil {
+	if err := eventsource.StartSchedule(host.Host, 5*time.Millisecond, fn, nil); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it fires again", func() bool { return fired.Load() >= 3 })
-	g.stop()
+	testkit.Eventually(t, "the schedule fires again", func() bool { return fired.Load() >= 3 })
+	host.stop()
 	n := fired.Load()
-	if !g.logged("first fails") {
-		t.Error("the failure was not reported")
+	if !host.logged("first invocation failed") {
+		t.Error("the failure was not logged")
 	}
-	if err := eventsource.StartSchedule(g.Host, time.Millisecond, fn, nil); !errors.Is(err, errClosed) {
-		t.Errorf("a schedule after the end: %v", err)
+	if err := eventsource.StartSchedule(host.Host, time.Millisecond, fn, nil); !errors.Is(err, errClosed) {
+		t.Errorf("schedule after shutdown: %v", err)
 	}
 	if fired.Load() != n {
-		t.Error("it fires after the end")
+		t.Error("the schedule fired after shutdown")
 	}
 }
 
 func TestStartSchedule_SkipsFiringAtMaxConcurrency(t *testing.T) {
-	g := newFakeHost(t)
+	host := newFakeHost(t)
 	blocking := &blockingHandler{release: make(chan struct{})}
 	payload := func(now time.Time) []byte { return []byte(now.Format(time.RFC3339)) }
-	if err := eventsource.StartSchedule(g.Host, time.Millisecond, &fakeFunction{maxConcurrency: 2, handle: blocking.handle}, payload); err != nil {
+	if err := eventsource.StartSchedule(host.Host, time.Millisecond, &fakeFunction{maxConcurrency: 2, handle: blocking.handle}, payload); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "firings are left out", func() bool { return g.logged("left out") })
+	testkit.Eventually(t, "a firing is skipped", func() bool { return host.logged("skipped") })
 	if n := blocking.activeCount(); n != 2 {
-		t.Errorf("%d at a time", n)
+		t.Errorf("%d running invocations, want 2", n)
 	}
 	close(blocking.release)
-	g.stop()
+	host.stop()
 	if blocking.peak != 2 {
-		t.Errorf("up to %d at a time", blocking.peak)
+		t.Errorf("up to %d concurrent invocations, want 2", blocking.peak)
 	}
-	if err := eventsource.StartSchedule(g.Host, 0, &fakeFunction{maxConcurrency: 1}, nil); err == nil {
+	if err := eventsource.StartSchedule(host.Host, 0, &fakeFunction{maxConcurrency: 1}, nil); err == nil {
 		t.Error("an interval of 0 was accepted")
 	}
 }

@@ -12,17 +12,15 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 )
 
-// requestTimeFormat is that of web server logs, which API Gateway uses for
-// requestContext.time.
+// requestTimeFormat is the format of requestContext.time, that of web server logs.
 const requestTimeFormat = "02/Jan/2006:15:04:05 -0700"
 
 const defaultStage = "$default"
 
 // event is the request in payload format 2.0.
 //
-// rawPath is the path after percent-decoding: HTTP APIs decode it in spite of its
-// name (an encoded slash becomes one that separates), while rawQueryString stays
-// as it was sent.
+// In spite of its name, rawPath is percent-decoded: an encoded slash becomes a
+// separator. rawQueryString stays as it was sent.
 func (g *handler) event(r *http.Request, body []byte, id string) events.APIGatewayV2HTTPRequest {
 	now := g.opts.Now().UTC()
 	source := r.RemoteAddr
@@ -71,8 +69,8 @@ func (g *handler) event(r *http.Request, body []byte, id string) events.APIGatew
 	return e
 }
 
-// headers are lower-cased, values of the same name joined by commas. Cookies have
-// a field of their own. What API Gateway adds about the client is added here.
+// headers returns the headers with lower-case names and values joined by commas, plus
+// the headers about the client that API Gateway adds. Cookies have a separate field.
 func headers(r *http.Request, source string) map[string]string {
 	out := make(map[string]string, len(r.Header)+4)
 	for name, values := range r.Header {
@@ -81,8 +79,8 @@ func headers(r *http.Request, source string) map[string]string {
 		}
 	}
 	out["host"] = r.Host
-	if before := out["x-forwarded-for"]; before != "" {
-		source = before + ", " + source
+	if forwardedFor := out["x-forwarded-for"]; forwardedFor != "" {
+		source = forwardedFor + ", " + source
 	}
 	out["x-forwarded-for"] = source
 	out["x-forwarded-proto"] = "http"
@@ -107,9 +105,9 @@ func cookies(h http.Header) []string {
 	return out
 }
 
-// queryParameters are the decoded query parameters, values of the same name joined by
-// commas in the order in which they were sent. Pairs that cannot be decoded are
-// left out; rawQueryString has them.
+// queryParameters returns the decoded query parameters, values of the same name joined
+// by commas in the order in which they were sent. Pairs that cannot be decoded are only
+// in rawQueryString.
 func queryParameters(query string) map[string]string {
 	values, _ := url.ParseQuery(query)
 	if len(values) == 0 {
@@ -122,8 +120,8 @@ func queryParameters(query string) map[string]string {
 	return out
 }
 
-// isText reports whether API Gateway passes a body on as it is; every other one
-// is sent as base64, forms included.
+// isText reports whether API Gateway passes a body on unchanged; it encodes every other
+// body as base64, including forms.
 func isText(h http.Header) bool {
 	if h.Get("Content-Encoding") != "" {
 		return false

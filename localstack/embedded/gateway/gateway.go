@@ -1,3 +1,10 @@
+// Package gateway is the HTTP API in front of the API function: it turns each request
+// into the event that API Gateway sends (payload format 2.0, event.go), invokes the
+// function, and turns the reply into a response (reply.go).
+//
+// As in the deployed stack, the only route and the only stage are $default; the
+// function does the routing. Failures are answered as problems (RFC 9457), which API
+// Gateway cannot do, with the status codes of API Gateway.
 package gateway
 
 import (
@@ -23,17 +30,17 @@ type Invoke func(ctx context.Context, event []byte) (reply []byte, err error)
 type Options struct {
 	// Account and APIID appear in events. Defaults: 000000000000 and local.
 	Account, APIID string
-	// MaxBody is the largest body taken, in bytes. Default 10 MiB, as of API Gateway. On
-	// AWS the event that holds it is bounded before that, by Lambda: 6 MiB.
+	// MaxBody is the largest accepted body, in bytes. Default 10 MiB, as in API
+	// Gateway. On AWS the limit of Lambda comes first: 6 MiB for the whole event.
 	MaxBody int64
 	// Timeout is how long a client waits for a reply. Default 30s, as on AWS.
 	Timeout time.Duration
-	// Now and NewID give each request its time and its id. Defaults: time.Now
-	// and a random id.
+	// Now and NewID make the time and the id of each request. Defaults: time.Now and
+	// a random id.
 	Now   func() time.Time
 	NewID func() string
-	// Log takes the reasons of failures, which no client is shown. Nil is
-	// slog's default logger.
+	// Log gets the causes of failures, which clients do not see. Default: slog's
+	// default logger.
 	Log *slog.Logger
 }
 
@@ -84,10 +91,10 @@ func (g *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	raw, err := g.invoke(ctx, event)
 	switch {
 	case r.Context().Err() != nil:
-		// The client has gone; nobody reads an answer.
+		// The client has gone; nobody reads a reply.
 	case err != nil && ctx.Err() != nil:
-		g.opts.Log.WarnContext(ctx, "no reply in time", "method", r.Method, "path", r.URL.Path, "requestId", id, "timeout", g.opts.Timeout.String())
-		writeProblem(w, id, workflow.CodeUnavailable, "there was no answer in time; it is not known whether the request was carried out")
+		g.opts.Log.WarnContext(ctx, "function did not reply in time", "method", r.Method, "path", r.URL.Path, "requestId", id, "timeout", g.opts.Timeout.String())
+		writeProblem(w, id, workflow.CodeUnavailable, "no reply in time; the request may or may not have been carried out")
 	case err != nil:
 		g.writeInternalError(w, r, id, err)
 	default:
@@ -101,17 +108,17 @@ func (g *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (g *handler) writeTooLarge(w http.ResponseWriter, id string) {
-	w.Header().Set("Connection", "close") // the rest of the body is not read
-	writeProblem(w, id, workflow.CodeTooLarge, fmt.Sprintf("a body may have %d bytes", g.opts.MaxBody))
+	w.Header().Set("Connection", "close") // the body is not read to its end
+	writeProblem(w, id, workflow.CodeTooLarge, fmt.Sprintf("the body has more than %d bytes", g.opts.MaxBody))
 }
 
-// writeInternalError answers for a function that failed. Why is for the log alone.
+// writeInternalError answers for a function that failed. Only the log has the cause.
 func (g *handler) writeInternalError(w http.ResponseWriter, r *http.Request, id string, cause error) {
 	g.opts.Log.ErrorContext(r.Context(), "function failed", "method", r.Method, "path", r.URL.Path, "requestId", id, "error", cause.Error())
-	writeProblem(w, id, workflow.CodeInternal, "something went wrong that is not the request's fault; the log has it under the request's id")
+	writeProblem(w, id, workflow.CodeInternal, "internal error; the log has the cause under this request id")
 }
 
-// writeProblem answers in the shape that the API itself uses.
+// writeProblem answers with a problem like those of the API.
 func writeProblem(w http.ResponseWriter, id string, code workflow.Code, detail string) {
 	title := strings.ReplaceAll(string(code), "_", " ")
 	body, err := json.Marshal(struct {
@@ -132,7 +139,7 @@ func writeProblem(w http.ResponseWriter, id string, code workflow.Code, detail s
 		Errors:    []workflow.Issue{},
 	})
 	if err != nil {
-		panic(err) // nothing in it can fail to encode
+		panic(err) // these values always encode
 	}
 	h := w.Header()
 	h.Set("Content-Type", "application/problem+json")

@@ -29,7 +29,7 @@ func options(log io.Writer) gateway.Options {
 	}
 }
 
-// eventOf runs one request and returns the event that the function got.
+// eventOf sends one request and returns the event that the function got.
 func eventOf(t *testing.T, r *http.Request) []byte {
 	t.Helper()
 	var event []byte
@@ -63,10 +63,10 @@ func TestHandler_EventMatchesAPIGateway(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %v\nwant %v", got, want)
 	}
-	var back events.APIGatewayV2HTTPRequest
+	var decoded events.APIGatewayV2HTTPRequest
 	d := json.NewDecoder(bytes.NewReader(payload))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&back); err != nil {
+	if err := d.Decode(&decoded); err != nil {
 		t.Error(err)
 	}
 }
@@ -97,7 +97,7 @@ func TestHandler_EncodesBinaryBodiesAsBase64(t *testing.T) {
 		"form":            {"application/x-www-form-urlencoded", "", "a=1", "YT0x", true},
 		"no type":         {"", "", "a", "YQ==", true},
 		"binary":          {"application/octet-stream", "", "\x00\x01\xff", "AAH/", true},
-		"text, no UTF-8":  {"text/plain", "", "\xff", "/w==", true},
+		"text, not UTF-8": {"text/plain", "", "\xff", "/w==", true},
 		"compressed JSON": {"application/json", "gzip", "zip", "emlw", true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -116,21 +116,21 @@ func TestHandler_TranslatesReplies(t *testing.T) {
 	for name, c := range map[string]struct {
 		reply  string
 		status int
-		header http.Header // a part of the response's
+		header http.Header // some headers of the response
 		body   string
 	}{
-		"full": {
+		"all fields": {
 			`{"statusCode":201,"headers":{"content-type":"application/json","Location":"/x","Content-Length":"99","Connection":"upgrade"},
 			  "multiValueHeaders":{"vary":["A","B"]},"cookies":["a=1; Path=/","b=2"],"body":"{}"}`,
 			201, http.Header{"Content-Type": {"application/json"}, "Location": {"/x"}, "Vary": {"A", "B"}, "Set-Cookie": {"a=1; Path=/", "b=2"}, "Content-Length": {"2"}, "Connection": nil}, "{}",
 		},
-		"base64":           {`{"statusCode":200,"headers":{"Content-Type":"image/png"},"body":"AAH/","isBase64Encoded":true}`, 200, http.Header{"Content-Type": {"image/png"}}, "\x00\x01\xff"},
-		"nulls":            {`{"statusCode":404,"headers":null,"multiValueHeaders":null,"cookies":null,"body":""}`, 404, http.Header{"Set-Cookie": nil}, ""},
-		"no content":       {`{"statusCode":204,"body":"ignored"}`, 204, nil, ""},
-		"text by default":  {`{"statusCode":200,"body":"<html>"}`, 200, http.Header{"Content-Type": {"text/plain; charset=utf-8"}}, "<html>"},
-		"no status code":   {`{"a":1}`, 200, http.Header{"Content-Type": {"application/json"}}, `{"a":1}`},
-		"JSON text":        {`"hello"`, 200, http.Header{"Content-Type": {"application/json"}}, `"hello"`},
-		"the gateway's id": {`{"statusCode":200}`, 200, http.Header{"Apigw-Requestid": {"id-1"}}, ""},
+		"base64":            {`{"statusCode":200,"headers":{"Content-Type":"image/png"},"body":"AAH/","isBase64Encoded":true}`, 200, http.Header{"Content-Type": {"image/png"}}, "\x00\x01\xff"},
+		"null fields":       {`{"statusCode":404,"headers":null,"multiValueHeaders":null,"cookies":null,"body":""}`, 404, http.Header{"Set-Cookie": nil}, ""},
+		"no content":        {`{"statusCode":204,"body":"ignored"}`, 204, nil, ""},
+		"text by default":   {`{"statusCode":200,"body":"<html>"}`, 200, http.Header{"Content-Type": {"text/plain; charset=utf-8"}}, "<html>"},
+		"no status code":    {`{"a":1}`, 200, http.Header{"Content-Type": {"application/json"}}, `{"a":1}`},
+		"JSON text":         {`"hello"`, 200, http.Header{"Content-Type": {"application/json"}}, `"hello"`},
+		"request id header": {`{"statusCode":200}`, 200, http.Header{"Apigw-Requestid": {"id-1"}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := gateway.New(func(context.Context, []byte) ([]byte, error) { return []byte(c.reply), nil }, options(t.Output()))
@@ -164,17 +164,17 @@ func checkProblem(t *testing.T, w *httptest.ResponseRecorder, status int, code s
 
 func TestHandler_FailuresHideDetails(t *testing.T) {
 	for name, c := range map[string]struct {
-		reply string
-		err   error
-		said  string
+		reply  string
+		err    error
+		logged string
 	}{
-		"function error":    {"", errors.New("secret stack"), "secret stack"},
-		"no JSON":           {"secret", nil, "not JSON"},
-		"empty":             {"", nil, "not JSON"},
-		"bad status code":   {`{"statusCode":"ok"}`, nil, "statusCode is a string"},
-		"status code 42":    {`{"statusCode":42}`, nil, "status 42"},
-		"bad base64":        {`{"statusCode":200,"body":"!","isBase64Encoded":true}`, nil, "not base64"},
-		"headers no object": {`{"statusCode":200,"headers":["secret"]}`, nil, "malformed"},
+		"function error":       {"", errors.New("secret stack"), "secret stack"},
+		"not JSON":             {"secret", nil, "not JSON"},
+		"empty reply":          {"", nil, "not JSON"},
+		"bad status code":      {`{"statusCode":"ok"}`, nil, "statusCode is a string"},
+		"status code 42":       {`{"statusCode":42}`, nil, "status 42"},
+		"bad base64":           {`{"statusCode":200,"body":"!","isBase64Encoded":true}`, nil, "not base64"},
+		"headers are an array": {`{"statusCode":200,"headers":["secret"]}`, nil, "malformed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log bytes.Buffer
@@ -182,7 +182,7 @@ func TestHandler_FailuresHideDetails(t *testing.T) {
 			w := httptest.NewRecorder()
 			h.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
 			checkProblem(t, w, 500, "internal")
-			if strings.Contains(w.Body.String(), "secret") || !strings.Contains(log.String(), c.said) {
+			if strings.Contains(w.Body.String(), "secret") || !strings.Contains(log.String(), c.logged) {
 				t.Errorf("body %s\nlog %s", w.Body, log.String())
 			}
 		})
@@ -218,8 +218,8 @@ func TestHandler_IgnoresGoneClient(t *testing.T) {
 
 func TestHandler_LimitsBodySize(t *testing.T) {
 	const limit = 10 << 20
-	called := 0
-	h := gateway.New(func(_ context.Context, e []byte) ([]byte, error) { called++; return []byte(`{"statusCode":200}`), nil }, options(t.Output()))
+	calls := 0
+	h := gateway.New(func(_ context.Context, e []byte) ([]byte, error) { calls++; return []byte(`{"statusCode":200}`), nil }, options(t.Output()))
 	send := func(size int, announce bool) *httptest.ResponseRecorder {
 		r := httptest.NewRequest("POST", "/", bytes.NewReader(make([]byte, size)))
 		if !announce {
@@ -231,16 +231,16 @@ func TestHandler_LimitsBodySize(t *testing.T) {
 	}
 	checkProblem(t, send(limit+1, true), 413, "too_large")
 	checkProblem(t, send(limit+1, false), 413, "too_large")
-	if called != 0 {
-		t.Error("the function was called")
+	if calls != 0 {
+		t.Error("the function was invoked")
 	}
-	if w := send(limit, true); w.Code != 200 || called != 1 {
+	if w := send(limit, true); w.Code != 200 || calls != 1 {
 		t.Errorf("10 MiB: %d %s", w.Code, w.Body)
 	}
 }
 
-// The gateway and the adapter of the API function together are transparent: what
-// a client sends is what a handler sees, and the other way round.
+// Through the gateway and the adapter of the API function, a handler sees what the
+// client sent and the client sees what the handler wrote.
 func TestHandler_RoundTripThroughLambdaAdapter(t *testing.T) {
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)

@@ -13,19 +13,19 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 )
 
-// reply is the function's answer, ready to be sent.
+// reply is the function's reply as an HTTP response.
 type reply struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
-// hopByHopHeaders names the headers that are between the gateway and its client, and that a
-// function has no say in.
+// hopByHopHeaders are headers between the gateway and its client; a function cannot set
+// them.
 var hopByHopHeaders = []string{"Connection", "Content-Length", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade"}
 
-// parseReply understands payload format 2.0. As on AWS, a reply that is JSON but
-// no object with a statusCode is the body of a response with status 200.
+// parseReply reads payload format 2.0. As on AWS, JSON that is not an object with a
+// statusCode is the body of a response with status 200.
 func parseReply(raw []byte) (*reply, error) {
 	var probe struct {
 		StatusCode *int `json:"statusCode"`
@@ -72,7 +72,7 @@ func parseReply(raw []byte) (*reply, error) {
 		out.header.Del(name)
 	}
 	if len(out.body) > 0 && out.header.Get("Content-Type") == "" {
-		// Never let the server guess: a text that looks like a page would be one.
+		// Do not let the server guess: it would take text that looks like a page for HTML.
 		out.header.Set("Content-Type", "text/plain; charset=utf-8")
 	}
 	return out, nil

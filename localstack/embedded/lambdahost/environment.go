@@ -13,31 +13,33 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/lockstep-run/lockstep/localstack/process"
 )
 
-// environment is one process and the listener through which it is served.
+// environment is one process and the listener of its Runtime API.
 //
-// Lock order: Deployed.mu before environment.mu.
+// Lock order: DeployedFunction.mu before environment.mu.
 type environment struct {
 	fn       *DeployedFunction
-	seq      int64            // counts the function's environments, from 1
-	assigned chan *invocation // at most one: given by the pool, taken by next
+	seq      int64            // number among the function's environments, from 1
+	assigned chan *invocation // holds at most one, from assign to handleNext
 	exited   chan struct{}    // closed when the process has been reaped
 
-	idleSince time.Time // under Deployed.mu, as is reaped
-	idledOut  bool      // ended for being idle
+	idleSince time.Time // guarded by DeployedFunction.mu, like idledOut
+	idledOut  bool      // stopped because it was idle
 
 	mu           sync.Mutex
 	proc         *os.Process
-	terminating  bool           // shall not live: killed as soon as it exists
-	initialized  bool           // has asked for work once, so its start succeeded
-	terminated   bool           // has been reaped; nothing may be delivered to it
-	servedCount  int            // invocations it has finished
-	initErr      *FunctionError // what it posted to init/error, or why it was not let start
+	terminating  bool           // terminate was called; a process that starts late is killed
+	initialized  bool           // has asked for an event, so its start succeeded
+	terminated   bool           // has been reaped; nothing may be delivered
+	servedCount  int            // finished invocations
+	initErr      *FunctionError // posted to init/error
 	killed       *FunctionError // why the host killed it
-	current      *invocation    // delivered and not followed by a request for more work
+	current      *invocation    // delivered, until the next request for an event
 	currentSince time.Time      // when current was delivered
-	timer        *time.Timer    // of current, or of the start
+	timer        *time.Timer    // deadline of current, or of the start
 }
 
 func (e *environment) pid() int {
@@ -49,10 +51,10 @@ func (e *environment) pid() int {
 	return e.proc.Pid
 }
 
-// assign gives an environment that has asked for work its next invocation.
+// assign passes an invocation to an environment that has asked for an event.
 func (e *environment) assign(v *invocation) { e.assigned <- v }
 
-// run is the life of an environment.
+// run runs an environment until its process has been reaped.
 func (e *environment) run() {
 	exit, err := e.runProcess()
 	e.mu.Lock()
@@ -89,15 +91,15 @@ func (e *environment) run() {
 	close(e.exited)
 }
 
-// environmentExit is how an environment ended, as far as the pool has to know.
+// environmentExit tells the pool how an environment ended.
 type environmentExit struct {
 	env      *environment
-	initErr  *FunctionError // it never asked for work, because of this
-	diedIdle bool           // it asked for work and died by itself before it got any
+	initErr  *FunctionError // why it never asked for an event
+	diedIdle bool           // it exited by itself before its first event
 }
 
-// runProcess starts the process, serves it and returns how it ended, or an error if
-// it never began.
+// runProcess starts the process, serves it and returns how it ended, or an error if it
+// could not be started.
 func (e *environment) runProcess() (exit string, err error) {
 	h := e.fn.host
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -114,15 +116,15 @@ func (e *environment) runProcess() (exit string, err error) {
 	cmd.Dir = filepath.Dir(spec.Binary)
 	out := h.log.writer(spec.Name)
 	cmd.Stdout, cmd.Stderr = out, out
-	cmd.WaitDelay = time.Second // a grandchild that keeps the pipe open
-	setProcessGroup(cmd)
+	cmd.WaitDelay = time.Second // a grandchild may keep the pipe open
+	cmd.SysProcAttr = process.GroupAttr()
 	if err := h.startProcess(cmd); err != nil {
 		return "", err
 	}
 	e.mu.Lock()
 	e.proc = cmd.Process
 	if e.terminating {
-		signalGroup(e.proc, syscall.SIGKILL)
+		process.SignalGroup(e.proc.Pid, syscall.SIGKILL)
 	}
 	if !e.initialized {
 		e.timer = time.AfterFunc(h.opts.InitTimeout, func() {
@@ -133,13 +135,13 @@ func (e *environment) runProcess() (exit string, err error) {
 		})
 	}
 	e.mu.Unlock()
-	_ = cmd.Wait()                            // how it ended stands in its state
-	signalGroup(cmd.Process, syscall.SIGKILL) // what it may have left behind in its group
+	_ = cmd.Wait()                                        // ProcessState has the result
+	process.SignalGroup(cmd.Process.Pid, syscall.SIGKILL) // its own children
 	out.Flush()
 	return cmd.ProcessState.String(), nil
 }
 
-// kill ends the process at once if the condition still holds.
+// kill kills the process if the condition still holds.
 func (e *environment) kill(condition func() bool, reason *FunctionError) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -147,17 +149,17 @@ func (e *environment) kill(condition func() bool, reason *FunctionError) {
 		return
 	}
 	e.killed = reason
-	signalGroup(e.proc, syscall.SIGKILL)
+	process.SignalGroup(e.proc.Pid, syscall.SIGKILL)
 }
 
-// terminate asks the process to end, makes it end after the grace or when ctx
-// ends, and waits until it has.
+// terminate sends SIGTERM, then SIGKILL after the grace period or when ctx ends, and
+// waits until the process has been reaped.
 func (e *environment) terminate(ctx context.Context) {
 	e.mu.Lock()
 	e.terminating = true
 	proc := e.proc
 	if proc != nil {
-		signalGroup(proc, syscall.SIGTERM)
+		process.SignalGroup(proc.Pid, syscall.SIGTERM)
 	}
 	e.mu.Unlock()
 	grace := time.NewTimer(e.fn.host.opts.TerminationGrace)
@@ -170,13 +172,13 @@ func (e *environment) terminate(ctx context.Context) {
 	}
 	e.mu.Lock()
 	if e.proc != nil {
-		signalGroup(e.proc, syscall.SIGKILL)
+		process.SignalGroup(e.proc.Pid, syscall.SIGKILL)
 	}
 	e.mu.Unlock()
 	<-e.exited
 }
 
-// recordDuration adds what the invocation in hand has cost.
+// recordDuration adds the duration of the current invocation.
 func (e *environment) recordDuration() {
 	e.fn.counts.micros.Add(time.Since(e.currentSince).Microseconds())
 }

@@ -14,20 +14,20 @@ import (
 	"time"
 )
 
-// Function is what gets deployed.
+// Function is a function to deploy.
 type Function struct {
 	Name   string
 	Binary string   // path of the executable, "bootstrap" on AWS
-	Env    []string // "KEY=value"; nothing is inherited from the host, as on AWS
-	// Timeout bounds one invocation, not the start of a process. Default 3s.
+	Env    []string // "KEY=value"; as on AWS, nothing is inherited from the host
+	// Timeout limits one invocation, not the start of a process. Default 3s.
 	Timeout time.Duration
-	// MemoryMB is told to the function and not enforced. Default 128.
+	// MemoryMB is reported to the function and not enforced. Default 128.
 	MemoryMB int
-	// MaxConcurrency is the most environments at a time; further invocations
-	// wait for one. Default 10.
+	// MaxConcurrency is the most environments; further invocations wait for one.
+	// Default 10.
 	MaxConcurrency int
-	// ProvisionedConcurrency environments are started at once, replaced when they die, and never
-	// reaped for being idle. Default 0.
+	// ProvisionedConcurrency is how many environments start at once, are replaced when
+	// they die, and are kept when idle. Default 0.
 	ProvisionedConcurrency int
 }
 
@@ -40,7 +40,7 @@ func (f *Function) validate() error {
 	case f.Name == "" || f.Binary == "":
 		return errors.New("lambdahost: a function needs a name and a binary")
 	case f.Timeout < 0 || f.MaxConcurrency < 0 || f.ProvisionedConcurrency < 0 || f.ProvisionedConcurrency > f.MaxConcurrency:
-		return fmt.Errorf("lambdahost: function %s: limits make no sense", f.Name)
+		return fmt.Errorf("lambdahost: function %s: limits are negative or contradict each other", f.Name)
 	}
 	path, err := filepath.Abs(f.Binary)
 	if err != nil {
@@ -62,33 +62,32 @@ type DeployedFunction struct {
 
 	mu            sync.Mutex
 	closed        bool
-	envs          map[*environment]bool      // all of them, from before the fork to after the exit
-	idle          []*environment             // the last used one last, and used first
-	pending       []*invocation              // for an environment, the oldest first
-	replyTimes    map[*environment]time.Time // have answered and not asked for more yet, since when
-	reapingCount  int                        // environments ended for being idle and not gone yet
-	startingCount int                        // environments that have not asked for work yet
-	failedStarts  int                        // starts that came to nothing since one served
-	lastStartErr  *FunctionError             // of the last start, nil if it succeeded
-	backoffTimer  *time.Timer                // runs while starts are held back
-	stateChanged  chan struct{}              // closed and replaced when an environment gets ready or fails
+	envs          map[*environment]bool      // all, from before the fork to after the exit
+	idle          []*environment             // the most recently used last; it is used first
+	pending       []*invocation              // wait for an environment, the oldest first
+	replyTimes    map[*environment]time.Time // replied at that time and has not asked for more
+	reapingCount  int                        // idle environments that are being stopped
+	startingCount int                        // environments that have not asked for an event
+	failedStarts  int                        // failed starts since an environment last served
+	lastStartErr  *FunctionError             // of the last start; nil if it succeeded
+	backoffTimer  *time.Timer                // set while starts are delayed
+	stateChanged  chan struct{}              // closed and replaced when an environment is ready or ends
 }
 
 // Name is the function's name.
 func (d *DeployedFunction) Name() string { return d.spec.Name }
 
-// MaxConcurrency is the most invocations that run at a time.
+// MaxConcurrency is the most concurrent invocations.
 func (d *DeployedFunction) MaxConcurrency() int { return d.spec.MaxConcurrency }
 
-// Counts is what a function has done since it was deployed.
+// Counts are the counters of a function since it was deployed.
 type Counts struct {
 	Invocations int64         // delivered to a process
-	Errors      int64         // of these, and of those that found no environment
-	Starts      int64         // processes started: cold starts
-	Busy        time.Duration // what AWS would bill, unrounded
+	Errors      int64         // failed invocations, also those without an environment
+	Starts      int64         // started processes: cold starts
+	Busy        time.Duration // billed duration, not rounded
 }
 
-// Counts reads the counters.
 func (d *DeployedFunction) Counts() Counts {
 	c := &d.counts
 	return Counts{
@@ -97,7 +96,7 @@ func (d *DeployedFunction) Counts() Counts {
 	}
 }
 
-// Processes lists the process ids of the environments that are alive.
+// Processes lists the process ids of the running environments.
 func (d *DeployedFunction) Processes() []int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -111,10 +110,10 @@ func (d *DeployedFunction) Processes() []int {
 	return pids
 }
 
-// Invoke runs the function on a payload and waits for its reply. The error is a
-// [*FunctionError] if the function failed, [ErrClosed] if the host is shutting
-// down, and ctx's if the caller gave up. An invocation that a process has begun
-// goes on without its caller, as on AWS.
+// Invoke invokes the function with a payload and waits for its reply. The error is a
+// [*FunctionError] if the function failed, [ErrClosed] if the host is shutting down,
+// and that of ctx if it ended. As on AWS, an invocation that has begun in a process
+// goes on without its caller.
 func (d *DeployedFunction) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -124,7 +123,7 @@ func (d *DeployedFunction) Invoke(ctx context.Context, payload []byte) ([]byte, 
 	}
 	v := newInvocation(payload, time.Now())
 	go func() {
-		<-v.done // the flight ends with the invocation, not with its caller
+		<-v.done // counts the invocation until its end, even without its caller
 		var failure *FunctionError
 		if errors.As(v.err, &failure) {
 			d.counts.errors.Add(1)
@@ -141,8 +140,8 @@ func (d *DeployedFunction) Invoke(ctx context.Context, payload []byte) ([]byte, 
 	}
 }
 
-// Ready waits until an environment waits for work or runs, starting one if
-// there is none, and returns the function's own error if it does not start.
+// Ready waits until an environment has started, starting one if there is none. It
+// returns the function's error if the start fails.
 func (d *DeployedFunction) Ready(ctx context.Context) error {
 	d.mu.Lock()
 	for {
@@ -177,8 +176,8 @@ func (d *DeployedFunction) arn() string {
 	return "arn:aws:lambda:" + d.host.opts.Region + ":" + d.host.opts.Account + ":function:" + d.spec.Name
 }
 
-// environ is a process's environment: what AWS always sets, what the function
-// was deployed with, and last what a function cannot choose.
+// environ is the environment of a process: AWS's defaults, the function's own
+// variables, and last the variables that a function cannot override.
 func (d *DeployedFunction) environ(api, stream string) []string {
 	o, f := d.host.opts, d.spec
 	env := []string{

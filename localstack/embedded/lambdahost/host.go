@@ -1,3 +1,26 @@
+// Package lambdahost runs the deployed Lambda binaries on one machine, in place of the
+// AWS Lambda service. It starts bootstrap executables, serves them the Lambda Runtime
+// API, invokes them from SQS queues and on schedules. The binaries cannot see the
+// difference.
+//
+//   - host.go: [Host], its options, and its shutdown.
+//   - function.go: [Function], what is deployed; [DeployedFunction.Invoke].
+//   - pool.go: which execution environments exist: start on demand, back off when
+//     starts fail, stop idle ones.
+//   - environment.go: one process. runtimeapi.go: the HTTP API that it uses.
+//   - invocation.go: one event, and [FunctionError].
+//   - prefixwriter.go: the output of many processes as whole lines.
+//
+// One process is one execution environment and handles one invocation at a time, as on
+// AWS. Each process has its own listener on the loopback interface. So the listener
+// identifies the process, a runtime in any language works, and no other process can
+// reply in place of one that has been replaced.
+//
+// The rules are those of the AWS documentation ("Building a custom runtime", "Lambda
+// runtime API", "Using Lambda with Amazon SQS"). Deliberate differences: memory is
+// reported to the function but not limited, there are no asynchronous retries, and an
+// environment that does not start is tried twice before the invocation that needs it
+// fails.
 package lambdahost
 
 import (
@@ -16,48 +39,48 @@ import (
 
 // Options configure a [Host]. The zero value is usable.
 type Options struct {
-	// Log takes what the processes write and what the host remarks, a line at a
-	// time, each beginning with the function's name. Nil is standard error.
+	// Log gets the output of the processes and the host's messages, in whole lines
+	// that begin with the function's name. Default: standard error.
 	Log io.Writer
-	// Region and Account appear in ARNs and in the environment of functions.
+	// Region and Account are used in ARNs and in the environment of functions.
 	// Defaults: us-east-1 and 000000000000.
 	Region, Account string
-	// IdleTimeout is how long an environment without work is kept. Default 5m.
+	// IdleTimeout is how long an idle environment is kept. Default 5m.
 	IdleTimeout time.Duration
-	// InitTimeout bounds the time from fork to the first request for work; 10s
-	// on AWS and by default.
+	// InitTimeout is the most time from fork to the first request for an event; 10s
+	// by default, as on AWS.
 	InitTimeout time.Duration
-	// DrainTimeout bounds how long Close waits for work under way. Default 5s.
+	// DrainTimeout is how long Close waits for running invocations. Default 5s.
 	DrainTimeout time.Duration
-	// TerminationGrace is what a process has between SIGTERM and SIGKILL. Default 2s.
+	// TerminationGrace is the time between SIGTERM and SIGKILL. Default 2s.
 	TerminationGrace time.Duration
 	// Backoff is the pause after the first failed start; it doubles up to 50
 	// times as much. Default 100ms.
 	Backoff time.Duration
 }
 
-// Host is the local Lambda service. Make one with [New]; its methods are safe
-// for concurrent use.
+// Host is the local Lambda service. Create it with [New]; its methods are safe for
+// concurrent use.
 type Host struct {
 	opts Options
 	log  *logSink
 
 	forks chan forkRequest
 
-	pollContext context.Context // ends first: nothing new is received or fired
+	pollContext context.Context // ends first: then sources neither receive nor fire
 	stopPolling context.CancelFunc
-	sources     sync.WaitGroup // mappings' pollers and schedules
-	invocations sync.WaitGroup // invocations
+	sources     sync.WaitGroup // pollers of mappings, and schedules
+	invocations sync.WaitGroup
 
 	mu        sync.Mutex
 	closed    bool // no new invocations
 	functions []*DeployedFunction
 
 	closeOnce sync.Once
-	closeDone chan struct{} // closed when Close has done everything
+	closeDone chan struct{} // closed at the end of Close
 }
 
-// New starts a host without functions.
+// New returns a host without functions.
 func New(opts Options) *Host {
 	if opts.Log == nil {
 		opts.Log = os.Stderr
@@ -80,10 +103,9 @@ type forkRequest struct {
 	done chan error
 }
 
-// forkThread starts all children. The signal by which the kernel lets a child
-// die with its parent is tied to the thread that forked, not to the process, and
-// Go ends threads as it likes; so the goroutine keeps its thread until the last
-// child has been reaped.
+// forkThread starts all children. The kernel kills a child when the thread that forked
+// it ends, and Go may end threads at any time; so this goroutine keeps its thread until
+// the last child has been reaped.
 func (h *Host) forkThread() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -107,7 +129,7 @@ func (h *Host) startProcess(cmd *exec.Cmd) error {
 	}
 }
 
-// beginInvocation counts an invocation in, unless the host is closed.
+// beginInvocation counts an invocation, unless the host is closed.
 func (h *Host) beginInvocation() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -118,7 +140,7 @@ func (h *Host) beginInvocation() bool {
 	return true
 }
 
-// startSource runs f as something that Close stops first and waits for.
+// startSource runs an event source, which Close stops first.
 func (h *Host) startSource(f func(ctx context.Context)) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -129,11 +151,11 @@ func (h *Host) startSource(f func(ctx context.Context)) error {
 	return nil
 }
 
-// Close shuts down in the order in which nothing is lost: queues and schedules
-// stop, work under way gets [Options.Drain] to end (less if ctx ends before),
-// processes get SIGTERM and, after [Options.Grace], SIGKILL. It returns when the
-// last process has been reaped; calling it again waits for the same end. The
-// error is ctx's if work had to be cut short because of it.
+// Close shuts down in the order in which nothing is lost: it stops mappings and
+// schedules, waits up to [Options.DrainTimeout] for running invocations, and sends the
+// processes SIGTERM and, after [Options.TerminationGrace], SIGKILL. It returns when the
+// last process has been reaped; a second call waits for the same. The error is that of
+// ctx if its end aborted invocations.
 func (h *Host) Close(ctx context.Context) error {
 	var drainErr error
 	h.closeOnce.Do(func() {
@@ -142,7 +164,7 @@ func (h *Host) Close(ctx context.Context) error {
 		h.mu.Lock()
 		h.stopPolling()
 		h.mu.Unlock()
-		_ = waitGroup(drain, &h.sources) // what is not over by then is cut short
+		_ = waitGroup(drain, &h.sources) // the rest is aborted below
 		h.mu.Lock()
 		h.closed = true
 		functions := h.functions
@@ -158,11 +180,11 @@ func (h *Host) Close(ctx context.Context) error {
 			terminating.Go(func() { f.terminate(ctx) })
 		}
 		terminating.Wait()
-		// What had been cut short has failed by now, and its feeders have
-		// noticed; the context only guards against a queue that hangs.
+		// Aborted invocations have failed by now and their sources have seen it. The
+		// context only guards against a queue that hangs.
 		flushCtx, cancelFlush := context.WithTimeout(context.WithoutCancel(ctx), h.opts.TerminationGrace)
 		defer cancelFlush()
-		_ = waitGroup(flushCtx, &h.sources) // the same
+		_ = waitGroup(flushCtx, &h.sources)
 		close(h.closeDone)
 	})
 	<-h.closeDone
@@ -180,8 +202,7 @@ func waitGroup(ctx context.Context, group *sync.WaitGroup) error {
 	}
 }
 
-// Deploy deploys f: it starts its warm environments and returns the handle by
-// which it is invoked.
+// Deploy deploys a function and starts its provisioned environments.
 func (h *Host) Deploy(f Function) (*DeployedFunction, error) {
 	if err := f.validate(); err != nil {
 		return nil, err
@@ -194,7 +215,7 @@ func (h *Host) Deploy(f Function) (*DeployedFunction, error) {
 	}
 	for _, other := range h.functions {
 		if other.spec.Name == f.Name {
-			return nil, errors.New("lambdahost: function " + f.Name + " exists already")
+			return nil, errors.New("lambdahost: function " + f.Name + " already exists")
 		}
 	}
 	h.functions = append(h.functions, d)
@@ -204,15 +225,15 @@ func (h *Host) Deploy(f Function) (*DeployedFunction, error) {
 	return d, nil
 }
 
-// Mapping feeds a function from an SQS queue; see [Host.AddMapping].
+// Mapping invokes a function from an SQS queue; see [Host.AddMapping].
 type Mapping = eventsource.Mapping
 
-// AddMapping feeds a function from a standard queue by AWS's rules, until the host
-// is closed; see [source.Map].
+// AddMapping invokes a function with the messages of a standard queue until the host
+// is closed; see [eventsource.StartMapping].
 func (h *Host) AddMapping(m Mapping) error { return eventsource.StartMapping(h.eventSourceHost(), m) }
 
-// AddSchedule fires a function each interval, first after one, until the host is
-// closed; a nil payload is [Host.ScheduledEvent]. See [source.Every].
+// AddSchedule invokes a function once per interval until the host is closed; see
+// [eventsource.StartSchedule]. A nil payload means [Host.ScheduledEvent].
 func (h *Host) AddSchedule(interval time.Duration, fn *DeployedFunction, payload func(now time.Time) []byte) error {
 	if fn == nil {
 		return errors.New("lambdahost: a schedule needs a function")
@@ -220,7 +241,7 @@ func (h *Host) AddSchedule(interval time.Duration, fn *DeployedFunction, payload
 	return eventsource.StartSchedule(h.eventSourceHost(), interval, fn, payload)
 }
 
-// ScheduledEvent is what EventBridge sends when the rule of that name fires.
+// ScheduledEvent is the event that EventBridge sends when a rule fires.
 func (h *Host) ScheduledEvent(rule string, now time.Time) []byte {
 	return eventsource.ScheduledEvent(h.eventSourceHost(), rule, now)
 }

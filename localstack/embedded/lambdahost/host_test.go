@@ -1,7 +1,6 @@
 package lambdahost_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,9 +17,10 @@ import (
 	"time"
 
 	"github.com/lockstep-run/lockstep/localstack/embedded/lambdahost"
+	"github.com/lockstep-run/lockstep/tests/testkit"
 )
 
-// bootstrap is the path of the built test function.
+// bootstrap is the path of the built function.
 var bootstrap string
 
 func TestMain(m *testing.M) {
@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// runHostProcess is the process that TestHost_ChildrenDieWithHost kills.
+// runHostProcess runs the host that TestHost_ChildrenDieWithHost kills.
 func runHostProcess(binary string) {
 	h := lambdahost.New(lambdahost.Options{})
 	fn, err := h.Deploy(lambdahost.Function{Name: "child", Binary: binary, ProvisionedConcurrency: 2, Timeout: time.Hour})
@@ -57,35 +57,18 @@ func runHostProcess(binary string) {
 	for len(fn.Processes()) < 2 {
 		time.Sleep(time.Millisecond)
 	}
-	// One is in the middle of an invocation.
+	// One process is in the middle of an invocation.
 	go fn.Invoke(context.Background(), event("wait", os.Getenv("MARK")))
-	for exists(os.Getenv("MARK")+".begun") == false {
+	for !exists(os.Getenv("MARK") + ".begun") {
 		time.Sleep(time.Millisecond)
 	}
 	fmt.Println(fn.Processes())
 	select {}
 }
 
-type safeBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *safeBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *safeBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
-}
-
-func newHost(t *testing.T, o lambdahost.Options) (*lambdahost.Host, *safeBuffer) {
+func newHost(t *testing.T, o lambdahost.Options) (*lambdahost.Host, *testkit.Buffer) {
 	t.Helper()
-	log := &safeBuffer{}
+	log := &testkit.Buffer{}
 	o.Log = log
 	if o.Backoff == 0 {
 		o.Backoff = 10 * time.Millisecond
@@ -125,27 +108,9 @@ func event(do, text string) []byte {
 	return b
 }
 
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("never: %s", what)
-		}
-	}
-}
-
 func exists(path string) bool { _, err := os.Stat(path); return err == nil }
 
-func alive(pid int) bool {
-	// A zombie still has a pid; only one that runs counts.
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return errors.Is(err, os.ErrPermission) || !exists("/proc/self") && syscall.Kill(pid, 0) == nil
-	}
-	return !bytes.Contains(stat, []byte(") Z "))
-}
-
-// wantFunctionError asserts that err is a FunctionError of a type.
+// wantFunctionError checks that err is a FunctionError of a type.
 func wantFunctionError(t *testing.T, err error, kind string) *lambdahost.FunctionError {
 	t.Helper()
 	var fe *lambdahost.FunctionError
@@ -172,11 +137,11 @@ func mustInvoke(t *testing.T, fn *lambdahost.DeployedFunction, payload []byte) f
 	if err != nil {
 		t.Fatal(err)
 	}
-	var a functionReply
-	if err := json.Unmarshal(reply, &a); err != nil {
+	var r functionReply
+	if err := json.Unmarshal(reply, &r); err != nil {
 		t.Fatalf("%s: %v", reply, err)
 	}
-	return a
+	return r
 }
 
 func TestDeployedFunction_EnvironmentMatchesAWS(t *testing.T) {
@@ -211,7 +176,7 @@ func TestDeployedFunction_EnvironmentMatchesAWS(t *testing.T) {
 		t.Errorf("request %q, trace %q", a.Request, a.Trace)
 	}
 	if a.RemainingMillis <= 0 || a.RemainingMillis > 30_000 {
-		t.Errorf("%d ms left of 30 s", a.RemainingMillis)
+		t.Errorf("%d ms of 30 s remain", a.RemainingMillis)
 	}
 	if b := mustInvoke(t, fn, event("about", "")); b.PID != a.PID || b.Served != 2 || b.Request == a.Request {
 		t.Errorf("second invocation: %d in process %d, first was in %d", b.Served, b.PID, a.PID)
@@ -231,14 +196,14 @@ func TestDeployedFunction_ErrorKeepsProcessPanicReplacesIt(t *testing.T) {
 		t.Errorf("message %q", fe.Message)
 	}
 	if a := mustInvoke(t, fn, event("about", "")); a.PID != first.PID {
-		t.Errorf("an error replaced process %d by %d", first.PID, a.PID)
+		t.Errorf("an error replaced process %d with %d", first.PID, a.PID)
 	}
 	_, err = fn.Invoke(t.Context(), event("panic", ""))
 	if fe := wantFunctionError(t, err, "string"); !strings.Contains(string(fe.Stack), "handle") {
 		t.Errorf("stack %s", fe.Stack)
 	}
 	if a := mustInvoke(t, fn, event("about", "")); a.PID == first.PID {
-		t.Error("a panic left its process in service")
+		t.Error("the process still serves after a panic")
 	}
 	if c := fn.Counts(); c.Errors != 2 || c.Starts != 2 {
 		t.Errorf("counts %+v", c)
@@ -254,11 +219,11 @@ func TestDeployedFunction_TimeoutReplacesProcess(t *testing.T) {
 		t.Errorf("message %q", fe.Message)
 	}
 	if a := mustInvoke(t, fn, event("", "")); a.PID == first.PID {
-		t.Error("the process outlived its deadline")
+		t.Error("the process still serves after its deadline")
 	}
-	eventually(t, "the process is dead", func() bool { return !alive(first.PID) })
+	testkit.Eventually(t, "the process is killed", func() bool { return !testkit.Alive(first.PID) })
 	if !strings.Contains(log.String(), "fn | lambdahost: Sandbox.Timedout") {
-		t.Error("the timeout was not reported")
+		t.Error("the timeout was not logged")
 	}
 }
 
@@ -272,7 +237,7 @@ func TestDeployedFunction_ExitDuringInvocationFailsIt(t *testing.T) {
 	mustInvoke(t, fn, event("", ""))
 }
 
-// R22 starts like this: a worker is killed with kill -9, busy or idle.
+// R22: a worker is killed with kill -9, busy or idle.
 func TestDeployedFunction_RecoversFromSIGKILL(t *testing.T) {
 	h, _ := newHost(t, lambdahost.Options{})
 	fn := deploy(t, h, lambdahost.Function{ProvisionedConcurrency: 1, MaxConcurrency: 1})
@@ -286,16 +251,16 @@ func TestDeployedFunction_RecoversFromSIGKILL(t *testing.T) {
 		_, err := fn.Invoke(t.Context(), event("wait", mark))
 		result <- err
 	}()
-	eventually(t, "it has begun", func() bool { return exists(mark + ".begun") })
+	testkit.Eventually(t, "the invocation has begun", func() bool { return exists(mark + ".begun") })
 	syscall.Kill(busy[0], syscall.SIGKILL)
 	if fe := wantFunctionError(t, <-result, lambdahost.TypeExit); !strings.Contains(fe.Message, "killed") {
 		t.Errorf("message %q", fe.Message)
 	}
-	eventually(t, "a warm one replaces it", func() bool {
+	testkit.Eventually(t, "another process replaces it", func() bool {
 		now := fn.Processes()
 		return len(now) == 1 && now[0] != busy[0]
 	})
-	// Killed while idle: at worst one invocation notices, and none is lost.
+	// Killed while idle: at most one invocation fails, and none is lost.
 	for range 5 {
 		idle := fn.Processes()
 		if len(idle) > 0 {
@@ -305,7 +270,7 @@ func TestDeployedFunction_RecoversFromSIGKILL(t *testing.T) {
 			wantFunctionError(t, err, lambdahost.TypeExit)
 		}
 	}
-	eventually(t, "it works again", func() bool {
+	testkit.Eventually(t, "the function works again", func() bool {
 		_, err := fn.Invoke(t.Context(), event("", ""))
 		return err == nil
 	})
@@ -330,7 +295,7 @@ func TestDeployedFunction_BoundsConcurrency(t *testing.T) {
 		found, _ := filepath.Glob(filepath.Join(dir, "*.begun"))
 		return found
 	}
-	eventually(t, "three have begun", func() bool { return len(begun()) == 3 })
+	testkit.Eventually(t, "three have begun", func() bool { return len(begun()) == 3 })
 	if n := len(fn.Processes()); n != 3 {
 		t.Errorf("%d processes", n)
 	}
@@ -339,7 +304,7 @@ func TestDeployedFunction_BoundsConcurrency(t *testing.T) {
 	}
 	group.Wait()
 	if len(begun()) != 5 || len(pids) > 3 {
-		t.Errorf("%d begun, by processes %v", len(begun()), pids)
+		t.Errorf("%d invocations begun, in processes %v", len(begun()), pids)
 	}
 }
 
@@ -350,24 +315,24 @@ func TestDeployedFunction_InvocationOutlivesCaller(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	first := make(chan error, 1)
 	go func() { _, err := fn.Invoke(ctx, event("wait", mark)); first <- err }()
-	eventually(t, "it has begun", func() bool { return exists(mark + ".begun") })
+	testkit.Eventually(t, "the invocation has begun", func() bool { return exists(mark + ".begun") })
 
 	waiting, stop := context.WithCancel(t.Context())
 	second := make(chan error, 1)
 	go func() { _, err := fn.Invoke(waiting, event("exit", "")); second <- err }()
 	stop()
 	if err := <-second; !errors.Is(err, context.Canceled) {
-		t.Errorf("waiting caller got %v", err)
+		t.Errorf("the waiting caller got %v", err)
 	}
 	cancel()
 	if err := <-first; !errors.Is(err, context.Canceled) {
-		t.Errorf("first caller got %v", err)
+		t.Errorf("the first caller got %v", err)
 	}
 	pid := fn.Processes()
 	os.WriteFile(mark, nil, 0o600)
-	// What had begun went on to its end; what had not, never began.
+	// The invocation that had begun finished; the one that waited never began.
 	if a := mustInvoke(t, fn, event("about", "")); a.Served != 2 || !slices.Equal(pid, []int{a.PID}) {
-		t.Errorf("process %d has served %d, want %v and 2", a.PID, a.Served, pid)
+		t.Errorf("process %d has served %d invocations, want process %v and 2", a.PID, a.Served, pid)
 	}
 }
 
@@ -380,16 +345,16 @@ func TestDeployedFunction_ReapsIdleDownToProvisioned(t *testing.T) {
 		mark := filepath.Join(dir, strconv.Itoa(i))
 		group.Go(func() { mustInvoke(t, fn, event("wait", mark)) })
 	}
-	eventually(t, "four processes", func() bool { return len(fn.Processes()) == 4 })
+	testkit.Eventually(t, "four processes", func() bool { return len(fn.Processes()) == 4 })
 	for i := range 4 {
 		os.WriteFile(filepath.Join(dir, strconv.Itoa(i)), nil, 0o600)
 	}
 	group.Wait()
-	eventually(t, "one is left", func() bool { return len(fn.Processes()) == 1 })
+	testkit.Eventually(t, "one process is left", func() bool { return len(fn.Processes()) == 1 })
 	starts := fn.Counts().Starts
 	mustInvoke(t, fn, event("", ""))
 	if c := fn.Counts(); c.Starts != starts {
-		t.Error("the warm one was not used")
+		t.Error("the provisioned process was not used")
 	}
 }
 
@@ -406,47 +371,40 @@ func TestDeployedFunction_RejectsLargeReply(t *testing.T) {
 
 func TestHost_LogLinesNameTheFunction(t *testing.T) {
 	h, log := newHost(t, lambdahost.Options{})
-	fn := deploy(t, h, lambdahost.Function{Name: "talker"})
-	mustInvoke(t, fn, event("say", "one\ntwo\nhalf"))
-	eventually(t, "lines", func() bool { return strings.Contains(log.String(), "talker | one\ntalker | two\n") })
+	fn := deploy(t, h, lambdahost.Function{Name: "printer"})
+	mustInvoke(t, fn, event("print", "one\ntwo\nhalf"))
+	testkit.Eventually(t, "two lines in the log", func() bool { return strings.Contains(log.String(), "printer | one\nprinter | two\n") })
 	fn.Invoke(t.Context(), event("exit", ""))
-	eventually(t, "the last line", func() bool { return strings.Contains(log.String(), "talker | half\n") })
+	testkit.Eventually(t, "the unfinished line in the log", func() bool { return strings.Contains(log.String(), "printer | half\n") })
 }
 
 func TestHost_ChildrenDieWithHost(t *testing.T) {
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
-		t.Log("only Linux kills children with their parent: nothing to see here")
+		t.Log("only Linux kills children with their parent")
 		return
 	}
 	host := exec.Command(os.Args[0])
 	host.Env = append(os.Environ(), "LAMBDAHOST_TEST_HOST="+bootstrap, "MARK="+filepath.Join(t.TempDir(), "mark"))
-	out, err := host.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := host.Start(); err != nil {
-		t.Fatal(err)
-	}
+	line := testkit.StartAndReadLine(t, host)
 	var pids []int
-	buf := make([]byte, 200)
-	n, _ := out.Read(buf)
-	for _, f := range strings.Fields(strings.Trim(strings.TrimSpace(string(buf[:n])), "[]")) {
+	for _, f := range strings.Fields(strings.Trim(line, "[]")) {
 		pid, err := strconv.Atoi(f)
 		if err != nil {
-			t.Fatalf("the host said %q", buf[:n])
+			t.Fatalf("the host printed %q", line)
 		}
 		pids = append(pids, pid)
 	}
-	if len(pids) != 2 || !alive(pids[0]) || !alive(pids[1]) {
+	if len(pids) != 2 || !testkit.Alive(pids[0]) || !testkit.Alive(pids[1]) {
 		t.Fatalf("processes %v", pids)
 	}
-	host.Process.Kill()
-	host.Wait()
-	eventually(t, "the children are dead", func() bool { return !alive(pids[0]) && !alive(pids[1]) })
+	if err := host.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, "the children are killed", func() bool { return !testkit.Alive(pids[0]) && !testkit.Alive(pids[1]) })
 }
 
 func TestHost_CloseDrainsThenTerminatesThenKills(t *testing.T) {
-	log := &safeBuffer{}
+	log := &testkit.Buffer{}
 	h := lambdahost.New(lambdahost.Options{Log: log, DrainTimeout: 5 * time.Second, TerminationGrace: 50 * time.Millisecond})
 	good := deploy(t, h, lambdahost.Function{Name: "good"})
 	stubborn := deploy(t, h, lambdahost.Function{Name: "stubborn", ProvisionedConcurrency: 1, Env: []string{"START=stubborn"}})
@@ -457,25 +415,25 @@ func TestHost_CloseDrainsThenTerminatesThenKills(t *testing.T) {
 	mark := filepath.Join(t.TempDir(), "mark")
 	result := make(chan error, 1)
 	go func() { _, err := good.Invoke(t.Context(), event("wait", mark)); result <- err }()
-	eventually(t, "it has begun", func() bool { return exists(mark + ".begun") })
+	testkit.Eventually(t, "the invocation has begun", func() bool { return exists(mark + ".begun") })
 	closed := make(chan error, 1)
 	go func() { closed <- h.Close(t.Context()) }()
-	eventually(t, "new work is refused", func() bool {
+	testkit.Eventually(t, "new invocations are rejected", func() bool {
 		_, err := stubborn.Invoke(t.Context(), event("", ""))
 		return errors.Is(err, lambdahost.ErrClosed)
 	})
 	os.WriteFile(mark, nil, 0o600)
 	if err := <-result; err != nil {
-		t.Errorf("work under way was not let end: %v", err)
+		t.Errorf("the running invocation was aborted: %v", err)
 	}
 	if err := <-closed; err != nil {
 		t.Errorf("close: %v", err)
 	}
-	if alive(pids[0]) || len(good.Processes())+len(stubborn.Processes()) > 0 {
-		t.Error("a process is left")
+	if testkit.Alive(pids[0]) || len(good.Processes())+len(stubborn.Processes()) > 0 {
+		t.Error("a process still runs")
 	}
-	if _, err := h.Deploy(lambdahost.Function{Name: "late", Binary: bootstrap}); !errors.Is(err, lambdahost.ErrClosed) {
-		t.Errorf("deploy after close: %v", err)
+	if _, err := h.Deploy(lambdahost.Function{Name: "other", Binary: bootstrap}); !errors.Is(err, lambdahost.ErrClosed) {
+		t.Errorf("deploy after Close: %v", err)
 	}
 	if err := h.Close(t.Context()); err != nil {
 		t.Errorf("second close: %v", err)
@@ -483,19 +441,19 @@ func TestHost_CloseDrainsThenTerminatesThenKills(t *testing.T) {
 }
 
 func TestHost_CloseAbortsAfterDrainTimeout(t *testing.T) {
-	h := lambdahost.New(lambdahost.Options{Log: &safeBuffer{}, DrainTimeout: 20 * time.Millisecond, TerminationGrace: time.Second})
+	h := lambdahost.New(lambdahost.Options{Log: &testkit.Buffer{}, DrainTimeout: 20 * time.Millisecond, TerminationGrace: time.Second})
 	fn := deploy(t, h, lambdahost.Function{MaxConcurrency: 1})
 	mark := filepath.Join(t.TempDir(), "mark")
-	busy, waits := make(chan error, 1), make(chan error, 1)
-	go func() { _, err := fn.Invoke(t.Context(), event("wait", mark)); busy <- err }()
-	eventually(t, "it has begun", func() bool { return exists(mark + ".begun") })
-	go func() { _, err := fn.Invoke(t.Context(), event("", "")); waits <- err }()
+	running, waiting := make(chan error, 1), make(chan error, 1)
+	go func() { _, err := fn.Invoke(t.Context(), event("wait", mark)); running <- err }()
+	testkit.Eventually(t, "the invocation has begun", func() bool { return exists(mark + ".begun") })
+	go func() { _, err := fn.Invoke(t.Context(), event("", "")); waiting <- err }()
 	if err := h.Close(t.Context()); err != nil {
 		t.Errorf("close: %v", err)
 	}
-	wantFunctionError(t, <-busy, lambdahost.TypeExit)
-	if err := <-waits; !errors.Is(err, lambdahost.ErrClosed) {
-		t.Errorf("who waited got %v", err)
+	wantFunctionError(t, <-running, lambdahost.TypeExit)
+	if err := <-waiting; !errors.Is(err, lambdahost.ErrClosed) {
+		t.Errorf("the waiting invocation got %v", err)
 	}
 }
 
@@ -512,8 +470,8 @@ func TestHost_DeployRejectsInvalidFunctions(t *testing.T) {
 			t.Errorf("%+v was accepted", f)
 		}
 	}
-	deploy(t, h, lambdahost.Function{Name: "twice"})
-	if _, err := h.Deploy(lambdahost.Function{Name: "twice", Binary: bootstrap}); err == nil {
-		t.Error("the same name was accepted twice")
+	deploy(t, h, lambdahost.Function{Name: "duplicate"})
+	if _, err := h.Deploy(lambdahost.Function{Name: "duplicate", Binary: bootstrap}); err == nil {
+		t.Error("a second function of the same name was accepted")
 	}
 }

@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// ErrClosed is what invocations get once the host is shutting down.
+// ErrClosed is the error of invocations after the host has begun to shut down.
 var ErrClosed = errors.New("lambdahost: host is closed")
 
-// Error types that the host itself reports, spelled as AWS spells them. Every
-// other type comes from the function: the name of the Go type of its error.
+// Error types that the host reports, as AWS spells them. Every other type comes from
+// the function: the name of the Go type of its error.
 const (
 	TypeTimeout      = "Sandbox.Timedout"
 	TypeExit         = "Runtime.ExitError"
@@ -23,18 +23,18 @@ const (
 	TypeTooLarge     = "Function.ResponseSizeTooLarge"
 )
 
-// FunctionError says that the function failed: its handler returned an error or
-// panicked, ran out of time, or its process died or did not start.
+// FunctionError is a failure of the function: its handler returned an error, panicked
+// or timed out, or its process exited or did not start.
 type FunctionError struct {
 	Type    string          // "errorString", "Sandbox.Timedout", ...
-	Message string          // for logs; may hold anything the function put into it
-	Stack   json.RawMessage // the runtime's stack trace, null if it sent none
+	Message string          // for logs; may contain anything that the function wrote
+	Stack   json.RawMessage // the runtime's stack trace; null if there is none
 }
 
 func (e *FunctionError) Error() string { return e.Type + ": " + e.Message }
 
-// parseFunctionError decodes what a runtime posts to .../error. A body that is no
-// such document is itself the message.
+// parseFunctionError decodes what a runtime posts to .../error. Any other body becomes
+// the message.
 func parseFunctionError(body []byte) *FunctionError {
 	var document struct {
 		Type    string          `json:"errorType"`
@@ -47,15 +47,15 @@ func parseFunctionError(body []byte) *FunctionError {
 	return &FunctionError{Type: document.Type, Message: document.Message, Stack: document.Stack}
 }
 
-// invocation is one event on its way through a function. It ends exactly once;
-// whoever comes second (a reply after the deadline, say) is ignored.
+// invocation is one event for a function. It ends exactly once; a second end, such as a
+// reply after the deadline, is ignored.
 type invocation struct {
 	id          string
 	traceHeader string
 	payload     []byte
 
-	// Under Deployed.mu: how many environments had been started before it began
-	// to wait, and how many of those started since have failed at its expense.
+	// Guarded by DeployedFunction.mu: how many environments had been started before it
+	// began to wait, and how many failed starts since then are charged to it.
 	startsBefore int64
 	failedStarts int
 
@@ -69,7 +69,7 @@ func newInvocation(payload []byte, now time.Time) *invocation {
 	return &invocation{id: newID(), traceHeader: newTraceHeader(now), payload: payload, done: make(chan struct{})}
 }
 
-// finish ends the invocation and reports whether this call was the one that did.
+// finish ends the invocation and reports whether it was the first call.
 func (v *invocation) finish(reply []byte, err error) bool {
 	first := false
 	v.once.Do(func() {
@@ -89,16 +89,16 @@ func (v *invocation) finished() bool {
 	}
 }
 
-// newID is a random UUID, the form of every request id on AWS.
+// newID is a random UUID, the format of request ids on AWS.
 func newID() string {
 	var b [16]byte
-	rand.Read(b[:]) // never fails: it aborts the process instead
+	rand.Read(b[:]) // never fails
 	b[6] = b[6]&0x0f | 0x40
 	b[8] = b[8]&0x3f | 0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[0:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// newTraceHeader is an X-Ray header of a trace that nobody samples.
+// newTraceHeader is the X-Ray header of a trace that is not sampled.
 func newTraceHeader(now time.Time) string {
 	var b [20]byte
 	rand.Read(b[:])

@@ -13,9 +13,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"github.com/lockstep-run/lockstep/localstack/embedded/lambdahost"
+	"github.com/lockstep-run/lockstep/tests/testkit"
 )
 
-// fakeQueue hands out one batch a receive and remembers what was deleted.
+// fakeQueue delivers one batch per receive and records deleted messages.
 type fakeQueue struct {
 	batches chan []string
 	mu      sync.Mutex
@@ -45,7 +46,7 @@ func (q *fakeQueue) DeleteMessageBatch(_ context.Context, in *sqs.DeleteMessageB
 	return &sqs.DeleteMessageBatchOutput{}, nil
 }
 
-// A real function in Go, whose empty list of failures is null on the wire.
+// The function is a real one in Go, whose empty list of failures is null in JSON.
 func TestHost_MappingInvokesFunction(t *testing.T) {
 	h, log := newHost(t, lambdahost.Options{})
 	fn := deploy(t, h, lambdahost.Function{MaxConcurrency: 1})
@@ -60,21 +61,21 @@ func TestHost_MappingInvokesFunction(t *testing.T) {
 		name    string
 		bodies  []string
 		deleted []string
-		said    string
+		logged  string
 	}{
 		{"null list", []string{"a", "b"}, []string{"m0", "m1"}, ""},
 		{"one failure", []string{"a", "fail", "c"}, []string{"m0", "m2"}, ""},
 		{"unknown identifier", []string{"a", `reply {"batchItemFailures":[{"itemIdentifier":"zz"}]}`}, nil, `"zz" is not in the batch`},
 		{"function error", []string{"a", "error"}, nil, "errorString: bad batch"},
-		{"works again", []string{"a"}, []string{"m0"}, ""},
+		{"no failure", []string{"a"}, []string{"m0"}, ""},
 	} {
 		done := fn.Counts().Invocations + 1
 		q.batches <- c.bodies
-		// With one environment a further invocation begins when the batch is over.
-		eventually(t, c.name, func() bool {
+		// With one environment, the next invocation begins after the batch.
+		testkit.Eventually(t, c.name, func() bool {
 			q.mu.Lock()
 			defer q.mu.Unlock()
-			return fn.Counts().Invocations >= done && len(q.deleted) == len(c.deleted) && strings.Contains(log.String(), c.said)
+			return fn.Counts().Invocations >= done && len(q.deleted) == len(c.deleted) && strings.Contains(log.String(), c.logged)
 		})
 		q.mu.Lock()
 		slices.Sort(q.deleted)
@@ -92,7 +93,7 @@ func TestHost_ScheduleInvokesFunction(t *testing.T) {
 	if err := h.AddSchedule(10*time.Millisecond, fn, nil); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "three firings", func() bool { return fn.Counts().Invocations >= 3 })
+	testkit.Eventually(t, "three invocations", func() bool { return fn.Counts().Invocations >= 3 })
 	if c := fn.Counts(); c.Errors != 0 {
 		t.Errorf("counts %+v", c)
 	}

@@ -7,15 +7,14 @@ import (
 	"time"
 )
 
-// maxStartsPerInvocation is how often environments may fail to start before an
-// invocation that waits for them fails. AWS, too, starts one again within the
-// invocation if the first start failed.
+// maxStartsPerInvocation is how many failed starts fail the invocation that waits for
+// them. AWS, too, repeats a failed start once within the invocation.
 const maxStartsPerInvocation = 2
 
-// maxBackoffDoublings bounds the pause between failed starts.
+// maxBackoffDoublings limits the pause between failed starts.
 const maxBackoffDoublings = 6
 
-// submit hands v to an idle environment or makes it wait for one.
+// submit passes v to an idle environment or queues it.
 func (d *DeployedFunction) submit(v *invocation) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -34,7 +33,7 @@ func (d *DeployedFunction) submit(v *invocation) {
 	d.scale()
 }
 
-// cancelPending takes back an invocation that nobody has begun.
+// cancelPending removes an invocation from the queue.
 func (d *DeployedFunction) cancelPending(v *invocation, why error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -44,8 +43,7 @@ func (d *DeployedFunction) cancelPending(v *invocation, why error) {
 	}
 }
 
-// requeue makes an invocation that no process has seen wait again, before all
-// others.
+// requeue puts an invocation that no process has received at the head of the queue.
 func (d *DeployedFunction) requeue(v *invocation) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -57,16 +55,16 @@ func (d *DeployedFunction) requeue(v *invocation) {
 	d.scale()
 }
 
-// recordReply is called just before the caller of e's invocation gets its reply: if
-// that caller comes back at once, e will be free in a moment.
+// recordReply is called before the caller of e's invocation gets the reply. If the
+// caller invokes again at once, e will be free in a moment.
 func (d *DeployedFunction) recordReply(e *environment) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.replyTimes[e] = time.Now()
 }
 
-// environmentReady is called when e asks for work: for the first time, after an invocation,
-// or, neither, because it has lost its connection while it waited.
+// environmentReady is called when e asks for an event: for the first time, after an
+// invocation, or again after its connection broke while it waited.
 func (d *DeployedFunction) environmentReady(e *environment, first, served bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -92,10 +90,10 @@ func (d *DeployedFunction) environmentReady(e *environment, first, served bool) 
 	e.idleSince = since
 	d.idle = append(d.idle, e)
 	time.AfterFunc(d.host.opts.IdleTimeout, func() { d.reapIdle(e, since) })
-	d.scale() // those held back while starts failed
+	d.scale() // starts that were delayed after a failure
 }
 
-// reapIdle ends an environment that has had no work since the given moment.
+// reapIdle stops an environment that has been idle since the given time.
 func (d *DeployedFunction) reapIdle(e *environment, since time.Time) {
 	d.mu.Lock()
 	i := slices.Index(d.idle, e)
@@ -110,7 +108,7 @@ func (d *DeployedFunction) reapIdle(e *environment, since time.Time) {
 	e.terminate(context.Background())
 }
 
-// environmentExited is called once for each environment, when it is no more.
+// environmentExited is called once for each environment, after its process has ended.
 func (d *DeployedFunction) environmentExited(end environmentExit) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -122,7 +120,7 @@ func (d *DeployedFunction) environmentExited(end environmentExit) {
 	}
 	d.idle = slices.DeleteFunc(d.idle, func(i *environment) bool { return i == e })
 	select {
-	case v := <-e.assigned: // offered, and never taken
+	case v := <-e.assigned: // assigned and never delivered
 		if d.closed {
 			v.finish(nil, ErrClosed)
 		} else {
@@ -141,8 +139,8 @@ func (d *DeployedFunction) environmentExited(end environmentExit) {
 	d.scale()
 }
 
-// chargeFailedStart reports a failed start and charges it to one invocation among those that
-// had been waiting when it began: the one that has been charged least.
+// chargeFailedStart logs a failed start and charges it to one of the invocations that
+// waited when it began: the one with the fewest charges.
 func (d *DeployedFunction) chargeFailedStart(e *environment, err *FunctionError) {
 	if d.closed {
 		return
@@ -165,8 +163,8 @@ func (d *DeployedFunction) chargeFailedStart(e *environment, err *FunctionError)
 	}
 }
 
-// backOff puts a pause before the next start: a binary that does not start, or
-// dies before it has done anything, must not be started in a hot loop.
+// backOff delays the next start, so that a binary that exits before its first event is
+// not started in a hot loop.
 func (d *DeployedFunction) backOff() {
 	if d.closed {
 		return
@@ -183,12 +181,13 @@ func (d *DeployedFunction) backOff() {
 	}
 }
 
-// replyTurnaround is what a process gets from its reply to its next request before
-// another is started in its stead.
+// replyTurnaround is how long a process may take from its reply to its next request
+// before another process is started instead.
 const replyTurnaround = 5 * time.Millisecond
 
-// scale starts as many environments as invocations wait and as shall be warm.
-// After a failure it tries one at a time, until one has served. Called with mu.
+// scale starts an environment for each queued invocation and the provisioned ones.
+// After a failed start it starts one at a time until one has served. The caller holds
+// mu.
 func (d *DeployedFunction) scale() {
 	if d.closed || d.backoffTimer != nil {
 		return
@@ -218,7 +217,7 @@ func (d *DeployedFunction) scale() {
 	}
 }
 
-// startEnvironment starts one environment. Called with mu.
+// startEnvironment starts one environment. The caller holds mu.
 func (d *DeployedFunction) startEnvironment() {
 	e := &environment{fn: d, assigned: make(chan *invocation, 1), exited: make(chan struct{})}
 	e.seq = d.counts.starts.Add(1)
@@ -227,13 +226,13 @@ func (d *DeployedFunction) startEnvironment() {
 	go e.run()
 }
 
-// broadcast wakes those who wait in Ready. Called with mu.
+// broadcast wakes the callers of Ready. The caller holds mu.
 func (d *DeployedFunction) broadcast() {
 	close(d.stateChanged)
 	d.stateChanged = make(chan struct{})
 }
 
-// rejectAll turns away what waits and what comes.
+// rejectAll fails queued and later invocations with ErrClosed.
 func (d *DeployedFunction) rejectAll() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -248,7 +247,7 @@ func (d *DeployedFunction) rejectAll() {
 	d.broadcast()
 }
 
-// terminate ends all environments and returns when they have been reaped.
+// terminate stops all environments and returns when they have been reaped.
 func (d *DeployedFunction) terminate(ctx context.Context) {
 	d.mu.Lock()
 	var ends sync.WaitGroup

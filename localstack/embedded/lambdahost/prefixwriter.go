@@ -7,25 +7,24 @@ import (
 	"sync"
 )
 
-// maxLineBytes bounds a line that never ends.
+// maxLineBytes is where a line without an end is split.
 const maxLineBytes = 64 << 10
 
-// logSink serialises the lines of all processes onto one writer.
+// logSink writes the lines of all processes to one writer.
 type logSink struct {
 	mu sync.Mutex
 	w  io.Writer
 }
 
-// newLogSink makes a sink that writes to w.
 func newLogSink(w io.Writer) *logSink { return &logSink{w: w} }
 
-// writer is what a process of that name writes to.
+// writer returns the writer for the output of a process.
 func (s *logSink) writer(prefix string) *prefixWriter { return &prefixWriter{sink: s, prefix: prefix} }
 
 func (s *logSink) writeLine(prefix string, line []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// One Write a line, so that a writer shared with others cannot tear it.
+	// One Write per line: other users of the writer cannot split it.
 	out := make([]byte, 0, len(prefix)+len(line)+4)
 	out = append(out, prefix...)
 	out = append(out, " | "...)
@@ -33,12 +32,12 @@ func (s *logSink) writeLine(prefix string, line []byte) {
 	s.w.Write(append(out, '\n'))
 }
 
-// logf logs a remark of the host itself about a function.
+// logf logs a message of the host about a function.
 func (s *logSink) logf(prefix, format string, args ...any) {
 	s.writeLine(prefix, fmt.Appendf(nil, "lambdahost: "+format, args...))
 }
 
-// prefixWriter passes whole lines to its sink.
+// prefixWriter writes whole lines to its sink.
 type prefixWriter struct {
 	sink    *logSink
 	prefix  string
@@ -66,7 +65,7 @@ func (l *prefixWriter) Write(p []byte) (int, error) {
 	}
 }
 
-// Flush passes on the last line of a process that died in the middle of one.
+// Flush writes the unfinished last line of a process.
 func (l *prefixWriter) Flush() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

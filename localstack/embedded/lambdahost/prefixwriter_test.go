@@ -13,12 +13,12 @@ func TestPrefixWriter_WritesWholeLines(t *testing.T) {
 	a, b := sink.writer("a"), sink.writer("b")
 	fmt.Fprint(a, "one\ntw")
 	fmt.Fprint(b, "other\r\n\n")
-	fmt.Fprint(a, "o\nrest")
-	sink.logf("a", "remark %d", 1)
+	fmt.Fprint(a, "o\nunfinished")
+	sink.logf("a", "message %d", 1)
 	a.Flush()
 	a.Flush()
-	if want := "a | one\nb | other\nb | \na | two\na | lambdahost: remark 1\na | rest\n"; out.String() != want {
-		t.Errorf("got\n%s", out.String())
+	if want := "a | one\nb | other\nb | \na | two\na | lambdahost: message 1\na | unfinished\n"; out.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
 	}
 }
 
@@ -29,10 +29,10 @@ func TestPrefixWriter_SplitsEndlessLine(t *testing.T) {
 	w.Flush()
 	for line := range strings.Lines(out.String()) {
 		if len(line) > 70_000 {
-			t.Errorf("a line of %d bytes", len(line))
+			t.Errorf("a line has %d bytes", len(line))
 		}
 	}
 	if n := strings.Count(out.String(), "x"); n != 200_000 {
-		t.Errorf("%d bytes arrived", n)
+		t.Errorf("%d bytes written, want 200000", n)
 	}
 }

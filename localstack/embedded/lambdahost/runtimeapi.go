@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// maxReplyBytes is the most a function may reply: 6 MiB and a little, as on AWS.
+// maxReplyBytes is the largest reply: 6 MiB and 100 bytes, as on AWS.
 const maxReplyBytes = 6<<20 + 100
 
-// runtimeAPI is the Runtime API as one process sees it, version 2018-06-01, and as much
-// of the Extensions API as the Go runtime needs to be sent SIGTERM.
+// runtimeAPI is the Runtime API of one process, version 2018-06-01, and the part of the
+// Extensions API that the Go runtime needs to receive SIGTERM.
 func (e *environment) runtimeAPI() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /2018-06-01/runtime/invocation/next", e.handleNext)
@@ -33,9 +33,9 @@ func (e *environment) runtimeAPI() http.Handler {
 	return mux
 }
 
-// handleNext tells the pool that the process is free, waits for an invocation and
-// delivers it. It also ends the previous one: a process works on an invocation
-// until it asks for another.
+// handleNext reports to the pool that the process is free, waits for an invocation and
+// delivers it. It also ends the previous one: an invocation lasts until the process
+// asks for another.
 func (e *environment) handleNext(w http.ResponseWriter, r *http.Request) {
 	e.mu.Lock()
 	if e.terminated {
@@ -54,14 +54,14 @@ func (e *environment) handleNext(w http.ResponseWriter, r *http.Request) {
 	e.mu.Unlock()
 	if last != nil {
 		e.recordDuration()
-		last.finish(nil, &FunctionError{Type: TypeNoReply, Message: "RequestId: " + last.id + " Error: Runtime asked for more work without a reply"})
+		last.finish(nil, &FunctionError{Type: TypeNoReply, Message: "RequestId: " + last.id + " Error: Runtime asked for the next event without a reply"})
 	}
 	e.fn.environmentReady(e, first, last != nil)
 
 	var v *invocation
 	select {
 	case v = <-e.assigned:
-	case <-r.Context().Done(): // the process is dying; what is offered is picked up after it
+	case <-r.Context().Done(): // the process ends; environmentExited requeues what is assigned
 		return
 	}
 	timeout := e.fn.spec.Timeout
@@ -87,8 +87,8 @@ func (e *environment) handleNext(w http.ResponseWriter, r *http.Request) {
 	w.Write(v.payload)
 }
 
-// timeOut is called at an invocation's deadline. The caller learns of it now, not
-// when the process has been reaped; a reply that comes later is ignored.
+// timeOut is called at an invocation's deadline. It ends the invocation at once, not
+// when the process has been reaped, and a later reply is ignored.
 func (e *environment) timeOut(v *invocation) {
 	err := &FunctionError{
 		Type:    TypeTimeout,
@@ -105,7 +105,8 @@ func (e *environment) timeOut(v *invocation) {
 	}, err)
 }
 
-// currentInvocation is the invocation that a request speaks of, or nil after saying no.
+// currentInvocation is the invocation that a request names. It is nil if the id is not
+// current; then the request has been answered.
 func (e *environment) currentInvocation(w http.ResponseWriter, r *http.Request) *invocation {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -123,7 +124,7 @@ func (e *environment) handleResponse(w http.ResponseWriter, r *http.Request) {
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxReplyBytes+1))
 	if err != nil {
-		writeError(w, http.StatusBadRequest, "TruncatedBody", "The body could not be read")
+		writeError(w, http.StatusBadRequest, "TruncatedBody", "The body cannot be read")
 		return
 	}
 	if len(body) > maxReplyBytes {
@@ -132,7 +133,7 @@ func (e *environment) handleResponse(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	e.fn.recordReply(e)
-	// A runtime that notices an error in the middle of its reply says so after it.
+	// A runtime reports an error in the middle of a streamed reply in trailers.
 	if kind := r.Trailer.Get("Lambda-Runtime-Function-Error-Type"); kind != "" {
 		failed := &FunctionError{Type: kind}
 		if b, err := base64.StdEncoding.DecodeString(r.Trailer.Get("Lambda-Runtime-Function-Error-Body")); err == nil && len(b) > 0 {
@@ -152,7 +153,7 @@ func (e *environment) handleError(w http.ResponseWriter, r *http.Request) {
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxReplyBytes))
 	if err != nil {
-		writeError(w, http.StatusBadRequest, "TruncatedBody", "The body could not be read")
+		writeError(w, http.StatusBadRequest, "TruncatedBody", "The body cannot be read")
 		return
 	}
 	e.fn.recordReply(e)
@@ -160,8 +161,8 @@ func (e *environment) handleError(w http.ResponseWriter, r *http.Request) {
 	writeAccepted(w)
 }
 
-// handleInitError notes why the process will not work. It is expected to exit; one
-// that does not is ended.
+// handleInitError records why the process cannot start. The process should exit; after
+// the grace period it is killed.
 func (e *environment) handleInitError(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxReplyBytes))
 	e.mu.Lock()
@@ -171,7 +172,7 @@ func (e *environment) handleInitError(w http.ResponseWriter, r *http.Request) {
 	}
 	e.mu.Unlock()
 	if late {
-		writeError(w, http.StatusForbidden, "InvalidStateTransition", "The start is over")
+		writeError(w, http.StatusForbidden, "InvalidStateTransition", "The runtime has already started")
 		return
 	}
 	writeAccepted(w)

@@ -1,5 +1,5 @@
-// Command bootstrap is a function that does what its event says, for the tests
-// of the host.
+// Command bootstrap is a function for the tests of package lambdahost: its event says
+// what it does.
 package main
 
 import (
@@ -32,7 +32,7 @@ func main() {
 	lambda.Start(handle)
 }
 
-// start fails as the environment says.
+// start fails as START says.
 func start() {
 	switch os.Getenv("START") {
 	case "exit":
@@ -46,7 +46,7 @@ func start() {
 			r.Body.Close()
 		}
 		os.Exit(1)
-	case "second": // the first process fails, the next ones work
+	case "second": // the first process exits, the others work
 		f, err := os.OpenFile(os.Getenv("MARK"), os.O_CREATE|os.O_EXCL, 0o600)
 		if err == nil {
 			f.Close()
@@ -69,7 +69,7 @@ func handle(ctx context.Context, r request) (any, error) {
 		panic("it went very wrong")
 	case "exit":
 		os.Exit(7)
-	case "wait": // until released by a file, or the deadline kills it
+	case "wait": // until a file appears, or the deadline kills the process
 		os.WriteFile(r.Text+".begun", nil, 0o600)
 		for {
 			if _, err := os.Stat(r.Text); err == nil {
@@ -82,19 +82,18 @@ func handle(ctx context.Context, r request) (any, error) {
 		deadline, _ := ctx.Deadline()
 		return map[string]any{
 			"env": os.Environ(), "request": c.AwsRequestID, "arn": c.InvokedFunctionArn,
-			"left": time.Until(deadline).Milliseconds(), "pid": os.Getpid(), "served": served,
+			"remainingMillis": time.Until(deadline).Milliseconds(), "pid": os.Getpid(), "served": served,
 			"trace": os.Getenv("_X_AMZN_TRACE_ID"),
 		}, nil
 	case "large":
 		return strings.Repeat("x", r.Size), nil
-	case "say":
+	case "print":
 		os.Stdout.WriteString(r.Text)
 	}
 	return map[string]any{"text": r.Text, "pid": os.Getpid()}, nil
 }
 
-// batch fails the records that say so; a body of "reply X" decides the whole
-// reply.
+// batch fails the records whose body is fail; a body of "reply X" is the whole reply.
 func batch(records []events.SQSMessage) (any, error) {
 	var out events.SQSEventResponse
 	for _, r := range records {
@@ -108,5 +107,5 @@ func batch(records []events.SQSMessage) (any, error) {
 			return nil, errors.New("bad batch")
 		}
 	}
-	return out, nil // with no failure the list is null
+	return out, nil // without a failure the list is null
 }
