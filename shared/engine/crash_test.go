@@ -12,7 +12,8 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-// scenario is a story with its steps' blocks. act returns the runs it has started.
+// scenario is a workload with the block of each step. execute returns the ids of the
+// executions that it started.
 type scenario struct {
 	devices int
 	source  string
@@ -78,8 +79,9 @@ var scenarios = map[string]scenario{
 	},
 }
 
-// TestEngine_SurvivesFaultAtEveryCall lets whoever makes it die, or lose the reply, at every
-// single call of a play: alarms bring each run to its right end.
+// Each scenario is repeated with one fault at each of its calls in turn: a crash before
+// or after the call, a lost reply, a throttled or a repeated call. Timers bring each
+// execution to its expected end.
 func TestEngine_SurvivesFaultAtEveryCall(t *testing.T) {
 	for name, p := range scenarios {
 		t.Run(name, func(t *testing.T) {
@@ -94,10 +96,10 @@ func TestEngine_SurvivesFaultAtEveryCall(t *testing.T) {
 				clean.CheckOutcome(id, p.blocks, nil, 0)
 			}
 			if t.Failed() {
-				t.Fatal("not even undisturbed")
+				t.Fatal("the scenario fails without faults")
 			}
 			if calls < 20 {
-				t.Fatalf("only %d calls were seen", calls)
+				t.Fatalf("only %d calls", calls)
 			}
 			for _, fault := range []faults.Fault{faults.CrashBefore, faults.CrashAfter, faults.LostReply, faults.Throttled, faults.Repeated} {
 				for n := 1; n <= calls; n++ {
@@ -117,7 +119,7 @@ func runWithFault(s *harness.Harness, p scenario, n int, fault faults.Fault) {
 	s.Faults = faults.At(n, fault)
 	ids := p.execute(s)
 	if !s.RunUntilIdle(48 * time.Hour) {
-		s.Errorf("it never ends: %v", s.States(harness.Caller.Tenant))
+		s.Errorf("the executions do not end: %v", s.States(harness.Caller.Tenant))
 	}
 	s.Faults = nil
 	s.CheckInvariants()
@@ -126,7 +128,7 @@ func runWithFault(s *harness.Harness, p scenario, n int, fault faults.Fault) {
 	}
 }
 
-// TestEngine_ToleratesDuplicateAndReorderedMessages delivers messages twice and in any order.
+// Messages are delivered twice and in any order.
 func TestEngine_ToleratesDuplicateAndReorderedMessages(t *testing.T) {
 	for name, p := range scenarios {
 		t.Run(name, func(t *testing.T) {
@@ -148,7 +150,7 @@ func TestEngine_ToleratesDuplicateAndReorderedMessages(t *testing.T) {
 	}
 }
 
-// N26: a crash between storing a step's start and queueing its jobs.
+// N26: a crash between committing a step run and queueing its jobs.
 func TestStart_RecoversFromCrashBeforeQueueing(t *testing.T) {
 	s := newHarness(t, 2)
 	s.Publish("w", stepsYAML("one once device"))
@@ -164,8 +166,7 @@ func TestStart_RecoversFromCrashBeforeQueueing(t *testing.T) {
 	}
 }
 
-// N25: a result that is pushed twice, or by a worker that has lost its claim,
-// changes nothing.
+// N25: a result that a worker reports after it has lost its claim changes nothing.
 func TestAdvance_IgnoresLateResult(t *testing.T) {
 	s := newHarness(t, 1)
 	s.Publish("w", stepsYAML("one again device"))
@@ -179,12 +180,12 @@ func TestAdvance_IgnoresLateResult(t *testing.T) {
 	}
 	late := s.StartTask("late", func() { s.Deliver() })
 	late.RunUntil("packs.finish")
-	s.RunFor(5 * time.Minute) // somebody else takes over and finishes
+	s.RunFor(5 * time.Minute) // another worker takes over and finishes
 	before = s.ExpectState(id, sm.ExecutionCompletedAck)
 	late.Finish()
 	settle(s)
 	if after := s.Load(id); after.Version != before.Version {
-		t.Error("the late result changed the run")
+		t.Error("the late result changed the execution")
 	}
 	if jobs := s.Jobs(id); len(jobs) != 1 || string(jobs[0].Result) != `"second"` || jobs[0].Attempt != 1 {
 		t.Errorf("jobs %+v", jobs)

@@ -21,7 +21,7 @@ func deadLetterWakeup(id string, n int) workflow.Wakeup {
 	}}
 }
 
-// deadLetterNotices are what the history says of dead messages, by the message's place.
+// deadLetterNotices returns the events of dead letters in an execution's history.
 func deadLetterNotices(s *harness.Harness, id string) (all []workflow.Event) {
 	for _, e := range s.History(id) {
 		if e.Type == lifecycle.EventMessageDeadLettered {
@@ -47,8 +47,8 @@ func advanceWith(t *testing.T, s *harness.Harness, l workflow.Wakeup) {
 	})
 }
 
-// A message that has died is told once, with the reason, and nothing else about
-// the run changes, whether it goes on or has ended.
+// A dead letter is recorded once, with its reason, and nothing else about the execution
+// changes, whether it has ended or not.
 func TestRecordDeadLetter_WritesOneNotice(t *testing.T) {
 	s, id := startGlobalExecution(t, 1)
 	for _, ended := range []bool{false, true} {
@@ -69,14 +69,14 @@ func TestRecordDeadLetter_WritesOneNotice(t *testing.T) {
 		}
 	}
 	if !s.RunUntilIdle(time.Hour) {
-		t.Fatal("it never ends")
+		t.Fatal("the execution does not end")
 	}
 	s.ExpectState(id, sm.ExecutionCompletedAck)
 	s.CheckInvariants()
-	advanceWith(t, s, deadLetterWakeup("00000000-0000-7000-8000-000000000000", 1)) // of no run: nothing to write, nothing to repeat
+	advanceWith(t, s, deadLetterWakeup("00000000-0000-7000-8000-000000000000", 1)) // of no execution: nothing to write or to repeat
 }
 
-// What was only feared is not told of a pack that somebody has had.
+// A provisional dead letter is dropped if a worker has claimed the pack.
 func TestRecordDeadLetter_IgnoresProvisionalOfClaimedPack(t *testing.T) {
 	s, id := startGlobalExecution(t, 1)
 	l := deadLetterWakeup(id, 1)
@@ -85,18 +85,18 @@ func TestRecordDeadLetter_IgnoresProvisionalOfClaimedPack(t *testing.T) {
 	l.DeadLetter.Provisional = true
 	advanceWith(t, s, l)
 	if got := deadLetterNotices(s, id); len(got) != 1 {
-		t.Fatalf("nobody has had the pack: %+v", got)
+		t.Fatalf("the pack is unclaimed, notices %+v", got)
 	}
 	s.RunUntilIdle(time.Hour)
 	l.DeadLetter.MessageID = "m2"
 	advanceWith(t, s, l)
 	if got := deadLetterNotices(s, id); len(got) != 1 {
-		t.Errorf("the pack is over: %+v", got)
+		t.Errorf("the pack has ended, notices %+v", got)
 	}
 }
 
-// However many die, the history holds a bounded number of notices, pages and all,
-// and one that was paged out is not told again.
+// The history holds at most 50 notices, its pages included, and a notice that was paged
+// out is not written again.
 func TestRecordDeadLetter_LimitsNotices(t *testing.T) {
 	s, id := startGlobalExecution(t, 1)
 	for n := range 80 {
@@ -104,16 +104,16 @@ func TestRecordDeadLetter_LimitsNotices(t *testing.T) {
 	}
 	advanceWith(t, s, deadLetterWakeup(id, 0))
 	calls := len(s.Trace())
-	advanceWith(t, s, deadLetterWakeup(id, 49)) // the newest that was told
+	advanceWith(t, s, deadLetterWakeup(id, 49)) // the newest notice
 	for _, c := range s.Trace()[calls:] {
 		if c.Name == "store.load_events" {
-			t.Error("the whole history is read for what stands at its end")
+			t.Error("stored pages are read although the notice is in the state item")
 		}
 	}
 	seen := map[string]bool{}
 	for _, e := range deadLetterNotices(s, id) {
 		if seen[string(e.Data)] {
-			t.Errorf("told twice: %s", e.Data)
+			t.Errorf("written twice: %s", e.Data)
 		}
 		seen[string(e.Data)] = true
 	}
@@ -124,8 +124,8 @@ func TestRecordDeadLetter_LimitsNotices(t *testing.T) {
 	s.CheckInvariants()
 }
 
-// Told many times at once, beside a run that goes on, under faults at every call:
-// once in the history, and the run is not disturbed.
+// A dead letter that is reported several times at once, under faults and while the
+// execution advances, is in the history once, and the execution still completes.
 func TestRecordDeadLetter_ConcurrentReportsWriteOnce(t *testing.T) {
 	for seed := range uint64(100) {
 		s, id := startGlobalExecution(t, seed)
@@ -133,9 +133,9 @@ func TestRecordDeadLetter_ConcurrentReportsWriteOnce(t *testing.T) {
 			faults.CrashBefore, faults.CrashAfter, faults.LostReply, faults.Throttled, faults.Repeated)
 		var tasks []*faults.Task
 		for i := range 3 {
-			tasks = append(tasks, s.StartTask(fmt.Sprint("look ", i), func() { _ = s.Engine.Advance(t.Context(), deadLetterWakeup(id, i/2)) }))
+			tasks = append(tasks, s.StartTask(fmt.Sprint("record ", i), func() { _ = s.Engine.Advance(t.Context(), deadLetterWakeup(id, i/2)) }))
 		}
-		tasks = append(tasks, s.StartTask("drive", func() {
+		tasks = append(tasks, s.StartTask("advance", func() {
 			_ = s.Engine.Advance(t.Context(), workflow.Wakeup{Tenant: harness.Caller.Tenant, Execution: id})
 		}))
 		s.Interleave(tasks...)
@@ -147,25 +147,25 @@ func TestRecordDeadLetter_ConcurrentReportsWriteOnce(t *testing.T) {
 			t.Fatalf("seed %d: %+v", seed, got)
 		}
 		if !s.RunUntilIdle(48 * time.Hour) {
-			t.Fatalf("seed %d: it never ends", seed)
+			t.Fatalf("seed %d: the execution does not end", seed)
 		}
 		s.ExpectState(id, sm.ExecutionCompletedAck)
 		s.CheckInvariants()
 	}
 }
 
-// A notice is an event of no layer, so that nobody takes it for one that opens or
-// closes something.
+// The event of a dead letter belongs to no layer's state machine, so nothing takes it
+// for a transition.
 func TestDeadLetterNotices_BelongToNoLayer(t *testing.T) {
 	for _, m := range sm.Machines() {
 		if slices.Contains(m.Events, lifecycle.EventMessageDeadLettered) {
-			t.Errorf("the layer %s has it", m.Layer)
+			t.Errorf("the machine of layer %s has the event", m.Layer)
 		}
 	}
 }
 
-// Since when looks at a run fail is remembered when a message of it dies, which may
-// be of that very trouble, even if whoever writes the notice dies then.
+// Recording a dead letter keeps the failure streak, which may have the same cause, even
+// if the handler crashes right after the commit.
 func TestRecordDeadLetter_KeepsFailureStreak(t *testing.T) {
 	for _, fault := range []faults.Fault{faults.None, faults.CrashBefore, faults.CrashAfter, faults.Throttled} {
 		s, id := startGlobalExecution(t, 1)
@@ -187,7 +187,7 @@ func TestRecordDeadLetter_KeepsFailureStreak(t *testing.T) {
 		faults.CatchCrash(func() { _ = s.Engine.Advance(t.Context(), deadLetterWakeup(id, 1)) })
 		s.Faults = nil
 		if got := s.Load(id).FailureStreak; len(deadLetterNotices(s, id)) != 1 || got == nil || !got.Since.Equal(since.Since) || got.Count != 7 {
-			t.Errorf("%v: %d notices, trouble %+v", fault, len(deadLetterNotices(s, id)), got)
+			t.Errorf("%v: %d notices, failure streak %+v", fault, len(deadLetterNotices(s, id)), got)
 		}
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-// setAttributes lets steps ask for attributes: "one" of every device, "two" of d000
-// alone.
+// setAttributes requests attribute updates: step "one" for every device, step "two" for
+// d000 only.
 func setAttributes(c harness.BlockCall) *harness.Outcome {
 	switch {
 	case c.Step == "one":
@@ -29,7 +29,7 @@ func setAttributes(c harness.BlockCall) *harness.Outcome {
 	return nil
 }
 
-// loadEntity reads a device as it stands in the inventory.
+// loadEntity reads a device from the inventory.
 func loadEntity(s *harness.Harness, id string) (e workflow.Entity) {
 	s.Helper()
 	key := workflow.EntityKey{Type: "device", ID: id}
@@ -59,8 +59,8 @@ func newUpdateHarness(t testing.TB, devices int) *harness.Harness {
 	return s
 }
 
-// What jobs ask for is applied when the run completes, the later step's last, and
-// each entity carries the token of the lock under which that was done.
+// Requested updates are applied when the execution completes, in the order of the
+// steps, and each entity carries the token of the lock under which it was written.
 func TestApplyUpdates_WritesOnCompletionUnderLockToken(t *testing.T) {
 	for _, devices := range []int{1, 5} {
 		s := newUpdateHarness(t, devices)
@@ -85,7 +85,7 @@ func TestApplyUpdates_WritesOnCompletionUnderLockToken(t *testing.T) {
 	}
 }
 
-// A run that does not complete changes nothing in the inventory.
+// An execution that does not complete changes nothing in the inventory.
 func TestApplyUpdates_SkipsFailedExecution(t *testing.T) {
 	s := newUpdateHarness(t, 2)
 	s.Script = func(c harness.BlockCall) *harness.Outcome {
@@ -101,8 +101,8 @@ func TestApplyUpdates_SkipsFailedExecution(t *testing.T) {
 	}
 }
 
-// Whoever applies updates may die, or lose a reply, at every entity: each is
-// written once all the same.
+// The handler that applies updates may crash, or lose a reply, at every entity: each
+// entity is still written once.
 func TestApplyUpdates_WritesEachEntityOnceDespiteFaults(t *testing.T) {
 	for _, fault := range []faults.Fault{faults.CrashBefore, faults.CrashAfter, faults.LostReply, faults.Throttled, faults.Repeated} {
 		for n := 1; n <= 3; n++ {
@@ -131,8 +131,8 @@ func TestApplyUpdates_WritesEachEntityOnceDespiteFaults(t *testing.T) {
 	}
 }
 
-// An import that comes between the reading and the writing of an entity stays,
-// and the updates are applied to it.
+// An import between the read and the write of an entity is kept, and the updates are
+// applied to it.
 func TestApplyUpdates_KeepsConcurrentImport(t *testing.T) {
 	s := newUpdateHarness(t, 1)
 	throttled := false
@@ -143,9 +143,9 @@ func TestApplyUpdates_KeepsConcurrentImport(t *testing.T) {
 		}
 		return faults.None
 	}
-	apply := s.StartTask("run", func() { s.Start("w", "d000"); settle(s) })
+	apply := s.StartTask("apply", func() { s.Start("w", "d000"); settle(s) })
 	if !apply.RunUntil("registry.replace_entity") {
-		t.Fatal("nothing is applied")
+		t.Fatal("no update is written")
 	}
 	imported := workflow.Entity{Type: "device", ID: "d000", Attributes: json.RawMessage(`{"name":"new","version":"1.0"}`)}
 	if _, err := s.Open().Registry.PutEntities(context.Background(), harness.Caller.Tenant, []workflow.Entity{imported}); err != nil {
@@ -158,9 +158,9 @@ func TestApplyUpdates_KeepsConcurrentImport(t *testing.T) {
 	}
 }
 
-// A handler that stands still in the middle of applying, while another settles
-// the run and a later one takes the lock and completes, writes nothing when it
-// goes on.
+// A handler that pauses while it applies updates, until another handler has settled the
+// execution and a later execution has taken the lock and completed, writes nothing
+// when it continues.
 func TestApplyUpdates_FencesStaleHandler(t *testing.T) {
 	s := newUpdateHarness(t, 1)
 	late := s.StartTask("late", func() {
@@ -168,7 +168,7 @@ func TestApplyUpdates_FencesStaleHandler(t *testing.T) {
 		s.Drain()
 	})
 	if !late.RunUntil("registry.replace_entity") {
-		t.Fatal("nothing is applied")
+		t.Fatal("no update is written")
 	}
 	s.Advance(2 * time.Hour)
 	settle(s)
@@ -185,8 +185,8 @@ func TestApplyUpdates_FencesStaleHandler(t *testing.T) {
 	}
 }
 
-// Updates that would make an entity larger than the inventory takes fail the step
-// that asks for them, while that can still be undone.
+// Updates that would make an entity too large for the inventory fail the step that
+// requests them, while it can still be undone.
 func TestApplyUpdates_RejectsOversizedEntity(t *testing.T) {
 	s := newUpdateHarness(t, 1)
 	half := strings.Repeat("x", workflow.MaxAttributesBytes*2/3)

@@ -16,7 +16,7 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-// newHarness is a stage with a block of each nature, and devices.
+// newHarness registers one block of each kind and imports devices.
 func newHarness(t testing.TB, devices int) *harness.Harness {
 	s := harness.New(t, 1, harness.Options())
 	s.RegisterBlocks()
@@ -24,7 +24,7 @@ func newHarness(t testing.TB, devices int) *harness.Harness {
 	return s
 }
 
-// stepsYAML writes a definition's steps: "LABEL BLOCK ON [FIELDS]" a line.
+// stepsYAML writes the steps of a definition, one per line: "LABEL BLOCK ON [FIELDS]".
 func stepsYAML(lines ...string) string {
 	var b strings.Builder
 	b.WriteString("steps:\n")
@@ -35,19 +35,19 @@ func stepsYAML(lines ...string) string {
 	return b.String()
 }
 
-// settle runs everything to its end and holds it against the invariants.
+// settle runs everything until nothing is left to do and checks the invariants.
 func settle(s *harness.Harness) {
 	s.Helper()
 	if !s.RunUntilIdle(48 * time.Hour) {
 		for id := range s.States(harness.Caller.Tenant) {
 			s.Logf("%s: %v", id, s.ExecutionStates(id))
 		}
-		s.Fatal("it never ends")
+		s.Fatal("the executions do not end within 48 hours")
 	}
 	s.CheckInvariants()
 }
 
-// N1: a valid global workflow visits every state in order.
+// N1: a valid global workflow passes every state in order.
 func TestEngine_PassesEveryStateInOrder(t *testing.T) {
 	s := newHarness(t, 0)
 	s.Publish("w", stepsYAML("one again global", "two pure global"))
@@ -62,7 +62,7 @@ func TestEngine_PassesEveryStateInOrder(t *testing.T) {
 	}
 }
 
-// N2: an unknown block.
+// N2: an unknown block fails the execution before anything is called.
 func TestStart_UnknownBlockFailsSafely(t *testing.T) {
 	s := newHarness(t, 1)
 	s.Publish("w", stepsYAML("one nowhere device"))
@@ -74,7 +74,7 @@ func TestStart_UnknownBlockFailsSafely(t *testing.T) {
 	}
 }
 
-// N3: what cannot be published is refused as invalid.
+// N3: an invalid definition cannot be published.
 func TestPublish_RefusesInvalidDefinitions(t *testing.T) {
 	s := newHarness(t, 0)
 	for name, body := range map[string]string{
@@ -89,8 +89,8 @@ func TestPublish_RefusesInvalidDefinitions(t *testing.T) {
 	}
 }
 
-// N6: two handlers race for one transition. One wins; the other finds it done
-// and goes on from there, and nothing happens twice.
+// N6: two handlers race for one transition. One wins; the other finds it done and
+// continues from there, and nothing happens twice.
 func TestAdvance_RacingHandlersActOnce(t *testing.T) {
 	s := newHarness(t, 3)
 	s.Publish("w", stepsYAML("one once device", "two again device"))
@@ -126,7 +126,7 @@ func TestCondition_FalseSkipsStep(t *testing.T) {
 		t.Error(diff)
 	}
 	if x.StepRuns[0].Skipped != 1 || x.StepRuns[1].Status != sm.StepSkipped {
-		t.Errorf("runs %+v", x.StepRuns)
+		t.Errorf("step runs %+v", x.StepRuns)
 	}
 }
 
@@ -142,7 +142,7 @@ func TestAssertion_FalseFailsStepBeforeJobs(t *testing.T) {
 	}
 }
 
-// N18: a global step between device steps runs once, after all devices.
+// N18: a global step between device steps executes once, after all devices.
 func TestGlobalStep_IsBarrier(t *testing.T) {
 	s := newHarness(t, 7)
 	s.QueueFaults.Shuffle = true
@@ -163,7 +163,7 @@ func TestStep_CreatesOneJobPerEntity(t *testing.T) {
 		s.Publish("w", stepsYAML("one "+block+" device"))
 		id := s.Start("w", harness.DeviceIDs(100)...)
 		if n := len(s.Jobs(id)); n != 100 {
-			t.Errorf("%s: %d jobs before anybody works, want 100", block, n)
+			t.Errorf("%s: %d jobs before any worker starts, want 100", block, n)
 		}
 		settle(s)
 		s.ExpectState(id, sm.ExecutionCompletedAck)
@@ -173,8 +173,8 @@ func TestStep_CreatesOneJobPerEntity(t *testing.T) {
 	}
 }
 
-// maxInFlight limits the lanes that are out at a time, and the window moves
-// without the engine.
+// maxInFlight limits the lanes in flight. Workers start the next lane without the
+// engine.
 func TestMaxInFlight_LimitsLanes(t *testing.T) {
 	s := newHarness(t, 20)
 	s.Publish("w", "config: {maxInFlight: 3}\n"+stepsYAML("one once device"))
@@ -186,11 +186,11 @@ func TestMaxInFlight_LimitsLanes(t *testing.T) {
 	settle(s)
 	s.ExpectState(id, sm.ExecutionCompletedAck)
 	if most > 3 || len(s.BlockCalls) != 20 {
-		t.Errorf("%d lanes were out at a time, %d calls", most, len(s.BlockCalls))
+		t.Errorf("%d lanes were in flight at a time, %d calls", most, len(s.BlockCalls))
 	}
 }
 
-// N37: only pure steps ran when one fails: nothing is rolled back.
+// N37: if only pure steps have executed when one fails, nothing is rolled back.
 func TestRollback_SkipsPureSteps(t *testing.T) {
 	s := newHarness(t, 2)
 	s.Script = failCalls("two EXECUTE d001")
@@ -207,7 +207,7 @@ func TestRollback_SkipsPureSteps(t *testing.T) {
 	}
 }
 
-// failCalls fails the calls named.
+// failCalls fails the named calls: "STEP KIND [ENTITY]".
 func failCalls(calls ...string) func(harness.BlockCall) *harness.Outcome {
 	return func(c harness.BlockCall) *harness.Outcome {
 		if slices.Contains(calls, strings.TrimSpace(c.Step+" "+string(c.Kind)+" "+c.Entity)) {
@@ -217,7 +217,7 @@ func failCalls(calls ...string) func(harness.BlockCall) *harness.Outcome {
 	}
 }
 
-// N38: something irreversible was executed.
+// N38: an execution that fails after an irreversible step is FAILED_UNSAFE.
 func TestRollback_IrreversibleStepFailsUnsafe(t *testing.T) {
 	s := newHarness(t, 1)
 	s.Script = failCalls("two EXECUTE d000")
@@ -230,15 +230,16 @@ func TestRollback_IrreversibleStepFailsUnsafe(t *testing.T) {
 	}
 }
 
-// N39: rollback runs by wave in reverse, over exactly what was executed.
+// N39: rollback undoes the steps in reverse, one wave each, for exactly the entities
+// that were executed.
 func TestRollback_UndoesWavesInReverse(t *testing.T) {
 	s := newHarness(t, 2)
 	s.Script = failCalls("two EXECUTE d001")
-	s.Publish("w", stepsYAML("one once device", "look pure device", "two once device"))
+	s.Publish("w", stepsYAML("one once device", "check pure device", "two once device"))
 	id := s.Start("w", "d000", "d001")
 	settle(s)
 	if x := s.ExpectState(id, sm.ExecutionFailedSafeAck); !x.RolledBack {
-		t.Error("it does not say that it was rolled back")
+		t.Error("RolledBack is not set")
 	}
 	calls := s.CallsOf(id)
 	undone := calls[slices.IndexFunc(calls, func(c string) bool { return strings.Contains(c, "ROLLBACK") }):]
@@ -257,7 +258,7 @@ func TestRollback_UndoesWavesInReverse(t *testing.T) {
 	}
 }
 
-// N40: a rollback job fails. The remaining waves stop.
+// N40: if a rollback job fails, the remaining waves do not start.
 func TestRollback_StopsWhenJobFails(t *testing.T) {
 	s := newHarness(t, 1)
 	s.Script = failCalls("three EXECUTE d000", "two ROLLBACK d000")
@@ -270,8 +271,8 @@ func TestRollback_StopsWhenJobFails(t *testing.T) {
 	}
 }
 
-// N47, N48: what is pending when a run is aborted cannot be claimed any more;
-// nothing but pure work was done, so it ends at once.
+// N47, N48: after a cancel, pending jobs cannot be claimed any more. What was executed
+// is rolled back, unless it is pure or irreversible.
 func TestCancel_StopsPendingJobs(t *testing.T) {
 	for block, end := range map[string]sm.ExecutionState{"pure": sm.ExecutionCancelledAck, "once": sm.ExecutionCancelledAck, "forever": sm.ExecutionCancelled} {
 		s := newHarness(t, 4)
@@ -293,8 +294,8 @@ func TestCancel_StopsPendingJobs(t *testing.T) {
 		for _, c := range s.BlockCalls[done:] {
 			if c.Kind == workflow.JobRollback {
 				undone++
-			} else if block != "pure" { // a pure block is not claimed; what it answers is not taken
-				t.Errorf("%s: called after the abort: %+v", block, c)
+			} else if block != "pure" { // a pure block needs no claim to be called, but its result is dropped
+				t.Errorf("%s: called after the cancel: %+v", block, c)
 			}
 		}
 		for _, j := range s.Jobs(id) {
@@ -315,4 +316,41 @@ func TestCancel_StopsPendingJobs(t *testing.T) {
 			s.ExpectState(id, sm.ExecutionCancelledAck)
 		}
 	}
+}
+
+// failStepTwoAndRollback fails step two and every rollback.
+func failStepTwoAndRollback(c harness.BlockCall) *harness.Outcome {
+	if c.Step == "two" || c.Kind == workflow.JobRollback {
+		return &harness.Outcome{FailCode: "REFUSED"}
+	}
+	return nil
+}
+
+const twoStepWorkflow = "steps: [{label: one, functionBlock: p/once:1, runOn: device}, {label: two, functionBlock: p/pure:1, runOn: device}]\n"
+
+// After a failed rollback the changes are still there: a retry that fails before it has
+// executed anything else ends unsafely too.
+func TestRollback_FailedStaysUnsafeAfterRetry(t *testing.T) {
+	s := newHarness(t, 1)
+	s.Publish("w", twoStepWorkflow)
+	s.Script = failStepTwoAndRollback
+	id := s.Start("w", "d000")
+	settle(s)
+	s.ExpectState(id, sm.ExecutionFailedUnsafe)
+	mustCommand(s, func(ctx context.Context) (*workflow.Execution, error) {
+		return s.Engine.Retry(ctx, harness.Caller, id, views.RetryRequest{Reason: "once more", From: "two"})
+	})
+	settle(s)
+	s.ExpectState(id, sm.ExecutionFailedUnsafe)
+}
+
+// If the rollback of a child fails, the parent ends unsafely.
+func TestRollback_FailedInChildMakesParentUnsafe(t *testing.T) {
+	s := newHarness(t, 1)
+	s.Publish("sub", twoStepWorkflow)
+	s.Publish("w", "steps: [{label: go, workflowReference: {workflow: p/sub, mode: dispatch, executeOnParameters: {ids: [d000]}}}]\n")
+	s.Script = failStepTwoAndRollback
+	id := s.Start("w")
+	settle(s)
+	s.ExpectState(id, sm.ExecutionFailedUnsafe)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-// throttleCalls lets every call fail whose name begins with one of some.
+// throttleCalls throttles every call whose name has one of the prefixes.
 func throttleCalls(names ...string) faults.Plan {
 	return func(c faults.Call) faults.Fault {
 		for _, name := range names {
@@ -24,7 +24,7 @@ func throttleCalls(names ...string) faults.Plan {
 	}
 }
 
-// waitingView is what the run waits for, as people are shown it.
+// waitingView is what the execution waits for, as the view shows it.
 func waitingView(s *harness.Harness, id string) (w *views.Waiting) {
 	s.Helper()
 	s.WithoutFaults(func() {
@@ -37,8 +37,8 @@ func waitingView(s *harness.Harness, id string) (w *views.Waiting) {
 	return w
 }
 
-// A run that nothing can move says why, and is ended when that lasts: safely
-// before it has done anything, and left to somebody once it has.
+// An execution whose wake-ups fail shows why, and is ended if that lasts: safely before
+// any job was executed, unsafely after that.
 func TestFailures_EndStalledExecution(t *testing.T) {
 	for name, c := range map[string]struct {
 		refuse []string
@@ -55,7 +55,7 @@ func TestFailures_EndStalledExecution(t *testing.T) {
 		s.RunFor(10 * time.Minute)
 		w := waitingView(s, id)
 		if w == nil || w.Kind != views.WaitEngine || w.Reason == nil || *w.Reason == "" || w.Until == nil {
-			t.Errorf("%s: it waits for %+v", name, w)
+			t.Errorf("%s: waits for %+v", name, w)
 		}
 		s.RunFor(3 * time.Hour)
 		x := s.ExpectState(id, c.want)
@@ -65,7 +65,8 @@ func TestFailures_EndStalledExecution(t *testing.T) {
 	}
 }
 
-// Trouble that passes leaves no trace: the run goes on, however long it lasted.
+// A failure streak that ends leaves no trace: the execution continues, however long the
+// streak was.
 func TestFailures_ClearedByRecovery(t *testing.T) {
 	s := newHarness(t, 1)
 	s.Publish("w", "steps: [{label: one, functionBlock: p/once:1, runOn: device}]\n")
@@ -75,12 +76,13 @@ func TestFailures_ClearedByRecovery(t *testing.T) {
 	s.Faults = nil
 	settle(s)
 	if x := s.ExpectState(id, sm.ExecutionCompletedAck); x.FailureStreak != nil || waitingView(s, id) != nil {
-		t.Errorf("trouble %+v", x.FailureStreak)
+		t.Errorf("failure streak %+v", x.FailureStreak)
 	}
 }
 
-// What a run could not close before it was given up is closed before somebody lets go
-// of its locks: a pack that nobody had claimed must not begin under the next run's.
+// A step run that could not be closed before the engine gave the execution up is closed
+// before an operator's command releases the locks: an unclaimed pack must not start
+// under the locks of the next execution.
 func TestFailures_StepRunsAreClosedBeforeLocksRelease(t *testing.T) {
 	for name, release := range map[string]func(s *harness.Harness, id string) error{
 		"acknowledge": func(s *harness.Harness, id string) error {
@@ -98,7 +100,8 @@ func TestFailures_StepRunsAreClosedBeforeLocksRelease(t *testing.T) {
 	} {
 		s := newHarness(t, 1)
 		s.Publish("w", "steps: [{label: one, functionBlock: p/once:1, runOn: device}]\n")
-		// Nobody claims the pack, and when that ends the run, nothing can be closed.
+		// No worker can claim the pack. When that ends the execution, nothing can be
+		// closed either.
 		s.Faults = throttleCalls("packs.")
 		id := s.Start("w", "d000")
 		s.RunFor(6 * time.Hour)
@@ -114,18 +117,18 @@ func TestFailures_StepRunsAreClosedBeforeLocksRelease(t *testing.T) {
 		calls := len(s.CallsOf(id))
 		first := s.Load(id).StepRuns[0]
 		if first.Counts.NotExecuted != 1 || calls != 0 {
-			t.Errorf("%s: %d calls, tally %+v", name, calls, first.Counts)
+			t.Errorf("%s: %d calls, counts %+v", name, calls, first.Counts)
 		}
 		s.RunFor(time.Hour)
 		for _, c := range s.CallsOf(id) {
 			if name != "retry" {
-				t.Errorf("%s: called after its locks had gone: %s", name, c)
+				t.Errorf("%s: called after its locks were released: %s", name, c)
 			}
 		}
 	}
 }
 
-// However late somebody asks, what can be closed is closed and counted first.
+// An acknowledge closes and counts open step runs first, however late it comes.
 func TestAcknowledge_ClosesStepRunsHoweverLate(t *testing.T) {
 	s := newHarness(t, 1)
 	s.Publish("w", "steps: [{label: one, functionBlock: p/once:1, runOn: device}]\n")
@@ -139,20 +142,20 @@ func TestAcknowledge_ClosesStepRunsHoweverLate(t *testing.T) {
 	}
 	history := s.History(id)
 	last := history[len(history)-1]
-	if tally := s.Load(id).StepRuns[0].Counts; tally.NotExecuted != 1 || last.Type != "execution.acknowledged" || !strings.Contains(string(last.Data), `"notExecuted":1`) {
-		t.Errorf("tally %+v; the history ends with %s %s", tally, last.Type, last.Data)
+	if counts := s.Load(id).StepRuns[0].Counts; counts.NotExecuted != 1 || last.Type != "execution.acknowledged" || !strings.Contains(string(last.Data), `"notExecuted":1`) {
+		t.Errorf("counts %+v; the history ends with %s %s", counts, last.Type, last.Data)
 	}
 }
 
-// A run that has done everything and cannot write down what it has found lets go of
-// its locks in the end, and says what is missing.
+// A completed execution whose updates cannot be written releases its locks in the end,
+// and its error says that the updates are missing.
 func TestApplyUpdates_GivesUpAndReleasesLocks(t *testing.T) {
 	s := newUpdateHarness(t, 1)
 	s.Faults = throttleCalls("registry.replace_entity")
 	id := s.Start("w", "d000")
 	s.RunFor(30 * time.Minute)
 	if w := waitingView(s, id); w == nil || w.Kind != views.WaitEngine {
-		t.Errorf("it waits for %+v", w)
+		t.Errorf("waits for %+v", w)
 	}
 	s.RunFor(3 * time.Hour)
 	x := s.ExpectState(id, sm.ExecutionCompletedAck)
@@ -163,7 +166,7 @@ func TestApplyUpdates_GivesUpAndReleasesLocks(t *testing.T) {
 	other := s.Start("w", "d000")
 	s.RunFor(time.Hour)
 	if x := s.ExpectState(other, sm.ExecutionCompletedAck); x.Error != nil {
-		t.Errorf("the next run: %+v", x.Error)
+		t.Errorf("the next execution: %+v", x.Error)
 	}
 	s.CheckInvariants()
 }

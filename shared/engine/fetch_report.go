@@ -11,7 +11,7 @@ import (
 
 // fetchReport answers NeedReport and NeedClose: it reads the packs of an open step
 // run, or continues to close it. If an execution that ended unsafely has a step run
-// that can never be closed, the report's problem tells the operator why.
+// that can never be closed, the report's problem says why.
 func (w *workspace) fetchReport(ctx context.Context, n lifecycle.Need) error {
 	var rep *lifecycle.Report
 	p, err := w.ensurePlanner(ctx)

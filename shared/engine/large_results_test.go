@@ -13,13 +13,13 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-// jsonText is a JSON text of so many kilobytes.
+// jsonText is a JSON string of kb kilobytes that begins with mark.
 func jsonText(mark string, kb int) json.RawMessage {
 	return json.RawMessage(`"` + mark + strings.Repeat("x", kb<<10-len(mark)-2) + `"`)
 }
 
-// Results that no pack holds are seen by expressions, by those who ask for the
-// run's results and jobs, and by what undoes the job, whole.
+// Results that are stored outside their packs are read in full: by expressions, by the
+// queries for results and jobs, and by rollback jobs.
 func TestResults_OffloadedAreReadInFull(t *testing.T) {
 	s := newHarness(t, 3)
 	s.Publish("w", stepsYAML("one again device", `two again device , parameters: {size: "${size(one.result)}"}`))
@@ -49,7 +49,7 @@ func TestResults_OffloadedAreReadInFull(t *testing.T) {
 	s.ExpectState(id, sm.ExecutionFailedSafeAck)
 	for _, name := range harness.DeviceIDs(3) {
 		if seen[name] != string(jsonText(name, 300)) {
-			t.Errorf("%s is undone with %d bytes", name, len(seen[name]))
+			t.Errorf("the rollback of %s got a result of %d bytes", name, len(seen[name]))
 		}
 	}
 	list, err := s.Query.Jobs(context.Background(), harness.Caller, id, views.JobFilter{Step: "one", Kind: workflow.JobExecute}, workflow.Page{})
@@ -58,7 +58,7 @@ func TestResults_OffloadedAreReadInFull(t *testing.T) {
 	}
 	for _, j := range list.Items {
 		if j.State == sm.JobCompleted && string(j.Result) != string(jsonText(j.Entity.ID, 300)) {
-			t.Errorf("%s is shown with %d bytes", j.Entity, len(j.Result))
+			t.Errorf("the job of %s is listed with a result of %d bytes", j.Entity, len(j.Result))
 		}
 	}
 	result, err := s.Query.Result(context.Background(), harness.Caller, id)
@@ -72,8 +72,8 @@ func TestResults_OffloadedAreReadInFull(t *testing.T) {
 	}
 }
 
-// Expressions that would read more than they may are refused before anything of
-// it is read.
+// Expressions that would read more than MaxResultBytes fail the step before any result
+// is loaded.
 func TestResults_OverLimitFailBeforeLoading(t *testing.T) {
 	s := newHarness(t, 3)
 	s.Publish("w", stepsYAML("one pure device", `two again global , parameters: {size: "${size(one.results)}"}`))

@@ -2,7 +2,9 @@ package engine_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,15 +16,16 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-func wakeup(s *harness.Harness, id string) {
+// advance delivers a wake-up for an execution.
+func advance(s *harness.Harness, id string) {
 	s.Helper()
 	if err := s.Engine.Advance(context.Background(), workflow.Wakeup{Tenant: harness.Caller.Tenant, Execution: id}); err != nil {
 		s.Error(err)
 	}
 }
 
-// N27: B waits for a device that A holds, names A, and goes on unaided when A
-// lets go, long before its alarm.
+// N27: B waits for a device that A holds, names A, and continues when A releases it,
+// long before its timer.
 func TestLocks_WaiterResumesOnRelease(t *testing.T) {
 	s := newHarness(t, 2)
 	s.Publish("w", stepsYAML("one once device"))
@@ -41,12 +44,12 @@ func TestLocks_WaiterResumesOnRelease(t *testing.T) {
 	s.ExpectState(a, sm.ExecutionCompletedAck)
 	s.ExpectState(b, sm.ExecutionCompletedAck)
 	if s.Now() != begin {
-		t.Error("it took an alarm")
+		t.Error("it took a timer")
 	}
 	s.CheckInvariants()
 }
 
-// N28: disjoint entities do not wait for each other.
+// N28: executions with disjoint entities do not wait for each other.
 func TestLocks_DisjointEntitiesDoNotWait(t *testing.T) {
 	s := newHarness(t, 2)
 	s.Publish("w", stepsYAML("one once device"))
@@ -56,8 +59,8 @@ func TestLocks_DisjointEntitiesDoNotWait(t *testing.T) {
 	settle(s)
 }
 
-// N30: crossed orders, overlapping sets, messages twice and in any order: no two
-// runs take turns on a device, and all end.
+// N30: overlapping sets in crossed orders, with messages twice and in any order: all
+// executions end, and no two interleave on a device.
 func TestLocks_CrossedOrdersAllEnd(t *testing.T) {
 	s := newHarness(t, 4)
 	s.Publish("w", stepsYAML("one once device", "two again device"))
@@ -84,7 +87,7 @@ func TestLocks_CrossedOrdersAllEnd(t *testing.T) {
 	}
 }
 
-// The same with handlers that overlap, call by call.
+// The same with handlers that interleave, call by call.
 func TestLocks_InterleavedHandlersAllEnd(t *testing.T) {
 	s := newHarness(t, 3)
 	s.Publish("w", stepsYAML("one once device"))
@@ -107,15 +110,15 @@ func TestLocks_InterleavedHandlersAllEnd(t *testing.T) {
 	}
 }
 
-// N31: an expired owner writes late. Its token is lower than the present one,
-// and the lock is not its own any more.
+// N31: an expired owner writes late. Its token is lower than the current one, and it no
+// longer holds the lock.
 func TestLocks_FenceExpiredOwner(t *testing.T) {
 	s := newHarness(t, 1)
 	s.Publish("w", stepsYAML("one once device"))
 	id := s.Start("w", "d000")
 	late := s.StartTask("late worker", func() { s.Deliver() })
 	late.RunUntil("packs.finish")
-	s.RunFor(5 * time.Minute) // its lease ends; what it started is not known
+	s.RunFor(5 * time.Minute) // its lease expires; the outcome of its job is unknown
 	x := s.ExpectState(id, sm.ExecutionFailedUnsafe)
 	if x.Cause != workflow.CauseWorkerCrash {
 		t.Errorf("cause %s", x.Cause)
@@ -130,10 +133,10 @@ func TestLocks_FenceExpiredOwner(t *testing.T) {
 	late.Finish()
 	settle(s)
 	if after := s.Load(id); after.Version != before.Version {
-		t.Error("the late worker changed the run")
+		t.Error("the late worker changed the execution")
 	}
 	if jobs := s.Jobs(id); jobs[0].State != sm.JobUnknown || jobs[0].Result != nil {
-		t.Errorf("the late worker's result stands: %+v", jobs[0])
+		t.Errorf("the late worker's result was taken: %+v", jobs[0])
 	}
 	first, second := s.BlockCalls[0], s.BlockCalls[1]
 	if first.Fence >= second.Fence {
@@ -155,12 +158,12 @@ func TestLocks_FailedUnsafeKeepsThemUntilAcknowledged(t *testing.T) {
 	if l := s.Locks(); len(l) != 1 || *l[0].HeldBy != a || len(l[0].Waiting) != 1 || l[0].Waiting[0].Execution != b {
 		t.Errorf("locks %+v", l)
 	}
-	if _, err := s.Engine.Acknowledge(context.Background(), workflow.Caller{Tenant: "acme", Actor: "bob"}, a, "looked"); err != nil {
+	if _, err := s.Engine.Acknowledge(context.Background(), workflow.Caller{Tenant: "acme", Actor: "bob"}, a, "checked"); err != nil {
 		t.Fatal(err)
 	}
 	s.ExpectState(a, sm.ExecutionFailedUnsafeAck)
 	events := s.History(a)
-	if last := events[len(events)-1]; last.Actor != "bob" || last.Type != "execution.acknowledged" || string(last.Data) != `{"reason":"looked"}` {
+	if last := events[len(events)-1]; last.Actor != "bob" || last.Type != "execution.acknowledged" || string(last.Data) != `{"reason":"checked"}` {
 		t.Errorf("audited as %+v", last)
 	}
 	if _, err := s.Engine.Acknowledge(context.Background(), harness.Caller, a, "again"); !workflow.Is(err, workflow.CodeIllegalTransition) {
@@ -172,7 +175,7 @@ func TestLocks_FailedUnsafeKeepsThemUntilAcknowledged(t *testing.T) {
 	s.CheckInvariants()
 }
 
-// N33: what has ended and settled holds nothing.
+// N33: an execution that has ended and settled holds no locks.
 func TestLocks_EndedExecutionsHoldNone(t *testing.T) {
 	s := newHarness(t, 2)
 	s.Script = failCalls("one EXECUTE d001")
@@ -189,7 +192,7 @@ func TestLocks_EndedExecutionsHoldNone(t *testing.T) {
 	}
 }
 
-// N34: nothing matches what must not be empty.
+// N34: an empty scope fails the execution if the definition sets assertNotEmpty.
 func TestDiscover_EmptyScopeFailsWhenAsserted(t *testing.T) {
 	s := newHarness(t, 1)
 	s.Publish("w", "assertNotEmpty: true\nacquire: [{type: device, groups: [none]}]\n"+stepsYAML("one pure device"))
@@ -197,11 +200,11 @@ func TestDiscover_EmptyScopeFailsWhenAsserted(t *testing.T) {
 	settle(s)
 	s.ExpectState(id, sm.ExecutionFailedSafeAck)
 	if slices.Contains(s.ExecutionStates(id), "LOCKING") {
-		t.Error("it has locked")
+		t.Error("the execution entered LOCKING")
 	}
 }
 
-// The deadline of a wait ends it, safely.
+// The lock timeout ends a waiting execution safely.
 func TestLocks_WaitDeadlineFailsSafely(t *testing.T) {
 	s := newHarness(t, 1)
 	s.Script = failCalls("one EXECUTE d000")
@@ -216,13 +219,13 @@ func TestLocks_WaitDeadlineFailsSafely(t *testing.T) {
 	}
 }
 
-// Mistake 2 of the lock protocol: own transitions that fail because somebody
-// has registered. The commit stands at once, without another look.
+// Mistake 2 of the lock protocol: an own commit fails because a waiter has registered.
+// The commit must succeed without a reload.
 func TestLocks_WaiterRegistrationDoesNotFailCommit(t *testing.T) {
 	s := newHarness(t, 1)
 	s.Publish("w", stepsYAML("one pure device"))
 	a := s.Start("w", "d000")
-	s.Deliver() // the worker has finished; its look waits
+	s.Deliver() // the worker has finished; its wake-up is queued
 	ending := s.StartTask("ending", func() { s.Deliver() })
 	ending.RunUntil("store.commit")
 	b := s.Start("w", "d000")
@@ -237,8 +240,8 @@ func TestLocks_WaiterRegistrationDoesNotFailCommit(t *testing.T) {
 	s.ExpectState(b, sm.ExecutionCompletedAck)
 }
 
-// Mistake 3: a handler that loses its own commit stops. The winner died right
-// after its commit, and no message is left: only the loser can go on.
+// Mistake 3: a handler that loses its commit stops. The winner crashed right after its
+// commit, and no message is left: only the loser can continue.
 func TestAdvance_ContinuesAfterLostCommit(t *testing.T) {
 	s := newHarness(t, 1)
 	s.Publish("w", stepsYAML("one pure device"))
@@ -247,7 +250,7 @@ func TestAdvance_ContinuesAfterLostCommit(t *testing.T) {
 		s.Deliver()
 	}
 	s.LifecycleQueue().Purge()
-	loser, winner := s.StartTask("loser", func() { wakeup(s, b) }), s.StartTask("winner", func() { wakeup(s, b) })
+	loser, winner := s.StartTask("loser", func() { advance(s, b) }), s.StartTask("winner", func() { advance(s, b) })
 	loser.RunUntil("store.commit")
 	winner.RunPast("store.commit")
 	winner.Kill()
@@ -257,13 +260,13 @@ func TestAdvance_ContinuesAfterLostCommit(t *testing.T) {
 	s.Drain()
 	s.ExpectState(b, sm.ExecutionCompletedAck)
 	if s.Now() != begin {
-		t.Error("it took an alarm")
+		t.Error("it took a timer")
 	}
 }
 
-// Mistake 9: an epoch that does not grow. What a run has taken and released would
-// look like its own when it comes back, while somebody who has read it as free in
-// between is about to take it: two holders.
+// Mistake 9: an epoch that does not grow. A lock that an execution took and released
+// would count as its own when it locks again, while another execution that read it as
+// free in between is about to take it: two holders.
 func TestLocks_EachLockingHasItsOwnEpoch(t *testing.T) {
 	s := newHarness(t, 2)
 	s.Publish("w", stepsYAML("one again device"))
@@ -276,13 +279,13 @@ func TestLocks_EachLockingHasItsOwnEpoch(t *testing.T) {
 	x.RunUntil("locks.take")
 	z := start("z", "d001")
 	z.Finish()
-	x.Finish() // it meets z and lets go of d000
+	x.Finish() // it is blocked by z and releases d000
 	s.ExpectState(ids["x"], sm.ExecutionScheduled)
 	y := start("y", "d000")
 	y.RunUntil("locks.take") // it has read d000 as free
 	for s.Load(ids["x"]).State != sm.ExecutionRunning {
 		if !s.Deliver() {
-			t.Fatal("x does not come back")
+			t.Fatal("x does not run again")
 		}
 	}
 	y.Finish()
@@ -292,7 +295,7 @@ func TestLocks_EachLockingHasItsOwnEpoch(t *testing.T) {
 	settle(s)
 }
 
-// Mistake 5: entering LOCKING while what blocks the run is still live.
+// Mistake 5: entering LOCKING while the blocker is still live.
 func TestLocks_StaysScheduledWhileBlockerIsLive(t *testing.T) {
 	s := newHarness(t, 1)
 	s.Script = failCalls("one EXECUTE d000")
@@ -302,16 +305,16 @@ func TestLocks_StaysScheduledWhileBlockerIsLive(t *testing.T) {
 	b := s.Start("w", "d000")
 	before := s.Load(b)
 	for range 5 {
-		wakeup(s, b)
+		advance(s, b)
 	}
 	s.RunFor(20 * time.Minute)
 	if after := s.Load(b); after.State != sm.ExecutionScheduled || after.Epoch != before.Epoch || after.Sequence != before.Sequence {
-		t.Errorf("it went on: %v", s.ExecutionStates(b))
+		t.Errorf("the execution continued: %v", s.ExecutionStates(b))
 	}
 }
 
-// Mistake 12: a stale handler's business writes. It sends the jobs of a step
-// that has been closed meanwhile; nobody can claim them.
+// Mistake 12: the late effects of a stale handler. It sends the packs of a step run that
+// has been closed meanwhile; no worker can claim them.
 func TestAdvance_StaleDispatchCannotBeClaimed(t *testing.T) {
 	s := newHarness(t, 3)
 	s.Publish("w", stepsYAML("one once device"))
@@ -332,7 +335,7 @@ func TestAdvance_StaleDispatchCannotBeClaimed(t *testing.T) {
 	}
 }
 
-// A lost wake-up is only a delay: the waiter's alarm covers it.
+// A lost wake-up is only a delay: the waiter's timer covers it.
 func TestLocks_TimerCoversLostWakeup(t *testing.T) {
 	s := newHarness(t, 1)
 	s.Publish("w", stepsYAML("one pure device"))
@@ -346,7 +349,7 @@ func TestLocks_TimerCoversLostWakeup(t *testing.T) {
 	s.ExpectState(b, sm.ExecutionCompletedAck)
 }
 
-// onLocked: fail does not wait.
+// With onLocked: fail an execution does not wait for locks.
 func TestOnLocked_FailDoesNotWait(t *testing.T) {
 	s := newHarness(t, 1)
 	s.Publish("w", "config: {onLocked: fail}\n"+stepsYAML("one pure device"))
@@ -358,8 +361,8 @@ func TestOnLocked_FailDoesNotWait(t *testing.T) {
 	s.ExpectState(a, sm.ExecutionCompletedAck)
 }
 
-// A rollback undoes a job with the result of its latest attempt that has one,
-// and what an earlier attempt did stands when a later one was never executed.
+// A rollback gets the result of the job's latest attempt that has one. A job is rolled
+// back if any attempt was executed.
 func TestForRollback_UsesLatestAttemptWithResult(t *testing.T) {
 	pack := func(attempt int, code workflow.JobCode, result string) *workflow.Pack {
 		rec := workflow.JobRecord{Index: 0, Code: code}
@@ -374,16 +377,140 @@ func TestForRollback_UsesLatestAttemptWithResult(t *testing.T) {
 		want  string
 		jobs  int
 	}{
-		"the only one":         {[]*workflow.Pack{pack(1, workflow.JobCodeOK, `1`)}, `1`, 1},
-		"the later one":        {[]*workflow.Pack{pack(2, workflow.JobCodeOK, `2`), pack(1, workflow.JobCodeFail, `1`)}, `2`, 1},
-		"the later has none":   {[]*workflow.Pack{pack(1, workflow.JobCodeFail, `1`), pack(2, workflow.JobCodeUnknown, ``)}, `1`, 1},
-		"the later never ran":  {[]*workflow.Pack{pack(1, workflow.JobCodeFail, `1`), pack(2, workflow.JobCodeNotExecuted, ``)}, `1`, 1},
-		"none was executed":    {[]*workflow.Pack{pack(1, workflow.JobCodeNotExecuted, ``)}, ``, 0},
-		"executed, no results": {[]*workflow.Pack{pack(1, workflow.JobCodeUnknown, ``)}, ``, 1},
+		"one attempt":                    {[]*workflow.Pack{pack(1, workflow.JobCodeOK, `1`)}, `1`, 1},
+		"both have results":              {[]*workflow.Pack{pack(2, workflow.JobCodeOK, `2`), pack(1, workflow.JobCodeFail, `1`)}, `2`, 1},
+		"the later has no result":        {[]*workflow.Pack{pack(1, workflow.JobCodeFail, `1`), pack(2, workflow.JobCodeUnknown, ``)}, `1`, 1},
+		"the later was not executed":     {[]*workflow.Pack{pack(1, workflow.JobCodeFail, `1`), pack(2, workflow.JobCodeNotExecuted, ``)}, `1`, 1},
+		"none was executed":              {[]*workflow.Pack{pack(1, workflow.JobCodeNotExecuted, ``)}, ``, 0},
+		"executed, but without a result": {[]*workflow.Pack{pack(1, workflow.JobCodeUnknown, ``)}, ``, 1},
 	} {
 		got := plan.ForRollback(planned, test.packs, nil)
 		if len(got.Jobs) != test.jobs || (test.jobs > 0 && string(got.Jobs[0].Result) != test.want) {
-			t.Errorf("%s: undoes %+v", name, got.Jobs)
+			t.Errorf("%s: rollback jobs %+v", name, got.Jobs)
+		}
+	}
+}
+
+// A handler takes all locks, plans the first step under them, and loses its commit to
+// another handler of the same execution, which releases the locks. The plan that it
+// then makes under the locks of the next epoch carries their tokens, not the old ones.
+func TestPlan_NotReusedAcrossEpochs(t *testing.T) {
+	s := newHarness(t, 1)
+	s.Publish("w", stepsYAML("one once device", "two once device"))
+	a := s.Start("w", "d000")
+	var b string
+	first := s.StartTask("first", func() { b = s.Start("w", "d000") })
+	first.RunUntil("store.commit") // b is blocked by a, and is about to release
+	for s.Load(a).State != sm.ExecutionCompletedAck {
+		s.Deliver()
+	}
+	for id, state := range s.States(harness.Caller.Tenant) {
+		if state == sm.ExecutionLocking {
+			b = id
+		}
+	}
+	second := s.StartTask("second", func() { advance(s, b) })
+	second.RunUntil("store.commit") // it holds all locks, and is about to commit that
+	first.Finish()
+	if x := s.Load(b); x.State != sm.ExecutionScheduled || x.Epoch != 1 {
+		t.Fatalf("after the first handler: state %s, epoch %d", x.State, x.Epoch)
+	}
+	second.Finish()
+	settle(s)
+	if x := s.ExpectState(b, sm.ExecutionCompletedAck); x.Epoch != 2 {
+		t.Fatalf("epoch %d, want 2", x.Epoch)
+	}
+	tokens := map[string]bool{}
+	for _, c := range s.BlockCalls {
+		if c.Execution == b {
+			token, _, _ := strings.Cut(c.Fence, "-")
+			tokens[token] = true
+		}
+	}
+	if len(tokens) != 1 {
+		t.Errorf("the jobs of one epoch carry the tokens %v", tokens)
+	}
+}
+
+// dispatchWorkflow is a definition that locks its devices and then dispatches a child
+// for some devices.
+func dispatchWorkflow(child string, devices string) string {
+	return stepsYAML("one once device") + fmt.Sprintf("  - label: then\n    workflowReference: {workflow: p/%s, mode: dispatch, executeOnParameters: {ids: [%s], type: device}}\n", child, devices)
+}
+
+// children returns the child executions of an execution.
+func children(s *harness.Harness, id string) (all []*workflow.Execution) {
+	for other := range s.States(harness.Caller.Tenant) {
+		if x := s.Load(other); x.Parent != nil && x.Parent.Execution == id {
+			all = append(all, x)
+		}
+	}
+	return all
+}
+
+// A child that needs what its parent holds would wait for the execution that waits for
+// it. It ends at once, long before the lock timeout.
+func TestDeadlock_EndsChildWaitingForParent(t *testing.T) {
+	s := newHarness(t, 2)
+	s.Publish("child", stepsYAML("two once device"))
+	s.Publish("parent", dispatchWorkflow("child", "d000"))
+	begin := s.Now()
+	parent := s.Start("parent", "d000", "d001")
+	settle(s)
+	childExecutions := children(s, parent)
+	if len(childExecutions) != 1 {
+		t.Fatalf("%d children; the states of the parent are %v", len(childExecutions), s.ExecutionStates(parent))
+	}
+	if x := s.ExpectState(childExecutions[0].ID, sm.ExecutionFailedSafeAck); x.Cause != workflow.CauseLockDeadlock || x.Error.Entity != "device/d000" {
+		t.Errorf("cause %s, %+v", x.Cause, x.Error)
+	}
+	if x := s.Load(parent); !sm.Terminal(x.State) || x.Cause != workflow.CauseChildFailed {
+		t.Errorf("the parent is in %s: %s, %+v", x.State, x.Cause, x.Error)
+	}
+	if waited := s.Load(childExecutions[0].ID).EndedAt.Sub(begin); waited > time.Minute {
+		t.Errorf("it took %s", waited)
+	}
+}
+
+// Two parents each hold what the other's child needs: one of the children ends, which
+// breaks the cycle.
+func TestDeadlock_BreaksCycleAcrossTwoParents(t *testing.T) {
+	s := newHarness(t, 2)
+	s.Publish("child", stepsYAML("two once device"))
+	s.Publish("first", dispatchWorkflow("child", "d001"))
+	s.Publish("second", dispatchWorkflow("child", "d000"))
+	begin := s.Now()
+	a, b := s.Start("first", "d000"), s.Start("second", "d001")
+	settle(s)
+	deadlocks := 0
+	for _, id := range []string{a, b} {
+		x := s.Load(id)
+		if !sm.Terminal(x.State) || x.EndedAt.Sub(begin) > 10*time.Minute {
+			t.Errorf("%s is in %s, ended %s", id, x.State, x.EndedAt)
+		}
+		for _, child := range children(s, id) {
+			if child.Cause == workflow.CauseLockDeadlock {
+				deadlocks++
+			}
+		}
+	}
+	if deadlocks == 0 {
+		t.Error("no child ended with LOCK_DEADLOCK")
+	}
+}
+
+// A child that needs an entity that its parent does not hold completes. Its age is that
+// of its root.
+func TestDeadlock_IgnoresChildOfAnotherEntity(t *testing.T) {
+	s := newHarness(t, 2)
+	s.Publish("child", stepsYAML("two once device"))
+	s.Publish("parent", dispatchWorkflow("child", "d001"))
+	parent := s.Start("parent", "d000")
+	settle(s)
+	s.ExpectState(parent, sm.ExecutionCompletedAck)
+	for _, child := range children(s, parent) {
+		if s.ExpectState(child.ID, sm.ExecutionCompletedAck); child.Age() != parent {
+			t.Errorf("the age of the child is %s", child.Age())
 		}
 	}
 }

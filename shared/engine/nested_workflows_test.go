@@ -13,8 +13,8 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-// N19: an embedded workflow is visited depth first, and a later step waits for
-// all of its jobs.
+// N19: the steps of embedded workflows execute depth first, and a later step waits for
+// all of their jobs.
 func TestEmbeddedWorkflow_RunsDepthFirst(t *testing.T) {
 	s := newHarness(t, 2)
 	s.Publish("w", `steps:
@@ -35,8 +35,8 @@ func TestEmbeddedWorkflow_RunsDepthFirst(t *testing.T) {
 	}
 }
 
-// N20: an embedded definition runs under the run's own locks, with parameters of
-// its own, and is rolled back with it.
+// N20: an embedded definition executes under the execution's own locks, with its own
+// parameters, and is rolled back with the execution.
 func TestEmbeddedDefinition_SharesLocksAndRollsBack(t *testing.T) {
 	s := newHarness(t, 2)
 	s.Publish("sub", `parameters: {type: object, required: [speed], properties: {speed: {type: integer}}}
@@ -71,11 +71,10 @@ steps:
 	}
 }
 
-// A definition that embeds itself by way of another is refused before anything
-// runs.
+// A reference to a definition that does not exist fails the execution before anything
+// is called.
 func TestEmbeddedDefinition_UnknownReferenceFailsSafely(t *testing.T) {
 	s := newHarness(t, 0)
-	s.Publish("a", "steps: [{label: x, functionBlock: p/pure:1, runOn: global}]\n")
 	s.Publish("w", `steps: [{label: sub, workflowReference: {workflow: "p/nowhere:3"}}]
 `)
 	id := s.Start("w")
@@ -85,8 +84,8 @@ func TestEmbeddedDefinition_UnknownReferenceFailsSafely(t *testing.T) {
 	}
 }
 
-// N20, N50: a dispatched workflow is a run of its own, with its own locks; the
-// parent waits for it, and is told of its end.
+// N20, N50: a dispatched workflow is an execution of its own, with its own locks. The
+// parent waits for it, and is notified when it ends.
 func TestChild_RunsWithOwnLocksAndNotifiesParent(t *testing.T) {
 	s := newHarness(t, 3)
 	s.Publish("sub", `
@@ -116,8 +115,8 @@ steps: [{label: one, functionBlock: p/again:1, runOn: device}]
 	}
 }
 
-// A child that needs what its parent holds would wait for ever: it ends with
-// that cause, and fails its parent.
+// A child that needs an entity that its parent holds would wait forever: it fails with
+// LOCK_DEADLOCK, and its parent fails too.
 func TestChild_FailsOnEntityHeldByParent(t *testing.T) {
 	s := newHarness(t, 1)
 	s.Publish("sub", "steps: [{label: one, functionBlock: p/pure:1, runOn: device}]\n")
@@ -136,8 +135,8 @@ func TestChild_FailsOnEntityHeldByParent(t *testing.T) {
 	}
 }
 
-// N22: with parallel, an entity goes on while another lags; a global step is a
-// barrier.
+// N22: in a pipeline, each entity advances without waiting for the others; a global
+// step is a barrier.
 func TestPipeline_EntitiesAdvanceIndependently(t *testing.T) {
 	s := newHarness(t, 3)
 	s.Publish("w", `config: {executionStrategy: {parallel: true}}
@@ -159,7 +158,7 @@ steps:
 	}
 }
 
-// A stretch in which nobody takes part ends at once, without an alarm.
+// A pipeline in which no entity takes part ends at once, without a timer.
 func TestPipeline_WithoutEntitiesEndsAtOnce(t *testing.T) {
 	s := newHarness(t, 2)
 	s.Publish("w", `config: {executionStrategy: {parallel: true}, maxInFlight: 1}
@@ -172,9 +171,9 @@ steps:
 	s.ExpectState(id, sm.ExecutionCompletedAck)
 }
 
-// A look that finds a lane over before it is told of keeps nobody from sending the
-// lane on: neither by ending the visit of an only lane, nor, when the alarm has
-// rung, by writing the lane's end down.
+// Another wake-up may find that a lane has ended before the worker reports it. The
+// lane's next pack is sent all the same: with a single lane, whose end completes the
+// step run, and with a timer that has fired, which adds the lane to the done set.
 func TestPipeline_SendsLaneReportedAfterAdvance(t *testing.T) {
 	for devices, wait := range map[int]time.Duration{1: 0, 2: 61 * time.Second} {
 		s := newHarness(t, devices)
@@ -185,16 +184,17 @@ steps:
 `)
 		id := s.Start("w", harness.DeviceIDs(devices)...)
 		s.Advance(wait)
-		sender := s.StartTask("teller", func() { s.Deliver() })
+		sender := s.StartTask("reporter", func() { s.Deliver() })
 		sender.RunUntil("sender.send_wakeups")
-		wakeup(s, id)
+		advance(s, id)
 		sender.Finish()
-		s.Drain() // no alarm
+		s.Drain() // no timer
 		s.ExpectState(id, sm.ExecutionCompletedAck)
 	}
 }
 
-// What a stretch has done is undone in reverse, step by step, on whom it was done.
+// A pipeline is rolled back in reverse, step by step, for the entities that were
+// executed.
 func TestPipeline_RollsBackInReverse(t *testing.T) {
 	s := newHarness(t, 3)
 	s.Publish("w", `config: {executionStrategy: {parallel: true}, maxInFlight: 1}
@@ -222,7 +222,7 @@ steps:
 	}
 }
 
-// N43: a retry condition that is false stops sooner.
+// N43: a retry stops as soon as its condition is false.
 func TestRetryWhen_FalseStopsRetries(t *testing.T) {
 	s := newHarness(t, 2)
 	s.Publish("w", `config: {failureTolerance: 2}
@@ -247,7 +247,7 @@ steps:
 	}
 }
 
-// N46: with entities, each goes on for itself.
+// N46: each entity counts its own repetitions.
 func TestRepeat_CountsPerEntity(t *testing.T) {
 	s := newHarness(t, 2)
 	s.Publish("w", `steps:
@@ -266,11 +266,11 @@ func TestRepeat_CountsPerEntity(t *testing.T) {
 	settle(s)
 	s.ExpectState(id, sm.ExecutionCompletedAck)
 	if n["d000"] != 3 || n["d001"] != 4 {
-		t.Errorf("visits %v", n)
+		t.Errorf("calls %v", n)
 	}
 }
 
-// A delay takes its time.
+// A step with a delay does not start before the delay is over.
 func TestDelay_WaitsBeforeStep(t *testing.T) {
 	s := newHarness(t, 0)
 	s.Publish("w", "steps: [{label: one, functionBlock: p/pure:1, runOn: global, delay: 90s}]\n")
@@ -280,13 +280,13 @@ func TestDelay_WaitsBeforeStep(t *testing.T) {
 	}
 	s.RunUntilIdle(80 * time.Second)
 	if len(s.BlockCalls) != 0 {
-		t.Error("it did not wait")
+		t.Error("the step did not wait")
 	}
 	settle(s)
 	s.ExpectState(id, sm.ExecutionCompletedAck)
 }
 
-// A short delay ends when it is over, not with the next sweep.
+// A short delay ends on time, not at the next sweep.
 func TestDelay_EndsOnTime(t *testing.T) {
 	s := newHarness(t, 0)
 	s.Publish("w", "steps: [{label: one, functionBlock: p/pure:1, runOn: global, delay: 3s}]\n")

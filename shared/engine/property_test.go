@@ -18,11 +18,11 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-// randomOutcomes is the script of a random play: what becomes of a call follows from the
-// seed and the call alone, in whatever order calls are made.
+// randomOutcomes decides the outcome of each call from the seed and the call alone,
+// whatever the order of calls.
 type randomOutcomes struct {
 	seed                              uint64
-	fail, retry, crash, stall, cancel int // one call in so many; 0 none
+	fail, retry, crash, stall, cancel int // in one call out of this many; 0 for none
 	stalled                           bool
 }
 
@@ -37,18 +37,18 @@ func (c *randomOutcomes) oneIn(in int, what string, call harness.BlockCall) bool
 
 func (c *randomOutcomes) script(s *harness.Harness) func(harness.BlockCall) *harness.Outcome {
 	return func(call harness.BlockCall) *harness.Outcome {
-		o := &harness.Outcome{Crash: c.oneIn(c.crash, fmt.Sprint("die", len(s.BlockCalls)), call)}
+		o := &harness.Outcome{Crash: c.oneIn(c.crash, fmt.Sprint("crash", len(s.BlockCalls)), call)}
 		if c.oneIn(c.fail, "fail", call) {
 			o.FailCode, o.Retryable = "REFUSED", c.oneIn(c.retry, "retry", call)
 		}
 		switch {
 		case c.oneIn(c.stall, "stall", call) && !c.stalled:
-			o.During = func() { // the worker stands still while the world goes on
+			o.During = func() { // the worker pauses while everything else continues
 				c.stalled = true
 				s.RunFor(3 * time.Minute)
 				c.stalled = false
 			}
-		case c.oneIn(c.cancel, "quit", call):
+		case c.oneIn(c.cancel, "cancel", call):
 			o.During = func() {
 				req := views.CancelRequest{Reason: "enough"}
 				faults.CatchCrash(func() {
@@ -63,10 +63,10 @@ func (c *randomOutcomes) script(s *harness.Harness) func(harness.BlockCall) *har
 	}
 }
 
-// TestEngine_HoldsInvariantsUnderRandomFaults: whatever the definition, the outcomes, the faults and the order
-// of messages, every run ends once, as the oracle says, with a history that leads
-// there, nothing is done twice that must not be, and nothing stays locked but by
-// runs that wait for an operator.
+// Whatever the definition, the outcomes, the faults and the order of messages: every
+// execution ends once, as the oracle predicts, with a history that leads there. Nothing
+// executes twice that must not, and only executions that wait for an operator keep
+// locks.
 func TestEngine_HoldsInvariantsUnderRandomFaults(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		p := drawScenario(r)
@@ -80,13 +80,13 @@ func TestEngine_HoldsInvariantsUnderRandomFaults(t *testing.T) {
 		random := rand.New(rand.NewPCG(p.seed, 1))
 		if p.faults > 0 {
 			s.Faults = func() faults.Plan {
-				strike := faults.Randomly(random, p.faults, faults.CrashBefore, faults.CrashAfter, faults.LostReply, faults.Throttled, faults.Repeated, faults.Stale)
-				left := 400 // after which the world recovers
+				randomFault := faults.Randomly(random, p.faults, faults.CrashBefore, faults.CrashAfter, faults.LostReply, faults.Throttled, faults.Repeated, faults.Stale)
+				left := 400 // calls with faults; after them there are none
 				return func(c faults.Call) faults.Fault {
 					if left--; left < 0 {
 						return faults.None
 					}
-					return strike(c)
+					return randomFault(c)
 				}
 			}()
 		}
@@ -98,12 +98,12 @@ func TestEngine_HoldsInvariantsUnderRandomFaults(t *testing.T) {
 				s.Deliver()
 			}
 		}
-		// Runs that end unsafely keep their locks: acknowledging them lets the
-		// others go on.
+		// Executions that end unsafely keep their locks: acknowledging them lets the
+		// others continue.
 		for n := 0; !s.RunUntilIdle(20 * time.Minute); n++ {
 			acknowledgeAll(s, ids)
 			if n > 500 {
-				r.Fatalf("seed %d: it never ends: %v", p.seed, s.States(harness.Caller.Tenant))
+				r.Fatalf("seed %d: the executions do not end: %v", p.seed, s.States(harness.Caller.Tenant))
 			}
 		}
 		s.Faults = nil
@@ -132,7 +132,7 @@ func acknowledgeAll(s *harness.Harness, ids []string) {
 	}
 }
 
-// randomScenario is what is drawn for one play.
+// randomScenario is drawn for one check.
 type randomScenario struct {
 	seed       uint64
 	definition *defgen.Definition
@@ -147,7 +147,7 @@ func drawScenario(r *rapid.T) randomScenario {
 	rarely := func(what string) int { return rapid.SampledFrom([]int{0, 0, 20, 8, 3}).Draw(r, what) }
 	p := randomScenario{
 		seed:    rapid.Uint64Range(0, 1<<32).Draw(r, "seed"),
-		devices: rapid.IntRange(1, 7).Draw(r, "devices"), executions: rapid.IntRange(1, 4).Draw(r, "runs"),
+		devices: rapid.IntRange(1, 7).Draw(r, "devices"), executions: rapid.IntRange(1, 4).Draw(r, "executions"),
 		faults: rapid.SampledFrom([]int{0, 40, 10}).Draw(r, "faults"),
 		deliveries: sim.QueueFaults{
 			Shuffle: rapid.Bool().Draw(r, "shuffle"), DuplicateOneIn: rapid.IntRange(0, 3).Draw(r, "duplicate"),
@@ -155,13 +155,13 @@ func drawScenario(r *rapid.T) randomScenario {
 		},
 	}
 	p.outcomes = randomOutcomes{
-		seed: p.seed, fail: rarely("fail"), retry: 2, crash: rarely("die"), stall: rarely("stall"), cancel: rarely("quit"),
+		seed: p.seed, fail: rarely("fail"), retry: 2, crash: rarely("crash"), stall: rarely("stall"), cancel: rarely("cancel"),
 	}
 	p.definition = defgen.Generate(func(what string, n int) int { return rapid.IntRange(0, n-1).Draw(r, what) })
 	return p
 }
 
-// rapidTB is a rapid.T where a testing.TB is wanted.
+// rapidTB makes a testing.TB of a rapid.T.
 type rapidTB struct {
 	testing.TB
 	r *rapid.T

@@ -12,17 +12,17 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-// After the tables were restored, which a higher floor of tokens says, no run goes
-// on that has not ended, wherever it stands: each is left to an operator, and a
-// retry begins under locks that are taken anew.
+// A higher MinFencingToken says that the tables were restored. Then no execution that
+// has not ended continues, whatever its state: each ends FAILED_UNSAFE for an operator,
+// and a retry begins under new locks.
 func TestRestore_FailsUnfinishedExecutionsUnsafe(t *testing.T) {
-	const floor = 1_800_000_000
+	const minToken = 1_800_000_000
 	ctx := context.Background()
 	definitions := map[string]string{
-		"runs":   stepsYAML("one once device"),
-		"waits":  "steps:\n  - {label: one, functionBlock: p/once:1, runOn: device}\n  - {label: two, delay: 10m, functionBlock: p/pure:1, runOn: device}\n",
-		"undoes": stepsYAML("one once device", "two once device"),
-		"queues": stepsYAML("one once device"),
+		"running": stepsYAML("one once device"),
+		"waiting": "steps:\n  - {label: one, functionBlock: p/once:1, runOn: device}\n  - {label: two, delay: 10m, functionBlock: p/pure:1, runOn: device}\n",
+		"undoing": stepsYAML("one once device", "two once device"),
+		"queued":  stepsYAML("one once device"),
 	}
 	s := newHarness(t, 4)
 	s.Script = func(c harness.BlockCall) *harness.Outcome {
@@ -34,28 +34,28 @@ func TestRestore_FailsUnfinishedExecutionsUnsafe(t *testing.T) {
 	for name, text := range definitions {
 		s.Publish(name, text)
 	}
-	ids, devices := map[string]string{}, map[string]string{"runs": "d000", "queues": "d000", "waits": "d001", "undoes": "d002"}
-	ids["waits"] = s.Start("waits", "d001")
-	ids["undoes"] = s.Start("undoes", "d002")
-	for s.Load(ids["undoes"]).State != sm.ExecutionRollback || s.Load(ids["waits"]).State != sm.ExecutionWaiting {
+	ids, devices := map[string]string{}, map[string]string{"running": "d000", "queued": "d000", "waiting": "d001", "undoing": "d002"}
+	ids["waiting"] = s.Start("waiting", "d001")
+	ids["undoing"] = s.Start("undoing", "d002")
+	for s.Load(ids["undoing"]).State != sm.ExecutionRollback || s.Load(ids["waiting"]).State != sm.ExecutionWaiting {
 		if !s.Deliver() {
-			t.Fatal("it is not rolled back")
+			t.Fatal("the rollback does not start")
 		}
 	}
-	ids["runs"] = s.Start("runs", devices["runs"])
-	ids["queues"] = s.Start("queues", devices["queues"])
+	ids["running"] = s.Start("running", devices["running"])
+	ids["queued"] = s.Start("queued", devices["queued"])
 	calls := len(s.BlockCalls)
 	for name, want := range map[string]sm.ExecutionState{
-		"runs": sm.ExecutionRunning, "queues": sm.ExecutionScheduled, "waits": sm.ExecutionWaiting, "undoes": sm.ExecutionRollback,
+		"running": sm.ExecutionRunning, "queued": sm.ExecutionScheduled, "waiting": sm.ExecutionWaiting, "undoing": sm.ExecutionRollback,
 	} {
 		s.ExpectState(ids[name], want)
 	}
 
-	s.Engine.Policy.MinFencingToken = floor
-	if _, err := s.Engine.Cancel(ctx, harness.Caller, ids["runs"], views.CancelRequest{}); !workflow.Is(err, workflow.CodeIllegalTransition) {
-		t.Errorf("a cancel finds a run that goes on: %v", err)
+	s.Engine.Policy.MinFencingToken = minToken
+	if _, err := s.Engine.Cancel(ctx, harness.Caller, ids["running"], views.CancelRequest{}); !workflow.Is(err, workflow.CodeIllegalTransition) {
+		t.Errorf("cancel after the restore: %v", err)
 	}
-	s.ExpectState(ids["runs"], sm.ExecutionRunning) // the verb is refused, and has not moved it
+	s.ExpectState(ids["running"], sm.ExecutionRunning) // the refused command has not changed it
 	s.RunUntilIdle(time.Hour)
 	for name, id := range ids {
 		x := s.ExpectState(id, sm.ExecutionFailedUnsafe)
@@ -64,34 +64,34 @@ func TestRestore_FailsUnfinishedExecutionsUnsafe(t *testing.T) {
 		}
 	}
 	if len(s.BlockCalls) != calls {
-		t.Errorf("%+v is called afterwards", s.BlockCalls[calls:])
+		t.Errorf("calls after the restore: %+v", s.BlockCalls[calls:])
 	}
 	s.CheckInvariants()
 
-	waits := s.Start("queues", devices["runs"]) // for who ended unsafely, and keeps its locks
+	waits := s.Start("queued", devices["running"]) // for an execution that ended unsafely and keeps its locks
 	s.ExpectState(waits, sm.ExecutionScheduled)
 	calls = len(s.BlockCalls)
-	if _, err := s.Engine.Retry(ctx, harness.Caller, ids["runs"], views.RetryRequest{Reason: "looked at"}); err != nil {
+	if _, err := s.Engine.Retry(ctx, harness.Caller, ids["running"], views.RetryRequest{Reason: "checked"}); err != nil {
 		t.Fatal(err)
 	}
-	s.Drain() // no alarm: whoever lets go tells who waits
-	s.ExpectState(ids["runs"], sm.ExecutionCompletedAck)
+	s.Drain() // no timer: releasing the locks wakes the waiter
+	s.ExpectState(ids["running"], sm.ExecutionCompletedAck)
 	s.ExpectState(waits, sm.ExecutionCompletedAck)
 	for _, c := range s.BlockCalls[calls:] {
 		if c.Fence < "1800000001" {
-			t.Errorf("with a token from before, %+v", c)
+			t.Errorf("a call with a token from before the restore: %+v", c)
 		}
 	}
 
-	// An engine that has not been told of the restore leaves all that alone.
+	// An engine that does not know of the restore changes nothing.
 	s.Engine.Policy.MinFencingToken = 0
-	if err := s.Engine.Advance(ctx, workflow.Wakeup{Tenant: harness.Caller.Tenant, Execution: ids["runs"]}); !workflow.Is(err, workflow.CodeUnavailable) {
-		t.Errorf("an engine from before: %v", err)
+	if err := s.Engine.Advance(ctx, workflow.Wakeup{Tenant: harness.Caller.Tenant, Execution: ids["running"]}); !workflow.Is(err, workflow.CodeUnavailable) {
+		t.Errorf("an engine that does not know of the restore: %v", err)
 	}
 }
 
-// What had ended stays as it was, and ends as it would have: nothing is to be done
-// on devices any more.
+// An execution that had ended before the restore stays as it is: there is nothing left
+// to do on devices.
 func TestRestore_LeavesEndedExecutions(t *testing.T) {
 	s := newHarness(t, 1)
 	s.Publish("w", stepsYAML("one once device"))
@@ -103,7 +103,7 @@ func TestRestore_LeavesEndedExecutions(t *testing.T) {
 		t.Fatal(err)
 	}
 	if now := s.Load(id); now.Version != before.Version {
-		t.Errorf("it is written: %+v", now)
+		t.Errorf("the execution was written: %+v", now)
 	}
 	next := s.Start("w", "d000")
 	s.RunUntilIdle(time.Hour)

@@ -16,7 +16,7 @@ const (
 	retention = 40 * day
 )
 
-// newRetentionHarness is a stage whose runs are not kept for ever.
+// newRetentionHarness discards executions 40 days after their end.
 func newRetentionHarness(t *testing.T, devices int) *harness.Harness {
 	o := harness.Options()
 	o.Policy.Retention = retention
@@ -26,8 +26,8 @@ func newRetentionHarness(t *testing.T, devices int) *harness.Harness {
 	return s
 }
 
-// partDiscardTimes are the moments from which on the parts of a run beside its state item may
-// be dropped.
+// partDiscardTimes are the times from which on the parts of an execution outside its
+// state item may be deleted; zero for a part that is kept.
 func partDiscardTimes(s *harness.Harness, x *workflow.Execution) []time.Time {
 	times := []time.Time{s.DiscardedAt(workflow.StepRunKey{Tenant: x.Tenant, Execution: x.ID}, 0)}
 	for _, r := range x.StepRuns {
@@ -41,50 +41,50 @@ func partDiscardTimes(s *harness.Harness, x *workflow.Execution) []time.Time {
 	return times
 }
 
-// assertKept checks that nothing of a run may be dropped.
+// assertKept checks that no part of an execution is marked for deletion.
 func assertKept(s *harness.Harness, id, when string) {
 	s.Helper()
 	x := s.Load(id)
 	for i, at := range partDiscardTimes(s, x) {
 		if !x.DiscardedAt.IsZero() || !at.IsZero() {
-			s.Errorf("%s: the run is to be dropped at %v, its part %d at %v", when, x.DiscardedAt, i, at)
+			s.Errorf("%s: the execution is discarded at %v, its part %d at %v", when, x.DiscardedAt, i, at)
 		}
 	}
 }
 
-// assertDiscarded checks that all of a run is dropped, the state item first, and that
-// nobody has anything to do with it any more.
+// assertDiscarded checks that all parts of an execution are discarded, the state item
+// first, and that it has no timer and cannot be queried.
 func assertDiscarded(s *harness.Harness, id string) {
 	s.Helper()
 	x := s.Load(id)
 	if x.DiscardedAt.IsZero() || !x.DueAt.IsZero() {
-		s.Fatalf("the run is dropped at %v, and looked at again at %v", x.DiscardedAt, x.DueAt)
+		s.Fatalf("the execution is discarded at %v, and its timer is at %v", x.DiscardedAt, x.DueAt)
 	}
 	for i, at := range partDiscardTimes(s, x) {
 		if at.Before(x.DiscardedAt) {
-			s.Errorf("part %d is dropped at %v, and the run was given up at %v", i, at, x.DiscardedAt)
+			s.Errorf("part %d is discarded at %v, before the execution at %v", i, at, x.DiscardedAt)
 		}
 	}
 	s.WithoutFaults(func() {
 		if _, err := s.Query.Execution(s.Context(), harness.Caller, id); !workflow.Is(err, workflow.CodeNotFound) {
-			s.Errorf("it is still shown: %v", err)
+			s.Errorf("the view still exists: %v", err)
 		}
 	})
 }
 
-// assertNotPartlyDiscarded checks that a run of which a part may be dropped can neither be seen nor tried
-// again.
+// assertNotPartlyDiscarded checks that an execution with a discarded part is discarded
+// itself, so that it can neither be queried nor retried.
 func assertNotPartlyDiscarded(s *harness.Harness, id string) {
 	s.Helper()
 	x := s.Load(id)
 	for i, at := range partDiscardTimes(s, x) {
 		if !at.IsZero() && x.DiscardedAt.IsZero() {
-			s.Errorf("part %d may be dropped of a run that can be tried again", i)
+			s.Errorf("part %d is discarded, but the execution is not", i)
 		}
 	}
 }
 
-// A run is given up when its retention is over, and cannot come back then.
+// An execution is discarded when its retention is over, and cannot be retried then.
 func TestRetention_DiscardsExpiredExecution(t *testing.T) {
 	s := newRetentionHarness(t, 5)
 	s.Publish("w", stepsYAML("one again device", "two once device"))
@@ -98,17 +98,17 @@ func TestRetention_DiscardsExpiredExecution(t *testing.T) {
 	s.RunFor(10 * time.Minute)
 	ended := s.ExpectState(id, sm.ExecutionFailedSafeAck)
 	if want := ended.EndedAt.Add(retention); ended.DueAt.Before(want) || ended.DueAt.After(want.Add(time.Hour)) {
-		t.Errorf("it is looked at next at %v, and its retention is over at %v", ended.DueAt, want)
+		t.Errorf("its timer is at %v, its retention ends at %v", ended.DueAt, want)
 	}
 	s.RunFor(39 * day)
 	assertKept(s, id, "before its time")
 
-	// A process that dies between any two lines leaves the rest to the alarm.
+	// A process that crashes between any two lines leaves the rest to the timer.
 	for n := 0; s.Load(id).DiscardedAt.IsZero() && n < 50; n++ {
-		died := false
+		crashed := false
 		s.Faults = func(c faults.Call) faults.Fault {
-			if (c.Name == "packs.discard" || c.Name == "store.discard" || c.Name == "store.commit") && !died {
-				died = true
+			if (c.Name == "packs.discard" || c.Name == "store.discard" || c.Name == "store.commit") && !crashed {
+				crashed = true
 				return []faults.Fault{faults.CrashAfter, faults.CrashBefore, faults.LostReply, faults.None}[n%4]
 			}
 			return faults.None
@@ -125,20 +125,20 @@ func TestRetention_DiscardsExpiredExecution(t *testing.T) {
 		_, err = s.Engine.Retry(s.Context(), harness.Caller, id, views.RetryRequest{Reason: "again"})
 	})
 	if !workflow.Is(err, workflow.CodeNotFound) {
-		t.Errorf("a retry of what is being removed is answered with %v", err)
+		t.Errorf("a retry of a discarded execution returns %v", err)
 	}
 	version := s.Load(id).Version
 	s.RunFor(30 * day)
 	if now := s.Load(id).Version; now != version {
-		t.Errorf("it has been written again: version %d, then %d", version, now)
+		t.Errorf("the execution was written again: version %d, then %d", version, now)
 	}
-	// Others find the locks free that it has left behind.
+	// Other executions find its locks free.
 	other := s.Start("w", "d000")
 	s.RunFor(time.Hour)
 	s.ExpectState(other, sm.ExecutionCompletedAck)
 }
 
-// A run that is tried again is kept anew from its next end on.
+// After a retry, the retention begins again with the next end.
 func TestRetention_RestartsAfterRetry(t *testing.T) {
 	s := newRetentionHarness(t, 1)
 	s.Publish("w", stepsYAML("one once device"))
@@ -164,8 +164,8 @@ func TestRetention_RestartsAfterRetry(t *testing.T) {
 	assertDiscarded(s, id)
 }
 
-// A run that somebody has to look at stays, and so does what it has started, for
-// which it would ask again and start it twice.
+// An execution that waits for an acknowledge stays, and so do its children: if it looked
+// for a child that is gone, it would start it again.
 func TestRetention_WaitsForAcknowledgeAndParent(t *testing.T) {
 	s := newRetentionHarness(t, 1)
 	s.Publish("child", stepsYAML("one pure global"))
@@ -186,7 +186,7 @@ func TestRetention_WaitsForAcknowledgeAndParent(t *testing.T) {
 	child := x.StepRuns[0].Child.ID
 	s.ExpectState(child, sm.ExecutionCompletedAck)
 	assertKept(s, id, "unacknowledged")
-	assertKept(s, child, "of a run that is not acknowledged")
+	assertKept(s, child, "before its parent is acknowledged")
 	s.WithoutFaults(func() {
 		if _, err := s.Engine.Acknowledge(s.Context(), harness.Caller, id, "seen"); err != nil {
 			t.Fatal(err)
@@ -194,19 +194,19 @@ func TestRetention_WaitsForAcknowledgeAndParent(t *testing.T) {
 	})
 	s.RunFor(2 * day)
 	assertDiscarded(s, child)
-	assertKept(s, id, "two days after somebody has looked")
+	assertKept(s, id, "two days after the acknowledge")
 	s.RunFor(retention)
 	assertDiscarded(s, id)
 }
 
-// Without a retention nothing is dropped, and nobody looks at what has ended.
+// Without a retention nothing is discarded, and ended executions have no timer.
 func TestRetention_ZeroKeepsForever(t *testing.T) {
 	s := newHarness(t, 1)
 	s.Publish("w", stepsYAML("one once device"))
 	id := s.Start("w", "d000")
 	s.RunFor(400 * day)
 	if x := s.ExpectState(id, sm.ExecutionCompletedAck); !x.DueAt.IsZero() {
-		t.Errorf("it is looked at at %v", x.DueAt)
+		t.Errorf("its timer is at %v", x.DueAt)
 	}
 	assertKept(s, id, "without a retention")
 }

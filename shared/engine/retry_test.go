@@ -15,7 +15,7 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-// mustCommand asks an operator's verb of the engine.
+// mustCommand applies an operator's command without faults.
 func mustCommand(s *harness.Harness, do func(ctx context.Context) (*workflow.Execution, error)) {
 	s.Helper()
 	s.WithoutFaults(func() {
@@ -25,7 +25,7 @@ func mustCommand(s *harness.Harness, do func(ctx context.Context) (*workflow.Exe
 	})
 }
 
-// failUntil lets a step fail for one entity until it is mended.
+// failUntil fails a step for one entity until mended is set.
 func failUntil(step, entity string, mended *bool) func(harness.BlockCall) *harness.Outcome {
 	return func(c harness.BlockCall) *harness.Outcome {
 		if c.Step == step && c.Entity == entity && c.Kind == workflow.JobExecute && !*mended {
@@ -35,8 +35,8 @@ func failUntil(step, entity string, mended *bool) func(harness.BlockCall) *harne
 	}
 }
 
-// R25: a retry goes on at the step that failed, for those with whom it failed or
-// did not begin, and later steps see what earlier tries have come to.
+// R25: a retry resumes at the step that failed, for the entities that failed or were not
+// executed. Later steps see the results of earlier tries.
 func TestRetry_ResumesAtFailedStepForFailedEntities(t *testing.T) {
 	s := newHarness(t, 3)
 	s.Publish("w", `steps:
@@ -65,8 +65,8 @@ func TestRetry_ResumesAtFailedStepForFailedEntities(t *testing.T) {
 	}
 }
 
-// What was rolled back is done again, from the first step that was, and what a
-// failed retry has done is rolled back with the fences of its own locks.
+// A retry executes again what was rolled back, from the first step that was. If the
+// retry fails too, it is rolled back as well.
 func TestRetry_RepeatsRolledBackSteps(t *testing.T) {
 	s := newHarness(t, 2)
 	s.Publish("w", `steps:
@@ -78,7 +78,7 @@ func TestRetry_RepeatsRolledBackSteps(t *testing.T) {
 	id := s.Start("w", harness.DeviceIDs(2)...)
 	settle(s)
 	if x := s.ExpectState(id, sm.ExecutionFailedSafeAck); !x.RolledBack {
-		t.Error("it was not rolled back")
+		t.Error("the execution was not rolled back")
 	}
 	again := func() {
 		mustCommand(s, func(ctx context.Context) (*workflow.Execution, error) {
@@ -102,8 +102,8 @@ func TestRetry_RepeatsRolledBackSteps(t *testing.T) {
 	}
 }
 
-// A retry of a run that ended unsafely goes on under the locks that it has kept;
-// should it be unlocked, it takes them anew.
+// A retry of an execution that ended unsafely continues under the locks that it has
+// kept. After an unlock it acquires them again.
 func TestRetry_FailedUnsafeKeepsItsLocks(t *testing.T) {
 	s := newHarness(t, 2)
 	s.Publish("w", "steps: [{label: one, functionBlock: p/forever:1, runOn: device}]\n")
@@ -149,7 +149,7 @@ func TestRetry_FailedUnsafeKeepsItsLocks(t *testing.T) {
 	}
 }
 
-// An operator may cut a delay short.
+// Resume ends a delay early.
 func TestResume_EndsDelay(t *testing.T) {
 	s := newHarness(t, 0)
 	s.Publish("w", "steps: [{label: one, functionBlock: p/pure:1, runOn: global, delay: 20h}]\n")
@@ -161,11 +161,11 @@ func TestResume_EndsDelay(t *testing.T) {
 	s.RunUntilIdle(time.Minute)
 	x := s.ExpectState(id, sm.ExecutionCompletedAck)
 	if x.EndedAt.Sub(x.CreatedAt) > 2*time.Hour {
-		t.Error("it waited all the same")
+		t.Error("the execution waited for the whole delay")
 	}
 }
 
-// N50: a cancel ends the runs that a run has started, unless it is told not to.
+// N50: a cancel also cancels the children, unless cascade is false.
 func TestCancel_CascadesToChildren(t *testing.T) {
 	for name, test := range map[string]struct {
 		cascade bool
@@ -191,11 +191,11 @@ func TestCancel_CascadesToChildren(t *testing.T) {
 	}
 }
 
-// R52: what takes longer than its timeout is closed, and ends the run.
+// R52: a timeout closes what is open and ends the execution.
 func TestTimeout_EndsExecution(t *testing.T) {
 	for name, source := range map[string]string{
-		"of the run":  "config: {timeout: 10m}\nsteps: [{label: one, functionBlock: p/pure:1, runOn: global, delay: 1h}]\n",
-		"of the step": "steps: [{label: one, functionBlock: p/nobody:1, runOn: global, stepTimeout: 10m}]\n",
+		"of the execution": "config: {timeout: 10m}\nsteps: [{label: one, functionBlock: p/pure:1, runOn: global, delay: 1h}]\n",
+		"of the step":      "steps: [{label: one, functionBlock: p/nobody:1, runOn: global, stepTimeout: 10m}]\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newHarness(t, 0)
@@ -211,7 +211,8 @@ func TestTimeout_EndsExecution(t *testing.T) {
 	}
 }
 
-// retryToEnd begins a new try of a run, and plays it to its end.
+// retryToEnd retries an execution, runs it to its end, and returns the calls of the new
+// try.
 func retryToEnd(s *harness.Harness, id string, req views.RetryRequest) (calls []string) {
 	s.Helper()
 	before := len(s.CallsOf(id))
@@ -222,8 +223,8 @@ func retryToEnd(s *harness.Harness, id string, req views.RetryRequest) (calls []
 	return s.CallsOf(id)[before:]
 }
 
-// What was rolled back is not kept, whoever asks for the failed ones alone: a run
-// that completes has done everything it says.
+// A retry of the failed entities also executes those again that were rolled back: a
+// completed execution has executed every step for every entity.
 func TestRetry_RepeatsUndoneEntities(t *testing.T) {
 	s := newHarness(t, 3)
 	s.Publish("w", `steps: [{label: one, functionBlock: p/once:1, runOn: device}, {label: two, functionBlock: p/pure:1, runOn: device}]`)
@@ -232,7 +233,7 @@ func TestRetry_RepeatsUndoneEntities(t *testing.T) {
 	id := s.Start("w", harness.DeviceIDs(3)...)
 	settle(s)
 	if x := s.ExpectState(id, sm.ExecutionFailedSafeAck); !x.RolledBack {
-		t.Error("it was not rolled back")
+		t.Error("the execution was not rolled back")
 	}
 	mended = true
 	got := retryToEnd(s, id, views.RetryRequest{Reason: "mended", From: "one", Entities: "failed"})
@@ -248,8 +249,8 @@ func TestRetry_RepeatsUndoneEntities(t *testing.T) {
 	})
 }
 
-// A rollback that failed in the middle has undone some of it: those are done
-// again, and so is the one of which nobody knows.
+// A rollback that failed half way has undone some entities. A retry executes those
+// again, and the entity whose outcome is unknown.
 func TestRetry_RepeatsPartlyRolledBackEntities(t *testing.T) {
 	s := newHarness(t, 3)
 	s.Publish("w", `steps: [{label: one, functionBlock: p/once:1, runOn: device}, {label: two, functionBlock: p/pure:1, runOn: device}]`)
@@ -274,7 +275,7 @@ func TestRetry_RepeatsPartlyRolledBackEntities(t *testing.T) {
 	}
 	for entity := range undone {
 		if !slices.Contains(got, "one EXECUTE "+entity) {
-			t.Errorf("%s was rolled back and not done again: %v", entity, got)
+			t.Errorf("%s was rolled back and not executed again: %v", entity, got)
 		}
 	}
 	if len(undone) != 3 {
@@ -282,12 +283,13 @@ func TestRetry_RepeatsPartlyRolledBackEntities(t *testing.T) {
 	}
 	for _, entity := range harness.DeviceIDs(3) {
 		if !slices.Contains(got, "two EXECUTE "+entity) {
-			t.Errorf("what followed was not done again for %s: %v", entity, got)
+			t.Errorf("the following step was not executed again for %s: %v", entity, got)
 		}
 	}
 }
 
-// What has come to OK is kept in every step from the one on that is named.
+// A retry from a named step keeps the entities that are OK, in that step and all later
+// ones.
 func TestRetry_KeepsSucceededEntities(t *testing.T) {
 	s := newHarness(t, 3)
 	s.Publish("w", `steps:
@@ -320,7 +322,7 @@ func TestRetry_KeepsSucceededEntities(t *testing.T) {
 	}
 }
 
-// Nobody goes on from behind what was rolled back.
+// A retry cannot start after a step that was rolled back.
 func TestRetry_RefusesStepAfterRolledBackOne(t *testing.T) {
 	s := newHarness(t, 1)
 	s.Publish("w", `steps: [{label: one, functionBlock: p/once:1, runOn: device}, {label: two, functionBlock: p/pure:1, runOn: device}]`)

@@ -12,9 +12,9 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-// What a newer release has written is refused by an older one with an error of its
-// own kind, by messages and by verbs alike: nothing changes, the message comes
-// again, and the newer release goes on with it.
+// An older release refuses an execution that a newer one has written, with
+// CodeUnavailable, for messages and for commands: nothing changes, the message is
+// delivered again, and the newer release continues.
 func TestEngine_RefusesNewerSchema(t *testing.T) {
 	s := newHarness(t, 1)
 	s.Publish("w", `
@@ -31,7 +31,7 @@ steps:
 		t.Fatalf("schema %d, %s", before.Schema, before.State)
 	}
 
-	release = workflow.SchemaVersion // the older program is still at work
+	release = workflow.SchemaVersion // the older program is still running
 	s.Advance(2 * time.Minute)
 	ctx := context.Background()
 	for name, do := range map[string]func() error{
@@ -49,16 +49,16 @@ steps:
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	s.Drain() // its messages come back, again and again
+	s.Drain() // its messages are delivered again
 	release++
 	if x := s.Load(id); !reflect.DeepEqual(x, before) {
-		t.Errorf("it has changed: %+v", x)
+		t.Errorf("the execution has changed: %+v", x)
 	}
 	s.RunUntilIdle(time.Hour)
 	s.ExpectState(id, sm.ExecutionCompletedAck)
 }
 
-// Every write says which schema and which engine it is of, whatever stood there.
+// Every commit writes the current schema and engine version, whatever was there before.
 func TestCommit_WritesSchemaAndEngineVersion(t *testing.T) {
 	s := newHarness(t, 1)
 	s.Publish("w", `
@@ -78,6 +78,6 @@ steps:
 	}
 	v, err := s.Query.Execution(context.Background(), harness.Caller, id)
 	if err != nil || v.EngineVersion != "test" {
-		t.Errorf("%q is shown, %v", v.EngineVersion, err)
+		t.Errorf("the view has engine %q, %v", v.EngineVersion, err)
 	}
 }

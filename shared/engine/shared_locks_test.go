@@ -18,8 +18,8 @@ import (
 
 const sharedLockMode = "config: {lockMode: shared}\n"
 
-// Runs that change nothing share a device; who changes it waits for all of them,
-// and is shown who they are.
+// Read-only executions share a device. One that changes it waits for all of them, and
+// its view shows who they are.
 func TestSharedLock_ReadersShareAndWriterWaits(t *testing.T) {
 	s := newHarness(t, 2)
 	s.Publish("reads", sharedLockMode+stepsYAML("one pure device"))
@@ -28,11 +28,11 @@ func TestSharedLock_ReadersShareAndWriterWaits(t *testing.T) {
 	w := s.Start("writes", "d000")
 	for _, id := range []string{a, b} {
 		if x := s.ExpectState(id, sm.ExecutionRunning); x.LockMode != workflow.LockShared {
-			t.Errorf("it locks %q", x.LockMode)
+			t.Errorf("lock mode %q", x.LockMode)
 		}
 	}
 	if x := s.ExpectState(w, sm.ExecutionScheduled); x.BlockedBy.Execution != a || x.LockMode != "" {
-		t.Errorf("blocked by %+v, locks %q", x.BlockedBy, x.LockMode)
+		t.Errorf("blocked by %+v, lock mode %q", x.BlockedBy, x.LockMode)
 	}
 	held := map[string]views.LockView{}
 	for _, l := range s.Locks() {
@@ -44,11 +44,11 @@ func TestSharedLock_ReadersShareAndWriterWaits(t *testing.T) {
 		}
 	}
 	if len(held) != 3 || held[a+" d000"].Token == held[b+" d000"].Token {
-		t.Errorf("listed: %+v", held)
+		t.Errorf("lock list: %+v", held)
 	}
 	one, err := s.Query.Lock(context.Background(), harness.Caller, workflow.EntityKey{Type: "device", ID: "d000"})
 	if err != nil || one.Mode != "shared" || *one.HeldBy != a || len(one.Waiting) != 1 || one.Waiting[0].Execution != w {
-		t.Errorf("alone: %+v, %v", one, err)
+		t.Errorf("lock view: %+v, %v", one, err)
 	}
 	settle(s)
 	for _, id := range []string{a, b, w} {
@@ -59,7 +59,7 @@ func TestSharedLock_ReadersShareAndWriterWaits(t *testing.T) {
 	}
 }
 
-// The tokens of those who share are their jobs', and grow.
+// The holders of a shared lock have tokens too, and tokens grow.
 func TestSharedLock_TokensGrow(t *testing.T) {
 	s := newHarness(t, 1)
 	s.Publish("reads", sharedLockMode+stepsYAML("one pure device"))
@@ -73,7 +73,7 @@ func TestSharedLock_TokensGrow(t *testing.T) {
 	}
 }
 
-// Who changes something may not share.
+// A definition with blocks that are not pure cannot lock in shared mode.
 func TestSharedLock_RefusesImpureBlocks(t *testing.T) {
 	s := newHarness(t, 1)
 	s.Publish("w", sharedLockMode+stepsYAML("one pure device", "two once device"))
@@ -84,7 +84,8 @@ func TestSharedLock_RefusesImpureBlocks(t *testing.T) {
 	settle(s)
 }
 
-// onLocked: skip leaves out what others hold, says so, and works on the rest.
+// With onLocked: skip an execution leaves out what others hold, lists it, and works on
+// the rest.
 func TestOnLocked_SkipDropsLockedEntities(t *testing.T) {
 	s := newHarness(t, 25)
 	s.Publish("holds", stepsYAML("one once device"))
@@ -98,10 +99,10 @@ func TestOnLocked_SkipDropsLockedEntities(t *testing.T) {
 	}
 	v, err := s.Query.Execution(context.Background(), harness.Caller, b)
 	if err != nil || v.Dropped.Count != 23 || len(v.Dropped.Blockers) != 20 || *v.Dropped.Blockers[0].Entity != "device/d000" || *v.Dropped.Blockers[0].HeldBy != a {
-		t.Errorf("shown as %+v, %v", v.Dropped, err)
+		t.Errorf("the view has %+v, %v", v.Dropped, err)
 	}
 	if x.Scope.Total() != 2 {
-		t.Errorf("its scope is %+v", x.Scope)
+		t.Errorf("scope %+v", x.Scope)
 	}
 	granted := s.History(b)[slices.IndexFunc(s.History(b), func(e workflow.Event) bool { return e.Type == string(sm.EventLockGranted) })]
 	var data struct {
@@ -109,7 +110,7 @@ func TestOnLocked_SkipDropsLockedEntities(t *testing.T) {
 		DroppedCount int      `json:"droppedCount"`
 	}
 	if err := json.Unmarshal(granted.Data, &data); err != nil || data.DroppedCount != 23 || len(data.Dropped) != 20 || data.Dropped[0] != "device/d000" {
-		t.Errorf("the event says %s, %v", granted.Data, err)
+		t.Errorf("the event has %s, %v", granted.Data, err)
 	}
 	settle(s)
 	s.ExpectState(a, sm.ExecutionCompletedAck)
@@ -119,7 +120,8 @@ func TestOnLocked_SkipDropsLockedEntities(t *testing.T) {
 	}
 }
 
-// With everything left out there is nothing to do, which an assertion may refuse.
+// If everything is left out, the execution completes without jobs, or fails if the
+// definition sets assertNotEmpty.
 func TestOnLocked_SkipMayDropAllEntities(t *testing.T) {
 	s := newHarness(t, 1)
 	s.Publish("holds", stepsYAML("one once device"))
@@ -137,8 +139,8 @@ func TestOnLocked_SkipMayDropAllEntities(t *testing.T) {
 	}
 }
 
-// Whoever shares, holds alone or skips, with faults at any call and messages
-// twice or never: all end, and no two that must not hold together.
+// Executions that share, lock exclusively or skip, with faults at any call and messages
+// delivered twice or never: all end, and an exclusive holder is always the only one.
 func TestLocks_MixedModesExcludeUnderFaults(t *testing.T) {
 	for seed := range uint64(60) {
 		s := harness.New(t, seed, harness.Options())
@@ -173,10 +175,10 @@ func TestLocks_MixedModesExcludeUnderFaults(t *testing.T) {
 	}
 }
 
-// assertNoExclusiveOverlap wants nobody beside who holds alone.
+// assertNoExclusiveOverlap checks that an exclusive holder of an entity is its only one.
 func assertNoExclusiveOverlap(s *harness.Harness, what string) {
 	s.Helper()
-	holders, alone := map[string]int{}, map[string]bool{}
+	holders, exclusive := map[string]int{}, map[string]bool{}
 	s.WithoutFaults(func() {
 		for id := range s.States(harness.Caller.Tenant) {
 			x := s.Load(id)
@@ -185,13 +187,13 @@ func assertNoExclusiveOverlap(s *harness.Harness, what string) {
 			}
 			for _, h := range x.Scope.Inline {
 				holders[h.Key.ID]++
-				alone[h.Key.ID] = alone[h.Key.ID] || x.LockMode != workflow.LockShared
+				exclusive[h.Key.ID] = exclusive[h.Key.ID] || x.LockMode != workflow.LockShared
 			}
 		}
 	})
 	for e, n := range holders {
-		if n > 1 && alone[e] {
-			s.Errorf("%s: %d hold %s, one of them alone", what, n, e)
+		if n > 1 && exclusive[e] {
+			s.Errorf("%s: %d executions hold %s, one of them exclusively", what, n, e)
 		}
 	}
 }

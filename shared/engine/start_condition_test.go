@@ -46,8 +46,8 @@ func loadExecution(t *testing.T, s *harness.Harness, id string) *workflow.Execut
 	return x
 }
 
-// N7: a run waits for its condition by name, and the write that makes it true
-// wakes the run without any alarm.
+// N7: an execution waits for its condition, names it, and is woken by the write that
+// makes it true, without a timer.
 func TestStartWhen_WakesOnEntityWrite(t *testing.T) {
 	s := harness.New(t, 1, harness.Options())
 	s.RegisterBlocks()
@@ -65,11 +65,11 @@ func TestStartWhen_WakesOnEntityWrite(t *testing.T) {
 		t.Errorf("%s: %s", x.State, x.Reason)
 	}
 	if waited := s.Now().Sub(began); waited >= time.Minute {
-		t.Errorf("it took an alarm to wake the run: %s", waited)
+		t.Errorf("it took a timer to wake the execution: %s", waited)
 	}
 }
 
-// What another run writes into the inventory wakes it as well.
+// An update that another execution writes into the inventory wakes it too.
 func TestStartWhen_WakesOnUpdateByAnotherExecution(t *testing.T) {
 	s := newHarness(t, 1)
 	s.Script = func(c harness.BlockCall) *harness.Outcome {
@@ -93,12 +93,12 @@ steps:
 		t.Fatalf("%s: %s", x.State, x.Reason)
 	}
 	s.Start("opener", "d000")
-	s.Drain() // no alarm
+	s.Drain() // no timer
 	s.ExpectState(id, sm.ExecutionCompletedAck)
 }
 
-// A condition on an entity that does not exist yet is not true; the alarm finds
-// the entity once it is there.
+// A condition on an entity that does not exist is not true. The timer finds the entity
+// once it exists.
 func TestStartWhen_TimerFindsEntityCreatedLater(t *testing.T) {
 	s := harness.New(t, 1, harness.Options())
 	s.RegisterBlocks()
@@ -114,7 +114,7 @@ func TestStartWhen_TimerFindsEntityCreatedLater(t *testing.T) {
 	}
 }
 
-// N8: past its deadline the run has failed, safely, naming the condition.
+// N8: after its deadline the execution fails safely, and its reason names the condition.
 func TestStartWhen_DeadlineFailsSafely(t *testing.T) {
 	s := harness.New(t, 1, harness.Options())
 	s.RegisterBlocks()
@@ -128,8 +128,7 @@ func TestStartWhen_DeadlineFailsSafely(t *testing.T) {
 	}
 }
 
-// A run that waits for nothing pays for nothing; one whose condition is true at
-// once is registered with nobody.
+// A condition that is true at once adds no watcher.
 func TestStartWhen_TrueConditionAddsNoWatcher(t *testing.T) {
 	s := harness.New(t, 1, harness.Options())
 	s.RegisterBlocks()
@@ -142,35 +141,35 @@ func TestStartWhen_TrueConditionAddsNoWatcher(t *testing.T) {
 	}
 	watchers, err := s.Open().Registry.PutEntities(context.Background(), harness.Caller.Tenant, []workflow.Entity{{Type: "site", ID: "b"}})
 	if err != nil || len(watchers) != 0 {
-		t.Errorf("%v watch, %v", watchers, err)
+		t.Errorf("watchers %v, %v", watchers, err)
 	}
 }
 
-// notBefore is the later of what the request and the definition say.
+// The later notBefore counts: of the request or of the definition.
 func TestNotBefore_TakesLaterOfRequestAndDefinition(t *testing.T) {
 	s := harness.New(t, 1, harness.Options())
 	s.RegisterBlocks()
 	s.Publish("later", "config: {notBefore: '${parameters.at}'}\nsteps:\n  - {label: go, functionBlock: p/pure:1, runOn: global}\n")
 	at := s.Now().Add(2 * time.Hour)
-	for _, asked := range []time.Time{{}, s.Now().Add(time.Hour), s.Now().Add(3 * time.Hour)} {
+	for _, requested := range []time.Time{{}, s.Now().Add(time.Hour), s.Now().Add(3 * time.Hour)} {
 		x, _, err := s.Engine.Start(context.Background(), harness.Caller, views.StartRequest{
-			Workflow: "p/later", Parameters: json.RawMessage(`{"at":"` + at.Format(time.RFC3339) + `"}`), NotBefore: asked,
+			Workflow: "p/later", Parameters: json.RawMessage(`{"at":"` + at.Format(time.RFC3339) + `"}`), NotBefore: requested,
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		want := at
-		if asked.After(at) {
-			want = asked
+		if requested.After(at) {
+			want = requested
 		}
 		if x.State != sm.ExecutionBlockedWaiting || !x.Wait.Until.Equal(want) || !x.DueAt.Equal(want) {
-			t.Errorf("%s, waits for %+v, alarm at %s; want %s", x.State, x.Wait, x.DueAt, want)
+			t.Errorf("%s, waits for %+v, timer at %s; want %s", x.State, x.Wait, x.DueAt, want)
 		}
 	}
 }
 
-// A moment that comes while the wait for it is being written down is rung at once,
-// not at the next sweep.
+// If notBefore passes while the wait for it is being committed, the execution is woken
+// at once, not at the next sweep.
 func TestNotBefore_WakesAtOnceWhenPassedDuringCommit(t *testing.T) {
 	s := newHarness(t, 1)
 	s.Publish("w", stepsYAML("one pure device"))
@@ -180,7 +179,7 @@ func TestNotBefore_WakesAtOnceWhenPassedDuringCommit(t *testing.T) {
 	late.RunUntil("store.create")
 	s.Advance(2 * time.Second)
 	late.Finish()
-	s.Drain() // no alarm
+	s.Drain() // no timer
 	for id := range s.States(harness.Caller.Tenant) {
 		s.ExpectState(id, sm.ExecutionCompletedAck)
 	}

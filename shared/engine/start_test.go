@@ -12,8 +12,8 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-// A cancel is never accepted during a rollback, nor once a run is ending or has
-// ended; what is refused changes nothing.
+// A cancel is refused during a rollback and after the execution has ended. A refused
+// cancel changes nothing.
 func TestCancel_RefusedWhileEnding(t *testing.T) {
 	s := newHarness(t, 1)
 	cancel := func(id string) {
@@ -23,7 +23,7 @@ func TestCancel_RefusedWhileEnding(t *testing.T) {
 			t.Errorf("in %s: %v", before.State, err)
 		}
 		if after := s.Load(id); after.Version != before.Version {
-			t.Errorf("in %s a refused cancel changed the run", before.State)
+			t.Errorf("in %s a refused cancel changed the execution", before.State)
 		}
 	}
 	tried := 0
@@ -52,8 +52,9 @@ func TestCancel_RefusedWhileEnding(t *testing.T) {
 	}
 }
 
-// One key, one run: whoever repeats a request gets the run it began, also where
-// the first try died half way; another request under the key is refused.
+// One key, one execution: a repeated request returns the execution that the first one
+// began, even if the first handler crashed half way. Another request under the same
+// key is refused.
 func TestStart_IdempotencyKeyReturnsSameExecution(t *testing.T) {
 	s := newHarness(t, 1)
 	s.Publish("w", stepsYAML("one once device"))
@@ -65,7 +66,7 @@ func TestStart_IdempotencyKeyReturnsSameExecution(t *testing.T) {
 	dying.Kill()
 	x, existed, err := s.Engine.Start(ctx, harness.Caller, req)
 	if err != nil || !existed {
-		t.Fatalf("existed %v, %v: the try that bound the key has begun this run", existed, err)
+		t.Fatalf("existed %v, %v: the request that bound the key began this execution", existed, err)
 	}
 	again, existed, err := s.Engine.Start(ctx, harness.Caller, req)
 	if err != nil || !existed || again.ID != x.ID {
@@ -78,7 +79,7 @@ func TestStart_IdempotencyKeyReturnsSameExecution(t *testing.T) {
 	}
 	settle(s)
 	if n := len(s.States(harness.Caller.Tenant)); n != 1 || len(s.BlockCalls) != 1 {
-		t.Errorf("%d runs, calls %v", n, s.BlockCalls)
+		t.Errorf("%d executions, calls %v", n, s.BlockCalls)
 	}
 	s.Advance(25 * time.Hour)
 	if late, existed, err := s.Engine.Start(ctx, harness.Caller, req); err != nil || existed || late.ID == x.ID {
@@ -86,7 +87,7 @@ func TestStart_IdempotencyKeyReturnsSameExecution(t *testing.T) {
 	}
 }
 
-// A request that cannot be a run is refused before anything is written.
+// An invalid request is refused before anything is written.
 func TestStart_RefusesInvalidRequest(t *testing.T) {
 	s := newHarness(t, 1)
 	s.Publish("w", "parameters: {type: object, required: [target]}\n"+stepsYAML("one once device"))
@@ -94,11 +95,11 @@ func TestStart_RefusesInvalidRequest(t *testing.T) {
 		req  views.StartRequest
 		code workflow.Code
 	}{
-		"no such workflow": {harness.NewStartRequest("nowhere"), workflow.CodeNotFound},
-		"no such version":  {views.StartRequest{Workflow: "p/w:2"}, workflow.CodeNotFound},
-		"not a reference":  {views.StartRequest{Workflow: "w"}, workflow.CodeInvalid},
-		"malformed query":  {views.StartRequest{Workflow: "p/w", Parameters: []byte(`{"target":1}`), ExecuteOnParameters: &workflow.Selector{Type: "device", Query: "entity.n >"}}, workflow.CodeInvalid},
-		"unfit parameters": {views.StartRequest{Workflow: "p/w", Parameters: []byte(`{}`)}, workflow.CodeInvalid},
+		"no such workflow":   {harness.NewStartRequest("nowhere"), workflow.CodeNotFound},
+		"no such version":    {views.StartRequest{Workflow: "p/w:2"}, workflow.CodeNotFound},
+		"not a reference":    {views.StartRequest{Workflow: "w"}, workflow.CodeInvalid},
+		"malformed query":    {views.StartRequest{Workflow: "p/w", Parameters: []byte(`{"target":1}`), ExecuteOnParameters: &workflow.Selector{Type: "device", Query: "entity.n >"}}, workflow.CodeInvalid},
+		"invalid parameters": {views.StartRequest{Workflow: "p/w", Parameters: []byte(`{}`)}, workflow.CodeInvalid},
 	} {
 		test.req.IdempotencyKey = name
 		if _, _, err := s.Engine.Start(context.Background(), harness.Caller, test.req); !workflow.Is(err, test.code) {
@@ -106,12 +107,12 @@ func TestStart_RefusesInvalidRequest(t *testing.T) {
 		}
 	}
 	if n := len(s.States(harness.Caller.Tenant)); n != 0 {
-		t.Errorf("%d runs were made", n)
+		t.Errorf("%d executions were created", n)
 	}
 }
 
-// An entity that the inventory does not know ends the run, naming it; large
-// inputs and scopes live beside the state.
+// An entity that is not in the inventory fails the execution, and the error names it.
+// Large inputs and scopes are stored outside the state item.
 func TestDiscover_UnknownEntityAndLargeScope(t *testing.T) {
 	s := newHarness(t, 60)
 	s.Publish("w", "acquire: [{type: device, query: entity.name == \"d003\"}, {type: device, groups: [all]}]\n"+stepsYAML("one once device"))
@@ -127,8 +128,8 @@ func TestDiscover_UnknownEntityAndLargeScope(t *testing.T) {
 	}
 }
 
-// A block that finds entities is asked once in a try, whoever reads its answer;
-// what it finds is the run's beside what its starter names.
+// A block that acquires entities is called once per try. The scope is what it returns,
+// plus what the start request names.
 func TestDiscover_CallsAcquireBlockOncePerTry(t *testing.T) {
 	s := newHarness(t, 4)
 	s.Script = func(c harness.BlockCall) *harness.Outcome {
@@ -140,11 +141,43 @@ func TestDiscover_CallsAcquireBlockOncePerTry(t *testing.T) {
 	s.Publish("w", "acquire: [{type: device, block: \"p/pure:1\"}, {type: device, block: \"p/again:1\"}]\n"+stepsYAML("one once device"))
 	id := s.Start("w", "d003")
 	settle(s)
-	asked := map[string]int{}
+	calls := map[string]int{}
 	for _, c := range s.BlockCalls {
-		asked[string(c.Kind)]++
+		calls[string(c.Kind)]++
 	}
-	if x := s.ExpectState(id, sm.ExecutionCompletedAck); x.Scope.Total() != 4 || asked["ACQUIRE"] != 2 || asked["EXECUTE"] != 4 {
-		t.Errorf("scope %+v, called %v", x.Scope, asked)
+	if x := s.ExpectState(id, sm.ExecutionCompletedAck); x.Scope.Total() != 4 || calls["ACQUIRE"] != 2 || calls["EXECUTE"] != 4 {
+		t.Errorf("scope %+v, called %v", x.Scope, calls)
+	}
+}
+
+// Two starts under one key resolve two versions: every handler advances the execution
+// with the version that it was created with.
+func TestStart_UsesPinnedVersion(t *testing.T) {
+	for seed := range uint64(40) {
+		s := newHarness(t, 0)
+		s.Reset(seed)
+		s.Publish("w", "steps: [{label: one, functionBlock: p/pure:1, runOn: global}]\n")
+		start := func() {
+			req := harness.NewStartRequest("w")
+			req.IdempotencyKey = "k"
+			_, _, _ = s.Engine.Start(context.Background(), harness.Caller, req)
+		}
+		first := s.StartTask("first", start)
+		first.RunPast("registry.bind_idempotency_key")
+		s.WithoutFaults(func() {
+			_, _, err := s.Catalog.Publish(context.Background(), harness.Caller,
+				[]byte("package: p\nname: w\nversion: 2.0.0\nsteps: [{label: one, functionBlock: p/pure:1, runOn: global}, {label: two, functionBlock: p/pure:1, runOn: global}]\n"), false)
+			if err != nil {
+				s.Fatal(err)
+			}
+		})
+		s.Interleave(first, s.StartTask("second", start))
+		settle(s)
+		for id := range s.States(harness.Caller.Tenant) {
+			x := s.ExpectState(id, sm.ExecutionCompletedAck)
+			if want := map[string]int{"1.0.0": 1, "2.0.0": 2}[x.Workflow.Version]; len(s.CallsOf(id)) != want || len(x.StepRuns) != want {
+				t.Fatalf("seed %d: %s made the calls %v", seed, x.Workflow, s.CallsOf(id))
+			}
+		}
 	}
 }

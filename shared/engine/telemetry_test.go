@@ -20,35 +20,35 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-// telemetryFixture is a stage whose engine is listened to.
-type telemetryFixture struct {
+// fixture records the log lines and metrics of the engine.
+type fixture struct {
 	*harness.Harness
 	log      bytes.Buffer
 	measured map[string][]int
 }
 
-func newTelemetryFixture(t *testing.T, change func(*harness.Harness)) *telemetryFixture {
-	p := &telemetryFixture{measured: map[string][]int{}}
+func newFixture(t *testing.T, change func(*harness.Harness)) *fixture {
+	f := &fixture{measured: map[string][]int{}}
 	o := harness.Options()
 	o.Policy.MaxStepRuns = 4
-	p.Harness = harness.New(t, 1, o)
-	p.Engine.Log = observe.NewLog(observe.Options{Writer: &p.log, Level: slog.LevelDebug})
-	p.Engine.RecordMetric = func(_ context.Context, metric string, n int) { p.measured[metric] = append(p.measured[metric], n) }
-	p.RegisterBlocks()
-	p.ImportDevices(harness.DeviceIDs(3)...)
+	f.Harness = harness.New(t, 1, o)
+	f.Engine.Log = observe.NewLog(observe.Options{Writer: &f.log, Level: slog.LevelDebug})
+	f.Engine.RecordMetric = func(_ context.Context, metric string, n int) { f.measured[metric] = append(f.measured[metric], n) }
+	f.RegisterBlocks()
+	f.ImportDevices(harness.DeviceIDs(3)...)
 	if change != nil {
-		change(p.Harness)
+		change(f.Harness)
 	}
-	return p
+	return f
 }
 
-// logLines are those of a message, without when they were written.
-func (p *telemetryFixture) logLines(message string) (all []map[string]any) {
-	p.Helper()
-	for line := range bytes.Lines(p.log.Bytes()) {
+// logLines returns the log lines with a message, without their timestamps.
+func (f *fixture) logLines(message string) (all []map[string]any) {
+	f.Helper()
+	for line := range bytes.Lines(f.log.Bytes()) {
 		var l map[string]any
 		if err := json.Unmarshal(line, &l); err != nil {
-			p.Fatalf("%v in %s", err, line)
+			f.Fatalf("%v in %s", err, line)
 		}
 		delete(l, observe.Timestamp)
 		if l[observe.Message] == message {
@@ -63,26 +63,26 @@ const twoDeviceSteps = `steps:
   - {label: two, functionBlock: p/again:1, runOn: device}
 `
 
-// A run is two lines of the log, one for each look that moves it, however many
-// devices it is about and whatever comes between; its history has each move.
+// An execution writes two log lines, one for each wake-up that changes its state,
+// however many devices it has. Its history has each transition.
 func TestRecorder_LogsOneLinePerAdvance(t *testing.T) {
 	for _, n := range []int{1, 3} {
-		p := newTelemetryFixture(t, nil)
-		p.Publish("w", twoDeviceSteps)
-		x, _, err := p.Engine.Start(t.Context(), workflow.Caller{Tenant: harness.Caller.Tenant, Actor: "ann", CorrelationID: "order-7"}, views.StartRequest{
+		f := newFixture(t, nil)
+		f.Publish("w", twoDeviceSteps)
+		x, _, err := f.Engine.Start(t.Context(), workflow.Caller{Tenant: harness.Caller.Tenant, Actor: "ann", CorrelationID: "order-7"}, views.StartRequest{
 			Workflow: "p/w", ExecuteOnParameters: &workflow.Selector{Type: "device", IDs: harness.DeviceIDs(n)},
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.Drain()
-		p.ExpectState(x.ID, sm.ExecutionCompletedAck)
-		lines := p.logLines("execution changed state")
+		f.Drain()
+		f.ExpectState(x.ID, sm.ExecutionCompletedAck)
+		lines := f.logLines("execution changed state")
 		want := []map[string]any{
 			{"from": "NEW", "to": "RUNNING"}, {"from": "RUNNING", "to": "COMPLETED_ACK"},
 		}
-		if len(lines) != len(want) || bytes.Count(p.log.Bytes(), []byte("\n")) != len(want) {
-			t.Fatalf("%d devices: wrote %s", n, p.log.String())
+		if len(lines) != len(want) || bytes.Count(f.log.Bytes(), []byte("\n")) != len(want) {
+			t.Fatalf("%d devices: wrote %s", n, f.log.String())
 		}
 		for i, l := range lines {
 			maps.Copy(want[i], map[string]any{
@@ -96,17 +96,18 @@ func TestRecorder_LogsOneLinePerAdvance(t *testing.T) {
 	}
 }
 
-// What a run is about, and what blocks say, never stands in a line, however it ends.
+// Parameters, labels, results and texts of blocks never appear in a log line, however
+// the execution ends.
 func TestRecorder_OmitsPayloads(t *testing.T) {
 	const mark = "hunter2"
-	p := newTelemetryFixture(t, nil)
-	p.Publish("w", `parameters: {type: object, properties: {key: {type: string}}}
+	f := newFixture(t, nil)
+	f.Publish("w", `parameters: {type: object, properties: {key: {type: string}}}
 steps:
   - {label: one, functionBlock: p/again:1, runOn: device, parameters: {key: "${parameters.key}"}}
   - {label: two, functionBlock: p/once:1, runOn: device, parameters: {n: "${int(parameters.key)}"}}
 `)
-	p.Publish("v", "config:\n  startWhen: {condition: 'int(parameters.key) > 1', deadline: 1m}\n"+twoDeviceSteps)
-	p.Script = func(c harness.BlockCall) *harness.Outcome {
+	f.Publish("v", "config:\n  startWhen: {condition: 'int(parameters.key) > 1', deadline: 1m}\n"+twoDeviceSteps)
+	f.Script = func(c harness.BlockCall) *harness.Outcome {
 		if c.Entity == "d002" {
 			return &harness.Outcome{FailCode: "BROKEN", Result: json.RawMessage(`{"is":"` + mark + `"}`)}
 		}
@@ -114,85 +115,85 @@ steps:
 	}
 	var ids []string
 	for name, devices := range map[string][]string{"w": {"d000", "d002"}, "v": {"d001"}} {
-		ids = append(ids, p.StartWith(views.StartRequest{
+		ids = append(ids, f.StartWith(views.StartRequest{
 			Workflow: "p/" + name, Parameters: json.RawMessage(`{"key":"` + mark + `"}`), Labels: map[string]string{"l": mark},
 			ExecuteOnParameters: &workflow.Selector{Type: "device", IDs: devices},
 		}))
 	}
-	if !p.RunUntilIdle(2 * time.Hour) {
-		t.Fatal("it never ends")
+	if !f.RunUntilIdle(2 * time.Hour) {
+		t.Fatal("the executions do not end")
 	}
 	for _, id := range ids {
-		if x := p.Load(id); x.Cause == "" {
-			t.Errorf("%s was meant to fail: %s", id, x.State)
+		if x := f.Load(id); x.Cause == "" {
+			t.Errorf("%s should have failed: %s", id, x.State)
 		}
 	}
-	if p.log.Len() == 0 || strings.Contains(p.log.String(), mark) {
-		t.Errorf("wrote %s", p.log.String())
+	if f.log.Len() == 0 || strings.Contains(f.log.String(), mark) {
+		t.Errorf("wrote %s", f.log.String())
 	}
-	for _, l := range p.logLines("execution changed state") {
+	for _, l := range f.logLines("execution changed state") {
 		if l["to"] == "FAILED_SAFE" && (l["cause"] == nil || l["code"] == nil) {
-			t.Errorf("it does not say why: %v", l)
+			t.Errorf("cause or code is missing: %v", l)
 		}
 	}
 }
 
-// A run that goes on waiting for a lock says for how long, once it is long.
+// The wait for a lock is measured once it is longer than a minute.
 func TestRecorder_MeasuresLockAge(t *testing.T) {
-	p := newTelemetryFixture(t, nil)
-	p.Publish("w", twoDeviceSteps)
-	p.Start("w", "d000")
-	b := p.Start("w", "d000")
-	p.ExpectState(b, sm.ExecutionScheduled)
+	f := newFixture(t, nil)
+	f.Publish("w", twoDeviceSteps)
+	f.Start("w", "d000")
+	b := f.Start("w", "d000")
+	f.ExpectState(b, sm.ExecutionScheduled)
 	for range 3 {
-		p.Advance(40 * time.Second)
-		if err := p.Engine.Advance(t.Context(), workflow.Wakeup{Tenant: harness.Caller.Tenant, Execution: b}); err != nil {
+		f.Advance(40 * time.Second)
+		if err := f.Engine.Advance(t.Context(), workflow.Wakeup{Tenant: harness.Caller.Tenant, Execution: b}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got := p.measured[topology.MetricLockAge]; !slices.Equal(got, []int{80, 120}) {
+	if got := f.measured[topology.MetricLockAge]; !slices.Equal(got, []int{80, 120}) {
 		t.Errorf("measured %v", got)
 	}
-	p.Drain()
-	p.ExpectState(b, sm.ExecutionCompletedAck)
-	if got := p.measured[topology.MetricLockAge]; len(got) != 2 || len(p.measured) != 1 {
-		t.Errorf("measured %v", p.measured)
+	f.Drain()
+	f.ExpectState(b, sm.ExecutionCompletedAck)
+	if got := f.measured[topology.MetricLockAge]; len(got) != 2 || len(f.measured) != 1 {
+		t.Errorf("measured %v", f.measured)
 	}
 }
 
-// Each of the bounds on what would go on and on counts when it stops a run, once; what
-// ends by itself does not.
+// A limit that stops an endless execution is measured once; an execution that ends by
+// itself is not measured.
 func TestRecorder_MeasuresGuardStops(t *testing.T) {
-	t.Run("steps", func(t *testing.T) {
-		p := newTelemetryFixture(t, nil)
-		p.Publish("w", "steps:\n  - {label: again, functionBlock: p/again:1, runOn: device, repeat: {count: 99}}\n")
-		id := p.Start("w", "d000")
-		p.Drain()
-		if x := p.Load(id); x.Cause != workflow.CauseLimit {
+	t.Run("step runs", func(t *testing.T) {
+		f := newFixture(t, nil)
+		f.Publish("w", "steps:\n  - {label: again, functionBlock: p/again:1, runOn: device, repeat: {count: 99}}\n")
+		id := f.Start("w", "d000")
+		f.Drain()
+		if x := f.Load(id); x.Cause != workflow.CauseLimit {
 			t.Errorf("ended %s, %s", x.State, x.Cause)
 		}
-		if got := p.measured[topology.MetricGuardStops]; !slices.Equal(got, []int{1}) {
+		if got := f.measured[topology.MetricGuardStops]; !slices.Equal(got, []int{1}) {
 			t.Errorf("measured %v", got)
 		}
 	})
-	t.Run("runs of runs", func(t *testing.T) {
-		p := newTelemetryFixture(t, nil)
-		p.Publish("w", "steps:\n  - {label: again, workflowReference: {workflow: p/w, mode: dispatch}}\n")
-		p.Start("w")
-		if !p.RunUntilIdle(2 * time.Hour) {
-			t.Fatal("it never ends")
+	t.Run("nested children", func(t *testing.T) {
+		f := newFixture(t, nil)
+		f.Publish("w", "steps:\n  - {label: again, workflowReference: {workflow: p/w, mode: dispatch}}\n")
+		f.Start("w")
+		if !f.RunUntilIdle(2 * time.Hour) {
+			t.Fatal("the executions do not end")
 		}
-		if got := p.measured[topology.MetricGuardStops]; !slices.Equal(got, []int{1}) {
+		if got := f.measured[topology.MetricGuardStops]; !slices.Equal(got, []int{1}) {
 			t.Errorf("measured %v", got)
 		}
 	})
-	t.Run("nothing", func(t *testing.T) {
-		p := newTelemetryFixture(t, nil)
-		p.Publish("w", twoDeviceSteps)
-		p.Start("w", "d000")
-		p.Drain()
-		if len(p.measured) != 0 {
-			t.Errorf("measured %v", p.measured)
+	t.Run("no limit", func(t *testing.T) {
+		f := newFixture(t, nil)
+		f.Publish("w", twoDeviceSteps)
+		f.Start("w", "d000")
+		f.Drain()
+		if len(f.measured) != 0 {
+			t.Errorf("measured %v", f.measured)
 		}
 	})
 }

@@ -73,13 +73,13 @@ func (p *Planner) StartPipeline(ctx context.Context, x *workflow.Execution, firs
 }
 
 // advanceLane advances a lane as far as it goes, from the step run in which it ended
-// last: past the stages that have no job for any of its entities, to the first that
+// last: past the stepRuns that have no job for any of its entities, to the first that
 // has. When a lane reaches the end of the pipeline, the next lane of its window starts;
 // ended says that a lane did. notified says that a worker has named the lane.
 func (p *Planner) advanceLane(ctx context.Context, x *workflow.Execution, from *workflow.StepRun, lane int, now time.Time, cost workflow.Cost, notified bool) (ended bool, err error) {
-	stages := pipelineStepRuns(x, from.Pipeline)
+	stepRuns := pipelineStepRuns(x, from.Pipeline)
 	for lane < from.Lanes() {
-		for _, r := range stages {
+		for _, r := range stepRuns {
 			if r.Seq < from.Seq {
 				continue
 			}
@@ -96,7 +96,7 @@ func (p *Planner) advanceLane(ctx context.Context, x *workflow.Execution, from *
 		if from.Window == 0 {
 			return ended, nil
 		}
-		from, lane = stages[0], lane+from.Window
+		from, lane = stepRuns[0], lane+from.Window
 	}
 	return ended, nil
 }
@@ -106,11 +106,11 @@ func (p *Planner) advanceLane(ctx context.Context, x *workflow.Execution, from *
 // run before, or, in the first step run, of those that the window allows.
 func (p *Planner) pipelineReport(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, stepRun *dispatch.StepRun, now time.Time, timerFired bool) (*lifecycle.Report, error) {
 	if timerFired {
-		stages := pipelineStepRuns(x, r.Pipeline)
-		before := stages[len(stages)-1]
-		for i, s := range stages {
+		stepRuns := pipelineStepRuns(x, r.Pipeline)
+		before := stepRuns[len(stepRuns)-1]
+		for i, s := range stepRuns {
 			if s.Seq == r.Seq && i > 0 {
-				before = stages[i-1]
+				before = stepRuns[i-1]
 			}
 		}
 		done, err := p.Dispatcher.DoneLanes(ctx, p.StepRun(x, before))
