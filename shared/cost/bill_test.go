@@ -16,7 +16,7 @@ func TestNewBill_ListsTablesAndAddsUp(t *testing.T) {
 		Invocations:   1e6,
 	})
 	want := []struct {
-		what    string
+		item    string
 		dollars float64
 	}{
 		{"writes to executions", 1.875},
@@ -31,8 +31,8 @@ func TestNewBill_ListsTablesAndAddsUp(t *testing.T) {
 	}
 	total := 0.0
 	for i, w := range want {
-		if got := b.Lines[i]; got.Item != w.what || math.Abs(got.Dollars-w.dollars) > 1e-9 {
-			t.Errorf("line %d is %s at %v, want %s at %v", i, got.Item, got.Dollars, w.what, w.dollars)
+		if got := b.Lines[i]; got.Item != w.item || math.Abs(got.Dollars-w.dollars) > 1e-9 {
+			t.Errorf("line %d is %s at %v, want %s at %v", i, got.Item, got.Dollars, w.item, w.dollars)
 		}
 		total += w.dollars
 	}
@@ -40,7 +40,7 @@ func TestNewBill_ListsTablesAndAddsUp(t *testing.T) {
 		t.Errorf("total %v, want %v", b.Total, total)
 	}
 	if b.AsOf == "" {
-		t.Error("the bill does not say of when its prices are")
+		t.Error("the bill has no date of its prices")
 	}
 }
 
@@ -63,7 +63,7 @@ func TestPerMillion_KeepsPrecision(t *testing.T) {
 		t.Errorf("got %v, want 12", got)
 	}
 	if got := PerMillion(1, 0); got != 0 {
-		t.Errorf("a million of nothing costs %v", got)
+		t.Errorf("PerMillion of no units is %v, want 0", got)
 	}
 }
 
@@ -85,16 +85,43 @@ func TestMeter_CountsConcurrentlyAndResets(t *testing.T) {
 		t.Errorf("counted %+v", c)
 	}
 	if again := m.Take(); !again.IsZero() {
-		t.Errorf("after Take there is still %+v", again)
+		t.Errorf("after Take the count is %+v", again)
 	}
 	c.WriteUnits["jobs"] = 0
 	m.Write("jobs", 1)
 	if m.Take().WriteUnits["jobs"] != 1 {
-		t.Error("what was taken is still shared with the meter")
+		t.Error("the taken count shares a map with the meter")
 	}
 	var none *Meter
 	none.Request()
 	if got := none.Take(); !got.IsZero() {
 		t.Errorf("a nil meter counted %+v", got)
+	}
+}
+
+func TestIdleMonth_ListsEveryCharge(t *testing.T) {
+	b := IdleMonth(IdleDeployment{PolledQueues: 2, SweepsPerMinute: 1, QueriesPerSweep: 12, Alarms: 10, Dashboards: 1, Metrics: 1, LogBytesPerSweep: 1 << 10})
+	want := map[string]float64{
+		"polling by the mappings":    2 * 15 * 43800 * 0.40e-6,
+		"reads by the sweeper":       43800 * 6 * 0.125e-6,
+		"invocations of the sweeper": 43800 * 0.20e-6,
+		"time of the sweeper":        43800 * 0.025 * 0.0000133334,
+		"log of the sweeper":         43800.0 / (1 << 20) * 0.5,
+		"alarms":                     1,
+		"dashboard":                  3,
+		"metrics of the engine":      0.3,
+	}
+	total := 0.0
+	for _, line := range b.Lines {
+		if math.Abs(line.Dollars-want[line.Item]) > 1e-9 {
+			t.Errorf("%s is %v, want %v", line.Item, line.Dollars, want[line.Item])
+		}
+		total += want[line.Item]
+	}
+	if len(b.Lines) != len(want) || math.Abs(b.Total-total) > 1e-9 {
+		t.Errorf("%d lines, total %v; want %d, %v", len(b.Lines), b.Total, len(want), total)
+	}
+	if b := IdleMonth(IdleDeployment{}); len(b.Lines) != 0 {
+		t.Errorf("an empty deployment has the lines %v", b.Lines)
 	}
 }

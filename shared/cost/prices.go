@@ -2,28 +2,27 @@ package cost
 
 // Prices are list prices in US dollars.
 type Prices struct {
-	Date   string // when they were last compared with their source, ISO 8601
+	Date   string // when they were last compared with the source, ISO 8601
 	Region string
 	Source string
 
-	WriteUnits  float64 // a million write request units, on demand
-	ReadUnits   float64 // a million read request units, on demand
-	Queue       float64 // a million requests of 64 KB, standard queue
-	Invocations float64 // a million invocations
-	GBSecond    float64 // a gigabyte for a second, arm64
+	WriteUnits  float64 // per million write request units, on demand
+	ReadUnits   float64 // per million read request units, on demand
+	Queue       float64 // per million requests of 64 KB, standard queue
+	Invocations float64 // per million invocations
+	GBSecond    float64 // per gigabyte-second, arm64
 
-	// What is paid for by the month.
-	TableGB   float64 // a gigabyte in a table, or in an index of it
-	BackupGB  float64 // a gigabyte of a table with point-in-time recovery
-	LogGB     float64 // a gigabyte written to a log, once
-	Alarm     float64 // an alarm on one metric
+	// Per month.
+	TableGB   float64 // per gigabyte in a table or an index
+	BackupGB  float64 // per gigabyte of a table with point-in-time recovery
+	LogGB     float64 // per gigabyte written to a log, billed once
+	Alarm     float64 // per alarm on one metric
 	Dashboard float64
-	Metric    float64 // a metric of one's own
+	Metric    float64 // per custom metric
 }
 
-// Current is the price table that bills are made with. Free tiers are left out.
-// What CloudWatch asks was compared with what reviews of February to June 2026
-// quote of its page.
+// Current is the price table of all bills. It ignores free tiers. The prices of CloudWatch were
+// compared with reviews of February to June 2026 that quote its page.
 var Current = Prices{
 	Date:   "2026-11-21",
 	Region: "us-east-1",
@@ -43,8 +42,8 @@ var Current = Prices{
 	Metric:    0.30,
 }
 
-// The average invocation that a bill assumes, since the platform, and not the
-// handler, measures what is billed: memory in gigabytes and time in seconds.
+// Bills assume an average invocation, since only the platform measures the billed memory and
+// time.
 const (
 	assumedGB      = 0.5
 	assumedSeconds = 0.1
