@@ -9,8 +9,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// RegisterBlock stores a function block. The same block again is accepted and
-// created is false; another one under its version is CodeConflict.
+// RegisterBlock stores a function block. The same block again is accepted, and created is
+// false. Another block under the same version is CodeConflict.
 func (c *Catalog) RegisterBlock(ctx context.Context, caller workflow.Caller, b workflow.Block) (created bool, err error) {
 	if b.Pool == "" {
 		b.Pool = "default"
@@ -25,13 +25,13 @@ func (c *Catalog) RegisterBlock(ctx context.Context, caller workflow.Caller, b w
 	case existing == nil:
 		return true, nil
 	case !sameBlock(existing, &b):
-		return false, workflow.Errorf(workflow.CodeConflict, "block %s is registered differently; register it under a new version", b.Ref())
+		return false, workflow.Errorf(workflow.CodeConflict, "block %s is already registered with other properties; register it under a new version", b.Ref())
 	}
 	return false, nil
 }
 
-// sameBlock compares blocks by meaning: the white space and the order of keys in
-// their schemas do not count.
+// sameBlock compares blocks by meaning. White space and the order of keys in their schemas
+// do not count.
 func sameBlock(a, b *workflow.Block) bool {
 	x, errX := canonicalJSON(a)
 	y, errY := canonicalJSON(b)

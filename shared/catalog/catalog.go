@@ -1,3 +1,15 @@
+// Package catalog keeps what executions are made of: published definitions, registered
+// function blocks, schedules, and the inventory of entities.
+//
+// Definitions and blocks are immutable under their exact version. The same content again
+// is accepted, other content is a conflict. Entities can be changed at any time. What an
+// execution has read of an entity under its lock stays as it was read.
+//
+//   - definitions.go publishes, archives and restores definitions. cycles.go refuses
+//     workflows that embed themselves. warnings.go warns of what does not fit what is
+//     registered.
+//   - schedules.go keeps the schedule of each workflow.
+//   - blocks.go registers blocks, entities.go keeps the inventory.
 package catalog
 
 import (
@@ -8,8 +20,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// Registry is what the catalog needs of the world. Its methods are described
-// beside the engine's ports, of which they are a part.
+// Registry stores definitions, blocks and entities. Its methods are part of the engine's
+// ports and documented there.
 type Registry interface {
 	PutDefinition(ctx context.Context, tenant string, d workflow.PublishedDefinition) (existing *workflow.PublishedDefinition, err error)
 	Definition(ctx context.Context, tenant string, ref workflow.Ref) (*workflow.PublishedDefinition, error)
@@ -24,34 +36,34 @@ type Registry interface {
 	EntitiesOf(ctx context.Context, tenant, entityType string, page workflow.Page) (workflow.List[workflow.Entity], error)
 }
 
-// Schedules is what the catalog needs of the schedules, as the engine's port has
-// it.
+// Schedules stores schedules. Its methods are part of the engine's ports and documented
+// there.
 type Schedules interface {
 	Schedule(ctx context.Context, tenant, name string) (spec.Schedule, error)
 	PutSchedule(ctx context.Context, s spec.Schedule) (ok bool, err error)
 	Schedules(ctx context.Context, tenant string, page workflow.Page) (workflow.List[spec.Schedule], error)
 }
 
-// Sender tells runs that something they wait for has changed.
+// Sender wakes executions up when something that they wait for has changed.
 type Sender interface {
-	SendWakeups(ctx context.Context, delay time.Duration, looks ...workflow.Wakeup) error
+	SendWakeups(ctx context.Context, delay time.Duration, wakeups ...workflow.Wakeup) error
 }
 
-// Ports is one view of the world, for one piece of work.
+// Ports is what the catalog needs for one request.
 type Ports struct {
 	Registry  Registry
 	Schedules Schedules
 	Sender    Sender
 }
 
-// Catalog publishes, registers and imports.
+// Catalog publishes definitions, registers blocks and imports entities.
 type Catalog struct {
 	openPorts func() Ports
 	now       func() time.Time
 }
 
-// New makes a catalog. open gives one view of the world per piece of work.
-func New(open func() Ports, now func() time.Time) *Catalog { return &Catalog{open, now} }
+// New makes a catalog. It calls openPorts for each request.
+func New(openPorts func() Ports, now func() time.Time) *Catalog { return &Catalog{openPorts, now} }
 
 func clampPage(p workflow.Page) workflow.Page {
 	if p.Limit <= 0 {

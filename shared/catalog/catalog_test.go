@@ -3,6 +3,7 @@ package catalog_test
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -17,10 +18,6 @@ var ann = workflow.Caller{Tenant: "acme", Actor: "ann"}
 
 func newCatalog() *catalog.Catalog {
 	w := sim.New(1)
-	return newCatalogOver(w)
-}
-
-func newCatalogOver(w *sim.World) *catalog.Catalog {
 	return catalog.New(func() catalog.Ports {
 		v := w.Open()
 		return catalog.Ports{Registry: v.Registry, Schedules: v.Schedules, Sender: v.Sender}
@@ -32,7 +29,7 @@ func definition(version, description string) []byte {
 		"\nsteps:\n  - {label: one, functionBlock: p/b:1, runOn: global}\n")
 }
 
-// N11: a published version is immutable: the same content again is accepted,
+// TestCatalog_PublishedVersionsAreImmutable is N11: publishing the same content again is accepted,
 // other content is a conflict. A dry run stores nothing.
 func TestCatalog_PublishedVersionsAreImmutable(t *testing.T) {
 	c, ctx := newCatalog(), context.Background()
@@ -68,33 +65,33 @@ func TestCatalog_PublishedVersionsAreImmutable(t *testing.T) {
 		}
 	}
 	if _, err := c.Definition(ctx, ann, workflow.Ref{Package: "p", Name: "w", Version: "2"}); !workflow.Is(err, workflow.CodeNotFound) {
-		t.Errorf("a version that does not exist: %v", err)
+		t.Errorf("a missing version: %v", err)
 	}
 	if l, err := c.Versions(ctx, ann, "p/w", workflow.Page{}); err != nil || len(l.Items) != 3 || l.Items[2].Ref.Version != "1.10.0" {
 		t.Errorf("versions %+v, %v", l.Items, err)
 	}
 	if _, err := c.Versions(ctx, ann, "p/none", workflow.Page{}); !workflow.Is(err, workflow.CodeNotFound) {
-		t.Errorf("versions of nothing: %v", err)
+		t.Errorf("versions of a missing definition: %v", err)
 	}
 	if l, err := c.Definitions(ctx, workflow.Caller{Tenant: "other"}, workflow.Page{}); err != nil || len(l.Items) != 0 {
 		t.Errorf("another tenant sees %+v, %v", l.Items, err)
 	}
 }
 
-// definitionWithReferences is a definition that embeds others, in the last of which a
-// dispatched run stands.
-func definitionWithReferences(name, version string, modes ...string) []byte {
+// definitionWithReferences is a definition with a step for each reference, given as "p/name" to
+// embed it or "p/name MODE".
+func definitionWithReferences(name, version string, references ...string) []byte {
 	var b strings.Builder
 	b.WriteString("package: p\nname: " + name + "\nversion: " + version + "\nsteps:\n  - label: outer\n    workflow:\n      steps:\n        - {label: first, functionBlock: p/b, runOn: global}\n")
-	for i, m := range modes {
-		ref, mode, _ := strings.Cut(m, " ")
+	for i, r := range references {
+		ref, mode, _ := strings.Cut(r, " ")
 		fmt.Fprintf(&b, "        - label: s%d\n          workflowReference: {workflow: %q, mode: %s}\n", i, ref, cmp.Or(mode, "embed"))
 	}
 	return []byte(b.String())
 }
 
-// A workflow cannot embed itself, by whatever way; one that is not there yet may
-// be referred to, and runs of their own may call each other.
+// TestCatalog_PublishRefusesCycles: a workflow cannot embed itself, directly or through others. It may
+// refer to a workflow that is not published yet. Child executions may start each other.
 func TestCatalog_PublishRefusesCycles(t *testing.T) {
 	c, ctx := newCatalog(), context.Background()
 	for _, step := range []struct {
@@ -104,11 +101,11 @@ func TestCatalog_PublishRefusesCycles(t *testing.T) {
 		{definitionWithReferences("self", "1.0.0", "p/self"), "10:41 steps[0].workflow.steps[1].workflowReference.workflow cycle"},
 		{definitionWithReferences("self", "1.0.0", "p/self dispatch", "p/self fireAndForget"), ""},
 		{definitionWithReferences("self", "2.0.0", "p/self:1"), ""}, // another version
-		{definitionWithReferences("a", "1.0.0", "p/b:1"), ""},       // which is not there yet
+		{definitionWithReferences("a", "1.0.0", "p/b:1"), ""},       // not published yet
 		{definitionWithReferences("b", "1.0.0", "p/none", "p/c"), ""},
 		{definitionWithReferences("c", "1.0.0", "p/none", "p/a"), "12:41 steps[0].workflow.steps[2].workflowReference.workflow cycle"},
 		{definitionWithReferences("c", "1.0.0", "p/a dispatch"), ""},
-		{definitionWithReferences("b", "2.0.0", "p/a"), ""}, // a means b by its major
+		{definitionWithReferences("b", "2.0.0", "p/a"), ""}, // a embeds version 1 of b
 		{definitionWithReferences("b", "1.1.0", "p/none", "p/a"), "12:41 steps[0].workflow.steps[2].workflowReference.workflow cycle"},
 		{definitionWithReferences("d", "1.0.0", "p/a", "p/b", "p/b:1", "p/c"), ""},
 	} {
@@ -129,7 +126,8 @@ func TestCatalog_PublishRefusesCycles(t *testing.T) {
 	}
 }
 
-// Each step that leads back is told, by the same way too.
+// TestCatalog_PublishReportsEveryCycle: every step that closes a cycle is reported, also if two close
+// the same one.
 func TestCatalog_PublishReportsEveryCycle(t *testing.T) {
 	c, ctx := newCatalog(), context.Background()
 	if _, _, err := c.Publish(ctx, ann, definitionWithReferences("b", "1.0.0", "p/a"), false); err != nil {
@@ -142,13 +140,12 @@ func TestCatalog_PublishReportsEveryCycle(t *testing.T) {
 	}
 }
 
-// An archived version is kept and not found for new runs; restoring it takes
-// that back.
+// TestCatalog_ArchiveAndRestore: an archived version is kept and marked. Restoring it removes the mark.
 func TestCatalog_ArchiveAndRestore(t *testing.T) {
 	c, ctx := newCatalog(), context.Background()
 	ref := workflow.Ref{Package: "p", Name: "w", Version: "1.0.0"}
 	if err := c.Archive(ctx, ann, ref); !workflow.Is(err, workflow.CodeNotFound) {
-		t.Errorf("archived what is not there: %v", err)
+		t.Errorf("archived a missing version: %v", err)
 	}
 	if _, _, err := c.Publish(ctx, ann, definition("1.0.0", "a"), false); err != nil {
 		t.Fatal(err)
@@ -174,8 +171,8 @@ func TestCatalog_ArchiveAndRestore(t *testing.T) {
 	}
 }
 
-// A reference by major finds what a run would take: an archived version only if
-// there is no other.
+// TestCatalog_DefinitionPrefersUnarchived: a reference by major finds the version that an execution would
+// use, and an archived one only if there is no other.
 func TestCatalog_DefinitionPrefersUnarchived(t *testing.T) {
 	c, ctx := newCatalog(), context.Background()
 	for _, v := range []string{"1.0.0", "1.1.0"} {
@@ -193,8 +190,8 @@ func TestCatalog_DefinitionPrefersUnarchived(t *testing.T) {
 	}
 }
 
-// A block is immutable by meaning: white space and the order of keys do not
-// count.
+// TestCatalog_RegisterBlock: a registered block is immutable. White space and the order of keys in its
+// schemas do not count.
 func TestCatalog_RegisterBlock(t *testing.T) {
 	c, ctx := newCatalog(), context.Background()
 	b := workflow.Block{Package: "p", Name: "b", Version: "1.0.0", ParameterSchema: []byte(`{"type":"object","required":["a"]}`)}
@@ -217,7 +214,7 @@ func TestCatalog_RegisterBlock(t *testing.T) {
 	}
 }
 
-// An import is all or nothing, and names each bad line.
+// TestCatalog_ImportEntities: an import stores all entities or none, and names each wrong line.
 func TestCatalog_ImportEntities(t *testing.T) {
 	c, ctx := newCatalog(), context.Background()
 	n, err := c.ImportEntities(ctx, ann, strings.NewReader(`
@@ -251,11 +248,11 @@ not json
 	}
 	for _, i := range e.Issues {
 		if strings.Contains(i.Message, "Go ") || strings.Contains(i.Message, "unmarshal") || strings.Contains(i.Message, "json: ") {
-			t.Errorf("it tells the inside of the program: %s", i)
+			t.Errorf("the message shows Go internals: %s", i)
 		}
 	}
 	if _, err := c.ImportEntities(ctx, ann, strings.NewReader(strings.Repeat("x", 70<<10))); !workflow.Is(err, workflow.CodeInvalid) {
-		t.Errorf("a line too long: %v", err)
+		t.Errorf("a line that is too long: %v", err)
 	}
 	l, err := c.Entities(ctx, ann, workflow.Selector{Type: "device"}, workflow.Page{})
 	if err != nil || len(l.Items) != 2 || l.Items[1].Version != 1 || l.Items[1].Token != 0 || string(l.Items[1].Attributes) != "{}" {
@@ -263,7 +260,7 @@ not json
 	}
 }
 
-// Entities are upserted, and found by group or query.
+// TestCatalog_Entities: entities are created and updated, and found by group or query.
 func TestCatalog_Entities(t *testing.T) {
 	c, ctx := newCatalog(), context.Background()
 	for _, id := range []string{"a", "b", "c", "a"} {
@@ -276,7 +273,7 @@ func TestCatalog_Entities(t *testing.T) {
 		t.Errorf("%+v, %v", e, err)
 	}
 	if _, err := c.Entity(ctx, ann, workflow.EntityKey{Type: "device", ID: "z"}); !workflow.Is(err, workflow.CodeNotFound) {
-		t.Errorf("what is not there: %v", err)
+		t.Errorf("a missing entity: %v", err)
 	}
 	if _, err := c.PutEntity(ctx, ann, workflow.Entity{Type: "device", ID: "a b"}); !workflow.Is(err, workflow.CodeInvalid) {
 		t.Errorf("a bad id: %v", err)
@@ -315,5 +312,64 @@ func TestCatalog_Entities(t *testing.T) {
 				t.Errorf("%s by %d: %q, want %q", name, limit, got, test.want)
 			}
 		}
+	}
+}
+
+// TestCatalog_CostlyQueryGivesShortPage: a costly query returns a short page before it has read
+// everything. It ends when its context is cancelled.
+func TestCatalog_CostlyQueryGivesShortPage(t *testing.T) {
+	c := newCatalog()
+	ctx, cancel := context.WithCancel(context.Background())
+	var lines strings.Builder
+	list := "[" + strings.TrimSuffix(strings.Repeat("1,", 2000), ",") + "]"
+	for i := range 800 {
+		fmt.Fprintf(&lines, `{"type":"device","id":"d%04d","attributes":{"l":%s}}`+"\n", i, list)
+	}
+	if _, err := c.ImportEntities(ctx, ann, strings.NewReader(lines.String())); err != nil {
+		t.Fatal(err)
+	}
+	sel := workflow.Selector{Type: "device", Query: `entity.l.exists(x, x > 1)`}
+	page, err := c.Entities(ctx, ann, sel, workflow.Page{Limit: 100})
+	if err != nil || page.NextToken == "" {
+		t.Errorf("one call reads everything: %v", err)
+	}
+	for calls := 0; page.NextToken != ""; calls++ {
+		if page, err = c.Entities(ctx, ann, sel, workflow.Page{Limit: 100, Token: page.NextToken}); err != nil || calls > 5 {
+			t.Fatal("the pages do not end:", err)
+		}
+	}
+	cancel()
+	if _, err := c.Entities(ctx, ann, sel, workflow.Page{}); !workflow.Is(err, workflow.CodeUnavailable) {
+		t.Errorf("after cancel: %v", err)
+	}
+}
+
+// TestCatalog_RefusesInvalidEntities: PutEntity and ImportEntities refuse the same entities.
+func TestCatalog_RefusesInvalidEntities(t *testing.T) {
+	c, ctx := newCatalog(), context.Background()
+	for name, attributes := range map[string]string{
+		"exponent": `{"x":1e9999999}`, "digits": `{"x":` + strings.Repeat("9", 500) + `}`,
+		"nested": `{"x":` + strings.Repeat("[", 5000) + strings.Repeat("]", 5000) + `}`,
+		"bytes":  "{\"x\":\"\xff\xfe\"}", "twice": `{"x":1,"x":2}`, "twice within": `{"y":[{"x":1,"x":2}]}`,
+	} {
+		_, err := c.PutEntity(ctx, ann, workflow.Entity{Type: "device", ID: "a", Attributes: json.RawMessage(attributes)})
+		if !workflow.Is(err, workflow.CodeInvalid) {
+			t.Errorf("%s, put: %v", name, err)
+		}
+		_, err = c.ImportEntities(ctx, ann, strings.NewReader(`{"type":"device","id":"a","attributes":`+attributes+`}`))
+		var e *workflow.Error
+		if !errors.As(err, &e) || e.Code != workflow.CodeInvalid || len(e.Issues) != 1 || e.Issues[0].Line != 1 {
+			t.Errorf("%s, imported: %v", name, err)
+		}
+	}
+	for _, line := range []string{
+		`{"type":"device","id":"a","id":"b"}`, `{"type":"device","id":"a","ID":"c"}`, `{"Type":"device","id":"a"}`,
+	} {
+		if _, err := c.ImportEntities(ctx, ann, strings.NewReader(line)); !workflow.Is(err, workflow.CodeInvalid) {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+	if n, err := c.ImportEntities(ctx, ann, strings.NewReader(`{"type":"device","id":"a","attributes":{"x":{"id":1},"y":{"id":2},"ID":3,"z":[1,1]}}`)); n != 1 || err != nil {
+		t.Error(n, err)
 	}
 }

@@ -12,18 +12,18 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// maxEmbeddedDefinitions bounds how many definitions one may embed, by way of others.
+// maxEmbeddedDefinitions is how many definitions one may embed, directly and indirectly.
 const maxEmbeddedDefinitions = 100
 
-// checkCycles refuses a definition that would embed itself by way of others. Only
-// what is published is followed: a reference to what is not there yet is allowed,
-// and closes a cycle when that is published, which is refused then. Runs of their
-// own are no part of this: they may call each other, within a depth.
+// checkCycles refuses a definition that would embed itself through others. It follows only
+// what is published. A reference to something that is not published yet is allowed. If
+// that closes a cycle, it is refused when it is published. Child executions do not count:
+// they may start each other, up to a depth.
 //
-// Two definitions published at the same moment can close a cycle unseen, so a run
-// bounds the depth of what it embeds as well.
+// Two definitions that are published at the same moment can close a cycle unnoticed, so an
+// execution bounds the depth of what it embeds too.
 func (c *Catalog) checkCycles(ctx context.Context, caller workflow.Caller, d *spec.Definition, source []byte) error {
-	w := cycleFinder{c.openPorts().Registry, caller.Tenant, d, map[string]bool{}}
+	finder := cycleFinder{c.openPorts().Registry, caller.Tenant, d, map[string]bool{}}
 	var issues []workflow.Issue
 	paths := program.Paths(d)
 	for i, s := range d.FlatSteps() {
@@ -31,7 +31,7 @@ func (c *Catalog) checkCycles(ctx context.Context, caller workflow.Caller, d *sp
 		if !ok {
 			continue
 		}
-		cycle, err := w.findCycle(ctx, ref, nil)
+		cycle, err := finder.findCycle(ctx, ref, nil)
 		if err != nil {
 			return err
 		}
@@ -48,31 +48,31 @@ func (c *Catalog) checkCycles(ctx context.Context, caller workflow.Caller, d *sp
 	return workflow.Invalid("the definition is not valid", definition.LocateIssues(source, issues))
 }
 
-// cycleFinder looks for the way back to a definition that is to be published.
+// cycleFinder searches a path back to the definition that is being published.
 type cycleFinder struct {
 	registry Registry
 	tenant   string
 	target   *spec.Definition
-	seen     map[string]bool // exact references that do not lead back
+	seen     map[string]bool // exact references without a path back
 }
 
-// findCycle is the way from a reference to the definition, both included; none if
-// there is no such way.
-func (w *cycleFinder) findCycle(ctx context.Context, ref workflow.Ref, path []string) ([]string, error) {
-	exact, found, err := w.resolve(ctx, ref)
-	if err != nil || !found || w.seen[exact.String()] {
+// findCycle is the path from a reference to the definition, both included, nil if there is
+// none.
+func (f *cycleFinder) findCycle(ctx context.Context, ref workflow.Ref, path []string) ([]string, error) {
+	exact, found, err := f.resolve(ctx, ref)
+	if err != nil || !found || f.seen[exact.String()] {
 		return nil, err
 	}
 	path = append(slices.Clip(path), exact.String())
-	if exact == w.target.Ref() {
+	if exact == f.target.Ref() {
 		return path, nil
 	}
-	if w.seen[exact.String()] = true; len(w.seen) > maxEmbeddedDefinitions {
+	if f.seen[exact.String()] = true; len(f.seen) > maxEmbeddedDefinitions {
 		return nil, workflow.Invalid("the definition is not valid", []workflow.Issue{{
-			Path: "steps", Code: "limit", Message: fmt.Sprintf("it embeds more than %d other workflows", maxEmbeddedDefinitions),
+			Path: "steps", Code: "limit", Message: fmt.Sprintf("the definition embeds more than %d other workflows", maxEmbeddedDefinitions),
 		}})
 	}
-	p, err := w.registry.Definition(ctx, w.tenant, exact)
+	p, err := f.registry.Definition(ctx, f.tenant, exact)
 	if err != nil {
 		return nil, err
 	}
@@ -82,8 +82,8 @@ func (w *cycleFinder) findCycle(ctx context.Context, ref workflow.Ref, path []st
 	}
 	for _, s := range d.FlatSteps() {
 		if ref, ok := definition.EmbeddedRef(s); ok {
-			if found, err := w.findCycle(ctx, ref, path); err != nil || len(found) > 0 {
-				delete(w.seen, exact.String()) // it does lead back, for another step too
+			if found, err := f.findCycle(ctx, ref, path); err != nil || len(found) > 0 {
+				delete(f.seen, exact.String()) // another step may have the same path back
 				return found, err
 			}
 		}
@@ -91,10 +91,9 @@ func (w *cycleFinder) findCycle(ctx context.Context, ref workflow.Ref, path []st
 	return nil, nil
 }
 
-// resolve finds the version that a reference would mean, once the definition is
-// published.
-func (w *cycleFinder) resolve(ctx context.Context, ref workflow.Ref) (exact workflow.Ref, found bool, err error) {
-	list, err := listVersions(ctx, w.registry, w.tenant, ref)
+// resolve finds the version that a reference will mean when the definition is published.
+func (f *cycleFinder) resolve(ctx context.Context, ref workflow.Ref) (exact workflow.Ref, found bool, err error) {
+	list, err := listVersions(ctx, f.registry, f.tenant, ref.FullName())
 	if err != nil {
 		return ref, false, err
 	}
@@ -104,8 +103,8 @@ func (w *cycleFinder) resolve(ctx context.Context, ref workflow.Ref) (exact work
 			all = append(all, d.Ref.Version)
 		}
 	}
-	if w.target.Ref().FullName() == ref.FullName() {
-		all = append(all, w.target.Version)
+	if f.target.Ref().FullName() == ref.FullName() {
+		all = append(all, f.target.Version)
 	}
 	ref.Version = ref.Newest(all)
 	return ref, ref.Version != "", nil

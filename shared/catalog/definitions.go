@@ -8,10 +8,9 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Publish stores a definition. The same content under a version that exists
-// already is accepted and created is false; other content is CodeConflict. With
-// dryRun everything is checked and nothing stored. Its warnings are what does not
-// fit what is registered now.
+// Publish stores a definition. The same content under an existing version is accepted, and
+// created is false. Other content is CodeConflict. With dryRun everything is checked and
+// nothing is stored. The warnings of p name what does not fit what is registered now.
 func (c *Catalog) Publish(ctx context.Context, caller workflow.Caller, source []byte, dryRun bool) (p workflow.PublishedDefinition, created bool, err error) {
 	d, err := definition.ParseStrict(source)
 	if err != nil {
@@ -27,7 +26,7 @@ func (c *Catalog) Publish(ctx context.Context, caller workflow.Caller, source []
 	if err != nil {
 		return p, false, err
 	}
-	defer func() { p.Warnings = warnings }() // they are of this moment, and not stored
+	defer func() { p.Warnings = warnings }() // they describe this moment and are not stored
 	p = workflow.PublishedDefinition{
 		Ref: d.Ref(), Digest: definition.Digest(d), Source: definition.Canonical(d),
 		PublishedAt: c.now().UTC(), PublishedBy: caller.Actor,
@@ -42,7 +41,7 @@ func (c *Catalog) Publish(ctx context.Context, caller workflow.Caller, source []
 		existing, err = c.openPorts().Registry.PutDefinition(ctx, caller.Tenant, p)
 	}
 	if err == nil && !dryRun && (existing == nil || existing.Digest == p.Digest) {
-		// Also for what was published before: whoever did may have died in between.
+		// Also if it was published earlier: that request may have crashed before this line.
 		err = c.syncSchedule(ctx, caller.Tenant, p.Ref.FullName())
 	}
 	switch {
@@ -51,7 +50,7 @@ func (c *Catalog) Publish(ctx context.Context, caller workflow.Caller, source []
 	case existing == nil:
 		return p, true, nil
 	case existing.Digest != p.Digest:
-		return p, false, workflow.Errorf(workflow.CodeConflict, "%s is published with other content; publish it under a new version", p.Ref)
+		return p, false, workflow.Errorf(workflow.CodeConflict, "%s is already published with other content; publish it under a new version", p.Ref)
 	}
 	return *existing, false, nil
 }
@@ -70,13 +69,13 @@ func (c *Catalog) Versions(ctx context.Context, caller workflow.Caller, fullName
 	return list, err
 }
 
-// Definition is one published definition with its source; a reference by major
-// or minor finds the newest match that a run would take, and an archived one only
-// if there is no other.
+// Definition is one published definition with its source. A reference without an exact
+// version finds the newest match that an execution would use, and an archived version
+// only if there is no other.
 func (c *Catalog) Definition(ctx context.Context, caller workflow.Caller, ref workflow.Ref) (workflow.PublishedDefinition, error) {
 	r := c.openPorts().Registry
 	if !ref.Exact() {
-		list, err := listVersions(ctx, r, caller.Tenant, ref)
+		list, err := listVersions(ctx, r, caller.Tenant, ref.FullName())
 		if err != nil {
 			return workflow.PublishedDefinition{}, err
 		}
@@ -100,11 +99,11 @@ func (c *Catalog) Definition(ctx context.Context, caller workflow.Caller, ref wo
 	return *p, nil
 }
 
-// listVersions are all versions of the definition that a reference names.
-func listVersions(ctx context.Context, r Registry, tenant string, ref workflow.Ref) ([]workflow.PublishedDefinition, error) {
+// listVersions returns all versions of a definition, archived ones included.
+func listVersions(ctx context.Context, r Registry, tenant, fullName string) ([]workflow.PublishedDefinition, error) {
 	var all []workflow.PublishedDefinition
 	for page := (workflow.Page{Limit: workflow.MaxPageSize}); ; {
-		list, err := r.DefinitionVersions(ctx, tenant, ref.FullName(), page)
+		list, err := r.DefinitionVersions(ctx, tenant, fullName, page)
 		if err != nil {
 			return nil, err
 		}
@@ -115,13 +114,13 @@ func listVersions(ctx context.Context, r Registry, tenant string, ref workflow.R
 	}
 }
 
-// Archive keeps an exact version from being run anew; runs that have begun go on.
-// Archiving it again is no news.
+// Archive prevents new executions of an exact version. Executions that have started go on.
+// Archiving a version again changes nothing.
 func (c *Catalog) Archive(ctx context.Context, caller workflow.Caller, ref workflow.Ref) error {
 	return c.setArchived(ctx, caller, ref, true)
 }
 
-// Restore takes an archived version back into use.
+// Restore allows new executions of an archived version again.
 func (c *Catalog) Restore(ctx context.Context, caller workflow.Caller, ref workflow.Ref) error {
 	return c.setArchived(ctx, caller, ref, false)
 }

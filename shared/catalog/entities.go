@@ -12,13 +12,13 @@ import (
 
 // Limits of the inventory.
 const (
-	maxImportLines = 100_000   // lines of one import
-	maxIssues      = 100       // reported at a time
-	maxScanPages   = 20        // pages read for one filtered page
-	maxScanCost    = 5_000_000 // of a query over one filtered page; then the page is short
+	maxImportEntities = 100_000   // entities of one import
+	maxIssues         = 100       // reported of one import
+	maxScanPages      = 20        // pages read for one filtered page
+	maxScanCost       = 5_000_000 // of a query for one filtered page; beyond it the page is short
 )
 
-// PutEntity upserts an entity: attributes and groups are replaced.
+// PutEntity creates or updates an entity. Its attributes and groups are replaced.
 func (c *Catalog) PutEntity(ctx context.Context, caller workflow.Caller, e workflow.Entity) (workflow.Entity, error) {
 	if err := workflow.Invalid("the entity is not valid", inventory.ValidateEntity(&e, "")); err != nil {
 		return e, err
@@ -42,9 +42,9 @@ func (c *Catalog) Entity(ctx context.Context, caller workflow.Caller, key workfl
 	return e, nil
 }
 
-// Entities lists entities of a type in order of id: all of them, or those that
-// are in one of the groups or match the query. A filtered page may be short. A
-// query that has a value for no entity at all is refused.
+// Entities lists the entities of a type in the order of their ids: all of them, or those
+// that are in one of the groups or match the query. A filtered page may be short. A query
+// that cannot be evaluated for any entity is refused.
 func (c *Catalog) Entities(ctx context.Context, caller workflow.Caller, sel workflow.Selector, p workflow.Page) (workflow.List[workflow.Entity], error) {
 	var out workflow.List[workflow.Entity]
 	p = clampPage(p)
@@ -59,7 +59,7 @@ func (c *Catalog) Entities(ctx context.Context, caller workflow.Caller, sel work
 		}
 		query = compiled.Select()
 	}
-	firstPage := p.Token == "" // one call sees everything, unless it ends before
+	firstPage := p.Token == "" // only then can one call read all entities
 	all := len(sel.Groups) == 0 && query == nil
 	for range maxScanPages {
 		list, err := c.openPorts().Registry.EntitiesOf(ctx, caller.Tenant, sel.Type, p)
@@ -68,7 +68,7 @@ func (c *Catalog) Entities(ctx context.Context, caller workflow.Caller, sel work
 		}
 		for _, e := range list.Items {
 			if err := ctx.Err(); err != nil {
-				return out, &workflow.Error{Code: workflow.CodeUnavailable, Message: "the entities were not listed to the end", Cause: err}
+				return out, &workflow.Error{Code: workflow.CodeUnavailable, Message: "the list of entities is incomplete; try again", Cause: err}
 			}
 			grouped := slices.ContainsFunc(e.Groups, func(g string) bool { return slices.Contains(sel.Groups, g) })
 			if all || grouped || (query != nil && query.Match(e)) {
@@ -86,7 +86,7 @@ func (c *Catalog) Entities(ctx context.Context, caller workflow.Caller, sel work
 	return out, nil
 }
 
-// EntityTypes lists the types of which there are, or have been, entities.
+// EntityTypes lists the types of all entities that exist or have existed.
 func (c *Catalog) EntityTypes(ctx context.Context, caller workflow.Caller, p workflow.Page) (workflow.List[string], error) {
 	return c.openPorts().Registry.EntityTypes(ctx, caller.Tenant, clampPage(p))
 }
@@ -95,13 +95,13 @@ func invalidQuery(err error) error {
 	return workflow.Invalid("the request is not valid", []workflow.Issue{{Path: "query", Code: "expression", Message: err.Error()}})
 }
 
-// ImportEntities upserts entities given as JSON lines. All lines are checked
-// before any is stored; an error names each bad line.
+// ImportEntities creates or updates entities given as JSON lines, and returns their number.
+// All lines are checked before any is stored. The error names each wrong line.
 func (c *Catalog) ImportEntities(ctx context.Context, caller workflow.Caller, r io.Reader) (int, error) {
 	var entities []workflow.Entity
 	issues, err := inventory.ReadImport(r, maxIssues, func(e workflow.Entity) error {
-		if len(entities) >= maxImportLines {
-			return workflow.Errorf(workflow.CodeTooLarge, "an import holds at most %d entities", maxImportLines)
+		if len(entities) >= maxImportEntities {
+			return workflow.Errorf(workflow.CodeTooLarge, "an import holds at most %d entities", maxImportEntities)
 		}
 		entities = append(entities, e)
 		return nil
@@ -115,17 +115,17 @@ func (c *Catalog) ImportEntities(ctx context.Context, caller workflow.Caller, r 
 	return len(entities), c.storeEntities(ctx, caller.Tenant, entities)
 }
 
-// storeEntities stores entities and tells the runs that wait for something to be true of
-// them. What cannot be told is left to the runs' alarms.
+// storeEntities stores entities and wakes up the executions that wait for a condition on
+// them. If a wake-up is not sent, the execution's timer will retry.
 func (c *Catalog) storeEntities(ctx context.Context, tenant string, entities []workflow.Entity) error {
-	w := c.openPorts()
-	watchers, err := w.Registry.PutEntities(ctx, tenant, entities)
+	ports := c.openPorts()
+	watchers, err := ports.Registry.PutEntities(ctx, tenant, entities)
 	wakeups := make([]workflow.Wakeup, len(watchers))
 	for i, id := range watchers {
 		wakeups[i] = workflow.Wakeup{Tenant: tenant, Execution: id, Reason: "an entity has changed"}
 	}
 	if len(wakeups) > 0 {
-		_ = w.Sender.SendWakeups(ctx, 0, wakeups...)
+		_ = ports.Sender.SendWakeups(ctx, 0, wakeups...)
 	}
 	return err
 }

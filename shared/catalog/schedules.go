@@ -10,28 +10,26 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// Schedules lists the workflows that are started by the clock.
+// Schedules lists the schedules of workflows.
 func (c *Catalog) Schedules(ctx context.Context, caller workflow.Caller, p workflow.Page) (workflow.List[spec.Schedule], error) {
 	return c.openPorts().Schedules.Schedules(ctx, caller.Tenant, clampPage(p))
 }
 
-// maxScheduleWrites bounds how often a schedule is written anew because others write it
-// too.
+// maxScheduleWrites is how often a schedule write is repeated because others write it too.
 const maxScheduleWrites = 16
 
-// syncSchedule brings a workflow's schedule in line with its newest version that is
-// not archived. Whoever publishes or archives a version calls it afterwards; it
-// reads the versions after it has read the schedule, and its write fails if
-// somebody else has written the schedule since, so that of many at once the last
-// one has seen all versions.
+// syncSchedule updates a workflow's schedule from its newest version that is not archived.
+// Publishing and archiving a version call it afterwards. It reads the schedule first and
+// the versions second, and its write fails if the schedule was written in between. So of
+// several concurrent calls, the one that writes last has read all versions.
 func (c *Catalog) syncSchedule(ctx context.Context, tenant, fullName string) error {
-	w := c.openPorts()
+	ports := c.openPorts()
 	for range maxScheduleWrites {
-		s, err := w.Schedules.Schedule(ctx, tenant, fullName)
+		s, err := ports.Schedules.Schedule(ctx, tenant, fullName)
 		if err != nil {
 			return err
 		}
-		newest, err := newestDefinition(ctx, w.Registry, tenant, fullName)
+		newest, err := newestDefinition(ctx, ports.Registry, tenant, fullName)
 		if err != nil {
 			return err
 		}
@@ -42,30 +40,23 @@ func (c *Catalog) syncSchedule(ctx context.Context, tenant, fullName string) err
 		if same, err := sameSchedule(s, next); err != nil || same {
 			return err
 		}
-		if ok, err := w.Schedules.PutSchedule(ctx, next); err != nil || ok {
+		if ok, err := ports.Schedules.PutSchedule(ctx, next); err != nil || ok {
 			return err
 		}
 	}
 	return workflow.Errorf(workflow.CodeConflict, "the schedule of %s keeps changing; publish again", fullName)
 }
 
-// newestDefinition is the definition of the newest version that is not archived; nil if
-// there is none.
+// newestDefinition is the newest version that is not archived, nil if there is none.
 func newestDefinition(ctx context.Context, r Registry, tenant, fullName string) (*spec.Definition, error) {
+	list, err := listVersions(ctx, r, tenant, fullName)
+	if err != nil {
+		return nil, err
+	}
 	var versions []string
-	page := workflow.Page{Limit: workflow.MaxPageSize}
-	for {
-		list, err := r.DefinitionVersions(ctx, tenant, fullName, page)
-		if err != nil {
-			return nil, err
-		}
-		for _, p := range list.Items {
-			if !p.Archived {
-				versions = append(versions, p.Ref.Version)
-			}
-		}
-		if page.Token = list.NextToken; page.Token == "" {
-			break
+	for _, p := range list {
+		if !p.Archived {
+			versions = append(versions, p.Ref.Version)
 		}
 	}
 	ref, err := workflow.ParseRef(fullName)
@@ -82,8 +73,8 @@ func newestDefinition(ctx context.Context, r Registry, tenant, fullName string) 
 	return definition.Parse(p.Source)
 }
 
-// nextSchedule is the schedule as the definition wants it. A moment that was already
-// waited for stays, unless the clock itself is another one.
+// nextSchedule is the schedule that the definition asks for. The next fire time stays unless
+// the cron expression or the zone has changed.
 func (c *Catalog) nextSchedule(s spec.Schedule, d *spec.Definition) (spec.Schedule, error) {
 	before := s.Cron
 	s.Cron = nil
@@ -100,7 +91,7 @@ func (c *Catalog) nextSchedule(s spec.Schedule, d *spec.Definition) (spec.Schedu
 	return s, err
 }
 
-// sameSchedule compares as stored.
+// sameSchedule compares two schedules as they are stored.
 func sameSchedule(a, b spec.Schedule) (bool, error) {
 	x, err := json.Marshal(a)
 	if err != nil {

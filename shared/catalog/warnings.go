@@ -4,19 +4,22 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/lockstep-run/lockstep/shared/definition"
 	"github.com/lockstep-run/lockstep/shared/definition/program"
 	"github.com/lockstep-run/lockstep/shared/definition/schema"
+	"github.com/lockstep-run/lockstep/shared/definition/yamldoc"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// warnings tell what in a valid definition does not fit what is registered now.
-// Nothing of it is a mistake for certain: blocks and workflows may still come, so
-// a definition may be published before its worker is there.
+// warnings names what in a valid definition does not fit what is registered now. None of it
+// is certainly a mistake: a definition may be published before its workers register their
+// blocks.
 func (c *Catalog) warnings(ctx context.Context, tenant string, d *spec.Definition, source []byte) ([]workflow.Issue, error) {
 	w := &warner{ctx: ctx, registry: c.openPorts().Registry, tenant: tenant, blocks: map[string]*workflow.Block{}}
 	paths := program.Paths(d)
@@ -64,18 +67,18 @@ func (w *warner) warn(path, code, format string, args ...any) {
 	w.issues = append(w.issues, workflow.Issue{Path: path, Code: code, Message: fmt.Sprintf(format, args...)})
 }
 
-// checkBlock compares what a step says of a block with how that is registered.
+// checkBlock compares a step's use of a block with the registered block.
 func (w *warner) checkBlock(written, runOn string, parameters, raw json.RawMessage, path, field string) error {
 	b, err := w.newestBlock(written)
 	if err != nil {
 		return err
 	}
 	if b == nil {
-		w.warn(path+"."+field, "unknown_block", "no registered block matches %s; runs fail until one is registered", written)
+		w.warn(path+"."+field, "unknown_block", "no registered block matches %s; executions fail until one is registered", written)
 		return nil
 	}
 	if runOn != "" && b.RunOn != "" && b.RunOn != runOn {
-		w.warn(path+".runOn", "run_on", "block %s runs on %s, and the step on %s", b.Ref(), b.RunOn, runOn)
+		w.warn(path+".runOn", "run_on", "block %s runs on %s, but the step runs on %s", b.Ref(), b.RunOn, runOn)
 	}
 	for _, i := range parameterIssues(b.ParameterSchema, parameters, raw, path) {
 		w.warn(i.Path, i.Code, "%s (block %s)", i.Message, b.Ref())
@@ -83,7 +86,7 @@ func (w *warner) checkBlock(written, runOn string, parameters, raw json.RawMessa
 	return nil
 }
 
-// newestBlock is the newest registered block that a reference means.
+// newestBlock is the newest registered block that matches a reference, nil if there is none.
 func (w *warner) newestBlock(written string) (*workflow.Block, error) {
 	if b, known := w.blocks[written]; known {
 		return b, nil
@@ -108,30 +111,30 @@ func (w *warner) newestBlock(written string) (*workflow.Block, error) {
 	return w.blocks[written], nil
 }
 
-// checkWorkflow warns of a reference to what is not published. A definition may refer
-// to itself.
+// checkWorkflow warns of a reference to a workflow that is not published. A definition may
+// refer to itself.
 func (w *warner) checkWorkflow(d *spec.Definition, written, path string) error {
 	ref, err := workflow.ParseRef(written)
 	if err != nil {
 		return err
 	}
-	to := cycleFinder{w.registry, w.tenant, d, nil}
-	_, found, err := to.resolve(w.ctx, ref)
+	finder := cycleFinder{w.registry, w.tenant, d, nil}
+	_, found, err := finder.resolve(w.ctx, ref)
 	if err == nil && !found {
-		w.warn(path+".workflowReference.workflow", "unknown_workflow", "no published workflow matches %s; runs fail until one is published", written)
+		w.warn(path+".workflowReference.workflow", "unknown_workflow", "no published workflow matches %s; executions fail until one is published", written)
 	}
 	return err
 }
 
-// literalKeywords are the keywords that a literal value breaks whatever the expressions
-// beside it come to.
+// literalKeywords are the keywords that a literal value violates whatever the expressions in
+// other parameters evaluate to.
 var literalKeywords = map[string]bool{
 	"required": true, "additionalProperties": true, "type": true, "enum": true, "const": true, "pattern": true,
 	"minimum": true, "maximum": true, "minLength": true, "maxLength": true,
 }
 
-// parameterIssues are where the literal part of a step's parameters does not fit the
-// block's schema. What an expression gives is only known when it is evaluated.
+// parameterIssues lists where the literal parts of a step's parameters do not fit the
+// block's schema. The value of an expression is only known when it is evaluated.
 func parameterIssues(blockSchema, parameters, raw json.RawMessage, path string) []workflow.Issue {
 	given := map[string]any{}
 	_ = json.Unmarshal(parameters, &given) // both were read as objects
@@ -164,7 +167,7 @@ func parameterIssues(blockSchema, parameters, raw json.RawMessage, path string) 
 	return found
 }
 
-// expressionPaths are the paths of texts that hold expressions.
+// expressionPaths collects the paths of strings that hold expressions.
 func expressionPaths(v any, path string, into *[]string) {
 	switch v := v.(type) {
 	case string:
@@ -185,4 +188,114 @@ func expressionPaths(v any, path string, into *[]string) {
 func hasPathPrefix(path, parent string) bool {
 	rest, ok := strings.CutPrefix(path, parent)
 	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
+}
+
+var resultExpression = regexp.MustCompile(`(?:^|[^.\w])([a-z]\w*)\.result\.([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(\()?`)
+
+// checkResults warns of expressions that read a field which a step's result never has,
+// according to the schema of its block. Such a condition would skip every entity.
+func (w *warner) checkResults(d *spec.Definition) error {
+	steps := map[string]*spec.Step{}
+	for _, s := range d.FlatSteps() {
+		steps[s.Label] = s
+	}
+	for path, source := range program.Expressions(d) {
+		for _, m := range resultExpression.FindAllStringSubmatch(program.StripHas(program.StripStrings(source)), -1) {
+			s := steps[m[1]]
+			if s == nil || s.FunctionBlock == "" {
+				continue
+			}
+			b, err := w.newestBlock(s.FunctionBlock)
+			if err != nil {
+				return err
+			}
+			if b == nil {
+				continue
+			}
+			read := strings.Split(m[2], ".")
+			if m[3] != "" {
+				read = read[:len(read)-1] // the last part is a method call
+			}
+			if name, near := unknownField(b.ResultSchema, read); name != "" {
+				w.warn(path, "unknown_result", "the result of step %q has no %q by the schema of block %s%s", m[1], name, b.Ref(), near)
+			}
+		}
+	}
+	return nil
+}
+
+// objectSchema has the keywords of a schema that decide which fields an object may have.
+type objectSchema struct {
+	Properties           map[string]json.RawMessage `json:"properties"`
+	AdditionalProperties json.RawMessage            `json:"additionalProperties"`
+	PatternProperties    json.RawMessage            `json:"patternProperties"`
+	Ref                  json.RawMessage            `json:"$ref"`
+	DynamicRef           json.RawMessage            `json:"$dynamicRef"`
+	AllOf                json.RawMessage            `json:"allOf"`
+	AnyOf                json.RawMessage            `json:"anyOf"`
+	OneOf                json.RawMessage            `json:"oneOf"`
+	If                   json.RawMessage            `json:"if"`
+	DependentSchemas     json.RawMessage            `json:"dependentSchemas"`
+}
+
+// allowsUnknown reports whether an object may have fields other than Properties, or whether
+// that cannot be seen.
+func (o *objectSchema) allowsUnknown() bool {
+	for _, other := range []json.RawMessage{o.PatternProperties, o.Ref, o.DynamicRef, o.AllOf, o.AnyOf, o.OneOf, o.If, o.DependentSchemas} {
+		if other != nil {
+			return true
+		}
+	}
+	more := string(o.AdditionalProperties)
+	return more != "" && more != "false" || more == "" && len(o.Properties) == 0
+}
+
+// unknownField is the first of the nested fields in read that a schema does not allow, with
+// a suggestion. It is "" if the schema allows them all.
+func unknownField(raw json.RawMessage, read []string) (name, suggestion string) {
+	for _, name := range read {
+		var o objectSchema
+		if json.Unmarshal(raw, &o) != nil || o.allowsUnknown() {
+			return "", ""
+		}
+		property, ok := o.Properties[name]
+		if !ok {
+			return name, yamldoc.Suggest(name, slices.Sorted(maps.Keys(o.Properties)))
+		}
+		raw = property
+	}
+	return "", ""
+}
+
+// checkSharedLocks warns of blocks that are not pure in a definition with shared locks. Its
+// executions are refused when they start.
+func (w *warner) checkSharedLocks(d *spec.Definition, paths []string) {
+	if d.Config.LockMode != workflow.LockShared {
+		return
+	}
+	check := func(written, path string) {
+		if b := w.blocks[written]; b != nil && !b.Pure {
+			w.warn(path, "not_pure", "block %s is not pure, so with lockMode shared every execution fails", b.Ref())
+		}
+	}
+	for i, s := range d.FlatSteps() {
+		check(s.FunctionBlock, paths[i]+".functionBlock")
+	}
+	acquires := program.AcquirePaths(d)
+	for i, a := range d.Acquisitions() {
+		check(a.Block, acquires[i]+".block")
+	}
+}
+
+// checkCronSeconds warns of a schedule with seconds. A deployed service checks schedules
+// once a minute.
+func (w *warner) checkCronSeconds(d *spec.Definition, source []byte) {
+	if d.Cron == nil || len(strings.Fields(d.Cron.Schedule)) == 5 {
+		return
+	}
+	path := "cron.schedule" // cron is at the root, or in triggers
+	if definition.LocateIssues(source, []workflow.Issue{{Path: path}})[0].Line == 0 {
+		path = "triggers." + path
+	}
+	w.warn(path, "seconds", "the schedule has a field for seconds, but a deployed service checks schedules once a minute: write five fields")
 }

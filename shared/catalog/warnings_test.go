@@ -2,16 +2,19 @@ package catalog_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// A definition that is valid but does not fit what is registered is published
-// with warnings that name the places.
+// TestCatalog_PublishWarnings: a valid definition that does not fit what is registered is published with
+// warnings that have positions.
 func TestCatalog_PublishWarnings(t *testing.T) {
 	c, ctx := newCatalog(), context.Background()
 	for _, b := range []workflow.Block{
@@ -36,7 +39,7 @@ func TestCatalog_PublishWarnings(t *testing.T) {
 			steps: "  - {label: a, functionBlock: fleet/upgrade:2, runOn: device}\n  - {label: b, functionBlock: nobody/has, runOn: global}\n",
 			want:  []string{"6:31 steps[0].functionBlock unknown_block", "7:31 steps[1].functionBlock unknown_block"},
 		},
-		"runs_on": {
+		"run_on": {
 			steps: "  - {label: a, functionBlock: fleet/upgrade, runOn: global, parameters: {target: a, former: b}}\n  - {label: b, functionBlock: fleet/report, runOn: site}\n",
 			want:  []string{"6:53 steps[0].runOn run_on"},
 		},
@@ -70,7 +73,7 @@ func TestCatalog_PublishWarnings(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, dry := range []bool{true, false, false} { // also where it is published already
+			for _, dry := range []bool{true, false, false} { // the last one finds it published
 				p, _, err := c.Publish(ctx, ann, []byte(fmt.Sprintf(head, name)+test.steps), dry)
 				if err != nil {
 					t.Fatal(err)
@@ -80,7 +83,7 @@ func TestCatalog_PublishWarnings(t *testing.T) {
 					got = append(got, fmt.Sprintf("%d:%d %s %s", i.Line, i.Column, i.Path, i.Code))
 				}
 				if !slices.IsSortedFunc(p.Warnings, func(a, b workflow.Issue) int { return a.Line - b.Line }) {
-					t.Errorf("dry %v: not in the order of the lines: %q", dry, got)
+					t.Errorf("dry %v: not in the order of lines: %q", dry, got)
 				}
 				slices.Sort(got)
 				want := slices.Sorted(slices.Values(test.want))
@@ -89,15 +92,14 @@ func TestCatalog_PublishWarnings(t *testing.T) {
 				}
 			}
 			if p, err := c.Definition(ctx, ann, workflow.Ref{Package: "p", Name: name, Version: "1.0.0"}); err != nil || p.Warnings != nil {
-				t.Errorf("it is stored with %v, %v", p.Warnings, err)
+				t.Errorf("the stored definition has warnings %v, %v", p.Warnings, err)
 			}
 		})
 	}
 }
 
-// Reading a parameter that the definition's own schema forbids is a mistake of
-// the file, and is refused with everything else that is wrong with it; what is
-// stored already stays as it is.
+// TestCatalog_PublishRefusesUndeclaredParameter: an expression that reads a parameter which the
+// definition's own schema forbids is refused with everything else that is wrong.
 func TestCatalog_PublishRefusesUndeclaredParameter(t *testing.T) {
 	source := []byte("package: p\nname: w\nversion: 1.0.0\nparameters: {type: object, additionalProperties: false, properties: {target: {type: string}}}\n" +
 		"steps:\n  - {label: a, functionBlock: fleet/report, runOn: device, condition: \"parameters.targt == 'parameters.other' && entity.parameters.x == 1\", delay: long}\n")
@@ -111,5 +113,41 @@ func TestCatalog_PublishRefusesUndeclaredParameter(t *testing.T) {
 	}
 	if e.Issues[1].Code != "duration" {
 		t.Errorf("then %s", e.Issues[1])
+	}
+}
+
+// TestCatalog_PublishMemoryIsBounded: the text is parsed once for all warnings, not once for each. The
+// memory of publishing grows with the text, not with the text times the warnings.
+func TestCatalog_PublishMemoryIsBounded(t *testing.T) {
+	c, ctx := newCatalog(), context.Background()
+	if _, err := c.RegisterBlock(ctx, ann, workflow.Block{Package: "p", Name: "b", Version: "1.0.0",
+		ParameterSchema: json.RawMessage(`{"type":"object","required":["target"]}`)}); err != nil {
+		t.Fatal(err)
+	}
+	source := func(block string) []byte {
+		var b strings.Builder
+		b.WriteString("package: p\nname: n\nversion: 1.0.0\nseedEntity: device\nsteps:\n")
+		list := strings.TrimSuffix(strings.Repeat("1,", 80), ",")
+		for i := range 100 {
+			fmt.Fprintf(&b, "  - {label: a%d, functionBlock: %s, runOn: device, rawParameters: {x: [%s]}}\n", i, block, list)
+		}
+		return []byte(b.String())
+	}
+	publish := func(block string) (mib int, warnings []workflow.Issue) {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		p, _, err := c.Publish(ctx, ann, source(block), true)
+		runtime.ReadMemStats(&after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return int(after.TotalAlloc-before.TotalAlloc) >> 20, p.Warnings
+	}
+	mib, warnings := publish("p/b")
+	if mib > 200 {
+		t.Errorf("publishing allocates %d MiB", mib)
+	}
+	if len(warnings) != 100 || warnings[99].Line != 105 || warnings[99].Path != "steps[99].parameters.target" {
+		t.Errorf("%d warnings, the last %+v", len(warnings), warnings[len(warnings)-1])
 	}
 }

@@ -1,56 +1,84 @@
+// Package inventory checks entities: entity.go an entity itself, import.go the JSON lines of an
+// import. The service checks imports with it, and the command what it is about to send.
 package inventory
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"unicode/utf8"
 
+	"github.com/lockstep-run/lockstep/shared/definition/schema"
+	"github.com/lockstep-run/lockstep/shared/definition/yamldoc"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-const (
-	maxGroups = 32 // of one entity
+const maxGroups = 32 // of one entity
 
-	// MaxLineBytes is the length of the longest line, in bytes.
-	MaxLineBytes = 64 << 10
-)
-
-// ValidateEntity lists what is wrong with an entity, and gives it empty attributes if it
-// has none.
+// ValidateEntity lists what is wrong with an entity. It sets absent attributes to {}. path is
+// a prefix of the paths of issues.
 func ValidateEntity(e *workflow.Entity, path string) []workflow.Issue {
 	var issues []workflow.Issue
-	bad := func(field, code, message string) {
+	addIssue := func(field, code, message string) {
 		issues = append(issues, workflow.Issue{Path: path + field, Code: code, Message: message})
 	}
 	const form = "up to 128 letters, digits and . _ : @ + -, no slash"
 	if !workflow.ValidID(e.Type) {
-		bad("type", "format", form)
+		addIssue("type", "format", form)
 	}
 	if e.Type == workflow.RunOnGlobal {
-		bad("type", "reserved", "global is what steps without entities run on, and no type of entities")
+		addIssue("type", "reserved", "global is reserved for steps without entities; name an entity type")
 	}
 	if !workflow.ValidID(e.ID) {
-		bad("id", "format", form)
+		addIssue("id", "format", form)
 	}
 	if len(e.Attributes) == 0 || string(e.Attributes) == "null" {
 		e.Attributes = json.RawMessage("{}")
 	}
 	var object map[string]json.RawMessage
 	if json.Unmarshal(e.Attributes, &object) != nil {
-		bad("attributes", "type", "want an object")
+		addIssue("attributes", "type", "want an object")
 	}
 	if len(e.Attributes) > workflow.MaxAttributesBytes {
-		bad("attributes", "too_large", fmt.Sprintf("at most %d bytes", workflow.MaxAttributesBytes))
+		addIssue("attributes", "too_large", fmt.Sprintf("at most %d bytes", workflow.MaxAttributesBytes))
 	}
-	if bad := unsupportedValue(e.Attributes, path+"attributes"); bad != nil {
-		issues = append(issues, *bad)
+	if issue := unsupportedValue(e.Attributes, path+"attributes"); issue != nil {
+		issues = append(issues, *issue)
 	}
 	if len(e.Groups) > maxGroups {
-		bad("groups", "limit", fmt.Sprintf("at most %d groups", maxGroups))
+		addIssue("groups", "limit", fmt.Sprintf("at most %d groups", maxGroups))
 	}
 	for i, g := range e.Groups {
 		if !workflow.ValidID(g) {
-			bad(fmt.Sprintf("groups[%d]", i), "format", form)
+			addIssue(fmt.Sprintf("groups[%d]", i), "format", form)
 		}
 	}
 	return issues
+}
+
+// unsupportedValue finds what later readers of a value cannot use: text that is not UTF-8,
+// numbers out of range, values that nest too deep, and fields that an object has twice.
+func unsupportedValue(raw json.RawMessage, path string) *workflow.Issue {
+	if !utf8.Valid(raw) {
+		return &workflow.Issue{Path: path, Code: "encoding", Message: "the text is not UTF-8"}
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	var v any
+	if d.Decode(&v) != nil {
+		return nil // reported already
+	}
+	if issue := schema.CheckValue(v, path, yamldoc.JoinPath); issue != nil {
+		return issue
+	}
+	return duplicateField(raw)
+}
+
+// duplicateField reports the first field that an object has twice.
+func duplicateField(raw []byte) *workflow.Issue {
+	d := schema.FindDuplicateKey(raw, yamldoc.JoinPath)
+	if d == nil {
+		return nil
+	}
+	return &workflow.Issue{Path: d.Key, Code: "duplicate_field", Message: fmt.Sprintf("the field %q stands here a second time", d.Key)}
 }
