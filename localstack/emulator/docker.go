@@ -13,12 +13,12 @@ import (
 const (
 	image = "localstack/localstack:" + Version
 
-	// dockerHost is this machine as containers know it.
+	// dockerHost is this machine's host name in containers.
 	dockerHost = "host.docker.internal"
 )
 
-// container is a LocalStack in Docker. It starts a container for each execution
-// environment of a function, through Docker's socket.
+// container is LocalStack in Docker. Through Docker's socket it starts a container for
+// each execution environment of a function.
 type container struct{ id string }
 
 func dockerAvailable(ctx context.Context) bool {
@@ -37,7 +37,8 @@ func (e *LocalStack) startContainer(ctx context.Context) error {
 	return nil
 }
 
-// dockerArguments run LocalStack in the background on one port of this machine.
+// dockerArguments are the arguments of docker to run LocalStack in the background on a
+// port of this machine.
 func dockerArguments(port int) []string {
 	settings := commonSettings()
 	settings["LOCALSTACK_HOST"] = "localhost.localstack.cloud:4566"
@@ -57,7 +58,7 @@ func dockerArguments(port int) []string {
 	return append(args, image)
 }
 
-// remove ends the container; LocalStack takes its functions' with it.
+// remove stops the container; LocalStack removes those of its functions.
 func (c *container) remove() error {
 	if output, err := exec.Command("docker", "stop", "--time", "10", c.id).CombinedOutput(); err != nil {
 		return fmt.Errorf("docker stop: %w\n%s", err, output)

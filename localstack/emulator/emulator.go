@@ -1,3 +1,14 @@
+// Package emulator starts LocalStack 4.14.0, an emulator of AWS, so that the real stack
+// can be deployed and run without an account: as a process of this machine, installed
+// from PyPI, or in Docker. README.md says what works there and what is ignored.
+//
+//   - emulator.go: [Start], [LocalStack] and how it stops. docker.go: the same in a
+//     container. env.go: the environment of LocalStack and of its clients.
+//   - install.go: which Python, and what is installed once.
+//   - proxy.go: makes a function URL callable whose host name does not resolve.
+//   - emulator/: Python code that LocalStack lacks to run functions as processes,
+//     invoke them concurrently, and use dynoxide for DynamoDB.
+//   - requirements.in, requirements.lock: the packages to install, with hashes.
 package emulator
 
 import (
@@ -16,39 +27,39 @@ import (
 	"github.com/lockstep-run/lockstep/localstack/process"
 )
 
-// Version is that of LocalStack, the last one that runs without an account's token.
+// Version is the version of LocalStack, the last one that runs without an auth token.
 const Version = "4.14.0"
 
 // Options say how to run LocalStack.
 type Options struct {
-	// Dir holds what is installed (about half a gigabyte, kept), the logs and what
-	// LocalStack writes. One emulator at a time uses a folder.
+	// Dir holds the installation (about half a gigabyte, kept), the logs and the files
+	// of LocalStack. Only one emulator at a time may use it.
 	Dir string
 
-	// Port on 127.0.0.1. Default: one that is free.
+	// Port on 127.0.0.1. Default: a free one.
 	Port int
 
 	// Mode is ModeHost or ModeDocker. Default: the host if there is a Python that is
-	// new enough, otherwise Docker if there is a daemon that answers.
+	// new enough, otherwise Docker if its daemon answers.
 	Mode string
 
-	// Log gets what the installation says. Default: nobody.
+	// Log gets the output of the installation. Default: dropped.
 	Log io.Writer
 }
 
-// The ways to run it.
+// The modes of [Options].
 const (
 	ModeHost   = "host"
 	ModeDocker = "docker"
 )
 
 const (
-	readyTimeout = 120 * time.Second // on a busy machine it takes half a minute
-	stopTimeout  = 5 * time.Second   // it can spin in its own shutdown for ever
+	readyTimeout = 120 * time.Second // it takes up to 30 s on a busy machine
+	stopTimeout  = 5 * time.Second   // its shutdown can hang
 	pollInterval = 50 * time.Millisecond
 )
 
-// LocalStack is a LocalStack that runs.
+// LocalStack is a running LocalStack.
 type LocalStack struct {
 	Mode string
 	Dir  string
@@ -60,8 +71,8 @@ type LocalStack struct {
 	docker   container
 }
 
-// Start installs what is missing and starts LocalStack. On a machine that can do
-// neither way the error is ErrUnavailable.
+// Start installs what is missing and starts LocalStack. If neither mode is possible on
+// this machine, the error is ErrUnavailable.
 func Start(ctx context.Context, options Options) (*LocalStack, error) {
 	if options.Log == nil {
 		options.Log = io.Discard
@@ -81,7 +92,7 @@ func Start(ctx context.Context, options Options) (*LocalStack, error) {
 	if e.port, err = process.FreePort(options.Port); err != nil {
 		return nil, err
 	}
-	// What an earlier one has left would be mistaken for this one's.
+	// Files of an earlier LocalStack could be taken for those of this one.
 	for _, sub := range []string{"root", "tmp", "logs"} {
 		if err := os.RemoveAll(filepath.Join(dir, sub)); err != nil {
 			return nil, err
@@ -107,7 +118,7 @@ func Start(ctx context.Context, options Options) (*LocalStack, error) {
 	return e, nil
 }
 
-// chooseMode chooses between the two ways.
+// chooseMode chooses the mode from what is wanted and available.
 func chooseMode(ctx context.Context, wanted, interpreter string) (string, error) {
 	switch {
 	case wanted == ModeDocker || wanted == "" && interpreter == "":
@@ -116,7 +127,7 @@ func chooseMode(ctx context.Context, wanted, interpreter string) (string, error)
 		}
 		return ModeDocker, nil
 	case wanted != "" && wanted != ModeHost:
-		return "", fmt.Errorf("mode %q: want %s or %s", wanted, ModeHost, ModeDocker)
+		return "", fmt.Errorf("unknown mode %q: use %s or %s", wanted, ModeHost, ModeDocker)
 	case interpreter == "":
 		return "", ErrUnavailable
 	}
@@ -139,7 +150,7 @@ func (e *LocalStack) startProcess(ctx context.Context, interpreter string, log i
 	return err
 }
 
-// waitReady returns when LocalStack answers.
+// waitReady waits until LocalStack answers.
 func (e *LocalStack) waitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
@@ -156,19 +167,19 @@ func (e *LocalStack) waitReady(ctx context.Context) error {
 	return err
 }
 
-// URL is where every service of it is.
+// URL is the endpoint of every service.
 func (e *LocalStack) URL() string { return "http://127.0.0.1:" + strconv.Itoa(e.port) }
 
-// Env is an environment in which AWS's command lines and libraries talk to it.
+// Env is the environment in which command lines and libraries of AWS use LocalStack.
 func (e *LocalStack) Env() []string {
 	return buildEnv(clientCredentials, map[string]string{"AWS_ENDPOINT_URL": e.URL(), "AWS_ENDPOINT_URL_S3": e.URL()})
 }
 
-// LogDir is the folder with LocalStack's log and one log of each function.
+// LogDir is the directory with LocalStack's log and a log of each function.
 func (e *LocalStack) LogDir() string { return filepath.Join(e.Dir, "logs") }
 
-// HostAddress is the name by which a function finds a server of this machine. In a
-// container, 127.0.0.1 is the container.
+// HostAddress is this machine's host name for functions. In a container, 127.0.0.1 is
+// the container.
 func (e *LocalStack) HostAddress() string {
 	if e.Mode == ModeDocker {
 		return dockerHost
@@ -176,13 +187,13 @@ func (e *LocalStack) HostAddress() string {
 	return "127.0.0.1"
 }
 
-// Stop ends LocalStack and the functions that it runs. Everything in it is gone.
+// Stop stops LocalStack and its functions. Its state is lost.
 func (e *LocalStack) Stop() error {
 	var errs []error
 	if e.process != nil {
 		e.process.Stop(stopTimeout)
-		// Functions are of its process group; one that stands still has not heard of it.
-		_ = syscall.Kill(-e.process.PID(), syscall.SIGKILL) // fails if nobody is left
+		// Functions belong to its process group; a stopped one ignores SIGTERM.
+		process.SignalGroup(e.process.PID(), syscall.SIGKILL)
 	}
 	if e.docker.id != "" {
 		errs = append(errs, e.docker.remove())

@@ -10,10 +10,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/lockstep-run/lockstep/tests/testkit"
 )
 
-// fakeMachine is one with these programs on its path and nothing else: a script that
-// exits so, by name.
+// fakeMachine makes a PATH with only the given programs: scripts that exit with the
+// given status.
 func fakeMachine(t *testing.T, programs map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -22,7 +24,7 @@ func fakeMachine(t *testing.T, programs map[string]string) string {
 		if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(file, []byte("#!/bin/sh\nexit "+exit+"\n"), 0o700); err != nil { //nolint:gosec // it is a program
+		if err := os.WriteFile(file, []byte("#!/bin/sh\nexit "+exit+"\n"), 0o700); err != nil { //nolint:gosec // an executable
 			t.Fatal(err)
 		}
 	}
@@ -33,7 +35,7 @@ func fakeMachine(t *testing.T, programs map[string]string) string {
 	return dir
 }
 
-// A Python that is too old is none; the newest of pyenv is found without a path.
+// A Python that is too old does not count; pyenv's newest is found outside PATH.
 func TestFindPython_PicksNewestSupported(t *testing.T) {
 	for name, c := range map[string]struct {
 		programs map[string]string
@@ -42,9 +44,9 @@ func TestFindPython_PicksNewestSupported(t *testing.T) {
 		"none":       {nil, ""},
 		"too old":    {map[string]string{"python3": "1"}, ""},
 		"on path":    {map[string]string{"python3": "1", "python3.13": "0"}, "python3.13"},
-		"pyenv's":    {map[string]string{"python3": "1", ".pyenv/versions/3.13.0/bin/python": "0", ".pyenv/versions/3.11.9/bin/python": "1"}, ".pyenv/versions/3.13.0/bin/python"},
+		"pyenv":      {map[string]string{"python3": "1", ".pyenv/versions/3.13.0/bin/python": "0", ".pyenv/versions/3.11.9/bin/python": "1"}, ".pyenv/versions/3.13.0/bin/python"},
 		"newer one":  {map[string]string{"python3.14": "0", "python3.13": "0"}, "python3.14"},
-		"named else": {map[string]string{"mine": "1", "python3": "0"}, "python3"},
+		"other name": {map[string]string{"mine": "1", "python3": "0"}, "python3"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := fakeMachine(t, c.programs)
@@ -57,12 +59,11 @@ func TestFindPython_PicksNewestSupported(t *testing.T) {
 	dir := fakeMachine(t, map[string]string{"mine": "0", "python3.14": "0"})
 	t.Setenv("PYTHON", filepath.Join(dir, "mine"))
 	if got := findPython(t.Context()); got != filepath.Join(dir, "mine") {
-		t.Errorf("PYTHON names one, and %q is taken", got)
+		t.Errorf("found %q, want the interpreter named by PYTHON", got)
 	}
 }
 
-// A machine that can run LocalStack in no way says so, by an error that can be told
-// from others; one with a daemon runs it in Docker.
+// Without Python, Docker is used; without both, the error is ErrUnavailable.
 func TestChooseMode_PythonThenDocker(t *testing.T) {
 	for name, c := range map[string]struct {
 		docker, wanted, interpreter, mode string
@@ -75,7 +76,7 @@ func TestChooseMode_PythonThenDocker(t *testing.T) {
 		"both, Docker":      {"0", ModeDocker, "python3.13", ModeDocker, false},
 		"Docker, no daemon": {"1", ModeDocker, "python3.13", "", true},
 		"host, no Python":   {"0", ModeHost, "", "", true},
-		"nonsense":          {"0", "cloud", "python3.13", "", false},
+		"unknown mode":      {"0", "cloud", "python3.13", "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fakeMachine(t, map[string]string{"docker": c.docker})
@@ -94,28 +95,22 @@ func TestStart_WithoutPythonOrDockerIsUnavailable(t *testing.T) {
 	}
 }
 
-// A container that ends before it answers is an error, not a wait for ever, and a
-// port that somebody uses is refused before anything is started.
+// A container that ends before it answers is an error, not an endless wait. A port in
+// use is rejected before anything is started.
 func TestStart_FailsFastOnEndedContainerAndUsedPort(t *testing.T) {
 	fakeMachine(t, map[string]string{"docker": "0"})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := Start(ctx, Options{Dir: t.TempDir(), Mode: ModeHost}); err == nil {
-		t.Error("it has started on a machine without Python")
+		t.Error("it started on a machine without Python")
 	}
-	taken := httptest.NewServer(nil)
-	defer taken.Close()
-	listener := taken.Listener.Addr().String()
-	port := 0
-	for _, digit := range listener[strings.LastIndex(listener, ":")+1:] {
-		port = 10*port + int(digit-'0')
-	}
+	port := testkit.OccupyPort(t)
 	if _, err := Start(t.Context(), Options{Dir: t.TempDir(), Port: port}); err == nil || !strings.Contains(err.Error(), "address already in use") {
-		t.Errorf("port %d is in use: %v", port, err)
+		t.Errorf("port %d in use: %v", port, err)
 	}
 }
 
-// Nothing that leads to a real account gets into the emulator or its clients.
+// The emulator and its clients get no variable that leads to a real account.
 func TestBuildEnv_DropsAWSAndLocalStackVariables(t *testing.T) {
 	t.Setenv("AWS_PROFILE", "production")
 	t.Setenv("AWS_SESSION_TOKEN", "secret")
@@ -124,11 +119,11 @@ func TestBuildEnv_DropsAWSAndLocalStackVariables(t *testing.T) {
 	for _, env := range [][]string{e.Env(), buildEnv(commonSettings(), hostSettings("/x", 1, 2), clientCredentials)} {
 		for _, line := range env {
 			if strings.Contains(line, "production") || strings.Contains(line, "secret") {
-				t.Errorf("it holds %s", line)
+				t.Errorf("the environment has %s", line)
 			}
 		}
 		if !slices.Contains(env, "AWS_ACCESS_KEY_ID=test") {
-			t.Errorf("no key in %v", env)
+			t.Errorf("no access key in %v", env)
 		}
 	}
 	if !slices.Contains(e.Env(), "AWS_ENDPOINT_URL=http://127.0.0.1:4566") {
@@ -144,19 +139,19 @@ func TestDockerArguments_PublishPortAndSocket(t *testing.T) {
 		}
 	}
 	if !strings.HasSuffix(arguments, " "+image) {
-		t.Errorf("it runs %s", arguments)
+		t.Errorf("the arguments end with another image: %s", arguments)
 	}
 }
 
-// The function's host name, which nobody resolves, arrives as the Host header.
+// The function's host name, which does not resolve, arrives as the Host header.
 func TestNewFunctionURLProxy_SetsHostHeader(t *testing.T) {
 	var host, path, tenant string
 	upstream := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		host, path, tenant = r.Host, r.URL.String(), r.Header.Get("X-Tenant")
 	}))
 	defer upstream.Close()
-	at := strings.TrimPrefix(upstream.URL, "http://")
-	handler, err := NewFunctionURLProxy("http://abc.lambda-url.us-east-1.nowhere.invalid:4566/", at, func(r *http.Request) { r.Header.Set("X-Tenant", "t") })
+	address := strings.TrimPrefix(upstream.URL, "http://")
+	handler, err := NewFunctionURLProxy("http://abc.lambda-url.us-east-1.nowhere.invalid:4566/", address, func(r *http.Request) { r.Header.Set("X-Tenant", "t") })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +161,7 @@ func TestNewFunctionURLProxy_SetsHostHeader(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = reply.Body.Close() // only the status is of interest
+	_ = reply.Body.Close() // only the status matters
 	if reply.StatusCode != http.StatusOK || host != "abc.lambda-url.us-east-1.nowhere.invalid:4566" || path != "/a%2Fb?x=1" || tenant != "t" {
 		t.Errorf("status %d, host %q, path %q, tenant %q", reply.StatusCode, host, path, tenant)
 	}

@@ -7,28 +7,28 @@ import (
 	"strings"
 )
 
-// commonSettings are LocalStack's settings however it is run.
+// commonSettings are the settings of LocalStack in both modes.
 func commonSettings() map[string]string {
 	return map[string]string{
-		"PROVIDER_OVERRIDE_DYNAMODB": "v2", "PROVIDER_OVERRIDE_DYNAMODBSTREAMS": "v2", // without copies of every item for the events of streams
-		"SQS_ENDPOINT_STRATEGY": "path", // queue URLs whose host resolves
+		"PROVIDER_OVERRIDE_DYNAMODB": "v2", "PROVIDER_OVERRIDE_DYNAMODBSTREAMS": "v2", // v2 does not copy every item for streams
+		"SQS_ENDPOINT_STRATEGY": "path", // queue URLs with a host name that resolves
 
-		// A mapping asks its queue this often, in seconds; Lambda would wait for messages.
+		// How often a mapping polls its queue, in seconds; Lambda would long-poll.
 		"LAMBDA_EVENT_SOURCE_MAPPING_POLL_INTERVAL_SEC":             "0.05",
 		"LAMBDA_EVENT_SOURCE_MAPPING_MAX_BACKOFF_ON_EMPTY_POLL_SEC": "0.2",
 
-		"LS_LOG": "warning", // a line for every request costs as much as some requests
+		"LS_LOG": "warning", // logging a line per request is slow
 
-		"DISABLE_EVENTS": "1", "SKIP_SSL_CERT_DOWNLOAD": "1", // nothing is sent or fetched
+		"DISABLE_EVENTS": "1", "SKIP_SSL_CERT_DOWNLOAD": "1", // no telemetry, no downloads
 	}
 }
 
-// hostSettings are the settings, besides the common ones, of a program of this machine.
+// hostSettings are the additional settings of ModeHost.
 func hostSettings(dir string, port, database int) map[string]string {
 	at := "127.0.0.1:" + strconv.Itoa(port)
 	return map[string]string{
 		"GATEWAY_LISTEN": at, "LOCALSTACK_HOST": at, "DNS_ADDRESS": "0",
-		"OVERRIDE_IN_DOCKER": "0", // it takes any machine with /.dockerenv for its own container
+		"OVERRIDE_IN_DOCKER": "0", // otherwise it takes any machine with /.dockerenv for its container
 		"FILESYSTEM_ROOT":    filepath.Join(dir, "root"), "TMPDIR": filepath.Join(dir, "tmp"),
 		"DYNAMODB_IN_MEMORY": "1", "DYNAMODB_LOCAL_PORT": strconv.Itoa(database),
 		"FUNCTION_LOGS":                      filepath.Join(dir, "logs"),
@@ -37,13 +37,13 @@ func hostSettings(dir string, port, database int) map[string]string {
 	}
 }
 
-// clientCredentials is what clients of the emulator sign with: any key will do.
+// clientCredentials are the credentials of clients; any key works.
 var clientCredentials = map[string]string{
 	"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_REGION": "us-east-1", "AWS_DEFAULT_REGION": "us-east-1",
 }
 
-// buildEnv is this process's environment without whatever leads to the real AWS or
-// sets LocalStack up otherwise, and with the settings.
+// buildEnv is this process's environment with the settings and without variables that
+// lead to the real AWS or configure LocalStack.
 func buildEnv(settings ...map[string]string) []string {
 	var env []string
 	for _, line := range os.Environ() {
@@ -51,8 +51,8 @@ func buildEnv(settings ...map[string]string) []string {
 			env = append(env, line)
 		}
 	}
-	for _, some := range settings {
-		for key, value := range some {
+	for _, group := range settings {
+		for key, value := range group {
 			env = append(env, key+"="+value)
 		}
 	}

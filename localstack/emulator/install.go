@@ -23,16 +23,16 @@ var pythonFiles embed.FS
 //go:embed requirements.lock
 var requirementsLock []byte
 
-// ErrUnavailable is the error of a machine that can run LocalStack in neither way.
-var ErrUnavailable = errors.New("no Python of version 3.13 or newer (looked for PYTHON, python3.14, python3.13, python3 and those of pyenv) " +
-	"and no Docker daemon that answers")
+// ErrUnavailable is the error of a machine that can run LocalStack in neither mode.
+var ErrUnavailable = errors.New("no Python 3.13 or newer (tried $PYTHON, python3.14, python3.13, python3 and pyenv) " +
+	"and no running Docker daemon")
 
-// pythonVersionCheck asks a Python whether LocalStack runs on it, and can be installed for it:
-// some systems have these parts in packages of their own. LocalStack's packages claim
-// to run on 3.10, and use what came with 3.13.
+// pythonVersionCheck exits with 0 if LocalStack can be installed and run with a Python.
+// Some systems package ensurepip and venv separately. LocalStack's packages claim to
+// support 3.10 but need 3.13.
 const pythonVersionCheck = "import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 13))"
 
-// findPython finds an interpreter that is new enough; "" if there is none.
+// findPython finds a Python that is new enough; "" if there is none.
 func findPython(ctx context.Context) string {
 	candidates := []string{os.Getenv("PYTHON"), "python3.14", "python3.13", "python3"}
 	pyenv := os.Getenv("PYENV_ROOT")
@@ -40,7 +40,7 @@ func findPython(ctx context.Context) string {
 		pyenv = filepath.Join(home, ".pyenv")
 	}
 	installed, err := filepath.Glob(filepath.Join(pyenv, "versions", "3.*", "bin", "python"))
-	if err == nil { // the pattern is sound
+	if err == nil { // the pattern is valid
 		slices.Reverse(installed)
 		candidates = append(candidates, installed...)
 	}
@@ -55,8 +55,8 @@ func findPython(ctx context.Context) string {
 	return ""
 }
 
-// install makes a virtual environment with what the lock file says, unless the
-// folder holds it already, and lays the parts beside it.
+// install writes the Python files and creates a virtual environment with the packages
+// of the lock file, unless the directory already has it.
 func install(ctx context.Context, interpreter, dir string, log io.Writer) error {
 	if err := writePythonFiles(dir); err != nil {
 		return err
@@ -89,7 +89,7 @@ func install(ctx context.Context, interpreter, dir string, log io.Writer) error 
 	return os.WriteFile(mark, want, 0o600)
 }
 
-// writePythonFiles writes the Python parts into the folder.
+// writePythonFiles writes the embedded Python files into the directory.
 func writePythonFiles(dir string) error {
 	return fs.WalkDir(pythonFiles, ".", func(path string, d fs.DirEntry, err error) error {
 		to := filepath.Join(dir, path)

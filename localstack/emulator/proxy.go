@@ -9,14 +9,15 @@ import (
 	"strconv"
 )
 
-// FunctionURLProxy serves a function URL under an address that everybody can call: requests go
-// to LocalStack, whose host is 127.0.0.1, under the host name of the function, which
-// nobody resolves. pass, which may be nil, changes each request on its way.
+// FunctionURLProxy serves a function URL whose host name does not resolve: it forwards
+// requests to LocalStack on 127.0.0.1 with the function's host name in the Host header.
+// rewrite, which may be nil, changes each request.
 func (e *LocalStack) FunctionURLProxy(function string, rewrite func(*http.Request)) (http.Handler, error) {
 	return NewFunctionURLProxy(function, "127.0.0.1:"+strconv.Itoa(e.port), rewrite)
 }
 
-// NewFunctionURLProxy does so for a LocalStack that another process has started, at host:port.
+// NewFunctionURLProxy is FunctionURLProxy for the LocalStack of another process, at the
+// address host:port.
 func NewFunctionURLProxy(function, address string, rewrite func(*http.Request)) (http.Handler, error) {
 	target, err := url.Parse(function)
 	if err != nil {
@@ -30,7 +31,7 @@ func NewFunctionURLProxy(function, address string, rewrite func(*http.Request)) 
 	return &httputil.ReverseProxy{
 		Transport: transport,
 		Rewrite: func(r *httputil.ProxyRequest) {
-			r.SetURL(target) // and with it the Host header
+			r.SetURL(target)
 			r.Out.Host = target.Host
 			if rewrite != nil {
 				rewrite(r.Out)

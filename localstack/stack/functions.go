@@ -11,15 +11,15 @@ import (
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
-// concurrency bounds the processes of each function on one machine. A worker that
-// polls over HTTP occupies one of the API's for as long as it waits.
+// concurrency is the most processes of each function on one machine. A worker that
+// polls over HTTP occupies a process of the API function while it waits.
 var concurrency = map[string]int{
 	topology.FunctionAPI: 32, topology.FunctionLifecycle: 4,
 	topology.FunctionSweeper: 1, topology.FunctionWorker: 4,
 }
 
-// deploy starts the Lambda host with the four functions, their queue mappings
-// and the schedule, as the infrastructure declares them.
+// deploy starts the Lambda host with the four functions, their queue mappings and the
+// schedule, as package infra declares them.
 func (s *Stack) deploy() error {
 	s.host = lambdahost.New(lambdahost.Options{Log: s.log, DrainTimeout: drainTimeout})
 	for _, name := range topology.Functions {
@@ -57,9 +57,8 @@ func (s *Stack) deploy() error {
 	})
 }
 
-// functionEnv is the environment of every function: where the parts are, the
-// configuration, and that identity comes from headers, which only a local stack
-// may say.
+// functionEnv is the environment of every function: the endpoints, the configuration,
+// and the setting that headers carry the identity, which only a local stack may have.
 func (s *Stack) functionEnv() []string {
 	env := append(s.endpointEnv(),
 		topology.EnvTrustHeaders+"=true",
@@ -73,7 +72,7 @@ func (s *Stack) functionEnv() []string {
 	return env
 }
 
-// endpointEnv says where tables, queues and the configuration are.
+// endpointEnv names the tables, the queues and the configuration file.
 func (s *Stack) endpointEnv() []string {
 	env := []string{
 		"AWS_REGION=us-east-1", "AWS_ACCESS_KEY_ID=local", "AWS_SECRET_ACCESS_KEY=local",
@@ -93,11 +92,11 @@ func (s *Stack) endpointEnv() []string {
 	return env
 }
 
-// workerEnv is the environment of a worker program: its own endpoints, the same
-// configuration as the functions', the service's address, and whose rights it has.
+// workerEnv is the environment of a worker program: the endpoints, the configuration
+// of the functions, the URL of the service, and the function whose rights it has.
 func (s *Stack) workerEnv() []string {
 	return append(s.endpointEnv(), topology.EnvURL+"="+s.url, topology.EnvFunction+"="+topology.FunctionWorker)
 }
 
-// Processes are the process ids of a function, for tests that end them.
+// Processes lists the process ids of a function, for tests that kill them.
 func (s *Stack) Processes(function string) []int { return s.funcs[function].Processes() }

@@ -1,3 +1,12 @@
+// Package stack runs the whole of Lockstep on one machine: DynamoDB as a child process,
+// SQS in this process, the four function binaries under the local Lambda host, the
+// HTTP API on one port, the sweeper's schedule, and worker programs.
+//
+// The adapters, the SDK and the handlers are those that run on AWS; only the endpoints
+// differ. Everything that this package starts ends with this process, however it ends.
+//
+// stack.go starts and stops the parts in order; stores.go provides DynamoDB and SQS,
+// functions.go deploys the binaries, workers.go restarts worker programs.
 package stack
 
 import (
@@ -20,20 +29,19 @@ import (
 	"github.com/lockstep-run/lockstep/shared/config"
 )
 
-// Options say what to start.
+// Options of a stack.
 type Options struct {
-	Port       int      // of the HTTP API on 127.0.0.1; 0 picks a free one
-	DataDir    string   // directory that keeps state; "" keeps nothing
-	ConfigFile string   // YAML, handed on to the functions; "" for defaults
-	NoWorker   bool     // do not serve HTTP blocks with the stock worker
-	Workers    []string // commands of worker programs to run beside it
-	BinDir     string   // directory of the built programs
-	Log        io.Writer
+	Port       int       // port of the HTTP API on 127.0.0.1; 0 picks a free one
+	DataDir    string    // directory of all state; "" keeps nothing
+	ConfigFile string    // YAML, passed to the functions; "" means defaults
+	NoWorker   bool      // do not serve HTTP blocks with the built-in worker
+	Workers    []string  // shell commands of worker programs
+	BinDir     string    // directory of the built programs
+	Log        io.Writer // nil is standard error
 }
 
-// Times that no user has had a reason to change.
 const (
-	drainTimeout      = 5 * time.Second // for invocations and requests under way
+	drainTimeout      = 5 * time.Second // for running invocations and requests
 	readyTimeout      = 30 * time.Second
 	pollInterval      = 5 * time.Millisecond
 	workerStopTimeout = 3 * time.Second
@@ -45,7 +53,7 @@ type Stack struct {
 	config  config.Config
 	log     io.Writer
 
-	dataDirLock *os.File // the lock of the data directory; nil without one
+	dataDirLock *os.File // nil without a data directory
 	stores      *stores
 	host        *lambdahost.Host
 	funcs       map[string]*lambdahost.DeployedFunction
@@ -57,8 +65,8 @@ type Stack struct {
 	failures  chan error
 }
 
-// Start brings everything up and returns when requests work. The port is taken
-// first, so that a second start says so at once and has touched nothing.
+// Start starts everything and returns when requests work. It listens on the port first,
+// so that a second stack fails at once and changes nothing.
 func Start(ctx context.Context, o Options) (_ *Stack, err error) {
 	if o.Log == nil {
 		o.Log = os.Stderr
@@ -69,7 +77,7 @@ func Start(ctx context.Context, o Options) (_ *Stack, err error) {
 	}
 	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(o.Port)))
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("port %d is in use: is another lockstep dev running? Choose one with --port", o.Port)
+		return nil, fmt.Errorf("port %d is in use: is another lockstep dev running? Choose another port with --port", o.Port)
 	}
 	if err != nil {
 		return nil, err
@@ -112,38 +120,38 @@ func Start(ctx context.Context, o Options) (_ *Stack, err error) {
 	return s, nil
 }
 
-// URL is where the HTTP API answers.
+// URL is the address of the HTTP API.
 func (s *Stack) URL() string { return s.url }
 
-// Failed delivers the error of a part that has ended although it should not.
+// Failed delivers the error of a part that has ended unexpectedly.
 func (s *Stack) Failed() <-chan error { return s.failures }
 
 func (s *Stack) fail(err error) {
 	select {
 	case s.failures <- err:
-	default: // somebody has failed already
+	default: // another part has failed already
 	}
 }
 
-// waitReady waits until /health answers 200, which it does when requests work.
+// waitReady waits until GET /health answers 200, which means that requests work.
 func (s *Stack) waitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	err := process.WaitReady(ctx, s.url+"/health", pollInterval, s.failures, func(reason error) error { return reason })
 	if errors.Is(err, process.ErrNotReady) {
-		return fmt.Errorf("the local stack: %w; its log says why", err)
+		return fmt.Errorf("the local stack: %w; see its log", err)
 	}
 	return err
 }
 
-// Close stops everything in the order in which nothing is lost: requests, then
-// worker programs, then functions, then the stores. It takes less than 15 s.
+// Close stops everything in the order in which nothing is lost: requests, worker
+// programs, functions, stores. It takes less than 15 s.
 func (s *Stack) Close() {
 	s.closeOnce.Do(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
 		defer cancel()
 		if s.server != nil {
-			_ = s.server.Shutdown(ctx) // what is not over by then is cut off
+			_ = s.server.Shutdown(ctx) // aborts requests that take longer
 		}
 		var stopping sync.WaitGroup
 		for _, w := range s.workers {
@@ -151,19 +159,19 @@ func (s *Stack) Close() {
 		}
 		stopping.Wait()
 		if s.host != nil {
-			_ = s.host.Close(ctx) // the same
+			_ = s.host.Close(ctx) // aborts invocations that take longer
 		}
 		if s.stores != nil {
 			s.stores.close()
 		}
 		if s.dataDirLock != nil {
-			_ = s.dataDirLock.Close() // which lets go of it
+			_ = s.dataDirLock.Close() // releases the lock
 		}
 	})
 }
 
-// writeEnv leaves the environment that a worker program needs in the data
-// directory, for those started by hand.
+// writeEnv writes the environment of worker programs to worker.env in the data
+// directory, for programs started by hand.
 func (s *Stack) writeEnv() error {
 	if s.options.DataDir == "" {
 		return nil
@@ -175,7 +183,7 @@ func (s *Stack) writeEnv() error {
 	return os.WriteFile(filepath.Join(s.options.DataDir, "worker.env"), []byte(text), 0o600)
 }
 
-// syncWriter keeps lines of several writers apart.
+// syncWriter serialises the writes of several writers.
 type syncWriter struct {
 	mu sync.Mutex
 	w  io.Writer
@@ -185,4 +193,29 @@ func (l *syncWriter) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.w.Write(p)
+}
+
+// lockDataDir locks the data directory for this process. The kernel releases the lock
+// when the process ends, however it ends. Two stacks in one directory would each have
+// half of the state.
+func lockDataDir(dir string) (*os.File, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		var path *os.PathError
+		if errors.As(err, &path) {
+			return nil, fmt.Errorf("cannot create the data directory %s: %w", dir, path.Err)
+		}
+		return nil, err
+	}
+	lock, err := os.OpenFile(filepath.Join(dir, "dev.lock"), os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("cannot use the data directory: %w", err)
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = lock.Close() // err is the reason
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, fmt.Errorf("another lockstep dev uses the data directory %s: stop it, or choose another directory with --data", dir)
+		}
+		return nil, fmt.Errorf("cannot lock the data directory %s: %w", dir, err)
+	}
+	return lock, nil
 }

@@ -23,12 +23,12 @@ import (
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
-var errExited = errors.New("without an error")
+var errCleanExit = errors.New("exit status 0")
 
-// namePrefix begins the names of all local tables and queues.
+// namePrefix is the prefix of all local tables and queues.
 const namePrefix = "lockstep-"
 
-// stores are the two services, embedded or named by the environment.
+// stores are DynamoDB and SQS, embedded or named by the environment.
 type stores struct {
 	dynamodbURL, sqsURL string
 
@@ -38,11 +38,10 @@ type stores struct {
 
 	sqs          *awssqs.Client
 	lifecycleURL string
-	jobsURL      string // of the default pool
+	jobsURL      string // queue of the default pool
 }
 
-// awsConfig is how the functions and this package sign requests; the local
-// services do not look at it.
+// awsConfig is the configuration of the SDK; local services ignore the credentials.
 func awsConfig() aws.Config {
 	return aws.Config{
 		Region:      "us-east-1",
@@ -52,7 +51,7 @@ func awsConfig() aws.Config {
 
 func openStores(ctx context.Context, s *Stack) (*stores, error) {
 	st := &stores{dynamodbURL: os.Getenv("AWS_ENDPOINT_URL_DYNAMODB"), sqsURL: os.Getenv("AWS_ENDPOINT_URL_SQS")}
-	s.stores = st // so that a failure on the way closes what is open
+	s.stores = st // Close closes what is open after a failure below
 	if st.dynamodbURL == "" {
 		dir := ""
 		if s.options.DataDir != "" {
@@ -65,7 +64,7 @@ func openStores(ctx context.Context, s *Stack) (*stores, error) {
 		st.process, st.dynamodbURL = process, process.Endpoint()
 		go func() {
 			<-process.Done()
-			s.fail(fmt.Errorf("the local DynamoDB has ended: %w", cmp.Or(process.Err(), errExited)))
+			s.fail(fmt.Errorf("the local DynamoDB has ended: %w", cmp.Or(process.Err(), errCleanExit)))
 		}()
 	}
 	if st.sqsURL == "" {
@@ -86,8 +85,7 @@ func openStores(ctx context.Context, s *Stack) (*stores, error) {
 	return st, err
 }
 
-// serveQueues serves SQS from this process, on a port of its own: worker
-// programs and functions speak to it as to any other.
+// serveQueues serves SQS on a separate port, for functions and worker programs.
 func (st *stores) serveQueues(s *Stack) error {
 	dir := ""
 	if s.options.DataDir != "" {
@@ -111,8 +109,8 @@ func (st *stores) serveQueues(s *Stack) error {
 	return nil
 }
 
-// autoCreateAttributes are those of a Lockstep queue, by its name; a pool's queue comes
-// into being when somebody first names it.
+// autoCreateAttributes are the attributes of a Lockstep queue. The queue of a pool is
+// created by the first request that names it.
 func autoCreateAttributes(name string) (map[string]string, bool) {
 	role, owned := strings.CutPrefix(name, namePrefix)
 	switch {
@@ -136,7 +134,7 @@ func queueAttributes(role, function string, maxReceive int) map[string]string {
 	}
 }
 
-// createQueue makes a queue with its dead-letter queue, or finds it.
+// createQueue creates a queue and its dead-letter queue if they are missing.
 func (st *stores) createQueue(ctx context.Context, role string) (string, error) {
 	for _, name := range []string{role + topology.DLQSuffix, role} {
 		attrs, _ := autoCreateAttributes(namePrefix + name)
@@ -159,9 +157,9 @@ func (st *stores) close() {
 	if st.server != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		_ = st.server.Shutdown(ctx) // what is not over by then is cut off
+		_ = st.server.Shutdown(ctx) // aborts requests that take longer
 	}
 	if st.process != nil {
-		_ = st.process.Stop() // it has been asked to
+		_ = st.process.Stop() // its exit status does not matter
 	}
 }

@@ -1,7 +1,7 @@
-"""Starts LocalStack in this process, with the parts of this package in place.
+"""Starts LocalStack in this process with the modules of this package installed.
 
-The parts replace attributes of LocalStack's modules before anything has imported
-them by name. That fits the one version that requirements.lock pins.
+They replace attributes of LocalStack's modules before anything imports those by name.
+That works only with the version that requirements.lock pins.
 """
 
 from emulator import database, functions, mapping
@@ -13,7 +13,7 @@ def main():
     from localstack import constants
 
     if constants.VERSION != PINNED:
-        raise SystemExit(f"this is LocalStack {constants.VERSION}, and the parts fit {PINNED}")
+        raise SystemExit(f"this is LocalStack {constants.VERSION}; the emulator modules need {PINNED}")
     functions.install()
     mapping.install()
     database.install()

@@ -1,8 +1,8 @@
-"""Puts a DynamoDB that runs already behind LocalStack's provider.
+"""Connects LocalStack's DynamoDB provider to a DynamoDB that already runs.
 
 LocalStack would start DynamoDB Local, which needs Java and whose licence asks for an
-AWS account. The one that is lent to it is started and stopped by whoever started
-LocalStack; DYNAMODB_LOCAL_PORT says where it listens.
+AWS account. The process that starts LocalStack starts and stops the other DynamoDB,
+which listens on DYNAMODB_LOCAL_PORT.
 """
 
 import threading
@@ -12,11 +12,11 @@ def install():
     from localstack.services.dynamodb.server import DynamodbServer
     from localstack.utils.threads import start_thread
 
-    def lent(self):
-        over = threading.Event()
-        self.do_shutdown = over.set
-        return start_thread(lambda *_: over.wait(), name="lent-dynamodb")
+    def start_nothing(self):
+        stopped = threading.Event()
+        self.do_shutdown = stopped.set
+        return start_thread(lambda *_: stopped.wait(), name="external-dynamodb")
 
-    DynamodbServer.do_start_thread = lent
-    # It is not LocalStack's to stop, and it would wait for the port to close.
+    DynamodbServer.do_start_thread = start_nothing
+    # LocalStack must not stop it, and would wait until its port is closed.
     DynamodbServer.stop_dynamodb = lambda self: None

@@ -1,13 +1,12 @@
-"""Runs Lambda functions as processes, each with a Runtime API of its own.
+"""Runs Lambda functions as processes, each with its own Runtime API.
 
-LocalStack decides how many execution environments a function has, and gives one of
-them one event at a time. An Environment has at most one Instance, which is a process
-and the HTTP server that it asks for events (the Lambda Runtime API, 2018-06-01). An
-instance that has exited, or was killed because it was late, is followed by a new one
-at the next event.
+LocalStack decides how many execution environments a function has and gives each one
+event at a time. An Environment has at most one Instance, which is a process and the
+HTTP server that it asks for events (the Lambda Runtime API, 2018-06-01). After an
+instance has exited or timed out, the next event starts a new one.
 
 Instances stay in LocalStack's process group, so that a signal to the group ends all
-of them, and each ends by itself when its Runtime API goes away.
+of them, and each exits by itself when its Runtime API is gone.
 """
 
 import datetime
@@ -36,10 +35,10 @@ def failure(kind, message):
 
 
 class RuntimeAPI(http.server.BaseHTTPRequestHandler):
-    """What an instance sees of Lambda."""
+    """The Runtime API of one instance."""
 
     protocol_version = "HTTP/1.1"
-    wbufsize = 1 << 16  # headers and body leave in one write
+    wbufsize = 1 << 16  # headers and body in one write
     disable_nagle_algorithm = True
 
     def log_message(self, *_):
@@ -61,8 +60,8 @@ class RuntimeAPI(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self):
         body, parts = self.body(), self.path.removeprefix(RUNTIME).strip("/").split("/")
-        # Whoever has answered may exit at once, so the reply has to be on its way
-        # before the answer has any effect.
+        # After its answer a process may exit at once, so the reply must be sent before
+        # the answer has any effect.
         self.respond(202, b'{"status":"OK"}')
         self.wfile.flush()
         if parts == ["init", "error"]:
@@ -95,7 +94,7 @@ class Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, *_):
-        pass  # a process that is killed hangs up
+        pass  # a killed process closes its connection
 
 
 class Instance:
@@ -104,7 +103,7 @@ class Instance:
     def __init__(self, folder, env, log):
         self.events = queue.SimpleQueue()  # at most one at a time; None ends it
         self.outcomes = queue.SimpleQueue()  # (request id or None, body, whether it failed)
-        self.asked = threading.Event()  # for an event, or the process is over
+        self.asked = threading.Event()  # it has asked for an event, or has exited
         self.started = None  # seconds until it asked for its first event
         self.lines, self.log = queue.SimpleQueue(), log
         self.api = Server(("127.0.0.1", 0), RuntimeAPI)
@@ -122,15 +121,15 @@ class Instance:
         threading.Thread(target=self.listen, daemon=True).start()
 
     def listen(self):
-        """Reads what the process prints, until it is over."""
+        """Reads the output of the process until it exits."""
         with self.log.open("a") as log:
             for line in self.process.stdout:
                 self.lines.put(line.rstrip("\n"))
                 log.write(line)
                 log.flush()
         status = self.process.wait()
-        said = f"exit status {status}" if status >= 0 else f"signal {-status}"
-        self.outcomes.put((None, failure("Runtime.ExitError", f"Runtime exited with error: {said}"), True))
+        result = f"exit status {status}" if status >= 0 else f"signal {-status}"
+        self.outcomes.put((None, failure("Runtime.ExitError", f"Runtime exited with error: {result}"), True))
         self.asked.set()
         self.close()
 
@@ -144,7 +143,7 @@ class Instance:
         return self.process.poll() is None
 
     def drain(self):
-        """The lines since the last time."""
+        """Returns the lines since the last call."""
         found = []
         while not self.lines.empty():
             found.append(self.lines.get())
@@ -162,8 +161,7 @@ class Instance:
 
 @functools.cache
 def environment():
-    """The class of execution environments; it can be made only once LocalStack can
-    be imported."""
+    """Returns the class of execution environments, once LocalStack can be imported."""
     from localstack.services.lambda_.invocation.executor_endpoint import StatusErrorException
     from localstack.services.lambda_.invocation.lambda_models import InvocationResult
     from localstack.services.lambda_.invocation.runtime_executor import RuntimeExecutor
@@ -177,7 +175,7 @@ def environment():
             self.instance, self.fresh, self.lock = None, False, threading.Lock()
             self.stopped = False
 
-        # How LocalStack drives it.
+        # LocalStack calls the following methods.
 
         def start(self, env_vars):
             self.env = {k: os.environ[k] for k in INHERITED if k in os.environ}
@@ -197,7 +195,7 @@ def environment():
             self.instance.asked.wait()
             if not self.instance.alive():
                 _, body, _ = self.instance.outcomes.get()
-                raise StatusErrorException("it ended before it asked for work", payload=body)
+                raise StatusErrorException("the process ended before it asked for an event", payload=body)
             self.fresh = True
             with self.instance.log.open("a") as log:
                 log.write(f"Init Duration: {self.instance.started * 1000:.2f} ms\n")
@@ -228,7 +226,7 @@ def environment():
             return InvocationResult(request, body, failed, "\n".join(lines))
 
         def outcome(self, request, deadline):
-            """The answer to a request, or what became of the process."""
+            """Returns the answer to a request, or how the process ended."""
             while True:
                 try:
                     of, body, failed = self.instance.outcomes.get(timeout=max(0, deadline - time.time()))
@@ -237,18 +235,18 @@ def environment():
                     now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
                     return failure("Sandbox.Timedout", f"{now} {request} Task timed out after {self.config.timeout}.00 seconds"), True
                 if of is None:
-                    self.instance.kill()  # it is over, or is about to be
+                    self.instance.kill()  # it has exited or is about to
                     return body, failed
                 if of == request:
-                    # A panic is told and then the process exits: the next event is
-                    # for one that asks.
+                    # After it reports a panic a process exits; the next event must go to
+                    # one that has asked.
                     self.instance.asked.wait(max(1, deadline - time.time()))
                     return body, failed
 
         def get_logs(self):
             return "\n".join(self.instance.drain()) if self.instance else ""
 
-        # What only containers need.
+        # Only containers need the following methods.
 
         def get_address(self):
             return "127.0.0.1"
