@@ -1,4 +1,4 @@
-// The api function serves the HTTP interface behind API Gateway.
+// The api function serves the HTTP API behind API Gateway.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// The lifecycle function looks at executions: each message names one, and the
-// function moves it as far as it goes now.
+// The lifecycle function advances executions. Each message names one, and the function
+// advances it as far as possible.
 package main
 
 import (

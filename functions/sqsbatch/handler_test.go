@@ -18,42 +18,43 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
+// decode decodes a body as the id of an execution; "poison" cannot be decoded.
 func decode(body string) (workflow.Wakeup, error) {
 	if body == "poison" {
-		return workflow.Wakeup{}, errors.New("not a look")
+		return workflow.Wakeup{}, errors.New("not a wake-up")
 	}
 	return workflow.Wakeup{Tenant: "t", Execution: body}, nil
 }
 
-// fakeEngine is two functions; failed may be nil.
+// fakeEngine calls its two functions; recordFailure may be nil.
 type fakeEngine struct {
 	advance       func(context.Context, workflow.Wakeup) error
 	recordFailure func(context.Context, workflow.Wakeup, error)
 }
 
-func (e fakeEngine) Advance(ctx context.Context, l workflow.Wakeup) error { return e.advance(ctx, l) }
+func (e fakeEngine) Advance(ctx context.Context, w workflow.Wakeup) error { return e.advance(ctx, w) }
 
-func (e fakeEngine) RecordFailure(ctx context.Context, l workflow.Wakeup, err error) {
+func (e fakeEngine) RecordFailure(ctx context.Context, w workflow.Wakeup, err error) {
 	if e.recordFailure != nil {
-		e.recordFailure(ctx, l, err)
+		e.recordFailure(ctx, w, err)
 	}
 }
 
-// fakeWakeupSender are the looks that were sent.
+// fakeWakeupSender records the wake-ups that are sent.
 type fakeWakeupSender struct {
 	mu      sync.Mutex
 	wakeups []workflow.Wakeup
 }
 
-func (q *fakeWakeupSender) SendWakeups(_ context.Context, _ time.Duration, looks ...workflow.Wakeup) error {
+func (q *fakeWakeupSender) SendWakeups(_ context.Context, _ time.Duration, wakeups ...workflow.Wakeup) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.wakeups = append(q.wakeups, looks...)
+	q.wakeups = append(q.wakeups, wakeups...)
 	return nil
 }
 
-// TestHandleWakeups_ReportsFailuresPerRecord: a record that cannot be read, one that fails and one that panics
-// are reported one by one; all messages about one execution share its fate.
+// Messages that cannot be decoded, fail or panic are reported one by one. All messages
+// about one execution fail together.
 func TestHandleWakeups_ReportsFailuresPerRecord(t *testing.T) {
 	var mu sync.Mutex
 	advanced := map[string]workflow.Wakeup{}
@@ -91,17 +92,16 @@ func TestHandleWakeups_ReportsFailuresPerRecord(t *testing.T) {
 		t.Errorf("failed %v, want %v", failed, want)
 	}
 	if !maps.Equal(recorded, map[string]bool{"fails": true, "panics": true}) {
-		t.Errorf("told of %v", recorded)
+		t.Errorf("recorded failures of %v", recorded)
 	}
 	if len(advanced) != 3 {
-		t.Errorf("%d looks, want one for each execution", len(advanced))
+		t.Errorf("%d calls of Advance, want one for each execution", len(advanced))
 	}
 	if got := advanced["good"].Cost.QueueRequests; got < 0.66 || got > 0.67 {
 		t.Errorf("two of six messages are charged %v requests, want 4/6", got)
 	}
 }
 
-// TestHandleWakeups_EmptyFailureListIsNotNull: the list is empty, never null.
 func TestHandleWakeups_EmptyFailureListIsNotNull(t *testing.T) {
 	handle := sqsbatch.HandleWakeups(slog.New(slog.DiscardHandler), decode, fakeEngine{advance: func(context.Context, workflow.Wakeup) error { return nil }}, nil)
 	got, err := handle(t.Context(), events.SQSEvent{Records: []events.SQSMessage{{MessageId: "1", Body: "x"}}})
@@ -114,8 +114,7 @@ func TestHandleWakeups_EmptyFailureListIsNotNull(t *testing.T) {
 	}
 }
 
-// TestHandleWakeups_ReadsDocumentedEvent: the event as AWS documents it is read, and the reply has the
-// shape that the event source mapping reads.
+// The handler accepts the event as AWS documents it and replies in the documented form.
 func TestHandleWakeups_ReadsDocumentedEvent(t *testing.T) {
 	source, err := os.ReadFile("testdata/sqs.json")
 	if err != nil {
@@ -141,15 +140,15 @@ func TestHandleWakeups_ReadsDocumentedEvent(t *testing.T) {
 	}
 }
 
-// TestHandleWakeups_SeparatesStepRunsOfLane: what names the same lane of two step runs is two looks.
+// Wake-ups for the same lane of two step runs are handled separately.
 func TestHandleWakeups_SeparatesStepRunsOfLane(t *testing.T) {
 	var mu sync.Mutex
 	seen := map[int]int{}
 	lane := 3
-	read := func(body string) (workflow.Wakeup, error) {
+	decodeBody := func(body string) (workflow.Wakeup, error) {
 		return workflow.Wakeup{Tenant: "t", Execution: "x", Lane: &lane, StepRunSeq: len(body)}, nil
 	}
-	handle := sqsbatch.HandleWakeups(slog.New(slog.DiscardHandler), read, fakeEngine{advance: func(_ context.Context, l workflow.Wakeup) error {
+	handle := sqsbatch.HandleWakeups(slog.New(slog.DiscardHandler), decodeBody, fakeEngine{advance: func(_ context.Context, l workflow.Wakeup) error {
 		mu.Lock()
 		defer mu.Unlock()
 		seen[l.StepRunSeq]++
@@ -162,23 +161,24 @@ func TestHandleWakeups_SeparatesStepRunsOfLane(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(seen) != 2 || seen[1] != 1 || seen[2] != 1 {
-		t.Errorf("looks by step run: %v", seen)
+		t.Errorf("wake-ups by step run: %v", seen)
 	}
 }
 
-// A look that fails when it is received for the last time is told, with its reason,
-// message by message; one that may come again is not, nor one that tells of a death.
+// A wake-up that fails at its last permitted receive is reported for each message, with
+// the reason. One that will be delivered again is not, and neither is a dead-letter
+// report.
 func TestHandleWakeups_ReportsFinalFailure(t *testing.T) {
 	queue := &fakeWakeupSender{}
 	failures := map[string]int{}
-	read := func(body string) (workflow.Wakeup, error) {
+	decodeBody := func(body string) (workflow.Wakeup, error) {
 		l, err := decode(body)
 		if body == "dead" {
 			l.Execution, l.DeadLetter = "fails", &workflow.DeadLetter{MessageID: "m0"}
 		}
 		return l, err
 	}
-	handle := sqsbatch.HandleWakeups(slog.New(slog.DiscardHandler), read, fakeEngine{func(_ context.Context, l workflow.Wakeup) error {
+	handle := sqsbatch.HandleWakeups(slog.New(slog.DiscardHandler), decodeBody, fakeEngine{func(_ context.Context, l workflow.Wakeup) error {
 		if l.Execution == "panics" {
 			panic("a secret")
 		}
@@ -195,34 +195,34 @@ func TestHandleWakeups_ReportsFinalFailure(t *testing.T) {
 		t.Fatalf("%v, %v", got, err)
 	}
 	if !maps.Equal(failures, map[string]int{"fails": 1}) {
-		t.Errorf("trouble with %v", failures)
+		t.Errorf("recorded failures of %v", failures)
 	}
 	for i, want := range []workflow.DeadLetter{
 		{MessageID: "2", Queue: "lifecycle", Reason: "unavailable: the table does not answer", ReceiveCount: 10},
 		{MessageID: "4", Queue: "lifecycle", Reason: "unavailable: the table does not answer", ReceiveCount: 11},
 	} {
 		if len(queue.wakeups) != 2 || *queue.wakeups[i].DeadLetter != want || queue.wakeups[i].Execution != "fails" || queue.wakeups[i].Tenant != "t" {
-			t.Fatalf("told %+v", queue.wakeups)
+			t.Fatalf("sent %+v", queue.wakeups)
 		}
 	}
 	event.Records = []events.SQSMessage{{MessageId: "6", Body: "panics", Attributes: map[string]string{"ApproximateReceiveCount": "10"}}}
 	if _, err := handle(t.Context(), event); err != nil || len(queue.wakeups) != 3 || queue.wakeups[2].DeadLetter.Reason != "internal: panic" {
-		t.Errorf("%v, told %+v", err, queue.wakeups)
+		t.Errorf("%v, sent %+v", err, queue.wakeups)
 	}
 }
 
-// That a message has died is no look at its run, and is not merged with one.
+// A dead-letter report is not merged with a wake-up of its execution.
 func TestHandleWakeups_DoesNotMergeDeadLetters(t *testing.T) {
 	var mu sync.Mutex
 	deadLetters, wakeups := map[string]int{}, 0
-	read := func(body string) (workflow.Wakeup, error) {
+	decodeBody := func(body string) (workflow.Wakeup, error) {
 		l := workflow.Wakeup{Tenant: "t", Execution: "x"}
 		if body != "" {
 			l.DeadLetter = &workflow.DeadLetter{MessageID: body}
 		}
 		return l, nil
 	}
-	handle := sqsbatch.HandleWakeups(slog.New(slog.DiscardHandler), read, fakeEngine{advance: func(_ context.Context, l workflow.Wakeup) error {
+	handle := sqsbatch.HandleWakeups(slog.New(slog.DiscardHandler), decodeBody, fakeEngine{advance: func(_ context.Context, l workflow.Wakeup) error {
 		mu.Lock()
 		defer mu.Unlock()
 		if l.DeadLetter == nil {
@@ -239,6 +239,6 @@ func TestHandleWakeups_DoesNotMergeDeadLetters(t *testing.T) {
 		t.Fatal(err)
 	}
 	if wakeups != 1 || !maps.Equal(deadLetters, map[string]int{"a": 1, "b": 1}) {
-		t.Errorf("%d looks, deaths %v", wakeups, deadLetters)
+		t.Errorf("%d wake-ups, dead letters %v", wakeups, deadLetters)
 	}
 }

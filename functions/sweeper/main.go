@@ -1,7 +1,7 @@
-// The sweeper function runs once a minute and sends a message for every
-// execution whose alarm has rung. It fires the schedules whose moment has come, and
-// notices workers that have fallen silent. Invoked with {"dryRun": true}, it says
-// what it would do, of every tenant, and does nothing.
+// The sweeper function runs once a minute. It sends a wake-up for every execution whose
+// timer is due, starts the executions of schedules that are due, and updates the state
+// of workers without heartbeats. Invoked with {"dryRun": true}, it returns what it
+// would do, for every tenant, and does nothing.
 package main
 
 import (
@@ -14,15 +14,14 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/boot"
 	"github.com/lockstep-run/lockstep/shared/boot/enginehost"
-
 	"github.com/lockstep-run/lockstep/shared/engine/scheduler"
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
 func main() {
 	app := enginehost.MustOpen(context.Background(), "sweeper")
-	lambda.Start(boot.FlushTraces(app.Process, func(ctx context.Context, order sweepRequest) (any, error) {
-		if order.DryRun {
+	lambda.Start(boot.FlushTraces(app.Process, func(ctx context.Context, request sweepRequest) (any, error) {
+		if request.DryRun {
 			return scheduler.PlanSweep(ctx, app.Engine, app.LivenessTimeouts(), topology.DueShards, "")
 		}
 		swept, err := scheduler.Sweep(ctx, app.Engine, app.LivenessTimeouts(), topology.DueShards)
@@ -31,8 +30,7 @@ func main() {
 	}))
 }
 
-// sweepRequest is the event: the schedule's, of which nothing is of interest, or one by
-// hand.
+// sweepRequest is the event. The event of the schedule has none of its fields.
 type sweepRequest struct {
-	DryRun bool `json:"dryRun"`
+	DryRun bool `json:"dryRun"` // return the plan and change nothing
 }

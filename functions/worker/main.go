@@ -1,4 +1,4 @@
-// The worker function is the stock worker of the default pool: it runs blocks
+// The worker function is the stock worker of the pool "default". It runs the blocks
 // that are served over HTTP.
 package main
 

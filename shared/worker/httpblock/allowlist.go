@@ -11,11 +11,11 @@ import (
 	"syscall"
 )
 
-// Loopback in an allow list stands for every address of this machine's loopback.
+// Loopback in an allow list stands for localhost and every loopback address.
 const Loopback = "loopback"
 
-// allowList is the hosts that may be called, each as a name or an address, with a
-// port or for every port.
+// allowList lists the hosts that may be called: names or addresses, each with a port
+// or for every port.
 type allowList []string
 
 func newAllowList(entries []string) allowList {
@@ -26,8 +26,9 @@ func newAllowList(entries []string) allowList {
 	return list
 }
 
-// allowsURL reports whether a URL may be called: it is HTTP, and its host, or host and
-// port, is on the list, or it is on the loopback and the list says so.
+// allowsURL reports whether a URL may be called: its scheme is http or https, and its
+// host, with or without the port, is on the list. A loopback host is also allowed by
+// Loopback.
 func (l allowList) allowsURL(u *url.URL) bool {
 	if u.Scheme != "http" && u.Scheme != "https" {
 		return false
@@ -48,18 +49,17 @@ func isLoopback(host string) bool {
 	return host == "localhost" || (err == nil && ip.Unmap().IsLoopback())
 }
 
-// awsMetadataPrefix is where AWS serves instance metadata and credentials by IPv6, which
-// is not link-local like the others.
+// awsMetadataPrefix contains the IPv6 addresses of AWS's instance metadata and
+// credentials. Unlike the IPv4 addresses they are not link-local.
 var awsMetadataPrefix = netip.MustParsePrefix("fd00:ec2::/32")
 
-// allowsAddress reports whether the name that is called may lead to an address. Who rules
-// over a name's addresses must not thereby rule over this machine: a name that
-// leads to a link-local address, where instance metadata and credentials are, is
-// refused, and so is one that leads to the loopback, unless the list holds the
-// loopback, the address itself or "localhost". Other private addresses are where
-// many blocks live: a name on the list is trusted with them.
-func (l allowList) allowsAddress(name, port string, to netip.Addr) bool {
-	ip := to.Unmap().WithZone("")
+// allowsAddress reports whether an allowed host name may resolve to an address. The owner
+// of a name's DNS records must not gain access to this machine. So link-local addresses,
+// which include instance metadata and credentials, are never allowed. Loopback addresses
+// are allowed only if the list has Loopback, the address itself or "localhost". Other
+// private addresses are allowed: many blocks have one.
+func (l allowList) allowsAddress(name, port string, resolved netip.Addr) bool {
+	ip := resolved.Unmap().WithZone("")
 	switch {
 	case ip.IsLinkLocalUnicast(), ip.IsMulticast(), ip.IsUnspecified(), awsMetadataPrefix.Contains(ip):
 		return false
@@ -69,8 +69,8 @@ func (l allowList) allowsAddress(name, port string, to netip.Addr) bool {
 	return true
 }
 
-// dial connects to an address only if the host that is called may lead there: the
-// name was judged before, but only here is it known where it leads.
+// dial connects to a host. It checks the resolved address, which is known only here;
+// allowsURL has checked the name.
 func (l allowList) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	name, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -83,7 +83,7 @@ func (l allowList) dial(ctx context.Context, network, address string) (net.Conn,
 			return err
 		}
 		if !l.allowsAddress(name, port, at.Addr()) {
-			return fmt.Errorf("%s leads to %s: %w", name, at.Addr(), errHostNotAllowed)
+			return fmt.Errorf("%s resolves to %s: %w", name, at.Addr(), errHostNotAllowed)
 		}
 		return nil
 	}}

@@ -9,7 +9,6 @@ import (
 	"testing"
 )
 
-// TestAllowList_AllowsURL: which endpoints may be called at all.
 func TestAllowList_AllowsURL(t *testing.T) {
 	for _, c := range []struct {
 		list string
@@ -50,20 +49,20 @@ func TestAllowList_AllowsURL(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := newAllowList([]string{c.list}).allowsURL(u); got != c.want {
-			t.Errorf("with %q on the list, %s: %v", c.list, c.url, got)
+			t.Errorf("list %q, URL %s: %v, want %v", c.list, c.url, got, c.want)
 		}
 	}
 	if u, _ := url.Parse("http://localhost/"); newAllowList(nil).allowsURL(u) {
-		t.Error("an empty list allows something")
+		t.Error("an empty list allows localhost")
 	}
 }
 
-// TestAllowList_AllowsAddress: where a name on the list may lead.
+// A host name on the list may not resolve to every address.
 func TestAllowList_AllowsAddress(t *testing.T) {
 	for _, c := range []struct {
 		list string
 		name string
-		to   string
+		addr string
 		want bool
 	}{
 		{"blocks.example", "blocks.example", "203.0.113.7", true},
@@ -88,14 +87,13 @@ func TestAllowList_AllowsAddress(t *testing.T) {
 		{"127.0.0.1", "127.0.0.1", "127.0.0.1", true},
 		{"127.0.0.1", "localhost", "127.0.0.1", false},
 	} {
-		if got := newAllowList([]string{c.list}).allowsAddress(c.name, "80", netip.MustParseAddr(c.to)); got != c.want {
-			t.Errorf("with %q on the list, %s leads to %s: %v", c.list, c.name, c.to, got)
+		if got := newAllowList([]string{c.list}).allowsAddress(c.name, "80", netip.MustParseAddr(c.addr)); got != c.want {
+			t.Errorf("list %q, %s resolves to %s: %v, want %v", c.list, c.name, c.addr, got, c.want)
 		}
 	}
 }
 
-// TestAllowList_DialChecksResolvedAddress: the judgement is made of the address that is connected to, whatever
-// was thought of the name before.
+// dial checks the address it connects to, even if the name was allowed.
 func TestAllowList_DialChecksResolvedAddress(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -104,13 +102,13 @@ func TestAllowList_DialChecksResolvedAddress(t *testing.T) {
 	defer listener.Close()
 	address := listener.Addr().String()
 	if _, err := newAllowList([]string{"blocks.example"}).dial(context.Background(), "tcp", address); !errors.Is(err, errHostNotAllowed) {
-		t.Errorf("connected to this machine: %v", err)
+		t.Errorf("a name that resolves to the loopback: %v", err)
 	}
 	if _, err := newAllowList([]string{"169.254.169.254"}).dial(context.Background(), "tcp", "169.254.169.254:80"); !errors.Is(err, errHostNotAllowed) {
-		t.Errorf("asked for credentials: %v", err)
+		t.Errorf("the metadata address: %v", err)
 	}
 	if _, err := newAllowList([]string{Loopback}).dial(context.Background(), "tcp", "no port"); err == nil {
-		t.Error("dialled nothing")
+		t.Error("an address without a port is dialled")
 	}
 	conn, err := newAllowList([]string{Loopback}).dial(context.Background(), "tcp", address)
 	if err != nil {

@@ -1,3 +1,7 @@
+// Package httpblock runs the jobs of blocks that are served over HTTP, by a program in
+// any language. client.go posts a job and reads the response, messages.go has the JSON
+// of both, and allowlist.go decides which hosts may be called. docs/http-blocks.md is
+// the contract.
 package httpblock
 
 import (
@@ -17,24 +21,26 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// maxBody is the largest body in either direction.
+// maxBody is the largest request or response body, in bytes. A request is measured
+// without the result that a rollback takes back.
 const maxBody = 1 << 20
 
-// idempotencyHeader is the header under which a block is called. It is not in the
-// canonical form: net/http takes a request with an "Idempotency-Key" for one that
-// it may repeat by itself after a connection has broken, which for a block that
-// must not run twice would be a second start that nobody sees. To those who are
-// called, case makes no difference.
+// idempotencyHeader is the header with the job's id. It is deliberately not in its
+// canonical form: net/http may repeat a request with an "Idempotency-Key" header after
+// a connection breaks, and a block that must not run twice would then start twice
+// without a trace. Servers ignore the case of header names.
 const idempotencyHeader = "idempotency-key"
 
-// Client calls endpoints. It is safe for concurrent use.
+// Client calls the endpoints of blocks. It is a worker.EndpointCaller and safe for
+// concurrent use.
 type Client struct {
 	allow allowList
 	http  *http.Client
 }
 
-// New makes a caller that calls only the hosts of the list: names or addresses,
-// each with a port or for every port, and [Loopback].
+// New returns a client that calls only the hosts in the allow list: names or addresses,
+// with a port or for every port, and [Loopback]. It neither follows redirects nor uses
+// a proxy.
 func New(allow []string) *Client {
 	c := &Client{allow: newAllowList(allow)}
 	t := http.DefaultTransport.(*http.Transport).Clone()
@@ -48,22 +54,23 @@ func New(allow []string) *Client {
 	return c
 }
 
-// errHostNotAllowed is why an endpoint is not called.
-var errHostNotAllowed = errors.New("it is not on the worker's allow list (worker.allowHosts, or LOCKSTEP_WORKER_ALLOW_HOSTS)")
+// errHostNotAllowed is returned for a host that is not on the allow list.
+var errHostNotAllowed = errors.New("the host is not on the worker's allow list; add it to worker.allowHosts or LOCKSTEP_WORKER_ALLOW_HOSTS")
 
-// Call posts a job and returns what the block says, or what went wrong: another
-// status, a time-out or an answer that is none are errors with a code of their
-// own.
+// Call posts a job to an endpoint and returns its result. A transport error, a status
+// other than 200 and an invalid response become failures with codes of their own,
+// HTTP_<status>, HTTP_TIMEOUT, HTTP_UNREACHABLE, HTTP_INVALID, HTTP_FORBIDDEN and
+// LIMIT. A failure is marked as unsent if the block was certainly not called.
 func (c *Client) Call(ctx context.Context, e *workflow.Endpoint, j *worker.Job) worker.JobResult {
 	u, err := url.Parse(e.URL)
 	if err != nil || !c.allow.allowsURL(u) {
-		return markUnsent(failureResult("HTTP_FORBIDDEN", false, fmt.Sprintf("the host of %q: %v", e.URL, errHostNotAllowed)))
+		return markUnsent(failureResult("HTTP_FORBIDDEN", false, fmt.Sprintf("cannot call %q: %v", e.URL, errHostNotAllowed)))
 	}
 	body, err := json.Marshal(newRequest(j))
 	if err != nil {
-		return markUnsent(failureResult("HTTP_INVALID", false, "the job cannot be sent: "+err.Error()))
+		return markUnsent(failureResult("HTTP_INVALID", false, "cannot encode the job: "+err.Error()))
 	}
-	if n := len(body) - len(j.Result); n > maxBody { // what a block has returned once, it has to take back
+	if n := len(body) - len(j.Result); n > maxBody { // a block must accept any result that it has returned
 		return markUnsent(failureResult("LIMIT", false, fmt.Sprintf("the job has %d bytes, the limit is %d", n, maxBody)))
 	}
 	if t := e.Timeout.Std(); t > 0 {
@@ -86,27 +93,28 @@ func (c *Client) Call(ctx context.Context, e *workflow.Endpoint, j *worker.Job) 
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json")
 	req.Header.Del(idempotencyHeader)
-	req.Header.Del("X-Idempotency-Key") // would allow the same
+	req.Header.Del("X-Idempotency-Key") // net/http treats it alike
 	req.Header[idempotencyHeader] = []string{j.ID}
 	return c.post(ctx, req, j.Operation)
 }
 
+// post sends the request and reads the response.
 func (c *Client) post(ctx context.Context, req *http.Request, operation workflow.JobKind) worker.JobResult {
 	reply, err := c.http.Do(req)
 	if err != nil {
 		return transportFailure(ctx, err)
 	}
-	defer func() { _ = reply.Body.Close() }() // what matters has been read
+	defer func() { _ = reply.Body.Close() }() // the body has been read, so an error does not matter
 	text, err := io.ReadAll(io.LimitReader(reply.Body, maxBody+1))
 	if err != nil {
 		return transportFailure(ctx, err)
 	}
 	if reply.StatusCode != http.StatusOK {
 		retryable := reply.StatusCode >= 500 || reply.StatusCode == http.StatusTooManyRequests
-		return failureResult("HTTP_"+strconv.Itoa(reply.StatusCode), retryable, "the block answered "+reply.Status)
+		return failureResult("HTTP_"+strconv.Itoa(reply.StatusCode), retryable, "the block responded with status "+reply.Status)
 	}
 	if len(text) > maxBody {
-		return failureResult("LIMIT", false, fmt.Sprintf("the answer has more than %d bytes", maxBody))
+		return failureResult("LIMIT", false, fmt.Sprintf("the response has more than %d bytes", maxBody))
 	}
 	a, err := ParseResponse(text, operation)
 	if err != nil {
@@ -115,23 +123,23 @@ func (c *Client) post(ctx context.Context, req *http.Request, operation workflow
 	return a
 }
 
-// markUnsent marks a failure after which it is certain that the block was not called.
+// markUnsent marks a failure if it is certain that the block was not called.
 func markUnsent(a worker.JobResult) worker.JobResult {
 	a.Failure.Unsent = true
 	return a
 }
 
-// transportFailure tells a time-out from a connection that failed. Both may have reached
-// the block, unless there never was a connection.
+// transportFailure returns the failure for a time-out or a failed connection. The
+// request may have reached the block, unless no connection was made.
 func transportFailure(ctx context.Context, err error) worker.JobResult {
 	var timeout net.Error
 	switch {
 	case errors.Is(err, errHostNotAllowed):
 		return markUnsent(failureResult("HTTP_FORBIDDEN", false, err.Error()))
 	case ctx.Err() != nil || (errors.As(err, &timeout) && timeout.Timeout()):
-		return failureResult("HTTP_TIMEOUT", true, "the block did not answer in time")
+		return failureResult("HTTP_TIMEOUT", true, "the block did not respond in time")
 	}
-	a := failureResult("HTTP_UNREACHABLE", true, "the block could not be called: "+err.Error())
+	a := failureResult("HTTP_UNREACHABLE", true, "cannot call the block: "+err.Error())
 	var opErr *net.OpError
 	if errors.As(err, &opErr) && opErr.Op == "dial" {
 		return markUnsent(a)
@@ -139,30 +147,30 @@ func transportFailure(ctx context.Context, err error) worker.JobResult {
 	return a
 }
 
-// ParseResponse reads what a block says of a job, strictly: anything that is no answer is
-// an error. Fields that it does not know are left alone.
+// ParseResponse decodes the response of a block to an operation. It returns an error
+// for anything that the contract does not allow. Unknown fields are ignored.
 func ParseResponse(text []byte, operation workflow.JobKind) (worker.JobResult, error) {
 	var r *response
 	if err := json.Unmarshal(text, &r); err != nil {
-		return worker.JobResult{}, fmt.Errorf("the answer is not what a block answers: %w", err)
+		return worker.JobResult{}, fmt.Errorf("invalid response: %w", err)
 	}
 	if r == nil {
-		return worker.JobResult{}, errors.New("the answer is null")
+		return worker.JobResult{}, errors.New("the response is null: want an object with outcome")
 	}
 	outcome, err := sm.ParseOutcome(r.Outcome)
 	if err != nil {
-		return worker.JobResult{}, fmt.Errorf("there is no outcome %q: want OK, ERROR, BREAK or NOOP", r.Outcome)
+		return worker.JobResult{}, fmt.Errorf("unknown outcome %q: want OK, ERROR, BREAK or NOOP", r.Outcome)
 	}
 	if outcome == sm.OutcomeError {
 		if r.Error == nil || r.Error.Code == "" {
-			return worker.JobResult{}, errors.New("an ERROR says no error: want error.code")
+			return worker.JobResult{}, errors.New("outcome ERROR without an error: want error.code")
 		}
 		a := failureResult(r.Error.Code, r.Error.Retryable, r.Error.Message)
 		a.Failure.Details = r.Error.Details
 		return a, nil
 	}
 	if operation == workflow.JobAcquire && r.Entities == nil {
-		return worker.JobResult{}, errors.New("the answer to an ACQUIRE lists no entities: want entities, which may be empty")
+		return worker.JobResult{}, errors.New("the response to an ACQUIRE has no entities: want a list, which may be empty")
 	}
 	a := worker.JobResult{Outcome: outcome, Result: r.Result}
 	if len(r.Updates) > 0 {

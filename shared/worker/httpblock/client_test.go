@@ -27,7 +27,7 @@ var job = worker.Job{
 	Deadline: time.Date(2026, 1, 2, 3, 4, 5, 678_900_000, time.UTC),
 }
 
-// serve serves one block.
+// serve serves one block and returns its URL.
 func serve(t *testing.T, h http.HandlerFunc) string {
 	t.Helper()
 	s := httptest.NewServer(h)
@@ -35,7 +35,7 @@ func serve(t *testing.T, h http.HandlerFunc) string {
 	return s.URL
 }
 
-// respondWith is a block that always answers the same.
+// respondWith returns a block with a fixed response.
 func respondWith(status int, text string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(status)
@@ -43,11 +43,12 @@ func respondWith(status int, text string) http.HandlerFunc {
 	}
 }
 
+// call calls a block with the test's job.
 func call(url string, allow ...string) worker.JobResult {
 	return httpblock.New(allow).Call(context.Background(), &workflow.Endpoint{URL: url}, &job)
 }
 
-// TestClient_SendsRequestOfContract holds the request to the contract, member by member.
+// The request has exactly the fields and headers of docs/http-blocks.md.
 func TestClient_SendsRequestOfContract(t *testing.T) {
 	var header http.Header
 	var body string
@@ -59,9 +60,9 @@ func TestClient_SendsRequestOfContract(t *testing.T) {
 		header, body = r.Header, string(raw)
 		respondWith(200, `{"outcome":"OK"}`)(w, r)
 	}) + "/upgrade"
-	global, undo := job, job
+	global, rollback := job, job
 	global.Entity, global.Attributes, global.Token, global.Parameters = nil, nil, 0, nil
-	undo.Operation, undo.Result = workflow.JobRollback, json.RawMessage(`{"was":"1.0"}`)
+	rollback.Operation, rollback.Result = workflow.JobRollback, json.RawMessage(`{"was":"1.0"}`)
 	for want, j := range map[string]*worker.Job{
 		`{"operation":"EXECUTE","block":"fleet/upgrade:1.0.0","job":{"id":"x.1.0.1","execution":"x","step":"upgrade","attempt":1},` +
 			`"entity":{"type":"device","id":"sw-007","attributes":{"a":1}},"parameters":{"target":"2.0"},"result":null,"token":17,` +
@@ -71,7 +72,7 @@ func TestClient_SendsRequestOfContract(t *testing.T) {
 			`"fence":"0000000017-0001-01-01","deadline":"2026-01-02T03:04:05.678Z"}`: &global,
 		`{"operation":"ROLLBACK","block":"fleet/upgrade:1.0.0","job":{"id":"x.1.0.1","execution":"x","step":"upgrade","attempt":1},` +
 			`"entity":{"type":"device","id":"sw-007","attributes":{"a":1}},"parameters":{"target":"2.0"},"result":{"was":"1.0"},"token":17,` +
-			`"fence":"0000000017-0001-01-01","deadline":"2026-01-02T03:04:05.678Z"}`: &undo,
+			`"fence":"0000000017-0001-01-01","deadline":"2026-01-02T03:04:05.678Z"}`: &rollback,
 	} {
 		e := &workflow.Endpoint{URL: url, Headers: map[string]string{"Authorization": "Bearer b", "Idempotency-Key": "mine", "content-type": "text/plain"}}
 		if a := httpblock.New([]string{httpblock.Loopback}).Call(context.Background(), e, j); a.Outcome != sm.OutcomeOK {
@@ -102,16 +103,16 @@ func TestClient_ReadsResponses(t *testing.T) {
 	} {
 		a := call(serve(t, respondWith(200, text)), httpblock.Loopback)
 		if got := fmt.Sprint(a.Outcome, " ", string(a.Result), " ", string(a.Updates), " ", a.Failure); got != want {
-			t.Errorf("%s is read as %q, want %q", text, got, want)
+			t.Errorf("%s is decoded as %q, want %q", text, got, want)
 		}
 	}
 }
 
-// What an ACQUIRE has found is a list of objects or of texts.
+// The entities of an ACQUIRE are objects or strings.
 func TestParseResponse_ReadsAcquiredEntities(t *testing.T) {
 	a := call(serve(t, respondWith(200, `{"outcome":"OK","entities":[{"type":"device","id":"a"},"site/b"]}`)), httpblock.Loopback)
 	if got := fmt.Sprint(a.Entities, a.Failure); got != "[device/a site/b] <nil>" {
-		t.Errorf("read as %s", got)
+		t.Errorf("decoded as %s", got)
 	}
 	for text, want := range map[string]bool{
 		`{"outcome":"OK","entities":[]}`: true, `{"outcome":"OK"}`: false, `{"outcome":"OK","entities":null}`: false,
@@ -123,25 +124,25 @@ func TestParseResponse_ReadsAcquiredEntities(t *testing.T) {
 	}
 }
 
-// A job that undoes a large result is sent, however little room that leaves: what
-// a block has returned it takes back. Everything else stays bounded.
+// The size limit of a request does not count the result that a rollback takes back.
+// Everything else counts.
 func TestClient_SendsLargeRollbackResult(t *testing.T) {
 	url := serve(t, respondWith(200, `{"outcome":"OK"}`))
-	undo := job
-	undo.Operation, undo.Result = workflow.JobRollback, json.RawMessage(`"`+strings.Repeat("x", 1<<20-2)+`"`)
+	rollback := job
+	rollback.Operation, rollback.Result = workflow.JobRollback, json.RawMessage(`"`+strings.Repeat("x", 1<<20-2)+`"`)
 	c := httpblock.New([]string{httpblock.Loopback})
-	if a := c.Call(context.Background(), &workflow.Endpoint{URL: url}, &undo); a.Failure != nil {
+	if a := c.Call(context.Background(), &workflow.Endpoint{URL: url}, &rollback); a.Failure != nil {
 		t.Errorf("%+v", a.Failure)
 	}
-	big := job
-	big.Parameters = undo.Result
-	if a := c.Call(context.Background(), &workflow.Endpoint{URL: url}, &big); a.Failure == nil || a.Failure.Code != "LIMIT" {
+	large := job
+	large.Parameters = rollback.Result
+	if a := c.Call(context.Background(), &workflow.Endpoint{URL: url}, &large); a.Failure == nil || a.Failure.Code != "LIMIT" {
 		t.Errorf("%+v", a.Failure)
 	}
 }
 
-// TestClient_InvalidResponsesHaveCodes: what is none of the contract's answers has a code of its own,
-// and repeating helps only where the contract says so.
+// A response that the contract does not allow has a code of its own, and is retryable
+// only if the contract says so.
 func TestClient_InvalidResponsesHaveCodes(t *testing.T) {
 	huge := `{"outcome":"OK","result":"` + strings.Repeat("x", 1<<20) + `"}`
 	for _, c := range []struct {
@@ -204,7 +205,7 @@ func TestClient_TimesOut(t *testing.T) {
 	if a.Failure == nil || a.Failure.Code != "HTTP_TIMEOUT" || !a.Failure.Retryable {
 		t.Errorf("%+v", a.Failure)
 	}
-	// The job's own time-out reads the same.
+	// The job's own time-out has the same code.
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()
 	a = httpblock.New([]string{httpblock.Loopback}).Call(ctx, &workflow.Endpoint{URL: url}, &job)
@@ -222,7 +223,7 @@ func TestClient_UnreachableIsRetryable(t *testing.T) {
 }
 
 func TestClient_RejectsLargeJob(t *testing.T) {
-	url := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("sent") })
+	url := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("the block was called") })
 	large := job
 	large.Parameters = json.RawMessage(`"` + strings.Repeat("x", 1<<20) + `"`)
 	a := httpblock.New([]string{httpblock.Loopback}).Call(context.Background(), &workflow.Endpoint{URL: url}, &large)
@@ -231,8 +232,8 @@ func TestClient_RejectsLargeJob(t *testing.T) {
 	}
 }
 
-// TestClient_CallsOnlyAllowedHosts: names and addresses, with a port or without; and where a name
-// leads is looked at again when the connection is made.
+// Only allowed hosts are called, by name or address, with a port or without. The resolved
+// address is checked again when the connection is made.
 func TestClient_CallsOnlyAllowedHosts(t *testing.T) {
 	url := serve(t, respondWith(200, `{"outcome":"OK"}`))
 	host := strings.TrimPrefix(url, "http://")
@@ -265,7 +266,7 @@ func TestClient_CallsOnlyAllowedHosts(t *testing.T) {
 		{"ftp://" + host, []string{"loopback"}, false},
 		{"http:///path", []string{"loopback", ""}, false},
 		{"%", []string{"loopback"}, false},
-		// Instance metadata and credentials, by any of their addresses.
+		// Instance metadata and credentials are never allowed, by any address.
 		{"http://169.254.169.254/latest", []string{"169.254.169.254", "loopback"}, false},
 		{"http://[::ffff:169.254.169.254]/latest", []string{"::ffff:169.254.169.254"}, false},
 		{"http://[fd00:ec2::254]/latest", []string{"fd00:ec2::254"}, false},
@@ -278,8 +279,8 @@ func TestClient_CallsOnlyAllowedHosts(t *testing.T) {
 	}
 }
 
-// A connection is used again. When one breaks after the request was sent, the
-// request is not repeated behind the worker's back, although it has a key.
+// Connections are reused. If one breaks after the request was sent, net/http does not
+// repeat the request, although it has an idempotency key.
 func TestClient_ReusesConnectionsWithoutRetrying(t *testing.T) {
 	var calls, opened atomic.Int32
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -308,5 +309,45 @@ func TestClient_ReusesConnectionsWithoutRetrying(t *testing.T) {
 	}
 	if got := codes.String(); got != "OK OK HTTP_UNREACHABLE OK " || calls.Load() != 4 || opened.Load() != 2 {
 		t.Errorf("%s, %d calls on %d connections", got, calls.Load(), opened.Load())
+	}
+}
+
+// A failure is marked as unsent only if the block was certainly not called. The failure
+// for a host that is not allowed names the setting.
+func TestClient_MarksUnsentOnlyWhenCertain(t *testing.T) {
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	unreachable := "http://" + closed.Addr().String()
+	_ = closed.Close()
+	brokenOff := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		c, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_ = c.Close()
+	})
+	for name, c := range map[string]struct {
+		url, code string
+		allow     []string
+		unsent    bool
+	}{
+		"not on the list":   {"http://192.0.2.1/", "HTTP_FORBIDDEN", []string{httpblock.Loopback}, true},
+		"invalid URL":       {"http://%zz/", "HTTP_FORBIDDEN", []string{httpblock.Loopback}, true},
+		"nobody listens":    {unreachable, "HTTP_UNREACHABLE", []string{httpblock.Loopback}, true},
+		"connection breaks": {brokenOff, "HTTP_UNREACHABLE", []string{httpblock.Loopback}, false},
+		"error status":      {serve(t, respondWith(500, "")), "HTTP_500", []string{httpblock.Loopback}, false},
+		"claimed by block":  {serve(t, respondWith(200, `{"outcome":"ERROR","error":{"code":"NO","unsent":true}}`)), "NO", []string{httpblock.Loopback}, false},
+	} {
+		a := call(c.url, c.allow...)
+		if a.Failure == nil || a.Failure.Code != c.code || a.Failure.Unsent != c.unsent {
+			t.Errorf("%s: %+v", name, a.Failure)
+			continue
+		}
+		if c.code == "HTTP_FORBIDDEN" && !strings.Contains(a.Failure.Message, "LOCKSTEP_WORKER_ALLOW_HOSTS") {
+			t.Errorf("%s: the message does not name the setting: %s", name, a.Failure.Message)
+		}
 	}
 }

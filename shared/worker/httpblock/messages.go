@@ -8,7 +8,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// request is what a block is sent.
+// request is the body of a request to a block.
 type request struct {
 	Operation  workflow.JobKind `json:"operation"`
 	Block      string           `json:"block"`
@@ -34,7 +34,7 @@ type entity struct {
 	Attributes json.RawMessage `json:"attributes"`
 }
 
-// MarshalRequest is what a block is sent about a job.
+// MarshalRequest returns the body of the request for a job.
 func MarshalRequest(j *worker.Job) (json.RawMessage, error) { return json.Marshal(newRequest(j)) }
 
 func newRequest(j *worker.Job) request {
@@ -58,10 +58,11 @@ func orDefault(raw json.RawMessage, fallback string) json.RawMessage {
 	return raw
 }
 
-// entityRef is an entity that an ACQUIRE has found: an object, or a text "type/id".
+// entityRef is an entity in the response to an ACQUIRE: an object, or a string
+// "type/id".
 type entityRef workflow.EntityKey
 
-// UnmarshalJSON reads either form.
+// UnmarshalJSON decodes either form.
 func (f *entityRef) UnmarshalJSON(raw []byte) error {
 	var text string
 	if json.Unmarshal(raw, &text) != nil {
@@ -72,7 +73,7 @@ func (f *entityRef) UnmarshalJSON(raw []byte) error {
 	return err
 }
 
-// response is what a block answers with status 200.
+// response is the body of a response with status 200.
 type response struct {
 	Outcome  string            `json:"outcome"`
 	Result   json.RawMessage   `json:"result"`
