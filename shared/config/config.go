@@ -1,15 +1,26 @@
+// Package config is the configuration: one documented struct with its defaults in code, read
+// from a YAML file and then from LOCKSTEP_* variables.
+//
+// Every threshold of the engine is a key, so that a test can do in seconds what takes an
+// hour in production. Unknown keys in the file are refused with their position.
+// docs/configuration.md is generated from the struct.
+//
+//   - config.go has the settings and their defaults.
+//   - load.go reads the variables, yaml.go the file.
+//   - validate.go checks values.
 package config
 
 import "time"
 
 //go:generate go run ./internal/generate ../../docs/configuration.md
 
-// Config is every setting. Durations are written in Go syntax, 90s or 12m. A key
-// is the path of its yaml names, job.lease; its variable is LOCKSTEP_JOB_LEASE.
+// Config has every setting. Durations are in Go syntax, such as 90s or 12m. The key of a
+// setting is the path of its yaml names, such as job.lease, and its variable is then
+// LOCKSTEP_JOB_LEASE.
 type Config struct {
-	// How often the sweeper runs on a local stack; on AWS the schedule says so.
+	// How often the sweeper runs on a local stack. On AWS, EventBridge starts it on a schedule.
 	SweepInterval time.Duration `yaml:"sweepInterval"`
-	// The longest sleep between two looks at a run that waits. Default: the larger of sweepInterval and job.lease.
+	// The longest time until a waiting execution is advanced again. Default: the larger of sweepInterval and job.lease.
 	Poll time.Duration `yaml:"poll"`
 
 	Worker      Worker      `yaml:"worker"`
@@ -23,108 +34,108 @@ type Config struct {
 	Log         Log         `yaml:"log"`
 }
 
-// Worker is how workers are kept and counted.
+// Worker has the settings of workers.
 type Worker struct {
-	// How often a polling worker reports that it lives.
+	// How often a polling worker sends a heartbeat.
 	Heartbeat time.Duration `yaml:"heartbeat"`
 	// Without a heartbeat for this long a polling worker is UNREACHABLE and gets no new packs.
 	Unreachable time.Duration `yaml:"unreachable"`
-	// Without a heartbeat for this long it is OFFLINE.
+	// Without a heartbeat for this long a polling worker is OFFLINE.
 	Offline time.Duration `yaml:"offline"`
-	// Without a heartbeat for this long it is forgotten.
+	// Without a heartbeat for this long a polling worker is removed from the list.
 	Forget time.Duration `yaml:"forget"`
-	// Jobs that one worker process runs at a time.
+	// Jobs that one worker process works on at a time.
 	Concurrency int `yaml:"concurrency"`
 	// Hosts that HTTP blocks may name: host or host:port, or loopback for this machine. Default: loopback on a local stack, nothing elsewhere.
 	AllowHosts []string `yaml:"allowHosts"`
 }
 
-// Job is the time that jobs have.
+// Job has the time limits of jobs.
 type Job struct {
-	// How long a worker's claim on a pack holds without a heartbeat.
+	// How long a worker's claim on a pack lasts without a heartbeat.
 	Lease time.Duration `yaml:"lease"`
-	// How often a working worker renews its claim. Default: a third of job.lease.
+	// How often a worker renews its claim while it works on a pack. Default: a third of job.lease.
 	Heartbeat time.Duration `yaml:"heartbeat"`
-	// A job that must not run twice has failed if its worker has let its lease end and no other has come for this long.
+	// A job that must not be repeated fails if its worker lost its lease and no other worker claimed the pack for this long.
 	Stuck time.Duration `yaml:"stuck"`
-	// Jobs that nobody claims for this long end their run.
+	// An execution ends if no worker claims its jobs for this long.
 	Unclaimed time.Duration `yaml:"unclaimed"`
-	// The time-out of one attempt, of a block and step that name none.
+	// The timeout of one attempt, unless the step or the block has one.
 	Timeout time.Duration `yaml:"timeout"`
-	// How often one pack may be claimed, the first time included.
+	// How often one pack may be claimed, including the first time.
 	MaxTakeovers int `yaml:"maxTakeovers"`
 }
 
-// Lock is how runs wait for entities.
+// Lock has the settings of locks.
 type Lock struct {
-	// How long a run waits for its locks before it fails.
+	// How long an execution waits for its locks before it fails.
 	Wait time.Duration `yaml:"wait"`
-	// The number of conflicts from which a waiting run reserves the entity.
+	// The number of lock conflicts at which a waiting execution reserves the entity.
 	ReserveAfter int `yaml:"reserveAfter"`
-	// Calls to the tables in flight at a time for one run.
+	// Concurrent calls to the tables for one execution.
 	Parallel int `yaml:"parallel"`
-	// Tokens of locks are greater than this. It is raised after tables were restored, to the Unix seconds of that moment, and never lowered: docs/runbooks/restore.md. Default: none.
+	// Tokens of locks are greater than this. After tables were restored, raise it to the current Unix time in seconds. Never lower it. See docs/runbooks/restore.md. Default: 0.
 	MinFencingToken int `yaml:"floor"`
 }
 
-// Pack is how jobs are delivered.
+// Pack has the settings of packs.
 type Pack struct {
-	// Jobs per pack of a large step of a block that may run again.
+	// Jobs per pack of a large step whose block may be repeated.
 	Size int `yaml:"size"`
 	// Steps with fewer jobs than this use packs of one.
 	MinJobs int `yaml:"from"`
-	// How long after its dispatch a pack's message may be worked on.
+	// How long after its dispatch a worker may start on a pack.
 	MessageLife time.Duration `yaml:"messageLife"`
-	// About how many bytes of following packs one message may carry.
+	// About how many bytes of the following packs one message may carry.
 	ChainBytes int `yaml:"chainBytes"`
 }
 
-// Clock is how much clocks and pauses are trusted. All three shrink with a lease
-// shorter than 60s.
+// Clock has the tolerances for clocks and pauses. Their defaults shrink in proportion if
+// job.lease is shorter than 60s.
 type Clock struct {
-	// How far the clocks of two machines may differ. Default: 2s.
+	// How far the clocks of two machines may differ. Default: 2s, less if job.lease is shorter than 60s.
 	Skew time.Duration `yaml:"skew"`
-	// How long after a lease the engine waits before it takes a pack away. Default: 5s.
+	// How long after the end of a lease the engine waits before it gives the pack to another worker. Default: 5s, less if job.lease is shorter than 60s.
 	Grace time.Duration `yaml:"grace"`
-	// How long before the end of its lease a worker stops. Default: 2s.
+	// How long before the end of its lease a worker stops. Default: 2s, less if job.lease is shorter than 60s.
 	Margin time.Duration `yaml:"margin"`
 }
 
-// Start is how runs wait before they begin.
+// Start has the settings of executions that wait before they start.
 type Start struct {
-	// How long a run waits for its startWhen, of a definition that names no deadline.
+	// How long an execution waits for its startWhen, unless the definition has a deadline.
 	Wait time.Duration `yaml:"wait"`
 }
 
-// Execution is the limits of one run.
+// Execution has the limits of one execution.
 type Execution struct {
 	// Step runs of one execution.
 	MaxSteps int `yaml:"maxSteps"`
 	// Entities of one execution.
 	MaxEntities int `yaml:"maxEntities"`
-	// Runs over up to this many entities are driven by the request that starts them.
+	// Executions over up to this many entities are advanced within the request that starts them.
 	InlineEntities int `yaml:"inlineEntities"`
-	// A run at which every look has failed for this long is ended.
+	// An execution ends if every attempt to advance it has failed for this long.
 	Stalled time.Duration `yaml:"stalled"`
-	// How long a run is kept that has ended and is acknowledged, 720h or more; 0s is for ever. It is then left to DynamoDB to drop, so that on a local stack everything stays.
+	// How long an execution is kept after it has ended and is acknowledged: 720h or more, or 0s to keep it for ever. DynamoDB deletes it then, so a local stack keeps everything. Default: 0s.
 	Retention time.Duration `yaml:"retention"`
 }
 
-// Idempotency is how repeated requests are recognised.
+// Idempotency has the settings of repeated requests.
 type Idempotency struct {
-	// How long an Idempotency-Key is remembered.
+	// How long an Idempotency-Key is kept.
 	Life time.Duration `yaml:"life"`
 }
 
-// Log is what is logged.
+// Log has the settings of logging.
 type Log struct {
-	// debug, info, warn or error.
+	// The lowest level that is logged: debug, info, warn or error.
 	Level string `yaml:"level"`
-	// Keys whose values are kept out of the log, beside those that always are.
+	// Further keys whose values are kept out of the log. Default: none.
 	Redact []string `yaml:"redact"`
 }
 
-// Default is the configuration of production.
+// Default is the configuration for production.
 func Default() Config {
 	c := Config{
 		SweepInterval: time.Minute,
@@ -140,7 +151,7 @@ func Default() Config {
 	return c
 }
 
-// deriveDefaults fills what follows from other settings unless it is set.
+// deriveDefaults sets the settings whose defaults follow from others, unless they are set.
 func (c *Config) deriveDefaults() {
 	if c.Poll == 0 {
 		c.Poll = max(c.SweepInterval, c.Job.Lease)

@@ -23,7 +23,7 @@ func TestLoad_Defaults(t *testing.T) {
 	}
 }
 
-// TestParse_ShortLeaseShrinksClockTolerances: what trusts clocks shrinks with the lease.
+// TestParse_ShortLeaseShrinksClockTolerances: the defaults of the clock tolerances shrink with the lease.
 func TestParse_ShortLeaseShrinksClockTolerances(t *testing.T) {
 	c, err := config.Parse([]byte("sweepInterval: 1s\njob: {lease: 3s}\nclock: {margin: 1s}\n"), []string{"LOCKSTEP_JOB_UNCLAIMED=20s", "LOCKSTEP_WORKER_ALLOW_HOSTS=a,b:80", "OTHER=1"})
 	if err != nil {
@@ -37,7 +37,7 @@ func TestParse_ShortLeaseShrinksClockTolerances(t *testing.T) {
 	}
 }
 
-// TestParse_RefusesInvalidSettings: every mistake is told with its place.
+// TestParse_RefusesInvalidSettings: every mistake is reported with its position.
 func TestParse_RefusesInvalidSettings(t *testing.T) {
 	for source, want := range map[string]string{
 		"jobs: {}\n":                   "1 jobs unknown_field",
@@ -63,12 +63,12 @@ func TestParse_RefusesInvalidSettings(t *testing.T) {
 		}
 	}
 	if _, err := config.Parse(nil, []string{"LOCKSTEP_JOB_LEASE=soon"}); err == nil {
-		t.Error("a bad variable is accepted")
+		t.Error("an invalid variable is accepted")
 	}
 }
 
-// TestParse_ReportsEveryIssue: all are told, each with its key, its line and an example,
-// and of two settings that do not go together the one that was given.
+// TestParse_ReportsEveryIssue: all issues are reported, each with its key, its line and an example. If two
+// settings contradict each other, the one that was set is reported.
 func TestParse_ReportsEveryIssue(t *testing.T) {
 	for name, c := range map[string]struct {
 		source string
@@ -86,7 +86,7 @@ func TestParse_ReportsEveryIssue(t *testing.T) {
 				`8:6 run: want keys, such as "run: {maxSteps: ...}"`,
 			},
 		},
-		"the given one": {
+		"only one is set": {
 			source: "worker:\n  heartbeat: 5m\n",
 			want:   []string{"2:3 worker.heartbeat: want less than worker.unreachable, 2m"},
 		},
@@ -108,11 +108,11 @@ func TestParse_ReportsEveryIssue(t *testing.T) {
 		}
 		for _, want := range c.want {
 			if !slices.Contains(got, want) {
-				t.Errorf("%s: it does not say\n%s\nbut\n%s", name, want, strings.Join(got, "\n"))
+				t.Errorf("%s: no issue\n%s\nin\n%s", name, want, strings.Join(got, "\n"))
 			}
 		}
 		if name != "a variable" && len(got) != len(c.want) {
-			t.Errorf("%s: it blames %q", name, got)
+			t.Errorf("%s: got %q", name, got)
 		}
 	}
 }

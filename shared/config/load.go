@@ -15,8 +15,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Load reads the file, if path is not empty, and then the variables among env
-// ("KEY=value"). The error names every setting that is wrong and where it is.
+// Load reads the file, if path is not empty, and then the variables in env ("KEY=value"). The
+// error names every wrong setting with its position.
 func Load(path string, env []string) (Config, error) {
 	var source []byte
 	if path != "" {
@@ -32,12 +32,12 @@ func Load(path string, env []string) (Config, error) {
 	return c, err
 }
 
-// Parse reads a YAML document and then the variables among env.
+// Parse reads a YAML document and then the variables in env.
 func Parse(source []byte, env []string) (Config, error) {
 	c := Default()
 	positions, issues := c.readFile(source)
 	issues = append(issues, c.readEnv(env)...)
-	if len(issues) > 0 { // what these would have set is not known, so nothing follows from the rest
+	if len(issues) > 0 { // without these settings the others cannot be checked
 		return Config{}, invalid(issues...)
 	}
 	isSet := func(key string) bool {
@@ -51,7 +51,7 @@ func Parse(source []byte, env []string) (Config, error) {
 		p := positions[i.Path]
 		i.Line, i.Column = p.line, p.column
 		if v := envVar(i.Path); slices.ContainsFunc(env, func(kv string) bool { return strings.HasPrefix(kv, v+"=") }) {
-			i.Path, i.Line, i.Column = v, 0, 0 // the variable has won
+			i.Path, i.Line, i.Column = v, 0, 0 // the variable overrides the file
 		}
 	}
 	if len(issues) > 0 {
@@ -64,7 +64,7 @@ func invalid(issues ...workflow.Issue) error {
 	return workflow.Invalid("the configuration is not valid", issues)
 }
 
-// yamlIssue turns an error of the YAML library into an issue with its line.
+// yamlIssue converts an error of the YAML library to an issue with its line.
 func yamlIssue(err error) workflow.Issue {
 	i := workflow.Issue{Code: "syntax", Message: err.Error()}
 	var e yaml.Error
@@ -98,13 +98,13 @@ func settings(v reflect.Value, prefix string) []Setting {
 	return all
 }
 
-// Settings lists every key with the variable that sets it.
+// Settings lists every key with its variable.
 func Settings() []Setting {
 	c := Default()
 	return settings(reflect.ValueOf(&c).Elem(), "")
 }
 
-// Default is the setting's default as it would be written.
+// Default is the setting's default as written in a file, "" if it is zero.
 func (s Setting) Default() string {
 	if s.value.IsZero() {
 		return ""
@@ -115,7 +115,7 @@ func (s Setting) Default() string {
 	return fmt.Sprint(s.value.Interface())
 }
 
-// shortDuration is 1h rather than 1h0m0s.
+// shortDuration writes 1h instead of 1h0m0s.
 func shortDuration(d time.Duration) string {
 	switch {
 	case d%time.Hour == 0:
@@ -126,8 +126,8 @@ func shortDuration(d time.Duration) string {
 	return d.String()
 }
 
-// envVar is LOCKSTEP_ and the key's words in capitals: a capital letter inside
-// a word begins a new one.
+// envVar is LOCKSTEP_ and the words of the key in capitals. A capital letter inside a name
+// starts a new word.
 func envVar(key string) string {
 	var b strings.Builder
 	b.WriteString("LOCKSTEP_")
@@ -145,7 +145,7 @@ func envVar(key string) string {
 	return b.String()
 }
 
-// readEnv sets what the variables set. Variables of other names are not ours.
+// readEnv sets the settings whose variables are in env. It ignores other variables.
 func (c *Config) readEnv(env []string) []workflow.Issue {
 	given := map[string]string{}
 	for _, kv := range env {

@@ -10,20 +10,20 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// maxMinFencingToken leaves room in the ten digits that a fence has for a token.
+// maxMinFencingToken is well below the ten digits that a fence has for a token.
 const maxMinFencingToken = 9_000_000_000
 
-// Validate lists every setting that makes no sense, as one error.
+// Validate checks all settings. The error lists every invalid one.
 func (c Config) Validate() error {
 	return workflow.Invalid("the configuration is not valid", c.check(func(string) bool { return true }))
 }
 
-// minRetention is longer than any message about a run can be under way: a message
-// of its packs must not outlive these.
+// minRetention is longer than any message about an execution can be in a queue. A pack must
+// exist as long as its message.
 const minRetention = 30 * 24 * time.Hour
 
-// check lists what makes no sense, in order of path. Of two settings that do not
-// go together the one that was given is to blame.
+// check lists invalid settings in the order of their keys. If two settings contradict each
+// other, it reports the one that was set.
 func (c *Config) check(isSet func(key string) bool) []workflow.Issue {
 	var issues []workflow.Issue
 	require := func(ok bool, path, message string) {
@@ -42,7 +42,7 @@ func (c *Config) check(isSet func(key string) bool) []workflow.Issue {
 	for path, d := range map[string]time.Duration{"clock.skew": c.Clock.Skew, "clock.grace": c.Clock.Grace, "clock.margin": c.Clock.Margin} {
 		require(d >= 0, path, "want 0s or more")
 	}
-	require(c.Execution.Retention == 0 || c.Execution.Retention >= minRetention, "run.retention", "want 0s, which is for ever, or at least 720h")
+	require(c.Execution.Retention == 0 || c.Execution.Retention >= minRetention, "run.retention", "want 0s to keep executions for ever, or at least 720h")
 	requirePair := func(ok bool, path, message, other, otherwise string) {
 		if !isSet(path) && isSet(other) {
 			path, message = other, otherwise

@@ -15,16 +15,17 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// position is a place in the configuration file.
+// position is a position in the configuration file.
 type position struct{ line, column int }
 
-// reader sets what a file sets, and remembers where each key stands.
+// reader sets the settings of a file, and records the position of each key.
 type reader struct {
 	positions map[string]position
 	issues    []workflow.Issue
 }
 
-func (r *reader) bad(n ast.Node, path, code, format string, args ...any) {
+// report adds an issue at a node.
+func (r *reader) report(n ast.Node, path, code, format string, args ...any) {
 	i := workflow.Issue{Path: path, Code: code, Message: fmt.Sprintf(format, args...)}
 	if tok := n.GetToken(); tok != nil && tok.Position != nil {
 		i.Line, i.Column = tok.Position.Line, tok.Position.Column
@@ -32,11 +33,11 @@ func (r *reader) bad(n ast.Node, path, code, format string, args ...any) {
 	r.issues = append(r.issues, i)
 }
 
-// readFile sets what the document sets. Every key that is wrong is an issue of
-// its own; the others are read all the same.
+// readFile sets the settings of the document. Every wrong key is an issue of its own, and the
+// others are still read.
 func (c *Config) readFile(source []byte) (map[string]position, []workflow.Issue) {
 	var document any
-	if err := yaml.Unmarshal(source, &document); err != nil { // also finds keys that stand twice
+	if err := yaml.Unmarshal(source, &document); err != nil { // also finds duplicate keys
 		return nil, []workflow.Issue{yamlIssue(err)}
 	}
 	file, err := parser.ParseBytes(source, 0)
@@ -66,7 +67,7 @@ func (r *reader) object(n ast.Node, path string, into reflect.Value) {
 		if path != "" {
 			example = fmt.Sprintf(", such as \"%s: {%s: ...}\"", path, yamlKeys(into)[0])
 		}
-		r.bad(n, path, "type", "want keys%s", example)
+		r.report(n, path, "type", "want keys%s", example)
 		return
 	}
 	for _, v := range values {
@@ -78,7 +79,7 @@ func (r *reader) object(n ast.Node, path string, into reflect.Value) {
 			if path != "" {
 				where = path
 			}
-			r.bad(v.Key, full, "unknown_field", "there is no such key; %s has %s", where, strings.Join(yamlKeys(into), ", "))
+			r.report(v.Key, full, "unknown_field", "there is no such key; %s has %s", where, strings.Join(yamlKeys(into), ", "))
 			continue
 		}
 		if tok := v.Key.GetToken(); tok.Position != nil {
@@ -92,10 +93,10 @@ func (r *reader) object(n ast.Node, path string, into reflect.Value) {
 	}
 }
 
-// value sets one key. An error of the library would show its own types.
+// value sets one key. Its errors do not come from the library, which would name Go types.
 func (r *reader) value(n ast.Node, path string, into reflect.Value) {
 	if _, null := n.(*ast.NullNode); null {
-		return // as if it were not there
+		return // null is the same as an absent key
 	}
 	var err error
 	if _, list := into.Interface().([]string); list {
@@ -110,7 +111,7 @@ func (r *reader) value(n ast.Node, path string, into reflect.Value) {
 		err = fmt.Errorf("want %s, not a list or keys", example(into))
 	}
 	if err != nil {
-		r.bad(n, path, "value", "%v", err)
+		r.report(n, path, "value", "%v", err)
 	}
 }
 
@@ -124,7 +125,7 @@ func example(v reflect.Value) string {
 	return "text"
 }
 
-// yamlKeys are the names of a part of the configuration, in the order of its fields.
+// yamlKeys are the keys of one struct of the configuration, in the order of its fields.
 func yamlKeys(v reflect.Value) []string {
 	var all []string
 	for i := range v.NumField() {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestRender_MatchesDocs: the page in docs is the one that the struct gives.
+// TestRender_MatchesDocs: the page in docs is generated from the current struct.
 func TestRender_MatchesDocs(t *testing.T) {
 	want, err := render("../../config.go")
 	if err != nil {
