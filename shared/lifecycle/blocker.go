@@ -41,6 +41,11 @@ func (d *decider) schedule() {
 			d.need(Need{Kind: NeedResolution})
 			return
 		}
+		if problem := sharedLockProblem(d.facts.Resolution); problem != nil {
+			d.setFailure(workflow.CauseValidation, problem)
+			d.transition(sm.EventLockRefused, sm.ExecutionFailedSafe, "", map[string]any{"reason": problem.Message})
+			return
+		}
 		if d.config().LockMode == workflow.LockShared {
 			d.execution.LockMode = workflow.LockShared
 		}

@@ -22,6 +22,10 @@ func (d *decider) plan(n Need) *Plan {
 func (d *decider) enterStep(at int) {
 	p := d.facts.Resolution.Program
 	n := &p.Nodes[at]
+	if n.FunctionBlock != "" && d.execution.LockMode == workflow.LockShared && !d.facts.Resolution.Blocks[n.FunctionBlock].Pure {
+		d.breakExecution(Command{Reason: fmt.Sprintf("step %q would change entities under shared locks", n.Label)})
+		return
+	}
 	d.execution.Iteration = max(d.execution.Iteration, 1)
 	r := workflow.StepRun{Seq: d.execution.StepRunSeq + 1, Try: d.execution.Try, StepIndex: at}
 	if n.Repeat != nil {

@@ -18,7 +18,7 @@ func (d *decider) resolve() {
 		d.need(Need{Kind: NeedResolution})
 		return
 	}
-	if problem := cmp.Or(r.Problem, sharedLockProblem(r)); problem != nil {
+	if problem := r.invalid(); problem != nil {
 		d.setFailure(workflow.CauseValidation, problem)
 		d.transition(sm.EventExecutionRejected, sm.ExecutionFailedSafe, "", map[string]any{"reason": problem.Message})
 		return
@@ -38,6 +38,12 @@ func (d *decider) pin() {
 	if t := d.config().Timeout.Std(); t > 0 {
 		d.execution.Deadline = d.now.Add(t)
 	}
+}
+
+// invalid says why the execution may not be started or retried with this resolution. It
+// is nil where it may.
+func (r *Resolution) invalid() *workflow.Failure {
+	return cmp.Or(r.Problem, sharedLockProblem(r))
 }
 
 // sharedLockProblem says why an execution may not share its locks: only executions

@@ -29,7 +29,7 @@ func (d *decider) beginRetry(c Command, data map[string]any) error {
 		d.need(Need{Kind: NeedResolution})
 		return nil
 	}
-	if p := d.facts.Resolution.Problem; p != nil {
+	if p := d.facts.Resolution.invalid(); p != nil {
 		return workflow.Errorf(workflow.CodeIllegalTransition, "cannot retry execution %s: %s", d.execution.ID, p.Message)
 	}
 	program := d.facts.Resolution.Program
@@ -40,6 +40,9 @@ func (d *decider) beginRetry(c Command, data map[string]any) error {
 		}
 		if reached := d.lastReachedStep(); from > reached {
 			return invalidRequest("from", fmt.Sprintf("step %q has not been reached: the last step reached is %q", c.FromStep, program.Nodes[reached].Label))
+		}
+		if failed := d.firstUnfinishedStep(program); from > failed {
+			return invalidRequest("from", fmt.Sprintf("step %q failed and has to be executed again: begin at or before it", program.Nodes[failed].Label))
 		}
 		if undone := d.firstUndoneStep(len(program.Nodes)); from > undone {
 			return invalidRequest("from", fmt.Sprintf("step %q was rolled back and has to be executed again: begin at or before it", program.Nodes[undone].Label))
@@ -97,6 +100,25 @@ func (d *decider) firstUndoneStep(none int) int {
 		}
 	}
 	return at
+}
+
+// firstUnfinishedStep is the first step whose last step run did not complete, and whose
+// failure nothing handles; the number of steps if there is none. In a pipeline later
+// steps have been reached, but not by every entity.
+func (d *decider) firstUnfinishedStep(p *spec.Program) int {
+	last := map[int]*workflow.StepRun{}
+	for i := range d.execution.StepRuns {
+		if r := &d.execution.StepRuns[i]; r.Forward() && r.HasJobs() && r.SupersededBy == 0 {
+			last[r.StepIndex] = r
+		}
+	}
+	first := len(p.Nodes)
+	for at, r := range last {
+		if (r.Status == sm.StepFailed || r.Status == sm.StepCancelled) && p.FailureHandler(at) < 0 {
+			first = min(first, at)
+		}
+	}
+	return first
 }
 
 // lastReachedStep is the last step that any try has entered.

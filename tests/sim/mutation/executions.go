@@ -1,19 +1,21 @@
 package mutation
 
-// The files of what a run does besides.
+// The files that drive executions.
 const (
-	lifecycleReport = "shared/lifecycle/report.go"
-	classify        = "shared/lifecycle/classify.go"
-	rollback        = "shared/lifecycle/rollback.go"
-	decider         = "shared/lifecycle/decider.go"
-	fetchChild      = "shared/engine/fetch_child.go"
-	start           = "shared/engine/start.go"
-	sweep           = "shared/engine/scheduler/sweep.go"
-	payload         = "shared/engine/payload.go"
-	pipeline        = "shared/engine/planner/pipeline.go"
-	rows            = "statemachines/execution.go"
-	spec            = "shared/workflow/spec/definition.go"
-	fetchUpdates    = "shared/engine/fetch_updates.go"
+	lifecyclePlan       = "shared/lifecycle/plan.go"
+	lifecycleResolution = "shared/lifecycle/resolution.go"
+	lifecycleReport     = "shared/lifecycle/report.go"
+	classify            = "shared/lifecycle/classify.go"
+	rollback            = "shared/lifecycle/rollback.go"
+	decider             = "shared/lifecycle/decider.go"
+	fetchChild          = "shared/engine/fetch_child.go"
+	start               = "shared/engine/start.go"
+	sweep               = "shared/engine/scheduler/sweep.go"
+	payload             = "shared/engine/payload.go"
+	pipeline            = "shared/engine/planner/pipeline.go"
+	rows                = "statemachines/execution.go"
+	spec                = "shared/workflow/spec/definition.go"
+	fetchUpdates        = "shared/engine/fetch_updates.go"
 )
 
 var executions = []Mutation{
@@ -75,4 +77,12 @@ var executions = []Mutation{
 
 // failStepRun`}}},
 	{Name: "watchers of an entity are not notified", Test: "shared/engine:TestStartWhen_WakesOnUpdateByAnotherExecution", Edits: []Edit{{fetchUpdates, `w.sendWakeups(ctx, "watchers", wakeups)`, `w.sendWakeups(ctx, "watchers", wakeups[:0])`}}},
+	{Name: "a retry does not validate what a start validates", Test: "shared/engine:TestRetry_RefusesChangesUnderSharedLocks", Edits: []Edit{
+		{lifecycleRetry, "if p := d.facts.Resolution.invalid(); p != nil {", "if p := d.facts.Resolution.Problem; p != nil {"}}},
+	{Name: "changes are made under shared locks", Edits: []Edit{
+		{lifecycleResolution, "return cmp.Or(r.Problem, sharedLockProblem(r))", "return cmp.Or(r.Problem)"},
+		{lifecycleBlocker, "if problem := sharedLockProblem(d.facts.Resolution); problem != nil {", "if problem := d.facts.Resolution.Problem; problem != nil {"},
+		{lifecyclePlan, `if n.FunctionBlock != "" && d.execution.LockMode == workflow.LockShared && !d`, `if false && !d`}}},
+	{Name: "a retry begins behind a failed step of a pipeline", Test: "shared/engine:TestRetry_RefusesStepBehindFailureInPipeline", Edits: []Edit{
+		{lifecycleRetry, "if failed := d.firstUnfinishedStep(program); from > failed {", "if failed := d.firstUnfinishedStep(program); from > failed && false {"}}},
 }
