@@ -21,7 +21,7 @@ func Idle(x views.ExecutionView) bool {
 	case statemachines.Acknowledged(x.State), x.State == statemachines.ExecutionFailedUnsafe:
 		return true
 	case statemachines.Terminal(x.State):
-		return x.Waiting != nil && x.Waiting.Kind == views.WaitAcknowledge
+		return x.Waiting != nil && x.Waiting.Kind == workflow.WaitAcknowledge
 	}
 	return false
 }

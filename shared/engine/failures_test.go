@@ -54,7 +54,7 @@ func TestFailures_EndStalledExecution(t *testing.T) {
 		id := s.Start("w", "d000")
 		s.RunFor(10 * time.Minute)
 		w := waitingView(s, id)
-		if w == nil || w.Kind != views.WaitEngine || w.Reason == nil || *w.Reason == "" || w.Until == nil {
+		if w == nil || w.Kind != workflow.WaitEngine || w.Reason == nil || *w.Reason == "" || w.Until == nil {
 			t.Errorf("%s: waits for %+v", name, w)
 		}
 		s.RunFor(3 * time.Hour)
@@ -154,7 +154,7 @@ func TestApplyUpdates_GivesUpAndReleasesLocks(t *testing.T) {
 	s.Faults = throttleCalls("registry.replace_entity")
 	id := s.Start("w", "d000")
 	s.RunFor(30 * time.Minute)
-	if w := waitingView(s, id); w == nil || w.Kind != views.WaitEngine {
+	if w := waitingView(s, id); w == nil || w.Kind != workflow.WaitEngine {
 		t.Errorf("waits for %+v", w)
 	}
 	s.RunFor(3 * time.Hour)

@@ -36,7 +36,7 @@ func TestLocks_WaiterResumesOnRelease(t *testing.T) {
 		t.Errorf("blocked by %+v", x.BlockedBy)
 	}
 	v, err := s.Query.Execution(context.Background(), harness.Caller, b)
-	if err != nil || v.Waiting == nil || v.Waiting.Kind != views.WaitLock || *v.Waiting.Blockers[0].HeldBy != a || *v.Waiting.Blockers[0].Entity != "device/d000" {
+	if err != nil || v.Waiting == nil || v.Waiting.Kind != workflow.WaitLock || *v.Waiting.Blockers[0].HeldBy != a || *v.Waiting.Blockers[0].Entity != "device/d000" {
 		t.Errorf("waiting %+v, %v", v.Waiting, err)
 	}
 	begin := s.Now()

@@ -1,3 +1,9 @@
+// Package views holds the requests and answers of the HTTP API: requests, filters, and how
+// executions, steps, locks and costs are shown. Their JSON is the wire form. They are made
+// of the nouns of package workflow, and shared/engine/query fills them.
+//
+// Every field of a view is always present. What is unknown or does not apply is null. A
+// list or map without members is empty and never null.
 package views
 
 import (
@@ -8,11 +14,7 @@ import (
 	"github.com/lockstep-run/lockstep/statemachines"
 )
 
-// The views are what the HTTP interface shows; their JSON is its wire form.
-// Every field is always present: what is not known or does not apply is null,
-// a list or a map without members is empty and never null.
-
-// ExecutionView is one run as it is shown.
+// ExecutionView is one execution.
 type ExecutionView struct {
 	ID            string                       `json:"id"`
 	Workflow      workflow.Ref                 `json:"workflow"` // exact
@@ -21,7 +23,7 @@ type ExecutionView struct {
 	Cause         *workflow.Cause              `json:"cause"`
 	Reason        string                       `json:"reason"`
 	RolledBack    bool                         `json:"rolledBack"`
-	Parameters    json.RawMessage              `json:"parameters"` // null in lists where they live beside the state
+	Parameters    json.RawMessage              `json:"parameters"` // null in lists if they are stored apart from the state item
 	Labels        map[string]string            `json:"labels"`
 	Tenant        string                       `json:"tenant"`
 	CreatedBy     string                       `json:"createdBy"`
@@ -29,7 +31,7 @@ type ExecutionView struct {
 	StartedAt     *time.Time                   `json:"startedAt"`
 	EndedAt       *time.Time                   `json:"endedAt"`
 	CurrentStep   *string                      `json:"currentStep"`
-	Entities      map[string]int               `json:"entities"` // number by type
+	Entities      map[string]int               `json:"entities"` // number of entities by type
 	Dropped       Dropped                      `json:"dropped"`
 	Progress      Progress                     `json:"progress"`
 	Waiting       *Waiting                     `json:"waiting"`
@@ -43,25 +45,23 @@ type ExecutionView struct {
 	EngineVersion string                       `json:"engine"` // version of the engine that wrote it last
 }
 
-// Dropped are the entities that a run left out because they were locked: how
-// many, and the first of them.
+// Dropped are the entities that an execution left out because they were locked: their
+// number, and the first of them.
 type Dropped struct {
 	Count    int          `json:"count"`
 	Blockers []WaitingFor `json:"for"`
 }
 
-// Progress counts the latest attempts of the EXECUTE jobs of the steps entered
-// so far. AsOf is when the packs were read; in lists, where they are not read,
-// it is null.
+// Progress counts the latest attempts of the EXECUTE jobs of the steps entered so far. AsOf
+// is when the packs were read; it is null in lists, where they are not read.
 type Progress struct {
 	Jobs  JobCounts    `json:"jobs"`
 	Steps StepProgress `json:"steps"`
 	AsOf  *time.Time   `json:"asOf"`
 }
 
-// JobCounts is a number of jobs by state. Total, Completed and Failed are always
-// counted; the others are null in lists of executions, where counting them would
-// cost a read of every pack.
+// JobCounts is the number of jobs by state. Total, Completed and Failed are always counted.
+// The others are null in lists of executions, where counting them would read every pack.
 type JobCounts struct {
 	Total     int  `json:"total"`
 	Pending   *int `json:"pending"`
@@ -73,46 +73,27 @@ type JobCounts struct {
 	Unknown   *int `json:"unknown"`
 }
 
-// StepProgress counts a definition's steps and those that are over.
+// StepProgress counts the steps of a definition and those that are over.
 type StepProgress struct {
 	Total int `json:"total"`
 	Done  int `json:"done"`
 }
 
-// WaitKind is what a run waits for.
-type WaitKind string
-
-// The kinds of waits.
-const (
-	WaitLock        WaitKind = "LOCK"
-	WaitCondition   WaitKind = "CONDITION"
-	WaitInput       WaitKind = "INPUT"
-	WaitTimer       WaitKind = "TIMER"
-	WaitSignal      WaitKind = "SIGNAL"
-	WaitChild       WaitKind = "CHILD"
-	WaitChildInput  WaitKind = "CHILD_INPUT"
-	WaitRetry       WaitKind = "RETRY"
-	WaitWorker      WaitKind = "WORKER"
-	WaitAcknowledge WaitKind = "ACKNOWLEDGE"
-	WaitEngine      WaitKind = "ENGINE"
-)
-
-// Waiting says what a run waits for, since when, and until when if it does not
-// wait for ever.
+// Waiting says what an execution waits for and since when.
 type Waiting struct {
-	Kind      WaitKind     `json:"kind"`
-	Since     time.Time    `json:"since"`
-	Until     *time.Time   `json:"until"`     // when it ends by itself, or gives up
-	Step      *string      `json:"step"`      // label
-	Condition *string      `json:"condition"` // of CONDITION: what has to become true
-	Child     *string      `json:"child"`     // of CHILD: execution id
-	Pool      *string      `json:"pool"`      // of WORKER: of the workers that have to come
-	Reason    *string      `json:"reason"`    // of ENGINE: why looks at the run fail; of ACKNOWLEDGE: that it has no locks any more
-	Blockers  []WaitingFor `json:"for"`       // of LOCK
+	Kind      workflow.WaitKind `json:"kind"`
+	Since     time.Time         `json:"since"`
+	Until     *time.Time        `json:"until"`     // when the wait ends by itself or times out; null for never
+	Step      *string           `json:"step"`      // label
+	Condition *string           `json:"condition"` // of CONDITION: what has to become true
+	Child     *string           `json:"child"`     // of CHILD: execution id
+	Pool      *string           `json:"pool"`      // of WORKER: the pool whose workers it waits for
+	Reason    *string           `json:"reason"`    // of ENGINE: why the execution cannot be advanced; of ACKNOWLEDGE: that it holds no locks any more
+	Blockers  []WaitingFor      `json:"for"`       // of LOCK
 }
 
-// WaitingFor is one thing in the way: an entity that another run holds, or has
-// reserved. Other kinds of waits may leave out what they do not have.
+// WaitingFor is one blocker: an entity that another execution holds or has reserved. Fields
+// that do not apply to the kind of wait are null.
 type WaitingFor struct {
 	Entity     *string    `json:"entity"` // "type/id"
 	HeldBy     *string    `json:"heldBy"`
@@ -120,7 +101,7 @@ type WaitingFor struct {
 	Since      *time.Time `json:"since"`
 }
 
-// FailureView is a [workflow.Failure] as it is shown.
+// FailureView is a [workflow.Failure].
 type FailureView struct {
 	Code    string          `json:"code"`
 	Message string          `json:"message"`
@@ -129,7 +110,7 @@ type FailureView struct {
 	Details json.RawMessage `json:"details"`
 }
 
-// NewFailureView is the failure as it is shown; nil for nil.
+// NewFailureView is the view of a failure, nil for nil.
 func NewFailureView(f *workflow.Failure) *FailureView {
 	if f == nil {
 		return nil
@@ -137,7 +118,7 @@ func NewFailureView(f *workflow.Failure) *FailureView {
 	return &FailureView{Code: f.Code, Message: f.Message, Step: nilIfZero(f.Step), Entity: nilIfZero(f.Entity), Details: f.Details}
 }
 
-// nilIfZero is nil for a value that is nothing.
+// nilIfZero is nil for a zero value, else a pointer to it.
 func nilIfZero[T comparable](v T) *T {
 	var zero T
 	if v == zero {
@@ -146,8 +127,8 @@ func nilIfZero[T comparable](v T) *T {
 	return &v
 }
 
-// StatusView is the status contract of the NoETL seed, with its own names: the
-// lifecycle of a run and nothing of what it works on.
+// StatusView is the status contract of NoETL, with its field names: the lifecycle of an
+// execution, without its data.
 type StatusView struct {
 	ExecutionID        string               `json:"execution_id"`
 	State              statemachines.Status `json:"state"`
@@ -158,19 +139,18 @@ type StatusView struct {
 	CompletionInferred bool                 `json:"completion_inferred"`
 }
 
-// StepView is one step run, one call of a block's acquire, or one wave of a
-// rollback, as it is shown.
+// StepView is one step run, one call of a block's acquire, or one wave of a rollback.
 type StepView struct {
-	Sequence   int                     `json:"sequence"` // unique within the run, in order of entry
+	Sequence   int                     `json:"sequence"` // unique within the execution, in order of entry
 	Step       string                  `json:"step"`     // label; OUTER.INNER within an embedded definition
 	Try        int                     `json:"try"`
 	Ordinal    int                     `json:"visit"`
 	Iteration  *int                    `json:"repeat"`     // which repetition, from 1; null without repeat
-	Kind       *workflow.JobKind       `json:"kind"`       // null of a step without jobs of its own
-	Wave       *int                    `json:"wave"`       // of a rollback
-	Pipeline   *int                    `json:"stretch"`    // sequence of the first run of its per-entity pipelines
-	Superseded bool                    `json:"superseded"` // a later try does it again
-	Child      *ChildView              `json:"child"`      // the run that it has started
+	Kind       *workflow.JobKind       `json:"kind"`       // null for a step without jobs of its own
+	Wave       *int                    `json:"wave"`       // of a rollback, from 1
+	Pipeline   *int                    `json:"stretch"`    // sequence of the first step run of its per-entity pipeline
+	Superseded bool                    `json:"superseded"` // a later try executes it again
+	Child      *ChildView              `json:"child"`      // the execution that it has started
 	Status     statemachines.StepState `json:"status"`
 	Block      *string                 `json:"block"` // exact reference
 	EnteredAt  time.Time               `json:"enteredAt"`
@@ -180,24 +160,24 @@ type StepView struct {
 	Error      *FailureView            `json:"error"`
 }
 
-// ChildView is a run that a step has started.
+// ChildView is an execution that a step has started.
 type ChildView struct {
 	ID       string                        `json:"id"`
 	Workflow workflow.Ref                  `json:"workflow"` // exact
 	Mode     workflow.ReferenceMode        `json:"mode"`
-	State    *statemachines.ExecutionState `json:"state"` // as its parent saw it last
+	State    *statemachines.ExecutionState `json:"state"` // as its parent has last read it
 }
 
-// ResultView is what a run's steps gave: the last visit of each step by label.
+// ResultView is the results of an execution: of the last run of each step, by label.
 type ResultView struct {
 	ExecutionID string                       `json:"executionId"`
 	State       statemachines.ExecutionState `json:"state"`
 	Status      statemachines.Status         `json:"status"`
 	Steps       map[string]StepResult        `json:"steps"`
-	Truncated   bool                         `json:"truncated"` // more than one answer holds; /jobs has them all
+	Truncated   bool                         `json:"truncated"` // the results exceed the size of one answer; /jobs has them all
 }
 
-// StepResult is Result for a global step, Results by entity id for others.
+// StepResult has Result for a global step, and Results by entity id for other steps.
 type StepResult struct {
 	Status  statemachines.StepState    `json:"status"`
 	Ordinal int                        `json:"visit"`
@@ -206,7 +186,7 @@ type StepResult struct {
 	Results map[string]json.RawMessage `json:"results"`
 }
 
-// CostView is what a run has consumed and what that costs.
+// CostView is what an execution has consumed, and what that costs.
 type CostView struct {
 	ExecutionID    string             `json:"executionId"`
 	WriteUnits     map[string]float64 `json:"writeUnits"` // by table
@@ -227,8 +207,7 @@ type CostLine struct {
 	Dollars  float64 `json:"dollars"`
 }
 
-// LockView is one lock as it is shown. Of an entity that nobody holds, HeldBy
-// and Since are null.
+// LockView is one lock. HeldBy and Since are null if no execution holds it.
 type LockView struct {
 	Entity     workflow.EntityKey `json:"entity"`
 	HeldBy     *string            `json:"heldBy"`
@@ -239,7 +218,7 @@ type LockView struct {
 	Waiting    []Waiter           `json:"waiting"`
 }
 
-// Waiter is a run that waits for a lock.
+// Waiter is an execution that waits for a lock.
 type Waiter struct {
 	Execution string     `json:"execution"`
 	Since     *time.Time `json:"since"`

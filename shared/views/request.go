@@ -8,10 +8,10 @@ import (
 	"github.com/lockstep-run/lockstep/statemachines"
 )
 
-// StartRequest asks for a run of a definition. Its JSON, without the key, is
-// the body of the request, so that a digest of it tells two requests apart.
+// StartRequest asks to start an execution. Its JSON, without the key, is the body of the
+// request, so that a digest of it distinguishes two requests.
 type StartRequest struct {
-	Workflow            string             `json:"workflow"` // package/name[:major[.minor[.patch]]], no version is the newest
+	Workflow            string             `json:"workflow"` // package/name[:major[.minor[.patch]]], without a version the newest
 	Parameters          json.RawMessage    `json:"parameters,omitempty"`
 	ExecuteOnParameters *workflow.Selector `json:"executeOnParameters,omitempty"` // nil or empty: an empty scope
 	Labels              map[string]string  `json:"labels,omitempty"`
@@ -24,37 +24,37 @@ type StartRequest struct {
 // Ref is the reference the request names.
 func (r *StartRequest) Ref() (workflow.Ref, error) { return workflow.ParseRef(r.Workflow) }
 
-// CancelRequest asks for a clean end of a run before its time.
+// CancelRequest asks to cancel an execution.
 type CancelRequest struct {
 	Reason   string                `json:"reason,omitempty"`
 	Rollback workflow.RollbackMode `json:"rollback,omitempty"` // empty is auto
-	Cascade  *bool                 `json:"cascade,omitempty"`  // cancel the run that it waits for too; nil is true
+	Cascade  *bool                 `json:"cascade,omitempty"`  // also cancel the child that it waits for; nil is true
 }
 
-// Cascades reports whether the runs that the run has started end with it.
+// Cascades reports whether the children of the execution are cancelled with it.
 func (r *CancelRequest) Cascades() bool { return r.Cascade == nil || *r.Cascade }
 
-// RetryEntities says with which entities a retry begins.
+// RetryEntities says on which entities a retry executes its first step.
 type RetryEntities string
 
-// The choices; empty is what fits the run: the failed ones where what the others
-// have come to still stands.
+// The choices; empty is all after a rollback, and otherwise failed, because the results of
+// the other entities are still valid.
 const (
 	RetryFailed RetryEntities = "failed"
 	RetryAll    RetryEntities = "all"
 )
 
-// RetryRequest asks for another try of a run that has failed.
+// RetryRequest asks for another try of a failed execution.
 type RetryRequest struct {
 	Reason   string        `json:"reason,omitempty"`
-	From     string        `json:"from,omitempty"`     // label of the step to begin with; empty is the one that failed
+	From     string        `json:"from,omitempty"`     // label of the step to begin with; empty is the step that failed
 	Entities RetryEntities `json:"entities,omitempty"` // of that step
 }
 
-// ExecutionFilter narrows a list of executions. Zero fields do not; set fields
-// must all agree.
+// ExecutionFilter filters a list of executions. A zero field matches all; an execution has
+// to match every other field.
 type ExecutionFilter struct {
-	Active        bool                         // only runs whose status is PENDING or RUNNING
+	Active        bool                         // only executions whose status is PENDING or RUNNING
 	State         statemachines.ExecutionState // exact state
 	Status        statemachines.Status         // normalised status
 	Workflow      workflow.Ref                 // Package and Name; Version may be empty, a major or a minor
@@ -64,7 +64,7 @@ type ExecutionFilter struct {
 	CreatedBefore time.Time                    // exclusive
 }
 
-// JobFilter narrows a list of jobs, as [ExecutionFilter] does.
+// JobFilter filters a list of jobs, as [ExecutionFilter] does.
 type JobFilter struct {
 	Step   string
 	Entity workflow.EntityKey // an empty Type matches every type

@@ -7,22 +7,22 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// ScheduleView is the clock of one workflow as it is shown.
+// ScheduleView is the schedule of one workflow.
 type ScheduleView struct {
 	Schedule        string       `json:"schedule"` // package/name
-	Workflow        workflow.Ref `json:"workflow"` // exact: the version that runs
+	Workflow        workflow.Ref `json:"workflow"` // exact: the version that is started
 	Cron            string       `json:"cron"`
 	Zone            string       `json:"zone"`
 	Concurrency     bool         `json:"concurrency"`
 	NextAt          *time.Time   `json:"nextAt"`
-	LastExecutionID *string      `json:"last"` // id of the newest run
+	LastExecutionID *string      `json:"last"` // id of the newest execution
 	LastAt          *time.Time   `json:"lastAt"`
-	SkippedAt       *time.Time   `json:"skippedAt"` // the newest moment skipped because a run had not ended
+	SkippedAt       *time.Time   `json:"skippedAt"` // the latest fire time skipped because an execution had not ended
 	Skipped         int          `json:"skipped"`
-	Problem         *string      `json:"problem"` // what kept the newest moment from being a run
+	Problem         *string      `json:"problem"` // why no execution was started for the latest fire time
 }
 
-// NewScheduleView is the schedule as it is shown.
+// NewScheduleView is the view of a schedule.
 func NewScheduleView(s spec.Schedule) ScheduleView {
 	v := ScheduleView{
 		Schedule: s.Name, Workflow: s.Workflow, NextAt: nilIfZero(s.NextAt), LastExecutionID: nilIfZero(s.LastExecution), LastAt: nilIfZero(s.LastAt),

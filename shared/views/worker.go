@@ -8,20 +8,19 @@ import (
 	"github.com/lockstep-run/lockstep/statemachines"
 )
 
-// WorkerView is one polling worker as it is shown.
+// WorkerView is one polling worker.
 type WorkerView struct {
 	ID            string                    `json:"id"`
 	State         statemachines.WorkerState `json:"state"`
 	Pool          string                    `json:"pool"`
 	Blocks        []string                  `json:"blocks"`
 	Version       *string                   `json:"version"`
-	Packs         []string                  `json:"jobs"` // the packs that it works on
+	Packs         []string                  `json:"jobs"` // the packs that it has claimed
 	RegisteredAt  time.Time                 `json:"registeredAt"`
 	LastHeartbeat *time.Time                `json:"lastHeartbeat"`
 }
 
-// WorkerRegistration is what a worker says of itself; an ID is made if it names
-// none.
+// WorkerRegistration registers a worker. An ID is generated if it is empty.
 type WorkerRegistration struct {
 	ID      string   `json:"id,omitempty"`
 	Pool    string   `json:"pool,omitempty"`
@@ -36,39 +35,40 @@ type JobPoll struct {
 	Wait   *workflow.Duration `json:"wait"`
 }
 
-// PackOffer is a pack that a worker has been given. Pack is opaque: it goes back
-// with everything that the worker says of the pack.
+// PackOffer is a pack leased to a worker. Pack is an opaque receipt that every later request
+// about the pack carries.
 type PackOffer struct {
 	Pack  string            `json:"pack"`
 	Token int               `json:"token"`
 	Lease time.Time         `json:"lease"`
-	Jobs  []json.RawMessage `json:"jobs"` // each as a block served over HTTP is sent it
+	Jobs  []json.RawMessage `json:"jobs"` // each in the form sent to a block served over HTTP
 }
 
-// PackResults is what a worker says of a pack. Nil results only ask for more time.
+// PackResults reports results of a pack. Nil results only renew the lease.
 type PackResults struct {
 	Pack       string            `json:"pack"`
 	Token      int               `json:"token"`
-	Results    []json.RawMessage `json:"results"`  // each as a block served over HTTP answers, with the job's id
-	NotStarted []string          `json:"notBegun"` // jobs that it will not begin, once it has been asked to stop
+	Results    []json.RawMessage `json:"results"`  // each in the form that a block served over HTTP answers, with the id of the job
+	NotStarted []string          `json:"notBegun"` // jobs that it will not start, after it was asked to stop
 }
 
-// PackLease is until when a worker may go on with a pack; null if it is over.
+// PackLease is until when a worker may work on a pack; Lease is null if the lease is over.
 type PackLease struct {
 	Lease  *time.Time `json:"lease"`
-	Cancel bool       `json:"cancel"` // begin no more jobs, give back what there is
+	Cancel bool       `json:"cancel"` // start no more jobs, report the results so far
 }
 
-// PoolView is one pool's queue, about, and who is known to work on its packs.
+// PoolView is the queue of one pool, with approximate numbers, and the known claims of its
+// packs.
 type PoolView struct {
 	Pool    string      `json:"pool"`
 	Waiting *int        `json:"waiting"` // messages; null where the pool has no queue
-	Claimed *int        `json:"claimed"` // received, and not done with
+	Claimed *int        `json:"claimed"` // received and not deleted
 	Delayed *int        `json:"delayed"`
 	Claims  []ClaimView `json:"claims"`
 }
 
-// ClaimView is a pack that a polling worker holds, as far as it has said so.
+// ClaimView is a pack that a polling worker has claimed, as far as that was reported.
 type ClaimView struct {
 	Pack      string `json:"pack"`
 	Execution string `json:"execution"`

@@ -2,13 +2,13 @@ package workflow
 
 import "maps"
 
-// Cost is what a run has consumed, as the services counted it.
+// Cost is what an execution has consumed, as the services counted it.
 type Cost struct {
 	WriteUnits     map[string]float64 `json:"w,omitempty"` // DynamoDB write units by table role
 	ReadUnits      map[string]float64 `json:"r,omitempty"` // DynamoDB read units by table role
 	DynamoRequests int                `json:"d,omitempty"` // DynamoDB requests
-	QueueRequests  float64            `json:"q,omitempty"` // SQS requests, in units of 64 KB; shares of a batch are fractions
-	Invocations    float64            `json:"f,omitempty"` // function invocations; shares of a batch are fractions
+	QueueRequests  float64            `json:"q,omitempty"` // SQS requests, in units of 64 KB; a share of a batch is a fraction
+	Invocations    float64            `json:"f,omitempty"` // function invocations; a share of a batch is a fraction
 }
 
 // Add adds o.
@@ -30,7 +30,7 @@ func addUnits(a, b map[string]float64) map[string]float64 {
 	return a
 }
 
-// Clone copies the maps too.
+// Clone copies the cost and its maps.
 func (c Cost) Clone() Cost {
 	c.WriteUnits, c.ReadUnits = maps.Clone(c.WriteUnits), maps.Clone(c.ReadUnits)
 	return c
@@ -42,12 +42,12 @@ func (c Cost) IsZero() bool {
 }
 
 // TotalWriteUnits is the sum of write units over all tables.
-func (c Cost) TotalWriteUnits() float64 { return sum(c.WriteUnits) }
+func (c Cost) TotalWriteUnits() float64 { return sumUnits(c.WriteUnits) }
 
 // TotalReadUnits is the sum of read units over all tables.
-func (c Cost) TotalReadUnits() float64 { return sum(c.ReadUnits) }
+func (c Cost) TotalReadUnits() float64 { return sumUnits(c.ReadUnits) }
 
-func sum(m map[string]float64) float64 {
+func sumUnits(m map[string]float64) float64 {
 	t := 0.0
 	for _, v := range m {
 		t += v

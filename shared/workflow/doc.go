@@ -1,21 +1,23 @@
-// Package workflow holds the nouns of Lockstep: the plain values that every
-// other room passes around, and the few rules that are true of a value alone.
+// Package workflow holds the nouns of Lockstep: the plain values that every other
+// package passes around, and the rules that concern one value alone.
 //
-// A tour, one file a noun:
+// A tour, one noun a file:
 //
-//   - errors.go: the one error type and its codes.
-//   - ref.go: references to definitions and blocks, and how versions compare.
-//   - block.go, entity.go: what is offered, changed; what is published is in spec.
-//   - execution.go: the state item of one run, the only authority on it.
-//   - failure.go: why something failed. event.go: the history of a run.
-//   - step.go: one visit of one step. job.go: one call for one entity.
-//   - pack.go: a handful of jobs delivered together, and the rules by which a
-//     claim is judged and a successor is derived. message.go: what queues carry.
-//   - lock.go: the lock item of an entity and what "held" means.
-//   - cost.go: what a run has consumed. stored.go: what lies beside an item.
-//   - worker.go: who polls. mode.go, retry.go, duration.go, page.go, id.go: the
-//     small values that all of these are made of.
+//   - errors.go: the error type and its codes. failure.go: why an execution, a step or a
+//     job failed, with the codes of failures.
+//   - definition.go: references to definitions and blocks, how versions compare, and
+//     published definitions. The definition itself is in package spec.
+//   - block.go, entity.go: function blocks; entities of the inventory.
+//   - execution.go: the state item of an execution, the only authority on it, and its
+//     history.
+//   - step.go: one run of one step. job.go: one call for one entity.
+//   - pack.go: the jobs that travel in one message, and the rules by which a claim is
+//     evaluated and a successor is derived. message.go: what queues carry.
+//   - lock.go: the lock item of an entity, and when a lock is held.
+//   - payload.go: values that are stored apart because they are too large. cost.go: what
+//     an execution has consumed.
+//   - worker.go: polling workers. retry.go: durations and the repetition of jobs.
+//     page.go: callers and pages of lists.
 //
-// The package knows nothing of AWS, of contexts or of clocks: times arrive as
-// arguments.
+// The package knows nothing of AWS, of contexts or of clocks: times are arguments.
 package workflow

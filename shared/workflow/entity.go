@@ -24,30 +24,30 @@ func ParseEntityKey(s string) (EntityKey, error) {
 	return EntityKey{t, id}, nil
 }
 
-// Compare orders keys by type, then id: the fixed order in which a run's
-// entities are cut into packs.
+// Compare orders keys by type, then id: the fixed order in which the entities of an
+// execution are cut into packs.
 func (k EntityKey) Compare(o EntityKey) int {
 	return cmp.Or(cmp.Compare(k.Type, o.Type), cmp.Compare(k.ID, o.ID))
 }
 
-// MaxAttributesBytes is the size of an entity's attributes, in bytes.
+// MaxAttributesBytes is the largest size of the attributes of an entity, in bytes.
 const MaxAttributesBytes = 32 << 10
 
-// Entity is one thing in the inventory.
+// Entity is one entry of the inventory.
 type Entity struct {
 	Type       string          `json:"type"`
 	ID         string          `json:"id"`
 	Attributes json.RawMessage `json:"attributes,omitempty"` // object
 	Groups     []string        `json:"groups,omitempty"`
-	Version    int64           `json:"version"` // grows with every write to the inventory
-	Token      int64           `json:"token"`   // lock token of the last run that updated it; 0 none
+	Version    int64           `json:"version"` // +1 with every write of the entity
+	Token      int64           `json:"token"`   // lock token of the last execution that updated it; 0 for none
 }
 
-// Key is the entity's name.
+// Key is the key of the entity.
 func (e *Entity) Key() EntityKey { return EntityKey{e.Type, e.ID} }
 
-// Selector asks for entities of one type: the union of ids, groups and a CEL
-// query over attributes.
+// Selector selects entities of one type: the union of ids, groups and a CEL query over
+// attributes.
 type Selector struct {
 	Type   string   `json:"type,omitempty"`
 	IDs    []string `json:"ids,omitempty"`
@@ -55,31 +55,38 @@ type Selector struct {
 	Query  string   `json:"query,omitempty"`
 }
 
-// Empty reports whether the selector asks for nothing.
+// Empty reports whether the selector selects nothing.
 func (s *Selector) Empty() bool {
 	return s == nil || (len(s.IDs) == 0 && len(s.Groups) == 0 && s.Query == "")
 }
 
-// Unspecified reports whether the selector, as it was given, names a type and does not say
-// which entities of it: all and none are both too much to guess. A list that is
-// given and empty says none.
+// Unspecified reports whether the selector names a type without saying which entities of
+// it: neither all nor none is a safe guess. A list that is present and empty means none.
 func (s *Selector) Unspecified() bool {
 	return s != nil && s.Type != "" && s.IDs == nil && s.Groups == nil && s.Query == ""
 }
 
-// UnspecifiedSelectorHint is what to do about a [Selector] that is vague.
+// UnspecifiedSelectorHint says how to correct an unspecified [Selector].
 const UnspecifiedSelectorHint = "say which entities of the type: ids, groups, or a query, which is \"true\" for all"
 
-// ScopeEntity is an entity of a run's scope with what the run knows of it since it
-// holds the lock: the lock's token and the attributes read under it.
+// ScopeEntity is an entity of the scope of an execution, with the token of its lock and
+// the attributes read under the lock.
 type ScopeEntity struct {
 	Key        EntityKey       `json:"key"`
 	Token      int64           `json:"token"`
 	Attributes json.RawMessage `json:"attributes,omitempty"`
 }
 
-// Apply is the entity's attributes with an update applied: names set, then names
-// removed. Attributes that are no object count as none.
+// Update asks for a change of an entity's attributes. It is applied when the execution
+// completes, if the execution holds the entity.
+type Update struct {
+	Entity EntityKey                  `json:"entity"`
+	Set    map[string]json.RawMessage `json:"set,omitempty"`
+	Remove []string                   `json:"remove,omitempty"`
+}
+
+// Apply returns the attributes with the update applied: first names are set, then names
+// are removed. Attributes that are not an object count as empty.
 func (u *Update) Apply(attributes json.RawMessage) json.RawMessage {
 	all := map[string]json.RawMessage{}
 	_ = json.Unmarshal(attributes, &all)
@@ -92,7 +99,7 @@ func (u *Update) Apply(attributes json.RawMessage) json.RawMessage {
 	}
 	raw, err := json.Marshal(all)
 	if err != nil {
-		return attributes // every value has been JSON before
+		return attributes // cannot happen: every value was JSON before
 	}
 	return raw
 }

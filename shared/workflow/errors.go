@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Code classifies an error once, where it arises. Everything above decides by
-// code: the HTTP status, the CLI's exit code, whether a retry can help.
+// Code classifies an error once, where it occurs. Callers decide by code: the HTTP status,
+// the exit code of the CLI, whether a retry can help.
 type Code string
 
 // The codes of the product. Their HTTP statuses are in [Code.HTTPStatus].
@@ -48,8 +48,7 @@ var httpStatus = map[Code]int{
 	CodeUnavailable:         503,
 }
 
-// HTTPStatus is the status under which the code is reported; 500 for a code
-// that is not one of ours.
+// HTTPStatus is the HTTP status of the code; 500 for an unknown code.
 func (c Code) HTTPStatus() int {
 	if s, ok := httpStatus[c]; ok {
 		return s
@@ -57,12 +56,12 @@ func (c Code) HTTPStatus() int {
 	return 500
 }
 
-// Issue is one thing wrong with an input, with the place where it is wrong.
+// Issue is one error in an input, with its position.
 type Issue struct {
 	Path    string `json:"path"`             // "steps[1].retry.delay", "" for the whole document
 	Line    int    `json:"line,omitempty"`   // from 1; 0 where the input has no lines
 	Column  int    `json:"column,omitempty"` // from 1
-	Code    string `json:"code"`             // one word: required, type, unknown_field, ...
+	Code    string `json:"code"`             // required, type, unknown_field, ...
 	Message string `json:"message"`
 }
 
@@ -80,15 +79,15 @@ func (i Issue) String() string {
 	return at + ": " + i.Message
 }
 
-// Error is the only error type that crosses rooms with a meaning.
+// Error is the only error type whose code other packages evaluate.
 type Error struct {
 	Code    Code
-	Message string // a sentence for people; never holds secrets or a stack
+	Message string // a sentence for people, without secrets and stack traces
 	Issues  []Issue
 	Cause   error // for logs only, never shown to a client
 }
 
-// Error joins the message with its first issues, so that a log line says it all.
+// Error joins the code, the message, the first three issues and the cause, for logs.
 func (e *Error) Error() string {
 	s := string(e.Code) + ": " + e.Message
 	for n, i := range e.Issues {
@@ -107,14 +106,14 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
-// Errorf makes an Error; a %w verb sets its cause.
+// Errorf returns an Error with a formatted message; a %w verb sets its cause.
 func Errorf(code Code, format string, args ...any) *Error {
 	err := fmt.Errorf(format, args...)
 	return &Error{Code: code, Message: err.Error(), Cause: errors.Unwrap(err)}
 }
 
-// Invalid makes an error with CodeInvalid from a list of issues, or nil if the
-// list is empty.
+// Invalid returns an error with CodeInvalid and a list of issues, nil if the list is
+// empty.
 func Invalid(what string, issues []Issue) error {
 	if len(issues) == 0 {
 		return nil
@@ -122,8 +121,8 @@ func Invalid(what string, issues []Issue) error {
 	return &Error{Code: CodeInvalid, Message: what, Issues: issues}
 }
 
-// CodeOf is the code of the first Error in err's chain, CodeInternal for any
-// other error and "" for nil.
+// CodeOf is the code of the first Error in the chain of err, CodeInternal for any other
+// error, and "" for nil.
 func CodeOf(err error) Code {
 	if err == nil {
 		return ""
@@ -135,11 +134,11 @@ func CodeOf(err error) Code {
 	return CodeInternal
 }
 
-// Is reports whether err carries the code.
+// Is reports whether err has the code.
 func Is(err error, code Code) bool { return err != nil && CodeOf(err) == code }
 
-// Sensitive reports whether the message may hold what somebody has written or sent, which
-// belongs into an answer or a history and not into a log.
+// Sensitive reports whether the message may contain input of a user, which belongs in an
+// answer or a history but not in a log. word is the text to log instead.
 func (e *Error) Sensitive() (word string, is bool) {
 	return string(e.Code), slices.Contains([]Code{CodeInvalid, CodeLimit, CodeTooLarge, CodeNotImplemented, CodeIdempotencyMismatch}, e.Code)
 }

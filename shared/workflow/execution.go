@@ -1,6 +1,8 @@
 package workflow
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"maps"
 	"time"
@@ -8,30 +10,30 @@ import (
 	"github.com/lockstep-run/lockstep/statemachines"
 )
 
-// SchemaVersion is the version of the stored form of an execution. A binary
-// refuses to touch an item whose version is higher than its own.
+// SchemaVersion is the version of the stored form of an execution. A binary refuses to
+// change an item with a higher version than its own.
 const SchemaVersion = 1
 
-// Execution is the state item of one run of a definition, and the only
-// authority on it. Everything else (locks, packs, messages, indexes) is judged
-// by what stands here. It is changed by one conditional write at a time.
+// Execution is the state item of one execution of a definition, and the only authority
+// on it: whether locks, packs, messages and index entries are valid depends on this item.
+// It is changed by one conditional write at a time.
 type Execution struct {
 	Schema        int    `json:"schema"`
 	EngineVersion string `json:"engine,omitempty"` // version of the engine that wrote it last
 
 	Tenant string `json:"tenant"`
-	ID     string `json:"id"` // UUIDv7: its text order is the order of creation, and its age in lock conflicts
+	ID     string `json:"id"` // UUIDv7: its text order is the order of creation, which decides lock conflicts
 
 	State           statemachines.ExecutionState `json:"state"`
-	Version         int64                        `json:"version"`                   // +1 with every commit, never by a waiter's registration
-	Epoch           int64                        `json:"epoch"`                     // +1 whenever locking begins, never reset
+	Version         int64                        `json:"version"`                   // +1 with every commit, not when a waiter registers
+	Epoch           int64                        `json:"epoch"`                     // +1 whenever locking begins or an operator unlocks, never reset
 	Try             int                          `json:"try"`                       // +1 with an operator's retry
-	Commit          string                       `json:"commit"`                    // id of the last commit, recognises a write whose reply was lost
-	MinFencingToken int64                        `json:"minFencingToken,omitempty"` // of tokens when it was written: a lower one than the engine's says that tables were restored since
+	Commit          string                       `json:"commit"`                    // id of the last commit, to recognise a write whose reply was lost
+	MinFencingToken int64                        `json:"minFencingToken,omitempty"` // of the engine that wrote it: one below the engine's own says that the tables were restored since
 
 	Workflow  Ref               `json:"workflow"`            // exact
 	Blocks    map[string]string `json:"blocks,omitempty"`    // reference as written -> pinned version
-	Workflows map[string]string `json:"workflows,omitempty"` // the same of definitions referred to
+	Workflows map[string]string `json:"workflows,omitempty"` // the same for referenced definitions
 	Input     Input             `json:"input"`
 	Parent    *Parent           `json:"parent,omitempty"`
 
@@ -41,45 +43,46 @@ type Execution struct {
 	CreatedBy string            `json:"createdBy,omitempty"`
 	Labels    map[string]string `json:"labels,omitempty"`
 
-	CorrelationID string `json:"correlation,omitempty"` // what the starter calls whatever comes of it
-	TraceParent   string `json:"trace,omitempty"`       // traceparent of the span that started it
+	CorrelationID string `json:"correlation,omitempty"` // id by which the starter recognises the execution and its effects
+	TraceParent   string `json:"trace,omitempty"`       // W3C traceparent of the span that started it
 
-	// Scope is what this try is about, Past what earlier tries were, by their
-	// number: what they have done is judged by what they saw.
+	// Scope is the scope of this try. PastScopes has those of earlier tries, by number:
+	// their step runs are read with the scope they had.
 	Scope      Scope         `json:"scope,omitzero"`
 	PastScopes map[int]Scope `json:"pastScopes,omitempty"`
 
-	// Conflicts counts lock conflicts since the run was created; from the second
-	// on the run reserves what it waits for. BlockedBy is what it waits for.
+	// Conflicts counts lock conflicts since the execution was created; from the second
+	// on it reserves the lock it waits for. BlockedBy names that lock.
 	Conflicts int        `json:"conflicts,omitempty"`
 	BlockedBy *BlockedBy `json:"blockedBy,omitempty"`
 	LockSince time.Time  `json:"lockSince,omitzero"` // when this try first asked for locks
 	LockMode  LockMode   `json:"lockMode,omitempty"` // exclusive if empty
-	Unlocked  bool       `json:"unlocked,omitempty"` // an operator let go of the locks before the end was acknowledged
+	Unlocked  bool       `json:"unlocked,omitempty"` // an operator released the locks before the end was acknowledged
 
-	// Dropped are entities that were locked by others and that the definition
-	// wants to be skipped then: the first few, and how many.
+	// Dropped are entities that were locked by others and that the definition says to
+	// skip in that case: the first of them. DroppedCount counts all.
 	Dropped      []BlockedBy `json:"dropped,omitempty"`
 	DroppedCount int         `json:"droppedCount,omitempty"`
 
 	Wait           *Wait     `json:"wait,omitempty"`           // what it waits for in BLOCKED_WAITING and WAITING
 	NotBefore      time.Time `json:"notBefore,omitzero"`       // as its starter asked
-	Deadline       time.Time `json:"deadline,omitzero"`        // of the whole run; zero for none
-	UpdatesApplied bool      `json:"updatesApplied,omitempty"` // the updates of entities stand in the inventory
+	Deadline       time.Time `json:"deadline,omitzero"`        // of the execution; zero for none
+	UpdatesApplied bool      `json:"updatesApplied,omitempty"` // the updates of entities are in the inventory
 
-	// PC is the index of the step that is entered next, or that is being visited;
-	// Round its repetition, and Rested the RunSeq for which its delay is over.
-	// OnlyFailed is set by a retry that keeps what has come to OK.
+	// PC is the index of the step that is open or entered next. Iteration is the
+	// iteration of that step, and DelayDoneSeq the Seq of the step run whose delay is
+	// over. OnlyFailed is set by a retry that keeps the results of jobs that ended with
+	// OK.
 	PC           int  `json:"pc,omitempty"`
 	Iteration    int  `json:"iteration,omitempty"`
 	DelayDoneSeq int  `json:"delayDoneSeq,omitempty"`
 	OnlyFailed   bool `json:"onlyFailed,omitempty"`
 
 	StepRunSeq int       `json:"stepRunSeq"`         // counter of step runs, rollbacks included
-	StepRuns   []StepRun `json:"stepRuns,omitempty"` // in order of RunSeq; the last may be open
+	StepRuns   []StepRun `json:"stepRuns,omitempty"` // in order of Seq
 
-	DueAt       time.Time `json:"dueAt,omitzero"`       // the alarm clock; zero when nothing is left to do
-	DiscardedAt time.Time `json:"discardedAt,omitzero"` // when it was given up, its retention being over; zero as long as it is kept
+	DueAt       time.Time `json:"dueAt,omitzero"`       // the timer; zero when nothing is left to do
+	DiscardedAt time.Time `json:"discardedAt,omitzero"` // when it was discarded after its retention; zero while it is kept
 
 	Cause        Cause         `json:"cause,omitempty"`
 	Reason       string        `json:"reason,omitempty"`
@@ -87,55 +90,56 @@ type Execution struct {
 	RolledBack   bool          `json:"rolledBack,omitempty"`
 	Cancellation *Cancellation `json:"cancellation,omitempty"`
 
-	// The newest events ride here; older ones are paged out first. Sequence is
-	// the number of the last event, Paged that of the last one paged out.
+	// Events are the newest events; older ones are moved to items of their own. Sequence
+	// is the number of the last event, PagedThrough that of the last one moved.
 	Events       []Event `json:"events,omitempty"`
 	Sequence     int64   `json:"sequence"`
 	PagedThrough int64   `json:"pagedThrough,omitempty"`
 
 	Cost Cost `json:"cost,omitzero"`
 
-	// ItemBytes is the size of the item as it was read, which is what the next
-	// write of it is charged by. It is not stored.
+	// ItemBytes is the size of the item as it was read, which determines the cost of the
+	// next write. It is not stored.
 	ItemBytes int `json:"-"`
 
-	// Waiters is read with the item and changed outside its version: the ids of
-	// executions to wake when this one lets go of its locks.
+	// Waiters are the ids of executions to wake when this one releases its locks. They
+	// are read with the item and changed without changing Version.
 	Waiters []string `json:"-"`
 
-	// FailureStreak, too, is written outside the version, and is gone with the next commit of a look.
+	// FailureStreak is also written without changing Version. The next successful commit
+	// removes it.
 	FailureStreak *FailureStreak `json:"-"`
 }
 
-// FailureStreak is that looks at an execution fail, one after the other.
+// FailureStreak describes consecutive failures to advance an execution.
 type FailureStreak struct {
 	Since  time.Time `json:"since"` // of the first
 	Count  int       `json:"count"`
 	Reason string    `json:"reason"` // of the last
 }
 
-// Parent is the run that started this one.
+// Parent is the execution that started this one.
 type Parent struct {
 	Execution  string `json:"execution"`
-	StepRunSeq int    `json:"stepRunSeq"`      // of the visit
+	StepRunSeq int    `json:"stepRunSeq"`      // of the step run that started this one
 	Root       string `json:"root"`            // the outermost ancestor, whose age counts in lock conflicts
 	Depth      int    `json:"depth"`           // from 1
-	Waits      bool   `json:"waits,omitempty"` // it holds its locks until this one has ended
+	Waits      bool   `json:"waits,omitempty"` // it holds its locks until this execution has ended
 }
 
-// MaxDepth bounds how deep runs may start runs.
+// MaxDepth bounds how deep executions may start executions.
 const MaxDepth = 10
 
-// MaxTries bounds how often an operator may let one run begin again, and
-// MaxEvents how many events a run may have before it visits no further step: what
-// a try has seen and what has happened stay readable as long as the run is kept.
+// MaxTries bounds the tries of one execution, and MaxEvents the events it may have before
+// it enters another step: the scope of every try and the whole history stay readable as
+// long as the execution is kept.
 const (
 	MaxTries  = 100
 	MaxEvents = 20_000
 )
 
-// Age orders runs in lock conflicts: the smaller is the older. A run that
-// another started is as old as the outermost of its ancestors.
+// Age orders executions in lock conflicts: the smaller one is older. A child is as old as
+// its outermost ancestor.
 func (x *Execution) Age() string {
 	if x.Parent != nil {
 		return x.Parent.Root
@@ -143,11 +147,10 @@ func (x *Execution) Age() string {
 	return x.ID
 }
 
-// Awaited reports whether another run waits for this one, and holds its locks
-// meanwhile.
+// Awaited reports whether a parent waits for this execution while holding its locks.
 func (x *Execution) Awaited() bool { return x.Parent != nil && x.Parent.Waits }
 
-// WaitKind says what kind of thing a run waits for.
+// WaitKind is what kind of thing an execution waits for.
 type WaitKind string
 
 // The kinds, as the API names them.
@@ -162,41 +165,42 @@ const (
 	WaitRetry       WaitKind = "RETRY"
 	WaitWorker      WaitKind = "WORKER"
 	WaitAcknowledge WaitKind = "ACKNOWLEDGE"
+	WaitEngine      WaitKind = "ENGINE" // attempts to advance the execution fail
 )
 
-// Wait is what a run waits for.
+// Wait is what an execution waits for.
 type Wait struct {
 	Kind      WaitKind  `json:"kind"`
 	Since     time.Time `json:"since"`
-	Until     time.Time `json:"until,omitzero"`      // when it ends by itself, or the deadline
+	Until     time.Time `json:"until,omitzero"`      // when it ends by itself, or its deadline
 	Step      string    `json:"step,omitempty"`      // label
 	Condition string    `json:"condition,omitempty"` // source of a startWhen, or "notBefore"
 	Child     string    `json:"child,omitempty"`     // id
 }
 
-// MaxInlineInputBytes is up to how many bytes of parameters and selector ride in the
-// state item; larger ones live in their own item and are read when needed.
+// MaxInlineInputBytes is the largest size, in bytes, of parameters and selector in the
+// state item. Larger ones are stored in an item of their own and read when needed.
 const MaxInlineInputBytes = 256
 
-// Input is what the starter gave. Either it rides here, or Stored says that it
-// lives beside the state item.
+// Input is what the starter passed. Either it is here, or Offloaded says that it is in an
+// item of its own.
 type Input struct {
 	Offloaded  bool            `json:"offloaded,omitempty"`
 	Parameters json.RawMessage `json:"parameters,omitempty"`
 	Selector   *Selector       `json:"selector,omitempty"`
 }
 
-// Scope is which entities the run is about, fixed before locking. Small scopes
-// ride inline; larger ones are chunks stored beside the state under Key, which
-// is unique to the handler that stored them, so that two handlers never mix.
+// Scope is the set of entities of the execution, fixed before locking. Small scopes are
+// inline. Larger ones are stored in chunks, in items of their own, under Key. The key is
+// unique to the handler that stored them, so that chunks of two handlers never mix.
 type Scope struct {
 	Counts map[string]int `json:"counts,omitempty"` // by entity type
 	Key    string         `json:"key,omitempty"`
 	Chunks int            `json:"chunks,omitempty"`
 	Inline []ScopeEntity  `json:"inline,omitempty"`
 
-	// Held is set once the scope carries the tokens and attributes of the locks
-	// taken in epoch HeldEpoch.
+	// HeldEpoch is the lock epoch whose tokens and attributes the scope has; 0 before
+	// the first locks are granted.
 	HeldEpoch int64 `json:"heldEpoch,omitempty"`
 }
 
@@ -209,8 +213,8 @@ func (s Scope) Total() int {
 	return n
 }
 
-// BlockedBy names what keeps a run from locking: the run that holds the entity,
-// at its lock epoch, or the older run that has reserved it.
+// BlockedBy names what blocks locking: the execution that holds the entity, at its lock
+// epoch, or the older execution that has reserved it.
 type BlockedBy struct {
 	Entity      EntityKey `json:"entity"`
 	Execution   string    `json:"execution"`
@@ -219,7 +223,7 @@ type BlockedBy struct {
 	Since       time.Time `json:"since"`
 }
 
-// Cause says in one word why a run failed.
+// Cause is the class of an execution's failure.
 type Cause string
 
 // The causes.
@@ -237,23 +241,32 @@ const (
 	CauseLimit        Cause = "LIMIT"
 	CauseCancelled    Cause = "CANCELLED"
 	CauseInternal     Cause = "INTERNAL"
-	CauseRestored     Cause = "RESTORED" // the tables were set back: what the run did since is not known
+	CauseRestored     Cause = "RESTORED" // the tables were restored to an earlier time: what the execution did since is unknown
 )
 
-// Cancellation records who ended a run early, and why.
+// Cancellation records who cancelled an execution, and why.
 type Cancellation struct {
 	Source   string       `json:"source"` // user, parent, timeout
 	Reason   string       `json:"reason"`
 	By       string       `json:"by"`
 	At       time.Time    `json:"at"`
 	Rollback RollbackMode `json:"rollback,omitempty"`
-	Cascade  bool         `json:"cascade,omitempty"` // cancel the run that it waits for too
+	Cascade  bool         `json:"cascade,omitempty"` // also cancel the child that it waits for
 }
 
-// Status is the normalised lifecycle status of the run.
+// RollbackMode says whether a failed execution is rolled back.
+type RollbackMode string
+
+// The rollback modes; RollbackAuto is the default.
+const (
+	RollbackAuto  RollbackMode = "auto"
+	RollbackNever RollbackMode = "never"
+)
+
+// Status is the normalised lifecycle status of the execution.
 func (x *Execution) Status() statemachines.Status { return statemachines.StatusOf(x.State) }
 
-// ScopeOf is the scope of the try to which a step run belongs.
+// ScopeOf is the scope of the try to which the step run belongs.
 func (x *Execution) ScopeOf(r *StepRun) Scope {
 	if scope, ok := x.PastScopes[r.Try]; ok {
 		return scope
@@ -271,7 +284,7 @@ func (x *Execution) StepRunBySeq(seq int) *StepRun {
 	return nil
 }
 
-// LastStepRun is the last step run, or nil before the first.
+// LastStepRun is the last step run, nil before the first.
 func (x *Execution) LastStepRun() *StepRun {
 	if len(x.StepRuns) == 0 {
 		return nil
@@ -279,14 +292,37 @@ func (x *Execution) LastStepRun() *StepRun {
 	return &x.StepRuns[len(x.StepRuns)-1]
 }
 
-// OwnerStatus is as much of an execution as lock judgement needs.
+// Event is one entry of the history of an execution. Sequence starts at 1 and has no
+// gaps. Only events of the layer "execution" may open or close the execution.
+type Event struct {
+	Sequence int64           `json:"sequence"`
+	At       time.Time       `json:"at"`
+	Layer    string          `json:"layer"` // execution, workflow, step
+	Type     string          `json:"type"`  // execution.validated, step.exited, ...
+	From     string          `json:"from,omitempty"`
+	To       string          `json:"to,omitempty"`
+	Step     string          `json:"step,omitempty"`
+	Entity   string          `json:"entity,omitempty"` // "type/id"
+	Actor    string          `json:"actor,omitempty"`  // who requested it; empty for the engine itself
+	Data     json.RawMessage `json:"data,omitempty"`
+}
+
+// IdempotencyRecord is the execution to which an idempotency key is bound until it
+// expires.
+type IdempotencyRecord struct {
+	Execution string
+	Digest    string // of the request
+	ExpiresAt time.Time
+}
+
+// OwnerStatus is the part of an execution that decides whether its locks are held.
 type OwnerStatus struct {
 	State statemachines.ExecutionState
 	Epoch int64
 }
 
-// Clone copies the execution deeply enough that a change of the copy, by
-// assignment or by append, never shows in the original.
+// Clone copies the execution deeply enough that a change of the copy, by assignment or by
+// append, never changes the original.
 func (x *Execution) Clone() *Execution {
 	c := *x
 	c.StepRuns = append([]StepRun(nil), x.StepRuns...)
@@ -296,4 +332,18 @@ func (x *Execution) Clone() *Execution {
 	c.Cost = x.Cost.Clone()
 	c.Blocks, c.Workflows, c.PastScopes = maps.Clone(x.Blocks), maps.Clone(x.Workflows), maps.Clone(x.PastScopes)
 	return &c
+}
+
+// DerivedID is an execution id that is derived from a time and a text: a UUIDv7 whose
+// random part is a hash of the text. Starting the same thing again gives the same id.
+func DerivedID(at time.Time, seed string) string {
+	b := sha256.Sum256([]byte(seed))
+	ms := uint64(at.UnixMilli()) //nolint:gosec // times before 1970 do not occur
+	for i := range 6 {
+		b[i] = byte(ms >> (40 - 8*i))
+	}
+	b[6] = b[6]&0x0f | 0x70
+	b[8] = b[8]&0x3f | 0x80
+	h := hex.EncodeToString(b[:16])
+	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
 }

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// Failure is why a run, a step or a job failed. A job's failure also says
-// whether repeating it can help.
+// Failure is why an execution, a step or a job failed. The failure of a job also says
+// whether another attempt can help.
 type Failure struct {
 	Code      string          `json:"code"`
 	Message   string          `json:"message"`
@@ -16,8 +16,8 @@ type Failure struct {
 	Retryable bool            `json:"retryable,omitempty"`
 	Details   json.RawMessage `json:"details,omitempty"`
 
-	// Unsent says of a job that it has certainly not been begun by anybody: its
-	// call could not be made. It has failed, and has changed nothing.
+	// Unsent says that the call of the job was certainly never made. The job has failed
+	// and has changed nothing.
 	Unsent bool `json:"unsent,omitempty"`
 }
 
@@ -35,16 +35,16 @@ const (
 	FailureUpdatesNotApplied = "UPDATES_NOT_APPLIED" // the execution completed, but its updates could not be written to the inventory
 )
 
-// What a failure may hold, in bytes. Failures are kept in the state of their run,
-// whose size no block may exhaust.
+// The largest parts of a failure, in bytes. Failures are stored in the state item of their
+// execution, and no block may exhaust its size.
 const (
 	MaxFailureCode    = 100
 	MaxFailureMessage = 1 << 10
 	MaxFailureDetails = 2 << 10
 )
 
-// Truncated is the failure as it is kept: what is too long is cut. Details that are
-// too large become {"truncated": "..."} with what they begin with.
+// Truncated returns the failure as it is stored: texts that are too long are cut. Details
+// that are too large become {"truncated": "..."} with their beginning.
 func (f *Failure) Truncated() *Failure {
 	if f == nil {
 		return nil
@@ -53,7 +53,7 @@ func (f *Failure) Truncated() *Failure {
 	b.Code, b.Message = truncate(f.Code, MaxFailureCode), truncate(f.Message, MaxFailureMessage)
 	if len(f.Details) > MaxFailureDetails {
 		b.Details = nil
-		// A character takes up to six bytes as it is quoted once more.
+		// Quoting the text once more takes up to six bytes for a character.
 		if d, err := json.Marshal(map[string]string{"truncated": truncate(string(f.Details), MaxFailureDetails/8)}); err == nil {
 			b.Details = d
 		}
@@ -61,8 +61,8 @@ func (f *Failure) Truncated() *Failure {
 	return &b
 }
 
-// truncate is the beginning of a text, in whole characters and at most n bytes, with an
-// ellipsis where something is missing.
+// truncate returns a text cut to at most n bytes, in whole characters, with an ellipsis
+// where it was cut.
 func truncate(s string, n int) string {
 	const ellipsis = "…"
 	s = strings.ToValidUTF8(s, "?")

@@ -11,15 +11,15 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// What a block says of its failure has a place in the state of its run, however
-// much it says.
+// TestFailure_TruncatesLongText checks that the failure of a block fits the state item,
+// however long its texts are.
 func TestFailure_TruncatesLongText(t *testing.T) {
 	small := &workflow.Failure{Code: "BUSY", Message: "try again", Details: json.RawMessage(`{"a":1}`), Retryable: true, Unsent: true}
 	if diff := cmp.Diff(small, small.Truncated()); diff != "" {
 		t.Error(diff)
 	}
 	if (*workflow.Failure)(nil).Truncated() != nil {
-		t.Error("no failure has become one")
+		t.Error("truncating nil returns a failure")
 	}
 	for _, text := range []string{"x", "é", "漢", "😀", "\x01", `"`} {
 		long := strings.Repeat(text, 100_000)

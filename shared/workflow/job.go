@@ -8,7 +8,7 @@ import (
 	"github.com/lockstep-run/lockstep/statemachines"
 )
 
-// JobKind is what a job asks of a block.
+// JobKind is which function of a block a job calls.
 type JobKind string
 
 // The kinds of jobs.
@@ -18,11 +18,11 @@ const (
 	JobRollback JobKind = "ROLLBACK"
 )
 
-// JobCode is what is known of one job inside its pack.
+// JobCode is the state of one job in its pack item.
 type JobCode string
 
-// The codes. STARTED of a block that is not repeatable is only ever followed by
-// OK, FAIL or UNKNOWN.
+// The codes. For a block that is not repeatable, only OK, FAIL or UNKNOWN follow
+// STARTED.
 const (
 	JobCodeNone        JobCode = "NONE"
 	JobCodeStarted     JobCode = "STARTED"
@@ -32,11 +32,10 @@ const (
 	JobCodeNotExecuted JobCode = "NOT_EXECUTED"
 )
 
-// Executed reports whether a job with this final code must be counted as
-// executed. UNKNOWN must.
+// Executed reports whether a job with this final code counts as executed. UNKNOWN does.
 func (c JobCode) Executed() bool { return c == JobCodeOK || c == JobCodeFail || c == JobCodeUnknown }
 
-// JobInput is the immutable input of one job. It travels in the pack's message.
+// JobInput is the immutable input of one job. The message of the pack carries it.
 type JobInput struct {
 	Index      int             `json:"i"`                // position in the step run
 	Entity     *EntityKey      `json:"entity,omitempty"` // nil for a global call
@@ -45,11 +44,11 @@ type JobInput struct {
 	Token      int64           `json:"token,omitempty"`  // the entity's lock token
 	Result     json.RawMessage `json:"result,omitempty"` // of the job to undo, for ROLLBACK
 
-	// ResultRef is where that result is, where it is too large for a message.
+	// ResultRef says where that result is stored if it is too large for a message.
 	ResultRef *PayloadRef `json:"resultRef,omitempty"`
 }
 
-// JobRecord is what a pack item keeps of one job.
+// JobRecord is what a pack item stores about one job.
 type JobRecord struct {
 	Index     int                   `json:"i"`
 	Code      JobCode               `json:"c"`
@@ -58,16 +57,16 @@ type JobRecord struct {
 	Outcome   statemachines.Outcome `json:"o,omitempty"`
 	Result    json.RawMessage       `json:"r,omitempty"`
 	Failure   *Failure              `json:"f,omitempty"`
-	Updates   json.RawMessage       `json:"u,omitempty"` // entity updates the block asks for, a list of Update
-	Entities  []EntityKey           `json:"n,omitempty"` // what an acquire() returned
+	Updates   json.RawMessage       `json:"u,omitempty"` // the updates of entities that the block asks for, a list of Update
+	Entities  []EntityKey           `json:"n,omitempty"` // the entities that acquire returned
 
-	// ResultRef is set where the result is too large for the pack: it lives in items
-	// of its own, and Result is empty. Of an ACQUIRE it is the list of entities.
+	// ResultRef is set if the result is too large for the pack: it is stored in items of
+	// its own, and Result is empty. For an ACQUIRE, the result is the list of entities.
 	ResultRef *PayloadRef `json:"l,omitempty"`
 }
 
-// Executed reports whether the job must be counted as executed: one whose call
-// was never made has failed without that.
+// Executed reports whether the job counts as executed. A job whose call was never made
+// has failed without being executed.
 func (r *JobRecord) Executed() bool {
 	unsent := r.Code == JobCodeFail && r.Failure != nil && r.Failure.Unsent
 	return r.Code.Executed() && !unsent
@@ -99,16 +98,15 @@ type Job struct {
 	Error          *Failure               `json:"error"`
 }
 
-// JobID names one attempt of one job. It is the Idempotency-Key under which a
-// block is called, and the same for every delivery and take-over of the attempt.
+// JobID names one attempt of one job. It is the Idempotency-Key of the call of the block,
+// and the same for every delivery and takeover of the attempt.
 func JobID(execution string, stepRunSeq, index, attempt int) string {
 	return fmt.Sprintf("%s.%d.%d.%d", execution, stepRunSeq, index, attempt)
 }
 
-// Fence is the text that a device compares: it refuses one that is lower than
-// the highest it has seen. Its parts are the entity's lock token (0 for a
-// global call), the step run, the attempt and the pack's token, each wide
-// enough for its cap.
+// Fence is the text that a device compares: it refuses a fence that is lower than the
+// highest it has seen. Its parts are the lock token of the entity (0 for a global call),
+// the step run, the attempt and the token of the pack, each as wide as its maximum.
 func Fence(token int64, stepRunSeq, attempt int, packToken int) string {
 	return fmt.Sprintf("%010d-%04d-%02d-%02d", token, stepRunSeq, attempt, packToken)
 }

@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// Wakeup is the whole of a lifecycle message: look at this execution. It carries
-// no state; Cost is what the sender consumed on the run's behalf and could not
-// write down anywhere else.
+// Wakeup is a lifecycle message: advance this execution. It carries no state. Cost is
+// what the sender consumed for the execution and could not record elsewhere.
 type Wakeup struct {
 	Tenant     string `json:"tenant"`
 	Execution  string `json:"execution"`
@@ -16,9 +15,25 @@ type Wakeup struct {
 	StepRunSeq int    `json:"stepRunSeq,omitempty"` // of the step run the lane belongs to
 	Cost       Cost   `json:"cost,omitzero"`
 
-	DeadLetter *DeadLetter `json:"deadLetter,omitempty"` // only write down that this message of the run has died
+	DeadLetter *DeadLetter `json:"deadLetter,omitempty"` // only record that this message of the execution was dead-lettered
 
-	DueAt time.Time `json:"-"` // of an alarm that has rung, when it was to
+	DueAt time.Time `json:"-"` // when the timer that sent it was due; zero for other wake-ups
+}
+
+// DeadLetter describes a message that its queue moved to the dead-letter queue, where it
+// keeps its id.
+type DeadLetter struct {
+	MessageID    string   `json:"messageId"`
+	Queue        string   `json:"queue"` // lifecycle, or jobs-<pool>
+	Pack         *PackKey `json:"pack,omitempty"`
+	Step         string   `json:"step,omitempty"`
+	Reason       string   `json:"reason"`
+	ReceiveCount int      `json:"receiveCount"`
+
+	// Provisional is set by a worker that begins the last receive of a message, in case
+	// it crashes. It is void if the pack's item exists when it is read: then a worker
+	// has claimed the pack, and the item says how that ended.
+	Provisional bool `json:"provisional,omitempty"`
 }
 
 // Work is what all packs of a step run have in common.
@@ -32,21 +47,21 @@ type Work struct {
 	Timeout    Duration  `json:"timeout"` // one attempt of one job
 	HTTP       *Endpoint `json:"http,omitempty"`
 	Retry      *Retry    `json:"retry,omitempty"`
-	Lanes      int       `json:"lanes"` // of the run
+	Lanes      int       `json:"lanes"` // of the step run
 
-	// EngineDriven says that only the engine can say what follows a lane: its run is one
-	// of a stretch of pipelines, or its retry policy has a condition. Whoever
-	// finishes a pack then names the lane to the engine.
+	// EngineDriven says that only the engine can decide what follows a lane: the step
+	// run belongs to a pipeline, or its retry policy has a condition. The worker that
+	// finishes a pack then reports the lane to the engine.
 	EngineDriven bool `json:"engineDriven,omitempty"`
 
 	ResultSchema json.RawMessage `json:"resultSchema,omitempty"` // of the block's result
 
-	CorrelationID   string `json:"correlation,omitempty"`     // the run's
-	TraceParent     string `json:"trace,omitempty"`           // the run's
-	MinFencingToken int64  `json:"minFencingToken,omitempty"` // of tokens: a message of a lower one is from before tables were restored
+	CorrelationID   string `json:"correlation,omitempty"`     // of the execution
+	TraceParent     string `json:"trace,omitempty"`           // of the execution
+	MinFencingToken int64  `json:"minFencingToken,omitempty"` // of the engine: a message with a lower one is from before the tables were restored
 }
 
-// Repeatable reports whether the jobs may run again.
+// Repeatable reports whether the jobs may be executed again.
 func (w *Work) Repeatable() bool { return w.Pure || w.Idempotent }
 
 // MaxAttempts is how often one job is tried.
@@ -57,13 +72,13 @@ func (w *Work) MaxAttempts() int {
 	return 1 + w.Retry.MaxRetries
 }
 
-// PackMessage offers one pack to the workers of a pool. Everything in it is
-// immutable: any number of copies say the same.
+// PackMessage carries one pack to the workers of a pool. Everything in it is immutable, so
+// that duplicates do no harm.
 //
-// Chain holds the lanes that follow in the same slot of the window. Whoever
-// finishes this pack sends them on, so that the window moves without the engine
-// and without stored inputs. Where the chain was cut for size, ChainCut is the
-// next lane, and the engine sends it when told.
+// Chain holds the lanes that follow in the same slot of the window. The worker that
+// finishes this pack sends the next one, so that the window moves without the engine and
+// without stored inputs. If the chain was cut because of its size, ChainCut is the next
+// lane, and the engine sends it when the worker reports this one.
 type PackMessage struct {
 	Key          PackKey     `json:"key"`
 	Work         Work        `json:"work"`
@@ -78,7 +93,7 @@ type PackMessage struct {
 	Cost         Cost        `json:"cost,omitzero"`      // consumed before sending, not yet written down
 }
 
-// LaneRange is one lane further down a chain.
+// LaneJobs is a later lane of a chain, with its jobs.
 type LaneJobs struct {
 	Lane int        `json:"l"`
 	Jobs []JobInput `json:"jobs"`
@@ -87,9 +102,9 @@ type LaneJobs struct {
 // MaxMessageJobBytes is about how many bytes of jobs a message carries.
 const MaxMessageJobBytes = 512 << 10
 
-// OffloadPayload makes the message fit its queue: a chain that is too large is left to the
-// engine, and jobs that are too large are stored beside the pack by save. The
-// message itself, which others may hold, stays as it is.
+// OffloadPayload returns the message in a form that fits its queue. A chain that is too
+// large is left to the engine. Jobs that are too large are stored in items of their own by
+// save. The message itself is not changed, because others may hold it.
 func (m *PackMessage) OffloadPayload(save func(key PackKey, data []byte) (PayloadRef, error)) (*PackMessage, error) {
 	jobBytes, chainBytes := estimateBytes(m.Jobs), 0
 	for i := range m.Chain {
@@ -107,7 +122,7 @@ func (m *PackMessage) OffloadPayload(save func(key PackKey, data []byte) (Payloa
 	}
 	data, err := json.Marshal(m.Jobs)
 	if err != nil {
-		return nil, Errorf(CodeInternal, "the jobs of pack %s cannot be stored: %w", m.Key, err)
+		return nil, Errorf(CodeInternal, "encode the jobs of pack %s: %w", m.Key, err)
 	}
 	stored, err := save(m.Key, data)
 	if err != nil {
@@ -117,7 +132,8 @@ func (m *PackMessage) OffloadPayload(save func(key PackKey, data []byte) (Payloa
 	return &next, nil
 }
 
-// LoadPayload is the message with its jobs, wherever they are.
+// LoadPayload returns the message with its jobs, which load reads if they are stored
+// apart.
 func (m *PackMessage) LoadPayload(load func(key PackKey, s PayloadRef) ([]byte, error)) (*PackMessage, error) {
 	if m.JobsRef == nil || m.JobsRef.Pack == nil {
 		return m, nil
@@ -129,12 +145,12 @@ func (m *PackMessage) LoadPayload(load func(key PackKey, s PayloadRef) ([]byte, 
 	next := *m
 	next.JobsRef = nil
 	if err := json.Unmarshal(data, &next.Jobs); err != nil {
-		return nil, Errorf(CodeInternal, "the jobs of pack %s cannot be read: %w", m.Key, err)
+		return nil, Errorf(CodeInternal, "decode the jobs of pack %s: %w", m.Key, err)
 	}
 	return &next, nil
 }
 
-// estimateBytes is about how many bytes jobs take in a message.
+// estimateBytes is about how many bytes the jobs take in a message.
 func estimateBytes(jobs []JobInput) (n int) {
 	for i := range jobs {
 		n += 200 + len(jobs[i].Attributes) + len(jobs[i].Parameters) + len(jobs[i].Result)
@@ -142,7 +158,7 @@ func estimateBytes(jobs []JobInput) (n int) {
 	return n
 }
 
-// NextLane is the message of the next lane of the chain, or nil at its end.
+// NextLane is the message of the next lane of the chain, nil at the end of the chain.
 func (m *PackMessage) NextLane() *PackMessage {
 	if len(m.Chain) == 0 {
 		return nil
@@ -152,8 +168,8 @@ func (m *PackMessage) NextLane() *PackMessage {
 	return &PackMessage{Key: key, Work: m.Work, Jobs: m.Chain[0].Jobs, NotAfter: m.NotAfter, Chain: m.Chain[1:], ChainCut: m.ChainCut}
 }
 
-// NextAttempt is the message of the next attempt, for the given job indexes. It
-// keeps the chain: the lane is not over yet.
+// NextAttempt is the message of the next attempt, with the jobs that have the given
+// indexes. It keeps the chain, because the lane is not over yet.
 func (m *PackMessage) NextAttempt(indexes []int, notBefore time.Time) *PackMessage {
 	next := *m
 	next.Key.Attempt++
@@ -168,12 +184,4 @@ func (m *PackMessage) NextAttempt(indexes []int, notBefore time.Time) *PackMessa
 		}
 	}
 	return &next
-}
-
-// Update asks for a change of an entity's attributes; it is applied when the
-// run completes, if the run holds the entity.
-type Update struct {
-	Entity EntityKey                  `json:"entity"`
-	Set    map[string]json.RawMessage `json:"set,omitempty"`
-	Remove []string                   `json:"remove,omitempty"`
 }

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// PackKey names one pack item. The step run is named by visit and RunSeq; Pos is
-// the step within a per-entity pipeline, 0 without one.
+// PackKey names one pack item. StepRunOrdinal and StepRunSeq name the step run.
+// PipelinePos is the position of the step in a per-entity pipeline, 0 without one.
 type PackKey struct {
 	Tenant         string `json:"tenant"`
 	Execution      string `json:"x"`
@@ -17,7 +17,7 @@ type PackKey struct {
 	Attempt        int    `json:"a"` // from 1
 }
 
-// Shard is the done set the lane belongs to.
+// Shard is the number of the done set that the lane belongs to.
 func (k PackKey) Shard() int { return k.Lane / LanesPerShard }
 
 // StepRunKey names the step run the pack belongs to.
@@ -37,13 +37,12 @@ type StepRunKey struct {
 	Seq       int
 }
 
-// Pack is the key of a lane of the run.
+// Pack is the key of an attempt of a lane of the step run.
 func (k StepRunKey) Pack(lane, attempt int) PackKey {
 	return PackKey{Tenant: k.Tenant, Execution: k.Execution, StepRunOrdinal: k.Ordinal, StepRunSeq: k.Seq, Lane: lane, Attempt: attempt}
 }
 
-// PackState is the state of a pack item. An item that does not exist yet is
-// absent: nobody has claimed it.
+// PackState is the state of a pack item. A pack that nobody has claimed has no item yet.
 type PackState string
 
 // The states; FINISHED and CANCELLED are final.
@@ -53,47 +52,47 @@ const (
 	PackCancelled PackState = "CANCELLED"
 )
 
-// Pack is the item that arbitrates who works on a handful of jobs and keeps
-// what came of each.
+// Pack is the item that decides which worker has the jobs of one message, and that keeps
+// the result of each.
 type Pack struct {
 	Key             PackKey
 	State           PackState
-	Token           int       // +1 with every take-over, from 1
+	Token           int       // +1 with every takeover, from 1
 	Lease           time.Time // end of the holder's lease
 	CancelRequested bool      // the engine asks the holder to stop
-	Nonce           string    // of the claim call, recognises a claim whose reply was lost
+	Nonce           string    // of the claim call, to recognise a claim whose reply was lost
 	Worker          string
 	ClaimedAt       time.Time
 	FinishedAt      time.Time
 	Jobs            []JobRecord
-	Cost            Cost // what its worker has consumed up to the last write
+	Cost            Cost // what its worker has consumed until the last write
 
-	// ExpectedLease, if it is set, asks that a write of the pack is made only if its lease
-	// is still this: others may be writing under the same token. It is not stored.
+	// ExpectedLease, if set, makes a write conditional on the lease in the item, because
+	// others may write under the same token. It is not stored.
 	ExpectedLease time.Time
 }
 
-// Final reports whether nothing will change the pack any more.
+// Final reports whether the pack will not change any more.
 func (p *Pack) Final() bool {
 	return p != nil && (p.State == PackFinished || p.State == PackCancelled)
 }
 
-// MaxPackToken bounds take-overs of one pack: the fence has two digits for it.
+// MaxPackToken bounds the takeovers of one pack: the fence has two digits for it.
 const MaxPackToken = 99
 
-// ClaimVerdict is what a worker may do with a pack item that exists.
+// ClaimVerdict is what a worker may do with an existing pack item.
 type ClaimVerdict int
 
 // The verdicts.
 const (
-	ClaimFinal        ClaimVerdict = iota // go on to what follows a final pack
-	ClaimLeased                           // somebody's lease runs: come back at its end
-	ClaimTakeOver                         // the lease is over: take it, conditional on token and lease as read
-	ClaimLeftToEngine                     // the engine has to close it: leave it alone
+	ClaimFinal        ClaimVerdict = iota // the pack is final: continue with what follows it
+	ClaimLeased                           // another lease is valid: try again when it ends
+	ClaimTakeOver                         // the lease has expired: take over, conditional on token and lease as read
+	ClaimLeftToEngine                     // the engine has to close it
 )
 
-// EvaluateClaim decides what a worker may do with an existing pack. skew is how far
-// clocks may differ, maxToken the cap on take-overs.
+// EvaluateClaim decides what a worker may do with an existing pack. skew is the largest
+// difference between clocks, maxToken the limit on takeovers.
 func EvaluateClaim(p *Pack, now time.Time, skew time.Duration, maxToken int) ClaimVerdict {
 	switch {
 	case p.Final():
@@ -106,9 +105,9 @@ func EvaluateClaim(p *Pack, now time.Time, skew time.Duration, maxToken int) Cla
 	return ClaimTakeOver
 }
 
-// RetryableJobs lists the indexes of the jobs that a final pack hands to its
-// successor: those that failed in a way that repeating can help, while attempts
-// are left. A cancelled pack has no successor.
+// RetryableJobs lists the indexes of the jobs that the next attempt of a final pack has:
+// those with a retryable failure, while attempts are left. A cancelled pack has no next
+// attempt.
 func RetryableJobs(p *Pack, maxAttempts int) []int {
 	if p.State != PackFinished || p.Key.Attempt >= maxAttempts {
 		return nil
@@ -122,7 +121,7 @@ func RetryableJobs(p *Pack, maxAttempts int) []int {
 	return indexes
 }
 
-// Unsuccessful reports whether a final pack leaves a job that did not come to OK.
+// Unsuccessful reports whether a final pack has a job that did not end with OK.
 func (p *Pack) Unsuccessful() bool {
 	for _, j := range p.Jobs {
 		if j.Code != JobCodeOK {
@@ -132,8 +131,8 @@ func (p *Pack) Unsuccessful() bool {
 	return false
 }
 
-// HasUpdates reports whether some job of the pack that came to OK asks for
-// updates of entities.
+// HasUpdates reports whether a job of the pack that ended with OK asks for updates of
+// entities.
 func (p *Pack) HasUpdates() bool {
 	for _, j := range p.Jobs {
 		if j.Code == JobCodeOK && len(j.Updates) > 0 {
@@ -143,8 +142,8 @@ func (p *Pack) HasUpdates() bool {
 	return false
 }
 
-// DoneSet is one shard's set of lanes that are over, and of those that left a
-// job without success. Lanes are numbered within the shard, from 0.
+// DoneSet is the set of lanes of one shard that are over, and of those with an
+// unsuccessful job. Lanes are numbered within the shard, from 0.
 type DoneSet struct {
 	Done         map[int]bool
 	Unsuccessful map[int]bool
@@ -154,7 +153,7 @@ type DoneSet struct {
 
 // LaneResult is what the done set keeps of a lane that is over.
 type LaneResult struct {
-	Unsuccessful bool // some job did not come to OK
+	Unsuccessful bool // some job did not end with OK
 	HasUpdates   bool // some job asks for updates of entities
 	Cost         Cost
 }

@@ -5,23 +5,24 @@ import (
 	"encoding/hex"
 )
 
-// PayloadRef says where something lives that is too large for the item or the message
-// it belongs to: in items of its own beside a pack. It is found by what it is, so
-// that nobody who stores something else, at whatever time, gets in its way, and
-// storing it again changes nothing.
+// PayloadRef refers to data that is too large for the item or message it belongs to: the
+// data is stored in items of its own, under the key of a pack. The reference is a digest of
+// the data, so that storing other data never overwrites it and storing it again changes
+// nothing.
 type PayloadRef struct {
 	Digest string `json:"d"`
 	Chunks int    `json:"c"`
 	Bytes  int    `json:"b"`
 
-	// Pack is the pack beside which it lives. The pack's own item leaves it out.
+	// Pack is the pack under whose key the data is stored. The item of that pack leaves
+	// it out.
 	Pack *PackKey `json:"p,omitempty"`
 }
 
-// PayloadChunkBytes is how many bytes one item of something stored holds.
+// PayloadChunkBytes is how many bytes of the data one item holds.
 const PayloadChunkBytes = 300 << 10
 
-// NewPayloadRef is where data is stored.
+// NewPayloadRef is the reference of data.
 func NewPayloadRef(data []byte) PayloadRef {
 	sum := sha256.Sum256(data)
 	return PayloadRef{
@@ -30,20 +31,20 @@ func NewPayloadRef(data []byte) PayloadRef {
 	}
 }
 
-// Chunk is one of its parts, from 0.
+// Chunk is the part of the data in chunk n, from 0.
 func (s *PayloadRef) Chunk(data []byte, n int) []byte {
 	return data[n*PayloadChunkBytes : min(len(data), (n+1)*PayloadChunkBytes)]
 }
 
-// Verify checks what was read again.
+// Verify checks data that was read against the reference.
 func (s *PayloadRef) Verify(data []byte) error {
 	if got := NewPayloadRef(data); got.Digest != s.Digest || got.Bytes != s.Bytes {
-		return Errorf(CodeInternal, "of %d stored bytes, %d are there, or others", s.Bytes, len(data))
+		return Errorf(CodeInternal, "stored payload is damaged: want %d bytes with digest %s, have %d", s.Bytes, s.Digest, len(data))
 	}
 	return nil
 }
 
-// InPack is the same, named from elsewhere.
+// InPack is the reference with the key of its pack, for use outside that pack.
 func (s PayloadRef) InPack(key PackKey) *PayloadRef {
 	s.Pack = &key
 	return &s

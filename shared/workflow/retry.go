@@ -1,22 +1,25 @@
 package workflow
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
-// Retry repeats failed jobs of a step. Delays grow by Backoff each attempt.
+// Retry repeats failed jobs of a step. The delay grows by the factor Backoff with each
+// attempt.
 type Retry struct {
 	MaxRetries int      `json:"maxRetries"`         // 0 to 98; attempts are one more
-	Delay      Duration `json:"delay,omitempty"`    // before the first repetition
+	Delay      Duration `json:"delay,omitempty"`    // before the second attempt
 	Backoff    float64  `json:"backoff,omitempty"`  // factor, 1 by default
 	MaxDelay   Duration `json:"maxDelay,omitempty"` // 0 no cap
-	Jitter     float64  `json:"jitter,omitempty"`   // 0 to 1, share of the delay that is random
-	When       string   `json:"when,omitempty"`     // CEL over error; absent repeats retryable errors
+	Jitter     float64  `json:"jitter,omitempty"`   // 0 to 1, the random share of the delay
+	When       string   `json:"when,omitempty"`     // CEL over error; empty repeats retryable failures
 }
 
-// MaxRetries is the largest retry.maxRetries: the fence has two digits for the
-// attempt.
+// MaxRetries is the largest retry.maxRetries: the fence has two digits for the attempt.
 const MaxRetries = 98
 
-// DelayBefore is the delay before the given attempt (from 2), without jitter.
+// DelayBefore is the delay before the given attempt, from 2, without jitter.
 func (r *Retry) DelayBefore(attempt int) time.Duration {
 	if r == nil || attempt < 2 {
 		return 0
@@ -35,4 +38,23 @@ func (r *Retry) DelayBefore(attempt int) time.Duration {
 		d = min(d, float64(r.MaxDelay))
 	}
 	return time.Duration(d)
+}
+
+// Duration is a time.Duration written as text in Go syntax, "90s" or "12m".
+type Duration time.Duration
+
+// Std is the value as a time.Duration.
+func (d Duration) Std() time.Duration { return time.Duration(d) }
+
+// MarshalText writes the duration in Go syntax.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
+
+// UnmarshalText reads a duration in Go syntax.
+func (d *Duration) UnmarshalText(b []byte) error {
+	v, err := time.ParseDuration(string(b))
+	if err != nil {
+		return fmt.Errorf("want a duration such as 90s or 12m, not %q", b)
+	}
+	*d = Duration(v)
+	return nil
 }

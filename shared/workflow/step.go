@@ -6,35 +6,36 @@ import (
 	"github.com/lockstep-run/lockstep/statemachines"
 )
 
-// StepRun is one visit of one step, or one wave of a rollback, or one call of a
-// block's acquire. Its jobs are cut into lanes in a fixed order, so that a
-// repeated dispatch sends the same packs.
+// StepRun is one run of a step, one wave of a rollback, or one call of a block's acquire.
+// Its jobs are cut into lanes in a fixed order, so that a repeated dispatch sends the same
+// packs.
 //
-// A step with nested steps has a run without jobs, open as long as these run.
+// A step with nested steps has a step run without jobs, which is open as long as the
+// nested steps are.
 type StepRun struct {
 	Seq       int     `json:"seq"` // unique within the execution
 	Try       int     `json:"try,omitempty"`
-	StepIndex int     `json:"step"` // index of the step in the run's program; of an ACQUIRE, of the acquisition
+	StepIndex int     `json:"step"` // index of the step in the program; of an ACQUIRE, index of the acquisition
 	Label     string  `json:"label"`
-	Ordinal   int     `json:"ordinal"`             // from 1
-	Iteration int     `json:"iteration,omitempty"` // which repetition of the step this visit is, from 1; 0 without repeat
+	Ordinal   int     `json:"ordinal"`             // which run of the step this is, from 1
+	Iteration int     `json:"iteration,omitempty"` // which repetition of the step, from 1; 0 without repeat
 	Kind      JobKind `json:"kind,omitempty"`      // empty without jobs
 	Wave      int     `json:"wave,omitempty"`      // of a rollback, from 1
-	Undoes    int     `json:"undoes,omitempty"`
+	Undoes    int     `json:"undoes,omitempty"`    // of a rollback: Seq of the step run it undoes
 
-	// Pipeline is the RunSeq of the first run of a stretch of per-entity pipelines,
-	// 0 outside one. The runs of a stretch are open together and share their
-	// lanes: a lane enters the next run when it is over in this one.
+	// Pipeline is the Seq of the first step run of a per-entity pipeline, 0 outside a
+	// pipeline. The step runs of a pipeline are open together and share their lanes: a
+	// lane enters the next step run when it is over in this one.
 	Pipeline int `json:"pipeline,omitempty"`
 
-	// OnlyFailed is set by a retry: entities with which an earlier run of the step
-	// came to OK, and that has not been undone, take no part and keep that result.
-	// Superseded is the try that does the run's work again: from then on its results
-	// are not seen any more.
+	// OnlyFailed is set by a retry: entities whose job in an earlier run of the step
+	// ended with OK, and was not undone, take no part and keep that result.
+	// SupersededBy is the try that does this work again: from then on the results of
+	// this step run are not read any more.
 	OnlyFailed   bool `json:"onlyFailed,omitempty"`
 	SupersededBy int  `json:"supersededBy,omitempty"`
 
-	Child *Child `json:"child,omitempty"` // the run that this visit started
+	Child *Child `json:"child,omitempty"` // the execution that this step run started
 
 	Status    statemachines.StepState `json:"status"`
 	EnteredAt time.Time               `json:"enteredAt"`
@@ -52,37 +53,48 @@ type StepRun struct {
 	PackSize     int       `json:"packSize,omitempty"`
 	Window       int       `json:"window,omitempty"` // lanes outstanding at a time; 0 all
 	MaxAttempts  int       `json:"maxAttempts,omitempty"`
-	DispatchedAt time.Time `json:"dispatchedAt,omitzero"` // notAfter of its messages counts from here
+	DispatchedAt time.Time `json:"dispatchedAt,omitzero"` // notAfter of its messages is counted from here
 
 	Closing    bool     `json:"closing,omitempty"` // no job of it may start any more
-	Failure    *Failure `json:"failure,omitempty"` // why it failed, if not for its jobs
-	Counts     Counts   `json:"counts,omitzero"`   // counted once, when the run has ended
+	Failure    *Failure `json:"failure,omitempty"` // why it failed, if not because of its jobs
+	Counts     Counts   `json:"counts,omitzero"`   // set once, when the step run has ended
 	HasUpdates bool     `json:"updates,omitempty"` // some job asked for updates of entities
 }
 
-// Child is a run that a step has started.
+// Child is an execution that a step has started.
 type Child struct {
 	ID       string                       `json:"id"`
 	Workflow Ref                          `json:"workflow"` // exact
 	Mode     ReferenceMode                `json:"mode"`
-	State    statemachines.ExecutionState `json:"state,omitempty"` // as last seen
+	State    statemachines.ExecutionState `json:"state,omitempty"` // as last read
 }
 
-// HasJobs reports whether the run is one of jobs.
+// ReferenceMode says how a referenced definition runs.
+type ReferenceMode string
+
+// The modes. An embedded definition runs within the execution, under its locks. A
+// dispatched one is an execution of its own, for which the step waits. Fire and forget
+// starts one and does not wait.
+const (
+	ModeEmbed         ReferenceMode = "embed"
+	ModeDispatch      ReferenceMode = "dispatch"
+	ModeFireAndForget ReferenceMode = "fireAndForget"
+)
+
+// HasJobs reports whether the step run has jobs.
 func (r *StepRun) HasJobs() bool { return r.Kind != "" }
 
-// CanReadResultsOf reports whether the run sees what came of another: of a visit before it
-// that no try up to its own has done again. What earlier tries have done in later
-// steps lies ahead.
+// CanReadResultsOf reports whether the step run may read the results of another: of an
+// earlier run of a step that no try up to its own has superseded. Results that earlier
+// tries have of later steps are not readable.
 func (r *StepRun) CanReadResultsOf(o *StepRun) bool {
 	return o.Forward() && o.Seq < r.Seq && (o.SupersededBy == 0 || r.Try < o.SupersededBy) && (o.Try == r.Try || o.StepIndex <= r.StepIndex)
 }
 
-// Forward reports whether the run is a visit of a step, not the undoing of one
-// or an acquisition.
+// Forward reports whether it is the run of a step, not a rollback or an acquisition.
 func (r *StepRun) Forward() bool { return r.Kind == "" || r.Kind == JobExecute }
 
-// Lanes is the number of packs the run is cut into.
+// Lanes is the number of lanes the jobs are cut into.
 func (r *StepRun) Lanes() int {
 	if r.Jobs == 0 {
 		return 0
@@ -95,29 +107,29 @@ func (r *StepRun) LaneRange(lane int) (from, to int) {
 	return lane * r.PackSize, min(r.Jobs, (lane+1)*r.PackSize)
 }
 
-// Open reports whether the run may still have jobs outstanding.
+// Open reports whether the step run may still have jobs outstanding.
 func (r *StepRun) Open() bool { return r != nil && r.Status == statemachines.StepRunning }
 
-// Repeatable reports whether the run's jobs may run again.
+// Repeatable reports whether the jobs may be executed again.
 func (r *StepRun) Repeatable() bool { return r.Pure || r.Idempotent }
 
 // LanesPerShard is how many lanes share one done set and one partition.
 const LanesPerShard = 256
 
-// Shards is the number of done sets of the run.
+// Shards is the number of done sets of the step run.
 func (r *StepRun) Shards() int { return (r.Lanes() + LanesPerShard - 1) / LanesPerShard }
 
-// Counts counts the final codes of a run's jobs, over the latest attempts.
+// Counts counts the jobs of a step run by final code, over their latest attempts.
 type Counts struct {
 	OK          int `json:"ok,omitempty"`
 	Failed      int `json:"failed,omitempty"`
 	Unknown     int `json:"unknown,omitempty"`
 	NotExecuted int `json:"notExecuted,omitempty"`
-	Unsent      int `json:"unsent,omitempty"` // of those failed, jobs whose call was never made
+	Unsent      int `json:"unsent,omitempty"` // failed jobs whose call was never made; included in Failed
 
-	Failure       *Failure `json:"failure,omitempty"`       // the first failed job's, in job order
-	UnknownEntity string   `json:"unknownEntity,omitempty"` // the first one's "type/id"
+	Failure       *Failure `json:"failure,omitempty"`       // of the first failed job, in job order
+	UnknownEntity string   `json:"unknownEntity,omitempty"` // "type/id" of the first unknown job
 }
 
-// Executed is the number of jobs that were started for certain or perhaps.
+// Executed is the number of jobs that were executed or may have been.
 func (t Counts) Executed() int { return t.OK + t.Failed - t.Unsent + t.Unknown }

@@ -7,10 +7,9 @@ import (
 	"github.com/lockstep-run/lockstep/statemachines"
 )
 
-// Worker is a polling worker as the engine knows it. Its state is for display and
-// for admitting it to new packs; who may take over a job is decided by the job's
-// lease alone. Workers that are Lambda functions are not among them: they are
-// known by their claims.
+// Worker is a registered polling worker. Its state serves display and decides whether it
+// gets new packs; who may take over a job depends only on the job's lease. Workers that are
+// Lambda functions do not register: they are known only by their claims.
 type Worker struct {
 	Tenant string
 	ID     string
@@ -18,19 +17,19 @@ type Worker struct {
 	State   statemachines.WorkerState
 	Pool    string
 	Blocks  []string // references, as the worker names them
-	Version string   // of its program, if it says so
+	Version string   // of its program, if it reports one
 
 	RegisteredAt time.Time
-	LastSeenAt   time.Time // of its last heartbeat, or its registration
-	DueAt        time.Time // when the sweeper has to look at it; zero for never
+	LastSeenAt   time.Time // the last heartbeat, or the registration
+	DueAt        time.Time // when the sweeper has to check it; zero for never
 
-	// ClaimedPacks names the packs it works on, as far as it, or who claims for it, has
-	// said so. It may name one that is over.
+	// ClaimedPacks names the packs it works on, as far as they were reported by the worker
+	// or by the service that claims for it. It may name packs that are over.
 	ClaimedPacks []ClaimedPack
 }
 
-// LastHeartbeat is when the worker was last heard of, zero if it has not been
-// since it registered.
+// LastHeartbeat is the time of the last heartbeat, zero if there was none since the worker
+// registered.
 func (w *Worker) LastHeartbeat() time.Time {
 	if w.State == statemachines.WorkerRegistered {
 		return time.Time{}
@@ -38,7 +37,7 @@ func (w *Worker) LastHeartbeat() time.Time {
 	return w.LastSeenAt
 }
 
-// Serves reports whether the worker offers an exact block.
+// Serves reports whether the worker serves the block, an exact reference.
 func (w *Worker) Serves(block Ref) bool {
 	for _, text := range w.Blocks {
 		r, err := ParseRef(text)
@@ -49,22 +48,22 @@ func (w *Worker) Serves(block Ref) bool {
 	return false
 }
 
-// ClaimedPack names one pack that a worker holds, with the tenant of its run:
+// ClaimedPack names a pack that a worker has claimed, with the tenant of its execution:
 // "tenant execution/...".
 type ClaimedPack string
 
-// ClaimedPack is how a worker's record names a pack.
+// ClaimedPack is the key as the record of a worker names it.
 func (k PackKey) ClaimedPack() ClaimedPack { return ClaimedPack(k.Tenant + " " + k.String()) }
 
-// Wakeup asks to look at the pack's run; the zero Look if the text names none.
-func (h ClaimedPack) Wakeup() Wakeup {
-	tenant, key, _ := strings.Cut(string(h), " ")
+// Wakeup is a wake-up for the execution of the pack; its fields are empty if the text names none.
+func (c ClaimedPack) Wakeup() Wakeup {
+	tenant, key, _ := strings.Cut(string(c), " ")
 	execution, _, _ := strings.Cut(key, "/")
 	return Wakeup{Tenant: tenant, Execution: execution}
 }
 
-// Name is the pack's name without the tenant.
-func (h ClaimedPack) Name() string {
-	_, key, _ := strings.Cut(string(h), " ")
+// Name is the name of the pack without the tenant.
+func (c ClaimedPack) Name() string {
+	_, key, _ := strings.Cut(string(c), " ")
 	return key
 }

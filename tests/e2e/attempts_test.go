@@ -293,7 +293,7 @@ func pendingAttemptIsNotTerminal(c *fixture) {
 	c.publishWorkflow("config: {maxInFlight: 1}\n", "label: one, block: work, runOn: KIND", "label: two, block: work, runOn: global",
 		"label: again, block: work, runOn: global, retry: {maxRetries: 1, delay: 2s}")
 	id := c.startWorkflow("{}", ids...)
-	c.waitForKind(id, views.WaitRetry)
+	c.waitForKind(id, workflow.WaitRetry)
 	for _, j := range c.listJobs(id, views.JobFilter{}) {
 		if j.EndedAt == nil && j.Attempt == 1 {
 			c.t.Errorf("%+v", j)

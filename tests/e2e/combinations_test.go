@@ -185,7 +185,7 @@ func fireAndForgetChildWaits(c *fixture) {
 	id := c.startWorkflow("{}", ids[0])
 	<-g.entered
 	child := c.getExecution(id).Children[0]
-	x := c.waitForKind(child, views.WaitLock)
+	x := c.waitForKind(child, workflow.WaitLock)
 	if len(x.Waiting.Blockers) != 1 || deref(x.Waiting.Blockers[0].HeldBy) != any(id) {
 		c.t.Errorf("it waits for %+v", x.Waiting)
 	}
@@ -215,7 +215,7 @@ func childrenRolledBack(c *fixture) {
 	c.publishWorkflow("", "label: own, block: work, runOn: KIND", "label: call, workflowReference: {workflow: WF-leaf, mode: dispatch, executeOnParameters: {ids: [e-0002]}}")
 	id := c.startWorkflow("{}", ids[0])
 	child := <-g.entered
-	c.waitForKind(id, views.WaitChild)
+	c.waitForKind(id, workflow.WaitChild)
 	c.mustRequest(id, "cancel", `{"reason":"enough"}`)
 	c.waitUntil(child, "the child is told", func(x views.ExecutionView) bool { return x.Cancellation != nil })
 	close(g.open)

@@ -178,7 +178,7 @@ func TestCrash_StackKilled(t *testing.T) {
 	})
 	c.publishWorkflow("config: {maxInFlight: 5}\n", "label: one, block: again, runOn: KIND", "label: two, block: again, runOn: KIND")
 	shaky := c.startRef(c.publishExtra("shaky", "", "label: shaky, block: shaky, runOn: global, retry: {maxRetries: 3, delay: 4s}"), "{}")
-	c.waitForKind(shaky, views.WaitRetry)
+	c.waitForKind(shaky, workflow.WaitRetry)
 	id := c.startWorkflow("{}", ids...)
 	for _, after := range []int32{5, 40} {
 		eventually(t, "calls are made", func() bool { return calls.Load() >= after })

@@ -200,7 +200,7 @@ func rollbackPolicies(c *fixture) {
 		}
 		x := c.waitEnded(id, in)
 		mu.Lock()
-		if undone[id] != want || x.RolledBack || x.Waiting == nil || x.Waiting.Kind != views.WaitAcknowledge {
+		if undone[id] != want || x.RolledBack || x.Waiting == nil || x.Waiting.Kind != workflow.WaitAcknowledge {
 			c.t.Errorf("undone %q, want %q; rolled back %v, waits for %+v", undone[id], want, x.RolledBack, x.Waiting)
 		}
 		mu.Unlock()

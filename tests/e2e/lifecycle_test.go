@@ -157,7 +157,7 @@ func (c *fixture) waitUntil(id, what string, ok func(views.ExecutionView) bool) 
 }
 
 // waitForKind polls a run until it waits for something of the kind.
-func (c *fixture) waitForKind(id string, kind views.WaitKind) views.ExecutionView {
+func (c *fixture) waitForKind(id string, kind workflow.WaitKind) views.ExecutionView {
 	c.t.Helper()
 	return c.waitUntil(id, fmt.Sprintf("%s waits for %s", id, kind), func(x views.ExecutionView) bool { return x.Waiting != nil && x.Waiting.Kind == kind })
 }

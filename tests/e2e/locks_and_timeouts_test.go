@@ -53,7 +53,7 @@ func sharedLocks(c *fixture) {
 		c.t.Errorf("lock %+v, %v", l, err)
 	}
 	id := c.startRef(alone, "{}", ids...)
-	c.waitForKind(id, views.WaitLock)
+	c.waitForKind(id, workflow.WaitLock)
 	close(g.open)
 	c.waitEnded(a, sm.ExecutionCompletedAck)
 	c.waitEnded(b, sm.ExecutionCompletedAck)
@@ -104,7 +104,7 @@ func executionTimeout(c *fixture) {
 		"at work": c.startRef(c.publishExtra("works", "config: {timeout: 3s}\n", "label: stuck, block: stuck, runOn: KIND, timeout: 6s"), "{}", ids[0]),
 		"resting": c.startRef(c.publishExtra("rests", "config: {timeout: 2s}\n", "label: stuck, block: stuck, runOn: KIND, delay: 1h"), "{}", ids[1]),
 	}
-	c.waitForKind(executionIDs["resting"], views.WaitTimer)
+	c.waitForKind(executionIDs["resting"], workflow.WaitTimer)
 	executionIDs["waiting its turn"] = c.startRef(c.publishExtra("waits", "config: {timeout: 1s}\n", "label: stuck, block: stuck, runOn: KIND"), "{}", ids[0])
 	for what, id := range executionIDs {
 		x := c.waitEnded(id, sm.ExecutionFailedSafeAck)
@@ -127,7 +127,7 @@ func startWhenEntityIsPut(c *fixture) {
 	}
 	put(`{"open":false}`)
 	id := c.startWorkflow(`{"n":1}`, "e-0001")
-	x := c.waitForKind(id, views.WaitCondition)
+	x := c.waitForKind(id, workflow.WaitCondition)
 	if x.State != sm.ExecutionBlockedWaiting || x.Status != sm.StatusPending || !strings.Contains(deref(x.Waiting.Condition).(string), "door") || x.Waiting.Until == nil {
 		c.t.Errorf("%s, waits for %+v", x.State, x.Waiting)
 	}

@@ -118,7 +118,7 @@ func dispatchWorkflow(c *fixture) {
 	c.publishCaller("dispatch")
 	id := c.startWorkflow(fmt.Sprintf(`{"ids":[%q,%q]}`, ids[1], ids[2]), ids[0])
 	child := <-g.entered
-	x := c.waitForKind(id, views.WaitChild)
+	x := c.waitForKind(id, workflow.WaitChild)
 	if child == id || x.State != sm.ExecutionWaiting || x.Status != sm.StatusRunning || deref(x.Waiting.Child) != child || deref(x.Waiting.Step) != "call" || fmt.Sprint(x.Children) != "["+child+"]" {
 		c.t.Errorf("child %s; the parent is %s with children %v and waits for %+v", child, x.State, x.Children, x.Waiting)
 	}

@@ -60,10 +60,10 @@ func illegalTransitions(c *fixture) {
 		<-g.entered
 	}
 	scheduled := c.startRef(work, `{"fail":false}`, ids[0])
-	c.waitForKind(scheduled, views.WaitLock)
+	c.waitForKind(scheduled, workflow.WaitLock)
 	blocked := c.startRef(later, "{}", ids[0])
 	waiting := c.startRef(slow, "{}", ids[3])
-	c.waitForKind(waiting, views.WaitTimer)
+	c.waitForKind(waiting, workflow.WaitTimer)
 	c.mustRequest(cancelled, "cancel", "{}")
 
 	c.wantRefused(blocked, sm.ExecutionBlockedWaiting, "acknowledge", "retry", "unlock")
@@ -325,7 +325,7 @@ func resumeADelay(c *fixture) {
 	c.registerBlock("look", workflow.Block{Pure: true}, nil)
 	c.publishWorkflow("", "label: first, block: look, runOn: KIND", "label: later, block: look, runOn: KIND, delay: 2h")
 	id := c.startWorkflow("{}", ids...)
-	x := c.waitForKind(id, views.WaitTimer)
+	x := c.waitForKind(id, workflow.WaitTimer)
 	if x.State != sm.ExecutionWaiting || deref(x.Waiting.Step) != "later" || x.Waiting.Until == nil || x.Waiting.Until.Sub(x.Waiting.Since).Hours() < 1.9 || c.countCalls("look", "EXECUTE") != 1 {
 		c.t.Errorf("%s, waits for %+v after %d calls", x.State, x.Waiting, c.countCalls("look", "EXECUTE"))
 	}
@@ -351,7 +351,7 @@ func unlockExecution(c *fixture) {
 	id := c.startWorkflow(`{"fail":true}`, ids...)
 	c.waitEnded(id, sm.ExecutionFailedUnsafe)
 	next := c.startWorkflow(`{"fail":false}`, ids...)
-	if x := c.waitForKind(next, views.WaitLock); len(x.Waiting.Blockers) != 1 || deref(x.Waiting.Blockers[0].HeldBy) != id {
+	if x := c.waitForKind(next, workflow.WaitLock); len(x.Waiting.Blockers) != 1 || deref(x.Waiting.Blockers[0].HeldBy) != id {
 		c.t.Errorf("waits for %+v", x.Waiting)
 	}
 	c.mustRequest(id, "unlock", `{"reason":"needed elsewhere"}`)
@@ -374,7 +374,7 @@ func cancelWaitingExecution(c *fixture) {
 	first := c.startWorkflow("{}", ids...)
 	<-g.entered
 	second := c.startWorkflow("{}", ids...)
-	c.waitForKind(second, views.WaitLock)
+	c.waitForKind(second, workflow.WaitLock)
 	c.mustRequest(second, "cancel", `{"reason":"never mind"}`)
 	x := c.waitEnded(second, sm.ExecutionCancelledAck)
 	c.wantAudit(second, sm.EventCancelRequested, "never mind")

@@ -17,7 +17,7 @@ func unsafeFailure(c *fixture) {
 	c.publishWorkflow("", "label: undo, block: undo, runOn: KIND", "label: fire, block: fire, runOn: KIND", "label: after, block: after, runOn: KIND")
 	id := c.startWorkflow("{}", ids...)
 	x := c.waitEnded(id, sm.ExecutionFailedUnsafe)
-	if x.RolledBack || x.Waiting == nil || x.Waiting.Kind != views.WaitAcknowledge {
+	if x.RolledBack || x.Waiting == nil || x.Waiting.Kind != workflow.WaitAcknowledge {
 		c.t.Errorf("rolled back %v, waiting %+v", x.RolledBack, x.Waiting)
 	}
 	if c.countCalls("undo", "EXECUTE") != 2 || c.countCalls("undo", "ROLLBACK") != 0 || c.countCalls("after", "ROLLBACK") != 0 || len(c.listJobs(id, views.JobFilter{Kind: workflow.JobRollback})) != 0 {

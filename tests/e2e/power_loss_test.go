@@ -37,7 +37,7 @@ func TestPowerLoss_EndsUnsafe(t *testing.T) {
 	second := c.startWorkflow("{}", ids[0], ids[5])
 	eventually(t, "the second run waits", func() bool {
 		x, err := c.Execution(t.Context(), second)
-		return err == nil && x.Waiting != nil && x.Waiting.Kind == views.WaitLock
+		return err == nil && x.Waiting != nil && x.Waiting.Kind == workflow.WaitLock
 	})
 	old := s.pids(".")
 	cut.Store(true)

@@ -255,7 +255,7 @@ func waitsAndResumes(c *fixture) {
 	eventually(c.t, "b waits for the lock that a holds", func() bool {
 		var err error
 		waiting, err = c.Execution(c.t.Context(), b)
-		return err == nil && waiting.Waiting != nil && waiting.Waiting.Kind == views.WaitLock
+		return err == nil && waiting.Waiting != nil && waiting.Waiting.Kind == workflow.WaitLock
 	})
 	w := waiting.Waiting
 	if waiting.State != sm.ExecutionScheduled || len(w.Blockers) != 1 || deref(w.Blockers[0].HeldBy) != a || deref(w.Blockers[0].Entity) != c.entityType()+"/"+ids[1] || w.Since.IsZero() {

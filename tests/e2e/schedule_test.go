@@ -53,7 +53,7 @@ func startWhen(c *fixture) {
 	if err != nil || x.State != sm.ExecutionBlockedWaiting {
 		c.t.Fatalf("%+v, %v", x, err)
 	}
-	if x.Waiting == nil || x.Waiting.Kind != views.WaitCondition || x.Waiting.Condition == nil || !strings.Contains(*x.Waiting.Condition, "gate") {
+	if x.Waiting == nil || x.Waiting.Kind != workflow.WaitCondition || x.Waiting.Condition == nil || !strings.Contains(*x.Waiting.Condition, "gate") {
 		c.t.Errorf("waits for %+v", x.Waiting)
 	}
 	c.setGate(true)

@@ -108,7 +108,7 @@ func statusContract(c *fixture) {
 	b := c.startWorkflow(`{"secret":"hush"}`, ids[0])
 	eventually(c.t, "b waits", func() bool {
 		x, err := c.Execution(c.t.Context(), b)
-		return err == nil && x.Waiting != nil && x.Waiting.Kind == views.WaitLock
+		return err == nil && x.Waiting != nil && x.Waiting.Kind == workflow.WaitLock
 	})
 	cancelled := c.startWorkflow("{}", ids[1])
 	<-g.entered

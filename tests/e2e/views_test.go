@@ -188,7 +188,7 @@ func unclaimedJobs(c *fixture) {
 	c.publishWorkflow("", "label: work, block: work, runOn: KIND")
 	id := c.startWorkflow("{}", ids...)
 	x, err := c.Execution(c.t.Context(), id)
-	if err != nil || x.Waiting == nil || x.Waiting.Kind != views.WaitWorker {
+	if err != nil || x.Waiting == nil || x.Waiting.Kind != workflow.WaitWorker {
 		c.t.Errorf("waiting %+v, %v", x.Waiting, err)
 	}
 	end := c.waitEnded(id, sm.ExecutionFailedSafeAck)

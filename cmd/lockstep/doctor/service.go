@@ -242,7 +242,7 @@ func (s *serviceCheck) checkUnacknowledged(ctx context.Context) {
 				s.reportUnchecked("runs", err)
 				return
 			}
-			if x.Waiting != nil && x.Waiting.Kind == views.WaitAcknowledge {
+			if x.Waiting != nil && x.Waiting.Kind == workflow.WaitAcknowledge {
 				waiting = append(waiting, x.ID)
 			}
 			if len(waiting) > 100 {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
@@ -17,7 +18,7 @@ func DescribeExecution(x views.ExecutionView) string {
 		return describeState(x)
 	}
 	s := "It " + DescribeWaiting(x.Waiting) + "."
-	if x.Waiting.Kind == views.WaitAcknowledge {
+	if x.Waiting.Kind == workflow.WaitAcknowledge {
 		s = strings.Replace(s, "lockstep acknowledge", "lockstep acknowledge "+x.ID, 1)
 		return describeState(x) + " " + s // the operator needs the outcome first
 	}
@@ -72,12 +73,12 @@ func describeState(x views.ExecutionView) string {
 // "has waited since 10:03:11 for the lock of device/sw-007, held by ...; gives up at 11:03:11".
 func DescribeWaiting(w *views.Waiting) string {
 	switch w.Kind {
-	case views.WaitAcknowledge:
+	case workflow.WaitAcknowledge:
 		if w.Reason != nil {
 			return "waits for somebody to run \"lockstep acknowledge\"; " + *w.Reason
 		}
 		return "keeps its locks until somebody runs \"lockstep acknowledge\""
-	case views.WaitTimer:
+	case workflow.WaitTimer:
 		s := "has waited since " + formatTime(w.Since)
 		if w.Until != nil {
 			s += " until " + formatTime(*w.Until)
@@ -100,7 +101,7 @@ func waitTarget(w *views.Waiting) string {
 		of = fmt.Sprintf(" of step %q", *w.Step)
 	}
 	switch w.Kind {
-	case views.WaitLock:
+	case workflow.WaitLock:
 		if len(w.Blockers) == 0 {
 			return "a lock"
 		}
@@ -113,18 +114,18 @@ func waitTarget(w *views.Waiting) string {
 			s += ", reserved by " + *blocker.ReservedBy
 		}
 		return s
-	case views.WaitCondition:
+	case workflow.WaitCondition:
 		return "its condition to become true: " + OrDash(w.Condition)
-	case views.WaitChild:
+	case workflow.WaitChild:
 		return "execution " + OrDash(w.Child) + of
-	case views.WaitWorker:
+	case workflow.WaitWorker:
 		if w.Pool == nil {
 			return "a worker to claim the jobs" + of
 		}
 		return "a worker of pool " + *w.Pool + " to claim the jobs" + of
-	case views.WaitEngine:
+	case workflow.WaitEngine:
 		return "the engine, which fails to advance it (" + OrDash(w.Reason) + ")"
-	case views.WaitRetry:
+	case workflow.WaitRetry:
 		return "the next attempt of failed jobs" + of
 	}
 	return string(w.Kind) + of

@@ -63,7 +63,7 @@ func TestDescribeExecution_StatesOutcomeFirst(t *testing.T) {
 			"It failed safely: everything it had changed was rolled back (STEP_FAILED: it refuses, step upgrade, device/sw-042).",
 		},
 		"failed unsafely": {
-			views.ExecutionView{ID: "x-1", State: sm.ExecutionFailedUnsafe, Status: sm.StatusFailed, Cause: &cause, Error: failure, Waiting: &views.Waiting{Kind: views.WaitAcknowledge}},
+			views.ExecutionView{ID: "x-1", State: sm.ExecutionFailedUnsafe, Status: sm.StatusFailed, Cause: &cause, Error: failure, Waiting: &views.Waiting{Kind: workflow.WaitAcknowledge}},
 			"It failed UNSAFELY: check the entities it touched (STEP_FAILED: it refuses, step upgrade, device/sw-042). It keeps its locks until somebody runs \"lockstep acknowledge x-1\".",
 		},
 		"cancelled": {
@@ -71,31 +71,31 @@ func TestDescribeExecution_StatesOutcomeFirst(t *testing.T) {
 			"It was cancelled, and everything it had changed was rolled back (wrong window).",
 		},
 		"waiting for a lock": {
-			waiting(views.Waiting{Kind: views.WaitLock, Until: &ended, Blockers: []views.WaitingFor{{Entity: text("device/sw-007"), HeldBy: text("A")}}}),
+			waiting(views.Waiting{Kind: workflow.WaitLock, Until: &ended, Blockers: []views.WaitingFor{{Entity: text("device/sw-007"), HeldBy: text("A")}}}),
 			"It has waited since STARTED for the lock of device/sw-007, held by A; gives up at ENDED.",
 		},
 		"waiting for a reserved lock": {
-			waiting(views.Waiting{Kind: views.WaitLock, Blockers: []views.WaitingFor{{Entity: text("device/sw-007"), ReservedBy: text("A")}}}),
+			waiting(views.Waiting{Kind: workflow.WaitLock, Blockers: []views.WaitingFor{{Entity: text("device/sw-007"), ReservedBy: text("A")}}}),
 			"It has waited since STARTED for the lock of device/sw-007, reserved by A.",
 		},
 		"waiting for a condition": {
-			waiting(views.Waiting{Kind: views.WaitCondition, Until: &ended, Condition: text("now > parameters.at")}),
+			waiting(views.Waiting{Kind: workflow.WaitCondition, Until: &ended, Condition: text("now > parameters.at")}),
 			"It has waited since STARTED for its condition to become true: now > parameters.at; gives up at ENDED.",
 		},
 		"waiting for a timer": {
-			waiting(views.Waiting{Kind: views.WaitTimer, Until: &ended, Step: text("reboot")}),
+			waiting(views.Waiting{Kind: workflow.WaitTimer, Until: &ended, Step: text("reboot")}),
 			`It has waited since STARTED until ENDED, before step "reboot".`,
 		},
 		"waiting for a child": {
-			waiting(views.Waiting{Kind: views.WaitChild, Child: text("B"), Step: text("site.visit")}),
+			waiting(views.Waiting{Kind: workflow.WaitChild, Child: text("B"), Step: text("site.visit")}),
 			`It has waited since STARTED for execution B of step "site.visit".`,
 		},
 		"waiting for a retry": {
-			waiting(views.Waiting{Kind: views.WaitRetry, Step: text("upgrade")}),
+			waiting(views.Waiting{Kind: workflow.WaitRetry, Step: text("upgrade")}),
 			`It has waited since STARTED for the next attempt of failed jobs of step "upgrade".`,
 		},
 		"waiting for a worker": {
-			waiting(views.Waiting{Kind: views.WaitWorker, Until: &ended, Step: text("upgrade"), Pool: text("lab")}),
+			waiting(views.Waiting{Kind: workflow.WaitWorker, Until: &ended, Step: text("upgrade"), Pool: text("lab")}),
 			`It has waited since STARTED for a worker of pool lab to claim the jobs of step "upgrade"; gives up at ENDED.`,
 		},
 	} {

@@ -54,7 +54,7 @@ func TestService_ShowsRetry(t *testing.T) {
 	id := s.Start("w", harness.DeviceIDs(3)...)
 	s.RunUntilIdle(time.Hour)
 	x := must[views.ExecutionView](s)(s.Query.Execution(ctx, harness.Caller, id))
-	if x.State != sm.ExecutionFailedUnsafe || x.Waiting == nil || x.Waiting.Kind != views.WaitAcknowledge || x.Try != 1 {
+	if x.State != sm.ExecutionFailedUnsafe || x.Waiting == nil || x.Waiting.Kind != workflow.WaitAcknowledge || x.Try != 1 {
 		t.Fatalf("state %s, waiting %+v, try %d", x.State, x.Waiting, x.Try)
 	}
 	for _, req := range []views.RetryRequest{{Entities: "some"}, {From: "nowhere"}} {
@@ -131,7 +131,7 @@ func TestService_ShowsUnlock(t *testing.T) {
 	if n := len(s.Locks()); n != 0 {
 		t.Errorf("%d locks are held", n)
 	}
-	if w := must[views.ExecutionView](s)(s.Query.Execution(ctx, harness.Caller, id)).Waiting; w == nil || w.Kind != views.WaitAcknowledge || w.Reason == nil {
+	if w := must[views.ExecutionView](s)(s.Query.Execution(ctx, harness.Caller, id)).Waiting; w == nil || w.Kind != workflow.WaitAcknowledge || w.Reason == nil {
 		t.Errorf("waiting for %+v", w)
 	}
 	if _, err := s.Engine.Unlock(ctx, bob, id, ""); !workflow.Is(err, workflow.CodeIllegalTransition) {
@@ -151,7 +151,7 @@ func TestService_ShowsResume(t *testing.T) {
 	ctx := context.Background()
 	id := s.Start("w")
 	x := must[views.ExecutionView](s)(s.Query.Execution(ctx, harness.Caller, id))
-	if w := x.Waiting; w == nil || w.Kind != views.WaitTimer || *w.Step != "one" || !w.Until.Equal(w.Since.Add(90*time.Second)) {
+	if w := x.Waiting; w == nil || w.Kind != workflow.WaitTimer || *w.Step != "one" || !w.Until.Equal(w.Since.Add(90*time.Second)) {
 		t.Fatalf("in %s, waiting for %+v", x.State, w)
 	}
 	l := must[workflow.List[views.ExecutionView]](s)(s.Query.Executions(ctx, harness.Caller, views.ExecutionFilter{}, workflow.Page{}))
@@ -173,7 +173,7 @@ func TestService_ShowsParentAndChild(t *testing.T) {
 	ctx := context.Background()
 	parent := s.Start("w")
 	x := must[views.ExecutionView](s)(s.Query.Execution(ctx, harness.Caller, parent))
-	if len(x.Children) != 1 || x.Waiting == nil || x.Waiting.Kind != views.WaitChild || *x.Waiting.Child != x.Children[0] || *x.CurrentStep != "sub" || x.Parent != nil {
+	if len(x.Children) != 1 || x.Waiting == nil || x.Waiting.Kind != workflow.WaitChild || *x.Waiting.Child != x.Children[0] || *x.CurrentStep != "sub" || x.Parent != nil {
 		t.Fatalf("children %v, waiting %+v, in %v", x.Children, x.Waiting, x.CurrentStep)
 	}
 	child := x.Children[0]
@@ -214,7 +214,7 @@ steps:
 `)
 	ctx := context.Background()
 	id := s.Start("w", harness.DeviceIDs(2)...)
-	if x := must[views.ExecutionView](s)(s.Query.Execution(ctx, harness.Caller, id)); *x.CurrentStep != "one" || x.Blocks["p/again:1"] == "" || x.Waiting.Kind != views.WaitWorker || *x.Waiting.Step != "one" {
+	if x := must[views.ExecutionView](s)(s.Query.Execution(ctx, harness.Caller, id)); *x.CurrentStep != "one" || x.Blocks["p/again:1"] == "" || x.Waiting.Kind != workflow.WaitWorker || *x.Waiting.Step != "one" {
 		t.Errorf("in %v, blocks %v, waiting %+v", *x.CurrentStep, x.Blocks, x.Waiting)
 	}
 	s.RunUntilIdle(time.Hour)

@@ -189,7 +189,7 @@ func TestService_JobsByFilterAndPage(t *testing.T) {
 	if len(waiting) != 2 || waiting[0].State != sm.JobFailed || waiting[1].State != sm.JobPending || waiting[1].Attempt != 2 {
 		t.Errorf("between two attempts: %+v", waiting)
 	}
-	if w := must[views.ExecutionView](s)(s.Query.Execution(ctx, harness.Caller, id)).Waiting; w == nil || w.Kind != views.WaitRetry {
+	if w := must[views.ExecutionView](s)(s.Query.Execution(ctx, harness.Caller, id)).Waiting; w == nil || w.Kind != workflow.WaitRetry {
 		t.Errorf("waiting %+v", w)
 	}
 	if !s.RunUntilIdle(time.Hour) {

@@ -24,7 +24,7 @@ func (v *Service) waiting(ctx context.Context, i *engine.Inspection) *views.Wait
 func (v *Service) storedWaiting(x *workflow.Execution) *views.Waiting {
 	switch {
 	case x.FailureStreak != nil && x.FailureStreak.Count > 1 && !sm.Acknowledged(x.State):
-		w := &views.Waiting{Kind: views.WaitEngine, Since: x.FailureStreak.Since, Reason: &x.FailureStreak.Reason, Blockers: []views.WaitingFor{}}
+		w := &views.Waiting{Kind: workflow.WaitEngine, Since: x.FailureStreak.Since, Reason: &x.FailureStreak.Reason, Blockers: []views.WaitingFor{}}
 		if !sm.Terminal(x.State) {
 			w.Until = ptr(x.FailureStreak.Since.Add(v.engine.StallTimeout))
 		}
@@ -32,13 +32,13 @@ func (v *Service) storedWaiting(x *workflow.Execution) *views.Waiting {
 	case x.Wait != nil && (x.State == sm.ExecutionWaiting || x.State == sm.ExecutionBlockedWaiting):
 		w := x.Wait
 		return &views.Waiting{
-			Kind: views.WaitKind(w.Kind), Since: w.Since, Until: timePtr(w.Until), Step: nonZeroPtr(w.Step),
+			Kind: w.Kind, Since: w.Since, Until: timePtr(w.Until), Step: nonZeroPtr(w.Step),
 			Condition: nonZeroPtr(w.Condition), Child: nonZeroPtr(w.Child), Blockers: []views.WaitingFor{},
 		}
 	case x.State == sm.ExecutionScheduled && x.BlockedBy != nil:
 		return v.lockWaiting(x)
 	case x.State == sm.ExecutionFailedUnsafe, x.State == sm.ExecutionCancelled:
-		w := &views.Waiting{Kind: views.WaitAcknowledge, Since: x.EndedAt, Blockers: []views.WaitingFor{}}
+		w := &views.Waiting{Kind: workflow.WaitAcknowledge, Since: x.EndedAt, Blockers: []views.WaitingFor{}}
 		if x.Unlocked {
 			w.Reason = ptr("its locks have been released")
 		}
@@ -49,7 +49,7 @@ func (v *Service) storedWaiting(x *workflow.Execution) *views.Waiting {
 
 func (v *Service) lockWaiting(x *workflow.Execution) *views.Waiting {
 	return &views.Waiting{
-		Kind: views.WaitLock, Since: x.LockSince,
+		Kind: workflow.WaitLock, Since: x.LockSince,
 		Until: ptr(v.engine.LockDeadline(x)), Blockers: []views.WaitingFor{blockerView(x.BlockedBy)},
 	}
 }
@@ -104,13 +104,13 @@ func (v *Service) workerWaiting(ctx context.Context, i *engine.Inspection) *view
 		}
 	}
 	if retrying != nil {
-		return &views.Waiting{Kind: views.WaitRetry, Since: since, Step: nonZeroPtr(retrying.Label), Blockers: []views.WaitingFor{}}
+		return &views.Waiting{Kind: workflow.WaitRetry, Since: since, Step: nonZeroPtr(retrying.Label), Blockers: []views.WaitingFor{}}
 	}
 	if unclaimed == nil || unclaimed.Pipeline > 0 && unclaimed.Pipeline != unclaimed.Seq {
 		return nil // later steps of a pipeline are claimed after the first one
 	}
 	return &views.Waiting{
-		Kind: views.WaitWorker, Since: unclaimed.EnteredAt, Until: ptr(unclaimed.EnteredAt.Add(v.engine.Dispatch.Unclaimed)),
+		Kind: workflow.WaitWorker, Since: unclaimed.EnteredAt, Until: ptr(unclaimed.EnteredAt.Add(v.engine.Dispatch.Unclaimed)),
 		Step: nonZeroPtr(unclaimed.Label), Pool: nonZeroPtr(unclaimed.Pool), Blockers: []views.WaitingFor{},
 	}
 }

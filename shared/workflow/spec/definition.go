@@ -1,3 +1,6 @@
+// Package spec holds the nouns of what authors write: a definition, its tree of steps and
+// its configuration; and the program that an execution makes of them, in which embedded
+// definitions take the place of the references to them.
 package spec
 
 import (
@@ -6,8 +9,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Definition is an immutable, versioned workflow as its author wrote it. The
-// zero value of an optional field is its default.
+// Definition is an immutable, versioned workflow as its author wrote it. The zero value of
+// an optional field is its default.
 type Definition struct {
 	Package     string            `json:"package"`
 	Name        string            `json:"name"`
@@ -16,7 +19,7 @@ type Definition struct {
 	Labels      map[string]string `json:"labels,omitempty"`
 
 	Parameters json.RawMessage `json:"parameters,omitempty"` // JSON Schema 2020-12; absent accepts any object
-	SeedEntity string          `json:"seedEntity,omitempty"` // entity type of executeOnParameters without a type
+	SeedEntity string          `json:"seedEntity,omitempty"` // entity type of an executeOnParameters without a type
 
 	Acquire        []Acquire `json:"acquire,omitempty"`
 	AssertNotEmpty bool      `json:"assertNotEmpty,omitempty"`
@@ -25,8 +28,8 @@ type Definition struct {
 	Steps          []Step    `json:"steps"` // the tree as written
 }
 
-// FlatSteps lists the definition's steps depth first: each step, then the steps
-// nested in it. A step's place in this list is its index.
+// FlatSteps lists the steps of the definition depth first: each step, then the steps nested
+// in it. The position of a step in this list is its index.
 func (d *Definition) FlatSteps() []*Step {
 	var all []*Step
 	var walk func(steps []Step)
@@ -47,10 +50,10 @@ func (d *Definition) Ref() workflow.Ref {
 	return workflow.Ref{Package: d.Package, Name: d.Name, Version: d.Version}
 }
 
-// Acquire adds entities of one type to a run's scope besides those its starter
-// names: by ids, by group, by a CEL query over attributes, by ids that an
-// expression or another type's entities name, by what a block's acquire returns,
-// or, with none of these, all of the type.
+// Acquire adds entities of one type to the scope of an execution, in addition to those its
+// starter names: by ids, by group, by a CEL query over attributes, by ids that an
+// expression or entities of another type give, by what acquire of a block returns or, with
+// none of these, all entities of the type.
 type Acquire struct {
 	Type    string   `json:"type"`
 	IDs     []string `json:"ids,omitempty"`
@@ -59,28 +62,28 @@ type Acquire struct {
 	Query   string   `json:"query,omitempty"`
 	Expand  *Expand  `json:"expand,omitempty"`
 
-	Block         string          `json:"block,omitempty"`      // reference; its acquire() runs as an ACQUIRE job
+	Block         string          `json:"block,omitempty"`      // reference; its acquire is called as an ACQUIRE job
 	Parameters    json.RawMessage `json:"parameters,omitempty"` // of the block; strings may hold ${CEL over parameters}
 	RawParameters json.RawMessage `json:"rawParameters,omitempty"`
 }
 
-// Expand names ids by way of entities of another type that are in the scope
-// already: for each of them, IDsExpr is a CEL expression over entity and parameters
-// that gives a list of ids of the acquired type.
+// Expand gives ids from entities of another type that are already in the scope. IDsExpr is
+// a CEL expression over entity and parameters; for each of these entities it gives a list of
+// ids of the acquired type.
 type Expand struct {
 	From    string `json:"from"`
 	IDsExpr string `json:"ids"`
 }
 
-// Acquisition is one entry of the definition's acquire lists.
+// Acquisition is one entry of the acquire lists of a definition.
 type Acquisition struct {
 	Acquire
-	StepIndex      int // index in Flat of the step whose list it stands in, -1 for the definition's own
+	StepIndex      int // index in FlatSteps of the step whose list it is in, -1 for the list of the definition
 	AssertNotEmpty bool
 }
 
-// Acquisitions lists everything that the definition acquires: its own list, then
-// those of its steps, depth first. An entry's place in this list is its index.
+// Acquisitions lists all acquisitions of the definition: its own list, then those of its
+// steps, depth first. The position of an entry in this list is its index.
 func (d *Definition) Acquisitions() []Acquisition {
 	var all []Acquisition
 	for _, a := range d.Acquire {
@@ -94,7 +97,7 @@ func (d *Definition) Acquisitions() []Acquisition {
 	return all
 }
 
-// OnLocked says what a run does that finds an entity locked by another run.
+// OnLocked is what an execution does when another execution holds the lock of an entity.
 type OnLocked string
 
 // The policies of lock conflicts; OnLockedWait is the default.
@@ -104,39 +107,39 @@ const (
 	OnLockedSkip OnLocked = "skip"
 )
 
-// Config is how a definition wants to be run.
+// Config is how a definition is executed.
 type Config struct {
 	Parallel         bool                  `json:"parallel,omitempty"` // executionStrategy.parallel
 	OnLocked         OnLocked              `json:"onLocked,omitempty"`
 	LockMode         workflow.LockMode     `json:"lockMode,omitempty"`
-	Timeout          workflow.Duration     `json:"timeout,omitempty"` // of the whole run, from its creation or its retry
+	Timeout          workflow.Duration     `json:"timeout,omitempty"` // of the whole execution, from its creation or its retry
 	Rollback         workflow.RollbackMode `json:"rollback,omitempty"`
 	RollbackContinue bool                  `json:"rollbackContinue,omitempty"` // rollback.onFailure: continue
 	MaxInFlight      int                   `json:"maxInFlight,omitempty"`      // jobs of one step outstanding at a time; 0 no limit
 	FailureTolerance Tolerance             `json:"failureTolerance,omitzero"`
 	StartWhen        string                `json:"startWhen,omitempty"`     // CEL, bool, over parameters, now and entity(type, id)
-	StartDeadline    workflow.Duration     `json:"startDeadline,omitempty"` // how long startWhen may stay false; startWhen.deadline
+	StartDeadline    workflow.Duration     `json:"startDeadline,omitempty"` // how long startWhen may be false; startWhen.deadline
 	NotBefore        string                `json:"notBefore,omitempty"`     // RFC 3339, or ${CEL} over parameters
 }
 
-// Cron starts a run of the newest version by the clock.
+// Cron starts an execution of the newest version at fixed times.
 type Cron struct {
-	Schedule            string             `json:"schedule"`              // minute, hour, day, month, weekday; seconds may stand before them
+	Schedule            string             `json:"schedule"`              // minute, hour, day, month, weekday; optionally with seconds before them
 	Zone                string             `json:"zone,omitempty"`        // IANA name; UTC by default
-	Concurrency         bool               `json:"concurrency,omitempty"` // start although an earlier run has not ended
+	Concurrency         bool               `json:"concurrency,omitempty"` // start even if an earlier execution has not ended
 	Parameters          json.RawMessage    `json:"parameters,omitempty"`
 	ExecuteOnParameters *workflow.Selector `json:"executeOnParameters,omitempty"`
 	Disabled            bool               `json:"disabled,omitempty"`
 }
 
-// Tolerance is how many of a step's entities may fail before the step does: a
-// count, or a percentage of the step's entities.
+// Tolerance is how many entities of a step may fail before the step does: a count, or a
+// percentage of the entities of the step.
 type Tolerance struct {
 	Count   int     `json:"count,omitempty"`
 	Percent float64 `json:"percent,omitempty"`
 }
 
-// Allows reports whether failed of total jobs are still tolerated.
+// Allows reports whether failed of total jobs are tolerated.
 func (t Tolerance) Allows(failed, total int) bool {
 	if t.Percent > 0 {
 		return float64(failed)*100 <= t.Percent*float64(total)
@@ -144,11 +147,11 @@ func (t Tolerance) Allows(failed, total int) bool {
 	return failed <= t.Count
 }
 
-// Step is one node of a definition's tree. It calls a block, or holds an embedded
+// Step is one node of the tree of a definition. It calls a block, or contains an embedded
 // workflow, or refers to another definition.
 type Step struct {
 	Label         string            `json:"label"`
-	FunctionBlock string            `json:"functionBlock,omitempty"` // reference, perhaps by major or minor
+	FunctionBlock string            `json:"functionBlock,omitempty"` // reference; the version may be a major or a minor
 	Workflow      *EmbeddedWorkflow `json:"workflow,omitempty"`
 	Reference     *Reference        `json:"workflowReference,omitempty"`
 	RunOn         string            `json:"runOn,omitempty"` // entity type, or "global"; of a block
@@ -159,33 +162,33 @@ type Step struct {
 	Condition     string          `json:"condition,omitempty"`     // CEL, bool
 	Assert        []string        `json:"assert,omitempty"`        // CEL, bool
 	Parameters    json.RawMessage `json:"parameters,omitempty"`    // object; strings may hold ${CEL}
-	RawParameters json.RawMessage `json:"rawParameters,omitempty"` // object, passed on as it is
+	RawParameters json.RawMessage `json:"rawParameters,omitempty"` // object, passed on unchanged
 
 	Delay           workflow.Duration `json:"delay,omitempty"` // before the step begins
 	Retry           *workflow.Retry   `json:"retry,omitempty"`
 	Repeat          *Repeat           `json:"repeat,omitempty"`
 	ContinueOnError bool              `json:"continueOnError,omitempty"`
 	Timeout         workflow.Duration `json:"timeout,omitempty"`     // one attempt of one job
-	StepTimeout     workflow.Duration `json:"stepTimeout,omitempty"` // the whole visit
+	StepTimeout     workflow.Duration `json:"stepTimeout,omitempty"` // the whole step run
 }
 
-// EmbeddedWorkflow is an embedded workflow: steps that run where they stand, in the same
-// run and under its locks, with labels of the same definition.
+// EmbeddedWorkflow is a workflow nested in a step. Its steps belong to the same execution,
+// run under its locks and share the labels of the definition.
 type EmbeddedWorkflow struct {
 	Steps []Step `json:"steps"`
 }
 
-// Reference names another definition. Its parameters are the step's.
+// Reference names another definition, whose parameters are those of the step.
 type Reference struct {
-	Workflow            string                 `json:"workflow"` // reference, perhaps by major or minor
+	Workflow            string                 `json:"workflow"` // reference; the version may be a major or a minor
 	Mode                workflow.ReferenceMode `json:"mode,omitempty"`
-	ExecuteOnParameters json.RawMessage        `json:"executeOnParameters,omitempty"` // of a run of its own; object, strings may hold ${CEL}
+	ExecuteOnParameters json.RawMessage        `json:"executeOnParameters,omitempty"` // of an execution of its own; object, strings may hold ${CEL}
 }
 
-// Repeat visits a step again and again: as long as the condition is true after a
-// visit, at most Count times in all. With entities, each goes on for itself.
+// Repeat repeats a step as long as the condition is true after an iteration, at most Count
+// times in all. In a step on entities, each entity repeats independently.
 type Repeat struct {
-	Count int               `json:"count,omitempty"` // visits in all; 0 up to the limit of steps
-	While string            `json:"while,omitempty"` // CEL, bool; may read the step's own result
-	Delay workflow.Duration `json:"delay,omitempty"` // between visits
+	Count int               `json:"count,omitempty"` // iterations in all; 0 for as many as the limit of step runs allows
+	While string            `json:"while,omitempty"` // CEL, bool; may read the result of the step itself
+	Delay workflow.Duration `json:"delay,omitempty"` // between iterations
 }

@@ -6,13 +6,12 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Program is a definition as a run follows it: its steps depth first, with the
-// steps of embedded definitions where they are referred to. It depends on nothing
-// but the pinned versions, so that an index means the same step for the whole
-// life of a run.
+// Program is a definition in the form that is executed: its steps depth first, with the
+// steps of embedded definitions in the place of the references to them. It depends only on
+// the pinned versions, so that an index means the same step during the whole execution.
 type Program struct {
 	Config         Config
-	AssertNotEmpty bool // of the run's own definition
+	AssertNotEmpty bool // of the definition of the execution
 	Nodes          []Node
 	Acquisitions   []ProgramAcquisition
 	Origins        []Origin
@@ -24,32 +23,31 @@ type Node struct {
 	Label            string // as shown: OUTER.INNER within an embedded definition
 	Parent           int    // index of the node it is nested in, -1 for none
 	End              int    // index after the last node nested in it
-	Origin           int    // index of the definition it stands in
-	LocalIndex       int    // its index in that definition's Flat
-	CrossEntityReads []int  // nodes of which its expressions read more than the same entity's result
+	Origin           int    // index of the definition it belongs to
+	LocalIndex       int    // its index in FlatSteps of that definition
+	CrossEntityReads []int  // nodes of which its expressions read results of other entities
 }
 
-// Origin is one definition of a program: the run's own, with index 0, or one that
-// is embedded.
+// Origin is one definition of a program: that of the execution, with index 0, or an embedded
+// one.
 type Origin struct {
 	Definition workflow.Ref
-	NodeIndex  int // the node that embeds it, -1 for the run's own
+	NodeIndex  int // the node that embeds it, -1 for the definition of the execution
 }
 
-// ProgramAcquisition is one entry of an acquire list of one of the definitions.
+// ProgramAcquisition is one entry of an acquire list of a definition of the program.
 type ProgramAcquisition struct {
 	Acquisition
 	Origin     int
-	LocalIndex int // index in that definition's Acquisitions
+	LocalIndex int // index in Acquisitions of that definition
 }
 
-// IsContainer reports whether other nodes are nested in the step, so that it has
-// no jobs of its own.
+// IsContainer reports whether other nodes are nested in the step. It has no jobs then.
 func (n *Node) IsContainer() bool {
 	return n.Workflow != nil || n.Reference != nil && (n.Reference.Mode == workflow.ModeEmbed || n.Reference.Mode == "")
 }
 
-// StartsChild reports whether the step starts a run of its own.
+// StartsChild reports whether the step starts an execution of its own.
 func (n *Node) StartsChild() bool { return n.Reference != nil && !n.IsContainer() }
 
 // IndexOf is the index of the node with the label, -1 if there is none.
@@ -57,8 +55,8 @@ func (p *Program) IndexOf(label string) int {
 	return slices.IndexFunc(p.Nodes, func(n Node) bool { return n.Label == label })
 }
 
-// LabelOf is how the step with the index in the Flat of one of the definitions is
-// shown.
+// LabelOf is the label of the step with an index in FlatSteps of one of the definitions, ""
+// if there is none.
 func (p *Program) LabelOf(origin, localIndex int) string {
 	for i := range p.Nodes {
 		if n := &p.Nodes[i]; n.Origin == origin && n.LocalIndex == localIndex {
@@ -68,8 +66,8 @@ func (p *Program) LabelOf(origin, localIndex int) string {
 	return ""
 }
 
-// FailureHandler is the step that goes on after a failure of the node: the node itself
-// or the innermost around it with continueOnError; -1 if there is none.
+// FailureHandler is the node that handles a failure of the node: itself or its innermost
+// ancestor, with continueOnError; -1 if there is none.
 func (p *Program) FailureHandler(node int) int {
 	for ; node >= 0; node = p.Nodes[node].Parent {
 		if p.Nodes[node].ContinueOnError {
@@ -79,10 +77,9 @@ func (p *Program) FailureHandler(node int) int {
 	return -1
 }
 
-// PipelineEnd is the index after the last node of the stretch of per-entity pipelines
-// that begins at the node: steps on the same type of entity, side by side, of
-// which none needs more of another than what came of the same entity. It is
-// node+1 where there is no such stretch.
+// PipelineEnd is the index after the last node of the per-entity pipeline that begins at the
+// node: consecutive steps on the same type of entity, none of which reads results that
+// another has for other entities. It is node+1 if there is no pipeline.
 func (p *Program) PipelineEnd(node int) int {
 	first, end := &p.Nodes[node], node+1
 	if !p.Config.Parallel || !first.canPipeline() {

@@ -6,9 +6,9 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Schedule is the clock of one workflow of a tenant: the cron of its newest
-// version, and what has come of it. A workflow that has no cron any more keeps a
-// schedule that is off, so that a fire which is under way stays known.
+// Schedule is the schedule of one workflow of a tenant: the cron of its newest version, and
+// its latest starts. A workflow whose newest version has no cron keeps a schedule that is
+// off, so that a start that is under way is not lost.
 type Schedule struct {
 	Tenant  string `json:"tenant"`
 	Name    string `json:"name"`    // package/name
@@ -18,22 +18,23 @@ type Schedule struct {
 	Cron     *Cron        `json:"cron"`     // nil: off
 	NextAt   time.Time    `json:"nextAt,omitzero"`
 
-	// FiringAt is the moment for which a run is being started: from then on no other
-	// moment is chosen until its run stands. Last is the newest run, and LastAt the
-	// moment for which it was started.
+	// FiringAt is the fire time for which an execution is being started. No other fire
+	// time is chosen until that execution exists. LastExecution is the newest execution,
+	// and LastAt the fire time for which it was started.
 	FiringAt      time.Time `json:"firingAt,omitzero"`
 	LastExecution string    `json:"lastExecution,omitempty"`
 	LastAt        time.Time `json:"lastAt,omitzero"`
 
-	// Problem, if it is set, says what kept the moment LastAt from being a run.
+	// Problem says why no execution was started for the fire time LastAt; empty if one
+	// was.
 	Problem string `json:"problem,omitempty"`
 
-	// The newest moment at which no run was started, because an earlier one had
-	// not ended; and how many such moments there were.
+	// SkippedAt is the latest fire time that was skipped because an earlier execution had
+	// not ended, and SkippedCount the number of them.
 	SkippedAt    time.Time `json:"skippedAt,omitzero"`
 	SkippedCount int       `json:"skipped,omitempty"`
 }
 
-// LabelSchedule is the label by which the runs of a schedule are found; its value
-// is the workflow's full name.
+// LabelSchedule is the label of executions that a schedule has started; its value is the
+// full name of the workflow.
 const LabelSchedule = "schedule"
