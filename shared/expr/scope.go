@@ -83,7 +83,7 @@ func (s Scope) activation(refs *References) *activation {
 
 var emptyContext = NewStepContext(nil, nil, nil, nil)
 
-// Parent is nil. The interpreter's interface asks for it.
+// Parent is nil. The interpreter's interface requires the method.
 func (a *activation) Parent() interpreter.Activation { return nil }
 
 // ResolveName is the value of a variable.

@@ -88,7 +88,7 @@ func limitedBinding(name string, original *functions.Overload) cel.OverloadOpt {
 			return invoke(original, args)
 		}
 	}
-	switch { // the planner asks for the form of the original
+	switch { // the library's planner expects the form of the original
 	case original.Unary != nil:
 		return cel.UnaryBinding(func(a ref.Val) ref.Val { return call(a) })
 	case original.Binary != nil:
