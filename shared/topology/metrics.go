@@ -1,47 +1,46 @@
 package topology
 
-// MetricNamespace is where the functions' own metrics are found, and
-// MetricDimension their one dimension: its value is what [EnvDeployment] says, so
-// that two engines of one account are never added up.
+// MetricNamespace is the CloudWatch namespace of the metrics that functions write, and
+// MetricDimension their only dimension. Its value is that of [EnvDeployment], so that the
+// metrics of two engines in one account are not added up.
 const (
 	MetricNamespace = "Lockstep"
 	MetricDimension = "deployment"
-	EnvDeployment   = "LOCKSTEP_DEPLOYMENT" // a name of this install that no other has in the account and region
+	EnvDeployment   = "LOCKSTEP_DEPLOYMENT" // name of the installation, unique in the account and region
 )
 
-// Metric is a number that the engine writes about itself.
+// Metric describes a metric that the engine writes.
 type Metric struct {
 	Name        string
 	Unit        string // as CloudWatch calls it
 	Description string
-	WrittenWhen string // it is written
-	WrittenBy   string // the function that writes it
+	WrittenWhen string
+	WrittenBy   string // function
 }
 
-// The metrics. On each of them stands an alarm, and there is none besides: one more is
-// paid for by the month. A metric that is not written is silence, and these alarms take
-// silence for health: what is broken altogether is seen by the alarms on AWS's own
-// metrics.
+// The metrics. Each has an alarm, and there are no others, because each costs money every
+// month. The alarms treat missing data as not breaching: a function that does not work at
+// all is detected by the alarms on AWS's own metrics.
 const (
 	MetricStuckExecutions = "StuckExecutions"
 	MetricLockAge         = "LockAgeSeconds"
 	MetricGuardStops      = "GuardStops"
 )
 
-// Metrics are all of them, as docs/observability.md lists them.
+// Metrics lists all metrics, in the order of docs/observability.md.
 var Metrics = []Metric{
 	{MetricStuckExecutions, "Count",
-		"Runs whose alarm clock rang longer ago than a sweep, a look and a redelivery take together: nothing moves them",
+		"Executions whose timer has been due for longer than a sweep, a wake-up and a redelivery take together: nothing advances them",
 		"With every sweep, zero included", FunctionSweeper},
 	{MetricLockAge, "Seconds",
-		"For how long a run has waited for a lock that another holds",
-		"With every look at a run that goes on waiting after a minute", FunctionLifecycle},
+		"How long an execution has waited for a lock that another one holds",
+		"With every wake-up of an execution that has waited for more than a minute and still waits", FunctionLifecycle},
 	{MetricGuardStops, "Count",
-		"Runs that would go on and on and were stopped: after `run.maxSteps` visits of steps or 20,000 events, or runs that start runs ten deep. Lambda's own detection of recursive loops is off, and these bounds stand in its place",
+		"Executions stopped by a limit: `run.maxSteps` step runs, 20,000 events, or executions that start executions ten levels deep. Lambda's own detection of recursive loops is off, and these limits replace it",
 		"When it happens", FunctionLifecycle},
 }
 
-// LookupMetric is a metric by its name.
+// LookupMetric finds a metric by name.
 func LookupMetric(name string) (Metric, bool) {
 	for _, m := range Metrics {
 		if m.Name == name {
@@ -51,6 +50,6 @@ func LookupMetric(name string) (Metric, bool) {
 	return Metric{}, false
 }
 
-// StuckAfterSeconds is for how many seconds an alarm has to have rung before its
-// execution counts as stuck.
+// StuckAfterSeconds is how many seconds the timer of an execution has to be overdue before
+// the execution counts as stuck.
 const StuckAfterSeconds = 900

@@ -1,22 +1,22 @@
 package topology
 
-// Right is what a function may do with a table, or with one of its indexes.
+// Right is what a function may do with a table or one of its indexes.
 type Right struct {
 	Function string
 	Table    string
-	Index    string   // empty is the table itself
-	Actions  []string // of DynamoDB
+	Index    string   // empty for the table itself
+	Actions  []string // DynamoDB actions
 }
 
-// Rights are all rights on tables. The roles of the deployed functions have these
-// and no other, and on a local stack a function that goes beyond them is refused.
+// Rights lists all rights on tables. The roles of the deployed functions have exactly these,
+// and the local stack refuses a function any other action.
 //
-// A worker is code that others may have written: it sees the packs it works on,
-// and neither executions nor locks nor inventory. Nobody deletes, nobody scans.
+// Workers may run code of other authors: they may read packs, but neither executions nor
+// locks nor the inventory. No function may delete or scan.
 var Rights = []Right{
 	{FunctionAPI, TableExecutions, "", []string{GetItem, BatchGetItem, Query, PutItem, UpdateItem}},
 	{FunctionAPI, TableExecutions, IndexByStatus.Name, []string{Query}},
-	// It shows what the next sweep would do.
+	// The API shows what the next sweep would do.
 	{FunctionAPI, TableExecutions, IndexDue.Name, []string{Query}},
 	{FunctionAPI, TableJobs, IndexWorkersDue.Name, []string{Query}},
 	{FunctionAPI, TableRegistry, IndexScheduled.Name, []string{Query}},
@@ -27,7 +27,7 @@ var Rights = []Right{
 	{FunctionLifecycle, TableExecutions, "", []string{GetItem, BatchGetItem, Query, PutItem, UpdateItem}},
 	{FunctionLifecycle, TableJobs, "", []string{GetItem, Query, PutItem, UpdateItem}},
 	{FunctionLifecycle, TableLocks, "", []string{BatchGetItem, UpdateItem}},
-	// What jobs have found out about entities is written when their run ends well.
+	// The updates of entities that jobs ask for are written when their execution completes.
 	{FunctionLifecycle, TableRegistry, "", []string{GetItem, BatchGetItem, Query, UpdateItem}},
 
 	{FunctionSweeper, TableExecutions, IndexDue.Name, []string{Query}},
@@ -49,7 +49,7 @@ const (
 	UpdateItem   = "UpdateItem"
 )
 
-// RightsFor are a function's rights on a table and its indexes.
+// RightsFor lists the rights of a function on a table and its indexes.
 func RightsFor(function, table string) []Right {
 	var rights []Right
 	for _, r := range Rights {
