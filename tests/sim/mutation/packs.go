@@ -74,8 +74,7 @@ var packs = []Mutation{
 		since, err := r.waitingSince(ctx, l, lanes)
 `}}},
 	{Name: "packs are never redispatched", Edits: []Edit{{redispatch, "\t\tmessages = append(messages, m)\n", "\t\t_ = m\n"}}},
-	{Name: "a counter in place of the done set", Edits: []Edit{{simPacks, "\t\tset.Done[lane] = true\n", `		readDoneSet.DoneSet[len(readDoneSet.DoneSet)] = true
-`}}},
+	{Name: "a counter in place of the done set", Edits: []Edit{{simPacks, "\t\tset.Done[lane] = true\n", "\t\tset.Done[len(set.Done)] = true\n"}}},
 	{Name: "pack keys do not distinguish step runs", Edits: []Edit{{dispatcher, `Ordinal: r.Step.Ordinal, Seq: r.Step.Seq}
 `, `Ordinal: r.Step.Ordinal, Seq: 1}
 `}}},
@@ -85,7 +84,7 @@ var packs = []Mutation{
 		{workerHandle, `	case now.After(m.NotAfter), w.predatesRestore(m):
 `, `	case w.predatesRestore(m):
 `}}},
-	{Name: "the done set is overwritten", Edits: []Edit{{simPacks, "\tif set := p.w.doneSets[shardKey{stepRun, shard}]; set != nil {", "\tif readDoneSet := p.w.doneSets[shardKey{stepRun, shard}]; readDoneSet != nil && len(readDoneSet.DoneSet) > 1 {"}}},
+	{Name: "the done set is overwritten", Edits: []Edit{{simPacks, "\tif set := p.w.doneSets[shardKey{stepRun, shard}]; set != nil {", "\tif set := p.w.doneSets[shardKey{stepRun, shard}]; set != nil && len(set.Done) > 1 {"}}},
 	{Name: "the timer ignores the window", Edits: []Edit{{report, "return w == 0 || lane < w || doneLanes[lane-w] }", "return true || doneLanes[lane-w] }"}}},
 	{Name: "the window does not advance", Edits: []Edit{{followUp, "\tif p.State == workflow.PackFinished {\n", "\tif false {\n"}}},
 	{Name: "a seizure ignores the lease", Edits: []Edit{{dispatchClose, "\t\tcase l.pack.Lease.Before(now.Add(-d.Skew - d.Grace)):\n", "\t\tcase l.pack.Lease.Before(now.Add(time.Hour)):\n"}}},
