@@ -1,3 +1,14 @@
+// Package boot turns the environment into the parts of a process: the configuration,
+// the log, tracing, the tables and the queues. Package enginehost adds the engine,
+// httpserver the HTTP API, and workerhost a pool's worker, so that a function links
+// only what it uses.
+//
+// Clocks, ids and randomness enter the system here and nowhere else. On a local stack
+// a process limits itself to the rights that its role has on AWS.
+//
+//   - boot.go: opening the parts; the ports for one unit of work, with their meter.
+//   - rights.go: the rights of a process on a local stack.
+//   - emf.go: metrics in the embedded metric format.
 package boot
 
 import (
@@ -18,17 +29,19 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/boot/tracing"
 	"github.com/lockstep-run/lockstep/shared/config"
+	"github.com/lockstep-run/lockstep/shared/cost"
 	"github.com/lockstep-run/lockstep/shared/dynamo"
 	"github.com/lockstep-run/lockstep/shared/observe"
 	"github.com/lockstep-run/lockstep/shared/sqs"
 	"github.com/lockstep-run/lockstep/shared/topology"
+	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Version is the engine's version, written on every execution it commits. The
+// Version is the engine's version, written to every execution that it commits. The
 // linker sets it for a release.
 var Version = "dev"
 
-// Process are what every process has.
+// Process is what every process has.
 type Process struct {
 	Config config.Config
 	Log    *slog.Logger
@@ -36,11 +49,11 @@ type Process struct {
 	DB     *dynamo.DB
 	Queues *sqs.Client
 
-	SQS      *awssqs.Client    // for a polling worker's source
-	PoolURLs map[string]string // queue URLs that the environment gives, by pool
+	SQS      *awssqs.Client    // for receiving
+	PoolURLs map[string]string // queue URLs from the environment, by pool
 }
 
-// Open reads the environment and connects, without calling anything yet.
+// Open reads the environment and makes the clients, without calling AWS yet.
 // component names the process in its log.
 func Open(ctx context.Context, component string) (*Process, error) {
 	cfg, err := loadConfig()
@@ -54,9 +67,9 @@ func Open(ctx context.Context, component string) (*Process, error) {
 	log := newLogger(component, level, cfg.Log.Redact)
 	tracer, err := tracing.Open(ctx, tracing.Options{Component: component, Version: Version, Getenv: os.Getenv, Log: log})
 	if err != nil {
-		log.WarnContext(ctx, "no spans are sent", observe.Err(err)) // which is no reason to do no work
+		log.WarnContext(ctx, "tracing disabled", observe.Err(err)) // the process works without it
 	}
-	slog.SetDefault(log) // what libraries and a worker's blocks log is kept to the same rules
+	slog.SetDefault(log) // so that libraries and a worker's blocks log in the same way
 	awsCfg, err := awsconfig.LoadDefaultConfig(ctx, awsconfig.WithHTTPClient(httpClient()))
 	if err != nil {
 		return nil, err
@@ -83,14 +96,37 @@ func Open(ctx context.Context, component string) (*Process, error) {
 	}, nil
 }
 
-// newLogger makes the log of a process, each line of which names the invocation that
-// it is written in.
+// Ports are the tables and the queues for one unit of work. Meter counts what is
+// consumed through them.
+type Ports struct {
+	dynamo.View
+	Sender *sqs.Sender
+	Meter  *cost.Meter
+}
+
+// Metered opens ports for one unit of work. overhead is what the work cost before it
+// started, such as its share of an invocation; the meter starts with it.
+func (p *Process) Metered(overhead workflow.Cost) Ports {
+	m := &cost.Meter{}
+	m.Add(overhead)
+	return p.ports(m)
+}
+
+// Unmetered opens ports for work that is not charged to an execution.
+func (p *Process) Unmetered() Ports { return p.ports(nil) }
+
+func (p *Process) ports(m *cost.Meter) Ports {
+	return Ports{View: p.DB.WithMeter(m), Sender: p.Queues.WithMeter(m), Meter: m}
+}
+
+// newLogger makes the log of a process. Each line names the Lambda invocation that
+// wrote it.
 func newLogger(component string, level slog.Level, redact []string) *slog.Logger {
 	return observe.NewLog(observe.Options{Writer: os.Stderr, Level: level, Component: component, RedactKeys: redact, ContextAttrs: invocationAttrs})
 }
 
-// invocationAttrs is what the context of a Lambda function's invocation knows of it, and of
-// the span in it.
+// invocationAttrs returns the ids of the span and of the Lambda invocation in a
+// context.
 func invocationAttrs(ctx context.Context) []slog.Attr {
 	attrs := tracing.SpanAttrs(ctx)
 	if lambda, ok := lambdacontext.FromContext(ctx); ok {
@@ -99,8 +135,8 @@ func invocationAttrs(ctx context.Context) []slog.Attr {
 	return attrs
 }
 
-// FlushTraces makes a Lambda handler send its spans before it answers: Lambda freezes the
-// process then.
+// FlushTraces makes a Lambda handler send its spans before it answers: after that,
+// Lambda freezes the process.
 func FlushTraces[In, Out any](p *Process, handle func(context.Context, In) (Out, error)) func(context.Context, In) (Out, error) {
 	if !p.Tracer.Enabled() {
 		return handle
@@ -111,7 +147,8 @@ func FlushTraces[In, Out any](p *Process, handle func(context.Context, In) (Out,
 	}
 }
 
-// loadConfig reads the configuration: the file or the inline document, then variables.
+// loadConfig reads the configuration: the inline document or the file, then
+// environment variables.
 func loadConfig() (config.Config, error) {
 	if inline := os.Getenv(topology.EnvConfigInline); inline != "" {
 		return config.Parse([]byte(inline), os.Environ())
@@ -119,7 +156,7 @@ func loadConfig() (config.Config, error) {
 	return config.Load(os.Getenv(topology.EnvConfig), os.Environ())
 }
 
-// poolURLs are the queues whose URL the environment gives.
+// poolURLs reads the queue URLs that the environment gives, by pool.
 func poolURLs() (map[string]string, error) {
 	text := os.Getenv(topology.EnvQueueJobsURLs)
 	if text == "" {
@@ -132,7 +169,8 @@ func poolURLs() (map[string]string, error) {
 	return urls, nil
 }
 
-// httpClient keeps enough connections open for the parallel calls of one look.
+// httpClient keeps enough connections open for the parallel calls of one unit of
+// work.
 func httpClient() *awshttp.BuildableClient {
 	return awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
 		t.MaxIdleConns, t.MaxIdleConnsPerHost = 128, 64
@@ -140,8 +178,8 @@ func httpClient() *awshttp.BuildableClient {
 	})
 }
 
-// RequireEnv names the variables that a process cannot do without; an error lists
-// those that are missing.
+// RequireEnv checks that environment variables are set; its error lists those that
+// are not.
 func RequireEnv(names ...string) error {
 	var missing []string
 	for _, name := range names {
@@ -155,7 +193,7 @@ func RequireEnv(names ...string) error {
 	return nil
 }
 
-// Fatal ends a process that cannot start, with the reason as its last word.
+// Fatal logs why a process cannot start and ends it with exit code 1.
 func Fatal(component string, err error) {
 	newLogger(component, slog.LevelInfo, nil).Error("cannot start", observe.Err(err))
 	os.Exit(1)

@@ -9,13 +9,12 @@ import (
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
-// WriteMetric writes a value of a metric at a moment, for a deployment. Without a
-// deployment, as on a local stack, there is nobody to read it and nothing is
-// written. A metric that is not in [topology.Metrics] is refused.
+// WriteMetric writes a metric's value as one line in CloudWatch's embedded metric
+// format. Without a deployment, as on a local stack, nothing reads metrics and
+// nothing is written. A metric that is not in [topology.Metrics] is an error.
 //
-// The line has a level and a time as lines of the log have them. Lambda drops lines
-// below the level that a function is set to, and takes one that does not say both for
-// a line of level INFO.
+// The line has a level and a timestamp as log lines have them: Lambda drops lines
+// below a function's log level, and treats a line that lacks one of them as INFO.
 func WriteMetric(w io.Writer, deployment, name string, n int, at time.Time) error {
 	m, known := topology.LookupMetric(name)
 	switch {

@@ -9,8 +9,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
-// The line is what CloudWatch documents as the embedded metric format, in the unit of
-// the metric.
+// The line follows CloudWatch's embedded metric format, in the unit of the metric.
 func TestWriteMetric_EmbeddedMetricFormat(t *testing.T) {
 	var b bytes.Buffer
 	at := time.UnixMilli(1767225600123)
@@ -32,9 +31,9 @@ func TestWriteMetric_EmbeddedMetricFormat(t *testing.T) {
 	}
 	b.Reset()
 	if err := boot.WriteMetric(&b, "", topology.MetricStuckExecutions, 3, at); err != nil || b.Len() > 0 {
-		t.Errorf("nobody reads %q, %v", b.String(), err)
+		t.Errorf("without a deployment: wrote %q, %v", b.String(), err)
 	}
 	if err := boot.WriteMetric(&b, "d", "JobsPerEntity", 3, at); err == nil || b.Len() > 0 {
-		t.Errorf("a metric that is not listed: %q, %v", b.String(), err)
+		t.Errorf("a metric that is not listed: wrote %q, %v", b.String(), err)
 	}
 }

@@ -13,11 +13,10 @@ import (
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
-// enforceRights adds to a client's options, where the environment names the function
-// that this process is, that it refuses itself what the function's role on AWS
-// would be refused. Only a local stack says so: the services behind it let everybody
-// do everything, and without this a right that is missing would first be missed
-// on AWS.
+// enforceRights makes a client refuse the calls for which the function's role has no
+// right on AWS. It does so where the environment names the function, which only a
+// local stack does: its services allow everything, and without this a missing right
+// would first be noticed on AWS.
 func enforceRights(o *awsdynamodb.Options) {
 	function := os.Getenv(topology.EnvFunction)
 	if function == "" {
@@ -43,8 +42,8 @@ func enforceRights(o *awsdynamodb.Options) {
 	o.APIOptions = append(o.APIOptions, func(stack *middleware.Stack) error { return stack.Initialize.Add(refuse, middleware.Before) })
 }
 
-// requestedAction is what a request does, with which tables, and through which index. Of a
-// request that no right is about, the action has no name and so nobody may do it.
+// requestedAction returns a request's action, its tables and its index. A request that
+// is not listed here has an action that no right names, so it is refused.
 func requestedAction(parameters any) (action string, tables []string, index string) {
 	switch in := parameters.(type) {
 	case *awsdynamodb.GetItemInput:

@@ -14,8 +14,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
-// A process that is told which function it is goes no further than the function's
-// role: what is refused never leaves it.
+// A process that knows which function it is makes only the calls that the function's
+// role allows; a refused call is never sent.
 func TestEnforceRights_RefusesWhatRoleCannotDo(t *testing.T) {
 	for role, key := range topology.TableEnv {
 		t.Setenv(key, "t-"+role)
@@ -46,25 +46,25 @@ func TestEnforceRights_RefusesWhatRoleCannotDo(t *testing.T) {
 		return func(db *awsdynamodb.Client) error { _, err := db.Query(ctx, in); return err }
 	}
 	for _, c := range []struct {
-		function, what string
+		function, name string
 		do             func(*awsdynamodb.Client) error
 		allowed        bool
 	}{
 		{"worker", "a pack", func(db *awsdynamodb.Client) error { return get(db, "t-jobs") }, true},
 		{"worker", "an execution", func(db *awsdynamodb.Client) error { return get(db, "t-executions") }, false},
 		{"worker", "a lock", func(db *awsdynamodb.Client) error { return get(db, "t-locks") }, false},
-		{"worker", "a table of nobody's", func(db *awsdynamodb.Client) error { return get(db, "other") }, false},
-		{"worker", "several packs", many("t-jobs"), false},
-		{"lifecycle", "several locks", many("t-locks"), true},
-		{"sweeper", "an execution among others", many("t-executions", "t-locks"), false},
-		{"sweeper", "what is due", through("t-executions", topology.IndexDue.Name), true},
-		{"sweeper", "the table under the index", through("t-executions", ""), false},
-		{"lifecycle", "what is due", through("t-executions", topology.IndexDue.Name), false},
-		{"api", "deleting", func(db *awsdynamodb.Client) error {
+		{"worker", "an unknown table", func(db *awsdynamodb.Client) error { return get(db, "other") }, false},
+		{"worker", "a batch of packs", many("t-jobs"), false},
+		{"lifecycle", "a batch of locks", many("t-locks"), true},
+		{"sweeper", "a batch with an execution", many("t-executions", "t-locks"), false},
+		{"sweeper", "the index of due executions", through("t-executions", topology.IndexDue.Name), true},
+		{"sweeper", "the table of the index", through("t-executions", ""), false},
+		{"lifecycle", "the index of due executions", through("t-executions", topology.IndexDue.Name), false},
+		{"api", "a delete", func(db *awsdynamodb.Client) error {
 			_, err := db.DeleteItem(ctx, &awsdynamodb.DeleteItemInput{TableName: aws.String("t-registry"), Key: key})
 			return err
 		}, false},
-		{"", "anything", func(db *awsdynamodb.Client) error { return get(db, "t-locks") }, true},
+		{"", "a lock", func(db *awsdynamodb.Client) error { return get(db, "t-locks") }, true},
 	} {
 		t.Setenv(topology.EnvFunction, c.function)
 		db := awsdynamodb.New(awsdynamodb.Options{
@@ -74,9 +74,9 @@ func TestEnforceRights_RefusesWhatRoleCannotDo(t *testing.T) {
 		err := c.do(db)
 		switch {
 		case c.allowed && (err != nil || reached == before):
-			t.Errorf("%s, %s: %v", c.function, c.what, err)
+			t.Errorf("%s, %s: %v", c.function, c.name, err)
 		case !c.allowed && (err == nil || !strings.Contains(err.Error(), "AccessDeniedException") || reached > before):
-			t.Errorf("%s, %s: %v, and the service was asked %d times", c.function, c.what, err, reached-before)
+			t.Errorf("%s, %s: %v after %d requests", c.function, c.name, err, reached-before)
 		}
 	}
 }

@@ -13,19 +13,19 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// maxBody is the largest message that SQS takes, and also the most that one
-// batch may carry.
+// maxBody is the size of the largest message that SQS accepts, and of the largest
+// batch, in bytes.
 const maxBody = 1 << 20
 
-// A body over compressThreshold is deflated, and then says so by its first bytes; it
-// unfolds to at most maxDecodedBytes.
+// A body larger than compressThreshold is compressed and then starts with
+// compressPrefix. It may decompress to at most maxDecodedBytes.
 const (
 	compressThreshold = 64 << 10
 	compressPrefix    = "deflate1:"
 	maxDecodedBytes   = 16 << 20
 )
 
-// bodyVersion is the version of both bodies.
+// bodyVersion is the version of both kinds of bodies.
 const bodyVersion = 1
 
 type wakeupBody struct {
@@ -38,17 +38,17 @@ type packBody struct {
 	workflow.PackMessage
 }
 
-// EncodeWakeup writes the body of a lifecycle message.
-func EncodeWakeup(l workflow.Wakeup) (string, error) { return encodeBody(wakeupBody{bodyVersion, l}) }
+// EncodeWakeup encodes the body of a lifecycle message.
+func EncodeWakeup(w workflow.Wakeup) (string, error) { return encodeBody(wakeupBody{bodyVersion, w}) }
 
-// EncodePack writes the body of a pack's message; CodeTooLarge if it does not
-// fit into one.
+// EncodePack encodes the body of a pack's message; CodeTooLarge if it does not fit
+// into one.
 func EncodePack(m *workflow.PackMessage) (string, error) {
 	return encodeBody(packBody{bodyVersion, *m})
 }
 
-// DecodeWakeup reads the body of a lifecycle message. CodeInvalid means that it
-// never will be one, CodeUnavailable that a newer version can read it.
+// DecodeWakeup decodes the body of a lifecycle message. CodeInvalid means that no
+// version can decode it, CodeUnavailable that a newer version can.
 func DecodeWakeup(body string) (workflow.Wakeup, error) {
 	var b wakeupBody
 	if err := decodeBody(body, &b, &b.Version); err != nil {
@@ -60,7 +60,7 @@ func DecodeWakeup(body string) (workflow.Wakeup, error) {
 	return b.Wakeup, nil
 }
 
-// DecodePack reads the body of a pack's message, with errors as [DecodeWakeup].
+// DecodePack decodes the body of a pack's message, with errors as [DecodeWakeup].
 func DecodePack(body string) (*workflow.PackMessage, error) {
 	var b packBody
 	if err := decodeBody(body, &b, &b.Version); err != nil {
@@ -75,7 +75,7 @@ func DecodePack(body string) (*workflow.PackMessage, error) {
 	case b.Work.Block == "" || b.Work.Kind == "":
 		return nil, invalidMessage(errors.New("it names no block"))
 	case len(b.Jobs) == 0 && b.JobsRef == nil:
-		return nil, invalidMessage(errors.New("it holds no job"))
+		return nil, invalidMessage(errors.New("it has no jobs"))
 	}
 	return &b.PackMessage, nil
 }
@@ -83,7 +83,7 @@ func DecodePack(body string) (*workflow.PackMessage, error) {
 func encodeBody(v any) (string, error) {
 	plain, err := json.Marshal(v)
 	if err != nil {
-		return "", &workflow.Error{Code: workflow.CodeInternal, Message: "a message cannot be written", Cause: err}
+		return "", &workflow.Error{Code: workflow.CodeInternal, Message: "a message cannot be encoded", Cause: err}
 	}
 	body := string(plain)
 	if len(plain) > compressThreshold {
@@ -92,14 +92,14 @@ func encodeBody(v any) (string, error) {
 		}
 	}
 	if len(body) > maxBody || len(plain) > maxDecodedBytes {
-		return "", workflow.Errorf(workflow.CodeTooLarge, "a message of %d bytes is more than a queue takes", len(body))
+		return "", workflow.Errorf(workflow.CodeTooLarge, "a message of %d bytes is too large: a queue accepts %d", len(body), maxBody)
 	}
 	return body, nil
 }
 
 func deflate(plain []byte) string {
 	var b bytes.Buffer
-	// Neither the constant level nor a buffer can fail.
+	// The level is valid, and writing to a buffer cannot fail.
 	w, _ := flate.NewWriter(&b, flate.BestSpeed)
 	_, _ = w.Write(plain)
 	_ = w.Close()
@@ -121,10 +121,10 @@ func decodeBody(body string, into any, version *int) error {
 			return invalidMessage(err)
 		}
 		if len(plain) > maxDecodedBytes {
-			return invalidMessage(fmt.Errorf("it unfolds to more than %d bytes", maxDecodedBytes))
+			return invalidMessage(fmt.Errorf("it decompresses to more than %d bytes", maxDecodedBytes))
 		}
 	}
-	// The version comes first: fields of a newer one are no mistake.
+	// The version is checked first: unknown fields of a newer one are not an error.
 	var header struct {
 		V int `json:"v"`
 	}
@@ -143,12 +143,12 @@ func decodeBody(body string, into any, version *int) error {
 		return invalidMessage(err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return invalidMessage(errors.New("something follows it"))
+		return invalidMessage(errors.New("it has data after the JSON value"))
 	}
 	*version = header.V
 	return nil
 }
 
 func invalidMessage(why error) error {
-	return &workflow.Error{Code: workflow.CodeInvalid, Message: "the message is not one of ours", Cause: why}
+	return &workflow.Error{Code: workflow.CodeInvalid, Message: "the message is invalid", Cause: why}
 }

@@ -43,14 +43,14 @@ func TestEncodePack_RoundTrips(t *testing.T) {
 		body, err := EncodePack(m)
 		body = mustEncode(t, body, err)
 		if strings.HasPrefix(body, compressPrefix) != (size > compressThreshold) {
-			t.Errorf("%s begins with %.20s", name, body)
+			t.Errorf("%s starts with %.20s", name, body)
 		}
 		back, err := DecodePack(body)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if back.Key != m.Key || string(back.Jobs[0].Parameters) != string(m.Jobs[0].Parameters) {
-			t.Errorf("%s came back changed", name)
+			t.Errorf("%s has changed", name)
 		}
 	}
 }
@@ -74,29 +74,29 @@ func TestDecodePack_RefusesForeignBodies(t *testing.T) {
 		body string
 		code workflow.Code
 	}{
-		"nothing":              {"", workflow.CodeInvalid},
-		"no JSON":              {"hello", workflow.CodeInvalid},
-		"another kind":         {`[1]`, workflow.CodeInvalid},
-		"null":                 {`null`, workflow.CodeInvalid},
-		"no version":           {strings.Replace(good, `"v":1,`, "", 1), workflow.CodeInvalid},
-		"a newer version":      {strings.Replace(good, `"v":1,`, `"v":2,"novelty":1,`, 1), workflow.CodeUnavailable},
-		"an unknown field":     {strings.Replace(good, `"v":1,`, `"v":1,"novelty":1,`, 1), workflow.CodeInvalid},
-		"something behind":     {good + "{}", workflow.CodeInvalid},
-		"no tenant":            {strings.Replace(good, `"tenant":"acme"`, `"tenant":""`, 1), workflow.CodeInvalid},
-		"no attempt":           {strings.Replace(good, `"a":2`, `"a":0`, 1), workflow.CodeInvalid},
-		"a negative lane":      {strings.Replace(good, `"l":5`, `"l":-5`, 1), workflow.CodeInvalid},
-		"no block":             {strings.Replace(good, "fleet/upgrade:1.0.0", "", 1), workflow.CodeInvalid},
-		"no jobs":              {`{"v":1,"key":{"tenant":"a","x":"b","v":1,"r":1,"l":0,"a":1},"work":{"kind":"EXECUTE","block":"a/b:1.0.0","timeout":"1s"},"jobs":[],"notAfter":"2026-11-22T00:00:00Z"}`, workflow.CodeInvalid},
-		"not base64":           {compressPrefix + "***", workflow.CodeInvalid},
-		"not deflate":          {compressPrefix + "aGVsbG8=", workflow.CodeInvalid},
-		"a bomb":               {deflate(make([]byte, maxDecodedBytes+10)), workflow.CodeInvalid},
-		"more than a message":  {strings.Repeat(" ", maxBody) + good, workflow.CodeInvalid},
-		"a look":               {`{"v":1,"tenant":"a","execution":"b"}`, workflow.CodeInvalid},
-		"a number for a text":  {strings.Replace(good, `"acme"`, `1`, 1), workflow.CodeInvalid},
-		"a compressed newer v": {deflate([]byte(`{"v":7}`)), workflow.CodeUnavailable},
+		"an empty body":               {"", workflow.CodeInvalid},
+		"not JSON":                    {"hello", workflow.CodeInvalid},
+		"an array":                    {`[1]`, workflow.CodeInvalid},
+		"null":                        {`null`, workflow.CodeInvalid},
+		"no version":                  {strings.Replace(good, `"v":1,`, "", 1), workflow.CodeInvalid},
+		"a newer version":             {strings.Replace(good, `"v":1,`, `"v":2,"novelty":1,`, 1), workflow.CodeUnavailable},
+		"an unknown field":            {strings.Replace(good, `"v":1,`, `"v":1,"novelty":1,`, 1), workflow.CodeInvalid},
+		"trailing data":               {good + "{}", workflow.CodeInvalid},
+		"no tenant":                   {strings.Replace(good, `"tenant":"acme"`, `"tenant":""`, 1), workflow.CodeInvalid},
+		"no attempt":                  {strings.Replace(good, `"a":2`, `"a":0`, 1), workflow.CodeInvalid},
+		"a negative lane":             {strings.Replace(good, `"l":5`, `"l":-5`, 1), workflow.CodeInvalid},
+		"no block":                    {strings.Replace(good, "fleet/upgrade:1.0.0", "", 1), workflow.CodeInvalid},
+		"no jobs":                     {`{"v":1,"key":{"tenant":"a","x":"b","v":1,"r":1,"l":0,"a":1},"work":{"kind":"EXECUTE","block":"a/b:1.0.0","timeout":"1s"},"jobs":[],"notAfter":"2026-11-22T00:00:00Z"}`, workflow.CodeInvalid},
+		"not base64":                  {compressPrefix + "***", workflow.CodeInvalid},
+		"not deflate":                 {compressPrefix + "aGVsbG8=", workflow.CodeInvalid},
+		"decompresses too big":        {deflate(make([]byte, maxDecodedBytes+10)), workflow.CodeInvalid},
+		"longer than SQS takes":       {strings.Repeat(" ", maxBody) + good, workflow.CodeInvalid},
+		"a wake-up":                   {`{"v":1,"tenant":"a","execution":"b"}`, workflow.CodeInvalid},
+		"a number as a string":        {strings.Replace(good, `"acme"`, `1`, 1), workflow.CodeInvalid},
+		"a newer version, compressed": {deflate([]byte(`{"v":7}`)), workflow.CodeUnavailable},
 	} {
 		if c.body == good {
-			t.Fatalf("%s: nothing was replaced", name)
+			t.Fatalf("%s: the replacement did not match", name)
 		}
 		if _, err := DecodePack(c.body); !workflow.Is(err, c.code) {
 			t.Errorf("%s: %v, want %s", name, err, c.code)
@@ -106,27 +106,29 @@ func TestDecodePack_RefusesForeignBodies(t *testing.T) {
 		"a pack": good, "no execution": `{"v":1,"tenant":"a"}`, "no tenant": `{"v":1,"execution":"a"}`, "an empty object": `{}`,
 	} {
 		if _, err := DecodeWakeup(body); !workflow.Is(err, workflow.CodeInvalid) {
-			t.Errorf("as a look, %s: %v", name, err)
+			t.Errorf("decode %s as a wake-up: %v", name, err)
 		}
 	}
 }
 
-func TestDelaySeconds_RoundsUpAndCaps(t *testing.T) {
-	for d, want := range map[time.Duration]int32{
-		-time.Hour: 0, 0: 0, 1: 1, time.Second: 1, 1001 * time.Millisecond: 2, 14 * time.Minute: 840, 15 * time.Minute: 900, 48 * time.Hour: 900,
-	} {
-		if got := delaySeconds(d); got != want {
-			t.Errorf("delay(%s) = %d, want %d", d, got, want)
-		}
+// A message holds its jobs or a reference to them; one that has neither is invalid.
+func TestEncodePack_OffloadedJobs(t *testing.T) {
+	key := workflow.StepRunKey{Tenant: "t", Execution: "x", Ordinal: 1, Seq: 2}.Pack(3, 1)
+	m := &workflow.PackMessage{Key: key, Work: workflow.Work{Kind: workflow.JobExecute, Block: "p/b:1.0.0"}}
+	body, err := EncodePack(m)
+	if err != nil {
+		t.Fatal(err)
 	}
-}
-
-func TestMessageGroupPattern_AcceptsWhatSQSAccepts(t *testing.T) {
-	for name, want := range map[string]bool{
-		"acme": true, "a.b-c_d/e:f@g": true, `back\slash`: true, "": false, "with space": false, "zürich": false, strings.Repeat("x", 129): false,
-	} {
-		if got := messageGroupPattern.MatchString(name); got != want {
-			t.Errorf("%q: %v, want %v", name, got, want)
-		}
+	if _, err := DecodePack(body); !workflow.Is(err, workflow.CodeInvalid) {
+		t.Errorf("a message without jobs: %v", err)
+	}
+	stored := workflow.NewPayloadRef([]byte("[]"))
+	m.JobsRef = stored.InPack(key)
+	if body, err = EncodePack(m); err != nil {
+		t.Fatal(err)
+	}
+	got, err := DecodePack(body)
+	if diff := cmp.Diff(m, got); err != nil || diff != "" {
+		t.Error(err, diff)
 	}
 }

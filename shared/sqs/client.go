@@ -1,3 +1,13 @@
+// Package sqs sends and receives messages over SQS: packs go to the queue of their
+// pool, wake-ups to the lifecycle queue. All queues are standard ones. A message may
+// arrive twice, late, or in any order; its receivers allow for that.
+//
+//   - client.go: the queues, and where a pool's queue is.
+//   - sender.go: sending, in batches.
+//   - receiver.go: receiving a pool's packs, for a polling worker.
+//   - dlq.go: dead-letter queues.
+//   - body.go: the encoding of messages, and their strict decoding.
+//   - meter.go: middleware that counts requests in units of 64 KB.
 package sqs
 
 import (
@@ -11,100 +21,119 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"github.com/aws/smithy-go"
 
+	"github.com/lockstep-run/lockstep/shared/cost"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
 // Queues says where the queues are.
 type Queues struct {
 	Lifecycle string            // URL
-	Pools     map[string]string // URL by pool; looked at first
-	Prefix    string            // a pool that is not in Pools has the queue of this name plus the pool's
+	Pools     map[string]string // URLs by pool; they come before Prefix
+	Prefix    string            // the queue of any other pool has this name followed by the pool's
 
-	// Fair sends every message in the group of its tenant, so that one tenant's
-	// backlog does not delay another's. SQS charges such requests more.
+	// Fair sends every message in the message group of its tenant, so that one
+	// tenant's backlog does not delay another's. SQS charges more for such requests.
 	Fair bool
 }
 
-// missingTTL is how long a queue that did not exist is not asked for again.
-const missingTTL = 5 * time.Second
-
-// maxQueueName is the longest name that a queue can have.
-const maxQueueName = 80
-
-// urlCache remembers where pools' queues were found, for all boards.
-type urlCache struct {
-	mu      sync.Mutex
-	urls    map[string]string
-	missing map[string]time.Time
+// Client gives access to the queues.
+type Client struct {
+	client *awssqs.Client
+	queues Queues
+	urls   *urlCache
 }
 
-// queueURL is the URL of a pool's queue, empty if it has none at the moment.
-func (b *Sender) queueURL(ctx context.Context, now time.Time, pool string) (string, error) {
-	a := b.parent.urls
-	a.mu.Lock()
-	url, known := a.urls[pool]
-	since, missing := a.missing[pool]
-	a.mu.Unlock()
-	if known {
-		return url, nil
-	}
-	if missing && now.Sub(since) < missingTTL && !now.Before(since) {
-		return "", nil
-	}
-	name := b.parent.queues.Prefix + pool
-	if len(name) > maxQueueName {
-		return "", nil // SQS would answer that the name is wrong, and call that our mistake
-	}
-	out, err := b.parent.client.GetQueueUrl(ctx, &awssqs.GetQueueUrlInput{QueueName: &name}, b.options)
-	if err != nil && !isQueueNotFound(err) {
-		return "", err
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if err != nil {
-		a.missing[pool] = now
-		return "", nil
-	}
-	delete(a.missing, pool)
-	a.urls[pool] = *out.QueueUrl
-	return *out.QueueUrl, nil
+// Open makes a Client without calling SQS.
+func Open(client *awssqs.Client, queues Queues) *Client {
+	return &Client{client: client, queues: queues, urls: newURLCache(queues.Pools)}
 }
 
-// PoolQueueURL is the URL of a pool's queue; CodeUnavailable if it has none.
-func (b *Client) PoolQueueURL(ctx context.Context, now time.Time, pool string) (string, error) {
-	url, err := b.LookupPoolQueue(ctx, now, pool)
+// WithMeter returns a sender for one unit of work, whose requests are counted into
+// m; a nil m counts nothing. It is cheap.
+func (c *Client) WithMeter(m *cost.Meter) *Sender {
+	return &Sender{parent: c, options: countRequests(m)}
+}
+
+// PoolQueueURL returns the URL of a pool's queue; CodeUnavailable if the pool has
+// none.
+func (c *Client) PoolQueueURL(ctx context.Context, now time.Time, pool string) (string, error) {
+	url, err := c.LookupPoolQueue(ctx, now, pool)
 	if err == nil && url == "" {
 		err = workflow.Errorf(workflow.CodeUnavailable, "the pool %s has no queue", pool)
 	}
 	return url, err
 }
 
-// LookupPoolQueue is the URL of a pool's queue, empty if it has none.
-func (b *Client) LookupPoolQueue(ctx context.Context, now time.Time, pool string) (string, error) {
-	url, err := b.WithMeter(nil).queueURL(ctx, now, pool)
+// LookupPoolQueue returns the URL of a pool's queue, "" if the pool has none.
+func (c *Client) LookupPoolQueue(ctx context.Context, now time.Time, pool string) (string, error) {
+	url, err := c.queueURL(ctx, now, pool, countRequests(nil))
 	return url, wrapError(err)
 }
 
-// LifecycleURL is the URL of the queue of looks.
-func (b *Client) LifecycleURL() string { return b.queues.Lifecycle }
+// LifecycleURL returns the URL of the lifecycle queue.
+func (c *Client) LifecycleURL() string { return c.queues.Lifecycle }
 
-// markMissing drops an address at which no queue was found.
-func (a *urlCache) markMissing(pool string, now time.Time) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.urls, pool)
-	a.missing[pool] = now
+const (
+	missingTTL   = 5 * time.Second // how long SQS is not asked again for a queue that did not exist
+	maxQueueName = 80              // the longest name of a queue
+)
+
+// urlCache holds the URLs of pools' queues, for all senders of a client.
+type urlCache struct {
+	mu      sync.Mutex
+	urls    map[string]string
+	missing map[string]time.Time
 }
 
 func newURLCache(pools map[string]string) *urlCache {
-	a := &urlCache{urls: maps.Clone(pools), missing: map[string]time.Time{}}
-	if a.urls == nil {
-		a.urls = map[string]string{}
+	cache := &urlCache{urls: maps.Clone(pools), missing: map[string]time.Time{}}
+	if cache.urls == nil {
+		cache.urls = map[string]string{}
 	}
-	return a
+	return cache
 }
 
-// isQueueNotFound understands both names that the error has had.
+// markMissing drops a URL at which no queue was found.
+func (cache *urlCache) markMissing(pool string, now time.Time) {
+	cache.mu.Lock()
+	defer cache.mu.Unlock()
+	delete(cache.urls, pool)
+	cache.missing[pool] = now
+}
+
+// queueURL returns the URL of a pool's queue, "" if it has none at the moment.
+func (c *Client) queueURL(ctx context.Context, now time.Time, pool string, options func(*awssqs.Options)) (string, error) {
+	cache := c.urls
+	cache.mu.Lock()
+	url, known := cache.urls[pool]
+	since, missing := cache.missing[pool]
+	cache.mu.Unlock()
+	if known {
+		return url, nil
+	}
+	if missing && now.Sub(since) < missingTTL && !now.Before(since) {
+		return "", nil
+	}
+	name := c.queues.Prefix + pool
+	if len(name) > maxQueueName {
+		return "", nil // SQS would refuse the name, which would count as a bug of ours
+	}
+	out, err := c.client.GetQueueUrl(ctx, &awssqs.GetQueueUrlInput{QueueName: &name}, options)
+	if err != nil && !isQueueNotFound(err) {
+		return "", err
+	}
+	cache.mu.Lock()
+	defer cache.mu.Unlock()
+	if err != nil {
+		cache.missing[pool] = now
+		return "", nil
+	}
+	delete(cache.missing, pool)
+	cache.urls[pool] = *out.QueueUrl
+	return *out.QueueUrl, nil
+}
+
+// isQueueNotFound recognises both names that the error has had.
 func isQueueNotFound(err error) bool {
 	var typed *types.QueueDoesNotExist
 	if errors.As(err, &typed) {
@@ -112,4 +141,13 @@ func isQueueNotFound(err error) bool {
 	}
 	var api smithy.APIError
 	return errors.As(err, &api) && (api.ErrorCode() == "AWS.SimpleQueueService.NonExistentQueue" || api.ErrorCode() == "QueueDoesNotExist")
+}
+
+// wrapError gives an error of the SDK a code; our own errors have theirs.
+func wrapError(err error) error {
+	var ours *workflow.Error
+	if err == nil || errors.As(err, &ours) {
+		return err
+	}
+	return &workflow.Error{Code: workflow.CodeUnavailable, Message: "the queue is unavailable", Cause: err}
 }

@@ -13,32 +13,52 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// refusingHTTPClient counts the requests that reach it and answers none.
-type refusingHTTPClient struct{ requests int }
+// failingHTTPClient counts requests and fails all of them.
+type failingHTTPClient struct{ requests int }
 
-func (n *refusingHTTPClient) Do(*http.Request) (*http.Response, error) {
-	n.requests++
-	return nil, errors.New("nobody is there")
+func (h *failingHTTPClient) Do(*http.Request) (*http.Response, error) {
+	h.requests++
+	return nil, errors.New("connection refused")
 }
 
-// The longest name of a pool does not fit behind every prefix. No queue can have such
-// a name, so that SQS need not be asked, which would refuse to answer.
+// A pool's name may be too long for a queue's name with the prefix. SQS is not asked
+// for such a queue, because it would refuse the request.
 func TestClient_PoolNameTooLongForQueue(t *testing.T) {
-	n := &refusingHTTPClient{}
+	h := &failingHTTPClient{}
 	client := awssqs.New(awssqs.Options{
-		Region: "eu-west-1", BaseEndpoint: aws.String("http://localhost"), HTTPClient: n, Retryer: aws.NopRetryer{},
+		Region: "eu-west-1", BaseEndpoint: aws.String("http://localhost"), HTTPClient: h, Retryer: aws.NopRetryer{},
 		Credentials: aws.AnonymousCredentials{},
 	})
 	const prefix = "lockstep-jobs-"
 	b := Open(client, Queues{Prefix: prefix})
 	url, err := b.LookupPoolQueue(t.Context(), time.Now(), strings.Repeat("p", maxQueueName-len(prefix)+1))
-	if url != "" || err != nil || n.requests > 0 {
-		t.Errorf("a name too long: %q, %v, after %d requests", url, err, n.requests)
+	if url != "" || err != nil || h.requests > 0 {
+		t.Errorf("look up a name that is too long: %q, %v, after %d requests", url, err, h.requests)
 	}
 	if _, err := b.PoolQueueURL(t.Context(), time.Now(), strings.Repeat("p", 80)); !workflow.Is(err, workflow.CodeUnavailable) {
-		t.Errorf("whoever needs the pool is told %v", err)
+		t.Errorf("URL of a name that is too long: %v", err)
 	}
-	if _, err := b.LookupPoolQueue(t.Context(), time.Now(), strings.Repeat("p", maxQueueName-len(prefix))); err == nil || n.requests == 0 {
-		t.Errorf("a name that fits is not asked for: %v", err)
+	if _, err := b.LookupPoolQueue(t.Context(), time.Now(), strings.Repeat("p", maxQueueName-len(prefix))); err == nil || h.requests == 0 {
+		t.Errorf("look up the longest name: %v after %d requests", err, h.requests)
+	}
+}
+
+func TestDelaySeconds_RoundsUpAndCaps(t *testing.T) {
+	for d, want := range map[time.Duration]int32{
+		-time.Hour: 0, 0: 0, 1: 1, time.Second: 1, 1001 * time.Millisecond: 2, 14 * time.Minute: 840, 15 * time.Minute: 900, 48 * time.Hour: 900,
+	} {
+		if got := delaySeconds(d); got != want {
+			t.Errorf("delay(%s) = %d, want %d", d, got, want)
+		}
+	}
+}
+
+func TestMessageGroupPattern_AcceptsWhatSQSAccepts(t *testing.T) {
+	for name, want := range map[string]bool{
+		"acme": true, "a.b-c_d/e:f@g": true, `back\slash`: true, "": false, "with space": false, "zürich": false, strings.Repeat("x", 129): false,
+	} {
+		if got := messageGroupPattern.MatchString(name); got != want {
+			t.Errorf("%q: %v, want %v", name, got, want)
+		}
 	}
 }

@@ -19,7 +19,7 @@ import (
 
 var _ deadletter.Queue = (*sqs.DeadLetterQueue)(nil)
 
-// fixture is a local SQS with a queue and where its messages die.
+// fixture is a local SQS with a queue and its dead-letter queue.
 type fixture struct {
 	*testing.T
 	client           *awssqs.Client
@@ -39,61 +39,61 @@ func newFixture(t *testing.T) *fixture {
 			t.Error(err)
 		}
 	})
-	p := &fixture{T: t, client: awssqs.NewFromConfig(aws.Config{
+	f := &fixture{T: t, client: awssqs.NewFromConfig(aws.Config{
 		Region: "us-east-1", BaseEndpoint: &httpServer.URL, Credentials: credentials.NewStaticCredentialsProvider("a", "b", ""),
 	})}
-	p.dlqURL = p.createQueue("jobs-dead", nil)
-	out, err := p.client.GetQueueAttributes(t.Context(), &awssqs.GetQueueAttributesInput{QueueUrl: &p.dlqURL, AttributeNames: []types.QueueAttributeName{"QueueArn"}})
+	f.dlqURL = f.createQueue("jobs-dead", nil)
+	out, err := f.client.GetQueueAttributes(t.Context(), &awssqs.GetQueueAttributesInput{QueueUrl: &f.dlqURL, AttributeNames: []types.QueueAttributeName{"QueueArn"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.queueURL = p.createQueue("jobs", map[string]string{
+	f.queueURL = f.createQueue("jobs", map[string]string{
 		"RedrivePolicy": fmt.Sprintf(`{"deadLetterTargetArn":%q,"maxReceiveCount":3}`, out.Attributes["QueueArn"]),
 	})
-	if p.queue, err = sqs.OpenDeadLetterQueue(t.Context(), p.client, p.queueURL); err != nil || p.queue == nil {
-		t.Fatal(p.queue, err)
+	if f.queue, err = sqs.OpenDeadLetterQueue(t.Context(), f.client, f.queueURL); err != nil || f.queue == nil {
+		t.Fatal(f.queue, err)
 	}
-	return p
+	return f
 }
 
-func (p *fixture) createQueue(name string, attributes map[string]string) string {
-	p.Helper()
-	out, err := p.client.CreateQueue(p.Context(), &awssqs.CreateQueueInput{QueueName: &name, Attributes: attributes})
+func (f *fixture) createQueue(name string, attributes map[string]string) string {
+	f.Helper()
+	out, err := f.client.CreateQueue(f.Context(), &awssqs.CreateQueueInput{QueueName: &name, Attributes: attributes})
 	if err != nil {
-		p.Fatal(err)
+		f.Fatal(err)
 	}
 	return *out.QueueUrl
 }
 
-// addDeadLetter puts a message among the dead letters.
-func (p *fixture) addDeadLetter(body, group string) {
-	p.Helper()
-	in := &awssqs.SendMessageInput{QueueUrl: &p.dlqURL, MessageBody: &body}
+// addDeadLetter sends a message to the dead-letter queue.
+func (f *fixture) addDeadLetter(body, group string) {
+	f.Helper()
+	in := &awssqs.SendMessageInput{QueueUrl: &f.dlqURL, MessageBody: &body}
 	if group != "" {
 		in.MessageGroupId = &group
 	}
-	if _, err := p.client.SendMessage(p.Context(), in); err != nil {
-		p.Fatal(err)
+	if _, err := f.client.SendMessage(f.Context(), in); err != nil {
+		f.Fatal(err)
 	}
 }
 
-func (p *fixture) receive(n int) []deadletter.Message {
-	p.Helper()
-	letters, err := p.queue.Receive(p.Context(), n, time.Minute)
+func (f *fixture) receive(n int) []deadletter.Message {
+	f.Helper()
+	letters, err := f.queue.Receive(f.Context(), n, time.Minute)
 	if err != nil {
-		p.Fatal(err)
+		f.Fatal(err)
 	}
 	return letters
 }
 
-// queued are the bodies in the queue itself, with their groups.
-func (p *fixture) queued() (all []string) {
-	p.Helper()
-	out, err := p.client.ReceiveMessage(p.Context(), &awssqs.ReceiveMessageInput{
-		QueueUrl: &p.queueURL, MaxNumberOfMessages: 10, MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameMessageGroupId},
+// queued returns the bodies in the queue itself, with their groups.
+func (f *fixture) queued() (all []string) {
+	f.Helper()
+	out, err := f.client.ReceiveMessage(f.Context(), &awssqs.ReceiveMessageInput{
+		QueueUrl: &f.queueURL, MaxNumberOfMessages: 10, MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameMessageGroupId},
 	})
 	if err != nil {
-		p.Fatal(err)
+		f.Fatal(err)
 	}
 	for _, m := range out.Messages {
 		all = append(all, *m.Body+"/"+m.Attributes["MessageGroupId"])
@@ -102,27 +102,26 @@ func (p *fixture) queued() (all []string) {
 	return all
 }
 
-// A queue that keeps no dead letters has none to show, and one that does not exist
-// is an error.
+// A queue without a dead-letter queue gives nil; a missing queue is an error.
 func TestOpenDeadLetterQueue_WithoutDeadLetters(t *testing.T) {
-	p := newFixture(t)
-	if q, err := sqs.OpenDeadLetterQueue(t.Context(), p.client, p.dlqURL); q != nil || err != nil {
-		t.Errorf("a queue without dead letters is %v, %v", q, err)
+	f := newFixture(t)
+	if q, err := sqs.OpenDeadLetterQueue(t.Context(), f.client, f.dlqURL); q != nil || err != nil {
+		t.Errorf("a queue without a redrive policy: %v, %v", q, err)
 	}
-	if q, err := sqs.OpenDeadLetterQueue(t.Context(), p.client, p.queueURL+"-none"); q != nil || err == nil {
-		t.Errorf("no queue is %v, %v", q, err)
+	if q, err := sqs.OpenDeadLetterQueue(t.Context(), f.client, f.queueURL+"-none"); q != nil || err == nil {
+		t.Errorf("a missing queue: %v, %v", q, err)
 	}
 }
 
-// What is taken says what it is, and is kept from others until it is given back.
+// A received message has all its attributes and is hidden until it is released.
 func TestDeadLetterQueue_ReceivesAndReleases(t *testing.T) {
-	p := newFixture(t)
+	f := newFixture(t)
 	before := time.Now().Add(-time.Second)
 	for i := range 13 {
-		p.addDeadLetter(fmt.Sprint("m", i), "acme")
+		f.addDeadLetter(fmt.Sprint("m", i), "acme")
 	}
-	first := p.receive(100) // SQS gives ten at a time
-	second := p.receive(0)  // and at least one
+	first := f.receive(100) // SQS returns ten at a time
+	second := f.receive(0)  // and is asked for at least one
 	if len(first) != 10 || len(second) != 1 {
 		t.Fatalf("%d and %d letters", len(first), len(second))
 	}
@@ -130,66 +129,66 @@ func TestDeadLetterQueue_ReceivesAndReleases(t *testing.T) {
 	if l.ID == "" || l.Handle == "" || l.Body != "m0" || l.Group != "acme" || l.Receives != 1 || l.SentAt.Before(before) || l.SentAt.Location() != time.UTC {
 		t.Errorf("%+v", l)
 	}
-	all := append(append(first, second...), p.receive(10)...)
-	if len(all) != 13 || len(p.receive(10)) != 0 {
-		t.Fatalf("%d letters are taken, and there are more", len(all))
+	all := append(append(first, second...), f.receive(10)...)
+	if len(all) != 13 || len(f.receive(10)) != 0 {
+		t.Fatalf("received %d of 13 letters, or some twice", len(all))
 	}
-	if err := p.queue.Release(t.Context(), all); err != nil {
+	if err := f.queue.Release(t.Context(), all); err != nil {
 		t.Fatal(err)
 	}
-	redelivered := append(p.receive(10), p.receive(10)...)
+	redelivered := append(f.receive(10), f.receive(10)...)
 	if len(redelivered) != 13 || redelivered[0].Receives != 2 {
-		t.Errorf("%d of 13 came back: %+v", len(redelivered), redelivered)
+		t.Errorf("%d of 13 were received again: %+v", len(redelivered), redelivered)
 	}
-	if err := p.queue.Release(t.Context(), nil); err != nil {
+	if err := f.queue.Release(t.Context(), nil); err != nil {
 		t.Error(err)
 	}
 }
 
-// What is put back is in its queue once more, for its tenant, and gone here; what
-// cannot be put back stays.
+// A redriven message is in its queue again, in the group of its tenant, and deleted
+// here. One that cannot be redriven stays.
 func TestDeadLetterQueue_SendsBack(t *testing.T) {
-	p := newFixture(t)
-	p.addDeadLetter("one", "acme")
-	p.addDeadLetter("two", "")
-	for _, l := range p.receive(10) {
-		if err := p.queue.Redrive(t.Context(), l); err != nil {
+	f := newFixture(t)
+	f.addDeadLetter("one", "acme")
+	f.addDeadLetter("two", "")
+	for _, l := range f.receive(10) {
+		if err := f.queue.Redrive(t.Context(), l); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got := p.queued(); !slices.Equal(got, []string{"one/acme", "two/"}) {
-		t.Errorf("in the queue are %v", got)
+	if got := f.queued(); !slices.Equal(got, []string{"one/acme", "two/"}) {
+		t.Errorf("the queue holds %v", got)
 	}
-	p.addDeadLetter("three", "")
-	l := p.receive(10)
+	f.addDeadLetter("three", "")
+	l := f.receive(10)
 	if len(l) != 1 || l[0].Body != "three" {
-		t.Fatalf("dead are %+v", l)
+		t.Fatalf("dead letters: %+v", l)
 	}
-	if _, err := p.client.DeleteQueue(t.Context(), &awssqs.DeleteQueueInput{QueueUrl: &p.queueURL}); err != nil {
+	if _, err := f.client.DeleteQueue(t.Context(), &awssqs.DeleteQueueInput{QueueUrl: &f.queueURL}); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.queue.Redrive(t.Context(), l[0]); err == nil {
-		t.Error("it is put back into no queue")
+	if err := f.queue.Redrive(t.Context(), l[0]); err == nil {
+		t.Error("a letter was redriven to a deleted queue")
 	}
-	if err := p.queue.Release(t.Context(), l); err != nil {
+	if err := f.queue.Release(t.Context(), l); err != nil {
 		t.Fatal(err)
 	}
-	if left := p.receive(10); len(left) != 1 || left[0].Body != "three" {
-		t.Errorf("what could not be put back is lost: %+v", left)
+	if left := f.receive(10); len(left) != 1 || left[0].Body != "three" {
+		t.Errorf("the letter that could not be redriven is lost: %+v", left)
 	}
 }
 
-// Those that somebody looks at are counted, those that are back in their queue not.
+// Received letters are counted, redriven ones are not.
 func TestDeadLetterQueue_CountsInFlight(t *testing.T) {
-	p := newFixture(t)
+	f := newFixture(t)
 	for i := range 3 {
-		p.addDeadLetter(fmt.Sprint("m", i), "")
+		f.addDeadLetter(fmt.Sprint("m", i), "")
 	}
-	held := p.receive(2)
-	if err := p.queue.Redrive(t.Context(), held[0]); err != nil {
+	held := f.receive(2)
+	if err := f.queue.Redrive(t.Context(), held[0]); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := p.queue.Count(t.Context()); n != 2 || err != nil {
-		t.Errorf("%d, %v", n, err)
+	if n, err := f.queue.Count(t.Context()); n != 2 || err != nil {
+		t.Errorf("count %d, %v", n, err)
 	}
 }

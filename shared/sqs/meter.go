@@ -10,8 +10,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/cost"
 )
 
-// countRequests is the middleware that counts each attempt of a call by the bytes it
-// carried, there or back.
+// countRequests is middleware that counts each attempt of a call by the bytes of the
+// messages that it sends; a nil meter counts nothing.
 func countRequests(meter *cost.Meter) func(*awssqs.Options) {
 	return func(o *awssqs.Options) {
 		if meter == nil {
@@ -33,13 +33,7 @@ func countRequests(meter *cost.Meter) func(*awssqs.Options) {
 			}
 			attempt := middleware.FinalizeMiddlewareFunc(id, func(ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler) (middleware.FinalizeOutput, middleware.Metadata, error) {
 				out, md, err := next.HandleFinalize(ctx, in)
-				carried := sent
-				if r, ok := out.Result.(*awssqs.ReceiveMessageOutput); ok && r != nil {
-					for i := range r.Messages {
-						carried += len(aws.ToString(r.Messages[i].Body))
-					}
-				}
-				meter.Queue(carried)
+				meter.Queue(sent)
 				return out, md, err
 			})
 			if _, found := stack.Finalize.Get("Retry"); found {
@@ -49,5 +43,3 @@ func countRequests(meter *cost.Meter) func(*awssqs.Options) {
 		})
 	}
 }
-
-func (b *Sender) options(o *awssqs.Options) { countRequests(b.meter)(o) }

@@ -9,96 +9,101 @@ import (
 	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
-	"github.com/lockstep-run/lockstep/shared/cost"
-
 	"github.com/lockstep-run/lockstep/shared/worker"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Receiver is one pool's queue, for a polling worker.
+// Receiver receives from one pool's queue, for a polling worker. Its requests are
+// not metered: a worker charges each pack what receiving a message costs.
 type Receiver struct {
 	client     *awssqs.Client
 	url        string
 	visibility time.Duration
-	meter      *cost.Meter
 }
 
-// NewReceiver makes a source. visibility is how long a received message stays
-// away from others unless it is deleted or deferred; a nil meter counts nothing.
-func NewReceiver(client *awssqs.Client, url string, visibility time.Duration, m *cost.Meter) *Receiver {
-	return &Receiver{client, url, visibility, m}
+// NewReceiver makes a Receiver. visibility is how long a received message is hidden
+// from other receivers unless it is deleted or deferred.
+func NewReceiver(client *awssqs.Client, url string, visibility time.Duration) *Receiver {
+	return &Receiver{client, url, visibility}
 }
 
-// maxReceive is how many messages SQS gives at a time, maxReceiveWait the longest
-// poll that it offers, maxVisibility the longest time it keeps a message away.
+// The limits of SQS.
 const (
-	maxReceive     = 10
-	maxReceiveWait = 20
-	maxVisibility  = 12 * time.Hour
+	maxReceive     = 10               // messages at a time
+	maxReceiveWait = 20 * time.Second // the longest poll
+	maxVisibility  = 12 * time.Hour   // the longest time that a message is hidden
 )
 
-// Receive waits up to 20 s for messages, at most n and at most 10.
-func (s *Receiver) Receive(ctx context.Context, n int) ([]worker.Delivery, error) {
-	return s.ReceiveWithin(ctx, n, maxReceiveWait*time.Second)
+// Receive waits up to 20 s for messages and returns at most n, and at most 10.
+func (r *Receiver) Receive(ctx context.Context, n int) ([]worker.Delivery, error) {
+	return r.ReceiveWithin(ctx, n, maxReceiveWait)
 }
 
-// ReceiveWithin waits for a shorter time, in whole seconds rounded down.
-func (s *Receiver) ReceiveWithin(ctx context.Context, n int, wait time.Duration) ([]worker.Delivery, error) {
-	out, err := s.client.ReceiveMessage(ctx, &awssqs.ReceiveMessageInput{
-		QueueUrl:                    &s.url,
+// ReceiveWithin is Receive with a shorter wait, rounded down to whole seconds.
+func (r *Receiver) ReceiveWithin(ctx context.Context, n int, wait time.Duration) ([]worker.Delivery, error) {
+	out, err := r.client.ReceiveMessage(ctx, &awssqs.ReceiveMessageInput{
+		QueueUrl:                    &r.url,
 		MaxNumberOfMessages:         int32(min(max(n, 1), maxReceive)),
-		WaitTimeSeconds:             int32(min(max(wait, 0), maxReceiveWait*time.Second) / time.Second),
-		VisibilityTimeout:           visibilitySeconds(s.visibility),
+		WaitTimeSeconds:             int32(min(max(wait, 0), maxReceiveWait) / time.Second),
+		VisibilityTimeout:           wholeSeconds(r.visibility, maxVisibility),
 		MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameApproximateReceiveCount},
-	}, countRequests(s.meter))
+	})
 	if err != nil {
 		return nil, wrapError(err)
 	}
 	deliveries := make([]worker.Delivery, len(out.Messages))
 	for i, m := range out.Messages {
-		receives, _ := strconv.Atoi(m.Attributes[string(types.MessageSystemAttributeNameApproximateReceiveCount)])
 		deliveries[i] = worker.Delivery{
-			ID: aws.ToString(m.MessageId), ReceiptHandle: aws.ToString(m.ReceiptHandle), Body: aws.ToString(m.Body), ReceiveCount: max(receives, 1),
+			ID: aws.ToString(m.MessageId), ReceiptHandle: aws.ToString(m.ReceiptHandle), Body: aws.ToString(m.Body), ReceiveCount: max(receiveCount(m), 1),
 		}
 	}
 	return deliveries, nil
 }
 
-// Delete ends a delivery for good.
-func (s *Receiver) Delete(ctx context.Context, d worker.Delivery) error {
-	_, err := s.client.DeleteMessage(ctx, &awssqs.DeleteMessageInput{QueueUrl: &s.url, ReceiptHandle: &d.ReceiptHandle}, countRequests(s.meter))
+// receiveCount is how often a message has been received; 0 if SQS does not say.
+func receiveCount(m types.Message) int {
+	n, _ := strconv.Atoi(m.Attributes[string(types.MessageSystemAttributeNameApproximateReceiveCount)])
+	return n
+}
+
+// Delete deletes a message.
+func (r *Receiver) Delete(ctx context.Context, d worker.Delivery) error {
+	_, err := r.client.DeleteMessage(ctx, &awssqs.DeleteMessageInput{QueueUrl: &r.url, ReceiptHandle: &d.ReceiptHandle})
 	return wrapError(err)
 }
 
-// Defer makes a delivery come back after a time, in whole seconds rounded up.
-func (s *Receiver) Defer(ctx context.Context, d worker.Delivery, after time.Duration) error {
-	_, err := s.client.ChangeMessageVisibility(ctx, &awssqs.ChangeMessageVisibilityInput{
-		QueueUrl: &s.url, ReceiptHandle: &d.ReceiptHandle, VisibilityTimeout: visibilitySeconds(after),
-	}, countRequests(s.meter))
+// Defer makes a message visible again after a time, rounded up to whole seconds.
+func (r *Receiver) Defer(ctx context.Context, d worker.Delivery, after time.Duration) error {
+	_, err := r.client.ChangeMessageVisibility(ctx, &awssqs.ChangeMessageVisibilityInput{
+		QueueUrl: &r.url, ReceiptHandle: &d.ReceiptHandle, VisibilityTimeout: wholeSeconds(after, maxVisibility),
+	})
 	return wrapError(err)
 }
 
-func visibilitySeconds(d time.Duration) int32 {
-	return int32((min(max(d, 0), maxVisibility) + time.Second - 1) / time.Second)
-}
-
-// Depth is about how many messages are in the queue, in three parts: those that
-// wait, those that somebody has received, and those that are not due yet.
-func (s *Receiver) Depth(ctx context.Context) (waiting, received, delayed int, err error) {
-	names := []types.QueueAttributeName{
+// Depth returns about how many messages the queue holds: waiting, received and not
+// deleted, and delayed.
+func (r *Receiver) Depth(ctx context.Context) (waiting, received, delayed int, err error) {
+	counts, err := queueCounts(ctx, r.client, r.url,
 		types.QueueAttributeNameApproximateNumberOfMessages,
 		types.QueueAttributeNameApproximateNumberOfMessagesNotVisible,
-		types.QueueAttributeNameApproximateNumberOfMessagesDelayed,
-	}
-	out, err := s.client.GetQueueAttributes(ctx, &awssqs.GetQueueAttributesInput{QueueUrl: &s.url, AttributeNames: names}, countRequests(s.meter))
+		types.QueueAttributeNameApproximateNumberOfMessagesDelayed)
 	if err != nil {
-		return 0, 0, 0, wrapError(err)
+		return 0, 0, 0, err
+	}
+	return counts[0], counts[1], counts[2], nil
+}
+
+// queueCounts reads attributes of a queue that are numbers.
+func queueCounts(ctx context.Context, client *awssqs.Client, url string, names ...types.QueueAttributeName) ([]int, error) {
+	out, err := client.GetQueueAttributes(ctx, &awssqs.GetQueueAttributesInput{QueueUrl: &url, AttributeNames: names})
+	if err != nil {
+		return nil, wrapError(err)
 	}
 	counts := make([]int, len(names))
 	for i, name := range names {
 		if counts[i], err = strconv.Atoi(out.Attributes[string(name)]); err != nil {
-			return 0, 0, 0, workflow.Errorf(workflow.CodeInternal, "the queue says nothing of its depth: %w", err)
+			return nil, workflow.Errorf(workflow.CodeInternal, "the queue's attribute %s cannot be read: %w", name, err)
 		}
 	}
-	return counts[0], counts[1], counts[2], nil
+	return counts, nil
 }

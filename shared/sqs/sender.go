@@ -14,34 +14,17 @@ import (
 	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
-	"github.com/lockstep-run/lockstep/shared/cost"
 	"github.com/lockstep-run/lockstep/shared/parallel"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Client is the queues.
-type Client struct {
-	client *awssqs.Client
-	queues Queues
-	urls   *urlCache
-}
-
-// Open makes a Blackboard. It calls nothing.
-func Open(client *awssqs.Client, queues Queues) *Client {
-	return &Client{client: client, queues: queues, urls: newURLCache(queues.Pools)}
-}
-
-// WithMeter is the board as one piece of work sees it: what it sends is counted into
-// m, or nowhere if m is nil.
-func (b *Client) WithMeter(m *cost.Meter) *Sender { return &Sender{parent: b, meter: m} }
-
-// Sender sends.
+// Sender sends packs and wake-ups.
 type Sender struct {
-	parent *Client
-	meter  *cost.Meter
+	parent  *Client
+	options func(*awssqs.Options) // of every call: the meter
 }
 
-// What SQS allows, and how often entries that it did not take are sent again.
+// The limits of SQS, and how often refused entries are sent again.
 const (
 	maxBatchEntries  = 10
 	batchConcurrency = 8
@@ -51,9 +34,9 @@ const (
 )
 
 // SendPacks sends packs to the queues of their pools, each after its delay, and
-// returns the keys of those that could not be sent. A pool without a queue is no
-// error. Other trouble is, after everything that can be sent has been.
-func (b *Sender) SendPacks(ctx context.Context, now time.Time, packs []*workflow.PackMessage) (failed []workflow.PackKey, err error) {
+// returns the keys of those that could not be sent. A pool without a queue is not
+// an error. Other errors are returned after everything that can be sent was sent.
+func (s *Sender) SendPacks(ctx context.Context, now time.Time, packs []*workflow.PackMessage) (failed []workflow.PackKey, err error) {
 	var pools []string // in order of appearance
 	byPool := map[string][]int{}
 	for i, p := range packs {
@@ -63,7 +46,7 @@ func (b *Sender) SendPacks(ctx context.Context, now time.Time, packs []*workflow
 		byPool[p.Work.Pool] = append(byPool[p.Work.Pool], i)
 	}
 	for _, pool := range pools {
-		unsent, sendErr := b.sendPacks(ctx, now, pool, packs, byPool[pool])
+		unsent, sendErr := s.sendPacks(ctx, now, pool, packs, byPool[pool])
 		for _, i := range unsent {
 			failed = append(failed, packs[i].Key)
 		}
@@ -72,8 +55,10 @@ func (b *Sender) SendPacks(ctx context.Context, now time.Time, packs []*workflow
 	return failed, wrapError(err)
 }
 
-func (b *Sender) sendPacks(ctx context.Context, now time.Time, pool string, packs []*workflow.PackMessage, indexes []int) (unsent []int, err error) {
-	url, err := b.queueURL(ctx, now, pool)
+// sendPacks sends the packs with the given indexes to one pool and returns the
+// indexes of those that could not be sent.
+func (s *Sender) sendPacks(ctx context.Context, now time.Time, pool string, packs []*workflow.PackMessage, indexes []int) (unsent []int, err error) {
+	url, err := s.parent.queueURL(ctx, now, pool, s.options)
 	if err != nil || url == "" {
 		return indexes, err
 	}
@@ -86,28 +71,28 @@ func (b *Sender) sendPacks(ctx context.Context, now time.Time, pool string, pack
 		}
 		entries = append(entries, batchEntry{i, body, delaySeconds(packs[i].NotBefore.Sub(now)), packs[i].Key.Tenant})
 	}
-	unsentEntries, cause := b.send(ctx, url, entries)
+	unsentEntries, cause := s.send(ctx, url, entries)
 	for _, e := range unsentEntries {
 		unsent = append(unsent, e.index)
 	}
 	if isQueueNotFound(cause) {
-		b.parent.urls.markMissing(pool, now)
+		s.parent.urls.markMissing(pool, now)
 		cause = nil
 	}
 	return unsent, errors.Join(err, cause)
 }
 
-// SendWakeups sends looks to the lifecycle queue after the delay.
-func (b *Sender) SendWakeups(ctx context.Context, after time.Duration, looks ...workflow.Wakeup) error {
-	entries := make([]batchEntry, len(looks))
-	for i, l := range looks {
-		body, err := EncodeWakeup(l)
+// SendWakeups sends wake-ups to the lifecycle queue, after the delay.
+func (s *Sender) SendWakeups(ctx context.Context, after time.Duration, wakeups ...workflow.Wakeup) error {
+	entries := make([]batchEntry, len(wakeups))
+	for i, w := range wakeups {
+		body, err := EncodeWakeup(w)
 		if err != nil {
 			return err
 		}
-		entries[i] = batchEntry{i, body, delaySeconds(after), l.Tenant}
+		entries[i] = batchEntry{i, body, delaySeconds(after), w.Tenant}
 	}
-	_, err := b.send(ctx, b.parent.queues.Lifecycle, entries)
+	_, err := s.send(ctx, s.parent.queues.Lifecycle, entries)
 	return wrapError(err)
 }
 
@@ -118,16 +103,20 @@ type batchEntry struct {
 	group string
 }
 
-// delaySeconds is in whole seconds, rounded up: nothing may come before its time.
+// delaySeconds is a delay in whole seconds, rounded up, so that nothing arrives
+// before its time.
 func delaySeconds(d time.Duration) int32 {
-	d = min(max(d, 0), maxDelay)
-	return int32((d + time.Second - 1) / time.Second)
+	return wholeSeconds(d, maxDelay)
 }
 
-// send sends entries in as few batches as the limits allow, some at a time. It
-// returns those that the queue did not take; err is the last trouble if there are
-// any.
-func (b *Sender) send(ctx context.Context, url string, entries []batchEntry) (left []batchEntry, err error) {
+// wholeSeconds rounds d up to whole seconds, from 0 to limit.
+func wholeSeconds(d, limit time.Duration) int32 {
+	return int32((min(max(d, 0), limit) + time.Second - 1) / time.Second)
+}
+
+// send sends entries in as few batches as the limits allow, several at a time. It
+// returns the entries that the queue did not accept, and the last error.
+func (s *Sender) send(ctx context.Context, url string, entries []batchEntry) (left []batchEntry, err error) {
 	var batches [][]batchEntry
 	for len(entries) > 0 {
 		n, size := 0, 0
@@ -138,14 +127,15 @@ func (b *Sender) send(ctx context.Context, url string, entries []batchEntry) (le
 		batches, entries = append(batches, entries[:n]), entries[n:]
 	}
 	unsent, errs := make([][]batchEntry, len(batches)), make([]error, len(batches))
-	var aborted atomic.Bool // the queue is, or whoever asks: nothing more can be sent
-	// Each batch is called for, so that none is forgotten; ctx ends them.
+	var aborted atomic.Bool // the queue is missing or the context has ended: nothing more can be sent
+	// The callback runs for every batch, so that none is left out of unsent; ctx ends
+	// the calls.
 	_ = parallel.Each(context.WithoutCancel(ctx), batchConcurrency, len(batches), func(_ context.Context, i int) error {
 		if aborted.Load() {
 			unsent[i] = batches[i]
 			return nil
 		}
-		unsent[i], errs[i] = b.sendBatch(ctx, url, batches[i])
+		unsent[i], errs[i] = s.sendBatch(ctx, url, batches[i])
 		if isQueueNotFound(errs[i]) || ctx.Err() != nil {
 			aborted.Store(true)
 		}
@@ -159,9 +149,9 @@ func (b *Sender) send(ctx context.Context, url string, entries []batchEntry) (le
 	return left, err
 }
 
-// sendBatch sends one batch, and again those of its entries that SQS did not take
-// through no fault of theirs.
-func (b *Sender) sendBatch(ctx context.Context, url string, entries []batchEntry) (left []batchEntry, err error) {
+// sendBatch sends one batch. It sends entries again that SQS refused for a reason of
+// its own.
+func (s *Sender) sendBatch(ctx context.Context, url string, entries []batchEntry) (left []batchEntry, err error) {
 	var refused []batchEntry
 	for try := 0; ; try++ {
 		in := &awssqs.SendMessageBatchInput{QueueUrl: &url}
@@ -170,12 +160,12 @@ func (b *Sender) sendBatch(ctx context.Context, url string, entries []batchEntry
 			one := types.SendMessageBatchRequestEntry{
 				Id: aws.String(strconv.Itoa(i)), MessageBody: &e.body, DelaySeconds: e.delay,
 			}
-			if b.parent.queues.Fair && messageGroupPattern.MatchString(e.group) {
+			if s.parent.queues.Fair && messageGroupPattern.MatchString(e.group) {
 				one.MessageGroupId = &e.group
 			}
 			in.Entries = append(in.Entries, one)
 		}
-		out, callErr := b.parent.client.SendMessageBatch(ctx, in, b.options)
+		out, callErr := s.parent.client.SendMessageBatch(ctx, in, s.options)
 		if callErr != nil {
 			return append(refused, entries...), callErr
 		}
@@ -185,7 +175,7 @@ func (b *Sender) sendBatch(ctx context.Context, url string, entries []batchEntry
 			if parseErr != nil || i < 0 || i >= len(entries) {
 				continue
 			}
-			err = workflow.Errorf(workflow.CodeUnavailable, "the queue did not take a message: %s", aws.ToString(f.Code))
+			err = workflow.Errorf(workflow.CodeUnavailable, "the queue refused a message: %s", aws.ToString(f.Code))
 			if f.SenderFault {
 				refused = append(refused, entries[i])
 			} else {
@@ -202,7 +192,7 @@ func (b *Sender) sendBatch(ctx context.Context, url string, entries []batchEntry
 	}
 }
 
-// messageGroupPattern is what SQS takes as a message group.
+// messageGroupPattern matches the message groups that SQS accepts.
 var messageGroupPattern = regexp.MustCompile("^[A-Za-z0-9!\"#$%&'()*+,./:;<=>?@\\[\\]^_`{|}~\\\\-]{1,128}$")
 
 // backoff waits with full jitter; false if the context ends first.
@@ -215,13 +205,4 @@ func backoff(ctx context.Context, try int) bool {
 	case <-timer.C:
 		return true
 	}
-}
-
-// wrapError gives an error of the SDK a code; ours have theirs.
-func wrapError(err error) error {
-	var ours *workflow.Error
-	if err == nil || errors.As(err, &ours) {
-		return err
-	}
-	return &workflow.Error{Code: workflow.CodeUnavailable, Message: "the queues do not answer", Cause: err}
 }

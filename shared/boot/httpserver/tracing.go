@@ -1,6 +1,7 @@
 package httpserver
 
 import (
+	"errors"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -9,16 +10,19 @@ import (
 	"github.com/lockstep-run/lockstep/shared/observe"
 )
 
-// traceRequests makes a span of each request, as part of the caller's own if the request says
-// which that is.
-func traceRequests(t *tracing.Tracer, h http.Handler) http.Handler {
+// errRequestFailed is the error of a request's span whose answer is a 5xx or missing.
+var errRequestFailed = errors.New("the request could not be answered")
+
+// traceRequests starts a span for each request, as a child of the caller's span if the
+// request names one.
+func traceRequests(t *tracing.Tracer, next http.Handler) http.Handler {
 	if !t.Enabled() {
-		return h
+		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		kind, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/") // the rest has ids
+		resource, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/") // what follows has ids
 		ctx, end := t.Start(r.Context(), observe.SpanConfig{
-			Name: r.Method + " /" + kind, Parent: r.Header.Get("Traceparent"), Kind: observe.Server,
+			Name: r.Method + " /" + resource, Parent: r.Header.Get("Traceparent"), Kind: observe.Server,
 			Attrs: []slog.Attr{slog.String("method", r.Method), slog.String("path", r.URL.Path)},
 		})
 		recorder := &statusRecorder{ResponseWriter: w}
@@ -28,22 +32,16 @@ func traceRequests(t *tracing.Tracer, h http.Handler) http.Handler {
 				slog.String(observe.CorrelationID, w.Header().Get("X-Correlation-Id")),
 			}
 			if recorder.code >= http.StatusInternalServerError || recorder.code == 0 {
-				end(errFailed, attrs...)
+				end(errRequestFailed, attrs...)
 				return
 			}
 			end(nil, attrs...)
 		}()
-		h.ServeHTTP(recorder, r.WithContext(ctx))
+		next.ServeHTTP(recorder, r.WithContext(ctx))
 	})
 }
 
-type errorString string
-
-func (f errorString) Error() string { return string(f) }
-
-const errFailed = errorString("the request could not be answered")
-
-// statusRecorder remembers what was answered.
+// statusRecorder records the status of an answer.
 type statusRecorder struct {
 	http.ResponseWriter
 	code int
@@ -63,5 +61,5 @@ func (s *statusRecorder) Write(b []byte) (int, error) {
 	return s.ResponseWriter.Write(b)
 }
 
-// Unwrap lets [http.ResponseController] find what lies beneath.
+// Unwrap gives [http.ResponseController] the writer underneath.
 func (s *statusRecorder) Unwrap() http.ResponseWriter { return s.ResponseWriter }

@@ -21,24 +21,25 @@ import (
 	"github.com/lockstep-run/lockstep/shared/observe"
 )
 
-// exporter sends spans as OTLP/HTTP has it
-// (https://opentelemetry.io/docs/specs/otlp/#otlphttp), in its JSON encoding.
+// exporter sends spans over OTLP/HTTP in its JSON encoding
+// (https://opentelemetry.io/docs/specs/otlp/#otlphttp).
 type exporter struct {
 	settings
 	client      *http.Client
 	log         *slog.Logger
-	lastWarning atomic.Int64 // Unix seconds of the last complaint
+	lastWarning atomic.Int64 // Unix seconds of the last warning
 }
 
 func newExporter(s settings, log *slog.Logger) *exporter {
 	return &exporter{settings: s, client: &http.Client{Timeout: s.timeout}, log: log}
 }
 
-// warningInterval is for how long nothing is said about spans that are lost once that was said.
+// warningInterval is the shortest time between two warnings about lost spans, in
+// seconds.
 const warningInterval = 60
 
-// ExportSpans sends spans once. Those that do not arrive are lost: a collector that is
-// away must not hold up what is traced.
+// ExportSpans sends spans once. Spans that do not arrive are lost: a collector that is
+// down must not delay the work that is traced.
 func (e *exporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	err := e.send(ctx, spans)
 	if now, last := time.Now().Unix(), e.lastWarning.Load(); err != nil && now-last >= warningInterval && e.lastWarning.CompareAndSwap(last, now) {
@@ -47,7 +48,7 @@ func (e *exporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) er
 	return nil
 }
 
-// Shutdown has nothing to end.
+// Shutdown does nothing: the exporter holds no resources.
 func (e *exporter) Shutdown(context.Context) error { return nil }
 
 func (e *exporter) send(ctx context.Context, spans []sdk.ReadOnlySpan) error {
@@ -61,7 +62,7 @@ func (e *exporter) send(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	if e.gzip {
 		var b bytes.Buffer
 		w := gzip.NewWriter(&b)
-		_, _ = w.Write(body) // a buffer takes everything
+		_, _ = w.Write(body) // writing to a buffer cannot fail
 		_ = w.Close()
 		body = b.Bytes()
 	}
@@ -80,16 +81,16 @@ func (e *exporter) send(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = reply.Body.Close() }()                      // what matters has been read
-	_, _ = io.Copy(io.Discard, io.LimitReader(reply.Body, 64<<10)) // so that the connection is used again
+	defer func() { _ = reply.Body.Close() }()                      // the status has been read
+	_, _ = io.Copy(io.Discard, io.LimitReader(reply.Body, 64<<10)) // so that the connection is reused
 	if reply.StatusCode/100 != 2 {
 		return fmt.Errorf("the collector answered %s", reply.Status)
 	}
 	return nil
 }
 
-// The messages of OTLP, of which only what is sent is here. Numbers of 64 bits are text
-// in JSON.
+// The messages of OTLP, with the fields that are sent. 64-bit numbers are strings in
+// JSON.
 type (
 	exportRequest struct {
 		ResourceSpans []resourceSpans `json:"resourceSpans"`
@@ -133,7 +134,7 @@ type (
 	}
 )
 
-// newExportRequest makes the request that sends spans, all of one process and scope.
+// newExportRequest makes a request with spans of one process and scope.
 func newExportRequest(spans []sdk.ReadOnlySpan) exportRequest {
 	all := make([]span, len(spans))
 	for i, s := range spans {
@@ -186,7 +187,7 @@ func keyValues(set []attribute.KeyValue) []keyValue {
 			value = map[string]any{"intValue": strconv.FormatInt(a.Value.AsInt64(), 10)}
 		case attribute.FLOAT64:
 			value = map[string]any{"doubleValue": a.Value.AsFloat64()}
-		default: // texts, and lists as JSON
+		default: // strings, and lists as JSON
 		}
 		all[i] = keyValue{string(a.Key), value}
 	}

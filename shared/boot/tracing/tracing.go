@@ -1,3 +1,13 @@
+// Package tracing sends the spans of the engine and the worker to an OpenTelemetry
+// collector, if OpenTelemetry's environment variables name one. Otherwise it does
+// nothing.
+//
+//   - settings.go: what the environment variables ask for.
+//   - tracing.go: [Open], and the spans, which OpenTelemetry's SDK makes and samples.
+//   - exporter.go: how they are sent: OTLP over HTTP, as JSON.
+//
+// The exporter is our own, because OpenTelemetry's links gRPC and protocol buffers and
+// makes each function 8 MB larger, also for those who use no tracing (docs/decisions).
 package tracing
 
 import (
@@ -15,23 +25,23 @@ import (
 	"github.com/lockstep-run/lockstep/shared/observe"
 )
 
-// Tracer sends spans. Its zero value takes none.
+// Tracer sends spans. Its zero value is disabled.
 type Tracer struct {
-	provider *sdk.TracerProvider // nil: nobody takes spans
+	provider *sdk.TracerProvider // nil if disabled
 	tracer   trace.Tracer
 	timeout  time.Duration
 }
 
-// Options say who sends spans.
+// Options describe the process that sends spans.
 type Options struct {
-	Component string // of which service.name is made unless OTEL_SERVICE_NAME says it
+	Component string // service.name is "lockstep-" and this, unless OTEL_SERVICE_NAME is set
 	Version   string
 	Getenv    func(string) string
-	Log       *slog.Logger // takes that spans could not be sent
+	Log       *slog.Logger // for spans that could not be sent
 }
 
-// Open reads the environment. Nothing is sent yet, and nothing is done at all where the
-// environment names no collector.
+// Open reads the environment. It sends nothing yet. If the environment names no
+// collector, or on an error, the tracer is disabled.
 func Open(ctx context.Context, o Options) (*Tracer, error) {
 	s, err := readSettings(o.Getenv)
 	if err != nil || s.url == "" {
@@ -51,26 +61,26 @@ func Open(ctx context.Context, o Options) (*Tracer, error) {
 	return &Tracer{provider, provider.Tracer("github.com/lockstep-run/lockstep", trace.WithInstrumentationVersion(o.Version)), s.timeout}, nil
 }
 
-// Enabled reports whether somebody takes spans.
+// Enabled reports whether spans are sent.
 func (t *Tracer) Enabled() bool { return t != nil && t.provider != nil }
 
-// Flush sends what has not been sent. A process that may be frozen or ended calls it
-// before that. What cannot be sent within the time for it is lost, which the log says.
+// Flush sends the spans that have not been sent. A process calls it before it may be
+// frozen or ended. Spans that cannot be sent within the timeout are lost and logged.
 func (t *Tracer) Flush(ctx context.Context) {
 	if !t.Enabled() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.timeout)
 	defer cancel()
-	_ = t.provider.ForceFlush(ctx) // the exporter has said it
+	_ = t.provider.ForceFlush(ctx) // the exporter logs errors
 }
 
-// propagator is how spans are named across processes.
+// propagator reads and writes the W3C traceparent.
 var propagator propagation.TraceContext
 
 const traceparent = "traceparent"
 
-// Start is [observe.Tracer]'s.
+// Start implements [observe.Tracer].
 func (t *Tracer) Start(ctx context.Context, s observe.SpanConfig) (in context.Context, end observe.EndFunc) {
 	if !t.Enabled() {
 		return observe.NoopTracer{}.Start(ctx, s)
@@ -80,8 +90,8 @@ func (t *Tracer) Start(ctx context.Context, s observe.SpanConfig) (in context.Co
 	}
 	options := []trace.SpanStartOption{trace.WithSpanKind(spanKinds[s.Kind]), trace.WithAttributes(spanAttributes(s.Attrs)...)}
 	in, span := t.tracer.Start(ctx, s.Name, options...)
-	return in, func(err error, about ...slog.Attr) {
-		span.SetAttributes(spanAttributes(about)...)
+	return in, func(err error, attrs ...slog.Attr) {
+		span.SetAttributes(spanAttributes(attrs)...)
 		if err != nil {
 			span.SetStatus(codes.Error, observe.ErrorText(err))
 		}
@@ -94,7 +104,7 @@ var spanKinds = map[observe.SpanKind]trace.SpanKind{
 	observe.Consumer: trace.SpanKindConsumer, observe.Client: trace.SpanKindClient,
 }
 
-// Traceparent is [observe.Tracer]'s.
+// Traceparent implements [observe.Tracer].
 func (t *Tracer) Traceparent(ctx context.Context) string {
 	if !t.Enabled() {
 		return ""
@@ -104,7 +114,7 @@ func (t *Tracer) Traceparent(ctx context.Context) string {
 	return carrier[traceparent]
 }
 
-// SpanAttrs is what a context knows of the span in it, for a line of the log.
+// SpanAttrs returns log attributes with the ids of the span in a context.
 func SpanAttrs(ctx context.Context) []slog.Attr {
 	span := trace.SpanContextFromContext(ctx)
 	if !span.IsValid() {
@@ -113,7 +123,7 @@ func SpanAttrs(ctx context.Context) []slog.Attr {
 	return []slog.Attr{slog.String(observe.TraceID, span.TraceID().String()), slog.String(observe.SpanID, span.SpanID().String())}
 }
 
-// spanAttributes are what a span is about, as OpenTelemetry has it.
+// spanAttributes converts log attributes to OpenTelemetry's, without secrets.
 func spanAttributes(attrs []slog.Attr) []attribute.KeyValue {
 	all := make([]attribute.KeyValue, 0, len(attrs))
 	for _, a := range attrs {
@@ -125,7 +135,7 @@ func spanAttributes(attrs []slog.Attr) []attribute.KeyValue {
 		case slog.KindString:
 			all = append(all, attribute.String(a.Key, observe.RedactText(v.String())))
 		default:
-			all = append(all, attribute.String(a.Key, observe.Redacted)) // nothing else is meant for a span
+			all = append(all, attribute.String(a.Key, observe.Redacted)) // spans have no values of other kinds
 		}
 	}
 	return all

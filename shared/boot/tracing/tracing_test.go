@@ -21,7 +21,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// collector is one end of OTLP.
+// collector is a server that records OTLP requests.
 type collector struct {
 	*httptest.Server
 	mu     sync.Mutex
@@ -68,8 +68,8 @@ func open(t *testing.T, log io.Writer, env map[string]string) (*tracing.Tracer, 
 
 const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
-// A span that is part of another process's arrives with what it is about, and so does
-// one within it, which has failed; what is secret does not.
+// A span whose parent is in another process arrives with its attributes, and so does a
+// failed span inside it; secrets do not arrive.
 func TestTracer_SendsSpans(t *testing.T) {
 	c := newCollector(t)
 	for _, compression := range []string{"", "gzip"} {
@@ -82,7 +82,7 @@ func TestTracer_SendsSpans(t *testing.T) {
 		if err != nil || !tr.Enabled() {
 			t.Fatal(err)
 		}
-		ctx, end := tr.Start(t.Context(), observe.SpanConfig{Name: "look", Parent: parent, Kind: observe.Consumer, Attrs: []slog.Attr{
+		ctx, end := tr.Start(t.Context(), observe.SpanConfig{Name: "advance", Parent: parent, Kind: observe.Consumer, Attrs: []slog.Attr{
 			slog.String(observe.ExecutionID, "x1"), slog.Int(observe.Attempt, 2), slog.Bool("late", true), slog.Any("about", map[string]string{"a": "hunter2"}),
 		}})
 		in, endIn := tr.Start(ctx, observe.SpanConfig{Name: "commit"})
@@ -128,25 +128,25 @@ func TestTracer_SendsSpans(t *testing.T) {
 			}
 		}
 		spans := got.ResourceSpans[0].ScopeSpans[0].Spans
-		commit, wakeup := spans[0], spans[1] // as they ended
-		if wakeup.TraceID != "0af7651916cd43dd8448eb211c80319c" || wakeup.ParentSpanID != "b7ad6b7169203331" || wakeup.Kind != 5 || wakeup.Status.Code != 0 ||
-			wakeup.StartTimeUnixNano > wakeup.EndTimeUnixNano || len(wakeup.StartTimeUnixNano) != 19 {
-			t.Errorf("%+v", wakeup)
+		commit, advance := spans[0], spans[1] // in the order in which they ended
+		if advance.TraceID != "0af7651916cd43dd8448eb211c80319c" || advance.ParentSpanID != "b7ad6b7169203331" || advance.Kind != 5 || advance.Status.Code != 0 ||
+			advance.StartTimeUnixNano > advance.EndTimeUnixNano || len(advance.StartTimeUnixNano) != 19 {
+			t.Errorf("%+v", advance)
 		}
 		if diff := cmp.Diff([]keyValue{
 			{"executionId", map[string]any{"stringValue": "x1"}}, {"attempt", map[string]any{"intValue": "2"}},
 			{"late", map[string]any{"boolValue": true}}, {"about", map[string]any{"stringValue": observe.Redacted}},
-		}, wakeup.Attributes); diff != "" {
+		}, advance.Attributes); diff != "" {
 			t.Error(diff)
 		}
-		if commit.TraceID != wakeup.TraceID || commit.ParentSpanID != wakeup.SpanID || commit.Kind != 1 || commit.Status.Code != 2 || commit.Status.Message != "invalid: REDACTED" {
+		if commit.TraceID != advance.TraceID || commit.ParentSpanID != advance.SpanID || commit.Kind != 1 || commit.Status.Code != 2 || commit.Status.Message != "invalid: REDACTED" {
 			t.Errorf("%+v", commit)
 		}
 		if len(attrs) != 2 || attrs[0].Value.String() != commit.TraceID || attrs[1].Value.String() != commit.SpanID {
-			t.Errorf("a line of the log would say %v", attrs)
+			t.Errorf("log attributes %v", attrs)
 		}
-		if here := tr.Traceparent(ctx); here != "00-"+wakeup.TraceID+"-"+wakeup.SpanID+"-01" {
-			t.Errorf("here is %s", here)
+		if traceparent := tr.Traceparent(ctx); traceparent != "00-"+advance.TraceID+"-"+advance.SpanID+"-01" {
+			t.Errorf("traceparent %s", traceparent)
 		}
 		if bytes.Contains(c.bodies[0], []byte("hunter2")) || log.Len() > 0 {
 			t.Errorf("sent %s\nlogged %s", c.bodies[0], log.String())
@@ -154,23 +154,23 @@ func TestTracer_SendsSpans(t *testing.T) {
 	}
 }
 
-// Spans of whoever is not sampled are not sent, and those within know it.
+// Spans whose parent is not sampled are not sent, and pass that on to their children.
 func TestTracer_SkipsUnsampledSpans(t *testing.T) {
 	c := newCollector(t)
 	tr, err := open(t, io.Discard, map[string]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": c.URL + "/own"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, end := tr.Start(t.Context(), observe.SpanConfig{Name: "look", Parent: strings.TrimSuffix(parent, "1") + "0"})
+	ctx, end := tr.Start(t.Context(), observe.SpanConfig{Name: "advance", Parent: strings.TrimSuffix(parent, "1") + "0"})
 	end(nil)
-	if here := tr.Traceparent(ctx); !strings.HasSuffix(here, "-00") {
-		t.Errorf("here is %s", here)
+	if traceparent := tr.Traceparent(ctx); !strings.HasSuffix(traceparent, "-00") {
+		t.Errorf("traceparent %s", traceparent)
 	}
 	tr.Flush(t.Context())
 	if len(c.bodies) != 0 {
 		t.Errorf("sent %s", c.bodies)
 	}
-	_, end = tr.Start(t.Context(), observe.SpanConfig{Name: "look"})
+	_, end = tr.Start(t.Context(), observe.SpanConfig{Name: "advance"})
 	end(nil)
 	tr.Flush(t.Context())
 	if len(c.bodies) != 1 || c.path != "/own" {
@@ -178,7 +178,7 @@ func TestTracer_SkipsUnsampledSpans(t *testing.T) {
 	}
 }
 
-// A collector that refuses, or is not there, is told of once and holds nothing up.
+// A collector that answers an error, or is down, is logged once and delays nothing.
 func TestTracer_CollectorFails(t *testing.T) {
 	for _, closed := range []bool{false, true} {
 		c := newCollector(t)
@@ -192,7 +192,7 @@ func TestTracer_CollectorFails(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 3 {
-			_, end := tr.Start(t.Context(), observe.SpanConfig{Name: "look"})
+			_, end := tr.Start(t.Context(), observe.SpanConfig{Name: "advance"})
 			end(errors.New("no"))
 			tr.Flush(t.Context())
 		}
@@ -202,40 +202,40 @@ func TestTracer_CollectorFails(t *testing.T) {
 	}
 }
 
-// Without a collector nothing runs, whatever else is set; what cannot be done is an error
-// that says so, without repeating what lets somebody in.
+// Without a collector tracing is disabled, whatever else is set. An unsupported setting
+// is an error that names the variable and repeats no credentials.
 func TestOpen_ReadsSettings(t *testing.T) {
 	const at = "OTEL_EXPORTER_OTLP_ENDPOINT"
 	for name, env := range map[string]map[string]string{
-		"nothing":      {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"},
-		"not at all":   {at: "http://h", "OTEL_SDK_DISABLED": "true"},
-		"no exporters": {at: "http://h", "OTEL_TRACES_EXPORTER": "none"},
+		"no endpoint":  {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"},
+		"SDK disabled": {at: "http://h", "OTEL_SDK_DISABLED": "true"},
+		"no exporter":  {at: "http://h", "OTEL_TRACES_EXPORTER": "none"},
 	} {
 		tr, err := open(t, io.Discard, env)
 		if err != nil || tr.Enabled() {
-			t.Errorf("%s: on %t, %v", name, tr.Enabled(), err)
+			t.Errorf("%s: enabled %t, %v", name, tr.Enabled(), err)
 		}
-		ctx, end := tr.Start(t.Context(), observe.SpanConfig{Name: "look", Parent: parent})
+		ctx, end := tr.Start(t.Context(), observe.SpanConfig{Name: "advance", Parent: parent})
 		end(nil)
 		tr.Flush(ctx)
 		if tr.Traceparent(ctx) != "" || tracing.SpanAttrs(ctx) != nil {
-			t.Errorf("%s: spans are made", name)
+			t.Errorf("%s: spans are recorded", name)
 		}
 	}
 	var none *tracing.Tracer
 	none.Flush(context.Background())
 	for name, env := range map[string]map[string]string{
-		"OTEL_EXPORTER_OTLP_PROTOCOL":        {at: "http://h", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"},
-		"OTEL_TRACES_EXPORTER":               {at: "http://h", "OTEL_TRACES_EXPORTER": "zipkin"},
-		"OTEL_EXPORTER_OTLP_ENDPOINT is no":  {at: "h:4318"},
-		"OTEL_EXPORTER_OTLP_TIMEOUT":         {at: "http://h", "OTEL_EXPORTER_OTLP_TIMEOUT": "2s"},
-		"OTEL_EXPORTER_OTLP_COMPRESSION":     {at: "http://h", "OTEL_EXPORTER_OTLP_COMPRESSION": "lz4"},
-		"OTEL_EXPORTER_OTLP_HEADERS is no":   {at: "http://h", "OTEL_EXPORTER_OTLP_HEADERS": "hunter2"},
-		"OTEL_EXPORTER_OTLP_HEADERS is no l": {at: "http://h", "OTEL_EXPORTER_OTLP_HEADERS": "a=hunter2%"},
+		"OTEL_EXPORTER_OTLP_PROTOCOL":         {at: "http://h", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"},
+		"OTEL_TRACES_EXPORTER":                {at: "http://h", "OTEL_TRACES_EXPORTER": "zipkin"},
+		"OTEL_EXPORTER_OTLP_ENDPOINT is not":  {at: "h:4318"},
+		"OTEL_EXPORTER_OTLP_TIMEOUT":          {at: "http://h", "OTEL_EXPORTER_OTLP_TIMEOUT": "2s"},
+		"OTEL_EXPORTER_OTLP_COMPRESSION":      {at: "http://h", "OTEL_EXPORTER_OTLP_COMPRESSION": "lz4"},
+		"OTEL_EXPORTER_OTLP_HEADERS is not":   {at: "http://h", "OTEL_EXPORTER_OTLP_HEADERS": "hunter2"},
+		"OTEL_EXPORTER_OTLP_HEADERS is not a": {at: "http://h", "OTEL_EXPORTER_OTLP_HEADERS": "a=hunter2%"},
 	} {
 		tr, err := open(t, io.Discard, env)
 		if err == nil || tr.Enabled() || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("%s: on %t, %v", name, tr.Enabled(), err)
+			t.Errorf("%s: enabled %t, %v", name, tr.Enabled(), err)
 		}
 	}
 }

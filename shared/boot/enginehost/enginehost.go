@@ -1,3 +1,6 @@
+// Package enginehost makes an engine from the parts that package boot has opened. It
+// gives the engine new ports for each unit of work, and its sources of time, ids and
+// randomness.
 package enginehost
 
 import (
@@ -10,9 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/lockstep-run/lockstep/shared/boot"
-
 	"github.com/lockstep-run/lockstep/shared/config"
-	"github.com/lockstep-run/lockstep/shared/cost"
 	"github.com/lockstep-run/lockstep/shared/engine"
 	"github.com/lockstep-run/lockstep/shared/engine/dispatch"
 	"github.com/lockstep-run/lockstep/shared/engine/port"
@@ -20,6 +21,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
 	"github.com/lockstep-run/lockstep/shared/observe"
 	"github.com/lockstep-run/lockstep/shared/topology"
+	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
 // Host is a process with an engine.
@@ -28,33 +30,33 @@ type Host struct {
 	Engine *engine.Engine
 }
 
-// Open opens the parts and makes the engine.
+// Open opens the parts of the process and makes the engine.
 func Open(ctx context.Context, component string) (*Host, error) {
-	parts, err := boot.Open(ctx, component)
+	p, err := boot.Open(ctx, component)
 	if err != nil {
 		return nil, err
 	}
-	return &Host{parts, engine.New(engineDeps(parts), engineOptions(parts.Config), boot.Version)}, nil
+	return &Host{p, engine.New(engineDeps(p), engineOptions(p.Config), boot.Version)}, nil
 }
 
-// LivenessTimeouts is how long polling workers may be silent.
-func (c *Host) LivenessTimeouts() workers.LivenessTimeouts {
-	w := c.Config.Worker
+// LivenessTimeouts is how long polling workers may send no heartbeat.
+func (h *Host) LivenessTimeouts() workers.LivenessTimeouts {
+	w := h.Config.Worker
 	return workers.LivenessTimeouts{Unreachable: w.Unreachable, Offline: w.Offline, Forget: w.Forget}
 }
 
-// Workers is the polling workers.
-func (c *Host) Workers() *workers.Registry {
-	return &workers.Registry{Workers: c.DB.WithMeter(nil).Workers, Timeouts: c.LivenessTimeouts(), Now: time.Now}
+// Workers is the registry of polling workers.
+func (h *Host) Workers() *workers.Registry {
+	return &workers.Registry{Workers: h.Unmetered().Workers, Timeouts: h.LivenessTimeouts(), Now: time.Now}
 }
 
-// MustOpen is Open for a main, which can do nothing about an error but say it.
+// MustOpen is Open for a main: an error ends the process.
 func MustOpen(ctx context.Context, component string) *Host {
-	c, err := Open(ctx, component)
+	h, err := Open(ctx, component)
 	if err != nil {
 		boot.Fatal(component, err)
 	}
-	return c
+	return h
 }
 
 func engineDeps(p *boot.Process) engine.Deps {
@@ -66,11 +68,10 @@ func engineDeps(p *boot.Process) engine.Deps {
 			time.Sleep(mathrand.N(10 * time.Millisecond << min(round, 6)))
 		},
 		OpenPorts: func() port.Ports {
-			m := &cost.Meter{}
-			v := p.DB.WithMeter(m)
+			v := p.Metered(workflow.Cost{})
 			return port.Ports{
 				Store: v.Store, Locks: v.Locks, Packs: v.Packs, Registry: v.Registry, Workers: v.Workers, Schedules: v.Registry,
-				Sender: p.Queues.WithMeter(m), Meter: m,
+				Sender: v.Sender, Meter: v.Meter,
 			}
 		},
 		Log: p.Log, Tracer: p.Tracer,
@@ -82,11 +83,13 @@ func engineDeps(p *boot.Process) engine.Deps {
 	}
 }
 
-// maxResultBytes bounds the earlier results that a step's expressions may see.
-const maxResultBytes = 32 << 20
-
-// maxAttempts bounds how often one look begins again after a lost race.
-const maxAttempts = 12
+const (
+	// maxResultBytes bounds the earlier results that a step's expressions may read.
+	maxResultBytes = 32 << 20
+	// maxConflictRetries bounds how often the engine starts again to advance an
+	// execution after another handler has committed.
+	maxConflictRetries = 12
+)
 
 func engineOptions(c config.Config) engine.Options {
 	return engine.Options{
@@ -101,6 +104,6 @@ func engineOptions(c config.Config) engine.Options {
 		},
 		JobTimeout: c.Job.Timeout, ReserveAfter: c.Lock.ReserveAfter, Parallelism: c.Lock.Parallel,
 		InlineMaxEntities: c.Execution.InlineEntities, MaxEntities: c.Execution.MaxEntities, MaxResultBytes: maxResultBytes,
-		IdempotencyKeyTTL: c.Idempotency.Life, MaxConflictRetries: maxAttempts, StallTimeout: c.Execution.Stalled,
+		IdempotencyKeyTTL: c.Idempotency.Life, MaxConflictRetries: maxConflictRetries, StallTimeout: c.Execution.Stalled,
 	}
 }

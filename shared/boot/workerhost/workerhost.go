@@ -1,6 +1,12 @@
+// Package workerhost serves a pool's worker: as a Lambda function behind the pool's
+// queue if the process runs on Lambda, otherwise as a process that polls the queue
+// until it is stopped. Either way it takes the tables and queues from the environment
+// and its limits from the configuration. A polling process also registers its blocks,
+// if the environment has the URL of the service.
 package workerhost
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -16,16 +22,16 @@ import (
 	"github.com/lockstep-run/lockstep/shared/boot"
 	"github.com/lockstep-run/lockstep/shared/client"
 	"github.com/lockstep-run/lockstep/shared/client/auth"
-	"github.com/lockstep-run/lockstep/shared/cost"
+	"github.com/lockstep-run/lockstep/shared/engine/workers"
 	"github.com/lockstep-run/lockstep/shared/sqs"
-
 	"github.com/lockstep-run/lockstep/shared/topology"
 	"github.com/lockstep-run/lockstep/shared/worker"
 	"github.com/lockstep-run/lockstep/shared/worker/httpblock"
+	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Serve serves a pool's worker until the process is told to stop. add adds its
-// blocks to the worker.
+// Serve serves a pool's worker until the process is stopped. add adds the blocks to
+// the worker.
 func Serve(poolName string, add func(*worker.Worker)) {
 	if err := serve(poolName, add); err != nil {
 		boot.Fatal("worker "+poolName, err)
@@ -34,35 +40,35 @@ func Serve(poolName string, add func(*worker.Worker)) {
 
 func serve(poolName string, add func(*worker.Worker)) error {
 	ctx := context.Background()
-	parts, err := boot.Open(ctx, "worker-"+poolName)
+	p, err := boot.Open(ctx, "worker-"+poolName)
 	if err != nil {
 		return err
 	}
 	if err := boot.RequireEnv(topology.EnvTableJobs, topology.EnvQueueLifecycle); err != nil {
 		return err
 	}
-	w := newWorker(parts, poolName)
+	w := newWorker(p, poolName)
 	add(w)
 	if os.Getenv("AWS_LAMBDA_RUNTIME_API") != "" {
-		lambda.Start(boot.FlushTraces(parts, lambdaHandler(parts, w)))
+		lambda.Start(boot.FlushTraces(p, lambdaHandler(p, w)))
 		return nil
 	}
-	// Only a polling process is told to stop by signals and has work to end then.
-	// A function that caught them would outlive its host's SIGTERM.
+	// Only a polling process handles signals, because it has to finish its jobs. A
+	// function that caught them would survive its host's SIGTERM.
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := registerBlocks(ctx, w); err != nil {
 		return err
 	}
-	defer parts.Tracer.Flush(ctx)
-	return pollQueue(ctx, parts, w, poolName)
+	defer p.Tracer.Flush(ctx)
+	return pollQueue(ctx, p, w, poolName)
 }
 
 func newWorker(p *boot.Process, poolName string) *worker.Worker {
 	c := p.Config
 	allow := c.Worker.AllowHosts
 	if len(allow) == 0 && os.Getenv(topology.EnvTrustHeaders) == "true" {
-		allow = []string{httpblock.Loopback} // a local stack calls this machine's blocks
+		allow = []string{httpblock.Loopback} // blocks of a local stack run on this machine
 	}
 	return worker.New(worker.Options{
 		Pool: poolName, Version: boot.Version, Concurrency: c.Worker.Concurrency, LeaseDuration: c.Job.Lease, HeartbeatInterval: c.Job.Heartbeat,
@@ -72,25 +78,25 @@ func newWorker(p *boot.Process, poolName string) *worker.Worker {
 	})
 }
 
-// openPorts opens a view of the jobs table and the queues for one pack.
-func openPorts(p *boot.Process, m *cost.Meter) worker.Ports {
-	return worker.Ports{Packs: p.DB.WithMeter(m).Packs, Sender: p.Queues.WithMeter(m), Meter: m}
+// openPorts opens ports for one pack, which costs overhead to receive.
+func openPorts(p *boot.Process, overhead workflow.Cost) worker.Ports {
+	v := p.Metered(overhead)
+	return worker.Ports{Packs: v.Packs, Sender: v.Sender, Meter: v.Meter}
 }
 
-// lambdaHandler answers batches of a queue's messages. Each pack is charged its share
-// of the invocation and of the two requests that the mapping makes for a batch.
+// lambdaHandler handles batches of a queue's messages. Each pack is charged its share
+// of the invocation and of the two requests that the event source mapping makes for a
+// batch: to receive and to delete it.
 func lambdaHandler(p *boot.Process, w *worker.Worker) func(context.Context, events.SQSEvent) (events.SQSEventResponse, error) {
 	return func(ctx context.Context, event events.SQSEvent) (events.SQSEventResponse, error) {
 		batch := make([]worker.Delivery, len(event.Records))
 		for i, r := range event.Records {
-			receives, _ := strconv.Atoi(r.Attributes["ApproximateReceiveCount"]) // Lambda says it with every message
+			receives, _ := strconv.Atoi(r.Attributes["ApproximateReceiveCount"]) // Lambda always sets it
 			batch[i] = worker.Delivery{ID: r.MessageId, Body: r.Body, ReceiveCount: receives}
 		}
-		messageShare := 1 / float64(max(1, len(batch)))
+		share := 1 / float64(max(1, len(batch)))
 		failed := worker.HandleBatch(ctx, w, batch, sqs.DecodePack, func() worker.Ports {
-			m := &cost.Meter{}
-			m.Add(receiveCost(messageShare))
-			return openPorts(p, m)
+			return openPorts(p, workflow.Cost{Invocations: share, QueueRequests: 2 * share})
 		})
 		reply := events.SQSEventResponse{BatchItemFailures: []events.SQSBatchItemFailure{}}
 		for _, id := range failed {
@@ -100,8 +106,8 @@ func lambdaHandler(p *boot.Process, w *worker.Worker) func(context.Context, even
 	}
 }
 
-// registerBlocks tells the service which blocks this worker offers. The service may
-// come up after the worker.
+// registerBlocks registers the worker's blocks at the service. It retries, because the
+// service may start after the worker.
 func registerBlocks(ctx context.Context, w *worker.Worker) error {
 	url := os.Getenv(topology.EnvURL)
 	if url == "" {
@@ -121,11 +127,11 @@ func registerBlocks(ctx context.Context, w *worker.Worker) error {
 	return nil
 }
 
-// errNoQueue says that the pool has no queue to poll.
+// errNoQueue is the error about a pool without a queue.
 var errNoQueue = errors.New("the pool has no queue: set " + topology.EnvQueueJobsURLs + " or " + topology.EnvQueueJobsPrefix)
 
-// queueURL is the pool's queue as the environment gives it, or as it is found by
-// its name.
+// queueURL returns the URL of the pool's queue, from the environment or by the queue's
+// name.
 func queueURL(ctx context.Context, p *boot.Process, poolName string) (string, error) {
 	if url := p.PoolURLs[poolName]; url != "" {
 		return url, nil
@@ -150,14 +156,48 @@ func pollQueue(ctx context.Context, p *boot.Process, w *worker.Worker, poolName 
 	visibility := max(w.Options().LeaseDuration, time.Second)
 	p.Log.InfoContext(ctx, "polling", "queue", url, "worker", w.Options().Name)
 	return worker.Poll(ctx, w, worker.PollOptions{
-		Source: sqs.NewReceiver(p.SQS, url, visibility, nil),
+		Source: sqs.NewReceiver(p.SQS, url, visibility),
 		Decode: sqs.DecodePack,
 
-		Registry: newPresence(p), HeartbeatInterval: p.Config.Worker.Heartbeat, UnreachableAfter: p.Config.Worker.Unreachable,
+		Registry: newRegistry(p), HeartbeatInterval: p.Config.Worker.Heartbeat, UnreachableAfter: p.Config.Worker.Unreachable,
 		NewPorts: func() worker.Ports {
-			m := &cost.Meter{}
-			m.Add(receiveCost(0))
-			return openPorts(p, m)
+			return openPorts(p, workflow.Cost{QueueRequests: 2}) // in the worst case the pack is received and deleted alone
 		},
 	})
+}
+
+// registry is the registry of workers, for the workers of one tenant.
+type registry struct {
+	workers *workers.Registry
+	tenant  string
+}
+
+func newRegistry(p *boot.Process) registry {
+	w := p.Config.Worker
+	return registry{&workers.Registry{
+		Workers: p.Unmetered().Workers, Now: time.Now,
+		Timeouts: workers.LivenessTimeouts{Unreachable: w.Unreachable, Offline: w.Offline, Forget: w.Forget},
+	}, workerTenant()}
+}
+
+// workerTenant is the tenant whose list shows the worker. Its pool may serve every
+// tenant.
+func workerTenant() string { return cmp.Or(os.Getenv(topology.EnvTenant), topology.TenantDefault) }
+
+// Register adds the worker.
+func (r registry) Register(ctx context.Context, w workflow.Worker) error {
+	w.Tenant = r.tenant
+	_, err := r.workers.Register(ctx, w)
+	return err
+}
+
+// Heartbeat records that the worker is alive, and the packs that it holds.
+func (r registry) Heartbeat(ctx context.Context, id string, held []workflow.ClaimedPack) error {
+	return r.workers.Heartbeat(ctx, r.tenant, id, held)
+}
+
+// Unregister removes the worker.
+func (r registry) Unregister(ctx context.Context, id string) error {
+	_, err := r.workers.Unregister(ctx, r.tenant, id)
+	return err
 }

@@ -1,2 +1,0 @@
-// Package web makes the HTTP interface, with the monitor page, out of an engine.
-package httpserver

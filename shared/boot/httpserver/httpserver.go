@@ -1,0 +1,158 @@
+// Package httpserver makes the HTTP API, with the monitor page, from an engine.
+package httpserver
+
+import (
+	"context"
+	"crypto/rand"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/api"
+	"github.com/lockstep-run/lockstep/shared/api/lambdahttp"
+	"github.com/lockstep-run/lockstep/shared/boot"
+	"github.com/lockstep-run/lockstep/shared/boot/enginehost"
+	"github.com/lockstep-run/lockstep/shared/catalog"
+	"github.com/lockstep-run/lockstep/shared/deadletter"
+	"github.com/lockstep-run/lockstep/shared/engine"
+	"github.com/lockstep-run/lockstep/shared/engine/query"
+	"github.com/lockstep-run/lockstep/shared/engine/scheduler"
+	"github.com/lockstep-run/lockstep/shared/monitor"
+	"github.com/lockstep-run/lockstep/shared/sqs"
+	"github.com/lockstep-run/lockstep/shared/topology"
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/worker"
+	"github.com/lockstep-run/lockstep/shared/workerapi"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// queryParallelism bounds the reads in flight for one answer.
+const queryParallelism = 16
+
+// Handler serves the HTTP API. The caller is the one that the gateway's authorizer
+// has verified; headers name the caller only where the environment says so.
+func Handler(h *enginehost.Host) http.Handler {
+	services := api.Services{
+		Catalog: catalog.New(func() catalog.Ports {
+			v := h.Unmetered()
+			return catalog.Ports{Registry: v.Registry, Schedules: v.Registry, Sender: v.Sender}
+		}, h.Engine.Now),
+		Engine:  h.Engine,
+		Queries: query.New(h.Engine, queryParallelism),
+
+		WorkerAPI:  newWorkerAPI(h),
+		Operations: newOperations(h),
+	}
+	return traceRequests(h.Tracer, api.New(services, api.Options{
+		TrustHeaders: trustHeaders(), Identify: lambdahttp.Caller, Ready: readinessCheck(h),
+		Monitor: monitor.Handler(), Version: boot.Version, Log: h.Log, Origins: webOrigins(),
+	}))
+}
+
+// webOrigins are the origins whose pages may call the API.
+func webOrigins() []string {
+	return strings.FieldsFunc(os.Getenv(topology.EnvWebOrigins), func(r rune) bool { return r == ',' })
+}
+
+// Identity is how the Lambda adapter names the caller; nil trusts the headers.
+func Identity() lambdahttp.Identity {
+	if trustHeaders() {
+		return nil
+	}
+	return lambdahttp.FromAuthorizer(os.Getenv(topology.EnvTenantClaim))
+}
+
+func trustHeaders() bool { return os.Getenv(topology.EnvTrustHeaders) == "true" }
+
+// readinessCheck makes one cheap read. If it succeeds, the API can serve requests.
+func readinessCheck(h *enginehost.Host) func(ctx context.Context) error {
+	return func(ctx context.Context) error {
+		_, err := h.Unmetered().Store.Load(ctx, topology.TenantDefault, "00000000-0000-7000-8000-000000000000")
+		if workflow.Is(err, workflow.CodeNotFound) {
+			return nil
+		}
+		return err
+	}
+}
+
+// requestCost is what an HTTP request of a worker costs before it is served: an
+// invocation, and one request to the queue.
+var requestCost = workflow.Cost{Invocations: 1, QueueRequests: 1}
+
+// newWorkerAPI serves workers that poll over HTTP.
+func newWorkerAPI(h *enginehost.Host) *workerapi.Service {
+	cfg := h.Config
+	visibility := max(cfg.Job.Lease, time.Second) // SQS has whole seconds only
+	return &workerapi.Service{
+		WorkerRegistry: h.Workers(),
+		BlockRegistry:  h.Unmetered().Registry,
+		NewPorts: func() workerapi.Ports {
+			v := h.Metered(requestCost)
+			return workerapi.Ports{Packs: v.Packs, Sender: v.Sender, Meter: v.Meter}
+		},
+		PoolQueue: func(ctx context.Context, pool string) (workerapi.PoolQueue, error) {
+			url, err := h.Queues.PoolQueueURL(ctx, time.Now(), pool)
+			if err != nil {
+				return nil, err
+			}
+			return sqs.NewReceiver(h.SQS, url, visibility), nil
+		},
+		Decode: sqs.DecodePack,
+		WorkerOptions: worker.Options{
+			LeaseDuration: cfg.Job.Lease, HeartbeatInterval: cfg.Job.Heartbeat, MaxClockSkew: cfg.Clock.Skew, LeaseMargin: cfg.Clock.Margin,
+			MaxClaims: cfg.Job.MaxTakeovers, UnclaimedTimeout: cfg.Job.Unclaimed,
+			MinFencingToken: func() int64 { return int64(cfg.Lock.MinFencingToken) },
+		},
+		Now:      time.Now,
+		NewNonce: func() string { return strings.ToLower(rand.Text()[:12]) },
+		Log:      h.Log,
+	}
+}
+
+// operations serves the operators' routes.
+type operations struct {
+	*deadletter.Service
+	host *enginehost.Host
+}
+
+// NextSweep returns what the next sweep would do for the caller's tenant.
+func (o operations) NextSweep(ctx context.Context, c workflow.Caller) (views.SweepView, error) {
+	return scheduler.PlanSweep(ctx, o.host.Engine, o.host.LivenessTimeouts(), topology.DueShards, c.Tenant)
+}
+
+func newOperations(h *enginehost.Host) operations {
+	return operations{&deadletter.Service{
+		Blocks: h.Unmetered().Registry,
+		Open: func(ctx context.Context, queue string) (deadletter.Queue, error) {
+			return openDeadLetters(ctx, h, queue)
+		},
+		Decoder: deadletter.Decoder{Wakeup: sqs.DecodeWakeup, Pack: sqs.DecodePack},
+		Reasons: func(ctx context.Context, tenant, execution string) (map[string]workflow.DeadLetter, error) {
+			store := h.Unmetered().Store
+			x, err := store.Load(ctx, tenant, execution)
+			if err != nil {
+				return nil, err
+			}
+			return engine.DeadLetterNotices(ctx, store, x)
+		},
+		Now: time.Now, Log: h.Log, Parallel: 8,
+	}, h}
+}
+
+// openDeadLetters opens the dead-letter queue of a queue, named by its role; nil if
+// there is none.
+func openDeadLetters(ctx context.Context, h *enginehost.Host, queue string) (deadletter.Queue, error) {
+	url := h.Queues.LifecycleURL()
+	if pool, ok := strings.CutPrefix(queue, topology.QueueJobsPrefix); ok {
+		var err error
+		if url, err = h.Queues.LookupPoolQueue(ctx, time.Now(), pool); url == "" || err != nil {
+			return nil, err
+		}
+	}
+	q, err := sqs.OpenDeadLetterQueue(ctx, h.SQS, url)
+	if q == nil || err != nil {
+		return nil, err // not q: an interface with a nil pointer is not nil
+	}
+	return q, nil
+}
