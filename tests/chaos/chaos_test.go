@@ -1,3 +1,20 @@
+// Package chaos kills the real processes on the local stack at random, one or all of
+// them, while executions that share devices run, and checks the result against what the
+// devices have logged.
+//
+//   - chaos_test.go: the whole test, its length, its seed and its report.
+//   - fixture_test.go: starts DynamoDB, the stack and the devices, and restarts what
+//     was killed. killer_test.go: decides what is killed next.
+//   - blocks_test.go: the definitions, and the blocks that are called over HTTP.
+//     operators_test.go: starts, cancels, retries and acknowledges executions.
+//   - checker_test.go: the rules. checker_rules_test.go: shows that each rule can be
+//     violated.
+//   - durability_test.go: checks that the local DynamoDB keeps acknowledged writes when
+//     it is killed; otherwise killing it would prove nothing.
+//
+// The seed decides the executions and the order of the kills; what a process does at
+// that moment depends on the machine. make test runs it briefly, make chaos MINUTES=5
+// for longer.
 package chaos
 
 import (
@@ -17,29 +34,28 @@ import (
 )
 
 var (
-	minutes = flag.Float64("minutes", 0.15, "how long to kill")
-	seed    = flag.Uint64("seed", 1, "what is run, and who is killed in which order")
+	minutes = flag.Float64("minutes", 0.15, "for how long processes are killed")
+	seed    = flag.Uint64("seed", 1, "decides the executions and the order of the kills")
 )
 
-// The size of it.
 const (
 	deviceCount   = 24
 	operatorCount = 12
-	meanGap       = 350 * time.Millisecond // the mean between two blows in the first round; then twice as long
+	meanGap       = 350 * time.Millisecond // mean time between kills in the first round; later twice as long
 )
 
-// TestChaos_NoWorkIsLostOrRepeated lets operators start, cancel, retry and acknowledge runs over the
-// same devices while every process of the system is killed again and again, and
-// messages come twice, late and in any order. Then nobody kills any more,
-// everything is given time to end, and the devices are asked.
+// Operators start, cancel, retry and acknowledge executions over the same devices while
+// every process is killed repeatedly and messages are duplicated, delayed and reordered.
+// Then the kills stop, all executions get time to end, and the devices' logs are
+// checked.
 func TestChaos_NoWorkIsLostOrRepeated(t *testing.T) {
-	r := newFixture(t, *seed, deviceCount)
+	f := newFixture(t, *seed, deviceCount)
 	ready, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
-	if err := r.prepare(ready); err != nil {
+	if err := f.prepare(ready); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.fleet.SetBehaviour(slowBehaviour(normalDelay), r.fleet.IDs()...); err != nil {
+	if err := f.fleet.SetBehaviour(slowBehaviour(normalDelay), f.fleet.IDs()...); err != nil {
 		t.Fatal(err)
 	}
 	length := time.Duration(*minutes * float64(time.Minute))
@@ -48,45 +64,45 @@ func TestChaos_NoWorkIsLostOrRepeated(t *testing.T) {
 	all, cancel := context.WithTimeout(t.Context(), length+3*testTimeout)
 	defer cancel()
 
-	var working sync.WaitGroup
+	var operators sync.WaitGroup
 	var number atomic.Int64
 	for i := range operatorCount {
-		o := &operator{fixture: r, random: rand.New(rand.NewPCG(*seed, uint64(i+1))), nextNumber: &number}
-		working.Go(func() { o.work(during, all) })
+		o := &operator{fixture: f, random: rand.New(rand.NewPCG(*seed, uint64(i+1))), nextNumber: &number}
+		operators.Go(func() { o.work(during, all) })
 	}
-	atWork, over := context.WithCancel(all)
-	defer over()
-	tended := make(chan error, 1)
-	go func() { tended <- r.acknowledgeLeftovers(all, atWork) }()
-	k := &killer{fixture: r, random: rand.New(rand.NewPCG(*seed, 0)), kills: map[string]int{}}
+	operating, operatorsDone := context.WithCancel(all)
+	defer operatorsDone()
+	acknowledged := make(chan error, 1)
+	go func() { acknowledged <- f.acknowledgeLeftovers(all, operating) }()
+	k := &killer{fixture: f, random: rand.New(rand.NewPCG(*seed, 0)), kills: map[string]int{}}
 	k.killUntilDone(during, meanGap)
-	r.addFaultCounts()
-	r.setFaults("{}")
-	began := time.Now()
-	working.Wait()
-	over()
-	if err := <-tended; err != nil {
+	f.addFaultCounts()
+	f.setFaults("{}")
+	start := time.Now()
+	operators.Wait()
+	operatorsDone()
+	if err := <-acknowledged; err != nil {
 		t.Error(err)
 	}
-	settled := time.Since(began)
-	e, err := r.observe(t.Context())
+	settled := time.Since(start)
+	observed, err := f.observe(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := findViolations(e)
-	for _, f := range found {
-		t.Error(f)
+	violations := findViolations(observed)
+	for _, v := range violations {
+		t.Error(v)
 	}
 	for _, what := range killRound {
 		if k.kills[what] == 0 {
-			t.Errorf("nobody was killed as %s: the test is too short to say anything", what)
+			t.Errorf("no kill of kind %s: the test is too short to prove anything", what)
 		}
 	}
-	t.Log("\n" + report(r, k, e, length, settled, found))
+	t.Log("\n" + report(f, k, observed, length, settled, violations))
 }
 
-// report is what is noted of a run of this test.
-func report(r *fixture, k *killer, e observations, length, settled time.Duration, found []string) string {
+// report is the summary of this test.
+func report(f *fixture, k *killer, observed observations, length, settled time.Duration, violations []string) string {
 	var s strings.Builder
 	line := func(name string, value any) { fmt.Fprintf(&s, "%-28s %v\n", name, value) }
 	line("seed", *seed)
@@ -99,43 +115,43 @@ func report(r *fixture, k *killer, e observations, length, settled time.Duration
 	line("kills", total)
 	causes := map[string]int{}
 	states, jobs, jobStates := map[string]int{}, 0, map[sm.JobState]int{}
-	for _, run := range e.executions {
-		states[string(run.State)]++
-		if run.Cause != nil {
-			causes[string(*run.Cause)]++
+	for _, x := range observed.executions {
+		states[string(x.State)]++
+		if x.Cause != nil {
+			causes[string(*x.Cause)]++
 		}
-		jobs += len(run.jobs)
-		for _, j := range run.jobs {
+		jobs += len(x.jobs)
+		for _, j := range x.jobs {
 			jobStates[j.State]++
 		}
 	}
-	line("runs", len(e.executions))
+	line("executions", len(observed.executions))
 	for _, state := range sortedKeys(states) {
-		line("runs: "+state, states[state])
+		line("executions: "+state, states[state])
 	}
 	line("causes", causes)
 	line("jobs", fmt.Sprint(jobs, " ", jobStates))
-	entries, repeats, refused := 0, 0, 0
-	for _, l := range e.logs {
+	entries, repeats, rejected := 0, 0, 0
+	for _, l := range observed.logs {
 		for _, entry := range l {
 			entries++
 			if entry.Repeat {
 				repeats++
 			}
 			if entry.Code == "stale_fence" {
-				refused++
+				rejected++
 			}
 		}
 	}
-	line("device log entries", fmt.Sprintf("%d, %d repeats, %d refused by their fence", entries, repeats, refused))
-	for _, what := range sortedKeys(r.faultTotals) {
-		line("messages "+what, r.faultTotals[what])
+	line("device log entries", fmt.Sprintf("%d, %d repeats, %d rejected by their fence", entries, repeats, rejected))
+	for _, what := range sortedKeys(f.faultTotals) {
+		line("messages "+what, f.faultTotals[what])
 	}
-	line("longest restart", r.longestRestart.Round(time.Millisecond))
-	if len(found) == 0 {
-		line("verdict", "nothing lost, nothing twice")
+	line("longest restart", f.longestRestart.Round(time.Millisecond))
+	if len(violations) == 0 {
+		line("verdict", "no work lost, no work repeated")
 	} else {
-		line("verdict", fmt.Sprint(len(found), " violations"))
+		line("verdict", fmt.Sprint(len(violations), " violations"))
 	}
 	return s.String()
 }
@@ -146,7 +162,7 @@ func faultCounts(url string) (map[string]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = reply.Body.Close() }() // it has been read
+	defer func() { _ = reply.Body.Close() }() // already read
 	var state struct{ Counts map[string]int }
 	return state.Counts, json.NewDecoder(reply.Body).Decode(&state)
 }

@@ -10,8 +10,8 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// validObservations is what is found after three runs that were right: a is done, b has failed
-// and is undone, c is done.
+// validObservations are those of three correct executions: a completed, b failed and was
+// rolled back, c completed.
 func validObservations() observations {
 	at := func(seq int, o simulator.Operation, from, to, fence, key string) simulator.LogEntry {
 		return simulator.LogEntry{
@@ -22,7 +22,7 @@ func validObservations() observations {
 	job := func(id, step string, kind workflow.JobKind, token int64) workflow.Job {
 		return workflow.Job{ID: id, Kind: kind, Step: step, Entity: &workflow.EntityKey{Type: "device", ID: "d"}, State: sm.JobCompleted, Token: &token}
 	}
-	run := func(id string, state sm.ExecutionState, target, terminal string, jobs ...workflow.Job) observedExecution {
+	execution := func(id string, state sm.ExecutionState, target, terminal string, jobs ...workflow.Job) observedExecution {
 		return observedExecution{
 			ExecutionView: views.ExecutionView{ID: id, State: state, Try: 1}, target: target, jobs: jobs,
 			events: []workflow.Event{{Sequence: 1, Type: "execution.created"}, {Sequence: 2, Type: terminal}},
@@ -36,67 +36,66 @@ func validObservations() observations {
 		}},
 		versions: map[string]string{"d": "4.0.0"},
 		executions: []observedExecution{
-			run("a", sm.ExecutionCompletedAck, "2.0.0", "execution.completed", job("a.1", "touch", workflow.JobExecute, 1), job("a.2", "set", workflow.JobExecute, 1)),
-			run("b", sm.ExecutionFailedSafeAck, "3.0.0", "execution.failed_safe", job("b.1", "set", workflow.JobExecute, 2), job("b.2", "set", workflow.JobRollback, 2)),
-			run("c", sm.ExecutionCompletedAck, "4.0.0", "execution.completed", job("c.1", "set", workflow.JobExecute, 3)),
+			execution("a", sm.ExecutionCompletedAck, "2.0.0", "execution.completed", job("a.1", "touch", workflow.JobExecute, 1), job("a.2", "set", workflow.JobExecute, 1)),
+			execution("b", sm.ExecutionFailedSafeAck, "3.0.0", "execution.failed_safe", job("b.1", "set", workflow.JobExecute, 2), job("b.2", "set", workflow.JobRollback, 2)),
+			execution("c", sm.ExecutionCompletedAck, "4.0.0", "execution.completed", job("c.1", "set", workflow.JobExecute, 3)),
 		},
 	}
 }
 
-// TestFindViolations_FindsEveryFault: what is right is found right, and every single thing that is wrong
-// is found.
+// Valid observations have no violation, and each single fault is found.
 func TestFindViolations_FindsEveryFault(t *testing.T) {
 	if found := findViolations(validObservations()); len(found) > 0 {
-		t.Fatalf("nothing is wrong, and found is %q", found)
+		t.Fatalf("valid observations have the violations %q", found)
 	}
 	holder := "a"
 	for name, c := range map[string]struct {
-		spoil func(*observations)
-		want  string
+		change func(*observations)
+		want   string
 	}{
-		"a touch is made twice": {func(e *observations) {
+		"a block that is not idempotent ran twice": {func(e *observations) {
 			again := e.logs["d"][0]
 			again.Seq, again.Repeat, again.Fence = 6, true, "0000000001-03"
 			e.logs["d"] = append(e.logs["d"][:2:2], again)
 		}, "started_twice"},
-		"a fence decreases":          {func(e *observations) { e.logs["d"][1].Fence = "0000000001-00" }, "fence_decreased"},
-		"two runs in turns":          {func(e *observations) { e.logs["d"][3].IdempotencyKey = "a.2" }, "had made way"},
-		"nobody asked for it":        {func(e *observations) { e.logs["d"][2].IdempotencyKey = "x" }, "knows nothing"},
-		"under another lock":         {func(e *observations) { e.logs["d"][4].Token = 9 }, "has token 9"},
-		"on another device":          {func(e *observations) { e.executions[2].jobs[0].Entity = &workflow.EntityKey{Type: "device", ID: "x"} }, "which is of"},
-		"told as never run":          {func(e *observations) { e.executions[2].jobs[0].State = sm.JobCancelled }, "which is told as CANCELLED"},
-		"told as done":               {func(e *observations) { e.logs["d"] = e.logs["d"][:4] }, "knows nothing of it"},
-		"not undone":                 {func(e *observations) { e.logs["d"] = e.logs["d"][:3]; e.executions = e.executions[:2] }, "is FAILED_SAFE_ACK and leaves 3.0.0"},
-		"lost in the end":            {func(e *observations) { e.versions["d"] = "2.0.0" }, "runs 2.0.0, not [4.0.0]"},
-		"changed in between":         {func(e *observations) { e.logs["d"][4].From = "7.0.0" }, "finds 7.0.0"},
-		"a job is left":              {func(e *observations) { e.executions[0].jobs[0].State = sm.JobClaimed }, "is CLAIMED"},
-		"completed without a step":   {func(e *observations) { e.executions[2].jobs[0].State = sm.JobFailed }, "has completed without"},
-		"completed and undone":       {func(e *observations) { e.executions[1].State = sm.ExecutionCompletedAck }, "is undone on d"},
-		"a gap in the history":       {func(e *observations) { e.executions[0].events[1].Sequence = 3 }, "event 3 stands at 2"},
-		"two ends":                   {func(e *observations) { e.executions[0].events[0].Type = "execution.cancelled" }, "2 terminal events"},
-		"no end":                     {func(e *observations) { e.executions[0].events = e.executions[0].events[:1] }, "0 terminal events"},
-		"tried again before the end": {func(e *observations) { e.executions[0].events[0].Type = "execution.retried" }, "tried again after 0"},
-		"a run hangs and says why": {func(e *observations) {
-			e.executions[0].State, e.executions[0].Waiting = sm.ExecutionScheduled, &views.Waiting{Kind: views.WaitLock}
-		}, "waits for LOCK"},
-		"a run hangs and does not say why": {func(e *observations) { e.executions[0].State = sm.ExecutionScheduled }, "does not say what it waits for"},
-		"a lock is left":                   {func(e *observations) { e.locks = []views.LockView{{HeldBy: &holder}} }, "is locked by a"},
-		"rolled back, and not as it was":   {func(e *observations) { e.logs["d"][3].To = "3.0.0" }, "leaves 3.0.0"},
-		"unsafe, and said to be undone": {func(e *observations) {
+		"a fence decreases":                    {func(e *observations) { e.logs["d"][1].Fence = "0000000001-00" }, "fence_decreased"},
+		"two executions alternate on a device": {func(e *observations) { e.logs["d"][3].IdempotencyKey = "a.2" }, "had been followed by"},
+		"change by an unknown job":             {func(e *observations) { e.logs["d"][2].IdempotencyKey = "x" }, "is unknown"},
+		"change under another lock":            {func(e *observations) { e.logs["d"][4].Token = 9 }, "has token 9"},
+		"change on another device":             {func(e *observations) { e.executions[2].jobs[0].Entity = &workflow.EntityKey{Type: "device", ID: "x"} }, "which belongs to"},
+		"change by a cancelled job":            {func(e *observations) { e.executions[2].jobs[0].State = sm.JobCancelled }, "which is CANCELLED"},
+		"completed job without a change":       {func(e *observations) { e.logs["d"] = e.logs["d"][:4] }, "has no record of it"},
+		"rollback is missing":                  {func(e *observations) { e.logs["d"] = e.logs["d"][:3]; e.executions = e.executions[:2] }, "is FAILED_SAFE_ACK and left 3.0.0"},
+		"final version is wrong":               {func(e *observations) { e.versions["d"] = "2.0.0" }, "runs 2.0.0, want one of [4.0.0]"},
+		"version changed between executions":   {func(e *observations) { e.logs["d"][4].From = "7.0.0" }, "found 7.0.0"},
+		"a job is not final":                   {func(e *observations) { e.executions[0].jobs[0].State = sm.JobClaimed }, "is CLAIMED"},
+		"completed without a step":             {func(e *observations) { e.executions[2].jobs[0].State = sm.JobFailed }, "completed without"},
+		"completed and rolled back":            {func(e *observations) { e.executions[1].State = sm.ExecutionCompletedAck }, "was rolled back on d"},
+		"a gap in the history":                 {func(e *observations) { e.executions[0].events[1].Sequence = 3 }, "event 3 is at position 2"},
+		"two ends":                             {func(e *observations) { e.executions[0].events[0].Type = "execution.cancelled" }, "2 terminal events"},
+		"no terminal event":                    {func(e *observations) { e.executions[0].events = e.executions[0].events[:1] }, "0 terminal events"},
+		"retried before the end":               {func(e *observations) { e.executions[0].events[0].Type = "execution.retried" }, "retried after 0"},
+		"an execution waits with a reason": {func(e *observations) {
+			e.executions[0].State, e.executions[0].Waiting = sm.ExecutionScheduled, &views.Waiting{Kind: workflow.WaitLock}
+		}, "still waits for LOCK"},
+		"an execution waits without a reason": {func(e *observations) { e.executions[0].State = sm.ExecutionScheduled }, "waits without a reason"},
+		"a lock is not released":              {func(e *observations) { e.locks = []views.LockView{{HeldBy: &holder}} }, "is still locked by a"},
+		"rolled back to another version":      {func(e *observations) { e.logs["d"][3].To = "3.0.0" }, "left 3.0.0"},
+		"unsafe, with a job reported as rolled back": {func(e *observations) {
 			e.executions[1].State = sm.ExecutionFailedUnsafeAck
 			e.logs["d"][3].To = "3.0.0"
-		}, "leaves 3.0.0"},
-		"unsafe, and said to be done": {func(e *observations) { e.executions[2].State = sm.ExecutionFailedUnsafeAck; e.versions["d"] = "2.0.0" }, "runs 2.0.0"},
-		"cancelled, and said to be as ever": {func(e *observations) {
+		}, "left 3.0.0"},
+		"unsafe, with a job reported as completed": {func(e *observations) { e.executions[2].State = sm.ExecutionFailedUnsafeAck; e.versions["d"] = "2.0.0" }, "runs 2.0.0"},
+		"cancelled, reported as rolled back": {func(e *observations) {
 			e.executions[2].State, e.executions[2].RolledBack = sm.ExecutionCancelledAck, true
-		}, "leaves 4.0.0"},
+		}, "left 4.0.0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := validObservations()
-			c.spoil(&e)
+			c.change(&e)
 			found := findViolations(e)
 			if !strings.Contains(strings.Join(found, "\n"), c.want) {
-				t.Errorf("want %q, found %q", c.want, found)
+				t.Errorf("violations %q, want %q", found, c.want)
 			}
 		})
 	}

@@ -16,19 +16,19 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/lockstep-run/lockstep/localstack/embedded/dynamodb"
+	"github.com/lockstep-run/lockstep/tests/testkit"
 )
 
-// TestDynamoDB_WritesSurviveKill: DynamoDB is killed in the middle of writes, and
-// comes back with every write that it has acknowledged: conditional ones counted
-// exactly, and transactions whole. Without that, whatever happened after a kill
-// would say nothing about the system.
+// DynamoDB is killed during writes and must keep every acknowledged write: conditional
+// writes are counted exactly, and transactions are complete. Without this, the results
+// after a kill would prove nothing about the product.
 func TestDynamoDB_WritesSurviveKill(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "tables")
 	const writers, rounds = 4, 3
-	acknowledged := make([]int, writers) // by writer: the highest count it was promised
+	acknowledged := make([]int, writers) // by writer: its last acknowledged count
 	for round := range rounds {
-		p, err := dynamodb.Start(t.Context(), dynamodb.Options{Binary: binary(t, "dynoxide"), Dir: dir})
+		p, err := dynamodb.Start(t.Context(), dynamodb.Options{Binary: testkit.Binary(t, "dynoxide"), Dir: dir})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -38,12 +38,12 @@ func TestDynamoDB_WritesSurviveKill(t *testing.T) {
 		}
 		for w := range writers {
 			n := readCount(t, client, "jobs", w)
-			// A write whose reply was lost may have been made.
+			// A write with a lost reply may have been applied.
 			if n != acknowledged[w] && n != acknowledged[w]+1 {
-				t.Errorf("round %d: writer %d was promised %d, and %d is there", round, w, acknowledged[w], n)
+				t.Errorf("round %d: writer %d has %d acknowledged, and %d is stored", round, w, acknowledged[w], n)
 			}
 			if other := readCount(t, client, "locks", w); other != n {
-				t.Errorf("round %d: half of a transaction: %d and %d", round, n, other)
+				t.Errorf("round %d: incomplete transaction: %d and %d", round, n, other)
 			}
 			acknowledged[w] = n
 		}
@@ -54,7 +54,7 @@ func TestDynamoDB_WritesSurviveKill(t *testing.T) {
 			writing.Go(func() {
 				for {
 					if err := increment(t.Context(), client, w, acknowledged[w]); err != nil {
-						return // it has been killed
+						return // DynamoDB has been killed
 					}
 					acknowledged[w]++
 					if done.Add(1) == 100 {
@@ -85,7 +85,7 @@ func counterKey(w int) map[string]types.AttributeValue {
 	}
 }
 
-// increment raises a writer's count in two tables from was by one, in both or in none.
+// increment raises a writer's count by one in two tables, in both or in none.
 func increment(ctx context.Context, client *sdk.Client, w, current int) error {
 	var items []types.TransactWriteItem
 	for _, table := range []string{"jobs", "locks"} {
@@ -94,8 +94,8 @@ func increment(ctx context.Context, client *sdk.Client, w, current int) error {
 			ExpressionAttributeValues: map[string]types.AttributeValue{":next": numberValue(current + 1)},
 		}
 		if current > 0 {
-			u.ConditionExpression = aws.String("n = :was")
-			u.ExpressionAttributeValues[":was"] = numberValue(current)
+			u.ConditionExpression = aws.String("n = :current")
+			u.ExpressionAttributeValues[":current"] = numberValue(current)
 		}
 		items = append(items, types.TransactWriteItem{Update: u})
 	}

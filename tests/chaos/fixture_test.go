@@ -1,8 +1,6 @@
 package chaos
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"fmt"
 	"net/http"
@@ -19,18 +17,16 @@ import (
 	"time"
 
 	"github.com/lockstep-run/lockstep/examples/fleet/simulator"
-
 	"github.com/lockstep-run/lockstep/localstack/embedded/dynamodb"
-	"github.com/lockstep-run/lockstep/localstack/process"
-
 	"github.com/lockstep-run/lockstep/shared/client"
+	"github.com/lockstep-run/lockstep/tests/testkit"
 )
 
-// testTimeout is how long anything may take to come back.
+// testTimeout is how long a restart may take.
 const testTimeout = 60 * time.Second
 
-// settings are such that seconds stand for minutes: a claim that nobody renews is
-// taken over within a few seconds, and no run gives up for want of a worker.
+// settings shorten minutes to seconds: a claim that is not renewed is taken over within
+// seconds, and no execution fails because there is no worker.
 const settings = `
 sweepInterval: 500ms
 poll: 1s
@@ -40,11 +36,11 @@ lock: {wait: 10m}
 log: {level: warn}
 `
 
-// jobLease is that of the settings.
+// jobLease is job.lease of the settings.
 const jobLease = 2 * time.Second
 
-// fixture is everything that runs: the devices and the HTTP blocks in this process,
-// DynamoDB and the stack as processes of their own.
+// fixture has the devices and the HTTP blocks in this process, and DynamoDB and the
+// stack as child processes.
 type fixture struct {
 	t       *testing.T
 	fleet   *simulator.Fleet
@@ -54,243 +50,165 @@ type fixture struct {
 	dir         string
 	env         []string
 	port        int // of the stack
-	tablesPort  int // port of DynamoDB
+	tablesPort  int // of DynamoDB
 	queueFaults string
 	*client.Client
 
 	mu             sync.Mutex
 	dynamo         *dynamodb.Process
-	stack          *process.Process
-	faultTotals    map[string]int // what the queues' faults have done, added up over restarts
-	log            logBuffer
-	longestRestart time.Duration // the longest that a stack took to come back
+	stack          *testkit.Program
+	faultTotals    map[string]int // counts of the queues' faults over all restarts
+	log            testkit.Buffer
+	longestRestart time.Duration
 }
 
-// newFixture starts everything, and ends it with the test.
+// newFixture starts everything and stops it with the test.
 func newFixture(t *testing.T, seed uint64, devices int) *fixture {
 	t.Helper()
-	r := &fixture{t: t, dir: t.TempDir(), faultTotals: map[string]int{}}
-	r.fleet = simulator.New(simulator.Options{Devices: simulator.NumberedDevices(devices)})
-	r.devices = httptest.NewServer(r.fleet.Handler())
-	r.blocks = httptest.NewServer(&blockServer{
-		devices: r.devices.URL, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}, onTestError: t.Errorf,
+	f := &fixture{t: t, dir: t.TempDir(), faultTotals: map[string]int{}, log: testkit.Buffer{Limit: 1 << 20}}
+	f.fleet = simulator.New(simulator.Options{Devices: simulator.NumberedDevices(devices)})
+	f.devices = httptest.NewServer(f.fleet.Handler())
+	f.blocks = httptest.NewServer(&blockServer{
+		devices: f.devices.URL, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}, onTestError: t.Errorf,
 	})
 	t.Cleanup(func() {
-		r.blocks.CloseClientConnections()
-		r.blocks.Close()
-		_ = r.fleet.Close() // it keeps no journal
-		r.devices.CloseClientConnections()
-		r.devices.Close()
+		f.blocks.CloseClientConnections()
+		f.blocks.Close()
+		_ = f.fleet.Close() // it has no state file
+		f.devices.CloseClientConnections()
+		f.devices.Close()
 	})
-	r.port, r.tablesPort = freePort(t), freePort(t)
-	r.queueFaults = fmt.Sprintf(`{"seed":%d,"duplicate":0.2,"reorder":0.5,"maxDelayMillis":300,"dropReply":{"*":0.02}}`, seed)
-	r.env = append(os.Environ(), "FLEET_URL="+r.devices.URL, fmt.Sprintf("AWS_ENDPOINT_URL_DYNAMODB=http://127.0.0.1:%d", r.tablesPort))
-	if err := os.WriteFile(filepath.Join(r.dir, "config.yaml"), []byte(settings), 0o600); err != nil {
+	f.port, f.tablesPort = testkit.FreePort(t), testkit.FreePort(t)
+	f.queueFaults = fmt.Sprintf(`{"seed":%d,"duplicate":0.2,"reorder":0.5,"maxDelayMillis":300,"dropReply":{"*":0.02}}`, seed)
+	f.env = append(os.Environ(), "FLEET_URL="+f.devices.URL, fmt.Sprintf("AWS_ENDPOINT_URL_DYNAMODB=http://127.0.0.1:%d", f.tablesPort))
+	if err := os.WriteFile(filepath.Join(f.dir, "config.yaml"), []byte(settings), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var err error
-	r.Client, err = client.New(client.Options{URL: fmt.Sprintf("http://127.0.0.1:%d", r.port), Backoff: 50 * time.Millisecond, HTTP: &http.Client{Timeout: 10 * time.Second}})
+	f.Client, err = client.New(client.Options{URL: fmt.Sprintf("http://127.0.0.1:%d", f.port), Backoff: 50 * time.Millisecond, HTTP: &http.Client{Timeout: 10 * time.Second}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("the end of the stack's log:\n%s", r.log.tail(60))
+			t.Logf("end of the stack's log:\n%s", f.log.Tail(60))
 		}
 	})
-	r.startTables()
-	t.Cleanup(func() { _ = r.dynamo.Stop() }) // it has been asked to
-	r.startStack()
-	t.Cleanup(func() { r.stack.Stop(15 * time.Second) })
-	return r
+	f.startTables()
+	if t.Failed() {
+		t.FailNow()
+	}
+	t.Cleanup(func() { _ = f.dynamo.Stop() }) // its exit status does not matter
+	f.startStack()
+	if t.Failed() {
+		t.FailNow()
+	}
+	t.Cleanup(func() { f.stack.Stop(15 * time.Second) })
+	return f
 }
 
-func binary(t testing.TB, name string) string {
-	t.Helper()
-	path, err := filepath.Abs(filepath.Join("../../bin", name))
+// startTables starts DynamoDB on the same port and data as before.
+func (f *fixture) startTables() {
+	f.t.Helper()
+	p, err := dynamodb.Start(context.Background(), dynamodb.Options{Binary: testkit.Binary(f.t, "dynoxide"), Dir: filepath.Join(f.dir, "tables"), Port: f.tablesPort})
 	if err != nil {
-		t.Fatal(err)
+		f.t.Errorf("DynamoDB does not start: %v", err)
+		return
 	}
-	if _, err := os.Stat(path); err != nil {
-		t.Fatalf("%s is not built: run make build", path)
-	}
-	return path
+	f.mu.Lock()
+	f.dynamo = p
+	f.mu.Unlock()
 }
 
-// startTables starts DynamoDB on the port and the data it had before. The data
-// live in a directory: what has been acknowledged outlives the process.
-func (r *fixture) startTables() {
-	r.t.Helper()
-	p, err := dynamodb.Start(context.Background(), dynamodb.Options{Binary: binary(r.t, "dynoxide"), Dir: filepath.Join(r.dir, "tables"), Port: r.tablesPort})
+// startStack starts the stack on the same port and data as before, and enables the
+// queues' faults.
+func (f *fixture) startStack() {
+	f.t.Helper()
+	start := time.Now()
+	cmd := exec.Command(testkit.Binary(f.t, "lockstep"), "dev", "--port", strconv.Itoa(f.port), "--config", filepath.Join(f.dir, "config.yaml"),
+		"--data", filepath.Join(f.dir, "data"), "--worker", testkit.Binary(f.t, "fleet-worker"), "--worker", testkit.Binary(f.t, "fleet-worker"))
+	cmd.Env = f.env
+	p, err := testkit.StartProgram(cmd, &f.log, testTimeout)
 	if err != nil {
-		r.t.Errorf("DynamoDB does not come back: %v", err)
+		f.t.Error(err)
 		return
 	}
-	r.mu.Lock()
-	r.dynamo = p
-	r.mu.Unlock()
-}
-
-// startStack starts the stack on the port and the data it had before, and turns
-// the queues' faults on.
-func (r *fixture) startStack() {
-	r.t.Helper()
-	began := time.Now()
-	cmd := exec.Command(binary(r.t, "lockstep"), "dev", "--port", strconv.Itoa(r.port), "--config", filepath.Join(r.dir, "config.yaml"),
-		"--data", filepath.Join(r.dir, "data"), "--worker", binary(r.t, "fleet-worker"), "--worker", binary(r.t, "fleet-worker"))
-	cmd.Env, cmd.Stderr = r.env, &r.log
-	ready := &readyWatcher{ready: make(chan struct{})}
-	cmd.Stdout = ready
-	p, err := process.Start(cmd)
-	if err != nil {
-		r.t.Errorf("the stack does not start: %v", err)
-		return
-	}
-	r.mu.Lock()
-	r.stack = p
-	r.mu.Unlock()
-	select {
-	case <-ready.ready:
-	case <-p.Done():
-		r.t.Errorf("the stack ended before it was ready:\n%s", r.log.tail(30))
-		return
-	case <-time.After(testTimeout):
-		r.t.Errorf("the stack is not ready after %s:\n%s", testTimeout, r.log.tail(30))
-		return
-	}
-	r.longestRestart = max(r.longestRestart, time.Since(began))
-	r.setFaults(r.queueFaults)
+	f.mu.Lock()
+	f.stack = p
+	f.mu.Unlock()
+	f.longestRestart = max(f.longestRestart, time.Since(start))
+	f.setFaults(f.queueFaults)
 }
 
 // setFaults replaces the faults of the stack's own queues.
-func (r *fixture) setFaults(faults string) {
-	r.t.Helper()
-	reply, err := http.Post(r.queuesEndpoint()+"/_faults", "application/json", strings.NewReader(faults))
+func (f *fixture) setFaults(faults string) {
+	f.t.Helper()
+	reply, err := http.Post(f.queuesEndpoint()+"/_faults", "application/json", strings.NewReader(faults))
 	if err != nil || reply.StatusCode != http.StatusOK {
-		r.t.Errorf("the queues' faults cannot be set: %v %v", reply, err)
+		f.t.Errorf("cannot set the queues' faults: %v %v", reply, err)
 		return
 	}
-	_ = reply.Body.Close() // only the status is of interest
+	_ = reply.Body.Close() // only the status matters
 }
 
 var queuesURLPattern = regexp.MustCompile(`(?m)^export AWS_ENDPOINT_URL_SQS=(.*)$`)
 
-// queuesEndpoint is where the stack serves its queues; a new place with every start.
-func (r *fixture) queuesEndpoint() string {
-	text, err := os.ReadFile(filepath.Join(r.dir, "data", "worker.env"))
+// queuesEndpoint is the endpoint of the stack's queues, which changes with every start.
+func (f *fixture) queuesEndpoint() string {
+	text, err := os.ReadFile(filepath.Join(f.dir, "data", "worker.env"))
 	found := queuesURLPattern.FindSubmatch(text)
 	if err != nil || found == nil {
-		r.t.Errorf("where are the queues? %v", err)
+		f.t.Errorf("worker.env has no endpoint of the queues: %v", err)
 		return ""
 	}
 	return string(found[1])
 }
 
-// addFaultCounts adds what the faults have done since the stack's last start. A stack
-// that is killed takes its counts with it, so they are read before.
-func (r *fixture) addFaultCounts() {
-	counts, err := faultCounts(r.queuesEndpoint())
+// addFaultCounts adds the fault counts since the stack's last start. A killed stack loses
+// its counts, so they are read before.
+func (f *fixture) addFaultCounts() {
+	counts, err := faultCounts(f.queuesEndpoint())
 	if err != nil {
-		return // it has just died: its last second is not counted
+		return // the stack is down; its last counts are lost
 	}
 	for what, n := range counts {
-		r.faultTotals[what] += n
+		f.faultTotals[what] += n
 	}
 }
 
-// pids are the processes below the stack whose command line matches.
-func (r *fixture) pids(pattern string) []int {
-	r.mu.Lock()
-	parent := r.stack.PID()
-	r.mu.Unlock()
-	out, _ := exec.Command("pgrep", "-P", strconv.Itoa(parent), "-f", pattern).Output() // it fails if there is none
-	var pids []int
-	for _, word := range strings.Fields(string(out)) {
-		if pid, err := strconv.Atoi(word); err == nil {
-			pids = append(pids, pid)
-		}
-	}
-	return pids
+// pids lists the child processes of the stack whose command line matches.
+func (f *fixture) pids(pattern string) []int {
+	f.mu.Lock()
+	parent := f.stack.PID()
+	f.mu.Unlock()
+	return testkit.ChildPIDs(parent, pattern)
 }
 
-// killTables kills DynamoDB and brings it back after a while.
-func (r *fixture) killTables(away time.Duration) bool {
-	if err := syscall.Kill(r.dynamo.PID(), syscall.SIGKILL); err != nil {
-		r.t.Errorf("kill DynamoDB: %v", err)
+// killTables kills DynamoDB and restarts it after a downtime.
+func (f *fixture) killTables(downtime time.Duration) bool {
+	if err := syscall.Kill(f.dynamo.PID(), syscall.SIGKILL); err != nil {
+		f.t.Errorf("kill DynamoDB: %v", err)
 		return false
 	}
-	<-r.dynamo.Done()
-	time.Sleep(away) // how long it is away is what is tried
-	r.startTables()
+	<-f.dynamo.Done()
+	time.Sleep(downtime) // part of the test
+	f.startTables()
 	return true
 }
 
-// killStack kills the stack; everything that it has started dies with it.
-func (r *fixture) killStack() bool {
-	r.addFaultCounts()
-	_ = syscall.Kill(r.stack.PID(), syscall.SIGKILL) // it may be dead already
-	<-r.stack.Done()
-	r.startStack()
+// killStack kills the stack, and with it its child processes, and restarts it.
+func (f *fixture) killStack() bool {
+	f.addFaultCounts()
+	f.stack.Kill()
+	f.startStack()
 	return true
 }
 
-// deviceLogs are the devices' logs.
-func (r *fixture) deviceLogs() map[string][]simulator.LogEntry {
+// deviceLogs returns the devices' logs by id.
+func (f *fixture) deviceLogs() map[string][]simulator.LogEntry {
 	logs := map[string][]simulator.LogEntry{}
-	for _, id := range r.fleet.IDs() {
-		logs[id] = r.fleet.Log(id)
+	for _, id := range f.fleet.IDs() {
+		logs[id] = f.fleet.Log(id)
 	}
 	return logs
-}
-
-func freePort(t testing.TB) int {
-	t.Helper()
-	port, err := process.FreePort(0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
-}
-
-// readyWatcher waits for the line that says that the stack takes requests.
-type readyWatcher struct {
-	once  sync.Once
-	text  bytes.Buffer
-	ready chan struct{}
-}
-
-func (l *readyWatcher) Write(p []byte) (int, error) {
-	l.text.Write(p)
-	lines := bufio.NewScanner(bytes.NewReader(l.text.Bytes()))
-	for lines.Scan() {
-		if strings.HasPrefix(lines.Text(), "ready ") {
-			l.once.Do(func() { close(l.ready) })
-		}
-	}
-	return len(p), nil
-}
-
-// logBuffer keeps the end of what the stack says.
-type logBuffer struct {
-	mu   sync.Mutex
-	text []byte
-}
-
-const maxLogBytes = 1 << 20
-
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.text = append(l.text, p...)
-	if len(l.text) > 2*maxLogBytes {
-		l.text = append([]byte(nil), l.text[len(l.text)-maxLogBytes:]...)
-	}
-	return len(p), nil
-}
-
-func (l *logBuffer) tail(lines int) string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	all := strings.Split(string(l.text), "\n")
-	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }

@@ -10,31 +10,32 @@ import (
 	"github.com/lockstep-run/lockstep/examples/fleet/simulator"
 )
 
-// processPatterns are who is killed, by what a command line holds. What else can happen
-// stands in strike.
+// processPatterns maps a kind of process to a pattern of its command line. The other
+// kinds are in killer.kill.
 var processPatterns = map[string]string{
 	"api": "functions/api/bootstrap", "lifecycle": "functions/lifecycle/bootstrap", "sweeper": "functions/sweeper/bootstrap",
 	"worker function": "functions/worker/bootstrap", "worker process": "fleet-worker",
 }
 
-// killRound is what happens in a round, in an order of its own each time. So every
-// kind of process dies, however short the test is.
+// killRound is one round, shuffled each time, so that every kind of process is killed
+// even in a short test.
 var killRound = []string{
 	"api", "lifecycle", "worker function", "worker process", "sweeper", "pause", "dynamodb",
 	"api", "lifecycle", "worker function", "worker process", "stack",
 	"worker function", "worker process", "lifecycle", "sweeper", "power",
 }
 
-// killer kills until ctx ends and everybody has had his turn, and counts. The gaps
-// between two blows are short and long at random.
+// killer kills processes at random and counts the kills.
 type killer struct {
 	*fixture
 	random *rand.Rand
 	kills  map[string]int
 }
 
-func (k *killer) killUntilDone(ctx context.Context, gapAtFirst time.Duration) {
-	gap := gapAtFirst
+// killUntilDone kills until ctx has ended and one round is complete. The time between
+// kills is random.
+func (k *killer) killUntilDone(ctx context.Context, firstGap time.Duration) {
+	gap := firstGap
 	var plan []string
 	for rounds := 0; ; {
 		if len(plan) == 0 {
@@ -46,9 +47,9 @@ func (k *killer) killUntilDone(ctx context.Context, gapAtFirst time.Duration) {
 			return
 		}
 		if rounds == 2 {
-			gap = 2 * gapAtFirst // time for something to come of the runs, too
+			gap = 2 * firstGap // so that some executions can make progress
 		}
-		time.Sleep(time.Duration(k.random.ExpFloat64() * float64(gap))) // the gap is what is tried
+		time.Sleep(time.Duration(k.random.ExpFloat64() * float64(gap))) // part of the test
 		k.setDeviceFaults()
 		if k.kill(ctx, plan[0]) {
 			k.kills[plan[0]]++
@@ -57,27 +58,27 @@ func (k *killer) killUntilDone(ctx context.Context, gapAtFirst time.Duration) {
 	}
 }
 
-// kill does one thing, and tells whether it has hit anybody.
+// kill performs one kind of kill and reports whether it hit a process.
 func (k *killer) kill(ctx context.Context, what string) bool {
-	away := time.Duration(k.random.IntN(400)) * time.Millisecond
+	downtime := time.Duration(k.random.IntN(400)) * time.Millisecond
 	switch what {
 	case "dynamodb":
-		return k.killTables(away)
+		return k.killTables(downtime)
 	case "stack":
 		return k.killStack()
 	case "power":
 		k.addFaultCounts()
-		_ = syscall.Kill(k.stack.PID(), syscall.SIGKILL) // it lives: nobody else kills it
-		return k.killTables(away) && k.killStack()
+		_ = syscall.Kill(k.stack.PID(), syscall.SIGKILL) // it runs: only the killer kills it
+		return k.killTables(downtime) && k.killStack()
 	case "pause":
 		return k.pauseWorkers(ctx)
 	}
 	pids := k.pids(processPatterns[what])
 	for deadline := time.Now().Add(testTimeout); len(pids) == 0 && time.Now().Before(deadline); pids = k.pids(processPatterns[what]) {
-		time.Sleep(5 * time.Millisecond) // it has not come back from the last time yet; a poll with a deadline
+		time.Sleep(5 * time.Millisecond) // it has not been restarted yet; a poll with a deadline
 	}
 	if len(pids) == 0 {
-		k.t.Errorf("the %s does not come back", what)
+		k.t.Errorf("no %s process within %s", what, testTimeout)
 		return false
 	}
 	if k.random.IntN(3) > 0 {
@@ -90,37 +91,38 @@ func (k *killer) kill(ctx context.Context, what string) bool {
 	return hit
 }
 
-// pauseWorkers stops workers for longer than their lease: they come back to work that
-// is not theirs any more.
+// pauseWorkers stops workers for longer than their lease: when they continue, their packs
+// belong to others.
 func (k *killer) pauseWorkers(ctx context.Context) bool {
 	pids := append(k.pids(processPatterns["worker function"]), k.pids(processPatterns["worker process"])...)
 	k.random.Shuffle(len(pids), func(i, j int) { pids[i], pids[j] = pids[j], pids[i] })
 	pids = pids[:(len(pids)+1)/2]
 	for _, pid := range pids {
-		_ = syscall.Kill(pid, syscall.SIGSTOP) // it may have ended
+		_ = syscall.Kill(pid, syscall.SIGSTOP) // fails if it has ended
 	}
+	pause := jobLease + time.Duration(k.random.IntN(2000))*time.Millisecond
 	go func() {
 		select {
 		case <-ctx.Done():
-		case <-time.After(jobLease + time.Duration(k.random.IntN(2000))*time.Millisecond):
+		case <-time.After(pause):
 		}
 		for _, pid := range pids {
-			_ = syscall.Kill(pid, syscall.SIGCONT) // the same
+			_ = syscall.Kill(pid, syscall.SIGCONT) // fails if it has ended
 		}
 	}()
 	return len(pids) > 0
 }
 
-// setDeviceFaults lets one device be slow, and another break off in the middle of its next
-// change, refuse it or claim that it has made it.
+// setDeviceFaults makes one device slow, and another drop the connection during its next
+// change or refuse it.
 func (k *killer) setDeviceFaults() {
 	ids := k.fleet.IDs()
-	any := func() string { return ids[k.random.IntN(len(ids))] }
+	anyDevice := func() string { return ids[k.random.IntN(len(ids))] }
 	b := slowBehaviour(time.Duration(50+k.random.IntN(400)) * time.Millisecond)
-	_ = k.fleet.SetBehaviour(b, any()) // the devices exist, and the behaviour is valid
+	_ = k.fleet.SetBehaviour(b, anyDevice()) // the device exists and the behaviour is valid
 	b = slowBehaviour(normalDelay)
-	// A rollback is not repeated when a device refuses it: most runs should be able
-	// to undo what they have done, so that it can be judged.
+	// A refused rollback is not retried. Most executions should be able to roll back,
+	// so that the checker can decide which version is allowed.
 	once := simulator.Fault{Times: 1, Operations: []simulator.Operation{simulator.OpUpgrade, simulator.OpTouch}}
 	if k.random.IntN(6) == 0 {
 		once.Operations = append(once.Operations, simulator.OpRollback)
@@ -135,10 +137,10 @@ func (k *killer) setDeviceFaults() {
 	case 3:
 		b.Refuse = &simulator.Refuse{Fault: once}
 	}
-	_ = k.fleet.SetBehaviour(b, any()) // the same
+	_ = k.fleet.SetBehaviour(b, anyDevice()) // as above
 }
 
-// normalDelay is how long a good device takes for a change.
+// normalDelay is how long a normal device takes for a change.
 const normalDelay = 15 * time.Millisecond
 
 func slowBehaviour(d time.Duration) simulator.Behaviour {

@@ -20,22 +20,22 @@ import (
 )
 
 // prepare imports the devices, registers the blocks and publishes the definitions.
-func (r *fixture) prepare(ctx context.Context) error {
+func (f *fixture) prepare(ctx context.Context) error {
 	var lines strings.Builder
-	if err := simulator.WriteInventory(&lines, simulator.NumberedDevices(len(r.fleet.IDs()))); err != nil {
+	if err := simulator.WriteInventory(&lines, simulator.NumberedDevices(len(f.fleet.IDs()))); err != nil {
 		return err
 	}
-	if _, err := r.ImportEntities(ctx, strings.NewReader(lines.String())); err != nil {
+	if _, err := f.ImportEntities(ctx, strings.NewReader(lines.String())); err != nil {
 		return err
 	}
-	for _, b := range r.chaosBlocks() {
-		if _, err := r.RegisterBlock(ctx, b); err != nil {
+	for _, b := range f.chaosBlocks() {
+		if _, err := f.RegisterBlock(ctx, b); err != nil {
 			return err
 		}
 	}
 	for {
 		n := 0
-		for b, err := range r.Blocks(ctx) {
+		for b, err := range f.Blocks(ctx) {
 			if err == nil && b.Package == "fleet" {
 				n++
 			}
@@ -44,11 +44,11 @@ func (r *fixture) prepare(ctx context.Context) error {
 			break
 		}
 		if err := sleep(ctx, 50*time.Millisecond); err != nil {
-			return fmt.Errorf("the polling worker has registered %d blocks: %w", n, err)
+			return fmt.Errorf("the polling worker has registered %d of 4 blocks: %w", n, err)
 		}
 	}
 	for _, d := range definitions {
-		if _, _, err := r.Publish(ctx, []byte(d), false); err != nil {
+		if _, _, err := f.Publish(ctx, []byte(d), false); err != nil {
 			return err
 		}
 	}
@@ -64,14 +64,15 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// operator starts one run after the other, and looks after each until it rests.
+// operator starts executions one after another and handles each until it is
+// acknowledged.
 type operator struct {
 	*fixture
 	random     *rand.Rand
-	nextNumber *atomic.Int64 // of the runs, over all operators
+	nextNumber *atomic.Int64 // number of the next execution; shared by all operators
 }
 
-// work goes on until start ends, and then until its last run rests or all ends.
+// work starts executions until start ends, and waits for the last one until all ends.
 func (o *operator) work(start, all context.Context) {
 	for start.Err() == nil {
 		id := o.startExecution(all)
@@ -83,7 +84,7 @@ func (o *operator) work(start, all context.Context) {
 				return
 			}
 			mode := []workflow.RollbackMode{workflow.RollbackAuto, workflow.RollbackAuto, workflow.RollbackNever}[o.random.IntN(3)]
-			_, _ = o.Cancel(all, id, views.CancelRequest{Reason: "chaos", Rollback: mode}) // it may be over, or nobody may be there
+			_, _ = o.Cancel(all, id, views.CancelRequest{Reason: "chaos", Rollback: mode}) // fails if the execution has ended or the stack is down
 		}
 		if !o.awaitEnd(all, id) {
 			return
@@ -91,8 +92,8 @@ func (o *operator) work(start, all context.Context) {
 	}
 }
 
-// startExecution starts a run over devices that others want too. Its key makes it one
-// run, however often it has to be asked for.
+// startExecution starts an execution over random devices, which others use too. With its
+// idempotency key, repeated requests start one execution.
 func (o *operator) startExecution(ctx context.Context) string {
 	n := o.nextNumber.Add(1)
 	ids := slices.Clone(o.fleet.IDs())
@@ -103,7 +104,7 @@ func (o *operator) startExecution(ctx context.Context) string {
 	if o.random.IntN(3) == 0 {
 		parameters["fail"] = ids[:1]
 	}
-	req := views.StartRequest{Workflow: "chaos/" + name, IdempotencyKey: fmt.Sprint("run-", n)}
+	req := views.StartRequest{Workflow: "chaos/" + name, IdempotencyKey: fmt.Sprint("execution-", n)}
 	if name == "parent" {
 		parameters["devices"] = ids
 	} else {
@@ -120,7 +121,7 @@ func (o *operator) startExecution(ctx context.Context) string {
 			return x.ID
 		}
 		if isRejected(err) {
-			o.t.Errorf("a good run is refused: %v", err)
+			o.t.Errorf("a valid start was rejected: %v", err)
 			return ""
 		}
 		if sleep(ctx, 50*time.Millisecond) != nil {
@@ -129,8 +130,8 @@ func (o *operator) startExecution(ctx context.Context) string {
 	}
 }
 
-// isRejected reports whether the service has said no to what was asked, and not
-// only failed to answer.
+// isRejected reports whether the service rejected the request, rather than failed to
+// answer.
 func isRejected(err error) bool {
 	for _, code := range []workflow.Code{workflow.CodeInvalid, workflow.CodeNotFound, workflow.CodeConflict, workflow.CodeIdempotencyMismatch, workflow.CodeLimit, workflow.CodeForbidden} {
 		if workflow.Is(err, code) {
@@ -140,24 +141,24 @@ func isRejected(err error) bool {
 	return false
 }
 
-// awaitEnd waits until a run is over, and does what an operator does with one that
-// needs it: some are tried again, and then acknowledged.
+// awaitEnd waits until an execution is acknowledged. If it ends unsafely, it retries some
+// executions once, and then acknowledges them.
 func (o *operator) awaitEnd(ctx context.Context, id string) bool {
-	tried := false
+	retried := false
 	for {
 		x, err := o.Execution(ctx, id)
 		switch {
 		case err == nil && sm.Acknowledged(x.State):
 			return true
 		case err != nil && workflow.Is(err, workflow.CodeNotFound):
-			o.t.Errorf("run %s was started and is not there: %v", id, err)
+			o.t.Errorf("execution %s was started and is not found: %v", id, err)
 			return true
-		case err == nil && x.State == sm.ExecutionFailedUnsafe && !tried && o.random.IntN(3) == 0:
-			tried = true
-			_, _ = o.Retry(ctx, id, views.RetryRequest{Reason: "chaos"}) // it is looked at again below
+		case err == nil && x.State == sm.ExecutionFailedUnsafe && !retried && o.random.IntN(3) == 0:
+			retried = true
+			_, _ = o.Retry(ctx, id, views.RetryRequest{Reason: "chaos"}) // the loop reads the state again
 		case err == nil && client.Idle(x):
-			tried = true
-			_, _ = o.Acknowledge(ctx, id, "chaos") // the same
+			retried = true
+			_, _ = o.Acknowledge(ctx, id, "chaos") // the loop reads the state again
 		}
 		if sleep(ctx, 50*time.Millisecond) != nil {
 			return false
@@ -165,13 +166,14 @@ func (o *operator) awaitEnd(ctx context.Context, id string) bool {
 	}
 }
 
-// acknowledgeLeftovers acknowledges what rests and has no operator of its own, the runs that
-// others have started, until the operators are done and then until all runs are over, or ctx ends.
-func (r *fixture) acknowledgeLeftovers(ctx, working context.Context) error {
+// acknowledgeLeftovers acknowledges idle executions that have no operator: child
+// executions, and after the operators are done all others. It returns when every
+// execution is acknowledged or ctx ends.
+func (f *fixture) acknowledgeLeftovers(ctx, operating context.Context) error {
 	for {
-		last := working.Err() != nil
+		operatorsDone := operating.Err() != nil
 		open, failed := "", error(nil)
-		for x, err := range r.Executions(ctx, views.ExecutionFilter{}) {
+		for x, err := range f.Executions(ctx, views.ExecutionFilter{}) {
 			if err != nil {
 				failed = err
 				break
@@ -180,15 +182,15 @@ func (r *fixture) acknowledgeLeftovers(ctx, working context.Context) error {
 				continue
 			}
 			open = fmt.Sprintf("%s of %s, version %d", x.State, x.ID, x.Version)
-			if client.Idle(x) && (last || x.Parent != nil) {
-				_, _ = r.Acknowledge(ctx, x.ID, "left over") // it is looked at again
+			if client.Idle(x) && (operatorsDone || x.Parent != nil) {
+				_, _ = f.Acknowledge(ctx, x.ID, "left over") // the next round reads the state again
 			}
 		}
-		if last && open == "" && failed == nil {
+		if operatorsDone && open == "" && failed == nil {
 			return nil
 		}
 		if err := sleep(ctx, 300*time.Millisecond); err != nil {
-			return fmt.Errorf("not all runs end: %s: %w", open, errors.Join(failed, err))
+			return fmt.Errorf("not all executions end: %s: %w", open, errors.Join(failed, err))
 		}
 	}
 }
