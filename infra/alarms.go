@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudwatch"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssns"
@@ -14,39 +15,39 @@ import (
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
-// monitoring sets alarms.
+// monitoring creates alarms and the dashboard.
 type monitoring struct {
-	scope          constructs.Construct // into which they go
-	topic          awssns.ITopic        // told when an alarm begins and ends; nil: nobody
-	runbookURL     string               // the page that alarms refer to
-	namePrefix     string               // of their names and the dashboard's; empty: generated
-	deploymentName string               // by which the engine's own metrics are found
+	scope          constructs.Construct // of the alarms
+	topic          awssns.ITopic        // gets a message when an alarm is raised and ends; may be nil
+	runbookURL     string               // the page that alarms link to
+	namePrefix     string               // of the names; if empty, they are generated
+	deploymentName string               // dimension of the engine's own metrics
 
 	alarms []awscloudwatch.CfnAlarm
 }
 
-// monitoredQueue is a queue that is worked on, and where its dead letters go.
+// monitoredQueue is a queue with its dead-letter queue.
 type monitoredQueue struct {
 	name       string
 	queue, dlq awssqs.IQueue
-	maxAge     int // of its oldest message in seconds, from which on it is alarming
+	maxAge     int // alarm threshold for the age of the oldest message, in seconds
 }
 
-// monitoredFunction is a function and what it is called on the dashboard.
+// monitoredFunction is a function and its label on the dashboard.
 type monitoredFunction struct {
 	name     string // part of the alarms' ids
 	label    string
 	function awslambda.IFunction
 }
 
-// alarm is a condition for which somebody should be woken.
+// alarm describes an alarm.
 type alarm struct {
 	id            string
 	runbookAnchor string // of the runbook
 	description   string
 	metric        metric
 
-	period, periods int // in seconds, and how many in a row
+	period, periods int // length in seconds, and number in a row
 	lessThan        bool
 	threshold       int
 }
@@ -64,17 +65,14 @@ const (
 	anchorRecursionGuard  = "recursion-guard"
 )
 
-// inScope is a watch that sets its alarms in another scope.
+// inScope returns a copy that creates its alarms in another scope.
 func (w *monitoring) inScope(scope constructs.Construct) *monitoring {
 	other := *w
 	other.scope, other.alarms = scope, nil
 	return &other
 }
 
-// createdAlarms are the alarms set so far.
-func (w *monitoring) createdAlarms() []awscloudwatch.CfnAlarm { return w.alarms }
-
-// addQueueAlarms sets the alarms of a queue.
+// addQueueAlarms creates the alarms of a queue.
 func (w *monitoring) addQueueAlarms(q monitoredQueue) {
 	w.addDLQAlarm(q.name, q.dlq)
 	w.addAlarm(alarm{
@@ -84,7 +82,7 @@ func (w *monitoring) addQueueAlarms(q monitoredQueue) {
 	})
 }
 
-// addDLQAlarm sets the alarm of a dead-letter queue.
+// addDLQAlarm creates the alarm of a dead-letter queue.
 func (w *monitoring) addDLQAlarm(name string, dlq awssqs.IQueue) {
 	w.addAlarm(alarm{
 		id: name + "DeadLetters", runbookAnchor: anchorDeadLetters,
@@ -93,8 +91,8 @@ func (w *monitoring) addDLQAlarm(name string, dlq awssqs.IQueue) {
 	})
 }
 
-// addFunctionAlarms sets the alarms of a function: failed invocations and throttled ones in
-// five minutes.
+// addFunctionAlarms creates the alarms of a function, for failed and for throttled
+// invocations in five minutes.
 func (w *monitoring) addFunctionAlarms(f monitoredFunction, failed, throttled int) {
 	w.addAlarm(alarm{
 		id: f.name + "Errors", runbookAnchor: anchorErrors, description: fmt.Sprintf("Invocations of the function %s have failed.", f.label),
@@ -106,7 +104,7 @@ func (w *monitoring) addFunctionAlarms(f monitoredFunction, failed, throttled in
 	})
 }
 
-// addSweeperAlarm sets the alarm of a sweeper that does not run.
+// addSweeperAlarm creates the alarm for a sweeper that does not run.
 func (w *monitoring) addSweeperAlarm(f awslambda.IFunction) {
 	w.addAlarm(alarm{
 		id: "SweepNotRunning", runbookAnchor: anchorSweepNotRunning, description: "No sweep has run for five minutes: runs whose alarm has rung are not woken.",
@@ -114,7 +112,7 @@ func (w *monitoring) addSweeperAlarm(f awslambda.IFunction) {
 	})
 }
 
-// addAPIAlarm sets the alarm of an HTTP API by its id.
+// addAPIAlarm creates the alarm of an HTTP API by its id.
 func (w *monitoring) addAPIAlarm(id *string, failed int) {
 	w.addAlarm(alarm{
 		id: "HttpErrors", runbookAnchor: anchorAPIErrors, description: "The HTTP interface has answered requests with a status of 500 or more.",
@@ -122,9 +120,8 @@ func (w *monitoring) addAPIAlarm(id *string, failed int) {
 	})
 }
 
-// addExecutionAlarms sets the alarms on what the engine itself says about its runs: how many
-// nothing moves, for how many seconds one waits for a lock, and whether one of the
-// bounds has stopped anything.
+// addExecutionAlarms creates the alarms on the engine's own metrics: executions that do
+// not advance, the longest wait for a lock in seconds, and executions that a limit stopped.
 func (w *monitoring) addExecutionAlarms(stuck, lockAge int) {
 	w.addAlarm(alarm{
 		id: "StuckExecutions", runbookAnchor: anchorStuck,
@@ -156,7 +153,7 @@ func (w *monitoring) addAlarm(a alarm) {
 		TreatMissingData:   jsii.String("notBreaching"),
 	}
 	if a.lessThan {
-		// What does not happen is not measured either.
+		// A period without the event has no data.
 		props.ComparisonOperator, props.TreatMissingData = jsii.String("LessThanThreshold"), jsii.String("breaching")
 	}
 	if w.topic != nil {
@@ -166,10 +163,53 @@ func (w *monitoring) addAlarm(a alarm) {
 	w.alarms = append(w.alarms, awscloudwatch.NewCfnAlarm(w.scope, jsii.String("Alarm"+a.id), props))
 }
 
-// name is nil, so that CloudFormation makes one, unless names have a prefix.
+// name returns the name of an alarm or the dashboard, nil to let CloudFormation generate
+// one.
 func (w *monitoring) name(part string) *string {
 	if w.namePrefix == "" {
 		return nil
 	}
 	return jsii.String(strings.Trim(w.namePrefix+"-"+part, "-"))
+}
+
+// metric is a CloudWatch metric of one resource.
+type metric struct {
+	namespace, name, stat string
+	dimension             string
+	dimensionValue        *string
+}
+
+func queueMetric(q awssqs.IQueue, name, stat string) metric {
+	return metric{"AWS/SQS", name, stat, "QueueName", q.QueueName()}
+}
+
+func functionMetric(f awslambda.IFunction, name, stat string) metric {
+	return metric{"AWS/Lambda", name, stat, "FunctionName", f.FunctionName()}
+}
+
+func apiMetric(api *string, name string) metric {
+	return metric{"AWS/ApiGateway", name, "Sum", "ApiId", api}
+}
+
+// engineMetric returns a metric that the engine's functions write.
+func (w *monitoring) engineMetric(name, stat string) metric {
+	return metric{topology.MetricNamespace, name, stat, topology.MetricDimension, &w.deploymentName}
+}
+
+// visibleMessages returns the number of messages on a queue. For a dead-letter queue the
+// number of messages sent would miss those that SQS itself moves there.
+func visibleMessages(q awssqs.IQueue) metric {
+	return queueMetric(q, "ApproximateNumberOfMessagesVisible", "Maximum")
+}
+
+func oldestMessageAge(q awssqs.IQueue) metric {
+	return queueMetric(q, "ApproximateAgeOfOldestMessage", "Maximum")
+}
+
+// forDashboard returns the metric as a line of a chart.
+func (m metric) forDashboard(label string) awscloudwatch.IMetric {
+	return awscloudwatch.NewMetric(&awscloudwatch.MetricProps{
+		Namespace: &m.namespace, MetricName: &m.name, Statistic: &m.stat, Label: &label,
+		DimensionsMap: &map[string]*string{m.dimension: m.dimensionValue}, Period: awscdk.Duration_Minutes(jsii.Number(1)),
+	})
 }

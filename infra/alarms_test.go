@@ -12,7 +12,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
-// findAlarm finds the alarm on a metric of a resource.
+// findAlarm returns the alarm on a metric of a resource.
 func findAlarm(t *testing.T, x *template, r *resource, metric string) *resource {
 	t.Helper()
 	for _, a := range x.byType(t, "AWS::CloudWatch::Alarm") {
@@ -20,7 +20,7 @@ func findAlarm(t *testing.T, x *template, r *resource, metric string) *resource 
 			return a
 		}
 	}
-	t.Errorf("nothing watches %s of %s", metric, r.ID)
+	t.Errorf("no alarm on %s of %s", metric, r.ID)
 	return &resource{}
 }
 
@@ -31,13 +31,14 @@ func (r *resource) alarmCondition() string {
 
 func TestAlarms_CoverEveryResource(t *testing.T) {
 	forEngineStacks(t, func(t *testing.T, x *template) {
-		feeds := functionsByQueue(t, x)
+		consumers := functionsByQueue(t, x)
 		for _, q := range x.byType(t, "AWS::SQS::Queue") {
-			if feeds[q.ID] != nil || q.property("RedrivePolicy") != nil {
+			if consumers[q.ID] != nil || q.property("RedrivePolicy") != nil {
 				findAlarm(t, x, q, "ApproximateAgeOfOldestMessage")
 				continue
 			}
-			// The number visible, for the number sent does not count redriven messages.
+			// The number of visible messages, since the number sent does not count those that
+			// SQS moves.
 			a := findAlarm(t, x, q, "ApproximateNumberOfMessagesVisible")
 			if got := a.alarmCondition(); got != "Maximum GreaterThanOrEqualToThreshold 1 notBreaching" {
 				t.Errorf("%s: %s", a.ID, got)
@@ -52,7 +53,7 @@ func TestAlarms_CoverEveryResource(t *testing.T) {
 			t.Errorf("a sweeper that does not run: %s", got)
 		}
 		findAlarm(t, x, x.byID(t, "Api"), "5xx")
-		// What the engine says of its runs bears the name that its functions are given.
+		// The engine's own metrics have the deployment name of its functions.
 		for _, f := range x.byType(t, "AWS::Lambda::Function") {
 			name := f.environment()[topology.EnvDeployment]
 			for metric, condition := range map[string]string{
@@ -66,28 +67,28 @@ func TestAlarms_CoverEveryResource(t *testing.T) {
 					}
 				}
 				if name == "" || !found {
-					t.Errorf("nothing watches %s of the deployment %q", metric, name)
+					t.Errorf("no alarm on %s of the deployment %q", metric, name)
 				}
 			}
 		}
 	})
 }
 
-// Every metric of the engine's own that an alarm stands on is one that the engine writes,
-// every one that it writes has an alarm, and the page lists them all.
+// Every alarm on the engine's own metrics has a metric that the engine writes, every such
+// metric has an alarm, and docs/observability.md lists them all.
 func TestMetrics_AreWrittenAndAlarmed(t *testing.T) {
 	page, err := os.ReadFile("../docs/observability.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	alarming := map[string]string{} // the runbook by metric
+	runbooks := map[string]string{} // by metric
 	for _, a := range stacks()["prod"].byType(t, "AWS::CloudWatch::Alarm") {
 		if render(a.property("Namespace")) == topology.MetricNamespace {
-			_, alarming[render(a.property("MetricName"))], _ = strings.Cut(render(a.property("AlarmDescription")), "#")
+			_, runbooks[render(a.property("MetricName"))], _ = strings.Cut(render(a.property("AlarmDescription")), "#")
 		}
 	}
-	if len(alarming) != len(topology.Metrics) {
-		t.Errorf("%d metrics and alarms on %v", len(topology.Metrics), alarming)
+	if len(runbooks) != len(topology.Metrics) {
+		t.Errorf("%d metrics and alarms on %v", len(topology.Metrics), runbooks)
 	}
 	written := readSources(t, "../shared/engine", "../shared/boot", "../functions")
 	rows := 0
@@ -105,22 +106,22 @@ func TestMetrics_AreWrittenAndAlarmed(t *testing.T) {
 		m, ok := topology.LookupMetric(name)
 		row := "| `" + m.Name + "` | " + m.Unit + " | " + m.Description + " | " + m.WrittenWhen + " | " + m.WrittenBy + " | ["
 		switch {
-		case !ok || alarming[name] == "":
-			t.Errorf("no alarm stands on %s", name)
+		case !ok || runbooks[name] == "":
+			t.Errorf("no alarm on %s", name)
 		case !strings.Contains(written, "topology."+constant+","):
-			t.Errorf("nobody writes %s", name)
-		case !strings.Contains(string(page), row), !strings.Contains(string(page), "(runbooks/README.md#"+alarming[name]+") |"):
-			t.Errorf("the page has no row %s...(runbooks/README.md#%s) |", row, alarming[name])
+			t.Errorf("no code writes %s", name)
+		case !strings.Contains(string(page), row), !strings.Contains(string(page), "(runbooks/README.md#"+runbooks[name]+") |"):
+			t.Errorf("the page has no row %s...(runbooks/README.md#%s) |", row, runbooks[name])
 		}
 	}
 }
 
-// readSources is all Go of some folders but the tests.
-func readSources(t *testing.T, folders ...string) string {
+// readSources returns the Go sources of some directories, without tests.
+func readSources(t *testing.T, dirs ...string) string {
 	t.Helper()
 	var all strings.Builder
-	for _, folder := range folders {
-		if err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+	for _, dir := range dirs {
+		if err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 				return err
 			}
@@ -134,8 +135,7 @@ func readSources(t *testing.T, folders ...string) string {
 	return all.String()
 }
 
-// Lambda passes on every line that a function writes, at whatever level the function is:
-// it takes metrics for lines of level INFO.
+// Lambda must pass on the metrics, which are lines of level INFO, at every log level.
 func TestLogLevel_KeepsMetricLines(t *testing.T) {
 	for level, want := range map[string]string{"debug": "DEBUG", "info": "INFO", "warn": "INFO", "error": "INFO"} {
 		if got := string(lambdaLogLevel(level)); got != want {
@@ -166,7 +166,7 @@ func TestThresholds_AreConfigurable(t *testing.T) {
 func TestAlarms_NotifyTopic(t *testing.T) {
 	for _, a := range stacks()["prod"].byType(t, "AWS::CloudWatch::Alarm") {
 		if a.property("AlarmActions") != nil {
-			t.Errorf("%s does %v without a topic", a.ID, a.property("AlarmActions"))
+			t.Errorf("%s has actions %v without a topic", a.ID, a.property("AlarmActions"))
 		}
 	}
 	x := stacks()["dev"]
@@ -179,7 +179,7 @@ func TestAlarms_NotifyTopic(t *testing.T) {
 	}
 }
 
-// headingAnchor is what a heading is linked by.
+// headingAnchor returns the anchor of a Markdown heading.
 func headingAnchor(heading string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -197,27 +197,27 @@ func TestAlarms_MatchRunbooks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var written, used []string
+	var headings, used []string
 	for line := range strings.Lines(string(page)) {
 		if heading, ok := strings.CutPrefix(line, "## "); ok {
-			written = append(written, headingAnchor(strings.TrimSpace(heading)))
+			headings = append(headings, headingAnchor(strings.TrimSpace(heading)))
 		}
 	}
 	all := append(stacks()["prod"].byType(t, "AWS::CloudWatch::Alarm"), stacks()["options"].byType(t, "AWS::CloudWatch::Alarm")...)
 	for _, a := range append(all, stacks()["tenant"].byType(t, "AWS::CloudWatch::Alarm")...) {
 		_, name, ok := strings.Cut(render(a.property("AlarmDescription")), " Runbook: "+defaultRunbooks+"#")
 		if !ok {
-			t.Errorf("%s names no runbook: %s", a.ID, render(a.property("AlarmDescription")))
+			t.Errorf("%s has no runbook: %s", a.ID, render(a.property("AlarmDescription")))
 		}
 		used = append(used, name)
 	}
-	slices.Sort(written)
+	slices.Sort(headings)
 	slices.Sort(used)
-	if used = slices.Compact(used); !slices.Equal(written, used) {
-		t.Errorf("runbooks %v, alarms refer to %v", written, used)
+	if used = slices.Compact(used); !slices.Equal(headings, used) {
+		t.Errorf("runbooks %v, alarms refer to %v", headings, used)
 	}
 	if got := render(stacks()["dev"].byID(t, "AlarmHttpErrors").property("AlarmDescription")); !strings.Contains(got, "https://wiki.example/runbooks#api-errors") {
-		t.Errorf("a runbook of one's own is not referred to: %s", got)
+		t.Errorf("the alarm does not link to RunbookURL: %s", got)
 	}
 }
 
@@ -245,14 +245,14 @@ func checkDashboard(t *testing.T, x *template) {
 	}
 }
 
-// The variable for the log's level is the only one whose name does not come from
-// topology: the configuration defines it.
+// The variable for the log level is the only one whose name does not come from topology:
+// the configuration defines it.
 func TestConfiguration_DefinesLogLevelVariable(t *testing.T) {
 	page, err := os.ReadFile("../docs/configuration.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(string(page), "| `log.level` | `"+envLogLevel+"` |") {
-		t.Errorf("no key of the configuration is set by %s", envLogLevel)
+		t.Errorf("%s is not the variable of log.level", envLogLevel)
 	}
 }

@@ -10,23 +10,23 @@ import (
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
-// dashboardContent is what a dashboard shows of an engine.
+// dashboardContent lists the resources on an engine's dashboard.
 type dashboardContent struct {
 	queues      []monitoredQueue
-	scheduleDLQ awssqs.IQueue // the dead letters of the schedule
+	scheduleDLQ awssqs.IQueue
 	functions   []monitoredFunction
 	tables      map[string]awsdynamodb.Table // by role
-	apiID       *string                      // id; nil if there is no HTTP API
+	apiID       *string                      // nil without an HTTP API
 }
 
-// chart is one graph: a title and its lines.
+// chart is a graph: a title and its lines.
 type chart struct {
 	title string
 	lines []awscloudwatch.IMetric
 }
 
-// newDashboard makes the dashboard: first what is wrong, then the runs, what waits, who
-// works on it, and what it costs the tables.
+// newDashboard creates the dashboard: first alarms, then executions, queues, functions,
+// the HTTP API and tables.
 func (w *monitoring) newDashboard(s dashboardContent) awscloudwatch.Dashboard {
 	board := awscloudwatch.NewDashboard(w.scope, jsii.String("Dashboard"), &awscloudwatch.DashboardProps{DashboardName: w.name("")})
 	board.AddWidgets(alarmStatusWidget("Alarms", w.alarms))
@@ -37,7 +37,8 @@ func (w *monitoring) newDashboard(s dashboardContent) awscloudwatch.Dashboard {
 	return board
 }
 
-// addPoolToDashboard adds a worker pool to a dashboard. Its function is shown if it is there.
+// addPoolToDashboard adds a worker pool to a dashboard, with its function if the
+// dashboard's stack may refer to it.
 func (w *monitoring) addPoolToDashboard(board awscloudwatch.Dashboard, q monitoredQueue, functions []monitoredFunction) {
 	row := append(queueCharts([]monitoredQueue{q}), chart{"Dead letters", []awscloudwatch.IMetric{visibleMessages(q.dlq).forDashboard(q.name)}})
 	for i := range row {
@@ -116,12 +117,12 @@ func apiAndTableCharts(s dashboardContent) []chart {
 	reads, writes := chart{title: "Read units"}, chart{title: "Write units"}
 	throttled := chart{title: "Table writes throttled"}
 	for _, role := range topology.Tables {
-		of := func(name string) awscloudwatch.IMetric {
+		tableMetric := func(name string) awscloudwatch.IMetric {
 			return metric{"AWS/DynamoDB", name, "Sum", "TableName", s.tables[role].TableName()}.forDashboard(role)
 		}
-		reads.lines = append(reads.lines, of("ConsumedReadCapacityUnits"))
-		writes.lines = append(writes.lines, of("ConsumedWriteCapacityUnits"))
-		throttled.lines = append(throttled.lines, of("WriteThrottleEvents"))
+		reads.lines = append(reads.lines, tableMetric("ConsumedReadCapacityUnits"))
+		writes.lines = append(writes.lines, tableMetric("ConsumedWriteCapacityUnits"))
+		throttled.lines = append(throttled.lines, tableMetric("WriteThrottleEvents"))
 	}
 	row := []chart{reads, writes, throttled}
 	if s.apiID != nil {

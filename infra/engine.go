@@ -1,9 +1,37 @@
+// Package infra deploys Lockstep. It is a CDK construct, [NewEngine], that creates the
+// tables, queues, functions, schedule and HTTP interface in any stack, and
+// [Engine.AddWorkerPool], which adds a worker pool of your own.
+//
+// Every name on which the deployed code depends (roles of tables, keys, indexes,
+// timeouts, environment variables) comes from shared/topology, the one package of the
+// product that this one may import. CloudFormation generates the physical names, so
+// that several deployments fit into one account and no table or queue is ever replaced
+// because of its name. The functions get the names from their environment.
+//
+//   - props.go: [EngineProps], its defaults and checks; validate.go checks limits of AWS.
+//   - engine.go: [NewEngine], which creates the parts in order, and the outputs.
+//   - tables.go, queues.go, httpapi.go, schedule.go: the resources.
+//   - functions.go: a function, its role, its log group, its queue mapping.
+//   - permissions.go: the permissions of the roles; those on tables are rows of topology.
+//   - pools.go: worker pools, the stock one and those of users.
+//   - alarms.go, dashboard.go: monitoring.
+//
+// cmd/infra is the app around one engine; examples/cdk is an app of a user.
+//
+// Some parts are plain CloudFormation resources (Cfn...) instead of CDK's own
+// abstractions, because the abstraction would have granted more than is needed, or its
+// package would have doubled the compile time of this one.
+//
+// The tests check the synthesised JSON in plain Go. A golden summary in testdata shows
+// a change of types, counts or permissions in review (go test ./infra -update).
 package infra
 
 import (
 	"fmt"
 	"maps"
+	"os"
 	"slices"
+	"sync"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudwatch"
@@ -15,18 +43,18 @@ import (
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
-// Engine is a whole Lockstep as a construct.
+// Engine is a complete Lockstep as a construct.
 type Engine struct {
 	constructs.Construct
 
-	// URL is where the HTTP interface is.
+	// URL of the HTTP interface.
 	URL *string
-	// APIID is the id of the HTTP APIID, to grant execute-api:Invoke on; nil for a local
+	// APIID is the id of the HTTP API, to grant execute-api:Invoke on; nil for a local
 	// engine.
 	APIID *string
 	// Tables by role, as topology names them.
 	Tables map[string]awsdynamodb.Table
-	// LifecycleQueue is the queue of looks, Pools the queue of each worker pool.
+	// LifecycleQueue is the queue of wake-ups, Pools the queue of each worker pool.
 	LifecycleQueue *Queue
 	Pools          map[string]*Queue
 	// ScheduleDLQ holds the dead letters of the schedule.
@@ -38,11 +66,11 @@ type Engine struct {
 	props      EngineProps
 	monitoring *monitoring
 
-	poolByFunction map[string]string // pools by the path of a function of somebody else's
+	poolByFunction map[string]string // pools by the path of a user's function
 }
 
-// NewEngine puts an engine into scope. Nil props are all defaults. As constructs
-// do, it panics on props that are wrong; ask [EngineProps.Validate] first.
+// NewEngine creates an engine in scope. Nil props are all defaults. Like every
+// construct it panics on invalid props; call [EngineProps.Validate] first.
 func NewEngine(scope constructs.Construct, id string, props *EngineProps) *Engine {
 	if props == nil {
 		props = &EngineProps{}
@@ -61,10 +89,7 @@ func NewEngine(scope constructs.Construct, id string, props *EngineProps) *Engin
 		scope: e.Construct, topic: e.props.AlarmTopic, runbookURL: e.props.RunbookURL,
 		namePrefix: e.props.NamePrefix, deploymentName: e.deploymentName(),
 	}
-	e.Tables = tableOptions{
-		scope: e.Construct, physicalName: e.physicalName, retain: e.props.keepsData(), key: e.props.CustomerKey,
-		maxReadUnits: e.props.Capacity.Read, maxWriteUnits: e.props.Capacity.Write, allowHTTP: e.props.Local, // as emulators are spoken to
-	}.newTables()
+	e.Tables = e.newTables()
 	e.LifecycleQueue = e.newQueue("Lifecycle", topology.QueueLifecycle,
 		topology.FunctionTimeoutSeconds[topology.FunctionLifecycle], topology.MaxReceiveLifecycle)
 	for _, name := range topology.Functions {
@@ -82,36 +107,7 @@ func NewEngine(scope constructs.Construct, id string, props *EngineProps) *Engin
 	return e
 }
 
-// addHTTPAPI makes the HTTP interface and says where it is.
-func (e *Engine) addHTTPAPI() {
-	f := httpAPI{
-		scope: e.Construct, function: e.Functions[topology.FunctionAPI].Function, name: *awscdk.Stack_Of(e.Construct).StackName() + "-api",
-		logGroupName: e.accessLogGroupName(), retention: e.props.LogRetention, removalPolicy: logRemovalPolicy(e.props.keepsData()),
-		publicPage: e.props.Page, rateLimit: e.props.RequestsPerSecond, burstLimit: e.props.Burst, corsOrigins: e.props.CORSOrigins,
-	}
-	if name := e.physicalName("api"); name != nil {
-		f.name = *name
-	}
-	if tokens := e.props.JWTAuth; tokens != nil {
-		f.issuer, f.audience, f.scopes = tokens.Issuer, tokens.Audience, tokens.Scopes
-	}
-	if e.props.Local {
-		e.URL = f.addFunctionURL()
-	} else {
-		e.URL, e.APIID = f.addAPI()
-	}
-}
-
-// accessLogGroupName is the name of the access log's group. Under this prefix all groups are one
-// to the account's policy on who may deliver logs, to which the gateway adds any other
-// by its name until the policy is full. The last part is the stack's own id, so that a
-// group which has outlived a stack is in nobody's way.
-func (e *Engine) accessLogGroupName() string {
-	stack := awscdk.Fn_Select(jsii.Number(2), awscdk.Fn_Split(jsii.String("/"), awscdk.Stack_Of(e.Construct).StackId(), nil))
-	return "/aws/vendedlogs/lockstep/" + e.deploymentName() + "/api-access/" + *stack
-}
-
-// addMonitoring sets the engine's alarms and makes its dashboard.
+// addMonitoring creates the engine's alarms and its dashboard.
 func (e *Engine) addMonitoring() {
 	thresholds, content := e.props.Thresholds, dashboardContent{scheduleDLQ: e.ScheduleDLQ, tables: e.Tables, apiID: e.APIID}
 	e.monitoring.addDLQAlarm("Schedules", e.ScheduleDLQ)
@@ -139,7 +135,7 @@ func (q *Queue) monitored(age int) monitoredQueue {
 	return monitoredQueue{name: q.label, queue: q.Queue, dlq: q.DLQ, maxAge: age}
 }
 
-// addOutputs says where the parts are.
+// addOutputs adds the stack's outputs.
 func (e *Engine) addOutputs() {
 	e.output("ApiUrl", "Where the HTTP interface is", e.URL)
 	e.output("DashboardName", "Name of the CloudWatch dashboard", e.Dashboard.DashboardName())
@@ -151,8 +147,9 @@ func (e *Engine) addOutputs() {
 	e.output("SchedulesDlqUrl", "Dead letters of the schedule", e.ScheduleDLQ.QueueUrl())
 }
 
-// deploymentName is a name that no other engine has in the account and region. The
-// engine's metrics bear it, and it begins the names of queues that are looked up.
+// deploymentName returns a name that no other engine in the account and region has. It
+// is a dimension of the engine's metrics, and the prefix of queue names that the engine
+// looks up.
 func (e *Engine) deploymentName() string {
 	if e.props.NamePrefix != "" {
 		return e.props.NamePrefix
@@ -162,12 +159,13 @@ func (e *Engine) deploymentName() string {
 	})
 }
 
-// physicalName is the physical name of a part, nil for CloudFormation to make one.
-func (e *Engine) physicalName(part string) *string {
+// physicalName returns the physical name of a resource, nil to let CloudFormation
+// generate one.
+func (e *Engine) physicalName(name string) *string {
 	if e.props.NamePrefix == "" {
 		return nil
 	}
-	return jsii.String(e.props.NamePrefix + "-" + part)
+	return jsii.String(e.props.NamePrefix + "-" + name)
 }
 
 func (e *Engine) output(id, description string, value *string) {
@@ -178,3 +176,28 @@ func (e *Engine) outputQueue(q *Queue) {
 	e.output(q.label+"Url", "The queue "+q.label, q.QueueUrl())
 	e.output(q.label+"DlqUrl", "Dead letters of the queue "+q.label, q.DLQ.QueueUrl())
 }
+
+// jsiiEnv silences banners that do not concern the result. The first variable takes
+// major versions of Node, the others take any value. The warning about a Node version
+// that is known to be broken stays.
+var jsiiEnv = map[string]string{
+	"JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION": "18,20,22",
+	"JSII_SILENCE_WARNING_DEPRECATED_NODE_VERSION":  "true",
+	"JSII_SILENCE_WARNING_UNTESTED_NODE_VERSION":    "true",
+}
+
+// SilenceJSII keeps the JavaScript kernel behind CDK from printing banners about the
+// version of Node. Call it before anything of CDK: the initialisation of CDK's packages
+// starts the kernel with a copy of the environment, and SilenceJSII closes it to be
+// started again. The kernel may still print a line about waitid when it ends, which is
+// harmless. Only the first call has an effect.
+func SilenceJSII() { silenceOnce() }
+
+var silenceOnce = sync.OnceFunc(func() {
+	for name, value := range jsiiEnv {
+		if os.Getenv(name) == "" {
+			_ = os.Setenv(name, value) // at worst a banner is printed
+		}
+	}
+	jsii.Close()
+})

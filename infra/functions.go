@@ -19,28 +19,28 @@ import (
 type Function struct {
 	awslambda.Function
 
-	role        string            // as topology names it: whose rights it has
-	environment map[string]string // its environment
+	role        string // as topology names it; decides the permissions
+	environment map[string]string
 }
 
-// functionSpec is what a function is made of.
+// functionSpec describes a function to create.
 type functionSpec struct {
-	id, name    string // of the construct; after the prefix of names
+	id, name    string // of the construct; of the function without NamePrefix
 	description string
-	dir         string // with bootstrap in it
+	dir         string // contains bootstrap
 	timeout     int    // seconds
 	memory      int    // MB
 }
 
 const (
-	// envLogLevel is the variable of the configuration's key log.level.
+	// envLogLevel is the variable for the setting log.level.
 	envLogLevel = "LOCKSTEP_LOG_LEVEL"
 
-	// batchSize is how many messages one invocation gets at most.
+	// batchSize is the maximum number of messages of one invocation.
 	batchSize = 10
 
-	// defaultMemory in MB: a function's share of a processor grows with it, and
-	// engine functions spend their time waiting for DynamoDB.
+	// defaultMemory in MB. A function's share of a processor grows with its memory, but
+	// the engine's functions mostly wait for DynamoDB.
 	defaultMemory = 512
 )
 
@@ -54,8 +54,8 @@ var (
 	}
 )
 
-// addFunction makes one function of the engine, with what its role allows and
-// what its environment has to say.
+// addFunction creates one of the engine's functions, with its permissions and its
+// environment.
 func (e *Engine) addFunction(name string) {
 	p := functionSpec{
 		id: pascalCase(name), name: name, description: functionDescriptions[name], dir: filepath.Join(e.props.FunctionsDir, name),
@@ -70,12 +70,13 @@ func (e *Engine) addFunction(name string) {
 	e.setEnvironment(f)
 }
 
-// newFunction makes a function with a role and a log group of its own.
-func (e *Engine) newFunction(p functionSpec, rightsOf string) *Function {
+// newFunction creates a function with its own IAM role and log group. role is its name in
+// topology.
+func (e *Engine) newFunction(p functionSpec, role string) *Function {
 	logs := awslogs.NewLogGroup(e.Construct, jsii.String(p.id+"Logs"), &awslogs.LogGroupProps{
 		LogGroupName: e.physicalName(p.name), Retention: e.props.LogRetention, RemovalPolicy: logRemovalPolicy(e.props.keepsData()),
 	})
-	role := awsiam.NewRole(e.Construct, jsii.String(p.id+"Role"), &awsiam.RoleProps{
+	iamRole := awsiam.NewRole(e.Construct, jsii.String(p.id+"Role"), &awsiam.RoleProps{
 		AssumedBy:   awsiam.NewServicePrincipal(jsii.String("lambda.amazonaws.com"), nil),
 		Description: &p.description,
 	})
@@ -87,8 +88,8 @@ func (e *Engine) newFunction(p functionSpec, rightsOf string) *Function {
 	if e.props.Tracing {
 		tracing = awslambda.Tracing_ACTIVE
 	}
-	allow(role, "WriteLogs", []string{*logs.LogGroupArn()}, "logs:CreateLogStream", "logs:PutLogEvents")
-	return &Function{role: rightsOf, Function: awslambda.NewFunction(e.Construct, jsii.String(p.id+"Function"), &awslambda.FunctionProps{
+	allow(iamRole, "WriteLogs", []string{*logs.LogGroupArn()}, "logs:CreateLogStream", "logs:PutLogEvents")
+	return &Function{role: role, Function: awslambda.NewFunction(e.Construct, jsii.String(p.id+"Function"), &awslambda.FunctionProps{
 		FunctionName: e.physicalName(p.name),
 		Description:  &p.description,
 		Runtime:      awslambda.Runtime_PROVIDED_AL2023(),
@@ -97,28 +98,28 @@ func (e *Engine) newFunction(p functionSpec, rightsOf string) *Function {
 		Code:         awslambda.Code_FromAsset(&p.dir, nil),
 		MemorySize:   jsii.Number(p.memory),
 		Timeout:      awscdk.Duration_Seconds(jsii.Number(p.timeout)),
-		Role:         role,
+		Role:         iamRole,
 		LogGroup:     logs,
 		Tracing:      tracing,
 		Layers:       e.props.Telemetry.lambdaLayers(),
 
-		// JSON keeps the platform's lines readable by the same queries as the
-		// engine's. Its lines about every start and end are not worth their price:
-		// the metrics say the same.
+		// With JSON the same queries read the platform's lines and the engine's. The
+		// platform's lines about each start and end are not worth their price, since
+		// the metrics have the same information.
 		LoggingFormat:         awslambda.LoggingFormat_JSON,
 		ApplicationLogLevelV2: lambdaLogLevel(e.props.LogLevel),
 		SystemLogLevelV2:      awslambda.SystemLogLevel_WARN,
 
-		// A run of many steps is one long chain of messages and invocations. Lambda
-		// takes such a chain for a runaway loop after about 16 rounds and stops it,
-		// unless every function that receives or sends in it says that it means it.
-		// The engine has its own bound: the steps of one execution are counted.
+		// An execution with many steps is a long chain of messages and invocations.
+		// After about 16 rounds Lambda takes such a chain for a runaway loop and stops
+		// it, unless every function in it allows recursion. The engine has its own
+		// bound: it counts the step runs of an execution.
 		RecursiveLoop: awslambda.RecursiveLoop_ALLOW,
 	})}
 }
 
-// setEnvironment sets a function's environment: where the parts are that its role lets
-// it use, and nothing secret.
+// setEnvironment sets a function's environment: the names of the resources that its role
+// may use, and nothing secret.
 func (e *Engine) setEnvironment(f *Function) {
 	for _, role := range topology.Tables {
 		if len(topology.RightsFor(f.role, role)) > 0 {
@@ -146,13 +147,13 @@ func (e *Engine) setEnvironment(f *Function) {
 	}
 	if e.props.Local {
 		f.setEnv(topology.EnvTrustHeaders, "true")
-		f.setEnv(topology.EnvFunction, f.role) // an emulator lets everybody do everything
+		f.setEnv(topology.EnvFunction, f.role) // an emulator enforces no permissions, so the function does
 	}
 }
 
-// addMapping lets a queue invoke a function, by a mapping in scope. Its concurrency is
-// bounded here, on the mapping: with a reserved concurrency instead, messages would
-// be received that cannot be worked on, and would end among the dead letters.
+// addMapping creates in scope the mapping by which a queue invokes a function. It limits
+// the concurrency on the mapping: with a reserved concurrency of the function, messages
+// would be received that no invocation can handle, and become dead letters.
 func (e *Engine) addMapping(scope constructs.Construct, q *Queue, f *Function, concurrency int) awslambda.EventSourceMapping {
 	f.allow("Consume"+q.label, []string{*q.QueueArn()},
 		"sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ReceiveMessage")
@@ -163,13 +164,13 @@ func (e *Engine) addMapping(scope constructs.Construct, q *Queue, f *Function, c
 		MaxConcurrency:          jsii.Number(concurrency),
 		ReportBatchItemFailures: jsii.Bool(true),
 	})
-	// Lambda tries the queue when the mapping is made, so the right comes first.
+	// Lambda calls the queue when the mapping is created, so the permission comes first.
 	mapping.Node().AddDependency(f.Role())
 	return mapping
 }
 
-// setEnv sets a variable. What a function of somebody else's has of its own comes on top
-// of what is counted here.
+// setEnv sets a variable and checks the size of the environment. It does not count the
+// variables that a user's function has of its own.
 func (f *Function) setEnv(key, value string) {
 	f.AddEnvironment(&key, &value, nil)
 	if f.environment == nil {
@@ -181,7 +182,7 @@ func (f *Function) setEnv(key, value string) {
 	}
 }
 
-// pascalCase makes an id's part of a role's name: executions, jobs-default.
+// pascalCase turns a name such as jobs-default into the form of ids, JobsDefault.
 func pascalCase(name string) string {
 	var b strings.Builder
 	for _, part := range strings.Split(name, "-") {
@@ -190,4 +191,14 @@ func pascalCase(name string) string {
 		}
 	}
 	return b.String()
+}
+
+// lambdaLogLevel returns the level at which Lambda filters a function's log lines. It is
+// at most INFO: the function filters at its own level, and the metrics are lines of level
+// INFO that Lambda must not drop.
+func lambdaLogLevel(level string) awslambda.ApplicationLogLevel {
+	if level == "debug" {
+		return awslambda.ApplicationLogLevel_DEBUG
+	}
+	return awslambda.ApplicationLogLevel_INFO
 }

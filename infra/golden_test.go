@@ -15,8 +15,8 @@ import (
 
 var updateFlag = flag.Bool("update", false, "rewrite the golden files")
 
-// The summary is what a reviewer has to see of a change: what there is, who may do
-// what, who may call, what is watched.
+// The summary shows a reviewer what a change adds or removes: resources, permissions,
+// callers, alarms.
 func TestTemplate_MatchesGoldenSummary(t *testing.T) {
 	got := summary(t, stacks()["prod"])
 	file := filepath.Join("testdata", "prod.golden")
@@ -30,10 +30,11 @@ func TestTemplate_MatchesGoldenSummary(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("the template has changed; look whether you mean it, then go test ./infra -update\n%s", diff)
+		t.Errorf("the template has changed; if that is intended, run go test ./infra -update\n%s", diff)
 	}
 }
 
+// summary describes a template.
 func summary(t *testing.T, x *template) string {
 	var b strings.Builder
 	counts := map[string]int{}

@@ -8,62 +8,53 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsapigatewayv2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslogs"
-	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
+
+	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
-// httpAPI is what the HTTP interface stands on.
-type httpAPI struct {
-	scope    constructs.Construct
-	function awslambda.IFunction
-	name     string // of the addAPI; it need not be unique
-
-	logGroupName  string // name of the access log's group
-	retention     awslogs.RetentionDays
-	removalPolicy awscdk.RemovalPolicy
-
-	// issuer, Audience and Scopes are those of the tokens that let callers in. Without
-	// an issuer they sign with IAM credentials.
-	issuer           string
-	audience, scopes []string
-
-	publicPage            bool     // whether the page's static files are for everybody
-	rateLimit, burstLimit int      // requests a second
-	corsOrigins           []string // of web pages that may call
+// addHTTPAPI creates the HTTP interface and sets URL and APIID.
+func (e *Engine) addHTTPAPI() {
+	if e.props.Local {
+		e.URL = e.addFunctionURL()
+	} else {
+		e.URL, e.APIID = e.addGateway()
+	}
 }
 
-// route is one of the gateway's; the function's own mux does the routing proper,
-// so that an unknown path gets the same problem everywhere.
+// route is a route of the gateway. The function's own mux routes the requests, so that
+// an unknown path gets the same error everywhere.
 type route struct {
 	id, key string
-	public  bool // to callers whom nobody has authenticated
+	public  bool // needs no authentication
 }
 
-// healthRoute tells anybody that the interface answers, pageRoutes hand out the
-// page's static files, and the rest is for callers who are known.
 var (
 	healthRoute = route{"Health", "GET /health", true}
-	// A browser asks without credentials whether a page may call: the route for the rest
-	// would refuse to answer. One that is for OPTIONS comes before it.
+
+	// A browser sends the preflight request without credentials. This route is more
+	// specific than the default route, which would refuse it.
 	preflightRoute = route{"Preflight", "OPTIONS /{proxy+}", true}
 
+	// The page's static files.
 	pageRoutes   = []route{{"Page", "GET /", true}, {"PageFiles", "GET /monitor/{file+}", true}}
 	defaultRoute = route{"Default", "$default", false}
 )
 
-func (f httpAPI) routes() []route {
+func (e *Engine) routes() []route {
 	all := []route{healthRoute, defaultRoute}
-	if f.publicPage {
+	if e.props.Page {
 		all = append(all, pageRoutes...)
 	}
-	if len(f.corsOrigins) > 0 {
+	if len(e.props.CORSOrigins) > 0 {
 		all = append(all, preflightRoute)
 	}
 	return all
 }
 
-// accessLogFields is one request in the access log. It names the route and who called,
-// never a query or a body: the caller is who has signed, the subject whose token it was.
+// accessLogFields are the fields of a line in the access log. They have the route and
+// the caller, never a query or a body. caller is the IAM principal that signed; with
+// tokens, subject is added.
 var accessLogFields = map[string]string{
 	"requestId": "$context.requestId", "at": "$context.requestTime", "ip": "$context.identity.sourceIp",
 	"caller": "$context.identity.userArn", "method": "$context.httpMethod", "path": "$context.path",
@@ -71,22 +62,27 @@ var accessLogFields = map[string]string{
 	"ms": "$context.responseLatency", "error": "$context.integrationErrorMessage",
 }
 
-// addAPI makes the HTTP addAPI and returns its addFunctionURL and its id.
-func (f httpAPI) addAPI() (url, id *string) {
-	api := awsapigatewayv2.NewCfnApi(f.scope, jsii.String("Api"), &awsapigatewayv2.CfnApiProps{
-		Name:              &f.name,
+// addGateway creates the HTTP API and returns its URL and its id.
+func (e *Engine) addGateway() (url, id *string) {
+	name := *awscdk.Stack_Of(e.Construct).StackName() + "-api" // need not be unique
+	if n := e.physicalName("api"); n != nil {
+		name = *n
+	}
+	function := e.Functions[topology.FunctionAPI]
+	api := awsapigatewayv2.NewCfnApi(e.Construct, jsii.String("Api"), &awsapigatewayv2.CfnApiProps{
+		Name:              &name,
 		Description:       jsii.String("Lockstep: the HTTP interface"),
 		ProtocolType:      jsii.String("HTTP"),
-		CorsConfiguration: f.corsConfiguration(),
+		CorsConfiguration: e.corsConfiguration(),
 	})
-	integration := awsapigatewayv2.NewCfnIntegration(f.scope, jsii.String("ApiIntegration"), &awsapigatewayv2.CfnIntegrationProps{
+	integration := awsapigatewayv2.NewCfnIntegration(e.Construct, jsii.String("ApiIntegration"), &awsapigatewayv2.CfnIntegrationProps{
 		ApiId:                api.Ref(),
 		IntegrationType:      jsii.String("AWS_PROXY"),
-		IntegrationUri:       f.function.FunctionArn(),
+		IntegrationUri:       function.FunctionArn(),
 		PayloadFormatVersion: jsii.String("2.0"),
 	})
-	authorization, authorizer, scopes := f.addAuthorizer(api)
-	for _, r := range f.routes() {
+	authorization, authorizer, scopes := e.addAuthorizer(api)
+	for _, r := range e.routes() {
 		props := &awsapigatewayv2.CfnRouteProps{
 			ApiId:             api.Ref(),
 			RouteKey:          jsii.String(r.key),
@@ -96,76 +92,78 @@ func (f httpAPI) addAPI() (url, id *string) {
 		if !r.public {
 			props.AuthorizationType, props.AuthorizerId, props.AuthorizationScopes = &authorization, authorizer, scopes
 		}
-		awsapigatewayv2.NewCfnRoute(f.scope, jsii.String("ApiRoute"+r.id), props)
+		awsapigatewayv2.NewCfnRoute(e.Construct, jsii.String("ApiRoute"+r.id), props)
 	}
-	awslambda.NewCfnPermission(f.scope, jsii.String("ApiPermission"), &awslambda.CfnPermissionProps{
+	awslambda.NewCfnPermission(e.Construct, jsii.String("ApiPermission"), &awslambda.CfnPermissionProps{
 		Action:       jsii.String("lambda:InvokeFunction"),
-		FunctionName: f.function.FunctionArn(),
+		FunctionName: function.FunctionArn(),
 		Principal:    jsii.String("apigateway.amazonaws.com"),
-		// Stage, method and path of this one addAPI: AWS has no narrower name for
-		// requests that a catch-all route serves.
-		SourceArn: awscdk.Stack_Of(f.scope).FormatArn(&awscdk.ArnComponents{
+		// Every stage, method and path of this API: AWS has no narrower ARN for the
+		// requests of a catch-all route.
+		SourceArn: awscdk.Stack_Of(e.Construct).FormatArn(&awscdk.ArnComponents{
 			Service: jsii.String("execute-api"), Resource: api.Ref(), ResourceName: jsii.String("*"),
 		}),
 	})
-	f.addStage(api)
+	e.addStage(api)
 	return api.AttrApiEndpoint(), api.Ref()
 }
 
-// addAuthorizer is who is let through a route that is not open: whoever signs with
-// IAM credentials that allow it, or whoever has a token of the issuer.
-func (f httpAPI) addAuthorizer(api awsapigatewayv2.CfnApi) (kind string, authorizer any, scopes *[]*string) {
-	if f.issuer == "" {
+// addAuthorizer returns the authorization of the routes that are not public: a
+// signature with IAM credentials, or a token of the issuer.
+func (e *Engine) addAuthorizer(api awsapigatewayv2.CfnApi) (kind string, authorizer any, scopes *[]*string) {
+	tokens := e.props.JWTAuth
+	if tokens == nil {
 		return "AWS_IAM", nil, nil
 	}
-	if len(f.scopes) > 0 {
-		scopes = jsii.Strings(f.scopes...)
+	if len(tokens.Scopes) > 0 {
+		scopes = jsii.Strings(tokens.Scopes...)
 	}
-	made := awsapigatewayv2.NewCfnAuthorizer(f.scope, jsii.String("ApiAuthorizer"), &awsapigatewayv2.CfnAuthorizerProps{
+	jwtAuthorizer := awsapigatewayv2.NewCfnAuthorizer(e.Construct, jsii.String("ApiAuthorizer"), &awsapigatewayv2.CfnAuthorizerProps{
 		ApiId:          api.Ref(),
 		Name:           jsii.String("tokens"),
 		AuthorizerType: jsii.String("JWT"),
 		IdentitySource: jsii.Strings("$request.header.Authorization"),
 		JwtConfiguration: &awsapigatewayv2.CfnAuthorizer_JWTConfigurationProperty{
-			Issuer: &f.issuer, Audience: jsii.Strings(f.audience...),
+			Issuer: &tokens.Issuer, Audience: jsii.Strings(tokens.Audience...),
 		},
 	})
-	return "JWT", made.Ref(), scopes
+	return "JWT", jwtAuthorizer.Ref(), scopes
 }
 
-// addFunctionURL makes a function addFunctionURL that anybody may call, in place of the HTTP addAPI, and
-// returns it. It hands the function the same event.
-func (f httpAPI) addFunctionURL() *string {
-	url := awslambda.NewCfnUrl(f.scope, jsii.String("Url"), &awslambda.CfnUrlProps{
-		AuthType: jsii.String("NONE"), TargetFunctionArn: f.function.FunctionArn(),
+// addFunctionURL creates a function URL that anybody may call, for an emulator without
+// HTTP APIs, and returns it. The function gets the same event as from an HTTP API.
+func (e *Engine) addFunctionURL() *string {
+	function := e.Functions[topology.FunctionAPI]
+	url := awslambda.NewCfnUrl(e.Construct, jsii.String("Url"), &awslambda.CfnUrlProps{
+		AuthType: jsii.String("NONE"), TargetFunctionArn: function.FunctionArn(),
 	})
-	awslambda.NewCfnPermission(f.scope, jsii.String("UrlPermission"), &awslambda.CfnPermissionProps{
-		Action: jsii.String("lambda:InvokeFunctionUrl"), FunctionName: f.function.FunctionArn(),
+	awslambda.NewCfnPermission(e.Construct, jsii.String("UrlPermission"), &awslambda.CfnPermissionProps{
+		Action: jsii.String("lambda:InvokeFunctionUrl"), FunctionName: function.FunctionArn(),
 		Principal: jsii.String("*"), FunctionUrlAuthType: jsii.String("NONE"),
 	})
 	return url.AttrFunctionUrl()
 }
 
-// addStage deploys the addAPI under no path of its own, throttled, with an access log.
-func (f httpAPI) addStage(api awsapigatewayv2.CfnApi) {
-	logs := awslogs.NewLogGroup(f.scope, jsii.String("ApiAccessLogs"), &awslogs.LogGroupProps{
-		LogGroupName: &f.logGroupName, Retention: f.retention, RemovalPolicy: f.removalPolicy,
+// addStage deploys the API without a path prefix, throttled, with an access log.
+func (e *Engine) addStage(api awsapigatewayv2.CfnApi) {
+	logs := awslogs.NewLogGroup(e.Construct, jsii.String("ApiAccessLogs"), &awslogs.LogGroupProps{
+		LogGroupName: jsii.String(e.accessLogGroupName()), Retention: e.props.LogRetention, RemovalPolicy: logRemovalPolicy(e.props.keepsData()),
 	})
 	fields := maps.Clone(accessLogFields)
-	if f.issuer != "" {
+	if e.props.JWTAuth != nil {
 		fields["subject"] = "$context.authorizer.claims.sub"
 	}
 	line, err := json.Marshal(fields)
 	if err != nil {
 		panic(err) // strings always marshal
 	}
-	awsapigatewayv2.NewCfnStage(f.scope, jsii.String("ApiStage"), &awsapigatewayv2.CfnStageProps{
+	awsapigatewayv2.NewCfnStage(e.Construct, jsii.String("ApiStage"), &awsapigatewayv2.CfnStageProps{
 		ApiId:      api.Ref(),
 		StageName:  jsii.String("$default"),
 		AutoDeploy: jsii.Bool(true),
 		DefaultRouteSettings: &awsapigatewayv2.CfnStage_RouteSettingsProperty{
-			ThrottlingRateLimit:  jsii.Number(f.rateLimit),
-			ThrottlingBurstLimit: jsii.Number(f.burstLimit),
+			ThrottlingRateLimit:  jsii.Number(e.props.RequestsPerSecond),
+			ThrottlingBurstLimit: jsii.Number(e.props.Burst),
 		},
 		AccessLogSettings: &awsapigatewayv2.CfnStage_AccessLogSettingsProperty{
 			DestinationArn: logs.LogGroupArn(), Format: jsii.String(string(line)),
@@ -173,17 +171,26 @@ func (f httpAPI) addStage(api awsapigatewayv2.CfnApi) {
 	})
 }
 
-// corsConfiguration is nil, which refuses other origins, unless some are named.
-func (f httpAPI) corsConfiguration() any {
-	if len(f.corsOrigins) == 0 {
+// corsConfiguration returns the CORS settings; nil refuses every other origin.
+func (e *Engine) corsConfiguration() any {
+	if len(e.props.CORSOrigins) == 0 {
 		return nil
 	}
 	return &awsapigatewayv2.CfnApi_CorsProperty{
-		AllowOrigins: jsii.Strings(f.corsOrigins...),
+		AllowOrigins: jsii.Strings(e.props.CORSOrigins...),
 		AllowMethods: jsii.Strings("GET", "POST", "PUT", "DELETE"),
 		AllowHeaders: jsii.Strings("authorization", "content-type", "idempotency-key", "x-correlation-id", "x-request-id",
 			"x-amz-date", "x-amz-security-token", "x-amz-content-sha256"),
 		ExposeHeaders: jsii.Strings("allow", "location", "retry-after", "x-correlation-id", "x-request-id"),
 		MaxAge:        jsii.Number(600),
 	}
+}
+
+// accessLogGroupName returns the name of the access log's group. The account's resource
+// policy for log delivery covers all groups with this prefix; the gateway would add any
+// other group by name until the policy is full. The last part is the stack's own id, so
+// that a group that has outlived a stack is not in the way of the next one.
+func (e *Engine) accessLogGroupName() string {
+	stack := awscdk.Fn_Select(jsii.Number(2), awscdk.Fn_Split(jsii.String("/"), awscdk.Stack_Of(e.Construct).StackId(), nil))
+	return "/aws/vendedlogs/lockstep/" + e.deploymentName() + "/api-access/" + *stack
 }

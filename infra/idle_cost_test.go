@@ -10,7 +10,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
-// restingResources counts what of a template is paid for while nobody asks anything.
+// restingResources counts the resources of a template that cost money while idle.
 func restingResources(t *testing.T, x *template) cost.IdleDeployment {
 	queries := 0
 	for _, indexes := range topology.Indexes {
@@ -23,7 +23,7 @@ func restingResources(t *testing.T, x *template) cost.IdleDeployment {
 	return cost.IdleDeployment{
 		PolledQueues: len(x.byType(t, "AWS::Lambda::EventSourceMapping")), SweepsPerMinute: len(x.byType(t, "AWS::Events::Rule")), QueriesPerSweep: queries,
 		Alarms: len(x.byType(t, "AWS::CloudWatch::Alarm")), Dashboards: len(x.byType(t, "AWS::CloudWatch::Dashboard")),
-		Metrics:          1, // how many executions are stuck, zero included; the others are written when there is something to say
+		Metrics:          1, // stuck executions, written also as zero; the others are written only when they occur
 		LogBytesPerSweep: 600,
 	}
 }
@@ -49,7 +49,7 @@ func TestDeployingPage_ListsIdleCost(t *testing.T) {
 	head, rest, ok := strings.Cut(string(page), begin)
 	written, tail, closed := strings.Cut(rest, end)
 	if !ok || !closed {
-		t.Fatalf("%s has no place for the table", file)
+		t.Fatalf("%s lacks the markers of the table", file)
 	}
 	if *updateFlag && written != b.String() {
 		written = b.String()
@@ -58,6 +58,6 @@ func TestDeployingPage_ListsIdleCost(t *testing.T) {
 		}
 	}
 	if written != b.String() {
-		t.Errorf("%s says\n%s\nand it is\n%s", file, written, b.String())
+		t.Errorf("%s has\n%s\nwant\n%s", file, written, b.String())
 	}
 }

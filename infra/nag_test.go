@@ -12,10 +12,10 @@ import (
 	"github.com/cdklabs/cdk-nag-go/cdknag/v2"
 )
 
-// nagStacks are the stacks that cdk-nag reads, with every rule of two of its packs.
+// nagStacks are the stacks that cdk-nag checks, with every rule of two of its packs.
 var nagStacks = []string{"prod", "options"}
 
-// finding is a line of cdk-nag's report.
+// finding is a line of a cdk-nag report.
 type finding struct {
 	Rule       string `json:"ruleId"`
 	Resource   string `json:"resourceId"`
@@ -23,14 +23,14 @@ type finding struct {
 	Info       string `json:"ruleInfo"`
 }
 
-// addNagChecks lets cdk-nag read a stack when it is synthesised.
+// addNagChecks makes cdk-nag check a stack during synthesis.
 func addNagChecks(stack awscdk.Stack) {
 	props := &cdknag.NagPackProps{ReportFormats: &[]cdknag.NagReportFormat{cdknag.NagReportFormat_JSON}}
 	awscdk.Aspects_Of(stack).Add(cdknag.NewAwsSolutionsChecks(props), nil)
 	awscdk.Aspects_Of(stack).Add(cdknag.NewServerlessChecks(props), nil)
 }
 
-// readFindings reads cdk-nag's reports on a stack.
+// readFindings reads the cdk-nag reports of a stack.
 func readFindings(out, stack string) []finding {
 	var all []finding
 	for _, pack := range []string{"AwsSolutions", "Serverless"} {
@@ -53,19 +53,19 @@ func readFindings(out, stack string) []finding {
 	return all
 }
 
-// acceptedFindings are the findings that stay, each with its reason. One that nothing
-// finds any more fails the test, and so does one that is new.
+// acceptedFindings are the accepted findings, each with its reason. A new finding fails the
+// test, and so does an accepted one that no longer occurs.
 var acceptedFindings = []struct{ rule, resource, reason string }{
-	{"AwsSolutions-IAM5", "/(Api|Lifecycle)Role/DefaultPolicy/", "the name of a pool is free text: sqs:GetQueueUrl ends at this engine's prefix and tells only whether a queue exists"},
-	{"AwsSolutions-APIG4", "/ApiRouteHealth$", "a health check has no credentials, and the answer says nothing but that there is one"},
+	{"AwsSolutions-IAM5", "/(Api|Lifecycle)Role/DefaultPolicy/", "a block may name any pool: sqs:GetQueueUrl is limited to this engine's prefix and reveals only whether a queue exists"},
+	{"AwsSolutions-APIG4", "/ApiRouteHealth$", "a health check has no credentials, and the response contains no data"},
 	{"AwsSolutions-APIG4", "/ApiRoutePage(Files)?$", "by the option Page: static files without any data"},
-	{"AwsSolutions-SQS3", "/SchedulesDlq/", "it is the dead-letter queue of a rule and of a function's failures, which the check does not know"},
-	{"Serverless-SQSRedrivePolicy", "Dlq/", "a dead-letter queue is where redriving ends"},
-	{"Serverless-LambdaDLQ", "/(Api|Lifecycle|Worker|ReportsWorker|Own)Function/", "invoked by a gateway or a queue, never asynchronously: what fails goes back to the caller or to the queue with its dead letters"},
-	{"Serverless-LambdaDLQ", "/SweeperFunction/", "its failures go to a queue by a destination, which says more than a dead letter"},
-	{"Serverless-LambdaEventSourceMappingDestination", "Mapping/", "destinations are for streams; what fails goes to the dead-letter queue of the queue"},
-	{"Serverless-LambdaTracing", "Function/", "X-Ray is paid for by the trace: the option Tracing turns it on"},
-	{"Serverless-LambdaDefaultMemorySize", "/OwnFunction/", "a function of the user's, made for the test"},
+	{"AwsSolutions-SQS3", "/SchedulesDlq/", "it is the dead-letter queue of a rule and of a function, which the check does not recognise"},
+	{"Serverless-SQSRedrivePolicy", "Dlq/", "a dead-letter queue has no dead-letter queue"},
+	{"Serverless-LambdaDLQ", "/(Api|Lifecycle|Worker|ReportsWorker|Own)Function/", "invoked by a gateway or a queue, never asynchronously: a failure goes back to the caller or the queue"},
+	{"Serverless-LambdaDLQ", "/SweeperFunction/", "its failures go to a queue by a destination, which contains more than a dead letter"},
+	{"Serverless-LambdaEventSourceMappingDestination", "Mapping/", "destinations are for streams; failed messages go to the dead-letter queue"},
+	{"Serverless-LambdaTracing", "Function/", "AWS bills each trace of X-Ray: the option Tracing turns it on"},
+	{"Serverless-LambdaDefaultMemorySize", "/OwnFunction/", "a user's function, created for the test"},
 }
 
 func TestNag_FindingsHaveReasons(t *testing.T) {
@@ -89,11 +89,11 @@ func TestNag_FindingsHaveReasons(t *testing.T) {
 		}
 	}
 	if checked < 100 {
-		t.Errorf("cdk-nag has looked at %d things only", checked)
+		t.Errorf("cdk-nag made only %d checks", checked)
 	}
 	for i, a := range acceptedFindings {
 		if !used[i] || a.reason == "" {
-			t.Errorf("%s on %s is accepted for %q, and nothing finds it", a.rule, a.resource, a.reason)
+			t.Errorf("%s on %s is accepted for %q, and does not occur", a.rule, a.resource, a.reason)
 		}
 	}
 	t.Logf("cdk-nag: %d checks, %d findings, %d reasons", checked, found, len(acceptedFindings))

@@ -7,7 +7,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
-// nameProperties are the properties that hold a physical name, by type.
+// nameProperties are the properties with the physical name, by type.
 var nameProperties = map[string]string{
 	"AWS::DynamoDB::Table": "TableName", "AWS::SQS::Queue": "QueueName", "AWS::Lambda::Function": "FunctionName",
 	"AWS::Logs::LogGroup": "LogGroupName", "AWS::CloudWatch::Alarm": "AlarmName", "AWS::CloudWatch::Dashboard": "DashboardName",
@@ -29,11 +29,11 @@ func TestNames_StartWithPrefix(t *testing.T) {
 	for id, r := range x.Resources {
 		property := nameProperties[r.Type]
 		if property == "" || r.Type == "AWS::IAM::Role" || !strings.HasPrefix(id, "Engine") || r.hasID("ApiAccessLogs") {
-			continue // a role's name is one for all regions, and stays generated
+			continue // a role's name is global to all regions, so it stays generated
 		}
 		name := render(r.property(property))
 		if (name != "acme" && !strings.HasPrefix(name, "acme-")) || names[r.Type+name] {
-			t.Errorf("%s is named %q, or something else is", id, name)
+			t.Errorf("%s is named %q, which lacks the prefix or is not unique", id, name)
 		}
 		names[r.Type+name] = true
 	}
@@ -42,10 +42,10 @@ func TestNames_StartWithPrefix(t *testing.T) {
 		"AWS::Lambda::Functionacme-worker-reports", "AWS::CloudWatch::Dashboardacme", "AWS::Events::Ruleacme-sweep",
 	} {
 		if !names[name] {
-			t.Errorf("nothing is named %s", name)
+			t.Errorf("no resource is named %s", name)
 		}
 	}
-	// A queue of such a name that somebody else makes is found by its name.
+	// The engine finds a queue with this prefix that somebody else creates.
 	if got := x.byID(t, "ApiFunction").environment()[topology.EnvQueueJobsPrefix]; got != "acme-jobs-" {
 		t.Errorf("pools are looked up under %q", got)
 	}
@@ -68,13 +68,13 @@ func TestNames_TwoEnginesInOneStack(t *testing.T) {
 		}
 	}
 	if len(prefixes) != 2 {
-		t.Errorf("the two look up pools under %v", prefixes)
+		t.Errorf("the engines look up pools under %v", prefixes)
 	}
 }
 
-// Under this prefix a group needs no place in the account's one policy on who may deliver
-// logs, which the gateway would fill up. The stack's own id at the end lets a stack come
-// again whose predecessor's group is still there.
+// With this prefix the access log's group takes no space in the account's resource policy
+// for log delivery. The stack's own id at the end lets a stack be created again while the
+// group of its predecessor still exists.
 func TestAccessLog_UsesVendedLogsPrefix(t *testing.T) {
 	const stack = "/api-access/Fn::Select=2 Fn::Split=/ ${AWS::StackId}"
 	seen := map[string]bool{}
@@ -91,12 +91,12 @@ func TestAccessLog_UsesVendedLogsPrefix(t *testing.T) {
 			}
 			name := render(logs.property("LogGroupName"))
 			if !deployments[name] || seen[name] {
-				t.Errorf("%s is named %s, want one of %v, and its own", logs.ID, name, deployments)
+				t.Errorf("%s is named %s, want a unique one of %v", logs.ID, name, deployments)
 			}
 			seen[name] = true
 		}
 	})
 	if len(seen) != len(engineStacks)+1 {
-		t.Errorf("%d access logs, of %d stacks and two engines in one of them", len(seen), len(engineStacks))
+		t.Errorf("%d access logs in %d stacks, one of which has two engines", len(seen), len(engineStacks))
 	}
 }

@@ -11,15 +11,15 @@ import (
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
-// resolvesPools is whether a function meets pools that are not the engine's own.
-// A worker sends to its own pool only, and the sweeper to none.
+// resolvesPools reports whether a function looks up the queues of pools that are not the
+// engine's own. A worker sends only to its own pool, and the sweeper to none.
 func resolvesPools(function string) bool {
 	return function == topology.FunctionAPI || function == topology.FunctionLifecycle
 }
 
-// grantRuntimePermissions grants a function its rights on the tables, the lifecycle queue, the
-// lookup of pools and the customer's key. Rights on pools' queues come with the
-// pools.
+// grantRuntimePermissions grants a function its permissions on the tables, the lifecycle
+// queue, the lookup of pools and the customer's key. registerPool and attachFunction
+// grant those on the queues of pools.
 func (e *Engine) grantRuntimePermissions(f *Function) {
 	for _, table := range topology.Tables {
 		for _, r := range topology.RightsFor(f.role, table) {
@@ -40,8 +40,8 @@ func (e *Engine) grantRuntimePermissions(f *Function) {
 		f.allowRedrive(e.LifecycleQueue)
 	}
 	if resolvesPools(f.role) {
-		// The one resource that is not named whole: a pool's name is whatever a block
-		// says it is. The right tells only whether such a queue exists.
+		// The only resource with a wildcard, since a block may name any pool. The
+		// permission reveals only whether such a queue exists.
 		arn := awscdk.Stack_Of(e.Construct).FormatArn(&awscdk.ArnComponents{
 			Service: jsii.String("sqs"), Resource: jsii.String(e.poolPrefix() + "*"),
 		})
@@ -52,14 +52,13 @@ func (e *Engine) grantRuntimePermissions(f *Function) {
 	}
 }
 
-// keyActions are what the two services ask of the key in the name of whoever calls
-// them: DynamoDB for its table keys, SQS for the keys of messages.
+// keyActions are the actions that DynamoDB and SQS use on the key on behalf of their
+// caller.
 var keyActions = []string{
 	"kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey", "kms:ReEncryptFrom", "kms:ReEncryptTo",
 }
 
-// grantKey lets a function use the customer's key through tables and queues, and
-// in no other way.
+// grantKey lets a function use the customer's key through DynamoDB and SQS only.
 func (e *Engine) grantKey(f *Function, key awskms.IKey) {
 	region := *awscdk.Stack_Of(e.Construct).Region()
 	f.grant(awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
@@ -70,8 +69,8 @@ func (e *Engine) grantKey(f *Function, key awskms.IKey) {
 	}))
 }
 
-// allowRedrive lets a function show a queue's dead letters, and put them back where it
-// may send already.
+// allowRedrive lets a function receive and delete a queue's dead letters. It may already
+// send to the queue.
 func (f *Function) allowRedrive(q *Queue) {
 	f.allow("RedriveOf"+q.label, []string{*q.DLQ.QueueArn()}, "sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility", "sqs:GetQueueAttributes")
 }
@@ -93,10 +92,10 @@ func allow(who awsiam.IGrantable, sid string, resources []string, actions ...str
 	}))
 }
 
-// grant adds a statement to a principal's policy. One whose policy is not CDK's to
-// write, such as an imported role, would lack the right without a word.
+// grant adds a statement to a principal's policy. It panics if CDK cannot change the
+// policy, as for an imported role, which would silently lack the permission.
 func grant(who awsiam.IGrantable, statement awsiam.PolicyStatement) {
 	if added := who.GrantPrincipal().AddToPrincipalPolicy(statement); !*added.StatementAdded {
-		panic(fmt.Errorf("%s cannot be granted: the role's policy is not this app's to write", *statement.Sid()))
+		panic(fmt.Errorf("cannot grant %s: this app cannot change the policy of the role", *statement.Sid()))
 	}
 }

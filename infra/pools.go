@@ -16,43 +16,43 @@ import (
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
-// WorkerPoolProps is everything that may be chosen about a pool of workers of your
-// own. Its worker is either a function that is made of CodeDir, or Function, or
-// Polled: processes anywhere that ask the HTTP interface for work.
+// WorkerPoolProps configures a worker pool of your own. Its worker is either a function
+// created from CodeDir, or Function, or Polled: processes anywhere that poll the HTTP
+// interface for work.
 type WorkerPoolProps struct {
-	// Pool is the name by which blocks ask for the pool: letters, digits, _ and -.
+	// Pool is the name by which blocks select the pool: letters, digits, _ and -.
 	Pool string
 
-	// CodeDir is a folder with bootstrap, a program made with the worker SDK
-	// (shared/boot/workerhost), built for linux and the engine's Architecture. It becomes
-	// a function with a role of its own, under the same rules as the engine's.
+	// CodeDir is a directory with bootstrap, a program with the worker SDK
+	// (shared/boot/workerhost), built for Linux and the engine's Architecture. It becomes
+	// a function with its own role, with the same settings as the engine's functions.
 	CodeDir string
 
-	// Timeout in seconds, Memory in MB and Environment are those of the function
-	// that is made of CodeDir. Default: 900, 512, none. A job ends clock.margin before
-	// the time-out, 2 s by default; what has begun later in it has what is left.
+	// Timeout in seconds, Memory in MB and Environment configure the function created
+	// from CodeDir. Default: 900, 512, none. A job must end clock.margin before the
+	// timeout, 2 s by default; a job that starts later in the invocation has less time.
 	Timeout, Memory int
 	Environment     map[string]string
 
-	// Function is a function of yours, from this stack or another one. It has to
-	// have a time-out, and a role whose policy is yours to write. It gets its
-	// environment and its rights from the pool and is made to allow recursive loops.
+	// Function is a function of your own, from this stack or another one. It must have a
+	// timeout and a role whose policy the app can change. AddWorkerPool adds variables
+	// and permissions to it and makes it allow recursive loops.
 	Function awslambda.Function
 
 	// Polled is a pool without a function.
 	Polled bool
 
-	// Concurrency bounds how many invocations the pool's queue causes at a time, 2
-	// to 1000. Default: 50.
+	// Concurrency is the maximum number of concurrent invocations by the pool's queue,
+	// 2 to 1000. Default: 50.
 	Concurrency int
 
-	// PackAge is the age of the oldest pack in seconds from which on it is alarming.
+	// PackAge is the alarm threshold for the age in seconds of the oldest pack.
 	// Default: that of the engine's Thresholds.
 	PackAge int
 }
 
-// WorkerPool is a pool of workers: a queue with its dead letters and the function
-// that works on it. A polled pool has no function and no mapping.
+// WorkerPool is a worker pool: a queue with its dead-letter queue and the function that
+// consumes it. A polled pool has no function and no mapping.
 type WorkerPool struct {
 	Queue    *Queue
 	Function awslambda.Function
@@ -61,19 +61,19 @@ type WorkerPool struct {
 
 var poolNameRE = regexp.MustCompile(`^[A-Za-z0-9_-]{1,40}$`)
 
-// Validate says what is wrong with the props, naming the field.
+// Validate returns an error that names the first invalid field.
 func (p *WorkerPoolProps) Validate() error {
 	if !poolNameRE.MatchString(p.Pool) {
 		return fmt.Errorf("pool %q: want 1 to 40 letters, digits, _ and -", p.Pool)
 	}
-	ways := 0
-	for _, way := range []bool{p.CodeDir != "", p.Function != nil, p.Polled} {
-		if way {
-			ways++
+	kinds := 0
+	for _, set := range []bool{p.CodeDir != "", p.Function != nil, p.Polled} {
+		if set {
+			kinds++
 		}
 	}
-	if ways != 1 {
-		return errors.New("want one of a code dir, a function and polled")
+	if kinds != 1 {
+		return errors.New("want exactly one of CodeDir, Function and Polled")
 	}
 	if p.Concurrency != 0 {
 		if err := validateConcurrency(p.Concurrency); err != nil {
@@ -90,18 +90,18 @@ func (p *WorkerPoolProps) Validate() error {
 		return validateProgram(p.CodeDir, "")
 	}
 	if p.Timeout != 0 || p.Memory != 0 || len(p.Environment) > 0 || p.Polled && p.Concurrency != 0 {
-		return errors.New("time-out, memory, environment and concurrency are the worker's own affair")
+		return errors.New("timeout, memory and environment can only be set with CodeDir, and concurrency not with Polled")
 	}
 	if p.Function != nil && p.Function.Timeout() == nil {
-		return errors.New("the function has no time-out, from which that of its queue follows")
+		return errors.New("the function has no timeout, from which the queue's visibility timeout is derived")
 	}
 	return nil
 }
 
-// AddWorkerPool adds a pool of workers of your own to the engine. The worker gets
-// the rights of the stock worker on its own queue: of the tables it may use jobs
-// alone, so that nothing that it does can change the state of a run or hold a lock.
-// It panics on props that are wrong; ask [WorkerPoolProps.Validate] first.
+// AddWorkerPool adds a worker pool of your own to the engine. Its worker gets the
+// permissions of the stock worker, on its own queue. Of the tables it may use only jobs,
+// so that it cannot change the state of an execution or hold a lock. It panics on invalid
+// props; call [WorkerPoolProps.Validate] first.
 func (e *Engine) AddWorkerPool(id string, props *WorkerPoolProps) *WorkerPool {
 	if err := props.Validate(); err != nil {
 		panic(fmt.Errorf("worker pool %s: %w", id, err))
@@ -129,11 +129,11 @@ func (e *Engine) AddWorkerPool(id string, props *WorkerPoolProps) *WorkerPool {
 	return &WorkerPool{Queue: q, Function: function.Function, Mapping: mapping}
 }
 
-// polledSeconds stands for the time-out of a function where there is none. Whoever
-// receives for a polling worker says how long the message is his.
+// polledSeconds replaces the function's timeout for a polled pool. The engine sets the
+// visibility timeout of each message that it receives for a polling worker.
 const polledSeconds = 60
 
-// poolFunction is a pool's function, and the scope for what knows the function.
+// poolFunction returns a pool's function, and the scope for resources that refer to it.
 func (e *Engine) poolFunction(id, label string, props *WorkerPoolProps) (*Function, constructs.Construct) {
 	if props.Function == nil {
 		function := e.newFunction(functionSpec{
@@ -151,12 +151,12 @@ func (e *Engine) poolFunction(id, label string, props *WorkerPoolProps) (*Functi
 	if *stack.Node().Path() == *awscdk.Stack_Of(e.Construct).Node().Path() {
 		return external, e.Construct
 	}
-	// What knows the function lives beside it: its stack depends on the engine's,
-	// and so the engine's must not depend on it.
+	// Resources that refer to the function belong to its stack: that stack depends on
+	// the engine's, so the engine's must not depend on it.
 	return external, constructs.NewConstruct(stack, jsii.String(*e.Node().Id()+label))
 }
 
-// validatePool is whether a pool's names and its program are of a kind with this engine.
+// validatePool checks a pool's names and program against the engine's props.
 func (e *Engine) validatePool(props *WorkerPoolProps) error {
 	if name := e.physicalName(topology.JobsQueue(props.Pool) + topology.DLQSuffix); name != nil {
 		if err := validateQueueName(*name); err != nil {
@@ -176,30 +176,30 @@ func (e *Engine) validatePool(props *WorkerPoolProps) error {
 
 func workerName(pool string) string { return topology.FunctionWorker + "-" + pool }
 
-// reservePool refuses a pool that is there already, and a function that serves another
-// one: its environment names one queue.
+// reservePool panics for a pool that exists, and for a function that serves another pool:
+// its environment has one queue.
 func (e *Engine) reservePool(id string, props *WorkerPoolProps) {
 	if e.Pools[props.Pool] != nil {
-		panic(fmt.Errorf("worker pool %s: the pool %s is there already", id, props.Pool))
+		panic(fmt.Errorf("worker pool %s: the pool %s already exists", id, props.Pool))
 	}
 	if props.Function == nil {
 		return
 	}
 	path := *props.Function.Node().Path()
 	if pool, ok := e.poolByFunction[path]; ok {
-		panic(fmt.Errorf("worker pool %s: the function %s serves the pool %s already", id, path, pool))
+		panic(fmt.Errorf("worker pool %s: the function %s already serves the pool %s", id, path, pool))
 	}
 	e.poolByFunction[path] = props.Pool
 }
 
-// addStockPool makes the pool of the stock worker.
+// addStockPool creates the pool of the stock worker.
 func (e *Engine) addStockPool() {
 	q := e.newQueue("Jobs"+pascalCase(topology.PoolDefault), topology.JobsQueue(topology.PoolDefault),
 		topology.FunctionTimeoutSeconds[topology.FunctionWorker], topology.MaxReceiveJobs)
 	e.attachFunction(e.Construct, topology.PoolDefault, q, e.Functions[topology.FunctionWorker], e.props.concurrency(topology.FunctionWorker))
 }
 
-// attachFunction lets a function work on a pool's queue.
+// attachFunction makes a function consume a pool's queue.
 func (e *Engine) attachFunction(scope constructs.Construct, pool string, q *Queue, f *Function, concurrency int) awslambda.EventSourceMapping {
 	mapping := e.addMapping(scope, q, f, concurrency)
 	f.allowSend("SendPacks", q)
@@ -208,13 +208,14 @@ func (e *Engine) attachFunction(scope constructs.Construct, pool string, q *Queu
 	return mapping
 }
 
-// registerPool tells everybody who sends packs where a pool's queue is.
+// registerPool gives the functions that send packs the URL of a pool's queue and the
+// permission to send to it.
 func (e *Engine) registerPool(pool string, q *Queue) {
 	e.Pools[pool] = q
 	for _, name := range []string{topology.FunctionAPI, topology.FunctionLifecycle} {
 		e.Functions[name].allowSend("SendPacksTo"+q.label, q)
 		if name == topology.FunctionAPI {
-			// It keeps the protocol of workers that poll over HTTP.
+			// It serves the workers that poll over HTTP.
 			e.Functions[name].allow("LendPacksOf"+q.label, []string{*q.QueueArn()},
 				"sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility", "sqs:GetQueueAttributes")
 			e.Functions[name].allowRedrive(q)
@@ -223,31 +224,31 @@ func (e *Engine) registerPool(pool string, q *Queue) {
 	}
 }
 
-// addPoolMonitoring sets the alarms of a pool that came after the engine's, and shows it.
+// addPoolMonitoring creates the alarms of a pool that was added to the engine, and its
+// part of the dashboard. Alarms of a function belong to scope, the function's stack.
 func (e *Engine) addPoolMonitoring(scope constructs.Construct, id string, q *Queue, f *Function, age int) {
 	thresholds, queue := e.props.Thresholds, q.monitored(age)
 	local := e.monitoring.inScope(e.Construct)
 	local.addQueueAlarms(queue)
-	var charted []monitoredFunction
+	var onDashboard []monitoredFunction
 	if f != nil {
 		worker := monitoredFunction{name: pascalCase(id) + "Worker", label: "worker of " + id, function: f.Function}
 		if scope == e.Construct {
 			local.addFunctionAlarms(worker, thresholds.Errors, thresholds.Throttles)
-			charted = append(charted, worker)
+			onDashboard = append(onDashboard, worker)
 		} else {
 			e.monitoring.inScope(scope).addFunctionAlarms(worker, thresholds.Errors, thresholds.Throttles)
 		}
 	}
-	local.addPoolToDashboard(e.Dashboard, queue, charted)
+	local.addPoolToDashboard(e.Dashboard, queue, onDashboard)
 }
 
-// allowRecursion makes a function of somebody else's a part of the loop: see
-// [Engine.newFunction].
+// allowRecursion makes a user's function allow recursive loops: see [Engine.newFunction].
 func allowRecursion(f awslambda.Function) {
 	f.Node().DefaultChild().(awslambda.CfnFunction).SetRecursiveLoop(jsii.String("Allow"))
 }
 
-// queueURLsJSON is the JSON object of pools and queue URLs that a function reads. The
+// queueURLsJSON returns the JSON object of queue URLs by pool that a function reads. The
 // URLs are placeholders until the stack is deployed.
 func queueURLsJSON(pools map[string]*Queue) string {
 	urls := map[string]string{}
@@ -261,15 +262,14 @@ func queueURLsJSON(pools map[string]*Queue) string {
 	return string(text)
 }
 
-// poolPrefix begins the name of a queue that is looked up because a pool is not
-// among the engine's own. Pools are free text, and the lookup is how the engine
-// learns that nobody serves one. The name is unique to this engine, so that it
-// never finds the queue of another.
+// poolPrefix returns the prefix of the queue name that the engine looks up for a pool it
+// does not know. A block may name any pool, and the lookup shows that nobody serves it.
+// The prefix is unique to this engine, so that it never finds another engine's queue.
 func (e *Engine) poolPrefix() string { return e.deploymentName() + "-" + topology.QueueJobsPrefix }
 
-func valueOr(n, otherwise int) int {
+func valueOr(n, fallback int) int {
 	if n == 0 {
-		return otherwise
+		return fallback
 	}
 	return n
 }

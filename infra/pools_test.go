@@ -13,7 +13,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
-// workerFunctions are the functions behind the queues of pools, of whatever stack.
+// workerFunctions returns the functions that consume the queues of pools, of any stack.
 func workerFunctions(t *testing.T, x *template) []*resource {
 	t.Helper()
 	var found []*resource
@@ -28,41 +28,40 @@ func workerFunctions(t *testing.T, x *template) []*resource {
 	return found
 }
 
-// A worker runs code of others, the users' workers as much as the stock one.
-// Whatever its policy and its environment say, they do not so much as name a table
-// other than jobs.
+// A worker, stock or of a user, runs code of others. Neither its policy nor its
+// environment contains a table other than jobs.
 func TestWorkers_AccessJobsTableOnly(t *testing.T) {
 	forStacks(t, allStacks, func(t *testing.T, stack *template) {
 		for _, worker := range workerFunctions(t, stack) {
-			var environment []string
+			var texts []string
 			x := worker.template
 			for _, s := range x.statementsOf(t, x.referenced(t, worker.property("Role"))) {
-				environment = append(environment, s.resources...)
+				texts = append(texts, s.resources...)
 			}
 			for _, value := range worker.environment() {
-				environment = append(environment, value)
+				texts = append(texts, value)
 			}
 			jobs := 0
-			for _, s := range environment {
+			for _, s := range texts {
 				for _, m := range referenceRE.FindAllStringSubmatch(x.resolveImports(s), -1) {
 					r := x.findResource(m[1])
 					if r == nil || r.Type != "AWS::DynamoDB::Table" {
 						continue
 					}
 					if !r.hasID("TableJobs") {
-						t.Errorf("%s knows %s: %s", worker.ID, r.ID, s)
+						t.Errorf("%s refers to %s: %s", worker.ID, r.ID, s)
 					}
 					jobs++
 				}
 			}
 			if jobs == 0 {
-				t.Errorf("%s does not know the table jobs", worker.ID)
+				t.Errorf("%s does not refer to the table jobs", worker.ID)
 			}
 		}
 	})
 }
 
-// permissionsOf are the statements of a function without what is its own affair.
+// permissionsOf returns the statements of a function, without those on its own logs.
 func permissionsOf(t *testing.T, x *template, function *resource, queue string) []string {
 	t.Helper()
 	var found []string
@@ -77,12 +76,12 @@ func permissionsOf(t *testing.T, x *template, function *resource, queue string) 
 	return found
 }
 
-// A pool of the user's gives its worker the stock worker's rights on its own queue,
-// no more and no less, whether the function is the engine's to make or not.
+// The worker of a user's pool has exactly the permissions of the stock worker, on its own
+// queue, whether the engine or the user created the function.
 func TestWorkerPool_UserFunctionHasStockPermissions(t *testing.T) {
 	x := stacks()["options"]
 	want := permissionsOf(t, x, x.byID(t, "WorkerFunction"), "EngineJobsDefaultQueue")
-	if len(want) != 5 { // jobs, looks, key, consume, packs
+	if len(want) != 5 { // jobs, wake-ups, key, consume, packs
 		t.Fatalf("the stock worker has %q", want)
 	}
 	users := map[string]*resource{"EngineJobsReportsQueue": x.byID(t, "ReportsWorkerFunction")}
@@ -107,8 +106,8 @@ func TestWorkerPool_UserFunctionHasStockPermissions(t *testing.T) {
 func TestWorkerPool_OfUserFunction(t *testing.T) {
 	x := stacks()["options"]
 	f, q, mapping := x.byID(t, "ReportsWorkerFunction"), x.byID(t, "JobsReportsQueue"), x.byID(t, "JobsReportsMapping")
-	for what, pair := range map[string][2]string{
-		"time-out":    {render(f.property("Timeout")), "60"},
+	for setting, pair := range map[string][2]string{
+		"timeout":     {render(f.property("Timeout")), "60"},
 		"memory":      {render(f.property("MemorySize")), "1024"},
 		"environment": {f.environment()["MODE"], "quick"},
 		"pools":       {f.environment()[topology.EnvQueueJobsURLs], `{"reports":"${` + q.ID + `}"}`},
@@ -118,15 +117,15 @@ func TestWorkerPool_OfUserFunction(t *testing.T) {
 		"alarm":       {render(x.byID(t, "AlarmJobsReportsOld").property("Threshold")), "600"},
 	} {
 		if pair[0] != pair[1] {
-			t.Errorf("%s is %s, want %s", what, pair[0], pair[1])
+			t.Errorf("%s is %s, want %s", setting, pair[0], pair[1])
 		}
 	}
-	// Everybody who sends packs learns of it, and the HTTP interface lends them.
+	// The functions that send packs have the URL, and the HTTP interface may receive.
 	for _, name := range []string{topology.FunctionAPI, topology.FunctionLifecycle} {
 		env := x.byID(t, pascalCase(name)+"Function").environment()[topology.EnvQueueJobsURLs]
 		for _, pool := range []string{`"default":"${EngineJobsDefault`, `"photos":"${EngineJobsPhotos`, `"reports":"${EngineJobsReports`} {
 			if !strings.Contains(env, pool) {
-				t.Errorf("%s knows %s", name, env)
+				t.Errorf("%s has %s", name, env)
 			}
 		}
 		for _, queue := range []string{"JobsDefaultQueue.Arn}", "JobsPhotosQueue.Arn}", "JobsReportsQueue.Arn}"} {
@@ -138,13 +137,13 @@ func TestWorkerPool_OfUserFunction(t *testing.T) {
 	}
 }
 
-// A pool that is polled is a queue without a function, which the HTTP interface
-// lends from: workers anywhere need no right on anything but that interface.
+// A polled pool is a queue without a function. The HTTP interface receives from it, so
+// that polling workers need no permission except on that interface.
 func TestWorkerPool_PolledHasNoFunction(t *testing.T) {
 	x := stacks()["options"]
 	q := x.byID(t, "JobsEdgeQueue")
 	if f := functionsByQueue(t, x)[q.ID]; f != nil {
-		t.Errorf("%s works on it", f.ID)
+		t.Errorf("%s consumes it", f.ID)
 	}
 	if got := render(q.property("RedrivePolicy", "maxReceiveCount")); got != "20" {
 		t.Errorf("%s receives", got)
@@ -154,31 +153,31 @@ func TestWorkerPool_PolledHasNoFunction(t *testing.T) {
 		t.Errorf("the HTTP interface may %s", got)
 	}
 	if env := x.byID(t, "LifecycleFunction").environment()[topology.EnvQueueJobsURLs]; !strings.Contains(env, `"edge":"${`+q.ID+`}"`) {
-		t.Errorf("lifecycle knows %s", env)
+		t.Errorf("lifecycle has %s", env)
 	}
 }
 
-// What knows a function of another stack lives in that stack: the engine's has no
-// reference to it, so that either can be deployed again alone.
+// Resources that refer to a function of another stack belong to that stack: the engine's
+// stack does not depend on it.
 func TestWorkerPool_FunctionOfAnotherStack(t *testing.T) {
 	host, tenant := stacks()["host"], stacks()["tenant"]
 	for id, r := range host.Resources {
 		if strings.Contains(render(r.Properties), "Fn::ImportValue") {
-			t.Errorf("%s needs the other stack", id)
+			t.Errorf("%s depends on the other stack", id)
 		}
 	}
 	mapping := tenant.byType(t, "AWS::Lambda::EventSourceMapping")[0]
 	if f := tenant.referenced(t, mapping.property("FunctionName")); render(f.property("RecursiveLoop")) != "Allow" || f.environment()[topology.EnvTableJobs] == "" {
-		t.Errorf("%s is no worker", f.ID)
+		t.Errorf("%s is not set up as a worker", f.ID)
 	}
 	if got := render(mapping.property("EventSourceArn")); !strings.Contains(got, "Fn::ImportValue=host:") || !strings.Contains(got, "JobsElsewhereQueue") {
 		t.Errorf("the mapping is of %s", got)
 	}
 	if got := len(tenant.byType(t, "AWS::CloudWatch::Alarm")); got != 2 {
-		t.Errorf("%d alarms watch the function, want errors and throttles", got)
+		t.Errorf("%d alarms of the function, want errors and throttles", got)
 	}
 	if host.byID(t, "JobsElsewhereQueue").property("RedrivePolicy") == nil || host.byID(t, "AlarmJobsElsewhereDeadLetters") == nil {
-		t.Error("the queue has no dead letters that somebody watches")
+		t.Error("the queue has no dead-letter queue with an alarm")
 	}
 }
 
@@ -192,19 +191,19 @@ func TestAddWorkerPool_PanicsOnInvalidPool(t *testing.T) {
 		t.Fatal(err)
 	}
 	stack := awscdk.NewStack(awscdk.NewApp(&awscdk.AppProps{Outdir: jsii.String(t.TempDir())}), jsii.String("s"), nil)
-	long := "a-prefix-of-thirty-characters-" // and one more
-	e := NewEngine(stack, "Engine", &EngineProps{Stage: "dev", FunctionsDir: dir, NamePrefix: long[:29] + "x"})
+	prefix := "a-prefix-of-thirty-characters-"[:29] + "x" // 30 characters
+	e := NewEngine(stack, "Engine", &EngineProps{Stage: "dev", FunctionsDir: dir, NamePrefix: prefix})
 	function := newUserFunction(stack, dir)
 	e.AddWorkerPool("First", &WorkerPoolProps{Pool: "first", Function: function})
 	for want, p := range map[string]*WorkerPoolProps{
-		"the pool default is there already": {Pool: topology.PoolDefault, CodeDir: code},
-		"the pool first is there already":   {Pool: "first", CodeDir: code},
-		"serves the pool first already":     {Pool: "second", Function: function},
-		"the worker's own affair":           {Pool: "third", Function: function, Memory: 1},
-		`pool "a b"`:                        {Pool: "a b", CodeDir: code},
-		"has 65 characters, and AWS takes":  {Pool: strings.Repeat("p", 27), CodeDir: code},
-		"and the architecture is arm64":     {Pool: "fourth", CodeDir: intel},
-		"the largest: RULES 3802":           {Pool: "fifth", CodeDir: code, Environment: map[string]string{"RULES": strings.Repeat("x", 3800)}},
+		"the pool default already exists":    {Pool: topology.PoolDefault, CodeDir: code},
+		"the pool first already exists":      {Pool: "first", CodeDir: code},
+		"already serves the pool first":      {Pool: "second", Function: function},
+		"can only be set with CodeDir":       {Pool: "third", Function: function, Memory: 1},
+		`pool "a b"`:                         {Pool: "a b", CodeDir: code},
+		"has 65 characters, and AWS accepts": {Pool: strings.Repeat("p", 27), CodeDir: code},
+		"and the architecture is arm64":      {Pool: "fourth", CodeDir: intel},
+		"the largest: RULES 3802":            {Pool: "fifth", CodeDir: code, Environment: map[string]string{"RULES": strings.Repeat("x", 3800)}},
 	} {
 		func() {
 			defer func() {
@@ -217,7 +216,7 @@ func TestAddWorkerPool_PanicsOnInvalidPool(t *testing.T) {
 	}
 }
 
-// A local engine has a way in that needs no gateway, and lets in whoever comes.
+// A local engine has a function URL without authorisation instead of an API.
 func TestEngine_LocalHasFunctionURL(t *testing.T) {
 	x := stacks()["local"]
 	for id, r := range x.Resources {
@@ -227,12 +226,12 @@ func TestEngine_LocalHasFunctionURL(t *testing.T) {
 	}
 	url := x.byID(t, "Url")
 	if f := x.referenced(t, url.property("TargetFunctionArn")); !f.hasID("ApiFunction") || f.environment()[topology.EnvTrustHeaders] != "true" {
-		t.Errorf("the URL leads to %s", f.ID)
+		t.Errorf("the URL invokes %s", f.ID)
 	}
-	// What IAM would refuse the functions, they refuse themselves.
+	// The functions enforce their permissions themselves, since no IAM does.
 	for _, name := range topology.Functions {
 		if got := x.byID(t, pascalCase(name)+"Function").environment()[topology.EnvFunction]; got != name {
-			t.Errorf("%s keeps to the rights of %q", name, got)
+			t.Errorf("%s enforces the permissions of %q", name, got)
 		}
 	}
 	if got := x.output("ApiUrl"); got != "${"+url.ID+".FunctionUrl}" {
@@ -240,7 +239,7 @@ func TestEngine_LocalHasFunctionURL(t *testing.T) {
 	}
 }
 
-// The worker of another stack has the rights of the stock worker, no more and no less.
+// The worker of another stack has exactly the permissions of the stock worker.
 func TestWorkerPool_ExternalFunctionHasStockPermissions(t *testing.T) {
 	host, tenant := stacks()["host"], stacks()["tenant"]
 	want := permissionsOf(t, host, host.byID(t, "WorkerFunction"), "EngineJobsDefaultQueue")

@@ -1,38 +1,48 @@
 package infra
 
 import (
+	"cmp"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
 	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslogs"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssns"
+
+	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
 // StageProd is the stage whose data is kept: see [EngineProps.Stage].
 const StageProd = "prod"
 
-// EngineProps is everything that may be chosen about an engine. The zero value
-// of each field means its default.
+// EngineProps configures an engine. The zero value of each field means its default.
 type EngineProps struct {
-	// Stage names the install, such as prod, staging or dev; lower case letters,
+	// Stage names the deployment, such as prod, staging or dev: lower case letters,
 	// digits and hyphens. Default: prod.
 	Stage string
 
-	// KeepData is whether tables are protected against deletion, and tables and logs
-	// outlive the stack. Default: only in the stage prod.
+	// KeepData protects tables against deletion and keeps tables and logs when the stack
+	// is deleted. Default: only in the stage prod.
 	KeepData *bool
 
-	// NamePrefix begins the names of tables, queues, functions, log groups, alarms
-	// and the dashboard: acme gives acme-executions. Default: none, and CloudFormation
-	// makes names that begin with the stack's. Either way several installs fit one
-	// account. An install's prefix stays: with another one, every table would be a
-	// new, empty one, and what has a name cannot be replaced under it.
+	// NamePrefix is the prefix of the names of tables, queues, functions, log groups,
+	// alarms and the dashboard: acme gives acme-executions. Default: none, and
+	// CloudFormation generates names that start with the stack's. Either way several
+	// deployments fit into one account. Never change the prefix of a deployment: every
+	// table would be replaced by a new, empty one.
 	NamePrefix string
 
-	// Version is the release that is deployed; it becomes a tag. It has to be what the
-	// functions say they are, if make dist has built them. Default: that, or dev.
+	// Version is the deployed release; it becomes a tag. If make dist has built the
+	// functions, it must equal their version. Default: their version, or dev.
 	Version string
 
-	// FunctionsDir is the folder with <function>/bootstrap for each function, built
-	// for linux and the Architecture. Default: dist/functions.
+	// FunctionsDir is the directory with <function>/bootstrap for each function, built
+	// for Linux and the Architecture. Default: dist/functions.
 	FunctionsDir string
 
 	// Architecture of the functions, arm64 or x86_64. Default: arm64.
@@ -41,125 +51,323 @@ type EngineProps struct {
 	// LogLevel is debug, info, warn or error. Default: info.
 	LogLevel string
 
-	// LogRetention is how long logs are kept. Default: three months where data is
-	// kept, one week elsewhere.
+	// LogRetention is the retention of the logs. Default: three months if KeepData, else
+	// one week.
 	LogRetention awslogs.RetentionDays
 
 	// Config is the engine's configuration file (docs/configuration.md), inline.
-	// It holds no secrets, and takes at most 2,048 bytes. Default: none, which is every
-	// default.
+	// It contains no secrets and takes at most 2,048 bytes. Default: none, so that every
+	// setting has its default.
 	Config string
 
-	// AllowHosts are the hosts, or host:port, that HTTP blocks may name. Default:
-	// none, so that a definition cannot make the stock worker call anything.
+	// AllowHosts are the hosts, or host:port, that HTTP blocks may call. Default: none,
+	// so that a definition cannot make the stock worker call any host.
 	AllowHosts []string
 
-	// Concurrency bounds how many invocations of a function its queue causes at a
-	// time, by function: lifecycle and worker, 2 to 1000. It is a bound of the
-	// mapping; functions reserve nothing. Default: 50 each.
+	// Concurrency is the maximum number of concurrent invocations by a queue, by
+	// function: lifecycle and worker, 2 to 1000. It is a limit of the mapping; functions
+	// reserve no concurrency. Default: 50 each.
 	Concurrency map[string]int
 
-	// Capacity bounds what the tables may be charged for. Default: nothing does.
+	// Capacity limits the request units of the tables. Default: no limit.
 	Capacity Capacity
 
-	// CustomerKey encrypts tables and queues in place of keys that AWS owns. It is
-	// paid for by the month and by the request. The key's policy has to leave its
-	// use to IAM policies of this account, as it does by default. Logs hold ids and
-	// no data of runs, and the dead letters of the schedule hold nothing: both stay
-	// with keys of AWS. Default: keys that AWS owns.
+	// CustomerKey encrypts tables and queues instead of keys that AWS owns. AWS bills it
+	// by the month and by the request. The key's policy must leave its use to IAM
+	// policies of this account, as it does by default. Logs contain ids and no data of
+	// executions, and the dead letters of the schedule contain nothing: both stay with
+	// keys of AWS. Default: keys that AWS owns.
 	CustomerKey awskms.IKey
 
-	// JWTAuth makes the HTTP interface ask for a token of an OpenID Connect provider.
+	// JWTAuth makes the HTTP interface require a token of an OpenID Connect provider.
 	// Default: callers sign their requests with IAM credentials and need
 	// execute-api:Invoke.
 	JWTAuth *JWTAuth
 
-	// Page lets everybody load the page's static files, GET / and GET /monitor/*,
-	// which hold no data: what the page asks the service for needs the same
-	// authorisation as any request. Default: the files need it as well.
+	// Page lets everybody load the page's static files, GET / and GET /monitor/*. They
+	// contain no data: the page's own requests need the same authorisation as any
+	// request. Default: the files need it too.
 	Page bool
 
 	// RequestsPerSecond and Burst throttle the HTTP interface. Default: 100, 200.
 	RequestsPerSecond, Burst int
 
 	// CORSOrigins are the web origins, scheme://host[:port], that may call the HTTP
-	// interface from a browser. With some, OPTIONS is open. Default: none.
+	// interface from a browser. If there are any, OPTIONS needs no authorisation.
+	// Default: none.
 	CORSOrigins []string
 
-	// Tracing sends traces of invocations to X-Ray. Default: off, since it is paid
-	// for by the trace.
+	// Tracing sends traces of invocations to X-Ray. Default: off, since AWS bills each
+	// trace.
 	Tracing bool
 
-	// Telemetry sends spans to an OpenTelemetry collector. Default: none are made.
+	// Telemetry sends spans to an OpenTelemetry collector. Default: no spans.
 	Telemetry *Telemetry
 
-	// AlarmTopic is told when an alarm begins and when it ends. Default: alarms are
-	// only shown.
+	// AlarmTopic gets a message when an alarm is raised and when it ends. Default: none,
+	// so that alarms notify nobody.
 	AlarmTopic awssns.ITopic
 
-	// Thresholds says from when on something is alarming.
+	// Thresholds are the thresholds of alarms that depend on the load.
 	Thresholds Thresholds
 
-	// RunbookURL is the page that alarms refer to, with the anchors of
+	// RunbookURL is the page that the alarms link to, with the anchors of
 	// docs/runbooks/README.md. Default: that file in the project's repository.
 	RunbookURL string
 
-	// Local deploys for an emulator of AWS on this machine: a function URL that
-	// anybody may call stands in place of the HTTP APIID, which emulators lack, and
-	// tenant and actor are what a request's headers say. The stage prod refuses it.
+	// Local deploys for an emulator of AWS on this machine: a function URL that anybody
+	// may call replaces the HTTP API, which emulators lack, and the engine takes tenant
+	// and actor from the request's headers. The stage prod refuses it.
 	Local bool
 }
 
-// Capacity is the largest number of request units a second of each table and each
-// index; requests beyond it are throttled, and the engine tries again. 0 is no
-// bound.
+// Capacity is the maximum number of request units a second of each table and each
+// index. DynamoDB throttles further requests, and the engine retries them. 0 is no
+// limit.
 type Capacity struct {
 	Read, Write int
 }
 
-// JWTAuth says whose JSON Web Tokens let a caller in, and what they say of him.
+// JWTAuth configures authorisation by JSON Web Tokens.
 type JWTAuth struct {
-	// Issuer is the provider's URL, where APIID Gateway finds its keys.
+	// Issuer is the provider's URL, where API Gateway finds its keys.
 	Issuer string
 
-	// Audience are the values of which a token's aud has to have one.
+	// Audience lists the accepted values of a token's aud.
 	Audience []string
 
-	// Scopes, of which a token has to have one. Default: none is asked for.
+	// Scopes lists the scopes of which a token must have one. Default: none required.
 	Scopes []string
 
-	// TenantClaim is the claim that names the caller's tenant. Default: everybody
-	// is of the tenant default.
+	// TenantClaim is the claim with the caller's tenant. Default: every caller belongs to
+	// the tenant default.
 	TenantClaim string
 }
 
-// Thresholds are those of the alarms whose right value depends on the load. The
-// others have none to choose: one dead letter or one missed sweep too many is
-// one too many.
+// Thresholds are the thresholds of the alarms that depend on the load. The other alarms
+// have fixed thresholds: a single dead letter is one too many.
 type Thresholds struct {
 	// WakeupAge is the age in seconds of the oldest message on the lifecycle queue.
-	// Default: 1800, because messages may be delayed by up to 15 minutes and one
-	// that failed comes back after the queue's visibility time-out.
+	// Default: 1800, because messages may be delayed by up to 15 minutes and a failed
+	// one returns after the queue's visibility timeout.
 	WakeupAge int
 
 	// PackAge is the age in seconds of the oldest message on a pool's queue.
-	// Default: 7200, because a message whose function was killed comes back after the
-	// queue's visibility time-out of an hour and a half, and the time after which packs
-	// that nobody claims end their run is shorter.
+	// Default: 7200, because a message whose function was killed returns after the
+	// queue's visibility timeout of an hour and a half, and the time after which
+	// unclaimed packs end their execution is shorter.
 	PackAge int
 
-	// Errors is the number of failed invocations of one function, or of answers
-	// with a status of 500 or more, in five minutes. Default: 5.
+	// Errors is the number of failed invocations of one function, or of responses with
+	// a status of 500 or more, in five minutes. Default: 5.
 	Errors int
 
 	// Throttles is the number of throttled invocations of one function in five
 	// minutes. Default: 1.
 	Throttles int
 
-	// LockAge is for how many seconds a run waits for a lock that another holds.
-	// Default: 1800, half of the time after which it gives up.
+	// LockAge is the number of seconds that an execution has waited for a lock of
+	// another. Default: 1800, half of the time after which it gives up.
 	LockAge int
 
-	// StuckExecutions is the number of executions that nothing moves. Default: 1.
+	// StuckExecutions is the number of executions that do not advance. Default: 1.
 	StuckExecutions int
+}
+
+// Telemetry sends spans of requests, wake-ups and jobs to an OpenTelemetry collector
+// (docs/observability.md).
+type Telemetry struct {
+	// Endpoint is the collector's address for OTLP over HTTP. For a collector that runs
+	// as an extension in each function, as AWS recommends, it is http://localhost:4318.
+	Endpoint string
+
+	// Layers are Lambda layers with such an extension, for the functions' architecture.
+	// Default: none.
+	Layers []awslambda.ILayerVersion
+
+	// Environment sets further OTEL_* variables such as OTEL_TRACES_SAMPLER and
+	// OTEL_RESOURCE_ATTRIBUTES. Everybody who may read the function's configuration can
+	// read them, so Validate refuses headers, which may contain credentials: configure
+	// those in the collector.
+	Environment map[string]string
+}
+
+// Names of OpenTelemetry variables.
+const (
+	otelPrefix        = "OTEL_"
+	otelHeadersSuffix = "_HEADERS"
+	envOTLPEndpoint   = "OTEL_EXPORTER_OTLP_ENDPOINT"
+)
+
+// Validate returns an error for invalid settings; nil means no telemetry.
+func (t *Telemetry) Validate() error {
+	if t == nil {
+		return nil
+	}
+	if !strings.HasPrefix(t.Endpoint, "http://") && !strings.HasPrefix(t.Endpoint, "https://") || strings.Contains(t.Endpoint, "@") {
+		return fmt.Errorf("telemetry: the endpoint must be an http or https URL without credentials")
+	}
+	for name := range t.Environment {
+		if !strings.HasPrefix(name, otelPrefix) || strings.HasSuffix(name, otelHeadersSuffix) || name == envOTLPEndpoint {
+			return fmt.Errorf("telemetry: variable %s: want OTEL_*, no headers, and the endpoint in its own field", name)
+		}
+	}
+	return nil
+}
+
+// lambdaLayers returns the layers of every function.
+func (t *Telemetry) lambdaLayers() *[]awslambda.ILayerVersion {
+	if t == nil || len(t.Layers) == 0 {
+		return nil
+	}
+	return &t.Layers
+}
+
+// setEnv sets the variables of a function.
+func (t *Telemetry) setEnv(set func(name, value string)) {
+	if t == nil {
+		return
+	}
+	set(envOTLPEndpoint, t.Endpoint)
+	for _, name := range slices.Sorted(maps.Keys(t.Environment)) {
+		set(name, t.Environment[name])
+	}
+}
+
+const (
+	defaultRunbooks    = "https://github.com/lockstep-run/lockstep/blob/main/docs/runbooks/README.md"
+	defaultConcurrency = 50
+)
+
+var (
+	stageRE      = regexp.MustCompile(`^[a-z][a-z0-9-]{0,19}$`)
+	namePrefixRE = regexp.MustCompile(`^[a-z][a-z0-9-]{0,28}[a-z0-9]$`)
+	logLevels    = []string{"debug", "info", "warn", "error"}
+
+	// queueFunctions are the functions that a queue invokes.
+	queueFunctions = []string{topology.FunctionLifecycle, topology.FunctionWorker}
+)
+
+// withDefaults returns p with its defaults.
+func (p EngineProps) withDefaults() EngineProps {
+	text := func(field *string, value string) {
+		if *field == "" {
+			*field = value
+		}
+	}
+	number := func(field *int, value int) {
+		if *field == 0 {
+			*field = value
+		}
+	}
+	text(&p.Stage, StageProd)
+	text(&p.FunctionsDir, filepath.Join("dist", "functions"))
+	text(&p.Version, builtVersion(p.FunctionsDir))
+	text(&p.Version, "dev")
+	text(&p.Architecture, archARM)
+	text(&p.LogLevel, "info")
+	text(&p.RunbookURL, defaultRunbooks)
+	if p.LogRetention == "" {
+		p.LogRetention = awslogs.RetentionDays_ONE_WEEK
+		if p.keepsData() {
+			p.LogRetention = awslogs.RetentionDays_THREE_MONTHS
+		}
+	}
+	number(&p.RequestsPerSecond, 100)
+	number(&p.Burst, 200)
+	number(&p.Thresholds.WakeupAge, 1800)
+	number(&p.Thresholds.PackAge, 7200)
+	number(&p.Thresholds.Errors, 5)
+	number(&p.Thresholds.Throttles, 1)
+	number(&p.Thresholds.LockAge, 1800)
+	number(&p.Thresholds.StuckExecutions, 1)
+	return p
+}
+
+// keepsData reports whether data is kept when the stack is deleted.
+func (p EngineProps) keepsData() bool {
+	if p.KeepData != nil {
+		return *p.KeepData
+	}
+	return p.Stage == "" || p.Stage == StageProd
+}
+
+// concurrency returns the maximum concurrency of the mapping that invokes a function.
+func (p EngineProps) concurrency(function string) int {
+	if n, ok := p.Concurrency[function]; ok {
+		return n
+	}
+	return defaultConcurrency
+}
+
+// Validate returns an error that names the first invalid field.
+func (p *EngineProps) Validate() error {
+	f := p.withDefaults()
+	if !stageRE.MatchString(f.Stage) {
+		return fmt.Errorf("stage %q: want a lower case letter, then at most 19 letters, digits and hyphens", f.Stage)
+	}
+	if f.NamePrefix != "" && !namePrefixRE.MatchString(f.NamePrefix) {
+		return fmt.Errorf("name prefix %q: want a lower case letter, then at most 29 letters, digits and hyphens, not ending in a hyphen", f.NamePrefix)
+	}
+	if f.Architecture != archARM && f.Architecture != archX86 {
+		return fmt.Errorf("architecture %q: want %s or %s", f.Architecture, archARM, archX86)
+	}
+	if !slices.Contains(logLevels, f.LogLevel) {
+		return fmt.Errorf("log level %q: want one of %s", f.LogLevel, strings.Join(logLevels, ", "))
+	}
+	if f.Local && f.Stage == StageProd {
+		return fmt.Errorf("stage %s cannot be local: a local engine has no authorisation", StageProd)
+	}
+	if t := f.JWTAuth; t != nil && (!strings.HasPrefix(t.Issuer, "https://") || len(t.Audience) == 0) {
+		return fmt.Errorf("tokens of %q for %v: want the issuer's https URL and an audience", t.Issuer, t.Audience)
+	}
+	if built := builtVersion(f.FunctionsDir); built != "" && built != f.Version {
+		return fmt.Errorf("version %q: the functions in %s have version %q: omit it, or build them with this version", f.Version, f.FunctionsDir, built)
+	}
+	if err := cmp.Or(f.Telemetry.Validate(), f.validateNumbers(), f.validateTextSizes(), validateOrigins(f.CORSOrigins)); err != nil {
+		return err
+	}
+	for _, name := range topology.Functions {
+		if err := validateProgram(filepath.Join(f.FunctionsDir, name), f.Architecture); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// validateTextSizes checks the props that become environment variables. The limits leave
+// half of the environment to the names of tables and queues, including those of
+// further pools.
+func (p EngineProps) validateTextSizes() error {
+	claim := ""
+	if p.JWTAuth != nil {
+		claim = p.JWTAuth.TenantClaim
+	}
+	return validateTexts([]sizedText{
+		{field: "config", value: p.Config, maxBytes: 2048}, {field: "allow hosts", value: strings.Join(p.AllowHosts, ","), maxBytes: 1024},
+		{field: "CORS origins", value: strings.Join(p.CORSOrigins, ","), maxBytes: 512}, {field: "tenant claim", value: claim, maxBytes: 128},
+	})
+}
+
+// validateNumbers checks the numeric props.
+func (p EngineProps) validateNumbers() error {
+	for name, n := range p.Concurrency {
+		if !slices.Contains(queueFunctions, name) {
+			return fmt.Errorf("concurrency of %q: want one of %s", name, strings.Join(queueFunctions, ", "))
+		}
+		if err := validateConcurrency(n); err != nil {
+			return fmt.Errorf("concurrency of %s %w", name, err)
+		}
+	}
+	for name, n := range map[string]int{
+		"requests per second": p.RequestsPerSecond, "burst": p.Burst, "wake-up age": p.Thresholds.WakeupAge,
+		"pack age": p.Thresholds.PackAge, "errors": p.Thresholds.Errors, "throttles": p.Thresholds.Throttles,
+		"lock age": p.Thresholds.LockAge, "stuck": p.Thresholds.StuckExecutions,
+		"read capacity": p.Capacity.Read, "write capacity": p.Capacity.Write,
+	} {
+		if n < 0 {
+			return fmt.Errorf("%s is %d: want a positive number", name, n)
+		}
+	}
+	return nil
 }

@@ -18,22 +18,20 @@ type Queue struct {
 }
 
 const (
-	// deadLetterDays is the longest that SQS keeps a message: time to come back
-	// from a holiday, repair and redrive.
+	// deadLetterDays is the longest retention of SQS, so that there is time to find the
+	// cause and redrive.
 	deadLetterDays = 14
 
-	// messageDays is longer than any message is of use; the alarm clock replaces
-	// one that is lost.
+	// messageDays is longer than any message is of use; the sweep replaces lost ones.
 	messageDays = 4
 
-	// messageBytes is the largest message that SQS takes, which a pack of many
-	// entities can need.
+	// messageBytes is the largest message of SQS, which a pack of many entities can need.
 	messageBytes = 1 << 20
 )
 
-// newQueue makes a queue in front of a function, whose time-out in seconds its
-// visibility time-out follows. label is part of ids, name of the queue's name if
-// names are the engine's to give.
+// newQueue creates a queue for a function with the timeout in seconds, from which it
+// derives the visibility timeout. label is part of ids, name is the queue's name without
+// NamePrefix.
 func (e *Engine) newQueue(label, name string, timeout, maxReceive int) *Queue {
 	dlq := e.newDLQ(label+"Dlq", name+topology.DLQSuffix, e.props.CustomerKey)
 	queue := awssqs.NewQueue(e.Construct, jsii.String(label+"Queue"), &awssqs.QueueProps{
@@ -49,7 +47,7 @@ func (e *Engine) newQueue(label, name string, timeout, maxReceive int) *Queue {
 	return &Queue{Queue: queue, DLQ: dlq, label: label}
 }
 
-// newDLQ makes a queue that somebody has to look at when it is not empty.
+// newDLQ creates a dead-letter queue.
 func (e *Engine) newDLQ(id, name string, key awskms.IKey) awssqs.Queue {
 	return awssqs.NewQueue(e.Construct, &id, &awssqs.QueueProps{
 		QueueName:           e.physicalName(name),

@@ -10,22 +10,21 @@ import (
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
-// sweepRate is the finest that EventBridge offers, and the default of the
-// configuration's sweepInterval.
+// sweepRate is the shortest rate of EventBridge and the default of the setting
+// sweepInterval.
 const sweepRate = "rate(1 minute)"
 
-// sweepMaxAge is for how many seconds a sweep that could not begin is tried again:
-// after that the next one is due.
+// sweepMaxAge is the number of seconds for which a sweep that could not start is
+// retried. After that the next one is due.
 const sweepMaxAge = 60
 
-// addSchedule makes the rule that runs the sweeper and returns the queue for runs
-// that failed. It is a rule and not an EventBridge schedule, because a rule needs
-// no role and emulators run it. A sweep that fails is not repeated: the next one
-// finds what it has left.
+// addSchedule creates the rule that invokes the sweeper and returns the queue for failed
+// invocations. It is a rule and not an EventBridge schedule, because a rule needs no role
+// and emulators support it. A failed sweep is not repeated: the next one does its work.
 func (e *Engine) addSchedule() awssqs.Queue {
 	sweeper := e.Functions[topology.FunctionSweeper]
-	// The rule could not write to a queue of the customer's key, and there is nothing
-	// in a dead letter of it but the time.
+	// The rule could not send to a queue with the customer's key, and its dead letters
+	// contain only the time.
 	dlq := e.newDLQ("SchedulesDlq", "schedules"+topology.DLQSuffix, nil)
 	rule := awsevents.NewCfnRule(e.Construct, jsii.String("SweepRule"), &awsevents.CfnRuleProps{
 		Name:               e.physicalName("sweep"),
@@ -47,7 +46,7 @@ func (e *Engine) addSchedule() awssqs.Queue {
 		Principal:    jsii.String("events.amazonaws.com"),
 		SourceArn:    rule.AttrArn(),
 	})
-	// What the rule could not hand to Lambda.
+	// The rule sends invocations that Lambda did not accept.
 	dlq.AddToResourcePolicy(awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
 		Sid:        jsii.String("DeadLettersOfTheRule"),
 		Principals: &[]awsiam.IPrincipal{awsiam.NewServicePrincipal(jsii.String("events.amazonaws.com"), nil)},
@@ -55,8 +54,7 @@ func (e *Engine) addSchedule() awssqs.Queue {
 		Resources:  &[]*string{dlq.QueueArn()},
 		Conditions: &map[string]any{"ArnEquals": map[string]any{"aws:SourceArn": rule.AttrArn()}},
 	}))
-	// What Lambda took and the sweeper failed to do; Lambda sends it with the
-	// sweeper's own role.
+	// Lambda sends failed invocations, with the sweeper's own role.
 	sweeper.allow("SendDeadLetters", []string{*dlq.QueueArn()}, "sqs:SendMessage")
 	failures := awslambda.NewCfnEventInvokeConfig(e.Construct, jsii.String("SweepFailures"), &awslambda.CfnEventInvokeConfigProps{
 		FunctionName:             sweeper.FunctionName(),

@@ -8,11 +8,11 @@ import (
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
-// allowedWildcards are the statements whose resource is not named whole, with the reason.
+// allowedWildcards are the actions on resources with a wildcard, with the reason.
 var allowedWildcards = map[string]string{
-	"sqs:GetQueueUrl":          "the name of a pool is free text; the right ends at this engine's prefix and tells only whether a queue exists",
-	"xray:PutTraceSegments":    "X-Ray knows no resources; only with the option Tracing",
-	"xray:PutTelemetryRecords": "X-Ray knows no resources; only with the option Tracing",
+	"sqs:GetQueueUrl":          "a block may name any pool; the permission is limited to this engine's prefix and reveals only whether a queue exists",
+	"xray:PutTraceSegments":    "X-Ray has no resources; only with the option Tracing",
+	"xray:PutTelemetryRecords": "X-Ray has no resources; only with the option Tracing",
 }
 
 func TestRoles_HaveNoUnexpectedWildcards(t *testing.T) {
@@ -38,7 +38,7 @@ func TestRoles_HaveNoUnexpectedWildcards(t *testing.T) {
 							t.Errorf("%s: %s on %s", role.ID, a, r)
 						}
 						if !strings.Contains(r, "*") && r != customerKey {
-							x.referenced(t, r) // fails unless it is one of this stack's
+							x.referenced(t, r) // fails unless the resource belongs to the stack
 						}
 					}
 				}
@@ -81,25 +81,26 @@ func TestRoles_OnlyXRayUsesStarResource(t *testing.T) {
 	}
 }
 
-// actionsByResource are the actions of a service that a function has, by resource.
+// actionsByResource returns the actions of a service that a function's role allows, by
+// resource.
 func actionsByResource(t *testing.T, x *template, function, service string) map[string][]string {
 	t.Helper()
-	by := map[string][]string{}
+	actions := map[string][]string{}
 	role := x.referenced(t, x.byID(t, pascalCase(function)+"Function").property("Role"))
 	for _, s := range x.statementsOf(t, role) {
 		for _, a := range s.actions {
 			if verb, ok := strings.CutPrefix(a, service+":"); ok {
 				for _, r := range s.resources {
 					r = strings.TrimPrefix(stripHashes(r), "${Engine")
-					by[r] = append(by[r], verb)
+					actions[r] = append(actions[r], verb)
 				}
 			}
 		}
 	}
-	for _, verbs := range by {
+	for _, verbs := range actions {
 		slices.Sort(verbs)
 	}
-	return by
+	return actions
 }
 
 func TestRoles_TableActions(t *testing.T) {
@@ -107,7 +108,7 @@ func TestRoles_TableActions(t *testing.T) {
 	want := map[string]map[string]string{
 		topology.FunctionAPI: {
 			"TableExecutions.Arn}": all, "TableExecutions.Arn}/index/by-status": "Query",
-			// It shows what the next sweep would do.
+			// It lists what the next sweep would do.
 			"TableExecutions.Arn}/index/due": "Query", "TableRegistry.Arn}/index/scheduled": "Query", "TableJobs.Arn}/index/workers-due": "Query",
 			"TableJobs.Arn}": "GetItem PutItem Query UpdateItem", "TableLocks.Arn}": "BatchGetItem UpdateItem", "TableRegistry.Arn}": all,
 		},
@@ -145,7 +146,7 @@ func TestRoles_QueueActions(t *testing.T) {
 	want := map[string]map[string]string{
 		topology.FunctionAPI: {
 			"LifecycleQueue.Arn}": "GetQueueAttributes SendMessage",
-			// It shows dead letters, and puts them back.
+			// It lists and redrives dead letters.
 			"LifecycleDlq.Arn}": "ChangeMessageVisibility DeleteMessage GetQueueAttributes ReceiveMessage", "JobsDefaultDlq.Arn}": "ChangeMessageVisibility DeleteMessage GetQueueAttributes ReceiveMessage",
 			"JobsDefaultQueue.Arn}": "ChangeMessageVisibility DeleteMessage GetQueueAttributes ReceiveMessage SendMessage",
 		},
@@ -182,7 +183,7 @@ func TestQueues_DenyPlainHTTP(t *testing.T) {
 					render(s.condition) == "Bool=aws:SecureTransport=false" && x.referenced(t, s.resources[0]) == queue:
 					safe[queue.ID] = true
 				case s.effect == "Allow" && (s.condition == nil || strings.Contains(s.principal, "*")):
-					t.Errorf("%s lets in %s", queue.ID, s.principal)
+					t.Errorf("%s allows %s", queue.ID, s.principal)
 				}
 			}
 		}
@@ -194,7 +195,7 @@ func TestQueues_DenyPlainHTTP(t *testing.T) {
 	})
 }
 
-// The policy is a part of the table, so that * is the table; it denies and grants nothing.
+// The policy belongs to the table, so * is the table. It denies and grants nothing.
 func TestTables_DenyPlainHTTP(t *testing.T) {
 	forEngineStacks(t, func(t *testing.T, x *template) {
 		for _, table := range x.byType(t, "AWS::DynamoDB::Table") {
@@ -209,19 +210,19 @@ func TestTables_DenyPlainHTTP(t *testing.T) {
 			}
 		}
 	})
-	// An emulator is spoken to as it comes.
+	// Emulators are called without TLS.
 	for _, table := range stacks()["local"].byType(t, "AWS::DynamoDB::Table") {
 		if table.property("ResourcePolicy") != nil {
-			t.Errorf("%s refuses what an emulator is asked", table.ID)
+			t.Errorf("%s refuses requests without TLS", table.ID)
 		}
 	}
 }
 
 func TestHTTPAPI_RoutesRequireAuthorization(t *testing.T) {
-	known := map[string]string{"dev": "AWS_IAM", "host": "AWS_IAM", "options": "JWT", "pair": "AWS_IAM", "prod": "AWS_IAM"}
+	authorization := map[string]string{"dev": "AWS_IAM", "host": "AWS_IAM", "options": "JWT", "pair": "AWS_IAM", "prod": "AWS_IAM"}
 	open := map[string][]string{
 		"options": {"GET /health", "GET /", "GET /monitor/{file+}"},
-		"dev":     {"GET /health", "OPTIONS /{proxy+}"}, // pages of other origins may call, and browsers ask without credentials
+		"dev":     {"GET /health", "OPTIONS /{proxy+}"}, // with CORS, browsers send preflight requests without credentials
 	}
 	for _, name := range engineStacks {
 		x, found := stacks()[name], map[string]bool{}
@@ -230,7 +231,7 @@ func TestHTTPAPI_RoutesRequireAuthorization(t *testing.T) {
 			allowed = []string{"GET /health"}
 		}
 		for _, r := range x.byType(t, "AWS::ApiGatewayV2::Route") {
-			want, key := known[name], render(r.property("RouteKey"))
+			want, key := authorization[name], render(r.property("RouteKey"))
 			if slices.Contains(allowed, key) {
 				want, found[key] = "NONE", true
 			}
@@ -238,7 +239,7 @@ func TestHTTPAPI_RoutesRequireAuthorization(t *testing.T) {
 				t.Errorf("%s: %s for %s, want %s", r.ID, got, key, want)
 			}
 			if target := render(r.property("Target")); x.referenced(t, target).Type != "AWS::ApiGatewayV2::Integration" {
-				t.Errorf("%s leads to %s", r.ID, target)
+				t.Errorf("%s has the target %s", r.ID, target)
 			}
 		}
 		if len(found) != len(allowed) {
@@ -246,7 +247,7 @@ func TestHTTPAPI_RoutesRequireAuthorization(t *testing.T) {
 		}
 		for id, r := range x.Resources {
 			if r.Type == "AWS::Lambda::Url" {
-				t.Errorf("%s is a way around the API", id)
+				t.Errorf("%s bypasses the API", id)
 			}
 		}
 	}
@@ -263,26 +264,26 @@ func TestHTTPAPI_JWTAuthorizer(t *testing.T) {
 			t.Errorf("%s is %q, want %q", path, got, want)
 		}
 	}
-	rest := x.byID(t, "ApiRouteDefault")
-	if x.referenced(t, rest.property("AuthorizerId")) != authorizer || render(rest.property("AuthorizationScopes")) != "runs" {
-		t.Errorf("the route is for %s with scopes %s", render(rest.property("AuthorizerId")), render(rest.property("AuthorizationScopes")))
+	route := x.byID(t, "ApiRouteDefault")
+	if x.referenced(t, route.property("AuthorizerId")) != authorizer || render(route.property("AuthorizationScopes")) != "runs" {
+		t.Errorf("the route has authorizer %s and scopes %s", render(route.property("AuthorizerId")), render(route.property("AuthorizationScopes")))
 	}
 	if got := x.byID(t, "ApiFunction").environment()[topology.EnvTenantClaim]; got != "team" {
-		t.Errorf("the tenant is the claim %q", got)
+		t.Errorf("the tenant claim is %q", got)
 	}
 }
 
-// The customer's key serves tables and queues, and no role may use it otherwise.
+// The customer's key encrypts tables and queues, and roles may use it only through them.
 func TestCustomerKey_EncryptsTablesAndQueues(t *testing.T) {
 	x := stacks()["options"]
 	for _, table := range x.byType(t, "AWS::DynamoDB::Table") {
 		if got := render(table.property("SSESpecification")); got != "KMSMasterKeyId="+customerKey+",SSEEnabled=true,SSEType=KMS" {
-			t.Errorf("%s is encrypted by %s", table.ID, got)
+			t.Errorf("%s is encrypted with %s", table.ID, got)
 		}
 	}
 	for _, q := range x.byType(t, "AWS::SQS::Queue") {
 		if got := render(q.property("KmsMasterKeyId")); got != customerKey && !q.hasID("SchedulesDlq") {
-			t.Errorf("%s is encrypted by %q", q.ID, got)
+			t.Errorf("%s is encrypted with %q", q.ID, got)
 		}
 	}
 	for _, f := range x.byType(t, "AWS::Lambda::Function") {
@@ -297,7 +298,7 @@ func TestCustomerKey_EncryptsTablesAndQueues(t *testing.T) {
 			}
 		}
 		if !found {
-			t.Errorf("%s cannot read what the key encrypts", f.ID)
+			t.Errorf("%s may not use the key", f.ID)
 		}
 	}
 }
@@ -318,7 +319,7 @@ func TestFunctions_InvokedByAPIAndRuleOnly(t *testing.T) {
 	})
 }
 
-// stripPseudoParameters takes the parts of an ARN away that are not the stack's resources.
+// stripPseudoParameters removes pseudo parameters from an ARN.
 func stripPseudoParameters(arn string) string {
 	for _, pseudo := range []string{"${AWS::Partition}", "${AWS::Region}", "${AWS::AccountId}"} {
 		arn = strings.ReplaceAll(arn, pseudo, "")
@@ -335,14 +336,14 @@ func TestHTTPAPI_IsThrottledAndLogged(t *testing.T) {
 			t.Errorf("%s: %v", name, settings)
 		}
 		if logs := x.referenced(t, stage.property("AccessLogSettings", "DestinationArn")); logs.property("RetentionInDays") == nil {
-			t.Errorf("%s: the access log %s is kept for ever", name, logs.ID)
+			t.Errorf("%s: the access log %s has no retention", name, logs.ID)
 		}
 		format := render(stage.property("AccessLogSettings", "Format"))
 		if !strings.Contains(format, "$context.requestId") || strings.Contains(format, "query") {
 			t.Errorf("%s: access log format %s", name, format)
 		}
 	}
-	// Who called is known by what he was let in with.
+	// The access log identifies the caller.
 	for name, want := range map[string]bool{"prod": false, "options": true} {
 		format := render(stacks()[name].byID(t, "ApiStage").property("AccessLogSettings", "Format"))
 		if !strings.Contains(format, "$context.identity.userArn") || strings.Contains(format, `"subject":"$context.authorizer.claims.sub"`) != want {
@@ -352,14 +353,14 @@ func TestHTTPAPI_IsThrottledAndLogged(t *testing.T) {
 }
 
 // A page of another origin may send every header that the service reads, and read every
-// one that it writes for its callers; the service lets in the origins of the gateway.
+// header that it writes for callers. The service accepts the same origins as the gateway.
 func TestHTTPAPI_AllowsCORSOrigins(t *testing.T) {
 	prod, dev := stacks()["prod"], stacks()["dev"]
 	if cors := prod.byID(t, "Api").property("CorsConfiguration"); cors != nil {
-		t.Errorf("web pages of %v may call the API", cors)
+		t.Errorf("pages of %v may call the API", cors)
 	}
 	if got, ok := prod.byID(t, "ApiFunction").environment()[topology.EnvWebOrigins]; ok {
-		t.Errorf("pages of %s are let in", got)
+		t.Errorf("the service accepts pages of %s", got)
 	}
 	cors := dev.byID(t, "Api").property("CorsConfiguration")
 	for property, want := range map[string][]string{
@@ -373,6 +374,6 @@ func TestHTTPAPI_AllowsCORSOrigins(t *testing.T) {
 		}
 	}
 	if got := dev.byID(t, "ApiFunction").environment()[topology.EnvWebOrigins]; got != "https://ops.example" {
-		t.Errorf("the service lets in pages of %q", got)
+		t.Errorf("the service accepts pages of %q", got)
 	}
 }

@@ -26,16 +26,16 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// The stacks that the tests look at. They are made once, in one app: most of what
-// a synthesis takes is the start of the kernel.
+// stacks returns the stacks under test. They are synthesised once, in one app, since the
+// start of the kernel takes most of the time.
 //
 //   - prod: every default.
-//   - dev: another stage, every number and text chosen.
-//   - options: prefix, key, capacity, tokens, page; and three worker pools of the
-//     user's: one of a program, one of a function, one that is polled.
-//   - host, tenant: an engine, and a function in a stack of its own as its pool.
+//   - dev: another stage, with every number and text set.
+//   - options: prefix, key, capacity, tokens, page; and three worker pools of a user:
+//     from a program, from a function, and polled.
+//   - host, tenant: an engine, and a worker function in a stack of its own.
 //   - pair: two engines in one stack.
-//   - local: for an emulator. It lets everybody in, so that it has its own test.
+//   - local: for an emulator. It has no authorisation, so it has its own test.
 var stacks = sync.OnceValue(func() map[string]*template {
 	dir, err := os.MkdirTemp("", "lockstep-infra")
 	if err != nil {
@@ -46,13 +46,13 @@ var stacks = sync.OnceValue(func() map[string]*template {
 	if err := writeDummyFunctions(functions); err != nil {
 		panic(err)
 	}
-	made, out := map[string]*template{}, filepath.Join(dir, "out")
+	templates, out := map[string]*template{}, filepath.Join(dir, "out")
 	app := awscdk.NewApp(&awscdk.AppProps{AnalyticsReporting: jsii.Bool(false), Outdir: &out})
 	all := makeStacks(app, functions)
 	for _, name := range nagStacks {
 		addNagChecks(all[name])
 	}
-	// Nothing of CDK's assertions is used: one that fails ends the process.
+	// CDK's own assertions are not used: a failed one ends the process.
 	app.Synth(nil)
 	for name := range all {
 		text, err := os.ReadFile(filepath.Join(out, name+".template.json"))
@@ -66,16 +66,16 @@ var stacks = sync.OnceValue(func() map[string]*template {
 		for id, r := range t.Resources {
 			r.ID, r.template = id, t
 		}
-		made[name] = t
+		templates[name] = t
 	}
 	for _, name := range nagStacks {
-		made[name].findings = readFindings(out, name)
+		templates[name].findings = readFindings(out, name)
 	}
-	made["tenant"].exporter, made["host"].importer = made["host"], made["tenant"]
-	return made
+	templates["tenant"].exporter, templates["host"].importer = templates["host"], templates["tenant"]
+	return templates
 })
 
-// collectorLayer is a layer with a collector of traces.
+// collectorLayer is the ARN of a layer with an OpenTelemetry collector.
 const collectorLayer = "arn:aws:lambda:eu-west-1:123456789012:layer:collector:3"
 
 func makeStacks(app awscdk.App, functions string) map[string]awscdk.Stack {
@@ -129,8 +129,8 @@ func makeStacks(app awscdk.App, functions string) map[string]awscdk.Stack {
 
 const customerKey = "arn:aws:kms:eu-west-1:123456789012:key/0a1b2c3d-0000-1111-2222-333344445555"
 
-// newUserFunction is a function as a user may have made it, with a role that writes
-// to its log alone, and the account's rule against loops in force.
+// newUserFunction creates a function as a user may: its role may only write its log, and
+// recursive loops are terminated.
 func newUserFunction(stack awscdk.Stack, functions string) awslambda.Function {
 	role := awsiam.NewRole(stack, jsii.String("OwnRole"), &awsiam.RoleProps{
 		AssumedBy: awsiam.NewServicePrincipal(jsii.String("lambda.amazonaws.com"), nil),
@@ -146,7 +146,7 @@ func newUserFunction(stack awscdk.Stack, functions string) awslambda.Function {
 	})
 }
 
-// writeDummyFunctions stands in for the built functions.
+// writeDummyFunctions writes files in place of the built functions.
 func writeDummyFunctions(dir string) error {
 	for _, name := range topology.Functions {
 		if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
@@ -159,14 +159,14 @@ func writeDummyFunctions(dir string) error {
 	return nil
 }
 
-// whole are the stacks that have an engine in them and are meant for AWS; served are
-// these and the one that has nothing but a worker in it.
+// engineStacks are the stacks with an engine for AWS; allStacks has in addition the one
+// with only a worker.
 var (
 	engineStacks = []string{"dev", "host", "options", "pair", "prod"}
 	allStacks    = append(slices.Clone(engineStacks), "tenant")
 )
 
-// forEngineStacks runs a test on every whole stack.
+// forEngineStacks runs a test on every stack of engineStacks.
 func forEngineStacks(t *testing.T, test func(*testing.T, *template)) {
 	forStacks(t, engineStacks, test)
 }

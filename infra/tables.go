@@ -6,30 +6,20 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
-	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
-	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
 
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
-// tableOptions is how an engine's tables are made.
-type tableOptions struct {
-	scope                       constructs.Construct
-	physicalName                func(role string) *string // nil: generated
-	retain                      bool                      // the stack
-	maxReadUnits, maxWriteUnits int                       // request units a second at most; 0 is no bound
-	key                         awskms.IKey               // the customer's; nil is one that AWS owns
-	allowHTTP                   bool                      // they are spoken to without TLS as well
-}
-
-// newTables makes the four tables, by role. They are paid for by the request, can be
+// newTables creates the four tables, by role. They are billed by the request, can be
 // restored to any second of the last 35 days, and are encrypted.
-func (x tableOptions) newTables() map[string]awsdynamodb.Table {
-	made := map[string]awsdynamodb.Table{}
+func (e *Engine) newTables() map[string]awsdynamodb.Table {
+	retain := e.props.keepsData()
+	maxReads, maxWrites := unitsOrNil(e.props.Capacity.Read), unitsOrNil(e.props.Capacity.Write)
+	tables := map[string]awsdynamodb.Table{}
 	for _, role := range topology.Tables {
 		props := &awsdynamodb.TableProps{
-			TableName:           x.physicalName(role),
+			TableName:           e.physicalName(role),
 			PartitionKey:        tableAttribute(topology.AttrPK, "S"),
 			SortKey:             tableAttribute(topology.AttrSK, "S"),
 			TimeToLiveAttribute: jsii.String(topology.AttrTTL),
@@ -37,40 +27,40 @@ func (x tableOptions) newTables() map[string]awsdynamodb.Table {
 			PointInTimeRecoverySpecification: &awsdynamodb.PointInTimeRecoverySpecification{
 				PointInTimeRecoveryEnabled: jsii.Bool(true),
 			},
-			DeletionProtection:   &x.retain,
-			RemovalPolicy:        tableRemovalPolicy(x.retain),
-			MaxReadRequestUnits:  unitsOrNil(x.maxReadUnits),
-			MaxWriteRequestUnits: unitsOrNil(x.maxWriteUnits),
-			ResourcePolicy:       x.tlsOnlyPolicy(),
+			DeletionProtection:   &retain,
+			RemovalPolicy:        tableRemovalPolicy(retain),
+			MaxReadRequestUnits:  maxReads,
+			MaxWriteRequestUnits: maxWrites,
+			ResourcePolicy:       e.tlsOnlyPolicy(),
 		}
-		if x.key != nil {
-			props.Encryption, props.EncryptionKey = awsdynamodb.TableEncryption_CUSTOMER_MANAGED, x.key
+		if key := e.props.CustomerKey; key != nil {
+			props.Encryption, props.EncryptionKey = awsdynamodb.TableEncryption_CUSTOMER_MANAGED, key
 		}
-		table := awsdynamodb.NewTable(x.scope, jsii.String("Table"+strings.ToUpper(role[:1])+role[1:]), props)
+		table := awsdynamodb.NewTable(e.Construct, jsii.String("Table"+strings.ToUpper(role[:1])+role[1:]), props)
 		for _, index := range topology.Indexes[role] {
 			table.AddGlobalSecondaryIndex(&awsdynamodb.GlobalSecondaryIndexProps{
 				IndexName:            jsii.String(index.Name),
 				PartitionKey:         tableAttribute(index.Partition, "S"),
 				SortKey:              tableAttribute(index.Sort, index.SortType),
 				ProjectionType:       awsdynamodb.ProjectionType_KEYS_ONLY,
-				MaxReadRequestUnits:  unitsOrNil(x.maxReadUnits),
-				MaxWriteRequestUnits: unitsOrNil(x.maxWriteUnits),
+				MaxReadRequestUnits:  maxReads,
+				MaxWriteRequestUnits: maxWrites,
 			})
 		}
-		made[role] = table
+		tables[role] = table
 	}
-	return made
+	return tables
 }
 
 func tableAttribute(name, kind string) *awsdynamodb.Attribute {
-	of := awsdynamodb.AttributeType_STRING
+	attributeType := awsdynamodb.AttributeType_STRING
 	if kind == "N" {
-		of = awsdynamodb.AttributeType_NUMBER
+		attributeType = awsdynamodb.AttributeType_NUMBER
 	}
-	return &awsdynamodb.Attribute{Name: &name, Type: of}
+	return &awsdynamodb.Attribute{Name: &name, Type: attributeType}
 }
 
-// unitsOrNil is nil, which is none, for zero.
+// unitsOrNil returns nil, which is no bound, for 0.
 func unitsOrNil(n int) *float64 {
 	if n == 0 {
 		return nil
@@ -78,10 +68,10 @@ func unitsOrNil(n int) *float64 {
 	return jsii.Number(n)
 }
 
-// tlsOnlyPolicy denies everybody whatever DynamoDB would answer without TLS. The policy is a
-// part of the table, whose ARN it cannot name: * is that table, and it grants nothing.
-func (x tableOptions) tlsOnlyPolicy() awsiam.PolicyDocument {
-	if x.allowHTTP {
+// tlsOnlyPolicy denies all requests without TLS. The policy belongs to the table, whose
+// ARN it cannot contain: * is that table alone. It grants nothing.
+func (e *Engine) tlsOnlyPolicy() awsiam.PolicyDocument {
+	if e.props.Local { // emulators are called without TLS
 		return nil
 	}
 	return awsiam.NewPolicyDocument(&awsiam.PolicyDocumentProps{Statements: &[]awsiam.PolicyStatement{
@@ -93,7 +83,7 @@ func (x tableOptions) tlsOnlyPolicy() awsiam.PolicyDocument {
 	}})
 }
 
-// tableRemovalPolicy is what becomes of tables when the stack goes.
+// tableRemovalPolicy says what happens to tables when the stack is deleted.
 func tableRemovalPolicy(retain bool) awscdk.RemovalPolicy {
 	if retain {
 		return awscdk.RemovalPolicy_RETAIN
@@ -101,9 +91,9 @@ func tableRemovalPolicy(retain bool) awscdk.RemovalPolicy {
 	return awscdk.RemovalPolicy_DESTROY
 }
 
-// logRemovalPolicy is what becomes of logs when the stack goes. Those of a stack that never came
-// to be go with it, for their names would be in the way of the next attempt. A table
-// cannot go so: it is protected against deletion from its first moment.
+// logRemovalPolicy says what happens to logs when the stack is deleted. If the creation
+// of the stack fails, its logs are deleted too, so that the next attempt can use their
+// names. Tables cannot do the same: they have deletion protection from the start.
 func logRemovalPolicy(retain bool) awscdk.RemovalPolicy {
 	if retain {
 		return awscdk.RemovalPolicy_RETAIN_ON_UPDATE_OR_DELETE

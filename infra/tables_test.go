@@ -1,6 +1,10 @@
 package infra
 
 import (
+	"maps"
+	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -35,7 +39,7 @@ func TestTables_HaveKeysAndIndexes(t *testing.T) {
 				t.Errorf("%s: indexes\n%s\nwant\n%s", table.ID, got, want)
 			}
 			if got := render(table.property("AttributeDefinitions")); want != "" && !strings.Contains(got, "AttributeName=dueAt,AttributeType=N") {
-				t.Errorf("%s: dueAt is no number: %s", table.ID, got)
+				t.Errorf("%s: dueAt is not a number: %s", table.ID, got)
 			}
 		}
 	})
@@ -43,8 +47,8 @@ func TestTables_HaveKeysAndIndexes(t *testing.T) {
 
 const maxThroughput = "OnDemandThroughput=MaxReadRequestUnits=5000,MaxWriteRequestUnits=4000"
 
-// A table that throttles while its index does not, or the other way round, would
-// bound nothing: both have the ceiling, or none has.
+// A table and its indexes have the same limit: one without a limit would make the other's
+// useless.
 func TestTables_LimitThroughput(t *testing.T) {
 	forEngineStacks(t, func(t *testing.T, x *template) {
 		want := ""
@@ -77,11 +81,11 @@ func TestTables_RetainedInProd(t *testing.T) {
 		}
 		for _, logs := range x.byType(t, "AWS::Logs::LogGroup") {
 			if !strings.HasPrefix(logs.ID, "Engine") {
-				continue // a user's own
+				continue // of a user's function
 			}
 			policy := want.policy
 			if policy == "Retain" {
-				// Those of a stack that never came to be would be in the way of the next attempt.
+				// The logs of a failed creation would be in the way of the next attempt.
 				policy = "RetainExceptOnCreate"
 			}
 			if logs.DeletionPolicy != policy {
@@ -98,5 +102,50 @@ func TestLogs_HaveRetention(t *testing.T) {
 				t.Errorf("%s: %s is kept for %s days, want %s", name, logs.ID, got, days)
 			}
 		}
+	}
+}
+
+// docs/uninstall.md lists exactly the resource types that outlive a stack.
+func TestUninstallPage_ListsRetainedResources(t *testing.T) {
+	retained := map[string]bool{}
+	for _, r := range stacks()["prod"].Resources {
+		if strings.HasPrefix(r.DeletionPolicy, "Retain") {
+			retained[r.Type] = true
+		}
+	}
+	page, err := os.ReadFile("../docs/uninstall.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := map[string]bool{}
+	for _, m := range regexp.MustCompile("`(AWS::[A-Za-z0-9:]+)`").FindAllStringSubmatch(string(page), -1) {
+		documented[m[1]] = true
+	}
+	if !maps.Equal(retained, documented) {
+		t.Errorf("retained are %v, the page lists %v", slices.Sorted(maps.Keys(retained)), slices.Sorted(maps.Keys(documented)))
+	}
+	for _, r := range stacks()["dev"].Resources {
+		if strings.HasPrefix(r.DeletionPolicy, "Retain") {
+			t.Errorf("%s of stage dev outlives its stack", r.ID)
+		}
+	}
+}
+
+// With a prefix a new stack can import what the old one has left: CloudFormation imports
+// resources with a physical name and a deletion policy. The only other resource left is
+// the access log's group, which has another name in each stack.
+func TestRetainedResources_CanBeImported(t *testing.T) {
+	found := 0
+	for _, r := range stacks()["options"].Resources {
+		if !strings.HasPrefix(r.ID, "Engine") || !strings.HasPrefix(r.DeletionPolicy, "Retain") || r.hasID("ApiAccessLogs") {
+			continue
+		}
+		found++
+		if name, ok := r.property(nameProperties[r.Type]).(string); !ok || !strings.HasPrefix(name, "acme-") {
+			t.Errorf("%s is retained and cannot be imported by its name %v", r.ID, r.property(nameProperties[r.Type]))
+		}
+	}
+	if want := len(topology.Tables) + len(topology.Functions) + 1; found != want { // and the worker of a user's pool
+		t.Errorf("%d resources are retained, want %d", found, want)
 	}
 }

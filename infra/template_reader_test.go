@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// template is a synthesised template, as far as the tests look at it.
+// template is the part of a synthesised template that the tests read.
 type template struct {
 	Resources map[string]*resource
 	Outputs   map[string]struct {
@@ -21,21 +21,21 @@ type template struct {
 	sizeBytes int
 	findings  []finding
 
-	exporter *template // whose exports it imports
-	importer *template // that imports its exports
+	exporter *template // the stack whose exports it imports, or nil
+	importer *template // the stack that imports its exports, or nil
 }
 
 type resource struct {
 	ID             string    `json:"-"`
-	template       *template // its own
+	template       *template // that contains it
 	Type           string
 	Properties     map[string]any
 	DependsOn      any
 	DeletionPolicy string
 }
 
-// byType returns the resources of a type in order of their id. A type of which there
-// is none makes a test fail, for otherwise it would hold of nothing.
+// byType returns the resources of a type, sorted by id. It fails the test if there are
+// none, since a check of no resources would always pass.
 func (x *template) byType(t *testing.T, kind string) []*resource {
 	t.Helper()
 	var found []*resource
@@ -50,7 +50,7 @@ func (x *template) byType(t *testing.T, kind string) []*resource {
 	return found
 }
 
-// property follows property names down from a resource; nil if one is missing.
+// property returns the property at a path of names, nil if there is none.
 func (r *resource) property(path ...string) any { return propertyOf(r.Properties, path...) }
 
 func propertyOf(v any, path ...string) any {
@@ -64,7 +64,7 @@ func propertyOf(v any, path ...string) any {
 	return v
 }
 
-// render renders a value with its references, ${Id} and ${Id.Attribute}.
+// render formats a value, with references as ${Id} and ${Id.Attribute}.
 func render(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -107,7 +107,7 @@ func render(v any) string {
 	}
 }
 
-// asList is a value that CloudFormation may also write without its list.
+// asList returns a value as a list; CloudFormation may omit the list around one element.
 func asList(v any) []any {
 	if l, ok := v.([]any); ok {
 		return l
@@ -122,7 +122,7 @@ var referenceRE = regexp.MustCompile(`\$\{([A-Za-z0-9]+)(?:\.[A-Za-z.]+)?\}`)
 
 var importRE = regexp.MustCompile(`Fn::ImportValue=([A-Za-z0-9:]+)`)
 
-// resolveImports is a rendered value with what it imports in the place of the imports.
+// resolveImports replaces the imports in a rendered value by the exported values.
 func (x *template) resolveImports(s string) string {
 	if x.exporter == nil {
 		return s
@@ -138,7 +138,7 @@ func (x *template) resolveImports(s string) string {
 	})
 }
 
-// findResource is the resource of an id, of the stack or of the one whose exports it imports.
+// findResource returns the resource with an id, of the stack or its exporter.
 func (x *template) findResource(id string) *resource {
 	if r := x.Resources[id]; r != nil || x.exporter == nil {
 		return r
@@ -146,8 +146,7 @@ func (x *template) findResource(id string) *resource {
 	return x.exporter.Resources[id]
 }
 
-// referenced returns the resource to which a value is a reference, or whose attribute
-// it begins with.
+// referenced returns the resource to which a value refers first.
 func (x *template) referenced(t *testing.T, v any) *resource {
 	t.Helper()
 	m := referenceRE.FindStringSubmatch(x.resolveImports(render(v)))
@@ -159,10 +158,10 @@ func (x *template) referenced(t *testing.T, v any) *resource {
 
 var hashRE = regexp.MustCompile(`([A-Za-z0-9])[0-9A-F]{8}\b`)
 
-// stripHashes takes the hashes out of ids.
+// stripHashes removes the hashes from ids.
 func stripHashes(s string) string { return hashRE.ReplaceAllString(s, "$1") }
 
-// hasID whether a resource was made under the id, in whichever engine.
+// hasID reports whether the resource has the construct id, in any of the engines.
 func (r *resource) hasID(id string) bool {
 	for _, engine := range []string{"Engine", "Blue", "Green"} {
 		if stripHashes(r.ID) == engine+id {
@@ -172,7 +171,7 @@ func (r *resource) hasID(id string) bool {
 	return false
 }
 
-// byID is the engine's resource of that id; the pair has two, the first is taken.
+// byID returns the resource with a construct id; the first if there are two engines.
 func (x *template) byID(t *testing.T, id string) *resource {
 	t.Helper()
 	for _, key := range slices.Sorted(maps.Keys(x.Resources)) {
@@ -184,7 +183,7 @@ func (x *template) byID(t *testing.T, id string) *resource {
 	return nil
 }
 
-// environment is a function's environment, rendered.
+// environment returns a function's environment, rendered.
 func (r *resource) environment() map[string]string {
 	vars := map[string]string{}
 	if m, ok := r.property("Environment", "Variables").(map[string]any); ok {
@@ -195,7 +194,7 @@ func (r *resource) environment() map[string]string {
 	return vars
 }
 
-// statement is one of a policy.
+// statement is a statement of a policy.
 type statement struct {
 	sid, effect        string
 	actions, resources []string
@@ -221,7 +220,7 @@ func statements(document any) []statement {
 	return found
 }
 
-// statementsOf is everything that a role's policies say.
+// statementsOf returns the statements of all policies of a role.
 func (x *template) statementsOf(t *testing.T, role *resource) []statement {
 	t.Helper()
 	var found []statement
@@ -238,7 +237,7 @@ func (x *template) statementsOf(t *testing.T, role *resource) []statement {
 	return found
 }
 
-// output is the value of the engine's output of that id.
+// output returns the value of the engine's output with an id.
 func (x *template) output(id string) string {
 	for key, output := range x.Outputs {
 		if strings.TrimPrefix(stripHashes(key), "Engine") == id {

@@ -13,7 +13,7 @@ func TestFunctions_HaveCommonSettings(t *testing.T) {
 	forEngineStacks(t, func(t *testing.T, x *template) {
 		functions, roles := x.byType(t, "AWS::Lambda::Function"), map[string]bool{}
 		if len(functions) < len(topology.Functions) {
-			t.Errorf("%d functions, and topology names %d", len(functions), len(topology.Functions))
+			t.Errorf("%d functions, and topology has %d", len(functions), len(topology.Functions))
 		}
 		for _, f := range functions {
 			for property, want := range map[string]string{
@@ -40,7 +40,7 @@ func TestFunctions_TimeoutsMatchTopology(t *testing.T) {
 	for _, name := range topology.Functions {
 		want := strconv.Itoa(topology.FunctionTimeoutSeconds[name])
 		if got := render(x.byID(t, pascalCase(name)+"Function").property("Timeout")); got != want {
-			t.Errorf("%s: time-out %s, want %s", name, got, want)
+			t.Errorf("%s: timeout %s, want %s", name, got, want)
 		}
 	}
 }
@@ -73,7 +73,7 @@ func TestFunctions_EnvironmentMatchesPermissions(t *testing.T) {
 	for _, name := range engineStacks {
 		for _, f := range stacks()[name].byType(t, "AWS::Lambda::Function") {
 			if _, ok := f.environment()[topology.EnvTrustHeaders]; ok {
-				t.Errorf("%s takes tenant and actor from headers that anybody can send", f.ID)
+				t.Errorf("%s trusts tenant and actor in headers that anybody can send", f.ID)
 			}
 		}
 	}
@@ -90,26 +90,26 @@ func TestFunctions_ReceivePoolQueueURLs(t *testing.T) {
 	}
 }
 
-// functionsByQueue are the functions behind queues, by the queue's id: those of another stack too,
-// whose mappings are beside them.
+// functionsByQueue returns the functions that consume queues, by the queue's id, including
+// those of another stack.
 func functionsByQueue(t *testing.T, x *template) map[string]*resource {
 	t.Helper()
-	by := map[string]*resource{}
+	functions := map[string]*resource{}
 	for _, stack := range []*template{x, x.importer} {
 		if stack == nil {
 			continue
 		}
 		for _, m := range stack.byType(t, "AWS::Lambda::EventSourceMapping") {
-			by[stack.referenced(t, m.property("EventSourceArn")).ID] = stack.referenced(t, m.property("FunctionName"))
+			functions[stack.referenced(t, m.property("EventSourceArn")).ID] = stack.referenced(t, m.property("FunctionName"))
 		}
 	}
-	return by
+	return functions
 }
 
 func TestQueues_AreConsumedOrDLQ(t *testing.T) {
 	maxReceive := map[string]int{"LifecycleQueue": topology.MaxReceiveLifecycle, "JobsDefaultQueue": topology.MaxReceiveJobs}
 	forEngineStacks(t, func(t *testing.T, x *template) {
-		functions, dead := functionsByQueue(t, x), map[string]bool{}
+		functions, dlqs := functionsByQueue(t, x), map[string]bool{}
 		for _, q := range x.byType(t, "AWS::SQS::Queue") {
 			if render(q.property("SqsManagedSseEnabled")) != "true" && q.property("KmsMasterKeyId") == nil {
 				t.Errorf("%s is not encrypted", q.ID)
@@ -118,17 +118,17 @@ func TestQueues_AreConsumedOrDLQ(t *testing.T) {
 			if redrive == nil {
 				continue
 			}
-			dead[x.referenced(t, propertyOf(redrive, "deadLetterTargetArn")).ID] = true
+			dlqs[x.referenced(t, propertyOf(redrive, "deadLetterTargetArn")).ID] = true
 			f := functions[q.ID]
 			if f == nil {
 				if !q.hasID("JobsEdgeQueue") { // it is polled
-					t.Errorf("%s feeds no function", q.ID)
+					t.Errorf("%s has no consumer", q.ID)
 				}
 				continue
 			}
 			timeout, visibility := f.property("Timeout").(float64), q.property("VisibilityTimeout").(float64)
 			if visibility != 6*timeout {
-				t.Errorf("%s: visibility %v s in front of a function with a time-out of %v s", q.ID, visibility, timeout)
+				t.Errorf("%s: visibility timeout %v s for a function with a timeout of %v s", q.ID, visibility, timeout)
 			}
 			received := int(propertyOf(redrive, "maxReceiveCount").(float64))
 			for name, want := range maxReceive {
@@ -142,14 +142,14 @@ func TestQueues_AreConsumedOrDLQ(t *testing.T) {
 		}
 		for _, rule := range x.byType(t, "AWS::Events::Rule") {
 			for _, target := range asList(rule.property("Targets")) {
-				dead[x.referenced(t, propertyOf(target, "DeadLetterConfig", "Arn")).ID] = true
+				dlqs[x.referenced(t, propertyOf(target, "DeadLetterConfig", "Arn")).ID] = true
 			}
 		}
 		for _, q := range x.byType(t, "AWS::SQS::Queue") {
 			if functions[q.ID] != nil || q.property("RedrivePolicy") != nil {
 				continue
 			}
-			if !dead[q.ID] {
+			if !dlqs[q.ID] {
 				t.Errorf("%s is neither consumed nor anybody's dead-letter queue", q.ID)
 			}
 			if got := render(q.property("MessageRetentionPeriod")); got != "1209600" {
@@ -173,7 +173,7 @@ func TestMappings_ReportBatchItemFailures(t *testing.T) {
 			}
 			role := x.referenced(t, x.referenced(t, m.property("FunctionName")).property("Role"))
 			if !slices.Contains(asList(m.DependsOn), any(role.ID)) {
-				t.Errorf("%s may be made before its function may read the queue", m.ID)
+				t.Errorf("%s may be created before its function may read the queue", m.ID)
 			}
 		}
 	})
@@ -192,19 +192,19 @@ func TestSchedule_InvokesSweeperEveryMinute(t *testing.T) {
 		target := asList(rule.property("Targets"))[0]
 		sweeper := x.referenced(t, propertyOf(target, "Arn"))
 		if !sweeper.hasID("SweeperFunction") {
-			t.Errorf("the rule runs %s", sweeper.ID)
+			t.Errorf("the rule invokes %s", sweeper.ID)
 		}
-		// Both what the rule cannot deliver and what the sweeper fails to do end there.
+		// It gets both undelivered and failed invocations.
 		dlq := x.referenced(t, propertyOf(target, "DeadLetterConfig", "Arn"))
 		failures := x.byID(t, "SweepFailures")
 		if got := x.referenced(t, failures.property("DestinationConfig", "OnFailure", "Destination")); got != dlq {
 			t.Errorf("failed sweeps go to %s, undelivered ones to %s", got.ID, dlq.ID)
 		}
 		if x.referenced(t, failures.property("FunctionName")) != sweeper {
-			t.Error("the failures of another function go to the sweeper's dead letters")
+			t.Error("the destination belongs to another function")
 		}
 		if got := render(failures.property("MaximumRetryAttempts")); got != "0" {
-			t.Errorf("a failed sweep is repeated %s times, on top of the next one", got)
+			t.Errorf("a failed sweep is repeated %s times", got)
 		}
 		allowed := false
 		for _, p := range x.byType(t, "AWS::SQS::QueuePolicy") {

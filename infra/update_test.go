@@ -12,10 +12,10 @@ import (
 	"testing"
 )
 
-var releaseFlag = flag.String("release", "", "write down the tables and queues of this release: part of making one")
+var releaseFlag = flag.String("release", "", "record the tables and queues of this release; part of publishing it")
 
-// releasedStack is what an installed stack holds that an update must not lose: by
-// logical id, what CloudFormation replaces the resource for if it changes.
+// releasedStack lists the tables and queues of a released stack by logical id. An update
+// must not lose them.
 type releasedStack struct {
 	Release   string
 	Resources map[string]releasedResource
@@ -28,14 +28,14 @@ type releasedResource struct {
 	Indexes map[string]string `json:",omitempty"` // of a table, with their keys
 }
 
-// replacementProperties are the properties for whose change CloudFormation replaces a resource, as
-// the reference of each type says ("Update requires: Replacement").
+// replacementProperties are the properties whose change makes CloudFormation replace the
+// resource ("Update requires: Replacement" in the reference of its type).
 var replacementProperties = map[string][]string{
 	"AWS::DynamoDB::Table": {"TableName", "KeySchema", "ImportSourceSpecification"},
 	"AWS::SQS::Queue":      {"QueueName", "FifoQueue"},
 }
 
-// tablesAndQueues are the tables and queues of a template.
+// tablesAndQueues returns the tables and queues of a template.
 func tablesAndQueues(x *template) map[string]releasedResource {
 	found := map[string]releasedResource{}
 	for id, r := range x.Resources {
@@ -64,45 +64,45 @@ func tablesAndQueues(x *template) map[string]releasedResource {
 	return found
 }
 
-// updateLosses says what an update from one release to the next would lose, or what
-// CloudFormation would refuse to do to a table.
-func updateLosses(was, is map[string]releasedResource) []string {
+// updateLosses returns what an update from one release to the next would lose, and what
+// CloudFormation would refuse.
+func updateLosses(before, after map[string]releasedResource) []string {
 	var found []string
-	for _, id := range slices.Sorted(maps.Keys(was)) {
-		now, ok := is[id]
-		if !ok || now.Type != was[id].Type {
-			found = append(found, fmt.Sprintf("%s (%s) is removed: give it back its id, or keep it beside its successor", id, was[id].Type))
+	for _, id := range slices.Sorted(maps.Keys(before)) {
+		now, ok := after[id]
+		if !ok || now.Type != before[id].Type {
+			found = append(found, fmt.Sprintf("%s (%s) is removed: restore its id, or keep it together with its successor", id, before[id].Type))
 			continue
 		}
-		for _, property := range slices.Sorted(maps.Keys(was[id].Fixed)) {
-			if now.Fixed[property] != was[id].Fixed[property] {
-				found = append(found, fmt.Sprintf("%s is replaced by an empty one: %s was %q and is %q", id, property, was[id].Fixed[property], now.Fixed[property]))
+		for _, property := range slices.Sorted(maps.Keys(before[id].Fixed)) {
+			if now.Fixed[property] != before[id].Fixed[property] {
+				found = append(found, fmt.Sprintf("%s is replaced by an empty one: %s was %q and is %q", id, property, before[id].Fixed[property], now.Fixed[property]))
 			}
 		}
 		changes := 0
-		for _, name := range slices.Sorted(maps.Keys(was[id].Indexes)) {
-			switch keys, there := now.Indexes[name]; {
-			case !there:
+		for _, name := range slices.Sorted(maps.Keys(before[id].Indexes)) {
+			switch keys, exists := now.Indexes[name]; {
+			case !exists:
 				changes++
-			case keys != was[id].Indexes[name]:
+			case keys != before[id].Indexes[name]:
 				found = append(found, fmt.Sprintf("index %s of %s changes in place, which DynamoDB cannot do: give it another name", name, id))
 			}
 		}
 		for name := range now.Indexes {
-			if _, there := was[id].Indexes[name]; !there {
+			if _, existed := before[id].Indexes[name]; !existed {
 				changes++
 			}
 		}
 		if changes > 1 {
-			found = append(found, fmt.Sprintf("%s: %d indexes come or go, and DynamoDB does one in an update", id, changes))
+			found = append(found, fmt.Sprintf("%s: %d indexes are added or removed, and DynamoDB allows one per update", id, changes))
 		}
 	}
 	return found
 }
 
-// What users have installed is updated to what this tree makes. None of their
-// tables and queues may go or be made anew: not even a retained table helps those
-// whose stack then points at an empty one.
+// An update from the last release to this tree must not remove or replace a table or
+// queue. Even if CloudFormation retains the old table, the stack would then use an empty
+// one.
 func TestUpdate_KeepsTablesAndQueues(t *testing.T) {
 	file := filepath.Join("testdata", "released.json")
 	if *releaseFlag != "" {
@@ -123,7 +123,7 @@ func TestUpdate_KeepsTablesAndQueues(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(last.Resources) < 9 {
-		t.Fatalf("release %s had four tables and five queues, %s names %d", last.Release, file, len(last.Resources))
+		t.Fatalf("release %s had four tables and five queues, %s lists %d", last.Release, file, len(last.Resources))
 	}
 	for _, loss := range updateLosses(last.Resources, tablesAndQueues(stacks()["prod"])) {
 		t.Errorf("against release %s: %s", last.Release, loss)
@@ -140,10 +140,10 @@ func TestUpdateLosses_ReportsReplacement(t *testing.T) {
 		change(&h)
 		return map[string]releasedResource{"Table": h}
 	}
-	was := table(func(*releasedResource) {})
-	for want, is := range map[string]map[string]releasedResource{
-		"":           was,
-		"is removed": {"Renamed": was["Table"]},
+	before := table(func(*releasedResource) {})
+	for want, after := range map[string]map[string]releasedResource{
+		"":           before,
+		"is removed": {"Renamed": before["Table"]},
 		"KeySchema was": table(func(h *releasedResource) {
 			h.Fixed = map[string]string{"KeySchema": "id", "TableName": "", "type of pk": "S"}
 		}),
@@ -154,16 +154,16 @@ func TestUpdateLosses_ReportsReplacement(t *testing.T) {
 			h.Fixed = map[string]string{"KeySchema": "pk", "TableName": "", "type of pk": "N"}
 		}),
 		"index due of Table":      table(func(h *releasedResource) { h.Indexes = map[string]string{"due": "c", "by-status": "b"} }),
-		"2 indexes come or go":    table(func(h *releasedResource) { h.Indexes = map[string]string{"late": "a", "by-status": "b"} }),
+		"2 indexes are added":     table(func(h *releasedResource) { h.Indexes = map[string]string{"late": "a", "by-status": "b"} }),
 		"AWS::DynamoDB::Table) i": {"Table": {Type: "AWS::SQS::Queue"}},
 	} {
-		found := strings.Join(updateLosses(was, is), "\n")
+		found := strings.Join(updateLosses(before, after), "\n")
 		if want == "" && found != "" || !strings.Contains(found, want) {
 			t.Errorf("want a loss with %q, got %q", want, found)
 		}
 	}
-	// One index may come, and other resources may.
-	if found := updateLosses(was, table(func(h *releasedResource) { h.Indexes = map[string]string{"due": "a", "by-status": "b", "new": "c"} })); len(found) > 0 {
+	// An update may add one index, and other resources.
+	if found := updateLosses(before, table(func(h *releasedResource) { h.Indexes = map[string]string{"due": "a", "by-status": "b", "new": "c"} })); len(found) > 0 {
 		t.Errorf("a new index: %v", found)
 	}
 }

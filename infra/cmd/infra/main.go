@@ -1,29 +1,34 @@
-// The infra command synthesises the CloudFormation template of Lockstep. The CDK
-// command line runs it (see infra/cdk.json), and so does make synth, without it.
+// Command infra synthesises the CloudFormation template of Lockstep. The CDK command line
+// runs it (infra/cdk.json); make synth runs it without the CDK command line.
 package main
 
 import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awssns"
 	"github.com/aws/jsii-runtime-go"
+
+	"github.com/lockstep-run/lockstep/infra"
 )
 
 func main() {
 	var s settings
-	flag.StringVar(&s.Stage, "stage", "", "stage, prod by default; data of the stage prod is kept")
+	flag.StringVar(&s.Stage, "stage", "", "stage, prod by default; the data of stage prod is kept")
 	flag.StringVar(&s.StackName, "stack", "", "name of the stack, Lockstep-<stage> by default")
-	flag.StringVar(&s.FunctionsDir, "functions", "", "folder of the built functions, dist/functions by default")
+	flag.StringVar(&s.FunctionsDir, "functions", "", "directory of the built functions, dist/functions by default")
 	flag.StringVar(&s.Version, "release", "", "release to tag the resources with")
 	flag.StringVar(&s.Architecture, "architecture", "", "arm64, the default, or x86_64")
-	flag.StringVar(&s.AlarmTopic, "alarm-topic", "", "ARN of the SNS topic that alarms tell")
-	flag.StringVar(&s.NamePrefix, "prefix", "", "what names begin with; they are generated otherwise")
+	flag.StringVar(&s.AlarmTopic, "alarm-topic", "", "ARN of the SNS topic that alarms notify")
+	flag.StringVar(&s.NamePrefix, "prefix", "", "prefix of the names, which are otherwise generated")
 	flag.StringVar(&s.LogLevel, "log-level", "", "debug, info, warn or error; info by default")
 	flag.StringVar(&s.Config, "config", "", "configuration of the engine, inline: docs/configuration.md")
 	flag.StringVar(&s.Page, "page", "", "true lets everybody load the page's static files")
 	flag.StringVar(&s.Local, "local", "", "true deploys for an emulator of AWS")
-	flag.StringVar(&s.OutDir, "out", "", "folder for the cloud assembly, CDK_OUTDIR by default")
+	flag.StringVar(&s.OutDir, "out", "", "directory for the cloud assembly, CDK_OUTDIR by default")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		fmt.Fprintf(os.Stderr, "infra: unexpected argument %q\n", flag.Arg(0))
@@ -36,6 +41,80 @@ func main() {
 		fmt.Fprintln(os.Stderr, "infra:", err)
 		code = 1
 	}
-	jsii.Close() // or the kernel's files stay in the temporary folder
+	jsii.Close() // removes the kernel's temporary files
 	os.Exit(code)
+}
+
+// settings are the settings of the app. An empty one is read from the CDK context key of
+// the same name (cdk synth -c stage=dev), else it has its default.
+type settings struct {
+	Stage        string // stage; prod
+	StackName    string // stackName; Lockstep-<stage>
+	NamePrefix   string // namePrefix; none: names are generated
+	FunctionsDir string // functionsDir; dist/functions
+	Version      string // version; that of the functions, or dev
+	Architecture string // architecture; arm64
+	LogLevel     string // logLevel; info
+	Config       string // config; the engine's configuration, inline
+	AlarmTopic   string // alarmTopicArn; none
+	Page         string // page; true opens the page's static files
+	Local        string // local; true deploys for an emulator
+
+	// OutDir is the directory for the cloud assembly. Default: CDK_OUTDIR, which the CDK
+	// command line sets, else a temporary directory.
+	OutDir string
+}
+
+// synthesize writes the cloud assembly of the app, one stack with one engine, and returns
+// the path of its template. It needs no network and no account: the template fits any.
+func synthesize(s settings) (template string, err error) {
+	// CDK reports errors by panicking. Turn them into an error.
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("synthesis: %v", cause)
+		}
+	}()
+	infra.SilenceJSII()
+	props := &awscdk.AppProps{AnalyticsReporting: jsii.Bool(false)}
+	if s.OutDir != "" {
+		props.Outdir = &s.OutDir
+	}
+	app := awscdk.NewApp(props)
+	s.fromContext(app)
+	engine := &infra.EngineProps{
+		Stage: s.Stage, NamePrefix: s.NamePrefix, FunctionsDir: s.FunctionsDir, Version: s.Version,
+		Architecture: s.Architecture, LogLevel: s.LogLevel, Config: s.Config, Page: s.Page == "true", Local: s.Local == "true",
+	}
+	if err := engine.Validate(); err != nil {
+		return "", err
+	}
+	if engine.Stage == "" {
+		engine.Stage = infra.StageProd
+	}
+	if s.StackName == "" {
+		s.StackName = "Lockstep-" + engine.Stage
+	}
+	stack := awscdk.NewStack(app, &s.StackName, &awscdk.StackProps{
+		Description:           jsii.String("Lockstep: workflows over entities, without a server"),
+		TerminationProtection: jsii.Bool(engine.Stage == infra.StageProd),
+	})
+	if s.AlarmTopic != "" {
+		engine.AlarmTopic = awssns.Topic_FromTopicArn(stack, jsii.String("AlarmTopic"), &s.AlarmTopic)
+	}
+	infra.NewEngine(stack, "Engine", engine)
+	assembly := app.Synth(nil)
+	return filepath.Join(*assembly.Directory(), *stack.TemplateFile()), nil
+}
+
+// fromContext fills empty settings from the CDK context.
+func (s *settings) fromContext(app awscdk.App) {
+	for key, field := range map[string]*string{
+		"stage": &s.Stage, "stackName": &s.StackName, "namePrefix": &s.NamePrefix, "functionsDir": &s.FunctionsDir,
+		"version": &s.Version, "architecture": &s.Architecture, "logLevel": &s.LogLevel, "config": &s.Config, "alarmTopicArn": &s.AlarmTopic,
+		"page": &s.Page, "local": &s.Local,
+	} {
+		if value, ok := app.Node().TryGetContext(&key).(string); ok && *field == "" {
+			*field = value
+		}
+	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
-// contextJSON is what the CDK command line hands over; a setting wins over it.
+// contextJSON is the context from the CDK command line; settings override it.
 const contextJSON = `{"stage": "from-context", "version": "9.9.9", "alarmTopicArn": "arn:aws:sns:eu-west-1:123456789012:pager",
 	"@aws-cdk/core:bootstrapQualifier": "acme01", "@aws-cdk/core:permissionsBoundary": {"name": "limits-of-the-team"}}`
 
@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// writeDummyFunctions stands in for the built functions.
+// writeDummyFunctions writes files in place of the built functions.
 func writeDummyFunctions(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -41,7 +41,7 @@ func writeDummyFunctions(t *testing.T) string {
 	return dir
 }
 
-// synthesizeTemplate is the template and the manifest that a synthesis writes.
+// synthesizeTemplate returns the path, the resources and the manifest of a synthesis.
 func synthesizeTemplate(t *testing.T, s settings) (string, map[string]any, string) {
 	t.Helper()
 	s.FunctionsDir, s.OutDir = writeDummyFunctions(t), t.TempDir()
@@ -64,7 +64,7 @@ func synthesizeTemplate(t *testing.T, s settings) (string, map[string]any, strin
 	return file, parsed.Resources, string(manifest)
 }
 
-// propertiesByType are the properties of the resources of a type.
+// propertiesByType returns the properties of the resources of a type.
 func propertiesByType(t *testing.T, resources map[string]any, kind string) []map[string]any {
 	t.Helper()
 	var found []map[string]any
@@ -86,20 +86,19 @@ func TestSynthesize_UsesContextAndSettings(t *testing.T) {
 	}
 	for _, alarm := range propertiesByType(t, resources, "AWS::CloudWatch::Alarm") {
 		if got := fmt.Sprint(alarm["AlarmActions"]); got != "[arn:aws:sns:eu-west-1:123456789012:pager]" {
-			t.Errorf("an alarm tells %s", got)
+			t.Errorf("an alarm notifies %s", got)
 		}
 		if got := fmt.Sprint(alarm["Tags"]); !strings.Contains(got, "Value:9.9.9") {
 			t.Errorf("tags %s", got)
 		}
 	}
 	if !strings.Contains(manifest, `"terminationProtection": true`) {
-		t.Error("the stack of prod may be deleted by mistake")
+		t.Error("the stack of prod has no termination protection")
 	}
-	// The account's own: a bootstrap stack of another qualifier, and a boundary of
-	// what any role may do.
+	// The account's bootstrap qualifier and permissions boundary.
 	for _, f := range propertiesByType(t, resources, "AWS::Lambda::Function") {
 		if got := fmt.Sprint(f["Code"]); !strings.Contains(got, "cdk-acme01-assets-") {
-			t.Errorf("code comes from %s", got)
+			t.Errorf("the code is in %s", got)
 		}
 	}
 	if !strings.Contains(manifest, "cdk-acme01-deploy-role") || strings.Contains(manifest, "hnb659fds") {
@@ -107,7 +106,7 @@ func TestSynthesize_UsesContextAndSettings(t *testing.T) {
 	}
 	for _, role := range propertiesByType(t, resources, "AWS::IAM::Role") {
 		if got := fmt.Sprint(role["PermissionsBoundary"]); !strings.Contains(got, ":policy/limits-of-the-team") {
-			t.Errorf("a role is bounded by %s", got)
+			t.Errorf("a role has the boundary %s", got)
 		}
 	}
 }
@@ -115,7 +114,7 @@ func TestSynthesize_UsesContextAndSettings(t *testing.T) {
 func TestSynthesize_LocalSettings(t *testing.T) {
 	file, resources, manifest := synthesizeTemplate(t, settings{Local: "true", NamePrefix: "here", Architecture: "x86_64", LogLevel: "debug", Config: "{job: {lease: 10s}}"})
 	if filepath.Base(file) != "Lockstep-from-context.template.json" || strings.Contains(manifest, `"terminationProtection": true`) {
-		t.Errorf("%s, or its stack is protected", file)
+		t.Errorf("wrong file %s, or termination protection", file)
 	}
 	propertiesByType(t, resources, "AWS::Lambda::Url")
 	for _, f := range propertiesByType(t, resources, "AWS::Lambda::Function") {
@@ -134,7 +133,7 @@ func TestSynthesize_ReturnsErrorOnInvalidSettings(t *testing.T) {
 		"bootstrap is missing": {FunctionsDir: filepath.Join(functions, "nowhere")},
 		"stage":                {FunctionsDir: functions, Stage: "!"},
 		"cannot be local":      {FunctionsDir: functions, Stage: "prod", Local: "true"},
-		// This one only CDK finds wrong, and panics.
+		// CDK panics for this one.
 		"synthesis: ": {FunctionsDir: functions, StackName: "under_score"},
 	} {
 		s.OutDir = t.TempDir()
