@@ -34,7 +34,7 @@
 //
 // A block that is neither Pure nor Idempotent starts at most once per attempt. Any
 // other block may start more than once for the same attempt, always with the same
-// [Job.ID] and each time with a higher [Job.Fence].
+// [Job.ID]. Each further start of an Idempotent block has a higher [Job.Fence].
 //
 // A job that ignores its context is abandoned shortly after its time-out and fails
 // with TIMEOUT. Go cannot stop its goroutine, so it may still reach the device:
@@ -53,8 +53,8 @@
 // What block authors use: worker.go (Options, Worker), block.go (Block, Register),
 // job.go (Job, Retryable, Terminal) and result.go (JobResult and its validation).
 //
-// How messages arrive: delivery.go takes every message from decoding to settling;
-// batch.go and poll.go feed it. heartbeat.go keeps a polling worker registered.
+// How messages arrive: delivery.go takes every message from decoding to settling, from
+// [HandleBatch] in the same file or from poll.go. heartbeat.go keeps a polling worker registered.
 // final_receive.go reports a message that fails at its last permitted receive.
 //
 // How one pack is worked on: handle.go answers a message with a session. claim.go

@@ -127,10 +127,10 @@ func TestOptions_DefaultsScaleWithShortLease(t *testing.T) {
 			}}
 			ports.Packs = p
 			r.blockFunc = blockFor(20 * time.Second)
-			begin := time.Now()
+			startedAt := time.Now()
 			short := r.worker(concurrent, func(o *worker.Options) { o.LeaseDuration, o.HeartbeatInterval = 3*time.Second, time.Hour })
 			_, err := short.Handle(context.Background(), m, ports)
-			switch took := time.Since(begin); {
+			switch took := time.Since(startedAt); {
 			case renewed && (err != nil || took != 20*time.Second || len(p.leases) < 10):
 				t.Errorf("%v after %s and %d heartbeats", err, took, len(p.leases))
 			case !renewed && (err == nil || took >= 3*time.Second || took < 2*time.Second):

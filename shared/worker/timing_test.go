@@ -94,7 +94,7 @@ func blockFor(d time.Duration) func(context.Context, *worker.Job) (map[string]in
 func TestWorker_HeartbeatsRenewLease(t *testing.T) {
 	for _, kind := range []string{idempotent, nonIdempotent} {
 		inBubble(t, kind, 2, func(r *fixture, m *workflow.PackMessage, p *slowPacks, handle func(context.Context) error) {
-			begin := time.Now()
+			startedAt := time.Now()
 			r.blockFunc = func(ctx context.Context, job *worker.Job) (map[string]int, error) {
 				if job.Entity.ID == "d0" {
 					return nil, nil
@@ -113,7 +113,7 @@ func TestWorker_HeartbeatsRenewLease(t *testing.T) {
 					r.Errorf("%s: heartbeat %d comes %s after the one before", kind, i, gap)
 				}
 			}
-			if end := p.leases[len(p.leases)-1]; end.Before(begin.Add(5 * time.Minute)) {
+			if end := p.leases[len(p.leases)-1]; end.Before(startedAt.Add(5 * time.Minute)) {
 				r.Errorf("%s: the last lease ends at %s", kind, end)
 			}
 			if last := p.codes[len(p.codes)-1]; !slices.Equal(last, []workflow.JobCode{codeOK, codeStarted}) {
@@ -133,13 +133,13 @@ func TestWorker_AbortsJobsBeforeLeaseExpires(t *testing.T) {
 	} {
 		for _, kind := range []string{idempotent, nonIdempotent} {
 			inBubble(t, kind, 1, func(r *fixture, m *workflow.PackMessage, p *slowPacks, handle func(context.Context) error) {
-				begin := time.Now()
+				startedAt := time.Now()
 				r.blockFunc, p.extend = blockFor(10*time.Minute), extend
 				err := handle(context.Background())
 				if workflow.CodeOf(err) != workflow.CodeClaimLost {
 					r.Errorf("%s: %v", name, err)
 				}
-				if took := time.Since(begin); took > lease-2*time.Second || took < lease/2 {
+				if took := time.Since(startedAt); took > lease-2*time.Second || took < lease/2 {
 					r.Errorf("%s: aborted after %s", name, took)
 				}
 				r.wantPack(m.Key, workflow.PackClaimed, 1, codeStarted)
@@ -154,11 +154,11 @@ func TestWorker_AbortsJobsBeforeLeaseExpires(t *testing.T) {
 // The worker does not wait for a block that ignores the abort.
 func TestWorker_AbandonsBlockThatIgnoresContext(t *testing.T) {
 	inBubble(t, nonIdempotent, 1, func(r *fixture, m *workflow.PackMessage, p *slowPacks, handle func(context.Context) error) {
-		begin := time.Now()
+		startedAt := time.Now()
 		r.blockFunc = func(context.Context, *worker.Job) (map[string]int, error) { time.Sleep(time.Hour); return nil, nil }
 		p.extend = func(context.Context, int) error { return errors.New("no store") }
-		if err := handle(context.Background()); workflow.CodeOf(err) != workflow.CodeClaimLost || time.Since(begin) > lease {
-			r.Errorf("%v after %s", err, time.Since(begin))
+		if err := handle(context.Background()); workflow.CodeOf(err) != workflow.CodeClaimLost || time.Since(startedAt) > lease {
+			r.Errorf("%v after %s", err, time.Since(startedAt))
 		}
 		r.wantPack(m.Key, workflow.PackClaimed, 1, codeStarted)
 	})
@@ -210,14 +210,14 @@ func TestWorker_CancelStopsFurtherJobs(t *testing.T) {
 		{idempotent, 10 * time.Minute, []workflow.JobCode{codeUnknown, codeUnknown}},
 	} {
 		inBubble(t, c.kind, 2, func(r *fixture, m *workflow.PackMessage, _ *slowPacks, handle func(context.Context) error) {
-			begin := time.Now()
+			startedAt := time.Now()
 			r.blockFunc = blockFor(c.takes)
 			time.AfterFunc(5*time.Second, func() { r.cancel(m.Key) })
 			if err := handle(context.Background()); err != nil {
 				r.Error(err)
 			}
 			r.wantPack(m.Key, workflow.PackCancelled, 1, c.want...)
-			if took := time.Since(begin); took > lease {
+			if took := time.Since(startedAt); took > lease {
 				r.Errorf("%s: released after %s, want within the lease", c.kind, took)
 			}
 			if !r.doneSet().Unsuccessful[0] || len(r.wakeups()) != 1 {
