@@ -7,8 +7,8 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// startChild begins a run of a step that starts an execution of its own. The step run is
-// committed first. The id of the child is derived from it, so that there is one child
+// startChild begins a step run that starts a child execution. The step run is committed
+// first. The id of the child is derived from it, so that there is one child
 // however often it is started.
 func (d *decider) startChild(at int, plan *Plan, r workflow.StepRun) {
 	n := &d.facts.Resolution.Program.Nodes[at]
@@ -112,8 +112,8 @@ func childFailure(r *workflow.StepRun, c *ChildStatus) *workflow.Failure {
 	return why
 }
 
-// closeChild ends the run of a step whose child is still running, because the execution
-// is ending. The child is cancelled first, unless the cancellation does not cascade. It
+// closeChild ends a step run whose child is still running, because the execution is
+// ending. The child is cancelled first, unless the cancellation does not cascade. It
 // reports whether the step run has ended.
 func (d *decider) closeChild(r *workflow.StepRun, status sm.StepState) bool {
 	if c := d.execution.Cancellation; r.Child.Mode == workflow.ModeFireAndForget || c != nil && c.Source != "timeout" && !c.Cascade {

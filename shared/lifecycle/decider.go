@@ -152,8 +152,8 @@ func (d *decider) openStepRuns() []*workflow.StepRun {
 	return open
 }
 
-// openContainer is the innermost open run of a step with nested steps, nil if none is
-// open.
+// openContainer is the innermost open step run of a step with nested steps, nil if there
+// is none.
 func (d *decider) openContainer() *workflow.StepRun {
 	for i := len(d.execution.StepRuns) - 1; i >= 0; i-- {
 		if r := &d.execution.StepRuns[i]; r.Open() && !r.HasJobs() && r.Child == nil {

@@ -17,7 +17,7 @@ func (d *decider) plan(n Need) *Plan {
 	return p
 }
 
-// enterStep begins a run of a step. The plan says which entities take part, and whether
+// enterStep begins a step run. The plan says which entities take part, and whether
 // an assertion or a parameter fails the step before any job exists.
 func (d *decider) enterStep(at int) {
 	p := d.facts.Resolution.Program

@@ -59,8 +59,8 @@ func (d *decider) outermostUnopened(node int) int {
 	return missing
 }
 
-// enterContainer opens a run of a step with nested steps and continues with the first of
-// these or, where a retry begins among them, with the step that PC names.
+// enterContainer opens the step run of a step with nested steps and continues with the
+// first of these or, where a retry begins among them, with the step that PC names.
 func (d *decider) enterContainer(at, iteration int) {
 	n := &d.facts.Resolution.Program.Nodes[at]
 	d.appendStepRun(d.newStepRun(at, "", &Plan{}, workflow.StepRun{Seq: d.execution.StepRunSeq + 1, StepIndex: at, Iteration: iteration}))
@@ -71,7 +71,7 @@ func (d *decider) enterContainer(at, iteration int) {
 	}
 }
 
-// leaveContainer ends the run of a step whose nested steps are all over.
+// leaveContainer ends the step run of a step whose nested steps are all over.
 func (d *decider) leaveContainer(c *workflow.StepRun) {
 	d.recordWorkflow(sm.EventWorkflowCompleted, sm.WorkflowRunning, sm.WorkflowCompleted, c.Label)
 	d.exitStepRun(c, sm.StepCompleted)

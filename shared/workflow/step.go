@@ -91,7 +91,8 @@ func (r *StepRun) CanReadResultsOf(o *StepRun) bool {
 	return o.Forward() && o.Seq < r.Seq && (o.SupersededBy == 0 || r.Try < o.SupersededBy) && (o.Try == r.Try || o.StepIndex <= r.StepIndex)
 }
 
-// Forward reports whether it is the run of a step, not a rollback or an acquisition.
+// Forward reports whether the step run executes a step; false for a rollback or an
+// acquisition.
 func (r *StepRun) Forward() bool { return r.Kind == "" || r.Kind == JobExecute }
 
 // Lanes is the number of lanes the jobs are cut into.
