@@ -16,8 +16,9 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Each calls fn for 0 to n-1, at most limit at a time, and returns the first error. After an
-// error it starts no further calls, except one that was already waiting for its turn, and the
+// Each calls fn for 0 to n-1, at most limit at a time, and returns the first error. Nil
+// means that all calls were made: a context that ends before that is an error. After an error
+// it starts no further calls, except one that was already waiting for its turn, and the
 // context of the running calls is cancelled. A limit below one counts as one.
 func Each(ctx context.Context, limit, n int, fn func(ctx context.Context, i int) error) error {
 	if limit <= 1 || n <= 1 {
@@ -33,11 +34,15 @@ func Each(ctx context.Context, limit, n int, fn func(ctx context.Context, i int)
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(limit)
+	var ended error // the context ended before all calls were started
 	for i := range n {
-		if ctx.Err() != nil {
+		if ended = ctx.Err(); ended != nil {
 			break
 		}
 		g.Go(func() error { return fn(ctx, i) })
 	}
-	return g.Wait()
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	return ended
 }
