@@ -1,3 +1,21 @@
+// Package client calls the HTTP API of the engine, with the types of shared/views and
+// shared/workflow. The CLI and the end-to-end tests use it.
+//
+//	c, err := client.New(client.Options{URL: "http://localhost:3030"})
+//	started, _, err := c.Start(ctx, views.StartRequest{Workflow: "fleet/upgrade_firmware"})
+//	last, err := c.Wait(ctx, started.ID, time.Second, nil)
+//
+// An error that the service answers is a [*workflow.Error] with its code and issues.
+// If the service cannot be reached, the error is an [*UnreachableError]. Requests
+// that may be sent twice are retried after transient errors, with growing, jittered
+// pauses. Lists are iterators that fetch page after page.
+//
+//   - client.go: options. transport.go: headers and retries. request.go: calls, lists,
+//     and answers.
+//   - definitions.go, entities.go, executions.go, wait.go, workers.go: the routes.
+//
+// Package auth authorises requests to a deployed service, with a token or IAM
+// credentials.
 package client
 
 import (
@@ -9,66 +27,58 @@ import (
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
-	"github.com/lockstep-run/lockstep/statemachines"
 )
 
-// Options say whom to talk to and as whom.
+// Options configure [New].
 type Options struct {
-	// URL is where the service is: "http://localhost:3030".
+	// URL is the address of the service: "http://localhost:3030".
 	URL string
 
 	// Tenant and Actor name the caller to a service that trusts headers; empty
-	// takes its defaults. Behind an authorizer they are ignored.
+	// means the service's defaults. A service behind an authorizer ignores them.
 	Tenant, Actor string
 
-	// Headers are sent with every request, an Authorization for example.
+	// Headers are sent with every request, for example Authorization.
 	Headers http.Header
 
-	// HTTP sends the requests; nil is a client with a time-out of a minute.
+	// HTTP sends the requests; nil is a client with a timeout of one minute.
 	HTTP *http.Client
 
-	// Retries is how often a request that may be sent twice is sent again; 0 is
-	// 4, less is never.
+	// Retries is how often a request that may be sent twice is retried; 0 means 4,
+	// a negative number never.
 	Retries int
 
-	// Backoff is the pause before the first repetition; it doubles with each. 0
-	// is 200ms.
+	// Backoff is the pause before the first retry; it doubles with each retry, up to
+	// 10 s. 0 means 200 ms.
 	Backoff time.Duration
 
-	// Jitter gives the share, from 0 to 1, by which a pause is shortened by up to
-	// a half; nil draws at random.
+	// Jitter returns a number from 0 to 1; a pause is shortened by that share of its
+	// half. Nil draws at random.
 	Jitter func() float64
 
-	// Sleep waits; nil waits for real.
+	// Sleep waits for d; nil uses a timer.
 	Sleep func(ctx context.Context, d time.Duration) error
 }
 
-// Client talks to one service. It may be used by many goroutines at a time.
+// Client calls one service. It is safe for concurrent use.
 type Client struct {
-	base      string // the URL without a slash at its end
+	base      string // the URL without a trailing slash
 	transport *transport
 	sleep     func(ctx context.Context, d time.Duration) error
 }
 
-// Started is what is known of a run that has been asked for.
-type Started struct {
-	ID     string                       `json:"id"`
-	State  statemachines.ExecutionState `json:"state"`
-	Status statemachines.Status         `json:"status"`
-}
-
-// Build is what the service was built of.
+// Build is the build of the service.
 type Build struct {
 	Commit  string `json:"commit"`
 	Go      string `json:"go"`
 	Version string `json:"version"`
 }
 
-// New checks the options; it sends nothing.
+// New makes a client. It sends no request.
 func New(opt Options) (*Client, error) {
 	u, err := url.Parse(opt.URL)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
-		return nil, workflow.Errorf(workflow.CodeInvalid, "%q is not the address of a service: want http://host:port", opt.URL)
+		return nil, workflow.Errorf(workflow.CodeInvalid, "%q is not a URL of a service: want http://host:port", opt.URL)
 	}
 	if opt.HTTP == nil {
 		opt.HTTP = &http.Client{Timeout: time.Minute}
@@ -99,13 +109,13 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Health is nil when the service takes requests.
+// Health is nil if the service can serve requests.
 func (c *Client) Health(ctx context.Context) error {
 	_, err := get[struct{}](ctx, c, "health")
 	return err
 }
 
-// Version is the build of the service.
+// Version returns the build of the service.
 func (c *Client) Version(ctx context.Context) (Build, error) {
 	return get[Build](ctx, c, "version")
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/lockstep-run/lockstep/statemachines"
 )
 
-// scriptedServer answers requests one after the other, the last answer for ever, and
-// keeps what was asked.
+// scriptedServer answers requests from a list, then repeats the last answer. It records
+// the requests.
 type scriptedServer struct {
 	responses []string // "503", "200 body"
 	requests  []string
@@ -42,7 +42,7 @@ func (s *scriptedServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, text)
 }
 
-// newScripted serves a script; pauses collects how long the client would have waited.
+// newScripted serves a list of answers; pauses collects the client's pauses.
 func newScripted(t *testing.T, pauses *[]time.Duration, answers ...string) (*client.Client, *scriptedServer) {
 	t.Helper()
 	s := &scriptedServer{responses: answers}
@@ -98,8 +98,8 @@ func TestClient_RetriesOnlyRepeatableRequests(t *testing.T) {
 		{"read, throttled", "429", func(ctx context.Context, c *client.Client) error { _, err := c.Status(ctx, "x"); return err }, 3},
 		{"read, gateway", "502", func(ctx context.Context, c *client.Client) error { _, err := c.Status(ctx, "x"); return err }, 3},
 		{"read, slow", "504", func(ctx context.Context, c *client.Client) error { _, err := c.Status(ctx, "x"); return err }, 3},
-		{"read, broken", "500", func(ctx context.Context, c *client.Client) error { _, err := c.Status(ctx, "x"); return err }, 1},
-		{"read, unknown", "404", func(ctx context.Context, c *client.Client) error { _, err := c.Status(ctx, "x"); return err }, 1},
+		{"read, internal", "500", func(ctx context.Context, c *client.Client) error { _, err := c.Status(ctx, "x"); return err }, 1},
+		{"read, not found", "404", func(ctx context.Context, c *client.Client) error { _, err := c.Status(ctx, "x"); return err }, 1},
 		{"put", "503", func(ctx context.Context, c *client.Client) error {
 			_, err := c.PutEntity(ctx, workflow.Entity{Type: "a", ID: "b"})
 			return err
@@ -113,7 +113,7 @@ func TestClient_RetriesOnlyRepeatableRequests(t *testing.T) {
 			return err
 		}, 3},
 		{"start with a key", "503", start("k"), 3},
-		{"start without", "503", start(""), 1},
+		{"start without a key", "503", start(""), 1},
 		{"cancel", "503", func(ctx context.Context, c *client.Client) error {
 			_, err := c.Cancel(ctx, "x", views.CancelRequest{})
 			return err
@@ -125,13 +125,13 @@ func TestClient_RetriesOnlyRepeatableRequests(t *testing.T) {
 			cl, s := newScripted(t, &pauses, c.answer, c.answer, "200 {}")
 			err := c.do(t.Context(), cl)
 			if len(s.requests) != c.times || (err == nil) != (c.times == 3) {
-				t.Errorf("asked %d times: %v", len(s.requests), err)
+				t.Errorf("sent %d times: %v", len(s.requests), err)
 			}
 			if c.times == 3 && !slices.Equal(pauses, []time.Duration{100 * time.Millisecond, 200 * time.Millisecond}) {
 				t.Errorf("pauses %v", pauses)
 			}
 			if slices.Sort(s.requests); len(slices.Compact(s.requests)) != 1 {
-				t.Errorf("the repetition differs: %q", s.requests)
+				t.Errorf("the retry differs: %q", s.requests)
 			}
 		})
 	}
@@ -140,7 +140,7 @@ func TestClient_RetriesOnlyRepeatableRequests(t *testing.T) {
 func TestClient_StopsRetrying(t *testing.T) {
 	c, s := newScripted(t, nil, "503")
 	if _, err := c.Status(t.Context(), "x"); !workflow.Is(err, workflow.CodeUnavailable) || len(s.requests) != 5 {
-		t.Errorf("%d times: %v", len(s.requests), err)
+		t.Errorf("sent %d times: %v", len(s.requests), err)
 	}
 }
 
@@ -150,7 +150,7 @@ func TestClient_Unreachable(t *testing.T) {
 		t.Fatal(err)
 	}
 	url := "http://" + l.Addr().String()
-	_ = l.Close() // nobody listens here now
+	_ = l.Close() // nothing listens here now
 	var pauses []time.Duration
 	c := newClient(t, url, &pauses)
 	_, err = c.Status(t.Context(), "x")
@@ -165,7 +165,7 @@ func TestClient_Unreachable(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := c.Status(ctx, "x"); !errors.Is(err, context.Canceled) || errors.As(err, &u) {
-		t.Errorf("a caller that gave up: %v", err)
+		t.Errorf("a cancelled context: %v", err)
 	}
 }
 
@@ -181,7 +181,7 @@ func TestClient_ReturnsTypedProblems(t *testing.T) {
 		t.Error(err)
 	}
 	for status, code := range map[string]workflow.Code{"401": "unauthorized", "403": "forbidden", "404": "not_found", "405": "method_not_allowed", "413": "too_large", "418": "invalid", "500": "internal", "504": "unavailable"} {
-		c, _ = newScripted(t, nil, status+` <html>a gateway speaks</html>`)
+		c, _ = newScripted(t, nil, status+` <html>from a gateway</html>`)
 		if _, err := c.Cancel(t.Context(), "x", views.CancelRequest{}); !workflow.Is(err, code) {
 			t.Errorf("%s: %v", status, err)
 		}
@@ -212,7 +212,7 @@ func TestClient_FetchesPagesLazily(t *testing.T) {
 		break
 	}
 	if len(s.requests) != 1 {
-		t.Errorf("fetched more than was needed: %q", s.requests)
+		t.Errorf("fetched more pages than needed: %q", s.requests)
 	}
 
 	c, _ = newScripted(t, nil, answers[0], "404")
@@ -251,7 +251,7 @@ func TestClient_EncodesFilters(t *testing.T) {
 	}
 }
 
-// sortQuery brings the parameters of an address into order.
+// sortQuery sorts the parameters of a URL.
 func sortQuery(s string) string {
 	path, query, ok := strings.Cut(strings.ReplaceAll(s, "+", "%20"), "?")
 	if !ok {
@@ -277,8 +277,8 @@ func TestWait_EndsWhenExecutionIsIdle(t *testing.T) {
 	}
 }
 
-// A service that restarts is waited for; one that was never there, or a run
-// that is not, is not.
+// Wait survives a restart of the service; it gives up on a service that was never there
+// and on an execution that does not exist.
 func TestWait_SurvivesServiceRestart(t *testing.T) {
 	outage := slices.Repeat([]string{"503"}, 12)
 	c, _ := newScripted(t, nil, append(append([]string{`200 {"state":"RUNNING"}`}, outage...), `200 {"state":"COMPLETED_ACK"}`)...)

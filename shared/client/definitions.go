@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -22,12 +23,12 @@ type Definition struct {
 	PublishedBy *string          `json:"publishedBy"`
 	Definition  *json.RawMessage `json:"definition"`
 
-	// Warnings say, in the answer to a publication, what does not fit the blocks
-	// and workflows that are registered now.
+	// Warnings, only in the answer to a publication, name what does not match the
+	// blocks and workflows that are registered now.
 	Warnings []workflow.Issue `json:"warnings,omitempty"`
 }
 
-// Publish sends a definition, YAML or JSON. created is false if it was published
+// Publish publishes a definition, YAML or JSON. created is false if it was published
 // before with this content, or only checked.
 func (c *Client) Publish(ctx context.Context, source []byte, dryRun bool) (d Definition, created bool, err error) {
 	q := request{method: http.MethodPost, path: "/workflow-definition/publish", body: source, contentType: "application/yaml"}
@@ -48,23 +49,23 @@ func (c *Client) Versions(ctx context.Context, pkg, name string) iter.Seq2[Defin
 	return paginate[Definition](ctx, c, nil, "workflow-definition", pkg, name)
 }
 
-// Definition reads one version with its source; the reference's version may be
-// a major or a minor.
+// Definition reads one version with its source; the version of ref may be a major or a
+// minor one.
 func (c *Client) Definition(ctx context.Context, ref workflow.Ref) (Definition, error) {
 	return get[Definition](ctx, c, refSegments("workflow-definition", ref)...)
 }
 
-// Archive keeps new runs from one exact version; those that there are go on.
+// Archive forbids new executions of one exact version; existing ones continue.
 func (c *Client) Archive(ctx context.Context, ref workflow.Ref) (Definition, error) {
 	return do[Definition](ctx, c, request{method: http.MethodDelete, path: route(refSegments("workflow-definition", ref)...)})
 }
 
-// Restore allows runs of an archived version again.
+// Restore allows executions of an archived version again.
 func (c *Client) Restore(ctx context.Context, ref workflow.Ref) (Definition, error) {
 	return post[Definition](ctx, c, nil, append(refSegments("workflow-definition", ref), "restore")...)
 }
 
-// DefinitionSchema is the JSON Schema of the definition format.
+// DefinitionSchema reads the JSON Schema of the definition format.
 func (c *Client) DefinitionSchema(ctx context.Context) (json.RawMessage, error) {
 	return get[json.RawMessage](ctx, c, "workflow-definition", "schema")
 }
@@ -79,4 +80,9 @@ func (c *Client) RegisterBlock(ctx context.Context, b workflow.Block) (created b
 // Blocks lists the registered blocks.
 func (c *Client) Blocks(ctx context.Context) iter.Seq2[workflow.Block, error] {
 	return paginate[workflow.Block](ctx, c, nil, "function-blocks")
+}
+
+// Schedules lists the schedules of workflows.
+func (c *Client) Schedules(ctx context.Context) iter.Seq2[views.ScheduleView, error] {
+	return paginate[views.ScheduleView](ctx, c, nil, "schedules")
 }

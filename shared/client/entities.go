@@ -21,8 +21,8 @@ func (c *Client) Entity(ctx context.Context, key workflow.EntityKey) (workflow.E
 	return get[workflow.Entity](ctx, c, "entities", key.Type, key.ID)
 }
 
-// Entities lists the entities of the selector's type, narrowed by its groups or
-// its query. It does not take ids.
+// Entities lists the entities of the selector's type, filtered by its groups or its
+// query. It ignores ids.
 func (c *Client) Entities(ctx context.Context, sel workflow.Selector) iter.Seq2[workflow.Entity, error] {
 	query := url.Values{"group": sel.Groups}
 	set(query, "type", sel.Type)
@@ -30,15 +30,15 @@ func (c *Client) Entities(ctx context.Context, sel workflow.Selector) iter.Seq2[
 	return paginate[workflow.Entity](ctx, c, query, "entities")
 }
 
-// EntityTypes lists the types of which entities have been put.
+// EntityTypes lists the types of all entities that were ever put.
 func (c *Client) EntityTypes(ctx context.Context) iter.Seq2[string, error] {
 	return paginate[string](ctx, c, nil, "entities", "types")
 }
 
-// ImportEntities inserts or replaces entities, one JSON object a line, and
-// returns their number. If a line is invalid, nothing is stored.
+// ImportEntities inserts or replaces entities, one JSON object per line, and returns
+// their number. If a line is invalid, nothing is stored.
 func (c *Client) ImportEntities(ctx context.Context, lines io.Reader) (int, error) {
-	body, err := io.ReadAll(lines) // so that it can be sent again
+	body, err := io.ReadAll(lines) // so that it can be retried
 	if err != nil {
 		return 0, err
 	}

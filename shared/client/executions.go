@@ -11,10 +11,18 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/statemachines"
 )
 
-// Start starts a run. existed is true if it was started before under the
-// request's idempotency key. Without a key the request is sent once only.
+// Started is the answer to a start.
+type Started struct {
+	ID     string                       `json:"id"`
+	State  statemachines.ExecutionState `json:"state"`
+	Status statemachines.Status         `json:"status"`
+}
+
+// Start starts an execution. existed is true if it was started before with the request's
+// idempotency key. Without a key the request is not retried.
 func (c *Client) Start(ctx context.Context, req views.StartRequest) (s Started, existed bool, err error) {
 	q := request{method: http.MethodPost, path: "/workflow-execution", body: req}
 	if req.IdempotencyKey != "" {
@@ -24,13 +32,13 @@ func (c *Client) Start(ctx context.Context, req views.StartRequest) (s Started, 
 	return s, status == http.StatusOK, err
 }
 
-// Execution reads a run.
+// Execution reads an execution.
 func (c *Client) Execution(ctx context.Context, id string) (views.ExecutionView, error) {
 	return get[views.ExecutionView](ctx, c, "workflow-execution", "id", id)
 }
 
-// Executions lists runs, newest first. Active stands alone: it takes no other
-// filter beside it.
+// Executions lists executions, newest first. Active cannot be combined with other
+// filters.
 func (c *Client) Executions(ctx context.Context, f views.ExecutionFilter) iter.Seq2[views.ExecutionView, error] {
 	if f.Active {
 		return paginate[views.ExecutionView](ctx, c, nil, "workflow-execution", "active")
@@ -54,17 +62,17 @@ func (c *Client) Executions(ctx context.Context, f views.ExecutionFilter) iter.S
 	return paginate[views.ExecutionView](ctx, c, query, "workflow-execution")
 }
 
-// Status reads a run's normalised status.
+// Status reads an execution's normalised status.
 func (c *Client) Status(ctx context.Context, id string) (views.StatusView, error) {
 	return get[views.StatusView](ctx, c, "executions", id, "status")
 }
 
-// History lists a run's events, oldest first.
+// History lists an execution's events, oldest first.
 func (c *Client) History(ctx context.Context, id string) iter.Seq2[workflow.Event, error] {
 	return paginate[workflow.Event](ctx, c, nil, "workflow-execution", "id", id, "history")
 }
 
-// Jobs lists a run's jobs, every attempt.
+// Jobs lists an execution's jobs, with every attempt.
 func (c *Client) Jobs(ctx context.Context, id string, f views.JobFilter) iter.Seq2[workflow.Job, error] {
 	query := url.Values{}
 	set(query, "step", f.Step)
@@ -79,43 +87,43 @@ func (c *Client) Jobs(ctx context.Context, id string, f views.JobFilter) iter.Se
 	return paginate[workflow.Job](ctx, c, query, "workflow-execution", "id", id, "jobs")
 }
 
-// Steps lists a run's step runs and rollback waves, in order of entry.
+// Steps lists an execution's step runs and rollback waves, in order of entry.
 func (c *Client) Steps(ctx context.Context, id string) iter.Seq2[views.StepView, error] {
 	return paginate[views.StepView](ctx, c, nil, "workflow-execution", "id", id, "steps")
 }
 
-// Result reads what a run's steps gave.
+// Result reads the results of an execution's steps.
 func (c *Client) Result(ctx context.Context, id string) (views.ResultView, error) {
 	return get[views.ResultView](ctx, c, "workflow-execution", "id", id, "result")
 }
 
-// Cost reads what a run has consumed.
+// Cost reads what an execution has consumed.
 func (c *Client) Cost(ctx context.Context, id string) (views.CostView, error) {
 	return get[views.CostView](ctx, c, "workflow-execution", "id", id, "cost")
 }
 
-// Cancel ends a run cleanly before its time, and returns it as it is then.
+// Cancel cancels an execution and returns it as it is then.
 func (c *Client) Cancel(ctx context.Context, id string, req views.CancelRequest) (views.ExecutionView, error) {
 	return post[views.ExecutionView](ctx, c, req, "workflow-execution", id, "cancel")
 }
 
-// Acknowledge lets go of the locks of a run that ended unsafe.
+// Acknowledge acknowledges an execution that ended unsafe, which releases its locks.
 func (c *Client) Acknowledge(ctx context.Context, id, why string) (views.ExecutionView, error) {
 	return post[views.ExecutionView](ctx, c, reason{why}, "workflow-execution", id, "acknowledge")
 }
 
-// Retry begins another try of a run that has failed.
+// Retry starts another try of a failed execution.
 func (c *Client) Retry(ctx context.Context, id string, req views.RetryRequest) (views.ExecutionView, error) {
 	return post[views.ExecutionView](ctx, c, req, "workflow-execution", id, "retry")
 }
 
-// Resume goes on now with a run that waits.
+// Resume continues an execution that waits.
 func (c *Client) Resume(ctx context.Context, id, why string) (views.ExecutionView, error) {
 	return post[views.ExecutionView](ctx, c, reason{why}, "workflow-execution", id, "resume")
 }
 
-// Unlock lets go of the locks of a run that ended and keeps them, and leaves it
-// as it is.
+// Unlock releases the locks of an execution that ended and still holds them, and
+// changes nothing else.
 func (c *Client) Unlock(ctx context.Context, id, why string) (views.ExecutionView, error) {
 	return post[views.ExecutionView](ctx, c, reason{why}, "workflow-execution", id, "unlock")
 }

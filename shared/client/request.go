@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"iter"
 	"net/http"
@@ -13,20 +14,19 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// request is one call of the service, as the OpenAPI document describes it.
+// request is one call of the API.
 type request struct {
 	method string
-	path   string     // with its parameters escaped, see [route]
+	path   string     // escaped, see [route]
 	query  url.Values // nil for none
 	header http.Header
 
-	// body is sent as JSON, unless it is a []byte, which is sent as it is with
-	// contentType.
+	// body is sent as JSON; a []byte is sent unchanged, with contentType.
 	body        any
 	contentType string
 }
 
-// route joins the segments of a path; each is escaped.
+// route escapes and joins the segments of a path.
 func route(segments ...string) string {
 	var path strings.Builder
 	for _, s := range segments {
@@ -66,7 +66,7 @@ func (c *Client) send(ctx context.Context, q request) (*http.Response, error) {
 	return c.transport.Do(r)
 }
 
-// do sends a request and reads the answer into T.
+// do sends a request and decodes the answer.
 func do[T any](ctx context.Context, c *Client, q request) (T, error) {
 	return decodeResponse[T](c.send(ctx, q))
 }
@@ -86,8 +86,8 @@ type listPage[T any] struct {
 	NextPageToken string `json:"nextPageToken"`
 }
 
-// paginate goes through a list, fetching each page when it is needed. It ends with
-// the first error. The query is not changed.
+// paginate iterates over a list and fetches each page when it is needed. It ends with
+// the first error. It does not change query.
 func paginate[T any](ctx context.Context, c *Client, query url.Values, segments ...string) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var token string
@@ -125,12 +125,12 @@ func set(query url.Values, name, value string) {
 	}
 }
 
-// reason is the body of the operators' verbs.
+// reason is the body of the commands that take only a reason.
 type reason struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// refSegments is the path of a package, a name and, unless it is empty, a version.
+// refSegments returns the path segments of a reference; an empty version has none.
 func refSegments(first string, ref workflow.Ref) []string {
 	s := []string{first, ref.Package, ref.Name}
 	if ref.Version != "" {
@@ -138,3 +138,81 @@ func refSegments(first string, ref workflow.Ref) []string {
 	}
 	return s
 }
+
+// maxResponseBytes bounds how much of an answer is read.
+const maxResponseBytes = 64 << 20
+
+// decodeResponse decodes an answer into T, or into an error.
+func decodeResponse[T any](res *http.Response, err error) (T, error) {
+	v, _, err := decodeWithStatus[T](res, err)
+	return v, err
+}
+
+// decodeWithStatus is decodeResponse for callers that need the status.
+func decodeWithStatus[T any](res *http.Response, err error) (v T, status int, _ error) {
+	if err != nil {
+		return v, 0, err
+	}
+	defer func() { _ = res.Body.Close() }() // it has been read
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxResponseBytes))
+	if err != nil {
+		return v, res.StatusCode, &UnreachableError{URL: origin(res.Request.URL), Err: err}
+	}
+	if res.StatusCode >= 300 {
+		return v, res.StatusCode, problemError(res, body)
+	}
+	if res.StatusCode == http.StatusNoContent {
+		return v, res.StatusCode, nil
+	}
+	if err := json.Unmarshal(body, &v); err != nil {
+		return v, res.StatusCode, &workflow.Error{Code: workflow.CodeInternal, Message: "the answer of " + origin(res.Request.URL) + " cannot be read: it is not a Lockstep service, or has another version", Cause: err}
+	}
+	return v, res.StatusCode, nil
+}
+
+// problemError decodes a problem. Any other body comes from a proxy or a gateway, and
+// its error has a code for the status.
+func problemError(res *http.Response, body []byte) error {
+	var p struct {
+		Detail    string           `json:"detail"`
+		Code      workflow.Code    `json:"code"`
+		RequestID string           `json:"requestId"`
+		Errors    []workflow.Issue `json:"errors"`
+	}
+	if json.Unmarshal(body, &p) != nil || p.Code == "" {
+		e := &workflow.Error{Code: codeForStatus(res.StatusCode), Message: "answered " + res.Status}
+		if res.Request != nil {
+			e.Message = origin(res.Request.URL) + " answered " + res.Status + ", but not as a Lockstep service does"
+		}
+		return e
+	}
+	e := &workflow.Error{Code: p.Code, Message: p.Detail, Issues: p.Errors}
+	if res.StatusCode >= 500 && p.RequestID != "" {
+		e.Message += fmt.Sprintf(" (request %s)", p.RequestID)
+	}
+	return e
+}
+
+func codeForStatus(status int) workflow.Code {
+	switch status {
+	case http.StatusUnauthorized:
+		return workflow.CodeUnauthorized
+	case http.StatusForbidden:
+		return workflow.CodeForbidden
+	case http.StatusNotFound:
+		return workflow.CodeNotFound
+	case http.StatusMethodNotAllowed:
+		return workflow.CodeMethodNotAllowed
+	case http.StatusRequestEntityTooLarge:
+		return workflow.CodeTooLarge
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return workflow.CodeUnavailable
+	}
+	if status < 500 {
+		return workflow.CodeInvalid
+	}
+	return workflow.CodeInternal
+}
+
+// origin is the scheme and the host of a URL.
+func origin(u *url.URL) string { return u.Scheme + "://" + u.Host }

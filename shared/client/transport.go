@@ -12,10 +12,10 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// transport adds the caller's headers and sends again what may be sent again.
+// transport adds the caller's headers and retries.
 type transport struct{ opt Options }
 
-// Do sends a request; it is what the generated client sends with.
+// Do sends a request, and retries it if that is safe and can help.
 func (t *transport) Do(r *http.Request) (*http.Response, error) {
 	for name, values := range t.opt.Headers {
 		r.Header[http.CanonicalHeaderKey(name)] = values
@@ -33,7 +33,7 @@ func (t *transport) Do(r *http.Request) (*http.Response, error) {
 			return res, wrapUnreachable(r, err)
 		}
 		if res != nil {
-			_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, 1<<16)) // so that the connection can be used again
+			_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, 1<<16)) // so that the connection is reused
 			_ = res.Body.Close()
 		}
 		if r.GetBody != nil {
@@ -48,9 +48,8 @@ func (t *transport) Do(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// isRepeatable reports whether a second copy of the request does no harm: reads,
-// replacements, what is stored once under its own name, and whatever bears an
-// idempotency key.
+// isRepeatable reports whether sending the request twice is harmless: it reads,
+// replaces, stores something once under its own name, or has an idempotency key.
 func isRepeatable(r *http.Request) bool {
 	switch r.Method {
 	case http.MethodGet, http.MethodHead, http.MethodPut:
@@ -66,7 +65,7 @@ func isRepeatable(r *http.Request) bool {
 	return false
 }
 
-// isTransient reports whether the trouble is one that passes.
+// isTransient reports whether an error or an answer is transient.
 func isTransient(res *http.Response, err error) bool {
 	if err != nil {
 		return errors.Is(err, syscall.ECONNREFUSED)
@@ -78,8 +77,8 @@ func isTransient(res *http.Response, err error) bool {
 	return false
 }
 
-// UnreachableError says that a request was sent and nothing came back, or could
-// not be sent at all.
+// UnreachableError is the error of a request that could not be sent, or was not
+// answered.
 type UnreachableError struct {
 	URL string
 	Err error
@@ -87,7 +86,7 @@ type UnreachableError struct {
 
 func (e *UnreachableError) Error() string { return "cannot reach " + e.URL + ": " + e.Err.Error() }
 
-// Unwrap returns what the network said.
+// Unwrap returns the network's error.
 func (e *UnreachableError) Unwrap() error { return e.Err }
 
 func wrapUnreachable(r *http.Request, err error) error {
@@ -95,11 +94,11 @@ func wrapUnreachable(r *http.Request, err error) error {
 		return err
 	}
 	if coded := (*workflow.Error)(nil); errors.As(err, &coded) {
-		return coded // whoever authorises the request has refused before anything was sent
+		return coded // the request was not authorised, and not sent
 	}
-	var urlErr *url.Error // says again what is said here
+	var urlErr *url.Error // its text would repeat the URL
 	if errors.As(err, &urlErr) {
 		err = urlErr.Err
 	}
-	return &UnreachableError{URL: r.URL.Scheme + "://" + r.URL.Host, Err: err}
+	return &UnreachableError{URL: origin(r.URL), Err: err}
 }

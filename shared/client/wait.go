@@ -10,12 +10,12 @@ import (
 	"github.com/lockstep-run/lockstep/statemachines"
 )
 
-// maxUnavailable is how many reads in a row may find the service away before Wait
-// gives up; each has been repeated by itself before.
+// maxUnavailable is how many reads in a row may fail because the service is
+// unavailable before Wait gives up. Each of them has been retried already.
 const maxUnavailable = 10
 
-// Idle reports whether nothing will happen to a run any more unless somebody
-// asks for it: it is acknowledged, or waits for an operator to do so.
+// Idle reports whether nothing will happen to an execution unless somebody asks for
+// it: it is acknowledged, or waits for an operator to acknowledge it.
 func Idle(x views.ExecutionView) bool {
 	switch {
 	case statemachines.Acknowledged(x.State), x.State == statemachines.ExecutionFailedUnsafe:
@@ -26,16 +26,16 @@ func Idle(x views.ExecutionView) bool {
 	return false
 }
 
-// Wait reads a run every poll until it rests, and returns it as it is then. seen
-// is called with every state of affairs read, the last included; it may be nil.
-// A service that goes away for a moment is waited for, one that is away from the
-// start is not.
+// Wait reads an execution every poll until it is [Idle], and returns it. onRead is
+// called with every read, the last one included; it may be nil. Wait survives a
+// service that becomes unavailable for a while, but not one that is unavailable from
+// the start.
 func (c *Client) Wait(ctx context.Context, id string, poll time.Duration, onRead func(views.ExecutionView)) (views.ExecutionView, error) {
 	return c.Follow(ctx, id, poll, onRead, nil)
 }
 
-// Follow is Wait that calls lost, unless it is nil, each time that a read has
-// failed and will be tried again.
+// Follow is Wait that calls onRetry, unless it is nil, each time that a read has failed
+// and will be repeated.
 func (c *Client) Follow(ctx context.Context, id string, poll time.Duration, onRead func(views.ExecutionView), onRetry func(error)) (views.ExecutionView, error) {
 	failures := maxUnavailable
 	for {
@@ -63,7 +63,7 @@ func (c *Client) Follow(ctx context.Context, id string, poll time.Duration, onRe
 	}
 }
 
-// isUnavailable reports whether an error says that the service is away for now.
+// isUnavailable reports whether the service was unavailable.
 func isUnavailable(err error) bool {
 	var u *UnreachableError
 	return errors.As(err, &u) || workflow.Is(err, workflow.CodeUnavailable)

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"iter"
 	"net/http"
+	"net/url"
+	"strconv"
 
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -20,27 +22,27 @@ func (c *Client) BlockWorkers(ctx context.Context, block workflow.Ref) iter.Seq2
 	return paginate[views.WorkerView](ctx, c, nil, append(refSegments("function-blocks", block), "workers")...)
 }
 
-// Worker reads one.
+// Worker reads a polling worker.
 func (c *Client) Worker(ctx context.Context, id string) (views.WorkerView, error) {
 	return get[views.WorkerView](ctx, c, "workers", id)
 }
 
-// RegisterWorker makes a worker known that polls over HTTP.
+// RegisterWorker registers a worker that polls over HTTP.
 func (c *Client) RegisterWorker(ctx context.Context, r views.WorkerRegistration) (views.WorkerView, error) {
 	return post[views.WorkerView](ctx, c, r, "workers", "register")
 }
 
-// HeartbeatWorker says that it lives, UnregisterWorker that it goes.
+// HeartbeatWorker reports that a worker is alive.
 func (c *Client) HeartbeatWorker(ctx context.Context, id string) (views.WorkerView, error) {
 	return post[views.WorkerView](ctx, c, nil, "workers", id, "heartbeat")
 }
 
-// UnregisterWorker says that a worker goes.
+// UnregisterWorker removes a worker.
 func (c *Client) UnregisterWorker(ctx context.Context, id string) (views.WorkerView, error) {
 	return post[views.WorkerView](ctx, c, nil, "workers", id, "unregister")
 }
 
-// Poll waits for a pack, up to 20 s; nil if none has come.
+// Poll waits up to 20 s for a pack; nil if there is none.
 func (c *Client) Poll(ctx context.Context, r views.JobPoll) (*views.PackOffer, error) {
 	work, status, err := decodeWithStatus[views.PackOffer](c.send(ctx, request{method: http.MethodPost, path: "/blackboard/job", body: r}))
 	if err != nil || status == http.StatusNoContent {
@@ -49,8 +51,8 @@ func (c *Client) Poll(ctx context.Context, r views.JobPoll) (*views.PackOffer, e
 	return &work, nil
 }
 
-// ExtendPack renews a pack's lease; FinishPack pushes results. CodeClaimLost says
-// that the pack is somebody else's, or over.
+// ExtendPack renews a pack's lease. CodeClaimLost means that another worker has the
+// pack, or that it is finished.
 func (c *Client) ExtendPack(ctx context.Context, pack string, token int) (views.PackLease, error) {
 	claim := struct {
 		Pack  string `json:"pack"`
@@ -59,7 +61,7 @@ func (c *Client) ExtendPack(ctx context.Context, pack string, token int) (views.
 	return post[views.PackLease](ctx, c, claim, "blackboard", "job", "heartbeat")
 }
 
-// FinishPack pushes results.
+// FinishPack pushes results of a pack, with errors as [Client.ExtendPack].
 func (c *Client) FinishPack(ctx context.Context, r views.PackResults) (views.PackLease, error) {
 	if r.Results == nil {
 		r.Results = []json.RawMessage{}
@@ -67,7 +69,28 @@ func (c *Client) FinishPack(ctx context.Context, r views.PackResults) (views.Pac
 	return post[views.PackLease](ctx, c, r, "blackboard", "job", "result")
 }
 
-// Pools shows what waits for workers.
+// Pools lists the pools with what waits for their workers.
 func (c *Client) Pools(ctx context.Context) iter.Seq2[views.PoolView, error] {
 	return paginate[views.PoolView](ctx, c, nil, "blackboard", "jobs")
+}
+
+// DeadLetters lists the dead letters of all queues, or of one; limit 0 means the
+// service's default.
+func (c *Client) DeadLetters(ctx context.Context, queue string, limit int) iter.Seq2[views.DeadLetterQueue, error] {
+	query := url.Values{}
+	set(query, "queue", queue)
+	if limit > 0 {
+		query.Set("limit", strconv.Itoa(limit))
+	}
+	return paginate[views.DeadLetterQueue](ctx, c, query, "dead-letters")
+}
+
+// Redrive moves dead letters back to their queues, a bounded number per call.
+func (c *Client) Redrive(ctx context.Context, r views.RedriveRequest) (views.RedriveView, error) {
+	return post[views.RedriveView](ctx, c, r, "dead-letters", "redrive")
+}
+
+// NextSweep reads what the next sweep would do.
+func (c *Client) NextSweep(ctx context.Context) (views.SweepView, error) {
+	return get[views.SweepView](ctx, c, "sweep")
 }

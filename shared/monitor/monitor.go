@@ -1,3 +1,10 @@
+// Package monitor is the web page of the service: static files that are embedded in the
+// binary. The page reads all its data through the HTTP API, like any other client. It
+// runs under a strict content security policy: no inline script or style, nothing from
+// other hosts. It sets all data as text, never as markup.
+//
+// It is a package of its own because the embedded files and their content security policy
+// belong together, and no other part of the service needs them.
 package monitor
 
 import (
@@ -9,7 +16,7 @@ import (
 //go:embed page
 var files embed.FS
 
-// contentSecurityPolicy lets the page load its own files and call its own service, no more.
+// contentSecurityPolicy lets the page load its own files and call its own service only.
 const contentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
@@ -17,7 +24,7 @@ const contentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 
 func Handler() http.Handler {
 	page, err := fs.Sub(files, "page")
 	if err != nil {
-		panic(err) // the folder is embedded: this cannot happen in a binary that was built
+		panic(err) // the folder is embedded, so this cannot happen
 	}
 	mux := http.NewServeMux()
 	fileServer := http.FileServerFS(page)
@@ -29,8 +36,8 @@ func Handler() http.Handler {
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cache-Control", "no-cache")
-		// The files bear no tags and are small: whoever asks on a condition or for a
-		// part gets the whole, instead of statuses that nobody has promised.
+		// The files are small and have no ETags: a conditional or a range request gets
+		// the whole file, so that the API document need not list 206, 304 and 416.
 		r = r.Clone(r.Context())
 		for _, name := range []string{"If-Match", "If-None-Match", "If-Range", "Range"} {
 			r.Header.Del(name)

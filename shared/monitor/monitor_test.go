@@ -9,8 +9,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/monitor"
 )
 
-// TestHandler_ServesPage: every file that the page names is served, under a policy that allows
-// no inline script.
+// Every file of the page is served, under a policy that allows no inline script.
 func TestHandler_ServesPage(t *testing.T) {
 	h := monitor.Handler()
 	for path, kind := range map[string]string{"/": "text/html", "/monitor/page.js": "text/javascript", "/monitor/page.css": "text/css"} {
@@ -30,6 +29,6 @@ func TestHandler_ServesPage(t *testing.T) {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/monitor/../monitor.go", nil))
 	if w.Code == http.StatusOK {
-		t.Error("a file beside the page is served")
+		t.Error("a file outside the page is served")
 	}
 }

@@ -1,3 +1,6 @@
+// Package auth authorises requests to a deployed service: with a token, or with a
+// signature by IAM credentials (AWS Signature Version 4, service execute-api), which it
+// finds where AWS's own tools find them.
 package auth
 
 import (
@@ -20,18 +23,18 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Credentials let a caller in.
+// Credentials authorise a caller.
 type Credentials struct {
-	// Token is sent as it is. It goes before a signature.
+	// Token is sent unchanged. It takes precedence over a signature.
 	Token string
 
-	// IAM gives the credentials to sign with; nil: nothing is signed.
+	// IAM gives the credentials to sign with; nil signs nothing.
 	IAM aws.CredentialsProvider
 }
 
-// DefaultCredentials are the credentials of this process: LOCKSTEP_TOKEN, and those that every tool
-// of AWS would use, of the environment, a profile, single sign-on or the machine's
-// role. They are looked for when the first request needs a signature.
+// DefaultCredentials are the credentials of this process: LOCKSTEP_TOKEN, and those of
+// AWS's default chain: the environment, a profile, single sign-on or the machine's role.
+// The latter are loaded when the first request needs a signature.
 func DefaultCredentials() Credentials {
 	load := sync.OnceValues(func() (aws.Config, error) { return awsconfig.LoadDefaultConfig(context.Background()) })
 	return Credentials{
@@ -46,13 +49,13 @@ func DefaultCredentials() Credentials {
 	}
 }
 
-// NewClient is an HTTP client whose requests are authorised, with a time-out of a
-// minute each.
+// NewClient makes an HTTP client that authorises its requests. Each has a timeout of one
+// minute.
 func NewClient(c Credentials, now func() time.Time) *http.Client {
 	return &http.Client{Timeout: time.Minute, Transport: NewTransport(c, now)}
 }
 
-// NewTransport authorises requests and sends them.
+// NewTransport makes a transport that authorises requests and sends them.
 func NewTransport(c Credentials, now func() time.Time) http.RoundTripper {
 	return &transport{c, now, http.DefaultTransport}
 }
@@ -63,11 +66,11 @@ type transport struct {
 	next http.RoundTripper
 }
 
-// apiGatewayHost is an address at which API Gateway checks signatures. Others, such as
-// that of a local stack, are never sent one.
+// apiGatewayHost matches the hosts at which API Gateway checks signatures. Requests to
+// other hosts, such as a local stack, are never signed.
 var apiGatewayHost = regexp.MustCompile(`^[a-z0-9]+\.execute-api\.([a-z0-9-]+)\.amazonaws\.com(\.cn)?$`)
 
-// RoundTrip sends a copy of the request that says who asks.
+// RoundTrip sends a copy of the request with its authorization.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	match := apiGatewayHost.FindStringSubmatch(r.URL.Hostname())
 	switch {
@@ -83,12 +86,12 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.next.RoundTrip(r)
 }
 
-// sign adds the signature of the whole request: method, path, query, headers and
-// body. It is good for a few minutes, in one region.
+// sign adds a signature of the whole request: method, path, query, headers and body. It
+// is valid for a few minutes, in one region.
 func (t *transport) sign(r *http.Request, region string) error {
 	creds, err := t.IAM.Retrieve(r.Context())
 	if err != nil {
-		return workflow.Errorf(workflow.CodeUnauthorized, "there is nothing to sign with: log in to AWS, or set %s: %w", topology.EnvToken, err)
+		return workflow.Errorf(workflow.CodeUnauthorized, "no AWS credentials: log in to AWS, or set %s: %w", topology.EnvToken, err)
 	}
 	var body []byte
 	if r.Body != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// recordingTransport is a transport that keeps the request.
+// recordingTransport records the request.
 type recordingTransport struct {
 	request *http.Request
 	body    string
@@ -57,7 +57,7 @@ func send(t *testing.T, c Credentials, method, address, body string) *recordingT
 
 const apiURL = "https://abc123.execute-api.eu-west-1.amazonaws.com"
 
-// The signature is of what is sent: body, path and query as they are on the wire.
+// The signature covers the body, the path and the query as they are sent.
 func TestTransport_SignsWhatIsSent(t *testing.T) {
 	c := iamCredentials("session-token")
 	for _, line := range []struct{ method, path, body string }{
@@ -68,7 +68,7 @@ func TestTransport_SignsWhatIsSent(t *testing.T) {
 	} {
 		got := send(t, c, line.method, apiURL+line.path, line.body)
 		if got.body != line.body {
-			t.Errorf("%s: the body sent is %q", line.path, got.body)
+			t.Errorf("%s: sent the body %q", line.path, got.body)
 		}
 		want, err := http.NewRequest(line.method, apiURL+line.path, strings.NewReader(line.body))
 		if err != nil {
@@ -85,12 +85,12 @@ func TestTransport_SignsWhatIsSent(t *testing.T) {
 			t.Fatal(err)
 		}
 		if a, b := got.request.Header.Get("Authorization"), want.Header.Get("Authorization"); a != b {
-			t.Errorf("%s %s:\n%s\nand the SDK\n%s", line.method, line.path, a, b)
+			t.Errorf("%s %s:\n%s\nwant\n%s", line.method, line.path, a, b)
 		}
 	}
 }
 
-// iamCredentials is a caller with credentials of IAM that last.
+// iamCredentials returns static IAM credentials.
 func iamCredentials(session string) Credentials {
 	return Credentials{IAM: credentials.NewStaticCredentialsProvider("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG", session)}
 }
@@ -102,22 +102,23 @@ func TestTransport_ChoosesAuthorization(t *testing.T) {
 		name, address, want string
 		c                   Credentials
 	}{
-		{"a token goes first", apiURL, "Bearer jwt", token},
-		{"a token fits any service", "http://localhost:3030", "Bearer jwt", token},
-		{"nothing to show", apiURL, "", Credentials{}},
-		{"keys stay away from a local stack", "http://localhost:3030", "", iamCredentials("")},
-		{"keys stay away from others' hosts", "https://x.execute-api.eu-west-1.amazonaws.com.evil.example", "", iamCredentials("")},
+		{"a token takes precedence", apiURL, "Bearer jwt", token},
+		{"a token is sent to any host", "http://localhost:3030", "Bearer jwt", token},
+		{"no credentials", apiURL, "", Credentials{}},
+		{"a local stack gets no signature", "http://localhost:3030", "", iamCredentials("")},
+		{"a foreign host gets no signature", "https://x.execute-api.eu-west-1.amazonaws.com.evil.example", "", iamCredentials("")},
 	} {
 		if got := send(t, line.c, "GET", line.address, "").request.Header.Get("Authorization"); got != line.want {
 			t.Errorf("%s: %q, want %q", line.name, got, line.want)
 		}
 	}
 	if got := send(t, iamCredentials(""), "GET", apiURL, "").request.Header; got.Get("X-Amz-Security-Token") != "" || got.Get("Authorization") == "" {
-		t.Errorf("keys that last: %v", got)
+		t.Errorf("static credentials: %v", got)
 	}
 }
 
-// What this process has is found when it is needed, and whoever has nothing is told so.
+// Credentials are loaded when they are needed; having none is an error that names what to
+// do.
 func TestDefaultCredentials_ReadsEnvironment(t *testing.T) {
 	for _, name := range []string{"AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI"} {
 		t.Setenv(name, "")
@@ -136,7 +137,7 @@ func TestDefaultCredentials_ReadsEnvironment(t *testing.T) {
 		t.Fatal("sent without credentials")
 	}
 	if !strings.Contains(err.Error(), "log in to AWS") || !workflow.Is(err, workflow.CodeUnauthorized) {
-		t.Errorf("it is said: %v", err)
+		t.Errorf("without credentials: %v", err)
 	}
 	t.Setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")

@@ -1,6 +1,6 @@
-// The status page: everything comes from the HTTP interface, every two seconds.
+// The monitor page: reads everything through the HTTP API, every two seconds.
 const $ = (id) => document.getElementById(id);
-let shown = location.hash.slice(1);
+let selected = location.hash.slice(1);
 
 async function get(path) {
   const reply = await fetch(path, { headers: { accept: "application/json" } });
@@ -9,7 +9,7 @@ async function get(path) {
   return body;
 }
 
-// row makes a table row; a cell is a text, a number or an element.
+// row makes a table row; a cell is a string, a number or an element.
 function row(cells) {
   const tr = document.createElement("tr");
   for (const cell of cells) {
@@ -25,53 +25,53 @@ function link(id) {
   const button = document.createElement("button");
   button.className = "link";
   button.textContent = id;
-  button.addEventListener("click", () => { shown = id; location.hash = id; refresh(); });
+  button.addEventListener("click", () => { selected = id; location.hash = id; refresh(); });
   return button;
 }
 
-function state(run) {
+function state(execution) {
   const span = document.createElement("span");
-  span.className = run.state.startsWith("FAILED_UNSAFE") ? "unsafe" : run.status;
-  span.textContent = run.state;
+  span.className = execution.state.startsWith("FAILED_UNSAFE") ? "unsafe" : execution.status;
+  span.textContent = execution.state;
   return span;
 }
 
 const time = (text) => (text ? new Date(text).toLocaleString() : "");
 const name = (w) => `${w.package}/${w.name}:${w.version}`;
 
-function says(run) {
-  if (run.waiting) {
-    const who = run.waiting.for.map((f) => `${f.entity ?? ""} ${f.heldBy ? "held by " + f.heldBy : f.reservedBy ? "reserved by " + f.reservedBy : ""}`).join(", ");
-    return `waits for ${run.waiting.kind} since ${time(run.waiting.since)} ${who}`;
+function summary(execution) {
+  if (execution.waiting) {
+    const who = execution.waiting.for.map((f) => `${f.entity ?? ""} ${f.heldBy ? "held by " + f.heldBy : f.reservedBy ? "reserved by " + f.reservedBy : ""}`).join(", ");
+    return `waiting for ${execution.waiting.kind} since ${time(execution.waiting.since)} ${who}`;
   }
-  if (run.error) return `${run.cause}: ${run.error.message} ${run.error.entity ?? ""}${run.rolledBack ? " (rolled back)" : ""}`;
-  return run.reason || run.state;
+  if (execution.error) return `${execution.cause}: ${execution.error.message} ${execution.error.entity ?? ""}${execution.rolledBack ? " (rolled back)" : ""}`;
+  return execution.reason || execution.state;
 }
 
 async function refresh() {
   try {
-    const [runs, locks] = await Promise.all([get("/workflow-execution?limit=50"), get("/locks?limit=50")]);
-    $("runs").replaceChildren(...runs.items.map((r) => row([
-      link(r.id), name(r.workflow), state(r), `${r.progress.jobs.completed}/${r.progress.jobs.total}`,
-      r.progress.jobs.failed, r.currentStep, time(r.createdAt)])));
-    $("runs-empty").hidden = runs.items.length > 0;
+    const [executions, locks] = await Promise.all([get("/workflow-execution?limit=50"), get("/locks?limit=50")]);
+    $("executions").replaceChildren(...executions.items.map((x) => row([
+      link(x.id), name(x.workflow), state(x), `${x.progress.jobs.completed}/${x.progress.jobs.total}`,
+      x.progress.jobs.failed, x.currentStep, time(x.createdAt)])));
+    $("executions-empty").hidden = executions.items.length > 0;
     $("locks").replaceChildren(...locks.items.map((l) => row([
       `${l.entity.type}/${l.entity.id}`, link(l.heldBy), time(l.since), l.token,
       l.waiting.map((w) => w.execution).join(", ")])));
     $("locks-empty").hidden = locks.items.length > 0;
-    if (shown) await showRun();
+    if (selected) await showExecution();
     $("note").textContent = `as of ${new Date().toLocaleTimeString()}`;
   } catch (err) {
     $("note").textContent = `cannot refresh: ${err.message}`;
   }
 }
 
-async function showRun() {
-  const id = encodeURIComponent(shown);
-  const [run, steps] = await Promise.all([get(`/workflow-execution/id/${id}`), get(`/workflow-execution/id/${id}/steps`)]);
-  $("run").hidden = false;
-  $("run-title").textContent = `${name(run.workflow)} ${run.id}`;
-  $("run-says").textContent = says(run);
+async function showExecution() {
+  const id = encodeURIComponent(selected);
+  const [execution, steps] = await Promise.all([get(`/workflow-execution/id/${id}`), get(`/workflow-execution/id/${id}/steps`)]);
+  $("execution").hidden = false;
+  $("execution-title").textContent = `${name(execution.workflow)} ${execution.id}`;
+  $("execution-summary").textContent = summary(execution);
   $("steps").replaceChildren(...steps.items.map((s) => row([
     s.step, s.wave ? `${s.kind} ${s.wave}` : s.kind, s.status, s.jobs.total, s.jobs.completed, s.jobs.failed,
     s.jobs.cancelled ?? 0, s.jobs.unknown ?? 0, s.skipped])));
