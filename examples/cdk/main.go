@@ -1,13 +1,13 @@
-// Command cdk is a CDK app as a team of users would write it: a stack of their own,
-// with a table of theirs, an engine in it, and a pool for their own worker. The worker
-// reads that table; of the engine's it may use jobs alone.
+// Command cdk is a CDK app as a user's team would write it: a stack with a table of the
+// team, an engine, and a pool for the team's worker. The worker reads the team's table;
+// of the engine's tables it may use only jobs.
 //
 //	make dist
 //	GOOS=linux GOARCH=arm64 CGO_ENABLED=0 go build -tags lambda.norpc -trimpath \
 //	    -o examples/cdk/dist/bootstrap ./examples/cdk/worker
 //	cd examples/cdk && npx aws-cdk@2.1148.1 deploy
 //
-// docs/deploying.md has the whole story.
+// See docs/deploying.md.
 package main
 
 import (
@@ -27,8 +27,8 @@ func main() {
 	app.Synth(nil)
 }
 
-// newMetersStack makes the team's stack. functions holds the engine's programs, worker
-// the team's own.
+// newMetersStack creates the team's stack. functions is the directory with the engine's
+// programs, worker that with the team's program.
 func newMetersStack(app awscdk.App, id, functions, worker string) {
 	stack := awscdk.NewStack(app, &id, &awscdk.StackProps{Description: jsii.String("The meters team")})
 	readings := awsdynamodb.NewTable(stack, jsii.String("Readings"), &awsdynamodb.TableProps{
@@ -47,7 +47,6 @@ func newMetersStack(app awscdk.App, id, functions, worker string) {
 		Environment: map[string]string{"READINGS": *readings.TableName()},
 	})
 
-	// The pool gives the worker what every worker needs. What this one needs besides
-	// is the team's to give.
+	// The pool grants what every worker needs. The team grants the rest.
 	readings.Grant(pool.Function, jsii.String("dynamodb:GetItem"))
 }

@@ -23,14 +23,14 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// The team's app is synthesised as a user would do it, with the team's worker
-// compiled and the engine's programs stood in for.
+// The app is synthesised as by a user, with the team's worker compiled and dummy files as
+// the engine's programs.
 func TestApp_SynthesizesWithWorkerPool(t *testing.T) {
 	worker, functions, out := t.TempDir(), t.TempDir(), t.TempDir()
 	build := exec.Command("go", "build", "-tags", "lambda.norpc", "-trimpath", "-o", filepath.Join(worker, "bootstrap"), "./worker")
-	build.Env = append(os.Environ(), "GOOS=linux", "GOARCH=arm64", "CGO_ENABLED=0") // what the engine runs on
-	if said, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, said)
+	build.Env = append(os.Environ(), "GOOS=linux", "GOARCH=arm64", "CGO_ENABLED=0") // as for the engine
+	if output, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, output)
 	}
 	for _, name := range topology.Functions {
 		if err := os.MkdirAll(filepath.Join(functions, name), 0o755); err != nil {
@@ -59,26 +59,26 @@ func TestApp_SynthesizesWithWorkerPool(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for id, r := range template.Resources {
-		said := fmt.Sprint(r.Properties)
+		properties := fmt.Sprint(r.Properties)
 		switch {
 		case r.Type == "AWS::IAM::Policy" && strings.HasPrefix(id, "LockstepMetersWorkerRole"):
 			for _, table := range []string{"Executions", "Locks", "Registry"} {
-				if strings.Contains(said, "LockstepTable"+table) {
-					t.Errorf("the team's worker may use the table %s: %s", table, said)
+				if strings.Contains(properties, "LockstepTable"+table) {
+					t.Errorf("the team's worker may use the table %s: %s", table, properties)
 				}
 			}
-			seen["policy"] = strings.Contains(said, "LockstepTableJobs") && strings.Contains(said, "Readings")
+			seen["policy"] = strings.Contains(properties, "LockstepTableJobs") && strings.Contains(properties, "Readings")
 		case r.Type == "AWS::Lambda::Function" && strings.HasPrefix(id, "LockstepMetersWorker"):
-			seen["function"] = r.Properties["RecursiveLoop"] == "Allow" && strings.Contains(said, "READINGS:")
+			seen["function"] = r.Properties["RecursiveLoop"] == "Allow" && strings.Contains(properties, "READINGS:")
 		case r.Type == "AWS::SQS::Queue" && strings.HasPrefix(id, "LockstepJobsMetersQueue"):
 			seen["queue"] = r.Properties["VisibilityTimeout"] == float64(360) && r.Properties["RedrivePolicy"] != nil
 		case r.Type == "AWS::Lambda::EventSourceMapping" && strings.HasPrefix(id, "LockstepJobsMeters"):
-			seen["mapping"] = strings.Contains(said, "MaximumConcurrency:20") && strings.Contains(said, "ReportBatchItemFailures")
+			seen["mapping"] = strings.Contains(properties, "MaximumConcurrency:20") && strings.Contains(properties, "ReportBatchItemFailures")
 		}
 	}
 	for _, part := range []string{"policy", "function", "queue", "mapping"} {
 		if !seen[part] {
-			t.Errorf("the pool's %s is missing or not as it should be", part)
+			t.Errorf("the pool's %s is missing or wrong", part)
 		}
 	}
 	for _, output := range []string{"LockstepApiUrl", "LockstepJobsMetersUrl", "LockstepJobsMetersDlqUrl"} {

@@ -1,3 +1,6 @@
+// Package definitions has small workflow definitions that together use every field of
+// the format; docs/definitions.md explains the fields with them. The tests parse and
+// compile each, and check that page, examples and format agree.
 package definitions_test
 
 import (
@@ -17,7 +20,7 @@ func readExamples(t *testing.T) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob("*.yaml")
 	if err != nil || len(files) == 0 {
-		t.Fatal("there are no examples", err)
+		t.Fatal("no examples", err)
 	}
 	all := map[string]string{}
 	for _, file := range files {
@@ -56,10 +59,10 @@ func TestExamples_ArePublishable(t *testing.T) {
 	}
 }
 
-// plannedFields are fields of the format that are refused by name.
+// plannedFields are fields of the format that Parse refuses by name.
 var plannedFields = []string{"http", "wait", "switch", "loop", "set", "onFailure", "next", "outputKey"}
 
-// collectFields are the names of all fields that the schema knows, below any object.
+// collectFields collects the names of all fields in a schema.
 func collectFields(v any, into map[string]bool) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -68,38 +71,38 @@ func collectFields(v any, into map[string]bool) {
 				into[name] = true
 			}
 		}
-		for _, below := range v {
-			collectFields(below, into)
+		for _, child := range v {
+			collectFields(child, into)
 		}
 	case []any:
-		for _, below := range v {
-			collectFields(below, into)
+		for _, child := range v {
+			collectFields(child, into)
 		}
 	}
 }
 
-// Every field of the format is explained on the page and used in an example.
+// docs/definitions.md explains every field of the format, and an example uses it.
 func TestFields_AreDocumentedAndUsed(t *testing.T) {
 	var schema any
 	if err := json.Unmarshal(definition.Schema(), &schema); err != nil {
 		t.Fatal(err)
 	}
-	known := map[string]bool{}
-	collectFields(schema, known)
-	if len(known) < 50 {
-		t.Fatalf("only %d fields were found", len(known))
+	fields := map[string]bool{}
+	collectFields(schema, fields)
+	if len(fields) < 50 {
+		t.Fatalf("found only %d fields", len(fields))
 	}
-	explained := readPage(t)
-	var used strings.Builder
+	page := readPage(t)
+	var examples strings.Builder
 	for _, text := range readExamples(t) {
-		used.WriteString(text)
+		examples.WriteString(text)
 	}
-	for name := range known {
-		if !strings.Contains(explained, "`"+name+"`") {
+	for name := range fields {
+		if !strings.Contains(page, "`"+name+"`") {
 			t.Errorf("docs/definitions.md does not explain %s", name)
 		}
-		in := regexp.MustCompile(`(?m)(^|[\s{\[])` + name + `:`).MatchString(used.String())
-		if refused := slices.Contains(plannedFields, name) && name != "onFailure"; !in && !refused {
+		used := regexp.MustCompile(`(?m)(^|[\s{\[])` + name + `:`).MatchString(examples.String())
+		if refused := slices.Contains(plannedFields, name) && name != "onFailure"; !used && !refused {
 			t.Errorf("no example uses %s", name)
 		}
 	}
@@ -107,31 +110,31 @@ func TestFields_AreDocumentedAndUsed(t *testing.T) {
 
 var codeBlockRE = regexp.MustCompile("(?s)```yaml\n(.*?)```")
 
-// What the page shows stands in an example, word for word.
+// Every line of YAML on the page is a line of an example.
 func TestDefinitionsPage_QuotesExamples(t *testing.T) {
-	known := map[string]bool{}
+	lines := map[string]bool{}
 	for _, text := range readExamples(t) {
 		for line := range strings.Lines(text) {
-			known[strings.TrimSpace(line)] = true
+			lines[strings.TrimSpace(line)] = true
 		}
 	}
-	shown := codeBlockRE.FindAllStringSubmatch(readPage(t), -1)
-	if len(shown) < 10 {
-		t.Fatalf("only %d excerpts were found", len(shown))
+	excerpts := codeBlockRE.FindAllStringSubmatch(readPage(t), -1)
+	if len(excerpts) < 10 {
+		t.Fatalf("found only %d excerpts", len(excerpts))
 	}
-	for _, excerpt := range shown {
+	for _, excerpt := range excerpts {
 		for line := range strings.Lines(excerpt[1]) {
-			if line = strings.TrimSpace(line); line != "" && !known[line] {
+			if line = strings.TrimSpace(line); line != "" && !lines[line] {
 				t.Errorf("no example has the line %q", line)
 			}
 		}
 	}
 }
 
-// What is planned is refused by name, and so may be named on the page.
+// A planned field is refused, so the page may mention it.
 func TestPlannedFields_AreRefused(t *testing.T) {
 	source := "package: a\nname: b\nversion: 1.0.0\nsteps: [{label: x, functionBlock: a/b:1, runOn: global, outputKey: y}]\n"
 	if _, err := definition.Parse([]byte(source)); workflow.CodeOf(err) == "" {
-		t.Error("a planned field is taken")
+		t.Error("a planned field is accepted")
 	}
 }

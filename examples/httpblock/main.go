@@ -1,3 +1,6 @@
+// Command httpblock serves a function block over HTTP with only the standard library, as
+// a program in any language could. docs/http-blocks.md describes the requests and the
+// responses; block.json registers the block.
 package main
 
 import (
@@ -17,14 +20,14 @@ type blockCall struct {
 	Parameters struct {
 		Banner string `json:"banner"`
 	} `json:"parameters"`
-	Result *struct { // of the job to undo; null if it has left none
+	Result *struct { // of the job to roll back; null if it has none
 		Former string `json:"former"`
 	} `json:"result"`
 	Fence string `json:"fence"`
 }
 
-// bannerServer are the devices: each with its banner, the highest fence it has seen,
-// and what it has answered to each Idempotency-Key.
+// bannerServer simulates devices. For each it keeps the banner and the highest fence
+// seen, and the answer to each Idempotency-Key.
 type bannerServer struct {
 	mu      sync.Mutex
 	banner  map[string]string
@@ -47,11 +50,11 @@ func (b *bannerServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (b *bannerServer) answer(key string, c blockCall) any {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if a, again := b.answers[key]; again {
-		return a // the same job again: the same answer, and no second change
+	if a, repeated := b.answers[key]; repeated {
+		return a // the same job again gets the same answer and changes nothing
 	}
 	if c.Fence < b.fence[c.Entity.ID] {
-		return failure("STALE", "somebody newer has been here")
+		return failure("STALE", "a job with a higher fence has been here")
 	}
 	b.fence[c.Entity.ID] = c.Fence
 	former := b.banner[c.Entity.ID]
@@ -67,7 +70,7 @@ func (b *bannerServer) answer(key string, c blockCall) any {
 	return b.answers[key]
 }
 
-// failure is an error after which trying again does not help.
+// failure returns an error that is not retryable.
 func failure(code, message string) any {
 	return map[string]any{"outcome": "ERROR", "error": map[string]any{"code": code, "message": message, "retryable": false}}
 }

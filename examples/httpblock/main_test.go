@@ -12,8 +12,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// The block as it is registered is valid, and the stock worker's caller gets from
-// it what docs/http-blocks.md promises.
+// The registered block is valid, and its answers to the stock worker's HTTP caller follow
+// docs/http-blocks.md.
 func TestBannerServer_KeepsBlockContract(t *testing.T) {
 	source, err := os.ReadFile("block.json")
 	if err != nil {
@@ -36,7 +36,7 @@ func TestBannerServer_KeepsBlockContract(t *testing.T) {
 	}
 	devices.banner["sw-001"] = "old"
 	var result []byte
-	for range 2 { // the second is a repetition
+	for range 2 { // the second call repeats the job
 		a := caller.Call(t.Context(), &workflow.Endpoint{URL: s.URL}, &job)
 		if a.Failure != nil || string(a.Result) != `{"former":"old"}` || devices.banner["sw-001"] != "new" {
 			t.Fatalf("%+v, banner %q", a, devices.banner["sw-001"])
@@ -51,6 +51,6 @@ func TestBannerServer_KeepsBlockContract(t *testing.T) {
 	rollback := job
 	rollback.ID, rollback.Operation, rollback.Result, rollback.Fence = "x.2.0.1", workflow.JobRollback, result, "0000000002-0002-01-01"
 	if a := caller.Call(t.Context(), &workflow.Endpoint{URL: s.URL}, &rollback); a.Failure != nil || devices.banner["sw-001"] != "old" {
-		t.Errorf("undone: %+v, banner %q", a, devices.banner["sw-001"])
+		t.Errorf("rollback: %+v, banner %q", a, devices.banner["sw-001"])
 	}
 }

@@ -1,4 +1,4 @@
-// Command worker is the team's worker: a function behind the queue of the pool
+// Command worker is the team's worker: a function that consumes the queue of the pool
 // meters, with one block.
 package main
 
@@ -16,7 +16,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/worker"
 )
 
-// Reading is what a meter showed last.
+// Reading is the last reading of a meter.
 type Reading struct {
 	Value string `json:"value"`
 }
@@ -30,17 +30,17 @@ func main() {
 	workerhost.Serve("meters", func(w *worker.Worker) {
 		worker.Register(w, worker.Block[struct{}, Reading]{
 			Name: "meter/read", Version: "1.0.0", RunOn: "meter", Pure: true,
-			Description: "Look up what a meter showed last.",
+			Description: "Get the last reading of a meter.",
 			Execute: func(ctx context.Context, job *worker.Job, _ struct{}) (Reading, error) {
 				found, err := db.GetItem(ctx, &dynamodb.GetItemInput{
 					TableName: &table, Key: map[string]types.AttributeValue{"meter": &types.AttributeValueMemberS{Value: job.Entity.ID}},
 				})
 				if err != nil {
-					return Reading{}, err // to be tried again
+					return Reading{}, err // retryable
 				}
 				value, ok := found.Item["value"].(*types.AttributeValueMemberS)
 				if !ok {
-					return Reading{}, worker.Terminal("NO_READING", errors.New("the meter has shown nothing yet"))
+					return Reading{}, worker.Terminal("NO_READING", errors.New("the meter has no reading yet"))
 				}
 				return Reading{value.Value}, job.SetAttribute("reading", value.Value)
 			},

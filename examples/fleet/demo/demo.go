@@ -1,3 +1,9 @@
+// Package demo runs the example from end to end. It starts the devices and the local stack
+// with the fleet's worker, runs an upgrade that must succeed and one that must fail and
+// roll back, and checks both on the devices themselves.
+//
+// setup.go starts everything, programs.go starts and stops programs, and fleet.go calls
+// the devices and compares.
 package demo
 
 import (
@@ -5,44 +11,49 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/client"
+	"github.com/lockstep-run/lockstep/shared/cost"
+	"github.com/lockstep-run/lockstep/shared/views"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// Demo is one run of the example.
+// Demo runs the example once.
 type Demo struct {
 	Bin          string        // directory of the built programs
-	Example      string        // directory with the inventory and the definition; beside Bin if empty
-	Port         int           // of the HTTP API; 0 takes a free one
-	UpgradeDelay time.Duration // how long a device takes to change
-	Keep         bool          // leave everything running until the context ends
-	Serve        bool          // only bring everything up
-	Out          io.Writer     // the story
+	Example      string        // directory with the inventory and the definition; Bin/../examples/fleet if empty
+	Port         int           // of the HTTP API; 0 picks a free one
+	UpgradeDelay time.Duration // time a device takes to change its version
+	Keep         bool          // keep everything running until the context ends
+	Serve        bool          // only start everything
+	Out          io.Writer     // the report
 	Progress     io.Writer     // progress bars; with Serve, the log of the stack
 
-	logDir   string // logs
+	logDir   string
 	programs []*program
 	url      string
 	fleet    *fleet
 	api      *client.Client
 }
 
-// The versions of the story, and the device that fails in its second part.
+// The versions of the two upgrades, and the device that fails the second.
 const (
 	initialVersion, upgradeVersion, failingVersion = "1.0.0", "2.0.0", "3.0.0"
 	refusingDevice                                 = "sw-042"
 	workflowName                                   = "fleet/upgrade_firmware"
 )
 
-// ErrInterrupted says that the context ended before the story did.
+// ErrInterrupted means that the context ended before the demo did.
 var ErrInterrupted = errors.New("interrupted before the end")
 
-// Run tells the story and ends everything that it has started. An error says
-// what is not as promised.
+// Run runs the demo and stops everything that it started. An error says what is not as
+// expected.
 func (d *Demo) Run(ctx context.Context) error {
 	err := d.runAll(ctx)
 	if ctx.Err() != nil && err != nil {
@@ -52,16 +63,16 @@ func (d *Demo) Run(ctx context.Context) error {
 	switch {
 	case d.logDir == "": // nothing was started
 	case err == nil, errors.Is(err, ErrInterrupted):
-		_ = os.RemoveAll(d.logDir) // only logs
+		_ = os.RemoveAll(d.logDir) // contains only logs
 	default:
 		err = fmt.Errorf("%w\nthe logs are in %s", err, d.logDir)
 	}
 	return err
 }
 
-// runAll is the story, and the wait after it.
+// runAll starts everything, runs both upgrades, and waits if it must keep running.
 func (d *Demo) runAll(ctx context.Context) error {
-	began := time.Now()
+	started := time.Now()
 	if err := d.startStack(ctx); err != nil {
 		return err
 	}
@@ -72,9 +83,9 @@ func (d *Demo) runAll(ctx context.Context) error {
 	}
 	err := d.runUpgrades(ctx)
 	if err == nil {
-		d.heading("Both runs ended as promised, in %s altogether", time.Since(began).Round(100*time.Millisecond))
+		d.heading("Both executions ended as expected, in %s", time.Since(started).Round(100*time.Millisecond))
 	} else if ctx.Err() == nil {
-		d.heading("Not as promised: %v", err)
+		d.heading("Not as expected: %v", err)
 	}
 	if d.Keep && ctx.Err() == nil {
 		d.printNextSteps()
@@ -83,10 +94,10 @@ func (d *Demo) runAll(ctx context.Context) error {
 	return err
 }
 
-// runUpgrades runs both upgrades and holds them to what they promise.
+// runUpgrades runs both upgrades and checks their outcomes.
 func (d *Demo) runUpgrades(ctx context.Context) error {
 	if err := d.upgradeHealthyFleet(ctx); err != nil {
-		return fmt.Errorf("the upgrade of a good fleet: %w", err)
+		return fmt.Errorf("the upgrade of a healthy fleet: %w", err)
 	}
 	if err := d.upgradeWithFailure(ctx); err != nil {
 		return fmt.Errorf("the upgrade with a device that refuses: %w", err)
@@ -94,9 +105,9 @@ func (d *Demo) runUpgrades(ctx context.Context) error {
 	return nil
 }
 
-// upgradeHealthyFleet upgrades a good fleet.
+// upgradeHealthyFleet upgrades a fleet without faults.
 func (d *Demo) upgradeHealthyFleet(ctx context.Context) error {
-	d.heading("Run 1: a good fleet, every device goes from %s to %s", initialVersion, upgradeVersion)
+	d.heading("Execution 1: upgrade a healthy fleet from %s to %s", initialVersion, upgradeVersion)
 	x, err := d.runUpgrade(ctx, upgradeVersion, sm.ExecutionCompletedAck, 0)
 	if err != nil {
 		return d.withDeviceReport(ctx, err, d.fleet.uniformVersions(upgradeVersion))
@@ -107,10 +118,10 @@ func (d *Demo) upgradeHealthyFleet(ctx context.Context) error {
 	return d.printSummary(ctx, x)
 }
 
-// upgradeWithFailure upgrades a fleet in which one device refuses beyond its retries.
-// What the devices run before is asked of them, not assumed.
+// upgradeWithFailure upgrades a fleet in which one device refuses every retry. It reads
+// the versions before the upgrade from the devices.
 func (d *Demo) upgradeWithFailure(ctx context.Context) error {
-	d.heading("Run 2: %s refuses every upgrade, so %s must be rolled back everywhere", refusingDevice, failingVersion)
+	d.heading("Execution 2: %s refuses every upgrade, so %s must be rolled back everywhere", refusingDevice, failingVersion)
 	former, err := d.fleet.versions(ctx)
 	if err != nil {
 		return err
@@ -124,24 +135,24 @@ func (d *Demo) upgradeWithFailure(ctx context.Context) error {
 		return d.withDeviceReport(ctx, err, former)
 	}
 	if !x.RolledBack {
-		return errors.New("it does not say that it was rolled back")
+		return errors.New("the execution does not report a rollback")
 	}
 	if err := d.verifyDevices(ctx, former); err != nil {
 		return err
 	}
-	there, err := d.fleet.countRolledBack(ctx, failingVersion)
+	n, err := d.fleet.countRolledBack(ctx, failingVersion)
 	if err != nil {
 		return err
 	}
-	if there == 0 {
-		return fmt.Errorf("no device had been at %s, so that nothing was shown", failingVersion)
+	if n == 0 {
+		return fmt.Errorf("no device had been upgraded to %s, so no rollback was shown", failingVersion)
 	}
-	d.printf("%d of them had been at %s already and were brought back.", there, failingVersion)
+	d.printf("%d of them had already been upgraded to %s and were rolled back.", n, failingVersion)
 	return d.printSummary(ctx, x)
 }
 
-// withDeviceReport adds to a run that ended otherwise than promised which devices do not
-// report what they should.
+// withDeviceReport adds to the error of an execution the devices whose version is not as
+// expected.
 func (d *Demo) withDeviceReport(ctx context.Context, err error, want map[string]string) error {
 	if wrong := d.fleet.verifyVersions(ctx, want); wrong != nil {
 		return fmt.Errorf("%w; %w", err, wrong)
@@ -149,8 +160,8 @@ func (d *Demo) withDeviceReport(ctx context.Context, err error, want map[string]
 	return err
 }
 
-// verifyDevices holds the devices to the versions they should report, and their logs
-// to the rules of a correct run.
+// verifyDevices checks the versions of the devices, and their logs against the rules of a
+// correct execution.
 func (d *Demo) verifyDevices(ctx context.Context, want map[string]string) error {
 	if err := d.fleet.verifyVersions(ctx, want); err != nil {
 		return err
@@ -162,12 +173,12 @@ func (d *Demo) verifyDevices(ctx context.Context, want map[string]string) error 
 	for _, v := range want {
 		counts[v]++
 	}
-	d.printf("\nEach of the %d devices was asked what it runs: %s, as promised.", len(want), countText(counts))
-	d.printf("The judge of their own logs found no change twice, overlapping or under a stale fence.")
+	d.printf("\nEach of the %d devices reports its version: %s, as expected.", len(want), countText(counts))
+	d.printf("Their own logs show no change made twice, overlapping or with a stale fence.")
 	return nil
 }
 
-// printNextSteps says what can be done while everything runs.
+// printNextSteps prints commands to try while everything runs.
 func (d *Demo) printNextSteps() {
 	d.printf("\nEverything runs until Ctrl-C. In another terminal:\n")
 	d.printf("  %s --url %s run %s --group core --set target=4.0.0", filepath.Join(d.Bin, "lockstep"), d.url, workflowName)
@@ -175,4 +186,57 @@ func (d *Demo) printNextSteps() {
 	d.printf("  curl -d '{\"refuse\":{\"operations\":[\"upgrade\"]}}' %s/control/sw-007\n", d.fleet.url)
 	d.printf("  monitor   %s/", d.url)
 	d.printf("  devices   %s/devices", d.fleet.url)
+}
+
+// printf prints a line of the report. A failed write does not change the outcome.
+func (d *Demo) printf(format string, a ...any) { fmt.Fprintf(d.Out, format+"\n", a...) }
+
+// heading starts a section of the report.
+func (d *Demo) heading(format string, a ...any) { d.printf("\n== "+format+"\n", a...) }
+
+// countText formats the number of devices by version, such as "100 x 2.0.0".
+func countText(counts map[string]int) string {
+	var texts []string
+	for _, v := range slices.Sorted(maps.Keys(counts)) {
+		texts = append(texts, fmt.Sprintf("%d x %s", counts[v], v))
+	}
+	return strings.Join(texts, ", ")
+}
+
+// printSummary prints the steps of an execution and what it consumed.
+func (d *Demo) printSummary(ctx context.Context, x views.ExecutionView) error {
+	d.printf("\n$ lockstep steps %s\n", x.ID)
+	if code, _, err := d.runLockstep(ctx, "steps", x.ID); err != nil {
+		return err
+	} else if code != 0 {
+		return fmt.Errorf("lockstep steps %s: exit code %d", x.ID, code)
+	}
+	bill, err := d.api.Cost(ctx, x.ID)
+	if err != nil {
+		return err
+	}
+	jobs := 0
+	for s, err := range d.api.Steps(ctx, x.ID) {
+		if err != nil {
+			return err
+		}
+		jobs += s.Jobs.Total
+	}
+	d.printf("\n%s", costSummary(bill, jobs)) // does not suggest "lockstep cost": the execution is gone when the demo ends
+	return nil
+}
+
+// costSummary sums up a bill.
+func costSummary(bill views.CostView, jobs int) string {
+	sum := func(units map[string]float64) (n float64) {
+		for _, v := range units {
+			n += v
+		}
+		return n
+	}
+	return fmt.Sprintf(
+		"counted: %.1f write units and %.1f read units in %d requests to DynamoDB, %.0f requests to SQS, for %d jobs\n"+
+			"on AWS:  %s this execution, %s per million such executions, %s per million jobs",
+		sum(bill.WriteUnits), sum(bill.ReadUnits), bill.DynamoRequests, bill.QueueRequests, jobs,
+		cost.Format(bill.Dollars), cost.Format(cost.PerMillion(bill.Dollars, 1)), cost.Format(cost.PerMillion(bill.Dollars, jobs)))
 }

@@ -14,17 +14,15 @@ import (
 	"github.com/lockstep-run/lockstep/examples/fleet/simulator"
 )
 
-// fleet is the devices as somebody sees them who knows nothing but their
-// addresses: what they say about themselves is the proof of a run.
+// fleet calls the devices over HTTP. What they report proves the outcome of an execution.
 type fleet struct {
 	url    string
 	ids    []string
 	client *http.Client
 }
 
-// requestTimeout bounds one question to a device, maxConcurrentRequests how many are asked at a time.
 const (
-	requestTimeout        = 10 * time.Second
+	requestTimeout        = 10 * time.Second // of one request to a device
 	maxConcurrentRequests = 16
 )
 
@@ -32,7 +30,7 @@ func newFleet(url string, ids []string) *fleet {
 	return &fleet{url: url, ids: ids, client: &http.Client{Timeout: requestTimeout}}
 }
 
-// uniformVersions is one version for every device.
+// uniformVersions maps every device to one version.
 func (f *fleet) uniformVersions(version string) map[string]string {
 	want := make(map[string]string, len(f.ids))
 	for _, id := range f.ids {
@@ -41,7 +39,7 @@ func (f *fleet) uniformVersions(version string) map[string]string {
 	return want
 }
 
-// send sends a request and reads the answer.
+// send sends a request and decodes the response.
 func (f *fleet) send(ctx context.Context, method, path, body string, into any) error {
 	req, err := http.NewRequestWithContext(ctx, method, f.url+path, strings.NewReader(body))
 	if err != nil {
@@ -49,25 +47,25 @@ func (f *fleet) send(ctx context.Context, method, path, body string, into any) e
 	}
 	reply, err := f.client.Do(req)
 	if err != nil {
-		return fmt.Errorf("the devices do not answer: %w", err)
+		return fmt.Errorf("cannot reach the devices: %w", err)
 	}
-	defer func() { _ = reply.Body.Close() }() // it has been read
+	defer func() { _ = reply.Body.Close() }() // read to the end
 	if reply.StatusCode != http.StatusOK {
 		return fmt.Errorf("%s %s: the devices answered %s", method, path, reply.Status)
 	}
 	if err := json.NewDecoder(reply.Body).Decode(into); err != nil {
-		return fmt.Errorf("%s %s: the answer cannot be read: %w", method, path, err)
+		return fmt.Errorf("%s %s: cannot parse the response: %w", method, path, err)
 	}
 	return nil
 }
 
-// setBehaviour switches the behaviour of the devices below a path; "" is all of them.
+// setBehaviour sets the behaviour of the devices of a path below /control; "" is all.
 func (f *fleet) setBehaviour(ctx context.Context, path, behaviour string) error {
 	var switched struct{ Devices int }
 	return f.send(ctx, http.MethodPost, "/control"+path, behaviour, &switched)
 }
 
-// versions asks every device by itself what it runs.
+// versions reads the version of each device.
 func (f *fleet) versions(ctx context.Context) (map[string]string, error) {
 	found := make(map[string]string, len(f.ids))
 	err := f.forEachDevice(ctx, func(id string, mu *sync.Mutex) error {
@@ -83,8 +81,8 @@ func (f *fleet) versions(ctx context.Context) (map[string]string, error) {
 	return found, err
 }
 
-// forEachDevice does something for every device, several at a time. It returns the first
-// device's error, in the order of the inventory.
+// forEachDevice calls do for every device, several at a time. It returns the error of the
+// first device that failed, in the order of the inventory.
 func (f *fleet) forEachDevice(ctx context.Context, do func(id string, mu *sync.Mutex) error) error {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -108,8 +106,8 @@ func (f *fleet) forEachDevice(ctx context.Context, do func(id string, mu *sync.M
 	return nil
 }
 
-// verifyVersions compares what the devices report with what they should. The error names
-// every device that is not as it should be.
+// verifyVersions compares the versions of the devices with the expected ones. The error
+// names every device that differs.
 func (f *fleet) verifyVersions(ctx context.Context, want map[string]string) error {
 	found, err := f.versions(ctx)
 	if err != nil {
@@ -118,16 +116,16 @@ func (f *fleet) verifyVersions(ctx context.Context, want map[string]string) erro
 	var wrong []string
 	for _, id := range slices.Sorted(maps.Keys(want)) {
 		if found[id] != want[id] {
-			wrong = append(wrong, fmt.Sprintf("%s runs %s and should run %s", id, found[id], want[id]))
+			wrong = append(wrong, fmt.Sprintf("%s has version %s, want %s", id, found[id], want[id]))
 		}
 	}
 	if len(wrong) > 0 {
-		return fmt.Errorf("%d of %d devices are not as promised: %s", len(wrong), len(want), strings.Join(wrong, ", "))
+		return fmt.Errorf("%d of %d devices are not as expected: %s", len(wrong), len(want), strings.Join(wrong, "; "))
 	}
 	return nil
 }
 
-// verifyLogs asks for the verdict on the devices' own logs.
+// verifyLogs checks the devices' own logs.
 func (f *fleet) verifyLogs(ctx context.Context) error {
 	var report struct{ Violations []simulator.Violation }
 	if err := f.send(ctx, http.MethodGet, "/judge", "", &report); err != nil {
@@ -140,11 +138,10 @@ func (f *fleet) verifyLogs(ctx context.Context) error {
 	for i, v := range report.Violations {
 		texts[i] = v.String()
 	}
-	return fmt.Errorf("the devices' logs show what must not happen: %s", strings.Join(texts, "; "))
+	return fmt.Errorf("the devices' logs show violations: %s", strings.Join(texts, "; "))
 }
 
-// countRolledBack counts the devices whose own log shows that they were at a version
-// and were brought back from it.
+// countRolledBack counts the devices whose own log shows a rollback from a version.
 func (f *fleet) countRolledBack(ctx context.Context, version string) (int, error) {
 	count := 0
 	err := f.forEachDevice(ctx, func(id string, mu *sync.Mutex) error {
@@ -152,10 +149,10 @@ func (f *fleet) countRolledBack(ctx context.Context, version string) (int, error
 		if err := f.send(ctx, http.MethodGet, "/devices/"+id+"/log", "", &log); err != nil {
 			return fmt.Errorf("%s: %w", id, err)
 		}
-		back := slices.ContainsFunc(log.Items, func(e simulator.LogEntry) bool {
+		rolledBack := slices.ContainsFunc(log.Items, func(e simulator.LogEntry) bool {
 			return e.Operation == simulator.OpRollback && e.Effective && e.From == version
 		})
-		if back {
+		if rolledBack {
 			mu.Lock()
 			defer mu.Unlock()
 			count++

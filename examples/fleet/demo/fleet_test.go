@@ -12,7 +12,7 @@ import (
 	"github.com/lockstep-run/lockstep/examples/fleet/simulator"
 )
 
-// newTestFleet is ten devices behind a real listener, as the demo sees them.
+// newTestFleet returns ten devices behind a real listener, and the demo's client for them.
 func newTestFleet(t *testing.T) (*simulator.Fleet, *fleet) {
 	t.Helper()
 	s := simulator.New(simulator.Options{Devices: simulator.NumberedDevices(10)})
@@ -22,7 +22,7 @@ func newTestFleet(t *testing.T) (*simulator.Fleet, *fleet) {
 	return s, newFleet(server.URL, s.IDs())
 }
 
-// sendChange asks a device for a change.
+// sendChange requests a change of a device.
 func sendChange(t *testing.T, f *fleet, id, operation, body, fence, key string) {
 	t.Helper()
 	req, err := http.NewRequest(http.MethodPost, f.url+"/devices/"+id+"/"+operation, strings.NewReader(body))
@@ -47,7 +47,7 @@ func wantError(t *testing.T, err error, parts ...string) {
 	}
 	for _, part := range parts {
 		if !strings.Contains(err.Error(), part) {
-			t.Errorf("the error is %q and does not say %q", err, part)
+			t.Errorf("the error %q lacks %q", err, part)
 		}
 	}
 }
@@ -60,18 +60,18 @@ func TestVerifyVersions_NamesEveryWrongDevice(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(out.String(), "10 x 1.0.0") {
-		t.Errorf("it says %s", &out)
+		t.Errorf("got %s", &out)
 	}
 	sendChange(t, f, "sw-003", "upgrade", `{"target":"2.0.0"}`, "1", "a")
 	sendChange(t, f, "sw-007", "upgrade", `{"target":"3.0.0"}`, "1", "b")
 	out.Reset()
 	err := d.verifyDevices(t.Context(), f.uniformVersions("1.0.0"))
-	wantError(t, err, "2 of 10 devices", "sw-003 runs 2.0.0 and should run 1.0.0", "sw-007 runs 3.0.0")
-	// A run that ended otherwise than promised names them too.
-	ended := errors.New("it ended otherwise")
-	wantError(t, d.withDeviceReport(t.Context(), ended, f.uniformVersions("1.0.0")), "it ended otherwise", "sw-003 runs 2.0.0", "sw-007")
+	wantError(t, err, "2 of 10 devices", "sw-003 has version 2.0.0, want 1.0.0", "sw-007 has version 3.0.0")
+	// The error of an execution with the wrong outcome names them too.
+	ended := errors.New("wrong outcome")
+	wantError(t, d.withDeviceReport(t.Context(), ended, f.uniformVersions("1.0.0")), "wrong outcome", "sw-003 has version 2.0.0", "sw-007")
 	if out.Len() != 0 {
-		t.Errorf("it says all the same: %s", &out)
+		t.Errorf("unexpected output: %s", &out)
 	}
 	if found, err := f.versions(t.Context()); err != nil || len(found) != 10 || found["sw-003"] != "2.0.0" {
 		t.Errorf("the devices run %v, %v", found, err)
@@ -108,16 +108,15 @@ func TestVerifyLogs_ReportsViolations(t *testing.T) {
 	wantError(t, f.verifyLogs(t.Context()), "sw-005", "started_twice")
 }
 
-// TestCountRolledBack_CountsEffectiveRollbacks: only what a device itself has logged counts, and only if it
-// really had been at the version.
+// Only a rollback in the device's own log counts, and only if the device had the version.
 func TestCountRolledBack_CountsEffectiveRollbacks(t *testing.T) {
 	_, f := newTestFleet(t)
 	sendChange(t, f, "sw-001", "upgrade", `{"target":"3.0.0"}`, "1", "a")
 	sendChange(t, f, "sw-001", "rollback", `{"version":"1.0.0"}`, "2", "b")
-	sendChange(t, f, "sw-002", "rollback", `{"version":"1.0.0"}`, "2", "c") // it has never been away
-	sendChange(t, f, "sw-003", "upgrade", `{"target":"3.0.0"}`, "1", "d")   // it is there still
+	sendChange(t, f, "sw-002", "rollback", `{"version":"1.0.0"}`, "2", "c") // it was never upgraded
+	sendChange(t, f, "sw-003", "upgrade", `{"target":"3.0.0"}`, "1", "d")   // it still has the version
 	if n, err := f.countRolledBack(t.Context(), "3.0.0"); n != 1 || err != nil {
-		t.Errorf("%d devices went back, %v; want 1", n, err)
+		t.Errorf("%d devices rolled back, %v; want 1", n, err)
 	}
 }
 

@@ -16,32 +16,32 @@ import (
 	"github.com/lockstep-run/lockstep/localstack/process"
 )
 
-// Limits of what is waited for. A run may take as long as it needs to take over
-// from a worker that was killed, which is little more than a lease.
+// Timeouts. A command may have to wait for a takeover from a killed worker, which takes
+// little more than a lease.
 const (
 	startTimeout   = 60 * time.Second
 	stopTimeout    = 20 * time.Second
 	commandTimeout = 4 * time.Minute
 )
 
-// programSpec says what to start.
+// programSpec describes a program to start.
 type programSpec struct {
 	name    string
 	args    []string
 	env     []string
-	showLog bool // its log goes to Progress too
+	showLog bool // print its log to Progress too
 }
 
-// program is a server that this process has started. It ends with this process,
-// however that ends.
+// program is a server that this process started. It ends with this process, however that
+// ends.
 type program struct {
 	process *process.Process
 	url     string
 	log     *os.File
 }
 
-// startProgram starts a program and waits for its line "ready URL". What it says beside
-// that goes to a log file.
+// startProgram starts a program and waits for its line "ready URL". Its standard error
+// goes to a log file.
 func (d *Demo) startProgram(ctx context.Context, l programSpec) (*program, error) {
 	log, err := os.Create(filepath.Join(d.logDir, l.name+".log"))
 	if err != nil {
@@ -65,7 +65,7 @@ func (d *Demo) startProgram(ctx context.Context, l programSpec) (*program, error
 	case p.url = <-ready.urls:
 		return p, nil
 	case <-p.process.Done():
-		return nil, fmt.Errorf("%s ended before it was ready:\n%s", l.name, lastLines(log.Name()))
+		return nil, fmt.Errorf("%s exited before it was ready:\n%s", l.name, lastLines(log.Name()))
 	case <-limit.C:
 		return nil, fmt.Errorf("%s is not ready after %s:\n%s", l.name, startTimeout, lastLines(log.Name()))
 	case <-ctx.Done():
@@ -73,19 +73,19 @@ func (d *Demo) startProgram(ctx context.Context, l programSpec) (*program, error
 	}
 }
 
-// stopPrograms ends all programs, the last started first.
+// stopPrograms stops all programs, the last started first.
 func (d *Demo) stopPrograms() {
 	for i := len(d.programs) - 1; i >= 0; i-- {
 		p := d.programs[i]
 		p.process.Stop(stopTimeout)
-		_ = p.log.Close() // nobody writes to it any more
+		_ = p.log.Close() // the program has ended
 	}
 	d.programs = nil
 }
 
-// runLockstep runs the command, with its output where the demo's goes, and returns
-// its exit code and what it said. It runs in a process group of its own and is
-// killed when ctx ends: it would say that the run goes on, which here is not so.
+// runLockstep runs the command, with its output in the demo's, and returns its exit code
+// and its output. It runs in its own process group and is killed when ctx ends: else it
+// would say that the execution continues, which is wrong here.
 func (d *Demo) runLockstep(ctx context.Context, args ...string) (code int, output string, err error) {
 	timed, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
@@ -101,7 +101,7 @@ func (d *Demo) runLockstep(ctx context.Context, args ...string) (code int, outpu
 	case ctx.Err() != nil:
 		return 0, "", ctx.Err()
 	case timed.Err() != nil:
-		return 0, "", fmt.Errorf("lockstep %s is not over after %s", strings.Join(args, " "), commandTimeout)
+		return 0, "", fmt.Errorf("lockstep %s has not ended after %s", strings.Join(args, " "), commandTimeout)
 	}
 	var exit *exec.ExitError
 	if err := p.Err(); err != nil && !errors.As(err, &exit) {
@@ -113,7 +113,7 @@ func (d *Demo) runLockstep(ctx context.Context, args ...string) (code int, outpu
 	return code, copied.String(), nil
 }
 
-// lastLines is the end of a log.
+// lastLines returns the last lines of a log.
 func lastLines(file string) string {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -123,11 +123,10 @@ func lastLines(file string) string {
 	return strings.Join(lines[max(0, len(lines)-10):], "\n")
 }
 
-// shellQuote is a word for the shell.
+// shellQuote quotes a word for the shell.
 func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// readyLine takes a program's standard output and finds the line "ready URL" in
-// it. The rest is dropped.
+// readyLine finds the line "ready URL" in a program's standard output and drops the rest.
 type readyLine struct {
 	urls chan string
 
@@ -144,8 +143,8 @@ func (r *readyLine) Write(p []byte) (int, error) {
 	}
 	r.text = append(r.text, p...)
 	for {
-		line, rest, whole := bytes.Cut(r.text, []byte("\n"))
-		if !whole {
+		line, rest, complete := bytes.Cut(r.text, []byte("\n"))
+		if !complete {
 			return len(p), nil
 		}
 		r.text = rest

@@ -15,7 +15,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/views"
 )
 
-// writeScript writes a shell script that stands for a built program.
+// writeScript writes a shell script in place of a built program.
 func writeScript(t *testing.T, d *Demo, name, text string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(d.Bin, name), []byte("#!/bin/sh\n"+text+"\n"), 0o700); err != nil {
@@ -39,12 +39,12 @@ func TestStartProgram_StopsIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p.url != "http://here:1" {
-		t.Errorf("it is at %q", p.url)
+		t.Errorf("its URL is %q", p.url)
 	}
 	pid := p.process.PID()
 	d.stopPrograms()
 	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
-		t.Errorf("it is still there: %v", err)
+		t.Errorf("it still runs: %v", err)
 	}
 	if text := lastLines(filepath.Join(d.logDir, "good.log")); text != "hello" {
 		t.Errorf("its log is %q", text)
@@ -58,7 +58,7 @@ func TestStartProgram_ReportsFailure(t *testing.T) {
 
 	writeScript(t, d, "bad", `echo "no room" >&2; exit 3`)
 	_, err = d.startProgram(t.Context(), programSpec{name: "bad"})
-	wantError(t, err, "bad ended before it was ready", "no room")
+	wantError(t, err, "bad exited before it was ready", "no room")
 
 	writeScript(t, d, "slow", `exec sleep 600`)
 	gone, cancel := context.WithCancel(t.Context())
@@ -91,7 +91,7 @@ func TestRunLockstep_ReturnsExitCodeAndOutput(t *testing.T) {
 		t.Errorf("%d %v", code, err)
 	}
 	if !strings.Contains(out.String(), "http://here bad") {
-		t.Errorf("people read %q", out)
+		t.Errorf("the output is %q", out)
 	}
 	writeScript(t, d, "lockstep", `exec sleep 600`)
 	gone, cancel := context.WithCancel(t.Context())
@@ -110,7 +110,7 @@ func TestShellQuote_EscapesQuotes(t *testing.T) {
 	}
 }
 
-// TestRun_ReportsPortInUse: it is said before anything is started, with the way out.
+// A port in use is reported before anything starts, with what to do.
 func TestRun_ReportsPortInUse(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -121,7 +121,7 @@ func TestRun_ReportsPortInUse(t *testing.T) {
 	err = d.Run(t.Context())
 	wantError(t, err, "port "+strconv.Itoa(d.Port)+" is in use", "--port ")
 	if strings.Contains(err.Error(), "logs") {
-		t.Errorf("there are no logs: %v", err)
+		t.Errorf("the error names logs, and there are none: %v", err)
 	}
 }
 
@@ -139,9 +139,9 @@ func TestCostSummary_FormatsDollars(t *testing.T) {
 		WriteUnits: map[string]float64{"jobs": 400.5, "locks": 100}, ReadUnits: map[string]float64{"jobs": 20},
 		DynamoRequests: 544, QueueRequests: 627, Dollars: 0.0006,
 	}, 300)
-	for _, want := range []string{"500.5 write units", "20.0 read units", "544 requests to DynamoDB", "627 requests to SQS", "$0.00 this run", "$600.00 per million such runs", "$2.00 per million jobs"} {
+	for _, want := range []string{"500.5 write units", "20.0 read units", "544 requests to DynamoDB", "627 requests to SQS", "$0.00 this execution", "$600.00 per million such executions", "$2.00 per million jobs"} {
 		if !strings.Contains(got, want) {
-			t.Errorf("%q does not say %q", got, want)
+			t.Errorf("%q lacks %q", got, want)
 		}
 	}
 }

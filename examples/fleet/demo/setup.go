@@ -18,7 +18,7 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// startStack starts the devices and the stack, and tells the service about them.
+// startStack starts the devices and the stack, and imports the devices and the definition.
 func (d *Demo) startStack(ctx context.Context) error {
 	if d.Example == "" {
 		d.Example = filepath.Join(d.Bin, "..", "examples", "fleet")
@@ -34,7 +34,7 @@ func (d *Demo) startStack(ctx context.Context) error {
 	if d.logDir, err = os.MkdirTemp("", "lockstep-demo-"); err != nil {
 		return err
 	}
-	d.heading("Starting %d simulated devices and the whole of Lockstep on this machine", len(ids))
+	d.heading("Starting %d simulated devices and all of Lockstep on this machine", len(ids))
 	devices, err := d.startProgram(ctx, programSpec{
 		name: "fleet-devices",
 		args: []string{"--port", "0", "--inventory", inventory, "--initial-version", initialVersion},
@@ -79,7 +79,7 @@ func (d *Demo) startStack(ctx context.Context) error {
 	return nil
 }
 
-// behaviourPrefix is the beginning of every device's behaviour: how long it takes.
+// behaviourPrefix returns the start of every device's behaviour as JSON: its delay.
 func (d *Demo) behaviourPrefix() string {
 	if d.UpgradeDelay <= 0 {
 		return "{"
@@ -87,17 +87,17 @@ func (d *Demo) behaviourPrefix() string {
 	return fmt.Sprintf(`{"slow":{"for":%q},`, d.UpgradeDelay)
 }
 
-// checkPortFree says so if somebody else listens on the port. The stack would find out
-// too, but cannot say how this program is told another port.
+// checkPortFree returns an error if the port is in use. The stack would fail too, but its
+// error cannot name the flag of this program.
 func checkPortFree(port int, serve bool) error {
 	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if errors.Is(err, syscall.EADDRINUSE) {
-		only := ""
-		if serve { // who wanted no runs is not told a command that makes some
-			only = " --serve"
+		flag := ""
+		if serve { // suggest the same command
+			flag = " --serve"
 		}
 		return fmt.Errorf("port %d is in use, perhaps by another demo or lockstep dev.\n"+
-			"Stop that one, or choose another port: bin/fleet-demo%s --port %d (0 takes any free one)", port, only, port+1)
+			"Stop that one, or choose another port: bin/fleet-demo%s --port %d (0 picks a free one)", port, flag, port+1)
 	}
 	if err != nil {
 		return err
@@ -105,13 +105,13 @@ func checkPortFree(port int, serve bool) error {
 	return listener.Close()
 }
 
-// readDeviceIDs are the devices of an inventory.
+// readDeviceIDs returns the ids of an inventory.
 func readDeviceIDs(inventory string) ([]string, error) {
 	file, err := os.Open(inventory)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = file.Close() }() // it is only read
+	defer func() { _ = file.Close() }() // opened for reading
 	devices, err := simulator.ReadInventory(file)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", inventory, err)
@@ -123,8 +123,8 @@ func readDeviceIDs(inventory string) ([]string, error) {
 	return ids, nil
 }
 
-// waitForWorker waits until the worker has registered its blocks: a run that names
-// a block nobody has registered ends at once.
+// waitForWorker waits until the worker has registered its blocks: an execution with an
+// unregistered block fails at once.
 func (d *Demo) waitForWorker(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -149,8 +149,8 @@ func (d *Demo) waitForWorker(ctx context.Context) error {
 	}
 }
 
-// runUpgrade runs the upgrade with the command line, which shows its progress, and
-// returns how it ended, as the service says.
+// runUpgrade runs the upgrade with the command line, which shows the progress, and returns
+// the execution as the service reports it.
 func (d *Demo) runUpgrade(ctx context.Context, target string, want sm.ExecutionState, exit int) (views.ExecutionView, error) {
 	args := []string{"run", workflowName, "--group", "core,distribution,access", "--set", "target=" + target}
 	d.printf("$ lockstep %s\n", strings.Join(args, " "))
@@ -160,16 +160,16 @@ func (d *Demo) runUpgrade(ctx context.Context, target string, want sm.ExecutionS
 	}
 	id, _, _ := strings.Cut(output, " ")
 	if id == "" {
-		return views.ExecutionView{}, fmt.Errorf("the command gave no run; its exit code is %d", code)
+		return views.ExecutionView{}, fmt.Errorf("the command printed no execution; its exit code is %d", code)
 	}
 	x, err := d.api.Execution(ctx, id)
 	switch {
 	case err != nil:
 		return x, err
 	case x.State != want:
-		return x, fmt.Errorf("it ended in %s, not in %s", x.State, want)
+		return x, fmt.Errorf("the execution ended in %s, want %s", x.State, want)
 	case code != exit:
-		return x, fmt.Errorf("the command's exit code is %d, not %d", code, exit)
+		return x, fmt.Errorf("the command's exit code is %d, want %d", code, exit)
 	}
 	return x, nil
 }

@@ -6,30 +6,29 @@ import (
 	"time"
 )
 
-// changeOperations are all operations that alter a device.
+// changeOperations are the operations that change a device.
 var changeOperations = []Operation{OpUpgrade, OpRollback, OpConfigure, OpTouch}
 
-// Behaviour is how a device misbehaves; the zero value is a good device. The
-// switches are independent of each other: a device can be slow and then drop
-// the connection.
+// Behaviour is the set of faults of a device; the zero value has none. The faults are
+// independent: a device can be slow and then drop the connection.
 type Behaviour struct {
 	Slow        *Slow   `json:"slow,omitempty"`
 	Refuse      *Refuse `json:"refuse,omitempty"`
 	Drop        *Drop   `json:"drop,omitempty"`
-	KeepVersion *Fault  `json:"keepVersion,omitempty"` // boots, claims success, and comes back with the old version
+	KeepVersion *Fault  `json:"keepVersion,omitempty"` // boots, claims success, and keeps the old version
 }
 
-// Fault bounds a misbehaviour.
+// Fault limits a fault.
 type Fault struct {
-	// Times is how many calls it still hits; 0 means all of them. The switch
-	// is off after the last one.
+	// Times is the number of further calls with the fault; 0 means all. The fault is
+	// removed after the last one.
 	Times int `json:"times,omitempty"`
-	// Operations are the ones it hits. If empty, Slow and Refuse hit every
-	// change, Drop and KeepVersion hit upgrades; reads are hit only by name.
+	// Operations are the operations with the fault. If empty, Slow and Refuse apply to
+	// every change, Drop and KeepVersion to upgrades. Reads must be named.
 	Operations []Operation `json:"operations,omitempty"`
 }
 
-// Slow lets a call take its time before it has any effect.
+// Slow delays a call before it has any effect.
 type Slow struct {
 	Fault
 	Delay Duration `json:"for"`
@@ -41,23 +40,23 @@ type Refuse struct {
 	Status int `json:"status,omitempty"`
 }
 
-// Drop cuts the connection half-way.
+// Drop cuts the connection.
 type Drop struct {
 	Fault
 	Point DropPoint `json:"when"`
 }
 
-// DropPoint says on which side of the change the connection is cut.
+// DropPoint says when the connection is cut.
 type DropPoint string
 
 // The points. A caller cannot tell DropBefore from DropAfter.
 const (
 	DropBefore    DropPoint = "before"    // the change is not made
-	DropAfter     DropPoint = "after"     // the change is made, no byte of an answer is sent
-	DropAnswering DropPoint = "answering" // the change is made, status 200 and half of the answer are sent
+	DropAfter     DropPoint = "after"     // the change is made, no byte of the response is sent
+	DropAnswering DropPoint = "answering" // the change is made, status 200 and half of the body are sent
 )
 
-// Duration is a time.Duration that is text such as "250ms" in JSON.
+// Duration is a time.Duration with a text form such as "250ms" in JSON.
 type Duration time.Duration
 
 // MarshalText implements [encoding.TextMarshaler].
@@ -70,7 +69,7 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	return err
 }
 
-// Validate says what is wrong with a behaviour, or nothing.
+// Validate returns an error for an invalid behaviour.
 func (b Behaviour) Validate() error {
 	if b.Slow != nil {
 		if b.Slow.Delay <= 0 {
@@ -108,14 +107,13 @@ func (f Fault) validate(name string, allowed ...Operation) error {
 	}
 	for _, o := range f.Operations {
 		if !slices.Contains(allowed, o) {
-			return fmt.Errorf("%s.operations holds %q, want some of %v", name, o, allowed)
+			return fmt.Errorf("%s.operations contains %q, want some of %v", name, o, allowed)
 		}
 	}
 	return nil
 }
 
-// clone copies a behaviour so that counting down on one device does not count
-// down on its neighbours.
+// clone returns a copy, so that each device counts down by itself.
 func (b Behaviour) clone() Behaviour {
 	return Behaviour{Slow: clonePointer(b.Slow), Refuse: clonePointer(b.Refuse), Drop: clonePointer(b.Drop), KeepVersion: clonePointer(b.KeepVersion)}
 }
@@ -128,7 +126,7 @@ func clonePointer[T any](p *T) *T {
 	return &c
 }
 
-// applies says whether the fault applies to an operation.
+// applies reports whether the fault applies to an operation.
 func (f Fault) applies(o Operation, byDefault ...Operation) bool {
 	if len(f.Operations) == 0 {
 		return slices.Contains(byDefault, o)
@@ -136,7 +134,7 @@ func (f Fault) applies(o Operation, byDefault ...Operation) bool {
 	return slices.Contains(f.Operations, o)
 }
 
-// consume counts one hit and says whether the switch is off from now on.
+// consume counts one call and reports whether the fault is used up.
 func (f *Fault) consume() bool {
 	if f.Times == 0 {
 		return false
@@ -145,7 +143,7 @@ func (f *Fault) consume() bool {
 	return f.Times == 0
 }
 
-// takeSlow consumes one hit of the switch and returns how long to wait.
+// takeSlow consumes one call of the fault Slow and returns the delay.
 func (b *Behaviour) takeSlow(o Operation) time.Duration {
 	s := b.Slow
 	if s == nil || !s.applies(o, changeOperations...) {
@@ -157,7 +155,7 @@ func (b *Behaviour) takeSlow(o Operation) time.Duration {
 	return time.Duration(s.Delay)
 }
 
-// takeRefuse consumes one hit and returns the status to refuse with, or 0.
+// takeRefuse consumes one call of the fault Refuse and returns the status, or 0.
 func (b *Behaviour) takeRefuse(o Operation) int {
 	r := b.Refuse
 	if r == nil || !r.applies(o, changeOperations...) {
@@ -172,7 +170,7 @@ func (b *Behaviour) takeRefuse(o Operation) int {
 	return r.Status
 }
 
-// takeDrop consumes one hit and returns where to cut, or "".
+// takeDrop consumes one call of the fault Drop and returns the point, or "".
 func (b *Behaviour) takeDrop(o Operation) DropPoint {
 	d := b.Drop
 	if d == nil || !d.applies(o, OpUpgrade) {
@@ -184,7 +182,7 @@ func (b *Behaviour) takeDrop(o Operation) DropPoint {
 	return d.Point
 }
 
-// takeKeepVersion consumes one hit and says whether to keep the old version.
+// takeKeepVersion consumes one call of the fault KeepVersion and reports whether it applies.
 func (b *Behaviour) takeKeepVersion(o Operation) bool {
 	k := b.KeepVersion
 	if k == nil || !k.applies(o, OpUpgrade) {

@@ -11,7 +11,7 @@ import (
 	"github.com/lockstep-run/lockstep/examples/fleet/simulator"
 )
 
-// manualTimer is a clock for slow devices that the test lets through one by one.
+// manualTimer is a timer for slow devices that the test fires one by one.
 type manualTimer struct {
 	requested chan time.Duration
 	open      chan time.Time
@@ -57,7 +57,7 @@ func TestSlow_ContinuesAfterCallerHangsUp(t *testing.T) {
 	hangUp := r.hangingUpgrade("sw-001", "2.0.0", firstFence, "job-1")
 	<-g.requested
 	hangUp()
-	// Whether the device has noticed shows in what it says about an overlap.
+	// The log entry of an overlapping change shows whether the device noticed.
 	r.eventually("the device notices that its caller hung up", func() bool {
 		hangUpWaiting := r.hangingUpgrade("sw-001", "3.0.0", takeoverFence, "probe")
 		changes := r.device("sw-001").Changes
@@ -65,7 +65,7 @@ func TestSlow_ContinuesAfterCallerHangsUp(t *testing.T) {
 			return r.device("sw-001").Changes > changes || r.lastEntry("sw-001").IdempotencyKey == "probe"
 		})
 		hangUpWaiting()
-		r.eventually("the probe is dropped while it waits", func() bool { return r.lastEntry("sw-001").Outcome == simulator.OutcomeAbandoned })
+		r.eventually("the waiting change is abandoned", func() bool { return r.lastEntry("sw-001").Outcome == simulator.OutcomeAbandoned })
 		return r.lastEntry("sw-001").CallerGone
 	})
 	g.open <- time.Time{}
@@ -75,8 +75,8 @@ func TestSlow_ContinuesAfterCallerHangsUp(t *testing.T) {
 	}
 }
 
-// hangingUpgrade calls without waiting for the answer; the function it returns
-// hangs up and waits until the call is over.
+// hangingUpgrade sends a request without waiting for the response. The returned function
+// hangs up and waits until the call has ended.
 func (r *fixture) hangingUpgrade(id, target, fence, key string) (hangUp func()) {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -200,11 +200,11 @@ func TestDrop_CutsConnectionAtPoint(t *testing.T) {
 			if e := r.lastEntry("sw-001"); e.Outcome != simulator.OutcomeDropped || !e.Accepted || e.Applied != applied || e.Effective != applied {
 				t.Errorf("log %+v, want applied: %t", e, applied)
 			}
-			// The caller cannot know, tries again, and all is well once.
+			// The caller cannot know, retries, and the change is made once.
 			again := r.upgrade("sw-001", "2.0.0", firstFence, "job-1")
 			wantOK(t, again)
 			if !again.Repeat || again.Version != "2.0.0" || again.BootCount != 2 {
-				t.Errorf("the second try: %+v", again)
+				t.Errorf("the retry: %+v", again)
 			}
 			r.wantNoViolations()
 		})
@@ -219,7 +219,7 @@ func TestDrop_CutsConnectionAtPoint(t *testing.T) {
 		}
 		wantOK(t, r.rollback("sw-001", "1.0.0", rollbackFence, "job-2"))
 	})
-	t.Run("a touch that is started again is an accident even if nothing happened", func(t *testing.T) {
+	t.Run("a repeated touch is a violation even without effect", func(t *testing.T) {
 		r := newFixture(t, simulator.Options{})
 		r.control("/sw-001", `{"drop": {"when": "before", "times": 1, "operations": ["touch"]}}`)
 		if a := r.touch("sw-001", firstFence, "job-1"); a.err == nil {
@@ -233,10 +233,9 @@ func TestDrop_CutsConnectionAtPoint(t *testing.T) {
 	})
 }
 
-// On a connection that was in use before, net/http sends a request with an
-// Idempotency-Key again by itself if the connection breaks before the first
-// byte of the answer. Callers of a change that must not run twice have to
-// prevent that; here is what happens if they do not, and how they do.
+// On a reused connection net/http repeats a request with an Idempotency-Key by itself if
+// the connection breaks before the first byte of the response. Callers of a change that
+// must not run twice have to prevent that. The test shows both cases.
 func TestDrop_GoClientRetriesOnReusedConnection(t *testing.T) {
 	for name, c := range map[string]struct {
 		replayable bool
@@ -277,7 +276,7 @@ func TestKeepVersion_ReportsOldVersion(t *testing.T) {
 	a := r.upgrade("sw-001", "2.0.0", firstFence, "job-1")
 	wantOK(t, a)
 	if a.Version != "2.0.0" {
-		t.Errorf("it admits version %s; it ought to claim success", a.Version)
+		t.Errorf("it reports version %s, want a claim of success", a.Version)
 	}
 	if s := r.device("sw-001"); s.Version != "1.0.0" || s.BootCount != 2 {
 		t.Errorf("got %+v, want the old version after a boot", s)
@@ -287,7 +286,7 @@ func TestKeepVersion_ReportsOldVersion(t *testing.T) {
 	}
 	wantOK(t, r.upgrade("sw-001", "2.0.0", firstFence, "job-1"))
 	if s := r.device("sw-001"); s.Version != "2.0.0" || s.BootCount != 3 {
-		t.Errorf("the second try: %+v", s)
+		t.Errorf("the retry: %+v", s)
 	}
 	r.wantNoViolations()
 }
@@ -304,7 +303,7 @@ func TestSetBehaviour_CountsPerDevice(t *testing.T) {
 		wantOK(t, r.upgrade(id, "2.0.0", firstFence, "job-"+id))
 	}
 	wantOK(t, r.upgrade("sw-001", "2.0.0", firstFence, "job-1"))
-	// All of them, then nobody.
+	// The fault applies to all of them once, then to none.
 	r.control("", `{"refuse": {}}`)
 	wantCode(t, r.upgrade("sw-001", "3.0.0", firstFence, "job-2"), 503, simulator.CodeRefused)
 	r.control("", `{}`)

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// State is what a device says about itself.
+// State is the state that a device reports.
 type State struct {
 	ID           string            `json:"id"`
 	Groups       []string          `json:"groups"`
@@ -24,25 +24,25 @@ type State struct {
 	Behaviour    Behaviour         `json:"behaviour"`
 }
 
-// change is a request to a device, before the device has looked at it.
+// change is a request to a device, not yet checked.
 type change struct {
 	operation Operation
 	version   string             // upgrade, rollback
 	config    map[string]*string // configure; nil removes the key
 	fence     string
 	key       string
-	invalid   string // why the body cannot be used; the attempt is logged all the same
+	invalid   string // why the body is invalid; the device logs the attempt anyway
 	tooLarge  bool
 }
 
-// reply is what a device sends back, if anything.
+// reply is a device's response, or where it drops the connection.
 type reply struct {
 	status int
 	drop   DropPoint
 	body   any
 }
 
-// answer is the body of a change that succeeded, or claims so.
+// answer is the body of the response to a change that succeeded, or claims to have.
 type answer struct {
 	ID        string `json:"id"`
 	Version   string `json:"version"`
@@ -51,7 +51,7 @@ type answer struct {
 	Repeat    bool   `json:"repeat"`
 }
 
-// problem is the body of every other answer.
+// problem is the body of every other response.
 type problem struct {
 	Code         string `json:"code"`
 	Message      string `json:"message"`
@@ -61,7 +61,7 @@ type problem struct {
 // pendingChange is an accepted change that waits for its turn or has it.
 type pendingChange struct {
 	seq        int
-	turn       chan struct{} // closed when it is this one's turn
+	turn       chan struct{} // closed when its turn comes
 	callerGone func() bool
 }
 
@@ -69,7 +69,7 @@ type device struct {
 	Device
 	now      func() time.Time
 	after    func(time.Duration) <-chan time.Time
-	powerOff <-chan struct{} // closed when the power goes
+	powerOff <-chan struct{} // closed when the power is switched off
 
 	mu           sync.Mutex
 	writeJournal func(journalLine) // nil without a state file and after a reset
@@ -80,7 +80,7 @@ type device struct {
 	behaviour    Behaviour
 }
 
-// persistentState is the part of a device that outlives its process.
+// persistentState is the part of a device that survives its process.
 type persistentState struct {
 	Version      string            `json:"version"`
 	BootCount    int               `json:"bootCount"`
@@ -111,8 +111,8 @@ func (d *device) setBehaviour(b Behaviour) {
 	d.behaviour = b.clone()
 }
 
-// perform leads one change through its life. The caller's context ends the
-// wait for the turn only: what a device has begun, it ends.
+// perform makes one change. The caller's context ends only the wait for the turn: the
+// device completes a change that it has started.
 func (d *device) perform(ctx context.Context, c change) reply {
 	seq, pending, refusal := d.accept(ctx, c)
 	if pending == nil {
@@ -121,9 +121,9 @@ func (d *device) perform(ctx context.Context, c change) reply {
 	select {
 	case <-pending.turn:
 	case <-ctx.Done():
-		return d.abort(seq, pending, OutcomeAbandoned, "the caller hung up before the change began")
+		return d.abort(seq, pending, OutcomeAbandoned, "the caller hung up before the change started")
 	case <-d.powerOff:
-		return d.abort(seq, pending, OutcomeInterrupted, "the device lost power before the change began")
+		return d.abort(seq, pending, OutcomeInterrupted, "the device lost power before the change started")
 	}
 	d.mu.Lock()
 	pause := d.behaviour.takeSlow(c.operation)
@@ -138,8 +138,8 @@ func (d *device) perform(ctx context.Context, c change) reply {
 	return d.finish(seq, pending, c)
 }
 
-// accept logs the change and decides whether it is accepted. It returns the
-// place in the queue of an accepted change, else the refusal.
+// accept logs the change and decides whether to accept it. It returns the pending change,
+// or nil and the refusal.
 func (d *device) accept(ctx context.Context, c change) (int, *pendingChange, reply) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -176,8 +176,8 @@ func (d *device) accept(ctx context.Context, c change) (int, *pendingChange, rep
 	case c.invalid != "":
 		return refuse(400, CodeInvalid, c.invalid)
 	}
-	// Seen is seen: a device that refuses for another reason below has still
-	// learnt that somebody with this fence is at work.
+	// The device remembers the fence even if it refuses the change for another reason
+	// below.
 	d.persistent.HighestFence = c.fence
 	if status := d.behaviour.takeRefuse(c.operation); status != 0 {
 		return refuse(status, CodeRefused, "the device refuses")
@@ -195,8 +195,8 @@ func (d *device) accept(ctx context.Context, c change) (int, *pendingChange, rep
 	return seq, pending, reply{}
 }
 
-// finish applies the change at the end of its turn, with the misbehaviour that
-// is switched on at that moment.
+// finish applies the change at the end of its turn, with the faults that are set at that
+// time.
 func (d *device) finish(seq int, pending *pendingChange, c change) reply {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -218,8 +218,8 @@ func (d *device) finish(seq int, pending *pendingChange, c change) reply {
 	}}
 }
 
-// apply alters the device. Claimed is the version it says it runs, which is
-// not the truth if it keeps its version.
+// apply changes the device. claimed is the version that it reports, which is false with
+// the fault KeepVersion.
 func (d *device) apply(c change) (applied, effective bool, claimed string) {
 	switch c.operation {
 	case OpUpgrade, OpRollback:
@@ -247,12 +247,12 @@ func (d *device) apply(c change) (applied, effective bool, claimed string) {
 	case OpTouch:
 		d.persistent.Touches++
 		effective = true
-	case OpRead: // Changes nothing and does not come here.
+	case OpRead: // not a change
 	}
 	return true, effective, d.persistent.Version
 }
 
-// abort ends a change that was accepted but is not made.
+// abort ends an accepted change without making it.
 func (d *device) abort(seq int, pending *pendingChange, outcome Outcome, message string) reply {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -263,8 +263,8 @@ func (d *device) abort(seq int, pending *pendingChange, outcome Outcome, message
 	return reply{status: 503, body: problem{Code: CodeNoPower, Message: message}}
 }
 
-// releaseTurn takes a change out of the queue and gives the turn to the first one
-// that is left, if it has not got it already.
+// releaseTurn removes a change from the queue and gives the turn to the next one, if the
+// removed one had it.
 func (d *device) releaseTurn(pending *pendingChange) {
 	first := d.queue[0] == pending
 	d.queue = slices.DeleteFunc(d.queue, func(p *pendingChange) bool { return p == pending })
@@ -273,7 +273,7 @@ func (d *device) releaseTurn(pending *pendingChange) {
 	}
 }
 
-// read is a pure call; it misbehaves only if reads are named.
+// read returns the state. Faults apply only if they name reads.
 func (d *device) read(ctx context.Context) reply {
 	d.mu.Lock()
 	status, pause := d.behaviour.takeRefuse(OpRead), d.behaviour.takeSlow(OpRead)
@@ -302,7 +302,7 @@ func (c change) requested() string {
 		return c.version
 	}
 	text, err := json.Marshal(c.config)
-	if err != nil { // Strings and nulls always marshal.
+	if err != nil { // strings and nulls always marshal
 		return err.Error()
 	}
 	return string(text)

@@ -12,8 +12,8 @@ import (
 	"github.com/lockstep-run/lockstep/examples/fleet/simulator"
 )
 
-// The fences of the tests: of two runs, the second later, and of the rollback
-// and the takeover within the first.
+// The fences of the tests: of two executions, the second later, and of the rollback and the
+// takeover within the first.
 const (
 	firstFence    = "0000000017-0003-01-01"
 	takeoverFence = "0000000017-0003-01-02"
@@ -42,13 +42,13 @@ func newFixture(t *testing.T, o simulator.Options) *fixture {
 			t.Error(err)
 		}
 	})
-	// A connection per call: on a connection in use before, net/http would
-	// send a dropped request again by itself, see TestDrop_GoClientRetriesOnReusedConnection.
+	// One connection per call: on a reused connection net/http would repeat a dropped
+	// request by itself, see TestDrop_GoClientRetriesOnReusedConnection.
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	return &fixture{t: t, fleet: fleet, url: server.URL, client: client}
 }
 
-// answer is any answer of a device.
+// answer is any response of a device.
 type answer struct {
 	status       int
 	err          error // the connection broke
@@ -118,7 +118,7 @@ func (r *fixture) device(id string) simulator.State {
 	return state
 }
 
-// lastEntry is the last entry of a device's log.
+// lastEntry returns the last entry of a device's log.
 func (r *fixture) lastEntry(id string) simulator.LogEntry {
 	r.t.Helper()
 	log := r.fleet.Log(id)

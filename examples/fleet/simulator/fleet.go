@@ -1,3 +1,38 @@
+// Package simulator is a fleet of network devices in one process, each an HTTP endpoint
+// with its own state. Tests and the demo check an execution against what the devices
+// themselves report, and not against what the system that changed them believes.
+//
+//   - inventory.go: devices by name, group and attributes, as JSON lines or numbered.
+//   - fleet.go: all devices together, [New], the Go accessors and the reset.
+//   - device.go: one device and the stages of a change: arrival, the fence check, waiting
+//     for its turn, application, answer.
+//   - behaviour.go: faults: slow, refusing, dropping the connection, keeping the old version.
+//   - handler.go: the HTTP routes.
+//   - journal.go: the file with which a fleet survives its process.
+//   - log.go: the log of every change that a device was asked to make, and [CheckLog], which
+//     checks it.
+//
+// # The fence
+//
+// A change carries a fence, a text that compares lexicographically. The device remembers
+// the highest fence it has seen and refuses a lower one with status 409 and code
+// stale_fence, before it checks anything else. It accepts an equal or higher fence. That
+// is all a device does for exclusive access: it need not know who holds a lock, only that
+// a later holder has already been there.
+//
+// # One change at a time
+//
+// A device makes one change at a time, in order of arrival. A change that arrives during
+// another one waits for its turn and is logged with overlap true, because a system that
+// locks correctly does not let that happen; [CheckLog] defines which overlaps are allowed.
+// Like a real device, it completes a change that it has started even if the caller hangs
+// up; a change that still waits is dropped.
+//
+// # Idempotency
+//
+// Upgrade, rollback and configuration are idempotent: a device that already has the version
+// does not boot again. Touch is deliberately not idempotent: it counts every call and
+// remembers no key, and so proves that a call was made only once.
 package simulator
 
 import (
@@ -11,18 +46,18 @@ import (
 
 // Options describes a new fleet.
 type Options struct {
-	// Devices are taken as given; ids are expected to be unique, as
-	// [ReadInventory] and [Numbered] leave them.
+	// Devices are used as given. Their ids must be unique, as [ReadInventory] and
+	// [NumberedDevices] return them.
 	Devices []Device
-	// InitialVersion is what every device runs at first, "1.0.0" if empty.
+	// InitialVersion is the first version of every device, "1.0.0" if empty.
 	InitialVersion string
 	// Now is the devices' clock, time.Now if nil.
 	Now func() time.Time
-	// After is what a slow device waits on, time.After if nil.
+	// After is the timer of slow devices, time.After if nil.
 	After func(time.Duration) <-chan time.Time
 }
 
-// Fleet is any number of devices. It is safe for concurrent use.
+// Fleet is a number of devices. It is safe for concurrent use.
 type Fleet struct {
 	options Options
 
@@ -53,7 +88,7 @@ func New(o Options) *Fleet {
 	return f
 }
 
-// initDevices makes every device new.
+// initDevices sets every device to its initial state.
 func (f *Fleet) initDevices(journal func(journalLine)) {
 	f.powerOff = make(chan struct{})
 	f.devices = make(map[string]*device, len(f.options.Devices))
@@ -89,8 +124,8 @@ func (f *Fleet) all() []*device {
 	return devices
 }
 
-// Device returns what a device says about itself, and whether there is one.
-// Unlike the HTTP route it never misbehaves.
+// Device returns the state of a device, and whether it exists. Unlike the HTTP route it
+// is not subject to faults.
 func (f *Fleet) Device(id string) (State, bool) {
 	d, ok := f.device(id)
 	if !ok {
@@ -109,7 +144,7 @@ func (f *Fleet) Devices() []State {
 	return states
 }
 
-// Versions counts the devices by the version they run.
+// Versions counts the devices by version.
 func (f *Fleet) Versions() map[string]int {
 	return countVersions(f.Devices())
 }
@@ -122,8 +157,8 @@ func countVersions(states []State) map[string]int {
 	return counts
 }
 
-// Log returns every change a device was asked to make, in order of arrival;
-// nothing for an unknown device.
+// Log returns every change that a device was asked to make, in order of arrival, and nil
+// for an unknown device.
 func (f *Fleet) Log(id string) []LogEntry {
 	d, ok := f.device(id)
 	if !ok {
@@ -132,7 +167,7 @@ func (f *Fleet) Log(id string) []LogEntry {
 	return d.entries()
 }
 
-// CheckLogs applies [devicelog.Judge] to the logs of the named devices, or of all.
+// CheckLogs applies [CheckLog] to the logs of the named devices, or of all.
 func (f *Fleet) CheckLogs(ids ...string) []Violation {
 	violations := []Violation{}
 	for _, d := range f.all() {
@@ -143,16 +178,16 @@ func (f *Fleet) CheckLogs(ids ...string) []Violation {
 	return violations
 }
 
-// SetBehaviour replaces the behaviour of the named devices; the zero
-// [Behaviour] makes them good again. Nothing is changed if the behaviour is
-// invalid, a device is unknown or none is named, so that an empty group never
-// means everybody; that is [Fleet.IDs].
+// SetBehaviour replaces the behaviour of the named devices; the zero [Behaviour] removes
+// all faults. It returns an error and changes nothing if the behaviour is invalid, a device
+// is unknown or none is named, so that an empty group never means all devices; for those
+// use [Fleet.IDs].
 func (f *Fleet) SetBehaviour(b Behaviour, ids ...string) error {
 	if err := b.Validate(); err != nil {
 		return err
 	}
 	if len(ids) == 0 {
-		return errors.New("no device is named")
+		return errors.New("no device given")
 	}
 	devices := make([]*device, 0, len(ids))
 	for _, id := range ids {
@@ -187,16 +222,16 @@ func (f *Fleet) Group(name string) []string {
 	return ids
 }
 
-// Reset makes every device new and good: first version, one boot, an empty
-// log, no fence seen. A change under way is interrupted and leaves no trace.
+// Reset sets every device to its initial state without faults: first version, one boot, an
+// empty log, no fence seen. A change in progress is interrupted and leaves no trace.
 func (f *Fleet) Reset() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
 		return
 	}
-	// The old devices must not write to the journal once the reset stands in
-	// it, or a late line would bring an old log back to life on restart.
+	// The old devices must not write to the journal after the reset, or a late line
+	// would restore an old log on restart.
 	var journal func(journalLine)
 	for _, d := range f.devices {
 		d.mu.Lock()
@@ -210,8 +245,8 @@ func (f *Fleet) Reset() {
 	f.initDevices(journal)
 }
 
-// Close takes the power away: changes under way are interrupted, the journal
-// is closed. It returns the first failure to write the journal.
+// Close switches the power off: it interrupts changes in progress and closes the journal.
+// It returns the first error of writing the journal.
 func (f *Fleet) Close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

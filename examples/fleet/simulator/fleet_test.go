@@ -46,12 +46,12 @@ func TestDevice_UpgradesAndRollsBack(t *testing.T) {
 		t.Errorf("after the rollback: %+v", s)
 	}
 	if s := r.device("sw-002"); s.Version != "1.0.0" || s.BootCount != 1 || s.Changes != 0 {
-		t.Errorf("the neighbour: %+v", s)
+		t.Errorf("another device: %+v", s)
 	}
 	r.wantNoViolations()
 }
 
-// A worker that takes over repeats the same job under a higher fence.
+// A worker that takes over repeats the same job with a higher fence.
 func TestDevice_RepeatChangesNothing(t *testing.T) {
 	r := newFixture(t, simulator.Options{})
 	wantOK(t, r.upgrade("sw-001", "2.0.0", firstFence, "job-1"))
@@ -65,7 +65,7 @@ func TestDevice_RepeatChangesNothing(t *testing.T) {
 			t.Errorf("log of the repeat with fence %s: %+v", fence, e)
 		}
 	}
-	// Another job with the same target is no repeat, but needs no boot either.
+	// Another job with the same target is not a repeat, but needs no boot.
 	wantOK(t, r.upgrade("sw-001", "2.0.0", secondFence, "job-2"))
 	if e, s := r.lastEntry("sw-001"), r.device("sw-001"); e.Repeat || e.Effective || s.BootCount != 2 {
 		t.Errorf("another job: %+v, %+v", e, s)
@@ -73,7 +73,7 @@ func TestDevice_RepeatChangesNothing(t *testing.T) {
 	r.wantNoViolations()
 }
 
-// The device's part of N31: an owner that is late is refused by its fence.
+// Scenario N31, the device's part: a late holder is refused because of its fence.
 func TestDevice_RefusesLowerFence(t *testing.T) {
 	r := newFixture(t, simulator.Options{})
 	wantOK(t, r.upgrade("sw-001", "2.0.0", secondFence, "job-9"))
@@ -105,7 +105,7 @@ func TestDevice_RefusesLowerFence(t *testing.T) {
 			t.Errorf("log %+v", e)
 		}
 	}
-	// The fence is the device's own: the neighbour has seen none.
+	// Each device has its own fence: another one has seen none.
 	wantOK(t, r.upgrade("sw-002", "3.0.0", firstFence, "job-5"))
 	r.wantNoViolations()
 }
@@ -268,7 +268,7 @@ func TestFleet_ConcurrentDevices(t *testing.T) {
 	close(ids)
 	callers.Wait()
 	if got := r.fleet.Versions(); got["2.0.0"] != 100 {
-		t.Errorf("versions %v, want a hundred times 2.0.0", got)
+		t.Errorf("versions %v, want 100 times 2.0.0", got)
 	}
 	r.wantNoViolations()
 }

@@ -21,13 +21,13 @@ const maxBody = 64 << 10
 //	POST /devices/{id}/rollback   {"version": "1.0.0"}
 //	PUT  /devices/{id}/config     {"key": "value", "removed": null}; other keys stay
 //	POST /devices/{id}/touch      no body
-//	POST /control/{id}            a [Behaviour], which replaces the former; {} heals
+//	POST /control/{id}            a [Behaviour], which replaces the former; {} removes all faults
 //	POST /control[?group=G]       the same for a group, or for all
-//	POST /reset                   everything is new
+//	POST /reset                   sets every device to its initial state
 //	GET  /judge                   {"violations": []}
 //	GET  /inventory               the devices as JSON lines
 //
-// Changes need the headers X-Fence and Idempotency-Key. Any answer but 2xx is
+// Changes need the headers X-Fence and Idempotency-Key. Every response except 2xx is
 // {"code", "message"}.
 func (f *Fleet) Handler() http.Handler {
 	mux := http.NewServeMux()
@@ -53,7 +53,7 @@ func (f *Fleet) Handler() http.Handler {
 	})
 	mux.HandleFunc("GET /inventory", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/jsonl")
-		_ = WriteInventory(w, f.options.Devices) // A reader that left needs no error.
+		_ = WriteInventory(w, f.options.Devices) // fails only if the client is gone
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		sendProblem(w, 404, CodeNotFound, fmt.Sprintf("no route %s %s", r.Method, r.URL.Path))
@@ -87,10 +87,9 @@ func (f *Fleet) handleChange(o Operation) http.HandlerFunc {
 	})
 }
 
-// parseChange reads the request. What is wrong with it becomes part of the
-// change, because the device logs what it was asked to do even then. The body
-// is always read to its end: the server notices a caller that hangs up only
-// after that.
+// parseChange reads the request. An invalid body becomes part of the change, because the
+// device logs it too. It reads the body to its end, since only then does the server notice
+// a caller that hangs up.
 func parseChange(w http.ResponseWriter, r *http.Request, o Operation) change {
 	c := change{operation: o, fence: r.Header.Get("X-Fence"), key: r.Header.Get("Idempotency-Key")}
 	body := http.MaxBytesReader(w, r.Body, maxBody)
@@ -110,7 +109,7 @@ func parseChange(w http.ResponseWriter, r *http.Request, o Operation) change {
 		c.version = b.Version
 	case OpConfigure:
 		if err = decodeStrict(body, &c.config); err == nil && len(c.config) == 0 {
-			err = errors.New("no key is named")
+			err = errors.New("no key given")
 		}
 	case OpTouch, OpRead:
 		_, err = io.Copy(io.Discard, body)
@@ -151,7 +150,7 @@ func sendProblem(w http.ResponseWriter, status int, code, message string) {
 	send(w, reply{status: status, body: problem{Code: code, Message: message}})
 }
 
-// send writes the reply, or as much of it as the device still sends.
+// send writes the reply, or the part of it before the connection is dropped. A panic with
 // [http.ErrAbortHandler] is the standard library's way to cut a connection.
 func send(w http.ResponseWriter, r reply) {
 	if r.drop == DropBefore || r.drop == DropAfter {
@@ -171,5 +170,5 @@ func send(w http.ResponseWriter, r reply) {
 		_ = http.NewResponseController(w).Flush()
 		panic(http.ErrAbortHandler)
 	}
-	_, _ = w.Write(text) // A caller that left needs no error.
+	_, _ = w.Write(text) // fails only if the caller is gone
 }

@@ -4,14 +4,14 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
 )
 
-// Device is a device as the inventory describes it. The address is not part
-// of it: the port of a simulator is known only once it listens, so whoever
-// calls the devices composes it as base URL + "/devices/" + id.
+// Device is an entry of the inventory. It has no address, because the simulator's port is
+// known only once it listens. The address of a device is base URL + "/devices/" + id.
 type Device struct {
 	Type       string            `json:"type"` // always "device"
 	ID         string            `json:"id"`
@@ -22,8 +22,8 @@ type Device struct {
 // maxInventoryLine bounds one line of an inventory, in bytes.
 const maxInventoryLine = 64 << 10
 
-// ReadInventory reads devices as JSON lines; empty lines are skipped. An error
-// names the line.
+// ReadInventory reads devices as JSON lines and skips empty lines. An error names the
+// line.
 func ReadInventory(r io.Reader) ([]Device, error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxInventoryLine)
@@ -44,9 +44,9 @@ func ReadInventory(r io.Reader) ([]Device, error) {
 		case d.Type != "device":
 			return nil, fmt.Errorf("inventory line %d: type is %q, want \"device\"", number, d.Type)
 		case d.ID == "" || strings.ContainsAny(d.ID, "/ "):
-			return nil, fmt.Errorf("inventory line %d: id %q is empty or holds a slash or a space", number, d.ID)
+			return nil, fmt.Errorf("inventory line %d: id %q is empty or contains a slash or a space", number, d.ID)
 		case seen[d.ID] != 0:
-			return nil, fmt.Errorf("inventory line %d: id %q stands already on line %d", number, d.ID, seen[d.ID])
+			return nil, fmt.Errorf("inventory line %d: id %q is already on line %d", number, d.ID, seen[d.ID])
 		}
 		seen[d.ID] = number
 		devices = append(devices, d)
@@ -68,9 +68,9 @@ func WriteInventory(w io.Writer, devices []Device) error {
 	return nil
 }
 
-// NumberedDevices invents n devices, sw-001 onwards, the same ones every time: the
-// first tenth in group core, the next three tenths in distribution, the rest
-// in access, spread over four sites.
+// NumberedDevices returns n devices, always the same, from sw-001: the first tenth in
+// group core, the next three tenths in distribution, the others in access, spread over
+// four sites.
 func NumberedDevices(n int) []Device {
 	sites := [...]string{"amsterdam", "berlin", "lisbon", "oslo"}
 	models := map[string]string{"core": "LX-9600", "distribution": "LX-5400", "access": "LX-2900"}
@@ -95,8 +95,7 @@ func NumberedDevices(n int) []Device {
 	return devices
 }
 
-// decodeStrict reads exactly one JSON value and refuses unknown fields and
-// anything that follows.
+// decodeStrict decodes exactly one JSON value. It refuses unknown fields and further data.
 func decodeStrict(r io.Reader, into any) error {
 	decoder := json.NewDecoder(r)
 	decoder.DisallowUnknownFields()
@@ -104,7 +103,7 @@ func decodeStrict(r io.Reader, into any) error {
 		return err
 	}
 	if _, err := decoder.Token(); err != io.EOF {
-		return fmt.Errorf("something follows the JSON value")
+		return errors.New("more data after the JSON value")
 	}
 	return nil
 }

@@ -110,7 +110,7 @@ func TestExampleDefinition_IsValid(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := definition.Package + "/" + definition.Name + " " + definition.Version; got != "fleet/upgrade_firmware 1.0.0" {
-		t.Errorf("it is %s", got)
+		t.Errorf("got %s", got)
 	}
 	var steps []string
 	for _, s := range definition.Steps {

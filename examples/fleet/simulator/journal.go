@@ -9,8 +9,8 @@ import (
 	"os"
 )
 
-// journalLine is one line of the state file: an entry as it arrived or as it ended,
-// with what the device remembers at that moment, or a reset of everything.
+// journalLine is a line of the state file: a log entry at its start or end with the
+// device's state at that time, or a reset of all devices.
 type journalLine struct {
 	Reset  bool             `json:"reset,omitempty"`
 	Device string           `json:"device,omitempty"`
@@ -18,12 +18,11 @@ type journalLine struct {
 	Memory *persistentState `json:"memory,omitempty"`
 }
 
-// Persist brings back what the file remembers and appends to it from now on,
-// so that the devices outlive their process, kill -9 included. It is called
-// once, before the first change. A file that does not exist is created; a last
-// line that was cut short is taken away; changes that were under way are
-// logged as interrupted. Behaviour is not remembered, and lines of devices that
-// are no longer in the inventory are passed over.
+// Persist restores the devices from a file and appends to it from then on, so that they
+// survive their process, even kill -9. Call it once, before the first change. It creates
+// a missing file, removes an incomplete last line, and logs changes that were in progress
+// as interrupted. It does not restore behaviours, and ignores devices that are no longer
+// in the inventory.
 func (f *Fleet) Persist(path string) error {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
@@ -52,7 +51,7 @@ func (f *Fleet) Persist(path string) error {
 	return nil
 }
 
-// replay reads the whole lines and returns their length in bytes.
+// replay reads all complete lines and returns their length in bytes.
 func (f *Fleet) replay(r io.Reader) (int64, error) {
 	lines := bufio.NewReader(r)
 	var validBytes int64
@@ -76,7 +75,7 @@ func (f *Fleet) replay(r io.Reader) (int64, error) {
 			continue
 		}
 		if l.Entry == nil || l.Memory == nil {
-			return 0, fmt.Errorf("line %d: neither a reset nor an entry with its memory", number)
+			return 0, fmt.Errorf("line %d: neither a reset nor an entry with its state", number)
 		}
 		if d, known := f.device(l.Device); known {
 			if err := d.restoreLine(l); err != nil {
@@ -86,7 +85,7 @@ func (f *Fleet) replay(r io.Reader) (int64, error) {
 	}
 }
 
-// restoreLine takes one line back into the device.
+// restoreLine restores one line of the device.
 func (d *device) restoreLine(l journalLine) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -108,7 +107,7 @@ func (d *device) restoreLine(l journalLine) error {
 	return nil
 }
 
-// interruptPending ends the changes that were under way when the process died.
+// interruptPending ends the changes that were in progress when the process died.
 func (d *device) interruptPending() {
 	for i := range d.log {
 		if e := &d.log[i]; e.Outcome == OutcomeRunning {
@@ -118,7 +117,7 @@ func (d *device) interruptPending() {
 	}
 }
 
-// appendJournal appends one line in a single call, so that lines never mix.
+// appendJournal appends one line with a single write, so that lines never mix.
 func (f *Fleet) appendJournal(l journalLine) {
 	f.journalMu.Lock()
 	defer f.journalMu.Unlock()

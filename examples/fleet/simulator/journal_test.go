@@ -31,8 +31,7 @@ func TestPersist_RestoresDevices(t *testing.T) {
 	go func() { defer close(over); r.upgrade("sw-002", "2.0.0", firstFence, "job-4") }()
 	<-g.requested
 
-	// The process dies here: the file as it is now is all that is left, and
-	// its last line may be cut short.
+	// The process dies here. Only the file is left, and its last line may be incomplete.
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -54,11 +53,11 @@ func TestPersist_RestoresDevices(t *testing.T) {
 			t.Errorf("round %d: log %+v", round, log)
 		}
 		if e, s := again.lastEntry("sw-002"), again.device("sw-002"); e.Outcome != simulator.OutcomeInterrupted || e.Applied || s.Version != "1.0.0" || s.Busy {
-			t.Errorf("round %d: the change under way: %+v, %+v", round, e, s)
+			t.Errorf("round %d: the change in progress: %+v, %+v", round, e, s)
 		}
 		wantCode(t, again.upgrade("sw-001", "3.0.0", firstFence, "job-5"), 409, simulator.CodeStaleFence)
 		if a := again.upgrade("sw-001", "2.0.0", secondFence, "job-1"); !a.Repeat || a.BootCount != 2 {
-			t.Errorf("round %d: the key is forgotten: %+v", round, a)
+			t.Errorf("round %d: the key is lost: %+v", round, a)
 		}
 		again.wantNoViolations()
 		if err := again.fleet.Close(); err != nil {

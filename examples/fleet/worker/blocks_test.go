@@ -18,7 +18,7 @@ const (
 	toTwo = `{"target":"2.0.0","former":"1.0.0"}`
 )
 
-// TestAdd_RegistersBlockProperties: what the engine decides on a failure hangs on these.
+// The engine decides by these properties what to do after a failure.
 func TestAdd_RegistersBlockProperties(t *testing.T) {
 	r := newFixture(t)
 	for ref, want := range map[string]workflow.Block{
@@ -29,7 +29,7 @@ func TestAdd_RegistersBlockProperties(t *testing.T) {
 	} {
 		b := r.block(ref)
 		if b.RunOn != want.RunOn || b.Pure != want.Pure || b.Idempotent != want.Idempotent || b.Reversible != want.Reversible || b.UndoHarmless != want.UndoHarmless {
-			t.Errorf("%s promises %+v", ref, b)
+			t.Errorf("%s has the properties %+v", ref, b)
 		}
 		if b.Pool != "fleet" || !json.Valid(b.ParameterSchema) || !json.Valid(b.ResultSchema) {
 			t.Errorf("%s: pool %q, schemas %s and %s", ref, b.Pool, b.ParameterSchema, b.ResultSchema)
@@ -51,8 +51,8 @@ func TestUpgrade_RollsBack(t *testing.T) {
 	r.wantVersion("sw-001", "1.0.0", 3)
 }
 
-// TestUpgrade_RollbackWithoutUpgradeIsHarmless: the undo of an upgrade that never reached the device leaves
-// it as it is; the block says so with UndoHarmless.
+// The rollback of an upgrade that never reached the device changes nothing, as the block
+// declares with UndoHarmless.
 func TestUpgrade_RollbackWithoutUpgradeIsHarmless(t *testing.T) {
 	r := newFixture(t)
 	r.wantResult(job{kind: workflow.JobRollback, block: upgrade, device: "sw-002", parameters: toTwo}, "")
@@ -63,7 +63,7 @@ func TestReport_ReturnsParameters(t *testing.T) {
 	newFixture(t).wantResult(job{block: report, parameters: `{"target":"2.0.0","upgraded":3}`}, `{"target":"2.0.0","upgraded":3}`)
 }
 
-// TestUpgrade_SendsFenceAndKey: the device knows who asked, by the fence and the job's id.
+// A change carries the job's fence and the job's id as its key.
 func TestUpgrade_SendsFenceAndKey(t *testing.T) {
 	r := newFixture(t)
 	r.wantResult(job{block: upgrade, device: "sw-001", parameters: toTwo, token: 17}, `{"version":"2.0.0","bootCount":2}`)
@@ -73,8 +73,8 @@ func TestUpgrade_SendsFenceAndKey(t *testing.T) {
 	}
 }
 
-// TestUpgrade_StaleFenceIsTerminal (N28): one that comes late with a lower token changes nothing,
-// and does not try again.
+// Scenario N28: a late worker with a lower token changes nothing, and its failure is
+// terminal.
 func TestUpgrade_StaleFenceIsTerminal(t *testing.T) {
 	r := newFixture(t)
 	r.wantResult(job{block: upgrade, device: "sw-001", parameters: toTwo, token: 18}, `{"version":"2.0.0","bootCount":2}`)
@@ -88,29 +88,28 @@ func TestBlocks_MapDeviceErrors(t *testing.T) {
 		code      string
 		retryable bool
 	}{
-		"for now":         {`{"refuse":{}}`, "REFUSED", true},
-		"broken":          {`{"refuse":{"status":500}}`, "REFUSED", true},
-		"too many":        {`{"refuse":{"status":429}}`, "REFUSED", true},
-		"for ever":        {`{"refuse":{"status":403}}`, "REFUSED", false},
+		"unavailable":     {`{"refuse":{}}`, "REFUSED", true},
+		"server error":    {`{"refuse":{"status":500}}`, "REFUSED", true},
+		"throttled":       {`{"refuse":{"status":429}}`, "REFUSED", true},
+		"forbidden":       {`{"refuse":{"status":403}}`, "REFUSED", false},
 		"cut before":      {`{"drop":{"when":"before"}}`, "UNREACHABLE", true},
 		"cut after":       {`{"drop":{"when":"after"}}`, "UNREACHABLE", true},
-		"half an answer":  {`{"drop":{"when":"answering"}}`, "UNREACHABLE", true},
-		"refuses a while": {`{"refuse":{"times":1}}`, "REFUSED", true},
+		"half a response": {`{"drop":{"when":"answering"}}`, "UNREACHABLE", true},
+		"refused once":    {`{"refuse":{"times":1}}`, "REFUSED", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newFixture(t)
 			r.setBehaviour("sw-001", c.behaviour)
 			r.wantFailure(job{block: upgrade, device: "sw-001", parameters: toTwo}, c.code, c.retryable)
 			if n := len(r.devices.Log("sw-001")); n != 1 {
-				t.Errorf("the device was asked %d times, want once", n)
+				t.Errorf("the device got %d requests, want one", n)
 			}
 		})
 	}
 }
 
-// TestUpgrade_TransportDoesNotRetry: net/http would send a request with an
-// Idempotency-Key again by itself when a connection in use before breaks. Whether
-// to repeat is the engine's to decide.
+// By itself net/http would repeat a request with an Idempotency-Key when a reused
+// connection breaks. The client prevents that, since the engine decides about retries.
 func TestUpgrade_TransportDoesNotRetry(t *testing.T) {
 	r := newFixture(t)
 	r.wantResult(job{block: show, device: "sw-001"}, `{"version":"1.0.0","bootCount":1}`)
@@ -121,8 +120,8 @@ func TestUpgrade_TransportDoesNotRetry(t *testing.T) {
 	}
 }
 
-// TestVerify_FailsOnOldVersion: the upgrade is told that it worked; only the
-// verification finds out, and asking again would not help.
+// The device claims that the upgrade worked. Only the verification finds out, and a retry
+// would not help.
 func TestVerify_FailsOnOldVersion(t *testing.T) {
 	r := newFixture(t)
 	r.setBehaviour("sw-001", `{"keepVersion":{}}`)
@@ -137,8 +136,7 @@ func TestBlocks_UnknownDeviceFails(t *testing.T) {
 	r.wantFailure(job{block: show, device: "sw-001"}, "UNREACHABLE", true)
 }
 
-// TestBlocks_UnknownParameterFails: a parameter that the block does not have is no
-// parameter to ignore.
+// An unknown parameter is an error.
 func TestBlocks_UnknownParameterFails(t *testing.T) {
 	r := newFixture(t)
 	got := r.runJob(job{block: verify, device: "sw-001", parameters: `{"tarqet":"2.0.0"}`})

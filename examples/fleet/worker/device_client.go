@@ -14,13 +14,13 @@ import (
 	sdk "github.com/lockstep-run/lockstep/shared/worker"
 )
 
-// deviceClient speaks to the devices of a fleet.
+// deviceClient calls the devices of a fleet.
 type deviceClient struct {
 	baseURL string
 	http    *http.Client
 }
 
-// maxResponseBytes bounds what is read of a device's answer, in bytes.
+// maxResponseBytes bounds a device's response.
 const maxResponseBytes = 64 << 10
 
 func newDeviceClient(base string) *deviceClient {
@@ -37,7 +37,7 @@ func (d *deviceClient) version(ctx context.Context, id string) (v Version, err e
 	return v, d.send(req, &v)
 }
 
-// change asks a device for a change, under the job's fence and key.
+// change requests a change, with the job's fence and id.
 func (d *deviceClient) change(ctx context.Context, job *sdk.Job, operation string, body any) (v Version, err error) {
 	raw, err := json.Marshal(body)
 	if err != nil {
@@ -47,8 +47,9 @@ func (d *deviceClient) change(ctx context.Context, job *sdk.Job, operation strin
 	if err != nil {
 		return v, err
 	}
-	// The transport would repeat a request with an Idempotency-Key by itself when
-	// a connection breaks. Repeating is the engine's: without GetBody it cannot.
+	// By itself the transport would repeat a request with an Idempotency-Key when a
+	// connection breaks. Retries are up to the engine, and without GetBody the transport
+	// cannot repeat.
 	req.GetBody = nil
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("X-Fence", job.Fence)
@@ -60,39 +61,38 @@ func (d *deviceClient) address(id, operation string) string {
 	return d.baseURL + "/devices/" + url.PathEscape(id) + operation
 }
 
-// send sends a request and reads the whole answer. A device that refuses for now,
-// or that cannot be reached, may be asked again; one that has seen a higher fence
-// never wants to hear from this job again.
+// send sends a request and reads the whole response. An unreachable device and a temporary
+// refusal are retryable; a stale fence is terminal.
 func (d *deviceClient) send(req *http.Request, into any) error {
 	reply, err := d.http.Do(req)
 	if err != nil {
-		return sdk.Retryable("UNREACHABLE", fmt.Errorf("the device cannot be reached: %w", err))
+		return sdk.Retryable("UNREACHABLE", fmt.Errorf("cannot reach the device: %w", err))
 	}
-	defer func() { _ = reply.Body.Close() }() // it has been read
+	defer func() { _ = reply.Body.Close() }() // read to the end
 	text, err := io.ReadAll(io.LimitReader(reply.Body, maxResponseBytes))
 	if err != nil {
-		return sdk.Retryable("UNREACHABLE", fmt.Errorf("the device broke off: %w", err))
+		return sdk.Retryable("UNREACHABLE", fmt.Errorf("the device dropped the connection: %w", err))
 	}
 	if reply.StatusCode/100 != 2 {
 		return responseError(reply.StatusCode, text)
 	}
 	if err := json.Unmarshal(text, into); err != nil {
-		return sdk.Retryable("ANSWER", fmt.Errorf("the device's answer cannot be read: %w", err))
+		return sdk.Retryable("ANSWER", fmt.Errorf("cannot parse the response of the device: %w", err))
 	}
 	return nil
 }
 
 func responseError(status int, text []byte) error {
-	var why struct {
+	var problem struct {
 		Code    string `json:"code"`
 		Message string `json:"message"`
 	}
-	_ = json.Unmarshal(text, &why) // without a reason the status is all there is
-	code := strings.ToUpper(why.Code)
+	_ = json.Unmarshal(text, &problem) // without a body the status has to do
+	code := strings.ToUpper(problem.Code)
 	if code == "" {
 		code = "DEVICE_" + strconv.Itoa(status)
 	}
-	err := fmt.Errorf("the device answered %d: %s", status, why.Message)
+	err := fmt.Errorf("the device answered %d: %s", status, problem.Message)
 	if status >= 500 || status == http.StatusTooManyRequests {
 		return sdk.Retryable(code, err)
 	}

@@ -38,7 +38,7 @@ func newFixture(t *testing.T) *fixture {
 	return r
 }
 
-// job is one job to be done. Attempt is 1 and token a new one if zero.
+// job describes a job. A zero attempt means 1, a zero token a new one.
 type job struct {
 	kind       workflow.JobKind
 	block      string
@@ -48,8 +48,7 @@ type job struct {
 	result     string
 }
 
-// runJob lets the worker do one job, delivered as the engine would, and returns what
-// is on record of it.
+// runJob delivers one job to the worker as the engine does, and returns its record.
 func (r *fixture) runJob(j job) workflow.JobRecord {
 	r.Helper()
 	r.jobCount++
@@ -95,11 +94,11 @@ func (r *fixture) block(ref string) workflow.Block {
 			return b
 		}
 	}
-	r.Fatalf("there is no block %s", ref)
+	r.Fatalf("no block %s", ref)
 	return workflow.Block{}
 }
 
-// wantResult wants a job's result to be this JSON.
+// wantResult runs a job and checks its result, as JSON.
 func (r *fixture) wantResult(j job, want string) {
 	r.Helper()
 	if got := r.runJob(j); got.Code != workflow.JobCodeOK || string(got.Result) != want {
@@ -107,7 +106,7 @@ func (r *fixture) wantResult(j job, want string) {
 	}
 }
 
-// wantFailure wants a job to fail in this way.
+// wantFailure runs a job and checks its failure.
 func (r *fixture) wantFailure(j job, code string, retryable bool) {
 	r.Helper()
 	got := r.runJob(j)
@@ -116,7 +115,7 @@ func (r *fixture) wantFailure(j job, code string, retryable bool) {
 	}
 }
 
-// setBehaviour replaces a device's behaviour by this JSON.
+// setBehaviour sets a device's behaviour, as JSON.
 func (r *fixture) setBehaviour(device, behaviour string) {
 	r.Helper()
 	var b simulator.Behaviour
@@ -128,7 +127,7 @@ func (r *fixture) setBehaviour(device, behaviour string) {
 	}
 }
 
-// wantVersion wants a device to run a version after so many boots.
+// wantVersion checks the version and the boot count of a device.
 func (r *fixture) wantVersion(device, version string, boots int) {
 	r.Helper()
 	if s, _ := r.devices.Device(device); s.Version != version || s.BootCount != boots {

@@ -1,13 +1,13 @@
-// Command fleet-demo runs the example fleet from end to end on this machine and
-// judges it by what the devices themselves say.
+// Command fleet-demo runs the example fleet from end to end on this machine and checks
+// the outcome on the devices themselves.
 //
-//	fleet-demo                both runs; everything it started has ended afterwards
-//	fleet-demo --keep         the same, and everything stays up until Ctrl-C
-//	fleet-demo --serve        no runs: devices, stack and worker until Ctrl-C
-//	fleet-demo --port 3131    where port 3030 is in use; 0 takes any free one
+//	fleet-demo                runs both upgrades, then stops everything
+//	fleet-demo --keep         the same, but keeps everything running until Ctrl-C
+//	fleet-demo --serve        no upgrades: devices, stack and worker until Ctrl-C
+//	fleet-demo --port 3131    if port 3030 is in use; 0 picks a free one
 //
-// Exit code 0: every device is as promised. 1: one is not, or something could
-// not be started. 2: wrong use. 130: interrupted before the end.
+// Exit code 0: every device is as expected. 1: one is not, or something could not be
+// started. 2: wrong usage. 130: interrupted before the end.
 package main
 
 import (
@@ -32,17 +32,17 @@ func main() {
 	os.Exit(code)
 }
 
-// run is the whole program, so that tests can start it.
+// run is the program without the process, so that tests can start it.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	d := demo.Demo{Out: stdout, Progress: stderr}
 	flags := flag.NewFlagSet("fleet-demo", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	flags.StringVar(&d.Bin, "bin", "", "directory of the built programs; where this one is if absent")
-	flags.StringVar(&d.Example, "example", "", "directory with the inventory and the definition; BIN/../examples/fleet if absent")
-	flags.IntVar(&d.Port, "port", 3030, "port of the HTTP API on 127.0.0.1; 0 takes a free one")
+	flags.StringVar(&d.Bin, "bin", "", "directory of the built programs; by default that of this program")
+	flags.StringVar(&d.Example, "example", "", "directory with the inventory and the definition; by default BIN/../examples/fleet")
+	flags.IntVar(&d.Port, "port", 3030, "port of the HTTP API on 127.0.0.1; 0 picks a free one")
 	flags.DurationVar(&d.UpgradeDelay, "pace", 250*time.Millisecond, "how long a device takes to change its version")
-	flags.BoolVar(&d.Keep, "keep", false, "leave everything running until Ctrl-C")
-	flags.BoolVar(&d.Serve, "serve", false, "only bring everything up, until Ctrl-C")
+	flags.BoolVar(&d.Keep, "keep", false, "keep everything running until Ctrl-C")
+	flags.BoolVar(&d.Serve, "serve", false, "only start everything, until Ctrl-C")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
 		return 0
@@ -68,7 +68,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case err == nil:
 		return 0
 	case errors.Is(err, demo.ErrInterrupted):
-		fmt.Fprintln(stderr, "\nfleet-demo: interrupted; everything it had started has ended")
+		fmt.Fprintln(stderr, "\nfleet-demo: interrupted; everything it started has ended")
 		return 130
 	}
 	fmt.Fprintln(stderr, "fleet-demo:", err)

@@ -15,7 +15,7 @@ func TestRun_RefusesBadFlags(t *testing.T) {
 		"unknown flag":      {[]string{"--explode"}, 2, "explode"},
 		"argument":          {[]string{"now"}, 2, `"now"`},
 		"port out of range": {[]string{"--port", "70000"}, 2, "70000"},
-		"no duration":       {[]string{"--pace", "x"}, 2, "pace"},
+		"not a duration":    {[]string{"--pace", "x"}, 2, "pace"},
 		"help":              {[]string{"--help"}, 0, "-serve"},
 		"nothing built":     {[]string{"--bin", t.TempDir(), "--example", "../..", "--port", "0"}, 1, "run make build"},
 		"no example":        {[]string{"--example", t.TempDir()}, 1, "inventory.jsonl"},

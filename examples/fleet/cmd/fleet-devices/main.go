@@ -1,3 +1,12 @@
+// Command fleet-devices serves the simulated devices of package simulator.
+//
+//	fleet-devices --port 4040 --inventory examples/fleet/inventory.jsonl
+//	fleet-devices --port 0 --devices 1000 --initial-version 1.0.0
+//	fleet-devices --devices 1000 --print-inventory > inventory.jsonl
+//
+// It prints one line "ready http://127.0.0.1:PORT" on standard output when it accepts
+// requests, and ends with exit code 0 on Ctrl-C or SIGTERM. Exit code 1 is a failure, 2
+// wrong usage.
 package main
 
 import (
@@ -17,7 +26,7 @@ import (
 	"github.com/lockstep-run/lockstep/examples/fleet/simulator"
 )
 
-// shutdownTimeout bounds how long answers under way may still take.
+// shutdownTimeout bounds the time for responses in progress at the end.
 const shutdownTimeout = 3 * time.Second
 
 func main() {
@@ -27,18 +36,18 @@ func main() {
 	os.Exit(code)
 }
 
-// run is the whole program, so that tests can start it; it ends when the
+// run is the program without the process, so that tests can start it. It ends when the
 // context does.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("fleet-devices", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	host := flags.String("host", "127.0.0.1", "address to listen on")
-	port := flags.Int("port", 4040, "port to listen on; 0 takes a free one")
+	port := flags.Int("port", 4040, "port to listen on; 0 picks a free one")
 	inventory := flags.String("inventory", "", "file of devices as JSON lines")
-	count := flags.Int("devices", 100, "number of devices without an inventory")
-	version := flags.String("initial-version", "1.0.0", "version every device runs at first")
-	state := flags.String("state", "", "file in which the devices outlive this process")
-	printOnly := flags.Bool("print-inventory", false, "write the devices as JSON lines and end")
+	count := flags.Int("devices", 100, "number of devices, if there is no inventory")
+	version := flags.String("initial-version", "1.0.0", "first version of every device")
+	state := flags.String("state", "", "file with which the devices survive this process")
+	printOnly := flags.Bool("print-inventory", false, "print the devices as JSON lines and exit")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
 		return 0
@@ -68,11 +77,11 @@ func serve(ctx context.Context, stdout io.Writer, inventory string, count int, v
 	if printOnly {
 		return simulator.WriteInventory(stdout, devices)
 	}
-	// Listening comes before the state file: a second start by mistake then
-	// fails on the port and leaves the file of the first one alone.
+	// Listen before opening the state file: a second process started by mistake fails on
+	// the port and does not touch the file of the first.
 	listener, err := net.Listen("tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("%s is in use: end the program that listens there, or choose another --port", address)
+		return fmt.Errorf("%s is in use: stop the program that listens there, or choose another --port", address)
 	}
 	if err != nil {
 		return err
@@ -95,7 +104,7 @@ func serve(ctx context.Context, stdout io.Writer, inventory string, count int, v
 		return err
 	case <-ctx.Done():
 	}
-	// The power goes first, so that nobody waits for a slow device.
+	// Switch the devices off first, so that no request waits for a slow one.
 	if err := fleet.Close(); err != nil {
 		return errors.Join(err, server.Close())
 	}
@@ -103,8 +112,8 @@ func serve(ctx context.Context, stdout io.Writer, inventory string, count int, v
 	defer cancel()
 	switch err := server.Shutdown(ending); {
 	case errors.Is(err, context.DeadlineExceeded):
-		// A client may have opened a connection that it has not used yet, and that
-		// would be waited for: everybody who has asked has been answered.
+		// Shutdown also waits for connections that clients have opened and not used. All
+		// requests have their response.
 		return server.Close()
 	case err != nil:
 		return errors.Join(err, server.Close())

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// start runs the program and returns its address, and a function that ends it
-// and returns its exit code and what it wrote on standard error.
+// start runs the program. It returns its address, and a function that ends it and returns
+// its exit code and its standard error.
 func start(t *testing.T, args ...string) (url string, end func() (int, string)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -113,14 +113,14 @@ func TestRun_EndsWhileDeviceIsSlow(t *testing.T) {
 	}()
 	for deadline := time.Now().Add(10 * time.Second); !strings.Contains(body(t, url+"/devices"), `"busy":true`); {
 		if time.Now().After(deadline) {
-			t.Fatal("the device does not get busy within 10 s")
+			t.Fatal("the device is not busy after 10 s")
 		}
 	}
 	if code, complaint := end(); code != 0 || complaint != "" {
 		t.Errorf("exit code %d, %q", code, complaint)
 	}
 	if err := <-over; err != nil {
-		t.Errorf("the caller got no answer: %v", err)
+		t.Errorf("the caller got no response: %v", err)
 	}
 }
 
@@ -156,13 +156,13 @@ func TestRun_RefusesBadFlags(t *testing.T) {
 	}{
 		"unknown flag":      {[]string{"--explode"}, 2, "explode"},
 		"argument":          {[]string{"now"}, 2, `"now"`},
-		"no number":         {[]string{"--port", "x"}, 2, "port"},
+		"not a number":      {[]string{"--port", "x"}, 2, "port"},
 		"no devices":        {[]string{"--devices", "0"}, 2, "--devices is 0"},
 		"port out of range": {[]string{"--port", "70000"}, 1, "70000"},
 		"port in use":       {[]string{"--port", port}, 1, "is in use"},
 		"no inventory":      {[]string{"--inventory", "/nowhere.jsonl"}, 1, "/nowhere.jsonl"},
 		"empty inventory":   {[]string{"--inventory", empty}, 1, "no device"},
-		"state in a folder": {[]string{"--port", "0", "--state", t.TempDir()}, 1, "state file"},
+		"state directory":   {[]string{"--port", "0", "--state", t.TempDir()}, 1, "state file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var stdout, stderr bytes.Buffer

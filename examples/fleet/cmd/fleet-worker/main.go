@@ -1,6 +1,5 @@
-// Command fleet-worker serves the example fleet's blocks. It finds tables and
-// queues in its environment, as lockstep dev sets it, and the devices at
-// FLEET_URL.
+// Command fleet-worker serves the example fleet's blocks. Its environment, set by lockstep
+// dev, names the tables and queues; FLEET_URL is the address of the devices.
 package main
 
 import (

@@ -6,7 +6,7 @@ import (
 	"github.com/lockstep-run/lockstep/examples/fleet/simulator"
 )
 
-// acceptedEntry is an entry as a good device writes it.
+// acceptedEntry returns an entry as a device without faults writes it.
 func acceptedEntry(seq int, o simulator.Operation, requested, fence, key string, effective bool) simulator.LogEntry {
 	return simulator.LogEntry{
 		Seq: seq, Operation: o, Requested: requested, Fence: fence, Token: simulator.FenceLockToken(fence), IdempotencyKey: key,
