@@ -130,17 +130,23 @@ func (s *Store) Commit(ctx context.Context, seen int64, next *workflow.Execution
 	return old.StringSet(attrWaiters), true, nil
 }
 
-// RecordFailureStreak records that advancing the execution keeps failing.
+// RecordFailureStreak records that advancing the execution keeps failing. The zero
+// streak removes what is recorded.
 func (s *Store) RecordFailureStreak(ctx context.Context, tenant, id string, seen int64, streak workflow.FailureStreak) error {
-	doc, err := json.Marshal(streak)
-	if err != nil {
-		return workflow.Errorf(workflow.CodeInternal, "the failure streak of execution %s cannot be written: %w", id, err)
-	}
-	_, _, err = s.t.Update(ctx, table.Update{
+	u := table.Update{
 		Key:       executionKey(tenant, id, skState),
-		Set:       table.Item{attrFailureStreak: table.S(string(doc))},
 		Condition: "#version = :seen", Values: table.Item{"seen": table.N(seen)},
-	})
+	}
+	if streak == (workflow.FailureStreak{}) {
+		u.Remove = []string{attrFailureStreak}
+	} else {
+		doc, err := json.Marshal(streak)
+		if err != nil {
+			return workflow.Errorf(workflow.CodeInternal, "the failure streak of execution %s cannot be written: %w", id, err)
+		}
+		u.Set = table.Item{attrFailureStreak: table.S(string(doc))}
+	}
+	_, _, err := s.t.Update(ctx, u)
 	return err
 }
 

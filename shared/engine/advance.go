@@ -77,11 +77,33 @@ func (e *Engine) Advance(ctx context.Context, l workflow.Wakeup) (err error) {
 	ctx, end := w.recorder.StartAdvanceSpan(ctx, l.Reason)
 	defer func() { end(err) }()
 	if l.Lane != nil {
-		if err := w.sendLane(ctx, l); err != nil {
-			return err
-		}
+		err = w.sendLane(ctx, l)
 	}
-	return w.advance(ctx, breakCommand(w.execution, e.now(), e.StallTimeout))
+	if err == nil {
+		err = w.advance(ctx, nil)
+	}
+	if err == nil {
+		w.clearFailureStreak(ctx)
+		return nil
+	}
+	if err = outOfTime(ctx, err); workflow.Is(err, workflow.CodeUnavailable) {
+		return err
+	}
+	return e.breakStalled(ctx, l, err)
+}
+
+// breakStalled ends an execution whose wake-ups have failed for too long, this one
+// included. It returns the wake-up's error if that is not so.
+func (e *Engine) breakStalled(ctx context.Context, l workflow.Wakeup, cause error) error {
+	w := e.newWorkspace(l.Tenant, l.Execution)
+	if err := w.load(ctx); err != nil {
+		return cause
+	}
+	c := breakCommand(w.execution, e.now(), e.StallTimeout)
+	if c == nil {
+		return cause
+	}
+	return w.advance(ctx, c)
 }
 
 // advance decides and commits until nothing is left to do but wait. A command is part

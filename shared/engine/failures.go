@@ -30,11 +30,35 @@ func (w *workspace) recordFailure(ctx context.Context, now time.Time, cause erro
 	if err != nil {
 		return err
 	}
-	streak := workflow.FailureStreak{Since: now, Count: 1, Reason: port.Reason(cause)}
-	if before := x.FailureStreak; before != nil {
-		streak.Since, streak.Count = before.Since, before.Count+1
+	streak := workflow.FailureStreak{Since: now, Reason: port.Reason(cause), Unavailable: workflow.Is(cause, workflow.CodeUnavailable)}
+	if !streak.Unavailable {
+		streak.Count = 1
+	}
+	if before := x.FailureStreak; before != nil && before.Unavailable == streak.Unavailable {
+		streak.Since = before.Since
+		streak.Count += before.Count
 	}
 	return w.ports.Store.RecordFailureStreak(ctx, w.tenant, w.id, x.Version, streak)
+}
+
+// clearFailureStreak removes the streak after a wake-up that succeeded without a commit.
+// It is best effort: the next success removes it otherwise.
+func (w *workspace) clearFailureStreak(ctx context.Context) {
+	if w.execution == nil || w.execution.FailureStreak == nil {
+		return
+	}
+	if err := w.ports.Store.RecordFailureStreak(ctx, w.tenant, w.id, w.execution.Version, workflow.FailureStreak{}); err != nil {
+		w.recorder.Warn(ctx, "failure streak not cleared", err)
+	}
+}
+
+// outOfTime is the error of a wake-up whose context has ended, and err otherwise. A
+// wake-up that takes too long is a failure of the execution, not an outage.
+func outOfTime(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() == nil {
+		return err
+	}
+	return workflow.Errorf(workflow.CodeInternal, "a wake-up ran out of time: %w", err)
 }
 
 // breakCommand is the command to end an execution whose wake-ups have all failed for

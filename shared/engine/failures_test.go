@@ -12,12 +12,12 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-// throttleCalls throttles every call whose name has one of the prefixes.
-func throttleCalls(names ...string) faults.Plan {
+// faultCalls has the same fault at every call whose name has one of the prefixes.
+func faultCalls(fault faults.Fault, names ...string) faults.Plan {
 	return func(c faults.Call) faults.Fault {
 		for _, name := range names {
 			if strings.HasPrefix(c.Name, name) {
-				return faults.Throttled
+				return fault
 			}
 		}
 		return faults.None
@@ -50,7 +50,7 @@ func TestFailures_EndStalledExecution(t *testing.T) {
 		s := newHarness(t, 1)
 		s.Publish("w", "steps: [{label: one, functionBlock: p/once:1, runOn: device}]\n")
 		s.Script = func(harness.BlockCall) *harness.Outcome { return &harness.Outcome{FailCode: "REFUSED"} }
-		s.Faults = throttleCalls(c.refuse...)
+		s.Faults = faultCalls(faults.Broken, c.refuse...)
 		id := s.Start("w", "d000")
 		s.RunFor(10 * time.Minute)
 		w := waitingView(s, id)
@@ -70,13 +70,59 @@ func TestFailures_EndStalledExecution(t *testing.T) {
 func TestFailures_ClearedByRecovery(t *testing.T) {
 	s := newHarness(t, 1)
 	s.Publish("w", "steps: [{label: one, functionBlock: p/once:1, runOn: device}]\n")
-	s.Faults = throttleCalls("locks.")
+	s.Faults = faultCalls(faults.Broken, "locks.")
 	id := s.Start("w", "d000")
 	s.RunFor(50 * time.Minute)
 	s.Faults = nil
 	settle(s)
 	if x := s.ExpectState(id, sm.ExecutionCompletedAck); x.FailureStreak != nil || waitingView(s, id) != nil {
 		t.Errorf("failure streak %+v", x.FailureStreak)
+	}
+}
+
+// An outage of a table is waited out, however long it lasts, and shown meanwhile.
+func TestFailures_OutageIsWaitedOut(t *testing.T) {
+	for _, calls := range []string{"locks."} {
+		s := newHarness(t, 1)
+		s.Publish("w", "steps: [{label: one, functionBlock: p/once:1, runOn: device}]\n")
+		s.Faults = faultCalls(faults.Throttled, calls)
+		id := s.Start("w", "d000")
+		s.RunFor(3 * time.Hour)
+		x := s.Load(id)
+		if sm.Terminal(x.State) {
+			t.Errorf("%s: the outage ended the execution: %s %s", calls, x.State, x.Reason)
+		}
+		if w := waitingView(s, id); calls != "sender." && (x.FailureStreak == nil || !x.FailureStreak.Unavailable || w == nil || w.Kind != workflow.WaitEngine || w.Reason == nil || w.Until != nil) {
+			t.Errorf("%s: streak %+v, waits for %+v", calls, x.FailureStreak, w)
+		}
+		s.Faults = nil
+		settle(s)
+		if x := s.ExpectState(id, sm.ExecutionCompletedAck); x.FailureStreak != nil {
+			t.Errorf("%s: %+v", calls, x.FailureStreak)
+		}
+	}
+}
+
+// A wake-up that succeeds ends the streak even if it commits nothing, and an execution is
+// ended only by a wake-up that fails itself.
+func TestFailures_SuccessWithoutCommitEndsStreak(t *testing.T) {
+	s := newHarness(t, 1)
+	s.Publish("w", "steps: [{label: one, functionBlock: p/once:1, runOn: device}]\n")
+	req := harness.NewStartRequest("w", "d000")
+	req.NotBefore = s.Now().Add(24 * time.Hour)
+	id := s.StartWith(req)
+	x := s.ExpectState(id, sm.ExecutionBlockedWaiting)
+	stale := workflow.FailureStreak{Since: s.Now().Add(-5 * time.Hour), Count: 7, Reason: "an old fault"}
+	s.WithoutFaults(func() {
+		if err := s.Open().Store.RecordFailureStreak(s.Context(), x.Tenant, id, x.Version, stale); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Engine.Advance(s.Context(), workflow.Wakeup{Tenant: x.Tenant, Execution: id}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if after := s.Load(id); after.FailureStreak != nil || after.State != x.State || after.Version != x.Version {
+		t.Errorf("streak %+v, %s, version %d", after.FailureStreak, after.State, after.Version)
 	}
 }
 
@@ -102,11 +148,12 @@ func TestFailures_StepRunsAreClosedBeforeLocksRelease(t *testing.T) {
 		s.Publish("w", "steps: [{label: one, functionBlock: p/once:1, runOn: device}]\n")
 		// No worker can claim the pack. When that ends the execution, nothing can be
 		// closed either.
-		s.Faults = throttleCalls("packs.")
+		s.Faults = faultCalls(faults.Broken, "packs.")
 		id := s.Start("w", "d000")
 		s.RunFor(6 * time.Hour)
 		s.ExpectState(id, sm.ExecutionFailedUnsafe)
 
+		s.Faults = faultCalls(faults.Throttled, "packs.")
 		if err := release(s, id); workflow.CodeOf(err) != workflow.CodeUnavailable {
 			t.Errorf("%s while nothing can be closed: %v", name, err)
 		}
@@ -132,7 +179,7 @@ func TestFailures_StepRunsAreClosedBeforeLocksRelease(t *testing.T) {
 func TestAcknowledge_ClosesStepRunsHoweverLate(t *testing.T) {
 	s := newHarness(t, 1)
 	s.Publish("w", "steps: [{label: one, functionBlock: p/once:1, runOn: device}]\n")
-	s.Faults = throttleCalls("packs.")
+	s.Faults = faultCalls(faults.Broken, "packs.")
 	id := s.Start("w", "d000")
 	s.RunFor(60 * time.Hour)
 	s.ExpectState(id, sm.ExecutionFailedUnsafe)
@@ -151,7 +198,7 @@ func TestAcknowledge_ClosesStepRunsHoweverLate(t *testing.T) {
 // and its error says that the updates are missing.
 func TestApplyUpdates_GivesUpAndReleasesLocks(t *testing.T) {
 	s := newUpdateHarness(t, 1)
-	s.Faults = throttleCalls("registry.replace_entity")
+	s.Faults = faultCalls(faults.Broken, "registry.replace_entity")
 	id := s.Start("w", "d000")
 	s.RunFor(30 * time.Minute)
 	if w := waitingView(s, id); w == nil || w.Kind != workflow.WaitEngine {

@@ -111,11 +111,14 @@ type Execution struct {
 	FailureStreak *FailureStreak `json:"-"`
 }
 
-// FailureStreak describes consecutive failures to advance an execution.
+// FailureStreak describes consecutive failures to advance an execution. While a service
+// is unavailable nothing is counted: an outage is waited out, and the count begins again
+// after it.
 type FailureStreak struct {
-	Since  time.Time `json:"since"` // of the first
-	Count  int       `json:"count"`
-	Reason string    `json:"reason"` // of the last
+	Since       time.Time `json:"since"`  // of the first
+	Count       int       `json:"count"`  // 0 while Unavailable
+	Reason      string    `json:"reason"` // of the last
+	Unavailable bool      `json:"unavailable,omitempty"`
 }
 
 // Parent is the execution that started this one.

@@ -178,7 +178,9 @@ func (s *Store) RecordFailureStreak(_ context.Context, tenant, id string, seen i
 	_, err := call(s.conn, "store.record_failure_streak", func(bool) (empty, error) {
 		s.countWrite(tableExecutions)
 		if e := s.item(tenant, id); e != nil && e.x != nil && e.x.Version == seen {
-			e.failureStreak = &t
+			if e.failureStreak = &t; t == (workflow.FailureStreak{}) {
+				e.failureStreak = nil
+			}
 		}
 		return empty{}, nil
 	})

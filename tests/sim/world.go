@@ -179,6 +179,8 @@ func callWithFault[T any](l *conn, name string, perform func(faults.Fault) (T, e
 		panic(faults.Crash{Call: c})
 	case faults.Throttled:
 		return none, workflow.Errorf(workflow.CodeUnavailable, "throttled at call %s", c)
+	case faults.Broken:
+		return none, fmt.Errorf("broken at call %s", c)
 	}
 	once := func() (T, error) {
 		l.w.mu.Lock()

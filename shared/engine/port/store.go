@@ -37,7 +37,8 @@ type Store interface {
 	AddReserverWaiter(ctx context.Context, tenant, reserver, waiter string) (ok bool, err error)
 
 	// RecordFailureStreak records that wake-ups fail, if the version is still seen. The
-	// next commit removes the streak, unless the committed state has one itself.
+	// next commit removes the streak, unless the committed state has one itself. The zero
+	// streak removes what is recorded.
 	RecordFailureStreak(ctx context.Context, tenant, id string, seen int64, t workflow.FailureStreak) error
 
 	// SaveInput and LoadInput keep a large input outside the state item.

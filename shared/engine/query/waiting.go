@@ -23,9 +23,9 @@ func (v *Service) waiting(ctx context.Context, i *engine.Inspection) *views.Wait
 // storedWaiting is the part of waiting that the state item alone shows.
 func (v *Service) storedWaiting(x *workflow.Execution) *views.Waiting {
 	switch {
-	case x.FailureStreak != nil && x.FailureStreak.Count > 1 && !sm.Acknowledged(x.State):
+	case x.FailureStreak != nil && (x.FailureStreak.Count > 1 || x.FailureStreak.Unavailable) && !sm.Acknowledged(x.State):
 		w := &views.Waiting{Kind: workflow.WaitEngine, Since: x.FailureStreak.Since, Reason: &x.FailureStreak.Reason, Blockers: []views.WaitingFor{}}
-		if !sm.Terminal(x.State) {
+		if !sm.Terminal(x.State) && !x.FailureStreak.Unavailable {
 			w.Until = ptr(x.FailureStreak.Since.Add(v.engine.StallTimeout))
 		}
 		return w

@@ -124,6 +124,14 @@ func Store(t *testing.T, open Open) {
 			x, _ = s.commitState(x, sm.ExecutionWaiting, false)
 			s.wantSame(x, must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, x.ID)))
 			s.noError(s.Store.RecordFailureStreak(s.ctx, s.tenant, newID(), 1, streak)) // a missing execution
+
+			s.noError(s.Store.RecordFailureStreak(s.ctx, s.tenant, x.ID, x.Version, streak))
+			s.noError(s.Store.RecordFailureStreak(s.ctx, s.tenant, x.ID, x.Version-1, workflow.FailureStreak{})) // another version
+			if got := must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, x.ID)); got.FailureStreak == nil {
+				s.Errorf("the streak of another version is cleared")
+			}
+			s.noError(s.Store.RecordFailureStreak(s.ctx, s.tenant, x.ID, x.Version, workflow.FailureStreak{}))
+			s.wantSame(x, must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, x.ID)))
 		},
 		"waiters are released exactly once": func(s *fixture) {
 			x := s.createExecution(sm.ExecutionRunning)

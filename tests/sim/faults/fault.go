@@ -34,9 +34,10 @@ const (
 	Repeated           // the reply is lost on its way, and the client asks again
 	Stale              // the index answers as it stood before the last change
 	PartialBatch       // half of the batch is left undone, and the caller is told which
+	Broken             // nothing happens, and the caller gets an error that no code classifies
 )
 
-var faultNames = [...]string{"none", "crash before", "crash after", "lost reply", "throttled", "repeated", "stale", "partly done"}
+var faultNames = [...]string{"none", "crash before", "crash after", "lost reply", "throttled", "repeated", "stale", "partly done", "broken"}
 
 func (f Fault) String() string { return faultNames[f] }
 
