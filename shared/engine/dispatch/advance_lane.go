@@ -115,6 +115,13 @@ func (d *Dispatcher) LastSeen(ctx context.Context, r *StepRun, lane int) (time.T
 	return lastSeen(slices.Values(packs)), err
 }
 
+// StepRunLastSeen is when a worker last worked on any pack of a step run, zero if none
+// has.
+func (d *Dispatcher) StepRunLastSeen(ctx context.Context, r *StepRun) (time.Time, error) {
+	packs, err := d.ReadPacks(ctx, r)
+	return lastSeen(slices.Values(packs)), err
+}
+
 // DoneLanes lists the done lanes of a step run by its done sets, or by its packs if it
 // has only one lane.
 func (d *Dispatcher) DoneLanes(ctx context.Context, r *StepRun) (map[int]bool, error) {

@@ -72,6 +72,9 @@ type StepRun struct {
 	// PredecessorEndedAt is when the packs that a lane had to wait for ended, or were
 	// last seen with a worker.
 	PredecessorEndedAt func(ctx context.Context, lane int) (time.Time, error)
+	// PoolLastSeen is when a worker of the same pool was last seen with another step run
+	// of the pipeline, zero if never.
+	PoolLastSeen func(ctx context.Context) (time.Time, error)
 }
 
 // PlanError is why the jobs of a lane cannot be planned. It fails the execution.

@@ -15,8 +15,9 @@ import (
 // run twice and no worker has taken it over for too long; started jobs then become
 // UNKNOWN. lanes holds all packs of the step run.
 //
-// Each pause is twice the one before: the queue may only be long, and every message
-// makes it longer.
+// Each pause is twice the one before, up to a quarter of the messages' lifetime: the
+// queue may only be long, and every message makes it longer. When the lifetime of the
+// messages is renewed, the pauses begin again: those sent before are about to expire.
 func (d *Dispatcher) redispatch(ctx context.Context, r *StepRun, rep *lifecycle.Report, open []laneState, lanes map[int]map[int]*workflow.Pack, now time.Time) error {
 	var messages []*workflow.PackMessage
 	lastActivity := r.Step.EnteredAt // when a worker last worked on any pack, or when the step run began
@@ -51,7 +52,7 @@ func (d *Dispatcher) redispatch(ctx context.Context, r *StepRun, rep *lifecycle.
 		waiting++
 		deadline := later(lastActivity, since).Add(d.Unclaimed)
 		unclaimed = unclaimed || now.After(deadline)
-		due, next := d.redispatchDue(r, l, since, now)
+		due, next := d.redispatchDue(r, l, later(since, r.Step.DispatchedAt), now)
 		if rep.CheckBy(next); now.Before(deadline) {
 			rep.CheckBy(deadline.Add(time.Millisecond))
 		}
@@ -70,12 +71,31 @@ func (d *Dispatcher) redispatch(ctx context.Context, r *StepRun, rep *lifecycle.
 			rep.CheckBy(now)
 			continue
 		}
-		messages = append(messages, m)
+		if due {
+			messages = append(messages, m)
+		}
 	}
-	if rep.Unclaimed = unclaimed && waiting == len(open); rep.Unclaimed || len(messages) == 0 {
+	if unclaimed && waiting == len(open) {
+		var err error
+		if rep.Unclaimed, err = d.poolIsIdle(ctx, r, now); rep.Unclaimed || err != nil {
+			return err
+		}
+	}
+	if len(messages) == 0 {
 		return nil
 	}
 	return d.sendMessages(ctx, now, messages)
+}
+
+// poolIsIdle reports whether no worker of the step run's pool has been seen with another
+// step run of the same pipeline for longer than Limits.Unclaimed. A worker that is busy
+// with those has the packs of this one in its queue behind them.
+func (d *Dispatcher) poolIsIdle(ctx context.Context, r *StepRun, now time.Time) (bool, error) {
+	if r.PoolLastSeen == nil {
+		return true, nil
+	}
+	at, err := r.PoolLastSeen(ctx)
+	return now.After(at.Add(d.Unclaimed)), err
 }
 
 // waitingSince is when a lane began to wait for a worker: when its lease expired,
@@ -109,23 +129,22 @@ func lastSeen(packs iter.Seq[*workflow.Pack]) (at time.Time) {
 	return at
 }
 
-// redispatchDue reports whether a lane that has waited since then is sent now, and
-// when to check it next. A pack was sent when it began to wait; it is sent again after
-// one pause, two, four and so on. An expired claim is sent at once, since nothing else
-// makes another worker take it over. A time before the execution's timer, by more than
-// one pause, was handled when that timer was set.
+// redispatchDue reports whether a lane is sent now, and when to check it next. since is
+// when it began to wait or, if that is later, when the lifetime of the messages was
+// renewed. A pack was sent when it began to wait; it is sent again after one pause, two,
+// four and so on. An expired claim is sent at once, since nothing else makes another
+// worker take it over. A time before the execution's timer, by more than one pause, was
+// handled when that timer was set.
 func (d *Dispatcher) redispatchDue(r *StepRun, l laneState, since, now time.Time) (bool, time.Time) {
 	if l.pack != nil {
 		since = since.Add(-d.RedispatchInterval)
 	}
-	pause := d.RedispatchInterval
-	if now.Before(since.Add(pause)) {
-		return false, since.Add(pause)
+	longest := max(d.RedispatchInterval, d.MessageLife/4)
+	waited, next := time.Duration(0), d.RedispatchInterval
+	for !now.Before(since.Add(next)) {
+		waited, next = next, next+min(next, longest)
 	}
-	for !now.Before(since.Add(2 * pause)) {
-		pause *= 2
-	}
-	return !since.Add(pause).Before(r.DueAt.Add(-d.RedispatchInterval)), since.Add(2 * pause)
+	return waited > 0 && !since.Add(waited).Before(r.DueAt.Add(-d.RedispatchInterval)), since.Add(next)
 }
 
 // isStuck reports whether a claim is abandoned: its lease expired longer than

@@ -127,6 +127,18 @@ func (p *Planner) pipelineReport(ctx context.Context, x *workflow.Execution, r *
 			}
 			return p.Dispatcher.LastSeen(ctx, p.StepRun(x, before), lane)
 		}
+		stepRun.PoolLastSeen = func(ctx context.Context) (at time.Time, err error) {
+			for _, other := range stepRuns {
+				if other.Seq == r.Seq || other.Pool != r.Pool || err != nil {
+					continue
+				}
+				var seen time.Time
+				if seen, err = p.Dispatcher.StepRunLastSeen(ctx, p.StepRun(x, other)); seen.After(at) {
+					at = seen
+				}
+			}
+			return at, err
+		}
 		stepRun.LaneAllowed = func(lane int) bool {
 			if first {
 				return r.Window == 0 || lane < r.Window || done[lane-r.Window]

@@ -83,6 +83,17 @@ func (s *Harness) processDelivery(q *sim.Queue, m sim.Message) {
 	}
 }
 
+// DrainWakeups delivers the engine's messages that are visible, and no packs.
+func (s *Harness) DrainWakeups() {
+	s.Helper()
+	for range 10_000 {
+		if !s.deliverWakeup() {
+			return
+		}
+	}
+	s.Fatal("messages never end")
+}
+
 // Drain delivers whatever is visible, at this moment of the clock.
 func (s *Harness) Drain() {
 	s.Helper()

@@ -24,7 +24,7 @@ type Mutation struct {
 type Edit struct{ File, Old, New string }
 
 // All are all mistakes.
-func All() []Mutation { return slices.Concat(locks, packs, executions, restores) }
+func All() []Mutation { return slices.Concat(locks, packs, dispatches, executions, restores) }
 
 // Apply is the changed text of each file of a mutation, by its path below root. A
 // text that does not stand there exactly once is an error.

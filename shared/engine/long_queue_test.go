@@ -1,0 +1,73 @@
+package engine_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/lockstep-run/lockstep/tests/sim/harness"
+
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// A step whose queue lasts longer than its messages live is worked through to its end:
+// one worker has 2,000 jobs of 50 seconds, which are 28 hours.
+func TestEngine_QueueOutlastsItsMessages(t *testing.T) {
+	const devices, perJob = 2000, 50 * time.Second
+	o := harness.Options()
+	o.Policy.PackSize, o.Policy.MinPackedJobs = 10, 101
+	s := harness.New(t, 1, o)
+	s.RegisterBlocks()
+	s.ImportDevices(fourDigitIDs(devices)...)
+	s.Script = takes(s, perJob)
+	s.Publish("w", stepsYAML("one again device"))
+	id := s.Start("w", fourDigitIDs(devices)...)
+	settle(s)
+	x := s.ExpectState(id, sm.ExecutionCompletedAck)
+	if took := x.EndedAt.Sub(x.StartedAt); took < devices*perJob {
+		t.Errorf("it has ended after %s", took)
+	}
+	if n := len(s.BlockCalls); n != devices {
+		t.Errorf("%d jobs have run, want each of %d once", n, devices)
+	}
+}
+
+// The second step of a pipeline waits in the queue behind all entities of the first. For
+// that it is not unclaimed: a worker of its pool is at work.
+func TestEngine_PipelineWaitsBehindItsFirstStep(t *testing.T) {
+	const devices = 100
+	s := newHarness(t, devices)
+	s.Script = takes(s, 50*time.Second)
+	s.Publish("w", "config: {executionStrategy: {parallel: true}}\n"+stepsYAML("one once device", "two once device"))
+	id := s.Start("w", harness.DeviceIDs(devices)...)
+	settle(s)
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+	if n := len(s.BlockCalls); n != 2*devices {
+		t.Errorf("%d jobs have run, want %d", n, 2*devices)
+	}
+}
+
+// takes is a script by which each call of a block takes so long.
+func takes(s *harness.Harness, d time.Duration) func(harness.BlockCall) *harness.Outcome {
+	return func(harness.BlockCall) *harness.Outcome {
+		return &harness.Outcome{During: func() { passTime(s, d) }}
+	}
+}
+
+// passTime lets time pass while a worker is busy: timers fire, and the engine handles its
+// messages.
+func passTime(s *harness.Harness, d time.Duration) {
+	before := s.Now()
+	s.Advance(d)
+	if s.Now().Truncate(time.Minute).After(before) {
+		s.Sweep()
+	}
+	s.DrainWakeups()
+}
+
+func fourDigitIDs(n int) (ids []string) {
+	for i := range n {
+		ids = append(ids, fmt.Sprintf("d%04d", i))
+	}
+	return ids
+}
