@@ -12,8 +12,8 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// startWithSlowEntity is a workflow of two steps over four entities, of which one does not
-// get through the first until the gate is opened.
+// startWithSlowEntity starts a workflow of two steps over four entities, one of which
+// stays in the first step until the gate is opened.
 func (c *fixture) startWithSlowEntity(config string) (id string, g *blockGate) {
 	c.t.Helper()
 	ids := c.importEntities(c.entityType(), 4)
@@ -28,17 +28,17 @@ func (c *fixture) startWithSlowEntity(config string) (id string, g *blockGate) {
 	c.publishWorkflow(config, "label: one, block: one, runOn: KIND", "label: two, block: two, runOn: KIND, parameters: {after: '${one.result}'}")
 	id = c.startWorkflow("{}", ids...)
 	<-g.entered
-	eventually(c.t, "the others have done the first step", func() bool {
+	eventually(c.t, "the others have completed the first step", func() bool {
 		return len(c.listJobs(id, views.JobFilter{Step: "one", State: sm.JobCompleted})) == 3
 	})
 	return id, g
 }
 
-// N22: no entity begins a step before all have done the one before.
+// N22: no entity starts a step before all have completed the step before it.
 func stepByStep(c *fixture) {
 	id, g := c.startWithSlowEntity("")
 	if n := len(c.listJobs(id, views.JobFilter{Step: "two"})); n != 0 || c.countCalls("two", "EXECUTE") != 0 {
-		c.t.Errorf("%d jobs, %d calls of the second step while one entity lags", n, c.countCalls("two", "EXECUTE"))
+		c.t.Errorf("%d jobs, %d calls of the second step while one entity is in the first", n, c.countCalls("two", "EXECUTE"))
 	}
 	close(g.open)
 	c.waitEnded(id, sm.ExecutionCompletedAck)
@@ -49,18 +49,18 @@ func stepByStep(c *fixture) {
 		case k.Job.Step == "one":
 			ones++
 		case ones != 4:
-			c.t.Errorf("%s begins the second step when %d have begun the first", k.entityID(), ones)
+			c.t.Errorf("%s started the second step when %d had started the first", k.entityID(), ones)
 		}
 	}
 	if c.countCalls("two", "EXECUTE") != 4 {
-		c.t.Errorf("%d calls of the second step", c.countCalls("two", "EXECUTE"))
+		c.t.Errorf("%d calls of the second step, want 4", c.countCalls("two", "EXECUTE"))
 	}
 }
 
-// N22: with pipelines, nobody waits for the one that lags.
+// N22: with pipelines, no entity waits for a slower one.
 func pipelines(c *fixture) {
 	id, g := c.startWithSlowEntity("config: {executionStrategy: {parallel: true}}\n")
-	eventually(c.t, "the others have done the second step", func() bool {
+	eventually(c.t, "the others have completed the second step", func() bool {
 		return len(c.listJobs(id, views.JobFilter{Step: "two", State: sm.JobCompleted})) == 3
 	})
 	if x := c.getExecution(id); x.State != sm.ExecutionRunning || c.countCalls("two", "EXECUTE") != 3 {
@@ -71,7 +71,7 @@ func pipelines(c *fixture) {
 	r, err := c.Result(c.t.Context(), id)
 	for on, got := range r.Steps["two"].Results {
 		if string(got) != fmt.Sprintf(`{"after":%q}`, on) {
-			c.t.Errorf("%s was given %s", on, got)
+			c.t.Errorf("%s got the parameters %s", on, got)
 		}
 	}
 	if err != nil || len(r.Steps["two"].Results) != 4 || c.countCalls("one", "EXECUTE") != 4 || c.countCalls("two", "EXECUTE") != 4 {
@@ -79,8 +79,8 @@ func pipelines(c *fixture) {
 	}
 }
 
-// N18: a global step between steps over entities runs once, when all have arrived,
-// and nobody is past it before it has ended; pipelines are no way around it.
+// N18: a global step between steps over entities runs once, after all entities have
+// reached it, and no entity passes it before it has ended, in pipelines either.
 func barrier(config string) func(*fixture) {
 	return func(c *fixture) {
 		ids := c.importEntities(c.entityType(), 4)
@@ -107,40 +107,40 @@ func barrier(config string) func(*fixture) {
 			"label: three, block: after, runOn: KIND", "label: four, block: after, runOn: KIND")
 		id := c.startWorkflow("{}", ids...)
 		<-g.entered
-		ahead := int32(3) // as far as the others get: to the end of the first step, or of the second
+		ahead := int32(3) // calls of the other entities: the first step, or in pipelines two steps
 		if config != "" {
 			ahead = 6
 		}
-		eventually(c.t, "the others have gone ahead", func() bool { return before.Load() == ahead })
+		eventually(c.t, "the others are ahead", func() bool { return before.Load() == ahead })
 		if n := len(c.listJobs(id, views.JobFilter{Step: "between"})); n != 0 || c.countCalls("between", "EXECUTE") != 0 {
-			c.t.Errorf("%d jobs, %d calls of the global step while a device lags", n, c.countCalls("between", "EXECUTE"))
+			c.t.Errorf("%d jobs, %d calls of the global step while one entity is behind", n, c.countCalls("between", "EXECUTE"))
 		}
 		close(g.open)
 		<-between.entered
 		for _, step := range []string{"three", "four"} {
 			if jobs := c.listJobs(id, views.JobFilter{Step: step}); len(jobs) != 0 {
-				c.t.Errorf("%d jobs of step %s while the global step is at work", len(jobs), step)
+				c.t.Errorf("%d jobs of step %s while the global step runs", len(jobs), step)
 			}
 		}
 		close(between.open)
 		c.waitEnded(id, sm.ExecutionCompletedAck)
 		r, err := c.Result(c.t.Context(), id)
 		if err != nil || string(r.Steps["between"].Result) != "[8,0]" || c.countCalls("between", "EXECUTE") != 1 || after.Load() != 8 {
-			c.t.Errorf("of eight jobs before and none after: %s; called %d times, then %d calls, %v", r.Steps["between"].Result, c.countCalls("between", "EXECUTE"), after.Load(), err)
+			c.t.Errorf("jobs before and after the global step: %s, want [8,0]; %d calls of it, %d calls after it, %v", r.Steps["between"].Result, c.countCalls("between", "EXECUTE"), after.Load(), err)
 		}
 	}
 }
 
-// N42: what was tried again is undone once, with what the last attempt gave.
+// N42: a retried job is rolled back once, with the result of its last attempt.
 func rolledBackOnce(c *fixture) {
 	ids := c.importEntities(c.entityType(), 2)
 	var mu sync.Mutex
-	var undone []string
+	var rolledBack []string
 	c.registerBlock("work", workflow.Block{Idempotent: true, Reversible: true}, func(k call) blockAnswer {
 		if k.Operation == "ROLLBACK" {
 			mu.Lock()
 			defer mu.Unlock()
-			undone = append(undone, k.entityID()+string(k.Result))
+			rolledBack = append(rolledBack, k.entityID()+string(k.Result))
 			return nil
 		}
 		if k.Job.Attempt < 3 && k.entityID() == ids[0] {
@@ -152,16 +152,16 @@ func rolledBackOnce(c *fixture) {
 	c.publishWorkflow("config: {maxInFlight: 1}\n", "label: work, block: work, runOn: KIND, retry: {maxRetries: 4, delay: 20ms}", "label: fail, block: fail, runOn: global")
 	id := c.startWorkflow("{}", ids...)
 	x := c.waitEnded(id, sm.ExecutionFailedSafeAck)
-	if got := fmt.Sprint(undone); !x.RolledBack || got != "[e-0001"+"3 e-00021]" && got != "[e-00021 e-00013]" {
+	if got := fmt.Sprint(rolledBack); !x.RolledBack || got != "[e-0001"+"3 e-00021]" && got != "[e-00021 e-00013]" {
 		c.t.Errorf("rolled back %v: %s", x.RolledBack, got)
 	}
 	if n := len(c.listJobs(id, views.JobFilter{Kind: workflow.JobRollback})); n != 2 || c.countCalls("work", "EXECUTE") != 4 {
-		c.t.Errorf("%d jobs undo %d attempts", n, c.countCalls("work", "EXECUTE"))
+		c.t.Errorf("%d rollback jobs for %d attempts", n, c.countCalls("work", "EXECUTE"))
 	}
 }
 
-// N43: every attempt is a job of its own, linked to the one before it, which it
-// follows after the delay; when none is left, the step fails.
+// N43: every attempt is a separate job, linked to the one before it and started after
+// the delay. When no attempt is left, the step fails.
 func retryAttempts(c *fixture) {
 	ids := c.importEntities(c.entityType(), 1)
 	c.registerBlock("work", workflow.Block{Idempotent: true, Reversible: true}, func(k call) blockAnswer {
@@ -185,14 +185,14 @@ func retryAttempts(c *fixture) {
 		if i == 0 {
 			continue
 		}
-		if before := jobs[i-1]; deref(j.Replaces) != before.ID || deref(before.ReplacedBy) != j.ID || j.StartedAt.Sub(*before.EndedAt) < 250*time.Millisecond {
-			c.t.Errorf("attempt %d does not follow the one before it: %+v after %+v", i+1, j, before)
+		if previous := jobs[i-1]; deref(j.Replaces) != previous.ID || deref(previous.ReplacedBy) != j.ID || j.StartedAt.Sub(*previous.EndedAt) < 250*time.Millisecond {
+			c.t.Errorf("attempt %d does not follow the previous one: %+v after %+v", i+1, j, previous)
 		}
 	}
 }
 
-// N43: when the condition is false, nothing is tried again although attempts are
-// left; it is asked of each entity by itself.
+// N43: if the retry condition is false, there is no retry although attempts are left.
+// The condition is evaluated for each entity.
 func retryCondition(c *fixture) {
 	ids := c.importEntities(c.entityType(), 2)
 	c.registerBlock("work", workflow.Block{Pure: true}, func(k call) blockAnswer {
@@ -209,8 +209,8 @@ func retryCondition(c *fixture) {
 	}
 }
 
-// N45: the next step runs, and what the failed one has done still counts when the
-// run is judged.
+// N45: the next step runs, and the jobs of the failed step still count when the
+// execution fails later.
 func continueOnError(c *fixture) {
 	ids := c.importEntities(c.entityType(), 2)
 	c.registerBlock("shaky", workflow.Block{}, func(k call) blockAnswer {
@@ -219,30 +219,31 @@ func continueOnError(c *fixture) {
 		}
 		return okAnswer("done")
 	})
-	c.registerBlock("look", workflow.Block{Pure: true}, func(k call) blockAnswer {
+	c.registerBlock("inspect", workflow.Block{Pure: true}, func(k call) blockAnswer {
 		if k.Parameters["fail"] == true {
 			return errorAnswer("BLIND", false)
 		}
 		return okAnswer(k.Parameters)
 	})
 	shaky := "label: shaky, block: shaky, runOn: KIND, continueOnError: true"
-	good := c.publishExtra("good", "", shaky, "label: look, block: look, runOn: global, parameters: {status: '${steps.shaky.status}', done: '${size(shaky.results)}'}")
+	good := c.publishExtra("good", "", shaky, "label: inspect, block: inspect, runOn: global, parameters: {status: '${steps.shaky.status}', done: '${size(shaky.results)}'}")
 	id := c.startRef(good, "{}", ids...)
 	x := c.waitEnded(id, sm.ExecutionCompletedAck)
 	r, err := c.Result(c.t.Context(), id)
-	if err != nil || x.Error != nil || r.Steps["shaky"].Status != sm.StepFailed || string(r.Steps["look"].Result) != `{"done":1,"status":"FAILED"}` {
+	if err != nil || x.Error != nil || r.Steps["shaky"].Status != sm.StepFailed || string(r.Steps["inspect"].Result) != `{"done":1,"status":"FAILED"}` {
 		c.t.Errorf("error %+v, results %+v, %v", x.Error, r.Steps, err)
 	}
-	bad := c.publishExtra("bad", "", shaky, "label: look, block: look, runOn: global, parameters: {fail: true}")
-	id = c.startRef(bad, "{}", ids[1]) // the only job that is not pure has failed
-	c.wantFailure(c.waitEnded(id, sm.ExecutionFailedUnsafe), workflow.CauseStepFailed, "BLIND", "look")
+	bad := c.publishExtra("bad", "", shaky, "label: inspect, block: inspect, runOn: global, parameters: {fail: true}")
+	id = c.startRef(bad, "{}", ids[1]) // its only job that is not pure has failed
+	c.wantFailure(c.waitEnded(id, sm.ExecutionFailedUnsafe), workflow.CauseStepFailed, "BLIND", "inspect")
 	if _, err := c.Acknowledge(c.t.Context(), id, ""); err != nil {
 		c.t.Error(err)
 	}
 	c.waitEnded(id, sm.ExecutionFailedUnsafeAck)
 }
 
-// N46: whichever limit comes first ends the repetition, for each entity by itself.
+// N46: a repetition ends at its count or its condition, whichever is first, for each
+// entity separately.
 func repeatStep(c *fixture) {
 	ids := c.importEntities(c.entityType(), 3)
 	var mu sync.Mutex
@@ -263,9 +264,10 @@ func repeatStep(c *fixture) {
 	c.waitEnded(id, sm.ExecutionCompletedAck)
 	mu.Lock()
 	defer mu.Unlock()
-	// n is 1, 2 and 9: it goes on until its result is more than that, and never more than four times.
+	// The entities' n are 1, 2 and 9. The step repeats until its result is greater than
+	// n, four times at most.
 	if got := fmt.Sprint(calls); got != "map[bothe-0001:2 bothe-0002:3 bothe-0003:4 conditional:5 counted:3]" {
-		c.t.Errorf("called %s", got)
+		c.t.Errorf("calls %s", got)
 	}
 	r, err := c.Result(c.t.Context(), id)
 	if err != nil || !strings.Contains(string(r.Steps["both"].Results[ids[0]]), `"n":2`) || !strings.Contains(string(r.Steps["both"].Results[ids[2]]), `"n":4`) {
@@ -273,16 +275,15 @@ func repeatStep(c *fixture) {
 	}
 }
 
-// N56: at whatever moment it is read, a run with work to come is running: between
-// packs, between steps, and while every job that there is has ended and the next
-// attempt is not there yet.
+// N56: an execution with work left always reads RUNNING: between packs, between steps,
+// and while every job has ended and the next attempt does not exist yet.
 func pendingAttemptIsNotTerminal(c *fixture) {
 	ids := c.importEntities(c.entityType(), 3)
 	var reads atomic.Int32
 	c.registerBlock("work", workflow.Block{Idempotent: true}, func(k call) blockAnswer {
 		s, err := c.Status(c.t.Context(), k.Job.Execution)
 		if err != nil || s.State != sm.StatusRunning || s.EndedAt != nil || s.TerminalEvent != nil {
-			c.t.Errorf("in step %s it is %+v, %v", k.Job.Step, s, err)
+			c.t.Errorf("status in step %s is %+v, %v", k.Job.Step, s, err)
 		}
 		reads.Add(1)
 		if k.Job.Step == "again" && k.Job.Attempt == 1 {
@@ -301,16 +302,16 @@ func pendingAttemptIsNotTerminal(c *fixture) {
 	}
 	c.wantStatus(id, "RUNNING", "", "again")
 	if x := c.getExecution(id); x.State != sm.ExecutionRunning {
-		c.t.Errorf("its state is %s", x.State)
+		c.t.Errorf("state %s", x.State)
 	}
 	c.waitEnded(id, sm.ExecutionCompletedAck)
 	if reads.Load() != 6 {
-		c.t.Errorf("%d calls", reads.Load())
+		c.t.Errorf("%d calls, want 6", reads.Load())
 	}
 }
 
-// N58: the status can be told from the history alone: from the events of the
-// execution and no others, however steps and nested workflows have ended.
+// N58: the status follows from the events of the execution layer alone, whatever the
+// results of steps and nested workflows are.
 func statusMatchesEvents(c *fixture) {
 	ids := c.importEntities(c.entityType(), 1)
 	g := newBlockGate()
@@ -331,18 +332,18 @@ func statusMatchesEvents(c *fixture) {
 			status = sm.StatusOf(sm.ExecutionState(e.To))
 		}
 		if !others["workflow.failed"] || !others["workflow.completed"] || !others["step.exited"] {
-			c.t.Errorf("other layers say %v", others)
+			c.t.Errorf("events of other layers: %v", others)
 		}
 		return status
 	}
 	if got := rebuilt(); got != sm.StatusRunning {
-		c.t.Errorf("the events say %s of a run that is at work", got)
+		c.t.Errorf("status from events of a running execution: %s", got)
 	}
 	c.wantStatus(id, "RUNNING", "", "work")
 	close(g.open)
 	c.waitEnded(id, sm.ExecutionCompletedAck)
 	if got := rebuilt(); got != sm.StatusCompleted {
-		c.t.Errorf("the events say %s", got)
+		c.t.Errorf("status from events: %s", got)
 	}
 	c.wantStatus(id, "COMPLETED", "execution.completed", "")
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// call is one call of a block, as the contract says.
+// call is one call of a block, as the contract defines it.
 type call struct {
 	Operation string `json:"operation"`
 	Block     string `json:"block"`
@@ -42,7 +42,7 @@ func (c *call) entityID() string {
 	return c.Entity.ID
 }
 
-// entityKey is the entity as type/id, "" for a global call.
+// entityKey is the entity as type/id; "" for a global call.
 func (c *call) entityKey() string {
 	if c.Entity == nil {
 		return ""
@@ -50,16 +50,16 @@ func (c *call) entityKey() string {
 	return c.Entity.Type + "/" + c.Entity.ID
 }
 
-// blockAnswer is what a block says; nil is OK without a result.
+// blockAnswer is the reply of a block; nil means OK with a default result.
 type blockAnswer map[string]any
 
 func okAnswer(result any) blockAnswer { return blockAnswer{"outcome": "OK", "result": result} }
 
 func errorAnswer(code string, retryable bool) blockAnswer {
-	return blockAnswer{"outcome": "ERROR", "error": map[string]any{"code": code, "message": "the test says so", "retryable": retryable}}
+	return blockAnswer{"outcome": "ERROR", "error": map[string]any{"code": code, "message": "injected by the test", "retryable": retryable}}
 }
 
-// blockServer serves function blocks over HTTP and remembers every call.
+// blockServer serves function blocks over HTTP and records every call.
 type blockServer struct {
 	t      testing.TB
 	server *httptest.Server
@@ -67,12 +67,12 @@ type blockServer struct {
 
 	mu         sync.Mutex
 	calls      []call
-	inProgress map[string]string // entity -> execution of the call under way
+	inProgress map[string]string // execution of the current call, by entity
 	answers    map[string]func(call) blockAnswer
-	done       chan struct{}   // closed when the test is over
+	done       chan struct{}   // closed at the end of the test
 	pure       map[string]bool // by name without version
-	relocked   map[string]bool // executions that take their locks anew in a further try
-	violations []string        // what no test ever wants to see
+	relocked   map[string]bool // executions that lock again in a later try
+	violations []string        // errors that fail every test
 }
 
 func serveBlocks(t testing.TB) *blockServer {
@@ -88,15 +88,15 @@ func serveBlocks(t testing.TB) *blockServer {
 	return b
 }
 
-// allowRelock says that an execution is tried again although it has let go of its
-// locks, so that a token of it may rise.
+// allowRelock says that an execution is retried after it has released its locks, so that
+// its tokens may rise.
 func (b *blockServer) allowRelock(execution string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.relocked[execution] = true
 }
 
-// handle decides what a block does, by its name without version.
+// handle sets the handler of a block, by its name without version.
 func (b *blockServer) handle(name string, f func(call) blockAnswer) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -134,7 +134,7 @@ func (b *blockServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	b.calls = append(b.calls, c)
 	changes := c.Entity != nil && !b.pure[ref.Name]
 	if other, busy := b.inProgress[c.entityKey()]; changes && busy && other != c.Job.Execution {
-		b.violations = append(b.violations, fmt.Sprintf("%s is changed by %s and %s at the same time", c.entityKey(), other, c.Job.Execution))
+		b.violations = append(b.violations, fmt.Sprintf("%s is changed by %s and %s concurrently", c.entityKey(), other, c.Job.Execution))
 	}
 	if changes {
 		b.inProgress[c.entityKey()] = c.Job.Execution
@@ -149,7 +149,7 @@ func (b *blockServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		select {
 		case a = <-decided:
 		case <-b.done:
-			return // a test that has failed does not open its gates
+			return // a failed test does not open its gates
 		}
 	}
 	if a == nil {
@@ -161,7 +161,7 @@ func (b *blockServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	b.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(a) // a caller that has gone is what some tests want
+	_ = json.NewEncoder(w).Encode(a) // fails if the caller has gone, which some tests intend
 }
 
 // count counts the calls that match.
@@ -177,9 +177,71 @@ func (b *blockServer) count(match func(call) bool) int {
 	return n
 }
 
-// allCalls is a copy of the calls so far, in order.
+// allCalls returns the calls so far, in order.
 func (b *blockServer) allCalls() []call {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return append([]call(nil), b.calls...)
+}
+
+// checkCalls checks all calls in the order of their arrival and returns what is wrong:
+// on one entity, an execution that continues after another has started, a token that
+// changes within an execution or falls from one execution to the next, a fence that
+// falls, or an idempotency key of two jobs. In an execution that locks again for another
+// try, a token may rise.
+//
+// Calls of pure blocks change nothing and are not checked: a duplicate may arrive at
+// any time.
+func checkCalls(calls []call, pure, relocked map[string]bool) (wrong []string) {
+	type hold struct {
+		execution string
+		token     int64
+	}
+	holder := map[string]hold{}
+	superseded := map[string]map[string]bool{} // by entity: executions followed by another
+	fence := map[string]string{}
+	key := map[string]string{}
+	for i, c := range calls {
+		if ref, _ := workflow.ParseRef(c.Block); c.Entity == nil || pure[ref.Name] {
+			continue
+		}
+		report := func(format string, args ...any) {
+			wrong = append(wrong, fmt.Sprintf("call %d of %s on %s by %s: ", i, c.Block, c.entityID(), c.Job.Execution)+fmt.Sprintf(format, args...))
+		}
+		entity := c.entityKey()
+		if c.Token == nil {
+			report("no token")
+			continue
+		}
+		previous, held := holder[entity]
+		switch {
+		case !held:
+		case previous.execution == c.Job.Execution && previous.token != *c.Token && (previous.token > *c.Token || !relocked[c.Job.Execution]):
+			report("token %d after %d", *c.Token, previous.token)
+		case previous.execution != c.Job.Execution && superseded[entity][c.Job.Execution]:
+			report("it continues after %s", previous.execution)
+		case previous.execution != c.Job.Execution && previous.token >= *c.Token:
+			report("token %d after %d of %s", *c.Token, previous.token, previous.execution)
+		}
+		if held && previous.execution != c.Job.Execution {
+			if superseded[entity] == nil {
+				superseded[entity] = map[string]bool{}
+			}
+			superseded[entity][previous.execution] = true
+		}
+		holder[entity] = hold{c.Job.Execution, *c.Token}
+		if c.Fence < fence[entity] {
+			report("fence %s after %s", c.Fence, fence[entity])
+		}
+		fence[entity] = max(fence[entity], c.Fence)
+		job := fmt.Sprint(c.Operation, c.Job.Execution, c.Job.Step, entity, c.Job.Attempt)
+		if c.key != c.Job.ID {
+			report("key %s of job %s", c.key, c.Job.ID)
+		}
+		if other, known := key[c.key]; known && other != job {
+			report("key %s belongs to %s and %s", c.key, other, job)
+		}
+		key[c.key] = job
+	}
+	return wrong
 }

@@ -5,20 +5,22 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
+	"github.com/lockstep-run/lockstep/tests/testkit"
 )
 
-// runLockstep runs the command and returns its exit code and what it wrote.
+// runLockstep runs the command and returns its exit code and output.
 func runLockstep(t *testing.T, stdin string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), bin(t, "lockstep"), args...)
+	cmd := exec.CommandContext(t.Context(), testkit.Binary(t, "lockstep"), args...)
 	var out, err bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &err
 	failure := cmd.Run()
@@ -32,8 +34,7 @@ func runLockstep(t *testing.T, stdin string, args ...string) (code int, stdout, 
 	return 0, out.String(), err.String()
 }
 
-// TestCLI_OutputAndExitCodes walks through the command line: what it prints, its exit codes,
-// and that a mistake is told with its place.
+// The command's output and exit codes; errors name their place.
 func TestCLI_OutputAndExitCodes(t *testing.T) {
 	t.Parallel()
 	s := startStack(t, stackOptions{})
@@ -47,22 +48,22 @@ func TestCLI_OutputAndExitCodes(t *testing.T) {
 		name, stdin string
 		args        []string
 		code        int
-		want        string // in what it wrote
+		want        string // in the output
 	}{
 		{"publish", globalWorkflow, []string{"publish", "-"}, 0, "published test/hello:1.0.0"},
 		{"publish again", globalWorkflow, []string{"publish", "-"}, 0, "unchanged test/hello:1.0.0"},
 		{"publish other content", strings.Replace(globalWorkflow, "label: hello", "label: other", 1), []string{"publish", "-"}, 3, "other content"},
-		{"publish a mistake", strings.Replace(globalWorkflow, "runOn: global", "runsOn: global", 1), []string{"publish", "-"}, 3, "6:"},
+		{"publish an invalid definition", strings.Replace(globalWorkflow, "runOn: global", "runsOn: global", 1), []string{"publish", "-"}, 3, "6:"},
 		{"publish no YAML", "a: [", []string{"publish", "-"}, 3, "(invalid)"},
 		{"publish a second workflow", strings.ReplaceAll(strings.ReplaceAll(globalWorkflow, "name: hello", "name: broken"), "test/hello", "test/broken"), []string{"publish", "-"}, 0, "published"},
 		{"import", `{"type":"device","id":"a"}` + "\n", []string{"entities", "import", "-"}, 0, "imported 1"},
-		{"import a mistake", `{"type":"device","id":"a"}` + "\n" + `{"type":"device","id":"a/b"}` + "\n", []string{"entities", "import", "-"}, 3, "-:2 id:"},
+		{"import an invalid entity", `{"type":"device","id":"a"}` + "\n" + `{"type":"device","id":"a/b"}` + "\n", []string{"entities", "import", "-"}, 3, "-:2 id:"},
 		{"show", "", []string{"entities", "show", "device/a"}, 0, `"id": "a"`},
 		{"run", "", []string{"run", "test/hello"}, 0, "COMPLETED_ACK"},
-		{"run what fails", "", []string{"run", "test/broken"}, 1, "FAILED_SAFE_ACK"},
-		{"run the unknown", "", []string{"run", "test/nobody"}, 3, "(not_found)"},
-		{"run nonsense", "", []string{"run", "nonsense"}, 2, "(invalid)"},
-		{"status of the unknown", "", []string{"status", "01890000-0000-7000-8000-000000000000"}, 3, "(not_found)"},
+		{"run a failing workflow", "", []string{"run", "test/broken"}, 1, "FAILED_SAFE_ACK"},
+		{"run an unknown workflow", "", []string{"run", "test/missing"}, 3, "(not_found)"},
+		{"run an invalid reference", "", []string{"run", "nonsense"}, 2, "(invalid)"},
+		{"status of an unknown execution", "", []string{"status", "01890000-0000-7000-8000-000000000000"}, 3, "(not_found)"},
 		{"list an illegal state", "", []string{"list", "--state", "SLEEPING"}, 2, "SLEEPING"},
 		{"list", "", []string{"list", "--workflow", "test/hello"}, 0, "test/hello:1.0.0"},
 		{"locks", "", []string{"locks"}, 0, "ENTITY"},
@@ -98,8 +99,8 @@ func TestCLI_OutputAndExitCodes(t *testing.T) {
 	}
 }
 
-// TestCLI_InterruptedFollowLeavesExecutionRunning: Ctrl-C leaves the run going and says how to watch it,
-// and a shell does not take it for a success.
+// Ctrl-C leaves the execution running, prints how to watch it, and is not a success for
+// the shell.
 func TestCLI_InterruptedFollowLeavesExecutionRunning(t *testing.T) {
 	t.Parallel()
 	s := startStack(t, stackOptions{})
@@ -108,7 +109,7 @@ func TestCLI_InterruptedFollowLeavesExecutionRunning(t *testing.T) {
 	b.handle("hello", g.wait)
 	b.register(s, workflow.Block{Name: "hello", Idempotent: true, Timeout: workflow.Duration(waitTimeout)})
 	s.publish(globalWorkflow)
-	cmd := exec.Command(bin(t, "lockstep"), "--url="+s.url, "run", "test/hello")
+	cmd := exec.Command(testkit.Binary(t, "lockstep"), "--url="+s.url, "run", "test/hello")
 	var err bytes.Buffer
 	cmd.Stderr = &err
 	if failure := cmd.Start(); failure != nil {
@@ -123,26 +124,21 @@ func TestCLI_InterruptedFollowLeavesExecutionRunning(t *testing.T) {
 	s.waitForState(id, sm.ExecutionCompletedAck)
 }
 
-// TestDev_ReportsPortInUse: a second start says so and touches nothing.
+// A second start on a used port fails.
 func TestDev_ReportsPortInUse(t *testing.T) {
 	t.Parallel()
-	requireEmbedded(t, "it is about lockstep dev")
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = listener.Close() }()
-	port := listener.Addr().(*net.TCPAddr).Port
+	requireEmbedded(t, "it tests lockstep dev")
+	port := testkit.OccupyPort(t)
 	code, out, text := runLockstep(t, "", "dev", "--port", fmt.Sprint(port))
 	if code == 0 || out != "" || !strings.Contains(text, fmt.Sprintf("port %d is in use", port)) {
 		t.Errorf("exit %d: %s%s", code, out, text)
 	}
 }
 
-// TestDev_RefusesUnknownKey: an unknown key is refused with its place.
+// An unknown key of the configuration is rejected with its place.
 func TestDev_RefusesUnknownKey(t *testing.T) {
 	t.Parallel()
-	requireEmbedded(t, "it is about lockstep dev")
+	requireEmbedded(t, "it tests lockstep dev")
 	file := t.TempDir() + "/config.yaml"
 	if err := exec.Command("/bin/sh", "-c", "printf 'job:\\n  leese: 3s\\n' > "+file).Run(); err != nil {
 		t.Fatal(err)
@@ -153,17 +149,126 @@ func TestDev_RefusesUnknownKey(t *testing.T) {
 	}
 }
 
-// TestDev_LeavesNoProcess: after SIGTERM no process of the stack remains.
+// After SIGTERM no process of the stack remains.
 func TestDev_LeavesNoProcess(t *testing.T) {
 	t.Parallel()
 	requireEmbedded(t, "it stops the stack")
 	s := startStack(t, stackOptions{})
 	children := s.pids(".")
 	if len(children) < 5 {
-		t.Fatalf("%d children, want DynamoDB and four functions at least", len(children))
+		t.Fatalf("%d child processes, want DynamoDB and at least four functions", len(children))
 	}
 	s.stopProcess()
 	for _, pid := range children {
 		eventually(t, fmt.Sprintf("process %d ends", pid), func() bool { return syscall.Kill(pid, 0) != nil })
+	}
+}
+
+// With --output json every verb prints JSON only, and every wrong use has the exit code
+// of the contract.
+func TestCLI_VerbsPrintJSON(t *testing.T) {
+	t.Parallel()
+	s := startStack(t, stackOptions{})
+	c := newFixture(t, s, "verbs")
+	ids := c.importEntities(c.entityType(), 2)
+	g := newBlockGate()
+	c.registerBlock("hang", workflow.Block{Timeout: workflow.Duration(waitTimeout)}, g.wait)
+	c.publishWorkflow("", "label: hang, block: hang, runOn: KIND")
+	id := c.startWorkflow("{}", ids...)
+	<-g.entered
+	url := "--url=" + s.url
+	file := filepath.Join(t.TempDir(), "w.yaml")
+	if err := os.WriteFile(file, []byte(globalWorkflow), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	lines := `{"type":"device","id":"a","groups":["core"]}` + "\n"
+
+	// The order matters: the last verb cancels the execution.
+	for _, v := range []struct {
+		args  []string
+		stdin string
+		want  string // in the JSON
+	}{
+		{[]string{"version"}, "", `"`},
+		{[]string{"publish", file}, "", `"hello"`},
+		{[]string{"entities", "import", "-"}, lines, `"imported": 1`},
+		{[]string{"entities", "list", "device", "--group", "core"}, "", `"a"`},
+		{[]string{"entities", "show", "device/a"}, "", `"core"`},
+		{[]string{"blocks"}, "", `"verbs-hang"`},
+		{[]string{"list", "--active"}, "", id},
+		{[]string{"list", "--state", "running", "--workflow", "test/w-verbs"}, "", id},
+		{[]string{"status", id}, "", `"RUNNING"`},
+		{[]string{"locks"}, "", id},
+		{[]string{"locks", c.entityType() + "/" + ids[0]}, "", id},
+		{[]string{"history", id}, "", `"lock.granted"`},
+		{[]string{"steps", id}, "", `"hang"`},
+		{[]string{"jobs", id}, "", `"` + ids[1] + `"`},
+		{[]string{"result", id}, "", id},
+		{[]string{"cost", id}, "", `"dollars"`},
+		{[]string{"cancel", id, "--reason", "enough"}, "", `"CANCELLING"`},
+	} {
+		c.wantJSON(url, v.stdin, v.want, v.args...)
+	}
+	if code, _, text := runLockstep(t, "", url, "cancel", id); code != 3 || !strings.Contains(text, "illegal_transition") || !strings.Contains(text, "CANCELLING") {
+		t.Errorf("cancelled twice: exit %d, %s", code, text)
+	}
+	close(g.open)
+	if code, out, text := runLockstep(t, "", url, "watch", id, "-o", "json"); code != 1 || !json.Valid([]byte(out)) {
+		t.Errorf("watch a cancelled execution: exit %d, %s%s", code, out, text)
+	}
+	c.waitForState(id, sm.ExecutionCancelled)
+	c.wantJSON(url, "", `"CANCELLED_ACK"`, "acknowledge", id, "--reason", "checked")
+	c.waitEnded(id, sm.ExecutionCancelledAck)
+
+	for _, u := range []struct {
+		code int
+		want string
+		args []string
+	}{
+		{2, "--nope", []string{"status", id, "--nope"}},
+		{2, "--nope", []string{"dev", "--nope"}},
+		{2, "70000", []string{"dev", "--port", "70000"}},
+		{2, "unexpected argument", []string{"dev", "extra"}},
+		{2, "there is no file", []string{"publish", file + ".missing"}},
+		{2, "NAME=VALUE", []string{"run", "test/hello", "--set", "x"}},
+		{2, "--parameters", []string{"run", "test/hello", "--parameters", "[1]"}},
+		{2, "--parameters", []string{"run", "test/hello", "--parameters", "{"}},
+		{2, "entit", []string{"entities", "show", "nonsense"}},
+		{2, "limit", []string{"list", "--limit", "many"}},
+		{2, "ID is missing", []string{"watch"}},
+		{2, "--rollback", []string{"cancel", id, "--rollback", "perhaps"}},
+		{3, "not_found", []string{"watch", unknownID}},
+		{3, "not_found", []string{"locks", "device/missing"}},
+		{3, "not_found", []string{"entities", "show", "device/missing"}},
+		{3, "type", []string{"run", "test/hello", "--id", "a"}},
+	} {
+		code, out, text := runLockstep(t, "", append([]string{url}, u.args...)...)
+		if code != u.code || !strings.Contains(text, u.want) || strings.Contains(text, "goroutine") || out != "" {
+			t.Errorf("%v: exit %d, want %d with %q\n%s%s", u.args, code, u.code, u.want, out, text)
+		}
+	}
+
+	// The URL may come from the environment. An unreachable service is exit code 4.
+	for _, e := range []struct {
+		url  string
+		code int
+	}{{s.url, 0}, {"http://127.0.0.1:1", 4}} {
+		cmd := exec.Command(testkit.Binary(t, "lockstep"), "list")
+		cmd.Env = append(os.Environ(), "LOCKSTEP_URL="+e.url)
+		var text bytes.Buffer
+		cmd.Stderr = &text
+		_ = cmd.Run() // the exit code is checked below
+		if code := cmd.ProcessState.ExitCode(); code != e.code {
+			t.Errorf("with LOCKSTEP_URL=%s: exit %d, want %d: %s", e.url, code, e.code, text.String())
+		}
+	}
+}
+
+// wantJSON runs a verb that must succeed with one JSON value on standard output.
+func (c *fixture) wantJSON(url, stdin, want string, args ...string) {
+	c.t.Helper()
+	code, out, text := runLockstep(c.t.(*testing.T), stdin, append([]string{url, "--output", "json"}, args...)...)
+	if code != 0 || !json.Valid([]byte(out)) || !strings.Contains(out, want) {
+		c.t.Errorf("%v: exit %d, want JSON with %s\n%.600s%s", args, code, want, out, text)
 	}
 }

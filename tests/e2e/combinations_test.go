@@ -13,8 +13,8 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// listCalls are the calls that were made for a run, in order, each as operation,
-// step and entity.
+// listCalls lists an execution's calls for an operation, in order, each as step and
+// entity.
 func (c *fixture) listCalls(id, operation string) (calls []string) {
 	for _, k := range c.blocks.allCalls() {
 		if k.Job.Execution == id && k.Operation == operation {
@@ -24,16 +24,16 @@ func (c *fixture) listCalls(id, operation string) (calls []string) {
 	return calls
 }
 
-// N39 where the entities have come to different steps: what each has done is
-// undone, once, the last step of all first.
+// N39 with entities in different steps: each completed job is rolled back once, the
+// last step first.
 func pipelinesRolledBack(c *fixture) {
 	ids := c.importEntities(c.entityType(), 4)
-	lags, ahead := newBlockGate(), newBlockGate()
+	slow, ahead := newBlockGate(), newBlockGate()
 	c.registerBlock("work", workflow.Block{Idempotent: true, Reversible: true, Timeout: workflow.Duration(waitTimeout)}, func(k call) blockAnswer {
 		switch {
 		case k.Operation == "ROLLBACK":
 		case k.Job.Step == "a" && k.entityID() == ids[0]:
-			lags.wait(k)
+			slow.wait(k)
 		case k.Job.Step == "c" && k.entityID() == ids[1]:
 			ahead.wait(k)
 			return errorAnswer("NO", false)
@@ -43,12 +43,12 @@ func pipelinesRolledBack(c *fixture) {
 	c.publishWorkflow("config: {executionStrategy: {parallel: true}}\n",
 		"label: a, block: work, runOn: KIND", "label: b, block: work, runOn: KIND", "label: c, block: work, runOn: KIND", "label: d, block: work, runOn: KIND")
 	id := c.startWorkflow("{}", ids...)
-	<-lags.entered
+	<-slow.entered
 	<-ahead.entered
-	eventually(c.t, "the others have come to the end", func() bool { return len(c.listJobs(id, views.JobFilter{Step: "d", State: sm.JobCompleted})) == 2 })
+	eventually(c.t, "the others have completed the last step", func() bool { return len(c.listJobs(id, views.JobFilter{Step: "d", State: sm.JobCompleted})) == 2 })
 	close(ahead.open)
-	eventually(c.t, "the run knows of the failure", func() bool { return c.getExecution(id).State == sm.ExecutionError })
-	close(lags.open)
+	eventually(c.t, "the execution is in ERROR", func() bool { return c.getExecution(id).State == sm.ExecutionError })
+	close(slow.open)
 	x := c.waitEnded(id, sm.ExecutionFailedSafeAck)
 	c.wantFailure(x, workflow.CauseStepFailed, "NO", "c")
 	done, undone := c.listCalls(id, "EXECUTE"), c.listCalls(id, "ROLLBACK")
@@ -57,18 +57,18 @@ func pipelinesRolledBack(c *fixture) {
 		order = append(order, strings.Fields(u)[0])
 	}
 	if !slices.IsSortedFunc(order, func(a, b string) int { return strings.Compare(b, a) }) {
-		c.t.Errorf("undone in the order %v", undone)
+		c.t.Errorf("rolled back in the order %v", undone)
 	}
 	slices.Sort(done)
 	slices.Sort(undone)
-	// The one that lags may have been let through its second step before it was stopped, but no further.
+	// The slow entity may have passed its second step before it was stopped, but no more.
 	if !x.RolledBack || !slices.Equal(done, undone) || slices.Contains(done, "c "+ids[0]) || slices.Contains(done, "d "+ids[1]) || len(done) < 4+3+3+2 {
 		c.t.Errorf("rolled back %v\ndone   %v\nundone %v", x.RolledBack, done, undone)
 	}
 }
 
-// What retries, conditions, repetitions and tolerated failures make of a run does
-// not depend on whether its entities go through the steps in step.
+// Retries, conditions, repetitions and tolerated failures have the same result with and
+// without pipelines.
 func pipelinesGiveSameResult(c *fixture) {
 	ids := c.importEntities(c.entityType(), 5)
 	c.registerBlock("work", workflow.Block{Idempotent: true}, func(k call) blockAnswer {
@@ -108,16 +108,16 @@ func pipelinesGiveSameResult(c *fixture) {
 		}
 	}
 	if outcomes[0] != outcomes[1] {
-		c.t.Errorf("in step\n%s\nin pipelines\n%s", outcomes[0], outcomes[1])
+		c.t.Errorf("step by step\n%s\nin pipelines\n%s", outcomes[0], outcomes[1])
 	}
 }
 
-// A run that failed because its child did can be tried again: it starts another.
+// A retry of an execution whose child failed starts a new child.
 func retryStartsNewChild(c *fixture) {
 	ids := c.importEntities(c.entityType(), 1)
-	var mended atomic.Bool
+	var fixed atomic.Bool
 	c.registerBlock("work", workflow.Block{}, func(call) blockAnswer {
-		if !mended.Load() {
+		if !fixed.Load() {
 			return errorAnswer("BROKEN", false)
 		}
 		return nil
@@ -125,13 +125,13 @@ func retryStartsNewChild(c *fixture) {
 	c.registerBlock("after", workflow.Block{Pure: true}, func(k call) blockAnswer { return okAnswer(k.Parameters["status"]) })
 	c.publishCaller("dispatch")
 	id := c.startWorkflow(fmt.Sprintf(`{"ids":[%q]}`, ids[0]))
-	x := c.waitEnded(id, sm.ExecutionFailedUnsafe) // its child has done what cannot be undone
+	x := c.waitEnded(id, sm.ExecutionFailedUnsafe) // its child ran a block that is not reversible
 	first := x.Children[0]
 	c.waitEnded(first, sm.ExecutionFailedUnsafe)
 	c.mustRequest(first, "acknowledge", "{}")
 	c.waitEnded(first, sm.ExecutionFailedUnsafeAck)
-	mended.Store(true)
-	c.mustRequest(id, "retry", `{"reason":"mended"}`)
+	fixed.Store(true)
+	c.mustRequest(id, "retry", `{"reason":"fixed"}`)
 	x = c.waitEnded(id, sm.ExecutionCompletedAck)
 	if len(x.Children) != 2 || x.Children[0] != first || x.Try != 2 {
 		c.t.Fatalf("children %v, try %d", x.Children, x.Try)
@@ -143,8 +143,8 @@ func retryStartsNewChild(c *fixture) {
 	}
 }
 
-// A child that wants what its parent holds would wait for ever, since its parent
-// waits for it: it fails by name, and so does the parent.
+// A child that needs an entity of its waiting parent would wait forever. It fails with
+// the cause lock deadlock, and so does the parent.
 func selfDeadlock(c *fixture) {
 	ids := c.importEntities(c.entityType(), 2)
 	c.registerBlock("work", workflow.Block{Idempotent: true, Reversible: true}, nil)
@@ -165,12 +165,12 @@ func selfDeadlock(c *fixture) {
 		c.t.Errorf("cause %v, reason %q, error %+v", deref(z.Cause), z.Reason, z.Error)
 	}
 	if c.countCalls("work", "EXECUTE") != 1 || c.countCalls("work", "ROLLBACK") != 1 {
-		c.t.Errorf("%d calls, %d undone", c.countCalls("work", "EXECUTE"), c.countCalls("work", "ROLLBACK"))
+		c.t.Errorf("%d calls, %d rollbacks", c.countCalls("work", "EXECUTE"), c.countCalls("work", "ROLLBACK"))
 	}
 }
 
-// A run that was started and forgotten may want what its parent holds: it waits
-// its turn like any other, and is no deadlock.
+// A fire-and-forget child that needs an entity of its parent waits for the lock; that is
+// not a deadlock.
 func fireAndForgetChildWaits(c *fixture) {
 	ids := c.importEntities(c.entityType(), 1)
 	g := newBlockGate()
@@ -187,15 +187,15 @@ func fireAndForgetChildWaits(c *fixture) {
 	child := c.getExecution(id).Children[0]
 	x := c.waitForKind(child, workflow.WaitLock)
 	if len(x.Waiting.Blockers) != 1 || deref(x.Waiting.Blockers[0].HeldBy) != any(id) {
-		c.t.Errorf("it waits for %+v", x.Waiting)
+		c.t.Errorf("the child waits for %+v", x.Waiting)
 	}
 	close(g.open)
 	c.waitEnded(id, sm.ExecutionCompletedAck)
 	c.waitEnded(child, sm.ExecutionCompletedAck)
 }
 
-// N50, N48: a run that is cancelled while its child works undoes what it has done
-// itself, and so does the child.
+// N50, N48: an execution that is cancelled while its child runs rolls back its own jobs,
+// and the child does too.
 func childrenRolledBack(c *fixture) {
 	ids := c.importEntities(c.entityType(), 2)
 	g := newBlockGate()
@@ -217,7 +217,7 @@ func childrenRolledBack(c *fixture) {
 	child := <-g.entered
 	c.waitForKind(id, workflow.WaitChild)
 	c.mustRequest(id, "cancel", `{"reason":"enough"}`)
-	c.waitUntil(child, "the child is told", func(x views.ExecutionView) bool { return x.Cancellation != nil })
+	c.waitUntil(child, "the child is being cancelled", func(x views.ExecutionView) bool { return x.Cancellation != nil })
 	close(g.open)
 	for _, parent := range []string{child, id} {
 		if x := c.waitEnded(parent, sm.ExecutionCancelledAck); !x.RolledBack {
@@ -228,12 +228,12 @@ func childrenRolledBack(c *fixture) {
 	defer mu.Unlock()
 	slices.Sort(undone)
 	if !slices.Equal(undone, ids) {
-		c.t.Errorf("undone on %v", undone)
+		c.t.Errorf("rolled back on %v", undone)
 	}
 }
 
-// A definition may be embedded in one that is embedded: each has parameters of its
-// own, and its steps are named by the way to them.
+// A definition can be embedded in an embedded one. Each has its own parameters, and its
+// steps are named by their path.
 func workflowEmbeddedTwice(c *fixture) {
 	ids := c.importEntities(c.entityType(), 2)
 	c.registerBlock("work", workflow.Block{Pure: true}, func(k call) blockAnswer { return okAnswer(k.Parameters["at"]) })

@@ -14,7 +14,7 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// fastSweepConfig is a configuration in which the sweeper never rests.
+// fastSweepConfig runs the sweeper five times per second.
 const fastSweepConfig = `
 sweepInterval: 200ms
 poll: 500ms
@@ -22,13 +22,13 @@ job: {lease: 3s, unclaimed: 20s}
 lock: {wait: 60s}
 `
 
-// raceBoth calls f on two systems at once, n times each, and counts how often it
-// went well. Every failure must have the code.
+// raceBoth calls f concurrently, n times on each of two stacks, and returns how many
+// calls succeeded. Every failure must have the code.
 func raceBoth(t *testing.T, a, b *client.Client, n int, code workflow.Code, f func(*client.Client) error) int {
 	t.Helper()
 	var all sync.WaitGroup
 	var mu sync.Mutex
-	good := 0
+	succeeded := 0
 	for i := range 2 * n {
 		c := a
 		if i%2 == 1 {
@@ -37,33 +37,32 @@ func raceBoth(t *testing.T, a, b *client.Client, n int, code workflow.Code, f fu
 		all.Go(func() {
 			err := f(c)
 			if err != nil && !workflow.Is(err, code) {
-				t.Errorf("lost the race with %v, want the code %s", err, code)
+				t.Errorf("failed with %v, want the code %s", err, code)
 			}
 			mu.Lock()
 			defer mu.Unlock()
 			if err == nil {
-				good++
+				succeeded++
 			}
 		})
 	}
 	all.Wait()
-	return good
+	return succeeded
 }
 
-// TestConcurrency_TwoStacksShareTables: two whole stacks work on the same tables and queues,
-// with a sweeper each. Whatever two handlers try at once, one does it and for the
-// other nothing happens.
+// Two stacks, each with its own sweeper, use the same tables and queues. When two
+// handlers try the same transition, one makes it and the other changes nothing.
 func TestConcurrency_TwoStacksShareTables(t *testing.T) {
 	t.Parallel()
 	d, q := serveTables(t), serveQueues(t)
-	one := stackOptions{config: fastSweepConfig, env: []string{d.env(), q.env()}}
-	s, second := startStack(t, one), startStack(t, one)
+	options := stackOptions{config: fastSweepConfig, env: []string{d.env(), q.env()}}
+	s, second := startStack(t, options), startStack(t, options)
 	c := newFixture(t, s, "pair")
 	ids := c.importEntities(c.entityType(), 5)
 	c.registerBlock("once", workflow.Block{Reversible: true}, nil)
 	c.publishWorkflow("", "label: one, block: once, runOn: KIND", "label: two, block: once, runOn: KIND")
 
-	// One key, many requests at both addresses: one run.
+	// Many requests with one key to both stacks start one execution.
 	var mu sync.Mutex
 	started := map[string]int{}
 	fresh := 0
@@ -83,16 +82,16 @@ func TestConcurrency_TwoStacksShareTables(t *testing.T) {
 		})
 	}
 	if len(started) != 3 || fresh != 3 {
-		t.Errorf("three keys started %v, %d answers say that they did", started, fresh)
+		t.Errorf("three keys started %v, %d replies report a new execution", started, fresh)
 	}
 	for id := range started {
 		c.waitEnded(id, sm.ExecutionCompletedAck)
 	}
 	if n := c.countCalls("once", "EXECUTE"); n != 3*3*2 {
-		t.Errorf("%d calls of a block that must not run twice, want %d", n, 3*3*2)
+		t.Errorf("%d calls of a block that is not idempotent, want %d", n, 3*3*2)
 	}
 
-	// One transition, many who ask for it.
+	// Many requests for one transition.
 	g := newBlockGate()
 	u := &fixture{localStack: s, blocks: c.blocks, name: "pair-unsafe"}
 	ids = u.importEntities(u.entityType(), 1)
@@ -109,7 +108,7 @@ func TestConcurrency_TwoStacksShareTables(t *testing.T) {
 		return err
 	})
 	if n != 1 {
-		t.Errorf("%d cancels were taken", n)
+		t.Errorf("%d cancels were accepted, want 1", n)
 	}
 	close(g.open)
 	u.waitForState(id, sm.ExecutionCancelled)
@@ -118,7 +117,7 @@ func TestConcurrency_TwoStacksShareTables(t *testing.T) {
 		return err
 	})
 	if n != 1 {
-		t.Errorf("%d acknowledgements were taken", n)
+		t.Errorf("%d acknowledgements were accepted, want 1", n)
 	}
 	u.waitEnded(id, sm.ExecutionCancelledAck)
 	count := map[string]int{}
@@ -126,13 +125,12 @@ func TestConcurrency_TwoStacksShareTables(t *testing.T) {
 		count[e.Type]++
 	}
 	if count["cancel.requested"] != 1 || count["execution.acknowledged"] != 1 {
-		t.Errorf("the history holds %v", count)
+		t.Errorf("the history has %v", count)
 	}
 }
 
-// TestWorker_LateFinishIsRefused: a worker's last write is on its way for so long that
-// another worker has taken the pack over and is at work on it. When the write
-// arrives, its token is refused, and nothing is changed by it.
+// A worker's last write is delayed until another worker has taken the pack over. When
+// the write arrives, it fails because of its token and changes nothing.
 func TestWorker_LateFinishIsRefused(t *testing.T) {
 	t.Parallel()
 	d := serveTables(t)
@@ -140,15 +138,15 @@ func TestWorker_LateFinishIsRefused(t *testing.T) {
 	c := newFixture(t, s, "late")
 	ids := c.importEntities(c.entityType(), 1)
 	answered, held, arrives := make(chan struct{}), make(chan struct{}), make(chan struct{})
-	taken, goOn := make(chan struct{}), make(chan struct{})
+	takenOver, resume := make(chan struct{}), make(chan struct{})
 	var calls atomic.Int32
 	c.registerBlock("work", workflow.Block{Idempotent: true, Timeout: workflow.Duration(waitTimeout)}, func(k call) blockAnswer {
 		switch calls.Add(1) {
 		case 1:
 			close(answered)
 		case 2:
-			close(taken)
-			<-goOn
+			close(takenOver)
+			<-resume
 		}
 		return okAnswer(map[string]any{"fence": k.Fence})
 	})
@@ -156,7 +154,7 @@ func TestWorker_LateFinishIsRefused(t *testing.T) {
 	var once sync.Once
 	d.onRequest(func(operation, body string) (wait <-chan struct{}) {
 		select {
-		case <-answered: // what is written now is what came of the first call
+		case <-answered: // the next write is the result of the first call
 		default:
 			return nil
 		}
@@ -167,33 +165,33 @@ func TestWorker_LateFinishIsRefused(t *testing.T) {
 	})
 	id := c.startWorkflow("{}", ids...)
 	<-held
-	<-taken
+	<-takenOver
 	close(arrives)
 	eventually(t, "the late write arrives", func() bool { return len(d.repliesToHeld()) > 0 })
 	if reply := d.repliesToHeld()[0]; !strings.HasPrefix(reply, "400 ") || !strings.Contains(reply, "ConditionalCheckFailed") {
-		t.Errorf("the late write is answered %.300s", reply)
+		t.Errorf("reply to the late write: %.300s", reply)
 	}
 	if x, err := c.Execution(t.Context(), id); err != nil || x.State != sm.ExecutionRunning {
-		t.Errorf("the late write has ended the run: %s, %v", x.State, err)
+		t.Errorf("the late write ended the execution: %s, %v", x.State, err)
 	}
-	close(goOn)
+	close(resume)
 	c.waitEnded(id, sm.ExecutionCompletedAck)
 	first, second := c.blocks.allCalls()[0], c.blocks.allCalls()[1]
 	r, err := c.Result(t.Context(), id)
 	if err != nil || calls.Load() != 2 || first.key != second.key || first.Fence >= second.Fence ||
 		!strings.Contains(string(r.Steps["work"].Results[ids[0]]), second.Fence) {
-		t.Errorf("%d calls under %s and %s, result %s, %v: want the second worker's, under a higher fence", calls.Load(), first.Fence, second.Fence, r.Steps["work"].Results[ids[0]], err)
+		t.Errorf("%d calls with fences %s and %s, result %s, %v; want the second worker's result and a higher fence", calls.Load(), first.Fence, second.Fence, r.Steps["work"].Results[ids[0]], err)
 	}
 }
 
-// snapshot is everything that is told of a run and its jobs.
+// snapshot is everything that the API returns about an execution and its jobs.
 func (c *fixture) snapshot(id string) string {
 	c.t.Helper()
 	x, err := c.Execution(c.t.Context(), id)
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	x.Progress.AsOf = nil // when it was read
+	x.Progress.AsOf = nil // changes with every read
 	r, err := c.Result(c.t.Context(), id)
 	if err != nil {
 		c.t.Fatal(err)

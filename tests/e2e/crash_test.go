@@ -18,16 +18,16 @@ import (
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
+	"github.com/lockstep-run/lockstep/tests/testkit"
 )
 
-// newFixture makes a scene on a stack of its own.
+// newFixture makes a fixture on a stack.
 func newFixture(t *testing.T, s *localStack, name string) *fixture {
 	return &fixture{localStack: s, blocks: serveBlocks(t), name: name}
 }
 
-// TestCrash_WorkerKilledInPack: the worker function dies in the middle of jobs. A
-// block that may run again does, under a higher fence; one that must not does
-// not, and the run is told as unsafe.
+// The worker function is killed during jobs. An idempotent block runs again, with a
+// higher fence. Another block does not, and the execution ends FAILED_UNSAFE.
 func TestCrash_WorkerKilledInPack(t *testing.T) {
 	t.Parallel()
 	requireEmbedded(t, "it kills functions")
@@ -37,14 +37,14 @@ func TestCrash_WorkerKilledInPack(t *testing.T) {
 	var killed atomic.Int32
 	entered := make(chan struct{}, 10)
 	release := make(chan struct{})
-	does := func(k call) blockAnswer {
+	handler := func(k call) blockAnswer {
 		if killed.Load() == 0 {
 			entered <- struct{}{}
 			<-release
 		}
 		return nil
 	}
-	c.registerBlock("again", workflow.Block{Idempotent: true, Reversible: true, Timeout: workflow.Duration(waitTimeout)}, does)
+	c.registerBlock("again", workflow.Block{Idempotent: true, Reversible: true, Timeout: workflow.Duration(waitTimeout)}, handler)
 	c.publishWorkflow("", "label: work, block: again, runOn: KIND")
 	id := c.startWorkflow("{}", ids...)
 	<-entered
@@ -62,14 +62,14 @@ func TestCrash_WorkerKilledInPack(t *testing.T) {
 	}
 	for on, f := range fences {
 		if len(f) < 2 || !slices.IsSorted(f) || f[0] == f[len(f)-1] {
-			t.Errorf("%s was called under the fences %v: want a higher one after the crash", on, f)
+			t.Errorf("%s was called with the fences %v, want a higher one after the crash", on, f)
 		}
 	}
 	if len(keys) != 2 {
-		t.Errorf("a taken over job keeps its key: %d keys for 2 jobs", len(keys))
+		t.Errorf("%d idempotency keys for 2 jobs: a job that is taken over keeps its key", len(keys))
 	}
 
-	// The same with a block that must not run twice.
+	// The same with a block that is not idempotent.
 	d := &fixture{localStack: s, blocks: c.blocks, name: "killed-once"}
 	ids = d.importEntities(d.entityType(), 1)
 	unblock := make(chan struct{})
@@ -90,8 +90,8 @@ func TestCrash_WorkerKilledInPack(t *testing.T) {
 	}
 }
 
-// TestCrash_EngineKilledBeforeEffects is N26: the run is committed as
-// RUNNING, its packs are about to be sent, and the process dies.
+// N26: the execution is committed as RUNNING, and the process is killed before it sends
+// the packs.
 func TestCrash_EngineKilledBeforeEffects(t *testing.T) {
 	t.Parallel()
 	q := serveQueues(t)
@@ -117,7 +117,7 @@ func TestCrash_EngineKilledBeforeEffects(t *testing.T) {
 		go func() {
 			req := views.StartRequest{Workflow: "test/w-" + c.name, ExecuteOnParameters: &workflow.Selector{IDs: ids}, IdempotencyKey: function}
 			for {
-				x, _, err := c.Start(t.Context(), req) // the request dies with its process, and is sent again under its key
+				x, _, err := c.Start(t.Context(), req) // the request fails with its process and is repeated with its key
 				if err == nil {
 					started <- x.ID
 					return
@@ -128,15 +128,15 @@ func TestCrash_EngineKilledBeforeEffects(t *testing.T) {
 			}
 		}()
 		<-held
-		underWay := 0
+		running := 0
 		for x, err := range c.Executions(t.Context(), views.ExecutionFilter{State: sm.ExecutionRunning}) {
 			if err != nil || x.Progress.Jobs.Total == 0 {
-				t.Errorf("%+v, %v: want a run that is committed with its jobs", x, err)
+				t.Errorf("%+v, %v: want an execution that is committed with its jobs", x, err)
 			}
-			underWay++
+			running++
 		}
-		if underWay != 1 {
-			t.Errorf("%d runs are RUNNING, want the one whose packs are about to be sent", underWay)
+		if running != 1 {
+			t.Errorf("%d executions are RUNNING, want one", running)
 		}
 		if s.killAll("functions/"+function+"/bootstrap") == 0 {
 			t.Fatalf("there is no %s function to kill", function)
@@ -152,21 +152,21 @@ func TestCrash_EngineKilledBeforeEffects(t *testing.T) {
 	}
 }
 
-// TestCrash_StackKilled: everything dies at once, twice, and comes back on the same
-// data and the same port. N43: an attempt that is to come is not forgotten.
+// The whole stack is killed twice and restarted on the same data and port. N43: a
+// pending attempt is not lost.
 func TestCrash_StackKilled(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "notes.txt"), []byte("not ours"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "notes.txt"), []byte("another file"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := startStack(t, stackOptions{data: dir, port: freePort(t)})
+	s := startStack(t, stackOptions{data: dir, port: testkit.FreePort(t)})
 	c := newFixture(t, s, "power")
 	ids := c.importEntities(c.entityType(), 30)
 	var calls atomic.Int32
 	slow := func(call) blockAnswer {
 		calls.Add(1)
-		time.Sleep(20 * time.Millisecond) // a device takes its time
+		time.Sleep(20 * time.Millisecond) // the time that a device takes
 		return nil
 	}
 	c.registerBlock("again", workflow.Block{Idempotent: true, Reversible: true}, slow)
@@ -197,11 +197,11 @@ func TestCrash_StackKilled(t *testing.T) {
 	c.waitEnded(shaky, sm.ExecutionCompletedAck)
 	jobs := c.listJobs(shaky, views.JobFilter{})
 	if len(jobs) != 2 || deref(jobs[1].Replaces) != jobs[0].ID || jobs[0].State != sm.JobFailed || jobs[1].State != sm.JobCompleted || jobs[1].StartedAt.Sub(*jobs[0].EndedAt) < 3*time.Second {
-		t.Errorf("the attempt that was due is %+v", jobs)
+		t.Errorf("jobs of the retried step: %+v", jobs)
 	}
 }
 
-// TestQueue_DuplicateAndReorderedMessages: every message comes twice, in random order.
+// Every message is delivered twice, in random order.
 func TestQueue_DuplicateAndReorderedMessages(t *testing.T) {
 	t.Parallel()
 	q := serveQueues(t)
@@ -231,29 +231,29 @@ func TestQueue_DuplicateAndReorderedMessages(t *testing.T) {
 	for _, k := range c.blocks.allCalls() {
 		if strings.Contains(k.Block, "-once:") {
 			if once[k.key]++; once[k.key] > 1 {
-				t.Errorf("job %s of a block that must not run twice was called twice", k.key)
+				t.Errorf("job %s of a block that is not idempotent was called twice", k.key)
 			}
 		}
 	}
 	if want := 3 * 6 * 4 * 2; len(once) != want {
-		t.Errorf("%d jobs of the block that must not run twice, want %d", len(once), want)
+		t.Errorf("%d jobs of the block that is not idempotent, want %d", len(once), want)
 	}
 }
 
-// TestFence_RefusesLateWorker is N25 and N31: a worker is stopped past its lease, another
-// takes its pack over, and the first one comes back: its write is refused by the
-// pack's token, and the device refuses its fence.
+// N25, N31: a worker is stopped for longer than its lease, and another takes its pack
+// over. When the first one continues, its write fails because of the pack's token, and
+// the device rejects its fence.
 func TestFence_RefusesLateWorker(t *testing.T) {
 	t.Parallel()
 	fleet := simulator.New(simulator.Options{Devices: simulator.NumberedDevices(3)})
 	devices := httptest.NewServer(fleet.Handler())
 	defer devices.Close()
 	defer func() { _ = fleet.Close() }()
-	worker := bin(t, "fleet-worker")
+	worker := testkit.Binary(t, "fleet-worker")
 	s := startStack(t, stackOptions{env: []string{"FLEET_URL=" + devices.URL}, args: []string{"--worker", worker, "--worker", worker}})
 	fleetReady(t, s)
-	// Both workers are stopped in the middle of an upgrade; only one wakes up in
-	// time to take over.
+	// Both workers are stopped during an upgrade; only one continues before the end and
+	// takes over.
 	if err := fleet.SetBehaviour(simulator.Behaviour{Slow: &simulator.Slow{Delay: simulator.Duration(1500 * time.Millisecond)}}, "sw-001"); err != nil {
 		t.Fatal(err)
 	}
@@ -261,12 +261,12 @@ func TestFence_RefusesLateWorker(t *testing.T) {
 	eventually(t, "the upgrade has begun", func() bool { d, _ := fleet.Device("sw-001"); return d.Busy })
 	pids := s.pids("fleet-worker")
 	if len(pids) != 2 {
-		t.Fatalf("%d workers run, want 2", len(pids))
+		t.Fatalf("%d worker processes, want 2", len(pids))
 	}
 	for _, pid := range pids {
 		_ = syscall.Kill(pid, syscall.SIGSTOP)
 	}
-	time.Sleep(4 * time.Second) // longer than the lease of 3 s: what is tested is that time passes
+	time.Sleep(4 * time.Second) // longer than the lease of 3 s; part of the test
 	_ = syscall.Kill(pids[0], syscall.SIGCONT)
 	s.waitForState(id, sm.ExecutionCompletedAck)
 	_ = syscall.Kill(pids[1], syscall.SIGCONT)
@@ -292,8 +292,8 @@ func TestFence_RefusesLateWorker(t *testing.T) {
 	}
 }
 
-// TestCrash_FleetWorkerKilled: the polling worker is killed again and again while a
-// fleet is upgraded; the devices' own logs are the judge.
+// The polling worker is killed repeatedly during a fleet upgrade. The devices' logs show
+// whether every job ran correctly.
 func TestCrash_FleetWorkerKilled(t *testing.T) {
 	t.Parallel()
 	fleet := simulator.New(simulator.Options{Devices: simulator.NumberedDevices(40)})
@@ -304,7 +304,7 @@ func TestCrash_FleetWorkerKilled(t *testing.T) {
 	if err := fleet.SetBehaviour(slow, fleet.IDs()...); err != nil {
 		t.Fatal(err)
 	}
-	s := startStack(t, stackOptions{env: []string{"FLEET_URL=" + devices.URL}, args: []string{"--worker", bin(t, "fleet-worker")}})
+	s := startStack(t, stackOptions{env: []string{"FLEET_URL=" + devices.URL}, args: []string{"--worker", testkit.Binary(t, "fleet-worker")}})
 	fleetReady(t, s)
 	id := s.startUpgrade("2.0.0", fleet.IDs()...)
 	for kill := range 2 {
@@ -322,11 +322,11 @@ func TestCrash_FleetWorkerKilled(t *testing.T) {
 	}
 }
 
-// fleetReady imports the devices, publishes the example's definition and waits
-// for the worker's blocks.
+// fleetReady imports the devices, publishes the definition of the example and waits for
+// the worker's blocks.
 func fleetReady(t *testing.T, s *localStack) {
 	t.Helper()
-	source, err := os.ReadFile(filepath.Join(root(t), "examples", "fleet", "upgrade_firmware.yaml"))
+	source, err := os.ReadFile(filepath.Join(testkit.Root(t), "examples", "fleet", "upgrade_firmware.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -353,4 +353,106 @@ func fleetReady(t *testing.T, s *localStack) {
 func (s *localStack) startUpgrade(target string, ids ...string) string {
 	s.t.Helper()
 	return s.startExecution("fleet/upgrade_firmware", fmt.Sprintf(`{"target":%q}`, target), ids...)
+}
+
+// The whole stack is killed while a block that is not idempotent runs and another
+// execution waits for the lock. All child processes end. After the restart the first
+// execution ends FAILED_UNSAFE, because the result of its jobs is unknown, and no job
+// is called again. Its locks stay until it is acknowledged; then the second execution
+// continues.
+func TestPowerLoss_EndsUnsafe(t *testing.T) {
+	t.Parallel()
+	s := startStack(t, stackOptions{data: t.TempDir(), port: testkit.FreePort(t)})
+	c := newFixture(t, s, "cut")
+	ids := c.importEntities(c.entityType(), 6)
+	var cut atomic.Bool
+	entered, release := make(chan struct{}, 100), make(chan struct{})
+	c.registerBlock("once", workflow.Block{Timeout: workflow.Duration(waitTimeout)}, func(call) blockAnswer {
+		if !cut.Load() {
+			entered <- struct{}{}
+			<-release
+		}
+		return nil
+	})
+	c.publishWorkflow("config: {maxInFlight: 2}\n", "label: once, block: once, runOn: KIND")
+	first := c.startWorkflow("{}", ids...)
+	<-entered
+	<-entered
+	second := c.startWorkflow("{}", ids[0], ids[5])
+	eventually(t, "the second execution waits", func() bool {
+		x, err := c.Execution(t.Context(), second)
+		return err == nil && x.Waiting != nil && x.Waiting.Kind == workflow.WaitLock
+	})
+	children := s.pids(".")
+	cut.Store(true)
+	s.killAndRestart()
+	close(release)
+	for _, pid := range children {
+		eventually(t, "a child process ends with its parent", func() bool { return syscall.Kill(pid, 0) != nil })
+	}
+	x := c.waitEnded(first, sm.ExecutionFailedUnsafe)
+	if x.Cause == nil || *x.Cause != workflow.CauseWorkerCrash || x.Error == nil || x.Error.Entity == nil {
+		t.Errorf("cause %v, error %+v", deref(x.Cause), x.Error)
+	}
+	keys := map[string]int{}
+	for _, k := range c.blocks.allCalls() {
+		keys[k.key]++
+	}
+	for key, n := range keys {
+		if n > 1 {
+			t.Errorf("job %s was called %d times", key, n)
+		}
+	}
+	unknown, cancelled := 0, 0
+	for _, j := range c.listJobs(first, views.JobFilter{}) {
+		switch j.State {
+		case sm.JobUnknown:
+			unknown++
+		case sm.JobCancelled:
+			cancelled++
+		}
+	}
+	if unknown != 2 || cancelled+unknown+c.countJobs(first, sm.JobCompleted) != 6 {
+		t.Errorf("%d jobs unknown, %d cancelled, %d completed; want the two that were running unknown, and none lost", unknown, cancelled, c.countJobs(first, sm.JobCompleted))
+	}
+	if w, err := c.Execution(t.Context(), second); err != nil || w.State != sm.ExecutionScheduled {
+		t.Errorf("the waiting execution is in %s, %v", w.State, err)
+	}
+	if _, err := c.Acknowledge(t.Context(), first, "checked both"); err != nil {
+		t.Fatal(err)
+	}
+	c.waitEnded(first, sm.ExecutionFailedUnsafeAck)
+	c.waitEnded(second, sm.ExecutionCompletedAck)
+}
+
+func (c *fixture) countJobs(id string, state sm.JobState) (n int) {
+	c.t.Helper()
+	for _, j := range c.listJobs(id, views.JobFilter{}) {
+		if j.State == state {
+			n++
+		}
+	}
+	return n
+}
+
+// A stack with hanging jobs ends within 15 s of SIGTERM, with all its child processes.
+func TestDev_TerminatesWithJobsInProgress(t *testing.T) {
+	t.Parallel()
+	requireEmbedded(t, "it stops the stack")
+	s := startStack(t, stackOptions{})
+	c := newFixture(t, s, "term")
+	ids := c.importEntities(c.entityType(), 2)
+	g := newBlockGate()
+	c.registerBlock("hang", workflow.Block{Idempotent: true, Timeout: workflow.Duration(waitTimeout)}, g.wait)
+	c.publishWorkflow("", "label: hang, block: hang, runOn: KIND")
+	c.startWorkflow("{}", ids...)
+	<-g.entered
+	children := s.pids(".")
+	start := time.Now()
+	s.stopProcess() // fails the test after 15 s
+	for _, pid := range children {
+		if syscall.Kill(pid, 0) == nil {
+			t.Errorf("process %d still runs %s after SIGTERM", pid, time.Since(start))
+		}
+	}
 }

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -11,19 +10,21 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/lockstep-run/lockstep/tests/testkit"
 )
 
 // demoTimeout is how long the demo may take on a busy machine.
 const demoTimeout = 3 * time.Minute
 
-// startDemo starts the demo on a free port; its devices change at once.
-func startDemo(ctx context.Context, t *testing.T, args ...string) (*exec.Cmd, *logBuffer) {
+// startDemo starts the demo on a free port, with devices that change without delay.
+func startDemo(ctx context.Context, t *testing.T, args ...string) (*exec.Cmd, *testkit.Buffer) {
 	t.Helper()
-	cmd := exec.CommandContext(ctx, bin(t, "fleet-demo"), append([]string{"--port", "0", "--pace", "0"}, args...)...)
+	cmd := exec.CommandContext(ctx, testkit.Binary(t, "fleet-demo"), append([]string{"--port", "0", "--pace", "0"}, args...)...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 30 * time.Second
-	cmd.Env = append(os.Environ(), "TMPDIR="+t.TempDir()) // one that is killed leaves its logs behind
-	out := &logBuffer{}
+	cmd.Env = append(os.Environ(), "TMPDIR="+t.TempDir()) // a killed demo leaves its logs there
+	out := &testkit.Buffer{}
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -31,90 +32,81 @@ func startDemo(ctx context.Context, t *testing.T, args ...string) (*exec.Cmd, *l
 	return cmd, out
 }
 
-// TestDemo_BothUpgradesEndAsExpected: both upgrades end as promised on the devices themselves (N18, N21),
-// people are told what they are promised to be told, and nothing is left behind.
+// N18, N21: both upgrades of the demo end on the devices as expected, and the output says
+// so.
 func TestDemo_BothUpgradesEndAsExpected(t *testing.T) {
-	requireEmbedded(t, "the demo brings up a stack of its own")
+	requireEmbedded(t, "the demo starts its own stack")
 	ctx, cancel := context.WithTimeout(t.Context(), demoTimeout)
 	defer cancel()
 	cmd, out := startDemo(ctx, t)
 	if err := cmd.Wait(); err != nil {
-		t.Fatalf("%v\n%s", err, out.tail(200))
+		t.Fatalf("%v\n%s", err, out.Tail(200))
 	}
-	text := out.tail(1000)
+	text := out.Tail(1000)
 	for _, want := range []string{
 		"the monitor is at http://localhost:", "RUNNING", "COMPLETED_ACK", "FAILED_SAFE_ACK",
-		"Each of the 100 devices was asked what it runs: 100 x 2.0.0, as promised.", "were brought back.",
-		"ROLLBACK 1", "write units and", "for 301 jobs", "requests to DynamoDB", "$0.00 this run", "per million jobs", "Both runs ended as promised",
+		"Each of the 100 devices reports its version: 100 x 2.0.0, as expected.", "were rolled back.",
+		"ROLLBACK 1", "write units and", "for 301 jobs", "requests to DynamoDB", "$0.00 this execution", "per million jobs", "Both executions ended as expected",
 	} {
 		if !strings.Contains(text, want) {
-			t.Errorf("it does not say %q", want)
+			t.Errorf("the output does not contain %q", want)
 		}
 	}
 	if strings.Contains(text, "\x1b") {
-		t.Error("there are control codes for a terminal in it")
+		t.Error("the output has terminal control codes")
 	}
 	if t.Failed() {
 		t.Log(text)
 	}
 }
 
-// TestDemo_InterruptEndsEverything: Ctrl-C in the middle of a run ends all that was started.
+// Ctrl-C ends the demo and everything that it has started.
 func TestDemo_InterruptEndsEverything(t *testing.T) {
-	requireEmbedded(t, "the demo brings up a stack of its own")
+	requireEmbedded(t, "the demo starts its own stack")
 	ctx, cancel := context.WithTimeout(t.Context(), demoTimeout)
 	defer cancel()
 	cmd, out := startDemo(ctx, t, "--pace", "1s")
-	eventually(t, "the upgrade has begun", func() bool { return strings.Contains(out.tail(200), "step upgrade") })
+	eventually(t, "the upgrade has started", func() bool { return strings.Contains(out.Tail(200), "step upgrade") })
 	started := descendants(cmd.Process.Pid)
 	if len(started) < 8 {
-		t.Fatalf("it has started %v: the devices, the stack, its database, its functions and the worker were expected", started)
+		t.Fatalf("the demo started the processes %v, want at least the devices, the stack, DynamoDB, four functions and the worker", started)
 	}
 	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
 	var exit *exec.ExitError
 	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 130 {
-		t.Errorf("it ended with %v\n%s", err, out.tail(50))
+		t.Errorf("the demo ended with %v\n%s", err, out.Tail(50))
 	}
 	for _, pid := range started {
-		if alive(pid) {
-			t.Errorf("process %d is left", pid)
+		if testkit.Alive(pid) {
+			t.Errorf("process %d still runs", pid)
 		}
 	}
 }
 
-// TestDemo_KillEndsEverything: when the demo cannot end anything any more, the kernel does.
+// When the demo is killed, the kernel ends everything that it has started.
 func TestDemo_KillEndsEverything(t *testing.T) {
-	requireEmbedded(t, "the demo brings up a stack of its own")
+	requireEmbedded(t, "the demo starts its own stack")
 	ctx, cancel := context.WithTimeout(t.Context(), demoTimeout)
 	defer cancel()
 	cmd, out := startDemo(ctx, t, "--pace", "1s")
-	eventually(t, "the upgrade has begun", func() bool { return strings.Contains(out.tail(200), "step upgrade") })
+	eventually(t, "the upgrade has started", func() bool { return strings.Contains(out.Tail(200), "step upgrade") })
 	started := descendants(cmd.Process.Pid)
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = cmd.Wait() // it was killed
+	_ = cmd.Wait() // killed
 	for _, pid := range started {
-		eventually(t, "process "+strconv.Itoa(pid)+" has ended", func() bool { return !alive(pid) })
+		eventually(t, "process "+strconv.Itoa(pid)+" has ended", func() bool { return !testkit.Alive(pid) })
 	}
 }
 
-// descendants are all processes below one.
+// descendants lists the child processes of a process and theirs.
 func descendants(pid int) []int {
-	out, _ := exec.Command("pgrep", "-P", strconv.Itoa(pid)).Output()
 	var all []int
-	for _, word := range strings.Fields(string(out)) {
-		if child, err := strconv.Atoi(word); err == nil {
-			all = append(append(all, child), descendants(child)...)
-		}
+	for _, child := range testkit.ChildPIDs(pid, ".") {
+		all = append(append(all, child), descendants(child)...)
 	}
 	return all
-}
-
-// alive reports whether a process runs. One that nobody has reaped does not.
-func alive(pid int) bool {
-	state, err := exec.Command("ps", "-o", "stat=", "-p", strconv.Itoa(pid)).Output()
-	return err == nil && !bytes.HasPrefix(bytes.TrimSpace(state), []byte("Z"))
 }

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
-	"net/url"
+	neturl "net/url"
 	"strings"
 	"testing"
 	"time"
@@ -14,9 +14,8 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// The doctor finds nothing wrong with a stack that is well, what somebody has to
-// look at is a warning, what cannot work fails the command; and it leaves nothing
-// behind.
+// The doctor reports no problem in a healthy stack, a warning for an execution that
+// needs an operator, and a failure for what cannot work. It leaves nothing behind.
 func TestDoctor_ChecksStack(t *testing.T) {
 	t.Parallel()
 	s := startStack(t, stackOptions{})
@@ -42,11 +41,11 @@ func TestDoctor_ChecksStack(t *testing.T) {
 		}
 		return found
 	}
-	here := "--url=" + s.url
-	found := doctor(0, here)
+	url := "--url=" + s.url
+	found := doctor(0, url)
 	for _, check := range []string{"address", "clock", "rights", "version", "dead letters", "sweep", "workers", "pools", "runs"} {
 		if check == "pools" && deployed.on {
-			continue // others work there at the same time
+			continue // other tests use the pools at the same time
 		}
 		if found[check].Level != "ok" {
 			t.Errorf("%s: %+v", check, found[check])
@@ -54,28 +53,28 @@ func TestDoctor_ChecksStack(t *testing.T) {
 	}
 	for what, path := range map[string]string{"runs": "/workflow-execution", "entities": "/entities?type=device"} {
 		if _, body := s.sendRaw("GET", path, "", ""); !strings.Contains(body, `"items":[]`) {
-			t.Errorf("it has left %s: %s", what, body)
+			t.Errorf("the doctor left %s: %s", what, body)
 		}
 	}
 
 	id := s.startExecution("test/hello", `{}`)
 	s.waitForState(id, sm.ExecutionFailedUnsafe)
-	if f := doctor(0, here)["runs"]; f.Level != "warning" || !strings.Contains(f.Says, id) || f.Next == "" {
-		t.Errorf("with a run for somebody to look at: %+v", f)
+	if f := doctor(0, url)["runs"]; f.Level != "warning" || !strings.Contains(f.Says, id) || f.Next == "" {
+		t.Errorf("with an unsafe execution: %+v", f)
 	}
 	if f := doctor(4, "--url=http://127.0.0.1:1")["address"]; f.Level != "failure" || f.Next == "" {
 		t.Errorf("without a service: %+v", f)
 	}
-	if code, out, _ := runLockstep(t, "", here, "doctor"); code != 0 || !strings.Contains(out, "-> ") || !strings.Contains(out, ", 0 failures") {
-		t.Errorf("for people, exit %d:\n%s", code, out)
+	if code, out, _ := runLockstep(t, "", url, "doctor"); code != 0 || !strings.Contains(out, "-> ") || !strings.Contains(out, ", 0 failures") {
+		t.Errorf("text output, exit %d:\n%s", code, out)
 	}
 
-	// Something between here and the service has another idea of the time.
-	at, err := url.Parse(s.url)
+	// A proxy whose clock is one hour behind.
+	target, err := neturl.Parse(s.url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	proxy := httputil.NewSingleHostReverseProxy(at)
+	proxy := httputil.NewSingleHostReverseProxy(target)
 	proxy.ModifyResponse = func(r *http.Response) error {
 		r.Header.Set("Date", time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat))
 		return nil

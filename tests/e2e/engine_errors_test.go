@@ -13,10 +13,9 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// TestEngine_UnexpectedErrorsFailExecution: the tables refuse what they have never refused. A run
-// that has not begun has failed safely; one that is at work is closed as soon as
-// that is possible, and judged by what it has done; if that cannot be told,
-// somebody has to look.
+// DynamoDB rejects requests with unexpected errors. An execution that has not started
+// fails safely. A running one is closed as soon as possible, and its end depends on what
+// it has done; if that is unknown, it ends FAILED_UNSAFE.
 func TestEngine_UnexpectedErrorsFailExecution(t *testing.T) {
 	t.Parallel()
 	d := serveTables(t)
@@ -24,42 +23,42 @@ func TestEngine_UnexpectedErrorsFailExecution(t *testing.T) {
 	c := newFixture(t, s, "broken")
 	ids := c.importEntities(c.entityType(), 3)
 	g := newBlockGate()
-	c.registerBlock("look", workflow.Block{Pure: true, Timeout: workflow.Duration(waitTimeout)}, g.wait)
+	c.registerBlock("inspect", workflow.Block{Pure: true, Timeout: workflow.Duration(waitTimeout)}, g.wait)
 	c.registerBlock("fire", workflow.Block{Timeout: workflow.Duration(waitTimeout)}, g.wait)
-	readOnly := c.publishExtra("looks", "", "label: one, block: look, runOn: KIND", "label: two, block: look, runOn: KIND")
-	fires := c.publishExtra("fires", "", "label: one, block: fire, runOn: KIND", "label: two, block: look, runOn: KIND")
+	readOnly := c.publishExtra("inspects", "", "label: one, block: inspect, runOn: KIND", "label: two, block: inspect, runOn: KIND")
+	fires := c.publishExtra("fires", "", "label: one, block: fire, runOn: KIND", "label: two, block: inspect, runOn: KIND")
 	internal := func(x views.ExecutionView) {
-		if deref(x.Cause) != workflow.CauseInternal || x.Reason == "" || x.Error == nil || x.Error.Code != "internal" || strings.Contains(x.Reason, "the test says so") {
+		if deref(x.Cause) != workflow.CauseInternal || x.Reason == "" || x.Error == nil || x.Error.Code != "internal" || strings.Contains(x.Reason, "injected by the test") {
 			t.Errorf("%s: cause %v, reason %q, error %+v", x.ID, deref(x.Cause), x.Reason, x.Error)
 		}
 	}
 
-	d.refuseWhen(func(operation, body string) bool {
+	d.rejectWhen(func(operation, body string) bool {
 		return strings.Contains(operation, "Write") && strings.Contains(body, `"lockstep-locks"`) || operation == "UpdateItem" && strings.Contains(body, `"lockstep-locks"`)
 	})
 	id := c.startRef(fires, "{}", ids...)
 	internal(c.waitEnded(id, sm.ExecutionFailedSafeAck))
 	if len(c.listJobs(id, views.JobFilter{})) != 0 || c.countCalls("fire", "EXECUTE") != 0 {
-		t.Error("a run that could not take its locks has run")
+		t.Error("an execution without its locks called a block")
 	}
-	d.refuseWhen(nil)
+	d.rejectWhen(nil)
 
-	// What has become of the jobs cannot be read: once, or ever again.
+	// The jobs cannot be read, once or permanently.
 	pure, unsafe, never := c.startRef(readOnly, "{}", ids[0]), c.startRef(fires, "{}", ids[1]), c.startRef(readOnly, "{}", ids[2])
 	for range 3 {
 		<-g.entered
 	}
 	var mu sync.Mutex
-	left := map[string]int{pure: 1, unsafe: 1, never: math.MaxInt}
-	d.refuseWhen(func(operation, body string) bool {
+	failures := map[string]int{pure: 1, unsafe: 1, never: math.MaxInt}
+	d.rejectWhen(func(operation, body string) bool {
 		if operation != "GetItem" && operation != "BatchGetItem" && operation != "Query" || !strings.Contains(body, `"lockstep-jobs"`) {
 			return false
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		for id, n := range left {
+		for id, n := range failures {
 			if n > 0 && strings.Contains(body, id) {
-				left[id]--
+				failures[id]--
 				return true
 			}
 		}
@@ -72,7 +71,7 @@ func TestEngine_UnexpectedErrorsFailExecution(t *testing.T) {
 			return err == nil && x.TerminalEvent != nil
 		})
 	}
-	d.refuseWhen(nil)
+	d.rejectWhen(nil)
 	internal(c.waitEnded(pure, sm.ExecutionFailedSafeAck))
 	for _, id := range []string{unsafe, never} {
 		internal(c.waitEnded(id, sm.ExecutionFailedUnsafe))
@@ -87,16 +86,16 @@ func TestEngine_UnexpectedErrorsFailExecution(t *testing.T) {
 			}
 		}
 		if broken != 1 {
-			t.Errorf("%s has left RUNNING by an unexpected error %d times", id, broken)
+			t.Errorf("%s left RUNNING through an unexpected error %d times, want once", id, broken)
 		}
 	}
-	if c.countCalls("fire", "EXECUTE") != 1 || c.countCalls("look", "EXECUTE") != 2 {
-		t.Errorf("%d and %d calls: nothing may begin after the error", c.countCalls("fire", "EXECUTE"), c.countCalls("look", "EXECUTE"))
+	if c.countCalls("fire", "EXECUTE") != 1 || c.countCalls("inspect", "EXECUTE") != 2 {
+		t.Errorf("%d and %d calls: no job may start after the error", c.countCalls("fire", "EXECUTE"), c.countCalls("inspect", "EXECUTE"))
 	}
 }
 
-// TestWorker_TakeoverLimit: what may run again is given to the next worker as often
-// as the configuration says, and then has failed with the last of them.
+// An idempotent pack is dispatched again to other workers up to the configured number of
+// takeovers; then its jobs fail.
 func TestWorker_TakeoverLimit(t *testing.T) {
 	t.Parallel()
 	s := startStack(t, stackOptions{config: strings.Replace(shortLivenessConfig, "job: {", "job: {maxTakeovers: 2, ", 1)})
@@ -105,18 +104,18 @@ func TestWorker_TakeoverLimit(t *testing.T) {
 	id := s.startExecution("test/fragile", `{}`, "e-0001")
 	for n := range 2 {
 		if o := s.pollUntilPack(fmt.Sprint("w", n), "fragile"); o.Token != n+1 {
-			t.Errorf("claim %d has the token %d", n+1, o.Token)
+			t.Errorf("claim %d has token %d", n+1, o.Token)
 		}
 	}
-	for n, over := 0, false; !over; n++ { // a worker of its own each time, so that none is known to be silent
+	for n, ended := 0, false; !ended; n++ { // a new worker each time, so that none is unreachable
 		if o := s.pollOnce(fmt.Sprint("late", n), "fragile", time.Second); o != nil {
-			t.Fatalf("offered a third time: %+v", o)
+			t.Fatalf("dispatched a third time: %+v", o)
 		}
 		x, err := s.Status(t.Context(), id)
 		if err != nil {
 			t.Fatal(err)
 		}
-		over = x.TerminalEvent != nil
+		ended = x.TerminalEvent != nil
 	}
 	x := s.waitForState(id, sm.ExecutionFailedUnsafe)
 	if deref(x.Cause) != workflow.CauseWorkerCrash {
@@ -124,5 +123,21 @@ func TestWorker_TakeoverLimit(t *testing.T) {
 	}
 	if j := s.onlyJob(id); j.State != sm.JobUnknown || j.Attempt != 1 {
 		t.Errorf("%+v", j)
+	}
+}
+
+// A block that could not be called has changed nothing, even if it is neither pure nor
+// reversible: the execution fails safely and names the setting that allows the call.
+func TestHTTPBlock_UnreachableFailsSafely(t *testing.T) {
+	t.Parallel()
+	s := startStack(t, stackOptions{})
+	b := workflow.Block{Package: "test", Name: "hello", Version: "1.0.0", HTTP: &workflow.Endpoint{URL: "http://192.0.2.1/"}}
+	if _, err := s.RegisterBlock(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	s.publish(globalWorkflow)
+	x := s.waitForState(s.startExecution("test/hello", "{}"), sm.ExecutionFailedSafeAck)
+	if x.Error == nil || !strings.Contains(x.Error.Message, "worker.allowHosts") || x.Progress.Jobs.Failed != 1 {
+		t.Errorf("error %+v, jobs %+v", x.Error, x.Progress.Jobs)
 	}
 }

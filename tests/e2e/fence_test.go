@@ -10,17 +10,17 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// fencedDevice is a device that remembers the highest fence it has seen and refuses
-// every lower one. A change of the held run waits on its way to it.
+// fencedDevice is a device that rejects every fence lower than the highest it has seen.
+// It holds the first change until release is closed.
 type fencedDevice struct {
-	mu      sync.Mutex
-	highest map[string]string
-	applied []string // executions, in order
-	refused []string
+	mu       sync.Mutex
+	highest  map[string]string
+	applied  []string // executions, in order
+	rejected []string
 
 	held     bool
-	release  chan struct{} // closed when what is on its way may arrive
-	heldCall chan call     // the call that is held
+	release  chan struct{}
+	heldCall chan call // the call that is held
 }
 
 func (f *fencedDevice) change(k call) blockAnswer {
@@ -35,7 +35,7 @@ func (f *fencedDevice) change(k call) blockAnswer {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if k.Fence < f.highest[k.entityID()] {
-		f.refused = append(f.refused, k.Job.Execution)
+		f.rejected = append(f.rejected, k.Job.Execution)
 		return errorAnswer("STALE_FENCE", false)
 	}
 	f.highest[k.entityID()] = k.Fence
@@ -43,13 +43,13 @@ func (f *fencedDevice) change(k call) blockAnswer {
 	return nil
 }
 
-// TestFence_RefusesLateOwner: a run's worker stops for longer than its lease while its
-// change is on the way to the device. The run is cancelled and rolled back, and
-// another run gets the entity. The late change is refused by its fence, and what
-// the woken worker has to say changes nothing.
+// A worker is stopped for longer than its lease while its change is on the way to the
+// device. The execution is cancelled and rolled back, and another execution gets the
+// entity. The device rejects the late change by its fence, and the late result of the
+// worker changes nothing.
 func TestFence_RefusesLateOwner(t *testing.T) {
 	t.Parallel()
-	requireEmbedded(t, "it stops a function in the middle")
+	requireEmbedded(t, "it stops a function")
 	s := startStack(t, stackOptions{})
 	c := newFixture(t, s, "owner")
 	ids := c.importEntities(c.entityType(), 1)
@@ -70,7 +70,7 @@ func TestFence_RefusesLateOwner(t *testing.T) {
 	}
 	b := c.startWorkflow("{}", ids...)
 	if x := c.waitEnded(a, sm.ExecutionCancelledAck); !x.RolledBack {
-		t.Errorf("what may have happened was not undone: %+v", x.Error)
+		t.Errorf("not rolled back: %+v", x.Error)
 	}
 	c.waitEnded(b, sm.ExecutionCompletedAck)
 	before := c.snapshot(a) + c.snapshot(b)
@@ -82,18 +82,18 @@ func TestFence_RefusesLateOwner(t *testing.T) {
 	eventually(t, "the late change arrives", func() bool {
 		device.mu.Lock()
 		defer device.mu.Unlock()
-		return len(device.refused)+len(device.applied) == 3
+		return len(device.rejected)+len(device.applied) == 3
 	})
 	want := []string{"ROLLBACK " + a, "EXECUTE " + b}
-	if len(device.refused) != 1 || device.refused[0] != a || len(device.applied) != 2 || device.applied[0] != want[0] || device.applied[1] != want[1] {
-		t.Errorf("applied %v, refused %v; want %v, and the late change of %s refused", device.applied, device.refused, want, a)
+	if len(device.rejected) != 1 || device.rejected[0] != a || len(device.applied) != 2 || device.applied[0] != want[0] || device.applied[1] != want[1] {
+		t.Errorf("applied %v, rejected %v; want %v, and the late change of %s rejected", device.applied, device.rejected, want, a)
 	}
-	eventually(t, "the woken worker serves again", func() bool {
+	eventually(t, "the resumed worker serves again", func() bool {
 		third := c.startWorkflow("{}", ids...)
 		c.waitEnded(third, sm.ExecutionCompletedAck)
 		return true
 	})
 	if after := c.snapshot(a) + c.snapshot(b); after != before {
-		t.Errorf("a late worker changed\n%s\nto\n%s", before, after)
+		t.Errorf("the late worker changed\n%s\nto\n%s", before, after)
 	}
 }

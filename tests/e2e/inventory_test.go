@@ -11,48 +11,47 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// updateAnswer is an answer that asks for changes of an entity of the scene.
+// updateAnswer is a reply that updates an entity of the fixture's type.
 func (c *fixture) updateAnswer(id string, set map[string]any, remove ...string) blockAnswer {
 	a := okAnswer("updated")
 	a["updates"] = []any{map[string]any{"entity": map[string]string{"type": c.entityType(), "id": id}, "set": set, "remove": remove}}
 	return a
 }
 
-// Updates stand in the inventory once the run has completed and not before; the
-// run's own later steps see them at once.
+// Updates are applied to the inventory when the execution has completed, not before. The
+// execution's own later steps see them at once.
 func updatesApplyOnCompletion(c *fixture) {
 	ids := c.importEntities(c.entityType(), 2)
 	g := newBlockGate()
 	c.registerBlock("work", workflow.Block{Idempotent: true}, func(k call) blockAnswer {
 		return c.updateAnswer(k.entityID(), map[string]any{"done": k.Job.Step, "of": map[string]any{"n": k.Entity.Attributes["n"]}}, "n")
 	})
-	c.registerBlock("see", workflow.Block{Pure: true, Timeout: workflow.Duration(waitTimeout)}, func(k call) blockAnswer {
+	c.registerBlock("check", workflow.Block{Pure: true, Timeout: workflow.Duration(waitTimeout)}, func(k call) blockAnswer {
 		if k.entityID() == ids[0] {
 			g.wait(k)
 		}
 		return okAnswer(map[string]any{"given": k.Parameters["done"], "attributes": k.Entity.Attributes})
 	})
-	c.publishWorkflow("", "label: work, block: work, runOn: KIND", "label: see, block: see, runOn: KIND, condition: has(entity.done), parameters: {done: '${entity.done}'}")
+	c.publishWorkflow("", "label: work, block: work, runOn: KIND", "label: check, block: check, runOn: KIND, condition: has(entity.done), parameters: {done: '${entity.done}'}")
 	id := c.startWorkflow("{}", ids...)
 	<-g.entered
 	before, err := c.Entity(c.t.Context(), workflow.EntityKey{Type: c.entityType(), ID: ids[0]})
 	if err != nil || string(before.Attributes) != `{"n":1}` {
-		c.t.Errorf("while the run is at work it is %s, %v", before.Attributes, err)
+		c.t.Errorf("attributes while the execution runs: %s, %v", before.Attributes, err)
 	}
 	close(g.open)
 	c.waitEnded(id, sm.ExecutionCompletedAck)
 	r, err := c.Result(c.t.Context(), id)
-	if want := `{"attributes":{"done":"work","of":{"n":2}},"given":"work"}`; err != nil || string(r.Steps["see"].Results[ids[1]]) != want {
-		c.t.Errorf("the next step saw %s, want %s, %v", r.Steps["see"].Results[ids[1]], want, err)
+	if want := `{"attributes":{"done":"work","of":{"n":2}},"given":"work"}`; err != nil || string(r.Steps["check"].Results[ids[1]]) != want {
+		c.t.Errorf("the next step saw %s, want %s, %v", r.Steps["check"].Results[ids[1]], want, err)
 	}
 	after, err := c.Entity(c.t.Context(), workflow.EntityKey{Type: c.entityType(), ID: ids[0]})
 	if err != nil || string(after.Attributes) != `{"done":"work","of":{"n":1}}` || after.Version <= before.Version || after.Token <= before.Token {
-		c.t.Errorf("then it is %+v after %+v, %v", after, before, err)
+		c.t.Errorf("the entity is %+v after %+v, %v", after, before, err)
 	}
 }
 
-// N36: of a run that does not complete, no update is ever applied: neither when it
-// has failed, safe or unsafe, nor when it is cancelled.
+// N36: an execution that fails, safely or unsafely, or is cancelled applies no update.
 func failedExecutionUpdatesNothing(c *fixture) {
 	ids := c.importEntities(c.entityType(), 4)
 	g := newBlockGate()
@@ -87,8 +86,8 @@ func failedExecutionUpdatesNothing(c *fixture) {
 	}
 }
 
-// An update of an entity that the run does not hold fails it, and nothing at all
-// is applied.
+// An update of an entity that the execution does not hold fails it, and no update is
+// applied.
 func updateOfUnlockedEntity(c *fixture) {
 	ids := c.importEntities(c.entityType(), 2)
 	c.registerBlock("work", workflow.Block{Pure: true}, func(k call) blockAnswer {
@@ -99,7 +98,7 @@ func updateOfUnlockedEntity(c *fixture) {
 	c.registerBlock("after", workflow.Block{Pure: true}, nil)
 	c.publishWorkflow("", "label: work, block: work, runOn: KIND", "label: after, block: after, runOn: KIND")
 	id := c.startWorkflow("{}", ids[0])
-	x := c.waitEnded(id, sm.ExecutionFailedUnsafe) // whatever the block says of itself: it was at what is not the run's
+	x := c.waitEnded(id, sm.ExecutionFailedUnsafe) // although the block is pure: it changed an entity that it did not hold
 	if x.Error == nil || x.Error.Code != "ENTITY_NOT_HELD" || !strings.Contains(x.Reason, c.entityType()+"/"+ids[1]) || deref(x.Error.Step) != "work" {
 		c.t.Errorf("reason %q, error %+v", x.Reason, x.Error)
 	}
@@ -111,12 +110,11 @@ func updateOfUnlockedEntity(c *fixture) {
 		}
 	}
 	if c.countCalls("after", "EXECUTE") != 0 {
-		c.t.Error("the next step has run")
+		c.t.Error("the next step ran")
 	}
 }
 
-// A result of up to a megabyte is kept whole and can be read; a larger one fails
-// its job by name.
+// A result of up to 1 MiB is stored completely; a larger one fails its job with LIMIT.
 func largeResults(c *fixture) {
 	c.registerBlock("give", workflow.Block{Pure: true, Timeout: workflow.Duration(waitTimeout)}, func(k call) blockAnswer {
 		return okAnswer(strings.Repeat("x", int(k.Parameters["bytes"].(float64))))
@@ -134,27 +132,26 @@ func largeResults(c *fixture) {
 	if jobs := c.listJobs(id, views.JobFilter{}); len(jobs) != 1 || string(jobs[0].Result) != string(want) {
 		c.t.Errorf("%d jobs, the result has %d bytes", len(jobs), len(jobs[0].Result))
 	}
-	for _, bytes := range []int{1 << 20, 1100000} { // the quotes make the first too large
+	for _, bytes := range []int{1 << 20, 1100000} { // with its quotes the first is too large
 		x := c.waitEnded(c.startWorkflow(fmt.Sprintf(`{"bytes":%d}`, bytes)), sm.ExecutionFailedSafeAck)
 		c.wantFailure(x, workflow.CauseLimit, "LIMIT", "give")
 	}
 }
 
-// scope is how many entities of each type a run was about, and on which of the
-// scene's own type a block was called for it.
+// executedEntities lists the entities on which an execution called a block.
 func (c *fixture) executedEntities(id string) string {
-	var on []string
+	var entities []string
 	for _, k := range c.blocks.allCalls() {
 		if k.Job.Execution == id && k.Entity != nil && k.Operation == "EXECUTE" {
-			on = append(on, k.entityID())
+			entities = append(entities, k.entityID())
 		}
 	}
-	slices.Sort(on)
-	return strings.Join(on, " ")
+	slices.Sort(entities)
+	return strings.Join(entities, " ")
 }
 
-// A block says what a run is about, before anything is locked; its job can be seen
-// like any other. If it fails, so does the run, and nothing was locked.
+// A block acquires the scope before anything is locked; its job is listed like any
+// other. If it fails, the execution fails and nothing was locked.
 func acquireByBlock(c *fixture) {
 	ids := c.importEntities(c.entityType(), 5)
 	c.registerBlock("find", workflow.Block{Pure: true}, func(k call) blockAnswer {
@@ -172,20 +169,20 @@ func acquireByBlock(c *fixture) {
 	id := c.startWorkflow(`{"n":3}`, ids[4])
 	x := c.waitEnded(id, sm.ExecutionCompletedAck)
 	if got := c.executedEntities(id); got != "e-0001 e-0002 e-0003 e-0005" || x.Entities[c.entityType()] != 4 {
-		c.t.Errorf("it was about %s, %v", got, x.Entities)
+		c.t.Errorf("executed on %s, entities %v", got, x.Entities)
 	}
 	if jobs := c.listJobs(id, views.JobFilter{Kind: workflow.JobAcquire}); len(jobs) != 1 || jobs[0].State != sm.JobCompleted || jobs[0].Entity != nil || c.countCalls("find", "ACQUIRE") != 1 {
 		c.t.Errorf("jobs %+v, %d calls", jobs, c.countCalls("find", "ACQUIRE"))
 	}
 	for _, k := range c.blocks.allCalls() {
 		if k.Job.Execution == id && k.Operation == "ACQUIRE" && (k.Parameters["raw"] != "${x}" || k.Token != nil) {
-			c.t.Errorf("it was called with %v, token %v", k.Parameters, deref(k.Token))
+			c.t.Errorf("the block was called with %v, token %v", k.Parameters, deref(k.Token))
 		}
 	}
 	id = c.startWorkflow(`{"n":0}`, ids[4])
 	x = c.waitEnded(id, sm.ExecutionFailedSafeAck)
 	if x.Error == nil || x.Error.Code != "NOT_FOUND" || c.executedEntities(id) != "" {
-		c.t.Errorf("error %+v, visited %s", x.Error, c.executedEntities(id))
+		c.t.Errorf("error %+v, executed on %s", x.Error, c.executedEntities(id))
 	}
 	for _, e := range c.history(id) {
 		if e.Type == string(sm.EventLockRequested) {
@@ -194,8 +191,8 @@ func acquireByBlock(c *fixture) {
 	}
 }
 
-// Entities come from ids in the parameters, by way of entities of another type, by
-// group and by query; each is in the run once.
+// Entities are acquired by ids in the parameters, through entities of another type, by
+// group and by query; each is in the scope once.
 func acquireExpanded(c *fixture) {
 	site := c.entityType() + "-site"
 	var lines strings.Builder
@@ -213,11 +210,11 @@ func acquireExpanded(c *fixture) {
 		id := c.startWorkflow(`{"sites":` + sites + `}`)
 		x := c.waitEnded(id, sm.ExecutionCompletedAck)
 		if got := c.executedEntities(id); got != want || x.Entities[c.entityType()] != len(strings.Fields(want)) || x.Entities[site] != len(strings.Split(sites, ",")) {
-			c.t.Errorf("with %s it was about %s, %v", sites, got, x.Entities)
+			c.t.Errorf("with %s: executed on %s, entities %v", sites, got, x.Entities)
 		}
 	}
-	x := c.waitEnded(c.startWorkflow(`{"sites":["nowhere"]}`), sm.ExecutionFailedSafeAck)
-	if !strings.Contains(x.Reason, "nowhere") {
+	x := c.waitEnded(c.startWorkflow(`{"sites":["missing"]}`), sm.ExecutionFailedSafeAck)
+	if !strings.Contains(x.Reason, "missing") {
 		c.t.Errorf("reason %q", x.Reason)
 	}
 }

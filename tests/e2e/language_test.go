@@ -12,7 +12,7 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// concurrencyCounter counts, for each step, how many calls are under way at once at most.
+// concurrencyCounter records the highest number of concurrent calls of each step.
 type concurrencyCounter struct {
 	mu               sync.Mutex
 	current, highest map[string]int
@@ -35,8 +35,8 @@ func (p *concurrencyCounter) leave(k call) {
 	p.current[k.Job.Step]--
 }
 
-// maxInFlight has no more jobs of a step under way than the definition allows, also
-// where first attempts and further ones meet, and as many as that.
+// maxInFlight checks that as many jobs of a step run concurrently as the definition
+// allows and no more, also with first attempts and retries at the same time.
 func maxInFlight(config string) func(*fixture) {
 	return func(c *fixture) {
 		ids := c.importEntities(c.entityType(), 12)
@@ -66,14 +66,14 @@ func maxInFlight(config string) func(*fixture) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if p.highest["one"] != 3 || p.highest["two"] > 3 || p.highest["two"] == 0 || c.countCalls("work", "EXECUTE") != 2*(12+6) {
-			c.t.Errorf("at once at most %v, want 3; %d calls", p.highest, c.countCalls("work", "EXECUTE"))
+			c.t.Errorf("concurrent calls up to %v, want 3; %d calls", p.highest, c.countCalls("work", "EXECUTE"))
 		}
 	}
 }
 
-// A share of the entities may fail: the step has not failed, what failed takes no
-// part in what follows, and one more is too much. A global job is no share of
-// anything.
+// A share of the entities may fail without failing the step; the failed ones take no
+// part in later steps. One failure more fails the step. The tolerance does not apply to
+// a global job.
 func toleratedFailures(c *fixture) {
 	ids := c.importEntities(c.entityType(), 10)
 	c.registerBlock("maybe", workflow.Block{Pure: true}, func(k call) blockAnswer {
@@ -100,8 +100,8 @@ func toleratedFailures(c *fixture) {
 	c.wantFailure(c.waitEnded(c.startRef(whole, "{}", ids...), sm.ExecutionFailedSafeAck), workflow.CauseStepFailed, "NO", "fail")
 }
 
-// An archived version starts nothing, by whatever reference; what has begun goes
-// on; once it is restored it is as before.
+// An archived version cannot be started through any reference; running executions go
+// on. After a restore it can be started again.
 func archivedWorkflow(c *fixture) {
 	g := newBlockGate()
 	c.registerBlock("work", workflow.Block{Pure: true, Timeout: workflow.Duration(waitTimeout)}, g.wait)
@@ -110,19 +110,19 @@ func archivedWorkflow(c *fixture) {
 	for _, v := range []string{"1.0.0", "1.1.0"} {
 		c.publish(fmt.Sprintf("package: test\nname: w-%s\nversion: %s\nsteps: [{label: work, functionBlock: test/%s-work, runOn: global}]\n", c.name, v, c.name))
 	}
-	begun := c.startRef(name+":1", "{}")
+	running := c.startRef(name+":1", "{}")
 	<-g.entered
 	if d, err := c.Archive(c.t.Context(), ref("1.1.0")); err != nil || !d.Archived {
 		c.t.Fatalf("%+v, %v", d, err)
 	}
-	start := func(of string) (string, error) {
-		x, _, err := c.Start(c.t.Context(), views.StartRequest{Workflow: of})
+	start := func(ref string) (string, error) {
+		x, _, err := c.Start(c.t.Context(), views.StartRequest{Workflow: ref})
 		return x.ID, err
 	}
 	if id, err := start(name + ":1.1.0"); err == nil || !workflow.Is(err, workflow.CodeNotFound) && !workflow.Is(err, workflow.CodeConflict) {
-		c.t.Errorf("an archived version starts %s, %v", id, err)
+		c.t.Errorf("an archived version was started: %s, %v", id, err)
 	}
-	executionIDs := map[string]string{begun: "1.1.0"}
+	executionIDs := map[string]string{running: "1.1.0"}
 	newest, err := start(name)
 	if err != nil {
 		c.t.Fatal(err)
@@ -135,12 +135,12 @@ func archivedWorkflow(c *fixture) {
 	close(g.open)
 	for id, version := range executionIDs {
 		if x := c.waitEnded(id, sm.ExecutionCompletedAck); x.Workflow.Version != version {
-			c.t.Errorf("it ran %s, want %s", x.Workflow.Version, version)
+			c.t.Errorf("version %s, want %s", x.Workflow.Version, version)
 		}
 	}
 }
 
-// A dry run says all that is wrong, or nothing, and publishes in neither case.
+// A dry run reports all errors of a definition and never publishes it.
 func dryRun(c *fixture) {
 	good := fmt.Sprintf("package: test\nname: w-%s\nversion: 1.0.0\ncron: {schedule: '* * * * * *'}\nsteps: [{label: a, functionBlock: test/a, runOn: global}]\n", c.name)
 	bad := strings.Replace(good, "label: a", "label: entity, condition: '1 +'", 1)
@@ -150,30 +150,30 @@ func dryRun(c *fixture) {
 			c.t.Errorf("%d %s", status, body)
 		}
 		if status, body := c.sendPlain(c.t, "GET", "/workflow-definition/test/w-"+c.name+"/1.0.0"); status != http.StatusNotFound {
-			c.t.Errorf("it is published: %d %s", status, body)
+			c.t.Errorf("the dry run published it: %d %s", status, body)
 		}
 	}
 	for v, err := range c.Schedules(c.t.Context()) {
 		if err != nil || v.Schedule == "test/w-"+c.name {
-			c.t.Errorf("a schedule is there: %+v, %v", v, err)
+			c.t.Errorf("the dry run created a schedule: %+v, %v", v, err)
 		}
 	}
 }
 
-// A definition may say that nothing is undone, or that the waves behind one that
-// fails are; an operator may say the former of a run. Somebody has to look.
+// A definition can disable rollback, or continue it after a failed wave; an operator can
+// disable it for one execution. Such executions wait for an acknowledgement.
 func rollbackPolicies(c *fixture) {
 	ids := c.importEntities(c.entityType(), 4)
 	g := newBlockGate()
 	var mu sync.Mutex
-	undone := map[string]string{} // by execution
+	rolledBack := map[string]string{} // steps, by execution
 	c.registerBlock("work", workflow.Block{Idempotent: true, Reversible: true}, func(k call) blockAnswer {
 		if k.Operation == "EXECUTE" {
 			return nil
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		undone[k.Job.Execution] += k.Job.Step + " "
+		rolledBack[k.Job.Execution] += k.Job.Step + " "
 		if k.Job.Step == "two" {
 			return errorAnswer("STUCK", false)
 		}
@@ -188,28 +188,28 @@ func rollbackPolicies(c *fixture) {
 	steps := []string{"label: one, block: work, runOn: KIND", "label: two, block: work, runOn: KIND", "label: fail, block: fail, runOn: global, parameters: {held: '${parameters.held}'}"}
 	never := c.startRef(c.publishExtra("never", "config: {rollback: never}\n", steps...), `{"held":false}`, ids[0])
 	stops := c.startRef(c.publishExtra("stops", "", steps...), `{"held":false}`, ids[1])
-	goesOn := c.startRef(c.publishExtra("goes-on", "config: {rollback: {mode: auto, onFailure: continue}}\n", steps...), `{"held":false}`, ids[2])
+	continues := c.startRef(c.publishExtra("goes-on", "config: {rollback: {mode: auto, onFailure: continue}}\n", steps...), `{"held":false}`, ids[2])
 	cancelled := c.startRef("test/w-"+c.name+"-goes-on", `{"held":true}`, ids[3])
 	<-g.entered
 	c.mustRequest(cancelled, "cancel", `{"rollback":"never"}`)
 	close(g.open)
-	for id, want := range map[string]string{never: "", stops: "two ", goesOn: "two one ", cancelled: ""} {
-		in, then := sm.ExecutionFailedUnsafe, sm.ExecutionFailedUnsafeAck
+	for id, want := range map[string]string{never: "", stops: "two ", continues: "two one ", cancelled: ""} {
+		state, acknowledged := sm.ExecutionFailedUnsafe, sm.ExecutionFailedUnsafeAck
 		if id == cancelled {
-			in, then = sm.ExecutionCancelled, sm.ExecutionCancelledAck
+			state, acknowledged = sm.ExecutionCancelled, sm.ExecutionCancelledAck
 		}
-		x := c.waitEnded(id, in)
+		x := c.waitEnded(id, state)
 		mu.Lock()
-		if undone[id] != want || x.RolledBack || x.Waiting == nil || x.Waiting.Kind != workflow.WaitAcknowledge {
-			c.t.Errorf("undone %q, want %q; rolled back %v, waits for %+v", undone[id], want, x.RolledBack, x.Waiting)
+		if rolledBack[id] != want || x.RolledBack || x.Waiting == nil || x.Waiting.Kind != workflow.WaitAcknowledge {
+			c.t.Errorf("steps rolled back %q, want %q; rolled back %v, waits for %+v", rolledBack[id], want, x.RolledBack, x.Waiting)
 		}
 		mu.Unlock()
 		c.mustRequest(id, "acknowledge", "{}")
-		c.waitEnded(id, then)
+		c.waitEnded(id, acknowledged)
 	}
 }
 
-// Delays grow by the factor, and not beyond what is the most.
+// Delays grow by the factor up to the maximum.
 func backoff(c *fixture) {
 	c.registerBlock("work", workflow.Block{Pure: true}, func(k call) blockAnswer { return errorAnswer("BUSY", true) })
 	c.publishWorkflow("", "label: work, block: work, runOn: global, retry: {maxRetries: 3, delay: 50ms, backoff: 100, maxDelay: 400ms}")
@@ -221,13 +221,13 @@ func backoff(c *fixture) {
 	}
 	for i, least := range []time.Duration{0, 50 * time.Millisecond, 400 * time.Millisecond, 400 * time.Millisecond} {
 		if i > 0 && jobs[i].StartedAt.Sub(*jobs[i-1].EndedAt) < least {
-			c.t.Errorf("attempt %d begins %s after the last, want %s", i+1, jobs[i].StartedAt.Sub(*jobs[i-1].EndedAt), least)
+			c.t.Errorf("attempt %d started %s after the last, want at least %s", i+1, jobs[i].StartedAt.Sub(*jobs[i-1].EndedAt), least)
 		}
 	}
 }
 
-// What a step acquires is locked before the first step, like all the rest; an
-// empty list ends the run before anything is locked, if the step says so.
+// Entities that a step acquires are locked before the first step. With assertNotEmpty an
+// empty list ends the execution before anything is locked.
 func acquireByStep(c *fixture) {
 	ids := c.importEntities(c.entityType(), 2)
 	site := c.entityType() + "-site"
@@ -239,10 +239,10 @@ func acquireByStep(c *fixture) {
 		}
 		return nil
 	})
-	step := func(query string) string {
+	sitesStep := func(query string) string {
 		return "label: sites, block: work, runOn: " + site + ", assertNotEmpty: true, acquire: [{type: " + site + ", query: '" + query + "'}]"
 	}
-	c.publishWorkflow("", "label: devices, block: work, runOn: KIND", step("entity.n > 1"))
+	c.publishWorkflow("", "label: devices, block: work, runOn: KIND", sitesStep("entity.n > 1"))
 	id := c.startWorkflow("{}", ids[0])
 	<-g.entered
 	for i, holder := range []any{nil, id, id} {
@@ -254,11 +254,11 @@ func acquireByStep(c *fixture) {
 	close(g.open)
 	x := c.waitEnded(id, sm.ExecutionCompletedAck)
 	if x.Entities[site] != 2 || x.Entities[c.entityType()] != 1 || len(c.listJobs(id, views.JobFilter{Step: "sites"})) != 2 {
-		c.t.Errorf("about %v, %d jobs", x.Entities, len(c.listJobs(id, views.JobFilter{Step: "sites"})))
+		c.t.Errorf("entities %v, %d jobs", x.Entities, len(c.listJobs(id, views.JobFilter{Step: "sites"})))
 	}
-	none := c.startRef(c.publishExtra("none", "", "label: devices, block: work, runOn: KIND", step("entity.n > 100")), "{}", ids[1])
+	none := c.startRef(c.publishExtra("none", "", "label: devices, block: work, runOn: KIND", sitesStep("entity.n > 100")), "{}", ids[1])
 	c.waitEnded(none, sm.ExecutionFailedSafeAck)
 	if got := c.executedEntities(none); got != "" || strings.Contains(fmt.Sprint(c.stateHistory(none)), "LOCKING") {
-		c.t.Errorf("visited %s, was in %v", got, c.stateHistory(none))
+		c.t.Errorf("executed on %s, states %v", got, c.stateHistory(none))
 	}
 }

@@ -12,8 +12,8 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// longLeaseConfig is a configuration for what needs no worker to die: leases are long
-// enough for a busy machine, and the sweeper is quick.
+// longLeaseConfig is for tests that kill no worker: leases are long enough for a busy
+// machine, and the sweeper runs often.
 const longLeaseConfig = `
 sweepInterval: 500ms
 poll: 1s
@@ -22,91 +22,90 @@ lock: {wait: 60s}
 log: {level: info}
 `
 
-// TestLifecycle_Scenarios runs the acceptance scenarios of the whole lifecycle and of the
-// definition language side by side on one stack, each with entities, blocks and
-// workflows of its own.
+// The acceptance scenarios of the lifecycle and of the definition language run in
+// parallel on one stack, each with its own entities, blocks and workflows.
 func TestLifecycle_Scenarios(t *testing.T) {
 	t.Parallel()
-	if os.Getenv("LOCKSTEP_E2E_RUN") == "" { // or else it is asked for by name
-		requireEmbedded(t, "its sixty scenes are of the language, which no service of AWS reads, and take ten minutes")
+	if os.Getenv("LOCKSTEP_E2E_RUN") == "" { // unless it is selected by name
+		requireEmbedded(t, "its sixty scenarios test the language, which does not depend on AWS, and take ten minutes")
 	}
 	s := startStack(t, stackOptions{config: longLeaseConfig})
 	b := serveBlocks(t)
 	for name, scenario := range map[string]func(*fixture){
-		"N04_no_edge":                     illegalTransitions,
-		"N04_no_edge_from_what_is_done":   illegalTransitionsUnderWay,
-		"N10_versions_of_blocks":          blockVersions,
-		"N11_published_once":              publishIsImmutable,
-		"N11_published_at_once":           concurrentPublish,
-		"N15_types_survive":               interpolationKeepsTypes,
-		"N15_embedded_null":               embeddedNull,
-		"N16_raw_parameters":              rawParameters,
-		"N17_wrong_type":                  parameterTypeMismatch,
-		"N18_barrier":                     barrier(""),
-		"N18_barrier_of_pipelines":        barrier("config: {executionStrategy: {parallel: true}}\n"),
-		"N19_nested_steps":                nestedSteps,
-		"N20_embed":                       embedWorkflow,
-		"N20_dispatch":                    dispatchWorkflow,
-		"N20_dispatch_fails":              dispatchFails,
-		"N22_in_step":                     stepByStep,
-		"N22_pipelines":                   pipelines,
-		"N33_no_lock_is_left":             locksReleased,
-		"N36_no_update_of_a_failed_run":   failedExecutionUpdatesNothing,
-		"N42_undone_once":                 rolledBackOnce,
-		"N43_attempts":                    retryAttempts,
-		"N43_retry_condition":             retryCondition,
-		"N45_continue_on_error":           continueOnError,
-		"N46_repeat":                      repeatStep,
-		"N48_only_pure_work":              cancelPureJobs,
-		"N50_cascade":                     cancelCascades,
-		"N50_without_cascade":             cancelWithoutCascade,
-		"N56_more_is_pending":             pendingAttemptIsNotTerminal,
-		"N58_status_of_events":            statusMatchesEvents,
-		"in_flight":                       maxInFlight(""),
-		"in_flight_of_pipelines":          maxInFlight("executionStrategy: {parallel: true}, "),
-		"tolerated":                       toleratedFailures,
-		"archived":                        archivedWorkflow,
-		"dry_run":                         dryRun,
-		"rollback_as_said":                rollbackPolicies,
-		"backoff":                         backoff,
-		"acquired_by_a_step":              acquireByStep,
-		"N39_pipelines_undone":            pipelinesRolledBack,
-		"N48_N50_family_undone":           childrenRolledBack,
-		"same_in_pipelines":               pipelinesGiveSameResult,
-		"another_child":                   retryStartsNewChild,
-		"waits_for_itself":                selfDeadlock,
-		"forgotten_waits":                 fireAndForgetChildWaits,
-		"embedded_twice":                  workflowEmbeddedTwice,
-		"acquire_by_block":                acquireByBlock,
-		"acquire_expanded":                acquireExpanded,
-		"locked_entities_are_skipped":     skipLockedEntities,
-		"shared_locks":                    sharedLocks,
-		"retry_from_a_step":               retryFromAStep,
-		"retry_failed_or_all":             retryFailedOrAll,
-		"retry_in_pipelines":              retryInPipelines,
-		"retry_of_what_is_undone":         retryRolledBackStep,
-		"resume_a_delay":                  resumeADelay,
-		"unlock":                          unlockExecution,
-		"step_timeout":                    stepTimeout,
-		"run_timeout":                     executionTimeout,
-		"start_when_an_entity_says_so":    startWhenEntityIsPut,
-		"updates_once_it_has_completed":   updatesApplyOnCompletion,
-		"updates_of_what_is_not_held":     updateOfUnlockedEntity,
-		"results_of_any_size":             largeResults,
-		"fire_and_forget":                 fireAndForget,
-		"cancelled_while_it_waits_a_turn": cancelWaitingExecution,
+		"N04_illegal_transitions":               illegalTransitions,
+		"N04_illegal_transitions_while_running": illegalTransitionsUnderWay,
+		"N10_block_versions":                    blockVersions,
+		"N11_publish_is_immutable":              publishIsImmutable,
+		"N11_concurrent_publish":                concurrentPublish,
+		"N15_interpolation_keeps_types":         interpolationKeepsTypes,
+		"N15_embedded_null":                     embeddedNull,
+		"N16_raw_parameters":                    rawParameters,
+		"N17_parameter_type_mismatch":           parameterTypeMismatch,
+		"N18_barrier":                           barrier(""),
+		"N18_barrier_in_pipelines":              barrier("config: {executionStrategy: {parallel: true}}\n"),
+		"N19_nested_steps":                      nestedSteps,
+		"N20_embed":                             embedWorkflow,
+		"N20_dispatch":                          dispatchWorkflow,
+		"N20_dispatch_fails":                    dispatchFails,
+		"N22_step_by_step":                      stepByStep,
+		"N22_pipelines":                         pipelines,
+		"N33_locks_are_released":                locksReleased,
+		"N36_failed_execution_updates_nothing":  failedExecutionUpdatesNothing,
+		"N42_rolled_back_once":                  rolledBackOnce,
+		"N43_retry_attempts":                    retryAttempts,
+		"N43_retry_condition":                   retryCondition,
+		"N45_continue_on_error":                 continueOnError,
+		"N46_repeat":                            repeatStep,
+		"N48_cancel_pure_jobs":                  cancelPureJobs,
+		"N50_cancel_cascades":                   cancelCascades,
+		"N50_cancel_without_cascade":            cancelWithoutCascade,
+		"N56_pending_attempt_is_not_terminal":   pendingAttemptIsNotTerminal,
+		"N58_status_matches_events":             statusMatchesEvents,
+		"max_in_flight":                         maxInFlight(""),
+		"max_in_flight_in_pipelines":            maxInFlight("executionStrategy: {parallel: true}, "),
+		"tolerated_failures":                    toleratedFailures,
+		"archived_workflow":                     archivedWorkflow,
+		"dry_run":                               dryRun,
+		"rollback_policies":                     rollbackPolicies,
+		"backoff":                               backoff,
+		"acquire_by_step":                       acquireByStep,
+		"N39_pipelines_rolled_back":             pipelinesRolledBack,
+		"N48_N50_children_rolled_back":          childrenRolledBack,
+		"pipelines_give_same_result":            pipelinesGiveSameResult,
+		"retry_starts_new_child":                retryStartsNewChild,
+		"self_deadlock":                         selfDeadlock,
+		"fire_and_forget_child_waits":           fireAndForgetChildWaits,
+		"workflow_embedded_twice":               workflowEmbeddedTwice,
+		"acquire_by_block":                      acquireByBlock,
+		"acquire_expanded":                      acquireExpanded,
+		"skip_locked_entities":                  skipLockedEntities,
+		"shared_locks":                          sharedLocks,
+		"retry_from_a_step":                     retryFromAStep,
+		"retry_failed_or_all":                   retryFailedOrAll,
+		"retry_in_pipelines":                    retryInPipelines,
+		"retry_rolled_back_step":                retryRolledBackStep,
+		"resume_a_delay":                        resumeADelay,
+		"unlock":                                unlockExecution,
+		"step_timeout":                          stepTimeout,
+		"execution_timeout":                     executionTimeout,
+		"start_when_entity_is_put":              startWhenEntityIsPut,
+		"updates_apply_on_completion":           updatesApplyOnCompletion,
+		"update_of_unlocked_entity":             updateOfUnlockedEntity,
+		"large_results":                         largeResults,
+		"fire_and_forget":                       fireAndForget,
+		"cancel_waiting_execution":              cancelWaitingExecution,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			mine := *s
-			mine.t = t
-			scenario(&fixture{localStack: &mine, blocks: b, name: strings.ToLower(name)})
+			stack := *s
+			stack.t = t
+			scenario(&fixture{localStack: &stack, blocks: b, name: strings.ToLower(name)})
 		})
 	}
 }
 
-// publishExtra publishes a further workflow of the scene, as define does, and returns the
-// reference to it.
+// publishExtra publishes another workflow of the fixture, as publishWorkflow does, and
+// returns its reference.
 func (c *fixture) publishExtra(name, extra string, steps ...string) string {
 	c.t.Helper()
 	source := fmt.Sprintf("package: test\nname: w-%s-%s\nversion: 1.0.0\nseedEntity: %s\n%ssteps:\n", c.name, name, c.entityType(), extra)
@@ -117,12 +116,12 @@ func (c *fixture) publishExtra(name, extra string, steps ...string) string {
 	return "test/w-" + c.name + "-" + name
 }
 
-// expandNames writes a step's short names out.
+// expandNames replaces the short names in a step.
 func (c *fixture) expandNames(step string) string {
 	return strings.NewReplacer("KIND", c.entityType(), "WF", "test/w-"+c.name, "block: ", "functionBlock: test/"+c.name+"-").Replace(step)
 }
 
-// startRef starts any workflow over ids of the scene's type.
+// startRef starts any workflow over ids of the fixture's type.
 func (c *fixture) startRef(ref, parameters string, ids ...string) string {
 	c.t.Helper()
 	req := views.StartRequest{Workflow: ref, Parameters: json.RawMessage(parameters)}
@@ -136,7 +135,6 @@ func (c *fixture) startRef(ref, parameters string, ids ...string) string {
 	return x.ID
 }
 
-// getExecution reads a run.
 func (c *fixture) getExecution(id string) views.ExecutionView {
 	c.t.Helper()
 	x, err := c.Execution(c.t.Context(), id)
@@ -146,7 +144,7 @@ func (c *fixture) getExecution(id string) views.ExecutionView {
 	return x
 }
 
-// waitUntil polls a run until it is as wanted.
+// waitUntil polls an execution until a condition holds.
 func (c *fixture) waitUntil(id, what string, ok func(views.ExecutionView) bool) (x views.ExecutionView) {
 	c.t.Helper()
 	eventually(c.t, what, func() bool {
@@ -156,13 +154,13 @@ func (c *fixture) waitUntil(id, what string, ok func(views.ExecutionView) bool) 
 	return x
 }
 
-// waitForKind polls a run until it waits for something of the kind.
+// waitForKind polls an execution until it waits for something of the kind.
 func (c *fixture) waitForKind(id string, kind workflow.WaitKind) views.ExecutionView {
 	c.t.Helper()
 	return c.waitUntil(id, fmt.Sprintf("%s waits for %s", id, kind), func(x views.ExecutionView) bool { return x.Waiting != nil && x.Waiting.Kind == kind })
 }
 
-// wantFailure checks why a run has failed.
+// wantFailure checks why an execution has failed.
 func (c *fixture) wantFailure(x views.ExecutionView, cause workflow.Cause, code, step string) {
 	c.t.Helper()
 	if x.Cause == nil || *x.Cause != cause || x.Reason == "" || x.Error == nil || x.Error.Code != code || deref(x.Error.Step) != deref(&step) {
@@ -170,7 +168,7 @@ func (c *fixture) wantFailure(x views.ExecutionView, cause workflow.Cause, code,
 	}
 }
 
-// entityAttributes are those of an entity of the scene now.
+// entityAttributes reads the attributes of an entity of the fixture's type.
 func (c *fixture) entityAttributes(id string) string {
 	c.t.Helper()
 	e, err := c.Entity(c.t.Context(), workflow.EntityKey{Type: c.entityType(), ID: id})
@@ -180,7 +178,7 @@ func (c *fixture) entityAttributes(id string) string {
 	return string(e.Attributes)
 }
 
-// wantAudit demands that the last event of the type names who asked, and why.
+// wantAudit checks that the last event of a type names the actor and the reason.
 func (c *fixture) wantAudit(id string, event sm.Event, reason string) {
 	c.t.Helper()
 	var last *workflow.Event
@@ -190,6 +188,6 @@ func (c *fixture) wantAudit(id string, event sm.Event, reason string) {
 		}
 	}
 	if last == nil || last.Actor != "local" || !strings.Contains(string(last.Data), reason) {
-		c.t.Errorf("%s is not audited with %q: %+v", event, reason, last)
+		c.t.Errorf("%s has no audit entry with %q: %+v", event, reason, last)
 	}
 }

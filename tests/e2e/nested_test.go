@@ -10,8 +10,8 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// N19: a step with steps in it ends when the last job of these does, and not
-// before that does the next one begin.
+// N19: a step with nested steps ends with their last job, and only then does the next
+// step start.
 func nestedSteps(c *fixture) {
 	ids := c.importEntities(c.entityType(), 3)
 	g := newBlockGate()
@@ -31,14 +31,14 @@ func nestedSteps(c *fixture) {
 		"label: after, block: after, runOn: global")
 	id := c.startWorkflow("{}", ids...)
 	<-g.entered
-	eventually(c.t, "all but one job have ended", func() bool { return done.Load() == 5 })
+	eventually(c.t, "all jobs but one have ended", func() bool { return done.Load() == 5 })
 	if x := c.getExecution(id); x.State != sm.ExecutionRunning || deref(x.CurrentStep) != "deep" {
 		c.t.Errorf("%s in %v", x.State, deref(x.CurrentStep))
 	}
 	close(g.open)
 	x := c.waitEnded(id, sm.ExecutionCompletedAck)
 	if n := c.countCalls("after", "EXECUTE"); n != 1 || early.Load() != 0 {
-		c.t.Errorf("the step after the nested ones was called %d times, %d jobs before their end", n, early.Load())
+		c.t.Errorf("%d calls of the next step while %d nested jobs had not ended", n, early.Load())
 	}
 	var exits []string
 	for _, e := range c.history(x.ID) {
@@ -51,8 +51,8 @@ func nestedSteps(c *fixture) {
 	}
 }
 
-// N20, embedded: the other definition's steps run here, under the run's own
-// locks, with parameters of their own.
+// N20, embedded: the steps of the other definition run in this execution, under its
+// locks, with their own parameters.
 func embedWorkflow(c *fixture) {
 	ids := c.importEntities(c.entityType(), 2)
 	g := newBlockGate()
@@ -78,7 +78,7 @@ func embedWorkflow(c *fixture) {
 		c.t.Errorf("results %+v, %v", r.Steps, err)
 	}
 	if len(x.Children) != 0 || c.listChildren(id) != nil {
-		c.t.Errorf("it has started %v", x.Children)
+		c.t.Errorf("the execution has children: %v", x.Children)
 	}
 	for _, k := range c.blocks.allCalls() {
 		if k.Entity != nil && k.Entity.Type == c.entityType() && k.Job.Execution != id {
@@ -87,7 +87,7 @@ func embedWorkflow(c *fixture) {
 	}
 }
 
-// listChildren lists the runs whose parent a run is, the oldest first.
+// listChildren lists the children of an execution, the oldest first.
 func (c *fixture) listChildren(id string) (ids []string) {
 	c.t.Helper()
 	for x, err := range c.Executions(c.t.Context(), views.ExecutionFilter{Parent: id}) {
@@ -100,8 +100,8 @@ func (c *fixture) listChildren(id string) (ids []string) {
 	return ids
 }
 
-// publishCaller publishes a definition that works on what it is given, and one that
-// calls it in a mode and then runs another step.
+// publishCaller publishes a definition, and one that calls it in a mode and then runs
+// another step.
 func (c *fixture) publishCaller(mode string) {
 	c.t.Helper()
 	c.publishExtra("inner", "", "label: work, block: work, runOn: KIND")
@@ -109,7 +109,7 @@ func (c *fixture) publishCaller(mode string) {
 		"label: after, block: after, runOn: global, parameters: {status: '${steps.call.status}'}")
 }
 
-// N20, dispatched: a run of its own, with its own locks; the parent waits for it.
+// N20, dispatched: a child execution with its own locks; the parent waits for it.
 func dispatchWorkflow(c *fixture) {
 	ids := c.importEntities(c.entityType(), 3)
 	g := newBlockGate()
@@ -147,7 +147,7 @@ func dispatchWorkflow(c *fixture) {
 	}
 }
 
-// A child that fails fails the step that waits for it; what comes next does not run.
+// A failing child fails the step that waits for it; the next step does not run.
 func dispatchFails(c *fixture) {
 	ids := c.importEntities(c.entityType(), 1)
 	c.registerBlock("work", workflow.Block{Pure: true}, func(call) blockAnswer { return errorAnswer("BROKEN", false) })
@@ -161,8 +161,7 @@ func dispatchFails(c *fixture) {
 	c.wantFailure(c.waitEnded(x.Children[0], sm.ExecutionFailedSafeAck), workflow.CauseStepFailed, "BROKEN", "work")
 }
 
-// A run that is started and forgotten is known to its parent, which neither waits
-// for it nor minds how it ends.
+// A parent lists a fire-and-forget child, does not wait for it, and ignores how it ends.
 func fireAndForget(c *fixture) {
 	ids := c.importEntities(c.entityType(), 1)
 	g := newBlockGate()
@@ -185,8 +184,9 @@ func fireAndForget(c *fixture) {
 	}
 }
 
-// startWithChildren is a run with a child that it has forgotten, and a child that it waits
-// for, which waits for a grandchild; all that work are at the gate.
+// startWithChildren starts an execution with a fire-and-forget child and a dispatched
+// child, which waits for a grandchild. The jobs of the first child and of the
+// grandchild are at the gate.
 func (c *fixture) startWithChildren(g *blockGate) (all []string) {
 	c.t.Helper()
 	ids := c.importEntities(c.entityType(), 3)
@@ -208,31 +208,31 @@ func (c *fixture) startWithChildren(g *blockGate) (all []string) {
 	return []string{id, x.Children[0], x.Children[1], y.Children[0]}
 }
 
-// N50: cancelling a run ends the one that it waits for, and what that waits for.
-// What it has started and forgotten goes on.
+// N50: cancelling an execution cancels its dispatched child and grandchild. A
+// fire-and-forget child goes on.
 func cancelCascades(c *fixture) {
 	g := newBlockGate()
 	all := c.startWithChildren(g)
 	if _, err := c.Cancel(c.t.Context(), all[0], views.CancelRequest{Reason: "all of it"}); err != nil {
 		c.t.Fatal(err)
 	}
-	forgotten := all[1]
+	fireAndForgetChild := all[1]
 	for _, id := range []string{all[2], all[3]} {
-		c.waitUntil(id, id+" is told", func(x views.ExecutionView) bool { return x.Cancellation != nil })
+		c.waitUntil(id, id+" is being cancelled", func(x views.ExecutionView) bool { return x.Cancellation != nil })
 	}
 	close(g.open)
-	c.waitEnded(forgotten, sm.ExecutionCompletedAck)
+	c.waitEnded(fireAndForgetChild, sm.ExecutionCompletedAck)
 	for i, source := range map[int]string{0: "user", 2: "parent", 3: "parent"} {
 		if x := c.waitEnded(all[i], sm.ExecutionCancelledAck); x.Cancellation.Source != source || x.RolledBack != (i == 3) {
-			c.t.Errorf("run %d: cancelled by %+v, rolled back %v", i, x.Cancellation, x.RolledBack)
+			c.t.Errorf("execution %d: cancelled by %+v, rolled back %v", i, x.Cancellation, x.RolledBack)
 		}
 	}
 	if e, r := c.countCalls("work", "EXECUTE"), c.countCalls("work", "ROLLBACK"); e != 2 || r != 1 {
-		c.t.Errorf("%d jobs, %d undone", e, r)
+		c.t.Errorf("%d jobs, %d rollbacks", e, r)
 	}
 }
 
-// N50: without cascade, what it has started goes on.
+// N50: without cascade, the children go on.
 func cancelWithoutCascade(c *fixture) {
 	g := newBlockGate()
 	all := c.startWithChildren(g)

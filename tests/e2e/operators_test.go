@@ -11,9 +11,9 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// wantRefused demands that a run refuses verbs, naming its state, and that nothing of
-// it changes.
-func (c *fixture) wantRefused(id string, in sm.ExecutionState, verbs ...string) {
+// wantRejected checks that an execution rejects verbs, naming its state, and does not
+// change.
+func (c *fixture) wantRejected(id string, in sm.ExecutionState, verbs ...string) {
 	c.t.Helper()
 	before := len(c.history(id))
 	for _, verb := range verbs {
@@ -23,11 +23,11 @@ func (c *fixture) wantRefused(id string, in sm.ExecutionState, verbs ...string) 
 		}
 	}
 	if x, after := c.getExecution(id), len(c.history(id)); x.State != in || after != before {
-		c.t.Errorf("in %s it refuses %v, and then is %s with %d events after %d", in, verbs, x.State, after, before)
+		c.t.Errorf("in %s after the rejected %v: state %s, %d events after %d", in, verbs, x.State, after, before)
 	}
 }
 
-// mustRequest sends a verb that must be taken.
+// mustRequest sends a verb that must be accepted.
 func (c *fixture) mustRequest(id, verb, body string) {
 	c.t.Helper()
 	if status, text := c.sendRaw("POST", "/workflow-execution/"+id+"/"+verb, "application/json", body); status != http.StatusAccepted || !strings.Contains(text, id) {
@@ -35,8 +35,8 @@ func (c *fixture) mustRequest(id, verb, body string) {
 	}
 }
 
-// N4: in every state in which a run can be found resting or waiting, what the law
-// has no edge for is refused and changes nothing.
+// N4: in every state in which an execution can wait or end, a verb without a transition
+// is rejected and changes nothing.
 func illegalTransitions(c *fixture) {
 	ids := c.importEntities(c.entityType(), 4)
 	g := newBlockGate()
@@ -47,11 +47,11 @@ func illegalTransitions(c *fixture) {
 		}
 		return nil
 	})
-	c.registerBlock("look", workflow.Block{Pure: true}, func(call) blockAnswer { return errorAnswer("NO", false) })
+	c.registerBlock("inspect", workflow.Block{Pure: true}, func(call) blockAnswer { return errorAnswer("NO", false) })
 	work := c.publishExtra("work", "", "label: work, block: work, runOn: KIND, parameters: {fail: '${parameters.fail}'}")
-	readOnlyRef := c.publishExtra("look", "", "label: look, block: look, runOn: KIND")
-	slow := c.publishExtra("slow", "", "label: look, block: look, runOn: KIND, delay: 30m")
-	later := c.publishExtra("later", "config: {notBefore: '2099-01-01T00:00:00Z'}\n", "label: look, block: look, runOn: KIND")
+	readOnlyRef := c.publishExtra("inspect", "", "label: inspect, block: inspect, runOn: KIND")
+	slow := c.publishExtra("slow", "", "label: inspect, block: inspect, runOn: KIND, delay: 30m")
+	later := c.publishExtra("later", "config: {notBefore: '2099-01-01T00:00:00Z'}\n", "label: inspect, block: inspect, runOn: KIND")
 
 	running := c.startRef(work, `{"fail":false}`, ids[0])
 	unsafe := c.startRef(work, `{"fail":true}`, ids[1])
@@ -66,33 +66,32 @@ func illegalTransitions(c *fixture) {
 	c.waitForKind(waiting, workflow.WaitTimer)
 	c.mustRequest(cancelled, "cancel", "{}")
 
-	c.wantRefused(blocked, sm.ExecutionBlockedWaiting, "acknowledge", "retry", "unlock")
-	c.wantRefused(scheduled, sm.ExecutionScheduled, "acknowledge", "retry", "unlock", "resume")
-	c.wantRefused(running, sm.ExecutionRunning, "acknowledge", "retry", "unlock", "resume")
-	c.wantRefused(waiting, sm.ExecutionWaiting, "acknowledge", "retry", "unlock")
-	c.wantRefused(cancelled, sm.ExecutionCancelling, "acknowledge", "retry", "unlock", "resume", "cancel")
+	c.wantRejected(blocked, sm.ExecutionBlockedWaiting, "acknowledge", "retry", "unlock")
+	c.wantRejected(scheduled, sm.ExecutionScheduled, "acknowledge", "retry", "unlock", "resume")
+	c.wantRejected(running, sm.ExecutionRunning, "acknowledge", "retry", "unlock", "resume")
+	c.wantRejected(waiting, sm.ExecutionWaiting, "acknowledge", "retry", "unlock")
+	c.wantRejected(cancelled, sm.ExecutionCancelling, "acknowledge", "retry", "unlock", "resume", "cancel")
 	for _, id := range []string{blocked, waiting, scheduled} {
 		c.mustRequest(id, "cancel", "{}")
 		c.waitEnded(id, sm.ExecutionCancelledAck)
 	}
 	close(g.open)
 	c.waitEnded(unsafe, sm.ExecutionFailedUnsafe)
-	c.wantRefused(unsafe, sm.ExecutionFailedUnsafe, "resume", "cancel")
+	c.wantRejected(unsafe, sm.ExecutionFailedUnsafe, "resume", "cancel")
 	c.waitForState(cancelled, sm.ExecutionCancelled)
-	c.wantRefused(cancelled, sm.ExecutionCancelled, "retry", "resume", "cancel")
+	c.wantRejected(cancelled, sm.ExecutionCancelled, "retry", "resume", "cancel")
 	c.waitEnded(running, sm.ExecutionCompletedAck)
 	safe := c.startRef(readOnlyRef, "{}", ids[3])
 	c.waitEnded(safe, sm.ExecutionFailedSafeAck)
 	c.mustRequest(unsafe, "acknowledge", "{}")
 	c.mustRequest(cancelled, "acknowledge", "{}")
-	c.wantRefused(running, sm.ExecutionCompletedAck, "acknowledge", "retry", "unlock", "resume", "cancel")
-	c.wantRefused(safe, sm.ExecutionFailedSafeAck, "acknowledge", "unlock", "resume", "cancel")
-	c.wantRefused(c.waitEnded(unsafe, sm.ExecutionFailedUnsafeAck).ID, sm.ExecutionFailedUnsafeAck, "acknowledge", "unlock", "resume", "cancel")
-	c.wantRefused(c.waitEnded(cancelled, sm.ExecutionCancelledAck).ID, sm.ExecutionCancelledAck, "acknowledge", "retry", "unlock", "resume", "cancel")
+	c.wantRejected(running, sm.ExecutionCompletedAck, "acknowledge", "retry", "unlock", "resume", "cancel")
+	c.wantRejected(safe, sm.ExecutionFailedSafeAck, "acknowledge", "unlock", "resume", "cancel")
+	c.wantRejected(c.waitEnded(unsafe, sm.ExecutionFailedUnsafeAck).ID, sm.ExecutionFailedUnsafeAck, "acknowledge", "unlock", "resume", "cancel")
+	c.wantRejected(c.waitEnded(cancelled, sm.ExecutionCancelledAck).ID, sm.ExecutionCancelledAck, "acknowledge", "retry", "unlock", "resume", "cancel")
 }
 
-// N4: nor is there an edge from a run that finds out what it is about, but to
-// cancel it, and none at all from one that undoes what it has done.
+// N4: during resource discovery only a cancel is accepted, and during rollback nothing.
 func illegalTransitionsUnderWay(c *fixture) {
 	ids := c.importEntities(c.entityType(), 2)
 	find, rollbackGate := newBlockGate(), newBlockGate()
@@ -112,8 +111,8 @@ func illegalTransitionsUnderWay(c *fixture) {
 	discovery, rollback := c.startRef(finds, "{}"), c.startRef(fails, "{}", ids[1])
 	<-find.entered
 	<-rollbackGate.entered
-	c.wantRefused(discovery, sm.ExecutionResourceDiscovery, "acknowledge", "retry", "unlock", "resume")
-	c.wantRefused(rollback, sm.ExecutionRollback, "acknowledge", "retry", "unlock", "resume", "cancel")
+	c.wantRejected(discovery, sm.ExecutionResourceDiscovery, "acknowledge", "retry", "unlock", "resume")
+	c.wantRejected(rollback, sm.ExecutionRollback, "acknowledge", "retry", "unlock", "resume", "cancel")
 	c.mustRequest(discovery, "cancel", "{}")
 	close(find.open)
 	close(rollbackGate.open)
@@ -122,34 +121,33 @@ func illegalTransitionsUnderWay(c *fixture) {
 		c.t.Error("not rolled back")
 	}
 	if c.executedEntities(discovery) != "" {
-		c.t.Errorf("what was cancelled has run on %s", c.executedEntities(discovery))
+		c.t.Errorf("the cancelled execution ran on %s", c.executedEntities(discovery))
 	}
 }
 
-// A retry begins with the step that is named, under new locks, and not with one
-// that was never reached.
+// A retry starts from the named step, under new locks; the step must have been reached.
 func retryFromAStep(c *fixture) {
 	ids := c.importEntities(c.entityType(), 2)
-	var mended atomic.Bool
-	c.registerBlock("look", workflow.Block{Pure: true}, func(k call) blockAnswer {
-		if k.Job.Step == "third" && !mended.Load() {
+	var fixed atomic.Bool
+	c.registerBlock("inspect", workflow.Block{Pure: true}, func(k call) blockAnswer {
+		if k.Job.Step == "third" && !fixed.Load() {
 			return errorAnswer("NO", false)
 		}
 		return okAnswer(k.Job.Step)
 	})
-	c.publishWorkflow("", "label: first, block: look, runOn: KIND", "label: second, block: look, runOn: KIND",
-		"label: third, block: look, runOn: KIND, parameters: {of: '${second.result}', and: '${first.result}'}", "label: fourth, block: look, runOn: KIND")
+	c.publishWorkflow("", "label: first, block: inspect, runOn: KIND", "label: second, block: inspect, runOn: KIND",
+		"label: third, block: inspect, runOn: KIND, parameters: {of: '${second.result}', and: '${first.result}'}", "label: fourth, block: inspect, runOn: KIND")
 	id := c.startWorkflow("{}", ids...)
 	c.wantFailure(c.waitEnded(id, sm.ExecutionFailedSafeAck), workflow.CauseStepFailed, "NO", "third")
-	for from, want := range map[string]int{"fourth": 400, "nobody": 400} {
+	for from, want := range map[string]int{"fourth": 400, "missing": 400} {
 		if status, body := c.sendRaw("POST", "/workflow-execution/"+id+"/retry", "application/json", fmt.Sprintf(`{"from":%q}`, from)); status != want || !strings.Contains(body, from) {
 			c.t.Errorf("from %s: %d %s", from, status, body)
 		}
 	}
-	mended.Store(true)
-	c.mustRequest(id, "retry", `{"from":"second","reason":"it is mended"}`)
+	fixed.Store(true)
+	c.mustRequest(id, "retry", `{"from":"second","reason":"it is fixed"}`)
 	x := c.waitEnded(id, sm.ExecutionCompletedAck)
-	c.wantAudit(id, sm.EventExecutionRetried, "it is mended")
+	c.wantAudit(id, sm.EventExecutionRetried, "it is fixed")
 	if x.Try != 2 || x.Error != nil || x.Cause != nil {
 		c.t.Errorf("try %d, error %+v, cause %v", x.Try, x.Error, deref(x.Cause))
 	}
@@ -159,19 +157,19 @@ func retryFromAStep(c *fixture) {
 			got[k.Job.Step]++
 		}
 	}
-	// What failed first may have stopped the other entity's job of the third step.
+	// The first failure may have stopped the other entity's job of the third step.
 	if got["first"] != 2 || got["second"] != 2 && got["second"] != 4 || got["third"] < 3 || got["fourth"] != 2 {
-		c.t.Errorf("called %v", got)
+		c.t.Errorf("calls %v", got)
 	}
 }
 
-// A retry of what has failed keeps what has come to OK; a retry of all does it all
-// again. Both go on under the locks that the run still holds.
+// A retry of the failed entities keeps completed jobs; a retry of all repeats them. Both
+// use the locks that the execution still holds.
 func retryFailedOrAll(c *fixture) {
 	ids := c.importEntities(c.entityType(), 3)
-	var mended atomic.Bool
+	var fixed atomic.Bool
 	c.registerBlock("work", workflow.Block{}, func(k call) blockAnswer {
-		if k.entityID() == ids[1] && !mended.Load() {
+		if k.entityID() == ids[1] && !fixed.Load() {
 			return errorAnswer("NO", false)
 		}
 		return okAnswer(k.entityID())
@@ -186,13 +184,13 @@ func retryFailedOrAll(c *fixture) {
 		return l.Token
 	}
 	for entities, want := range map[string]int{"failed": 4, "all": 6} {
-		mended.Store(false)
+		fixed.Store(false)
 		before := c.countCalls("work", "EXECUTE")
 		id := c.startWorkflow("{}", ids...)
 		c.waitEnded(id, sm.ExecutionFailedUnsafe)
 		held := token()
-		c.wantRefused(id, sm.ExecutionFailedUnsafe, "resume")
-		mended.Store(true)
+		c.wantRejected(id, sm.ExecutionFailedUnsafe, "resume")
+		fixed.Store(true)
 		c.mustRequest(id, "retry", fmt.Sprintf(`{"entities":%q,"reason":"once more"}`, entities))
 		c.waitEnded(id, sm.ExecutionCompletedAck)
 		c.wantAudit(id, sm.EventExecutionRetried, "once more")
@@ -205,7 +203,7 @@ func retryFailedOrAll(c *fixture) {
 		}
 		for _, k := range c.blocks.allCalls() {
 			if k.Job.Execution == id && k.entityID() == ids[0] && *k.Token != held {
-				c.t.Errorf("%s: token %d after %d, although the lock was held", entities, *k.Token, held)
+				c.t.Errorf("%s: token %d after %d although the lock was held", entities, *k.Token, held)
 			}
 		}
 	}
@@ -214,8 +212,8 @@ func retryFailedOrAll(c *fixture) {
 	}
 }
 
-// A retry of what has failed in a pipeline does not touch those who were ahead of
-// it: nothing that must not run twice does, however often it is tried.
+// A retry in a pipeline does not repeat jobs of entities that were ahead: a block that is
+// not idempotent runs once, however often the execution is retried.
 func retryInPipelines(c *fixture) {
 	ids := c.importEntities(c.entityType(), 4)
 	g := newBlockGate()
@@ -242,25 +240,25 @@ func retryInPipelines(c *fixture) {
 	for try, failing := range []string{"two", "three"} {
 		c.wantFailure(c.waitEnded(id, sm.ExecutionFailedUnsafe), workflow.CauseStepFailed, "NO", failing)
 		tries.Store(int32(try) + 1)
-		c.mustRequest(id, "retry", `{"reason":"mended"}`)
+		c.mustRequest(id, "retry", `{"reason":"fixed"}`)
 	}
 	c.waitEnded(id, sm.ExecutionCompletedAck)
-	times := map[string]int{}
-	for _, made := range c.listCalls(id, "EXECUTE") {
-		times[made]++
+	calls := map[string]int{}
+	for _, stepCall := range c.listCalls(id, "EXECUTE") {
+		calls[stepCall]++
 	}
-	for made, n := range times {
+	for stepCall, n := range calls {
 		want := 1
-		if made == "two "+ids[1] || made == "three "+ids[1] {
+		if stepCall == "two "+ids[1] || stepCall == "three "+ids[1] {
 			want = 2
 		}
 		if n != want {
-			c.t.Errorf("%s was called %d times, want %d", made, n, want)
+			c.t.Errorf("%s was called %d times, want %d", stepCall, n, want)
 		}
 	}
 	r, err := c.Result(c.t.Context(), id)
-	if err != nil || len(times) != 4*4+1 || len(r.Steps["four"].Results) != 4 {
-		c.t.Errorf("called %v, results %v, %v", times, r.Steps["four"].Results, err)
+	if err != nil || len(calls) != 4*4+1 || len(r.Steps["four"].Results) != 4 {
+		c.t.Errorf("calls %v, results %v, %v", calls, r.Steps["four"].Results, err)
 	}
 	for on, got := range r.Steps["four"].Results {
 		if string(got) != fmt.Sprintf(`{"given":%q,"on":%q}`, on, on) {
@@ -269,11 +267,11 @@ func retryInPipelines(c *fixture) {
 	}
 }
 
-// What a rollback was at is done again by a retry, whether or not the rollback
-// came to its end: to keep it would call done what has been undone.
+// A retry repeats every job that a rollback has touched, whether or not the rollback was
+// completed: a job that was rolled back must not count as completed.
 func retryRolledBackStep(c *fixture) {
 	ids := c.importEntities(c.entityType(), 2)
-	var mended atomic.Bool
+	var fixed atomic.Bool
 	c.registerBlock("work", workflow.Block{Reversible: true}, func(k call) blockAnswer {
 		if k.Operation == "ROLLBACK" && k.Job.Step == "two" && k.Parameters["stuck"] == true {
 			return errorAnswer("STUCK", false)
@@ -281,7 +279,7 @@ func retryRolledBackStep(c *fixture) {
 		return nil
 	})
 	c.registerBlock("fail", workflow.Block{Pure: true}, func(call) blockAnswer {
-		if mended.Load() {
+		if fixed.Load() {
 			return nil
 		}
 		return errorAnswer("NO", false)
@@ -289,56 +287,56 @@ func retryRolledBackStep(c *fixture) {
 	c.publishWorkflow("config: {rollback: {mode: auto, onFailure: continue}}\n", "label: one, block: work, runOn: KIND",
 		"label: two, block: work, runOn: KIND, parameters: {stuck: '${parameters.stuck}'}", "label: fail, block: fail, runOn: global")
 	for stuck, in := range map[bool]sm.ExecutionState{true: sm.ExecutionFailedUnsafe, false: sm.ExecutionFailedSafeAck} {
-		mended.Store(false)
+		fixed.Store(false)
 		id := c.startWorkflow(fmt.Sprintf(`{"stuck":%v}`, stuck), ids...)
 		c.waitEnded(id, in)
 		if undone := len(c.listCalls(id, "ROLLBACK")); undone != 4 {
-			c.t.Errorf("%d jobs undo", undone)
+			c.t.Errorf("%d rollback jobs, want 4", undone)
 		}
 		body := `{"entities":"failed","from":"two"}`
 		if status, text := c.sendRaw("POST", "/workflow-execution/"+id+"/retry", "application/json", body); status != http.StatusBadRequest || !strings.Contains(text, `"from"`) {
 			c.t.Errorf("%s: %d %s", body, status, text)
 		}
-		mended.Store(true)
+		fixed.Store(true)
 		if in == sm.ExecutionFailedSafeAck {
 			c.blocks.allowRelock(id)
 		}
-		c.mustRequest(id, "retry", `{"reason":"mended","entities":"failed"}`)
+		c.mustRequest(id, "retry", `{"reason":"fixed","entities":"failed"}`)
 		c.waitEnded(id, sm.ExecutionCompletedAck)
-		times := map[string]int{}
-		for _, made := range c.listCalls(id, "EXECUTE") {
-			times[made]++
+		calls := map[string]int{}
+		for _, stepCall := range c.listCalls(id, "EXECUTE") {
+			calls[stepCall]++
 		}
 		for _, step := range []string{"one ", "two "} {
 			for _, on := range ids {
-				if times[step+on] != 2 {
-					c.t.Errorf("in %s: called %v, want each of the steps once more", in, times)
+				if calls[step+on] != 2 {
+					c.t.Errorf("retried from %s: calls %v, want each step once more", in, calls)
 				}
 			}
 		}
 	}
 }
 
-// An operator ends the delay of a step before its time.
+// An operator ends the delay of a step early.
 func resumeADelay(c *fixture) {
 	ids := c.importEntities(c.entityType(), 1)
-	c.registerBlock("look", workflow.Block{Pure: true}, nil)
-	c.publishWorkflow("", "label: first, block: look, runOn: KIND", "label: later, block: look, runOn: KIND, delay: 2h")
+	c.registerBlock("inspect", workflow.Block{Pure: true}, nil)
+	c.publishWorkflow("", "label: first, block: inspect, runOn: KIND", "label: later, block: inspect, runOn: KIND, delay: 2h")
 	id := c.startWorkflow("{}", ids...)
 	x := c.waitForKind(id, workflow.WaitTimer)
-	if x.State != sm.ExecutionWaiting || deref(x.Waiting.Step) != "later" || x.Waiting.Until == nil || x.Waiting.Until.Sub(x.Waiting.Since).Hours() < 1.9 || c.countCalls("look", "EXECUTE") != 1 {
-		c.t.Errorf("%s, waits for %+v after %d calls", x.State, x.Waiting, c.countCalls("look", "EXECUTE"))
+	if x.State != sm.ExecutionWaiting || deref(x.Waiting.Step) != "later" || x.Waiting.Until == nil || x.Waiting.Until.Sub(x.Waiting.Since).Hours() < 1.9 || c.countCalls("inspect", "EXECUTE") != 1 {
+		c.t.Errorf("%s, waits for %+v after %d calls", x.State, x.Waiting, c.countCalls("inspect", "EXECUTE"))
 	}
 	c.mustRequest(id, "resume", `{"reason":"long enough"}`)
 	c.waitEnded(id, sm.ExecutionCompletedAck)
 	c.wantAudit(id, sm.EventExecutionResumed, "long enough")
-	if c.countCalls("look", "EXECUTE") != 2 {
-		c.t.Errorf("%d calls", c.countCalls("look", "EXECUTE"))
+	if c.countCalls("inspect", "EXECUTE") != 2 {
+		c.t.Errorf("%d calls", c.countCalls("inspect", "EXECUTE"))
 	}
 }
 
-// Unlocking frees the entities and leaves the run to be looked at; another run
-// takes them under a higher token.
+// Unlock releases the entities of an unsafe execution before it is acknowledged. Another
+// execution takes them with a higher token.
 func unlockExecution(c *fixture) {
 	ids := c.importEntities(c.entityType(), 1)
 	c.registerBlock("work", workflow.Block{}, func(k call) blockAnswer {
@@ -358,13 +356,13 @@ func unlockExecution(c *fixture) {
 	c.waitEnded(next, sm.ExecutionCompletedAck)
 	c.wantAudit(id, sm.EventLockReleased, "needed elsewhere")
 	c.wantNoLocks(id)
-	c.wantRefused(id, sm.ExecutionFailedUnsafe, "unlock")
-	c.mustRequest(id, "acknowledge", `{"reason":"looked"}`)
+	c.wantRejected(id, sm.ExecutionFailedUnsafe, "unlock")
+	c.mustRequest(id, "acknowledge", `{"reason":"checked"}`)
 	c.waitEnded(id, sm.ExecutionFailedUnsafeAck)
-	c.wantAudit(id, sm.EventExecutionAcknowledged, "looked")
+	c.wantAudit(id, sm.EventExecutionAcknowledged, "checked")
 }
 
-// A run that waits its turn ends at once when it is cancelled, and does not take
+// An execution that waits for a lock ends at once when it is cancelled, and does not take
 // the lock later.
 func cancelWaitingExecution(c *fixture) {
 	ids := c.importEntities(c.entityType(), 1)
@@ -384,24 +382,24 @@ func cancelWaitingExecution(c *fixture) {
 	close(g.open)
 	c.waitEnded(first, sm.ExecutionCompletedAck)
 	if c.countCalls("work", "EXECUTE") != 1 {
-		c.t.Error("what was cancelled has run")
+		c.t.Error("the cancelled execution called the block")
 	}
 }
 
-// N48: when only pure work was done there is nothing to undo: the locks are freed
-// and it ends.
+// N48: a cancelled execution that ran only pure blocks releases its locks and ends without
+// a rollback.
 func cancelPureJobs(c *fixture) {
 	ids := c.importEntities(c.entityType(), 2)
 	g := newBlockGate()
-	c.registerBlock("look", workflow.Block{Pure: true, Timeout: workflow.Duration(waitTimeout)}, g.wait)
-	c.publishWorkflow("config: {maxInFlight: 1}\n", "label: look, block: look, runOn: KIND")
+	c.registerBlock("inspect", workflow.Block{Pure: true, Timeout: workflow.Duration(waitTimeout)}, g.wait)
+	c.publishWorkflow("config: {maxInFlight: 1}\n", "label: inspect, block: inspect, runOn: KIND")
 	id := c.startWorkflow("{}", ids...)
 	<-g.entered
 	c.mustRequest(id, "cancel", `{"reason":"seen enough"}`)
 	close(g.open)
 	x := c.waitEnded(id, sm.ExecutionCancelledAck)
-	if x.RolledBack || len(c.listJobs(id, views.JobFilter{Kind: workflow.JobRollback})) != 0 || c.countCalls("look", "EXECUTE") != 1 || x.Reason == "" {
-		c.t.Errorf("rolled back %v, reason %q, %d calls", x.RolledBack, x.Reason, c.countCalls("look", "EXECUTE"))
+	if x.RolledBack || len(c.listJobs(id, views.JobFilter{Kind: workflow.JobRollback})) != 0 || c.countCalls("inspect", "EXECUTE") != 1 || x.Reason == "" {
+		c.t.Errorf("rolled back %v, reason %q, %d calls", x.RolledBack, x.Reason, c.countCalls("inspect", "EXECUTE"))
 	}
 	c.waitEnded(c.startWorkflow("{}", ids...), sm.ExecutionCompletedAck)
 }

@@ -21,11 +21,11 @@ func unsafeFailure(c *fixture) {
 		c.t.Errorf("rolled back %v, waiting %+v", x.RolledBack, x.Waiting)
 	}
 	if c.countCalls("undo", "EXECUTE") != 2 || c.countCalls("undo", "ROLLBACK") != 0 || c.countCalls("after", "ROLLBACK") != 0 || len(c.listJobs(id, views.JobFilter{Kind: workflow.JobRollback})) != 0 {
-		c.t.Error("half of it was undone")
+		c.t.Error("some jobs were rolled back")
 	}
 	l, err := c.Lock(c.t.Context(), workflow.EntityKey{Type: c.entityType(), ID: ids[0]})
 	if err != nil || deref(l.HeldBy) != id {
-		c.t.Errorf("an unsafe run must keep its locks: %+v, %v", l, err)
+		c.t.Errorf("an unsafe execution does not keep its locks: %+v, %v", l, err)
 	}
 	if _, err := c.Acknowledge(c.t.Context(), id, "checked by hand"); err != nil {
 		c.t.Fatal(err)
@@ -33,7 +33,7 @@ func unsafeFailure(c *fixture) {
 	c.waitEnded(id, sm.ExecutionFailedUnsafeAck)
 	events := c.history(id)
 	if last := events[len(events)-1]; last.Type != "execution.acknowledged" || last.Actor != "local" || !strings.Contains(string(last.Data), "checked by hand") {
-		c.t.Errorf("not audited: %+v", last)
+		c.t.Errorf("no audit entry: %+v", last)
 	}
 	if _, err := c.Acknowledge(c.t.Context(), id, ""); !workflow.Is(err, workflow.CodeIllegalTransition) {
 		c.t.Errorf("acknowledged twice: %v", err)
@@ -54,13 +54,13 @@ func emptySelection(c *fixture) {
 
 func pureFailure(c *fixture) {
 	ids := c.importEntities(c.entityType(), 3)
-	c.registerBlock("look", workflow.Block{Pure: true}, func(k call) blockAnswer {
+	c.registerBlock("inspect", workflow.Block{Pure: true}, func(k call) blockAnswer {
 		if k.entityID() == ids[1] {
 			return errorAnswer("BLIND", false)
 		}
 		return nil
 	})
-	c.publishWorkflow("", "label: look, block: look, runOn: KIND")
+	c.publishWorkflow("", "label: inspect, block: inspect, runOn: KIND")
 	id := c.startWorkflow("{}", ids...)
 	x := c.waitEnded(id, sm.ExecutionFailedSafeAck)
 	if x.RolledBack || *x.Error.Entity != c.entityType()+"/"+ids[1] || len(c.listJobs(id, views.JobFilter{Kind: workflow.JobRollback})) != 0 {
@@ -72,7 +72,7 @@ func rollbackInReverse(c *fixture) {
 	ids := c.importEntities(c.entityType(), 2)
 	var mu sync.Mutex
 	var order []string
-	note := func(step string) func(call) blockAnswer {
+	record := func(step string) func(call) blockAnswer {
 		return func(k call) blockAnswer {
 			mu.Lock()
 			order = append(order, k.Operation+" "+step)
@@ -83,8 +83,8 @@ func rollbackInReverse(c *fixture) {
 			return okAnswer(map[string]any{"did": step})
 		}
 	}
-	c.registerBlock("first", workflow.Block{Idempotent: true, Reversible: true}, note("first"))
-	c.registerBlock("second", workflow.Block{Idempotent: true, Reversible: true}, note("second"))
+	c.registerBlock("first", workflow.Block{Idempotent: true, Reversible: true}, record("first"))
+	c.registerBlock("second", workflow.Block{Idempotent: true, Reversible: true}, record("second"))
 	c.publishWorkflow("", "label: first, block: first, runOn: KIND", "label: second, block: second, runOn: KIND")
 	x := c.waitEnded(c.startWorkflow("{}", ids...), sm.ExecutionFailedSafeAck)
 	if !x.RolledBack {
@@ -92,18 +92,18 @@ func rollbackInReverse(c *fixture) {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	undone := []string{}
+	rollbacks := []string{}
 	for _, o := range order {
 		if strings.HasPrefix(o, "ROLLBACK") {
-			undone = append(undone, o)
+			rollbacks = append(rollbacks, o)
 		}
 	}
-	if got := strings.Join(undone, ","); !strings.HasPrefix(got, "ROLLBACK second") || !strings.HasSuffix(got, "ROLLBACK first,ROLLBACK first") || strings.Contains(got, "first,ROLLBACK second") {
-		c.t.Errorf("undone in the order %s", got)
+	if got := strings.Join(rollbacks, ","); !strings.HasPrefix(got, "ROLLBACK second") || !strings.HasSuffix(got, "ROLLBACK first,ROLLBACK first") || strings.Contains(got, "first,ROLLBACK second") {
+		c.t.Errorf("rolled back in the order %s", got)
 	}
 	for _, k := range c.blocks.allCalls() {
 		if k.Operation == "ROLLBACK" && strings.HasPrefix(k.Block, "test/"+c.name+"-first:") && string(k.Result) != `{"did":"first"}` {
-			c.t.Errorf("a rollback is given %s to undo", k.Result)
+			c.t.Errorf("a rollback got the result %s", k.Result)
 		}
 	}
 }
@@ -122,7 +122,7 @@ func rollbackFails(c *fixture) {
 	id := c.startWorkflow("{}", ids...)
 	c.waitEnded(id, sm.ExecutionFailedUnsafe)
 	if c.countCalls("second", "ROLLBACK") != 1 || c.countCalls("first", "ROLLBACK") != 0 {
-		c.t.Error("the waves after a failed one must not run")
+		c.t.Error("a rollback wave after the failed one ran")
 	}
 	if _, err := c.Acknowledge(c.t.Context(), id, ""); err != nil {
 		c.t.Fatal(err)
@@ -152,6 +152,6 @@ func cancelMidway(c *fixture) {
 	close(g.open)
 	end := c.waitEnded(id, sm.ExecutionCancelledAck)
 	if !end.RolledBack || c.countCalls("work", "EXECUTE") != 1 || c.countCalls("work", "ROLLBACK") != 1 {
-		c.t.Errorf("rolled back %v, %d executed, %d undone: what was pending must not run", end.RolledBack, c.countCalls("work", "EXECUTE"), c.countCalls("work", "ROLLBACK"))
+		c.t.Errorf("rolled back %v, %d executed, %d rolled back; want one each, pending jobs must not run", end.RolledBack, c.countCalls("work", "EXECUTE"), c.countCalls("work", "ROLLBACK"))
 	}
 }

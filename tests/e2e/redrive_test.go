@@ -17,8 +17,8 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// What a queue has given up on is shown with the run that it is of, only to its
-// tenant, and put back by a command; the run goes on where it stood.
+// A dead-lettered message is listed with its execution, only for its tenant. A redrive
+// puts it back, and the execution continues.
 func TestRedrive_RestartsExecution(t *testing.T) {
 	t.Parallel()
 	q := serveQueues(t)
@@ -38,7 +38,7 @@ func TestRedrive_RestartsExecution(t *testing.T) {
 		return out.QueueUrl
 	}
 	name := topology.JobsQueue("edge-once")
-	from, to := url(name), url(name+topology.DLQSuffix)
+	queue, dlq := url(name), url(name+topology.DLQSuffix)
 	attributes := func(queue *string, name types.QueueAttributeName) string {
 		out, err := client.GetQueueAttributes(t.Context(), &awssqs.GetQueueAttributesInput{QueueUrl: queue, AttributeNames: []types.QueueAttributeName{name}})
 		if err != nil {
@@ -46,23 +46,23 @@ func TestRedrive_RestartsExecution(t *testing.T) {
 		}
 		return out.Attributes[string(name)]
 	}
-	policy := fmt.Sprintf(`{"deadLetterTargetArn":%q,"maxReceiveCount":"3"}`, attributes(to, types.QueueAttributeNameQueueArn))
-	if _, err := client.SetQueueAttributes(t.Context(), &awssqs.SetQueueAttributesInput{QueueUrl: from, Attributes: map[string]string{"RedrivePolicy": policy}}); err != nil {
+	policy := fmt.Sprintf(`{"deadLetterTargetArn":%q,"maxReceiveCount":"3"}`, attributes(dlq, types.QueueAttributeNameQueueArn))
+	if _, err := client.SetQueueAttributes(t.Context(), &awssqs.SetQueueAttributesInput{QueueUrl: queue, Attributes: map[string]string{"RedrivePolicy": policy}}); err != nil {
 		t.Fatal(err)
 	}
-	// Whoever receives it does nothing about it, until the queue gives up on it.
+	// Receive the message without deleting it until it is dead-lettered.
 	eventually(t, "the message is a dead letter", func() bool {
-		got, err := client.ReceiveMessage(t.Context(), &awssqs.ReceiveMessageInput{QueueUrl: from})
+		got, err := client.ReceiveMessage(t.Context(), &awssqs.ReceiveMessageInput{QueueUrl: queue})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, m := range got.Messages {
-			again := &awssqs.ChangeMessageVisibilityInput{QueueUrl: from, ReceiptHandle: m.ReceiptHandle, VisibilityTimeout: 0}
-			if _, err := client.ChangeMessageVisibility(t.Context(), again); err != nil {
+			makeVisible := &awssqs.ChangeMessageVisibilityInput{QueueUrl: queue, ReceiptHandle: m.ReceiptHandle, VisibilityTimeout: 0}
+			if _, err := client.ChangeMessageVisibility(t.Context(), makeVisible); err != nil {
 				t.Fatal(err)
 			}
 		}
-		return attributes(to, types.QueueAttributeNameApproximateNumberOfMessages) == "1"
+		return attributes(dlq, types.QueueAttributeNameApproximateNumberOfMessages) == "1"
 	})
 
 	service := "--url=" + s.url
@@ -71,13 +71,13 @@ func TestRedrive_RestartsExecution(t *testing.T) {
 	if failure := json.Unmarshal([]byte(out), &listed); code != 0 || failure != nil {
 		t.Fatalf("exit %d, %v\n%s%s", code, failure, out, err)
 	}
-	shown := ""
-	for _, queue := range listed {
-		for _, l := range queue.DeadLetters {
-			shown += queue.Queue + " " + l.Execution + " "
+	deadLetters := ""
+	for _, q := range listed {
+		for _, l := range q.DeadLetters {
+			deadLetters += q.Queue + " " + l.Execution + " "
 		}
 	}
-	if shown != name+" "+id+" " {
+	if deadLetters != name+" "+id+" " {
 		t.Errorf("listed %s", out)
 	}
 	if code, out, err := runLockstep(t, "", service, "--tenant=other", "redrive", "-o", "json"); code != 0 || strings.Contains(out+err, id) || !strings.Contains(out, `"moved": 0`) {
@@ -94,6 +94,6 @@ func TestRedrive_RestartsExecution(t *testing.T) {
 		t.Errorf("sweep: exit %d\n%s%s", code, out, err)
 	}
 	if code, _, err := runLockstep(t, "", service, "redrive", "--queue", "nonsense"); code != 2 && code != 3 || !strings.Contains(err, "queue") {
-		t.Errorf("a queue that is none: exit %d\n%s", code, err)
+		t.Errorf("invalid queue: exit %d\n%s", code, err)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// TestScenarios_ReachExpectedState runs the acceptance scenarios that need no accident, side by side
-// on one stack, each with entities, blocks and a workflow of its own.
+// The acceptance scenarios without injected faults run in parallel on one stack, each
+// with its own entities, blocks and workflow.
 func TestScenarios_ReachExpectedState(t *testing.T) {
 	t.Parallel()
 	s := startStack(t, stackOptions{})
@@ -22,45 +22,45 @@ func TestScenarios_ReachExpectedState(t *testing.T) {
 		"N02_unknown_block":               unknownBlock,
 		"N03_publish_refused":             publishRefused,
 		"N12_N13_condition_and_assertion": conditionAndAssertion,
-		"N18_N21_fleet":                   fleetOfAHundred,
+		"N18_N21_hundred_devices":         fleetOfAHundred,
 		"N27_waits_and_resumes":           waitsAndResumes,
-		"N28_disjoint":                    disjointEntities,
-		"N30_crossed_orders":              crossedLockOrders,
-		"N32_N38_unsafe":                  unsafeFailure,
-		"N34_empty":                       emptySelection,
+		"N28_disjoint_entities":           disjointEntities,
+		"N30_crossed_lock_orders":         crossedLockOrders,
+		"N32_N38_unsafe_failure":          unsafeFailure,
+		"N34_empty_selection":             emptySelection,
 		"N37_pure_failure":                pureFailure,
 		"N39_rollback_in_reverse":         rollbackInReverse,
 		"N40_rollback_fails":              rollbackFails,
-		"N47_N48_cancel":                  cancelMidway,
+		"N47_N48_cancel_midway":           cancelMidway,
 		"N59_N60_views_agree":             viewsAreConsistent,
-		"curl_lines":                      curlRequests,
+		"curl_requests":                   curlRequests,
 		"N60_status_contract":             statusContract,
-		"retries_are_linked_jobs":         linkedRetries,
+		"linked_retries":                  linkedRetries,
 		"idempotent_start":                idempotentStart,
-		"other_tenant":                    tenantIsolation,
-		"unclaimed":                       unclaimedJobs,
+		"tenant_isolation":                tenantIsolation,
+		"unclaimed_jobs":                  unclaimedJobs,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			mine := *s
-			mine.t = t
-			c := &fixture{localStack: &mine, blocks: b, name: strings.ToLower(strings.ReplaceAll(name, "-", "_"))}
+			stack := *s
+			stack.t = t
+			c := &fixture{localStack: &stack, blocks: b, name: strings.ToLower(strings.ReplaceAll(name, "-", "_"))}
 			scenario(c)
 		})
 	}
 }
 
-// fixture is one scenario's corner of the stack.
+// fixture is a stack with the names of one scenario.
 type fixture struct {
 	*localStack
 	blocks *blockServer
 	name   string
 }
 
-// entityType is the scene's own entity type.
+// entityType is the fixture's entity type.
 func (c *fixture) entityType() string { return "k-" + c.name }
 
-// registerBlock registers a block of the scene; does decides what it does.
+// registerBlock registers a block of the fixture with its handler.
 func (c *fixture) registerBlock(name string, w workflow.Block, handler func(call) blockAnswer) {
 	c.t.Helper()
 	w.Name = c.name + "-" + name
@@ -68,9 +68,9 @@ func (c *fixture) registerBlock(name string, w workflow.Block, handler func(call
 	c.blocks.register(c.localStack, w)
 }
 
-// publishWorkflow publishes the scene's workflow. In the steps, KIND stands for its entity
-// type, WF-NAME for a further workflow of the scene, and a block is named by its
-// short name.
+// publishWorkflow publishes the fixture's workflow. In the steps, KIND stands for its
+// entity type, WF-NAME for another workflow of the fixture, and a block has its short
+// name.
 func (c *fixture) publishWorkflow(extra string, steps ...string) {
 	c.t.Helper()
 	source := fmt.Sprintf("package: test\nname: w-%s\nversion: 1.0.0\nseedEntity: %s\n%ssteps:\n", c.name, c.entityType(), extra)
@@ -80,7 +80,7 @@ func (c *fixture) publishWorkflow(extra string, steps ...string) {
 	c.publish(source)
 }
 
-// startWorkflow starts the scene's workflow over ids.
+// startWorkflow starts the fixture's workflow over ids.
 func (c *fixture) startWorkflow(parameters string, ids ...string) string {
 	c.t.Helper()
 	req := views.StartRequest{Workflow: "test/w-" + c.name, Parameters: json.RawMessage(parameters)}
@@ -94,8 +94,8 @@ func (c *fixture) startWorkflow(parameters string, ids ...string) string {
 	return x.ID
 }
 
-// waitEnded waits for a run's end and checks what holds of every end: a history
-// without gaps, one terminal event, no lock left.
+// waitEnded waits for an execution's end and checks what every end must have: a history
+// without gaps, one terminal event, no lock.
 func (c *fixture) waitEnded(id string, in sm.ExecutionState) views.ExecutionView {
 	c.t.Helper()
 	x := c.waitForState(id, in)
@@ -106,7 +106,7 @@ func (c *fixture) waitEnded(id string, in sm.ExecutionState) views.ExecutionView
 	return x
 }
 
-// listJobs lists a run's jobs that pass a filter.
+// listJobs lists an execution's jobs that match a filter.
 func (c *fixture) listJobs(id string, f views.JobFilter) []workflow.Job {
 	c.t.Helper()
 	var all []workflow.Job
@@ -119,7 +119,7 @@ func (c *fixture) listJobs(id string, f views.JobFilter) []workflow.Job {
 	return all
 }
 
-// countCalls counts the calls of a block of the scene for an operation.
+// countCalls counts the calls of a block of the fixture for an operation.
 func (c *fixture) countCalls(block, operation string) int {
 	return c.blocks.count(func(k call) bool {
 		return strings.HasPrefix(k.Block, "test/"+c.name+"-"+block+":") && k.Operation == operation
@@ -127,9 +127,9 @@ func (c *fixture) countCalls(block, operation string) int {
 }
 
 func unknownBlock(c *fixture) {
-	c.publishWorkflow("", "label: a, functionBlock: 'test/nobody:1', runOn: global")
+	c.publishWorkflow("", "label: a, functionBlock: 'test/missing:1', runOn: global")
 	x := c.waitEnded(c.startWorkflow("{}"), sm.ExecutionFailedSafeAck)
-	if jobs := c.listJobs(x.ID, views.JobFilter{}); !strings.Contains(x.Reason, "test/nobody:1") || x.Progress.Jobs.Total != 0 || len(jobs) != 0 {
+	if jobs := c.listJobs(x.ID, views.JobFilter{}); !strings.Contains(x.Reason, "test/missing:1") || x.Progress.Jobs.Total != 0 || len(jobs) != 0 {
 		c.t.Errorf("reason %q, progress %+v, jobs %+v", x.Reason, x.Progress, jobs)
 	}
 }
@@ -161,7 +161,7 @@ func conditionAndAssertion(c *fixture) {
 		c.t.Errorf("cause %v, error %+v", deref(x.Cause), x.Error)
 	}
 	if n := c.countCalls("maybe", "EXECUTE"); n != 1 {
-		c.t.Errorf("the condition holds for one entity, %d were called", n)
+		c.t.Errorf("the condition is true for one entity, and there are %d calls", n)
 	}
 	for v, err := range c.Steps(c.t.Context(), id) {
 		if err != nil {
@@ -173,9 +173,9 @@ func conditionAndAssertion(c *fixture) {
 		}
 	}
 	if n := c.countCalls("sure", "EXECUTE"); n != 0 || len(c.listJobs(id, views.JobFilter{Step: "sure"})) != 0 {
-		c.t.Errorf("a false assertion left %d calls", n)
+		c.t.Errorf("%d calls after a false assertion", n)
 	}
-	if _, err := c.Acknowledge(c.t.Context(), id, "looked"); err != nil {
+	if _, err := c.Acknowledge(c.t.Context(), id, "checked"); err != nil {
 		c.t.Fatal(err)
 	}
 	c.waitEnded(id, sm.ExecutionFailedUnsafeAck)
@@ -187,7 +187,7 @@ func fleetOfAHundred(c *fixture) {
 	seen := map[string]int{}
 	atReport := 0
 	g := newBlockGate()
-	c.registerBlock("visit", workflow.Block{Pure: true, Timeout: workflow.Duration(waitTimeout)}, func(k call) blockAnswer {
+	c.registerBlock("read", workflow.Block{Pure: true, Timeout: workflow.Duration(waitTimeout)}, func(k call) blockAnswer {
 		if k.entityID() == ids[0] {
 			g.wait(k)
 		}
@@ -202,26 +202,26 @@ func fleetOfAHundred(c *fixture) {
 		atReport = len(seen)
 		return okAnswer(k.Parameters)
 	})
-	c.publishWorkflow("config: {maxInFlight: 7}\n", "label: visit, block: visit, runOn: KIND",
-		"label: report, block: report, runOn: global, parameters: {n: '${size(visit.results)}', first: \"${visit.results['e-0001'].n}\"}")
+	c.publishWorkflow("config: {maxInFlight: 7}\n", "label: read, block: read, runOn: KIND",
+		"label: report, block: report, runOn: global, parameters: {n: '${size(read.results)}', first: \"${read.results['e-0001'].n}\"}")
 	id := c.startWorkflow("{}", ids...)
 	hundred := func(when string) {
 		on := map[string]bool{}
-		jobs := c.listJobs(id, views.JobFilter{Step: "visit"})
+		jobs := c.listJobs(id, views.JobFilter{Step: "read"})
 		for _, j := range jobs {
 			on[j.Entity.ID] = true
 		}
 		if len(jobs) != 100 || len(on) != 100 {
-			c.t.Errorf("%s there are %d jobs on %d devices, want 100", when, len(jobs), len(on))
+			c.t.Errorf("%s: %d jobs on %d devices, want 100", when, len(jobs), len(on))
 		}
 	}
 	<-g.entered
-	hundred("when the step has begun")
+	hundred("after the start of the step")
 	close(g.open)
 	c.waitEnded(id, sm.ExecutionCompletedAck)
 	hundred("at the end")
 	if len(seen) != 100 || atReport != 100 {
-		c.t.Errorf("%d devices visited, %d of them when the global step ran", len(seen), atReport)
+		c.t.Errorf("%d devices read, %d of them when the global step ran", len(seen), atReport)
 	}
 	r, err := c.Result(c.t.Context(), id)
 	if err != nil || string(r.Steps["report"].Result) != `{"first":1,"n":100}` {
@@ -229,7 +229,7 @@ func fleetOfAHundred(c *fixture) {
 	}
 }
 
-// blockGate is a block that waits until it is opened.
+// blockGate blocks the calls of a block until open is closed.
 type blockGate struct {
 	entered chan string
 	open    chan struct{}
@@ -277,7 +277,7 @@ func disjointEntities(c *fixture) {
 	c.publishWorkflow("", "label: work, block: work, runOn: KIND")
 	a, b := c.startWorkflow("{}", ids[0]), c.startWorkflow("{}", ids[1])
 	if one, other := <-g.entered, <-g.entered; one == other {
-		c.t.Error("two runs over different entities did not run side by side")
+		c.t.Error("two executions over different entities did not run concurrently")
 	}
 	close(g.open)
 	c.waitEnded(a, sm.ExecutionCompletedAck)
@@ -286,7 +286,7 @@ func disjointEntities(c *fixture) {
 
 func crossedLockOrders(c *fixture) {
 	ids := c.importEntities(c.entityType(), 6)
-	c.registerBlock("work", workflow.Block{}, nil) // a second call on one device at a time is a fault of the block server
+	c.registerBlock("work", workflow.Block{}, nil) // concurrent calls on one device fail the test, see blockServer
 	c.publishWorkflow("", "label: one, block: work, runOn: KIND", "label: two, block: work, runOn: KIND")
 	var executionIDs []string
 	for i := range 8 {
@@ -296,6 +296,29 @@ func crossedLockOrders(c *fixture) {
 		c.waitEnded(id, sm.ExecutionCompletedAck)
 	}
 	if n := c.countCalls("work", "EXECUTE"); n != 8*3*2 {
-		c.t.Errorf("%d calls, want %d: a block that must not run twice did, or did not run", n, 8*3*2)
+		c.t.Errorf("%d calls of a block that is not idempotent, want %d", n, 8*3*2)
 	}
+}
+
+const globalWorkflow = `
+package: test
+name: hello
+version: 1.0.0
+steps:
+  - {label: hello, functionBlock: test/hello:1, runOn: global}
+`
+
+// N1: a global workflow visits every state in order.
+func TestGlobalWorkflow_VisitsEveryState(t *testing.T) {
+	s := startStack(t, stackOptions{})
+	b := serveBlocks(t)
+	b.register(s, workflow.Block{Name: "hello", Pure: true})
+	s.publish(globalWorkflow)
+	id := s.startExecution("test/hello", "{}")
+	s.waitForState(id, sm.ExecutionCompletedAck)
+	want := "[NEW VALID READY RESOURCE_DISCOVERY RESOURCES_DISCOVERED SCHEDULED LOCKING LOCKED RUNNING COMPLETED COMPLETED_ACK]"
+	if states := fmt.Sprint(s.stateHistory(id)); states != want {
+		t.Errorf("visited %s, want %s", states, want)
+	}
+	s.wantNoLocks(id)
 }

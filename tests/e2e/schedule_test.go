@@ -13,8 +13,7 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// TestTimers_Scenarios runs what waits for a moment, for a condition or for the clock, side
-// by side on one stack.
+// The scenarios of timers, start conditions and schedules run in parallel on one stack.
 func TestTimers_Scenarios(t *testing.T) {
 	t.Parallel()
 	s := startStack(t, stackOptions{})
@@ -27,14 +26,14 @@ func TestTimers_Scenarios(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			mine := *s
-			mine.t = t
-			scenario(&fixture{localStack: &mine, blocks: b, name: strings.ToLower(name)})
+			stack := *s
+			stack.t = t
+			scenario(&fixture{localStack: &stack, blocks: b, name: strings.ToLower(name)})
 		})
 	}
 }
 
-// setGate sets whether the scene's gate is open.
+// setGate sets the attribute open of the fixture's entity gate.
 func (c *fixture) setGate(open bool) {
 	c.t.Helper()
 	e := workflow.Entity{Type: c.entityType(), ID: "gate", Attributes: json.RawMessage(fmt.Sprintf(`{"open":%v}`, open))}
@@ -43,7 +42,7 @@ func (c *fixture) setGate(open bool) {
 	}
 }
 
-// N7: the run waits for its condition by name, and begins when it is true.
+// N7: the execution waits for its condition, names it, and starts when it is true.
 func startWhen(c *fixture) {
 	c.registerBlock("go", workflow.Block{Pure: true}, nil)
 	c.setGate(false)
@@ -59,11 +58,11 @@ func startWhen(c *fixture) {
 	c.setGate(true)
 	c.waitEnded(id, sm.ExecutionCompletedAck)
 	if states := fmt.Sprint(c.stateHistory(id)); !strings.HasPrefix(states, "[NEW VALID BLOCKED_WAITING READY RESOURCE_DISCOVERY ") {
-		c.t.Errorf("visited %s", states)
+		c.t.Errorf("states %s", states)
 	}
 }
 
-// N8: past its deadline the run has failed safely, naming the condition.
+// N8: at its deadline the execution fails safely and names the condition.
 func startDeadline(c *fixture) {
 	c.registerBlock("go", workflow.Block{Pure: true}, nil)
 	c.setGate(false)
@@ -74,7 +73,7 @@ func startDeadline(c *fixture) {
 	}
 }
 
-// A run begins at the moment that its starter asks for.
+// An execution starts at the requested time.
 func notBefore(c *fixture) {
 	c.registerBlock("go", workflow.Block{Pure: true}, nil)
 	c.publishWorkflow("", "label: go, block: go, runOn: global")
@@ -88,10 +87,10 @@ func notBefore(c *fixture) {
 	}
 }
 
-// N55: the clock starts runs, one for each moment; while one has not ended, and
-// concurrency is false, moments are skipped.
+// N55: a schedule starts one execution per fire time. Without concurrency it skips fire
+// times while an execution has not ended.
 func cronSchedule(c *fixture) {
-	requireEmbedded(c.t, "its schedules fire every few seconds, and sweeps come every minute")
+	requireEmbedded(c.t, "its schedule fires every second, and the deployed sweeper runs every minute")
 	release := make(chan struct{})
 	c.registerBlock("go", workflow.Block{Pure: true, Timeout: workflow.Duration(time.Minute)}, func(call) blockAnswer {
 		<-release
@@ -117,25 +116,25 @@ func cronSchedule(c *fixture) {
 				c.t.Fatal(err)
 			}
 			if x.CreatedBy != "schedule" {
-				c.t.Errorf("run %s is by %s", x.ID, x.CreatedBy)
+				c.t.Errorf("execution %s is created by %s", x.ID, x.CreatedBy)
 			}
 			n++
 		}
 		return n
 	}
-	eventually(c.t, "a moment is skipped", func() bool { return find().Skipped >= 2 })
+	eventually(c.t, "a fire time is skipped", func() bool { return find().Skipped >= 2 })
 	if n := count(); n != 1 {
-		c.t.Errorf("%d runs beside each other", n)
+		c.t.Errorf("%d concurrent executions, want 1", n)
 	}
 	close(release)
-	eventually(c.t, "the clock goes on", func() bool { return count() >= 2 })
+	eventually(c.t, "the schedule fires again", func() bool { return count() >= 2 })
 	ref := workflow.Ref{Package: "test", Name: "w-" + c.name, Version: "1.0.0"}
 	if _, err := c.Archive(c.t.Context(), ref); err != nil || find().Schedule != "" {
-		c.t.Errorf("archived, and the schedule is %+v, %v", find(), err)
+		c.t.Errorf("the archived workflow has the schedule %+v, %v", find(), err)
 	}
 	if _, err := c.Restore(c.t.Context(), ref); err != nil {
 		c.t.Fatal(err)
 	}
 	n := count()
-	eventually(c.t, "the clock goes on with what is restored", func() bool { return count() > n })
+	eventually(c.t, "the restored schedule fires again", func() bool { return count() > n })
 }

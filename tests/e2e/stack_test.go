@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"fmt"
@@ -11,27 +10,26 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/lockstep-run/lockstep/localstack/process"
 	"github.com/lockstep-run/lockstep/shared/client"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
+	"github.com/lockstep-run/lockstep/tests/testkit"
 )
 
-// waitTimeout is how long anything in these tests may take before it is a failure.
+// waitTimeout is how long these tests wait for anything.
 var waitTimeout = func() time.Duration {
 	if deployed.on {
-		return 2 * time.Minute // on one emulator for all of them
+		return 2 * time.Minute // all tests share one emulator
 	}
 	return time.Minute
 }()
 
-// fastConfig is a configuration in which seconds stand for minutes.
+// fastConfig shortens minutes to seconds.
 const fastConfig = `
 sweepInterval: 1s
 job: {lease: 3s, unclaimed: 20s}
@@ -39,45 +37,26 @@ lock: {wait: 60s}
 log: {level: info}
 `
 
-// root is the repository.
-func root(t testing.TB) string {
-	t.Helper()
-	dir, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return dir
-}
-
-func bin(t testing.TB, name string) string {
-	t.Helper()
-	path := filepath.Join(root(t), "bin", name)
-	if _, err := os.Stat(path); err != nil {
-		t.Fatalf("%s is not built: run make build", path)
-	}
-	return path
-}
-
-// localStack is one running local stack.
+// localStack is a running local stack.
 type localStack struct {
 	t       testing.TB
 	options stackOptions
-	cmd     *exec.Cmd
-	log     *logBuffer
+	program *testkit.Program // nil if it is deployed
+	log     *testkit.Buffer  // of the last start
 	url     string
 	*client.Client
 }
 
-// stackOptions says how to start one.
+// stackOptions are the options of a local stack.
 type stackOptions struct {
-	config string   // YAML; quick if empty
-	data   string   // directory; none keeps nothing
-	env    []string // besides the test's own
+	config string   // YAML; "" means fastConfig
+	data   string   // directory; "" keeps nothing
+	env    []string // added to the test's environment
 	args   []string
 	port   int
 }
 
-// startStack brings a local stack up and ends it with the test.
+// startStack starts a local stack and stops it with the test.
 func startStack(t testing.TB, o stackOptions) *localStack {
 	t.Helper()
 	skipUnsupported(t, o)
@@ -93,7 +72,7 @@ func startStack(t testing.TB, o stackOptions) *localStack {
 	t.Cleanup(func() {
 		s.stopProcess()
 		if t.Failed() {
-			t.Logf("log of the stack:\n%s", s.log.tail(200))
+			t.Logf("log of the stack:\n%s", s.log.Tail(200))
 		}
 	})
 	return s
@@ -109,85 +88,48 @@ func (s *localStack) startProcess() {
 	if s.options.data != "" {
 		args = append(args, "--data", s.options.data)
 	}
-	s.cmd = exec.Command(bin(s.t, "lockstep"), args...)
-	s.cmd.Env = append(os.Environ(), s.options.env...)
-	s.log = &logBuffer{}
-	s.cmd.Stderr = s.log
-	out, err := s.cmd.StdoutPipe()
-	if err != nil {
+	cmd := exec.Command(testkit.Binary(s.t, "lockstep"), args...)
+	cmd.Env = append(os.Environ(), s.options.env...)
+	s.log = &testkit.Buffer{}
+	var err error
+	if s.program, err = testkit.StartProgram(cmd, s.log, waitTimeout); err != nil {
 		s.t.Fatal(err)
 	}
-	if err := s.cmd.Start(); err != nil {
-		s.t.Fatal(err)
-	}
-	ready := make(chan string, 1)
-	go func() {
-		lines := bufio.NewScanner(out)
-		for lines.Scan() {
-			if url, ok := strings.CutPrefix(lines.Text(), "ready "); ok {
-				ready <- url
-			}
-		}
-		close(ready)
-	}()
-	select {
-	case url, ok := <-ready:
-		if !ok {
-			_ = s.cmd.Wait()
-			s.t.Fatalf("the stack ended before it was ready:\n%s", s.log.tail(50))
-		}
-		s.url = url
-	case <-time.After(waitTimeout):
-		s.t.Fatalf("the stack is not ready:\n%s", s.log.tail(50))
-	}
+	s.url = s.program.URL
 	if s.Client, err = client.New(client.Options{URL: s.url}); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-// stopProcess ends the stack as Ctrl-C does, and fails the test if that takes longer
-// than it may.
+// stopProcess stops the stack, unless it has ended, and fails the test if it takes more
+// than 15 s or does not end cleanly.
 func (s *localStack) stopProcess() {
-	if s.cmd == nil || s.cmd.ProcessState != nil {
+	if s.program == nil {
 		return
 	}
-	_ = s.cmd.Process.Signal(syscall.SIGTERM)
-	over := make(chan error, 1)
-	go func() { over <- s.cmd.Wait() }()
 	select {
-	case err := <-over:
-		if err != nil {
-			s.t.Errorf("the stack did not end cleanly: %v", err)
-		}
-	case <-time.After(15 * time.Second):
-		s.t.Error("the stack was still running 15 s after SIGTERM")
-		_ = s.cmd.Process.Kill()
+	case <-s.program.Done():
+		return
+	default:
+	}
+	if err := s.program.Terminate(15 * time.Second); err != nil {
+		s.t.Errorf("stop the stack: %v", err)
 	}
 }
 
-// kill ends the whole stack at once, as a power cut does, and brings it up again
-// on the same port and data.
+// killAndRestart kills the whole stack, like a power loss, and starts it again on the same
+// port and data.
 func (s *localStack) killAndRestart() {
 	s.t.Helper()
 	requireEmbedded(s.t, "it kills the stack")
-	if err := s.cmd.Process.Kill(); err != nil {
-		s.t.Fatal(err)
-	}
-	_ = s.cmd.Wait()
+	s.program.Kill()
 	s.startProcess()
 }
 
-// pids are the processes of a function or a worker program below the stack.
+// pids lists the processes of a function or a worker program of the stack.
 func (s *localStack) pids(pattern string) []int {
-	requireEmbedded(s.t, "it looks for the stack's processes")
-	out, _ := exec.Command("pgrep", "-P", strconv.Itoa(s.cmd.Process.Pid), "-f", pattern).Output()
-	var pids []int
-	for _, word := range strings.Fields(string(out)) {
-		if pid, err := strconv.Atoi(word); err == nil {
-			pids = append(pids, pid)
-		}
-	}
-	return pids
+	requireEmbedded(s.t, "it needs the stack's processes")
+	return testkit.ChildPIDs(s.program.PID(), pattern)
 }
 
 // killAll kills all processes that match and reports how many there were.
@@ -199,7 +141,7 @@ func (s *localStack) killAll(pattern string) int {
 	return len(pids)
 }
 
-// clientFor is a client that speaks for another tenant.
+// clientFor is a client of another tenant.
 func (s *localStack) clientFor(tenant string) *client.Client {
 	s.t.Helper()
 	c, err := client.New(client.Options{URL: s.url, Tenant: tenant})
@@ -217,7 +159,7 @@ func (s *localStack) publish(source string) {
 	}
 }
 
-// importEntities makes n entities e-0001, e-0002, ... of a type.
+// importEntities imports n entities e-0001, e-0002, ... of a type.
 func (s *localStack) importEntities(kind string, n int) []string {
 	s.t.Helper()
 	var lines strings.Builder
@@ -232,7 +174,7 @@ func (s *localStack) importEntities(kind string, n int) []string {
 	return ids
 }
 
-// startExecution starts a run and returns its id.
+// startExecution starts an execution and returns its id.
 func (s *localStack) startExecution(ref string, parameters string, ids ...string) string {
 	s.t.Helper()
 	req := views.StartRequest{Workflow: ref, Parameters: []byte(parameters)}
@@ -246,7 +188,7 @@ func (s *localStack) startExecution(ref string, parameters string, ids ...string
 	return x.ID
 }
 
-// waitForState waits until a run rests in the state.
+// waitForState waits until an execution is idle and checks its state.
 func (s *localStack) waitForState(id string, in sm.ExecutionState) views.ExecutionView {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), waitTimeout)
@@ -254,15 +196,15 @@ func (s *localStack) waitForState(id string, in sm.ExecutionState) views.Executi
 	x, err := s.Wait(ctx, id, 20*time.Millisecond, nil)
 	if err != nil {
 		now, _ := s.Execution(context.Background(), id)
-		s.t.Fatalf("run %s does not rest (state %s, step %v, waiting %+v): %v\n%s", id, now.State, deref(now.CurrentStep), now.Waiting, err, s.describeUnfinishedJobs(id))
+		s.t.Fatalf("execution %s does not become idle (state %s, step %v, waiting %+v): %v\n%s", id, now.State, deref(now.CurrentStep), now.Waiting, err, s.describeUnfinishedJobs(id))
 	}
 	if x.State != in {
-		s.t.Fatalf("run %s rests in %s, want %s; cause %v, error %+v", id, x.State, in, deref(x.Cause), x.Error)
+		s.t.Fatalf("execution %s is in %s, want %s; cause %v, error %+v", id, x.State, in, deref(x.Cause), x.Error)
 	}
 	return x
 }
 
-// describeUnfinishedJobs lists the jobs of a run that are not over, to explain a failure.
+// describeUnfinishedJobs lists the unfinished jobs of an execution, to explain a failure.
 func (s *localStack) describeUnfinishedJobs(id string) string {
 	var lines strings.Builder
 	for j, err := range s.Jobs(context.Background(), id, views.JobFilter{}) {
@@ -283,30 +225,14 @@ func deref[T any](p *T) any {
 	return *p
 }
 
-// freePort is a port that nobody uses now.
-func freePort(t testing.TB) int {
+// eventually polls a condition and fails the test if it stays false.
+func eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
-	port, err := process.FreePort(0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
+	testkit.EventuallyWithin(t, waitTimeout, 10*time.Millisecond, what, condition)
 }
 
-// eventually polls until ok, or fails.
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(waitTimeout)
-	for !ok() {
-		if time.Now().After(deadline) {
-			t.Fatalf("never: %s", what)
-		}
-		time.Sleep(10 * time.Millisecond) // a poll, bounded by the deadline above
-	}
-}
-
-// history reads a run's whole history and checks that it has no gaps and, if the
-// run has ended, exactly one terminal event.
+// history reads an execution's whole history and checks that it has no gaps and, after
+// the end, exactly one terminal event.
 func (s *localStack) history(id string) []workflow.Event {
 	s.t.Helper()
 	var all []workflow.Event
@@ -321,9 +247,9 @@ func (s *localStack) history(id string) []workflow.Event {
 		switch e.Type {
 		case "execution.completed", "execution.failed_safe", "execution.failed_unsafe", "execution.cancelled":
 			terminal++
-		case "execution.retried": // another try, with an end of its own
+		case "execution.retried": // the next try has its own end
 			if terminal != 1 {
-				s.t.Errorf("run %s is tried again after %d terminal events", id, terminal)
+				s.t.Errorf("execution %s was retried after %d terminal events", id, terminal)
 			}
 			terminal = 0
 		}
@@ -334,12 +260,12 @@ func (s *localStack) history(id string) []workflow.Event {
 		s.t.Fatal(err)
 	}
 	if want := map[bool]int{true: 1}[x.TerminalEvent != nil]; terminal != want {
-		s.t.Errorf("run %s has %d terminal events, want %d", id, terminal, want)
+		s.t.Errorf("execution %s has %d terminal events, want %d", id, terminal, want)
 	}
 	return all
 }
 
-// stateHistory are those that a run has been in, in order.
+// stateHistory lists the states of an execution, in order.
 func (s *localStack) stateHistory(id string) (states []string) {
 	s.t.Helper()
 	for _, e := range s.history(id) {
@@ -350,7 +276,7 @@ func (s *localStack) stateHistory(id string) (states []string) {
 	return states
 }
 
-// wantNoLocks checks that no live lock names a run.
+// wantNoLocks checks that no lock names an execution.
 func (s *localStack) wantNoLocks(id string) {
 	s.t.Helper()
 	for l, err := range s.Locks(s.t.Context()) {
@@ -363,7 +289,7 @@ func (s *localStack) wantNoLocks(id string) {
 	}
 }
 
-// sendRaw sends a raw request, for what the client would never send.
+// sendRaw sends a request that the client would never send.
 func (s *localStack) sendRaw(method, path, contentType, body string) (int, string) {
 	s.t.Helper()
 	req, err := http.NewRequestWithContext(s.t.Context(), method, s.url+path, strings.NewReader(body))
@@ -383,23 +309,4 @@ func (s *localStack) sendRaw(method, path, contentType, body string) (int, strin
 		s.t.Fatal(err)
 	}
 	return reply.StatusCode, text.String()
-}
-
-// logBuffer collects a log.
-type logBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *logBuffer) tail(lines int) string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	all := strings.Split(b.text.String(), "\n")
-	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }

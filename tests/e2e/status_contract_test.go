@@ -13,13 +13,13 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// sendPlain is a request as curl sends it without being told anything.
+// sendPlain sends a request without a body or headers, like plain curl.
 func (s *localStack) sendPlain(t testing.TB, method, path string) (int, string) {
 	t.Helper()
 	return s.sendRaw(method, path, "", "")
 }
 
-// parseStates are the states of the runs in a list, by id.
+// parseStates returns the states of the executions in a list, by id.
 func parseStates(t testing.TB, body string) map[string]string {
 	t.Helper()
 	var page struct {
@@ -38,8 +38,8 @@ func parseStates(t testing.TB, body string) map[string]string {
 	return states
 }
 
-// curlRequests are the three lines by which operators look at runs, and the one by
-// which they abort them, as they are.
+// curlRequests sends the plain requests that operators use to list, read and cancel
+// executions.
 func curlRequests(c *fixture) {
 	ids := c.importEntities(c.entityType(), 1)
 	g := newBlockGate()
@@ -64,28 +64,28 @@ func curlRequests(c *fixture) {
 		"startedAt", "endedAt", "currentStep", "entities", "progress", "waiting", "error", "parent", "children", "version",
 	} {
 		if _, there := x[field]; !there {
-			c.t.Errorf("the run lacks %q, which must be there, null if nothing", field)
+			c.t.Errorf("the execution has no field %q, which must be present or null", field)
 		}
 	}
 	if code, body := c.sendPlain(c.t, "DELETE", "/workflow-execution/"+id); code != http.StatusAccepted || !strings.Contains(body, `"CANCELLING"`) {
 		c.t.Errorf("DELETE: %d %.300s", code, body)
 	}
 	close(g.open)
-	c.waitForState(id, sm.ExecutionCancelled) // what it did cannot be undone: it keeps its lock until somebody has looked
+	c.waitForState(id, sm.ExecutionCancelled) // its block is not reversible, so it keeps its lock until it is acknowledged
 	if code, body := c.sendPlain(c.t, "DELETE", "/workflow-execution/"+id); code != http.StatusConflict || !strings.Contains(body, `"illegal_transition"`) || !strings.Contains(body, "CANCELLED") {
-		c.t.Errorf("DELETE of what has ended: %d %.300s", code, body)
+		c.t.Errorf("DELETE of an ended execution: %d %.300s", code, body)
 	}
-	if _, err := c.Acknowledge(c.t.Context(), id, "looked"); err != nil {
+	if _, err := c.Acknowledge(c.t.Context(), id, "checked"); err != nil {
 		c.t.Error(err)
 	}
 	c.waitEnded(id, sm.ExecutionCancelledAck)
 	if _, body := c.sendPlain(c.t, "GET", "/workflow-execution/active"); parseStates(c.t, body)[id] != "" {
-		c.t.Error("a run that has ended is active")
+		c.t.Error("an ended execution is listed as active")
 	}
 }
 
-// statusContract is N60 in every status: seven fields, by these names, and never
-// anything that the run works on.
+// statusContract is N60 in every status: seven fields with fixed names, and no parameters,
+// results or errors.
 func statusContract(c *fixture) {
 	ids := c.importEntities(c.entityType(), 3)
 	g := newBlockGate()
@@ -116,7 +116,7 @@ func statusContract(c *fixture) {
 		c.publish(fmt.Sprintf("package: test\nname: %s-%s\nversion: 1.0.0\nseedEntity: %s\nsteps:\n  - {label: last, functionBlock: test/%s-%s, runOn: %s}\n",
 			c.name, step, c.entityType(), c.name, step, c.entityType()))
 	}
-	begin := func(name string, on ...string) string {
+	start := func(name string, on ...string) string {
 		x, _, err := c.Start(c.t.Context(), views.StartRequest{Workflow: "test/" + c.name + "-" + name, ExecuteOnParameters: &workflow.Selector{IDs: on}})
 		if err != nil {
 			c.t.Fatal(err)
@@ -128,14 +128,14 @@ func statusContract(c *fixture) {
 	if _, err := c.Cancel(c.t.Context(), cancelled, views.CancelRequest{}); err != nil {
 		c.t.Fatal(err)
 	}
-	c.wantStatus(cancelled, "RUNNING", "", "work") // it is closing: not over
+	c.wantStatus(cancelled, "RUNNING", "", "work") // cancelling, not yet ended
 	close(g.open)
 	c.waitEnded(a, sm.ExecutionCompletedAck)
 	c.waitEnded(b, sm.ExecutionCompletedAck)
 	c.waitEnded(cancelled, sm.ExecutionCancelledAck)
-	safe := begin("fail", ids[2])
+	safe := start("fail", ids[2])
 	c.waitEnded(safe, sm.ExecutionFailedSafeAck)
-	unsafe := begin("fire", ids[0], ids[1])
+	unsafe := start("fire", ids[0], ids[1])
 	c.waitEnded(unsafe, sm.ExecutionFailedUnsafe)
 	c.wantStatus(a, "COMPLETED", "execution.completed", "")
 	c.wantStatus(b, "COMPLETED", "execution.completed", "")
@@ -149,8 +149,8 @@ func statusContract(c *fixture) {
 	c.wantStatus(unsafe, "FAILED", "execution.failed_unsafe", "")
 }
 
-// wantStatus checks the answer of the status route to the letter. A current step is
-// demanded only of a run that is under way.
+// wantStatus checks every field of the status route. If step is not "", it is the current
+// step.
 func (c *fixture) wantStatus(id, state, terminal, step string) {
 	c.t.Helper()
 	code, body := c.sendPlain(c.t, "GET", "/executions/"+id+"/status")
@@ -167,11 +167,11 @@ func (c *fixture) wantStatus(id, state, terminal, step string) {
 		c.t.Errorf("the fields are %v", names)
 	}
 	if strings.Contains(body, "hush") {
-		c.t.Errorf("the status tells what the run works on: %s", body)
+		c.t.Errorf("the status shows data of the execution: %s", body)
 	}
-	over := terminal != ""
-	if got["execution_id"] != id || got["state"] != state || got["completion_inferred"] != false || (got["ended_at"] != nil) != over || (over && got["terminal_event"] != terminal) ||
-		(!over && got["terminal_event"] != nil) || (step != "" && got["current_step"] != step) || (got["started_at"] == nil) != (state == "PENDING") {
-		c.t.Errorf("status %s, want %s ended by %q at %q", body, state, terminal, step)
+	ended := terminal != ""
+	if got["execution_id"] != id || got["state"] != state || got["completion_inferred"] != false || (got["ended_at"] != nil) != ended || (ended && got["terminal_event"] != terminal) ||
+		(!ended && got["terminal_event"] != nil) || (step != "" && got["current_step"] != step) || (got["started_at"] == nil) != (state == "PENDING") {
+		c.t.Errorf("status %s, want %s with terminal event %q and step %q", body, state, terminal, step)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// spanCollector takes spans as an OpenTelemetry collector does.
+// spanCollector receives spans like an OpenTelemetry collector.
 type spanCollector struct {
 	*httptest.Server
 	mu    sync.Mutex
@@ -62,10 +62,10 @@ func newSpanCollector(t *testing.T) *spanCollector {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.text.Write(body)
-		for _, of := range export.ResourceSpans {
-			for _, s := range of.ScopeSpans {
+		for _, resource := range export.ResourceSpans {
+			for _, s := range resource.ScopeSpans {
 				for _, one := range s.Spans {
-					one.service = of.Resource.attribute("service.name")
+					one.service = resource.Resource.attribute("service.name")
 					c.spans = append(c.spans, one)
 				}
 			}
@@ -75,7 +75,7 @@ func newSpanCollector(t *testing.T) *spanCollector {
 	return c
 }
 
-// named are the spans of a name so far.
+// named returns the spans of a name so far.
 func (c *spanCollector) named(name string) (all []span) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -87,10 +87,10 @@ func (c *spanCollector) named(name string) (all []span) {
 	return all
 }
 
-// secretPrefix is a secret that is told from others by its number.
+// secretPrefix is the prefix of all secrets; a number tells them apart.
 const secretPrefix = "hunter2-"
 
-// sendWithSecrets sends a request as a client does that is careless with secrets.
+// sendWithSecrets sends a request with secrets in its headers.
 func (s *localStack) sendWithSecrets(method, path, body string) (int, http.Header, []byte) {
 	s.t.Helper()
 	r, err := http.NewRequestWithContext(s.t.Context(), method, s.url+path, strings.NewReader(body))
@@ -115,7 +115,7 @@ func (s *localStack) sendWithSecrets(method, path, body string) (int, http.Heade
 	return reply.StatusCode, reply.Header, answer
 }
 
-// startWithSecrets starts a run so.
+// startWithSecrets starts an execution with secrets in the request.
 func (s *localStack) startWithSecrets(name, more string) string {
 	s.t.Helper()
 	code, header, body := s.sendWithSecrets("POST", "/workflow-execution", `{"workflow":"test/`+name+`","parameters":{"key":"`+secretPrefix+`5"},"labels":{"l":"`+secretPrefix+`6"}`+more+`}`)
@@ -126,10 +126,10 @@ func (s *localStack) startWithSecrets(name, more string) string {
 	return started.ID
 }
 
-// TestTelemetry_NamesExecutionAndHidesSecrets: what the functions say of requests, looks and jobs names the run, the
-// entity, the step, the attempt, the invocation and the caller's own name for it, in the
-// log and in spans of the caller's trace, and the block is told both; and of all that is
-// secret in requests, runs and blocks nothing stands in a log or a span, at whatever level.
+// Logs and spans of requests, advances and jobs name the execution, entity, step,
+// attempt, invocation and the caller's correlation id, in the caller's trace; the block
+// gets the correlation id and the trace. No log line or span at any level has a secret of
+// a request, an execution or a block.
 func TestTelemetry_NamesExecutionAndHidesSecrets(t *testing.T) {
 	t.Parallel()
 	c := newSpanCollector(t)
@@ -152,15 +152,15 @@ func TestTelemetry_NamesExecutionAndHidesSecrets(t *testing.T) {
 		case k.Job.Attempt == 1:
 			fmt.Fprintf(w, `{"outcome":"ERROR","error":{"code":"BUSY","message":%q,"retryable":true,"details":{"d":%q}}}`, secretPrefix+"9", secretPrefix+"10")
 		default:
-			fmt.Fprintf(w, `no answer %s`, secretPrefix+"11")
+			fmt.Fprintf(w, `not JSON %s`, secretPrefix+"11")
 		}
 	}))
 	defer block.Close()
-	address := func(host string) string { return host + "/b?token=" + secretPrefix + "13" } // one with a user is refused
+	address := func(host string) string { return host + "/b?token=" + secretPrefix + "13" } // a URL with user information is rejected
 	if _, err := s.RegisterBlock(t.Context(), workflow.Block{Package: "test", Name: "user", Version: "1.0.0", HTTP: &workflow.Endpoint{URL: "http://ann:" + secretPrefix + "12@h"}}); !workflow.Is(err, workflow.CodeInvalid) {
-		t.Errorf("a block with a user in its address: %v", err)
+		t.Errorf("block with user information in its URL: %v", err)
 	}
-	for name, url := range map[string]string{"work": address(block.URL), "away": address("http://127.0.0.1:9"), "barred": address("https://192.0.2.1")} {
+	for name, url := range map[string]string{"work": address(block.URL), "unreachable": address("http://127.0.0.1:9"), "blocked": address("https://192.0.2.1")} {
 		b := workflow.Block{
 			Package: "test", Name: name, Version: "1.0.0", Idempotent: true, Reversible: true,
 			HTTP: &workflow.Endpoint{URL: url, Headers: map[string]string{"X-Secret": secretPrefix + "14", "Authorization": "Basic " + secretPrefix + "15"}},
@@ -174,11 +174,11 @@ func TestTelemetry_NamesExecutionAndHidesSecrets(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, rest := range map[string]string{
-		"good":   "steps:\n  - {label: work, functionBlock: test/work:1, runOn: gadget, retry: {maxRetries: 1, delay: 10ms}, parameters: {key: '${parameters.key}'}}\n",
-		"away":   "steps:\n  - {label: away, functionBlock: test/away:1, runOn: global}\n",
-		"barred": "steps:\n  - {label: barred, functionBlock: test/barred:1, runOn: global}\n",
-		"number": "steps:\n  - {label: work, functionBlock: test/work:1, runOn: global, parameters: {n: '${int(parameters.key)}'}}\n",
-		"never":  "config: {startWhen: {condition: 'int(parameters.key) > 1', deadline: 1s}}\nsteps:\n  - {label: work, functionBlock: test/work:1, runOn: global}\n",
+		"good":        "steps:\n  - {label: work, functionBlock: test/work:1, runOn: gadget, retry: {maxRetries: 1, delay: 10ms}, parameters: {key: '${parameters.key}'}}\n",
+		"unreachable": "steps:\n  - {label: unreachable, functionBlock: test/unreachable:1, runOn: global}\n",
+		"blocked":     "steps:\n  - {label: blocked, functionBlock: test/blocked:1, runOn: global}\n",
+		"number":      "steps:\n  - {label: work, functionBlock: test/work:1, runOn: global, parameters: {n: '${int(parameters.key)}'}}\n",
+		"never":       "config: {startWhen: {condition: 'int(parameters.key) > 1', deadline: 1s}}\nsteps:\n  - {label: work, functionBlock: test/work:1, runOn: global}\n",
 	} {
 		s.publish("package: test\nname: " + name + "\nversion: 1.0.0\nseedEntity: gadget\n" + rest)
 	}
@@ -186,9 +186,9 @@ func TestTelemetry_NamesExecutionAndHidesSecrets(t *testing.T) {
 	bad := s.startWithSecrets("good", `,"executeOnParameters":{"ids":["e-0002"]}`)
 	s.waitForState(good, sm.ExecutionCompletedAck)
 	s.waitForState(bad, sm.ExecutionFailedSafeAck)
-	for _, name := range []string{"away", "barred", "number", "never"} {
+	for _, name := range []string{"unreachable", "blocked", "number", "never"} {
 		if x := s.waitForState(s.startWithSecrets(name, ""), sm.ExecutionFailedSafeAck); x.Error == nil {
-			t.Errorf("%s has not failed", name)
+			t.Errorf("%s has no error", name)
 		}
 	}
 	for path, want := range map[string]int{
@@ -199,7 +199,7 @@ func TestTelemetry_NamesExecutionAndHidesSecrets(t *testing.T) {
 		}
 	}
 	if code, _, _ := s.sendWithSecrets("POST", "/workflow-definition/publish", secretPrefix+"21"); code != http.StatusBadRequest {
-		t.Errorf("a definition that is none: %d", code)
+		t.Errorf("invalid definition: %d", code)
 	}
 
 	job := s.waitForLogLine(t, "job ended", func(l logLine) bool { return l["executionId"] == bad && l["attempt"] == 1.0 })
@@ -209,15 +209,15 @@ func TestTelemetry_NamesExecutionAndHidesSecrets(t *testing.T) {
 		}
 	}
 	for _, component := range []string{"api", "lifecycle"} {
-		moved := s.waitForLogLine(t, "execution changed state", func(l logLine) bool { return l["executionId"] == bad && l["component"] == component })
-		if moved["correlationId"] != "order-7" || moved["requestId"] == nil || moved["workflow"] != "test/good:1.0.0" || moved["traceId"] != traceID {
-			t.Errorf("%v", moved)
+		changed := s.waitForLogLine(t, "execution changed state", func(l logLine) bool { return l["executionId"] == bad && l["component"] == component })
+		if changed["correlationId"] != "order-7" || changed["requestId"] == nil || changed["workflow"] != "test/good:1.0.0" || changed["traceId"] != traceID {
+			t.Errorf("%v", changed)
 		}
 	}
 	mu.Lock()
 	for _, h := range called {
 		if h.Get("X-Correlation-Id") != "order-7" || !strings.HasPrefix(h.Get("Traceparent"), "00-"+traceID+"-") {
-			t.Errorf("the block is told %v", h)
+			t.Errorf("the block got the headers %v", h)
 		}
 	}
 	mu.Unlock()
@@ -225,78 +225,78 @@ func TestTelemetry_NamesExecutionAndHidesSecrets(t *testing.T) {
 	if _, err := json.Marshal(c.spans); err != nil || strings.Contains(c.text.String(), secretPrefix) {
 		t.Errorf("a span has a secret: %s", excerpt(c.text.String()))
 	}
-	s.stopProcess() // what is said at the end counts too
-	if text := s.log.tail(1 << 20); strings.Contains(text, secretPrefix) {
+	s.stopProcess() // its last log lines count too
+	if text := s.log.Tail(1 << 20); strings.Contains(text, secretPrefix) {
 		t.Errorf("the log has a secret: %s", excerpt(text))
 	}
 }
 
 const traceID = "0af7651916cd43dd8448eb211c80319c"
 
-// excerpt is the first mark with what stands around it.
+// excerpt is the text around the first secret.
 func excerpt(text string) string {
 	at := strings.Index(text, secretPrefix)
 	return text[max(0, at-400):min(len(text), at+200)]
 }
 
-// logLine is one of the log.
+// logLine is one line of the log.
 type logLine map[string]any
 
-// waitForLogLine waits until the log has a line of a message that fits.
+// waitForLogLine waits until the log has a matching line with a message.
 func (s *localStack) waitForLogLine(t *testing.T, message string, match func(logLine) bool) logLine {
 	t.Helper()
 	for limit := time.Now().Add(waitTimeout); ; {
-		for text := range strings.Lines(s.log.tail(1 << 20)) {
-			_, text, _ = strings.Cut(text, " | ") // before it stands whose line it is
+		for text := range strings.Lines(s.log.Tail(1 << 20)) {
+			_, text, _ = strings.Cut(text, " | ") // the prefix is the function's name
 			var l logLine
 			if json.Unmarshal([]byte(text), &l) == nil && l["message"] == message && match(l) {
 				return l
 			}
 		}
 		if time.Now().After(limit) {
-			t.Fatalf("the log has no such line %q:\n%s", message, s.log.tail(100))
+			t.Fatalf("the log has no matching line %q:\n%s", message, s.log.Tail(100))
 		}
 		<-time.After(20 * time.Millisecond)
 	}
 }
 
-// wantTrace waits for the spans of a run and looks at how they hang together: the caller's,
-// the request, its looks and jobs.
+// wantTrace waits for the spans of an execution and checks their parents: the caller, the
+// request, advances and jobs.
 func (c *spanCollector) wantTrace(t *testing.T, id string, job logLine) {
 	t.Helper()
-	about := func(name string, want int) []span {
+	spansOf := func(name string, want int) []span {
 		for limit := time.Now().Add(waitTimeout); ; {
 			all := slices.DeleteFunc(c.named(name), func(s span) bool { return s.attribute("executionId") != id })
 			if len(all) >= want {
 				return all
 			}
 			if time.Now().After(limit) {
-				t.Fatalf("%d spans %q of the run, want %d: %s", len(all), name, want, c.text.String())
+				t.Fatalf("%d spans %q of the execution, want %d: %s", len(all), name, want, c.text.String())
 			}
 			<-time.After(20 * time.Millisecond)
 		}
 	}
-	jobs, advances, commits := about("EXECUTE test/work:1.0.0", 2), about("advance", 1), about("commit", 3)
+	jobs, advances, commits := spansOf("EXECUTE test/work:1.0.0", 2), spansOf("advance", 1), spansOf("commit", 3)
 	requests := map[string]bool{}
 	for _, s := range c.named("POST /workflow-execution") {
 		if s.TraceID == traceID && s.ParentSpanID == "b7ad6b7169203331" && s.service == "lockstep-api" && s.attribute("correlationId") == "order-7" {
 			requests[s.SpanID] = true
 		}
 	}
-	under := map[string]bool{}
+	parents := map[string]bool{}
 	for _, s := range slices.Concat(jobs, advances) {
 		if s.TraceID != traceID || !requests[s.ParentSpanID] || s.attribute("correlationId") != "order-7" {
-			t.Errorf("%+v is not part of the request's span", s)
+			t.Errorf("%+v is not a child of the request's span", s)
 		}
-		under[s.SpanID] = true
+		parents[s.SpanID] = true
 	}
 	for _, s := range commits {
-		if s.TraceID != traceID || !requests[s.ParentSpanID] && !under[s.ParentSpanID] || s.attribute("to") == "" {
-			t.Errorf("%+v is part of no look", s)
+		if s.TraceID != traceID || !requests[s.ParentSpanID] && !parents[s.ParentSpanID] || s.attribute("to") == "" {
+			t.Errorf("%+v is not part of a request, advance or job", s)
 		}
 	}
 	first := jobs[slices.IndexFunc(jobs, func(s span) bool { return s.attribute("attempt") == "1" })]
 	if first.attribute("entity") != "gadget/e-0002" || first.attribute("step") != "work" || first.SpanID != job["spanId"] || first.service != "lockstep-worker-default" {
-		t.Errorf("%+v is not the job of the line %v", first, job)
+		t.Errorf("%+v is not the job of the log line %v", first, job)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// What one stage exports and another imports, the other exports again byte for
-// byte; and what was imported works there.
+// An export that another stack imports is exported there again byte for byte, and the
+// imported workflow works.
 func TestTransfer_RoundTrips(t *testing.T) {
 	t.Parallel()
 	from, to := startStack(t, stackOptions{}), startStack(t, stackOptions{})
@@ -46,13 +46,13 @@ func TestTransfer_RoundTrips(t *testing.T) {
 	succeed("exported 1 blocks, 3 definitions, 1201 entities", source, "export", first)
 	text := readFile(t, first)
 	if strings.Contains(text, id) || strings.Index(text, `"1.9.0"`) > strings.Index(text, `"1.10.0"`) {
-		t.Error("the file holds a run, or versions out of their order")
+		t.Error("the file has an execution, or versions out of order")
 	}
 	if out := succeed("", source, "export", "-"); out != text {
-		t.Error("a second export is another one")
+		t.Error("a second export differs")
 	}
 	if out := succeed("", source, "export", "--only=entities", "--type=site", "-"); strings.Count(out, "\n") != 3 || !strings.Contains(out, "zrh") {
-		t.Errorf("of sites alone it exports %s", out)
+		t.Errorf("export of sites: %s", out)
 	}
 
 	counts := func(args ...string) string {
@@ -65,17 +65,17 @@ func TestTransfer_RoundTrips(t *testing.T) {
 	}
 	all := `{"new":1,"replaced":0,"unchanged":0}{"new":3,"replaced":0,"unchanged":0}{"new":1201,"replaced":0,"unchanged":0}`
 	if got := counts(target, "import", "--dry-run", first); got != all {
-		t.Errorf("a dry run says %s", got)
+		t.Errorf("dry run: %s", got)
 	}
 	for e, err := range to.Entities(t.Context(), workflow.Selector{Type: "device"}) {
-		t.Fatalf("a dry run has imported %v, %v", e, err)
+		t.Fatalf("a dry run imported %v, %v", e, err)
 	}
 	if got := counts(target, "import", first); got != all {
-		t.Errorf("the import says %s", got)
+		t.Errorf("import: %s", got)
 	}
 	succeed("exported", target, "export", second)
 	if readFile(t, second) != text {
-		t.Error("what was imported is exported differently")
+		t.Error("the export after the import differs")
 	}
 
 	before, err := to.Entity(t.Context(), workflow.EntityKey{Type: "site", ID: "zrh"})
@@ -84,18 +84,18 @@ func TestTransfer_RoundTrips(t *testing.T) {
 	}
 	if got, want := counts(target, "import", first), strings.NewReplacer(`"new":1201`, `"new":0`, `"new":1`, `"new":0`, `"new":3`, `"new":0`).Replace(
 		`{"new":1,"replaced":0,"unchanged":1}{"new":3,"replaced":0,"unchanged":3}{"new":1201,"replaced":0,"unchanged":1201}`); got != want {
-		t.Errorf("imported again it says %s, want %s", got, want)
+		t.Errorf("second import: %s, want %s", got, want)
 	}
 	after, err := to.Entity(t.Context(), before.Key())
 	if err != nil || after.Version != before.Version {
-		t.Errorf("imported again, the entity has version %d after %d, %v", after.Version, before.Version, err)
+		t.Errorf("after a second import the entity has version %d, before %d, %v", after.Version, before.Version, err)
 	}
 	x, _, err := to.Start(t.Context(), views.StartRequest{Workflow: "test/hello"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if done := to.waitForState(x.ID, sm.ExecutionCompletedAck); done.Workflow.Version != "1.10.0" {
-		t.Errorf("the newest version is %s", done.Workflow.Version)
+	if ended := to.waitForState(x.ID, sm.ExecutionCompletedAck); ended.Workflow.Version != "1.10.0" {
+		t.Errorf("the newest version is %s", ended.Workflow.Version)
 	}
 }
 
@@ -108,8 +108,8 @@ func readFile(t *testing.T, path string) string {
 	return string(text)
 }
 
-// Nothing of a file is imported that has a mistake anywhere, or does not fit what
-// is there; each place is told.
+// A file with an error, or with a conflict with the stack, is not imported at all; every
+// place is named.
 func TestTransfer_RefusesInvalidFile(t *testing.T) {
 	t.Parallel()
 	s := startStack(t, stackOptions{})
@@ -124,8 +124,8 @@ func TestTransfer_RefusesInvalidFile(t *testing.T) {
 	}
 	good := readFile(t, file)
 	block := strings.Split(good, "\n")[1]
-	another := func(edit ...string) string { return strings.NewReplacer(edit...).Replace(good) }
-	fresh := []string{`"name":"hello"`, `"name":"fresh"`, `e-000`, `f-000`} // none of it is there
+	edited := func(edit ...string) string { return strings.NewReplacer(edit...).Replace(good) }
+	fresh := []string{`"name":"hello"`, `"name":"fresh"`, `e-000`, `f-000`} // nothing of it exists in the stack
 	for _, c := range []struct {
 		name string
 		text string
@@ -133,19 +133,19 @@ func TestTransfer_RefusesInvalidFile(t *testing.T) {
 		code int
 		want []string
 	}{
-		{"cut short", good[:strings.LastIndex(good, `{"end"`)], nil, 2, []string{"cut short"}},
-		{"cut within", strings.Split(another(fresh...), "f-0002")[0], nil, 2, []string{file + ":5", "ends too early"}},
-		{"a line is missing", strings.Replace(good, block+"\n", "", 1), nil, 2, []string{file + ":5", "the file has 0 blocks"}},
-		{"another file", "{\"type\":\"device\",\"id\":\"a\"}\n", nil, 2, []string{file + ":1", "entities import"}},
-		{"nothing", "", nil, 2, []string{"it is empty"}},
-		{"a newer format", another(`"format":1`, `"format":2`), nil, 2, []string{file + ":1", "use a newer one"}},
-		{"two broken lines", another(append(fresh, `"runOn":"global"`, `"runsOn":"global"`, `"attributes":{"n":2}`, `"attributes":2`)...), nil, 2, []string{file + ":3", "runsOn", file + ":5", "attributes"}},
-		{"twice the same", strings.Replace(good, block, block+"\n"+block, 1), nil, 2, []string{file + ":3", "is already on line 2"}},
+		{"end is missing", good[:strings.LastIndex(good, `{"end"`)], nil, 2, []string{"cut short"}},
+		{"cut within a line", strings.Split(edited(fresh...), "f-0002")[0], nil, 2, []string{file + ":5", "ends too early"}},
+		{"line is missing", strings.Replace(good, block+"\n", "", 1), nil, 2, []string{file + ":5", "the file has 0 blocks"}},
+		{"another format", "{\"type\":\"device\",\"id\":\"a\"}\n", nil, 2, []string{file + ":1", "entities import"}},
+		{"empty file", "", nil, 2, []string{"it is empty"}},
+		{"a newer format", edited(`"format":1`, `"format":2`), nil, 2, []string{file + ":1", "use a newer one"}},
+		{"two broken lines", edited(append(fresh, `"runOn":"global"`, `"runsOn":"global"`, `"attributes":{"n":2}`, `"attributes":2`)...), nil, 2, []string{file + ":3", "runsOn", file + ":5", "attributes"}},
+		{"duplicate line", strings.Replace(good, block, block+"\n"+block, 1), nil, 2, []string{file + ":3", "is already on line 2"}},
 		{"an unknown kind", good, []string{"--only=runs"}, 2, []string{"blocks, definitions, entities"}},
-		{"another block", another(`"pure":true`, `"pure":false`), nil, 3, []string{file + ":2", "pure is true in the stage and false in the file"}},
-		{"another definition", another(`"label":"hello"`, `"label":"other"`, `e-000`, `f-000`), nil, 3, []string{file + ":3", `steps[0].label is "hello" in the stage and "other" in the file`}},
-		{"other entities", another(`{"n":2}`, `{"m":2}`), nil, 3, []string{file + ":5", "attributes.m is absent in the stage", "entity device/e-0002"}},
-		{"one that the service refuses", another(append(fresh, `"steps":[{`, `"parameters":{"additionalProperties":false},"steps":[{"condition":"parameters.x",`)...), []string{"--dry-run"}, 3,
+		{"another block", edited(`"pure":true`, `"pure":false`), nil, 3, []string{file + ":2", "pure is true in the stage and false in the file"}},
+		{"another definition", edited(`"label":"hello"`, `"label":"other"`, `e-000`, `f-000`), nil, 3, []string{file + ":3", `steps[0].label is "hello" in the stage and "other" in the file`}},
+		{"other entities", edited(`{"n":2}`, `{"m":2}`), nil, 3, []string{file + ":5", "attributes.m is absent in the stage", "entity device/e-0002"}},
+		{"definition that the service rejects", edited(append(fresh, `"steps":[{`, `"parameters":{"additionalProperties":false},"steps":[{"condition":"parameters.x",`)...), []string{"--dry-run"}, 3,
 			[]string{file + ":3", "definition test/fresh:1.0.0 is refused", `takes no parameter "x"`}},
 		{"nothing new", good, []string{"--dry-run"}, 0, []string{"dry run"}},
 	} {
@@ -167,11 +167,11 @@ func TestTransfer_RefusesInvalidFile(t *testing.T) {
 	}
 	code, now, err := runLockstep(t, "", url, "export", "-")
 	if code != 0 || now != good {
-		t.Errorf("something has been changed: exit %d, %s\n%s\nbefore\n%s", code, err, now, good)
+		t.Errorf("a failed import changed something: exit %d, %s\n%s\nbefore\n%s", code, err, now, good)
 	}
 
-	// Entities that differ are replaced where that is asked for.
-	if err := os.WriteFile(file, []byte(another(`{"n":2}`, `{"m":2}`)), 0o600); err != nil {
+	// With --replace, entities that differ are replaced.
+	if err := os.WriteFile(file, []byte(edited(`{"n":2}`, `{"m":2}`)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if code, out, err := runLockstep(t, "", url, "import", "--replace", "--only=entities", file); code != 0 {
@@ -179,12 +179,12 @@ func TestTransfer_RefusesInvalidFile(t *testing.T) {
 	}
 	e, failure := s.Entity(t.Context(), workflow.EntityKey{Type: "device", ID: "e-0002"})
 	if failure != nil || string(e.Attributes) != `{"m":2}` {
-		t.Errorf("it has %s, %v", e.Attributes, failure)
+		t.Errorf("the entity has %s, %v", e.Attributes, failure)
 	}
 }
 
-// The values of headers that look secret stay where they are, and are asked for
-// where the block is new.
+// The values of headers that look secret are not exported; an import requires them for a
+// new block.
 func TestTransfer_WithholdsSecrets(t *testing.T) {
 	t.Parallel()
 	from, to := startStack(t, stackOptions{}), startStack(t, stackOptions{})
@@ -201,14 +201,14 @@ func TestTransfer_WithholdsSecrets(t *testing.T) {
 		t.Errorf("exported: %s", text)
 	}
 	if code, out, err := runLockstep(t, "", "--url="+from.url, "import", file); code != 0 || !strings.Contains(out, "1") {
-		t.Errorf("where it comes from, exit %d\n%s%s", code, out, err)
+		t.Errorf("import into the same stack: exit %d\n%s%s", code, out, err)
 	}
 	if code, out, err := runLockstep(t, "", "--url="+to.url, "import", file); code != 3 || !strings.Contains(err, file+":2") || !strings.Contains(err, "X-Api-Key") {
-		t.Errorf("elsewhere, exit %d\n%s%s", code, out, err)
+		t.Errorf("import into another stack: exit %d\n%s%s", code, out, err)
 	}
 	text = strings.NewReplacer(`,"withheld":["X-Api-Key"]`, "", `"X-Site":"zrh"`, `"X-Site":"zrh","X-Api-Key":"other"`).Replace(text)
 	if code, out, err := runLockstep(t, text, "--url="+to.url, "import", "-"); code != 0 {
-		t.Errorf("with a value, exit %d\n%s%s", code, out, err)
+		t.Errorf("import with the value: exit %d\n%s%s", code, out, err)
 	}
 	for b, err := range to.Blocks(t.Context()) {
 		if err != nil || b.HTTP.Headers["X-Api-Key"] != "other" {

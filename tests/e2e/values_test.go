@@ -12,15 +12,15 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// N10: a reference by major takes the newest version, by number and not by
-// letter, and a run says which one it took; one that nothing matches ends it.
+// N10: a reference by major resolves to the newest version in numeric order, and the
+// execution shows the resolved version. A reference without a match ends the execution.
 func blockVersions(c *fixture) {
 	for _, v := range []string{"1.0.0", "1.1.2", "2.0.0"} {
 		c.registerBlock("b", workflow.Block{Version: v, Pure: true}, func(k call) blockAnswer { return okAnswer(k.Block) })
 	}
 	c.publishWorkflow("", "label: one, block: b:1, runOn: global", "label: two, block: b:1.0, runOn: global", "label: newest, block: b, runOn: global")
 	name := "test/" + c.name + "-b"
-	ran := func() string {
+	resolved := func() string {
 		id := c.startWorkflow("{}")
 		x := c.waitEnded(id, sm.ExecutionCompletedAck)
 		r, err := c.Result(c.t.Context(), id)
@@ -32,16 +32,16 @@ func blockVersions(c *fixture) {
 			got = append(got, strings.Trim(strings.ReplaceAll(string(r.Steps[step].Result), name+":", ""), `"`))
 		}
 		if x.Blocks[name+":1"] != got[0] || x.Blocks[name+":1.0"] != got[1] || x.Blocks[name] != got[2] {
-			c.t.Errorf("it says that it took %v, and took %v", x.Blocks, got)
+			c.t.Errorf("the execution shows %v, and called %v", x.Blocks, got)
 		}
 		return fmt.Sprint(got)
 	}
-	if got := ran(); got != "[1.1.2 1.0.0 2.0.0]" {
-		c.t.Errorf("took %s", got)
+	if got := resolved(); got != "[1.1.2 1.0.0 2.0.0]" {
+		c.t.Errorf("resolved to %s", got)
 	}
 	c.registerBlock("b", workflow.Block{Version: "1.1.10", Pure: true}, func(k call) blockAnswer { return okAnswer(k.Block) })
-	if got := ran(); got != "[1.1.10 1.0.0 2.0.0]" {
-		c.t.Errorf("took %s once there was 1.1.10", got)
+	if got := resolved(); got != "[1.1.10 1.0.0 2.0.0]" {
+		c.t.Errorf("resolved to %s after 1.1.10 was registered", got)
 	}
 
 	id := c.startRef(c.publishExtra("third", "", "label: one, block: b:1, runOn: global", "label: three, block: b:3, runOn: global"), "{}")
@@ -51,8 +51,8 @@ func blockVersions(c *fixture) {
 	}
 }
 
-// N11: what is published stays. The same again is accepted, however it is
-// written; anything else is a conflict and changes nothing.
+// N11: a published version is immutable. Publishing the same content again, in any format,
+// is accepted; other content is a conflict and changes nothing.
 func publishIsImmutable(c *fixture) {
 	source := func(description string) string {
 		return fmt.Sprintf("package: test\nname: w-%s\nversion: 1.0.0\ndescription: %s\nsteps: [{label: a, functionBlock: test/a, runOn: global}]\n", c.name, description)
@@ -75,9 +75,8 @@ func publishIsImmutable(c *fixture) {
 	}
 }
 
-// N11: of many who publish one version at once, each with content of its own, one
-// has published it, and the others are told that they have not. For blocks it is
-// the same.
+// N11: of many concurrent publications of one version with different content, one
+// succeeds and the others get a conflict. The same holds for blocks.
 func concurrentPublish(c *fixture) {
 	source := func(n int) []byte {
 		return fmt.Appendf(nil, "package: test\nname: w-%s\nversion: 1.0.0\ndescription: by %d\nsteps: [{label: a, functionBlock: test/a, runOn: global}]\n", c.name, n)
@@ -101,7 +100,7 @@ func concurrentPublish(c *fixture) {
 		}
 		all.Wait()
 		if len(winner) != 1 {
-			c.t.Fatalf("%d have created it", len(winner))
+			c.t.Fatalf("%d publications succeeded, want 1", len(winner))
 		}
 		return <-winner
 	}
@@ -111,24 +110,24 @@ func concurrentPublish(c *fixture) {
 	}
 	n := created(publish)
 	if status, body := c.sendPlain(c.t, "GET", "/workflow-definition/test/w-"+c.name+"/1.0.0"); status != 200 || !strings.Contains(body, fmt.Sprintf("by %d", n)) {
-		c.t.Errorf("%d has published it, and it is %d %s", n, status, body)
+		c.t.Errorf("publication %d succeeded, and the definition is %d %s", n, status, body)
 	}
 	if again, err := publish(n); again || err != nil {
-		c.t.Errorf("the same again: created %v, %v", again, err)
+		c.t.Errorf("published again: created %v, %v", again, err)
 	}
 	register := func(n int) (bool, error) { return c.RegisterBlock(c.t.Context(), block(n)) }
 	n = created(register)
 	if again, err := register(n); again || err != nil {
-		c.t.Errorf("the same block again: created %v, %v", again, err)
+		c.t.Errorf("block registered again: created %v, %v", again, err)
 	}
 	for b, err := range c.Blocks(c.t.Context()) {
 		if err != nil || b.Name == c.name && b.Pool != block(n).Pool {
-			c.t.Errorf("%d has registered it, and it is %+v, %v", n, b, err)
+			c.t.Errorf("registration %d succeeded, and the block is %+v, %v", n, b, err)
 		}
 	}
 }
 
-// N15: a text that is one token becomes the value, of whatever type it is.
+// N15: a text that is a single token becomes the value with its type.
 func interpolationKeepsTypes(c *fixture) {
 	c.registerBlock("take", workflow.Block{Pure: true}, func(k call) blockAnswer { return okAnswer(k.Parameters) })
 	parameters := `{"n":7,"x":1.5,"no":false,"list":[1,"two",null],"object":{"a":{"b":true}},"none":null,"text":"7"}`
@@ -151,11 +150,12 @@ func interpolationKeepsTypes(c *fixture) {
 		c.t.Fatal(err)
 	}
 	if !reflect.DeepEqual(got, want) {
-		c.t.Errorf("the block was given %s\nwant %s", r.Steps["take"].Result, text)
+		c.t.Errorf("the block got %s\nwant %s", r.Steps["take"].Result, text)
 	}
 }
 
-// N15: null inside a text is no empty text: the run halts, naming the expression.
+// N15: null inside a text is not an empty text: the execution fails and names the
+// expression.
 func embeddedNull(c *fixture) {
 	c.registerBlock("take", workflow.Block{Pure: true}, nil)
 	for name, token := range map[string]string{"null": "parameters.none", "missing": "parameters.nothing", "label": "before.result.version"} {
@@ -169,7 +169,7 @@ func embeddedNull(c *fixture) {
 	}
 }
 
-// N16: raw parameters are nobody's to read on the way.
+// N16: raw parameters are passed on unchanged.
 func rawParameters(c *fixture) {
 	text := "{{ .Device }} ${not.an.expression} {%- if x -%} $${y} <a href='&'> \\n \u2028 é"
 	quoted, err := json.Marshal(text)
@@ -183,16 +183,16 @@ func rawParameters(c *fixture) {
 	want := map[string]any{"n": 1.0, "template": text, "deep": []any{map[string]any{"${key}": text}}}
 	for _, k := range c.blocks.allCalls() {
 		if k.Job.Execution == id && !reflect.DeepEqual(k.Parameters, want) {
-			c.t.Errorf("the block was given %q\nwant %q", k.Parameters, want)
+			c.t.Errorf("the block got %q\nwant %q", k.Parameters, want)
 		}
 	}
 	if c.countCalls("take", "EXECUTE") != 1 {
-		c.t.Error("the block was not called once")
+		c.t.Error("the block was not called exactly once")
 	}
 }
 
-// N17: parameters are judged by the block's schema once they are known, before
-// anything is sent; for one entity that is as for all.
+// N17: parameters are checked with the block's schema before any job is sent; a wrong
+// parameter of one entity fails the step.
 func parameterTypeMismatch(c *fixture) {
 	ids := c.importEntities(c.entityType(), 3)
 	c.registerBlock("produce", workflow.Block{Pure: true}, func(k call) blockAnswer {
@@ -207,13 +207,13 @@ func parameterTypeMismatch(c *fixture) {
 	x := c.waitEnded(id, sm.ExecutionFailedSafeAck)
 	c.wantFailure(x, workflow.CauseStepFailed, "PARAMETERS", "consume")
 	if deref(x.Error.Entity) != c.entityType()+"/"+ids[2] {
-		c.t.Errorf("it names %v", deref(x.Error.Entity))
+		c.t.Errorf("the error names %v", deref(x.Error.Entity))
 	}
 	if c.countCalls("consume", "EXECUTE") != 0 || len(c.listJobs(id, views.JobFilter{Step: "consume"})) != 0 {
-		c.t.Error("the consumer was sent jobs")
+		c.t.Error("jobs of the consumer were sent")
 	}
 	c.waitEnded(c.startWorkflow("{}", ids[:2]...), sm.ExecutionCompletedAck)
 	if c.countCalls("consume", "EXECUTE") != 2 {
-		c.t.Error("what is right was not sent")
+		c.t.Error("jobs with valid parameters were not sent")
 	}
 }

@@ -10,20 +10,20 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// wantMonotonicStatus reads a run over and over, in the list, in the detail and by its status,
-// until it has ended: whatever is read later is never behind what was read before,
-// and nothing leads out of a terminal status.
+// wantMonotonicStatus reads an execution repeatedly, in the list, in detail and by its
+// status, until it has ended. A later read never shows an earlier status, and a terminal
+// status never changes.
 func (c *fixture) wantMonotonicStatus(id string, end sm.Status) {
 	c.t.Helper()
 	rank := map[sm.Status]int{sm.StatusPending: 1, sm.StatusRunning: 2, end: 3}
 	last, version, after := sm.Status(""), int64(0), 0
-	see := func(where string, status sm.Status) {
+	check := func(where string, status sm.Status) {
 		if rank[status] < rank[last] || rank[status] == 0 {
-			c.t.Errorf("%s says %s after %q", where, status, last)
+			c.t.Errorf("%s shows %s after %q", where, status, last)
 		}
 		last = status
 	}
-	eventually(c.t, id+" has ended and stays so", func() bool {
+	eventually(c.t, id+" has ended", func() bool {
 		listed := 0
 		for x, err := range c.Executions(c.t.Context(), views.ExecutionFilter{Workflow: workflow.Ref{Package: "test", Name: "w-" + c.name}}) {
 			if err != nil {
@@ -31,11 +31,11 @@ func (c *fixture) wantMonotonicStatus(id string, end sm.Status) {
 			}
 			if x.ID == id {
 				listed++
-				see("the list", x.Status)
+				check("the list", x.Status)
 			}
 		}
 		x := c.getExecution(id)
-		see("the detail", x.Status)
+		check("the detail", x.Status)
 		if x.Version < version || sm.StatusOf(x.State) != x.Status || (x.EndedAt != nil) != sm.Terminal(x.State) {
 			c.t.Errorf("%s is %s, ended %v, version %d after %d", x.State, x.Status, x.EndedAt, x.Version, version)
 		}
@@ -44,7 +44,7 @@ func (c *fixture) wantMonotonicStatus(id string, end sm.Status) {
 		if err != nil {
 			c.t.Fatal(err)
 		}
-		see("the status", s.State)
+		check("the status", s.State)
 		if (s.TerminalEvent != nil) != (s.State == end) || (s.EndedAt != nil) != (s.State == end) || s.CompletionInferred {
 			c.t.Errorf("status %+v", s)
 		}
@@ -52,14 +52,13 @@ func (c *fixture) wantMonotonicStatus(id string, end sm.Status) {
 			after++
 		}
 		if after > 1 && listed != 1 {
-			c.t.Errorf("what has ended is listed %d times", listed)
+			c.t.Errorf("an ended execution is listed %d times", listed)
 		}
 		return after > 3
 	})
 }
 
-// N59, N60: all that tells of a run agrees, and what has failed is never told as
-// completed.
+// N59, N60: all views of an execution agree, and a failed one never reads completed.
 func viewsAreConsistent(c *fixture) {
 	ids := c.importEntities(c.entityType(), 3)
 	c.registerBlock("work", workflow.Block{Idempotent: true}, func(k call) blockAnswer {
@@ -154,11 +153,11 @@ func idempotentStart(c *fixture) {
 		}
 	}
 	if fresh != 1 {
-		c.t.Errorf("%d requests say that they started the run", fresh)
+		c.t.Errorf("%d replies report a new execution, want 1", fresh)
 	}
 	_, _, err := c.Start(c.t.Context(), views.StartRequest{Workflow: "test/w-" + c.name, Parameters: json.RawMessage(`{"x":1}`), IdempotencyKey: c.name})
 	if !workflow.Is(err, workflow.CodeIdempotencyMismatch) {
-		c.t.Errorf("the key is accepted for another request: %v", err)
+		c.t.Errorf("the key of another request was accepted: %v", err)
 	}
 	c.waitEnded(ids[0], sm.ExecutionCompletedAck)
 }
@@ -170,10 +169,10 @@ func tenantIsolation(c *fixture) {
 	c.waitEnded(id, sm.ExecutionCompletedAck)
 	other := c.clientFor("someone-else")
 	if _, err := other.Execution(c.t.Context(), id); !workflow.Is(err, workflow.CodeNotFound) {
-		c.t.Errorf("another tenant reads the run: %v", err)
+		c.t.Errorf("another tenant reads the execution: %v", err)
 	}
 	if _, err := other.Cancel(c.t.Context(), id, views.CancelRequest{}); !workflow.Is(err, workflow.CodeNotFound) {
-		c.t.Errorf("another tenant cancels the run: %v", err)
+		c.t.Errorf("another tenant cancels the execution: %v", err)
 	}
 	for x, err := range other.Executions(c.t.Context(), views.ExecutionFilter{}) {
 		if err != nil || x.ID != "" {
@@ -184,7 +183,7 @@ func tenantIsolation(c *fixture) {
 
 func unclaimedJobs(c *fixture) {
 	ids := c.importEntities(c.entityType(), 2)
-	c.registerBlock("work", workflow.Block{Pool: "nobody"}, nil)
+	c.registerBlock("work", workflow.Block{Pool: "no-workers"}, nil)
 	c.publishWorkflow("", "label: work, block: work, runOn: KIND")
 	id := c.startWorkflow("{}", ids...)
 	x, err := c.Execution(c.t.Context(), id)

@@ -12,9 +12,10 @@ import (
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
+	"github.com/lockstep-run/lockstep/tests/testkit"
 )
 
-// shortLivenessConfig is a configuration in which workers are missed after seconds.
+// shortLivenessConfig makes workers unreachable after seconds.
 const shortLivenessConfig = `
 sweepInterval: 500ms
 job: {lease: 2s, stuck: 2s, unclaimed: 8s}
@@ -22,11 +23,11 @@ worker: {heartbeat: 300ms, unreachable: 2s, offline: 5s, forget: 9s}
 log: {level: info}
 `
 
-// publishPolledWorkflow makes a block whose jobs are polled for, in a pool of its own, with a
-// workflow that runs it on devices.
+// publishPolledWorkflow registers a block for polling workers in a separate pool, and
+// publishes a workflow that runs it on devices.
 func (s *localStack) publishPolledWorkflow(name string, b workflow.Block) {
 	s.t.Helper()
-	requireEmbedded(s.t, "its workers poll a pool that nobody has deployed")
+	requireEmbedded(s.t, "its workers poll a pool that is not deployed")
 	b.Package, b.Name, b.Version, b.Pool = "test", name, "1.0.0", "edge-"+name
 	if _, err := s.RegisterBlock(s.t.Context(), b); err != nil {
 		s.t.Fatalf("register %s: %v", name, err)
@@ -34,7 +35,7 @@ func (s *localStack) publishPolledWorkflow(name string, b workflow.Block) {
 	s.publish(fmt.Sprintf("package: test\nname: %s\nversion: 1.0.0\nseedEntity: device\nsteps: [{label: one, functionBlock: test/%s:1, runOn: device}]\n", name, name))
 }
 
-// pollOnce asks for a pack in a worker's name.
+// pollOnce polls for a pack as a worker.
 func (s *localStack) pollOnce(worker, name string, wait time.Duration) *views.PackOffer {
 	s.t.Helper()
 	d := workflow.Duration(wait)
@@ -45,7 +46,7 @@ func (s *localStack) pollOnce(worker, name string, wait time.Duration) *views.Pa
 	return offer
 }
 
-// pollUntilPack polls until a pack comes.
+// pollUntilPack polls until there is a pack.
 func (s *localStack) pollUntilPack(worker, name string) *views.PackOffer {
 	s.t.Helper()
 	var offer *views.PackOffer
@@ -56,7 +57,7 @@ func (s *localStack) pollUntilPack(worker, name string) *views.PackOffer {
 	return offer
 }
 
-// decodeJob is a job as a polling worker is told of it.
+// decodeJob decodes a job of a polling worker.
 func decodeJob(t testing.TB, raw json.RawMessage) (c call) {
 	t.Helper()
 	if err := json.Unmarshal(raw, &c); err != nil {
@@ -65,7 +66,7 @@ func decodeJob(t testing.TB, raw json.RawMessage) (c call) {
 	return c
 }
 
-// finishPack answers every job of a pack with the same outcome and result.
+// finishPack finishes every job of a pack with the same outcome and result.
 func (s *localStack) finishPack(o *views.PackOffer, outcome, result string) error {
 	s.t.Helper()
 	r := views.PackResults{Pack: o.Pack, Token: o.Token}
@@ -76,10 +77,10 @@ func (s *localStack) finishPack(o *views.PackOffer, outcome, result string) erro
 	return err
 }
 
-// waitForPackInPool polls until a pack is shown waiting in a pool.
+// waitForPackInPool waits until a pool shows a waiting pack.
 func (s *localStack) waitForPackInPool(pool string) {
 	s.t.Helper()
-	eventually(s.t, "a pack is shown waiting in "+pool, func() bool {
+	eventually(s.t, "a pack waits in pool "+pool, func() bool {
 		for p, err := range s.Pools(s.t.Context()) {
 			if err != nil {
 				s.t.Fatal(err)
@@ -99,7 +100,7 @@ func (s *localStack) wantClaimLost(what string, err error) {
 	}
 }
 
-// onlyJob is the only job of a run.
+// onlyJob returns the only job of an execution.
 func (s *localStack) onlyJob(id string) (last workflow.Job) {
 	s.t.Helper()
 	for j, err := range s.Jobs(s.t.Context(), id, views.JobFilter{}) {
@@ -111,8 +112,8 @@ func (s *localStack) onlyJob(id string) (last workflow.Job) {
 	return last
 }
 
-// N23: of many workers that poll for one job, one gets it. N25: a result that is
-// pushed twice changes nothing.
+// N23: one of many polling workers gets a job. N25: a result that is sent twice changes
+// nothing.
 func TestPolling_OneWorkerGetsPack(t *testing.T) {
 	t.Parallel()
 	s := startStack(t, stackOptions{})
@@ -132,60 +133,60 @@ func TestPolling_OneWorkerGetsPack(t *testing.T) {
 	}
 	id := s.startExecution("test/once", `{}`, "e-0001")
 	all.Wait()
-	var won *views.PackOffer
+	var offer *views.PackOffer
 	for i, o := range offers {
-		if o != nil && won != nil {
-			t.Errorf("w%02d got it too", i)
+		if o != nil && offer != nil {
+			t.Errorf("w%02d got the pack too", i)
 		}
 		if o != nil {
-			won = o
+			offer = o
 		}
 	}
-	if won == nil {
-		won = s.pollUntilPack("late", "once")
+	if offer == nil {
+		offer = s.pollUntilPack("late", "once")
 	}
-	c := decodeJob(t, won.Jobs[0])
-	if len(won.Jobs) != 1 || c.entityID() != "e-0001" || c.Operation != "EXECUTE" || c.Fence == "" || c.Token == nil || c.Deadline == "" || won.Token != 1 {
-		t.Errorf("offered %+v: %s", won, won.Jobs)
+	c := decodeJob(t, offer.Jobs[0])
+	if len(offer.Jobs) != 1 || c.entityID() != "e-0001" || c.Operation != "EXECUTE" || c.Fence == "" || c.Token == nil || c.Deadline == "" || offer.Token != 1 {
+		t.Errorf("offered %+v: %s", offer, offer.Jobs)
 	}
 	for what, text := range map[string]string{
-		"no outcome":     `{"job":"ID","outcome":"MAYBE"}`,
-		"no error":       `{"job":"ID","outcome":"ERROR"}`,
-		"unknown field":  `{"job":"ID","outcome":"OK","foo":3}`,
-		"no such job":    `{"job":"01a1fdc3-42ee-72c1-8d23-bad40e43d256-1-0-1","outcome":"OK"}`,
-		"no job":         `{"outcome":"OK"}`,
-		"not an object":  `"OK"`,
-		"another's type": `{"job":7,"outcome":"OK"}`,
+		"no outcome":    `{"job":"ID","outcome":"MAYBE"}`,
+		"no error":      `{"job":"ID","outcome":"ERROR"}`,
+		"unknown field": `{"job":"ID","outcome":"OK","foo":3}`,
+		"unknown job":   `{"job":"01a1fdc3-42ee-72c1-8d23-bad40e43d256-1-0-1","outcome":"OK"}`,
+		"no job":        `{"outcome":"OK"}`,
+		"not an object": `"OK"`,
+		"wrong type":    `{"job":7,"outcome":"OK"}`,
 	} {
 		raw := json.RawMessage(strings.ReplaceAll(text, "ID", c.Job.ID))
-		_, err := s.FinishPack(t.Context(), views.PackResults{Pack: won.Pack, Token: won.Token, Results: []json.RawMessage{raw}})
+		_, err := s.FinishPack(t.Context(), views.PackResults{Pack: offer.Pack, Token: offer.Token, Results: []json.RawMessage{raw}})
 		if !workflow.Is(err, workflow.CodeInvalid) || !strings.Contains(err.Error(), "results[0]") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if err := s.finishPack(won, "OK", `{"n":1}`); err != nil {
+	if err := s.finishPack(offer, "OK", `{"n":1}`); err != nil {
 		t.Fatal(err)
 	}
-	s.wantClaimLost("the same results again", s.finishPack(won, "OK", `{"n":2}`))
+	s.wantClaimLost("the same results again", s.finishPack(offer, "OK", `{"n":2}`))
 	s.waitForState(id, sm.ExecutionCompletedAck)
 	if j := s.onlyJob(id); string(j.Result) != `{"n":1}` || j.Attempt != 1 || *j.Worker == "" {
 		t.Errorf("%+v", j)
 	}
-	// What was not offered cannot be said anything of.
-	forged := *won
+	// Results for a pack that was not offered are rejected.
+	forged := *offer
 	forged.Token++
 	s.wantClaimLost("another token", s.finishPack(&forged, "OK", `{}`))
 	forged.Pack = "nonsense"
 	if err := s.finishPack(&forged, "OK", `{}`); !workflow.Is(err, workflow.CodeInvalid) {
-		t.Errorf("a pack that is none: %v", err)
+		t.Errorf("invalid pack: %v", err)
 	}
-	if _, err := s.clientFor("other").FinishPack(t.Context(), views.PackResults{Pack: won.Pack, Token: won.Token}); err == nil {
-		t.Error("another tenant's push is taken")
+	if _, err := s.clientFor("other").FinishPack(t.Context(), views.PackResults{Pack: offer.Pack, Token: offer.Token}); err == nil {
+		t.Error("results of another tenant were accepted")
 	}
 }
 
-// N44: what may run again is given to the next worker once the first has been
-// silent for a lease; N25: the first has lost it.
+// N44: an idempotent pack is dispatched to another worker after the lease of the first;
+// N25: the first worker has lost its claim.
 func TestPolling_LostPackIsRedispatched(t *testing.T) {
 	t.Parallel()
 	s := startStack(t, stackOptions{})
@@ -212,7 +213,7 @@ func TestPolling_LostPackIsRedispatched(t *testing.T) {
 	}
 }
 
-// N44, N52: what must not run twice fails with its worker, and nobody gets it
+// N44, N52: a job that is not idempotent fails with its worker and is not dispatched
 // again.
 func TestPolling_NonIdempotentJobFailsWithWorker(t *testing.T) {
 	t.Parallel()
@@ -221,7 +222,7 @@ func TestPolling_NonIdempotentJobFailsWithWorker(t *testing.T) {
 	s.publishPolledWorkflow("never", workflow.Block{})
 	id := s.startExecution("test/never", `{}`, "e-0001")
 	first := s.pollUntilPack("w1", "never")
-	// Nobody polls any more: job.stuck is over some time after the lease.
+	// No worker polls; job.stuck ends some time after the lease.
 	x := s.waitForState(id, sm.ExecutionFailedUnsafe)
 	if x.Cause == nil || *x.Cause != workflow.CauseWorkerCrash {
 		t.Errorf("cause %v", deref(x.Cause))
@@ -231,11 +232,11 @@ func TestPolling_NonIdempotentJobFailsWithWorker(t *testing.T) {
 	}
 	s.wantClaimLost("its result", s.finishPack(first, "OK", `{}`))
 	if o := s.pollOnce("w2", "never", time.Second); o != nil {
-		t.Errorf("offered again: %+v", o)
+		t.Errorf("dispatched again: %+v", o)
 	}
 }
 
-// N52: a job that heartbeats is kept for as long as it takes.
+// N52: a job keeps its worker as long as it sends heartbeats.
 func TestPolling_HeartbeatsExtendLease(t *testing.T) {
 	t.Parallel()
 	s := startStack(t, stackOptions{config: shortLivenessConfig})
@@ -243,13 +244,13 @@ func TestPolling_HeartbeatsExtendLease(t *testing.T) {
 	s.publishPolledWorkflow("long", workflow.Block{Timeout: workflow.Duration(10 * time.Minute)})
 	id := s.startExecution("test/long", `{}`, "e-0001")
 	o := s.pollUntilPack("w1", "long")
-	for begun := time.Now(); time.Since(begun) < 10*time.Second; { // lease and stuck, twice over
+	for start := time.Now(); time.Since(start) < 10*time.Second; { // more than twice lease and stuck
 		lease, err := s.ExtendPack(t.Context(), o.Pack, o.Token)
 		if err != nil || lease.Lease == nil || lease.Cancel {
-			t.Fatalf("after %s: %+v %v", time.Since(begun), lease, err)
+			t.Fatalf("after %s: %+v %v", time.Since(start), lease, err)
 		}
 		if other := s.pollOnce("w2", "long", time.Second); other != nil {
-			t.Fatalf("after %s it is offered to another: %+v", time.Since(begun), other)
+			t.Fatalf("dispatched to another worker after %s: %+v", time.Since(start), other)
 		}
 		if _, err := s.HeartbeatWorker(t.Context(), "w2"); err != nil {
 			t.Fatal(err)
@@ -263,12 +264,12 @@ func TestPolling_HeartbeatsExtendLease(t *testing.T) {
 	}
 	s.waitForState(id, sm.ExecutionCompletedAck)
 	if w, err := s.Worker(t.Context(), "w1"); err != nil || len(w.Packs) != 0 {
-		t.Errorf("at the end the worker is %+v, %v", w, err)
+		t.Errorf("after the end the worker is %+v, %v", w, err)
 	}
 }
 
-// N47: what was pending when a run was cancelled is never offered; who works
-// learns of it with the next heartbeat.
+// N47: pending jobs of a cancelled execution are never dispatched; a worker with a job
+// learns of the cancel with its next heartbeat.
 func TestPolling_CancelledJobsAreNotDispatched(t *testing.T) {
 	t.Parallel()
 	s := startStack(t, stackOptions{})
@@ -280,7 +281,7 @@ func TestPolling_CancelledJobsAreNotDispatched(t *testing.T) {
 		t.Fatal(err)
 	}
 	if o := s.pollOnce("w1", "cancelled", 2*time.Second); o != nil {
-		t.Errorf("what was queued is offered after the cancel: %+v", o)
+		t.Errorf("a queued pack was dispatched after the cancel: %+v", o)
 	}
 	s.waitForState(queued, sm.ExecutionCancelledAck)
 	for j, err := range s.Jobs(t.Context(), queued, views.JobFilter{}) {
@@ -301,22 +302,22 @@ func TestPolling_CancelledJobsAreNotDispatched(t *testing.T) {
 		return lease.Cancel
 	})
 	if o := s.pollOnce("w2", "cancelled", 2*time.Second); o != nil {
-		t.Errorf("offered after the cancel: %+v", o)
+		t.Errorf("dispatched after the cancel: %+v", o)
 	}
 	if err := s.finishPack(held, "OK", `{}`); err != nil {
 		t.Fatal(err)
 	}
 	s.waitForState(id, sm.ExecutionCancelledAck)
 	if o := s.pollOnce("w2", "cancelled", time.Second); o != nil {
-		t.Errorf("offered after the end: %+v", o)
+		t.Errorf("dispatched after the end: %+v", o)
 	}
 }
 
-// N51: a silent worker is UNREACHABLE and gets no packs, then OFFLINE, then
-// forgotten; any heartbeat brings it back.
+// N51: a silent worker becomes UNREACHABLE and gets no packs, then OFFLINE, then it is
+// removed. A heartbeat before that makes it ONLINE.
 func TestWorkers_SilentBecomeOffline(t *testing.T) {
 	t.Parallel()
-	s := startStack(t, stackOptions{config: shortLivenessConfig, args: []string{"--worker", bin(t, "fleet-worker")}})
+	s := startStack(t, stackOptions{config: shortLivenessConfig, args: []string{"--worker", testkit.Binary(t, "fleet-worker")}})
 	s.importEntities("device", 1)
 	s.publishPolledWorkflow("any", workflow.Block{Idempotent: true})
 	state := func(id string) sm.WorkerState {
@@ -350,7 +351,7 @@ func TestWorkers_SilentBecomeOffline(t *testing.T) {
 	becomes("w1", sm.WorkerUnreachable)
 	id := s.startExecution("test/any", `{}`, "e-0001")
 	if _, err := s.Poll(t.Context(), views.JobPoll{Worker: "w1", Blocks: []string{"test/any"}}); !workflow.Is(err, workflow.CodeConflict) {
-		t.Errorf("a poll while UNREACHABLE: %v", err)
+		t.Errorf("poll while UNREACHABLE: %v", err)
 	}
 	if _, err := s.HeartbeatWorker(t.Context(), "w1"); err != nil {
 		t.Fatal(err)
@@ -362,31 +363,31 @@ func TestWorkers_SilentBecomeOffline(t *testing.T) {
 	s.waitForState(id, sm.ExecutionCompletedAck)
 	becomes("w1", sm.WorkerOffline)
 	if _, err := s.HeartbeatWorker(t.Context(), "w1"); err != nil || state("w1") != sm.WorkerOnline {
-		t.Errorf("a heartbeat while OFFLINE: %s, %v", state("w1"), err)
+		t.Errorf("heartbeat while OFFLINE: %s, %v", state("w1"), err)
 	}
 	becomes("w1", sm.WorkerRemoved)
 	if _, err := s.HeartbeatWorker(t.Context(), "w1"); !workflow.Is(err, workflow.CodeNotFound) {
-		t.Errorf("a heartbeat when forgotten: %v", err)
+		t.Errorf("heartbeat after removal: %v", err)
 	}
 
-	// A worker program of the SDK has been there by itself all the time.
-	out, err := exec.Command(bin(t, "lockstep"), "workers", "--output", "json", "--url", s.url).Output()
+	// The worker program registered itself and stayed ONLINE.
+	out, err := exec.Command(testkit.Binary(t, "lockstep"), "workers", "--output", "json", "--url", s.url).Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var shown []views.WorkerView
-	if err := json.Unmarshal(out, &shown); err != nil || len(shown) != 1 || shown[0].State != sm.WorkerOnline || !strings.Contains(strings.Join(shown[0].Blocks, " "), "fleet/") {
+	var listed []views.WorkerView
+	if err := json.Unmarshal(out, &listed); err != nil || len(listed) != 1 || listed[0].State != sm.WorkerOnline || !strings.Contains(strings.Join(listed[0].Blocks, " "), "fleet/") {
 		t.Fatalf("%v: %s", err, out)
 	}
-	if table, err := exec.Command(bin(t, "lockstep"), "workers", shown[0].ID, "--url", s.url).Output(); err != nil || !strings.Contains(string(table), "ONLINE") {
+	if table, err := exec.Command(testkit.Binary(t, "lockstep"), "workers", listed[0].ID, "--url", s.url).Output(); err != nil || !strings.Contains(string(table), "ONLINE") {
 		t.Errorf("%v: %s", err, table)
 	}
-	if _, err := s.UnregisterWorker(t.Context(), shown[0].ID); err != nil {
+	if _, err := s.UnregisterWorker(t.Context(), listed[0].ID); err != nil {
 		t.Error(err)
 	}
 }
 
-// N53: jobs that nobody polls for end their run, and are seen waiting before.
+// N53: unclaimed jobs end their execution; before that their pack is shown as waiting.
 func TestPolling_UnclaimedJobsEndExecution(t *testing.T) {
 	t.Parallel()
 	s := startStack(t, stackOptions{config: shortLivenessConfig})
@@ -399,6 +400,6 @@ func TestPolling_UnclaimedJobsEndExecution(t *testing.T) {
 		t.Errorf("cause %v", deref(x.Cause))
 	}
 	if o := s.pollOnce("w1", "alone", time.Second); o != nil {
-		t.Errorf("offered after the end: %+v", o)
+		t.Errorf("dispatched after the end: %+v", o)
 	}
 }
