@@ -1,3 +1,19 @@
+// Package protocol tests the locking protocol and the delivery of packs with random
+// sequences of actions: locking, dispatch and the worker SDK run against the real
+// adapters on a local DynamoDB, and against the simulated ones, with the same actions
+// and the same checks. Those check the same properties as the models in docs/models.
+//
+// adapters_test.go opens both implementations. interceptor_test.go wraps them, so that
+// a test can pause a handler before any of its calls, kill it there, lose a reply or
+// repeat a write as the AWS SDK does. locks_test.go has executions that lock, conflict,
+// reserve, wake up, end and are retried; locks_invariants_test.go has the checks after
+// each action. packs_test.go has the engine and the workers of one step run, and
+// remote_lease_test.go the workers that use only the HTTP API; packs_invariants_test.go
+// has their checks. sweeps_test.go runs overlapping sweeps on real tables, and measures
+// what a sweep costs.
+//
+// A failure prints the shortest sequence found. `make mutations JUDGE=protocol` applies
+// the mutants of tests/sim/mutation one by one and runs these tests on each.
 package protocol_test
 
 import (
@@ -21,24 +37,23 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim"
 )
 
-// packStore is both sides of the pack items.
+// packStore is what the engine and the workers do with pack items.
 type packStore interface {
 	port.Packs
 	worker.Packs
 }
 
-// stores is one implementation. Those that are kept in one place are told apart by
-// their tenants.
+// stores is one implementation. Fixtures that share one use different tenants.
 type stores struct {
 	store port.Store
 	locks port.Locks
 	packs packStore
 }
 
-// adapter is an implementation that the protocols are played over.
+// adapter is an implementation to test against.
 type adapter struct {
 	name   string
-	checks int // sequences drawn, unless whoever runs the tests says how many
+	checks int // sequences drawn, unless -rapid.checks is given
 	open   func() stores
 }
 
@@ -53,7 +68,7 @@ var adapters = []adapter{
 	}},
 }
 
-// runOnAdapters checks a property over each implementation.
+// runOnAdapters checks a property on each implementation.
 func runOnAdapters(t *testing.T, property func(t *rapid.T, a adapter)) {
 	for _, a := range adapters {
 		t.Run(a.name, func(t *testing.T) {
@@ -64,38 +79,38 @@ func runOnAdapters(t *testing.T, property func(t *rapid.T, a adapter)) {
 	}
 }
 
-// action is something that may happen next.
+// action is one action of a sequence.
 type action struct {
 	name    string
 	enabled bool
 	perform func(*rapid.T)
 }
 
-// runActions lets one thing happen after the other, of those that may, and has each
-// judged.
-func runActions(t *rapid.T, judge func(), moves func() []action) {
+// runActions performs enabled actions one after the other, in random order, with a check
+// after each.
+func runActions(t *rapid.T, check func(), actions func() []action) {
 	t.Repeat(map[string]func(*rapid.T){
-		"": func(*rapid.T) { judge() },
+		"": func(*rapid.T) { check() },
 		"next": func(r *rapid.T) {
-			all := slices.DeleteFunc(moves(), func(m action) bool { return !m.enabled })
+			all := slices.DeleteFunc(actions(), func(a action) bool { return !a.enabled })
 			names := make([]string, len(all))
-			for i, m := range all {
-				names[i] = m.name
+			for i, a := range all {
+				names[i] = a.name
 			}
-			all[slices.Index(names, rapid.SampledFrom(names).Draw(r, "what"))].perform(r)
+			all[slices.Index(names, rapid.SampledFrom(names).Draw(r, "action"))].perform(r)
 		},
 	})
 }
 
-// draw draws one of some.
-func draw[T any](r *rapid.T, what string, of []T) T {
-	return of[rapid.IntRange(0, len(of)-1).Draw(r, what)]
+// draw draws one of the values.
+func draw[T any](r *rapid.T, label string, values []T) T {
+	return values[rapid.IntRange(0, len(values)-1).Draw(r, label)]
 }
 
-// explicitFlags are the flags that whoever runs the tests has set.
+// explicitFlags are the flags given on the command line.
 var explicitFlags = map[string]bool{}
 
-// setDefaultFlag sets a flag that nobody has set.
+// setDefaultFlag sets a flag that is not given on the command line.
 func setDefaultFlag(t *testing.T, name, value string) {
 	if explicitFlags[name] {
 		return
@@ -105,12 +120,14 @@ func setDefaultFlag(t *testing.T, name, value string) {
 	}
 }
 
-// sharedDB is the tables of the one local DynamoDB that all tests share.
-var sharedDB *dynamo.DB
+var (
+	endpoint string     // the local DynamoDB
+	sharedDB *dynamo.DB // tables there that tests share
+)
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
+func TestMain(m *testing.M) { os.Exit(runTests(m)) }
 
-func run(m *testing.M) int {
+func runTests(m *testing.M) int {
 	flag.Parse()
 	flag.Visit(func(f *flag.Flag) { explicitFlags[f.Name] = true })
 	ctx, cancel := context.WithCancel(context.Background())
@@ -126,9 +143,7 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-var endpoint string
-
-// openTables makes tables of their own whose names begin so.
+// openTables creates tables with a prefix of their own.
 func openTables(ctx context.Context, prefix string) *dynamo.DB {
 	client := awsdynamodb.NewFromConfig(aws.Config{
 		Region:       "us-east-1",

@@ -12,13 +12,13 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/faults"
 )
 
-// interceptor stands between an implementation and whoever calls it: a task stands still
-// before each of its calls, and the next call may have a fault.
+// interceptor wraps an implementation: a task pauses before each of its calls, and the
+// next call may have a fault.
 type interceptor struct {
 	faults.Injector
 	fault       faults.Fault
-	waitersLost func(waiters []string) // told of waiters whom nobody will wake
-	wrote       bool                   // something since it was last cleared
+	waitersLost func(waiters []string) // called with waiters that no message will reach
+	wrote       bool                   // whether anything was written since this was last cleared
 }
 
 // maxCalls is more than any sequence needs.
@@ -26,17 +26,17 @@ const maxCalls = 20_000
 
 var errReplyLost = errors.New("the reply is lost")
 
-func intercept[T any](g *interceptor, name string, perform func() (T, error)) (answer T, err error) {
-	if g.CallCount() > maxCalls {
-		panic("it goes on for ever")
+func intercept[T any](in *interceptor, name string, perform func() (T, error)) (answer T, err error) {
+	if in.CallCount() > maxCalls {
+		panic("a handler does not end")
 	}
-	c, _ := g.Intercept(name)
-	fault := g.fault
-	g.fault = faults.None
+	c, _ := in.Intercept(name)
+	fault := in.fault
+	in.fault = faults.None
 	switch fault {
 	case faults.Throttled:
 		return answer, workflow.Errorf(workflow.CodeUnavailable, "throttled at %s", c)
-	case faults.Repeated: // the client asks again, and sees only the second answer
+	case faults.Repeated: // the client sends it again, and sees only the second answer
 		if _, err := perform(); err != nil {
 			return answer, err
 		}
@@ -49,29 +49,29 @@ func intercept[T any](g *interceptor, name string, perform func() (T, error)) (a
 	return answer, err
 }
 
-// conditionalResult is the answer to a conditional write, with whatever comes with it.
+// conditionalResult is the answer to a conditional write, and the value returned with it.
 type conditionalResult[T any] struct {
 	ok    bool
 	value T
 }
 
-func interceptConditional[T any](g *interceptor, name string, perform func() (bool, T, error)) (bool, T, error) {
-	j, err := intercept(g, name, func() (conditionalResult[T], error) {
-		g.wrote = true
-		ok, with, err := perform()
-		return conditionalResult[T]{ok, with}, err
+func interceptConditional[T any](in *interceptor, name string, perform func() (bool, T, error)) (bool, T, error) {
+	r, err := intercept(in, name, func() (conditionalResult[T], error) {
+		in.wrote = true
+		ok, value, err := perform()
+		return conditionalResult[T]{ok, value}, err
 	})
-	return j.ok, j.value, err
+	return r.ok, r.value, err
 }
 
-func interceptWrite(g *interceptor, name string, perform func() (bool, error)) (bool, error) {
-	return intercept(g, name, func() (bool, error) {
-		g.wrote = true
+func interceptWrite(in *interceptor, name string, perform func() (bool, error)) (bool, error) {
+	return intercept(in, name, func() (bool, error) {
+		in.wrote = true
 		return perform()
 	})
 }
 
-// interceptedStore is a store behind the gate, with what locking needs of it.
+// interceptedStore intercepts the calls of a store that locking makes.
 type interceptedStore struct {
 	port.Store
 	interceptor *interceptor
@@ -94,14 +94,14 @@ func (s interceptedStore) Heads(ctx context.Context, tenant string, ids []string
 }
 
 func (s interceptedStore) Commit(ctx context.Context, seen int64, next *workflow.Execution, release bool) ([]string, bool, error) {
-	var named []string // by the write itself, whatever becomes of its reply
+	var written []string // returned by the write, even if its reply is lost
 	ok, waiters, err := interceptConditional(s.interceptor, "store.commit", func() (bool, []string, error) {
 		waiters, ok, err := s.Store.Commit(ctx, seen, next, release)
-		named = append(named, waiters...)
+		written = append(written, waiters...)
 		return ok, waiters, err
 	})
-	if len(waiters) < len(named) {
-		s.interceptor.waitersLost(named)
+	if len(waiters) < len(written) {
+		s.interceptor.waitersLost(written)
 	}
 	return waiters, ok, err
 }
@@ -114,7 +114,7 @@ func (s interceptedStore) AddReserverWaiter(ctx context.Context, tenant, reserve
 	return interceptWrite(s.interceptor, "store.add_reserver_waiter", func() (bool, error) { return s.Store.AddReserverWaiter(ctx, tenant, reserver, waiter) })
 }
 
-// interceptedLocks are the lock items behind the gate.
+// interceptedLocks intercepts the calls to the lock items.
 type interceptedLocks struct {
 	port.Locks
 	interceptor *interceptor
@@ -152,11 +152,11 @@ func (l interceptedLocks) RaiseRevision(ctx context.Context, tenant string, key 
 	return interceptWrite(l.interceptor, "locks.raise_revision", func() (bool, error) { return l.Locks.RaiseRevision(ctx, tenant, key, floor, seen) })
 }
 
-// interceptedPacks are the pack items behind the gate, for the engine and for the workers.
+// interceptedPacks intercepts the calls to the pack items, of the engine and of workers.
 type interceptedPacks struct {
 	packStore
 	interceptor *interceptor
-	packEnded   func(held, end *workflow.Pack) // told of the ends that are written
+	packEnded   func(held, end *workflow.Pack) // called when a pack is finished under a claim
 }
 
 var _ worker.Packs = interceptedPacks{}
@@ -165,12 +165,12 @@ func (p interceptedPacks) Pack(ctx context.Context, key workflow.PackKey) (*work
 	return intercept(p.interceptor, "packs.pack", func() (*workflow.Pack, error) { return p.packStore.Pack(ctx, key) })
 }
 
-func (p interceptedPacks) ShardPacks(ctx context.Context, run workflow.StepRunKey, shard int) ([]*workflow.Pack, error) {
-	return intercept(p.interceptor, "packs.shard_packs", func() ([]*workflow.Pack, error) { return p.packStore.ShardPacks(ctx, run, shard) })
+func (p interceptedPacks) ShardPacks(ctx context.Context, stepRun workflow.StepRunKey, shard int) ([]*workflow.Pack, error) {
+	return intercept(p.interceptor, "packs.shard_packs", func() ([]*workflow.Pack, error) { return p.packStore.ShardPacks(ctx, stepRun, shard) })
 }
 
-func (p interceptedPacks) DoneSet(ctx context.Context, run workflow.StepRunKey, shard int) (workflow.DoneSet, error) {
-	return intercept(p.interceptor, "packs.done_set", func() (workflow.DoneSet, error) { return p.packStore.DoneSet(ctx, run, shard) })
+func (p interceptedPacks) DoneSet(ctx context.Context, stepRun workflow.StepRunKey, shard int) (workflow.DoneSet, error) {
+	return intercept(p.interceptor, "packs.done_set", func() (workflow.DoneSet, error) { return p.packStore.DoneSet(ctx, stepRun, shard) })
 }
 
 func (p interceptedPacks) AddDone(ctx context.Context, key workflow.PackKey, end workflow.LaneResult) (workflow.DoneSet, error) {

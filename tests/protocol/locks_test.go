@@ -17,37 +17,37 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/faults"
 )
 
-// lockFixture is some runs that want some entities, each of them alone or shared, and
-// the handlers of these runs that are under way.
+// lockFixture is executions that lock entities, each exclusively or shared, and their
+// handlers that are under way.
 type lockFixture struct {
 	*rapid.T
 	ctx         context.Context
-	stores      // as they are, for the judge
+	stores      // not intercepted, for the checks
 	interceptor *interceptor
 	tenant      string
 	locker      locking.Locker
 	requests    map[string]lockRequest
-	ids         []string // in the order of their age
+	ids         []string // oldest first
 	keys        []workflow.EntityKey
 	handlers    []lockHandler
-	inbox       []string // runs that somebody has sent a message to
+	inbox       []string // executions that a message was sent to
 	nonces      int
 
-	// timersNeeded are the runs to which something has happened that only their alarm
-	// can mend. Whatever else waits must be woken by a message.
+	// timersNeeded are the executions to which a fault happened that only their timer
+	// repairs. All others must be woken by a message.
 	timersNeeded map[string]bool
 
 	previous     map[workflow.EntityKey]workflow.Lock
-	highestToken map[workflow.EntityKey]int64 // the highest token it has seen
+	highestToken map[workflow.EntityKey]int64 // the highest token that the device has seen
 }
 
-// lockRequest is what a run wants.
+// lockRequest is what an execution locks.
 type lockRequest struct {
 	mode workflow.LockMode
 	keys []workflow.EntityKey
 }
 
-// lockHandler is a handler of a run.
+// lockHandler is a handler of an execution.
 type lockHandler struct {
 	*faults.Task
 	execution string
@@ -57,66 +57,66 @@ var tenants int
 
 func newLockFixture(t *rapid.T, a adapter) *lockFixture {
 	tenants++
-	s := &lockFixture{
+	f := &lockFixture{
 		T: t, ctx: t.Context(), stores: a.open(), interceptor: &interceptor{}, tenant: fmt.Sprint("locks", tenants),
 		requests: map[string]lockRequest{}, timersNeeded: map[string]bool{},
 		previous: map[workflow.EntityKey]workflow.Lock{}, highestToken: map[workflow.EntityKey]int64{},
 	}
-	s.interceptor.waitersLost = func(waiters []string) {
+	f.interceptor.waitersLost = func(waiters []string) {
 		for _, id := range waiters {
-			s.timersNeeded[id] = true
+			f.timersNeeded[id] = true
 		}
 	}
-	s.locker = locking.Locker{Store: interceptedStore{s.store, s.interceptor}, Locks: interceptedLocks{s.locks, s.interceptor}, Parallel: 1, ReserveAfter: 2}
+	f.locker = locking.Locker{Store: interceptedStore{f.store, f.interceptor}, Locks: interceptedLocks{f.locks, f.interceptor}, Parallel: 1, ReserveAfter: 2}
 	for i := range rapid.IntRange(1, 3).Draw(t, "entities") {
-		s.keys = append(s.keys, workflow.EntityKey{Type: "device", ID: fmt.Sprint("e", i)})
+		f.keys = append(f.keys, workflow.EntityKey{Type: "device", ID: fmt.Sprint("e", i)})
 	}
-	for i := range rapid.IntRange(2, 4).Draw(t, "runs") {
+	for i := range rapid.IntRange(2, 4).Draw(t, "executions") {
 		id := fmt.Sprint("x", i)
-		keys := rapid.SliceOfNDistinct(rapid.SampledFrom(s.keys), 1, -1, rapid.ID).Draw(t, id+" wants")
-		mode := rapid.SampledFrom([]workflow.LockMode{"", "", workflow.LockShared}).Draw(t, "as")
-		s.ids, s.requests[id] = append(s.ids, id), lockRequest{mode, keys}
-		x := &workflow.Execution{Schema: 1, Tenant: s.tenant, ID: id, State: sm.ExecutionScheduled, Version: 1, Commit: s.nonce()}
-		if ok, err := s.store.Create(s.ctx, x); err != nil || !ok {
+		keys := rapid.SliceOfNDistinct(rapid.SampledFrom(f.keys), 1, -1, rapid.ID).Draw(t, id+" locks")
+		mode := rapid.SampledFrom([]workflow.LockMode{"", "", workflow.LockShared}).Draw(t, "mode")
+		f.ids, f.requests[id] = append(f.ids, id), lockRequest{mode, keys}
+		x := &workflow.Execution{Schema: 1, Tenant: f.tenant, ID: id, State: sm.ExecutionScheduled, Version: 1, Commit: f.nonce()}
+		if ok, err := f.store.Create(f.ctx, x); err != nil || !ok {
 			t.Fatal(ok, err)
 		}
-		s.inbox = append(s.inbox, id)
+		f.inbox = append(f.inbox, id)
 	}
-	return s
+	return f
 }
 
-func (s *lockFixture) nonce() string {
-	s.nonces++
-	return "n" + strconv.Itoa(s.nonces)
+func (f *lockFixture) nonce() string {
+	f.nonces++
+	return "n" + strconv.Itoa(f.nonces)
 }
 
-// runHandler is one handler of one run: it goes on until the run sleeps, works or is
-// over, or until it meets an error.
-func (s *lockFixture) runHandler(id string) {
-	if err := s.advance(id); err != nil {
-		s.timersNeeded[id] = true
+// runHandler is one handler of one execution: it advances the execution until it is
+// blocked, running or over, or until a call fails.
+func (f *lockFixture) runHandler(id string) {
+	if err := f.advance(id); err != nil {
+		f.timersNeeded[id] = true
 	}
 }
 
-func (s *lockFixture) advance(id string) error {
+func (f *lockFixture) advance(id string) error {
 	for {
-		x, err := s.locker.Store.Load(s.ctx, s.tenant, id)
+		x, err := f.locker.Store.Load(f.ctx, f.tenant, id)
 		if err != nil {
 			return err
 		}
-		next, release, sleeps := x.Clone(), false, false
+		next, release, blocked := x.Clone(), false, false
 		switch x.State {
 		case sm.ExecutionScheduled:
 			if x.BlockedBy != nil {
-				if sleep, err := s.awaitBlocker(x); err != nil || sleep {
+				if waiting, err := f.awaitBlocker(x); err != nil || waiting {
 					return err
 				}
 			}
 			next.State, next.Epoch, next.BlockedBy = sm.ExecutionLocking, x.Epoch+1, nil
 		case sm.ExecutionLocking:
-			got, err := s.locker.Acquire(s.ctx, locking.Request{
-				Tenant: s.tenant, Execution: id, Epoch: x.Epoch, Mode: s.requests[id].mode,
-				Conflicts: x.Conflicts, Keys: s.requests[id].keys, Now: time.UnixMilli(1_800_000_000_000),
+			got, err := f.locker.Acquire(f.ctx, locking.Request{
+				Tenant: f.tenant, Execution: id, Epoch: x.Epoch, Mode: f.requests[id].mode,
+				Conflicts: x.Conflicts, Keys: f.requests[id].keys, Now: time.UnixMilli(1_800_000_000_000),
 			})
 			switch {
 			case err != nil:
@@ -124,62 +124,62 @@ func (s *lockFixture) advance(id string) error {
 			case got.Stale:
 				continue
 			case got.Conflict != nil:
-				next.State, next.BlockedBy, release, sleeps = sm.ExecutionScheduled, got.Conflict, true, true
+				next.State, next.BlockedBy, release, blocked = sm.ExecutionScheduled, got.Conflict, true, true
 				next.Conflicts++
 			default:
 				next.State, next.Scope.Inline = sm.ExecutionRunning, nil
-				for _, key := range s.requests[id].keys {
+				for _, key := range f.requests[id].keys {
 					next.Scope.Inline = append(next.Scope.Inline, workflow.ScopeEntity{Key: key, Token: got.Tokens[key]})
 				}
 			}
 		default:
 			return nil
 		}
-		ok, err := s.commit(x, next, release)
-		if err != nil || ok && sleeps {
+		ok, err := f.commit(x, next, release)
+		if err != nil || ok && blocked {
 			return err
 		}
 	}
 }
 
-func (s *lockFixture) awaitBlocker(x *workflow.Execution) (sleep bool, err error) {
+func (f *lockFixture) awaitBlocker(x *workflow.Execution) (waiting bool, err error) {
 	if b := x.BlockedBy; b.Reservation {
-		return s.locker.Store.AddReserverWaiter(s.ctx, s.tenant, b.Execution, x.ID)
+		return f.locker.Store.AddReserverWaiter(f.ctx, f.tenant, b.Execution, x.ID)
 	}
-	return s.locker.Store.AddHolderWaiter(s.ctx, s.tenant, x.BlockedBy.Execution, x.BlockedBy.Epoch, x.ID)
+	return f.locker.Store.AddHolderWaiter(f.ctx, f.tenant, x.BlockedBy.Execution, x.BlockedBy.Epoch, x.ID)
 }
 
-// commit moves a run, and sends a message to whoever waited for what it lets go.
-func (s *lockFixture) commit(x, next *workflow.Execution, release bool) (bool, error) {
-	next.Version, next.Commit = x.Version+1, s.nonce()
-	waiters, ok, err := s.locker.Store.Commit(s.ctx, x.Version, next, release)
+// commit commits an execution, and sends a message to the waiters for what it releases.
+func (f *lockFixture) commit(x, next *workflow.Execution, release bool) (bool, error) {
+	next.Version, next.Commit = x.Version+1, f.nonce()
+	waiters, ok, err := f.locker.Store.Commit(f.ctx, x.Version, next, release)
 	if err == nil && ok {
-		s.inbox = append(s.inbox, waiters...)
+		f.inbox = append(f.inbox, waiters...)
 	}
 	return ok, err
 }
 
-// transition is what an operator, or the end of its work, does to a run.
-func (s *lockFixture) transition(id string, do func(x, next *workflow.Execution) (release bool)) {
-	x, err := s.locker.Store.Load(s.ctx, s.tenant, id)
+// transition changes an execution as a command, or the end of its last step, does.
+func (f *lockFixture) transition(id string, do func(x, next *workflow.Execution) (release bool)) {
+	x, err := f.locker.Store.Load(f.ctx, f.tenant, id)
 	if err != nil {
-		return // whoever asked for it asks again
+		return // the caller would send the command again
 	}
 	next := x.Clone()
 	release := do(x, next)
 	if next.State == x.State {
 		return
 	}
-	ok, err := s.commit(x, next, release)
+	ok, err := f.commit(x, next, release)
 	if err != nil {
-		s.timersNeeded[id] = true
+		f.timersNeeded[id] = true
 	} else if ok && next.State == sm.ExecutionScheduled {
-		s.inbox = append(s.inbox, id)
+		f.inbox = append(f.inbox, id)
 	}
 }
 
-func (s *lockFixture) end(id string) {
-	s.transition(id, func(x, next *workflow.Execution) bool {
+func (f *lockFixture) end(id string) {
+	f.transition(id, func(x, next *workflow.Execution) bool {
 		if x.State == sm.ExecutionRunning {
 			next.State = sm.ExecutionCompletedAck
 		}
@@ -187,8 +187,8 @@ func (s *lockFixture) end(id string) {
 	})
 }
 
-func (s *lockFixture) cancel(id string) {
-	s.transition(id, func(x, next *workflow.Execution) bool {
+func (f *lockFixture) cancel(id string) {
+	f.transition(id, func(x, next *workflow.Execution) bool {
 		if !sm.Acknowledged(x.State) {
 			next.State, next.BlockedBy = sm.ExecutionFailedSafeAck, nil
 		}
@@ -196,8 +196,8 @@ func (s *lockFixture) cancel(id string) {
 	})
 }
 
-func (s *lockFixture) retry(id string) {
-	s.transition(id, func(x, next *workflow.Execution) bool {
+func (f *lockFixture) retry(id string) {
+	f.transition(id, func(x, next *workflow.Execution) bool {
 		if x.State == sm.ExecutionFailedSafeAck {
 			next.State, next.Conflicts = sm.ExecutionScheduled, 0
 		}
@@ -205,103 +205,102 @@ func (s *lockFixture) retry(id string) {
 	})
 }
 
-// startTask lets a handler of a run stand before its first call.
-func (s *lockFixture) startTask(id string, work func(id string)) {
-	s.handlers = append(s.handlers, lockHandler{s.interceptor.StartTask(id, func() { work(id) }), id})
+// startTask starts a handler, which pauses before its first call.
+func (f *lockFixture) startTask(id string, work func(id string)) {
+	f.handlers = append(f.handlers, lockHandler{f.interceptor.StartTask(id, func() { work(id) }), id})
 }
 
-// actions are what may happen next.
-func (s *lockFixture) actions() []action {
-	s.handlers = slices.DeleteFunc(s.handlers, func(h lockHandler) bool { return h.Done() })
-	atWork, sent := len(s.handlers) > 0, len(s.inbox) > 0
-	one := func(r *rapid.T) lockHandler { return draw(r, "handler", s.handlers) }
+// actions are what can happen next.
+func (f *lockFixture) actions() []action {
+	f.handlers = slices.DeleteFunc(f.handlers, func(h lockHandler) bool { return h.Done() })
+	underWay, sent := len(f.handlers) > 0, len(f.inbox) > 0
+	one := func(r *rapid.T) lockHandler { return draw(r, "handler", f.handlers) }
 	message := func(r *rapid.T, keep bool) string {
-		i := rapid.IntRange(0, len(s.inbox)-1).Draw(r, "message")
-		to := s.inbox[i]
+		i := rapid.IntRange(0, len(f.inbox)-1).Draw(r, "message")
+		to := f.inbox[i]
 		if !keep {
-			s.inbox = slices.Delete(s.inbox, i, i+1)
+			f.inbox = slices.Delete(f.inbox, i, i+1)
 		}
 		return to
 	}
-	verb := func(work func(string)) func(*rapid.T) {
-		return func(r *rapid.T) { s.startTask(draw(r, "run", s.ids), work) }
+	start := func(work func(string)) func(*rapid.T) {
+		return func(r *rapid.T) { f.startTask(draw(r, "execution", f.ids), work) }
 	}
 	return []action{
-		{"calls", atWork, func(r *rapid.T) {
+		{"step handler", underWay, func(r *rapid.T) {
 			h := one(r)
-			for range rapid.IntRange(1, 5).Draw(r, "of them") {
+			for range rapid.IntRange(1, 5).Draw(r, "calls") {
 				h.Step()
 			}
 		}},
-		{"to its end", atWork, func(r *rapid.T) { one(r).Finish() }},
-		{"message", sent, func(r *rapid.T) { s.startTask(message(r, false), s.runHandler) }},
-		{"message twice", sent, func(r *rapid.T) { s.startTask(message(r, true), s.runHandler) }},
-		{"alarm", true, verb(s.runHandler)},
-		{"end", true, verb(s.end)},
-		{"fault", atWork, func(r *rapid.T) {
+		{"finish handler", underWay, func(r *rapid.T) { one(r).Finish() }},
+		{"deliver message", sent, func(r *rapid.T) { f.startTask(message(r, false), f.runHandler) }},
+		{"deliver message twice", sent, func(r *rapid.T) { f.startTask(message(r, true), f.runHandler) }},
+		{"timer", true, start(f.runHandler)},
+		{"end", true, start(f.end)},
+		{"fault", underWay, func(r *rapid.T) {
 			h := one(r)
-			s.interceptor.fault = rapid.SampledFrom([]faults.Fault{faults.LostReply, faults.Throttled, faults.Repeated}).Draw(r, "fault")
+			f.interceptor.fault = rapid.SampledFrom([]faults.Fault{faults.LostReply, faults.Throttled, faults.Repeated}).Draw(r, "fault")
 			h.Step()
 		}},
-		{"death", atWork, func(r *rapid.T) {
+		{"kill handler", underWay, func(r *rapid.T) {
 			h := one(r)
 			h.Kill()
-			s.timersNeeded[h.execution] = true
+			f.timersNeeded[h.execution] = true
 		}},
-		{"message lost", sent, func(r *rapid.T) { s.timersNeeded[message(r, false)] = true }},
-		{"cancel", true, verb(s.cancel)},
-		{"retry", true, verb(s.retry)},
+		{"lose message", sent, func(r *rapid.T) { f.timersNeeded[message(r, false)] = true }},
+		{"cancel", true, start(f.cancel)},
+		{"retry", true, start(f.retry)},
 	}
 }
 
-// drain lets everything happen that is still to: who is at work comes to an end,
-// who holds ends, messages and the alarms of what was struck arrive. No other
-// alarm rings: who is forgotten now waits for ever.
-func (s *lockFixture) drain() {
-	s.interceptor.fault = faults.None
-	for _, h := range s.handlers {
+// drain finishes everything: handlers, running executions, messages, and the timers of
+// executions that had a fault. No other timer fires, so that an execution that nothing
+// wakes is found.
+func (f *lockFixture) drain() {
+	f.interceptor.fault = faults.None
+	for _, h := range f.handlers {
 		h.Finish()
-		s.checkInvariants()
+		f.checkInvariants()
 	}
 	for range 300 {
-		to := append(slices.Clone(s.inbox), slices.Sorted(maps.Keys(s.timersNeeded))...)
-		s.inbox = nil
-		clear(s.timersNeeded)
-		for _, x := range s.loadAll() {
+		to := append(slices.Clone(f.inbox), slices.Sorted(maps.Keys(f.timersNeeded))...)
+		f.inbox = nil
+		clear(f.timersNeeded)
+		for _, x := range f.loadAll() {
 			if x.State == sm.ExecutionRunning && len(to) == 0 {
-				s.end(x.ID)
+				f.end(x.ID)
 				to = append(to, x.ID)
 				break
 			}
 		}
 		if len(to) == 0 {
-			for _, x := range s.loadAll() {
+			for _, x := range f.loadAll() {
 				if !sm.Acknowledged(x.State) {
-					s.Fatalf("%s is forgotten: it is %s, blocked by %+v, and nobody will tell it anything", x.ID, x.State, x.BlockedBy)
+					f.Fatalf("%s is forgotten: it is %s, blocked by %+v, and nothing will wake it", x.ID, x.State, x.BlockedBy)
 				}
 			}
 			return
 		}
 		for _, id := range to {
-			s.runHandler(id)
+			f.runHandler(id)
 		}
-		s.checkInvariants()
+		f.checkInvariants()
 	}
-	s.Fatalf("it never comes to an end")
+	f.Fatalf("the executions do not end")
 }
 
-// TestLocking_KeepsInvariantsUnderFaults: whatever happens to handlers, messages and replies, over whichever
-// adapter, the laws of locks_judge_test.go hold after each action, and everybody
-// ends without any alarm but those of the runs that something has happened to.
+// Whatever happens to handlers, messages and replies, the invariants hold after each
+// action, and every execution ends without the timers of executions that had no fault.
 func TestLocking_KeepsInvariantsUnderFaults(t *testing.T) {
 	runOnAdapters(t, func(t *rapid.T, a adapter) {
-		s := newLockFixture(t, a)
+		f := newLockFixture(t, a)
 		defer func() {
-			for _, h := range s.handlers {
+			for _, h := range f.handlers {
 				h.Kill()
 			}
 		}()
-		runActions(t, s.checkInvariants, s.actions)
-		s.drain()
+		runActions(t, f.checkInvariants, f.actions)
+		f.drain()
 	})
 }

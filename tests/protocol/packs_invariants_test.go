@@ -10,39 +10,39 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-func (y *packFixture) violate(format string, args ...any) {
-	if y.violation == "" {
-		y.violation = fmt.Sprintf(format, args...)
+func (f *packFixture) violate(format string, args ...any) {
+	if f.violation == "" {
+		f.violation = fmt.Sprintf(format, args...)
 	}
 }
 
-// blockCalled is told of every call of a block, as it begins.
-func (y *packFixture) blockCalled(job *worker.Job) {
-	if y.stepRun.Work.Pure {
-		y.calledFences[job.ID] = append(y.calledFences[job.ID], job.Fence)
-		return // what changes nothing may be called at any time
+// blockCalled checks a call of a block as it begins.
+func (f *packFixture) blockCalled(job *worker.Job) {
+	if f.stepRun.Work.Pure {
+		f.calledFences[job.ID] = append(f.calledFences[job.ID], job.Fence)
+		return // a pure block may be called at any time
 	}
-	i, key := jobIndex(job), y.key.Pack(jobIndex(job)/y.stepRun.Step.PackSize, job.Attempt)
-	switch before := y.calledFences[job.ID]; {
-	case len(before) > 0 && !y.stepRun.Work.Repeatable():
-		y.violate("job %s is called twice, with fence %s after %s", job.ID, job.Fence, before)
+	i, key := jobIndex(job), f.key.Pack(jobIndex(job)/f.stepRun.Step.PackSize, job.Attempt)
+	switch before := f.calledFences[job.ID]; {
+	case len(before) > 0 && !f.stepRun.Work.Repeatable():
+		f.violate("job %s was called again, with fence %s after %s", job.ID, job.Fence, before)
 	case slices.Contains(before, job.Fence):
-		y.violate("job %s is called twice under one claim, with fence %s", job.ID, job.Fence)
-	case y.phase == decided:
-		y.violate("job %s begins, and what comes of its step is decided", job.ID)
-	case job.Fence < y.highestFence[i]:
-		y.violate("job %s begins under its claim, and its device refuses %s after %s", job.ID, job.Fence, y.highestFence[i])
+		f.violate("job %s was called twice under one claim, with fence %s", job.ID, job.Fence)
+	case f.phase == decided:
+		f.violate("job %s began after the result of its step was decided", job.ID)
+	case job.Fence < f.highestFence[i]:
+		f.violate("job %s began with fence %s, which the device rejects after %s", job.ID, job.Fence, f.highestFence[i])
 	}
-	y.calledFences[job.ID] = append(y.calledFences[job.ID], job.Fence)
-	y.highestFence[i] = max(y.highestFence[i], job.Fence)
-	p := y.loadPack(key)
+	f.calledFences[job.ID] = append(f.calledFences[job.ID], job.Fence)
+	f.highestFence[i] = max(f.highestFence[i], job.Fence)
+	p := f.loadPack(key)
 	if p == nil || p.State != workflow.PackClaimed || jobCode(p, i) != workflow.JobCodeStarted || job.Fence != workflow.Fence(job.Token, key.StepRunSeq, key.Attempt, p.Token) {
-		y.violate("job %s begins with fence %s, and its pack is %+v", job.ID, job.Fence, p)
+		f.violate("job %s began with fence %s, but its pack is %+v", job.ID, job.Fence, p)
 	}
 	if job.Attempt > 1 {
 		key.Attempt--
-		if p := y.loadPack(key); p == nil || p.State != workflow.PackFinished || jobCode(p, i) != workflow.JobCodeFail {
-			y.violate("job %s begins, and the attempt before it is %+v", job.ID, p)
+		if p := f.loadPack(key); p == nil || p.State != workflow.PackFinished || jobCode(p, i) != workflow.JobCodeFail {
+			f.violate("job %s began, but the attempt before it is %+v", job.ID, p)
 		}
 	}
 }
@@ -56,26 +56,26 @@ func jobCode(p *workflow.Pack, index int) workflow.JobCode {
 	return ""
 }
 
-// packEnded is told of every end of a pack that is written under a claim, with the item
-// as it stood before.
-func (y *packFixture) packEnded(held, end *workflow.Pack) {
+// packEnded checks a pack that was finished under a claim, against the item as it was
+// before.
+func (f *packFixture) packEnded(held, end *workflow.Pack) {
 	if held == nil || held.Token != end.Token || held.Final() && held.State != end.State {
-		y.violate("%s ends under token %d, and was %+v", end.Key, end.Token, held)
+		f.violate("%s was finished under token %d, but was %+v", end.Key, end.Token, held)
 	}
 }
 
-func (y *packFixture) loadPack(key workflow.PackKey) *workflow.Pack {
-	p, err := y.packs.Pack(y.ctx, key)
+func (f *packFixture) loadPack(key workflow.PackKey) *workflow.Pack {
+	p, err := f.packs.Pack(f.ctx, key)
 	if err != nil {
 		panic(err)
 	}
 	return p
 }
 
-// claimsExhausted reports whether a pack has been claimed so often that it is the engine's to
-// close, or that nobody can begin it any more.
-func (y *packFixture) claimsExhausted() bool {
-	for _, p := range y.previous {
+// claimsExhausted reports whether a pack has been claimed as often as it may be, so that
+// the engine has to close it.
+func (f *packFixture) claimsExhausted() bool {
+	for _, p := range f.previous {
 		if p.Token >= maxClaims && !p.Final() {
 			return true
 		}
@@ -83,126 +83,126 @@ func (y *packFixture) claimsExhausted() bool {
 	return false
 }
 
-// checkInvariants holds the items as they stand against what must always hold.
-func (y *packFixture) checkInvariants() {
-	if y.violation != "" {
-		y.Fatal(y.violation)
+// checkInvariants checks what must hold after every action.
+func (f *packFixture) checkInvariants() {
+	if f.violation != "" {
+		f.Fatal(f.violation)
 	}
-	if !y.interceptor.wrote {
+	if !f.interceptor.wrote {
 		return
 	}
-	y.interceptor.wrote = false
-	all, err := y.packs.ShardPacks(y.ctx, y.key, 0)
+	f.interceptor.wrote = false
+	all, err := f.packs.ShardPacks(f.ctx, f.key, 0)
 	if err != nil {
-		y.Fatal(err)
+		f.Fatal(err)
 	}
-	set, err := y.packs.DoneSet(y.ctx, y.key, 0)
+	set, err := f.packs.DoneSet(f.ctx, f.key, 0)
 	if err != nil {
-		y.Fatal(err)
+		f.Fatal(err)
 	}
 	after := map[workflow.PackKey]*workflow.Pack{}
 	claimed := 0
 	for _, p := range all {
 		after[p.Key] = p
-		y.checkPackTransition(y.previous[p.Key], p)
+		f.checkPackTransition(f.previous[p.Key], p)
 		if p.State == workflow.PackClaimed {
 			claimed++
 		}
 	}
-	for key := range y.previous {
+	for key := range f.previous {
 		if after[key] == nil {
-			y.Fatalf("pack %s has vanished", key)
+			f.Fatalf("pack %s was deleted", key)
 		}
 	}
-	y.previous = after
-	if w := y.stepRun.Step.Window; w > 0 && claimed > w {
-		y.Fatalf("%d packs are claimed, and %d may be in flight", claimed, w)
+	f.previous = after
+	if w := f.stepRun.Step.Window; w > 0 && claimed > w {
+		f.Fatalf("%d packs are claimed, but the window is %d", claimed, w)
 	}
 	for lane := range set.Done {
-		if over, bad := y.laneOver(lane); !over || bad != set.Unsuccessful[lane] {
-			y.Fatalf("lane %d is in the done set (bad %v), and is over %v, bad %v", lane, set.Unsuccessful[lane], over, bad)
+		if over, unsuccessful := f.laneOver(lane); !over || unsuccessful != set.Unsuccessful[lane] {
+			f.Fatalf("lane %d is in the done set (unsuccessful: %v), but by its packs over: %v, unsuccessful: %v", lane, set.Unsuccessful[lane], over, unsuccessful)
 		}
 	}
-	if y.phase == decided {
-		y.checkCounts()
+	if f.phase == decided {
+		f.checkCounts()
 	}
 }
 
-// checkPackTransition holds a pack against what it was.
-func (y *packFixture) checkPackTransition(before, after *workflow.Pack) {
+// checkPackTransition checks a pack against what it was before.
+func (f *packFixture) checkPackTransition(before, after *workflow.Pack) {
 	key := after.Key
 	if before != nil {
 		switch {
 		case before.Final():
 			if diff := cmp.Diff(before, after); diff != "" {
-				y.Fatalf("%s was final and has changed: %s", key, diff)
+				f.Fatalf("%s was final and changed: %s", key, diff)
 			}
 			return
 		case after.Token < before.Token:
-			y.Fatalf("%s: token %d became %d", key, before.Token, after.Token)
+			f.Fatalf("%s: the token went from %d to %d", key, before.Token, after.Token)
 		case after.Token == before.Token && after.Lease.Before(before.Lease):
-			y.Fatalf("%s: its lease went back from %s to %s", key, before.Lease, after.Lease)
+			f.Fatalf("%s: the lease went back from %s to %s", key, before.Lease, after.Lease)
 		case after.Token == before.Token && before.CancelRequested && !after.CancelRequested && !after.Final():
-			y.Fatalf("%s: the cancel flag is gone", key)
-		case after.Token > before.Token && !before.Lease.Before(y.now):
-			y.Fatalf("%s is taken at %s, and its lease runs until %s", key, y.now, before.Lease)
+			f.Fatalf("%s: the cancel flag was removed", key)
+		case after.Token > before.Token && !before.Lease.Before(f.now):
+			f.Fatalf("%s was taken over at %s, but its lease lasts until %s", key, f.now, before.Lease)
 		}
 		for _, j := range before.Jobs {
 			code := jobCode(after, j.Index)
 			ended := j.Code != workflow.JobCodeNone && j.Code != workflow.JobCodeStarted
 			if ended && code != j.Code || j.Code == workflow.JobCodeStarted && code == workflow.JobCodeNone || code == "" {
-				y.Fatalf("job %d of %s was %s and is %q", j.Index, key, j.Code, code)
+				f.Fatalf("job %d of %s went from %s to %q", j.Index, key, j.Code, code)
 			}
 		}
 	}
 	for _, j := range after.Jobs {
-		calls := len(y.calledFences[workflow.JobID(key.Execution, key.StepRunSeq, j.Index, key.Attempt)])
+		calls := len(f.calledFences[workflow.JobID(key.Execution, key.StepRunSeq, j.Index, key.Attempt)])
 		timedOut := j.Failure != nil && j.Failure.Code == "TIMEOUT"
 		switch {
-		case j.Code == workflow.JobCodeNotExecuted && calls > 0 && !y.stepRun.Work.Pure:
-			y.Fatalf("job %d of %s was called, and is said not to have been", j.Index, key)
+		case j.Code == workflow.JobCodeNotExecuted && calls > 0 && !f.stepRun.Work.Pure:
+			f.Fatalf("job %d of %s was called, but has the result NOT_EXECUTED", j.Index, key)
 		case (j.Code == workflow.JobCodeOK || j.Code == workflow.JobCodeFail && !timedOut) && calls == 0:
-			y.Fatalf("job %d of %s is %s, and was never called", j.Index, key, j.Code)
+			f.Fatalf("job %d of %s is %s, but was never called", j.Index, key, j.Code)
 		}
 	}
 }
 
-// laneOver reports whether a lane is over, as its packs say, and whether a job of it
-// has not come to OK.
-func (y *packFixture) laneOver(lane int) (over, bad bool) {
+// laneOver reports whether a lane is over by its packs, and whether a job of it is not
+// OK.
+func (f *packFixture) laneOver(lane int) (over, unsuccessful bool) {
 	last := map[int]workflow.JobCode{}
 	for attempt := 1; ; attempt++ {
-		p := y.previous[y.key.Pack(lane, attempt)]
+		p := f.previous[f.key.Pack(lane, attempt)]
 		if !p.Final() {
 			return false, false
 		}
 		for _, j := range p.Jobs {
 			last[j.Index] = j.Code
 		}
-		if len(workflow.RetryableJobs(p, y.stepRun.Step.MaxAttempts)) == 0 {
+		if len(workflow.RetryableJobs(p, f.stepRun.Step.MaxAttempts)) == 0 {
 			break
 		}
 	}
 	for _, code := range last {
-		bad = bad || code != workflow.JobCodeOK
+		unsuccessful = unsuccessful || code != workflow.JobCodeOK
 	}
-	return true, bad
+	return true, unsuccessful
 }
 
-// checkCounts wants what was decided to be what the packs say, then and ever after,
-// each job counted once.
-func (y *packFixture) checkCounts() {
+// checkCounts checks that the counts that were decided are those of the packs, now and
+// whenever packs change later, with each job counted once.
+func (f *packFixture) checkCounts() {
 	last := map[int]*workflow.JobRecord{}
-	for lane := range y.stepRun.Step.Lanes() {
-		if over, _ := y.laneOver(lane); !over {
-			y.Fatalf("it is decided, and lane %d is not over", lane)
+	for lane := range f.stepRun.Step.Lanes() {
+		if over, _ := f.laneOver(lane); !over {
+			f.Fatalf("the step is decided, but lane %d is not over", lane)
 		}
-		for attempt := 1; y.previous[y.key.Pack(lane, attempt)] != nil; attempt++ {
-			for i, j := range y.previous[y.key.Pack(lane, attempt)].Jobs {
+		for attempt := 1; f.previous[f.key.Pack(lane, attempt)] != nil; attempt++ {
+			for i, j := range f.previous[f.key.Pack(lane, attempt)].Jobs {
 				if old := last[j.Index]; j.Code == workflow.JobCodeNotExecuted && old != nil && old.Executed() {
-					continue // an attempt that was never made does not undo the one before it
+					continue // an attempt that was not made does not replace the one before it
 				}
-				last[j.Index] = &y.previous[y.key.Pack(lane, attempt)].Jobs[i]
+				last[j.Index] = &f.previous[f.key.Pack(lane, attempt)].Jobs[i]
 			}
 		}
 	}
@@ -219,9 +219,9 @@ func (y *packFixture) checkCounts() {
 			want.NotExecuted++
 		}
 	}
-	got := y.counts
+	got := f.counts
 	if got.OK != want.OK || got.Failed != want.Failed || got.Unknown != want.Unknown || got.NotExecuted != want.NotExecuted ||
-		got.OK+got.Failed+got.Unknown+got.NotExecuted != y.stepRun.Step.Jobs {
-		y.Fatalf("of %d jobs %+v was counted, and the packs say %+v", y.stepRun.Step.Jobs, got, want)
+		got.OK+got.Failed+got.Unknown+got.NotExecuted != f.stepRun.Step.Jobs {
+		f.Fatalf("%d jobs: counted %+v, but the packs have %+v", f.stepRun.Step.Jobs, got, want)
 	}
 }

@@ -22,35 +22,35 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/faults"
 )
 
-// packFixture is one step run whose jobs the engine offers, workers run, and the engine
-// accounts for.
+// packFixture is one step run: the engine dispatches its packs, workers run them, and the
+// engine counts the results.
 type packFixture struct {
 	*rapid.T
 	ctx         context.Context
-	packs       packStore // as they are, for the judge
+	packs       packStore // not intercepted, for the checks
 	interceptor *interceptor
 	dispatcher  *dispatch.Dispatcher
 	stepRun     *dispatch.StepRun
 	key         workflow.StepRunKey
 	now         time.Time
-	dueAt       time.Time // what the run's alarm is set for
+	dueAt       time.Time // when the execution's timer fires
 	workers     []*worker.Worker
 	leases      []*remoteLease
 	tasks       []*packTask
 	nonces      int
-	outcomes    map[int][]string // what becomes of each attempt of a job
+	outcomes    map[int][]string // of each attempt of a job
 
 	messages []*workflow.PackMessage
 	wakeups  []workflow.Wakeup
 
-	// The run, as the engine has committed it.
+	// What the engine has committed.
 	phase  phase
-	counts workflow.Counts // once it is decided
+	counts workflow.Counts // once the phase is decided
 
-	timerNeeded  bool // a message or a reply is lost, or somebody has died: the alarm has to help
+	timerNeeded  bool // a message or a reply was lost, or a task was killed, so that only the timer repairs it
 	violation    string
 	calledFences map[string][]string // fences under which a job's block was called
-	highestFence map[int]string      // the highest fence that a job's device has seen
+	highestFence map[int]string      // that a job's device has seen
 	previous     map[workflow.PackKey]*workflow.Pack
 }
 
@@ -62,7 +62,7 @@ const (
 	decided
 )
 
-// packTask is somebody at work, with the message that comes back if he dies.
+// packTask is a task under way, and the message that is delivered again if it is killed.
 type packTask struct {
 	*faults.Task
 	message *workflow.PackMessage
@@ -75,14 +75,14 @@ const (
 	margin    = 2 * time.Second
 	lease     = time.Minute
 	maxClaims = 3
-	unlimited = 1000 * time.Hour // nobody is given up for being slow
+	unlimited = 1000 * time.Hour // no timeout for slow workers
 )
 
 var startTime = time.UnixMilli(1_800_000_000_000).UTC()
 
 func newPackFixture(t *rapid.T, a adapter) *packFixture {
 	tenants++
-	y := &packFixture{
+	f := &packFixture{
 		T: t, ctx: t.Context(), packs: a.open().packs, interceptor: &interceptor{}, now: startTime, outcomes: map[int][]string{},
 		calledFences: map[string][]string{}, highestFence: map[int]string{}, previous: map[workflow.PackKey]*workflow.Pack{},
 		key: workflow.StepRunKey{Tenant: fmt.Sprint("packs", tenants), Execution: "x", Ordinal: 1, Seq: 3},
@@ -90,7 +90,7 @@ func newPackFixture(t *rapid.T, a adapter) *packFixture {
 	kind := rapid.SampledFrom([]string{"nd", "id", "pure"}).Draw(t, "kind")
 	step := &workflow.StepRun{
 		Seq: 3, Label: "one", Ordinal: 1, Kind: workflow.JobExecute, Status: sm.StepRunning, EnteredAt: startTime, DispatchedAt: startTime,
-		Jobs: rapid.IntRange(1, 5).Draw(t, "jobs"), PackSize: rapid.IntRange(1, 2).Draw(t, "in a pack"),
+		Jobs: rapid.IntRange(1, 5).Draw(t, "jobs"), PackSize: rapid.IntRange(1, 2).Draw(t, "pack size"),
 		Window: rapid.IntRange(0, 2).Draw(t, "window"), Pure: kind == "pure", Idempotent: kind == "id",
 	}
 	work := workflow.Work{
@@ -104,45 +104,45 @@ func newPackFixture(t *rapid.T, a adapter) *packFixture {
 	inputs := make([]workflow.JobInput, step.Jobs)
 	for i := range inputs {
 		inputs[i] = workflow.JobInput{Index: i, Entity: &workflow.EntityKey{Type: "device", ID: strconv.Itoa(i)}, Token: int64(10 + i), Parameters: json.RawMessage(`{}`)}
-		y.outcomes[i] = rapid.SliceOfN(rapid.SampledFrom([]string{"ok", "ok", "again", "never"}), work.MaxAttempts(), work.MaxAttempts()).Draw(t, "job")
+		f.outcomes[i] = rapid.SliceOfN(rapid.SampledFrom([]string{"ok", "ok", "retry", "fail"}), work.MaxAttempts(), work.MaxAttempts()).Draw(t, "outcomes")
 	}
-	y.stepRun = &dispatch.StepRun{Tenant: y.key.Tenant, Execution: "x", Step: step, Work: work, Jobs: func(context.Context) ([]workflow.JobInput, error) { return inputs, nil }}
-	y.dispatcher = &dispatch.Dispatcher{Packs: interceptedPacks{y.packs, y.interceptor, y.packEnded}, Sender: sender{y}, Limits: dispatch.Limits{
+	f.stepRun = &dispatch.StepRun{Tenant: f.key.Tenant, Execution: "x", Step: step, Work: work, Jobs: func(context.Context) ([]workflow.JobInput, error) { return inputs, nil }}
+	f.dispatcher = &dispatch.Dispatcher{Packs: interceptedPacks{f.packs, f.interceptor, f.packEnded}, Sender: sender{f}, Limits: dispatch.Limits{
 		Skew: skew, Grace: grace, RedispatchInterval: time.Minute, MaxTakeovers: maxClaims, MessageLife: unlimited, Unclaimed: unlimited,
-		Stuck: 12 * time.Minute, ChainBytes: rapid.SampledFrom([]int{64 << 10, 100}).Draw(t, "bytes of a chain"), Parallel: 1,
+		Stuck: 12 * time.Minute, ChainBytes: rapid.SampledFrom([]int{64 << 10, 100}).Draw(t, "chain bytes"), Parallel: 1,
 	}}
-	for _, off := range []time.Duration{0, time.Second, -time.Second} {
-		y.workers = append(y.workers, y.worker(off, y.nonce))
+	for _, offset := range []time.Duration{0, time.Second, -time.Second} {
+		f.workers = append(f.workers, f.worker(offset, f.nonce))
 	}
-	if err := y.dispatcher.Dispatch(y.ctx, y.stepRun, y.now, workflow.Cost{}); err != nil {
+	if err := f.dispatcher.Dispatch(f.ctx, f.stepRun, f.now, workflow.Cost{}); err != nil {
 		t.Fatal(err)
 	}
-	y.dueAt = y.now.Add(time.Minute)
-	return y
+	f.dueAt = f.now.Add(time.Minute)
+	return f
 }
 
-func (y *packFixture) nonce() string {
-	y.nonces++
-	return "n" + strconv.Itoa(y.nonces)
+func (f *packFixture) nonce() string {
+	f.nonces++
+	return "n" + strconv.Itoa(f.nonces)
 }
 
-// worker is a worker whose clock is off by so much.
-func (y *packFixture) worker(off time.Duration, nonce func() string) *worker.Worker {
+// worker returns a worker whose clock has an offset.
+func (f *packFixture) worker(offset time.Duration, nonce func() string) *worker.Worker {
 	w := worker.New(worker.Options{
 		Name: "w", Sequential: true, LeaseDuration: lease, MaxClockSkew: skew, LeaseMargin: margin, MaxClaims: maxClaims, Logger: slog.New(slog.DiscardHandler),
-		Now: func() time.Time { return y.now.Add(off) }, NewNonce: nonce, Jitter: func() float64 { return 0 },
+		Now: func() time.Time { return f.now.Add(offset) }, NewNonce: nonce, Jitter: func() float64 { return 0 },
 	})
 	for _, kind := range []string{"nd", "id", "pure"} {
 		worker.Register(w, worker.Block[map[string]any, map[string]int]{
 			Name: "test/" + kind, Version: "1.0.0", Pure: kind == "pure", Idempotent: kind == "id",
 			Execute: func(_ context.Context, job *worker.Job, _ map[string]any) (map[string]int, error) {
-				y.blockCalled(job)
-				y.interceptor.Intercept("block")
-				switch y.outcome(job) {
-				case "again":
-					return nil, errors.New("not now")
-				case "never":
-					return nil, worker.Terminal("NEVER", errors.New("no"))
+				f.blockCalled(job)
+				f.interceptor.Intercept("block")
+				switch f.outcome(job) {
+				case "retry":
+					return nil, errors.New("try again")
+				case "fail":
+					return nil, worker.Terminal("FAILED", errors.New("failed"))
 				}
 				return map[string]int{"attempt": job.Attempt}, nil
 			},
@@ -159,229 +159,230 @@ func jobIndex(job *worker.Job) int {
 	return i
 }
 
-func (y *packFixture) outcome(job *worker.Job) string {
-	return y.outcomes[jobIndex(job)][job.Attempt-1]
+func (f *packFixture) outcome(job *worker.Job) string {
+	return f.outcomes[jobIndex(job)][job.Attempt-1]
 }
 
-// noMeter counts nothing.
+// noMeter measures nothing.
 type noMeter struct{}
 
 func (noMeter) Take() workflow.Cost { return workflow.Cost{} }
 
-func (y *packFixture) ports() worker.Ports {
-	return worker.Ports{Packs: interceptedPacks{y.packs, y.interceptor, y.packEnded}, Sender: sender{y}, Meter: noMeter{}}
+func (f *packFixture) ports() worker.Ports {
+	return worker.Ports{Packs: interceptedPacks{f.packs, f.interceptor, f.packEnded}, Sender: sender{f}, Meter: noMeter{}}
 }
 
-// sender puts messages into the yard's bag, as their bodies would come out of a
-// queue.
+// sender keeps messages in the fixture, encoded and decoded as by a queue.
 type sender struct{ fixture *packFixture }
 
-func (b sender) SendPacks(_ context.Context, _ time.Time, offered []*workflow.PackMessage) ([]workflow.PackKey, error) {
-	return intercept(b.fixture.interceptor, "sender.send_packs", func() ([]workflow.PackKey, error) {
-		for _, m := range offered {
+func (s sender) SendPacks(_ context.Context, _ time.Time, messages []*workflow.PackMessage) ([]workflow.PackKey, error) {
+	return intercept(s.fixture.interceptor, "sender.send_packs", func() ([]workflow.PackKey, error) {
+		for _, m := range messages {
 			body, err := sqs.EncodePack(m)
 			if err != nil {
 				return nil, err
 			}
-			read, err := sqs.DecodePack(body)
+			decoded, err := sqs.DecodePack(body)
 			if err != nil {
 				return nil, err
 			}
-			b.fixture.messages = append(b.fixture.messages, read)
+			s.fixture.messages = append(s.fixture.messages, decoded)
 		}
 		return nil, nil
 	})
 }
 
-func (b sender) SendWakeups(_ context.Context, _ time.Duration, looks ...workflow.Wakeup) error {
-	_, err := intercept(b.fixture.interceptor, "sender.send_wakeups", func() (bool, error) {
-		b.fixture.wakeups = append(b.fixture.wakeups, looks...)
+func (s sender) SendWakeups(_ context.Context, _ time.Duration, wakeups ...workflow.Wakeup) error {
+	_, err := intercept(s.fixture.interceptor, "sender.send_wakeups", func() (bool, error) {
+		s.fixture.wakeups = append(s.fixture.wakeups, wakeups...)
 		return true, nil
 	})
 	return err
 }
 
-// deliver lets a worker answer a message, which comes back unless he is done with it.
-func (y *packFixture) deliver(w *worker.Worker, m *workflow.PackMessage) {
-	if d, err := w.Handle(y.ctx, m, y.ports()); err != nil || !d.Done {
-		y.messages = append(y.messages, m)
+// deliver lets a worker handle a message, which is delivered again unless it is done.
+func (f *packFixture) deliver(w *worker.Worker, m *workflow.PackMessage) {
+	if d, err := w.Handle(f.ctx, m, f.ports()); err != nil || !d.Done {
+		f.messages = append(f.messages, m)
 	}
 }
 
-// advance is what the engine does with a message or an alarm while the run is running.
-func (y *packFixture) advance(l workflow.Wakeup, timerFired bool) {
-	r := *y.stepRun
-	r.DueAt = y.dueAt
-	if y.phase != running {
-		y.closeStepRun()
+// advance handles a wake-up or the timer as the engine does.
+func (f *packFixture) advance(wakeup workflow.Wakeup, timerFired bool) {
+	stepRun := *f.stepRun
+	stepRun.DueAt = f.dueAt
+	if f.phase != running {
+		f.closeStepRun()
 		return
 	}
-	if l.Lane != nil {
-		if err := y.dispatcher.SendLane(y.ctx, &r, *l.Lane, y.now); err != nil {
-			y.timerNeeded = true
+	if wakeup.Lane != nil {
+		if err := f.dispatcher.SendLane(f.ctx, &stepRun, *wakeup.Lane, f.now); err != nil {
+			f.timerNeeded = true
 		}
 		return
 	}
-	rep, err := y.dispatcher.Report(y.ctx, &r, y.now, timerFired)
+	report, err := f.dispatcher.Report(f.ctx, &stepRun, f.now, timerFired)
 	switch {
 	case err != nil:
-		y.timerNeeded = true
-	case y.phase != running:
-	case rep.Complete:
-		y.decide(rep)
-	case rep.Unclaimed:
-		y.violate("nobody is said to have come for longer than there has been time")
+		f.timerNeeded = true
+	case f.phase != running:
+	case report.Complete:
+		f.decide(report)
+	case report.Unclaimed:
+		f.violate("the step is reported unclaimed before its timeout")
 	case timerFired:
-		y.dueAt = rep.NextCheckAt
+		f.dueAt = report.NextCheckAt
 	}
 }
 
-// closeStepRun is what it does once the run is closing.
-func (y *packFixture) closeStepRun() {
-	if y.phase != closing {
+// closeStepRun handles the timer as the engine does while the step is closing.
+func (f *packFixture) closeStepRun() {
+	if f.phase != closing {
 		return
 	}
-	rep, err := y.dispatcher.CloseStepRun(y.ctx, y.stepRun, y.now)
+	report, err := f.dispatcher.CloseStepRun(f.ctx, f.stepRun, f.now)
 	switch {
-	case err != nil || y.phase != closing:
-	case rep.Complete:
-		y.decide(rep)
+	case err != nil || f.phase != closing:
+	case report.Complete:
+		f.decide(report)
 	default:
-		y.dueAt = rep.NextCheckAt
+		f.dueAt = report.NextCheckAt
 	}
 }
 
-func (y *packFixture) decide(rep *lifecycle.Report) { y.phase, y.counts = decided, rep.Counts }
-
-// startTask lets somebody stand before his first call.
-func (y *packFixture) startTask(m *workflow.PackMessage, onKill func(), work func()) {
-	y.tasks = append(y.tasks, &packTask{y.interceptor.StartTask("", work), m, onKill})
+func (f *packFixture) decide(report *lifecycle.Report) {
+	f.phase, f.counts = decided, report.Counts
 }
 
-func (y *packFixture) kill(l *packTask, withMessage bool) {
-	y.timerNeeded = true
-	l.Kill()
-	if l.message != nil && !withMessage {
-		y.messages = append(y.messages, l.message)
+// startTask starts a task, which pauses before its first call.
+func (f *packFixture) startTask(m *workflow.PackMessage, onKill func(), work func()) {
+	f.tasks = append(f.tasks, &packTask{f.interceptor.StartTask("", work), m, onKill})
+}
+
+// kill kills a task; its message is delivered again unless it is lost too.
+func (f *packFixture) kill(t *packTask, loseMessage bool) {
+	f.timerNeeded = true
+	t.Kill()
+	if t.message != nil && !loseMessage {
+		f.messages = append(f.messages, t.message)
 	}
-	if l.onKill != nil {
-		l.onKill()
+	if t.onKill != nil {
+		t.onKill()
 	}
 }
 
-// actions are what may happen next.
-func (y *packFixture) actions() []action {
-	y.tasks = slices.DeleteFunc(y.tasks, func(l *packTask) bool { return l.Done() })
-	atWork, sent := len(y.tasks) > 0, len(y.messages) > 0
-	one := func(r *rapid.T) *packTask { return draw(r, "who", y.tasks) }
+// actions are what can happen next.
+func (f *packFixture) actions() []action {
+	f.tasks = slices.DeleteFunc(f.tasks, func(t *packTask) bool { return t.Done() })
+	underWay, sent := len(f.tasks) > 0, len(f.messages) > 0
+	one := func(r *rapid.T) *packTask { return draw(r, "task", f.tasks) }
 	message := func(r *rapid.T) *workflow.PackMessage {
-		m := draw(r, "message", y.messages)
-		if !rapid.Bool().Draw(r, "twice") {
-			y.removeMessage(m)
+		m := draw(r, "message", f.messages)
+		if !rapid.Bool().Draw(r, "deliver again") {
+			f.removeMessage(m)
 		}
 		return m
 	}
 	return append([]action{
-		{"calls", atWork, func(r *rapid.T) {
-			l := one(r)
-			for range rapid.IntRange(1, 4).Draw(r, "of them") {
-				l.Step()
+		{"step task", underWay, func(r *rapid.T) {
+			t := one(r)
+			for range rapid.IntRange(1, 4).Draw(r, "calls") {
+				t.Step()
 			}
 		}},
-		{"offer", sent, func(r *rapid.T) {
-			m, w := message(r), draw(r, "worker", y.workers)
-			y.startTask(m, nil, func() { y.deliver(w, m) })
+		{"deliver message", sent, func(r *rapid.T) {
+			m, w := message(r), draw(r, "worker", f.workers)
+			f.startTask(m, nil, func() { f.deliver(w, m) })
 		}},
-		{"time", true, func(r *rapid.T) {
-			y.now = y.now.Add(time.Duration(rapid.SampledFrom([]int{1, 11, 25}).Draw(r, "seconds")) * time.Second)
+		{"pass time", true, func(r *rapid.T) {
+			f.now = f.now.Add(time.Duration(rapid.SampledFrom([]int{1, 11, 25}).Draw(r, "seconds")) * time.Second)
 		}},
-		{"leases run out", true, func(*rapid.T) { y.now = y.now.Add(lease + 10*time.Second) }},
-		{"to its end", atWork, func(r *rapid.T) { one(r).Finish() }},
-		{"fault", atWork, func(r *rapid.T) {
-			l := one(r)
-			y.interceptor.fault = rapid.SampledFrom([]faults.Fault{faults.LostReply, faults.Throttled, faults.Repeated}).Draw(r, "fault")
-			y.timerNeeded = y.timerNeeded || y.interceptor.fault != faults.Repeated
-			l.Step()
+		{"expire leases", true, func(*rapid.T) { f.now = f.now.Add(lease + 10*time.Second) }},
+		{"finish task", underWay, func(r *rapid.T) { one(r).Finish() }},
+		{"fault", underWay, func(r *rapid.T) {
+			t := one(r)
+			f.interceptor.fault = rapid.SampledFrom([]faults.Fault{faults.LostReply, faults.Throttled, faults.Repeated}).Draw(r, "fault")
+			f.timerNeeded = f.timerNeeded || f.interceptor.fault != faults.Repeated
+			t.Step()
 		}},
-		{"death", atWork, func(r *rapid.T) { y.kill(one(r), rapid.Bool().Draw(r, "with his message")) }},
-		{"alarm", true, func(*rapid.T) { y.startTask(nil, nil, func() { y.advance(workflow.Wakeup{}, true) }) }},
-		{"look", len(y.wakeups) > 0, func(*rapid.T) {
-			l := y.wakeups[0]
-			y.wakeups = y.wakeups[1:]
-			y.startTask(nil, func() { y.wakeups = append(y.wakeups, l) }, func() { y.advance(l, false) })
+		{"kill task", underWay, func(r *rapid.T) { f.kill(one(r), rapid.Bool().Draw(r, "lose message")) }},
+		{"timer", true, func(*rapid.T) { f.startTask(nil, nil, func() { f.advance(workflow.Wakeup{}, true) }) }},
+		{"deliver wake-up", len(f.wakeups) > 0, func(*rapid.T) {
+			w := f.wakeups[0]
+			f.wakeups = f.wakeups[1:]
+			f.startTask(nil, func() { f.wakeups = append(f.wakeups, w) }, func() { f.advance(w, false) })
 		}},
-		{"message lost", sent, func(r *rapid.T) {
-			y.removeMessage(draw(r, "message", y.messages))
-			y.timerNeeded = true
+		{"lose message", sent, func(r *rapid.T) {
+			f.removeMessage(draw(r, "message", f.messages))
+			f.timerNeeded = true
 		}},
-		{"cancel", y.phase == running, func(r *rapid.T) {
-			if rapid.IntRange(0, 2).Draw(r, "of three") == 0 {
-				y.phase = closing
+		{"cancel", f.phase == running, func(r *rapid.T) {
+			if rapid.IntRange(0, 2).Draw(r, "one in three") == 0 {
+				f.phase = closing
 			}
 		}},
-	}, y.remoteLeaseActions(message)...)
+	}, f.remoteLeaseActions(message)...)
 }
 
-// removeMessage takes one copy of a message.
-func (y *packFixture) removeMessage(m *workflow.PackMessage) {
-	i := slices.Index(y.messages, m)
-	y.messages = slices.Delete(y.messages, i, i+1)
+// removeMessage removes one copy of a message.
+func (f *packFixture) removeMessage(m *workflow.PackMessage) {
+	i := slices.Index(f.messages, m)
+	f.messages = slices.Delete(f.messages, i, i+1)
 }
 
-// drain lets everything happen that is still to. The alarm rings only if it has to
-// help; then it rings when it said it would.
-func (y *packFixture) drain() {
-	y.interceptor.fault = faults.None
-	for _, l := range y.tasks {
-		l.Finish()
-		y.checkInvariants()
+// drain finishes everything. The timer fires only if it is needed, and then when it is
+// due.
+func (f *packFixture) drain() {
+	f.interceptor.fault = faults.None
+	for _, t := range f.tasks {
+		t.Finish()
+		f.checkInvariants()
 	}
-	for round := 0; y.phase != decided; round++ {
+	for round := 0; f.phase != decided; round++ {
 		if round > 300 {
-			y.Fatalf("it never comes to an end; %d messages are left", len(y.messages))
+			f.Fatalf("the step does not end; %d messages are left", len(f.messages))
 		}
-		bag, looks := y.messages, y.wakeups
-		y.messages, y.wakeups = nil, nil
-		for i, m := range bag {
-			y.deliver(y.workers[(round+i)%len(y.workers)], m)
-			y.checkInvariants()
+		messages, wakeups := f.messages, f.wakeups
+		f.messages, f.wakeups = nil, nil
+		for i, m := range messages {
+			f.deliver(f.workers[(round+i)%len(f.workers)], m)
+			f.checkInvariants()
 		}
-		for _, l := range looks {
-			y.advance(l, false)
-			y.checkInvariants()
+		for _, w := range wakeups {
+			f.advance(w, false)
+			f.checkInvariants()
 		}
-		switch late := y.timerNeeded || y.phase == closing || y.claimsExhausted(); {
-		case late && !y.dueAt.IsZero() && y.now.Before(y.dueAt) && len(y.messages)+len(y.wakeups) == 0:
-			y.now = y.dueAt
-		case len(bag)+len(looks) == 0 && !late:
-			y.Fatalf("a job is lost: nobody has died, no message is lost, and nothing is left to do")
+		switch timer := f.timerNeeded || f.phase == closing || f.claimsExhausted(); {
+		case timer && !f.dueAt.IsZero() && f.now.Before(f.dueAt) && len(f.messages)+len(f.wakeups) == 0:
+			f.now = f.dueAt
+		case len(messages)+len(wakeups) == 0 && !timer:
+			f.Fatalf("a job is lost: there was no fault, and nothing is left to do")
 		default:
-			y.now = y.now.Add(15 * time.Second)
+			f.now = f.now.Add(15 * time.Second)
 		}
-		if late := y.timerNeeded || y.phase == closing || y.claimsExhausted(); late && !y.now.Before(y.dueAt) {
-			y.advance(workflow.Wakeup{}, true)
-			y.checkInvariants()
+		if timer := f.timerNeeded || f.phase == closing || f.claimsExhausted(); timer && !f.now.Before(f.dueAt) {
+			f.advance(workflow.Wakeup{}, true)
+			f.checkInvariants()
 		}
 	}
-	// Whoever comes late changes nothing any more.
-	for _, m := range y.messages {
-		y.deliver(y.workers[0], m)
+	// Late messages change nothing.
+	for _, m := range f.messages {
+		f.deliver(f.workers[0], m)
 	}
-	y.checkInvariants()
+	f.checkInvariants()
 }
 
-// TestDispatch_KeepsInvariantsUnderFaults: whatever happens to workers, to the engine, to messages and replies,
-// over whichever adapter, the laws of packs_judge_test.go hold after each action,
-// and every job is accounted for.
+// Whatever happens to workers, the engine, messages and replies, the invariants hold
+// after each action, and every job is counted.
 func TestDispatch_KeepsInvariantsUnderFaults(t *testing.T) {
 	runOnAdapters(t, func(t *rapid.T, a adapter) {
-		y := newPackFixture(t, a)
+		f := newPackFixture(t, a)
 		defer func() {
-			for _, l := range y.tasks {
-				l.Kill()
+			for _, t := range f.tasks {
+				t.Kill()
 			}
 		}()
-		runActions(t, y.checkInvariants, y.actions)
-		y.drain()
+		runActions(t, f.checkInvariants, f.actions)
+		f.drain()
 	})
 }

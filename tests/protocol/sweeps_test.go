@@ -26,7 +26,7 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-// sweepFixture is an engine over real tables of its own, and whoever sweeps there.
+// sweepFixture is an engine on real tables of its own.
 type sweepFixture struct {
 	*testing.T
 	db      *dynamo.DB
@@ -40,21 +40,21 @@ type sweepFixture struct {
 }
 
 func newSweepFixture(t *testing.T, tables string) *sweepFixture {
-	n := &sweepFixture{T: t, db: openTables(t.Context(), tables), meter: new(cost.Meter), now: startTime}
+	f := &sweepFixture{T: t, db: openTables(t.Context(), tables), meter: new(cost.Meter), now: startTime}
 	options := harness.Options()
 	options.Parallelism = 4
-	n.engine = engine.New(engine.Deps{
-		Now: func() time.Time { return n.now }, NewID: uuid.NewString, Nonce: uuid.NewString, Backoff: func(int) {},
+	f.engine = engine.New(engine.Deps{
+		Now: func() time.Time { return f.now }, NewID: uuid.NewString, Nonce: uuid.NewString, Backoff: func(int) {},
 		OpenPorts: func() port.Ports {
-			v := n.db.WithMeter(n.meter)
-			return port.Ports{Store: v.Store, Locks: v.Locks, Packs: v.Packs, Sender: n, Registry: v.Registry, Workers: v.Workers, Schedules: v.Registry, Meter: noMeter{}}
+			v := f.db.WithMeter(f.meter)
+			return port.Ports{Store: v.Store, Locks: v.Locks, Packs: v.Packs, Sender: f, Registry: v.Registry, Workers: v.Workers, Schedules: v.Registry, Meter: noMeter{}}
 		},
 		Log: slog.New(slog.DiscardHandler),
 	}, options, "test")
 	c := catalog.New(func() catalog.Ports {
-		v := n.db.WithMeter(nil)
-		return catalog.Ports{Registry: v.Registry, Schedules: v.Registry, Sender: n}
-	}, n.engine.Now)
+		v := f.db.WithMeter(nil)
+		return catalog.Ports{Registry: v.Registry, Schedules: v.Registry, Sender: f}
+	}, f.engine.Now)
 	if _, err := c.RegisterBlock(t.Context(), harness.Caller, workflow.Block{Package: "p", Name: "pure", Version: "1.0.0", Pure: true}); err != nil {
 		t.Fatal(err)
 	}
@@ -62,46 +62,46 @@ func newSweepFixture(t *testing.T, tables string) *sweepFixture {
 	if _, _, err := c.Publish(t.Context(), harness.Caller, []byte(source), false); err != nil {
 		t.Fatal(err)
 	}
-	return n
+	return f
 }
 
-// SendWakeups keeps what would have been sent; nothing is offered.
-func (n *sweepFixture) SendWakeups(_ context.Context, _ time.Duration, looks ...workflow.Wakeup) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.wakeups = append(n.wakeups, looks...)
+// SendWakeups keeps the wake-ups.
+func (f *sweepFixture) SendWakeups(_ context.Context, _ time.Duration, wakeups ...workflow.Wakeup) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.wakeups = append(f.wakeups, wakeups...)
 	return nil
 }
 
-func (n *sweepFixture) SendPacks(context.Context, time.Time, []*workflow.PackMessage) ([]workflow.PackKey, error) {
+func (f *sweepFixture) SendPacks(context.Context, time.Time, []*workflow.PackMessage) ([]workflow.PackKey, error) {
 	return nil, nil
 }
 
-// wakeupsByExecution counts the looks that were sent by run, of those whose reason begins so.
-func (n *sweepFixture) wakeupsByExecution(reason string) map[string]int {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+// wakeupsByExecution counts the wake-ups whose reason has a prefix.
+func (f *sweepFixture) wakeupsByExecution(prefix string) map[string]int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	count := map[string]int{}
-	for _, l := range n.wakeups {
-		if strings.HasPrefix(l.Reason, reason) {
-			count[l.Execution]++
+	for _, w := range f.wakeups {
+		if strings.HasPrefix(w.Reason, prefix) {
+			count[w.Execution]++
 		}
 	}
 	return count
 }
 
-func (n *sweepFixture) sweep() (scheduler.SweepResult, error) {
-	return scheduler.Sweep(n.Context(), n.engine, harness.LivenessTimeouts, topology.DueShards)
+func (f *sweepFixture) sweep() (scheduler.SweepResult, error) {
+	return scheduler.Sweep(f.Context(), f.engine, harness.LivenessTimeouts, topology.DueShards)
 }
 
-// createDue makes so many executions, polling workers and schedules, due at a moment;
-// executions with the zero one have no alarm.
-func (n *sweepFixture) createDue(executions, others int, due time.Time) {
-	n.Helper()
-	v, tenant := n.db.WithMeter(nil), harness.Caller.Tenant
-	begin := n.created
-	n.created += max(executions, others)
-	err := parallel.Each(n.Context(), 8, n.created-begin, func(ctx context.Context, i int) error {
+// createDue creates executions, and as many workers as schedules, that are due at a time.
+// Executions with the zero time have no timer.
+func (f *sweepFixture) createDue(executions, others int, due time.Time) {
+	f.Helper()
+	v, tenant := f.db.WithMeter(nil), harness.Caller.Tenant
+	begin := f.created
+	f.created += max(executions, others)
+	err := parallel.Each(f.Context(), 8, f.created-begin, func(ctx context.Context, i int) error {
 		name := fmt.Sprintf("n%06d", begin+i)
 		if i < executions {
 			x := &workflow.Execution{Schema: 1, Tenant: tenant, ID: name, State: sm.ExecutionScheduled, Version: 1, Commit: "c", DueAt: due}
@@ -126,146 +126,146 @@ func (n *sweepFixture) createDue(executions, others int, due time.Time) {
 		return nil
 	})
 	if err != nil {
-		n.Fatal(err)
+		f.Fatal(err)
 	}
 }
 
-// costOf is what something reads and writes, and how many calls it makes.
-func (n *sweepFixture) costOf(what func() error) workflow.Cost {
-	n.Helper()
-	n.meter.Take()
-	if err := what(); err != nil {
-		n.Fatal(err)
+// costOf measures the requests that perform makes.
+func (f *sweepFixture) costOf(perform func() error) workflow.Cost {
+	f.Helper()
+	f.meter.Take()
+	if err := perform(); err != nil {
+		f.Fatal(err)
 	}
-	return n.meter.Take()
+	return f.meter.Take()
 }
 
-// A sweep costs what is due, whatever else there is: ten of a thousand executions
-// cost as much as ten of a hundred, and so do workers and schedules; and so does
-// the plan of a sweep, which writes nothing.
+// The cost of a sweep depends only on what is due: ten of a thousand executions, workers
+// and schedules cost as much as ten of a hundred. The same holds for the plan of a sweep,
+// which writes nothing.
 func TestSweep_CostsOnlyWhatIsDue(t *testing.T) {
-	n := newSweepFixture(t, "due-")
+	f := newSweepFixture(t, "due-")
 	later := startTime.Add(24 * time.Hour)
-	n.now = startTime.Add(-time.Hour) // the schedule that was published is never due
-	soon := n.now.Add(-time.Minute)
-	n.createDue(0, 1, soon)
-	if _, err := n.sweep(); err != nil { // an engine that is warm keeps definitions
+	f.now = startTime.Add(-time.Hour) // before the published schedule is due
+	soon := f.now.Add(-time.Minute)
+	f.createDue(0, 1, soon)
+	if _, err := f.sweep(); err != nil { // so that the engine has the definitions in its cache
 		t.Fatal(err)
 	}
-	n.wakeups = nil
+	f.wakeups = nil
 	round := func(executions int) (plan, swept workflow.Cost) {
-		n.createDue(executions, 10, soon)
-		plan = n.costOf(func() error {
-			v, err := scheduler.PlanSweep(t.Context(), n.engine, harness.LivenessTimeouts, topology.DueShards, "")
+		f.createDue(executions, 10, soon)
+		plan = f.costOf(func() error {
+			v, err := scheduler.PlanSweep(t.Context(), f.engine, harness.LivenessTimeouts, topology.DueShards, "")
 			if err == nil && (len(v.Executions) != 10 || len(v.Workers) != 10 || len(v.Schedules) != 10 || !v.Complete) {
 				t.Errorf("%d executions, %d workers, %d schedules are planned", len(v.Executions), len(v.Workers), len(v.Schedules))
 			}
 			return err
 		})
-		if len(plan.WriteUnits) > 0 || len(n.wakeups) > 0 {
-			t.Errorf("a plan writes %v and sends %v", plan.WriteUnits, n.wakeups)
+		if len(plan.WriteUnits) > 0 || len(f.wakeups) > 0 {
+			t.Errorf("a plan wrote %v and sent %v", plan.WriteUnits, f.wakeups)
 		}
-		swept = n.costOf(func() error {
-			did, err := n.sweep()
+		swept = f.costOf(func() error {
+			did, err := f.sweep()
 			if did.WakeupsSent != 10 || did.WorkersChanged != 10 || did.ExecutionsStarted != 10 {
 				t.Errorf("swept %+v", did)
 			}
 			return err
 		})
-		n.wakeups = nil
+		f.wakeups = nil
 		return plan, swept
 	}
-	n.createDue(45, 45, later)
-	n.createDue(45, 0, time.Time{})
+	f.createDue(45, 45, later)
+	f.createDue(45, 0, time.Time{})
 	plan, swept := round(10)
-	n.createDue(450, 200, later)
-	n.createDue(450, 0, time.Time{})
+	f.createDue(450, 200, later)
+	f.createDue(450, 0, time.Time{})
 	again, sweptAgain := round(0)
 	if diff := cmp.Diff(plan, again); diff != "" {
-		t.Errorf("a plan costs more where more exists: %s", diff)
+		t.Errorf("a plan costs more if more exists: %s", diff)
 	}
 	if diff := cmp.Diff(swept, sweptAgain); diff != "" {
-		t.Errorf("a sweep costs more where more exists: %s", diff)
+		t.Errorf("a sweep costs more if more exists: %s", diff)
 	}
-	if none := n.costOf(func() error {
-		n.now = n.now.Add(-time.Hour)
-		_, err := n.sweep()
+	if nothingDue := f.costOf(func() error {
+		f.now = f.now.Add(-time.Hour)
+		_, err := f.sweep()
 		return err
-	}); none.DynamoRequests != 3*topology.DueShards || len(none.WriteUnits) > 0 {
-		t.Errorf("a sweep with nothing to do: %+v", none)
+	}); nothingDue.DynamoRequests != 3*topology.DueShards || len(nothingDue.WriteUnits) > 0 {
+		t.Errorf("a sweep with nothing due costs %+v", nothingDue)
 	}
 }
 
-// However many sweep at once, over the real tables: a moment is fired once, and
-// the runs whose packs a silent worker held are told once.
+// With any number of concurrent sweeps, a schedule fires once for each fire time, and an
+// execution whose packs a silent worker held is woken once.
 func TestSweep_ConcurrentSweepersFireOnce(t *testing.T) {
-	n := newSweepFixture(t, "once-")
-	v := n.db.WithMeter(nil)
+	f := newSweepFixture(t, "once-")
+	v := f.db.WithMeter(nil)
 	const rounds, sweepers = 6, 4
 	fired := map[string]bool{}
 	for round := range rounds {
-		n.now = startTime.Add(time.Duration(round+1) * time.Minute).Add(time.Second)
+		f.now = startTime.Add(time.Duration(round+1) * time.Minute).Add(time.Second)
 		worker := fmt.Sprint("w", round)
-		held := func(run string) workflow.ClaimedPack {
-			return workflow.StepRunKey{Tenant: harness.Caller.Tenant, Execution: run, Ordinal: 1, Seq: 1}.Pack(0, 1).ClaimedPack()
+		held := func(execution string) workflow.ClaimedPack {
+			return workflow.StepRunKey{Tenant: harness.Caller.Tenant, Execution: execution, Ordinal: 1, Seq: 1}.Pack(0, 1).ClaimedPack()
 		}
 		silent := &workflow.Worker{
-			Tenant: harness.Caller.Tenant, ID: worker, State: sm.WorkerOnline, Pool: "default", DueAt: n.now,
-			LastSeenAt: n.now.Add(-harness.LivenessTimeouts.Offline),
+			Tenant: harness.Caller.Tenant, ID: worker, State: sm.WorkerOnline, Pool: "default", DueAt: f.now,
+			LastSeenAt: f.now.Add(-harness.LivenessTimeouts.Offline),
 		}
 		if ok, err := v.Workers.PutWorker(t.Context(), nil, silent); !ok || err != nil {
 			t.Fatal(ok, err)
 		}
-		for _, run := range []string{"a", "b", "a"} {
-			if err := v.Workers.AddClaimedPack(t.Context(), harness.Caller.Tenant, worker, held(run+fmt.Sprint(round))); err != nil {
+		for _, execution := range []string{"a", "b", "a"} {
+			if err := v.Workers.AddClaimedPack(t.Context(), harness.Caller.Tenant, worker, held(execution+fmt.Sprint(round))); err != nil {
 				t.Fatal(err)
 			}
 		}
-		var all sync.WaitGroup
-		moved := make([]int, sweepers)
+		var wg sync.WaitGroup
+		changed := make([]int, sweepers)
 		start := make(chan struct{})
 		for i := range sweepers {
-			all.Go(func() {
+			wg.Go(func() {
 				<-start
-				did, err := n.sweep()
+				did, err := f.sweep()
 				if err != nil {
 					t.Error(err)
 				}
-				moved[i] = did.WorkersChanged
+				changed[i] = did.WorkersChanged
 			})
 		}
 		close(start)
-		all.Wait()
-		if total := moved[0] + moved[1] + moved[2] + moved[3]; total != 1 {
-			t.Errorf("round %d: one worker has fallen silent, %v times", round, moved)
+		wg.Wait()
+		if total := changed[0] + changed[1] + changed[2] + changed[3]; total != 1 {
+			t.Errorf("round %d: one worker became silent, but the sweeps changed %v", round, changed)
 		}
-		woken := n.wakeupsByExecution("worker " + worker)
+		woken := f.wakeupsByExecution("worker " + worker)
 		if woken["a"+fmt.Sprint(round)] != 1 || woken["b"+fmt.Sprint(round)] != 1 || len(woken) != 2 {
-			t.Errorf("round %d: told %v", round, woken)
+			t.Errorf("round %d: woken %v", round, woken)
 		}
 		s, err := v.Registry.Schedule(t.Context(), harness.Caller.Tenant, "p/night")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !s.FiringAt.IsZero() || !s.LastAt.Equal(n.now.Add(-time.Second)) || fired[s.LastExecution] {
+		if !s.FiringAt.IsZero() || !s.LastAt.Equal(f.now.Add(-time.Second)) || fired[s.LastExecution] {
 			t.Errorf("round %d: the schedule is %+v", round, s)
 		}
 		fired[s.LastExecution] = true
 	}
-	exist := 0
+	executions := 0
 	for _, state := range sm.ExecutionStates() {
 		ids, err := v.Store.ListByState(t.Context(), harness.Caller.Tenant, state, "", 100)
 		if err != nil {
 			t.Fatal(err)
 		}
-		exist += len(ids)
+		executions += len(ids)
 		for _, id := range ids {
 			if !fired[id] {
-				t.Errorf("%s is of no moment", id)
+				t.Errorf("%s was not started by the schedule", id)
 			}
 		}
 	}
-	if exist != rounds {
-		t.Errorf("%d moments, and %d runs", rounds, exist)
+	if executions != rounds {
+		t.Errorf("%d fire times, but %d executions", rounds, executions)
 	}
 }
