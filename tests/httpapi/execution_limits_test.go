@@ -13,14 +13,14 @@ import (
 
 // executionLimits are the limits of what runs may come to. Each tries one, and its neighbour.
 var executionLimits = map[string]func(t *testing.T, l limit){
-	"entities of a run":                    limitEntities,
-	"step runs of a run":                   limitStepRuns,
-	"steps, embedded definitions included": limitEmbeddedSteps,
-	"generations of runs that start runs":  limitChildDepth,
-	"tries of a run":                       limitTries,
-	"events of a run":                      limitEvents,
-	"result of a job":                      limitResult,
-	"cost of an expression":                limitExpressionCost,
+	"entities of an execution":                        limitEntities,
+	"step runs of an execution":                       limitStepRuns,
+	"steps, embedded definitions included":            limitEmbeddedSteps,
+	"generations of executions that start executions": limitChildDepth,
+	"tries of an execution":                           limitTries,
+	"events of an execution":                          limitEvents,
+	"result of a job":                                 limitResult,
+	"cost of an expression":                           limitExpressionCost,
 }
 
 // TestExecution_LimitsHold goes to the limits of runs.

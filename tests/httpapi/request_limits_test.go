@@ -111,7 +111,7 @@ var requestLimits = map[string]probe{
 	"items of a page":                   getProbe("/locks?limit=*", strconv.Itoa),
 	"characters of a page token":        getProbe("/locks?pageToken=*", repeatX).expecting(400),
 	"characters of a reason":            postProbe(missingExecution+"/cancel", `{"reason":"*"}`, repeatX).expecting(404),
-	"labels of a run":                   postProbe("/workflow-execution", `{"workflow":"p/nobody","labels":{*}}`, func(n int) string { return joinItems(n, func(i int) string { return fmt.Sprintf(`"l%d":""`, i) }) }).expecting(404),
+	"labels of an execution":            postProbe("/workflow-execution", `{"workflow":"p/nobody","labels":{*}}`, func(n int) string { return joinItems(n, func(i int) string { return fmt.Sprintf(`"l%d":""`, i) }) }).expecting(404),
 	"characters of a label's name":      postProbe("/workflow-execution", `{"workflow":"p/nobody","labels":{"*":""}}`, repeatX).expecting(404),
 	"characters of a label's value":     postProbe("/workflow-execution", `{"workflow":"p/nobody","labels":{"a":"*"}}`, repeatX).expecting(404),
 	"labels in a filter":                getProbe("/workflow-execution?*", func(n int) string { return strings.ReplaceAll(joinItems(n, constant("label=a:b")), ",", "&") }),
@@ -131,7 +131,7 @@ var requestLimits = map[string]probe{
 	"characters of a block's description": postProbe("/function-blocks/register", `{"package":"p","name":"d","version":"1.0.0","description":"*"}`, repeatX),
 	"blocks of a worker":                  postProbe("/workers/register", `{"blocks":[*]}`, func(n int) string { return joinItems(n, func(i int) string { return fmt.Sprintf(`"p/b%d:1"`, i) }) }),
 	"results in one push":                 postProbe("/blackboard/job/result", `{"pack":"x","token":1,"results":[*]}`, func(n int) string { return joinItems(n, constant(`{"job":"j"}`)) }).expecting(400),
-	"groups of a run's selection":         postProbe("/workflow-execution", `{"workflow":"p/nobody","executeOnParameters":{"groups":[*]}}`, func(n int) string { return joinItems(n, constant(`"g"`)) }).expecting(404),
+	"groups of an execution's selection":  postProbe("/workflow-execution", `{"workflow":"p/nobody","executeOnParameters":{"groups":[*]}}`, func(n int) string { return joinItems(n, constant(`"g"`)) }).expecting(404),
 	"characters of an Idempotency-Key": {wantStatus: 404, send: func(w *fixture, n int) answer {
 		return w.do("POST", "/workflow-execution", `{"workflow":"p/nobody"}`, "Idempotency-Key: "+repeatX(n))
 	}},
@@ -194,7 +194,7 @@ var definitionLimits = map[string]probe{
 	"nesting of an expression":    definitionWith(nil, replaceIn(`"condition":"*"`, func(n int) string { return strings.Repeat("(", n-1) + "true" + strings.Repeat(")", n-1) })),
 	"retries":                     definitionWith(nil, replaceIn(`"retry":{"maxRetries":*}`, strconv.Itoa)),
 	"repetitions":                 definitionWith(nil, replaceIn(`"repeat":{"count":*}`, strconv.Itoa)),
-	"minutes of a job's time-out": definitionWith(nil, replaceIn(`"timeout":"*m"`, strconv.Itoa)),
+	"minutes of a job's timeout":  definitionWith(nil, replaceIn(`"timeout":"*m"`, strconv.Itoa)),
 	"hours of a wait":             definitionWith(nil, replaceIn(`"delay":"*h"`, strconv.Itoa)),
 	"expressions": definitionOfSteps(func(n int) string {
 		return joinItems((n+9)/10, func(i int) string {
