@@ -95,9 +95,9 @@ func detectByProtocol(m mutation.Mutation) (line string, ok bool) {
 	}
 	args := []string{"-rapid.nofailfile", "-rapid.shrinktime=1s"}
 	if strings.HasPrefix(m.Name, "dynamo:") {
-		args = append(args, "-test.run=Test(Locks|Packs)/dynamo", "-rapid.checks=300")
+		args = append(args, "-test.run=Test(Locking|Dispatch)_KeepsInvariantsUnderFaults/dynamo", "-rapid.checks=300")
 	} else {
-		args = append(args, "-test.run=Test(Locks|Packs)/simulated", "-rapid.checks=6000")
+		args = append(args, "-test.run=Test(Locking|Dispatch)_KeepsInvariantsUnderFaults/simulated", "-rapid.checks=6000")
 	}
 	test := exec.CommandContext(ctx, program, args...)
 	test.Dir = "tests/protocol"
