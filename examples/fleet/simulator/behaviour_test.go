@@ -41,7 +41,7 @@ func TestSlow_DelaysChange(t *testing.T) {
 	if e := r.lastEntry("sw-001"); e.Outcome != simulator.OutcomeRunning || !e.EndedAt.IsZero() {
 		t.Errorf("log half-way: %+v", e)
 	}
-	wantOK(t, r.upgrade("sw-002", "2.0.0", firstFence, "job-2")) // The neighbour is not slow.
+	wantOK(t, r.upgrade("sw-002", "2.0.0", firstFence, "job-2")) // another device is not slow
 	g.open <- time.Time{}
 	wantOK(t, <-answers)
 	if s := r.device("sw-001"); s.Version != "2.0.0" || s.Busy || s.Behaviour.Slow != nil {

@@ -45,8 +45,8 @@ func TestCheckLog_FindsViolations(t *testing.T) {
 		"one key, two operations":      {[]simulator.LogEntry{first, acceptedEntry(2, back, "2", "17-03-02", "a", false)}, []simulator.Rule{simulator.RuleKeyReused}},
 		"overlap of two runs":          {[]simulator.LogEntry{first, withOverlap(acceptedEntry(2, up, "3", "18-01", "b", true), 1, false)}, []simulator.Rule{simulator.RuleOverlapped}},
 		"overlap of runs, caller gone": {[]simulator.LogEntry{first, withOverlap(acceptedEntry(2, up, "3", "18-01", "b", true), 1, true)}, []simulator.Rule{simulator.RuleOverlapped}},
-		"overlap within a run":         {[]simulator.LogEntry{first, withOverlap(acceptedEntry(2, back, "1", "17-04-01", "b", true), 1, false)}, []simulator.Rule{simulator.RuleOverlapped}},
-		"retry after a time-out":       {[]simulator.LogEntry{first, withOverlap(acceptedEntry(2, up, "2", "17-03-02", "b", false), 1, true)}, nil},
+		"overlap, same execution":      {[]simulator.LogEntry{first, withOverlap(acceptedEntry(2, back, "1", "17-04-01", "b", true), 1, false)}, []simulator.Rule{simulator.RuleOverlapped}},
+		"retry after a timeout":        {[]simulator.LogEntry{first, withOverlap(acceptedEntry(2, up, "2", "17-03-02", "b", false), 1, true)}, nil},
 		"takeover of a slow one":       {[]simulator.LogEntry{first, withOverlap(acceptedEntry(2, up, "2", "17-03-02", "a", false), 1, false)}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
