@@ -13,6 +13,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/aws/aws-lambda-go/events"
 
@@ -54,19 +55,23 @@ func HandleWakeups(log *slog.Logger, decode func(body string) (workflow.Wakeup, 
 				continue
 			}
 			wakeup.Cost.Add(workflow.Cost{Invocations: share, QueueRequests: 2 * share})
+			wakeup.Redelivered = receiveCount(record) > 1
 			key := groupKey(wakeup)
 			if g := groups[key]; g != nil {
 				g.wakeup.Cost.Add(wakeup.Cost)
+				g.wakeup.Redelivered = g.wakeup.Redelivered || wakeup.Redelivered
 				g.messages = append(g.messages, record)
 				continue
 			}
 			groups[key] = &group{wakeup: wakeup, messages: []events.SQSMessage{record}}
 			order = append(order, groups[key])
 		}
+		work, cancel := reserveTime(ctx)
+		defer cancel()
 		var all sync.WaitGroup
 		for _, g := range order {
 			all.Go(func() {
-				if err := advance(ctx, log, engine, g.wakeup); err != nil {
+				if err := advance(work, log, engine, g.wakeup); err != nil {
 					log.LogAttrs(ctx, slog.LevelWarn, "wake-up failed", append(observe.ExecutionAttrs(g.wakeup.Tenant, g.wakeup.Execution, ""), observe.Err(err))...)
 					g.reportFailure(ctx, engine, worker.FinalReceiveOptions{MaxReceives: topology.MaxReceiveLifecycle, WakeupSender: queue, Logger: log}, err)
 					for _, m := range g.messages {
@@ -78,6 +83,20 @@ func HandleWakeups(log *slog.Logger, decode func(body string) (workflow.Wakeup, 
 		all.Wait()
 		return events.SQSEventResponse{BatchItemFailures: failures.items}, nil
 	}
+}
+
+// timeToRecord is what is left of an invocation when its wake-ups have to end, so that
+// the failure of one that ran out of time can be recorded.
+const timeToRecord = 5 * time.Second
+
+// reserveTime returns a context that ends before the invocation does, by timeToRecord or,
+// if the invocation is that short, half of its time.
+func reserveTime(ctx context.Context) (context.Context, context.CancelFunc) {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithDeadline(ctx, deadline.Add(-min(timeToRecord, time.Until(deadline)/2)))
 }
 
 // group is the messages of a batch that one call of Advance handles.

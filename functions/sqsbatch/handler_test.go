@@ -242,3 +242,47 @@ func TestHandleWakeups_DoesNotMergeDeadLetters(t *testing.T) {
 		t.Errorf("%d wake-ups, dead letters %v", wakeups, deadLetters)
 	}
 }
+
+// A wake-up ends before the invocation does, and what is left is enough to record why.
+func TestHandleWakeups_LeavesTimeToRecordFailure(t *testing.T) {
+	deadline := time.Now().Add(time.Hour)
+	ctx, cancel := context.WithDeadline(t.Context(), deadline)
+	defer cancel()
+	var advance, record time.Time
+	engine := fakeEngine{
+		advance: func(ctx context.Context, _ workflow.Wakeup) error {
+			advance, _ = ctx.Deadline()
+			return errors.New("slow")
+		},
+		recordFailure: func(ctx context.Context, _ workflow.Wakeup, _ error) { record, _ = ctx.Deadline() },
+	}
+	event := events.SQSEvent{Records: []events.SQSMessage{{MessageId: "1", Body: "x"}}}
+	if _, err := sqsbatch.HandleWakeups(slog.New(slog.DiscardHandler), decode, engine, &fakeWakeupSender{})(ctx, event); err != nil {
+		t.Fatal(err)
+	}
+	if !record.Equal(deadline) || !advance.Equal(deadline.Add(-5*time.Second)) {
+		t.Errorf("the wake-up ends at %s, recording at %s, the invocation at %s", advance, record, deadline)
+	}
+}
+
+// The engine knows of a wake-up that was delivered before: its handler may have died of it.
+func TestHandleWakeups_MarksRedelivery(t *testing.T) {
+	var mu sync.Mutex
+	redelivered := map[string]bool{}
+	engine := fakeEngine{advance: func(_ context.Context, w workflow.Wakeup) error {
+		mu.Lock()
+		defer mu.Unlock()
+		redelivered[w.Execution] = w.Redelivered
+		return nil
+	}}
+	record := func(id, body, receives string) events.SQSMessage {
+		return events.SQSMessage{MessageId: id, Body: body, Attributes: map[string]string{"ApproximateReceiveCount": receives}}
+	}
+	event := events.SQSEvent{Records: []events.SQSMessage{record("1", "new", "1"), record("2", "again", "1"), record("3", "again", "2")}}
+	if _, err := sqsbatch.HandleWakeups(slog.New(slog.DiscardHandler), decode, engine, &fakeWakeupSender{})(t.Context(), event); err != nil {
+		t.Fatal(err)
+	}
+	if redelivered["new"] || !redelivered["again"] {
+		t.Errorf("redelivered: %v", redelivered)
+	}
+}

@@ -35,6 +35,7 @@ type workspace struct {
 	command          *lifecycle.Command // an operator's command, until it is committed
 	commandCommitted bool
 	limitReached     bool      // the next commit stops an execution at a limit
+	attemptRecorded  bool      // the wake-up counts as a failure until it succeeds
 	now              time.Time // of the decision that is being made, and of all its facts
 
 	input  *workflow.Input                   // nil until read
@@ -76,6 +77,16 @@ func (e *Engine) Advance(ctx context.Context, l workflow.Wakeup) (err error) {
 	}
 	ctx, end := w.recorder.StartAdvanceSpan(ctx, l.Reason)
 	defer func() { end(err) }()
+	if l.Redelivered {
+		unfinished, err := w.recordAttempt(ctx)
+		if err != nil {
+			return err
+		}
+		w.attemptRecorded = true
+		if c := breakCommand(w.execution, e.now(), e.StallTimeout); unfinished && c != nil {
+			return w.advance(ctx, c)
+		}
+	}
 	if l.Lane != nil {
 		err = w.sendLane(ctx, l)
 	}
@@ -260,7 +271,7 @@ func (w *workspace) commit(ctx context.Context, d lifecycle.Decision) (ok bool, 
 	from := w.execution
 	w.now = w.e.now()
 	w.recorder.RecordTransition(ctx, from, next, d.LimitReached || w.limitReached)
-	w.execution, w.limitReached = next, false
+	w.execution, w.limitReached, w.attemptRecorded = next, false, false
 	w.clearStaleFacts()
 	w.commandCommitted = w.commandCommitted || w.command != nil
 	w.command, w.facts.Command = nil, nil

@@ -31,20 +31,33 @@ func (w *workspace) recordFailure(ctx context.Context, now time.Time, cause erro
 		return err
 	}
 	streak := workflow.FailureStreak{Since: now, Reason: port.Reason(cause), Unavailable: workflow.Is(cause, workflow.CodeUnavailable)}
-	if !streak.Unavailable {
-		streak.Count = 1
+	before := x.FailureStreak
+	if !streak.Unavailable && (before == nil || !before.Unfinished) {
+		streak.Count = 1 // recordAttempt has counted an unfinished one
 	}
-	if before := x.FailureStreak; before != nil && before.Unavailable == streak.Unavailable {
+	if before != nil && before.Unavailable == streak.Unavailable {
 		streak.Since = before.Since
 		streak.Count += before.Count
 	}
 	return w.ports.Store.RecordFailureStreak(ctx, w.tenant, w.id, x.Version, streak)
 }
 
+// recordAttempt counts a wake-up that the queue has delivered before as a failure until
+// it has ended: a function that runs out of memory or time cannot record that itself. It
+// reports whether the attempt before it ended like that, and so may this one.
+func (w *workspace) recordAttempt(ctx context.Context) (unfinished bool, err error) {
+	streak := workflow.FailureStreak{Since: w.e.now(), Count: 1, Unfinished: true, Reason: "a wake-up ended without a result: it ran out of memory or time"}
+	if before := w.execution.FailureStreak; before != nil && !before.Unavailable {
+		unfinished = before.Unfinished
+		streak.Since, streak.Count = before.Since, before.Count+1
+	}
+	return unfinished, w.ports.Store.RecordFailureStreak(ctx, w.tenant, w.id, w.execution.Version, streak)
+}
+
 // clearFailureStreak removes the streak after a wake-up that succeeded without a commit.
 // It is best effort: the next success removes it otherwise.
 func (w *workspace) clearFailureStreak(ctx context.Context) {
-	if w.execution == nil || w.execution.FailureStreak == nil {
+	if w.execution.FailureStreak == nil && !w.attemptRecorded {
 		return
 	}
 	if err := w.ports.Store.RecordFailureStreak(ctx, w.tenant, w.id, w.execution.Version, workflow.FailureStreak{}); err != nil {

@@ -126,6 +126,48 @@ func TestFailures_SuccessWithoutCommitEndsStreak(t *testing.T) {
 	}
 }
 
+// A wake-up that dies without a trace, of memory for example, is counted when the queue
+// delivers it again, and ends the execution if that does not stop.
+func TestFailures_WakeupsThatDieEndTheExecution(t *testing.T) {
+	s := newHarness(t, 1)
+	s.Publish("w", "steps: [{label: one, functionBlock: p/once:1, runOn: device}]\n")
+	s.Faults = faultCalls(faults.Throttled, "locks.")
+	id := s.Start("w", "d000")
+	s.Faults = faultCalls(faults.CrashBefore, "locks.")
+	wakeup := workflow.Wakeup{Tenant: s.Load(id).Tenant, Execution: id, Redelivered: true}
+	deaths := 0
+	for range 20 {
+		if sm.Terminal(s.Load(id).State) {
+			break
+		}
+		if faults.CatchCrash(func() { _ = s.Engine.Advance(s.Context(), wakeup) }) {
+			deaths++
+		}
+		s.Advance(15 * time.Minute)
+	}
+	x := s.Load(id)
+	if x.State != sm.ExecutionFailedSafeAck || x.Cause != workflow.CauseInternal || !strings.Contains(x.Reason, "out of memory or time") || deaths < 5 {
+		t.Errorf("%s, %s, %q after %d deaths", x.State, x.Cause, x.Reason, deaths)
+	}
+}
+
+// A wake-up that is delivered again and then succeeds leaves no streak.
+func TestFailures_RedeliveryThatSucceedsIsForgotten(t *testing.T) {
+	s := newHarness(t, 1)
+	s.Publish("w", "steps: [{label: one, functionBlock: p/once:1, runOn: device}]\n")
+	req := harness.NewStartRequest("w", "d000")
+	req.NotBefore = s.Now().Add(24 * time.Hour)
+	id := s.StartWith(req)
+	for range 2 * 5 {
+		if err := s.Engine.Advance(s.Context(), workflow.Wakeup{Tenant: s.Load(id).Tenant, Execution: id, Redelivered: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if x := s.ExpectState(id, sm.ExecutionBlockedWaiting); x.FailureStreak != nil {
+		t.Errorf("streak %+v", x.FailureStreak)
+	}
+}
+
 // A step run that could not be closed before the engine gave the execution up is closed
 // before an operator's command releases the locks: an unclaimed pack must not start
 // under the locks of the next execution.

@@ -119,6 +119,7 @@ type FailureStreak struct {
 	Count       int       `json:"count"`  // 0 while Unavailable
 	Reason      string    `json:"reason"` // of the last
 	Unavailable bool      `json:"unavailable,omitempty"`
+	Unfinished  bool      `json:"unfinished,omitempty"` // the last one has begun, and not ended yet
 }
 
 // Parent is the execution that started this one.

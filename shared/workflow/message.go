@@ -17,7 +17,8 @@ type Wakeup struct {
 
 	DeadLetter *DeadLetter `json:"deadLetter,omitempty"` // only record that this message of the execution was dead-lettered
 
-	DueAt time.Time `json:"-"` // when the timer that sent it was due; zero for other wake-ups
+	DueAt       time.Time `json:"-"` // when the timer that sent it was due; zero for other wake-ups
+	Redelivered bool      `json:"-"` // the queue has delivered it before, and nobody has deleted it
 }
 
 // DeadLetter describes a message that its queue moved to the dead-letter queue, where it

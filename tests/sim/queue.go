@@ -53,7 +53,11 @@ type Message struct {
 func (m Message) ID() string { return fmt.Sprint("m", m.number) }
 
 // Wakeup and Pack read what the message carries.
-func (m Message) Wakeup() workflow.Wakeup { return decodeMessage[workflow.Wakeup](m.Body) }
+func (m Message) Wakeup() workflow.Wakeup {
+	wakeup := decodeMessage[workflow.Wakeup](m.Body)
+	wakeup.Redelivered = m.Receives > 1
+	return wakeup
+}
 
 // Pack is the message as a pack's.
 func (m Message) Pack() *workflow.PackMessage { return decodeMessage[*workflow.PackMessage](m.Body) }
