@@ -90,7 +90,7 @@ func (b Block[P, R]) run(ctx context.Context, job *Job) JobResult {
 	}
 	var p P
 	if err := decodeStrict(job.Parameters, &p); err != nil {
-		return failureResult(Terminal("PARAMETERS", fmt.Errorf("invalid parameters: %w", err)))
+		return failureResult(Terminal(workflow.FailureParameters, fmt.Errorf("invalid parameters: %w", err)))
 	}
 	if job.Operation == workflow.JobRollback {
 		if b.Rollback == nil {

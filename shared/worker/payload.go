@@ -123,7 +123,7 @@ func (s *session) failOversized(p *workflow.Pack) (otherBytes int) {
 	share := maxPackItemBytes / len(p.Jobs)
 	for i, rec := range p.Jobs {
 		if size := recordSize(&rec); size > share {
-			failure := failureResult(Terminal("LIMIT", fmt.Errorf("the job's output other than its result has %d bytes, its share of the pack is %d", size, share)))
+			failure := failureResult(Terminal(workflow.FailureLimit, fmt.Errorf("the job's output other than its result has %d bytes, its share of the pack is %d", size, share)))
 			failure.Result = rec.Result
 			failed := completedRecord(rec, failure, rec.StartedAt, rec.EndedAt)
 			failed.ResultRef = rec.ResultRef

@@ -33,10 +33,10 @@ func validated(work *workflow.Work, a JobResult) JobResult {
 		return a
 	}
 	if n := len(a.Result); n > workflow.MaxResultBytes {
-		return failureResult(Terminal("LIMIT", fmt.Errorf("the result has %d bytes, the limit is %d", n, workflow.MaxResultBytes)))
+		return failureResult(Terminal(workflow.FailureLimit, fmt.Errorf("the result has %d bytes, the limit is %d", n, workflow.MaxResultBytes)))
 	}
 	if n := len(a.Updates); n > workflow.MaxResultBytes {
-		return failureResult(Terminal("LIMIT", fmt.Errorf("the updates have %d bytes, the limit is %d", n, workflow.MaxResultBytes)))
+		return failureResult(Terminal(workflow.FailureLimit, fmt.Errorf("the updates have %d bytes, the limit is %d", n, workflow.MaxResultBytes)))
 	}
 	if issues := validateUpdates(a.Updates); len(issues) > 0 {
 		return invalidResult(a, "INVALID", "the block's updates are not valid", issues)
@@ -64,7 +64,7 @@ func validated(work *workflow.Work, a JobResult) JobResult {
 // entity once, in the order found.
 func validatedAcquire(a JobResult) JobResult {
 	if len(a.Entities) > MaxEntities {
-		return failureResult(Terminal("LIMIT", fmt.Errorf("the block found %d entities, the limit is %d", len(a.Entities), MaxEntities)))
+		return failureResult(Terminal(workflow.FailureLimit, fmt.Errorf("the block found %d entities, the limit is %d", len(a.Entities), MaxEntities)))
 	}
 	var issues []workflow.Issue
 	var distinct []workflow.EntityKey

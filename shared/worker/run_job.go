@@ -127,7 +127,7 @@ func (w *Worker) awaitResult(ctx context.Context, handler jobHandler, job *Job, 
 		return a
 	case <-abandon.C:
 		logAbandonedJob(ctx, w.opts.Logger, attrs)
-		return failureResult(Retryable("HTTP_TIMEOUT", context.Cause(ctx)))
+		return failureResult(Retryable(workflow.FailureHTTPTimeout, context.Cause(ctx)))
 	}
 }
 
@@ -143,6 +143,6 @@ func blockNotFound(m *workflow.PackMessage) JobResult {
 // timeoutResult returns the result of a job that did not end in time.
 func timeoutResult(m *workflow.PackMessage, timeout time.Duration) JobResult {
 	a := failureResult(fmt.Errorf("no result within %s", timeout.Round(time.Millisecond)))
-	a.Failure.Code, a.Failure.Retryable = "TIMEOUT", m.Work.Repeatable()
+	a.Failure.Code, a.Failure.Retryable = workflow.FailureTimeout, m.Work.Repeatable()
 	return a
 }

@@ -71,7 +71,7 @@ func (c *Client) Call(ctx context.Context, e *workflow.Endpoint, j *worker.Job) 
 		return markUnsent(failureResult("HTTP_INVALID", false, "cannot encode the job: "+err.Error()))
 	}
 	if n := len(body) - len(j.Result); n > maxBody { // a block must accept any result that it has returned
-		return markUnsent(failureResult("LIMIT", false, fmt.Sprintf("the job has %d bytes, the limit is %d", n, maxBody)))
+		return markUnsent(failureResult(workflow.FailureLimit, false, fmt.Sprintf("the job has %d bytes, the limit is %d", n, maxBody)))
 	}
 	if t := e.Timeout.Std(); t > 0 {
 		var cancel context.CancelFunc
@@ -114,7 +114,7 @@ func (c *Client) post(ctx context.Context, req *http.Request, operation workflow
 		return failureResult("HTTP_"+strconv.Itoa(reply.StatusCode), retryable, "the block responded with status "+reply.Status)
 	}
 	if len(text) > maxBody {
-		return failureResult("LIMIT", false, fmt.Sprintf("the response has more than %d bytes", maxBody))
+		return failureResult(workflow.FailureLimit, false, fmt.Sprintf("the response has more than %d bytes", maxBody))
 	}
 	a, err := ParseResponse(text, operation)
 	if err != nil {
@@ -137,7 +137,7 @@ func transportFailure(ctx context.Context, err error) worker.JobResult {
 	case errors.Is(err, errHostNotAllowed):
 		return markUnsent(failureResult("HTTP_FORBIDDEN", false, err.Error()))
 	case ctx.Err() != nil || (errors.As(err, &timeout) && timeout.Timeout()):
-		return failureResult("HTTP_TIMEOUT", true, "the block did not respond in time")
+		return failureResult(workflow.FailureHTTPTimeout, true, "the block did not respond in time")
 	}
 	a := failureResult("HTTP_UNREACHABLE", true, "cannot call the block: "+err.Error())
 	var opErr *net.OpError
