@@ -11,7 +11,7 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-// executionLimits are the limits of what runs may come to. Each tries one, and its neighbour.
+// executionLimits try the limits of executions: at the limit, and one more.
 var executionLimits = map[string]func(t *testing.T, l limit){
 	"entities of an execution":                        limitEntities,
 	"step runs of an execution":                       limitStepRuns,
@@ -23,88 +23,88 @@ var executionLimits = map[string]func(t *testing.T, l limit){
 	"cost of an expression":                           limitExpressionCost,
 }
 
-// TestExecution_LimitsHold goes to the limits of runs.
+// An execution ends as documented at each limit of docs/limits.md, and with one more.
 func TestExecution_LimitsHold(t *testing.T) {
 	for _, l := range readLimits(t) {
-		if try := executionLimits[l.name]; try != nil {
-			t.Run(l.name, func(t *testing.T) { try(t, l) })
+		if check := executionLimits[l.name]; check != nil {
+			t.Run(l.name, func(t *testing.T) { check(t, l) })
 		}
 	}
 }
 
-// executionResult is what a run has come to.
+// executionResult is an execution that has ended.
 type executionResult struct {
 	ID, State, Reason string
 	Error             *struct{ Code, Message string }
 }
 
-func (w *fixture) execution(id string) (x executionResult) {
-	w.Helper()
-	w.mustDo(&x, "GET", "/workflow-execution/id/"+id, "")
+func (f *fixture) execution(id string) (x executionResult) {
+	f.Helper()
+	f.mustDo(&x, "GET", "/workflow-execution/id/"+id, "")
 	return x
 }
 
-// awaitEnd lets a run come to its end.
-func (w *fixture) awaitEnd(id string) executionResult {
-	w.Helper()
+// awaitEnd advances the simulation until an execution ends.
+func (f *fixture) awaitEnd(id string) executionResult {
+	f.Helper()
 	for range 100 {
-		if x := w.execution(id); strings.HasSuffix(x.State, "_ACK") || x.State == "FAILED_UNSAFE" {
+		if x := f.execution(id); strings.HasSuffix(x.State, "_ACK") || x.State == "FAILED_UNSAFE" {
 			return x
 		}
-		w.RunFor(time.Minute)
+		f.RunFor(time.Minute)
 	}
-	w.Fatalf("run %s does not end: %+v", id, w.execution(id))
+	f.Fatalf("execution %s does not end: %+v", id, f.execution(id))
 	return executionResult{}
 }
 
-func (w *fixture) execute(body string) executionResult {
-	w.Helper()
+func (f *fixture) execute(body string) executionResult {
+	f.Helper()
 	var x struct{ ID string }
-	w.mustDo(&x, "POST", "/workflow-execution", body)
-	return w.awaitEnd(x.ID)
+	f.mustDo(&x, "POST", "/workflow-execution", body)
+	return f.awaitEnd(x.ID)
 }
 
-// checkLimit wants that the first run has ended well, and the second by the limit.
+// checkLimit checks that the first execution completed and the second failed by the limit.
 func checkLimit(t *testing.T, l limit, at, beyond executionResult) {
 	t.Helper()
 	if at.State != "COMPLETED_ACK" {
 		t.Errorf("at the limit: %+v %+v", at, at.Error)
 	}
 	if beyond.State == "COMPLETED_ACK" || beyond.Error == nil || beyond.Error.Code != l.code {
-		t.Errorf("beyond it, want %s: %+v %+v", l.code, beyond, beyond.Error)
+		t.Errorf("beyond the limit, want %s: %+v %+v", l.code, beyond, beyond.Error)
 	}
 }
 
 func limitEntities(t *testing.T, l limit) {
 	o := harness.Options()
 	o.MaxEntities = 3
-	w := newFixtureWith(t, 1, o)
-	w.ImportDevices("a", "b", "c", "d")
-	w.Publish("one", "steps: [{label: one, functionBlock: p/pure:1, runOn: device}]")
-	checkLimit(t, l, w.execute(fmt.Sprintf(startFormat, "one", `"a","b","c"`)), w.execute(fmt.Sprintf(startFormat, "one", `"a","b","c","d"`)))
+	f := newFixtureWith(t, 1, o)
+	f.ImportDevices("a", "b", "c", "d")
+	f.Publish("one", "steps: [{label: one, functionBlock: p/pure:1, runOn: device}]")
+	checkLimit(t, l, f.execute(fmt.Sprintf(startFormat, "one", `"a","b","c"`)), f.execute(fmt.Sprintf(startFormat, "one", `"a","b","c","d"`)))
 }
 
 func limitStepRuns(t *testing.T, l limit) {
 	o := harness.Options()
 	o.Policy.MaxStepRuns = 4
-	w := newFixtureWith(t, 1, o)
+	f := newFixtureWith(t, 1, o)
 	for _, n := range []int{4, 5} {
-		w.Publish(fmt.Sprint("n", n), fmt.Sprintf("steps: [{label: one, functionBlock: p/pure:1, runOn: global, repeat: {count: %d}}]", n))
+		f.Publish(fmt.Sprint("n", n), fmt.Sprintf("steps: [{label: one, functionBlock: p/pure:1, runOn: global, repeat: {count: %d}}]", n))
 	}
-	checkLimit(t, l, w.execute(`{"workflow":"p/n4"}`), w.execute(`{"workflow":"p/n5"}`))
+	checkLimit(t, l, f.execute(`{"workflow":"p/n4"}`), f.execute(`{"workflow":"p/n5"}`))
 }
 
 func limitEmbeddedSteps(t *testing.T, l limit) {
 	o := harness.Options()
 	o.Policy.MaxStepRuns = 2 * l.n
-	w := newFixtureWith(t, 1, o)
+	f := newFixtureWith(t, 1, o)
 	inner := func(n int) string {
 		return "steps: [" + joinItems(n, func(i int) string {
 			return fmt.Sprintf("{label: s%d, workflow: {steps: [{label: t%d, functionBlock: p/pure:1, runOn: global, condition: 'false'}]}}", i, i)
 		}) + "]"
 	}
-	w.Publish("inner", inner(99)) // 198 steps
-	// Five embedded ones are five steps and 990, and what is missing is added.
+	f.Publish("inner", inner(99)) // 198 steps
+	// Five embedded definitions are 5 + 990 steps; more steps are added up to the limit.
 	outer := func(more int) string {
 		return "steps: [" + joinItems(5, func(i int) string {
 			return fmt.Sprintf("{label: e%d, workflowReference: {workflow: p/inner, mode: embed}}", i)
@@ -113,111 +113,111 @@ func limitEmbeddedSteps(t *testing.T, l limit) {
 			return fmt.Sprintf("{label: m%d, functionBlock: p/pure:1, runOn: global, condition: 'false'}", i)
 		}) + "]"
 	}
-	w.Publish("at", outer(l.n-995))
-	w.Publish("beyond", outer(l.n-994))
-	checkLimit(t, l, w.execute(`{"workflow":"p/at"}`), w.execute(`{"workflow":"p/beyond"}`))
+	f.Publish("at", outer(l.n-995))
+	f.Publish("beyond", outer(l.n-994))
+	checkLimit(t, l, f.execute(`{"workflow":"p/at"}`), f.execute(`{"workflow":"p/beyond"}`))
 }
 
 func limitChildDepth(t *testing.T, l limit) {
-	w := newFixture(t, 1)
-	w.Publish("g0", "steps: [{label: one, functionBlock: p/pure:1, runOn: global}]")
+	f := newFixture(t, 1)
+	f.Publish("g0", "steps: [{label: one, functionBlock: p/pure:1, runOn: global}]")
 	for i := range l.n + 1 {
-		w.Publish(fmt.Sprint("g", i+1), fmt.Sprintf("steps: [{label: one, workflowReference: {workflow: p/g%d, mode: dispatch}}]", i))
+		f.Publish(fmt.Sprint("g", i+1), fmt.Sprintf("steps: [{label: one, workflowReference: {workflow: p/g%d, mode: dispatch}}]", i))
 	}
-	at, beyond := w.execute(fmt.Sprintf(`{"workflow":"p/g%d"}`, l.n)), w.execute(fmt.Sprintf(`{"workflow":"p/g%d"}`, l.n+1))
+	at, beyond := f.execute(fmt.Sprintf(`{"workflow":"p/g%d"}`, l.n)), f.execute(fmt.Sprintf(`{"workflow":"p/g%d"}`, l.n+1))
 	checkLimit(t, l, at, beyond)
 	if !strings.HasSuffix(beyond.Reason, "child executions are nested too deeply") {
-		t.Errorf("it does not say why: %s", beyond.Reason)
+		t.Errorf("reason %q", beyond.Reason)
 	}
 }
 
 func limitTries(t *testing.T, l limit) {
 	o := harness.Options()
 	o.Policy.MaxStepRuns = 10 * l.n
-	w := newFixtureWith(t, 1, o)
-	w.Script = func(harness.BlockCall) *harness.Outcome { return &harness.Outcome{FailCode: "NO"} }
-	w.Publish("one", "steps: [{label: one, functionBlock: p/forever:1, runOn: global}]")
-	x := w.execute(`{"workflow":"p/one"}`)
-	for try := 2; try <= l.n; try++ {
-		w.mustDo(nil, "POST", "/workflow-execution/"+x.ID+"/retry", "{}")
-		w.awaitEnd(x.ID)
+	f := newFixtureWith(t, 1, o)
+	f.Script = func(harness.BlockCall) *harness.Outcome { return &harness.Outcome{FailCode: "FAILED"} }
+	f.Publish("one", "steps: [{label: one, functionBlock: p/forever:1, runOn: global}]")
+	x := f.execute(`{"workflow":"p/one"}`)
+	for attempt := 2; attempt <= l.n; attempt++ {
+		f.mustDo(nil, "POST", "/workflow-execution/"+x.ID+"/retry", "{}")
+		f.awaitEnd(x.ID)
 	}
-	if a := w.do("POST", "/workflow-execution/"+x.ID+"/retry", "{}"); a.status != l.status || !hasCode(a, l.code) {
-		t.Errorf("one try more: %s", a)
+	if a := f.do("POST", "/workflow-execution/"+x.ID+"/retry", "{}"); a.status != l.status || !hasCode(a, l.code) {
+		t.Errorf("one more retry: %s", a)
 	}
 }
 
 func limitEvents(t *testing.T, l limit) {
-	w := newFixture(t, 1)
-	w.Script = func(harness.BlockCall) *harness.Outcome { return &harness.Outcome{FailCode: "NO"} }
-	w.Publish("one", "steps: [{label: one, functionBlock: p/forever:1, runOn: global}]")
-	w.Publish("two", "steps: [{label: one, functionBlock: p/pure:1, runOn: global, delay: 1h}, {label: two, functionBlock: p/pure:1, runOn: global}]")
+	f := newFixture(t, 1)
+	f.Script = func(harness.BlockCall) *harness.Outcome { return &harness.Outcome{FailCode: "FAILED"} }
+	f.Publish("one", "steps: [{label: one, functionBlock: p/forever:1, runOn: global}]")
+	f.Publish("two", "steps: [{label: one, functionBlock: p/pure:1, runOn: global, delay: 1h}, {label: two, functionBlock: p/pure:1, runOn: global}]")
 	for _, events := range []int{l.n - 1, l.n} {
-		x := w.execute(`{"workflow":"p/one"}`)
-		w.setEventCount(x.ID, events)
-		a := w.do("POST", "/workflow-execution/"+x.ID+"/retry", "{}")
+		x := f.execute(`{"workflow":"p/one"}`)
+		f.setEventCount(x.ID, events)
+		a := f.do("POST", "/workflow-execution/"+x.ID+"/retry", "{}")
 		if events < l.n && a.status != 202 || events == l.n && (a.status != l.status || !hasCode(a, l.code)) {
-			t.Errorf("a try after %d events: %s", events, a)
+			t.Errorf("a retry after %d events: %s", events, a)
 		}
 	}
-	w.Script = nil
+	f.Script = nil
 	for _, events := range []int{l.n - 100, l.n} {
 		var x struct{ ID string }
-		w.mustDo(&x, "POST", "/workflow-execution", `{"workflow":"p/two"}`)
-		w.setEventCount(x.ID, events)
-		y := w.awaitEnd(x.ID)
+		f.mustDo(&x, "POST", "/workflow-execution", `{"workflow":"p/two"}`)
+		f.setEventCount(x.ID, events)
+		y := f.awaitEnd(x.ID)
 		if events < l.n && y.State != "COMPLETED_ACK" || events == l.n && (y.State == "COMPLETED_ACK" || y.Error == nil || !strings.EqualFold(y.Error.Code, l.code)) {
 			t.Errorf("a step after %d events: %+v %+v", events, y, y.Error)
 		}
 	}
 }
 
-// setEventCount gives a run a long past.
-func (w *fixture) setEventCount(id string, events int) {
-	w.Helper()
-	x := w.Load(id)
+// setEventCount makes an execution look as if it had so many events.
+func (f *fixture) setEventCount(id string, events int) {
+	f.Helper()
+	x := f.Load(id)
 	seen := x.Version
 	x.Version++
-	x.Commit = w.Nonce()
+	x.Commit = f.Nonce()
 	for i := range x.Events {
 		x.Events[i].Sequence += int64(events) - x.Sequence
 	}
 	x.Sequence = int64(events)
-	if _, ok, err := w.Open().Store.Commit(context.Background(), seen, x, false); err != nil || !ok {
-		w.Fatalf("%v, %v", ok, err)
+	if _, ok, err := f.Open().Store.Commit(context.Background(), seen, x, false); err != nil || !ok {
+		f.Fatalf("%v, %v", ok, err)
 	}
 }
 
 func limitResult(t *testing.T, l limit) {
 	o := harness.Options()
 	o.MaxResultBytes = 4 * l.n
-	w := newFixtureWith(t, 1, o)
+	f := newFixtureWith(t, 1, o)
 	size := 0
-	w.Script = func(harness.BlockCall) *harness.Outcome {
+	f.Script = func(harness.BlockCall) *harness.Outcome {
 		return &harness.Outcome{Result: json.RawMessage(`"` + repeatX(size-2) + `"`)}
 	}
-	w.Publish("one", "steps: [{label: one, functionBlock: p/pure:1, runOn: global}]")
+	f.Publish("one", "steps: [{label: one, functionBlock: p/pure:1, runOn: global}]")
 	size = l.n
-	at := w.execute(`{"workflow":"p/one"}`)
+	at := f.execute(`{"workflow":"p/one"}`)
 	size++
-	checkLimit(t, l, at, w.execute(`{"workflow":"p/one"}`))
+	checkLimit(t, l, at, f.execute(`{"workflow":"p/one"}`))
 }
 
 func limitExpressionCost(t *testing.T, l limit) {
-	w := newFixture(t, 1)
-	w.Publish("one", "steps: [{label: one, functionBlock: p/pure:1, runOn: global, parameters: {a: '${parameters.l.all(a, parameters.l.all(b, parameters.l.all(c, a + b + c >= 0)))}'}}]")
-	run := func(n int) executionResult {
-		return w.execute(fmt.Sprintf(`{"workflow":"p/one","parameters":{"l":[%s]}}`, joinItems(n, constant("1"))))
+	f := newFixture(t, 1)
+	f.Publish("one", "steps: [{label: one, functionBlock: p/pure:1, runOn: global, parameters: {a: '${parameters.l.all(a, parameters.l.all(b, parameters.l.all(c, a + b + c >= 0)))}'}}]")
+	execute := func(n int) executionResult {
+		return f.execute(fmt.Sprintf(`{"workflow":"p/one","parameters":{"l":[%s]}}`, joinItems(n, constant("1"))))
 	}
-	// Each turn costs some units: half of the limit's turns are too many, a
-	// hundredth of them are not.
-	side := 1
-	for side*side*side < l.n/2 {
-		side++
+	// Each of the n³ iterations costs a few units: as many as half of the limit are too
+	// many, a hundredth of it is not.
+	many := 1
+	for many*many*many < l.n/2 {
+		many++
 	}
 	few := 1
 	for few*few*few < l.n/100 {
 		few++
 	}
-	checkLimit(t, l, run(few), run(side))
+	checkLimit(t, l, execute(few), execute(many))
 }

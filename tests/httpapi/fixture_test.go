@@ -1,3 +1,13 @@
+// Package httpapi tests the HTTP API against its OpenAPI document, with requests that the
+// document allows and many that it does not. The real routes, engine, catalog and worker
+// API run on the simulation's stores, in one process.
+//
+// fixture_test.go serves the API. openapi_test.go reads the routes of the document, and
+// checks answers against it. values_test.go generates values that match a schema or
+// nearly do, requests_test.go generates requests, and generated_test.go sends thousands
+// of them. tenants_test.go tries every route as a second tenant. request_limits_test.go
+// and execution_limits_test.go try each limit of docs/limits.md, and one more. A route
+// that is added to the document fails these tests until they have requests for it.
 package httpapi
 
 import (
@@ -15,70 +25,72 @@ import (
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/api"
+	"github.com/lockstep-run/lockstep/shared/deadletter"
 	"github.com/lockstep-run/lockstep/shared/engine"
+	"github.com/lockstep-run/lockstep/shared/engine/scheduler"
 	"github.com/lockstep-run/lockstep/shared/engine/workers"
 	"github.com/lockstep-run/lockstep/shared/monitor"
-	"github.com/lockstep-run/lockstep/shared/workerapi"
-	"github.com/lockstep-run/lockstep/tests/sim"
-
+	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/worker"
+	"github.com/lockstep-run/lockstep/shared/workerapi"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/tests/sim"
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-// fixture is the HTTP interface over a stage.
+// fixture is the HTTP API on a simulation.
 type fixture struct {
 	*harness.Harness
 	handler http.Handler
-	log     *bytes.Buffer // errors that were not the request's fault
-	tenant  string        // who asks; headers win
+	log     *bytes.Buffer // errors of the service
+	tenant  string        // of requests without an X-Tenant header
 
-	deadLetterQueue func(name string) *sim.DLQ // a queue with its dead letters
-	received        []sim.Message              // by those who poll over HTTP; the handle is the place
+	deadLetterQueue func(name string) *sim.DLQ
+	received        []sim.Message // by polls over HTTP; the receipt handle is the index
 }
 
-// livenessTimeouts is how long the world's polling workers may be silent.
+// livenessTimeouts are those of workers that poll over HTTP.
 var livenessTimeouts = workers.LivenessTimeouts{Unreachable: 2 * time.Minute, Offline: 6 * time.Minute, Forget: 24 * time.Hour}
 
-// newFixture makes a world in which the blocks of package p are served by a worker.
+// newFixture returns a fixture in which a worker runs the blocks of package p.
 func newFixture(t testing.TB, seed uint64) *fixture {
 	return newFixtureWith(t, seed, harness.Options())
 }
 
 func newFixtureWith(t testing.TB, seed uint64, o engine.Options) *fixture {
-	w := &fixture{Harness: harness.New(t, seed, o), log: &bytes.Buffer{}, tenant: harness.Caller.Tenant}
-	w.RegisterBlocks()
-	log := slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelError}))
-	w.handler = api.New(api.Services{Catalog: w.Catalog, Engine: w.Engine, Queries: w.Query, WorkerAPI: w.newWorkerAPI(), Operations: w.newOperations()}, api.Options{
-		TrustHeaders: true, Log: log, Version: "test", Commit: "test", NewID: w.NewID, Monitor: monitor.Handler(),
+	f := &fixture{Harness: harness.New(t, seed, o), log: &bytes.Buffer{}, tenant: harness.Caller.Tenant}
+	f.RegisterBlocks()
+	log := slog.New(slog.NewTextHandler(f.log, &slog.HandlerOptions{Level: slog.LevelError}))
+	f.handler = api.New(api.Services{Catalog: f.Catalog, Engine: f.Engine, Queries: f.Query, WorkerAPI: f.newWorkerAPI(), Operations: f.newOperations()}, api.Options{
+		TrustHeaders: true, Log: log, Version: "test", Commit: "test", NewID: f.NewID, Monitor: monitor.Handler(),
 	})
-	return w
+	return f
 }
 
-// newWorkerAPI is the blackboard over the world's queues.
-func (w *fixture) newWorkerAPI() *workerapi.Service {
-	now := func() time.Time { return w.Now() }
+// newWorkerAPI returns the worker API on the simulation's queues.
+func (f *fixture) newWorkerAPI() *workerapi.Service {
+	now := func() time.Time { return f.Now() }
 	return &workerapi.Service{
-		WorkerRegistry: &workers.Registry{Workers: w.Open().Workers, Now: now, Timeouts: livenessTimeouts},
-		BlockRegistry:  w.Open().Registry,
+		WorkerRegistry: &workers.Registry{Workers: f.Open().Workers, Now: now, Timeouts: livenessTimeouts},
+		BlockRegistry:  f.Open().Registry,
 		NewPorts: func() workerapi.Ports {
-			v := w.Open()
+			v := f.Open()
 			return workerapi.Ports{Packs: v.Packs, Sender: v.Sender, Meter: v.Meter}
 		},
 		PoolQueue: func(_ context.Context, pool string) (workerapi.PoolQueue, error) {
-			return queueSource{w, w.PoolQueue(pool)}, nil
+			return queueSource{f, f.PoolQueue(pool)}, nil
 		},
 		Decode: func(body string) (*workflow.PackMessage, error) {
 			var m *workflow.PackMessage
 			return m, json.Unmarshal([]byte(body), &m)
 		},
 		WorkerOptions: worker.Options{LeaseDuration: time.Minute, MaxClockSkew: 2 * time.Second, MaxClaims: 5, UnclaimedTimeout: time.Hour},
-		Now:           now, NewNonce: w.Nonce, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Now:           now, NewNonce: f.Nonce, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}
 }
 
-// queueSource is one of the world's queues for those who poll over HTTP. Its handles
-// are numbers; who waits lets the world's time pass.
+// queueSource is a queue of the simulation, polled over HTTP. Its receipt handles are
+// numbers; waiting advances the simulation's time.
 type queueSource struct {
 	fixture *fixture
 	*sim.Queue
@@ -111,25 +123,25 @@ func (s queueSource) Defer(_ context.Context, d worker.Delivery, after time.Dura
 	return nil
 }
 
-func (w *fixture) rememberMessage(m sim.Message) string {
-	w.received = append(w.received, m)
-	return strconv.Itoa(len(w.received) - 1)
+func (f *fixture) rememberMessage(m sim.Message) string {
+	f.received = append(f.received, m)
+	return strconv.Itoa(len(f.received) - 1)
 }
 
-// messageOf is the message of a delivery. A handle that nobody was given is of none.
-func (w *fixture) messageOf(d worker.Delivery) (sim.Message, bool) {
+// messageOf returns the message of a delivery; false if the receipt handle is unknown.
+func (f *fixture) messageOf(d worker.Delivery) (sim.Message, bool) {
 	n, err := strconv.Atoi(d.ReceiptHandle)
-	if err != nil || n < 0 || n >= len(w.received) {
+	if err != nil || n < 0 || n >= len(f.received) {
 		return sim.Message{}, false
 	}
-	return w.received[n], true
+	return f.received[n], true
 }
 
 func (s queueSource) Depth(context.Context) (waiting, received, delayed int, err error) {
 	return s.Len(), 0, 0, nil
 }
 
-// answer is what came of a request.
+// answer is the answer to a request.
 type answer struct {
 	status int
 	header http.Header
@@ -138,38 +150,90 @@ type answer struct {
 
 func (a answer) String() string { return fmt.Sprintf("%d %.1500s", a.status, a.body) }
 
-// do sends a request as the world's tenant. Headers are given as "Name: value".
-func (w *fixture) do(method, target, body string, headers ...string) answer {
+// do sends a request as the fixture's tenant. Headers are given as "Name: value".
+func (f *fixture) do(method, target, body string, headers ...string) answer {
 	r, err := http.NewRequest(method, "http://test"+target, strings.NewReader(body))
 	if err != nil {
-		w.Fatalf("%s %q: %v", method, target, err)
+		f.Fatalf("%s %q: %v", method, target, err)
 	}
 	r.RequestURI = target
-	r.Header.Set("X-Tenant", w.tenant)
+	r.Header.Set("X-Tenant", f.tenant)
 	for _, line := range headers {
 		name, value, _ := strings.Cut(line, ": ")
 		r.Header.Set(name, value)
 	}
-	return w.send(r)
+	return f.send(r)
 }
 
-func (w *fixture) send(r *http.Request) answer {
+func (f *fixture) send(r *http.Request) answer {
 	rec := httptest.NewRecorder()
-	w.handler.ServeHTTP(rec, r)
+	f.handler.ServeHTTP(rec, r)
 	return answer{rec.Code, rec.Header(), rec.Body.Bytes()}
 }
 
-// mustDo asks and wants a good answer, of which it reads v.
-func (w *fixture) mustDo(v any, method, target, body string, headers ...string) answer {
-	w.Helper()
-	a := w.do(method, target, body, headers...)
+// mustDo sends a request that must succeed, and decodes the answer into v.
+func (f *fixture) mustDo(v any, method, target, body string, headers ...string) answer {
+	f.Helper()
+	a := f.do(method, target, body, headers...)
 	if a.status >= 300 {
-		w.Fatalf("%s %s %.300s: %s", method, target, body, a)
+		f.Fatalf("%s %s %.300s: %s", method, target, body, a)
 	}
 	if v != nil {
 		if err := json.Unmarshal(a.body, v); err != nil {
-			w.Fatalf("%s %s: %v in %s", method, target, err, a)
+			f.Fatalf("%s %s: %v in %s", method, target, err, a)
 		}
 	}
 	return a
+}
+
+// operations are the operators' commands, on the simulation's queues. Each queue has its
+// own dead letters.
+type operations struct {
+	*deadletter.Service
+	fixture *fixture
+}
+
+func (o operations) NextSweep(ctx context.Context, c workflow.Caller) (views.SweepView, error) {
+	return scheduler.PlanSweep(ctx, o.fixture.Engine, livenessTimeouts, o.fixture.Shards, c.Tenant)
+}
+
+func (f *fixture) newOperations() operations {
+	now := func() time.Time { return f.Now() }
+	queues := map[string]*sim.DLQ{}
+	f.deadLetterQueue = func(name string) *sim.DLQ {
+		if queues[name] == nil {
+			source := f.LifecycleQueue()
+			if pool, ok := strings.CutPrefix(name, "jobs-"); ok {
+				source = f.PoolQueue(pool)
+			}
+			queues[name] = &sim.DLQ{Source: source, DeadLetters: f.PoolQueue("dead letters of " + name), Now: now}
+		}
+		return queues[name]
+	}
+	return operations{&deadletter.Service{
+		Blocks:  f.Open().Registry,
+		Open:    func(_ context.Context, name string) (deadletter.Queue, error) { return f.deadLetterQueue(name), nil },
+		Decoder: deadletter.Decoder{Wakeup: decodeJSON[workflow.Wakeup], Pack: decodeJSON[*workflow.PackMessage]},
+		Reasons: func(ctx context.Context, tenant, execution string) (map[string]workflow.DeadLetter, error) {
+			store := f.Open().Store
+			x, err := store.Load(ctx, tenant, execution)
+			if err != nil {
+				return nil, err
+			}
+			return engine.DeadLetterNotices(ctx, store, x)
+		},
+		Now: now, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	}, f}
+}
+
+func decodeJSON[T any](body string) (v T, err error) { return v, json.Unmarshal([]byte(body), &v) }
+
+// addDeadLetter adds a wake-up of an execution to the dead letters of the lifecycle queue.
+func (f *fixture) addDeadLetter(tenant, execution string) {
+	f.Helper()
+	raw, err := json.Marshal(workflow.Wakeup{Tenant: tenant, Execution: execution})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.deadLetterQueue("lifecycle").AddDeadLetter(raw)
 }

@@ -14,14 +14,14 @@ import (
 	"github.com/lockstep-run/lockstep/shared/api/openapi"
 )
 
-// route is one operation of the document.
+// route is one operation of the OpenAPI document.
 type route struct {
 	method, path string
 	planned      bool
-	public       bool // to everybody, whoever asks
+	public       bool // without authentication
 	parameters   []parameter
-	body         map[string]any // schema of a JSON body
-	anyBody      bool           // takes a body of any content type
+	body         map[string]any // schema of the JSON body
+	anyBody      bool           // accepts a body of any content type
 	needsBody    bool
 	responses    map[string]any
 }
@@ -42,29 +42,30 @@ var openAPI = sync.OnceValue(func() map[string]any {
 	return v
 })
 
+// asObject returns nil for a value that is not a JSON object.
 func asObject(v any) map[string]any { m, _ := v.(map[string]any); return m }
 
-// resolve follows references within the document to what they mean.
-func resolve(in map[string]any, v any) map[string]any {
+// resolve follows references within a document.
+func resolve(document map[string]any, v any) map[string]any {
 	s := asObject(v)
 	for {
 		ref, ok := s["$ref"].(string)
 		if !ok {
 			return s
 		}
-		var at any = in
+		var at any = document
 		for _, part := range strings.Split(strings.TrimPrefix(ref, "#/"), "/") {
 			at = asObject(at)[strings.NewReplacer("~1", "/", "~0", "~").Replace(part)]
 		}
 		next := asObject(at)
 		if next == nil {
-			panic("the document refers to nothing: " + ref)
+			panic("missing reference: " + ref)
 		}
 		s = next
 	}
 }
 
-// documentedRoutes are all operations of the document, in a fixed order.
+// documentedRoutes returns all operations of the document, in a fixed order.
 func documentedRoutes() (all []route) {
 	for path, item := range asObject(openAPI()["paths"]) {
 		for method, v := range asObject(item) {
@@ -75,8 +76,8 @@ func documentedRoutes() (all []route) {
 			r := route{method: strings.ToUpper(method), path: path, responses: asObject(op["responses"])}
 			tags, _ := op["tags"].([]any)
 			r.planned = slices.Contains(tags, any("planned"))
-			security, said := op["security"].([]any)
-			r.public = said && len(security) == 0
+			security, set := op["security"].([]any)
+			r.public = set && len(security) == 0
 			own, _ := op["parameters"].([]any)
 			shared, _ := asObject(item)["parameters"].([]any)
 			for _, p := range append(slices.Clone(own), shared...) {
@@ -99,12 +100,12 @@ func documentedRoutes() (all []route) {
 	return all
 }
 
-// commonStatuses are the statuses that any route may answer without naming them: who
-// asks is not known or may not, nobody serves this yet, or not now.
+// commonStatuses are the statuses that every route may answer without documenting them.
 var commonStatuses = []int{401, 403, 501, 503}
 
-// violation says what is wrong with an answer: a status that the route does not
-// document, a body that is not of its schema, a refusal that is no problem.
+// violation describes how an answer differs from the document: an undocumented status, a
+// body that does not match its schema, an error that is not a problem document. It is
+// empty if there is no difference.
 func (r route) violation(a answer) string {
 	key := fmt.Sprint(a.status)
 	if r.responses[key] == nil {
@@ -123,13 +124,13 @@ func (r route) violation(a answer) string {
 	}
 	for name := range asObject(response["headers"]) {
 		if a.header.Get(name) == "" {
-			return "no header " + name
+			return "a missing header " + name
 		}
 	}
 	content := asObject(response["content"])
 	if content == nil {
 		if len(a.body) > 0 {
-			return "a body that is not documented"
+			return "an undocumented body"
 		}
 		return ""
 	}
@@ -138,7 +139,7 @@ func (r route) violation(a answer) string {
 		return "an undocumented content type " + media
 	}
 	if a.status >= 400 && media != "application/problem+json" {
-		return "a refusal that is no problem"
+		return "an error that is not a problem document"
 	}
 	if media == "text/html" {
 		return ""
@@ -150,7 +151,7 @@ func (r route) violation(a answer) string {
 	if a.status >= 400 {
 		p := asObject(v)
 		if fmt.Sprint(p["status"]) != fmt.Sprint(a.status) || p["code"] == "" || p["detail"] == "" || p["title"] == "" {
-			return "a problem that does not say what it is"
+			return "a problem document without its status, code, detail or title"
 		}
 	}
 	schema := openapi.Load().CompileSchema(at + "/content/" + strings.ReplaceAll(media, "/", "~1") + "/schema")
@@ -160,13 +161,12 @@ func (r route) violation(a answer) string {
 	return ""
 }
 
-// TestDocumentedRoutes_MatchServedOperations: the document is read as it is meant.
 func TestDocumentedRoutes_MatchServedOperations(t *testing.T) {
 	all := documentedRoutes()
 	if len(all) < 45 {
-		t.Errorf("only %d routes were found", len(all))
+		t.Errorf("only %d routes found", len(all))
 	}
 	if len(all) != len(openapi.Load().Operations) {
-		t.Errorf("%d routes here, %d in what is served", len(all), len(openapi.Load().Operations))
+		t.Errorf("%d routes found, %d served", len(all), len(openapi.Load().Operations))
 	}
 }

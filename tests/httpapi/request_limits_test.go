@@ -17,8 +17,8 @@ import (
 type limit struct {
 	name, text string
 	n          int
-	status     int    // of one more; 0 of what a run ends with
-	code       string // of the problem, of one of its issues, or of the run's failure
+	status     int    // of the answer to one more; 0 if an execution fails instead
+	code       string // of the problem, of one of its errors, or of the execution's failure
 }
 
 var (
@@ -26,7 +26,7 @@ var (
 	unitRE = regexp.MustCompile(`^([0-9]+)(?: ([KM])iB)?$`)
 )
 
-// readLimits reads the page.
+// readLimits reads docs/limits.md.
 func readLimits(t *testing.T) (all []limit) {
 	text, err := os.ReadFile("../../docs/limits.md")
 	if err != nil {
@@ -37,32 +37,32 @@ func readLimits(t *testing.T) (all []limit) {
 		row := rowRE.FindStringSubmatch(line)
 		if row == nil {
 			if strings.HasPrefix(line, "|") && !strings.HasPrefix(line, "| what") && !strings.HasPrefix(line, "| ---") {
-				t.Errorf("a row that cannot be read: %s", line)
+				t.Errorf("row not understood: %s", line)
 			}
 			continue
 		}
 		l := limit{name: row[1], text: row[2], code: row[4]}
-		l.status, _ = strconv.Atoi(row[3]) // none is 0
+		l.status, _ = strconv.Atoi(row[3]) // 0 if there is none
 		switch unit := unitRE.FindStringSubmatch(l.text); {
 		case unit != nil:
-			l.n, _ = strconv.Atoi(unit[1]) // it is of digits
+			l.n, _ = strconv.Atoi(unit[1]) // only digits
 			l.n <<= map[string]int{"K": 10, "M": 20}[unit[2]]
 		case l.text == "`run.maxEntities`":
 			l.n = defaults.MaxEntities
 		case l.text == "`run.maxSteps`":
 			l.n = defaults.MaxSteps
 		default:
-			t.Errorf("%s: %q is no number", l.name, l.text)
+			t.Errorf("%s: %q is not a number", l.name, l.text)
 		}
 		all = append(all, l)
 	}
 	return all
 }
 
-// probe asks for n of something. At the limit the answer has the status, below
-// 300 if that is 0.
+// probe sends a request with n of something. At the limit the answer has the status
+// wantStatus, or one below 300 if that is 0.
 type probe struct {
-	send       func(w *fixture, n int) answer
+	send       func(f *fixture, n int) answer
 	wantStatus int
 }
 
@@ -76,12 +76,12 @@ func joinItems(n int, item func(i int) string) string {
 
 func constant(text string) func(int) string { return func(int) string { return text } }
 
-func postProbe(path, format string, what func(n int) string) probe {
-	return probe{send: func(w *fixture, n int) answer { return w.do("POST", path, strings.Replace(format, "*", what(n), 1)) }}
+func postProbe(path, format string, value func(n int) string) probe {
+	return probe{send: func(f *fixture, n int) answer { return f.do("POST", path, strings.Replace(format, "*", value(n), 1)) }}
 }
 
-func getProbe(format string, what func(n int) string) probe {
-	return probe{send: func(w *fixture, n int) answer { return w.do("GET", strings.Replace(format, "*", what(n), 1), "") }}
+func getProbe(format string, value func(n int) string) probe {
+	return probe{send: func(f *fixture, n int) answer { return f.do("GET", strings.Replace(format, "*", value(n), 1), "") }}
 }
 
 func (p probe) expecting(status int) probe { p.wantStatus = status; return p }
@@ -90,9 +90,9 @@ func repeatX(n int) string { return strings.Repeat("x", n) }
 
 func padTo(text string, n int) string { return text + strings.Repeat("\n", n-len(text)) }
 
-const missingExecution = "/workflow-execution/nobody"
+const missingExecution = "/workflow-execution/missing"
 
-// requestLimits are those about what a request may hold.
+// requestLimits are the limits of requests.
 var requestLimits = map[string]probe{
 	"body of a request":    postProbe(missingExecution+"/resume", "*", func(n int) string { return padTo("{}", n) }).expecting(404),
 	"body of a definition": postProbe("/workflow-definition/publish?dryRun=true", "*", func(n int) string { return padTo(oneStepDefinition, n) }),
@@ -105,25 +105,25 @@ var requestLimits = map[string]probe{
 		}
 		return lines.String()
 	}),
-	"nesting of a body": postProbe("/workflow-execution", `{"workflow":"p/nobody","parameters":{"a":*}}`, func(n int) string {
+	"nesting of a body": postProbe("/workflow-execution", `{"workflow":"p/missing","parameters":{"a":*}}`, func(n int) string {
 		return strings.Repeat("[", n-2) + "1" + strings.Repeat("]", n-2)
 	}).expecting(404),
 	"items of a page":                   getProbe("/locks?limit=*", strconv.Itoa),
 	"characters of a page token":        getProbe("/locks?pageToken=*", repeatX).expecting(400),
 	"characters of a reason":            postProbe(missingExecution+"/cancel", `{"reason":"*"}`, repeatX).expecting(404),
-	"labels of an execution":            postProbe("/workflow-execution", `{"workflow":"p/nobody","labels":{*}}`, func(n int) string { return joinItems(n, func(i int) string { return fmt.Sprintf(`"l%d":""`, i) }) }).expecting(404),
-	"characters of a label's name":      postProbe("/workflow-execution", `{"workflow":"p/nobody","labels":{"*":""}}`, repeatX).expecting(404),
-	"characters of a label's value":     postProbe("/workflow-execution", `{"workflow":"p/nobody","labels":{"a":"*"}}`, repeatX).expecting(404),
+	"labels of an execution":            postProbe("/workflow-execution", `{"workflow":"p/missing","labels":{*}}`, func(n int) string { return joinItems(n, func(i int) string { return fmt.Sprintf(`"l%d":""`, i) }) }).expecting(404),
+	"characters of a label's name":      postProbe("/workflow-execution", `{"workflow":"p/missing","labels":{"*":""}}`, repeatX).expecting(404),
+	"characters of a label's value":     postProbe("/workflow-execution", `{"workflow":"p/missing","labels":{"a":"*"}}`, repeatX).expecting(404),
 	"labels in a filter":                getProbe("/workflow-execution?*", func(n int) string { return strings.ReplaceAll(joinItems(n, constant("label=a:b")), ",", "&") }),
 	"characters of a query":             getProbe("/entities?type=device&query=*", func(n int) string { return "true" + strings.Repeat("%20", n-4) }),
 	"groups in a filter":                getProbe("/entities?type=device&*", func(n int) string { return strings.ReplaceAll(joinItems(n, constant("group=a")), ",", "&") }),
 	"characters of a package or a name": getProbe("/workflow-definition/p/*", repeatX).expecting(404),
 	"characters of a type or an id":     getProbe("/entities/device/*", repeatX).expecting(404),
-	"groups of an entity": {send: func(w *fixture, n int) answer {
-		return w.do("PUT", "/entities/device/d1", `{"groups":[`+joinItems(n, func(i int) string { return fmt.Sprintf(`"g%d"`, i) })+`]}`)
+	"groups of an entity": {send: func(f *fixture, n int) answer {
+		return f.do("PUT", "/entities/device/d1", `{"groups":[`+joinItems(n, func(i int) string { return fmt.Sprintf(`"g%d"`, i) })+`]}`)
 	}},
-	"attributes of an entity": {send: func(w *fixture, n int) answer {
-		return w.do("PUT", "/entities/device/d1", `{"attributes":{"a":"`+repeatX(n-8)+`"}}`)
+	"attributes of an entity": {send: func(f *fixture, n int) answer {
+		return f.do("PUT", "/entities/device/d1", `{"attributes":{"a":"`+repeatX(n-8)+`"}}`)
 	}},
 	"headers of an HTTP block": postProbe("/function-blocks/register", `{"package":"p","name":"h","version":"1.0.0","http":{"url":"http://127.0.0.1/","headers":{*}}}`, func(n int) string {
 		return joinItems(n, func(i int) string { return fmt.Sprintf(`"H%d":"v"`, i) })
@@ -131,35 +131,34 @@ var requestLimits = map[string]probe{
 	"characters of a block's description": postProbe("/function-blocks/register", `{"package":"p","name":"d","version":"1.0.0","description":"*"}`, repeatX),
 	"blocks of a worker":                  postProbe("/workers/register", `{"blocks":[*]}`, func(n int) string { return joinItems(n, func(i int) string { return fmt.Sprintf(`"p/b%d:1"`, i) }) }),
 	"results in one push":                 postProbe("/blackboard/job/result", `{"pack":"x","token":1,"results":[*]}`, func(n int) string { return joinItems(n, constant(`{"job":"j"}`)) }).expecting(400),
-	"groups of an execution's selection":  postProbe("/workflow-execution", `{"workflow":"p/nobody","executeOnParameters":{"groups":[*]}}`, func(n int) string { return joinItems(n, constant(`"g"`)) }).expecting(404),
-	"characters of an Idempotency-Key": {wantStatus: 404, send: func(w *fixture, n int) answer {
-		return w.do("POST", "/workflow-execution", `{"workflow":"p/nobody"}`, "Idempotency-Key: "+repeatX(n))
+	"groups of an execution's selection":  postProbe("/workflow-execution", `{"workflow":"p/missing","executeOnParameters":{"groups":[*]}}`, func(n int) string { return joinItems(n, constant(`"g"`)) }).expecting(404),
+	"characters of an Idempotency-Key": {wantStatus: 404, send: func(f *fixture, n int) answer {
+		return f.do("POST", "/workflow-execution", `{"workflow":"p/missing"}`, "Idempotency-Key: "+repeatX(n))
 	}},
 }
 
-// definitionWith publishes, without keeping it, a definition with something more at
-// its root and in its one step.
+// definitionWith checks a definition with added fields at its root and in its one step.
 func definitionWith(root, step func(n int) string) probe {
-	return probe{send: func(w *fixture, n int) answer {
+	return probe{send: func(f *fixture, n int) answer {
 		text := `{"package":"p","name":"l","version":"1.0.0","steps":[{"label":"one","functionBlock":"p/pure:1","runOn":"device"%s}]%s}`
-		more := func(f func(int) string) string {
-			if f == nil {
+		more := func(fields func(int) string) string {
+			if fields == nil {
 				return ""
 			}
-			return "," + f(n)
+			return "," + fields(n)
 		}
-		return w.do("POST", "/workflow-definition/publish?dryRun=true", fmt.Sprintf(text, more(step), more(root)))
+		return f.do("POST", "/workflow-definition/publish?dryRun=true", fmt.Sprintf(text, more(step), more(root)))
 	}}
 }
 
-func replaceIn(format string, what func(n int) string) func(int) string {
-	return func(n int) string { return strings.Replace(format, "*", what(n), 1) }
+func replaceIn(format string, value func(n int) string) func(int) string {
+	return func(n int) string { return strings.Replace(format, "*", value(n), 1) }
 }
 
-// definitionOfSteps publishes a definition of these steps.
-func definitionOfSteps(what func(n int) string) probe {
-	return probe{send: func(w *fixture, n int) answer {
-		return w.do("POST", "/workflow-definition/publish?dryRun=true", `{"package":"p","name":"l","version":"1.0.0","steps":[`+what(n)+`]}`)
+// definitionOfSteps checks a definition with these steps.
+func definitionOfSteps(value func(n int) string) probe {
+	return probe{send: func(f *fixture, n int) answer {
+		return f.do("POST", "/workflow-definition/publish?dryRun=true", `{"package":"p","name":"l","version":"1.0.0","steps":[`+value(n)+`]}`)
 	}}
 }
 
@@ -167,6 +166,7 @@ func stepJSON(i int, more string) string {
 	return fmt.Sprintf(`{"label":"s%d","functionBlock":"p/pure:1","runOn":"device"%s}`, i, more)
 }
 
+// definitionLimits are the limits of definitions.
 var definitionLimits = map[string]probe{
 	"steps": definitionOfSteps(func(n int) string { return joinItems(n, func(i int) string { return stepJSON(i, "") }) }),
 	"nesting of steps in steps": definitionOfSteps(func(n int) string {
@@ -177,13 +177,13 @@ var definitionLimits = map[string]probe{
 		return text
 	}),
 	"nesting of the document": definitionWith(nil, replaceIn(`"rawParameters":{"a":*}`, func(n int) string { return strings.Repeat("[", n-4) + "1" + strings.Repeat("]", n-4) })),
-	"fields of the document": {send: func(w *fixture, n int) answer {
+	"fields of the document": {send: func(f *fixture, n int) answer {
 		var text strings.Builder
 		text.WriteString("package: p\nname: l\nversion: 1.0.0\nsteps:\n  - label: one\n    functionBlock: p/pure:1\n    runOn: device\n    rawParameters:\n")
 		for i := range n - 8 {
 			fmt.Fprintf(&text, "      a%d: 1\n", i)
 		}
-		return w.do("POST", "/workflow-definition/publish?dryRun=true", text.String())
+		return f.do("POST", "/workflow-definition/publish?dryRun=true", text.String())
 	}},
 	"labels":                      definitionWith(replaceIn(`"labels":{*}`, func(n int) string { return joinItems(n, func(i int) string { return fmt.Sprintf(`"l%d":"v"`, i) }) }), nil),
 	"characters of a description": definitionWith(replaceIn(`"description":"*"`, repeatX), nil),
@@ -209,11 +209,10 @@ var definitionLimits = map[string]probe{
 	}),
 }
 
-// TestAPI_RequestLimitsHold: at each limit that docs/limits.md names all is well; with one more
-// the answer is what the page says. A row that nobody can try, and a limit that
-// the page does not name, fail.
+// At each limit of docs/limits.md a request succeeds; with one more, the answer is as
+// documented. Every row of the page has a probe, and every probe has a row.
 func TestAPI_RequestLimitsHold(t *testing.T) {
-	w := newFixture(t, 1)
+	f := newFixture(t, 1)
 	rows := map[string]bool{}
 	for _, l := range readLimits(t) {
 		rows[l.name] = true
@@ -223,34 +222,34 @@ func TestAPI_RequestLimitsHold(t *testing.T) {
 		}
 		if !known {
 			if executionLimits[l.name] == nil {
-				t.Errorf("nobody tries the limit %q", l.name)
+				t.Errorf("no test for the limit %q", l.name)
 			}
 			continue
 		}
 		t.Run(l.name, func(t *testing.T) {
-			if a := p.send(w, l.n); a.status != p.wantStatus && (p.wantStatus != 0 || a.status >= 300) || (p.wantStatus == 400 && hasCode(a, l.code)) {
+			if a := p.send(f, l.n); a.status != p.wantStatus && (p.wantStatus != 0 || a.status >= 300) || (p.wantStatus == 400 && hasCode(a, l.code)) {
 				t.Errorf("at the limit of %s: %.600s", l.text, a)
 			}
-			a := p.send(w, l.n+1)
+			a := p.send(f, l.n+1)
 			if a.status != l.status || !hasCode(a, l.code) || a.header.Get("Content-Type") != "application/problem+json" {
-				t.Errorf("one more than %s, want %d %s: %.600s", l.text, l.status, l.code, a)
+				t.Errorf("one more than %s: want %d %s, got %.600s", l.text, l.status, l.code, a)
 			}
 		})
 	}
-	for _, what := range slices.Concat(sortedKeys(requestLimits), sortedKeys(definitionLimits), sortedKeys(executionLimits)) {
-		if !rows[what] {
-			t.Errorf("docs/limits.md does not name the limit %q", what)
+	for _, name := range slices.Concat(sortedKeys(requestLimits), sortedKeys(definitionLimits), sortedKeys(executionLimits)) {
+		if !rows[name] {
+			t.Errorf("docs/limits.md has no row for %q", name)
 		}
 	}
 }
 
-// hasCode tells whether a problem has a code, or one of its issues does.
+// hasCode reports whether a problem, or one of its errors, has a code.
 func hasCode(a answer, code string) bool {
 	var p struct {
 		Code   string
 		Errors []struct{ Code string }
 	}
-	_ = json.Unmarshal(a.body, &p) // what is no problem has no code
+	_ = json.Unmarshal(a.body, &p) // an answer that is not a problem has no code
 	if p.Code == code {
 		return true
 	}

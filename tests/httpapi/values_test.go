@@ -12,62 +12,61 @@ import (
 	"unicode"
 )
 
-// valueGenerator makes values from schemas. words are what exists in the world, by the
-// name under which it is asked for.
+// valueGenerator generates values that match a schema.
 type valueGenerator struct {
 	*rand.Rand
-	root  map[string]any // the document that references are within
-	words map[string][]string
+	root     map[string]any      // the document that references are resolved in
+	existing map[string][]string // values of things that exist, by field name
 }
 
 func pick[T any](r *rand.Rand, from ...T) T { return from[r.IntN(len(from))] }
 
-// oneIn is one in n.
-func (m *valueGenerator) oneIn(n int) bool { return m.IntN(n) == 0 }
+// oneIn is true once in n calls, at random.
+func (g *valueGenerator) oneIn(n int) bool { return g.IntN(n) == 0 }
 
-// value is one that fits the schema, as far as this program understands it. name
-// is the field's.
-func (m *valueGenerator) value(schema map[string]any, name string, depth int) any {
-	s := resolve(m.root, schema)
+// value returns a value that matches a schema, as far as the generator supports its
+// keywords. name is the name of the field.
+func (g *valueGenerator) value(schema map[string]any, name string, depth int) any {
+	s := resolve(g.root, schema)
 	if v, ok := s["const"]; ok {
 		return v
 	}
 	if list, ok := s["enum"].([]any); ok {
-		return pick(m.Rand, list...)
+		return pick(g.Rand, list...)
 	}
 	for _, choice := range []string{"oneOf", "anyOf"} {
 		if list, ok := s[choice].([]any); ok && s["type"] == nil {
-			return m.value(asObject(pick(m.Rand, list...)), name, depth)
+			return g.value(asObject(pick(g.Rand, list...)), name, depth)
 		}
 	}
-	switch typeOf(m, s) {
+	switch typeOf(g, s) {
 	case "string":
-		return m.stringFor(s, name)
+		return g.stringFor(s, name)
 	case "integer", "number":
-		return m.numberFor(s)
+		return g.numberFor(s)
 	case "boolean":
-		return m.oneIn(2)
+		return g.oneIn(2)
 	case "null":
 		return nil
 	case "array":
-		least, most := intKeyword(s, "minItems", 0), intKeyword(s, "maxItems", 4)
+		low, high := intKeyword(s, "minItems", 0), intKeyword(s, "maxItems", 4)
 		list := []any{}
-		for range least + m.IntN(max(1, min(most, least+3)-least+1)) {
-			list = append(list, m.value(asObject(s["items"]), name, depth+1))
+		for range low + g.IntN(max(1, min(high, low+3)-low+1)) {
+			list = append(list, g.value(asObject(s["items"]), name, depth+1))
 		}
 		return list
 	case "object":
-		return m.objectFor(s, depth)
+		return g.objectFor(s, depth)
 	}
-	return m.anything(depth)
+	return g.anything(depth)
 }
 
-func typeOf(m *valueGenerator, s map[string]any) string {
+func typeOf(g *valueGenerator, s map[string]any) string {
 	switch t := s["type"].(type) {
 	case string:
 		return t
 	case []any:
-		return pick(m.Rand, t...).(string)
+		return pick(g.Rand, t...).(string)
 	}
 	switch {
 	case s["properties"] != nil || s["additionalProperties"] != nil:
@@ -78,58 +77,58 @@ func typeOf(m *valueGenerator, s map[string]any) string {
 	return ""
 }
 
-func (m *valueGenerator) objectFor(s map[string]any, depth int) any {
+func (g *valueGenerator) objectFor(s map[string]any, depth int) any {
 	v := map[string]any{}
 	required, _ := s["required"].([]any)
 	properties := asObject(s["properties"])
 	for _, name := range sortedKeys(properties) {
-		if slices.Contains(required, any(name)) || (depth < 6 && m.oneIn(3)) {
-			v[name] = m.value(asObject(properties[name]), name, depth+1)
+		if slices.Contains(required, any(name)) || (depth < 6 && g.oneIn(3)) {
+			v[name] = g.value(asObject(properties[name]), name, depth+1)
 		}
 	}
-	for pattern, of := range asObject(s["patternProperties"]) {
-		for range m.IntN(3) {
-			v[m.matchPattern(pattern)] = m.value(asObject(of), "", depth+1)
+	for pattern, schema := range asObject(s["patternProperties"]) {
+		for range g.IntN(3) {
+			v[g.matchPattern(pattern)] = g.value(asObject(schema), "", depth+1)
 		}
 	}
-	if open, said := s["additionalProperties"]; properties == nil && s["patternProperties"] == nil && (!said || open == true) {
-		for range m.IntN(4) {
-			v[m.word()] = m.anything(depth + 1)
+	if additional, set := s["additionalProperties"]; properties == nil && s["patternProperties"] == nil && (!set || additional == true) {
+		for range g.IntN(4) {
+			v[g.word()] = g.anything(depth + 1)
 		}
 	}
 	return v
 }
 
-func (m *valueGenerator) numberFor(s map[string]any) any {
-	least, most := intKeyword(s, "minimum", -5), intKeyword(s, "maximum", 1000)
-	if m.oneIn(4) {
-		return pick(m.Rand, least, most)
+func (g *valueGenerator) numberFor(s map[string]any) any {
+	low, high := intKeyword(s, "minimum", -5), intKeyword(s, "maximum", 1000)
+	if g.oneIn(4) {
+		return pick(g.Rand, low, high)
 	}
-	return least + m.IntN(max(1, most-least+1))
+	return low + g.IntN(max(1, high-low+1))
 }
 
-func intKeyword(s map[string]any, name string, otherwise int) int {
+func intKeyword(s map[string]any, name string, unset int) int {
 	if n, ok := s[name].(float64); ok {
 		return int(n)
 	}
-	return otherwise
+	return unset
 }
 
-func (m *valueGenerator) stringFor(s map[string]any, name string) string {
-	if known := m.words[name]; len(known) > 0 && !m.oneIn(3) {
-		return pick(m.Rand, known...)
+func (g *valueGenerator) stringFor(s map[string]any, name string) string {
+	if known := g.existing[name]; len(known) > 0 && !g.oneIn(3) {
+		return pick(g.Rand, known...)
 	}
 	if s["format"] == "date-time" {
-		at := time.Date(2026, 1, 1, 0, 0, m.IntN(1<<24), 0, time.UTC)
-		return at.In(time.FixedZone("", m.IntN(24)*3600-12*3600)).Format(time.RFC3339Nano)
+		at := time.Date(2026, 1, 1, 0, 0, g.IntN(1<<24), 0, time.UTC)
+		return at.In(time.FixedZone("", g.IntN(24)*3600-12*3600)).Format(time.RFC3339Nano)
 	}
-	text := m.word()
+	text := g.word()
 	if pattern, ok := s["pattern"].(string); ok {
-		text = m.matchPattern(pattern)
+		text = g.matchPattern(pattern)
 	}
 	runes := []rune(text)
-	if most := intKeyword(s, "maxLength", 1<<20); len(runes) > most {
-		runes = runes[:most]
+	if high := intKeyword(s, "maxLength", 1<<20); len(runes) > high {
+		runes = runes[:high]
 	}
 	for len(runes) < intKeyword(s, "minLength", 0) {
 		runes = append(runes, 'x')
@@ -137,48 +136,48 @@ func (m *valueGenerator) stringFor(s map[string]any, name string) string {
 	return string(runes)
 }
 
-// oddStrings are texts that have broken programs.
+// oddStrings are strings that break programs.
 var oddStrings = []string{
 	"", " ", "null", "NaN", "-0", "é", "\u202e", "𝒳", "a\u0000b", "'; --", "<b>", "${parameters.x}", "${", "}", "%00", "../..", "__proto__", "constructor",
 	"\ufeff", "1e999", "true", strings.Repeat("x", 300), "{{x}}", "\\", "\"", "a\r\nb: c",
 }
 
-func (m *valueGenerator) word() string {
-	if m.oneIn(6) {
-		return pick(m.Rand, oddStrings...)
+func (g *valueGenerator) word() string {
+	if g.oneIn(6) {
+		return pick(g.Rand, oddStrings...)
 	}
-	return pick(m.Rand, "a", "device", "core", "x1", "target", "site") + pick(m.Rand, "", "", fmt.Sprint(m.IntN(5)))
+	return pick(g.Rand, "a", "device", "core", "x1", "target", "site") + pick(g.Rand, "", "", fmt.Sprint(g.IntN(5)))
 }
 
-// anything is any JSON.
-func (m *valueGenerator) anything(depth int) any {
-	switch n := m.IntN(8); {
+// anything returns any JSON value.
+func (g *valueGenerator) anything(depth int) any {
+	switch n := g.IntN(8); {
 	case n == 0:
 		return nil
 	case n == 1:
-		return m.oneIn(2)
+		return g.oneIn(2)
 	case n == 2:
-		return pick[any](m.Rand, 0, -1, 1.5, 1e300, math.MaxInt64, -1e-300, 1<<53+1)
+		return pick[any](g.Rand, 0, -1, 1.5, 1e300, math.MaxInt64, -1e-300, 1<<53+1)
 	case n < 6 || depth > 5:
-		return m.word()
+		return g.word()
 	case n == 6:
 		list := []any{}
-		for range m.IntN(3) {
-			list = append(list, m.anything(depth+1))
+		for range g.IntN(3) {
+			list = append(list, g.anything(depth+1))
 		}
 		return list
 	}
 	v := map[string]any{}
-	for range m.IntN(3) {
-		v[m.word()] = m.anything(depth + 1)
+	for range g.IntN(3) {
+		v[g.word()] = g.anything(depth + 1)
 	}
 	return v
 }
 
-var parsedPatterns sync.Map // patterns
+var parsedPatterns sync.Map // string → *syntax.Regexp
 
-// matchPattern is a text that a pattern matches.
-func (m *valueGenerator) matchPattern(pattern string) string {
+// matchPattern returns a text that matches a pattern.
+func (g *valueGenerator) matchPattern(pattern string) string {
 	re, ok := parsedPatterns.Load(pattern)
 	if !ok {
 		p, err := syntax.Parse(pattern, syntax.Perl)
@@ -188,49 +187,49 @@ func (m *valueGenerator) matchPattern(pattern string) string {
 		re, _ = parsedPatterns.LoadOrStore(pattern, p)
 	}
 	var out strings.Builder
-	m.writePattern(&out, re.(*syntax.Regexp))
+	g.writePattern(&out, re.(*syntax.Regexp))
 	return out.String()
 }
 
-func (m *valueGenerator) writePattern(out *strings.Builder, re *syntax.Regexp) {
-	again := func(least, most int) {
-		for range least + m.IntN(most-least+1) {
-			m.writePattern(out, re.Sub[0])
+func (g *valueGenerator) writePattern(out *strings.Builder, re *syntax.Regexp) {
+	repeat := func(low, high int) {
+		for range low + g.IntN(high-low+1) {
+			g.writePattern(out, re.Sub[0])
 		}
 	}
 	switch re.Op {
 	case syntax.OpLiteral:
 		out.WriteString(string(re.Rune))
 	case syntax.OpCharClass:
-		out.WriteRune(m.runeIn(re.Rune))
+		out.WriteRune(g.runeIn(re.Rune))
 	case syntax.OpAnyChar, syntax.OpAnyCharNotNL:
-		out.WriteRune(rune('a' + m.IntN(26)))
+		out.WriteRune(rune('a' + g.IntN(26)))
 	case syntax.OpCapture, syntax.OpConcat:
 		for _, sub := range re.Sub {
-			m.writePattern(out, sub)
+			g.writePattern(out, sub)
 		}
 	case syntax.OpAlternate:
-		m.writePattern(out, pick(m.Rand, re.Sub...))
+		g.writePattern(out, pick(g.Rand, re.Sub...))
 	case syntax.OpStar:
-		again(0, 3)
+		repeat(0, 3)
 	case syntax.OpPlus:
-		again(1, 4)
+		repeat(1, 4)
 	case syntax.OpQuest:
-		again(0, 1)
+		repeat(0, 1)
 	case syntax.OpRepeat:
-		most := re.Max
-		if most < 0 || most > re.Min+8 {
-			most = re.Min + 8
-			if re.Max > 0 && m.oneIn(20) {
-				most = re.Max
+		high := re.Max
+		if high < 0 || high > re.Min+8 {
+			high = re.Min + 8
+			if re.Max > 0 && g.oneIn(20) {
+				high = re.Max
 			}
 		}
-		again(re.Min, most)
+		repeat(re.Min, high)
 	}
 }
 
-// runeIn is a rune of a class, of its ASCII part if it has one.
-func (m *valueGenerator) runeIn(class []rune) rune {
+// runeIn returns a rune of a class, an ASCII one if there is any.
+func (g *valueGenerator) runeIn(class []rune) rune {
 	var ascii []rune
 	for i := 0; i < len(class); i += 2 {
 		for r := class[i]; r <= min(class[i+1], unicode.MaxASCII); r++ {
@@ -242,48 +241,48 @@ func (m *valueGenerator) runeIn(class []rune) rune {
 	if len(ascii) == 0 {
 		return class[0]
 	}
-	return pick(m.Rand, ascii...)
+	return pick(g.Rand, ascii...)
 }
 
 // corrupt changes one place of a value.
-func (m *valueGenerator) corrupt(v any) any {
+func (g *valueGenerator) corrupt(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
 		names := sortedKeys(v)
-		switch n := m.IntN(4); {
+		switch n := g.IntN(4); {
 		case len(names) == 0 || n == 0:
-			v[pick(m.Rand, "unknown", "", "Workflow", "type", "id")] = m.anything(0)
+			v[pick(g.Rand, "unknown", "", "Workflow", "type", "id")] = g.anything(0)
 		case n == 1:
-			delete(v, pick(m.Rand, names...))
+			delete(v, pick(g.Rand, names...))
 		default:
-			name := pick(m.Rand, names...)
-			v[name] = m.corrupt(v[name])
+			name := pick(g.Rand, names...)
+			v[name] = g.corrupt(v[name])
 		}
 		return v
 	case []any:
-		if len(v) > 0 && !m.oneIn(3) {
-			i := m.IntN(len(v))
-			v[i] = m.corrupt(v[i])
+		if len(v) > 0 && !g.oneIn(3) {
+			i := g.IntN(len(v))
+			v[i] = g.corrupt(v[i])
 			return v
 		}
-		if m.oneIn(10) {
-			return slices.Repeat([]any{m.anything(4)}, 1100)
+		if g.oneIn(10) {
+			return slices.Repeat([]any{g.anything(4)}, 1100)
 		}
-		return append(v, m.anything(0))
+		return append(v, g.anything(0))
 	case string:
-		if m.oneIn(2) && len(v) > 0 {
-			i := m.IntN(len(v))
-			return v[:i] + pick(m.Rand, oddStrings...) + v[i:]
+		if g.oneIn(2) && len(v) > 0 {
+			i := g.IntN(len(v))
+			return v[:i] + pick(g.Rand, oddStrings...) + v[i:]
 		}
 	}
-	if m.oneIn(4) {
+	if g.oneIn(4) {
 		var deep any = "x"
-		for range pick(m.Rand, 10, 60, 110, 2000) {
+		for range pick(g.Rand, 10, 60, 110, 2000) {
 			deep = []any{deep}
 		}
 		return deep
 	}
-	return m.anything(0)
+	return g.anything(0)
 }
 
 func sortedKeys[T any](v map[string]T) []string {
