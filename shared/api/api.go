@@ -1,10 +1,37 @@
+// Package api is the HTTP API of the engine: an [http.Handler] on a plain
+// [http.ServeMux], for a Lambda function, the local stack and tests alike.
+//
+// The OpenAPI document comes first: openapi.yaml describes what every route takes and
+// answers. From it are generated openapi/openapi.json, which is served and enforced, and
+// package gen: the routes with their typed parameters, and the types that shared/views and
+// shared/workflow do not have. A route that the document marks as planned answers 501 and
+// needs no code.
+//
+// A tour, in the order in which a request passes:
+//
+//   - api.go: the services behind the API ([Services]), its [Options], and the routes that
+//     need no service.
+//   - middleware.go: request ids, security headers, panics, unknown paths and methods; who
+//     the caller is; validation against the document, which reports everything that is
+//     wrong with a request at once (package openapi).
+//   - request.go: bodies and page tokens.
+//   - definitions.go, entities.go, executions.go, workers.go, operations.go: one handler
+//     per route, a few lines each.
+//   - response.go: answers and problems. convert.go: the types of answers.
+//
+// Every error is an RFC 9457 problem with a code. It never contains a stack or the text
+// of an internal error.
 package api
+
+//go:generate go -C openapi run generate_json.go
+//go:generate go run github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.8.2 -config gen/server.yaml openapi.yaml
 
 import (
 	"context"
 	"io"
 	"log/slog"
 	"net/http"
+	"runtime"
 
 	"github.com/google/uuid"
 
@@ -15,7 +42,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// Catalog is what is published, registered and known.
+// Catalog serves definitions, blocks, schedules and entities.
 type Catalog interface {
 	Publish(ctx context.Context, c workflow.Caller, source []byte, dryRun bool) (p workflow.PublishedDefinition, created bool, err error)
 	Definitions(ctx context.Context, c workflow.Caller, page workflow.Page) (workflow.List[workflow.PublishedDefinition], error)
@@ -36,7 +63,7 @@ type Catalog interface {
 	ImportEntities(ctx context.Context, c workflow.Caller, r io.Reader) (n int, err error)
 }
 
-// Engine is what changes runs.
+// Engine starts executions and changes them.
 type Engine interface {
 	Start(ctx context.Context, c workflow.Caller, req views.StartRequest) (x *workflow.Execution, existed bool, err error)
 	Cancel(ctx context.Context, c workflow.Caller, id string, req views.CancelRequest) (*workflow.Execution, error)
@@ -46,7 +73,7 @@ type Engine interface {
 	Unlock(ctx context.Context, c workflow.Caller, id, reason string) (*workflow.Execution, error)
 }
 
-// Queries is what shows runs and locks. It keeps pages under about 1 MiB.
+// Queries reads executions and locks. Its pages are under about 1 MiB.
 type Queries interface {
 	Execution(ctx context.Context, c workflow.Caller, id string) (views.ExecutionView, error)
 	Executions(ctx context.Context, c workflow.Caller, f views.ExecutionFilter, page workflow.Page) (workflow.List[views.ExecutionView], error)
@@ -60,7 +87,7 @@ type Queries interface {
 	Lock(ctx context.Context, c workflow.Caller, key workflow.EntityKey) (views.LockView, error)
 }
 
-// WorkerAPI is the polling workers, and what they are given.
+// WorkerAPI serves polling workers.
 type WorkerAPI interface {
 	RegisterWorker(ctx context.Context, c workflow.Caller, r views.WorkerRegistration) (views.WorkerView, error)
 	HeartbeatWorker(ctx context.Context, c workflow.Caller, id string) (views.WorkerView, error)
@@ -74,14 +101,14 @@ type WorkerAPI interface {
 	Pools(ctx context.Context, c workflow.Caller) ([]views.PoolView, error)
 }
 
-// Operations is what operators keep in order.
+// Operations serves operators: dead letters and the sweep.
 type Operations interface {
 	DeadLetters(ctx context.Context, c workflow.Caller, queue string, limit int) ([]views.DeadLetterQueue, error)
 	Redrive(ctx context.Context, c workflow.Caller, r views.RedriveRequest) (views.RedriveView, error)
 	NextSweep(ctx context.Context, c workflow.Caller) (views.SweepView, error)
 }
 
-// Services is what the interface offers to the world. All are required.
+// Services are the services behind the API. All are required.
 type Services struct {
 	Catalog    Catalog
 	Engine     Engine
@@ -90,33 +117,33 @@ type Services struct {
 	Operations Operations
 }
 
-// Options is what is set from outside.
+// Options configure [New].
 type Options struct {
 	// TrustHeaders takes the tenant and the actor from X-Tenant and X-Actor
-	// (default and local without them). Only a local stack may do that.
+	// ("default" and "local" without them). Only a local stack may set it.
 	TrustHeaders bool
 
-	// Identify names the caller from what an authorizer has established, where
-	// headers are not trusted. Without either every request is unauthorized.
+	// Identify names the caller that an authorizer has verified, if headers are not
+	// trusted. Without either, every request is unauthorized.
 	Identify func(r *http.Request) (workflow.Caller, error)
 
-	// Ready tells whether requests work; nil means always.
+	// Ready returns an error if requests cannot be served; nil means always ready.
 	Ready func(ctx context.Context) error
 
-	// Monitor serves the page at / and what lies under /monitor/; nil: 404.
+	// Monitor serves the page at / and its files under /monitor/; nil answers 404.
 	Monitor http.Handler
 
-	// Origins are those of other sites whose pages may call from a browser, through a
-	// gateway that writes the headers of CORS. Each is scheme://host[:port].
+	// Origins are the other origins whose pages may call the API from a browser, behind
+	// a gateway that writes the CORS headers. Each is scheme://host[:port].
 	Origins []string
 
 	// Version and Commit name the build.
 	Version, Commit string
 
-	// Log takes what goes wrong; nil is slog.Default().
+	// Log is for errors; nil is slog.Default().
 	Log *slog.Logger
 
-	// NewID makes ids of requests that bring none; nil makes random ones.
+	// NewID makes ids for requests that have none; nil makes random ones.
 	NewID func() string
 }
 
@@ -128,7 +155,7 @@ type routes struct {
 
 var _ gen.ServerInterface = (*routes)(nil)
 
-// New is the HTTP interface of the services.
+// New makes the HTTP API of the services.
 func New(s Services, opt Options) http.Handler {
 	if opt.Log == nil {
 		opt.Log = slog.Default()
@@ -140,7 +167,7 @@ func New(s Services, opt Options) http.Handler {
 	mux := &validatingMux{routes: a, mux: http.NewServeMux()}
 	gen.HandlerWithOptions(a, gen.StdHTTPServerOptions{
 		BaseRouter: mux,
-		// The guard has judged every parameter before; this is what it missed.
+		// Parameters have been validated before; this is for what validation missed.
 		ErrorHandlerFunc: func(w http.ResponseWriter, r *http.Request, err error) {
 			a.writeError(w, r, workflow.Errorf(workflow.CodeInvalid, "%s", err.Error()))
 		},
@@ -158,4 +185,26 @@ func New(s Services, opt Options) http.Handler {
 		mux.mux.Handle("GET /monitor/", opt.Monitor)
 	}
 	return a.middleware(mux.mux)
+}
+
+func (a *routes) health(w http.ResponseWriter, r *http.Request) {
+	if a.opt.Ready != nil {
+		if err := a.opt.Ready(r.Context()); err != nil {
+			a.writeError(w, r, &workflow.Error{Code: workflow.CodeUnavailable, Message: "not ready", Cause: err})
+			return
+		}
+	}
+	a.respond(w, r, http.StatusOK, map[string]string{"status": "ok"}, nil)
+}
+
+func (a *routes) version(w http.ResponseWriter, r *http.Request) {
+	a.respond(w, r, http.StatusOK, map[string]string{"version": a.opt.Version, "commit": a.opt.Commit, "go": runtime.Version()}, nil)
+}
+
+func (a *routes) openapi(w http.ResponseWriter, _ *http.Request) {
+	a.writeJSON(w, http.StatusOK, openapi.JSON)
+}
+
+func (a *routes) notImplemented(w http.ResponseWriter, r *http.Request) {
+	a.writeError(w, r, workflow.Errorf(workflow.CodeNotImplemented, "%s %s is not implemented yet", r.Method, r.URL.Path))
 }

@@ -17,8 +17,8 @@ import (
 
 type rawJSON = json.RawMessage
 
-// The client and the routes agree: what a service gives comes out of the client
-// as the same noun, and what the client is asked for reaches the service.
+// What a service answers comes out of the client unchanged, and what the client sends
+// reaches the service unchanged.
 func TestClient_AgreesWithRoutes(t *testing.T) {
 	f := newFake()
 	server := httptest.NewServer(newHandler(f))
@@ -133,7 +133,7 @@ func TestClient_AgreesWithRoutes(t *testing.T) {
 	check("caller", f.caller, local, nil)
 
 	if _, err := c.Execution(ctx, "nobody"); !workflow.Is(err, workflow.CodeNotFound) {
-		t.Errorf("nobody: %v", err)
+		t.Errorf("an unknown execution: %v", err)
 	}
 }
 

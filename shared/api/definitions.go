@@ -6,8 +6,8 @@ import (
 	"net/http"
 
 	"github.com/lockstep-run/lockstep/shared/api/gen"
-
-	format "github.com/lockstep-run/lockstep/shared/definition"
+	"github.com/lockstep-run/lockstep/shared/definition"
+	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -18,7 +18,7 @@ func (a *routes) PublishDefinition(w http.ResponseWriter, r *http.Request, param
 		a.writeError(w, r, err)
 		return
 	}
-	dryRun := params.DryRun != nil && *params.DryRun
+	dryRun := deref(params.DryRun)
 	p, created, err := a.Catalog.Publish(r.Context(), a.caller(r), source, dryRun)
 	status := http.StatusOK
 	if err == nil && created && !dryRun {
@@ -30,24 +30,14 @@ func (a *routes) PublishDefinition(w http.ResponseWriter, r *http.Request, param
 
 // ListDefinitions serves GET /workflow-definition.
 func (a *routes) ListDefinitions(w http.ResponseWriter, r *http.Request, params gen.ListDefinitionsParams) {
-	page, err := a.parsePage(r, params.Limit, params.PageToken)
-	if err != nil {
-		a.writeError(w, r, err)
-		return
-	}
-	part, err := a.Catalog.Definitions(r.Context(), a.caller(r), page)
-	respondList(a, w, r, part, definitionHeadResponse, err)
+	servePage(a, w, r, params.Limit, params.PageToken, definitionHeadResponse, a.Catalog.Definitions)
 }
 
 // ListVersions serves GET /workflow-definition/{package}/{name}.
 func (a *routes) ListVersions(w http.ResponseWriter, r *http.Request, pkg gen.Package, name gen.Name, params gen.ListVersionsParams) {
-	page, err := a.parsePage(r, params.Limit, params.PageToken)
-	if err != nil {
-		a.writeError(w, r, err)
-		return
-	}
-	part, err := a.Catalog.Versions(r.Context(), a.caller(r), pkg+"/"+name, page)
-	respondList(a, w, r, part, definitionHeadResponse, err)
+	servePage(a, w, r, params.Limit, params.PageToken, definitionHeadResponse, func(ctx context.Context, c workflow.Caller, page workflow.Page) (workflow.List[workflow.PublishedDefinition], error) {
+		return a.Catalog.Versions(ctx, c, pkg+"/"+name, page)
+	})
 }
 
 // GetDefinition serves GET /workflow-definition/{package}/{name}/{version}.
@@ -66,7 +56,7 @@ func (a *routes) RestoreDefinition(w http.ResponseWriter, r *http.Request, pkg g
 	a.setArchived(w, r, workflow.Ref{Package: pkg, Name: name, Version: version}, a.Catalog.Restore)
 }
 
-// setArchived answers with the version as it is when do has been done.
+// setArchived archives or restores a version and answers with the version afterwards.
 func (a *routes) setArchived(w http.ResponseWriter, r *http.Request, ref workflow.Ref, do func(context.Context, workflow.Caller, workflow.Ref) error) {
 	if err := do(r.Context(), a.caller(r), ref); err != nil {
 		a.writeError(w, r, err)
@@ -78,7 +68,12 @@ func (a *routes) setArchived(w http.ResponseWriter, r *http.Request, ref workflo
 
 // GetDefinitionSchema serves GET /workflow-definition/schema.
 func (a *routes) GetDefinitionSchema(w http.ResponseWriter, _ *http.Request) {
-	a.writeJSON(w, http.StatusOK, format.Schema())
+	a.writeJSON(w, http.StatusOK, definition.Schema())
+}
+
+// ListSchedules serves GET /schedules.
+func (a *routes) ListSchedules(w http.ResponseWriter, r *http.Request, params gen.ListSchedulesParams) {
+	servePage(a, w, r, params.Limit, params.PageToken, views.NewScheduleView, a.Catalog.Schedules)
 }
 
 // RegisterBlock serves POST /function-blocks/register.
@@ -99,11 +94,5 @@ func (a *routes) RegisterBlock(w http.ResponseWriter, r *http.Request) {
 
 // ListBlocks serves GET /function-blocks.
 func (a *routes) ListBlocks(w http.ResponseWriter, r *http.Request, params gen.ListBlocksParams) {
-	page, err := a.parsePage(r, params.Limit, params.PageToken)
-	if err != nil {
-		a.writeError(w, r, err)
-		return
-	}
-	part, err := a.Catalog.Blocks(r.Context(), a.caller(r), page)
-	respondList(a, w, r, part, blockResponse, err)
+	servePage(a, w, r, params.Limit, params.PageToken, blockResponse, a.Catalog.Blocks)
 }

@@ -1,34 +1,24 @@
 package api
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/lockstep-run/lockstep/shared/api/gen"
-
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
 // ListEntities serves GET /entities.
 func (a *routes) ListEntities(w http.ResponseWriter, r *http.Request, params gen.ListEntitiesParams) {
-	page, err := a.parsePage(r, params.Limit, params.PageToken)
-	if err != nil {
-		a.writeError(w, r, err)
-		return
-	}
 	sel := workflow.Selector{Type: deref(params.Type), Groups: deref(params.Group), Query: deref(params.Query)}
-	part, err := a.Catalog.Entities(r.Context(), a.caller(r), sel, page)
-	respondList(a, w, r, part, entityResponse, err)
+	servePage(a, w, r, params.Limit, params.PageToken, entityResponse, func(ctx context.Context, c workflow.Caller, page workflow.Page) (workflow.List[workflow.Entity], error) {
+		return a.Catalog.Entities(ctx, c, sel, page)
+	})
 }
 
 // ListEntityTypes serves GET /entities/types.
 func (a *routes) ListEntityTypes(w http.ResponseWriter, r *http.Request, params gen.ListEntityTypesParams) {
-	page, err := a.parsePage(r, params.Limit, params.PageToken)
-	if err != nil {
-		a.writeError(w, r, err)
-		return
-	}
-	part, err := a.Catalog.EntityTypes(r.Context(), a.caller(r), page)
-	respondList(a, w, r, part, func(name string) string { return name }, err)
+	servePage(a, w, r, params.Limit, params.PageToken, unchanged[string], a.Catalog.EntityTypes)
 }
 
 // ImportEntities serves POST /entities/import.
@@ -52,10 +42,10 @@ func (a *routes) PutEntity(w http.ResponseWriter, r *http.Request, entityType ge
 	}
 	var issues []workflow.Issue
 	if e.Type != "" && e.Type != entityType {
-		issues = append(issues, workflow.Issue{Path: "type", Code: "mismatch", Message: "want the type in the address, or none"})
+		issues = append(issues, workflow.Issue{Path: "type", Code: "mismatch", Message: "want the type in the URL, or none"})
 	}
 	if e.ID != "" && e.ID != id {
-		issues = append(issues, workflow.Issue{Path: "id", Code: "mismatch", Message: "want the id in the address, or none"})
+		issues = append(issues, workflow.Issue{Path: "id", Code: "mismatch", Message: "want the id in the URL, or none"})
 	}
 	if err := workflow.Invalid("the request is not valid", issues); err != nil {
 		a.writeError(w, r, err)
@@ -74,11 +64,5 @@ func (a *routes) GetLock(w http.ResponseWriter, r *http.Request, entityType gen.
 
 // ListLocks serves GET /locks.
 func (a *routes) ListLocks(w http.ResponseWriter, r *http.Request, params gen.ListLocksParams) {
-	page, err := a.parsePage(r, params.Limit, params.PageToken)
-	if err != nil {
-		a.writeError(w, r, err)
-		return
-	}
-	part, err := a.Queries.Locks(r.Context(), a.caller(r), page)
-	respondList(a, w, r, part, lockResponse, err)
+	servePage(a, w, r, params.Limit, params.PageToken, lockResponse, a.Queries.Locks)
 }

@@ -1,11 +1,11 @@
 package api
 
 import (
+	"context"
 	"net/http"
 	"strings"
 
 	"github.com/lockstep-run/lockstep/shared/api/gen"
-
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -60,16 +60,12 @@ func (a *routes) ListExecutionsInState(w http.ResponseWriter, r *http.Request, s
 }
 
 func (a *routes) listExecutions(w http.ResponseWriter, r *http.Request, f views.ExecutionFilter, limit *int, token *string) {
-	page, err := a.parsePage(r, limit, token)
-	if err != nil {
-		a.writeError(w, r, err)
-		return
-	}
-	part, err := a.Queries.Executions(r.Context(), a.caller(r), f, page)
-	respondList(a, w, r, part, executionResponse, err)
+	servePage(a, w, r, limit, token, executionResponse, func(ctx context.Context, c workflow.Caller, page workflow.Page) (workflow.List[views.ExecutionView], error) {
+		return a.Queries.Executions(ctx, c, f, page)
+	})
 }
 
-// parseLabels reads "key=value" or "key:value".
+// parseLabels parses labels of the form "key=value" or "key:value".
 func parseLabels(texts []string) map[string]string {
 	m := map[string]string{}
 	for _, s := range texts {
@@ -80,13 +76,46 @@ func parseLabels(texts []string) map[string]string {
 	return m
 }
 
+// GetExecution serves GET /workflow-execution/id/{id}.
+func (a *routes) GetExecution(w http.ResponseWriter, r *http.Request, id gen.Id) {
+	x, err := a.Queries.Execution(r.Context(), a.caller(r), id)
+	a.respond(w, r, http.StatusOK, executionResponse(x), err)
+}
+
+// GetStatus serves GET /executions/{id}/status.
+func (a *routes) GetStatus(w http.ResponseWriter, r *http.Request, id gen.Id) {
+	s, err := a.Queries.Status(r.Context(), a.caller(r), id)
+	a.respond(w, r, http.StatusOK, s, err)
+}
+
+// GetResult serves GET /workflow-execution/id/{id}/result.
+func (a *routes) GetResult(w http.ResponseWriter, r *http.Request, id gen.Id) {
+	v, err := a.Queries.Result(r.Context(), a.caller(r), id)
+	a.respond(w, r, http.StatusOK, resultResponse(v), err)
+}
+
+// GetCost serves GET /workflow-execution/id/{id}/cost.
+func (a *routes) GetCost(w http.ResponseWriter, r *http.Request, id gen.Id) {
+	c, err := a.Queries.Cost(r.Context(), a.caller(r), id)
+	a.respond(w, r, http.StatusOK, costResponse(c), err)
+}
+
+// ListEvents serves GET /workflow-execution/id/{id}/history.
+func (a *routes) ListEvents(w http.ResponseWriter, r *http.Request, id gen.Id, params gen.ListEventsParams) {
+	servePage(a, w, r, params.Limit, params.PageToken, eventResponse, func(ctx context.Context, c workflow.Caller, page workflow.Page) (workflow.List[workflow.Event], error) {
+		return a.Queries.History(ctx, c, id, page)
+	})
+}
+
+// ListSteps serves GET /workflow-execution/id/{id}/steps.
+func (a *routes) ListSteps(w http.ResponseWriter, r *http.Request, id gen.Id, params gen.ListStepsParams) {
+	servePage(a, w, r, params.Limit, params.PageToken, unchanged[views.StepView], func(ctx context.Context, c workflow.Caller, page workflow.Page) (workflow.List[views.StepView], error) {
+		return a.Queries.Steps(ctx, c, id, page)
+	})
+}
+
 // ListJobs serves GET /workflow-execution/id/{id}/jobs.
 func (a *routes) ListJobs(w http.ResponseWriter, r *http.Request, id gen.Id, params gen.ListJobsParams) {
-	page, err := a.parsePage(r, params.Limit, params.PageToken)
-	if err != nil {
-		a.writeError(w, r, err)
-		return
-	}
 	f := views.JobFilter{Step: deref(params.Step), State: deref(params.State), Kind: deref(params.Kind)}
 	if key := deref(params.Entity); key != "" {
 		before, after, both := strings.Cut(key, "/")
@@ -94,6 +123,65 @@ func (a *routes) ListJobs(w http.ResponseWriter, r *http.Request, id gen.Id, par
 			f.Entity = workflow.EntityKey{ID: before}
 		}
 	}
-	part, err := a.Queries.Jobs(r.Context(), a.caller(r), id, f, page)
-	respondList(a, w, r, part, jobResponse, err)
+	servePage(a, w, r, params.Limit, params.PageToken, jobResponse, func(ctx context.Context, c workflow.Caller, page workflow.Page) (workflow.List[workflow.Job], error) {
+		return a.Queries.Jobs(ctx, c, id, f, page)
+	})
+}
+
+// CancelExecution serves POST /workflow-execution/{id}/cancel.
+func (a *routes) CancelExecution(w http.ResponseWriter, r *http.Request, id gen.Id) {
+	var req views.CancelRequest
+	executeCommand(a, w, r, id, &req, func(ctx context.Context, c workflow.Caller) (*workflow.Execution, error) {
+		return a.Engine.Cancel(ctx, c, id, req)
+	})
+}
+
+// AbortExecution serves DELETE /workflow-execution/{id}.
+func (a *routes) AbortExecution(w http.ResponseWriter, r *http.Request, id gen.Id) {
+	a.CancelExecution(w, r, id)
+}
+
+// RetryExecution serves POST /workflow-execution/{id}/retry.
+func (a *routes) RetryExecution(w http.ResponseWriter, r *http.Request, id gen.Id) {
+	var req views.RetryRequest
+	executeCommand(a, w, r, id, &req, func(ctx context.Context, c workflow.Caller) (*workflow.Execution, error) {
+		return a.Engine.Retry(ctx, c, id, req)
+	})
+}
+
+// AcknowledgeExecution serves POST /workflow-execution/{id}/acknowledge.
+func (a *routes) AcknowledgeExecution(w http.ResponseWriter, r *http.Request, id gen.Id) {
+	a.executeWithReason(w, r, id, a.Engine.Acknowledge)
+}
+
+// ResumeExecution serves POST /workflow-execution/{id}/resume.
+func (a *routes) ResumeExecution(w http.ResponseWriter, r *http.Request, id gen.Id) {
+	a.executeWithReason(w, r, id, a.Engine.Resume)
+}
+
+// UnlockExecution serves POST /workflow-execution/{id}/unlock.
+func (a *routes) UnlockExecution(w http.ResponseWriter, r *http.Request, id gen.Id) {
+	a.executeWithReason(w, r, id, a.Engine.Unlock)
+}
+
+// executeWithReason serves a command that takes only a reason.
+func (a *routes) executeWithReason(w http.ResponseWriter, r *http.Request, id string, do func(ctx context.Context, c workflow.Caller, id, reason string) (*workflow.Execution, error)) {
+	var req gen.ReasonRequest
+	executeCommand(a, w, r, id, &req, func(ctx context.Context, c workflow.Caller) (*workflow.Execution, error) {
+		return do(ctx, c, id, deref(req.Reason))
+	})
+}
+
+// executeCommand decodes the request, executes it, and answers with the execution afterwards.
+func executeCommand[T any](a *routes, w http.ResponseWriter, r *http.Request, id string, req *T, do func(context.Context, workflow.Caller) (*workflow.Execution, error)) {
+	if err := decodeBody(r, req); err != nil {
+		a.writeError(w, r, err)
+		return
+	}
+	if _, err := do(r.Context(), a.caller(r)); err != nil {
+		a.writeError(w, r, err)
+		return
+	}
+	x, err := a.Queries.Execution(r.Context(), a.caller(r), id)
+	a.respond(w, r, http.StatusAccepted, executionResponse(x), err)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -16,13 +17,13 @@ import (
 	"github.com/lockstep-run/lockstep/statemachines"
 )
 
-// fake is the three services in memory, as small as the routes allow. It
-// records the callers and what it was asked for.
+// fake implements the services in memory, as far as the routes need. It records the
+// callers and the requests.
 type fake struct {
 	mu         sync.Mutex
-	tenant     string // the only tenant that sees anything
-	err        error  // answered by everything, if set
-	panics     bool   // panics, if set
+	tenant     string // the only tenant with resources
+	err        error  // returned by every method, if set
+	panics     bool   // every method panics
 	caller     workflow.Caller
 	calls      []string
 	start      views.StartRequest
@@ -42,7 +43,7 @@ type fake struct {
 	executions map[string]*workflow.Execution
 	next       string
 	results    views.PackResults
-	minimal    bool // answers nothing optional
+	minimal    bool // leaves all optional fields empty
 }
 
 var at = time.Date(2026, 11, 21, 5, 0, 0, 0, time.UTC)
@@ -61,7 +62,7 @@ func (f *fake) record(name string, c workflow.Caller) error {
 	f.calls = append(f.calls, name)
 	f.caller = c
 	if f.panics {
-		panic("a secret of the inside")
+		panic("a secret")
 	}
 	return f.err
 }
@@ -328,8 +329,7 @@ func (f *fake) Cost(_ context.Context, c workflow.Caller, id string) (views.Cost
 	return v, f.record("Cost", c)
 }
 
-// Status answers what an engine knows of the run: all of it here is of the
-// execution layer.
+// Status answers with terminal events of the execution layer only.
 func (f *fake) Status(_ context.Context, c workflow.Caller, id string) (views.StatusView, error) {
 	if err := f.record("Status", c); err != nil {
 		return views.StatusView{}, err
@@ -357,4 +357,103 @@ func (f *fake) Lock(_ context.Context, c workflow.Caller, key workflow.EntityKey
 		v.HeldBy, v.Since, v.Waiting = ptr(executionID), ptr(at), []views.Waiter{{Execution: "other", Since: ptr(at)}}
 	}
 	return v, f.record("Lock", c)
+}
+
+func (f *fake) worker(id string) views.WorkerView {
+	v := views.WorkerView{ID: id, State: statemachines.WorkerRegistered, Pool: "edge", RegisteredAt: at}
+	if !f.minimal {
+		v.State, v.Version, v.LastHeartbeat = statemachines.WorkerOnline, ptr("2"), ptr(at)
+		v.Blocks, v.Packs = []string{"fleet/upgrade:1"}, []string{executionID + "/1.1/0.0.1"}
+	}
+	return v
+}
+
+func (f *fake) RegisterWorker(_ context.Context, c workflow.Caller, r views.WorkerRegistration) (views.WorkerView, error) {
+	return f.worker(r.ID), f.record("RegisterWorker", c)
+}
+
+func (f *fake) HeartbeatWorker(_ context.Context, c workflow.Caller, id string) (views.WorkerView, error) {
+	return f.worker(id), f.record("HeartbeatWorker "+id, c)
+}
+
+func (f *fake) UnregisterWorker(_ context.Context, c workflow.Caller, id string) (views.WorkerView, error) {
+	return f.worker(id), f.record("UnregisterWorker "+id, c)
+}
+
+func (f *fake) Worker(_ context.Context, c workflow.Caller, id string) (views.WorkerView, error) {
+	return f.worker(id), f.record("Worker "+id, c)
+}
+
+func (f *fake) Workers(_ context.Context, c workflow.Caller, block *workflow.Ref, page workflow.Page) (workflow.List[views.WorkerView], error) {
+	f.page = page
+	name := "Workers"
+	if block != nil {
+		name += " " + block.String()
+	}
+	return workflow.List[views.WorkerView]{Items: []views.WorkerView{f.worker("w1")}, NextToken: f.next}, f.record(name, c)
+}
+
+func (f *fake) Poll(_ context.Context, c workflow.Caller, r views.JobPoll) (*views.PackOffer, error) {
+	if err := f.record("Poll "+r.Worker, c); err != nil || r.Worker == "idle" {
+		return nil, err
+	}
+	job := json.RawMessage(`{"operation":"EXECUTE","block":"fleet/upgrade:1.0.0","job":{"id":"j","execution":"x","step":"s","attempt":1},
+		"entity":null,"parameters":{},"result":null,"token":null,"fence":"0","deadline":"2026-11-21T05:00:00Z"}`)
+	return &views.PackOffer{Pack: "p", Token: 1, Lease: at, Jobs: []json.RawMessage{job}}, nil
+}
+
+func (f *fake) lease() views.PackLease {
+	if f.minimal {
+		return views.PackLease{}
+	}
+	return views.PackLease{Lease: ptr(at), Cancel: true}
+}
+
+func (f *fake) Extend(_ context.Context, c workflow.Caller, r views.PackResults) (views.PackLease, error) {
+	f.results = r
+	return f.lease(), f.record("Extend", c)
+}
+
+func (f *fake) Finish(_ context.Context, c workflow.Caller, r views.PackResults) (views.PackLease, error) {
+	f.results = r
+	return f.lease(), f.record("Finish", c)
+}
+
+func (f *fake) Pools(_ context.Context, c workflow.Caller) ([]views.PoolView, error) {
+	v := views.PoolView{Pool: "edge"}
+	if !f.minimal {
+		v.Waiting, v.Claimed, v.Delayed = ptr(3), ptr(2), ptr(1)
+		v.Claims = []views.ClaimView{{Pack: executionID + "/1.1/0.0.1", Execution: executionID, Worker: "w1"}}
+	}
+	return []views.PoolView{v}, f.record("Pools", c)
+}
+
+func (f *fake) DeadLetters(_ context.Context, c workflow.Caller, queue string, limit int) ([]views.DeadLetterQueue, error) {
+	one := views.DeadLetterQueue{Queue: "jobs-edge"}
+	if !f.minimal {
+		one.Messages, one.Complete = 1, true
+		one.DeadLetters = []views.DeadLetter{{MessageID: "m", Execution: executionID, Step: ptr("upgrade"), Jobs: []string{"j"}, Reason: ptr("unavailable: no"), ReceiveCount: 21, SentAt: at}}
+	} else {
+		one.DeadLetters = []views.DeadLetter{{MessageID: "m", Execution: executionID, SentAt: at}}
+	}
+	return []views.DeadLetterQueue{one, {Queue: "lifecycle"}}, f.record(fmt.Sprintf("DeadLetters %q %d", queue, limit), c)
+}
+
+func (f *fake) Redrive(_ context.Context, c workflow.Caller, r views.RedriveRequest) (views.RedriveView, error) {
+	v := views.RedriveView{}
+	if !f.minimal {
+		v = views.RedriveView{Moved: 1, Remaining: 2, Complete: true, Queues: []views.RedrivenQueue{{Queue: r.Queue, Moved: 1, Remaining: 2, Complete: true}}}
+	}
+	return v, f.record(fmt.Sprintf("Redrive %q %d", r.Queue, r.Limit), c)
+}
+
+func (f *fake) NextSweep(_ context.Context, c workflow.Caller) (views.SweepView, error) {
+	v := views.SweepView{AsOf: at}
+	if !f.minimal {
+		v.Complete = true
+		v.Executions = []views.DueExecution{{Execution: executionID, State: statemachines.ExecutionRunning, Since: at}}
+		v.Workers = []views.DueWorker{{Worker: "w", State: statemachines.WorkerOnline, NextState: statemachines.WorkerUnreachable, Since: at}}
+		v.Schedules = []views.DueSchedule{{Schedule: "fleet/night", FireTime: at, ExecutionID: ptr(executionID)}, {Schedule: "fleet/day", FireTime: at, Skipped: true}}
+	}
+	return v, f.record("NextSweep", c)
 }

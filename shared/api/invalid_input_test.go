@@ -50,18 +50,18 @@ func decodeProblem(t *testing.T, w *httptest.ResponseRecorder) problemBody {
 		t.Fatal(err)
 	}
 	if p.Status != w.Code || p.Type != "urn:lockstep:problem:"+p.Code || p.Title == "" || p.Detail == "" || p.Errors == nil || p.RequestID != w.Header().Get("X-Request-Id") {
-		t.Errorf("not a whole problem: %s", w.Body)
+		t.Errorf("an incomplete problem: %s", w.Body)
 	}
 	for _, word := range []string{"goroutine", ".go:", "gen.", "jsonschema", "json: "} {
 		if strings.Contains(w.Body.String(), word) {
-			t.Errorf("%q is not for clients: %s", word, w.Body)
+			t.Errorf("the problem leaks %q: %s", word, w.Body)
 		}
 	}
 	return p
 }
 
-// badInputs are requests that are wrong, each with the places that the problem
-// must name as "path code", in order.
+// badInputs are invalid requests, each with the issues that the problem must have, in
+// order, as "path code".
 var badInputs = []struct {
 	name, line, body string
 	headers          []string
@@ -70,8 +70,8 @@ var badInputs = []struct {
 }{
 	{"no body", "POST /workflow-execution", "", nil, 400, []string{" required"}},
 	{"blank body", "POST /workflow-execution", " \n", nil, 400, []string{" required"}},
-	{"no JSON", "POST /workflow-execution", "workflow: fleet/x", nil, 400, []string{"1:1 syntax"}},
-	{"cut JSON", "POST /workflow-execution", `{"workflow":`, nil, 400, []string{"1:13 syntax"}},
+	{"not JSON", "POST /workflow-execution", "workflow: fleet/x", nil, 400, []string{"1:1 syntax"}},
+	{"truncated JSON", "POST /workflow-execution", `{"workflow":`, nil, 400, []string{"1:13 syntax"}},
 	{"second line", "POST /workflow-execution", "{\n  \"workflow\": oops}", nil, 400, []string{"2:15 syntax"}},
 	{"two values", "POST /workflow-execution", startBody + "{}", nil, 400, []string{fmt.Sprintf("1:%d syntax", 1+len(startBody))}},
 	{"not UTF-8", "POST /workflow-execution", "{\"workflow\":\"\xff\"}", nil, 400, nil},
@@ -86,29 +86,29 @@ var badInputs = []struct {
 	{"time", "POST /workflow-execution", `{"workflow":"a/b","notBefore":"tomorrow"}`, nil, 400, []string{"notBefore format"}},
 	{"id with slash", "POST /workflow-execution", `{"workflow":"a/b","executeOnParameters":{"ids":["a/b"]}}`, nil, 400, []string{"executeOnParameters.ids[0] pattern"}},
 	{"label name", "POST /workflow-execution", `{"workflow":"a/b","labels":{"a=b":"c"}}`, nil, 400, []string{"labels.a=b unknown_field"}},
-	{"wild number", "POST /workflow-execution", `{"workflow":"a/b","parameters":{"n":[1,1e999999999]}}`, nil, 400, []string{"parameters.n[1] number"}},
+	{"huge number", "POST /workflow-execution", `{"workflow":"a/b","parameters":{"n":[1,1e999999999]}}`, nil, 400, []string{"parameters.n[1] number"}},
 	{"tiny number", "POST /workflow-execution", `{"workflow":"a/b","parameters":{"n":1e-999999999}}`, nil, 400, []string{"parameters.n number"}},
 	{"long number", "POST /workflow-execution", `{"workflow":"a/b","parameters":{"n":1` + strings.Repeat("0", 500) + `}}`, nil, 400, []string{"parameters.n number"}},
-	{"deep", "POST /workflow-execution", `{"workflow":"a/b","parameters":` + strings.Repeat("[", 9000) + strings.Repeat("]", 9000) + `}`, nil, 400, []string{"parameters" + strings.Repeat("[0]", 100) + " depth"}},
-	{"too deep to read", "POST /workflow-execution", strings.Repeat("[", 20000), nil, 400, []string{"1:10001 syntax"}},
-	{"a key twice", "POST /workflow-execution", `{"workflow":"a/b","workflow":"a/c"}`, nil, 400, []string{"1:19 duplicate_field"}},
-	{"a key twice further in", "POST /workflow-execution", "{\"workflow\":\"a/b\",\n \"parameters\":{\"a\":[{\"x\":1},{\"x\":1, \"x\":2}]}}", nil, 400, []string{"2:37 duplicate_field"}},
-	{"a key twice, written in two ways", "POST /workflow-execution", `{"workflow":"a/b","labels":{"a\"b":"1","\u0061\"b":"2"}}`, nil, 400, []string{"1:40 duplicate_field"}},
-	{"a verb's key twice", "POST /workflow-execution/x/cancel", `{"rollback":"auto","rollback":"never"}`, nil, 400, []string{"1:20 duplicate_field"}},
-	{"an entity's key twice", "PUT /entities/device/a", `{"attributes":{"a":{"b":1},"c":{"b":1},"a":2}}`, nil, 400, []string{"1:40 duplicate_field"}},
+	{"nested too deeply", "POST /workflow-execution", `{"workflow":"a/b","parameters":` + strings.Repeat("[", 9000) + strings.Repeat("]", 9000) + `}`, nil, 400, []string{"parameters" + strings.Repeat("[0]", 100) + " depth"}},
+	{"nested too deeply to parse", "POST /workflow-execution", strings.Repeat("[", 20000), nil, 400, []string{"1:10001 syntax"}},
+	{"duplicate key", "POST /workflow-execution", `{"workflow":"a/b","workflow":"a/c"}`, nil, 400, []string{"1:19 duplicate_field"}},
+	{"nested duplicate key", "POST /workflow-execution", "{\"workflow\":\"a/b\",\n \"parameters\":{\"a\":[{\"x\":1},{\"x\":1, \"x\":2}]}}", nil, 400, []string{"2:37 duplicate_field"}},
+	{"duplicate key, escaped", "POST /workflow-execution", `{"workflow":"a/b","labels":{"a\"b":"1","\u0061\"b":"2"}}`, nil, 400, []string{"1:40 duplicate_field"}},
+	{"duplicate key of a command", "POST /workflow-execution/x/cancel", `{"rollback":"auto","rollback":"never"}`, nil, 400, []string{"1:20 duplicate_field"}},
+	{"duplicate key of an entity", "PUT /entities/device/a", `{"attributes":{"a":{"b":1},"c":{"b":1},"a":2}}`, nil, 400, []string{"1:40 duplicate_field"}},
 	{"large", "POST /workflow-execution", strings.Repeat(" ", 1<<20) + startBody, nil, 413, nil},
-	{"key empty", "POST /workflow-execution", startBody, []string{"Idempotency-Key: "}, 400, []string{"Idempotency-Key too_short", "Idempotency-Key pattern"}},
-	{"key blank", "POST /workflow-execution", startBody, []string{"Idempotency-Key: a b"}, 400, []string{"Idempotency-Key pattern"}},
-	{"key long", "POST /workflow-execution", startBody, []string{"Idempotency-Key: " + strings.Repeat("k", 256)}, 400, []string{"Idempotency-Key too_long"}},
-	{"key twice", "POST /workflow-execution", startBody, []string{"Idempotency-Key: a", "Idempotency-Key: b"}, 400, []string{"Idempotency-Key repeated"}},
-	{"query here", "POST /workflow-execution?dryRun=true", startBody, nil, 400, []string{"dryRun unknown_parameter"}},
+	{"idempotency key empty", "POST /workflow-execution", startBody, []string{"Idempotency-Key: "}, 400, []string{"Idempotency-Key too_short", "Idempotency-Key pattern"}},
+	{"idempotency key with a space", "POST /workflow-execution", startBody, []string{"Idempotency-Key: a b"}, 400, []string{"Idempotency-Key pattern"}},
+	{"idempotency key too long", "POST /workflow-execution", startBody, []string{"Idempotency-Key: " + strings.Repeat("k", 256)}, 400, []string{"Idempotency-Key too_long"}},
+	{"idempotency key repeated", "POST /workflow-execution", startBody, []string{"Idempotency-Key: a", "Idempotency-Key: b"}, 400, []string{"Idempotency-Key repeated"}},
+	{"unexpected query parameter", "POST /workflow-execution?dryRun=true", startBody, nil, 400, []string{"dryRun unknown_parameter"}},
 
-	{"publish nothing", "POST /workflow-definition/publish", "", nil, 400, []string{" required"}},
-	{"publish too much", "POST /workflow-definition/publish", strings.Repeat("#", 1<<18+1), nil, 413, nil},
+	{"publish an empty body", "POST /workflow-definition/publish", "", nil, 400, []string{" required"}},
+	{"publish too large a body", "POST /workflow-definition/publish", strings.Repeat("#", 1<<18+1), nil, 413, nil},
 	{"dry run", "POST /workflow-definition/publish?dryRun=perhaps", "a: b", nil, 400, []string{"dryRun type"}},
 	{"definition name", "GET /workflow-definition/9/x", "", nil, 400, []string{"package pattern"}},
 	{"definition version", "GET /workflow-definition/a/b/latest", "", nil, 400, []string{"version pattern"}},
-	{"unknown version", "GET /workflow-definition/a/b/7", "", nil, 404, nil},
+	{"definition unknown version", "GET /workflow-definition/a/b/7", "", nil, 404, nil},
 
 	{"block", "POST /function-blocks/register", `{"package":"a","name":"b c","version":"1","pure":"yes","timeout":"soon","http":{"url":"ftp://x","verb":"GET"}}`, nil, 400, []string{
 		"http.url pattern", "http.verb unknown_field", "name pattern", "pure type", "timeout pattern", "version pattern"}},
@@ -118,18 +118,18 @@ var badInputs = []struct {
 
 	{"entity attributes", "PUT /entities/device/a", `{"attributes":[1]}`, nil, 400, []string{"attributes type"}},
 	{"entity groups", "PUT /entities/device/a", `{"groups":["ok","not ok"]}`, nil, 400, []string{"groups[1] pattern"}},
-	{"entity of another name", "PUT /entities/device/a", `{"type":"x","id":"b"}`, nil, 400, []string{"type mismatch", "id mismatch"}},
+	{"entity with another key", "PUT /entities/device/a", `{"type":"x","id":"b"}`, nil, 400, []string{"type mismatch", "id mismatch"}},
 	{"entity version", "PUT /entities/device/a", `{"version":1.5}`, nil, 400, []string{"version type"}},
-	{"entity wild version", "PUT /entities/device/a", `{"version":1e300}`, nil, 400, []string{"version type"}},
+	{"entity huge version", "PUT /entities/device/a", `{"version":1e300}`, nil, 400, []string{"version type"}},
 	{"entity id", "GET /entities/device/a%20b", "", nil, 400, []string{"id pattern"}},
 	{"entity id with slash", "GET /entities/device/a%2Fb", "", nil, 400, []string{"id pattern"}},
 	{"entities query", "GET /entities?query=", "", nil, 400, []string{"query too_short"}},
 	{"entities unknown", "GET /entities?grup=a", "", nil, 400, []string{"grup unknown_parameter"}},
-	{"import nothing", "POST /entities/import", "", nil, 400, []string{" required"}},
-	{"import too much", "POST /entities/import", strings.Repeat("x", 10<<20+1), nil, 413, nil},
+	{"import an empty body", "POST /entities/import", "", nil, 400, []string{" required"}},
+	{"import too large a body", "POST /entities/import", strings.Repeat("x", 10<<20+1), nil, 413, nil},
 
 	{"state", "GET /workflow-execution/state/BUSY", "", nil, 400, []string{"state enum"}},
-	{"state of another case", "GET /workflow-execution/state/running", "", nil, 400, []string{"state enum"}},
+	{"state in lower case", "GET /workflow-execution/state/running", "", nil, 400, []string{"state enum"}},
 	{"state filter", "GET /workflow-execution?state=BUSY&status=WAITING", "", nil, 400, []string{"state enum", "status enum"}},
 	{"workflow filter", "GET /workflow-execution?workflow=x", "", nil, 400, []string{"workflow pattern"}},
 	{"label filter", "GET /workflow-execution?label=a=b&label=c", "", nil, 400, []string{"label[1] pattern"}},
@@ -137,53 +137,53 @@ var badInputs = []struct {
 	{"limit 0", "GET /workflow-execution?limit=0", "", nil, 400, []string{"limit range"}},
 	{"limit 1001", "GET /workflow-execution?limit=1001", "", nil, 400, []string{"limit range"}},
 	{"limit huge", "GET /workflow-execution?limit=99999999999999999999", "", nil, 400, []string{"limit range"}},
-	{"limit word", "GET /workflow-execution?limit=many", "", nil, 400, []string{"limit type"}},
+	{"limit not a number", "GET /workflow-execution?limit=many", "", nil, 400, []string{"limit type"}},
 	{"limit fraction", "GET /workflow-execution?limit=1.5", "", nil, 400, []string{"limit type"}},
 	{"limit empty", "GET /workflow-execution?limit=", "", nil, 400, []string{"limit type"}},
-	{"limit twice", "GET /workflow-execution?limit=1&limit=2", "", nil, 400, []string{"limit repeated"}},
-	{"token", "GET /workflow-execution?pageToken=garbage", "", nil, 400, []string{"pageToken page_token"}},
-	{"token of no alphabet", "GET /locks?pageToken=%00", "", nil, 400, []string{"pageToken page_token"}},
-	{"torn query", "GET /locks?limit=%zz", "", nil, 400, []string{" query"}},
+	{"limit repeated", "GET /workflow-execution?limit=1&limit=2", "", nil, 400, []string{"limit repeated"}},
+	{"page token", "GET /workflow-execution?pageToken=garbage", "", nil, 400, []string{"pageToken page_token"}},
+	{"page token not base64", "GET /locks?pageToken=%00", "", nil, 400, []string{"pageToken page_token"}},
+	{"malformed query", "GET /locks?limit=%zz", "", nil, 400, []string{" query"}},
 	{"active with filter", "GET /workflow-execution/active?state=NEW", "", nil, 400, []string{"state unknown_parameter"}},
-	{"unknown run", "GET /workflow-execution/id/nobody", "", nil, 404, nil},
-	{"no id", "GET /workflow-execution/id/%21", "", nil, 400, []string{"id pattern"}},
-	{"unknown run's status", "GET /executions/nobody/status", "", nil, 404, nil},
+	{"unknown execution", "GET /workflow-execution/id/nobody", "", nil, 404, nil},
+	{"invalid id", "GET /workflow-execution/id/%21", "", nil, 400, []string{"id pattern"}},
+	{"status of an unknown execution", "GET /executions/nobody/status", "", nil, 404, nil},
 	{"job filters", "GET /workflow-execution/id/x/jobs?state=ISSUED&kind=UNDO&entity=a/b/c", "", nil, 400, []string{"entity pattern", "state enum", "kind enum"}},
 	{"cancel", "POST /workflow-execution/x/cancel", `{"rollback":"maybe","cascade":1,"why":""}`, nil, 400, []string{"cascade type", "rollback enum", "why unknown_field"}},
-	{"cancel nobody", "POST /workflow-execution/nobody/cancel", ``, nil, 404, nil},
-	{"abort with rubbish", "DELETE /workflow-execution/x", `{`, nil, 400, []string{"1:2 syntax"}},
-	{"abort nobody", "DELETE /workflow-execution/nobody", ``, nil, 404, nil},
+	{"cancel an unknown execution", "POST /workflow-execution/nobody/cancel", ``, nil, 404, nil},
+	{"abort with invalid JSON", "DELETE /workflow-execution/x", `{`, nil, 400, []string{"1:2 syntax"}},
+	{"abort an unknown execution", "DELETE /workflow-execution/nobody", ``, nil, 404, nil},
 	{"acknowledge", "POST /workflow-execution/x/acknowledge", `{"reason":7}`, nil, 400, []string{"reason type"}},
-	{"acknowledge at length", "POST /workflow-execution/x/acknowledge", `{"reason":"` + strings.Repeat("x", 1001) + `"}`, nil, 400, []string{"reason too_long"}},
+	{"acknowledge with too long a reason", "POST /workflow-execution/x/acknowledge", `{"reason":"` + strings.Repeat("x", 1001) + `"}`, nil, 400, []string{"reason too_long"}},
 	{"retry", "POST /workflow-execution/x/retry", `{"from":"","entities":"some","fromStep":"a","reason":1}`, nil, 400, []string{"entities enum", "from too_short", "fromStep unknown_field", "reason type"}},
-	{"retry nobody", "POST /workflow-execution/nobody/retry", `{}`, nil, 404, nil},
+	{"retry an unknown execution", "POST /workflow-execution/nobody/retry", `{}`, nil, 404, nil},
 	{"resume", "POST /workflow-execution/x/resume", `{"data":{}}`, nil, 400, []string{"data unknown_field"}},
-	{"resume nobody", "POST /workflow-execution/nobody/resume", ``, nil, 404, nil},
+	{"resume an unknown execution", "POST /workflow-execution/nobody/resume", ``, nil, 404, nil},
 	{"unlock", "POST /workflow-execution/x/unlock", `{"reason":"` + strings.Repeat("x", 1001) + `","force":true}`, nil, 400, []string{"force unknown_field", "reason too_long"}},
-	{"unlock nobody", "POST /workflow-execution/nobody/unlock", ``, nil, 404, nil},
+	{"unlock an unknown execution", "POST /workflow-execution/nobody/unlock", ``, nil, 404, nil},
 	{"archive a range", "DELETE /workflow-definition/a/b/1.0", "", nil, 400, []string{"version pattern"}},
-	{"archive nothing", "DELETE /workflow-definition/a/b/7.0.0", "", nil, 404, nil},
+	{"archive an unknown version", "DELETE /workflow-definition/a/b/7.0.0", "", nil, 404, nil},
 	{"restore a range", "POST /workflow-definition/a/b/1/restore", "", nil, 400, []string{"version pattern"}},
-	{"restore nothing", "POST /workflow-definition/a/b/7.0.0/restore", "", nil, 404, nil},
-	{"run id with slash", "GET /workflow-execution/id/a%2Fb", "", nil, 400, []string{"id pattern"}},
-	{"verb on an id with slash", "POST /workflow-execution/a%2Fb/retry", "", nil, 400, []string{"id pattern"}},
+	{"restore an unknown version", "POST /workflow-definition/a/b/7.0.0/restore", "", nil, 404, nil},
+	{"execution id with slash", "GET /workflow-execution/id/a%2Fb", "", nil, 400, []string{"id pattern"}},
+	{"command with a slash in the id", "POST /workflow-execution/a%2Fb/retry", "", nil, 400, []string{"id pattern"}},
 	{"lock", "GET /locks/device/%7F", "", nil, 400, []string{"id pattern"}},
 
 	{"tenant", "GET /locks", "", []string{"X-Tenant: a b"}, 400, []string{"X-Tenant pattern"}},
 	{"actor", "GET /locks", "", []string{"X-Actor: a b"}, 400, []string{"X-Actor pattern"}},
-	{"nothing there", "GET /nowhere", "", nil, 404, nil},
+	{"unknown route", "GET /nowhere", "", nil, 404, nil},
 	{"trailing slash", "GET /locks/", "", nil, 404, nil},
 	{"double slash", "GET //locks", "", nil, 404, nil},
-	{"dots", "GET /entities/../locks", "", nil, 404, nil},
-	{"method", "POST /locks", "", nil, 405, nil},
-	{"method of a planned route", "PATCH /workers", "", nil, 405, nil},
+	{"dots in the path", "GET /entities/../locks", "", nil, 404, nil},
+	{"wrong method", "POST /locks", "", nil, 405, nil},
+	{"wrong method of a planned route", "PATCH /workers", "", nil, 405, nil},
 	{"options", "OPTIONS /locks", "", nil, 405, nil},
-	{"odd method", "BREW /locks", "", nil, 405, nil},
-	{"another site", "POST /workflow-execution", startBody, []string{"Sec-Fetch-Site: cross-site"}, 403, nil},
-	{"another origin", "DELETE /workflow-execution/x", "", []string{"Origin: http://evil.example"}, 403, nil},
+	{"unknown method", "BREW /locks", "", nil, 405, nil},
+	{"cross-site request", "POST /workflow-execution", startBody, []string{"Sec-Fetch-Site: cross-site"}, 403, nil},
+	{"foreign origin", "DELETE /workflow-execution/x", "", []string{"Origin: http://evil.example"}, 403, nil},
 }
 
-// Bad input is refused by a problem that names every place, and reaches nobody.
+// An invalid request gets a problem that names every issue, and reaches no service.
 func TestHandler_RefusesBadInput(t *testing.T) {
 	for _, c := range badInputs {
 		t.Run(c.name, func(t *testing.T) {
@@ -214,17 +214,17 @@ func TestHandler_RefusesBadInput(t *testing.T) {
 	}
 }
 
-// A state that does not exist is answered with the names of those that do.
+// The problem about an unknown state lists the states.
 func TestHandler_UnknownStateListsStates(t *testing.T) {
 	p := decodeProblem(t, sendRequest(newHandler(newFake()), "GET /workflow-execution/state/BUSY", ""))
 	for _, state := range []string{"NEW", "BLOCKED_WAITING", "ROLLBACK", "CANCELLED_ACK"} {
 		if !strings.Contains(p.Errors[0].Message, state) {
-			t.Errorf("%s is not named: %s", state, p.Errors[0].Message)
+			t.Errorf("the message does not name %s: %s", state, p.Errors[0].Message)
 		}
 	}
 }
 
-// What a client sends never comes back at length.
+// A problem repeats only a bounded part of the request.
 func TestHandler_BoundsProblemSize(t *testing.T) {
 	var many []string
 	for i := range 5000 {
@@ -242,7 +242,7 @@ func TestHandler_BoundsProblemSize(t *testing.T) {
 	}
 }
 
-// No body may crash a route or come out as the service's own fault.
+// No body may cause a panic or a 5xx status.
 func FuzzHandler_Bodies(f *testing.F) {
 	for _, c := range badInputs {
 		if len(c.body) < 1000 {
@@ -267,7 +267,7 @@ func FuzzHandler_Bodies(f *testing.F) {
 	})
 }
 
-// No query may either.
+// No query may cause a panic or a 5xx status.
 func FuzzHandler_Queries(f *testing.F) {
 	for _, c := range badInputs {
 		if _, q, ok := strings.Cut(c.line, "?"); ok {

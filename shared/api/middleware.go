@@ -18,14 +18,14 @@ const (
 	headerCorrelationID = "X-Correlation-Id"
 )
 
-// middleware is what every request passes, whatever it asks for.
+// middleware wraps the routes in what every request passes.
 func (a *routes) middleware(mux *http.ServeMux) http.Handler {
-	// The local stack listens where any web page can post to: a request that a
-	// browser sends on behalf of another site must not change anything.
+	// Any web page can post to a local stack: a request that a browser sends for a page
+	// of another site must not change anything.
 	crossOrigin := http.NewCrossOriginProtection()
 	for _, origin := range a.opt.Origins {
 		if err := crossOrigin.AddTrustedOrigin(origin); err != nil {
-			a.opt.Log.Warn("pages of no such origin can be let in", "error", err)
+			a.opt.Log.Warn("invalid trusted origin", observe.Err(err))
 		}
 	}
 	return http.HandlerFunc(func(w0 http.ResponseWriter, r *http.Request) {
@@ -34,14 +34,14 @@ func (a *routes) middleware(mux *http.ServeMux) http.Handler {
 		defer a.recoverPanic(w, r)
 
 		if err := crossOrigin.Check(r); err != nil {
-			a.writeError(w, r, workflow.Errorf(workflow.CodeForbidden, "a page of another site may not do this"))
+			a.writeError(w, r, workflow.Errorf(workflow.CodeForbidden, "cross-site requests are not allowed"))
 			return
 		}
 		if a.isPreflight(r) {
 			w.WriteHeader(http.StatusNoContent)
 			return
 		}
-		// The mux would redirect an unclean path; such a path names nothing here.
+		// The mux would redirect a path that is not clean; here such a path does not exist.
 		if _, pattern := mux.Handler(r); pattern == "" || r.URL.Path != path.Clean(r.URL.Path) {
 			if pattern == "" || !strings.HasPrefix(r.URL.Path, "/monitor/") {
 				a.noRoute(w, r, mux)
@@ -50,20 +50,20 @@ func (a *routes) middleware(mux *http.ServeMux) http.Handler {
 		}
 		mux.ServeHTTP(w, r)
 		if w.status >= 500 {
-			a.opt.Log.LogAttrs(r.Context(), slog.LevelWarn, "request refused", append(requestAttrs(r), slog.Int("status", w.status))...)
+			a.opt.Log.LogAttrs(r.Context(), slog.LevelWarn, "request answered with a server error", append(requestAttrs(r), slog.Int("status", w.status))...)
 		}
 	})
 }
 
-// isPreflight reports whether a browser asks if a page of one of the origins may send a
-// request. The gateway says what it may; a browser only wants a status that is ok.
+// isPreflight reports whether a request is a CORS preflight of one of the origins. The
+// gateway writes the CORS headers; the browser needs only a status that is ok.
 func (a *routes) isPreflight(r *http.Request) bool {
 	return r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" &&
 		slices.Contains(a.opt.Origins, r.Header.Get("Origin"))
 }
 
-// setRequestIDs gives the request its ids and the answer the headers that every answer
-// has. The ids stand in the request's header from here on.
+// setRequestIDs sets the ids in the headers of the request and the answer, and the
+// security headers of the answer.
 func (a *routes) setRequestIDs(w http.ResponseWriter, r *http.Request) {
 	id := r.Header.Get(headerRequestID)
 	if !isVisibleASCII(id, 128) {
@@ -85,8 +85,7 @@ func (a *routes) setRequestIDs(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 }
 
-// requestAttrs is which request a line of the log is about: nothing that it holds but what
-// it names.
+// requestAttrs returns log attributes that identify a request, without its content.
 func requestAttrs(r *http.Request) []slog.Attr {
 	return []slog.Attr{
 		slog.String(observe.HTTPRequestID, r.Header.Get(headerRequestID)), slog.String(observe.CorrelationID, r.Header.Get(headerCorrelationID)),
@@ -107,7 +106,7 @@ func isVisibleASCII(s string, limit int) bool {
 	return true
 }
 
-// recoverPanic turns a panic into a problem; the stack goes to the log alone.
+// recoverPanic turns a panic into a problem; only the log gets the stack.
 func (a *routes) recoverPanic(w *responseWriter, r *http.Request) {
 	cause := recover()
 	if cause == nil {
@@ -124,7 +123,7 @@ func (a *routes) recoverPanic(w *responseWriter, r *http.Request) {
 
 var probedMethods = []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
 
-// noRoute answers a request that no route takes.
+// noRoute answers a request that matches no route.
 func (a *routes) noRoute(w http.ResponseWriter, r *http.Request, mux *http.ServeMux) {
 	var allowed []string
 	if r.URL.Path == path.Clean(r.URL.Path) {
@@ -136,15 +135,15 @@ func (a *routes) noRoute(w http.ResponseWriter, r *http.Request, mux *http.Serve
 		}
 	}
 	if allowed == nil {
-		a.writeError(w, r, workflow.Errorf(workflow.CodeNotFound, "there is nothing at %q", r.URL.Path))
+		a.writeError(w, r, workflow.Errorf(workflow.CodeNotFound, "there is no route %q", r.URL.Path))
 		return
 	}
 	w.Header().Set("Allow", strings.Join(allowed, ", "))
-	a.writeError(w, r, workflow.Errorf(workflow.CodeMethodNotAllowed, "%s is not among the methods of %q: %s", r.Method, r.URL.Path, strings.Join(allowed, ", ")))
+	a.writeError(w, r, workflow.Errorf(workflow.CodeMethodNotAllowed, "%q does not allow %s, only %s", r.URL.Path, r.Method, strings.Join(allowed, ", ")))
 }
 
-// responseWriter knows whether anything has been answered, and keeps the body of an
-// answer to HEAD to itself, whoever serves.
+// responseWriter records the status of an answer and drops the body of an answer to
+// HEAD, whatever handler writes it.
 type responseWriter struct {
 	http.ResponseWriter
 	bodyless bool
@@ -168,5 +167,92 @@ func (w *responseWriter) Write(b []byte) (int, error) {
 	return w.ResponseWriter.Write(b)
 }
 
-// Unwrap lets [http.ResponseController] find what lies beneath.
+// Unwrap gives [http.ResponseController] the writer underneath.
 func (w *responseWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// validatingMux authenticates and validates every request before its handler.
+type validatingMux struct {
+	*routes
+	mux *http.ServeMux
+}
+
+// HandleFunc registers a route; the generated code calls it.
+func (m *validatingMux) HandleFunc(pattern string, handle func(http.ResponseWriter, *http.Request)) {
+	op := m.doc.Operations[strings.TrimSuffix(pattern, "{$}")]
+	if op == nil {
+		panic("the OpenAPI document has no route " + pattern)
+	}
+	m.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		if !op.Public {
+			if _, err := m.identify(r); err != nil {
+				m.writeError(w, r, err)
+				return
+			}
+		}
+		if !op.Planned {
+			if err := op.Validate(w, r); err != nil {
+				m.writeError(w, r, err)
+				return
+			}
+		}
+		handle(w, r)
+	})
+}
+
+// ServeHTTP completes the interface that the generated code expects of a mux.
+func (m *validatingMux) ServeHTTP(w http.ResponseWriter, r *http.Request) { m.mux.ServeHTTP(w, r) }
+
+// The caller of a local stack, unless the headers name another.
+const (
+	defaultTenant = "default"
+	defaultActor  = "local"
+)
+
+// identify returns the caller of a request.
+func (a *routes) identify(r *http.Request) (workflow.Caller, error) {
+	switch {
+	case a.opt.TrustHeaders:
+		return callerFromHeaders(r.Header)
+	case a.opt.Identify == nil:
+		return workflow.Caller{}, workflow.Errorf(workflow.CodeUnauthorized, "the caller is not authenticated")
+	}
+	c, err := a.opt.Identify(r)
+	var coded *workflow.Error
+	switch {
+	case errors.As(err, &coded):
+		return c, err
+	case err != nil:
+		return c, &workflow.Error{Code: workflow.CodeUnauthorized, Message: "the caller is not authenticated", Cause: err}
+	case c.Tenant == "":
+		return c, workflow.Errorf(workflow.CodeUnauthorized, "the caller has no tenant")
+	}
+	return c, nil
+}
+
+func callerFromHeaders(h http.Header) (workflow.Caller, error) {
+	c := workflow.Caller{Tenant: defaultTenant, Actor: defaultActor}
+	var issues []workflow.Issue
+	if t := h.Get("X-Tenant"); t != "" {
+		c.Tenant = t
+	}
+	if !workflow.ValidID(c.Tenant) {
+		issues = append(issues, workflow.Issue{Path: "X-Tenant", Code: "pattern", Message: "want up to 128 letters, digits and ._:@+-"})
+	}
+	if s := h.Get("X-Actor"); s != "" {
+		c.Actor = s
+	}
+	if !isVisibleASCII(c.Actor, 256) {
+		issues = append(issues, workflow.Issue{Path: "X-Actor", Code: "pattern", Message: "want up to 256 visible characters"})
+	}
+	return c, workflow.Invalid("the caller's name is not valid", issues)
+}
+
+// caller is the caller of a request that has been validated.
+func (a *routes) caller(r *http.Request) workflow.Caller {
+	c, _ := a.identify(r)
+	// A correlation id that was made here is the request id; it adds nothing.
+	if id := r.Header.Get(headerCorrelationID); id != r.Header.Get(headerRequestID) {
+		c.CorrelationID = id
+	}
+	return c
+}

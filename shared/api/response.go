@@ -1,176 +1,140 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
 
-	"github.com/lockstep-run/lockstep/shared/api/gen"
-	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/observe"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// nilIfZero is nil for a value that is nothing.
-func nilIfZero[T comparable](v T) *T {
-	var zero T
-	if v == zero {
-		return nil
+// respond answers v, or err unless it is nil.
+func (a *routes) respond(w http.ResponseWriter, r *http.Request, status int, v any, err error) {
+	if err != nil {
+		a.writeError(w, r, err)
+		return
 	}
-	return &v
-}
-
-// rawOrNil is nil for JSON that is not there.
-func rawOrNil(m json.RawMessage) *json.RawMessage {
-	if len(m) == 0 {
-		return nil
+	body, err := json.Marshal(v)
+	if err != nil {
+		a.writeError(w, r, fmt.Errorf("encode the answer: %w", err))
+		return
 	}
-	return &m
+	a.writeJSON(w, status, append(body, '\n'))
 }
 
-func nonNilSlice[T any](s []T) []T {
-	if s == nil {
-		return []T{}
+func (a *routes) writeJSON(w http.ResponseWriter, status int, body []byte) {
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // an error means that the client has disconnected
+}
+
+// listResponse is a page of a list.
+type listResponse[T any] struct {
+	Items         []T     `json:"items"`
+	NextPageToken *string `json:"nextPageToken"`
+}
+
+// respondList answers a page of a list, with each item converted.
+func respondList[T, S any](a *routes, w http.ResponseWriter, r *http.Request, page workflow.List[T], convert func(T) S, err error) {
+	out := listResponse[S]{Items: make([]S, 0, len(page.Items)), NextPageToken: a.nextPageToken(r, page.NextToken)}
+	for _, item := range page.Items {
+		out.Items = append(out.Items, convert(item))
 	}
-	return s
+	a.respond(w, r, http.StatusOK, out, err)
 }
 
-func nonNilMap[K comparable, V any](m map[K]V) map[K]V {
-	if m == nil {
-		return map[K]V{}
+// servePage answers the page of a list that the parameters ask for.
+func servePage[T, S any](a *routes, w http.ResponseWriter, r *http.Request, limit *int, token *string, convert func(T) S, read func(context.Context, workflow.Caller, workflow.Page) (workflow.List[T], error)) {
+	page, err := a.parsePage(r, limit, token)
+	if err != nil {
+		a.writeError(w, r, err)
+		return
 	}
-	return m
+	list, err := read(r.Context(), a.caller(r), page)
+	respondList(a, w, r, list, convert, err)
 }
 
-// definitionResponse is a version with its source.
-func definitionResponse(p workflow.PublishedDefinition) gen.Definition {
-	d := gen.Definition{
-		Package: p.Ref.Package, Name: p.Ref.Name, Version: p.Ref.Version,
-		Digest: p.Digest, PublishedAt: nilIfZero(p.PublishedAt), PublishedBy: nilIfZero(p.PublishedBy), Archived: p.Archived,
-		Definition: rawOrNil(p.Source),
+// unchanged is the conversion of an item that is answered as it is.
+func unchanged[T any](v T) T { return v }
+
+// problem is a problem of RFC 9457 with the code, the issues and the request id.
+type problem struct {
+	Type      string           `json:"type"`
+	Title     string           `json:"title"`
+	Status    int              `json:"status"`
+	Detail    string           `json:"detail"`
+	Code      workflow.Code    `json:"code"`
+	RequestID string           `json:"requestId"`
+	Errors    []workflow.Issue `json:"errors"`
+}
+
+// internalDetail is what a client reads about an internal error.
+const internalDetail = "internal error, not caused by the request; the log has details under the request id"
+
+// writeError answers an error. It logs an internal error and hides it from the client.
+func (a *routes) writeError(w http.ResponseWriter, r *http.Request, err error) {
+	e := classify(err)
+	if e.Code == workflow.CodeInternal {
+		a.opt.Log.LogAttrs(r.Context(), slog.LevelError, "request failed", append(requestAttrs(r), observe.Err(err))...)
+		e = &workflow.Error{Code: workflow.CodeInternal, Message: internalDetail}
 	}
-	if p.Warnings != nil {
-		d.Warnings = &p.Warnings
+	a.writeProblem(w, r, e)
+}
+
+// classify finds the error with a code, or gives one to err.
+func classify(err error) *workflow.Error {
+	var coded *workflow.Error
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &coded):
+		return coded
+	case errors.As(err, &large):
+		return workflow.Errorf(workflow.CodeTooLarge, "the body is larger than %d bytes", large.Limit)
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return &workflow.Error{Code: workflow.CodeUnavailable, Message: "the request timed out; try again", Cause: err}
 	}
-	return d
+	return &workflow.Error{Code: workflow.CodeInternal, Cause: err}
 }
 
-// definitionHeadResponse is a version without its source.
-func definitionHeadResponse(p workflow.PublishedDefinition) gen.Definition {
-	p.Source = nil
-	return definitionResponse(p)
-}
-
-// blockResponse is a registered block.
-func blockResponse(b workflow.Block) gen.Block {
-	pool := b.Pool
-	if pool == "" {
-		pool = "default"
+func (a *routes) writeProblem(w http.ResponseWriter, r *http.Request, e *workflow.Error) {
+	p := problem{
+		Type:      "urn:lockstep:problem:" + string(e.Code),
+		Title:     problemTitle(e.Code),
+		Status:    e.Code.HTTPStatus(),
+		Detail:    e.Message,
+		Code:      e.Code,
+		RequestID: r.Header.Get(headerRequestID),
+		Errors:    e.Issues,
 	}
-	return gen.Block{
-		Package: b.Package, Name: b.Name, Version: b.Version, Description: nilIfZero(b.Description), RunOn: nilIfZero(b.RunOn),
-		Pure: b.Pure, Idempotent: b.Idempotent, Reversible: b.Reversible, UndoHarmless: b.UndoHarmless,
-		Pool: pool, Timeout: nilIfZero(b.Timeout),
-		ParameterSchema: rawOrNil(b.ParameterSchema), ResultSchema: rawOrNil(b.ResultSchema), Http: b.HTTP,
+	if p.Errors == nil {
+		p.Errors = []workflow.Issue{}
 	}
-}
-
-// entityResponse is an entity.
-func entityResponse(e workflow.Entity) gen.Entity {
-	attributes := e.Attributes
-	if len(attributes) == 0 {
-		attributes = json.RawMessage("{}")
+	body, err := json.Marshal(p)
+	if err != nil { // a problem can always be encoded
+		panic(err)
 	}
-	return gen.Entity{Type: e.Type, Id: e.ID, Attributes: attributes, Groups: nonNilSlice(e.Groups), Version: e.Version, Token: e.Token}
-}
-
-// executionResponse is a run.
-func executionResponse(x views.ExecutionView) views.ExecutionView {
-	x.Labels = nonNilMap(x.Labels)
-	x.Entities = nonNilMap(x.Entities)
-	x.Children = nonNilSlice(x.Children)
-	x.Blocks = nonNilMap(x.Blocks)
-	x.Dropped.Blockers = nonNilSlice(x.Dropped.Blockers)
-	if x.Waiting != nil {
-		waiting := *x.Waiting
-		waiting.Blockers = nonNilSlice(waiting.Blockers)
-		x.Waiting = &waiting
+	h := w.Header()
+	h.Del("Location")
+	h.Set("Content-Type", "application/problem+json")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+	if e.Code == workflow.CodeUnavailable {
+		h.Set("Retry-After", "1")
 	}
-	return x
+	w.WriteHeader(p.Status)
+	_, _ = w.Write(append(body, '\n')) // an error means that the client has disconnected
 }
 
-// eventResponse is an event of a run.
-func eventResponse(e workflow.Event) gen.Event {
-	return gen.Event{
-		Sequence: e.Sequence, At: e.At, Layer: gen.EventLayer(e.Layer), Type: e.Type, From: nilIfZero(e.From), To: nilIfZero(e.To),
-		Step: nilIfZero(e.Step), Entity: nilIfZero(e.Entity), Actor: nilIfZero(e.Actor), Data: e.Data,
-	}
-}
-
-// jobResponse is one attempt of a job.
-func jobResponse(j workflow.Job) gen.Job {
-	out := gen.Job{
-		Id: j.ID, Kind: j.Kind, Step: j.Step, Visit: j.StepRunOrdinal, Wave: j.Wave, Entity: j.Entity, State: j.State, Attempt: j.Attempt,
-		Replaces: j.Replaces, ReplacedBy: j.ReplacedBy, Worker: j.Worker, Token: j.Token,
-		CreatedAt: j.CreatedAt, ClaimedAt: j.ClaimedAt, StartedAt: j.StartedAt, EndedAt: j.EndedAt,
-		Outcome: j.Outcome, Result: j.Result,
-	}
-	if f := j.Error; f != nil {
-		out.Error = &gen.JobFailure{Code: f.Code, Message: f.Message, Step: nilIfZero(f.Step), Entity: nilIfZero(f.Entity), Retryable: f.Retryable, Details: f.Details}
-	}
-	return out
-}
-
-// resultResponse is what the steps of a run gave.
-func resultResponse(v views.ResultView) views.ResultView {
-	steps := make(map[string]views.StepResult, len(v.Steps))
-	for label, s := range v.Steps {
-		s.Results = nonNilMap(s.Results)
-		steps[label] = s
-	}
-	v.Steps = steps
-	return v
-}
-
-// costResponse is what a run has consumed.
-func costResponse(c views.CostView) views.CostView {
-	c.WriteUnits, c.ReadUnits, c.Lines = nonNilMap(c.WriteUnits), nonNilMap(c.ReadUnits), nonNilSlice(c.Lines)
-	return c
-}
-
-// lockResponse is the lock of an entity.
-func lockResponse(l views.LockView) views.LockView {
-	l.Waiting = nonNilSlice(l.Waiting)
-	return l
-}
-
-// workerResponse is a polling worker.
-func workerResponse(v views.WorkerView) views.WorkerView {
-	v.Blocks, v.Packs = nonNilSlice(v.Blocks), nonNilSlice(v.Packs)
-	return v
-}
-
-// poolResponse is what waits for the workers of a pool.
-func poolResponse(v views.PoolView) views.PoolView {
-	v.Claims = nonNilSlice(v.Claims)
-	return v
-}
-
-// deadLettersResponse is what a queue has given up on.
-func deadLettersResponse(v views.DeadLetterQueue) views.DeadLetterQueue {
-	letters := nonNilSlice(v.DeadLetters)
-	for i := range letters {
-		letters[i].Jobs = nonNilSlice(letters[i].Jobs)
-	}
-	v.DeadLetters = letters
-	return v
-}
-
-// redriveResponse is what came of putting dead letters back.
-func redriveResponse(v views.RedriveView) views.RedriveView {
-	v.Queues = nonNilSlice(v.Queues)
-	return v
-}
-
-// sweepResponse is what the next sweep would do.
-func sweepResponse(v views.SweepView) views.SweepView {
-	v.Executions, v.Workers, v.Schedules = nonNilSlice(v.Executions), nonNilSlice(v.Workers), nonNilSlice(v.Schedules)
-	return v
+// problemTitle is the code in words: "illegal_transition" is "Illegal transition".
+func problemTitle(c workflow.Code) string {
+	s := strings.ReplaceAll(string(c), "_", " ")
+	return strings.ToUpper(s[:1]) + s[1:]
 }

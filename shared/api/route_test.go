@@ -49,8 +49,8 @@ var openAPI = sync.OnceValue(func() map[string]any {
 	return doc
 })
 
-// checkResponse validates an answer against what the document promises of the
-// route: pattern is "GET /locks/{type}/{id}".
+// checkResponse validates an answer against the document's description of the route, such
+// as "GET /locks/{type}/{id}".
 func checkResponse(t *testing.T, pattern string, w *httptest.ResponseRecorder) {
 	t.Helper()
 	method, path, _ := strings.Cut(pattern, " ")
@@ -59,7 +59,7 @@ func checkResponse(t *testing.T, pattern string, w *httptest.ResponseRecorder) {
 	key := fmt.Sprint(w.Code)
 	if responses[key] == nil {
 		if w.Code < 400 {
-			t.Fatalf("%s: the document does not promise status %d", pattern, w.Code)
+			t.Fatalf("%s: the document has no status %d", pattern, w.Code)
 		}
 		key = "default"
 	}
@@ -73,7 +73,7 @@ func checkResponse(t *testing.T, pattern string, w *httptest.ResponseRecorder) {
 	}
 	media := w.Header().Get("Content-Type")
 	if response["content"].(map[string]any)[media] == nil {
-		t.Fatalf("%s: the document does not promise %q with status %d", pattern, media, w.Code)
+		t.Fatalf("%s: the document has no %q with status %d", pattern, media, w.Code)
 	}
 	for name := range asObject(response["headers"]) {
 		if w.Header().Get(name) == "" {
@@ -97,7 +97,7 @@ func asObject(v any) map[string]any { m, _ := v.(map[string]any); return m }
 
 const startBody = `{"workflow":"fleet/upgrade:1","parameters":{"target":"2"},"executeOnParameters":{"type":"device","groups":["core"]},"labels":{"a":"b"},"notBefore":null}`
 
-// servedRoutes is one good request for every route that is served.
+// servedRoutes has a valid request for every route that is not planned.
 var servedRoutes = []struct {
 	pattern, target, body string
 	status                int
@@ -163,8 +163,8 @@ func withMonitor(o *api.Options) {
 	})
 }
 
-// Every route answers what the document says, with everything that can be there
-// and with nothing that need not be, with and without a page after.
+// Every route's answer matches the document, with all optional fields and with none, with
+// and without a next page.
 func TestHandler_ResponsesMatchOpenAPI(t *testing.T) {
 	seen := map[string]bool{}
 	for _, c := range servedRoutes {
@@ -197,7 +197,7 @@ func TestHandler_ResponsesMatchOpenAPI(t *testing.T) {
 	}
 }
 
-// What the contract promises and nobody serves yet says so.
+// A planned route answers 501.
 func TestHandler_PlannedRoutesNotImplemented(t *testing.T) {
 	h := newHandler(newFake())
 	fill := strings.NewReplacer("{package}", "fleet", "{name}", "go", "{version}", "1.0.0", "{id}", executionID)
@@ -214,7 +214,7 @@ func TestHandler_PlannedRoutesNotImplemented(t *testing.T) {
 		checkResponse(t, pattern, w)
 	}
 	if planned == 0 {
-		t.Errorf("only %d planned routes were found", planned)
+		t.Errorf("found %d planned routes", planned)
 	}
 }
 
@@ -234,7 +234,7 @@ func TestHandler_ServiceErrorsBecomeProblems(t *testing.T) {
 			}
 			checkResponse(t, c.pattern, w)
 			if strings.Contains(w.Body.String(), "secret") || w.Header().Get("Location") != "" {
-				t.Errorf("%s %s: shows too much: %v %s", method, c.target, w.Header(), w.Body)
+				t.Errorf("%s %s: leaks details: %v %s", method, c.target, w.Header(), w.Body)
 			}
 		}
 	}

@@ -1,10 +1,10 @@
 package api
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/lockstep-run/lockstep/shared/api/gen"
-
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -20,13 +20,9 @@ func (a *routes) ListBlockWorkers(w http.ResponseWriter, r *http.Request, pkg ge
 }
 
 func (a *routes) listWorkers(w http.ResponseWriter, r *http.Request, block *workflow.Ref, limit *int, token *string) {
-	page, err := a.parsePage(r, limit, token)
-	if err != nil {
-		a.writeError(w, r, err)
-		return
-	}
-	part, err := a.WorkerAPI.Workers(r.Context(), a.caller(r), block, page)
-	respondList(a, w, r, part, workerResponse, err)
+	servePage(a, w, r, limit, token, workerResponse, func(ctx context.Context, c workflow.Caller, page workflow.Page) (workflow.List[views.WorkerView], error) {
+		return a.WorkerAPI.Workers(ctx, c, block, page)
+	})
 }
 
 // RegisterWorker serves POST /workers/register.
@@ -76,24 +72,20 @@ func (a *routes) PollJob(w http.ResponseWriter, r *http.Request) {
 
 // ExtendJob serves POST /blackboard/job/heartbeat.
 func (a *routes) ExtendJob(w http.ResponseWriter, r *http.Request) {
-	a.updatePack(w, r, false)
+	a.updatePack(w, r, a.WorkerAPI.Extend)
 }
 
 // FinishJob serves POST /blackboard/job/result.
 func (a *routes) FinishJob(w http.ResponseWriter, r *http.Request) {
-	a.updatePack(w, r, true)
+	a.updatePack(w, r, a.WorkerAPI.Finish)
 }
 
-// updatePack takes what a worker says of a pack.
-func (a *routes) updatePack(w http.ResponseWriter, r *http.Request, results bool) {
+// updatePack passes on what a worker reports about a pack.
+func (a *routes) updatePack(w http.ResponseWriter, r *http.Request, update func(context.Context, workflow.Caller, views.PackResults) (views.PackLease, error)) {
 	var req views.PackResults
 	if err := decodeBody(r, &req); err != nil {
 		a.writeError(w, r, err)
 		return
-	}
-	update := a.WorkerAPI.Extend
-	if results {
-		update = a.WorkerAPI.Finish
 	}
 	lease, err := update(r.Context(), a.caller(r), req)
 	a.respond(w, r, http.StatusOK, lease, err)

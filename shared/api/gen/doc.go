@@ -1,7 +1,7 @@
-// Package gen is generated from ../openapi.yaml: the routes with their typed
-// parameters, and the shapes of answers that are not nouns of shared/workflow.
+// Package gen is generated from ../openapi.yaml: the routes with their typed parameters,
+// and the types of answers that shared/views and shared/workflow do not have.
 //
-//   - server.yaml: what is generated. overlay.yaml: which schema is which noun.
+//   - server.yaml: what is generated. overlay.yaml: which schema is which Go type.
 //   - server.gen.go: the result; run go generate ./shared/api after a change.
 //
 // It is a package of its own because everything in it is generated.

@@ -275,7 +275,7 @@ type Cancellation struct {
 	At Time   `json:"at"`
 	By string `json:"by"`
 
-	// Cascade The run that it waits for is cancelled too
+	// Cascade The execution that it waits for is cancelled too
 	Cascade  *bool                 `json:"cascade,omitempty"`
 	Reason   string                `json:"reason"`
 	Rollback *CancellationRollback `json:"rollback,omitempty"`
@@ -320,7 +320,7 @@ type Definition struct {
 	PublishedBy *NullableText `json:"publishedBy"`
 	Version     string        `json:"version"`
 
-	// Warnings Only in the answer to a publication; what does not fit the blocks and workflows that are registered now
+	// Warnings Only in the response to a publication; mismatches with the blocks and workflows that are registered now
 	Warnings *[]Issue `json:"warnings,omitempty"`
 }
 
@@ -332,7 +332,7 @@ type DefinitionList struct {
 	NextPageToken *NextPageToken `json:"nextPageToken"`
 }
 
-// Dropped Entities that were left out because they were locked, where the definition says so; the first twenty are named
+// Dropped Entities that were skipped because they were locked, if the definition allows it; the first twenty are listed
 type Dropped struct {
 	Count int `json:"count"`
 	For   []struct {
@@ -349,7 +349,7 @@ type Dropped struct {
 // Examples: 90s, 12m
 type Duration = workflow.Duration
 
-// Endpoint Where the stock worker calls the block
+// Endpoint The endpoint at which the stock worker calls the block
 type Endpoint = workflow.Endpoint
 
 // Entity defines model for Entity.
@@ -358,7 +358,7 @@ type Entity struct {
 	Groups     []string `json:"groups"`
 	Id         string   `json:"id"`
 
-	// Token Lock token of the last run that updated it; 0 none
+	// Token Lock token of the last execution that updated it; 0 for none
 	Token int64  `json:"token"`
 	Type  string `json:"type"`
 
@@ -402,7 +402,7 @@ type Event struct {
 	From   *NullableText `json:"from"`
 	Layer  EventLayer    `json:"layer"`
 
-	// Sequence From 1 without gaps
+	// Sequence Starts at 1 and has no gaps
 	Sequence int64         `json:"sequence"`
 	Step     *NullableText `json:"step"`
 	To       *NullableText `json:"to"`
@@ -470,11 +470,11 @@ type Job struct {
 	CreatedAt Time          `json:"createdAt"`
 	EndedAt   *NullableTime `json:"endedAt"`
 
-	// Entity Null for a global call
+	// Entity Null for a global job
 	Entity *EntityKey  `json:"entity"`
 	Error  *JobFailure `json:"error"`
 
-	// Id Of this attempt; the Idempotency-Key of the call
+	// Id Id of this attempt; the Idempotency-Key of its call
 	Id         string        `json:"id"`
 	Kind       JobKind       `json:"kind"`
 	Outcome    *Outcome      `json:"outcome"`
@@ -494,7 +494,7 @@ type Job struct {
 	Worker *NullableText `json:"worker"`
 }
 
-// JobCounts In lists of runs only total, completed and failed are counted; the others are null
+// JobCounts In lists of executions only total, completed and failed are counted; the others are null
 type JobCounts struct {
 	Cancelled *NullableCount `json:"cancelled"`
 	Claimed   *NullableCount `json:"claimed"`
@@ -515,7 +515,7 @@ type JobFailure struct {
 	Entity  *NullableText `json:"entity"`
 	Message string        `json:"message"`
 
-	// Retryable Repeating it can help
+	// Retryable A retry can help
 	Retryable bool          `json:"retryable"`
 	Step      *NullableText `json:"step"`
 }
@@ -534,9 +534,9 @@ type JobList struct {
 // JobPoll defines model for JobPoll.
 type JobPoll = views.JobPoll
 
-// JobResult What a block that is served over HTTP answers, and the job's id: `outcome` OK, ERROR, BREAK or NOOP, with `result`, `updates`, or `error` {code, message, retryable, details}
+// JobResult The response of a block that is served over HTTP, with the job's id: `outcome` OK, ERROR, BREAK or NOOP, with `result`, `updates`, or `error` {code, message, retryable, details}
 type JobResult struct {
-	// Entities What an ACQUIRE has found: `type/id`, or {type, id}
+	// Entities What an ACQUIRE job has found: `type/id`, or {type, id}
 	Entities *[]Any `json:"entities,omitempty"`
 	Error    *struct {
 		Code string `json:"code"`
@@ -593,7 +593,7 @@ type OfferedJob struct {
 	Deadline Time                    `json:"deadline"`
 	Entity   *map[string]interface{} `json:"entity"`
 
-	// Fence Compares as text: a device refuses one that is lower than the highest it has seen
+	// Fence Compared as a string: a device refuses a fence that is lower than the highest it has seen
 	Fence string `json:"fence"`
 	Job   struct {
 		Attempt   int    `json:"attempt"`
@@ -661,11 +661,11 @@ type Problem struct {
 // ProblemCode defines model for Problem.Code.
 type ProblemCode string
 
-// Progress Latest attempts of the EXECUTE jobs of the steps entered so far
+// Progress Latest attempts of the EXECUTE jobs of all steps entered so far
 type Progress struct {
 	AsOf *NullableTime `json:"asOf"`
 
-	// Jobs In lists of runs only total, completed and failed are counted; the others are null
+	// Jobs In lists of executions only total, completed and failed are counted; the others are null
 	Jobs  JobCounts `json:"jobs"`
 	Steps struct {
 		Done  int `json:"done"`
@@ -707,7 +707,7 @@ type ScheduleList struct {
 	NextPageToken *NextPageToken `json:"nextPageToken"`
 }
 
-// Selector The union of ids, groups and query; none of them selects nothing
+// Selector The union of ids, groups and query; without any of them it selects nothing
 type Selector struct {
 	Groups *[]EntityName `json:"groups,omitempty"`
 	Ids    *[]EntityName `json:"ids,omitempty"`
@@ -765,7 +765,7 @@ type Waiting struct {
 	Child     *NullableText `json:"child"`
 	Condition *NullableText `json:"condition"`
 
-	// For Of LOCK
+	// For For LOCK
 	For []struct {
 		Entity     *NullableText `json:"entity"`
 		HeldBy     *NullableText `json:"heldBy"`
@@ -862,10 +862,10 @@ type TooLarge = Problem
 
 // ListDeadLettersParams defines parameters for ListDeadLetters.
 type ListDeadLettersParams struct {
-	// Queue One queue only: lifecycle, or jobs- and the name of a pool
+	// Queue Only this queue: lifecycle, or jobs- and the name of a pool
 	Queue *Queue `form:"queue,omitempty" json:"queue,omitempty"`
 
-	// Limit Letters shown in all
+	// Limit Dead letters in total
 	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
 }
 
@@ -873,94 +873,94 @@ type ListDeadLettersParams struct {
 type ListEntitiesParams struct {
 	Type *EntityName `form:"type,omitempty" json:"type,omitempty"`
 
-	// Group Repeat it for several groups
+	// Group Repeatable; an entity in any of the groups matches
 	Group *[]EntityName `form:"group,omitempty" json:"group,omitempty"`
 
 	// Query CEL over attributes
 	Query *string `form:"query,omitempty" json:"query,omitempty"`
 
-	// Limit Items a page; a page may hold fewer
+	// Limit Items per page; a page may hold fewer
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// PageToken The nextPageToken of the page before
+	// PageToken The nextPageToken of the previous page of the same list
 	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
 }
 
 // ListEntityTypesParams defines parameters for ListEntityTypes.
 type ListEntityTypesParams struct {
-	// Limit Items a page; a page may hold fewer
+	// Limit Items per page; a page may hold fewer
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// PageToken The nextPageToken of the page before
+	// PageToken The nextPageToken of the previous page of the same list
 	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
 }
 
 // ListBlocksParams defines parameters for ListBlocks.
 type ListBlocksParams struct {
-	// Limit Items a page; a page may hold fewer
+	// Limit Items per page; a page may hold fewer
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// PageToken The nextPageToken of the page before
+	// PageToken The nextPageToken of the previous page of the same list
 	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
 }
 
 // ListBlockWorkersParams defines parameters for ListBlockWorkers.
 type ListBlockWorkersParams struct {
-	// Limit Items a page; a page may hold fewer
+	// Limit Items per page; a page may hold fewer
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// PageToken The nextPageToken of the page before
+	// PageToken The nextPageToken of the previous page of the same list
 	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
 }
 
 // ListLocksParams defines parameters for ListLocks.
 type ListLocksParams struct {
-	// Limit Items a page; a page may hold fewer
+	// Limit Items per page; a page may hold fewer
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// PageToken The nextPageToken of the page before
+	// PageToken The nextPageToken of the previous page of the same list
 	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
 }
 
 // ListSchedulesParams defines parameters for ListSchedules.
 type ListSchedulesParams struct {
-	// Limit Items a page; a page may hold fewer
+	// Limit Items per page; a page may hold fewer
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// PageToken The nextPageToken of the page before
+	// PageToken The nextPageToken of the previous page of the same list
 	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
 }
 
 // ListWorkersParams defines parameters for ListWorkers.
 type ListWorkersParams struct {
-	// Limit Items a page; a page may hold fewer
+	// Limit Items per page; a page may hold fewer
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// PageToken The nextPageToken of the page before
+	// PageToken The nextPageToken of the previous page of the same list
 	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
 }
 
 // ListDefinitionsParams defines parameters for ListDefinitions.
 type ListDefinitionsParams struct {
-	// Limit Items a page; a page may hold fewer
+	// Limit Items per page; a page may hold fewer
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// PageToken The nextPageToken of the page before
+	// PageToken The nextPageToken of the previous page of the same list
 	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
 }
 
 // PublishDefinitionParams defines parameters for PublishDefinition.
 type PublishDefinitionParams struct {
-	// DryRun Check only and store nothing
+	// DryRun Validate only; store nothing
 	DryRun *bool `form:"dryRun,omitempty" json:"dryRun,omitempty"`
 }
 
 // ListVersionsParams defines parameters for ListVersions.
 type ListVersionsParams struct {
-	// Limit Items a page; a page may hold fewer
+	// Limit Items per page; a page may hold fewer
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// PageToken The nextPageToken of the page before
+	// PageToken The nextPageToken of the previous page of the same list
 	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
 }
 
@@ -969,13 +969,13 @@ type ListExecutionsParams struct {
 	State  *ExecutionState `form:"state,omitempty" json:"state,omitempty"`
 	Status *Status         `form:"status,omitempty" json:"status,omitempty"`
 
-	// Workflow `package/name`, perhaps with a version, of which a major or a minor matches all it covers
+	// Workflow `package/name`, optionally with a version; a major or a minor version matches all its versions
 	Workflow *Workflow `form:"workflow,omitempty" json:"workflow,omitempty"`
 
-	// Label `key=value`; repeat it for several labels, which must all agree
+	// Label `key=value`; repeatable, all labels must match
 	Label *Label `form:"label,omitempty" json:"label,omitempty"`
 
-	// Parent Id of the parent run
+	// Parent Id of the parent execution
 	Parent *ExecutionId `form:"parent,omitempty" json:"parent,omitempty"`
 
 	// CreatedAfter Exclusive
@@ -984,34 +984,34 @@ type ListExecutionsParams struct {
 	// CreatedBefore Exclusive
 	CreatedBefore *time.Time `form:"createdBefore,omitempty" json:"createdBefore,omitempty"`
 
-	// Limit Items a page; a page may hold fewer
+	// Limit Items per page; a page may hold fewer
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// PageToken The nextPageToken of the page before
+	// PageToken The nextPageToken of the previous page of the same list
 	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
 }
 
 // StartExecutionParams defines parameters for StartExecution.
 type StartExecutionParams struct {
-	// IdempotencyKey 1 to 255 visible characters. The same key with the same body answers the same run with 200, with another body 422 `idempotency_mismatch`.
+	// IdempotencyKey 1 to 255 visible characters. The same key with the same body answers 200 and the same execution; with another body 422 `idempotency_mismatch`.
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
 // ListActiveExecutionsParams defines parameters for ListActiveExecutions.
 type ListActiveExecutionsParams struct {
-	// Limit Items a page; a page may hold fewer
+	// Limit Items per page; a page may hold fewer
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// PageToken The nextPageToken of the page before
+	// PageToken The nextPageToken of the previous page of the same list
 	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
 }
 
 // ListEventsParams defines parameters for ListEvents.
 type ListEventsParams struct {
-	// Limit Items a page; a page may hold fewer
+	// Limit Items per page; a page may hold fewer
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// PageToken The nextPageToken of the page before
+	// PageToken The nextPageToken of the previous page of the same list
 	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
 }
 
@@ -1025,28 +1025,28 @@ type ListJobsParams struct {
 	State  *JobState `form:"state,omitempty" json:"state,omitempty"`
 	Kind   *JobKind  `form:"kind,omitempty" json:"kind,omitempty"`
 
-	// Limit Items a page; a page may hold fewer
+	// Limit Items per page; a page may hold fewer
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// PageToken The nextPageToken of the page before
+	// PageToken The nextPageToken of the previous page of the same list
 	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
 }
 
 // ListStepsParams defines parameters for ListSteps.
 type ListStepsParams struct {
-	// Limit Items a page; a page may hold fewer
+	// Limit Items per page; a page may hold fewer
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// PageToken The nextPageToken of the page before
+	// PageToken The nextPageToken of the previous page of the same list
 	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
 }
 
 // ListExecutionsInStateParams defines parameters for ListExecutionsInState.
 type ListExecutionsInStateParams struct {
-	// Limit Items a page; a page may hold fewer
+	// Limit Items per page; a page may hold fewer
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// PageToken The nextPageToken of the page before
+	// PageToken The nextPageToken of the previous page of the same list
 	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
 }
 
@@ -1097,28 +1097,28 @@ type ServerInterface interface {
 	// PollJob Wait up to 20 s for a pack of the named blocks
 	// (POST /blackboard/job)
 	PollJob(w http.ResponseWriter, r *http.Request)
-	// ExtendJob Extend the lease of a pack under its token, and learn whether to stop
+	// ExtendJob Extend the lease of a pack with its token, and read whether to stop
 	// (POST /blackboard/job/heartbeat)
 	ExtendJob(w http.ResponseWriter, r *http.Request)
-	// FinishJob Push results of a pack under its token
+	// FinishJob Push results of a pack with its token
 	// (POST /blackboard/job/result)
 	FinishJob(w http.ResponseWriter, r *http.Request)
-	// InspectJobs Show what waits for workers, by pool, and who holds what
+	// InspectJobs Show how many packs wait for workers and which are claimed, by pool
 	// (GET /blackboard/jobs)
 	InspectJobs(w http.ResponseWriter, r *http.Request)
-	// ListDeadLetters Show which of your messages their queues have given up on, by queue; consumes none
+	// ListDeadLetters List your dead letters, by queue; it deletes none
 	// (GET /dead-letters)
 	ListDeadLetters(w http.ResponseWriter, r *http.Request, params ListDeadLettersParams)
-	// RedriveDeadLetters Put your dead letters back into their queues, a bounded number a call
+	// RedriveDeadLetters Move your dead letters back to their queues, a bounded number per call
 	// (POST /dead-letters/redrive)
 	RedriveDeadLetters(w http.ResponseWriter, r *http.Request)
-	// ListEntities List entities of a type, narrowed by groups (any of them) or by a query over attributes
+	// ListEntities List the entities of a type, filtered by groups (any of them) or by a query over attributes
 	// (GET /entities)
 	ListEntities(w http.ResponseWriter, r *http.Request, params ListEntitiesParams)
-	// ImportEntities Insert or replace entities, one JSON object a line, of any content type, up to 10 MiB
+	// ImportEntities Insert or replace entities, one JSON object per line, of any content type, up to 10 MiB
 	// (POST /entities/import)
 	ImportEntities(w http.ResponseWriter, r *http.Request)
-	// ListEntityTypes List the types of which entities have been put
+	// ListEntityTypes List the types of all entities that were ever stored
 	// (GET /entities/types)
 	ListEntityTypes(w http.ResponseWriter, r *http.Request, params ListEntityTypesParams)
 	// GetEntity Read an entity
@@ -1127,7 +1127,7 @@ type ServerInterface interface {
 	// PutEntity Insert or replace an entity
 	// (PUT /entities/{type}/{id})
 	PutEntity(w http.ResponseWriter, r *http.Request, pType EntityType, id EntityId)
-	// GetStatus Read a run's normalised lifecycle status, and nothing of what it works on
+	// GetStatus Read an execution's normalised lifecycle status, without entities
 	// (GET /executions/{id}/status)
 	GetStatus(w http.ResponseWriter, r *http.Request, id Id)
 	// ListBlocks List registered blocks
@@ -1139,37 +1139,37 @@ type ServerInterface interface {
 	// ListBlockWorkers List the workers that serve a block
 	// (GET /function-blocks/{package}/{name}/{version}/workers)
 	ListBlockWorkers(w http.ResponseWriter, r *http.Request, pPackage Package, name Name, version Version, params ListBlockWorkersParams)
-	// ListLocks List live locks, a shared one once for each run that holds it
+	// ListLocks List live locks, a shared lock once for each execution that holds it
 	// (GET /locks)
 	ListLocks(w http.ResponseWriter, r *http.Request, params ListLocksParams)
-	// GetLock Read the lock of an entity; of several runs that share it, the oldest is shown as its holder
+	// GetLock Read the lock of an entity; for a shared lock, the oldest execution is shown as its holder
 	// (GET /locks/{type}/{id})
 	GetLock(w http.ResponseWriter, r *http.Request, pType EntityType, id EntityId)
-	// ListSchedules List the workflows that are started by the clock, with what has come of it
+	// ListSchedules List schedules, with their last and next fire times
 	// (GET /schedules)
 	ListSchedules(w http.ResponseWriter, r *http.Request, params ListSchedulesParams)
-	// GetSweep Show what the next sweep would do with what is yours, and do nothing
+	// GetSweep Show what the next sweep would do for your tenant; it changes nothing
 	// (GET /sweep)
 	GetSweep(w http.ResponseWriter, r *http.Request)
 	// ListWorkers List workers
 	// (GET /workers)
 	ListWorkers(w http.ResponseWriter, r *http.Request, params ListWorkersParams)
-	// RegisterWorker Register a worker that is not Go, or change what is known of it
+	// RegisterWorker Register a worker that polls over HTTP, or update it
 	// (POST /workers/register)
 	RegisterWorker(w http.ResponseWriter, r *http.Request)
 	// GetWorker Read a worker
 	// (GET /workers/{id})
 	GetWorker(w http.ResponseWriter, r *http.Request, id WorkerId)
-	// HeartbeatWorker Say that a worker lives: it is ONLINE, whatever it was
+	// HeartbeatWorker Report that a worker is alive: it becomes ONLINE, whatever its state was
 	// (POST /workers/{id}/heartbeat)
 	HeartbeatWorker(w http.ResponseWriter, r *http.Request, id WorkerId)
-	// UnregisterWorker Say that a worker goes
+	// UnregisterWorker Remove a worker
 	// (POST /workers/{id}/unregister)
 	UnregisterWorker(w http.ResponseWriter, r *http.Request, id WorkerId)
 	// ListDefinitions List definitions, every version, without their source
 	// (GET /workflow-definition)
 	ListDefinitions(w http.ResponseWriter, r *http.Request, params ListDefinitionsParams)
-	// PublishDefinition Publish a definition, YAML or JSON, of any content type, up to 256 KiB
+	// PublishDefinition Publish a definition, as YAML or JSON of any content type, up to 256 KiB
 	// (POST /workflow-definition/publish)
 	PublishDefinition(w http.ResponseWriter, r *http.Request, params PublishDefinitionParams)
 	// GetDefinitionSchema Read the JSON Schema (2020-12) of the definition format, for editors and other tools
@@ -1178,61 +1178,61 @@ type ServerInterface interface {
 	// ListVersions List the versions of one definition, without their source
 	// (GET /workflow-definition/{package}/{name})
 	ListVersions(w http.ResponseWriter, r *http.Request, pPackage Package, name Name, params ListVersionsParams)
-	// ArchiveDefinition Archive one version: no new runs; those that there are go on
+	// ArchiveDefinition Archive one version: it allows no new executions; existing ones continue
 	// (DELETE /workflow-definition/{package}/{name}/{version})
 	ArchiveDefinition(w http.ResponseWriter, r *http.Request, pPackage Package, name Name, version ExactVersion)
-	// GetDefinition Read one definition with its source; a major or a minor version reads the newest match
+	// GetDefinition Read one definition with its source; a major or a minor version selects the newest match
 	// (GET /workflow-definition/{package}/{name}/{version})
 	GetDefinition(w http.ResponseWriter, r *http.Request, pPackage Package, name Name, version Version)
-	// RestoreDefinition Allow runs of an archived version again
+	// RestoreDefinition Allow executions of an archived version again
 	// (POST /workflow-definition/{package}/{name}/{version}/restore)
 	RestoreDefinition(w http.ResponseWriter, r *http.Request, pPackage Package, name Name, version ExactVersion)
-	// ListExecutions List runs, newest first
+	// ListExecutions List executions, newest first
 	// (GET /workflow-execution)
 	ListExecutions(w http.ResponseWriter, r *http.Request, params ListExecutionsParams)
-	// StartExecution Start a run
+	// StartExecution Start an execution
 	// (POST /workflow-execution)
 	StartExecution(w http.ResponseWriter, r *http.Request, params StartExecutionParams)
-	// ListActiveExecutions List runs that have not come to an end, newest first
+	// ListActiveExecutions List executions that have not ended, newest first
 	// (GET /workflow-execution/active)
 	ListActiveExecutions(w http.ResponseWriter, r *http.Request, params ListActiveExecutionsParams)
-	// GetExecution Read a run
+	// GetExecution Read an execution
 	// (GET /workflow-execution/id/{id})
 	GetExecution(w http.ResponseWriter, r *http.Request, id Id)
-	// GetCost Read what a run has consumed, as counted, and its price
+	// GetCost Read what an execution has consumed, as metered, and its price
 	// (GET /workflow-execution/id/{id}/cost)
 	GetCost(w http.ResponseWriter, r *http.Request, id Id)
-	// ListEvents List a run's events of the layers execution, workflow and step, oldest first
+	// ListEvents List an execution's events of the layers execution, workflow and step, oldest first
 	// (GET /workflow-execution/id/{id}/history)
 	ListEvents(w http.ResponseWriter, r *http.Request, id Id, params ListEventsParams)
-	// ListJobs List a run's jobs, every attempt
+	// ListJobs List an execution's jobs, with every attempt
 	// (GET /workflow-execution/id/{id}/jobs)
 	ListJobs(w http.ResponseWriter, r *http.Request, id Id, params ListJobsParams)
-	// GetResult Read what a run's steps gave, per step and entity
+	// GetResult Read the results of an execution's steps, per step and entity
 	// (GET /workflow-execution/id/{id}/result)
 	GetResult(w http.ResponseWriter, r *http.Request, id Id)
-	// ListSteps List a run's step runs, calls of acquire and rollback waves, in order of entry
+	// ListSteps List an execution's step runs, acquisitions and rollback waves, in order of entry
 	// (GET /workflow-execution/id/{id}/steps)
 	ListSteps(w http.ResponseWriter, r *http.Request, id Id, params ListStepsParams)
-	// ListExecutionsInState List runs in one state, newest first
+	// ListExecutionsInState List executions in one state, newest first
 	// (GET /workflow-execution/state/{state})
 	ListExecutionsInState(w http.ResponseWriter, r *http.Request, state ExecutionState, params ListExecutionsInStateParams)
-	// AbortExecution Cancel a run; the same as the verb cancel
+	// AbortExecution Cancel an execution; the same as POST cancel
 	// (DELETE /workflow-execution/{id})
 	AbortExecution(w http.ResponseWriter, r *http.Request, id Id)
-	// AcknowledgeExecution Acknowledge a run that ended unsafe, so that its locks are let go
+	// AcknowledgeExecution Acknowledge an execution that ended unsafe, so that its locks are released
 	// (POST /workflow-execution/{id}/acknowledge)
 	AcknowledgeExecution(w http.ResponseWriter, r *http.Request, id Id)
-	// CancelExecution Cancel a run cleanly: nothing starts any more, what was done is rolled back unless that is declined
+	// CancelExecution Cancel an execution: no job starts any more, and completed work is rolled back unless rollback is never
 	// (POST /workflow-execution/{id}/cancel)
 	CancelExecution(w http.ResponseWriter, r *http.Request, id Id)
-	// ResumeExecution Go on now with a run that waits
+	// ResumeExecution Continue an execution that waits
 	// (POST /workflow-execution/{id}/resume)
 	ResumeExecution(w http.ResponseWriter, r *http.Request, id Id)
-	// RetryExecution Try a failed run again, from the failed step or a named one
+	// RetryExecution Retry a failed execution, from the failed step or a named one
 	// (POST /workflow-execution/{id}/retry)
 	RetryExecution(w http.ResponseWriter, r *http.Request, id Id)
-	// UnlockExecution Let go of the locks of a run that ended and keeps them, and leave it as it is
+	// UnlockExecution Release the locks of an execution that ended and still holds them, and change nothing else
 	// (POST /workflow-execution/{id}/unlock)
 	UnlockExecution(w http.ResponseWriter, r *http.Request, id Id)
 }

@@ -1,3 +1,14 @@
+// Package lambdahttp serves an http.Handler as a Lambda function behind an API Gateway
+// HTTP API (payload format 2.0).
+//
+// It is a package of its own because the API must not depend on Lambda's event types:
+// tests serve the same handler with a plain http.Server. The adapter is our own, because
+// the usual modules link several web frameworks, and every byte makes a function's cold
+// start slower.
+//
+//   - handler.go: [New], the Lambda handler, and who the caller is.
+//   - event.go: from the event to an http.Request, and from the answer to the event's
+//     response.
 package lambdahttp
 
 import (
@@ -10,23 +21,24 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 
 	"github.com/lockstep-run/lockstep/shared/observe"
+	"github.com/lockstep-run/lockstep/shared/topology"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Handler is what lambda.Start takes.
+// Handler is a handler for lambda.Start.
 type Handler func(context.Context, events.APIGatewayV2HTTPRequest) (events.APIGatewayV2HTTPResponse, error)
 
 // Options configure [New]. The zero value is usable.
 type Options struct {
 	// Identity, if set, names the caller of every request; see [Identity].
 	Identity Identity
-	// Log takes panics. Nil is slog's default logger.
+	// Log is for panics; nil is slog.Default().
 	Log *slog.Logger
 }
 
-// New makes the Lambda handler. A panic in h is logged and answered with a
-// problem of status 500: letting it through would end the process, and with it
-// nothing but time would be won.
+// New makes the Lambda handler. A panic in h is logged and answered with a problem of
+// status 500. If it were not recovered, it would end the process, and the next request
+// would wait for a cold start.
 func New(h http.Handler, opts Options) Handler {
 	log := opts.Log
 	if log == nil {
@@ -43,13 +55,13 @@ func New(h http.Handler, opts Options) Handler {
 		w := &recorder{header: http.Header{}}
 		if cause, stack := serve(h, w, r); cause != nil {
 			log.LogAttrs(ctx, slog.LevelError, "panic", append(observe.PanicAttrs(cause, stack), slog.String("method", r.Method), slog.String("path", r.URL.Path))...)
-			return problem(http.StatusInternalServerError, workflow.CodeInternal, "the request could not be handled"), nil
+			return problem(http.StatusInternalServerError, workflow.CodeInternal, "the request could not be served"), nil
 		}
 		return w.response(r.Method), nil
 	}
 }
 
-// serve runs h and returns what it panicked with and where, or nil.
+// serve calls h. If h panics, it returns the cause and the stack.
 func serve(h http.Handler, w http.ResponseWriter, r *http.Request) (cause any, stack []byte) {
 	defer func() {
 		if cause = recover(); cause != nil {
@@ -60,7 +72,7 @@ func serve(h http.Handler, w http.ResponseWriter, r *http.Request) (cause any, s
 	return nil, nil
 }
 
-// problem is the reply to a request that the handler did not get to answer.
+// problem answers a request that the handler could not answer.
 func problem(status int, code workflow.Code, detail string) events.APIGatewayV2HTTPResponse {
 	return events.APIGatewayV2HTTPResponse{
 		StatusCode: status,
@@ -69,4 +81,63 @@ func problem(status int, code workflow.Code, detail string) events.APIGatewayV2H
 		Body: fmt.Sprintf(`{"type":"urn:lockstep:problem:%s","title":%q,"status":%d,"detail":%q,"code":%q,"errors":[]}`,
 			code, http.StatusText(status), status, detail, code),
 	}
+}
+
+// The headers that pass the request id and the caller on to the API.
+const (
+	headerRequestID = "X-Request-Id"
+	headerActor     = "X-Actor"
+	headerTenant    = "X-Tenant"
+)
+
+// Authorizer is the result of the gateway's authorizer; nil if the route has none.
+type Authorizer = events.APIGatewayV2HTTPRequestContextAuthorizerDescription
+
+// Identity returns the caller of a request. Its results replace the headers X-Actor and
+// X-Tenant, whatever the client sent in them, so that these headers can be trusted behind
+// an adapter with an Identity. "" removes the header.
+type Identity func(a *Authorizer) (actor, tenant string)
+
+func (id Identity) apply(r *http.Request, a *Authorizer) {
+	actor, tenant := id(a)
+	for name, value := range map[string]string{headerActor: actor, headerTenant: tenant} {
+		r.Header.Del(name)
+		if value != "" {
+			r.Header.Set(name, value)
+		}
+	}
+}
+
+// FromAuthorizer is the Identity on AWS: the actor is the JWT's subject or the IAM
+// caller's ARN; the tenant is the JWT's claim tenantClaim, or "default" if that is "". A
+// caller without the claim has no tenant.
+func FromAuthorizer(tenantClaim string) Identity {
+	return func(a *Authorizer) (actor, tenant string) {
+		switch {
+		case a == nil:
+			return "", ""
+		case a.JWT != nil:
+			actor, tenant = a.JWT.Claims["sub"], a.JWT.Claims[tenantClaim]
+		case a.IAM != nil:
+			actor = a.IAM.UserARN
+		}
+		if tenantClaim == "" {
+			tenant = topology.TenantDefault
+		}
+		return actor, tenant
+	}
+}
+
+// Caller reads the headers that an [Identity] has written. Use it only for an API behind
+// an adapter with an Identity: otherwise clients can name themselves as they like.
+func Caller(r *http.Request) (workflow.Caller, error) {
+	c := workflow.Caller{Actor: r.Header.Get(headerActor), Tenant: r.Header.Get(headerTenant)}
+	if c.Actor == "" || c.Tenant == "" {
+		return workflow.Caller{}, workflow.Errorf(workflow.CodeUnauthorized, "the caller is not authenticated")
+	}
+	// A tenant is part of keys, so it is checked even if an authorizer named it.
+	if !workflow.ValidID(c.Tenant) {
+		return workflow.Caller{}, workflow.Errorf(workflow.CodeUnauthorized, "%.100q is not a valid tenant", c.Tenant)
+	}
+	return c, nil
 }

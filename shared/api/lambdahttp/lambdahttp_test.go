@@ -20,7 +20,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-func fixture(t *testing.T, name string) events.APIGatewayV2HTTPRequest {
+// loadEvent reads an event from testdata.
+func loadEvent(t *testing.T, name string) events.APIGatewayV2HTTPRequest {
 	t.Helper()
 	b, err := os.ReadFile("testdata/" + name)
 	if err != nil {
@@ -35,7 +36,7 @@ func fixture(t *testing.T, name string) events.APIGatewayV2HTTPRequest {
 	return e
 }
 
-// call runs handler on an event and decodes the reply from its wire form.
+// call serves an event with handler and decodes the response from its JSON.
 func call(t *testing.T, e events.APIGatewayV2HTTPRequest, o lambdahttp.Options, handler http.HandlerFunc) events.APIGatewayV2HTTPResponse {
 	t.Helper()
 	out, err := lambdahttp.New(handler, o)(t.Context(), e)
@@ -73,13 +74,13 @@ func TestNew_FullEvent(t *testing.T) {
 			t.Errorf("got  %v\nwant %v", got, want)
 		}
 	})
-	if _, err := lambdahttp.New(h, lambdahttp.Options{})(ctx, fixture(t, "full.json")); err != nil {
+	if _, err := lambdahttp.New(h, lambdahttp.Options{})(ctx, loadEvent(t, "full.json")); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func TestNew_BinaryBodyAndStage(t *testing.T) {
-	call(t, fixture(t, "base64.json"), lambdahttp.Options{}, func(w http.ResponseWriter, r *http.Request) {
+	call(t, loadEvent(t, "base64.json"), lambdahttp.Options{}, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		if r.URL.Path != "/entities/import" || !bytes.Equal(body, []byte{0, 1, 255}) || r.RemoteAddr != "[2001:db8::1]:0" ||
 			r.Host != "id.execute-api.us-east-1.amazonaws.com" {
@@ -89,7 +90,7 @@ func TestNew_BinaryBodyAndStage(t *testing.T) {
 }
 
 func TestNew_MinimalEvent(t *testing.T) {
-	out := call(t, fixture(t, "minimal.json"), lambdahttp.Options{}, func(w http.ResponseWriter, r *http.Request) {
+	out := call(t, loadEvent(t, "minimal.json"), lambdahttp.Options{}, func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if r.Method != "GET" || r.URL.Path != "/" || len(body) > 0 || err != nil || r.ContentLength != 0 || len(r.Header) > 0 {
 			t.Errorf("%+v", r)
@@ -101,7 +102,7 @@ func TestNew_MinimalEvent(t *testing.T) {
 }
 
 func TestNew_DoesNotDecodePathTwice(t *testing.T) {
-	e := fixture(t, "minimal.json")
+	e := loadEvent(t, "minimal.json")
 	e.RawPath = "/entities/device/100%25/a%2Fb/50%"
 	call(t, e, lambdahttp.Options{}, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != e.RawPath {
@@ -111,7 +112,7 @@ func TestNew_DoesNotDecodePathTwice(t *testing.T) {
 }
 
 func TestNew_RefusesInvalidEvents(t *testing.T) {
-	broken, method := fixture(t, "base64.json"), fixture(t, "minimal.json")
+	broken, method := loadEvent(t, "base64.json"), loadEvent(t, "minimal.json")
 	broken.Body = "!"
 	method.RequestContext.HTTP.Method = "NO WAY"
 	for _, e := range []events.APIGatewayV2HTTPRequest{broken, method} {
@@ -168,7 +169,7 @@ func TestNew_EncodesResponse(t *testing.T) {
 			StatusCode: 200, Body: "emlw", IsBase64Encoded: true,
 			Headers: map[string]string{"Content-Type": "text/html", "Content-Encoding": "gzip"}, Cookies: []string{},
 		}},
-		"text that is no UTF-8": {"GET", func(w http.ResponseWriter, r *http.Request) {
+		"text that is not UTF-8": {"GET", func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "text/plain")
 			io.WriteString(w, "\xff")
 		}, events.APIGatewayV2HTTPResponse{
@@ -191,7 +192,7 @@ func TestNew_EncodesResponse(t *testing.T) {
 		}, events.APIGatewayV2HTTPResponse{StatusCode: 204, Headers: map[string]string{}, Cookies: []string{}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := fixture(t, "minimal.json")
+			e := loadEvent(t, "minimal.json")
 			e.RequestContext.HTTP.Method = c.method
 			if got := call(t, e, lambdahttp.Options{}, c.handler); !reflect.DeepEqual(got, c.want) {
 				t.Errorf("got  %+v\nwant %+v", got, c.want)
@@ -203,7 +204,7 @@ func TestNew_EncodesResponse(t *testing.T) {
 func TestNew_PanicBecomesProblem(t *testing.T) {
 	var log bytes.Buffer
 	o := lambdahttp.Options{Log: slog.New(slog.NewJSONHandler(&log, nil))}
-	out := call(t, fixture(t, "minimal.json"), o, func(w http.ResponseWriter, r *http.Request) {
+	out := call(t, loadEvent(t, "minimal.json"), o, func(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, "half an ans")
 		panic("secret detail")
 	})
@@ -215,20 +216,20 @@ func TestNew_PanicBecomesProblem(t *testing.T) {
 }
 
 func TestIdentity_ReplacesClientHeaders(t *testing.T) {
-	full, iam, nobody := fixture(t, "full.json"), fixture(t, "base64.json"), fixture(t, "full.json")
-	nobody.RequestContext.Authorizer = nil
+	full, iam, anonymous := loadEvent(t, "full.json"), loadEvent(t, "base64.json"), loadEvent(t, "full.json")
+	anonymous.RequestContext.Authorizer = nil
 	for name, c := range map[string]struct {
 		event events.APIGatewayV2HTTPRequest
 		id    lambdahttp.Identity
 		want  workflow.Caller
 	}{
-		"claims":               {full, lambdahttp.FromAuthorizer("team"), workflow.Caller{Actor: "ada", Tenant: "north"}},
-		"no claim configured":  {full, lambdahttp.FromAuthorizer(""), workflow.Caller{Actor: "ada", Tenant: "default"}},
-		"claim is missing":     {full, lambdahttp.FromAuthorizer("company"), workflow.Caller{}},
-		"IAM":                  {iam, lambdahttp.FromAuthorizer(""), workflow.Caller{Actor: "arn:aws:iam::123456789012:user/ada", Tenant: "default"}},
-		"IAM with a claim":     {iam, lambdahttp.FromAuthorizer("team"), workflow.Caller{}},
-		"no authorizer":        {nobody, lambdahttp.FromAuthorizer("team"), workflow.Caller{}},
-		"headers as they were": {full, nil, workflow.Caller{Actor: "forged", Tenant: "forged"}},
+		"claims":              {full, lambdahttp.FromAuthorizer("team"), workflow.Caller{Actor: "ada", Tenant: "north"}},
+		"no claim configured": {full, lambdahttp.FromAuthorizer(""), workflow.Caller{Actor: "ada", Tenant: "default"}},
+		"claim is missing":    {full, lambdahttp.FromAuthorizer("company"), workflow.Caller{}},
+		"IAM":                 {iam, lambdahttp.FromAuthorizer(""), workflow.Caller{Actor: "arn:aws:iam::123456789012:user/ada", Tenant: "default"}},
+		"IAM with a claim":    {iam, lambdahttp.FromAuthorizer("team"), workflow.Caller{}},
+		"no authorizer":       {anonymous, lambdahttp.FromAuthorizer("team"), workflow.Caller{}},
+		"no identity":         {full, nil, workflow.Caller{Actor: "forged", Tenant: "forged"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			call(t, c.event, lambdahttp.Options{Identity: c.id}, func(w http.ResponseWriter, r *http.Request) {

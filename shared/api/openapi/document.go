@@ -1,3 +1,11 @@
+// Package openapi holds the OpenAPI document in its served form and validates requests
+// against it, so that what the document describes is what is enforced.
+//
+//   - document.go: reads the document: routes, parameters, bodies, schemas.
+//   - validate.go: validates the parameters and the body of a request.
+//   - issues.go: turns violations of a schema into issues, in words and with their paths.
+//
+// openapi.json is generated from ../openapi.yaml.
 package openapi
 
 import (
@@ -16,30 +24,29 @@ import (
 //go:embed openapi.json
 var JSON []byte
 
-// resourceURL names the document among the compiler's resources; nothing is
-// ever fetched.
+// resourceURL names the document among the compiler's resources; it is never fetched.
 const resourceURL = "lockstep:///openapi.json"
 
-// Document is the OpenAPI document, read and ready to judge by.
+// Document is the parsed OpenAPI document.
 type Document struct {
-	// Operations are the routes by pattern of the mux: "GET /locks/{type}/{id}".
+	// Operations are the routes, by their pattern of the mux: "GET /locks/{type}/{id}".
 	Operations map[string]*Operation
 
 	root map[string]any
 
-	mu       sync.Mutex // the compiler is for one at a time
+	mu       sync.Mutex // the compiler is not safe for concurrent use
 	compiler *jsonschema.Compiler
 }
 
-// Operation is what the document says of one route.
+// Operation is one route of the document.
 type Operation struct {
 	ID      string
-	Planned bool // in the contract and not served yet
-	Public  bool // for callers that nobody knows
+	Planned bool // documented, but not implemented yet
+	Public  bool // needs no authenticated caller
 
 	doc          *Document
 	parameters   []parameter
-	bodySchema   string // pointer to the schema of a JSON body; empty: none, or not JSON
+	bodySchema   string // pointer to the schema of a JSON body; "" if there is no body or it is not JSON
 	acceptsBody  bool
 	bodyRequired bool
 	maxBody      int64
@@ -48,16 +55,17 @@ type Operation struct {
 type parameter struct {
 	name, location string
 	required       bool
-	jsonType       string // the JSON type, or that of the items of a list
+	jsonType       string // the JSON type of the value, or of the items of a list
 	repeated       bool
 	schema         string // pointer
 }
 
-// defaultMaxBody is the largest body where the document names no other.
+// defaultMaxBody is the size of the largest body in bytes, unless the document has
+// another limit for the route.
 const defaultMaxBody = 1 << 20
 
-// Load reads the embedded document. The document is part of the build:
-// a fault in it is a fault of the program.
+// Load parses the embedded document. It panics on an error, because the document is part
+// of the program.
 var Load = sync.OnceValue(func() *Document {
 	parsed, err := jsonschema.UnmarshalJSON(bytes.NewReader(JSON))
 	if err != nil {
@@ -128,7 +136,7 @@ func (d *Document) parameters(at string, list any) []parameter {
 	return ps
 }
 
-// dereference follows references to the schema itself.
+// dereference follows $ref until the schema itself.
 func (d *Document) dereference(schema any) map[string]any {
 	s := asObject(schema)
 	for {
@@ -140,7 +148,7 @@ func (d *Document) dereference(schema any) map[string]any {
 	}
 }
 
-// resolvePointer finds what a pointer points to.
+// resolvePointer returns the value at a JSON pointer.
 func (d *Document) resolvePointer(pointer string) any {
 	var v any = d.root
 	for _, part := range strings.Split(strings.TrimPrefix(pointer, "/"), "/") {
@@ -149,8 +157,8 @@ func (d *Document) resolvePointer(pointer string) any {
 	return v
 }
 
-// CompileSchema compiles the schema at a pointer into the document. It panics if there
-// is none. The compiler keeps what it has compiled.
+// CompileSchema compiles the schema at a JSON pointer into the document. It panics if
+// there is none. The compiler caches compiled schemas.
 func (d *Document) CompileSchema(pointer string) *jsonschema.Schema {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -1,6 +1,6 @@
 //go:build ignore
 
-// Writes openapi.json, the served form of openapi.yaml.
+// This program writes openapi.json, the served form of openapi.yaml.
 package main
 
 import (

@@ -16,7 +16,7 @@ import (
 // report turns violations of the document's schemas into issues.
 var report = schema.Report{Describe: describe, Join: memberPath, Causes: relevantCauses}
 
-// memberPath is the path of a member of an object.
+// memberPath is the path of a member of the object at a path.
 func memberPath(at, name string) string {
 	if at == "" {
 		return truncate(name)
@@ -24,7 +24,7 @@ func memberPath(at, name string) string {
 	return at + "." + truncate(name)
 }
 
-// truncate keeps what a client sent from filling the answer.
+// truncate bounds how much of a client's input is repeated in an answer.
 func truncate(s string) string {
 	if len(s) <= 200 {
 		return s
@@ -32,8 +32,8 @@ func truncate(s string) string {
 	return strings.ToValidUTF8(s[:200], "") + "..."
 }
 
-// relevantCauses leaves out of a choice "this or null" the complaint that the value is
-// not null: who sent a value meant this.
+// relevantCauses drops, for a schema of the form "this or null", the violation that the
+// value is not null.
 func relevantCauses(e *jsonschema.ValidationError) []*jsonschema.ValidationError {
 	if _, ok := e.ErrorKind.(*kind.OneOf); !ok {
 		return e.Causes
@@ -48,11 +48,11 @@ func relevantCauses(e *jsonschema.ValidationError) []*jsonschema.ValidationError
 	return relevant
 }
 
-// describe words the common violations for people. code is one word.
+// describe returns a code and a message for a violation.
 func describe(k jsonschema.ErrorKind) (code, text string) {
 	switch k := k.(type) {
 	case *kind.AdditionalProperties:
-		return "unknown_field", "no field of this name is taken here"
+		return "unknown_field", "unknown field"
 	case *kind.Required:
 		return "required", "the field is required"
 	case *kind.Type:
@@ -85,21 +85,21 @@ func describe(k jsonschema.ErrorKind) (code, text string) {
 	return "schema", truncate(k.LocalizedString(message.NewPrinter(language.English)))
 }
 
-// patternDescriptions say in words what the document's patterns ask for.
+// patternDescriptions are the document's patterns in words.
 var patternDescriptions = map[string]string{
 	`^[!-~]+$`: "visible characters without spaces",
 	`^([A-Za-z0-9][A-Za-z0-9._:@+-]{0,127}/)?[A-Za-z0-9][A-Za-z0-9._:@+-]{0,127}$`: "an entity such as device/sw-007, or an id",
 	`^[^=:]{1,64}[=:].{0,256}$`:                                             "a label such as key=value",
 	`^[A-Za-z][A-Za-z0-9_-]{0,63}$`:                                         "a name: a letter, then letters, digits, - and _, at most 64",
 	`^[A-Za-z0-9][A-Za-z0-9._:@+-]{0,127}$`:                                 "a type or id: up to 128 letters, digits and . _ : @ + -, no slash",
-	`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`:                                    "an id as runs have them: up to 128 letters, digits and . _ -",
+	`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`:                                    "an execution id: up to 128 letters, digits and . _ -",
 	`^(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})$`:       "a version such as 1.2.3",
 	`^(0|[1-9][0-9]{0,5})(\.(0|[1-9][0-9]{0,5}))?(\.(0|[1-9][0-9]{0,5}))?$`: "a version such as 1, 1.2 or 1.2.3",
 	`^[A-Za-z][A-Za-z0-9_-]{0,63}/[A-Za-z][A-Za-z0-9_-]{0,63}(:(0|[1-9][0-9]{0,5})(\.(0|[1-9][0-9]{0,5}))?(\.(0|[1-9][0-9]{0,5}))?)?$`: "a reference: package/name, or with a version package/name:1, :1.2 or :1.2.3",
 	`^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$|^0$`:  "a duration such as 90s or 12m",
 	`^([A-Za-z][A-Za-z0-9_-]{0,63})?$`:               "the name of a pool",
 	`^(lifecycle|jobs-[A-Za-z][A-Za-z0-9_-]{0,63})$`: "lifecycle, or jobs- and the name of a pool",
-	`^https?://[^\s]+$`:                              "an http or https address",
+	`^https?://[^\s]+$`:                              "an http or https URL",
 	`^[^\r\n\x00]*$`:                                 "one line of text",
 }
 
@@ -107,5 +107,5 @@ func describePattern(pattern string) string {
 	if description, ok := patternDescriptions[pattern]; ok {
 		return description
 	}
-	return "of the form " + pattern // a new one; a test misses its words
+	return "of the form " + pattern // a test fails for a pattern without a description
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Every pattern of the document has words: who breaks one is not shown a regular
+// Every pattern of the document has a description, so that no message shows a regular
 // expression.
 func TestDescribePattern_KnowsEveryPattern(t *testing.T) {
 	var document any
@@ -24,7 +24,7 @@ func TestDescribePattern_KnowsEveryPattern(t *testing.T) {
 			for name, item := range v {
 				if pattern, ok := item.(string); ok && name == "pattern" {
 					if seen++; patternDescriptions[pattern] == "" {
-						t.Errorf("the pattern %s has no words", pattern)
+						t.Errorf("the pattern %s has no description", pattern)
 					}
 				}
 				walk(item)

@@ -16,9 +16,9 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Validate compares a request with the document and reports everything wrong with
-// it as one [workflow.Error] with all the issues, or an [http.MaxBytesError].
-// The body, once read, is put back for the handler.
+// Validate validates a request. It returns everything that is wrong as one
+// [workflow.Error] with all issues, or an [http.MaxBytesError]. It reads the body and
+// replaces it with a copy for the handler.
 func (op *Operation) Validate(w http.ResponseWriter, r *http.Request) error {
 	issues := op.validateParameters(r)
 	if !op.acceptsBody {
@@ -30,7 +30,7 @@ func (op *Operation) Validate(w http.ResponseWriter, r *http.Request) error {
 		if errors.As(err, &large) {
 			return err
 		}
-		return &workflow.Error{Code: workflow.CodeInvalid, Message: "the body cannot be read to its end", Cause: err}
+		return &workflow.Error{Code: workflow.CodeInvalid, Message: "the body could not be read completely", Cause: err}
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	switch empty := len(bytes.TrimSpace(body)) == 0; {
@@ -64,7 +64,7 @@ func (d *Document) validateJSON(body []byte, bodySchema string) ([]workflow.Issu
 	return report.Issues(d.CompileSchema(bodySchema).Validate(v), v, ""), nil
 }
 
-// duplicateKeyIssue reports the first key that an object of the body has twice.
+// duplicateKeyIssue returns an issue for the first duplicate key in an object of the body.
 func duplicateKeyIssue(body []byte) *workflow.Issue {
 	d := schema.FindDuplicateKey(body, memberPath)
 	if d == nil {
@@ -73,11 +73,11 @@ func duplicateKeyIssue(body []byte) *workflow.Issue {
 	line, column := position(body, keyStart(body, d.End))
 	return &workflow.Issue{
 		Path: memberPath(d.Path, d.Key), Line: line, Column: column, Code: "duplicate_field",
-		Message: fmt.Sprintf("the field %q stands here a second time", truncate(d.Key)),
+		Message: fmt.Sprintf("the field %q is a duplicate", truncate(d.Key)),
 	}
 }
 
-// keyStart is where the text that ends before the offset begins.
+// keyStart is the offset of the quote that starts the string which ends before end.
 func keyStart(body []byte, end int64) int64 {
 	for i := end - 2; i >= 0; i-- {
 		if body[i] != '"' {
@@ -94,7 +94,7 @@ func keyStart(body []byte, end int64) int64 {
 	return end
 }
 
-// parseJSON reads exactly one JSON value.
+// parseJSON parses exactly one JSON value.
 func parseJSON(body []byte) (any, error) {
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.UseNumber()
@@ -105,20 +105,20 @@ func parseJSON(body []byte) (any, error) {
 		if _, err = dec.Token(); errors.Is(err, io.EOF) {
 			return v, nil
 		}
-		err = errors.New("something follows the first JSON value")
+		err = errors.New("there is data after the JSON value")
 	}
 	var syntax *json.SyntaxError
 	switch {
 	case errors.As(err, &syntax):
 		offset = syntax.Offset - 1
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		offset, err = int64(len(body)), errors.New("the JSON ends too early")
+		offset, err = int64(len(body)), errors.New("the JSON is incomplete")
 	}
 	line, column := position(body, offset)
 	return nil, workflow.Invalid("the body is not JSON", []workflow.Issue{{Line: line, Column: column, Code: "syntax", Message: err.Error()}})
 }
 
-// position turns an offset into a line and a column, both from 1.
+// position is the line and the column of an offset, both from 1.
 func position(body []byte, offset int64) (line, column int) {
 	before := body[:min(max(offset, 0), int64(len(body)))]
 	return 1 + bytes.Count(before, []byte("\n")), 1 + utf8.RuneCount(before[1+bytes.LastIndexByte(before, '\n'):])
@@ -127,7 +127,7 @@ func position(body []byte, offset int64) (line, column int) {
 func (op *Operation) validateParameters(r *http.Request) []workflow.Issue {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return []workflow.Issue{{Code: "query", Message: "the query of the address is not well-formed"}}
+		return []workflow.Issue{{Code: "query", Message: "the query of the URL is malformed"}}
 	}
 	var issues []workflow.Issue
 	var names []string
@@ -152,9 +152,9 @@ func (op *Operation) validateParameters(r *http.Request) []workflow.Issue {
 	}
 	slices.Sort(unknown)
 	for _, name := range unknown {
-		message := "there is no such parameter here; there is none at all"
+		message := "unknown parameter; this route has none"
 		if len(names) > 0 {
-			message = "there is no such parameter here; there are " + strings.Join(names, ", ")
+			message = "unknown parameter; this route has " + strings.Join(names, ", ")
 		}
 		issues = append(issues, workflow.Issue{Path: truncate(name), Code: "unknown_parameter", Message: message})
 	}
@@ -187,8 +187,8 @@ func (op *Operation) validateParameter(p parameter, values []string) []workflow.
 	return report.Issues(op.doc.CompileSchema(p.schema).Validate(v), v, p.name)
 }
 
-// parseValue reads text as the parameter's type; text that is not of that type stays
-// text, which the schema then refuses.
+// parseValue converts s to the parameter's type. If that fails, it returns s, which the
+// schema then refuses.
 func (p parameter) parseValue(s string) any {
 	switch {
 	case p.jsonType == "integer" && isInteger(s):
