@@ -91,8 +91,8 @@ func checks() []check {
 		{model: "packs", mutation: "29", property: "a cancel during the rollback", defines: "CANCELS=2"},
 		{model: "packs", mutation: "30", property: "the end before every pack is final", defines: "CANCELS=1"},
 
-		{model: "lent", property: "what is acknowledged stays"},
-		{model: "lent", mutation: "1", property: "servers write from one copy on the token alone"},
-		{model: "lent", mutation: "2", property: "two leases may be alike", defines: "ALIKE"},
+		{model: "remote_lease", property: "a result that was acknowledged stays"},
+		{model: "remote_lease", mutation: "1", property: "a write is conditional on the token only"},
+		{model: "remote_lease", mutation: "2", property: "two leases may be equal", defines: "ALIKE"},
 	}
 }

@@ -1,13 +1,14 @@
 /*
- * A pack that is lent to a worker which polls over HTTP. Each of its requests is
- * served by a process of its own, which reads the pack, adds what the request says,
- * and writes the whole of it back: a heartbeat, and the ends of two jobs, in any
- * order and at the same time. A write renews the lease. It stands on the lease that
- * was read, and no two leases of a claim are alike; whoever's write fails begins anew.
+ * A pack that is leased over HTTP to a polling worker. A separate process serves each
+ * of the worker's requests: it reads the pack, adds what the request says, and writes
+ * the whole pack back. Here these are a heartbeat and the results of two jobs, in any
+ * order and at the same time. A write renews the lease. Its condition is the lease that
+ * was read, and no two leases of a claim are equal. If the write fails, the process
+ * reads again.
  *
- *   MISTAKE_1   a write stands on the token alone
- *   MISTAKE_2   a lease that was renewed may be the one that was read (ALIKE: two
- *               writes within one tick of the clock)
+ *   MISTAKE_1   a write is conditional on the token only
+ *   MISTAKE_2   a renewed lease may equal the one that was read (ALIKE: two writes
+ *               within one tick of the clock)
  */
 
 #define STARTED 0
@@ -15,7 +16,7 @@
 
 bit  code[2];	/* in the item */
 byte lease;
-bit  told[2];	/* the worker has been told that this end is written down */
+bit  acked[2];	/* the worker has got the answer that this result is stored */
 byte clock;
 
 active [2] proctype Result() {
@@ -44,8 +45,8 @@ again:
 		:: lease == seen ->
 #endif
 			code[0] = c0; code[1] = c1; lease = now;
-			told[job] = 1;
-			assert((!told[0] || code[0] == OK) && (!told[1] || code[1] == OK))	/* a result that was acknowledged is lost */
+			acked[job] = 1;
+			assert((!acked[0] || code[0] == OK) && (!acked[1] || code[1] == OK))	/* a result that was acknowledged is lost */
 		:: else -> goto again
 		fi
 	}
@@ -72,7 +73,7 @@ again:
 		:: lease == seen ->
 #endif
 			code[0] = c0; code[1] = c1; lease = now;
-			assert((!told[0] || code[0] == OK) && (!told[1] || code[1] == OK))	/* a result that was acknowledged is lost */
+			assert((!acked[0] || code[0] == OK) && (!acked[1] || code[1] == OK))	/* a result that was acknowledged is lost */
 		:: else -> goto again
 		fi
 	}
