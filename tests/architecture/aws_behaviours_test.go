@@ -7,12 +7,12 @@ import (
 	"testing"
 )
 
-// ownStackRE are the signs of an end-to-end test that needs a stack of its own, and
-// so does not run on one that is deployed.
+// ownStackRE matches end-to-end tests that need a stack of their own, and so do not run
+// against a deployed stack.
 var ownStackRE = regexp.MustCompile(`\brequireEmbedded\(|\b(env|args|data|config): |serveQueues|serveTables`)
 
-// TestAWSBehaviours_NameExistingTests: docs/aws-behaviours.md says of every behaviour of AWS where it is
-// verified, by tests that exist and that run there.
+// docs/aws-behaviours.md says where every behaviour of AWS is verified, by tests that exist
+// and run there.
 func TestAWSBehaviours_NameExistingTests(t *testing.T) {
 	rows := 0
 	for line := range strings.Lines(string(readFile(t, "docs/aws-behaviours.md"))) {
@@ -23,14 +23,14 @@ func TestAWSBehaviours_NameExistingTests(t *testing.T) {
 		rows++
 		where, proofs := cells[1], proofRE.FindAllStringSubmatch(cells[2], -1)
 		if !regexp.MustCompile(`^(embedded|LocalStack|template|not verified)\b`).MatchString(where) {
-			t.Errorf("it is verified in %q: %s", where, line)
+			t.Errorf("unknown place %q: %s", where, line)
 		}
 		if len(proofs) == 0 && !strings.HasPrefix(where, "not verified") {
-			t.Errorf("nothing verifies: %s", line)
+			t.Errorf("no test for: %s", line)
 		}
 		for _, p := range proofs {
 			if !hasTest(t, p[1], p[2]) {
-				t.Errorf("there is no test %s in %s", p[2], p[1])
+				t.Errorf("no test %s in %s", p[2], p[1])
 			}
 		}
 		in := func(packages ...string) bool {
@@ -38,13 +38,13 @@ func TestAWSBehaviours_NameExistingTests(t *testing.T) {
 		}
 		if strings.HasPrefix(where, "LocalStack") && !in("tests/localstack") &&
 			!slices.ContainsFunc(proofs, func(p []string) bool { return p[1] == "tests/e2e" && !ownStackRE.MatchString(testBody(t, p[1], p[2])) }) {
-			t.Errorf("nothing that runs on LocalStack verifies: %s", line)
+			t.Errorf("no test on LocalStack for: %s", line)
 		}
-		if strings.HasPrefix(where, "template") && !in("infra", "infra/cmd/infra", "infra") {
-			t.Errorf("nothing that reads the template verifies: %s", line)
+		if strings.HasPrefix(where, "template") && !in("infra", "infra/cmd/infra") {
+			t.Errorf("no test of the template for: %s", line)
 		}
 	}
 	if rows < 40 {
-		t.Errorf("%d behaviours can be read", rows)
+		t.Errorf("found only %d behaviours", rows)
 	}
 }

@@ -14,17 +14,17 @@ var (
 	nameRE        = regexp.MustCompile("`([^`]+)`")
 	fileRE        = regexp.MustCompile(`^[\w.-]+(/[\w.-]+)*\.(go|md|json|golden|ya?ml)$`)
 	targetRE      = regexp.MustCompile(`^make ([a-z-]+)$`)
-	verbRE        = regexp.MustCompile(`^lockstep ([a-z]+)`)
+	commandRE     = regexp.MustCompile(`^lockstep ([a-z]+)`)
 )
 
-// TestChecklist_NamesExistingTests: docs/checklist.md has each of the 33 expectations once, and the
-// tests, files, targets and verbs that it names exist.
+// docs/checklist.md has each of the 33 expectations once, and the tests, files, make targets
+// and commands that it names exist.
 func TestChecklist_NamesExistingTests(t *testing.T) {
 	page := string(readFile(t, "docs/checklist.md"))
 	makefile := string(readFile(t, "Makefile"))
-	verbs := ""
+	commands := ""
 	for _, file := range goFiles(t, "cmd/lockstep") {
-		verbs += string(readFile(t, file))
+		commands += string(readFile(t, file))
 	}
 	rows := expectationRE.FindAllStringSubmatch(page, -1)
 	for i, row := range rows {
@@ -39,7 +39,7 @@ func TestChecklist_NamesExistingTests(t *testing.T) {
 			case proof != nil:
 				named++
 				if !hasTest(t, proof[1], proof[2]) {
-					t.Errorf("%s: there is no test %s in %s", row[1], proof[2], proof[1])
+					t.Errorf("%s: no test %s in %s", row[1], proof[2], proof[1])
 				}
 			case fileRE.MatchString(name):
 				named++
@@ -49,21 +49,21 @@ func TestChecklist_NamesExistingTests(t *testing.T) {
 			case targetRE.MatchString(name):
 				named++
 				if target := targetRE.FindStringSubmatch(name)[1]; !strings.Contains(makefile, "\n"+target+":") {
-					t.Errorf("%s: there is no target %s", row[1], target)
+					t.Errorf("%s: no make target %s", row[1], target)
 				}
-			case verbRE.MatchString(name):
+			case commandRE.MatchString(name):
 				named++
-				if verb := verbRE.FindStringSubmatch(name)[1]; !regexp.MustCompile(`Use:\s+"` + verb + `[ "]`).MatchString(verbs) {
-					t.Errorf("%s: there is no verb %s", row[1], verb)
+				if command := commandRE.FindStringSubmatch(name)[1]; !regexp.MustCompile(`Use:\s+"` + command + `[ "]`).MatchString(commands) {
+					t.Errorf("%s: no command %s", row[1], command)
 				}
 			}
 		}
 		if named == 0 && row[3] != "not" {
-			t.Errorf("%s is %s, and nothing shows it", row[1], row[3])
+			t.Errorf("%s is %s, but names nothing that shows it", row[1], row[3])
 		}
 	}
 	if len(rows) != 33 {
-		t.Errorf("%d expectations can be read, want 33", len(rows))
+		t.Errorf("found %d expectations, want 33", len(rows))
 	}
 }
 

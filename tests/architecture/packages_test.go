@@ -1,3 +1,6 @@
+// Package architecture tests the structure of the repository: which packages may import
+// which, what a package and a file must have, what no file may contain, and that the
+// tests named in docs exist.
 package architecture
 
 import (
@@ -16,37 +19,43 @@ import (
 
 const repoRoot = "../.."
 
-// maxFileLines is how long a file may be while it stays one idea; tests and generated
-// files apart.
+// maxFileLines is the highest number of lines of a file, other than tests and generated
+// files.
 const maxFileLines = 600
 
-// maxPackages is how many packages the module may have. A package needs two importers
-// or a reason, and this keeps the count honest.
+// maxPackages is the highest number of packages of the module.
 const maxPackages = 110
 
-// minLonelyLines is how long a package with a single importer must be, unless its
-// package comment says why it stands alone.
+// minLonelyLines is the lowest number of lines of a package with a single importer, unless
+// its comment says why it is a package of its own.
 const minLonelyLines = 150
 
-// skippedDirs hold no source of the product.
-var skippedDirs = map[string]bool{".git": true, "node_modules": true, "bin": true, "dist": true, "cdk.out": true, ".data": true}
+// skippedNames and skippedPaths hold no source of the product.
+var (
+	skippedNames = map[string]bool{".git": true, "node_modules": true, "bin": true, "cdk.out": true, ".data": true}
+	skippedPaths = map[string]bool{"dist": true, "examples/cdk/dist": true}
+)
 
 // listFiles lists the repository's files below a folder, relative to the root.
-func listFiles(t *testing.T, below string) []string {
+func listFiles(t *testing.T, folder string) []string {
 	t.Helper()
 	var all []string
-	err := filepath.WalkDir(filepath.Join(repoRoot, below), func(path string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
+	err := filepath.WalkDir(filepath.Join(repoRoot, folder), func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
 			return err
-		case d.IsDir() && skippedDirs[d.Name()]:
-			return filepath.SkipDir
-		case d.IsDir() || skippedDirs[d.Name()]: // in a further work tree, some of them are files and links
-			return nil
 		}
 		rel, err := filepath.Rel(repoRoot, path)
-		all = append(all, filepath.ToSlash(rel))
-		return err
+		rel = filepath.ToSlash(rel)
+		switch skip := skippedNames[d.Name()] || skippedPaths[rel]; {
+		case err != nil:
+			return err
+		case d.IsDir() && skip:
+			return filepath.SkipDir
+		case d.IsDir() || skip: // in another work tree, some of them are files and links
+			return nil
+		}
+		all = append(all, rel)
+		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -54,10 +63,10 @@ func listFiles(t *testing.T, below string) []string {
 	return all
 }
 
-func goFiles(t *testing.T, below string) []string {
+func goFiles(t *testing.T, folder string) []string {
 	t.Helper()
 	var all []string
-	for _, f := range listFiles(t, below) {
+	for _, f := range listFiles(t, folder) {
 		if strings.HasSuffix(f, ".go") {
 			all = append(all, f)
 		}
@@ -76,15 +85,15 @@ func readFile(t *testing.T, file string) []byte {
 
 var generatedRE = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
 
-// packageInfo is what the package rules look at.
+// packageInfo is what the rules for packages check.
 type packageInfo struct {
-	lines     int // tests and generated files apart
+	lines     int // without tests and generated files
 	doc       string
 	main      bool
 	importers map[string]bool
 }
 
-// readPackages reads every package of the module with who imports it, tests apart.
+// readPackages reads every package of the module with its importers, other than tests.
 func readPackages(t *testing.T) map[string]*packageInfo {
 	t.Helper()
 	all := map[string]*packageInfo{}
@@ -119,46 +128,46 @@ func readPackages(t *testing.T) map[string]*packageInfo {
 		}
 		n := bytes.Count(text, []byte("\n"))
 		if n > maxFileLines {
-			t.Errorf("%s has %d lines, at most %d", file, n, maxFileLines)
+			t.Errorf("%s has %d lines, want at most %d", file, n, maxFileLines)
 		}
 		p.lines += n
 	}
 	return all
 }
 
-// standsAloneRE is how a package comment gives the reason for a small package that
-// only one other imports.
+// standsAloneRE is how a package comment gives the reason for a small package with a
+// single importer.
 var standsAloneRE = regexp.MustCompile(`(?i)a package of its own because`)
 
-// TestPackages_HaveReasons checks that every package has a comment, that there are not
-// too many, and that a small package with a single importer says why it is one.
+// Every package has a comment, there are not too many packages, and a small package with a
+// single importer says why it is one.
 func TestPackages_HaveReasons(t *testing.T) {
 	packages := readPackages(t)
 	if n := len(packages); n > maxPackages {
-		t.Errorf("there are %d packages, at most %d", n, maxPackages)
+		t.Errorf("%d packages, want at most %d", n, maxPackages)
 	}
 	for dir, p := range packages {
 		if p.doc == "" && !strings.Contains(dir, "testdata") {
 			t.Errorf("%s has no package comment", dir)
 		}
 		if !p.main && len(p.importers) == 1 && p.lines < minLonelyLines && !standsAloneRE.MatchString(strings.Join(strings.Fields(p.doc), " ")) {
-			t.Errorf("%s has %d lines and a single importer: fold it in, or say in its comment \"a package of its own because ...\"", dir, p.lines)
+			t.Errorf("%s has %d lines and a single importer: move it there, or say in its comment \"a package of its own because ...\"", dir, p.lines)
 		}
 	}
 }
 
-// vagueNameRE matches package names that say nothing.
+// vagueNameRE matches package names that say nothing about their contents.
 var vagueNameRE = regexp.MustCompile(`^(util|utils|common|helper|helpers|manager|models|types|misc)$`)
 
 func checkPackageName(t *testing.T, pkg string, name *ast.Ident) {
 	t.Helper()
 	if vagueNameRE.MatchString(strings.TrimSuffix(name.Name, "_test")) {
-		t.Errorf("%s: package %s says nothing about what is in it", pkg, name.Name)
+		t.Errorf("%s: the name of package %s says nothing about its contents", pkg, name.Name)
 	}
 }
 
-// TestDecider_ReadsNoClock: the decider and the law read no clock and draw no number, even
-// where they import a package that could.
+// The decider and the transition tables use neither the time nor random numbers, even if
+// they import a package that has them.
 func TestDecider_ReadsNoClock(t *testing.T) {
 	impure := regexp.MustCompile(`\b(time\.(Now|Since|Until|After|Sleep|NewTimer|NewTicker|Tick)|rand\.)`)
 	for _, pkg := range []string{"statemachines", "shared/lifecycle"} {
@@ -173,8 +182,8 @@ func TestDecider_ReadsNoClock(t *testing.T) {
 	}
 }
 
-// forbiddenRE must not stand in any file: the repository speaks of the product.
-// The words are put together here so that this file does not hold them.
+// forbiddenRE matches what no file may contain. The expressions are put together here, so
+// that this file does not contain it.
 var forbiddenRE = map[string]*regexp.Regexp{
 	"a machine's path":       regexp.MustCompile(`/` + `work/|/` + `root/|/` + `home/[a-z]+/`),
 	"a skipped test":         regexp.MustCompile(`\bt\.` + `Skip(Now|f)?\(`),
@@ -182,26 +191,26 @@ var forbiddenRE = map[string]*regexp.Regexp{
 	"a registry's host":      regexp.MustCompile(`registry\.` + `npmjs\.org|proxy\.` + `golang\.org|pypi\.` + `org`),
 }
 
-// skipAllowedFile is the one place that may leave a test out: what needs a stack of its
-// own, where another one is given.
+// skipAllowedFile is the only file that may skip tests: those that need a stack of their
+// own, if the tests run against a deployed stack.
 const skipAllowedFile = "tests/e2e/deployed_test.go"
 
-func TestFiles_HoldNothingForbidden(t *testing.T) {
+func TestFiles_ContainNothingForbidden(t *testing.T) {
 	for _, file := range listFiles(t, ".") {
 		if strings.HasSuffix(file, "go.sum") || strings.HasPrefix(file, ".git/") {
 			continue
 		}
 		text := readFile(t, file)
 		if bytes.IndexByte(text, 0) >= 0 {
-			continue // no text
+			continue // not text
 		}
 		for what, re := range forbiddenRE {
 			if found := re.Find(text); found != nil && (file != skipAllowedFile || what != "a skipped test") {
-				t.Errorf("%s holds %s: %q", file, what, found)
+				t.Errorf("%s contains %s: %q", file, what, found)
 			}
 		}
 		if strings.HasSuffix(file, "package-lock.json") && bytes.Contains(text, []byte(`"resolved": "http`)) {
-			t.Errorf("%s records where packages were downloaded from", file)
+			t.Errorf("%s contains the URLs of packages", file)
 		}
 	}
 }

@@ -1,3 +1,5 @@
+// Package dist tests that the functions can be built again from a release's source, with
+// the same bytes. cmd/sbom writes their bill of materials.
 package dist
 
 import (
@@ -10,13 +12,10 @@ import (
 	"testing"
 )
 
-// runDistCheck runs make dist-check for one function and this machine's processor, which
-// has been compiled for already; make dist-check does it for what AWS runs.
+// runDistCheck runs make dist-check for one function and this machine's processor, for
+// which most is compiled already.
 func runDistCheck(t *testing.T, out string, args ...string) (string, error) {
 	t.Helper()
-	if _, err := exec.LookPath("make"); err != nil {
-		t.Skip("no make")
-	}
 	args = append([]string{"-s", "-C", "../..", "dist-check", "FUNCTIONS=sweeper", "DIST_ARCH=" + runtime.GOARCH, "DIST=" + out}, args...)
 	output, err := exec.Command("make", args...).CombinedOutput()
 	return string(output), err
@@ -32,24 +31,24 @@ func TestBuild_IsReproducible(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What they say they are is written beside them, and is this commit.
+	// The version is that of the commit, in a file and in the function.
 	version, err := os.ReadFile(filepath.Join(out, "functions", "VERSION"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	name := strings.TrimSpace(string(version))
 	if described, err := exec.Command("git", "describe", "--tags", "--always", "--dirty").Output(); err == nil && name != strings.TrimSpace(string(described)) {
-		t.Errorf("they are version %q, and git says %s", name, described)
+		t.Errorf("version %q, want git's %s", name, described)
 	}
 	if !bytes.Contains(built, []byte(name)) {
-		t.Errorf("the function does not say that it is %q", name)
+		t.Errorf("the function does not contain its version %q", name)
 	}
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if bytes.Contains(built, []byte(root+"/")) {
-		t.Errorf("the function holds the path %s", root)
+		t.Errorf("the function contains the path %s", root)
 	}
 }
 
@@ -59,13 +58,13 @@ func TestBuild_UsesChosenVersion(t *testing.T) {
 		t.Fatalf("%v: %s", err, output)
 	}
 	for _, file := range []string{"VERSION", filepath.Join("sweeper", "bootstrap")} {
-		if output, err := os.ReadFile(filepath.Join(out, "functions", file)); err != nil || !bytes.Contains(output, []byte("v7.8.9-chosen")) {
-			t.Errorf("%s does not say it: %v", file, err)
+		if text, err := os.ReadFile(filepath.Join(out, "functions", file)); err != nil || !bytes.Contains(text, []byte("v7.8.9-chosen")) {
+			t.Errorf("%s does not contain the version: %v", file, err)
 		}
 	}
 }
 
-// With the place of the build in it, the second build differs, and the check says so.
+// With its folder as the version, the second build differs from the first.
 func TestDistCheck_DetectsDifference(t *testing.T) {
 	out := t.TempDir()
 	output, err := runDistCheck(t, out, `DIST_BUILD=CGO_ENABLED=0 go build -tags lambda.norpc -trimpath -buildvcs=false -ldflags "-s -w -X github.com/lockstep-run/lockstep/shared/boot.Version=$$PWD"`)

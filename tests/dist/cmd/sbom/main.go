@@ -1,6 +1,6 @@
-// Command sbom writes what programs are made of, as their own build information
-// says, in the form of CycloneDX 1.6. The same programs give the same bytes: it
-// has neither time nor serial number.
+// Command sbom writes the bill of materials of programs in the format CycloneDX 1.6, from
+// their build information. It has no time and no serial number, so that the same programs
+// give the same bytes.
 //
 //	sbom dist/functions/*/bootstrap > dist/sbom.cdx.json
 package main
@@ -25,7 +25,7 @@ func main() {
 	}
 }
 
-// sbom is a bill of materials.
+// sbom is a bill of materials of CycloneDX.
 type sbom struct {
 	BOMFormat    string       `json:"bomFormat"`
 	SpecVersion  string       `json:"specVersion"`
@@ -83,8 +83,8 @@ func writeSBOM(out io.Writer, programs []string) error {
 	return e.Encode(b)
 }
 
-// readProgram is a program and the modules that are linked into it, the language's own
-// library first.
+// readProgram reads a program and the modules that are linked into it, the standard library
+// first.
 func readProgram(path string) (component, []component, error) {
 	info, err := buildinfo.ReadFile(path)
 	if err != nil {

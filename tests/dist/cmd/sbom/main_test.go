@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// The bill names the program with its hash, and every module that is linked into
-// it once, the same however often it is asked.
+// The bill of materials has the program with its hash, and every module once, and is the
+// same each time.
 func TestWriteSBOM_ListsProgramAndModules(t *testing.T) {
 	program, err := os.Executable()
 	if err != nil {
@@ -33,7 +33,7 @@ func TestWriteSBOM_ListsProgramAndModules(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := writeSBOM(&second, []string{file, file}); err != nil || first.String() != second.String() {
-		t.Errorf("a second bill is another one, %v", err)
+		t.Errorf("the second bill of materials differs, %v", err)
 	}
 	var b sbom
 	if err := json.Unmarshal(first.Bytes(), &b); err != nil {
@@ -44,16 +44,16 @@ func TestWriteSBOM_ListsProgramAndModules(t *testing.T) {
 		seen[strings.Split(c.Ref, "@")[0]]++
 	}
 	if seen["functions/api/bootstrap"] != 2 || seen["pkg:golang/std"] != 1 || b.Components[0].Hashes[0].Algorithm != "SHA-256" || len(b.Dependencies) != 2 || len(b.Dependencies[0].DependsOn) == 0 {
-		t.Errorf("the bill is %s", first.String())
+		t.Errorf("bill of materials: %s", first.String())
 	}
 }
 
-func TestWriteSBOM_RefusesNonProgram(t *testing.T) {
+func TestWriteSBOM_RejectsTextFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "text")
 	if err := os.WriteFile(file, []byte("text"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := writeSBOM(&bytes.Buffer{}, []string{file}); err == nil || !strings.Contains(err.Error(), file) {
-		t.Errorf("of a text: %v", err)
+		t.Errorf("text file: %v", err)
 	}
 }
