@@ -14,16 +14,16 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// printFigure prints one line.
+// printFigure prints the line of a figure.
 func printFigure(out io.Writer, name string, value float64, unit string) {
 	fmt.Fprintf(out, "%s %.3f %s\n", name, value, unit)
 }
 
-// pollInterval is how often a run is read while it is waited for.
+// pollInterval is how often an execution is read until it ends.
 const pollInterval = 20 * time.Millisecond
 
-// benchFleet runs one step over n devices and prints what a job costs. The lock's
-// write is counted apart.
+// benchFleet executes one step over n devices and prints the cost of a job, with the writes
+// of its lock as a figure of their own.
 func (s *stack) benchFleet(ctx context.Context, out io.Writer, n int) error {
 	began := time.Now()
 	started, _, err := s.Start(ctx, views.StartRequest{
@@ -38,7 +38,7 @@ func (s *stack) benchFleet(ctx context.Context, out io.Writer, n int) error {
 	}
 	wall := time.Since(began)
 	if x.State != sm.ExecutionCompletedAck || x.Progress.Jobs.Completed != n {
-		return fmt.Errorf("the run over %d devices ended in %s with %d jobs completed", n, x.State, x.Progress.Jobs.Completed)
+		return fmt.Errorf("the execution over %d devices ended in %s with %d jobs completed", n, x.State, x.Progress.Jobs.Completed)
 	}
 	bill, err := s.Cost(ctx, x.ID)
 	if err != nil {
@@ -65,18 +65,18 @@ func (s *stack) benchFleet(ctx context.Context, out io.Writer, n int) error {
 	return nil
 }
 
-// benchSingle runs n runs over one device each, a few at a time, and prints what a
-// run costs and how long it takes from its start to COMPLETED_ACK.
+// benchSingle starts n executions over one device each, some at a time, and prints what an
+// execution costs and how long it takes from its start to COMPLETED_ACK.
 func (s *stack) benchSingle(ctx context.Context, out io.Writer, n, atOnce int) error {
 	durations := make([]time.Duration, n)
 	ids := make([]string, n)
 	errs := make(chan error, n)
 	slots := make(chan struct{}, atOnce)
-	var all sync.WaitGroup
+	var wg sync.WaitGroup
 	began := time.Now()
 	for i := range n {
 		slots <- struct{}{}
-		all.Go(func() {
+		wg.Go(func() {
 			defer func() { <-slots }()
 			started, _, err := s.Start(ctx, views.StartRequest{
 				Workflow: "bench/work", ExecuteOnParameters: &workflow.Selector{IDs: []string{deviceID(i)}},
@@ -88,16 +88,16 @@ func (s *stack) benchSingle(ctx context.Context, out io.Writer, n, atOnce int) e
 			ids[i] = started.ID
 			x, err := s.Wait(ctx, ids[i], pollInterval, nil)
 			if err == nil && x.State != sm.ExecutionCompletedAck {
-				err = fmt.Errorf("run %s ended in %s", x.ID, x.State)
+				err = fmt.Errorf("execution %s ended in %s", x.ID, x.State)
 			}
 			if err != nil {
 				errs <- err
 				return
 			}
-			durations[i] = x.EndedAt.Sub(x.CreatedAt) // as the engine has written it, not as the poll has seen it
+			durations[i] = x.EndedAt.Sub(x.CreatedAt) // by the engine's times, without the delay of the poll
 		})
 	}
-	all.Wait()
+	wg.Wait()
 	wall := time.Since(began)
 	select {
 	case err := <-errs:
@@ -122,15 +122,15 @@ func (s *stack) benchSingle(ctx context.Context, out io.Writer, n, atOnce int) e
 	}
 	slices.Sort(durations)
 	executions := float64(n)
-	printFigure(out, "single_runs", executions, "runs")
-	printFigure(out, "single_at_once", float64(atOnce), "runs")
-	printFigure(out, "single_runs_per_second", executions/wall.Seconds(), "1/s")
+	printFigure(out, "single_executions", executions, "executions")
+	printFigure(out, "single_at_once", float64(atOnce), "executions")
+	printFigure(out, "single_executions_per_second", executions/wall.Seconds(), "1/s")
 	printFigure(out, "single_p50", float64(durations[n/2].Microseconds())/1000, "ms")
 	printFigure(out, "single_p99", float64(durations[n*99/100].Microseconds())/1000, "ms")
-	printFigure(out, "single_write_units_per_run", writes/executions, "WRU")
-	printFigure(out, "single_read_units_per_run", reads/executions, "RRU")
-	printFigure(out, "single_queue_requests_per_run", queue/executions, "requests")
-	printFigure(out, "single_invocations_per_run", invocations/executions, "invocations")
-	printFigure(out, "single_dollars_per_million_runs", dollars/executions*1e6, "USD")
+	printFigure(out, "single_write_units_per_execution", writes/executions, "WRU")
+	printFigure(out, "single_read_units_per_execution", reads/executions, "RRU")
+	printFigure(out, "single_queue_requests_per_execution", queue/executions, "requests")
+	printFigure(out, "single_invocations_per_execution", invocations/executions, "invocations")
+	printFigure(out, "single_dollars_per_million_executions", dollars/executions*1e6, "USD")
 	return nil
 }

@@ -1,4 +1,12 @@
-// Command bench prints the product's figures, one line `name value unit` each.
+// Command bench measures the product on the local stack: the real programs, with a block
+// that answers at once, so that the engine is what is measured. It prints one line
+// `name value unit` for each figure.
+//
+// Units and requests are counted by the services and are the same on AWS. Times are those
+// of this machine, whose local DynamoDB writes to memory. Prices come from shared/cost.
+//
+//   - fleet: one execution of one step over 1,000 devices, in packs of 10 by default.
+//   - single: 1,000 executions over one device each, a few at a time.
 package main
 
 import (
@@ -10,10 +18,10 @@ import (
 )
 
 func main() {
-	binary := flag.String("lockstep", "bin/lockstep", "the command to measure")
-	devices := flag.Int("devices", 1000, "devices of the fleet run")
-	executions := flag.Int("runs", 1000, "single-device runs")
-	atOnce := flag.Int("at-once", 4, "single-device runs at a time")
+	binary := flag.String("lockstep", "bin/lockstep", "the program lockstep")
+	devices := flag.Int("devices", 1000, "devices of the fleet execution")
+	executions := flag.Int("executions", 1000, "executions over a single device")
+	atOnce := flag.Int("at-once", 4, "executions over a single device at a time")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := measure(ctx, *binary, *devices, *executions, *atOnce)

@@ -1,32 +1,30 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"strings"
-	"syscall"
 	"time"
 
+	"github.com/lockstep-run/lockstep/localstack/process"
 	"github.com/lockstep-run/lockstep/shared/client"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// stack is a running local stack with a server of blocks.
+// stack is a running local stack, and an HTTP server for its block.
 type stack struct {
 	*client.Client
-	cmd      *exec.Cmd
+	program  *process.Process
 	blocks   *http.Server
-	blockURL string // of the blocks
+	blockURL string
 }
 
-// startStack brings up lockstep dev from a binary, and a block server.
+// startStack starts lockstep dev, and the server of the block.
 func startStack(ctx context.Context, binary string) (*stack, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -34,30 +32,31 @@ func startStack(ctx context.Context, binary string) (*stack, error) {
 	}
 	s := &stack{blockURL: "http://" + listener.Addr().String(), blocks: &http.Server{Handler: http.HandlerFunc(serveBlock), ReadHeaderTimeout: time.Minute}}
 	go func() { _ = s.blocks.Serve(listener) }() // ends with Close
-	s.cmd = exec.CommandContext(ctx, binary, "dev", "--port", "0")
-	s.cmd.Cancel = func() error { return s.cmd.Process.Signal(syscall.SIGTERM) }
-	s.cmd.WaitDelay = 15 * time.Second
+	ready := process.NewReadyLine()
+	cmd := exec.Command(binary, "dev", "--port", "0")
+	cmd.Stdout = ready
 	if os.Getenv("BENCH_LOG") != "" {
-		s.cmd.Stderr = os.Stderr
+		cmd.Stderr = os.Stderr
 	}
-	out, err := s.cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := s.cmd.Start(); err != nil {
+	if s.program, err = process.Start(cmd); err != nil {
 		return nil, fmt.Errorf("%w: run make build", err)
 	}
-	lines := bufio.NewScanner(out)
-	for lines.Scan() {
-		if url, ok := strings.CutPrefix(lines.Text(), "ready "); ok {
-			s.Client, err = client.New(client.Options{URL: url})
-			return s, err
-		}
+	select {
+	case url := <-ready.URL():
+		s.Client, err = client.New(client.Options{URL: url})
+	case <-s.program.Done():
+		err = fmt.Errorf("lockstep dev ended before it was ready: %v; BENCH_LOG=1 shows its log", s.program.Err())
+	case <-ctx.Done():
+		err = ctx.Err()
 	}
-	return nil, errors.New("lockstep dev ended before it was ready; BENCH_LOG=1 shows its log")
+	if err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
 }
 
-// serveBlock is a block that is done at once, with a result of about 240 bytes.
+// serveBlock is a block that answers at once, with a result of about 240 bytes.
 func serveBlock(w http.ResponseWriter, r *http.Request) {
 	var call struct {
 		Entity struct {
@@ -70,15 +69,14 @@ func serveBlock(w http.ResponseWriter, r *http.Request) {
 		call.Entity.ID, len(call.Entity.ID))
 }
 
-// close ends the stack.
+// close stops the stack.
 func (s *stack) close() {
-	_ = s.cmd.Process.Signal(syscall.SIGTERM)
-	_ = s.cmd.Wait()
+	s.program.Stop(15 * time.Second)
 	_ = s.blocks.Close()
 }
 
-// prepare registers an idempotent block and publishes a definition of one step
-// for it, and makes n devices.
+// prepare registers an idempotent block, publishes a definition with one step that uses it,
+// and creates n devices.
 func (s *stack) prepare(ctx context.Context, n int) error {
 	_, err := s.RegisterBlock(ctx, workflow.Block{
 		Package: "bench", Name: "work", Version: "1.0.0", RunOn: "device", Idempotent: true, Reversible: true,
