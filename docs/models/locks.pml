@@ -18,7 +18,7 @@
  *   NESTED          run 0 starts run 1 and waits for it, run 2 starts run 3
  *   EMAX, RMAX      the epoch that no run may pass, and the revision that no lock may,
  *                   or else it goes on for ever
- *   MISTAKE_n       one way to get it wrong
+ *   MUTATION_n      a mutation that has to break the model
  */
 
 #ifndef NX
@@ -79,7 +79,7 @@
 #define OVER      5	/* a state that holds nothing */
 
 /* Holding is everything but a closed list. */
-#ifdef MISTAKE_11
+#ifdef MUTATION_11
 #define HOLDS(s)   ((s) == LOCKING || (s) == LOCKED)
 #else
 #define HOLDS(s)   (!((s) == ABSENT || (s) == SCHEDULED || (s) == OVER))
@@ -89,7 +89,7 @@
 
 /* A reservation stands while its run has still to lock. */
 #define STANDS(y)  (state[y] == SCHEDULED || state[y] == LOCKING)
-#ifdef MISTAKE_13
+#ifdef MUTATION_13
 #define JUDGED_TO_STAND(y) (state[y] != OVER && state[y] != ABSENT)
 #else
 #define JUDGED_TO_STAND(y) STANDS(y)
@@ -138,7 +138,7 @@ byte highest[NE];	/* the token of the last holder */
 #if REBORN
 byte met;		/* conflicts of the oldest run */
 #endif
-#ifdef MISTAKE_2
+#ifdef MUTATION_2
 bit  bumped[NX];	/* somebody has registered since this run was last loaded */
 #define UNSEEN && !bumped[x]
 #else
@@ -177,7 +177,7 @@ inline wake(set) {
 }
 
 #define REGISTER(y) assert(!gone); waiters[y] = waiters[y] | (1 << x); BUMP(y)
-#ifdef MISTAKE_2
+#ifdef MUTATION_2
 #define BUMP(y) bumped[y] = 1
 #else
 #define BUMP(y) skip
@@ -211,7 +211,7 @@ inline forget() {
 #define RESERVED 5
 #define UNSURE   6
 
-#ifdef MISTAKE_7
+#ifdef MUTATION_7
 #define AS_HELD && owner[c] == by + 1 && ownerEpoch[c] == byEpoch
 #else
 #define AS_HELD
@@ -226,7 +226,7 @@ proctype Handler(byte x) {
 	bit gone;	/* a write has failed after the run had gone on without this handler */
 	byte o[NE], k[NE], r[NE], s[NE], v[NE], t[NE];	/* lock items as read, verdicts, tokens */
 	bit vd[NE];					/* its reservation was read as void */
-#ifdef MISTAKE_10
+#ifdef MUTATION_10
 	byte hs[NX], he[NX];
 #endif
 
@@ -245,13 +245,13 @@ start:
 	if
 	:: atomic { true ->
 		ep = epoch[x]; w = want[x]; conf = conflicts[x];
-#ifdef MISTAKE_2
+#ifdef MUTATION_2
 		bumped[x] = 0;
 #endif
 		if
 		:: state[x] == SCHEDULED && blk[x] != 0 ->
 			by = blk[x] - 1; byEpoch = blkEpoch[x]; byRes = blkRes[x];
-#ifdef MISTAKE_5
+#ifdef MUTATION_5
 			goto enter
 #else
 			goto again
@@ -267,7 +267,7 @@ start:
 again:	/* Register once more with whoever blocks it, and sleep. */
 	if
 	:: atomic { true ->
-#ifdef MISTAKE_4
+#ifdef MUTATION_4
 		ok = 1;
 #else
 		ok = (byRes && STANDS(by)) || (!byRes && LIVE(by, byEpoch));
@@ -298,7 +298,7 @@ enter:
 			blk[x] = 0; blkEpoch[x] = 0; blkRes[x] = 0;
 			by = 0; byEpoch = 0; byRes = 0
 		:: else ->
-#ifdef MISTAKE_3
+#ifdef MUTATION_3
 			forget(); goto idle
 #else
 			RELOAD
@@ -309,7 +309,7 @@ enter:
 
 acquire:
 	i = 0;
-#ifdef MISTAKE_10
+#ifdef MUTATION_10
 	if
 	:: atomic { true ->
 		do
@@ -336,7 +336,7 @@ heads:	/* Then the runs that they name. */
 		if
 		:: o[i] == x + 1 && k[i] == ep -> v[i] = MINE
 		:: o[i] == x + 1 && k[i] > ep ->
-#ifdef MISTAKE_1
+#ifdef MUTATION_1
 			v[i] = FREE
 #else
 			v[i] = STALE
@@ -344,7 +344,7 @@ heads:	/* Then the runs that they name. */
 		:: o[i] == x + 1 && k[i] < ep -> v[i] = FREE
 		:: o[i] == 0 -> v[i] = FREE
 		:: o[i] != 0 && o[i] != x + 1 ->
-#ifdef MISTAKE_10
+#ifdef MUTATION_10
 			if
 			:: he[o[i] - 1] == k[i] && HOLDS(hs[o[i] - 1]) -> v[i] = CONFLICT
 			:: else -> v[i] = FREE
@@ -420,7 +420,7 @@ take:	/* All that are free, in any order. */
 lose:	/* Somebody was quicker: SELF, and from the second conflict on, reserve. */
 	if
 	:: atomic { true ->
-#ifndef MISTAKE_7B
+#ifndef MUTATION_7B
 		if
 		:: conf < RESERVE_AFTER -> conf++
 		:: else
@@ -432,13 +432,13 @@ lose:	/* Somebody was quicker: SELF, and from the second conflict on, reserve. *
 		:: else
 		fi;
 #endif
-#ifndef MISTAKE_6
+#ifndef MUTATION_6
 		if
 		:: state[x] == LOCKING && epoch[x] == ep
 		:: else -> RELOAD
 		fi;
 #endif
-#ifdef MISTAKE_14
+#ifdef MUTATION_14
 		goto items
 #else
 		if
@@ -458,7 +458,7 @@ lose:	/* Somebody was quicker: SELF, and from the second conflict on, reserve. *
 			res[i] = x + 1; assert(rev[i] < RMAX); rev[i]++
 		:: res[i] == x + 1 -> skip	/* by another handler of this run */
 		:: else -> FAILED;
-#ifndef MISTAKE_6
+#ifndef MUTATION_6
 			if
 			:: (state[x] == LOCKING && epoch[x] == ep)
 			:: else -> RELOAD
@@ -476,7 +476,7 @@ conflict:	/* The first that was met. Nothing is taken. */
 		byRes = v[c] == RESERVED;
 		by = (byRes -> s[c] : o[c]) - 1;
 		byEpoch = (byRes -> 0 : k[c]);
-#ifndef MISTAKE_7B
+#ifndef MUTATION_7B
 		if
 		:: conf < RESERVE_AFTER -> conf++
 		:: else
@@ -496,7 +496,7 @@ conflict:	/* The first that was met. Nothing is taken. */
 				res[c] = x + 1; assert(rev[c] < RMAX); rev[c]++
 			:: res[c] == x + 1 -> skip
 			:: else -> FAILED;
-#ifndef MISTAKE_6
+#ifndef MUTATION_6
 				if
 				:: state[x] == LOCKING && epoch[x] == ep
 				:: else -> RELOAD
@@ -509,7 +509,7 @@ conflict:	/* The first that was met. Nothing is taken. */
 	fi;
 	if	/* Register with whoever is in the way, if they still are. */
 	:: atomic { true ->
-#ifdef MISTAKE_4
+#ifdef MUTATION_4
 		ok = 1;
 #else
 		ok = (byRes && STANDS(by)) || (!byRes && LIVE(by, byEpoch));
@@ -518,7 +518,7 @@ conflict:	/* The first that was met. Nothing is taken. */
 		:: ok -> ok = 0; REGISTER(by)
 		:: else ->
 			by = 0; byEpoch = 0; byRes = 0; c = 0; FAILED;
-#ifndef MISTAKE_6
+#ifndef MUTATION_6
 			if
 			:: state[x] == LOCKING && epoch[x] == ep
 			:: else -> RELOAD
@@ -535,7 +535,7 @@ release:
 		if
 		:: state[x] == LOCKING && epoch[x] == ep UNSEEN ->
 			state[x] = SCHEDULED;
-#ifndef MISTAKE_5
+#ifndef MUTATION_5
 			blk[x] = by + 1; blkEpoch[x] = byEpoch; blkRes[x] = byRes;
 #endif
 			if
@@ -551,7 +551,7 @@ release:
 #endif
 			forget(); goto idle
 		:: else ->
-#ifdef MISTAKE_3
+#ifdef MUTATION_3
 			forget(); goto idle
 #else
 			RELOAD
@@ -594,7 +594,7 @@ commit:
 			od
 #endif
 		:: else ->
-#ifdef MISTAKE_3
+#ifdef MUTATION_3
 			forget(); goto idle
 #else
 			RELOAD
@@ -620,7 +620,7 @@ work:
 	:: atomic { i < NE && !HAS(w, i) -> i++ }
 	:: atomic { i < NE && HAS(w, i) ->
 		if
-#ifdef MISTAKE_12
+#ifdef MUTATION_12
 		:: true -> assert(t[i] >= device[i]); device[i] = t[i]	/* what comes late undoes what came after */
 #else
 		:: t[i] >= device[i] -> device[i] = t[i]
@@ -669,7 +669,7 @@ end:
 			:: else
 			fi;
 #endif
-#ifdef MISTAKE_9B
+#ifdef MUTATION_9B
 			n = 0;
 			do	/* the lock items are deleted */
 			:: n < NE ->
@@ -683,7 +683,7 @@ end:
 #endif
 			judgeOver(); forget(); goto idle
 		:: else ->
-#ifdef MISTAKE_3
+#ifdef MUTATION_3
 			forget(); goto idle
 #else
 			RELOAD
@@ -694,7 +694,7 @@ end:
 
 #ifdef NESTED
 walk:	/* Along the chain of waits, from whoever blocks this run. */
-#ifdef MISTAKE_8
+#ifdef MUTATION_8
 	atomic { forget(); goto idle }
 #endif
 	do
@@ -795,7 +795,7 @@ active proctype Operator() {
 		:: want[x] & 254 -> want[x] = want[x] & 254
 		:: want[x] & 1 -> want[x] = 1
 		fi;
-#ifdef MISTAKE_9
+#ifdef MUTATION_9
 		epoch[x] = 0;
 #endif
 		msg[x] = 1; over[0] = 0; x = 0 }

@@ -22,7 +22,7 @@
  *                      processes that die, messages lost and doubled, jobs that fail,
  *                      cancels, heartbeats, alarms that ring when nothing is wrong
  *   FENCED             see above
- *   MISTAKE_n          one way to get it wrong
+ *   MUTATION_n         a mutation that has to break the model
  */
 
 #ifndef NL
@@ -86,7 +86,7 @@
 #define RUN(m)        ((m) / PER)
 #define LANE(m)       (((m) / NA) % NL)
 #define ATTEMPT(m)    ((m) % NA)
-#ifdef MISTAKE_27
+#ifdef MUTATION_27
 #define ITEM(m)       ((m) >= PER && !rollback -> (m) % PER : (m))
 #else
 #define ITEM(m)       (m)
@@ -107,7 +107,7 @@
 #define UNKNOWN 4
 #define NOTRUN  5
 #define ENDED(c)    ((c) >= OK)
-#ifdef MISTAKE_11
+#ifdef MUTATION_11
 #define EXECUTED(c) ((c) == OK || (c) == FAIL)
 #else
 #define EXECUTED(c) ((c) == OK || (c) == FAIL || (c) == UNKNOWN)
@@ -124,7 +124,7 @@ byte code[NP * J];
 /* The done sets. */
 byte done[NR];
 byte bad[NR];
-#ifdef MISTAKE_24
+#ifdef MUTATION_24
 byte count[NR];
 #endif
 
@@ -154,7 +154,7 @@ bit  stirred = 1;	/* something was written since the alarm rang */
 #ifdef FENCED
 byte seen[NL * J];	/* the highest fence that each device has seen */
 #endif
-#ifdef MISTAKE_23
+#ifdef MUTATION_23
 bit  due = 1;
 #endif
 
@@ -206,11 +206,11 @@ inline add(r, l, b) {
 	stirred = stirred || !((done[r] >> (l)) & 1);
 	done[r] = done[r] | (1 << (l));
 	bad[r] = bad[r] | ((b) << (l))
-#ifdef MISTAKE_24
+#ifdef MUTATION_24
 	; count[r]++
 #endif
 }
-#ifdef MISTAKE_24
+#ifdef MUTATION_24
 #define COMPLETE(r) (count[r] >= NL)
 #else
 #define COMPLETE(r) (done[r] == ALL)
@@ -245,14 +245,14 @@ inline forget() {
 #define DIE
 #endif
 
-#ifdef MISTAKE_26
+#ifdef MUTATION_26
 #define LATE (late && pack[p] != ABSENT)
 #else
 #define LATE late
 #endif
 
 /* A message of a pack that somebody holds is kept back until the lease is over. */
-#if defined(MISTAKE_2) || defined(MISTAKE_3)
+#if defined(MUTATION_2) || defined(MUTATION_3)
 #define RECEIVABLE(k) (msg[k] > 0)
 #else
 #define RECEIVABLE(k) (msg[k] > 0 && !(pack[ITEM(k)] == CLAIMED && spent[ITEM(k)] == 0))
@@ -294,7 +294,7 @@ claim:
 	:: atomic { true ->
 		p = ITEM(m);
 		if
-#ifdef MISTAKE_26
+#ifdef MUTATION_26
 		:: late && pack[p] != ABSENT -> forget(); goto idle
 #else
 		:: late -> forget(); goto idle
@@ -315,7 +315,7 @@ claim:
 			:: n < J ->
 				if
 				:: PART(m, n) ->
-#ifdef MISTAKE_4
+#ifdef MUTATION_4
 					code[p * J + n] = (ID -> STARTED : NONE);
 #else
 					code[p * J + n] = ((ID || b) -> STARTED : NONE);
@@ -339,7 +339,7 @@ claim:
 		:: !LATE && FINAL(p) -> work[me] = m + 1; goto after
 		:: !LATE && pack[p] == CLAIMED ->
 			if
-#ifdef MISTAKE_3
+#ifdef MUTATION_3
 			:: spent[p] == 0 ->	/* it is mine, for it bears my name */
 				work[me] = m + 1; mine[me] = token[p]; held[me] = 1;
 				do
@@ -347,7 +347,7 @@ claim:
 				:: else -> n = 0; break
 				od;
 				goto jobs
-#elif defined(MISTAKE_2)
+#elif defined(MUTATION_2)
 			:: spent[p] == 0 && !cancel[p] && token[p] < TMAX -> work[me] = m + 1; mine[me] = token[p]; read = lease[p]; goto takeover
 			:: spent[p] == 0 && (cancel[p] || token[p] == TMAX) -> forget(); goto idle
 #else
@@ -365,7 +365,7 @@ takeover:
 	if
 	:: atomic { true ->
 		if
-#ifdef MISTAKE_1
+#ifdef MUTATION_1
 		:: pack[p] == CLAIMED && token[p] == mine[me] && !cancel[p] ->
 #else
 		:: pack[p] == CLAIMED && token[p] == mine[me] && lease[p] == read && !cancel[p] ->
@@ -373,7 +373,7 @@ takeover:
 			token[p]++; mine[me] = token[p]; leaseAnew(p); read = 0;
 			do
 			:: n < J ->
-#ifdef MISTAKE_5
+#ifdef MUTATION_5
 				if
 				:: code[p * J + n] == STARTED && !ID -> code[p * J + n] = NONE
 				:: else
@@ -409,7 +409,7 @@ jobs:
 	:: atomic { j < J && !((begun >> 2) & (1 << j)) && c[j] == STARTED -> break }
 	:: atomic { j < J && !((begun >> 2) & (1 << j)) && c[j] == NONE ->	/* write it down first */
 		if
-#ifdef MISTAKE_4
+#ifdef MUTATION_4
 		:: true -> c[j] = STARTED; break
 #else
 		:: pack[p] == CLAIMED && token[p] == mine[me] && !cancel[p] ->
@@ -420,7 +420,7 @@ jobs:
 		fi }
 	:: atomic { beats > 0 -> beats--;	/* a heartbeat */
 		if
-#ifdef MISTAKE_9
+#ifdef MUTATION_9
 		:: pack[p] == CLAIMED && !cancel[p] -> leaseAnew(p)
 		:: pack[p] == CLAIMED && cancel[p] -> goto release
 		:: pack[p] != CLAIMED -> BACK
@@ -442,7 +442,7 @@ begin:	/* Only under a lease that runs. */
 	fi;
 	if
 	:: atomic { true ->
-#ifdef MISTAKE_19
+#ifdef MUTATION_19
 		b = mine[me] >= seen[LANE(m) * J + j];
 #define FENCE mine[me]
 #else
@@ -479,7 +479,7 @@ begin:	/* Only under a lease that runs. */
 	fi;
 #endif
 	if
-#ifdef MISTAKE_18
+#ifdef MUTATION_18
 	:: atomic { held[me] > 0 ->
 #else
 	:: atomic { held[me] == 1 ->
@@ -490,7 +490,7 @@ begin:	/* Only under a lease that runs. */
 		:: fails > 0 -> fails--; c[j] = FAIL
 		fi;
 		j++ }
-#ifndef MISTAKE_18
+#ifndef MUTATION_18
 	:: atomic { held[me] == 2 -> BACK }	/* aborted */
 #endif
 	DIE
@@ -498,7 +498,7 @@ begin:	/* Only under a lease that runs. */
 	goto jobs;
 
 finish:
-#ifdef MISTAKE_10
+#ifdef MUTATION_10
 	if
 	:: atomic { true -> add(RUN(m), LANE(m), 0); tell() }
 	DIE
@@ -507,9 +507,9 @@ finish:
 	if
 	:: atomic { true ->
 		if
-#ifdef MISTAKE_8
+#ifdef MUTATION_8
 		:: pack[p] == CLAIMED ->
-#elif defined(MISTAKE_16)
+#elif defined(MUTATION_16)
 		:: token[p] == mine[me] ->
 #else
 		:: pack[p] == CLAIMED && token[p] == mine[me] ->
@@ -537,7 +537,7 @@ release:
 				if
 				:: !PART(m, n) || ENDED(c[n]) -> code[p * J + n] = c[n]
 				:: PART(m, n) && c[n] == NONE -> code[p * J + n] = NOTRUN
-#ifdef MISTAKE_6
+#ifdef MUTATION_6
 				:: PART(m, n) && c[n] == STARTED && ID && !((begun >> n) & 1) -> code[p * J + n] = NOTRUN
 				:: PART(m, n) && c[n] == STARTED && !(ID && !((begun >> n) & 1)) -> code[p * J + n] = UNKNOWN
 #else
@@ -588,9 +588,9 @@ inline lay() {	/* the handler lays everything aside */
 #define FALL
 #endif
 
-#ifdef MISTAKE_13
+#ifdef MUTATION_13
 #define NOTSKIPPED && !(W && l >= W)
-#elif defined(MISTAKE_14)
+#elif defined(MUTATION_14)
 #define NOTSKIPPED && a == 0
 #else
 #define NOTSKIPPED
@@ -622,7 +622,7 @@ idle:
 	:: atomic { phase != END && early > 0 -> early--; alarmed = 1; break }
 	:: atomic { timeout && phase != END ->
 		assert(stirred);	/* nothing goes on, and the alarm does not help */
-#ifdef MISTAKE_23
+#ifdef MUTATION_23
 		assert(due);	/* nobody looks any more */
 		due = 0;
 #endif
@@ -665,13 +665,13 @@ walk:	/* The alarm has rung: go over every lane that is not done. */
 		if
 		:: st == FINISHED && a + 1 < NA && HASFAILED(k) -> a++
 		:: st >= FINISHED && !(st == FINISHED && a + 1 < NA && HASFAILED(k)) ->
-#ifndef MISTAKE_21
+#ifndef MUTATION_21
 			leaves(k); add(r, l, b); b = 0;
 #endif
 			l++; a = 0
 		:: st == ABSENT ->
 			if
-#if W && !defined(MISTAKE_25)
+#if W && !defined(MUTATION_25)
 			:: rollback || a > 0 || l < W || ((D >> (l - W)) & 1) -> send(KEY(r, l, a))
 			:: else
 #else
@@ -681,7 +681,7 @@ walk:	/* The alarm has rung: go over every lane that is not done. */
 			l++; a = 0
 		:: st == CLAIMED && spent[k] == 0 -> l++; a = 0
 		:: st == CLAIMED && spent[k] > 0 && !(cancel[k] || rt == TMAX) ->
-#ifndef MISTAKE_22
+#ifndef MUTATION_22
 			send(KEY(r, l, a));
 #endif
 			l++; a = 0
@@ -712,20 +712,20 @@ close:	/* Every lane, not only those of the window, along all attempts. */
 	:: atomic { l < NL ->
 		k = ITEM(KEY(r, l, a)); st = pack[k]; rd = lease[k]; rt = token[k];
 		if
-#ifdef MISTAKE_13
+#ifdef MUTATION_13
 		:: st == ABSENT && W && l >= W -> add(r, l, 1); l++; a = 0
 #endif
-#ifdef MISTAKE_14
+#ifdef MUTATION_14
 		:: st == ABSENT && a > 0 -> add(r, l, 1); l++; a = 0
 #endif
-#ifdef MISTAKE_12
+#ifdef MUTATION_12
 		:: st == ABSENT -> add(r, l, 1); l++; a = 0
 #else
 		:: st == ABSENT NOTSKIPPED -> break
 #endif
 		:: st == FINISHED && a + 1 < NA && HASFAILED(k) -> a++
 		:: st >= FINISHED && !(st == FINISHED && a + 1 < NA && HASFAILED(k)) ->
-#ifndef MISTAKE_20
+#ifndef MUTATION_20
 			leaves(k); add(r, l, b); b = 0;
 #endif
 			l++; a = 0
@@ -759,7 +759,7 @@ close:	/* Every lane, not only those of the window, along all attempts. */
 		goto close }
 	:: atomic { l == NL ->
 		if
-#ifdef MISTAKE_30
+#ifdef MUTATION_30
 		:: true -> goto decide
 #else
 		:: !wait && COMPLETE(r) -> goto decide
@@ -775,13 +775,13 @@ seize:	/* From whoever's lease is over beyond skew and grace. */
 		if
 		:: pack[k] == CLAIMED && token[k] == rt && lease[k] == rd ->
 			pack[k] = CANCELLED; stirred = 1;
-#ifndef MISTAKE_16
+#ifndef MUTATION_16
 			token[k]++;
 #endif
 			do
 			:: n < J ->
 				if
-#ifdef MISTAKE_7
+#ifdef MUTATION_7
 				:: code[k * J + n] == STARTED -> code[k * J + n] = (ID -> NOTRUN : UNKNOWN)
 #else
 				:: code[k * J + n] == STARTED -> code[k * J + n] = UNKNOWN
@@ -838,7 +838,7 @@ decide:	/* All packs of all runs and attempts. */
 			do
 			:: k < (rollback -> r : r + 1) * PER * J ->
 				assert(code[k] != NOTRUN || ran[k] == 0);	/* it is said not to have run, and has */
-#ifdef MISTAKE_15
+#ifdef MUTATION_15
 				if
 				:: EXECUTED(code[k]) && (ATTEMPT(k / J) + 1 == NA || pack[k / J + 1] == ABSENT) -> e = e | (1 << (LANE(k / J) * J + k % J))
 				:: else
@@ -863,14 +863,14 @@ decide:	/* All packs of all runs and attempts. */
 	if
 	:: atomic { true ->
 		if
-#ifdef MISTAKE_17
+#ifdef MUTATION_17
 		:: true ->
 #else
 		:: at == r && phase == ph ->
 #endif
 			assert(phase != END);	/* something after the end */
 			stirred = 1;
-#ifdef MISTAKE_23
+#ifdef MUTATION_23
 			due = 1;
 #endif
 			if
@@ -899,7 +899,7 @@ decide:	/* All packs of all runs and attempts. */
 	fi;
 
 	/* Dispatch. */
-#ifdef MISTAKE_28
+#ifdef MUTATION_28
 	if
 	:: atomic { true -> assert(done[r] == 0 || rollback); done[r] = 0 }	/* what is done is forgotten */
 	FALL
@@ -974,7 +974,7 @@ end_clock:
 	LAPSE(7)
 #endif
 #ifdef AGED
-#ifdef MISTAKE_26B
+#ifdef MUTATION_26B
 	:: atomic { phase == END && IDLE && done[0] != 0 -> erase() }
 #else
 	:: atomic { phase == END && !late -> late = 1 }
@@ -982,7 +982,7 @@ end_clock:
 #endif
 #endif
 #if CANCELS
-#ifdef MISTAKE_29
+#ifdef MUTATION_29
 	:: atomic { cancels > 0 && phase == RUNNING -> cancels--; phase = CLOSING; look = 1; stirred = 1 }
 #else
 	:: atomic { cancels > 0 && phase == RUNNING && !rollback -> cancels--; phase = CLOSING; look = 1; stirred = 1 }

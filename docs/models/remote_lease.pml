@@ -6,8 +6,8 @@
  * was read, and no two leases of a claim are equal. If the write fails, the process
  * reads again.
  *
- *   MISTAKE_1   a write is conditional on the token only
- *   MISTAKE_2   a renewed lease may equal the one that was read (ALIKE: two writes
+ *   MUTATION_1   a write is conditional on the token only
+ *   MUTATION_2   a renewed lease may equal the one that was read (ALIKE: two writes
  *               within one tick of the clock)
  */
 
@@ -30,14 +30,14 @@ again:
 		:: job == 0 -> c0 = OK
 		:: else -> c1 = OK
 		fi;
-#ifdef MISTAKE_2
+#ifdef MUTATION_2
 		now = clock
 #else
 		now = (clock > seen -> clock : seen + 1)
 #endif
 	}
 	atomic {
-#ifdef MISTAKE_1
+#ifdef MUTATION_1
 		if
 		:: now >= lease ->
 #else
@@ -58,14 +58,14 @@ active proctype Heartbeat() {
 again:
 	atomic { c0 = code[0]; c1 = code[1]; seen = lease }
 	atomic {
-#ifdef MISTAKE_2
+#ifdef MUTATION_2
 		now = clock
 #else
 		now = (clock > seen -> clock : seen + 1)
 #endif
 	}
 	atomic {
-#ifdef MISTAKE_1
+#ifdef MUTATION_1
 		if
 		:: now >= lease ->
 #else

@@ -12,19 +12,19 @@ import (
 	"time"
 )
 
-// check is one run of Spin over a model.
+// check is one search of a model with Spin.
 type check struct {
-	model    string // the file without its ending
-	property string // the property, or the mistake in words
-	mutation string // its number; the model has to break
-	defines  string // -D switches, without the -D
-	liveness bool   // the property is that everyone ends, in temporal logic
-	minLevel int    // the bounds from which on it is checked
+	model    string // file name without .pml
+	property string // or what the mutation changes
+	mutation string // number of the mutation, which has to break the model
+	defines  string // preprocessor switches, without -D
+	liveness bool   // checks that everything ends, in temporal logic
+	minLevel int    // lowest bounds with this check
 }
 
 func (c check) name() string {
 	if c.mutation != "" {
-		return "mistake " + c.mutation + ": " + c.property
+		return "mutation " + c.mutation + ": " + c.property
 	}
 	return c.property + " (" + c.defines + ")"
 }
@@ -36,7 +36,7 @@ type result struct {
 	verdict       string
 }
 
-// memoryLimitMB is the most that one check may take, in megabytes.
+// memoryLimitMB is the memory limit of a check.
 const memoryLimitMB = "3800"
 
 var (
@@ -48,8 +48,8 @@ var (
 	commentRE       = regexp.MustCompile(`/\* (.*) \*/`)
 )
 
-// verify translates the model, compiles the search and lets it go to its end, which
-// for a mistake is the first trace that breaks the model.
+// verify generates the verifier, compiles it and runs the search, which ends at the first
+// violation.
 func (c check) verify(folder string) (r result) {
 	began := time.Now()
 	defer func() { r.duration = time.Since(began) }()
@@ -70,7 +70,7 @@ func (c check) verify(folder string) (r result) {
 		switches = append(switches, "-D"+s)
 	}
 	if c.mutation != "" {
-		switches = append(switches, "-DMISTAKE_"+c.mutation)
+		switches = append(switches, "-DMUTATION_"+c.mutation)
 	}
 	compile := []string{"-w", "-DCOLLAPSE", "-DVECTORSZ=2048", "-DMEMLIM=" + memoryLimitMB, "-o", "pan", "pan.c"}
 	search := []string{"-m2000000"}
@@ -81,7 +81,7 @@ func (c check) verify(folder string) (r result) {
 		compile = append(compile, "-DSAFETY")
 	}
 	if c.mutation == "" {
-		compile = append(compile, "-O1") // a mistake is found before that pays
+		compile = append(compile, "-O1") // a mutation is detected before that pays
 	}
 	for _, step := range [][]string{
 		append([]string{"spin", "-a"}, append(switches, "m.pml")...),
@@ -96,7 +96,7 @@ func (c check) verify(folder string) (r result) {
 	switch {
 	case err != nil, !errorsRE.MatchString(out), strings.Contains(out, "search not completed"),
 		strings.Contains(out, "max search depth too small"):
-		r.verdict = "FAILED: the search did not come to its end"
+		r.verdict = "FAILED: the search was not completed"
 		if c.mutation == "" || parseNumber(errorsRE, out) == 0 {
 			return r
 		}
@@ -107,7 +107,7 @@ func (c check) verify(folder string) (r result) {
 	case !broken && r.passed:
 		r.verdict = "holds"
 	case !broken:
-		r.verdict = "FAILED: not found"
+		r.verdict = "FAILED: not detected"
 	default:
 		r.verdict = "broken: " + violationText(dir, out, switches)
 		if !r.passed {
@@ -117,15 +117,14 @@ func (c check) verify(folder string) (r result) {
 	return r
 }
 
-// violationText says what broke, in the words that stand beside the assertion.
+// violationText describes a violation with the comment of the violated assertion.
 func violationText(dir, out string, switches []string) string {
 	what := "broken"
 	if m := panErrorRE.FindStringSubmatch(out); m != nil {
 		what = strings.TrimSpace(m[1])
 	}
 	if what == "assertion violated" || strings.HasPrefix(what, "assertion") {
-		// Its exit code says that the assertion is violated, which is no news.
-		replay, _ := runIn(dir, append(append([]string{"spin"}, switches...), "-k", "m.pml.trail", "m.pml")...)
+		replay, _ := runIn(dir, append(append([]string{"spin"}, switches...), "-k", "m.pml.trail", "m.pml")...) // fails: the assertion is violated
 		if at := parseNumber(assertionLineRE, replay); at > 0 {
 			text, err := os.ReadFile(filepath.Join(dir, "m.pml"))
 			lines := strings.Split(string(text), "\n")
@@ -139,14 +138,14 @@ func violationText(dir, out string, switches []string) string {
 	}
 	switch what {
 	case "invalid end state":
-		return "somebody sleeps for ever"
+		return "a process waits for ever"
 	case "acceptance cycle":
-		return "it goes on for ever"
+		return "it does not end"
 	}
 	return what
 }
 
-// searchTimeout is for a whole search with large bounds.
+// searchTimeout is enough for a search with large bounds.
 const searchTimeout = 2 * time.Hour
 
 func runIn(dir string, command ...string) (string, error) {
