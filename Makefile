@@ -74,18 +74,17 @@ test: build generate-check ## Run every test that needs no cloud account
 	go test ./tests/httpapi
 	go test ./infra/... ./examples/cdk/... ./tests/dist ./tests/bench/...
 
-# What is deployed into LocalStack is built for this machine: the functions, the apps
-# and the workers of the tests' own.
-SCENES      := bin/scenes
-SCENE_BUILD := CGO_ENABLED=0 go build -tags lambda.norpc -trimpath
+# The apps, functions and workers that tests/localstack deploys, for this machine.
+SCENARIOS      := bin/scenarios
+SCENARIO_BUILD := CGO_ENABLED=0 go build -tags lambda.norpc -trimpath
 
 test-localstack: build ## Deploy the real stack into LocalStack and run the end-to-end tests on it (needs Python 3.13 or Docker)
-	@mkdir -p $(SCENES)
-	go build -trimpath -o $(SCENES)/ ./infra/cmd/infra ./tests/localstack/app
-	$(SCENE_BUILD) -ldflags '$(LINK)' -o $(SCENES)/fleet/bootstrap ./examples/fleet/cmd/fleet-worker
-	$(SCENE_BUILD) -ldflags '$(LINK)' -o $(SCENES)/faulty/bootstrap ./tests/localstack/faulty
+	@mkdir -p $(SCENARIOS)
+	go build -trimpath -o $(SCENARIOS)/ ./infra/cmd/infra ./tests/localstack/app
+	$(SCENARIO_BUILD) -ldflags '$(LINK)' -o $(SCENARIOS)/fleet/bootstrap ./examples/fleet/cmd/fleet-worker
+	$(SCENARIO_BUILD) -ldflags '$(LINK)' -o $(SCENARIOS)/faulty/bootstrap ./tests/localstack/faulty
 	@for f in $(FUNCTIONS); do \
-		$(SCENE_BUILD) -ldflags '$(subst boot.Version=$(VERSION),boot.Version=next,$(LINK))' -o $(SCENES)/next/$$f/bootstrap ./functions/$$f || exit 1; \
+		$(SCENARIO_BUILD) -ldflags '$(subst boot.Version=$(VERSION),boot.Version=next,$(LINK))' -o $(SCENARIOS)/next/$$f/bootstrap ./functions/$$f || exit 1; \
 	done
 	LOCKSTEP_E2E=localstack go test -count=1 -timeout 30m -parallel 8 -v ./tests/localstack
 

@@ -10,67 +10,66 @@ import (
 	"testing"
 )
 
-// commandServer is the server that tells the workers of tests/localstack/faulty what to do.
+// commandServer answers the workers of tests/localstack/faulty with what they should do.
 type commandServer struct {
 	url string
 
 	mu         sync.Mutex
-	commands   map[string][]string // orders by pool, or pool/entity; the last one stays
+	commands   map[string][]string // by pool, or pool/entity; the last one stays
 	seenFences map[string][]string // fences of the jobs, by pool/entity
 }
 
 func startCommandServer(t *testing.T) *commandServer {
-	o := &commandServer{commands: map[string][]string{}, seenFences: map[string][]string{}}
-	o.url = serveForFunctions(t, o)
-	return o
+	s := &commandServer{commands: map[string][]string{}, seenFences: map[string][]string{}}
+	s.url = serveForFunctions(t, s)
+	return s
 }
 
-// setCommands sets the orders for a worker's start (pool) or an entity's jobs
-// (pool/entity), one for each time it asks.
-func (o *commandServer) setCommands(whom string, what ...string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.commands[whom] = what
+// setCommands sets the commands for a pool's workers when they start (pool), or for an
+// entity's jobs (pool/entity), one for each request.
+func (s *commandServer) setCommands(target string, commands ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.commands[target] = commands
 }
 
-// fences of the jobs on an entity that have asked, in their order.
-func (o *commandServer) fences(whom string) []string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return append([]string(nil), o.seenFences[whom]...)
+// fences returns the fences of an entity's jobs, in the order of their requests.
+func (s *commandServer) fences(target string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]string(nil), s.seenFences[target]...)
 }
 
-func (o *commandServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *commandServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	whom := strings.Join(parts[:min(2, len(parts))], "/")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	target := strings.Join(parts[:min(2, len(parts))], "/")
 	if len(parts) > 2 {
-		o.seenFences[whom] = append(o.seenFences[whom], parts[2])
+		s.seenFences[target] = append(s.seenFences[target], parts[2])
 	}
-	order := "work"
-	if given := o.commands[whom]; len(given) > 0 {
-		order = given[0]
+	command := "work"
+	if given := s.commands[target]; len(given) > 0 {
+		command = given[0]
 		if len(given) > 1 {
-			o.commands[whom] = given[1:]
+			s.commands[target] = given[1:]
 		}
 	}
-	_, _ = fmt.Fprintln(w, order) // a worker that has gone asks again
+	_, _ = fmt.Fprintln(w, command) // fails if the worker has ended
 }
 
-// listenAll is a listener that containers reach.
+// listenAll listens on all interfaces, so that containers can connect.
 func listenAll(t *testing.T) net.Listener {
 	t.Helper()
-	listener, err := net.Listen("tcp", "0.0.0.0:0") //nolint:gosec // that is what is meant
+	listener, err := net.Listen("tcp", "0.0.0.0:0") //nolint:gosec // intended
 	if err != nil {
 		t.Fatal(err)
 	}
 	return listener
 }
 
-// serveForFunctions serves something that functions call, and returns its address as they know
-// it. From within a container, this machine has another name, and its loopback
-// interface is out of reach.
+// serveForFunctions starts a server that functions call, and returns its URL for them. In a
+// container, this machine has another name, and its loopback interface is not available.
 func serveForFunctions(t *testing.T, h http.Handler) string {
 	t.Helper()
 	server := httptest.NewUnstartedServer(h)

@@ -15,19 +15,19 @@ import (
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
+	"github.com/lockstep-run/lockstep/tests/testkit"
 )
 
 var bootstrapOnce sync.Once
 
-// bootstrap makes what CDK needs in an account.
+// bootstrap deploys what CDK needs in an account.
 func bootstrap(t *testing.T) {
 	t.Helper()
 	bootstrapOnce.Do(func() { runCDK(t, "bootstrap", "aws://000000000000/"+region) })
 }
 
-// TestDeployment_ExampleAppRunsE2EAndUpdates deploys the app of infra, has the doctor examine it, and runs the
-// end-to-end tests on it; then the stack is updated to the next release while a run
-// is under way, and destroyed.
+// The app of infra is deployed and checked by lockstep doctor, and the end-to-end tests run
+// on it. Then it is updated to the next release during an execution, and destroyed.
 func TestDeployment_ExampleAppRunsE2EAndUpdates(t *testing.T) {
 	t.Parallel()
 	bootstrap(t)
@@ -43,27 +43,27 @@ func TestDeployment_ExampleAppRunsE2EAndUpdates(t *testing.T) {
 	t.Run("destroy", func(t *testing.T) { checkDestroyRemovesAll(t, s) })
 }
 
-// TestDeployment_CustomPoolsRunScenarios deploys an app with pools of a user's own, whose workers are
-// functions, and looks at what only functions, queues and a schedule of AWS do.
+// An app with worker pools of its own, whose workers are functions, is deployed, for what
+// only functions, queues and the schedule of AWS do.
 func TestDeployment_CustomPoolsRunScenarios(t *testing.T) {
 	t.Parallel()
 	fleet := simulator.New(simulator.Options{Devices: simulator.NumberedDevices(30)})
 	defer func() { _ = fleet.Close() }()
-	o := startCommandServer(t)
+	commands := startCommandServer(t)
 	bootstrap(t)
-	s := scenarioStack(t, serveForFunctions(t, fleet.Handler()), o.url)
+	s := scenarioStack(t, serveForFunctions(t, fleet.Handler()), commands.url)
 	s.deploy(t)
 	newClient := func(t *testing.T) *stackClient { return &stackClient{t, s.client(t)} }
 	for _, pool := range []string{"faulty", "broken"} {
 		newClient(t).registerPoolBlock(pool)
 	}
-	// The outer run ends when all of those that are side by side have.
-	t.Run("side by side", func(t *testing.T) {
+	// Ends when all of its parallel subtests have ended.
+	t.Run("parallel", func(t *testing.T) {
 		for name, check := range map[string]func(*testing.T, *stackClient){
 			"fleet":       func(t *testing.T, h *stackClient) { upgradeFleet(t, h, fleet) },
-			"panic":       func(t *testing.T, h *stackClient) { checkTakeover(t, h, o, "crash") },
-			"time-out":    func(t *testing.T, h *stackClient) { checkTakeover(t, h, o, "freeze") },
-			"dead letter": func(t *testing.T, h *stackClient) { checkDeadLetter(t, h, o, s.queue(t, "JobsBroken")) },
+			"panic":       func(t *testing.T, h *stackClient) { checkTakeover(t, h, commands, "crash") },
+			"timeout":     func(t *testing.T, h *stackClient) { checkTakeover(t, h, commands, "freeze") },
+			"dead_letter": func(t *testing.T, h *stackClient) { checkDeadLetter(t, h, commands, s.queue(t, "JobsBroken")) },
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -75,7 +75,8 @@ func TestDeployment_CustomPoolsRunScenarios(t *testing.T) {
 	t.Run("destroy", func(t *testing.T) { checkDestroyRemovesAll(t, s) })
 }
 
-// checkSweepWakesExecution loses every message that would wake a run; the schedule's next sweep does.
+// checkSweepWakesExecution deletes every wake-up of an execution; the next sweep of the
+// schedule wakes it.
 func checkSweepWakesExecution(t *testing.T, s *stackClient, lifecycle *queuePair) {
 	s.importDevices("device-swept")
 	startAt := time.Now().Add(8 * time.Second)
@@ -90,14 +91,14 @@ func checkSweepWakesExecution(t *testing.T, s *stackClient, lifecycle *queuePair
 	began := time.Now()
 	lifecycle.purge(t)
 	if now, err := s.Execution(t.Context(), id); err != nil || !time.Now().Before(startAt) || now.EndedAt != nil {
-		t.Fatalf("the machine is too slow for this scene, or the run has begun already: %+v, %v", now, err)
+		t.Fatalf("the machine is too slow for this scenario, or the execution has started already: %+v, %v", now, err)
 	}
 	s.waitState(id, sm.ExecutionCompletedAck)
 	printDuration("woken by the schedule", began)
 }
 
-// checkUpdateDuringExecution deploys the next release in the middle of a run: the run goes on, no job
-// is lost, and the new release answers.
+// checkUpdateDuringExecution deploys the next release during an execution: the execution
+// continues, no job is lost, and the new release answers.
 func checkUpdateDuringExecution(t *testing.T, s *deployedStack) {
 	h := &stackClient{t, s.client(t)}
 	var mu sync.Mutex
@@ -110,12 +111,12 @@ func checkUpdateDuringExecution(t *testing.T, s *deployedStack) {
 		}
 		begun <- struct{}{}
 		if call.Entity.ID == "device-07" {
-			<-release // until the update is over, or its invocation is
+			<-release // until the update is over
 		}
 		mu.Lock()
 		defer mu.Unlock()
 		done[call.Entity.ID]++
-		_, _ = io.WriteString(w, `{"outcome":"OK"}`) // whoever has gone asks again
+		_, _ = io.WriteString(w, `{"outcome":"OK"}`) // fails if the caller has ended
 	}))
 	b := workflow.Block{Package: "test", Name: "slow", Version: "1.0.0", Idempotent: true,
 		Timeout: workflow.Duration(testTimeout), HTTP: &workflow.Endpoint{URL: url}}
@@ -135,7 +136,7 @@ func checkUpdateDuringExecution(t *testing.T, s *deployedStack) {
 	}
 	id := h.startExecution("test/updated", "{}", ids...)
 	<-begun
-	s.context = append(s.context, "functionsDir="+filepath.Join(repoRoot(t), "bin", "scenes", "next"), "logLevel=debug", "version=next")
+	s.context = append(s.context, "functionsDir="+filepath.Join(testkit.Root(t), "bin", "scenarios", "next"), "logLevel=debug", "version=next")
 	s.deploy(t)
 	close(release)
 	after, err := h.Version(t.Context())
@@ -149,12 +150,12 @@ func checkUpdateDuringExecution(t *testing.T, s *deployedStack) {
 	defer mu.Unlock()
 	for _, id := range ids {
 		if done[id] < 2 {
-			t.Errorf("%s was worked on %d times, want twice at least", id, done[id])
+			t.Errorf("%s had %d calls, want at least 2", id, done[id])
 		}
 	}
 }
 
-// checkDestroyRemovesAll takes the stack away, and nothing of it is left.
+// checkDestroyRemovesAll destroys the stack and checks that nothing of it is left.
 func checkDestroyRemovesAll(t *testing.T, s *deployedStack) {
 	t.Helper()
 	stackResources := func() (all []string) {
@@ -165,12 +166,12 @@ func checkDestroyRemovesAll(t *testing.T, s *deployedStack) {
 		}
 		return all
 	}
-	// Four tables, two queues and their dead letters and those of the schedule, four functions.
+	// Four tables, two queues with their dead-letter queues, that of the schedule, four functions.
 	if all := stackResources(); len(all) < 13 {
-		t.Errorf("before: %v", all)
+		t.Errorf("before destroy: %v", all)
 	}
 	s.destroy(t)
 	if all := stackResources(); len(all) > 0 {
-		t.Errorf("after: %v", all)
+		t.Errorf("left after destroy: %v", all)
 	}
 }

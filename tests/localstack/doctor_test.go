@@ -8,23 +8,24 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/lockstep-run/lockstep/tests/testkit"
 )
 
-// finding is one of the command's.
+// finding is a finding of lockstep doctor.
 type finding struct{ Check, Level, Says, Next string }
 
-// doctorFailures examines the deployed stack by the command, and returns what has failed
-// of its parts, by check. Left out is what LocalStack does not keep, and the doctor
-// sees: it forgets that functions may loop, and the database has no recovery to turn
-// on. So are alarms, which look back at what other tests have done.
+// doctorFailures runs lockstep doctor on the deployed stack and returns the failures by
+// check. It leaves out what LocalStack does not have, recursive loop detection and
+// point-in-time recovery, and alarms, which other tests may have set off.
 func doctorFailures(t *testing.T, s *deployedStack) map[string]string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), builtProgram(t, "lockstep"), "doctor", "--stack", s.stackName, "--url", s.serveFunctionURL(t), "-o", "json")
+	cmd := exec.CommandContext(t.Context(), testkit.Binary(t, "lockstep"), "doctor", "--stack", s.stackName, "--url", s.serveFunctionURL(t), "-o", "json")
 	cmd.Env = localStack.Env()
 	out, err := cmd.Output()
 	var report struct{ Findings []finding }
-	if failure := json.Unmarshal(out, &report); failure != nil {
-		t.Fatalf("%v, %v: %s", err, failure, out)
+	if decodeErr := json.Unmarshal(out, &report); decodeErr != nil {
+		t.Fatalf("%v, %v: %s", err, decodeErr, out)
 	}
 	checks, failures := map[string]bool{}, map[string]string{}
 	for _, f := range report.Findings {
@@ -36,14 +37,14 @@ func doctorFailures(t *testing.T, s *deployedStack) map[string]string {
 	}
 	for _, check := range []string{"stack", "functions", "tables", "mappings", "queues", "dead-letter queues", "schedule", "alarms", "address", "rights", "sweep"} {
 		if !checks[check] {
-			t.Errorf("nothing is said of %s: %s", check, out)
+			t.Errorf("no finding of %s: %s", check, out)
 		}
 	}
 	return failures
 }
 
-// checkDoctor: the command finds the parts of a deployed stack, and what somebody has
-// spoiled there by hand.
+// checkDoctor checks that lockstep doctor finds the parts of a deployed stack, and changes
+// made by hand.
 func checkDoctor(t *testing.T, s *deployedStack) {
 	t.Helper()
 	client := sqsClient()
@@ -61,8 +62,8 @@ func checkDoctor(t *testing.T, s *deployedStack) {
 			t.Fatal(err)
 		}
 	}
-	purgeDLQ() // of what other tests have left
-	eventually(t, "the doctor finds nothing", func() bool { return len(doctorFailures(t, s)) == 0 })
+	purgeDLQ() // of other tests' messages
+	eventually(t, "lockstep doctor finds no failure", func() bool { return len(doctorFailures(t, s)) == 0 })
 
 	if _, err := client.SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: &dlqURL, MessageBody: aws.String("{}")}); err != nil {
 		t.Fatal(err)
@@ -70,7 +71,7 @@ func checkDoctor(t *testing.T, s *deployedStack) {
 	setVisibility("60")
 	found := doctorFailures(t, s)
 	if !strings.HasPrefix(found["dead-letter queues"], "1 message on ") || !strings.Contains(found["queues"], "want 5400 s") || len(found) != 2 {
-		t.Errorf("with a dead letter and a short visibility time-out it finds %v", found)
+		t.Errorf("with a dead letter and a short visibility timeout: %v", found)
 	}
 	purgeDLQ()
 	setVisibility("5400")

@@ -11,33 +11,34 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lockstep-run/lockstep/tests/testkit"
 )
 
-// runE2E runs tests/e2e against the stack, as a process: it is the same program that
-// runs against the embedded one. Tests that need a stack of their own leave themselves
-// out, each with its reason.
+// runE2E runs tests/e2e against the deployed stack, in a process of its own, as it runs
+// against the embedded stack. Tests that need a stack of their own are skipped.
 func runE2E(t *testing.T, s *deployedStack) {
 	t.Helper()
 	began := time.Now()
 	pattern := os.Getenv("LOCKSTEP_E2E_RUN") // all of them if empty
 	cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-v", "-timeout", "15m", "-run", pattern, "./tests/e2e")
-	cmd.Dir = repoRoot(t)
+	cmd.Dir = testkit.Root(t)
 	cmd.Env = append(os.Environ(), "LOCKSTEP_E2E=localstack", "LOCKSTEP_E2E_URL="+s.output(t, "ApiUrl"),
 		"LOCKSTEP_E2E_AT="+strings.TrimPrefix(localStack.URL(), "http://"), "LOCKSTEP_E2E_REACH="+localStack.HostAddress())
 	out, err := cmd.CombinedOutput()
-	printDuration("tests/e2e on it", began)
+	printDuration("tests/e2e", began)
 	passed, skipped := strings.Count(string(out), "--- PASS"), strings.Count(string(out), "--- SKIP")
-	t.Logf("%s passed, %s left out", strconv.Itoa(passed), strconv.Itoa(skipped))
+	t.Logf("%d passed, %d skipped", passed, skipped)
 	report := failedLines(string(out))
 	if err != nil || passed == 0 {
 		t.Errorf("tests/e2e: %v\n%s", err, report)
 	} else {
-		t.Log(report) // why what was left out
+		t.Log(report) // the reasons of skipped tests
 	}
 }
 
-// reportColdStarts prints how long the functions' cold starts have taken so far, from the start
-// of the process until it asks for work.
+// reportColdStarts prints the durations of the functions' cold starts, from the start of the
+// process until its first request for an event.
 func reportColdStarts(t *testing.T) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(localStack.LogDir(), "*Function*.log"))
@@ -58,14 +59,14 @@ func reportColdStarts(t *testing.T) {
 			all = append(all, ms)
 		}
 	}
-	if slices.Sort(all); len(all) > 0 { // a container keeps no such log
-		fmt.Printf("%-32s %d of them, %.0f ms in the middle, %.0f to %.0f ms\n", "cold starts", len(all), all[len(all)/2], all[0], all[len(all)-1])
+	if slices.Sort(all); len(all) > 0 { // there is no such log with Docker
+		fmt.Printf("%-32s %d, median %.0f ms, %.0f to %.0f ms\n", "cold starts", len(all), all[len(all)/2], all[0], all[len(all)-1])
 	}
 }
 
 var initDurationPattern = regexp.MustCompile(`(?m)^Init Duration: ([0-9.]+) ms$`)
 
-// failedLines leaves out what has passed.
+// failedLines returns the lines of a test's output that are not about passed tests.
 func failedLines(out string) string {
 	var kept []string
 	for line := range strings.Lines(out) {

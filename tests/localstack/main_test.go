@@ -1,3 +1,16 @@
+// Package localstack deploys the real stack into LocalStack with the CDK command line and
+// tests it through its API.
+//
+// main_test.go starts and stops LocalStack (localstack/emulator). Without
+// LOCKSTEP_E2E=localstack, which make test-localstack sets, no test runs. stack_test.go
+// bootstraps, deploys, updates and destroys. deployed_test.go deploys two apps: that of
+// infra, on which e2e_test.go runs tests/e2e and which is updated during an execution; and
+// app/, with worker pools of its own, on which the scenarios of scenarios_test.go run. Their
+// workers are that of examples/fleet and faulty/, which fails as commands_test.go says.
+// queues_test.go uses the AWS services directly, and doctor_test.go runs lockstep doctor.
+//
+// docs/aws-behaviours.md says what is verified here. LOCKSTEP_E2E_RUN selects tests of
+// tests/e2e.
 package localstack
 
 import (
@@ -14,20 +27,20 @@ import (
 	"github.com/lockstep-run/lockstep/localstack/emulator"
 )
 
-// localStack is the one LocalStack of all tests here.
+// localStack is shared by all tests.
 var localStack *emulator.LocalStack
 
-// TestMain brings LocalStack up for the tests and takes it down after them.
+// TestMain starts LocalStack before the tests and stops it after them.
 func TestMain(m *testing.M) {
 	if os.Getenv("LOCKSTEP_E2E") != "localstack" {
-		fmt.Println("tests/localstack: not asked for; make test-localstack runs it")
+		fmt.Println("tests/localstack: not run; make test-localstack runs it")
 		return
 	}
-	os.Exit(run(m))
+	os.Exit(runTests(m))
 }
 
-func run(m *testing.M) int {
-	// An interrupted test run ends what it has started, too.
+func runTests(m *testing.M) int {
+	// An interrupt stops LocalStack too.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	began := time.Now()
@@ -50,7 +63,7 @@ func run(m *testing.M) int {
 	go func() {
 		select {
 		case <-ctx.Done():
-			_ = localStack.Stop() // the tests fail at once, and say so
+			_ = localStack.Stop() // the tests fail at once
 		case <-ended:
 		}
 	}()
@@ -63,7 +76,7 @@ func run(m *testing.M) int {
 	return code
 }
 
-// printDuration prints how long something has taken.
+// printDuration prints the time since a start.
 func printDuration(what string, since time.Time) {
 	fmt.Printf("%-32s %6.1f s\n", what, time.Since(since).Seconds())
 }

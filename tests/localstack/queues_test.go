@@ -24,10 +24,10 @@ func dynamodbClient() *dynamodb.Client {
 	return dynamodb.New(dynamodb.Options{Region: region, BaseEndpoint: aws.String(localStack.URL()), Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")})
 }
 
-// queuePair is a queue of a stack with its dead letters.
+// queuePair is a queue of a stack with its dead-letter queue.
 type queuePair struct{ url, dlq string }
 
-// queue is the one whose outputs begin with the label.
+// queue returns the queue whose outputs start with the label.
 func (s *deployedStack) queue(t *testing.T, label string) *queuePair {
 	t.Helper()
 	return &queuePair{s.output(t, label+"Url"), s.output(t, label+"DlqUrl")}
@@ -42,8 +42,8 @@ func attribute(t *testing.T, url string, name types.QueueAttributeName) string {
 	return out.Attributes[string(name)]
 }
 
-// deadLetterAfterOneReceive makes the queue give up on a message after one try, and at once: as it
-// is deployed that takes hours.
+// deadLetterAfterOneReceive makes a message a dead letter after one receive and 5 s. With
+// the deployed settings that takes hours.
 func (q *queuePair) deadLetterAfterOneReceive(t *testing.T) {
 	t.Helper()
 	policy, err := json.Marshal(map[string]string{
@@ -59,7 +59,7 @@ func (q *queuePair) deadLetterAfterOneReceive(t *testing.T) {
 	}
 }
 
-// deadLetterCount counts the dead letters.
+// deadLetterCount returns the number of dead letters.
 func (q *queuePair) deadLetterCount(t *testing.T) int {
 	t.Helper()
 	n, err := strconv.Atoi(attribute(t, q.dlq, types.QueueAttributeNameApproximateNumberOfMessages))
@@ -69,7 +69,7 @@ func (q *queuePair) deadLetterCount(t *testing.T) int {
 	return n
 }
 
-// purge drops every message of the queue, those that are to come later included.
+// purge deletes every message of the queue, also delayed ones.
 func (q *queuePair) purge(t *testing.T) {
 	t.Helper()
 	if _, err := sqsClient().PurgeQueue(t.Context(), &sqs.PurgeQueueInput{QueueUrl: &q.url}); err != nil {
@@ -77,7 +77,7 @@ func (q *queuePair) purge(t *testing.T) {
 	}
 }
 
-// listResources lists the tables, queues and functions that are there.
+// listResources lists the tables, queues and functions that exist.
 func listResources(t *testing.T) (all []string) {
 	t.Helper()
 	tables, err := dynamodbClient().ListTables(t.Context(), &dynamodb.ListTablesInput{})

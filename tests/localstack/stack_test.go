@@ -14,35 +14,22 @@ import (
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/client"
+	"github.com/lockstep-run/lockstep/tests/testkit"
 )
 
-// testTimeout is how long anything in these tests may take before it is a failure.
+// testTimeout is the limit of everything that the tests wait for.
 const testTimeout = 3 * time.Minute
 
-// repoRoot is the repository.
-func repoRoot(t testing.TB) string {
+// eventually polls a condition and fails the test if it stays false.
+func eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
-	dir, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return dir
+	testkit.EventuallyWithin(t, testTimeout, 50*time.Millisecond, what, condition)
 }
 
-// builtProgram is a program that make has built.
-func builtProgram(t testing.TB, path ...string) string {
-	t.Helper()
-	file := filepath.Join(append([]string{repoRoot(t), "bin"}, path...)...)
-	if _, err := os.Stat(file); err != nil {
-		t.Fatalf("%s is not built: run make test-localstack", file)
-	}
-	return file
-}
-
-// deployedStack is one stack as the CDK command line deploys it.
+// deployedStack is a stack that the CDK command line deploys.
 type deployedStack struct {
-	appProgram string   // the program that synthesises
-	stackName  string   // its only stack
+	appProgram string   // the CDK app
+	stackName  string   // the app's only stack
 	context    []string // key=value
 	outputs    map[string]string
 }
@@ -53,7 +40,7 @@ func runCDK(t testing.TB, args ...string) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(t.Context(), 4*testTimeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, filepath.Join(repoRoot(t), "localstack", "node_modules", ".bin", "cdk"), args...)
+	cmd := exec.CommandContext(ctx, filepath.Join(testkit.Root(t), "localstack", "node_modules", ".bin", "cdk"), args...)
 	cmd.Dir = t.TempDir() // away from any cdk.json
 	cmd.Env = append(localStack.Env(), "CI=true", "CDK_DISABLE_VERSION_CHECK=1", "CDK_DISABLE_CLI_TELEMETRY=true")
 	var output bytes.Buffer
@@ -64,7 +51,7 @@ func runCDK(t testing.TB, args ...string) {
 	printDuration("cdk "+args[0], began)
 }
 
-// cdkArguments are those that say which stack is meant.
+// cdkArguments are the app and its context, and more arguments.
 func (s *deployedStack) cdkArguments(more ...string) []string {
 	args := []string{"--app", s.appProgram, "--output", filepath.Join(localStack.Dir, "tmp", s.stackName+".out")}
 	for _, line := range s.context {
@@ -95,7 +82,7 @@ func (s *deployedStack) destroy(t testing.TB) {
 	runCDK(t, append([]string{"destroy", s.stackName, "--force"}, s.cdkArguments()...)...)
 }
 
-// output is the one whose name begins so; CDK ends it with a hash.
+// output returns the output whose name has a prefix; CDK appends a hash.
 func (s *deployedStack) output(t testing.TB, name string) string {
 	t.Helper()
 	for key, value := range s.outputs {
@@ -119,7 +106,7 @@ func (s *deployedStack) serveFunctionURL(t testing.TB) string {
 	return server.URL
 }
 
-// client talks to the stack.
+// client returns a client of the stack.
 func (s *deployedStack) client(t testing.TB) *client.Client {
 	t.Helper()
 	c, err := client.New(client.Options{URL: s.serveFunctionURL(t), HTTP: &http.Client{Timeout: testTimeout}})
@@ -129,19 +116,7 @@ func (s *deployedStack) client(t testing.TB) *client.Client {
 	return c
 }
 
-// eventually polls until ok, or fails.
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(testTimeout)
-	for !ok() {
-		if time.Now().After(deadline) {
-			t.Fatalf("never: %s", what)
-		}
-		time.Sleep(50 * time.Millisecond) // a poll, bounded by the deadline above
-	}
-}
-
-// architecture of the functions that this machine can run.
+// architecture is that of functions that this machine can run.
 func architecture(t testing.TB) string {
 	t.Helper()
 	out, err := exec.Command("go", "env", "GOARCH").Output()
@@ -154,30 +129,29 @@ func architecture(t testing.TB) string {
 	return "x86_64"
 }
 
-// scenarioStack is the app of tests/localstack/app, with the addresses that its workers
-// call.
-func scenarioStack(t testing.TB, fleet, orders string) *deployedStack {
+// scenarioStack is the app of tests/localstack/app, with the URLs that its workers call.
+func scenarioStack(t testing.TB, fleetURL, commandsURL string) *deployedStack {
 	t.Helper()
 	return &deployedStack{
-		appProgram: builtProgram(t, "scenes", "app"), stackName: "Scenes",
+		appProgram: testkit.Binary(t, "scenarios", "app"), stackName: "Scenarios",
 		context: []string{
-			"architecture=" + architecture(t), "functionsDir=" + filepath.Join(repoRoot(t), "bin", "functions"),
-			"workersDir=" + filepath.Join(repoRoot(t), "bin", "scenes"), "fleet=" + fleet, "orders=" + orders,
+			"architecture=" + architecture(t), "functionsDir=" + filepath.Join(testkit.Root(t), "bin", "functions"),
+			"workersDir=" + filepath.Join(testkit.Root(t), "bin", "scenarios"), "fleet=" + fleetURL, "commands=" + commandsURL,
 			"config={poll: 2s, job: {lease: 5s, unclaimed: 10m}, lock: {wait: 60s}}",
 		},
 	}
 }
 
-// settings are a configuration in which seconds stand for minutes.
+// settings is a configuration with seconds instead of minutes.
 const settings = "{poll: 2s, job: {lease: 10s, unclaimed: 40s}, lock: {wait: 60s}, worker: {allowHosts: [loopback, host.docker.internal]}}"
 
-// devStack is the app of infra as it is, at the stage dev.
+// devStack is the app of infra at the stage dev.
 func devStack(t testing.TB) *deployedStack {
 	t.Helper()
 	return &deployedStack{
-		appProgram: builtProgram(t, "scenes", "infra"), stackName: "Lockstep-dev",
+		appProgram: testkit.Binary(t, "scenarios", "infra"), stackName: "Lockstep-dev",
 		context: []string{
-			"stage=dev", "local=true", "config=" + settings, "architecture=" + architecture(t), "functionsDir=" + filepath.Join(repoRoot(t), "bin", "functions"),
+			"stage=dev", "local=true", "config=" + settings, "architecture=" + architecture(t), "functionsDir=" + filepath.Join(testkit.Root(t), "bin", "functions"),
 		},
 	}
 }

@@ -120,7 +120,7 @@ func Binary(t testing.TB, path ...string) string {
 	t.Helper()
 	file := filepath.Join(append([]string{Root(t), "bin"}, path...)...)
 	if _, err := os.Stat(file); err != nil {
-		t.Fatalf("%s is not built: run make build", file)
+		t.Fatalf("%s is not built: run make build, or make test-localstack for what it deploys", file)
 	}
 	return file
 }

@@ -1,6 +1,6 @@
-// Command app is a CDK app as a user would write it, for LocalStack: an engine with
-// pools of the user's own, whose workers are functions. One upgrades the fleet of
-// examples/fleet, the others fail in every way that a function can.
+// Command app is a CDK app for LocalStack, as a user would write it: an engine with worker
+// pools whose workers are functions. One upgrades the fleet of examples/fleet, the others
+// fail in the ways that a function can.
 package main
 
 import (
@@ -15,15 +15,14 @@ import (
 	"github.com/lockstep-run/lockstep/infra"
 )
 
-// Pools whose worker is tests/localstack/faulty, in the order in which the stack
-// makes them.
+// faultyPools are the pools whose worker is tests/localstack/faulty.
 var faultyPools = []string{"faulty", "broken"}
 
-// faultyTimeoutSeconds is the time-out of the functions that fail.
+// faultyTimeoutSeconds is the timeout of the functions that fail.
 const faultyTimeoutSeconds = 8
 
 func main() {
-	infra.SilenceJSII() // before anything of CDK
+	infra.SilenceJSII() // before any use of CDK
 	defer jsii.Close()
 	app := awscdk.NewApp(&awscdk.AppProps{AnalyticsReporting: jsii.Bool(false)})
 	setting := func(key string) string {
@@ -34,7 +33,7 @@ func main() {
 		}
 		return value
 	}
-	stack := awscdk.NewStack(app, jsii.String("Scenes"), &awscdk.StackProps{Description: jsii.String("Scenes of the end-to-end tests")})
+	stack := awscdk.NewStack(app, jsii.String("Scenarios"), &awscdk.StackProps{Description: jsii.String("Scenarios of the end-to-end tests")})
 	engine := infra.NewEngine(stack, "Engine", &infra.EngineProps{
 		Stage: "dev", Local: true, FunctionsDir: setting("functionsDir"), Architecture: setting("architecture"), Config: setting("config"),
 		Concurrency: map[string]int{"lifecycle": 8, "worker": 4},
@@ -47,7 +46,7 @@ func main() {
 	for _, pool := range faultyPools {
 		engine.AddWorkerPool(strings.ToUpper(pool[:1])+pool[1:], &infra.WorkerPoolProps{
 			Pool: pool, CodeDir: filepath.Join(workers, "faulty"), Timeout: faultyTimeoutSeconds, Concurrency: 2,
-			Environment: map[string]string{"POOL": pool, "ORDERS_URL": setting("orders")},
+			Environment: map[string]string{"POOL": pool, "COMMANDS_URL": setting("commands")},
 		})
 	}
 	app.Synth(nil)

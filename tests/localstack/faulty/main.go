@@ -1,5 +1,5 @@
-// Command faulty is a worker function that fails as it is told. It asks a server of
-// the test's what to do, when it starts and for each job.
+// Command faulty is a worker function that fails on command. It asks a server of the test
+// for a command when it starts and for each job.
 package main
 
 import (
@@ -16,32 +16,31 @@ import (
 	"github.com/lockstep-run/lockstep/shared/worker"
 )
 
-// What it may be told.
+// The commands.
 const (
 	commandWork       = "work"
-	commandCrash      = "crash"   // one of its goroutines panics, which ends the process
-	commandFreeze     = "freeze"  // it stands still until Lambda ends it at its time-out
-	commandDoNotStart = "missing" // it does not even start
+	commandCrash      = "crash"   // a goroutine panics, which ends the process
+	commandFreeze     = "freeze"  // the process stops until Lambda kills it at its timeout
+	commandDoNotStart = "missing" // the process ends when it starts
 )
 
 func main() {
 	name := os.Getenv("POOL")
-	if order, err := fetchCommand(context.Background(), name); err != nil || order == commandDoNotStart {
-		boot.Fatal(name, errors.Join(errors.New("told not to start"), err))
+	if command, err := fetchCommand(context.Background(), name); err != nil || command == commandDoNotStart {
+		boot.Fatal(name, errors.Join(errors.New("commanded not to start"), err))
 	}
 	workerhost.Serve(name, func(w *worker.Worker) {
 		worker.Register(w, worker.Block[struct{}, string]{
 			Name: name + "/act", Version: "1.0.0", RunOn: "device", Idempotent: true,
 			Execute: func(ctx context.Context, job *worker.Job, _ struct{}) (string, error) {
-				order, err := fetchCommand(ctx, name+"/"+job.Entity.ID+"/"+job.Fence)
+				command, err := fetchCommand(ctx, name+"/"+job.Entity.ID+"/"+job.Fence)
 				if err != nil {
 					return "", err
 				}
-				switch order {
+				switch command {
 				case commandCrash:
-					fallen := make(chan struct{})
-					go func() { panic("told to") }() // nobody recovers in a goroutine of its own
-					<-fallen
+					go func() { panic("commanded to") }() // not recovered, since it is another goroutine
+					select {}
 				case commandFreeze:
 					if err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err != nil {
 						return "", err
@@ -53,9 +52,9 @@ func main() {
 	})
 }
 
-// fetchCommand asks for an order.
-func fetchCommand(ctx context.Context, what string) (string, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, os.Getenv("ORDERS_URL")+"/"+what, nil)
+// fetchCommand asks for the command for a pool or a job.
+func fetchCommand(ctx context.Context, target string) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, os.Getenv("COMMANDS_URL")+"/"+target, nil)
 	if err != nil {
 		return "", err
 	}
@@ -64,6 +63,6 @@ func fetchCommand(ctx context.Context, what string) (string, error) {
 		return "", err
 	}
 	defer func() { _ = reply.Body.Close() }() // it has been read
-	order, err := io.ReadAll(reply.Body)
-	return strings.TrimSpace(string(order)), err
+	command, err := io.ReadAll(reply.Body)
+	return strings.TrimSpace(string(command)), err
 }
