@@ -2,6 +2,7 @@ package expr
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"sync"
 
@@ -30,20 +31,39 @@ func NewStepContext(parameters json.RawMessage, results Results, steps map[strin
 		results:    results, lists: map[string]func() any{}, steps: map[string]any{}, execution: adaptValue(execution),
 	}
 	for label, byID := range results {
-		c.lists[label] = sync.OnceValue(func() any {
-			all := make(map[string]any, len(byID))
-			for id, raw := range byID {
-				if id != "" {
-					all[id] = decodeJSON(raw, nil)
-				}
-			}
-			return adaptValue(all)
-		})
+		c.lists[label] = decodedResults(byID)
 	}
 	for label, status := range steps {
 		c.steps[label] = map[string]any{"status": status}
 	}
 	return c
+}
+
+// decodedResults are the results of one step, decoded when they are first read.
+func decodedResults(byID map[string]json.RawMessage) func() any {
+	return sync.OnceValue(func() any {
+		all := make(map[string]any, len(byID))
+		for id, raw := range byID {
+			if id != "" {
+				all[id] = decodeJSON(raw, nil)
+			}
+		}
+		return adaptValue(all)
+	})
+}
+
+// WithResults is the context with other results of some steps. It shares everything else,
+// decoded or not.
+func (c *StepContext) WithResults(changed Results) *StepContext {
+	if len(changed) == 0 {
+		return c
+	}
+	next := *c
+	next.results, next.lists = maps.Clone(c.results), maps.Clone(c.lists)
+	for label, byID := range changed {
+		next.results[label], next.lists[label] = byID, decodedResults(byID)
+	}
+	return &next
 }
 
 // Entity is an entity as expressions see it: its attributes, its type and its id. Type and

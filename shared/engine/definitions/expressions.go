@@ -60,6 +60,15 @@ func (p *Program) Bind(node int, blocks map[string]workflow.Block, v Bindings, x
 	})}
 }
 
+// WithResults is the same with other results of some nodes. It shares everything else.
+func (x *Expressions) WithResults(results map[int]map[string]json.RawMessage) *Expressions {
+	byLabel := Results{}
+	for node, byID := range results {
+		byLabel[x.program.Nodes[node].Step.Label] = byID
+	}
+	return &Expressions{x.program, x.blocks, x.context.WithResults(byLabel)}
+}
+
 func (x *Expressions) scope(e *workflow.ScopeEntity) expr.Scope {
 	s := expr.Scope{Context: x.context}
 	if e != nil {

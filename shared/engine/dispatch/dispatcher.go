@@ -103,15 +103,48 @@ func (d *Dispatcher) Dispatch(ctx context.Context, r *StepRun, now time.Time, ca
 	if w := r.Step.Window; w > 0 {
 		first = min(first, w)
 	}
-	messages := make([]*workflow.PackMessage, 0, first)
-	for lane := range first {
-		messages = append(messages, d.laneMessage(r, jobs, lane))
+	carried.Add(workflow.Cost{QueueRequests: requestCount(first)})
+	for next := 0; next < first; {
+		var messages []*workflow.PackMessage
+		for ; next < first && len(messages) < maxMessagesPerSend; next++ {
+			messages = append(messages, d.laneMessage(r, jobs, next))
+		}
+		messages[0].Cost, carried = carried, workflow.Cost{}
+		if err := d.sendMessages(ctx, now, messages); err != nil {
+			return err
+		}
 	}
-	if len(messages) > 0 {
-		carried.Add(workflow.Cost{QueueRequests: requestCount(len(messages))})
-		messages[0].Cost = carried
+	return nil
+}
+
+// maxMessagesPerSend is how many messages exist at a time. What has been sent stays sent
+// if the handler is cut off.
+const maxMessagesPerSend = 200
+
+// SendLanes sends the first lanes of a step run of a pipeline that was just committed. It
+// returns those without jobs. After an error the timer sends what is missing.
+func (d *Dispatcher) SendLanes(ctx context.Context, r *StepRun, lanes int, now time.Time) (empty []int, err error) {
+	var messages []*workflow.PackMessage
+	for lane := range lanes {
+		jobs, err := r.LaneJobs(ctx, lane)
+		if err != nil {
+			return empty, err
+		}
+		if len(jobs) == 0 {
+			empty = append(empty, lane)
+			continue
+		}
+		if messages = append(messages, d.singleLaneMessage(r, jobs, lane)); len(messages) == maxMessagesPerSend {
+			if err := d.sendMessages(ctx, now, messages); err != nil {
+				return empty, err
+			}
+			messages = nil
+		}
 	}
-	return d.sendMessages(ctx, now, messages)
+	if len(messages) == 0 {
+		return empty, nil
+	}
+	return empty, d.sendMessages(ctx, now, messages)
 }
 
 // requestCount is the number of SQS requests for a number of messages. The messages

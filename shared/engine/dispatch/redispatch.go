@@ -74,6 +74,12 @@ func (d *Dispatcher) redispatch(ctx context.Context, r *StepRun, rep *lifecycle.
 		if due {
 			messages = append(messages, m)
 		}
+		if len(messages) == maxMessagesPerSend && !unclaimed {
+			if err := d.sendMessages(ctx, now, messages); err != nil {
+				return err
+			}
+			messages = nil
+		}
 	}
 	if unclaimed && waiting == len(open) {
 		var err error

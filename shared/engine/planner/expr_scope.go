@@ -6,19 +6,26 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 
 	"github.com/lockstep-run/lockstep/shared/engine/definitions"
+	"github.com/lockstep-run/lockstep/shared/lifecycle"
 	"github.com/lockstep-run/lockstep/shared/lifecycle/plan"
 	"github.com/lockstep-run/lockstep/shared/workflow"
-	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// exprScope is what the expressions of a step run see of the earlier step runs.
+// exprScope is what the expressions of a step run see of the earlier step runs. That of a
+// step run of a pipeline is without the other step runs of the pipeline, and so the same
+// for all lanes; laneScope adds what differs.
 type exprScope struct {
-	bindings definitions.Bindings
-	request  plan.Request
-	entities []workflow.ScopeEntity
-	excluded map[int]map[workflow.EntityKey]bool // by the node they failed at
+	bindings    definitions.Bindings
+	expressions *definitions.Expressions // bound to the bindings
+	request     plan.Request
+	entities    []workflow.ScopeEntity              // of the step's type, with the updates that earlier step runs have requested
+	owned       bool                                // entities is a copy and may be changed
+	excluded    map[int]map[workflow.EntityKey]bool // by the node they failed at
+	index       func() map[workflow.EntityKey]int   // positions in entities
+	resultBytes int                                 // of the results that the expressions read
 }
 
 // resultsTooLargeError rejects a plan whose expressions would read too many bytes.
@@ -26,10 +33,27 @@ type resultsTooLargeError struct{ failure *workflow.Failure }
 
 func (e *resultsTooLargeError) Error() string { return e.failure.Message }
 
+// scopeOf returns what a step run sees. That of a step run of a pipeline is built once
+// for all lanes: the step runs before a pipeline have ended, so it cannot change.
+func (p *Planner) scopeOf(ctx context.Context, x *workflow.Execution, r *workflow.StepRun) (*exprScope, error) {
+	need := lifecycle.NeedForPlan(r)
+	if known, ok := p.scopes[need]; ok {
+		return known, nil
+	}
+	s, err := p.buildExprScope(ctx, x, r)
+	if err == nil && r.Pipeline > 0 {
+		if p.scopes == nil {
+			p.scopes = map[lifecycle.Need]*exprScope{}
+		}
+		p.scopes[need] = s
+	}
+	return s, err
+}
+
 // buildExprScope collects what a step run sees: the results that its expressions read,
 // the status of steps, the entities with the updates that earlier step runs have
-// requested, and the entities that are left out. lane is the lane of a pipeline, or -1.
-func (p *Planner) buildExprScope(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, lane int) (*exprScope, error) {
+// requested, and the entities that are left out.
+func (p *Planner) buildExprScope(ctx context.Context, x *workflow.Execution, r *workflow.StepRun) (*exprScope, error) {
 	node := &p.Program.Nodes[r.StepIndex]
 	s := &exprScope{
 		excluded: map[int]map[workflow.EntityKey]bool{},
@@ -40,49 +64,35 @@ func (p *Planner) buildExprScope(ctx context.Context, x *workflow.Execution, r *
 	if err != nil {
 		return nil, err
 	}
-	s.entities = slices.Clone(held)
+	s.setEntities(entitiesOfType(held, node.RunOn))
 	if s.bindings.Parameters, err = p.parameters(ctx, x, r, node.Origin); err != nil {
 		return nil, err
 	}
 	reads := p.Program.Reads(r.StepIndex)
-	index := map[workflow.EntityKey]int{}
-	for i := range s.entities {
-		index[s.entities[i].Key] = i
+	if err := p.readResults(ctx, x, r, reads, s); err != nil {
+		return nil, err
 	}
-	positions := p.entityPositions(node, s.entities, r)
 	redoneEntities := map[workflow.EntityKey]bool{} // for which this try has executed an earlier step
-	resultBytes := 0
 	for i := range x.StepRuns {
 		o := &x.StepRuns[i]
-		if !r.CanReadResultsOf(o) || encloses(p.Program, o.StepIndex, r.StepIndex) {
+		if !p.seesStepRun(r, o) {
 			continue
 		}
 		s.bindings.Statuses[o.StepIndex] = string(o.Status)
-		samePipeline := r.Pipeline > 0 && o.Pipeline == r.Pipeline
 		previousRepeat := r.Iteration > 1 && o.StepIndex == r.StepIndex && o.Try == r.Try && o.Iteration == r.Iteration-1
 		alreadyOK := r.OnlyFailed && o.StepIndex == r.StepIndex
 		redone := r.OnlyFailed && o.StepIndex < r.StepIndex && o.Try == r.Try
-		read := slices.Contains(reads, o.StepIndex)
-		lost := o.Counts.Failed+o.Counts.Unknown > 0 || samePipeline || s.excluded[o.StepIndex] != nil
+		lost := o.Counts.Failed+o.Counts.Unknown > 0 || s.excluded[o.StepIndex] != nil || o.Counts.NotExecuted > 0 && slices.Contains(reads, o.StepIndex)
 		if !o.HasJobs() {
 			if previousRepeat {
 				s.request.Previous = map[workflow.EntityKey]bool{{}: true}
 			}
-			if o.Child != nil && read {
-				if s.bindings.Results[o.StepIndex], err = childResult(o.Child); err != nil {
-					return nil, err
-				}
-			}
 			continue
 		}
-		if !read && !lost && !o.HasUpdates && !previousRepeat && !alreadyOK && !redone {
+		if !lost && !o.HasUpdates && !previousRepeat && !alreadyOK && !redone {
 			continue
 		}
-		onlyLane := -1
-		if samePipeline {
-			onlyLane = lane
-		}
-		got, err := p.effectiveOutcome(ctx, x, r.Try, o, onlyLane)
+		got, err := p.effectiveOutcome(ctx, x, r.Try, o)
 		if err != nil {
 			return nil, err
 		}
@@ -100,34 +110,199 @@ func (p *Planner) buildExprScope(ctx context.Context, x *workflow.Execution, r *
 		if redone {
 			maps.Copy(redoneEntities, got.participants())
 		}
-		if read {
-			if resultBytes += got.size(); resultBytes > p.MaxResultBytes {
-				return nil, &resultsTooLargeError{&workflow.Failure{
-					Code: string(workflow.CodeLimit), Step: node.Label,
-					Message: fmt.Sprintf("the results of step %q that the expressions refer to exceed %d bytes", o.Label, p.MaxResultBytes),
-				}}
-			}
-			if err := p.loadResults(ctx, got); err != nil {
-				return nil, err
-			}
-			s.addResults(o.StepIndex, got)
-		}
-		for _, u := range got.updates {
-			if position, known := positions[u.update.Entity]; samePipeline && (!known || position/max(1, r.PackSize) != u.lane) {
-				continue // of another lane of the pipeline, which may be earlier or later
-			}
-			if i, ok := index[u.update.Entity]; ok {
-				s.entities[i].Attributes = u.update.Apply(s.entities[i].Attributes)
-			}
+		for i := range got.updates {
+			s.apply(&got.updates[i].update)
 		}
 	}
-	for _, lost := range s.excluded {
-		maps.Copy(s.request.Excluded, lost)
-	}
+	s.mergeExcluded()
 	// If this try has executed an earlier step for an entity again, this step has to run
 	// again too: its old result depends on the step before.
 	maps.DeleteFunc(s.request.AlreadyOK, func(key workflow.EntityKey, _ bool) bool { return redoneEntities[key] })
+	s.expressions = p.Program.Bind(r.StepIndex, p.Blocks, s.bindings, x)
 	return s, nil
+}
+
+// seesStepRun reports whether a step run sees another one that is not of its pipeline.
+func (p *Planner) seesStepRun(r, o *workflow.StepRun) bool {
+	return r.CanReadResultsOf(o) && !encloses(p.Program, o.StepIndex, r.StepIndex) && (r.Pipeline == 0 || o.Pipeline != r.Pipeline)
+}
+
+// readResults binds the results of earlier step runs that the expressions read. It begins
+// with the latest step run, and leaves out those whose results later ones of the same
+// node all replace: an execution may have repeated a step a thousand times.
+func (p *Planner) readResults(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, reads []int, s *exprScope) error {
+	for i := len(x.StepRuns) - 1; i >= 0 && len(reads) > 0; i-- {
+		o := &x.StepRuns[i]
+		if !slices.Contains(reads, o.StepIndex) || !p.seesStepRun(r, o) {
+			continue
+		}
+		newer := s.bindings.Results[o.StepIndex]
+		if !o.HasJobs() {
+			if o.Child != nil && newer == nil {
+				result, err := childResult(o.Child)
+				if err != nil {
+					return err
+				}
+				s.bindings.Results[o.StepIndex] = result
+			}
+			continue
+		}
+		possible := 1
+		if runOn := p.Program.Nodes[o.StepIndex].RunOn; runOn != "" && runOn != workflow.RunOnGlobal {
+			possible = x.ScopeOf(r).Counts[runOn]
+		}
+		if len(newer) >= max(1, possible) {
+			continue
+		}
+		got, err := p.effectiveOutcome(ctx, x, r.Try, o)
+		if err == nil {
+			err = p.addResults(ctx, s, o, got)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addResults adds the results of an earlier step run that no later one of the same node
+// has replaced.
+func (p *Planner) addResults(ctx context.Context, s *exprScope, o *workflow.StepRun, got *outcome) error {
+	if s.resultBytes += got.size(); s.resultBytes > p.MaxResultBytes {
+		return &resultsTooLargeError{&workflow.Failure{
+			Code: string(workflow.CodeLimit), Step: s.request.Node.Label,
+			Message: fmt.Sprintf("the results of step %q that the expressions refer to exceed %d bytes", o.Label, p.MaxResultBytes),
+		}}
+	}
+	if err := p.loadResults(ctx, got); err != nil {
+		return err
+	}
+	all := s.bindings.Results[o.StepIndex]
+	if all == nil {
+		all = make(map[string]json.RawMessage, len(got.results))
+		s.bindings.Results[o.StepIndex] = all
+	}
+	for key, result := range got.results {
+		if _, replaced := all[key.ID]; !replaced {
+			all[key.ID] = result
+		}
+	}
+	return nil
+}
+
+// laneScope is the scope of one lane of a step run of a pipeline, or of all lanes if lane
+// is -1: only the entities of the lane, with what the earlier step runs of the pipeline
+// have made of them.
+func (p *Planner) laneScope(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, lane *laneOutcomes) (*exprScope, error) {
+	common, err := p.scopeOf(ctx, x, r)
+	if err != nil {
+		return nil, err
+	}
+	from, to := 0, len(common.entities)
+	if lane.lane >= 0 {
+		from, to = r.LaneRange(lane.lane)
+		to = min(to, len(common.entities))
+		from = min(from, to)
+	}
+	s := common.part(from, to)
+	for _, o := range pipelineStepRuns(x, r.Pipeline) {
+		if o.Seq >= r.Seq {
+			break
+		}
+		got, err := p.laneOutcome(ctx, x, o, lane)
+		if err != nil {
+			return nil, err
+		}
+		s.exclude(p.Program, o, got)
+		if slices.Contains(p.Program.Reads(r.StepIndex), o.StepIndex) {
+			// In the pipeline, this step run is the latest of its node. Results that an
+			// earlier one has for the same entities stay where it has none.
+			older := common.bindings.Results[o.StepIndex]
+			if err := p.addResults(ctx, s, o, got); err != nil {
+				return nil, err
+			}
+			for i := range s.entities {
+				id := s.entities[i].Key.ID
+				if result, ok := older[id]; ok && s.bindings.Results[o.StepIndex][id] == nil {
+					s.bindings.Results[o.StepIndex][id] = result
+				}
+			}
+		}
+		for i := range got.updates {
+			// A lane may ask to update an entity of another one, which may be earlier or
+			// later.
+			u := &got.updates[i]
+			if at, known := s.index()[u.update.Entity]; known && (from+at)/max(1, r.PackSize) == u.lane {
+				s.apply(&u.update)
+			}
+		}
+	}
+	s.mergeExcluded()
+	s.expressions = common.expressions.WithResults(s.bindings.Results)
+	return s, nil
+}
+
+// part is the scope of some of the entities, without results of its own.
+func (s *exprScope) part(from, to int) *exprScope {
+	part := &exprScope{request: s.request, excluded: map[int]map[workflow.EntityKey]bool{}, resultBytes: s.resultBytes}
+	part.bindings.Results = map[int]map[string]json.RawMessage{}
+	part.setEntities(s.entities[from:to])
+	part.request.From, part.request.Excluded = from, map[workflow.EntityKey]bool{}
+	for node, all := range s.excluded {
+		for i := range part.entities {
+			if key := part.entities[i].Key; all[key] {
+				if part.excluded[node] == nil {
+					part.excluded[node] = map[workflow.EntityKey]bool{}
+				}
+				part.excluded[node][key] = true
+			}
+		}
+	}
+	return part
+}
+
+// setEntities sets the entities, which are not copied before an update changes them.
+func (s *exprScope) setEntities(entities []workflow.ScopeEntity) {
+	s.entities, s.owned = entities, false
+	s.index = sync.OnceValue(func() map[workflow.EntityKey]int {
+		index := make(map[workflow.EntityKey]int, len(entities))
+		for i := range entities {
+			index[entities[i].Key] = i
+		}
+		return index
+	})
+}
+
+// apply applies an update to its entity, if that is among those of the scope.
+func (s *exprScope) apply(u *workflow.Update) {
+	i, ok := s.index()[u.Entity]
+	if !ok {
+		return
+	}
+	if !s.owned {
+		s.entities, s.owned = slices.Clone(s.entities), true
+	}
+	s.entities[i].Attributes = u.Apply(s.entities[i].Attributes)
+}
+
+func (s *exprScope) mergeExcluded() {
+	for _, lost := range s.excluded {
+		maps.Copy(s.request.Excluded, lost)
+	}
+}
+
+// entitiesOfType returns the entities of one type. A scope is in the order of its keys, so
+// they are next to each other.
+func entitiesOfType(entities []workflow.ScopeEntity, entityType string) []workflow.ScopeEntity {
+	from := slices.IndexFunc(entities, func(e workflow.ScopeEntity) bool { return e.Key.Type == entityType })
+	if from < 0 {
+		return nil
+	}
+	to := from
+	for to < len(entities) && entities[to].Key.Type == entityType {
+		to++
+	}
+	return entities[from:to:to]
 }
 
 // exclude leaves out the entities that failed in an earlier step and were tolerated,
@@ -154,39 +329,11 @@ func (s *exprScope) exclude(program *definitions.Program, o *workflow.StepRun, g
 	}
 }
 
-// addResults adds the results of an earlier step run. They replace those of a still
-// earlier one of the same node.
-func (s *exprScope) addResults(node int, got *outcome) {
-	all := s.bindings.Results[node]
-	if all == nil {
-		all = map[string]json.RawMessage{}
-		s.bindings.Results[node] = all
-	}
-	for key, result := range got.results {
-		all[key.ID] = result
-	}
-}
-
 // childResult is the result of a step that started a child execution: the child's id,
 // and the state in which it ended.
 func childResult(c *workflow.Child) (map[string]json.RawMessage, error) {
 	raw, err := json.Marshal(map[string]any{"id": c.ID, "state": c.State})
 	return map[string]json.RawMessage{"": raw}, err
-}
-
-// entityPositions numbers the entities of the node's type, nil if the step run is not
-// in a pipeline.
-func (p *Planner) entityPositions(n *spec.Node, entities []workflow.ScopeEntity, r *workflow.StepRun) map[workflow.EntityKey]int {
-	if r.Pipeline == 0 {
-		return nil
-	}
-	positions := map[workflow.EntityKey]int{}
-	for i := range entities {
-		if entities[i].Key.Type == n.RunOn {
-			positions[entities[i].Key] = len(positions)
-		}
-	}
-	return positions
 }
 
 // encloses reports whether a node is nested in another.

@@ -55,35 +55,96 @@ type laneUpdate struct {
 	update    workflow.Update
 }
 
-// loadOutcome reads the outcome of a step run. If the step run is open, in a pipeline,
-// it reads the outcome so far. lane limits that to one lane; -1 reads all.
-func (p *Planner) loadOutcome(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, lane int) (*outcome, error) {
-	if o, ok := p.outcomes[r.Seq]; ok {
-		return o, nil
-	}
-	o := &outcome{
+func newOutcome() *outcome {
+	return &outcome{
 		results: map[workflow.EntityKey]json.RawMessage{}, ok: map[workflow.EntityKey]bool{}, failed: map[workflow.EntityKey]bool{},
 		pending: map[workflow.EntityKey]bool{}, notExecuted: map[workflow.EntityKey]bool{}, payloadRefs: map[workflow.EntityKey]workflow.PayloadRef{},
 	}
+}
+
+// loadOutcome reads the outcome of a step run. If the step run is open, in a pipeline,
+// it reads the outcome so far.
+func (p *Planner) loadOutcome(ctx context.Context, x *workflow.Execution, r *workflow.StepRun) (*outcome, error) {
+	if o, ok := p.outcomes[r.Seq]; ok {
+		return o, nil
+	}
+	o := newOutcome()
 	if r.Jobs > 0 && r.HasJobs() {
-		var planned plan.JobPlan
-		var packs []*workflow.Pack
-		var err error
-		if lane >= 0 {
-			planned, packs, err = p.laneWithPacks(ctx, x, r, lane)
-		} else {
-			planned, packs, err = p.PlanWithPacks(ctx, x, r)
-		}
+		jobs, err := p.jobEntities(ctx, x, r)
 		if err != nil {
 			return nil, err
 		}
-		if err := o.collect(r, planned, packs); err != nil {
+		packs, err := p.Dispatcher.ReadPacks(ctx, p.bareStepRun(r))
+		if err != nil {
+			return nil, err
+		}
+		if err := o.collect(r, jobs, packs); err != nil {
 			return nil, err
 		}
 	}
-	if !r.Open() && lane < 0 {
+	if !r.Open() {
+		if p.outcomes == nil {
+			p.outcomes = map[int]*outcome{}
+		}
 		p.outcomes[r.Seq] = o
 	}
+	return o, nil
+}
+
+// jobEntities returns the jobs of a step run, of which only the indexes and the entities
+// are valid. Where all entities take part, that needs no plan. Otherwise a step that has
+// been repeated a thousand times would be planned a thousand times, each time from the
+// results of the time before.
+func (p *Planner) jobEntities(ctx context.Context, x *workflow.Execution, r *workflow.StepRun) ([]workflow.JobInput, error) {
+	if r.Kind == workflow.JobExecute && r.Pipeline == 0 {
+		runOn := p.Program.Nodes[r.StepIndex].RunOn
+		if runOn == "" || runOn == workflow.RunOnGlobal {
+			return make([]workflow.JobInput, r.Jobs), nil // one job, of no entity
+		}
+		held, err := p.Entities(ctx, x.ScopeOf(r))
+		if err != nil {
+			return nil, err
+		}
+		if all := entitiesOfType(held, runOn); len(all) == r.Jobs {
+			jobs := make([]workflow.JobInput, len(all))
+			for i := range all {
+				jobs[i] = workflow.JobInput{Index: i, Entity: &all[i].Key}
+			}
+			return jobs, nil
+		}
+	}
+	planned, err := p.Plan(ctx, x, r)
+	return planned.Jobs, err
+}
+
+// laneOutcomes are the outcomes of one lane in the step runs of its pipeline, as far as
+// one call has read them. lane is -1 for all lanes.
+type laneOutcomes struct {
+	lane  int
+	bySeq map[int]*outcome
+}
+
+// laneOutcome reads the outcome of a lane in an earlier step run of its pipeline.
+func (p *Planner) laneOutcome(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, lane *laneOutcomes) (*outcome, error) {
+	if lane.lane < 0 {
+		return p.loadOutcome(ctx, x, r)
+	}
+	if known, ok := lane.bySeq[r.Seq]; ok {
+		return known, nil
+	}
+	planned, err := p.planLane(ctx, x, r, lane)
+	if err != nil {
+		return nil, err
+	}
+	packs, err := p.Dispatcher.ReadLane(ctx, p.bareStepRun(r), lane.lane)
+	if err != nil {
+		return nil, err
+	}
+	o := newOutcome()
+	if err := o.collect(r, planned.Jobs, packs); err != nil {
+		return nil, err
+	}
+	lane.bySeq[r.Seq] = o
 	return o, nil
 }
 
@@ -94,20 +155,10 @@ func (o *outcome) participants() map[workflow.EntityKey]bool {
 	return all
 }
 
-// laneWithPacks returns the plan of one lane with its packs.
-func (p *Planner) laneWithPacks(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, lane int) (plan.JobPlan, []*workflow.Pack, error) {
-	planned, err := p.PlanLane(ctx, x, r, lane)
-	if err != nil {
-		return planned, nil, err
-	}
-	packs, err := p.Dispatcher.ReadLane(ctx, p.bareStepRun(r), lane)
-	return planned, packs, err
-}
-
-// collect adds the latest record of each planned job.
-func (o *outcome) collect(r *workflow.StepRun, planned plan.JobPlan, packs []*workflow.Pack) error {
+// collect adds the latest record of each job.
+func (o *outcome) collect(r *workflow.StepRun, jobs []workflow.JobInput, packs []*workflow.Pack) error {
 	latest := plan.LatestRecords(packs)
-	for _, j := range planned.Jobs {
+	for _, j := range jobs {
 		var key workflow.EntityKey
 		if j.Entity != nil {
 			key = *j.Entity
@@ -146,7 +197,7 @@ func (o *outcome) collect(r *workflow.StepRun, planned plan.JobPlan, packs []*wo
 
 // Updates returns the updates that the jobs of a step run request, in job order.
 func (p *Planner) Updates(ctx context.Context, x *workflow.Execution, r *workflow.StepRun) ([]workflow.Update, error) {
-	o, err := p.loadOutcome(ctx, x, r, -1)
+	o, err := p.loadOutcome(ctx, x, r)
 	if err != nil {
 		return nil, err
 	}
@@ -170,8 +221,8 @@ func (p *Planner) bareStepRun(r *workflow.StepRun) *dispatch.StepRun {
 // effectiveOutcome is the outcome of a step run as it still stands in a later try:
 // without the entities for which it has been undone, or for which a rollback was
 // executed that may have failed.
-func (p *Planner) effectiveOutcome(ctx context.Context, x *workflow.Execution, try int, o *workflow.StepRun, lane int) (*outcome, error) {
-	got, err := p.loadOutcome(ctx, x, o, lane)
+func (p *Planner) effectiveOutcome(ctx context.Context, x *workflow.Execution, try int, o *workflow.StepRun) (*outcome, error) {
+	got, err := p.loadOutcome(ctx, x, o)
 	if err != nil || o.Try >= try {
 		return got, err
 	}
@@ -181,7 +232,7 @@ func (p *Planner) effectiveOutcome(ctx context.Context, x *workflow.Execution, t
 		if u.Kind != workflow.JobRollback || u.Undoes != o.Seq || u.Try >= try {
 			continue
 		}
-		touched, err := p.loadOutcome(ctx, x, u, -1)
+		touched, err := p.loadOutcome(ctx, x, u)
 		if err != nil {
 			return nil, err
 		}

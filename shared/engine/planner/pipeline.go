@@ -54,16 +54,28 @@ func CanAdvance(r *workflow.StepRun) bool {
 	return (r.Open() || singleLane) && !r.Closing
 }
 
-// StartPipeline sends the first lanes. ended says that a lane had nothing to do and
-// ended at once, which no worker will report.
+// StartPipeline sends the first lanes, and advances those that have nothing to do in the
+// first step run. ended says that a lane had nothing to do at all and ended at once,
+// which no worker will report.
 func (p *Planner) StartPipeline(ctx context.Context, x *workflow.Execution, first *workflow.StepRun, now time.Time) (ended bool, err error) {
 	lanes := first.Lanes()
 	if first.Window > 0 {
 		lanes = min(lanes, first.Window)
 	}
+	empty, err := p.Dispatcher.SendLanes(ctx, p.StepRun(x, first), lanes, now)
+	if err != nil || len(empty) == 0 {
+		return false, err
+	}
+	for _, r := range pipelineStepRuns(x, first.Pipeline) {
+		// The lanes below share what is cached here and only read it.
+		var tooLarge *resultsTooLargeError
+		if _, err := p.scopeOf(ctx, x, r); err != nil && !errors.As(err, &tooLarge) {
+			return false, err
+		}
+	}
 	var anyEnded atomic.Bool
-	err = parallel.Each(ctx, p.Dispatcher.Parallel, lanes, func(ctx context.Context, lane int) error {
-		ended, err := p.advanceLane(ctx, x, first, lane, now, workflow.Cost{}, false)
+	err = parallel.Each(ctx, p.Dispatcher.Parallel, len(empty), func(ctx context.Context, i int) error {
+		ended, err := p.advanceLane(ctx, x, first, empty[i], now, workflow.Cost{}, false)
 		if ended {
 			anyEnded.Store(true)
 		}

@@ -16,6 +16,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/engine/definitions"
@@ -40,14 +41,15 @@ type Planner struct {
 	MinFencingToken int64         // written into every message
 
 	plans    map[lifecycle.Need]plan.JobPlan
-	outcomes map[int]*outcome // by StepRunSeq, of step runs that have ended
+	scopes   map[lifecycle.Need]*exprScope // of step runs in pipelines
+	outcomes map[int]*outcome              // by StepRunSeq, of step runs that have ended
 }
 
 // ClearCache drops what was planned for a commit that was lost: it may carry tokens and
 // attributes of locks that the execution has released and taken again.
 func (p *Planner) ClearCache() {
 	if p != nil {
-		p.plans, p.outcomes = nil, nil
+		p.plans, p.scopes, p.outcomes = nil, nil, nil
 	}
 }
 
@@ -68,7 +70,7 @@ func (p *Planner) Plan(ctx context.Context, x *workflow.Execution, r *workflow.S
 	case r.Undoes > 0:
 		planned, err = p.planRollback(ctx, x, r)
 	default:
-		planned, err = p.planStep(ctx, x, r, -1)
+		planned, err = p.planLane(ctx, x, r, &laneOutcomes{lane: -1})
 	}
 	if err != nil {
 		return planned, err
@@ -83,16 +85,29 @@ func (p *Planner) Plan(ctx context.Context, x *workflow.Execution, r *workflow.S
 }
 
 // PlanLane makes the plan of one lane of a step run of a pipeline, once the lane has
-// ended in the step run before.
+// ended in the step run before. It reads and evaluates what concerns the entities of the
+// lane, and nothing of other lanes.
 func (p *Planner) PlanLane(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, lane int) (plan.JobPlan, error) {
-	return p.planStep(ctx, x, r, lane)
+	if whole, ok := p.plans[lifecycle.NeedForPlan(r)]; ok {
+		from, to := r.LaneRange(lane)
+		at := func(index int) int {
+			i, _ := slices.BinarySearchFunc(whole.Jobs, index, func(j workflow.JobInput, index int) int { return j.Index - index })
+			return i
+		}
+		return plan.JobPlan{Plan: whole.Plan, Jobs: whole.Jobs[at(from):at(to)]}, nil
+	}
+	return p.planLane(ctx, x, r, &laneOutcomes{lane: lane, bySeq: map[int]*outcome{}})
 }
 
-func (p *Planner) planStep(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, lane int) (plan.JobPlan, error) {
-	if p.outcomes == nil {
-		p.outcomes = map[int]*outcome{}
+// planLane plans a step run, or one lane of it.
+func (p *Planner) planLane(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, lane *laneOutcomes) (plan.JobPlan, error) {
+	var scope *exprScope
+	var err error
+	if r.Pipeline > 0 {
+		scope, err = p.laneScope(ctx, x, r, lane)
+	} else {
+		scope, err = p.scopeOf(ctx, x, r)
 	}
-	scope, err := p.buildExprScope(ctx, x, r, lane)
 	var tooLarge *resultsTooLargeError
 	if errors.As(err, &tooLarge) {
 		return plan.JobPlan{Plan: lifecycle.Plan{Cause: workflow.CauseLimit, Problem: tooLarge.failure}}, nil
@@ -100,20 +115,17 @@ func (p *Planner) planStep(ctx context.Context, x *workflow.Execution, r *workfl
 	if err != nil {
 		return plan.JobPlan{}, err
 	}
-	if lane >= 0 {
-		scope.request.From, scope.request.To = r.LaneRange(lane)
-	}
-	return plan.ForStep(scope.request, p.Program.Bind(r.StepIndex, p.Blocks, scope.bindings, x), scope.entities), nil
+	return plan.ForStep(scope.request, scope.expressions, scope.entities), nil
 }
 
 // ExecuteOnParameters evaluates the selector of a step run that starts a child
 // execution.
 func (p *Planner) ExecuteOnParameters(ctx context.Context, x *workflow.Execution, r *workflow.StepRun) (json.RawMessage, error) {
-	scope, err := p.buildExprScope(ctx, x, r, -1)
+	scope, err := p.buildExprScope(ctx, x, r)
 	if err != nil {
 		return nil, err
 	}
-	return p.Program.Bind(r.StepIndex, p.Blocks, scope.bindings, x).ExecuteOnParameters(r.StepIndex)
+	return scope.expressions.ExecuteOnParameters(r.StepIndex)
 }
 
 // planRollback plans the wave that undoes a step run.

@@ -36,7 +36,7 @@ func (p *Planner) CollectUpdates(ctx context.Context, x *workflow.Execution, try
 		if !r.HasUpdates || !include(r) {
 			continue
 		}
-		o, err := p.effectiveOutcome(ctx, x, try, r, -1)
+		o, err := p.effectiveOutcome(ctx, x, try, r)
 		if err != nil {
 			return nil, err
 		}

@@ -59,8 +59,9 @@ type Request struct {
 	// instead of numbering jobs consecutively, so that the step runs of a pipeline share
 	// their lanes.
 	IndexByPosition bool
-	// From and To bound the positions to plan, To exclusive; all if To is 0.
-	From, To int
+	// From is the position of the first of the entities, if they are only those of one
+	// lane.
+	From int
 }
 
 // ForStep plans on which entities a step runs and with which parameters. It evaluates
@@ -76,7 +77,7 @@ func ForStep(r Request, ex Expressions, entities []workflow.ScopeEntity) JobPlan
 		return r.planJobs(ex, []position{{}})
 	}
 	var on []position
-	excluded, alreadyOK, at := 0, 0, 0
+	excluded, alreadyOK, at := 0, 0, r.From
 	for i := range entities {
 		e := &entities[i]
 		if e.Key.Type != r.Node.RunOn {
@@ -85,7 +86,7 @@ func ForStep(r Request, ex Expressions, entities []workflow.ScopeEntity) JobPlan
 		index := at
 		at++
 		switch {
-		case r.To > 0 && (index < r.From || index >= r.To), r.Previous != nil && !r.Previous[e.Key]:
+		case r.Previous != nil && !r.Previous[e.Key]:
 		case r.Excluded[e.Key]:
 			excluded++
 		case r.AlreadyOK[e.Key]:
@@ -96,7 +97,7 @@ func ForStep(r Request, ex Expressions, entities []workflow.ScopeEntity) JobPlan
 	}
 	p := r.planJobs(ex, on)
 	p.Plan.Skipped += excluded
-	p.Plan.AlreadyOK, p.Plan.Entities = alreadyOK, at
+	p.Plan.AlreadyOK, p.Plan.Entities = alreadyOK, at-r.From
 	return p
 }
 

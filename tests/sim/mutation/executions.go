@@ -16,6 +16,7 @@ const (
 	rows                = "statemachines/execution.go"
 	spec                = "shared/workflow/spec/definition.go"
 	fetchUpdates        = "shared/engine/fetch_updates.go"
+	exprScope           = "shared/engine/planner/expr_scope.go"
 )
 
 var executions = []Mutation{
@@ -60,6 +61,8 @@ var executions = []Mutation{
 `, `			if err != nil || !done && r.Seq < 0 {
 				return ended, err
 `}}},
+	{Name: "each lane of a pipeline builds its scope from all entities", Test: "shared/engine/planner:TestStartPipeline_GrowsLinearly", Edits: []Edit{{exprScope, "\tif err == nil && r.Pipeline > 0 {\n", "\tif false {\n"}}},
+	{Name: "all packs of a step run are sent at once", Test: "shared/engine/planner:TestStartPipeline_SendsInSlices", Edits: []Edit{{dispatcher, "const maxMessagesPerSend = 200\n", "const maxMessagesPerSend = 1 << 20\n"}}},
 	{Name: "a step starts while another is open", Edits: []Edit{{lifecycleReport, `	case f.Complete && !intolerable && f.Counts.NotExecuted == 0:
 `, `	case !intolerable && f.Counts.NotExecuted == 0 && r.Jobs > 2:
 		fallthrough
