@@ -3,10 +3,8 @@
 package inventory
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"unicode/utf8"
 
 	"github.com/lockstep-run/lockstep/shared/definition/schema"
 	"github.com/lockstep-run/lockstep/shared/definition/yamldoc"
@@ -42,7 +40,7 @@ func ValidateEntity(e *workflow.Entity, path string) []workflow.Issue {
 	if len(e.Attributes) > workflow.MaxAttributesBytes {
 		addIssue("attributes", "too_large", fmt.Sprintf("at most %d bytes", workflow.MaxAttributesBytes))
 	}
-	if issue := unsupportedValue(e.Attributes, path+"attributes"); issue != nil {
+	if issue := schema.CheckJSON(e.Attributes, path+"attributes", yamldoc.JoinPath); issue != nil {
 		issues = append(issues, *issue)
 	}
 	if len(e.Groups) > maxGroups {
@@ -54,31 +52,4 @@ func ValidateEntity(e *workflow.Entity, path string) []workflow.Issue {
 		}
 	}
 	return issues
-}
-
-// unsupportedValue finds what later readers of a value cannot use: text that is not UTF-8,
-// numbers out of range, values that nest too deep, and fields that an object has twice.
-func unsupportedValue(raw json.RawMessage, path string) *workflow.Issue {
-	if !utf8.Valid(raw) {
-		return &workflow.Issue{Path: path, Code: "encoding", Message: "the text is not UTF-8"}
-	}
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	var v any
-	if d.Decode(&v) != nil {
-		return nil // reported already
-	}
-	if issue := schema.CheckValue(v, path, yamldoc.JoinPath); issue != nil {
-		return issue
-	}
-	return duplicateField(raw)
-}
-
-// duplicateField reports the first field that an object has twice.
-func duplicateField(raw []byte) *workflow.Issue {
-	d := schema.FindDuplicateKey(raw, yamldoc.JoinPath)
-	if d == nil {
-		return nil
-	}
-	return &workflow.Issue{Path: d.Key, Code: "duplicate_field", Message: fmt.Sprintf("the field %q stands here a second time", d.Key)}
 }

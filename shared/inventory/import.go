@@ -11,6 +11,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/lockstep-run/lockstep/shared/definition/schema"
+	"github.com/lockstep-run/lockstep/shared/definition/yamldoc"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -22,10 +24,13 @@ const MaxLineBytes = 64 << 10
 // is from handle or from the reader.
 func ReadImport(r io.Reader, maxIssues int, handle func(workflow.Entity) error) (issues []workflow.Issue, err error) {
 	lines := bufio.NewScanner(r)
-	lines.Buffer(make([]byte, 0, 4096), MaxLineBytes)
+	lines.Buffer(make([]byte, 0, 4096), MaxLineBytes+len("\r\n")+1) // a line and its end, so that the longest line is read
 	seen := map[workflow.EntityKey]int{}
-	n := 0
+	n, tooLong := 0, false
 	for len(issues) < maxIssues && lines.Scan() {
+		if tooLong = len(lines.Bytes()) > MaxLineBytes; tooLong {
+			break
+		}
 		n++
 		line := bytes.TrimSpace(lines.Bytes())
 		if len(line) == 0 {
@@ -44,7 +49,7 @@ func ReadImport(r io.Reader, maxIssues int, handle func(workflow.Entity) error) 
 			issues = append(issues, i)
 		}
 	}
-	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
+	if err := lines.Err(); tooLong || errors.Is(err, bufio.ErrTooLong) {
 		issues = append(issues, workflow.Issue{Line: n + 1, Code: "too_large", Message: fmt.Sprintf("a line holds at most %d bytes", MaxLineBytes)})
 	} else if err != nil {
 		return nil, err
@@ -68,8 +73,8 @@ func ParseLine(raw []byte) (workflow.Entity, []workflow.Issue) {
 	if !utf8.Valid(raw) {
 		return workflow.Entity{}, []workflow.Issue{{Code: "encoding", Message: "the line is not UTF-8"}}
 	}
-	if issue := duplicateField(raw); issue != nil {
-		return workflow.Entity{}, []workflow.Issue{*issue}
+	if d := schema.FindDuplicateKey(raw, "", yamldoc.JoinPath); d != nil {
+		return workflow.Entity{}, []workflow.Issue{{Path: yamldoc.JoinPath(d.Path, d.Key), Code: "duplicate_field", Message: fmt.Sprintf("the field %q stands here a second time", d.Key)}}
 	}
 	if issue := miscasedField(raw); issue != nil {
 		return workflow.Entity{}, []workflow.Issue{*issue}
@@ -80,7 +85,7 @@ func ParseLine(raw []byte) (workflow.Entity, []workflow.Issue) {
 	if err := d.Decode(&l); err != nil {
 		return workflow.Entity{}, []workflow.Issue{decodeIssue(err)}
 	}
-	if d.More() {
+	if _, err := d.Token(); !errors.Is(err, io.EOF) { // More is false before a stray } or ]
 		return workflow.Entity{}, []workflow.Issue{{Code: "json", Message: "more than one value on the line"}}
 	}
 	e := workflow.Entity{Type: l.Type, ID: l.ID, Attributes: l.Attributes, Groups: l.Groups}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/lockstep-run/lockstep/shared/definition/schema"
+	"github.com/lockstep-run/lockstep/shared/definition/yamldoc"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
@@ -27,16 +28,24 @@ const maxIssues = 20
 
 // validated returns the result as it may be recorded. A success whose output is not
 // valid becomes a failure that is not retried: the block has done its work. A result
-// that merely does not match its schema is kept, so that a rollback can use it.
+// that merely does not match its schema is kept, so that a rollback can use it; one that
+// nobody could read is not. A failure stays what it is, without details that nobody
+// could read.
 func validated(work *workflow.Work, a JobResult) JobResult {
 	if a.Failure != nil {
-		return a
+		return withReadableDetails(a)
 	}
 	if n := len(a.Result); n > workflow.MaxResultBytes {
 		return failureResult(Terminal(workflow.FailureLimit, fmt.Errorf("the result has %d bytes, the limit is %d", n, workflow.MaxResultBytes)))
 	}
 	if n := len(a.Updates); n > workflow.MaxResultBytes {
 		return failureResult(Terminal(workflow.FailureLimit, fmt.Errorf("the updates have %d bytes, the limit is %d", n, workflow.MaxResultBytes)))
+	}
+	if issue := checkJSON(a.Result, "result"); issue != nil {
+		return invalidResult(JobResult{}, "INVALID", "the block's result cannot be stored", []workflow.Issue{*issue})
+	}
+	if issue := checkJSON(a.Updates, "updates"); issue != nil {
+		return invalidResult(a, "INVALID", "the block's updates cannot be stored", []workflow.Issue{*issue})
 	}
 	if issues := validateUpdates(a.Updates); len(issues) > 0 {
 		return invalidResult(a, "INVALID", "the block's updates are not valid", issues)
@@ -57,6 +66,28 @@ func validated(work *workflow.Work, a JobResult) JobResult {
 		}
 	}
 	a.Entities = nil
+	return a
+}
+
+// checkJSON finds what keeps a value from a block from being stored; the same keeps a
+// value out of a request to the API and out of an import. An absent value is valid.
+func checkJSON(raw json.RawMessage, path string) *workflow.Issue {
+	if len(raw) == 0 {
+		return nil
+	}
+	return schema.CheckJSON(raw, path, yamldoc.JoinPath)
+}
+
+// withReadableDetails returns a failure whose details can be stored. Details that cannot
+// become {"omitted": "..."} with the reason.
+func withReadableDetails(a JobResult) JobResult {
+	issue := checkJSON(a.Failure.Details, "error.details")
+	if issue == nil {
+		return a
+	}
+	failure := *a.Failure
+	failure.Details, _ = json.Marshal(map[string]string{"omitted": issue.String()}) // a map of text can be encoded
+	a.Failure = &failure
 	return a
 }
 

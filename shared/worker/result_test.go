@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/worker"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
 	"github.com/lockstep-run/lockstep/tests/sim"
 )
 
@@ -18,12 +19,11 @@ import (
 func TestJobResult_MustMatchResultSchema(t *testing.T) {
 	schema := json.RawMessage(`{"type":"object","required":["version"],"properties":{"version":{"type":"string"},"n":{"minimum":0}},"additionalProperties":false}`)
 	for result, path := range map[string]string{
-		`{"version":"17.3"}`:            "",
-		`{"version":17}`:                "result.version",
-		`{}`:                            "result.version",
-		`{"version":"1","x":{}}`:        "result.x",
-		`null`:                          "result",
-		`{"version":"1","n":1e9999999}`: "result.n", // too large to compare exactly
+		`{"version":"17.3"}`:     "",
+		`{"version":17}`:         "result.version",
+		`{}`:                     "result.version",
+		`{"version":"1","x":{}}`: "result.x",
+		`null`:                   "result",
 	} {
 		r := newFixture(t)
 		w := r.worker()
@@ -55,6 +55,73 @@ func TestJobResult_MustMatchResultSchema(t *testing.T) {
 		m.Key.StepRunSeq, m.Work.Kind = m.Key.StepRunSeq+1, workflow.JobRollback
 		r.mustHandle(w, m)
 		r.wantPack(m.Key, workflow.PackFinished, 1, codeOK)
+	}
+}
+
+// What nobody could read later is not stored, whatever the block returns it in: the job
+// fails for good, and the failure names the place.
+func TestJobResult_MustBeReadableJSON(t *testing.T) {
+	deep := func(n int) string { return strings.Repeat(`{"a":`, n) + "1" + strings.Repeat("}", n) }
+	for name, c := range map[string]struct{ value, place string }{
+		"readable":         {deep(90), ""},
+		"not UTF-8":        {"{\"v\":\"a\xffb\"}", "not UTF-8"},
+		"too deep":         {deep(5000), ".a.a.a"},
+		"two of one field": {`{"b":{"a":1,"a":2}}`, ".b.a"},
+		"not a number":     {`{"n":1e9999999}`, ".n"},
+	} {
+		for _, field := range []string{"result", "updates"} {
+			r := newFixture(t)
+			w := r.worker()
+			worker.Register(w, worker.Block[map[string]any, json.RawMessage]{Name: "test/large", Version: "1.0.0", Idempotent: true,
+				Execute: func(_ context.Context, job *worker.Job, _ map[string]any) (json.RawMessage, error) {
+					if field == "result" {
+						return json.RawMessage(c.value), nil
+					}
+					return nil, job.SetAttribute("x", json.RawMessage(c.value))
+				},
+			})
+			m := r.newMessage(largeBlock, 0, 1, 1)
+			m.Work.Retry = &workflow.Retry{MaxRetries: 3}
+			r.mustHandle(w, m)
+			rec := r.pack(m.Key).Jobs[0]
+			switch {
+			case c.place == "":
+				if rec.Code != codeOK {
+					t.Errorf("%s, %s: %+v", name, field, rec.Failure)
+				}
+			case rec.Code != codeFailed || rec.Failure.Code != "INVALID" || rec.Failure.Retryable:
+				t.Errorf("%s, %s: %s, %+v", name, field, rec.Code, rec.Failure)
+			case !strings.Contains(rec.Failure.Message, field) || !strings.Contains(rec.Failure.Message, c.place):
+				t.Errorf("%s, %s: %q does not name the place", name, field, rec.Failure.Message)
+			}
+			if code := rec.Code; code == codeFailed && len(rec.Result)+len(rec.Updates) > 4 {
+				t.Errorf("%s, %s: %s and %s are stored", name, field, rec.Result, rec.Updates)
+			}
+		}
+	}
+}
+
+// endpointFunc is an EndpointCaller.
+type endpointFunc func(*worker.Job) worker.JobResult
+
+func (f endpointFunc) Call(_ context.Context, _ *workflow.Endpoint, job *worker.Job) worker.JobResult {
+	return f(job)
+}
+
+// The details of a failure are stored too. The failure keeps its code.
+func TestJobResult_FailureDetailsMustBeReadableJSON(t *testing.T) {
+	r := newFixture(t)
+	w := r.worker(func(o *worker.Options) {
+		o.HTTPBlocks = endpointFunc(func(*worker.Job) worker.JobResult {
+			return worker.JobResult{Outcome: sm.OutcomeError, Failure: &workflow.Failure{Code: "BUSY", Retryable: true, Details: json.RawMessage("{\"v\":\"\xff\"}")}}
+		})
+	})
+	m := r.newMessage(largeBlock, 0, 1, 1)
+	m.Work.HTTP = &workflow.Endpoint{URL: "http://127.0.0.1/"}
+	r.mustHandle(w, m)
+	f := r.pack(m.Key).Jobs[0].Failure
+	if f == nil || f.Code != "BUSY" || !f.Retryable || !json.Valid(f.Details) || !strings.Contains(string(f.Details), "error.details") {
+		t.Errorf("%+v with %s", f, f.Details)
 	}
 }
 

@@ -78,9 +78,11 @@ func (w *Worker) runWithTimeout(ctx context.Context, m *workflow.PackMessage, in
 		a = w.awaitResult(timeoutCtx, handler, job, jobAttrs(m, in))
 		expired = timeoutCtx.Err() != nil
 	}
+	succeeded := a.Failure == nil
+	a = validated(&m.Work, a)
 	switch {
-	case a.Failure == nil:
-		return validated(&m.Work, a), false // a success just after the time-out is a success
+	case succeeded:
+		return a, false // a success just after the time-out is a success
 	case ctx.Err() != nil:
 		return a, true
 	case expired && m.Work.HTTP == nil:

@@ -97,7 +97,7 @@ var requestLimits = map[string]probe{
 	"body of a request":    postProbe(missingExecution+"/resume", "*", func(n int) string { return padTo("{}", n) }).expecting(404),
 	"body of a definition": postProbe("/workflow-definition/publish?dryRun=true", "*", func(n int) string { return padTo(oneStepDefinition, n) }),
 	"body of an import":    postProbe("/entities/import", "*", func(n int) string { return padTo(entityLine, n) }),
-	"line of an import":    postProbe("/entities/import", "*", func(n int) string { return entityLine + strings.Repeat(" ", n-len(entityLine)-1) + "\n" }),
+	"line of an import":    postProbe("/entities/import", "*", func(n int) string { return entityLine + strings.Repeat(" ", n-len(entityLine)) + "\n" }),
 	"entities of an import": postProbe("/entities/import", "*", func(n int) string {
 		var lines strings.Builder
 		for i := range n {

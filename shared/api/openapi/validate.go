@@ -66,7 +66,7 @@ func (d *Document) validateJSON(body []byte, bodySchema string) ([]workflow.Issu
 
 // duplicateKeyIssue returns an issue for the first duplicate key in an object of the body.
 func duplicateKeyIssue(body []byte) *workflow.Issue {
-	d := schema.FindDuplicateKey(body, memberPath)
+	d := schema.FindDuplicateKey(body, "", memberPath)
 	if d == nil {
 		return nil
 	}

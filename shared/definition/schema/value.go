@@ -3,10 +3,13 @@ package schema
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -56,6 +59,42 @@ func checkValue(v any, depth int) (issue *workflow.Issue, location []string) {
 	return nil, nil
 }
 
+// CheckJSON finds what keeps a JSON value from being stored: everyone who reads it later
+// has to be able to, the API's clients and an import among them. It must be one JSON
+// value in UTF-8, without a key that an object has twice, and with nothing that
+// CheckValue refuses. encoding/json lets all of these pass. path names the value, and
+// join is the path of a field. The first issue found is returned, nil if there is none.
+func CheckJSON(raw []byte, path string, join func(path, name string) string) *workflow.Issue {
+	if !utf8.Valid(raw) {
+		return &workflow.Issue{Path: path, Code: "encoding", Message: "the text is not UTF-8"}
+	}
+	v, err := decodeValue(raw)
+	if err != nil {
+		return &workflow.Issue{Path: path, Code: "json", Message: "this is not JSON: " + err.Error()}
+	}
+	if issue := CheckValue(v, path, join); issue != nil {
+		return issue
+	}
+	if d := FindDuplicateKey(raw, path, join); d != nil {
+		return &workflow.Issue{Path: join(d.Path, d.Key), Code: "duplicate_field", Message: fmt.Sprintf("the field %q stands here a second time", d.Key)}
+	}
+	return nil
+}
+
+// decodeValue decodes exactly one JSON value, as CheckValue takes it.
+func decodeValue(raw []byte) (any, error) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return nil, err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("something follows the first JSON value")
+	}
+	return v, nil
+}
+
 func numberInRange(number string) bool {
 	if len(number) > maxDigits {
 		return false
@@ -80,7 +119,7 @@ type DuplicateKey struct {
 // none. Readers differ in which of the two values they take, so one that checks and one
 // that acts may see different things. join is the path of a field. Text that is not
 // JSON is searched up to the mistake.
-func FindDuplicateKey(raw []byte, join func(path, name string) string) *DuplicateKey {
+func FindDuplicateKey(raw []byte, path string, join func(path, name string) string) *DuplicateKey {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
 	var open []*container
@@ -100,7 +139,7 @@ func FindDuplicateKey(raw []byte, join func(path, name string) string) *Duplicat
 		if in != nil && in.keys != nil && !in.keyRead {
 			key, _ := token.(string)
 			if in.keys[key] {
-				return &DuplicateKey{Path: innermostPath(open, join), Key: key, End: d.InputOffset()}
+				return &DuplicateKey{Path: innermostPath(path, open, join), Key: key, End: d.InputOffset()}
 			}
 			in.keys[key], in.key, in.keyRead = true, key, true
 			continue
@@ -118,9 +157,8 @@ func FindDuplicateKey(raw []byte, join func(path, name string) string) *Duplicat
 	}
 }
 
-// innermostPath is the path of the last of the open containers.
-func innermostPath(open []*container, join func(path, name string) string) string {
-	path := ""
+// innermostPath is the path of the last of the open containers. path is that of the first.
+func innermostPath(path string, open []*container, join func(path, name string) string) string {
 	for _, c := range open[:len(open)-1] {
 		if c.keys != nil {
 			path = join(path, c.key)

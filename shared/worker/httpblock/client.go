@@ -16,6 +16,8 @@ import (
 	"net/url"
 	"strconv"
 
+	"github.com/lockstep-run/lockstep/shared/definition/schema"
+	"github.com/lockstep-run/lockstep/shared/definition/yamldoc"
 	"github.com/lockstep-run/lockstep/shared/worker"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
@@ -148,8 +150,12 @@ func transportFailure(ctx context.Context, err error) worker.JobResult {
 }
 
 // ParseResponse decodes the response of a block to an operation. It returns an error
-// for anything that the contract does not allow. Unknown fields are ignored.
+// that names the place for anything that the contract does not allow, and for text that
+// could not be stored (see schema.CheckJSON). Unknown fields are ignored.
 func ParseResponse(text []byte, operation workflow.JobKind) (worker.JobResult, error) {
+	if issue := schema.CheckJSON(text, "", yamldoc.JoinPath); issue != nil {
+		return worker.JobResult{}, fmt.Errorf("invalid response: %s", issue)
+	}
 	var r *response
 	if err := json.Unmarshal(text, &r); err != nil {
 		return worker.JobResult{}, fmt.Errorf("invalid response: %w", err)
