@@ -44,13 +44,18 @@ func (s *shrinker) run(c Cut) Result {
 	return New(corpusFor(s.seed)).Run(s.seed, c, nil)
 }
 
-// tryCut takes a cut over if the law is broken with it too.
+// size is how much there is to read of a play: its calls, and its faults, which are
+// harder to follow.
+func size(r Result) int { return r.Calls + 5*len(r.Faults) }
+
+// tryCut takes a cut over if the same invariant is violated with it too, and the play is
+// not longer: leaving out a fault may let an execution go on.
 func (s *shrinker) tryCut(c Cut) bool {
 	if s.runsLeft <= 0 {
 		return false
 	}
 	r := s.run(c)
-	if r.Violation == nil || r.Violation.Invariant != s.invariant {
+	if r.Violation == nil || r.Violation.Invariant != s.invariant || size(r) > size(s.best) {
 		return false
 	}
 	s.cut, s.best = c, r
