@@ -1,22 +1,17 @@
 package demo
 
 import (
-	"net"
 	"os"
 	"strings"
 	"testing"
 
 	"github.com/lockstep-run/lockstep/shared/definition"
+	"github.com/lockstep-run/lockstep/tests/testkit"
 )
 
 // The suggested command has the flag --serve if the failed one had it.
 func TestCheckPortFree_SuggestsSameCommand(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	port := l.Addr().(*net.TCPAddr).Port
+	port := testkit.OccupyPort(t)
 	if err := checkPortFree(port, true); err == nil || !strings.Contains(err.Error(), "bin/fleet-demo --serve --port ") {
 		t.Errorf("serving: %v", err)
 	}

@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/lockstep-run/lockstep/localstack/process"
@@ -48,7 +47,7 @@ func (d *Demo) startProgram(ctx context.Context, l programSpec) (*program, error
 		return nil, err
 	}
 	p := &program{log: log}
-	ready := &readyLine{urls: make(chan string, 1)}
+	ready := process.NewReadyLine()
 	cmd := exec.Command(filepath.Join(d.Bin, l.name), l.args...)
 	cmd.Env = append(os.Environ(), l.env...)
 	cmd.Stdout, cmd.Stderr = ready, io.Writer(log)
@@ -62,7 +61,7 @@ func (d *Demo) startProgram(ctx context.Context, l programSpec) (*program, error
 	limit := time.NewTimer(startTimeout)
 	defer limit.Stop()
 	select {
-	case p.url = <-ready.urls:
+	case p.url = <-ready.URL():
 		return p, nil
 	case <-p.process.Done():
 		return nil, fmt.Errorf("%s exited before it was ready:\n%s", l.name, lastLines(log.Name()))
@@ -125,33 +124,3 @@ func lastLines(file string) string {
 
 // shellQuote quotes a word for the shell.
 func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
-
-// readyLine finds the line "ready URL" in a program's standard output and drops the rest.
-type readyLine struct {
-	urls chan string
-
-	mu   sync.Mutex
-	text []byte
-	done bool
-}
-
-func (r *readyLine) Write(p []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.done {
-		return len(p), nil
-	}
-	r.text = append(r.text, p...)
-	for {
-		line, rest, complete := bytes.Cut(r.text, []byte("\n"))
-		if !complete {
-			return len(p), nil
-		}
-		r.text = rest
-		if url, ok := strings.CutPrefix(string(line), "ready "); ok {
-			r.done, r.text = true, nil
-			r.urls <- url
-			return len(p), nil
-		}
-	}
-}

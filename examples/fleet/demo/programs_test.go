@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -13,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/tests/testkit"
 )
 
 // writeScript writes a shell script in place of a built program.
@@ -68,18 +68,6 @@ func TestStartProgram_ReportsFailure(t *testing.T) {
 	}
 }
 
-func TestReadyLine_AcceptsPartialWrites(t *testing.T) {
-	r := &readyLine{urls: make(chan string, 1)}
-	for _, piece := range []string{"some noise\nrea", "dy http://x", ":1\nmore\nready again\n", "still more"} {
-		if n, err := r.Write([]byte(piece)); n != len(piece) || err != nil {
-			t.Fatal(n, err)
-		}
-	}
-	if url := <-r.urls; url != "http://x:1" {
-		t.Errorf("found %q", url)
-	}
-}
-
 func TestRunLockstep_ReturnsExitCodeAndOutput(t *testing.T) {
 	d, out := newDemo(t)
 	d.url = "http://here"
@@ -112,13 +100,8 @@ func TestShellQuote_EscapesQuotes(t *testing.T) {
 
 // A port in use is reported before anything starts, with what to do.
 func TestRun_ReportsPortInUse(t *testing.T) {
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = taken.Close() }()
-	d := &Demo{Bin: t.TempDir(), Example: "..", Port: taken.Addr().(*net.TCPAddr).Port, Out: &bytes.Buffer{}}
-	err = d.Run(t.Context())
+	d := &Demo{Bin: t.TempDir(), Example: "..", Port: testkit.OccupyPort(t), Out: &bytes.Buffer{}}
+	err := d.Run(t.Context())
 	wantError(t, err, "port "+strconv.Itoa(d.Port)+" is in use", "--port ")
 	if strings.Contains(err.Error(), "logs") {
 		t.Errorf("the error names logs, and there are none: %v", err)

@@ -4,14 +4,15 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/lockstep-run/lockstep/localstack/process"
+	"github.com/lockstep-run/lockstep/tests/testkit"
 )
 
 // start runs the program. It returns its address, and a function that ends it and returns
@@ -20,23 +21,17 @@ func start(t *testing.T, args ...string) (url string, end func() (int, string)) 
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
-	read, write := io.Pipe()
-	var stderr bytes.Buffer
+	ready, stderr := process.NewReadyLine(), &testkit.Buffer{}
 	code := make(chan int, 1)
-	go func() {
-		code <- run(ctx, args, write, &stderr)
-		_ = write.Close()
-	}()
+	go func() { code <- run(ctx, args, ready, stderr) }()
 	end = func() (int, string) { cancel(); c := <-code; return c, stderr.String() }
-	line := make([]byte, 200)
-	n, err := read.Read(line)
-	if err != nil {
-		c, complaint := end()
-		t.Fatalf("no ready line: exit code %d, %s", c, complaint)
+	select {
+	case url = <-ready.URL():
+	case c := <-code:
+		t.Fatalf("no ready line: exit code %d, %s", c, stderr)
 	}
-	url, ready := strings.CutPrefix(strings.TrimSuffix(string(line[:n]), "\n"), "ready ")
-	if !ready || !strings.HasPrefix(url, "http://127.0.0.1:") {
-		t.Fatalf("the first line is %q", line[:n])
+	if !strings.HasPrefix(url, "http://127.0.0.1:") {
+		t.Fatalf("URL %q", url)
 	}
 	return url, end
 }
@@ -111,11 +106,7 @@ func TestRun_EndsWhileDeviceIsSlow(t *testing.T) {
 		}
 		over <- err
 	}()
-	for deadline := time.Now().Add(10 * time.Second); !strings.Contains(body(t, url+"/devices"), `"busy":true`); {
-		if time.Now().After(deadline) {
-			t.Fatal("the device is not busy after 10 s")
-		}
-	}
+	testkit.Eventually(t, "the device is busy", func() bool { return strings.Contains(body(t, url+"/devices"), `"busy":true`) })
 	if code, complaint := end(); code != 0 || complaint != "" {
 		t.Errorf("exit code %d, %q", code, complaint)
 	}
@@ -139,12 +130,7 @@ func TestRun_PrintsInventory(t *testing.T) {
 }
 
 func TestRun_RefusesBadFlags(t *testing.T) {
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer taken.Close()
-	port := strconv.Itoa(taken.Addr().(*net.TCPAddr).Port)
+	port := strconv.Itoa(testkit.OccupyPort(t))
 	empty := filepath.Join(t.TempDir(), "empty.jsonl")
 	if err := os.WriteFile(empty, []byte("\n"), 0o600); err != nil {
 		t.Fatal(err)
