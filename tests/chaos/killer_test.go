@@ -114,14 +114,14 @@ func (k *killer) pauseWorkers(ctx context.Context) bool {
 }
 
 // setDeviceFaults makes one device slow, and another drop the connection during its next
-// change or refuse it.
+// change or reject it.
 func (k *killer) setDeviceFaults() {
 	ids := k.fleet.IDs()
 	anyDevice := func() string { return ids[k.random.IntN(len(ids))] }
 	b := slowBehaviour(time.Duration(50+k.random.IntN(400)) * time.Millisecond)
 	_ = k.fleet.SetBehaviour(b, anyDevice()) // the device exists and the behaviour is valid
 	b = slowBehaviour(normalDelay)
-	// A refused rollback is not retried. Most executions should be able to roll back,
+	// A rejected rollback is not retried. Most executions should be able to roll back,
 	// so that the checker can decide which version is allowed.
 	once := simulator.Fault{Times: 1, Operations: []simulator.Operation{simulator.OpUpgrade, simulator.OpTouch}}
 	if k.random.IntN(6) == 0 {

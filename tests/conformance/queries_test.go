@@ -135,5 +135,5 @@ func batches(t *testing.T) {
 	got := must[*dynamodb.BatchGetItemOutput](t)(dynamoClient.BatchGetItem(t.Context(), &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{table: {Keys: wanted}}}))
 	wantEqual(t, "read", len(got.Responses[table]), 100)
 	wantErrorCode(t, "26 writes", write(100, 126), "ValidationException")
-	wantEqual(t, "written by the refused batch", len(getItem(t, itemKey(t, 100))), 0)
+	wantEqual(t, "written by the rejected batch", len(getItem(t, itemKey(t, 100))), 0)
 }
