@@ -35,8 +35,10 @@ func (e *Engine) grantRuntimePermissions(f *Function) {
 		}
 	}
 	f.allowSend("SendLooks", e.LifecycleQueue)
-	if f.role == topology.FunctionAPI {
+	if f.role == topology.FunctionAPI || f.role == topology.FunctionSweeper {
 		f.allow("ReadLooks", []string{*e.LifecycleQueue.QueueArn()}, "sqs:GetQueueAttributes")
+	}
+	if f.role == topology.FunctionAPI {
 		f.allowRedrive(e.LifecycleQueue)
 	}
 	if resolvesPools(f.role) {

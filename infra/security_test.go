@@ -151,7 +151,7 @@ func TestRoles_QueueActions(t *testing.T) {
 			"JobsDefaultQueue.Arn}": "ChangeMessageVisibility DeleteMessage GetQueueAttributes ReceiveMessage SendMessage",
 		},
 		topology.FunctionLifecycle: {"LifecycleQueue.Arn}": consume + " SendMessage", "JobsDefaultQueue.Arn}": "SendMessage"},
-		topology.FunctionSweeper:   {"LifecycleQueue.Arn}": "SendMessage", "SchedulesDlq.Arn}": "SendMessage"},
+		topology.FunctionSweeper:   {"LifecycleQueue.Arn}": "GetQueueAttributes SendMessage", "SchedulesDlq.Arn}": "SendMessage"},
 		topology.FunctionWorker:    {"LifecycleQueue.Arn}": "SendMessage", "JobsDefaultQueue.Arn}": consume + " SendMessage"},
 	}
 	for function, queues := range want {

@@ -20,12 +20,13 @@ import (
 
 func main() {
 	app := enginehost.MustOpen(context.Background(), "sweeper")
+	sweeper := scheduler.NewSweeper(app.Engine, app.LivenessTimeouts(), topology.DueShards) // an instance handles one event at a time
 	lambda.Start(boot.FlushTraces(app.Process, func(ctx context.Context, request sweepRequest) (any, error) {
 		if request.DryRun {
 			return scheduler.PlanSweep(ctx, app.Engine, app.LivenessTimeouts(), topology.DueShards, "")
 		}
-		swept, err := scheduler.Sweep(ctx, app.Engine, app.LivenessTimeouts(), topology.DueShards)
-		app.Log.InfoContext(ctx, "swept", "due", swept.WakeupsSent, "stuck", swept.Stuck, "workers", swept.WorkersChanged, "fired", swept.ExecutionsStarted)
+		swept, err := sweeper.Sweep(ctx)
+		app.Log.InfoContext(ctx, "swept", "due", swept.WakeupsSent, "queued", swept.Queued, "stuck", swept.Stuck, "workers", swept.WorkersChanged, "fired", swept.ExecutionsStarted)
 		return swept, errors.Join(err, boot.WriteMetric(os.Stdout, os.Getenv(topology.EnvDeployment), topology.MetricStuckExecutions, swept.Stuck, time.Now()))
 	}))
 }

@@ -72,7 +72,7 @@ func (q *DeadLetterQueue) Receive(ctx context.Context, n int, visibility time.Du
 // Count returns about how many messages there are, received ones included. A message
 // that was just deleted may still be counted.
 func (q *DeadLetterQueue) Count(ctx context.Context) (int, error) {
-	counts, err := queueCounts(ctx, q.client, q.dlqURL,
+	counts, err := queueCounts(ctx, q.client, q.dlqURL, nil,
 		types.QueueAttributeNameApproximateNumberOfMessages, types.QueueAttributeNameApproximateNumberOfMessagesNotVisible)
 	if err != nil {
 		return 0, err

@@ -83,7 +83,7 @@ func (r *Receiver) Defer(ctx context.Context, d worker.Delivery, after time.Dura
 // Depth returns about how many messages the queue holds: waiting, received and not
 // deleted, and delayed.
 func (r *Receiver) Depth(ctx context.Context) (waiting, received, delayed int, err error) {
-	counts, err := queueCounts(ctx, r.client, r.url,
+	counts, err := queueCounts(ctx, r.client, r.url, nil,
 		types.QueueAttributeNameApproximateNumberOfMessages,
 		types.QueueAttributeNameApproximateNumberOfMessagesNotVisible,
 		types.QueueAttributeNameApproximateNumberOfMessagesDelayed)
@@ -94,8 +94,8 @@ func (r *Receiver) Depth(ctx context.Context) (waiting, received, delayed int, e
 }
 
 // queueCounts reads attributes of a queue that are numbers.
-func queueCounts(ctx context.Context, client *awssqs.Client, url string, names ...types.QueueAttributeName) ([]int, error) {
-	out, err := client.GetQueueAttributes(ctx, &awssqs.GetQueueAttributesInput{QueueUrl: &url, AttributeNames: names})
+func queueCounts(ctx context.Context, client *awssqs.Client, url string, options []func(*awssqs.Options), names ...types.QueueAttributeName) ([]int, error) {
+	out, err := client.GetQueueAttributes(ctx, &awssqs.GetQueueAttributesInput{QueueUrl: &url, AttributeNames: names}, options...)
 	if err != nil {
 		return nil, wrapError(err)
 	}

@@ -96,6 +96,15 @@ func (s *Sender) SendWakeups(ctx context.Context, after time.Duration, wakeups .
 	return wrapError(err)
 }
 
+// QueuedWakeups returns about how many wake-ups could be received now.
+func (s *Sender) QueuedWakeups(ctx context.Context) (int, error) {
+	counts, err := queueCounts(ctx, s.parent.client, s.parent.queues.Lifecycle, []func(*awssqs.Options){s.options}, types.QueueAttributeNameApproximateNumberOfMessages)
+	if err != nil {
+		return 0, err
+	}
+	return counts[0], nil
+}
+
 type batchEntry struct {
 	index int
 	body  string

@@ -192,6 +192,8 @@ func (s sender) SendPacks(_ context.Context, _ time.Time, messages []*workflow.P
 	})
 }
 
+func (sender) QueuedWakeups(context.Context) (int, error) { return 0, nil }
+
 func (s sender) SendWakeups(_ context.Context, _ time.Duration, wakeups ...workflow.Wakeup) error {
 	_, err := intercept(s.fixture.interceptor, "sender.send_wakeups", func() (bool, error) {
 		s.fixture.wakeups = append(s.fixture.wakeups, wakeups...)

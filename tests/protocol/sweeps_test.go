@@ -73,6 +73,8 @@ func (f *sweepFixture) SendWakeups(_ context.Context, _ time.Duration, wakeups .
 	return nil
 }
 
+func (f *sweepFixture) QueuedWakeups(context.Context) (int, error) { return 0, nil }
+
 func (f *sweepFixture) SendPacks(context.Context, time.Time, []*workflow.PackMessage) ([]workflow.PackKey, error) {
 	return nil, nil
 }

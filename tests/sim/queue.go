@@ -135,6 +135,18 @@ func (q *Queue) Len() int {
 	return len(q.messages)
 }
 
+// visible is how many messages could be received now.
+func (q *Queue) visible(now time.Time) (n int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, m := range q.messages {
+		if !m.visibleAt.After(now) {
+			n++
+		}
+	}
+	return n
+}
+
 // Purge drops all messages.
 func (q *Queue) Purge() {
 	q.mu.Lock()

@@ -73,3 +73,11 @@ func (b *Sender) SendWakeups(_ context.Context, delay time.Duration, wakeups ...
 	})
 	return err
 }
+
+// QueuedWakeups counts the wake-ups that are visible.
+func (b *Sender) QueuedWakeups(context.Context) (int, error) {
+	return call(b.conn, "sender.queued_wakeups", func(bool) (int, error) {
+		b.meter.count.QueueRequests++
+		return b.w.lifecycleQueue.visible(b.w.now), nil
+	})
+}

@@ -47,6 +47,10 @@ type Sender interface {
 
 	// SendWakeups sends wake-ups to the lifecycle queue after the delay.
 	SendWakeups(ctx context.Context, delay time.Duration, wakeups ...workflow.Wakeup) error
+
+	// QueuedWakeups returns about how many wake-ups the lifecycle queue holds that could
+	// be received now.
+	QueuedWakeups(ctx context.Context) (int, error)
 }
 
 // Workers keeps the polling workers. It decides nothing about them. A removed worker

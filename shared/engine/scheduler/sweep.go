@@ -23,6 +23,7 @@ import (
 // SweepResult counts what one sweep did.
 type SweepResult struct {
 	WakeupsSent       int // wake-ups sent to executions whose timer is due
+	Queued            int // about how many wake-ups were in the lifecycle queue before, if any timer was due
 	Stuck             int // executions whose timer was due more than [topology.StuckAfterSeconds] ago
 	WorkersChanged    int // polling workers whose state has changed
 	ExecutionsStarted int // executions started by schedules
@@ -30,6 +31,8 @@ type SweepResult struct {
 
 // sweeper reads what is due, and handles it.
 type sweeper struct {
+	sent      *sentWakeups
+	depth     queueDepth
 	ports     port.Ports
 	workers   *workers.Registry
 	schedules *cronScheduler
@@ -39,6 +42,7 @@ type sweeper struct {
 func newSweeper(e *engine.Engine, timeouts workers.LivenessTimeouts) *sweeper {
 	ports := e.OpenPorts()
 	return &sweeper{
+		sent:    &sentWakeups{},
 		ports:   ports,
 		workers: &workers.Registry{Workers: ports.Workers, Timeouts: timeouts, Now: e.Now},
 		schedules: &cronScheduler{
@@ -53,8 +57,35 @@ func newSweeper(e *engine.Engine, timeouts workers.LivenessTimeouts) *sweeper {
 // of the three does not stop the others. The work is proportional to what is due. Sweeps
 // may overlap: a wake-up that an execution does not need changes nothing, and a worker
 // or schedule is written only if it has not changed since it was read.
+//
+// It sends a wake-up however short ago another sweep did. A process that sweeps
+// repeatedly has a [Sweeper], which does not.
 func Sweep(ctx context.Context, e *engine.Engine, timeouts workers.LivenessTimeouts, shards int) (SweepResult, error) {
-	s := newSweeper(e, timeouts)
+	return NewSweeper(e, timeouts, shards).Sweep(ctx)
+}
+
+// Sweeper sweeps repeatedly. It sends a wake-up that is still due again only after
+// [wakeupLease], and none while the lifecycle queue holds more than [maxQueuedWakeups].
+// So the queue stays short, however often it sweeps and however slowly executions are
+// advanced.
+type Sweeper struct {
+	engine   *engine.Engine
+	timeouts workers.LivenessTimeouts
+	shards   int
+	sent     sentWakeups
+}
+
+// NewSweeper makes a Sweeper that has not sent anything yet.
+func NewSweeper(e *engine.Engine, timeouts workers.LivenessTimeouts, shards int) *Sweeper {
+	return &Sweeper{engine: e, timeouts: timeouts, shards: shards}
+}
+
+// Sweep is the function Sweep. It must not be called twice at the same time.
+func (r *Sweeper) Sweep(ctx context.Context) (SweepResult, error) {
+	e, shards := r.engine, r.shards
+	s := newSweeper(e, r.timeouts)
+	s.sent = &r.sent
+	s.sent.forget(s.now().Add(-wakeupLease))
 	done, stuck := make([]int, 3*shards), make([]int, shards)
 	err := forEachShard(ctx, e.Parallelism, shards, func(ctx context.Context, kind, shard int) (err error) {
 		n := &done[kind*shards+shard]
@@ -68,14 +99,14 @@ func Sweep(ctx context.Context, e *engine.Engine, timeouts workers.LivenessTimeo
 		}
 		return err
 	})
-	swept := SweepResult{}
+	swept := SweepResult{Queued: s.depth.queued}
 	for i := range shards {
 		swept.WakeupsSent += done[i]
 		swept.Stuck += stuck[i]
 		swept.WorkersChanged += done[shards+i]
 		swept.ExecutionsStarted += done[2*shards+i]
 	}
-	return swept, err
+	return swept, errors.Join(s.depth.err, err)
 }
 
 // forEachShard calls do for each of the three kinds of work and each shard, at most limit
@@ -181,8 +212,9 @@ func readPages[T any](page workflow.Page, limit int, read func(workflow.Page) (w
 	return page.Token, left, nil
 }
 
-// sendWakeups sends wake-ups to due executions. It counts stuck ones first, so that they
-// are counted even if sending fails.
+// sendWakeups sends wake-ups to due executions, except those it has sent a short time
+// ago, and none if the queue is behind. It counts stuck ones first, so that they are
+// counted even if nothing is sent.
 func (s *sweeper) sendWakeups(ctx context.Context, n, stuck *int) func([]workflow.Wakeup) error {
 	return func(due []workflow.Wakeup) error {
 		for i := range due {
@@ -191,9 +223,14 @@ func (s *sweeper) sendWakeups(ctx context.Context, n, stuck *int) func([]workflo
 				*stuck++
 			}
 		}
+		if s.depth.read(ctx, s.ports.Sender) > maxQueuedWakeups {
+			return nil
+		}
+		due = s.sent.unsent(due)
 		if err := s.ports.Sender.SendWakeups(ctx, 0, due...); err != nil {
 			return err
 		}
+		s.sent.add(due, s.now())
 		*n += len(due)
 		return nil
 	}

@@ -117,6 +117,15 @@ func (r recordingSender) SendWakeups(_ context.Context, _ time.Duration, wakeups
 	return nil
 }
 
+// stuckPorts are the ports of the harness with a stuckStore and a recordingSender.
+func stuckPorts(s *harness.Harness, due *[]workflow.Wakeup, wakeups map[string]int, sent *int) func() port.Ports {
+	return func() port.Ports {
+		ports := s.Engine.OpenPorts()
+		ports.Store, ports.Sender = stuckStore{ports.Store, *due}, recordingSender{ports.Sender, wakeups, sent}
+		return ports
+	}
+}
+
 // If the wake-ups of more executions fail than one sweep can read, other executions are
 // still woken within a few sweeps, and no sweep reads more than its bound.
 func TestSweep_FailingExecutionsDoNotStarveOthers(t *testing.T) {
@@ -140,11 +149,7 @@ func TestSweep_FailingExecutionsDoNotStarveOthers(t *testing.T) {
 		due = append(due, workflow.Wakeup{Tenant: "t", Execution: "healthy", DueAt: s.Now().Add(-time.Second)})
 		wakeups, sent := map[string]int{}, 0
 		stuck := *s.Engine
-		stuck.OpenPorts = func() port.Ports {
-			ports := s.Engine.OpenPorts()
-			ports.Store, ports.Sender = stuckStore{ports.Store, due}, recordingSender{ports.Sender, wakeups, &sent}
-			return ports
-		}
+		stuck.OpenPorts = stuckPorts(s, &due, wakeups, &sent)
 		for n := 1; wakeups["healthy"] == 0; n++ {
 			sent = 0
 			swept, err := scheduler.Sweep(t.Context(), &stuck, harness.LivenessTimeouts, 1)
@@ -170,11 +175,7 @@ func TestSweep_WakesEachDueExecutionOnce(t *testing.T) {
 		s.RunFor(time.Hour)
 		wakeups, sent := map[string]int{}, 0
 		busy := *s.Engine
-		busy.OpenPorts = func() port.Ports {
-			ports := s.Engine.OpenPorts()
-			ports.Store, ports.Sender = stuckStore{ports.Store, due}, recordingSender{ports.Sender, wakeups, &sent}
-			return ports
-		}
+		busy.OpenPorts = stuckPorts(s, &due, wakeups, &sent)
 		if swept, err := scheduler.Sweep(t.Context(), &busy, harness.LivenessTimeouts, 1); err != nil || swept.WakeupsSent != many || len(wakeups) != many {
 			t.Errorf("%d due: swept %+v, woke %d, %v", many, swept, len(wakeups), err)
 		}

@@ -171,4 +171,21 @@ func Sender(t *testing.T, open func(t *testing.T) SenderImplementation) {
 			t.Errorf("a wake-up of one hour ahead arrived at once: %v", early)
 		}
 	})
+	t.Run("queued wake-ups are counted", func(t *testing.T) {
+		w := open(t)
+		before, err := w.Sender.QueuedWakeups(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		one := workflow.Wakeup{Tenant: "acme", Execution: newID(), Reason: "test"}
+		if err := w.Sender.SendWakeups(ctx, 0, one, one, one); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Sender.SendWakeups(ctx, time.Hour, one); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := w.Sender.QueuedWakeups(ctx); err != nil || n != before+3 {
+			t.Errorf("%d wake-ups are queued, before %d: %v", n, before, err)
+		}
+	})
 }

@@ -40,6 +40,7 @@ var executions = []Mutation{
 		d.execution.DueAt, d.changed = time.Time{}, true
 `}}},
 	{Name: "half of the timers fire", Edits: []Edit{{sweep, "do(ctx, i/shards, i%shards)", "do(ctx, i/shards, i%shards/2)"}}},
+	{Name: "every sweep sends every due wake-up again", Test: "shared/engine/scheduler:TestSweeper_BoundsQueueDepth", Edits: []Edit{{sweep, "		s.sent.add(due, s.now())\n", ""}, {sweep, "> maxQueuedWakeups", "< 0"}}},
 	{Name: "a reload keeps plans", Test: "shared/engine:TestPlan_NotReusedAcrossEpochs", Edits: []Edit{{engineAdvance, "\tw.facts.Plans = nil\n", ""}, {engineAdvance, `	w.planner.ClearCache()
 `, ""}}},
 	{Name: "all commits have one id", Edits: []Edit{{engineAdvance, "workflow.SchemaVersion, w.e.Nonce(), w.e.version", "workflow.SchemaVersion, \"c\", w.e.version"}}},
