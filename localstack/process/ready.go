@@ -15,8 +15,11 @@ import (
 
 // FreePort checks that a port of 127.0.0.1 is free, or picks one if wanted is 0.
 // A port in use is an error: whoever listens there could be taken for our server.
-func FreePort(wanted int) (int, error) {
-	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(wanted)))
+func FreePort(wanted int) (int, error) { return FreePortOn("127.0.0.1", wanted) }
+
+// FreePortOn is [FreePort] for another address of this machine.
+func FreePortOn(host string, wanted int) (int, error) {
+	listener, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(wanted)))
 	if err != nil {
 		return 0, err
 	}

@@ -19,6 +19,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -102,7 +103,7 @@ func Start(ctx context.Context, o Options) (_ *Stack, err error) {
 		return nil, err
 	}
 	handler := gateway.New(s.funcs["api"].Invoke, gateway.Options{})
-	s.server = &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+	s.server = &http.Server{Handler: localHostsOnly(handler), ReadHeaderTimeout: 10 * time.Second}
 	go func() {
 		if err := s.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			s.fail(err)
@@ -118,6 +119,22 @@ func Start(ctx context.Context, o Options) (_ *Stack, err error) {
 		s.workers = append(s.workers, s.superviseWorker(command))
 	}
 	return s, nil
+}
+
+// localHostsOnly refuses requests for another host than this machine: a web page may
+// have its own name resolved to 127.0.0.1, and the browser takes the API for its own then.
+func localHostsOnly(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host, _, err := net.SplitHostPort(r.Host)
+		if err != nil {
+			host = r.Host
+		}
+		if ip := net.ParseIP(strings.Trim(host, "[]")); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+			http.Error(w, "the local stack answers for localhost only", http.StatusMisdirectedRequest)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // URL is the address of the HTTP API.
@@ -199,14 +216,14 @@ func (l *syncWriter) Write(p []byte) (int, error) {
 // when the process ends, however it ends. Two stacks in one directory would each have
 // half of the state.
 func lockDataDir(dir string) (*os.File, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		var path *os.PathError
 		if errors.As(err, &path) {
 			return nil, fmt.Errorf("cannot create the data directory %s: %w", dir, path.Err)
 		}
 		return nil, err
 	}
-	lock, err := os.OpenFile(filepath.Join(dir, "dev.lock"), os.O_CREATE|os.O_RDWR, 0o644)
+	lock, err := os.OpenFile(filepath.Join(dir, "dev.lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("cannot use the data directory: %w", err)
 	}

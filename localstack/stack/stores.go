@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/lockstep-run/lockstep/localstack/embedded/dynamodb"
 	"github.com/lockstep-run/lockstep/localstack/embedded/sqs"
+	"github.com/lockstep-run/lockstep/localstack/process"
 	"github.com/lockstep-run/lockstep/shared/topology"
 )
 
@@ -57,14 +57,14 @@ func openStores(ctx context.Context, s *Stack) (*stores, error) {
 		if s.options.DataDir != "" {
 			dir = filepath.Join(s.options.DataDir, "dynamodb")
 		}
-		process, err := dynamodb.Start(context.Background(), dynamodb.Options{Dir: dir, Log: s.log})
+		child, err := dynamodb.Start(context.Background(), dynamodb.Options{Dir: dir, Log: s.log})
 		if err != nil {
 			return nil, err
 		}
-		st.process, st.dynamodbURL = process, process.Endpoint()
+		st.process, st.dynamodbURL = child, child.Endpoint()
 		go func() {
-			<-process.Done()
-			s.fail(fmt.Errorf("the local DynamoDB has ended: %w", cmp.Or(process.Err(), errCleanExit)))
+			<-child.Done()
+			s.fail(fmt.Errorf("the local DynamoDB has ended: %w", cmp.Or(child.Err(), errCleanExit)))
 		}()
 	}
 	if st.sqsURL == "" {
@@ -95,12 +95,12 @@ func (st *stores) serveQueues(s *Stack) error {
 	if st.queues, err = sqs.New(sqs.Options{Dir: dir, AutoCreate: autoCreateAttributes}); err != nil {
 		return fmt.Errorf("local SQS: %w", err)
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := process.ListenLoopback()
 	if err != nil {
 		return err
 	}
 	st.sqsURL = "http://" + listener.Addr().String()
-	st.server = &http.Server{Handler: st.queues, ReadHeaderTimeout: 10 * time.Second}
+	st.server = &http.Server{Handler: process.ProgramsOnly(listener.Addr().String(), st.queues), ReadHeaderTimeout: 10 * time.Second}
 	go func() {
 		if err := st.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			s.fail(fmt.Errorf("local SQS: %w", err))

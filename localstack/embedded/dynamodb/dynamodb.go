@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,7 +24,7 @@ import (
 type Options struct {
 	Binary string    // path of the program; "" calls Locate
 	Dir    string    // directory of the data, created if missing; "" keeps them in memory
-	Port   int       // on 127.0.0.1; 0 picks a free one
+	Port   int       // on 127.0.0.1; 0 picks a free one, of an address that web pages cannot guess
 	Log    io.Writer // the program's output; nil drops it
 }
 
@@ -36,6 +37,7 @@ const (
 // Process is a running dynoxide.
 type Process struct {
 	*process.Process
+	host string
 	port int
 }
 
@@ -52,7 +54,7 @@ func Start(ctx context.Context, options Options) (*Process, error) {
 		return nil, notInstalledError(options.Binary)
 	}
 	if options.Dir != "" {
-		if err := os.MkdirAll(options.Dir, 0o755); err != nil {
+		if err := process.PrivateDir(options.Dir); err != nil {
 			return nil, err
 		}
 	}
@@ -68,11 +70,16 @@ func Start(ctx context.Context, options Options) (*Process, error) {
 var errEnded = errors.New("the program ended before it was ready")
 
 func start(ctx context.Context, options Options) (*Process, error) {
-	port, err := process.FreePort(options.Port)
+	// The program answers any web page: it has no way to tell them from programs.
+	host := "127.0.0.1"
+	if options.Port == 0 {
+		host = process.LoopbackHost()
+	}
+	port, err := process.FreePortOn(host, options.Port)
 	if err != nil {
 		return nil, fmt.Errorf("local DynamoDB: %w", err)
 	}
-	arguments := []string{"serve", "--host", "127.0.0.1", "--port", strconv.Itoa(port)}
+	arguments := []string{"serve", "--host", host, "--port", strconv.Itoa(port)}
 	if options.Dir != "" {
 		arguments = append(arguments, "--db-path", filepath.Join(options.Dir, "dynamodb.sqlite"))
 	}
@@ -82,7 +89,7 @@ func start(ctx context.Context, options Options) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("local DynamoDB: %w", err)
 	}
-	p := &Process{Process: child, port: port}
+	p := &Process{Process: child, host: host, port: port}
 	readyCtx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	err = process.WaitReady(readyCtx, p.Endpoint(), pollInterval, p.Done(), func(struct{}) error {
@@ -103,9 +110,11 @@ func start(ctx context.Context, options Options) (*Process, error) {
 }
 
 // Endpoint is the URL for AWS_ENDPOINT_URL_DYNAMODB.
-func (p *Process) Endpoint() string { return "http://127.0.0.1:" + strconv.Itoa(p.port) }
+func (p *Process) Endpoint() string {
+	return "http://" + net.JoinHostPort(p.host, strconv.Itoa(p.port))
+}
 
-// Port is the port on 127.0.0.1.
+// Port is the port of the endpoint.
 func (p *Process) Port() int { return p.port }
 
 // Stop ends the program, by force after 5 s, waits for it, and returns the error

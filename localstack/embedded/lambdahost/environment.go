@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -102,11 +101,11 @@ type environmentExit struct {
 // could not be started.
 func (e *environment) runProcess() (exit string, err error) {
 	h := e.fn.host
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := process.ListenLoopback()
 	if err != nil {
 		return "", err
 	}
-	server := &http.Server{Handler: e.runtimeAPI(), ErrorLog: log.New(io.Discard, "", 0)}
+	server := &http.Server{Handler: process.ProgramsOnly(listener.Addr().String(), e.runtimeAPI()), ErrorLog: log.New(io.Discard, "", 0)}
 	go func() { _ = server.Serve(listener) }() // ends with Close
 	defer func() { _ = server.Close() }()
 

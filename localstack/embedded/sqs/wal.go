@@ -11,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/lockstep-run/lockstep/localstack/process"
 )
 
 const (
@@ -34,10 +36,10 @@ type wal struct {
 // the oldest first. It fails if another process has the directory open, if a record
 // other than the last is damaged, and if replay fails.
 func openWAL(dir string, replay func(record []byte) error) (*wal, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := process.PrivateDir(dir); err != nil {
 		return nil, err
 	}
-	lock, err := os.OpenFile(filepath.Join(dir, walLockFileName), os.O_CREATE|os.O_RDWR, 0o644)
+	lock, err := os.OpenFile(filepath.Join(dir, walLockFileName), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +47,7 @@ func openWAL(dir string, replay func(record []byte) error) (*wal, error) {
 		return nil, errors.Join(fmt.Errorf("log %s is in use by another process: %w", dir, err), lock.Close())
 	}
 	l := &wal{dir: dir, lock: lock}
-	l.file, err = os.OpenFile(filepath.Join(dir, walFileName), os.O_CREATE|os.O_RDWR, 0o644)
+	l.file, err = os.OpenFile(filepath.Join(dir, walFileName), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
@@ -126,7 +128,7 @@ func (l *wal) Compact(live iter.Seq[any]) error {
 		return nil
 	}
 	path := filepath.Join(l.dir, walNextFileName)
-	next, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o644)
+	next, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
 	}
