@@ -1,23 +1,23 @@
 /*
  * How entities are locked: the protocol of docs/protocols/locks.md.
  *
- * One label of the process Handler is one call to the store; whatever a handler
- * does between two calls, it does alone. Any number of handlers may work on one run,
- * each may stand still for as long as it likes, and may die, before any call.
+ * Each label of the process Handler is one call to the store. What a handler does
+ * between two calls is atomic. Any number of handlers may work on one execution.
+ * Each may pause for any time, and may die before any call.
  *
- * What is set from outside (-D):
- *   NX, NE          runs and entities
- *   WANTS           bits: run x wants entity e where bit x*NE+e is set
- *   H0 .. H3        handlers of each run
- *   CRASHES         handlers that may die in all; ENDLESS instead: without limit
- *   LOSSES, DUPS    messages that get lost, and that come twice
- *   RINGS           alarms that ring when nothing is wrong
- *   CANCELS         runs that are cancelled before they have their locks
- *   RETRIES         runs that an operator has tried again after their end
- *   REBORN          times that the youngest run comes again, younger than before
- *   NESTED          run 0 starts run 1 and waits for it, run 2 starts run 3
- *   EMAX, RMAX      the epoch that no run may pass, and the revision that no lock may,
- *                   or else it goes on for ever
+ * Switches (-D):
+ *   NX, NE          executions and entities
+ *   WANTS           bits: execution x wants entity e if bit x*NE+e is set
+ *   H0 .. H3        handlers of each execution
+ *   CRASHES         how many handlers may die; with ENDLESS, any number
+ *   LOSSES, DUPS    messages that are lost, and that arrive twice
+ *   RINGS           timers may fire at any time
+ *   CANCELS         executions that are cancelled before they have their locks
+ *   RETRIES         executions that an operator retries after their end
+ *   REBORN          how often the youngest execution starts again, as a younger one
+ *   NESTED          execution 0 starts execution 1 and waits for it, 2 starts 3
+ *   EMAX, RMAX      the highest epoch of an execution and the highest revision of a
+ *                   lock; the model goes on for ever if it passes one
  *   MUTATION_n      a mutation that has to break the model
  */
 
@@ -67,18 +67,18 @@
 #define RMAX 30
 #endif
 
-/* From which conflict on a run reserves. */
+/* The number of conflicts from which on an execution reserves. */
 #define RESERVE_AFTER 2
 
-/* The states of a run, as far as locks are concerned. */
+/* The states of an execution, as far as locks are concerned. */
 #define ABSENT    0
 #define SCHEDULED 1
 #define LOCKING   2
-#define LOCKED    3	/* it works */
-#define NEWER     4	/* it works, in a state that an older binary does not know */
+#define LOCKED    3	/* it has its locks */
+#define NEWER     4	/* it has its locks, in a state that an older binary does not know */
 #define OVER      5	/* a state that holds nothing */
 
-/* Holding is everything but a closed list. */
+/* All states hold locks except those of a closed list. */
 #ifdef MUTATION_11
 #define HOLDS(s)   ((s) == LOCKING || (s) == LOCKED)
 #else
@@ -87,17 +87,17 @@
 #define LIVE(y, k) (epoch[y] == (k) && HOLDS(state[y]))
 #define WORKS(y)   (state[y] == LOCKED || state[y] == NEWER)
 
-/* A reservation stands while its run has still to lock. */
+/* A reservation stands while its execution still has to lock. */
 #define STANDS(y)  (state[y] == SCHEDULED || state[y] == LOCKING)
 #ifdef MUTATION_13
-#define JUDGED_TO_STAND(y) (state[y] != OVER && state[y] != ABSENT)
+#define READ_AS_STANDING(y) (state[y] != OVER && state[y] != ABSENT)
 #else
-#define JUDGED_TO_STAND(y) STANDS(y)
+#define READ_AS_STANDING(y) STANDS(y)
 #endif
 
 #ifdef NESTED
 #define PARENT(x)  ((x) == 0 || (x) == 2)
-#define ROOT(x)    ((x) & 2)	/* the outermost run that started it */
+#define ROOT(x)    ((x) & 2)	/* the outermost execution that started it */
 #else
 #define PARENT(x)  false
 #define ROOT(x)    (x)
@@ -107,39 +107,39 @@
 #define HAS(set, e) (((set) >> (e)) & 1)
 #define WANTED(x)  (((WANTS) >> ((x) * NE)) & ((1 << NE) - 1))
 
-/* The item of each run. Runs are named by their number; in items by one more. */
+/* The state item of each execution. Items refer to execution n as n+1. */
 byte state[NX];
 byte epoch[NX];
 byte want[NX];		/* set of entities, fixed before it locks */
-byte waiters[NX];	/* set of runs */
-byte blk[NX];		/* whom it is blocked by, 0 for nobody */
+byte waiters[NX];	/* set of executions */
+byte blk[NX];		/* the execution that blocks it, 0 for none */
 byte blkEpoch[NX];
-bit  blkRes[NX];	/* by a reservation */
-byte conflicts[NX];	/* what it has met so far; no more than RESERVE_AFTER is told apart */
+bit  blkRes[NX];	/* blocked by a reservation */
+byte conflicts[NX];	/* counted up to RESERVE_AFTER */
 #ifdef DEVICE
-byte has[NX * NE];	/* the tokens it works with */
+byte has[NX * NE];	/* the tokens that it uses */
 #endif
 
-/* The item of each entity's lock. */
+/* The lock item of each entity. */
 byte owner[NE];
 byte ownerEpoch[NE];
 byte token[NE];
 byte rev[NE];
 byte res[NE];
 
-/* The rest of the world. */
+/* Messages, limits of faults, and devices. */
 bit  msg[NX];		/* a message is under way */
 byte crashes = CRASHES, losses = LOSSES, dups = DUPS, cancels = CANCELS, retries = RETRIES, reborn = REBORN;
-bit  alarm;		/* something went wrong that only an alarm can heal */
+bit  fault;		/* a fault happened that only the timer repairs */
 #ifdef DEVICE
 byte device[NE];	/* the highest token that each entity's device has seen */
 byte highest[NE];	/* the token of the last holder */
 #endif
 #if REBORN
-byte met;		/* conflicts of the oldest run */
+byte lostRounds;		/* conflicts of the oldest execution */
 #endif
 #ifdef MUTATION_2
-bit  bumped[NX];	/* somebody has registered since this run was last loaded */
+bit  bumped[NX];	/* a waiter has registered since this execution was last loaded */
 #define UNSEEN && !bumped[x]
 #else
 #define UNSEEN
@@ -148,7 +148,7 @@ bit  bumped[NX];	/* somebody has registered since this run was last loaded */
 #define ALL_OVER (over[0] && cancels + retries + reborn == 0)
 bit over[1];
 
-inline judgeOver() {
+inline checkAllOver() {
 	over[0] = 1; n = 0;
 	do
 	:: n < NX -> over[0] = over[0] && state[n] == OVER; n++
@@ -157,7 +157,7 @@ inline judgeOver() {
 	n = 0
 }
 
-/* Everybody in the set is told, or perhaps not. */
+/* Send a wake-up to every execution in the set; it may be lost. */
 inline wake(set) {
 	n = 0;
 	do
@@ -166,7 +166,7 @@ inline wake(set) {
 		:: (set >> n) & 1 ->
 			if
 			:: msg[n] = 1
-			:: losses > 0 -> losses--; alarm = 1
+			:: losses > 0 -> losses--; fault = 1
 			fi
 		:: else
 		fi;
@@ -183,7 +183,7 @@ inline wake(set) {
 #define BUMP(y) skip
 #endif
 
-/* A handler forgets all it knows: it sleeps, is dead, or reads everything anew. */
+/* Reset a handler's variables: it is idle, dead, or reads everything again. */
 inline forget() {
 	ep = 0; w = 0; by = 0; byEpoch = 0; byRes = 0; conf = 0; i = 0; lost = 0; down = 0; gone = 0; c = 0; n = 0;
 	do
@@ -193,16 +193,16 @@ inline forget() {
 	n = 0
 }
 
-/* Before each call it may die. */
+/* A handler may die before each call. */
 #ifdef ENDLESS
-#define DIE :: atomic { true -> alarm = 1; forget(); goto idle }
+#define DIE :: atomic { true -> fault = 1; forget(); goto idle }
 #elif CRASHES
-#define DIE :: atomic { crashes > 0 -> crashes--; alarm = 1; forget(); goto idle }
+#define DIE :: atomic { crashes > 0 -> crashes--; fault = 1; forget(); goto idle }
 #else
 #define DIE
 #endif
 
-/* A verdict on one lock. */
+/* The evaluation of one lock. */
 #define UNREAD   0
 #define FREE     1
 #define MINE     2
@@ -223,8 +223,8 @@ inline forget() {
 proctype Handler(byte x) {
 	byte ep, w, by, byEpoch, conf, i, n, c;
 	bit byRes, ok, lost, down;
-	bit gone;	/* a write has failed after the run had gone on without this handler */
-	byte o[NE], k[NE], r[NE], s[NE], v[NE], t[NE];	/* lock items as read, verdicts, tokens */
+	bit gone;	/* a write has failed after another handler had advanced the execution */
+	byte o[NE], k[NE], r[NE], s[NE], v[NE], t[NE];	/* lock items as read, evaluations, tokens */
 	bit vd[NE];					/* its reservation was read as void */
 #ifdef MUTATION_10
 	byte hs[NX], he[NX];
@@ -264,7 +264,7 @@ start:
 	DIE
 	fi;
 
-again:	/* Register once more with whoever blocks it, and sleep. */
+again:	/* Register again with the execution that blocks it, and wait. */
 	if
 	:: atomic { true ->
 #ifdef MUTATION_4
@@ -321,7 +321,7 @@ acquire:
 	fi;
 #endif
 
-items:	/* All lock items first. */
+items:	/* Read all lock items first. */
 	do
 	:: atomic { i < NE && (!HAS(w, i) || v[i] == MINE) -> i++ }
 	:: atomic { i < NE && HAS(w, i) && v[i] != MINE -> o[i] = owner[i]; k[i] = ownerEpoch[i]; r[i] = rev[i]; s[i] = res[i]; v[i] = UNREAD; t[i] = token[i]; i++ }
@@ -329,7 +329,7 @@ items:	/* All lock items first. */
 	DIE
 	od;
 
-heads:	/* Then the runs that they name. */
+heads:	/* Then read the executions that they name. */
 	do
 	:: atomic { i < NE && (!HAS(w, i) || v[i] == MINE) -> i++ }
 	:: atomic { i < NE && HAS(w, i) && v[i] == UNREAD ->
@@ -362,7 +362,7 @@ heads:	/* Then the runs that they name. */
 		:: else
 		fi }
 	:: atomic { i < NE && HAS(w, i) && (v[i] == FREE || v[i] == CONFLICT) && s[i] != 0 ->
-		vd[i] = !JUDGED_TO_STAND(s[i] - 1);
+		vd[i] = !READ_AS_STANDING(s[i] - 1);
 		if
 		:: v[i] == FREE && !vd[i] && OLDER(s[i] - 1, x) -> v[i] = RESERVED
 		:: else
@@ -388,7 +388,7 @@ heads:	/* Then the runs that they name. */
 	DIE
 	od;
 
-take:	/* All that are free, in any order. */
+take:	/* Take all free locks, in any order. */
 	if
 	:: down = 0
 	:: down = 1
@@ -398,12 +398,12 @@ take:	/* All that are free, in any order. */
 		c = (down -> NE - 1 - i : i);
 		if
 		:: v[c] == FREE && rev[c] == r[c] ->
-			assert(!gone);	/* a stale handler goes on */
+			assert(!gone);	/* a stale handler continues */
 			assert(rev[c] < RMAX);	/* it goes on for ever */
 			rev[c]++; token[c] = rev[c]; owner[c] = x + 1; ownerEpoch[c] = ep;
 			v[c] = MINE; t[c] = rev[c]
 		:: v[c] == FREE && rev[c] != r[c] && owner[c] == x + 1 && ownerEpoch[c] == ep && token[c] == r[c] + 1 ->
-			v[c] = MINE; t[c] = token[c]	/* another handler of this run has taken it at this epoch */
+			v[c] = MINE; t[c] = token[c]	/* another handler of this execution has taken it at this epoch */
 		:: v[c] == FREE && rev[c] != r[c] && !(owner[c] == x + 1 && ownerEpoch[c] == ep && token[c] == r[c] + 1) ->
 			lost = 1
 		:: else
@@ -417,7 +417,7 @@ take:	/* All that are free, in any order. */
 	:: atomic { !lost -> goto commit }
 	fi;
 
-lose:	/* Somebody was quicker: SELF, and from the second conflict on, reserve. */
+lose:	/* Another execution was faster: SELF, and from the second conflict on, reserve. */
 	if
 	:: atomic { true ->
 #ifndef MUTATION_7B
@@ -428,7 +428,7 @@ lose:	/* Somebody was quicker: SELF, and from the second conflict on, reserve. *
 #endif
 #if REBORN
 		if
-		:: x == 0 -> met++; assert(met <= 4)	/* it starves */
+		:: x == 0 -> lostRounds++; assert(lostRounds <= 4)	/* it starves */
 		:: else
 		fi;
 #endif
@@ -454,9 +454,9 @@ lose:	/* Somebody was quicker: SELF, and from the second conflict on, reserve. *
 	:: atomic { i < NE && v[i] == FREE ->
 		if
 		:: res[i] == 0 || OLDER(x, res[i] - 1) || (vd[i] && res[i] == s[i]) ->
-			assert(!gone);	/* a stale handler goes on */
+			assert(!gone);	/* a stale handler continues */
 			res[i] = x + 1; assert(rev[i] < RMAX); rev[i]++
-		:: res[i] == x + 1 -> skip	/* by another handler of this run */
+		:: res[i] == x + 1 -> skip	/* by another handler of this execution */
 		:: else -> FAILED;
 #ifndef MUTATION_6
 			if
@@ -470,7 +470,7 @@ lose:	/* Somebody was quicker: SELF, and from the second conflict on, reserve. *
 	DIE
 	od;
 
-conflict:	/* The first that was met. Nothing is taken. */
+conflict:	/* The first conflict. Nothing is taken. */
 	if
 	:: atomic { true ->
 		byRes = v[c] == RESERVED;
@@ -484,7 +484,7 @@ conflict:	/* The first that was met. Nothing is taken. */
 #endif
 #if REBORN
 		if
-		:: x == 0 -> met++; assert(met <= 4)	/* it starves */
+		:: x == 0 -> lostRounds++; assert(lostRounds <= 4)	/* it starves */
 		:: else
 		fi;
 #endif
@@ -492,7 +492,7 @@ conflict:	/* The first that was met. Nothing is taken. */
 		:: conf >= RESERVE_AFTER && !byRes ->
 			if
 			:: (res[c] == 0 || OLDER(x, res[c] - 1) || (vd[c] && res[c] == s[c])) AS_HELD ->
-				assert(!gone);	/* a stale handler goes on */
+				assert(!gone);	/* a stale handler continues */
 				res[c] = x + 1; assert(rev[c] < RMAX); rev[c]++
 			:: res[c] == x + 1 -> skip
 			:: else -> FAILED;
@@ -507,7 +507,7 @@ conflict:	/* The first that was met. Nothing is taken. */
 		fi }
 	DIE
 	fi;
-	if	/* Register with whoever is in the way, if they still are. */
+	if	/* Register with the blocker, if it still blocks. */
 	:: atomic { true ->
 #ifdef MUTATION_4
 		ok = 1;
@@ -606,7 +606,7 @@ commit:
 work:
 #ifdef DEVICE
 	i = 0;
-	atomic {	/* what it believes to have, it keeps in mind */
+	atomic {	/* the handler keeps the tokens as it read them */
 		do
 		:: i < NE -> t[i] = has[x * NE + i]; i++
 		:: else -> i = 0; break
@@ -621,10 +621,10 @@ work:
 	:: atomic { i < NE && HAS(w, i) ->
 		if
 #ifdef MUTATION_12
-		:: true -> assert(t[i] >= device[i]); device[i] = t[i]	/* what comes late undoes what came after */
+		:: true -> assert(t[i] >= device[i]); device[i] = t[i]	/* a late change overwrites a newer one */
 #else
 		:: t[i] >= device[i] -> device[i] = t[i]
-		:: t[i] < device[i] -> assert(!(WORKS(x) && epoch[x] == ep))	/* the holder is refused */
+		:: t[i] < device[i] -> assert(!(WORKS(x) && epoch[x] == ep))	/* the device refuses the holder */
 #endif
 		fi;
 		i++ }
@@ -646,7 +646,7 @@ work:
 	fi;
 #endif
 #ifdef STATES
-	if	/* An engine of a newer version may be the one that goes on. */
+	if	/* An engine of a newer version may continue. */
 	:: atomic { true ->
 		if
 		:: state[x] == LOCKED && epoch[x] == ep -> state[x] = NEWER
@@ -681,7 +681,7 @@ end:
 			:: else -> n = 0; break
 			od;
 #endif
-			judgeOver(); forget(); goto idle
+			checkAllOver(); forget(); goto idle
 		:: else ->
 #ifdef MUTATION_3
 			forget(); goto idle
@@ -693,14 +693,14 @@ end:
 	fi;
 
 #ifdef NESTED
-walk:	/* Along the chain of waits, from whoever blocks this run. */
+walk:	/* Follow the chain of waits from the execution that blocks this one. */
 #ifdef MUTATION_8
 	atomic { forget(); goto idle }
 #endif
 	do
 	:: atomic { true ->
 		if
-		:: (byRes && !STANDS(by)) || (!byRes && byEpoch != 0 && !LIVE(by, byEpoch)) -> forget(); goto idle	/* it has let go */
+		:: (byRes && !STANDS(by)) || (!byRes && byEpoch != 0 && !LIVE(by, byEpoch)) -> forget(); goto idle	/* it has released the lock */
 		:: else
 		fi;
 		n = by;
@@ -723,7 +723,7 @@ walk:	/* Along the chain of waits, from whoever blocks this run. */
 			state[x] = OVER; blk[x] = 0;
 			wake(waiters[x]); waiters[x] = 0;
 			msg[x - 1] = 1;
-			judgeOver(); forget(); goto idle
+			checkAllOver(); forget(); goto idle
 		:: else -> RELOAD
 		fi }
 	DIE
@@ -733,12 +733,12 @@ walk:	/* Along the chain of waits, from whoever blocks this run. */
 done:	skip
 }
 
-/* The alarm clock: it rings when everything stands still after an accident. */
+/* The timer: it fires when nothing can continue after a fault. */
 active proctype Clock() {
 	byte n;
 	do
-	:: atomic { timeout && alarm ->
-		alarm = 0;
+	:: atomic { timeout && fault ->
+		fault = 0;
 		do
 		:: n < NX ->
 			if
@@ -749,7 +749,7 @@ active proctype Clock() {
 		:: else -> n = 0; break
 		od }
 #ifdef RINGS
-	:: atomic { true ->	/* or whenever it likes */
+	:: atomic { true ->	/* or at any time */
 		do
 		:: n < NX ->
 			if
@@ -780,7 +780,7 @@ active proctype Operator() {
 			wake(waiters[x]); waiters[x] = 0
 		:: else
 		fi;
-		judgeOver(); x = 0 }
+		checkAllOver(); x = 0 }
 #endif
 #if RETRIES
 	:: atomic { retries > 0 ->
@@ -790,7 +790,7 @@ active proctype Operator() {
 		fi;
 		retries--;
 		state[x] = SCHEDULED; conflicts[x] = 0;
-		if	/* it may want less than before */
+		if	/* it may want fewer entities than before */
 		:: skip
 		:: want[x] & 254 -> want[x] = want[x] & 254
 		:: want[x] & 1 -> want[x] = 1

@@ -1,26 +1,25 @@
 /*
  * How jobs are delivered: the protocol of docs/protocols/packs.md.
  *
- * One execution with its steps, of NL lanes each; whatever stands in one atomic is
- * one call to the store, to the queue or to a device. Workers and handlers stand
- * still for as long as they like, and may die, before any call; messages come in any
- * order, twice, or never.
+ * One execution with its steps, of NL lanes each. Each atomic block is one call to the
+ * store, to the queue or to a device. Workers and handlers may pause for any time, and
+ * may die before any call. Messages arrive in any order, twice, or never.
  *
- * Time is what it does: a lease that runs is over (0), is over beyond the skew (1),
- * or beyond the grace, too (2). A worker knows by its own clock that its lease is over
- * before anybody else may take the pack, and aborts its job then. With FENCED it may
- * stand still between this look at the clock and its call to the device, for as long
- * as it likes; only the device's memory of the highest fence then helps.
+ * Time matters only for leases: a lease is live, or has ended within the skew (0), has
+ * ended longer ago than the skew (1), or longer ago than the grace too (2). By its own clock, a worker
+ * knows that its lease has ended before anybody else may take the pack, and then aborts
+ * its job. With FENCED it may pause for any time between this check of the clock and
+ * its call to the device; then only the device's memory of the highest fence helps.
  *
- * What is set from outside (-D):
+ * Switches (-D):
  *   NL, J, NA, STEPS   lanes, jobs of a pack, attempts, steps
  *   W                  lanes that may be under way at a time, 0 for all
  *   NW, NH             workers, and handlers of the engine
  *   TMAX               claims of one pack
- *   REPEATABLE         the block may run again; otherwise a second start is an accident
+ *   REPEATABLE         the block may run again; otherwise a second start is a fault
  *   CRASHES, LOSSES, DUPS, FAILS, CANCELS, BEATS, EARLY
- *                      processes that die, messages lost and doubled, jobs that fail,
- *                      cancels, heartbeats, alarms that ring when nothing is wrong
+ *                      processes that die, messages that are lost and duplicated, jobs
+ *                      that fail, cancels, heartbeats, timers that fire early
  *   FENCED             see above
  *   MUTATION_n         a mutation that has to break the model
  */
@@ -76,12 +75,12 @@
 #define EARLY 0
 #endif
 
-#define NR   (STEPS + 1)		/* runs of a step; the last may be needed for the rollback */
+#define NR   (STEPS + 1)		/* step runs; the last may be needed for the rollback */
 #define PER  (NL * NA)
 #define NP   (NR * PER)
 #define ALL  ((1 << NL) - 1)
 
-/* The number of a pack, as its messages name it, and as its item is found. */
+/* The number of a pack, in its messages and as the key of its item. */
 #define KEY(r, l, a)  ((r) * PER + (l) * NA + (a))
 #define RUN(m)        ((m) / PER)
 #define LANE(m)       (((m) / NA) % NL)
@@ -99,7 +98,7 @@
 #define CANCELLED 3
 #define FINAL(p)  (pack[p] >= FINISHED)
 
-/* What is known of a job. */
+/* What is known about a job. */
 #define NONE    0
 #define STARTED 1
 #define OK      2
@@ -116,8 +115,8 @@
 /* The pack items. */
 byte pack[NP];
 byte token[NP];
-byte lease[NP];		/* grows with every lease: no two are alike */
-byte spent[NP];		/* how far it is over: 0, 1, 2 */
+byte lease[NP];		/* grows with every lease: no two are equal */
+byte spent[NP];		/* whether it has ended: 0, 1, 2, see above */
 bit  cancel[NP];
 byte code[NP * J];
 
@@ -134,23 +133,23 @@ byte count[NR];
 #define END     2
 byte phase;
 byte at;
-bit  rollback;		/* the run undoes what is in todo */
+bit  rollback;		/* the step run undoes what is in todo */
 byte todo;		/* set of lane * J + job */
 
 /* The queues. */
 byte msg[NP];
-bit  look;		/* a message for the engine */
+bit  wakeup;		/* a wake-up for the engine */
 
-/* The workers, as far as the clock concerns them. */
+/* The workers, as far as leases are concerned. */
 byte work[NW];		/* pack + 1 */
 byte mine[NW];		/* the token */
-byte held[NW];		/* the lease: 1 runs, 2 is over */
+byte held[NW];		/* the lease: 1 live, 2 ended */
 
-/* What is true, whoever knows it. */
+/* What really happened, whether a process knows it or not. */
 byte ran[NP * J];	/* how often each job has begun */
 byte undone;		/* set of lane * J + job */
-bit  late;		/* messages are too old to be worked on */
-bit  stirred = 1;	/* something was written since the alarm rang */
+bit  late;		/* messages have expired */
+bit  progress = 1;	/* something was written since the timer fired */
 #ifdef FENCED
 byte seen[NL * J];	/* the highest fence that each device has seen */
 #endif
@@ -160,25 +159,25 @@ bit  due = 1;
 
 byte crashes = CRASHES, losses = LOSSES, dups = DUPS, fails = FAILS, cancels = CANCELS, beats = BEATS, early = EARLY;
 
-/* A job belongs to a pack if it has to be undone, or to be tried (again). */
+/* A job belongs to a pack if it has to be undone, or to be attempted (again). */
 #define PART(m, j) ((rollback && RUN(m) == at) -> ((todo >> (LANE(m) * J + (j))) & 1) : (ATTEMPT(m) == 0 || code[(ITEM(m) - 1) * J + (j)] == FAIL))
 
 inline send(m) {
 	if
-	:: msg[m] < 2 -> msg[m]++; stirred = 1
+	:: msg[m] < 2 -> msg[m]++; progress = 1
 	:: msg[m] == 2 -> skip
-	:: losses > 0 -> losses--; stirred = 1
+	:: losses > 0 -> losses--; progress = 1
 	fi
 }
 
-inline tell() {
+inline sendWakeup() {
 	if
-	:: look = 1; stirred = 1
-	:: losses > 0 -> losses--; stirred = 1
+	:: wakeup = 1; progress = 1
+	:: losses > 0 -> losses--; progress = 1
 	fi
 }
 
-/* A job touches its device only while its run is neither over nor decided. */
+/* A job calls its device only while its step run is open and the execution has not ended. */
 #ifdef FENCED
 #define TOUCH(r)
 #else
@@ -191,7 +190,7 @@ inline tell() {
 #define HASFAILED(p) (code[(p) * 2] == FAIL || code[(p) * 2 + 1] == FAIL)
 #endif
 
-/* A lane is over if no attempt follows the last that is final. */
+/* A lane is finished if no attempt follows the last final one. */
 inline isOver(r, l) {
 	n = 0;
 	do
@@ -203,7 +202,7 @@ inline isOver(r, l) {
 }
 
 inline add(r, l, b) {
-	stirred = stirred || !((done[r] >> (l)) & 1);
+	progress = progress || !((done[r] >> (l)) & 1);
 	done[r] = done[r] | (1 << (l));
 	bad[r] = bad[r] | ((b) << (l))
 #ifdef MUTATION_24
@@ -216,7 +215,7 @@ inline add(r, l, b) {
 #define COMPLETE(r) (done[r] == ALL)
 #endif
 
-inline leaves(p) {	/* does the pack leave a job without success? */
+inline leaves(p) {	/* reports whether the pack leaves a job that did not succeed */
 	b = 0; n = 0;
 	do
 	:: n < J -> b = b || (code[(p) * J + n] != NONE && code[(p) * J + n] != OK); n++
@@ -224,8 +223,8 @@ inline leaves(p) {	/* does the pack leave a job without success? */
 	od
 }
 
-inline leaseAnew(p) {
-	lease[p]++; spent[p] = 0; held[me] = 1; stirred = 1
+inline renewLease(p) {
+	lease[p]++; spent[p] = 0; held[me] = 1; progress = 1
 }
 
 inline forget() {
@@ -236,11 +235,11 @@ inline forget() {
 	od
 }
 
-/* The message is left to come back. */
+/* The message is not deleted, so it arrives again. */
 #define BACK if :: msg[m] < 2 -> msg[m]++ :: else fi; forget(); goto idle
 
 #if CRASHES
-#define DIE :: atomic { crashes > 0 -> crashes--; stirred = 1; if :: losses > 0 -> losses--; forget(); goto idle :: BACK fi }
+#define DIE :: atomic { crashes > 0 -> crashes--; progress = 1; if :: losses > 0 -> losses--; forget(); goto idle :: BACK fi }
 #else
 #define DIE
 #endif
@@ -251,7 +250,7 @@ inline forget() {
 #define LATE late
 #endif
 
-/* A message of a pack that somebody holds is kept back until the lease is over. */
+/* A message of a claimed pack stays hidden until the lease has ended. */
 #if defined(MUTATION_2) || defined(MUTATION_3)
 #define RECEIVABLE(k) (msg[k] > 0)
 #else
@@ -301,7 +300,7 @@ claim:
 #endif
 		:: !LATE && pack[p] == ABSENT ->
 #if W
-			/* No more packs are at work at a time than the window allows. */
+			/* No more packs are claimed at a time than the window allows. */
 			do
 			:: n < NL * NA -> read = read + (pack[RUN(m) * PER + n] == CLAIMED && spent[RUN(m) * PER + n] == 0); n++
 			:: else -> n = 0; break
@@ -309,7 +308,7 @@ claim:
 			assert(rollback || read < W);
 			read = 0;
 #endif
-			pack[p] = CLAIMED; token[p] = 1; work[me] = m + 1; mine[me] = 1; leaseAnew(p);
+			pack[p] = CLAIMED; token[p] = 1; work[me] = m + 1; mine[me] = 1; renewLease(p);
 			b = 1;
 			do
 			:: n < J ->
@@ -327,7 +326,7 @@ claim:
 			:: else -> n = 0; b = 0; break
 			od
 #if J == 2
-			; if	/* whoever has no part has no code and no work */
+			; if	/* a job that does not belong to the pack has no code and does not start */
 			:: !PART(m, 0) -> begun = begun | 4
 			:: else
 			fi;
@@ -340,7 +339,7 @@ claim:
 		:: !LATE && pack[p] == CLAIMED ->
 			if
 #ifdef MUTATION_3
-			:: spent[p] == 0 ->	/* it is mine, for it bears my name */
+			:: spent[p] == 0 ->	/* a claim under the worker's own name counts as its own */
 				work[me] = m + 1; mine[me] = token[p]; held[me] = 1;
 				do
 				:: n < J -> c[n] = code[p * J + n]; n++
@@ -353,7 +352,7 @@ claim:
 #else
 			:: spent[p] == 0 -> BACK
 #endif
-			:: spent[p] > 0 && (cancel[p] || token[p] == TMAX) -> forget(); goto idle	/* the engine's */
+			:: spent[p] > 0 && (cancel[p] || token[p] == TMAX) -> forget(); goto idle	/* left to the engine */
 			:: spent[p] > 0 && !cancel[p] && token[p] < TMAX -> work[me] = m + 1; mine[me] = token[p]; read = lease[p]; goto takeover
 			fi
 		fi }
@@ -370,7 +369,7 @@ takeover:
 #else
 		:: pack[p] == CLAIMED && token[p] == mine[me] && lease[p] == read && !cancel[p] ->
 #endif
-			token[p]++; mine[me] = token[p]; leaseAnew(p); read = 0;
+			token[p]++; mine[me] = token[p]; renewLease(p); read = 0;
 			do
 			:: n < J ->
 #ifdef MUTATION_5
@@ -407,13 +406,13 @@ jobs:
 	:: atomic { j < J && (ENDED(c[j]) || ((begun >> 2) & (1 << j))) -> j++ }
 	:: atomic { j == J -> goto finish }
 	:: atomic { j < J && !((begun >> 2) & (1 << j)) && c[j] == STARTED -> break }
-	:: atomic { j < J && !((begun >> 2) & (1 << j)) && c[j] == NONE ->	/* write it down first */
+	:: atomic { j < J && !((begun >> 2) & (1 << j)) && c[j] == NONE ->	/* record the start first */
 		if
 #ifdef MUTATION_4
 		:: true -> c[j] = STARTED; break
 #else
 		:: pack[p] == CLAIMED && token[p] == mine[me] && !cancel[p] ->
-			code[p * J + j] = STARTED; c[j] = STARTED; leaseAnew(p); break
+			code[p * J + j] = STARTED; c[j] = STARTED; renewLease(p); break
 		:: pack[p] == CLAIMED && token[p] == mine[me] && cancel[p] -> goto release
 		:: !(pack[p] == CLAIMED && token[p] == mine[me]) -> BACK
 #endif
@@ -421,11 +420,11 @@ jobs:
 	:: atomic { beats > 0 -> beats--;	/* a heartbeat */
 		if
 #ifdef MUTATION_9
-		:: pack[p] == CLAIMED && !cancel[p] -> leaseAnew(p)
+		:: pack[p] == CLAIMED && !cancel[p] -> renewLease(p)
 		:: pack[p] == CLAIMED && cancel[p] -> goto release
 		:: pack[p] != CLAIMED -> BACK
 #else
-		:: pack[p] == CLAIMED && token[p] == mine[me] && !cancel[p] -> leaseAnew(p)
+		:: pack[p] == CLAIMED && token[p] == mine[me] && !cancel[p] -> renewLease(p)
 		:: pack[p] == CLAIMED && token[p] == mine[me] && cancel[p] -> goto release
 		:: !(pack[p] == CLAIMED && token[p] == mine[me]) -> BACK
 #endif
@@ -433,7 +432,7 @@ jobs:
 	DIE
 	od;
 
-begin:	/* Only under a lease that runs. */
+begin:	/* Only under a live lease. */
 #ifdef FENCED
 	if
 	:: atomic { held[me] == 1 }
@@ -452,13 +451,13 @@ begin:	/* Only under a lease that runs. */
 		if
 		:: b -> seen[LANE(m) * J + j] = FENCE
 		:: !b ->
-			assert(!(pack[p] == CLAIMED && token[p] == mine[me] && spent[p] == 0));	/* the holder is refused */
+			assert(!(pack[p] == CLAIMED && token[p] == mine[me] && spent[p] == 0));	/* the device refuses the holder */
 			BACK
 		fi;
 		b = 0;
 		if
 		:: rollback && RUN(m) == at -> undone = undone | (1 << (LANE(m) * J + j))
-		:: else -> assert(!((undone >> (LANE(m) * J + j)) & 1))	/* what is undone begins again */
+		:: else -> assert(!((undone >> (LANE(m) * J + j)) & 1))	/* an undone job begins again */
 		fi;
 		assert(ID || ran[m * J + j] == 0);	/* it begins twice */
 		ran[m * J + j] = 1; begun = begun | (1 << j) }
@@ -467,7 +466,7 @@ begin:	/* Only under a lease that runs. */
 #else
 	if
 	:: atomic { held[me] == 1 ->
-		TOUCH(RUN(m));	/* something begins when its run is over */
+		TOUCH(RUN(m));	/* a job begins after the end of its step run */
 		assert(ID || ran[m * J + j] == 0);	/* it begins twice */
 		if
 		:: rollback -> undone = undone | (1 << (LANE(m) * J + j))
@@ -484,7 +483,7 @@ begin:	/* Only under a lease that runs. */
 #else
 	:: atomic { held[me] == 1 ->
 #endif
-		TOUCH(RUN(m));	/* something is at work when its run is over */
+		TOUCH(RUN(m));	/* a job continues after the end of its step run */
 		if
 		:: c[j] = OK
 		:: fails > 0 -> fails--; c[j] = FAIL
@@ -500,7 +499,7 @@ begin:	/* Only under a lease that runs. */
 finish:
 #ifdef MUTATION_10
 	if
-	:: atomic { true -> add(RUN(m), LANE(m), 0); tell() }
+	:: atomic { true -> add(RUN(m), LANE(m), 0); sendWakeup() }
 	DIE
 	fi;
 #endif
@@ -514,8 +513,8 @@ finish:
 #else
 		:: pack[p] == CLAIMED && token[p] == mine[me] ->
 #endif
-			assert(!FINAL(p));	/* results change */
-			pack[p] = FINISHED; stirred = 1;
+			assert(!FINAL(p));	/* a final result changes */
+			pack[p] = FINISHED; progress = 1;
 			do
 			:: n < J -> code[p * J + n] = c[n]; n++
 			:: else -> n = 0; break
@@ -531,7 +530,7 @@ release:
 	:: atomic { true ->
 		if
 		:: pack[p] == CLAIMED && token[p] == mine[me] ->
-			pack[p] = CANCELLED; stirred = 1;
+			pack[p] = CANCELLED; progress = 1;
 			do
 			:: n < J ->
 				if
@@ -569,7 +568,7 @@ after:	/* The pack is known to be final. */
 	if
 	:: atomic { true ->
 		if
-		:: COMPLETE(RUN(m)) || b -> tell()
+		:: COMPLETE(RUN(m)) || b -> sendWakeup()
 		:: else
 		fi;
 		forget(); goto idle }
@@ -578,12 +577,12 @@ after:	/* The pack is known to be final. */
 }
 
 
-inline lay() {	/* the handler lays everything aside */
-	r = 0; ph = 0; l = 0; a = 0; st = 0; rd = 0; rt = 0; wait = 0; alarmed = 0; D = 0; n = 0; k = 0; next = 0; over = 0; e = 0; b = 0
+inline resetHandler() {	/* reset the handler's variables */
+	r = 0; ph = 0; l = 0; a = 0; st = 0; rd = 0; rt = 0; wait = 0; timerFired = 0; D = 0; n = 0; k = 0; next = 0; over = 0; e = 0; b = 0
 }
 
 #if CRASHES
-#define FALL :: atomic { crashes > 0 -> crashes--; stirred = 1; lay(); goto idle }
+#define FALL :: atomic { crashes > 0 -> crashes--; progress = 1; resetHandler(); goto idle }
 #else
 #define FALL
 #endif
@@ -596,12 +595,12 @@ inline lay() {	/* the handler lays everything aside */
 #define NOTSKIPPED
 #endif
 
-/* What has run is undone: jobs of step runs before the given place. */
+/* Executed jobs are undone: those of step runs before the given one. */
 inline allUndone(below) {
 	k = 0;
 	do
 	:: k < (below) ->
-		assert(ran[k] == 0 || ((undone >> (LANE(k / J) * J + k % J)) & 1));	/* it has run and is not undone */
+		assert(ran[k] == 0 || ((undone >> (LANE(k / J) * J + k % J)) & 1));	/* an executed job is not undone */
 		k++
 	:: else -> k = 0; break
 	od
@@ -613,20 +612,20 @@ inline allUndone(below) {
 
 proctype Handler() {
 	byte r, ph, l, a, st, rd, rt, D, n, k, next, e;
-	bit wait, alarmed, over, b;
+	bit wait, timerFired, over, b;
 
 end_idle:
 idle:
 	do
-	:: atomic { look -> look = 0; break }
-	:: atomic { phase != END && early > 0 -> early--; alarmed = 1; break }
+	:: atomic { wakeup -> wakeup = 0; break }
+	:: atomic { phase != END && early > 0 -> early--; timerFired = 1; break }
 	:: atomic { timeout && phase != END ->
-		assert(stirred);	/* nothing goes on, and the alarm does not help */
+		assert(progress);	/* nothing continues, and the timer does not help */
 #ifdef MUTATION_23
-		assert(due);	/* nobody looks any more */
+		assert(due);	/* the execution is never advanced again */
 		due = 0;
 #endif
-		stirred = 0; alarmed = 1; break }
+		progress = 0; timerFired = 1; break }
 	od;
 
 load:
@@ -634,7 +633,7 @@ load:
 	:: atomic { true ->
 		r = at; ph = phase;
 		if
-		:: phase == END -> lay(); goto idle
+		:: phase == END -> resetHandler(); goto idle
 		:: phase == CLOSING -> goto close
 		:: else
 		fi }
@@ -646,20 +645,20 @@ load:
 		if
 		:: bad[r] != 0 && !rollback -> goto fail
 		:: !(bad[r] != 0 && !rollback) && COMPLETE(r) -> goto decide
-		:: !(bad[r] != 0 && !rollback) && !COMPLETE(r) && !alarmed -> lay(); goto idle
+		:: !(bad[r] != 0 && !rollback) && !COMPLETE(r) && !timerFired -> resetHandler(); goto idle
 		:: else
 		fi }
 	FALL
 	fi;
 
-walk:	/* The alarm has rung: go over every lane that is not done. */
+walk:	/* The timer has fired: check every lane that is not in the done set. */
 	do
 	:: atomic { l < NL && ((D >> l) & 1) -> l++; a = 0 }
 	:: atomic { l == NL -> break }
 	:: atomic { l < NL && !((D >> l) & 1) ->
 		k = ITEM(KEY(r, l, a)); st = pack[k]; rd = lease[k]; rt = token[k];
 		if
-		:: at != r -> lay(); goto load
+		:: at != r -> resetHandler(); goto load
 		:: else
 		fi;
 		if
@@ -693,20 +692,20 @@ walk:	/* The alarm has rung: go over every lane that is not done. */
 		fi }
 	FALL
 	od;
-	atomic { lay(); goto load };
+	atomic { resetHandler(); goto load };
 
-fail:	/* Something has gone wrong: close. */
+fail:	/* A job has failed: close. */
 	if
 	:: atomic { true ->
 		if
-		:: at == r && phase == RUNNING -> phase = CLOSING; stirred = 1
+		:: at == r && phase == RUNNING -> phase = CLOSING; progress = 1
 		:: else
 		fi;
-		lay(); goto load }
+		resetHandler(); goto load }
 	FALL
 	fi;
 
-close:	/* Every lane, not only those of the window, along all attempts. */
+close:	/* Close every lane, not only those of the window, along all attempts. */
 	do
 	:: atomic { l == NL -> break }
 	:: atomic { l < NL ->
@@ -735,10 +734,10 @@ close:	/* Every lane, not only those of the window, along all attempts. */
 	FALL
 	od;
 	if
-	:: atomic { l < NL && st == ABSENT ->	/* a tombstone */
+	:: atomic { l < NL && st == ABSENT ->	/* a cancelled marker */
 		if
 		:: pack[k] == ABSENT ->
-			pack[k] = CANCELLED; stirred = 1;
+			pack[k] = CANCELLED; progress = 1;
 			do
 			:: n < J ->
 				if
@@ -753,7 +752,7 @@ close:	/* Every lane, not only those of the window, along all attempts. */
 		goto close }
 	:: atomic { l < NL && st == CLAIMED ->	/* ask it to stop, and wait */
 		if
-		:: pack[k] == CLAIMED -> stirred = stirred || !cancel[k]; cancel[k] = 1; wait = 1; l++; a = 0
+		:: pack[k] == CLAIMED -> progress = progress || !cancel[k]; cancel[k] = 1; wait = 1; l++; a = 0
 		:: else
 		fi;
 		goto close }
@@ -763,18 +762,18 @@ close:	/* Every lane, not only those of the window, along all attempts. */
 		:: true -> goto decide
 #else
 		:: !wait && COMPLETE(r) -> goto decide
-		:: else -> lay(); goto idle
+		:: else -> resetHandler(); goto idle
 #endif
 		fi }
 	FALL
 	fi;
 
-seize:	/* From whoever's lease is over beyond skew and grace. */
+seize:	/* Take away a claim whose lease ended longer ago than skew and grace. */
 	if
 	:: atomic { true ->
 		if
 		:: pack[k] == CLAIMED && token[k] == rt && lease[k] == rd ->
-			pack[k] = CANCELLED; stirred = 1;
+			pack[k] = CANCELLED; progress = 1;
 #ifndef MUTATION_16
 			token[k]++;
 #endif
@@ -801,18 +800,18 @@ seize:	/* From whoever's lease is over beyond skew and grace. */
 	FALL
 	fi;
 
-decide:	/* All packs of all runs and attempts. */
+decide:	/* All packs of all step runs and attempts. */
 	if
 	:: atomic { true ->
 		if
-		:: at != r || phase != ph -> lay(); goto load
+		:: at != r || phase != ph -> resetHandler(); goto load
 		:: else
 		fi;
 		l = 0; e = 0;
 		do
 		:: l < NL ->
 			isOver(r, l);
-			assert(over || (rollback && !((todo >> (l * J)) & ((1 << J) - 1))));	/* decided while a lane is not over */
+			assert(over || (rollback && !((todo >> (l * J)) & ((1 << J) - 1))));	/* classified before a lane is finished */
 			l++
 		:: else -> l = 0; break
 		od;
@@ -823,7 +822,7 @@ decide:	/* All packs of all runs and attempts. */
 			do
 			:: k < STEPS * NL * J ->
 #if NA == 1
-				assert(ran[k] > 0);	/* a job is lost: it has never begun, and the run is complete */
+				assert(ran[k] > 0);	/* a job is lost: it has never begun, and the execution is complete */
 #endif
 				k++
 			:: else -> k = 0; break
@@ -837,7 +836,7 @@ decide:	/* All packs of all runs and attempts. */
 			k = 0;
 			do
 			:: k < (rollback -> r : r + 1) * PER * J ->
-				assert(code[k] != NOTRUN || ran[k] == 0);	/* it is said not to have run, and has */
+				assert(code[k] != NOTRUN || ran[k] == 0);	/* a job is recorded as not executed, but was executed */
 #ifdef MUTATION_15
 				if
 				:: EXECUTED(code[k]) && (ATTEMPT(k / J) + 1 == NA || pack[k / J + 1] == ABSENT) -> e = e | (1 << (LANE(k / J) * J + k % J))
@@ -869,13 +868,13 @@ decide:	/* All packs of all runs and attempts. */
 		:: at == r && phase == ph ->
 #endif
 			assert(phase != END);	/* something after the end */
-			stirred = 1;
+			progress = 1;
 #ifdef MUTATION_23
 			due = 1;
 #endif
 			if
-			:: next == STOP -> phase = END; lay(); goto idle
-			:: else -> assert(at == r)	/* the next step is made twice */
+			:: next == STOP -> phase = END; resetHandler(); goto idle
+			:: else -> assert(at == r)	/* the next step is created twice */
 			fi;
 			at = r + 1; phase = RUNNING;
 			if
@@ -893,7 +892,7 @@ decide:	/* All packs of all runs and attempts. */
 			:: else
 			fi;
 			r = at; ph = 0
-		:: else -> lay(); goto load
+		:: else -> resetHandler(); goto load
 		fi }
 	FALL
 	fi;
@@ -901,21 +900,21 @@ decide:	/* All packs of all runs and attempts. */
 	/* Dispatch. */
 #ifdef MUTATION_28
 	if
-	:: atomic { true -> assert(done[r] == 0 || rollback); done[r] = 0 }	/* what is done is forgotten */
+	:: atomic { true -> assert(done[r] == 0 || rollback); done[r] = 0 }	/* the done set is forgotten */
 	FALL
 	fi;
 #endif
 	do
 	:: atomic { l < NL && (W == 0 || l < W || rollback) && !((rollback && !((todo >> (l * J)) & ((1 << J) - 1)))) -> send(KEY(r, l, 0)); l++ }
 	:: atomic { l < NL && !((W == 0 || l < W || rollback) && !((rollback && !((todo >> (l * J)) & ((1 << J) - 1))))) -> l++ }
-	:: atomic { l == NL -> lay(); goto idle }
+	:: atomic { l == NL -> resetHandler(); goto idle }
 	FALL
 	od
 }
 
 
 
-/* The items of an execution that is over are removed. */
+/* Remove the items of an execution that has ended. */
 #if NW == 1
 #define IDLE (work[0] == 0)
 #else
@@ -934,7 +933,7 @@ inline erase() {
 	od
 }
 
-/* Leases end, one after the other or not, and whoever holds one knows it. */
+/* Leases end, in any order, and their holders know it. */
 #define LAPSE(p) \
 	:: atomic { pack[p] == CLAIMED && spent[p] == 0 -> spent[p] = 1; \
 		n = 0; \
@@ -983,9 +982,9 @@ end_clock:
 #endif
 #if CANCELS
 #ifdef MUTATION_29
-	:: atomic { cancels > 0 && phase == RUNNING -> cancels--; phase = CLOSING; look = 1; stirred = 1 }
+	:: atomic { cancels > 0 && phase == RUNNING -> cancels--; phase = CLOSING; wakeup = 1; progress = 1 }
 #else
-	:: atomic { cancels > 0 && phase == RUNNING && !rollback -> cancels--; phase = CLOSING; look = 1; stirred = 1 }
+	:: atomic { cancels > 0 && phase == RUNNING && !rollback -> cancels--; phase = CLOSING; wakeup = 1; progress = 1 }
 #endif
 #endif
 	od
