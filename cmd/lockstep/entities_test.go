@@ -89,7 +89,7 @@ func TestImportEntities_ValidatesBeforeSending(t *testing.T) {
 		"invalid id":       {`{"type":"device","id":"a/b"}`, "id"},
 		"invalid JSON":     {`{"type":"device"`, "ends too early"},
 		"duplicate entity": {`{"type":"device","id":"d-000000"}`, "is already on line 1"},
-		"a line too long":  {string(bytes.TrimSpace(makeInventory(1, 64<<10+1))), "at most 65536 bytes"},
+		"a line too long":  {string(bytes.TrimSpace(makeInventory(1, 64<<10+2))), "at most 65536 bytes"},
 		"an unknown field": {`{"type":"device","id":"n","size":1}`, "no such field"},
 	} {
 		_, _, parts, err := runImport(t, append(bytes.Clone(good), c.last...), storeAll)

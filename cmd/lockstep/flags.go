@@ -173,7 +173,7 @@ func parseParameters(object string, sets []string) (json.RawMessage, error) {
 	for name, value := range pairs {
 		raw := json.RawMessage(value)
 		if !json.Valid(raw) || looksLikeNumber(value) {
-			if raw, err = json.Marshal(value); err != nil {
+			if raw, err = workflow.EncodeJSON(value); err != nil {
 				return nil, err
 			}
 		}
@@ -182,7 +182,7 @@ func parseParameters(object string, sets []string) (json.RawMessage, error) {
 	if len(all) == 0 {
 		return nil, nil
 	}
-	return json.Marshal(all)
+	return workflow.EncodeJSON(all)
 }
 
 // looksLikeNumber reports whether a value is a number that would lose its spelling:

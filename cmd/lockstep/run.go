@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
@@ -219,7 +218,7 @@ func warnNoEntities(cmd *cobra.Command, api *client.Client, x views.ExecutionVie
 }
 
 func runsOnEntities(d client.Definition) bool {
-	source, err := json.Marshal(d.Definition)
+	source, err := workflow.EncodeJSON(d.Definition)
 	for _, m := range runOnRE.FindAllStringSubmatch(string(source), -1) {
 		if m[1] != workflow.RunOnGlobal {
 			return err == nil

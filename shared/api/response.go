@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -19,7 +18,7 @@ func (a *routes) respond(w http.ResponseWriter, r *http.Request, status int, v a
 		a.writeError(w, r, err)
 		return
 	}
-	body, err := json.Marshal(v)
+	body, err := workflow.EncodeJSON(v)
 	if err != nil {
 		a.writeError(w, r, fmt.Errorf("encode the answer: %w", err))
 		return
@@ -117,7 +116,7 @@ func (a *routes) writeProblem(w http.ResponseWriter, r *http.Request, e *workflo
 	if p.Errors == nil {
 		p.Errors = []workflow.Issue{}
 	}
-	body, err := json.Marshal(p)
+	body, err := workflow.EncodeJSON(p)
 	if err != nil { // a problem can always be encoded
 		panic(err)
 	}

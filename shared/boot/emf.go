@@ -1,12 +1,12 @@
 package boot
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/topology"
+	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
 // WriteMetric writes a metric's value as one line in CloudWatch's embedded metric
@@ -32,7 +32,7 @@ func WriteMetric(w io.Writer, deployment, name string, n int, at time.Time) erro
 		Dimensions [][]string
 		Metrics    []measured
 	}
-	line, err := json.Marshal(map[string]any{
+	line, err := workflow.EncodeJSON(map[string]any{
 		"_aws": map[string]any{
 			"Timestamp": at.UnixMilli(),
 			"CloudWatchMetrics": []directive{{

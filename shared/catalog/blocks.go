@@ -39,7 +39,7 @@ func sameBlock(a, b *workflow.Block) bool {
 }
 
 func canonicalJSON(b *workflow.Block) ([]byte, error) {
-	raw, err := json.Marshal(b)
+	raw, err := workflow.EncodeJSON(b)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func canonicalJSON(b *workflow.Block) ([]byte, error) {
 	if err := json.Unmarshal(raw, &v); err != nil {
 		return nil, err
 	}
-	return json.Marshal(v)
+	return workflow.EncodeJSON(v)
 }
 
 // Blocks lists every version of every registered block.

@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 
 	"github.com/lockstep-run/lockstep/shared/definition"
@@ -93,10 +92,10 @@ func (c *Catalog) nextSchedule(s spec.Schedule, d *spec.Definition) (spec.Schedu
 
 // sameSchedule compares two schedules as they are stored.
 func sameSchedule(a, b spec.Schedule) (bool, error) {
-	x, err := json.Marshal(a)
+	x, err := workflow.EncodeJSON(a)
 	if err != nil {
 		return false, err
 	}
-	y, err := json.Marshal(b)
+	y, err := workflow.EncodeJSON(b)
 	return slices.Equal(x, y), err
 }

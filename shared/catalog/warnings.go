@@ -147,7 +147,7 @@ func parameterIssues(blockSchema, parameters, raw json.RawMessage, path string) 
 	for name, v := range rawGiven {
 		value[name] = v
 	}
-	merged, err := json.Marshal(value)
+	merged, err := workflow.EncodeJSON(value)
 	if err != nil {
 		return nil
 	}

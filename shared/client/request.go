@@ -43,7 +43,7 @@ func (c *Client) send(ctx context.Context, q request) (*http.Response, error) {
 	case []byte:
 		body = bytes.NewReader(b)
 	default:
-		raw, err := json.Marshal(b)
+		raw, err := workflow.EncodeJSON(b)
 		if err != nil {
 			return nil, err
 		}

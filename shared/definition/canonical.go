@@ -16,7 +16,7 @@ import (
 // comments and order of keys. Its keys are sorted, so that it does not depend on the order
 // in which the Go types declare their fields.
 func Canonical(d *spec.Definition) []byte {
-	out, err := yamldoc.Marshal(toCanonical(d))
+	out, err := workflow.EncodeJSON(toCanonical(d))
 	if err == nil {
 		out, err = yamldoc.SortKeys(out)
 	}

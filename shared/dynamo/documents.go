@@ -2,7 +2,6 @@ package dynamo
 
 import (
 	"context"
-	"encoding/json"
 
 	"github.com/lockstep-run/lockstep/shared/dynamo/table"
 	"github.com/lockstep-run/lockstep/shared/parallel"
@@ -11,7 +10,7 @@ import (
 
 // encodeDocument returns v as compressed JSON, the value of [attrDocument].
 func encodeDocument(v any) (table.Value, error) {
-	plain, err := json.Marshal(v)
+	plain, err := workflow.EncodeJSON(v)
 	if err != nil {
 		return nil, table.EncodeError(err)
 	}

@@ -3,7 +3,6 @@ package dynamo
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -56,7 +55,7 @@ func chunkScope(entities []workflow.ScopeEntity) ([][]byte, error) {
 	var chunks [][]byte
 	var b bytes.Buffer
 	for i := range entities {
-		one, err := json.Marshal(entities[i])
+		one, err := workflow.EncodeJSON(entities[i])
 		if err != nil {
 			return nil, table.EncodeError(err)
 		}

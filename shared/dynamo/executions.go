@@ -140,7 +140,7 @@ func (s *Store) RecordFailureStreak(ctx context.Context, tenant, id string, seen
 	if streak == (workflow.FailureStreak{}) {
 		u.Remove = []string{attrFailureStreak}
 	} else {
-		doc, err := json.Marshal(streak)
+		doc, err := workflow.EncodeJSON(streak)
 		if err != nil {
 			return workflow.Errorf(workflow.CodeInternal, "the failure streak of execution %s cannot be written: %w", id, err)
 		}

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -45,7 +44,7 @@ func selectorSize(s *workflow.Selector) int {
 	if s == nil {
 		return 0
 	}
-	raw, err := json.Marshal(s)
+	raw, err := workflow.EncodeJSON(s)
 	if err != nil {
 		return workflow.MaxInlineInputBytes + 1
 	}
@@ -60,7 +59,7 @@ func (w *workspace) offloadScope(ctx context.Context, entities []workflow.ScopeE
 	for _, e := range entities {
 		s.Counts[e.Key.Type]++
 	}
-	raw, err := json.Marshal(entities)
+	raw, err := workflow.EncodeJSON(entities)
 	if err != nil {
 		return s, workflow.Errorf(workflow.CodeInternal, "encode the scope: %w", err)
 	}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
 // Template is a JSON value whose strings may hold tokens. Keys of objects hold none. It
@@ -169,13 +171,11 @@ func (t *Template) Eval(s Scope) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out bytes.Buffer
-	e := json.NewEncoder(&out)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
+	out, err := workflow.EncodeJSON(v)
+	if err != nil {
 		return nil, &PathError{t.root.path, err}
 	}
-	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
+	return out, nil
 }
 
 func (n *node) eval(s Scope, remaining *int) (any, error) {
@@ -236,7 +236,7 @@ func (n *node) evalString(s Scope, remaining *int) (any, error) {
 		case []any, map[string]any:
 			err = errors.New("a list or a map cannot be inserted into a string")
 		default: // numbers and booleans are written as in JSON
-			raw, failed := json.Marshal(v)
+			raw, failed := workflow.EncodeJSON(v)
 			text.Write(raw)
 			err = failed
 		}

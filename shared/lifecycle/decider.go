@@ -1,7 +1,6 @@
 package lifecycle
 
 import (
-	"encoding/json"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -94,7 +93,7 @@ func (d *decider) record(e workflow.Event, data map[string]any) {
 	d.execution.Sequence++
 	e.Sequence, e.At = d.execution.Sequence, d.now
 	if len(data) > 0 {
-		raw, err := json.Marshal(data)
+		raw, err := workflow.EncodeJSON(data)
 		if err != nil {
 			d.err = workflow.Errorf(workflow.CodeInternal, "encode event data: %w", err)
 			return

@@ -81,7 +81,7 @@ func DecodePack(body string) (*workflow.PackMessage, error) {
 }
 
 func encodeBody(v any) (string, error) {
-	plain, err := json.Marshal(v)
+	plain, err := workflow.EncodeJSON(v)
 	if err != nil {
 		return "", &workflow.Error{Code: workflow.CodeInternal, Message: "a message cannot be encoded", Cause: err}
 	}

@@ -122,7 +122,7 @@ func (b Block[P, R]) run(ctx context.Context, job *Job) JobResult {
 	if err != nil {
 		return failureResult(err)
 	}
-	raw, err := json.Marshal(r)
+	raw, err := workflow.EncodeJSON(r)
 	if err != nil {
 		return failureResult(Terminal("RESULT", fmt.Errorf("cannot encode the result as JSON: %w", err)))
 	}

@@ -79,7 +79,7 @@ func (j *Job) SetAttribute(attribute string, value any) error {
 	if j.Entity == nil {
 		return errNoEntity
 	}
-	raw, err := json.Marshal(value)
+	raw, err := workflow.EncodeJSON(value)
 	if err != nil {
 		return fmt.Errorf("worker: attribute %s: %w", attribute, err)
 	}
@@ -124,7 +124,7 @@ func (j *Job) successResult(result json.RawMessage) JobResult {
 		updates = append([]workflow.Update{j.ownUpdate}, updates...)
 	}
 	if len(updates) > 0 {
-		raw, err := json.Marshal(updates)
+		raw, err := workflow.EncodeJSON(updates)
 		if err != nil {
 			return failureResult(Terminal("RESULT", err))
 		}

@@ -3,7 +3,6 @@ package worker
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -103,7 +102,7 @@ func (s *session) offloadEntities(ctx context.Context, p *workflow.Pack) error {
 		if len(rec.Entities) == 0 {
 			continue
 		}
-		data, err := json.Marshal(rec.Entities)
+		data, err := workflow.EncodeJSON(rec.Entities)
 		if err != nil {
 			return workflow.Errorf(workflow.CodeInternal, "entities cannot be encoded: %w", err)
 		}

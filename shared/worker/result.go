@@ -86,7 +86,7 @@ func withReadableDetails(a JobResult) JobResult {
 		return a
 	}
 	failure := *a.Failure
-	failure.Details, _ = json.Marshal(map[string]string{"omitted": issue.String()}) // a map of text can be encoded
+	failure.Details, _ = workflow.EncodeJSON(map[string]string{"omitted": issue.String()}) // a map of text can be encoded
 	a.Failure = &failure
 	return a
 }
@@ -151,7 +151,7 @@ func validateUpdates(raw json.RawMessage) (issues []workflow.Issue) {
 // list the first issues.
 func invalidResult(a JobResult, code, message string, issues []workflow.Issue) JobResult {
 	failed := failureResult(Terminal(code, fmt.Errorf("%s: %s", message, issues[0])))
-	details, err := json.Marshal(map[string]any{"issues": issues[:min(len(issues), maxIssues)]})
+	details, err := workflow.EncodeJSON(map[string]any{"issues": issues[:min(len(issues), maxIssues)]})
 	if err == nil {
 		failed.Failure.Details = details
 	}

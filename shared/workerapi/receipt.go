@@ -36,7 +36,7 @@ func (r *receipt) claimNonce() string {
 }
 
 func (r *receipt) encode() (string, error) {
-	plain, err := json.Marshal(r)
+	plain, err := workflow.EncodeJSON(r)
 	if err != nil {
 		return "", err
 	}

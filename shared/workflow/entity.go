@@ -97,7 +97,7 @@ func (u *Update) Apply(attributes json.RawMessage) json.RawMessage {
 	for _, name := range u.Remove {
 		delete(all, name)
 	}
-	raw, err := json.Marshal(all)
+	raw, err := EncodeJSON(all)
 	if err != nil {
 		return attributes // cannot happen: every value was JSON before
 	}

@@ -54,7 +54,7 @@ func (f *Failure) Truncated() *Failure {
 	if len(f.Details) > MaxFailureDetails {
 		b.Details = nil
 		// Quoting the text once more takes up to six bytes for a character.
-		if d, err := json.Marshal(map[string]string{"truncated": truncate(string(f.Details), MaxFailureDetails/8)}); err == nil {
+		if d, err := EncodeJSON(map[string]string{"truncated": truncate(string(f.Details), MaxFailureDetails/8)}); err == nil {
 			b.Details = d
 		}
 	}

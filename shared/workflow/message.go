@@ -121,7 +121,7 @@ func (m *PackMessage) OffloadPayload(save func(key PackKey, data []byte) (Payloa
 	if jobBytes <= MaxMessageJobBytes {
 		return &next, nil
 	}
-	data, err := json.Marshal(m.Jobs)
+	data, err := EncodeJSON(m.Jobs)
 	if err != nil {
 		return nil, Errorf(CodeInternal, "encode the jobs of pack %s: %w", m.Key, err)
 	}

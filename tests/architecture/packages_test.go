@@ -182,6 +182,26 @@ func TestDecider_ReadsNoClock(t *testing.T) {
 	}
 }
 
+// json.Marshal makes six bytes of each <, > and &, also of those in a json.RawMessage: what
+// was accepted would not fit where it is stored, sent or served. [workflow.EncodeJSON]
+// does not.
+func TestJSON_IsEncodedWithoutEscapingHTML(t *testing.T) {
+	for _, pkg := range []string{"shared", "functions", "cmd/lockstep"} {
+		for _, file := range goFiles(t, pkg) {
+			if strings.HasSuffix(file, "_test.go") || strings.Contains(file, "generate") {
+				continue // a generator's output is in the repository
+			}
+			text := readFile(t, file)
+			if bytes.Contains(text, []byte("json.Marshal")) && !bytes.Contains(text, []byte("Unlike json.Marshal")) {
+				t.Errorf("%s uses json.Marshal: use workflow.EncodeJSON", file)
+			}
+			if encoders := bytes.Count(text, []byte("json.NewEncoder(")); encoders > bytes.Count(text, []byte("SetEscapeHTML(false)")) {
+				t.Errorf("%s has an encoder that escapes HTML: use workflow.EncodeJSON", file)
+			}
+		}
+	}
+}
+
 // forbiddenRE matches what no file may contain. The expressions are put together here, so
 // that this file does not contain it.
 var forbiddenRE = map[string]*regexp.Regexp{

@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"maps"
@@ -254,7 +253,7 @@ func checkItemSize(v any) error {
 
 // encodeMessage is a message's body.
 func encodeMessage(v any) []byte {
-	raw, err := json.Marshal(v)
+	raw, err := workflow.EncodeJSON(v)
 	if err != nil {
 		panic(fmt.Errorf("sim: %T cannot be sent: %w", v, err))
 	}

@@ -31,6 +31,7 @@ type Env struct {
 // PrintJSON writes one indented document.
 func PrintJSON(cmd *cobra.Command, v any) error {
 	e := json.NewEncoder(cmd.OutOrStdout())
+	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
 	return e.Encode(v)
 }

@@ -1,7 +1,6 @@
 package transfer
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -88,13 +87,11 @@ type writer struct {
 }
 
 func (w *writer) writeLine(v any) error {
-	var text bytes.Buffer
-	e := json.NewEncoder(&text)
-	e.SetEscapeHTML(false) // people read the file too
-	if err := e.Encode(v); err != nil {
+	text, err := workflow.EncodeJSON(v)
+	if err != nil {
 		return err
 	}
-	_, err := w.out.Write(text.Bytes())
+	_, err = w.out.Write(append(text, '\n'))
 	return err
 }
 
@@ -103,7 +100,7 @@ func (w *writer) writeEnd() error    { return w.writeLine(record{End: &w.counts}
 
 func (w *writer) writeBlock(b workflow.Block) error {
 	withheld := secretFields(b)
-	raw, err := marshal(withholdFields(normalizeBlock(b), withheld))
+	raw, err := workflow.EncodeJSON(withholdFields(normalizeBlock(b), withheld))
 	if err != nil {
 		return err
 	}
@@ -117,20 +114,12 @@ func (w *writer) writeDefinition(source json.RawMessage, archived bool) error {
 }
 
 func (w *writer) writeEntity(e workflow.Entity) error {
-	raw, err := marshal(toEntity(e))
+	raw, err := workflow.EncodeJSON(toEntity(e))
 	if err != nil {
 		return err
 	}
 	w.counts.Entities++
 	return w.writeLine(record{Entity: raw})
-}
-
-func marshal(v any) (json.RawMessage, error) {
-	var text bytes.Buffer
-	e := json.NewEncoder(&text)
-	e.SetEscapeHTML(false)
-	err := e.Encode(v)
-	return bytes.TrimSpace(text.Bytes()), err
 }
 
 // secretNameRE matches names of headers and parameters whose values grant access. An

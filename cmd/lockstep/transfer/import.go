@@ -118,7 +118,7 @@ func (s *deployment) apply(ctx context.Context, p plan) error {
 	var lines bytes.Buffer
 	sent, pending := 0, 0
 	for i, e := range p.entities {
-		raw, err := marshal(toEntity(e.value))
+		raw, err := workflow.EncodeJSON(toEntity(e.value))
 		if err != nil {
 			return err
 		}

@@ -84,11 +84,11 @@ func (p *planner) planBlocks(ctx context.Context, c fileContent) error {
 			p.result.blocks = append(p.result.blocks, b)
 			continue
 		}
-		x, err := marshal(withholdFields(existing, b.withheld)) // ignore what was not exported
+		x, err := workflow.EncodeJSON(withholdFields(existing, b.withheld)) // ignore what was not exported
 		if err != nil {
 			return err
 		}
-		y, err := marshal(normalizeBlock(b.value))
+		y, err := workflow.EncodeJSON(normalizeBlock(b.value))
 		if err != nil {
 			return err
 		}
@@ -196,11 +196,11 @@ func (p *planner) planEntities(ctx context.Context, c fileContent) error {
 			p.result.entities = append(p.result.entities, e)
 			continue
 		}
-		x, err := marshal(toEntity(existing))
+		x, err := workflow.EncodeJSON(toEntity(existing))
 		if err != nil {
 			return err
 		}
-		y, err := marshal(toEntity(e.value))
+		y, err := workflow.EncodeJSON(toEntity(e.value))
 		if err != nil {
 			return err
 		}
@@ -288,7 +288,7 @@ func truncateJSON(v any) string {
 	if _, absent := v.(missingField); absent {
 		return "absent"
 	}
-	raw, err := json.Marshal(v)
+	raw, err := workflow.EncodeJSON(v)
 	if err != nil {
 		return fmt.Sprint(v)
 	}

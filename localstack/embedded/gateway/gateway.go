@@ -11,7 +11,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -81,7 +80,7 @@ func (g *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, id, workflow.CodeInvalid, "the body could not be read")
 		return
 	}
-	event, err := json.Marshal(g.event(r, body, id))
+	event, err := workflow.EncodeJSON(g.event(r, body, id))
 	if err != nil {
 		g.writeInternalError(w, r, id, fmt.Errorf("encode the event: %w", err))
 		return
@@ -121,7 +120,7 @@ func (g *handler) writeInternalError(w http.ResponseWriter, r *http.Request, id 
 // writeProblem answers with a problem like those of the API.
 func writeProblem(w http.ResponseWriter, id string, code workflow.Code, detail string) {
 	title := strings.ReplaceAll(string(code), "_", " ")
-	body, err := json.Marshal(struct {
+	body, err := workflow.EncodeJSON(struct {
 		Type      string           `json:"type"`
 		Title     string           `json:"title"`
 		Status    int              `json:"status"`

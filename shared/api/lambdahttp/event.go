@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"io"
+	"math"
 	"mime"
 	"net"
 	"net/http"
@@ -14,6 +16,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/aws/aws-lambda-go/events"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
 // newRequest makes the request that a server behind the gateway would receive. Every
@@ -133,12 +137,32 @@ func (w *recorder) response(method string) events.APIGatewayV2HTTPResponse {
 	if method == http.MethodHead {
 		return out
 	}
-	if isText(w.sentHeader) && utf8.Valid(w.body.Bytes()) {
+	if isText(w.sentHeader) && utf8.Valid(w.body.Bytes()) && encodedBytes(w.body.Bytes()) <= maxBodyBytes {
 		out.Body = w.body.String()
 	} else if w.body.Len() > 0 {
 		out.Body, out.IsBase64Encoded = base64.StdEncoding.EncodeToString(w.body.Bytes()), true
 	}
+	if len(out.Body) > maxBodyBytes {
+		return problem(http.StatusUnprocessableEntity, workflow.CodeLimit, fmt.Sprintf(
+			"the answer has %d bytes, more than one answer can carry: ask for fewer items with the parameter limit, or for one item", w.body.Len()))
+	}
 	return out
+}
+
+// maxBodyBytes bounds the body of a reply as it is encoded in the reply. Lambda accepts
+// 6 MiB; the rest is for the headers. A client could only be told that something failed.
+const maxBodyBytes = 6<<20 - 64<<10
+
+// encodedBytes is how many bytes a text takes as a JSON string.
+func encodedBytes(text []byte) int {
+	if 6*len(text) <= maxBodyBytes { // the longest escape of a byte
+		return len(text)
+	}
+	raw, err := workflow.EncodeJSON(string(text))
+	if err != nil {
+		return math.MaxInt
+	}
+	return len(raw)
 }
 
 // isText reports whether a body may be sent as a JSON string, without base64.

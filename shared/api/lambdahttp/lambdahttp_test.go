@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/aws/aws-lambda-go/events"
+	"github.com/aws/aws-lambda-go/lambda"
 
 	"github.com/lockstep-run/lockstep/shared/api/lambdahttp"
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -239,5 +240,51 @@ func TestIdentity_ReplacesClientHeaders(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// Lambda refuses a reply of more than 6 MiB. A body that is larger when it is quoted is
+// sent in base64, and one that is still too large becomes a problem that says what to do.
+func TestNew_BoundsReply(t *testing.T) {
+	event, err := json.Marshal(loadEvent(t, "minimal.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		body   string
+		status int
+	}{
+		"characters of HTML": {strings.Repeat("<", 5<<20), 200},
+		"quotes":             {strings.Repeat(`"`, 4<<20), 200},
+		"control characters": {strings.Repeat("\x01", 3<<20), 200},
+		"too large":          {strings.Repeat("x", 6<<20), 422},
+		"too many quotes":    {strings.Repeat(`"`, 5<<20), 422},
+	} {
+		handler := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			io.WriteString(w, c.body)
+		})
+		raw, err := lambda.NewHandler(lambdahttp.New(handler, lambdahttp.Options{})).Invoke(t.Context(), event)
+		if err != nil || len(raw) > 6<<20 {
+			t.Fatalf("%s: a reply of %d bytes, %v", name, len(raw), err)
+		}
+		var out events.APIGatewayV2HTTPResponse
+		if err := json.Unmarshal(raw, &out); err != nil {
+			t.Fatal(err)
+		}
+		if out.StatusCode != c.status {
+			t.Errorf("%s: status %d", name, out.StatusCode)
+		}
+		if c.status != 200 {
+			checkProblem(t, out, 422, "limit")
+			continue
+		}
+		if body := []byte(out.Body); out.IsBase64Encoded {
+			if body, err = base64.StdEncoding.DecodeString(out.Body); string(body) != c.body || err != nil {
+				t.Errorf("%s: another body, %v", name, err)
+			}
+		} else if out.Body != c.body {
+			t.Errorf("%s: another body", name)
+		}
 	}
 }

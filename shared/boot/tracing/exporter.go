@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -19,6 +18,7 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/lockstep-run/lockstep/shared/observe"
+	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
 // exporter sends spans over OTLP/HTTP in its JSON encoding
@@ -55,7 +55,7 @@ func (e *exporter) send(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	if len(spans) == 0 {
 		return nil
 	}
-	body, err := json.Marshal(newExportRequest(spans))
+	body, err := workflow.EncodeJSON(newExportRequest(spans))
 	if err != nil {
 		return err
 	}

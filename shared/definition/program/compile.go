@@ -14,8 +14,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/lockstep-run/lockstep/shared/definition/yamldoc"
 	"github.com/lockstep-run/lockstep/shared/expr"
+	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
@@ -231,7 +231,7 @@ func (c *compiler) compileStart() {
 	if blank(config.NotBefore) {
 		return
 	}
-	raw, err := yamldoc.Marshal(strings.TrimSpace(config.NotBefore))
+	raw, err := workflow.EncodeJSON(strings.TrimSpace(config.NotBefore))
 	if err != nil {
 		c.reportError("config.notBefore", err)
 		return

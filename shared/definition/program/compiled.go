@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lockstep-run/lockstep/shared/definition/yamldoc"
 	"github.com/lockstep-run/lockstep/shared/expr"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -110,7 +109,7 @@ func mergeParameters(t *expr.Template, rawParameters json.RawMessage, s expr.Sco
 	for name, value := range raw {
 		all[name] = value
 	}
-	return yamldoc.Marshal(all)
+	return workflow.EncodeJSON(all)
 }
 
 // HasRetryWhen reports whether a step has retry.when.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
+	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
 // Raw reads any value as JSON. With object it must be an object.
@@ -29,22 +30,13 @@ func (r *Reader) Raw(into *json.RawMessage, object bool) Field {
 		if len(r.issues) > before {
 			return
 		}
-		out, err := Marshal(v)
+		out, err := workflow.EncodeJSON(v)
 		if err != nil {
 			r.Report(n, path, "value", "this has no JSON form: %v", err)
 			return
 		}
 		*into = out
 	})
-}
-
-// Marshal encodes JSON without escaping <, > and &.
-func Marshal(v any) (json.RawMessage, error) {
-	var out bytes.Buffer
-	e := json.NewEncoder(&out)
-	e.SetEscapeHTML(false)
-	err := e.Encode(v)
-	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), err
 }
 
 // SortKeys sorts the keys of every object. Numbers keep their notation.
@@ -55,7 +47,7 @@ func SortKeys(raw json.RawMessage) (json.RawMessage, error) {
 	if err := d.Decode(&v); err != nil {
 		return nil, err
 	}
-	return Marshal(v)
+	return workflow.EncodeJSON(v)
 }
 
 // jsonValue converts a node to a JSON value.

@@ -74,7 +74,7 @@ func encodeEventLines(events []workflow.Event) (json.RawMessage, error) {
 		}
 		all = append(all, line)
 	}
-	raw, err := json.Marshal(all)
+	raw, err := workflow.EncodeJSON(all)
 	if err != nil {
 		return nil, table.EncodeError(err)
 	}

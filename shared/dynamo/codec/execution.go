@@ -42,7 +42,7 @@ func EncodeExecution(x *workflow.Execution) ([]byte, error) {
 		}
 		d.Events = lines
 	}
-	plain, err := json.Marshal(d)
+	plain, err := workflow.EncodeJSON(d)
 	if err != nil {
 		return nil, table.EncodeError(err)
 	}

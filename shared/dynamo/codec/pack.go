@@ -53,13 +53,13 @@ func EncodePack(p *workflow.Pack) ([]byte, error) {
 		for isZero(line[len(line)-1]) {
 			line = line[:len(line)-1]
 		}
-		one, err := json.Marshal(line)
+		one, err := workflow.EncodeJSON(line)
 		if err != nil {
 			return nil, table.EncodeError(err)
 		}
 		d.Jobs = append(d.Jobs, one)
 	}
-	plain, err := json.Marshal(d)
+	plain, err := workflow.EncodeJSON(d)
 	if err != nil {
 		return nil, table.EncodeError(err)
 	}

@@ -19,7 +19,6 @@ package dispatch
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/engine/port"
@@ -183,7 +182,7 @@ func (d *Dispatcher) singleLaneMessage(r *StepRun, jobs []workflow.JobInput, lan
 
 // jobsBytes estimates the bytes of jobs in a message.
 func jobsBytes(jobs []workflow.JobInput) int {
-	raw, err := json.Marshal(jobs)
+	raw, err := workflow.EncodeJSON(jobs)
 	if err != nil {
 		return 1 << 20 // too large for any chain, so the engine sends the lane alone
 	}

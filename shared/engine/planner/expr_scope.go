@@ -332,7 +332,7 @@ func (s *exprScope) exclude(program *definitions.Program, o *workflow.StepRun, g
 // childResult is the result of a step that started a child execution: the child's id,
 // and the state in which it ended.
 func childResult(c *workflow.Child) (map[string]json.RawMessage, error) {
-	raw, err := json.Marshal(map[string]any{"id": c.ID, "state": c.State})
+	raw, err := workflow.EncodeJSON(map[string]any{"id": c.ID, "state": c.State})
 	return map[string]json.RawMessage{"": raw}, err
 }
 

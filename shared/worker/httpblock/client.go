@@ -68,7 +68,7 @@ func (c *Client) Call(ctx context.Context, e *workflow.Endpoint, j *worker.Job) 
 	if err != nil || !c.allow.allowsURL(u) {
 		return markUnsent(failureResult("HTTP_FORBIDDEN", false, fmt.Sprintf("cannot call %q: %v", e.URL, errHostNotAllowed)))
 	}
-	body, err := json.Marshal(newRequest(j))
+	body, err := workflow.EncodeJSON(newRequest(j))
 	if err != nil {
 		return markUnsent(failureResult("HTTP_INVALID", false, "cannot encode the job: "+err.Error()))
 	}
@@ -180,7 +180,7 @@ func ParseResponse(text []byte, operation workflow.JobKind) (worker.JobResult, e
 	}
 	a := worker.JobResult{Outcome: outcome, Result: r.Result}
 	if len(r.Updates) > 0 {
-		if a.Updates, err = json.Marshal(r.Updates); err != nil {
+		if a.Updates, err = workflow.EncodeJSON(r.Updates); err != nil {
 			return worker.JobResult{}, err
 		}
 	}

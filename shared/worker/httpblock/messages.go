@@ -35,7 +35,9 @@ type entity struct {
 }
 
 // MarshalRequest returns the body of the request for a job.
-func MarshalRequest(j *worker.Job) (json.RawMessage, error) { return json.Marshal(newRequest(j)) }
+func MarshalRequest(j *worker.Job) (json.RawMessage, error) {
+	return workflow.EncodeJSON(newRequest(j))
+}
 
 func newRequest(j *worker.Job) request {
 	r := request{

@@ -24,6 +24,7 @@ const (
 
 var packs = []Mutation{
 	{Name: "results that nobody can read are stored", Test: "shared/worker:TestJobResult_MustBeReadableJSON", Edits: []Edit{{workerResult, "\tif issue := checkJSON(a.Result, \"result\"); issue != nil {\n", "\tif issue := checkJSON(a.Result, \"result\"); false && issue != nil {\n"}}},
+	{Name: "JSON is escaped for HTML", Test: "tests/httpapi:TestAnswers_DoNotEscapeHTML", Edits: []Edit{{"shared/workflow/json.go", "e.SetEscapeHTML(false)", "e.SetEscapeHTML(true)"}}},
 	{Name: "a takeover compares only the token", Edits: []Edit{{simPacks, "return claimedWith(old, seen.Token) && sameMillis(old.Lease, seen.Lease)", "return claimedWith(old, seen.Token)"}}},
 	{Name: "a takeover ignores the lease", Edits: []Edit{{workflowPack, "\tcase !p.Lease.Before(now.Add(-skew)):\n", "\tcase false:\n"}}},
 	{Name: "a live claim is adopted by its worker's name", Edits: []Edit{{claim, `		case workflow.ClaimLeased:

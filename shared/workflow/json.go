@@ -1,0 +1,19 @@
+package workflow
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// EncodeJSON encodes a value as JSON. Unlike json.Marshal it does not escape <, > and &:
+// that would make six bytes of each, also of those in a [json.RawMessage], so that what
+// has been accepted would not fit where it is stored, sent or served.
+func EncodeJSON(v any) (json.RawMessage, error) {
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
+}
