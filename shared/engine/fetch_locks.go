@@ -34,6 +34,11 @@ func (w *workspace) fetchLocks(ctx context.Context) error {
 		w.stale = true
 		return nil
 	}
+	if c := got.Conflict; c != nil && c.Reservation {
+		// Nobody holds the entity, so its reserver should take it now. It may be nobody's
+		// waiter: an execution's set of waiters is bounded.
+		w.sendWakeups(ctx, "reserver", []workflow.Wakeup{{Tenant: w.tenant, Execution: c.Execution, Reason: c.Entity.String() + " is free"}})
+	}
 	answer := &lifecycle.LockResult{Epoch: w.execution.Epoch, Conflict: got.Conflict, Dropped: got.Skipped}
 	if got.Conflict == nil {
 		keys = slices.DeleteFunc(keys, func(key workflow.EntityKey) bool { _, held := got.Tokens[key]; return !held })

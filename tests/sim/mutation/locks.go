@@ -10,6 +10,7 @@ const (
 	simStore         = "tests/sim/store.go"
 	engineAdvance    = "shared/engine/advance.go"
 	fetchBlocker     = "shared/engine/fetch_blocker.go"
+	fetchLocks       = "shared/engine/fetch_locks.go"
 	lifecycleRetry   = "shared/lifecycle/retry.go"
 	lifecycleCommand = "shared/lifecycle/command.go"
 	lifecycleUpdates = "shared/lifecycle/updates.go"
@@ -56,6 +57,7 @@ var locks = []Mutation{
 	{Name: "a failed execution holds no locks", Edits: []Edit{{status, "{state: ExecutionError, status: StatusRunning},", "{state: ExecutionError, status: StatusRunning, holdsNoLocks: true},"}}},
 	{Name: "an execution that ended unsafely holds no locks", Edits: []Edit{{status, "{state: ExecutionFailedUnsafe, status: StatusFailed,", "{state: ExecutionFailedUnsafe, status: StatusFailed, holdsNoLocks: true,"}}},
 	{Name: "waiters are not woken when an execution ends", Edits: []Edit{{engineAdvance, "\tfor _, id := range waiters {\n", "\tfor _, id := range waiters[:0] {\n"}}},
+	{Name: "a reserver is not woken when its entity is free", Test: "shared/engine:TestLocks_EntityIsNotIdleWhileManyWait", Edits: []Edit{{fetchLocks, "if c := got.Conflict; c != nil && c.Reservation {", "if c := got.Conflict; false {"}}},
 	{Name: "an execution that backs off wakes no waiters", Edits: []Edit{{lifecycleLocks, `		d.decision.WakeWaiters = true
 		d.transition(sm.EventLockDeferred`, "\t\td.transition(sm.EventLockDeferred"}}},
 	{Name: "an acknowledged execution wakes no waiters", Edits: []Edit{{lifecycleCommand, `	d.transition(sm.EventExecutionAcknowledged, to, c.Actor, data)
