@@ -52,6 +52,7 @@ type Options struct {
 	InlineMaxEntities  int           // the start request advances executions with up to this many entities
 	MaxEntities        int           // per execution
 	MaxResultBytes     int           // bytes of earlier results that a step's expressions may read
+	MaxPlanCost        uint64        // of all expressions of one plan together; 0 for no limit
 	IdempotencyKeyTTL  time.Duration // how long an idempotency key stays bound
 	MaxConflictRetries int           // reloads after lost races, per wake-up
 	StallTimeout       time.Duration // wake-ups that fail for this long end an execution

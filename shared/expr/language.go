@@ -38,15 +38,16 @@ import (
 
 // Limits of one expression. maxCost lets a global step read the results of ten thousand
 // entities. It also bounds the time, to about a tenth of a second, without a clock that
-// could change the value. A query is evaluated for every entity, so it may cost less.
+// could change the value. A query, an expansion and a condition for retries may cost less:
+// each is evaluated for every entity or job, often in one go.
 //
 // [limits.MaxSize] bounds every value. Without it a few nested macros could build a
 // value of astronomical size at almost no cost.
 const (
 	MaxSource    = 4 << 10 // bytes
 	maxCost      = 1_000_000
-	maxQueryCost = 10_000
-	maxNesting   = 32 // levels; checking a deeply nested expression takes long
+	maxQueryCost = 10_000 // of one entity or job
+	maxNesting   = 32     // levels; checking a deeply nested expression takes long
 )
 
 // variableNames are the variables of every expression in a step, besides the step
@@ -196,9 +197,19 @@ var (
 		return l, err
 	})
 	parameterLanguage = sync.OnceValues(func() (*Language, error) { return newLanguage(nil, []string{"parameters"}) })
-	expandLanguage    = sync.OnceValues(func() (*Language, error) { return newLanguage(nil, []string{"parameters", "entity"}) })
-	failureLanguage   = sync.OnceValues(func() (*Language, error) {
-		return newLanguage(nil, []string{"error"}, cel.Variable("attempt", cel.IntType))
+	expandLanguage    = sync.OnceValues(func() (*Language, error) {
+		l, err := newLanguage(nil, []string{"parameters", "entity"})
+		if err == nil {
+			l.costLimit = maxQueryCost
+		}
+		return l, err
+	})
+	failureLanguage = sync.OnceValues(func() (*Language, error) {
+		l, err := newLanguage(nil, []string{"error"}, cel.Variable("attempt", cel.IntType))
+		if err == nil {
+			l.costLimit = maxQueryCost
+		}
+		return l, err
 	})
 	startLanguage = sync.OnceValues(func() (*Language, error) {
 		return newLanguage(nil, []string{"parameters"}, cel.Variable("now", cel.TimestampType), cel.Function(inventoryFunction,

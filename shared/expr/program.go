@@ -101,6 +101,9 @@ func (p *Program) evalCEL(s Scope) (value ref.Val, cost uint64, err error) {
 			cost = *actual
 		}
 	}
+	if s.Cost != nil {
+		*s.Cost += cost
+	}
 	if err != nil {
 		return nil, cost, &Error{Source: p.source, Message: err.Error()}
 	}

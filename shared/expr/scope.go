@@ -82,6 +82,7 @@ type Scope struct {
 	Entity       *Entity
 	Variables    map[string]any // further variables by name
 	LookupEntity func(entityType, id string) (attributes json.RawMessage, ok bool)
+	Cost         *uint64 // if not nil, the cost of each evaluation is added to it
 }
 
 // activation is a scope during one evaluation. It decodes what the expression reads, on

@@ -12,8 +12,15 @@ import (
 // acquireLocks asks for all locks and acts on the result. The execution moves to
 // LOCKED; or back to SCHEDULED, where this one write releases everything; or fails,
 // where the definition says not to wait.
+//
+// An execution that has been at it, blocked or not, for longer than it may wait for locks
+// fails. Without that, one whose wake-ups all die here would stay in LOCKING.
 func (d *decider) acquireLocks() {
 	a := d.facts.Locks
+	if deadline := d.execution.LockSince.Add(d.policy.LockTimeout); (a == nil || a.Epoch != d.execution.Epoch) && !d.now.Before(deadline) {
+		d.failUnfinishedLocking()
+		return
+	}
 	if d.facts.Resolution == nil {
 		d.need(Need{Kind: NeedResolution}) // the definition says whether to wait, to fail or to skip locked entities
 		return
@@ -51,6 +58,16 @@ func (d *decider) acquireLocks() {
 	default:
 		d.grant(a)
 	}
+}
+
+// failUnfinishedLocking ends an execution that has run out of time while taking locks.
+func (d *decider) failUnfinishedLocking() {
+	message := fmt.Sprintf("not all locks were taken within %s", d.policy.LockTimeout)
+	if streak := d.execution.FailureStreak; streak != nil {
+		message += ", since wake-ups fail: " + streak.Reason
+	}
+	d.setFailure(workflow.CauseLockTimeout, &workflow.Failure{Code: workflow.FailureTimeout, Message: message})
+	d.transition(sm.EventExecutionExpired, sm.ExecutionFailedSafe, "", nil)
 }
 
 // maxDropped is how many of the dropped entities are named.

@@ -86,6 +86,10 @@ func engineDeps(p *boot.Process) engine.Deps {
 const (
 	// maxResultBytes bounds the earlier results that a step's expressions may read.
 	maxResultBytes = 32 << 20
+	// maxPlanCost bounds what the expressions of one plan cost together, and with that the
+	// time to some ten seconds, without a clock that could change the plan. It leaves a
+	// thousand for each of a hundred thousand entities. Most expressions cost less than ten.
+	maxPlanCost = 100_000_000
 	// maxConflictRetries bounds how often the engine starts again to advance an
 	// execution after another handler has committed.
 	maxConflictRetries = 12
@@ -103,7 +107,7 @@ func engineOptions(c config.Config) engine.Options {
 			MessageLife: c.Pack.MessageLife, Unclaimed: c.Job.Unclaimed, Stuck: c.Job.Stuck, ChainBytes: c.Pack.ChainBytes, Parallel: c.Lock.Parallel,
 		},
 		JobTimeout: c.Job.Timeout, ReserveAfter: c.Lock.ReserveAfter, Parallelism: c.Lock.Parallel,
-		InlineMaxEntities: c.Execution.InlineEntities, MaxEntities: c.Execution.MaxEntities, MaxResultBytes: maxResultBytes,
+		InlineMaxEntities: c.Execution.InlineEntities, MaxEntities: c.Execution.MaxEntities, MaxResultBytes: maxResultBytes, MaxPlanCost: maxPlanCost,
 		IdempotencyKeyTTL: c.Idempotency.Life, MaxConflictRetries: maxConflictRetries, StallTimeout: c.Execution.Stalled,
 	}
 }

@@ -1,6 +1,7 @@
 package definitions
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -30,6 +31,9 @@ type Expressions struct {
 	program *Program
 	blocks  map[string]workflow.Block // by reference as written
 	context *expr.StepContext
+	cost    uint64       // of all evaluations so far
+	maxCost uint64       // 0 for no limit
+	stopped func() error // of the context in which they are evaluated; nil for none
 }
 
 var _ plan.Expressions = (*Expressions)(nil)
@@ -54,7 +58,7 @@ func (p *Program) Bind(node int, blocks map[string]workflow.Block, v Bindings, x
 	for k, v := range x.Labels {
 		labels[k] = v
 	}
-	return &Expressions{p, blocks, expr.NewStepContext(v.Parameters, results, statuses, map[string]any{
+	return &Expressions{program: p, blocks: blocks, context: expr.NewStepContext(v.Parameters, results, statuses, map[string]any{
 		"id": x.ID, "workflow": x.Workflow.String(), "createdBy": x.CreatedBy,
 		"createdAt": x.CreatedAt.Format(time.RFC3339Nano), "labels": labels,
 	})}
@@ -66,11 +70,29 @@ func (x *Expressions) WithResults(results map[int]map[string]json.RawMessage) *E
 	for node, byID := range results {
 		byLabel[x.program.Nodes[node].Step.Label] = byID
 	}
-	return &Expressions{x.program, x.blocks, x.context.WithResults(byLabel)}
+	return &Expressions{program: x.program, blocks: x.blocks, context: x.context.WithResults(byLabel)}
+}
+
+// ForPlan is the same for one plan, whose evaluations together may cost up to maxCost and
+// end with ctx.
+func (x *Expressions) ForPlan(ctx context.Context, maxCost uint64) *Expressions {
+	return &Expressions{program: x.program, blocks: x.blocks, context: x.context, maxCost: maxCost, stopped: ctx.Err}
+}
+
+// Err is not nil once the plan has to end: its expressions have cost too much, or its
+// context has ended.
+func (x *Expressions) Err() error {
+	if x.maxCost > 0 && x.cost > x.maxCost {
+		return fmt.Errorf("the expressions of the step cost more than %d for all entities together: make them simpler, or run the step over fewer entities", x.maxCost)
+	}
+	if x.stopped != nil {
+		return x.stopped()
+	}
+	return nil
 }
 
 func (x *Expressions) scope(e *workflow.ScopeEntity) expr.Scope {
-	s := expr.Scope{Context: x.context}
+	s := expr.Scope{Context: x.context, Cost: &x.cost}
 	if e != nil {
 		s.Entity = &expr.Entity{Type: e.Key.Type, ID: e.Key.ID, Attributes: e.Attributes}
 	}

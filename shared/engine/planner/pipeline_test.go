@@ -75,7 +75,7 @@ func newFixture(tb testing.TB, source string, entities int, pipeline bool) *fixt
 		f.execution.StepRuns = append(f.execution.StepRuns, r)
 	}
 	f.planner = &planner.Planner{
-		Tenant: f.execution.Tenant, Execution: f.execution.ID, Program: program, MaxResultBytes: 1 << 20,
+		Tenant: f.execution.Tenant, Execution: f.execution.ID, Program: program, MaxResultBytes: 1 << 20, MaxPlanCost: harness.Options().MaxPlanCost,
 		Dispatcher: &dispatch.Dispatcher{Packs: view.Packs, Sender: f.sender, Limits: harness.Options().Dispatch},
 		Input:      func(context.Context) (*workflow.Input, error) { return &workflow.Input{}, nil },
 		Entities: func(_ context.Context, s workflow.Scope) ([]workflow.ScopeEntity, error) {
@@ -161,6 +161,7 @@ func BenchmarkStart(b *testing.B) {
 		for _, pipeline := range []bool{false, true} {
 			b.Run(fmt.Sprintf("entities=%d/parallel=%t", n, pipeline), func(b *testing.B) {
 				f := newFixture(b, parallelTwoSteps, n, pipeline)
+				f.planner.MaxPlanCost = 1000 * uint64(n)
 				b.ReportAllocs()
 				for b.Loop() {
 					f.planner.ClearCache()

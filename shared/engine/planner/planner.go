@@ -16,6 +16,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -37,6 +38,7 @@ type Planner struct {
 	Input           func(context.Context) (*workflow.Input, error)
 	Entities        func(context.Context, workflow.Scope) ([]workflow.ScopeEntity, error)
 	MaxResultBytes  int           // bytes of earlier results that a step's expressions may read
+	MaxPlanCost     uint64        // of all expressions of one plan together; 0 for no limit
 	JobTimeout      time.Duration // for blocks that set none
 	MinFencingToken int64         // written into every message
 
@@ -115,7 +117,11 @@ func (p *Planner) planLane(ctx context.Context, x *workflow.Execution, r *workfl
 	if err != nil {
 		return plan.JobPlan{}, err
 	}
-	return plan.ForStep(scope.request, scope.expressions, scope.entities), nil
+	planned := plan.ForStep(scope.request, scope.expressions.ForPlan(ctx, p.MaxPlanCost), scope.entities)
+	if err := ctx.Err(); err != nil {
+		return plan.JobPlan{}, fmt.Errorf("planning step %q for %d entities was cut off: %w", scope.request.Node.Label, len(scope.entities), err)
+	}
+	return planned, nil
 }
 
 // ExecuteOnParameters evaluates the selector of a step run that starts a child

@@ -34,6 +34,9 @@ type Expressions interface {
 	ValidateParameters(node int, parameters json.RawMessage) error
 	// ShouldRepeat reports whether the step has another iteration.
 	ShouldRepeat(node int, entity *workflow.ScopeEntity) (bool, error)
+	// Err is not nil once no more may be evaluated. The plan then fails with the limit
+	// that it names, whatever the last evaluation returned.
+	Err() error
 }
 
 // JobPlan is a plan with the jobs it counts, in their fixed order.
@@ -67,7 +70,8 @@ type Request struct {
 // ForStep plans on which entities a step runs and with which parameters. It evaluates
 // the conditions first (false or not evaluable: the entity is skipped), then the
 // assertions (one that is false fails the step, and no job exists), then the parameters
-// (one without a value also fails the step). Everything it reads is immutable once the
+// (one without a value also fails the step). A plan whose expressions cost too much
+// together fails the step as well. Everything it reads is immutable once the
 // step is entered, so the plan can be made again at any time.
 func ForStep(r Request, ex Expressions, entities []workflow.ScopeEntity) JobPlan {
 	if r.Node.RunOn == "" || r.Node.RunOn == workflow.RunOnGlobal {
@@ -112,12 +116,16 @@ func (r Request) planJobs(ex Expressions, on []position) JobPlan {
 	var participants []position
 	for _, e := range on {
 		if r.Previous != nil {
-			if ok, err := ex.ShouldRepeat(r.NodeIndex, e.entity); err != nil {
+			if ok, err := ex.ShouldRepeat(r.NodeIndex, e.entity); ex.Err() != nil {
+				return r.overLimit(ex)
+			} else if err != nil {
 				return r.failedPlan(e.entity, workflow.CauseStepFailed, workflow.FailureRepeat, fmt.Sprintf("repeat.while cannot be evaluated: %v", err))
 			} else if !ok {
 				continue
 			}
-		} else if ok, err := ex.Condition(r.NodeIndex, e.entity); err != nil || !ok {
+		} else if ok, err := ex.Condition(r.NodeIndex, e.entity); ex.Err() != nil {
+			return r.overLimit(ex)
+		} else if err != nil || !ok {
 			p.Plan.Skipped++
 			continue
 		}
@@ -125,6 +133,9 @@ func (r Request) planJobs(ex Expressions, on []position) JobPlan {
 	}
 	for _, e := range participants {
 		failed, err := ex.FailedAssertion(r.NodeIndex, e.entity)
+		if ex.Err() != nil {
+			return r.overLimit(ex)
+		}
 		if err != nil {
 			return r.failedPlan(e.entity, workflow.CauseAssertion, workflow.FailureAssertion, fmt.Sprintf("an assertion cannot be evaluated: %v", err))
 		}
@@ -134,6 +145,9 @@ func (r Request) planJobs(ex Expressions, on []position) JobPlan {
 	}
 	for i, e := range participants {
 		params, err := ex.Parameters(r.NodeIndex, e.entity)
+		if ex.Err() != nil {
+			return r.overLimit(ex)
+		}
 		if err == nil {
 			err = ex.ValidateParameters(r.NodeIndex, params)
 		}
@@ -165,6 +179,10 @@ func ErrorText(err error) string {
 		s += "; " + i.String()
 	}
 	return s
+}
+
+func (r Request) overLimit(ex Expressions) JobPlan {
+	return r.failedPlan(nil, workflow.CauseLimit, string(workflow.CodeLimit), ex.Err().Error())
 }
 
 func (r Request) failedPlan(e *workflow.ScopeEntity, cause workflow.Cause, code, message string) JobPlan {

@@ -91,7 +91,7 @@ func Options() engine.Options {
 			MessageLife: 24 * time.Hour, Unclaimed: time.Hour, Stuck: 12 * time.Minute, ChainBytes: 64 << 10, Parallel: 1,
 		},
 		JobTimeout: 30 * time.Second, ReserveAfter: 2, Parallelism: 1, InlineMaxEntities: 100, MaxEntities: 20_000,
-		MaxResultBytes: 1 << 20, IdempotencyKeyTTL: 24 * time.Hour, StallTimeout: time.Hour, MaxConflictRetries: 12,
+		MaxResultBytes: 1 << 20, MaxPlanCost: 1_000_000, IdempotencyKeyTTL: 24 * time.Hour, StallTimeout: time.Hour, MaxConflictRetries: 12,
 	}
 }
 

@@ -17,6 +17,7 @@ const (
 	spec                = "shared/workflow/spec/definition.go"
 	fetchUpdates        = "shared/engine/fetch_updates.go"
 	exprScope           = "shared/engine/planner/expr_scope.go"
+	expressions         = "shared/engine/definitions/expressions.go"
 )
 
 var executions = []Mutation{
@@ -64,6 +65,8 @@ var executions = []Mutation{
 `}}},
 	{Name: "each lane of a pipeline builds its scope from all entities", Test: "shared/engine/planner:TestStartPipeline_GrowsLinearly", Edits: []Edit{{exprScope, "\tif err == nil && r.Pipeline > 0 {\n", "\tif false {\n"}}},
 	{Name: "all packs of a step run are sent at once", Test: "shared/engine/planner:TestStartPipeline_SendsInSlices", Edits: []Edit{{dispatcher, "const maxMessagesPerSend = 200\n", "const maxMessagesPerSend = 1 << 20\n"}}},
+	{Name: "the expressions of a plan may cost anything together", Test: "shared/engine/planner:TestPlan_CostOfAllEntitiesIsBounded", Edits: []Edit{{expressions, "\tif x.maxCost > 0 && x.cost > x.maxCost {\n", "\tif x.maxCost == 1 {\n"}}},
+	{Name: "taking locks has no deadline", Test: "shared/lifecycle:TestDecide_Scripts", Edits: []Edit{{lifecycleLocks, "a.Epoch != d.execution.Epoch) && !d.now.Before(deadline) {\n", "a.Epoch != d.execution.Epoch) && deadline.IsZero() {\n"}}},
 	{Name: "a step starts while another is open", Edits: []Edit{{lifecycleReport, `	case f.Complete && !intolerable && f.Counts.NotExecuted == 0:
 `, `	case !intolerable && f.Counts.NotExecuted == 0 && r.Jobs > 2:
 		fallthrough
