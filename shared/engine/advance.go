@@ -248,7 +248,7 @@ func (w *workspace) clearStaleFacts() {
 
 // commit writes the decision's state and sends the wake-ups that follow from it: to
 // the parent, to those who waited for the locks it releases, and to itself for a
-// short wait. ok is false if another handler has changed the execution.
+// deadline that is near. ok is false if another handler has changed the execution.
 func (w *workspace) commit(ctx context.Context, d lifecycle.Decision) (ok bool, err error) {
 	next := d.Next
 	next.FailureStreak = nil // this wake-up has succeeded
@@ -280,7 +280,7 @@ func (w *workspace) commit(ctx context.Context, d lifecycle.Decision) (ok bool, 
 		wakeups = append(wakeups, workflow.Wakeup{Tenant: w.tenant, Execution: id, Reason: "released by " + w.id})
 	}
 	w.sendWakeups(ctx, "waiters", wakeups)
-	w.sendTimerWakeup(ctx, from.Wait, next.Wait)
+	w.sendDeadlineWakeup(ctx, from, next)
 	return true, nil
 }
 

@@ -100,14 +100,19 @@ func (w *workspace) sendWakeups(ctx context.Context, recipients string, wakeups 
 	}
 }
 
-// sendTimerWakeup sends a delayed wake-up for a wait of up to 15 minutes, the longest
-// delay of a message, so that the wait ends on time; the sweep of timers is coarser.
-// If the time has come meanwhile, the wake-up has no delay.
-func (w *workspace) sendTimerWakeup(ctx context.Context, before, after *workflow.Wait) {
-	if after == nil || after.Kind != workflow.WaitTimer || (before != nil && before.Until.Equal(after.Until)) {
+// maxMessageDelay is the longest delay of a message.
+const maxMessageDelay = 15 * time.Minute
+
+// sendDeadlineWakeup sends a delayed wake-up for a deadline, so that what ends then ends
+// on time: the sweep of timers is coarser. It sends one for a deadline that is new and
+// not further away than the longest delay of a message, and for any other when it
+// becomes the execution's timer. If the time has come meanwhile, there is no delay.
+func (w *workspace) sendDeadlineWakeup(ctx context.Context, before, after *workflow.Execution) {
+	at := lifecycle.NextDeadline(after)
+	if at.IsZero() || at.Equal(lifecycle.NextDeadline(before)) && (!at.Equal(after.DueAt) || at.Equal(before.DueAt)) {
 		return
 	}
-	if delay := after.Until.Sub(w.now); delay <= 15*time.Minute {
+	if delay := at.Sub(w.now); delay <= maxMessageDelay {
 		if err := w.ports.Sender.SendWakeups(ctx, max(delay, 0), wakeup(w.execution, "timer")); err != nil {
 			w.recorder.Warn(ctx, "delayed wake-up not sent; the timer will retry", err)
 		}

@@ -57,12 +57,16 @@ func takes(s *harness.Harness, d time.Duration) func(harness.BlockCall) *harness
 // passTime lets time pass while a worker is busy: timers fire, and the engine handles its
 // messages.
 func passTime(s *harness.Harness, d time.Duration) {
-	before := s.Now()
-	s.Advance(d)
-	if s.Now().Truncate(time.Minute).After(before) {
-		s.Sweep()
+	for until := s.Now().Add(d); s.Now().Before(until); s.DrainWakeups() {
+		before, next := s.Now(), until
+		if at, ok := s.LifecycleQueue().NextVisible(); ok && at.Before(next) {
+			next = at
+		}
+		s.Advance(next.Sub(before))
+		if next.Truncate(time.Minute).After(before) {
+			s.Sweep()
+		}
 	}
-	s.DrainWakeups()
 }
 
 func fourDigitIDs(n int) (ids []string) {

@@ -46,7 +46,6 @@ func (d *decider) followChild() {
 	if c == nil {
 		return
 	}
-	timedOut := n.StepTimeout > 0 && !d.now.Before(r.EnteredAt.Add(n.StepTimeout.Std()))
 	switch {
 	case r.Child.Mode == workflow.ModeFireAndForget, c.State == sm.ExecutionCompletedAck:
 		d.resumeFromChild(r, c)
@@ -55,15 +54,11 @@ func (d *decider) followChild() {
 	case sm.Terminal(c.State) && c.State != sm.ExecutionCompleted:
 		d.resumeFromChild(r, c)
 		d.failStepRun(r, workflow.CauseChildFailed, childFailure(r, c))
-	case timedOut:
+	case d.stepTimedOut(r):
 		d.execution.Wait = nil
 		d.failExecution(r, workflow.CauseTimeout, stepTimeoutFailure(r, n.StepTimeout), 0)
 	default:
-		at := d.now.Add(d.policy.PollInterval)
-		if n.StepTimeout > 0 {
-			at = earlier(at, r.EnteredAt.Add(n.StepTimeout.Std()))
-		}
-		d.waitUntil(at)
+		d.waitUntil(d.now.Add(d.policy.PollInterval))
 	}
 }
 

@@ -22,6 +22,7 @@
 //   - close.go: how everything that is open is closed. classify.go: what a failed
 //     execution has changed, and how it ends. rollback.go: ROLLBACK. updates.go:
 //     how an ended execution settles. retention.go: how long it is kept.
+//   - deadline.go: what ends by itself, and when.
 //   - command.go, cancel.go, retry.go: commands of operators.
 //   - restore.go: executions from before the tables were restored to an earlier time.
 //   - deadletter.go: dead-lettered messages.
@@ -136,7 +137,7 @@ func (d *decider) advanceOnce() {
 // the cause TIMEOUT and a cancellation whose source is the timeout. It reports whether
 // it did.
 func (d *decider) failExecutionTimeout() bool {
-	if !d.hasDeadline() || d.now.Before(d.execution.Deadline) {
+	if !hasDeadline(d.execution) || d.now.Before(d.execution.Deadline) {
 		return false
 	}
 	why := &workflow.Failure{
@@ -160,17 +161,4 @@ func (d *decider) failExecutionTimeout() bool {
 		d.cancelOpenStepRuns()
 	}
 	return true
-}
-
-// hasDeadline reports whether the deadline of the execution still applies: it does
-// until the execution fails, is cancelled or ends.
-func (d *decider) hasDeadline() bool {
-	switch d.execution.State {
-	case sm.ExecutionNew, sm.ExecutionValid, sm.ExecutionBlockedWaiting, sm.ExecutionReady, sm.ExecutionResourceDiscovery,
-		sm.ExecutionResourcesDiscovered, sm.ExecutionScheduled, sm.ExecutionLocking, sm.ExecutionLocked,
-		sm.ExecutionRunning, sm.ExecutionWaiting:
-		return !d.execution.Deadline.IsZero()
-	default:
-		return false
-	}
 }

@@ -48,8 +48,8 @@ func (d *decider) commitFirst() {
 // the wake-up of the timer itself may move it later, so that no commit drops a timer
 // that something relies on. Moving it costs an index write.
 func (d *decider) setDueAt() {
-	if !d.wakeAt.IsZero() && d.hasDeadline() {
-		d.wakeAt = earlier(d.wakeAt, d.execution.Deadline)
+	if at := NextDeadline(d.execution); !d.wakeAt.IsZero() && !at.IsZero() {
+		d.wakeAt = earlier(d.wakeAt, at)
 	}
 	switch {
 	case d.wakeAt.IsZero() && d.decision.Idle:

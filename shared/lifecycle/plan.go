@@ -130,6 +130,9 @@ func (d *decider) newStepRun(at int, kind workflow.JobKind, plan *Plan, r workfl
 	n := &d.facts.Resolution.Program.Nodes[at]
 	r.StepIndex, r.Label, r.Try, r.Kind = at, n.Label, d.execution.Try, kind
 	r.Ordinal, r.Status, r.EnteredAt, r.DispatchedAt = 1, sm.StepRunning, d.now, d.now
+	if n.StepTimeout > 0 {
+		r.Deadline = d.now.Add(n.StepTimeout.Std())
+	}
 	for i := range d.execution.StepRuns {
 		if old := &d.execution.StepRuns[i]; old.StepIndex == at && old.Forward() {
 			r.Ordinal++

@@ -52,10 +52,6 @@ func (d *decider) evaluateStepRun(r *workflow.StepRun, f *Report) (ended bool, c
 	failed := f.Counts.Failed + f.Counts.Unknown
 	intolerable := !d.config().FailureTolerance.Allows(failed, r.Jobs) || n.RunOn == workflow.RunOnGlobal && failed > 0 // the tolerance is one of entities
 	handled := d.facts.Resolution.Program.FailureHandler(r.StepIndex) >= 0
-	var timeout time.Time
-	if n.StepTimeout > 0 && !r.Closing {
-		timeout = r.EnteredAt.Add(n.StepTimeout.Std())
-	}
 	switch {
 	case f.Complete && r.Closing && r.Failure != nil:
 		d.recordResult(r, f)
@@ -87,7 +83,7 @@ func (d *decider) evaluateStepRun(r *workflow.StepRun, f *Report) (ended bool, c
 			Code: workflow.FailureUnclaimed, Step: r.Label,
 			Message: fmt.Sprintf("no worker of pool %q has claimed the jobs of step %q", r.Pool, r.Label),
 		}, 0)
-	case !timeout.IsZero() && !d.now.Before(timeout):
+	case d.stepTimedOut(r):
 		why := stepTimeoutFailure(r, n.StepTimeout)
 		if !handled {
 			d.failExecution(r, workflow.CauseTimeout, why, failed)
@@ -96,11 +92,7 @@ func (d *decider) evaluateStepRun(r *workflow.StepRun, f *Report) (ended bool, c
 		r.Failure = why
 		d.stopStepRun(r)
 	default:
-		checkAt = d.nextCheckAt(r, f)
-		if !timeout.IsZero() {
-			checkAt = earlier(checkAt, timeout)
-		}
-		return false, checkAt
+		return false, d.nextCheckAt(r, f)
 	}
 	return true, checkAt
 }

@@ -44,14 +44,15 @@ func (s *session) sendFollowUps(ctx context.Context, p *workflow.Pack, ownWrite 
 	if err != nil {
 		return Disposition{}, err
 	}
-	if p.State == workflow.PackFinished {
+	expired := s.m.ExpiredAt(s.w.opts.Now()) // so is the next lane; the engine may be waiting for this pack to close the step run
+	if p.State == workflow.PackFinished && !expired {
 		if err := s.sendNextLane(ctx); err != nil {
 			return Disposition{}, err
 		}
 	}
 	shard := p.Key.Shard()
 	size := min(workflow.LanesPerShard, total-shard*workflow.LanesPerShard)
-	if end.Unsuccessful || len(set.Done) >= size {
+	if end.Unsuccessful || len(set.Done) >= size || expired {
 		if err := s.sendWakeup(ctx, workflow.Wakeup{}); err != nil {
 			return Disposition{}, err
 		}
@@ -94,9 +95,13 @@ func (s *session) sendNextLane(ctx context.Context) error {
 	return nil
 }
 
-// sendPack sends one pack. It returns an error if the queue did not take it: then
-// the present message stays in its queue and is delivered again.
+// sendPack sends one pack. If the pack has expired, it wakes the engine instead, which
+// decides what becomes of it. It returns an error if the queue did not take the message:
+// then the present message stays in its queue and is delivered again.
 func (s *session) sendPack(ctx context.Context, m *workflow.PackMessage) error {
+	if m.ExpiredAt(s.w.opts.Now()) {
+		return s.sendWakeup(ctx, workflow.Wakeup{})
+	}
 	offloaded, err := m.OffloadPayload(func(key workflow.PackKey, data []byte) (workflow.PayloadRef, error) {
 		return s.ports.Packs.SavePayload(ctx, key, data)
 	})

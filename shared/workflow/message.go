@@ -159,6 +159,12 @@ func estimateBytes(jobs []JobInput) (n int) {
 	return n
 }
 
+// ExpiredAt reports whether no worker may begin the message any more at the given time or,
+// if that is later, when it may be begun at the earliest.
+func (m *PackMessage) ExpiredAt(now time.Time) bool {
+	return now.After(m.NotAfter) || m.NotBefore.After(m.NotAfter)
+}
+
 // NextLane is the message of the next lane of the chain, nil at the end of the chain.
 func (m *PackMessage) NextLane() *PackMessage {
 	if len(m.Chain) == 0 {

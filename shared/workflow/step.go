@@ -40,6 +40,7 @@ type StepRun struct {
 	Status    statemachines.StepState `json:"status"`
 	EnteredAt time.Time               `json:"enteredAt"`
 	EndedAt   time.Time               `json:"endedAt,omitzero"`
+	Deadline  time.Time               `json:"deadline,omitzero"` // when stepTimeout ends it; zero for none
 
 	Block        string `json:"block,omitempty"` // exact reference
 	Pool         string `json:"pool,omitempty"`

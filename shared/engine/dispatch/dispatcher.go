@@ -19,6 +19,7 @@ package dispatch
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/engine/port"
@@ -52,6 +53,7 @@ type StepRun struct {
 	Step      *workflow.StepRun
 	Work      workflow.Work
 	DueAt     time.Time // when the execution's timer fires
+	Deadline  time.Time // no pack of it is begun later; zero for none
 
 	// Jobs returns all jobs in the order of their index. It is called only when a
 	// message is written, or when jobs that did not end OK are counted.
@@ -176,8 +178,18 @@ func (d *Dispatcher) singleLaneMessage(r *StepRun, jobs []workflow.JobInput, lan
 		Key:      r.key().Pack(lane, 1),
 		Work:     r.Work,
 		Jobs:     jobs,
-		NotAfter: r.Step.DispatchedAt.Add(d.MessageLife),
+		NotAfter: d.notAfter(r),
 	}
+}
+
+// notAfter is when the messages of a step run expire: at the end of their lifetime, or
+// at the deadline.
+func (d *Dispatcher) notAfter(r *StepRun) time.Time {
+	at := r.Step.DispatchedAt.Add(d.MessageLife)
+	if !r.Deadline.IsZero() && r.Deadline.Before(at) {
+		return r.Deadline
+	}
+	return at
 }
 
 // jobsBytes estimates the bytes of jobs in a message.
@@ -205,9 +217,13 @@ func (d *Dispatcher) SendLane(ctx context.Context, r *StepRun, lane int, now tim
 	return d.sendMessages(ctx, now, []*workflow.PackMessage{d.laneMessage(r, jobs, lane)})
 }
 
-// sendMessages sends messages. The jobs of a message that is too large for the
-// queue are stored separately first.
+// sendMessages sends those messages that have not expired. The jobs of a message that
+// is too large for the queue are stored separately first.
 func (d *Dispatcher) sendMessages(ctx context.Context, now time.Time, messages []*workflow.PackMessage) error {
+	messages = slices.DeleteFunc(messages, func(m *workflow.PackMessage) bool { return m.ExpiredAt(now) })
+	if len(messages) == 0 {
+		return nil
+	}
 	save := func(key workflow.PackKey, data []byte) (workflow.PayloadRef, error) {
 		return d.Packs.SavePayload(ctx, key, data)
 	}

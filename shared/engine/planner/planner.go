@@ -190,6 +190,12 @@ func (p *Planner) StepRun(x *workflow.Execution, r *workflow.StepRun) *dispatch.
 	work := p.workOf(&step)
 	work.CorrelationID, work.TraceParent = x.CorrelationID, x.TraceParent
 	stepRun := &dispatch.StepRun{Tenant: p.Tenant, Execution: p.Execution, Step: &step, Work: work, DueAt: x.DueAt}
+	if step.Kind != workflow.JobRollback {
+		stepRun.Deadline = step.Deadline
+		if at := x.Deadline; stepRun.Deadline.IsZero() || !at.IsZero() && at.Before(stepRun.Deadline) {
+			stepRun.Deadline = at
+		}
+	}
 	stepRun.Jobs = func(ctx context.Context) ([]workflow.JobInput, error) {
 		planned, err := p.Plan(ctx, x, &step)
 		return planned.Jobs, err

@@ -56,6 +56,12 @@ func (s *Harness) deliverWakeup() bool {
 	return true
 }
 
+// DrainPacks delivers the packs that are visible, and no messages to the engine.
+func (s *Harness) DrainPacks() {
+	for s.deliverPack() {
+	}
+}
+
 func (s *Harness) deliverPack() bool {
 	q := s.PoolQueue("default")
 	m, ok := q.Receive(visibilityTimeout)

@@ -89,7 +89,7 @@ var packs = []Mutation{
 `}}},
 	{Name: "the done set is overwritten", Edits: []Edit{{simPacks, "\tif set := p.w.doneSets[shardKey{stepRun, shard}]; set != nil {", "\tif set := p.w.doneSets[shardKey{stepRun, shard}]; set != nil && len(set.Done) > 1 {"}}},
 	{Name: "the timer ignores the window", Edits: []Edit{{report, "return w == 0 || lane < w || doneLanes[lane-w] }", "return true || doneLanes[lane-w] }"}}},
-	{Name: "the window does not advance", Edits: []Edit{{followUp, "\tif p.State == workflow.PackFinished {\n", "\tif false {\n"}}},
+	{Name: "the window does not advance", Edits: []Edit{{followUp, "\tif p.State == workflow.PackFinished && !expired {\n", "\tif false {\n"}}},
 	{Name: "a seizure ignores the lease", Edits: []Edit{{dispatchClose, "\t\tcase l.pack.Lease.Before(now.Add(-d.Skew - d.Grace)):\n", "\t\tcase l.pack.Lease.Before(now.Add(time.Hour)):\n"}}},
 	{Name: "a seizure forgets started jobs", Edits: []Edit{{laneState, `		case rec.Code == workflow.JobCodeStarted:
 			rec.Code, rec.EndedAt = workflow.JobCodeUnknown, now
@@ -105,8 +105,8 @@ var packs = []Mutation{
 	{Name: "a report omits the last lane", Edits: []Edit{{report, `	case done == s.Lanes() && failed == 0 && s.Pipeline == 0:
 `, `	case done >= s.Lanes()-1 && failed == 0 && s.Pipeline == 0:
 `}}},
-	{Name: "the last finished lane does not wake the execution", Edits: []Edit{{followUp, `	if end.Unsuccessful || len(set.Done) >= size {
-`, `	if end.Unsuccessful || len(set.Done) > size {
+	{Name: "the last finished lane does not wake the execution", Edits: []Edit{{followUp, `	if end.Unsuccessful || len(set.Done) >= size || expired {
+`, `	if end.Unsuccessful || len(set.Done) > size || expired {
 `}}},
 	{Name: "a pack counts as closed while it is claimed", Edits: []Edit{{dispatchClose, "findLaneState(r, lane, lanes[lane]); l.done {", "findLaneState(r, lane, lanes[lane]); l.done || l.pack != nil {"}}},
 }

@@ -1,0 +1,53 @@
+package lifecycle
+
+import (
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// NextDeadline is the earliest time at which something of an execution ends by itself: a
+// wait, an open step run with a time-out, or the execution. It is zero for none. The
+// timer of an execution is never later.
+func NextDeadline(x *workflow.Execution) (at time.Time) {
+	add := func(t time.Time) {
+		if !t.IsZero() && (at.IsZero() || t.Before(at)) {
+			at = t
+		}
+	}
+	if hasDeadline(x) {
+		add(x.Deadline)
+	}
+	switch x.State {
+	case sm.ExecutionBlockedWaiting, sm.ExecutionWaiting, sm.ExecutionRunning:
+		if x.Wait != nil {
+			add(x.Wait.Until)
+		}
+		for i := range x.StepRuns {
+			if r := &x.StepRuns[i]; r.Open() && !r.Closing && (r.HasJobs() || r.Child != nil) {
+				add(r.Deadline)
+			}
+		}
+	}
+	return at
+}
+
+// hasDeadline reports whether the deadline of an execution still applies: it does until
+// the execution fails, is cancelled or ends.
+func hasDeadline(x *workflow.Execution) bool {
+	switch x.State {
+	case sm.ExecutionNew, sm.ExecutionValid, sm.ExecutionBlockedWaiting, sm.ExecutionReady, sm.ExecutionResourceDiscovery,
+		sm.ExecutionResourcesDiscovered, sm.ExecutionScheduled, sm.ExecutionLocking, sm.ExecutionLocked,
+		sm.ExecutionRunning, sm.ExecutionWaiting:
+		return !x.Deadline.IsZero()
+	default:
+		return false
+	}
+}
+
+// stepTimedOut reports whether the time of an open step run is over. It is over once:
+// when the step run is being stopped, its time does not matter any more.
+func (d *decider) stepTimedOut(r *workflow.StepRun) bool {
+	return !r.Deadline.IsZero() && !r.Closing && !d.now.Before(r.Deadline)
+}
