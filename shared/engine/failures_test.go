@@ -82,7 +82,7 @@ func TestFailures_ClearedByRecovery(t *testing.T) {
 
 // An outage of a table is waited out, however long it lasts, and shown meanwhile.
 func TestFailures_OutageIsWaitedOut(t *testing.T) {
-	for _, calls := range []string{"locks."} {
+	for _, calls := range []string{"packs.", "locks.", "sender."} {
 		s := newHarness(t, 1)
 		s.Publish("w", "steps: [{label: one, functionBlock: p/once:1, runOn: device}]\n")
 		s.Faults = faultCalls(faults.Throttled, calls)

@@ -122,6 +122,18 @@ func (f *fixture) report(timerFired bool) *lifecycle.Report {
 	return rep
 }
 
+// unclaimedAfterOffer checks twice, as the engine does by its timer: the first check sends
+// the packs once more, the next one reports whether they are still unclaimed.
+func (f *fixture) unclaimedAfterOffer() bool {
+	f.Helper()
+	if f.r.DueAt = (time.Time{}); f.report(true).Unclaimed {
+		f.Error("unclaimed before the packs were sent once more")
+	}
+	f.Advance(time.Minute)
+	f.r.DueAt = f.Now()
+	return f.report(true).Unclaimed
+}
+
 func (f *fixture) close() *lifecycle.Report {
 	f.Helper()
 	rep, err := f.d.CloseStepRun(f.Context(), f.r, f.Now())

@@ -266,7 +266,7 @@ func TestDispatcher_ReportsUnclaimedJobs(t *testing.T) {
 		t.Error("too early")
 	}
 	f.Advance(time.Second)
-	if !f.report(true).Unclaimed {
+	if !f.unclaimedAfterOffer() {
 		t.Error("not reported")
 	}
 	f.writePack(0, 1, workflow.PackClaimed, 0, started)
@@ -288,7 +288,7 @@ func TestDispatcher_BusyPoolIsNotUnclaimed(t *testing.T) {
 		t.Error("reported just after a worker finished a lane")
 	}
 	f.Advance(21 * time.Minute)
-	if !f.report(true).Unclaimed {
+	if !f.unclaimedAfterOffer() {
 		t.Error("not reported")
 	}
 }
@@ -304,7 +304,7 @@ func TestDispatcher_ReportsAbandonedClaims(t *testing.T) {
 			t.Errorf("%s: too early", name)
 		}
 		f.Advance(time.Second)
-		if !f.report(true).Unclaimed {
+		if !f.unclaimedAfterOffer() {
 			t.Errorf("%s: not reported", name)
 		}
 	}
@@ -386,7 +386,7 @@ func TestDispatcher_ReportsFailuresEarly(t *testing.T) {
 }
 
 // The pauses between two sends double: in a long queue each message makes the wait
-// longer.
+// longer. Before the jobs count as unclaimed they are sent once more.
 func TestDispatcher_RedispatchBacksOff(t *testing.T) {
 	f := newFixture(t, 3, 1, nil)
 	var at []time.Duration
@@ -399,7 +399,7 @@ func TestDispatcher_RedispatchBacksOff(t *testing.T) {
 		}
 		next = rep.NextCheckAt
 	}
-	if diff := cmp.Diff([]time.Duration{time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 16 * time.Minute}, at); diff != "" {
+	if diff := cmp.Diff([]time.Duration{time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 16 * time.Minute, 20 * time.Minute}, at); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -416,7 +416,7 @@ func TestDispatcher_RetryDelayIsNotUnclaimed(t *testing.T) {
 		t.Error("reported after the retry has been due for only 20 minutes")
 	}
 	f.Advance(time.Second)
-	if !f.report(true).Unclaimed {
+	if !f.unclaimedAfterOffer() {
 		t.Error("not reported")
 	}
 }
@@ -432,7 +432,7 @@ func TestDispatcher_PipelineWaitIsNotUnclaimed(t *testing.T) {
 		t.Error("reported after the lane has been waiting for only 20 minutes")
 	}
 	f.Advance(time.Second)
-	if !f.report(true).Unclaimed {
+	if !f.unclaimedAfterOffer() {
 		t.Error("not reported")
 	}
 }

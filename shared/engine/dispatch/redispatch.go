@@ -24,7 +24,8 @@ func (d *Dispatcher) redispatch(ctx context.Context, r *StepRun, rep *lifecycle.
 	for _, packs := range lanes {
 		lastActivity = later(lastActivity, lastSeen(maps.Values(packs)))
 	}
-	waiting, unclaimed := 0, false // unclaimed: some lane has waited longer than Limits.Unclaimed
+	waiting := 0
+	var overdue time.Time // when the first lane had waited for Limits.Unclaimed; zero if none has
 	for _, l := range open {
 		switch {
 		case l.pack == nil && l.notBefore.After(now):
@@ -51,12 +52,14 @@ func (d *Dispatcher) redispatch(ctx context.Context, r *StepRun, rep *lifecycle.
 		}
 		waiting++
 		deadline := later(lastActivity, since).Add(d.Unclaimed)
-		unclaimed = unclaimed || now.After(deadline)
+		if now.After(deadline) && (overdue.IsZero() || deadline.Before(overdue)) {
+			overdue = deadline
+		}
 		due, next := d.redispatchDue(r, l, later(since, r.Step.DispatchedAt), now)
 		if rep.CheckBy(next); now.Before(deadline) {
 			rep.CheckBy(deadline.Add(time.Millisecond))
 		}
-		if !due && !unclaimed {
+		if !due && overdue.IsZero() {
 			continue
 		}
 		m, err := d.dueMessage(ctx, r, l)
@@ -71,17 +74,21 @@ func (d *Dispatcher) redispatch(ctx context.Context, r *StepRun, rep *lifecycle.
 			rep.CheckBy(now)
 			continue
 		}
-		if due {
+		if due || !d.offeredSince(r, overdue) {
 			messages = append(messages, m)
 		}
-		if len(messages) == maxMessagesPerSend && !unclaimed {
+		if len(messages) == maxMessagesPerSend && overdue.IsZero() {
 			if err := d.sendMessages(ctx, now, messages); err != nil {
 				return err
 			}
 			messages = nil
 		}
 	}
-	if unclaimed && waiting == len(open) {
+	switch {
+	case overdue.IsZero() || waiting < len(open):
+	case !d.offeredSince(r, overdue):
+		rep.CheckBy(now.Add(d.RedispatchInterval))
+	default:
 		var err error
 		if rep.Unclaimed, err = d.poolIsIdle(ctx, r, now); rep.Unclaimed || err != nil {
 			return err
@@ -91,6 +98,14 @@ func (d *Dispatcher) redispatch(ctx context.Context, r *StepRun, rep *lifecycle.
 		return nil
 	}
 	return d.sendMessages(ctx, now, messages)
+}
+
+// offeredSince reports whether the packs were sent, and could have been claimed, since
+// the first lane became overdue: the timer that has fired was set by a check after that,
+// which succeeded. Where none has, the tables or the queue may have been unavailable all
+// the time, and no worker is to blame.
+func (d *Dispatcher) offeredSince(r *StepRun, overdue time.Time) bool {
+	return overdue.IsZero() || !r.DueAt.Before(overdue.Add(d.RedispatchInterval))
 }
 
 // poolIsIdle reports whether no worker of the step run's pool has been seen with another

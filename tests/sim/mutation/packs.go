@@ -109,4 +109,13 @@ var packs = []Mutation{
 `, `	if end.Unsuccessful || len(set.Done) > size || expired {
 `}}},
 	{Name: "a pack counts as closed while it is claimed", Edits: []Edit{{dispatchClose, "findLaneState(r, lane, lanes[lane]); l.done {", "findLaneState(r, lane, lanes[lane]); l.done || l.pack != nil {"}}},
+	{Name: "jobs count as unclaimed although they could not be sent", Test: "shared/engine:TestFailures_OutageIsWaitedOut", Edits: []Edit{
+		{redispatch, "\tcase !d.offeredSince(r, overdue):\n", "\tcase false:\n"}}},
+	{Name: "an outage counts as a failure of the execution", Test: "shared/engine:TestFailures_OutageIsWaitedOut", Edits: []Edit{
+		{"shared/engine/failures.go", "Unavailable: workflow.Is(cause, workflow.CodeUnavailable)}", "Unavailable: false}"},
+		{"shared/engine/advance.go", "if err = outOfTime(ctx, err); workflow.Is(err, workflow.CodeUnavailable) {", "if err = outOfTime(ctx, err); false {"}}},
+	{Name: "wake-ups that die are not counted", Test: "shared/engine:TestFailures_WakeupsThatDieEndTheExecution", Edits: []Edit{
+		{"shared/engine/advance.go", "\tif l.Redelivered {\n", "\tif false {\n"}}},
+	{Name: "a success without a commit keeps the failure streak", Test: "shared/engine:TestFailures_SuccessWithoutCommitEndsStreak", Edits: []Edit{
+		{"shared/engine/advance.go", "\t\tw.clearFailureStreak(ctx)\n", ""}}},
 }
