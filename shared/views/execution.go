@@ -88,7 +88,7 @@ type Waiting struct {
 	Condition *string           `json:"condition"` // of CONDITION: what has to become true
 	Child     *string           `json:"child"`     // of CHILD: execution id
 	Pool      *string           `json:"pool"`      // of WORKER: the pool whose workers it waits for
-	Reason    *string           `json:"reason"`    // of ENGINE: why the execution cannot be advanced; of ACKNOWLEDGE: that it holds no locks any more
+	Reason    *string           `json:"reason"`    // of ENGINE: why the execution cannot be advanced; of ACKNOWLEDGE: that it holds no locks any more; of LOCK: that the holder has ended and waits for an operator
 	Blockers  []WaitingFor      `json:"for"`       // of LOCK
 }
 

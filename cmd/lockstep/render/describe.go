@@ -108,6 +108,8 @@ func waitTarget(w *views.Waiting) string {
 		blocker := w.Blockers[0]
 		s := "the lock of " + OrDash(blocker.Entity)
 		switch {
+		case w.Reason != nil:
+			s += ": " + *w.Reason
 		case blocker.HeldBy != nil:
 			s += ", held by " + *blocker.HeldBy
 		case blocker.ReservedBy != nil:

@@ -31,10 +31,11 @@ func (v *Service) Executions(ctx context.Context, c workflow.Caller, f views.Exe
 		if err != nil {
 			return list, err
 		}
+		holders := v.holders(ctx, c.Tenant, batch.executions...)
 		for _, x := range batch.executions {
 			if matchesFilter(x, f) {
 				item := executionSummary(x)
-				item.Waiting = v.storedWaiting(x)
+				item.Waiting = v.storedWaiting(x, holders)
 				bytes += x.ItemBytes
 				if bytes > maxPageBytes && len(list.Items) > 0 {
 					list.NextToken = encodePageToken(list.Items[len(list.Items)-1].ID)

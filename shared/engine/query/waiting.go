@@ -2,6 +2,8 @@ package query
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/engine"
@@ -14,14 +16,34 @@ import (
 // execution does not wait.
 func (v *Service) waiting(ctx context.Context, i *engine.Inspection) *views.Waiting {
 	x := i.Execution()
-	if w := v.storedWaiting(x); w != nil || x.State == sm.ExecutionCancelling || x.State == sm.ExecutionError {
+	if w := v.storedWaiting(x, v.holders(ctx, x.Tenant, x)); w != nil || x.State == sm.ExecutionCancelling || x.State == sm.ExecutionError {
 		return w
 	}
 	return v.workerWaiting(ctx, i)
 }
 
-// storedWaiting is the part of waiting that the state item alone shows.
-func (v *Service) storedWaiting(x *workflow.Execution) *views.Waiting {
+// holders reads the states of the executions that hold what others wait for. A failed read
+// only leaves out what an operator has to do about a holder.
+func (v *Service) holders(ctx context.Context, tenant string, waiting ...*workflow.Execution) map[string]workflow.OwnerStatus {
+	var ids []string
+	for _, x := range waiting {
+		if b := x.BlockedBy; x.State == sm.ExecutionScheduled && b != nil && !b.Reservation && !slices.Contains(ids, b.Execution) {
+			ids = append(ids, b.Execution)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	heads, err := v.engine.OpenPorts().Store.Heads(ctx, tenant, ids)
+	if err != nil {
+		return nil
+	}
+	return heads
+}
+
+// storedWaiting is the part of waiting that the state item shows, with the states of the
+// executions that hold what it waits for.
+func (v *Service) storedWaiting(x *workflow.Execution, holders map[string]workflow.OwnerStatus) *views.Waiting {
 	switch {
 	case x.FailureStreak != nil && (x.FailureStreak.Count > 1 || x.FailureStreak.Unavailable) && !sm.Acknowledged(x.State):
 		w := &views.Waiting{Kind: workflow.WaitEngine, Since: x.FailureStreak.Since, Reason: &x.FailureStreak.Reason, Blockers: []views.WaitingFor{}}
@@ -36,7 +58,7 @@ func (v *Service) storedWaiting(x *workflow.Execution) *views.Waiting {
 			Condition: nonZeroPtr(w.Condition), Child: nonZeroPtr(w.Child), Blockers: []views.WaitingFor{},
 		}
 	case x.State == sm.ExecutionScheduled && x.BlockedBy != nil:
-		return v.lockWaiting(x)
+		return v.lockWaiting(x, holders[x.BlockedBy.Execution])
 	case x.State == sm.ExecutionFailedUnsafe, x.State == sm.ExecutionCancelled:
 		w := &views.Waiting{Kind: workflow.WaitAcknowledge, Since: x.EndedAt, Blockers: []views.WaitingFor{}}
 		if x.Unlocked {
@@ -47,11 +69,18 @@ func (v *Service) storedWaiting(x *workflow.Execution) *views.Waiting {
 	return nil
 }
 
-func (v *Service) lockWaiting(x *workflow.Execution) *views.Waiting {
-	return &views.Waiting{
+// lockWaiting shows a wait for a lock. The reason is set if the holder has ended and keeps
+// the lock until somebody acknowledges that.
+func (v *Service) lockWaiting(x *workflow.Execution, holder workflow.OwnerStatus) *views.Waiting {
+	b := x.BlockedBy
+	w := &views.Waiting{
 		Kind: workflow.WaitLock, Since: x.LockSince,
-		Until: ptr(v.engine.LockDeadline(x)), Blockers: []views.WaitingFor{blockerView(x.BlockedBy)},
+		Until: ptr(v.engine.LockDeadline(x)), Blockers: []views.WaitingFor{blockerView(b)},
 	}
+	if !b.Reservation && sm.Terminal(holder.State) && holder.HoldsLocks(b.Epoch) {
+		w.Reason = ptr(fmt.Sprintf("it is held by %s, which ended %s and waits for \"lockstep acknowledge %s\"", b.Execution, holder.State, b.Execution))
+	}
+	return w
 }
 
 // blockerView shows which execution holds or has reserved an entity.

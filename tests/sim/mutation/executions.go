@@ -11,6 +11,7 @@ const (
 	fetchChild          = "shared/engine/fetch_child.go"
 	start               = "shared/engine/start.go"
 	sweep               = "shared/engine/scheduler/sweep.go"
+	queryWaiting        = "shared/engine/query/waiting.go"
 	payload             = "shared/engine/payload.go"
 	pipeline            = "shared/engine/planner/pipeline.go"
 	rows                = "statemachines/execution.go"
@@ -42,6 +43,7 @@ var executions = []Mutation{
 `}}},
 	{Name: "half of the timers fire", Edits: []Edit{{sweep, "do(ctx, i/shards, i%shards)", "do(ctx, i/shards, i%shards/2)"}}},
 	{Name: "every sweep sends every due wake-up again", Test: "shared/engine/scheduler:TestSweeper_BoundsQueueDepth", Edits: []Edit{{sweep, "		s.sent.add(due, s.now())\n", ""}, {sweep, "> maxQueuedWakeups", "< 0"}}},
+	{Name: "nobody is told of a holder that waits for an operator", Test: "shared/engine/query:TestService_WaitingNamesHolderToAcknowledge", Edits: []Edit{{queryWaiting, "if !b.Reservation && sm.Terminal(holder.State) &&", "if false &&"}}},
 	{Name: "a reload keeps plans", Test: "shared/engine:TestPlan_NotReusedAcrossEpochs", Edits: []Edit{{engineAdvance, "\tw.facts.Plans = nil\n", ""}, {engineAdvance, `	w.planner.ClearCache()
 `, ""}}},
 	{Name: "all commits have one id", Edits: []Edit{{engineAdvance, "workflow.SchemaVersion, w.e.Nonce(), w.e.version", "workflow.SchemaVersion, \"c\", w.e.version"}}},
