@@ -174,11 +174,19 @@ func pseudoRandomTime(after, now time.Time, shard int) time.Time {
 	return after.Add(time.Millisecond * time.Duration(1+x%span))
 }
 
-// dueWorkers calls each for every page of a shard's workers whose timeouts have passed.
+// dueWorkers calls each for every page of a shard's workers whose timeouts have passed. A
+// worker that fails is left to the next sweep, and does not stop the others.
 func (s *sweeper) dueWorkers(ctx context.Context, shard int, each func([]workers.Transition) error) (complete bool, err error) {
+	var failed error
 	next, _, err := readPages(workflow.Page{Limit: pageSize}, maxPages, func(p workflow.Page) (workflow.List[workers.Transition], error) {
-		return s.workers.Due(ctx, shard, p)
-	}, each)
+		due, unread, err := s.workers.Due(ctx, shard, p)
+		failed = errors.Join(failed, unread)
+		return due, err
+	}, func(due []workers.Transition) error {
+		failed = errors.Join(failed, each(due))
+		return ctx.Err()
+	})
+	err = errors.Join(failed, err)
 	return next == "" && err == nil, err
 }
 
@@ -236,19 +244,20 @@ func (s *sweeper) sendWakeups(ctx context.Context, n, stuck *int) func([]workflo
 	}
 }
 
-// applyTransitions writes the state changes of workers.
+// applyTransitions writes the state changes of workers, each whatever becomes of the
+// others.
 func (s *sweeper) applyTransitions(ctx context.Context, n *int) func([]workers.Transition) error {
-	return func(due []workers.Transition) error {
+	return func(due []workers.Transition) (failed error) {
 		for _, t := range due {
 			changed, err := s.workers.Apply(ctx, s.ports.Sender, t)
 			if err != nil {
-				return err
+				failed = errors.Join(failed, err)
 			}
 			if changed {
 				*n++
 			}
 		}
-		return nil
+		return failed
 	}
 }
 

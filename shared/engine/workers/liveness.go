@@ -2,6 +2,9 @@ package workers
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/engine/port"
@@ -33,8 +36,12 @@ func (s LivenessTimeouts) nextState(state sm.WorkerState) (sm.WorkerState, sm.Ev
 }
 
 // evaluate applies all timeouts that have passed by now. DueAt of the result is when the
-// worker has to be evaluated again.
+// worker has to be evaluated again. A worker in a state that this binary does not know
+// stays as it is, for the release that does.
 func (s LivenessTimeouts) evaluate(w workflow.Worker, now time.Time) (workflow.Worker, error) {
+	if !slices.Contains(sm.Worker.Machine().States, string(w.State)) {
+		return w, nil
+	}
 	for {
 		to, event, after := s.nextState(w.State)
 		if event == "" {
@@ -85,31 +92,34 @@ type Transition struct {
 func (t Transition) ChangesState() bool { return t.Next.State != t.Seen.State }
 
 // Due reads a page of the workers of one shard that are due, and evaluates them without
-// writing.
-func (r *Registry) Due(ctx context.Context, shard int, page workflow.Page) (workflow.List[Transition], error) {
+// writing. It leaves out workers that cannot be read or evaluated, and names them in
+// failed.
+func (r *Registry) Due(ctx context.Context, shard int, page workflow.Page) (list workflow.List[Transition], failed, err error) {
 	due, err := r.Workers.DueWorkers(ctx, shard, r.now(), page)
-	list := workflow.List[Transition]{NextToken: due.NextToken}
+	list.NextToken = due.NextToken
 	if err != nil {
-		return list, err
+		return list, nil, err
 	}
 	for _, w := range due.Items {
 		seen, err := r.Workers.Worker(ctx, w.Tenant, w.ID)
 		if err != nil {
-			return list, err
+			failed = errors.Join(failed, fmt.Errorf("worker %s: %w", w.ID, err))
+			continue
 		}
 		if seen == nil {
 			continue
 		}
 		next, err := r.Timeouts.evaluate(*seen, r.now())
 		if err != nil {
-			return list, err
+			failed = errors.Join(failed, err)
+			continue
 		}
 		if next.State == seen.State && next.DueAt.Equal(seen.DueAt) {
 			continue // the index lags behind
 		}
 		list.Items = append(list.Items, Transition{seen, &next})
 	}
-	return list, nil
+	return list, failed, nil
 }
 
 // Apply writes a transition if the worker has not changed since it was read. So a

@@ -11,6 +11,7 @@ const (
 	fetchChild          = "shared/engine/fetch_child.go"
 	start               = "shared/engine/start.go"
 	sweep               = "shared/engine/scheduler/sweep.go"
+	liveness            = "shared/engine/workers/liveness.go"
 	queryWaiting        = "shared/engine/query/waiting.go"
 	payload             = "shared/engine/payload.go"
 	pipeline            = "shared/engine/planner/pipeline.go"
@@ -43,6 +44,8 @@ var executions = []Mutation{
 `}}},
 	{Name: "half of the timers fire", Edits: []Edit{{sweep, "do(ctx, i/shards, i%shards)", "do(ctx, i/shards, i%shards/2)"}}},
 	{Name: "every sweep sends every due wake-up again", Test: "shared/engine/scheduler:TestSweeper_BoundsQueueDepth", Edits: []Edit{{sweep, "		s.sent.add(due, s.now())\n", ""}, {sweep, "> maxQueuedWakeups", "< 0"}}},
+	{Name: "a sweep forgets workers in unknown states", Test: "shared/engine/workers:TestRegistry_SweepKeepsWorkerInUnknownState", Edits: []Edit{{liveness, "if !slices.Contains(sm.Worker.Machine().States, string(w.State)) {", "if !slices.Contains(sm.Worker.Machine().States, string(w.State)) && false {"}}},
+	{Name: "a failing worker ends the sweep of its shard", Test: "shared/engine/workers:TestRegistry_SweepContinuesAfterFailingWorker", Edits: []Edit{{sweep, "\t\t\t\tfailed = errors.Join(failed, err)\n", "\t\t\t\treturn err\n"}}},
 	{Name: "nobody is told of a holder that waits for an operator", Test: "shared/engine/query:TestService_WaitingNamesHolderToAcknowledge", Edits: []Edit{{queryWaiting, "if !b.Reservation && sm.Terminal(holder.State) &&", "if false &&"}}},
 	{Name: "a reload keeps plans", Test: "shared/engine:TestPlan_NotReusedAcrossEpochs", Edits: []Edit{{engineAdvance, "\tw.facts.Plans = nil\n", ""}, {engineAdvance, `	w.planner.ClearCache()
 `, ""}}},
