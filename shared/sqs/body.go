@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -85,6 +86,7 @@ func encodeBody(v any) (string, error) {
 	if err != nil {
 		return "", &workflow.Error{Code: workflow.CodeInternal, Message: "a message cannot be encoded", Cause: err}
 	}
+	plain = escapeForbidden(plain)
 	body := string(plain)
 	if len(plain) > compressThreshold {
 		if smaller := deflate(plain); len(smaller) < len(body) {
@@ -95,6 +97,25 @@ func encodeBody(v any) (string, error) {
 		return "", workflow.Errorf(workflow.CodeTooLarge, "a message of %d bytes is too large: a queue accepts %d", len(body), maxBody)
 	}
 	return body, nil
+}
+
+// escapeForbidden escapes what SQS accepts in no message and encoding/json leaves as it is:
+// U+FFFE and U+FFFF, and bytes that are not UTF-8. In JSON they stand only in strings.
+func escapeForbidden(plain []byte) []byte {
+	var out []byte // plain up to at, escaped; nil as long as nothing had to be
+	at := 0
+	for i := 0; i < len(plain); {
+		r, size := utf8.DecodeRune(plain[i:])
+		if r == 0xFFFE || r == 0xFFFF || r == utf8.RuneError && size == 1 {
+			out = fmt.Appendf(append(out, plain[at:i]...), `\u%04x`, r)
+			at = i + size
+		}
+		i += size
+	}
+	if out == nil {
+		return plain
+	}
+	return append(out, plain[at:]...)
 }
 
 func deflate(plain []byte) string {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -51,6 +52,40 @@ func TestEncodePack_RoundTrips(t *testing.T) {
 		}
 		if back.Key != m.Key || string(back.Jobs[0].Parameters) != string(m.Jobs[0].Parameters) {
 			t.Errorf("%s has changed", name)
+		}
+	}
+}
+
+// SQS accepts tab, line feed, carriage return, and every character from U+0020 on except
+// surrogates, U+FFFE and U+FFFF.
+func TestEncodePack_WritesOnlyWhatSQSAccepts(t *testing.T) {
+	var all strings.Builder
+	for r := rune(0); r <= 0x10FFFF; r += 1 + r/0x3000 {
+		all.WriteRune(r)
+	}
+	text := all.String() + "\uFFFD\uFFFE\uFFFF\U0001FFFE\U0010FFFF"
+	for _, size := range []int{1000, len(text)} { // the whole text is compressed
+		part := strings.ToValidUTF8(text[len(text)-size:], "")
+		m := testPack()
+		m.Jobs[0].Parameters, _ = workflow.EncodeJSON(part)
+		m.Work.Step = "a\xffb"
+		body, err := EncodePack(m)
+		body = mustEncode(t, body, err)
+		for _, r := range body {
+			if r < 0x20 && !strings.ContainsRune("\t\n\r", r) || r == 0xFFFE || r == 0xFFFF || r == utf8.RuneError && !strings.Contains(part, string(utf8.RuneError)) {
+				t.Fatalf("%d bytes have %U in the body", size, r)
+			}
+		}
+		if !utf8.ValidString(body) {
+			t.Errorf("%d bytes: the body is not UTF-8", size)
+		}
+		back, err := DecodePack(body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got string
+		if err := json.Unmarshal(back.Jobs[0].Parameters, &got); err != nil || got != part {
+			t.Errorf("%d bytes have changed: %v", size, err)
 		}
 	}
 }

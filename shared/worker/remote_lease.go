@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -40,6 +41,7 @@ func (w *Worker) LeaseRemote(ctx context.Context, m *workflow.PackMessage, p Por
 	if d, proceed := w.checkTime(m); !proceed {
 		return nil, d, nil
 	}
+	s.withheld = s.jobsBeyondAnswer()
 	if d, stop, err := s.claim(ctx); stop || err != nil {
 		return nil, d, err
 	}
@@ -47,13 +49,50 @@ func (w *Worker) LeaseRemote(ctx context.Context, m *workflow.PackMessage, p Por
 		d, err := s.finishAndFollowUp(ctx)
 		return nil, d, err
 	}
-	lease = &RemoteLease{Pack: s.pack}
+	return s.newRemoteLease(), Disposition{}, nil
+}
+
+// newRemoteLease returns the session's pack with its open jobs.
+func (s *session) newRemoteLease() *RemoteLease {
+	lease := &RemoteLease{Pack: s.pack}
 	for i, rec := range s.pack.Jobs {
 		if in := s.jobInput(rec.Index); in != nil && rec.Code == workflow.JobCodeStarted {
-			lease.Jobs = append(lease.Jobs, newJob(m, in, s.pack.Token, remoteJobDeadline(m, s.pack, i)))
+			lease.Jobs = append(lease.Jobs, newJob(s.m, in, s.pack.Token, remoteJobDeadline(s.m, s.pack, i)))
 		}
 	}
-	return lease, Disposition{}, nil
+	return lease
+}
+
+// maxAnswerBytes bounds the inputs of the jobs that one answer carries. A reply of a
+// Lambda function has 6 MiB, of which base64 leaves 4.5 MiB; the rest is for the fixed
+// fields and the receipt. One job always fits.
+const maxAnswerBytes = 3 << 20
+
+// jobsBeyondAnswer returns the jobs whose inputs do not fit into one answer with those
+// before them. Only results to undo and large attributes or parameters are that long.
+func (s *session) jobsBeyondAnswer() map[int]bool {
+	withheld := map[int]bool{}
+	total := 0
+	for i := range s.m.Jobs {
+		in := s.jobInput(s.m.Jobs[i].Index)
+		size := len(in.Attributes) + len(in.Parameters) + len(in.Result)
+		if i > 0 && total+size > maxAnswerBytes {
+			withheld[in.Index] = true
+			continue
+		}
+		total += size
+	}
+	return withheld
+}
+
+// withheldRecord is the record of a job that the answer cannot carry. It fails with the
+// claim, without having been called. The next attempt, if there is one, carries only the
+// jobs that have failed.
+func withheldRecord(rec workflow.JobRecord, now time.Time) workflow.JobRecord {
+	failure := failureResult(Retryable(workflow.FailureLimit, fmt.Errorf(
+		"the inputs of this pack's jobs have more than the %d bytes that one poll can answer: give the step a retry, which takes the rest, or use smaller packs (maxInFlight, pack.size)", maxAnswerBytes)))
+	failure.Failure.Unsent = true
+	return completedRecord(rec, failure, now, now)
 }
 
 // maxResumeAttempts bounds how often ResumeRemote tries again after a concurrent

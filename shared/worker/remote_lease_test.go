@@ -3,6 +3,7 @@ package worker_test
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -68,6 +69,38 @@ func TestRemoteLease_ResultsArriveInParts(t *testing.T) {
 		if !r.doneSet().Done[0] {
 			t.Error("the lane is not in the done set")
 		}
+	}
+}
+
+// One answer carries only so many bytes of inputs. The jobs beyond that fail without having
+// been called, and the next attempt carries them.
+func TestRemoteLease_BoundsOneAnswer(t *testing.T) {
+	r := newFixture(t)
+	m := r.newMessage(idempotent, 0, 1, 5)
+	m.Work.Retry = &workflow.Retry{MaxRetries: 1}
+	for i := range m.Jobs {
+		m.Jobs[i].Parameters = json.RawMessage(`"` + strings.Repeat("x", 1<<20-2) + `"`)
+	}
+	remote := r.leaseRemote(m)
+	size := 0
+	for _, j := range remote.Jobs {
+		size += len(j.Parameters)
+	}
+	if len(remote.Jobs) != 3 || size > 4<<20 {
+		t.Errorf("%d jobs of %d bytes are offered", len(remote.Jobs), size)
+	}
+	for _, rec := range r.pack(m.Key).Jobs[len(remote.Jobs):] {
+		if rec.Executed() || rec.Code != codeFailed || rec.Failure.Code != workflow.FailureLimit || !rec.Failure.Retryable {
+			t.Errorf("%s, %+v", rec.Code, rec.Failure)
+		}
+	}
+	r.wantEnded(m, remoteResult(remote.Jobs...))
+	sent := r.sentPacks()
+	if len(sent) != 1 || sent[0].Key.Attempt != 2 {
+		t.Fatalf("sent %+v", sent)
+	}
+	if next := r.leaseRemote(sent[0]); len(next.Jobs) != 2 {
+		t.Errorf("%d jobs are offered next", len(next.Jobs))
 	}
 }
 

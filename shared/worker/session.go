@@ -21,6 +21,9 @@ type session struct {
 	// message, by job index.
 	rollbackInputs map[int]*workflow.JobInput
 
+	// withheld holds the jobs that the answer to a poll cannot carry, by job index.
+	withheld map[int]bool
+
 	// writeSlot is held during a write of the pack, so that there is one at a time.
 	// Otherwise a slow heartbeat could overwrite a later STARTED.
 	writeSlot chan struct{}
