@@ -234,3 +234,21 @@ func TestFiles_ContainNothingForbidden(t *testing.T) {
 		}
 	}
 }
+
+// contributingPathRE matches a path of the repository in CONTRIBUTING.md. A pattern with
+// < or * is not one path.
+var contributingPathRE = regexp.MustCompile("`((?:shared|statemachines|tests|cmd|functions|infra|localstack|docs|examples)(?:/[A-Za-z0-9_.-]+)*)`")
+
+// TestContributing_NamesExistingPaths checks that the files and folders which
+// CONTRIBUTING.md names exist.
+func TestContributing_NamesExistingPaths(t *testing.T) {
+	paths := contributingPathRE.FindAllSubmatch(readFile(t, "CONTRIBUTING.md"), -1)
+	if len(paths) < 30 {
+		t.Errorf("only %d paths found", len(paths))
+	}
+	for _, p := range paths {
+		if _, err := os.Stat(filepath.Join(repoRoot, string(p[1]))); err != nil {
+			t.Errorf("CONTRIBUTING.md names %s, which does not exist", p[1])
+		}
+	}
+}
