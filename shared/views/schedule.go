@@ -17,7 +17,7 @@ type ScheduleView struct {
 	NextAt          *time.Time   `json:"nextAt"`
 	LastExecutionID *string      `json:"last"` // id of the newest execution
 	LastAt          *time.Time   `json:"lastAt"`
-	SkippedAt       *time.Time   `json:"skippedAt"` // the latest fire time skipped because an execution had not ended
+	SkippedAt       *time.Time   `json:"skippedAt"` // the latest fire time that was missed, or skipped because an execution had not ended
 	Skipped         int          `json:"skipped"`
 	Problem         *string      `json:"problem"` // why no execution was started for the latest fire time
 }

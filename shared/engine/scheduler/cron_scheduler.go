@@ -45,6 +45,9 @@ type firing struct {
 	recorded bool      // stored as FiringAt by a sweep that may have crashed before it started the execution
 	skipped  bool      // starts no execution, since the last one has not ended
 
+	missed     int       // number of earlier fire times that nobody has handled, at most maxMissed
+	lastMissed time.Time // the latest of them
+
 	minFencingToken int64
 }
 
@@ -103,7 +106,11 @@ func (c *cronScheduler) evaluate(ctx context.Context, tenant, name string) (*fir
 	if err != nil {
 		return nil, err
 	}
-	return &firing{schedule: s, fireTime: at, skipped: busy, minFencingToken: c.MinFencingToken}, nil
+	f := &firing{schedule: s, fireTime: at, skipped: busy, minFencingToken: c.MinFencingToken}
+	if f.missed = countMissed(s.Cron, s.NextAt, at); f.missed > 0 {
+		f.lastMissed, err = latestFireTime(s.Cron, s.NextAt, at.Add(-time.Second))
+	}
+	return f, err
 }
 
 // isRecorded reports whether a stored fire time keeps the execution id that was stored
@@ -144,11 +151,14 @@ func (c *cronScheduler) fire(ctx context.Context, f firing) (started bool, err e
 	s := f.schedule
 	switch {
 	case f.skipped:
-		s.SkippedAt, s.SkippedCount = f.fireTime, s.SkippedCount+1
+		s.SkippedAt, s.SkippedCount = f.fireTime, s.SkippedCount+f.missed+1
 		_, err := c.setNextFireTime(ctx, s, f.fireTime)
 		return false, err
 	case !f.recorded:
 		s.FiringAt, s.LastExecution, s.LastAt, s.Problem = f.fireTime, f.executionID(), f.fireTime, ""
+		if f.missed > 0 {
+			s.SkippedAt, s.SkippedCount = f.lastMissed, s.SkippedCount+f.missed
+		}
 		if ok, err := c.Schedules.PutSchedule(ctx, s); err != nil || !ok {
 			return false, err
 		}
@@ -207,6 +217,22 @@ func ExecutionID(tenant, name string, at time.Time, minFencingToken int64) strin
 	id[6] = id[6]&0x0f | 0x70
 	id[8] = id[8]&0x3f | 0x80
 	return id.String()
+}
+
+// maxMissed bounds how many missed fire times are counted at a time. A schedule with seconds
+// misses millions in a few weeks.
+const maxMissed = 1000
+
+// countMissed counts the fire times from the next one until before at, up to maxMissed.
+func countMissed(c *spec.Cron, next, at time.Time) (n int) {
+	for ; n < maxMissed && next.Before(at); n++ {
+		following, err := definition.NextFireTime(c, next)
+		if err != nil {
+			return n + 1
+		}
+		next = following
+	}
+	return n
 }
 
 // latestFireTime is the latest fire time of a schedule that is not after now. next is one

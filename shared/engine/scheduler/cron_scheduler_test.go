@@ -92,7 +92,8 @@ func TestSweep_FiresScheduleOnTime(t *testing.T) {
 	}
 }
 
-// After a pause without sweeps, only the latest missed fire time is made up for.
+// After a pause without sweeps, only the latest missed fire time is made up for. The others
+// are counted as skipped, once.
 func TestSweep_CatchesUpLatestMissedFireTime(t *testing.T) {
 	s := newHarness(t, 1, `schedule: "*/10 * * * *"`)
 	s.Advance(50*time.Hour + 3*time.Minute)
@@ -102,8 +103,20 @@ func TestSweep_CatchesUpLatestMissedFireTime(t *testing.T) {
 	if all := listExecutions(t, s); len(all) != 1 {
 		t.Errorf("%d executions, want 1", len(all))
 	}
-	if one, at := loadSchedule(t, s), sim.StartTime.Add(50*time.Hour); !one.LastAt.Equal(at) || !one.NextAt.Equal(at.Add(10*time.Minute)) {
+	one, at := loadSchedule(t, s), sim.StartTime.Add(50*time.Hour)
+	if !one.LastAt.Equal(at) || !one.NextAt.Equal(at.Add(10*time.Minute)) || one.SkippedCount != 50*6-1 || !one.SkippedAt.Equal(at.Add(-10*time.Minute)) {
 		t.Errorf("%+v", one)
+	}
+	s.Advance(30 * time.Minute) // the execution that was started has not ended
+	s.Sweep()
+	at = at.Add(30 * time.Minute)
+	if one := loadSchedule(t, s); one.SkippedCount != 50*6-1+3 || !one.SkippedAt.Equal(at) {
+		t.Errorf("while the last execution is active: %+v", one)
+	}
+	s.Advance(30 * 24 * time.Hour) // more than are counted at a time
+	s.Sweep()
+	if one := loadSchedule(t, s); one.SkippedCount != 50*6-1+3+1000+1 {
+		t.Errorf("after a month: %+v", one)
 	}
 }
 

@@ -29,8 +29,8 @@ type Schedule struct {
 	// was.
 	Problem string `json:"problem,omitempty"`
 
-	// SkippedAt is the latest fire time that was skipped because an earlier execution had
-	// not ended, and SkippedCount the number of them.
+	// SkippedAt is the latest fire time that was missed during an absence, or skipped
+	// because an earlier execution had not ended, and SkippedCount the number of them.
 	SkippedAt    time.Time `json:"skippedAt,omitzero"`
 	SkippedCount int       `json:"skipped,omitempty"`
 }

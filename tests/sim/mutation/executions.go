@@ -11,6 +11,7 @@ const (
 	fetchChild          = "shared/engine/fetch_child.go"
 	start               = "shared/engine/start.go"
 	sweep               = "shared/engine/scheduler/sweep.go"
+	cronScheduler       = "shared/engine/scheduler/cron_scheduler.go"
 	liveness            = "shared/engine/workers/liveness.go"
 	queryWaiting        = "shared/engine/query/waiting.go"
 	payload             = "shared/engine/payload.go"
@@ -47,6 +48,7 @@ var executions = []Mutation{
 	{Name: "a sweep forgets workers in unknown states", Test: "shared/engine/workers:TestRegistry_SweepKeepsWorkerInUnknownState", Edits: []Edit{{liveness, "if !slices.Contains(sm.Worker.Machine().States, string(w.State)) {", "if !slices.Contains(sm.Worker.Machine().States, string(w.State)) && false {"}}},
 	{Name: "a failing worker ends the sweep of its shard", Test: "shared/engine/workers:TestRegistry_SweepContinuesAfterFailingWorker", Edits: []Edit{{sweep, "\t\t\t\tfailed = errors.Join(failed, err)\n", "\t\t\t\treturn err\n"}}},
 	{Name: "nobody is told of a holder that waits for an operator", Test: "shared/engine/query:TestService_WaitingNamesHolderToAcknowledge", Edits: []Edit{{queryWaiting, "if !b.Reservation && sm.Terminal(holder.State) &&", "if false &&"}}},
+	{Name: "missed fire times are not counted", Test: "shared/engine/scheduler:TestSweep_CatchesUpLatestMissedFireTime", Edits: []Edit{{cronScheduler, "\t\tif f.missed > 0 {\n", "\t\tif false {\n"}}},
 	{Name: "a reload keeps plans", Test: "shared/engine:TestPlan_NotReusedAcrossEpochs", Edits: []Edit{{engineAdvance, "\tw.facts.Plans = nil\n", ""}, {engineAdvance, `	w.planner.ClearCache()
 `, ""}}},
 	{Name: "all commits have one id", Edits: []Edit{{engineAdvance, "workflow.SchemaVersion, w.e.Nonce(), w.e.version", "workflow.SchemaVersion, \"c\", w.e.version"}}},
