@@ -14,10 +14,10 @@ import (
 // where the definition says not to wait.
 //
 // An execution that has been at it, blocked or not, for longer than it may wait for locks
-// fails. Without that, one whose wake-ups all die here would stay in LOCKING.
+// fails. If its wake-ups fail, the streak of failures ends it or an outage is waited out.
 func (d *decider) acquireLocks() {
 	a := d.facts.Locks
-	if deadline := d.execution.LockSince.Add(d.policy.LockTimeout); (a == nil || a.Epoch != d.execution.Epoch) && !d.now.Before(deadline) {
+	if deadline := d.execution.LockSince.Add(d.policy.LockTimeout); d.execution.FailureStreak == nil && (a == nil || a.Epoch != d.execution.Epoch) && !d.now.Before(deadline) {
 		d.failUnfinishedLocking()
 		return
 	}
@@ -62,11 +62,9 @@ func (d *decider) acquireLocks() {
 
 // failUnfinishedLocking ends an execution that has run out of time while taking locks.
 func (d *decider) failUnfinishedLocking() {
-	message := fmt.Sprintf("not all locks were taken within %s", d.policy.LockTimeout)
-	if streak := d.execution.FailureStreak; streak != nil {
-		message += ", since wake-ups fail: " + streak.Reason
-	}
-	d.setFailure(workflow.CauseLockTimeout, &workflow.Failure{Code: workflow.FailureTimeout, Message: message})
+	d.setFailure(workflow.CauseLockTimeout, &workflow.Failure{
+		Code: workflow.FailureTimeout, Message: fmt.Sprintf("not all locks were taken within %s", d.policy.LockTimeout),
+	})
 	d.transition(sm.EventExecutionExpired, sm.ExecutionFailedSafe, "", nil)
 }
 
