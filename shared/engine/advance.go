@@ -30,7 +30,7 @@ type workspace struct {
 	execution        *workflow.Execution
 	facts            lifecycle.Facts
 	pendingCost      workflow.Cost      // consumed, not committed yet
-	inline           bool               // advanced by the request that started the execution
+	inline           bool               // advanced by a request: its start, or an operator's command
 	stale            bool               // another handler has changed the execution: reload
 	command          *lifecycle.Command // an operator's command, until it is committed
 	commandCommitted bool
@@ -202,8 +202,8 @@ func (w *workspace) fetch(ctx context.Context, n lifecycle.Need, draft *workflow
 	return workflow.Errorf(workflow.CodeInternal, "unknown need %q", n.Kind)
 }
 
-// exceedsInlineLimit reports whether the start request should leave the rest to other
-// handlers, because the scope is large.
+// exceedsInlineLimit reports whether the request that advances the execution should leave
+// the rest to other handlers, because the scope is large.
 func (w *workspace) exceedsInlineLimit() bool {
 	return w.inline && w.execution.Scope.Total() > w.e.InlineMaxEntities
 }

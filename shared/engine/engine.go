@@ -49,7 +49,7 @@ type Options struct {
 	JobTimeout         time.Duration // for blocks that set none
 	ReserveAfter       int           // lock conflicts after which an execution reserves
 	Parallelism        int           // calls in flight at a time; 1 keeps everything in one goroutine
-	InlineMaxEntities  int           // the start request advances executions with up to this many entities
+	InlineMaxEntities  int           // requests advance executions with up to this many entities
 	MaxEntities        int           // per execution
 	MaxResultBytes     int           // bytes of earlier results that a step's expressions may read
 	MaxPlanCost        uint64        // of all expressions of one plan together; 0 for no limit

@@ -94,9 +94,7 @@ func (w *workspace) replaceEntity(ctx context.Context, e workflow.Entity, token 
 	registry := w.ports.Registry
 	for try := 1; e.Token < token; try++ {
 		seen := e.Version
-		for i := range updates {
-			e.Attributes = updates[i].Apply(e.Attributes)
-		}
+		e.Attributes = workflow.ApplyUpdates(e.Attributes, updates)
 		e.Token = token
 		ok, watchers, err := registry.ReplaceEntity(ctx, w.tenant, e, seen)
 		if err != nil || ok {

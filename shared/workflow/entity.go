@@ -85,17 +85,23 @@ type Update struct {
 	Remove []string                   `json:"remove,omitempty"`
 }
 
-// Apply returns the attributes with the update applied: first names are set, then names
-// are removed. Attributes that are not an object count as empty.
-func (u *Update) Apply(attributes json.RawMessage) json.RawMessage {
+// ApplyUpdates returns the attributes with updates of one entity applied, one after the
+// other: first names are set, then names are removed. Attributes that are not an object
+// count as empty. They are decoded and encoded once, however many updates there are.
+func ApplyUpdates(attributes json.RawMessage, updates []Update) json.RawMessage {
+	if len(updates) == 0 {
+		return attributes
+	}
 	all := map[string]json.RawMessage{}
 	_ = json.Unmarshal(attributes, &all)
 	if all == nil {
 		all = map[string]json.RawMessage{}
 	}
-	maps.Copy(all, u.Set)
-	for _, name := range u.Remove {
-		delete(all, name)
+	for i := range updates {
+		maps.Copy(all, updates[i].Set)
+		for _, name := range updates[i].Remove {
+			delete(all, name)
+		}
 	}
 	raw, err := EncodeJSON(all)
 	if err != nil {

@@ -110,9 +110,7 @@ func (p *Planner) buildExprScope(ctx context.Context, x *workflow.Execution, r *
 		if redone {
 			maps.Copy(redoneEntities, got.participants())
 		}
-		for i := range got.updates {
-			s.apply(&got.updates[i].update)
-		}
+		s.apply(got.requestedUpdates())
 	}
 	s.mergeExcluded()
 	// If this try has executed an earlier step for an entity again, this step has to run
@@ -228,14 +226,15 @@ func (p *Planner) laneScope(ctx context.Context, x *workflow.Execution, r *workf
 				}
 			}
 		}
-		for i := range got.updates {
+		var updates []workflow.Update
+		for _, u := range got.updates {
 			// A lane may ask to update an entity of another one, which may be earlier or
 			// later.
-			u := &got.updates[i]
 			if at, known := s.index()[u.update.Entity]; known && (from+at)/max(1, r.PackSize) == u.lane {
-				s.apply(&u.update)
+				updates = append(updates, u.update)
 			}
 		}
+		s.apply(updates)
 	}
 	s.mergeExcluded()
 	s.expressions = common.expressions.WithResults(s.bindings.Results)
@@ -273,16 +272,20 @@ func (s *exprScope) setEntities(entities []workflow.ScopeEntity) {
 	})
 }
 
-// apply applies an update to its entity, if that is among those of the scope.
-func (s *exprScope) apply(u *workflow.Update) {
-	i, ok := s.index()[u.Entity]
-	if !ok {
-		return
+// apply applies updates to their entities, as far as these are among those of the scope.
+func (s *exprScope) apply(updates []workflow.Update) {
+	var requested EntityUpdates
+	requested.add(updates)
+	for _, key := range requested.Keys {
+		i, ok := s.index()[key]
+		if !ok {
+			continue
+		}
+		if !s.owned {
+			s.entities, s.owned = slices.Clone(s.entities), true
+		}
+		s.entities[i].Attributes = workflow.ApplyUpdates(s.entities[i].Attributes, requested.ByEntity[key])
 	}
-	if !s.owned {
-		s.entities, s.owned = slices.Clone(s.entities), true
-	}
-	s.entities[i].Attributes = u.Apply(s.entities[i].Attributes)
 }
 
 func (s *exprScope) mergeExcluded() {

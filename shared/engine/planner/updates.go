@@ -82,10 +82,7 @@ func (p *Planner) checkUpdates(ctx context.Context, x *workflow.Execution, r *wo
 	}
 	all.add(updates)
 	for _, key := range requested.Keys {
-		merged := attributes[key].Attributes
-		for i := range all.ByEntity[key] {
-			merged = all.ByEntity[key][i].Apply(merged)
-		}
+		merged := workflow.ApplyUpdates(attributes[key].Attributes, all.ByEntity[key])
 		if len(merged) > workflow.MaxAttributesBytes {
 			reject(key, workflow.FailureLimit, "the updates would leave %s with %d bytes of attributes, the limit is %d", key, len(merged), workflow.MaxAttributesBytes)
 			return nil

@@ -21,6 +21,8 @@ const (
 	fetchUpdates        = "shared/engine/fetch_updates.go"
 	exprScope           = "shared/engine/planner/expr_scope.go"
 	expressions         = "shared/engine/definitions/expressions.go"
+	commands            = "shared/engine/command.go"
+	entities            = "shared/workflow/entity.go"
 )
 
 var executions = []Mutation{
@@ -74,6 +76,8 @@ var executions = []Mutation{
 	{Name: "all packs of a step run are sent at once", Test: "shared/engine/planner:TestStartPipeline_SendsInSlices", Edits: []Edit{{dispatcher, "const maxMessagesPerSend = 200\n", "const maxMessagesPerSend = 1 << 20\n"}}},
 	{Name: "the expressions of a plan may cost anything together", Test: "shared/engine/planner:TestPlan_CostOfAllEntitiesIsBounded", Edits: []Edit{{expressions, "\tif x.maxCost > 0 && x.cost > x.maxCost {\n", "\tif x.maxCost == 1 {\n"}}},
 	{Name: "taking locks has no deadline", Test: "shared/lifecycle:TestDecide_Scripts", Edits: []Edit{{lifecycleLocks, "a.Epoch != d.execution.Epoch) && !d.now.Before(deadline) {\n", "a.Epoch != d.execution.Epoch) && deadline.IsZero() {\n"}}},
+	{Name: "a request closes the packs of a large execution", Test: "shared/engine:TestCancel_LargeExecutionIsClosedByWakeup", Edits: []Edit{{commands, "\tw.inline = true //", "\t//"}}},
+	{Name: "the attributes of an entity are encoded for each of its updates", Test: "shared/workflow:TestApplyUpdates_InOrderAndLinear", Edits: []Edit{{entities, "\t\tmaps.Copy(all, updates[i].Set)\n", "\t\tif raw, err := json.Marshal(all); err == nil {\n\t\t\t_ = json.Unmarshal(raw, &all)\n\t\t}\n\t\tmaps.Copy(all, updates[i].Set)\n"}}},
 	{Name: "a step starts while another is open", Edits: []Edit{{lifecycleReport, `	case f.Complete && !intolerable && f.Counts.NotExecuted == 0:
 `, `	case !intolerable && f.Counts.NotExecuted == 0 && r.Jobs > 2:
 		fallthrough
