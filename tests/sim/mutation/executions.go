@@ -22,6 +22,7 @@ const (
 	exprScope           = "shared/engine/planner/expr_scope.go"
 	expressions         = "shared/engine/definitions/expressions.go"
 	commands            = "shared/engine/command.go"
+	outcomes            = "shared/engine/planner/outcome.go"
 	entities            = "shared/workflow/entity.go"
 )
 
@@ -78,6 +79,7 @@ var executions = []Mutation{
 	{Name: "taking locks has no deadline", Test: "shared/lifecycle:TestDecide_Scripts", Edits: []Edit{{lifecycleLocks, "a.Epoch != d.execution.Epoch) && !d.now.Before(deadline) {\n", "a.Epoch != d.execution.Epoch) && deadline.IsZero() {\n"}}},
 	{Name: "a request closes the packs of a large execution", Test: "shared/engine:TestCancel_LargeExecutionIsClosedByWakeup", Edits: []Edit{{commands, "\tw.inline = true //", "\t//"}}},
 	{Name: "the attributes of an entity are encoded for each of its updates", Test: "shared/workflow:TestApplyUpdates_InOrderAndLinear", Edits: []Edit{{entities, "\t\tmaps.Copy(all, updates[i].Set)\n", "\t\tif raw, err := json.Marshal(all); err == nil {\n\t\t\t_ = json.Unmarshal(raw, &all)\n\t\t}\n\t\tmaps.Copy(all, updates[i].Set)\n"}}},
+	{Name: "each repetition is planned from all before it", Test: "shared/engine:TestRepeat_ReadsGrowLinearly", Edits: []Edit{{outcomes, "\tif r.Kind == workflow.JobExecute && r.Pipeline == 0 {\n", "\tif r.Kind == workflow.JobExecute && r.Pipeline < 0 {\n"}}},
 	{Name: "a step starts while another is open", Edits: []Edit{{lifecycleReport, `	case f.Complete && !intolerable && f.Counts.NotExecuted == 0:
 `, `	case !intolerable && f.Counts.NotExecuted == 0 && r.Jobs > 2:
 		fallthrough
