@@ -102,7 +102,7 @@ synth: dist ## Write the CloudFormation template of stage prod to infra/cdk.out
 	@rm -rf infra/cdk.out
 	CDK_OUTDIR=infra/cdk.out go run ./infra/cmd/infra
 
-mutations: ## Make each deliberate mistake in turn and let JUDGE=simulation look for it in SEEDS=4000 seeds, or JUDGE=protocol
+mutations: ## Make each deliberate mistake in turn and find it by JUDGE=simulation in SEEDS=4000 seeds, or by JUDGE=protocol
 	go run ./tests/sim/cmd/mutations -seeds $(or $(SEEDS),4000) -judge $(or $(JUDGE),simulation)
 
 chaos: build ## Kill everything at random for MINUTES=5 with SEED=n, judge by the devices' logs, print figures
@@ -112,7 +112,7 @@ model: ## Check the models of the protocols with Spin: BOUNDS=small, default or 
 	@go build -o bin/models ./tests/models
 	@bin/models -bounds $(or $(BOUNDS),default) -only '$(ONLY)'
 
-simulate: ## Play SEEDS=2000 seeds of the simulation FROM=0 on, or tell of one: SEED=n, shortened by CUT
+simulate: ## Simulate SEEDS=2000 seeds from FROM=0 on, or print the steps of one: SEED=n, shortened by CUT
 	@go build -o bin/simulate ./tests/sim/cmd/simulate
 	@bin/simulate $(if $(SEED),-seed $(SEED) -cut '$(CUT)',-seeds $(or $(SEEDS),2000) -from $(or $(FROM),0))
 

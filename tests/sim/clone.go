@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// clone is a value that shares no memory with v. Like a store, it does not tell
-// a list or a map without members from none.
+// clone returns a deep copy of v. Like a store, it turns an empty list or map into nil.
 func clone[T any](v T) T {
 	c := v
 	cloneInPlace(reflect.ValueOf(&c).Elem(), cloneInfoOf(reflect.TypeFor[T]()))
@@ -17,12 +16,12 @@ func clone[T any](v T) T {
 
 var timeType = reflect.TypeFor[time.Time]()
 
-// cloneInfo says where values of a type refer to memory that a copy by assignment would
-// share. It is nil for a type whose values share none.
+// cloneInfo says where values of a type hold references that an assignment would share.
+// It is nil for a type whose values hold none.
 type cloneInfo struct {
 	kind   reflect.Kind
 	typ    reflect.Type
-	of     *cloneInfo   // of what a pointer, a slice or a map refers to
+	of     *cloneInfo   // of the element of a pointer, a slice or a map
 	fields []cloneField // of a struct
 }
 
@@ -31,7 +30,7 @@ type cloneField struct {
 	of    *cloneInfo
 }
 
-var cloneInfos sync.Map // of reflect.Type to *deep
+var cloneInfos sync.Map // reflect.Type to *cloneInfo
 
 func cloneInfoOf(t reflect.Type) *cloneInfo {
 	if d, ok := cloneInfos.Load(t); ok {
@@ -62,13 +61,13 @@ func newCloneInfo(t reflect.Type) *cloneInfo {
 		return d
 	default:
 		if !isPlainKind(kind) {
-			panic(fmt.Errorf("simulated: a %s cannot be stored", t))
+			panic(fmt.Errorf("sim: a value of type %s cannot be stored", t))
 		}
 		return nil
 	}
 }
 
-// cloneInPlace makes a copy by assignment one that shares no memory.
+// cloneInPlace replaces every shared reference in v by a copy.
 func cloneInPlace(v reflect.Value, d *cloneInfo) {
 	if d == nil {
 		return
@@ -128,7 +127,7 @@ func isPlainKind(k reflect.Kind) bool {
 	return k <= reflect.Complex128 && k != reflect.Uintptr || k == reflect.String
 }
 
-// sizeOf is about how many bytes a value takes.
+// sizeOf estimates the size of a value in bytes.
 func sizeOf(v any) int { return sizeOfValue(reflect.ValueOf(v)) }
 
 func sizeOfValue(v reflect.Value) int {

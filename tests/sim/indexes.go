@@ -20,8 +20,8 @@ type indexEntry struct {
 	dueAt      time.Time
 }
 
-// indexEntries is what the indexes say; a stale one answers as before the last change
-// of each item.
+// indexEntries returns the entries of the indexes. A stale index shows each item as it was
+// before its last change.
 func (s *Store) indexEntries(stale bool) []indexEntry {
 	var all []indexEntry
 	for _, e := range s.w.executions {
@@ -36,7 +36,7 @@ func (s *Store) indexEntries(stale bool) []indexEntry {
 	return all
 }
 
-// DueExecutions lists executions whose alarm has rung, oldest first.
+// DueExecutions lists executions whose timer has fired, oldest first.
 func (s *Store) DueExecutions(_ context.Context, shard int, since, now time.Time, page workflow.Page) (workflow.List[workflow.Wakeup], error) {
 	return call(s.conn, "store.due_executions", func(stale bool) (list workflow.List[workflow.Wakeup], err error) {
 		due := s.indexEntries(stale)
@@ -66,7 +66,7 @@ func (s *Store) DueExecutions(_ context.Context, shard int, since, now time.Time
 	})
 }
 
-// dueKey orders alarms as text.
+// dueKey is a text that sorts by due time.
 func dueKey(e indexEntry) string {
 	return fmt.Sprintf("%015d %s", e.dueAt.UnixMilli(), tenantKey(e.tenant, e.id))
 }
@@ -88,7 +88,7 @@ func (s *Store) ListByState(_ context.Context, tenant string, state sm.Execution
 	})
 }
 
-// pageLimit is a page's limit within its bounds.
+// pageLimit returns the page's limit: the default if it is unset, at most MaxPageSize.
 func pageLimit(p workflow.Page) int {
 	if p.Limit <= 0 {
 		return workflow.DefaultPageSize
@@ -96,7 +96,7 @@ func pageLimit(p workflow.Page) int {
 	return min(p.Limit, workflow.MaxPageSize)
 }
 
-// A token is the position after which the next page begins.
+// encodePageToken encodes the key after which the next page begins.
 func encodePageToken(after string) string { return base64.RawURLEncoding.EncodeToString([]byte(after)) }
 
 func decodePageToken(token string) (string, error) {
@@ -107,8 +107,8 @@ func decodePageToken(token string) (string, error) {
 	return string(raw), nil
 }
 
-// paginate cuts a page out of items that are in the order of key, and bounds it by
-// its bytes too.
+// paginate returns one page of items that are sorted by key. A page holds at most
+// maxPageBytes.
 func paginate[T any](items []T, p workflow.Page, key func(T) string) (list workflow.List[T], err error) {
 	after, err := decodePageToken(p.Token)
 	if err != nil {
@@ -134,7 +134,34 @@ func paginate[T any](items []T, p workflow.Page, key func(T) string) (list workf
 	return list, nil
 }
 
-// NextTimer is when the next alarm of any execution rings, read past all faults.
+// keyed is an item with the key that sorts it.
+type keyed[T any] struct {
+	key  string
+	item T
+}
+
+// paginateKeyed returns one page of items that are sorted by key. Unlike paginate it accepts a
+// token whose item no longer exists.
+func paginateKeyed[T any](all []keyed[T], page workflow.Page) (list workflow.List[T], err error) {
+	after, err := base64.RawURLEncoding.DecodeString(page.Token)
+	if err != nil {
+		return list, workflow.Errorf(workflow.CodeInvalid, "the page token is invalid: start again at the first page")
+	}
+	limit, last := cmp.Or(page.Limit, workflow.DefaultPageSize), ""
+	for _, k := range all {
+		if len(after) > 0 && k.key <= string(after) {
+			continue
+		}
+		if len(list.Items) == limit {
+			list.NextToken = base64.RawURLEncoding.EncodeToString([]byte(last))
+			break
+		}
+		list.Items, last = append(list.Items, k.item), k.key
+	}
+	return list, nil
+}
+
+// NextTimer returns when the next timer of any execution fires. No fault applies.
 func (w *World) NextTimer() (at time.Time, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

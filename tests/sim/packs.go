@@ -1,16 +1,18 @@
 package sim
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"maps"
+	"reflect"
 	"slices"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Packs keeps the pack items and the done sets, for the engine and for workers.
+// Packs stores the pack items and the done sets, for the engine and for workers.
 type Packs struct{ *conn }
 
 type shardKey struct {
@@ -18,7 +20,7 @@ type shardKey struct {
 	shard   int
 }
 
-// Pack is a strongly consistent read; nil if absent.
+// Pack reads a pack, strongly consistent; nil if it is absent.
 func (p *Packs) Pack(_ context.Context, key workflow.PackKey) (*workflow.Pack, error) {
 	return call(p.conn, "packs.pack", func(bool) (*workflow.Pack, error) {
 		p.countReads(tableJobs, 1)
@@ -44,7 +46,7 @@ func (p *Packs) ShardPacks(_ context.Context, stepRun workflow.StepRunKey, shard
 	})
 }
 
-// DoneSet is a strongly consistent read of a shard's done set.
+// DoneSet reads a shard's done set, strongly consistent.
 func (p *Packs) DoneSet(_ context.Context, stepRun workflow.StepRunKey, shard int) (workflow.DoneSet, error) {
 	return call(p.conn, "packs.done_set", func(bool) (workflow.DoneSet, error) {
 		p.countReads(tableJobs, 1)
@@ -73,7 +75,7 @@ func (p *Packs) AddDone(_ context.Context, key workflow.PackKey, end workflow.La
 	})
 }
 
-// doneSet is a done set that is never nil inside.
+// doneSet is a done set whose maps are never nil.
 type doneSet workflow.DoneSet
 
 func (p *Packs) readDoneSet(stepRun workflow.StepRunKey, shard int) doneSet {
@@ -87,7 +89,7 @@ func (s doneSet) copy() workflow.DoneSet {
 	return workflow.DoneSet{Done: maps.Clone(s.Done), Unsuccessful: maps.Clone(s.Unsuccessful), WithUpdates: maps.Clone(s.WithUpdates), Cost: s.Cost.Clone()}
 }
 
-// Discard has everything of one shard of a step run dropped from at on.
+// Discard allows everything of one shard of a step run to be deleted from at on.
 func (p *Packs) Discard(_ context.Context, stepRun workflow.StepRunKey, shard int, at time.Time) error {
 	return p.discard("packs.discard", stepRun, shard, at)
 }
@@ -101,13 +103,13 @@ func (l *conn) discard(name string, stepRun workflow.StepRunKey, shard int, at t
 	return err
 }
 
-// DiscardedAt is from when on one shard of a step run may be dropped, or what lies
-// beside an execution, which is its visit 0; zero for what is kept.
+// DiscardedAt returns from when on one shard of a step run may be deleted; zero if it is
+// kept. The items of an execution other than its state item count as step run 0.
 func (w *World) DiscardedAt(stepRun workflow.StepRunKey, shard int) time.Time {
 	return w.discardTimes[shardKey{stepRun, shard}]
 }
 
-// PutCancelled puts p if the item is absent. One that stands there is as good.
+// PutCancelled puts the pack if the item is absent. An equal item counts as written.
 func (p *Packs) PutCancelled(_ context.Context, pack *workflow.Pack) (bool, error) {
 	return call(p.conn, "packs.put_cancelled", func(bool) (bool, error) {
 		p.countWrite(tableJobs)
@@ -132,8 +134,8 @@ func (p *Packs) RequestCancel(_ context.Context, key workflow.PackKey) (bool, er
 	})
 }
 
-// ForceCancel replaces a claim as it was read. Another handler's seizure of the same
-// claim is as good.
+// ForceCancel replaces seen by next if the claim has not changed. An equal write by another
+// handler counts as written.
 func (p *Packs) ForceCancel(_ context.Context, seen, next *workflow.Pack) (bool, error) {
 	return call(p.conn, "packs.force_cancel", func(bool) (bool, error) {
 		p.countWrite(tableJobs)
@@ -162,10 +164,133 @@ func claimedWith(old *workflow.Pack, token int) bool {
 	return old != nil && old.State == workflow.PackClaimed && old.Token == token
 }
 
-// unchangedClaim reports whether the claim, lease included, is as it was read.
+// unchangedClaim reports whether the claim and its lease are as they were read.
 func unchangedClaim(old, seen *workflow.Pack) bool {
 	return claimedWith(old, seen.Token) && sameMillis(old.Lease, seen.Lease)
 }
 
-// sameMillis compares times in the resolution in which they are stored.
+// sameMillis compares times in milliseconds, the resolution in which they are stored.
 func sameMillis(a, b time.Time) bool { return a.UnixMilli() == b.UnixMilli() }
+
+// writeResult is the result of a worker's write. old is the present item if the condition
+// did not hold.
+type writeResult struct {
+	ok  bool
+	old *workflow.Pack
+}
+
+func (p *Packs) conditionalWrite(name string, perform func() (writeResult, error)) (bool, *workflow.Pack, error) {
+	c, err := call(p.conn, name, func(bool) (writeResult, error) {
+		p.countWrite(tableJobs)
+		return perform()
+	})
+	return c.ok, clone(c.old), err
+}
+
+// write puts a whole pack if allowed holds. It recognises its own earlier write, whose reply
+// was lost, by the nonce.
+func (p *Packs) write(name string, pack *workflow.Pack, allowed func(old *workflow.Pack) bool) (bool, *workflow.Pack, error) {
+	return p.conditionalWrite(name, func() (writeResult, error) {
+		old := p.w.packs[pack.Key]
+		if allowed(old) {
+			return writeResult{ok: true}, p.put(pack)
+		}
+		own := old != nil && pack.Nonce != "" && old.Nonce == pack.Nonce && old.Token == pack.Token && old.State == pack.State
+		return writeResult{own, old}, nil
+	})
+}
+
+func absent(old *workflow.Pack) bool { return old == nil }
+
+// Claim puts the pack if the item is absent.
+func (p *Packs) Claim(_ context.Context, pack *workflow.Pack) (bool, *workflow.Pack, error) {
+	return p.write("packs.claim", pack, absent)
+}
+
+// FinishUnclaimed puts the pack if the item is absent.
+func (p *Packs) FinishUnclaimed(_ context.Context, pack *workflow.Pack) (bool, *workflow.Pack, error) {
+	return p.write("packs.finish_unclaimed", pack, absent)
+}
+
+// TakeOver replaces seen by next if the claim has not changed and no cancel is requested.
+func (p *Packs) TakeOver(_ context.Context, seen, next *workflow.Pack) (bool, *workflow.Pack, error) {
+	return p.write("packs.take_over", next, func(old *workflow.Pack) bool { return unchangedClaim(old, seen) && !old.CancelRequested })
+}
+
+// Extend writes the pack's lease and job records if the claim still has its token.
+func (p *Packs) Extend(_ context.Context, pack *workflow.Pack) (bool, *workflow.Pack, error) {
+	return p.conditionalWrite("packs.extend", func() (writeResult, error) {
+		old := p.w.packs[pack.Key]
+		if !claimedWith(old, pack.Token) || old.CancelRequested || old.Lease.After(pack.Lease) || leaseChanged(old, pack) {
+			return writeResult{false, old}, nil
+		}
+		next := clone(old)
+		next.Lease, next.Jobs, next.Cost = pack.Lease, pack.Jobs, pack.Cost
+		return writeResult{ok: true}, p.put(next)
+	})
+}
+
+// Finish writes the pack's end. Only one writer has the token, so a finished item that
+// carries it is this write.
+func (p *Packs) Finish(_ context.Context, pack *workflow.Pack) (bool, *workflow.Pack, error) {
+	return p.conditionalWrite("packs.finish", func() (writeResult, error) {
+		old := p.w.packs[pack.Key]
+		if !claimedWith(old, pack.Token) {
+			same := old != nil && old.State == pack.State && old.Token == pack.Token
+			if same && !pack.ExpectedLease.IsZero() {
+				same = reflect.DeepEqual(old.Jobs, pack.Jobs)
+			}
+			return writeResult{same, old}, nil
+		}
+		if leaseChanged(old, pack) {
+			return writeResult{false, old}, nil
+		}
+		next := clone(old)
+		next.State, next.FinishedAt, next.Jobs, next.Cost = pack.State, pack.FinishedAt, pack.Jobs, pack.Cost
+		return writeResult{ok: true}, p.put(next)
+	})
+}
+
+// leaseChanged reports whether the lease differs from the one that the write expects.
+func leaseChanged(old, next *workflow.Pack) bool {
+	return !next.ExpectedLease.IsZero() && !old.Lease.Equal(next.ExpectedLease)
+}
+
+// payloadKey identifies one chunk of a pack's payload.
+type payloadKey struct {
+	pack   workflow.PackKey
+	digest string
+	chunk  int
+}
+
+// SavePayload stores a pack's payload in chunks. Each chunk is a call of its own.
+func (p *Packs) SavePayload(_ context.Context, key workflow.PackKey, data []byte) (workflow.PayloadRef, error) {
+	s := workflow.NewPayloadRef(data)
+	for i := range s.Chunks {
+		_, err := call(p.conn, "packs.save_payload", func(bool) (empty, error) {
+			p.countWrite(tableJobs)
+			p.w.payloads[payloadKey{key, s.Digest, i}] = bytes.Clone(s.Chunk(data, i))
+			return empty{}, nil
+		})
+		if err != nil {
+			return s, err
+		}
+	}
+	return s, nil
+}
+
+// LoadPayload reads a pack's payload.
+func (p *Packs) LoadPayload(_ context.Context, key workflow.PackKey, s workflow.PayloadRef) ([]byte, error) {
+	return call(p.conn, "packs.load_payload", func(bool) ([]byte, error) {
+		p.countReads(tableJobs, s.Chunks)
+		var data []byte
+		for i := range s.Chunks {
+			part, ok := p.w.payloads[payloadKey{key, s.Digest, i}]
+			if !ok {
+				return nil, workflow.Errorf(workflow.CodeNotFound, "chunk %d of the payload of pack %s is missing", i+1, key)
+			}
+			data = append(data, part...)
+		}
+		return data, s.Verify(data)
+	})
+}

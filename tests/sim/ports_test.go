@@ -36,11 +36,11 @@ func openWorld(*testing.T) ports.Implementation {
 	}
 }
 
-// TestWorld_PortConformance runs the kit that the real adapters pass.
+// TestWorld_PortConformance runs the conformance tests of the real adapters.
 func TestWorld_PortConformance(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]func(*testing.T, ports.Open){
-		"store": ports.Store, "beside": ports.Payloads, "locks": ports.Locks, "shared locks": ports.SharedLocks, "packs": ports.Packs,
+		"store": ports.Store, "payloads": ports.Payloads, "locks": ports.Locks, "shared locks": ports.SharedLocks, "packs": ports.Packs,
 		"claims": ports.Claims, "registry": ports.Registry, "entities": ports.Entities, "schedules": ports.Schedules, "workers": ports.Workers,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, openWorld) })
@@ -53,11 +53,11 @@ func TestSender_PortConformance(t *testing.T) {
 		w := sim.New(1)
 		return ports.SenderImplementation{
 			Sender: w.Open().Sender,
-			Wakeups: func() (looks []workflow.Wakeup) {
+			Wakeups: func() (wakeups []workflow.Wakeup) {
 				for _, m := range drain(w.LifecycleQueue()) {
-					looks = append(looks, m.Wakeup())
+					wakeups = append(wakeups, m.Wakeup())
 				}
-				return looks
+				return wakeups
 			},
 			Packs: func(pool string) (packs []*workflow.PackMessage) {
 				for _, m := range drain(w.PoolQueue(pool)) {

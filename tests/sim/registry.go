@@ -3,6 +3,7 @@ package sim
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -10,11 +11,11 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Registry keeps what is published, registered and imported.
+// Registry stores definitions, blocks, entities and idempotency keys.
 type Registry struct{ *conn }
 
-// PutDefinition stores a definition if none exists under its version. The same
-// one by the same hand at the same moment is a repetition.
+// PutDefinition stores a definition if none exists under its version; otherwise it returns
+// the existing one. The same digest, publisher and time count as a repeated request.
 func (r *Registry) PutDefinition(_ context.Context, tenant string, d workflow.PublishedDefinition) (*workflow.PublishedDefinition, error) {
 	return call(r.conn, "registry.put_definition", func(bool) (*workflow.PublishedDefinition, error) {
 		r.countWrite(tableRegistry)
@@ -34,7 +35,7 @@ func (r *Registry) PutDefinition(_ context.Context, tenant string, d workflow.Pu
 	})
 }
 
-// Definition reads one.
+// Definition reads one definition.
 func (r *Registry) Definition(_ context.Context, tenant string, ref workflow.Ref) (*workflow.PublishedDefinition, error) {
 	return call(r.conn, "registry.definition", func(bool) (*workflow.PublishedDefinition, error) {
 		r.countReads(tableRegistry, 1)
@@ -47,7 +48,7 @@ func (r *Registry) Definition(_ context.Context, tenant string, ref workflow.Ref
 	})
 }
 
-// DefinitionVersions lists heads, by name and version.
+// DefinitionVersions lists definitions without their sources, by name and version.
 func (r *Registry) DefinitionVersions(_ context.Context, tenant, fullName string, page workflow.Page) (workflow.List[workflow.PublishedDefinition], error) {
 	return call(r.conn, "registry.definition_versions", func(bool) (workflow.List[workflow.PublishedDefinition], error) {
 		var all []workflow.PublishedDefinition
@@ -63,14 +64,14 @@ func (r *Registry) DefinitionVersions(_ context.Context, tenant, fullName string
 	})
 }
 
-// compareRefs orders by name and then by version, by number.
+// compareRefs compares by name, then by semantic version.
 func compareRefs(a, b workflow.Ref) int {
 	v, _ := workflow.ParseSemver(a.Version)
 	o, _ := workflow.ParseSemver(b.Version)
 	return cmp.Or(strings.Compare(a.FullName(), b.FullName()), v.Compare(o))
 }
 
-// SetArchived archives or restores one version.
+// SetArchived sets or clears the archived flag of one version.
 func (r *Registry) SetArchived(_ context.Context, tenant string, ref workflow.Ref, archived bool) error {
 	_, err := call(r.conn, "registry.set_archived", func(bool) (empty, error) {
 		r.countWrite(tableRegistry)
@@ -86,7 +87,8 @@ func (r *Registry) SetArchived(_ context.Context, tenant string, ref workflow.Re
 	return err
 }
 
-// PutBlock stores a block if none exists under its version.
+// PutBlock stores a block if none exists under its version; otherwise it returns the
+// existing one.
 func (r *Registry) PutBlock(_ context.Context, tenant string, b workflow.Block) (*workflow.Block, error) {
 	return call(r.conn, "registry.put_block", func(bool) (*workflow.Block, error) {
 		r.countWrite(tableRegistry)
@@ -148,7 +150,7 @@ func (r *Registry) BindIdempotencyKey(_ context.Context, tenant, key string, wan
 	return a.bound, a.fresh, err
 }
 
-// IdempotencyRecord reads what a key is bound to.
+// IdempotencyRecord reads the record of a key; zero if there is none or it has expired.
 func (r *Registry) IdempotencyRecord(_ context.Context, tenant, key string, now time.Time) (workflow.IdempotencyRecord, error) {
 	return call(r.conn, "registry.idempotency_record", func(bool) (workflow.IdempotencyRecord, error) {
 		r.countReads(tableRegistry, 1)
@@ -156,5 +158,124 @@ func (r *Registry) IdempotencyRecord(_ context.Context, tenant, key string, now 
 			return b, nil
 		}
 		return workflow.IdempotencyRecord{}, nil
+	})
+}
+
+// PutEntities creates or replaces entities. The version increases and the token stays. The
+// watchers are removed and returned.
+func (r *Registry) PutEntities(_ context.Context, tenant string, entities []workflow.Entity) ([]string, error) {
+	return call(r.conn, "registry.put_entities", func(bool) ([]string, error) {
+		watchers := map[string]bool{}
+		for _, e := range entities {
+			r.countWrite(tableRegistry)
+			if err := checkItemSize(e); err != nil {
+				return slices.Sorted(maps.Keys(watchers)), err
+			}
+			if r.w.entities[tenant] == nil {
+				r.w.entities[tenant] = map[workflow.EntityKey]workflow.Entity{}
+			}
+			old := r.w.entities[tenant][e.Key()]
+			e = clone(e)
+			e.Version, e.Token = old.Version+1, old.Token
+			r.storeEntity(tenant, old, e)
+			at := tenantKey(tenant, e.Key().String())
+			maps.Copy(watchers, r.w.watchers[at])
+			delete(r.w.watchers, at)
+		}
+		return slices.Sorted(maps.Keys(watchers)), nil
+	})
+}
+
+// storeEntity replaces an entity and notifies the observer.
+func (r *Registry) storeEntity(tenant string, old, e workflow.Entity) {
+	r.w.entities[tenant][e.Key()] = e
+	if r.w.Observer != nil {
+		r.w.Observer.EntityWritten(old, e)
+	}
+}
+
+// AddWatcher adds an execution that is woken when the entity is written.
+func (r *Registry) AddWatcher(_ context.Context, tenant string, key workflow.EntityKey, execution string) (bool, error) {
+	return call(r.conn, "registry.add_watcher", func(bool) (bool, error) {
+		r.countWrite(tableRegistry)
+		if _, ok := r.w.entities[tenant][key]; !ok {
+			return false, nil
+		}
+		at := tenantKey(tenant, key.String())
+		if r.w.watchers[at] == nil {
+			r.w.watchers[at] = map[string]bool{}
+		}
+		if len(r.w.watchers[at]) < maxWaiters {
+			r.w.watchers[at][execution] = true
+		}
+		return true, nil
+	})
+}
+
+// ReplaceEntity writes an entity if its version is still seenVersion.
+func (r *Registry) ReplaceEntity(_ context.Context, tenant string, e workflow.Entity, seenVersion int64) (ok bool, watchers []string, err error) {
+	ok, err = call(r.conn, "registry.replace_entity", func(bool) (bool, error) {
+		r.countWrite(tableRegistry)
+		old, known := r.w.entities[tenant][e.Key()]
+		if !known || old.Version != seenVersion {
+			return known && e.Token > 0 && old.Version == seenVersion+1 && old.Token == e.Token, nil
+		}
+		if err := checkItemSize(e); err != nil {
+			return false, err
+		}
+		e = clone(e)
+		e.Version = seenVersion + 1
+		r.storeEntity(tenant, old, e)
+		at := tenantKey(tenant, e.Key().String())
+		watchers = slices.Sorted(maps.Keys(r.w.watchers[at]))
+		delete(r.w.watchers, at)
+		return true, nil
+	})
+	if err != nil {
+		return false, nil, err
+	}
+	return ok, watchers, nil
+}
+
+// Entities reads entities by key and leaves out missing ones.
+func (r *Registry) Entities(_ context.Context, tenant string, keys []workflow.EntityKey, _ bool) (map[workflow.EntityKey]workflow.Entity, error) {
+	return call(r.conn, "registry.entities", func(bool) (map[workflow.EntityKey]workflow.Entity, error) {
+		r.countReads(tableRegistry, len(keys))
+		found := map[workflow.EntityKey]workflow.Entity{}
+		for _, k := range keys {
+			if e, ok := r.w.entities[tenant][k]; ok {
+				found[k] = clone(e)
+			}
+		}
+		return found, nil
+	})
+}
+
+// EntityTypes lists the types that have entities, in order.
+func (r *Registry) EntityTypes(_ context.Context, tenant string, page workflow.Page) (workflow.List[string], error) {
+	return call(r.conn, "registry.entity_types", func(bool) (workflow.List[string], error) {
+		found := map[string]bool{}
+		for k := range r.w.entities[tenant] {
+			found[k.Type] = true
+		}
+		list, err := paginate(slices.Sorted(maps.Keys(found)), page, func(name string) string { return name })
+		r.countReads(tableRegistry, len(list.Items))
+		return list, err
+	})
+}
+
+// EntitiesOf lists a type's entities in order of ID.
+func (r *Registry) EntitiesOf(_ context.Context, tenant, entityType string, page workflow.Page) (workflow.List[workflow.Entity], error) {
+	return call(r.conn, "registry.entities_of", func(bool) (workflow.List[workflow.Entity], error) {
+		var all []workflow.Entity
+		for k, e := range r.w.entities[tenant] {
+			if k.Type == entityType {
+				all = append(all, e)
+			}
+		}
+		slices.SortFunc(all, func(a, b workflow.Entity) int { return a.Key().Compare(b.Key()) })
+		list, err := paginate(all, page, func(e workflow.Entity) string { return e.ID })
+		r.countReads(tableRegistry, len(list.Items))
+		return list, err
 	})
 }

@@ -3,7 +3,6 @@ package sim
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
 	"fmt"
 	"hash/fnv"
 	"slices"
@@ -13,22 +12,17 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
-// scheduleCaller makes one call of a world: perform is its whole effect.
-type scheduleCaller interface {
-	Do(name string, perform func() error) error
-}
-
-// scheduleItems is the schedules of a world, by tenant and name. Its world guards it.
+// scheduleItems holds the schedules of a world by tenant and name. The world's mutex guards it.
 type scheduleItems map[[2]string]spec.Schedule
 
-// Schedules is the book as one piece of work sees it.
+// Schedules stores schedules. It is part of a View.
 type Schedules struct {
-	caller scheduleCaller
+	caller *conn
 	items  scheduleItems
 	shards int
 }
 
-// Schedule is a strongly consistent read.
+// Schedule reads a schedule, strongly consistent.
 func (s *Schedules) Schedule(_ context.Context, tenant, name string) (found spec.Schedule, err error) {
 	err = s.caller.Do("schedules.schedule", func() error {
 		found = clone(s.items[[2]string{tenant, name}])
@@ -38,7 +32,7 @@ func (s *Schedules) Schedule(_ context.Context, tenant, name string) (found spec
 	return found, err
 }
 
-// PutSchedule replaces the schedule if its version is still the one given.
+// PutSchedule replaces the schedule if its version is still next.Version.
 func (s *Schedules) PutSchedule(_ context.Context, next spec.Schedule) (ok bool, err error) {
 	err = s.caller.Do("schedules.put", func() error {
 		key := [2]string{next.Tenant, next.Name}
@@ -52,10 +46,10 @@ func (s *Schedules) PutSchedule(_ context.Context, next spec.Schedule) (ok bool,
 	return ok, err
 }
 
-// Schedules lists a tenant's schedules that are not off.
+// Schedules lists a tenant's active schedules.
 func (s *Schedules) Schedules(_ context.Context, tenant string, page workflow.Page) (list workflow.List[spec.Schedule], err error) {
 	err = s.caller.Do("schedules.list", func() error {
-		list, err = paginateSchedules(s.sorted(func(one spec.Schedule) (string, bool) {
+		list, err = paginateKeyed(s.sorted(func(one spec.Schedule) (string, bool) {
 			return one.Name, one.Tenant == tenant && one.Cron != nil
 		}), page)
 		return err
@@ -63,10 +57,10 @@ func (s *Schedules) Schedules(_ context.Context, tenant string, page workflow.Pa
 	return list, err
 }
 
-// DueSchedules lists schedules of one shard whose next moment has come by now.
+// DueSchedules lists schedules of one shard whose next fire time is not after now.
 func (s *Schedules) DueSchedules(_ context.Context, shard int, now time.Time, page workflow.Page) (list workflow.List[spec.Schedule], err error) {
 	err = s.caller.Do("schedules.due", func() error {
-		list, err = paginateSchedules(s.sorted(func(one spec.Schedule) (string, bool) {
+		list, err = paginateKeyed(s.sorted(func(one spec.Schedule) (string, bool) {
 			h := fnv.New32a()
 			h.Write([]byte(one.Tenant + "#" + one.Name))
 			due := !one.NextAt.IsZero() && !one.NextAt.After(now) && int(h.Sum32()%uint32(s.shards)) == shard
@@ -80,37 +74,13 @@ func (s *Schedules) DueSchedules(_ context.Context, shard int, now time.Time, pa
 	return list, err
 }
 
-type sortedSchedule struct {
-	key      string
-	schedule spec.Schedule
-}
-
-// sorted is what a list wants, in its order.
-func (s *Schedules) sorted(want func(spec.Schedule) (at string, ok bool)) (all []sortedSchedule) {
+// sorted returns the schedules that want selects, in the order of the keys it returns.
+func (s *Schedules) sorted(want func(spec.Schedule) (at string, ok bool)) (all []keyed[spec.Schedule]) {
 	for _, one := range s.items {
 		if at, ok := want(one); ok {
-			all = append(all, sortedSchedule{at, clone(one)})
+			all = append(all, keyed[spec.Schedule]{at, clone(one)})
 		}
 	}
-	slices.SortFunc(all, func(a, b sortedSchedule) int { return cmp.Compare(a.key, b.key) })
+	slices.SortFunc(all, func(a, b keyed[spec.Schedule]) int { return cmp.Compare(a.key, b.key) })
 	return all
-}
-
-func paginateSchedules(all []sortedSchedule, page workflow.Page) (list workflow.List[spec.Schedule], err error) {
-	after, err := base64.RawURLEncoding.DecodeString(page.Token)
-	if err != nil {
-		return list, workflow.Errorf(workflow.CodeInvalid, "the page token is invalid: start again at the first page")
-	}
-	limit, last := cmp.Or(page.Limit, workflow.DefaultPageSize), ""
-	for _, p := range all {
-		if len(after) > 0 && p.key <= string(after) {
-			continue
-		}
-		if len(list.Items) == limit {
-			list.NextToken = base64.RawURLEncoding.EncodeToString([]byte(last))
-			break
-		}
-		list.Items, last = append(list.Items, p.schedule), p.key
-	}
-	return list, nil
 }

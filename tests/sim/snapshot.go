@@ -6,7 +6,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Table is one of the tables, each of which is set back by itself.
+// Table is one of the tables. Each is restored by itself.
 type Table string
 
 // The tables.
@@ -17,7 +17,7 @@ const (
 	RegistryTable   Table = tableRegistry
 )
 
-// Snapshot notes what a table holds now, and returns what sets it back to that.
+// Snapshot copies a table and returns a function that restores it to the copy.
 func (w *World) Snapshot(t Table) (restore func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -54,7 +54,7 @@ func (w *World) Snapshot(t Table) (restore func()) {
 	}
 }
 
-// underLock is something that is done to the world as a whole.
+// underLock returns a function that calls do under the world's mutex.
 func (w *World) underLock(do func()) func() {
 	return func() {
 		w.mu.Lock()
@@ -63,14 +63,14 @@ func (w *World) underLock(do func()) func() {
 	}
 }
 
-// replaceMap replaces what views share.
+// replaceMap replaces the contents of a map that views share.
 func replaceMap[K comparable, V any](shared, kept map[K]V) {
 	clear(shared)
 	maps.Copy(shared, kept)
 }
 
-// copy is the item by itself. What it points to is replaced by every write, never
-// changed.
+// copy returns a copy of the item. Executions and inputs are shared: writes replace them and
+// never change them.
 func (e *executionItem) copy() *executionItem {
 	c := *e
 	c.waiters, c.scopes, c.events = maps.Clone(e.waiters), maps.Clone(e.scopes), maps.Clone(e.events)

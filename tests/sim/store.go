@@ -4,35 +4,36 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// Store keeps executions.
+// Store stores executions.
 type Store struct {
 	*conn
-	programVersion int // of the program that reads and writes
+	programVersion int // version of the program that reads and writes; see SetProgramVersion
 }
 
-// SetProgramVersion makes the store that of a program of another version, which writes its
-// own on what it changes, and refuses what a newer one has written.
+// SetProgramVersion sets the version of the program that uses the store. The store writes it
+// to every item and refuses items that a newer version has written.
 func (s *Store) SetProgramVersion(version int) { s.programVersion = version }
 
-// executionItem is a state item with all that lies beside it.
+// executionItem is a state item with the items that belong to it.
 type executionItem struct {
-	x             *workflow.Execution // nil where only something beside it exists
+	x             *workflow.Execution // nil if only other items of the execution exist
 	waiters       map[string]bool
 	failureStreak *workflow.FailureStreak
-	index         indexEntry // as the indexes have it
-	before        indexEntry // as they had it before the last change
+	index         indexEntry // what the indexes show
+	before        indexEntry // what they showed before the last change
 
 	input  *workflow.Input
 	scopes map[string][][]workflow.ScopeEntity
 	events map[int64]workflow.Event
 }
 
-// maxWaiters bounds an item's waiters.
+// maxWaiters is the most waiters that an item stores.
 const maxWaiters = 64
 
 func (s *Store) item(tenant, id string) *executionItem {
@@ -53,7 +54,7 @@ func (s *Store) put(x *workflow.Execution) {
 	e.before, e.index = e.index, indexEntry{tenant: x.Tenant, id: x.ID, state: x.State, dueAt: x.DueAt}
 }
 
-// ensureItem is the item under which things are kept, made if need be.
+// ensureItem returns an execution's item and creates it if necessary.
 func (s *Store) ensureItem(tenant, id string) *executionItem {
 	e := s.item(tenant, id)
 	if e == nil {
@@ -70,13 +71,13 @@ func (e *executionItem) ownerStatus() workflow.OwnerStatus {
 	return workflow.OwnerStatus{State: e.x.State, Epoch: e.x.Epoch}
 }
 
-// decode is the item as it is read.
+// decode returns the item as a reader sees it.
 func (s *Store) decode(e *executionItem) (*workflow.Execution, error) {
 	if e.x.Schema > max(workflow.SchemaVersion, s.programVersion) {
-		return nil, workflow.Errorf(workflow.CodeUnavailable, "execution %s is of a newer schema", e.x.ID)
+		return nil, workflow.Errorf(workflow.CodeUnavailable, "execution %s has a newer schema", e.x.ID)
 	}
 	x := clone(e.x)
-	x.Waiters = slices.Sorted(maps.Keys(e.waiters)) // whoever commits a run has no say in who waits for it
+	x.Waiters = slices.Sorted(maps.Keys(e.waiters)) // a commit does not change the waiters
 	x.FailureStreak = clone(e.failureStreak)
 	return x, nil
 }
@@ -96,7 +97,7 @@ func (s *Store) Create(_ context.Context, x *workflow.Execution) (bool, error) {
 	})
 }
 
-// Load is a strongly consistent read.
+// Load reads an execution, strongly consistent.
 func (s *Store) Load(_ context.Context, tenant, id string) (*workflow.Execution, error) {
 	return call(s.conn, "store.load", func(bool) (*workflow.Execution, error) {
 		s.countReads(tableExecutions, 1)
@@ -108,7 +109,7 @@ func (s *Store) Load(_ context.Context, tenant, id string) (*workflow.Execution,
 	})
 }
 
-// LoadMany are strongly consistent reads; missing ones are left out.
+// LoadMany reads executions, strongly consistent, and leaves out missing ones.
 func (s *Store) LoadMany(_ context.Context, tenant string, ids []string) ([]*workflow.Execution, error) {
 	return call(s.conn, "store.load_many", func(bool) ([]*workflow.Execution, error) {
 		s.countReads(tableExecutions, len(ids))
@@ -126,7 +127,7 @@ func (s *Store) LoadMany(_ context.Context, tenant string, ids []string) ([]*wor
 	})
 }
 
-// Heads are strongly consistent reads of states and epochs.
+// Heads reads states and epochs, strongly consistent.
 func (s *Store) Heads(_ context.Context, tenant string, ids []string) (map[string]workflow.OwnerStatus, error) {
 	return call(s.conn, "store.heads", func(bool) (map[string]workflow.OwnerStatus, error) {
 		s.countReads(tableExecutions, len(ids))
@@ -138,7 +139,8 @@ func (s *Store) Heads(_ context.Context, tenant string, ids []string) (map[strin
 	})
 }
 
-// Commit replaces the state item if its version is still seen.
+// Commit replaces the state item if its version is still seen. With release it also returns
+// and clears the waiters.
 func (s *Store) Commit(_ context.Context, seen int64, next *workflow.Execution, release bool) (waiters []string, ok bool, err error) {
 	type answer struct {
 		waiters []string
@@ -173,7 +175,7 @@ func (s *Store) Commit(_ context.Context, seen int64, next *workflow.Execution, 
 	return a.waiters, a.ok, err
 }
 
-// RecordFailureStreak writes down that looks fail.
+// RecordFailureStreak stores a failure streak if the version is still seen.
 func (s *Store) RecordFailureStreak(_ context.Context, tenant, id string, seen int64, t workflow.FailureStreak) error {
 	_, err := call(s.conn, "store.record_failure_streak", func(bool) (empty, error) {
 		s.countWrite(tableExecutions)
@@ -192,7 +194,7 @@ func (s *Store) AddHolderWaiter(_ context.Context, tenant, holder string, epoch 
 	return s.await("store.add_holder_waiter", tenant, holder, waiter, func(h workflow.OwnerStatus) bool { return h.HoldsLocks(epoch) })
 }
 
-// AddReserverWaiter adds a waiter if the reserver has still to lock.
+// AddReserverWaiter adds a waiter if the reserver has not locked yet.
 func (s *Store) AddReserverWaiter(_ context.Context, tenant, reserver, waiter string) (bool, error) {
 	return s.await("store.add_reserver_waiter", tenant, reserver, waiter, workflow.OwnerStatus.Reserves)
 }
@@ -211,7 +213,7 @@ func (s *Store) await(name, tenant, id, waiter string, canWait func(workflow.Own
 	})
 }
 
-// States is the state of every execution of a tenant, read past all faults.
+// States returns the state of every execution of a tenant. No fault applies.
 func (w *World) States(tenant string) map[string]sm.ExecutionState {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -222,4 +224,101 @@ func (w *World) States(tenant string) map[string]sm.ExecutionState {
 		}
 	}
 	return states
+}
+
+// empty is the result of a call that returns only an error.
+type empty = struct{}
+
+// SaveInput stores an input in an item of its own.
+func (s *Store) SaveInput(_ context.Context, tenant, id string, in workflow.Input) error {
+	_, err := call(s.conn, "store.save_input", func(bool) (empty, error) {
+		s.countWrite(tableExecutions)
+		if err := checkItemSize(in); err != nil {
+			return empty{}, err
+		}
+		kept := clone(in)
+		s.ensureItem(tenant, id).input = &kept
+		return empty{}, nil
+	})
+	return err
+}
+
+// LoadInput reads an input.
+func (s *Store) LoadInput(_ context.Context, tenant, id string) (workflow.Input, error) {
+	return call(s.conn, "store.load_input", func(bool) (workflow.Input, error) {
+		s.countReads(tableExecutions, 1)
+		e := s.item(tenant, id)
+		if e == nil || e.input == nil {
+			return workflow.Input{}, workflow.Errorf(workflow.CodeNotFound, "execution %s has no input", id)
+		}
+		return clone(*e.input), nil
+	})
+}
+
+// Discard allows everything but the state item to be deleted from at on. The world deletes
+// nothing; it records the time, see World.DiscardedAt.
+func (s *Store) Discard(_ context.Context, tenant, id string, at time.Time) error {
+	return s.discard("store.discard", workflow.StepRunKey{Tenant: tenant, Execution: id}, 0, at)
+}
+
+// scopeChunkSize is the number of entities in one chunk: small, so that tests with few
+// entities use several chunks.
+const scopeChunkSize = 64
+
+// SaveScope stores entities in chunks.
+func (s *Store) SaveScope(_ context.Context, tenant, id, key string, entities []workflow.ScopeEntity) (int, error) {
+	return call(s.conn, "store.save_scope", func(bool) (int, error) {
+		var chunks [][]workflow.ScopeEntity
+		for c := range slices.Chunk(entities, scopeChunkSize) {
+			s.countWrite(tableExecutions)
+			chunks = append(chunks, clone(c))
+		}
+		s.ensureItem(tenant, id).scopes[key] = chunks
+		return len(chunks), nil
+	})
+}
+
+// LoadScope reads all chunks in order.
+func (s *Store) LoadScope(_ context.Context, tenant, id, key string, chunks int) ([]workflow.ScopeEntity, error) {
+	return call(s.conn, "store.load_scope", func(bool) ([]workflow.ScopeEntity, error) {
+		s.countReads(tableExecutions, chunks)
+		e := s.item(tenant, id)
+		if e == nil || len(e.scopes[key]) < chunks {
+			return nil, workflow.Errorf(workflow.CodeNotFound, "execution %s has no scope %s of %d chunks", id, key, chunks)
+		}
+		return clone(slices.Concat(e.scopes[key][:chunks]...)), nil
+	})
+}
+
+// SaveEvents stores a page of events. It does not replace a stored event.
+func (s *Store) SaveEvents(_ context.Context, tenant, id string, events []workflow.Event) error {
+	_, err := call(s.conn, "store.save_events", func(bool) (empty, error) {
+		s.countWrite(tableExecutions)
+		kept := s.ensureItem(tenant, id).events
+		for _, e := range clone(events) {
+			if _, ok := kept[e.Sequence]; !ok {
+				kept[e.Sequence] = e
+			}
+		}
+		return empty{}, nil
+	})
+	return err
+}
+
+// LoadEvents reads stored events above a sequence number, in order.
+func (s *Store) LoadEvents(_ context.Context, tenant, id string, after int64, limit int) ([]workflow.Event, error) {
+	return call(s.conn, "store.load_events", func(bool) ([]workflow.Event, error) {
+		var found []workflow.Event
+		if e := s.item(tenant, id); e != nil {
+			for n, event := range e.events {
+				if n > after {
+					found = append(found, event)
+				}
+			}
+		}
+		slices.SortFunc(found, func(a, b workflow.Event) int { return int(a.Sequence - b.Sequence) })
+		found = clone(found[:min(limit, len(found))])
+		s.countReads(tableExecutions, len(found))
+		return found, nil
+	})
 }

@@ -3,33 +3,26 @@ package sim
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
 	"fmt"
 	"hash/fnv"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/statemachines"
 )
 
-// workerCaller makes one call of a world: perform is its whole effect.
-type workerCaller interface {
-	Do(name string, perform func() error) error
-}
-
-// workerItems is the workers of a world, by tenant and id. Its world guards it.
+// workerItems holds the workers of a world by tenant and ID. The world's mutex guards it.
 type workerItems map[[2]string]*workflow.Worker
 
-// Workers is the book as one piece of work sees it.
+// Workers stores the workers that poll over HTTP. It is part of a View.
 type Workers struct {
-	caller workerCaller
+	caller *conn
 	items  workerItems
 	shards int
 }
 
-// Worker is a strongly consistent read; nil if absent.
+// Worker reads a worker, strongly consistent; nil if it is absent.
 func (w *Workers) Worker(_ context.Context, tenant, id string) (found *workflow.Worker, err error) {
 	err = w.caller.Do("workers.worker", func() error {
 		found = copyWorker(w.items[[2]string{tenant, id}])
@@ -47,10 +40,10 @@ func copyWorker(w *workflow.Worker) *workflow.Worker {
 	return &c
 }
 
-// Workers lists a tenant's workers in order of id.
+// Workers lists a tenant's workers in order of ID.
 func (w *Workers) Workers(_ context.Context, tenant string, page workflow.Page) (list workflow.List[workflow.Worker], err error) {
 	err = w.caller.Do("workers.list", func() error {
-		list, err = paginateWorkers(w.sorted(func(one *workflow.Worker) (string, bool) {
+		list, err = paginateKeyed(w.sorted(func(one *workflow.Worker) (string, bool) {
 			return one.ID, one.Tenant == tenant && one.State != statemachines.WorkerRemoved
 		}), page)
 		return err
@@ -58,10 +51,10 @@ func (w *Workers) Workers(_ context.Context, tenant string, page workflow.Page) 
 	return list, err
 }
 
-// DueWorkers lists workers of one shard that have to be looked at by now.
+// DueWorkers lists workers of one shard that are due for a check.
 func (w *Workers) DueWorkers(_ context.Context, shard int, now time.Time, page workflow.Page) (list workflow.List[workflow.Worker], err error) {
 	err = w.caller.Do("workers.due", func() error {
-		list, err = paginateWorkers(w.sorted(func(one *workflow.Worker) (string, bool) {
+		list, err = paginateKeyed(w.sorted(func(one *workflow.Worker) (string, bool) {
 			h := fnv.New32a()
 			h.Write([]byte(one.Tenant + "#" + one.ID))
 			due := !one.DueAt.IsZero() && !one.DueAt.After(now) && int(h.Sum32()%uint32(w.shards)) == shard
@@ -75,43 +68,19 @@ func (w *Workers) DueWorkers(_ context.Context, shard int, now time.Time, page w
 	return list, err
 }
 
-type sortedWorker struct {
-	key    string
-	worker workflow.Worker
-}
-
-// sorted is what a list wants, in its order.
-func (w *Workers) sorted(want func(*workflow.Worker) (at string, ok bool)) (all []sortedWorker) {
+// sorted returns the workers that want selects, in the order of the keys it returns.
+func (w *Workers) sorted(want func(*workflow.Worker) (at string, ok bool)) (all []keyed[workflow.Worker]) {
 	for _, one := range w.items {
 		if at, ok := want(one); ok {
-			all = append(all, sortedWorker{at, *copyWorker(one)})
+			all = append(all, keyed[workflow.Worker]{at, *copyWorker(one)})
 		}
 	}
-	slices.SortFunc(all, func(a, b sortedWorker) int { return cmp.Compare(a.key, b.key) })
+	slices.SortFunc(all, func(a, b keyed[workflow.Worker]) int { return cmp.Compare(a.key, b.key) })
 	return all
 }
 
-func paginateWorkers(all []sortedWorker, page workflow.Page) (list workflow.List[workflow.Worker], err error) {
-	after, err := base64.RawURLEncoding.DecodeString(page.Token)
-	if err != nil {
-		return list, workflow.Errorf(workflow.CodeInvalid, "the page token is invalid: start again at the first page")
-	}
-	limit := cmp.Or(page.Limit, workflow.DefaultPageSize)
-	last := ""
-	for _, p := range all {
-		if len(after) > 0 && strings.Compare(p.key, string(after)) <= 0 {
-			continue
-		}
-		if len(list.Items) == limit {
-			list.NextToken = base64.RawURLEncoding.EncodeToString([]byte(last))
-			break
-		}
-		list.Items, last = append(list.Items, p.worker), p.key
-	}
-	return list, nil
-}
-
-// PutWorker replaces seen by next.
+// PutWorker replaces seen by next if state and last heartbeat have not changed; seen is nil
+// for a new worker.
 func (w *Workers) PutWorker(_ context.Context, seen, next *workflow.Worker) (ok bool, err error) {
 	err = w.caller.Do("workers.put", func() error {
 		key := [2]string{next.Tenant, next.ID}
@@ -136,7 +105,7 @@ func (w *Workers) PutWorker(_ context.Context, seen, next *workflow.Worker) (ok 
 	return ok, err
 }
 
-// Heartbeat writes the time of a heartbeat of a worker that is ONLINE.
+// Heartbeat records a heartbeat of a worker that is ONLINE. Otherwise it returns the worker.
 func (w *Workers) Heartbeat(_ context.Context, tenant, id string, at time.Time, held []workflow.ClaimedPack) (ok bool, old *workflow.Worker, err error) {
 	err = w.caller.Do("workers.heartbeat", func() error {
 		one := w.items[[2]string{tenant, id}]
@@ -156,7 +125,7 @@ func (w *Workers) Heartbeat(_ context.Context, tenant, id string, at time.Time, 
 	return ok, old, err
 }
 
-// AddClaimedPack adds a pack to those that a worker holds.
+// AddClaimedPack adds a pack to those that a worker has claimed.
 func (w *Workers) AddClaimedPack(_ context.Context, tenant, id string, pack workflow.ClaimedPack) error {
 	return w.caller.Do("workers.add_claimed_pack", func() error {
 		if one := w.items[[2]string{tenant, id}]; one != nil {
@@ -172,7 +141,7 @@ func addClaimedPack(one *workflow.Worker, pack workflow.ClaimedPack) {
 	}
 }
 
-// RemoveClaimedPack takes one away.
+// RemoveClaimedPack removes a pack from those that a worker has claimed.
 func (w *Workers) RemoveClaimedPack(_ context.Context, tenant, id string, pack workflow.ClaimedPack) error {
 	return w.caller.Do("workers.remove_claimed_pack", func() error {
 		if one := w.items[[2]string{tenant, id}]; one != nil {

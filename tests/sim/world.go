@@ -1,3 +1,19 @@
+// Package sim simulates what the engine runs on, in memory: a store, locks, packs, queues, a
+// registry and a clock. They check the same conditions as the real services and inject a fault
+// at any call, so that every failure between two calls can be reproduced from a seed.
+//
+// world.go holds the parts together and opens views of them. Each view has its own meter.
+// Every call of a view passes faults.Injector, which decides what happens to it. store.go and
+// indexes.go have the executions, locks.go the lock items, packs.go the packs for the engine
+// and for workers, queue.go the queues and their sender, registry.go what is published and
+// imported, and schedules.go and workers.go the rest.
+//
+// Values are copied on the way in and out: nobody shares memory with the world. The world is
+// safe for concurrent use. It is deterministic if one goroutine uses it, or tasks of package
+// faults do.
+//
+// The layers above use these types through their own interfaces. This package imports none of
+// those interfaces.
 package sim
 
 import (
@@ -8,22 +24,21 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lockstep-run/lockstep/tests/sim/faults"
-
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/tests/sim/faults"
 )
 
-// World is everything that outlives a handler. Its exported fields may be
-// changed while no call is under way.
+// World is the state that outlives a handler. Its exported fields may be changed while no
+// call is in progress.
 type World struct {
-	// Hook is what every call passes: its plan of faults, its tasks.
+	// Injector is called on every call. It has the plan of faults and the tasks.
 	faults.Injector
-	// QueueFaults is how the queues misbehave; the zero value delivers each
-	// message once, in order.
+	// QueueFaults says how the queues misbehave; the zero value delivers each message once,
+	// in order.
 	QueueFaults QueueFaults
-	// Observer, if there is one, is told of every write.
+	// Observer, if set, is called on every write.
 	Observer Observer
-	// Shards is the number of shards of the index of alarms.
+	// Shards is the number of shards of the index of timers.
 	Shards int
 
 	mu     sync.Mutex
@@ -54,8 +69,7 @@ type World struct {
 // StartTime is when a new world's clock starts.
 var StartTime = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// New makes an empty world. Everything that is left to chance in it follows from
-// the seed.
+// New makes an empty world. All randomness in it follows from the seed.
 func New(seed uint64) *World {
 	w := &World{
 		Shards: 2, seed: seed, random: rand.New(rand.NewPCG(seed, 0)), now: StartTime,
@@ -74,8 +88,8 @@ func (w *World) newQueue(n uint64) *Queue {
 	return NewQueue(w.Now, rand.New(rand.NewPCG(w.seed, n)), &w.QueueFaults)
 }
 
-// CloneRegistry is a new world in which the same things are published, registered and
-// imported, and nothing has been started.
+// CloneRegistry returns a new world with the same definitions, blocks and entities and no
+// executions.
 func (w *World) CloneRegistry(seed uint64) *World {
 	next := New(seed)
 	next.Shards = w.Shards
@@ -91,31 +105,31 @@ func (w *World) CloneRegistry(seed uint64) *World {
 	return next
 }
 
-// Seed is what the world was made from.
+// Seed returns the seed of the world.
 func (w *World) Seed() uint64 { return w.seed }
 
-// Now is the time on the world's clock, which only Advance moves.
+// Now returns the time of the world's clock. Only Advance moves the clock.
 func (w *World) Now() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.now
 }
 
-// Advance moves the clock.
+// Advance moves the clock forward.
 func (w *World) Advance(d time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.now = w.now.Add(d)
 }
 
-// IntN is a number from 0 up to below n.
+// IntN returns a random number in [0, n).
 func (w *World) IntN(n int) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.random.IntN(n)
 }
 
-// NewID is a UUIDv7 by form and order: later ones are greater.
+// NewID returns an ID in the form of a UUIDv7. Later IDs are greater.
 func (w *World) NewID() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -124,7 +138,7 @@ func (w *World) NewID() string {
 	return fmt.Sprintf("%08x-%04x-7%03x-8%03x-%012x", ms>>16, ms&0xffff, w.ids>>12&0xfff, w.ids&0xfff, w.random.Uint64()&(1<<48-1))
 }
 
-// Nonce is a short text that does not come twice.
+// Nonce returns a short unique text.
 func (w *World) Nonce() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -132,12 +146,10 @@ func (w *World) Nonce() string {
 	return fmt.Sprintf("n%d", w.ids)
 }
 
-// Interleave runs tasks to their ends, each time choosing by chance which of
-// them makes its next call.
+// Interleave runs tasks to their ends. Which task makes the next call is random.
 func (w *World) Interleave(tasks ...*faults.Task) { faults.Interleave(w.IntN, tasks...) }
 
-// View is the world as one piece of work sees it: what it consumes is counted
-// apart.
+// View gives access to the world with a meter of its own.
 type View struct {
 	Store     *Store
 	Locks     *Locks
@@ -149,7 +161,7 @@ type View struct {
 	Meter     *Meter
 }
 
-// Open makes a view.
+// Open returns a new view.
 func (w *World) Open() View {
 	l := &conn{w: w, meter: &Meter{w: w}}
 	return View{Store: &Store{conn: l}, Locks: &Locks{l}, Packs: &Packs{l}, Sender: &Sender{l}, Registry: &Registry{l},
@@ -157,19 +169,19 @@ func (w *World) Open() View {
 		Schedules: &Schedules{caller: l, items: w.schedules, shards: w.Shards}, Meter: l.meter}
 }
 
-// conn is what the parts of one view have in common.
+// conn is shared by the parts of one view.
 type conn struct {
 	w     *World
 	meter *Meter
 }
 
-// call makes one call with whatever the plan has in store for it. perform is its
-// whole effect; it sees the world alone, and whether the index is stale.
+// call makes one call with the fault that the plan injects. perform is the whole effect of the
+// call and runs under the world's mutex; stale says whether indexes answer stale.
 func call[T any](l *conn, name string, perform func(stale bool) (T, error)) (T, error) {
 	return callWithFault(l, name, func(f faults.Fault) (T, error) { return perform(f == faults.Stale) })
 }
 
-// callWithFault is call for what may be done in part.
+// callWithFault is call for an operation that a fault may leave half done.
 func callWithFault[T any](l *conn, name string, perform func(faults.Fault) (T, error)) (T, error) {
 	var none T
 	c, fault := l.w.Intercept(name)
@@ -198,13 +210,13 @@ func callWithFault[T any](l *conn, name string, perform func(faults.Fault) (T, e
 	return answer, err
 }
 
-// Do is call for what no run pays for.
+// Do is call for operations that are not metered.
 func (l *conn) Do(name string, perform func() error) error {
 	_, err := call(l, name, func(bool) (empty, error) { return empty{}, perform() })
 	return err
 }
 
-// The tables, by the names under which consumption is counted.
+// The tables, by the names that the meter uses.
 const (
 	tableExecutions = "executions"
 	tableJobs       = "jobs"
@@ -212,14 +224,14 @@ const (
 	tableRegistry   = "registry"
 )
 
-// Meter counts what one view consumes: a unit for each item read or written,
-// whatever its size.
+// Meter counts what one view consumes: one unit for each item read or written, whatever its
+// size.
 type Meter struct {
 	w     *World
 	count workflow.Cost
 }
 
-// Take returns the count since the last Take and starts anew.
+// Take returns the count since the last Take and resets it.
 func (m *Meter) Take() workflow.Cost {
 	m.w.mu.Lock()
 	defer m.w.mu.Unlock()
@@ -236,22 +248,22 @@ func (l *conn) countWrite(table string) {
 	l.meter.count.Add(workflow.Cost{WriteUnits: map[string]float64{table: 1}, DynamoRequests: 1})
 }
 
-// maxItemBytes and maxMessageBytes are about how much the real services take.
+// Limits close to those of the real services.
 const (
 	maxItemBytes    = 512 << 10
 	maxMessageBytes = 1 << 20
 	maxPageBytes    = 1 << 20
 )
 
-// checkItemSize refuses what no item could hold.
+// checkItemSize refuses a value that is too large for one item.
 func checkItemSize(v any) error {
 	if n := sizeOf(v); n > maxItemBytes {
-		return workflow.Errorf(workflow.CodeTooLarge, "%d bytes do not fit into one item", n)
+		return workflow.Errorf(workflow.CodeTooLarge, "an item of %d bytes is too large", n)
 	}
 	return nil
 }
 
-// encodeMessage is a message's body.
+// encodeMessage returns the body of a message.
 func encodeMessage(v any) []byte {
 	raw, err := workflow.EncodeJSON(v)
 	if err != nil {
@@ -260,11 +272,24 @@ func encodeMessage(v any) []byte {
 	return raw
 }
 
-// tenantKey is a key of a tenant's own.
+// tenantKey returns a key that is unique across tenants.
 func tenantKey(tenant, key string) string { return fmt.Sprintf("%q %s", tenant, key) }
 
 func shardOf(id string, shards int) int {
 	h := fnv.New32a()
 	h.Write([]byte(id))
 	return int(h.Sum32() % uint32(shards))
+}
+
+// Observer is called on every write that changes an item, during the call that makes it.
+// before is nil, or zero, for a new item. An observer may keep its arguments but must not
+// change them, and must not call the world.
+type Observer interface {
+	ExecutionWritten(before, after *workflow.Execution)
+	// WaitersRemaining is called after every commit with the number of waiters that are
+	// still registered with the execution.
+	WaitersRemaining(id string, registered int)
+	LockWritten(before, after workflow.Lock)
+	PackWritten(before, after *workflow.Pack)
+	EntityWritten(before, after workflow.Entity)
 }

@@ -18,7 +18,7 @@ func executionItem(w *sim.World) *workflow.Execution {
 	}
 }
 
-// TestStore_CopiesValues: what goes in and what comes out are copies.
+// TestStore_CopiesValues: a store copies what it is given and what it returns.
 func TestStore_CopiesValues(t *testing.T) {
 	w := sim.New(1)
 	s := w.Open().Store
@@ -36,12 +36,12 @@ func TestStore_CopiesValues(t *testing.T) {
 	}
 }
 
-// TestWorld_InjectsFaults: each fault does to a write what it says.
+// TestWorld_InjectsFaults: each fault has its effect on a write.
 func TestWorld_InjectsFaults(t *testing.T) {
-	for fault, want := range map[faults.Fault]struct{ done, dead, failed bool }{
+	for fault, want := range map[faults.Fault]struct{ done, crashed, failed bool }{
 		faults.None:        {done: true},
-		faults.CrashBefore: {dead: true},
-		faults.CrashAfter:  {done: true, dead: true},
+		faults.CrashBefore: {crashed: true},
+		faults.CrashAfter:  {done: true, crashed: true},
 		faults.LostReply:   {done: true, failed: true},
 		faults.Throttled:   {failed: true},
 		faults.Repeated:    {done: true},
@@ -50,11 +50,11 @@ func TestWorld_InjectsFaults(t *testing.T) {
 		x := executionItem(w)
 		w.Faults = faults.At(1, fault)
 		var err error
-		dead := faults.CatchCrash(func() { _, err = w.Open().Store.Create(t.Context(), x) })
+		crashed := faults.CatchCrash(func() { _, err = w.Open().Store.Create(t.Context(), x) })
 		w.Faults = nil
 		_, missing := w.Open().Store.Load(t.Context(), "t", x.ID)
-		if done := missing == nil; done != want.done || dead != want.dead || workflow.Is(err, workflow.CodeUnavailable) != want.failed {
-			t.Errorf("%s: done %v, dead %v, %v", fault, done, dead, err)
+		if done := missing == nil; done != want.done || crashed != want.crashed || workflow.Is(err, workflow.CodeUnavailable) != want.failed {
+			t.Errorf("%s: done %v, crashed %v, %v", fault, done, crashed, err)
 		}
 	}
 }
@@ -86,11 +86,11 @@ func TestStore_StaleIndex(t *testing.T) {
 		}
 	}
 	if _, set := w.NextTimer(); set {
-		t.Error("an alarm is set")
+		t.Error("a timer is set")
 	}
 }
 
-// TestWorld_DeterministicBySeed: everything left to chance follows from the seed.
+// TestWorld_DeterministicBySeed: all randomness follows from the seed.
 func TestWorld_DeterministicBySeed(t *testing.T) {
 	collectIDs := func(seed uint64) (ids []string) {
 		w := sim.New(seed)

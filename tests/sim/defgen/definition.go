@@ -1,3 +1,8 @@
+// Package defgen generates random workflow definitions that use the whole format, with what a
+// test must know of each to predict its outcome.
+//
+// definition.go has the definition as a tree, from which steps can be removed to shrink a
+// failure; generate.go generates one.
 package defgen
 
 import (
@@ -6,28 +11,27 @@ import (
 	"strings"
 )
 
-// Definition is a workflow as it is drawn: without a name.
+// Definition is a generated workflow definition without its name.
 type Definition struct {
 	HeadLines        []string // whole lines before the steps
 	ConfigFields     []string // fields of config
 	Steps            []*Step
-	FailureTolerance int  // failures of one visit that are no failure of it
-	NeverRollback    bool // it is not rolled back
-	Unpredictable    bool // more than the jobs' outcomes decides how its runs end: no oracle knows
+	FailureTolerance int  // failures in one step run that do not fail it
+	NeverRollback    bool // rollback: never
+	Unpredictable    bool // the outcome does not follow from the jobs' outcomes alone
 }
 
-// Step is one step. One with nested steps has no block, one that refers to another
-// definition neither.
+// Step is one step. A step with nested steps or a reference has no block.
 type Step struct {
 	Label           string
 	Block           string
-	Fields          []string // besides its label and block
+	Fields          []string // all fields but label and block
 	Nested          []*Step
 	ContinueOnError bool   // continueOnError
-	Reference       string // the definition that it refers to
+	Reference       string // name of the definition that it references
 }
 
-// YAML is what stands behind the definition's name.
+// YAML returns the text of the definition after its name.
 func (d *Definition) YAML() string {
 	var b strings.Builder
 	for _, line := range d.HeadLines {
@@ -58,17 +62,17 @@ func formatSteps(steps []*Step) string {
 	return "[" + strings.Join(lines, ",\n  ") + "]"
 }
 
-// BlocksByLabel are the names of the blocks by label, "" of a step without one.
+// BlocksByLabel returns the names of the steps' blocks by label, "" for a step without one.
 func (d *Definition) BlocksByLabel() map[string]string {
 	blocks := map[string]string{}
 	walkSteps(d.Steps, false, func(s *Step, _ bool) { blocks[s.Label] = s.Block })
 	return blocks
 }
 
-// HandledSteps are the steps whose failure a run survives.
+// HandledSteps returns for each step whether the execution continues when it fails.
 func (d *Definition) HandledSteps() map[string]bool {
 	handled := map[string]bool{}
-	walkSteps(d.Steps, false, func(s *Step, survives bool) { handled[s.Label] = survives })
+	walkSteps(d.Steps, false, func(s *Step, continues bool) { handled[s.Label] = continues })
 	return handled
 }
 
@@ -80,13 +84,13 @@ func walkSteps(steps []*Step, handled bool, do func(s *Step, handled bool)) {
 	}
 }
 
-// Labels are the labels of all steps, depth first.
+// Labels returns the labels of all steps, depth first.
 func (d *Definition) Labels() (labels []string) {
 	walkSteps(d.Steps, false, func(s *Step, _ bool) { labels = append(labels, s.Label) })
 	return labels
 }
 
-// References are the definitions that it refers to.
+// References returns the names of the definitions that it references.
 func (d *Definition) References() (names []string) {
 	walkSteps(d.Steps, false, func(s *Step, _ bool) {
 		if s.Reference != "" {
@@ -96,8 +100,8 @@ func (d *Definition) References() (names []string) {
 	return names
 }
 
-// WithoutSteps is the definition without some steps and what is nested in them. It is
-// nil if nothing is left.
+// WithoutSteps returns the definition without some steps and the steps nested in them, nil if
+// no step remains.
 func (d *Definition) WithoutSteps(labels []string) *Definition {
 	next := *d
 	next.Steps = removeSteps(d.Steps, labels)

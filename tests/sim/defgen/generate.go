@@ -2,25 +2,24 @@ package defgen
 
 import "fmt"
 
-// Choose draws a number from 0 up to below n; what says of what.
+// Choose returns a random number in [0, n). what names the choice.
 type Choose func(what string, n int) int
 
-// oneIn is true once in n times, and never where a drawing is at its smallest.
+// oneIn is true with probability 1/n, and false for the smallest choice.
 func (c Choose) oneIn(what string, n int) bool { return c(what, n) == n-1 }
 
 func pick[T any](c Choose, what string, of ...T) T { return of[c(what, len(of))] }
 
-// generator is a definition that is being drawn.
+// generator is the state of generating one definition.
 type generator struct {
 	Choose
-	stepCount   int      // steps so far
-	references  []string // definitions it may refer to
+	stepCount   int      // number of steps so far
+	references  []string // definitions that it may reference
 	allFeatures bool
-	sharedLocks bool // its locks are shared: all blocks are pure
+	sharedLocks bool // lockMode: shared, so all blocks are pure
 }
 
-// Generate draws a definition whose runs end as their jobs' outcomes say, so that an
-// oracle can tell how.
+// Generate generates a definition whose executions end as the outcomes of their jobs imply.
 func Generate(choose Choose) *Definition {
 	w := generator{Choose: choose}
 	d := &Definition{FailureTolerance: pick(choose, "tolerance", 0, 0, 1)}
@@ -30,7 +29,7 @@ func Generate(choose Choose) *Definition {
 	return d
 }
 
-// GenerateAny draws any definition. It may refer to the others.
+// GenerateAny generates any definition. It may reference others.
 func GenerateAny(choose Choose, references []string) *Definition {
 	w := generator{Choose: choose, references: references, allFeatures: choose.oneIn("rich", 2)}
 	d := &Definition{FailureTolerance: pick(choose, "tolerance", 0, 0, 1), Unpredictable: w.allFeatures}
@@ -54,7 +53,7 @@ func (w *generator) addConcurrency(d *Definition) {
 	}
 }
 
-// addConfig draws what decides about more than jobs.
+// addConfig adds configuration that affects more than jobs.
 func (w *generator) addConfig(d *Definition) {
 	field := func(f string) { d.ConfigFields = append(d.ConfigFields, f) }
 	switch w.Choose("onLocked", 8) {
@@ -90,7 +89,7 @@ func (w *generator) addConfig(d *Definition) {
 	}
 }
 
-// steps draws a list of steps, some of which embed others.
+// steps generates a list of steps, some of which contain others.
 func (w *generator) steps(depth int) (steps []*Step) {
 	for range 1 + w.Choose("steps", 4-depth) {
 		s := &Step{Label: fmt.Sprintf("s%d", w.stepCount), ContinueOnError: w.oneIn("continue", 4)}
@@ -114,7 +113,7 @@ func (w *generator) steps(depth int) (steps []*Step) {
 	return steps
 }
 
-// addBlockCall makes the step one that calls a block.
+// addBlockCall makes the step call a block.
 func (w *generator) addBlockCall(s *Step) {
 	s.Block = pick(w.Choose, "block", "pure", "again", "again", "once", "once", "harmless", "forever")
 	if w.sharedLocks {
@@ -142,7 +141,7 @@ func (w *generator) addBlockCall(s *Step) {
 	}
 }
 
-// addReference makes the step one that refers to another definition.
+// addReference makes the step reference another definition.
 func (w *generator) addReference(s *Step) {
 	s.Reference = pick(w.Choose, "other", w.references...)
 	mode := pick(w.Choose, "mode", "dispatch", "dispatch", "fireAndForget", "embed")

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Task is a piece of work that goes on one call at a time: it stands before a
-// call until it is told to make it. While it stands, others may go on, time may
-// pass, and it may die. A task must stay in its goroutine.
+// Task is code that runs one call at a time: it pauses before each call until Step makes the
+// call. While it is paused, others may run, time may pass, and it may be killed. All code of
+// a task must stay in one goroutine.
 type Task struct {
 	injector *Injector
 	name     string
@@ -20,7 +20,7 @@ type Task struct {
 	crashed  bool
 }
 
-// StartTask begins a piece of work, which then stands before its first call.
+// StartTask starts work and pauses it before its first call.
 func (h *Injector) StartTask(name string, work func()) *Task {
 	t := &Task{injector: h, name: name}
 	t.resume, t.abort = iter.Pull(func(yield func(Call) bool) {
@@ -39,31 +39,31 @@ func (t *Task) runToNextCall() {
 	t.nextCall, t.done = at, !ok
 }
 
-// pauseBefore is where the task stands still.
+// pauseBefore pauses the task until it is resumed, or crashes it if it was killed.
 func (t *Task) pauseBefore(c Call) {
 	if !t.yield(c) {
 		panic(Crash{c})
 	}
 }
 
-// Done reports whether the work has ended; Crashed, whether it died.
+// Done reports whether the task has ended or crashed.
 func (t *Task) Done() bool { return t.done }
 
-// Crashed reports whether the task has died.
+// Crashed reports whether the task has crashed.
 func (t *Task) Crashed() bool { return t.crashed }
 
-// NextCall is the name of the call it stands before, "" if it is over.
+// NextCall returns the name of the call that the task is paused before, "" if it is done.
 func (t *Task) NextCall() string { return t.nextCall.Name }
 
-// Step makes the call it stands before and goes on to the next.
+// Step makes the call that the task is paused before and pauses before the next one.
 func (t *Task) Step() {
 	if !t.done {
 		t.runToNextCall()
 	}
 }
 
-// RunUntil goes on to the next call, the present one included, whose name begins
-// so. It reports whether there is one.
+// RunUntil runs until the task pauses before a call whose name has the given prefix; the
+// present call counts. It reports whether there is one.
 func (t *Task) RunUntil(name string) bool {
 	for !t.done && !strings.HasPrefix(t.nextCall.Name, name) {
 		t.runToNextCall()
@@ -71,21 +71,21 @@ func (t *Task) RunUntil(name string) bool {
 	return !t.done
 }
 
-// RunPast goes on to the next such call and makes it.
+// RunPast is RunUntil and then makes that call.
 func (t *Task) RunPast(name string) bool {
 	found := t.RunUntil(name)
 	t.Step()
 	return found
 }
 
-// Finish goes on to the end.
+// Finish runs the task to its end.
 func (t *Task) Finish() {
 	for !t.done {
 		t.runToNextCall()
 	}
 }
 
-// Kill lets it die where it stands, before the call.
+// Kill crashes the task before the call that it is paused before.
 func (t *Task) Kill() {
 	outer := t.injector.current
 	t.injector.current = t
@@ -94,8 +94,7 @@ func (t *Task) Kill() {
 	t.nextCall, t.done = Call{}, true
 }
 
-// Interleave runs tasks to their ends, each time choosing by chance which of
-// them makes its next call.
+// Interleave runs tasks to their ends. draw chooses which task makes the next call.
 func Interleave(draw func(n int) int, tasks ...*Task) {
 	for {
 		var open []*Task

@@ -7,7 +7,7 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/faults"
 )
 
-// TestTask_StopsBeforeEachCall holds a piece of work before each of its calls.
+// TestTask_StopsBeforeEachCall pauses tasks before each of their calls.
 func TestTask_StopsBeforeEachCall(t *testing.T) {
 	var h faults.Injector
 	var made []string
@@ -23,15 +23,15 @@ func TestTask_StopsBeforeEachCall(t *testing.T) {
 	}
 	one, two := h.StartTask("one", work("one", "a", "b", "c")), h.StartTask("two", work("two", "a", "b"))
 	if len(made) != 0 || one.NextCall() != "a" {
-		t.Fatalf("begun: %v, before %s", made, one.NextCall())
+		t.Fatalf("calls made before the first step: %v; paused before %s", made, one.NextCall())
 	}
 	two.Step()
 	if !one.RunUntil("c") || one.Done() {
-		t.Fatal("it never came to c")
+		t.Fatal("task one did not pause before c")
 	}
 	two.Kill()
 	if !two.Done() || !two.Crashed() || two.RunUntil("b") {
-		t.Error("it lives on")
+		t.Error("the killed task is still running")
 	}
 	one.Finish()
 	if want := []string{"two a", "one a", "one b", "one c"}; !slices.Equal(made, want) || !one.Done() || one.Crashed() {
@@ -47,24 +47,24 @@ func TestTask_StopsBeforeEachCall(t *testing.T) {
 	}
 }
 
-// TestPlan_InjectsFaultAtChosenCall: each plan strikes where it says.
+// TestPlan_InjectsFaultAtChosenCall: each plan injects its fault at the chosen call.
 func TestPlan_InjectsFaultAtChosenCall(t *testing.T) {
 	call := func(name string) faults.Call { return faults.Call{Name: name} }
 	next := faults.Next("locks.", faults.Throttled)
 	if next(call("store.load")) != faults.None || next(call("locks.take")) != faults.Throttled || next(call("locks.take")) != faults.None {
-		t.Error("Next strikes elsewhere")
+		t.Error("Next injected its fault at another call")
 	}
 	at := faults.At(3, faults.LostReply)
 	if at(call("a")) != faults.None || at(call("b")) != faults.None || at(call("c")) != faults.LostReply || at(call("d")) != faults.None {
-		t.Error("At strikes elsewhere")
+		t.Error("At injected its fault at another call")
 	}
 }
 
-// Other panics are nobody's fault but the test's.
+// TestCatchCrash_RepanicsOnOtherPanics: only planned crashes are recovered.
 func TestCatchCrash_RepanicsOnOtherPanics(t *testing.T) {
 	defer func() {
 		if recover() == nil {
-			t.Error("swallowed")
+			t.Error("the panic was recovered")
 		}
 	}()
 	faults.CatchCrash(func() { panic("a mistake") })

@@ -2,6 +2,7 @@ package harness
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -10,7 +11,7 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// History is the whole history of a run, read by pages.
+// History reads the whole history of an execution, page by page.
 func (s *Harness) History(id string) (all []workflow.Event) {
 	s.Helper()
 	s.WithoutFaults(func() {
@@ -28,7 +29,7 @@ func (s *Harness) History(id string) (all []workflow.Event) {
 	return all
 }
 
-// ExecutionStates are the states of the execution layer in a run's history.
+// ExecutionStates returns the states of the execution in its history, in order.
 func (s *Harness) ExecutionStates(id string) (states []string) {
 	s.Helper()
 	for _, e := range s.History(id) {
@@ -39,8 +40,7 @@ func (s *Harness) ExecutionStates(id string) (states []string) {
 	return states
 }
 
-// CheckInvariants holds everything that was played so far against what must hold of every
-// play, and fails the test where it does not.
+// CheckInvariants fails the test if an invariant does not hold of what happened so far.
 func (s *Harness) CheckInvariants() {
 	s.Helper()
 	states := s.States(Caller.Tenant)
@@ -51,20 +51,20 @@ func (s *Harness) CheckInvariants() {
 	s.checkLocks()
 }
 
-// checkHistory wants a history without gaps that leads to the state, with one
-// terminal event if the run has ended and none if it has not.
+// checkHistory requires a history without gaps that leads to the state, with one terminal
+// event for each try that has ended.
 func (s *Harness) checkHistory(id string, state sm.ExecutionState) {
 	s.Helper()
 	at, ends, tries := sm.ExecutionState(""), 0, 1
 	for i, e := range s.History(id) {
 		if e.Sequence != int64(i+1) {
-			s.Errorf("%s: event %d is at place %d", id, e.Sequence, i+1)
+			s.Errorf("%s: event %d is at position %d", id, e.Sequence, i+1)
 		}
 		if e.Layer != string(sm.LayerExecution) {
 			continue
 		}
 		if e.From != string(at) {
-			s.Errorf("%s: %s leads from %s, but it was in %s", id, e.Type, e.From, at)
+			s.Errorf("%s: %s begins in %s, but the execution was in %s", id, e.Type, e.From, at)
 		}
 		at = sm.ExecutionState(e.To)
 		if sm.Terminal(at) && sm.TerminalEvent(at) == sm.Event(e.Type) {
@@ -75,16 +75,15 @@ func (s *Harness) checkHistory(id string, state sm.ExecutionState) {
 		}
 	}
 	if at != state {
-		s.Errorf("%s: its history leads to %s, but it is in %s", id, at, state)
+		s.Errorf("%s: the history leads to %s, but the execution is in %s", id, at, state)
 	}
 	if (ends == tries) != sm.Terminal(state) || ends < tries-1 || ends > tries {
 		s.Errorf("%s: %d terminal events in %d tries, in state %s", id, ends, tries, state)
 	}
 }
 
-// checkCalls wants every job that must not be repeated called once at most, and
-// no two runs to take turns on one entity: the tokens that a device sees only
-// grow.
+// checkCalls requires that every job that is not repeatable is called at most once, and that
+// the fences that a device sees never decrease.
 func (s *Harness) checkCalls() {
 	s.Helper()
 	times := map[string]int{}
@@ -94,28 +93,28 @@ func (s *Harness) checkCalls() {
 			s.Errorf("job %s was called %d times", c.Job, times[c.Job])
 		}
 		if c.Entity == "" || c.Pure {
-			continue // what changes nothing may come late
+			continue // a pure block changes nothing and may come late
 		}
 		before := last[c.Entity]
 		if c.Fence < before.Fence {
-			s.Errorf("%s: fence %s of %s comes after %s of %s", c.Entity, c.Fence, c.Job, before.Fence, before.Job)
+			s.Errorf("%s: fence %s of %s follows %s of %s", c.Entity, c.Fence, c.Job, before.Fence, before.Job)
 		}
 		last[c.Entity] = c
 	}
 }
 
-// checkLocks wants the live locks to be of runs that hold.
+// checkLocks requires that every lock is held by an execution in a state that holds locks.
 func (s *Harness) checkLocks() {
 	s.Helper()
 	states := s.States(Caller.Tenant)
 	for _, l := range s.Locks() {
 		if l.HeldBy == nil || !sm.HoldsLocks(states[*l.HeldBy]) {
-			s.Errorf("listed as locked: %+v", l)
+			s.Errorf("locked, but not by an execution that holds locks: %+v", l)
 		}
 	}
 }
 
-// Locks are all live locks, read by pages.
+// Locks reads all held locks, page by page.
 func (s *Harness) Locks() (all []views.LockView) {
 	s.Helper()
 	s.WithoutFaults(func() {
@@ -133,7 +132,7 @@ func (s *Harness) Locks() (all []views.LockView) {
 	return all
 }
 
-// Jobs are all jobs of a run, read by pages.
+// Jobs reads all jobs of an execution, page by page.
 func (s *Harness) Jobs(id string) (all []workflow.Job) {
 	s.Helper()
 	s.WithoutFaults(func() {
@@ -151,17 +150,17 @@ func (s *Harness) Jobs(id string) (all []workflow.Job) {
 	return all
 }
 
-// ExpectState wants a run to be in a state.
+// ExpectState fails the test if an execution is not in a state.
 func (s *Harness) ExpectState(id string, want sm.ExecutionState) *workflow.Execution {
 	s.Helper()
 	x := s.Load(id)
 	if x.State != want {
-		s.Errorf("%s is in %s (%s), want %s; it went %s", id, x.State, x.Reason, want, strings.Join(s.ExecutionStates(id), " "))
+		s.Errorf("%s is in %s (%s), want %s; its states were %s", id, x.State, x.Reason, want, strings.Join(s.ExecutionStates(id), " "))
 	}
 	return x
 }
 
-// CallsOf are the calls of a run's blocks as "STEP KIND ENTITY", in order.
+// CallsOf returns the calls of an execution's blocks as "STEP KIND ENTITY", in order.
 func (s *Harness) CallsOf(id string) (calls []string) {
 	for _, c := range s.BlockCalls {
 		if c.Execution == id {
@@ -171,5 +170,128 @@ func (s *Harness) CallsOf(id string) (calls []string) {
 	return calls
 }
 
-// HasCalled reports whether a run has called a block so.
+// HasCalled reports whether CallsOf contains a call.
 func (s *Harness) HasCalled(id, call string) bool { return slices.Contains(s.CallsOf(id), call) }
+
+// blockTraits are the properties of a block that CheckOutcome needs.
+type blockTraits struct{ pure, reversible, harmless bool }
+
+var traitsByBlock = map[string]blockTraits{
+	"pure": {pure: true}, "again": {reversible: true}, "once": {reversible: true},
+	"harmless": {reversible: true, harmless: true}, "forever": {},
+}
+
+// CheckOutcome predicts from the outcomes of the jobs alone how an execution must have ended,
+// and fails the test if it ended otherwise or if the rollback did not undo exactly what was
+// executed. blocks are the names of the steps' blocks by label, handled the steps whose
+// failure does not fail the execution; tolerance is how many entities may fail in one step
+// run before it counts as failed.
+func (s *Harness) CheckOutcome(id string, blocks map[string]string, handled map[string]bool, tolerance int) {
+	s.Helper()
+	x := s.Load(id)
+	if !sm.Terminal(x.State) {
+		s.Errorf("%s has not ended: %s", id, x.State)
+		return
+	}
+	jobs := s.Jobs(id)
+	executed, undone, failures := map[string][]string{}, map[string][]string{}, map[string]int{}
+	var executionOrder, rollbackOrder []string // step runs in order of their first job, and of their first rollback
+	unknown, irreversible, rollbackFailed, failed := false, false, false, false
+	for _, j := range latestAttempts(jobs) {
+		entity, tolerated := "", 0
+		if j.Entity != nil {
+			entity, tolerated = j.Entity.ID, tolerance
+		}
+		n := traitsByBlock[blocks[j.Step]]
+		stepRun := fmt.Sprintf("%s#%d", j.Step, j.StepRunOrdinal)
+		switch {
+		case j.Kind == workflow.JobRollback:
+			undone[stepRun] = append(undone[stepRun], entity)
+			if !slices.Contains(rollbackOrder, stepRun) {
+				rollbackOrder = append(rollbackOrder, stepRun)
+			}
+			rollbackFailed = rollbackFailed || j.State != sm.JobCompleted
+		case j.State == sm.JobCancelled:
+			failed = failed || !handled[j.Step]
+		default:
+			if j.State != sm.JobCompleted {
+				failures[stepRun]++
+				failed = failed || failures[stepRun] > tolerated && !handled[j.Step]
+			}
+			if n.pure {
+				continue
+			}
+			executed[stepRun] = append(executed[stepRun], entity)
+			if !slices.Contains(executionOrder, stepRun) {
+				executionOrder = append(executionOrder, stepRun)
+			}
+			unknown = unknown || (j.State == sm.JobUnknown && !n.harmless)
+			irreversible = irreversible || !n.reversible
+		}
+	}
+	ended := strings.TrimSuffix(string(x.State), "_ACK")
+	want, rolledBack := "FAILED_SAFE", false
+	switch {
+	case x.Cancellation != nil:
+		want = "CANCELLED"
+	case !failed && x.Cause == "":
+		want = "COMPLETED"
+	}
+	if want != "COMPLETED" {
+		switch {
+		case len(executed) == 0:
+		case unknown || irreversible:
+			if want != "CANCELLED" {
+				want = "FAILED_UNSAFE"
+			}
+		case rollbackFailed:
+			want = "FAILED_UNSAFE"
+		default:
+			rolledBack = true
+		}
+	}
+	if x.Cause == workflow.CauseStepFailed && !failed {
+		s.Errorf("%s has the cause %q, but no step has failed: %s", id, x.Reason, describeJobs(jobs))
+	}
+	if ended != want || x.RolledBack != rolledBack {
+		s.Errorf("%s ended %s, rolled back %v; want %s, %v; jobs %s", id, x.State, x.RolledBack, want, rolledBack, describeJobs(jobs))
+	}
+	if !rolledBack && !rollbackFailed && len(undone) > 0 {
+		s.Errorf("%s rolled back jobs, but must not: %s", id, describeJobs(jobs))
+	}
+	slices.Reverse(executionOrder)
+	if rolledBack && !slices.Equal(executionOrder, rollbackOrder) {
+		s.Errorf("%s rolled back step runs %v, want %v", id, rollbackOrder, executionOrder)
+	}
+	for step, entities := range undone {
+		if !slices.Equal(entities, executed[step]) {
+			s.Errorf("%s rolled back step run %s on %v, but it was executed on %v", id, step, entities, executed[step])
+		}
+	}
+}
+
+// latestAttempts leaves out jobs that a later attempt replaces, unless that was cancelled.
+func latestAttempts(jobs []workflow.Job) (latest []workflow.Job) {
+	for i, j := range jobs {
+		if j.ReplacedBy != nil && jobs[i+1].State != sm.JobCancelled {
+			continue
+		}
+		if j.Replaces != nil && j.State == sm.JobCancelled {
+			continue // the outcome of the attempt before it counts
+		}
+		latest = append(latest, j)
+	}
+	return latest
+}
+
+func describeJobs(jobs []workflow.Job) string {
+	var b strings.Builder
+	for _, j := range jobs {
+		entity := "-"
+		if j.Entity != nil {
+			entity = j.Entity.ID
+		}
+		fmt.Fprintf(&b, "%s %s %s/%d %s; ", j.Step, j.Kind, entity, j.Attempt, j.State)
+	}
+	return b.String()
+}

@@ -10,18 +10,18 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/faults"
 )
 
-// visibilityTimeout is how long a message that was received stays hidden.
+// visibilityTimeout is how long a received message stays hidden.
 const visibilityTimeout = 30 * time.Second
 
-// maxReceives is how often a pack's message is received before it is dropped.
+// maxReceives is how often a pack's message is received before it becomes a dead letter.
 const maxReceives = 20
 
-// sweepInterval is the schedule of the alarm clock.
+// sweepInterval is how often the sweeper runs.
 const sweepInterval = time.Minute
 
-var errCrashed = errors.New("stage: the handler has died")
+var errCrashed = errors.New("harness: the handler crashed")
 
-// runHandler runs a handler that may die.
+// runHandler runs a handler that may crash.
 func (s *Harness) runHandler(do func() error) (err error) {
 	if faults.CatchCrash(func() { err = do() }) {
 		return errCrashed
@@ -29,9 +29,8 @@ func (s *Harness) runHandler(do func() error) (err error) {
 	return err
 }
 
-// Deliver hands a message that is visible to whoever serves its queue, and
-// reports whether there was one. A message whose handler fails or dies comes
-// again.
+// Deliver delivers a visible message to the handler of its queue, and reports whether there
+// was one. A message whose handler fails or crashes comes again.
 func (s *Harness) Deliver() bool {
 	wakeups := s.deliverWakeup
 	packs := s.deliverPack
@@ -56,7 +55,7 @@ func (s *Harness) deliverWakeup() bool {
 	return true
 }
 
-// DrainPacks delivers the packs that are visible, and no messages to the engine.
+// DrainPacks delivers all visible packs, and no wake-ups.
 func (s *Harness) DrainPacks() {
 	for s.deliverPack() {
 	}
@@ -71,7 +70,7 @@ func (s *Harness) deliverPack() bool {
 	return ok
 }
 
-// processDelivery lets a worker work on a delivery.
+// processDelivery lets a worker handle a delivery.
 func (s *Harness) processDelivery(q *sim.Queue, m sim.Message) {
 	var retryAfter time.Duration
 	err := s.runHandler(func() (err error) {
@@ -80,7 +79,7 @@ func (s *Harness) processDelivery(q *sim.Queue, m sim.Message) {
 	})
 	switch {
 	case err != nil && m.Receives >= maxReceives:
-		q.Delete(m) // to where dead letters go
+		q.Delete(m) // becomes a dead letter
 	case err != nil:
 	case retryAfter > 0:
 		q.ChangeVisibility(m, retryAfter)
@@ -89,7 +88,7 @@ func (s *Harness) processDelivery(q *sim.Queue, m sim.Message) {
 	}
 }
 
-// DrainWakeups delivers the engine's messages that are visible, and no packs.
+// DrainWakeups delivers all visible wake-ups, and no packs.
 func (s *Harness) DrainWakeups() {
 	s.Helper()
 	for range 10_000 {
@@ -97,10 +96,10 @@ func (s *Harness) DrainWakeups() {
 			return
 		}
 	}
-	s.Fatal("messages never end")
+	s.Fatal("10,000 messages delivered, and there are more")
 }
 
-// Drain delivers whatever is visible, at this moment of the clock.
+// Drain delivers all messages that are visible now. The clock does not move.
 func (s *Harness) Drain() {
 	s.Helper()
 	for range 10_000 {
@@ -108,10 +107,10 @@ func (s *Harness) Drain() {
 			return
 		}
 	}
-	s.Fatal("messages never end")
+	s.Fatal("10,000 messages delivered, and there are more")
 }
 
-// Sweep rings the alarms that are due.
+// Sweep runs the sweeper once.
 func (s *Harness) Sweep() {
 	_ = s.runHandler(func() error {
 		_, err := scheduler.Sweep(context.Background(), s.Engine, LivenessTimeouts, s.Shards)
@@ -119,7 +118,7 @@ func (s *Harness) Sweep() {
 	})
 }
 
-// RunFor lets time pass, with all that happens in it.
+// RunFor moves the clock by d and delivers and sweeps on the way.
 func (s *Harness) RunFor(d time.Duration) {
 	s.Helper()
 	until := s.Now().Add(d)
@@ -130,8 +129,8 @@ func (s *Harness) RunFor(d time.Duration) {
 	s.Drain()
 }
 
-// RunUntilIdle goes on until no message and no alarm is left, at most for d, and
-// reports whether that came to be.
+// RunUntilIdle delivers and sweeps until no message and no timer is left, for at most d of
+// simulated time. It reports whether none is left.
 func (s *Harness) RunUntilIdle(d time.Duration) bool {
 	s.Helper()
 	until := s.Now().Add(d)
@@ -146,8 +145,8 @@ func (s *Harness) RunUntilIdle(d time.Duration) bool {
 	}
 }
 
-// advanceToNext moves the clock to the next moment at which anything can happen, and
-// sweeps if it is one of the schedule's.
+// advanceToNext moves the clock to the next time at which a message becomes visible or a sweep
+// has something to do, and sweeps then. It reports false if that is after until.
 func (s *Harness) advanceToNext(until time.Time) bool {
 	now := s.Now()
 	next := until.Add(time.Nanosecond)

@@ -1,3 +1,9 @@
+// Package harness runs the real engine, catalog, queries and worker on package sim, with blocks
+// that follow a script and a driver that delivers messages, fires timers and moves the clock.
+// Everything happens in one goroutine and follows from the world's seed.
+//
+// harness.go puts the parts together, driver.go delivers and sweeps, worker.go connects the
+// SDK's worker to scripted blocks, and checks.go checks what must hold of every execution.
 package harness
 
 import (
@@ -23,8 +29,8 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim"
 )
 
-// Harness is an engine in a world. A mistake of the play itself, such as a
-// definition that cannot be published, fails the test.
+// Harness is an engine in a simulated world. A mistake of the test itself, such as a definition
+// that cannot be published, fails the test.
 type Harness struct {
 	*sim.World
 	testing.TB
@@ -33,33 +39,32 @@ type Harness struct {
 	Catalog *catalog.Catalog
 	workers []*worker.Worker
 
-	// Clock is what whoever is at work takes for the time; nil is the world's clock.
+	// Clock is the clock of engine and workers; nil is the world's clock.
 	Clock func() time.Time
-	// BeforeBlock, if it is set, is called by a worker that is about to call a block.
+	// BeforeBlock, if set, is called before a worker calls a block.
 	BeforeBlock func()
-	// ProgramVersion is the version of the programs that are at work, as the items that
-	// they write carry it; 0 is that of this binary.
+	// ProgramVersion is the version that programs write to items, see
+	// sim.Store.SetProgramVersion; nil is that of this binary.
 	ProgramVersion func() int
 
-	// Script says what a block does when it is called; nil, or an outcome that is
-	// nil, is success.
+	// Script decides the outcome of a block's call. A nil Script or outcome is success.
 	Script func(BlockCall) *Outcome
-	// BlockCalls is every call of a block, in order.
+	// BlockCalls are all calls of blocks, in order.
 	BlockCalls []BlockCall
 }
 
-// Caller is who asks for everything.
+// Caller makes all requests.
 var Caller = workflow.Caller{Tenant: "acme", Actor: "ann"}
 
 // BlockCall is one call of a block.
 type BlockCall struct {
-	Job     string // its id
+	Job     string // ID
 	Kind    workflow.JobKind
 	Step    string
-	Entity  string // id, "" for a global call
+	Entity  string // ID, "" for a global call
 	Attempt int
 	Fence   string
-	Result  json.RawMessage // of the job to undo
+	Result  json.RawMessage // of the job to roll back
 
 	Parameters json.RawMessage
 	Execution  string
@@ -67,19 +72,19 @@ type BlockCall struct {
 	Repeatable bool
 }
 
-// Outcome is what comes of a call.
+// Outcome is the outcome of a block's call.
 type Outcome struct {
-	FailCode      string          // the code of the failure, "" for success
+	FailCode      string          // code of the failure, "" for success
 	Retryable     bool            // of a failure
 	Result        json.RawMessage // of a success
-	SetAttributes map[string]any  // attributes of the entity that a success asks to be set
+	SetAttributes map[string]any  // attributes of the entity that a success sets
 	Acquired      []string        // devices that an acquire returns
-	Crash         bool            // the worker dies in the middle of the block
-	During        func()          // what happens in the world during the call
+	Crash         bool            // the worker crashes during the call
+	During        func()          // called during the call, unless nil
 }
 
-// Options are thresholds in which small plays meet every part of the protocol:
-// packs of two from three jobs on.
+// Options returns options with small thresholds, so that few entities exercise every part of
+// the protocol: packs of two from three jobs on.
 func Options() engine.Options {
 	return engine.Options{
 		Policy: lifecycle.Policy{
@@ -95,10 +100,10 @@ func Options() engine.Options {
 	}
 }
 
-// LivenessTimeouts is how long a stage's polling workers may be silent.
+// LivenessTimeouts are the timeouts of polling workers.
 var LivenessTimeouts = workers.LivenessTimeouts{Unreachable: 2 * time.Minute, Offline: 6 * time.Minute, Forget: 24 * time.Hour}
 
-// New makes a stage. The pool "default" has a queue.
+// New makes a harness. The pool "default" has a queue.
 func New(tb testing.TB, seed uint64, o engine.Options) *Harness {
 	s := &Harness{World: sim.New(seed), TB: tb}
 	s.PoolQueue("default")
@@ -125,8 +130,8 @@ func New(tb testing.TB, seed uint64, o engine.Options) *Harness {
 	return s
 }
 
-// Reset begins anew in a world of another seed in which the same things are
-// published. The engine stays warm.
+// Reset continues in a new world with another seed and the same registry. The engine keeps
+// its caches.
 func (s *Harness) Reset(seed uint64) {
 	s.World, s.BlockCalls = s.World.CloneRegistry(seed), nil
 }
@@ -143,7 +148,7 @@ func (s *Harness) clock() time.Time {
 	return s.Now()
 }
 
-// openView is a view of the world for a program of the present release.
+// openView opens a view for a program of the present version.
 func (s *Harness) openView() sim.View {
 	v := s.Open()
 	if s.ProgramVersion != nil {
@@ -152,7 +157,7 @@ func (s *Harness) openView() sim.View {
 	return v
 }
 
-// WithoutFaults runs something that no fault disturbs.
+// WithoutFaults calls do with faults switched off.
 func (s *Harness) WithoutFaults(do func()) {
 	kept := s.Faults
 	s.Faults = nil
@@ -172,7 +177,7 @@ func (s *Harness) RegisterBlock(b workflow.Block) {
 	s.addToWorkers(b)
 }
 
-// RegisterBlocks registers one block of each nature.
+// RegisterBlocks registers one block for each combination of traits, see traitsByBlock.
 func (s *Harness) RegisterBlocks() {
 	s.RegisterBlock(workflow.Block{Name: "pure", Pure: true})
 	s.RegisterBlock(workflow.Block{Name: "again", Idempotent: true, Reversible: true})
@@ -181,7 +186,7 @@ func (s *Harness) RegisterBlocks() {
 	s.RegisterBlock(workflow.Block{Name: "forever"})
 }
 
-// Publish publishes workflow p/NAME:1.0.0 from what follows its head.
+// Publish publishes workflow p/NAME:1.0.0. rest is the definition after its head.
 func (s *Harness) Publish(name, rest string) {
 	s.Helper()
 	source := fmt.Sprintf("package: p\nname: %s\nversion: 1.0.0\nseedEntity: device\n%s", name, rest)
@@ -205,7 +210,7 @@ func (s *Harness) ImportDevices(ids ...string) {
 	})
 }
 
-// DeviceIDs are n ids of devices in their order.
+// DeviceIDs returns the IDs of the first n devices.
 func DeviceIDs(n int) (ids []string) {
 	for i := range n {
 		ids = append(ids, fmt.Sprintf("d%03d", i))
@@ -213,7 +218,7 @@ func DeviceIDs(n int) (ids []string) {
 	return ids
 }
 
-// NewStartRequest asks for a run of workflow p/NAME over devices.
+// NewStartRequest makes a request to execute workflow p/NAME on devices.
 func NewStartRequest(name string, ids ...string) views.StartRequest {
 	r := views.StartRequest{Workflow: "p/" + name}
 	if len(ids) > 0 {
@@ -222,15 +227,13 @@ func NewStartRequest(name string, ids ...string) views.StartRequest {
 	return r
 }
 
-// Start starts a run, as a client does that repeats its request until it is
-// answered.
+// Start starts an execution. It repeats the request until it is answered, as clients do.
 func (s *Harness) Start(name string, ids ...string) string {
 	s.Helper()
 	return s.StartWith(NewStartRequest(name, ids...))
 }
 
-// StartWith starts a run as a request asks, which is repeated until it is
-// answered.
+// StartWith is Start with any request.
 func (s *Harness) StartWith(req views.StartRequest) string {
 	s.Helper()
 	req.IdempotencyKey = s.Nonce()
@@ -250,11 +253,11 @@ func (s *Harness) StartWith(req views.StartRequest) string {
 			s.Fatal(err)
 		}
 	}
-	s.Fatal("it cannot be started")
+	s.Fatal("start was not answered in 50 attempts")
 	return ""
 }
 
-// Load is a run as it is stored.
+// Load reads an execution.
 func (s *Harness) Load(id string) (x *workflow.Execution) {
 	s.Helper()
 	s.WithoutFaults(func() {

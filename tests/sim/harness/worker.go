@@ -14,11 +14,10 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/faults"
 )
 
-// maxClaims is TMAX, for the worker as for the engine.
+// maxClaims is how often a pack may be claimed, for workers and engine.
 const maxClaims = 5
 
-// SetWorkerCount makes the workers n, instead of one. It is called before any block is
-// registered.
+// SetWorkerCount replaces the workers by n new ones. Call it before registering blocks.
 func (s *Harness) SetWorkerCount(n int) {
 	s.workers = nil
 	for i := range n {
@@ -26,8 +25,7 @@ func (s *Harness) SetWorkerCount(n int) {
 	}
 }
 
-// newWorker is a worker of the SDK that does everything in the goroutine that
-// calls it.
+// newWorker makes a worker of the SDK that does everything in the caller's goroutine.
 func (s *Harness) newWorker(name string) *worker.Worker {
 	return worker.New(worker.Options{
 		Name: name, Concurrency: 1000, LeaseDuration: time.Minute, MaxClockSkew: 2 * time.Second, MaxClaims: maxClaims, UnclaimedTimeout: time.Hour, Sequential: true,
@@ -36,8 +34,8 @@ func (s *Harness) newWorker(name string) *worker.Worker {
 	})
 }
 
-// HandlePack is one of the workers' way with a message. again asks for it to come back
-// later.
+// HandlePack lets one worker handle a message. A positive retryAfter asks for the message to
+// come again after that time.
 func (s *Harness) HandlePack(index int, m *workflow.PackMessage) (retryAfter time.Duration, err error) {
 	v := s.Open()
 	d, err := s.workers[index].Handle(context.Background(), m, worker.Ports{Packs: v.Packs, Sender: v.Sender, Meter: v.Meter})
@@ -47,7 +45,7 @@ func (s *Harness) HandlePack(index int, m *workflow.PackMessage) (retryAfter tim
 	return max(d.RetryAfter, time.Second), nil
 }
 
-// addToWorkers lets the workers offer a block whose every call follows the script.
+// addToWorkers registers a block whose calls follow the script with all workers.
 func (s *Harness) addToWorkers(b workflow.Block) {
 	block := worker.Block[json.RawMessage, json.RawMessage]{
 		Name: b.Package + "/" + b.Name, Version: b.Version, Pure: b.Pure, Idempotent: b.Idempotent, UndoHarmless: b.UndoHarmless,
@@ -77,7 +75,7 @@ func (s *Harness) addToWorkers(b workflow.Block) {
 	}
 }
 
-// scriptedOutcome is what the script says of one call of a block.
+// scriptedOutcome records a call of a block and returns the outcome that the script decides.
 func (s *Harness) scriptedOutcome(b *workflow.Block, j *worker.Job) (*Outcome, error) {
 	c := BlockCall{
 		Job: j.ID, Kind: j.Operation, Step: j.Step, Attempt: j.Attempt, Fence: j.Fence,
@@ -103,14 +101,14 @@ func (s *Harness) scriptedOutcome(b *workflow.Block, j *worker.Job) (*Outcome, e
 	case o.Crash:
 		panic(faults.Crash{Call: faults.Call{Name: "block " + c.Job}})
 	case o.FailCode != "" && o.Retryable:
-		return nil, worker.Retryable(o.FailCode, errors.New("as the script says"))
+		return nil, worker.Retryable(o.FailCode, errors.New("scripted failure"))
 	case o.FailCode != "":
-		return nil, worker.Terminal(o.FailCode, errors.New("as the script says"))
+		return nil, worker.Terminal(o.FailCode, errors.New("scripted failure"))
 	}
 	return o, nil
 }
 
-// callBlock is one call of a block that does something or undoes it.
+// callBlock makes one call of a block that executes or rolls back.
 func (s *Harness) callBlock(b *workflow.Block, j *worker.Job) (json.RawMessage, error) {
 	o, err := s.scriptedOutcome(b, j)
 	if err != nil {

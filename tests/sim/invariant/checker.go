@@ -1,69 +1,76 @@
+// Package invariant checks what must hold after every write and every call of a device. Each
+// invariant has a name, under which a violation is reported.
+//
+// checker.go records what has happened; execution.go has the invariants of executions and their
+// histories, step_run.go those of step runs, lock.go those of locks and of the inventory,
+// pack.go those of packs, and device.go those of the calls that devices see.
 package invariant
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
+	"github.com/lockstep-run/lockstep/tests/sim"
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-// Violation is a law that was broken.
+// Violation is a violated invariant.
 type Violation struct {
 	Invariant string // its name
-	Text      string // how
+	Text      string // what happened
 }
 
 func (v *Violation) Error() string { return v.Invariant + ": " + v.Text }
 
-// Checker is told of every write and every call of a play, and keeps what the laws
-// compare. It implements watch.Watcher.
+// Checker is called on every write and every call of a device, and records what the invariants
+// compare. It implements sim.Observer.
 type Checker struct {
-	// Now is the time in the world, and Skew how far a clock may be off it.
+	// Now is the simulated time, and Skew how far a clock may differ from it.
 	Now  time.Time
 	Skew time.Duration
-	// Importing reports whether somebody is at work who writes the inventory from
-	// outside.
+	// Importing reports whether an import writes the inventory at present.
 	Importing func() bool
-	// LateWorker reports whether a worker is at work that goes on after a restore of the
-	// tables which it knows nothing of; Floor is that of tokens since then.
+	// LateWorker reports whether the present process is a worker that was not stopped for a
+	// restore of the tables. MinFencingToken is the least token since then.
 	LateWorker      func() bool
 	MinFencingToken int64
-	// Trace, if it is set, is told of every change, for people.
+	// Trace, if set, writes a line for every change.
 	Trace func(format string, args ...any)
 
 	executions       map[string]*executionState
 	locks            map[workflow.EntityKey]workflow.Lock
 	packs            map[workflow.StepRunKey]map[workflow.PackKey]*workflow.Pack
-	devices          map[string]harness.BlockCall // the last call that may change a device
+	devices          map[string]harness.BlockCall // the last call that may have changed a device
 	calls            map[string][]harness.BlockCall
 	awaitingOperator int
-	newRollbacks     []string // whose rollback has begun
+	newRollbacks     []string // executions whose rollback has begun
 
-	forgottenJobs map[string]bool // jobs that were called in a time that the tables have forgotten
+	forgottenJobs map[string]bool // jobs whose calls a restore removed from the tables
 
 	violation *Violation
 }
 
-// executionState is what is known of one execution.
+// executionState is what the checker knows of one execution.
 type executionState struct {
 	x               *workflow.Execution
-	previous        sm.ExecutionState // its last commit but one
-	historyState    sm.ExecutionState // where its history has led
+	previous        sm.ExecutionState // state before the last commit
+	historyState    sm.ExecutionState // state to which the history leads
 	events          []workflow.Event
-	terminalEvents  int // terminal events of this try
+	terminalEvents  int // in this try
 	wasAcknowledged bool
-	predatesRestore bool                        // than a restore of the tables
-	reservationSeen map[workflow.EntityKey]bool // where a reservation is not missing
+	predatesRestore bool                        // created before a restore of the tables
+	reservationSeen map[workflow.EntityKey]bool // entities that had a reservation, see isReserved
 
-	// Calls of its blocks that may have changed something: by step run, then job.
+	// Calls of blocks that may have changed something, by step run and entity.
 	executedJobs map[int]map[string]bool
-	undoneJobs   map[int]map[string]bool // the same of rollbacks, by the step run undone
+	undoneJobs   map[int]map[string]bool // the same for rollbacks, by the step run that they undo
 }
 
-// New makes a watch that has seen nothing.
+// New makes an empty checker.
 func New() *Checker {
 	return &Checker{
 		executions: map[string]*executionState{}, locks: map[workflow.EntityKey]workflow.Lock{},
@@ -72,28 +79,29 @@ func New() *Checker {
 	}
 }
 
-// Violation is the first law that was broken, nil if none was.
+// Violation returns the first violation, nil if there is none.
 func (w *Checker) Violation() *Violation { return w.violation }
 
-// Failf says that a law is broken.
+// Failf records a violation unless there is one already.
 func (w *Checker) Failf(invariant, format string, args ...any) {
 	if w.violation == nil {
 		w.violation = &Violation{Invariant: invariant, Text: fmt.Sprintf(format, args...)}
 	}
 }
 
-// ExecutionByID is an execution as it stands.
+// ExecutionByID returns the present state of an execution.
 func (w *Checker) ExecutionByID(id string) *workflow.Execution { return w.executions[id].x }
 
-// AwaitingOperator is how many runs wait for an operator, with their locks.
+// AwaitingOperator counts the executions that hold locks and wait for an operator.
 func (w *Checker) AwaitingOperator() int { return w.awaitingOperator }
 
-// AwaitsOperator reports whether a run in the state waits for an operator, with its locks.
+// AwaitsOperator reports whether an execution in the state holds locks and waits for an
+// operator.
 func AwaitsOperator(s sm.ExecutionState) bool {
 	return s == sm.ExecutionFailedUnsafe || s == sm.ExecutionCancelled
 }
 
-// ownerStatus is what a strong read would say of an execution now.
+// ownerStatus is what a strongly consistent read of an execution would return.
 func (w *Checker) ownerStatus(id string) workflow.OwnerStatus {
 	if r := w.executions[id]; r != nil {
 		return workflow.OwnerStatus{State: r.x.State, Epoch: r.x.Epoch}
@@ -101,8 +109,8 @@ func (w *Checker) ownerStatus(id string) workflow.OwnerStatus {
 	return workflow.OwnerStatus{}
 }
 
-// isHolding reports whether a run holds what it has taken at an epoch. The states that
-// hold nothing are listed here once more, on purpose.
+// isHolding reports whether an execution holds the locks that it took at an epoch. The states
+// without locks are listed here again on purpose, independent of the engine.
 func (w *Checker) isHolding(id string, epoch int64) bool {
 	h := w.ownerStatus(id)
 	return h.Epoch == epoch && holdsLocks(h.State)
@@ -118,26 +126,78 @@ func holdsLocks(s sm.ExecutionState) bool {
 	return true
 }
 
-// WaitersRemaining is told after every commit how many are registered with the run and have
-// not been handed to whoever commits. A run that lets go must leave none.
+// WaitersRemaining is called after every commit with the number of waiters that stay
+// registered. A commit that releases the locks must leave none.
 func (w *Checker) WaitersRemaining(id string, registered int) {
 	if r := w.executions[id]; registered > 0 && holdsLocks(r.previous) && !holdsLocks(r.x.State) {
-		w.Failf(invWaitersWoken, "%s lets go from %s to %s, and %d who wait for it are not told", id, r.previous, r.x.State, registered)
+		w.Failf(invWaitersWoken, "%s releases its locks from %s to %s, and %d waiters are not woken", id, r.previous, r.x.State, registered)
 	}
 }
 
-// ExpectEvent wants a verb that was answered to stand in the history.
+// ExpectEvent requires that the history contains one of the events, caused by the actor.
 func (w *Checker) ExpectEvent(id, actor string, types ...sm.Event) {
 	for _, e := range w.executions[id].events {
 		if e.Actor == actor && slices.Contains(types, sm.Event(e.Type)) {
 			return
 		}
 	}
-	w.Failf(invAcceptedInHistory, "%s: %v of %s was answered, and is not in the history", id, types, actor)
+	w.Failf(invAcceptedInHistory, "%s: %v by %s was accepted, and is not in the history", id, types, actor)
 }
 
 func (w *Checker) trace(format string, args ...any) {
 	if w.Trace != nil {
 		w.Trace(format, args...)
 	}
+}
+
+// Snapshot copies what the checker knows of one table and returns a function that restores it.
+// The calls that devices have seen are never restored.
+func (w *Checker) Snapshot(t sim.Table) (restore func()) {
+	switch t {
+	case sim.ExecutionsTable:
+		kept := map[string]*executionState{}
+		for id, r := range w.executions {
+			c := *r
+			c.events, c.reservationSeen, c.predatesRestore = slices.Clone(r.events), maps.Clone(r.reservationSeen), true
+			c.executedJobs, c.undoneJobs = cloneNested(r.executedJobs), cloneNested(r.undoneJobs)
+			kept[id] = &c
+		}
+		return func() {
+			w.executions, w.awaitingOperator, w.newRollbacks = kept, 0, nil
+			for _, r := range kept {
+				w.awaitingOperator += boolToInt(AwaitsOperator(r.x.State))
+			}
+		}
+	case sim.JobsTable:
+		packs, calls := map[workflow.StepRunKey]map[workflow.PackKey]*workflow.Pack{}, map[string]int{}
+		for key, all := range w.packs {
+			packs[key] = maps.Clone(all)
+		}
+		for job, all := range w.calls {
+			calls[job] = len(all)
+		}
+		return func() {
+			w.packs = packs
+			for job, all := range w.calls {
+				w.forgottenJobs[job] = w.forgottenJobs[job] || len(all) > calls[job]
+			}
+		}
+	case sim.LocksTable:
+		locks := maps.Clone(w.locks)
+		return func() { w.locks = locks }
+	}
+	return func() {}
+}
+
+func cloneNested(of map[int]map[string]bool) map[int]map[string]bool {
+	c := map[int]map[string]bool{}
+	for n, all := range of {
+		c[n] = maps.Clone(all)
+	}
+	return c
+}
+
+// PredatesRestore reports whether an execution was created before the tables were restored.
+func (w *Checker) PredatesRestore(id string) bool {
+	return w.executions[id] != nil && w.executions[id].predatesRestore
 }

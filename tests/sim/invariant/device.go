@@ -9,7 +9,7 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-// The laws of devices.
+// The invariants of devices.
 const (
 	invExecutedOnce        = "a non-idempotent block is executed once per attempt"
 	invFenceMonotonic      = "fences seen by a device never decrease"
@@ -20,36 +20,36 @@ const (
 	invAttemptAfterFailure = "a new attempt follows a failed one"
 )
 
-// BlockCalled is told of every call of a block, as it begins.
+// BlockCalled is called when a call of a block begins.
 func (w *Checker) BlockCalled(c harness.BlockCall) {
 	w.calls[c.Job] = append(w.calls[c.Job], c)
 	if w.LateWorker != nil && w.LateWorker() {
 		w.forgottenJobs[c.Job] = true
 		if c.Entity != "" && !c.Pure && c.Fence >= w.devices[c.Entity].Fence {
-			w.devices[c.Entity] = c // a device that has seen a later fence refuses it
+			w.devices[c.Entity] = c // a device that has seen a later fence refuses the call
 		}
 		return
 	}
 	id, rest, _ := strings.Cut(c.Job, ".")
 	var seq, index, attempt int
 	if _, err := fmt.Sscanf(rest, "%d.%d.%d", &seq, &index, &attempt); err != nil {
-		w.Failf(invNoLateJobs, "job %q has no name of a job", c.Job)
+		w.Failf(invNoLateJobs, "%q is not a job ID", c.Job)
 		return
 	}
 	r := w.executions[id]
 	if r == nil || r.x.StepRunBySeq(seq) == nil {
-		w.Failf(invNoLateJobs, "job %s belongs to nothing", c.Job)
+		w.Failf(invNoLateJobs, "job %s belongs to no step run", c.Job)
 		return
 	}
 	if !c.Repeatable && len(w.calls[c.Job]) > 1 {
-		w.Failf(invExecutedOnce, "job %s is called once more, with fence %s after %s", c.Job, c.Fence, w.calls[c.Job][0].Fence)
+		w.Failf(invExecutedOnce, "job %s is called again, with fence %s after %s", c.Job, c.Fence, w.calls[c.Job][0].Fence)
 	}
 	if c.Pure {
-		return // what changes nothing may come at any time
+		return // a pure block changes nothing and may come at any time
 	}
 	step := r.x.StepRunBySeq(seq)
 	if !step.Open() || sm.Terminal(r.x.State) {
-		w.Failf(invNoLateJobs, "job %s is called, and step run %d is %s in %s", c.Job, seq, step.Status, r.x.State)
+		w.Failf(invNoLateJobs, "job %s is called, but step run %d is %s in %s", c.Job, seq, step.Status, r.x.State)
 	}
 	w.checkClaim(r, step, c, index, attempt)
 	switch c.Kind {
@@ -63,7 +63,7 @@ func (w *Checker) BlockCalled(c harness.BlockCall) {
 	}
 	key := workflow.EntityKey{Type: "device", ID: c.Entity}
 	if h, ok := w.locks[key].HolderOf(id, r.x.Epoch); !ok || !strings.HasPrefix(c.Fence, fmt.Sprintf("%010d-", h.Token)) {
-		w.Failf(invCallerHoldsLock, "%s is called for job %s at epoch %d with fence %s; the lock says %+v", key, c.Job, r.x.Epoch, c.Fence, w.locks[key])
+		w.Failf(invCallerHoldsLock, "%s is called for job %s at epoch %d with fence %s; the lock is %+v", key, c.Job, r.x.Epoch, c.Fence, w.locks[key])
 	}
 	if last := w.devices[c.Entity]; c.Fence < last.Fence {
 		w.Failf(invFenceMonotonic, "%s sees fence %s of %s after %s of %s", key, c.Fence, c.Job, last.Fence, last.Job)
@@ -78,25 +78,25 @@ func mark(of map[int]map[string]bool, seq int, entity string) {
 	of[seq][entity] = true
 }
 
-// checkClaim wants the job's pack to be claimed, the job to be written down as
-// started, and the attempt before it to have failed.
+// checkClaim requires that the job's pack is claimed, that the job is recorded as started, and
+// that the attempt before it failed.
 func (w *Checker) checkClaim(r *executionState, step *workflow.StepRun, c harness.BlockCall, index, attempt int) {
 	lane := index / max(1, step.PackSize)
 	key := stepRunKey(r.x, step).Pack(lane, attempt)
 	p := w.packs[key.StepRunKey()][key]
 	if p == nil || p.State != workflow.PackClaimed || jobCode(p, index) != workflow.JobCodeStarted {
-		w.Failf(invStartedBeforeCall, "job %s is called, and its pack is %+v", c.Job, p)
+		w.Failf(invStartedBeforeCall, "job %s is called, but its pack is %+v", c.Job, p)
 		return
 	}
 	if !strings.HasSuffix(c.Fence, fmt.Sprintf("-%02d", p.Token)) {
-		w.Failf(invOwnClaim, "job %s is called with fence %s, and its pack is claimed with token %d", c.Job, c.Fence, p.Token)
+		w.Failf(invOwnClaim, "job %s is called with fence %s, but its pack is claimed with token %d", c.Job, c.Fence, p.Token)
 	}
 	if attempt == 1 {
 		return
 	}
 	key.Attempt--
 	if before := w.packs[key.StepRunKey()][key]; before == nil || before.State != workflow.PackFinished || jobCode(before, index) != workflow.JobCodeFail {
-		w.Failf(invAttemptAfterFailure, "job %s is called, and the pack before it is %+v", c.Job, before)
+		w.Failf(invAttemptAfterFailure, "job %s is called, but the pack of the attempt before is %+v", c.Job, before)
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// The laws of state items.
+// The invariants of executions.
 const (
 	invCommitOrder           = "each commit follows its predecessor"
 	invHistory               = "the history has no gaps and leads to the state"
@@ -18,7 +18,7 @@ const (
 	invRollbackUninterrupted = "a rollback is never interrupted"
 )
 
-// ExecutionWritten is told of every write of a state item.
+// ExecutionWritten is called on every write of a state item.
 func (w *Checker) ExecutionWritten(before, after *workflow.Execution) {
 	r := w.executions[after.ID]
 	if r == nil {
@@ -36,7 +36,7 @@ func (w *Checker) ExecutionWritten(before, after *workflow.Execution) {
 	if after.Version != before.Version+1 || after.Epoch < before.Epoch || after.Epoch > before.Epoch+1 && after.MinFencingToken == before.MinFencingToken || after.Try < before.Try ||
 		after.State == sm.ExecutionLocking && before.State != after.State && after.Epoch != before.Epoch+1 ||
 		after.StepRunSeq < before.StepRunSeq || after.Sequence < before.Sequence || after.Schema < before.Schema {
-		w.Failf(invCommitOrder, "%s: version %d epoch %d try %d runSeq %d sequence %d schema %d became %d %d %d %d %d %d", id,
+		w.Failf(invCommitOrder, "%s: version %d epoch %d try %d step run %d sequence %d schema %d became %d %d %d %d %d %d", id,
 			before.Version, before.Epoch, before.Try, before.StepRunSeq, before.Sequence, before.Schema,
 			after.Version, after.Epoch, after.Try, after.StepRunSeq, after.Sequence, after.Schema)
 	}
@@ -46,7 +46,7 @@ func (w *Checker) ExecutionWritten(before, after *workflow.Execution) {
 		w.Failf(invJobsClaimed, "%s: %s", id, after.Reason)
 	}
 	if after.DueAt.IsZero() && !sm.Acknowledged(after.State) && !AwaitsOperator(after.State) {
-		w.Failf(invTimerSet, "%s in %s has none", id, after.State)
+		w.Failf(invTimerSet, "%s in %s has no timer", id, after.State)
 	}
 	if after.Cause == workflow.CauseInternal {
 		w.Failf(invNoInternalError, "%s: %s", id, after.Reason)
@@ -66,7 +66,7 @@ func boolToInt(is bool) int {
 	return 0
 }
 
-// checkRollback wants a rollback to go on to its end, whatever anybody asks for.
+// checkRollback requires that a rollback continues to its end.
 func (w *Checker) checkRollback(id string, from, to sm.ExecutionState) {
 	if to == sm.ExecutionRollback {
 		w.newRollbacks = append(w.newRollbacks, id)
@@ -76,25 +76,25 @@ func (w *Checker) checkRollback(id string, from, to sm.ExecutionState) {
 	}
 }
 
-// TakeNewRollbacks are the runs whose rollback has begun since the last time it was asked.
+// TakeNewRollbacks returns the executions whose rollback has begun since the last call.
 func (w *Checker) TakeNewRollbacks() []string {
 	ids := w.newRollbacks
 	w.newRollbacks = nil
 	return ids
 }
 
-// checkHistory goes on with the events that a commit adds.
+// checkHistory checks the events that a commit adds.
 func (w *Checker) checkHistory(r *executionState, before, after *workflow.Execution) {
 	id := after.ID
 	if len(after.Events) > 0 && after.Events[0].Sequence != after.PagedThrough+1 {
-		w.Failf(invHistory, "%s: the events in the item begin with %d, though %d are elsewhere", id, after.Events[0].Sequence, after.PagedThrough)
+		w.Failf(invHistory, "%s: the events in the item begin with %d, but %d are stored elsewhere", id, after.Events[0].Sequence, after.PagedThrough)
 	}
 	for _, e := range after.Events {
 		if e.Sequence <= before.Sequence {
 			continue
 		}
 		if e.Sequence != int64(len(r.events)+1) {
-			w.Failf(invHistory, "%s: event %d comes after event %d", id, e.Sequence, len(r.events))
+			w.Failf(invHistory, "%s: event %d follows event %d", id, e.Sequence, len(r.events))
 		}
 		r.events = append(r.events, e)
 		if e.Layer != string(sm.LayerExecution) {
@@ -102,29 +102,29 @@ func (w *Checker) checkHistory(r *executionState, before, after *workflow.Execut
 		}
 		from, to := sm.ExecutionState(e.From), sm.ExecutionState(e.To)
 		if from != r.historyState {
-			w.Failf(invHistory, "%s: %s leads from %s, but it was in %s", id, e.Type, from, r.historyState)
+			w.Failf(invHistory, "%s: %s begins in %s, but the execution was in %s", id, e.Type, from, r.historyState)
 		}
-		// A terminal event tells the end, whatever has triggered it.
+		// A terminal event marks the end, whatever triggered it.
 		if terminal := sm.TerminalEvent(to); terminal == sm.Event(e.Type) && from != to {
 			r.terminalEvents++
 		}
 		if e.Type == string(sm.EventExecutionRetried) {
 			if r.terminalEvents != 1 {
-				w.Failf(invTerminalEvent, "%s: %d of them in try %d", id, r.terminalEvents, before.Try)
+				w.Failf(invTerminalEvent, "%s: %d terminal events in try %d", id, r.terminalEvents, before.Try)
 			}
 			r.terminalEvents = 0
 		}
 		r.historyState = to
 	}
 	if int64(len(r.events)) != after.Sequence || r.historyState != after.State {
-		w.Failf(invHistory, "%s: %d events lead to %s, the item says %d and %s", id, len(r.events), r.historyState, after.Sequence, after.State)
+		w.Failf(invHistory, "%s: %d events lead to %s, but the item has %d events and is in %s", id, len(r.events), r.historyState, after.Sequence, after.State)
 	}
 	if want := boolToInt(sm.Terminal(after.State)); r.terminalEvents != want {
-		w.Failf(invTerminalEvent, "%s: %d of them in try %d, which is in %s", id, r.terminalEvents, after.Try, after.State)
+		w.Failf(invTerminalEvent, "%s: %d terminal events in try %d, which is in %s", id, r.terminalEvents, after.Try, after.State)
 	}
 }
 
-// CheckStoredHistory compares the history of a run as it is read with what was written.
+// CheckStoredHistory compares the history that is read with the events that were written.
 func (w *Checker) CheckStoredHistory(id string, stored []workflow.Event) *Violation {
 	r := w.executions[id]
 	if len(stored) != len(r.events) {
@@ -132,11 +132,11 @@ func (w *Checker) CheckStoredHistory(id string, stored []workflow.Event) *Violat
 	}
 	for i, e := range stored {
 		if o := r.events[i]; e.Sequence != o.Sequence || e.Type != o.Type || e.To != o.To || e.Layer != o.Layer || e.Step != o.Step {
-			return &Violation{invHistory, fmt.Sprintf("%s: event %d is read as %+v, and was written as %+v", id, o.Sequence, e, o)}
+			return &Violation{invHistory, fmt.Sprintf("%s: event %d is read as %+v, but was written as %+v", id, o.Sequence, e, o)}
 		}
 	}
 	if !r.x.DueAt.IsZero() {
-		return &Violation{invTimerSet, fmt.Sprintf("%s in %s is at rest, and has one", id, r.x.State)}
+		return &Violation{invTimerSet, fmt.Sprintf("%s in %s is idle, but has a timer", id, r.x.State)}
 	}
 	return nil
 }
@@ -156,11 +156,11 @@ func (w *Checker) traceExecution(before, after *workflow.Execution) {
 		r := &after.StepRuns[i]
 		switch {
 		case i >= len(before.StepRuns):
-			text += fmt.Sprintf(" + run %d %s %s visit %d of %d jobs", r.Seq, r.Label, r.Kind, r.Ordinal, r.Jobs)
+			text += fmt.Sprintf(" + step run %d %s %s #%d with %d jobs", r.Seq, r.Label, r.Kind, r.Ordinal, r.Jobs)
 		case before.StepRuns[i].Status != r.Status:
-			text += fmt.Sprintf(" run %d %s %+v", r.Seq, r.Status, formatCounts(r))
+			text += fmt.Sprintf(" step run %d %s %+v", r.Seq, r.Status, formatCounts(r))
 		case before.StepRuns[i].Closing != r.Closing:
-			text += fmt.Sprintf(" run %d closing", r.Seq)
+			text += fmt.Sprintf(" step run %d closing", r.Seq)
 		}
 	}
 	if b := after.BlockedBy; b != nil {
@@ -176,5 +176,5 @@ func formatCounts(r *workflow.StepRun) string {
 	return fmt.Sprintf("ok %d failed %d unknown %d not executed %d", r.Counts.OK, r.Counts.Failed, r.Counts.Unknown, r.Counts.NotExecuted)
 }
 
-// shortID is enough of an id to tell runs apart.
+// shortID returns the end of an ID, enough to distinguish executions in a trace.
 func shortID(id string) string { return id[max(0, len(id)-4):] }

@@ -8,7 +8,7 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// The laws of locks.
+// The invariants of locks.
 const (
 	invSingleHolder           = "an entity has one holder"
 	invTokenMonotonic         = "lock tokens increase"
@@ -20,30 +20,30 @@ const (
 	invInventoryWriter        = "the inventory is written only by the entity's holder"
 )
 
-// LockWritten is told of every write of a lock item.
+// LockWritten is called on every write of a lock item.
 func (w *Checker) LockWritten(before, after workflow.Lock) {
 	key := after.Entity
 	if before.Revision == after.Revision {
-		return // its condition did not hold
+		return // the condition did not hold
 	}
 	w.locks[key] = after
-	w.trace("   lock %s: owner %s/%d token %d rev %d holders %v reserved %s", key, shortID(after.Owner), after.OwnerEpoch, after.Token, after.Revision, after.Holders, shortID(after.Reserver))
+	w.trace("   lock %s: owner %s/%d token %d revision %d holders %v reserved %s", key, shortID(after.Owner), after.OwnerEpoch, after.Token, after.Revision, after.Holders, shortID(after.Reserver))
 	if raised := after.Revision == w.MinFencingToken && before.Revision < w.MinFencingToken && after.Token == before.Token; raised {
 		return
 	}
 	if after.Revision != before.Revision+1 || after.Token < before.Token {
-		w.Failf(invTokenMonotonic, "%s: rev %d token %d became %d %d", key, before.Revision, before.Token, after.Revision, after.Token)
+		w.Failf(invTokenMonotonic, "%s: revision %d token %d became %d %d", key, before.Revision, before.Token, after.Revision, after.Token)
 	}
 	w.recordReservation(after)
 	had, have := holderEpochs(before), holderEpochs(after)
 	for _, id := range slices.Sorted(maps.Keys(had)) {
 		if epoch := had[id]; have[id] != epoch && w.isHolding(id, epoch) {
-			w.Failf(invSingleHolder, "%s is taken from %s, which holds it at epoch %d, by %v", key, id, epoch, have)
+			w.Failf(invSingleHolder, "%s is taken from %s, which holds it at epoch %d; the holders are now %v", key, id, epoch, have)
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(have)) {
 		if had[id] != have[id] && after.Token <= before.Token {
-			w.Failf(invTokenMonotonic, "%s: %s holds it with token %d, which another has had", key, id, after.Token)
+			w.Failf(invTokenMonotonic, "%s: %s holds it with token %d, which was used before", key, id, after.Token)
 		}
 	}
 	if after.Owner != "" && len(after.Holders) > 0 {
@@ -51,12 +51,12 @@ func (w *Checker) LockWritten(before, after workflow.Lock) {
 	}
 	if r := w.executions[before.Reserver]; r != nil && after.Reserver != before.Reserver {
 		if !workflow.Older(after.ReserverAge, before.ReserverAge) && w.ownerStatus(before.Reserver).Reserves() && !r.wasAcknowledged {
-			w.Failf(invReservationPriority, "%s: %s gives way to %s", key, before.Reserver, after.Reserver)
+			w.Failf(invReservationPriority, "%s: the reservation of %s is replaced by that of %s", key, before.Reserver, after.Reserver)
 		}
 	}
 }
 
-// holderEpochs are the epochs at which runs stand in a lock item.
+// holderEpochs returns the epochs of the holders of a lock.
 func holderEpochs(l workflow.Lock) map[string]int64 {
 	all := map[string]int64{}
 	if l.Owner != "" {
@@ -68,7 +68,7 @@ func holderEpochs(l workflow.Lock) map[string]int64 {
 	return all
 }
 
-// checkAllLocksHeld wants a run that becomes locked to stand in all of its lock items.
+// checkAllLocksHeld requires that an execution that becomes locked holds all its locks.
 func (w *Checker) checkAllLocksHeld(before, after *workflow.Execution) {
 	if after.Scope.HeldEpoch == 0 || after.Scope.HeldEpoch == before.Scope.HeldEpoch {
 		return
@@ -83,26 +83,26 @@ func (w *Checker) checkAllLocksHeld(before, after *workflow.Execution) {
 		}
 	}
 	if total := after.Scope.Total(); held < total {
-		w.Failf(invAllLocksHeld, "%s is about %d entities, and holds the locks of %d", after.ID, total, held)
+		w.Failf(invAllLocksHeld, "%s has %d entities in its scope, but holds the locks of %d", after.ID, total, held)
 	}
 	for _, e := range after.Scope.Inline {
 		if h, ok := w.locks[e.Key].HolderOf(after.ID, after.Epoch); !ok || h.Token != e.Token {
-			w.Failf(invAllLocksHeld, "%s believes that it holds %s with token %d; the lock says %+v", after.ID, e.Key, e.Token, w.locks[e.Key])
+			w.Failf(invAllLocksHeld, "%s records that it holds %s with token %d; the lock is %+v", after.ID, e.Key, e.Token, w.locks[e.Key])
 		}
 	}
 }
 
-// reserveAfter is the conflict from which on a run reserves.
+// reserveAfter is the number of conflicts after which an execution reserves.
 const reserveAfter = 2
 
-// isReserved reports whether a reservation stands that a run has no need, or no right, to
-// replace: its own, or one of a run that is not younger.
+// isReserved reports whether a lock has a reservation that x need not or may not replace: its
+// own, or one of an execution that is not younger.
 func isReserved(x *workflow.Execution, l workflow.Lock) bool {
 	return l.Reserver == x.ID || l.Reserver != "" && !workflow.Older(x.Age(), l.ReserverAge)
 }
 
-// recordReservation notes, for every run that is locking, where such a reservation has
-// stood since it began to: it may be void, and replaced, a moment later.
+// recordReservation records such a reservation for every execution that is locking. The
+// reservation may become void and be replaced a moment later.
 func (w *Checker) recordReservation(l workflow.Lock) {
 	for _, r := range w.executions {
 		if r.x.State == sm.ExecutionLocking && isReserved(r.x, l) {
@@ -111,8 +111,8 @@ func (w *Checker) recordReservation(l workflow.Lock) {
 	}
 }
 
-// checkReserved wants a run that gives way for the second time to have reserved what it
-// waits for, or to have met such a reservation.
+// checkReserved requires that an execution that backs off for the second time has reserved
+// the lock that it waits for, or found such a reservation.
 func (w *Checker) checkReserved(r *executionState, before, x *workflow.Execution) {
 	if x.State == sm.ExecutionLocking && before.State != x.State {
 		r.reservationSeen = map[workflow.EntityKey]bool{}
@@ -125,11 +125,11 @@ func (w *Checker) checkReserved(r *executionState, before, x *workflow.Execution
 		return
 	}
 	if !r.reservationSeen[b.Entity] {
-		w.Failf(invReservesAfterConflicts, "%s has given way %d times, the last time for %s, whose lock says %+v", x.ID, x.Conflicts, b.Entity, w.locks[b.Entity])
+		w.Failf(invReservesAfterConflicts, "%s has backed off %d times, the last time for %s, whose lock is %+v", x.ID, x.Conflicts, b.Entity, w.locks[b.Entity])
 	}
 }
 
-// EntityWritten is told of every write of the inventory.
+// EntityWritten is called on every write of an entity.
 func (w *Checker) EntityWritten(before, after workflow.Entity) {
 	key := after.Key()
 	w.trace("   entity %s: version %d token %d %s", key, after.Version, after.Token, after.Attributes)
@@ -138,7 +138,7 @@ func (w *Checker) EntityWritten(before, after workflow.Entity) {
 	}
 	if after.Token == before.Token {
 		if w.Importing != nil && !w.Importing() {
-			w.Failf(invInventoryWriter, "%s is written a second time with token %d", key, after.Token)
+			w.Failf(invInventoryWriter, "%s is written again with token %d", key, after.Token)
 		}
 		return
 	}
@@ -146,11 +146,11 @@ func (w *Checker) EntityWritten(before, after workflow.Entity) {
 	for id, epoch := range holderEpochs(l) {
 		h, _ := l.HolderOf(id, epoch)
 		if w.PredatesRestore(id) {
-			return // its lock may have been set back further
+			return // its lock may have been restored to an earlier time
 		}
 		if r := w.executions[id]; h.Token == after.Token && r != nil && r.x.State == sm.ExecutionCompleted && r.x.Epoch == epoch {
 			return
 		}
 	}
-	w.Failf(invInventoryWriter, "%s is written with token %d; the lock says %+v", key, after.Token, l)
+	w.Failf(invInventoryWriter, "%s is written with token %d; the lock is %+v", key, after.Token, l)
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// The laws of packs.
+// The invariants of packs.
 const (
 	invPackProtocol   = "a pack follows the protocol"
 	invFinalImmutable = "a final result never changes"
@@ -15,7 +15,7 @@ const (
 	invNotExecuted    = "NOT_EXECUTED is recorded only for jobs that were not called"
 )
 
-// PackWritten is told of every write of a pack item.
+// PackWritten is called on every write of a pack item.
 func (w *Checker) PackWritten(before, after *workflow.Pack) {
 	key := after.Key
 	if w.packs[key.StepRunKey()] == nil {
@@ -43,11 +43,11 @@ func (w *Checker) PackWritten(before, after *workflow.Pack) {
 		delete(known, rec.Index)
 	}
 	for index, code := range known {
-		w.Failf(invNoJobLost, "%s: job %d was %s and has vanished", key, index, code)
+		w.Failf(invNoJobLost, "%s: the record of job %d, which was %s, is missing", key, index, code)
 	}
 }
 
-// checkWindow wants a claim to keep within what its step run allows in flight.
+// checkWindow requires that claims stay within the in-flight limit of their step run.
 func (w *Checker) checkWindow(p *workflow.Pack) {
 	r := w.executions[p.Key.Execution]
 	if r == nil || p.State != workflow.PackClaimed {
@@ -62,7 +62,7 @@ func (w *Checker) checkWindow(p *workflow.Pack) {
 		claimed += boolToInt(other.State == workflow.PackClaimed)
 	}
 	if claimed > step.Window {
-		w.Failf(invWindow, "%s is the %dth at a time of step run %d, which allows %d", p.Key, claimed, step.Seq, step.Window)
+		w.Failf(invWindow, "%s makes %d claimed packs of step run %d, which allows %d", p.Key, claimed, step.Seq, step.Window)
 	}
 }
 
@@ -70,43 +70,42 @@ func (w *Checker) checkPackReplaced(before, after *workflow.Pack) {
 	key := after.Key
 	switch {
 	case before.Final():
-		w.Failf(invFinalImmutable, "%s was %s, and is written again", key, before.State)
+		w.Failf(invFinalImmutable, "%s was %s, but is written again", key, before.State)
 	case after.Token != before.Token && after.Token != before.Token+1:
 		w.Failf(invPackProtocol, "%s: token %d became %d", key, before.Token, after.Token)
 	case after.Token == before.Token && after.Lease.Before(before.Lease):
-		w.Failf(invPackProtocol, "%s: its lease went back from %s to %s", key, before.Lease, after.Lease)
+		w.Failf(invPackProtocol, "%s: the lease went back from %s to %s", key, before.Lease, after.Lease)
 	case after.Token == before.Token && before.CancelRequested && !after.CancelRequested:
-		w.Failf(invPackProtocol, "%s: the cancel flag is gone", key)
+		w.Failf(invPackProtocol, "%s: the cancel flag was cleared", key)
 	case after.Token > before.Token && !before.Lease.Before(w.Now.Add(w.Skew)):
-		w.Failf(invLease, "%s is taken over at %s, and its lease runs until %s", key, w.Now, before.Lease)
+		w.Failf(invLease, "%s is taken over at %s, but its lease ends at %s", key, w.Now, before.Lease)
 	}
 }
 
-// checkJobRecord holds what a write says of one job against what was said before, and
-// against what devices have seen.
+// checkJobRecord compares a job's record with the one before and with the calls of devices.
 func (w *Checker) checkJobRecord(key workflow.PackKey, before workflow.JobCode, rec workflow.JobRecord) {
 	job := workflow.JobID(key.Execution, key.StepRunSeq, rec.Index, key.Attempt)
 	calls := w.calls[job]
 	switch before {
 	case workflow.JobCodeOK, workflow.JobCodeFail, workflow.JobCodeUnknown, workflow.JobCodeNotExecuted:
 		if rec.Code != before {
-			w.Failf(invFinalImmutable, "job %s was %s, and is %s", job, before, rec.Code)
+			w.Failf(invFinalImmutable, "job %s was %s, but is now %s", job, before, rec.Code)
 		}
 	case workflow.JobCodeStarted:
 		if rec.Code == workflow.JobCodeNone {
-			w.Failf(invPackProtocol, "job %s was started, and is not any more", job)
+			w.Failf(invPackProtocol, "job %s was started, but its record is now empty", job)
 		}
 	}
 	switch {
 	case rec.Code == workflow.JobCodeNotExecuted && len(calls) > 0 && !calls[0].Pure && !w.forgottenJobs[job]:
-		w.Failf(invNotExecuted, "job %s was called, and is %s", job, rec.Code)
+		w.Failf(invNotExecuted, "job %s was called, but is recorded as %s", job, rec.Code)
 	case (rec.Code == workflow.JobCodeOK || rec.Code == workflow.JobCodeFail) && len(calls) == 0:
-		w.Failf(invNoJobLost, "job %s is %s, and was never called", job, rec.Code)
+		w.Failf(invNoJobLost, "job %s is %s, but was never called", job, rec.Code)
 	}
 }
 
 func formatPackKey(k workflow.PackKey) string {
-	return fmt.Sprintf("%s run %d lane %d attempt %d", shortID(k.Execution), k.StepRunSeq, k.Lane, k.Attempt)
+	return fmt.Sprintf("%s step run %d lane %d attempt %d", shortID(k.Execution), k.StepRunSeq, k.Lane, k.Attempt)
 }
 
 func formatJobCodes(p *workflow.Pack) (text string) {

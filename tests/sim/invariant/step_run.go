@@ -8,7 +8,7 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// The laws of step runs.
+// The invariants of step runs.
 const (
 	invStepRunOrder    = "a step run is created once, after its predecessor"
 	invEndedImmutable  = "an ended step run never changes"
@@ -17,7 +17,7 @@ const (
 	invUpdatesApplied  = "updates are applied before the locks are released"
 )
 
-// checkStepRuns holds the step runs of a commit against those before it.
+// checkStepRuns compares the step runs of a commit with those of the commit before.
 func (w *Checker) checkStepRuns(before, after *workflow.Execution) {
 	id := after.ID
 	if len(after.StepRuns) < len(before.StepRuns) {
@@ -31,11 +31,11 @@ func (w *Checker) checkStepRuns(before, after *workflow.Execution) {
 		}
 		switch {
 		case old.Status != sm.StepRunning && (now.Status != old.Status || formatCounts(now) != formatCounts(old)):
-			w.Failf(invEndedImmutable, "%s: step run %d was %s with %s, and is %s with %s", id, old.Seq, old.Status, formatCounts(old), now.Status, formatCounts(now))
+			w.Failf(invEndedImmutable, "%s: step run %d was %s with %s, but is now %s with %s", id, old.Seq, old.Status, formatCounts(old), now.Status, formatCounts(now))
 		case old.Status == sm.StepRunning && now.Status != sm.StepRunning:
 			w.checkEndedStepRun(after, now)
 		case old.Closing && !now.Closing:
-			w.Failf(invEndedImmutable, "%s: step run %d is not closing any more", id, old.Seq)
+			w.Failf(invEndedImmutable, "%s: step run %d is no longer closing", id, old.Seq)
 		}
 	}
 	for i := len(before.StepRuns); i < len(after.StepRuns); i++ {
@@ -52,17 +52,18 @@ func identity(r *workflow.StepRun) stepRunIdentity {
 	return stepRunIdentity{r.Seq, r.Try, r.StepIndex, r.Ordinal, r.Undoes, r.Wave, r.Kind}
 }
 
-// checkNewStepRun wants a new step run to be new, and to come after all before it.
+// checkNewStepRun requires that a new step run was not created before and that its
+// predecessors have ended.
 func (w *Checker) checkNewStepRun(after *workflow.Execution, i int) {
 	id, now := after.ID, &after.StepRuns[i]
 	if now.Seq > after.StepRunSeq || i > 0 && now.Seq <= after.StepRuns[i-1].Seq {
-		w.Failf(invStepRunOrder, "%s: step run %d comes after step run %d, and the counter is %d", id, now.Seq, after.StepRuns[max(0, i-1)].Seq, after.StepRunSeq)
+		w.Failf(invStepRunOrder, "%s: step run %d follows step run %d, and the counter is %d", id, now.Seq, after.StepRuns[max(0, i-1)].Seq, after.StepRunSeq)
 	}
 	for j := range i {
 		old := &after.StepRuns[j]
 		one, other := identity(old), identity(now)
 		if one.seq, other.seq = 0, 0; one == other && now.Kind != workflow.JobAcquire {
-			w.Failf(invStepRunOrder, "%s: step %s is visited twice: %+v, %+v", id, now.Label, *old, *now)
+			w.Failf(invStepRunOrder, "%s: step %s has two equal step runs: %+v, %+v", id, now.Label, *old, *now)
 		}
 		working := old.Open() && (old.HasJobs() || old.Child != nil) && (now.HasJobs() || now.Child != nil)
 		if working && (old.Pipeline == 0 || old.Pipeline != now.Pipeline) {
@@ -78,13 +79,13 @@ func (w *Checker) checkNewStepRun(after *workflow.Execution, i int) {
 			executed += boolToInt(rec.Executed())
 		}
 		if executed != now.Jobs {
-			w.Failf(invRollbackReverse, "%s: %d jobs of step run %d were executed, %d are undone", id, executed, now.Undoes, now.Jobs)
+			w.Failf(invRollbackReverse, "%s: %d jobs of step run %d were executed, but %d are undone", id, executed, now.Undoes, now.Jobs)
 		}
 	}
 }
 
-// latestRecords is what came of each job of a step run, by its packs: a later attempt
-// counts, unless it was not executed.
+// latestRecords returns the outcome of each job of a step run from its packs. The last
+// attempt counts, unless it was not executed.
 func (w *Checker) latestRecords(x *workflow.Execution, r *workflow.StepRun) map[int]workflow.JobRecord {
 	packs := slices.Collect(maps.Values(w.packs[stepRunKey(x, r)]))
 	slices.SortFunc(packs, func(a, b *workflow.Pack) int { return a.Key.Attempt - b.Key.Attempt })
@@ -104,17 +105,17 @@ func stepRunKey(x *workflow.Execution, r *workflow.StepRun) workflow.StepRunKey 
 	return workflow.StepRunKey{Tenant: x.Tenant, Execution: x.ID, Ordinal: r.Ordinal, Seq: r.Seq}
 }
 
-// checkEndedStepRun wants every job of a step run that has ended to be accounted for.
+// checkEndedStepRun requires that the outcome of every job of an ended step run is counted.
 func (w *Checker) checkEndedStepRun(x *workflow.Execution, now *workflow.StepRun) {
 	if now.Kind == "" || now.Jobs == 0 {
 		return
 	}
 	if now.Kind == workflow.JobAcquire && now.Status != sm.StepCompleted {
-		return // given up by a run that ends before it has run: it changes nothing
+		return // abandoned by an execution that ends before it; it changes nothing
 	}
 	for _, p := range w.packs[stepRunKey(x, now)] {
 		if !p.Final() {
-			w.Failf(invNoJobLost, "%s: step run %d has ended %s, and pack %s is %s", x.ID, now.Seq, now.Status, p.Key, p.State)
+			w.Failf(invNoJobLost, "%s: step run %d has ended %s, but pack %s is %s", x.ID, now.Seq, now.Status, p.Key, p.State)
 		}
 	}
 	var t workflow.Counts
@@ -125,7 +126,7 @@ func (w *Checker) checkEndedStepRun(x *workflow.Execution, now *workflow.StepRun
 		case !ok && now.Pipeline > 0:
 			continue // skipped
 		case !ok:
-			w.Failf(invNoJobLost, "%s: step run %d has ended %s, and of job %d nothing is known", x.ID, now.Seq, now.Status, i)
+			w.Failf(invNoJobLost, "%s: step run %d has ended %s, but job %d has no record", x.ID, now.Seq, now.Status, i)
 		case rec.Code == workflow.JobCodeOK:
 			t.OK++
 		case rec.Code == workflow.JobCodeFail:
@@ -137,21 +138,21 @@ func (w *Checker) checkEndedStepRun(x *workflow.Execution, now *workflow.StepRun
 		}
 	}
 	if n := now.Counts; n.OK != t.OK || n.Failed != t.Failed || n.Unknown != t.Unknown || n.NotExecuted != t.NotExecuted {
-		w.Failf(invNoJobLost, "%s: step run %d has ended with %s; its packs say ok %d failed %d unknown %d not executed %d", x.ID, now.Seq, formatCounts(now), t.OK, t.Failed, t.Unknown, t.NotExecuted)
+		w.Failf(invNoJobLost, "%s: step run %d has ended with %s; its packs have ok %d failed %d unknown %d not executed %d", x.ID, now.Seq, formatCounts(now), t.OK, t.Failed, t.Unknown, t.NotExecuted)
 	}
 	if now.Status == sm.StepCompleted && now.Kind == workflow.JobExecute && now.Pipeline == 0 && t.NotExecuted > 0 {
-		w.Failf(invNoJobLost, "%s: step run %d has completed, and %d jobs were not executed", x.ID, now.Seq, t.NotExecuted)
+		w.Failf(invNoJobLost, "%s: step run %d has completed, but %d jobs were not executed", x.ID, now.Seq, t.NotExecuted)
 	}
 }
 
-// checkEndedExecution holds the end of a run against what its devices have seen.
+// checkEndedExecution compares the end of an execution with the calls of its devices.
 func (w *Checker) checkEndedExecution(r *executionState, before, after *workflow.Execution) {
 	switch after.State {
 	case sm.ExecutionFailedSafe:
 		w.checkAllUndone(r, after)
 	case sm.ExecutionCancelledAck:
 		if before.State == sm.ExecutionCancelled && after.Events[len(after.Events)-1].Type == string(sm.EventExecutionSettled) {
-			w.checkAllUndone(r, after) // by itself, without anybody having looked
+			w.checkAllUndone(r, after) // acknowledged by the engine, not by an operator
 		}
 	case sm.ExecutionCompletedAck:
 		w.checkUpdatesApplied(after)
@@ -159,14 +160,14 @@ func (w *Checker) checkEndedExecution(r *executionState, before, after *workflow
 	if sm.Terminal(after.State) {
 		for i := range after.StepRuns {
 			if r := &after.StepRuns[i]; r.Open() {
-				w.Failf(invEndedImmutable, "%s has ended in %s, and step run %d is open", after.ID, after.State, r.Seq)
+				w.Failf(invEndedImmutable, "%s has ended in %s, but step run %d is open", after.ID, after.State, r.Seq)
 			}
 		}
 	}
 }
 
-// checkAllUndone wants everything that a device was told to do, other than by pure
-// blocks, to have been undone.
+// checkAllUndone requires that every call of a device has been undone, except calls of pure
+// blocks.
 func (w *Checker) checkAllUndone(r *executionState, x *workflow.Execution) {
 	for seq := range r.executedJobs {
 		var undo *workflow.StepRun
@@ -176,34 +177,34 @@ func (w *Checker) checkAllUndone(r *executionState, x *workflow.Execution) {
 			}
 		}
 		if undo == nil || undo.Status != sm.StepCompleted {
-			w.Failf(invRollbackReverse, "%s ended in %s, and step run %d, whose block was called, is not undone", x.ID, x.State, seq)
+			w.Failf(invRollbackReverse, "%s ended in %s, but step run %d, whose block was called, is not undone", x.ID, x.State, seq)
 			return
 		}
 		for entity := range r.executedJobs[seq] {
 			if !r.undoneJobs[seq][entity] {
-				w.Failf(invRollbackReverse, "%s ended in %s, and what step run %d did to %q is not undone", x.ID, x.State, seq, entity)
+				w.Failf(invRollbackReverse, "%s ended in %s, but what step run %d did to %q is not undone", x.ID, x.State, seq, entity)
 			}
 		}
 	}
 }
 
-// checkUpdatesApplied wants the updates that the jobs of a completed run have asked for to
-// stand in the inventory, under the run's tokens.
+// checkUpdatesApplied requires that a completed execution has applied the updates that its
+// jobs return.
 func (w *Checker) checkUpdatesApplied(x *workflow.Execution) {
 	if w.PredatesRestore(x.ID) {
-		return // its packs may have been set back less
+		return // its packs may have been restored to a later time
 	}
 	for i := range x.StepRuns {
 		r := &x.StepRuns[i]
 		if !r.Forward() || r.Kind == "" || r.SupersededBy != 0 || r.Jobs == 0 {
 			continue
 		}
-		asks := false
+		hasUpdates := false
 		for _, rec := range w.latestRecords(x, r) {
-			asks = asks || rec.Code == workflow.JobCodeOK && len(rec.Updates) > 0
+			hasUpdates = hasUpdates || rec.Code == workflow.JobCodeOK && len(rec.Updates) > 0
 		}
-		if asks && !x.UpdatesApplied {
-			w.Failf(invUpdatesApplied, "%s has ended, and what step run %d asks for is not applied", x.ID, r.Seq)
+		if hasUpdates && !x.UpdatesApplied {
+			w.Failf(invUpdatesApplied, "%s has ended, but the updates of step run %d are not applied", x.ID, r.Seq)
 		}
 	}
 }

@@ -1,6 +1,6 @@
 package mutation
 
-// The files that drive executions.
+// The files of executions.
 const (
 	lifecyclePlan       = "shared/lifecycle/plan.go"
 	lifecycleResolution = "shared/lifecycle/resolution.go"
@@ -105,4 +105,23 @@ var executions = []Mutation{
 		{lifecyclePlan, `if n.FunctionBlock != "" && d.execution.LockMode == workflow.LockShared && !d`, `if false && !d`}}},
 	{Name: "a retry begins behind a failed step of a pipeline", Test: "shared/engine:TestRetry_RefusesStepBehindFailureInPipeline", Edits: []Edit{
 		{lifecycleRetry, "if failed := d.firstUnfinishedStep(program); from > failed {", "if failed := d.firstUnfinishedStep(program); from > failed && false {"}}},
+}
+
+// The files of restores.
+const (
+	lifecycleRestore = "shared/lifecycle/restore.go"
+	lockTake         = "shared/engine/locking/take.go"
+)
+
+var restores = []Mutation{
+	{Name: "tokens are issued again after a restore", Edits: []Edit{{acquire, "item.Revision < a.MinFencingToken {", "false {"}}},
+	{Name: "an execution from before a restore continues", Edits: []Edit{{lifecycleRestore, "\tif sm.Terminal(x.State) {\n\t\treturn false, nil // it", "\tif true {\n\t\treturn false, nil // it"}}},
+	{Name: "a retry after a restore keeps tokens from before", Edits: []Edit{{lifecycleRestore, `x.StepRunSeq+restoreGap, 0
+`, `x.StepRunSeq+restoreGap, x.Scope.HeldEpoch
+`}}},
+	{Name: "a retry after a restore reuses job IDs", Edits: []Edit{{lifecycleRestore, `x.StepRunSeq+restoreGap, 0
+`, `x.StepRunSeq, 0
+`}}},
+	{Name: "messages from before a restore are processed", Edits: []Edit{{workerHandle, "m.Work.MinFencingToken < w.opts.MinFencingToken()", "m.Work.MinFencingToken < 0"}}},
+	{Name: "a lock from before a restore counts as the execution's own", Test: "shared/engine/locking:TestLocker_LocksFromBeforeRestoreAreNotOwn", Edits: []Edit{{lockTake, "\tif r.status == lockConflict {", "\tif r.status == lockConflict || r.status == lockHeld {"}}},
 }

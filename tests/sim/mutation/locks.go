@@ -6,7 +6,7 @@ const (
 	acquire          = "shared/engine/locking/acquire.go"
 	lifecycleBlocker = "shared/lifecycle/blocker.go"
 	lifecycleLocks   = "shared/lifecycle/locks.go"
-	simLockState     = "tests/sim/lockstate.go"
+	simLockState     = "tests/sim/locks.go"
 	simStore         = "tests/sim/store.go"
 	engineAdvance    = "shared/engine/advance.go"
 	fetchBlocker     = "shared/engine/fetch_blocker.go"

@@ -1,3 +1,12 @@
+// Package mutation proves that the simulation finds mistakes: it has deliberate mistakes in the
+// engine, the worker and the stores, each of which violates an invariant or fails a test.
+//
+// A mistake replaces text in source files. Only the compiler gets the changed files; the tree
+// stays as it is. locks.go has the mistakes in the lock protocol, packs.go those in the pack
+// protocol, executions.go the others, and adapters.go those in the real adapters, for
+// tests/protocol. mutation.go applies a mistake and builds the simulation with it, or the test
+// that finds it where no simulation does: because it lies between two calls of one lease, or
+// needs too many coincidences.
 package mutation
 
 import (
@@ -11,23 +20,23 @@ import (
 	"strings"
 )
 
-// Mutation is a mistake.
+// Mutation is a deliberate mistake.
 type Mutation struct {
 	Name  string
 	Edits []Edit
-	// Test is the test that sees the mistake where no play can, as
-	// "shared/worker:TestRemoteLease_ResultsArriveInParts"; "" leaves it to the laws.
+	// Test is the test that finds the mistake where no simulation does, as
+	// "shared/worker:TestRemoteLease_ResultsArriveInParts"; "" if an invariant finds it.
 	Test string
 }
 
-// Edit replaces a text that stands once in a file.
+// Edit replaces a text that occurs exactly once in a file.
 type Edit struct{ File, Old, New string }
 
-// All are all mistakes.
+// All returns the mistakes in what the simulation runs.
 func All() []Mutation { return slices.Concat(locks, packs, dispatches, executions, restores) }
 
-// Apply is the changed text of each file of a mutation, by its path below root. A
-// text that does not stand there exactly once is an error.
+// Apply returns the changed text of each file of a mutation, by its path below root. It is an
+// error if a replaced text does not occur exactly once.
 func (m Mutation) Apply(root string) (map[string]string, error) {
 	changed := map[string]string{}
 	for _, e := range m.Edits {
@@ -40,14 +49,14 @@ func (m Mutation) Apply(root string) (map[string]string, error) {
 			text = string(raw)
 		}
 		if n := strings.Count(text, e.Old); n != 1 {
-			return nil, fmt.Errorf("%s: in %s this stands %d times, not once:\n%s", m.Name, e.File, n, e.Old)
+			return nil, fmt.Errorf("%s: %s contains this text %d times, want once:\n%s", m.Name, e.File, n, e.Old)
 		}
 		changed[e.File] = strings.Replace(text, e.Old, e.New, 1)
 	}
 	return changed, nil
 }
 
-// Overlay writes the mutation into dir, as a plan for the compiler's -overlay.
+// Overlay writes the mutation into dir, as a file for the compiler's -overlay.
 func (m Mutation) Overlay(root, dir string) (plan string, err error) {
 	changed, err := m.Apply(root)
 	if err != nil {
@@ -73,14 +82,15 @@ func (m Mutation) Overlay(root, dir string) (plan string, err error) {
 	return plan, os.WriteFile(plan, raw, 0o600)
 }
 
-// Build builds a program of the module at root with the mutation, into dir.
-func (m Mutation) Build(ctx context.Context, root, dir string, how ...string) (program string, err error) {
+// Build builds a program of the module at root with the mutation, into dir. command is the
+// subcommand of go with its arguments.
+func (m Mutation) Build(ctx context.Context, root, dir string, command ...string) (program string, err error) {
 	plan, err := m.Overlay(root, dir)
 	if err != nil {
 		return "", err
 	}
 	program = filepath.Join(dir, "program")
-	build := exec.CommandContext(ctx, "go", append([]string{how[0], "-overlay", plan, "-o", program}, how[1:]...)...)
+	build := exec.CommandContext(ctx, "go", append([]string{command[0], "-overlay", plan, "-o", program}, command[1:]...)...)
 	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%s does not compile: %w\n%s", m.Name, err, out)
@@ -93,9 +103,9 @@ func (m Mutation) Simulation(ctx context.Context, root, dir string) (program str
 	return m.Build(ctx, root, dir, "build", "./tests/sim/cmd/simulate")
 }
 
-// DetectedByTest runs the mutation's judge on the module at root with the mutation, and
-// reports whether it fails, as it should. A mutation that does not compile, or a
-// judge that does not exist, is an error.
+// DetectedByTest runs the mutation's test on the module at root with the mutation, and reports
+// whether it fails, as it should. It is an error if the mutation does not compile or the test
+// does not exist.
 func (m Mutation) DetectedByTest(ctx context.Context, root, dir string) (detected bool, err error) {
 	pkg, test, _ := strings.Cut(m.Test, ":")
 	program, err := m.Build(ctx, root, dir, "test", "-c", "./"+pkg)

@@ -12,13 +12,13 @@ import (
 
 const root = "../../.."
 
-// TestMutation_Applies: every mistake can still be made, and each has a name of its
-// own. Whether they are seen is `make mutations`.
+// TestMutation_Applies: every mistake can still be made, and their names are unique. `make
+// mutations` checks whether they are found.
 func TestMutation_Applies(t *testing.T) {
 	names := map[string]bool{}
 	for _, m := range slices.Concat(mutation.All(), mutation.Adapters()) {
 		if names[m.Name] {
-			t.Errorf("two are called %q", m.Name)
+			t.Errorf("two mistakes are named %q", m.Name)
 		}
 		names[m.Name] = true
 		if _, err := m.Apply(root); err != nil {
@@ -26,11 +26,11 @@ func TestMutation_Applies(t *testing.T) {
 		}
 	}
 	if len(names) < 30 {
-		t.Errorf("there are only %d", len(names))
+		t.Errorf("there are only %d mistakes", len(names))
 	}
 }
 
-// TestMutation_NamedTestExists: a mistake that no play shows names a test that is there.
+// TestMutation_NamedTestExists: a mistake that no simulation finds names a test that exists.
 func TestMutation_NamedTestExists(t *testing.T) {
 	withTest := 0
 	for _, m := range mutation.All() {
@@ -48,11 +48,11 @@ func TestMutation_NamedTestExists(t *testing.T) {
 		}
 	}
 	if withTest > len(mutation.All())/3 {
-		t.Errorf("%d mistakes are left to other tests: the simulation sees too little", withTest)
+		t.Errorf("%d mistakes are left to other tests: the simulation finds too few", withTest)
 	}
 }
 
-// TestMutation_ListedInDocs: docs/simulation.md says of each mistake what sees it.
+// TestMutation_ListedInDocs: docs/simulation.md says what finds each mistake.
 func TestMutation_ListedInDocs(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join(root, "docs/simulation.md"))
 	if err != nil {

@@ -13,14 +13,14 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/invariant"
 )
 
-// maxSimulatedTime is within what everything has ended, whatever went wrong before.
+// maxSimulatedTime is the time within which everything must have ended, whatever went wrong.
 const maxSimulatedTime = 5 * time.Hour
 
-// acknowledgeInterval is how often an operator acknowledges what has ended unsafely, once
-// nobody does anything else.
+// acknowledgeInterval is how often an operator acknowledges executions that wait for one, once
+// the scenario has no actions left.
 const acknowledgeInterval = 3 * time.Minute
 
-// nextRound is when an operator goes round next, if anything waits for that.
+// nextRound returns when an operator acknowledges executions next, if any waits for that.
 func (w *simulation) nextRound() (at time.Time, do func()) {
 	if !w.scenario.FaultProfile.SweeperEnabled {
 		return w.endWithoutSweeper()
@@ -37,8 +37,8 @@ func (w *simulation) nextRound() (at time.Time, do func()) {
 	return w.nextRoundAt, w.acknowledgeAll
 }
 
-// endWithoutSweeper is the end of what goes on without the alarm clock: messages alone must
-// have brought everything to an end but what waits for time, or for an operator.
+// endWithoutSweeper ends a simulation without a sweeper: messages alone must have ended every
+// execution that does not wait for time or for an operator.
 func (w *simulation) endWithoutSweeper() (at time.Time, do func()) {
 	if len(w.actions) > 0 || len(w.running) > 0 || w.LifecycleQueue().Len() > 0 || w.PoolQueue("default").Len() > 0 {
 		return at, nil
@@ -48,15 +48,16 @@ func (w *simulation) endWithoutSweeper() (at time.Time, do func()) {
 	}
 	for _, id := range w.executionIDs() {
 		if !w.waitsForTime(id, 0) {
-			w.checker.Failf("no waiting execution is forgotten", "no message is left, and %s", w.describeUnfinished())
+			w.checker.Failf("no waiting execution is forgotten", "no message is left, but %s", w.describeUnfinished())
 		}
 	}
-	w.scenario.FaultProfile.SweeperEnabled, w.scenario.FaultProfile.FaultsUntil = true, 0 // from now on time brings what is left
+	w.scenario.FaultProfile.SweeperEnabled, w.scenario.FaultProfile.FaultsUntil = true, 0 // from now on the sweeper ends the rest
 	w.lastSweep = w.Now().Truncate(time.Minute)
 	return at, nil
 }
 
-// waitsForTime reports whether a run has ended, or waits for what only time brings.
+// waitsForTime reports whether an execution has ended or waits for something that only a timer
+// ends.
 func (w *simulation) waitsForTime(id string, depth int) bool {
 	x := w.checker.ExecutionByID(id)
 	switch {
@@ -75,7 +76,7 @@ func (w *simulation) waitsForTime(id string, depth int) bool {
 	return false
 }
 
-// startConditionHolds is the one condition on which runs of drawn definitions wait to be started.
+// startConditionHolds evaluates the only startWhen condition that generated definitions have.
 func (w *simulation) startConditionHolds() bool {
 	e, err := w.Catalog.Entity(ctx, harness.Caller, workflow.EntityKey{Type: "device", ID: "d000"})
 	var is struct{ Ready bool }
@@ -106,7 +107,7 @@ func (w *simulation) acknowledgeAll() {
 	}
 }
 
-// describeUnfinished says what has not ended, and what it waits for.
+// describeUnfinished describes the executions that have not ended, and what they wait for.
 func (w *simulation) describeUnfinished() string {
 	var unfinished []string
 	for _, id := range w.executionIDs() {
@@ -129,11 +130,11 @@ func (w *simulation) describeUnfinished() string {
 	return strings.Join(unfinished, "; ")
 }
 
-// checkFinalState is the last judgement, when nothing happens any more.
+// checkFinalState checks the final state, when nothing is left to happen.
 func (w *simulation) checkFinalState() *invariant.Violation {
 	for _, id := range w.executionIDs() {
 		if x := w.checker.ExecutionByID(id); !sm.Acknowledged(x.State) {
-			return &invariant.Violation{Invariant: "every execution ends", Text: "nothing happens any more: " + w.describeUnfinished()}
+			return &invariant.Violation{Invariant: "every execution ends", Text: "nothing is left to happen: " + w.describeUnfinished()}
 		}
 	}
 	if v := w.checkUnrequested(); v != nil {
@@ -155,18 +156,18 @@ func (w *simulation) checkFinalState() *invariant.Violation {
 	return nil
 }
 
-// checkUnrequested are runs that nobody has asked for.
+// checkUnrequested returns a violation if an execution exists that no client requested.
 func (w *simulation) checkUnrequested() *invariant.Violation {
 	for _, id := range w.executionIDs() {
 		x := w.checker.ExecutionByID(id)
 		if x.Parent == nil && len(x.Labels) == 0 && !w.checker.PredatesRestore(id) && !slices.Contains(w.executions, id) {
-			return &invariant.Violation{Invariant: "one execution per request", Text: "nobody was told of " + id}
+			return &invariant.Violation{Invariant: "one execution per request", Text: "no start request was answered with " + id}
 		}
 	}
 	return nil
 }
 
-// checkOutcome asks the oracle how a run must have ended, where it knows.
+// checkOutcome checks how an execution ended, where that follows from its jobs' outcomes.
 func (w *simulation) checkOutcome(id string) *invariant.Violation {
 	x := w.checker.ExecutionByID(id)
 	d := w.corpus.definition(x.Workflow.Name)
@@ -174,7 +175,7 @@ func (w *simulation) checkOutcome(id string) *invariant.Violation {
 		return nil
 	}
 	if w.checker.PredatesRestore(id) {
-		return nil // what it did is not what the tables say
+		return nil // the tables do not have all that it did
 	}
 	if d.Unpredictable || x.Try > 1 || x.Parent != nil || x.Cause == workflow.CauseUnclaimed || len(x.StepRuns) == 0 {
 		return nil
@@ -189,7 +190,7 @@ func (w *simulation) checkOutcome(id string) *invariant.Violation {
 	return nil
 }
 
-// recordingTB is the testing.TB of the oracle: it notes what is wrong.
+// recordingTB is a testing.TB that records errors.
 type recordingTB struct {
 	panickingTB
 	failures *[]string

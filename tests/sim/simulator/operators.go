@@ -25,7 +25,7 @@ func (w *simulation) handleWakeup(m sim.Message) error {
 	return err
 }
 
-// perform does what somebody does.
+// perform performs an action.
 func (w *simulation) perform(a action) {
 	if w.trace != nil {
 		w.trace("%s", a)
@@ -56,11 +56,10 @@ func (w *simulation) perform(a action) {
 	}
 }
 
-// maxStarts is how often a client repeats a request that was not answered.
+// maxStarts is how often a client sends a start request that is not answered.
 const maxStarts = 60
 
-// start starts a run, as a client does that repeats its request until it is
-// answered.
+// start starts an execution. The client repeats the request until it is answered.
 func (w *simulation) start(req views.StartRequest, try int) {
 	w.spawn("client", -1, func() error {
 		x, _, err := w.Engine.Start(ctx, harness.Caller, req)
@@ -80,7 +79,7 @@ func (w *simulation) start(req views.StartRequest, try int) {
 	})
 }
 
-// recordStart notes a run that has been answered.
+// recordStart records the answer to a start request.
 func (w *simulation) recordStart(key, id string) {
 	switch known := w.executionByRequest[key]; known {
 	case "":
@@ -92,12 +91,12 @@ func (w *simulation) recordStart(key, id string) {
 	}
 }
 
-// isTransient reports whether an error is one that goes by.
+// isTransient reports whether a caller should retry after an error.
 func isTransient(err error) bool {
 	return workflow.Is(err, workflow.CodeUnavailable) || workflow.Is(err, workflow.CodeConflict)
 }
 
-// operateOn is what an operator does about a run. It may be refused.
+// operateOn performs an operator's command on an execution. It may be refused.
 func (w *simulation) operateOn(a action, id string) {
 	w.runOperation(string(a.Kind), func() (err error) {
 		switch a.Kind {
@@ -134,14 +133,14 @@ func (w *simulation) operateOn(a action, id string) {
 	})
 }
 
-// expectInHistory wants a verb that is answered without an error to stand in the history.
+// expectInHistory requires that an accepted command is in the history.
 func (w *simulation) expectInHistory(err error, id string, types ...sm.Event) {
 	if err == nil {
 		w.checker.ExpectEvent(id, harness.Caller.Actor, types...)
 	}
 }
 
-// runOperation lets an operator try something once.
+// runOperation performs an operator's command once.
 func (w *simulation) runOperation(what string, do func() error) {
 	w.spawn(what, -1, do, func(p *process) {
 		if err := p.err; err != nil && !isTransient(err) && !workflow.Is(err, workflow.CodeIllegalTransition) && !workflow.Is(err, workflow.CodeNotFound) {
@@ -162,8 +161,7 @@ func (w *simulation) importDevice(a action) {
 	})
 }
 
-// toggleSchedule switches a schedule on or off, which the catalog does when something
-// is published.
+// toggleSchedule adds or removes a schedule, as publishing a definition does.
 func (w *simulation) toggleSchedule(a action) {
 	var s spec.Schedule
 	do := func() error {
@@ -191,7 +189,7 @@ func (w *simulation) toggleSchedule(a action) {
 			w.toggleSchedule(a)
 		case a.Kind == actionSchedule:
 			w.activeSchedules = append(w.activeSchedules, s.Name)
-			if w.unscheduled[a.Definition] { // by somebody who was quicker: a schedule for ever has no end
+			if w.unscheduled[a.Definition] { // unscheduled first: a schedule that stays would never end
 				a.Kind = actionUnschedule
 				w.toggleSchedule(a)
 			}
@@ -201,7 +199,7 @@ func (w *simulation) toggleSchedule(a action) {
 	})
 }
 
-// startSweep rings the alarms that are due.
+// startSweep starts a sweep.
 func (w *simulation) startSweep() {
 	w.spawn("sweeper", -1, func() error {
 		_, err := scheduler.Sweep(ctx, w.Engine, harness.LivenessTimeouts, w.Shards)
@@ -209,7 +207,7 @@ func (w *simulation) startSweep() {
 	}, nil)
 }
 
-// sweepOnTimer is the schedule of the alarm clock: now and then two sweeps overlap.
+// sweepOnTimer starts the sweep of a minute; sometimes two sweeps overlap.
 func (w *simulation) sweepOnTimer(at time.Time) {
 	w.lastSweep = at
 	w.startSweep()
@@ -218,7 +216,7 @@ func (w *simulation) sweepOnTimer(at time.Time) {
 	}
 }
 
-// nextSweep is when the next sweep has something to do.
+// nextSweep returns when the next sweep has something to do.
 func (w *simulation) nextSweep() (at time.Time, ok bool) {
 	if !w.scenario.FaultProfile.SweeperEnabled {
 		return at, false

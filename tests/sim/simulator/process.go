@@ -8,22 +8,21 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/faults"
 )
 
-// process is a piece of work that is under way: it stands before one of its calls
-// and makes it when its time has come.
+// process is a handler in progress: it is paused before a call, which it makes at resumeAt.
 type process struct {
 	name            string
 	number          int
 	task            *faults.Task
-	resumeAt        time.Time     // when it goes on
-	clockSkew       time.Duration // of its clock
-	worker          int           // whose process it is, -1 of none
-	programVersion  int           // of its program
-	outlivedRestore bool          // it goes on after a restore that it knows nothing of
+	resumeAt        time.Time
+	clockSkew       time.Duration
+	worker          int // the worker that it belongs to, -1 if none
+	programVersion  int
+	outlivedRestore bool // it was not stopped for a restore of the tables
 	err             error
-	onEnd           func(*process) // told once, when it is over or has died
+	onEnd           func(*process) // called once, when it has ended or crashed
 }
 
-// processes are those under way, the next one to go on first.
+// processes is a heap of processes by resumeAt.
 type processes []*process
 
 func (p processes) Len() int { return len(p) }
@@ -42,7 +41,7 @@ func (p *processes) Pop() any {
 	return last
 }
 
-// spawn begins a piece of work, which then stands before its first call.
+// spawn starts a process and pauses it before its first call.
 func (w *simulation) spawn(name string, worker int, do func() error, onEnd func(*process)) {
 	w.spawnCount++
 	p := &process{number: w.spawnCount, name: fmt.Sprintf("%s#%d", name, w.spawnCount), clockSkew: w.faultPlan.clockSkew(), worker: worker, onEnd: onEnd}
@@ -57,7 +56,7 @@ func (w *simulation) spawn(name string, worker int, do func() error, onEnd func(
 	w.requeue(p)
 }
 
-// stepProcess lets a process make the call it stands before.
+// stepProcess makes the call that a process is paused before.
 func (w *simulation) stepProcess(p *process) {
 	w.current = p
 	p.task.Step()
@@ -65,7 +64,7 @@ func (w *simulation) stepProcess(p *process) {
 	w.requeue(p)
 }
 
-// requeue takes a process up again that stands before its next call, or is over.
+// requeue queues a process for its next call, or ends it.
 func (w *simulation) requeue(p *process) {
 	if !p.task.Done() {
 		since := len(w.faultPlan.injectedFaults())
@@ -86,12 +85,12 @@ func (w *simulation) requeue(p *process) {
 
 func describeEnd(p *process) string {
 	if p.task.Crashed() {
-		return "has died"
+		return "crashed"
 	}
-	return "has failed: " + p.err.Error()
+	return "failed: " + p.err.Error()
 }
 
-// killWorker lets every process of a worker die where it stands.
+// killWorker kills all processes of a worker.
 func (w *simulation) killWorker(worker int) {
 	var left processes
 	for _, p := range w.running {
@@ -108,7 +107,7 @@ func (w *simulation) killWorker(worker int) {
 	heap.Init(&w.running)
 }
 
-// killAll lets everything die that is still under way.
+// killAll kills all processes.
 func (w *simulation) killAll() {
 	for _, p := range w.running {
 		p.task.Kill()

@@ -13,17 +13,17 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-// tables are what is set back, each by itself.
+// tables are the tables that are restored, each by itself.
 var tables = [4]sim.Table{sim.ExecutionsTable, sim.JobsTable, sim.LocksTable, sim.RegistryTable}
 
-// restoreProgress is how far the restore of a play has come.
+// restoreProgress is the progress of a restore.
 type restoreProgress struct {
 	captured      [4]bool
 	restoreTables []func()
 	done          bool
 }
 
-// nextRestoreStep is what comes next of the restore, if the play has one.
+// nextRestoreStep returns the next step of the restore, if the scenario has one.
 func (w *simulation) nextRestoreStep() (at time.Duration, do func()) {
 	d := w.scenario.RestoreDrill
 	if d == nil || w.restoreProgress.done {
@@ -41,9 +41,8 @@ func (w *simulation) nextRestoreStep() (at time.Duration, do func()) {
 	return at, do
 }
 
-// restoreTables does what the runbook says: everything is stopped, the queues are purged,
-// the tables are set back, and the engine begins anew with a floor of tokens that is
-// greater than any that was given out.
+// restoreTables follows the runbook: it stops all processes, purges the queues, restores the
+// tables, and continues with a minimum fencing token greater than any token before.
 func (w *simulation) restoreTables() {
 	d := w.scenario.RestoreDrill
 	w.restoreProgress.done = true
@@ -70,7 +69,7 @@ func (w *simulation) restoreTables() {
 	w.executions = slices.DeleteFunc(w.executions, isGone)
 	maps.DeleteFunc(w.executionByRequest, func(_, id string) bool { return isGone(id) || w.bindingMayBeLost(id) })
 	if w.trace != nil {
-		w.trace("THE TABLES ARE RESTORED to about %s; %d runs are left, messages kept: %v, late workers: %d", d.RestoreTo[0], len(remaining), d.KeepMessages, len(w.running))
+		w.trace("THE TABLES ARE RESTORED to about %s; %d executions remain, messages kept: %v, late workers: %d", d.RestoreTo[0], len(remaining), d.KeepMessages, len(w.running))
 	}
 	for _, p := range stopped {
 		if p.onEnd != nil {
@@ -80,20 +79,19 @@ func (w *simulation) restoreTables() {
 	w.repeatUnschedules()
 }
 
-// bindingMayBeLost reports whether the tables may have kept a run and forgotten the request
-// that it was started by: it was made in the second within which they were set back.
+// bindingMayBeLost reports whether the restored tables may have an execution but not the
+// idempotency key of its request: it was started in the second to which they were restored.
 func (w *simulation) bindingMayBeLost(id string) bool {
 	seconds, nanos := uuid.MustParse(id).Time().UnixTime()
 	return time.Unix(seconds, nanos).After(w.startedAt.Add(slices.Min(w.scenario.RestoreDrill.RestoreTo[:]) - time.Second))
 }
 
-// hasBegunPack reports whether a worker that stands before a call has begun its pack.
+// hasBegunPack reports whether a worker that is paused before a call has begun its pack.
 func hasBegunPack(call string) bool {
 	return strings.HasPrefix(call, "block.") || call == "packs.extend" || call == "packs.finish" || call == "packs.add_done" || strings.HasPrefix(call, "sender.")
 }
 
-// repeatUnschedules lets operators switch schedules off once more: the tables may
-// have forgotten that they did.
+// repeatUnschedules removes schedules again: the restored tables may still have them.
 func (w *simulation) repeatUnschedules() {
 	for _, a := range newScenario(w.scenario.Seed).Actions {
 		if a.Kind == actionSchedule && a.At <= w.elapsed() {

@@ -1,33 +1,38 @@
 package simulator
 
 import (
+	"encoding/binary"
 	"fmt"
+	"hash/fnv"
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-// deviceCount is how many devices there are.
+// deviceCount is the number of devices.
 const deviceCount = 5
 
-// scenario is what happens in the world of one seed.
+// scenario is what happens in the simulation of one seed.
 type scenario struct {
 	Seed         uint64
 	FaultProfile faultProfile
 	Actions      []action // in order of time
-	// RestoreDrill is a restore of the tables to what they were before; nil in most plays.
+	// RestoreDrill is a restore of the tables to an earlier time; nil in most scenarios.
 	RestoreDrill *restoreDrill
 }
 
-// restoreDrill is a disaster, and what is done about it by docs/runbooks/restore.md.
+// restoreDrill is a restore as docs/runbooks/restore.md describes it.
 type restoreDrill struct {
-	At           time.Duration    // when the tables are set back
-	RestoreTo    [4]time.Duration // to what moment each of them: within a second
-	KeepMessages bool             // the queues keep their messages, which ought to be purged
-	LateWorkers  bool             // workers that have begun a pack cannot be stopped, and go on
+	At           time.Duration    // when the tables are restored
+	RestoreTo    [4]time.Duration // the time that each table is restored to; within one second
+	KeepMessages bool             // the queues are not purged, although they should be
+	LateWorkers  bool             // workers that have begun a pack are not stopped
 }
 
-// newScenario draws the play of a seed.
+// newScenario generates the scenario of a seed.
 func newScenario(seed uint64) scenario {
 	r := rand.New(rand.NewPCG(seed, 5))
 	p := scenario{Seed: seed, FaultProfile: randomFaultProfile(r)}
@@ -35,10 +40,10 @@ func newScenario(seed uint64) scenario {
 	for i := range names {
 		names[i] = definitionName(r.IntN(definitionsPerCorpus))
 	}
-	busy := time.Duration(1+r.IntN(4)) * time.Minute // most of it happens within
+	busy := time.Duration(1+r.IntN(4)) * time.Minute // most actions happen within this time
 	within := func(d time.Duration) time.Duration {
 		if r.IntN(3) == 0 {
-			return time.Duration(r.IntN(200)) * time.Millisecond // all at once
+			return time.Duration(r.IntN(200)) * time.Millisecond // at nearly the same time
 		}
 		return time.Duration(r.Int64N(d.Milliseconds())) * time.Millisecond
 	}
@@ -55,12 +60,12 @@ func newScenario(seed uint64) scenario {
 		}
 		add(a)
 	}
-	verbs := []actionKind{actionCancel, actionCancel, actionCancel, actionRetry, actionRetry, actionResume, actionUnlock, actionAcknowledge, actionImport, actionImport, actionStrayWakeup, actionStrayWakeup}
+	commands := []actionKind{actionCancel, actionCancel, actionCancel, actionRetry, actionRetry, actionResume, actionUnlock, actionAcknowledge, actionImport, actionImport, actionStrayWakeup, actionStrayWakeup}
 	if p.FaultProfile.SweeperEnabled {
-		verbs = append(verbs, actionKillWorker, actionSweep)
+		commands = append(commands, actionKillWorker, actionSweep)
 	}
 	for range r.IntN(6) {
-		a := action{At: within(2 * busy), Kind: verbs[r.IntN(len(verbs))], ExecutionIndex: r.IntN(executions), Choice: r.IntN(12)}
+		a := action{At: within(2 * busy), Kind: commands[r.IntN(len(commands))], ExecutionIndex: r.IntN(executions), Choice: r.IntN(12)}
 		if a.Kind == actionImport {
 			a.Devices = []string{deviceID(r.IntN(devices))}
 		}
@@ -77,7 +82,7 @@ func newScenario(seed uint64) scenario {
 		for i := range d.RestoreTo {
 			d.RestoreTo[i] = to + time.Duration(r.IntN(1000))*time.Millisecond
 		}
-		if r.IntN(3) == 0 { // to the very same moment
+		if r.IntN(3) == 0 { // all tables to the same time
 			d.RestoreTo = [4]time.Duration{to, to, to, to}
 		}
 		p.RestoreDrill = d
@@ -89,7 +94,7 @@ func newScenario(seed uint64) scenario {
 	return p
 }
 
-// adjacentDevices are a few devices that lie side by side, in any order.
+// adjacentDevices returns a few devices with consecutive IDs, in any order.
 func adjacentDevices(r *rand.Rand, devices int) (ids []string) {
 	from := r.IntN(devices)
 	for i := range 1 + r.IntN(devices-from) {
@@ -100,3 +105,90 @@ func adjacentDevices(r *rand.Rand, devices int) (ids []string) {
 }
 
 func deviceID(i int) string { return fmt.Sprintf("d%03d", i) }
+
+// actionKind is the kind of an action.
+type actionKind string
+
+// The kinds of actions.
+const (
+	actionStart       actionKind = "start"
+	actionStartTwice  actionKind = "start twice" // two processes send the same request at once
+	actionCancel      actionKind = "cancel"
+	actionRetry       actionKind = "retry"
+	actionResume      actionKind = "resume"
+	actionUnlock      actionKind = "unlock"
+	actionAcknowledge actionKind = "acknowledge"
+	actionImport      actionKind = "import" // a device changes in the inventory
+	actionSchedule    actionKind = "schedule"
+	actionUnschedule  actionKind = "unschedule"
+	actionKillWorker  actionKind = "kill a worker"
+	actionStrayWakeup actionKind = "stray wakeup" // a wake-up without a reason
+	actionSweep       actionKind = "sweep"        // outside of its schedule
+)
+
+// action is something that a client or an operator does at a given time.
+type action struct {
+	Number         int // its number in the scenario
+	At             time.Duration
+	Kind           actionKind
+	Definition     string   // of a start or a schedule
+	Devices        []string // of a start; of an import, the one
+	ExecutionIndex int      // the execution of a command, by the order of starts
+	Choice         int      // chooses between variants of a command
+	StartDelay     time.Duration
+}
+
+func (a action) String() string {
+	s := fmt.Sprintf("action %d at %s: %s", a.Number, a.At, a.Kind)
+	if a.Definition != "" {
+		s += " " + a.Definition
+	}
+	if len(a.Devices) > 0 {
+		s += fmt.Sprint(" ", a.Devices)
+	}
+	return s
+}
+
+// blockOutcome returns the outcome of a block's call. It depends only on the seed and the call,
+// not on the order of calls.
+func (p *scenario) blockOutcome(c harness.BlockCall) *harness.Outcome {
+	o := &harness.Outcome{}
+	m := p.FaultProfile
+	if p.oneIn(m.BlockFailOneIn, "fail", c) {
+		o.FailCode, o.Retryable = "REFUSED", p.oneIn(m.RetryableOneIn, "retry", c)
+		return o
+	}
+	switch c.Kind {
+	case workflow.JobAcquire:
+		for i := range deviceCount {
+			if p.hash("found"+deviceID(i), c)%3 == 0 {
+				o.Acquired = append(o.Acquired, deviceID(i))
+			}
+		}
+	case workflow.JobExecute:
+		if c.Entity != "" && p.oneIn(m.SetAttributeOneIn, "set", c) {
+			o.SetAttributes = map[string]any{"by": c.Job}
+			if p.oneIn(2, "ready", c) {
+				o.SetAttributes["ready"] = p.oneIn(2, "is", c)
+			}
+		}
+	}
+	return o
+}
+
+// oneIn is true for one call in so many; 0 is never.
+func (p *scenario) oneIn(in int, what string, c harness.BlockCall) bool {
+	return in > 0 && p.hash(what, c)%uint64(in) == 0
+}
+
+func (p *scenario) hash(what string, c harness.BlockCall) uint64 {
+	h := fnv.New64a()
+	var seed [9]byte
+	binary.BigEndian.PutUint64(seed[:], p.Seed)
+	seed[8] = byte(c.Attempt)
+	h.Write(seed[:])
+	for _, s := range []string{what, c.Step, string(c.Kind), c.Entity, c.Execution[len(c.Execution)-4:]} {
+		h.Write([]byte(s))
+	}
+	return h.Sum64() >> 3
+}

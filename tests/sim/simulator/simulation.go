@@ -14,18 +14,18 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/invariant"
 )
 
-// Result is what came of one play.
+// Result is the result of one seed.
 type Result struct {
 	Seed          uint64
-	Calls         int // calls made, of ports and of blocks
+	Calls         int // of ports and of blocks
 	Executions    int
-	SimulatedTime time.Duration // how long it took in the world
-	Digest        uint64        // of all calls in their order
+	SimulatedTime time.Duration
+	Digest        uint64 // of all calls in their order
 	Faults        []InjectedFault
-	Violation     *invariant.Violation // nil if all held
+	Violation     *invariant.Violation // nil if all invariants hold
 }
 
-// simulation is one play under way.
+// simulation is the simulation of one seed in progress.
 type simulation struct {
 	*Simulator
 	scenario  scenario
@@ -34,27 +34,27 @@ type simulation struct {
 	startedAt time.Time
 
 	running            processes
-	current            *process // the one that is at work, nil between two
+	current            *process // the process that is making a call, nil between calls
 	spawnCount         int
-	lifecycleHandlers  int // handlers of lifecycle messages at work
+	lifecycleHandlers  int // lifecycle handlers in progress
 	packsByWorker      [workerCount]int
-	executions         []string          // in order of their answer
-	executionByRequest map[string]string // runs by request
+	executions         []string          // in the order in which starts were answered
+	executionByRequest map[string]string // by idempotency key
 	actions            []action
-	lastSweep          time.Time // the last minute of the alarm clock
-	nextRoundAt        time.Time // when an operator goes round next
-	otherVerbs         int       // how often that operator has tried something else than to acknowledge
+	lastSweep          time.Time
+	nextRoundAt        time.Time // when an operator acknowledges executions next
+	otherVerbs         int       // how often that operator used another command than acknowledge
 	activeSchedules    []string
-	unscheduled        map[string]bool // definitions whose schedules have been switched off
+	unscheduled        map[string]bool // definitions whose schedules were removed
 	restoreProgress    restoreProgress
 	digest             uint64
-	trace              func(format string, args ...any) // of what happens, for people
+	trace              func(format string, args ...any) // writes a line of the trace, nil if not wanted
 }
 
-// maxCalls bounds a play.
+// maxCalls is the most calls of one simulation.
 const maxCalls = 60_000
 
-// Run plays one seed. tell, unless it is nil, is told of all that happens.
+// Run simulates one seed. trace, unless it is nil, gets a line for everything that happens.
 func (t *Simulator) Run(seed uint64, cut Cut, trace func(format string, args ...any)) Result {
 	p := newScenario(seed)
 	p.Actions = slices.DeleteFunc(p.Actions, func(a action) bool { return slices.Contains(cut.Actions, a.Number) })
@@ -96,11 +96,11 @@ func (w *simulation) run() (r Result) {
 			return r
 		}
 		if w.CallCount() > maxCalls {
-			r.Violation = &invariant.Violation{Invariant: "every execution ends", Text: fmt.Sprintf("%d calls, and no end: %s", maxCalls, w.describeUnfinished())}
+			r.Violation = &invariant.Violation{Invariant: "every execution ends", Text: fmt.Sprintf("not ended after %d calls: %s", maxCalls, w.describeUnfinished())}
 			return r
 		}
 		if w.elapsed() > maxSimulatedTime {
-			r.Violation = &invariant.Violation{Invariant: "every execution ends", Text: fmt.Sprintf("after %s: %s", maxSimulatedTime, w.describeUnfinished())}
+			r.Violation = &invariant.Violation{Invariant: "every execution ends", Text: fmt.Sprintf("not ended after %s: %s", maxSimulatedTime, w.describeUnfinished())}
 			return r
 		}
 	}
@@ -112,7 +112,7 @@ func (w *simulation) run() (r Result) {
 
 func (w *simulation) elapsed() time.Duration { return w.Now().Sub(w.startedAt) }
 
-// clock is the time as the process at work takes it.
+// clock returns the time on the clock of the current process.
 func (w *simulation) clock() time.Time {
 	if w.current == nil {
 		return w.Now()
@@ -120,14 +120,14 @@ func (w *simulation) clock() time.Time {
 	return w.Now().Add(w.current.clockSkew)
 }
 
-// faultFor is what becomes of a call.
+// faultFor returns the fault of a call.
 func (w *simulation) faultFor(c faults.Call) faults.Fault {
 	for _, b := range []byte(c.Name) {
 		w.digest = w.digest*1099511628211 ^ uint64(b)
 	}
 	w.digest ^= uint64(w.Now().UnixMilli())
 	if w.current == nil {
-		return faults.None // a question from outside of the play
+		return faults.None // a call of the simulator itself
 	}
 	f := w.faultPlan.faultFor(c)
 	if w.trace != nil {
@@ -136,8 +136,8 @@ func (w *simulation) faultFor(c faults.Call) faults.Fault {
 	return f
 }
 
-// beforeBlock lets time pass before a worker calls a block: less than the margin within
-// which its lease is known to run.
+// beforeBlock pauses before a worker calls a block: for less than the margin by which the worker
+// knows that its lease is valid.
 func (w *simulation) beforeBlock() { w.pauseAt("block.enter") }
 
 func (w *simulation) pauseAt(where string) {
@@ -149,7 +149,7 @@ func (w *simulation) pauseAt(where string) {
 	}
 }
 
-// blockOutcome is what comes of a call of a block.
+// blockOutcome returns the outcome of a block's call and checks the call.
 func (w *simulation) blockOutcome(c harness.BlockCall) *harness.Outcome {
 	w.checker.BlockCalled(c)
 	if w.trace != nil {
@@ -160,8 +160,8 @@ func (w *simulation) blockOutcome(c harness.BlockCall) *harness.Outcome {
 	return o
 }
 
-// A deployment replaces programs of one release by such of the next, which write
-// items that the older ones refuse.
+// A rolling deployment replaces programs of the current version by a newer version, which
+// writes items that the current version refuses.
 const currentVersion, newerVersion = 1, 2
 
 const deployStart, deployEnd = time.Minute, 2 * time.Minute
@@ -183,11 +183,10 @@ func (w *simulation) programVersion() int {
 	return w.current.programVersion
 }
 
-// At most so many handlers and packs of one worker are at work at a time.
+// Limits of what is in progress at a time.
 const maxLifecycleHandlers, maxPacksPerWorker = 4, 2
 
-// next lets the one thing happen that is due first. It reports whether there was
-// any.
+// next performs the event that is due first. It reports whether there was one.
 func (w *simulation) next() bool {
 	at, do := w.nextRound()
 	sooner := func(t time.Time, what func()) {
@@ -239,7 +238,7 @@ func (w *simulation) next() bool {
 	return true
 }
 
-// idleWorker is a worker that has room for a pack, -1 if none has.
+// idleWorker returns a worker that can take another pack, -1 if there is none.
 func (w *simulation) idleWorker() int {
 	from := w.faultPlan.intN(workerCount)
 	for i := range workerCount {
@@ -250,11 +249,10 @@ func (w *simulation) idleWorker() int {
 	return -1
 }
 
-// visibilityTimeout is how long a message that was received stays hidden.
+// visibilityTimeout is how long a received message stays hidden.
 const visibilityTimeout = 30 * time.Second
 
-// maxReceives is how often a message is received before it is put aside; one that
-// comes that often in a world without faults is poison.
+// maxReceives is how often a message is received before it becomes a dead letter.
 const maxReceives = 40
 
 func (w *simulation) deliverWakeup() {
@@ -294,7 +292,7 @@ func (w *simulation) deliverPack(q *sim.Queue, worker int) {
 		switch {
 		case p.err != nil || p.task.Crashed():
 			if w.faultPlan.losesMessage("the message of " + p.name) {
-				q.Delete(m) // to where dead letters go
+				q.Delete(m) // becomes a dead letter
 			}
 		case retryAfter > 0:
 			q.ChangeVisibility(m, retryAfter)

@@ -1,30 +1,48 @@
+// Package simulator runs the real engine, the real worker SDK and the real sweeper in a
+// simulated world, in one goroutine, from a seed: several executions at once on overlapping
+// devices, with operators that interfere and faults at every call. After every call it checks
+// the invariants.
+//
+// simulator.go runs blocks of seeds that share definitions. simulation.go runs one seed: it
+// repeatedly performs the event that is due next. scenario.go generates what happens and
+// fault_plan.go what goes wrong; process.go is code in progress, which pauses before each of
+// its calls; operators.go is what clients and operators do; restore.go restores the tables.
+// completion.go brings a simulation to its end and checks that end. shrink.go makes a failing
+// simulation as short as possible, and trace.go prints it.
+//
+// Package invariant has the invariants, and package mutation proves that they find mistakes.
 package simulator
 
 import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/tests/sim"
+	"github.com/lockstep-run/lockstep/tests/sim/defgen"
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-// workerCount is how many processes of workers there are.
+// workerCount is the number of workers.
 const workerCount = 3
 
-// Simulator is the stage of one company. Its engine stays warm from play to play: a
-// definition is read and compiled once. It serves one goroutine.
+// Simulator simulates the seeds of one corpus. Its engine keeps compiled definitions from seed
+// to seed. It is not safe for concurrent use.
 type Simulator struct {
 	*harness.Harness
 	corpus    *corpus
-	base      *sim.World // in which all is published and nothing has been started
+	base      *sim.World // everything is published and nothing has been started
 	published map[string]bool
 }
 
-// panickingTB is the testing.TB of a stage that plays outside of a test: what fails it is
-// a mistake of this room, and ends the program.
+// panickingTB is the testing.TB of a harness outside of a test. A failure is a bug of this
+// package and panics.
 type panickingTB struct{ testing.TB }
 
 func (panickingTB) Helper()                   {}
@@ -36,10 +54,10 @@ func (panickingTB) Fatalf(f string, a ...any) { panic(fmt.Sprintf(f, a...)) }
 func (panickingTB) Error(args ...any)         { panic(fmt.Sprint(args...)) }
 func (panickingTB) Errorf(f string, a ...any) { panic(fmt.Sprintf(f, a...)) }
 
-// New opens the theatre of a company.
+// New makes a simulator.
 func New(c *corpus) *Simulator {
 	o := harness.Options()
-	o.Policy.MinPackedJobs = 2 // so that few devices make packs of several jobs
+	o.Policy.MinPackedJobs = 2 // so that few devices suffice for packs of several jobs
 	t := &Simulator{Harness: harness.New(panickingTB{}, 0, o), corpus: c, published: map[string]bool{}}
 	t.SetWorkerCount(workerCount)
 	t.RegisterBlocks()
@@ -62,8 +80,8 @@ func (t *Simulator) importAllDevices() {
 	}
 }
 
-// publishOnce publishes a definition, without what is cut out of it, and lets it be run
-// once in a world that is thrown away, so that what a play reads does not depend on the plays before it.
+// publishOnce publishes definitions without the steps that are cut, and starts each once in a
+// world that is discarded, so that the engine's caches do not depend on the seeds before.
 func (t *Simulator) publishOnce(cut Cut, names ...string) {
 	for _, name := range names {
 		if t.published[name] {
@@ -82,4 +100,110 @@ func (t *Simulator) publishOnce(cut Cut, names ...string) {
 		t.Start(name, harness.DeviceIDs(1)...)
 		t.World = t.base
 	}
+}
+
+// seedsPerCorpus is the number of consecutive seeds that share definitions, and
+// definitionsPerCorpus the number of these definitions. Sharing saves time: compiling
+// definitions is most of the cost of a simulation.
+const seedsPerCorpus, definitionsPerCorpus = 256, 48
+
+// corpus has the definitions of a block of seeds.
+type corpus struct {
+	number      uint64
+	definitions map[string]*defgen.Definition
+}
+
+// newCorpus returns the corpus of a seed, without any definition yet.
+func newCorpus(seed uint64) *corpus {
+	return &corpus{number: seed / seedsPerCorpus, definitions: map[string]*defgen.Definition{}}
+}
+
+// definition returns a definition by its name and generates it if necessary.
+func (c *corpus) definition(name string) *defgen.Definition {
+	if d := c.definitions[name]; d != nil {
+		return d
+	}
+	var n int
+	if _, err := fmt.Sscanf(name, "w%d", &n); err != nil {
+		panic(fmt.Errorf("simulator: no definition is named %q: %w", name, err))
+	}
+	r := rand.New(rand.NewPCG(c.number, uint64(1000+n)))
+	var references []string // only lower numbers, so that there are no cycles
+	for i := range n % 6 {
+		references = append(references, definitionName(n-n%6+i))
+	}
+	d := defgen.GenerateAny(func(_ string, below int) int { return r.IntN(below) }, references)
+	c.definitions[name] = d
+	return d
+}
+
+// shorten removes steps from a definition, unless none would remain.
+func (c *corpus) shorten(name string, labels []string) *defgen.Definition {
+	if d := c.definition(name).WithoutSteps(labels); d != nil {
+		c.definitions[name] = d
+	}
+	return c.definitions[name]
+}
+
+func definitionName(n int) string { return fmt.Sprintf("w%d", n) }
+
+// Summary sums up the results of many seeds.
+type Summary struct {
+	Seeds, Executions, Calls, Faults int
+	SimulatedTime                    time.Duration
+	Failed                           []Result // in order of their seeds
+}
+
+func (s *Summary) add(r Result) {
+	s.Seeds++
+	s.Executions += r.Executions
+	s.Calls += r.Calls
+	s.Faults += len(r.Faults)
+	s.SimulatedTime += r.SimulatedTime
+	if r.Violation != nil {
+		s.Failed = append(s.Failed, r)
+		slices.SortFunc(s.Failed, func(a, b Result) int { return int(int64(a.Seed) - int64(b.Seed)) })
+	}
+}
+
+// RunSeeds simulates n seeds from the first on, parallel at a time, until maxFailures have
+// failed. progress, unless it is nil, is called after every seed.
+func RunSeeds(first uint64, n, parallel, maxFailures int, progress func(Summary)) Summary {
+	var mu sync.Mutex
+	var summary Summary
+	next, end := first, first+uint64(n)
+	// One goroutine simulates the seeds of a corpus, one after the other.
+	take := func() (from, to uint64, ok bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		if next >= end || len(summary.Failed) >= maxFailures {
+			return 0, 0, false
+		}
+		from, to = next, min(end, (next/seedsPerCorpus+1)*seedsPerCorpus)
+		next = to
+		return from, to, true
+	}
+	var all sync.WaitGroup
+	for range parallel {
+		all.Go(func() {
+			for from, to, ok := take(); ok; from, to, ok = take() {
+				t := New(newCorpus(from))
+				for seed := from; seed < to; seed++ {
+					r := t.Run(seed, Cut{}, nil)
+					mu.Lock()
+					summary.add(r)
+					stop := len(summary.Failed) >= maxFailures
+					if progress != nil {
+						progress(summary)
+					}
+					mu.Unlock()
+					if stop {
+						return
+					}
+				}
+			}
+		})
+	}
+	all.Wait()
+	return summary
 }

@@ -8,16 +8,16 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// TestSimulator_InvariantsHoldForAllSeeds plays some hundred seeds.
+// TestSimulator_InvariantsHoldForAllSeeds simulates some hundred seeds.
 func TestSimulator_InvariantsHoldForAllSeeds(t *testing.T) {
 	sum := RunSeeds(0, 300, 2, 5, nil)
-	t.Logf("%d seeds, %d runs, %d calls, %d faults, %s of time", sum.Seeds, sum.Executions, sum.Calls, sum.Faults, sum.SimulatedTime)
+	t.Logf("%d seeds, %d executions, %d calls, %d faults, %s of simulated time", sum.Seeds, sum.Executions, sum.Calls, sum.Faults, sum.SimulatedTime)
 	for _, r := range sum.Failed {
 		t.Errorf("seed %d: %v", r.Seed, r.Violation)
 	}
 }
 
-// TestSimulator_DeterministicBySeed plays seeds alone and after others.
+// TestSimulator_DeterministicBySeed simulates seeds alone and after others.
 func TestSimulator_DeterministicBySeed(t *testing.T) {
 	one := New(newCorpus(0))
 	for seed := range uint64(20) {
@@ -29,10 +29,10 @@ func TestSimulator_DeterministicBySeed(t *testing.T) {
 	}
 }
 
-// TestSimulator_InvariantsHoldAfterRestore sets the tables back in the middle of plays, as the runbook
-// does, each by itself and up to a second apart: with the queues purged and not, and
-// with workers that cannot be stopped. All laws hold of what follows, and devices,
-// which are not set back, see no fence that is smaller than one before.
+// TestSimulator_InvariantsHoldAfterRestore restores the tables in the middle of simulations, as
+// the runbook does: each table by itself and up to a second apart, with the queues purged and
+// not, and with workers that are not stopped. All invariants hold afterwards, and devices,
+// which are not restored, see no fence that is smaller than one before.
 func TestSimulator_InvariantsHoldAfterRestore(t *testing.T) {
 	drills, unsafe := 0, 0
 	for seed := uint64(0); drills < 40; seed++ {
@@ -55,8 +55,8 @@ func TestSimulator_InvariantsHoldAfterRestore(t *testing.T) {
 			drills++
 		}
 	}
-	t.Logf("%d restores, and %d runs were left to an operator by the look that found out", drills, unsafe)
+	t.Logf("%d restores, after which %d executions failed unsafe", drills, unsafe)
 	if unsafe == 0 {
-		t.Error("no run was met by a restore")
+		t.Error("no restore failed an execution")
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/faults"
 )
 
-// withPrefix puts time and process before what is told.
+// withPrefix puts time and process in front of each line.
 func (w *simulation) withPrefix(write func(format string, args ...any)) func(string, ...any) {
 	return func(format string, args ...any) {
 		who := ""
@@ -18,7 +18,7 @@ func (w *simulation) withPrefix(write func(format string, args ...any)) func(str
 	}
 }
 
-// traceCall tells a call by its number, with what becomes of it.
+// traceCall writes a call with its number and its fault.
 func (w *simulation) traceCall(c faults.Call, f faults.Fault) {
 	if f == faults.None {
 		w.trace("%d %s", c.Number, c.Name)
@@ -27,33 +27,33 @@ func (w *simulation) traceCall(c faults.Call, f faults.Fault) {
 	w.trace("%d %s  <- FAULT: %s", c.Number, c.Name, f)
 }
 
-// traceSpawn tells what is unusual about a process.
+// traceSpawn writes the clock skew and the version of a process where they are unusual.
 func (w *simulation) traceSpawn(p *process) {
 	if p.clockSkew != 0 {
-		w.trace("%s begins, its clock %s off", p.name, p.clockSkew)
+		w.trace("%s starts with clock skew %s", p.name, p.clockSkew)
 	}
 	if p.programVersion != currentVersion {
-		w.trace("%s begins, of release %d", p.name, p.programVersion)
+		w.trace("%s starts with version %d", p.name, p.programVersion)
 	}
 }
 
-// traceDelays tells of the faults since the one so many: of delays, that is, for
-// what befalls a call is told with it.
+// traceDelays writes the faults from number since on. These are delays: traceCall writes the
+// others.
 func (w *simulation) traceDelays(p *process, since int) {
 	for _, s := range w.faultPlan.injectedFaults()[since:] {
 		w.trace("%s  <- FAULT: %s before %s", p.name, s.Fault, s.Call)
 	}
 }
 
-// Trace plays a seed and tells of it, line by line.
+// Trace simulates a seed and calls line with each line of its trace.
 func Trace(seed uint64, cut Cut, line func(string)) Result {
-	t := New(corpusFor(seed))
+	t := New(newCorpus(seed))
 	writef := func(format string, args ...any) { line(fmt.Sprintf(format, args...)) }
 	first := true
 	return t.Run(seed, cut, func(format string, args ...any) {
 		if first {
 			first = false
-			line(fmt.Sprintf("seed %d, a world of %+v\n", seed, newScenario(seed).FaultProfile))
+			line(fmt.Sprintf("seed %d, fault profile %+v\n", seed, newScenario(seed).FaultProfile))
 			for _, name := range t.publishedNames() {
 				writef("definition %s:\n%s", name, t.corpus.definition(name).YAML())
 			}

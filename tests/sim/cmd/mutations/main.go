@@ -1,11 +1,11 @@
-// The program makes each mistake of package mutation in a copy of the sources that
-// the compiler alone sees, lets the simulation look for it, and prints which law
-// has caught it after how many seeds, or which test has, where no play can. It
-// fails if one was not caught.
+// The program makes each mistake of package mutation in a copy of the sources that only the
+// compiler sees, and simulates until an invariant is violated. It prints which invariant, after
+// how many seeds, or which test fails where no simulation finds the mistake. It fails if a
+// mistake was not found.
 //
-// With -judge protocol it lets tests/protocol look instead, which knows the two
-// protocols only, and prints which of its tests has failed, and how. What is not
-// caught is then no failure: most of the other mistakes are out of its sight.
+// With -judge protocol it runs the tests of tests/protocol instead, which cover only the lock
+// and pack protocols, and prints which test failed, and how. A mistake that is not found is no
+// failure then: most mistakes lie elsewhere.
 package main
 
 import (
@@ -25,10 +25,10 @@ import (
 func main() { os.Exit(run()) }
 
 func run() int {
-	seeds := flag.Int("seeds", 4000, "how many seeds are played with each mistake")
-	only := flag.String("only", "", "mistakes whose names match this expression")
-	parallel := flag.Int("parallel", runtime.GOMAXPROCS(0), "mistakes looked for at a time")
-	detector := flag.String("judge", "simulation", "who looks for the mistakes: simulation or protocol")
+	seeds := flag.Int("seeds", 4000, "number of seeds simulated with each mistake")
+	only := flag.String("only", "", "make only mistakes whose names match this expression")
+	parallel := flag.Int("parallel", runtime.GOMAXPROCS(0), "number of mistakes tried at a time")
+	detector := flag.String("judge", "simulation", "what finds the mistakes: simulation or protocol")
 	flag.Parse()
 	wanted, err := regexp.Compile(*only)
 	if err != nil {
@@ -68,7 +68,7 @@ func run() int {
 	}
 	close(next)
 	all.Wait()
-	fmt.Printf("%d of %d caught\n", len(chosen)-missed, len(chosen))
+	fmt.Printf("%d of %d found\n", len(chosen)-missed, len(chosen))
 	if missed > 0 && *detector != "protocol" {
 		return 1
 	}
@@ -110,17 +110,17 @@ func detectByProtocol(m mutation.Mutation) (line string, ok bool) {
 	case found != nil:
 		return strings.TrimSuffix(line, "\n"), true
 	case err != nil:
-		return row(m, "the tests died: "+strings.TrimSpace(string(out[max(0, len(out)-300):])), ""), false
+		return row(m, "the tests crashed: "+strings.TrimSpace(string(out[max(0, len(out)-300):])), ""), false
 	}
-	return row(m, "not caught", ""), false
+	return row(m, "not found", ""), false
 }
 
-var brokenRE = regexp.MustCompile(`(?m)^seed (\d+) broken: ([^:]+):`)
+var violatedRE = regexp.MustCompile(`(?m)^seed (\d+) violated "([^"]+)": `)
 
-// detectBySimulation builds the simulation with a mistake and lets it look.
+// detectBySimulation builds and runs the simulation with a mistake.
 func detectBySimulation(m mutation.Mutation, seeds int) (line string, ok bool) {
 	ctx := context.Background()
-	row := func(law, after string) string { return row(m, law, after) }
+	row := func(invariant, after string) string { return row(m, invariant, after) }
 	dir, err := os.MkdirTemp("", "mutation")
 	if err != nil {
 		return row(err.Error(), ""), false
@@ -132,7 +132,7 @@ func detectBySimulation(m mutation.Mutation, seeds int) (line string, ok bool) {
 		case err != nil:
 			return row(err.Error(), ""), false
 		case !detected:
-			return row("NOT CAUGHT by "+m.Test, ""), false
+			return row("NOT FOUND by "+m.Test, ""), false
 		}
 		return row(m.Test, "test"), true
 	}
@@ -141,14 +141,14 @@ func detectBySimulation(m mutation.Mutation, seeds int) (line string, ok bool) {
 		return row(err.Error(), ""), false
 	}
 	out, err := exec.CommandContext(ctx, program, "-seeds", fmt.Sprint(seeds), "-parallel", "1", "-brief").CombinedOutput()
-	found := brokenRE.FindSubmatch(out)
+	found := violatedRE.FindSubmatch(out)
 	switch {
 	case found != nil:
 		var seed int
 		_, _ = fmt.Sscan(string(found[1]), &seed)
 		return row(string(found[2]), fmt.Sprint(seed+1)), true
 	case err != nil:
-		return row("the program died: "+strings.TrimSpace(string(out[max(0, len(out)-300):])), ""), false
+		return row("the program crashed: "+strings.TrimSpace(string(out[max(0, len(out)-300):])), ""), false
 	}
-	return row("NOT CAUGHT", fmt.Sprint(seeds)), false
+	return row("NOT FOUND", fmt.Sprint(seeds)), false
 }

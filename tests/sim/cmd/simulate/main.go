@@ -1,5 +1,5 @@
-// The program plays seeds of the simulation, as many as are asked for, and says
-// how many. The first play that breaks a law is made short and told.
+// The program simulates seeds and prints how many. It shrinks and prints the first simulation
+// that violates an invariant.
 package main
 
 import (
@@ -18,15 +18,15 @@ import (
 func main() { os.Exit(run()) }
 
 func run() int {
-	seeds := flag.Int("seeds", 1000, "how many seeds are played")
-	from := flag.Uint64("from", 0, "the first of them")
-	seed := flag.Int64("seed", -1, "play this one, and tell of it")
-	cut := flag.String("cut", "", "with -seed: what is left out, as a shrunk play says")
-	enough := flag.Int("enough", 1, "stop when so many have failed")
-	parallel := flag.Int("parallel", runtime.GOMAXPROCS(0), "how many are played at a time")
-	brief := flag.Bool("brief", false, "tell of failures in one line, and do not shrink them")
-	quiet := flag.Bool("quiet", false, "with -seed: tell of the end only")
-	profile := flag.String("profile", "", "write a profile of the processor to this file")
+	seeds := flag.Int("seeds", 1000, "number of seeds")
+	from := flag.Uint64("from", 0, "first seed")
+	seed := flag.Int64("seed", -1, "simulate only this seed, and print its trace")
+	cut := flag.String("cut", "", "with -seed: what to leave out, as printed for a shrunk simulation")
+	enough := flag.Int("enough", 1, "stop after so many failed seeds")
+	parallel := flag.Int("parallel", runtime.GOMAXPROCS(0), "number of seeds simulated at a time")
+	brief := flag.Bool("brief", false, "print failures in one line, and do not shrink them")
+	quiet := flag.Bool("quiet", false, "with -seed: print only the result")
+	profile := flag.String("profile", "", "write a CPU profile to this file")
 	flag.Parse()
 	debug.SetGCPercent(400)
 	if *profile != "" {
@@ -46,7 +46,7 @@ func run() int {
 	return simulateMany(*from, *seeds, *parallel, *enough, *brief)
 }
 
-// simulateOne plays one seed and tells of it.
+// simulateOne simulates one seed and prints its trace.
 func simulateOne(seed uint64, text string, quiet bool) int {
 	cut, err := simulator.ParseCut(text)
 	if err != nil {
@@ -58,16 +58,16 @@ func simulateOne(seed uint64, text string, quiet bool) int {
 			fmt.Println(line)
 		}
 	})
-	fmt.Printf("seed %d: %d calls, %d runs, %s of time, %d faults\n", seed, r.Calls, r.Executions, r.SimulatedTime, len(r.Faults))
+	fmt.Printf("seed %d: %d executions, %d calls, %d faults, %s of simulated time\n", seed, r.Executions, r.Calls, len(r.Faults), r.SimulatedTime)
 	if r.Violation == nil {
-		fmt.Println("all laws hold")
+		fmt.Println("all invariants hold")
 		return 0
 	}
-	fmt.Printf("broken: %v\n", r.Violation)
+	fmt.Printf("violated %q: %s\n", r.Violation.Invariant, r.Violation.Text)
 	return 1
 }
 
-// maxShrinkRuns bounds how often a play is repeated to make it short.
+// maxShrinkRuns is how often a seed is simulated to shrink it.
 const maxShrinkRuns = 400
 
 func simulateMany(from uint64, seeds, parallel, enough int, brief bool) int {
@@ -75,7 +75,7 @@ func simulateMany(from uint64, seeds, parallel, enough int, brief bool) int {
 	sum := simulator.RunSeeds(from, seeds, parallel, enough, func(s simulator.Summary) {
 		if len(s.Failed) > failed {
 			failed = len(s.Failed)
-			fmt.Printf("one more is broken: %s\n", formatSeeds(s.Failed))
+			fmt.Printf("violated: %s\n", formatSeeds(s.Failed))
 		}
 		if time.Since(lastReport) > 10*time.Second {
 			lastReport = time.Now()
@@ -84,7 +84,7 @@ func simulateMany(from uint64, seeds, parallel, enough int, brief bool) int {
 	})
 	fmt.Println(formatSummary(sum, time.Since(begin)))
 	for _, r := range sum.Failed {
-		fmt.Printf("seed %d broken: %v\n", r.Seed, r.Violation)
+		fmt.Printf("seed %d violated %q: %s\n", r.Seed, r.Violation.Invariant, r.Violation.Text)
 	}
 	if len(sum.Failed) == 0 {
 		return 0
@@ -95,8 +95,8 @@ func simulateMany(from uint64, seeds, parallel, enough int, brief bool) int {
 	first := sum.Failed[0]
 	cut, short := simulator.Shrink(first.Seed, first.Violation.Invariant, maxShrinkRuns)
 	simulator.Trace(first.Seed, cut, func(line string) { fmt.Println(line) })
-	fmt.Printf("broken: %v\n%d calls and %d faults are left of %d and %d; once more:\n  make simulate SEED=%d CUT='%s'\n",
-		short.Violation, short.Calls, len(short.Faults), first.Calls, len(first.Faults), first.Seed, cut)
+	fmt.Printf("violated %q: %s\n%d of %d calls and %d of %d faults remain; to repeat:\n  make simulate SEED=%d CUT='%s'\n",
+		short.Violation.Invariant, short.Violation.Text, short.Calls, first.Calls, len(short.Faults), len(first.Faults), first.Seed, cut)
 	return 1
 }
 
@@ -109,6 +109,13 @@ func formatSeeds(failed []simulator.Result) string {
 }
 
 func formatSummary(s simulator.Summary, took time.Duration) string {
-	return fmt.Sprintf("%d seeds in %s (%.0f a second): %d runs, %d calls, %d faults, %.0f hours of their time, %d broken",
-		s.Seeds, took.Round(time.Second), float64(s.Seeds)/took.Seconds(), s.Executions, s.Calls, s.Faults, s.SimulatedTime.Hours(), len(s.Failed))
+	return fmt.Sprintf("%d seeds in %s (%.0f per second): %d executions, %d calls, %d faults, %.0f hours of simulated time; %s",
+		s.Seeds, took.Round(time.Second), float64(s.Seeds)/took.Seconds(), s.Executions, s.Calls, s.Faults, s.SimulatedTime.Hours(), formatFailed(len(s.Failed)))
+}
+
+func formatFailed(n int) string {
+	if n == 0 {
+		return "all invariants hold"
+	}
+	return fmt.Sprintf("%d seeds violated an invariant", n)
 }
