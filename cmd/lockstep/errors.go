@@ -145,7 +145,7 @@ func newErrorDocument(err error) errorDocument {
 
 // printErrorDocument writes an error as a JSON document.
 func printErrorDocument(w io.Writer, err error) {
-	e := json.NewEncoder(w)
+	e := json.NewEncoder(render.Raw(w))
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
 	_ = e.Encode(map[string]errorDocument{"error": newErrorDocument(err)}) // the text is on stderr already

@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"os"
 	"os/signal"
 	"syscall"
@@ -28,9 +29,12 @@ import (
 	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
 	"github.com/lockstep-run/lockstep/cmd/lockstep/transfer"
 	"github.com/lockstep-run/lockstep/shared/client/auth"
+	"github.com/lockstep-run/lockstep/shared/observe"
 )
 
 func main() {
+	log.SetFlags(0)
+	log.SetOutput(observe.LibraryLog(func(line string) { fmt.Fprintf(render.Escaped(os.Stderr), "note: %s\n", line) }))
 	ctx, stop := withInterrupt(context.Background())
 	code := execute(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
@@ -39,6 +43,7 @@ func main() {
 
 // execute runs one command line and returns its exit code.
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	stdout, stderr = render.Escaped(stdout), render.Escaped(stderr)
 	root := newRoot()
 	root.SetArgs(args)
 	root.SetOut(stdout)

@@ -14,7 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
 // commandResult is the result of one command line.
@@ -382,5 +384,27 @@ func TestPublish_StrictRefusesWarnings(t *testing.T) {
 	queries, warns = nil, ""
 	if got := runCommand(t, "publish", "--strict", source, url); got.code != 0 || len(queries) != 2 || queries[1] != "" {
 		t.Errorf("without warnings: exit %d, queries %q\n%s", got.code, queries, got.stderr)
+	}
+}
+
+// Texts of blocks and of other people do not control the terminal of the person who reads
+// them, on standard output or on standard error. Programs get them as they are.
+func TestExecute_PrintsNoControlCharacters(t *testing.T) {
+	const hostile = "a\x1b]0;t\x07\x1b[2J\r\u202eb"
+	url := serveAnswers(t, map[string]any{
+		"GET /workflow-execution/id/x": views.ExecutionView{
+			ID: "x", State: sm.ExecutionFailedUnsafe, Status: sm.StatusFailed, Error: &views.FailureView{Code: "C", Message: hostile},
+		},
+		"GET /workflow-execution/id/x/jobs":          pageOf(map[string]any{"id": "j", "state": "FAILED", "error": map[string]any{"code": "C", "message": hostile}}),
+		"GET /workflow-execution/id/refused/history": &workflow.Error{Code: workflow.CodeConflict, Message: hostile},
+	})
+	for verb, id := range map[string]string{"status": "x", "jobs": "x", "watch": "x", "history": "refused"} {
+		got := runCommand(t, verb, id, url)
+		if all := got.stdout + got.stderr; strings.ContainsAny(all, "\x1b\x07\r\u202e") || !strings.Contains(all, `\x1b]0;t`) {
+			t.Errorf("%s prints %q", verb, all)
+		}
+		if got := runCommand(t, verb, id, url, "--output", "json"); !strings.Contains(got.stdout, `\u001b]0;t`) || !strings.Contains(got.stdout, "\u202eb") {
+			t.Errorf("%s prints %q", verb, got.stdout)
+		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	stdlog "log"
 	"log/slog"
 	"net/http"
 	"os"
@@ -70,6 +71,7 @@ func Open(ctx context.Context, component string) (*Process, error) {
 		log.WarnContext(ctx, "tracing disabled", observe.Err(err)) // the process works without it
 	}
 	slog.SetDefault(log) // so that libraries and a worker's blocks log in the same way
+	stdlog.SetOutput(observe.LibraryLog(func(line string) { log.InfoContext(ctx, line) }))
 	awsCfg, err := awsconfig.LoadDefaultConfig(ctx, awsconfig.WithHTTPClient(httpClient()))
 	if err != nil {
 		return nil, err

@@ -13,7 +13,9 @@ import (
 
 // DescribeExecution describes an execution in a sentence or two: what it does or
 // waits for, since when and until when, or how it ended and why.
-func DescribeExecution(x views.ExecutionView) string {
+func DescribeExecution(x views.ExecutionView) string { return OneLine(describeExecution(x)) }
+
+func describeExecution(x views.ExecutionView) string {
 	if x.Waiting == nil {
 		return describeState(x)
 	}
@@ -71,7 +73,9 @@ func describeState(x views.ExecutionView) string {
 
 // DescribeWaiting returns a predicate that says what an execution waits for, such as
 // "has waited since 10:03:11 for the lock of device/sw-007, held by ...; gives up at 11:03:11".
-func DescribeWaiting(w *views.Waiting) string {
+func DescribeWaiting(w *views.Waiting) string { return OneLine(describeWaiting(w)) }
+
+func describeWaiting(w *views.Waiting) string {
 	switch w.Kind {
 	case workflow.WaitAcknowledge:
 		if w.Reason != nil {

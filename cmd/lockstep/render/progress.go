@@ -26,7 +26,7 @@ type ProgressBar struct {
 
 // NewProgressBar returns a bar that writes to out.
 func NewProgressBar(out io.Writer) *ProgressBar {
-	f, ok := out.(*os.File)
+	f, ok := Raw(out).(*os.File)
 	return &ProgressBar{out: out, terminal: ok && isatty.IsTerminal(f.Fd())}
 }
 
@@ -73,7 +73,8 @@ func (b *ProgressBar) Update(x views.ExecutionView) {
 	}
 	b.lastLine = line
 	if b.terminal {
-		fmt.Fprintf(b.out, "\r\x1b[K%s", line)
+		b.Clear()
+		fmt.Fprint(b.out, line)
 		return
 	}
 	fmt.Fprintln(b.out, line)
@@ -82,7 +83,7 @@ func (b *ProgressBar) Update(x views.ExecutionView) {
 // Clear removes the line from a terminal.
 func (b *ProgressBar) Clear() {
 	if b.terminal {
-		fmt.Fprint(b.out, "\r\x1b[K")
+		fmt.Fprint(Raw(b.out), "\r\x1b[K")
 	}
 }
 

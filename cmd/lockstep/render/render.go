@@ -2,7 +2,7 @@
 // service, the errors that decide the exit code, and output for people and for
 // programs.
 //
-// describe.go words the state of an execution and the verbs that it accepts,
+// escape.go keeps texts of others from controlling a terminal, describe.go words the state of an execution and the verbs that it accepts,
 // progress.go shows work that takes long.
 package render
 
@@ -30,7 +30,7 @@ type Env struct {
 
 // PrintJSON writes one indented document.
 func PrintJSON(cmd *cobra.Command, v any) error {
-	e := json.NewEncoder(cmd.OutOrStdout())
+	e := json.NewEncoder(Raw(cmd.OutOrStdout()))
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
 	return e.Encode(v)
@@ -47,7 +47,13 @@ func NewTable(out io.Writer, columns ...string) *Table {
 }
 
 // Row adds a row.
-func (t *Table) Row(cells []string) { fmt.Fprintln(t.w, strings.Join(cells, "\t")) }
+func (t *Table) Row(cells []string) {
+	line := make([]string, len(cells))
+	for i, c := range cells {
+		line[i] = OneLine(c)
+	}
+	fmt.Fprintln(t.w, strings.Join(line, "\t"))
+}
 
 // Flush writes the table.
 func (t *Table) Flush() error { return t.w.Flush() }

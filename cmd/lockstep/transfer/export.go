@@ -48,7 +48,7 @@ func NewExport(env render.Env, now func() time.Time) *cobra.Command {
 			source := &deployment{api, newProgress(cmd.ErrOrStderr(), now)}
 			var done exportResult
 			if args[0] == "-" {
-				done, err = source.export(cmd.Context(), cmd.OutOrStdout(), only, types)
+				done, err = source.export(cmd.Context(), render.Raw(cmd.OutOrStdout()), only, types)
 			} else {
 				done, err = writeFile(args[0], func(out io.Writer) (exportResult, error) { return source.export(cmd.Context(), out, only, types) })
 			}
