@@ -72,7 +72,7 @@ func parseResults(m *workflow.PackMessage, r views.PackResults) (*worker.RemoteR
 		case err != nil:
 			addIssue(at, "value", strings.TrimPrefix(err.Error(), "json: "))
 			continue
-		case fields.Job == "":
+		case !hasField(raw, "job"): // encoding/json also reads "Job"
 			addIssue(at+".job", "required", "want the id of a job of the pack")
 			continue
 		case len(m.Jobs) > 0 && !jobs[fields.Job]:
@@ -92,6 +92,13 @@ func parseResults(m *workflow.PackMessage, r views.PackResults) (*worker.RemoteR
 		}
 	}
 	return parsed, issues
+}
+
+// hasField reports whether an object has a field of exactly this name that is not empty
+// text.
+func hasField(raw json.RawMessage, name string) bool {
+	var object map[string]any
+	return json.Unmarshal(raw, &object) == nil && object[name] != nil && object[name] != ""
 }
 
 // decodeReceipt returns the receipt that a worker sent, and the message it was

@@ -156,6 +156,13 @@ func ParseResponse(text []byte, operation workflow.JobKind) (worker.JobResult, e
 	if issue := schema.CheckJSON(text, "", yamldoc.JoinPath); issue != nil {
 		return worker.JobResult{}, fmt.Errorf("invalid response: %s", issue)
 	}
+	var v any
+	if err := json.Unmarshal(text, &v); err != nil {
+		return worker.JobResult{}, fmt.Errorf("invalid response: %w", err)
+	}
+	if err := responseFields.checkCase(v, ""); err != nil {
+		return worker.JobResult{}, fmt.Errorf("invalid response: %w", err)
+	}
 	var r *response
 	if err := json.Unmarshal(text, &r); err != nil {
 		return worker.JobResult{}, fmt.Errorf("invalid response: %w", err)

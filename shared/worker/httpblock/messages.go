@@ -2,8 +2,13 @@ package httpblock
 
 import (
 	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/lockstep-run/lockstep/shared/definition/yamldoc"
 	"github.com/lockstep-run/lockstep/shared/worker"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -87,4 +92,44 @@ type response struct {
 		Retryable bool            `json:"retryable"`
 		Details   json.RawMessage `json:"details"`
 	} `json:"error"`
+}
+
+// fields are the fields of an object that are read, with those of the objects in them;
+// nil for a value that is taken as it is.
+type fields map[string]fields
+
+var entityFields = fields{"type": nil, "id": nil}
+
+var responseFields = fields{
+	"outcome": nil, "result": nil, "entities": entityFields,
+	"updates": {"entity": entityFields, "set": nil, "remove": nil},
+	"error":   {"code": nil, "message": nil, "retryable": nil, "details": nil},
+}
+
+// checkCase finds a field whose name differs in case only from one that is read.
+// encoding/json reads it nevertheless, readers in other languages do not.
+func (known fields) checkCase(v any, path string) error {
+	switch v := v.(type) {
+	case []any:
+		for i, item := range v {
+			if err := known.checkCase(item, fmt.Sprintf("%s[%d]", path, i)); err != nil {
+				return err
+			}
+		}
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			inner, exact := known[name]
+			for field := range known {
+				if !exact && strings.EqualFold(field, name) {
+					return fmt.Errorf("%s: the field is named %q", yamldoc.JoinPath(path, name), field)
+				}
+			}
+			if inner != nil {
+				if err := inner.checkCase(v[name], yamldoc.JoinPath(path, name)); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
 }

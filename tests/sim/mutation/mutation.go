@@ -32,8 +32,8 @@ type Mutation struct {
 // Edit replaces a text that occurs exactly once in a file.
 type Edit struct{ File, Old, New string }
 
-// All returns the mistakes in what the simulation runs.
-func All() []Mutation { return slices.Concat(locks, packs, dispatches, executions, restores) }
+// All returns all mistakes: those in what the simulation runs, and [Borders].
+func All() []Mutation { return slices.Concat(locks, packs, dispatches, executions, restores, borders) }
 
 // Apply returns the changed text of each file of a mutation, by its path below root. It is an
 // error if a replaced text does not occur exactly once.
