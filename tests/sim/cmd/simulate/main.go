@@ -43,6 +43,7 @@ func run() int {
 	if *seed >= 0 {
 		return simulateOne(uint64(*seed), *cut, *quiet)
 	}
+	fmt.Printf("seeds %d to %d\n", *from, *from+uint64(*seeds)-1)
 	return simulateMany(*from, *seeds, *parallel, *enough, *brief)
 }
 
