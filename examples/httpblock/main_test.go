@@ -32,7 +32,7 @@ func TestBannerServer_KeepsBlockContract(t *testing.T) {
 	caller := httpblock.New([]string{httpblock.Loopback})
 	job := worker.Job{
 		ID: "x.1.0.1", ExecutionID: "x", Step: "banner", Block: registered.Ref().String(), Operation: workflow.JobExecute, Attempt: 1,
-		Entity: &workflow.EntityKey{Type: "device", ID: "sw-001"}, Parameters: []byte(`{"banner":"new"}`), Fence: "0000000002-0001-01-01",
+		Entity: &workflow.EntityKey{Type: "device", ID: "sw-001"}, Parameters: []byte(`{"banner":"new"}`), Fence: "0000000002-000001-01-01",
 	}
 	devices.banner["sw-001"] = "old"
 	var result []byte
@@ -44,12 +44,12 @@ func TestBannerServer_KeepsBlockContract(t *testing.T) {
 		result = a.Result
 	}
 	late := job
-	late.ID, late.Fence = "y.1.0.1", "0000000001-0001-01-01"
+	late.ID, late.Fence = "y.1.0.1", "0000000001-000001-01-01"
 	if a := caller.Call(t.Context(), &workflow.Endpoint{URL: s.URL}, &late); a.Failure == nil || a.Failure.Code != "STALE" || a.Failure.Retryable {
 		t.Errorf("a late worker: %+v", a)
 	}
 	rollback := job
-	rollback.ID, rollback.Operation, rollback.Result, rollback.Fence = "x.2.0.1", workflow.JobRollback, result, "0000000002-0002-01-01"
+	rollback.ID, rollback.Operation, rollback.Result, rollback.Fence = "x.2.0.1", workflow.JobRollback, result, "0000000002-000002-01-01"
 	if a := caller.Call(t.Context(), &workflow.Endpoint{URL: s.URL}, &rollback); a.Failure != nil || devices.banner["sw-001"] != "old" {
 		t.Errorf("rollback: %+v, banner %q", a, devices.banner["sw-001"])
 	}

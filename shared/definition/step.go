@@ -182,7 +182,7 @@ func (r *reader) retry(t *workflow.Retry) yamldoc.Field {
 	})
 }
 
-// maxRepeats is the largest repeat.count. A fence has four digits for the step run.
+// maxRepeats is the largest repeat.count.
 const maxRepeats = 1000
 
 func (r *reader) repeat(p *spec.Repeat) yamldoc.Field {

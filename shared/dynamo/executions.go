@@ -95,6 +95,7 @@ func (s *Store) Create(ctx context.Context, x *workflow.Execution) (bool, error)
 	if err != nil {
 		return false, err
 	}
+	x.ItemBytes = set.Size()
 	return ok || old.Text(attrCommit) == x.Commit, nil
 }
 
@@ -122,6 +123,7 @@ func (s *Store) Commit(ctx context.Context, seen int64, next *workflow.Execution
 	if err != nil {
 		return nil, false, err
 	}
+	next.ItemBytes = set.Size()
 	if !ok {
 		// Either another handler has committed, or this write has and its reply was
 		// lost. In the second case the waiters were lost with the reply.

@@ -10,10 +10,6 @@ import (
 	"github.com/lockstep-run/lockstep/statemachines"
 )
 
-// maxWaiters bounds an execution's waiters, so that they cannot fill its item. Any
-// others wait for their timers.
-const maxWaiters = 64
-
 // AddHolderWaiter adds waiter to holder's waiters if the holder still holds its
 // locks at the epoch.
 func (s *Store) AddHolderWaiter(ctx context.Context, tenant, holder string, epoch int64, waiter string) (bool, error) {
@@ -51,7 +47,7 @@ func stateCondition(qualifies func(statemachines.ExecutionState) bool) (conditio
 // distinguishes an execution that no longer qualifies from one whose set is full;
 // the latter is ok.
 func (s *Store) addWaiter(ctx context.Context, tenant, id, waiter, condition string, values table.Item, qualifies func(workflow.OwnerStatus) bool) (bool, error) {
-	values["max"] = table.N(maxWaiters)
+	values["max"] = table.N(workflow.MaxWaiters)
 	ok, old, err := s.t.Update(ctx, table.Update{
 		Key:       executionKey(tenant, id, skState),
 		Add:       table.Item{attrWaiters: table.StringSet(waiter)},

@@ -30,7 +30,7 @@ func (w *workspace) recordFailure(ctx context.Context, now time.Time, cause erro
 	if err != nil {
 		return err
 	}
-	streak := workflow.FailureStreak{Since: now, Reason: port.Reason(cause), Unavailable: workflow.Is(cause, workflow.CodeUnavailable)}
+	streak := workflow.FailureStreak{Since: now, Reason: workflow.Truncate(port.Reason(cause), workflow.MaxReasonBytes), Unavailable: workflow.Is(cause, workflow.CodeUnavailable)}
 	before := x.FailureStreak
 	if !streak.Unavailable && (before == nil || !before.Unfinished) {
 		streak.Count = 1 // recordAttempt has counted an unfinished one

@@ -140,6 +140,9 @@ func (s *entitySearch) findAll(ctx context.Context, start *workflow.Selector, ac
 	case len(s.matches) > s.maxEntities:
 		found.problem = &workflow.Failure{Code: string(workflow.CodeLimit),
 			Message: fmt.Sprintf("the execution needs at least %d entities, the limit is %d", len(s.matches), s.maxEntities)}
+	case s.types() > workflow.MaxEntityTypes:
+		found.problem = &workflow.Failure{Code: string(workflow.CodeLimit),
+			Message: fmt.Sprintf("the execution needs entities of %d types, the limit is %d", s.types(), workflow.MaxEntityTypes)}
 	}
 	for key := range s.matches {
 		found.entities = append(found.entities, workflow.ScopeEntity{Key: key})
@@ -150,6 +153,15 @@ func (s *entitySearch) findAll(ctx context.Context, start *workflow.Selector, ac
 
 func emptyScopeFailure(message string) *workflow.Failure {
 	return &workflow.Failure{Code: "EMPTY", Message: message}
+}
+
+// types is the number of types of the entities found.
+func (s *entitySearch) types() int {
+	types := map[string]bool{}
+	for key := range s.matches {
+		types[key.Type] = true
+	}
+	return len(types)
 }
 
 func (s *entitySearch) hasType(entityType string) bool {

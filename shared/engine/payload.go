@@ -10,9 +10,6 @@ import (
 // Large values are stored in items of their own, so that the state item stays small:
 // the input, the entities of a scope, and the older pages of the history.
 
-// maxInlineScopeBytes is how many bytes of entities, as JSON, the state item holds.
-const maxInlineScopeBytes = 320
-
 // startInput returns the execution's input, wherever it is stored.
 func (w *workspace) startInput(ctx context.Context) (*workflow.Input, error) {
 	if w.input != nil {
@@ -63,7 +60,7 @@ func (w *workspace) offloadScope(ctx context.Context, entities []workflow.ScopeE
 	if err != nil {
 		return s, workflow.Errorf(workflow.CodeInternal, "encode the scope: %w", err)
 	}
-	if len(raw) <= maxInlineScopeBytes {
+	if len(raw) <= workflow.MaxInlineScopeBytes {
 		s.Inline = entities
 		return s, nil
 	}
@@ -96,16 +93,16 @@ func (w *workspace) cacheScope(key string, entities []workflow.ScopeEntity) {
 	w.scopes[key] = entities
 }
 
-// The state item holds at most maxInlineEvents events after a commit. A page of the
-// history has a fixed size and is keyed by its first sequence number, so that every
-// handler that writes it, however late, writes the same.
-const maxInlineEvents, eventsPerPage = 40, 30
+// eventsPerPage is the size of a page of the history. It is fixed, and a page is keyed by
+// its first sequence number, so that every handler that writes it, however late, writes
+// the same.
+const eventsPerPage = 30
 
 // offloadHistory moves the oldest events out of the state item before the commit that
 // would exceed its limit. It moves only events that have been committed: the events
 // of this decision may be lost to a race and be decided differently.
 func (w *workspace) offloadHistory(ctx context.Context, seen, next *workflow.Execution) error {
-	for len(next.Events) > maxInlineEvents && next.Events[eventsPerPage-1].Sequence <= seen.Sequence && seen.Version > 0 {
+	for len(next.Events) > workflow.MaxInlineEvents && next.Events[eventsPerPage-1].Sequence <= seen.Sequence && seen.Version > 0 {
 		if err := w.ports.Store.SaveEvents(ctx, w.tenant, w.id, next.Events[:eventsPerPage]); err != nil {
 			return err
 		}

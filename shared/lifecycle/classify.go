@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -54,7 +55,7 @@ func classifyChanges(x *workflow.Execution, mode workflow.RollbackMode) (remaini
 		case r.Child != nil:
 			return irreversibleChanges, fmt.Sprintf("the changes of execution %s, which step %q started, remain", r.Child.ID, r.Label)
 		case r.Counts.Unknown > 0 && !r.UndoHarmless:
-			return irreversibleChanges, fmt.Sprintf("whether step %q changed %s is unknown", r.Label, r.Counts.UnknownEntity)
+			return irreversibleChanges, fmt.Sprintf("whether step %q changed %s is unknown", r.Label, cmp.Or(r.Counts.UnknownEntity, "an entity"))
 		case !r.Reversible:
 			return irreversibleChanges, fmt.Sprintf("step %q has no rollback", r.Label)
 		}

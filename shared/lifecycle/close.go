@@ -95,6 +95,9 @@ func (d *decider) closeUnresolved(c Command) (closed []any, ok bool, err error) 
 		if f.Complete {
 			d.recordResult(r, f)
 			t := r.Counts
+			if len(closed) == workflow.MaxNamed {
+				continue // the steps of the execution have them all
+			}
 			closed = append(closed, map[string]any{"step": r.Label, "ok": t.OK, "failed": t.Failed, "unknown": t.Unknown, "notExecuted": t.NotExecuted})
 			continue
 		}

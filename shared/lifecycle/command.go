@@ -13,6 +13,7 @@ func (d *decider) applyCommand(c Command) error {
 	if !d.execution.DiscardedAt.IsZero() {
 		return workflow.Errorf(workflow.CodeNotFound, "execution %s has been removed: its retention is over", d.execution.ID)
 	}
+	c.Reason = workflow.Truncate(c.Reason, workflow.MaxReasonBytes)
 	data := map[string]any{"reason": c.Reason}
 	if d.execution.State == sm.ExecutionFailedUnsafe && (c.Kind == CommandAcknowledge || c.Kind == CommandUnlock || c.Kind == CommandRetry) {
 		closed, ok, err := d.closeUnresolved(c)
@@ -112,10 +113,10 @@ func (d *decider) resume(c Command) error {
 // closed and classified like any other failure. If even closing, classifying or rolling
 // back is impossible, it is left to an operator, with its locks.
 func (d *decider) breakExecution(c Command) {
-	why := &workflow.Failure{Code: string(workflow.CodeInternal), Message: c.Reason}
+	why := executionFailure(&workflow.Failure{Code: string(workflow.CodeInternal), Message: c.Reason})
 	if d.execution.State == sm.ExecutionCompleted {
 		// Its jobs are done; only their updates cannot be written.
-		d.execution.UpdatesApplied, d.execution.Error, d.changed = true, &workflow.Failure{Code: workflow.FailureUpdatesNotApplied, Message: c.Reason}, true
+		d.execution.UpdatesApplied, d.execution.Error, d.changed = true, executionFailure(&workflow.Failure{Code: workflow.FailureUpdatesNotApplied, Message: c.Reason}), true
 		return
 	}
 	d.setFailure(workflow.CauseInternal, why)

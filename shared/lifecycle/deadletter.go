@@ -19,7 +19,7 @@ const EventMessageDeadLettered = "message.dead_lettered"
 func RecordDeadLetter(x *workflow.Execution, dead workflow.DeadLetter, now time.Time) (*workflow.Execution, error) {
 	d := decider{execution: x.Clone(), now: now}
 	e := workflow.Event{Layer: string(sm.LayerWorkflow), Type: EventMessageDeadLettered, Step: dead.Step}
-	data := map[string]any{"message": dead.MessageID, "queue": dead.Queue, "reason": dead.Reason, "receives": dead.ReceiveCount}
+	data := map[string]any{"message": dead.MessageID, "queue": dead.Queue, "reason": workflow.Truncate(dead.Reason, workflow.MaxReasonBytes), "receives": dead.ReceiveCount}
 	if dead.Pack != nil {
 		e.Layer, data["pack"] = string(sm.LayerStep), dead.Pack.String()
 	}

@@ -16,6 +16,7 @@ type decider struct {
 	policy    Policy
 	now       time.Time
 
+	entered    int       // bytes of the step runs that this decision has entered, as JSON
 	timerFired bool      // the timer of the execution is due
 	wakeAt     time.Time // when to advance again; zero if the execution waits for nothing
 	idleUntil  time.Time // of an idle execution: the timer it needs all the same, or zero
@@ -109,6 +110,7 @@ func (d *decider) setFailure(cause workflow.Cause, why *workflow.Failure) {
 	if d.execution.Error != nil {
 		return
 	}
+	why = executionFailure(why)
 	d.execution.Cause, d.execution.Error, d.execution.Reason = cause, why, why.Message
 }
 
@@ -175,6 +177,7 @@ func (d *decider) currentStepRun() *workflow.StepRun {
 func (d *decider) appendStepRun(r workflow.StepRun) {
 	d.execution.StepRunSeq = r.Seq
 	d.execution.StepRuns = append(d.execution.StepRuns, r)
+	d.entered += d.jsonBytes(r)
 	data := map[string]any{"jobs": r.Jobs}
 	if r.Kind == workflow.JobRollback {
 		data["kind"], data["wave"] = r.Kind, r.Wave

@@ -68,9 +68,6 @@ func (d *decider) failUnfinishedLocking() {
 	d.transition(sm.EventExecutionExpired, sm.ExecutionFailedSafe, "", nil)
 }
 
-// maxDropped is how many of the dropped entities are named.
-const maxDropped = 20
-
 // grant moves LOCKING to LOCKED with the entities that were not dropped.
 func (d *decider) grant(a *LockResult) {
 	d.execution.BlockedBy = nil
@@ -78,7 +75,7 @@ func (d *decider) grant(a *LockResult) {
 	if n := len(a.Dropped); n > 0 {
 		var names []string
 		d.execution.DroppedCount, d.execution.Dropped = n, nil
-		for _, b := range a.Dropped[:min(n, maxDropped)] {
+		for _, b := range a.Dropped[:min(n, workflow.MaxNamed)] {
 			b.Since = d.now
 			d.execution.Dropped = append(d.execution.Dropped, b)
 			names = append(names, b.Entity.String())

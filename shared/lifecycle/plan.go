@@ -26,12 +26,16 @@ func (d *decider) enterStep(at int) {
 		d.breakExecution(Command{Reason: fmt.Sprintf("step %q would change entities under shared locks", n.Label)})
 		return
 	}
+	if d.entered > maxEntered {
+		d.stopped = true // the commit says how large the item is
+		return
+	}
 	d.execution.Iteration = max(d.execution.Iteration, 1)
 	r := workflow.StepRun{Seq: d.execution.StepRunSeq + 1, Try: d.execution.Try, StepIndex: at}
 	if n.Repeat != nil {
 		r.Iteration = d.execution.Iteration
 	}
-	end := at + 1
+	end := n.End
 	if n.FunctionBlock != "" {
 		r.OnlyFailed = d.execution.OnlyFailed
 		if end = p.PipelineEnd(at); end > at+1 && !r.OnlyFailed {
@@ -45,7 +49,7 @@ func (d *decider) enterStep(at int) {
 	case r.Iteration > 1 && plan.Jobs == 0 && plan.Problem == nil:
 		d.goToStep(n.End) // no entity repeats the step once more
 		return
-	case len(d.execution.StepRuns) >= d.policy.MaxStepRuns || r.Seq > maxStepRunSeq || d.execution.Sequence >= workflow.MaxEvents:
+	case len(d.execution.StepRuns) >= d.policy.MaxStepRuns || d.execution.Sequence >= workflow.MaxEvents || !d.hasRoom(end-at):
 		d.failAtLimit(n)
 		return
 	case plan.Jobs > 0 && plan.Problem == nil && !d.delayElapsed(n):
@@ -85,18 +89,6 @@ func jobKindOf(n *spec.Node) workflow.JobKind {
 	return ""
 }
 
-// maxStepRunSeq is the largest number of a step run: the fence has four digits for it.
-const maxStepRunSeq = 9999
-
-func (d *decider) failAtLimit(n *spec.Node) {
-	d.decision.LimitReached = true
-	d.setFailure(workflow.CauseLimit, &workflow.Failure{
-		Code: string(workflow.CodeLimit), Step: n.Label,
-		Message: fmt.Sprintf("the execution has %d step runs and %d events, and one of these numbers is at its limit", len(d.execution.StepRuns), d.execution.Sequence),
-	})
-	d.transition(sm.EventExecutionFailed, sm.ExecutionError, "", map[string]any{"step": n.Label})
-}
-
 // openPipeline opens the step runs of per-entity pipelines together. They have the same
 // lanes, so that a lane can move from one step run to the next on its own.
 func (d *decider) openPipeline(at, end int, plan *Plan, first workflow.StepRun) {
@@ -108,6 +100,10 @@ func (d *decider) openPipeline(at, end int, plan *Plan, first workflow.StepRun) 
 		})
 		size = min(size, r.PackSize)
 		stepRuns = append(stepRuns, r)
+	}
+	if !d.fits(stepRuns) {
+		d.failAtLimit(&d.facts.Resolution.Program.Nodes[at])
+		return
 	}
 	for _, r := range stepRuns {
 		r.PackSize = size

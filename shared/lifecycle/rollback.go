@@ -62,6 +62,11 @@ func (d *decider) startWave(undo *workflow.StepRun) {
 			r.Wave++
 		}
 	}
+	if why := d.noRoomToRollBack(&r); why != nil {
+		d.decision.LimitReached = true
+		d.end(sm.EventRollbackFailed, sm.ExecutionFailedUnsafe, map[string]any{"step": r.Label, "because": why.Message})
+		return
+	}
 	plan := d.plan(NeedForPlan(&r))
 	if plan == nil {
 		return

@@ -98,8 +98,8 @@ type Execution struct {
 
 	Cost Cost `json:"cost,omitzero"`
 
-	// ItemBytes is the size of the item as it was read, which determines the cost of the
-	// next write. It is not stored.
+	// ItemBytes is the size of the item as it was read or committed last. It determines
+	// the cost of the next write, and whether the execution may continue. It is not stored.
 	ItemBytes int `json:"-"`
 
 	// Waiters are the ids of executions to wake when this one releases its locks. They
@@ -133,14 +133,6 @@ type Parent struct {
 
 // MaxDepth bounds how deep executions may start executions.
 const MaxDepth = 10
-
-// MaxTries bounds the tries of one execution, and MaxEvents the events it may have before
-// it enters another step: the scope of every try and the whole history stay readable as
-// long as the execution is kept.
-const (
-	MaxTries  = 100
-	MaxEvents = 20_000
-)
 
 // Age orders executions in lock conflicts: the smaller one is older. A child is as old as
 // its outermost ancestor.

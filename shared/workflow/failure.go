@@ -50,20 +50,20 @@ func (f *Failure) Truncated() *Failure {
 		return nil
 	}
 	b := *f
-	b.Code, b.Message = truncate(f.Code, MaxFailureCode), truncate(f.Message, MaxFailureMessage)
+	b.Code, b.Message = Truncate(f.Code, MaxFailureCode), Truncate(f.Message, MaxFailureMessage)
 	if len(f.Details) > MaxFailureDetails {
 		b.Details = nil
 		// Quoting the text once more takes up to six bytes for a character.
-		if d, err := EncodeJSON(map[string]string{"truncated": truncate(string(f.Details), MaxFailureDetails/8)}); err == nil {
+		if d, err := EncodeJSON(map[string]string{"truncated": Truncate(string(f.Details), MaxFailureDetails/8)}); err == nil {
 			b.Details = d
 		}
 	}
 	return &b
 }
 
-// truncate returns a text cut to at most n bytes, in whole characters, with an ellipsis
+// Truncate returns a text cut to at most n bytes, in whole characters, with an ellipsis
 // where it was cut.
-func truncate(s string, n int) string {
+func Truncate(s string, n int) string {
 	const ellipsis = "…"
 	s = strings.ToValidUTF8(s, "?")
 	if len(s) <= n {

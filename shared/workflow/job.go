@@ -108,5 +108,5 @@ func JobID(execution string, stepRunSeq, index, attempt int) string {
 // highest it has seen. Its parts are the lock token of the entity (0 for a global call),
 // the step run, the attempt and the token of the pack, each as wide as its maximum.
 func Fence(token int64, stepRunSeq, attempt int, packToken int) string {
-	return fmt.Sprintf("%010d-%04d-%02d-%02d", token, stepRunSeq, attempt, packToken)
+	return fmt.Sprintf("%010d-%06d-%02d-%02d", token, stepRunSeq, attempt, packToken)
 }

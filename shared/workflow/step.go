@@ -129,7 +129,7 @@ type Counts struct {
 	NotExecuted int `json:"notExecuted,omitempty"`
 	Unsent      int `json:"unsent,omitempty"` // failed jobs whose call was never made; included in Failed
 
-	Failure       *Failure `json:"failure,omitempty"`       // of the first failed job, in job order
+	Failure       *Failure `json:"failure,omitempty"`       // of the first failed job, in job order; shortened, see package lifecycle
 	UnknownEntity string   `json:"unknownEntity,omitempty"` // "type/id" of the first unknown job
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
@@ -17,6 +18,7 @@ var executionLimits = map[string]func(t *testing.T, l limit){
 	"step runs of an execution":                       limitStepRuns,
 	"steps, embedded definitions included":            limitEmbeddedSteps,
 	"generations of executions that start executions": limitChildDepth,
+	"entity types of an execution":                    limitEntityTypes,
 	"tries of an execution":                           limitTries,
 	"events of an execution":                          limitEvents,
 	"result of a job":                                 limitResult,
@@ -82,6 +84,22 @@ func limitEntities(t *testing.T, l limit) {
 	f.ImportDevices("a", "b", "c", "d")
 	f.Publish("one", "steps: [{label: one, functionBlock: p/pure:1, runOn: device}]")
 	checkLimit(t, l, f.execute(fmt.Sprintf(startFormat, "one", `"a","b","c"`)), f.execute(fmt.Sprintf(startFormat, "one", `"a","b","c","d"`)))
+}
+
+func limitEntityTypes(t *testing.T, l limit) {
+	f := newFixture(t, 1)
+	for i := range l.n + 1 {
+		if _, err := f.Catalog.PutEntity(t.Context(), harness.Caller, workflow.Entity{Type: fmt.Sprint("t", i), ID: "a"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, n := range []int{l.n, l.n + 1} {
+		f.Publish(fmt.Sprint("n", n), "steps: ["+joinItems(n, func(i int) string {
+			return fmt.Sprintf("{label: s%d, functionBlock: p/pure:1, runOn: global, condition: 'false', acquire: [{type: t%d}]}", i, i)
+		})+"]")
+	}
+	o := func(n int) executionResult { return f.execute(fmt.Sprintf(`{"workflow":"p/n%d"}`, n)) }
+	checkLimit(t, l, o(l.n), o(l.n+1))
 }
 
 func limitStepRuns(t *testing.T, l limit) {

@@ -205,7 +205,7 @@ func (r *Registry) AddWatcher(_ context.Context, tenant string, key workflow.Ent
 		if r.w.watchers[at] == nil {
 			r.w.watchers[at] = map[string]bool{}
 		}
-		if len(r.w.watchers[at]) < maxWaiters {
+		if len(r.w.watchers[at]) < workflow.MaxWaiters {
 			r.w.watchers[at][execution] = true
 		}
 		return true, nil

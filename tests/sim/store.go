@@ -33,9 +33,6 @@ type executionItem struct {
 	events map[int64]workflow.Event
 }
 
-// maxWaiters is the most waiters that an item stores.
-const maxWaiters = 64
-
 func (s *Store) item(tenant, id string) *executionItem {
 	return s.w.executions[tenantKey(tenant, id)]
 }
@@ -86,9 +83,11 @@ func (s *Store) decode(e *executionItem) (*workflow.Execution, error) {
 func (s *Store) Create(_ context.Context, x *workflow.Execution) (bool, error) {
 	return call(s.conn, "store.create", func(bool) (bool, error) {
 		s.countWrite(tableExecutions)
-		if err := checkItemSize(x); err != nil {
+		n, err := s.w.executionBytes(x)
+		if err != nil {
 			return false, err
 		}
+		x.ItemBytes = n
 		if e := s.item(x.Tenant, x.ID); e != nil && e.x != nil {
 			return e.x.Commit == x.Commit, nil
 		}
@@ -148,9 +147,11 @@ func (s *Store) Commit(_ context.Context, seen int64, next *workflow.Execution, 
 	}
 	a, err := call(s.conn, "store.commit", func(bool) (answer, error) {
 		s.countWrite(tableExecutions)
-		if err := checkItemSize(next); err != nil {
+		n, err := s.w.executionBytes(next)
+		if err != nil {
 			return answer{}, err
 		}
+		next.ItemBytes = n
 		e := s.item(next.Tenant, next.ID)
 		switch {
 		case e == nil || e.x == nil:
@@ -206,7 +207,7 @@ func (s *Store) await(name, tenant, id, waiter string, canWait func(workflow.Own
 		if !canWait(e.ownerStatus()) {
 			return false, nil
 		}
-		if len(e.waiters) < maxWaiters {
+		if len(e.waiters) < workflow.MaxWaiters {
 			e.waiters[waiter] = true
 		}
 		return true, nil

@@ -38,6 +38,8 @@ type World struct {
 	QueueFaults QueueFaults
 	// Observer, if set, is called on every write.
 	Observer Observer
+	// ExecutionBytes is the size of the state item of an execution; nil estimates it.
+	ExecutionBytes func(*workflow.Execution) int
 	// Shards is the number of shards of the index of timers.
 	Shards int
 
@@ -254,6 +256,19 @@ const (
 	maxMessageBytes = 1 << 20
 	maxPageBytes    = 1 << 20
 )
+
+// executionBytes is the size of a state item, or an error if that is too large for one
+// item. Stored items are compressed: to about a quarter, if nothing measures it.
+func (w *World) executionBytes(x *workflow.Execution) (int, error) {
+	if w.ExecutionBytes == nil {
+		return sizeOf(x) / 4, checkItemSize(x)
+	}
+	n := w.ExecutionBytes(x)
+	if n > workflow.MaxItemBytes {
+		return n, workflow.Errorf(workflow.CodeTooLarge, "%d bytes do not fit into one item", n)
+	}
+	return n, nil
+}
 
 // checkItemSize refuses a value that is too large for one item.
 func checkItemSize(v any) error {

@@ -15,10 +15,10 @@ import (
 // The fences of the tests: of two executions, the second later, and of the rollback and the
 // takeover within the first.
 const (
-	firstFence    = "0000000017-0003-01-01"
-	takeoverFence = "0000000017-0003-01-02"
-	rollbackFence = "0000000017-0004-01-01"
-	secondFence   = "0000000018-0001-01-01"
+	firstFence    = "0000000017-000003-01-01"
+	takeoverFence = "0000000017-000003-01-02"
+	rollbackFence = "0000000017-000004-01-01"
+	secondFence   = "0000000018-000001-01-01"
 )
 
 // fixture is a fleet behind a real listener, so that dropped connections are real.

@@ -23,7 +23,7 @@ import (
 var job = worker.Job{
 	ID: "x.1.0.1", Tenant: "t", ExecutionID: "x", Step: "upgrade", Block: "fleet/upgrade:1.0.0", Operation: workflow.JobExecute, Attempt: 1,
 	Entity: &workflow.EntityKey{Type: "device", ID: "sw-007"}, Attributes: json.RawMessage(`{"a":1}`),
-	Parameters: json.RawMessage(`{"target":"2.0"}`), Token: 17, Fence: "0000000017-0001-01-01",
+	Parameters: json.RawMessage(`{"target":"2.0"}`), Token: 17, Fence: "0000000017-000001-01-01",
 	Deadline: time.Date(2026, 1, 2, 3, 4, 5, 678_900_000, time.UTC),
 }
 
@@ -66,13 +66,13 @@ func TestClient_SendsRequestOfContract(t *testing.T) {
 	for want, j := range map[string]*worker.Job{
 		`{"operation":"EXECUTE","block":"fleet/upgrade:1.0.0","job":{"id":"x.1.0.1","execution":"x","step":"upgrade","attempt":1},` +
 			`"entity":{"type":"device","id":"sw-007","attributes":{"a":1}},"parameters":{"target":"2.0"},"result":null,"token":17,` +
-			`"fence":"0000000017-0001-01-01","deadline":"2026-01-02T03:04:05.678Z"}`: &job,
+			`"fence":"0000000017-000001-01-01","deadline":"2026-01-02T03:04:05.678Z"}`: &job,
 		`{"operation":"EXECUTE","block":"fleet/upgrade:1.0.0","job":{"id":"x.1.0.1","execution":"x","step":"upgrade","attempt":1},` +
 			`"entity":null,"parameters":{},"result":null,"token":null,` +
-			`"fence":"0000000017-0001-01-01","deadline":"2026-01-02T03:04:05.678Z"}`: &global,
+			`"fence":"0000000017-000001-01-01","deadline":"2026-01-02T03:04:05.678Z"}`: &global,
 		`{"operation":"ROLLBACK","block":"fleet/upgrade:1.0.0","job":{"id":"x.1.0.1","execution":"x","step":"upgrade","attempt":1},` +
 			`"entity":{"type":"device","id":"sw-007","attributes":{"a":1}},"parameters":{"target":"2.0"},"result":{"was":"1.0"},"token":17,` +
-			`"fence":"0000000017-0001-01-01","deadline":"2026-01-02T03:04:05.678Z"}`: &rollback,
+			`"fence":"0000000017-000001-01-01","deadline":"2026-01-02T03:04:05.678Z"}`: &rollback,
 	} {
 		e := &workflow.Endpoint{URL: url, Headers: map[string]string{"Authorization": "Bearer b", "Idempotency-Key": "mine", "content-type": "text/plain"}}
 		if a := httpblock.New([]string{httpblock.Loopback}).Call(context.Background(), e, j); a.Outcome != sm.OutcomeOK {

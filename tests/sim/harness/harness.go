@@ -76,6 +76,7 @@ type BlockCall struct {
 type Outcome struct {
 	FailCode      string          // code of the failure, "" for success
 	Retryable     bool            // of a failure
+	FailMessage   string          // of a failure
 	Result        json.RawMessage // of a success
 	SetAttributes map[string]any  // attributes of the entity that a success sets
 	Acquired      []string        // devices that an acquire returns

@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -101,9 +102,9 @@ func (s *Harness) scriptedOutcome(b *workflow.Block, j *worker.Job) (*Outcome, e
 	case o.Crash:
 		panic(faults.Crash{Call: faults.Call{Name: "block " + c.Job}})
 	case o.FailCode != "" && o.Retryable:
-		return nil, worker.Retryable(o.FailCode, errors.New("scripted failure"))
+		return nil, worker.Retryable(o.FailCode, errors.New(cmp.Or(o.FailMessage, "scripted failure")))
 	case o.FailCode != "":
-		return nil, worker.Terminal(o.FailCode, errors.New("scripted failure"))
+		return nil, worker.Terminal(o.FailCode, errors.New(cmp.Or(o.FailMessage, "scripted failure")))
 	}
 	return o, nil
 }

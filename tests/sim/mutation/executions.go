@@ -4,6 +4,7 @@ package mutation
 const (
 	lifecyclePlan       = "shared/lifecycle/plan.go"
 	lifecycleResolution = "shared/lifecycle/resolution.go"
+	lifecycleBounds     = "shared/lifecycle/bounds.go"
 	lifecycleReport     = "shared/lifecycle/report.go"
 	classify            = "shared/lifecycle/classify.go"
 	rollback            = "shared/lifecycle/rollback.go"
@@ -31,6 +32,11 @@ var executions = []Mutation{
 		{rows, "slices.Concat(executionBeforeRunning, []ExecutionState{ExecutionRunning, ExecutionWaiting})...),\n", "slices.Concat(executionBeforeRunning, []ExecutionState{ExecutionRunning, ExecutionWaiting, ExecutionRollback})...),\n"},
 		{rows, `		{On: []Event{EventCancelRequested}, From: stateNames(ExecutionRollback), Verdict: Refuse, Reason: "a rollback is never interrupted: half undone is worse than done or undone"},
 `, ""}}},
+	{Name: "step runs keep the whole text of their failures", Test: "tests/httpapi:TestState_KeepsRoomForOperators", Edits: []Edit{{"shared/lifecycle/decide.go", "\t\tboundFailures(d.execution.StepRuns)\n", ""}}},
+	{Name: "steps are entered whatever the size of the state item", Test: "tests/httpapi:TestState_FailsBeforeItIsFull", Edits: []Edit{{lifecycleBounds, "d.execution.ItemBytes <= workflow.MaxRunningBytes && last", "last"}}},
+	{Name: "a rollback leaves no room for operators", Test: "tests/httpapi:TestState_FailsBeforeItIsFull", Edits: []Edit{{lifecycleBounds, "d.execution.ItemBytes <= workflow.MaxRollbackBytes && r.Seq", "r.Seq"}}},
+	{Name: "no numbers are kept for a rollback", Test: "tests/httpapi:TestState_KeepsNumbersForRollback", Edits: []Edit{{lifecycleBounds, "last+len(d.execution.StepRuns)+n <= workflow.MaxStepRunSeq", "last <= workflow.MaxStepRunSeq"}}},
+	{Name: "a fence has four digits for the step run", Test: "shared/workflow:TestFence_GrowsWithEveryStepRun", Edits: []Edit{{workflowJob, "%010d-%06d-%02d-%02d", "%010d-%04d-%02d-%02d"}}},
 	{Name: "rollback waves in execution order", Edits: []Edit{{rollback, `		d.startWave(remaining[0])
 `, `		d.startWave(remaining[len(remaining)-1])
 `}}},

@@ -63,7 +63,7 @@ var packs = []Mutation{
 `, `	_ = minRemaining
 `},
 		{session, "!s.cancelled && !s.claimLost && left > s.w.opts.LeaseMargin", "!s.cancelled && !s.claimLost && left > -time.Hour"}}},
-	{Name: "the fence is the pack's token", Edits: []Edit{{workflowJob, `return fmt.Sprintf("%010d-%04d-%02d-%02d", token, stepRunSeq, attempt, packToken)`, "return fmt.Sprintf(\"%02d\", packToken)"}}},
+	{Name: "the fence is the pack's token", Edits: []Edit{{workflowJob, `return fmt.Sprintf("%010d-%06d-%02d-%02d", token, stepRunSeq, attempt, packToken)`, "return fmt.Sprintf(\"%02d\", packToken)"}}},
 	{Name: "the timer does not repair done sets", Edits: []Edit{{report, `			finished = append(finished, l)
 			doneLanes[l.lane] = true
 `, "\t\t\tcontinue\n"}}},

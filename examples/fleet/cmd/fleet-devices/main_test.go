@@ -56,7 +56,7 @@ func upgrade(t *testing.T, url, id string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	request.Header.Set("X-Fence", "0000000001-0001-01-01")
+	request.Header.Set("X-Fence", "0000000001-000001-01-01")
 	request.Header.Set("Idempotency-Key", "job-"+id)
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {

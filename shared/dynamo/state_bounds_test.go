@@ -1,0 +1,130 @@
+package dynamo
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/lockstep-run/lockstep/shared/dynamo/table"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// noise is a text of n bytes that cannot be compressed much.
+func noise(random *rand.Rand, n int) string {
+	var b strings.Builder
+	for range n {
+		b.WriteByte("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"[random.IntN(64)])
+	}
+	return b.String()
+}
+
+// scopeAtMaximum is the largest scope that a state item holds.
+func scopeAtMaximum(random *rand.Rand) workflow.Scope {
+	s := workflow.Scope{Counts: map[string]int{}, HeldEpoch: 1 << 40}
+	for range workflow.MaxEntityTypes {
+		s.Counts[noise(random, 128)] = random.IntN(1 << 20)
+	}
+	s.Inline = []workflow.ScopeEntity{{Key: workflow.EntityKey{Type: noise(random, 80), ID: noise(random, 80)}, Token: 1 << 40, Attributes: json.RawMessage(fmt.Sprintf(`{"a":%q}`, noise(random, 80)))}}
+	return s
+}
+
+// addAtMaximum adds to an execution everything that grows after it has begun, as large as
+// it gets, but no step runs: those are entered only while there is room.
+func addAtMaximum(random *rand.Rand, x *workflow.Execution) {
+	reason := noise(random, workflow.MaxReasonBytes)
+	entity := workflow.EntityKey{Type: noise(random, 128), ID: noise(random, 128)}
+	x.Reason, x.Error = reason, &workflow.Failure{
+		Code: noise(random, workflow.MaxFailureCode), Message: reason, Step: noise(random, 128), Entity: entity.String(),
+		Details: json.RawMessage(fmt.Sprintf(`%q`, noise(random, workflow.MaxFailureDetails-2))),
+	}
+	x.Cancellation = &workflow.Cancellation{Source: "timeout", Reason: noise(random, workflow.MaxReasonBytes), By: noise(random, 256), At: time.Now()}
+	x.FailureStreak = &workflow.FailureStreak{Reason: noise(random, workflow.MaxReasonBytes)}
+	for range workflow.MaxNamed {
+		x.Dropped = append(x.Dropped, workflow.BlockedBy{Entity: workflow.EntityKey{Type: noise(random, 128), ID: noise(random, 128)}, Execution: uuid.NewString(), Epoch: 1 << 40, Since: time.Now()})
+	}
+	scope := scopeAtMaximum(random)
+	x.Scope, x.PastScopes = scope, map[int]workflow.Scope{}
+	for try := range workflow.MaxTries {
+		past := scopeAtMaximum(random)
+		past.Counts = scope.Counts // the same selection again
+		x.PastScopes[try] = past
+	}
+	x.Events = nil
+	for i := range workflow.MaxInlineEvents {
+		e := workflow.Event{Sequence: int64(i + 1), At: time.Now(), Layer: "step", Type: string(sm.EventStepExited), From: "RUNNING", To: "FAILED", Step: noise(random, 128), Actor: noise(random, 64), Data: json.RawMessage(`{"failed":1}`)}
+		if i%10 == 0 { // every try has a command and other events
+			e.Data = json.RawMessage(fmt.Sprintf(`{"reason":%q}`, noise(random, workflow.MaxReasonBytes)))
+		}
+		x.Events = append(x.Events, e)
+	}
+	for range workflow.MaxWaiters {
+		x.Waiters = append(x.Waiters, uuid.NewString())
+	}
+}
+
+func sizeOf(t *testing.T, x *workflow.Execution) int {
+	t.Helper()
+	it := stateItem(t, x)
+	if len(x.Waiters) > 0 {
+		it[attrWaiters] = table.StringSet(x.Waiters...)
+	}
+	if x.FailureStreak != nil {
+		raw, err := json.Marshal(x.FailureStreak)
+		if err != nil {
+			t.Fatal(err)
+		}
+		it[attrFailureStreak] = table.S(string(raw))
+	}
+	return it.Size()
+}
+
+// Everything that grows in a state item besides its step runs fits into the room that is
+// kept beside them.
+func TestState_RoomHoldsEverythingElse(t *testing.T) {
+	for seed := range uint64(5) {
+		random := rand.New(rand.NewPCG(seed, seed))
+		x := shortExecution()
+		empty := sizeOf(t, x)
+		addAtMaximum(random, x)
+		grown := sizeOf(t, x) - empty
+		t.Logf("seed %d: %d bytes", seed, grown)
+		if grown > workflow.MaxItemBytes-workflow.MaxRollbackBytes {
+			t.Errorf("seed %d: %d bytes beside the step runs, room is %d", seed, grown, workflow.MaxItemBytes-workflow.MaxRollbackBytes)
+		}
+	}
+}
+
+// Step runs take at most half of their JSON, which is what the decider reckons with when
+// it enters several at once, and their bounded failures take what is kept for them.
+func TestState_StepRunsTakeHalfOfTheirJSON(t *testing.T) {
+	for seed := range uint64(5) {
+		random := rand.New(rand.NewPCG(seed, seed))
+		x := shortExecution()
+		x.StepRuns = nil
+		empty := sizeOf(t, x)
+		plain := 0
+		for i := range 500 {
+			r := workflow.StepRun{
+				Seq: i + 1, Try: 1, StepIndex: i, Label: noise(random, 64), Ordinal: 1, Iteration: 1, Kind: workflow.JobExecute, Status: sm.StepRunning,
+				EnteredAt: time.UnixMilli(random.Int64N(1 << 40)).UTC(), DispatchedAt: time.UnixMilli(random.Int64N(1 << 40)).UTC(),
+				Block: noise(random, 64) + "/" + noise(random, 64) + ":1.0.0", Pool: noise(random, 32), Idempotent: true,
+				Jobs: random.IntN(100_000), PackSize: 100, MaxAttempts: 3,
+			}
+			raw, err := json.Marshal(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			plain += len(raw)
+			x.StepRuns = append(x.StepRuns, r)
+		}
+		if grown := sizeOf(t, x) - empty; grown > plain/2 {
+			t.Errorf("seed %d: step runs of %d bytes as JSON take %d", seed, plain, grown)
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package lifecycle
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// The state item of an execution must never become too large to be written: nobody could
+// end the execution then. Package workflow has the limits, this file keeps them.
+
+// maxEntered is how many bytes of step runs one decision enters before it is committed.
+// Only a commit tells how many bytes they take in the item.
+const maxEntered = 64 << 10
+
+// hasRoom reports whether n more step runs may be entered: the item has room for them,
+// and numbers are left for them and for a rollback of everything entered.
+func (d *decider) hasRoom(n int) bool {
+	last := d.execution.StepRunSeq + n
+	return d.execution.ItemBytes <= workflow.MaxRunningBytes && last+len(d.execution.StepRuns)+n <= workflow.MaxStepRunSeq
+}
+
+// fits reports whether the item has room for step runs that are entered together. Their
+// JSON is compressed to less than half.
+func (d *decider) fits(stepRuns []workflow.StepRun) bool {
+	return d.execution.ItemBytes+(d.entered+d.jsonBytes(stepRuns))/2 <= workflow.MaxRunningBytes
+}
+
+// jsonBytes is the size of a value as JSON.
+func (d *decider) jsonBytes(v any) int {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		d.err = workflow.Errorf(workflow.CodeInternal, "encode a step run: %w", err)
+	}
+	return len(raw)
+}
+
+// failAtLimit fails the execution instead of entering a step.
+func (d *decider) failAtLimit(n *spec.Node) {
+	d.decision.LimitReached = true
+	d.setFailure(workflow.CauseLimit, &workflow.Failure{
+		Code: string(workflow.CodeLimit), Step: n.Label,
+		Message: fmt.Sprintf("the execution has %d step runs and %d events, which take %d KiB, and one of these numbers is at its limit: split it into several executions",
+			len(d.execution.StepRuns), d.execution.Sequence, (d.execution.ItemBytes+1023)>>10),
+	})
+	d.transition(sm.EventExecutionFailed, sm.ExecutionError, "", map[string]any{"step": n.Label})
+}
+
+// noRoomToRollBack is why a wave of a rollback cannot begin, nil if it can. Room is kept
+// for the commands of operators.
+func (d *decider) noRoomToRollBack(r *workflow.StepRun) *workflow.Failure {
+	if d.execution.ItemBytes <= workflow.MaxRollbackBytes && r.Seq <= workflow.MaxStepRunSeq {
+		return nil
+	}
+	return &workflow.Failure{
+		Code: string(workflow.CodeLimit), Step: r.Label,
+		Message: fmt.Sprintf("the execution has %d step runs, which take %d KiB, and no room for another: undo the rest by hand", len(d.execution.StepRuns), (d.execution.ItemBytes+1023)>>10),
+	}
+}
+
+// boundFailures bounds what step runs keep of their failures. The first and the last that
+// failed keep the text of theirs, the others the beginning of the message and no details,
+// the oldest of these only a code. The whole failure stays in the pack of the job.
+func boundFailures(stepRuns []workflow.StepRun) {
+	first, last := -1, -1
+	for i := range stepRuns {
+		if r := &stepRuns[i]; r.Failure != nil || r.Counts.Failure != nil {
+			if first < 0 {
+				first = i
+			}
+			last = i
+		}
+	}
+	room := workflow.MaxFailureTexts
+	for i := len(stepRuns) - 1; i >= 0; i-- {
+		r := &stepRuns[i]
+		if i == first || i == last {
+			r.Failure, r.Counts.Failure = r.Failure.Truncated(), r.Counts.Failure.Truncated()
+			continue
+		}
+		r.Failure, r.Counts.Failure = shortFailure(r.Failure, &room), shortFailure(r.Counts.Failure, &room)
+		if room -= len(r.Counts.UnknownEntity); room < 0 {
+			r.Counts.UnknownEntity = ""
+		}
+	}
+}
+
+// shortFailure is a failure without details and with the beginning of its message; only
+// its code when room, the bytes left for all texts, is used up.
+func shortFailure(f *workflow.Failure, room *int) *workflow.Failure {
+	if f == nil {
+		return nil
+	}
+	short := *f
+	short.Code, short.Message, short.Details = workflow.Truncate(f.Code, workflow.MaxFailureCode), workflow.Truncate(f.Message, workflow.MaxShortMessage), nil
+	if *room -= len(short.Code) + len(short.Message) + len(short.Entity); *room < 0 {
+		short.Code, short.Message, short.Entity = workflow.Truncate(f.Code, workflow.MaxShortCode), "", ""
+	}
+	return &short
+}
+
+// executionFailure is a failure as the execution keeps it. Its message may be longer than
+// that of a step run: it names every child through which the failure came.
+func executionFailure(f *workflow.Failure) *workflow.Failure {
+	b := *f.Truncated()
+	b.Message = workflow.Truncate(f.Message, workflow.MaxReasonBytes)
+	return &b
+}

@@ -1,0 +1,39 @@
+package workflow
+
+// Limits of a state item. DynamoDB refuses an item of more than MaxItemBytes, and then
+// nobody could end the execution or release its locks. So everything in it that grows has
+// a bound, and room is kept for what must always fit:
+//
+//   - no step run is entered in an item of more than MaxRunningBytes: the execution fails
+//     with the cause LIMIT, and there is room to close and roll back what was entered;
+//   - no rollback wave begins in an item of more than MaxRollbackBytes: the rollback
+//     fails, and there is room for cancel, acknowledge, unlock and retry.
+const (
+	MaxItemBytes     = 400 << 10
+	MaxRunningBytes  = 200 << 10
+	MaxRollbackBytes = 300 << 10
+)
+
+// MaxStepRunSeq is the largest number of a step run: the fence has six digits for it.
+const MaxStepRunSeq = 999_999
+
+// MaxTries bounds the tries of one execution, and MaxEvents the events it may have before
+// it enters another step: the scope of every try and the whole history stay readable as
+// long as the execution is kept.
+const (
+	MaxTries  = 100
+	MaxEvents = 20_000
+)
+
+// The other bounds of what a state item holds.
+const (
+	MaxWaiters          = 64       // executions to wake; any others wait for their timers
+	MaxNamed            = 20       // entities or step runs that a list names
+	MaxReasonBytes      = 4 << 10  // of a reason, which the API limits to 1000 characters
+	MaxEntityTypes      = 100      // of a scope
+	MaxInlineScopeBytes = 320      // of the entities of a scope, as JSON; more are stored in items of their own
+	MaxInlineEvents     = 40       // committed events; older ones are stored in items of their own
+	MaxFailureTexts     = 32 << 10 // of all failures of step runs but the first and the last
+	MaxShortMessage     = 256      // of a message among these
+	MaxShortCode        = 32       // of a code when MaxFailureTexts is used up
+)
