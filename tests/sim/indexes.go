@@ -53,7 +53,7 @@ func (s *Store) DueExecutions(_ context.Context, shard int, since, now time.Time
 		for _, e := range due {
 			switch {
 			case after != "" && dueKey(e) <= after:
-			case len(list.Items) == pageLimit(page):
+			case len(list.Items) == min(pageLimit(page), s.w.PageItems):
 				list.NextToken = encodePageToken(after)
 				return list, nil
 			default:
@@ -109,7 +109,7 @@ func decodePageToken(token string) (string, error) {
 
 // paginate returns one page of items that are sorted by key. A page holds at most
 // maxPageBytes.
-func paginate[T any](items []T, p workflow.Page, key func(T) string) (list workflow.List[T], err error) {
+func paginate[T any](maxItems int, items []T, p workflow.Page, key func(T) string) (list workflow.List[T], err error) {
 	after, err := decodePageToken(p.Token)
 	if err != nil {
 		return list, err
@@ -124,7 +124,7 @@ func paginate[T any](items []T, p workflow.Page, key func(T) string) (list workf
 	bytes := 0
 	for _, i := range items[at:] {
 		n := sizeOf(i)
-		if len(list.Items) == pageLimit(p) || (len(list.Items) > 0 && bytes+n > maxPageBytes) {
+		if len(list.Items) == min(pageLimit(p), maxItems) || (len(list.Items) > 0 && bytes+n > maxPageBytes) {
 			list.NextToken = encodePageToken(key(list.Items[len(list.Items)-1]))
 			break
 		}

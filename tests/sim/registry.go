@@ -60,7 +60,7 @@ func (r *Registry) DefinitionVersions(_ context.Context, tenant, fullName string
 		}
 		slices.SortFunc(all, func(a, b workflow.PublishedDefinition) int { return compareRefs(a.Ref, b.Ref) })
 		r.countReads(tableRegistry, len(all))
-		return paginate(all, page, func(d workflow.PublishedDefinition) string { return d.Ref.String() })
+		return paginate(r.w.PageItems, all, page, func(d workflow.PublishedDefinition) string { return d.Ref.String() })
 	})
 }
 
@@ -128,7 +128,7 @@ func (r *Registry) Blocks(_ context.Context, tenant string, page workflow.Page) 
 	return call(r.conn, "registry.blocks", func(bool) (workflow.List[workflow.Block], error) {
 		all := r.blocksNamed(tenant, "")
 		r.countReads(tableRegistry, len(all))
-		return paginate(all, page, func(b workflow.Block) string { return b.Ref().String() })
+		return paginate(r.w.PageItems, all, page, func(b workflow.Block) string { return b.Ref().String() })
 	})
 }
 
@@ -205,7 +205,7 @@ func (r *Registry) AddWatcher(_ context.Context, tenant string, key workflow.Ent
 		if r.w.watchers[at] == nil {
 			r.w.watchers[at] = map[string]bool{}
 		}
-		if len(r.w.watchers[at]) < workflow.MaxWaiters {
+		if len(r.w.watchers[at]) < r.w.MaxWaiters {
 			r.w.watchers[at][execution] = true
 		}
 		return true, nil
@@ -258,7 +258,7 @@ func (r *Registry) EntityTypes(_ context.Context, tenant string, page workflow.P
 		for k := range r.w.entities[tenant] {
 			found[k.Type] = true
 		}
-		list, err := paginate(slices.Sorted(maps.Keys(found)), page, func(name string) string { return name })
+		list, err := paginate(r.w.PageItems, slices.Sorted(maps.Keys(found)), page, func(name string) string { return name })
 		r.countReads(tableRegistry, len(list.Items))
 		return list, err
 	})
@@ -274,7 +274,7 @@ func (r *Registry) EntitiesOf(_ context.Context, tenant, entityType string, page
 			}
 		}
 		slices.SortFunc(all, func(a, b workflow.Entity) int { return a.Key().Compare(b.Key()) })
-		list, err := paginate(all, page, func(e workflow.Entity) string { return e.ID })
+		list, err := paginate(r.w.PageItems, all, page, func(e workflow.Entity) string { return e.ID })
 		r.countReads(tableRegistry, len(list.Items))
 		return list, err
 	})

@@ -207,7 +207,7 @@ func (s *Store) await(name, tenant, id, waiter string, canWait func(workflow.Own
 		if !canWait(e.ownerStatus()) {
 			return false, nil
 		}
-		if len(e.waiters) < workflow.MaxWaiters {
+		if len(e.waiters) < s.w.MaxWaiters {
 			e.waiters[waiter] = true
 		}
 		return true, nil
@@ -262,15 +262,11 @@ func (s *Store) Discard(_ context.Context, tenant, id string, at time.Time) erro
 	return s.discard("store.discard", workflow.StepRunKey{Tenant: tenant, Execution: id}, 0, at)
 }
 
-// scopeChunkSize is the number of entities in one chunk: small, so that tests with few
-// entities use several chunks.
-const scopeChunkSize = 64
-
 // SaveScope stores entities in chunks.
 func (s *Store) SaveScope(_ context.Context, tenant, id, key string, entities []workflow.ScopeEntity) (int, error) {
 	return call(s.conn, "store.save_scope", func(bool) (int, error) {
 		var chunks [][]workflow.ScopeEntity
-		for c := range slices.Chunk(entities, scopeChunkSize) {
+		for c := range slices.Chunk(entities, s.w.ScopeEntities) {
 			s.countWrite(tableExecutions)
 			chunks = append(chunks, clone(c))
 		}

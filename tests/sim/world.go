@@ -42,6 +42,7 @@ type World struct {
 	ExecutionBytes func(*workflow.Execution) int
 	// Shards is the number of shards of the index of timers.
 	Shards int
+	Bounds
 
 	mu     sync.Mutex
 	seed   uint64
@@ -68,13 +69,20 @@ type World struct {
 	poolQueues     map[string]*Queue
 }
 
+// Bounds limit what one item, chunk or page of the world holds.
+type Bounds struct {
+	MaxWaiters    int // executions that wait for one execution, or watch one entity
+	ScopeEntities int // entities in one chunk of a scope
+	PageItems     int // items in one page, whatever its request asks for
+}
+
 // StartTime is when a new world's clock starts.
 var StartTime = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // New makes an empty world. All randomness in it follows from the seed.
 func New(seed uint64) *World {
 	w := &World{
-		Shards: 2, seed: seed, random: rand.New(rand.NewPCG(seed, 0)), now: StartTime,
+		Shards: 2, Bounds: Bounds{MaxWaiters: workflow.MaxWaiters, ScopeEntities: 64, PageItems: workflow.MaxPageSize}, seed: seed, random: rand.New(rand.NewPCG(seed, 0)), now: StartTime,
 		executions: map[string]*executionItem{}, locks: map[string]workflow.Lock{},
 		packs: map[workflow.PackKey]*workflow.Pack{}, doneSets: map[shardKey]*workflow.DoneSet{}, payloads: map[payloadKey][]byte{}, discardTimes: map[shardKey]time.Time{},
 		definitions: map[string]workflow.PublishedDefinition{}, blocks: map[string]workflow.Block{},
@@ -94,7 +102,7 @@ func (w *World) newQueue(n uint64) *Queue {
 // executions.
 func (w *World) CloneRegistry(seed uint64) *World {
 	next := New(seed)
-	next.Shards = w.Shards
+	next.Shards, next.Bounds = w.Shards, w.Bounds
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	next.definitions, next.blocks = maps.Clone(w.definitions), maps.Clone(w.blocks)

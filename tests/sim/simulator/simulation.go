@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/tests/sim"
 	"github.com/lockstep-run/lockstep/tests/sim/faults"
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
@@ -64,6 +65,9 @@ func (t *Simulator) Run(seed uint64, cut Cut, trace func(format string, args ...
 		}
 	}
 	t.World, t.BlockCalls = t.base.CloneRegistry(seed), nil
+	if !p.FaultProfile.SweeperEnabled {
+		t.MaxWaiters = workflow.MaxWaiters // waiters beyond the bound depend on their timers
+	}
 	w := &simulation{Simulator: t, scenario: p, actions: p.Actions, startedAt: t.base.Now(), checker: invariant.New(), lastSweep: t.base.Now(), executionByRequest: map[string]string{}, unscheduled: map[string]bool{}}
 	if trace != nil {
 		w.trace = w.withPrefix(trace)

@@ -23,12 +23,14 @@ func run() int {
 	seed := flag.Int64("seed", -1, "simulate only this seed, and print its trace")
 	cut := flag.String("cut", "", "with -seed: what to leave out, as printed for a shrunk simulation")
 	enough := flag.Int("enough", 1, "stop after so many failed seeds")
+	small := flag.Bool("small", false, "shrink the bounds of engine and world, so that few entities reach them")
 	parallel := flag.Int("parallel", runtime.GOMAXPROCS(0), "number of seeds simulated at a time")
 	brief := flag.Bool("brief", false, "print failures in one line, and do not shrink them")
 	quiet := flag.Bool("quiet", false, "with -seed: print only the result")
 	profile := flag.String("profile", "", "write a CPU profile to this file")
 	flag.Parse()
 	debug.SetGCPercent(400)
+	simulator.Small = *small
 	if *profile != "" {
 		f, err := os.Create(*profile)
 		if err == nil {
@@ -96,8 +98,8 @@ func simulateMany(from uint64, seeds, parallel, enough int, brief bool) int {
 	first := sum.Failed[0]
 	cut, short := simulator.Shrink(first.Seed, first.Violation.Invariant, maxShrinkRuns)
 	simulator.Trace(first.Seed, cut, func(line string) { fmt.Println(line) })
-	fmt.Printf("violated %q: %s\n%d of %d calls and %d of %d faults remain; to repeat:\n  make simulate SEED=%d CUT='%s'\n",
-		short.Violation.Invariant, short.Violation.Text, short.Calls, first.Calls, len(short.Faults), len(first.Faults), first.Seed, cut)
+	fmt.Printf("violated %q: %s\n%d of %d calls and %d of %d faults remain; to repeat:\n  make simulate SEED=%d CUT='%s'%s\n",
+		short.Violation.Invariant, short.Violation.Text, short.Calls, first.Calls, len(short.Faults), len(first.Faults), first.Seed, cut, smallArgument())
 	return 1
 }
 
@@ -119,4 +121,11 @@ func formatFailed(n int) string {
 		return "all invariants hold"
 	}
 	return fmt.Sprintf("%d seeds violated an invariant", n)
+}
+
+func smallArgument() string {
+	if simulator.Small {
+		return " SMALL=1"
+	}
+	return ""
 }
