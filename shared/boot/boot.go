@@ -171,12 +171,17 @@ func poolURLs() (map[string]string, error) {
 	return urls, nil
 }
 
+// responseTimeout ends a request that is not answered, well before the functions' own
+// time ends: a service that hangs counts as unavailable. A long poll of a queue takes 20 s.
+const responseTimeout = 25 * time.Second
+
 // httpClient keeps enough connections open for the parallel calls of one unit of
 // work.
 func httpClient() *awshttp.BuildableClient {
 	return awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
 		t.MaxIdleConns, t.MaxIdleConnsPerHost = 128, 64
 		t.IdleConnTimeout = 60 * time.Second
+		t.ResponseHeaderTimeout = responseTimeout
 	})
 }
 

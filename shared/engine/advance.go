@@ -84,7 +84,7 @@ func (e *Engine) Advance(ctx context.Context, l workflow.Wakeup) (err error) {
 		}
 		w.attemptRecorded = true
 		if c := breakCommand(w.execution, e.now(), e.StallTimeout); unfinished && c != nil {
-			return w.advance(ctx, c)
+			return outOfTime(ctx, w.advance(ctx, c))
 		}
 	}
 	if l.Lane != nil {
@@ -103,10 +103,18 @@ func (e *Engine) Advance(ctx context.Context, l workflow.Wakeup) (err error) {
 	return e.breakStalled(ctx, l, err)
 }
 
+// breakTimeout is the time to end an execution at the end of a wake-up that failed.
+const breakTimeout = 2 * time.Second
+
 // breakStalled ends an execution whose wake-ups have failed for too long, this one
-// included. It returns the wake-up's error if that is not so.
+// included. It returns the wake-up's error if that is not so. The time of the wake-up may
+// be over, so it has a time of its own: the write that ends the execution is enough, and
+// what has to be closed after it is left to other wake-ups.
 func (e *Engine) breakStalled(ctx context.Context, l workflow.Wakeup, cause error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), breakTimeout)
+	defer cancel()
 	w := e.newWorkspace(l.Tenant, l.Execution)
+	w.pendingCost.Add(l.Cost)
 	if err := w.load(ctx); err != nil {
 		return cause
 	}
@@ -114,7 +122,7 @@ func (e *Engine) breakStalled(ctx context.Context, l workflow.Wakeup, cause erro
 	if c == nil {
 		return cause
 	}
-	return w.advance(ctx, c)
+	return outOfTime(ctx, w.advance(ctx, c))
 }
 
 // advance decides and commits until nothing is left to do but wait. A command is part

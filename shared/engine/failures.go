@@ -30,27 +30,44 @@ func (w *workspace) recordFailure(ctx context.Context, now time.Time, cause erro
 	if err != nil {
 		return err
 	}
-	streak := workflow.FailureStreak{Since: now, Reason: workflow.Truncate(port.Reason(cause), workflow.MaxReasonBytes), Unavailable: workflow.Is(cause, workflow.CodeUnavailable)}
-	before := x.FailureStreak
-	if !streak.Unavailable && (before == nil || !before.Unfinished) {
-		streak.Count = 1 // recordAttempt has counted an unfinished one
-	}
-	if before != nil && before.Unavailable == streak.Unavailable {
-		streak.Since = before.Since
-		streak.Count += before.Count
-	}
+	streak := failed(x.FailureStreak, now, workflow.Is(cause, workflow.CodeUnavailable))
+	streak.Reason, streak.Unfinished = workflow.Truncate(port.Reason(cause), workflow.MaxReasonBytes), false
 	return w.ports.Store.RecordFailureStreak(ctx, w.tenant, w.id, x.Version, streak)
 }
 
-// recordAttempt counts a wake-up that the queue has delivered before as a failure until
-// it has ended: a function that runs out of memory or time cannot record that itself. It
-// reports whether the attempt before it ended like that, and so may this one.
-func (w *workspace) recordAttempt(ctx context.Context) (unfinished bool, err error) {
-	streak := workflow.FailureStreak{Since: w.e.now(), Count: 1, Unfinished: true, Reason: "a wake-up ended without a result: it ran out of memory or time"}
-	if before := w.execution.FailureStreak; before != nil && !before.Unavailable {
-		unfinished = before.Unfinished
-		streak.Since, streak.Count = before.Since, before.Count+1
+// failed is the streak after one more failure. An outage does not count, and its time is
+// not part of the streak. A failure that recordAttempt has counted does not count again.
+func failed(before *workflow.FailureStreak, now time.Time, outage bool) workflow.FailureStreak {
+	streak := workflow.FailureStreak{Since: now}
+	if before != nil {
+		streak = *before
 	}
+	switch {
+	case outage && streak.UnavailableSince.IsZero():
+		streak.UnavailableSince = now
+	case !outage:
+		if since := streak.UnavailableSince; !since.IsZero() {
+			streak.Since, streak.UnavailableSince = streak.Since.Add(now.Sub(since)), time.Time{}
+		}
+		if !streak.Unfinished {
+			streak.Count++
+		}
+	}
+	return streak
+}
+
+// recordAttempt counts a wake-up that the queue has delivered before as a failure until
+// it has ended: a function that runs out of memory cannot record that itself. It reports
+// whether the attempt before it ended like that, and so may this one.
+func (w *workspace) recordAttempt(ctx context.Context) (unfinished bool, err error) {
+	before := w.execution.FailureStreak
+	if before != nil {
+		if unfinished = before.Unfinished; unfinished {
+			before = &workflow.FailureStreak{Since: before.Since, Count: before.Count, UnavailableSince: before.UnavailableSince}
+		}
+	}
+	streak := failed(before, w.e.now(), false)
+	streak.Unfinished, streak.Reason = true, "a wake-up has not reported a result: it may have run out of memory or time"
 	return unfinished, w.ports.Store.RecordFailureStreak(ctx, w.tenant, w.id, w.execution.Version, streak)
 }
 
@@ -71,7 +88,7 @@ func outOfTime(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() == nil {
 		return err
 	}
-	return workflow.Errorf(workflow.CodeInternal, "a wake-up ran out of time: %w", err)
+	return &workflow.Error{Code: workflow.CodeInternal, Message: "a wake-up ran out of time", Cause: err}
 }
 
 // breakCommand is the command to end an execution whose wake-ups have all failed for
@@ -80,7 +97,7 @@ func outOfTime(ctx context.Context, err error) error {
 // fail.
 func breakCommand(x *workflow.Execution, now time.Time, limit time.Duration) *lifecycle.Command {
 	streak := x.FailureStreak
-	if streak == nil || streak.Count < minFailuresToBreak || now.Sub(streak.Since) < limit || sm.Terminal(x.State) && x.State != sm.ExecutionCompleted {
+	if streak == nil || !streak.UnavailableSince.IsZero() || streak.Count < minFailuresToBreak || now.Sub(streak.Since) < limit || sm.Terminal(x.State) && x.State != sm.ExecutionCompleted {
 		return nil
 	}
 	return &lifecycle.Command{Kind: lifecycle.CommandBreak, Reason: fmt.Sprintf(

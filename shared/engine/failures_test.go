@@ -1,10 +1,12 @@
 package engine_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/lockstep-run/lockstep/shared/engine/port"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
@@ -92,7 +94,7 @@ func TestFailures_OutageIsWaitedOut(t *testing.T) {
 		if sm.Terminal(x.State) {
 			t.Errorf("%s: the outage ended the execution: %s %s", calls, x.State, x.Reason)
 		}
-		if w := waitingView(s, id); calls != "sender." && (x.FailureStreak == nil || !x.FailureStreak.Unavailable || w == nil || w.Kind != workflow.WaitEngine || w.Reason == nil || w.Until != nil) {
+		if w := waitingView(s, id); calls != "sender." && (x.FailureStreak == nil || x.FailureStreak.UnavailableSince.IsZero() || w == nil || w.Kind != workflow.WaitEngine || w.Reason == nil || w.Until != nil) {
 			t.Errorf("%s: streak %+v, waits for %+v", calls, x.FailureStreak, w)
 		}
 		s.Faults = nil
@@ -146,8 +148,83 @@ func TestFailures_WakeupsThatDieEndTheExecution(t *testing.T) {
 		s.Advance(15 * time.Minute)
 	}
 	x := s.Load(id)
-	if x.State != sm.ExecutionFailedSafeAck || x.Cause != workflow.CauseInternal || !strings.Contains(x.Reason, "out of memory or time") || deaths < 5 {
+	if x.State != sm.ExecutionFailedSafeAck || x.Cause != workflow.CauseInternal || !strings.Contains(x.Reason, "run out of memory or time") || deaths < 5 {
 		t.Errorf("%s, %s, %q after %d deaths", x.State, x.Cause, x.Reason, deaths)
+	}
+}
+
+// endingStore answers nothing once the context of a call has ended, as the real store.
+type endingStore struct{ port.Store }
+
+func (s endingStore) Load(ctx context.Context, tenant, id string) (*workflow.Execution, error) {
+	if ctx.Err() != nil {
+		return nil, workflow.Errorf(workflow.CodeUnavailable, "not read: %w", ctx.Err())
+	}
+	return s.Store.Load(ctx, tenant, id)
+}
+
+func (s endingStore) Commit(ctx context.Context, seen int64, next *workflow.Execution, release bool) ([]string, bool, error) {
+	if ctx.Err() != nil {
+		return nil, false, workflow.Errorf(workflow.CodeUnavailable, "not written: %w", ctx.Err())
+	}
+	return s.Store.Commit(ctx, seen, next, release)
+}
+
+// An execution whose every wake-up runs out of time is ended, although nothing can be
+// written in the time of the wake-up.
+func TestFailures_WakeupsOutOfTimeEndTheExecution(t *testing.T) {
+	s := newHarness(t, 1)
+	s.Publish("w", "steps: [{label: one, functionBlock: p/once:1, runOn: device}]\n")
+	s.Faults = faultCalls(faults.Throttled, "locks.")
+	id := s.Start("w", "d000")
+	open := s.Engine.OpenPorts
+	s.Engine.OpenPorts = func() port.Ports {
+		p := open()
+		p.Store = endingStore{p.Store}
+		return p
+	}
+	wakeup := workflow.Wakeup{Tenant: s.Load(id).Tenant, Execution: id}
+	for i := range 40 {
+		ctx, cancel := context.WithCancel(s.Context())
+		s.Faults = func(c faults.Call) faults.Fault {
+			if strings.HasPrefix(c.Name, "locks.") {
+				cancel() // its time is over
+				return faults.Throttled
+			}
+			return faults.None
+		}
+		wakeup.Redelivered = i%10 != 0
+		if err := s.Engine.Advance(ctx, wakeup); err != nil {
+			s.Engine.RecordFailure(s.Context(), wakeup, err)
+		}
+		cancel()
+		s.Advance(12 * time.Minute)
+	}
+	x := s.ExpectState(id, sm.ExecutionFailedSafeAck)
+	if x.Cause != workflow.CauseInternal || !strings.Contains(x.Reason, "out of memory or time") && !strings.Contains(x.Reason, "ran out of time") {
+		t.Errorf("%s, %q", x.Cause, x.Reason)
+	}
+}
+
+// An outage now and then neither ends an execution nor keeps one alive whose wake-ups
+// fail for another reason.
+func TestFailures_OutagesPauseTheStreak(t *testing.T) {
+	s := newHarness(t, 1)
+	s.Publish("w", "steps: [{label: one, functionBlock: p/once:1, runOn: device}]\n")
+	began := s.Now()
+	s.Faults = func(c faults.Call) faults.Fault {
+		if !strings.HasPrefix(c.Name, "locks.") {
+			return faults.None
+		}
+		if minute := int(s.Now().Sub(began) / time.Minute); minute%30 < 3 {
+			return faults.Throttled
+		}
+		return faults.Broken
+	}
+	id := s.Start("w", "d000")
+	s.RunFor(5 * time.Hour)
+	if x := s.ExpectState(id, sm.ExecutionFailedSafeAck); x.Cause != workflow.CauseInternal {
+		t.Errorf("%s, %q", x.Cause, x.Reason)
 	}
 }
 

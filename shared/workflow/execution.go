@@ -112,14 +112,13 @@ type Execution struct {
 }
 
 // FailureStreak describes consecutive failures to advance an execution. While a service
-// is unavailable nothing is counted: an outage is waited out, and the count begins again
-// after it.
+// is unavailable nothing is counted, and the time of the outage is not part of the streak.
 type FailureStreak struct {
-	Since       time.Time `json:"since"`  // of the first
-	Count       int       `json:"count"`  // 0 while Unavailable
-	Reason      string    `json:"reason"` // of the last
-	Unavailable bool      `json:"unavailable,omitempty"`
-	Unfinished  bool      `json:"unfinished,omitempty"` // the last one has begun, and not ended yet
+	Since            time.Time `json:"since"`                     // of the first, later by the outages since
+	Count            int       `json:"count"`                     // of failures that are no outage
+	Reason           string    `json:"reason"`                    // of the last
+	UnavailableSince time.Time `json:"unavailableSince,omitzero"` // of the outage that lasts; zero if none does
+	Unfinished       bool      `json:"unfinished,omitempty"`      // the last one has begun, and not ended yet
 }
 
 // Parent is the execution that started this one.

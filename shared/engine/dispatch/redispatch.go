@@ -77,7 +77,7 @@ func (d *Dispatcher) redispatch(ctx context.Context, r *StepRun, rep *lifecycle.
 		if due || !d.offeredSince(r, overdue) {
 			messages = append(messages, m)
 		}
-		if len(messages) == maxMessagesPerSend && overdue.IsZero() {
+		if len(messages) == maxMessagesPerSend && (overdue.IsZero() || !d.offeredSince(r, overdue)) {
 			if err := d.sendMessages(ctx, now, messages); err != nil {
 				return err
 			}

@@ -45,9 +45,9 @@ func (v *Service) holders(ctx context.Context, tenant string, waiting ...*workfl
 // executions that hold what it waits for.
 func (v *Service) storedWaiting(x *workflow.Execution, holders map[string]workflow.OwnerStatus) *views.Waiting {
 	switch {
-	case x.FailureStreak != nil && (x.FailureStreak.Count > 1 || x.FailureStreak.Unavailable) && !sm.Acknowledged(x.State):
+	case x.FailureStreak != nil && (x.FailureStreak.Count > 1 || !x.FailureStreak.UnavailableSince.IsZero()) && !sm.Acknowledged(x.State):
 		w := &views.Waiting{Kind: workflow.WaitEngine, Since: x.FailureStreak.Since, Reason: &x.FailureStreak.Reason, Blockers: []views.WaitingFor{}}
-		if !sm.Terminal(x.State) && !x.FailureStreak.Unavailable {
+		if !sm.Terminal(x.State) && x.FailureStreak.UnavailableSince.IsZero() {
 			w.Until = ptr(x.FailureStreak.Since.Add(v.engine.StallTimeout))
 		}
 		return w

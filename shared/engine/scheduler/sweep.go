@@ -10,6 +10,7 @@ package scheduler
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/engine"
@@ -65,7 +66,7 @@ func Sweep(ctx context.Context, e *engine.Engine, timeouts workers.LivenessTimeo
 }
 
 // Sweeper sweeps repeatedly. It sends a wake-up that is still due again only after
-// [wakeupLease], and none while the lifecycle queue holds more than [maxQueuedWakeups].
+// [wakeupLease], and while the lifecycle queue holds more than [maxQueuedWakeups] only for a few stuck executions.
 // So the queue stays short, however often it sweeps and however slowly executions are
 // advanced.
 type Sweeper struct {
@@ -221,20 +222,25 @@ func readPages[T any](page workflow.Page, limit int, read func(workflow.Page) (w
 }
 
 // sendWakeups sends wake-ups to due executions, except those it has sent a short time
-// ago, and none if the queue is behind. It counts stuck ones first, so that they are
+// ago, and only a few stuck ones if the queue is behind. It counts stuck ones first, so that they are
 // counted even if nothing is sent.
 func (s *sweeper) sendWakeups(ctx context.Context, n, stuck *int) func([]workflow.Wakeup) error {
 	return func(due []workflow.Wakeup) error {
 		for i := range due {
 			due[i].Reason = "timer"
-			if s.now().Sub(due[i].DueAt) > topology.StuckAfterSeconds*time.Second {
+			if isStuck(due[i], s.now()) {
 				*stuck++
 			}
 		}
+		due = s.sent.unsent(due)
 		if s.depth.read(ctx, s.ports.Sender) > maxQueuedWakeups {
+			// A queue that stays behind must not keep timers from firing for ever.
+			due = slices.DeleteFunc(due, func(w workflow.Wakeup) bool { return !isStuck(w, s.now()) })
+			due = due[:min(len(due), max(0, maxStuckPerSweep-*n))]
+		}
+		if len(due) == 0 {
 			return nil
 		}
-		due = s.sent.unsent(due)
 		if err := s.ports.Sender.SendWakeups(ctx, 0, due...); err != nil {
 			return err
 		}
@@ -242,6 +248,15 @@ func (s *sweeper) sendWakeups(ctx context.Context, n, stuck *int) func([]workflo
 		*n += len(due)
 		return nil
 	}
+}
+
+// maxStuckPerSweep is how many stuck executions of a shard a sweep wakes while the queue
+// is behind.
+const maxStuckPerSweep = 10
+
+// isStuck reports whether an execution has been due for too long.
+func isStuck(w workflow.Wakeup, now time.Time) bool {
+	return now.Sub(w.DueAt) > topology.StuckAfterSeconds*time.Second
 }
 
 // applyTransitions writes the state changes of workers, each whatever becomes of the

@@ -109,7 +109,7 @@ var packs = []Mutation{
 	{Name: "jobs count as unclaimed although they could not be sent", Test: "shared/engine:TestFailures_OutageIsWaitedOut", Edits: []Edit{
 		{redispatch, "\tcase !d.offeredSince(r, overdue):\n", "\tcase false:\n"}}},
 	{Name: "an outage counts as a failure of the execution", Test: "shared/engine:TestFailures_OutageIsWaitedOut", Edits: []Edit{
-		{"shared/engine/failures.go", "Unavailable: workflow.Is(cause, workflow.CodeUnavailable)}", "Unavailable: false}"},
+		{"shared/engine/failures.go", "failed(x.FailureStreak, now, workflow.Is(cause, workflow.CodeUnavailable))", "failed(x.FailureStreak, now, workflow.Is(cause, \"\"))"},
 		{"shared/engine/advance.go", "if err = outOfTime(ctx, err); workflow.Is(err, workflow.CodeUnavailable) {", "if err = outOfTime(ctx, err); false {"}}},
 	{Name: "wake-ups that die are not counted", Test: "shared/engine:TestFailures_WakeupsThatDieEndTheExecution", Edits: []Edit{
 		{"shared/engine/advance.go", "\tif l.Redelivered {\n", "\tif false {\n"}}},
@@ -124,4 +124,9 @@ var dispatches = []Mutation{
 	{Name: "deadlines wait for the sweep", Test: "shared/engine:TestDeadline_StartsNothingLater", Edits: []Edit{{engineAdvance, "\tw.sendDeadlineWakeup(ctx, from, next)\n", ""}}},
 	{Name: "messages outlive the deadline", Test: "shared/engine:TestDeadline_HoldsWithoutEngine", Edits: []Edit{{dispatcher, "\tif !r.Deadline.IsZero() && r.Deadline.Before(at) {\n", "\tif false {\n"}}},
 	{Name: "a pack that ends after the deadline wakes nobody", Edits: []Edit{{followUp, "len(set.Done) >= size || expired {", "len(set.Done) >= size {"}}},
+	{Name: "a wake-up out of time has no time to end the execution", Test: "shared/engine:TestFailures_WakeupsOutOfTimeEndTheExecution", Edits: []Edit{
+		{"shared/engine/advance.go", "context.WithTimeout(context.WithoutCancel(ctx), breakTimeout)", "context.WithTimeout(ctx, breakTimeout)"},
+		{"shared/engine/advance.go", "unfinished && c != nil", "unfinished && c == nil && l.Redelivered == (c != nil)"}}},
+	{Name: "an outage ends the failure streak", Test: "shared/engine:TestFailures_OutagesPauseTheStreak", Edits: []Edit{
+		{"shared/engine/failures.go", "\t\tstreak.UnavailableSince = now\n", "\t\tstreak = workflow.FailureStreak{Since: now, UnavailableSince: now}\n"}}},
 }
