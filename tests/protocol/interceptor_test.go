@@ -155,8 +155,9 @@ func (l interceptedLocks) RaiseRevision(ctx context.Context, tenant string, key 
 // interceptedPacks intercepts the calls to the pack items, of the engine and of workers.
 type interceptedPacks struct {
 	packStore
-	interceptor *interceptor
-	packEnded   func(held, end *workflow.Pack) // called when a pack is finished under a claim
+	interceptor  *interceptor
+	packEnded    func(held, end *workflow.Pack) // called when a pack is finished under a claim
+	claimRemoved func()                         // called when the engine ends a claim
 }
 
 var _ worker.Packs = interceptedPacks{}
@@ -186,7 +187,13 @@ func (p interceptedPacks) RequestCancel(ctx context.Context, key workflow.PackKe
 }
 
 func (p interceptedPacks) ForceCancel(ctx context.Context, seen, next *workflow.Pack) (bool, error) {
-	return interceptWrite(p.interceptor, "packs.force_cancel", func() (bool, error) { return p.packStore.ForceCancel(ctx, seen, next) })
+	return interceptWrite(p.interceptor, "packs.force_cancel", func() (bool, error) {
+		ok, err := p.packStore.ForceCancel(ctx, seen, next)
+		if ok {
+			p.claimRemoved()
+		}
+		return ok, err
+	})
 }
 
 func (p interceptedPacks) Claim(ctx context.Context, pack *workflow.Pack) (bool, *workflow.Pack, error) {

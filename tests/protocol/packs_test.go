@@ -47,7 +47,7 @@ type packFixture struct {
 	phase  phase
 	counts workflow.Counts // once the phase is decided
 
-	timerNeeded  bool // a message or a reply was lost, or a task was killed, so that only the timer repairs it
+	timerNeeded  bool // after a fault, or when the engine has ended a claim: only the timer continues
 	violation    string
 	calledFences map[string][]string // fences under which a job's block was called
 	highestFence map[int]string      // that a job's device has seen
@@ -107,7 +107,7 @@ func newPackFixture(t *rapid.T, a adapter) *packFixture {
 		f.outcomes[i] = rapid.SliceOfN(rapid.SampledFrom([]string{"ok", "ok", "retry", "fail"}), work.MaxAttempts(), work.MaxAttempts()).Draw(t, "outcomes")
 	}
 	f.stepRun = &dispatch.StepRun{Tenant: f.key.Tenant, Execution: "x", Step: step, Work: work, Jobs: func(context.Context) ([]workflow.JobInput, error) { return inputs, nil }}
-	f.dispatcher = &dispatch.Dispatcher{Packs: interceptedPacks{f.packs, f.interceptor, f.packEnded}, Sender: sender{f}, Limits: dispatch.Limits{
+	f.dispatcher = &dispatch.Dispatcher{Packs: f.interceptedPacks(), Sender: sender{f}, Limits: dispatch.Limits{
 		Skew: skew, Grace: grace, RedispatchInterval: time.Minute, MaxTakeovers: maxClaims, MessageLife: unlimited, Unclaimed: unlimited,
 		Stuck: 12 * time.Minute, ChainBytes: rapid.SampledFrom([]int{64 << 10, 100}).Draw(t, "chain bytes"), Parallel: 1,
 	}}
@@ -168,8 +168,12 @@ type noMeter struct{}
 
 func (noMeter) Take() workflow.Cost { return workflow.Cost{} }
 
+func (f *packFixture) interceptedPacks() interceptedPacks {
+	return interceptedPacks{f.packs, f.interceptor, f.packEnded, func() { f.timerNeeded = true }}
+}
+
 func (f *packFixture) ports() worker.Ports {
-	return worker.Ports{Packs: interceptedPacks{f.packs, f.interceptor, f.packEnded}, Sender: sender{f}, Meter: noMeter{}}
+	return worker.Ports{Packs: f.interceptedPacks(), Sender: sender{f}, Meter: noMeter{}}
 }
 
 // sender keeps messages in the fixture, encoded and decoded as by a queue.

@@ -98,7 +98,7 @@ func (f *packFixture) resumeRemote(l *remoteLease, r *worker.RemoteResult) {
 }
 
 func (f *packFixture) tryResume(l *remoteLease, r *worker.RemoteResult) (answered bool) {
-	p, err := interceptedPacks{f.packs, f.interceptor, f.packEnded}.Pack(f.ctx, l.message.Key)
+	p, err := f.interceptedPacks().Pack(f.ctx, l.message.Key)
 	if err != nil {
 		return false
 	}
