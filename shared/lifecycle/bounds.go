@@ -1,7 +1,6 @@
 package lifecycle
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -31,7 +30,7 @@ func (d *decider) fits(stepRuns []workflow.StepRun) bool {
 
 // jsonBytes is the size of a value as JSON.
 func (d *decider) jsonBytes(v any) int {
-	raw, err := json.Marshal(v)
+	raw, err := workflow.EncodeJSON(v)
 	if err != nil {
 		d.err = workflow.Errorf(workflow.CodeInternal, "encode a step run: %w", err)
 	}

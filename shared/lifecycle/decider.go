@@ -83,7 +83,7 @@ func (d *decider) transition(on sm.Event, to sm.ExecutionState, actor string, da
 		data["trigger"] = string(on)
 	}
 	d.execution.State = to
-	if sm.Terminal(to) && !sm.Acknowledged(to) {
+	if sm.Terminal(to) && !sm.Acknowledged(to) && from != to {
 		d.execution.EndedAt = d.now
 	}
 	d.record(workflow.Event{Layer: string(sm.LayerExecution), Type: string(recordedAs), From: string(from), To: string(to), Actor: actor}, data)
