@@ -67,7 +67,7 @@ func TestJob_CarriesMessageFields(t *testing.T) {
 	if want := `[{"entity":{"type":"device","id":"sw-7"},"set":{"version":"2.0"},"remove":["staged"]}]`; string(rec.Updates) != want {
 		t.Errorf("updates %s", rec.Updates)
 	}
-	if got.ID != "x.2.0.1" || got.Fence != "0000000017-0002-01-01" || got.Token != 17 || got.Attempt != 1 || got.ExecutionID != "x" ||
+	if got.ID != "x.2.0.1" || got.Fence != "0000000017-000002-01-01" || got.Token != 17 || got.Attempt != 1 || got.ExecutionID != "x" ||
 		got.Step != "step" || got.Tenant != "t" || got.Block != "fleet/upgrade:1.0.0" || got.Operation != workflow.JobExecute ||
 		!got.Deadline.Equal(r.Now().Add(10*time.Minute)) {
 		t.Errorf("%+v", got)
