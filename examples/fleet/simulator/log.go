@@ -80,7 +80,7 @@ type LogEntry struct {
 	CallerGone bool `json:"callerGone,omitempty"`
 }
 
-// FenceLockToken returns the lock token in a fence such as "0000000017-0003-01-02", 0 for
+// FenceLockToken returns the lock token in a fence such as "0000000017-000003-01-02", 0 for
 // a fence of another form.
 func FenceLockToken(fence string) uint64 {
 	first, _, _ := strings.Cut(fence, "-")

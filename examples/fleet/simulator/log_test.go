@@ -65,7 +65,7 @@ func TestCheckLog_FindsViolations(t *testing.T) {
 
 func TestFenceLockToken_ParsesFirstField(t *testing.T) {
 	for fence, want := range map[string]uint64{
-		"0000000017-0003-01-02": 17, "0000000018": 18, "": 0, "later": 0, "-1": 0,
+		"0000000017-000003-01-02": 17, "0000000018": 18, "": 0, "later": 0, "-1": 0,
 	} {
 		if got := simulator.FenceLockToken(fence); got != want {
 			t.Errorf("token of %q is %d, want %d", fence, got, want)
