@@ -222,7 +222,9 @@ func limitResult(t *testing.T, l limit) {
 }
 
 func limitExpressionCost(t *testing.T, l limit) {
-	f := newFixture(t, 1)
+	o := harness.Options()
+	o.MaxPlanCost = 100 * uint64(l.n) // as the product's, so that the limit of one expression counts
+	f := newFixtureWith(t, 1, o)
 	f.Publish("one", "steps: [{label: one, functionBlock: p/pure:1, runOn: global, parameters: {a: '${parameters.l.all(a, parameters.l.all(b, parameters.l.all(c, a + b + c >= 0)))}'}}]")
 	execute := func(n int) executionResult {
 		return f.execute(fmt.Sprintf(`{"workflow":"p/one","parameters":{"l":[%s]}}`, joinItems(n, constant("1"))))
