@@ -20,7 +20,7 @@ type remoteLease struct {
 	nextJob         int // the first that the program has not begun
 	results         map[string]worker.JobResult
 	pendingRequests int  // requests under way
-	reportUnknown   bool // whether its last report has no answer yet; the pack may have been ended by it, so that the program begins no job
+	reportUnknown   bool // a report had no answer: it may have ended the pack, so the program begins no job
 }
 
 // remoteLeaseActions are what programs can do next.
@@ -36,7 +36,7 @@ func (f *packFixture) remoteLeaseActions(message func(*rapid.T) *workflow.PackMe
 		{"program reports", leased, func(r *rapid.T) {
 			l := one(r)
 			report := f.remoteReport(l)
-			f.startTask(nil, func() { l.pendingRequests-- }, func() { f.resumeRemote(l, report) })
+			f.startTask(nil, func() { l.pendingRequests--; l.reportUnknown = true }, func() { f.resumeRemote(l, report) })
 		}},
 		{"program heartbeats", leased, func(r *rapid.T) {
 			l := one(r)
@@ -91,8 +91,9 @@ func (f *packFixture) remoteReport(l *remoteLease) *worker.RemoteResult {
 // resumeRemote serves one request of a program. After a failure the program may send it
 // again.
 func (f *packFixture) resumeRemote(l *remoteLease, r *worker.RemoteResult) {
-	if f.tryResume(l, r) {
-		l.reportUnknown = l.reportUnknown && r == nil
+	answered := f.tryResume(l, r)
+	if r != nil {
+		l.reportUnknown = !answered
 	}
 	l.pendingRequests--
 }
