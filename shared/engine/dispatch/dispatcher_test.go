@@ -167,7 +167,10 @@ func TestDispatcher_OffloadsLargeJobs(t *testing.T) {
 				t.Fatal(err)
 			}
 		},
-		"redispatch": func() { f.report(true) },
+		"redispatch": func() {
+			f.Advance(time.Minute) // the pause before a pack is sent again
+			f.report(true)
+		},
 	} {
 		send()
 		sent := f.drainQueue()
