@@ -139,7 +139,11 @@ func (e *LocalStack) startProcess(ctx context.Context, interpreter string, log i
 		return err
 	}
 	var err error
-	if e.database, err = dynamodb.Start(context.WithoutCancel(ctx), dynamodb.Options{}); err != nil {
+	port, err := process.FreePort(0) // LocalStack expects its database on 127.0.0.1
+	if err != nil {
+		return err
+	}
+	if e.database, err = dynamodb.Start(context.WithoutCancel(ctx), dynamodb.Options{Port: port}); err != nil {
 		return err
 	}
 	cmd := exec.Command(filepath.Join(e.Dir, "venv", "bin", "python"), "-m", "emulator")
