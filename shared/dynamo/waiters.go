@@ -16,7 +16,7 @@ func (s *Store) AddHolderWaiter(ctx context.Context, tenant, holder string, epoc
 	condition, values := stateCondition(statemachines.HoldsLocks)
 	values["epoch"] = table.N(epoch)
 	return s.addWaiter(ctx, tenant, holder, waiter, "#epoch = :epoch AND "+condition, values,
-		func(h workflow.OwnerStatus) bool { return h.HoldsLocks(epoch) })
+		func(h workflow.OwnerStatus) bool { return h.Holds(epoch, 0) })
 }
 
 // AddReserverWaiter adds waiter to reserver's waiters if that execution has not

@@ -296,7 +296,7 @@ func (w *workspace) commit(ctx context.Context, d lifecycle.Decision) (ok bool, 
 // the engine's version, a history that fits, and the cost of everything consumed so
 // far. seen is the state that next replaces.
 func (w *workspace) prepareCommit(ctx context.Context, seen, next *workflow.Execution) error {
-	next.Schema, next.Commit, next.EngineVersion = workflow.SchemaVersion, w.e.Nonce(), w.e.version
+	next.Schema, next.Commit, next.EngineVersion = next.Needs(), w.e.Nonce(), w.e.version
 	if err := w.offloadHistory(ctx, seen, next); err != nil {
 		return err
 	}

@@ -73,7 +73,7 @@ steps:
 		t.Fatal(ok, err)
 	}
 	s.RunUntilIdle(time.Hour)
-	if x := s.ExpectState(id, sm.ExecutionCompletedAck); x.Schema != workflow.SchemaVersion || x.EngineVersion != "test" {
+	if x := s.ExpectState(id, sm.ExecutionCompletedAck); x.Schema != x.Needs() || x.EngineVersion != "test" {
 		t.Errorf("schema %d, engine %q", x.Schema, x.EngineVersion)
 	}
 	v, err := s.Query.Execution(context.Background(), harness.Caller, id)

@@ -49,7 +49,7 @@ const maxTransitions = 256
 // must be a UUIDv7.
 func NewExecution(req workflow.Execution, now time.Time) *workflow.Execution {
 	x := req
-	x.Schema, x.State, x.Try, x.CreatedAt = workflow.SchemaVersion, "", 1, now
+	x.Schema, x.State, x.Try, x.CreatedAt = x.Needs(), "", 1, now
 	d := decider{execution: &x, now: now}
 	d.transition(sm.EventExecutionCreated, sm.ExecutionNew, x.CreatedBy, map[string]any{"workflow": x.Workflow.String()})
 	return d.execution

@@ -73,6 +73,7 @@ const UnspecifiedSelectorHint = "say which entities of the type: ids, groups, or
 // the attributes read under the lock.
 type ScopeEntity struct {
 	Key        EntityKey       `json:"key"`
+	Place      int             `json:"place,omitempty"` // see Places; left out if it is the position in the scope, from 1
 	Token      int64           `json:"token"`
 	Attributes json.RawMessage `json:"attributes,omitempty"`
 }

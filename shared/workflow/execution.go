@@ -12,7 +12,16 @@ import (
 
 // SchemaVersion is the version of the stored form of an execution. A binary refuses to
 // change an item with a higher version than its own.
-const SchemaVersion = 1
+const SchemaVersion = 2
+
+// Needs is the lowest schema version that can read the execution: one that uses nothing
+// new stays readable for the release before.
+func (x *Execution) Needs() int {
+	if x.Kept != nil || x.Result != nil || x.Undo != nil || x.Probe || x.RerunOf != "" || x.Scope.Only != nil {
+		return SchemaVersion
+	}
+	return 1
+}
 
 // Execution is the state item of one execution of a definition, and the only authority
 // on it: whether locks, packs, messages and index entries are valid depends on this item.
@@ -36,6 +45,9 @@ type Execution struct {
 	Workflows map[string]string `json:"workflows,omitempty"` // the same for referenced definitions
 	Input     Input             `json:"input"`
 	Parent    *Parent           `json:"parent,omitempty"`
+	RerunOf   string            `json:"rerunOf,omitempty"` // id of the execution of which this one repeats some entities
+	RerunBy   []string          `json:"rerunBy,omitempty"` // ids of the executions that repeat some of this one: the last ten
+	Probe     bool              `json:"probe,omitempty"`   // only the pure steps at the beginning are executed
 
 	CreatedAt time.Time         `json:"createdAt"`
 	StartedAt time.Time         `json:"startedAt,omitzero"`
@@ -58,6 +70,12 @@ type Execution struct {
 	LockSince time.Time  `json:"lockSince,omitzero"` // when this try first asked for locks
 	LockMode  LockMode   `json:"lockMode,omitempty"` // exclusive if empty
 	Unlocked  bool       `json:"unlocked,omitempty"` // an operator released the locks before the end was acknowledged
+
+	// Kept are the entities whose locks the execution still holds, after it ended unsafely
+	// or an operator released some; nil for all. An empty set is not nil. Within one epoch
+	// it only ever loses places, and Narrowed counts the commits that changed it.
+	Kept     *Places `json:"kept,omitempty"`
+	Narrowed int64   `json:"narrowed,omitempty"`
 
 	// Dropped are entities that were locked by others and that the definition says to
 	// skip in that case: the first of them. DroppedCount counts all.
@@ -88,6 +106,8 @@ type Execution struct {
 	Reason       string        `json:"reason,omitempty"`
 	Error        *Failure      `json:"error,omitempty"`
 	RolledBack   bool          `json:"rolledBack,omitempty"`
+	Result       *Result       `json:"result,omitempty"` // outcomes of the entities; nil if none failed
+	Undo         *Undo         `json:"undo,omitempty"`   // what a rollback of failed entities undoes; nil if there is none
 	Cancellation *Cancellation `json:"cancellation,omitempty"`
 
 	// Events are the newest events; older ones are moved to items of their own. Sequence
@@ -197,6 +217,10 @@ type Scope struct {
 	// HeldEpoch is the lock epoch whose tokens and attributes the scope has; 0 before
 	// the first locks are granted.
 	HeldEpoch int64 `json:"heldEpoch,omitempty"`
+
+	// Only restricts a try to some of the entities: a retry of an execution that has
+	// released the others. nil is all.
+	Only *Places `json:"only,omitempty"`
 }
 
 // Total is the number of entities.
@@ -216,6 +240,19 @@ type BlockedBy struct {
 	Epoch       int64     `json:"epoch"`
 	Reservation bool      `json:"reservation,omitempty"`
 	Since       time.Time `json:"since"`
+
+	// Place is the entity's place in the holder's list, 0 if it is unknown, and Narrowed
+	// how often the holder had released entities, both as read. NeedsPerson says that the
+	// holder waits for an operator; the reservations of who waits for it are void.
+	Place       int   `json:"place,omitempty"`
+	Narrowed    int64 `json:"narrowed,omitempty"`
+	NeedsPerson bool  `json:"needsPerson,omitempty"`
+}
+
+// Undo is a rollback of the entities that failed in an execution that otherwise completes.
+type Undo struct {
+	Entities Places `json:"entities"`
+	StepRuns []int  `json:"stepRuns"` // Seq of the step runs that changed them, newest first
 }
 
 // Cause is the class of an execution's failure.
@@ -312,8 +349,18 @@ type IdempotencyRecord struct {
 
 // OwnerStatus is the part of an execution that decides whether its locks are held.
 type OwnerStatus struct {
-	State statemachines.ExecutionState
-	Epoch int64
+	State    statemachines.ExecutionState
+	Epoch    int64
+	Kept     *Places
+	Narrowed int64
+
+	// AwaitsPerson says that it waits for a lock whose holder waits for an operator.
+	AwaitsPerson bool
+}
+
+// OwnerStatus is the part of x that decides whether its locks are held.
+func (x *Execution) OwnerStatus() OwnerStatus {
+	return OwnerStatus{State: x.State, Epoch: x.Epoch, Kept: x.Kept, Narrowed: x.Narrowed, AwaitsPerson: x.BlockedBy != nil && x.BlockedBy.NeedsPerson}
 }
 
 // Clone copies the execution deeply enough that a change of the copy, by assignment or by
@@ -323,6 +370,7 @@ func (x *Execution) Clone() *Execution {
 	c.StepRuns = append([]StepRun(nil), x.StepRuns...)
 	c.Events = append([]Event(nil), x.Events...)
 	c.Waiters = append([]string(nil), x.Waiters...)
+	c.RerunBy = append([]string(nil), x.RerunBy...)
 	c.Dropped = append([]BlockedBy(nil), x.Dropped...)
 	c.Cost = x.Cost.Clone()
 	c.Blocks, c.Workflows, c.PastScopes = maps.Clone(x.Blocks), maps.Clone(x.Workflows), maps.Clone(x.PastScopes)

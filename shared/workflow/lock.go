@@ -13,6 +13,7 @@ type Lock struct {
 	Entity     EntityKey
 	Owner      string // execution id
 	OwnerEpoch int64
+	Place      int   // of the entity in the owner's list, see Places; 0 if it is unknown
 	Token      int64 // the revision of the last take or join: increases with each new holder
 	Revision   int64 // +1 with every write; 0 for an item that does not exist
 	Since      int64 // Unix milliseconds of the last take or join
@@ -42,7 +43,8 @@ const (
 type Holder struct {
 	Epoch int64 `json:"e"`
 	Token int64 `json:"t"`
-	Since int64 `json:"s"` // Unix milliseconds
+	Since int64 `json:"s"`           // Unix milliseconds
+	Place int   `json:"p,omitempty"` // of the entity in the holder's list, see Places; 0 if it is unknown
 }
 
 // MaxHolders bounds the executions that share one lock; others wait.
@@ -52,6 +54,7 @@ const MaxHolders = 64
 type LockRequest struct {
 	Execution string
 	Epoch     int64
+	Place     int // of the entity in the execution's list
 	Now       time.Time
 }
 
@@ -70,15 +73,21 @@ type Reservation struct {
 	Age       string
 }
 
-// HoldsLocks reports whether the execution holds locks taken at the epoch. The states
-// that hold nothing are a closed list: a state that this binary does not know counts as
-// holding.
-func (o OwnerStatus) HoldsLocks(epoch int64) bool {
-	return o.Epoch == epoch && statemachines.HoldsLocks(o.State)
+// Holds reports whether the execution holds the lock of the entity at the place, taken at
+// the epoch. The states that hold nothing are a closed list: a state that this binary does
+// not know counts as holding. Where the place is unknown, 0, the entity counts as kept.
+func (o OwnerStatus) Holds(epoch int64, place int) bool {
+	return o.Epoch == epoch && statemachines.HoldsLocks(o.State) && (o.Kept == nil || place == 0 || o.Kept.Contains(place))
+}
+
+// NeedsPerson reports whether the execution keeps its locks until an operator has looked
+// at it.
+func (o OwnerStatus) NeedsPerson() bool {
+	return o.State == statemachines.ExecutionFailedUnsafe || o.State == statemachines.ExecutionCancelled
 }
 
 // Reserves reports whether the reservations of the execution are valid: they are until it
-// has its locks. After that it holds what it had reserved or no longer wants it, so a
+// has its locks, unless it waits for an execution that waits for an operator. After that it holds what it had reserved or no longer wants it, so a
 // reservation it left behind does not become valid again when an operator retries it. An
 // execution that does not exist reserves nothing. The states in which reservations are
 // void are a closed list, too.
@@ -86,6 +95,8 @@ func (o OwnerStatus) Reserves() bool {
 	switch {
 	case o.State == statemachines.ExecutionLocking:
 		return true
+	case o.AwaitsPerson:
+		return false
 	case statemachines.HoldsLocks(o.State):
 		return !slices.Contains(statemachines.ExecutionStates(), o.State)
 	}
@@ -103,7 +114,7 @@ func (l Lock) HolderOf(execution string, epoch int64) (Holder, bool) {
 		return h, true
 	}
 	if l.Owner == execution && l.OwnerEpoch == epoch && execution != "" {
-		return Holder{Epoch: epoch, Token: l.Token, Since: l.Since}, true
+		return Holder{Epoch: epoch, Token: l.Token, Since: l.Since, Place: l.Place}, true
 	}
 	return Holder{}, false
 }

@@ -51,6 +51,7 @@ type StepRun struct {
 
 	Jobs         int       `json:"jobs"`              // one per participating entity, or 1 for a global step
 	Skipped      int       `json:"skipped,omitempty"` // entities whose condition was not true
+	Unmet        int       `json:"unmet,omitempty"`   // entities of which an assertion was not true
 	PackSize     int       `json:"packSize,omitempty"`
 	Window       int       `json:"window,omitempty"` // lanes outstanding at a time; 0 all
 	MaxAttempts  int       `json:"maxAttempts,omitempty"`

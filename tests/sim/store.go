@@ -192,7 +192,7 @@ func (s *Store) RecordFailureStreak(_ context.Context, tenant, id string, seen i
 
 // AddHolderWaiter adds a waiter if the holder is still live at the epoch.
 func (s *Store) AddHolderWaiter(_ context.Context, tenant, holder string, epoch int64, waiter string) (bool, error) {
-	return s.await("store.add_holder_waiter", tenant, holder, waiter, func(h workflow.OwnerStatus) bool { return h.HoldsLocks(epoch) })
+	return s.await("store.add_holder_waiter", tenant, holder, waiter, func(h workflow.OwnerStatus) bool { return h.Holds(epoch, 0) })
 }
 
 // AddReserverWaiter adds a waiter if the reserver has not locked yet.

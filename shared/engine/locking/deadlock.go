@@ -36,7 +36,7 @@ func Deadlocked(ctx context.Context, store port.Store, x *workflow.Execution) (b
 		}
 		to := found[0]
 		head := workflow.OwnerStatus{State: to.State, Epoch: to.Epoch}
-		if lock != nil && ((lock.Reservation && !head.Reserves()) || (!lock.Reservation && !head.HoldsLocks(lock.Epoch))) {
+		if lock != nil && ((lock.Reservation && !head.Reserves()) || (!lock.Reservation && !head.Holds(lock.Epoch, 0))) {
 			return false, nil // it has released the lock meanwhile
 		}
 		at = to

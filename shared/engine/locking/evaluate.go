@@ -79,7 +79,7 @@ func (e *evaluation) evaluateHolder(key workflow.EntityKey, holder string, epoch
 	switch h := heads[holder]; {
 	case h.State != "" && h.Epoch < epoch:
 		e.status = lockUncertain
-	case h.HoldsLocks(epoch):
+	case h.Holds(epoch, 0):
 		e.status = lockConflict
 		e.blockedBy = workflow.BlockedBy{Entity: key, Execution: holder, Epoch: epoch}
 	}

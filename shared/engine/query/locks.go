@@ -79,7 +79,7 @@ func parseLockToken(p workflow.Page) (executionID string, skip int, err error) {
 // full means that the page is full and its token is set.
 func (v *Service) appendLocks(ctx context.Context, x *workflow.Execution, skip, limit int, list *workflow.List[views.LockView]) (full bool, err error) {
 	head := workflow.OwnerStatus{State: x.State, Epoch: x.Epoch}
-	if !head.HoldsLocks(x.Epoch) {
+	if !head.Holds(x.Epoch, 0) {
 		return false, nil
 	}
 	i := v.engine.InspectLoaded(x)
@@ -201,7 +201,7 @@ func (v *Service) Lock(ctx context.Context, c workflow.Caller, key workflow.Enti
 			answer.ReservedBy = nonZeroPtr(l.Reserver)
 		}
 		h, held := l.HolderOf(x.ID, x.Epoch)
-		if !held || !head.HoldsLocks(x.Epoch) {
+		if !held || !head.Holds(x.Epoch, 0) {
 			continue
 		}
 		by, err := v.waitersByEntity(ctx, x)

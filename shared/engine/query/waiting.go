@@ -77,7 +77,7 @@ func (v *Service) lockWaiting(x *workflow.Execution, holder workflow.OwnerStatus
 		Kind: workflow.WaitLock, Since: x.LockSince,
 		Until: ptr(v.engine.LockDeadline(x)), Blockers: []views.WaitingFor{blockerView(b)},
 	}
-	if !b.Reservation && sm.Terminal(holder.State) && holder.HoldsLocks(b.Epoch) {
+	if !b.Reservation && sm.Terminal(holder.State) && holder.Holds(b.Epoch, 0) {
 		w.Reason = ptr(fmt.Sprintf("it is held by %s, which ended %s and waits for \"lockstep acknowledge %s\"", b.Execution, holder.State, b.Execution))
 	}
 	return w

@@ -60,7 +60,7 @@ var executions = []Mutation{
 	{Name: "missed fire times are not counted", Test: "shared/engine/scheduler:TestSweep_CatchesUpLatestMissedFireTime", Edits: []Edit{{cronScheduler, "\t\tif f.missed > 0 {\n", "\t\tif false {\n"}}},
 	{Name: "a reload keeps plans", Test: "shared/engine:TestPlan_NotReusedAcrossEpochs", Edits: []Edit{{engineAdvance, "\tw.facts.Plans = nil\n", ""}, {engineAdvance, `	w.planner.ClearCache()
 `, ""}}},
-	{Name: "all commits have one id", Edits: []Edit{{engineAdvance, "workflow.SchemaVersion, w.e.Nonce(), w.e.version", "workflow.SchemaVersion, \"c\", w.e.version"}}},
+	{Name: "all commits have one id", Edits: []Edit{{engineAdvance, "next.Needs(), w.e.Nonce(), w.e.version", "next.Needs(), \"c\", w.e.version"}}},
 	{Name: "paged events are not stored", Edits: []Edit{{payload, `		if err := w.ports.Store.SaveEvents(ctx, w.tenant, w.id, next.Events[:eventsPerPage]); err != nil {
 			return err
 		}

@@ -22,7 +22,7 @@ var locks = []Mutation{
 	{Name: "the lock is taken whatever its revision", Edits: []Edit{{simLockState, `		if l.Revision != seen {
 			return l, l.Token, l.Owner`, "\t\tif false {\n\t\t\treturn l, l.Token, l.Owner"}}},
 	{Name: "the token does not increase", Edits: []Edit{{simLockState, "l.Revision, l.Token = seen+1, seen+1", "l.Revision = seen + 1"}}},
-	{Name: "a held lock counts as free", Edits: []Edit{{lockEvaluate, `	case h.HoldsLocks(epoch):
+	{Name: "a held lock counts as free", Edits: []Edit{{lockEvaluate, `	case h.Holds(epoch, 0):
 `, "\tcase false:\n"}}},
 	{Name: "the owner is read before the lock", Edits: []Edit{{acquire, `	evaluated := make([]evaluatedLock, len(keys))
 `, `	if items, err = a.Locks.Read(ctx, a.Tenant, keys); err != nil {

@@ -1,0 +1,103 @@
+package workflow
+
+import (
+	"slices"
+
+	"github.com/lockstep-run/lockstep/statemachines"
+)
+
+// EntityOutcome is what an execution has made of one entity, once it has ended.
+type EntityOutcome string
+
+// The outcomes of an entity, from the best to the worst.
+const (
+	EntitySucceeded    EntityOutcome = "SUCCEEDED"     // none of its jobs finally failed
+	EntitySkipped      EntityOutcome = "SKIPPED"       // it was left out before anything ran on it
+	EntityFailedSafe   EntityOutcome = "FAILED_SAFE"   // it failed, and nothing that is not pure was executed on it or all of that is undone
+	EntityLeft         EntityOutcome = "LEFT"          // it failed in a known way, and the definition says to leave it as it is
+	EntityFailedUnsafe EntityOutcome = "FAILED_UNSAFE" // it failed, and an operator has to look at it
+)
+
+// EntityOutcomes are the outcomes of an entity, from the best to the worst.
+func EntityOutcomes() []EntityOutcome {
+	return []EntityOutcome{EntitySucceeded, EntitySkipped, EntityFailedSafe, EntityLeft, EntityFailedUnsafe}
+}
+
+// OutcomeSets lists, of each outcome but SUCCEEDED, the entities that have it, by place.
+// Entities in no set have succeeded.
+type OutcomeSets map[EntityOutcome]Places
+
+// Of is the outcome of the entity at a place.
+func (s OutcomeSets) Of(place int) EntityOutcome {
+	for outcome, places := range s {
+		if places.Contains(place) {
+			return outcome
+		}
+	}
+	return EntitySucceeded
+}
+
+// Outcome is how an execution has ended, as its entities tell: the worst outcome of any.
+type Outcome string
+
+// The outcomes of an execution.
+const (
+	OutcomeSucceeded    Outcome = "SUCCEEDED"
+	OutcomePartial      Outcome = "PARTIAL" // it completed, and something in it failed
+	OutcomeFailedSafe   Outcome = "FAILED_SAFE"
+	OutcomeFailedUnsafe Outcome = "FAILED_UNSAFE"
+	OutcomeCancelled    Outcome = "CANCELLED"
+	OutcomeProbed       Outcome = "PROBED" // it only executed the pure steps at its beginning
+)
+
+// Outcomes are the outcomes of an execution.
+func Outcomes() []Outcome {
+	return []Outcome{OutcomeSucceeded, OutcomePartial, OutcomeFailedSafe, OutcomeFailedUnsafe, OutcomeCancelled, OutcomeProbed}
+}
+
+// Result is what the state item keeps of the outcomes of the entities. An execution in
+// which nothing failed has none.
+type Result struct {
+	Sets  OutcomeSets     `json:"sets,omitempty"`  // empty if they are too large for the item
+	Count map[string]int  `json:"count,omitempty"` // by outcome, without SUCCEEDED
+	Named []EntityFailure `json:"named,omitempty"` // the first that failed, the worst outcomes first
+}
+
+// EntityFailure is why one entity failed.
+type EntityFailure struct {
+	Entity  string        `json:"entity"` // "type/id"
+	Outcome EntityOutcome `json:"outcome"`
+	Step    string        `json:"step"` // label
+	Code    string        `json:"code"`
+	Message string        `json:"message"`
+}
+
+// MaxNamedFailures bounds [Result].Named.
+const MaxNamedFailures = 10
+
+// Outcome is how the execution has ended, "" before its end.
+func (x *Execution) Outcome() Outcome {
+	switch x.State {
+	case statemachines.ExecutionCompleted, statemachines.ExecutionCompletedAck:
+		if x.Probe {
+			return OutcomeProbed
+		}
+		if x.Result != nil || slices.ContainsFunc(x.StepRuns, StepRun.leavesFailure) {
+			return OutcomePartial
+		}
+		return OutcomeSucceeded
+	case statemachines.ExecutionFailedSafe, statemachines.ExecutionFailedSafeAck:
+		return OutcomeFailedSafe
+	case statemachines.ExecutionFailedUnsafe, statemachines.ExecutionFailedUnsafeAck:
+		return OutcomeFailedUnsafe
+	case statemachines.ExecutionCancelled, statemachines.ExecutionCancelledAck:
+		return OutcomeCancelled
+	}
+	return ""
+}
+
+// leavesFailure reports whether something in the step run failed and no later try has
+// done it again.
+func (r StepRun) leavesFailure() bool {
+	return r.Forward() && r.SupersededBy == 0 && (r.Status == statemachines.StepFailed || r.Counts.Failed+r.Counts.Unknown+r.Unmet > 0)
+}
