@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
 	"github.com/lockstep-run/lockstep/shared/client"
-	"github.com/lockstep-run/lockstep/shared/inventory"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -28,12 +28,16 @@ func newEntities(c *connection) *cobra.Command {
 }
 
 func newEntitiesImport(c *connection) *cobra.Command {
-	return &cobra.Command{
+	var fromLine int
+	cmd := &cobra.Command{
 		Use:   "import FILE",
 		Short: "Import entities from JSON lines (- reads standard input)",
-		Long:  "Import entities from JSON lines: {\"type\":\"device\",\"id\":\"sw-001\",\"attributes\":{},\"groups\":[]}.\nExisting entities are replaced. Nothing is stored if any line is invalid. A long file is sent\nin parts; if one fails, run the same command again to complete the import.",
+		Long:  "Import entities from JSON lines: {\"type\":\"device\",\"id\":\"sw-001\",\"attributes\":{},\"groups\":[]}.\nExisting entities are replaced. Nothing is stored if any line is invalid. A long file is sent\nin parts, which are repeated after server errors. If one fails for good, the error says from\nwhich line to continue (--from-line); to import a line twice is harmless.",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if fromLine < 1 {
+				return errors.New("--from-line: the first line is 1")
+			}
 			api, err := c.newClient()
 			if err != nil {
 				return err
@@ -42,9 +46,9 @@ func newEntitiesImport(c *connection) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			n, err := importEntities(cmd.Context(), api, lines, cmd.ErrOrStderr())
+			n, err := importEntities(cmd.Context(), api, lines, fromLine, cmd.ErrOrStderr())
 			if err != nil {
-				return &render.FileError{Path: args[0], Err: render.AsServiceError(err)}
+				return hintContinue(&render.FileError{Path: args[0], Err: render.AsServiceError(err)}, args[0])
 			}
 			if c.json() {
 				return render.PrintJSON(cmd, map[string]int{"imported": n})
@@ -53,6 +57,34 @@ func newEntitiesImport(c *connection) *cobra.Command {
 			return nil
 		},
 	}
+	cmd.Flags().IntVar(&fromLine, "from-line", 1, "continue an import at this line; the lines before it are checked, but not sent")
+	return cmd
+}
+
+// importEntities imports an inventory of any length from a line on, and prints how far it is
+// every few seconds.
+func importEntities(ctx context.Context, api *client.Client, lines []byte, fromLine int, notes io.Writer) (int, error) {
+	var progress atomic.Pointer[client.ImportProgress]
+	stop := render.StartProgressNotes(notes, func() string {
+		if p := progress.Load(); p != nil {
+			return fmt.Sprintf("importing, %d of %d lines stored", p.Line, p.Lines)
+		}
+		return "importing"
+	})
+	defer stop()
+	return api.Import(ctx, bytes.NewReader(lines), client.ImportOptions{
+		FirstLine: fromLine,
+		Progress:  func(p client.ImportProgress) { progress.Store(&p) },
+	})
+}
+
+// hintContinue adds to the error of an import that is partly done from where to continue it.
+func hintContinue(err error, file string) error {
+	var partly *client.ImportError
+	if !errors.As(err, &partly) {
+		return err
+	}
+	return withHint(err, "all before line %d of %d is stored; continue with \"lockstep entities import %s --from-line %d\"", partly.NextLine, partly.Lines, file, partly.NextLine)
 }
 
 func newEntitiesList(c *connection) *cobra.Command {
@@ -115,108 +147,4 @@ func newEntitiesShow(c *connection) *cobra.Command {
 			return render.PrintJSON(cmd, e)
 		},
 	}
-}
-
-// Bounds of one import request. On AWS it becomes a Lambda event of at most 6 MiB,
-// with the body as a JSON string in which every quote takes two bytes.
-const (
-	importPartBytes = 3 << 20
-	importPartLines = 20_000
-
-	maxImportIssues = 50 // that one error reports
-)
-
-// importPart is some consecutive whole lines of an inventory.
-type importPart struct {
-	text        []byte
-	linesBefore int // lines of the file before this part
-	entities    int
-}
-
-// splitImport splits an inventory into parts that each fit into a request.
-func splitImport(lines []byte) []importPart {
-	var all []importPart
-	var p importPart
-	from, at, n, linesInPart := 0, 0, 0, 0
-	flush := func() {
-		p.text = lines[from:at]
-		all = append(all, p)
-		from, linesInPart, p = at, 0, importPart{linesBefore: n}
-	}
-	for line := range bytes.Lines(lines) {
-		if linesInPart > 0 && (at-from+len(line) > importPartBytes || linesInPart == importPartLines) {
-			flush()
-		}
-		at, n, linesInPart = at+len(line), n+1, linesInPart+1
-		if len(bytes.TrimSpace(line)) > 0 {
-			p.entities++
-		}
-	}
-	if linesInPart > 0 {
-		flush()
-	}
-	return all
-}
-
-// validateImport checks every line as the service does, so that nothing is sent if
-// one is invalid.
-func validateImport(source []byte) error {
-	issues, err := inventory.ReadImport(bytes.NewReader(source), maxImportIssues, func(workflow.Entity) error { return nil })
-	if err != nil {
-		return err
-	}
-	return workflow.Invalid("the import is not valid; nothing was sent", issues)
-}
-
-// importEntities imports an inventory of any length and returns the number of
-// entities stored. The service checks an inventory that fits into one request. A
-// longer one is checked here first and sent in parts; it notes the progress, and
-// what is stored if a part fails.
-func importEntities(ctx context.Context, api *client.Client, lines []byte, notes io.Writer) (int, error) {
-	parts := splitImport(lines)
-	if len(parts) > 1 {
-		if err := validateImport(lines); err != nil {
-			return 0, err
-		}
-	}
-	total, stored := 0, 0
-	for _, p := range parts {
-		total += p.entities
-	}
-	for i, p := range parts {
-		what := fmt.Sprintf("importing %d entities", p.entities)
-		if len(parts) > 1 {
-			what += fmt.Sprintf(", part %d of %d", i+1, len(parts))
-		}
-		stop := render.StartProgressNotes(notes, what)
-		n, err := api.ImportEntities(ctx, bytes.NewReader(p.text))
-		stop()
-		if err != nil {
-			if len(parts) > 1 {
-				fmt.Fprintf(notes, "note: %d of %d entities are stored, and perhaps some of the next %d; run the same command again to complete the import\n", stored, total, p.entities)
-			}
-			return stored, shiftLines(err, p.linesBefore)
-		}
-		if stored += n; i+1 < len(parts) {
-			fmt.Fprintf(notes, "note: %d of %d entities imported\n", stored, total)
-		}
-	}
-	return stored, nil
-}
-
-// shiftLines turns line numbers of a part into line numbers of the file.
-func shiftLines(err error, lines int) error {
-	var e *workflow.Error
-	if lines == 0 || !errors.As(err, &e) {
-		return err
-	}
-	shifted := *e
-	shifted.Issues = nil
-	for _, i := range e.Issues {
-		if i.Line > 0 {
-			i.Line += lines
-		}
-		shifted.Issues = append(shifted.Issues, i)
-	}
-	return &shifted
 }

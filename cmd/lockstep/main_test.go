@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -115,6 +116,37 @@ func writeFile(t *testing.T, name, text string) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// An import of which a part fails says how to continue it, and --from-line does.
+func TestEntitiesImport_SaysHowToContinue(t *testing.T) {
+	var lines strings.Builder
+	for i := range 2500 {
+		fmt.Fprintf(&lines, "{\"type\":\"device\",\"id\":\"d-%d\"}\n", i)
+	}
+	requests := 0
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if requests++; requests == 2 {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		fmt.Fprintf(w, `{"imported":%d}`, strings.Count(string(body), "\n"))
+	}))
+	defer s.Close()
+	file := writeFile(t, "fleet.jsonl", lines.String())
+	got := runCommand(t, "entities", "import", file, "--url="+s.URL)
+	if want := "lockstep entities import " + file + " --from-line 2001"; got.code != exitRefused || !strings.Contains(got.stderr, want) {
+		t.Errorf("exit %d\n%swant %q", got.code, got.stderr, want)
+	}
+	if got = runCommand(t, "entities", "import", file, "--from-line=2001", "--url="+s.URL); got.code != 0 || got.stdout != "imported 500 entities\n" {
+		t.Errorf("exit %d\n%s%s", got.code, got.stdout, got.stderr)
+	}
+	for _, line := range []string{"0", "2501"} {
+		if got = runCommand(t, "entities", "import", file, "--from-line="+line, "--url="+s.URL); got.code == 0 || !strings.Contains(got.stderr, "line") || requests != 3 {
+			t.Errorf("from line %s: exit %d\n%s", line, got.code, got.stderr)
+		}
+	}
 }
 
 // publish checks every file, gives file and line of each issue, and prints one

@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lockstep-run/lockstep/shared/catalog"
+	"github.com/lockstep-run/lockstep/shared/engine/port"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/tests/sim"
 )
@@ -341,6 +343,77 @@ func TestCatalog_CostlyQueryGivesShortPage(t *testing.T) {
 	cancel()
 	if _, err := c.Entities(ctx, ann, sel, workflow.Page{}); !workflow.Is(err, workflow.CodeUnavailable) {
 		t.Errorf("after cancel: %v", err)
+	}
+}
+
+// slowRegistry stores so many calls of entities; then its writes last until their context ends.
+type slowRegistry struct {
+	port.Registry
+	calls int
+}
+
+func (r *slowRegistry) PutEntities(ctx context.Context, tenant string, entities []workflow.Entity) ([]string, error) {
+	if r.calls--; r.calls < 0 {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return r.Registry.PutEntities(ctx, tenant, entities)
+}
+
+// TestCatalog_ImportSaysWhereToContinue: an import that has no more time answers before its
+// request ends, with the line before which all is stored; the rest completes it.
+func TestCatalog_ImportSaysWhereToContinue(t *testing.T) {
+	w := sim.New(1)
+	slow := &slowRegistry{calls: 2}
+	c := catalog.New(func() catalog.Ports {
+		v := w.Open()
+		slow.Registry = v.Registry
+		return catalog.Ports{Registry: slow, Schedules: v.Schedules, Sender: v.Sender}
+	}, w.Now)
+	lines := []string{"\n"}
+	for i := range 1200 {
+		lines = append(lines, fmt.Sprintf("{\"type\":\"device\",\"id\":\"d-%04d\"}\n", i))
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	n, err := c.ImportEntities(ctx, ann, strings.NewReader(strings.Join(lines, "")))
+	var e *workflow.Error
+	if !errors.As(err, &e) || e.Code != workflow.CodeUnavailable || n != 1000 || len(e.Issues) != 1 || e.Issues[0].Code != "not_stored" || e.Issues[0].Line != 1002 {
+		t.Fatalf("%d, %+v", n, err)
+	}
+	if ctx.Err() != nil {
+		t.Error("the request's time is over: there is none left to answer")
+	}
+	slow.calls = 100
+	if n, err := c.ImportEntities(context.Background(), ann, strings.NewReader(strings.Join(lines[e.Issues[0].Line-1:], ""))); n != 200 || err != nil {
+		t.Errorf("the rest: %d, %v", n, err)
+	}
+	l, err := c.Entities(context.Background(), ann, workflow.Selector{Type: "device"}, workflow.Page{Limit: 1000})
+	if err != nil || len(l.Items) != 1000 || l.Items[999].ID != "d-0999" {
+		t.Errorf("%d stored, %v", len(l.Items), err)
+	}
+	for _, e := range l.Items {
+		if e.Version != 1 {
+			t.Errorf("%s was stored %d times", e.ID, e.Version)
+		}
+	}
+}
+
+// TestCatalog_ImportIsBounded: one request imports what surely fits into its time. One more
+// is refused with what to do, and nothing is stored.
+func TestCatalog_ImportIsBounded(t *testing.T) {
+	var lines strings.Builder
+	for i := range 10_001 {
+		fmt.Fprintf(&lines, "{\"type\":\"device\",\"id\":\"d-%05d\"}\n", i)
+	}
+	c := newCatalog()
+	_, err := c.ImportEntities(context.Background(), ann, strings.NewReader(lines.String()))
+	var e *workflow.Error
+	if !errors.As(err, &e) || e.Code != workflow.CodeTooLarge || len(e.Issues) != 1 || e.Issues[0].Code != "limit" || e.Issues[0].Line != 10_001 || !strings.Contains(e.Issues[0].Message, "lockstep entities import") {
+		t.Errorf("%+v", err)
+	}
+	if l, err := c.Entities(context.Background(), ann, workflow.Selector{Type: "device"}, workflow.Page{}); err != nil || len(l.Items) > 0 {
+		t.Errorf("%d stored, %v", len(l.Items), err)
 	}
 }
 

@@ -2,8 +2,10 @@ package catalog
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"slices"
+	"time"
 
 	"github.com/lockstep-run/lockstep/shared/expr"
 	"github.com/lockstep-run/lockstep/shared/inventory"
@@ -12,7 +14,8 @@ import (
 
 // Limits of the inventory.
 const (
-	maxImportEntities = 100_000   // entities of one import
+	maxImportEntities = 10_000    // entities of one import: stored within the deadline, at 30 ms for each of 16 at a time
+	importChunk       = 500       // entities that an import stores before it looks at the time again
 	maxIssues         = 100       // reported of one import
 	maxScanPages      = 20        // pages read for one filtered page
 	maxScanCost       = 5_000_000 // of a query for one filtered page; beyond it the page is short
@@ -23,11 +26,15 @@ func (c *Catalog) PutEntity(ctx context.Context, caller workflow.Caller, e workf
 	if err := workflow.Invalid("the entity is not valid", inventory.ValidateEntity(&e, "")); err != nil {
 		return e, err
 	}
-	if err := c.storeEntities(ctx, caller.Tenant, []workflow.Entity{e}); err != nil {
+	if err := c.storeEntities(ctx, ctx, caller.Tenant, []workflow.Entity{e}); err != nil {
 		return e, err
 	}
 	return c.Entity(ctx, caller, e.Key())
 }
+
+// importTime bounds how long an import stores entities. A request on AWS ends after 29 s; the
+// rest is for the cold start, the transfer and the check before, and for the answer.
+const importTime = 18 * time.Second
 
 // Entity is one entity of the inventory.
 func (c *Catalog) Entity(ctx context.Context, caller workflow.Caller, key workflow.EntityKey) (workflow.Entity, error) {
@@ -96,14 +103,19 @@ func invalidQuery(err error) error {
 }
 
 // ImportEntities creates or updates entities given as JSON lines, and returns their number.
-// All lines are checked before any is stored. The error names each wrong line.
+// All lines are checked before any is stored, and stored in their order. The error names
+// each wrong line. If the time is up first, it names the line to continue at.
 func (c *Catalog) ImportEntities(ctx context.Context, caller workflow.Caller, r io.Reader) (int, error) {
 	var entities []workflow.Entity
-	issues, err := inventory.ReadImport(r, maxIssues, func(e workflow.Entity) error {
+	var lines []int // of entities
+	issues, err := inventory.ReadImport(r, maxIssues, func(line int, e workflow.Entity) error {
 		if len(entities) >= maxImportEntities {
-			return workflow.Errorf(workflow.CodeTooLarge, "an import holds at most %d entities", maxImportEntities)
+			return &workflow.Error{
+				Code: workflow.CodeTooLarge, Message: fmt.Sprintf("one request imports at most %d entities; nothing was stored", maxImportEntities),
+				Issues: []workflow.Issue{{Line: line, Code: "limit", Message: "cut the lines into several requests before this line, as \"lockstep entities import\" does"}},
+			}
 		}
-		entities = append(entities, e)
+		entities, lines = append(entities, e), append(lines, line)
 		return nil
 	})
 	if err != nil {
@@ -112,14 +124,38 @@ func (c *Catalog) ImportEntities(ctx context.Context, caller workflow.Caller, r 
 	if err := workflow.Invalid("the import is not valid; nothing was stored", issues); err != nil {
 		return 0, err
 	}
-	return len(entities), c.storeEntities(ctx, caller.Tenant, entities)
+	writeCtx, cancel := withImportDeadline(ctx)
+	defer cancel()
+	for from := 0; from < len(entities); from += importChunk {
+		to := min(from+importChunk, len(entities))
+		if err := c.storeEntities(ctx, writeCtx, caller.Tenant, entities[from:to]); err != nil {
+			if from == 0 {
+				return 0, err
+			}
+			return from, &workflow.Error{
+				Code: workflow.CodeUnavailable, Message: fmt.Sprintf("%d of %d entities are stored: all before line %d", from, len(entities), lines[from]), Cause: err,
+				Issues: []workflow.Issue{{Line: lines[from], Code: inventory.IssueNotStored, Message: "send the lines from here on again; to send stored ones again is harmless"}},
+			}
+		}
+	}
+	return len(entities), nil
 }
 
-// storeEntities stores entities and wakes up the executions that wait for a condition on
-// them. If a wake-up is not sent, the execution's timer will retry.
-func (c *Catalog) storeEntities(ctx context.Context, tenant string, entities []workflow.Entity) error {
+// withImportDeadline bounds the writes of an import, so that there is time for an answer
+// before the request ends.
+func withImportDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	left := importTime
+	if deadline, ok := ctx.Deadline(); ok {
+		left = min(left, time.Until(deadline)*4/5)
+	}
+	return context.WithTimeout(ctx, left)
+}
+
+// storeEntities stores entities until writeCtx is over, and wakes up the executions that wait
+// for a condition on them. If a wake-up is not sent, the execution's timer will retry.
+func (c *Catalog) storeEntities(ctx, writeCtx context.Context, tenant string, entities []workflow.Entity) error {
 	ports := c.openPorts()
-	watchers, err := ports.Registry.PutEntities(ctx, tenant, entities)
+	watchers, err := ports.Registry.PutEntities(writeCtx, tenant, entities)
 	wakeups := make([]workflow.Wakeup, len(watchers))
 	for i, id := range watchers {
 		wakeups[i] = workflow.Wakeup{Tenant: tenant, Execution: id, Reason: "an entity has changed"}

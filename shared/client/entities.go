@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"io"
 	"iter"
 	"net/http"
 	"net/url"
@@ -33,19 +32,6 @@ func (c *Client) Entities(ctx context.Context, sel workflow.Selector) iter.Seq2[
 // EntityTypes lists the types of all entities that were ever put.
 func (c *Client) EntityTypes(ctx context.Context) iter.Seq2[string, error] {
 	return paginate[string](ctx, c, nil, "entities", "types")
-}
-
-// ImportEntities inserts or replaces entities, one JSON object per line, and returns
-// their number. If a line is invalid, nothing is stored.
-func (c *Client) ImportEntities(ctx context.Context, lines io.Reader) (int, error) {
-	body, err := io.ReadAll(lines) // so that it can be retried
-	if err != nil {
-		return 0, err
-	}
-	answer, err := do[struct {
-		Imported int `json:"imported"`
-	}](ctx, c, request{method: http.MethodPost, path: "/entities/import", body: body, contentType: "application/x-ndjson"})
-	return answer.Imported, err
 }
 
 // Locks lists the live locks.

@@ -24,6 +24,8 @@ type request struct {
 	// body is sent as JSON; a []byte is sent unchanged, with contentType.
 	body        any
 	contentType string
+
+	once bool // the caller repeats it itself
 }
 
 // route escapes and joins the segments of a path.
@@ -63,7 +65,11 @@ func (c *Client) send(ctx context.Context, q request) (*http.Response, error) {
 	for name, values := range q.header {
 		r.Header[name] = values
 	}
-	return c.transport.Do(r)
+	retries := c.transport.opt.Retries
+	if q.once {
+		retries = 0
+	}
+	return c.transport.do(r, retries)
 }
 
 // do sends a request and decodes the answer.

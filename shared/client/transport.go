@@ -15,8 +15,8 @@ import (
 // transport adds the caller's headers and retries.
 type transport struct{ opt Options }
 
-// Do sends a request, and retries it if that is safe and can help.
-func (t *transport) Do(r *http.Request) (*http.Response, error) {
+// do sends a request, and retries it if that is safe and can help.
+func (t *transport) do(r *http.Request, retries int) (*http.Response, error) {
 	for name, values := range t.opt.Headers {
 		r.Header[http.CanonicalHeaderKey(name)] = values
 	}
@@ -27,7 +27,7 @@ func (t *transport) Do(r *http.Request) (*http.Response, error) {
 		r.Header.Set("X-Actor", t.opt.Actor)
 	}
 	backoff := t.opt.Backoff
-	for retriesLeft := t.opt.Retries; ; retriesLeft-- {
+	for retriesLeft := retries; ; retriesLeft-- {
 		res, err := t.opt.HTTP.Do(r)
 		if retriesLeft <= 0 || !isRepeatable(r) || !isTransient(res, err) {
 			return res, wrapUnreachable(r, err)
@@ -55,7 +55,7 @@ func isRepeatable(r *http.Request) bool {
 	case http.MethodGet, http.MethodHead, http.MethodPut:
 		return true
 	case http.MethodPost:
-		for _, end := range []string{"/workflow-definition/publish", "/function-blocks/register", "/entities/import"} {
+		for _, end := range []string{"/workflow-definition/publish", "/function-blocks/register"} {
 			if strings.HasSuffix(r.URL.Path, end) {
 				return true
 			}

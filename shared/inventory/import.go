@@ -19,10 +19,14 @@ import (
 // MaxLineBytes is the length of the longest line, in bytes.
 const MaxLineBytes = 64 << 10
 
-// ReadImport reads the lines of an import and calls handle for every entity, also for invalid
-// ones. It lists what is wrong with the lines, and stops after maxIssues issues. The error
+// IssueNotStored is the code of the issue that names the first line which an import that ran
+// out of time has not stored.
+const IssueNotStored = "not_stored"
+
+// ReadImport reads the lines of an import and calls handle for every entity with the number of
+// its line, also for invalid ones. It lists what is wrong with the lines, and stops after maxIssues issues. The error
 // is from handle or from the reader.
-func ReadImport(r io.Reader, maxIssues int, handle func(workflow.Entity) error) (issues []workflow.Issue, err error) {
+func ReadImport(r io.Reader, maxIssues int, handle func(line int, e workflow.Entity) error) (issues []workflow.Issue, err error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 0, 4096), MaxLineBytes+len("\r\n")+1) // a line and its end, so that the longest line is read
 	seen := map[workflow.EntityKey]int{}
@@ -37,7 +41,7 @@ func ReadImport(r io.Reader, maxIssues int, handle func(workflow.Entity) error) 
 			continue
 		}
 		e, found := ParseLine(line)
-		if err := handle(e); err != nil {
+		if err := handle(n, e); err != nil {
 			return nil, err
 		}
 		if at, duplicate := seen[e.Key()]; duplicate && len(found) == 0 {

@@ -29,7 +29,7 @@ func TestReadImport_AcceptsTheLongestLine(t *testing.T) {
 	}
 	for _, end := range []string{"", "\n", "\r\n", "\n" + `{"type":"device","id":"b"}` + "\n"} {
 		for n, want := range map[int]int{inventory.MaxLineBytes - 1: 0, inventory.MaxLineBytes: 0, inventory.MaxLineBytes + 1: 1, 2 * inventory.MaxLineBytes: 1} {
-			issues, err := inventory.ReadImport(strings.NewReader(line(n)+end), 10, func(workflow.Entity) error { return nil })
+			issues, err := inventory.ReadImport(strings.NewReader(line(n)+end), 10, func(int, workflow.Entity) error { return nil })
 			if err != nil || len(issues) != want || want == 1 && (issues[0].Code != "too_large" || issues[0].Line != 1) {
 				t.Errorf("a line of %d bytes that ends with %q: %v, %v", n, end, issues, err)
 			}

@@ -90,13 +90,13 @@ func (b *ProgressBar) Clear() {
 // NoteInterval is the time between two progress notes. Work that takes less prints none.
 const NoteInterval = 2 * time.Second
 
-// StartProgressNotes prints every NoteInterval that the work is still going on,
-// until the caller calls stop. stop returns when nothing more will be printed.
-func StartProgressNotes(out io.Writer, what string) (stop func()) {
+// StartProgressNotes prints every NoteInterval that the work is still going on, and what
+// says about it, until the caller calls stop. stop returns when nothing more will be printed.
+func StartProgressNotes(out io.Writer, what func() string) (stop func()) {
 	return startProgressNotes(out, what, NoteInterval)
 }
 
-func startProgressNotes(out io.Writer, what string, interval time.Duration) (stop func()) {
+func startProgressNotes(out io.Writer, what func() string, interval time.Duration) (stop func()) {
 	stopped, done := make(chan struct{}), make(chan struct{})
 	started := time.Now()
 	go func() {
@@ -106,7 +106,7 @@ func startProgressNotes(out io.Writer, what string, interval time.Duration) (sto
 		for {
 			select {
 			case <-t.C:
-				fmt.Fprintf(out, "note: still %s, for %ds\n", what, int(time.Since(started).Seconds()))
+				fmt.Fprintf(out, "note: still %s, for %ds\n", what(), int(time.Since(started).Seconds()))
 			case <-stopped:
 				return
 			}

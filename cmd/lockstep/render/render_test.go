@@ -145,7 +145,7 @@ func (c lineWriter) Write(p []byte) (int, error) {
 
 func TestStartProgressNotes_StopsAfterStop(t *testing.T) {
 	written := make(lineWriter)
-	stop := startProgressNotes(written, "importing 5 lines", time.Millisecond)
+	stop := startProgressNotes(written, func() string { return "importing 5 lines" }, time.Millisecond)
 	for range 2 {
 		if line := <-written; !strings.HasPrefix(line, "note: still importing 5 lines, for ") {
 			t.Errorf("got %q", line)
