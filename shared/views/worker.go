@@ -58,11 +58,11 @@ type PackLease struct {
 	Cancel bool       `json:"cancel"` // start no more jobs, report the results so far
 }
 
-// PoolView is the queue of one pool, with approximate numbers, and the known claims of its
-// packs.
+// PoolView is one pool: approximate numbers of its queue, and the known claims of its packs.
 type PoolView struct {
 	Pool    string      `json:"pool"`
-	Waiting *int        `json:"waiting"` // messages; null where the pool has no queue
+	Queue   bool        `json:"queue"`   // the pool has a queue
+	Waiting *int        `json:"waiting"` // messages; null where there is no queue, or it may serve other tenants
 	Claimed *int        `json:"claimed"` // received and not deleted
 	Delayed *int        `json:"delayed"`
 	Claims  []ClaimView `json:"claims"`

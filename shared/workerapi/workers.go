@@ -97,7 +97,10 @@ func (s *Service) Pools(ctx context.Context, c workflow.Caller) ([]views.PoolVie
 		case workflow.Is(err, workflow.CodeUnavailable): // the pool has no queue
 		case err != nil:
 			return nil, err
+		case !s.OwnsQueues(c.Tenant):
+			v.Queue = true
 		default:
+			v.Queue = true
 			waiting, received, delayed, err := q.Depth(ctx)
 			if err != nil {
 				return nil, err

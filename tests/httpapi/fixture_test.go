@@ -80,6 +80,7 @@ func (f *fixture) newWorkerAPI() *workerapi.Service {
 		PoolQueue: func(_ context.Context, pool string) (workerapi.PoolQueue, error) {
 			return queueSource{f, f.PoolQueue(pool)}, nil
 		},
+		OwnsQueues: func(tenant string) bool { return tenant == ownerTenant },
 		Decode: func(body string) (*workflow.PackMessage, error) {
 			var m *workflow.PackMessage
 			return m, json.Unmarshal([]byte(body), &m)

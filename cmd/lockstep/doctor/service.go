@@ -220,10 +220,10 @@ func (s *serviceCheck) checkPools(ctx context.Context) {
 		}
 		n++
 		switch {
-		case p.Waiting == nil:
+		case !p.Queue:
 			healthy = false
 			s.report.warn("pools", "Add the pool to the stack, or register the blocks with another pool: their jobs end with UNCLAIMED.", "blocks are registered for the pool %s, which has no queue", p.Pool)
-		case *p.Waiting > 0 && len(p.Claims) == 0 && (p.Claimed == nil || *p.Claimed == 0):
+		case p.Waiting != nil && *p.Waiting > 0 && len(p.Claims) == 0 && (p.Claimed == nil || *p.Claimed == 0):
 			healthy = false
 			s.report.warn("pools", "Check that its workers run, and repeat the check: this was a single sample.", "%s for the pool %s, and no worker has claimed any", pluralize(*p.Waiting, "message"), p.Pool)
 		}

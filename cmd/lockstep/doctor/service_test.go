@@ -43,7 +43,7 @@ func healthyService() map[string]response {
 		"GET /dead-letters":                                          {200, `{"items":[{"queue":"lifecycle","messages":0,"complete":true,"letters":[]}],"nextPageToken":null}`},
 		"GET /sweep":                                                 {200, `{"asOf":"2026-11-21T12:00:00Z","executions":[],"workers":[],"schedules":[],"complete":true}`},
 		"GET /workers":                                               none,
-		"GET /blackboard/jobs":                                       {200, `{"items":[{"pool":"default","waiting":0,"claimed":0,"delayed":0,"claims":[]}],"nextPageToken":null}`},
+		"GET /blackboard/jobs":                                       {200, `{"items":[{"pool":"default","queue":true,"waiting":0,"claimed":0,"delayed":0,"claims":[]},{"pool":"shared","queue":true,"waiting":null,"claimed":null,"delayed":null,"claims":[]}],"nextPageToken":null}`},
 	}
 }
 
@@ -138,8 +138,8 @@ func TestServiceCheck_FindsEachDefect(t *testing.T) {
 		{"a long overdue timer", 0, "GET /sweep", due("2026-11-21T11:00:00Z"), "sweep", Failure, "1h0m0s of execution x1"},
 		{"a failing sweep", 0, "GET /sweep", problemResponse(500, "internal"), "sweep", Failure, "because"},
 		{"an offline worker", 0, "GET /workers", response{200, `{"items":[{"id":"w1","state":"OFFLINE","pool":"p"},{"id":"w2","state":"ONLINE","pool":"p"}]}`}, "workers", Warning, "w1 (OFFLINE)"},
-		{"a pool without a queue", 0, "GET /blackboard/jobs", response{200, `{"items":[{"pool":"edge","waiting":null,"claimed":null,"claims":[]}]}`}, "pools", Warning, "edge, which has no queue"},
-		{"unclaimed work", 0, "GET /blackboard/jobs", response{200, `{"items":[{"pool":"edge","waiting":7,"claimed":0,"claims":[]}]}`}, "pools", Warning, "7 messages for the pool edge"},
+		{"a pool without a queue", 0, "GET /blackboard/jobs", response{200, `{"items":[{"pool":"edge","queue":false,"waiting":null,"claimed":null,"claims":[]}]}`}, "pools", Warning, "edge, which has no queue"},
+		{"unclaimed work", 0, "GET /blackboard/jobs", response{200, `{"items":[{"pool":"edge","queue":true,"waiting":7,"claimed":0,"claims":[]}]}`}, "pools", Warning, "7 messages for the pool edge"},
 		{"an execution to acknowledge", 0, "state FAILED_UNSAFE", response{200, `{"items":[{"id":"x9","state":"FAILED_UNSAFE","waiting":{"kind":"ACKNOWLEDGE"}}]}`}, "runs", Warning, "x9"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

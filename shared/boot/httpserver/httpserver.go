@@ -98,6 +98,11 @@ func newWorkerAPI(h *enginehost.Host) *workerapi.Service {
 			}
 			return sqs.NewReceiver(h.SQS, url, visibility), nil
 		},
+		// Without a claim that names the tenant, every caller is of the default one; only a
+		// local stack, which believes headers, has others then.
+		OwnsQueues: func(tenant string) bool {
+			return tenant == topology.TenantDefault && os.Getenv(topology.EnvTenantClaim) == ""
+		},
 		Decode: sqs.DecodePack,
 		WorkerOptions: worker.Options{
 			LeaseDuration: cfg.Job.Lease, HeartbeatInterval: cfg.Job.Heartbeat, MaxClockSkew: cfg.Clock.Skew, LeaseMargin: cfg.Clock.Margin,
