@@ -102,7 +102,7 @@ func Start(ctx context.Context, o Options) (_ *Stack, err error) {
 	if err := s.deploy(); err != nil {
 		return nil, err
 	}
-	handler := gateway.New(s.funcs["api"].Invoke, gateway.Options{})
+	handler := gateway.New(s.funcs["api"].Invoke, gateway.Options{Interrupted: lambdahost.Interrupted})
 	s.server = &http.Server{Handler: localHostsOnly(handler), ReadHeaderTimeout: 10 * time.Second}
 	go func() {
 		if err := s.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {

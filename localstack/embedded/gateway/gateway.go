@@ -16,6 +16,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"os"
 	"strings"
 	"time"
 
@@ -32,6 +33,11 @@ type Options struct {
 	// MaxBody is the largest accepted body, in bytes. Default 10 MiB, as in API
 	// Gateway. On AWS the limit of Lambda comes first: 6 MiB for the whole event.
 	MaxBody int64
+	// BodyTimeout is how long a body may take to arrive. Default 30s.
+	BodyTimeout time.Duration
+	// Interrupted reports whether an error of the function means that it, or what runs it,
+	// has ended during the request. A client may try again.
+	Interrupted func(error) bool
 	// Timeout is how long a client waits for a reply. Default 30s, as on AWS.
 	Timeout time.Duration
 	// Now and NewID make the time and the id of each request. Defaults: time.Now and
@@ -53,6 +59,7 @@ func New(invoke func(context.Context, []byte) ([]byte, error), opts Options) htt
 	opts.Account = cmp.Or(opts.Account, "000000000000")
 	opts.APIID = cmp.Or(opts.APIID, "local")
 	opts.MaxBody = cmp.Or(opts.MaxBody, 10<<20)
+	opts.BodyTimeout = cmp.Or(opts.BodyTimeout, 30*time.Second)
 	opts.Timeout = cmp.Or(opts.Timeout, 30*time.Second)
 	opts.Log = cmp.Or(opts.Log, slog.Default())
 	if opts.Now == nil {
@@ -61,25 +68,31 @@ func New(invoke func(context.Context, []byte) ([]byte, error), opts Options) htt
 	if opts.NewID == nil {
 		opts.NewID = rand.Text
 	}
+	if opts.Interrupted == nil {
+		opts.Interrupted = func(error) bool { return false }
+	}
 	return &handler{invoke: invoke, opts: opts}
 }
 
 func (g *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	id := g.opts.NewID()
 	w.Header().Set("Apigw-Requestid", id)
-	if r.ContentLength > g.opts.MaxBody {
-		g.writeTooLarge(w, id)
+	connection := http.NewResponseController(w)
+	_ = connection.SetReadDeadline(time.Now().Add(g.opts.BodyTimeout)) // a recorder of a test has no connection
+	body, err := io.ReadAll(io.LimitReader(r.Body, g.opts.MaxBody+1))
+	switch {
+	case err != nil && errors.Is(err, os.ErrDeadlineExceeded):
+		w.Header().Set("Connection", "close")
+		writeProblem(w, id, workflow.CodeInvalid, fmt.Sprintf("the body did not arrive within %s", g.opts.BodyTimeout))
 		return
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, g.opts.MaxBody))
-	if err != nil {
-		if large := (*http.MaxBytesError)(nil); errors.As(err, &large) {
-			g.writeTooLarge(w, id)
-			return
-		}
+	case err != nil:
 		writeProblem(w, id, workflow.CodeInvalid, "the body could not be read")
 		return
+	case int64(len(body)) > g.opts.MaxBody:
+		g.refuseBody(w, r, connection, id)
+		return
 	}
+	_ = connection.SetReadDeadline(time.Time{})
 	event, err := workflow.EncodeJSON(g.event(r, body, id))
 	if err != nil {
 		g.writeInternalError(w, r, id, fmt.Errorf("encode the event: %w", err))
@@ -94,6 +107,9 @@ func (g *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case err != nil && ctx.Err() != nil:
 		g.opts.Log.WarnContext(ctx, "function did not reply in time", "method", r.Method, "path", r.URL.Path, "requestId", id, "timeout", g.opts.Timeout.String())
 		writeProblem(w, id, workflow.CodeUnavailable, "no reply in time; the request may or may not have been carried out")
+	case err != nil && g.opts.Interrupted(err):
+		g.opts.Log.WarnContext(ctx, "function ended during a request", "method", r.Method, "path", r.URL.Path, "requestId", id, "error", err.Error())
+		writeProblem(w, id, workflow.CodeUnavailable, "the service was interrupted; the request may or may not have been carried out")
 	case err != nil:
 		g.writeInternalError(w, r, id, err)
 	default:
@@ -106,9 +122,17 @@ func (g *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (g *handler) writeTooLarge(w http.ResponseWriter, id string) {
-	w.Header().Set("Connection", "close") // the body is not read to its end
+// maxDiscarded is how much of a body that is too large is read after the answer.
+const maxDiscarded = 256 << 20
+
+// refuseBody answers a body that is too large, and then reads what the client still sends:
+// if the connection were closed before, the client would get a reset instead of the answer.
+func (g *handler) refuseBody(w http.ResponseWriter, r *http.Request, connection *http.ResponseController, id string) {
+	_ = connection.EnableFullDuplex()     // without it, the rest could not be read after the answer
+	w.Header().Set("Connection", "close") // the body may not be read to its end
 	writeProblem(w, id, workflow.CodeTooLarge, fmt.Sprintf("the body has more than %d bytes", g.opts.MaxBody))
+	_ = connection.Flush()
+	_, _ = io.Copy(io.Discard, io.LimitReader(r.Body, maxDiscarded)) // until the read deadline
 }
 
 // writeInternalError answers for a function that failed. Only the log has the cause.

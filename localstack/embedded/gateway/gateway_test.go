@@ -1,12 +1,15 @@
 package gateway_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -199,6 +202,92 @@ func TestHandler_TimesOut(t *testing.T) {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
 	checkProblem(t, w, 503, "unavailable")
+}
+
+// A request whose function ends before it answers may be tried again.
+func TestHandler_AnswersUnavailableIfInterrupted(t *testing.T) {
+	o := options(t.Output())
+	ended := errors.New("signal: killed")
+	o.Interrupted = func(err error) bool { return errors.Is(err, ended) }
+	h := gateway.New(func(context.Context, []byte) ([]byte, error) { return nil, fmt.Errorf("the function: %w", ended) }, o)
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	checkProblem(t, w, 503, "unavailable")
+	if w.Header().Get("Retry-After") == "" || strings.Contains(w.Body.String(), "killed") {
+		t.Errorf("%v %s", w.Header(), w.Body)
+	}
+}
+
+// A client that sends a body which is too large, and reads no answer before all is sent, gets
+// the answer and no reset.
+func TestHandler_AnswersWhoeverSendsTooMuch(t *testing.T) {
+	server := httptest.NewServer(gateway.New(func(context.Context, []byte) ([]byte, error) { return []byte(`{"statusCode":200}`), nil }, gateway.Options{}))
+	defer server.Close()
+	for _, announced := range []bool{true, false} {
+		connection, err := net.Dial("tcp", server.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer connection.Close()
+		const size = 40 << 20
+		if announced {
+			fmt.Fprintf(connection, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n", size)
+		} else {
+			fmt.Fprintf(connection, "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n", size)
+		}
+		if _, err := connection.Write(make([]byte, size)); err != nil {
+			t.Fatalf("announced %v: %v", announced, err)
+		}
+		if !announced {
+			fmt.Fprint(connection, "\r\n0\r\n\r\n")
+		}
+		answer, err := http.ReadResponse(bufio.NewReader(connection), nil)
+		if err != nil {
+			t.Fatalf("announced %v: %v", announced, err)
+		}
+		if body, err := io.ReadAll(answer.Body); err != nil || answer.StatusCode != 413 || !strings.Contains(string(body), `"code":"too_large"`) {
+			t.Errorf("announced %v: %s %s, %v", announced, answer.Status, body, err)
+		}
+	}
+}
+
+// A body that does not arrive does not hold its connection for ever.
+func TestHandler_WaitsForABodyOnlySoLong(t *testing.T) {
+	server := httptest.NewServer(gateway.New(func(context.Context, []byte) ([]byte, error) { return []byte(`{"statusCode":200}`), nil }, gateway.Options{BodyTimeout: 20 * time.Millisecond}))
+	defer server.Close()
+	connection, err := net.Dial("tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer connection.Close()
+	fmt.Fprint(connection, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nhalf")
+	answer, err := io.ReadAll(connection) // ends when the server closes the connection
+	if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 400 ") || !strings.Contains(string(answer), "did not arrive within 20ms") {
+		t.Errorf("%s, %v", answer, err)
+	}
+}
+
+// The time for the body is not the time for the answer.
+func TestHandler_BodyTimeoutDoesNotEndTheRequest(t *testing.T) {
+	o := options(t.Output())
+	o.Now, o.BodyTimeout = time.Now, 20*time.Millisecond
+	h := gateway.New(func(ctx context.Context, _ []byte) ([]byte, error) {
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(5 * o.BodyTimeout):
+			return []byte(`{"statusCode":201}`), nil
+		}
+	}, o)
+	server := httptest.NewServer(h)
+	defer server.Close()
+	for _, body := range []string{"", "all"} {
+		answer, err := http.Post(server.URL, "text/plain", strings.NewReader(body))
+		if err != nil || answer.StatusCode != 201 {
+			t.Fatalf("%q: %v, %v", body, answer, err)
+		}
+		answer.Body.Close()
+	}
 }
 
 func TestHandler_IgnoresGoneClient(t *testing.T) {

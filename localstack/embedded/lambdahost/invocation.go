@@ -33,6 +33,13 @@ type FunctionError struct {
 
 func (e *FunctionError) Error() string { return e.Type + ": " + e.Message }
 
+// Interrupted reports whether an invocation failed because its process, or the host, ended or
+// was stopped, and not with an answer of the function.
+func Interrupted(err error) bool {
+	var failure *FunctionError
+	return errors.Is(err, ErrClosed) || errors.As(err, &failure) && (failure.Type == TypeExit || failure.Type == TypeTimeout)
+}
+
 // parseFunctionError decodes what a runtime posts to .../error. Any other body becomes
 // the message.
 func parseFunctionError(body []byte) *FunctionError {
