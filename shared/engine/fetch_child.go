@@ -62,7 +62,7 @@ func (w *workspace) createChild(ctx context.Context, r *workflow.StepRun, c *wor
 	}
 	if depth > workflow.MaxDepth {
 		w.limitReached = true
-		return refuse(string(workflow.CodeLimit), "child executions are nested too deeply"), nil
+		return refuse(workflow.FailureLimit, "child executions are nested too deeply"), nil
 	}
 	d, err := w.definition(ctx, r.Child.Workflow)
 	if err != nil {

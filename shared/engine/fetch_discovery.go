@@ -138,10 +138,10 @@ func (s *entitySearch) findAll(ctx context.Context, start *workflow.Selector, ac
 	case len(s.matches) == 0 && s.program.AssertNotEmpty:
 		found.problem = emptyScopeFailure("no entity matches, although the definition sets assertNotEmpty")
 	case len(s.matches) > s.maxEntities:
-		found.problem = &workflow.Failure{Code: string(workflow.CodeLimit),
+		found.problem = &workflow.Failure{Code: workflow.FailureLimit,
 			Message: fmt.Sprintf("the execution needs at least %d entities, the limit is %d", len(s.matches), s.maxEntities)}
 	case s.types() > workflow.MaxEntityTypes:
-		found.problem = &workflow.Failure{Code: string(workflow.CodeLimit),
+		found.problem = &workflow.Failure{Code: workflow.FailureLimit,
 			Message: fmt.Sprintf("the execution needs entities of %d types, the limit is %d", s.types(), workflow.MaxEntityTypes)}
 	}
 	for key := range s.matches {

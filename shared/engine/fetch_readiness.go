@@ -22,7 +22,7 @@ func (w *workspace) fetchReadiness(ctx context.Context) error {
 	f := &lifecycle.Readiness{Condition: d.Config.StartWhen}
 	at, err := d.NotBefore(in.Parameters)
 	if err != nil {
-		f.Problem = &workflow.Failure{Code: string(workflow.CodeInvalid), Message: err.Error()}
+		f.Problem = &workflow.Failure{Code: workflow.CodeInvalid.OfFailure(), Message: err.Error()}
 		w.facts.Readiness = f
 		return nil //nolint:nilerr // the mistake is the definition's: it fails the execution
 	}

@@ -19,7 +19,7 @@ func (w *workspace) fetchReport(ctx context.Context, n lifecycle.Need) error {
 		rep, err = p.Report(ctx, w.execution, n, w.now)
 	}
 	if err != nil && w.execution.State == sm.ExecutionFailedUnsafe && port.Permanent(err) {
-		rep, err = &lifecycle.Report{StepRunSeq: n.StepRunSeq, Problem: &workflow.Failure{Code: string(workflow.CodeOf(err)), Message: port.Reason(err)}}, nil
+		rep, err = &lifecycle.Report{StepRunSeq: n.StepRunSeq, Problem: &workflow.Failure{Code: workflow.CodeOf(err).OfFailure(), Message: port.Reason(err)}}, nil
 	}
 	if err != nil {
 		return err

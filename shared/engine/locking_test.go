@@ -354,7 +354,7 @@ func TestOnLocked_FailDoesNotWait(t *testing.T) {
 	s := newHarness(t, 1)
 	s.Publish("w", "config: {onLocked: fail}\n"+stepsYAML("one pure device"))
 	a, b := s.Start("w", "d000"), s.Start("w", "d000")
-	if x := s.ExpectState(b, sm.ExecutionFailedSafeAck); x.Cause != workflow.CauseLockTimeout || x.Error.Code != string(workflow.CodeEntityLocked) {
+	if x := s.ExpectState(b, sm.ExecutionFailedSafeAck); x.Cause != workflow.CauseLockTimeout || x.Error.Code != workflow.CodeEntityLocked.OfFailure() {
 		t.Errorf("cause %s, error %+v", x.Cause, x.Error)
 	}
 	settle(s)

@@ -59,7 +59,7 @@ func (d *decider) schedule() {
 // it while holding the lock that it waits for.
 func (d *decider) failDeadlock(b *workflow.BlockedBy) {
 	d.setFailure(workflow.CauseLockDeadlock, &workflow.Failure{
-		Code:    string(workflow.CodeEntityLocked),
+		Code:    workflow.CodeEntityLocked.OfFailure(),
 		Message: fmt.Sprintf("deadlock on the lock of %s: execution %s waits, directly or through others, for this execution", b.Entity, b.Execution),
 		Entity:  b.Entity.String(),
 	})
@@ -73,7 +73,7 @@ func (d *decider) failLockTimeout(b *workflow.BlockedBy) {
 		holder = "reserved by"
 	}
 	d.setFailure(workflow.CauseLockTimeout, &workflow.Failure{
-		Code:    string(workflow.CodeEntityLocked),
+		Code:    workflow.CodeEntityLocked.OfFailure(),
 		Message: fmt.Sprintf("waited %s for the lock of %s, %s %s", d.policy.LockTimeout, b.Entity, holder, b.Execution),
 		Entity:  b.Entity.String(),
 	})

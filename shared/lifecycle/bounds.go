@@ -41,7 +41,7 @@ func (d *decider) jsonBytes(v any) int {
 func (d *decider) failAtLimit(n *spec.Node) {
 	d.decision.LimitReached = true
 	d.setFailure(workflow.CauseLimit, &workflow.Failure{
-		Code: string(workflow.CodeLimit), Step: n.Label,
+		Code: workflow.FailureLimit, Step: n.Label,
 		Message: fmt.Sprintf("the execution has %d step runs and %d events, which take %d KiB, and one of these numbers is at its limit: split it into several executions",
 			len(d.execution.StepRuns), d.execution.Sequence, (d.execution.ItemBytes+1023)>>10),
 	})
@@ -55,7 +55,7 @@ func (d *decider) noRoomToRollBack(r *workflow.StepRun) *workflow.Failure {
 		return nil
 	}
 	return &workflow.Failure{
-		Code: string(workflow.CodeLimit), Step: r.Label,
+		Code: workflow.FailureLimit, Step: r.Label,
 		Message: fmt.Sprintf("the execution has %d step runs, which take %d KiB, and no room for another: undo the rest by hand", len(d.execution.StepRuns), (d.execution.ItemBytes+1023)>>10),
 	}
 }

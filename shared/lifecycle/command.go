@@ -113,7 +113,7 @@ func (d *decider) resume(c Command) error {
 // closed and classified like any other failure. If even closing, classifying or rolling
 // back is impossible, it is left to an operator, with its locks.
 func (d *decider) breakExecution(c Command) {
-	why := executionFailure(&workflow.Failure{Code: string(workflow.CodeInternal), Message: c.Reason})
+	why := executionFailure(&workflow.Failure{Code: workflow.CodeInternal.OfFailure(), Message: c.Reason})
 	if d.execution.State == sm.ExecutionCompleted {
 		// Its jobs are done; only their updates cannot be written.
 		d.execution.UpdatesApplied, d.execution.Error, d.changed = true, executionFailure(&workflow.Failure{Code: workflow.FailureUpdatesNotApplied, Message: c.Reason}), true

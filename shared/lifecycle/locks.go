@@ -36,7 +36,7 @@ func (d *decider) acquireLocks() {
 	case a.Conflict != nil && d.config().OnLocked == spec.OnLockedFail:
 		c := a.Conflict
 		d.setFailure(workflow.CauseLockTimeout, &workflow.Failure{
-			Code: string(workflow.CodeEntityLocked), Entity: c.Entity.String(),
+			Code: workflow.CodeEntityLocked.OfFailure(), Entity: c.Entity.String(),
 			Message: fmt.Sprintf("%s is locked by %s", c.Entity, c.Execution),
 		})
 		d.transition(sm.EventLockRefused, sm.ExecutionFailedSafe, "", map[string]any{"entity": c.Entity.String(), "heldBy": c.Execution})
@@ -83,7 +83,7 @@ func (d *decider) grant(a *LockResult) {
 		data = map[string]any{"dropped": names, "droppedCount": n}
 		if a.Scope.Total() == 0 && d.assertsNotEmpty() {
 			d.setFailure(workflow.CauseAssertion, &workflow.Failure{
-				Code: string(workflow.CodeEntityLocked), Entity: names[0],
+				Code: workflow.CodeEntityLocked.OfFailure(), Entity: names[0],
 				Message: "all entities are locked by others, and the definition asserts that the scope is not empty",
 			})
 			d.transition(sm.EventLockRefused, sm.ExecutionFailedSafe, "", data)

@@ -54,7 +54,7 @@ func sharedLockProblem(r *Resolution) *workflow.Failure {
 	}
 	for _, ref := range slices.Sorted(maps.Keys(r.Blocks)) {
 		if !r.Blocks[ref].Pure {
-			return &workflow.Failure{Code: string(workflow.CodeInvalid),
+			return &workflow.Failure{Code: workflow.CodeInvalid.OfFailure(),
 				Message: fmt.Sprintf("only executions whose blocks are all pure may share locks, and %s is not pure", ref)}
 		}
 	}

@@ -56,6 +56,10 @@ func (c Code) HTTPStatus() int {
 	return 500
 }
 
+// OfFailure is the code as the failure of an execution, a step or a job has it. The codes of
+// problems are in lower case, those of failures and the causes of states in upper case.
+func (c Code) OfFailure() string { return strings.ToUpper(string(c)) }
+
 // Issue is one error in an input, with its position.
 type Issue struct {
 	Path    string `json:"path"`             // "steps[1].retry.delay", "" for the whole document

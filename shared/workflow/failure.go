@@ -21,7 +21,8 @@ type Failure struct {
 	Unsent bool `json:"unsent,omitempty"`
 }
 
-// The codes of failures that the product reports itself. Blocks add codes of their own.
+// The codes of failures that the product reports itself, in upper case. Further ones are those
+// of [Code.OfFailure]. Blocks add codes of their own.
 const (
 	FailureAssertion         = "ASSERTION"           // an assertion is false or cannot be evaluated
 	FailureParameters        = "PARAMETERS"          // parameters have no value or do not match their schema
@@ -30,7 +31,7 @@ const (
 	FailureHTTPTimeout       = "HTTP_TIMEOUT"        // a block served over HTTP did not answer in time
 	FailureUnclaimed         = "UNCLAIMED"           // no worker has claimed the jobs
 	FailureWorkerCrash       = "WORKER_CRASH"        // the worker stopped during the call
-	FailureLimit             = "LIMIT"               // a result, an update or a job is too large
+	FailureLimit             = "LIMIT"               // something is too large, or there is too much of it
 	FailureEntityNotHeld     = "ENTITY_NOT_HELD"     // the execution does not hold the entity: it does not continue, and writes nothing
 	FailureUpdatesNotApplied = "UPDATES_NOT_APPLIED" // the execution completed, but its updates could not be written to the inventory
 )

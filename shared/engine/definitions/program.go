@@ -71,7 +71,7 @@ func (b *builder) addSteps(steps []spec.Step, origin, parent int, prefix string,
 	for i := range steps {
 		s, node := &steps[i], len(b.program.Nodes)
 		if node >= maxNodes {
-			return &workflow.Failure{Code: string(workflow.CodeLimit), Message: fmt.Sprintf("the definition has more than %d steps, embedded ones included", maxNodes)}, nil
+			return &workflow.Failure{Code: workflow.FailureLimit, Message: fmt.Sprintf("the definition has more than %d steps, embedded ones included", maxNodes)}, nil
 		}
 		b.program.Nodes = append(b.program.Nodes, spec.Node{Step: s, Label: prefix + s.Label, Parent: parent, Origin: origin, LocalIndex: *local})
 		*local++

@@ -25,7 +25,7 @@ func TestPlan_CostOfAllEntitiesIsBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if why := p.Plan.Problem; why == nil || why.Code != string(workflow.CodeLimit) || why.Step != "one" || p.Plan.Cause != workflow.CauseLimit || !strings.Contains(why.Message, "for all entities together") {
+	if why := p.Plan.Problem; why == nil || why.Code != workflow.FailureLimit || why.Step != "one" || p.Plan.Cause != workflow.CauseLimit || !strings.Contains(why.Message, "for all entities together") {
 		t.Errorf("planned %d jobs, problem %+v, cause %s", p.Plan.Jobs, why, p.Plan.Cause)
 	}
 	f = newFixture(t, slowCondition, 20, false)

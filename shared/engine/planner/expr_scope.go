@@ -168,7 +168,7 @@ func (p *Planner) readResults(ctx context.Context, x *workflow.Execution, r *wor
 func (p *Planner) addResults(ctx context.Context, s *exprScope, o *workflow.StepRun, got *outcome) error {
 	if s.resultBytes += got.size(); s.resultBytes > p.MaxResultBytes {
 		return &resultsTooLargeError{&workflow.Failure{
-			Code: string(workflow.CodeLimit), Step: s.request.Node.Label,
+			Code: workflow.FailureLimit, Step: s.request.Node.Label,
 			Message: fmt.Sprintf("the results of step %q that the expressions refer to exceed %d bytes", o.Label, p.MaxResultBytes),
 		}}
 	}

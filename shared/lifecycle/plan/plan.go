@@ -182,7 +182,7 @@ func ErrorText(err error) string {
 }
 
 func (r Request) overLimit(ex Expressions) JobPlan {
-	return r.failedPlan(nil, workflow.CauseLimit, string(workflow.CodeLimit), ex.Err().Error())
+	return r.failedPlan(nil, workflow.CauseLimit, workflow.FailureLimit, ex.Err().Error())
 }
 
 func (r Request) failedPlan(e *workflow.ScopeEntity, cause workflow.Cause, code, message string) JobPlan {
