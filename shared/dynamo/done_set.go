@@ -11,8 +11,9 @@ import (
 )
 
 // Attributes of a done set. Lanes are numbered from 0 within the shard, which keeps
-// the whole set below 1 KB, so that each ADD costs one write unit. Consumption is
-// added up in numbers of their own, units by table.
+// the whole set below 1 KB, so that each ADD costs one write unit. An unsuccessful lane
+// is written with its counts, see [failedLane]. Consumption is added up in numbers of
+// their own, units by table.
 const (
 	attrDoneLanes     = "done"
 	attrFailedLanes   = "bad"
@@ -35,12 +36,13 @@ func (p *Packs) DoneSet(ctx context.Context, stepRun workflow.StepRunKey, shard 
 
 // AddDone adds a lane to its shard's done set and returns the new set. The set is
 // exact; a repetition after a lost reply counts the cost twice, so that the cost
-// errs on the high side.
+// errs on the high side, and does not report the lane as added.
 func (p *Packs) AddDone(ctx context.Context, key workflow.PackKey, end workflow.LaneResult) (workflow.DoneSet, error) {
-	lane := table.NumberSet(key.Lane % workflow.LanesPerShard)
+	number := key.Lane % workflow.LanesPerShard
+	lane := table.NumberSet(number)
 	add := table.Item{attrDoneLanes: lane}
 	if end.Unsuccessful {
-		add[attrFailedLanes] = lane
+		add[attrFailedLanes] = table.NumberSet(failedLane(number, end.Failures))
 	}
 	if end.HasUpdates {
 		add[attrUpdatingLanes] = lane
@@ -57,24 +59,37 @@ func (p *Packs) AddDone(ctx context.Context, key workflow.PackKey, end workflow.
 			add[name] = table.Float(n)
 		}
 	}
-	_, updated, err := p.t.Update(ctx, table.Update{
+	_, old, err := p.t.Update(ctx, table.Update{
 		Key:    doneSetKey(key.StepRunKey(), key.Shard()),
 		Add:    add,
-		Return: types.ReturnValueAllNew,
+		Return: types.ReturnValueAllOld,
 	})
 	if err != nil {
 		return workflow.DoneSet{}, err
 	}
-	return doneSetOf(updated), nil
+	set := doneSetOf(old)
+	set.Include(number, end)
+	return set, nil
+}
+
+// failedLane is an unsuccessful lane with its counts in one number. A lane may be added
+// twice with the same counts, which a number of its own could not tell from two lanes.
+func failedLane(lane int, f workflow.JobFailures) int {
+	return lane + 1000*f.Failed + 1_000_000*f.Unknown
+}
+
+func parseFailedLane(n int) (lane int, f workflow.JobFailures) {
+	return n % 1000, workflow.JobFailures{Failed: n / 1000 % 1000, Unknown: n / 1_000_000}
 }
 
 func doneSetOf(it table.Item) workflow.DoneSet {
-	set := workflow.DoneSet{Done: map[int]bool{}, Unsuccessful: map[int]bool{}, WithUpdates: map[int]bool{}}
+	set := workflow.NewDoneSet()
 	for _, lane := range it.NumberSet(attrDoneLanes) {
 		set.Done[lane] = true
 	}
-	for _, lane := range it.NumberSet(attrFailedLanes) {
-		set.Unsuccessful[lane] = true
+	for _, n := range it.NumberSet(attrFailedLanes) {
+		lane, failures := parseFailedLane(n)
+		set.AddFailures(lane, failures)
 	}
 	for _, lane := range it.NumberSet(attrUpdatingLanes) {
 		set.WithUpdates[lane] = true

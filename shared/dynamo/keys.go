@@ -65,8 +65,11 @@ func doneSetKey(stepRun workflow.StepRunKey, shard int) table.Key {
 }
 
 func packKey(k workflow.PackKey) table.Key {
-	return table.Key{PK: packShardKey(k.StepRunKey(), k.Shard()), SK: fmt.Sprintf("%s%05d#%03d#%02d", skPackPrefix, k.Lane, k.PipelinePos, k.Attempt)}
+	return table.Key{PK: packShardKey(k.StepRunKey(), k.Shard()), SK: fmt.Sprintf("%s#%03d#%02d", lanePrefix(k.Lane), k.PipelinePos, k.Attempt)}
 }
+
+// lanePrefix is the beginning of the sort keys of a lane's packs.
+func lanePrefix(lane int) string { return fmt.Sprintf("%s%05d", skPackPrefix, lane) }
 
 // payloadKey is the key of one chunk of a pack's payload.
 func payloadKey(k workflow.PackKey, ref workflow.PayloadRef, chunk int) table.Key {

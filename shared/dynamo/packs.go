@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/dynamo/codec"
@@ -58,12 +59,24 @@ func (p *Packs) Pack(ctx context.Context, key workflow.PackKey) (*workflow.Pack,
 
 // ShardPacks reads all packs of one shard of a step run.
 func (p *Packs) ShardPacks(ctx context.Context, stepRun workflow.StepRunKey, shard int) ([]*workflow.Pack, error) {
+	return p.query(ctx, stepRun, shard, "begins_with(#sk, :packs)", table.Item{"packs": table.S(skPackPrefix)})
+}
+
+// LanePacks reads all packs of lanes of one shard, from first to last.
+func (p *Packs) LanePacks(ctx context.Context, stepRun workflow.StepRunKey, first, last int) ([]*workflow.Pack, error) {
+	from, to := lanePrefix(first), lanePrefix(last+1) // to is no key, since a key goes on after its lane
+	if len(from) == len(to) {
+		return p.query(ctx, stepRun, first/workflow.LanesPerShard, "#sk BETWEEN :first AND :last", table.Item{"first": table.S(from), "last": table.S(to)})
+	}
+	// Lanes above 99,999 have one digit more: in the shard with both they are not in order.
+	all, err := p.ShardPacks(ctx, stepRun, first/workflow.LanesPerShard)
+	return slices.DeleteFunc(all, func(p *workflow.Pack) bool { return p.Key.Lane < first || p.Key.Lane > last }), err
+}
+
+func (p *Packs) query(ctx context.Context, stepRun workflow.StepRunKey, shard int, condition string, values table.Item) ([]*workflow.Pack, error) {
+	values["pk"] = table.S(packShardKey(stepRun, shard))
 	var all []*workflow.Pack
-	for it, err := range p.t.Query(ctx, table.Query{
-		KeyCondition: "#pk = :pk AND begins_with(#sk, :packs)",
-		Values:       table.Item{"pk": table.S(packShardKey(stepRun, shard)), "packs": table.S(skPackPrefix)},
-		Consistent:   true,
-	}) {
+	for it, err := range p.t.Query(ctx, table.Query{KeyCondition: "#pk = :pk AND " + condition, Values: values, Consistent: true}) {
 		if err != nil {
 			return nil, err
 		}

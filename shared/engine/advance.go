@@ -196,7 +196,7 @@ func (w *workspace) fetch(ctx context.Context, n lifecycle.Need, draft *workflow
 		return w.fetchLocks(ctx)
 	case lifecycle.NeedPlan:
 		return w.fetchPlan(ctx, n, draft)
-	case lifecycle.NeedReport, lifecycle.NeedClose:
+	case lifecycle.NeedReport, lifecycle.NeedFailure, lifecycle.NeedClose:
 		return w.fetchReport(ctx, n)
 	case lifecycle.NeedChild, lifecycle.NeedChildCancel:
 		return w.fetchChild(ctx, n)

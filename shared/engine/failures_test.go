@@ -47,7 +47,7 @@ func TestFailures_EndStalledExecution(t *testing.T) {
 		want   sm.ExecutionState
 	}{
 		"no locks":          {[]string{"locks.", "store.heads"}, sm.ExecutionFailedSafeAck},
-		"nothing is closed": {[]string{"packs.put_cancelled", "packs.shard_packs", "packs.pack", "packs.done_set"}, sm.ExecutionFailedUnsafe},
+		"nothing is closed": {[]string{"packs.put_cancelled", "packs.shard_packs", "packs.lane_packs", "packs.pack", "packs.done_set"}, sm.ExecutionFailedUnsafe},
 	} {
 		s := newHarness(t, 1)
 		s.Publish("w", "steps: [{label: one, functionBlock: p/once:1, runOn: device}]\n")

@@ -9,8 +9,8 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// fetchReport answers NeedReport and NeedClose: it reads the packs of an open step
-// run, or continues to close it. If an execution that ended unsafely has a step run
+// fetchReport answers NeedReport, NeedFailure and NeedClose: it reads how far an open
+// step run has come, why it fails, or continues to close it. If an execution that ended unsafely has a step run
 // that can never be closed, the report's problem says why.
 func (w *workspace) fetchReport(ctx context.Context, n lifecycle.Need) error {
 	var rep *lifecycle.Report

@@ -98,6 +98,7 @@ type Report struct {
 	Unclaimed   bool            // jobs have waited to be claimed for longer than policy allows
 	Skipped     int             // of a step run in a pipeline, when Complete
 	HasUpdates  bool            // some job asks for updates of entities, when Complete
+	Brief       bool            // of Counts, only Failed and Unknown are set; NeedFailure has the rest
 
 	// Problem fails the step run before its jobs are over: an assertion of a later
 	// step of a pipeline is false, or a job asks to update an entity that the
@@ -190,6 +191,7 @@ const (
 	NeedLocks          NeedKind = "locks"
 	NeedPlan           NeedKind = "plan"
 	NeedReport         NeedKind = "report"
+	NeedFailure        NeedKind = "failure"        // a Report with the first failure of those lanes that are over
 	NeedClose          NeedKind = "close"          // a Report, after stopping jobs that have not started
 	NeedChild          NeedKind = "child"          // the status of a child, after starting it if it does not exist
 	NeedChildCancel    NeedKind = "childCancel"    // the same, after asking the child to cancel

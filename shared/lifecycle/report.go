@@ -33,7 +33,7 @@ func (d *decider) followStepRuns(open []*workflow.StepRun) {
 			return
 		}
 		ended, at := d.evaluateStepRun(r, f)
-		if d.err != nil || d.execution.State != sm.ExecutionRunning || d.stopped {
+		if d.err != nil || d.decision.Need != nil || d.execution.State != sm.ExecutionRunning || d.stopped {
 			return
 		}
 		if !ended {
@@ -76,6 +76,11 @@ func (d *decider) evaluateStepRun(r *workflow.StepRun, f *Report) (ended bool, c
 		cause, why := failureOf(r, f.Counts)
 		d.failStepRun(r, cause, why)
 	case intolerable && !handled:
+		if f.Brief {
+			if f = d.report(r, NeedFailure); f == nil {
+				return false, checkAt
+			}
+		}
 		cause, why := failureOf(r, f.Counts)
 		d.failExecution(r, cause, why, failed)
 	case f.Unclaimed:

@@ -27,7 +27,7 @@ func (s *session) sendFollowUps(ctx context.Context, p *workflow.Pack, ownWrite 
 	if indexes := workflow.RetryableJobs(p, s.m.Work.MaxAttempts()); len(indexes) > 0 {
 		return s.sendRetry(ctx, p, indexes)
 	}
-	end := workflow.LaneResult{Unsuccessful: s.m.Unsuccessful || p.Unsuccessful(), HasUpdates: s.m.HasUpdates || p.HasUpdates()}
+	end := workflow.LaneResult{Unsuccessful: s.m.Unsuccessful || p.Unsuccessful(), Failures: p.Failures(s.m.Failures, nil), HasUpdates: s.m.HasUpdates || p.HasUpdates()}
 	total := s.m.Work.Lanes
 	if total == 1 {
 		// The engine reads the pack itself. The pack has all costs but those of its last
@@ -69,6 +69,7 @@ func (s *session) sendRetry(ctx context.Context, p *workflow.Pack, indexes []int
 			next.Unsuccessful = true
 		}
 	}
+	next.Failures = p.Failures(next.Failures, indexes)
 	next.HasUpdates = next.HasUpdates || p.HasUpdates()
 	if s.m.Work.Lanes > 1 {
 		next.Cost = p.Cost.Clone() // the done set gets the sum; the engine reads the packs of a single lane one by one

@@ -51,7 +51,8 @@ type Packs interface {
 	// FinishUnclaimed puts p if there is no item. It is for pure blocks.
 	FinishUnclaimed(ctx context.Context, p *workflow.Pack) (ok bool, old *workflow.Pack, err error)
 
-	// AddDone adds the lane to its shard's done set and returns the new set.
+	// AddDone adds the lane to its shard's done set and returns the new set. Added is set
+	// if the lane is new; after a lost reply it may not be.
 	AddDone(ctx context.Context, key workflow.PackKey, end workflow.LaneResult) (workflow.DoneSet, error)
 
 	// SavePayload stores data in items of its own under a pack's key. The pack itself

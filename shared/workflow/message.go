@@ -86,6 +86,7 @@ type PackMessage struct {
 	Jobs         []JobInput  `json:"jobs,omitempty"`
 	JobsRef      *PayloadRef `json:"jobsRef,omitempty"`      // where the jobs are, if they are too large for a message
 	Unsuccessful bool        `json:"unsuccessful,omitempty"` // an earlier attempt left a job without success that is not tried again
+	Failures     JobFailures `json:"failures,omitzero"`      // of the jobs of earlier attempts that are not tried again
 	HasUpdates   bool        `json:"updates,omitempty"`      // a job of an earlier attempt asks for updates of entities
 	NotBefore    time.Time   `json:"notBefore,omitzero"`
 	NotAfter     time.Time   `json:"notAfter"`

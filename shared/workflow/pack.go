@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -147,13 +148,73 @@ func (p *Pack) HasUpdates() bool {
 type DoneSet struct {
 	Done         map[int]bool
 	Unsuccessful map[int]bool
-	WithUpdates  map[int]bool // lanes with jobs that ask for updates of entities
+	Failures     map[int]JobFailures // of the unsuccessful lanes for which they are known
+	WithUpdates  map[int]bool        // lanes with jobs that ask for updates of entities
 	Cost         Cost
+
+	// Added reports that the lane was not in the set before, in the answer of AddDone.
+	Added bool
+}
+
+// NewDoneSet returns an empty set.
+func NewDoneSet() DoneSet {
+	return DoneSet{Done: map[int]bool{}, Unsuccessful: map[int]bool{}, Failures: map[int]JobFailures{}, WithUpdates: map[int]bool{}}
+}
+
+// Include adds a lane that is over.
+func (s *DoneSet) Include(lane int, end LaneResult) {
+	s.Added = !s.Done[lane]
+	s.Done[lane] = true
+	if end.Unsuccessful {
+		s.AddFailures(lane, end.Failures)
+	}
+	if end.HasUpdates {
+		s.WithUpdates[lane] = true
+	}
+	s.Cost.Add(end.Cost)
+}
+
+// AddFailures marks a lane as unsuccessful. If its counts are given twice, the larger ones
+// hold.
+func (s *DoneSet) AddFailures(lane int, f JobFailures) {
+	s.Unsuccessful[lane] = true
+	if f != (JobFailures{}) {
+		known := s.Failures[lane]
+		s.Failures[lane] = JobFailures{Failed: max(known.Failed, f.Failed), Unknown: max(known.Unknown, f.Unknown)}
+	}
 }
 
 // LaneResult is what the done set keeps of a lane that is over.
 type LaneResult struct {
-	Unsuccessful bool // some job did not end with OK
-	HasUpdates   bool // some job asks for updates of entities
+	Unsuccessful bool        // some job did not end with OK
+	Failures     JobFailures // of its jobs
+	HasUpdates   bool        // some job asks for updates of entities
 	Cost         Cost
+}
+
+// JobFailures counts jobs that have failed and jobs whose outcome is unknown.
+type JobFailures struct {
+	Failed  int `json:"failed,omitempty"`
+	Unknown int `json:"unknown,omitempty"`
+}
+
+// Add counts a job that ended with the code.
+func (f *JobFailures) Add(c JobCode) {
+	switch c {
+	case JobCodeFail:
+		f.Failed++
+	case JobCodeUnknown:
+		f.Unknown++
+	}
+}
+
+// Failures counts the jobs of the pack that have failed or whose outcome is unknown, without
+// those at the given indexes, on top of before.
+func (p *Pack) Failures(before JobFailures, without []int) JobFailures {
+	for _, j := range p.Jobs {
+		if !slices.Contains(without, j.Index) {
+			before.Add(j.Code)
+		}
+	}
+	return before
 }

@@ -174,6 +174,10 @@ func (p interceptedPacks) DoneSet(ctx context.Context, stepRun workflow.StepRunK
 	return intercept(p.interceptor, "packs.done_set", func() (workflow.DoneSet, error) { return p.packStore.DoneSet(ctx, stepRun, shard) })
 }
 
+func (p interceptedPacks) LanePacks(ctx context.Context, stepRun workflow.StepRunKey, first, last int) ([]*workflow.Pack, error) {
+	return intercept(p.interceptor, "packs.lane_packs", func() ([]*workflow.Pack, error) { return p.packStore.LanePacks(ctx, stepRun, first, last) })
+}
+
 func (p interceptedPacks) AddDone(ctx context.Context, key workflow.PackKey, end workflow.LaneResult) (workflow.DoneSet, error) {
 	return intercept(p.interceptor, "packs.add_done", func() (workflow.DoneSet, error) { return p.packStore.AddDone(ctx, key, end) })
 }

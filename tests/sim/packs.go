@@ -31,19 +31,35 @@ func (p *Packs) Pack(_ context.Context, key workflow.PackKey) (*workflow.Pack, e
 // ShardPacks reads all packs of one shard of a step run.
 func (p *Packs) ShardPacks(_ context.Context, stepRun workflow.StepRunKey, shard int) ([]*workflow.Pack, error) {
 	return call(p.conn, "packs.shard_packs", func(bool) ([]*workflow.Pack, error) {
-		var found []*workflow.Pack
-		for key, pack := range p.w.packs {
-			if key.StepRunKey() == stepRun && key.Shard() == shard {
-				found = append(found, clone(pack))
-			}
-		}
-		slices.SortFunc(found, func(a, b *workflow.Pack) int {
-			x, y := a.Key, b.Key
-			return cmp.Or(cmp.Compare(x.Lane, y.Lane), cmp.Compare(x.PipelinePos, y.PipelinePos), cmp.Compare(x.Attempt, y.Attempt))
-		})
+		found := p.packsWhere(func(key workflow.PackKey) bool { return key.StepRunKey() == stepRun && key.Shard() == shard })
 		p.countReads(tableJobs, len(found))
 		return found, nil
 	})
+}
+
+// LanePacks reads all packs of lanes of one shard, from first to last.
+func (p *Packs) LanePacks(_ context.Context, stepRun workflow.StepRunKey, first, last int) ([]*workflow.Pack, error) {
+	return call(p.conn, "packs.lane_packs", func(bool) ([]*workflow.Pack, error) {
+		found := p.packsWhere(func(key workflow.PackKey) bool {
+			return key.StepRunKey() == stepRun && key.Lane >= first && key.Lane <= last
+		})
+		p.countReads(tableJobs, max(1, len(found)))
+		return found, nil
+	})
+}
+
+// packsWhere returns copies of packs in the order of their keys.
+func (p *Packs) packsWhere(match func(workflow.PackKey) bool) (found []*workflow.Pack) {
+	for key, pack := range p.w.packs {
+		if match(key) {
+			found = append(found, clone(pack))
+		}
+	}
+	slices.SortFunc(found, func(a, b *workflow.Pack) int {
+		x, y := a.Key, b.Key
+		return cmp.Or(cmp.Compare(x.Lane, y.Lane), cmp.Compare(x.PipelinePos, y.PipelinePos), cmp.Compare(x.Attempt, y.Attempt))
+	})
+	return found
 }
 
 // DoneSet reads a shard's done set, strongly consistent.
@@ -60,18 +76,12 @@ func (p *Packs) AddDone(_ context.Context, key workflow.PackKey, end workflow.La
 		p.countWrite(tableJobs)
 		at := shardKey{key.StepRunKey(), key.Shard()}
 		set := p.readDoneSet(at.stepRun, at.shard)
-		lane := key.Lane % workflow.LanesPerShard
-		set.Done[lane] = true
-		if end.Unsuccessful {
-			set.Unsuccessful[lane] = true
-		}
-		if end.HasUpdates {
-			set.WithUpdates[lane] = true
-		}
-		set.Cost.Add(end.Cost)
 		kept := workflow.DoneSet(set)
+		kept.Include(key.Lane%workflow.LanesPerShard, end)
+		answer := doneSet(kept).copy()
+		kept.Added = false
 		p.w.doneSets[at] = &kept
-		return set.copy(), nil
+		return answer, nil
 	})
 }
 
@@ -82,11 +92,14 @@ func (p *Packs) readDoneSet(stepRun workflow.StepRunKey, shard int) doneSet {
 	if set := p.w.doneSets[shardKey{stepRun, shard}]; set != nil {
 		return doneSet(*set)
 	}
-	return doneSet{Done: map[int]bool{}, Unsuccessful: map[int]bool{}, WithUpdates: map[int]bool{}}
+	return doneSet(workflow.NewDoneSet())
 }
 
 func (s doneSet) copy() workflow.DoneSet {
-	return workflow.DoneSet{Done: maps.Clone(s.Done), Unsuccessful: maps.Clone(s.Unsuccessful), WithUpdates: maps.Clone(s.WithUpdates), Cost: s.Cost.Clone()}
+	return workflow.DoneSet{
+		Done: maps.Clone(s.Done), Unsuccessful: maps.Clone(s.Unsuccessful), Failures: maps.Clone(s.Failures), WithUpdates: maps.Clone(s.WithUpdates),
+		Cost: s.Cost.Clone(), Added: s.Added,
+	}
 }
 
 // Discard allows everything of one shard of a step run to be deleted from at on.

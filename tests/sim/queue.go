@@ -213,7 +213,7 @@ func (s *Sender) SendPacks(_ context.Context, now time.Time, packs []*workflow.P
 				a.failed = append(a.failed, m.Key)
 				continue
 			}
-			s.meter.count.QueueRequests += 0.1
+			s.count(workflow.Cost{QueueRequests: 0.1})
 			q.Send(body, visibleAt(s.w.now, m.NotBefore.Sub(now)))
 		}
 		return a, nil
@@ -228,7 +228,7 @@ func (s *Sender) SendPacks(_ context.Context, now time.Time, packs []*workflow.P
 func (s *Sender) SendWakeups(_ context.Context, delay time.Duration, wakeups ...workflow.Wakeup) error {
 	_, err := call(s.conn, "sender.send_wakeups", func(bool) (empty, error) {
 		for _, l := range wakeups {
-			s.meter.count.QueueRequests += 0.1
+			s.count(workflow.Cost{QueueRequests: 0.1})
 			s.w.lifecycleQueue.Send(encodeMessage(l), visibleAt(s.w.now, delay))
 		}
 		return empty{}, nil
@@ -239,7 +239,7 @@ func (s *Sender) SendWakeups(_ context.Context, delay time.Duration, wakeups ...
 // QueuedWakeups counts the wake-ups that are visible.
 func (s *Sender) QueuedWakeups(context.Context) (int, error) {
 	return call(s.conn, "sender.queued_wakeups", func(bool) (int, error) {
-		s.meter.count.QueueRequests++
+		s.count(workflow.Cost{QueueRequests: 1})
 		return s.w.lifecycleQueue.visible(s.w.now), nil
 	})
 }

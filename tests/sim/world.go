@@ -65,6 +65,8 @@ type World struct {
 	schedules   scheduleItems
 	workers     workerItems
 
+	consumed workflow.Cost // by all views
+
 	lifecycleQueue *Queue
 	poolQueues     map[string]*Queue
 }
@@ -250,12 +252,24 @@ func (m *Meter) Take() workflow.Cost {
 	return c
 }
 
+// Consumed returns what all views have consumed so far, whoever took it.
+func (w *World) Consumed() workflow.Cost {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.consumed.Clone()
+}
+
 func (l *conn) countReads(table string, n int) {
-	l.meter.count.Add(workflow.Cost{ReadUnits: map[string]float64{table: float64(n)}, DynamoRequests: 1})
+	l.count(workflow.Cost{ReadUnits: map[string]float64{table: float64(n)}, DynamoRequests: 1})
 }
 
 func (l *conn) countWrite(table string) {
-	l.meter.count.Add(workflow.Cost{WriteUnits: map[string]float64{table: 1}, DynamoRequests: 1})
+	l.count(workflow.Cost{WriteUnits: map[string]float64{table: 1}, DynamoRequests: 1})
+}
+
+func (l *conn) count(c workflow.Cost) {
+	l.meter.count.Add(c)
+	l.w.consumed.Add(c)
 }
 
 // Limits close to those of the real services.

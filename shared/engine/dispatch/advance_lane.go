@@ -77,7 +77,8 @@ func (d *Dispatcher) dueMessage(ctx context.Context, r *StepRun, l laneState) (*
 	if l.attempt > 1 {
 		m = m.NextAttempt(l.jobs, l.notBefore)
 		m.Key.Attempt = l.attempt
-		m.Unsuccessful, m.HasUpdates = l.leavesFailedJobs(), asksUpdates(l.packs)
+		m.Unsuccessful, m.Failures = l.failuresLeft()
+		m.HasUpdates = asksUpdates(l.packs)
 	}
 	return m, nil
 }

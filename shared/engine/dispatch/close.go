@@ -27,24 +27,34 @@ const maxCloseRounds = 4
 func (d *Dispatcher) CloseStepRun(ctx context.Context, r *StepRun, now time.Time) (*lifecycle.Report, error) {
 	rep := &lifecycle.Report{StepRunSeq: r.Step.Seq}
 	for range maxCloseRounds {
-		packs, err := d.ReadPacks(ctx, r)
+		lanes, packs, err := d.readNotDone(ctx, r)
 		if err != nil {
 			return nil, err
 		}
-		lanes := packsByLane(packs)
+		read := packsByLane(packs)
 		var finished, open []laneState
 		for lane := range r.Step.Lanes() {
-			if l := findLaneState(r, lane, lanes[lane]); l.done {
+			if lanes.done[lane] {
+				continue
+			}
+			if l := findLaneState(r, lane, read[lane]); l.done {
 				finished = append(finished, l)
+				lanes.include(l)
 			} else {
 				open = append(open, l)
 			}
 		}
-		if len(open) == 0 {
-			if err := d.repairDoneSets(ctx, r, rep, finished); err != nil {
+		if r.Step.Lanes() == 1 && len(open) == 0 {
+			return d.summarizeLane(ctx, rep, r, packs)
+		}
+		if r.Step.Lanes() > 1 {
+			// Who reads only the done sets sees what is done, and the next wake-up reads no more.
+			if err := d.addDoneLanes(ctx, r, finished); err != nil {
 				return nil, err
 			}
-			return d.summarize(ctx, rep, r, packs, true, nil)
+		}
+		if len(open) == 0 {
+			return d.summarize(ctx, rep, r, lanes)
 		}
 		changed, err := d.cancelOpenLanes(ctx, r, rep, open, now)
 		if err != nil {
@@ -87,24 +97,23 @@ func (d *Dispatcher) cancelOpenLanes(ctx context.Context, r *StepRun, rep *lifec
 	return changed, err
 }
 
-// repairDoneSets completes the done sets of a closed step run, so that a reader who
-// reads only them sees that it is done. A step run of one lane has no done set.
-func (d *Dispatcher) repairDoneSets(ctx context.Context, r *StepRun, rep *lifecycle.Report, finished []laneState) error {
+// readNotDone reads the done sets of a step run and the packs of the lanes that are not in
+// them. A step run of one lane has no done set.
+func (d *Dispatcher) readNotDone(ctx context.Context, r *StepRun) (*doneLanes, []*workflow.Pack, error) {
 	if r.Step.Lanes() == 1 {
-		return nil
+		packs, err := d.Packs.ShardPacks(ctx, r.key(), 0)
+		return newDoneLanes(), packs, err
 	}
-	var missing []laneState
-	for shard := range r.Step.Shards() {
-		set, err := d.Packs.DoneSet(ctx, r.key(), shard)
-		if err != nil {
-			return err
-		}
-		rep.Cost.Add(set.Cost)
-		for _, l := range finished {
-			if l.lane/workflow.LanesPerShard == shard && !set.Done[l.lane%workflow.LanesPerShard] {
-				missing = append(missing, l)
-			}
+	lanes, err := d.readDoneSets(ctx, r)
+	if err != nil {
+		return nil, nil, err
+	}
+	var missing []int
+	for lane := range r.Step.Lanes() {
+		if !lanes.done[lane] {
+			missing = append(missing, lane)
 		}
 	}
-	return d.addDoneLanes(ctx, r, missing)
+	packs, err := d.readLanes(ctx, r, missing)
+	return lanes, packs, err
 }

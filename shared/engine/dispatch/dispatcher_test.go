@@ -63,7 +63,7 @@ func TestDispatcher_ConcurrentCloses(t *testing.T) {
 
 // A lost reply is an error without a report, and closing again succeeds.
 func TestDispatcher_LostReplies(t *testing.T) {
-	for _, name := range []string{"packs.shard_packs", "packs.done_set", "packs.add_done", "packs.put_cancelled"} {
+	for _, name := range []string{"packs.lane_packs", "packs.done_set", "packs.add_done", "packs.put_cancelled"} {
 		f := newFixture(t, 2, 1, nil)
 		f.writePack(0, 1, workflow.PackFinished, 0, ok)
 		f.Faults = faults.Next(name, faults.LostReply)

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockstep-run/lockstep/shared/lifecycle/plan"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -83,7 +84,11 @@ func laneFailed(attempts []*workflow.Pack) bool {
 
 // laneEnd is what the done set records of a done lane.
 func (l laneState) laneEnd() workflow.LaneResult {
-	return workflow.LaneResult{Unsuccessful: l.failed, HasUpdates: asksUpdates(l.packs)}
+	end := workflow.LaneResult{Unsuccessful: l.failed, HasUpdates: asksUpdates(l.packs)}
+	for _, rec := range plan.LatestRecords(l.packs) {
+		end.Failures.Add(rec.Code)
+	}
+	return end
 }
 
 // asksUpdates reports whether a job of any of the packs asks for updates of
@@ -92,19 +97,20 @@ func asksUpdates(packs []*workflow.Pack) bool {
 	return slices.ContainsFunc(packs, (*workflow.Pack).HasUpdates)
 }
 
-// leavesFailedJobs reports whether a job failed in an earlier attempt and neither
-// a later attempt nor the current one repeats it.
-func (l laneState) leavesFailedJobs() bool {
+// failuresLeft reports whether a job failed in an earlier attempt and neither a later
+// attempt nor the current one repeats it, and counts such jobs.
+func (l laneState) failuresLeft() (left bool, failures workflow.JobFailures) {
 	for _, q := range l.packs {
 		for _, j := range q.Jobs {
 			if q.Key.Attempt < l.attempt && j.Code != workflow.JobCodeOK && !slices.Contains(l.jobs, j.Index) {
 				if !triedLater(l.packs, q.Key.Attempt, j.Index) {
-					return true
+					left = true
+					failures.Add(j.Code)
 				}
 			}
 		}
 	}
-	return false
+	return left, failures
 }
 
 // triedLater reports whether a job has a record in a later attempt.

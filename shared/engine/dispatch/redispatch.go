@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
@@ -13,14 +14,15 @@ import (
 // redispatch sends packs again that nobody has claimed or whose lease has expired.
 // It seizes a pack instead if it was taken over too often, or if its jobs must not
 // run twice and no worker has taken it over for too long; started jobs then become
-// UNKNOWN. lanes holds all packs of the step run.
+// UNKNOWN. lanes holds the packs of the open lanes and of those that they waited for.
 //
 // Each pause is twice the one before, up to a quarter of the messages' lifetime: the
 // queue may only be long, and every message makes it longer. When the lifetime of the
 // messages is renewed, the pauses begin again: those sent before are about to expire.
 func (d *Dispatcher) redispatch(ctx context.Context, r *StepRun, rep *lifecycle.Report, open []laneState, lanes map[int]map[int]*workflow.Pack, now time.Time) error {
 	var messages []*workflow.PackMessage
-	lastActivity := r.Step.EnteredAt // when a worker last worked on any pack, or when the step run began
+	lastActivity := r.Step.EnteredAt // when a worker was seen with any pack, at the earliest, or when the step run began
+	exact := r.Step.Lanes() == 1
 	for _, packs := range lanes {
 		lastActivity = later(lastActivity, lastSeen(maps.Values(packs)))
 	}
@@ -52,6 +54,13 @@ func (d *Dispatcher) redispatch(ctx context.Context, r *StepRun, rep *lifecycle.
 		}
 		waiting++
 		deadline := later(lastActivity, since).Add(d.Unclaimed)
+		if now.After(deadline) && !exact {
+			exact = true
+			if lastActivity, err = d.lastActivity(ctx, r, lastActivity, now); err != nil {
+				return err
+			}
+			deadline = later(lastActivity, since).Add(d.Unclaimed)
+		}
 		if now.After(deadline) && (overdue.IsZero() || deadline.Before(overdue)) {
 			overdue = deadline
 		}
@@ -98,6 +107,20 @@ func (d *Dispatcher) redispatch(ctx context.Context, r *StepRun, rep *lifecycle.
 		return nil
 	}
 	return d.sendMessages(ctx, now, messages)
+}
+
+// lastActivity is when a worker last worked on any pack of the step run, which is not
+// before after. It reads only until it finds a time after which the jobs are not
+// unclaimed, the lanes that were sent last first.
+func (d *Dispatcher) lastActivity(ctx context.Context, r *StepRun, after, now time.Time) (time.Time, error) {
+	for shard := r.Step.Shards() - 1; shard >= 0 && now.After(after.Add(d.Unclaimed)); shard-- {
+		packs, err := d.Packs.ShardPacks(ctx, r.key(), shard)
+		if err != nil {
+			return after, err
+		}
+		after = later(after, lastSeen(slices.Values(packs)))
+	}
+	return after, nil
 }
 
 // offeredSince reports whether the packs were sent, and could have been claimed, since

@@ -11,14 +11,13 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// Report reports how far a step run has come. If no timer fired it reads as little
-// as it can: the done sets, and the packs of shards in which a lane failed. If one
-// fired it also reads every lane that is not done, repairs the done sets, and sends
-// lost packs again.
+// Report reports how far a step run has come. It reads as little as it can: the done
+// sets, which also count the jobs that have failed, and once all lanes are over the packs
+// of those in which a job has. If a timer fired it also reads the lanes that may be with
+// a worker, repairs the done sets, and sends lost packs again.
 func (d *Dispatcher) Report(ctx context.Context, r *StepRun, now time.Time, timerFired bool) (*lifecycle.Report, error) {
-	s := r.Step
-	rep := &lifecycle.Report{StepRunSeq: s.Seq}
-	if s.Lanes() == 1 {
+	rep := &lifecycle.Report{StepRunSeq: r.Step.Seq}
+	if r.Step.Lanes() == 1 {
 		packs, err := d.Packs.ShardPacks(ctx, r.key(), 0)
 		if err != nil {
 			return nil, err
@@ -30,68 +29,93 @@ func (d *Dispatcher) Report(ctx context.Context, r *StepRun, now time.Time, time
 				return nil, err
 			}
 		}
-		return d.summarize(ctx, rep, r, packs, l.done, nil)
+		if !l.done {
+			return rep, nil
+		}
+		return d.summarizeLane(ctx, rep, r, packs)
 	}
-
-	sets := make([]workflow.DoneSet, s.Shards())
-	err := parallel.Each(ctx, d.Parallel, len(sets), func(ctx context.Context, i int) (err error) {
-		sets[i], err = d.Packs.DoneSet(ctx, r.key(), i)
-		return err
-	})
+	lanes, err := d.readDoneSets(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	done, failed := 0, 0
-	for _, set := range sets {
-		done += len(set.Done)
-		failed += len(set.Unsuccessful)
-	}
-	switch {
-	case done == s.Lanes() && failed == 0 && s.Pipeline == 0:
-		rep.Complete, rep.Counts.OK = true, s.Jobs
-		for _, set := range sets {
-			rep.Cost.Add(set.Cost)
-			rep.HasUpdates = rep.HasUpdates || len(set.WithUpdates) > 0
-		}
-		return rep, nil
-	case done < s.Lanes() && failed == 0 && !timerFired:
-		return rep, nil
-	}
-
-	packs, err := d.readShards(ctx, r, func(i int) bool { return timerFired || done == s.Lanes() || len(sets[i].Unsuccessful) > 0 })
-	if err != nil {
-		return nil, err
-	}
-	lanes := packsByLane(packs)
-	doneLanes := map[int]bool{}
-	for i, set := range sets {
-		for lane := range set.Done {
-			doneLanes[i*workflow.LanesPerShard+lane] = true
-		}
-	}
-	if timerFired {
-		if err := d.repairAndRedispatch(ctx, r, rep, lanes, doneLanes, now); err != nil {
+	if timerFired && len(lanes.done) < r.Step.Lanes() {
+		if err := d.repairAndRedispatch(ctx, r, rep, lanes, now); err != nil {
 			return nil, err
 		}
 	}
-	for _, set := range sets {
-		rep.Cost.Add(set.Cost)
+	if len(lanes.done) == r.Step.Lanes() {
+		return d.summarize(ctx, rep, r, lanes)
 	}
-	return d.summarize(ctx, rep, r, packs, len(doneLanes) == s.Lanes(), doneLanes)
+	rep.Brief = true
+	return rep, d.countFailures(ctx, rep, r, lanes)
 }
 
-// repairAndRedispatch reads the lanes that are not in the done sets. It adds
-// finished lanes whose worker crashed before it could, and sends open ones again.
-func (d *Dispatcher) repairAndRedispatch(ctx context.Context, r *StepRun, rep *lifecycle.Report, lanes map[int]map[int]*workflow.Pack, doneLanes map[int]bool, now time.Time) error {
-	states := make([]laneState, 0, r.Step.Lanes())
-	for lane := range r.Step.Lanes() {
-		if !doneLanes[lane] {
-			states = append(states, findLaneState(r, lane, lanes[lane]))
+// countFailures counts the jobs of the lanes that are over and have failed, or whose
+// outcome is unknown. It reads packs only where the done set does not count them.
+func (d *Dispatcher) countFailures(ctx context.Context, rep *lifecycle.Report, r *StepRun, lanes *doneLanes) error {
+	var uncounted []int
+	for _, lane := range lanes.unsuccessfulLanes() {
+		f := lanes.unsuccessful[lane]
+		rep.Counts.Failed += f.Failed
+		rep.Counts.Unknown += f.Unknown
+		if f == (workflow.JobFailures{}) {
+			uncounted = append(uncounted, lane)
 		}
 	}
-	var open []laneState
-	var finished []laneState
-	for _, l := range states {
+	packs, err := d.readLanes(ctx, r, uncounted)
+	if err != nil {
+		return err
+	}
+	for _, rec := range plan.LatestRecords(packs) {
+		var f workflow.JobFailures
+		f.Add(rec.Code)
+		rep.Counts.Failed += f.Failed
+		rep.Counts.Unknown += f.Unknown
+	}
+	return nil
+}
+
+// FirstFailure reports the counts of the lanes that are over, with the first failure. It
+// reads the packs of all lanes in which a job has failed, once: the execution fails.
+func (d *Dispatcher) FirstFailure(ctx context.Context, r *StepRun) (*lifecycle.Report, error) {
+	rep := &lifecycle.Report{StepRunSeq: r.Step.Seq}
+	lanes, err := d.readDoneSets(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	packs, err := d.readLanes(ctx, r, lanes.unsuccessfulLanes())
+	if err != nil {
+		return nil, err
+	}
+	rep.Counts, err = r.countResults(ctx, plan.LatestRecords(packs))
+	rep.Counts.NotExecuted = 0 // lanes that are not done are not counted yet
+	return rep, err
+}
+
+// repairAndRedispatch reads the lanes that are not in the done sets and may have been
+// sent. It adds finished lanes whose worker crashed before it could, and sends open ones
+// again. A lane is sent only after the one that it waits for is in the done set.
+func (d *Dispatcher) repairAndRedispatch(ctx context.Context, r *StepRun, rep *lifecycle.Report, lanes *doneLanes, now time.Time) error {
+	allowed := r.LaneAllowed
+	if allowed == nil {
+		allowed = func(lane int) bool { w := r.Step.Window; return w == 0 || lane < w || lanes.done[lane-w] }
+	}
+	var wanted []int
+	isWanted := map[int]bool{}
+	for lane := range r.Step.Lanes() {
+		if !lanes.done[lane] && allowed(lane) {
+			wanted = append(wanted, lane)
+			isWanted[lane] = true
+		}
+	}
+	packs, err := d.readLanes(ctx, r, wanted)
+	if err != nil {
+		return err
+	}
+	read := packsByLane(packs)
+	var open, finished []laneState
+	for _, lane := range wanted {
+		l := findLaneState(r, lane, read[lane])
 		notifiedUntil := lastSeen(slices.Values(l.packs)).Add(d.RedispatchInterval)
 		switch {
 		case !l.done:
@@ -102,23 +126,42 @@ func (d *Dispatcher) repairAndRedispatch(ctx context.Context, r *StepRun, rep *l
 			rep.CheckBy(notifiedUntil)
 		default:
 			finished = append(finished, l)
-			doneLanes[l.lane] = true
+			lanes.include(l)
 		}
 	}
 	if err := d.addDoneLanes(ctx, r, finished); err != nil {
 		return err
 	}
-	allowed := open[:0]
-	laneAllowed := r.LaneAllowed
-	if laneAllowed == nil {
-		laneAllowed = func(lane int) bool { w := r.Step.Window; return w == 0 || lane < w || doneLanes[lane-w] }
-	}
-	for _, l := range open {
-		if l.pack != nil || l.attempt > 1 || laneAllowed(l.lane) {
-			allowed = append(allowed, l)
+	for _, before := range finished {
+		if next := before.lane + r.Step.Window; r.Step.Window > 0 && next < r.Step.Lanes() && !lanes.done[next] && !isWanted[next] && allowed(next) {
+			open = append(open, findLaneState(r, next, nil))
 		}
 	}
-	return d.redispatch(ctx, r, rep, allowed, lanes, now)
+	if err := d.readPredecessors(ctx, r, open, read); err != nil {
+		return err
+	}
+	return d.redispatch(ctx, r, rep, open, read, now)
+}
+
+// readPredecessors adds the packs of those lanes that the open ones had to wait for: they
+// say since when a lane has waited for a worker.
+func (d *Dispatcher) readPredecessors(ctx context.Context, r *StepRun, open []laneState, read map[int]map[int]*workflow.Pack) error {
+	if r.Step.Window == 0 || r.PredecessorEndedAt != nil {
+		return nil
+	}
+	var lanes []int
+	for _, l := range open {
+		before := l.lane - r.Step.Window
+		if l.pack == nil && l.attempt == 1 && before >= 0 && read[before] == nil {
+			lanes = append(lanes, before)
+		}
+	}
+	slices.Sort(lanes)
+	packs, err := d.readLanes(ctx, r, lanes)
+	for lane, packs := range packsByLane(packs) {
+		read[lane] = packs
+	}
+	return err
 }
 
 // addDoneLanes adds finished lanes to their done sets.
@@ -129,51 +172,62 @@ func (d *Dispatcher) addDoneLanes(ctx context.Context, r *StepRun, finished []la
 	})
 }
 
-// readShards reads the packs of the wanted shards.
-func (d *Dispatcher) readShards(ctx context.Context, r *StepRun, want func(shard int) bool) ([]*workflow.Pack, error) {
-	read := make([][]*workflow.Pack, r.Step.Shards())
-	err := parallel.Each(ctx, d.Parallel, len(read), func(ctx context.Context, i int) (err error) {
-		if want(i) {
-			read[i], err = d.Packs.ShardPacks(ctx, r.key(), i)
+// summarizeLane reports a step run whose only lane is over.
+func (d *Dispatcher) summarizeLane(ctx context.Context, rep *lifecycle.Report, r *StepRun, packs []*workflow.Pack) (*lifecycle.Report, error) {
+	for _, p := range packs {
+		rep.Cost.Add(p.Cost) // with more lanes, the done sets have the cost
+	}
+	rep.HasUpdates = asksUpdates(packs)
+	return d.complete(ctx, rep, r, packs, r.Step.Jobs)
+}
+
+// summarize reports a step run of several lanes, all of which are over. It reads the packs
+// of the lanes in which not all jobs ended with OK and, for a pipeline, those of all:
+// there a lane may have skipped some of its jobs.
+func (d *Dispatcher) summarize(ctx context.Context, rep *lifecycle.Report, r *StepRun, lanes *doneLanes) (*lifecycle.Report, error) {
+	rep.Cost.Add(lanes.cost)
+	rep.HasUpdates = lanes.hasUpdates
+	var packs []*workflow.Pack
+	var err error
+	jobs := r.Step.Jobs
+	if r.Step.Pipeline > 0 {
+		packs, err = d.ReadPacks(ctx, r)
+	} else {
+		jobs = 0
+		for lane := range lanes.unsuccessful {
+			from, to := r.Step.LaneRange(lane)
+			jobs += to - from
 		}
-		return err
-	})
+		packs, err = d.readLanes(ctx, r, lanes.unsuccessfulLanes())
+	}
 	if err != nil {
 		return nil, err
 	}
-	var all []*workflow.Pack
-	for _, packs := range read {
-		all = append(all, packs...)
-	}
-	return all, nil
+	return d.complete(ctx, rep, r, packs, jobs)
 }
 
-// ReadPacks reads every pack of a step run, of all lanes and attempts.
-func (d *Dispatcher) ReadPacks(ctx context.Context, r *StepRun) ([]*workflow.Pack, error) {
-	return d.readShards(ctx, r, func(int) bool { return true })
+// complete counts the results of a step run that is over. packs have the records of a
+// number of its jobs; all others have ended with OK.
+func (d *Dispatcher) complete(ctx context.Context, rep *lifecycle.Report, r *StepRun, packs []*workflow.Pack, jobs int) (_ *lifecycle.Report, err error) {
+	rep.Complete = true
+	latest := plan.LatestRecords(packs)
+	rep.Counts, err = r.countResults(ctx, latest)
+	others := r.Step.Jobs - jobs
+	rep.Counts.OK += others
+	rep.Counts.NotExecuted -= others
+	if r.Step.Pipeline > 0 && r.Step.Kind == workflow.JobExecute {
+		// A job without a record was skipped, since every lane is done.
+		rep.Skipped = r.Step.Jobs - len(latest)
+		rep.Counts.NotExecuted -= rep.Skipped
+	}
+	return rep, err
 }
 
-// summarize counts the results of the done lanes. A nil doneLanes means all lanes
-// if the step run is complete, and none otherwise.
-func (d *Dispatcher) summarize(ctx context.Context, rep *lifecycle.Report, r *StepRun, packs []*workflow.Pack, complete bool, doneLanes map[int]bool) (*lifecycle.Report, error) {
-	rep.Complete = complete
-	if doneLanes == nil && !complete {
-		return rep, nil
-	}
-	counted := packs[:0:0]
-	for _, p := range packs {
-		if doneLanes == nil || doneLanes[p.Key.Lane] {
-			counted = append(counted, p)
-		}
-		if complete && r.Step.Lanes() == 1 {
-			rep.Cost.Add(p.Cost) // with more lanes, the done sets have the cost
-		}
-	}
-	rep.HasUpdates = complete && asksUpdates(packs)
+// countResults counts the jobs of the step run by their records.
+func (r *StepRun) countResults(ctx context.Context, latest map[int]workflow.JobRecord) (workflow.Counts, error) {
 	var jobs []workflow.JobInput
 	var err error
-	latest := plan.LatestRecords(counted)
-	rep.Counts = plan.CountResults(r.Step.Jobs, latest, func(i int) string {
+	counts := plan.CountResults(r.Step.Jobs, latest, func(i int) string {
 		if jobs == nil && err == nil {
 			jobs, err = r.Jobs(ctx)
 		}
@@ -183,15 +237,7 @@ func (d *Dispatcher) summarize(ctx context.Context, rep *lifecycle.Report, r *St
 		}
 		return jobs[at].Entity.String()
 	})
-	if r.Step.Pipeline > 0 && r.Step.Kind == workflow.JobExecute && complete {
-		// A job without a record was skipped, since every lane is done.
-		rep.Skipped = r.Step.Jobs - len(latest)
-		rep.Counts.NotExecuted -= rep.Skipped
-	}
-	if !complete {
-		rep.Counts.NotExecuted = 0 // lanes that are not done are not counted yet
-	}
-	return rep, err
+	return counts, err
 }
 
 // packsByLane maps packs by lane, then by attempt.

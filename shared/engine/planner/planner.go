@@ -249,7 +249,8 @@ func (p *Planner) workOf(r *workflow.StepRun) workflow.Work {
 // defaultPool is the pool of blocks that name none. The stock worker serves it.
 const defaultPool = "default"
 
-// Report reads the packs of an open step run, or continues to close it (NeedClose).
+// Report reads how far an open step run has come, its first failure (NeedFailure), or
+// continues to close it (NeedClose).
 func (p *Planner) Report(ctx context.Context, x *workflow.Execution, n lifecycle.Need, now time.Time) (*lifecycle.Report, error) {
 	r := x.StepRunBySeq(n.StepRunSeq)
 	if r == nil {
@@ -260,6 +261,8 @@ func (p *Planner) Report(ctx context.Context, x *workflow.Execution, n lifecycle
 	var rep *lifecycle.Report
 	var err error
 	switch {
+	case n.Kind == lifecycle.NeedFailure:
+		rep, err = p.Dispatcher.FirstFailure(ctx, stepRun)
 	case n.Kind == lifecycle.NeedClose:
 		rep, err = p.Dispatcher.CloseStepRun(ctx, stepRun, now)
 	case r.Pipeline > 0:

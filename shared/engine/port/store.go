@@ -113,11 +113,15 @@ type Packs interface {
 	// step run, strongly consistent and fully paged.
 	ShardPacks(ctx context.Context, stepRun workflow.StepRunKey, shard int) ([]*workflow.Pack, error)
 
+	// LanePacks does so for the lanes from first to last, which are of one shard.
+	LanePacks(ctx context.Context, stepRun workflow.StepRunKey, first, last int) ([]*workflow.Pack, error)
+
 	// DoneSet is a strongly consistent read of a shard's done set; empty if absent.
 	DoneSet(ctx context.Context, stepRun workflow.StepRunKey, shard int) (workflow.DoneSet, error)
 
 	// AddDone adds a lane to its shard's done set, with the lane's result, and returns
-	// the whole set after that.
+	// the whole set after that. Added is set if the lane is new; after a lost reply it may
+	// not be.
 	AddDone(ctx context.Context, key workflow.PackKey, end workflow.LaneResult) (workflow.DoneSet, error)
 
 	// SavePayload stores data that belongs to a pack, whether the pack's item exists or

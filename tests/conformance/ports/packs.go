@@ -188,6 +188,19 @@ func Packs(t *testing.T, open Open) {
 			if none := must[[]*workflow.Pack](s)(s.Packs.ShardPacks(s.ctx, stepRun, 2)); len(none) != 0 {
 				s.Errorf("found %v", none)
 			}
+			for lanes, want := range map[[2]int]int{{0, 0}: 3, {9, 10}: 6, {1, 8}: 0, {10, 255}: 12, {0, 255}: 18, {256, 511}: 6, {511, 511}: 3} {
+				if n := len(must[[]*workflow.Pack](s)(s.Packs.LanePacks(s.ctx, stepRun, lanes[0], lanes[1]))); n != want {
+					s.Errorf("%d packs of the lanes %v, want %d", n, lanes, want)
+				}
+			}
+			for _, lane := range []int{99_999, 100_000} { // one digit more
+				s.mustClaim(claimedPack(stepRun.Pack(lane, 1)))
+			}
+			for lanes, want := range map[[2]int]int{{99_990, 99_999}: 1, {99_999, 100_000}: 2, {100_000, 100_003}: 1} {
+				if n := len(must[[]*workflow.Pack](s)(s.Packs.LanePacks(s.ctx, stepRun, lanes[0], lanes[1]))); n != want {
+					s.Errorf("%d packs of the lanes %v, want %d", n, lanes, want)
+				}
+			}
 		},
 		"a shard of several megabytes is read completely": func(s *fixture) {
 			stepRun := s.newStepRunKey()
@@ -230,6 +243,27 @@ func Packs(t *testing.T, open Open) {
 			}
 			if set := must[workflow.DoneSet](s)(s.Packs.DoneSet(s.ctx, stepRun, 0)); len(set.Done) != 0 {
 				s.Errorf("found %+v", set)
+			}
+		},
+		"a done set says which lane is new, and how many jobs have failed": func(s *fixture) {
+			stepRun := s.newStepRunKey()
+			end := workflow.LaneResult{Unsuccessful: true, Failures: workflow.JobFailures{Failed: 100, Unknown: 99}}
+			for _, add := range []struct {
+				lane  int
+				end   workflow.LaneResult
+				added bool
+			}{{255, end, true}, {255, end, false}, {7, workflow.LaneResult{}, true}, {8, workflow.LaneResult{Unsuccessful: true}, true}, {7, workflow.LaneResult{}, false}} {
+				if set := must[workflow.DoneSet](s)(s.Claims.AddDone(s.ctx, stepRun.Pack(add.lane, 1), add.end)); set.Added != add.added || !set.Done[add.lane] {
+					s.Errorf("lane %d: %+v", add.lane, set)
+				}
+			}
+			set := must[workflow.DoneSet](s)(s.Packs.DoneSet(s.ctx, stepRun, 0))
+			want := workflow.NewDoneSet()
+			want.Done = map[int]bool{7: true, 8: true, 255: true}
+			want.Unsuccessful = map[int]bool{8: true, 255: true}
+			want.Failures[255] = end.Failures
+			if diff := cmp.Diff(want, set); diff != "" {
+				s.Error(diff)
 			}
 		},
 		"concurrent additions to a done set are all kept": func(s *fixture) {

@@ -47,9 +47,9 @@ var packs = []Mutation{
 	if err := s.runJobs(ctx); err != nil {
 `}}},
 	{Name: "unknown counts as not executed", Edits: []Edit{{workflowStep, "return t.OK + t.Failed - t.Unsent + t.Unknown", "return t.OK + t.Failed - t.Unsent"}}},
-	{Name: "absent packs get no cancelled marker", Edits: []Edit{{dispatchClose, "findLaneState(r, lane, lanes[lane]); l.done {", "findLaneState(r, lane, lanes[lane]); l.done || l.pack == nil {"}}},
+	{Name: "absent packs get no cancelled marker", Edits: []Edit{{dispatchClose, "findLaneState(r, lane, read[lane]); l.done {", "findLaneState(r, lane, read[lane]); l.done || l.pack == nil {"}}},
 	{Name: "cancelled markers for the window only", Edits: []Edit{{dispatchClose, "\t\tfor lane := range r.Step.Lanes() {\n", "\t\tfor lane := range r.Step.Lanes() {\n\t\t\tif r.Step.Window > 0 && lane >= r.Step.Window {\n\t\t\t\tcontinue\n\t\t\t}\n"}}},
-	{Name: "cancelled markers for the first attempt only", Edits: []Edit{{dispatchClose, "findLaneState(r, lane, lanes[lane]); l.done {", "findLaneState(r, lane, lanes[lane]); l.done || l.attempt > 1 && l.pack == nil {"}}},
+	{Name: "cancelled markers for the first attempt only", Edits: []Edit{{dispatchClose, "findLaneState(r, lane, read[lane]); l.done {", "findLaneState(r, lane, read[lane]); l.done || l.attempt > 1 && l.pack == nil {"}}},
 	{Name: "rollback of the last attempt only", Edits: []Edit{{outcome, "if seen && old.Code.Executed() && !rec.Executed() {", "if false && seen {"}}},
 	{Name: "a seized claim keeps its token, and finishing compares only the token", Edits: []Edit{
 		{laneState, "\tp.Token++\n", ""},
@@ -65,7 +65,7 @@ var packs = []Mutation{
 		{session, "!s.cancelled && !s.claimLost && left > s.w.opts.LeaseMargin", "!s.cancelled && !s.claimLost && left > -time.Hour"}}},
 	{Name: "the fence is the pack's token", Edits: []Edit{{workflowJob, `return fmt.Sprintf("%010d-%06d-%02d-%02d", token, stepRunSeq, attempt, packToken)`, "return fmt.Sprintf(\"%02d\", packToken)"}}},
 	{Name: "the timer does not repair done sets", Edits: []Edit{{report, `			finished = append(finished, l)
-			doneLanes[l.lane] = true
+			lanes.include(l)
 `, "\t\t\tcontinue\n"}}},
 	{Name: "only absent packs are redispatched", Edits: []Edit{{redispatch, `		since, err := r.waitingSince(ctx, l, lanes)
 `, `		if l.pack != nil {
@@ -74,7 +74,7 @@ var packs = []Mutation{
 		since, err := r.waitingSince(ctx, l, lanes)
 `}}},
 	{Name: "packs are never redispatched", Edits: []Edit{{redispatch, "\t\tmessages = append(messages, m)\n", "\t\t_ = m\n"}}},
-	{Name: "a counter in place of the done set", Edits: []Edit{{simPacks, "\t\tset.Done[lane] = true\n", "\t\tset.Done[len(set.Done)] = true\n"}}},
+	{Name: "a counter in place of the done set", Edits: []Edit{{workflowPack, "\ts.Done[lane] = true\n", "\ts.Done[len(s.Done)] = true\n"}}},
 	{Name: "pack keys do not distinguish step runs", Edits: []Edit{{dispatcher, `Ordinal: r.Step.Ordinal, Seq: r.Step.Seq}
 `, `Ordinal: r.Step.Ordinal, Seq: 1}
 `}}},
@@ -85,7 +85,7 @@ var packs = []Mutation{
 `, `	case w.predatesRestore(m):
 `}}},
 	{Name: "the done set is overwritten", Edits: []Edit{{simPacks, "\tif set := p.w.doneSets[shardKey{stepRun, shard}]; set != nil {", "\tif set := p.w.doneSets[shardKey{stepRun, shard}]; set != nil && len(set.Done) > 1 {"}}},
-	{Name: "the timer ignores the window", Edits: []Edit{{report, "return w == 0 || lane < w || doneLanes[lane-w] }", "return true || doneLanes[lane-w] }"}}},
+	{Name: "the timer ignores the window", Edits: []Edit{{report, "return w == 0 || lane < w || lanes.done[lane-w] }", "return true || lanes.done[lane-w] }"}}},
 	{Name: "the window does not advance", Edits: []Edit{{followUp, "\tif p.State == workflow.PackFinished && !expired {\n", "\tif false {\n"}}},
 	{Name: "a seizure ignores the lease", Edits: []Edit{{dispatchClose, "\t\tcase l.pack.Lease.Before(now.Add(-d.Skew - d.Grace)):\n", "\t\tcase l.pack.Lease.Before(now.Add(time.Hour)):\n"}}},
 	{Name: "a seizure forgets started jobs", Edits: []Edit{{laneState, `		case rec.Code == workflow.JobCodeStarted:
@@ -99,13 +99,18 @@ var packs = []Mutation{
 `, "\treturn nil\n"}}},
 	{Name: "a worker that lost its claim reports a finished pack", Edits: []Edit{{finish, `	return nil, false, errClaimLost
 `, "\treturn p, true, nil\n"}}},
-	{Name: "a report omits the last lane", Edits: []Edit{{report, `	case done == s.Lanes() && failed == 0 && s.Pipeline == 0:
-`, `	case done >= s.Lanes()-1 && failed == 0 && s.Pipeline == 0:
+	{Name: "a report omits the last lane", Edits: []Edit{{report, `	if len(lanes.done) == r.Step.Lanes() {
+`, `	if len(lanes.done) >= r.Step.Lanes()-1 {
 `}}},
 	{Name: "the last finished lane does not wake the execution", Edits: []Edit{{followUp, `	if end.Unsuccessful || len(set.Done) >= size || expired {
 `, `	if end.Unsuccessful || len(set.Done) > size || expired {
 `}}},
-	{Name: "a pack counts as closed while it is claimed", Edits: []Edit{{dispatchClose, "findLaneState(r, lane, lanes[lane]); l.done {", "findLaneState(r, lane, lanes[lane]); l.done || l.pack != nil {"}}},
+	{Name: "a pack counts as closed while it is claimed", Edits: []Edit{{dispatchClose, "findLaneState(r, lane, read[lane]); l.done {", "findLaneState(r, lane, read[lane]); l.done || l.pack != nil {"}}},
+	{Name: "the done set does not count failed jobs", Test: "shared/engine:TestCost_PacksOfFailedLanesAreReadOnce", Edits: []Edit{{followUp, " Failures: p.Failures(s.m.Failures, nil),", ""}}},
+	{Name: "a report reads the packs of all lanes", Test: "shared/engine:TestCost_PacksOfFailedLanesAreReadOnce", Edits: []Edit{{report, "\tif r.Step.Pipeline > 0 {\n", "\tif true {\n"}}},
+	{Name: "a timer reads lanes that are over", Test: "shared/engine/dispatch:TestDispatcher_TimerReadsOpenLanesOnly", Edits: []Edit{{report, "\t\tif !lanes.done[lane] && allowed(lane) {\n", "\t\tif true {\n"}}},
+	{Name: "done lanes are no sign of a worker", Test: "shared/engine/dispatch:TestDispatcher_DoneLanesAreSignsOfWorkers", Edits: []Edit{{redispatch, "\t\tif now.After(deadline) && !exact {\n", "\t\tif false && !exact {\n"}}},
+	{Name: "closing reads lanes that are over", Test: "shared/engine/dispatch:TestDispatcher_ClosingReadsOpenLanesOnly", Edits: []Edit{{dispatchClose, "\t\tif !lanes.done[lane] {\n\t\t\tmissing", "\t\tif true {\n\t\t\tmissing"}}},
 	{Name: "jobs count as unclaimed although they could not be sent", Test: "shared/engine:TestFailures_OutageIsWaitedOut", Edits: []Edit{
 		{redispatch, "\tcase !d.offeredSince(r, overdue):\n", "\tcase false:\n"}}},
 	{Name: "an outage counts as a failure of the execution", Test: "shared/engine:TestFailures_OutageIsWaitedOut", Edits: []Edit{

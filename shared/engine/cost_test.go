@@ -1,0 +1,58 @@
+package engine_test
+
+import (
+	"testing"
+
+	sm "github.com/lockstep-run/lockstep/statemachines"
+	"github.com/lockstep-run/lockstep/tests/sim/faults"
+	"github.com/lockstep-run/lockstep/tests/sim/harness"
+)
+
+// What an execution reads of its packs does not grow faster than its entities, however
+// many of them fail: a lane with a failed job is read once, when all lanes are over, and any
+// other lane never.
+func TestCost_PacksOfFailedLanesAreReadOnce(t *testing.T) {
+	const devices = 2000
+	for _, percent := range []int{0, 5, 50} {
+		o := harness.Options()
+		o.Policy.PackSize, o.Policy.MinPackedJobs = 1, devices+1
+		s := harness.New(t, 1, o)
+		s.RegisterBlocks()
+		s.ImportDevices(fourDigitIDs(devices)...)
+		calls := 0
+		s.Script = func(harness.BlockCall) *harness.Outcome {
+			if calls++; calls*percent/100 > (calls-1)*percent/100 {
+				return &harness.Outcome{FailCode: "REFUSED"}
+			}
+			return nil
+		}
+		s.Publish("w", "config: {failureTolerance: 60%}\n"+stepsYAML("one again device"))
+		before := s.Consumed()
+		id := s.Start("w", fourDigitIDs(devices)...)
+		doneSets, plans := 0, 0
+		s.Faults = func(c faults.Call) faults.Fault {
+			switch c.Name {
+			case "packs.done_set":
+				doneSets++
+			case "store.load_scope":
+				plans++
+			}
+			return faults.None
+		}
+		for s.Deliver() {
+		}
+		settle(s)
+		x := s.ExpectState(id, sm.ExecutionCompletedAck)
+		if got := x.StepRuns[0].Counts; got.Failed != devices*percent/100 || got.OK != devices-got.Failed || percent > 0 && got.Failure == nil {
+			t.Errorf("%d%% fail: counted %+v", percent, got)
+		}
+		failed := devices * percent / 100
+		packs := int(s.Consumed().ReadUnits["jobs"]-before.ReadUnits["jobs"]) - doneSets
+		if packs > 2*failed {
+			t.Errorf("%d%% fail: %d packs were read, want at most %d", percent, packs, 2*failed)
+		}
+		if plans > 5 {
+			t.Errorf("%d%% fail: the scope was read %d times", percent, plans)
+		}
+	}
+}
