@@ -62,12 +62,11 @@ func (w *workspace) dispatcher() *dispatch.Dispatcher {
 // where a start was interrupted.
 func (e *Engine) Advance(ctx context.Context, l workflow.Wakeup) (err error) {
 	w := e.newWorkspace(l.Tenant, l.Execution)
+	defer w.keepCost()
 	if l.DeadLetter != nil {
 		return w.recordDeadLetter(ctx, *l.DeadLetter, l.Cost)
 	}
-	if l.Lane == nil {
-		w.pendingCost.Add(l.Cost)
-	}
+	w.pendingCost.Add(l.Cost)
 	if err := w.load(ctx); err != nil {
 		if workflow.Is(err, workflow.CodeNotFound) {
 			w.recorder.Log(ctx, slog.LevelWarn, "wake-up for an execution that does not exist")
@@ -100,6 +99,7 @@ func (e *Engine) Advance(ctx context.Context, l workflow.Wakeup) (err error) {
 	if err = outOfTime(ctx, err); workflow.Is(err, workflow.CodeUnavailable) {
 		return err
 	}
+	w.keepCost() // breakStalled may commit it
 	return e.breakStalled(ctx, l, err)
 }
 
@@ -114,7 +114,7 @@ func (e *Engine) breakStalled(ctx context.Context, l workflow.Wakeup, cause erro
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), breakTimeout)
 	defer cancel()
 	w := e.newWorkspace(l.Tenant, l.Execution)
-	w.pendingCost.Add(l.Cost)
+	defer w.keepCost()
 	if err := w.load(ctx); err != nil {
 		return cause
 	}
@@ -301,6 +301,7 @@ func (w *workspace) prepareCommit(ctx context.Context, seen, next *workflow.Exec
 		return err
 	}
 	w.pendingCost.Add(w.ports.Meter.Take())
+	w.pendingCost.Add(w.e.uncounted.take(w.tenant + "#" + w.id))
 	next.Cost.Add(w.pendingCost)
 	return nil
 }

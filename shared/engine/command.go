@@ -55,6 +55,7 @@ func (e *Engine) Unlock(ctx context.Context, c workflow.Caller, id, reason strin
 func (e *Engine) applyCommand(ctx context.Context, c workflow.Caller, id string, cmd lifecycle.Command) (*workflow.Execution, error) {
 	cmd.Actor = c.Actor
 	w := e.newWorkspace(c.Tenant, id)
+	defer w.keepCost()
 	w.inline = true // once the command is committed, a wake-up does the work of a large execution
 	if err := w.load(ctx); err != nil {
 		return nil, err

@@ -56,3 +56,46 @@ func TestCost_PacksOfFailedLanesAreReadOnce(t *testing.T) {
 		}
 	}
 }
+
+// What a wake-up consumes is counted even if it commits nothing, by the next commit: what an
+// execution reports is what it has caused.
+func TestCost_CountsWakeupsThatCommitNothing(t *testing.T) {
+	const devices = 400
+	for name, definition := range map[string]string{
+		"steps":    "config: {failureTolerance: 60%}\n" + stepsYAML("one again device"),
+		"pipeline": "config: {failureTolerance: 60%, executionStrategy: {parallel: true}}\n" + stepsYAML("one again device", "two once device"),
+	} {
+		o := harness.Options()
+		o.Policy.PackSize, o.Policy.MinPackedJobs = 1, devices+1
+		s := harness.New(t, 1, o)
+		s.RegisterBlocks()
+		s.ImportDevices(fourDigitIDs(devices)...)
+		s.Script = func(c harness.BlockCall) *harness.Outcome {
+			if c.Entity[len(c.Entity)-1] < '3' {
+				return &harness.Outcome{FailCode: "REFUSED"}
+			}
+			return nil
+		}
+		s.Publish("w", definition)
+		before := s.Consumed()
+		id := s.Start("w", fourDigitIDs(devices)...)
+		for s.Deliver() {
+		}
+		used := s.Consumed()
+		x := s.ExpectState(id, sm.ExecutionCompletedAck)
+		if used, counted := used.DynamoRequests-before.DynamoRequests, x.Cost.DynamoRequests; counted < used*99/100 || counted > used*101/100 {
+			t.Errorf("%s: %d requests were made, %d are counted", name, used, counted)
+		}
+		for _, table := range []string{"executions", "jobs", "locks"} {
+			written, counted := used.WriteUnits[table]-before.WriteUnits[table], x.Cost.WriteUnits[table]
+			if counted < written*0.99-2 || counted > written*1.01+2 {
+				t.Errorf("%s: %v write units of %s were used, %v are counted", name, written, table, counted)
+			}
+			read := used.ReadUnits[table] - before.ReadUnits[table]
+			counted = x.Cost.ReadUnits[table]
+			if counted < read*0.99-2 || counted > read*1.01+2 {
+				t.Errorf("%s: %v read units of %s were used, %v are counted", name, read, table, counted)
+			}
+		}
+	}
+}

@@ -65,7 +65,7 @@ func (w *workspace) sendLane(ctx context.Context, l workflow.Wakeup) error {
 	if err != nil {
 		return err
 	}
-	err = p.SendLane(ctx, w.execution, r, *l.Lane, w.e.now(), l.Cost)
+	err = p.SendLane(ctx, w.execution, r, *l.Lane, w.e.now(), &w.pendingCost)
 	var problem *dispatch.PlanError
 	if errors.As(err, &problem) {
 		w.facts.Reports = map[lifecycle.Need]*lifecycle.Report{

@@ -73,17 +73,18 @@ type Deps struct {
 }
 
 // Engine performs lifecycle transitions. Its only state is a cache of definitions
-// and blocks, which are immutable.
+// and blocks, which are immutable, and costs that it has not counted yet.
 type Engine struct {
 	Options
 	Deps
 	definitions *definitions.Cache
+	uncounted   *uncountedCosts
 	version     string // written on every state item that the engine commits
 }
 
 // New makes an engine. version is written on every state item that it commits.
 func New(deps Deps, o Options, version string) *Engine {
-	return &Engine{Options: o, Deps: deps, definitions: &definitions.Cache{}, version: version}
+	return &Engine{Options: o, Deps: deps, definitions: &definitions.Cache{}, uncounted: &uncountedCosts{}, version: version}
 }
 
 // now is the current time in the resolution in which it is stored, so that a value

@@ -20,6 +20,7 @@ const minFailuresToBreak = 5
 // is best effort: if the store does not answer, the failure is only logged.
 func (e *Engine) RecordFailure(ctx context.Context, l workflow.Wakeup, cause error) {
 	w := e.newWorkspace(l.Tenant, l.Execution)
+	defer w.keepCost()
 	if err := w.recordFailure(ctx, e.now(), cause); err != nil {
 		w.recorder.Warn(ctx, "failure not recorded", err)
 	}

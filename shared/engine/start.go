@@ -19,6 +19,7 @@ import (
 func (e *Engine) Start(ctx context.Context, c workflow.Caller, req views.StartRequest) (x *workflow.Execution, existed bool, err error) {
 	id := e.NewID()
 	w := e.newWorkspace(c.Tenant, id)
+	defer w.keepCost()
 	w.inline = true
 	w.pendingCost.Add(workflow.Cost{Invocations: 1}) // the start request itself
 	if req.IdempotencyKey != "" {

@@ -282,7 +282,7 @@ func TestWorker_RetriesOnlyRetryableJobs(t *testing.T) {
 	r.Advance(15 * time.Second)
 	r.mustHandle(w, next)
 	// The attempt succeeded, but the lane has a job that failed for good.
-	if set := r.doneSet(); !set.Done[0] || !set.Unsuccessful[0] || len(r.wakeups()) != 1 || set.Cost.TotalWriteUnits() != 4+2 {
+	if set := r.doneSet(); !set.Done[0] || !set.Unsuccessful[0] || len(r.wakeups()) != 1 || set.Cost.TotalWriteUnits() != 4+2+1 {
 		t.Errorf("%+v", set)
 	}
 	if sent := r.sentPacks(); len(sent) != 1 || sent[0].Key != stepRun.Pack(2, 1) || len(sent[0].Chain) != 0 {

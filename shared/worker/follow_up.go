@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockstep-run/lockstep/shared/topology"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -40,6 +41,7 @@ func (s *session) sendFollowUps(ctx context.Context, p *workflow.Pack, ownWrite 
 		end.Cost = p.Cost.Clone()
 	}
 	end.Cost.Add(s.ports.Meter.Take())
+	end.Cost.Add(workflow.Cost{WriteUnits: map[string]float64{topology.TableJobs: 1}, DynamoRequests: 1}) // this write
 	set, err := s.ports.Packs.AddDone(ctx, p.Key, end)
 	if err != nil {
 		return Disposition{}, err
@@ -53,7 +55,7 @@ func (s *session) sendFollowUps(ctx context.Context, p *workflow.Pack, ownWrite 
 	shard := p.Key.Shard()
 	size := min(workflow.LanesPerShard, total-shard*workflow.LanesPerShard)
 	if end.Unsuccessful || len(set.Done) >= size || expired {
-		if err := s.sendWakeup(ctx, workflow.Wakeup{}); err != nil {
+		if err := s.sendWakeup(ctx, workflow.Wakeup{Cost: workflow.Cost{QueueRequests: 1}}); err != nil {
 			return Disposition{}, err
 		}
 	}

@@ -10,10 +10,11 @@ import (
 
 // AdvanceLane continues one lane of an engine-driven step run. It sends the attempt
 // that is due, records a finished lane in the done set, and skips a lane without jobs.
-// It reports whether the lane is done. cost is what the worker that finished the lane
-// has consumed. notified means that a wake-up announced the lane's end; the same
+// It reports whether the lane is done. cost is what has been consumed for the lane and is
+// counted nowhere; what the done set or the message takes along is taken out of it. notified
+// means that a wake-up announced the lane's end; the same
 // wake-up may arrive twice, and counts once.
-func (d *Dispatcher) AdvanceLane(ctx context.Context, r *StepRun, lane int, now time.Time, cost workflow.Cost, notified bool) (done bool, err error) {
+func (d *Dispatcher) AdvanceLane(ctx context.Context, r *StepRun, lane int, now time.Time, cost *workflow.Cost, notified bool) (done bool, err error) {
 	if lane < 0 || lane >= r.Step.Lanes() {
 		return false, nil
 	}
@@ -36,13 +37,15 @@ func (d *Dispatcher) AdvanceLane(ctx context.Context, r *StepRun, lane int, now 
 				return false, err
 			}
 		}
-		if len(l.packs) > 0 {
-			cost.Add(l.packs[len(l.packs)-1].Cost)
-		}
 		end := l.laneEnd()
-		end.Cost = cost
-		_, err := d.Packs.AddDone(ctx, r.key().Pack(lane, 1), end)
-		return err == nil, err
+		if end.Cost = cost.Clone(); len(l.packs) > 0 {
+			end.Cost.Add(l.packs[len(l.packs)-1].Cost)
+		}
+		if _, err := d.Packs.AddDone(ctx, r.key().Pack(lane, 1), end); err != nil {
+			return false, err
+		}
+		*cost = workflow.Cost{}
+		return true, nil
 	case l.pack != nil:
 		return false, nil // a worker has claimed it
 	}
@@ -53,8 +56,15 @@ func (d *Dispatcher) AdvanceLane(ctx context.Context, r *StepRun, lane int, now 
 	if m == nil {
 		return true, d.skipLane(ctx, r, lane, now)
 	}
-	err = d.sendMessages(ctx, now, []*workflow.PackMessage{m})
-	return false, err
+	m.Cost = cost.Clone()
+	if n := len(l.packs); n > 0 && r.Step.Lanes() > 1 {
+		m.Cost.Add(l.packs[n-1].Cost) // the done set gets the sum; the packs of a single lane are read one by one
+	}
+	if err := d.sendMessages(ctx, now, []*workflow.PackMessage{m}); err != nil {
+		return false, err
+	}
+	*cost = workflow.Cost{}
+	return false, nil
 }
 
 // dueMessage is the message for the attempt of a lane that is due. It is nil if none

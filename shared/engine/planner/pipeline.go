@@ -31,7 +31,7 @@ func pipelineStepRuns(x *workflow.Execution, pipeline int) []*workflow.StepRun {
 
 // SendLane sends the next pack of a lane of an open step run, as its worker has
 // requested.
-func (p *Planner) SendLane(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, lane int, now time.Time, cost workflow.Cost) error {
+func (p *Planner) SendLane(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, lane int, now time.Time, cost *workflow.Cost) error {
 	if r.Pipeline > 0 {
 		_, err := p.advanceLane(ctx, x, r, lane, now, cost, true)
 		return err
@@ -42,7 +42,7 @@ func (p *Planner) SendLane(ctx context.Context, x *workflow.Execution, r *workfl
 	}
 	done, err := p.Dispatcher.AdvanceLane(ctx, stepRun, lane, now, cost, true)
 	if next := lane + r.Window; err == nil && done && r.Window > 0 && next < r.Lanes() {
-		_, err = p.Dispatcher.AdvanceLane(ctx, stepRun, next, now, workflow.Cost{}, false)
+		_, err = p.Dispatcher.AdvanceLane(ctx, stepRun, next, now, &workflow.Cost{}, false)
 	}
 	return err
 }
@@ -75,7 +75,7 @@ func (p *Planner) StartPipeline(ctx context.Context, x *workflow.Execution, firs
 	}
 	var anyEnded atomic.Bool
 	err = parallel.Each(ctx, p.Dispatcher.Parallel, len(empty), func(ctx context.Context, i int) error {
-		ended, err := p.advanceLane(ctx, x, first, empty[i], now, workflow.Cost{}, false)
+		ended, err := p.advanceLane(ctx, x, first, empty[i], now, &workflow.Cost{}, false)
 		if ended {
 			anyEnded.Store(true)
 		}
@@ -88,7 +88,7 @@ func (p *Planner) StartPipeline(ctx context.Context, x *workflow.Execution, firs
 // last: past the stepRuns that have no job for any of its entities, to the first that
 // has. When a lane reaches the end of the pipeline, the next lane of its window starts;
 // ended says that a lane did. notified says that a worker has named the lane.
-func (p *Planner) advanceLane(ctx context.Context, x *workflow.Execution, from *workflow.StepRun, lane int, now time.Time, cost workflow.Cost, notified bool) (ended bool, err error) {
+func (p *Planner) advanceLane(ctx context.Context, x *workflow.Execution, from *workflow.StepRun, lane int, now time.Time, cost *workflow.Cost, notified bool) (ended bool, err error) {
 	stepRuns := pipelineStepRuns(x, from.Pipeline)
 	for lane < from.Lanes() {
 		for _, r := range stepRuns {
@@ -102,7 +102,7 @@ func (p *Planner) advanceLane(ctx context.Context, x *workflow.Execution, from *
 			if err != nil || !done {
 				return ended, err
 			}
-			cost, notified = workflow.Cost{}, false
+			notified = false
 		}
 		ended = true
 		if from.Window == 0 {

@@ -111,6 +111,7 @@ var packs = []Mutation{
 	{Name: "a timer reads lanes that are over", Test: "shared/engine/dispatch:TestDispatcher_TimerReadsOpenLanesOnly", Edits: []Edit{{report, "\t\tif !lanes.done[lane] && allowed(lane) {\n", "\t\tif true {\n"}}},
 	{Name: "done lanes are no sign of a worker", Test: "shared/engine/dispatch:TestDispatcher_DoneLanesAreSignsOfWorkers", Edits: []Edit{{redispatch, "\t\tif now.After(deadline) && !exact {\n", "\t\tif false && !exact {\n"}}},
 	{Name: "closing reads lanes that are over", Test: "shared/engine/dispatch:TestDispatcher_ClosingReadsOpenLanesOnly", Edits: []Edit{{dispatchClose, "\t\tif !lanes.done[lane] {\n\t\t\tmissing", "\t\tif true {\n\t\t\tmissing"}}},
+	{Name: "what commits nothing is not counted", Test: "shared/engine:TestCost_CountsWakeupsThatCommitNothing", Edits: []Edit{{"shared/engine/uncounted.go", "\tw.e.uncounted.add(w.tenant+\"#\"+w.id, w.pendingCost)\n", ""}}},
 	{Name: "jobs count as unclaimed although they could not be sent", Test: "shared/engine:TestFailures_OutageIsWaitedOut", Edits: []Edit{
 		{redispatch, "\tcase !d.offeredSince(r, overdue):\n", "\tcase false:\n"}}},
 	{Name: "an outage counts as a failure of the execution", Test: "shared/engine:TestFailures_OutageIsWaitedOut", Edits: []Edit{

@@ -1,0 +1,53 @@
+package engine
+
+import (
+	"sync"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// uncountedCosts are what wake-ups that committed nothing have consumed, by execution. The
+// next commit of the same process counts it. A write for the count alone would cost more
+// than most of what it counts, so what a process has not committed when it ends is lost.
+type uncountedCosts struct {
+	mu    sync.Mutex
+	costs map[string]workflow.Cost
+}
+
+// maxUncounted is of how many executions the costs are kept.
+const maxUncounted = 1000
+
+func (u *uncountedCosts) add(execution string, c workflow.Cost) {
+	if c.IsZero() {
+		return
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.costs == nil {
+		u.costs = map[string]workflow.Cost{}
+	}
+	kept, ok := u.costs[execution]
+	for other := range u.costs {
+		if ok || len(u.costs) < maxUncounted {
+			break
+		}
+		delete(u.costs, other)
+	}
+	kept.Add(c)
+	u.costs[execution] = kept
+}
+
+func (u *uncountedCosts) take(execution string) workflow.Cost {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	c := u.costs[execution]
+	delete(u.costs, execution)
+	return c
+}
+
+// keepCost keeps what the work has consumed and no commit has counted.
+func (w *workspace) keepCost() {
+	w.pendingCost.Add(w.ports.Meter.Take())
+	w.e.uncounted.add(w.tenant+"#"+w.id, w.pendingCost)
+	w.pendingCost = workflow.Cost{}
+}
