@@ -20,6 +20,18 @@ const (
 	attrCommit        = "commit"
 	attrWaiters       = "waiters"
 	attrFailureStreak = "failures"
+
+	// What decides about locks, besides state and epoch. The release before knows none of
+	// these and leaves them as they are: whatever it may write must not make them count.
+	// An execution with kept entities has a schema that it refuses to change. The other
+	// two are valid for one epoch, which they name.
+	attrKept         = "kept"         // the places, as text
+	attrNarrowed     = "narrowed"     // how often entities were released
+	attrAwaitsPerson = "awaitsPerson" // the epoch at which its blocker waits for an operator
+	attrBlocker      = "blocker"      // {e: epoch, p: place, n: narrowed} of its blocker
+	attrBlockerEpoch = "e"
+	attrBlockerPlace = "p"
+	attrBlockerCount = "n"
 )
 
 // Store stores executions.
@@ -59,17 +71,19 @@ func (s *Store) LoadMany(ctx context.Context, tenant string, ids []string) ([]*w
 	return executions, nil
 }
 
-// Heads makes strongly consistent reads of states and epochs.
+// Heads makes strongly consistent reads of what decides about locks.
 func (s *Store) Heads(ctx context.Context, tenant string, ids []string) (map[string]workflow.OwnerStatus, error) {
-	// The schema version is not read: state and epoch decide whether an execution
+	// The schema version is not read: these attributes decide whether an execution
 	// holds its locks, whatever version wrote them.
-	items, err := s.t.GetMany(ctx, stateKeys(tenant, ids), true, attrState, attrEpoch)
+	items, err := s.t.GetMany(ctx, stateKeys(tenant, ids), true, attrState, attrEpoch, attrKept, attrNarrowed, attrAwaitsPerson)
 	if err != nil {
 		return nil, err
 	}
 	heads := make(map[string]workflow.OwnerStatus, len(ids))
 	for _, id := range ids {
-		heads[id] = headOf(items[executionKey(tenant, id, skState)])
+		if heads[id], err = headOf(items[executionKey(tenant, id, skState)]); err != nil {
+			return nil, err
+		}
 	}
 	return heads, nil
 }
@@ -214,12 +228,38 @@ func executionAttributes(x *workflow.Execution) (set table.Item, remove []string
 	if !x.DiscardedAt.IsZero() && x.DueAt.IsZero() {
 		set[topology.AttrTTL] = table.N(x.DiscardedAt.Unix())
 	}
+	remove = lockAttributes(x, set)
 	due := topology.IndexDue
 	if x.DueAt.IsZero() {
-		return set, []string{due.Partition, due.Sort}, nil
+		return set, append(remove, due.Partition, due.Sort), nil
 	}
 	set[due.Partition], set[due.Sort] = dueShard(x.ID), table.N(x.DueAt.UnixMilli())
-	return set, nil, nil
+	return set, remove, nil
+}
+
+// lockAttributes adds the attributes that decide about locks, and returns the names of
+// those that x does not have.
+func lockAttributes(x *workflow.Execution, set table.Item) (remove []string) {
+	if x.Kept != nil {
+		set[attrKept] = table.S(x.Kept.String())
+	}
+	if x.Narrowed > 0 {
+		set[attrNarrowed] = table.N(x.Narrowed)
+	}
+	if b := x.BlockedBy; b != nil {
+		if b.NeedsPerson {
+			set[attrAwaitsPerson] = table.N(x.Epoch)
+		}
+		set[attrBlocker] = table.M(table.Item{
+			attrBlockerEpoch: table.N(x.Epoch), attrBlockerPlace: table.N(int64(b.Place)), attrBlockerCount: table.N(b.Narrowed),
+		})
+	}
+	for _, name := range []string{attrKept, attrNarrowed, attrAwaitsPerson, attrBlocker} {
+		if !set.Has(name) {
+			remove = append(remove, name)
+		}
+	}
+	return remove
 }
 
 // executionOf reads a state item.
@@ -230,7 +270,14 @@ func executionOf(it table.Item) (*workflow.Execution, error) {
 	}
 	x.Tenant, x.ID = table.SplitTenant(it.Key().PK)
 	x.Schema = int(it.Int(table.AttrSchema))
-	x.State, x.Epoch = headOf(it).State, headOf(it).Epoch
+	head, err := headOf(it)
+	if err != nil {
+		return nil, err
+	}
+	x.State, x.Epoch, x.Kept, x.Narrowed = head.State, head.Epoch, head.Kept, head.Narrowed
+	if b := it.Map(attrBlocker); x.BlockedBy != nil && b.Has(attrBlockerEpoch) && b.Int(attrBlockerEpoch) == x.Epoch {
+		x.BlockedBy.Place, x.BlockedBy.Narrowed, x.BlockedBy.NeedsPerson = int(b.Int(attrBlockerPlace)), b.Int(attrBlockerCount), head.AwaitsPerson
+	}
 	x.Version, x.Commit = it.Int(attrVersion), it.Text(attrCommit)
 	if it.Has(topology.IndexDue.Sort) {
 		x.DueAt = table.FromMillis(it.Int(topology.IndexDue.Sort))
@@ -245,6 +292,15 @@ func executionOf(it table.Item) (*workflow.Execution, error) {
 	return x, nil
 }
 
-func headOf(it table.Item) workflow.OwnerStatus {
-	return workflow.OwnerStatus{State: statemachines.ExecutionState(it.Text(attrState)), Epoch: it.Int(attrEpoch)}
+func headOf(it table.Item) (workflow.OwnerStatus, error) {
+	head := workflow.OwnerStatus{State: statemachines.ExecutionState(it.Text(attrState)), Epoch: it.Int(attrEpoch), Narrowed: it.Int(attrNarrowed)}
+	head.AwaitsPerson = it.Has(attrAwaitsPerson) && it.Int(attrAwaitsPerson) == head.Epoch
+	if it.Has(attrKept) {
+		kept, err := workflow.ParsePlaces(it.Text(attrKept))
+		if err != nil {
+			return head, err
+		}
+		head.Kept = &kept
+	}
+	return head, nil
 }

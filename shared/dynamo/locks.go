@@ -3,7 +3,6 @@ package dynamo
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
@@ -22,13 +21,19 @@ const (
 	attrReservationAge = "resAge"
 	attrLockMode       = "mode"
 
-	// Two maps by execution id: {e: epoch, s: since}, and tokens. There are two
+	// The owner's place, {t: token, p: place}. It counts only with the item's token: an
+	// older release that takes the lock leaves it as it is.
+	attrPlace      = "place"
+	attrPlaceToken = "t"
+
+	// Two maps by execution id: {e: epoch, s: since, p: place}, and tokens. There are two
 	// because a token is the revision that the same write makes, and a write cannot
 	// compute inside a map that it adds.
 	attrHolders     = "holders"
 	attrTokens      = "tokens"
 	attrHolderEpoch = "e"
 	attrHolderSince = "s"
+	attrHolderPlace = "p" // the same name in attrPlace
 )
 
 // Locks stores the lock items.
@@ -49,13 +54,20 @@ func (l *Locks) Read(ctx context.Context, tenant string, keys []workflow.EntityK
 		it := items[itemKeys[i]]
 		locks[k] = workflow.Lock{
 			Entity: k,
-			Owner:  it.Text(attrOwner), OwnerEpoch: it.Int(attrOwnerEpoch),
+			Owner:  it.Text(attrOwner), OwnerEpoch: it.Int(attrOwnerEpoch), Place: ownerPlace(it),
 			Token: it.Int(attrToken), Revision: it.Int(attrRev), Since: it.Int(attrLockedSince),
 			Mode: workflow.LockMode(it.Text(attrLockMode)), Holders: holdersOf(it),
 			Reserver: it.Text(attrReservation), ReserverAge: it.Text(attrReservationAge),
 		}
 	}
 	return locks, nil
+}
+
+func ownerPlace(it table.Item) int {
+	if p := it.Map(attrPlace); it.Has(attrOwner) && p.Int(attrPlaceToken) == it.Int(attrToken) {
+		return int(p.Int(attrHolderPlace))
+	}
+	return 0
 }
 
 func holdersOf(it table.Item) map[string]workflow.Holder {
@@ -66,18 +78,19 @@ func holdersOf(it table.Item) map[string]workflow.Holder {
 	holders := make(map[string]workflow.Holder, len(entries))
 	for id := range entries {
 		h := entries.Map(id)
-		holders[id] = workflow.Holder{Epoch: h.Int(attrHolderEpoch), Token: tokens.Int(id), Since: h.Int(attrHolderSince)}
+		holders[id] = workflow.Holder{Epoch: h.Int(attrHolderEpoch), Token: tokens.Int(id), Since: h.Int(attrHolderSince), Place: int(h.Int(attrHolderPlace))}
 	}
 	return holders
 }
 
-// Take makes owner the exclusive holder, at epoch, if the item's rev is still seen.
-func (l *Locks) Take(ctx context.Context, tenant string, key workflow.EntityKey, owner string, epoch, seen int64, now time.Time) (bool, error) {
+// Take makes r the exclusive holder if the item's rev is still seen.
+func (l *Locks) Take(ctx context.Context, tenant string, key workflow.EntityKey, r workflow.LockRequest, seen int64) (bool, error) {
 	c := table.Update{
 		Key: lockKey(tenant, key),
 		Set: table.Item{
-			attrOwner: table.S(owner), attrOwnerEpoch: table.N(epoch),
-			attrToken: table.N(seen + 1), attrRev: table.N(seen + 1), attrLockedSince: table.N(now.UnixMilli()),
+			attrOwner: table.S(r.Execution), attrOwnerEpoch: table.N(r.Epoch),
+			attrToken: table.N(seen + 1), attrRev: table.N(seen + 1), attrLockedSince: table.N(r.Now.UnixMilli()),
+			attrPlace: table.M(table.Item{attrPlaceToken: table.N(seen + 1), attrHolderPlace: table.N(int64(r.Place))}),
 		},
 		Remove: []string{attrLockMode, attrHolders, attrTokens},
 	}
@@ -89,7 +102,7 @@ func (l *Locks) Take(ctx context.Context, tenant string, key workflow.EntityKey,
 	// The item may already hold this take: the call's own, whose reply was lost, or
 	// that of another handler of the same execution at the same epoch. Either way
 	// the execution holds the entity. A reservation may have raised rev since.
-	return old.Text(attrOwner) == owner && old.Int(attrOwnerEpoch) == epoch && old.Int(attrToken) == seen+1, nil
+	return old.Text(attrOwner) == r.Execution && old.Int(attrOwnerEpoch) == r.Epoch && old.Int(attrToken) == seen+1, nil
 }
 
 // ifRevUnchanged sets the condition that the item has not changed since it was read.
@@ -104,11 +117,11 @@ func ifRevUnchanged(c *table.Update, seen int64) {
 // Share makes the lock a shared one, held by keep and by the requester, if the
 // item's rev is still seen.
 func (l *Locks) Share(ctx context.Context, tenant string, key workflow.EntityKey, r workflow.LockRequest, keep map[string]workflow.Holder, seen int64) (int64, bool, error) {
-	entries := table.Item{r.Execution: holderEntry(r.Epoch, r.Now.UnixMilli())}
+	entries := table.Item{r.Execution: holderEntry(workflow.Holder{Epoch: r.Epoch, Since: r.Now.UnixMilli(), Place: r.Place})}
 	tokens := table.Item{r.Execution: table.N(seen + 1)}
 	for id, h := range keep {
 		if id != r.Execution {
-			entries[id], tokens[id] = holderEntry(h.Epoch, h.Since), table.N(h.Token)
+			entries[id], tokens[id] = holderEntry(h), table.N(h.Token)
 		}
 	}
 	c := table.Update{
@@ -117,7 +130,7 @@ func (l *Locks) Share(ctx context.Context, tenant string, key workflow.EntityKey
 			attrLockMode: table.S(string(workflow.LockShared)), attrHolders: table.M(entries), attrTokens: table.M(tokens),
 			attrToken: table.N(seen + 1), attrRev: table.N(seen + 1), attrLockedSince: table.N(r.Now.UnixMilli()),
 		},
-		Remove: []string{attrOwner, attrOwnerEpoch},
+		Remove: []string{attrOwner, attrOwnerEpoch, attrPlace},
 	}
 	ifRevUnchanged(&c, seen)
 	ok, old, err := l.t.Update(ctx, c)
@@ -128,8 +141,12 @@ func (l *Locks) Share(ctx context.Context, tenant string, key workflow.EntityKey
 	return token, ok, nil
 }
 
-func holderEntry(epoch, since int64) table.Value {
-	return table.M(table.Item{attrHolderEpoch: table.N(epoch), attrHolderSince: table.N(since)})
+func holderEntry(h workflow.Holder) table.Value {
+	entry := table.Item{attrHolderEpoch: table.N(h.Epoch), attrHolderSince: table.N(h.Since)}
+	if h.Place > 0 {
+		entry[attrHolderPlace] = table.N(int64(h.Place))
+	}
+	return table.M(entry)
 }
 
 // Join adds the requester to the holders of a shared lock, whatever its rev. It is
@@ -146,7 +163,7 @@ func (l *Locks) Join(ctx context.Context, tenant string, key workflow.EntityKey,
 			" AND (attribute_not_exists(#holders.#me) OR #holders.#me.#e < :epoch)" +
 			" AND (attribute_not_exists(#res) OR #resAge >= :age",
 		Values: table.Item{
-			"entry": holderEntry(r.Epoch, r.Now.UnixMilli()), "one": table.N(1), "shared": table.S(string(workflow.LockShared)),
+			"entry": holderEntry(workflow.Holder{Epoch: r.Epoch, Since: r.Now.UnixMilli(), Place: r.Place}), "one": table.N(1), "shared": table.S(string(workflow.LockShared)),
 			"max": table.N(workflow.MaxHolders), "epoch": table.N(r.Epoch), "age": table.S(j.Age),
 		},
 		Return: types.ReturnValueUpdatedNew,

@@ -5,26 +5,36 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
 	"github.com/lockstep-run/lockstep/shared/dynamo/table"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/statemachines"
 )
 
-// AddHolderWaiter adds waiter to holder's waiters if the holder still holds its
-// locks at the epoch.
-func (s *Store) AddHolderWaiter(ctx context.Context, tenant, holder string, epoch int64, waiter string) (bool, error) {
+// AddHolderWaiter adds a waiter to by.Execution if that still holds its locks at by.Epoch
+// and has released no entity since by was read. A condition cannot ask for one place of
+// the kept ones, but within an epoch they only change together with the count.
+func (s *Store) AddHolderWaiter(ctx context.Context, tenant string, by workflow.BlockedBy, waiter string) (workflow.OwnerStatus, bool, error) {
 	condition, values := stateCondition(statemachines.HoldsLocks)
-	values["epoch"] = table.N(epoch)
-	return s.addWaiter(ctx, tenant, holder, waiter, "#epoch = :epoch AND "+condition, values,
-		func(h workflow.OwnerStatus) bool { return h.Holds(epoch, 0) })
+	values["epoch"] = table.N(by.Epoch)
+	narrowed := "attribute_not_exists(#narrowed)"
+	if by.Narrowed > 0 {
+		narrowed = "#narrowed = :narrowed"
+		values["narrowed"] = table.N(by.Narrowed)
+	}
+	return s.addWaiter(ctx, tenant, by.Execution, waiter, "#epoch = :epoch AND "+narrowed+" AND "+condition, values,
+		func(h workflow.OwnerStatus) bool { return h.Holds(by.Epoch, 0) && h.Narrowed == by.Narrowed })
 }
 
 // AddReserverWaiter adds waiter to reserver's waiters if that execution has not
-// locked yet.
+// locked yet and does not wait for an operator.
 func (s *Store) AddReserverWaiter(ctx context.Context, tenant, reserver, waiter string) (bool, error) {
 	condition, values := stateCondition(func(state statemachines.ExecutionState) bool { return workflow.OwnerStatus{State: state}.Reserves() })
-	return s.addWaiter(ctx, tenant, reserver, waiter, "attribute_exists(#pk) AND "+condition, values,
-		workflow.OwnerStatus.Reserves)
+	condition = "attribute_exists(#pk) AND (attribute_not_exists(#awaitsPerson) OR #awaitsPerson <> #epoch OR #state = :locking) AND " + condition
+	values["locking"] = table.S(string(statemachines.ExecutionLocking))
+	_, ok, err := s.addWaiter(ctx, tenant, reserver, waiter, condition, values, workflow.OwnerStatus.Reserves)
+	return ok, err
 }
 
 // stateCondition is the condition that the state is none of those for which
@@ -43,19 +53,22 @@ func stateCondition(qualifies func(statemachines.ExecutionState) bool) (conditio
 	return "NOT (#" + attrState + " IN (" + strings.Join(list, ", ") + "))", values
 }
 
-// addWaiter adds a waiter under the condition. If that fails, the item as it was
-// distinguishes an execution that no longer qualifies from one whose set is full;
-// the latter is ok.
-func (s *Store) addWaiter(ctx context.Context, tenant, id, waiter, condition string, values table.Item, qualifies func(workflow.OwnerStatus) bool) (bool, error) {
+// addWaiter adds a waiter under the condition and returns the execution's status after
+// that. If the condition fails, the item as it was distinguishes an execution that no
+// longer qualifies from one whose set is full; the latter is ok.
+func (s *Store) addWaiter(ctx context.Context, tenant, id, waiter, condition string, values table.Item, qualifies func(workflow.OwnerStatus) bool) (workflow.OwnerStatus, bool, error) {
 	values["max"] = table.N(workflow.MaxWaiters)
-	ok, old, err := s.t.Update(ctx, table.Update{
+	ok, found, err := s.t.Update(ctx, table.Update{
 		Key:       executionKey(tenant, id, skState),
 		Add:       table.Item{attrWaiters: table.StringSet(waiter)},
 		Condition: condition + " AND (attribute_not_exists(#waiters) OR size(#waiters) < :max)",
 		Values:    values,
+		Return:    types.ReturnValueAllNew,
 	})
-	if ok || err != nil {
-		return ok, err
+	if found == nil {
+		return workflow.OwnerStatus{}, false, err
 	}
-	return old != nil && qualifies(headOf(old)), nil
+	// The schema does not matter: see Heads.
+	head, err := headOf(found)
+	return head, err == nil && (ok || qualifies(head)), err
 }

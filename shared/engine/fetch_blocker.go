@@ -5,29 +5,61 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/engine/locking"
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
+	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
 // fetchBlocker answers NeedBlocker. It registers a blocked execution as a waiter of
 // the execution that blocks it, on the condition that this one still does. A child
 // then also checks for a deadlock, because the parent that waits for it holds locks.
 func (w *workspace) fetchBlocker(ctx context.Context) error {
-	b := w.execution.BlockedBy
-	var ok bool
-	var err error
-	if b.Reservation {
-		ok, err = w.ports.Store.AddReserverWaiter(ctx, w.tenant, b.Execution, w.id)
-	} else {
-		ok, err = w.ports.Store.AddHolderWaiter(ctx, w.tenant, b.Execution, b.Epoch, w.id)
-	}
+	blocker, err := w.registerWithBlocker(ctx, *w.execution.BlockedBy)
 	if err != nil {
 		return err
 	}
-	blocker := &lifecycle.Blocker{Registered: ok}
-	if ok && w.execution.Parent != nil {
+	if blocker.Registered && w.execution.Parent != nil {
 		if blocker.Deadlock, err = locking.Deadlocked(ctx, w.ports.Store, w.execution); err != nil {
 			return err
 		}
 	}
 	w.facts.Blocker = blocker
 	return nil
+}
+
+// maxRegistrations bounds how often a registration is repeated because the holder has
+// released other entities meanwhile. After that the execution asks for its locks again.
+const maxRegistrations = 4
+
+// registerWithBlocker registers the execution with what blocks it. A registration that
+// fails does not mean that the entity is free: the holder may have released others. What
+// is asked is whether it holds this one.
+func (w *workspace) registerWithBlocker(ctx context.Context, by workflow.BlockedBy) (*lifecycle.Blocker, error) {
+	if by.Reservation {
+		ok, err := w.ports.Store.AddReserverWaiter(ctx, w.tenant, by.Execution, w.id)
+		return &lifecycle.Blocker{Registered: ok}, err
+	}
+	for range maxRegistrations {
+		holder, ok, err := w.ports.Store.AddHolderWaiter(ctx, w.tenant, by, w.id)
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			heads, err := w.ports.Store.Heads(ctx, w.tenant, []string{by.Execution})
+			if err != nil {
+				return nil, err
+			}
+			holder = heads[by.Execution]
+		}
+		blocker := &lifecycle.Blocker{Narrowed: holder.Narrowed, NeedsPerson: holder.NeedsPerson()}
+		switch {
+		case !holder.Holds(by.Epoch, by.Place):
+			return &lifecycle.Blocker{}, nil
+		case ok:
+			blocker.Registered = true
+			return blocker, nil
+		case blocker.NeedsPerson && !by.NeedsPerson:
+			return blocker, nil
+		}
+		by.Narrowed = holder.Narrowed
+	}
+	return &lifecycle.Blocker{}, nil
 }

@@ -41,8 +41,8 @@ func (w *workspace) fetchLocks(ctx context.Context) error {
 	}
 	answer := &lifecycle.LockResult{Epoch: w.execution.Epoch, Conflict: got.Conflict, Dropped: got.Skipped}
 	if got.Conflict == nil {
-		keys = slices.DeleteFunc(keys, func(key workflow.EntityKey) bool { _, held := got.Tokens[key]; return !held })
-		held, err := w.readHeldEntities(ctx, keys, got.Tokens)
+		entities = slices.DeleteFunc(slices.Clone(entities), func(e workflow.ScopeEntity) bool { _, held := got.Tokens[e.Key]; return !held })
+		held, err := w.readHeldEntities(ctx, entities, got.Tokens)
 		if err != nil {
 			return err
 		}
@@ -56,8 +56,12 @@ func (w *workspace) fetchLocks(ctx context.Context) error {
 }
 
 // readHeldEntities reads the attributes of the entities that are locked, each with the
-// token of its lock.
-func (w *workspace) readHeldEntities(ctx context.Context, keys []workflow.EntityKey, tokens map[workflow.EntityKey]int64) ([]workflow.ScopeEntity, error) {
+// token of its lock, and its place in the list of which the locks were asked for.
+func (w *workspace) readHeldEntities(ctx context.Context, entities []workflow.ScopeEntity, tokens map[workflow.EntityKey]int64) ([]workflow.ScopeEntity, error) {
+	keys := make([]workflow.EntityKey, len(entities))
+	for i, e := range entities {
+		keys[i] = e.Key
+	}
 	known := map[workflow.EntityKey]workflow.Entity{}
 	if len(keys) > 0 {
 		var err error
@@ -65,9 +69,9 @@ func (w *workspace) readHeldEntities(ctx context.Context, keys []workflow.Entity
 			return nil, err
 		}
 	}
-	held := make([]workflow.ScopeEntity, len(keys))
-	for i, key := range keys {
-		held[i] = workflow.ScopeEntity{Key: key, Token: tokens[key], Attributes: known[key].Attributes}
+	held := make([]workflow.ScopeEntity, len(entities))
+	for i, e := range entities {
+		held[i] = workflow.ScopeEntity{Key: e.Key, Place: e.Place, Token: tokens[e.Key], Attributes: known[e.Key].Attributes}
 	}
 	return held, nil
 }

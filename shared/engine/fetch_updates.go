@@ -32,11 +32,14 @@ func (w *workspace) fetchUpdatesApplied(ctx context.Context) error {
 	}
 	tokens := make(map[workflow.EntityKey]int64, len(held))
 	for _, e := range held {
-		tokens[e.Key] = e.Token
+		if kept := w.execution.Kept; kept == nil || kept.Contains(e.Place) {
+			tokens[e.Key] = e.Token
+		}
 	}
 	written, err := w.applyUpdates(ctx, updates.Keys, updates.ByEntity, tokens)
 	for _, key := range written.skipped {
-		// A retry that skipped locked entities has released this one.
+		// The execution has released it: a retry skipped it because it was locked, or a
+		// retry was of others only.
 		w.recorder.Log(ctx, slog.LevelWarn, "entity update not applied", slog.String(observe.Entity, key.String()))
 	}
 	wakeups := make([]workflow.Wakeup, len(written.watchers))

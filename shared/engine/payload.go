@@ -50,11 +50,16 @@ func selectorSize(s *workflow.Selector) int {
 
 // offloadScope returns the scope as the state item holds it. It stores many entities
 // in chunks, under a random key, so that two handlers that discover at the same time
-// never mix their chunks.
+// never mix their chunks. A place that is the position in the scope is not stored.
 func (w *workspace) offloadScope(ctx context.Context, entities []workflow.ScopeEntity) (workflow.Scope, error) {
 	s := workflow.Scope{Counts: map[string]int{}}
-	for _, e := range entities {
+	for i := range entities {
+		e := &entities[i]
 		s.Counts[e.Key.Type]++
+		if e.Place == i+1 {
+			e.Place = 0
+		}
+		s.Gaps = s.Gaps || e.Place > 0
 	}
 	raw, err := workflow.EncodeJSON(entities)
 	if err != nil {
@@ -70,10 +75,25 @@ func (w *workspace) offloadScope(ctx context.Context, entities []workflow.ScopeE
 	return s, err
 }
 
-// loadEntities returns the entities of a scope.
+// loadEntities returns the entities of a scope that take part, with their places.
 func (w *workspace) loadEntities(ctx context.Context, s workflow.Scope) ([]workflow.ScopeEntity, error) {
+	all, err := w.loadAllEntities(ctx, s)
+	if err != nil || s.Only == nil {
+		return all, err
+	}
+	entities := make([]workflow.ScopeEntity, 0, min(len(all), s.Only.Len()))
+	for _, e := range all {
+		if s.Only.Contains(e.Place) {
+			entities = append(entities, e)
+		}
+	}
+	return entities, nil
+}
+
+// loadAllEntities returns the entities of a scope, whether they take part or not.
+func (w *workspace) loadAllEntities(ctx context.Context, s workflow.Scope) ([]workflow.ScopeEntity, error) {
 	if s.Key == "" {
-		return s.Inline, nil
+		return withPlaces(slices.Clone(s.Inline)), nil
 	}
 	if known, ok := w.scopes[s.Key]; ok {
 		return known, nil
@@ -90,7 +110,17 @@ func (w *workspace) cacheScope(key string, entities []workflow.ScopeEntity) {
 	if w.scopes == nil {
 		w.scopes = map[string][]workflow.ScopeEntity{}
 	}
-	w.scopes[key] = entities
+	w.scopes[key] = withPlaces(entities)
+}
+
+// withPlaces fills in the places that are not stored.
+func withPlaces(entities []workflow.ScopeEntity) []workflow.ScopeEntity {
+	for i := range entities {
+		if entities[i].Place == 0 {
+			entities[i].Place = i + 1
+		}
+	}
+	return entities
 }
 
 // eventsPerPage is the size of a page of the history. It is fixed, and a page is keyed by

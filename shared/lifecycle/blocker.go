@@ -9,7 +9,7 @@ import (
 
 // schedule is the START of the lock protocol. A blocked execution first registers as a
 // waiter with its blocker and idles. Only when that fails, because the blocker has
-// released, does it enter LOCKING, at the next epoch.
+// released the entity, does it enter LOCKING, at the next epoch.
 func (d *decider) schedule() {
 	if d.execution.LockSince.IsZero() {
 		d.execution.LockSince = d.now
@@ -28,7 +28,16 @@ func (d *decider) schedule() {
 			d.failDeadlock(b)
 			return
 		}
+		if d.facts.Blocker.NeedsPerson && !b.NeedsPerson {
+			d.awaitPerson(*b)
+			return
+		}
 		if d.facts.Blocker.Registered {
+			if !b.Reservation && b.Narrowed != d.facts.Blocker.Narrowed {
+				c := *b
+				c.Narrowed = d.facts.Blocker.Narrowed
+				d.execution.BlockedBy = &c // written with the next commit, if there is one
+			}
 			d.waitUntil(earlier(d.now.Add(d.policy.PollInterval), deadline))
 			return
 		}
@@ -53,6 +62,16 @@ func (d *decider) schedule() {
 	d.execution.Epoch++
 	d.transition(sm.EventLockRequested, sm.ExecutionLocking, "", nil)
 	d.commitFirst() // the epoch must be committed before the first lock is taken
+}
+
+// awaitPerson records that the holder of a lock waits for an operator. That may take
+// days, and other entities that this execution has reserved are free meanwhile: its
+// reservations become void, and whoever waits for them is woken. Then it registers again.
+func (d *decider) awaitPerson(b workflow.BlockedBy) {
+	b.NeedsPerson, b.Narrowed = true, d.facts.Blocker.Narrowed
+	d.execution.BlockedBy = &b
+	d.decision.WakeWaiters, d.changed = true, true
+	d.commitFirst()
 }
 
 // failDeadlock ends an execution whose parent, directly or through others, waits for

@@ -132,6 +132,9 @@ func (d *decider) end(on sm.Event, to sm.ExecutionState, data map[string]any) {
 		}
 	}
 	d.transition(on, to, "", data)
+	if d.execution.OwnerStatus().NeedsPerson() {
+		d.decision.WakeWaiters = true // what it keeps may stay locked for days: whoever waits for it has to know
+	}
 }
 
 // config is the configuration of the definition, empty before it is resolved.

@@ -61,10 +61,15 @@ type ChildStatus struct {
 }
 
 // Blocker says whether the execution was registered as a waiter, because the execution
-// or reservation that blocks it still exists, and whether waiting is a deadlock.
+// that blocks it still holds the entity or the reservation still exists, and whether
+// waiting is a deadlock. NeedsPerson says that the holder waits for an operator, and
+// Narrowed how often it has released entities; that is all that is known where the
+// execution has not recorded NeedsPerson and was not registered.
 type Blocker struct {
-	Registered bool
-	Deadlock   bool
+	Registered  bool
+	Deadlock    bool
+	NeedsPerson bool
+	Narrowed    int64
 }
 
 // LockResult is the result of asking for all locks at one epoch. They are granted with

@@ -76,7 +76,7 @@ func (d *decider) grant(a *LockResult) {
 		var names []string
 		d.execution.DroppedCount, d.execution.Dropped = n, nil
 		for _, b := range a.Dropped[:min(n, workflow.MaxNamed)] {
-			b.Since = d.now
+			b.Since, b.Place, b.Narrowed = d.now, 0, 0
 			d.execution.Dropped = append(d.execution.Dropped, b)
 			names = append(names, b.Entity.String())
 		}

@@ -17,8 +17,13 @@ const SchemaVersion = 2
 // Needs is the lowest schema version that can read the execution: one that uses nothing
 // new stays readable for the release before.
 func (x *Execution) Needs() int {
-	if x.Kept != nil || x.Result != nil || x.Undo != nil || x.Probe || x.RerunOf != "" || x.Scope.Only != nil {
+	if x.Kept != nil || x.Result != nil || x.Undo != nil || x.Probe || x.RerunOf != "" || x.Scope.needsPlaces() {
 		return SchemaVersion
+	}
+	for _, s := range x.PastScopes {
+		if s.needsPlaces() {
+			return SchemaVersion
+		}
 	}
 	return 1
 }
@@ -218,10 +223,17 @@ type Scope struct {
 	// the first locks are granted.
 	HeldEpoch int64 `json:"heldEpoch,omitempty"`
 
+	// Gaps says that entities were left out when the locks were taken, so that some places
+	// are not positions.
+	Gaps bool `json:"gaps,omitempty"`
+
 	// Only restricts a try to some of the entities: a retry of an execution that has
 	// released the others. nil is all.
 	Only *Places `json:"only,omitempty"`
 }
+
+// needsPlaces reports whether the scope can only be read by a release that knows places.
+func (s Scope) needsPlaces() bool { return s.Gaps || s.Only != nil }
 
 // Total is the number of entities.
 func (s Scope) Total() int {

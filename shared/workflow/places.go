@@ -65,6 +65,9 @@ func (s Places) Len() (n int) {
 	return n
 }
 
+// Equal reports whether two sets have the same places.
+func (s Places) Equal(o Places) bool { return slices.Equal(s.ranges, o.ranges) }
+
 // Contains reports whether the place is in the set.
 func (s Places) Contains(place int) bool {
 	i, _ := slices.BinarySearchFunc(s.ranges, place, func(r placeRange, place int) int { return r.last - place })

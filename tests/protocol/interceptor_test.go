@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/lockstep-run/lockstep/shared/engine/port"
 	"github.com/lockstep-run/lockstep/shared/worker"
@@ -106,8 +105,12 @@ func (s interceptedStore) Commit(ctx context.Context, seen int64, next *workflow
 	return waiters, ok, err
 }
 
-func (s interceptedStore) AddHolderWaiter(ctx context.Context, tenant, holder string, epoch int64, waiter string) (bool, error) {
-	return interceptWrite(s.interceptor, "store.add_holder_waiter", func() (bool, error) { return s.Store.AddHolderWaiter(ctx, tenant, holder, epoch, waiter) })
+func (s interceptedStore) AddHolderWaiter(ctx context.Context, tenant string, by workflow.BlockedBy, waiter string) (holder workflow.OwnerStatus, ok bool, err error) {
+	ok, err = interceptWrite(s.interceptor, "store.add_holder_waiter", func() (ok bool, err error) {
+		holder, ok, err = s.Store.AddHolderWaiter(ctx, tenant, by, waiter)
+		return ok, err
+	})
+	return holder, ok, err
 }
 
 func (s interceptedStore) AddReserverWaiter(ctx context.Context, tenant, reserver, waiter string) (bool, error) {
@@ -124,8 +127,8 @@ func (l interceptedLocks) Read(ctx context.Context, tenant string, keys []workfl
 	return intercept(l.interceptor, "locks.read", func() (map[workflow.EntityKey]workflow.Lock, error) { return l.Locks.Read(ctx, tenant, keys) })
 }
 
-func (l interceptedLocks) Take(ctx context.Context, tenant string, key workflow.EntityKey, owner string, epoch, seen int64, now time.Time) (bool, error) {
-	return interceptWrite(l.interceptor, "locks.take", func() (bool, error) { return l.Locks.Take(ctx, tenant, key, owner, epoch, seen, now) })
+func (l interceptedLocks) Take(ctx context.Context, tenant string, key workflow.EntityKey, r workflow.LockRequest, seen int64) (bool, error) {
+	return interceptWrite(l.interceptor, "locks.take", func() (bool, error) { return l.Locks.Take(ctx, tenant, key, r, seen) })
 }
 
 func (l interceptedLocks) Share(ctx context.Context, tenant string, key workflow.EntityKey, s workflow.LockRequest, keep map[string]workflow.Holder, seen int64) (int64, bool, error) {

@@ -146,7 +146,8 @@ func (f *lockFixture) awaitBlocker(x *workflow.Execution) (waiting bool, err err
 	if b := x.BlockedBy; b.Reservation {
 		return f.locker.Store.AddReserverWaiter(f.ctx, f.tenant, b.Execution, x.ID)
 	}
-	return f.locker.Store.AddHolderWaiter(f.ctx, f.tenant, x.BlockedBy.Execution, x.BlockedBy.Epoch, x.ID)
+	_, waiting, err = f.locker.Store.AddHolderWaiter(f.ctx, f.tenant, *x.BlockedBy, x.ID)
+	return waiting, err
 }
 
 // commit commits an execution, and sends a message to the waiters for what it releases.

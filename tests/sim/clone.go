@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"sync"
 	"time"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
 // clone returns a deep copy of v. Like a store, it turns an empty list or map into nil.
@@ -14,7 +16,11 @@ func clone[T any](v T) T {
 	return c
 }
 
-var timeType = reflect.TypeFor[time.Time]()
+// Values of these types are never changed in place.
+var (
+	timeType   = reflect.TypeFor[time.Time]()
+	placesType = reflect.TypeFor[workflow.Places]()
+)
 
 // cloneInfo says where values of a type hold references that an assignment would share.
 // It is nil for a type whose values hold none.
@@ -47,7 +53,7 @@ func newCloneInfo(t reflect.Type) *cloneInfo {
 		return &cloneInfo{kind: kind, typ: t, of: cloneInfoOf(t.Elem())}
 	case reflect.Struct:
 		d := &cloneInfo{kind: kind, typ: t}
-		if t == timeType {
+		if t == timeType || t == placesType {
 			return nil
 		}
 		for i := range t.NumField() {

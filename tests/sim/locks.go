@@ -3,7 +3,6 @@ package sim
 import (
 	"context"
 	"maps"
-	"time"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -41,9 +40,9 @@ func (l *Locks) conditionalWrite(name, tenant string, key workflow.EntityKey, w 
 	return token, ok && err == nil, err
 }
 
-// Take makes owner the only holder, at epoch, if the item's revision is still seen.
-func (l *Locks) Take(_ context.Context, tenant string, key workflow.EntityKey, owner string, epoch, seen int64, now time.Time) (bool, error) {
-	_, ok, err := l.conditionalWrite("locks.take", tenant, key, takeLock(owner, epoch, seen, now))
+// Take makes r the only holder if the item's revision is still seen.
+func (l *Locks) Take(_ context.Context, tenant string, key workflow.EntityKey, r workflow.LockRequest, seen int64) (bool, error) {
+	_, ok, err := l.conditionalWrite("locks.take", tenant, key, takeLock(r, seen))
 	return ok, err
 }
 
@@ -73,14 +72,14 @@ func (l *Locks) RaiseRevision(_ context.Context, tenant string, key workflow.Ent
 // whether the condition held or the write had been made before.
 type lockWrite func(workflow.Lock) (after workflow.Lock, token int64, ok bool)
 
-// takeLock makes owner the only holder.
-func takeLock(owner string, epoch, seen int64, now time.Time) lockWrite {
+// takeLock makes r the only holder.
+func takeLock(r workflow.LockRequest, seen int64) lockWrite {
 	return func(l workflow.Lock) (workflow.Lock, int64, bool) {
 		if l.Revision != seen {
-			return l, l.Token, l.Owner == owner && l.OwnerEpoch == epoch && l.Token == seen+1
+			return l, l.Token, l.Owner == r.Execution && l.OwnerEpoch == r.Epoch && l.Token == seen+1
 		}
 		l.Mode, l.Holders = "", nil
-		l.Owner, l.OwnerEpoch, l.Since = owner, epoch, now.UnixMilli()
+		l.Owner, l.OwnerEpoch, l.Place, l.Since = r.Execution, r.Epoch, r.Place, r.Now.UnixMilli()
 		l.Revision, l.Token = seen+1, seen+1
 		return l, l.Token, true
 	}
@@ -92,7 +91,7 @@ func shareLock(s workflow.LockRequest, keep map[string]workflow.Holder, seen int
 		if l.Revision != seen {
 			return holderShare(l, s)
 		}
-		l.Mode, l.Owner, l.OwnerEpoch = workflow.LockShared, "", 0
+		l.Mode, l.Owner, l.OwnerEpoch, l.Place = workflow.LockShared, "", 0, 0
 		l.Holders = maps.Clone(keep)
 		return addHolder(l, s)
 	}
@@ -148,7 +147,7 @@ func addHolder(l workflow.Lock, s workflow.LockRequest) (workflow.Lock, int64, b
 	}
 	l.Revision++
 	l.Token, l.Since = l.Revision, s.Now.UnixMilli()
-	l.Holders[s.Execution] = workflow.Holder{Epoch: s.Epoch, Token: l.Token, Since: l.Since}
+	l.Holders[s.Execution] = workflow.Holder{Epoch: s.Epoch, Token: l.Token, Since: l.Since, Place: s.Place}
 	return l, l.Token, true
 }
 

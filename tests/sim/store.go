@@ -65,7 +65,7 @@ func (e *executionItem) ownerStatus() workflow.OwnerStatus {
 	if e == nil || e.x == nil {
 		return workflow.OwnerStatus{}
 	}
-	return workflow.OwnerStatus{State: e.x.State, Epoch: e.x.Epoch}
+	return clone(e.x).OwnerStatus()
 }
 
 // decode returns the item as a reader sees it.
@@ -126,7 +126,7 @@ func (s *Store) LoadMany(_ context.Context, tenant string, ids []string) ([]*wor
 	})
 }
 
-// Heads reads states and epochs, strongly consistent.
+// Heads reads what decides about locks, strongly consistent.
 func (s *Store) Heads(_ context.Context, tenant string, ids []string) (map[string]workflow.OwnerStatus, error) {
 	return call(s.conn, "store.heads", func(bool) (map[string]workflow.OwnerStatus, error) {
 		s.countReads(tableExecutions, len(ids))
@@ -190,21 +190,26 @@ func (s *Store) RecordFailureStreak(_ context.Context, tenant, id string, seen i
 	return err
 }
 
-// AddHolderWaiter adds a waiter if the holder is still live at the epoch.
-func (s *Store) AddHolderWaiter(_ context.Context, tenant, holder string, epoch int64, waiter string) (bool, error) {
-	return s.await("store.add_holder_waiter", tenant, holder, waiter, func(h workflow.OwnerStatus) bool { return h.Holds(epoch, 0) })
+// AddHolderWaiter adds a waiter if the holder is still live at the epoch and has released no
+// entity since by was read.
+func (s *Store) AddHolderWaiter(_ context.Context, tenant string, by workflow.BlockedBy, waiter string) (workflow.OwnerStatus, bool, error) {
+	return s.await("store.add_holder_waiter", tenant, by.Execution, waiter, func(h workflow.OwnerStatus) bool {
+		return h.Holds(by.Epoch, 0) && h.Narrowed == by.Narrowed
+	})
 }
 
-// AddReserverWaiter adds a waiter if the reserver has not locked yet.
+// AddReserverWaiter adds a waiter if the reserver has not locked yet and does not wait for an
+// operator.
 func (s *Store) AddReserverWaiter(_ context.Context, tenant, reserver, waiter string) (bool, error) {
-	return s.await("store.add_reserver_waiter", tenant, reserver, waiter, workflow.OwnerStatus.Reserves)
+	_, ok, err := s.await("store.add_reserver_waiter", tenant, reserver, waiter, workflow.OwnerStatus.Reserves)
+	return ok, err
 }
 
-func (s *Store) await(name, tenant, id, waiter string, canWait func(workflow.OwnerStatus) bool) (bool, error) {
-	return call(s.conn, name, func(bool) (bool, error) {
+func (s *Store) await(name, tenant, id, waiter string, canWait func(workflow.OwnerStatus) bool) (head workflow.OwnerStatus, ok bool, err error) {
+	ok, err = call(s.conn, name, func(bool) (bool, error) {
 		s.countWrite(tableExecutions)
 		e := s.item(tenant, id)
-		if !canWait(e.ownerStatus()) {
+		if head = e.ownerStatus(); !canWait(head) {
 			return false, nil
 		}
 		if len(e.waiters) < s.w.MaxWaiters {
@@ -212,6 +217,7 @@ func (s *Store) await(name, tenant, id, waiter string, canWait func(workflow.Own
 		}
 		return true, nil
 	})
+	return head, ok, err
 }
 
 // States returns the state of every execution of a tenant. No fault applies.

@@ -35,6 +35,12 @@ func EncodeExecution(x *workflow.Execution) ([]byte, error) {
 	d.Execution.Schema, d.Execution.Tenant, d.Execution.ID, d.Execution.State = 0, "", "", ""
 	d.Execution.Version, d.Execution.Epoch, d.Execution.Commit = 0, 0, ""
 	d.Execution.DueAt, d.Execution.Events, d.Execution.Waiters = time.Time{}, nil, nil
+	d.Execution.Kept, d.Execution.Narrowed = nil, 0
+	if x.BlockedBy != nil {
+		by := *x.BlockedBy
+		by.Place, by.Narrowed, by.NeedsPerson = 0, 0, false
+		d.Execution.BlockedBy = &by
+	}
 	if len(x.Events) > 0 {
 		lines, err := encodeEventLines(x.Events)
 		if err != nil {

@@ -49,12 +49,12 @@ type Request struct {
 	Tenant             string
 	Execution          string
 	Epoch              int64
-	Age                string            // id of the root execution that started it; empty means its own id
-	IgnoreReservations bool              // set if another execution waits for this one, since the reserver may be waiting for that other one
-	Mode               workflow.LockMode // shared or exclusive
-	SkipLocked         bool              // leave out what others hold or have reserved
-	Conflicts          int               // number of conflicts before this call
-	Keys               []workflow.EntityKey
+	Age                string               // id of the root execution that started it; empty means its own id
+	IgnoreReservations bool                 // set if another execution waits for this one, since the reserver may be waiting for that other one
+	Mode               workflow.LockMode    // shared or exclusive
+	SkipLocked         bool                 // leave out what others hold or have reserved
+	Conflicts          int                  // number of conflicts before this call
+	Keys               []workflow.EntityKey // an entity's place is its position, from 1
 	Now                time.Time
 }
 
@@ -73,6 +73,7 @@ type acquisition struct {
 	*Locker
 	Request
 	conflicts    int
+	places       map[workflow.EntityKey]int
 	tokens       map[workflow.EntityKey]int64
 	skipped      map[workflow.EntityKey]workflow.BlockedBy
 	lastConflict workflow.BlockedBy // the result if the rounds run out
@@ -87,6 +88,10 @@ func (l *Locker) Acquire(ctx context.Context, req Request) (Result, error) {
 	a := &acquisition{
 		Locker: l, Request: req, conflicts: req.Conflicts,
 		tokens: make(map[workflow.EntityKey]int64, len(req.Keys)), skipped: map[workflow.EntityKey]workflow.BlockedBy{},
+		places: make(map[workflow.EntityKey]int, len(req.Keys)),
+	}
+	for i, key := range req.Keys {
+		a.places[key] = i + 1
 	}
 	remaining := req.Keys
 	for range maxRounds {
@@ -213,8 +218,9 @@ func (a *acquisition) read(ctx context.Context, keys []workflow.EntityKey) ([]ev
 }
 
 // handleConflict reserves the lock from the second conflict on, and registers as a
-// waiter with the holder or reserver on the condition that it still is one. done means
-// that Acquire returns the result; otherwise the items have to be read again.
+// waiter with the holder or reserver on the condition that it still is one. Whether the
+// holder waits for an operator is as the registration found it. done means that Acquire
+// returns the result; otherwise the items have to be read again.
 func (a *acquisition) handleConflict(ctx context.Context, e evaluation) (done bool, _ Result, err error) {
 	a.conflicts++
 	a.lastConflict = e.blockedBy
@@ -227,7 +233,9 @@ func (a *acquisition) handleConflict(ctx context.Context, e evaluation) (done bo
 	if e.blockedBy.Reservation {
 		ok, err = a.Store.AddReserverWaiter(ctx, a.Tenant, e.blockedBy.Execution, a.Execution)
 	} else {
-		ok, err = a.Store.AddHolderWaiter(ctx, a.Tenant, e.blockedBy.Execution, e.blockedBy.Epoch, a.Execution)
+		var holder workflow.OwnerStatus
+		holder, ok, err = a.Store.AddHolderWaiter(ctx, a.Tenant, e.blockedBy, a.Execution)
+		e.blockedBy.NeedsPerson = holder.NeedsPerson()
 	}
 	if err != nil {
 		return false, Result{}, err

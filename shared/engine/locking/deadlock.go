@@ -35,8 +35,8 @@ func Deadlocked(ctx context.Context, store port.Store, x *workflow.Execution) (b
 			return false, err
 		}
 		to := found[0]
-		head := workflow.OwnerStatus{State: to.State, Epoch: to.Epoch}
-		if lock != nil && ((lock.Reservation && !head.Reserves()) || (!lock.Reservation && !head.Holds(lock.Epoch, 0))) {
+		head := to.OwnerStatus()
+		if lock != nil && ((lock.Reservation && !head.Reserves()) || (!lock.Reservation && !head.Holds(lock.Epoch, lock.Place))) {
 			return false, nil // it has released the lock meanwhile
 		}
 		at = to

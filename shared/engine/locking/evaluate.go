@@ -56,7 +56,7 @@ func (r *Request) evaluate(l workflow.Lock, heads map[string]workflow.OwnerStatu
 	if l.Mode == workflow.LockShared {
 		r.evaluateSharers(l, heads, &e)
 	} else if l.Owner != "" && l.Owner != r.Execution {
-		e.evaluateHolder(l.Entity, l.Owner, l.OwnerEpoch, heads)
+		e.evaluateHolder(l.Entity, l.Owner, workflow.Holder{Epoch: l.OwnerEpoch, Place: l.Place}, heads)
 	}
 	if e.status == lockFree && l.Reserver != "" && l.Reserver != r.Execution && e.voidReserver == "" && workflow.Older(l.ReserverAge, r.reservationAge()) {
 		e.status = lockConflict
@@ -75,13 +75,13 @@ func (r *Request) reservationAge() string {
 }
 
 // evaluateHolder evaluates one holder other than the requesting execution.
-func (e *evaluation) evaluateHolder(key workflow.EntityKey, holder string, epoch int64, heads map[string]workflow.OwnerStatus) {
-	switch h := heads[holder]; {
-	case h.State != "" && h.Epoch < epoch:
+func (e *evaluation) evaluateHolder(key workflow.EntityKey, id string, holder workflow.Holder, heads map[string]workflow.OwnerStatus) {
+	switch h := heads[id]; {
+	case h.State != "" && h.Epoch < holder.Epoch:
 		e.status = lockUncertain
-	case h.Holds(epoch, 0):
+	case h.Holds(holder.Epoch, holder.Place):
 		e.status = lockConflict
-		e.blockedBy = workflow.BlockedBy{Entity: key, Execution: holder, Epoch: epoch}
+		e.blockedBy = workflow.BlockedBy{Entity: key, Execution: id, Epoch: holder.Epoch, Place: holder.Place, Narrowed: h.Narrowed}
 	}
 }
 
@@ -98,7 +98,7 @@ func (r *Request) evaluateSharers(l workflow.Lock, heads map[string]workflow.Own
 		one := evaluation{status: lockUncertain}
 		if _, read := heads[id]; read {
 			one.status = lockFree
-			one.evaluateHolder(l.Entity, id, l.Holders[id].Epoch, heads)
+			one.evaluateHolder(l.Entity, id, l.Holders[id], heads)
 		}
 		if one.status == lockFree {
 			if e.deadHolders == nil {

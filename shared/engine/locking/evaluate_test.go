@@ -21,6 +21,10 @@ func TestRequest_Evaluate(t *testing.T) {
 	ended := func(epoch int64) workflow.OwnerStatus {
 		return workflow.OwnerStatus{State: sm.ExecutionCompletedAck, Epoch: epoch}
 	}
+	kept := func(narrowed int64, places ...int) workflow.OwnerStatus {
+		set := workflow.NewPlaces(places...)
+		return workflow.OwnerStatus{State: sm.ExecutionFailedUnsafe, Epoch: 1, Kept: &set, Narrowed: narrowed}
+	}
 	fullLock, fullHeads := workflow.Lock{Mode: workflow.LockShared, Holders: map[string]workflow.Holder{}}, map[string]workflow.OwnerStatus{}
 	for i := range workflow.MaxHolders {
 		id := fmt.Sprintf("x%02d", i)
@@ -35,6 +39,7 @@ func TestRequest_Evaluate(t *testing.T) {
 		status             lockStatus
 		by                 string
 		void               string
+		narrowed           int64
 	}{
 		"never locked": {},
 		"own lock":     {lock: workflow.Lock{Owner: "b", OwnerEpoch: 3}, status: lockHeld},
@@ -111,11 +116,29 @@ func TestRequest_Evaluate(t *testing.T) {
 		"held exclusively, shared request": {
 			mode: workflow.LockShared, lock: workflow.Lock{Owner: "c", OwnerEpoch: 1}, heads: map[string]workflow.OwnerStatus{"c": running(1)}, status: lockConflict, by: "c",
 		},
+		"kept": {lock: workflow.Lock{Owner: "c", OwnerEpoch: 1, Place: 2}, heads: map[string]workflow.OwnerStatus{"c": kept(3, 2, 5)}, status: lockConflict, by: "c", narrowed: 3},
+		"released, while the holder keeps others": {
+			lock: workflow.Lock{Owner: "c", OwnerEpoch: 1, Place: 3}, heads: map[string]workflow.OwnerStatus{"c": kept(3, 2, 5)},
+		},
+		"released by a holder that keeps nothing": {lock: workflow.Lock{Owner: "c", OwnerEpoch: 1, Place: 3}, heads: map[string]workflow.OwnerStatus{"c": kept(1)}},
+		"held by an execution that keeps others, at an unknown place": {
+			lock: workflow.Lock{Owner: "c", OwnerEpoch: 1}, heads: map[string]workflow.OwnerStatus{"c": kept(1, 2)}, status: lockConflict, by: "c", narrowed: 1,
+		},
+		"kept by an execution that has locked again since": {
+			lock: workflow.Lock{Owner: "c", OwnerEpoch: 2, Place: 3}, heads: map[string]workflow.OwnerStatus{"c": kept(1, 3)}, status: lockUncertain,
+		},
+		"shared by one that has released it and one that keeps it": {
+			lock:  workflow.Lock{Mode: workflow.LockShared, Holders: map[string]workflow.Holder{"c": {Epoch: 1, Place: 2}, "d": {Epoch: 1, Place: 1}}},
+			heads: map[string]workflow.OwnerStatus{"c": kept(1, 1), "d": kept(2, 1)}, status: lockConflict, by: "d", narrowed: 2, dead: map[string]int64{"c": 1},
+		},
+		"reserved by an older execution that waits for an operator": {
+			lock: workflow.Lock{Reserver: "a", ReserverAge: "a"}, heads: map[string]workflow.OwnerStatus{"a": {State: sm.ExecutionScheduled, AwaitsPerson: true}}, void: "a",
+		},
 		"shared by the maximum of holders, shared request": {mode: workflow.LockShared, lock: fullLock, heads: fullHeads, status: lockConflict, by: "x00"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := (&Request{Execution: "b", Epoch: 3, Age: "b", Mode: test.mode, IgnoreReservations: test.ignoreReservations}).evaluate(test.lock, test.heads)
-			if got.status != test.status || got.blockedBy.Execution != test.by || got.voidReserver != test.void || !maps.Equal(got.deadHolders, test.dead) {
+			if got.status != test.status || got.blockedBy.Execution != test.by || got.voidReserver != test.void || got.blockedBy.Narrowed != test.narrowed || !maps.Equal(got.deadHolders, test.dead) {
 				t.Errorf("got %+v, want status %d, blocked by %q, void reserver %q, dead holders %v", got, test.status, test.by, test.void, test.dead)
 			}
 		})

@@ -352,7 +352,7 @@ func TestLocker_RoundsRunOut(t *testing.T) {
 		if loser.NextCall() == "locks.take" || loser.NextCall() == "locks.reserve" {
 			y := f.newExecution()
 			item := f.lockItem("a")
-			if ok, err := f.ports.Locks.Take(f.ctx, "t", item.Entity, y.ID, 1, item.Revision, f.Now()); !ok || err != nil {
+			if ok, err := f.ports.Locks.Take(f.ctx, "t", item.Entity, workflow.LockRequest{Execution: y.ID, Epoch: 1, Now: f.Now()}, item.Revision); !ok || err != nil {
 				t.Fatal(ok, err)
 			}
 			f.commitState(y, sm.ExecutionCompletedAck)

@@ -174,7 +174,7 @@ func (c *workload) await(v sim.View, x *workflow.Execution) (sleep, deadlock boo
 	if b := x.BlockedBy; b.Reservation {
 		sleep, err = v.Store.AddReserverWaiter(c.ctx, "t", b.Execution, x.ID)
 	} else {
-		sleep, err = v.Store.AddHolderWaiter(c.ctx, "t", b.Execution, b.Epoch, x.ID)
+		_, sleep, err = v.Store.AddHolderWaiter(c.ctx, "t", *b, x.ID)
 	}
 	if err == nil && sleep && x.Parent != nil {
 		deadlock, err = locking.Deadlocked(c.ctx, v.Store, x)

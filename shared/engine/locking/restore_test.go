@@ -49,7 +49,7 @@ func TestLocker_LocksFromBeforeRestoreAreNotOwn(t *testing.T) {
 
 	ahead := f.request(x, 0, "b")
 	ahead.Epoch++
-	if ok, err := f.Open().Locks.Take(f.ctx, "t", keys("b")[0], x.ID, ahead.Epoch, 0, f.Now()); !ok || err != nil {
+	if ok, err := f.Open().Locks.Take(f.ctx, "t", keys("b")[0], workflow.LockRequest{Execution: x.ID, Epoch: ahead.Epoch, Now: f.Now()}, 0); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
 	f.wantTokens(f.acquireAfterRestore(f.request(x, 0, "b")), map[string]int64{"b": minToken + 1})
@@ -60,7 +60,7 @@ func TestLocker_LocksFromBeforeRestoreAreNotOwn(t *testing.T) {
 func TestLocker_LocksOfLostEpochsAreFree(t *testing.T) {
 	f := newFixture(t)
 	y, x := f.newExecution(), f.newExecution()
-	if ok, err := f.Open().Locks.Take(f.ctx, "t", keys("a")[0], y.ID, y.Epoch+1, 0, f.Now()); !ok || err != nil {
+	if ok, err := f.Open().Locks.Take(f.ctx, "t", keys("a")[0], workflow.LockRequest{Execution: y.ID, Epoch: y.Epoch + 1, Now: f.Now()}, 0); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
 	f.wantTokens(f.acquireAfterRestore(f.request(x, 0, "a")), map[string]int64{"a": minToken + 1})

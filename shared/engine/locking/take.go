@@ -34,14 +34,14 @@ func (a *acquisition) take(ctx context.Context, items []evaluatedLock) (lost []w
 // first.
 func (a *acquisition) takeOne(ctx context.Context, r evaluatedLock) (token int64, err error) {
 	l := r.lock
+	me := workflow.LockRequest{Execution: a.Execution, Epoch: a.Epoch, Place: a.places[l.Entity], Now: a.Now}
 	if a.Mode != workflow.LockShared {
-		if ok, err := a.Locks.Take(ctx, a.Tenant, l.Entity, a.Execution, a.Epoch, l.Revision, a.Now); !ok || err != nil {
+		if ok, err := a.Locks.Take(ctx, a.Tenant, l.Entity, me, l.Revision); !ok || err != nil {
 			return 0, err
 		}
 		return l.Revision + 1, nil
 	}
 	var ok bool
-	me := workflow.LockRequest{Execution: a.Execution, Epoch: a.Epoch, Now: a.Now}
 	if l.Mode == workflow.LockShared && len(l.Holders) < workflow.MaxHolders {
 		token, ok, err = a.Locks.Join(ctx, a.Tenant, l.Entity, me, workflow.JoinConditions{Age: a.reservationAge(), VoidReserver: r.voidReserver, DeadHolders: firstDead(r.deadHolders)})
 	} else {

@@ -24,16 +24,18 @@ type Store interface {
 	// its waiters are then unknown, and their timers wake them.
 	Commit(ctx context.Context, seen int64, next *workflow.Execution, release bool) (waiters []string, ok bool, err error)
 
-	// Heads are strongly consistent reads of states and epochs. A missing execution has
-	// the zero OwnerStatus.
+	// Heads are strongly consistent reads of what decides about locks, all of an execution
+	// in one read. A missing execution has the zero OwnerStatus.
 	Heads(ctx context.Context, tenant string, ids []string) (map[string]workflow.OwnerStatus, error)
 
-	// AddHolderWaiter adds waiter to holder's waiters if the holder is still live at the
-	// epoch: its state is not in the closed list of states that hold nothing.
-	// AddReserverWaiter does so if the reserver has still to lock, so that its
-	// reservations stand. The set holds at most 64; if it is full, the result is ok and
-	// nothing is added: the waiter's timer wakes it.
-	AddHolderWaiter(ctx context.Context, tenant, holder string, epoch int64, waiter string) (ok bool, err error)
+	// AddHolderWaiter adds waiter to the waiters of by.Execution if that is still live at
+	// by.Epoch, its state is not in the closed list of states that hold nothing, and it has
+	// released no entity since by was read: its count of that is by.Narrowed. It returns
+	// the holder as the write left it. AddReserverWaiter adds a waiter if the reservations
+	// of the execution stand: it has still to lock and does not wait for an operator. The
+	// set holds at most 64; if it is full, the result is ok and nothing is added: the
+	// waiter's timer wakes it.
+	AddHolderWaiter(ctx context.Context, tenant string, by workflow.BlockedBy, waiter string) (holder workflow.OwnerStatus, ok bool, err error)
 	AddReserverWaiter(ctx context.Context, tenant, reserver, waiter string) (ok bool, err error)
 
 	// RecordFailureStreak records that wake-ups fail, if the version is still seen. The
@@ -79,9 +81,9 @@ type Locks interface {
 	// Read is strongly consistent; an entity without an item has revision 0.
 	Read(ctx context.Context, tenant string, keys []workflow.EntityKey) (map[workflow.EntityKey]workflow.Lock, error)
 
-	// Take makes owner the only holder of the lock, at epoch, if the item's revision is
-	// still seen. The new revision is seen+1 and is also the token. Reservations stay.
-	Take(ctx context.Context, tenant string, key workflow.EntityKey, owner string, epoch, seen int64, now time.Time) (ok bool, err error)
+	// Take makes r the only holder of the lock if the item's revision is still seen. The
+	// new revision is seen+1 and is also the token. Reservations stay.
+	Take(ctx context.Context, tenant string, key workflow.EntityKey, r workflow.LockRequest, seen int64) (ok bool, err error)
 
 	// Share makes the lock a shared one of keep and of s, if the item's revision is still
 	// seen. A holder that is not kept must have been read as holding nothing. The new

@@ -78,8 +78,8 @@ func parseLockToken(p workflow.Page) (executionID string, skip int, err error) {
 // appendLocks appends the locks that an execution holds now, without its first skip entities.
 // full means that the page is full and its token is set.
 func (v *Service) appendLocks(ctx context.Context, x *workflow.Execution, skip, limit int, list *workflow.List[views.LockView]) (full bool, err error) {
-	head := workflow.OwnerStatus{State: x.State, Epoch: x.Epoch}
-	if !head.Holds(x.Epoch, 0) {
+	head := x.OwnerStatus()
+	if !head.Holds(x.Epoch, 0) || x.Kept != nil && x.Kept.Len() == 0 {
 		return false, nil
 	}
 	i := v.engine.InspectLoaded(x)
@@ -93,13 +93,17 @@ func (v *Service) appendLocks(ctx context.Context, x *workflow.Execution, skip, 
 	}
 	for skip < len(entities) {
 		part := entities[skip:min(len(entities), skip+workflow.DefaultPageSize)]
-		keys := make([]workflow.EntityKey, len(part))
-		for n, e := range part {
-			keys[n] = e.Key
+		var keys []workflow.EntityKey
+		for _, e := range part {
+			if head.Holds(x.Epoch, e.Place) {
+				keys = append(keys, e.Key)
+			}
 		}
-		items, err := i.Ports().Locks.Read(ctx, x.Tenant, keys)
-		if err != nil {
-			return false, err
+		items := map[workflow.EntityKey]workflow.Lock{}
+		if len(keys) > 0 {
+			if items, err = i.Ports().Locks.Read(ctx, x.Tenant, keys); err != nil {
+				return false, err
+			}
 		}
 		var reserving []string
 		for _, l := range items {
@@ -113,18 +117,18 @@ func (v *Service) appendLocks(ctx context.Context, x *workflow.Execution, skip, 
 				return false, err
 			}
 		}
-		for _, key := range keys {
+		for _, e := range part {
 			if len(list.Items) == limit {
 				list.NextToken = encodePageToken(fmt.Sprintf("%s|%d", x.ID, skip))
 				return true, nil
 			}
 			skip++
-			l := items[key]
+			l := items[e.Key]
 			if !heads[l.Reserver].Reserves() {
 				l.Reserver = ""
 			}
-			if h, held := l.HolderOf(x.ID, x.Epoch); held {
-				list.Items = append(list.Items, lockView(l, x.ID, h, waiters[key]))
+			if h, held := l.HolderOf(x.ID, x.Epoch); held && head.Holds(x.Epoch, h.Place) {
+				list.Items = append(list.Items, lockView(l, x.ID, h, waiters[e.Key]))
 			}
 		}
 	}
@@ -196,12 +200,12 @@ func (v *Service) Lock(ctx context.Context, c workflow.Caller, key workflow.Enti
 	answer := lockView(l, "", workflow.Holder{Token: l.Token}, nil)
 	answer.Since, answer.ReservedBy = nil, nil
 	for _, x := range executions {
-		head := workflow.OwnerStatus{State: x.State, Epoch: x.Epoch}
+		head := x.OwnerStatus()
 		if x.ID == l.Reserver && head.Reserves() {
 			answer.ReservedBy = nonZeroPtr(l.Reserver)
 		}
 		h, held := l.HolderOf(x.ID, x.Epoch)
-		if !held || !head.Holds(x.Epoch, 0) {
+		if !held || !head.Holds(x.Epoch, h.Place) {
 			continue
 		}
 		by, err := v.waitersByEntity(ctx, x)

@@ -61,7 +61,7 @@ func (v *Service) storedWaiting(x *workflow.Execution, holders map[string]workfl
 		return v.lockWaiting(x, holders[x.BlockedBy.Execution])
 	case x.State == sm.ExecutionFailedUnsafe, x.State == sm.ExecutionCancelled:
 		w := &views.Waiting{Kind: workflow.WaitAcknowledge, Since: x.EndedAt, Blockers: []views.WaitingFor{}}
-		if x.Unlocked {
+		if x.Unlocked || x.Kept != nil && x.Kept.Len() == 0 {
 			w.Reason = ptr("its locks have been released")
 		}
 		return w
@@ -77,7 +77,7 @@ func (v *Service) lockWaiting(x *workflow.Execution, holder workflow.OwnerStatus
 		Kind: workflow.WaitLock, Since: x.LockSince,
 		Until: ptr(v.engine.LockDeadline(x)), Blockers: []views.WaitingFor{blockerView(b)},
 	}
-	if !b.Reservation && sm.Terminal(holder.State) && holder.Holds(b.Epoch, 0) {
+	if !b.Reservation && sm.Terminal(holder.State) && holder.Holds(b.Epoch, b.Place) {
 		w.Reason = ptr(fmt.Sprintf("it is held by %s, which ended %s and waits for \"lockstep acknowledge %s\"", b.Execution, holder.State, b.Execution))
 	}
 	return w

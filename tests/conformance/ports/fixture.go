@@ -203,6 +203,14 @@ func (s *fixture) createExecution(state statemachines.ExecutionState) *workflow.
 	return x
 }
 
+// wantWaiter fails the test unless a waiter is, or is not, added to a holder that has
+// released no entity.
+func (s *fixture) wantWaiter(expected bool, holder string, epoch int64, waiter string) {
+	s.Helper()
+	_, ok, err := s.Store.AddHolderWaiter(s.ctx, s.tenant, workflow.BlockedBy{Execution: holder, Epoch: epoch}, waiter)
+	s.wantApplied(expected)(ok, err)
+}
+
 // commitState commits x in another state.
 func (s *fixture) commitState(x *workflow.Execution, to statemachines.ExecutionState, release bool) (*workflow.Execution, []string) {
 	s.Helper()

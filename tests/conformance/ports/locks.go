@@ -28,13 +28,13 @@ func Locks(t *testing.T, open Open) {
 		"each holder gets a greater token": func(s *fixture) {
 			a, b := newID(), newID()
 			check(s, workflow.Lock{})
-			s.wantApplied(true)(s.Locks.Take(s.ctx, s.tenant, sw, a, 1, 0, baseTime))
+			s.wantApplied(true)(s.Locks.Take(s.ctx, s.tenant, sw, requestOf(a, 1), 0))
 			check(s, workflow.Lock{Owner: a, OwnerEpoch: 1, Token: 1, Revision: 1, Since: baseTime.UnixMilli()})
-			s.wantApplied(false)(s.Locks.Take(s.ctx, s.tenant, sw, b, 1, 0, baseTime))
-			s.wantApplied(false)(s.Locks.Take(s.ctx, s.tenant, sw, b, 1, 2, baseTime))
-			s.wantApplied(true)(s.Locks.Take(s.ctx, s.tenant, sw, b, 4, 1, baseTime.Add(time.Second)))
+			s.wantApplied(false)(s.Locks.Take(s.ctx, s.tenant, sw, requestOf(b, 1), 0))
+			s.wantApplied(false)(s.Locks.Take(s.ctx, s.tenant, sw, requestOf(b, 1), 2))
+			s.wantApplied(true)(s.Locks.Take(s.ctx, s.tenant, sw, workflow.LockRequest{Execution: b, Epoch: 4, Now: baseTime.Add(time.Second)}, 1))
 			check(s, workflow.Lock{Owner: b, OwnerEpoch: 4, Token: 2, Revision: 2, Since: baseTime.Add(time.Second).UnixMilli()})
-			s.wantApplied(false)(s.Locks.Take(s.ctx, s.tenant, sw, a, 1, 1, baseTime))
+			s.wantApplied(false)(s.Locks.Take(s.ctx, s.tenant, sw, requestOf(a, 1), 1))
 		},
 		"one of many concurrent takes succeeds": func(s *fixture) {
 			ids := make([]string, racers)
@@ -43,30 +43,30 @@ func Locks(t *testing.T, open Open) {
 			}
 			for rev := range int64(3) {
 				won := s.oneWinner(func(i int) (bool, error) {
-					return s.Locks.Take(s.ctx, s.tenant, sw, ids[i], 1+rev, rev, baseTime)
+					return s.Locks.Take(s.ctx, s.tenant, sw, requestOf(ids[i], 1+rev), rev)
 				})
 				check(s, workflow.Lock{Owner: ids[won], OwnerEpoch: 1 + rev, Token: 1 + rev, Revision: 1 + rev, Since: baseTime.UnixMilli()})
 			}
 		},
 		"all handlers of one execution at one epoch may take the lock": func(s *fixture) {
 			a := newID()
-			if n := len(s.race(func(int) (bool, error) { return s.Locks.Take(s.ctx, s.tenant, sw, a, 1, 0, baseTime) })); n != racers {
+			if n := len(s.race(func(int) (bool, error) { return s.Locks.Take(s.ctx, s.tenant, sw, requestOf(a, 1), 0) })); n != racers {
 				s.Errorf("%d of %d handlers of the holder got the lock", n, racers)
 			}
 			check(s, workflow.Lock{Owner: a, OwnerEpoch: 1, Token: 1, Revision: 1, Since: baseTime.UnixMilli()})
-			s.wantApplied(false)(s.Locks.Take(s.ctx, s.tenant, sw, a, 2, 0, baseTime))
+			s.wantApplied(false)(s.Locks.Take(s.ctx, s.tenant, sw, requestOf(a, 2), 0))
 		},
 		"a take with a lost reply is recognised": func(s *fixture) {
 			a := newID()
 			s.loseReply()
-			s.wantApplied(true)(s.Locks.Take(s.ctx, s.tenant, sw, a, 1, 0, baseTime))
+			s.wantApplied(true)(s.Locks.Take(s.ctx, s.tenant, sw, requestOf(a, 1), 0))
 			s.loseReply()
-			s.wantApplied(true)(s.Locks.Take(s.ctx, s.tenant, sw, a, 2, 1, baseTime))
+			s.wantApplied(true)(s.Locks.Take(s.ctx, s.tenant, sw, requestOf(a, 2), 1))
 			check(s, workflow.Lock{Owner: a, OwnerEpoch: 2, Token: 2, Revision: 2, Since: baseTime.UnixMilli()})
 		},
 		"an older execution's reservation wins": func(s *fixture) {
 			older, middle, younger := newID(), newID(), newID()
-			s.wantApplied(true)(s.Locks.Take(s.ctx, s.tenant, sw, younger, 1, 0, baseTime))
+			s.wantApplied(true)(s.Locks.Take(s.ctx, s.tenant, sw, requestOf(younger, 1), 0))
 			s.wantApplied(true)(s.Locks.Reserve(s.ctx, s.tenant, sw, reservationOf(middle), ""))
 			check(s, workflow.Lock{Owner: younger, OwnerEpoch: 1, Token: 1, Revision: 2, Since: baseTime.UnixMilli(), Reserver: middle, ReserverAge: middle})
 			s.wantApplied(false)(s.Locks.Reserve(s.ctx, s.tenant, sw, reservationOf(younger), ""))
@@ -82,8 +82,8 @@ func Locks(t *testing.T, open Open) {
 			a, b := newID(), newID()
 			s.wantApplied(true)(s.Locks.Reserve(s.ctx, s.tenant, sw, reservationOf(a), ""))
 			check(s, workflow.Lock{Revision: 1, Reserver: a, ReserverAge: a})
-			s.wantApplied(false)(s.Locks.Take(s.ctx, s.tenant, sw, b, 1, 0, baseTime))
-			s.wantApplied(true)(s.Locks.Take(s.ctx, s.tenant, sw, b, 1, 1, baseTime))
+			s.wantApplied(false)(s.Locks.Take(s.ctx, s.tenant, sw, requestOf(b, 1), 0))
+			s.wantApplied(true)(s.Locks.Take(s.ctx, s.tenant, sw, requestOf(b, 1), 1))
 			check(s, workflow.Lock{Owner: b, OwnerEpoch: 1, Token: 2, Revision: 2, Since: baseTime.UnixMilli(), Reserver: a, ReserverAge: a})
 		},
 		"a reservation with a lost reply is recognised": func(s *fixture) {
@@ -107,12 +107,28 @@ func Locks(t *testing.T, open Open) {
 			s.wantApplied(true)(s.Locks.RaiseRevision(s.ctx, s.tenant, sw, 1000, 0))
 			check(s, workflow.Lock{Revision: 1000})
 			s.wantApplied(false)(s.Locks.RaiseRevision(s.ctx, s.tenant, sw, 2000, 999))
-			s.wantApplied(true)(s.Locks.Take(s.ctx, s.tenant, sw, a, 1, 1000, baseTime))
+			s.wantApplied(true)(s.Locks.Take(s.ctx, s.tenant, sw, requestOf(a, 1), 1000))
 			s.wantApplied(false)(s.Locks.RaiseRevision(s.ctx, s.tenant, sw, 900, 1001)) // never lowered
 			s.wantApplied(true)(s.Locks.RaiseRevision(s.ctx, s.tenant, sw, 2000, 1001))
 			check(s, workflow.Lock{Owner: a, OwnerEpoch: 1, Token: 1001, Revision: 2000, Since: baseTime.UnixMilli()})
-			s.wantApplied(false)(s.Locks.Take(s.ctx, s.tenant, sw, b, 1, 1001, baseTime))
-			s.wantApplied(true)(s.Locks.Take(s.ctx, s.tenant, sw, b, 1, 2000, baseTime))
+			s.wantApplied(false)(s.Locks.Take(s.ctx, s.tenant, sw, requestOf(b, 1), 1001))
+			s.wantApplied(true)(s.Locks.Take(s.ctx, s.tenant, sw, requestOf(b, 1), 2000))
+		},
+		"the owner's place is that of the last take": func(s *fixture) {
+			a, b := newID(), newID()
+			at := func(id string, place int) workflow.LockRequest {
+				return workflow.LockRequest{Execution: id, Epoch: 1, Place: place, Now: baseTime}
+			}
+			s.wantApplied(true)(s.Locks.Take(s.ctx, s.tenant, sw, at(a, 3), 0))
+			s.wantApplied(true)(s.Locks.Reserve(s.ctx, s.tenant, sw, reservationOf(b), ""))
+			s.wantApplied(true)(s.Locks.RaiseRevision(s.ctx, s.tenant, sw, 1000, 2))
+			if got := read(s); got.Place != 3 {
+				s.Errorf("a take at place 3 is read as %+v", got)
+			}
+			s.wantApplied(true)(s.Locks.Take(s.ctx, s.tenant, sw, requestOf(b, 1), 1000)) // it does not know its place
+			if got := read(s); got.Place != 0 {
+				s.Errorf("a take without a place is read as %+v", got)
+			}
 		},
 		"many locks are read at once": func(s *fixture) {
 			a := newID()
@@ -120,7 +136,7 @@ func Locks(t *testing.T, open Open) {
 			for i := range 215 {
 				keys = append(keys, workflow.EntityKey{Type: "device", ID: fmt.Sprint(i)})
 				if i%3 == 0 {
-					s.wantApplied(true)(s.Locks.Take(s.ctx, s.tenant, keys[i], a, 1, 0, baseTime))
+					s.wantApplied(true)(s.Locks.Take(s.ctx, s.tenant, keys[i], requestOf(a, 1), 0))
 				}
 			}
 			locks := must[map[workflow.EntityKey]workflow.Lock](s)(s.Locks.Read(s.ctx, s.tenant, append(keys, keys[0])))
@@ -147,9 +163,7 @@ func SharedLocks(t *testing.T, open Open) {
 		s.Helper()
 		return must[map[workflow.EntityKey]workflow.Lock](s)(s.Locks.Read(s.ctx, s.tenant, []workflow.EntityKey{sw}))[sw]
 	}
-	at := func(id string, epoch int64) workflow.LockRequest {
-		return workflow.LockRequest{Execution: id, Epoch: epoch, Now: baseTime}
-	}
+	at := requestOf
 	share := func(s *fixture, want int64, by workflow.LockRequest, keep map[string]workflow.Holder, revision int64) {
 		s.Helper()
 		token, ok, err := s.Locks.Share(s.ctx, s.tenant, sw, by, keep, revision)
@@ -184,8 +198,8 @@ func SharedLocks(t *testing.T, open Open) {
 			share(s, 1, at(a, 1), nil, 0)
 			share(s, 0, at(b, 1), nil, 0)
 			holders(s, 1, map[string]workflow.Holder{a: holder(1, 1)})
-			s.wantApplied(false)(s.Locks.Take(s.ctx, s.tenant, sw, c, 1, 0, baseTime))
-			s.wantApplied(true)(s.Locks.Take(s.ctx, s.tenant, sw, c, 1, 1, baseTime))
+			s.wantApplied(false)(s.Locks.Take(s.ctx, s.tenant, sw, requestOf(c, 1), 0))
+			s.wantApplied(true)(s.Locks.Take(s.ctx, s.tenant, sw, requestOf(c, 1), 1))
 			if diff := cmp.Diff(workflow.Lock{Entity: sw, Owner: c, OwnerEpoch: 1, Token: 2, Revision: 2, Since: baseTime.UnixMilli()}, read(s)); diff != "" {
 				s.Error(diff)
 			}
@@ -198,7 +212,7 @@ func SharedLocks(t *testing.T, open Open) {
 			share(s, 1, at(a, 1), nil, 0)
 			join(s, 2, at(b, 4), workflow.JoinConditions{})
 			holders(s, 2, map[string]workflow.Holder{a: holder(1, 1), b: holder(4, 2)})
-			s.wantApplied(false)(s.Locks.Take(s.ctx, s.tenant, sw, c, 1, 1, baseTime)) // has read before the join
+			s.wantApplied(false)(s.Locks.Take(s.ctx, s.tenant, sw, requestOf(c, 1), 1)) // has read before the join
 			if got := read(s); got.Token != 2 {
 				s.Errorf("the last token is %d, want 2", got.Token)
 			}
@@ -271,6 +285,21 @@ func SharedLocks(t *testing.T, open Open) {
 			share(s, 4, at(d, 1), map[string]workflow.Holder{c: holder(1, 3)}, 3)
 			holders(s, 4, map[string]workflow.Holder{c: holder(1, 3), d: holder(1, 4)})
 		},
+		"each holder has a place of its own": func(s *fixture) {
+			a, b, c, d := newID(), newID(), newID(), newID()
+			placed := func(id string, place int) workflow.LockRequest {
+				return workflow.LockRequest{Execution: id, Epoch: 1, Place: place, Now: baseTime}
+			}
+			s.wantApplied(true)(s.Locks.Take(s.ctx, s.tenant, sw, placed(d, 9), 0))
+			share(s, 2, placed(a, 3), nil, 1)
+			join(s, 3, placed(b, 1), workflow.JoinConditions{})
+			before := read(s).Holders
+			share(s, 4, placed(c, 2), map[string]workflow.Holder{a: before[a], b: before[b]}, 3)
+			got := read(s)
+			if got.Place != 0 || got.Holders[a].Place != 3 || got.Holders[b].Place != 1 || got.Holders[c].Place != 2 {
+				s.Errorf("got %+v", got)
+			}
+		},
 		"a lock has at most MaxHolders holders": func(s *fixture) {
 			share(s, 1, at(newID(), 1), nil, 0)
 			for i := range workflow.MaxHolders - 1 {
@@ -282,6 +311,11 @@ func SharedLocks(t *testing.T, open Open) {
 			}
 		},
 	})
+}
+
+// requestOf is the request of an execution that does not say the entity's place.
+func requestOf(id string, epoch int64) workflow.LockRequest {
+	return workflow.LockRequest{Execution: id, Epoch: epoch, Now: baseTime}
 }
 
 // reservationOf is a reservation by an execution without a parent.

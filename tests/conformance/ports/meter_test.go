@@ -58,7 +58,7 @@ func TestDynamoMeter_CountsEveryUnit(t *testing.T) {
 	check("commit with another state: a delete and a put in one index", writeCost(executions, 3))
 	commit(func(x *workflow.Execution) { x.DueAt = x.DueAt.Add(time.Second) }, false)
 	check("commit with another timer", writeCost(executions, 3))
-	if ok, err := v.Store.AddHolderWaiter(ctx, x.Tenant, x.ID, 1, "someone"); !ok || err != nil {
+	if _, ok, err := v.Store.AddHolderWaiter(ctx, x.Tenant, workflow.BlockedBy{Execution: x.ID, Epoch: 1}, "someone"); !ok || err != nil {
 		t.Fatalf("added %v: %v", ok, err)
 	}
 	check("add a waiter", writeCost(executions, 1))
@@ -80,11 +80,11 @@ func TestDynamoMeter_CountsEveryUnit(t *testing.T) {
 	check("two strong reads in a batch, one of a missing item", readCost(executions, 2))
 
 	key := workflow.EntityKey{Type: "device", ID: "a"}
-	if ok, err := v.Locks.Take(ctx, x.Tenant, key, x.ID, 1, 0, time.Now()); !ok || err != nil {
+	if ok, err := v.Locks.Take(ctx, x.Tenant, key, workflow.LockRequest{Execution: x.ID, Epoch: 1, Now: time.Now()}, 0); !ok || err != nil {
 		t.Fatalf("taken %v: %v", ok, err)
 	}
 	check("a lock", writeCost(locks, 1))
-	if ok, err := v.Locks.Take(ctx, x.Tenant, key, "other", 1, 0, time.Now()); ok || err != nil {
+	if ok, err := v.Locks.Take(ctx, x.Tenant, key, workflow.LockRequest{Execution: "other", Epoch: 1, Now: time.Now()}, 0); ok || err != nil {
 		t.Fatalf("taken %v: %v", ok, err)
 	}
 	check("a lock that is taken", writeCost(locks, 1))

@@ -154,7 +154,7 @@ func TestDynamo_RetriesUnprocessedKeys(t *testing.T) {
 	var keys []workflow.EntityKey
 	for i := range 120 {
 		keys = append(keys, workflow.EntityKey{Type: "device", ID: fmt.Sprint(i)})
-		if ok, err := v.Locks.Take(ctx, tenant, keys[i], "x", 1, 0, time.Now()); !ok || err != nil {
+		if ok, err := v.Locks.Take(ctx, tenant, keys[i], workflow.LockRequest{Execution: "x", Epoch: 1, Now: time.Now()}, 0); !ok || err != nil {
 			t.Fatalf("taken %v: %v", ok, err)
 		}
 	}

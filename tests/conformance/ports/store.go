@@ -79,7 +79,7 @@ func Store(t *testing.T, open Open) {
 		},
 		"a commit with a lost reply is recognised": func(s *fixture) {
 			x := s.createExecution(sm.ExecutionRunning)
-			s.wantApplied(true)(s.Store.AddHolderWaiter(s.ctx, s.tenant, x.ID, x.Epoch, newID()))
+			s.wantWaiter(true, x.ID, x.Epoch, newID())
 			next := nextVersion(x, sm.ExecutionCompletedAck)
 			s.loseReply()
 			_, ok, err := s.Store.Commit(s.ctx, x.Version, next, true)
@@ -92,10 +92,10 @@ func Store(t *testing.T, open Open) {
 		"waiters survive commits and do not disturb them": func(s *fixture) {
 			x := s.createExecution(sm.ExecutionRunning)
 			a, b := newID(), newID()
-			s.wantApplied(true)(s.Store.AddHolderWaiter(s.ctx, s.tenant, x.ID, x.Epoch, a))
+			s.wantWaiter(true, x.ID, x.Epoch, a)
 			x, _ = s.commitState(x, sm.ExecutionWaiting, false) // a waiter does not raise the version
-			s.wantApplied(true)(s.Store.AddHolderWaiter(s.ctx, s.tenant, x.ID, x.Epoch, b))
-			s.wantApplied(true)(s.Store.AddHolderWaiter(s.ctx, s.tenant, x.ID, x.Epoch, b))
+			s.wantWaiter(true, x.ID, x.Epoch, b)
+			s.wantWaiter(true, x.ID, x.Epoch, b)
 			got := must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, x.ID))
 			s.wantSameSet(got.Waiters, a, b)
 			_, waiters := s.commitState(got, sm.ExecutionCompletedAck, true) // the waiters that were read are not written back
@@ -138,7 +138,7 @@ func Store(t *testing.T, open Open) {
 			var expected []string
 			for range 10 {
 				expected = append(expected, newID())
-				s.wantApplied(true)(s.Store.AddHolderWaiter(s.ctx, s.tenant, x.ID, x.Epoch, expected[len(expected)-1]))
+				s.wantWaiter(true, x.ID, x.Epoch, expected[len(expected)-1])
 			}
 			var mu sync.Mutex
 			var woken []string
@@ -165,7 +165,7 @@ func Store(t *testing.T, open Open) {
 					return ok, err
 				}
 				me := newID()
-				ok, err := s.Store.AddHolderWaiter(s.ctx, s.tenant, x.ID, x.Epoch, me)
+				_, ok, err := s.Store.AddHolderWaiter(s.ctx, s.tenant, workflow.BlockedBy{Execution: x.ID, Epoch: x.Epoch}, me)
 				mu.Lock()
 				defer mu.Unlock()
 				if ok {
@@ -178,17 +178,94 @@ func Store(t *testing.T, open Open) {
 		"waiters register only with a live execution": func(s *fixture) {
 			for _, state := range sm.ExecutionStates() {
 				x := s.createExecution(state)
-				s.wantApplied(sm.HoldsLocks(state))(s.Store.AddHolderWaiter(s.ctx, s.tenant, x.ID, x.Epoch, newID()))
-				s.wantApplied(false)(s.Store.AddHolderWaiter(s.ctx, s.tenant, x.ID, x.Epoch-1, newID()))
-				s.wantApplied(false)(s.Store.AddHolderWaiter(s.ctx, s.tenant, x.ID, x.Epoch+1, newID()))
+				s.wantWaiter(sm.HoldsLocks(state), x.ID, x.Epoch, newID())
+				s.wantWaiter(false, x.ID, x.Epoch-1, newID())
+				s.wantWaiter(false, x.ID, x.Epoch+1, newID())
 				s.wantApplied(workflow.OwnerStatus{State: state}.Reserves())(s.Store.AddReserverWaiter(s.ctx, s.tenant, x.ID, newID()))
 			}
-			s.wantApplied(false)(s.Store.AddHolderWaiter(s.ctx, s.tenant, newID(), 0, newID()))
+			s.wantWaiter(false, newID(), 0, newID())
 			s.wantApplied(false)(s.Store.AddReserverWaiter(s.ctx, s.tenant, newID(), newID()))
+		},
+		"what decides about locks is read whole": func(s *fixture) {
+			x := s.createExecution(sm.ExecutionRunning)
+			read := func() workflow.OwnerStatus {
+				return must[map[string]workflow.OwnerStatus](s)(s.Store.Heads(s.ctx, s.tenant, []string{x.ID}))[x.ID]
+			}
+			for _, kept := range []*workflow.Places{new(workflow.NewPlaces(1, 3)), new(workflow.NewPlaces()), nil} {
+				next := nextVersion(x, sm.ExecutionFailedUnsafe)
+				if next.Kept, next.Narrowed = kept, x.Narrowed+1; kept == nil {
+					next.Narrowed = 0
+				}
+				_, ok, err := s.Store.Commit(s.ctx, x.Version, next, false)
+				s.wantApplied(true)(ok, err)
+				x = next
+				if diff := cmp.Diff(x.OwnerStatus(), read()); diff != "" {
+					s.Errorf("kept %v: %s", kept, diff)
+				}
+				s.wantSame(x, must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, x.ID)))
+			}
+			waits := nextVersion(x, sm.ExecutionScheduled)
+			waits.BlockedBy = &workflow.BlockedBy{Execution: newID(), Epoch: 4, Place: 3, Narrowed: 2, NeedsPerson: true}
+			_, ok, err := s.Store.Commit(s.ctx, x.Version, waits, false)
+			s.wantApplied(true)(ok, err)
+			x = waits
+			s.wantSame(x, must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, x.ID)))
+			if got := read(); !got.AwaitsPerson {
+				s.Errorf("an execution that waits for an operator is read as %+v", got)
+			}
+			x, _ = s.commitState(x, sm.ExecutionLocking, false)
+			s.wantSame(x, must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, x.ID)))
+		},
+		"a waiter registers only if nothing was released since it read": func(s *fixture) {
+			x := s.createExecution(sm.ExecutionRunning)
+			by := workflow.BlockedBy{Execution: x.ID, Epoch: x.Epoch, Place: 2}
+			register := func(expected bool, narrowed int64) {
+				s.Helper()
+				by.Narrowed = narrowed
+				holder, ok, err := s.Store.AddHolderWaiter(s.ctx, s.tenant, by, newID())
+				s.wantApplied(expected)(ok, err)
+				if diff := cmp.Diff(x.OwnerStatus(), holder); diff != "" && ok {
+					s.Error(diff)
+				}
+			}
+			register(true, 0)
+			register(false, 1)
+			for n := range int64(2) {
+				next := nextVersion(x, sm.ExecutionFailedUnsafe)
+				next.Kept, next.Narrowed = new(workflow.NewPlaces(1, 2)), n+1
+				_, ok, err := s.Store.Commit(s.ctx, x.Version, next, true)
+				s.wantApplied(true)(ok, err)
+				x = next
+				register(false, n)
+				register(true, n+1)
+				register(false, 0)
+			}
+			for range workflow.MaxWaiters { // a full set changes nothing about that
+				register(true, 2)
+			}
+			register(false, 1)
+		},
+		"no waiter registers with a reserver that waits for an operator": func(s *fixture) {
+			x := s.createExecution(sm.ExecutionScheduled)
+			next := nextVersion(x, sm.ExecutionScheduled)
+			next.BlockedBy = &workflow.BlockedBy{Execution: newID(), Epoch: 4}
+			_, ok, err := s.Store.Commit(s.ctx, x.Version, next, false)
+			s.wantApplied(true)(ok, err)
+			s.wantApplied(true)(s.Store.AddReserverWaiter(s.ctx, s.tenant, x.ID, newID()))
+			x, next = next, nextVersion(next, sm.ExecutionScheduled)
+			next.BlockedBy = &workflow.BlockedBy{Execution: newID(), Epoch: 4, NeedsPerson: true}
+			_, ok, err = s.Store.Commit(s.ctx, x.Version, next, false)
+			s.wantApplied(true)(ok, err)
+			s.wantApplied(false)(s.Store.AddReserverWaiter(s.ctx, s.tenant, x.ID, newID()))
+			x, next = next, nextVersion(next, sm.ExecutionLocking)
+			next.BlockedBy = nil
+			_, ok, err = s.Store.Commit(s.ctx, x.Version, next, false)
+			s.wantApplied(true)(ok, err)
+			s.wantApplied(true)(s.Store.AddReserverWaiter(s.ctx, s.tenant, x.ID, newID()))
 		},
 		"an unknown state counts as live": func(s *fixture) {
 			x := s.createExecution("HIBERNATING")
-			s.wantApplied(true)(s.Store.AddHolderWaiter(s.ctx, s.tenant, x.ID, x.Epoch, newID()))
+			s.wantWaiter(true, x.ID, x.Epoch, newID())
 			s.wantApplied(true)(s.Store.AddReserverWaiter(s.ctx, s.tenant, x.ID, newID()))
 			if head := must[map[string]workflow.OwnerStatus](s)(s.Store.Heads(s.ctx, s.tenant, []string{x.ID}))[x.ID]; !head.Holds(x.Epoch, 0) || !head.Reserves() {
 				s.Errorf("status %+v is not live", head)
@@ -197,9 +274,9 @@ func Store(t *testing.T, open Open) {
 		"an execution has at most 64 waiters": func(s *fixture) {
 			x := s.createExecution(sm.ExecutionRunning)
 			for range 70 {
-				s.wantApplied(true)(s.Store.AddHolderWaiter(s.ctx, s.tenant, x.ID, x.Epoch, newID()))
+				s.wantWaiter(true, x.ID, x.Epoch, newID())
 			}
-			s.wantApplied(false)(s.Store.AddHolderWaiter(s.ctx, s.tenant, x.ID, x.Epoch+1, newID()))
+			s.wantWaiter(false, x.ID, x.Epoch+1, newID())
 			if got := must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, x.ID)); len(got.Waiters) != 64 {
 				s.Errorf("%d waiters, want 64", len(got.Waiters))
 			}

@@ -62,6 +62,7 @@ type executionState struct {
 	events          []workflow.Event
 	terminalEvents  int // in this try
 	wasAcknowledged bool
+	awaitedPerson   bool                        // its reservations were void for a time, and may have been read then
 	predatesRestore bool                        // created before a restore of the tables
 	reservationSeen map[workflow.EntityKey]bool // entities that had a reservation, see isReserved
 
@@ -104,16 +105,16 @@ func AwaitsOperator(s sm.ExecutionState) bool {
 // ownerStatus is what a strongly consistent read of an execution would return.
 func (w *Checker) ownerStatus(id string) workflow.OwnerStatus {
 	if r := w.executions[id]; r != nil {
-		return workflow.OwnerStatus{State: r.x.State, Epoch: r.x.Epoch}
+		return r.x.OwnerStatus()
 	}
 	return workflow.OwnerStatus{}
 }
 
-// isHolding reports whether an execution holds the locks that it took at an epoch. The states
-// without locks are listed here again on purpose, independent of the engine.
-func (w *Checker) isHolding(id string, epoch int64) bool {
+// isHolding reports whether an execution holds the lock that its entry in the item is about.
+// The rule is written here again on purpose, independent of the engine.
+func (w *Checker) isHolding(id string, entry workflow.Holder) bool {
 	h := w.ownerStatus(id)
-	return h.Epoch == epoch && holdsLocks(h.State)
+	return h.Epoch == entry.Epoch && holdsLocks(h.State) && (h.Kept == nil || h.Kept.Contains(entry.Place))
 }
 
 func holdsLocks(s sm.ExecutionState) bool {

@@ -29,6 +29,7 @@ func (w *Checker) ExecutionWritten(before, after *workflow.Execution) {
 	r.x, r.previous = after, before.State
 	w.awaitingOperator += boolToInt(AwaitsOperator(after.State)) - boolToInt(AwaitsOperator(before.State))
 	r.wasAcknowledged = r.wasAcknowledged || sm.Acknowledged(after.State)
+	r.awaitedPerson = r.awaitedPerson || after.BlockedBy != nil && after.BlockedBy.NeedsPerson
 	if w.Trace != nil {
 		w.traceExecution(before, after)
 	}

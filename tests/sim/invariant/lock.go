@@ -35,10 +35,10 @@ func (w *Checker) LockWritten(before, after workflow.Lock) {
 		w.Failf(invTokenMonotonic, "%s: revision %d token %d became %d %d", key, before.Revision, before.Token, after.Revision, after.Token)
 	}
 	w.recordReservation(after)
-	had, have := holderEpochs(before), holderEpochs(after)
+	had, have := holdersOf(before), holdersOf(after)
 	for _, id := range slices.Sorted(maps.Keys(had)) {
-		if epoch := had[id]; have[id] != epoch && w.isHolding(id, epoch) {
-			w.Failf(invSingleHolder, "%s is taken from %s, which holds it at epoch %d; the holders are now %v", key, id, epoch, have)
+		if entry := had[id]; have[id] != entry && w.isHolding(id, entry) {
+			w.Failf(invSingleHolder, "%s is taken from %s, which holds it at epoch %d; the holders are now %v", key, id, entry.Epoch, have)
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(have)) {
@@ -50,20 +50,20 @@ func (w *Checker) LockWritten(before, after workflow.Lock) {
 		w.Failf(invSingleHolder, "%s has an owner and holders: %+v", key, after)
 	}
 	if r := w.executions[before.Reserver]; r != nil && after.Reserver != before.Reserver {
-		if !workflow.Older(after.ReserverAge, before.ReserverAge) && w.ownerStatus(before.Reserver).Reserves() && !r.wasAcknowledged {
+		if !workflow.Older(after.ReserverAge, before.ReserverAge) && w.ownerStatus(before.Reserver).Reserves() && !r.wasAcknowledged && !r.awaitedPerson {
 			w.Failf(invReservationPriority, "%s: the reservation of %s is replaced by that of %s", key, before.Reserver, after.Reserver)
 		}
 	}
 }
 
-// holderEpochs returns the epochs of the holders of a lock.
-func holderEpochs(l workflow.Lock) map[string]int64 {
-	all := map[string]int64{}
-	if l.Owner != "" {
-		all[l.Owner] = l.OwnerEpoch
+// holdersOf returns the holders of a lock, exclusive or shared, as the item names them.
+func holdersOf(l workflow.Lock) map[string]workflow.Holder {
+	all := maps.Clone(l.Holders)
+	if all == nil {
+		all = map[string]workflow.Holder{}
 	}
-	for id, h := range l.Holders {
-		all[id] = h.Epoch
+	if l.Owner != "" {
+		all[l.Owner] = workflow.Holder{Epoch: l.OwnerEpoch, Token: l.Token, Since: l.Since, Place: l.Place}
 	}
 	return all
 }
@@ -143,12 +143,11 @@ func (w *Checker) EntityWritten(before, after workflow.Entity) {
 		return
 	}
 	l := w.locks[key]
-	for id, epoch := range holderEpochs(l) {
-		h, _ := l.HolderOf(id, epoch)
+	for id, h := range holdersOf(l) {
 		if w.PredatesRestore(id) {
 			return // its lock may have been restored to an earlier time
 		}
-		if r := w.executions[id]; h.Token == after.Token && r != nil && r.x.State == sm.ExecutionCompleted && r.x.Epoch == epoch {
+		if r := w.executions[id]; h.Token == after.Token && r != nil && r.x.State == sm.ExecutionCompleted && w.isHolding(id, h) {
 			return
 		}
 	}

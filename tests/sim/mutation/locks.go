@@ -22,7 +22,7 @@ var locks = []Mutation{
 	{Name: "the lock is taken whatever its revision", Edits: []Edit{{simLockState, `		if l.Revision != seen {
 			return l, l.Token, l.Owner`, "\t\tif false {\n\t\t\treturn l, l.Token, l.Owner"}}},
 	{Name: "the token does not increase", Edits: []Edit{{simLockState, "l.Revision, l.Token = seen+1, seen+1", "l.Revision = seen + 1"}}},
-	{Name: "a held lock counts as free", Edits: []Edit{{lockEvaluate, `	case h.Holds(epoch, 0):
+	{Name: "a held lock counts as free", Edits: []Edit{{lockEvaluate, `	case h.Holds(holder.Epoch, holder.Place):
 `, "\tcase false:\n"}}},
 	{Name: "the owner is read before the lock", Edits: []Edit{{acquire, `	evaluated := make([]evaluatedLock, len(keys))
 `, `	if items, err = a.Locks.Read(ctx, a.Tenant, keys); err != nil {
@@ -31,8 +31,8 @@ var locks = []Mutation{
 	evaluated := make([]evaluatedLock, len(keys))
 `}}},
 	{Name: "a failed commit ends the wakeup", Edits: []Edit{{engineAdvance, "\t\tif !ok {\n\t\t\tif err := w.reload", "\t\tif !ok {\n\t\t\treturn nil\n\t\t}\n\t\tif !ok {\n\t\t\tif err := w.reload"}}},
-	{Name: "a waiter registers with an execution that has released", Edits: []Edit{{simStore, `		if !canWait(e.ownerStatus()) {
-`, "\t\tif e == nil {\n"}}},
+	{Name: "a waiter registers with an execution that has released", Edits: []Edit{{simStore, `		if head = e.ownerStatus(); !canWait(head) {
+`, "\t\tif head = e.ownerStatus(); e == nil {\n"}}},
 	{Name: "an execution waits without registering", Edits: []Edit{{acquire, `	if ok {
 		return true, Result{Conflict: &e.blockedBy}, nil
 `, `	if ok || !ok {
@@ -52,7 +52,7 @@ var locks = []Mutation{
 	{Name: "the epoch is reset", Edits: []Edit{{lifecycleBlocker, `	d.execution.Epoch++
 `, `	d.execution.Epoch = 1
 `}}},
-	{Name: "a child that closes a cycle is not refused", Edits: []Edit{{fetchBlocker, "\tif ok && w.execution.Parent != nil {", "\tif false {"}}},
+	{Name: "a child that closes a cycle is not refused", Edits: []Edit{{fetchBlocker, "\tif blocker.Registered && w.execution.Parent != nil {", "\tif false {"}}},
 	{Name: "an execution that waits for a child holds no locks", Edits: []Edit{{status, "{state: ExecutionWaiting, status: StatusRunning},", "{state: ExecutionWaiting, status: StatusRunning, holdsNoLocks: true},"}}},
 	{Name: "a failed execution holds no locks", Edits: []Edit{{status, "{state: ExecutionError, status: StatusRunning},", "{state: ExecutionError, status: StatusRunning, holdsNoLocks: true},"}}},
 	{Name: "an execution that ended unsafely holds no locks", Edits: []Edit{{status, "{state: ExecutionFailedUnsafe, status: StatusFailed,", "{state: ExecutionFailedUnsafe, status: StatusFailed, holdsNoLocks: true,"}}},

@@ -166,7 +166,7 @@ func (w *simulation) blockOutcome(c harness.BlockCall) *harness.Outcome {
 
 // A rolling deployment replaces programs of the current version by a newer version, which
 // writes items that the current version refuses.
-const currentVersion, newerVersion = 1, 2
+const currentVersion, newerVersion = workflow.SchemaVersion, workflow.SchemaVersion + 1
 
 const deployStart, deployEnd = time.Minute, 2 * time.Minute
 
