@@ -29,7 +29,7 @@ func (c *Catalog) warnings(ctx context.Context, tenant string, d *spec.Definitio
 		case s.FunctionBlock != "":
 			err = w.checkBlock(s.FunctionBlock, s.RunOn, s.Parameters, s.RawParameters, paths[i], "functionBlock")
 		case s.Reference != nil:
-			err = w.checkWorkflow(d, s.Reference.Workflow, paths[i])
+			err = w.checkWorkflow(d, s, paths[i])
 		}
 		if err != nil {
 			return nil, err
@@ -47,6 +47,7 @@ func (c *Catalog) warnings(ctx context.Context, tenant string, d *spec.Definitio
 	if err := w.checkResults(d); err != nil {
 		return nil, err
 	}
+	w.checkParameters(d)
 	w.checkSharedLocks(d, paths)
 	w.checkCronSeconds(d, source)
 	if len(w.issues) == 0 {
@@ -111,19 +112,56 @@ func (w *warner) newestBlock(written string) (*workflow.Block, error) {
 	return w.blocks[written], nil
 }
 
-// checkWorkflow warns of a reference to a workflow that is not published. A definition may
-// refer to itself.
-func (w *warner) checkWorkflow(d *spec.Definition, written, path string) error {
-	ref, err := workflow.ParseRef(written)
+// checkWorkflow warns of a reference to a workflow that is not published, and of one to embed
+// whose config does not hold then. A definition may refer to itself.
+func (w *warner) checkWorkflow(d *spec.Definition, s *spec.Step, path string) error {
+	ref, err := workflow.ParseRef(s.Reference.Workflow)
 	if err != nil {
 		return err
 	}
 	finder := cycleFinder{w.registry, w.tenant, d, nil}
-	_, found, err := finder.resolve(w.ctx, ref)
-	if err == nil && !found {
-		w.warn(path+".workflowReference.workflow", "unknown_workflow", "no published workflow matches %s; executions fail until one is published", written)
+	exact, found, err := finder.resolve(w.ctx, ref)
+	if err != nil {
+		return err
 	}
-	return err
+	path += ".workflowReference.workflow"
+	if !found {
+		w.warn(path, "unknown_workflow", "no published workflow matches %s; executions fail until one is published", s.Reference.Workflow)
+		return nil
+	}
+	if _, embeds := definition.EmbeddedRef(s); !embeds || exact == d.Ref() {
+		return nil
+	}
+	published, err := w.registry.Definition(w.ctx, w.tenant, exact)
+	if err != nil {
+		return err
+	}
+	embedded, err := definition.Parse(published.Source)
+	if err != nil {
+		return fmt.Errorf("the published workflow %s: %w", exact, err)
+	}
+	if fields := configOfExecution(&embedded.Config); len(fields) > 0 {
+		w.warn(path, "embedded_config", "of the config of %s, only maxInFlight and failureTolerance hold where it is embedded, not %s", exact, strings.Join(fields, ", "))
+	}
+	return nil
+}
+
+// configOfExecution lists the fields that a config sets and that belong to an execution as a
+// whole. Where the definition is embedded, they do not hold.
+func configOfExecution(c *spec.Config) (fields []string) {
+	for _, field := range []struct {
+		name string
+		set  bool
+	}{
+		{"executionStrategy", c.Parallel}, {"lockMode", c.LockMode == workflow.LockShared}, {"notBefore", c.NotBefore != ""},
+		{"onLocked", c.OnLocked != "" && c.OnLocked != spec.OnLockedWait}, {"rollback", c.Rollback == workflow.RollbackNever || c.RollbackContinue},
+		{"startWhen", c.StartWhen != ""}, {"timeout", c.Timeout > 0},
+	} {
+		if field.set {
+			fields = append(fields, field.name)
+		}
+	}
+	return fields
 }
 
 // literalKeywords are the keywords that a literal value violates whatever the expressions in
@@ -190,7 +228,9 @@ func hasPathPrefix(path, parent string) bool {
 	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
 }
 
-var resultExpression = regexp.MustCompile(`(?:^|[^.\w])([a-z]\w*)\.result\.([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(\()?`)
+// resultExpression finds what an expression reads of a step's result: label.result.field of
+// the same entity, or label.results[id].field of another.
+var resultExpression = regexp.MustCompile(`(?:^|[^.\w])([a-z]\w*)\.result(?:s\[[^\[\]]*\])?\.([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(\()?`)
 
 // checkResults warns of expressions that read a field which a step's result never has,
 // according to the schema of its block. Such a condition would skip every entity.
@@ -222,6 +262,23 @@ func (w *warner) checkResults(d *spec.Definition) error {
 		}
 	}
 	return nil
+}
+
+var parameterExpression = regexp.MustCompile(`(?:^|[^.\w])parameters\.([A-Za-z_]\w*)(\()?`)
+
+// checkParameters warns of expressions that read a parameter which the definition's schema
+// does not declare. One that the schema forbids is an error.
+func (w *warner) checkParameters(d *spec.Definition) {
+	for path, source := range program.Expressions(d) {
+		for _, m := range parameterExpression.FindAllStringSubmatch(program.StripHas(program.StripStrings(source)), -1) {
+			if m[2] != "" { // a method call
+				continue
+			}
+			if name, near := unknownField(d.Parameters, m[1:2]); name != "" {
+				w.warn(path, "unknown_parameter", "the definition declares no parameter %q%s", name, near)
+			}
+		}
+	}
 }
 
 // objectSchema has the keywords of a schema that decide which fields an object may have.

@@ -29,8 +29,14 @@ func TestCatalog_PublishWarnings(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	for _, config := range []string{"careful\nversion: 1.0.0\nconfig: {failureTolerance: 1, timeout: 1h, onLocked: fail}", "bounded\nversion: 1.0.0\nconfig: {failureTolerance: 1, maxInFlight: 3, onLocked: wait}"} {
+		if _, _, err := c.Publish(ctx, ann, []byte("package: p\nname: "+config+"\nsteps:\n  - {label: a, functionBlock: fleet/show, runOn: device}\n"), false); err != nil {
+			t.Fatal(err)
+		}
+	}
 	head := "package: p\nname: %s\nversion: 1.0.0\nparameters: {type: object, additionalProperties: false, properties: {target: {type: string}}}\nsteps:\n"
 	for name, test := range map[string]struct {
+		head  string // another one
 		steps string
 		want  []string
 	}{
@@ -67,12 +73,40 @@ func TestCatalog_PublishWarnings(t *testing.T) {
 			steps: "  - {label: a, functionBlock: fleet/show, runOn: device}\ntriggers: {cron: {schedule: '0 0 * * * *'}}\n",
 			want:  []string{"7:29 triggers.cron.schedule seconds"},
 		},
+		"other_results": {
+			steps: "  - {label: a, functionBlock: fleet/show, runOn: device}\n" +
+				"  - {label: b, functionBlock: fleet/open, runOn: device, condition: \"a.results['sw-1'].verion == a.results[entity.peer].version\"}\n",
+			want: []string{"7:69 steps[1].condition unknown_result"},
+		},
+		"undeclared_parameters": {
+			head: "package: p\nname: %s\nversion: 1.0.0\nparameters: {type: object, properties: {target: {type: string}}}\nsteps:\n",
+			steps: "  - {label: a, functionBlock: fleet/show, runOn: device, condition: parameters.targt != parameters.target}\n" +
+				"  - {label: b, functionBlock: fleet/show, runOn: device, condition: \"has(parameters.more) && entity.parameters.x == 'parameters.y'\"}\n",
+			want: []string{"6:69 steps[0].condition unknown_parameter"},
+		},
+		"open_parameters": {
+			head:  "package: p\nname: %s\nversion: 1.0.0\nparameters: {type: object, properties: {target: {type: string}}, additionalProperties: true}\nsteps:\n",
+			steps: "  - {label: a, functionBlock: fleet/show, runOn: device, condition: parameters.targt != parameters.target}\n",
+		},
+		"no_schema": {
+			head:  "package: p\nname: %s\nversion: 1.0.0\nsteps:\n",
+			steps: "  - {label: a, functionBlock: fleet/show, runOn: device, condition: parameters.targt != parameters.target}\n",
+		},
+		"embedded_config": {
+			steps: "  - {label: a, workflowReference: {workflow: p/careful}}\n  - {label: b, workflowReference: {workflow: p/careful, mode: dispatch}}\n" +
+				"  - {label: c, workflowReference: {workflow: p/bounded}}\n",
+			want: []string{"6:46 steps[0].workflowReference.workflow embedded_config"},
+		},
 		"reference": {
 			steps: "  - {label: a, workflowReference: {workflow: p/none, mode: dispatch}}\n",
 			want:  []string{"6:46 steps[0].workflowReference.workflow unknown_workflow"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			head := head
+			if test.head != "" {
+				head = test.head
+			}
 			for _, dry := range []bool{true, false, false} { // the last one finds it published
 				p, _, err := c.Publish(ctx, ann, []byte(fmt.Sprintf(head, name)+test.steps), dry)
 				if err != nil {

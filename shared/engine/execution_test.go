@@ -190,6 +190,46 @@ func TestMaxInFlight_LimitsLanes(t *testing.T) {
 	}
 }
 
+// An embedded definition lowers maxInFlight for its own steps, also when they are part of a
+// pipeline; it cannot raise the limit of the definition around it.
+func TestMaxInFlight_HoldsWhereItIsEmbedded(t *testing.T) {
+	for name, c := range map[string]struct {
+		outer, inner       string
+		wantOwn, wantInner int
+	}{
+		"lower":       {"", "config: {maxInFlight: 3}\n", 20, 3},
+		"higher":      {"config: {maxInFlight: 2}\n", "config: {maxInFlight: 5}\n", 2, 2},
+		"none":        {"config: {maxInFlight: 4}\n", "", 4, 4},
+		"in parallel": {"config: {executionStrategy: {parallel: true}}\n", "config: {maxInFlight: 3}\n", 20, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newHarness(t, 20)
+			s.Publish("innermost", stepsYAML("deep once device"))
+			s.Publish("inner", c.inner+stepsYAML("one once device", "two once device")+"  - {label: more, workflowReference: {workflow: p/innermost}}\n")
+			s.Publish("w", c.outer+stepsYAML("own once device")+"  - {label: sub, workflowReference: {workflow: p/inner}}\n")
+			id := s.Start("w", harness.DeviceIDs(20)...)
+			most := map[string]int{}
+			for s.Deliver() {
+				for _, r := range s.Load(id).StepRuns {
+					if r.Status == sm.StepRunning && r.Kind == workflow.JobExecute {
+						most[r.Label] = max(most[r.Label], s.PoolQueue("default").Len())
+					}
+				}
+			}
+			settle(s)
+			s.ExpectState(id, sm.ExecutionCompletedAck)
+			if most["own"] > c.wantOwn || most["own"] == 0 || len(s.BlockCalls) != 80 {
+				t.Errorf("%d lanes of the outer step were in flight, %d calls", most["own"], len(s.BlockCalls))
+			}
+			for _, label := range []string{"sub.one", "sub.two", "sub.more.deep"} {
+				if most[label] > c.wantInner || most[label] == 0 {
+					t.Errorf("%d lanes of %s were in flight at a time, want at most %d", most[label], label, c.wantInner)
+				}
+			}
+		})
+	}
+}
+
 // N37: if only pure steps have executed when one fails, nothing is rolled back.
 func TestRollback_SkipsPureSteps(t *testing.T) {
 	s := newHarness(t, 2)

@@ -93,8 +93,11 @@ func jobKindOf(n *spec.Node) workflow.JobKind {
 // lanes, so that a lane can move from one step run to the next on its own.
 func (d *decider) openPipeline(at, end int, plan *Plan, first workflow.StepRun) {
 	stepRuns := make([]workflow.StepRun, 0, end-at)
-	size := d.policy.PackSize
+	size, limit := d.policy.PackSize, 0 // the lowest of all steps: the same lanes pass through all
 	for i := at; i < end; i++ {
+		if own := d.facts.Resolution.Program.MaxInFlight(i); own > 0 && (limit == 0 || own < limit) {
+			limit = own
+		}
 		r := d.newStepRun(i, workflow.JobExecute, &Plan{Jobs: plan.Entities}, workflow.StepRun{
 			Seq: first.Seq + i - at, Pipeline: first.Seq,
 		})
@@ -108,7 +111,7 @@ func (d *decider) openPipeline(at, end int, plan *Plan, first workflow.StepRun) 
 	for _, r := range stepRuns {
 		r.PackSize = size
 		r.Window = 0
-		if limit := d.config().MaxInFlight; limit > 0 {
+		if limit > 0 {
 			if lanes := max(1, limit/size); lanes < r.Lanes() {
 				r.Window = lanes
 			}
@@ -141,19 +144,18 @@ func (d *decider) newStepRun(at int, kind workflow.JobKind, plan *Plan, r workfl
 		r.Pure, r.Idempotent, r.Reversible, r.UndoHarmless = b.Pure, b.Idempotent, b.Reversible, b.UndoHarmless
 	}
 	if kind != "" {
-		d.cutPacks(&r, n.Retry)
+		d.cutPacks(&r, n.Retry, d.facts.Resolution.Program.MaxInFlight(at))
 	}
 	return r
 }
 
 // cutPacks sets how many jobs go into a pack, how often each is tried, and how many
-// packs are outstanding at a time.
-func (d *decider) cutPacks(r *workflow.StepRun, retry *workflow.Retry) {
+// packs are outstanding at a time: of so many jobs, if limit is not 0.
+func (d *decider) cutPacks(r *workflow.StepRun, retry *workflow.Retry, limit int) {
 	r.PackSize, r.MaxAttempts = 1, 1
 	if retry != nil {
 		r.MaxAttempts = 1 + retry.MaxRetries
 	}
-	limit := d.config().MaxInFlight
 	if r.Repeatable() && r.Jobs >= d.policy.MinPackedJobs {
 		r.PackSize = max(1, d.policy.PackSize)
 		if limit > 0 {

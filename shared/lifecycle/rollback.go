@@ -79,7 +79,7 @@ func (d *decider) startWave(undo *workflow.StepRun) {
 		d.failWave(d.execution.LastStepRun(), plan.Problem)
 		return
 	}
-	d.cutPacks(&r, d.facts.Resolution.Program.Nodes[undo.StepIndex].Retry)
+	d.cutPacks(&r, d.facts.Resolution.Program.Nodes[undo.StepIndex].Retry, d.facts.Resolution.Program.MaxInFlight(undo.StepIndex))
 	d.appendStepRun(r)
 	d.decision.DispatchSeq = r.Seq
 	d.waitUntil(d.now.Add(d.policy.PollInterval))

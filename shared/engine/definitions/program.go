@@ -45,6 +45,10 @@ type builder struct {
 	pins      map[string]string
 	program   *Program
 	embedding []workflow.Ref // the definitions around the current one, to detect a cycle
+
+	// What the definitions embedded around the current step say, the innermost one first.
+	maxInFlight int
+	tolerance   *spec.Tolerance
 }
 
 // addDefinition appends a definition, as one more origin of nodes.
@@ -63,8 +67,29 @@ func (b *builder) addDefinition(ref workflow.Ref, parent int, prefix string) (*w
 		p.Acquisitions = append(p.Acquisitions, spec.ProgramAcquisition{Acquisition: a, Origin: origin, LocalIndex: i})
 	}
 	b.embedding = append(b.embedding, ref)
-	defer func() { b.embedding = b.embedding[:len(b.embedding)-1] }()
+	maxInFlight, tolerance := b.maxInFlight, b.tolerance
+	defer func() {
+		b.embedding, b.maxInFlight, b.tolerance = b.embedding[:len(b.embedding)-1], maxInFlight, tolerance
+	}()
+	if parent >= 0 {
+		b.applyConfig(d.Config)
+	}
 	return b.addSteps(d.Steps, origin, parent, prefix, new(int))
+}
+
+// applyConfig takes over what of an embedded definition's config holds for its steps. Its
+// tolerance replaces the one around it; its maxInFlight can only be lower.
+func (b *builder) applyConfig(c spec.Config) {
+	if c.FailureTolerance != (spec.Tolerance{}) {
+		b.tolerance = &c.FailureTolerance
+	}
+	outer := b.maxInFlight
+	if outer == 0 {
+		outer = b.program.Definitions[0].Config.MaxInFlight
+	}
+	if inner := c.MaxInFlight; inner > 0 && (outer == 0 || inner < outer) {
+		b.maxInFlight = inner
+	}
 }
 
 func (b *builder) addSteps(steps []spec.Step, origin, parent int, prefix string, local *int) (*workflow.Failure, error) {
@@ -73,7 +98,8 @@ func (b *builder) addSteps(steps []spec.Step, origin, parent int, prefix string,
 		if node >= maxNodes {
 			return &workflow.Failure{Code: workflow.FailureLimit, Message: fmt.Sprintf("the definition has more than %d steps, embedded ones included", maxNodes)}, nil
 		}
-		b.program.Nodes = append(b.program.Nodes, spec.Node{Step: s, Label: prefix + s.Label, Parent: parent, Origin: origin, LocalIndex: *local})
+		b.program.Nodes = append(b.program.Nodes, spec.Node{Step: s, Label: prefix + s.Label, Parent: parent, Origin: origin, LocalIndex: *local,
+			MaxInFlight: b.maxInFlight, DefinitionTolerance: b.tolerance})
 		*local++
 		var problem *workflow.Failure
 		var err error

@@ -26,6 +26,11 @@ type Node struct {
 	Origin           int    // index of the definition it belongs to
 	LocalIndex       int    // its index in FlatSteps of that definition
 	CrossEntityReads []int  // nodes of which its expressions read results of other entities
+
+	// What the config of the embedded definitions around it says; the zero values where none
+	// says anything, and the config of the program holds.
+	MaxInFlight         int
+	DefinitionTolerance *Tolerance // failureTolerance of the innermost one that has it
 }
 
 // Origin is one definition of a program: that of the execution, with index 0, or an embedded
@@ -40,6 +45,15 @@ type ProgramAcquisition struct {
 	Acquisition
 	Origin     int
 	LocalIndex int // index in Acquisitions of that definition
+}
+
+// MaxInFlight is how many jobs of a node may be outstanding at a time, 0 for no limit. An
+// embedded definition can lower the limit of what is around it, not raise it.
+func (p *Program) MaxInFlight(node int) int {
+	if n := p.Nodes[node].MaxInFlight; n > 0 {
+		return n
+	}
+	return p.Config.MaxInFlight
 }
 
 // IsContainer reports whether other nodes are nested in the step. It has no jobs then.
