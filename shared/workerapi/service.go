@@ -63,7 +63,7 @@ type Service struct {
 	// OwnsQueues reports whether every message in the queues is the tenant's. Only then is it
 	// told how many there are: SQS cannot count them by tenant.
 	OwnsQueues func(tenant string) bool
-	Decode    func(body string) (*workflow.PackMessage, error)
+	Decode     func(body string) (*workflow.PackMessage, error)
 	// WorkerOptions apply to every worker that is served. Name, NewNonce, Now, Logger
 	// and Concurrency are set by the service.
 	WorkerOptions worker.Options
