@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/url"
 
 	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
 	"github.com/lockstep-run/lockstep/shared/client"
@@ -61,7 +63,7 @@ func exitCode(err error) int {
 func printError(w io.Writer, err error) {
 	var unreachable *client.UnreachableError
 	if errors.As(err, &unreachable) {
-		fmt.Fprintf(w, "lockstep: %v\nIs the service running? \"lockstep dev\" starts one on this machine; --url or LOCKSTEP_URL names another.\n", unreachable)
+		fmt.Fprintf(w, "lockstep: %v\n%s\n", unreachable, unreachableHint(unreachable.URL))
 		printHint(w, err)
 		return
 	}
@@ -83,6 +85,19 @@ func printError(w io.Writer, err error) {
 		printIssues(w, at, e.Issues)
 	}
 	printHint(w, err)
+}
+
+// unreachableHint says what to do if the service at an address does not answer.
+func unreachableHint(address string) string {
+	u, err := url.Parse(address)
+	if err == nil && (u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback()) {
+		start := "lockstep dev"
+		if port := u.Port(); port != "" && port != "3030" {
+			start += " --port " + port
+		}
+		return fmt.Sprintf("Is the service running? %q starts one there; --url or LOCKSTEP_URL names another.", start)
+	}
+	return "Is the address right? --url or LOCKSTEP_URL names it, and \"lockstep doctor\" checks a deployment."
 }
 
 func printHint(w io.Writer, err error) {

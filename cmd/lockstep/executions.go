@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
 	"github.com/lockstep-run/lockstep/shared/client"
+	"github.com/lockstep-run/lockstep/shared/cost"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
@@ -293,13 +294,13 @@ func newCost(c *connection) *cobra.Command {
 			}
 			t := render.NewTable(cmd.OutOrStdout(), "WHAT", "QUANTITY", "UNIT", "PER MILLION")
 			for _, l := range bill.Lines {
-				t.Row([]string{l.Item, fmt.Sprintf("%.2f", l.Quantity), l.Unit, fmt.Sprintf("$%.2f", l.Dollars*1e6)})
+				t.Row([]string{l.Item, fmt.Sprintf("%.2f", l.Quantity), l.Unit, cost.Format(l.Dollars * 1e6)})
 			}
-			t.Row([]string{"total", "", "", fmt.Sprintf("$%.2f", bill.Dollars*1e6)})
+			t.Row([]string{"total", "", "", cost.Format(bill.Dollars * 1e6)})
 			if err := t.Flush(); err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "this execution: $%.2f ($%.2f per million such executions), at prices of %s\n", bill.Dollars, bill.Dollars*1e6, bill.PricesAsOf)
+			fmt.Fprintf(cmd.OutOrStdout(), "this execution: %s (%s per million such executions), at prices of %s\n", cost.Format(bill.Dollars), cost.Format(bill.Dollars*1e6), bill.PricesAsOf)
 			return nil
 		},
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/lockstep-run/lockstep/shared/definition/yamldoc"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
@@ -72,6 +73,17 @@ var invalidValueRE = regexp.MustCompile(`^invalid argument "(.*)" for "(?:-., )?
 
 // flagError rewords an error of the flag library.
 func flagError(cmd *cobra.Command, err error) error {
+	if unknown := (*pflag.NotExistError)(nil); errors.As(err, &unknown) && len(unknown.GetSpecifiedName()) > 1 {
+		var known []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
+		cmd.InheritedFlags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
+		slices.Sort(known)
+		near := yamldoc.Closest(unknown.GetSpecifiedName(), known)
+		if near == "" {
+			return err
+		}
+		return fmt.Errorf("there is no flag --%s; did you mean --%s?", unknown.GetSpecifiedName(), near)
+	}
 	m := invalidValueRE.FindStringSubmatch(err.Error())
 	if m == nil {
 		return err
@@ -113,8 +125,13 @@ func validateFlags(cmd *cobra.Command) error {
 		if f.Name == "output" {
 			words, ok = flagValues["lockstep output"], true
 		}
-		if ok && !slices.ContainsFunc(words, func(w string) bool { return strings.EqualFold(w, value) }) {
-			bad = fmt.Errorf("--%s is %s, not %q", f.Name, joinOr(words), value)
+		if ok {
+			i := slices.IndexFunc(words, func(w string) bool { return strings.EqualFold(w, value) })
+			if i < 0 {
+				bad = fmt.Errorf("--%s is %s, not %q", f.Name, joinOr(words), value)
+			} else if words[i] != value {
+				bad = f.Value.Set(words[i]) // everything after this compares the word as it is listed
+			}
 		}
 		if f.Name == "limit" && strings.HasPrefix(value, "-") {
 			bad = fmt.Errorf("--limit is a number, 0 for all, not %s", value)

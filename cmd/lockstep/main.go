@@ -84,11 +84,13 @@ every job is done or accounted for, and every failure is reported as safe or uns
 
 Exit codes: 0 success, 1 the execution failed, 2 wrong usage, 3 the service refused, 4 the service is unreachable,
 130 interrupted by Ctrl-C, 143 by SIGTERM.`,
+		Version:       version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	root.SetVersionTemplate("lockstep {{.Version}}\n")
 	c.addFlags(root)
 	root.AddCommand(
 		newDev(), newPublish(c), newRun(c), newWatch(c), newStatus(c), newList(c), newHistory(c), newSteps(c),

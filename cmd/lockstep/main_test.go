@@ -74,6 +74,8 @@ func TestExecute_ExplainsWrongUsage(t *testing.T) {
 		{[]string{"status", "a", "b"}, `unexpected argument "b"`},
 		{[]string{"list", "--limit", "x"}, `--limit wants a whole number, not "x"`},
 		{[]string{"list", "--limit", "-3"}, "--limit is a number, 0 for all, not -3"},
+		{[]string{"list", "--limt", "3"}, "there is no flag --limt; did you mean --limit?"},
+		{[]string{"entities", "list", "device", "--outptu=json"}, "there is no flag --outptu; did you mean --output?"},
 		{[]string{"list", "-o", "xml"}, `--output is table or json, not "xml"`},
 		{[]string{"list", "--state", "SLEEPING"}, "--state is NEW"},
 		{[]string{"list", "--status", "SLEEPING"}, "--status is PENDING"},
@@ -116,6 +118,60 @@ func writeFile(t *testing.T, name, text string) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// The words of flags are read in any case, and mean the same in any case.
+func TestExecute_ReadsFlagWordsInAnyCase(t *testing.T) {
+	var query string
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		query = r.URL.RawQuery
+		fmt.Fprint(w, `{"items":[],"nextPageToken":null}`)
+	}))
+	defer s.Close()
+	got := runCommand(t, "list", "-o", "JSON", "--state", "running", "--url="+s.URL)
+	if got.code != 0 || strings.TrimSpace(got.stdout) != "[]" || !strings.Contains(query, "state=RUNNING") {
+		t.Errorf("exit %d, query %s\n%s%s", got.code, query, got.stdout, got.stderr)
+	}
+}
+
+// The version is printed without asking a service.
+func TestExecute_PrintsItsVersion(t *testing.T) {
+	if got := runCommand(t, "--version", "--url=http://127.0.0.1:1"); got.code != 0 || got.stdout != "lockstep "+version+"\n" {
+		t.Errorf("exit %d\n%s%s", got.code, got.stdout, got.stderr)
+	}
+}
+
+// The hint of a service that does not answer fits its address.
+func TestUnreachableHint_FitsTheAddress(t *testing.T) {
+	for address, want := range map[string]string{
+		"http://localhost:3030": `"lockstep dev" starts one`, "http://127.0.0.1:4000": `"lockstep dev --port 4000" starts one`,
+		"https://abc.execute-api.eu-central-1.amazonaws.com": `"lockstep doctor" checks`,
+	} {
+		if got := unreachableHint(address); !strings.Contains(got, want) {
+			t.Errorf("%s: %s", address, got)
+		}
+	}
+}
+
+// An unknown workflow is answered with the published one that is most like it.
+func TestRun_SuggestsAWorkflow(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/workflow-definition" {
+			fmt.Fprint(w, `{"items":[{"package":"fleet","name":"report","version":"1.0.0"},{"package":"fleet","name":"upgrade_firmware","version":"1.0.0"}],"nextPageToken":null}`)
+			return
+		}
+		w.WriteHeader(http.StatusNotFound)
+		fmt.Fprint(w, `{"code":"not_found","detail":"there is no workflow"}`)
+	}))
+	defer s.Close()
+	if got := runCommand(t, "run", "fleet/upgrade_fimware:1", "--url="+s.URL); got.code != exitRefused || !strings.Contains(got.stderr, "did you mean fleet/upgrade_firmware?") {
+		t.Errorf("exit %d\n%s", got.code, got.stderr)
+	}
+	for _, other := range []string{"fleet/upgrade_firmware:7", "crm/move"} {
+		if got := runCommand(t, "run", other, "--url="+s.URL); strings.Contains(got.stderr, "did you mean") {
+			t.Errorf("%s\n%s", other, got.stderr)
+		}
+	}
 }
 
 // An import of which a part fails says how to continue it, and --from-line does.

@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
 	"github.com/lockstep-run/lockstep/shared/client"
+	"github.com/lockstep-run/lockstep/shared/definition/yamldoc"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
@@ -26,6 +29,9 @@ func newRun(c *connection) *cobra.Command {
 		Short: "Start an execution and follow it",
 		Long: `Start an execution of PACKAGE/NAME[:VERSION] and follow it to its end. Without a version it
 starts the newest. Ctrl-C stops following; the execution continues.
+
+--id, --group and --query add up: an entity that matches any of them is changed. One condition
+narrows another only within the query: --query "'core' in entity.groups && entity.site == 'zrh'".
 
 Exit code 0: it completed. 1: it failed or was cancelled. 130: Ctrl-C. 143: SIGTERM. So
 "lockstep run ... && next" runs next only if the execution completed.`,
@@ -185,7 +191,28 @@ func hintStartFailed(cmd *cobra.Command, api *client.Client, workflowArg string,
 	if workflow.Is(err, workflow.CodeInvalid) && typeMismatchRE.MatchString(issueText(err)) && len(sets) > 0 {
 		return withHint(render.AsServiceError(err), "--set reads a value as JSON if it is JSON; quote text that looks like JSON: --set 'target=\"1\"'")
 	}
+	if workflow.Is(err, workflow.CodeNotFound) {
+		if near := nearestDefinition(cmd.Context(), api, workflowArg); near != "" {
+			return withHint(render.AsServiceError(err), "did you mean %s? %s", near, definitionsHint(workflowArg))
+		}
+	}
 	return hintNotFound(render.AsServiceError(err), "%s", definitionsHint(workflowArg))
+}
+
+// nearestDefinition is the published name that is most like that of a reference, "" if none is.
+func nearestDefinition(ctx context.Context, api *client.Client, reference string) string {
+	name, _, _ := strings.Cut(reference, ":")
+	var known []string
+	for d, err := range api.Definitions(ctx) {
+		if err != nil {
+			break
+		}
+		known = append(known, d.Package+"/"+d.Name)
+	}
+	if slices.Contains(known, name) { // only its version is unknown
+		return ""
+	}
+	return yamldoc.Closest(name, known)
 }
 
 func issueText(err error) string {

@@ -13,6 +13,8 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -62,8 +64,12 @@ func PerMillion(usd float64, n int) float64 {
 	return usd / float64(n) * 1e6
 }
 
-// Format prints US dollars as $0.00, rounded to cents.
+// Format prints US dollars as $0.00, rounded to cents; of what is less than a cent, the first
+// two digits that are not zero, as $0.000014.
 func Format(usd float64) string {
+	if usd > 0 && usd < 0.01 {
+		return "$" + strings.TrimRight(strconv.FormatFloat(usd, 'f', 1-int(math.Floor(math.Log10(usd))), 64), "0")
+	}
 	cents := math.Round(usd * 100)
 	if cents < 0 {
 		return fmt.Sprintf("-$%.2f", -cents/100)

@@ -50,8 +50,8 @@ func TestNewBill_Empty(t *testing.T) {
 	}
 }
 
-func TestFormat_TwoDecimals(t *testing.T) {
-	for usd, want := range map[float64]string{0: "$0.00", 0.0000123: "$0.00", 0.005: "$0.01", 12.345678: "$12.35", 1e6: "$1000000.00", -0.001: "$0.00", -2: "-$2.00"} {
+func TestFormat_TwoDecimalsOrTwoDigits(t *testing.T) {
+	for usd, want := range map[float64]string{0: "$0.00", 0.0000123: "$0.000012", 0.005: "$0.005", 0.00999999: "$0.01", 0.01: "$0.01", 12.345678: "$12.35", 1e6: "$1000000.00", -0.001: "$0.00", -2: "-$2.00"} {
 		if got := Format(usd); got != want {
 			t.Errorf("Format(%v) = %s, want %s", usd, got, want)
 		}

@@ -71,12 +71,17 @@ func (s *Server) setQueueAttributes(c *call, in *queueRequest) (*emptyResult, er
 	if err := validateAttributes(in.Attributes); err != nil {
 		return nil, err
 	}
+	attributes, redrive, modified := maps.Clone(q.attributes), q.redrive, q.modified
 	if err := s.applyAttributes(q, in.Attributes); err != nil {
 		return nil, err
 	}
 	q.modified = c.now
+	if err := s.appendRecord(queueRecord(q)); err != nil {
+		q.attributes, q.redrive, q.modified = attributes, redrive, modified
+		return nil, err
+	}
 	q.processDue(c.now)
-	return &emptyResult{}, s.appendRecord(queueRecord(q))
+	return &emptyResult{}, nil
 }
 
 func (s *Server) getQueueAttributes(c *call, in *queueRequest) (*attributesResult, error) {

@@ -176,14 +176,11 @@ func TestServer_CompactsWAL(t *testing.T) {
 	}
 }
 
-// A send that cannot be written fails, stores nothing, and can be repeated. The limit
-// on the size of files stands for a full disk.
-func TestSendMessage_RejectedWhenWALWriteFails(t *testing.T) {
-	options := sqs.Options{Dir: t.TempDir()}
-	s := newServer(t, options)
-	u := createQueue(t, s, "q", nil)
-	message := request{"QueueUrl": u, "MessageBody": strings.Repeat("x", 2000)}
-	file, err := os.Stat(filepath.Join(options.Dir, "messages.log"))
+// withFullDisk calls do while the log can grow by only so many bytes. The limit on the size of
+// files stands for a full disk.
+func withFullDisk(t *testing.T, dir string, left uint64, do func()) {
+	t.Helper()
+	file, err := os.Stat(filepath.Join(dir, "messages.log"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,14 +191,44 @@ func TestSendMessage_RejectedWhenWALWriteFails(t *testing.T) {
 	signal.Ignore(syscall.SIGXFSZ)
 	defer signal.Reset(syscall.SIGXFSZ)
 	small := old
-	small.Cur = uint64(file.Size()) + 100 // half of the record fits
+	small.Cur = uint64(file.Size()) + left
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &small); err != nil {
 		t.Fatal(err)
 	}
-	failed := call(t.Context(), s, "SendMessage", message)
+	do()
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// A change of attributes that cannot be written fails and changes nothing.
+func TestSetQueueAttributes_ChangesNothingWhenWALWriteFails(t *testing.T) {
+	options := sqs.Options{Dir: t.TempDir()}
+	s := newServer(t, options)
+	u := createQueue(t, s, "q", map[string]string{"VisibilityTimeout": "30"})
+	change := request{"QueueUrl": u, "Attributes": request{"VisibilityTimeout": "5"}}
+	var failed reply
+	withFullDisk(t, options.Dir, 10, func() { failed = call(t.Context(), s, "SetQueueAttributes", change) })
+	if failed.Status != http.StatusInternalServerError {
+		t.Fatalf("got %+v", failed)
+	}
+	if got := queueAttribute(t, s, u, "VisibilityTimeout"); got != "30" {
+		t.Errorf("the timeout is %s after a failed change", got)
+	}
+	mustCall(t, s, "SetQueueAttributes", change)
+	if got := queueAttribute(t, s, u, "VisibilityTimeout"); got != "5" {
+		t.Errorf("the timeout is %s after the change", got)
+	}
+}
+
+// A send that cannot be written fails, stores nothing, and can be repeated.
+func TestSendMessage_RejectedWhenWALWriteFails(t *testing.T) {
+	options := sqs.Options{Dir: t.TempDir()}
+	s := newServer(t, options)
+	u := createQueue(t, s, "q", nil)
+	message := request{"QueueUrl": u, "MessageBody": strings.Repeat("x", 2000)}
+	var failed reply
+	withFullDisk(t, options.Dir, 100, func() { failed = call(t.Context(), s, "SendMessage", message) }) // half of the record fits
 	if failed.Status != http.StatusInternalServerError {
 		t.Fatalf("got %+v", failed)
 	}

@@ -158,7 +158,7 @@ func (r *Reader) readObject(n ast.Node, path string, fields Fields) {
 		case !known:
 			names := slices.Sorted(maps.Keys(fields))
 			r.Report(v.Key, at, "unknown_field", "there is no field %q here%s", key, Suggest(key, names))
-			if name := closestWord(key, names); name != "" && !present[name] && !seen[name] {
+			if name := Closest(key, names); name != "" && !present[name] && !seen[name] {
 				r.readMisspelled(v.Value, fields[name], JoinPath(path, name))
 				seen[name] = true
 			}

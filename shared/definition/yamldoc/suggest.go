@@ -8,10 +8,10 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// closestWord is the word of the list that a misspelled word was probably meant to be, ""
+// Closest is the word of the list that a misspelled word was probably meant to be, ""
 // if none is close. A close word differs by case, by a final s, or by at most a third of
 // its letters.
-func closestWord(word string, words []string) string {
+func Closest(word string, words []string) string {
 	normalize := func(s string) string {
 		return strings.TrimSuffix(strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(s)), "s")
 	}
@@ -28,7 +28,7 @@ func closestWord(word string, words []string) string {
 // Suggest is the end of a message about an unknown word: the closest known one, "" if none
 // is close.
 func Suggest(word string, words []string) string {
-	if name := closestWord(word, words); name != "" {
+	if name := Closest(word, words); name != "" {
 		return fmt.Sprintf("; did you mean %q?", name)
 	}
 	return ""

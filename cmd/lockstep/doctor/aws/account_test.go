@@ -90,6 +90,8 @@ func TestAccount_ParsesServiceErrors(t *testing.T) {
 		call   func(ctx context.Context, a *Account) error
 		is     func(error) bool
 	}{
+		{"stack name not valid", 400, "", `<ErrorResponse><Error><Type>Sender</Type><Code>ValidationError</Code><Message>1 validation error detected: Value 'a b' at 'stackName' failed to satisfy constraint</Message></Error></ErrorResponse>`,
+			func(ctx context.Context, a *Account) error { _, err := a.Stack(ctx, "a b"); return err }, func(err error) bool { return err != nil && !errors.Is(err, ErrStackNotFound) }},
 		{"stack not found", 400, "", `<ErrorResponse><Error><Type>Sender</Type><Code>ValidationError</Code><Message>Stack with id S does not exist</Message></Error></ErrorResponse>`,
 			func(ctx context.Context, a *Account) error { _, err := a.Stack(ctx, "S"); return err }, func(err error) bool { return errors.Is(err, ErrStackNotFound) }},
 		{"access denied in XML", 403, "", `<ErrorResponse><Error><Code>AccessDenied</Code><Message>no</Message></Error></ErrorResponse>`,

@@ -70,7 +70,7 @@ var ErrStackNotFound = errors.New("no such stack")
 func (a *Account) Stack(ctx context.Context, name string) (Stack, error) {
 	out, err := a.cloudFormation.DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &name})
 	switch {
-	case hasCode(err, "ValidationError"):
+	case hasCode(err, "ValidationError") && strings.Contains(err.Error(), "does not exist"): // CloudFormation has no code of its own for it
 		return Stack{}, ErrStackNotFound
 	case err != nil:
 		return Stack{}, err
