@@ -112,6 +112,7 @@ func TestClient_RetriesOnlyRepeatableRequests(t *testing.T) {
 			_, _, err := c.Publish(ctx, []byte("a: b"), false)
 			return err
 		}, 3},
+		{"poll", "504", func(ctx context.Context, c *client.Client) error { _, err := c.Poll(ctx, views.JobPoll{}); return err }, 3},
 		{"start with a key", "503", start("k"), 3},
 		{"start without a key", "503", start(""), 1},
 		{"cancel", "503", func(ctx context.Context, c *client.Client) error {

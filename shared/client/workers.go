@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"iter"
 	"net/http"
@@ -42,8 +43,13 @@ func (c *Client) UnregisterWorker(ctx context.Context, id string) (views.WorkerV
 	return post[views.WorkerView](ctx, c, nil, "workers", id, "unregister")
 }
 
-// Poll waits up to 20 s for a pack; nil if there is none.
+// Poll waits up to 20 s for a pack; nil if there is none. It may be called again with the
+// same Attempt if it fails, which then gives it the pack that was claimed for it. An
+// Attempt of its own is chosen if there is none.
 func (c *Client) Poll(ctx context.Context, r views.JobPoll) (*views.PackOffer, error) {
+	if r.Attempt == "" {
+		r.Attempt = rand.Text()
+	}
 	work, status, err := decodeWithStatus[views.PackOffer](c.send(ctx, request{method: http.MethodPost, path: "/blackboard/job", body: r}))
 	if err != nil || status == http.StatusNoContent {
 		return nil, err

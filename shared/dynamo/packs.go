@@ -20,6 +20,7 @@ const (
 	attrClaimNonce      = "nonce"
 	attrPackWorker      = "worker"
 	attrClaimedAt       = "claimed"
+	attrConfirmed       = "confirmed"
 	attrFinishedAt      = "finished"
 )
 
@@ -174,14 +175,18 @@ func (p *Packs) putPack(ctx context.Context, pack *workflow.Pack, condition stri
 	return pack.Nonce != "" && old.Nonce == pack.Nonce && old.Token == pack.Token && old.State == pack.State, old, nil
 }
 
-// Extend writes p's lease and job records.
+// Extend writes p's lease and job records, and what says since when its holder has it.
 func (p *Packs) Extend(ctx context.Context, pack *workflow.Pack) (bool, *workflow.Pack, error) {
 	doc, err := codec.EncodePack(pack)
 	if err != nil {
 		return false, nil, err
 	}
+	set := table.Item{attrLease: table.N(table.Millis(pack.Lease)), attrClaimedAt: table.N(table.Millis(pack.ClaimedAt)), attrDocument: table.B(doc)}
+	if pack.Confirmed {
+		set[attrConfirmed] = table.True()
+	}
 	return p.updatePack(ctx, pack, table.Update{
-		Set: table.Item{attrLease: table.N(table.Millis(pack.Lease)), attrDocument: table.B(doc)},
+		Set: set,
 		// A delayed heartbeat must not undo a later one.
 		Condition: ifTokenHeld + andNotCancelled + " AND #lease <= :set_lease",
 	})
@@ -277,6 +282,9 @@ func packItem(p *workflow.Pack) (table.Item, error) {
 	if p.CancelRequested {
 		it[attrCancelRequested] = table.True()
 	}
+	if p.Confirmed {
+		it[attrConfirmed] = table.True()
+	}
 	return it, nil
 }
 
@@ -291,6 +299,7 @@ func packOf(key workflow.PackKey, it table.Item) (*workflow.Pack, error) {
 		Nonce:           it.Text(attrClaimNonce),
 		Worker:          it.Text(attrPackWorker),
 		ClaimedAt:       table.FromMillis(it.Int(attrClaimedAt)),
+		Confirmed:       it.Has(attrConfirmed),
 		FinishedAt:      table.FromMillis(it.Int(attrFinishedAt)),
 	}
 	return p, codec.DecodePack(p, it.Bytes(attrDocument))

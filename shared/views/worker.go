@@ -28,11 +28,14 @@ type WorkerRegistration struct {
 	Version string   `json:"version,omitempty"`
 }
 
-// JobPoll asks for a pack of one of the blocks.
+// JobPoll asks for a pack of one of the blocks. Attempt is an id that the worker chooses
+// for this poll. It repeats it only if it sends the poll again because it got no answer.
 type JobPoll struct {
 	Worker string             `json:"worker"`
 	Blocks []string           `json:"blocks"`
 	Wait   *workflow.Duration `json:"wait"`
+
+	Attempt string `json:"attempt,omitempty"`
 }
 
 // PackOffer is a pack leased to a worker. Pack is an opaque receipt that every later request

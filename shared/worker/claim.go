@@ -57,6 +57,9 @@ func (s *session) claim(ctx context.Context) (d Disposition, stop bool, err erro
 			return d, true, err
 		}
 	}
+	if old != nil {
+		p = old // a call with this nonce has written it before, perhaps in another process
+	}
 	s.adoptPack(p)
 	return d, false, nil
 }
@@ -84,6 +87,7 @@ func (s *session) newRecords(now time.Time) []workflow.JobRecord {
 func (s *session) takeoverPack(old *workflow.Pack, now time.Time) *workflow.Pack {
 	p := *old
 	p.Token++
+	p.Confirmed = false
 	p.Lease, p.Nonce, p.Worker, p.ClaimedAt = now.Add(s.w.opts.LeaseDuration), s.w.opts.NewNonce(), s.w.opts.Name, now
 	p.Jobs = append([]workflow.JobRecord(nil), old.Jobs...)
 	for i := range p.Jobs {

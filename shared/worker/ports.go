@@ -40,7 +40,7 @@ type Packs interface {
 	// seen's token and lease and without a cancel request.
 	TakeOver(ctx context.Context, seen, next *workflow.Pack) (ok bool, old *workflow.Pack, err error)
 
-	// Extend writes p's lease and job records if the item is CLAIMED with p's token,
+	// Extend writes p's lease, job records, time of the claim and Confirmed if the item is CLAIMED with p's token,
 	// has no cancel request and no later lease: a delayed heartbeat must not undo a
 	// later one.
 	Extend(ctx context.Context, p *workflow.Pack) (ok bool, old *workflow.Pack, err error)

@@ -52,6 +52,48 @@ func (w *Worker) LeaseRemote(ctx context.Context, m *workflow.PackMessage, p Por
 	return s.newRemoteLease(), Disposition{}, nil
 }
 
+// RepeatRemote leases a pack once more to the program that claimed it, because the
+// program has not got the answer to its poll: seen is not confirmed. The token stays,
+// the lease and the jobs' deadlines begin again. lease is nil if the pack may not be
+// handed out any more: its message has expired, it is to be cancelled, the claim was
+// lost, or somebody has reported about it meanwhile.
+func (w *Worker) RepeatRemote(ctx context.Context, m *workflow.PackMessage, seen *workflow.Pack, p Ports) (lease *RemoteLease, err error) {
+	if m, err = loadMessagePayload(ctx, m, p); err != nil {
+		return nil, err
+	}
+	for range maxResumeAttempts {
+		if _, proceed := w.checkTime(m); !proceed || seen.Confirmed || seen.CancelRequested {
+			return nil, nil
+		}
+		s := w.newRemoteSession(m, p)
+		if err := s.loadRollbackInputs(ctx); err != nil {
+			return nil, err
+		}
+		pack := *seen
+		pack.ExpectedLease, pack.ClaimedAt = seen.Lease, w.opts.Now()
+		pack.Jobs = append([]workflow.JobRecord(nil), seen.Jobs...)
+		for i := range pack.Jobs {
+			if pack.Jobs[i].Code == workflow.JobCodeStarted {
+				pack.Jobs[i].StartedAt = pack.ClaimedAt
+			}
+		}
+		s.adoptPack(&pack)
+		err := s.renewLease(ctx, noJob)
+		var conflict *concurrentWriteError
+		switch {
+		case err == nil:
+			return s.newRemoteLease(), nil
+		case errors.As(err, &conflict):
+			seen = conflict.pack
+		case errors.Is(err, error(errPackCancelled)), errors.Is(err, error(errClaimLost)):
+			return nil, nil
+		default:
+			return nil, err
+		}
+	}
+	return nil, workflow.Errorf(workflow.CodeUnavailable, "pack %s keeps changing: try again", m.Key)
+}
+
 // newRemoteLease returns the session's pack with its open jobs.
 func (s *session) newRemoteLease() *RemoteLease {
 	lease := &RemoteLease{Pack: s.pack}
@@ -128,7 +170,7 @@ func (w *Worker) ResumeRemote(ctx context.Context, m *workflow.PackMessage, seen
 func (w *Worker) tryResumeRemote(ctx context.Context, m *workflow.PackMessage, seen *workflow.Pack, r *RemoteResult, p Ports) (lease *RemoteLease, d Disposition, err error) {
 	s := w.newRemoteSession(m, p)
 	pack := *seen
-	pack.ExpectedLease = seen.Lease
+	pack.ExpectedLease, pack.Confirmed = seen.Lease, true
 	pack.Jobs = append([]workflow.JobRecord(nil), seen.Jobs...)
 	s.adoptPack(&pack)
 	s.cancelled = seen.CancelRequested

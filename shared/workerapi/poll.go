@@ -2,6 +2,7 @@ package workerapi
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"time"
@@ -24,6 +25,8 @@ const (
 // Poll waits for a pack of one of the blocks and claims it for the worker; nil if
 // none comes. It registers an unknown worker. A worker that is unreachable or offline
 // gets no pack until it sends a heartbeat; a poll does not count as one.
+//
+// A poll with an attempt may be repeated under it: see [attempt].
 func (s *Service) Poll(ctx context.Context, c workflow.Caller, r views.JobPoll) (*views.PackOffer, error) {
 	pools, err := s.pools(ctx, c.Tenant, r.Blocks)
 	if err != nil {
@@ -32,9 +35,25 @@ func (s *Service) Poll(ctx context.Context, c workflow.Caller, r views.JobPoll) 
 	if err := s.admit(ctx, c, r, pools[0]); err != nil {
 		return nil, err
 	}
+	a := s.newAttempt(c, r)
+	if offer, answered, err := a.repeat(ctx); answered || err != nil {
+		return offer, err
+	}
+	offer, err := s.awaitPack(ctx, a, pools)
+	switch {
+	case errors.Is(err, errAttemptTaken):
+		offer, _, err = a.repeat(ctx)
+	case offer == nil && err == nil:
+		return a.endWithoutPack(ctx)
+	}
+	return offer, err
+}
+
+// awaitPack waits for a pack in the pools and claims it; nil if none comes in time.
+func (s *Service) awaitPack(ctx context.Context, a *attempt, pools []string) (*views.PackOffer, error) {
 	wait := maxPollWait
-	if r.Wait != nil {
-		wait = min(max(r.Wait.Std(), 0), maxPollWait)
+	if w := a.poll.Wait; w != nil {
+		wait = min(max(w.Std(), 0), maxPollWait)
 	}
 	until := s.Now().Add(wait)
 	for n := 0; ; n++ {
@@ -55,7 +74,7 @@ func (s *Service) Poll(ctx context.Context, c workflow.Caller, r views.JobPoll) 
 			return nil, err
 		}
 		for _, d := range deliveries {
-			offer, err := s.claimMessage(ctx, c, r, pool, q, d)
+			offer, err := s.claimMessage(ctx, a, pool, q, d)
 			if offer != nil || err != nil {
 				return offer, err
 			}
@@ -114,18 +133,30 @@ func (s *Service) pools(ctx context.Context, tenant string, names []string) ([]s
 
 // claimMessage claims a message's pack for the worker. It returns nil if there is
 // nothing for the worker to run; then the message has been settled.
-func (s *Service) claimMessage(ctx context.Context, c workflow.Caller, r views.JobPoll, pool string, q PoolQueue, d worker.Delivery) (*views.PackOffer, error) {
+func (s *Service) claimMessage(ctx context.Context, a *attempt, pool string, q PoolQueue, d worker.Delivery) (*views.PackOffer, error) {
 	m, err := s.Decode(d.Body)
 	if err != nil {
 		s.Log.ErrorContext(ctx, "message cannot be decoded", "pool", pool, observe.MessageID, d.ID, observe.Receives, d.ReceiveCount, observe.Err(err))
 		return nil, nil // it becomes a dead letter
 	}
 	rcpt := &receipt{Version: receiptVersion, Pool: pool, Handle: d.ReceiptHandle, Nonce: s.NewNonce(), Body: d.Body}
-	w := s.sdkWorker(r.Worker, rcpt.claimNonce())
-	_, p := s.ports()
-	if !servesPack(c.Tenant, r.Blocks, m) {
+	ports, p := s.ports()
+	if !servesPack(a.caller.Tenant, a.poll.Blocks, m) {
+		w := s.sdkWorker(a.poll.Worker, rcpt.claimNonce())
 		return nil, w.Settle(ctx, q, d, m, worker.Disposition{RetryAfter: unmatchedDelay}, p)
 	}
+	if err := a.save(ctx, ports.Packs, rcpt); err != nil {
+		if errors.Is(err, errAttemptTaken) {
+			err = errors.Join(err, q.Defer(ctx, d, 0)) // for another poll
+		}
+		return nil, err
+	}
+	return s.claimReceipt(ctx, a, q, d, m, rcpt, p)
+}
+
+// claimReceipt claims the pack of a receipt, with results as claimMessage.
+func (s *Service) claimReceipt(ctx context.Context, a *attempt, q PoolQueue, d worker.Delivery, m *workflow.PackMessage, rcpt *receipt, p worker.Ports) (*views.PackOffer, error) {
+	w := s.sdkWorker(a.poll.Worker, rcpt.claimNonce())
 	lease, disposition, err := w.LeaseRemote(ctx, m, p)
 	worker.NewFinalReceive(worker.FinalReceiveOptions{
 		MaxReceives: topology.MaxReceiveJobs, LeaseDuration: w.Options().LeaseDuration, WakeupSender: p.Sender, Logger: s.Log,
@@ -136,8 +167,13 @@ func (s *Service) claimMessage(ctx context.Context, c workflow.Caller, r views.J
 	case lease == nil:
 		return nil, w.Settle(ctx, q, d, m, disposition, p)
 	}
-	if err := s.WorkerRegistry.Workers.AddClaimedPack(ctx, c.Tenant, r.Worker, m.Key.ClaimedPack()); err != nil {
-		s.logWarning(ctx, "claimed pack not added to the worker registry", m, err, slog.String(observe.Worker, r.Worker))
+	return s.offer(ctx, a, m, lease, rcpt)
+}
+
+// offer answers a poll with a leased pack.
+func (s *Service) offer(ctx context.Context, a *attempt, m *workflow.PackMessage, lease *worker.RemoteLease, rcpt *receipt) (*views.PackOffer, error) {
+	if err := s.WorkerRegistry.Workers.AddClaimedPack(ctx, a.caller.Tenant, a.poll.Worker, m.Key.ClaimedPack()); err != nil {
+		s.logWarning(ctx, "claimed pack not added to the worker registry", m, err, slog.String(observe.Worker, a.poll.Worker))
 	}
 	return newPackOffer(lease, rcpt)
 }

@@ -36,16 +36,21 @@ func (r *receipt) claimNonce() string {
 }
 
 func (r *receipt) encode() (string, error) {
+	packed, err := r.compress()
+	return base64.RawURLEncoding.EncodeToString(packed), err
+}
+
+func (r *receipt) compress() ([]byte, error) {
 	plain, err := workflow.EncodeJSON(r)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	var b bytes.Buffer
 	// No error is possible: the level is valid, and a buffer accepts every write.
 	w, _ := flate.NewWriter(&b, flate.BestSpeed)
 	_, _ = w.Write(plain)
 	_ = w.Close()
-	return base64.RawURLEncoding.EncodeToString(b.Bytes()), nil
+	return b.Bytes(), nil
 }
 
 // invalidReceipt is the error for a receipt that the service did not issue.
@@ -54,11 +59,15 @@ func invalidReceipt() error {
 }
 
 func parseReceipt(text string) (*receipt, error) {
-	invalid := invalidReceipt()
-	raw, err := base64.RawURLEncoding.DecodeString(text)
+	packed, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil {
-		return nil, invalid
+		return nil, invalidReceipt()
 	}
+	return decompressReceipt(packed)
+}
+
+func decompressReceipt(raw []byte) (*receipt, error) {
+	invalid := invalidReceipt()
 	plain, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(raw)), maxReceiptBytes))
 	if err != nil {
 		return nil, invalid

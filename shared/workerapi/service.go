@@ -5,7 +5,8 @@
 // pack. Each request may be served by another process; all state is in the pack item.
 //
 // service.go lists what the service needs. workers.go serves the worker registry,
-// poll.go finds a pack for a worker, and lease.go takes heartbeats and results.
+// poll.go finds a pack for a worker, attempt.go finds it again when the poll is repeated
+// because its answer was lost, and lease.go takes heartbeats and results.
 // receipt.go encodes the opaque text with which a worker names its pack: the queue
 // message and its receipt handle. The claim's nonce holds a digest of that text, so a
 // worker can neither report about a pack that it was not given nor change what the
@@ -33,11 +34,19 @@ type PoolQueue interface {
 	Depth(ctx context.Context) (waiting, received, delayed int, err error)
 }
 
-// Packs is the worker's access to pack items, and a read of one.
+// Packs is the worker's access to pack items, a read of one, and what polls were answered
+// with.
 type Packs interface {
 	worker.Packs
 	// Pack returns the item, nil if there is none.
 	Pack(ctx context.Context, key workflow.PackKey) (*workflow.Pack, error)
+
+	// PollReceipt is a strongly consistent read of what SavePollReceipt stored for an
+	// attempt; nil if nothing is stored.
+	PollReceipt(ctx context.Context, a workflow.PollAttempt) (*workflow.PollReceipt, error)
+	// SavePollReceipt replaces what is stored for an attempt if that still has the version
+	// seen ("" for nothing). If it has next's version already, the result is ok too.
+	SavePollReceipt(ctx context.Context, a workflow.PollAttempt, seen string, next workflow.PollReceipt) (ok bool, err error)
 }
 
 // BlockRegistry reads the registered blocks.

@@ -64,6 +64,7 @@ type Pack struct {
 	Nonce           string    // of the claim call, to recognise a claim whose reply was lost
 	Worker          string
 	ClaimedAt       time.Time
+	Confirmed       bool // a polling worker has reported about the claim, so it has got the answer to its poll
 	FinishedAt      time.Time
 	Jobs            []JobRecord
 	Cost            Cost // what its worker has consumed until the last write

@@ -67,3 +67,18 @@ func (c ClaimedPack) Name() string {
 	_, key, _ := strings.Cut(string(c), " ")
 	return key
 }
+
+// PollAttempt names one poll of a worker. The worker chooses its id, and repeats the poll
+// under it if it gets no answer.
+type PollAttempt struct {
+	Tenant, Worker, ID string
+}
+
+// PollReceipt is what a poll attempt is about to be answered with: the receipt of the pack
+// that is claimed for it. It is stored before that pack is claimed. Without a receipt the
+// attempt gets no pack, however late one of its requests arrives.
+type PollReceipt struct {
+	Version   string // random, another one with every write
+	Receipt   []byte
+	ExpiresAt time.Time // when it may be deleted
+}

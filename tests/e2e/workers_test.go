@@ -185,6 +185,39 @@ func TestPolling_OneWorkerGetsPack(t *testing.T) {
 	}
 }
 
+// A poll that is repeated because it got no answer gets the pack that was claimed for it,
+// and only until the worker has reported about it.
+func TestPolling_RepeatedPollGetsSamePack(t *testing.T) {
+	t.Parallel()
+	s := startStack(t, stackOptions{})
+	s.importEntities("device", 1)
+	s.publishPolledWorkflow("lost", workflow.Block{})
+	id := s.startExecution("test/lost", `{}`, "e-0001")
+	s.waitForPackInPool("edge-lost")
+	wait := workflow.Duration(10 * time.Second)
+	poll := func() *views.PackOffer {
+		offer, err := s.Poll(t.Context(), views.JobPoll{Worker: "w1", Blocks: []string{"test/lost:1"}, Wait: &wait, Attempt: "only-once"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return offer
+	}
+	lost, again := poll(), poll()
+	if lost == nil || again == nil || again.Pack != lost.Pack || again.Token != lost.Token || again.Lease.Before(lost.Lease) {
+		t.Fatalf("first %+v, then %+v", lost, again)
+	}
+	if _, err := s.ExtendPack(t.Context(), again.Pack, again.Token); err != nil {
+		t.Fatal(err)
+	}
+	if o := poll(); o != nil {
+		t.Errorf("after a heartbeat: %+v", o)
+	}
+	if err := s.finishPack(again, "OK", `{}`); err != nil {
+		t.Fatal(err)
+	}
+	s.waitForState(id, sm.ExecutionCompletedAck)
+}
+
 // N44: an idempotent pack is dispatched to another worker after the lease of the first;
 // N25: the first worker has lost its claim.
 func TestPolling_LostPackIsRedispatched(t *testing.T) {

@@ -94,5 +94,13 @@ func checks() []check {
 		{model: "remote_lease", property: "a result that was acknowledged stays"},
 		{model: "remote_lease", mutation: "1", property: "a write is conditional on the token only"},
 		{model: "remote_lease", mutation: "2", property: "two leases may be equal", defines: "ALIKE"},
+
+		{model: "poll", property: "no pack is claimed for nobody"},
+		{model: "poll", property: "the same with 4 requests", defines: "REQUESTS=4", minLevel: usual},
+		{model: "poll", mutation: "1", property: "the claim before the receipt"},
+		{model: "poll", mutation: "2", property: "the receipt is stored without a condition"},
+		{model: "poll", mutation: "3", property: "a repetition claims another pack"},
+		{model: "poll", mutation: "4", property: "that there is no pack is not stored"},
+		{model: "poll", mutation: "5", property: "a repetition does not store the receipt again"},
 	}
 }

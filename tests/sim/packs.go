@@ -239,6 +239,7 @@ func (p *Packs) Extend(_ context.Context, pack *workflow.Pack) (bool, *workflow.
 		}
 		next := clone(old)
 		next.Lease, next.Jobs, next.Cost = pack.Lease, pack.Jobs, pack.Cost
+		next.ClaimedAt, next.Confirmed = pack.ClaimedAt, old.Confirmed || pack.Confirmed
 		return writeResult{ok: true}, p.put(next)
 	})
 }

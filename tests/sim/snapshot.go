@@ -29,12 +29,15 @@ func (w *World) Snapshot(t Table) (restore func()) {
 		}
 		return w.underLock(func() { w.executions = kept })
 	case JobsTable:
-		packs, stored, done, workers := maps.Clone(w.packs), maps.Clone(w.payloads), map[shardKey]*workflow.DoneSet{}, maps.Clone(w.workers)
+		packs, stored, polls, done, workers := maps.Clone(w.packs), maps.Clone(w.payloads), maps.Clone(w.polls), map[shardKey]*workflow.DoneSet{}, maps.Clone(w.workers)
 		for key, set := range w.doneSets {
 			one := doneSet(*set).copy()
 			done[key] = &one
 		}
-		return w.underLock(func() { w.packs, w.payloads, w.doneSets = packs, stored, done; replaceMap(w.workers, workers) })
+		return w.underLock(func() {
+			w.packs, w.payloads, w.polls, w.doneSets = packs, stored, polls, done
+			replaceMap(w.workers, workers)
+		})
 	case LocksTable:
 		locks := maps.Clone(w.locks)
 		return w.underLock(func() { w.locks = locks })

@@ -55,6 +55,7 @@ type World struct {
 	packs        map[workflow.PackKey]*workflow.Pack
 	doneSets     map[shardKey]*workflow.DoneSet
 	payloads     map[payloadKey][]byte
+	polls        map[workflow.PollAttempt]workflow.PollReceipt
 	discardTimes map[shardKey]time.Time
 
 	definitions map[string]workflow.PublishedDefinition
@@ -86,7 +87,7 @@ func New(seed uint64) *World {
 	w := &World{
 		Shards: 2, Bounds: Bounds{MaxWaiters: workflow.MaxWaiters, ScopeEntities: 64, PageItems: workflow.MaxPageSize}, seed: seed, random: rand.New(rand.NewPCG(seed, 0)), now: StartTime,
 		executions: map[string]*executionItem{}, locks: map[string]workflow.Lock{},
-		packs: map[workflow.PackKey]*workflow.Pack{}, doneSets: map[shardKey]*workflow.DoneSet{}, payloads: map[payloadKey][]byte{}, discardTimes: map[shardKey]time.Time{},
+		packs: map[workflow.PackKey]*workflow.Pack{}, doneSets: map[shardKey]*workflow.DoneSet{}, payloads: map[payloadKey][]byte{}, polls: map[workflow.PollAttempt]workflow.PollReceipt{}, discardTimes: map[shardKey]time.Time{},
 		definitions: map[string]workflow.PublishedDefinition{}, blocks: map[string]workflow.Block{},
 		entities: map[string]map[workflow.EntityKey]workflow.Entity{}, bindings: map[string]workflow.IdempotencyRecord{},
 		poolQueues: map[string]*Queue{}, workers: workerItems{},

@@ -79,6 +79,7 @@ func TestDynamo_Locks(t *testing.T)       { t.Parallel(); ports.Locks(t, openDyn
 func TestDynamo_SharedLocks(t *testing.T) { t.Parallel(); ports.SharedLocks(t, openDynamo) }
 func TestDynamo_Packs(t *testing.T)       { t.Parallel(); ports.Packs(t, openDynamo) }
 func TestDynamo_Claims(t *testing.T)      { t.Parallel(); ports.Claims(t, openDynamo) }
+func TestDynamo_Polls(t *testing.T)       { t.Parallel(); ports.Polls(t, openDynamo) }
 func TestDynamo_Registry(t *testing.T)    { t.Parallel(); ports.Registry(t, openDynamo) }
 func TestDynamo_Schedules(t *testing.T)   { t.Parallel(); ports.Schedules(t, openDynamo) }
 func TestDynamo_Entities(t *testing.T)    { t.Parallel(); ports.Entities(t, openDynamo) }
