@@ -356,15 +356,15 @@ func TestWorker_SingleLaneNeedsNoDoneSet(t *testing.T) {
 	}
 }
 
-// Without faults a pure pack takes 1 write, an idempotent one 2, and any other 2 and
-// one more for each job after the first. The done set takes another.
-func TestWorker_WriteCountWithoutFaults(t *testing.T) {
-	for kind, want := range map[string]float64{pure: 1, idempotent: 2, nonIdempotent: 6} {
+// Without faults a pure pack takes 1 read and 1 write, an idempotent one 2 writes, and any
+// other 2 and one more for each job after the first. The done set takes another.
+func TestWorker_CallCountWithoutFaults(t *testing.T) {
+	for kind, want := range map[string]float64{pure: 2, idempotent: 2, nonIdempotent: 6} {
 		r := newFixture(t)
 		calls := r.CallCount()
 		r.mustHandle(r.worker(), r.newMessage(kind, 0, 2, 5))
 		if got := float64(r.CallCount() - calls - 1); got != want {
-			t.Errorf("%s: %v writes besides the done set, want %v", kind, got, want)
+			t.Errorf("%s: %v calls besides the done set, want %v", kind, got, want)
 		}
 	}
 }

@@ -16,7 +16,8 @@ const maxClaimAttempts = 4
 //
 // The lease counts from before the request. A claim whose reply was lost is
 // recognised by its nonce. A valid claim is never adopted because it has the same
-// worker name. Pure jobs need no claim: their pack is written when they have ended.
+// worker name. Pure jobs need no claim: their pack is written when they have ended. It
+// is read before they begin, because a closed step run starts no job.
 func (s *session) claim(ctx context.Context) (d Disposition, stop bool, err error) {
 	t0 := s.w.opts.Now()
 	if t0.After(s.m.NotAfter) {
@@ -27,6 +28,23 @@ func (s *session) claim(ctx context.Context) (d Disposition, stop bool, err erro
 		Nonce: s.w.opts.NewNonce(), Worker: s.w.opts.Name, ClaimedAt: t0, Jobs: s.newRecords(t0),
 	}
 	if s.unclaimed {
+		old, err := s.readUnclaimed(ctx)
+		if err != nil {
+			return d, true, err
+		}
+		if old.Final() {
+			s.pack = old
+			return d, false, nil
+		}
+		if old != nil { // claimed for a polling program
+			verdict := workflow.EvaluateClaim(old, t0, s.w.opts.MaxClockSkew, s.w.opts.MaxClaims)
+			if verdict == workflow.ClaimLeased {
+				return retryDisposition(old.Lease.Add(s.w.opts.MaxClockSkew + time.Millisecond).Sub(t0)), true, nil
+			}
+			if verdict == workflow.ClaimLeftToEngine {
+				return doneDisposition, true, nil
+			}
+		}
 		s.adoptPack(p)
 		return d, false, nil
 	}

@@ -28,11 +28,14 @@ type Ports struct {
 	OnUnclaimedStart func(ctx context.Context)
 }
 
-// Packs is the worker's access to pack items and done sets: conditional writes of
-// single items, nothing else. A method whose condition does not hold returns
+// Packs is the worker's access to pack items and done sets: reads and
+// conditional writes of single items, nothing else. A method whose condition does not hold returns
 // ok=false and the item as it is, nil if there is none. A write whose reply was lost
 // but that is found in the item (same nonce, same token) is reported as ok.
 type Packs interface {
+	// Pack is a strongly consistent read of the item; nil if there is none.
+	Pack(ctx context.Context, key workflow.PackKey) (*workflow.Pack, error)
+
 	// Claim puts p (CLAIMED, token 1) if there is no item.
 	Claim(ctx context.Context, p *workflow.Pack) (ok bool, old *workflow.Pack, err error)
 

@@ -267,16 +267,53 @@ func TestWorker_DuplicateMessageChangesNothing(t *testing.T) {
 		if again := r.pack(m.Key); fmt.Sprint(again) != fmt.Sprint(first) {
 			t.Errorf("%s: %+v, was %+v", kind, again, first)
 		}
-		// A pure job may run twice, but its first result stays.
-		if n := len(r.started); n != 2 && kind != pure {
+		if n := len(r.started); n != 2 {
 			t.Errorf("%s: %d jobs started", kind, n)
 		}
 		// The cost of the copy is counted, its addition to the done set too, and the cost of the
 		// pack is not counted twice.
-		if more := r.doneSet().Cost.TotalWriteUnits() - cost; more != 2 {
-			t.Errorf("%s: the copy adds %v writes to %v, want 2", kind, more, cost)
+		want := 2.0
+		if kind == pure {
+			want = 1 // it only reads the pack
+		}
+		if more := r.doneSet().Cost.TotalWriteUnits() - cost; more != want {
+			t.Errorf("%s: the copy adds %v writes to %v, want %v", kind, more, cost, want)
 		}
 	}
+}
+
+// A pure job does not begin once its step run is closed: neither with the first delivery of
+// its message, nor later in a pack whose earlier jobs take long.
+func TestWorker_PureJobsOfClosedStepRunDoNotBegin(t *testing.T) {
+	closeStepRun := func(r *fixture, m *workflow.PackMessage) {
+		p := &workflow.Pack{Key: m.Key, State: workflow.PackCancelled, FinishedAt: r.Now()}
+		for _, j := range m.Jobs {
+			p.Jobs = append(p.Jobs, workflow.JobRecord{Index: j.Index, Code: codeNotExecuted})
+		}
+		r.withoutFaults(func(v sim.View) {
+			if ok, err := v.Packs.PutCancelled(t.Context(), p); !ok || err != nil {
+				t.Fatal(ok, err)
+			}
+		})
+	}
+	r := newFixture(t)
+	m := r.newMessage(pure, 0, 2, 3)
+	closeStepRun(r, m)
+	r.mustHandle(r.worker(), m)
+	if n := len(r.started); n != 0 {
+		t.Errorf("%d jobs began after the step run was closed", n)
+	}
+	m = r.newMessage(pure, 1, 2, 3)
+	r.blockFunc = func(context.Context, *worker.Job) (map[string]int, error) {
+		closeStepRun(r, m)
+		r.Advance(time.Second)
+		return nil, nil
+	}
+	r.mustHandle(r.worker(func(o *worker.Options) { o.Sequential = true }), m)
+	if n := len(r.started); n != 1 {
+		t.Errorf("%d jobs began, want the first only", n)
+	}
+	r.wantPack(m.Key, workflow.PackCancelled, 0, codeNotExecuted, codeNotExecuted, codeNotExecuted)
 }
 
 // N23: two workers receive copies of a message; their calls interleave in any order.

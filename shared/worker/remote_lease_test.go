@@ -296,8 +296,8 @@ func TestRemoteLease_PurePackOwnedByEngineIsLeft(t *testing.T) {
 		before := r.pack(m.Key)
 		r.mustHandle(r.worker(), m)
 		r.wantPack(m.Key, workflow.PackClaimed, before.Token, codeStarted, codeStarted)
-		if n := len(r.started); n != 2 {
-			t.Errorf("%s: %d calls of 2 jobs", name, n)
+		if n := len(r.started); n != 0 {
+			t.Errorf("%s: %d jobs began", name, n)
 		}
 	}
 }

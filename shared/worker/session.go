@@ -34,6 +34,7 @@ type session struct {
 	firstClaim bool         // no other worker has held the pack
 	started    map[int]bool // jobs this session has started, by index
 	savedCount int          // ended jobs that are in the item
+	readAt     time.Time    // of unclaimed jobs: before the last read of the pack
 	cancelled  bool         // the engine has asked to stop
 	claimLost  bool         // the pack is no longer this session's
 }
@@ -133,10 +134,54 @@ func (s *session) canStart(ctx context.Context) bool {
 	if s.leaseRemaining() <= minRemaining && s.renewLease(ctx, noJob) != nil {
 		return false
 	}
+	if s.unclaimed && !s.stillOpen(ctx) {
+		return false
+	}
 	left := s.leaseRemaining()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return ctx.Err() == nil && !s.cancelled && !s.claimLost && left > s.w.opts.LeaseMargin
+}
+
+// maxReadAge is how long ago the pack of an unclaimed job may have been read when the job
+// begins.
+const maxReadAge = 500 * time.Millisecond
+
+// readUnclaimed reads the pack of unclaimed jobs. If it is final, none may begin.
+func (s *session) readUnclaimed(ctx context.Context) (*workflow.Pack, error) {
+	t0 := s.w.opts.Now()
+	p, err := s.ports.Packs.Pack(ctx, s.m.Key)
+	if err == nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.readAt, s.cancelled = t0, p.Final()
+	}
+	return p, err
+}
+
+// stillOpen reports whether unclaimed jobs may still begin: the engine makes the pack of a
+// step run final when it closes the step run. One read serves all jobs that begin at about
+// the same time.
+func (s *session) stillOpen(ctx context.Context) bool {
+	select {
+	case s.writeSlot <- struct{}{}:
+		defer func() { <-s.writeSlot }()
+	case <-ctx.Done():
+		return false
+	}
+	s.mu.Lock()
+	known := s.cancelled || s.w.opts.Now().Sub(s.readAt) <= maxReadAge
+	s.mu.Unlock()
+	if known {
+		return true // canStart looks at cancelled
+	}
+	if _, err := s.readUnclaimed(ctx); err != nil {
+		if ctx.Err() == nil {
+			s.w.logWarning(ctx, "pack not read; its jobs begin with the next delivery", s.m, err)
+		}
+		return false
+	}
+	return true
 }
 
 // hasTimeFor reports whether the process has time left for a whole job. A job that

@@ -34,12 +34,9 @@ type PoolQueue interface {
 	Depth(ctx context.Context) (waiting, received, delayed int, err error)
 }
 
-// Packs is the worker's access to pack items, a read of one, and what polls were answered
-// with.
+// Packs is the worker's access to pack items, and what polls were answered with.
 type Packs interface {
 	worker.Packs
-	// Pack returns the item, nil if there is none.
-	Pack(ctx context.Context, key workflow.PackKey) (*workflow.Pack, error)
 
 	// PollReceipt is a strongly consistent read of what SavePollReceipt stored for an
 	// attempt; nil if nothing is stored.
