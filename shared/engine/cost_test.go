@@ -99,3 +99,34 @@ func TestCost_CountsWakeupsThatCommitNothing(t *testing.T) {
 		}
 	}
 }
+
+// A message that arrives twice begins no second chain of lanes: what is sent grows with the
+// lanes, not with the lanes times the copies.
+func TestCost_CopiesOfMessagesDoNotMultiply(t *testing.T) {
+	const devices = 300
+	for name, definition := range map[string]string{
+		"steps":    "config: {maxInFlight: 2}\n" + stepsYAML("one again device"),
+		"pipeline": "config: {maxInFlight: 2, executionStrategy: {parallel: true}}\n" + stepsYAML("one again device"),
+	} {
+		o := harness.Options()
+		o.Policy.PackSize, o.Policy.MinPackedJobs = 1, devices+1
+		s := harness.New(t, 1, o)
+		s.RegisterBlocks()
+		s.ImportDevices(fourDigitIDs(devices)...)
+		s.QueueFaults.DuplicateOneIn = 4
+		s.Publish("w", definition)
+		id := s.Start("w", fourDigitIDs(devices)...)
+		sent := 0
+		s.Faults = func(c faults.Call) faults.Fault {
+			if c.Name == "sender.send_packs" {
+				sent++
+			}
+			return faults.None
+		}
+		settle(s)
+		s.ExpectState(id, sm.ExecutionCompletedAck)
+		if sent > 3*devices/2 {
+			t.Errorf("%s: packs were sent %d times, want about %d", name, sent, devices)
+		}
+	}
+}

@@ -47,7 +47,9 @@ func (s *session) sendFollowUps(ctx context.Context, p *workflow.Pack, ownWrite 
 		return Disposition{}, err
 	}
 	expired := s.m.ExpiredAt(s.w.opts.Now()) // so is the next lane; the engine may be waiting for this pack to close the step run
-	if p.State == workflow.PackFinished && !expired {
+	// Only whoever adds the lane sends the next one: each copy of a message would otherwise
+	// begin a chain of copies. If that worker dies before it has sent it, the timer does.
+	if set.Added && p.State == workflow.PackFinished && !expired {
 		if err := s.sendNextLane(ctx); err != nil {
 			return Disposition{}, err
 		}

@@ -10,11 +10,12 @@ import (
 
 // AdvanceLane continues one lane of an engine-driven step run. It sends the attempt
 // that is due, records a finished lane in the done set, and skips a lane without jobs.
-// It reports whether the lane is done. cost is what has been consumed for the lane and is
-// counted nowhere; what the done set or the message takes along is taken out of it. notified
-// means that a wake-up announced the lane's end; the same
-// wake-up may arrive twice, and counts once.
-func (d *Dispatcher) AdvanceLane(ctx context.Context, r *StepRun, lane int, now time.Time, cost *workflow.Cost, notified bool) (done bool, err error) {
+// It reports whether the lane is done and this call has recorded that: only then does the
+// caller continue with what follows the lane. Each copy of a wake-up would otherwise begin a
+// chain of copies. If a handler dies before it has continued, the timer does. cost is what
+// has been consumed for the lane and is counted nowhere; what the done set or the message
+// takes along is taken out of it.
+func (d *Dispatcher) AdvanceLane(ctx context.Context, r *StepRun, lane int, now time.Time, cost *workflow.Cost) (done bool, err error) {
 	if lane < 0 || lane >= r.Step.Lanes() {
 		return false, nil
 	}
@@ -28,24 +29,16 @@ func (d *Dispatcher) AdvanceLane(ctx context.Context, r *StepRun, lane int, now 
 		if r.Step.Lanes() == 1 {
 			return true, nil
 		}
-		if notified {
-			// Ignore a duplicate wake-up: it would send the next lane twice, whose own end
-			// would then be announced twice, and so on. If the first handler crashed
-			// before it sent the next lane, the timer does.
-			set, err := d.Packs.DoneSet(ctx, r.key(), lane/workflow.LanesPerShard)
-			if err != nil || set.Done[lane%workflow.LanesPerShard] {
-				return false, err
-			}
-		}
 		end := l.laneEnd()
 		if end.Cost = cost.Clone(); len(l.packs) > 0 {
 			end.Cost.Add(l.packs[len(l.packs)-1].Cost)
 		}
-		if _, err := d.Packs.AddDone(ctx, r.key().Pack(lane, 1), end); err != nil {
+		set, err := d.Packs.AddDone(ctx, r.key().Pack(lane, 1), end)
+		if err != nil {
 			return false, err
 		}
 		*cost = workflow.Cost{}
-		return true, nil
+		return set.Added, nil
 	case l.pack != nil:
 		return false, nil // a worker has claimed it
 	}
@@ -54,7 +47,7 @@ func (d *Dispatcher) AdvanceLane(ctx context.Context, r *StepRun, lane int, now 
 		return false, err
 	}
 	if m == nil {
-		return true, d.skipLane(ctx, r, lane, now)
+		return d.skipLane(ctx, r, lane, now)
 	}
 	m.Cost = cost.Clone()
 	if n := len(l.packs); n > 0 && r.Step.Lanes() > 1 {
@@ -94,14 +87,15 @@ func (d *Dispatcher) dueMessage(ctx context.Context, r *StepRun, l laneState) (*
 }
 
 // skipLane ends a lane none of whose entities takes part. It writes a finished pack
-// without jobs, unless there is a pack already.
-func (d *Dispatcher) skipLane(ctx context.Context, r *StepRun, lane int, now time.Time) error {
-	_, err := d.Packs.PutCancelled(ctx, &workflow.Pack{Key: r.key().Pack(lane, 1), State: workflow.PackFinished, FinishedAt: now})
+// without jobs, unless there is a pack already. ended reports whether this call has
+// recorded the lane's end.
+func (d *Dispatcher) skipLane(ctx context.Context, r *StepRun, lane int, now time.Time) (ended bool, err error) {
+	_, err = d.Packs.PutCancelled(ctx, &workflow.Pack{Key: r.key().Pack(lane, 1), State: workflow.PackFinished, FinishedAt: now})
 	if err != nil || r.Step.Lanes() == 1 {
-		return err
+		return err == nil, err
 	}
-	_, err = d.Packs.AddDone(ctx, r.key().Pack(lane, 1), workflow.LaneResult{})
-	return err
+	set, err := d.Packs.AddDone(ctx, r.key().Pack(lane, 1), workflow.LaneResult{})
+	return set.Added, err
 }
 
 // ReadLane reads the packs of one lane, the first attempt first.

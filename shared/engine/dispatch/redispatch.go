@@ -77,7 +77,7 @@ func (d *Dispatcher) redispatch(ctx context.Context, r *StepRun, rep *lifecycle.
 		}
 		if m == nil { // no entity of the lane takes part
 			waiting--
-			if err := d.skipLane(ctx, r, l.lane, now); err != nil {
+			if _, err := d.skipLane(ctx, r, l.lane, now); err != nil {
 				return err
 			}
 			rep.CheckBy(now)

@@ -33,16 +33,16 @@ func pipelineStepRuns(x *workflow.Execution, pipeline int) []*workflow.StepRun {
 // requested.
 func (p *Planner) SendLane(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, lane int, now time.Time, cost *workflow.Cost) error {
 	if r.Pipeline > 0 {
-		_, err := p.advanceLane(ctx, x, r, lane, now, cost, true)
+		_, err := p.advanceLane(ctx, x, r, lane, now, cost)
 		return err
 	}
 	stepRun := p.StepRun(x, r)
 	if !stepRun.Work.EngineDriven {
 		return p.Dispatcher.SendLane(ctx, stepRun, lane, now)
 	}
-	done, err := p.Dispatcher.AdvanceLane(ctx, stepRun, lane, now, cost, true)
+	done, err := p.Dispatcher.AdvanceLane(ctx, stepRun, lane, now, cost)
 	if next := lane + r.Window; err == nil && done && r.Window > 0 && next < r.Lanes() {
-		_, err = p.Dispatcher.AdvanceLane(ctx, stepRun, next, now, &workflow.Cost{}, false)
+		_, err = p.Dispatcher.AdvanceLane(ctx, stepRun, next, now, &workflow.Cost{})
 	}
 	return err
 }
@@ -75,7 +75,7 @@ func (p *Planner) StartPipeline(ctx context.Context, x *workflow.Execution, firs
 	}
 	var anyEnded atomic.Bool
 	err = parallel.Each(ctx, p.Dispatcher.Parallel, len(empty), func(ctx context.Context, i int) error {
-		ended, err := p.advanceLane(ctx, x, first, empty[i], now, &workflow.Cost{}, false)
+		ended, err := p.advanceLane(ctx, x, first, empty[i], now, &workflow.Cost{})
 		if ended {
 			anyEnded.Store(true)
 		}
@@ -87,8 +87,8 @@ func (p *Planner) StartPipeline(ctx context.Context, x *workflow.Execution, firs
 // advanceLane advances a lane as far as it goes, from the step run in which it ended
 // last: past the stepRuns that have no job for any of its entities, to the first that
 // has. When a lane reaches the end of the pipeline, the next lane of its window starts;
-// ended says that a lane did. notified says that a worker has named the lane.
-func (p *Planner) advanceLane(ctx context.Context, x *workflow.Execution, from *workflow.StepRun, lane int, now time.Time, cost *workflow.Cost, notified bool) (ended bool, err error) {
+// ended says that a lane did.
+func (p *Planner) advanceLane(ctx context.Context, x *workflow.Execution, from *workflow.StepRun, lane int, now time.Time, cost *workflow.Cost) (ended bool, err error) {
 	stepRuns := pipelineStepRuns(x, from.Pipeline)
 	for lane < from.Lanes() {
 		for _, r := range stepRuns {
@@ -98,11 +98,10 @@ func (p *Planner) advanceLane(ctx context.Context, x *workflow.Execution, from *
 			if r.Closing || r.Seq > from.Seq && !r.Open() {
 				return ended, nil
 			}
-			done, err := p.Dispatcher.AdvanceLane(ctx, p.StepRun(x, r), lane, now, cost, notified)
+			done, err := p.Dispatcher.AdvanceLane(ctx, p.StepRun(x, r), lane, now, cost)
 			if err != nil || !done {
 				return ended, err
 			}
-			notified = false
 		}
 		ended = true
 		if from.Window == 0 {

@@ -86,7 +86,7 @@ var packs = []Mutation{
 `}}},
 	{Name: "the done set is overwritten", Edits: []Edit{{simPacks, "\tif set := p.w.doneSets[shardKey{stepRun, shard}]; set != nil {", "\tif set := p.w.doneSets[shardKey{stepRun, shard}]; set != nil && len(set.Done) > 1 {"}}},
 	{Name: "the timer ignores the window", Edits: []Edit{{report, "return w == 0 || lane < w || lanes.done[lane-w] }", "return true || lanes.done[lane-w] }"}}},
-	{Name: "the window does not advance", Edits: []Edit{{followUp, "\tif p.State == workflow.PackFinished && !expired {\n", "\tif false {\n"}}},
+	{Name: "the window does not advance", Edits: []Edit{{followUp, "\tif set.Added && p.State == workflow.PackFinished && !expired {\n", "\tif false {\n"}}},
 	{Name: "a seizure ignores the lease", Edits: []Edit{{dispatchClose, "\t\tcase l.pack.Lease.Before(now.Add(-d.Skew - d.Grace)):\n", "\t\tcase l.pack.Lease.Before(now.Add(time.Hour)):\n"}}},
 	{Name: "a seizure forgets started jobs", Edits: []Edit{{laneState, `		case rec.Code == workflow.JobCodeStarted:
 			rec.Code, rec.EndedAt = workflow.JobCodeUnknown, now
@@ -112,6 +112,8 @@ var packs = []Mutation{
 	{Name: "done lanes are no sign of a worker", Test: "shared/engine/dispatch:TestDispatcher_DoneLanesAreSignsOfWorkers", Edits: []Edit{{redispatch, "\t\tif now.After(deadline) && !exact {\n", "\t\tif false && !exact {\n"}}},
 	{Name: "closing reads lanes that are over", Test: "shared/engine/dispatch:TestDispatcher_ClosingReadsOpenLanesOnly", Edits: []Edit{{dispatchClose, "\t\tif !lanes.done[lane] {\n\t\t\tmissing", "\t\tif true {\n\t\t\tmissing"}}},
 	{Name: "what commits nothing is not counted", Test: "shared/engine:TestCost_CountsWakeupsThatCommitNothing", Edits: []Edit{{"shared/engine/uncounted.go", "\tw.e.uncounted.add(w.tenant+\"#\"+w.id, w.pendingCost)\n", ""}}},
+	{Name: "every copy of a message sends the next lane", Test: "shared/engine:TestCost_CopiesOfMessagesDoNotMultiply", Edits: []Edit{{followUp, "\tif set.Added && p.State", "\tif p.State"}}},
+	{Name: "every copy of a wake-up sends the next lane", Test: "shared/engine:TestCost_CopiesOfMessagesDoNotMultiply", Edits: []Edit{{"shared/engine/dispatch/advance_lane.go", "\t\t*cost = workflow.Cost{}\n\t\treturn set.Added, nil\n", "\t\t*cost = workflow.Cost{}\n\t\treturn set.Added || true, nil\n"}}},
 	{Name: "jobs count as unclaimed although they could not be sent", Test: "shared/engine:TestFailures_OutageIsWaitedOut", Edits: []Edit{
 		{redispatch, "\tcase !d.offeredSince(r, overdue):\n", "\tcase false:\n"}}},
 	{Name: "an outage counts as a failure of the execution", Test: "shared/engine:TestFailures_OutageIsWaitedOut", Edits: []Edit{
