@@ -23,7 +23,7 @@ func (c *connection) addFlags(root *cobra.Command) {
 	f := root.PersistentFlags()
 	f.StringVar(&c.url, "url", cmp.Or(os.Getenv(topology.EnvURL), "http://localhost:3030"), "address of the service (or LOCKSTEP_URL)")
 	f.StringVar(&c.tenant, "tenant", os.Getenv(topology.EnvTenant), "tenant, if the service trusts headers (or LOCKSTEP_TENANT)")
-	f.StringVar(&c.actor, "actor", os.Getenv("LOCKSTEP_ACTOR"), "name of the caller, for the history (or LOCKSTEP_ACTOR)")
+	f.StringVar(&c.actor, "actor", os.Getenv(topology.EnvActor), "name of the caller, for the history (or LOCKSTEP_ACTOR)")
 	f.StringVarP(&c.output, "output", "o", "table", "table for people, json for programs")
 }
 

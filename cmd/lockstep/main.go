@@ -29,7 +29,9 @@ import (
 	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
 	"github.com/lockstep-run/lockstep/cmd/lockstep/transfer"
 	"github.com/lockstep-run/lockstep/shared/client/auth"
+	"github.com/lockstep-run/lockstep/shared/config"
 	"github.com/lockstep-run/lockstep/shared/observe"
+	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
 func main() {
@@ -101,7 +103,12 @@ Exit codes: 0 success, 1 the execution failed, 2 wrong usage, 3 the service refu
 	)
 	root.SetHelpCommand(newHelp(root))
 	enforceUsage(root)
-	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return validateFlags(cmd) }
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		if err := workflow.Invalid("an environment variable is not valid", config.MisspelledVariables(os.Environ())); err != nil {
+			return err
+		}
+		return validateFlags(cmd)
+	}
 	return root
 }
 

@@ -134,6 +134,14 @@ func TestExecute_ReadsFlagWordsInAnyCase(t *testing.T) {
 	}
 }
 
+// A misspelled variable is refused by every verb before anything is sent.
+func TestExecute_RefusesMisspelledVariables(t *testing.T) {
+	t.Setenv("LOCKSTEP_URLL", "http://localhost:1")
+	if got := runCommand(t, "list"); got.code != exitUsage || !strings.Contains(got.stderr, "LOCKSTEP_URLL: there is no such variable; did you mean LOCKSTEP_URL?") {
+		t.Errorf("exit %d\n%s", got.code, got.stderr)
+	}
+}
+
 // The version is printed without asking a service.
 func TestExecute_PrintsItsVersion(t *testing.T) {
 	if got := runCommand(t, "--version", "--url=http://127.0.0.1:1"); got.code != 0 || got.stdout != "lockstep "+version+"\n" {

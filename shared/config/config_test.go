@@ -116,3 +116,21 @@ func TestParse_ReportsEveryIssue(t *testing.T) {
 		}
 	}
 }
+
+// A variable that is almost one of the product's is refused with the name that was meant. Any
+// other is somebody else's.
+func TestParse_RefusesMisspelledVariables(t *testing.T) {
+	for name, want := range map[string]string{
+		"LOCKSTEP_JOB_LEASES": "LOCKSTEP_JOB_LEASE", "LOCKSTEP_SWEEPINTERVALL": "LOCKSTEP_SWEEP_INTERVAL", "LOCKSTEP_TENNANT": "LOCKSTEP_TENANT", "LOCKSTEP_ULR": "",
+		"LOCKSTEP_URLL": "LOCKSTEP_URL", "LOCKSTEP_LOCALSTACK_CACHE": "", "LOCKSTEP_TEST_SENDER": "", "LOCKSTEP_LOCALSTACK": "", "LOCKSTEPS": "", "JOB_LEASES": "",
+		"LOCKSTEP_URL": "", "LOCKSTEP_DEPLOYMENT": "", "LOCKSTEP_LOG_LEVEL": "",
+	} {
+		issues := config.MisspelledVariables([]string{name + "=1"})
+		if want == "" && len(issues) > 0 || want != "" && (len(issues) != 1 || issues[0].Path != name || !strings.Contains(issues[0].Message, want+"?")) {
+			t.Errorf("%s: %v", name, issues)
+		}
+	}
+	if _, err := config.Parse(nil, []string{"LOCKSTEP_JOB_LEASES=1m"}); !workflow.Is(err, workflow.CodeInvalid) {
+		t.Errorf("%v", err)
+	}
+}

@@ -12,8 +12,12 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"github.com/lockstep-run/lockstep/shared/definition/yamldoc"
+	"github.com/lockstep-run/lockstep/shared/topology"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
+
+const envPrefix = "LOCKSTEP_" // of every variable of the product
 
 // Load reads the file, if path is not empty, and then the variables in env ("KEY=value"). The
 // error names every wrong setting with its position.
@@ -130,7 +134,7 @@ func shortDuration(d time.Duration) string {
 // starts a new word.
 func envVar(key string) string {
 	var b strings.Builder
-	b.WriteString("LOCKSTEP_")
+	b.WriteString(envPrefix)
 	for _, c := range key {
 		switch {
 		case c == '.':
@@ -146,14 +150,39 @@ func envVar(key string) string {
 }
 
 // readEnv sets the settings whose variables are in env. It ignores other variables.
+// MisspelledVariables lists the variables in env that no part of the product reads, but that are
+// almost the name of one that it does. Others may belong to whoever embeds it.
+func MisspelledVariables(env []string) []workflow.Issue {
+	var known, short []string
+	for _, s := range Settings() {
+		known = append(known, s.EnvVar)
+	}
+	known = append(known, topology.EnvVars...)
+	for _, name := range known {
+		short = append(short, strings.TrimPrefix(name, envPrefix))
+	}
+	var issues []workflow.Issue
+	for _, kv := range env {
+		name, _, _ := strings.Cut(kv, "=")
+		rest, ours := strings.CutPrefix(name, envPrefix)
+		if !ours || slices.Contains(known, name) {
+			continue
+		}
+		if near := yamldoc.ClosestWithin(rest, short, 2); near != "" {
+			issues = append(issues, workflow.Issue{Path: name, Code: "unknown_variable", Message: "there is no such variable; did you mean " + envPrefix + near + "?"})
+		}
+	}
+	return issues
+}
+
 func (c *Config) readEnv(env []string) []workflow.Issue {
 	given := map[string]string{}
 	for _, kv := range env {
-		if k, v, ok := strings.Cut(kv, "="); ok && strings.HasPrefix(k, "LOCKSTEP_") {
+		if k, v, ok := strings.Cut(kv, "="); ok && strings.HasPrefix(k, envPrefix) {
 			given[k] = v
 		}
 	}
-	var issues []workflow.Issue
+	issues := MisspelledVariables(env)
 	for _, s := range settings(reflect.ValueOf(c).Elem(), "") {
 		text, ok := given[s.EnvVar]
 		if !ok {

@@ -120,8 +120,15 @@ const (
 	EnvFunction         = "LOCKSTEP_FUNCTION"           // role of the function, to whose rights it is restricted; set by the local stack
 	EnvURL              = "LOCKSTEP_URL"                // URL of the HTTP API, for clients and polling workers
 	EnvToken            = "LOCKSTEP_TOKEN"              // token of clients and polling workers, where the service requires one
+	EnvActor            = "LOCKSTEP_ACTOR"              // name of the caller of the command, optional
 	EnvTenant           = "LOCKSTEP_TENANT"             // tenant of clients and polling workers, optional
 )
+
+// EnvVars lists these variables, and the others that are no setting of the configuration.
+var EnvVars = []string{
+	EnvTableExecutions, EnvTableJobs, EnvTableLocks, EnvTableRegistry, EnvQueueLifecycle, EnvQueueJobsPrefix, EnvQueueJobsURLs, EnvConfig, EnvConfigInline,
+	EnvTrustHeaders, EnvTenantClaim, EnvWebOrigins, EnvWorkerAllowHosts, EnvFunction, EnvURL, EnvToken, EnvTenant, EnvActor, EnvDeployment,
+}
 
 // TenantDefault is the tenant of callers that name none.
 const TenantDefault = "default"

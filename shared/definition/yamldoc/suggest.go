@@ -2,6 +2,7 @@ package yamldoc
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -12,13 +13,18 @@ import (
 // if none is close. A close word differs by case, by a final s, or by at most a third of
 // its letters.
 func Closest(word string, words []string) string {
+	return ClosestWithin(word, words, math.MaxInt)
+}
+
+// ClosestWithin is Closest with a limit on how many letters may differ.
+func ClosestWithin(word string, words []string, limit int) string {
 	normalize := func(s string) string {
 		return strings.TrimSuffix(strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(s)), "s")
 	}
 	best, leastDistance := "", 0
 	for _, name := range words {
 		d := editDistance(normalize(word), normalize(name))
-		if d <= len(name)/3 && (best == "" || d < leastDistance) {
+		if d <= min(limit, len(name)/3) && (best == "" || d < leastDistance) {
 			best, leastDistance = name, d
 		}
 	}
