@@ -16,7 +16,7 @@ import (
 type check struct {
 	model    string // file name without .pml
 	property string // or what the mutation changes
-	mutation string // number of the mutation, which has to break the model
+	mutation string // number or name of the mutation, which has to break the model
 	defines  string // preprocessor switches, without -D
 	liveness bool   // checks that everything ends, in temporal logic
 	minLevel int    // lowest bounds with this check
