@@ -28,7 +28,7 @@ func TestEngine_UnexpectedErrorsFailExecution(t *testing.T) {
 	readOnly := c.publishExtra("inspects", "", "label: one, block: inspect, runOn: KIND", "label: two, block: inspect, runOn: KIND")
 	fires := c.publishExtra("fires", "", "label: one, block: fire, runOn: KIND", "label: two, block: inspect, runOn: KIND")
 	internal := func(x views.ExecutionView) {
-		if deref(x.Cause) != workflow.CauseInternal || x.Reason == "" || x.Error == nil || x.Error.Code != "internal" || strings.Contains(x.Reason, "injected by the test") {
+		if deref(x.Cause) != workflow.CauseInternal || x.Reason == "" || x.Error == nil || x.Error.Code != "INTERNAL" || strings.Contains(x.Reason, "injected by the test") {
 			t.Errorf("%s: cause %v, reason %q, error %+v", x.ID, deref(x.Cause), x.Reason, x.Error)
 		}
 	}
