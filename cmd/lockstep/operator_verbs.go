@@ -64,15 +64,19 @@ func hintIllegalCancel(cmd *cobra.Command, api *client.Client, id string, err er
 }
 
 func newAcknowledge(c *connection) *cobra.Command {
-	return newReasonCommand(c, (*client.Client).Acknowledge, "what you found, for the history", &cobra.Command{
+	return newReleaseCommand(c, (*client.Client).Acknowledge, "what you found, for the history", &cobra.Command{
 		Use:     "acknowledge ID",
 		Short:   "Confirm that you checked an execution that ended unsafely, and release its locks",
-		Example: "  lockstep acknowledge ID --reason 'sw-007 repaired by hand'",
+		Long:    "Confirm that you checked an execution that ended unsafely or was cancelled, and release its\nlocks. With --entity, only those entities are released; the last one that it holds\nacknowledges the execution.",
+		Example: "  lockstep acknowledge ID --reason 'sw-007 repaired by hand'\n  lockstep acknowledge ID --entity device/sw-007 --entity device/sw-008 --reason 'both are fine'",
 	})
 }
 
 func newResume(c *connection) *cobra.Command {
-	return newReasonCommand(c, (*client.Client).Resume, "why, for the history", &cobra.Command{
+	resume := func(api *client.Client, ctx context.Context, id, reason string, _ ...string) (views.ExecutionView, error) {
+		return api.Resume(ctx, id, reason)
+	}
+	return newReasonCommand(c, resume, "why, for the history", new([]string), &cobra.Command{
 		Use:     "resume ID",
 		Short:   "Continue now an execution that waits for a time",
 		Example: "  lockstep resume ID --reason 'the window is open'",
@@ -80,16 +84,27 @@ func newResume(c *connection) *cobra.Command {
 }
 
 func newUnlock(c *connection) *cobra.Command {
-	return newReasonCommand(c, (*client.Client).Unlock, "why, for the history", &cobra.Command{
+	return newReleaseCommand(c, (*client.Client).Unlock, "why, for the history", &cobra.Command{
 		Use:     "unlock ID",
 		Short:   "Release the locks of an execution that ended unsafely, to be checked later",
-		Long:    "Release the locks of an execution that ended unsafely or was cancelled. Its state stays until\n\"lockstep acknowledge\". The fence keeps out workers that still run a job of it.",
+		Long:    "Release the locks of an execution that ended unsafely or was cancelled. Its state stays until\n\"lockstep acknowledge\". With --entity, only those entities are released. The fence keeps out workers that still run a job of it.",
 		Example: "  lockstep unlock ID --reason 'the devices are needed elsewhere'",
 	})
 }
 
+// onEntities is a verb of an execution, or of some of its entities.
+type onEntities func(api *client.Client, ctx context.Context, id, reason string, entities ...string) (views.ExecutionView, error)
+
+// newReleaseCommand completes a verb that takes an execution, a reason and entities.
+func newReleaseCommand(c *connection, do onEntities, usage string, cmd *cobra.Command) *cobra.Command {
+	var entities []string
+	newReasonCommand(c, do, usage, &entities, cmd)
+	cmd.Flags().StringArrayVar(&entities, "entity", nil, "an entity of it, as device/sw-007; repeatable; by default all that it holds")
+	return cmd
+}
+
 // newReasonCommand completes a verb that takes an execution and a reason.
-func newReasonCommand(c *connection, do func(api *client.Client, ctx context.Context, id, reason string) (views.ExecutionView, error), usage string, cmd *cobra.Command) *cobra.Command {
+func newReasonCommand(c *connection, do onEntities, usage string, entities *[]string, cmd *cobra.Command) *cobra.Command {
 	var reason string
 	cmd.Args = cobra.ExactArgs(1)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -97,7 +112,7 @@ func newReasonCommand(c *connection, do func(api *client.Client, ctx context.Con
 		if err != nil {
 			return err
 		}
-		x, err := do(api, cmd.Context(), args[0], reason)
+		x, err := do(api, cmd.Context(), args[0], reason, *entities...)
 		return printExecution(cmd, c, x, hintIllegalState(cmd, api, args[0], err))
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", usage)

@@ -40,6 +40,8 @@ func TestOperatorVerbs_PrintResultOrRefusal(t *testing.T) {
 		{"retry X --reason r --from a.b --entities failed", `POST /workflow-execution/X/retry {"reason":"r","from":"a.b","entities":"failed"}`, executionJSON, "RUNNING"},
 		{"resume X --reason r", `POST /workflow-execution/X/resume {"reason":"r"}`, executionJSON, "RUNNING"},
 		{"unlock X --reason r", `POST /workflow-execution/X/unlock {"reason":"r"}`, executionJSON, "RUNNING"},
+		{"acknowledge X --entity device/sw-1 --entity device/sw-2 --reason r", `POST /workflow-execution/X/acknowledge {"reason":"r","entities":["device/sw-1","device/sw-2"]}`, executionJSON, "RUNNING"},
+		{"unlock X --entity device/sw-1", `POST /workflow-execution/X/unlock {"entities":["device/sw-1"]}`, executionJSON, "RUNNING"},
 		{"acknowledge X", "POST /workflow-execution/X/acknowledge {}", executionJSON, "RUNNING"},
 		{"cancel X --reason r", `POST /workflow-execution/X/cancel {"reason":"r","rollback":"auto"}`, executionJSON, "RUNNING"},
 		{"cancel X --rollback never --no-cascade", `POST /workflow-execution/X/cancel {"rollback":"never","cascade":false}`, executionJSON, "RUNNING"},

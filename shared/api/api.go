@@ -67,10 +67,10 @@ type Catalog interface {
 type Engine interface {
 	Start(ctx context.Context, c workflow.Caller, req views.StartRequest) (x *workflow.Execution, existed bool, err error)
 	Cancel(ctx context.Context, c workflow.Caller, id string, req views.CancelRequest) (*workflow.Execution, error)
-	Acknowledge(ctx context.Context, c workflow.Caller, id, reason string) (*workflow.Execution, error)
+	Acknowledge(ctx context.Context, c workflow.Caller, id, reason string, entities ...workflow.EntityKey) (*workflow.Execution, error)
 	Retry(ctx context.Context, c workflow.Caller, id string, req views.RetryRequest) (*workflow.Execution, error)
 	Resume(ctx context.Context, c workflow.Caller, id, reason string) (*workflow.Execution, error)
-	Unlock(ctx context.Context, c workflow.Caller, id, reason string) (*workflow.Execution, error)
+	Unlock(ctx context.Context, c workflow.Caller, id, reason string, entities ...workflow.EntityKey) (*workflow.Execution, error)
 }
 
 // Queries reads executions and locks. Its pages are under about 1 MiB.

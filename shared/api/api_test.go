@@ -100,6 +100,12 @@ func TestHandler_PassesCommandsOn(t *testing.T) {
 	if f.reason != "checked" {
 		t.Errorf("reason %q", f.reason)
 	}
+	f.calls = nil
+	for _, entities := range []string{"[]", `["sw-1"]`, `["device/sw-1", 2]`, `"device/sw-1"`} { // none must not mean all
+		if w := sendRequest(h, "POST /workflow-execution/"+executionID+"/acknowledge", `{"entities":`+entities+`}`); w.Code != 400 || len(f.calls) > 0 {
+			t.Errorf("entities %s: %d, reached %v", entities, w.Code, f.calls)
+		}
+	}
 	sendRequest(h, "POST /workflow-definition/publish", "a: [b")
 	if string(f.source) != "a: [b" {
 		t.Errorf("source %q", f.source)

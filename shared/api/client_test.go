@@ -122,6 +122,10 @@ func TestClient_AgreesWithRoutes(t *testing.T) {
 	check("resume", f.reason, "resumed", err)
 	_, err = c.Unlock(ctx, executionID, "unlocked")
 	check("unlock", f.reason, "unlocked", err)
+	_, err = c.Unlock(ctx, executionID, "", "device/sw-1", "device/sw-2")
+	check("unlock some", f.released, []workflow.EntityKey{{Type: "device", ID: "sw-1"}, {Type: "device", ID: "sw-2"}}, err)
+	_, err = c.Acknowledge(ctx, executionID, "", "device/sw-3")
+	check("acknowledge some", f.released, []workflow.EntityKey{{Type: "device", ID: "sw-3"}}, err)
 	exact := workflow.Ref{Package: "fleet", Name: "upgrade", Version: "1.0.0"}
 	d, err = c.Archive(ctx, exact)
 	check("archive", d.Archived, true, err)

@@ -151,24 +151,35 @@ func (a *routes) RetryExecution(w http.ResponseWriter, r *http.Request, id gen.I
 
 // AcknowledgeExecution serves POST /workflow-execution/{id}/acknowledge.
 func (a *routes) AcknowledgeExecution(w http.ResponseWriter, r *http.Request, id gen.Id) {
-	a.executeWithReason(w, r, id, a.Engine.Acknowledge)
+	a.release(w, r, id, a.Engine.Acknowledge)
 }
 
 // ResumeExecution serves POST /workflow-execution/{id}/resume.
 func (a *routes) ResumeExecution(w http.ResponseWriter, r *http.Request, id gen.Id) {
-	a.executeWithReason(w, r, id, a.Engine.Resume)
+	var req gen.ReasonRequest
+	executeCommand(a, w, r, id, &req, func(ctx context.Context, c workflow.Caller) (*workflow.Execution, error) {
+		return a.Engine.Resume(ctx, c, id, deref(req.Reason))
+	})
 }
 
 // UnlockExecution serves POST /workflow-execution/{id}/unlock.
 func (a *routes) UnlockExecution(w http.ResponseWriter, r *http.Request, id gen.Id) {
-	a.executeWithReason(w, r, id, a.Engine.Unlock)
+	a.release(w, r, id, a.Engine.Unlock)
 }
 
-// executeWithReason serves a command that takes only a reason.
-func (a *routes) executeWithReason(w http.ResponseWriter, r *http.Request, id string, do func(ctx context.Context, c workflow.Caller, id, reason string) (*workflow.Execution, error)) {
-	var req gen.ReasonRequest
+// release serves a command that releases the locks of an execution, or of some entities.
+func (a *routes) release(w http.ResponseWriter, r *http.Request, id string, do func(ctx context.Context, c workflow.Caller, id, reason string, entities ...workflow.EntityKey) (*workflow.Execution, error)) {
+	var req gen.ReleaseRequest
 	executeCommand(a, w, r, id, &req, func(ctx context.Context, c workflow.Caller) (*workflow.Execution, error) {
-		return do(ctx, c, id, deref(req.Reason))
+		var entities []workflow.EntityKey
+		for _, path := range deref(req.Entities) {
+			key, err := workflow.ParseEntityKey(path)
+			if err != nil {
+				return nil, err
+			}
+			entities = append(entities, key)
+		}
+		return do(ctx, c, id, deref(req.Reason), entities...)
 	})
 }
 

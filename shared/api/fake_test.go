@@ -29,6 +29,7 @@ type fake struct {
 	start      views.StartRequest
 	cancel     views.CancelRequest
 	retry      views.RetryRequest
+	released   []workflow.EntityKey
 	reason     string
 	archived   bool
 	filter     views.ExecutionFilter
@@ -203,11 +204,11 @@ func (f *fake) Cancel(_ context.Context, c workflow.Caller, id string, req views
 	return f.execution(c, id)
 }
 
-func (f *fake) Acknowledge(_ context.Context, c workflow.Caller, id, reason string) (*workflow.Execution, error) {
+func (f *fake) Acknowledge(_ context.Context, c workflow.Caller, id, reason string, entities ...workflow.EntityKey) (*workflow.Execution, error) {
 	if err := f.record("Acknowledge", c); err != nil {
 		return nil, err
 	}
-	f.reason = reason
+	f.reason, f.released = reason, entities
 	return f.execution(c, id)
 }
 
@@ -227,11 +228,11 @@ func (f *fake) Resume(_ context.Context, c workflow.Caller, id, reason string) (
 	return f.execution(c, id)
 }
 
-func (f *fake) Unlock(_ context.Context, c workflow.Caller, id, reason string) (*workflow.Execution, error) {
+func (f *fake) Unlock(_ context.Context, c workflow.Caller, id, reason string, entities ...workflow.EntityKey) (*workflow.Execution, error) {
 	if err := f.record("Unlock", c); err != nil {
 		return nil, err
 	}
-	f.reason = reason
+	f.reason, f.released = reason, entities
 	return f.execution(c, id)
 }
 

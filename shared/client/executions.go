@@ -107,9 +107,16 @@ func (c *Client) Cancel(ctx context.Context, id string, req views.CancelRequest)
 	return post[views.ExecutionView](ctx, c, req, "workflow-execution", id, "cancel")
 }
 
-// Acknowledge acknowledges an execution that ended unsafe, which releases its locks.
-func (c *Client) Acknowledge(ctx context.Context, id, why string) (views.ExecutionView, error) {
-	return post[views.ExecutionView](ctx, c, reason{why}, "workflow-execution", id, "acknowledge")
+// release is the body of a request that releases locks.
+type release struct {
+	Reason   string   `json:"reason,omitempty"`
+	Entities []string `json:"entities,omitempty"`
+}
+
+// Acknowledge acknowledges an execution that ended unsafe, which releases its locks, or
+// some of its entities, each as "type/id".
+func (c *Client) Acknowledge(ctx context.Context, id, why string, entities ...string) (views.ExecutionView, error) {
+	return post[views.ExecutionView](ctx, c, release{why, entities}, "workflow-execution", id, "acknowledge")
 }
 
 // Retry starts another try of a failed execution.
@@ -122,8 +129,8 @@ func (c *Client) Resume(ctx context.Context, id, why string) (views.ExecutionVie
 	return post[views.ExecutionView](ctx, c, reason{why}, "workflow-execution", id, "resume")
 }
 
-// Unlock releases the locks of an execution that ended and still holds them, and
-// changes nothing else.
-func (c *Client) Unlock(ctx context.Context, id, why string) (views.ExecutionView, error) {
-	return post[views.ExecutionView](ctx, c, reason{why}, "workflow-execution", id, "unlock")
+// Unlock releases the locks of an execution that ended and still holds them, or those of
+// some entities, each as "type/id", and changes nothing else.
+func (c *Client) Unlock(ctx context.Context, id, why string, entities ...string) (views.ExecutionView, error) {
+	return post[views.ExecutionView](ctx, c, release{why, entities}, "workflow-execution", id, "unlock")
 }

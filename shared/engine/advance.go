@@ -200,6 +200,8 @@ func (w *workspace) fetch(ctx context.Context, n lifecycle.Need, draft *workflow
 		return w.fetchReport(ctx, n)
 	case lifecycle.NeedChild, lifecycle.NeedChildCancel:
 		return w.fetchChild(ctx, n)
+	case lifecycle.NeedEntities:
+		return w.fetchEntities(ctx)
 	case lifecycle.NeedUpdatesApplied:
 		return w.fetchUpdatesApplied(ctx)
 	case lifecycle.NeedUnreferenced:
@@ -251,7 +253,7 @@ func (w *workspace) reload(ctx context.Context, conflicts *int) error {
 // clearStaleFacts drops the facts that a commit or a reload makes stale.
 func (w *workspace) clearStaleFacts() {
 	f := &w.facts
-	f.Blocker, f.Locks, f.Reports, f.Child, f.Discovery, f.Readiness, f.Unreferenced, f.Discarded = nil, nil, nil, nil, nil, nil, nil, false
+	f.Blocker, f.Locks, f.Reports, f.Child, f.Discovery, f.Readiness, f.Entities, f.Unreferenced, f.Discarded = nil, nil, nil, nil, nil, nil, nil, nil, false
 }
 
 // commit writes the decision's state and sends the wake-ups that follow from it: to

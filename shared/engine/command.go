@@ -25,9 +25,10 @@ func (e *Engine) Cancel(ctx context.Context, c workflow.Caller, id string, req v
 }
 
 // Acknowledge records that an operator has dealt with an execution that ended
-// unsafely, and releases its locks.
-func (e *Engine) Acknowledge(ctx context.Context, c workflow.Caller, id, reason string) (*workflow.Execution, error) {
-	return e.applyCommand(ctx, c, id, lifecycle.Command{Kind: lifecycle.CommandAcknowledge, Reason: reason})
+// unsafely, and releases its locks. If entities are named, that is so for these only; the
+// last of those that it holds ends it.
+func (e *Engine) Acknowledge(ctx context.Context, c workflow.Caller, id, reason string, entities ...workflow.EntityKey) (*workflow.Execution, error) {
+	return e.applyCommand(ctx, c, id, lifecycle.Command{Kind: lifecycle.CommandAcknowledge, Reason: reason, Only: entities})
 }
 
 // Retry begins another try of a failed execution. Locks that it still holds stay;
@@ -45,9 +46,10 @@ func (e *Engine) Resume(ctx context.Context, c workflow.Caller, id, reason strin
 }
 
 // Unlock releases the locks of an execution that has ended and would keep them
-// until it is acknowledged. Its state stays; fencing stops what still works for it.
-func (e *Engine) Unlock(ctx context.Context, c workflow.Caller, id, reason string) (*workflow.Execution, error) {
-	return e.applyCommand(ctx, c, id, lifecycle.Command{Kind: lifecycle.CommandUnlock, Reason: reason})
+// until it is acknowledged: all, or those of the entities named. Its state stays; fencing
+// stops what still works for it.
+func (e *Engine) Unlock(ctx context.Context, c workflow.Caller, id, reason string, entities ...workflow.EntityKey) (*workflow.Execution, error) {
+	return e.applyCommand(ctx, c, id, lifecycle.Command{Kind: lifecycle.CommandUnlock, Reason: reason, Only: entities})
 }
 
 // applyCommand decides the command on the stored state. After a lost race it

@@ -56,7 +56,8 @@ func (d *decider) refusal(c Command, err error) error {
 }
 
 // acknowledge closes an ended execution that an operator has checked, which releases its
-// locks.
+// locks. If the operator has checked only some of its entities, it releases those, and the
+// execution stays as it is until there are no others.
 func (d *decider) acknowledge(c Command, data map[string]any) error {
 	to := sm.ExecutionFailedUnsafeAck
 	if d.execution.State == sm.ExecutionCancelled {
@@ -65,22 +66,41 @@ func (d *decider) acknowledge(c Command, data map[string]any) error {
 	if _, err := sm.TransitionExecution(d.execution.State, sm.EventExecutionAcknowledged, to); err != nil {
 		return d.refusal(c, err)
 	}
+	if len(c.Only) > 0 {
+		if ok, err := d.releaseNamed(c, data); !ok {
+			return err
+		}
+		if d.execution.Kept.Len() > 0 {
+			to = d.execution.State
+		}
+	}
 	d.transition(sm.EventExecutionAcknowledged, to, c.Actor, data)
 	d.decision.WakeWaiters = true
 	return nil
 }
 
-// releaseLocks releases the locks of an ended execution before it is acknowledged. The
-// lock epoch increases, so that the execution holds no lock any more.
+// releaseLocks releases the locks of an ended execution, or of some of its entities, before
+// it is acknowledged. If it releases all at once, the lock epoch increases, so that the
+// execution holds no lock any more.
 func (d *decider) releaseLocks(c Command, data map[string]any) error {
 	if _, err := sm.TransitionExecution(d.execution.State, sm.EventLockReleased, d.execution.State); err != nil {
 		return d.refusal(c, err)
 	}
-	if d.execution.Unlocked {
+	if d.holdsNothing() {
 		return &workflow.Error{Code: workflow.CodeIllegalTransition, Message: fmt.Sprintf("execution %s in state %s holds no locks any more", d.execution.ID, d.execution.State)}
 	}
-	d.execution.Epoch++
-	d.execution.Unlocked = true
+	if len(c.Only) > 0 {
+		if ok, err := d.releaseNamed(c, data); !ok {
+			return err
+		}
+		d.execution.Unlocked = d.holdsNothing()
+	} else {
+		if d.execution.Kept != nil {
+			d.keepOnly(workflow.Places{})
+		}
+		d.execution.Epoch++
+		d.execution.Unlocked = true
+	}
 	d.transition(sm.EventLockReleased, d.execution.State, c.Actor, data)
 	d.decision.WakeWaiters = true
 	return nil

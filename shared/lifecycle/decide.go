@@ -24,6 +24,7 @@
 //     how an ended execution settles. retention.go: how long it is kept.
 //   - deadline.go: what ends by itself, and when.
 //   - command.go, cancel.go, retry.go: commands of operators.
+//   - narrow.go: locks of some entities are released, and a retry of the others.
 //   - restore.go: executions from before the tables were restored to an earlier time.
 //   - deadletter.go: dead-lettered messages.
 //

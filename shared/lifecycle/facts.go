@@ -19,6 +19,7 @@ type Facts struct {
 	Plans          map[Need]*Plan   // by the need they answer
 	Reports        map[Need]*Report // by the need they answer
 	Child          *ChildStatus
+	Entities       *ScopeEntities
 	UpdatesApplied bool
 	Unreferenced   *bool // the parent can no longer ask for the execution
 	Discarded      bool  // the packs, and the items stored apart from the state item, may be dropped
@@ -93,6 +94,10 @@ type Plan struct {
 	Problem   *workflow.Failure // an assertion that is false, a parameter that has no value
 }
 
+// ScopeEntities are all entities of the scope with their places, also those that a retry
+// leaves out.
+type ScopeEntities struct{ List []workflow.ScopeEntity }
+
 // Report is the result of reading the packs of an open step run.
 type Report struct {
 	StepRunSeq  int
@@ -129,6 +134,8 @@ type Command struct {
 	Cascade  bool   // of a cancellation: also cancel the child that the execution waits for
 	FromStep string // of a retry: label of the step to begin with; empty for the step that failed
 	Entities string // of a retry: "failed" or "all"; empty for "all" after a rollback and "failed" otherwise
+
+	Only []workflow.EntityKey // of acknowledge and unlock: the entities to release; none for all
 }
 
 // CommandKind is the kind of a command.
@@ -200,6 +207,7 @@ const (
 	NeedClose          NeedKind = "close"          // a Report, after stopping jobs that have not started
 	NeedChild          NeedKind = "child"          // the status of a child, after starting it if it does not exist
 	NeedChildCancel    NeedKind = "childCancel"    // the same, after asking the child to cancel
+	NeedEntities       NeedKind = "entities"       // the scope, with places
 	NeedUpdatesApplied NeedKind = "updatesApplied" // that the updates of entities are in the inventory
 	NeedUnreferenced   NeedKind = "unreferenced"   // whether the parent can no longer ask for the execution
 	NeedDiscarded      NeedKind = "discarded"      // that the items stored apart from the state item may be dropped

@@ -1,6 +1,10 @@
 package lifecycle
 
-import "github.com/lockstep-run/lockstep/shared/workflow"
+import (
+	"fmt"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
 
 // maxKeptBytes bounds the text of the entities that an execution keeps.
 const maxKeptBytes = 24 << 10
@@ -19,4 +23,69 @@ func (d *decider) keepOnly(places workflow.Places) bool {
 	d.execution.Narrowed++
 	d.decision.WakeWaiters, d.changed = true, true
 	return true
+}
+
+// holdsNothing reports whether an ended execution has released all its locks before its
+// end was acknowledged.
+func (d *decider) holdsNothing() bool {
+	return d.execution.Unlocked || d.execution.Kept != nil && d.execution.Kept.Len() == 0
+}
+
+// releaseNamed releases the locks of the entities that a command names. Those that it
+// released before do not matter as long as there is another. ok is false if the command is
+// refused, or, without an error, if a fact is missing.
+func (d *decider) releaseNamed(c Command, data map[string]any) (ok bool, err error) {
+	if d.facts.Entities == nil {
+		d.need(Need{Kind: NeedEntities})
+		return false, nil
+	}
+	at := make(map[workflow.EntityKey]int, len(d.facts.Entities.List))
+	var all []int
+	for _, e := range d.facts.Entities.List {
+		at[e.Key] = e.Place
+		all = append(all, e.Place)
+	}
+	var places []int
+	var names []string
+	for _, key := range c.Only {
+		place, known := at[key]
+		if !known {
+			return false, invalidRequest("entities", fmt.Sprintf("%s is not an entity of execution %s", key, d.execution.ID))
+		}
+		places = append(places, place)
+		if len(names) < workflow.MaxNamed {
+			names = append(names, key.String())
+		}
+	}
+	kept := workflow.NewPlaces(all...)
+	if d.execution.Kept != nil {
+		kept = *d.execution.Kept
+	}
+	named := workflow.NewPlaces(places...)
+	if d.holdsNothing() || kept.Both(named).Len() == 0 {
+		return false, &workflow.Error{
+			Code:    workflow.CodeIllegalTransition,
+			Message: fmt.Sprintf("execution %s in state %s holds none of these entities any more", d.execution.ID, d.execution.State),
+		}
+	}
+	if !d.keepOnly(kept.Without(named)) {
+		return false, workflow.Errorf(workflow.CodeLimit, "the %d entities that execution %s would keep lie too far apart: name more at once, or all", kept.Without(named).Len(), d.execution.ID)
+	}
+	data["entities"], data["released"], data["kept"] = names, kept.Both(named).Len(), d.execution.Kept.Len()
+	return true, nil
+}
+
+// tryKept restricts a new try to the entities that the execution still holds.
+func (d *decider) tryKept() {
+	x := d.execution
+	if x.Kept == nil {
+		return
+	}
+	kept := *x.Kept
+	x.Scope.Only, x.Scope.Counts = &kept, map[string]int{}
+	for _, e := range d.facts.Entities.List {
+		if kept.Contains(e.Place) {
+			x.Scope.Counts[e.Key.Type]++
+		}
+	}
 }

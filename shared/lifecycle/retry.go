@@ -12,10 +12,11 @@ import (
 
 // beginRetry begins a new try of a failed execution: at the step that failed, or the
 // first that was rolled back, or the one that the operator names. An execution that
-// still holds its locks continues under them; any other starts again from READY.
+// still holds its locks continues under them, with the entities that it still holds; any
+// other starts again from READY.
 func (d *decider) beginRetry(c Command, data map[string]any) error {
 	to := sm.ExecutionReady
-	if d.execution.State == sm.ExecutionFailedUnsafe && !d.execution.Unlocked && d.execution.Scope.HeldEpoch == d.execution.Epoch {
+	if d.execution.State == sm.ExecutionFailedUnsafe && !d.holdsNothing() && d.execution.Scope.HeldEpoch == d.execution.Epoch {
 		to = sm.ExecutionRunning
 	}
 	if _, err := sm.TransitionExecution(d.execution.State, sm.EventExecutionRetried, to); err != nil {
@@ -58,7 +59,11 @@ func (d *decider) beginRetry(c Command, data map[string]any) error {
 	default:
 		return invalidRequest("entities", "want failed or all")
 	}
-	d.decision.WakeWaiters = to == sm.ExecutionReady && d.execution.State == sm.ExecutionFailedUnsafe && !d.execution.Unlocked // after a restore it may still hold its locks
+	d.decision.WakeWaiters = to == sm.ExecutionReady && d.execution.State == sm.ExecutionFailedUnsafe // after a restore it may still hold its locks, and of some the place may be unknown
+	if to == sm.ExecutionRunning && d.execution.Kept != nil && d.facts.Entities == nil {
+		d.need(Need{Kind: NeedEntities})
+		return nil
+	}
 	d.resetForTry(from, c.Entities == "failed", to)
 	data["from"], data["entities"], data["try"] = program.Nodes[from].Label, c.Entities, d.execution.Try
 	d.transition(sm.EventExecutionRetried, to, c.Actor, data)
@@ -159,7 +164,10 @@ func (d *decider) resetForTry(from int, onlyFailed bool, to sm.ExecutionState) {
 	if x.Deadline = (time.Time{}); d.config().Timeout > 0 {
 		x.Deadline = d.now.Add(d.config().Timeout.Std())
 	}
-	if to == sm.ExecutionReady {
+	if to == sm.ExecutionRunning {
+		d.tryKept()
+	} else {
+		x.Kept, x.Narrowed, x.Scope.Only = nil, 0, nil
 		x.StartedAt, x.LockSince, x.Unlocked = time.Time{}, time.Time{}, false
 		d.pin()
 	}

@@ -200,8 +200,10 @@ func (sr *scriptRunner) apply(verb string, words []string, o map[string]string) 
 			Entity: key, Execution: o["by"], Epoch: 1, Reservation: verb == "reserved",
 		}}
 		sr.decide()
-	case "blocker": // blocker registered | gone | deadlock
-		sr.facts.Blocker = &lifecycle.Blocker{Registered: words[0] != "gone", Deadlock: words[0] == "deadlock"}
+	case "blocker": // blocker registered | gone | deadlock | person [narrowed=N]
+		sr.facts.Blocker = &lifecycle.Blocker{
+			Registered: words[0] != "gone", Deadlock: words[0] == "deadlock", NeedsPerson: words[0] == "person", Narrowed: int64(intOption(o, "narrowed")),
+		}
 		sr.decide()
 	case "report", "close": // report|close [step=LABEL] [complete] [ok=N] [failed=N] [unknown=N] [notExecuted=N] [entity=TYPE/ID] [unclaimed] [updates] [problem=CODE]
 		counts := workflow.Counts{OK: intOption(o, "ok"), Failed: intOption(o, "failed"), Unknown: intOption(o, "unknown"), NotExecuted: intOption(o, "notExecuted")}
@@ -235,14 +237,20 @@ func (sr *scriptRunner) apply(verb string, words []string, o map[string]string) 
 	case "retry": // retry [from=LABEL] [entities=failed|all]
 		sr.facts.Command = &lifecycle.Command{Kind: lifecycle.CommandRetry, Actor: "bob", Reason: "repaired", FromStep: o["from"], Entities: o["entities"]}
 		sr.decide()
-	case "resume", "unlock":
-		sr.facts.Command = &lifecycle.Command{Kind: lifecycle.CommandKind(verb), Actor: "bob", Reason: "it may continue"}
+	case "resume", "unlock": // unlock [entities=TYPE/ID,...]
+		sr.facts.Command = &lifecycle.Command{Kind: lifecycle.CommandKind(verb), Actor: "bob", Reason: "it may continue", Only: sr.entityKeys(o)}
 		sr.decide()
+	case "keep": // keep PLACES: the end has released the others
+		kept, err := workflow.ParsePlaces(words[0])
+		if err != nil {
+			sr.t.Fatal(err)
+		}
+		sr.execution.Kept, sr.execution.Narrowed = &kept, 1
 	case "cancel":
 		sr.facts.Command = &lifecycle.Command{Kind: lifecycle.CommandCancel, Actor: "bob", Source: "user", Reason: "no longer needed", Rollback: workflow.RollbackMode(o["rollback"]), Cascade: o["cascade"] != "no"}
 		sr.decide()
-	case "acknowledge":
-		sr.facts.Command = &lifecycle.Command{Kind: lifecycle.CommandAcknowledge, Actor: "bob", Reason: "checked"}
+	case "acknowledge": // acknowledge [entities=TYPE/ID,...]
+		sr.facts.Command = &lifecycle.Command{Kind: lifecycle.CommandAcknowledge, Actor: "bob", Reason: "checked", Only: sr.entityKeys(o)}
 		sr.decide()
 	case "break":
 		sr.facts.Command = &lifecycle.Command{Kind: lifecycle.CommandBreak, Reason: "a stored definition cannot be read"}
@@ -257,6 +265,18 @@ func (sr *scriptRunner) apply(verb string, words []string, o map[string]string) 
 	default:
 		sr.t.Fatalf("unknown directive %q", verb)
 	}
+}
+
+// entityKeys are the entities that a command names.
+func (sr *scriptRunner) entityKeys(o map[string]string) (keys []workflow.EntityKey) {
+	for name := range strings.SplitSeq(o["entities"], ",") {
+		if key, err := workflow.ParseEntityKey(name); err == nil {
+			keys = append(keys, key)
+		} else if name != "" {
+			sr.t.Fatal(err)
+		}
+	}
+	return keys
 }
 
 func (sr *scriptRunner) duration(text string) workflow.Duration {
@@ -317,6 +337,14 @@ func (sr *scriptRunner) decide() {
 			if d.Need.Kind == lifecycle.NeedPlan && sr.answerPlan(*d.Need, d.Uncommitted) {
 				continue
 			}
+			if d.Need.Kind == lifecycle.NeedEntities {
+				sr.facts.Entities = &lifecycle.ScopeEntities{}
+				for n := range sr.scope.Counts["device"] {
+					key := workflow.EntityKey{Type: "device", ID: strconv.Itoa(n + 1)}
+					sr.facts.Entities.List = append(sr.facts.Entities.List, workflow.ScopeEntity{Key: key, Place: n + 1})
+				}
+				continue
+			}
 			fmt.Fprintf(&sr.out, "  needs %s\n", d.Need.Kind)
 			return
 		}
@@ -340,7 +368,7 @@ func (sr *scriptRunner) decide() {
 
 // resetFacts drops the facts that are fetched again after each commit and wake-up.
 func (sr *scriptRunner) resetFacts() {
-	sr.facts.Locks, sr.facts.Blocker, sr.facts.Reports, sr.facts.Command, sr.facts.Child, sr.facts.Readiness = nil, nil, nil, nil, nil, nil
+	sr.facts.Locks, sr.facts.Blocker, sr.facts.Reports, sr.facts.Command, sr.facts.Child, sr.facts.Readiness, sr.facts.Entities = nil, nil, nil, nil, nil, nil, nil
 }
 
 // answerPlan answers NeedPlan with the plan of the script, or with a job for each entity
@@ -407,11 +435,20 @@ func (sr *scriptRunner) printCommit(d lifecycle.Decision) {
 	if x.DroppedCount > 0 {
 		fmt.Fprintf(&sr.out, ", dropped %d, named %d", x.DroppedCount, len(x.Dropped))
 	}
+	if x.Kept != nil {
+		fmt.Fprintf(&sr.out, ", keeps %v since release %d", slices.Collect(x.Kept.All()), x.Narrowed)
+	}
+	if x.Scope.Only != nil {
+		fmt.Fprintf(&sr.out, ", only %v", x.Scope.Counts)
+	}
 	if d.WakeWaiters {
 		fmt.Fprint(&sr.out, ", wakes waiters")
 	}
 	if x.BlockedBy != nil {
 		fmt.Fprintf(&sr.out, ", waits for %s of %s", x.BlockedBy.Entity, x.BlockedBy.Execution)
+		if x.BlockedBy.NeedsPerson {
+			fmt.Fprintf(&sr.out, ", which waits for an operator, released %d times", x.BlockedBy.Narrowed)
+		}
 	}
 	if x.Wait != nil {
 		fmt.Fprintf(&sr.out, ", waits for %s of %s", x.Wait.Kind, x.Wait.Step)

@@ -383,6 +383,9 @@ type EntityList struct {
 // EntityName defines model for EntityName.
 type EntityName = string
 
+// EntityPath defines model for EntityPath.
+type EntityPath = string
+
 // EntityTypeList defines model for EntityTypeList.
 type EntityTypeList struct {
 	Items []EntityName `json:"items"`
@@ -689,6 +692,13 @@ type RedriveRequest = views.RedriveRequest
 
 // Reference `package/name[:major[.minor[.patch]]]`
 type Reference = string
+
+// ReleaseRequest defines model for ReleaseRequest.
+type ReleaseRequest struct {
+	// Entities The entities of the execution to release; all if absent
+	Entities *[]EntityPath `json:"entities,omitempty"`
+	Reason   *string       `json:"reason,omitempty"`
+}
 
 // Result defines model for Result.
 type Result = views.ResultView
@@ -1078,7 +1088,7 @@ type StartExecutionJSONRequestBody = StartRequest
 type AbortExecutionJSONRequestBody = CancelRequest
 
 // AcknowledgeExecutionJSONRequestBody defines body for AcknowledgeExecution for application/json ContentType.
-type AcknowledgeExecutionJSONRequestBody = ReasonRequest
+type AcknowledgeExecutionJSONRequestBody = ReleaseRequest
 
 // CancelExecutionJSONRequestBody defines body for CancelExecution for application/json ContentType.
 type CancelExecutionJSONRequestBody = CancelRequest
@@ -1090,7 +1100,7 @@ type ResumeExecutionJSONRequestBody = ReasonRequest
 type RetryExecutionJSONRequestBody = RetryRequest
 
 // UnlockExecutionJSONRequestBody defines body for UnlockExecution for application/json ContentType.
-type UnlockExecutionJSONRequestBody = ReasonRequest
+type UnlockExecutionJSONRequestBody = ReleaseRequest
 
 // ServerInterface represents all server handlers.
 type ServerInterface interface {

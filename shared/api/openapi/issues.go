@@ -88,6 +88,7 @@ func describe(k jsonschema.ErrorKind) (code, text string) {
 // patternDescriptions are the document's patterns in words.
 var patternDescriptions = map[string]string{
 	`^[!-~]+$`: "visible characters without spaces",
+	`^[A-Za-z0-9][A-Za-z0-9._:@+-]{0,127}/[A-Za-z0-9][A-Za-z0-9._:@+-]{0,127}$`:    "an entity, as device/sw-007",
 	`^([A-Za-z0-9][A-Za-z0-9._:@+-]{0,127}/)?[A-Za-z0-9][A-Za-z0-9._:@+-]{0,127}$`: "an entity such as device/sw-007, or an id",
 	`^[^=:]{1,64}[=:].{0,256}$`:                                             "a label such as key=value",
 	`^[A-Za-z][A-Za-z0-9_-]{0,63}$`:                                         "a name: a letter, then letters, digits, - and _, at most 64",

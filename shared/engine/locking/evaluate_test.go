@@ -127,6 +127,9 @@ func TestRequest_Evaluate(t *testing.T) {
 		"kept by an execution that has locked again since": {
 			lock: workflow.Lock{Owner: "c", OwnerEpoch: 2, Place: 3}, heads: map[string]workflow.OwnerStatus{"c": kept(1, 3)}, status: lockUncertain,
 		},
+		"released at an earlier epoch, by an execution that has locked again since": {
+			lock: workflow.Lock{Owner: "c", OwnerEpoch: 2, Place: 3}, heads: map[string]workflow.OwnerStatus{"c": kept(1, 2)}, status: lockUncertain,
+		},
 		"shared by one that has released it and one that keeps it": {
 			lock:  workflow.Lock{Mode: workflow.LockShared, Holders: map[string]workflow.Holder{"c": {Epoch: 1, Place: 2}, "d": {Epoch: 1, Place: 1}}},
 			heads: map[string]workflow.OwnerStatus{"c": kept(1, 1), "d": kept(2, 1)}, status: lockConflict, by: "d", narrowed: 2, dead: map[string]int64{"c": 1},

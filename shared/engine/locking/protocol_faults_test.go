@@ -363,3 +363,38 @@ func TestLocker_RoundsRunOut(t *testing.T) {
 		t.Errorf("got %+v", *result)
 	}
 }
+
+// A holder that ends unsafely between being read and the registration has woken its waiters
+// already. What the registration finds tells the waiter that an operator is needed.
+func TestLocker_RegistrationTellsThatHolderNeedsPerson(t *testing.T) {
+	f := newFixture(t)
+	holder, x := f.newHolder("a"), f.newExecution()
+	handler, got := f.handler("x", f.request(x, 0, "a"))
+	f.waitBefore(handler, "store.add_holder_waiter")
+	f.commitState(holder, sm.ExecutionFailedUnsafe)
+	handler.Finish()
+	f.wantConflict(*got, x, holder, false)
+	if !got.Conflict.NeedsPerson || got.Conflict.Place != 1 {
+		t.Errorf("blocked by %+v", got.Conflict)
+	}
+}
+
+// A holder that releases some entities between being read and the registration may have
+// released this one: the items are read again.
+func TestLocker_JudgesAnewAfterRelease(t *testing.T) {
+	f := newFixture(t)
+	holder, x := f.newHolder("a", "b"), f.newExecution()
+	handler, got := f.handler("x", f.request(x, 0, "a"))
+	f.waitBefore(handler, "store.add_holder_waiter")
+	next := holder.Clone()
+	kept := workflow.NewPlaces(2)
+	next.State, next.Version, next.Commit, next.Kept, next.Narrowed = sm.ExecutionFailedUnsafe, holder.Version+1, f.Nonce(), &kept, 1
+	if _, ok, err := f.ports.Store.Commit(f.ctx, holder.Version, next, true); err != nil || !ok {
+		f.Fatal(ok, err)
+	}
+	handler.Finish()
+	f.wantTokens(*got, map[string]int64{"a": 2})
+	if l := f.lockItem("a"); l.Owner != x.ID || l.Place != 1 {
+		t.Errorf("got %+v", l)
+	}
+}

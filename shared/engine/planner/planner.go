@@ -144,13 +144,19 @@ func (p *Planner) planRollback(ctx context.Context, x *workflow.Execution, r *wo
 	if err != nil {
 		return executed, err
 	}
-	entities, err := p.Entities(ctx, x.ScopeOf(r))
+	// A try of some entities leaves the others as they are: their locks are released.
+	scope := x.ScopeOf(r)
+	only := scope.Only
+	scope.Only = nil
+	entities, err := p.Entities(ctx, scope)
 	if err != nil {
 		return plan.JobPlan{}, err
 	}
 	tokens := make(map[workflow.EntityKey]int64, len(entities))
 	for _, e := range entities {
-		tokens[e.Key] = e.Token
+		if tokens[e.Key] = e.Token; only != nil && !only.Contains(e.Place) {
+			tokens[e.Key] = plan.Released
+		}
 	}
 	return plan.ForRollback(executed, packs, tokens), nil
 }

@@ -8,12 +8,17 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
+// Released stands for the token of an entity that the execution has released after an
+// earlier try.
+const Released = -1
+
 // ForRollback plans which jobs of an executed step run a rollback wave has to undo, from
 // the plan of the step run and its packs: every job that was executed or may have been,
 // with the result of its latest attempt that has one.
 //
 // held has the current lock tokens, which may be newer than those under which the step
-// run was executed. Jobs of an entity that is no longer held cannot be undone.
+// run was executed. Jobs of an entity that is no longer held cannot be undone. Those of
+// an entity that was released are left out: what was done to it stands.
 func ForRollback(executed JobPlan, packs []*workflow.Pack, held map[workflow.EntityKey]int64) JobPlan {
 	final := LatestRecords(packs)
 	var p JobPlan
@@ -29,6 +34,9 @@ func ForRollback(executed JobPlan, packs []*workflow.Pack, held map[workflow.Ent
 					Code: workflow.FailureEntityNotHeld, Entity: j.Entity.String(),
 					Message: fmt.Sprintf("%s is no longer part of the execution, so its changes cannot be undone", j.Entity),
 				}}}
+			}
+			if undo.Token == Released {
+				continue
 			}
 		}
 		undo.Index, undo.Result, undo.ResultRef = len(p.Jobs), rec.Result, rec.ResultRef

@@ -57,8 +57,8 @@ type Checker struct {
 // executionState is what the checker knows of one execution.
 type executionState struct {
 	x               *workflow.Execution
-	previous        sm.ExecutionState // state before the last commit
-	historyState    sm.ExecutionState // state to which the history leads
+	previous        workflow.OwnerStatus // what decided about its locks before the last commit
+	historyState    sm.ExecutionState    // state to which the history leads
 	events          []workflow.Event
 	terminalEvents  int // in this try
 	wasAcknowledged bool
@@ -117,6 +117,14 @@ func (w *Checker) isHolding(id string, entry workflow.Holder) bool {
 	return h.Epoch == entry.Epoch && holdsLocks(h.State) && (h.Kept == nil || h.Kept.Contains(entry.Place))
 }
 
+// Blocks reports whether what an execution waits for is held or reserved now.
+func (w *Checker) Blocks(b *workflow.BlockedBy) bool {
+	if b.Reservation {
+		return w.ownerStatus(b.Execution).Reserves()
+	}
+	return w.isHolding(b.Execution, workflow.Holder{Epoch: b.Epoch, Place: b.Place})
+}
+
 func holdsLocks(s sm.ExecutionState) bool {
 	switch s {
 	case "", sm.ExecutionNew, sm.ExecutionValid, sm.ExecutionBlockedWaiting, sm.ExecutionReady, sm.ExecutionResourceDiscovery,
@@ -128,10 +136,16 @@ func holdsLocks(s sm.ExecutionState) bool {
 }
 
 // WaitersRemaining is called after every commit with the number of waiters that stay
-// registered. A commit that releases the locks must leave none.
+// registered. A commit that releases locks, all or some, must leave none; nor must one after
+// which the locks are kept until an operator acts, or reservations are void until then.
 func (w *Checker) WaitersRemaining(id string, registered int) {
-	if r := w.executions[id]; registered > 0 && holdsLocks(r.previous) && !holdsLocks(r.x.State) {
-		w.Failf(invWaitersWoken, "%s releases its locks from %s to %s, and %d waiters are not woken", id, r.previous, r.x.State, registered)
+	r := w.executions[id]
+	was, is := r.previous, r.x.OwnerStatus()
+	switch {
+	case registered == 0:
+	case holdsLocks(was.State) && !holdsLocks(is.State), was.Narrowed != is.Narrowed && is.Narrowed > 0,
+		AwaitsOperator(is.State) && !AwaitsOperator(was.State), is.AwaitsPerson && !was.AwaitsPerson:
+		w.Failf(invWaitersWoken, "%s goes from %+v to %+v, and %d waiters are not woken", id, was, is, registered)
 	}
 }
 

@@ -26,7 +26,7 @@ func (w *Checker) ExecutionWritten(before, after *workflow.Execution) {
 		w.executions[after.ID] = r
 		before = &workflow.Execution{}
 	}
-	r.x, r.previous = after, before.State
+	r.x, r.previous = after, before.OwnerStatus()
 	w.awaitingOperator += boolToInt(AwaitsOperator(after.State)) - boolToInt(AwaitsOperator(before.State))
 	r.wasAcknowledged = r.wasAcknowledged || sm.Acknowledged(after.State)
 	r.awaitedPerson = r.awaitedPerson || after.BlockedBy != nil && after.BlockedBy.NeedsPerson
@@ -54,6 +54,7 @@ func (w *Checker) ExecutionWritten(before, after *workflow.Execution) {
 	}
 	w.checkStepRuns(before, after)
 	w.checkAllLocksHeld(before, after)
+	w.checkNarrowing(before, after)
 	if before.State != after.State {
 		w.checkRollback(id, before.State, after.State)
 		w.checkEndedExecution(r, before, after)

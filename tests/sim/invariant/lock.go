@@ -13,6 +13,7 @@ const (
 	invSingleHolder           = "an entity has one holder"
 	invTokenMonotonic         = "lock tokens increase"
 	invAllLocksHeld           = "a locked execution holds all its locks"
+	invNarrows                = "an execution that released entities only releases more"
 	invReservationPriority    = "a reservation passes only to an older execution"
 	invReservesAfterConflicts = "an execution reserves after its second conflict"
 	invWaitersWoken           = "releasing locks wakes every waiter"
@@ -89,6 +90,26 @@ func (w *Checker) checkAllLocksHeld(before, after *workflow.Execution) {
 		if h, ok := w.locks[e.Key].HolderOf(after.ID, after.Epoch); !ok || h.Token != e.Token {
 			w.Failf(invAllLocksHeld, "%s records that it holds %s with token %d; the lock is %+v", after.ID, e.Key, e.Token, w.locks[e.Key])
 		}
+	}
+}
+
+// checkNarrowing requires that an execution takes back no entity that it has released, and
+// works on none: what it keeps only shrinks until it acquires locks anew, each change is
+// counted, and it acquires none while an operator has to look at what it keeps.
+func (w *Checker) checkNarrowing(before, after *workflow.Execution) {
+	same := before.Kept == nil && after.Kept == nil || before.Kept != nil && after.Kept != nil && before.Kept.Equal(*after.Kept)
+	switch {
+	case same && after.Narrowed != before.Narrowed && (after.Kept == nil || after.Narrowed != before.Narrowed+1), !same && after.Kept != nil && after.Narrowed <= before.Narrowed:
+		w.Failf(invNarrows, "%s keeps %v instead of %v, counted as %d after %d", after.ID, after.Kept, before.Kept, after.Narrowed, before.Narrowed)
+	case after.State == sm.ExecutionLocking && after.Kept != nil:
+		w.Failf(invNarrows, "%s acquires locks and has kept %v", after.ID, after.Kept)
+	case before.Kept != nil && after.Kept != nil && after.Kept.Without(*before.Kept).Len() > 0:
+		w.Failf(invNarrows, "%s keeps %v, and had released some of them: it kept %v", after.ID, after.Kept, before.Kept)
+	case before.Kept != nil && after.Kept == nil && before.State == sm.ExecutionFailedUnsafe && before.Kept.Len() > 0 &&
+		before.Scope.HeldEpoch == before.Epoch && after.MinFencingToken == before.MinFencingToken:
+		w.Failf(invNarrows, "%s goes to %s and gives up %v, which nobody has acknowledged", after.ID, after.State, before.Kept)
+	case after.State == sm.ExecutionRunning && before.State != after.State && after.Kept != nil && (after.Scope.Only == nil || !after.Scope.Only.Equal(*after.Kept)):
+		w.Failf(invNarrows, "%s works on %v and keeps %v", after.ID, after.Scope.Only, after.Kept)
 	}
 }
 

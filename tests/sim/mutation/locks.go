@@ -64,7 +64,7 @@ var locks = []Mutation{
 	d.decision.WakeWaiters = true
 `, `	d.transition(sm.EventExecutionAcknowledged, to, c.Actor, data)
 `}}},
-	{Name: "a retry keeps locks that were released", Edits: []Edit{{lifecycleRetry, " && !d.execution.Unlocked && d.execution.Scope.HeldEpoch == d.execution.Epoch", ""}}},
+	{Name: "a retry keeps locks that were released", Edits: []Edit{{lifecycleRetry, " && !d.holdsNothing() && d.execution.Scope.HeldEpoch == d.execution.Epoch", ""}}},
 	{Name: "a shared lock is taken from its readers", Edits: []Edit{{lockEvaluate, `	if l.Mode == workflow.LockShared {
 		r.evaluateSharers`, `	if l.Mode == workflow.LockShared && r.Mode == workflow.LockShared {
 		r.evaluateSharers`}}},

@@ -43,6 +43,7 @@ func (w *simulation) endWithoutSweeper() (at time.Time, do func()) {
 	if len(w.actions) > 0 || len(w.running) > 0 || w.LifecycleQueue().Len() > 0 || w.PoolQueue("default").Len() > 0 {
 		return at, nil
 	}
+	w.checkSleepers()
 	if w.checker.AwaitingOperator() > 0 {
 		return w.Now(), w.acknowledgeAll
 	}
@@ -54,6 +55,17 @@ func (w *simulation) endWithoutSweeper() (at time.Time, do func()) {
 	w.scenario.FaultProfile.SweeperEnabled, w.scenario.FaultProfile.FaultsUntil = true, 0 // from now on the sweeper ends the rest
 	w.lastSweep = w.Now().Truncate(time.Minute)
 	return at, nil
+}
+
+// checkSleepers requires, while no message is left, that whoever waits for a lock waits for one
+// that is held, or reserved by an execution whose reservations are valid. Operators act later.
+func (w *simulation) checkSleepers() {
+	for _, id := range w.executionIDs() {
+		x := w.checker.ExecutionByID(id)
+		if b := x.BlockedBy; x.State == sm.ExecutionScheduled && b != nil && !w.checker.Blocks(b) {
+			w.checker.Failf("nobody sleeps for a released entity", "%s waits for %s of %s, which is free", id, b.Entity, b.Execution)
+		}
+	}
 }
 
 // waitsForTime reports whether an execution has ended or waits for something that only a timer

@@ -121,16 +121,32 @@ func (w *simulation) operateOn(a action, id string) {
 			_, err = w.Engine.Resume(ctx, harness.Caller, id, "go on")
 			w.expectInHistory(err, id, sm.EventExecutionResumed, sm.EventExecutionReady)
 		case actionUnlock:
-			_, err = w.Engine.Unlock(ctx, harness.Caller, id, "needed")
+			_, err = w.Engine.Unlock(ctx, harness.Caller, id, "needed", w.someEntities(id, a.Choice)...)
 			w.expectInHistory(err, id, sm.EventLockReleased)
 		case actionAcknowledge:
-			_, err = w.Engine.Acknowledge(ctx, harness.Caller, id, "seen")
+			_, err = w.Engine.Acknowledge(ctx, harness.Caller, id, "seen", w.someEntities(id, a.Choice)...)
 			w.expectInHistory(err, id, sm.EventExecutionAcknowledged)
 		case actionStrayWakeup:
 			err = w.Engine.Advance(ctx, workflow.Wakeup{Tenant: harness.Caller.Tenant, Execution: id})
 		}
 		return err
 	})
+}
+
+// someEntities chooses entities of an execution that an operator names: none, which means
+// all, or one, or every second one.
+func (w *simulation) someEntities(id string, choice int) (keys []workflow.EntityKey) {
+	x := w.checker.ExecutionByID(id)
+	if x == nil || choice%3 == 0 {
+		return nil
+	}
+	all := x.Scope.Inline
+	for i := range all {
+		if choice%3 == 1 && i == choice/3%len(all) || choice%3 == 2 && i%2 == choice/3%2 {
+			keys = append(keys, all[i].Key)
+		}
+	}
+	return keys
 }
 
 // expectInHistory requires that an accepted command is in the history.
