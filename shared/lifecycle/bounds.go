@@ -28,6 +28,12 @@ func (d *decider) fits(stepRuns []workflow.StepRun) bool {
 	return d.execution.ItemBytes+(d.entered+d.jsonBytes(stepRuns))/2 <= workflow.MaxRunningBytes
 }
 
+// hasRoomFor reports whether the item has room for n bytes that not every execution has,
+// and besides for everything that every execution may get: the command of an operator.
+func (d *decider) hasRoomFor(n int) bool {
+	return d.execution.ItemBytes+n <= workflow.MaxItemBytes-workflow.CommandBytes
+}
+
 // jsonBytes is the size of a value as JSON.
 func (d *decider) jsonBytes(v any) int {
 	raw, err := workflow.EncodeJSON(v)

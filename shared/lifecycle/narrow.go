@@ -11,12 +11,15 @@ const maxKeptBytes = 24 << 10
 
 // keepOnly releases the locks of all entities but those at the places, and tells everybody
 // who waits for the execution. What was released before stays released. It reports whether
-// it did: a set that is too large for the state item is not stored, and nothing changes.
+// it did: a set that is too large, or has no room in the state item, is not stored, and
+// nothing changes.
 func (d *decider) keepOnly(places workflow.Places) bool {
+	before := 0
 	if d.execution.Kept != nil {
+		before = len(d.execution.Kept.String())
 		places = d.execution.Kept.Both(places)
 	}
-	if len(places.String()) > maxKeptBytes {
+	if n := len(places.String()); n > maxKeptBytes || n > before && !d.hasRoomFor(n-before) {
 		return false
 	}
 	d.execution.Kept = &places
@@ -69,7 +72,7 @@ func (d *decider) releaseNamed(c Command, data map[string]any) (ok bool, err err
 		}
 	}
 	if !d.keepOnly(kept.Without(named)) {
-		return false, workflow.Errorf(workflow.CodeLimit, "the %d entities that execution %s would keep lie too far apart: name more at once, or all", kept.Without(named).Len(), d.execution.ID)
+		return false, workflow.Errorf(workflow.CodeLimit, "there is no room for the list of the %d entities that execution %s would keep: name more entities at once, or acknowledge all", kept.Without(named).Len(), d.execution.ID)
 	}
 	data["entities"], data["released"], data["kept"] = names, kept.Both(named).Len(), d.execution.Kept.Len()
 	return true, nil

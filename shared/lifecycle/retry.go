@@ -26,6 +26,9 @@ func (d *decider) beginRetry(c Command, data map[string]any) error {
 		return workflow.Errorf(workflow.CodeLimit, "execution %s has had %d tries and %d events, and at most %d and %d are allowed: start another execution",
 			d.execution.ID, d.execution.Try, d.execution.Sequence, workflow.MaxTries, workflow.MaxEvents)
 	}
+	if only := d.execution.Kept; d.execution.Needs() > 1 && (only == nil && !d.hasRoomFor(0) || only != nil && !d.hasRoomFor(len(only.String()))) {
+		return workflow.Errorf(workflow.CodeLimit, "the state of execution %s takes %d KiB and has no room for another try: acknowledge it and start another execution", d.execution.ID, (d.execution.ItemBytes+1023)>>10)
+	}
 	if d.facts.Resolution == nil {
 		d.need(Need{Kind: NeedResolution})
 		return nil

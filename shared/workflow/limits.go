@@ -7,11 +7,13 @@ package workflow
 //   - no step run is entered in an item of more than MaxRunningBytes: the execution fails
 //     with the cause LIMIT, and there is room to close and roll back what was entered;
 //   - no rollback wave begins in an item of more than MaxRollbackBytes: the rollback
-//     fails, and there is room for cancel, acknowledge, unlock and retry.
+//     fails, and there is room for cancel, acknowledge, unlock and retry;
+//   - entities are named only while CommandBytes are left.
 const (
 	MaxItemBytes     = 400 << 10
 	MaxRunningBytes  = 200 << 10
 	MaxRollbackBytes = 300 << 10
+	CommandBytes     = 48 << 10
 )
 
 // MaxStepRunSeq is the largest number of a step run: the fence has six digits for it.

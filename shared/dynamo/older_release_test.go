@@ -1,0 +1,58 @@
+package dynamo
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/lockstep-run/lockstep/shared/dynamo/codec"
+	"github.com/lockstep-run/lockstep/shared/dynamo/table"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// The release before leaves attributes that it does not know as they are. What they say does
+// not count for what that release has written.
+func TestOlderRelease_LeavesNothingThatCounts(t *testing.T) {
+	lock := table.Item{
+		attrOwner: table.S("x"), attrToken: table.N(4), attrPlace: table.M(table.Item{attrPlaceToken: table.N(4), attrHolderPlace: table.N(3)}),
+	}
+	if n := ownerPlace(lock); n != 3 {
+		t.Errorf("place %d", n)
+	}
+	lock[attrToken] = table.N(5) // it has taken the lock
+	if n := ownerPlace(lock); n != 0 {
+		t.Errorf("the place of an earlier take is %d", n)
+	}
+
+	x := shortExecution()
+	x.State, x.BlockedBy = sm.ExecutionScheduled, &workflow.BlockedBy{Execution: "y", Epoch: 7, Place: 3, Narrowed: 2, NeedsPerson: true}
+	it := stateItem(t, x)
+	if back, err := executionOf(it); err != nil || *back.BlockedBy != *x.BlockedBy {
+		t.Errorf("read as %+v, %v", back.BlockedBy, err)
+	}
+	it[attrEpoch] = table.N(x.Epoch + 1) // it has asked for the locks again, and was blocked again
+	back, err := executionOf(it)
+	if want := (workflow.BlockedBy{Execution: "y", Epoch: 7}); err != nil || *back.BlockedBy != want || back.OwnerStatus().AwaitsPerson {
+		t.Errorf("read as %+v, %v", back.BlockedBy, err)
+	}
+	if head, err := headOf(it); err != nil || head.AwaitsPerson {
+		t.Errorf("read as %+v, %v", head, err)
+	}
+}
+
+// What an ordinary execution stores can be read by the release before, also while it waits.
+func TestOlderRelease_ReadsBlockedExecution(t *testing.T) {
+	x := shortExecution()
+	x.BlockedBy = &workflow.BlockedBy{Execution: "y", Epoch: 7}
+	plain, err := codec.EncodeExecution(x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.BlockedBy = &workflow.BlockedBy{Execution: "y", Epoch: 7, Place: 3, Narrowed: 2, NeedsPerson: true}
+	if doc, err := codec.EncodeExecution(x); err != nil || !bytes.Equal(doc, plain) || x.Needs() != 1 {
+		t.Errorf("its document has new fields, or it needs schema %d: %v", x.Needs(), err)
+	}
+	if x.BlockedBy.Place != 3 {
+		t.Error("encoding has changed the execution")
+	}
+}
