@@ -57,6 +57,7 @@ const (
 	EventExecutionBroken           Event = "execution.broken"
 	EventExecutionClassifiedSafe   Event = "execution.classified_safe"
 	EventExecutionClassifiedUnsafe Event = "execution.classified_unsafe"
+	EventFailedEntitiesUndone      Event = "execution.failed_entities_undone"
 	EventRollbackStarted           Event = "rollback.started"
 	EventRollbackCompleted         Event = "rollback.completed"
 	EventRollbackFailed            Event = "rollback.failed"
@@ -112,7 +113,7 @@ var Execution = newTransitionTable[ExecutionState](Machine{
 		EventDiscoveryStarted, EventDiscoveryCompleted, EventDiscoveryFailed, EventExecutionScheduled,
 		EventLockRequested, EventLockGranted, EventLockDeferred, EventLockRefused, EventLockReleased, EventExecutionStarted,
 		EventExecutionPaused, EventExecutionResumed, EventExecutionExpired, EventExecutionCompleted, EventExecutionFailed, EventExecutionBroken,
-		EventExecutionClassifiedSafe, EventExecutionClassifiedUnsafe, EventRollbackStarted, EventRollbackCompleted, EventRollbackFailed,
+		EventExecutionClassifiedSafe, EventExecutionClassifiedUnsafe, EventFailedEntitiesUndone, EventRollbackStarted, EventRollbackCompleted, EventRollbackFailed,
 		EventCancelRequested, EventExecutionCancelled, EventExecutionSettled, EventExecutionAcknowledged, EventExecutionRetried,
 	},
 	TerminalEvents: executionTerminalEvents,
@@ -144,6 +145,8 @@ var Execution = newTransitionTable[ExecutionState](Machine{
 		moves(EventExecutionExpired, ExecutionRunning, byTimer, "the deadline of the wait has passed, and the step handles that", ExecutionWaiting),
 		moves(EventExecutionExpired, ExecutionError, byTimer, "the deadline of the execution has passed, or that of a wait whose step does not handle it", ExecutionRunning, ExecutionWaiting),
 		moves(EventExecutionCompleted, ExecutionCompleted, byEngine, "the last step has succeeded", ExecutionRunning),
+		moves(EventFailedEntitiesUndone, ExecutionRollback, byEngine, "the last step is over, and what was executed on entities that failed can be undone", ExecutionRunning),
+		moves(EventExecutionClassifiedUnsafe, ExecutionFailedUnsafe, byEngine, "the last step is over, and what was executed on an entity that failed cannot be undone", ExecutionRunning),
 		moves(EventExecutionFailed, ExecutionError, byEngine, "a step failed after its retries, beyond the failure tolerance", ExecutionRunning, ExecutionWaiting),
 		moves(EventExecutionBroken, ExecutionError, byEngine, "an unexpected error: open jobs are closed, then the failure is classified", ExecutionRunning, ExecutionWaiting),
 
@@ -157,6 +160,7 @@ var Execution = newTransitionTable[ExecutionState](Machine{
 		moves(EventExecutionClassifiedUnsafe, ExecutionFailedUnsafe, byEngine, "something executed, or perhaps executed, cannot or must not be undone", ExecutionError),
 		moves(EventExecutionBroken, ExecutionFailedUnsafe, byEngine, "an unexpected error while it was ending, or the tables were restored: an operator has to check", slices.Concat(executionBeforeRunning, []ExecutionState{ExecutionError, ExecutionCancelling, ExecutionRollback})...),
 		moves(EventRollbackCompleted, ExecutionFailedSafe, byEngine, "everything is undone", ExecutionRollback),
+		moves(EventRollbackCompleted, ExecutionCompleted, byEngine, "the entities that failed are undone, and the others have succeeded", ExecutionRollback),
 		moves(EventRollbackCompleted, ExecutionCancelled, byEngine, "everything is undone, and the execution was cancelled", ExecutionRollback),
 		moves(EventRollbackFailed, ExecutionFailedUnsafe, byEngine, "something could not be undone", ExecutionRollback),
 

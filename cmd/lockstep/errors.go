@@ -19,6 +19,7 @@ const (
 	exitUsage       = 2 // wrong usage
 	exitRefused     = 3 // the service refused
 	exitUnreachable = 4 // the service is unreachable
+	exitPartial     = 5 // the execution completed, and something in it failed
 )
 
 // hintedError is an error with a hint on what to do next.
@@ -49,6 +50,8 @@ func exitCode(err error) int {
 	var service render.ServiceError
 	var start startError
 	switch {
+	case errors.Is(err, render.ErrPartial):
+		return exitPartial
 	case errors.Is(err, render.ErrSilent), errors.As(err, &start):
 		return exitFailed
 	case errors.As(err, &unreachable):

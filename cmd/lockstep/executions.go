@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"iter"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,7 +18,7 @@ import (
 )
 
 func newList(c *connection) *cobra.Command {
-	var state, status, name, parent string
+	var state, status, outcome, name, parent string
 	var labels []string
 	var active bool
 	var limit int
@@ -41,6 +43,9 @@ func newList(c *connection) *cobra.Command {
 					return err
 				}
 			}
+			if f.Outcome = workflow.Outcome(strings.ToUpper(outcome)); outcome != "" && !slices.Contains(workflow.Outcomes(), f.Outcome) {
+				return fmt.Errorf("--outcome is one of %v, not %q", workflow.Outcomes(), outcome)
+			}
 			if name != "" {
 				if f.Workflow, err = workflow.ParseRef(name); err != nil {
 					return err
@@ -56,14 +61,14 @@ func newList(c *connection) *cobra.Command {
 				}
 			}()
 			return printList(cmd, c, countItems(api.Executions(cmd.Context(), f), &n), limit,
-				[]string{"ID", "WORKFLOW", "STATE", "JOBS", "FAILED", "STEP", "CREATED", "WAITING"},
+				[]string{"ID", "WORKFLOW", "STATE", "OUTCOME", "JOBS", "FAILED", "STEP", "CREATED", "WAITING"},
 				func(x views.ExecutionView) []string {
 					waiting := "-"
 					if x.Waiting != nil {
 						waiting = render.DescribeWaiting(x.Waiting)
 					}
 					return []string{
-						x.ID, x.Workflow.String(), string(x.State), fmt.Sprintf("%d/%d", x.Progress.Jobs.Completed, x.Progress.Jobs.Total),
+						x.ID, x.Workflow.String(), string(x.State), render.OrDash((*string)(x.Outcome)), fmt.Sprintf("%d/%d", x.Progress.Jobs.Completed, x.Progress.Jobs.Total),
 						fmt.Sprint(x.Progress.Jobs.Failed), render.OrDash(x.CurrentStep), render.Ago(x.CreatedAt), waiting,
 					}
 				})
@@ -73,6 +78,7 @@ func newList(c *connection) *cobra.Command {
 	f.BoolVar(&active, "active", false, "only executions that have not ended")
 	f.StringVar(&state, "state", "", "only this exact state, such as SCHEDULED")
 	f.StringVar(&status, "status", "", "only this status: PENDING, RUNNING, COMPLETED, FAILED, CANCELLED")
+	f.StringVar(&outcome, "outcome", "", "only this outcome: SUCCEEDED, PARTIAL, FAILED_SAFE, FAILED_UNSAFE, CANCELLED, PROBED")
 	f.StringVar(&name, "workflow", "", "only this workflow, PACKAGE/NAME[:VERSION]")
 	f.StringVar(&parent, "parent", "", "only executions started by the one with this id")
 	f.StringArrayVarP(&labels, "label", "l", nil, "only with this label, NAME=VALUE (repeatable)")
@@ -98,15 +104,15 @@ func newStatus(c *connection) *cobra.Command {
 				return render.PrintJSON(cmd, x)
 			}
 			out := cmd.OutOrStdout()
-			fmt.Fprintf(out, "%s  %s  %s (%s)\n%s\n%s", x.ID, x.Workflow, x.State, x.Status, render.DescribeExecution(x), rollbackSummary(cmd, api, x))
+			fmt.Fprintf(out, "%s  %s  %s (%s)\n%s\n%s%s", x.ID, x.Workflow, x.State, statusText(x), render.DescribeExecution(x), rollbackSummary(cmd, api, x), render.DescribeEntities(x))
 			for kind, n := range x.Entities {
 				fmt.Fprintf(out, "entities: %d %s\n", n, kind)
 			}
 			if x.Parent != nil {
 				fmt.Fprintf(out, "started by: %s\n", *x.Parent)
 			}
-			for _, id := range x.Children {
-				fmt.Fprintf(out, "started: %s\n", id)
+			if len(x.Children) > 0 {
+				printChildren(cmd, api, x)
 			}
 			j := x.Progress.Jobs
 			counts := fmt.Sprintf("jobs: %d, of which %d completed, %d failed, %s running, %s waiting",
@@ -123,6 +129,29 @@ func newStatus(c *connection) *cobra.Command {
 			return nil
 		},
 	}
+}
+
+// printChildren prints a line for each execution that an execution has started. If the steps
+// cannot be read, it prints the ids alone.
+func printChildren(cmd *cobra.Command, api *client.Client, x views.ExecutionView) {
+	out := cmd.OutOrStdout()
+	for s, err := range api.Steps(cmd.Context(), x.ID) {
+		if err != nil {
+			fmt.Fprintf(out, "started: %s\n", strings.Join(x.Children, ", "))
+			return
+		}
+		if s.Child != nil {
+			fmt.Fprintf(out, "started: %s  %s  by step %s  %s\n", s.Child.ID, s.Child.Workflow, s.Step, render.OrDash((*string)(s.Child.State)))
+		}
+	}
+}
+
+// statusText is the outcome of an execution that has ended, and its status before.
+func statusText(x views.ExecutionView) string {
+	if x.Outcome != nil {
+		return string(*x.Outcome)
+	}
+	return string(x.Status)
 }
 
 func newHistory(c *connection) *cobra.Command {
@@ -189,10 +218,11 @@ func stepRow(s views.StepView) []string {
 
 func newJobs(c *connection) *cobra.Command {
 	var step, entity, state, kind string
+	var attempts bool
 	var limit int
 	cmd := &cobra.Command{
 		Use:     "jobs ID",
-		Short:   "List the jobs of an execution, every attempt",
+		Short:   "List the jobs of an execution, each with its last attempt",
 		Example: "  lockstep jobs ID --state FAILED\n  lockstep jobs ID --entity device/sw-007",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -212,7 +242,11 @@ func newJobs(c *connection) *cobra.Command {
 				}
 			}
 			n := 0
-			err = printList(cmd, c, countItems(api.Jobs(cmd.Context(), args[0], f), &n), limit,
+			jobs := api.Jobs(cmd.Context(), args[0], f)
+			if !attempts {
+				jobs = lastAttempts(jobs)
+			}
+			err = printList(cmd, c, countItems(jobs, &n), limit,
 				[]string{"STEP", "VISIT", "KIND", "ENTITY", "STATE", "ATTEMPT", "WORKER", "ENDED", "ERROR"},
 				func(j workflow.Job) []string {
 					entity, failure := "-", "-"
@@ -235,8 +269,20 @@ func newJobs(c *connection) *cobra.Command {
 	f.StringVar(&entity, "entity", "", "only this entity, TYPE/ID or ID")
 	f.StringVar(&state, "state", "", "only this state: PENDING, CLAIMED, RUNNING, COMPLETED, FAILED, CANCELLED, UNKNOWN")
 	f.StringVar(&kind, "kind", "", "only this kind: ACQUIRE, EXECUTE, ROLLBACK")
+	f.BoolVar(&attempts, "attempts", false, "every attempt of each job, not only the last")
 	f.IntVar(&limit, "limit", 0, "maximum number; 0 for all")
 	return cmd
+}
+
+// lastAttempts leaves out attempts that a later one has replaced.
+func lastAttempts(jobs iter.Seq2[workflow.Job, error]) iter.Seq2[workflow.Job, error] {
+	return func(yield func(workflow.Job, error) bool) {
+		for j, err := range jobs {
+			if (err != nil || j.ReplacedBy == nil) && !yield(j, err) {
+				return
+			}
+		}
+	}
 }
 
 // noteNoJobs prints which filter matched nothing.

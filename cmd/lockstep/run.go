@@ -33,8 +33,9 @@ starts the newest. Ctrl-C stops following; the execution continues.
 --id, --group and --query add up: an entity that matches any of them is changed. One condition
 narrows another only within the query: --query "'core' in entity.groups && entity.site == 'zrh'".
 
-Exit code 0: it completed. 1: it failed or was cancelled. 130: Ctrl-C. 143: SIGTERM. So
-"lockstep run ... && next" runs next only if the execution completed.`,
+Exit code 0: it succeeded. 1: it failed or was cancelled. 5: it completed, but some entities
+failed (outcome PARTIAL). 130: Ctrl-C. 143: SIGTERM. So "lockstep run ... && next" runs next only
+if everything succeeded.`,
 		Example: "  lockstep run fleet/upgrade_firmware --set target=2.0.0 --group core\n  lockstep run fleet/upgrade_firmware:1 --parameters '{\"target\":\"2.0.0\"}' --id sw-001 --detach",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -103,7 +104,7 @@ func newWatch(c *connection) *cobra.Command {
 	return &cobra.Command{
 		Use:   "watch ID",
 		Short: "Follow an execution to its end",
-		Long:  "Follow an execution to its end. Ctrl-C stops following; the execution continues.\n\nExit code 0: it completed. 1: it failed or was cancelled. 130: Ctrl-C. 143: SIGTERM.",
+		Long:  "Follow an execution to its end. Ctrl-C stops following; the execution continues.\n\nExit code 0: it succeeded. 1: it failed or was cancelled. 5: it completed, but some entities failed. 130: Ctrl-C. 143: SIGTERM.",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, err := c.newClient()
@@ -141,10 +142,13 @@ func follow(cmd *cobra.Command, c *connection, api *client.Client, id string, on
 			return err
 		}
 	} else {
-		fmt.Fprintf(cmd.OutOrStdout(), "%s  %s\n%s\n%s", x.ID, x.State, render.DescribeExecution(x), rollbackSummary(cmd, api, x))
+		fmt.Fprintf(cmd.OutOrStdout(), "%s  %s\n%s\n%s%s", x.ID, x.State, render.DescribeExecution(x), rollbackSummary(cmd, api, x), render.DescribeEntities(x))
 	}
-	if x.Status != sm.StatusCompleted {
+	switch {
+	case x.Status != sm.StatusCompleted:
 		return render.ErrSilent
+	case x.Outcome != nil && *x.Outcome == workflow.OutcomePartial:
+		return render.ErrPartial
 	}
 	return nil
 }
@@ -152,7 +156,7 @@ func follow(cmd *cobra.Command, c *connection, api *client.Client, id string, on
 // rollbackSummary returns a line with the number of rollback jobs, empty if nothing
 // was rolled back. It ignores an error, since the outcome is already printed.
 func rollbackSummary(cmd *cobra.Command, api *client.Client, x views.ExecutionView) string {
-	if !x.RolledBack {
+	if x.Outcome == nil || !x.RolledBack && len(x.FailedEntities) == 0 {
 		return ""
 	}
 	n, failed := 0, 0
@@ -163,6 +167,9 @@ func rollbackSummary(cmd *cobra.Command, api *client.Client, x views.ExecutionVi
 		if s.Kind != nil && *s.Kind == workflow.JobRollback { // one for each entity of the step, changed or not
 			n, failed = n+s.Jobs.Completed, failed+s.Jobs.Failed
 		}
+	}
+	if n+failed == 0 {
+		return ""
 	}
 	if failed > 0 {
 		return fmt.Sprintf("Rollback jobs: %d completed, %d failed.\n", n, failed)

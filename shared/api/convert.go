@@ -90,6 +90,9 @@ func executionResponse(x views.ExecutionView) views.ExecutionView {
 	x.Labels = nonNilMap(x.Labels)
 	x.Entities = nonNilMap(x.Entities)
 	x.Children = nonNilSlice(x.Children)
+	x.EntityOutcomes = nonNilMap(x.EntityOutcomes)
+	x.FailedEntities = nonNilSlice(x.FailedEntities)
+	x.RerunBy = nonNilSlice(x.RerunBy)
 	x.Blocks = nonNilMap(x.Blocks)
 	x.Dropped.Blockers = nonNilSlice(x.Dropped.Blockers)
 	if x.Waiting != nil {

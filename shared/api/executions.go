@@ -35,7 +35,7 @@ func (a *routes) StartExecution(w http.ResponseWriter, r *http.Request, params g
 // ListExecutions serves GET /workflow-execution.
 func (a *routes) ListExecutions(w http.ResponseWriter, r *http.Request, params gen.ListExecutionsParams) {
 	f := views.ExecutionFilter{
-		State: deref(params.State), Status: deref(params.Status), Labels: parseLabels(deref(params.Label)), Parent: deref(params.Parent),
+		State: deref(params.State), Status: deref(params.Status), Outcome: deref(params.Outcome), Labels: parseLabels(deref(params.Label)), Parent: deref(params.Parent),
 		CreatedAfter: deref(params.CreatedAfter), CreatedBefore: deref(params.CreatedBefore),
 	}
 	if params.Workflow != nil {

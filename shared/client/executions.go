@@ -46,6 +46,7 @@ func (c *Client) Executions(ctx context.Context, f views.ExecutionFilter) iter.S
 	query := url.Values{}
 	set(query, "state", string(f.State))
 	set(query, "status", string(f.Status))
+	set(query, "outcome", string(f.Outcome))
 	set(query, "parent", f.Parent)
 	if !f.CreatedAfter.IsZero() {
 		query.Set("createdAfter", f.CreatedAfter.Format(time.RFC3339Nano))

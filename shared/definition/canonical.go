@@ -43,8 +43,9 @@ type canonicalDefinition struct {
 
 type canonicalStep struct {
 	*spec.Step
-	Acquire  []canonicalAcquire `json:"acquire,omitempty"`
-	Workflow *canonicalNested   `json:"workflow,omitempty"`
+	Acquire          []canonicalAcquire `json:"acquire,omitempty"`
+	Workflow         *canonicalNested   `json:"workflow,omitempty"`
+	FailureTolerance any                `json:"failureTolerance,omitempty"`
 }
 
 type canonicalNested struct {
@@ -59,15 +60,16 @@ type canonicalAcquire struct {
 }
 
 type canonicalConfig struct {
-	ExecutionStrategy map[string]bool   `json:"executionStrategy,omitempty"`
-	OnLocked          spec.OnLocked     `json:"onLocked,omitempty"`
-	LockMode          workflow.LockMode `json:"lockMode,omitempty"`
-	Timeout           workflow.Duration `json:"timeout,omitempty"`
-	Rollback          any               `json:"rollback,omitempty"`
-	MaxInFlight       int               `json:"maxInFlight,omitempty"`
-	FailureTolerance  any               `json:"failureTolerance,omitempty"`
-	StartWhen         any               `json:"startWhen,omitempty"`
-	NotBefore         string            `json:"notBefore,omitempty"`
+	ExecutionStrategy map[string]bool      `json:"executionStrategy,omitempty"`
+	OnLocked          spec.OnLocked        `json:"onLocked,omitempty"`
+	LockMode          workflow.LockMode    `json:"lockMode,omitempty"`
+	Timeout           workflow.Duration    `json:"timeout,omitempty"`
+	Rollback          any                  `json:"rollback,omitempty"`
+	MaxInFlight       int                  `json:"maxInFlight,omitempty"`
+	FailureTolerance  any                  `json:"failureTolerance,omitempty"`
+	OnEntityFailure   spec.OnEntityFailure `json:"onEntityFailure,omitempty"`
+	StartWhen         any                  `json:"startWhen,omitempty"`
+	NotBefore         string               `json:"notBefore,omitempty"`
 }
 
 func toCanonical(d *spec.Definition) canonicalDefinition {
@@ -79,6 +81,9 @@ func toCanonicalSteps(steps []spec.Step) []canonicalStep {
 	for i := range steps {
 		s := &steps[i]
 		all[i] = canonicalStep{Step: s, Acquire: toCanonicalAcquires(s.Acquire)}
+		if s.FailureTolerance != nil {
+			all[i].FailureTolerance = toCanonicalTolerance(*s.FailureTolerance)
+		}
 		if s.Workflow != nil {
 			all[i].Workflow = &canonicalNested{toCanonicalSteps(s.Workflow.Steps)}
 		}
@@ -101,8 +106,16 @@ func toCanonicalAcquires(acquires []spec.Acquire) []canonicalAcquire {
 	return all
 }
 
+// toCanonicalTolerance is a tolerance as it is written: a count or a percentage.
+func toCanonicalTolerance(t spec.Tolerance) any {
+	if t.Percent > 0 {
+		return strconv.FormatFloat(t.Percent, 'f', -1, 64) + "%"
+	}
+	return t.Count
+}
+
 func toCanonicalConfig(c *spec.Config) *canonicalConfig {
-	w := canonicalConfig{OnLocked: c.OnLocked, LockMode: c.LockMode, Timeout: c.Timeout, MaxInFlight: c.MaxInFlight, NotBefore: c.NotBefore}
+	w := canonicalConfig{OnLocked: c.OnLocked, LockMode: c.LockMode, Timeout: c.Timeout, MaxInFlight: c.MaxInFlight, NotBefore: c.NotBefore, OnEntityFailure: c.OnEntityFailure}
 	if c.Parallel {
 		w.ExecutionStrategy = map[string]bool{"parallel": true}
 	}
@@ -114,11 +127,8 @@ func toCanonicalConfig(c *spec.Config) *canonicalConfig {
 	case c.Rollback != "":
 		w.Rollback = c.Rollback
 	}
-	switch {
-	case c.FailureTolerance.Percent > 0:
-		w.FailureTolerance = strconv.FormatFloat(c.FailureTolerance.Percent, 'f', -1, 64) + "%"
-	case c.FailureTolerance.Count > 0:
-		w.FailureTolerance = c.FailureTolerance.Count
+	if c.FailureTolerance != (spec.Tolerance{}) {
+		w.FailureTolerance = toCanonicalTolerance(c.FailureTolerance)
 	}
 	switch {
 	case c.StartDeadline > 0:

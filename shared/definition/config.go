@@ -24,6 +24,7 @@ func (r *reader) config(c *spec.Config) yamldoc.Field {
 		"rollback":          r.rollback(c),
 		"maxInFlight":       r.Integer(&c.MaxInFlight, 1, maxInFlight),
 		"failureTolerance":  r.tolerance(&c.FailureTolerance),
+		"onEntityFailure":   choice(r, &c.OnEntityFailure, spec.OnEntityFailureUndo, spec.OnEntityFailureLeave),
 		"timeout":           r.duration(&c.Timeout, time.Millisecond, maxWait),
 		"startWhen": yamldoc.ScalarOr(r.expr(&c.StartWhen), r.Object(yamldoc.Fields{
 			"condition": r.expr(&c.StartWhen).Required("say what to wait for").Then(r.Reader, func(n ast.Node, path string) {

@@ -32,7 +32,7 @@ func (r *reader) definition(d *spec.Definition) yamldoc.Field {
 		"parameters":     r.schema(&d.Parameters),
 		"seedEntity":     r.entityType(&d.SeedEntity),
 		"acquire":        r.acquires(&d.Acquire),
-		"assertNotEmpty": r.Bool(&d.AssertNotEmpty),
+		"assertNotEmpty": yamldoc.Optional(&d.AssertNotEmpty, r.Bool),
 		"config":         r.config(&d.Config),
 		"steps":          r.steps(&d.Steps, 0).Required(errNoSteps),
 		"cron":           r.cron(&d.Cron),

@@ -48,6 +48,7 @@ func (r *reader) step(s *spec.Step, depth int) yamldoc.Field {
 		"parameters":        r.Raw(&s.Parameters, true),
 		"rawParameters":     r.Raw(&s.RawParameters, true),
 		"delay":             r.duration(&s.Delay, 0, maxWait),
+		"failureTolerance":  yamldoc.Optional(&s.FailureTolerance, r.tolerance),
 		"retry":             yamldoc.Optional(&s.Retry, r.retry),
 		"repeat":            yamldoc.Optional(&s.Repeat, r.repeat),
 		"continueOnError":   r.Bool(&s.ContinueOnError),

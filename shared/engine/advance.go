@@ -202,6 +202,8 @@ func (w *workspace) fetch(ctx context.Context, n lifecycle.Need, draft *workflow
 		return w.fetchChild(ctx, n)
 	case lifecycle.NeedEntities:
 		return w.fetchEntities(ctx)
+	case lifecycle.NeedOutcomes:
+		return w.fetchOutcomes(ctx, n, draft)
 	case lifecycle.NeedUpdatesApplied:
 		return w.fetchUpdatesApplied(ctx)
 	case lifecycle.NeedUnreferenced:
@@ -253,7 +255,7 @@ func (w *workspace) reload(ctx context.Context, conflicts *int) error {
 // clearStaleFacts drops the facts that a commit or a reload makes stale.
 func (w *workspace) clearStaleFacts() {
 	f := &w.facts
-	f.Blocker, f.Locks, f.Reports, f.Child, f.Discovery, f.Readiness, f.Entities, f.Unreferenced, f.Discarded = nil, nil, nil, nil, nil, nil, nil, nil, false
+	f.Blocker, f.Locks, f.Reports, f.Outcomes, f.Child, f.Discovery, f.Readiness, f.Entities, f.Unreferenced, f.Discarded = nil, nil, nil, nil, nil, nil, nil, nil, nil, false
 }
 
 // commit writes the decision's state and sends the wake-ups that follow from it: to
@@ -298,7 +300,7 @@ func (w *workspace) commit(ctx context.Context, d lifecycle.Decision) (ok bool, 
 // the engine's version, a history that fits, and the cost of everything consumed so
 // far. seen is the state that next replaces.
 func (w *workspace) prepareCommit(ctx context.Context, seen, next *workflow.Execution) error {
-	next.Schema, next.Commit, next.EngineVersion = next.Needs(), w.e.Nonce(), w.e.version
+	next.Schema, next.Commit, next.EngineVersion = max(seen.Schema, next.Needs()), w.e.Nonce(), w.e.version
 	if err := w.offloadHistory(ctx, seen, next); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/lockstep-run/lockstep/shared/engine/definitions"
 	"github.com/lockstep-run/lockstep/shared/engine/dispatch"
@@ -110,6 +111,10 @@ func (s *entitySearch) findAll(ctx context.Context, start *workflow.Selector, ac
 		if found.problem, err = s.addSelected(ctx, *start, true); found.problem != nil || err != nil {
 			return found, err
 		}
+		if len(s.matches) == 0 && !s.program.AllowsEmpty {
+			found.problem = &workflow.Failure{Code: workflow.FailureNothingSelected, Message: "no entity matches " + describeSelector(*start) + "; \"assertNotEmpty: false\" in the definition allows that"}
+			return found, nil
+		}
 	}
 	for i := range s.program.Acquisitions {
 		acq := &s.program.Acquisitions[i]
@@ -149,6 +154,18 @@ func (s *entitySearch) findAll(ctx context.Context, start *workflow.Selector, ac
 	}
 	slices.SortFunc(found.entities, func(a, b workflow.ScopeEntity) int { return a.Key.Compare(b.Key) })
 	return found, nil
+}
+
+// describeSelector is a selector for people.
+func describeSelector(s workflow.Selector) string {
+	parts := []string{"the type " + s.Type}
+	if len(s.Groups) > 0 {
+		parts = append(parts, "the groups "+strings.Join(s.Groups, ", "))
+	}
+	if s.Query != "" {
+		parts = append(parts, "the query "+workflow.Truncate(s.Query, workflow.MaxShortMessage))
+	}
+	return strings.Join(parts, " and ")
 }
 
 func emptyScopeFailure(message string) *workflow.Failure {

@@ -22,7 +22,7 @@ func (w *workspace) fetchUpdatesApplied(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	updates, err := p.CollectUpdates(ctx, w.execution, w.execution.Try, func(r *workflow.StepRun) bool { return r.Forward() && r.SupersededBy == 0 })
+	updates, err := p.FinalUpdates(ctx, w.execution)
 	if err != nil {
 		return err
 	}

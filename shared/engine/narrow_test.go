@@ -22,13 +22,14 @@ func devices(ids ...string) (keys []workflow.EntityKey) {
 	return keys
 }
 
-// newUnsafe makes an execution that ended unsafely and holds three devices; d001 has failed.
+// newUnsafe makes an execution that ended unsafely and holds three devices: what it did to
+// them cannot be undone, and d001 has failed after it.
 func newUnsafe(t *testing.T) (s *harness.Harness, id string, mended *bool) {
 	s = newHarness(t, 3)
-	s.Publish("w", "steps: [{label: one, functionBlock: p/forever:1, runOn: device}]\n")
+	s.Publish("w", "steps: [{label: one, functionBlock: p/forever:1, runOn: device}, {label: two, functionBlock: p/pure:1, runOn: device}]\n")
 	s.Publish("other", "steps: [{label: look, functionBlock: p/pure:1, runOn: device}]\n")
 	mended = new(bool)
-	s.Script = failUntil("one", "d001", mended)
+	s.Script = failUntil("two", "d001", mended)
 	id = s.Start("w", harness.DeviceIDs(3)...)
 	settle(s)
 	s.ExpectState(id, sm.ExecutionFailedUnsafe)
@@ -54,7 +55,7 @@ func TestAcknowledge_ReleasesNamedEntities(t *testing.T) {
 	s.Drain()
 	s.ExpectState(first, sm.ExecutionCompletedAck)
 	x := s.ExpectState(id, sm.ExecutionFailedUnsafe)
-	if x.Kept == nil || !x.Kept.Equal(workflow.NewPlaces(2, 3)) || x.Narrowed != 1 {
+	if x.Kept == nil || !x.Kept.Equal(workflow.NewPlaces(2, 3)) || x.Narrowed != 2 {
 		t.Errorf("it keeps %v, narrowed %d", x.Kept, x.Narrowed)
 	}
 	if y := s.ExpectState(second, sm.ExecutionScheduled); y.Epoch != before.Epoch || y.Conflicts != before.Conflicts {
@@ -101,13 +102,13 @@ func TestRetry_WorksOnKeptEntitiesOnly(t *testing.T) {
 	mustCommand(s, func(ctx context.Context) (*workflow.Execution, error) {
 		return s.Engine.Retry(ctx, harness.Caller, id, views.RetryRequest{Reason: "mended", Entities: views.RetryAll})
 	})
-	if x := s.Load(id); x.State != sm.ExecutionRunning || x.Epoch != 1 || x.Scope.Total() != 2 || x.Narrowed != 1 {
+	if x := s.Load(id); x.State != sm.ExecutionRunning || x.Epoch != 1 || x.Scope.Total() != 2 || x.Narrowed != 2 {
 		t.Errorf("%s at epoch %d with %v, narrowed %d", x.State, x.Epoch, x.Scope.Counts, x.Narrowed)
 	}
 	settle(s)
 	s.ExpectState(id, sm.ExecutionCompletedAck)
 	s.ExpectState(waiting, sm.ExecutionCompletedAck)
-	if diff := cmp.Diff([]string{"one EXECUTE d001", "one EXECUTE d002"}, s.CallsOf(id)[before:]); diff != "" {
+	if diff := cmp.Diff([]string{"two EXECUTE d001", "two EXECUTE d002"}, s.CallsOf(id)[before:]); diff != "" {
 		t.Error(diff)
 	}
 	s.CheckInvariants()
@@ -148,9 +149,9 @@ func TestRetry_UpdatesKeptEntitiesOnly(t *testing.T) {
 // were left out because they were locked.
 func TestAcknowledge_OfScopeWithGaps(t *testing.T) {
 	s := newHarness(t, 3)
-	s.Publish("w", "steps: [{label: one, functionBlock: p/forever:1, runOn: device}]\nconfig: {onLocked: skip}\n")
+	s.Publish("w", "steps: [{label: one, functionBlock: p/forever:1, runOn: device}, {label: two, functionBlock: p/pure:1, runOn: device}]\nconfig: {onLocked: skip}\n")
 	s.Publish("other", "steps: [{label: look, functionBlock: p/pure:1, runOn: device}]\n")
-	s.Script = failCalls("one EXECUTE d000", "one EXECUTE d001")
+	s.Script = failCalls("two EXECUTE d000", "two EXECUTE d001")
 	holder := s.Start("w", "d000")
 	settle(s)
 	s.ExpectState(holder, sm.ExecutionFailedUnsafe)

@@ -92,8 +92,10 @@ func (d *decider) recordChildEnd(r *workflow.StepRun, c *ChildStatus) {
 		r.Counts = workflow.Counts{OK: 1}
 	case c.HasChanges:
 		r.Counts = workflow.Counts{Failed: 1, Failure: childFailure(r, c)}
-	default:
+	case c.State == sm.ExecutionCancelled || c.State == sm.ExecutionCancelledAck:
 		r.Counts = workflow.Counts{NotExecuted: 1}
+	default: // it failed, and nothing is left of it
+		r.Counts = workflow.Counts{Failed: 1, Unsent: 1, Failure: childFailure(r, c)}
 	}
 }
 

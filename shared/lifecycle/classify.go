@@ -18,14 +18,31 @@ func (d *decider) classify() {
 	if !d.closeOpenSteps() {
 		return
 	}
-	switch v, why := classifyChanges(d.execution, d.config().Rollback); v {
-	case noChanges:
-		d.end(sm.EventExecutionClassifiedSafe, sm.ExecutionFailedSafe, nil)
-	case reversibleChanges:
+	switch v, why := classifyChanges(d.execution, d.config().Rollback); {
+	case v == noChanges:
+		d.endSafe(sm.EventExecutionClassifiedSafe, sm.ExecutionFailedSafe)
+	case v == reversibleChanges:
 		d.transition(sm.EventRollbackStarted, sm.ExecutionRollback, "", nil)
-	default:
+	case isEntityNotHeld(d.execution.Error):
 		d.end(sm.EventExecutionClassifiedUnsafe, sm.ExecutionFailedUnsafe, map[string]any{"because": why})
+	default:
+		if o := d.outcomes(true); o != nil {
+			d.endUnsafe(sm.EventExecutionClassifiedUnsafe, o, map[string]any{"because": why})
+		}
 	}
+}
+
+// endSafe ends an execution that leaves no changes. Where entities have failed, it keeps
+// which, and why.
+func (d *decider) endSafe(on sm.Event, to sm.ExecutionState) {
+	if d.facts.Resolution != nil && (d.anyEntityFailed() || d.execution.Result != nil) {
+		o := d.outcomes(true)
+		if o == nil {
+			return
+		}
+		d.execution.Result = o.Result
+	}
+	d.end(on, to, nil)
 }
 
 // remainingChanges says what remains of the executed jobs.
@@ -86,10 +103,11 @@ func stepRunsToUndo(x *workflow.Execution) []*workflow.StepRun {
 	return remaining
 }
 
-// rollbackOf is the last rollback of a step run, nil if there is none.
+// rollbackOf is the last rollback of a step run, nil if there is none. One that undid only
+// the entities that failed does not count.
 func rollbackOf(x *workflow.Execution, seq int) *workflow.StepRun {
 	for i := len(x.StepRuns) - 1; i >= 0; i-- {
-		if r := &x.StepRuns[i]; r.Kind == workflow.JobRollback && r.Undoes == seq {
+		if r := &x.StepRuns[i]; r.Kind == workflow.JobRollback && r.Undoes == seq && r.Only == nil {
 			return r
 		}
 	}

@@ -86,6 +86,10 @@ func (d *decider) transition(on sm.Event, to sm.ExecutionState, actor string, da
 		d.execution.Epoch++ // it must not seem to hold what it has released at this epoch
 	}
 	d.execution.State = to
+	if on == sm.EventExecutionAcknowledged {
+		reason, _ := data["reason"].(string)
+		d.execution.Acknowledged = &workflow.Acknowledgement{By: actor, Reason: reason, At: d.now}
+	}
 	if sm.Terminal(to) && !sm.Acknowledged(to) && from != to {
 		d.execution.EndedAt = d.now
 	}
@@ -209,7 +213,7 @@ func (d *decider) exitStepRun(r *workflow.StepRun, status sm.StepState) {
 	data := map[string]any{}
 	for name, n := range map[string]int{
 		"ok": r.Counts.OK, "failed": r.Counts.Failed, "unknown": r.Counts.Unknown,
-		"notExecuted": r.Counts.NotExecuted, "skipped": r.Skipped,
+		"notExecuted": r.Counts.NotExecuted, "skipped": r.Skipped, "unmet": r.Unmet,
 	} {
 		if n > 0 {
 			data[name] = n

@@ -18,6 +18,7 @@ type Facts struct {
 	Locks          *LockResult
 	Plans          map[Need]*Plan   // by the need they answer
 	Reports        map[Need]*Report // by the need they answer
+	Outcomes       *Outcomes
 	Child          *ChildStatus
 	Entities       *ScopeEntities
 	UpdatesApplied bool
@@ -88,10 +89,13 @@ type LockResult struct {
 type Plan struct {
 	Jobs      int
 	Skipped   int
+	Unmet     int // entities that an assertion failed: they have no job
 	AlreadyOK int // entities whose job ended with OK in an earlier try
 	Entities  int // entities of the step's type, whether they take part or not
 	Cause     workflow.Cause
 	Problem   *workflow.Failure // an assertion that is false, a parameter that has no value
+
+	UnmetFailure *workflow.Failure // of the first of the entities that an assertion failed
 }
 
 // ScopeEntities are all entities of the scope with their places, also those that a retry
@@ -159,6 +163,8 @@ type Need struct {
 	StepIndex  int // of NeedPlan: index in the program; of an ACQUIRE, index of the acquisition
 	Undoes     int // of NeedPlan: StepRunSeq of the step run to undo, 0 for a step
 
+	ExecutionFails bool // of NeedOutcomes: no entity succeeds, because the execution does not
+
 	Acquire    bool // of NeedPlan: a call of a block's acquire
 	Iteration  int  // of NeedPlan: which repetition
 	Pipeline   int  // of NeedPlan: StepRunSeq of the first step run of its pipeline
@@ -208,6 +214,7 @@ const (
 	NeedChild          NeedKind = "child"          // the status of a child, after starting it if it does not exist
 	NeedChildCancel    NeedKind = "childCancel"    // the same, after asking the child to cancel
 	NeedEntities       NeedKind = "entities"       // the scope, with places
+	NeedOutcomes       NeedKind = "outcomes"       // what the execution has made of its entities
 	NeedUpdatesApplied NeedKind = "updatesApplied" // that the updates of entities are in the inventory
 	NeedUnreferenced   NeedKind = "unreferenced"   // whether the parent can no longer ask for the execution
 	NeedDiscarded      NeedKind = "discarded"      // that the items stored apart from the state item may be dropped

@@ -55,6 +55,13 @@ func (d *decider) enterStep(at int) {
 	case plan.Jobs > 0 && plan.Problem == nil && !d.delayElapsed(n):
 		return
 	}
+	if plan.Unmet > 0 {
+		r.Unmet = plan.Unmet
+		if plan.Problem == nil && !d.tolerates(&r, n, plan.Unmet, plan.Jobs+plan.Unmet) {
+			plan = &Plan{Skipped: plan.Skipped, Cause: workflow.CauseAssertion, Problem: plan.UnmetFailure}
+			r.Unmet = 0
+		}
+	}
 	switch {
 	case plan.Problem != nil:
 		d.appendStepRun(d.newStepRun(at, jobKindOf(n), plan, r))
@@ -63,7 +70,7 @@ func (d *decider) enterStep(at int) {
 		r.Pipeline = 0
 		d.appendStepRun(d.newStepRun(at, jobKindOf(n), plan, r))
 		status := sm.StepCompleted
-		if plan.Skipped > 0 && plan.AlreadyOK == 0 {
+		if plan.Skipped > 0 && plan.AlreadyOK == 0 && plan.Unmet == 0 {
 			status = sm.StepSkipped
 		}
 		d.exitStepRun(d.execution.LastStepRun(), status)

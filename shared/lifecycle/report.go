@@ -2,9 +2,11 @@ package lifecycle
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
@@ -50,7 +52,7 @@ func (d *decider) followStepRuns(open []*workflow.StepRun) {
 func (d *decider) evaluateStepRun(r *workflow.StepRun, f *Report) (ended bool, checkAt time.Time) {
 	n := &d.facts.Resolution.Program.Nodes[r.StepIndex]
 	failed := f.Counts.Failed + f.Counts.Unknown
-	intolerable := !d.config().FailureTolerance.Allows(failed, r.Jobs) || n.RunOn == workflow.RunOnGlobal && failed > 0 // the tolerance is one of entities
+	intolerable := failed > 0 && !d.tolerates(r, n, failed+r.Unmet, r.Jobs+r.Unmet)
 	handled := d.facts.Resolution.Program.FailureHandler(r.StepIndex) >= 0
 	switch {
 	case f.Complete && r.Closing && r.Failure != nil:
@@ -100,6 +102,55 @@ func (d *decider) evaluateStepRun(r *workflow.StepRun, f *Report) (ended bool, c
 		return false, d.nextCheckAt(r, f)
 	}
 	return true, checkAt
+}
+
+// tolerates reports whether so many entities may fail in the step run, of all that take
+// part. A tolerance of the step, and that of a step after whose failure the definition
+// continues, is about the step run alone. Otherwise the entities that have failed in the
+// other steps of the definition count too, and the tolerance is one of all entities of the
+// execution. An entity that has failed takes no part in later steps, so none counts twice.
+func (d *decider) tolerates(r *workflow.StepRun, n *spec.Node, failed, entities int) bool {
+	tolerance := d.config().FailureTolerance
+	if n.DefinitionTolerance != nil {
+		tolerance = *n.DefinitionTolerance
+	}
+	switch {
+	case !n.OnEntities():
+		return failed == 0 // the tolerance is one of entities
+	case n.FailureTolerance != nil:
+		return n.FailureTolerance.Allows(failed, entities)
+	case d.facts.Resolution.Program.FailureHandler(r.StepIndex) >= 0:
+		return tolerance.Allows(failed, entities)
+	}
+	for i := range d.execution.StepRuns {
+		if o := &d.execution.StepRuns[i]; o.Seq != r.Seq && d.countsAsFailed(o) && d.node(o).DefinitionTolerance == n.DefinitionTolerance {
+			failed += d.failedIn(o)
+		}
+	}
+	return tolerance.Allows(failed, d.execution.Scope.Total())
+}
+
+// countsAsFailed reports whether the entities that failed in the step run are still out of
+// the execution: no later try works on them again.
+func (d *decider) countsAsFailed(r *workflow.StepRun) bool {
+	n := d.node(r)
+	if r.Kind != workflow.JobExecute || r.SupersededBy > 0 || !n.OnEntities() || n.FailureTolerance != nil || d.facts.Resolution.Program.FailureHandler(r.StepIndex) >= 0 {
+		return false
+	}
+	return r.Try == d.execution.Try || r.Status == sm.StepCompleted && !slices.ContainsFunc(d.execution.StepRuns, func(o workflow.StepRun) bool {
+		return o.Kind == workflow.JobExecute && o.StepIndex == r.StepIndex && o.Try > r.Try
+	})
+}
+
+// failedIn is how many entities have failed in a step run, as far as that is known.
+func (d *decider) failedIn(r *workflow.StepRun) int {
+	counts := r.Counts
+	for _, kind := range []NeedKind{NeedReport, NeedClose} {
+		if f := d.facts.Reports[Need{Kind: kind, StepRunSeq: r.Seq}]; f != nil && r.Open() {
+			counts = f.Counts
+		}
+	}
+	return counts.Failed + counts.Unknown + r.Unmet
 }
 
 // lastInPipeline is the number of the last step run of the pipeline that r belongs to,
@@ -198,13 +249,20 @@ func failureOf(r *workflow.StepRun, t workflow.Counts) (workflow.Cause, *workflo
 	}
 	why := *t.Failure
 	why.Step = r.Label
-	switch why.Code {
+	return causeOf(why.Code), &why
+}
+
+// causeOf is the class of a failure of a job.
+func causeOf(code string) workflow.Cause {
+	switch code {
 	case workflow.FailureTimeout, workflow.FailureHTTPTimeout:
-		return workflow.CauseJobTimeout, &why
+		return workflow.CauseJobTimeout
 	case workflow.FailureWorkerCrash:
-		return workflow.CauseWorkerCrash, &why
+		return workflow.CauseWorkerCrash
+	case workflow.FailureAssertion:
+		return workflow.CauseAssertion
 	case workflow.FailureLimit:
-		return workflow.CauseLimit, &why
+		return workflow.CauseLimit
 	}
-	return workflow.CauseStepFailed, &why
+	return workflow.CauseStepFailed
 }

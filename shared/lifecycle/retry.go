@@ -162,7 +162,7 @@ func (d *decider) resetForTry(from int, onlyFailed bool, to sm.ExecutionState) {
 	x.PastScopes[x.Try] = x.Scope
 	x.Try++
 	x.PC, x.Iteration, x.OnlyFailed = from, 0, onlyFailed
-	x.EndedAt, x.Cause, x.Reason, x.Error, x.RolledBack, x.Cancellation = time.Time{}, "", "", nil, false, nil
+	x.EndedAt, x.Cause, x.Reason, x.Error, x.RolledBack, x.Cancellation, x.Undo, x.Acknowledged = time.Time{}, "", "", nil, false, nil, nil, nil
 	x.UpdatesApplied, x.Wait, x.BlockedBy, x.Dropped, x.DroppedCount = false, nil, nil, nil, 0
 	if x.Deadline = (time.Time{}); d.config().Timeout > 0 {
 		x.Deadline = d.now.Add(d.config().Timeout.Std())
@@ -170,7 +170,7 @@ func (d *decider) resetForTry(from int, onlyFailed bool, to sm.ExecutionState) {
 	if to == sm.ExecutionRunning {
 		d.tryKept()
 	} else {
-		x.Kept, x.Narrowed, x.Scope.Only = nil, 0, nil
+		x.Kept, x.Narrowed, x.Scope.Only, x.Result = nil, 0, nil, nil
 		x.StartedAt, x.LockSince, x.Unlocked = time.Time{}, time.Time{}, false
 		d.pin()
 	}

@@ -9,7 +9,9 @@ import (
 
 // driveRollback drives ROLLBACK: one wave for each executed step run, newest first, over
 // exactly the entities on which it was executed. The first wave that fails ends the
-// rollback, unless the definition says to continue.
+// rollback, unless the definition says to continue. A rollback of the entities that failed
+// in an execution that otherwise completes is about these alone, and goes on for all those
+// whose waves did not fail.
 func (d *decider) driveRollback() {
 	if d.facts.Resolution == nil {
 		d.need(Need{Kind: NeedResolution})
@@ -20,19 +22,51 @@ func (d *decider) driveRollback() {
 		return
 	}
 	remaining := slices.DeleteFunc(stepRunsToUndo(d.execution), func(r *workflow.StepRun) bool { return rollbackOf(d.execution, r.Seq) != nil })
+	if d.execution.Undo != nil {
+		remaining = d.remainingUndo()
+	}
 	switch failed := d.failedWave(); {
 	case len(remaining) > 0:
 		d.startWave(remaining[0])
+	case d.execution.Undo != nil:
+		d.endUndo()
 	case failed != nil:
 		_, why := failureOf(failed, failed.Counts)
-		d.end(sm.EventRollbackFailed, sm.ExecutionFailedUnsafe, map[string]any{"step": failed.Label, "entity": why.Entity, "because": why.Message})
-	default:
-		to := sm.ExecutionFailedSafe
-		if d.execution.Cancellation != nil && d.execution.Cancellation.Source != "timeout" {
-			to = sm.ExecutionCancelled
-		}
+		d.failRollback(failed, why)
+	case d.execution.Cancellation != nil && d.execution.Cancellation.Source != "timeout":
 		d.execution.RolledBack = true
-		d.end(sm.EventRollbackCompleted, to, nil)
+		d.end(sm.EventRollbackCompleted, sm.ExecutionCancelled, nil)
+	default:
+		d.execution.RolledBack = true
+		d.endSafe(sm.EventRollbackCompleted, sm.ExecutionFailedSafe)
+	}
+}
+
+// remainingUndo lists the step runs that the rollback of failed entities has still to undo,
+// newest first.
+func (d *decider) remainingUndo() []*workflow.StepRun {
+	var remaining []*workflow.StepRun
+	for _, seq := range d.execution.Undo.StepRuns {
+		done := slices.ContainsFunc(d.execution.StepRuns, func(r workflow.StepRun) bool {
+			return r.Kind == workflow.JobRollback && r.Undoes == seq && r.Try == d.execution.Try
+		})
+		if r := d.execution.StepRunBySeq(seq); r != nil && !done {
+			remaining = append(remaining, r)
+		}
+	}
+	return remaining
+}
+
+// failRollback ends a rollback that has failed. The locks of the entities of which changes
+// remain are kept.
+func (d *decider) failRollback(r *workflow.StepRun, why *workflow.Failure) {
+	data := map[string]any{"step": r.Label, "entity": why.Entity, "because": why.Message}
+	if isEntityNotHeld(why) {
+		d.end(sm.EventRollbackFailed, sm.ExecutionFailedUnsafe, data)
+		return
+	}
+	if o := d.outcomes(d.execution.Undo == nil); o != nil {
+		d.endUnsafe(sm.EventRollbackFailed, o, data)
 	}
 }
 
@@ -62,9 +96,12 @@ func (d *decider) startWave(undo *workflow.StepRun) {
 			r.Wave++
 		}
 	}
+	if u := d.execution.Undo; u != nil {
+		r.Only = &u.Entities
+	}
 	if why := d.noRoomToRollBack(&r); why != nil {
 		d.decision.LimitReached = true
-		d.end(sm.EventRollbackFailed, sm.ExecutionFailedUnsafe, map[string]any{"step": r.Label, "because": why.Message})
+		d.failRollback(&r, why)
 		return
 	}
 	plan := d.plan(NeedForPlan(&r))
@@ -81,6 +118,10 @@ func (d *decider) startWave(undo *workflow.StepRun) {
 	}
 	d.cutPacks(&r, d.facts.Resolution.Program.Nodes[undo.StepIndex].Retry, d.facts.Resolution.Program.MaxInFlight(undo.StepIndex))
 	d.appendStepRun(r)
+	if r.Jobs == 0 {
+		d.exitStepRun(d.execution.LastStepRun(), sm.StepCompleted) // it changed none of the entities
+		return
+	}
 	d.decision.DispatchSeq = r.Seq
 	d.waitUntil(d.now.Add(d.policy.PollInterval))
 }
@@ -111,8 +152,8 @@ func (d *decider) followWave(r *workflow.StepRun) {
 // failWave ends the rollback at its first failure, unless the definition says to undo as
 // much as possible.
 func (d *decider) failWave(r *workflow.StepRun, why *workflow.Failure) {
-	if d.config().RollbackContinue {
+	if d.config().RollbackContinue || d.execution.Undo != nil {
 		return
 	}
-	d.end(sm.EventRollbackFailed, sm.ExecutionFailedUnsafe, map[string]any{"step": r.Label, "entity": why.Entity, "because": why.Message})
+	d.failRollback(r, why)
 }

@@ -26,11 +26,7 @@ func (d *decider) driveRunning() {
 		return
 	}
 	if d.execution.PC >= len(nodes) {
-		d.recordWorkflow(sm.EventWorkflowCompleted, sm.WorkflowRunning, sm.WorkflowCompleted, "")
-		d.transition(sm.EventExecutionCompleted, sm.ExecutionCompleted, "", nil)
-		if d.hasUpdates() {
-			d.commitFirst() // COMPLETED must be committed before anything is written to the inventory
-		}
+		d.complete()
 		return
 	}
 	if outer := d.outermostUnopened(nodes[d.execution.PC].Parent); outer >= 0 {

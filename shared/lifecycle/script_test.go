@@ -73,13 +73,15 @@ type scriptRunner struct {
 	scope     workflow.Scope
 	facts     lifecycle.Facts
 	plans     map[string]*lifecycle.Plan
+	outcomes  lifecycle.Outcomes
 }
 
 func newScriptRunner(t *testing.T) *scriptRunner {
 	return &scriptRunner{
 		t: t, now: startTime, blocks: map[string]workflow.Block{}, plans: map[string]*lifecycle.Plan{},
-		scope: workflow.Scope{Counts: map[string]int{}},
-		def:   spec.Definition{Package: "p", Name: "w", Version: "1.0.0"},
+		scope:    workflow.Scope{Counts: map[string]int{}},
+		outcomes: lifecycle.Outcomes{TooLarge: true}, // nothing is known of single entities
+		def:      spec.Definition{Package: "p", Name: "w", Version: "1.0.0"},
 	}
 }
 
@@ -115,8 +117,11 @@ func intOption(o map[string]string, key string) int {
 
 func (sr *scriptRunner) apply(verb string, words []string, o map[string]string) {
 	switch verb {
-	case "step": // step LABEL [pure] [idempotent] [reversible] [undoHarmless] [continue] on=TYPE [in=LABEL] [retries=N] [repeat=N] [delay=D] [repeatDelay=D] [stepTimeout=D]
+	case "step": // step LABEL [pure] [idempotent] [reversible] [undoHarmless] [continue] on=TYPE [in=LABEL] [retries=N] [repeat=N] [delay=D] [repeatDelay=D] [stepTimeout=D] [tolerance=N]
 		st := &spec.Step{Label: words[0], FunctionBlock: "p/" + words[0] + ":1", RunOn: o["on"]}
+		if o["tolerance"] != "" {
+			st.FailureTolerance = &spec.Tolerance{Count: intOption(o, "tolerance")}
+		}
 		if o["retries"] != "" {
 			st.Retry = &workflow.Retry{MaxRetries: intOption(o, "retries")}
 		}
@@ -136,7 +141,8 @@ func (sr *scriptRunner) apply(verb string, words []string, o map[string]string) 
 		sr.def.Config.FailureTolerance.Count = intOption(o, "tolerance")
 		sr.def.Config.OnLocked = spec.OnLocked(o["onLocked"])
 		sr.def.Config.LockMode = workflow.LockMode(o["lockMode"])
-		sr.def.AssertNotEmpty = slices.Contains(words, "assertNotEmpty")
+		notEmpty := slices.Contains(words, "assertNotEmpty")
+		sr.def.AssertNotEmpty = &notEmpty
 		sr.def.Config.Rollback = workflow.RollbackMode(o["rollback"])
 		sr.def.Config.RollbackContinue = slices.Contains(words, "rollbackContinue")
 		sr.def.Config.Parallel = slices.Contains(words, "parallel")
@@ -147,9 +153,12 @@ func (sr *scriptRunner) apply(verb string, words []string, o map[string]string) 
 		for k := range o {
 			sr.scope.Counts[k] = intOption(o, k)
 		}
-	case "plan": // plan LABEL [iteration=N] jobs=N skipped=N problem=TEXT
-		p := &lifecycle.Plan{Jobs: intOption(o, "jobs"), Skipped: intOption(o, "skipped")}
-		p.Entities = p.Jobs + p.Skipped
+	case "plan": // plan LABEL [iteration=N] jobs=N skipped=N unmet=N problem=TEXT
+		p := &lifecycle.Plan{Jobs: intOption(o, "jobs"), Skipped: intOption(o, "skipped"), Unmet: intOption(o, "unmet")}
+		p.Entities = p.Jobs + p.Skipped + p.Unmet
+		if p.Unmet > 0 {
+			p.UnmetFailure = &workflow.Failure{Code: workflow.FailureAssertion, Message: "assertion is not true", Step: words[0], Entity: "device/1"}
+		}
 		if o["problem"] != "" {
 			p.Cause, p.Problem = workflow.CauseAssertion, &workflow.Failure{Code: workflow.FailureAssertion, Message: o["problem"], Step: words[0]}
 		}
@@ -160,7 +169,7 @@ func (sr *scriptRunner) apply(verb string, words []string, o map[string]string) 
 			sr.execution.Parent = &workflow.Parent{Execution: by, Root: by, Depth: 1}
 		}
 		sr.facts.Resolution = &lifecycle.Resolution{
-			Program: &spec.Program{Config: sr.def.Config, Nodes: sr.nodes, AssertNotEmpty: sr.def.AssertNotEmpty}, Blocks: sr.blocks, Workflows: map[string]string{"p/child:1": "1.0.0"},
+			Program: &spec.Program{Config: sr.def.Config, Nodes: sr.nodes, AssertNotEmpty: sr.def.AssertNotEmpty != nil && *sr.def.AssertNotEmpty}, Blocks: sr.blocks, Workflows: map[string]string{"p/child:1": "1.0.0"},
 		}
 		sr.facts.Discovery = &lifecycle.Discovery{Scope: sr.scope, AcquireIndex: -1}
 		if why := o["unresolved"]; why != "" {
@@ -228,6 +237,25 @@ func (sr *scriptRunner) apply(verb string, words []string, o map[string]string) 
 			}
 		}
 		sr.decide()
+	case "outcomes": // outcomes [safe=PLACES] [left=PLACES] [unsafe=PLACES] [undo=PLACES of=SEQ,SEQ]: what is answered from now on
+		sr.outcomes = lifecycle.Outcomes{Unsafe: sr.places(o["unsafe"])}
+		names := map[workflow.EntityOutcome]string{workflow.EntityFailedSafe: "safe", workflow.EntityLeft: "left", workflow.EntityFailedUnsafe: "unsafe"}
+		for _, outcome := range workflow.EntityOutcomes() { // the worst is named
+			if set := sr.places(o[names[outcome]]); set.Len() > 0 {
+				if sr.outcomes.Result == nil {
+					sr.outcomes.Result = &workflow.Result{Sets: workflow.OutcomeSets{}, Count: map[workflow.EntityOutcome]int{}}
+				}
+				sr.outcomes.Result.Sets[outcome], sr.outcomes.Result.Count[outcome] = set, set.Len()
+				sr.outcomes.Result.Named = []workflow.EntityFailure{{Entity: fmt.Sprintf("device/%d", slices.Collect(set.All())[0]), Outcome: outcome, Step: sr.nodes[0].Label, Code: "REFUSED", Message: "the device refused"}}
+			}
+		}
+		if o["undo"] != "" {
+			sr.outcomes.Undo = &workflow.Undo{Entities: sr.places(o["undo"])}
+			for seq := range strings.SplitSeq(o["of"], ",") {
+				n, _ := strconv.Atoi(seq)
+				sr.outcomes.Undo.StepRuns = append(sr.outcomes.Undo.StepRuns, n)
+			}
+		}
 	case "child": // child STATE [changed]
 		sr.facts.Child = &lifecycle.ChildStatus{StepRunSeq: sr.execution.StepRunSeq, State: sm.ExecutionState(words[0]), HasChanges: slices.Contains(words, "changed")}
 		sr.decide()
@@ -277,6 +305,14 @@ func (sr *scriptRunner) entityKeys(o map[string]string) (keys []workflow.EntityK
 		}
 	}
 	return keys
+}
+
+func (sr *scriptRunner) places(text string) workflow.Places {
+	s, err := workflow.ParsePlaces(text)
+	if err != nil {
+		sr.t.Fatal(err)
+	}
+	return s
 }
 
 func (sr *scriptRunner) duration(text string) workflow.Duration {
@@ -345,6 +381,12 @@ func (sr *scriptRunner) decide() {
 				}
 				continue
 			}
+			if d.Need.Kind == lifecycle.NeedOutcomes {
+				o := sr.outcomes
+				o.ExecutionFails = d.Need.ExecutionFails
+				sr.facts.Outcomes = &o
+				continue
+			}
 			fmt.Fprintf(&sr.out, "  needs %s\n", d.Need.Kind)
 			return
 		}
@@ -368,7 +410,7 @@ func (sr *scriptRunner) decide() {
 
 // resetFacts drops the facts that are fetched again after each commit and wake-up.
 func (sr *scriptRunner) resetFacts() {
-	sr.facts.Locks, sr.facts.Blocker, sr.facts.Reports, sr.facts.Command, sr.facts.Child, sr.facts.Readiness, sr.facts.Entities = nil, nil, nil, nil, nil, nil, nil
+	sr.facts.Locks, sr.facts.Blocker, sr.facts.Reports, sr.facts.Command, sr.facts.Child, sr.facts.Readiness, sr.facts.Entities, sr.facts.Outcomes = nil, nil, nil, nil, nil, nil, nil, nil
 }
 
 // answerPlan answers NeedPlan with the plan of the script, or with a job for each entity
@@ -384,6 +426,9 @@ func (sr *scriptRunner) answerPlan(n lifecycle.Need, uncommitted *workflow.Execu
 		for _, r := range uncommitted.StepRuns {
 			if r.Seq == n.Undoes {
 				p = &lifecycle.Plan{Jobs: r.Counts.Executed()}
+				if u := uncommitted.Undo; u != nil {
+					p.Jobs = u.Entities.Len()
+				}
 			}
 		}
 	case p != nil:
@@ -440,6 +485,9 @@ func (sr *scriptRunner) printCommit(d lifecycle.Decision) {
 	}
 	if x.Scope.Only != nil {
 		fmt.Fprintf(&sr.out, ", only %v", x.Scope.Counts)
+	}
+	if o := x.Outcome(); o != "" && string(o) != string(x.Status()) && !strings.HasPrefix(string(x.State), string(o)) {
+		fmt.Fprintf(&sr.out, ", outcome %s", o)
 	}
 	if d.WakeWaiters {
 		fmt.Fprint(&sr.out, ", wakes waiters")

@@ -16,33 +16,42 @@ import (
 
 // ExecutionView is one execution.
 type ExecutionView struct {
-	ID            string                       `json:"id"`
-	Workflow      workflow.Ref                 `json:"workflow"` // exact
-	State         statemachines.ExecutionState `json:"state"`
-	Status        statemachines.Status         `json:"status"`
-	Cause         *workflow.Cause              `json:"cause"`
-	Reason        string                       `json:"reason"`
-	RolledBack    bool                         `json:"rolledBack"`
-	Parameters    json.RawMessage              `json:"parameters"` // null in lists if they are stored apart from the state item
-	Labels        map[string]string            `json:"labels"`
-	Tenant        string                       `json:"tenant"`
-	CreatedBy     string                       `json:"createdBy"`
-	CreatedAt     time.Time                    `json:"createdAt"`
-	StartedAt     *time.Time                   `json:"startedAt"`
-	EndedAt       *time.Time                   `json:"endedAt"`
-	CurrentStep   *string                      `json:"currentStep"`
-	Entities      map[string]int               `json:"entities"` // number of entities by type
-	Dropped       Dropped                      `json:"dropped"`
-	Progress      Progress                     `json:"progress"`
-	Waiting       *Waiting                     `json:"waiting"`
-	Error         *FailureView                 `json:"error"`
-	Cancellation  *workflow.Cancellation       `json:"cancellation"`
-	Parent        *string                      `json:"parent"`
-	Children      []string                     `json:"children"` // in the order in which they were started
-	Blocks        map[string]string            `json:"blocks"`   // reference as written -> version that is used
-	Try           int                          `json:"try"`
-	Version       int64                        `json:"version"`
-	EngineVersion string                       `json:"engine"` // version of the engine that wrote it last
+	ID         string                       `json:"id"`
+	Workflow   workflow.Ref                 `json:"workflow"` // exact
+	State      statemachines.ExecutionState `json:"state"`
+	Status     statemachines.Status         `json:"status"`
+	Outcome    *workflow.Outcome            `json:"outcome"` // null until it has ended
+	Cause      *workflow.Cause              `json:"cause"`
+	Reason     string                       `json:"reason"`
+	RolledBack bool                         `json:"rolledBack"`
+
+	EntityOutcomes map[workflow.EntityOutcome]int `json:"entityOutcomes"` // number of entities by outcome
+	FailedEntities []workflow.EntityFailure       `json:"failedEntities"` // the first ten, the worst outcomes first
+	Kept           *int                           `json:"kept"`           // entities whose locks it still holds after its end; null before
+	Acknowledged   *workflow.Acknowledgement      `json:"acknowledged"`
+	RerunOf        *string                        `json:"rerunOf"` // execution id
+	RerunBy        []string                       `json:"rerunBy"` // execution ids, the last ten
+
+	Parameters    json.RawMessage        `json:"parameters"` // null in lists if they are stored apart from the state item
+	Labels        map[string]string      `json:"labels"`
+	Tenant        string                 `json:"tenant"`
+	CreatedBy     string                 `json:"createdBy"`
+	CreatedAt     time.Time              `json:"createdAt"`
+	StartedAt     *time.Time             `json:"startedAt"`
+	EndedAt       *time.Time             `json:"endedAt"`
+	CurrentStep   *string                `json:"currentStep"`
+	Entities      map[string]int         `json:"entities"` // number of entities by type
+	Dropped       Dropped                `json:"dropped"`
+	Progress      Progress               `json:"progress"`
+	Waiting       *Waiting               `json:"waiting"`
+	Error         *FailureView           `json:"error"`
+	Cancellation  *workflow.Cancellation `json:"cancellation"`
+	Parent        *string                `json:"parent"`
+	Children      []string               `json:"children"` // in the order in which they were started
+	Blocks        map[string]string      `json:"blocks"`   // reference as written -> version that is used
+	Try           int                    `json:"try"`
+	Version       int64                  `json:"version"`
+	EngineVersion string                 `json:"engine"` // version of the engine that wrote it last
 }
 
 // Dropped are the entities that an execution left out because they were locked: their

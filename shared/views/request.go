@@ -57,6 +57,7 @@ type ExecutionFilter struct {
 	Active        bool                         // only executions whose status is PENDING or RUNNING
 	State         statemachines.ExecutionState // exact state
 	Status        statemachines.Status         // normalised status
+	Outcome       workflow.Outcome             // as its entities tell
 	Workflow      workflow.Ref                 // Package and Name; Version may be empty, a major or a minor
 	Labels        map[string]string            // all of these
 	Parent        string                       // execution id

@@ -17,7 +17,7 @@ const SchemaVersion = 2
 // Needs is the lowest schema version that can read the execution: one that uses nothing
 // new stays readable for the release before.
 func (x *Execution) Needs() int {
-	if x.Kept != nil || x.Result != nil || x.Undo != nil || x.Probe || x.RerunOf != "" || x.Scope.needsPlaces() {
+	if x.Kept != nil || x.Result != nil || x.Undo != nil || x.Acknowledged != nil || x.Probe || x.RerunOf != "" || x.Scope.needsPlaces() {
 		return SchemaVersion
 	}
 	for _, s := range x.PastScopes {
@@ -107,13 +107,14 @@ type Execution struct {
 	DueAt       time.Time `json:"dueAt,omitzero"`       // the timer; zero when nothing is left to do
 	DiscardedAt time.Time `json:"discardedAt,omitzero"` // when it was discarded after its retention; zero while it is kept
 
-	Cause        Cause         `json:"cause,omitempty"`
-	Reason       string        `json:"reason,omitempty"`
-	Error        *Failure      `json:"error,omitempty"`
-	RolledBack   bool          `json:"rolledBack,omitempty"`
-	Result       *Result       `json:"result,omitempty"` // outcomes of the entities; nil if none failed
-	Undo         *Undo         `json:"undo,omitempty"`   // what a rollback of failed entities undoes; nil if there is none
-	Cancellation *Cancellation `json:"cancellation,omitempty"`
+	Cause        Cause            `json:"cause,omitempty"`
+	Reason       string           `json:"reason,omitempty"`
+	Error        *Failure         `json:"error,omitempty"`
+	RolledBack   bool             `json:"rolledBack,omitempty"`
+	Result       *Result          `json:"result,omitempty"` // outcomes of the entities; nil if none failed
+	Undo         *Undo            `json:"undo,omitempty"`   // what a rollback of failed entities undoes; nil if there is none
+	Cancellation *Cancellation    `json:"cancellation,omitempty"`
+	Acknowledged *Acknowledgement `json:"acknowledged,omitempty"` // the last one
 
 	// Events are the newest events; older ones are moved to items of their own. Sequence
 	// is the number of the last event, PagedThrough that of the last one moved.
@@ -296,6 +297,13 @@ type Cancellation struct {
 	At       time.Time    `json:"at"`
 	Rollback RollbackMode `json:"rollback,omitempty"`
 	Cascade  bool         `json:"cascade,omitempty"` // also cancel the child that it waits for
+}
+
+// Acknowledgement records who acknowledged the end of an execution, and why.
+type Acknowledgement struct {
+	By     string    `json:"by"`
+	Reason string    `json:"reason"`
+	At     time.Time `json:"at"`
 }
 
 // RollbackMode says whether a failed execution is rolled back.

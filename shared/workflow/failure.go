@@ -31,6 +31,8 @@ const (
 	FailureHTTPTimeout       = "HTTP_TIMEOUT"        // a block served over HTTP did not answer in time
 	FailureUnclaimed         = "UNCLAIMED"           // no worker has claimed the jobs
 	FailureWorkerCrash       = "WORKER_CRASH"        // the worker stopped during the call
+	FailureChangesRemain     = "CHANGES_REMAIN"      // something was executed that was not, or cannot be, undone
+	FailureNothingSelected   = "NOTHING_SELECTED"    // the starter's selection matches no entity
 	FailureLimit             = "LIMIT"               // something is too large, or there is too much of it
 	FailureEntityNotHeld     = "ENTITY_NOT_HELD"     // the execution does not hold the entity: it does not continue, and writes nothing
 	FailureUpdatesNotApplied = "UPDATES_NOT_APPLIED" // the execution completed, but its updates could not be written to the inventory

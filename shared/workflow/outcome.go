@@ -58,9 +58,9 @@ func Outcomes() []Outcome {
 // Result is what the state item keeps of the outcomes of the entities. An execution in
 // which nothing failed has none.
 type Result struct {
-	Sets  OutcomeSets     `json:"sets,omitempty"`  // empty if they are too large for the item
-	Count map[string]int  `json:"count,omitempty"` // by outcome, without SUCCEEDED
-	Named []EntityFailure `json:"named,omitempty"` // the first that failed, the worst outcomes first
+	Sets  OutcomeSets           `json:"sets,omitempty"`  // empty if they are too large for the item
+	Count map[EntityOutcome]int `json:"count,omitempty"` // by outcome, without SUCCEEDED
+	Named []EntityFailure       `json:"named,omitempty"` // the first that failed, the worst outcomes first
 }
 
 // EntityFailure is why one entity failed.

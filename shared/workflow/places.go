@@ -97,6 +97,10 @@ func (s Places) With(o Places) Places {
 	return NewPlaces(slices.AppendSeq(slices.Collect(s.All()), o.All())...)
 }
 
+// maxRangesText is the length up to which a set is written as ranges, which people can read,
+// whatever a bitmap would take.
+const maxRangesText = 64
+
 // bitmapPrefix distinguishes a bitmap from ranges.
 const bitmapPrefix = "*"
 
@@ -111,7 +115,7 @@ func (s Places) String() string {
 			b.WriteString("-" + strconv.Itoa(r.last))
 		}
 	}
-	if n := len(s.ranges); n > 0 && b.Len() > base64.RawStdEncoding.EncodedLen(s.ranges[n-1].last/8+1) {
+	if n := len(s.ranges); b.Len() > maxRangesText && b.Len() > base64.RawStdEncoding.EncodedLen(s.ranges[n-1].last/8+1) {
 		bits := make([]byte, s.ranges[n-1].last/8+1)
 		for p := range s.All() {
 			bits[p/8] |= 1 << (p % 8)

@@ -22,6 +22,7 @@ type StepRun struct {
 	Kind      JobKind `json:"kind,omitempty"`      // empty without jobs
 	Wave      int     `json:"wave,omitempty"`      // of a rollback, from 1
 	Undoes    int     `json:"undoes,omitempty"`    // of a rollback: Seq of the step run it undoes
+	Only      *Places `json:"only,omitempty"`      // of a rollback: the entities it is about; nil for all
 
 	// Pipeline is the Seq of the first step run of a per-entity pipeline, 0 outside a
 	// pipeline. The step runs of a pipeline are open together and share their lanes: a

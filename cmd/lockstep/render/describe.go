@@ -31,11 +31,14 @@ func describeExecution(x views.ExecutionView) string {
 func describeState(x views.ExecutionView) string {
 	switch x.Status {
 	case sm.StatusCompleted:
-		s := "It completed" + elapsedText(x) + "."
-		if n := x.Progress.Jobs.Failed; n > 0 {
-			s += fmt.Sprintf(" %d of its jobs failed, which it tolerates: \"lockstep jobs %s --state FAILED\" lists them.", n, x.ID)
+		if x.Outcome == nil || *x.Outcome != workflow.OutcomePartial {
+			return "It completed" + elapsedText(x) + "."
 		}
-		return s
+		s := "It completed" + elapsedText(x) + ", but not everything succeeded"
+		if n := failedCount(x); n > 0 {
+			return s + fmt.Sprintf(": %d of its entities failed.", n)
+		}
+		return s + fmt.Sprintf(": \"lockstep steps %s\" shows what failed.", x.ID)
 	case sm.StatusCancelled:
 		if x.RolledBack {
 			return "It was cancelled, and everything it had changed was rolled back" + failureText(x) + "."
@@ -48,6 +51,9 @@ func describeState(x views.ExecutionView) string {
 		}
 		if strings.HasPrefix(string(x.State), "FAILED_UNSAFE") {
 			outcome = "It failed UNSAFELY: check the entities it touched"
+			if n := x.EntityOutcomes[workflow.EntityFailedUnsafe]; n > 0 {
+				outcome = fmt.Sprintf("It failed UNSAFELY: check %d of its entities", n)
+			}
 		}
 		return outcome + failureText(x) + "."
 	}

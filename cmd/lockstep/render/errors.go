@@ -10,6 +10,10 @@ import (
 // ErrSilent ends a command with exit code 1 after its output has said everything.
 var ErrSilent = errors.New("the execution failed")
 
+// ErrPartial ends a command with exit code 5 after its output has said everything. It is an
+// [ErrSilent].
+var ErrPartial = fmt.Errorf("%w in part", ErrSilent)
+
 // ServiceError marks an error as the service's answer. The command exits with the
 // code for a refusal.
 type ServiceError struct{ error }

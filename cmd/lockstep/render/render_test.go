@@ -12,6 +12,7 @@ import (
 
 // The outcome comes first, and an unsafe outcome is called unsafe, acknowledged or not.
 func TestDescribeExecution_StatesOutcomeFirst(t *testing.T) {
+	partial := workflow.OutcomePartial
 	text := func(s string) *string { return &s }
 	started := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	ended := started.Add(2340 * time.Millisecond)
@@ -51,8 +52,12 @@ func TestDescribeExecution_StatesOutcomeFirst(t *testing.T) {
 			"It completed after 2.34s.",
 		},
 		"completed with tolerated failures": {
-			views.ExecutionView{ID: "x-2", State: sm.ExecutionCompletedAck, Status: sm.StatusCompleted, CreatedAt: started, EndedAt: &ended, Progress: views.Progress{Jobs: views.JobCounts{Total: 9, Completed: 7, Failed: 2}}},
-			`It completed after 2.34s. 2 of its jobs failed, which it tolerates: "lockstep jobs x-2 --state FAILED" lists them.`,
+			views.ExecutionView{ID: "x-2", State: sm.ExecutionCompletedAck, Status: sm.StatusCompleted, Outcome: &partial, CreatedAt: started, EndedAt: &ended, EntityOutcomes: map[workflow.EntityOutcome]int{workflow.EntityFailedSafe: 2}},
+			`It completed after 2.34s, but not everything succeeded: 2 of its entities failed.`,
+		},
+		"completed with a failure of its own": {
+			views.ExecutionView{ID: "x-2", State: sm.ExecutionCompletedAck, Status: sm.StatusCompleted, Outcome: &partial, CreatedAt: started, EndedAt: &ended},
+			`It completed after 2.34s, but not everything succeeded: "lockstep steps x-2" shows what failed.`,
 		},
 		"failed with the entity in the message": {
 			views.ExecutionView{State: sm.ExecutionFailedSafeAck, Status: sm.StatusFailed, Error: &views.FailureView{Message: "the inventory has no entity device/sw-042", Entity: text("device/sw-042")}},
@@ -158,4 +163,31 @@ func TestStartProgressNotes_StopsAfterStop(t *testing.T) {
 	stop()
 	stop()
 	close(written) // a note after this would panic
+}
+
+// TestDescribeEntities_NamesWhatFailed: what became of the entities, the first that failed,
+// and what to do next.
+func TestDescribeEntities_NamesWhatFailed(t *testing.T) {
+	unsafe := workflow.OutcomeFailedUnsafe
+	x := views.ExecutionView{
+		ID: "x-1", State: sm.ExecutionFailedUnsafe, Outcome: &unsafe,
+		EntityOutcomes: map[workflow.EntityOutcome]int{workflow.EntitySucceeded: 37, workflow.EntityFailedSafe: 1, workflow.EntityFailedUnsafe: 2},
+		FailedEntities: []workflow.EntityFailure{{Entity: "device/sw-7", Outcome: workflow.EntityFailedUnsafe, Step: "reload", Code: "TIMEOUT", Message: "no answer\nwithin 5s"}},
+	}
+	want := `Entities: 37 SUCCEEDED, 1 FAILED_SAFE, 2 FAILED_UNSAFE.
+  device/sw-7  FAILED_UNSAFE  step reload  TIMEOUT: no answer\nwithin 5s
+  and 2 more
+Next: check them, then "lockstep acknowledge x-1" releases their locks; "lockstep retry x-1" tries again on those that are still locked.
+`
+	if got := DescribeEntities(x); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	partial := workflow.OutcomePartial
+	x.Outcome, x.State = &partial, sm.ExecutionCompletedAck
+	if got := DescribeEntities(x); !strings.HasSuffix(got, "Next: \"lockstep rerun x-1 --failed\" runs it again on those that failed.\n") {
+		t.Errorf("got\n%s", got)
+	}
+	if got := DescribeEntities(views.ExecutionView{Outcome: &partial}); got != "" {
+		t.Errorf("without failures: %q", got)
+	}
 }

@@ -231,6 +231,9 @@ func (e WorkerState) Valid() bool {
 	}
 }
 
+// Acknowledgement Who acknowledged the end of the execution last, and why
+type Acknowledgement = workflow.Acknowledgement
+
 // Any Any JSON value
 type Any = json.RawMessage
 
@@ -366,6 +369,9 @@ type Entity struct {
 	Version int64 `json:"version"`
 }
 
+// EntityFailure defines model for EntityFailure.
+type EntityFailure = workflow.EntityFailure
+
 // EntityInput defines model for EntityInput.
 type EntityInput = workflow.Entity
 
@@ -382,6 +388,9 @@ type EntityList struct {
 
 // EntityName defines model for EntityName.
 type EntityName = string
+
+// EntityOutcome defines model for EntityOutcome.
+type EntityOutcome = workflow.EntityOutcome
 
 // EntityPath defines model for EntityPath.
 type EntityPath = string
@@ -445,6 +454,9 @@ type ExecutionList struct {
 	// NextPageToken Null on the last page
 	NextPageToken *NextPageToken `json:"nextPageToken"`
 }
+
+// ExecutionOutcome defines model for ExecutionOutcome.
+type ExecutionOutcome = workflow.Outcome
 
 // ExecutionState defines model for ExecutionState.
 type ExecutionState = statemachines.ExecutionState
@@ -976,8 +988,9 @@ type ListVersionsParams struct {
 
 // ListExecutionsParams defines parameters for ListExecutions.
 type ListExecutionsParams struct {
-	State  *ExecutionState `form:"state,omitempty" json:"state,omitempty"`
-	Status *Status         `form:"status,omitempty" json:"status,omitempty"`
+	State   *ExecutionState   `form:"state,omitempty" json:"state,omitempty"`
+	Status  *Status           `form:"status,omitempty" json:"status,omitempty"`
+	Outcome *ExecutionOutcome `form:"outcome,omitempty" json:"outcome,omitempty"`
 
 	// Workflow `package/name`, optionally with a version; a major or a minor version matches all its versions
 	Workflow *Workflow `form:"workflow,omitempty" json:"workflow,omitempty"`
@@ -2345,6 +2358,19 @@ func (siw *ServerInterfaceWrapper) ListExecutions(w http.ResponseWriter, r *http
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "status"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "status", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "outcome" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "outcome", r.URL.Query(), &params.Outcome, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "outcome"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "outcome", Err: err})
 		}
 		return
 	}

@@ -73,19 +73,15 @@ func evalCondition(p *expr.Program, s expr.Scope) (bool, error) {
 	return p.EvalBool(s)
 }
 
-// FailedAssertion is the source of a step's first assertion that is false, "" if all are
-// true. An error means that one cannot be evaluated.
-func (c *Compiled) FailedAssertion(step int, s expr.Scope) (string, error) {
+// FailedAssertion is a step's first assertion that is false or cannot be evaluated, which
+// the error says; nil if all are true.
+func (c *Compiled) FailedAssertion(step int, s expr.Scope) (*expr.Program, error) {
 	for _, p := range c.steps[step].asserts {
-		ok, err := p.EvalBool(s)
-		if err != nil {
-			return "", err
-		}
-		if !ok {
-			return p.Source(), nil
+		if ok, err := p.EvalBool(s); err != nil || !ok {
+			return p, err
 		}
 	}
-	return "", nil
+	return nil, nil
 }
 
 // Parameters are a step's parameters: the filled template, and the raw parameters as

@@ -111,11 +111,21 @@ func (x *Expressions) Condition(node int, e *workflow.ScopeEntity) (bool, error)
 	return c.Condition(step, x.scope(e))
 }
 
-// FailedAssertion returns the source of the first assertion that is not true, "" if
-// all are.
-func (x *Expressions) FailedAssertion(node int, e *workflow.ScopeEntity) (string, error) {
+// FailedAssertion returns the first assertion that is not true or cannot be evaluated,
+// which the error says; nil if all are true.
+func (x *Expressions) FailedAssertion(node int, e *workflow.ScopeEntity) (*plan.Assertion, error) {
 	c, step := x.compiledStep(node)
-	return c.FailedAssertion(step, x.scope(e))
+	p, err := c.FailedAssertion(step, x.scope(e))
+	if p == nil {
+		return nil, err
+	}
+	failed := &plan.Assertion{Source: p.Source(), OfEntity: p.References().Entity}
+	for _, label := range p.References().OwnResults {
+		at := x.program.nodeByLabel(x.program.Nodes[node].Origin, label)
+		failed.OfEntity = failed.OfEntity || at >= 0 && x.program.Nodes[at].OnEntities()
+	}
+	failed.OfEntity = failed.OfEntity && e != nil
+	return failed, err
 }
 
 // Parameters returns the step's parameters with their expressions replaced by values.

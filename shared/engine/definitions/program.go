@@ -32,7 +32,10 @@ func (c *Cache) Program(ctx context.Context, r port.Registry, tenant string, roo
 		return nil, problem, err
 	}
 	rootDefinition := b.program.Definitions[0]
-	b.program.Config, b.program.AssertNotEmpty = rootDefinition.Config, rootDefinition.AssertNotEmpty
+	b.program.Config = rootDefinition.Config
+	if assert := rootDefinition.AssertNotEmpty; assert != nil {
+		b.program.AssertNotEmpty, b.program.AllowsEmpty = *assert, !*assert
+	}
 	b.program.markCrossEntityReads()
 	return b.program, nil, nil
 }

@@ -92,6 +92,34 @@ func (d *Dispatcher) readLanes(ctx context.Context, r *StepRun, lanes []int) ([]
 	return slices.DeleteFunc(slices.Concat(read...), func(p *workflow.Pack) bool { return !want[p.Key.Lane] }), err
 }
 
+// ReadLanes reads the packs of some lanes, which are in order.
+func (d *Dispatcher) ReadLanes(ctx context.Context, r *StepRun, lanes []int) ([]*workflow.Pack, error) {
+	return d.readLanes(ctx, r, lanes)
+}
+
+// ReadUnsuccessful reads the packs of the lanes in which some job did not end with OK, and
+// of those that are not over. It returns these lanes; in any other all jobs ended with OK.
+func (d *Dispatcher) ReadUnsuccessful(ctx context.Context, r *StepRun) ([]*workflow.Pack, map[int]bool, error) {
+	read := map[int]bool{}
+	if r.Step.Lanes() == 1 {
+		read[0] = true
+		packs, err := d.ReadPacks(ctx, r)
+		return packs, read, err
+	}
+	sets, err := d.readDoneSets(ctx, r)
+	if err != nil {
+		return nil, nil, err
+	}
+	var lanes []int
+	for lane := range r.Step.Lanes() {
+		if _, failed := sets.unsuccessful[lane]; failed || !sets.done[lane] {
+			lanes, read[lane] = append(lanes, lane), true
+		}
+	}
+	packs, err := d.readLanes(ctx, r, lanes)
+	return packs, read, err
+}
+
 // ReadPacks reads every pack of a step run, of all lanes and attempts.
 func (d *Dispatcher) ReadPacks(ctx context.Context, r *StepRun) ([]*workflow.Pack, error) {
 	read := make([][]*workflow.Pack, r.Step.Shards())

@@ -82,7 +82,7 @@ func (p *Planner) buildExprScope(ctx context.Context, x *workflow.Execution, r *
 		previousRepeat := r.Iteration > 1 && o.StepIndex == r.StepIndex && o.Try == r.Try && o.Iteration == r.Iteration-1
 		alreadyOK := r.OnlyFailed && o.StepIndex == r.StepIndex
 		redone := r.OnlyFailed && o.StepIndex < r.StepIndex && o.Try == r.Try
-		lost := o.Counts.Failed+o.Counts.Unknown > 0 || s.excluded[o.StepIndex] != nil || o.Counts.NotExecuted > 0 && slices.Contains(reads, o.StepIndex)
+		lost := o.Counts.Failed+o.Counts.Unknown+o.Unmet > 0 || s.excluded[o.StepIndex] != nil || o.Counts.NotExecuted > 0 && slices.Contains(reads, o.StepIndex)
 		if !o.HasJobs() {
 			if previousRepeat {
 				s.request.Previous = map[workflow.EntityKey]bool{{}: true}

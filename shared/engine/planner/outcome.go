@@ -69,8 +69,8 @@ func (p *Planner) loadOutcome(ctx context.Context, x *workflow.Execution, r *wor
 		return o, nil
 	}
 	o := newOutcome()
-	if r.Jobs > 0 && r.HasJobs() {
-		jobs, err := p.jobEntities(ctx, x, r)
+	if r.Jobs+r.Unmet > 0 && r.HasJobs() {
+		planned, err := p.jobEntities(ctx, x, r)
 		if err != nil {
 			return nil, err
 		}
@@ -78,8 +78,11 @@ func (p *Planner) loadOutcome(ctx context.Context, x *workflow.Execution, r *wor
 		if err != nil {
 			return nil, err
 		}
-		if err := o.collect(r, jobs, packs); err != nil {
+		if err := o.collect(r, planned.Jobs, packs); err != nil {
 			return nil, err
+		}
+		for _, u := range planned.Unmet {
+			o.failed[u.Entity], o.notExecuted[u.Entity] = true, true
 		}
 	}
 	if !r.Open() {
@@ -95,26 +98,25 @@ func (p *Planner) loadOutcome(ctx context.Context, x *workflow.Execution, r *wor
 // are valid. Where all entities take part, that needs no plan. Otherwise a step that has
 // been repeated a thousand times would be planned a thousand times, each time from the
 // results of the time before.
-func (p *Planner) jobEntities(ctx context.Context, x *workflow.Execution, r *workflow.StepRun) ([]workflow.JobInput, error) {
+func (p *Planner) jobEntities(ctx context.Context, x *workflow.Execution, r *workflow.StepRun) (plan.JobPlan, error) {
 	if r.Kind == workflow.JobExecute && r.Pipeline == 0 {
 		runOn := p.Program.Nodes[r.StepIndex].RunOn
 		if runOn == "" || runOn == workflow.RunOnGlobal {
-			return make([]workflow.JobInput, r.Jobs), nil // one job, of no entity
+			return plan.JobPlan{Jobs: make([]workflow.JobInput, r.Jobs)}, nil // one job, of no entity
 		}
 		held, err := p.Entities(ctx, x.ScopeOf(r))
 		if err != nil {
-			return nil, err
+			return plan.JobPlan{}, err
 		}
 		if all := entitiesOfType(held, runOn); len(all) == r.Jobs {
 			jobs := make([]workflow.JobInput, len(all))
 			for i := range all {
 				jobs[i] = workflow.JobInput{Index: i, Entity: &all[i].Key}
 			}
-			return jobs, nil
+			return plan.JobPlan{Jobs: jobs}, nil
 		}
 	}
-	planned, err := p.Plan(ctx, x, r)
-	return planned.Jobs, err
+	return p.Plan(ctx, x, r)
 }
 
 // laneOutcomes are the outcomes of one lane in the step runs of its pipeline, as far as

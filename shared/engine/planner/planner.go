@@ -17,6 +17,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -140,25 +141,82 @@ func (p *Planner) planRollback(ctx context.Context, x *workflow.Execution, r *wo
 	if target == nil {
 		return plan.JobPlan{}, workflow.Errorf(workflow.CodeInternal, "the step run %d to undo does not exist", r.Undoes)
 	}
-	executed, packs, err := p.PlanWithPacks(ctx, x, target)
+	executed, err := p.Plan(ctx, x, target)
 	if err != nil {
 		return executed, err
 	}
 	// A try of some entities leaves the others as they are: their locks are released.
 	scope := x.ScopeOf(r)
-	only := scope.Only
+	tried := scope.Only
 	scope.Only = nil
 	entities, err := p.Entities(ctx, scope)
 	if err != nil {
 		return plan.JobPlan{}, err
 	}
+	only := r.Only
+	if committed := x.StepRunBySeq(r.Seq); committed != nil {
+		only = committed.Only
+	} else if x.Undo != nil {
+		only = &x.Undo.Entities
+	}
 	tokens := make(map[workflow.EntityKey]int64, len(entities))
+	takesPart := make(map[workflow.EntityKey]bool, len(entities))
 	for _, e := range entities {
-		if tokens[e.Key] = e.Token; only != nil && !only.Contains(e.Place) {
+		if tokens[e.Key] = e.Token; tried != nil && !tried.Contains(e.Place) {
 			tokens[e.Key] = plan.Released
 		}
+		takesPart[e.Key] = only == nil || only.Contains(e.Place)
 	}
-	return plan.ForRollback(executed, packs, tokens), nil
+	if only != nil {
+		executed.Jobs = slices.DeleteFunc(slices.Clone(executed.Jobs), func(j workflow.JobInput) bool { return j.Entity != nil && !takesPart[*j.Entity] })
+	}
+	settled, err := p.settledRollbacks(ctx, x, r, only != nil)
+	if err != nil {
+		return plan.JobPlan{}, err
+	}
+	if len(settled) > 0 {
+		executed.Jobs = slices.DeleteFunc(slices.Clone(executed.Jobs), func(j workflow.JobInput) bool { return j.Entity != nil && settled[*j.Entity] })
+	}
+	var lanes []int
+	for _, j := range executed.Jobs {
+		if lane := j.Index / max(1, target.PackSize); len(lanes) == 0 || lanes[len(lanes)-1] != lane {
+			lanes = append(lanes, lane)
+		}
+	}
+	packs, err := p.Dispatcher.ReadLanes(ctx, p.bareStepRun(target), lanes)
+	return plan.ForRollback(executed, packs, tokens), err
+}
+
+// settledRollbacks are the entities that a wave leaves out: those for which its step run
+// has been undone before and, if the wave is about entities that failed, those for which
+// an earlier wave of the same rollback failed. Only rollbacks of some entities are asked:
+// after one of all, no other is planned.
+func (p *Planner) settledRollbacks(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, onlySome bool) (map[workflow.EntityKey]bool, error) {
+	var settled map[workflow.EntityKey]bool
+	for i := range x.StepRuns {
+		u := &x.StepRuns[i]
+		if u.Kind != workflow.JobRollback || u.Only == nil || u.Seq >= r.Seq || u.Jobs == 0 {
+			continue
+		}
+		same, earlier := u.Undoes == r.Undoes, onlySome && u.Try == r.Try && u.Counts.OK < u.Jobs
+		if !same && !earlier {
+			continue
+		}
+		got, err := p.loadOutcome(ctx, x, u)
+		if err != nil {
+			return nil, err
+		}
+		if settled == nil {
+			settled = map[workflow.EntityKey]bool{}
+		}
+		if same {
+			maps.Copy(settled, got.ok)
+		}
+		if earlier {
+			maps.Copy(settled, got.failed)
+		}
+	}
+	return settled, nil
 }
 
 // planAcquire plans the call of a block's acquire.

@@ -45,6 +45,41 @@ func (p *Planner) CollectUpdates(ctx context.Context, x *workflow.Execution, try
 	return all, nil
 }
 
+// FinalUpdates collects the updates that a completed execution applies: all that still stand,
+// without those that the jobs of failed entities request. What was executed on these is
+// undone, or was pure.
+func (p *Planner) FinalUpdates(ctx context.Context, x *workflow.Execution) (*EntityUpdates, error) {
+	failed := map[workflow.EntityKey]bool{}
+	if x.Result != nil {
+		entities, err := p.Entities(ctx, x.Scope)
+		if err != nil {
+			return nil, err
+		}
+		for i := range entities {
+			if x.Result.Sets.Of(entities[i].Place) == workflow.EntityFailedSafe {
+				failed[entities[i].Key] = true
+			}
+		}
+	}
+	all := &EntityUpdates{}
+	for i := range x.StepRuns {
+		r := &x.StepRuns[i]
+		if !r.HasUpdates || !r.Forward() || r.SupersededBy != 0 {
+			continue
+		}
+		o, err := p.effectiveOutcome(ctx, x, x.Try, r)
+		if err != nil {
+			return nil, err
+		}
+		for _, u := range o.updates {
+			if !failed[u.jobEntity] {
+				all.add([]workflow.Update{u.update})
+			}
+		}
+	}
+	return all, nil
+}
+
 // checkUpdates rejects updates that could never be applied when the execution
 // completes: of an entity that it does not hold exclusively, or so large that the
 // entity would exceed the inventory's limit.

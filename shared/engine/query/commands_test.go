@@ -42,7 +42,7 @@ var bob = workflow.Caller{Tenant: harness.Caller.Tenant, Actor: "bob"}
 // R25, N32: an execution that failed unsafely keeps its locks, can be retried from the step
 // that failed, and shows each try. Commands of operators are audited.
 func TestService_ShowsRetry(t *testing.T) {
-	s := newHarness(t, 3, "steps:\n  - {label: one, functionBlock: p/pure:1, runOn: device}\n  - {label: two, functionBlock: p/forever:1, runOn: device}\n")
+	s := newHarness(t, 3, "steps:\n  - {label: one, functionBlock: p/forever:1, runOn: device}\n  - {label: two, functionBlock: p/pure:1, runOn: device}\n")
 	ctx := context.Background()
 	broken := true
 	s.Script = func(c harness.BlockCall) *harness.Outcome {

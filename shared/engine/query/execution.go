@@ -102,6 +102,7 @@ func executionSummary(x *workflow.Execution) views.ExecutionView {
 	if x.Cause != "" {
 		e.Cause = &x.Cause
 	}
+	addOutcome(&e, x)
 	if e.Labels == nil {
 		e.Labels = map[string]string{}
 	}

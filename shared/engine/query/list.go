@@ -107,12 +107,15 @@ func matchingStates(f views.ExecutionFilter) []sm.ExecutionState {
 
 func matchesState(s sm.ExecutionState, f views.ExecutionFilter) bool {
 	status := sm.StatusOf(s)
-	return (f.State == "" || f.State == s) && (f.Status == "" || f.Status == status) &&
+	return (f.State == "" || f.State == s) && (f.Status == "" || f.Status == status) && (f.Outcome == "" || sm.Terminal(s)) &&
 		(!f.Active || status == sm.StatusPending || status == sm.StatusRunning)
 }
 
 func matchesFilter(x *workflow.Execution, f views.ExecutionFilter) bool {
 	if !matchesState(x.State, f) || !x.DiscardedAt.IsZero() || f.Parent != "" && (x.Parent == nil || x.Parent.Execution != f.Parent) {
+		return false
+	}
+	if f.Outcome != "" && x.Outcome() != f.Outcome {
 		return false
 	}
 	if w := f.Workflow; w.Name != "" && (w.FullName() != x.Workflow.FullName() || !w.Matches(x.Workflow.Version)) {

@@ -24,9 +24,9 @@ type Expressions interface {
 	// Condition is true for a step without a condition. An error says that the
 	// condition cannot be evaluated for the entity.
 	Condition(node int, entity *workflow.ScopeEntity) (bool, error)
-	// FailedAssertion returns the source of the first assertion that is false, "" if
-	// all are true. An error says that one cannot be evaluated.
-	FailedAssertion(node int, entity *workflow.ScopeEntity) (string, error)
+	// FailedAssertion returns the first assertion that is false or, with an error, cannot
+	// be evaluated; nil if all are true.
+	FailedAssertion(node int, entity *workflow.ScopeEntity) (*Assertion, error)
 	// Parameters are the step's resolved parameters, a JSON object.
 	Parameters(node int, entity *workflow.ScopeEntity) (json.RawMessage, error)
 	// ValidateParameters validates resolved parameters against the schema of the step's
@@ -39,10 +39,25 @@ type Expressions interface {
 	Err() error
 }
 
-// JobPlan is a plan with the jobs it counts, in their fixed order.
+// Assertion is an assertion of a step. OfEntity says that it reads something of the entity,
+// so that it may be false for one entity and true for another.
+type Assertion struct {
+	Source   string
+	OfEntity bool
+}
+
+// JobPlan is a plan with the jobs it counts, in their fixed order, and with the entities
+// that have none because an assertion failed them.
 type JobPlan struct {
-	Plan lifecycle.Plan
-	Jobs []workflow.JobInput
+	Plan  lifecycle.Plan
+	Jobs  []workflow.JobInput
+	Unmet []UnmetEntity
+}
+
+// UnmetEntity is an entity of which an assertion is not true, and why.
+type UnmetEntity struct {
+	Entity  workflow.EntityKey
+	Failure *workflow.Failure
 }
 
 // Request says which step run is planned.
@@ -69,8 +84,8 @@ type Request struct {
 
 // ForStep plans on which entities a step runs and with which parameters. It evaluates
 // the conditions first (false or not evaluable: the entity is skipped), then the
-// assertions (one that is false fails the step, and no job exists), then the parameters
-// (one without a value also fails the step). A plan whose expressions cost too much
+// assertions (one that is false fails the entity if it reads it, and otherwise the step, in
+// which case no job exists), then the parameters (one without a value also fails the step). A plan whose expressions cost too much
 // together fails the step as well. Everything it reads is immutable once the
 // step is entered, so the plan can be made again at any time.
 func ForStep(r Request, ex Expressions, entities []workflow.ScopeEntity) JobPlan {
@@ -131,19 +146,31 @@ func (r Request) planJobs(ex Expressions, on []position) JobPlan {
 		}
 		participants = append(participants, e)
 	}
+	met := participants[:0]
 	for _, e := range participants {
 		failed, err := ex.FailedAssertion(r.NodeIndex, e.entity)
 		if ex.Err() != nil {
 			return r.overLimit(ex)
 		}
+		if failed == nil && err == nil {
+			met = append(met, e)
+			continue
+		}
+		var message string
 		if err != nil {
-			return r.failedPlan(e.entity, workflow.CauseAssertion, workflow.FailureAssertion, fmt.Sprintf("an assertion cannot be evaluated: %v", err))
+			message = fmt.Sprintf("an assertion cannot be evaluated: %v", err)
+		} else {
+			message = "assertion is not true: " + failed.Source
 		}
-		if failed != "" {
-			return r.failedPlan(e.entity, workflow.CauseAssertion, workflow.FailureAssertion, "assertion is not true: "+failed)
+		if failed == nil || !failed.OfEntity || e.entity == nil || r.IndexByPosition {
+			return r.failedPlan(e.entity, workflow.CauseAssertion, workflow.FailureAssertion, message)
 		}
+		p.Unmet = append(p.Unmet, UnmetEntity{e.entity.Key, r.failure(e.entity, workflow.FailureAssertion, message)})
 	}
-	for i, e := range participants {
+	if p.Plan.Unmet = len(p.Unmet); p.Plan.Unmet > 0 {
+		p.Plan.UnmetFailure = p.Unmet[0].Failure
+	}
+	for i, e := range met {
 		params, err := ex.Parameters(r.NodeIndex, e.entity)
 		if ex.Err() != nil {
 			return r.overLimit(ex)
@@ -186,9 +213,13 @@ func (r Request) overLimit(ex Expressions) JobPlan {
 }
 
 func (r Request) failedPlan(e *workflow.ScopeEntity, cause workflow.Cause, code, message string) JobPlan {
+	return JobPlan{Plan: lifecycle.Plan{Cause: cause, Problem: r.failure(e, code, message)}}
+}
+
+func (r Request) failure(e *workflow.ScopeEntity, code, message string) *workflow.Failure {
 	why := &workflow.Failure{Code: code, Message: message, Step: r.Node.Label}
 	if e != nil {
 		why.Entity = e.Key.String()
 	}
-	return JobPlan{Plan: lifecycle.Plan{Cause: cause, Problem: why}}
+	return why
 }

@@ -22,7 +22,7 @@ type Definition struct {
 	SeedEntity string          `json:"seedEntity,omitempty"` // entity type of an executeOnParameters without a type
 
 	Acquire        []Acquire `json:"acquire,omitempty"`
-	AssertNotEmpty bool      `json:"assertNotEmpty,omitempty"`
+	AssertNotEmpty *bool     `json:"assertNotEmpty,omitempty"` // nil: only a selection of the starter has to match something
 	Config         Config    `json:"config,omitzero"`
 	Cron           *Cron     `json:"cron,omitempty"`
 	Steps          []Step    `json:"steps"` // the tree as written
@@ -117,10 +117,21 @@ type Config struct {
 	RollbackContinue bool                  `json:"rollbackContinue,omitempty"` // rollback.onFailure: continue
 	MaxInFlight      int                   `json:"maxInFlight,omitempty"`      // jobs of one step outstanding at a time; 0 no limit
 	FailureTolerance Tolerance             `json:"failureTolerance,omitzero"`
+	OnEntityFailure  OnEntityFailure       `json:"onEntityFailure,omitempty"`
 	StartWhen        string                `json:"startWhen,omitempty"`     // CEL, bool, over parameters, now and entity(type, id)
 	StartDeadline    workflow.Duration     `json:"startDeadline,omitempty"` // how long startWhen may be false; startWhen.deadline
 	NotBefore        string                `json:"notBefore,omitempty"`     // RFC 3339, or ${CEL} over parameters
 }
+
+// OnEntityFailure is what an execution that otherwise completes does with the entities that
+// failed within the tolerance.
+type OnEntityFailure string
+
+// The choices; OnEntityFailureUndo is the default.
+const (
+	OnEntityFailureUndo  OnEntityFailure = "undo"  // undo what was executed on them
+	OnEntityFailureLeave OnEntityFailure = "leave" // leave them as they are, if the ends of their jobs are known
+)
 
 // Cron starts an execution of the newest version at fixed times.
 type Cron struct {
@@ -132,8 +143,9 @@ type Cron struct {
 	Disabled            bool               `json:"disabled,omitempty"`
 }
 
-// Tolerance is how many entities of a step may fail before the step does: a count, or a
-// percentage of the entities of the step.
+// Tolerance is how many entities may fail: a count, or a percentage, rounded down. That of
+// a definition counts the entities of the whole execution that have failed so far, that of
+// a step the entities of the step.
 type Tolerance struct {
 	Count   int     `json:"count,omitempty"`
 	Percent float64 `json:"percent,omitempty"`
@@ -164,12 +176,13 @@ type Step struct {
 	Parameters    json.RawMessage `json:"parameters,omitempty"`    // object; strings may hold ${CEL}
 	RawParameters json.RawMessage `json:"rawParameters,omitempty"` // object, passed on unchanged
 
-	Delay           workflow.Duration `json:"delay,omitempty"` // before the step begins
-	Retry           *workflow.Retry   `json:"retry,omitempty"`
-	Repeat          *Repeat           `json:"repeat,omitempty"`
-	ContinueOnError bool              `json:"continueOnError,omitempty"`
-	Timeout         workflow.Duration `json:"timeout,omitempty"`     // one attempt of one job
-	StepTimeout     workflow.Duration `json:"stepTimeout,omitempty"` // the whole step run
+	Delay            workflow.Duration `json:"delay,omitempty"`            // before the step begins
+	FailureTolerance *Tolerance        `json:"failureTolerance,omitempty"` // of this step alone; nil for that of the definition
+	Retry            *workflow.Retry   `json:"retry,omitempty"`
+	Repeat           *Repeat           `json:"repeat,omitempty"`
+	ContinueOnError  bool              `json:"continueOnError,omitempty"`
+	Timeout          workflow.Duration `json:"timeout,omitempty"`     // one attempt of one job
+	StepTimeout      workflow.Duration `json:"stepTimeout,omitempty"` // the whole step run
 }
 
 // EmbeddedWorkflow is a workflow nested in a step. Its steps belong to the same execution,

@@ -11,7 +11,8 @@ import (
 // the pinned versions, so that an index means the same step during the whole execution.
 type Program struct {
 	Config         Config
-	AssertNotEmpty bool // of the definition of the execution
+	AssertNotEmpty bool // of the definition of the execution: an empty scope fails it
+	AllowsEmpty    bool // the definition says that even a selection of the starter may match nothing
 	Nodes          []Node
 	Acquisitions   []ProgramAcquisition
 	Origins        []Origin
@@ -64,6 +65,11 @@ func (n *Node) IsContainer() bool {
 // StartsChild reports whether the step starts an execution of its own.
 func (n *Node) StartsChild() bool { return n.Reference != nil && !n.IsContainer() }
 
+// OnEntities reports whether the step has one job for each of its entities.
+func (n *Node) OnEntities() bool {
+	return n.FunctionBlock != "" && n.RunOn != "" && n.RunOn != workflow.RunOnGlobal
+}
+
 // IndexOf is the index of the node with the label, -1 if there is none.
 func (p *Program) IndexOf(label string) int {
 	return slices.IndexFunc(p.Nodes, func(n Node) bool { return n.Label == label })
@@ -111,5 +117,5 @@ func (p *Program) PipelineEnd(node int) int {
 }
 
 func (n *Node) canPipeline() bool {
-	return n.FunctionBlock != "" && n.RunOn != workflow.RunOnGlobal && n.Repeat == nil && n.StepTimeout == 0
+	return n.OnEntities() && n.Repeat == nil && n.StepTimeout == 0 && len(n.Assert) == 0
 }

@@ -174,18 +174,42 @@ func (s *Harness) CallsOf(id string) (calls []string) {
 func (s *Harness) HasCalled(id, call string) bool { return slices.Contains(s.CallsOf(id), call) }
 
 // blockTraits are the properties of a block that CheckOutcome needs.
-type blockTraits struct{ pure, reversible, harmless bool }
+type blockTraits struct{ pure, reversible, idempotent, harmless bool }
 
 var traitsByBlock = map[string]blockTraits{
-	"pure": {pure: true}, "again": {reversible: true}, "once": {reversible: true},
+	"pure": {pure: true}, "again": {reversible: true, idempotent: true}, "once": {reversible: true},
 	"harmless": {reversible: true, harmless: true}, "forever": {},
 }
 
-// CheckOutcome predicts from the outcomes of the jobs alone how an execution must have ended,
-// and fails the test if it ended otherwise or if the rollback did not undo exactly what was
-// executed. blocks are the names of the steps' blocks by label, handled the steps whose
-// failure does not fail the execution; tolerance is how many entities may fail in one step
-// run before it counts as failed.
+// entityRecord is what the jobs of one entity say, global jobs being those of "".
+type entityRecord struct {
+	failed   bool            // a job failed, in a step whose failure is not handled
+	executed map[string]bool // step runs that are not pure and were executed, true if they can be undone
+	undone   map[string]bool // step runs with a rollback of the entity, true if it ended well
+}
+
+// remaining lists the step runs that changed the entity and have not been undone. canUndo is
+// false if one of all that changed it cannot be.
+func (e *entityRecord) remaining() (stepRuns int, canUndo bool) {
+	canUndo = true
+	for stepRun, undoable := range e.executed {
+		canUndo = canUndo && undoable
+		stepRuns += boolToInt(!e.undone[stepRun])
+	}
+	return stepRuns, canUndo
+}
+
+func boolToInt(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// CheckOutcome predicts from the states of the jobs alone how an execution must have ended,
+// and fails the test if it ended otherwise or if its rollback did not undo exactly what it
+// had to. blocks are the names of the steps' blocks by label, handled the steps whose failure
+// does not fail the execution; tolerance is how many entities may fail in the execution.
 func (s *Harness) CheckOutcome(id string, blocks map[string]string, handled map[string]bool, tolerance int) {
 	s.Helper()
 	x := s.Load(id)
@@ -194,80 +218,122 @@ func (s *Harness) CheckOutcome(id string, blocks map[string]string, handled map[
 		return
 	}
 	jobs := s.Jobs(id)
-	executed, undone, failures := map[string][]string{}, map[string][]string{}, map[string]int{}
+	records := map[string]*entityRecord{}
 	var executionOrder, rollbackOrder []string // step runs in order of their first job, and of their first rollback
-	unknown, irreversible, rollbackFailed, failed := false, false, false, false
+	failed, rollbackFailed, failedEntities, failedIn := false, false, 0, map[string]int{}
 	for _, j := range latestAttempts(jobs) {
-		entity, tolerated := "", 0
+		entity := ""
 		if j.Entity != nil {
-			entity, tolerated = j.Entity.ID, tolerance
+			entity = j.Entity.ID
 		}
-		n := traitsByBlock[blocks[j.Step]]
+		e := records[entity]
+		if e == nil {
+			e = &entityRecord{executed: map[string]bool{}, undone: map[string]bool{}}
+			records[entity] = e
+		}
+		traits := traitsByBlock[blocks[j.Step]]
 		stepRun := fmt.Sprintf("%s#%d", j.Step, j.StepRunOrdinal)
-		switch {
-		case j.Kind == workflow.JobRollback:
-			undone[stepRun] = append(undone[stepRun], entity)
+		if j.Kind == workflow.JobRollback {
+			e.undone[stepRun] = j.State == sm.JobCompleted
+			rollbackFailed = rollbackFailed || j.State != sm.JobCompleted
 			if !slices.Contains(rollbackOrder, stepRun) {
 				rollbackOrder = append(rollbackOrder, stepRun)
 			}
-			rollbackFailed = rollbackFailed || j.State != sm.JobCompleted
-		case j.State == sm.JobCancelled:
+			continue
+		}
+		if j.State == sm.JobCancelled {
 			failed = failed || !handled[j.Step]
-		default:
-			if j.State != sm.JobCompleted {
-				failures[stepRun]++
-				failed = failed || failures[stepRun] > tolerated && !handled[j.Step]
+			continue
+		}
+		if j.State != sm.JobCompleted {
+			endUnknown := j.State == sm.JobUnknown || j.Error != nil && slices.Contains([]string{workflow.FailureTimeout, workflow.FailureWorkerCrash}, j.Error.Code)
+			doubt := endUnknown && !traits.pure && !(traits.idempotent && traits.reversible)
+			switch {
+			case handled[j.Step] && !doubt:
+			case handled[j.Step]:
+				e.failed = true
+			case entity == "":
+				failed = true
+			case !e.failed || failedIn[entity] == 0:
+				e.failed = true
+				failedIn[entity]++
+				failedEntities++
 			}
-			if n.pure {
-				continue
-			}
-			executed[stepRun] = append(executed[stepRun], entity)
+		}
+		if !traits.pure {
+			e.executed[stepRun] = traits.reversible && (j.State != sm.JobUnknown || traits.harmless)
 			if !slices.Contains(executionOrder, stepRun) {
 				executionOrder = append(executionOrder, stepRun)
 			}
-			unknown = unknown || (j.State == sm.JobUnknown && !n.harmless)
-			irreversible = irreversible || !n.reversible
 		}
 	}
-	ended := strings.TrimSuffix(string(x.State), "_ACK")
-	want, rolledBack := "FAILED_SAFE", false
-	switch {
-	case x.Cancellation != nil:
-		want = "CANCELLED"
-	case !failed && x.Cause == "":
-		want = "COMPLETED"
-	}
-	if want != "COMPLETED" {
+	failed = failed || failedEntities > tolerance || x.Cancellation != nil || x.Cause != "" && !partialCause(x.Cause)
+
+	want, rolledBack, unsafe := "COMPLETED", false, 0
+	changed, canUndo := 0, true
+	for entity, e := range records {
+		n, undoable := e.remaining()
+		changed, canUndo = changed+len(e.executed), canUndo && undoable
 		switch {
-		case len(executed) == 0:
-		case unknown || irreversible:
-			if want != "CANCELLED" {
-				want = "FAILED_UNSAFE"
+		case failed:
+			unsafe += boolToInt(n > 0 && entity != "")
+		case e.failed && entity != "":
+			unsafe += boolToInt(n > 0)
+			if undoable && n > 0 && len(e.undone) == 0 {
+				s.Errorf("%s completed without undoing %s: %s", id, entity, describeJobs(jobs))
 			}
-		case rollbackFailed:
-			want = "FAILED_UNSAFE"
-		default:
-			rolledBack = true
+			if !undoable && len(e.undone) > 0 {
+				s.Errorf("%s undid a part of %s, which cannot be undone: %s", id, entity, describeJobs(jobs))
+			}
+		case len(e.undone) > 0:
+			s.Errorf("%s undid %q, which has not failed: %s", id, entity, describeJobs(jobs))
 		}
 	}
-	if x.Cause == workflow.CauseStepFailed && !failed {
-		s.Errorf("%s has the cause %q, but no step has failed: %s", id, x.Reason, describeJobs(jobs))
+	switch {
+	case failed && x.Cancellation != nil:
+		want, rolledBack = "CANCELLED", changed > 0 && canUndo
+	case failed && (changed == 0 || canUndo):
+		want, rolledBack = "FAILED_SAFE", changed > 0
+	case failed || unsafe > 0:
+		want = "FAILED_UNSAFE"
 	}
-	if ended != want || x.RolledBack != rolledBack {
+	if failed && rollbackFailed {
+		want, rolledBack = "FAILED_UNSAFE", false
+	}
+	if ended := strings.TrimSuffix(string(x.State), "_ACK"); ended != want || x.RolledBack != rolledBack {
 		s.Errorf("%s ended %s, rolled back %v; want %s, %v; jobs %s", id, x.State, x.RolledBack, want, rolledBack, describeJobs(jobs))
 	}
-	if !rolledBack && !rollbackFailed && len(undone) > 0 {
+	if partial := want == "COMPLETED" && slices.ContainsFunc(jobs, func(j workflow.Job) bool {
+		return j.State == sm.JobUnknown || j.State == sm.JobFailed && j.ReplacedBy == nil
+	}); want == "COMPLETED" && partial != (x.Outcome() == workflow.OutcomePartial) {
+		s.Errorf("%s has the outcome %s; jobs %s", id, x.Outcome(), describeJobs(jobs))
+	}
+	if want == "FAILED_UNSAFE" && x.Kept != nil && x.Narrowed == 1 && x.Kept.Len() != unsafe {
+		s.Errorf("%s keeps %s, but %d entities are unsafe; jobs %s", id, x.Kept, unsafe, describeJobs(jobs))
+	}
+	if failed && !rolledBack && !rollbackFailed && len(rollbackOrder) > 0 {
 		s.Errorf("%s rolled back jobs, but must not: %s", id, describeJobs(jobs))
 	}
 	slices.Reverse(executionOrder)
 	if rolledBack && !slices.Equal(executionOrder, rollbackOrder) {
 		s.Errorf("%s rolled back step runs %v, want %v", id, rollbackOrder, executionOrder)
 	}
-	for step, entities := range undone {
-		if !slices.Equal(entities, executed[step]) {
-			s.Errorf("%s rolled back step run %s on %v, but it was executed on %v", id, step, entities, executed[step])
+	for entity, e := range records {
+		for stepRun := range e.undone {
+			if _, ok := e.executed[stepRun]; !ok {
+				s.Errorf("%s rolled back step run %s on %q, but it was not executed there", id, stepRun, entity)
+			}
+		}
+		if n, _ := e.remaining(); rolledBack && n > 0 {
+			s.Errorf("%s left changes of %q: %s", id, entity, describeJobs(jobs))
 		}
 	}
+}
+
+// partialCause reports whether an execution whose steps are all over may have the cause,
+// because of a single entity.
+func partialCause(c workflow.Cause) bool {
+	return c == workflow.CauseStepFailed || c == workflow.CauseJobTimeout || c == workflow.CauseWorkerCrash
 }
 
 // latestAttempts leaves out jobs that a later attempt replaces, unless that was cancelled.

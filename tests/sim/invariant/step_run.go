@@ -1,6 +1,7 @@
 package invariant
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -14,6 +15,7 @@ const (
 	invEndedImmutable  = "an ended step run never changes"
 	invNoJobLost       = "no job is lost"
 	invRollbackReverse = "a rollback undoes exactly what was executed, in reverse"
+	invEntitiesTold    = "an entity is told as safe only if nothing remains of what was executed on it"
 	invUpdatesApplied  = "updates are applied before the locks are released"
 )
 
@@ -78,7 +80,8 @@ func (w *Checker) checkNewStepRun(after *workflow.Execution, i int) {
 		for _, rec := range w.latestRecords(after, after.StepRunBySeq(now.Undoes)) {
 			executed += boolToInt(rec.Executed())
 		}
-		if executed != now.Jobs {
+		some := after.Scope.Only != nil || slices.ContainsFunc(after.StepRuns, func(u workflow.StepRun) bool { return u.Undoes == now.Undoes && u.Only != nil })
+		if executed != now.Jobs && !some || now.Jobs > executed {
 			w.Failf(invRollbackReverse, "%s: %d jobs of step run %d were executed, but %d are undone", id, executed, now.Undoes, now.Jobs)
 		}
 	}
@@ -157,6 +160,7 @@ func (w *Checker) checkEndedExecution(r *executionState, before, after *workflow
 	case sm.ExecutionCompletedAck:
 		w.checkUpdatesApplied(after)
 	}
+	w.checkEntities(r, before, after)
 	if sm.Terminal(after.State) {
 		for i := range after.StepRuns {
 			if r := &after.StepRuns[i]; r.Open() {
@@ -172,7 +176,7 @@ func (w *Checker) checkAllUndone(r *executionState, x *workflow.Execution) {
 	for seq := range r.executedJobs {
 		var undo *workflow.StepRun
 		for i := range x.StepRuns {
-			if u := &x.StepRuns[i]; u.Kind == workflow.JobRollback && u.Undoes == seq {
+			if u := &x.StepRuns[i]; u.Kind == workflow.JobRollback && u.Undoes == seq && u.Only == nil {
 				undo = u
 			}
 		}
@@ -184,6 +188,45 @@ func (w *Checker) checkAllUndone(r *executionState, x *workflow.Execution) {
 			if !r.undoneJobs[seq][entity] {
 				w.Failf(invRollbackReverse, "%s ended in %s, but what step run %d did to %q is not undone", x.ID, x.State, seq, entity)
 			}
+		}
+	}
+}
+
+// checkEntities requires that an entity is called safe only if nothing remains of what was
+// executed on it, and that one of which something remains is kept when the whole execution
+// fails. It looks at the calls that the devices have seen, and at scopes small enough to be
+// in the state item.
+func (w *Checker) checkEntities(r *executionState, before, after *workflow.Execution) {
+	if sm.Terminal(before.State) || !sm.Terminal(after.State) || w.PredatesRestore(after.ID) {
+		return
+	}
+	from := sm.ExecutionState(after.Events[len(after.Events)-1].From) // a commit may be of several transitions
+	wholeFails := from == sm.ExecutionError || from == sm.ExecutionRollback && after.Undo == nil
+	for i := range after.Scope.Inline {
+		e := &after.Scope.Inline[i]
+		place := cmp.Or(e.Place, i+1)
+		if only := after.Scope.Only; only != nil && !only.Contains(place) {
+			continue
+		}
+		remains := 0
+		for seq, entities := range r.executedJobs {
+			if entities[e.Key.ID] && !r.undoneJobs[seq][e.Key.ID] {
+				remains = seq
+			}
+		}
+		outcome := workflow.EntitySucceeded
+		if after.Result != nil {
+			outcome = after.Result.Sets.Of(place)
+		}
+		kept := after.Kept == nil || after.Kept.Contains(place)
+		switch {
+		case remains == 0:
+		case outcome == workflow.EntityFailedSafe || outcome == workflow.EntitySkipped:
+			w.Failf(invEntitiesTold, "%s tells %s as %s, but what step run %d did to it remains", after.ID, e.Key, outcome, remains)
+		case after.State == sm.ExecutionFailedUnsafe && wholeFails && !kept:
+			w.Failf(invEntitiesTold, "%s ended in %s and released %s, but what step run %d did to it remains", after.ID, after.State, e.Key, remains)
+		case outcome == workflow.EntityFailedUnsafe && !kept:
+			w.Failf(invEntitiesTold, "%s released %s, which it tells as %s", after.ID, e.Key, outcome)
 		}
 	}
 }

@@ -17,7 +17,7 @@ var narrowing = []Mutation{
 	{Name: "a retry in place works on all entities", Edits: []Edit{{lifecycleNarrow, "	x.Scope.Only, x.Scope.Counts = &kept, map[string]int{}\n", "	x.Scope.Counts = map[string]int{}\n"}}},
 	{Name: "a retry gives up locks that nobody has acknowledged", Edits: []Edit{{lifecycleRetry, "sm.ExecutionFailedUnsafe && !d.holdsNothing() &&", "sm.ExecutionFailedUnsafe && d.execution.Kept == nil && !d.holdsNothing() &&"}}},
 	{Name: "an execution that keeps nothing keeps everything", Edits: []Edit{{workflowLock, "(o.Kept == nil || place == 0 ||", "(o.Kept == nil || o.Kept.Len() == 0 || place == 0 ||"}}},
-	{Name: "what was kept stays when locks are acquired anew", Edits: []Edit{{lifecycleRetry, "		x.Kept, x.Narrowed, x.Scope.Only = nil, 0, nil\n", ""}}},
+	{Name: "what was kept stays when locks are acquired anew", Edits: []Edit{{lifecycleRetry, "		x.Kept, x.Narrowed, x.Scope.Only, x.Result = nil, 0, nil, nil\n", ""}}},
 	{Name: "what was kept at an earlier epoch decides", Test: "shared/engine/locking:TestRequest_Evaluate", Edits: []Edit{{lockEvaluate, "	case h.State != \"\" && h.Epoch < holder.Epoch:\n", "	case h.Kept != nil && !h.Kept.Contains(holder.Place):\n	case h.State != \"\" && h.Epoch < holder.Epoch:\n"}}},
 	{Name: "an unsafe end wakes no waiters", Edits: []Edit{{decider, "	if d.execution.OwnerStatus().NeedsPerson() {\n", "	if false {\n"}}},
 	{Name: "releasing some entities wakes no waiters", Edits: []Edit{
@@ -34,7 +34,7 @@ var narrowing = []Mutation{
 		{fetchUpdates, "if kept := w.execution.Kept; kept == nil || kept.Contains(e.Place) {", "if e.Token > 0 {"},
 		{fetchUpdates, "	held, err := w.loadEntities(ctx, w.execution.Scope)\n", "	held, err := w.loadAllEntities(ctx, w.execution.Scope)\n"},
 	}},
-	{Name: "the rollback of a retry undoes what was released", Test: "shared/engine:TestRetry_RollsBackKeptEntitiesOnly", Edits: []Edit{{enginePlanner, "only != nil && !only.Contains(e.Place) {", "only != nil && e.Place < 0 {"}}},
+	{Name: "the rollback of a retry undoes what was released", Test: "shared/engine:TestRetry_RollsBackKeptEntitiesOnly", Edits: []Edit{{enginePlanner, "tried != nil && !tried.Contains(e.Place) {", "tried != nil && e.Place < 0 {"}}},
 	{Name: "a cancelled execution seems to hold what it released", Test: "shared/lifecycle:TestDecide_Scripts", Edits: []Edit{{decider, "	if d.execution.Epoch > 0 && on != sm.EventLockRequested &&", "	if false &&"}}},
 	{Name: "who waits for a kept entity is not told of the operator", Test: "shared/engine/query:TestService_WaitingNamesHolderToAcknowledge", Edits: []Edit{{queryWaiting, "holder.Holds(b.Epoch, b.Place) {", "!holder.Holds(b.Epoch, b.Place) {"}}},
 }

@@ -1,0 +1,128 @@
+package engine_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+	"github.com/lockstep-run/lockstep/tests/sim/harness"
+)
+
+// failFor makes the block of a step fail for a device.
+func failFor(step, device string) func(harness.BlockCall) *harness.Outcome {
+	return func(c harness.BlockCall) *harness.Outcome {
+		if c.Kind == workflow.JobExecute && c.Step == step && c.Entity == device {
+			return &harness.Outcome{FailCode: "REFUSED"}
+		}
+		return nil
+	}
+}
+
+// TestOutcome_FailureIsToldPerEntity: a failure within the tolerance is undone on its own
+// entity, or told as unsafe, and what succeeded stands.
+func TestOutcome_FailureIsToldPerEntity(t *testing.T) {
+	for name, c := range map[string]struct {
+		config, blocks string // blocks of the steps a and b
+		second         string
+		state          sm.ExecutionState
+		outcome        workflow.Outcome
+		counts         map[workflow.EntityOutcome]int
+		calls          map[string]int // of rollbacks
+	}{
+		"undone": {
+			"{failureTolerance: 1}", "again", "again", sm.ExecutionCompletedAck, workflow.OutcomePartial,
+			map[workflow.EntityOutcome]int{workflow.EntityFailedSafe: 1}, map[string]int{"b ROLLBACK d001": 1, "a ROLLBACK d001": 1},
+		},
+		"left": {
+			"{failureTolerance: 1, onEntityFailure: leave}", "again", "again", sm.ExecutionCompletedAck, workflow.OutcomePartial,
+			map[workflow.EntityOutcome]int{workflow.EntityLeft: 1}, map[string]int{},
+		},
+		"unsafe": {
+			"{failureTolerance: 1}", "again", "forever", sm.ExecutionFailedUnsafe, workflow.OutcomeFailedUnsafe,
+			map[workflow.EntityOutcome]int{workflow.EntityFailedUnsafe: 1}, map[string]int{},
+		},
+		"pure": {
+			"{failureTolerance: 1}", "pure", "pure", sm.ExecutionCompletedAck, workflow.OutcomePartial,
+			map[workflow.EntityOutcome]int{workflow.EntityFailedSafe: 1}, map[string]int{},
+		},
+		"never rolled back": {
+			"{failureTolerance: 1, rollback: never}", "again", "again", sm.ExecutionFailedUnsafe, workflow.OutcomeFailedUnsafe,
+			map[workflow.EntityOutcome]int{workflow.EntityFailedUnsafe: 1}, map[string]int{},
+		},
+		"beyond the tolerance": {
+			"{failureTolerance: 0}", "again", "again", sm.ExecutionFailedSafeAck, workflow.OutcomeFailedSafe,
+			map[workflow.EntityOutcome]int{workflow.EntityFailedSafe: 3}, nil,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newHarness(t, 3)
+			s.Publish("w", "config: "+c.config+"\nsteps:\n  - {label: a, functionBlock: p/"+c.blocks+":1, runOn: device}\n  - {label: b, functionBlock: p/"+c.second+":1, runOn: device}\n")
+			s.Script = failFor("b", "d001")
+			id := s.Start("w", harness.DeviceIDs(3)...)
+			s.RunUntilIdle(time.Hour)
+			x := s.ExpectState(id, c.state)
+			if x.Outcome() != c.outcome || x.Result == nil || cmp.Diff(c.counts, x.Result.Count) != "" {
+				t.Fatalf("outcome %s, result %+v", x.Outcome(), x.Result)
+			}
+			if f := x.Result.Named[0]; f.Entity != "device/d001" || f.Step != "b" || f.Code == "" || f.Message == "" {
+				t.Errorf("named %+v", f)
+			}
+			rollbacks := map[string]int{}
+			for _, call := range s.CallsOf(id) {
+				if len(call) > 2 && call[2:10] == "ROLLBACK" {
+					rollbacks[call]++
+				}
+			}
+			if c.calls != nil && cmp.Diff(c.calls, rollbacks) != "" {
+				t.Error(cmp.Diff(c.calls, rollbacks))
+			}
+			if kept := x.Kept; (c.state == sm.ExecutionFailedUnsafe) != (kept != nil) || kept != nil && kept.String() != "2" {
+				t.Errorf("keeps %v", kept)
+			}
+			s.CheckInvariants()
+		})
+	}
+}
+
+// TestOutcome_FailedRollbackKeepsItsEntity: if a rollback fails for one device, the locks of
+// that one are kept, and the end names it.
+func TestOutcome_FailedRollbackKeepsItsEntity(t *testing.T) {
+	s := newHarness(t, 4)
+	s.Publish("w", "steps:\n  - {label: a, functionBlock: p/again:1, runOn: device}\n  - {label: b, functionBlock: p/pure:1, runOn: device}\n")
+	s.Script = func(c harness.BlockCall) *harness.Outcome {
+		if c.Step == "b" && c.Entity == "d000" || c.Kind == workflow.JobRollback && c.Entity == "d002" {
+			return &harness.Outcome{FailCode: "REFUSED"}
+		}
+		return nil
+	}
+	id := s.Start("w", harness.DeviceIDs(4)...)
+	s.RunUntilIdle(time.Hour)
+	x := s.ExpectState(id, sm.ExecutionFailedUnsafe)
+	if x.Kept == nil || x.Kept.String() != "3" || x.Result == nil || x.Result.Named[0].Entity != "device/d002" || x.Result.Count[workflow.EntityFailedSafe] != 3 {
+		t.Errorf("keeps %v, result %+v", x.Kept, x.Result)
+	}
+}
+
+// TestOutcome_AssertionOfEntityFailsThatEntity: an assertion that reads the entity fails it,
+// within the tolerance; it takes no part in later steps.
+func TestOutcome_AssertionOfEntityFailsThatEntity(t *testing.T) {
+	s := newHarness(t, 3)
+	s.Publish("w", "config: {failureTolerance: 1}\nsteps:\n  - {label: a, functionBlock: p/pure:1, runOn: device, assert: 'entity.id != \"d001\"'}\n  - {label: b, functionBlock: p/pure:1, runOn: device}\n")
+	id := s.Start("w", harness.DeviceIDs(3)...)
+	s.RunUntilIdle(time.Hour)
+	x := s.ExpectState(id, sm.ExecutionCompletedAck)
+	if x.Outcome() != workflow.OutcomePartial || x.Result == nil || x.Result.Sets[workflow.EntityFailedSafe].String() != "2" || x.Result.Named[0].Code != workflow.FailureAssertion {
+		t.Errorf("outcome %s, result %+v", x.Outcome(), x.Result)
+	}
+	if s.HasCalled(id, "a EXECUTE d001") || s.HasCalled(id, "b EXECUTE d001") || !s.HasCalled(id, "b EXECUTE d002") {
+		t.Errorf("calls %v", s.CallsOf(id))
+	}
+
+	s.Publish("v", "config: {failureTolerance: 2}\nsteps:\n  - {label: a, functionBlock: p/pure:1, runOn: device, assert: 'parameters.go == true'}\n")
+	id = s.Start("v", harness.DeviceIDs(3)...)
+	s.RunUntilIdle(time.Hour)
+	s.ExpectState(id, sm.ExecutionFailedSafeAck) // it says the same of all entities
+}

@@ -1,0 +1,202 @@
+package planner
+
+import (
+	"context"
+	"slices"
+
+	"github.com/lockstep-run/lockstep/shared/lifecycle"
+	"github.com/lockstep-run/lockstep/shared/lifecycle/plan"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
+)
+
+// EntityOutcomes judges every entity of the execution's scope by its jobs. Of a step run
+// all of whose jobs ended with OK it needs no packs. Entities that this try does not work
+// on keep the outcome that they had.
+func (p *Planner) EntityOutcomes(ctx context.Context, x *workflow.Execution, executionFails bool) (*lifecycle.Outcomes, error) {
+	entities, err := p.Entities(ctx, x.Scope)
+	if err != nil {
+		return nil, err
+	}
+	jobs, err := p.entityJobs(ctx, x, entities)
+	if err != nil {
+		return nil, err
+	}
+	rules := lifecycle.JudgeRules{
+		ExecutionFails: executionFails, Leave: p.Program.Config.OnEntityFailure == spec.OnEntityFailureLeave,
+		Handled: func(stepIndex int) bool { return p.Program.FailureHandler(stepIndex) >= 0 },
+	}
+	found := &lifecycle.Outcomes{ExecutionFails: executionFails}
+	places := map[workflow.EntityOutcome][]int{}
+	var undoable []int
+	var named []workflow.EntityFailure
+	undoSeqs := map[int]bool{}
+	for i := range entities {
+		own := jobs[entities[i].Key]
+		v := lifecycle.JudgeEntity(own, rules)
+		place := entities[i].Place
+		if v.Undoable && p.Program.Config.Rollback != workflow.RollbackNever {
+			undoable = append(undoable, place)
+			for _, j := range own {
+				if j.Executed && !j.StepRun.Pure && j.Undo == lifecycle.NotUndone {
+					undoSeqs[j.StepRun.Seq] = true
+				}
+			}
+		}
+		if v.Outcome == workflow.EntitySucceeded {
+			continue
+		}
+		places[v.Outcome] = append(places[v.Outcome], place)
+		if why := v.Reason(); why != nil {
+			named = append(named, workflow.EntityFailure{
+				Entity: entities[i].Key.String(), Outcome: v.Outcome, Step: why.Step, Code: why.Code, Message: workflow.Truncate(why.Message, workflow.MaxShortMessage),
+			})
+		}
+	}
+	found.Unsafe = workflow.NewPlaces(places[workflow.EntityFailedUnsafe]...)
+	found.Result, found.TooLarge = newResult(x, places, named)
+	if len(undoable) > 0 && !executionFails {
+		found.Undo = &workflow.Undo{Entities: workflow.NewPlaces(undoable...)}
+		for i := len(x.StepRuns) - 1; i >= 0; i-- {
+			if seq := x.StepRuns[i].Seq; undoSeqs[seq] {
+				found.Undo.StepRuns = append(found.Undo.StepRuns, seq)
+			}
+		}
+	}
+	return found, nil
+}
+
+// maxSetBytes bounds the text of all sets of a result together.
+const maxSetBytes = 24 << 10
+
+// newResult is what the state item keeps. tooLarge says that it has no room for the sets.
+func newResult(x *workflow.Execution, places map[workflow.EntityOutcome][]int, named []workflow.EntityFailure) (r *workflow.Result, tooLarge bool) {
+	r = &workflow.Result{Sets: workflow.OutcomeSets{}, Count: map[workflow.EntityOutcome]int{}}
+	if only := x.Scope.Only; only != nil && x.Result != nil {
+		for outcome, set := range x.Result.Sets {
+			if rest := set.Without(*only); rest.Len() > 0 {
+				r.Sets[outcome] = rest
+			}
+		}
+	}
+	for outcome, all := range places {
+		r.Sets[outcome] = r.Sets[outcome].With(workflow.NewPlaces(all...))
+	}
+	size := 0
+	for outcome, set := range r.Sets {
+		r.Count[outcome] = set.Len()
+		size += len(set.String())
+	}
+	if tooLarge = size > maxSetBytes; tooLarge {
+		r.Sets = nil
+	}
+	worst := func(o workflow.EntityOutcome) int { return -slices.Index(workflow.EntityOutcomes(), o) }
+	slices.SortStableFunc(named, func(a, b workflow.EntityFailure) int { return worst(a.Outcome) - worst(b.Outcome) })
+	r.Named = named[:min(len(named), workflow.MaxNamedFailures)]
+	if len(r.Sets) == 0 && !tooLarge {
+		return nil, false
+	}
+	return r, tooLarge
+}
+
+// entityJobs collects the jobs of the entities, in the order of their step runs.
+func (p *Planner) entityJobs(ctx context.Context, x *workflow.Execution, entities []workflow.ScopeEntity) (map[workflow.EntityKey][]lifecycle.EntityJob, error) {
+	all := make(map[workflow.EntityKey][]lifecycle.EntityJob, len(entities))
+	for i := range entities {
+		all[entities[i].Key] = nil
+	}
+	undone, err := p.undoneJobs(ctx, x)
+	if err != nil {
+		return nil, err
+	}
+	for i := range x.StepRuns {
+		r := &x.StepRuns[i]
+		if r.Kind != workflow.JobExecute || !p.Program.Nodes[r.StepIndex].OnEntities() || r.Jobs+r.Unmet == 0 {
+			continue
+		}
+		planned, err := p.jobEntities(ctx, x, r)
+		if err != nil {
+			return nil, err
+		}
+		records, unsuccessful, err := p.unsuccessfulRecords(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		for _, u := range planned.Unmet {
+			if own, known := all[u.Entity]; known {
+				all[u.Entity] = append(own, lifecycle.EntityJob{StepRun: r, Code: workflow.JobCodeFail, Failure: u.Failure})
+			}
+		}
+		for _, j := range planned.Jobs {
+			own, known := all[*j.Entity]
+			if !known {
+				continue
+			}
+			job := lifecycle.EntityJob{StepRun: r, Code: workflow.JobCodeOK, Executed: true}
+			if rec, recorded := records[j.Index]; unsuccessful[j.Index/max(1, r.PackSize)] {
+				job.Code, job.Failure, job.Executed = rec.Code, rec.Failure, recorded && rec.Executed()
+			}
+			if u, ok := undone[jobOf{r.Seq, *j.Entity}]; ok {
+				job.Undo, job.UndoFailure = u.state, u.failure
+			}
+			all[*j.Entity] = append(own, job)
+		}
+	}
+	return all, nil
+}
+
+// unsuccessfulRecords reads the records of the jobs in those lanes of a step run in which
+// some job did not end with OK.
+func (p *Planner) unsuccessfulRecords(ctx context.Context, r *workflow.StepRun) (records map[int]workflow.JobRecord, lanes map[int]bool, err error) {
+	if r.Counts.OK == r.Jobs || r.Jobs == 0 {
+		return nil, nil, nil
+	}
+	packs, lanes, err := p.Dispatcher.ReadUnsuccessful(ctx, p.bareStepRun(r))
+	return plan.LatestRecords(packs), lanes, err
+}
+
+// jobOf names the job of an entity in a step run.
+type jobOf struct {
+	seq    int
+	entity workflow.EntityKey
+}
+
+type undoResult struct {
+	state   lifecycle.UndoState
+	failure *workflow.Failure
+}
+
+// undoneJobs returns what has become of the jobs that rollbacks were to undo. A rollback
+// that was not executed for an entity has changed nothing about it.
+func (p *Planner) undoneJobs(ctx context.Context, x *workflow.Execution) (map[jobOf]undoResult, error) {
+	undone := map[jobOf]undoResult{}
+	for i := range x.StepRuns {
+		u := &x.StepRuns[i]
+		if u.Kind != workflow.JobRollback || u.Jobs == 0 {
+			continue
+		}
+		planned, err := p.Plan(ctx, x, u)
+		if err != nil {
+			return nil, err
+		}
+		records, unsuccessful, err := p.unsuccessfulRecords(ctx, u)
+		if err != nil {
+			return nil, err
+		}
+		for _, j := range planned.Jobs {
+			if j.Entity == nil {
+				continue
+			}
+			key := jobOf{u.Undoes, *j.Entity}
+			switch rec := records[j.Index]; {
+			case !unsuccessful[j.Index/max(1, u.PackSize)], rec.Code == workflow.JobCodeOK:
+				undone[key] = undoResult{state: lifecycle.Undone}
+			case rec.Executed():
+				undone[key] = undoResult{lifecycle.UndoFailed, rec.Failure}
+			case rec.Failure != nil: // the call could not be made
+				undone[key] = undoResult{lifecycle.UndoFailed, rec.Failure}
+			}
+		}
+	}
+	return undone, nil
+}

@@ -1,0 +1,252 @@
+package lifecycle
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// What became of each entity. JudgeEntity judges the jobs of one entity, the rest of the
+// file ends an execution by the judgements.
+
+// Outcomes is what the execution has made of the entities of its scope.
+type Outcomes struct {
+	ExecutionFails bool // as the need said
+	Result         *workflow.Result
+	Unsafe         workflow.Places
+	Undo           *workflow.Undo // what can be undone of the entities that failed; nil for nothing
+	TooLarge       bool           // the sets are too large for the state item: no lock is released early
+}
+
+// UndoState is what has become of the undoing of a job.
+type UndoState int
+
+// The states.
+const (
+	NotUndone  UndoState = iota
+	Undone               // the rollback of the job ended with OK
+	UndoFailed           // it did not, or may have been executed
+)
+
+// EntityJob is what became of the job of one entity in one step run.
+type EntityJob struct {
+	StepRun     *workflow.StepRun
+	Code        workflow.JobCode // FAIL for an entity that an assertion failed
+	Executed    bool             // the block was called, or may have been
+	Failure     *workflow.Failure
+	Undo        UndoState
+	UndoFailure *workflow.Failure
+}
+
+// changed reports whether something remains that is not pure.
+func (j *EntityJob) changed() bool { return j.Executed && !j.StepRun.Pure && j.Undo != Undone }
+
+// failed reports whether the job ended in failure.
+func (j *EntityJob) failed() bool {
+	return j.Code == workflow.JobCodeFail || j.Code == workflow.JobCodeUnknown
+}
+
+// endUnknown reports whether nobody knows whether, or how far, the block was executed.
+func (j *EntityJob) endUnknown() bool {
+	if j.Code == workflow.JobCodeUnknown {
+		return true
+	}
+	if j.Code != workflow.JobCodeFail || j.Failure == nil {
+		return false
+	}
+	switch j.Failure.Code {
+	case workflow.FailureTimeout, workflow.FailureHTTPTimeout, workflow.FailureWorkerCrash:
+		return true
+	}
+	return false
+}
+
+// inDoubt reports whether the end of the job left a doubt that only an undo or a person can
+// settle.
+func (j *EntityJob) inDoubt() bool {
+	return j.Executed && !j.StepRun.Pure && j.endUnknown() && !(j.StepRun.Idempotent && j.StepRun.Reversible)
+}
+
+// canBeUndone reports whether the rest of the job can be undone.
+func (j *EntityJob) canBeUndone() bool {
+	return j.StepRun.Reversible && j.Undo == NotUndone && (j.Code != workflow.JobCodeUnknown || j.StepRun.UndoHarmless)
+}
+
+// JudgeRules are the rules by which the entities of one execution are judged.
+type JudgeRules struct {
+	ExecutionFails bool                     // no entity succeeds, because the execution does not
+	Leave          bool                     // the definition says to leave entities that failed as they are
+	Handled        func(stepIndex int) bool // the definition continues after a failure of the step
+}
+
+// Judgement is the outcome of an entity. Undoable says that it would be FAILED_SAFE if
+// everything executed on it were undone, which is possible. Decisive is the job that
+// decided, nil if none did.
+type Judgement struct {
+	Outcome  workflow.EntityOutcome
+	Undoable bool
+	Decisive *EntityJob
+}
+
+// JudgeEntity judges an entity by its jobs, in the order of their step runs.
+func JudgeEntity(jobs []EntityJob, rules JudgeRules) Judgement {
+	if len(jobs) == 0 {
+		return Judgement{Outcome: workflow.EntitySkipped}
+	}
+	last := map[int]int{} // the last try that counts, by step: it has done the work of earlier ones again
+	for i := range jobs {
+		if r := jobs[i].StepRun; r.SupersededBy == 0 {
+			last[r.StepIndex] = max(last[r.StepIndex], r.Try)
+		}
+	}
+	var failure, doubt, obstacle, change *EntityJob
+	for i := range jobs {
+		j := &jobs[i]
+		if j.failed() && j.StepRun.SupersededBy == 0 && last[j.StepRun.StepIndex] == j.StepRun.Try && (j.inDoubt() || !rules.Handled(j.StepRun.StepIndex)) && failure == nil {
+			failure = j
+		}
+		if !j.changed() {
+			continue
+		}
+		change = j
+		if j.inDoubt() && doubt == nil {
+			doubt = j
+		}
+		if !j.canBeUndone() && obstacle == nil {
+			obstacle = j
+		}
+	}
+	v := Judgement{Outcome: workflow.EntityFailedUnsafe, Decisive: cmp.Or(obstacle, failure, change)}
+	switch {
+	case failure == nil && !rules.ExecutionFails:
+		return Judgement{Outcome: workflow.EntitySucceeded}
+	case change == nil:
+		v.Outcome, v.Decisive = workflow.EntityFailedSafe, failure
+	case rules.ExecutionFails:
+	case rules.Leave && doubt == nil:
+		v.Outcome, v.Decisive = workflow.EntityLeft, failure
+	default:
+		v.Undoable = obstacle == nil && !rules.Leave
+	}
+	return v
+}
+
+// Reason says in a failure why an entity has its outcome.
+func (v Judgement) Reason() *workflow.Failure {
+	j := v.Decisive
+	if j == nil {
+		return nil
+	}
+	why := workflow.Failure{Code: workflow.FailureChangesRemain, Step: j.StepRun.Label}
+	switch {
+	case v.Outcome != workflow.EntityFailedUnsafe && j.Failure != nil:
+		why.Code, why.Message = j.Failure.Code, j.Failure.Message
+	case j.Undo == UndoFailed:
+		why.Message = fmt.Sprintf("the rollback of step %q has failed", j.StepRun.Label)
+		if j.UndoFailure != nil {
+			why.Code, why.Message = j.UndoFailure.Code, why.Message+": "+j.UndoFailure.Message
+		}
+	case j.Code == workflow.JobCodeUnknown:
+		why.Code, why.Message = workflow.FailureWorkerCrash, fmt.Sprintf("the worker stopped during step %q: whether the block was executed is unknown", j.StepRun.Label)
+	case j.Failure != nil:
+		why.Code, why.Message = j.Failure.Code, j.Failure.Message
+	case !j.StepRun.Reversible:
+		why.Message = fmt.Sprintf("step %q was executed and has no rollback", j.StepRun.Label)
+	default:
+		why.Message = fmt.Sprintf("what step %q changed was not undone", j.StepRun.Label)
+	}
+	return why.Truncated()
+}
+
+// outcomes returns what has become of the entities, or nil after asking for it.
+func (d *decider) outcomes(executionFails bool) *Outcomes {
+	if o := d.facts.Outcomes; o != nil && o.ExecutionFails == executionFails {
+		return o
+	}
+	d.need(Need{Kind: NeedOutcomes, ExecutionFails: executionFails})
+	return nil
+}
+
+// anyEntityFailed reports whether a job of an entity, or an assertion of it, has failed.
+func (d *decider) anyEntityFailed() bool {
+	return slices.ContainsFunc(d.execution.StepRuns, func(r workflow.StepRun) bool {
+		return r.Kind == workflow.JobExecute && r.SupersededBy == 0 && d.node(&r).OnEntities() && r.Counts.Failed+r.Counts.Unknown+r.Unmet > 0
+	})
+}
+
+func (d *decider) node(r *workflow.StepRun) *spec.Node {
+	return &d.facts.Resolution.Program.Nodes[r.StepIndex]
+}
+
+// complete ends an execution whose last step is over. Where entities have failed within the
+// tolerance, what was executed on them is undone first, if that is possible.
+func (d *decider) complete() {
+	if d.anyEntityFailed() || d.execution.Result != nil {
+		o := d.outcomes(false)
+		if o == nil {
+			return
+		}
+		d.execution.Result = o.Result
+		switch {
+		case o.Undo != nil:
+			d.execution.Undo = o.Undo
+			d.transition(sm.EventFailedEntitiesUndone, sm.ExecutionRollback, "", map[string]any{"entities": o.Undo.Entities.Len()})
+			return
+		case o.Unsafe.Len() > 0:
+			d.endUnsafe(sm.EventExecutionClassifiedUnsafe, o, unsafeReason(o))
+			return
+		}
+	}
+	d.recordWorkflow(sm.EventWorkflowCompleted, sm.WorkflowRunning, sm.WorkflowCompleted, "")
+	d.transition(sm.EventExecutionCompleted, sm.ExecutionCompleted, "", nil)
+	if d.hasUpdates() {
+		d.commitFirst() // COMPLETED must be committed before anything is written to the inventory
+	}
+}
+
+// endUndo ends the rollback of failed entities: the rest of the execution stands.
+func (d *decider) endUndo() {
+	o := d.outcomes(false)
+	if o == nil {
+		return
+	}
+	d.execution.Result = o.Result
+	if o.Unsafe.Len() > 0 || o.Undo != nil {
+		d.endUnsafe(sm.EventRollbackFailed, o, unsafeReason(o))
+		return
+	}
+	d.recordWorkflow(sm.EventWorkflowCompleted, sm.WorkflowRunning, sm.WorkflowCompleted, "")
+	d.transition(sm.EventRollbackCompleted, sm.ExecutionCompleted, "", nil)
+	if d.hasUpdates() {
+		d.commitFirst()
+	}
+}
+
+// unsafeReason is what the history says about entities that need an operator.
+func unsafeReason(o *Outcomes) map[string]any {
+	data := map[string]any{}
+	if o.Result != nil && len(o.Result.Named) > 0 {
+		first := o.Result.Named[0]
+		data["entity"], data["step"], data["because"] = first.Entity, first.Step, first.Message
+	}
+	return data
+}
+
+// endUnsafe ends in FAILED_UNSAFE and keeps the locks of the entities that an operator has
+// to look at. The others are released by the same write.
+func (d *decider) endUnsafe(on sm.Event, o *Outcomes, data map[string]any) {
+	if d.execution.Error == nil && o.Result != nil && len(o.Result.Named) > 0 {
+		first := o.Result.Named[0]
+		d.setFailure(causeOf(first.Code), &workflow.Failure{Code: first.Code, Message: first.Message, Step: first.Step, Entity: first.Entity})
+	}
+	d.execution.Result = o.Result
+	if !o.TooLarge {
+		data["unsafe"] = o.Unsafe.Len()
+		d.keepOnly(o.Unsafe)
+	}
+	d.end(on, sm.ExecutionFailedUnsafe, data)
+}
