@@ -40,6 +40,60 @@ func unsafeFailure(c *fixture) {
 	}
 }
 
+// An operator acknowledges one entity of an execution that ended unsafely: it is free, and the
+// other stays locked. A retry works on the other one.
+func acknowledgeSomeEntities(c *fixture) {
+	ids := c.importEntities(c.entityType(), 2)
+	var mu sync.Mutex
+	broken := true
+	c.registerBlock("fire", workflow.Block{}, func(k call) blockAnswer {
+		mu.Lock()
+		defer mu.Unlock()
+		if broken {
+			return errorAnswer("BROKEN", false)
+		}
+		return nil
+	})
+	c.registerBlock("look", workflow.Block{Pure: true}, nil)
+	c.publishWorkflow("config: {failureTolerance: 1}\n", "label: fire, block: fire, runOn: KIND")
+	other := c.publishExtra("other", "", "label: look, block: look, runOn: KIND")
+	id := c.startWorkflow("{}", ids...)
+	c.waitEnded(id, sm.ExecutionFailedUnsafe)
+	first, second := c.startRef(other, "{}", ids[0]), c.startRef(other, "{}", ids[1])
+	c.waitForKind(first, workflow.WaitLock)
+	c.waitForKind(second, workflow.WaitLock)
+	path := c.entityType() + "/" + ids[0]
+	if x, err := c.Acknowledge(c.t.Context(), id, "checked by hand", path); err != nil || x.State != sm.ExecutionFailedUnsafe {
+		c.t.Fatalf("%+v, %v", x, err)
+	}
+	c.waitEnded(first, sm.ExecutionCompletedAck)
+	c.waitForKind(second, workflow.WaitLock)
+	if _, err := c.Acknowledge(c.t.Context(), id, "", path); !workflow.Is(err, workflow.CodeIllegalTransition) {
+		c.t.Errorf("acknowledged twice: %v", err)
+	}
+	if _, err := c.Unlock(c.t.Context(), id, "", c.entityType()+"/nobody"); !workflow.Is(err, workflow.CodeInvalid) {
+		c.t.Errorf("an entity that is not of the execution: %v", err)
+	}
+	for i, key := range ids {
+		l, err := c.Lock(c.t.Context(), workflow.EntityKey{Type: c.entityType(), ID: key})
+		if err != nil || (deref(l.HeldBy) == id) != (i == 1) {
+			c.t.Errorf("lock of %s: %+v, %v", key, l, err)
+		}
+	}
+	mu.Lock()
+	broken = false
+	mu.Unlock()
+	before := c.countCalls("fire", "EXECUTE")
+	if _, err := c.Retry(c.t.Context(), id, views.RetryRequest{Reason: "mended", Entities: views.RetryAll}); err != nil {
+		c.t.Fatal(err)
+	}
+	c.waitEnded(id, sm.ExecutionCompletedAck)
+	c.waitEnded(second, sm.ExecutionCompletedAck)
+	if n := c.countCalls("fire", "EXECUTE") - before; n != 1 {
+		c.t.Errorf("the retry called the block %d times", n)
+	}
+}
+
 func emptySelection(c *fixture) {
 	c.importEntities(c.entityType(), 2)
 	c.registerBlock("work", workflow.Block{Pure: true}, nil)

@@ -32,6 +32,7 @@ func TestScenarios_ReachExpectedState(t *testing.T) {
 		"N39_rollback_in_reverse":         rollbackInReverse,
 		"N40_rollback_fails":              rollbackFails,
 		"N47_N48_cancel_midway":           cancelMidway,
+		"acknowledge_some_entities":       acknowledgeSomeEntities,
 		"N59_N60_views_agree":             viewsAreConsistent,
 		"curl_requests":                   curlRequests,
 		"N60_status_contract":             statusContract,
