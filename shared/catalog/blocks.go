@@ -18,16 +18,16 @@ func (c *Catalog) RegisterBlock(ctx context.Context, caller workflow.Caller, b w
 	if err := definition.ValidateBlock(&b); err != nil {
 		return false, err
 	}
-	existing, err := c.openPorts().Registry.PutBlock(ctx, caller.Tenant, b)
-	switch {
-	case err != nil:
+	r := c.openPorts().Registry
+	existing, err := r.PutBlock(ctx, caller.Tenant, b)
+	if err != nil {
 		return false, err
-	case existing == nil:
-		return true, nil
-	case !sameBlock(existing, &b):
+	}
+	if existing != nil && !sameBlock(existing, &b) {
 		return false, workflow.Errorf(workflow.CodeConflict, "block %s is already registered with other properties; register it under a new version", b.Ref())
 	}
-	return false, nil
+	// Also if it was registered earlier: that request may have crashed before this line.
+	return existing == nil, updateVersionIndex(ctx, r, caller.Tenant, workflow.BlockVersions, b.Ref().FullName(), b.Version)
 }
 
 // sameBlock compares blocks by meaning. White space and the order of keys in their schemas

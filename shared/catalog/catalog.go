@@ -8,6 +8,7 @@
 //   - definitions.go publishes, archives and restores definitions. cycles.go refuses
 //     workflows that embed themselves. warnings.go warns of what does not fit what is
 //     registered.
+//   - versions.go finds the newest version, and keeps the index that it is found in.
 //   - schedules.go keeps the schedule of each workflow.
 //   - blocks.go registers blocks, entities.go keeps the inventory.
 package catalog
@@ -23,11 +24,11 @@ import (
 // Registry stores definitions, blocks and entities. Its methods are part of the engine's
 // ports and documented there.
 type Registry interface {
+	VersionRegistry
 	PutDefinition(ctx context.Context, tenant string, d workflow.PublishedDefinition) (existing *workflow.PublishedDefinition, err error)
 	Definition(ctx context.Context, tenant string, ref workflow.Ref) (*workflow.PublishedDefinition, error)
-	DefinitionVersions(ctx context.Context, tenant, fullName string, page workflow.Page) (workflow.List[workflow.PublishedDefinition], error)
 	SetArchived(ctx context.Context, tenant string, ref workflow.Ref, archived bool) error
-	BlockVersions(ctx context.Context, tenant, fullName string) ([]workflow.Block, error)
+	Block(ctx context.Context, tenant string, ref workflow.Ref) (*workflow.Block, error)
 	PutBlock(ctx context.Context, tenant string, b workflow.Block) (existing *workflow.Block, err error)
 	Blocks(ctx context.Context, tenant string, page workflow.Page) (workflow.List[workflow.Block], error)
 	PutEntities(ctx context.Context, tenant string, entities []workflow.Entity) (watchers []string, err error)

@@ -93,15 +93,13 @@ func (f *cycleFinder) findCycle(ctx context.Context, ref workflow.Ref, path []st
 
 // resolve finds the version that a reference will mean when the definition is published.
 func (f *cycleFinder) resolve(ctx context.Context, ref workflow.Ref) (exact workflow.Ref, found bool, err error) {
-	list, err := listVersions(ctx, f.registry, f.tenant, ref.FullName())
+	newest, err := NewestVersion(ctx, f.registry, f.tenant, workflow.DefinitionVersions, ref)
 	if err != nil {
 		return ref, false, err
 	}
 	var all []string
-	for _, d := range list {
-		if !d.Archived {
-			all = append(all, d.Ref.Version)
-		}
+	if !newest.Archived {
+		all = append(all, newest.Version)
 	}
 	if f.target.Ref().FullName() == ref.FullName() {
 		all = append(all, f.target.Version)

@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"cmp"
 	"context"
 
 	"github.com/lockstep-run/lockstep/shared/definition"
@@ -42,7 +41,10 @@ func (c *Catalog) Publish(ctx context.Context, caller workflow.Caller, source []
 	}
 	if err == nil && !dryRun && (existing == nil || existing.Digest == p.Digest) {
 		// Also if it was published earlier: that request may have crashed before this line.
-		err = c.syncSchedule(ctx, caller.Tenant, p.Ref.FullName())
+		err = updateVersionIndex(ctx, c.openPorts().Registry, caller.Tenant, workflow.DefinitionVersions, p.Ref.FullName(), p.Ref.Version)
+		if err == nil {
+			err = c.syncSchedule(ctx, caller.Tenant, p.Ref.FullName())
+		}
 	}
 	switch {
 	case err != nil:
@@ -75,43 +77,20 @@ func (c *Catalog) Versions(ctx context.Context, caller workflow.Caller, fullName
 func (c *Catalog) Definition(ctx context.Context, caller workflow.Caller, ref workflow.Ref) (workflow.PublishedDefinition, error) {
 	r := c.openPorts().Registry
 	if !ref.Exact() {
-		list, err := listVersions(ctx, r, caller.Tenant, ref.FullName())
+		newest, err := NewestVersion(ctx, r, caller.Tenant, workflow.DefinitionVersions, ref)
 		if err != nil {
 			return workflow.PublishedDefinition{}, err
 		}
-		var all, used []string
-		for _, d := range list {
-			all = append(all, d.Ref.Version)
-			if !d.Archived {
-				used = append(used, d.Ref.Version)
-			}
-		}
-		newest := cmp.Or(ref.Newest(used), ref.Newest(all))
-		if newest == "" {
+		if newest.Version == "" {
 			return workflow.PublishedDefinition{}, workflow.Errorf(workflow.CodeNotFound, "no published workflow matches %s", ref)
 		}
-		ref.Version = newest
+		ref.Version = newest.Version
 	}
 	p, err := r.Definition(ctx, caller.Tenant, ref)
 	if err != nil {
 		return workflow.PublishedDefinition{}, err
 	}
 	return *p, nil
-}
-
-// listVersions returns all versions of a definition, archived ones included.
-func listVersions(ctx context.Context, r Registry, tenant, fullName string) ([]workflow.PublishedDefinition, error) {
-	var all []workflow.PublishedDefinition
-	for page := (workflow.Page{Limit: workflow.MaxPageSize}); ; {
-		list, err := r.DefinitionVersions(ctx, tenant, fullName, page)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, list.Items...)
-		if page.Token = list.NextToken; page.Token == "" {
-			return all, nil
-		}
-	}
 }
 
 // Archive prevents new executions of an exact version. Executions that have started go on.
@@ -129,7 +108,11 @@ func (c *Catalog) setArchived(ctx context.Context, caller workflow.Caller, ref w
 	if !ref.Exact() {
 		return workflow.Invalid("the request is not valid", []workflow.Issue{{Path: "version", Code: "semver", Message: "name one version, such as 1.2.3"}})
 	}
-	if err := c.openPorts().Registry.SetArchived(ctx, caller.Tenant, ref, archived); err != nil {
+	r := c.openPorts().Registry
+	if err := r.SetArchived(ctx, caller.Tenant, ref, archived); err != nil {
+		return err
+	}
+	if err := updateVersionIndex(ctx, r, caller.Tenant, workflow.DefinitionVersions, ref.FullName(), ""); err != nil {
 		return err
 	}
 	return c.syncSchedule(ctx, caller.Tenant, ref.FullName())

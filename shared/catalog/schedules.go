@@ -19,8 +19,10 @@ const maxScheduleWrites = 16
 
 // syncSchedule updates a workflow's schedule from its newest version that is not archived.
 // Publishing and archiving a version call it afterwards. It reads the schedule first and
-// the versions second, and its write fails if the schedule was written in between. So of
-// several concurrent calls, the one that writes last has read all versions.
+// the version index second, which has the change of its own request, and its write fails if
+// the schedule was written in between. So of several concurrent calls, the one that writes
+// last has read what all of them changed, but for those that found nothing to write. For
+// these it looks again after its write.
 func (c *Catalog) syncSchedule(ctx context.Context, tenant, fullName string) error {
 	ports := c.openPorts()
 	for range maxScheduleWrites {
@@ -39,7 +41,7 @@ func (c *Catalog) syncSchedule(ctx context.Context, tenant, fullName string) err
 		if same, err := sameSchedule(s, next); err != nil || same {
 			return err
 		}
-		if ok, err := ports.Schedules.PutSchedule(ctx, next); err != nil || ok {
+		if _, err := ports.Schedules.PutSchedule(ctx, next); err != nil {
 			return err
 		}
 	}
@@ -48,23 +50,15 @@ func (c *Catalog) syncSchedule(ctx context.Context, tenant, fullName string) err
 
 // newestDefinition is the newest version that is not archived, nil if there is none.
 func newestDefinition(ctx context.Context, r Registry, tenant, fullName string) (*spec.Definition, error) {
-	list, err := listVersions(ctx, r, tenant, fullName)
-	if err != nil {
-		return nil, err
-	}
-	var versions []string
-	for _, p := range list {
-		if !p.Archived {
-			versions = append(versions, p.Ref.Version)
-		}
-	}
 	ref, err := workflow.ParseRef(fullName)
 	if err != nil {
 		return nil, err
 	}
-	if ref.Version = ref.Newest(versions); ref.Version == "" {
-		return nil, nil
+	newest, err := NewestVersion(ctx, r, tenant, workflow.DefinitionVersions, ref)
+	if err != nil || newest.Version == "" || newest.Archived {
+		return nil, err
 	}
+	ref.Version = newest.Version
 	p, err := r.Definition(ctx, tenant, ref)
 	if err != nil {
 		return nil, err

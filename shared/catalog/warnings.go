@@ -96,18 +96,16 @@ func (w *warner) newestBlock(written string) (*workflow.Block, error) {
 	if err != nil {
 		return nil, err
 	}
-	versions, err := w.registry.BlockVersions(w.ctx, w.tenant, ref.FullName())
+	newest, err := NewestVersion(w.ctx, w.registry, w.tenant, workflow.BlockVersions, ref)
 	if err != nil {
 		return nil, err
 	}
-	var numbers []string
-	for _, b := range versions {
-		numbers = append(numbers, b.Version)
-	}
-	newest := ref.Newest(numbers)
 	w.blocks[written] = nil
-	if i := slices.IndexFunc(versions, func(b workflow.Block) bool { return b.Version == newest }); i >= 0 {
-		w.blocks[written] = &versions[i]
+	if newest.Version != "" {
+		ref.Version = newest.Version
+		if w.blocks[written], err = w.registry.Block(w.ctx, w.tenant, ref); err != nil {
+			return nil, err
+		}
 	}
 	return w.blocks[written], nil
 }

@@ -139,6 +139,23 @@ func (r *Registry) PutBlock(ctx context.Context, tenant string, b workflow.Block
 	return &existing, err
 }
 
+// Block reads one block.
+func (r *Registry) Block(ctx context.Context, tenant string, ref workflow.Ref) (*workflow.Block, error) {
+	sk, err := versionKey(ref)
+	if err != nil {
+		return nil, err
+	}
+	it, err := r.t.Get(ctx, table.Key{PK: blocksKey(tenant), SK: sk})
+	if err != nil {
+		return nil, err
+	}
+	if it == nil {
+		return nil, workflow.Errorf(workflow.CodeNotFound, "there is no block %s", ref)
+	}
+	b, err := blockOf(it)
+	return &b, err
+}
+
 // BlockVersions lists all registered versions of a block, by number.
 func (r *Registry) BlockVersions(ctx context.Context, tenant, fullName string) ([]workflow.Block, error) {
 	q := versionsQuery(blocksKey(tenant), fullName, "", 0)
@@ -169,6 +186,39 @@ func (r *Registry) Blocks(ctx context.Context, tenant string, page workflow.Page
 
 func blockOf(it table.Item) (b workflow.Block, err error) {
 	return b, decodeDocument(it, &b)
+}
+
+func versionIndexKey(tenant string, kind workflow.VersionKind, fullName string) table.Key {
+	return table.Key{PK: table.TenantPrefix(tenant) + "versions#" + string(kind) + "#" + fullName, SK: "index"}
+}
+
+// VersionIndex is a strongly consistent read of the index of one name's versions.
+func (r *Registry) VersionIndex(ctx context.Context, tenant string, kind workflow.VersionKind, fullName string) (index workflow.VersionIndex, err error) {
+	it, err := r.t.Get(ctx, versionIndexKey(tenant, kind, fullName))
+	if err != nil || it == nil {
+		return index, err
+	}
+	err = decodeDocument(it, &index)
+	index.Revision = it.Int(attrVersion)
+	return index, err
+}
+
+// PutVersionIndex replaces the index if its revision is still the one given.
+func (r *Registry) PutVersionIndex(ctx context.Context, tenant string, kind workflow.VersionKind, fullName string, index workflow.VersionIndex) (bool, error) {
+	doc, err := encodeDocument(index)
+	if err != nil {
+		return false, err
+	}
+	c := table.Update{
+		Key:       versionIndexKey(tenant, kind, fullName),
+		Set:       table.Item{attrVersion: table.N(index.Revision + 1), attrDocument: doc},
+		Condition: table.IfAbsent,
+	}
+	if index.Revision > 0 {
+		c.Condition, c.Values = "#version = :seen", table.Item{"seen": table.N(index.Revision)}
+	}
+	ok, _, err := r.t.Update(ctx, c)
+	return ok, err
 }
 
 // versionKey is a sort key that orders the versions of one name by number:

@@ -1,6 +1,8 @@
 package engine_test
 
 import (
+	"context"
+	"fmt"
 	"testing"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -136,5 +138,41 @@ func TestCost_CopiesOfMessagesDoNotMultiply(t *testing.T) {
 		if sent > 3*devices/2 {
 			t.Errorf("%s: packs were sent %d times, want about %d", name, sent, devices)
 		}
+	}
+}
+
+// What a start reads does not grow with the versions of its definition, of the definitions
+// that it embeds and of its blocks: an index for each, and the version that was chosen.
+func TestCost_StartReadsOneVersionOfEachName(t *testing.T) {
+	var reads [2]float64
+	for i, versions := range []int{1, 100} {
+		s := harness.New(t, 1, harness.Options())
+		s.RegisterBlocks()
+		s.ImportDevices("a")
+		ctx := context.Background()
+		for n := range versions {
+			version := fmt.Sprintf("1.%d.0", n)
+			if _, err := s.Catalog.RegisterBlock(ctx, harness.Caller, workflow.Block{Package: "p", Name: "pure", Version: fmt.Sprintf("0.%d.0", n), Pure: true}); err != nil {
+				t.Fatal(err)
+			}
+			for _, source := range []string{
+				"name: inner\nsteps: [{label: one, functionBlock: p/pure, runOn: device}]\n",
+				"name: w\nseedEntity: device\nsteps: [{label: first, workflowReference: {workflow: p/inner}}, {label: two, functionBlock: p/pure:1, runOn: device}]\n",
+			} {
+				if _, _, err := s.Catalog.Publish(ctx, harness.Caller, []byte("package: p\nversion: "+version+"\n"+source), false); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		before := s.Consumed().ReadUnits["registry"]
+		id := s.Start("w", "a")
+		settle(s)
+		if x := s.ExpectState(id, sm.ExecutionCompletedAck); x.Workflow.Version != fmt.Sprintf("1.%d.0", versions-1) || x.Blocks["p/pure"] != "1.0.0" {
+			t.Errorf("started %s with blocks %v", x.Workflow, x.Blocks)
+		}
+		reads[i] = s.Consumed().ReadUnits["registry"] - before
+	}
+	if reads[0] != reads[1] {
+		t.Errorf("an execution reads %v items of the registry with one version of each name, and %v with 100", reads[0], reads[1])
 	}
 }

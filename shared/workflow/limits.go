@@ -39,3 +39,8 @@ const (
 	MaxShortMessage     = 256      // of a message among these
 	MaxShortCode        = 32       // of a code when MaxFailureTexts is used up
 )
+
+// MaxIndexedVersions is how many versions of a definition or a block its version index has
+// room for: at most 50 KB before compression. A reference that only older versions match is
+// found by reading all of them.
+const MaxIndexedVersions = 1000

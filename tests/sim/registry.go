@@ -114,6 +114,19 @@ func (r *Registry) blocksNamed(tenant, fullName string) []workflow.Block {
 	return all
 }
 
+// Block reads one block.
+func (r *Registry) Block(_ context.Context, tenant string, ref workflow.Ref) (*workflow.Block, error) {
+	return call(r.conn, "registry.block", func(bool) (*workflow.Block, error) {
+		r.countReads(tableRegistry, 1)
+		b, ok := r.w.blocks[tenantKey(tenant, ref.String())]
+		if !ok {
+			return nil, workflow.Errorf(workflow.CodeNotFound, "no block %s is registered", ref)
+		}
+		b = clone(b)
+		return &b, nil
+	})
+}
+
 // BlockVersions lists all versions of one block.
 func (r *Registry) BlockVersions(_ context.Context, tenant, fullName string) ([]workflow.Block, error) {
 	return call(r.conn, "registry.block_versions", func(bool) ([]workflow.Block, error) {
@@ -129,6 +142,34 @@ func (r *Registry) Blocks(_ context.Context, tenant string, page workflow.Page) 
 		all := r.blocksNamed(tenant, "")
 		r.countReads(tableRegistry, len(all))
 		return paginate(r.w.PageItems, all, page, func(b workflow.Block) string { return b.Ref().String() })
+	})
+}
+
+// VersionIndex reads the index of one name's versions.
+func (r *Registry) VersionIndex(_ context.Context, tenant string, kind workflow.VersionKind, fullName string) (workflow.VersionIndex, error) {
+	return call(r.conn, "registry.version_index", func(bool) (workflow.VersionIndex, error) {
+		r.countReads(tableRegistry, 1)
+		index := r.w.versionIndexes[tenantKey(tenant, string(kind)+" "+fullName)]
+		index.Versions = slices.Clone(index.Versions)
+		return index, nil
+	})
+}
+
+// PutVersionIndex replaces an index if its revision is still the one given.
+func (r *Registry) PutVersionIndex(_ context.Context, tenant string, kind workflow.VersionKind, fullName string, index workflow.VersionIndex) (bool, error) {
+	return call(r.conn, "registry.put_version_index", func(bool) (bool, error) {
+		r.countWrite(tableRegistry)
+		if err := checkItemSize(index); err != nil {
+			return false, err
+		}
+		at := tenantKey(tenant, string(kind)+" "+fullName)
+		if r.w.versionIndexes[at].Revision != index.Revision {
+			return false, nil
+		}
+		next := index
+		next.Versions, next.Revision = slices.Clone(index.Versions), index.Revision+1
+		r.w.versionIndexes[at] = next
+		return true, nil
 	})
 }
 

@@ -58,13 +58,14 @@ type World struct {
 	polls        map[workflow.PollAttempt]workflow.PollReceipt
 	discardTimes map[shardKey]time.Time
 
-	definitions map[string]workflow.PublishedDefinition
-	blocks      map[string]workflow.Block
-	entities    map[string]map[workflow.EntityKey]workflow.Entity
-	bindings    map[string]workflow.IdempotencyRecord
-	watchers    map[string]map[string]bool // of entities
-	schedules   scheduleItems
-	workers     workerItems
+	definitions    map[string]workflow.PublishedDefinition
+	blocks         map[string]workflow.Block
+	versionIndexes map[string]workflow.VersionIndex
+	entities       map[string]map[workflow.EntityKey]workflow.Entity
+	bindings       map[string]workflow.IdempotencyRecord
+	watchers       map[string]map[string]bool // of entities
+	schedules      scheduleItems
+	workers        workerItems
 
 	consumed workflow.Cost // by all views
 
@@ -88,7 +89,7 @@ func New(seed uint64) *World {
 		Shards: 2, Bounds: Bounds{MaxWaiters: workflow.MaxWaiters, ScopeEntities: 64, PageItems: workflow.MaxPageSize}, seed: seed, random: rand.New(rand.NewPCG(seed, 0)), now: StartTime,
 		executions: map[string]*executionItem{}, locks: map[string]workflow.Lock{},
 		packs: map[workflow.PackKey]*workflow.Pack{}, doneSets: map[shardKey]*workflow.DoneSet{}, payloads: map[payloadKey][]byte{}, polls: map[workflow.PollAttempt]workflow.PollReceipt{}, discardTimes: map[shardKey]time.Time{},
-		definitions: map[string]workflow.PublishedDefinition{}, blocks: map[string]workflow.Block{},
+		definitions: map[string]workflow.PublishedDefinition{}, blocks: map[string]workflow.Block{}, versionIndexes: map[string]workflow.VersionIndex{},
 		entities: map[string]map[workflow.EntityKey]workflow.Entity{}, bindings: map[string]workflow.IdempotencyRecord{},
 		poolQueues: map[string]*Queue{}, workers: workerItems{},
 		watchers: map[string]map[string]bool{}, schedules: scheduleItems{},
@@ -109,6 +110,7 @@ func (w *World) CloneRegistry(seed uint64) *World {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	next.definitions, next.blocks = maps.Clone(w.definitions), maps.Clone(w.blocks)
+	next.versionIndexes = maps.Clone(w.versionIndexes)
 	for tenant, entities := range w.entities {
 		next.entities[tenant] = maps.Clone(entities)
 	}

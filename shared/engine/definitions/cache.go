@@ -6,10 +6,12 @@
 package definitions
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
 
+	"github.com/lockstep-run/lockstep/shared/catalog"
 	"github.com/lockstep-run/lockstep/shared/definition"
 	"github.com/lockstep-run/lockstep/shared/engine/port"
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -83,27 +85,28 @@ func (c *Cache) Block(ctx context.Context, r port.Registry, tenant, blockRef, st
 	if err != nil {
 		return workflow.Block{}, &workflow.Failure{Code: "BLOCK_NOT_FOUND", Message: err.Error(), Step: step}, nil //nolint:nilerr // the mistake is the definition's: it fails the execution
 	}
-	if pinned != "" {
-		ref.Version = pinned
-		if b, ok := c.blocks.get(tenant + "#" + ref.String()); ok {
-			return b, nil, nil
+	if ref.Version = cmp.Or(pinned, ref.Version); !ref.Exact() {
+		newest, err := catalog.NewestVersion(ctx, r, tenant, workflow.BlockVersions, ref)
+		if err != nil {
+			return workflow.Block{}, nil, err
 		}
+		ref.Version = newest.Version
 	}
-	versions, err := r.BlockVersions(ctx, tenant, ref.FullName())
-	if err != nil {
+	key := tenant + "#" + ref.String()
+	if b, ok := c.blocks.get(key); ok {
+		return b, nil, nil
+	}
+	var b *workflow.Block
+	if ref.Exact() {
+		b, err = r.Block(ctx, tenant, ref)
+	}
+	switch {
+	case b == nil && err == nil, workflow.Is(err, workflow.CodeNotFound):
+		return workflow.Block{}, &workflow.Failure{Code: "BLOCK_NOT_FOUND", Step: step,
+			Message: fmt.Sprintf("step %q uses block %s, but no registered version matches", step, blockRef)}, nil
+	case err != nil:
 		return workflow.Block{}, nil, err
 	}
-	numbers := make([]string, len(versions))
-	for i, b := range versions {
-		numbers[i] = b.Version
-	}
-	newest := ref.Newest(numbers)
-	for _, b := range versions {
-		if b.Version == newest {
-			c.blocks.put(tenant+"#"+b.Ref().String(), b)
-			return b, nil, nil
-		}
-	}
-	return workflow.Block{}, &workflow.Failure{Code: "BLOCK_NOT_FOUND", Step: step,
-		Message: fmt.Sprintf("step %q uses block %s, but no registered version matches", step, blockRef)}, nil
+	c.blocks.put(key, *b)
+	return *b, nil, nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/lockstep-run/lockstep/shared/catalog"
 	"github.com/lockstep-run/lockstep/shared/engine/port"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
@@ -151,23 +152,11 @@ func (b *builder) addReference(s *spec.Step, node int) (*workflow.Failure, error
 // NewestVersion returns the newest published version that matches a reference and is
 // not archived, "" if there is none.
 func NewestVersion(ctx context.Context, r port.Registry, tenant string, ref workflow.Ref) (string, error) {
-	var versions []string
-	page := workflow.Page{Limit: workflow.MaxPageSize}
-	for {
-		list, err := r.DefinitionVersions(ctx, tenant, ref.FullName(), page)
-		if err != nil {
-			return "", err
-		}
-		for _, d := range list.Items {
-			if !d.Archived {
-				versions = append(versions, d.Ref.Version)
-			}
-		}
-		if list.NextToken == "" {
-			return ref.Newest(versions), nil
-		}
-		page.Token = list.NextToken
+	newest, err := catalog.NewestVersion(ctx, r, tenant, workflow.DefinitionVersions, ref)
+	if err != nil || newest.Archived {
+		return "", err
 	}
+	return newest.Version, nil
 }
 
 // markCrossEntityReads records for each node from which other nodes it reads more than

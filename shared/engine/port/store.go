@@ -162,9 +162,17 @@ type Registry interface {
 	// PutBlock stores a block if none exists under its exact version; otherwise it returns
 	// the stored one.
 	PutBlock(ctx context.Context, tenant string, b workflow.Block) (existing *workflow.Block, err error)
+	// Block reads a block; CodeNotFound if there is none.
+	Block(ctx context.Context, tenant string, ref workflow.Ref) (*workflow.Block, error)
 	// BlockVersions lists all registered versions of a block, Blocks all blocks.
 	BlockVersions(ctx context.Context, tenant, fullName string) ([]workflow.Block, error)
 	Blocks(ctx context.Context, tenant string, page workflow.Page) (workflow.List[workflow.Block], error)
+
+	// VersionIndex is a strongly consistent read; the zero index if none is stored.
+	VersionIndex(ctx context.Context, tenant string, kind workflow.VersionKind, fullName string) (workflow.VersionIndex, error)
+	// PutVersionIndex replaces an index if its revision is still that of index, and gives it
+	// the next one. ok is false too if it has been written and the reply was lost.
+	PutVersionIndex(ctx context.Context, tenant string, kind workflow.VersionKind, fullName string, index workflow.VersionIndex) (ok bool, err error)
 
 	// PutEntities upserts: it replaces attributes and groups and raises the version; the
 	// token stays. The same writes remove the entities' watchers. PutEntities returns

@@ -1,12 +1,16 @@
 package ports_test
 
 import (
+	"encoding/base64"
+	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
+	"github.com/lockstep-run/lockstep/shared/catalog"
 	"github.com/lockstep-run/lockstep/shared/cost"
 	"github.com/lockstep-run/lockstep/shared/dynamo"
 	"github.com/lockstep-run/lockstep/shared/topology"
@@ -112,5 +116,59 @@ func TestDynamoMeter_IsPerView(t *testing.T) {
 	}
 	if n := a.Take().DynamoRequests; n != 1 {
 		t.Errorf("the first view counted %d requests, want 1", n)
+	}
+}
+
+// What finding a version reads does not grow with the versions: one unit for the index, and
+// the chosen version. With 100 versions of 8 KB it was 200 units at every start.
+func TestDynamoMeter_FindingAVersionReadsOnlyTheIndex(t *testing.T) {
+	t.Parallel()
+	const versions, registry = 100, topology.TableRegistry
+	m := new(cost.Meter)
+	v := openView(&faultInjector{}, m)
+	ctx, tenant := contextWithTimeout(t, time.Minute), "t"+uuid.NewString()
+	for i := range versions {
+		source := make([]byte, 7800)
+		for n := range source {
+			source[n] = byte(rand.Uint32())
+		}
+		version := fmt.Sprintf("1.%d.0", i)
+		d := workflow.PublishedDefinition{Ref: workflow.Ref{Package: "fleet", Name: "upgrade", Version: version}, Source: source, PublishedAt: time.Now()}
+		if _, err := v.Registry.PutDefinition(ctx, tenant, d); err != nil {
+			t.Fatal(err)
+		}
+		b := workflow.Block{Package: "fleet", Name: "upgrade", Version: version, Description: base64.StdEncoding.EncodeToString(source)}
+		if _, err := v.Registry.PutBlock(ctx, tenant, b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, kind := range []workflow.VersionKind{workflow.DefinitionVersions, workflow.BlockVersions} {
+		ref := workflow.Ref{Package: "fleet", Name: "upgrade", Version: "1"}
+		find := func() float64 {
+			m.Take()
+			newest, err := catalog.NewestVersion(ctx, v.Registry, tenant, kind, ref)
+			if err != nil || newest.Version != "1.99.0" {
+				t.Fatalf("%s: found %+v, %v", kind, newest, err)
+			}
+			return m.Take().ReadUnits[registry]
+		}
+		all := find()
+		if all < 190 {
+			t.Errorf("%s: %v units without an index, want about 200", kind, all)
+		}
+		t.Logf("%s: %v units without an index", kind, all)
+		if one := find(); one != 1 {
+			t.Errorf("%s: %v units with an index, want 1", kind, one)
+		}
+	}
+	exact := workflow.Ref{Package: "fleet", Name: "upgrade", Version: "1.99.0"}
+	if _, err := v.Registry.Definition(ctx, tenant, exact); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := v.Registry.Block(ctx, tenant, exact); err != nil {
+		t.Fatal(err)
+	}
+	if got := m.Take().ReadUnits[registry]; got != 4 {
+		t.Errorf("the two chosen versions cost %v units, want 4", got)
 	}
 }

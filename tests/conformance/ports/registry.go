@@ -1,6 +1,7 @@
 package ports
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -132,6 +133,68 @@ func Registry(t *testing.T, open Open) {
 			second := must[workflow.List[workflow.Block]](s)(s.Registry.Blocks(s.ctx, s.tenant, workflow.Page{Limit: 4, Token: first.NextToken}))
 			if len(first.Items) != 4 || len(second.Items) != 1 || second.NextToken != "" || second.Items[0].Name != "verify" {
 				s.Errorf("pages %+v and %+v", first, second)
+			}
+		},
+		"a block is read by its exact version": func(s *fixture) {
+			b := workflow.Block{Package: "fleet", Name: "read", Version: "1.2.0", Pool: "p", ResultSchema: []byte(`{"type":"object"}`)}
+			_, err := s.Registry.Block(s.ctx, s.tenant, b.Ref())
+			s.wantCode(err, workflow.CodeNotFound)
+			must[*workflow.Block](s)(s.Registry.PutBlock(s.ctx, s.tenant, b))
+			if diff := cmp.Diff(&b, must[*workflow.Block](s)(s.Registry.Block(s.ctx, s.tenant, b.Ref()))); diff != "" {
+				s.Error(diff)
+			}
+			_, err = s.Registry.Block(s.ctx, s.tenant+"2", b.Ref())
+			s.wantCode(err, workflow.CodeNotFound)
+		},
+		"a version index is replaced only as it was read": func(s *fixture) {
+			const kind, name = workflow.DefinitionVersions, "fleet/upgrade"
+			read := func() workflow.VersionIndex {
+				s.Helper()
+				return must[workflow.VersionIndex](s)(s.Registry.VersionIndex(s.ctx, s.tenant, kind, name))
+			}
+			put := func(index workflow.VersionIndex, want bool) {
+				s.Helper()
+				s.wantApplied(want)(s.Registry.PutVersionIndex(s.ctx, s.tenant, kind, name, index))
+			}
+			if got := read(); got.Revision != 0 || len(got.Versions) != 0 {
+				s.Fatalf("an absent index is %+v", got)
+			}
+			first := workflow.VersionIndex{Versions: []workflow.IndexedVersion{{Version: "1.10.0"}, {Version: "1.9.0", Archived: true}}, Older: true}
+			put(first, true)
+			put(first, false)
+			first.Revision = 1
+			if diff := cmp.Diff(first, read()); diff != "" {
+				s.Error(diff)
+			}
+			second := workflow.VersionIndex{Versions: []workflow.IndexedVersion{{Version: "2.0.0"}}, Revision: 1}
+			put(second, true)
+			put(first, false)
+			second.Revision = 2
+			if diff := cmp.Diff(second, read()); diff != "" {
+				s.Error(diff)
+			}
+			// The reply to a write is lost: the caller cannot know, and reads what it wrote.
+			s.loseReply()
+			_, _ = s.Registry.PutVersionIndex(s.ctx, s.tenant, kind, name, second)
+			if second.Revision = 3; !cmp.Equal(second, read()) {
+				s.Errorf("after a lost reply: %+v", read())
+			}
+			for _, other := range []struct {
+				tenant string
+				kind   workflow.VersionKind
+				name   string
+			}{{s.tenant + "2", kind, name}, {s.tenant, workflow.BlockVersions, name}, {s.tenant, kind, "fleet/upgrade-x"}} {
+				if got := must[workflow.VersionIndex](s)(s.Registry.VersionIndex(s.ctx, other.tenant, other.kind, other.name)); got.Revision != 0 {
+					s.Errorf("%+v has the index %+v", other, got)
+				}
+			}
+		},
+		"one of many concurrent writes of a version index wins": func(s *fixture) {
+			for revision := range int64(2) {
+				s.oneWinner(func(i int) (bool, error) {
+					index := workflow.VersionIndex{Versions: []workflow.IndexedVersion{{Version: "1.0." + strconv.Itoa(i)}}, Revision: revision}
+					return s.Registry.PutVersionIndex(s.ctx, s.tenant, workflow.BlockVersions, "fleet/upgrade", index)
+				})
 			}
 		},
 		"an idempotency key is bound until it expires": func(s *fixture) {

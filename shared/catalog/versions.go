@@ -1,0 +1,107 @@
+package catalog
+
+import (
+	"context"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// VersionRegistry is what versions are found in. Its methods are part of the engine's ports
+// and documented there.
+type VersionRegistry interface {
+	DefinitionVersions(ctx context.Context, tenant, fullName string, page workflow.Page) (workflow.List[workflow.PublishedDefinition], error)
+	BlockVersions(ctx context.Context, tenant, fullName string) ([]workflow.Block, error)
+	VersionIndex(ctx context.Context, tenant string, kind workflow.VersionKind, fullName string) (workflow.VersionIndex, error)
+	PutVersionIndex(ctx context.Context, tenant string, kind workflow.VersionKind, fullName string, index workflow.VersionIndex) (ok bool, err error)
+}
+
+// NewestVersion finds what a reference means: the newest version that matches and is not
+// archived. If all that match are archived it is the newest of those, and if there is none,
+// the zero value. It reads the version index and believes it: a version that is stored but
+// not in the index does not exist yet, because its publication has not been answered.
+//
+// If the name has no index, it was published by an earlier release. NewestVersion then reads
+// all versions and stores the index.
+func NewestVersion(ctx context.Context, r VersionRegistry, tenant string, kind workflow.VersionKind, ref workflow.Ref) (workflow.IndexedVersion, error) {
+	name := ref.FullName()
+	index, err := r.VersionIndex(ctx, tenant, kind, name)
+	if err != nil {
+		return workflow.IndexedVersion{}, err
+	}
+	newest, known := index.Newest(ref)
+	if known && index.Revision > 0 {
+		return newest, nil
+	}
+	all, err := allVersions(ctx, r, tenant, kind, name)
+	if err != nil {
+		return workflow.IndexedVersion{}, err
+	}
+	if index.Revision == 0 && len(all) > 0 {
+		// If it is not written, somebody else has: what was read is as new as that.
+		if _, err := r.PutVersionIndex(ctx, tenant, kind, name, workflow.NewVersionIndex(all)); err != nil {
+			return workflow.IndexedVersion{}, err
+		}
+	}
+	newest, _ = workflow.VersionIndex{Versions: workflow.NewestFirst(all)}.Newest(ref)
+	return newest, nil
+}
+
+// updateVersionIndex writes the index of a name from all its versions. Whoever has stored a
+// version, or archived or restored one, calls it afterwards. added is the version that was
+// stored, "" if none was.
+//
+// It reads the index first and the versions second, and its write fails if the index was
+// written in between. So of several concurrent calls, the one that writes last has read what
+// all of them changed. That is why it writes even if the index is right already: another
+// call may be about to write what it read before this change. Only what can never change
+// again, that a version exists, need not be written twice.
+func updateVersionIndex(ctx context.Context, r VersionRegistry, tenant string, kind workflow.VersionKind, fullName, added string) error {
+	first := int64(-1)
+	for {
+		index, err := r.VersionIndex(ctx, tenant, kind, fullName)
+		if err != nil {
+			return err
+		}
+		if first < 0 {
+			first = index.Revision
+		}
+		// Who wrote the second revision after the first began after this change was stored. So
+		// there are at most three rounds, however many others write.
+		if index.Revision >= first+2 || added != "" && index.Has(added) {
+			return nil
+		}
+		all, err := allVersions(ctx, r, tenant, kind, fullName)
+		if err != nil {
+			return err
+		}
+		next := workflow.NewVersionIndex(all)
+		next.Revision = index.Revision
+		if ok, err := r.PutVersionIndex(ctx, tenant, kind, fullName, next); err != nil || ok {
+			return err
+		}
+	}
+}
+
+// allVersions reads every version of a name.
+func allVersions(ctx context.Context, r VersionRegistry, tenant string, kind workflow.VersionKind, fullName string) ([]workflow.IndexedVersion, error) {
+	var all []workflow.IndexedVersion
+	if kind == workflow.BlockVersions {
+		blocks, err := r.BlockVersions(ctx, tenant, fullName)
+		for i := range blocks {
+			all = append(all, workflow.IndexedVersion{Version: blocks[i].Version})
+		}
+		return all, err
+	}
+	for page := (workflow.Page{Limit: workflow.MaxPageSize}); ; {
+		list, err := r.DefinitionVersions(ctx, tenant, fullName, page)
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range list.Items {
+			all = append(all, workflow.IndexedVersion{Version: d.Ref.Version, Archived: d.Archived})
+		}
+		if page.Token = list.NextToken; page.Token == "" {
+			return all, nil
+		}
+	}
+}
