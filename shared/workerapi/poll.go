@@ -108,21 +108,17 @@ func (s *Service) pools(ctx context.Context, tenant string, names []string) ([]s
 		if err != nil {
 			return nil, err
 		}
-		versions, err := s.BlockRegistry.BlockVersions(ctx, tenant, ref.FullName())
+		matching, err := s.poolsOf(ctx, tenant, ref)
 		if err != nil {
 			return nil, err
 		}
-		matched := false
-		for _, b := range versions {
-			if ref.Matches(b.Version) {
-				matched = true
-				if !slices.Contains(pools, poolName(b)) {
-					pools = append(pools, poolName(b))
-				}
-			}
-		}
-		if !matched {
+		if len(matching) == 0 {
 			return nil, workflow.Errorf(workflow.CodeNotFound, "there is no block %s", name)
+		}
+		for _, pool := range matching {
+			if !slices.Contains(pools, pool) {
+				pools = append(pools, pool)
+			}
 		}
 	}
 	if len(pools) == 0 {

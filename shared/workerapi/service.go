@@ -48,6 +48,7 @@ type Packs interface {
 
 // BlockRegistry reads the registered blocks.
 type BlockRegistry interface {
+	VersionIndex(ctx context.Context, tenant string, kind workflow.VersionKind, fullName string) (workflow.VersionIndex, error)
 	BlockVersions(ctx context.Context, tenant, fullName string) ([]workflow.Block, error)
 	Blocks(ctx context.Context, tenant string, page workflow.Page) (workflow.List[workflow.Block], error)
 }
@@ -59,7 +60,7 @@ type Ports struct {
 	Meter  worker.Meter
 }
 
-// Service serves polling workers. All fields are required.
+// Service serves polling workers. All exported fields are required.
 type Service struct {
 	WorkerRegistry *workers.Registry
 	BlockRegistry  BlockRegistry
@@ -76,6 +77,8 @@ type Service struct {
 	Now           func() time.Time
 	NewNonce      func() string // a short random text
 	Log           *slog.Logger
+
+	blockPools blockPools
 }
 
 // sdkWorker returns an SDK worker that acts for the polling worker of this name.

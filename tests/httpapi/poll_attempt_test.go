@@ -253,3 +253,27 @@ func TestPoll_ConcurrentRequestsClaimOnePack(t *testing.T) {
 		}
 	}
 }
+
+// What a poll reads of the registry does not grow with the versions of its block, and the
+// poll sees a version that is registered later, in another pool.
+func TestPoll_ReadsBlockVersionsOnce(t *testing.T) {
+	f := newPollFixture(t, 1, 1)
+	f.PoolQueue("other")
+	for i := range 99 {
+		f.mustDo(nil, "POST", "/function-blocks/register", fmt.Sprintf(`{"package":"p","name":"slow","version":"1.%d.0","pool":"edge"}`, i+1))
+	}
+	reads := func(attempt string) float64 {
+		before := f.Consumed().ReadUnits["registry"]
+		f.wantNone(attempt, f.poll("w1", attempt))
+		return f.Consumed().ReadUnits["registry"] - before
+	}
+	if first, second := reads("a1"), reads("a2"); first != 101 || second != 1 {
+		t.Errorf("the first poll read %v items, the second %v; want 101 and 1", first, second)
+	}
+	f.mustDo(nil, "POST", "/function-blocks/register", `{"package":"p","name":"slow","version":"1.100.0","pool":"other","timeout":"30s"}`)
+	f.start("d001") // uses the newest version
+	f.wantPack("a poll after another version was registered", f.poll("w1", "a3"))
+	if a := f.do("POST", "/blackboard/job", `{"worker":"w1","blocks":["p/slow:2"],"wait":"0s"}`); a.status != 404 {
+		t.Errorf("a block that does not exist: %s", a)
+	}
+}
