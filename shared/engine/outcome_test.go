@@ -106,6 +106,41 @@ func TestOutcome_FailedRollbackKeepsItsEntity(t *testing.T) {
 	}
 }
 
+// TestOutcome_AssertionInPipeline: the same where entities pass through the steps on their
+// own. Where nothing is tolerated the step fails at once.
+func TestOutcome_AssertionInPipeline(t *testing.T) {
+	for name, c := range map[string]struct {
+		tolerance string
+		state     sm.ExecutionState
+		outcome   workflow.Outcome
+	}{
+		"tolerated":            {"1", sm.ExecutionCompletedAck, workflow.OutcomePartial},
+		"not tolerated":        {"0", sm.ExecutionFailedSafeAck, workflow.OutcomeFailedSafe},
+		"beyond the tolerance": {"10%", sm.ExecutionFailedSafeAck, workflow.OutcomeFailedSafe},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newHarness(t, 3)
+			s.Publish("w", "config: {executionStrategy: {parallel: true}, failureTolerance: "+c.tolerance+"}\nsteps:\n  - {label: a, functionBlock: p/again:1, runOn: device}\n  - {label: b, functionBlock: p/pure:1, runOn: device, assert: 'entity.id != \"d001\"'}\n  - {label: c, functionBlock: p/pure:1, runOn: device}\n")
+			id := s.Start("w", harness.DeviceIDs(3)...)
+			s.RunUntilIdle(time.Hour)
+			x := s.ExpectState(id, c.state)
+			if x.Outcome() != c.outcome || x.StepRuns[0].Pipeline == 0 {
+				t.Errorf("outcome %s", x.Outcome())
+			}
+			if s.HasCalled(id, "b EXECUTE d001") || s.HasCalled(id, "c EXECUTE d001") || !s.HasCalled(id, "a ROLLBACK d001") {
+				t.Errorf("calls %v", s.CallsOf(id))
+			}
+			if c.outcome == workflow.OutcomePartial && (x.Result == nil || x.Result.Sets[workflow.EntityFailedSafe].String() != "2" || !s.HasCalled(id, "c EXECUTE d002")) {
+				t.Errorf("result %+v", x.Result)
+			}
+			if c.outcome != workflow.OutcomePartial && (x.Cause != workflow.CauseAssertion || x.Error.Entity != "device/d001") {
+				t.Errorf("cause %s, %+v", x.Cause, x.Error)
+			}
+			s.CheckInvariants()
+		})
+	}
+}
+
 // TestOutcome_AssertionOfEntityFailsThatEntity: an assertion that reads the entity fails it,
 // within the tolerance; it takes no part in later steps.
 func TestOutcome_AssertionOfEntityFailsThatEntity(t *testing.T) {

@@ -111,8 +111,11 @@ type Report struct {
 	NextCheckAt time.Time       // the earliest time at which something waiting should be checked; zero for none
 	Unclaimed   bool            // jobs have waited to be claimed for longer than policy allows
 	Skipped     int             // of a step run in a pipeline, when Complete
+	Unmet       int             // of a step run in a pipeline, when Complete: entities that an assertion failed
 	HasUpdates  bool            // some job asks for updates of entities, when Complete
 	Brief       bool            // of Counts, only Failed and Unknown are set; NeedFailure has the rest
+
+	UnmetFailure *workflow.Failure // of the first of these
 
 	// Problem fails the step run before its jobs are over: an assertion of a later
 	// step of a pipeline is false, or a job asks to update an entity that the

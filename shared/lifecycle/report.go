@@ -51,7 +51,7 @@ func (d *decider) followStepRuns(open []*workflow.StepRun) {
 // ended and, if not, when to check it again.
 func (d *decider) evaluateStepRun(r *workflow.StepRun, f *Report) (ended bool, checkAt time.Time) {
 	n := &d.facts.Resolution.Program.Nodes[r.StepIndex]
-	failed := f.Counts.Failed + f.Counts.Unknown
+	failed := f.Counts.Failed + f.Counts.Unknown + f.Unmet
 	intolerable := failed > 0 && !d.tolerates(r, n, failed+r.Unmet, r.Jobs+r.Unmet)
 	handled := d.facts.Resolution.Program.FailureHandler(r.StepIndex) >= 0
 	switch {
@@ -75,6 +75,10 @@ func (d *decider) evaluateStepRun(r *workflow.StepRun, f *Report) (ended bool, c
 		}
 	case f.Complete:
 		d.recordResult(r, f)
+		if f.Counts.Failed+f.Counts.Unknown == 0 && f.UnmetFailure != nil {
+			d.failStepRun(r, workflow.CauseAssertion, f.UnmetFailure)
+			break
+		}
 		cause, why := failureOf(r, f.Counts)
 		d.failStepRun(r, cause, why)
 	case intolerable && !handled:
@@ -187,7 +191,7 @@ func (d *decider) nextCheckAt(r *workflow.StepRun, f *Report) time.Time {
 // recordResult stores the result of a step run whose lanes are all over.
 func (d *decider) recordResult(r *workflow.StepRun, f *Report) {
 	r.Counts, r.HasUpdates = f.Counts, f.HasUpdates
-	r.Skipped += f.Skipped
+	r.Skipped, r.Unmet = r.Skipped+f.Skipped, r.Unmet+f.Unmet
 	d.execution.Cost.Add(f.Cost)
 }
 

@@ -90,7 +90,6 @@ func TestState_KeepsRoomForOperators(t *testing.T) {
 		t.Error("no job is shown")
 	}
 	reason := fmt.Sprintf(`{"reason":%q}`, strings.Repeat("\U0001d11e", 1000))
-	f.mustDo(nil, "POST", "/workflow-execution/"+x.ID+"/unlock", reason)
 	f.mustDo(nil, "POST", "/workflow-execution/"+x.ID+"/retry", reason)
 	f.awaitEnd(x.ID)
 	f.mustDo(nil, "POST", "/workflow-execution/"+x.ID+"/acknowledge", reason)
@@ -135,9 +134,7 @@ func TestState_FailsBeforeItIsFull(t *testing.T) {
 	if s.State != sm.ExecutionFailedUnsafe || !strings.Contains(string(f.lastData(s)), "undo the rest by hand") {
 		t.Errorf("%s: %s", s.State, f.lastData(s))
 	}
-	for _, command := range []string{"unlock", "retry"} {
-		f.mustDo(nil, "POST", "/workflow-execution/"+x.ID+"/"+command, `{"reason":"checked"}`)
-	}
+	f.mustDo(nil, "POST", "/workflow-execution/"+x.ID+"/retry", `{"reason":"checked"}`)
 	f.awaitEnd(x.ID)
 	f.mustDo(nil, "POST", "/workflow-execution/"+x.ID+"/acknowledge", `{"reason":"checked"}`)
 }

@@ -58,7 +58,7 @@ func (p *Planner) buildExprScope(ctx context.Context, x *workflow.Execution, r *
 	s := &exprScope{
 		excluded: map[int]map[workflow.EntityKey]bool{},
 		bindings: definitions.Bindings{Results: map[int]map[string]json.RawMessage{}, Statuses: map[int]string{}},
-		request:  plan.Request{NodeIndex: r.StepIndex, Node: node, IndexByPosition: r.Pipeline > 0, Excluded: map[workflow.EntityKey]bool{}, AlreadyOK: map[workflow.EntityKey]bool{}},
+		request:  plan.Request{NodeIndex: r.StepIndex, Node: node, IndexByPosition: r.Pipeline > 0, FailAtUnmet: r.Pipeline > 0 && !p.Program.ToleratesAny(r.StepIndex), Excluded: map[workflow.EntityKey]bool{}, AlreadyOK: map[workflow.EntityKey]bool{}},
 	}
 	held, err := p.Entities(ctx, x.ScopeOf(r))
 	if err != nil {

@@ -81,9 +81,7 @@ func (p *Planner) loadOutcome(ctx context.Context, x *workflow.Execution, r *wor
 		if err := o.collect(r, planned.Jobs, packs); err != nil {
 			return nil, err
 		}
-		for _, u := range planned.Unmet {
-			o.failed[u.Entity], o.notExecuted[u.Entity] = true, true
-		}
+		o.addUnmet(planned.Unmet)
 	}
 	if !r.Open() {
 		if p.outcomes == nil {
@@ -146,6 +144,7 @@ func (p *Planner) laneOutcome(ctx context.Context, x *workflow.Execution, r *wor
 	if err := o.collect(r, planned.Jobs, packs); err != nil {
 		return nil, err
 	}
+	o.addUnmet(planned.Unmet)
 	lane.bySeq[r.Seq] = o
 	return o, nil
 }
@@ -195,6 +194,13 @@ func (o *outcome) collect(r *workflow.StepRun, jobs []workflow.JobInput, packs [
 		}
 	}
 	return nil
+}
+
+// addUnmet adds the entities that an assertion failed. They have no job.
+func (o *outcome) addUnmet(unmet []plan.UnmetEntity) {
+	for _, u := range unmet {
+		o.failed[u.Entity], o.notExecuted[u.Entity] = true, true
+	}
 }
 
 // Updates returns the updates that the jobs of a step run request, in job order.

@@ -162,5 +162,11 @@ func (p *Planner) pipelineReport(ctx context.Context, x *workflow.Execution, r *
 	if errors.As(err, &problem) {
 		return &lifecycle.Report{StepRunSeq: r.Seq, Cause: problem.Cause, Problem: problem.Failure}, nil
 	}
+	if err != nil || !rep.Complete || len(p.Program.Nodes[r.StepIndex].Assert) == 0 {
+		return rep, err
+	}
+	planned, err := p.planLane(ctx, x, r, &laneOutcomes{lane: -1})
+	rep.Unmet, rep.UnmetFailure = planned.Plan.Unmet, planned.Plan.UnmetFailure
+	rep.Skipped -= rep.Unmet
 	return rep, err
 }

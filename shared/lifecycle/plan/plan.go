@@ -73,6 +73,9 @@ type Request struct {
 	// Previous names the entities that took part in the previous iteration; nil for a
 	// first iteration.
 	Previous map[workflow.EntityKey]bool
+	// FailAtUnmet fails the step at the first assertion that is not true of an entity, as
+	// long as only a lane of it is planned: nothing tolerates the failure.
+	FailAtUnmet bool
 	// IndexByPosition gives each job the index of its entity among those of the type,
 	// instead of numbering jobs consecutively, so that the step runs of a pipeline share
 	// their lanes.
@@ -162,7 +165,7 @@ func (r Request) planJobs(ex Expressions, on []position) JobPlan {
 		} else {
 			message = "assertion is not true: " + failed.Source
 		}
-		if failed == nil || !failed.OfEntity || e.entity == nil || r.IndexByPosition {
+		if failed == nil || !failed.OfEntity || e.entity == nil || r.FailAtUnmet {
 			return r.failedPlan(e.entity, workflow.CauseAssertion, workflow.FailureAssertion, message)
 		}
 		p.Unmet = append(p.Unmet, UnmetEntity{e.entity.Key, r.failure(e.entity, workflow.FailureAssertion, message)})

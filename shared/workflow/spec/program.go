@@ -86,6 +86,18 @@ func (p *Program) LabelOf(origin, localIndex int) string {
 	return ""
 }
 
+// ToleratesAny reports whether any entity may fail in the node.
+func (p *Program) ToleratesAny(node int) bool {
+	n, t := &p.Nodes[node], p.Config.FailureTolerance
+	switch {
+	case n.FailureTolerance != nil:
+		t = *n.FailureTolerance
+	case n.DefinitionTolerance != nil:
+		t = *n.DefinitionTolerance
+	}
+	return t != Tolerance{}
+}
+
 // FailureHandler is the node that handles a failure of the node: itself or its innermost
 // ancestor, with continueOnError; -1 if there is none.
 func (p *Program) FailureHandler(node int) int {
@@ -117,5 +129,5 @@ func (p *Program) PipelineEnd(node int) int {
 }
 
 func (n *Node) canPipeline() bool {
-	return n.OnEntities() && n.Repeat == nil && n.StepTimeout == 0 && len(n.Assert) == 0
+	return n.OnEntities() && n.Repeat == nil && n.StepTimeout == 0
 }

@@ -42,10 +42,10 @@ func Sender(t *testing.T, open func(t *testing.T) SenderImplementation) {
 			Cost:     workflow.Cost{WriteUnits: map[string]float64{"jobs": 1}},
 		}
 	}
-	// receivePacks polls until n packs have arrived, 200 times at most.
+	// receivePacks polls until n packs have arrived, 3000 times at most.
 	receivePacks := func(w SenderImplementation, pool string, n int) map[string]*workflow.PackMessage {
 		got := map[string]*workflow.PackMessage{}
-		for range 200 {
+		for range 3000 {
 			for _, m := range w.Packs(pool) {
 				got[m.Key.String()] = m
 			}
