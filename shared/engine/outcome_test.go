@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -160,4 +161,43 @@ func TestOutcome_AssertionOfEntityFailsThatEntity(t *testing.T) {
 	id = s.Start("v", harness.DeviceIDs(3)...)
 	s.RunUntilIdle(time.Hour)
 	s.ExpectState(id, sm.ExecutionFailedSafeAck) // it says the same of all entities
+}
+
+// TestOutcome_UndoStopsAtItsFailure: where the undoing of one step fails for an entity, the
+// steps before it are not undone for that entity, and are for the others.
+func TestOutcome_UndoStopsAtItsFailure(t *testing.T) {
+	s := newHarness(t, 4)
+	s.Publish("w", "config: {failureTolerance: 2}\nsteps:\n  - {label: a, functionBlock: p/again:1, runOn: device}\n  - {label: b, functionBlock: p/again:1, runOn: device}\n  - {label: c, functionBlock: p/pure:1, runOn: device}\n")
+	s.Script = failCalls("c EXECUTE d001", "c EXECUTE d002", "b ROLLBACK d001")
+	id := s.Start("w", harness.DeviceIDs(4)...)
+	s.RunUntilIdle(time.Hour)
+	x := s.ExpectState(id, sm.ExecutionFailedUnsafe)
+	if s.HasCalled(id, "a ROLLBACK d001") || !s.HasCalled(id, "a ROLLBACK d002") || s.HasCalled(id, "b ROLLBACK d000") {
+		t.Errorf("calls %v", s.CallsOf(id))
+	}
+	if x.Kept == nil || x.Kept.String() != "2" || x.Result.Named[0].Entity != "device/d001" || x.Result.Sets[workflow.EntityFailedSafe].String() != "3" {
+		t.Errorf("keeps %v, result %+v", x.Kept, x.Result)
+	}
+}
+
+// TestOutcome_UpdatesOfFailedEntitiesAreNotWritten: what the jobs of an entity that failed
+// want written to the inventory is not, because what they did is undone.
+func TestOutcome_UpdatesOfFailedEntitiesAreNotWritten(t *testing.T) {
+	s := newHarness(t, 2)
+	s.Publish("w", "config: {failureTolerance: 1}\nsteps:\n  - {label: a, functionBlock: p/again:1, runOn: device}\n  - {label: b, functionBlock: p/pure:1, runOn: device}\n")
+	s.Script = func(c harness.BlockCall) *harness.Outcome {
+		if c.Step == "b" && c.Entity == "d001" {
+			return &harness.Outcome{FailCode: "REFUSED"}
+		}
+		return &harness.Outcome{SetAttributes: map[string]any{"by": "w"}}
+	}
+	id := s.Start("w", harness.DeviceIDs(2)...)
+	s.RunUntilIdle(time.Hour)
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+	for _, key := range devices("d000", "d001") {
+		e, err := s.Catalog.Entity(t.Context(), harness.Caller, key)
+		if err != nil || strings.Contains(string(e.Attributes), `"by"`) != (key.ID == "d000") {
+			t.Errorf("%s has %s, %v", key, e.Attributes, err)
+		}
+	}
 }

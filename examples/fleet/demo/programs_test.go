@@ -122,7 +122,7 @@ func TestCostSummary_FormatsDollars(t *testing.T) {
 		WriteUnits: map[string]float64{"jobs": 400.5, "locks": 100}, ReadUnits: map[string]float64{"jobs": 20},
 		DynamoRequests: 544, QueueRequests: 627, Dollars: 0.0006,
 	}, 300)
-	for _, want := range []string{"500.5 write units", "20.0 read units", "544 requests to DynamoDB", "627 requests to SQS", "$0.00 this execution", "$600.00 per million such executions", "$2.00 per million jobs"} {
+	for _, want := range []string{"500.5 write units", "20.0 read units", "544 requests to DynamoDB", "627 requests to SQS", "$0.0006 this execution", "$600.00 per million such executions", "$2.00 per million jobs"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q lacks %q", got, want)
 		}
