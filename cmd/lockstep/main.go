@@ -2,7 +2,7 @@
 // starts and follows executions, shows what they wait for, and starts the whole
 // system on one machine.
 //
-// run.go, executions.go and operator_verbs.go start, show and change executions;
+// run.go, rerun.go, executions.go and operator_verbs.go start, show and change executions;
 // definitions.go, blocks.go, entities.go and ops.go are the other verbs of the
 // service; dev.go, page.go and version.go work on this machine. errors.go maps
 // errors to exit codes, flags.go checks command lines, connection.go finds the
@@ -85,7 +85,7 @@ func newRoot() *cobra.Command {
 every job is done or accounted for, and every failure is reported as safe or unsafe.
 
 Exit codes: 0 success, 1 the execution failed, 2 wrong usage, 3 the service refused, 4 the service is unreachable,
-130 interrupted by Ctrl-C, 143 by SIGTERM.`,
+5 it completed, but some entities failed, 130 interrupted by Ctrl-C, 143 by SIGTERM.`,
 		Version:       version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -96,7 +96,7 @@ Exit codes: 0 success, 1 the execution failed, 2 wrong usage, 3 the service refu
 	c.addFlags(root)
 	root.AddCommand(
 		newDev(), newPublish(c), newRun(c), newWatch(c), newStatus(c), newList(c), newHistory(c), newSteps(c),
-		newJobs(c), newResult(c), newCancel(c), newAcknowledge(c), newRetry(c), newResume(c), newUnlock(c), newLocks(c), newWorkers(c),
+		newJobs(c), newResult(c), newCancel(c), newAcknowledge(c), newRetry(c), newRerun(c), newResume(c), newUnlock(c), newLocks(c), newWorkers(c),
 		newEntities(c), newBlocks(c), newDefinitions(c), newSchedules(c), newArchive(c), newRestore(c), newCost(c), newVersion(c),
 		newRedrive(c), newSweep(c), newDoctor(c), newPage(&c.url, &c.tenant, auth.NewTransport(auth.DefaultCredentials(), time.Now)),
 		transfer.NewExport(c.env(), time.Now), transfer.NewImport(c.env(), time.Now),

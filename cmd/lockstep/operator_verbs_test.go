@@ -38,6 +38,8 @@ func TestOperatorVerbs_PrintResultOrRefusal(t *testing.T) {
 	}{
 		{"retry X", "POST /workflow-execution/X/retry {}", executionJSON, "RUNNING"},
 		{"retry X --reason r --from a.b --entities failed", `POST /workflow-execution/X/retry {"reason":"r","from":"a.b","entities":"failed"}`, executionJSON, "RUNNING"},
+		{"rerun X --failed --detach", `POST /workflow-execution/X/rerun {"entities":"failed"}`, executionJSON, "X"},
+		{"rerun X --entity device/sw-1 --set a=1 -p {} --reason r -d", `POST /workflow-execution/X/rerun {"entities":["device/sw-1"],"parameters":{"a":1},"reason":"r"}`, executionJSON, "X"},
 		{"resume X --reason r", `POST /workflow-execution/X/resume {"reason":"r"}`, executionJSON, "RUNNING"},
 		{"unlock X --reason r", `POST /workflow-execution/X/unlock {"reason":"r"}`, executionJSON, "RUNNING"},
 		{"acknowledge X --entity device/sw-1 --entity device/sw-2 --reason r", `POST /workflow-execution/X/acknowledge {"reason":"r","entities":["device/sw-1","device/sw-2"]}`, executionJSON, "RUNNING"},

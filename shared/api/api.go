@@ -69,6 +69,7 @@ type Engine interface {
 	Cancel(ctx context.Context, c workflow.Caller, id string, req views.CancelRequest) (*workflow.Execution, error)
 	Acknowledge(ctx context.Context, c workflow.Caller, id, reason string, entities ...workflow.EntityKey) (*workflow.Execution, error)
 	Retry(ctx context.Context, c workflow.Caller, id string, req views.RetryRequest) (*workflow.Execution, error)
+	Rerun(ctx context.Context, c workflow.Caller, id string, req views.RerunRequest) (x *workflow.Execution, existed bool, err error)
 	Resume(ctx context.Context, c workflow.Caller, id, reason string) (*workflow.Execution, error)
 	Unlock(ctx context.Context, c workflow.Caller, id, reason string, entities ...workflow.EntityKey) (*workflow.Execution, error)
 }

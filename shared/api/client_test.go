@@ -119,6 +119,12 @@ func TestClient_AgreesWithRoutes(t *testing.T) {
 	retryRequest := views.RetryRequest{Reason: "r", From: "a.b", Entities: views.RetryAll}
 	_, err = c.Retry(ctx, executionID, retryRequest)
 	check("retry", f.retry, retryRequest, err)
+	rerunRequest := views.RerunRequest{Entities: views.RerunEntities{Keys: []workflow.EntityKey{{Type: "device", ID: "a"}}}, Parameters: rawJSON(`{"a":1}`), Reason: "r", IdempotencyKey: "again"}
+	started, existed, err = c.Rerun(ctx, executionID, rerunRequest)
+	check("rerun", []any{started.ID, existed, f.rerun}, []any{executionID, false, rerunRequest}, err)
+	rerunRequest.Entities = views.RerunEntities{Choice: views.RerunUnsafe}
+	_, existed, err = c.Rerun(ctx, executionID, rerunRequest)
+	check("rerun again", []any{existed, f.rerun}, []any{true, rerunRequest}, err)
 	_, err = c.Resume(ctx, executionID, "resumed")
 	check("resume", f.reason, "resumed", err)
 	_, err = c.Unlock(ctx, executionID, "unlocked")

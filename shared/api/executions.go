@@ -20,6 +20,11 @@ func (a *routes) StartExecution(w http.ResponseWriter, r *http.Request, params g
 	req.Parameters = nullToNil(req.Parameters)
 	req.IdempotencyKey = deref(params.IdempotencyKey)
 	x, existed, err := a.Engine.Start(r.Context(), a.caller(r), req)
+	a.respondStarted(w, r, x, existed, err)
+}
+
+// respondStarted answers with the execution that the request has started, now or before.
+func (a *routes) respondStarted(w http.ResponseWriter, r *http.Request, x *workflow.Execution, existed bool, err error) {
 	if err != nil {
 		a.writeError(w, r, err)
 		return
@@ -147,6 +152,19 @@ func (a *routes) RetryExecution(w http.ResponseWriter, r *http.Request, id gen.I
 	executeCommand(a, w, r, id, &req, func(ctx context.Context, c workflow.Caller) (*workflow.Execution, error) {
 		return a.Engine.Retry(ctx, c, id, req)
 	})
+}
+
+// RerunExecution serves POST /workflow-execution/{id}/rerun.
+func (a *routes) RerunExecution(w http.ResponseWriter, r *http.Request, id gen.Id, params gen.RerunExecutionParams) {
+	var req views.RerunRequest
+	if err := decodeBody(r, &req); err != nil {
+		a.writeError(w, r, err)
+		return
+	}
+	req.Parameters = nullToNil(req.Parameters)
+	req.IdempotencyKey = deref(params.IdempotencyKey)
+	x, existed, err := a.Engine.Rerun(r.Context(), a.caller(r), id, req)
+	a.respondStarted(w, r, x, existed, err)
 }
 
 // AcknowledgeExecution serves POST /workflow-execution/{id}/acknowledge.

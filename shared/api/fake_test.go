@@ -29,6 +29,7 @@ type fake struct {
 	start      views.StartRequest
 	cancel     views.CancelRequest
 	retry      views.RetryRequest
+	rerun      views.RerunRequest
 	released   []workflow.EntityKey
 	reason     string
 	archived   bool
@@ -218,6 +219,18 @@ func (f *fake) Retry(_ context.Context, c workflow.Caller, id string, req views.
 	}
 	f.retry = req
 	return f.execution(c, id)
+}
+
+func (f *fake) Rerun(_ context.Context, c workflow.Caller, id string, req views.RerunRequest) (*workflow.Execution, bool, error) {
+	if err := f.record("Rerun", c); err != nil {
+		return nil, false, err
+	}
+	_, existed := f.keys[req.IdempotencyKey]
+	if f.rerun = req; req.IdempotencyKey != "" {
+		f.keys[req.IdempotencyKey] = id
+	}
+	x, err := f.execution(c, id)
+	return x, existed, err
 }
 
 func (f *fake) Resume(_ context.Context, c workflow.Caller, id, reason string) (*workflow.Execution, error) {

@@ -156,6 +156,8 @@ var badInputs = []struct {
 	{"acknowledge", "POST /workflow-execution/x/acknowledge", `{"reason":7}`, nil, 400, []string{"reason type"}},
 	{"acknowledge with too long a reason", "POST /workflow-execution/x/acknowledge", `{"reason":"` + strings.Repeat("x", 1001) + `"}`, nil, 400, []string{"reason too_long"}},
 	{"retry", "POST /workflow-execution/x/retry", `{"from":"","entities":"some","fromStep":"a","reason":1}`, nil, 400, []string{"entities enum", "from too_short", "fromStep unknown_field", "reason type"}},
+	{"rerun", "POST /workflow-execution/x/rerun", `{"entities":"some","reason":1}`, nil, 400, []string{"entities enum", "entities type", "reason type"}},
+	{"rerun of nothing", "POST /workflow-execution/x/rerun", `{}`, nil, 400, []string{"entities required"}},
 	{"retry an unknown execution", "POST /workflow-execution/nobody/retry", `{}`, nil, 404, nil},
 	{"resume", "POST /workflow-execution/x/resume", `{"data":{}}`, nil, 400, []string{"data unknown_field"}},
 	{"resume an unknown execution", "POST /workflow-execution/nobody/resume", ``, nil, 404, nil},

@@ -125,6 +125,17 @@ func (c *Client) Retry(ctx context.Context, id string, req views.RetryRequest) (
 	return post[views.ExecutionView](ctx, c, req, "workflow-execution", id, "retry")
 }
 
+// Rerun starts an execution that repeats some entities of one that has ended. existed is as
+// in [Client.Start].
+func (c *Client) Rerun(ctx context.Context, id string, req views.RerunRequest) (s Started, existed bool, err error) {
+	q := request{method: http.MethodPost, path: route("workflow-execution", id, "rerun"), body: req}
+	if req.IdempotencyKey != "" {
+		q.header = http.Header{"Idempotency-Key": {req.IdempotencyKey}}
+	}
+	s, status, err := decodeWithStatus[Started](c.send(ctx, q))
+	return s, status == http.StatusOK, err
+}
+
 // Resume continues an execution that waits.
 func (c *Client) Resume(ctx context.Context, id, why string) (views.ExecutionView, error) {
 	return post[views.ExecutionView](ctx, c, reason{why}, "workflow-execution", id, "resume")

@@ -22,23 +22,13 @@ func (e *Engine) Start(ctx context.Context, c workflow.Caller, req views.StartRe
 	defer w.keepCost()
 	w.inline = true
 	w.pendingCost.Add(workflow.Cost{Invocations: 1}) // the start request itself
-	if req.IdempotencyKey != "" {
-		digest, err := requestDigest(req)
-		if err != nil {
-			return nil, false, err
-		}
-		boundID, existing, err := w.lookupIdempotencyKey(ctx, req.IdempotencyKey, digest)
-		if err != nil {
-			return nil, false, err
-		}
-		if existing != nil {
-			return existing, true, nil
-		}
-		if boundID != "" {
-			// An earlier request bound the key and then crashed, or is about to write
-			// the execution. Either way, this one finishes what that one began.
-			w.id, existed = boundID, true
-		}
+	digest, err := requestDigest(req)
+	if err != nil {
+		return nil, false, err
+	}
+	existing, existed, err := w.findStarted(ctx, req.IdempotencyKey, digest)
+	if existing != nil || err != nil {
+		return existing, existing != nil, err
 	}
 	d, err := w.resolveWorkflow(ctx, req)
 	if err != nil {
@@ -48,24 +38,11 @@ func (e *Engine) Start(ctx context.Context, c workflow.Caller, req views.StartRe
 	if err != nil {
 		return nil, false, err
 	}
-	if req.IdempotencyKey != "" {
-		// Only a valid request binds its key.
-		digest, err := requestDigest(req)
-		if err != nil {
-			return nil, false, err
-		}
-		want := workflow.IdempotencyRecord{Execution: w.id, Digest: digest, ExpiresAt: e.now().Add(e.IdempotencyKeyTTL)}
-		got, fresh, err := w.ports.Registry.BindIdempotencyKey(ctx, w.tenant, req.IdempotencyKey, want, e.now())
-		if err != nil {
-			return nil, false, err
-		}
-		if !fresh {
-			if got.Digest != digest {
-				return nil, false, idempotencyMismatch()
-			}
-			w.id, existed = got.Execution, true
-		}
+	bound, err := w.bindIdempotencyKey(ctx, req.IdempotencyKey, digest)
+	if err != nil {
+		return nil, false, err
 	}
+	existed = existed || bound
 	err = w.createAndAdvance(ctx, workflow.Execution{
 		StepRunSeq: lifecycle.ForgottenStepRuns(e.Policy, existed), Workflow: d.Ref(),
 		CreatedBy: c.Actor, CorrelationID: c.CorrelationID, TraceParent: w.recorder.TraceParent(ctx),
@@ -75,6 +52,38 @@ func (e *Engine) Start(ctx context.Context, c workflow.Caller, req views.StartRe
 		return nil, false, err
 	}
 	return w.execution, existed, nil
+}
+
+// findStarted returns the execution that a request with the key has started, if there is
+// one. begun means that an earlier request bound the key and then crashed, or is about to
+// write the execution: either way, this one finishes what that one began.
+func (w *workspace) findStarted(ctx context.Context, key, digest string) (existing *workflow.Execution, begun bool, err error) {
+	if key == "" {
+		return nil, false, nil
+	}
+	boundID, existing, err := w.lookupIdempotencyKey(ctx, key, digest)
+	if existing == nil && boundID != "" {
+		w.id, begun = boundID, true
+	}
+	return existing, begun, err
+}
+
+// bindIdempotencyKey binds the key of a valid request, if it has one, to the execution that
+// it starts. bound means that it was bound before: then this is that execution.
+func (w *workspace) bindIdempotencyKey(ctx context.Context, key, digest string) (bound bool, err error) {
+	if key == "" {
+		return false, nil
+	}
+	want := workflow.IdempotencyRecord{Execution: w.id, Digest: digest, ExpiresAt: w.e.now().Add(w.e.IdempotencyKeyTTL)}
+	got, fresh, err := w.ports.Registry.BindIdempotencyKey(ctx, w.tenant, key, want, w.e.now())
+	if err != nil || fresh {
+		return false, err
+	}
+	if got.Digest != digest {
+		return false, idempotencyMismatch()
+	}
+	w.id = got.Execution
+	return true, nil
 }
 
 // lookupIdempotencyKey reads a key without binding it. It returns the execution

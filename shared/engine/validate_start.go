@@ -50,7 +50,7 @@ func validateStart(d *spec.Definition, req views.StartRequest) (workflow.Input, 
 }
 
 // requestDigest identifies the content of a request: SHA-256 of its JSON, in hex.
-func requestDigest(req views.StartRequest) (string, error) {
+func requestDigest(req any) (string, error) {
 	raw, err := workflow.EncodeJSON(req)
 	if err != nil {
 		return "", workflow.Errorf(workflow.CodeInvalid, "the request cannot be encoded: %w", err)

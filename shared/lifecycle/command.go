@@ -38,6 +38,8 @@ func (d *decider) applyCommand(c Command) error {
 		err = d.resume(c)
 	case CommandUnlock:
 		err = d.releaseLocks(c, data)
+	case CommandRerun:
+		err = d.recordRerun(c)
 	default:
 		err = workflow.Errorf(workflow.CodeInvalid, "unknown command %q", c.Kind)
 	}

@@ -25,6 +25,7 @@
 //   - deadline.go: what ends by itself, and when.
 //   - command.go, cancel.go, retry.go: commands of operators.
 //   - narrow.go: locks of some entities are released, and a retry of the others.
+//   - rerun.go: an ended execution whose entities another one repeats.
 //   - restore.go: executions from before the tables were restored to an earlier time.
 //   - deadletter.go: dead-lettered messages.
 //
@@ -47,12 +48,16 @@ import (
 const maxTransitions = 256
 
 // NewExecution returns the execution in state NEW with its first event. The id of req
-// must be a UUIDv7.
+// must be a UUIDv7. The reason of a rerun is kept in the event only.
 func NewExecution(req workflow.Execution, now time.Time) *workflow.Execution {
 	x := req
 	x.Schema, x.State, x.Try, x.CreatedAt = x.Needs(), "", 1, now
 	d := decider{execution: &x, now: now}
-	d.transition(sm.EventExecutionCreated, sm.ExecutionNew, x.CreatedBy, map[string]any{"workflow": x.Workflow.String()})
+	data := map[string]any{"workflow": x.Workflow.String()}
+	if x.RerunOf != "" {
+		data["rerunOf"], data["reason"], x.Reason = x.RerunOf, workflow.Truncate(x.Reason, workflow.MaxReasonBytes), ""
+	}
+	d.transition(sm.EventExecutionCreated, sm.ExecutionNew, x.CreatedBy, data)
 	return d.execution
 }
 

@@ -143,6 +143,8 @@ type Command struct {
 	Entities string // of a retry: "failed" or "all"; empty for "all" after a rollback and "failed" otherwise
 
 	Only []workflow.EntityKey // of acknowledge and unlock: the entities to release; none for all
+
+	RerunBy string // of a rerun: id of the execution that repeats this one
 }
 
 // CommandKind is the kind of a command.
@@ -157,6 +159,7 @@ const (
 	CommandRetry       CommandKind = "retry"
 	CommandResume      CommandKind = "resume"
 	CommandUnlock      CommandKind = "unlock"
+	CommandRerun       CommandKind = "rerun"
 )
 
 // Need names a fact without which Decide cannot continue.

@@ -51,6 +51,65 @@ type RetryRequest struct {
 	Entities RetryEntities `json:"entities,omitempty"` // of that step
 }
 
+// RerunChoice says which entities of an execution a rerun repeats.
+type RerunChoice string
+
+// The choices.
+const (
+	RerunFailed RerunChoice = "failed" // FAILED_SAFE, LEFT and FAILED_UNSAFE
+	RerunUnsafe RerunChoice = "unsafe" // FAILED_UNSAFE
+	RerunAll    RerunChoice = "all"
+)
+
+// RerunEntities are the entities that a rerun repeats: a choice, or keys. In JSON they are
+// the choice, or a list of texts "type/id".
+type RerunEntities struct {
+	Choice RerunChoice
+	Keys   []workflow.EntityKey
+}
+
+// MarshalJSON writes the choice or the list.
+func (r RerunEntities) MarshalJSON() ([]byte, error) {
+	if len(r.Keys) == 0 {
+		return workflow.EncodeJSON(r.Choice)
+	}
+	texts := make([]string, len(r.Keys))
+	for i, key := range r.Keys {
+		texts[i] = key.String()
+	}
+	return workflow.EncodeJSON(texts)
+}
+
+// UnmarshalJSON reads the choice or the list.
+func (r *RerunEntities) UnmarshalJSON(raw []byte) error {
+	*r = RerunEntities{}
+	if json.Unmarshal(raw, &r.Choice) == nil {
+		return nil
+	}
+	var texts []string
+	if err := json.Unmarshal(raw, &texts); err != nil {
+		return err
+	}
+	for _, text := range texts {
+		key, err := workflow.ParseEntityKey(text)
+		if err != nil {
+			return err
+		}
+		r.Keys = append(r.Keys, key)
+	}
+	return nil
+}
+
+// RerunRequest asks to repeat some entities of an execution that has ended in a new one.
+type RerunRequest struct {
+	Entities   RerunEntities   `json:"entities"`
+	Parameters json.RawMessage `json:"parameters,omitempty"` // in place of those of the ended execution
+	Reason     string          `json:"reason,omitempty"`
+
+	// IdempotencyKey is as in [StartRequest].
+	IdempotencyKey string `json:"-"`
+}
+
 // ExecutionFilter filters a list of executions. A zero field matches all; an execution has
 // to match every other field.
 type ExecutionFilter struct {

@@ -37,6 +37,7 @@ const (
 	MaxInlineEvents     = 40       // committed events; older ones are stored in items of their own
 	MaxFailureTexts     = 32 << 10 // of all failures of step runs but the first and the last
 	MaxShortMessage     = 256      // of a message among these
+	MaxReruns           = 10       // executions that repeat an ended one: the last
 	MaxShortCode        = 32       // of a code when MaxFailureTexts is used up
 )
 

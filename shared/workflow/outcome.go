@@ -96,6 +96,41 @@ func (x *Execution) Outcome() Outcome {
 	return ""
 }
 
+// RestOutcome is the outcome of the entities about which nothing is recorded.
+func (x *Execution) RestOutcome() EntityOutcome {
+	switch outcome := x.Outcome(); {
+	case outcome == OutcomeSucceeded || outcome == OutcomePartial || outcome == OutcomeProbed || x.Result != nil && len(x.Result.Sets) > 0:
+		return EntitySucceeded
+	case x.StartedAt.IsZero():
+		return EntitySkipped
+	case outcome == OutcomeFailedUnsafe || x.State == statemachines.ExecutionCancelled:
+		return EntityFailedUnsafe
+	}
+	return EntityFailedSafe
+}
+
+// EntityOutcome is what the execution has made of the entity at a place, "" before its end.
+// known is false if the sets were too large to be kept.
+func (x *Execution) EntityOutcome(place int) (outcome EntityOutcome, known bool) {
+	switch {
+	case x.Outcome() == "":
+		return "", true
+	case x.Result == nil:
+		return x.RestOutcome(), true
+	case len(x.Result.Sets) == 0 && len(x.Result.Count) > 0:
+		return "", false
+	}
+	if outcome := x.Result.Sets.Of(place); outcome != EntitySucceeded {
+		return outcome, true
+	}
+	return x.RestOutcome(), true
+}
+
+// Failed reports whether the entity failed.
+func (o EntityOutcome) Failed() bool {
+	return o == EntityFailedSafe || o == EntityLeft || o == EntityFailedUnsafe
+}
+
 // leavesFailure reports whether something in the step run failed and no later try has
 // done it again.
 func (r StepRun) leavesFailure() bool {

@@ -189,6 +189,7 @@ func otherTenantRequests(p ownerData) map[string][]otherTenantRequest {
 		"POST /workflow-execution/{id}/cancel":                         each("/workflow-execution/%s/cancel", reasonBody),
 		"POST /workflow-execution/{id}/acknowledge":                    each("/workflow-execution/%s/acknowledge", reasonBody),
 		"POST /workflow-execution/{id}/retry":                          each("/workflow-execution/%s/retry", reasonBody),
+		"POST /workflow-execution/{id}/rerun":                          each("/workflow-execution/%s/rerun", `{"entities":"all"}`),
 		"POST /workflow-execution/{id}/resume":                         each("/workflow-execution/%s/resume", reasonBody),
 		"POST /workflow-execution/{id}/unlock":                         each("/workflow-execution/%s/unlock", reasonBody),
 		"POST /workflow-execution/{id}/signal/{name}":                  one(execution+"/signal/go", "{}"),

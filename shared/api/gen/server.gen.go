@@ -712,6 +712,9 @@ type ReleaseRequest struct {
 	Reason   *string       `json:"reason,omitempty"`
 }
 
+// RerunRequest defines model for RerunRequest.
+type RerunRequest = views.RerunRequest
+
 // Result defines model for Result.
 type Result = views.ResultView
 
@@ -1073,6 +1076,12 @@ type ListExecutionsInStateParams struct {
 	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
 }
 
+// RerunExecutionParams defines parameters for RerunExecution.
+type RerunExecutionParams struct {
+	// IdempotencyKey As for a start. A repeated request also makes up for an entry in `rerunBy` that is missing.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
 // PollJobJSONRequestBody defines body for PollJob for application/json ContentType.
 type PollJobJSONRequestBody = JobPoll
 
@@ -1105,6 +1114,9 @@ type AcknowledgeExecutionJSONRequestBody = ReleaseRequest
 
 // CancelExecutionJSONRequestBody defines body for CancelExecution for application/json ContentType.
 type CancelExecutionJSONRequestBody = CancelRequest
+
+// RerunExecutionJSONRequestBody defines body for RerunExecution for application/json ContentType.
+type RerunExecutionJSONRequestBody = RerunRequest
 
 // ResumeExecutionJSONRequestBody defines body for ResumeExecution for application/json ContentType.
 type ResumeExecutionJSONRequestBody = ReasonRequest
@@ -1249,6 +1261,9 @@ type ServerInterface interface {
 	// CancelExecution Cancel an execution: no job starts any more, and completed work is rolled back unless rollback is never
 	// (POST /workflow-execution/{id}/cancel)
 	CancelExecution(w http.ResponseWriter, r *http.Request, id Id)
+	// RerunExecution Start an execution that repeats some entities of one that has ended
+	// (POST /workflow-execution/{id}/rerun)
+	RerunExecution(w http.ResponseWriter, r *http.Request, id Id, params RerunExecutionParams)
 	// ResumeExecution Continue an execution that waits
 	// (POST /workflow-execution/{id}/resume)
 	ResumeExecution(w http.ResponseWriter, r *http.Request, id Id)
@@ -2992,6 +3007,56 @@ func (siw *ServerInterfaceWrapper) CancelExecution(w http.ResponseWriter, r *htt
 	handler.ServeHTTP(w, r)
 }
 
+// RerunExecution operation middleware
+func (siw *ServerInterfaceWrapper) RerunExecution(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params RerunExecutionParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey string
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.RerunExecution(w, r, id, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ResumeExecution operation middleware
 func (siw *ServerInterfaceWrapper) ResumeExecution(w http.ResponseWriter, r *http.Request) {
 
@@ -3226,6 +3291,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/workflow-execution/{id}", wrapper.AbortExecution)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/workflow-execution/{id}/acknowledge", wrapper.AcknowledgeExecution)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/workflow-execution/{id}/cancel", wrapper.CancelExecution)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/workflow-execution/{id}/rerun", wrapper.RerunExecution)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/workflow-execution/{id}/resume", wrapper.ResumeExecution)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/workflow-execution/{id}/retry", wrapper.RetryExecution)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/workflow-execution/{id}/unlock", wrapper.UnlockExecution)

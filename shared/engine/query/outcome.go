@@ -55,23 +55,10 @@ func entityOutcomes(x *workflow.Execution) map[workflow.EntityOutcome]int {
 		}
 	}
 	if rest > 0 {
-		counts[restOutcome(x)] += rest
+		counts[x.RestOutcome()] += rest
 	}
 	if x.DroppedCount > 0 {
 		counts[workflow.EntitySkipped] += x.DroppedCount
 	}
 	return counts
-}
-
-// restOutcome is the outcome of the entities about which nothing is recorded.
-func restOutcome(x *workflow.Execution) workflow.EntityOutcome {
-	switch outcome := x.Outcome(); {
-	case outcome == workflow.OutcomeSucceeded || outcome == workflow.OutcomePartial || outcome == workflow.OutcomeProbed || x.Result != nil && len(x.Result.Sets) > 0:
-		return workflow.EntitySucceeded
-	case x.StartedAt.IsZero():
-		return workflow.EntitySkipped
-	case outcome == workflow.OutcomeFailedUnsafe || x.State == sm.ExecutionCancelled:
-		return workflow.EntityFailedUnsafe
-	}
-	return workflow.EntityFailedSafe
 }

@@ -25,6 +25,8 @@ const (
 	commands            = "shared/engine/command.go"
 	outcomes            = "shared/engine/planner/outcome.go"
 	entities            = "shared/workflow/entity.go"
+	rerun               = "shared/engine/rerun.go"
+	lifecycleRerun      = "shared/lifecycle/rerun.go"
 )
 
 var executions = []Mutation{
@@ -65,9 +67,9 @@ var executions = []Mutation{
 		}
 `, ""}}},
 	{Name: "a repeated request starts another execution", Edits: []Edit{
-		{start, `			w.id, existed = got.Execution, true
+		{start, `	w.id = got.Execution
 `, ""},
-		{start, `			w.id, existed = boundID, true
+		{start, `		w.id, begun = boundID, true
 `, ""}}},
 	{Name: "a parent is not notified of its child's end", Edits: []Edit{{engineAdvance, `	wakeups := w.parentWakeups(from, next)
 `, `	wakeups := w.parentWakeups(from, next)[:0]
@@ -113,6 +115,14 @@ var executions = []Mutation{
 }
 
 // The files of restores.
+// reruns are the mistakes in repeating executions that have ended.
+var reruns = []Mutation{
+	{Name: "a repeated rerun is not recorded in the ended execution", Test: "shared/engine:TestRerun_IsStartedOnceForItsKey", Edits: []Edit{{rerun, "return existing, true, old.recordRerun(ctx, c, existing.ID)", "return existing, true, nil"}}},
+	{Name: "a rerun is recorded twice", Test: "shared/engine:TestRerun_IsStartedOnceForItsKey", Edits: []Edit{{lifecycleRerun, "	by = slices.Compact(by)\n", ""}}},
+	{Name: "an execution that runs is repeated", Test: "shared/engine:TestRerun_RepeatsFailedEntities", Edits: []Edit{{lifecycleRerun, "	if sm.Terminal(x.State) {\n", "	if sm.Terminal(x.State) || x.Try > 0 {\n"}}},
+	{Name: "a rerun of what failed repeats what succeeded", Test: "shared/engine:TestRerun_RepeatsFailedEntities", Edits: []Edit{{rerun, "chosen.Choice == views.RerunFailed && outcome.Failed()", "chosen.Choice == views.RerunFailed"}}},
+}
+
 const (
 	lifecycleRestore = "shared/lifecycle/restore.go"
 	lockTake         = "shared/engine/locking/take.go"
