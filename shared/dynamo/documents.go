@@ -37,10 +37,15 @@ func putDocument(ctx context.Context, t *table.Table, key table.Key, doc table.V
 // chunkConcurrency is how many chunks are read or written at a time.
 const chunkConcurrency = 8
 
-// putChunks writes n chunks, compressed, each in an item of its own.
-func putChunks(ctx context.Context, t *table.Table, n int, key func(i int) table.Key, chunk func(i int) []byte) error {
+// putChunks writes n chunks, compressed, each in an item of its own. It asks for a chunk
+// when it is about to write it.
+func putChunks(ctx context.Context, t *table.Table, n int, key func(i int) table.Key, chunk func(i int) ([]byte, error)) error {
 	return parallel.Each(ctx, chunkConcurrency, n, func(ctx context.Context, i int) error {
-		return putDocument(ctx, t, key(i), table.B(table.Deflate.Compress(chunk(i))))
+		plain, err := chunk(i)
+		if err != nil {
+			return table.EncodeError(err)
+		}
+		return putDocument(ctx, t, key(i), table.B(table.Deflate.Compress(plain)))
 	})
 }
 

@@ -128,25 +128,27 @@ func (r *Registry) ReplaceEntity(ctx context.Context, tenant string, e workflow.
 	return old != nil && e.Token > 0 && old.Int(attrVersion) == seenVersion+1 && old.Int(attrToken) == e.Token, nil, nil
 }
 
-// Entities reads entities by key; missing ones are left out.
+// Entities reads entities by key; missing ones are left out. It decodes each item as it
+// arrives, so that a scope is not in memory both as items and as entities.
 func (r *Registry) Entities(ctx context.Context, tenant string, keys []workflow.EntityKey, strong bool) (map[workflow.EntityKey]workflow.Entity, error) {
 	itemKeys := make([]table.Key, len(keys))
+	byItem := make(map[table.Key]workflow.EntityKey, len(keys))
 	for i, k := range keys {
 		itemKeys[i] = entityKey(tenant, k)
+		byItem[itemKeys[i]] = k
 	}
-	items, err := r.t.GetMany(ctx, itemKeys, strong)
+	entities := make(map[workflow.EntityKey]workflow.Entity, len(keys))
+	err := r.t.GetEach(ctx, itemKeys, strong, func(it table.Item) error {
+		if err := it.CheckSchema(); err != nil {
+			return err
+		}
+		k := byItem[it.Key()]
+		e, err := entityOf(k.Type, it)
+		entities[k] = e
+		return err
+	})
 	if err != nil {
 		return nil, err
-	}
-	entities := make(map[workflow.EntityKey]workflow.Entity, len(items))
-	for i, k := range keys {
-		it, ok := items[itemKeys[i]]
-		if !ok {
-			continue
-		}
-		if entities[k], err = entityOf(k.Type, it); err != nil {
-			return nil, err
-		}
 	}
 	return entities, nil
 }

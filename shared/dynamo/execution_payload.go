@@ -1,9 +1,9 @@
 package dynamo
 
 import (
-	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/dynamo/codec"
@@ -38,42 +38,34 @@ func (s *Store) LoadInput(ctx context.Context, tenant, id string) (workflow.Inpu
 // compression.
 const scopeChunkBytes = 300 << 10
 
-// SaveScope stores entities in chunks under key and returns the number of chunks.
+// SaveScope stores entities in chunks under key and returns the number of chunks. It
+// encodes a chunk when it writes it, so that few of them are in memory at a time.
 func (s *Store) SaveScope(ctx context.Context, tenant, id, key string, entities []workflow.ScopeEntity) (int, error) {
-	chunks, err := chunkScope(entities)
-	if err != nil {
-		return 0, err
-	}
+	chunks := chunkScope(entities)
 	return len(chunks), putChunks(ctx, s.t, len(chunks),
 		func(i int) table.Key { return scopeKey(tenant, id, key, i+1) },
-		func(i int) []byte { return chunks[i] })
+		func(i int) ([]byte, error) { return workflow.EncodeJSON(chunks[i]) })
 }
 
-// chunkScope splits entities into JSON arrays of about scopeChunkBytes. An empty
-// scope has no chunks.
-func chunkScope(entities []workflow.ScopeEntity) ([][]byte, error) {
-	var chunks [][]byte
-	var b bytes.Buffer
+// chunkScope splits entities into parts of about scopeChunkBytes as JSON. An empty scope
+// has no parts.
+func chunkScope(entities []workflow.ScopeEntity) [][]workflow.ScopeEntity {
+	const fields = len(`{"key":{"type":"","id":""},"place":,"token":,"attributes":},`) + 2*20 // and the digits of two numbers
+	var chunks [][]workflow.ScopeEntity
+	from, size := 0, 0
 	for i := range entities {
-		one, err := workflow.EncodeJSON(entities[i])
-		if err != nil {
-			return nil, table.EncodeError(err)
+		e := &entities[i]
+		one := fields + len(e.Key.Type) + len(e.Key.ID) + len(e.Attributes)
+		if size > 0 && size+one > scopeChunkBytes {
+			chunks = append(chunks, entities[from:i])
+			from, size = i, 0
 		}
-		if b.Len() > 0 && b.Len()+len(one) > scopeChunkBytes {
-			chunks = append(chunks, append(bytes.Clone(b.Bytes()), ']'))
-			b.Reset()
-		}
-		if b.Len() == 0 {
-			b.WriteByte('[')
-		} else {
-			b.WriteByte(',')
-		}
-		b.Write(one)
+		size += one
 	}
-	if b.Len() > 0 {
-		chunks = append(chunks, append(b.Bytes(), ']'))
+	if from < len(entities) {
+		chunks = append(chunks, entities[from:])
 	}
-	return chunks, nil
+	return chunks
 }
 
 // LoadScope reads all chunks of a scope, in order.
@@ -85,11 +77,7 @@ func (s *Store) LoadScope(ctx context.Context, tenant, id, key string, chunks in
 	if err != nil {
 		return nil, err
 	}
-	var all []workflow.ScopeEntity
-	for _, p := range parts {
-		all = append(all, p...)
-	}
-	return all, nil
+	return slices.Concat(parts...), nil
 }
 
 // attrLastSequence is the sequence number of the last event of a page.

@@ -235,7 +235,7 @@ func (p *Packs) SavePayload(ctx context.Context, key workflow.PackKey, data []by
 	ref := workflow.NewPayloadRef(data)
 	return ref, putChunks(ctx, p.t, ref.Chunks,
 		func(i int) table.Key { return payloadKey(key, ref, i) },
-		func(i int) []byte { return ref.Chunk(data, i) })
+		func(i int) ([]byte, error) { return ref.Chunk(data, i), nil })
 }
 
 // LoadPayload reads what [Packs.SavePayload] stored and verifies it.

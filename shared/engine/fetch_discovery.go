@@ -223,20 +223,22 @@ func (s *entitySearch) addExpanded(ctx context.Context, i int) (*workflow.Failur
 		return nil, nil
 	}
 	slices.SortFunc(from, workflow.EntityKey.Compare)
-	entities, err := s.registry.Entities(ctx, s.tenant, from, true)
-	if err != nil {
-		return nil, err
-	}
 	var keys []workflow.EntityKey
-	for _, key := range from {
-		ids, err := s.program.ExpandIDs(i, s.parameters, entities[key])
+	for some := range slices.Chunk(from, entitiesPerRead) {
+		entities, err := s.registry.Entities(ctx, s.tenant, some, true)
 		if err != nil {
-			failure := acquireFailure("the expansion cannot be evaluated: ", err)
-			failure.Entity = key.String()
-			return failure, nil
+			return nil, err
 		}
-		for _, id := range ids {
-			keys = append(keys, workflow.EntityKey{Type: a.Type, ID: id})
+		for _, key := range some {
+			ids, err := s.program.ExpandIDs(i, s.parameters, entities[key])
+			if err != nil {
+				failure := acquireFailure("the expansion cannot be evaluated: ", err)
+				failure.Entity = key.String()
+				return failure, nil
+			}
+			for _, id := range ids {
+				keys = append(keys, workflow.EntityKey{Type: a.Type, ID: id})
+			}
 		}
 	}
 	return s.addKnown(ctx, keys)
@@ -246,22 +248,30 @@ func acquireFailure(what string, err error) *workflow.Failure {
 	return &workflow.Failure{Code: "ACQUIRE", Message: what + err.Error()}
 }
 
+// entitiesPerRead is how many entities a search reads at a time. It needs their attributes
+// for a moment only, and those of a large scope would fill much of a function's memory.
+const entitiesPerRead = 500
+
 // addKnown adds entities by key. A key that is not in the inventory is a problem that
 // names it.
 func (s *entitySearch) addKnown(ctx context.Context, keys []workflow.EntityKey) (*workflow.Failure, error) {
 	if len(keys) == 0 {
 		return nil, nil
 	}
-	entities, err := s.registry.Entities(ctx, s.tenant, slices.Compact(slices.SortedFunc(slices.Values(keys), workflow.EntityKey.Compare)), true)
-	if err != nil {
-		return nil, err
+	for some := range slices.Chunk(slices.Compact(slices.SortedFunc(slices.Values(keys), workflow.EntityKey.Compare)), entitiesPerRead) {
+		entities, err := s.registry.Entities(ctx, s.tenant, some, true)
+		if err != nil {
+			return nil, err
+		}
+		for key := range entities {
+			s.matches[key] = true
+		}
 	}
 	for _, key := range keys {
-		if _, ok := entities[key]; !ok {
+		if !s.matches[key] {
 			return &workflow.Failure{Code: "ENTITY_NOT_FOUND", Entity: key.String(),
 				Message: fmt.Sprintf("the inventory has no entity %s", key)}, nil
 		}
-		s.matches[key] = true
 	}
 	return nil, nil
 }

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"slices"
 
 	"github.com/lockstep-run/lockstep/shared/engine/locking"
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
@@ -41,7 +40,6 @@ func (w *workspace) fetchLocks(ctx context.Context) error {
 	}
 	answer := &lifecycle.LockResult{Epoch: w.execution.Epoch, Conflict: got.Conflict, Dropped: got.Skipped}
 	if got.Conflict == nil {
-		entities = slices.DeleteFunc(slices.Clone(entities), func(e workflow.ScopeEntity) bool { _, held := got.Tokens[e.Key]; return !held })
 		held, err := w.readHeldEntities(ctx, entities, got.Tokens)
 		if err != nil {
 			return err
@@ -55,23 +53,26 @@ func (w *workspace) fetchLocks(ctx context.Context) error {
 	return nil
 }
 
-// readHeldEntities reads the attributes of the entities that are locked, each with the
-// token of its lock, and its place in the list of which the locks were asked for.
+// readHeldEntities reads the attributes of those of the entities that are locked, each
+// with the token of its lock, and its place in the list of which the locks were asked for.
 func (w *workspace) readHeldEntities(ctx context.Context, entities []workflow.ScopeEntity, tokens map[workflow.EntityKey]int64) ([]workflow.ScopeEntity, error) {
-	keys := make([]workflow.EntityKey, len(entities))
-	for i, e := range entities {
-		keys[i] = e.Key
-	}
-	known := map[workflow.EntityKey]workflow.Entity{}
-	if len(keys) > 0 {
-		var err error
-		if known, err = w.ports.Registry.Entities(ctx, w.tenant, keys, true); err != nil {
-			return nil, err
+	held := make([]workflow.ScopeEntity, 0, len(tokens))
+	keys := make([]workflow.EntityKey, 0, len(tokens))
+	for _, e := range entities {
+		if token, locked := tokens[e.Key]; locked {
+			held = append(held, workflow.ScopeEntity{Key: e.Key, Place: e.Place, Token: token})
+			keys = append(keys, e.Key)
 		}
 	}
-	held := make([]workflow.ScopeEntity, len(entities))
-	for i, e := range entities {
-		held[i] = workflow.ScopeEntity{Key: e.Key, Place: e.Place, Token: tokens[e.Key], Attributes: known[e.Key].Attributes}
+	if len(keys) == 0 {
+		return held, nil
+	}
+	known, err := w.ports.Registry.Entities(ctx, w.tenant, keys, true)
+	if err != nil {
+		return nil, err
+	}
+	for i := range held {
+		held[i].Attributes = known[held[i].Key].Attributes
 	}
 	return held, nil
 }

@@ -61,11 +61,11 @@ func (w *workspace) offloadScope(ctx context.Context, entities []workflow.ScopeE
 		}
 		s.Gaps = s.Gaps || e.Place > 0
 	}
-	raw, err := workflow.EncodeJSON(entities)
+	inline, err := fitsInline(entities)
 	if err != nil {
-		return s, workflow.Errorf(workflow.CodeInternal, "encode the scope: %w", err)
+		return s, err
 	}
-	if len(raw) <= workflow.MaxInlineScopeBytes {
+	if inline {
 		s.Inline = entities
 		return s, nil
 	}
@@ -73,6 +73,23 @@ func (w *workspace) offloadScope(ctx context.Context, entities []workflow.ScopeE
 	s.Chunks, err = w.ports.Store.SaveScope(ctx, w.tenant, w.id, s.Key, entities)
 	w.cacheScope(s.Key, entities)
 	return s, err
+}
+
+// fitsInline reports whether entities are small enough for the state item. It encodes no
+// more of them than it takes to know that: as JSON, a large scope would fill much of a
+// function's memory.
+func fitsInline(entities []workflow.ScopeEntity) (bool, error) {
+	size := len("]")
+	for i := range entities {
+		raw, err := workflow.EncodeJSON(entities[i])
+		if err != nil {
+			return false, workflow.Errorf(workflow.CodeInternal, "encode entity %s of the scope: %w", entities[i].Key, err)
+		}
+		if size += len(raw) + len(","); size > workflow.MaxInlineScopeBytes {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 // loadEntities returns the entities of a scope that take part, with their places.

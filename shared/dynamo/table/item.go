@@ -124,8 +124,8 @@ func (it Item) NumberSet(name string) []int {
 // AttrSchema is the attribute with an item's schema version; absent means 1.
 const AttrSchema = "schema"
 
-// checkSchema refuses an item that a newer version wrote.
-func (it Item) checkSchema() error {
+// CheckSchema refuses an item that a newer version wrote.
+func (it Item) CheckSchema() error {
 	if it.Int(AttrSchema) > workflow.SchemaVersion {
 		return NewerVersionError()
 	}

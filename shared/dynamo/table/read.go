@@ -28,7 +28,7 @@ func (t *Table) Get(ctx context.Context, key Key) (Item, error) {
 	if err != nil || len(it) == 0 {
 		return nil, err
 	}
-	return it, it.checkSchema()
+	return it, it.CheckSchema()
 }
 
 const (
@@ -40,6 +40,23 @@ const (
 // projection, if given, names the attributes to return besides the keys.
 func (t *Table) GetMany(ctx context.Context, keys []Key, consistent bool, projection ...string) (map[Key]Item, error) {
 	byKey := make(map[Key]Item, len(keys))
+	err := t.GetEach(ctx, keys, consistent, func(it Item) error {
+		if err := it.CheckSchema(); err != nil {
+			return err
+		}
+		byKey[it.Key()] = it
+		return nil
+	}, projection...)
+	if err != nil {
+		return nil, err
+	}
+	return byKey, nil
+}
+
+// GetEach is GetMany for many large items: it calls read with each item, one at a time and
+// in no order, and keeps none. It leaves it to read to refuse a newer version, see
+// [Item.CheckSchema].
+func (t *Table) GetEach(ctx context.Context, keys []Key, consistent bool, read func(Item) error, projection ...string) error {
 	var distinct []Key
 	seen := make(map[Key]bool, len(keys))
 	for _, k := range keys {
@@ -50,7 +67,7 @@ func (t *Table) GetMany(ctx context.Context, keys []Key, consistent bool, projec
 	}
 	var mu sync.Mutex
 	batches := (len(distinct) + batchKeys - 1) / batchKeys
-	err := parallel.Each(ctx, batchConcurrency, batches, func(ctx context.Context, i int) error {
+	return parallel.Each(ctx, batchConcurrency, batches, func(ctx context.Context, i int) error {
 		items, err := t.getBatch(ctx, distinct[i*batchKeys:min(len(distinct), (i+1)*batchKeys)], consistent, projection)
 		if err != nil {
 			return err
@@ -58,17 +75,12 @@ func (t *Table) GetMany(ctx context.Context, keys []Key, consistent bool, projec
 		mu.Lock()
 		defer mu.Unlock()
 		for _, it := range items {
-			if err := it.checkSchema(); err != nil {
+			if err := read(it); err != nil {
 				return err
 			}
-			byKey[it.Key()] = it
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return byKey, nil
 }
 
 // getBatch reads one batch. It asks again, after a pause, for the keys that
@@ -175,7 +187,7 @@ func (t *Table) Query(ctx context.Context, q Query) Rows {
 			}
 			for _, found := range out.Items {
 				it := Item(found)
-				if !yield(it, it.checkSchema()) {
+				if !yield(it, it.CheckSchema()) {
 					return
 				}
 			}

@@ -120,11 +120,11 @@ func (t *Table) write(ctx context.Context, send func(context.Context) (Item, err
 		if len(answer) == 0 {
 			answer = nil
 		}
-		return false, answer, answer.checkSchema()
+		return false, answer, answer.CheckSchema()
 	case err != nil:
 		return false, nil, err
 	}
-	return true, answer, answer.checkSchema()
+	return true, answer, answer.CheckSchema()
 }
 
 // discardConcurrency is how many items are updated at a time.

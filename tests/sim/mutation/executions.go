@@ -53,6 +53,8 @@ var executions = []Mutation{
 	case d.timerFired:
 		d.execution.DueAt, d.changed = time.Time{}, true
 `}}},
+	{Name: "a scope is encoded as a whole to learn its size", Test: "tests/protocol:TestMemory_LargeScopeIsHeldOnce", Edits: []Edit{{payload, "\tsize := len(\"]\")\n", "\tsize := len(\"]\")\n\tif whole, err := workflow.EncodeJSON(entities); err != nil || len(whole) > workflow.MaxInlineScopeBytes {\n\t\treturn false, err\n\t}\n"}}},
+	{Name: "a search reads all entities at a time", Test: "tests/protocol:TestMemory_LargeScopeIsHeldOnce", Edits: []Edit{{"shared/engine/fetch_discovery.go", "const entitiesPerRead = 500\n", "const entitiesPerRead = 1_000_000\n"}}},
 	{Name: "half of the timers fire", Edits: []Edit{{sweep, "do(ctx, i/shards, i%shards)", "do(ctx, i/shards, i%shards/2)"}}},
 	{Name: "every sweep sends every due wake-up again", Test: "shared/engine/scheduler:TestSweeper_BoundsQueueDepth", Edits: []Edit{{sweep, "		s.sent.add(due, s.now())\n", ""}, {sweep, "> maxQueuedWakeups", "< 0"}}},
 	{Name: "a sweep forgets workers in unknown states", Test: "shared/engine/workers:TestRegistry_SweepKeepsWorkerInUnknownState", Edits: []Edit{{liveness, "if !slices.Contains(sm.Worker.Machine().States, string(w.State)) {", "if !slices.Contains(sm.Worker.Machine().States, string(w.State)) && false {"}}},
