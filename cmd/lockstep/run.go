@@ -20,9 +20,8 @@ import (
 )
 
 func newRun(c *connection) *cobra.Command {
-	var parameters, key, kind string
-	var sets, ids, groups, labels []string
-	var query, notBefore string
+	var request startFlags
+	var key string
 	var detach bool
 	cmd := &cobra.Command{
 		Use:   "run WORKFLOW",
@@ -43,33 +42,16 @@ if everything succeeded.`,
 			if err != nil {
 				return err
 			}
-			if _, err := workflow.ParseRef(args[0]); err != nil {
+			req, err := request.build(args[0])
+			if err != nil {
 				return err
 			}
-			req := views.StartRequest{Workflow: args[0], IdempotencyKey: key}
-			if req.Parameters, err = parseParameters(parameters, sets); err != nil {
-				return err
-			}
-			if req.Labels, err = parsePairs(labels); err != nil {
-				return err
-			}
-			if cmd.Flags().Changed("idempotency-key") && key == "" {
+			if req.IdempotencyKey = key; cmd.Flags().Changed("idempotency-key") && key == "" {
 				return errors.New("--idempotency-key is empty: omit it, or give a key")
-			}
-			if sel := (workflow.Selector{Type: kind, IDs: ids, Groups: groups, Query: query}); !sel.Empty() {
-				req.ExecuteOnParameters = &sel
-			} else if kind != "" {
-				sel.Query = "true" // all entities of the type, as in a definition
-				req.ExecuteOnParameters = &sel
-			}
-			if notBefore != "" {
-				if req.NotBefore, err = time.Parse(time.RFC3339, notBefore); err != nil {
-					return fmt.Errorf("--not-before wants a time such as 2026-11-21T22:00:00Z, not %q", notBefore)
-				}
 			}
 			started, existed, err := api.Start(cmd.Context(), req)
 			if err != nil {
-				return hintStartFailed(cmd, api, args[0], sets, err)
+				return hintStartFailed(cmd, api, args[0], request.sets, err)
 			}
 			if detach {
 				if c.json() {
@@ -87,14 +69,7 @@ if everything succeeded.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&parameters, "parameters", "p", "", "parameters as a JSON object")
-	f.StringArrayVar(&sets, "set", nil, "one parameter as NAME=VALUE, overrides --parameters; JSON values keep their type, write text that looks like JSON as 'NAME=\"1\"' (repeatable)")
-	f.StringVar(&kind, "type", "", "entity type, by default the definition's seedEntity; alone, all entities of that type")
-	f.StringSliceVar(&ids, "id", nil, "entity ids (repeatable, comma-separated)")
-	f.StringSliceVar(&groups, "group", nil, "entity groups (repeatable, comma-separated)")
-	f.StringVar(&query, "query", "", "CEL expression over entity attributes, such as entity.site == 'zrh'")
-	f.StringArrayVarP(&labels, "label", "l", nil, "label as NAME=VALUE (repeatable)")
-	f.StringVar(&notBefore, "not-before", "", "do not start before this time (RFC 3339)")
+	request.add(f)
 	f.StringVar(&key, "idempotency-key", "", "start at most one execution with this key")
 	f.BoolVarP(&detach, "detach", "d", false, "print the id and do not follow")
 	return cmd

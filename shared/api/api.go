@@ -76,6 +76,7 @@ type Engine interface {
 
 // Queries reads executions and locks. Its pages are under about 1 MiB.
 type Queries interface {
+	Plan(ctx context.Context, c workflow.Caller, req views.StartRequest) (views.PlanView, error)
 	Execution(ctx context.Context, c workflow.Caller, id string) (views.ExecutionView, error)
 	Executions(ctx context.Context, c workflow.Caller, f views.ExecutionFilter, page workflow.Page) (workflow.List[views.ExecutionView], error)
 	History(ctx context.Context, c workflow.Caller, id string, page workflow.Page) (workflow.List[workflow.Event], error)

@@ -140,6 +140,12 @@ func costResponse(c views.CostView) views.CostView {
 	return c
 }
 
+func planResponse(p views.PlanView) views.PlanView {
+	p.Entities.ByType, p.Entities.Named, p.Entities.More = nonNilMap(p.Entities.ByType), nonNilSlice(p.Entities.Named), nonNilSlice(p.Entities.More)
+	p.Locked.Named, p.Steps, p.Cost.Lines = nonNilSlice(p.Locked.Named), nonNilSlice(p.Steps), nonNilSlice(p.Cost.Lines)
+	return p
+}
+
 func lockResponse(l views.LockView) views.LockView {
 	l.Waiting = nonNilSlice(l.Waiting)
 	return l

@@ -37,6 +37,18 @@ func (a *routes) respondStarted(w http.ResponseWriter, r *http.Request, x *workf
 	a.respond(w, r, status, gen.Started{Id: x.ID, State: x.State, Status: x.Status()}, nil)
 }
 
+// PlanExecution serves POST /workflow-execution/plan.
+func (a *routes) PlanExecution(w http.ResponseWriter, r *http.Request) {
+	var req views.StartRequest
+	if err := decodeBody(r, &req); err != nil {
+		a.writeError(w, r, err)
+		return
+	}
+	req.Parameters = nullToNil(req.Parameters)
+	p, err := a.Queries.Plan(r.Context(), a.caller(r), req)
+	a.respond(w, r, http.StatusOK, planResponse(p), err)
+}
+
 // ListExecutions serves GET /workflow-execution.
 func (a *routes) ListExecutions(w http.ResponseWriter, r *http.Request, params gen.ListExecutionsParams) {
 	f := views.ExecutionFilter{

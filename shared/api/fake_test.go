@@ -343,6 +343,20 @@ func (f *fake) Cost(_ context.Context, c workflow.Caller, id string) (views.Cost
 	return v, f.record("Cost", c)
 }
 
+func (f *fake) Plan(_ context.Context, c workflow.Caller, req views.StartRequest) (views.PlanView, error) {
+	v := views.PlanView{Workflow: workflow.Ref{Package: "fleet", Name: "upgrade", Version: "1.0.0"}, LockMode: "exclusive", OnLocked: "wait"}
+	if !f.minimal {
+		onFailure := views.FailureRolledBack
+		v.Problem = &views.FailureView{Code: "QUERY", Message: req.Workflow}
+		v.StartWhen = &views.PlannedCondition{Condition: "true", True: true}
+		v.Entities = views.PlannedEntities{Total: 1, ByType: map[string]int{"device": 1}, Named: []string{"device/sw-1"}, Examined: 1, More: []views.PlannedMore{{Block: "fleet/find:1"}}}
+		v.Locked = views.PlannedLocks{Count: 1, Named: []views.PlannedLock{{Entity: "device/sw-1", NeedsPerson: true}}}
+		v.Steps = []views.PlannedStep{{Label: "upgrade", Effect: views.EffectReversible, Jobs: 1, Messages: 1, Unknown: []string{"condition"}, OnFailure: &onFailure, IfFails: "rolled back"}}
+		v.Cost.Lines = []views.CostLine{{Item: "writes", Quantity: 1.5, Unit: "unit", Dollars: 0.000001}}
+	}
+	return v, f.record("Plan", c)
+}
+
 // Status answers with terminal events of the execution layer only.
 func (f *fake) Status(_ context.Context, c workflow.Caller, id string) (views.StatusView, error) {
 	if err := f.record("Status", c); err != nil {

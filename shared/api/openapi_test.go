@@ -97,7 +97,7 @@ POST_/workflow-definition/publish GET_/workflow-definition GET_/workflow-definit
 DELETE_/workflow-definition/{package}/{name}/{version} POST_/workflow-definition/{package}/{name}/{version}/restore
 POST_/function-blocks/register GET_/function-blocks GET_/function-blocks/{package}/{name}/{version}/workers
 PUT_/entities/{type}/{id} GET_/entities/{type}/{id} GET_/entities POST_/entities/import
-POST_/workflow-execution GET_/workflow-execution GET_/workflow-execution/active GET_/workflow-execution/state/{state} GET_/workflow-execution/id/{id}
+POST_/workflow-execution POST_/workflow-execution/plan GET_/workflow-execution GET_/workflow-execution/active GET_/workflow-execution/state/{state} GET_/workflow-execution/id/{id}
 GET_/workflow-execution/id/{id}/history GET_/workflow-execution/id/{id}/jobs GET_/workflow-execution/id/{id}/steps GET_/workflow-execution/id/{id}/result GET_/workflow-execution/id/{id}/cost
 DELETE_/workflow-execution/{id} POST_/workflow-execution/{id}/cancel POST_/workflow-execution/{id}/acknowledge POST_/workflow-execution/{id}/retry
 POST_/workflow-execution/{id}/resume POST_/workflow-execution/{id}/unlock POST_/workflow-execution/{id}/signal/{name} GET_/executions/{id}/status

@@ -32,6 +32,11 @@ func (c *Client) Start(ctx context.Context, req views.StartRequest) (s Started, 
 	return s, status == http.StatusOK, err
 }
 
+// Plan tells what a start with the request would do. Nothing is stored.
+func (c *Client) Plan(ctx context.Context, req views.StartRequest) (views.PlanView, error) {
+	return post[views.PlanView](ctx, c, req, "workflow-execution", "plan")
+}
+
 // Execution reads an execution.
 func (c *Client) Execution(ctx context.Context, id string) (views.ExecutionView, error) {
 	return get[views.ExecutionView](ctx, c, "workflow-execution", "id", id)

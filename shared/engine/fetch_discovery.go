@@ -89,8 +89,10 @@ type entitySearch struct {
 	program     *definitions.Program
 	parameters  json.RawMessage
 	maxEntities int
+	foresee     bool // do not wait for acquisitions whose block has to be called: they are left out, and named in uncalled
 
-	matches map[workflow.EntityKey]bool
+	uncalled []int // indexes of acquisitions in the program
+	matches  map[workflow.EntityKey]bool
 }
 
 // searchResult is the entities in their fixed order, or the acquisition whose block has
@@ -120,6 +122,10 @@ func (s *entitySearch) findAll(ctx context.Context, start *workflow.Selector, ac
 		acq := &s.program.Acquisitions[i]
 		if acq.Block != "" {
 			keys, ok := acquired[i]
+			if !ok && s.foresee {
+				s.uncalled = append(s.uncalled, i)
+				continue
+			}
 			if !ok {
 				found.pendingAcquisition = i
 				return found, nil
@@ -131,7 +137,7 @@ func (s *entitySearch) findAll(ctx context.Context, start *workflow.Selector, ac
 		if found.problem != nil || err != nil {
 			return found, err
 		}
-		if acq.AssertNotEmpty && !s.hasType(acq.Type) {
+		if acq.AssertNotEmpty && len(s.uncalled) == 0 && !s.hasType(acq.Type) {
 			found.problem = emptyScopeFailure(fmt.Sprintf("step %q acquires no %s, although it sets assertNotEmpty", s.program.LabelOf(acq.Origin, acq.StepIndex), acq.Type))
 			return found, nil
 		}
@@ -140,7 +146,7 @@ func (s *entitySearch) findAll(ctx context.Context, start *workflow.Selector, ac
 		}
 	}
 	switch {
-	case len(s.matches) == 0 && s.program.AssertNotEmpty:
+	case len(s.matches) == 0 && len(s.uncalled) == 0 && s.program.AssertNotEmpty:
 		found.problem = emptyScopeFailure("no entity matches, although the definition sets assertNotEmpty")
 	case len(s.matches) > s.maxEntities:
 		found.problem = &workflow.Failure{Code: workflow.FailureLimit,

@@ -159,17 +159,24 @@ func (d *decider) newStepRun(at int, kind workflow.JobKind, plan *Plan, r workfl
 // cutPacks sets how many jobs go into a pack, how often each is tried, and how many
 // packs are outstanding at a time: of so many jobs, if limit is not 0.
 func (d *decider) cutPacks(r *workflow.StepRun, retry *workflow.Retry, limit int) {
-	r.PackSize, r.MaxAttempts = 1, 1
+	r.PackSize, r.MaxAttempts = d.policy.PackSizeFor(r.Repeatable(), r.Jobs, limit), 1
 	if retry != nil {
 		r.MaxAttempts = 1 + retry.MaxRetries
-	}
-	if r.Repeatable() && r.Jobs >= d.policy.MinPackedJobs {
-		r.PackSize = max(1, d.policy.PackSize)
-		if limit > 0 {
-			r.PackSize = min(r.PackSize, limit)
-		}
 	}
 	if lanes := max(1, limit/r.PackSize); limit > 0 && lanes < r.Lanes() {
 		r.Window = lanes
 	}
+}
+
+// PackSizeFor is how many jobs of a step go into a pack. limit is how many of them may be
+// outstanding at a time, 0 for no limit.
+func (p Policy) PackSizeFor(repeatable bool, jobs, limit int) int {
+	if !repeatable || jobs < p.MinPackedJobs {
+		return 1
+	}
+	size := max(1, p.PackSize)
+	if limit > 0 {
+		size = min(size, limit)
+	}
+	return size
 }

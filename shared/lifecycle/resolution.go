@@ -18,7 +18,7 @@ func (d *decider) resolve() {
 		d.need(Need{Kind: NeedResolution})
 		return
 	}
-	if problem := r.invalid(); problem != nil {
+	if problem := r.Invalid(); problem != nil {
 		d.setFailure(workflow.CauseValidation, problem)
 		d.transition(sm.EventExecutionRejected, sm.ExecutionFailedSafe, "", map[string]any{"reason": problem.Message})
 		return
@@ -40,9 +40,9 @@ func (d *decider) pin() {
 	}
 }
 
-// invalid says why the execution may not be started or retried with this resolution. It
+// Invalid says why the execution may not be started or retried with this resolution. It
 // is nil where it may.
-func (r *Resolution) invalid() *workflow.Failure {
+func (r *Resolution) Invalid() *workflow.Failure {
 	return cmp.Or(r.Problem, sharedLockProblem(r))
 }
 

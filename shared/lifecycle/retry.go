@@ -33,7 +33,7 @@ func (d *decider) beginRetry(c Command, data map[string]any) error {
 		d.need(Need{Kind: NeedResolution})
 		return nil
 	}
-	if p := d.facts.Resolution.invalid(); p != nil {
+	if p := d.facts.Resolution.Invalid(); p != nil {
 		return workflow.Errorf(workflow.CodeIllegalTransition, "cannot retry execution %s: %s", d.execution.ID, p.Message)
 	}
 	program := d.facts.Resolution.Program

@@ -118,3 +118,17 @@ func (l Lock) HolderOf(execution string, epoch int64) (Holder, bool) {
 	}
 	return Holder{}, false
 }
+
+// HeldSince is when the execution took or joined the lock, zero if it does not hold it.
+func (l Lock) HeldSince(execution string) time.Time {
+	since := int64(0)
+	if h, ok := l.Holders[execution]; ok {
+		since = h.Since
+	} else if l.Owner == execution {
+		since = l.Since
+	}
+	if since == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(since).UTC()
+}

@@ -196,6 +196,7 @@ func TestCLI_VerbsPrintJSON(t *testing.T) {
 		{[]string{"entities", "show", "device/a"}, "", `"core"`},
 		{[]string{"blocks"}, "", `"verbs-hang"`},
 		{[]string{"list", "--active"}, "", id},
+		{[]string{"plan", "test/w-verbs", "--id", ids[0]}, "", `"heldBy": "` + id + `"`},
 		{[]string{"list", "--state", "running", "--workflow", "test/w-verbs"}, "", id},
 		{[]string{"status", id}, "", `"RUNNING"`},
 		{[]string{"locks"}, "", id},
@@ -241,6 +242,8 @@ func TestCLI_VerbsPrintJSON(t *testing.T) {
 		{3, "not_found", []string{"locks", "device/missing"}},
 		{3, "not_found", []string{"entities", "show", "device/missing"}},
 		{3, "type", []string{"run", "test/hello", "--id", "a"}},
+		{3, "type", []string{"plan", "test/hello", "--id", "a"}},
+		{3, "not_found", []string{"plan", "test/missing"}},
 	} {
 		code, out, text := runLockstep(t, "", append([]string{url}, u.args...)...)
 		if code != u.code || !strings.Contains(text, u.want) || strings.Contains(text, "goroutine") || out != "" {

@@ -178,6 +178,7 @@ func otherTenantRequests(p ownerData) map[string][]otherTenantRequest {
 		"GET /workflow-execution/active":                               lists("/workflow-execution/active"),
 		"GET /workflow-execution/state/{state}":                        {{target: "/workflow-execution/state/RUNNING"}, {target: "/workflow-execution/state/FAILED_UNSAFE"}},
 		"POST /workflow-execution":                                     {{target: "/workflow-execution", body: fmt.Sprintf(startFormat, "slow", `"d001"`), header: "Idempotency-Key: " + p.Key}, {target: "/workflow-execution", body: fmt.Sprintf(startFormat, "slow", `"d001","d002"`)}},
+		"POST /workflow-execution/plan":                                {{target: "/workflow-execution/plan", body: fmt.Sprintf(startFormat, "slow", `"d001"`)}},
 		"GET /workflow-execution/id/{id}":                              each("/workflow-execution/id/%s", ""),
 		"GET /workflow-execution/id/{id}/history":                      pages("/workflow-execution/id/%s/history"),
 		"GET /workflow-execution/id/{id}/jobs":                         pages("/workflow-execution/id/%s/jobs"),

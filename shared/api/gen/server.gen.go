@@ -649,6 +649,12 @@ type PackResults = views.PackResults
 // PlainName defines model for PlainName.
 type PlainName = string
 
+// Plan What a start would do, as far as that can be told without one
+type Plan = views.PlanView
+
+// PlannedStep Entities are taken as they are now, and every earlier step as one that succeeds for all of them
+type PlannedStep = views.PlannedStep
+
 // Pool defines model for Pool.
 type Pool = views.PoolView
 
@@ -1106,6 +1112,9 @@ type RegisterWorkerJSONRequestBody = WorkerRegistration
 // StartExecutionJSONRequestBody defines body for StartExecution for application/json ContentType.
 type StartExecutionJSONRequestBody = StartRequest
 
+// PlanExecutionJSONRequestBody defines body for PlanExecution for application/json ContentType.
+type PlanExecutionJSONRequestBody = StartRequest
+
 // AbortExecutionJSONRequestBody defines body for AbortExecution for application/json ContentType.
 type AbortExecutionJSONRequestBody = CancelRequest
 
@@ -1249,6 +1258,9 @@ type ServerInterface interface {
 	// ListSteps List an execution's step runs, acquisitions and rollback waves, in order of entry
 	// (GET /workflow-execution/id/{id}/steps)
 	ListSteps(w http.ResponseWriter, r *http.Request, id Id, params ListStepsParams)
+	// PlanExecution Tell what a start would do, and store nothing
+	// (POST /workflow-execution/plan)
+	PlanExecution(w http.ResponseWriter, r *http.Request)
 	// ListExecutionsInState List executions in one state, newest first
 	// (GET /workflow-execution/state/{state})
 	ListExecutionsInState(w http.ResponseWriter, r *http.Request, state ExecutionState, params ListExecutionsInStateParams)
@@ -2874,6 +2886,20 @@ func (siw *ServerInterfaceWrapper) ListSteps(w http.ResponseWriter, r *http.Requ
 	handler.ServeHTTP(w, r)
 }
 
+// PlanExecution operation middleware
+func (siw *ServerInterfaceWrapper) PlanExecution(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PlanExecution(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ListExecutionsInState operation middleware
 func (siw *ServerInterfaceWrapper) ListExecutionsInState(w http.ResponseWriter, r *http.Request) {
 
@@ -3302,6 +3328,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workflow-execution/id/{id}/jobs", wrapper.ListJobs)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workflow-execution/id/{id}/result", wrapper.GetResult)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workflow-execution/id/{id}/steps", wrapper.ListSteps)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/workflow-execution/plan", wrapper.PlanExecution)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/workflow-execution/state/{state}", wrapper.ListExecutionsInState)
 
 	return m

@@ -44,6 +44,28 @@ type acquire struct {
 // References is what all expressions of a step read, repeat.while included.
 func (c *Compiled) References(step int) expr.References { return c.steps[step].refs }
 
+// PartReferences is what the parts of a step read that are evaluated before its jobs exist.
+type PartReferences struct {
+	Condition, Parameters expr.References
+	Assertions            []expr.References
+}
+
+// PartReferences is what the parts of a step read.
+func (c *Compiled) PartReferences(step int) PartReferences {
+	s := &c.steps[step]
+	var refs PartReferences
+	if s.condition != nil {
+		refs.Condition = s.condition.References()
+	}
+	if s.parameters != nil {
+		refs.Parameters = s.parameters.References()
+	}
+	for _, p := range s.asserts {
+		refs.Assertions = append(refs.Assertions, p.References())
+	}
+	return refs
+}
+
 // WaitsForStep reports whether a step reads something of any of the other steps that is
 // known only after that step has ended for every entity: all its results, or its status.
 func (c *Compiled) WaitsForStep(step int, among []int) bool {
@@ -76,7 +98,15 @@ func evalCondition(p *expr.Program, s expr.Scope) (bool, error) {
 // FailedAssertion is a step's first assertion that is false or cannot be evaluated, which
 // the error says; nil if all are true.
 func (c *Compiled) FailedAssertion(step int, s expr.Scope) (*expr.Program, error) {
-	for _, p := range c.steps[step].asserts {
+	return c.FailedAssertionAmong(step, nil, s)
+}
+
+// FailedAssertionAmong is FailedAssertion without the assertions at the given positions.
+func (c *Compiled) FailedAssertionAmong(step int, without []int, s expr.Scope) (*expr.Program, error) {
+	for i, p := range c.steps[step].asserts {
+		if slices.Contains(without, i) {
+			continue
+		}
 		if ok, err := p.EvalBool(s); err != nil || !ok {
 			return p, err
 		}

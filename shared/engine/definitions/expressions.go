@@ -114,8 +114,13 @@ func (x *Expressions) Condition(node int, e *workflow.ScopeEntity) (bool, error)
 // FailedAssertion returns the first assertion that is not true or cannot be evaluated,
 // which the error says; nil if all are true.
 func (x *Expressions) FailedAssertion(node int, e *workflow.ScopeEntity) (*plan.Assertion, error) {
+	return x.failedAssertionAmong(node, nil, e)
+}
+
+// failedAssertionAmong is FailedAssertion without the assertions at the given positions.
+func (x *Expressions) failedAssertionAmong(node int, without []int, e *workflow.ScopeEntity) (*plan.Assertion, error) {
 	c, step := x.compiledStep(node)
-	p, err := c.FailedAssertion(step, x.scope(e))
+	p, err := c.FailedAssertionAmong(step, without, x.scope(e))
 	if p == nil {
 		return nil, err
 	}

@@ -74,6 +74,14 @@ func (r *Request) reservationAge() string {
 	return r.Age
 }
 
+// Blocker is what would make the execution wait for the lock l: the execution that holds
+// it, or the older one that has reserved it. heads are as for evaluate. ok is false if
+// nothing would. It reads and writes nothing.
+func (r *Request) Blocker(l workflow.Lock, heads map[string]workflow.OwnerStatus) (by workflow.BlockedBy, ok bool) {
+	e := r.evaluate(l, heads)
+	return e.blockedBy, e.status == lockConflict
+}
+
 // evaluateHolder evaluates one holder other than the requesting execution.
 func (e *evaluation) evaluateHolder(key workflow.EntityKey, id string, holder workflow.Holder, heads map[string]workflow.OwnerStatus) {
 	switch h := heads[id]; {

@@ -107,7 +107,7 @@ var executions = []Mutation{
 // failStepRun`}}},
 	{Name: "watchers of an entity are not notified", Test: "shared/engine:TestStartWhen_WakesOnUpdateByAnotherExecution", Edits: []Edit{{fetchUpdates, `w.sendWakeups(ctx, "watchers", wakeups)`, `w.sendWakeups(ctx, "watchers", wakeups[:0])`}}},
 	{Name: "a retry does not validate what a start validates", Test: "shared/engine:TestRetry_RefusesChangesUnderSharedLocks", Edits: []Edit{
-		{lifecycleRetry, "if p := d.facts.Resolution.invalid(); p != nil {", "if p := d.facts.Resolution.Problem; p != nil {"}}},
+		{lifecycleRetry, "if p := d.facts.Resolution.Invalid(); p != nil {", "if p := d.facts.Resolution.Problem; p != nil {"}}},
 	{Name: "changes are made under shared locks", Edits: []Edit{
 		{lifecycleResolution, "return cmp.Or(r.Problem, sharedLockProblem(r))", "return cmp.Or(r.Problem)"},
 		{lifecycleBlocker, "if problem := sharedLockProblem(d.facts.Resolution); problem != nil {", "if problem := d.facts.Resolution.Problem; problem != nil {"},

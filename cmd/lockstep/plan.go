@@ -1,0 +1,96 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// startFlags are the flags that say what to start.
+type startFlags struct {
+	parameters, kind, query, notBefore string
+	sets, ids, groups, labels          []string
+}
+
+func (r *startFlags) add(f *pflag.FlagSet) {
+	f.StringVarP(&r.parameters, "parameters", "p", "", "parameters as a JSON object")
+	f.StringArrayVar(&r.sets, "set", nil, "one parameter as NAME=VALUE, overrides --parameters; JSON values keep their type, write text that looks like JSON as 'NAME=\"1\"' (repeatable)")
+	f.StringVar(&r.kind, "type", "", "entity type, by default the definition's seedEntity; alone, all entities of that type")
+	f.StringSliceVar(&r.ids, "id", nil, "entity ids (repeatable, comma-separated)")
+	f.StringSliceVar(&r.groups, "group", nil, "entity groups (repeatable, comma-separated)")
+	f.StringVar(&r.query, "query", "", "CEL expression over entity attributes, such as entity.site == 'zrh'")
+	f.StringArrayVarP(&r.labels, "label", "l", nil, "label as NAME=VALUE (repeatable)")
+	f.StringVar(&r.notBefore, "not-before", "", "do not start before this time (RFC 3339)")
+}
+
+// build makes the request to start the workflow.
+func (r *startFlags) build(name string) (req views.StartRequest, err error) {
+	if _, err := workflow.ParseRef(name); err != nil {
+		return req, err
+	}
+	req.Workflow = name
+	if req.Parameters, err = parseParameters(r.parameters, r.sets); err != nil {
+		return req, err
+	}
+	if req.Labels, err = parsePairs(r.labels); err != nil {
+		return req, err
+	}
+	if sel := (workflow.Selector{Type: r.kind, IDs: r.ids, Groups: r.groups, Query: r.query}); !sel.Empty() {
+		req.ExecuteOnParameters = &sel
+	} else if r.kind != "" {
+		sel.Query = "true" // all entities of the type, as in a definition
+		req.ExecuteOnParameters = &sel
+	}
+	if r.notBefore != "" {
+		if req.NotBefore, err = time.Parse(time.RFC3339, r.notBefore); err != nil {
+			return req, fmt.Errorf("--not-before wants a time such as 2026-11-21T22:00:00Z, not %q", r.notBefore)
+		}
+	}
+	return req, nil
+}
+
+func newPlan(c *connection) *cobra.Command {
+	var request startFlags
+	cmd := &cobra.Command{
+		Use:   "plan WORKFLOW",
+		Short: "Show what a run would do, without starting it",
+		Long: `Show what "lockstep run" with the same flags would do, as far as that can be told: which entities, which
+of them are locked, the jobs of each step, what a failure at each step would mean, and what it would
+cost. Nothing is started and nothing is stored. Entities and locks are those of now.
+
+Exit code 0: nothing fails already. 1: the execution would fail, and the answer says where.`,
+		Example: "  lockstep plan fleet/upgrade_firmware --set target=2.0.0 --group core",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := c.newClient()
+			if err != nil {
+				return err
+			}
+			req, err := request.build(args[0])
+			if err != nil {
+				return err
+			}
+			p, err := api.Plan(cmd.Context(), req)
+			if err != nil {
+				return hintStartFailed(cmd, api, args[0], request.sets, err)
+			}
+			if c.json() {
+				err = render.PrintJSON(cmd, p)
+			} else {
+				err = render.PrintPlan(cmd.OutOrStdout(), p)
+			}
+			if err == nil && p.Fails {
+				return render.ErrSilent
+			}
+			return err
+		},
+	}
+	request.add(cmd.Flags())
+	return cmd
+}

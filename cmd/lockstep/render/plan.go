@@ -1,0 +1,146 @@
+package render
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/cost"
+	"github.com/lockstep-run/lockstep/shared/views"
+)
+
+// PrintPlan writes a plan for people.
+func PrintPlan(out io.Writer, p views.PlanView) error {
+	fmt.Fprintf(out, "%s\n", p.Workflow)
+	if p.Problem != nil {
+		fmt.Fprintf(out, "would end FAILED_SAFE at once: %s\n", describeProblem(p.Problem))
+		return nil
+	}
+	printPlannedEntities(out, p)
+	if at := p.NotBefore; at != nil && at.After(time.Now()) {
+		fmt.Fprintf(out, "begins not before %s\n", Time(at))
+	}
+	if w := p.StartWhen; w != nil && !w.True {
+		fmt.Fprintf(out, "waits until this is true: %s%s\n", OneLine(w.Condition), prefixed(" (", w.Reason, ")"))
+	}
+	fmt.Fprintln(out)
+	t := NewTable(out, "STEP", "ON", "BLOCK", "JOBS", "SKIPPED", "CHANGES", "IF IT FAILS")
+	var notes []string
+	for i := range p.Steps {
+		s := &p.Steps[i]
+		t.Row([]string{s.Label, OrDash(s.RunOn), plannedWork(s), plannedJobs(s), fmt.Sprint(s.Skipped), strings.ToLower(string(s.Effect)), dashIfEmpty(s.IfFails)})
+		notes = append(notes, plannedNotes(s)...)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, note := range notes {
+		fmt.Fprintln(out, OneLine(note))
+	}
+	fmt.Fprintf(out, "\nabout %d messages with jobs, about %s (an estimate without retries and rollbacks, at prices of %s)\n", p.Messages, cost.Format(p.Cost.Dollars), p.Cost.PricesAsOf)
+	if p.Fails {
+		fmt.Fprintln(out, "the execution would fail: see above")
+	}
+	return nil
+}
+
+func printPlannedEntities(out io.Writer, p views.PlanView) {
+	var counts []string
+	for _, kind := range slices.Sorted(maps.Keys(p.Entities.ByType)) {
+		counts = append(counts, fmt.Sprintf("%d %s", p.Entities.ByType[kind], kind))
+	}
+	fmt.Fprintf(out, "entities: %s\n", dashIfEmpty(strings.Join(counts, ", ")))
+	if len(p.Entities.Named) > 0 {
+		more := ""
+		if n := p.Entities.Total - len(p.Entities.Named); n > 0 {
+			more = fmt.Sprintf(", and %d more", n)
+		}
+		fmt.Fprintf(out, "  %s%s\n", strings.Join(p.Entities.Named, ", "), more)
+	}
+	if p.Entities.Examined < p.Entities.Total {
+		fmt.Fprintf(out, "  locks, conditions and assertions were looked at for the first %d of them only\n", p.Entities.Examined)
+	}
+	for _, m := range p.Entities.More {
+		fmt.Fprintf(out, "  and more that block %s acquires%s: which cannot be told before it is called\n", m.Block, prefixed(" for step ", m.Step, ""))
+	}
+	if p.Locked.Count == 0 {
+		fmt.Fprintln(out, "locked by others: none")
+		return
+	}
+	fmt.Fprintf(out, "locked by others: %d; %s\n", p.Locked.Count, map[string]string{
+		"wait": "the execution would wait for them", "skip": "the execution would leave them out", "fail": "the execution would fail",
+	}[p.OnLocked])
+	for _, l := range p.Locked.Named {
+		switch {
+		case l.HeldBy == nil:
+			fmt.Fprintf(out, "  %s is reserved by %s\n", l.Entity, OrDash(l.ReservedBy))
+		case l.NeedsPerson:
+			fmt.Fprintf(out, "  %s is held by %s, which has ended and waits for \"lockstep acknowledge %s\"\n", l.Entity, *l.HeldBy, *l.HeldBy)
+		default:
+			fmt.Fprintf(out, "  %s is held by %s since %s\n", l.Entity, *l.HeldBy, Time(l.Since))
+		}
+	}
+	if more := p.Locked.Count - len(p.Locked.Named); more > 0 {
+		fmt.Fprintf(out, "  and %d more\n", more)
+	}
+}
+
+// plannedWork is the block of a step, or the definition that it refers to.
+func plannedWork(s *views.PlannedStep) string {
+	if s.Block != nil {
+		return *s.Block
+	}
+	return OrDash(s.Workflow)
+}
+
+func plannedJobs(s *views.PlannedStep) string {
+	switch {
+	case s.Effect == views.EffectContainer || s.Effect == views.EffectStarts:
+		return "-"
+	case s.AtMost && s.Jobs > 0:
+		return fmt.Sprintf("up to %d", s.Jobs)
+	case s.Repeats:
+		return fmt.Sprintf("%d, repeated", s.Jobs)
+	}
+	return fmt.Sprint(s.Jobs)
+}
+
+// plannedNotes are the lines about what of a step cannot be told, and what fails already.
+func plannedNotes(s *views.PlannedStep) (notes []string) {
+	if s.SkippedBy != nil {
+		notes = append(notes, fmt.Sprintf("step %s: skipped, because the condition of %s is false", s.Label, *s.SkippedBy))
+	}
+	if len(s.Unknown) > 0 {
+		notes = append(notes, fmt.Sprintf("step %s: cannot be told before results are known: %s", s.Label, strings.Join(s.Unknown, ", ")))
+	}
+	if s.Unmet > 0 {
+		notes = append(notes, fmt.Sprintf("step %s: an assertion is false for %d entities, of which %d may fail: %s", s.Label, s.Unmet, s.Tolerated, describeProblem(s.Problem)))
+	} else if s.Problem != nil {
+		notes = append(notes, fmt.Sprintf("step %s fails already: %s", s.Label, describeProblem(s.Problem)))
+	}
+	return notes
+}
+
+func describeProblem(f *views.FailureView) string {
+	text := f.Code + ": " + f.Message
+	if f.Entity != nil && !strings.Contains(text, *f.Entity) {
+		text += " (" + *f.Entity + ")"
+	}
+	if f.Step != nil && !strings.Contains(text, *f.Step) {
+		text += ", in step " + *f.Step
+	}
+	return OneLine(text)
+}
+
+// prefixed is the text between before and after, "" if there is none.
+func prefixed(before string, text *string, after string) string {
+	if text == nil || *text == "" {
+		return ""
+	}
+	return before + OneLine(*text) + after
+}
+
+func dashIfEmpty(s string) string { return OrDash(&s) }

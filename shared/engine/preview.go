@@ -1,0 +1,243 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/lockstep-run/lockstep/shared/engine/definitions"
+	"github.com/lockstep-run/lockstep/shared/engine/locking"
+	"github.com/lockstep-run/lockstep/shared/engine/port"
+	"github.com/lockstep-run/lockstep/shared/lifecycle"
+	"github.com/lockstep-run/lockstep/shared/lifecycle/plan"
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
+)
+
+// maxPreviewed bounds of how many entities a preview reads the attributes and locks: one
+// request has to be answered in time. Of the others it knows that they are selected.
+const maxPreviewed = 10_000
+
+// Preview is what an execution would be, as far as that can be told without one. It is
+// made from reads only.
+type Preview struct {
+	Ref     workflow.Ref                    // exact
+	Program *definitions.Program            // nil if Problem says that it cannot be resolved
+	Blocks  map[string]workflow.Block       // by reference as written
+	Policy  lifecycle.Policy                // of the engine
+	Problem *workflow.Failure               // ends the execution before its first step; nil for none
+	Start   lifecycle.Readiness             // of notBefore and startWhen
+	Counts  map[string]int                  // of the entities, by type
+	First   []workflow.ScopeEntity          // the first of the entities in their order, with their attributes
+	Locked  []workflow.BlockedBy            // which of these would make it wait, and for whom
+	Owners  map[string]workflow.OwnerStatus // of those who hold or have reserved them
+	Steps   []PreviewedStep                 // by node; empty if there is a Problem
+
+	// UncalledBlocks are the blocks that acquire more entities, each with the label of its
+	// step, "" for the definition: nobody knows which before they are called.
+	UncalledBlocks []UncalledBlock
+}
+
+// UncalledBlock is a block that acquires entities.
+type UncalledBlock struct{ Step, Block string }
+
+// PreviewedStep is one step. Plan counts the jobs for the entities that were read, as they
+// are now, as if every part that is Unknown were true.
+type PreviewedStep struct {
+	Plan           lifecycle.Plan
+	ConditionKnown bool
+	Unknown        []string // of "condition", "assert" and "parameters"
+	SkippedBy      string   // label of the step around it whose condition is false; "" for none
+	NotEvaluated   bool     // the expressions of the steps before it have cost what one request may
+}
+
+// Preview tells what a start with this request would do. It refuses what a start refuses,
+// with the same errors, and stores nothing.
+func (e *Engine) Preview(ctx context.Context, c workflow.Caller, req views.StartRequest) (*Preview, error) {
+	w := e.newWorkspace(c.Tenant, e.NewID())
+	w.now = e.now()
+	d, err := w.resolveWorkflow(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	in, err := validateStart(d.Definition, req)
+	if err != nil {
+		return nil, err
+	}
+	w.execution = &workflow.Execution{Tenant: w.tenant, ID: w.id, Workflow: d.Ref(), CreatedBy: c.Actor, CreatedAt: w.now, Labels: req.Labels, NotBefore: req.NotBefore}
+	p := &Preview{Ref: d.Ref(), Policy: e.Policy, Counts: map[string]int{}}
+	if err := w.fetchResolution(ctx); err != nil {
+		return nil, err
+	}
+	p.Program, p.Blocks = w.program, w.facts.Resolution.Blocks
+	if p.Problem = w.facts.Resolution.Invalid(); p.Problem != nil {
+		return p, nil
+	}
+	if err := w.previewStart(ctx, p, d, in); err != nil || p.Problem != nil {
+		return p, err
+	}
+	search := &entitySearch{tenant: w.tenant, registry: w.ports.Registry, program: w.program, parameters: in.Parameters, maxEntities: e.MaxEntities, foresee: true}
+	found, err := search.findAll(ctx, in.Selector, nil)
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range search.uncalled {
+		a := &w.program.Acquisitions[i]
+		p.UncalledBlocks = append(p.UncalledBlocks, UncalledBlock{w.program.LabelOf(a.Origin, a.StepIndex), a.Block})
+	}
+	if p.Problem = found.problem; p.Problem != nil {
+		return p, nil
+	}
+	for _, entity := range found.entities {
+		p.Counts[entity.Key.Type]++
+	}
+	if err := w.previewEntities(ctx, p, found.entities); err != nil {
+		return nil, err
+	}
+	return p, w.previewSteps(ctx, p, in)
+}
+
+// previewStart evaluates notBefore and startWhen once.
+func (w *workspace) previewStart(ctx context.Context, p *Preview, d *definitions.Definition, in workflow.Input) error {
+	at, err := d.NotBefore(in.Parameters)
+	if err != nil {
+		p.Problem = &workflow.Failure{Code: workflow.CodeInvalid.OfFailure(), Message: err.Error()}
+		return nil //nolint:nilerr // the mistake is the definition's: it fails the execution
+	}
+	if p.Start.NotBefore = w.execution.NotBefore; at.After(p.Start.NotBefore) {
+		p.Start.NotBefore = at
+	}
+	p.Start.Condition, p.Start.Ready = d.Config.StartWhen, true
+	if d.Config.StartWhen == "" {
+		return nil
+	}
+	var lookupErr error
+	p.Start.Ready, err = d.StartWhen(in.Parameters, w.now, lookupEntities(ctx, w.ports.Registry, w.tenant, &lookupErr))
+	if lookupErr != nil {
+		return lookupErr
+	}
+	if err != nil {
+		p.Start.Ready, p.Start.Reason = false, err.Error()
+	}
+	return nil
+}
+
+// lookupEntities reads the entities that a condition asks for. An error of a read is kept.
+func lookupEntities(ctx context.Context, registry port.Registry, tenant string, failed *error) entityLookup {
+	return func(entityType, id string) (json.RawMessage, bool) {
+		key := workflow.EntityKey{Type: entityType, ID: id}
+		entities, err := registry.Entities(ctx, tenant, []workflow.EntityKey{key}, true)
+		if err != nil {
+			*failed = err
+		}
+		e, ok := entities[key]
+		return e.Attributes, ok
+	}
+}
+
+// previewEntities reads the first of the entities, and who has locked them.
+func (w *workspace) previewEntities(ctx context.Context, p *Preview, entities []workflow.ScopeEntity) error {
+	p.First = entities[:min(len(entities), maxPreviewed)]
+	if len(p.First) == 0 {
+		return nil
+	}
+	keys := make([]workflow.EntityKey, len(p.First))
+	for i := range p.First {
+		keys[i] = p.First[i].Key
+	}
+	known, err := w.ports.Registry.Entities(ctx, w.tenant, keys, true)
+	if err != nil {
+		return err
+	}
+	for i := range p.First {
+		p.First[i].Attributes = known[p.First[i].Key].Attributes
+	}
+	locks, err := w.ports.Locks.Read(ctx, w.tenant, keys)
+	if err != nil {
+		return err
+	}
+	named := map[string]bool{}
+	for _, l := range locks {
+		named[l.Owner], named[l.Reserver] = true, true
+		for id := range l.Holders {
+			named[id] = true
+		}
+	}
+	delete(named, "")
+	if len(named) == 0 {
+		return nil
+	}
+	ids := make([]string, 0, len(named))
+	for id := range named {
+		ids = append(ids, id)
+	}
+	if p.Owners, err = w.ports.Store.Heads(ctx, w.tenant, ids); err != nil {
+		return err
+	}
+	request := locking.Request{Tenant: w.tenant, Execution: w.id, Age: w.id, Mode: w.program.Config.LockMode}
+	for _, key := range keys {
+		l := locks[key]
+		by, blocked := request.Blocker(l, p.Owners)
+		if !blocked {
+			continue
+		}
+		by.NeedsPerson = !by.Reservation && p.Owners[by.Execution].NeedsPerson()
+		by.Since = l.HeldSince(by.Execution)
+		p.Locked = append(p.Locked, by)
+	}
+	return nil
+}
+
+// previewSteps plans every step as the execution would, with the entities as they are now.
+func (w *workspace) previewSteps(ctx context.Context, p *Preview, in workflow.Input) error {
+	nodes := w.program.Nodes
+	p.Steps = make([]PreviewedStep, len(nodes))
+	left := w.e.MaxPlanCost
+	failed := map[workflow.EntityKey]bool{} // by an assertion: they take no part in later steps
+	for i := range nodes {
+		n, s := &nodes[i], &p.Steps[i]
+		if n.Parent >= 0 {
+			outer := &p.Steps[n.Parent]
+			if s.SkippedBy = outer.SkippedBy; s.SkippedBy == "" && outer.ConditionKnown && outer.Plan.Skipped > 0 {
+				s.SkippedBy = nodes[n.Parent].Label
+			}
+			if s.SkippedBy != "" {
+				s.ConditionKnown = true
+				continue
+			}
+		}
+		if s.NotEvaluated = w.e.MaxPlanCost > 0 && left == 0; s.NotEvaluated {
+			s.Unknown = []string{"condition", "assert", "parameters"}
+			s.Plan.Jobs = w.jobsOf(p, n)
+			continue
+		}
+		f := w.program.Foresee(ctx, i, p.Blocks, in.Parameters, w.execution, w.e.MaxPlanCost)
+		s.ConditionKnown, s.Unknown = f.ConditionKnown(), f.Unknown
+		planned := plan.ForStep(plan.Request{NodeIndex: i, Node: n, Excluded: failed}, f, p.First)
+		s.Plan = planned.Plan
+		if s.ConditionKnown && w.program.FailureHandler(i) < 0 {
+			for _, u := range planned.Unmet {
+				failed[u.Entity] = true
+			}
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		left -= min(left, f.Cost())
+	}
+	return nil
+}
+
+// jobsOf is the number of jobs of a step without a condition.
+func (w *workspace) jobsOf(p *Preview, n *spec.Node) int {
+	if !n.OnEntities() {
+		return 1
+	}
+	jobs := 0
+	for i := range p.First {
+		if p.First[i].Key.Type == n.RunOn {
+			jobs++
+		}
+	}
+	return jobs
+}

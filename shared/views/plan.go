@@ -1,0 +1,135 @@
+package views
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+)
+
+// PlanView is what a start would do, as far as that can be told without starting. Nothing of
+// it is stored, and it promises nothing: entities and locks may change before the start.
+type PlanView struct {
+	Workflow  workflow.Ref      `json:"workflow"` // exact
+	Problem   *FailureView      `json:"problem"`  // ends the execution FAILED_SAFE before its first step; null for none
+	Fails     bool              `json:"fails"`    // there is a problem, or a step that has to be reached fails already
+	LockMode  string            `json:"lockMode"`
+	OnLocked  string            `json:"onLocked"` // wait, skip or fail
+	NotBefore *time.Time        `json:"notBefore"`
+	StartWhen *PlannedCondition `json:"startWhen"` // null without one
+	Entities  PlannedEntities   `json:"entities"`
+	Locked    PlannedLocks      `json:"locked"`
+	Steps     []PlannedStep     `json:"steps"`    // in order; empty if there is a problem
+	Messages  int               `json:"messages"` // packs of all steps, as an estimate
+	Cost      PlannedCost       `json:"cost"`
+}
+
+// PlannedCondition is a startWhen, evaluated once.
+type PlannedCondition struct {
+	Condition string  `json:"condition"`
+	True      bool    `json:"true"`
+	Reason    *string `json:"reason"` // why it cannot be evaluated
+}
+
+// PlannedEntities are the entities that the execution would lock.
+type PlannedEntities struct {
+	Total    int            `json:"total"`
+	ByType   map[string]int `json:"byType"`
+	Named    []string       `json:"named"`    // the first twenty, "type/id"
+	Examined int            `json:"examined"` // of how many the attributes and locks were read
+	More     []PlannedMore  `json:"more"`     // blocks that acquire more entities
+}
+
+// PlannedMore is a block that acquires entities: which is not known before it is called.
+type PlannedMore struct {
+	Step  *string `json:"step"` // label; null for the definition's own
+	Block string  `json:"block"`
+}
+
+// PlannedLocks are the entities that the execution would wait for.
+type PlannedLocks struct {
+	Count int           `json:"count"` // of the examined ones
+	Named []PlannedLock `json:"named"` // the first twenty
+}
+
+// PlannedLock is one of them, and who holds or has reserved it.
+type PlannedLock struct {
+	Entity      string     `json:"entity"` // "type/id"
+	HeldBy      *string    `json:"heldBy"`
+	ReservedBy  *string    `json:"reservedBy"`
+	Since       *time.Time `json:"since"`
+	NeedsPerson bool       `json:"needsPerson"` // the holder has ended and keeps the lock until somebody acknowledges that
+}
+
+// StepEffect is what a step does to its entities.
+type StepEffect string
+
+// The effects.
+const (
+	EffectPure         StepEffect = "PURE"         // changes nothing
+	EffectReversible   StepEffect = "REVERSIBLE"   // has a rollback
+	EffectIrreversible StepEffect = "IRREVERSIBLE" // has none
+	EffectContainer    StepEffect = "CONTAINER"    // has nested steps, and no jobs of its own
+	EffectStarts       StepEffect = "STARTS"       // starts an execution of its own
+)
+
+// FailureEffect is what a failure beyond the tolerance at a step would lead to.
+type FailureEffect string
+
+// The effects of a failure.
+const (
+	FailureNothingLeft FailureEffect = "NOTHING_LEFT" // FAILED_SAFE: only pure steps were executed
+	FailureRolledBack  FailureEffect = "ROLLED_BACK"  // FAILED_SAFE if every rollback succeeds
+	FailureUnsafe      FailureEffect = "UNSAFE"       // FAILED_UNSAFE: changes remain, and locks are kept
+	FailureContinues   FailureEffect = "CONTINUES"    // the definition goes on after it
+)
+
+// PlannedStep is one step. Entities are taken as they are now, and every earlier step as
+// one that succeeds for all entities.
+type PlannedStep struct {
+	Label     string         `json:"label"`
+	Inside    *string        `json:"inside"` // label of the step it is nested in
+	Effect    StepEffect     `json:"effect"`
+	RunOn     *string        `json:"runOn"`
+	Block     *string        `json:"block"`     // exact reference
+	Workflow  *string        `json:"workflow"`  // that it embeds or starts, exact reference
+	Jobs      int            `json:"jobs"`      // of one iteration; 0 for a container
+	AtMost    bool           `json:"atMost"`    // a condition that cannot be told yet may skip some
+	Messages  int            `json:"messages"`  // packs
+	Skipped   int            `json:"skipped"`   // entities of which the condition is false
+	SkippedBy *string        `json:"skippedBy"` // label of the step around it whose condition is false
+	Unmet     int            `json:"unmet"`     // entities of which an assertion is false
+	Unknown   []string       `json:"unknown"`   // parts that read results: condition, assert, parameters
+	Repeats   bool           `json:"repeats"`
+	Problem   *FailureView   `json:"problem"`   // of an assertion or a parameter that fails already
+	Fails     bool           `json:"fails"`     // the step fails before any job exists, if it is reached
+	Tolerated int            `json:"tolerated"` // entities that may fail
+	OnFailure *FailureEffect `json:"onFailure"` // null for a step without jobs
+	IfFails   string         `json:"ifFails"`   // the same in words, with what becomes of tolerated failures
+}
+
+// PlannedCost is an estimate: without retries, rollbacks, large parameters and results, and
+// executions that it starts.
+type PlannedCost struct {
+	Lines      []CostLine `json:"lines"`
+	Dollars    float64    `json:"dollars"`
+	PricesAsOf string     `json:"pricesAsOf"`
+}
+
+// NextView is what an execution that was started as a probe would do next.
+type NextView struct {
+	Step          *string      `json:"step"` // label of the first step that is not pure; null if all are
+	Block         *string      `json:"block"`
+	RunOn         *string      `json:"runOn"`
+	Skipped       int          `json:"skipped"` // entities that take no part
+	Problem       *FailureView `json:"problem"` // of an assertion or a parameter
+	Jobs          int          `json:"jobs"`
+	Items         []NextJob    `json:"items"` // one page
+	NextPageToken *string      `json:"nextPageToken"`
+}
+
+// NextJob is one of the jobs of that step.
+type NextJob struct {
+	Entity     *string         `json:"entity"` // "type/id"; null for a job that is not about one
+	Parameters json.RawMessage `json:"parameters"`
+}

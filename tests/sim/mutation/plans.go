@@ -1,0 +1,19 @@
+package mutation
+
+// The files of plans.
+const (
+	enginePreview = "shared/engine/preview.go"
+	queryPlan     = "shared/engine/query/plan.go"
+)
+
+// plans are mistakes in telling what an execution would do. No scenario of the simulation
+// asks for that; a test detects each.
+var plans = []Mutation{
+	{Name: "a plan takes what is locked for free", Test: "shared/engine/query:TestPlan_NamesWhoHoldsWhat", Edits: []Edit{{enginePreview, "\t\tif !blocked {\n", "\t\tif !blocked || len(keys) > 0 {\n"}}},
+	{Name: "a plan waits for what blocks acquire", Test: "shared/engine/query:TestPlan_DoesNotCallAcquire", Edits: []Edit{{"shared/engine/fetch_discovery.go", "if !ok && s.foresee {", "if !ok && s.foresee && s.maxEntities == 0 {"}}},
+	{Name: "a plan evaluates conditions on results that do not exist", Test: "shared/engine/query:TestPlan_TellsWhatAnExecutionDoes", Edits: []Edit{{"shared/engine/definitions/foresee.go", "\t\treturn len(r.Labels) == 0 &&", "\t\treturn len(r.Labels) >= 0 &&"}}},
+	{Name: "a plan forgets what earlier steps change", Test: "shared/engine/query:TestPlan_TellsWhatAFailureMeans", Edits: []Edit{{queryPlan, "\tcase views.EffectReversible:\n\t\tb.changed = append(b.changed, n.Label)\n", "\tcase views.EffectReversible:\n"}}},
+	{Name: "the expressions of a plan cost without end", Test: "shared/engine/query:TestPlan_IsBounded", Edits: []Edit{{enginePreview, "\t\tleft -= min(left, f.Cost())\n", "\t\t_ = f.Cost()\n"}}},
+	{Name: "a plan stores something", Test: "shared/engine/query:TestPlan_TellsWhatAnExecutionDoes", Edits: []Edit{{enginePreview, "\tlocks, err := w.ports.Locks.Read(ctx, w.tenant, keys)\n", "\t_ = w.ports.Store.SaveInput(ctx, w.tenant, w.id, workflow.Input{})\n\tlocks, err := w.ports.Locks.Read(ctx, w.tenant, keys)\n"}}},
+	{Name: "entities that an assertion fails take part in the later steps of a plan", Test: "shared/engine/query:TestPlan_TellsWhatFailsAlready", Edits: []Edit{{enginePreview, "\t\t\t\tfailed[u.Entity] = true\n", "\t\t\t\t_ = u.Entity\n"}}},
+}
