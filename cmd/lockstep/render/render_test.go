@@ -12,7 +12,7 @@ import (
 
 // The outcome comes first, and an unsafe outcome is called unsafe, acknowledged or not.
 func TestDescribeExecution_StatesOutcomeFirst(t *testing.T) {
-	partial := workflow.OutcomePartial
+	partial, two := workflow.OutcomePartial, 2
 	text := func(s string) *string { return &s }
 	started := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	ended := started.Add(2340 * time.Millisecond)
@@ -66,6 +66,10 @@ func TestDescribeExecution_StatesOutcomeFirst(t *testing.T) {
 		"failed safely": {
 			views.ExecutionView{State: sm.ExecutionFailedSafeAck, Status: sm.StatusFailed, RolledBack: true, Cause: &cause, Error: failure},
 			"It failed safely: everything it had changed was rolled back (STEP_FAILED: it refuses, step upgrade, device/sw-042).",
+		},
+		"failed unsafely for some": {
+			views.ExecutionView{ID: "x-1", State: sm.ExecutionFailedUnsafe, Status: sm.StatusFailed, Kept: &two, EntityOutcomes: map[workflow.EntityOutcome]int{workflow.EntityFailedUnsafe: 2}, Waiting: &views.Waiting{Kind: workflow.WaitAcknowledge}},
+			"It failed UNSAFELY: check 2 of its entities. It keeps the locks of 2 of its entities until somebody runs \"lockstep acknowledge x-1\".",
 		},
 		"failed unsafely": {
 			views.ExecutionView{ID: "x-1", State: sm.ExecutionFailedUnsafe, Status: sm.StatusFailed, Cause: &cause, Error: failure, Waiting: &views.Waiting{Kind: workflow.WaitAcknowledge}},
