@@ -176,3 +176,82 @@ func TestCost_StartReadsOneVersionOfEachName(t *testing.T) {
 		t.Errorf("an execution reads %v items of the registry with one version of each name, and %v with 100", reads[0], reads[1])
 	}
 }
+
+// A failed lane wakes the engine only if it may decide something. Where every entity may
+// fail, or the definition continues after the step, only the last lane of each shard does.
+func TestCost_FailuresThatDecideNothingWakeNobody(t *testing.T) {
+	const devices = 2000
+	for name, definition := range map[string]string{
+		"tolerance of the definition": "config: {failureTolerance: 100%}\n" + stepsYAML("one again device"),
+		"tolerance of the step":       "steps: [{label: one, functionBlock: p/again:1, runOn: device, failureTolerance: 100%}]\n",
+		"continueOnError":             "steps: [{label: one, functionBlock: p/again:1, runOn: device, continueOnError: true}]\n",
+	} {
+		o := harness.Options()
+		o.Policy.PackSize, o.Policy.MinPackedJobs = 1, devices+1
+		s := harness.New(t, 1, o)
+		s.RegisterBlocks()
+		s.ImportDevices(fourDigitIDs(devices)...)
+		calls := 0
+		s.Script = func(c harness.BlockCall) *harness.Outcome {
+			if c.Kind != workflow.JobExecute {
+				return nil
+			}
+			if calls++; calls%2 == 0 {
+				return &harness.Outcome{FailCode: "REFUSED"}
+			}
+			return nil
+		}
+		s.Publish("w", definition)
+		id := s.Start("w", fourDigitIDs(devices)...)
+		doneSets := 0
+		s.Faults = func(c faults.Call) faults.Fault {
+			if c.Name == "packs.done_set" {
+				doneSets++
+			}
+			return faults.None
+		}
+		for s.Deliver() {
+		}
+		settle(s)
+		x := s.ExpectState(id, sm.ExecutionCompletedAck)
+		if got := x.StepRuns[0].Counts; got.Failed != devices/2 || got.OK != devices/2 {
+			t.Errorf("%s: counted %+v", name, got)
+		}
+		shards := x.StepRuns[0].Shards()
+		if doneSets > 4*shards*shards {
+			t.Errorf("%s: %d done sets of %d shards were read", name, doneSets, shards)
+		}
+	}
+}
+
+// A failure that is not tolerated any more ends the step at once, not with its last job: also
+// in a step whose tolerance leaves room for many.
+func TestTolerance_EndsStepOnceItIsUsedUp(t *testing.T) {
+	const devices = 1000
+	for name, definition := range map[string]string{
+		"none":                        "config: {maxInFlight: 10}\n" + stepsYAML("one again device"),
+		"tolerance of the definition": "config: {maxInFlight: 10, failureTolerance: 10%}\n" + stepsYAML("one again device"),
+		"tolerance of the step":       "config: {maxInFlight: 10, failureTolerance: 100%}\nsteps: [{label: one, functionBlock: p/again:1, runOn: device, failureTolerance: 100}]\n",
+	} {
+		o := harness.Options()
+		o.Policy.PackSize, o.Policy.MinPackedJobs = 1, devices+1
+		s := harness.New(t, 1, o)
+		s.RegisterBlocks()
+		s.ImportDevices(fourDigitIDs(devices)...)
+		calls := 0
+		s.Script = func(c harness.BlockCall) *harness.Outcome {
+			if c.Kind != workflow.JobExecute {
+				return nil
+			}
+			calls++
+			return &harness.Outcome{FailCode: "REFUSED"}
+		}
+		s.Publish("w", definition)
+		s.Start("w", fourDigitIDs(devices)...)
+		for s.Deliver() {
+		}
+		if calls == 0 || calls > 150 {
+			t.Errorf("%s: %d of %d jobs were executed, all of which failed", name, calls, devices)
+		}
+	}
+}

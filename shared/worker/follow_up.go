@@ -12,8 +12,8 @@ import (
 // sendFollowUps sends what follows a pack that is known to be final, no matter who
 // finished it. Failed jobs with attempts left get their next attempt. Otherwise the
 // lane is added to the done set, the next lane of the window is sent, and the engine
-// is woken if this completes the set or the lane was unsuccessful. All of it may be
-// done twice; the message is deleted only after all of it is done.
+// is woken if this completes the set, or if the lane was unsuccessful and that may decide
+// something. All of it may be done twice; the message is deleted only after all of it is done.
 //
 // The pack's cost goes into the done set if this session finished the pack. A
 // session that finds the pack final adds only its own cost: the rest has been
@@ -56,12 +56,19 @@ func (s *session) sendFollowUps(ctx context.Context, p *workflow.Pack, ownWrite 
 	}
 	shard := p.Key.Shard()
 	size := min(workflow.LanesPerShard, total-shard*workflow.LanesPerShard)
-	if end.Unsuccessful || len(set.Done) >= size || expired {
+	if end.Unsuccessful && !s.decidesNothing(end) || len(set.Done) >= size || expired {
 		if err := s.sendWakeup(ctx, workflow.Wakeup{Cost: workflow.Cost{QueueRequests: 1}}); err != nil {
 			return Disposition{}, err
 		}
 	}
 	return doneDisposition, nil
+}
+
+// decidesNothing reports whether an unsuccessful lane leaves nothing to decide before the
+// last lane is over. It holds only for lanes of which no more is known than that jobs have
+// failed: of anything else the engine learns at once.
+func (s *session) decidesNothing(end workflow.LaneResult) bool {
+	return s.m.Work.FailuresDecideNothing && end.Failures.Failed > 0 && end.Failures.Unknown == 0
 }
 
 // sendRetry sends the next attempt of the jobs at the given indexes.

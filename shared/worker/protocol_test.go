@@ -372,6 +372,46 @@ func TestWorker_UnknownJobCountsAsBad(t *testing.T) {
 	}
 }
 
+// Mistakes: a lane that decides nothing wakes the engine; the last lane, or an UNKNOWN job, does
+// not.
+func TestWorker_FailuresThatDecideNothingWakeNobody(t *testing.T) {
+	for _, decides := range []bool{true, false} {
+		r := newFixture(t)
+		r.blockFunc = func(context.Context, *worker.Job) (map[string]int, error) { return nil, errors.New("refused") }
+		handle := func(kind string, lane int) int {
+			m := r.newMessage(kind, lane, 4, 1)
+			m.Work.FailuresDecideNothing = !decides
+			r.mustHandle(r.worker(), m)
+			return len(r.wakeups())
+		}
+		want := 0
+		if decides {
+			want = 1
+		}
+		for lane := range 2 {
+			if got := handle(idempotent, lane); got != want {
+				t.Errorf("failures decide %v: lane %d sent %d wake-ups, want %d", decides, lane, got, want)
+			}
+		}
+		unknown := r.newMessage(nonIdempotent, 2, 4, 1)
+		unknown.Work.FailuresDecideNothing = !decides
+		r.crashOnStart(1)
+		if _, crashed, _ := r.handle(r.worker(), unknown); !crashed {
+			t.Fatal("the worker did not crash")
+		}
+		r.Advance(pastLease)
+		r.mustHandle(r.worker(), unknown)
+		r.wantPack(unknown.Key, workflow.PackFinished, 2, codeUnknown)
+		if got := len(r.wakeups()); got != 1 {
+			t.Errorf("failures decide %v: the UNKNOWN job sent %d wake-ups, want 1", decides, got)
+		}
+		r.blockFunc = func(context.Context, *worker.Job) (map[string]int, error) { return nil, errors.New("refused") }
+		if got := handle(idempotent, 3); got != 1 {
+			t.Errorf("failures decide %v: the last lane sent %d wake-ups, want 1", decides, got)
+		}
+	}
+}
+
 // Mistake: the fence is the pack token alone.
 func TestJob_FenceIncreasesWithEveryStart(t *testing.T) {
 	r := newFixture(t)

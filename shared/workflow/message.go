@@ -55,6 +55,10 @@ type Work struct {
 	// finishes a pack then reports the lane to the engine.
 	EngineDriven bool `json:"engineDriven,omitempty"`
 
+	// FailuresDecideNothing says that no number of failed jobs ends the step run before its
+	// last lane is over. The engine is not woken for a lane in which jobs have failed.
+	FailuresDecideNothing bool `json:"failuresDecideNothing,omitempty"`
+
 	ResultSchema json.RawMessage `json:"resultSchema,omitempty"` // of the block's result
 
 	CorrelationID   string `json:"correlation,omitempty"`     // of the execution

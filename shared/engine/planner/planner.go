@@ -292,6 +292,7 @@ func (p *Planner) workOf(r *workflow.StepRun) workflow.Work {
 	} else {
 		n := &p.Program.Nodes[r.StepIndex]
 		blockRef, work.Retry, work.Timeout = n.FunctionBlock, n.Retry, n.Timeout
+		work.FailuresDecideNothing = r.Kind == workflow.JobExecute && p.Program.EndsWithItsLastJob(r.StepIndex)
 		work.EngineDriven = r.Pipeline > 0 || r.Kind == workflow.JobExecute && p.Program.HasRetryWhen(r.StepIndex)
 	}
 	b := p.Blocks[blockRef]

@@ -87,15 +87,23 @@ func (p *Program) LabelOf(origin, localIndex int) string {
 }
 
 // ToleratesAny reports whether any entity may fail in the node.
-func (p *Program) ToleratesAny(node int) bool {
-	n, t := &p.Nodes[node], p.Config.FailureTolerance
-	switch {
+func (p *Program) ToleratesAny(node int) bool { return p.toleranceOf(node) != Tolerance{} }
+
+// EndsWithItsLastJob reports whether failures never end a step run of the node before its
+// last job has ended, however many there are: all entities may fail, or the definition
+// continues after a failure of the whole step.
+func (p *Program) EndsWithItsLastJob(node int) bool {
+	return p.FailureHandler(node) >= 0 || p.Nodes[node].OnEntities() && p.toleranceOf(node).Percent >= 100
+}
+
+func (p *Program) toleranceOf(node int) Tolerance {
+	switch n := &p.Nodes[node]; {
 	case n.FailureTolerance != nil:
-		t = *n.FailureTolerance
+		return *n.FailureTolerance
 	case n.DefinitionTolerance != nil:
-		t = *n.DefinitionTolerance
+		return *n.DefinitionTolerance
 	}
-	return t != Tolerance{}
+	return p.Config.FailureTolerance
 }
 
 // FailureHandler is the node that handles a failure of the node: itself or its innermost
