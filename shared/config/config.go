@@ -113,6 +113,8 @@ type Execution struct {
 	MaxSteps int `yaml:"maxSteps"`
 	// Entities of one execution.
 	MaxEntities int `yaml:"maxEntities"`
+	// Executions that one execution, and those that it starts, may start in all.
+	MaxDescendants int `yaml:"maxDescendants"`
 	// Executions over up to this many entities are advanced within the request that starts them.
 	InlineEntities int `yaml:"inlineEntities"`
 	// An execution ends if every attempt to advance it has failed for this long.
@@ -144,7 +146,7 @@ func Default() Config {
 		Lock:          Lock{Wait: time.Hour, ReserveAfter: 2, Parallel: 32},
 		Pack:          Pack{Size: 10, MinJobs: 101, MessageLife: 24 * time.Hour, ChainBytes: 48 << 10},
 		Start:         Start{Wait: 24 * time.Hour},
-		Execution:     Execution{MaxSteps: 1000, MaxEntities: 100_000, InlineEntities: 100, Stalled: time.Hour},
+		Execution:     Execution{MaxSteps: 1000, MaxEntities: 100_000, MaxDescendants: 1000, InlineEntities: 100, Stalled: time.Hour},
 		Idempotency:   Idempotency{Life: 24 * time.Hour},
 		Log:           Log{Level: "info"},
 	}

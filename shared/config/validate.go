@@ -74,6 +74,7 @@ func (c *Config) check(isSet func(key string) bool) []workflow.Issue {
 		"pack.chainBytes":    {c.Pack.ChainBytes, 0, 512 << 10},
 		"run.maxSteps":       {c.Execution.MaxSteps, 1, 9999},
 		"run.maxEntities":    {c.Execution.MaxEntities, 1, 1_000_000},
+		"run.maxDescendants": {c.Execution.MaxDescendants, 1, 5000},
 		"run.inlineEntities": {c.Execution.InlineEntities, 0, 10_000},
 	} {
 		if n[0] < n[1] || n[0] > n[2] {

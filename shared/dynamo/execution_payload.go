@@ -12,6 +12,21 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
+// attrDescendants is the set of ids of the executions that one and its descendants have
+// started: a count would grow when a handler repeats a start.
+const attrDescendants = "ids"
+
+// CountDescendant adds child to the descendants of root.
+func (s *Store) CountDescendant(ctx context.Context, tenant, root, child string, limit int) (bool, error) {
+	ok, _, err := s.t.Update(ctx, table.Update{
+		Key:       executionKey(tenant, root, skDescendants),
+		Add:       table.Item{attrDescendants: table.StringSet(child)},
+		Condition: "attribute_not_exists(#ids) OR size(#ids) < :max OR contains(#ids, :child)",
+		Values:    table.Item{"max": table.N(int64(limit)), "child": table.S(child)},
+	})
+	return ok, err
+}
+
 // SaveInput stores a large input in an item of its own.
 func (s *Store) SaveInput(ctx context.Context, tenant, id string, in workflow.Input) error {
 	doc, err := encodeDocument(in)

@@ -26,6 +26,8 @@ const (
 	skState  = "state"
 	skInput  = "input"
 	skEvents = "events#"
+
+	skDescendants = "descendants"
 )
 
 func executionKey(tenant, id, sk string) table.Key {

@@ -51,6 +51,7 @@ type Options struct {
 	Parallelism        int           // calls in flight at a time; 1 keeps everything in one goroutine
 	InlineMaxEntities  int           // requests advance executions with up to this many entities
 	MaxEntities        int           // per execution
+	MaxDescendants     int           // executions that one and those that it started may start
 	MaxResultBytes     int           // bytes of earlier results that a step's expressions may read
 	MaxPlanCost        uint64        // of all expressions of one plan together; 0 for no limit
 	IdempotencyKeyTTL  time.Duration // how long an idempotency key stays bound

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 
 	"github.com/lockstep-run/lockstep/shared/definition"
 	"github.com/lockstep-run/lockstep/shared/engine/port"
@@ -26,7 +27,7 @@ func (w *workspace) fetchChild(ctx context.Context, n lifecycle.Need) error {
 	if workflow.Is(err, workflow.CodeNotFound) {
 		var refused *workflow.Failure
 		if refused, err = w.createChild(ctx, r, c, mustCancel); refused != nil {
-			w.facts.Child = &lifecycle.ChildStatus{StepRunSeq: r.Seq, State: sm.ExecutionFailedSafe, Failure: refused}
+			w.facts.Child = &lifecycle.ChildStatus{StepRunSeq: r.Seq, State: sm.ExecutionFailedSafe, Failure: refused, Refused: true}
 			return nil
 		}
 	}
@@ -99,7 +100,18 @@ func (w *workspace) createChild(ctx context.Context, r *workflow.StepRun, c *wor
 		Parent: &workflow.Parent{Execution: w.id, StepRunSeq: r.Seq, Root: root, Depth: depth, Waits: r.Child.Mode == workflow.ModeDispatch},
 	}
 	var command *lifecycle.Command
-	if cancelled {
+	if !cancelled {
+		// Counted before it is created, and once however often that is repeated: a definition
+		// that starts itself several times would not end before thousands of executions.
+		ok, err := w.ports.Store.CountDescendant(ctx, w.tenant, root, c.id, w.e.MaxDescendants)
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			w.limitReached = true
+			return refuse(workflow.FailureLimit, fmt.Sprintf("execution %s and those that it started have started %d executions, which is the limit (run.maxDescendants)", root, w.e.MaxDescendants)), nil
+		}
+	} else {
 		command = &lifecycle.Command{Kind: lifecycle.CommandCancel, Source: "parent", Reason: "the parent execution " + w.id + " ended before this one began"}
 	}
 	c.inline = true

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
+	"github.com/lockstep-run/lockstep/tests/sim/faults"
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
@@ -298,5 +300,61 @@ func TestDelay_EndsOnTime(t *testing.T) {
 	x := s.ExpectState(id, sm.ExecutionCompletedAck)
 	if took := x.EndedAt.Sub(x.CreatedAt); took < 3*time.Second || took > 10*time.Second {
 		t.Errorf("it took %s", took)
+	}
+}
+
+// A definition that starts itself three times would make 3^10 executions. The family may
+// have only so many: the step that would start one more fails and names the first
+// execution and the limit, and all of them end.
+func TestChild_DescendantsOfOneExecutionAreLimited(t *testing.T) {
+	o := harness.Options()
+	o.MaxDescendants = 20
+	s := harness.New(t, 1, o)
+	again := "{label: %s, workflowReference: {workflow: p/w, mode: fireAndForget}}"
+	s.Publish("w", fmt.Sprintf("steps: ["+again+", "+again+", "+again+"]", "one", "two", "three"))
+	id := s.Start("w")
+	settle(s)
+	executions, limited := 0, 0
+	for child := range s.States(harness.Caller.Tenant) {
+		x := s.Load(child)
+		executions++
+		if !sm.Terminal(x.State) {
+			t.Errorf("execution %s is %s", x.ID, x.State)
+		}
+		if x.Error != nil && x.Error.Code == workflow.FailureLimit && !strings.Contains(x.Reason, "nested too deeply") {
+			limited++
+			if x.Cause != workflow.CauseLimit || !strings.Contains(x.Reason, id) || !strings.Contains(x.Reason, "20 executions") {
+				t.Errorf("cause %s, reason %q", x.Cause, x.Reason)
+			}
+		}
+	}
+	if executions != 21 || limited == 0 {
+		t.Errorf("%d executions, %d of which failed by the limit", executions, limited)
+	}
+}
+
+// A handler that dies between counting a child and creating it is repeated: the child counts
+// once.
+func TestChild_RepeatedStartCountsOnce(t *testing.T) {
+	o := harness.Options()
+	o.MaxDescendants = 1
+	s := harness.New(t, 1, o)
+	s.RegisterBlocks()
+	s.Publish("sub", "steps: [{label: one, functionBlock: p/pure:1, runOn: global}]")
+	s.Publish("w", "steps: [{label: go, workflowReference: {workflow: p/sub, mode: dispatch}}]")
+	counted := 0
+	s.Faults = func(c faults.Call) faults.Fault {
+		if c.Name == "store.count_descendant" {
+			if counted++; counted == 1 {
+				return faults.CrashAfter
+			}
+		}
+		return faults.None
+	}
+	id := s.Start("w")
+	settle(s)
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+	if counted < 2 {
+		t.Errorf("the start was not repeated")
 	}
 }

@@ -47,6 +47,13 @@ func (d *decider) followChild() {
 		return
 	}
 	switch {
+	case c.Refused:
+		cause := workflow.CauseChildFailed
+		if c.Failure.Code == workflow.FailureLimit {
+			cause = workflow.CauseLimit
+		}
+		d.resumeFromChild(r, c)
+		d.failStepRun(r, cause, childFailure(r, c))
 	case r.Child.Mode == workflow.ModeFireAndForget, c.State == sm.ExecutionCompletedAck:
 		d.resumeFromChild(r, c)
 		d.exitStepRun(r, sm.StepCompleted)
@@ -86,7 +93,7 @@ func (d *decider) recordChildEnd(r *workflow.StepRun, c *ChildStatus) {
 	r.Child = &child
 	r.Jobs, r.Pure, r.Reversible = 1, !c.HasChanges, false
 	switch {
-	case r.Child.Mode == workflow.ModeFireAndForget:
+	case r.Child.Mode == workflow.ModeFireAndForget && !c.Refused:
 		r.Pure, r.Counts = true, workflow.Counts{OK: 1}
 	case c.State == sm.ExecutionCompletedAck || c.State == sm.ExecutionCompleted:
 		r.Counts = workflow.Counts{OK: 1}
@@ -100,6 +107,9 @@ func (d *decider) recordChildEnd(r *workflow.StepRun, c *ChildStatus) {
 }
 
 func childFailure(r *workflow.StepRun, c *ChildStatus) *workflow.Failure {
+	if c.Refused {
+		return c.Failure
+	}
 	why := &workflow.Failure{Code: string(workflow.CauseChildFailed), Step: r.Label,
 		Message: fmt.Sprintf("execution %s, which step %q started, ended in %s", r.Child.ID, r.Label, c.State)}
 	if c.Failure != nil {

@@ -60,6 +60,7 @@ type ChildStatus struct {
 	State      sm.ExecutionState
 	HasChanges bool // something that is not pure was executed and has not been undone
 	Failure    *workflow.Failure
+	Refused    bool // there is no child and never will be: Failure says why
 }
 
 // Blocker says whether the execution was registered as a waiter, because the execution

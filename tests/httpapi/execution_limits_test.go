@@ -14,15 +14,16 @@ import (
 
 // executionLimits try the limits of executions: at the limit, and one more.
 var executionLimits = map[string]func(t *testing.T, l limit){
-	"entities of an execution":                        limitEntities,
-	"step runs of an execution":                       limitStepRuns,
-	"steps, embedded definitions included":            limitEmbeddedSteps,
-	"generations of executions that start executions": limitChildDepth,
-	"entity types of an execution":                    limitEntityTypes,
-	"tries of an execution":                           limitTries,
-	"events of an execution":                          limitEvents,
-	"result of a job":                                 limitResult,
-	"cost of an expression":                           limitExpressionCost,
+	"entities of an execution":                                    limitEntities,
+	"step runs of an execution":                                   limitStepRuns,
+	"steps, embedded definitions included":                        limitEmbeddedSteps,
+	"generations of executions that start executions":             limitChildDepth,
+	"executions that an execution and those that it starts start": limitDescendants,
+	"entity types of an execution":                                limitEntityTypes,
+	"tries of an execution":                                       limitTries,
+	"events of an execution":                                      limitEvents,
+	"result of a job":                                             limitResult,
+	"cost of an expression":                                       limitExpressionCost,
 }
 
 // An execution ends as documented at each limit of docs/limits.md, and with one more.
@@ -134,6 +135,20 @@ func limitEmbeddedSteps(t *testing.T, l limit) {
 	f.Publish("at", outer(l.n-995))
 	f.Publish("beyond", outer(l.n-994))
 	checkLimit(t, l, f.execute(`{"workflow":"p/at"}`), f.execute(`{"workflow":"p/beyond"}`))
+}
+
+func limitDescendants(t *testing.T, l limit) {
+	o := harness.Options()
+	o.MaxDescendants = 3
+	f := newFixtureWith(t, 1, o)
+	f.Publish("last", "steps: [{label: one, functionBlock: p/pure:1, runOn: global}]")
+	f.Publish("middle", "steps: [{label: one, workflowReference: {workflow: p/last, mode: dispatch}}]")
+	for _, n := range []int{1, 2} {
+		f.Publish(fmt.Sprint("n", n), "steps: [{label: first, workflowReference: {workflow: p/middle, mode: dispatch}},"+joinItems(n, func(i int) string {
+			return fmt.Sprintf("{label: s%d, workflowReference: {workflow: p/last, mode: fireAndForget}}", i)
+		})+"]")
+	}
+	checkLimit(t, l, f.execute(`{"workflow":"p/n1"}`), f.execute(`{"workflow":"p/n2"}`))
 }
 
 func limitChildDepth(t *testing.T, l limit) {

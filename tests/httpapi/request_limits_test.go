@@ -49,6 +49,8 @@ func readLimits(t *testing.T) (all []limit) {
 			l.n <<= map[string]int{"K": 10, "M": 20}[unit[2]]
 		case l.text == "`run.maxEntities`":
 			l.n = defaults.MaxEntities
+		case l.text == "`run.maxDescendants`":
+			l.n = defaults.MaxDescendants
 		case l.text == "`run.maxSteps`":
 			l.n = defaults.MaxSteps
 		default:

@@ -28,6 +28,8 @@ type executionItem struct {
 	index         indexEntry // what the indexes show
 	before        indexEntry // what they showed before the last change
 
+	descendants map[string]bool
+
 	input  *workflow.Input
 	scopes map[string][][]workflow.ScopeEntity
 	events map[int64]workflow.Event
@@ -55,7 +57,7 @@ func (s *Store) put(x *workflow.Execution) {
 func (s *Store) ensureItem(tenant, id string) *executionItem {
 	e := s.item(tenant, id)
 	if e == nil {
-		e = &executionItem{waiters: map[string]bool{}, scopes: map[string][][]workflow.ScopeEntity{}, events: map[int64]workflow.Event{}}
+		e = &executionItem{waiters: map[string]bool{}, descendants: map[string]bool{}, scopes: map[string][][]workflow.ScopeEntity{}, events: map[int64]workflow.Event{}}
 		s.w.executions[tenantKey(tenant, id)] = e
 	}
 	return e
@@ -188,6 +190,19 @@ func (s *Store) RecordFailureStreak(_ context.Context, tenant, id string, seen i
 		return empty{}, nil
 	})
 	return err
+}
+
+// CountDescendant adds child to the descendants of root, unless there are limit others.
+func (s *Store) CountDescendant(_ context.Context, tenant, root, child string, limit int) (bool, error) {
+	return call(s.conn, "store.count_descendant", func(bool) (bool, error) {
+		s.countWrite(tableExecutions)
+		e := s.ensureItem(tenant, root)
+		if !e.descendants[child] && len(e.descendants) >= limit {
+			return false, nil
+		}
+		e.descendants[child] = true
+		return true, nil
+	})
 }
 
 // AddHolderWaiter adds a waiter if the holder is still live at the epoch and has released no

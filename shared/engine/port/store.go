@@ -43,6 +43,11 @@ type Store interface {
 	// streak removes what is recorded.
 	RecordFailureStreak(ctx context.Context, tenant, id string, seen int64, t workflow.FailureStreak) error
 
+	// CountDescendant counts child among the executions that root and those that it started
+	// have started, unless there are limit others already. To count one again changes
+	// nothing.
+	CountDescendant(ctx context.Context, tenant, root, child string, limit int) (ok bool, err error)
+
 	// SaveInput and LoadInput keep a large input outside the state item.
 	SaveInput(ctx context.Context, tenant, id string, in workflow.Input) error
 	LoadInput(ctx context.Context, tenant, id string) (workflow.Input, error)

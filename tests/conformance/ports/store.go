@@ -3,6 +3,7 @@ package ports
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -48,6 +49,26 @@ func Store(t *testing.T, open Open) {
 			s.wantCode(err, workflow.CodeUnavailable)
 			_, err = s.Store.LoadMany(s.ctx, s.tenant, []string{x.ID})
 			s.wantCode(err, workflow.CodeUnavailable)
+		},
+		"descendants are counted once and limited": func(s *fixture) {
+			root, other := newID(), newID()
+			s.oneWinner(func(i int) (bool, error) { // each of another child
+				return s.Store.CountDescendant(s.ctx, s.tenant, root, strconv.Itoa(i), 1)
+			})
+			for _, c := range []struct {
+				root, child string
+				limit       int
+				want        bool
+			}{
+				{root, "b", 1, false}, {root, "b", 3, true}, {root, "b", 3, true}, {root, "c", 3, true},
+				{root, "d", 3, false}, {root, "b", 1, true}, {other, "d", 3, true}, {root, "d", 4, true},
+			} {
+				if ok := must[bool](s)(s.Store.CountDescendant(s.ctx, s.tenant, c.root, c.child, c.limit)); ok != c.want {
+					s.Errorf("%+v: %v", c, ok)
+				}
+			}
+			_, err := s.Store.Load(s.ctx, s.tenant, root)
+			s.wantCode(err, workflow.CodeNotFound)
 		},
 		"one of many concurrent creates succeeds": func(s *fixture) {
 			id := newID()

@@ -96,7 +96,7 @@ func Options() engine.Options {
 			Skew: 2 * time.Second, Grace: 5 * time.Second, RedispatchInterval: time.Minute, MaxTakeovers: maxClaims,
 			MessageLife: 24 * time.Hour, Unclaimed: time.Hour, Stuck: 12 * time.Minute, ChainBytes: 64 << 10, Parallel: 1,
 		},
-		JobTimeout: 30 * time.Second, ReserveAfter: 2, Parallelism: 1, InlineMaxEntities: 100, MaxEntities: 20_000,
+		JobTimeout: 30 * time.Second, ReserveAfter: 2, Parallelism: 1, InlineMaxEntities: 100, MaxEntities: 20_000, MaxDescendants: 100,
 		MaxResultBytes: 1 << 20, MaxPlanCost: 1_000_000, IdempotencyKeyTTL: 24 * time.Hour, StallTimeout: time.Hour, MaxConflictRetries: 12,
 	}
 }
