@@ -13,6 +13,7 @@ import (
 
 	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
 	"github.com/lockstep-run/lockstep/shared/client"
+	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -23,7 +24,7 @@ func newEntities(c *connection) *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newEntitiesImport(c), newEntitiesList(c), newEntitiesShow(c))
+	cmd.AddCommand(newEntitiesImport(c), newEntitiesList(c), newEntitiesShow(c), newEntitiesHistory(c))
 	return cmd
 }
 
@@ -124,6 +125,41 @@ func newEntitiesList(c *connection) *cobra.Command {
 	f.StringVar(&query, "query", "", "only where this CEL expression over attributes is true")
 	f.IntVar(&limit, "limit", 0, "maximum number; 0 for all")
 	return cmd
+}
+
+func newEntitiesHistory(c *connection) *cobra.Command {
+	return &cobra.Command{
+		Use:   "history TYPE ID",
+		Short: "List the last ten executions that locked an entity, newest first",
+		Long: `List the last ten executions that locked an entity, newest first, with how each ended and what
+became of the entity in it. Of executions with a shared lock only those are listed that made the
+lock a shared one.`,
+		Example: "  lockstep entities history device sw-001",
+		Args:    cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := c.newClient()
+			if err != nil {
+				return err
+			}
+			key, err := workflow.ParseEntityKey(args[0] + "/" + args[1])
+			if err != nil {
+				return err
+			}
+			err = printListOrNote(cmd, c, api.EntityExecutions(cmd.Context(), key), 0,
+				[]string{"EXECUTION", "WORKFLOW", "STATE", "OUTCOME", "ENTITY", "ENDED"},
+				func(e views.EntityExecutionView) []string {
+					if e.Workflow == nil {
+						return []string{e.ID, "-", "removed", "-", "-", "-"}
+					}
+					ended := "-"
+					if e.EndedAt != nil {
+						ended = render.Ago(*e.EndedAt)
+					}
+					return []string{e.ID, e.Workflow.String(), string(*e.State), render.OrDash((*string)(e.Outcome)), render.OrDash((*string)(e.EntityOutcome)), ended}
+				}, "no execution has locked "+key.String())
+			return hintNotFound(err, "\"lockstep entities list %s\" lists the entities of this type", key.Type)
+		},
+	}
 }
 
 func newEntitiesShow(c *connection) *cobra.Command {

@@ -84,6 +84,8 @@ func TestClient_AgreesWithRoutes(t *testing.T) {
 	check("versions", len(collect(t, c.Versions(ctx, "fleet", "upgrade"))), 1, nil)
 	check("locks", len(collect(t, c.Locks(ctx))), 1, nil)
 	check("entity types", len(collect(t, c.EntityTypes(ctx))), 1, nil)
+	touched, _ := f.EntityExecutions(ctx, local, workflow.EntityKey{})
+	check("executions of an entity", collect(t, c.EntityExecutions(ctx, workflow.EntityKey{Type: "device", ID: "sw-1"})), touched, nil)
 	check("entities", len(collect(t, c.Entities(ctx, workflow.Selector{Type: "device", Groups: []string{"core"}}))), 1, nil)
 	check("active", len(collect(t, c.Executions(ctx, views.ExecutionFilter{Active: true}))), 1, nil)
 	check("filtered", len(collect(t, c.Executions(ctx, views.ExecutionFilter{Labels: map[string]string{"a": "b"}, CreatedAfter: at}))), 1, nil)

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/lockstep-run/lockstep/shared/api/gen"
+	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -54,6 +55,12 @@ func (a *routes) PutEntity(w http.ResponseWriter, r *http.Request, entityType ge
 	e = workflow.Entity{Type: entityType, ID: id, Attributes: nullToNil(e.Attributes), Groups: e.Groups}
 	stored, err := a.Catalog.PutEntity(r.Context(), a.caller(r), e)
 	a.respond(w, r, http.StatusOK, entityResponse(stored), err)
+}
+
+// ListEntityExecutions serves GET /entities/{type}/{id}/executions.
+func (a *routes) ListEntityExecutions(w http.ResponseWriter, r *http.Request, entityType gen.EntityType, id gen.EntityId) {
+	items, err := a.Queries.EntityExecutions(r.Context(), a.caller(r), workflow.EntityKey{Type: entityType, ID: id})
+	respondList(a, w, r, workflow.List[views.EntityExecutionView]{Items: items}, unchanged[views.EntityExecutionView], err)
 }
 
 // GetLock serves GET /locks/{type}/{id}.

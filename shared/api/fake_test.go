@@ -233,6 +233,16 @@ func (f *fake) Rerun(_ context.Context, c workflow.Caller, id string, req views.
 	return x, existed, err
 }
 
+func (f *fake) EntityExecutions(_ context.Context, c workflow.Caller, _ workflow.EntityKey) ([]views.EntityExecutionView, error) {
+	if f.minimal {
+		return []views.EntityExecutionView{{ID: executionID}}, f.record("EntityExecutions", c)
+	}
+	return []views.EntityExecutionView{{
+		ID: executionID, Workflow: &workflow.Ref{Package: "fleet", Name: "upgrade", Version: "1.0.0"}, State: ptr(statemachines.ExecutionCompletedAck),
+		Status: ptr(statemachines.StatusCompleted), Outcome: ptr(workflow.OutcomePartial), EntityOutcome: ptr(workflow.EntityFailedSafe), CreatedAt: ptr(at), EndedAt: ptr(at),
+	}}, f.record("EntityExecutions", c)
+}
+
 func (f *fake) Resume(_ context.Context, c workflow.Caller, id, reason string) (*workflow.Execution, error) {
 	if err := f.record("Resume", c); err != nil {
 		return nil, err

@@ -117,6 +117,7 @@ var servedRoutes = []struct {
 	{"GET /entities", "/entities?type=device&group=core&group=edge&query=true", "", 200},
 	{"POST /entities/import", "/entities/import", "{\"type\":\"device\",\"id\":\"a\"}\n", 200},
 	{"GET /entities/{type}/{id}", "/entities/device/sw-1", "", 200},
+	{"GET /entities/{type}/{id}/executions", "/entities/device/sw-1/executions", "", 200},
 	{"PUT /entities/{type}/{id}", "/entities/device/sw-1", `{"type":"device","id":"sw-1","attributes":{"a":1},"groups":["core"],"version":1,"token":0}`, 200},
 	{"POST /workflow-execution", "/workflow-execution", startBody, 202},
 	{"POST /workflow-execution/plan", "/workflow-execution/plan", startBody, 200},

@@ -15,6 +15,11 @@ func (c *Client) PutEntity(ctx context.Context, e workflow.Entity) (workflow.Ent
 	return do[workflow.Entity](ctx, c, request{method: http.MethodPut, path: route("entities", e.Type, e.ID), body: e})
 }
 
+// EntityExecutions lists the last executions that locked an entity, newest first.
+func (c *Client) EntityExecutions(ctx context.Context, key workflow.EntityKey) iter.Seq2[views.EntityExecutionView, error] {
+	return paginate[views.EntityExecutionView](ctx, c, nil, "entities", key.Type, key.ID, "executions")
+}
+
 // Entity reads an entity.
 func (c *Client) Entity(ctx context.Context, key workflow.EntityKey) (workflow.Entity, error) {
 	return get[workflow.Entity](ctx, c, "entities", key.Type, key.ID)

@@ -34,6 +34,10 @@ const (
 	attrHolderEpoch = "e"
 	attrHolderSince = "s"
 	attrHolderPlace = "p" // the same name in attrPlace
+
+	// The last executions that took the lock, as text: under 500 bytes, so that an
+	// exclusive lock item stays under 1 KB.
+	attrRecent = "recent"
 )
 
 // Locks stores the lock items.
@@ -58,6 +62,7 @@ func (l *Locks) Read(ctx context.Context, tenant string, keys []workflow.EntityK
 			Token: it.Int(attrToken), Revision: it.Int(attrRev), Since: it.Int(attrLockedSince),
 			Mode: workflow.LockMode(it.Text(attrLockMode)), Holders: holdersOf(it),
 			Reserver: it.Text(attrReservation), ReserverAge: it.Text(attrReservationAge),
+			Recent: workflow.ParseRecentHolders(it.Text(attrRecent)),
 		}
 	}
 	return locks, nil
@@ -94,6 +99,7 @@ func (l *Locks) Take(ctx context.Context, tenant string, key workflow.EntityKey,
 		},
 		Remove: []string{attrLockMode, attrHolders, attrTokens},
 	}
+	setRecent(&c, r.Recent)
 	ifRevUnchanged(&c, seen)
 	ok, old, err := l.t.Update(ctx, c)
 	if ok || err != nil {
@@ -103,6 +109,15 @@ func (l *Locks) Take(ctx context.Context, tenant string, key workflow.EntityKey,
 	// that of another handler of the same execution at the same epoch. Either way
 	// the execution holds the entity. A reservation may have raised rev since.
 	return old.Text(attrOwner) == r.Execution && old.Int(attrOwnerEpoch) == r.Epoch && old.Int(attrToken) == seen+1, nil
+}
+
+// setRecent sets the executions that the item names. A text is never empty.
+func setRecent(c *table.Update, recent workflow.RecentHolders) {
+	if len(recent) > 0 {
+		c.Set[attrRecent] = table.S(recent.String())
+	} else {
+		c.Remove = append(c.Remove, attrRecent)
+	}
 }
 
 // ifRevUnchanged sets the condition that the item has not changed since it was read.
@@ -132,6 +147,7 @@ func (l *Locks) Share(ctx context.Context, tenant string, key workflow.EntityKey
 		},
 		Remove: []string{attrOwner, attrOwnerEpoch, attrPlace},
 	}
+	setRecent(&c, r.Recent)
 	ifRevUnchanged(&c, seen)
 	ok, old, err := l.t.Update(ctx, c)
 	if ok || err != nil {

@@ -216,6 +216,19 @@ type CostLine struct {
 	Dollars  float64 `json:"dollars"`
 }
 
+// EntityExecutionView is an execution that has locked an entity. Of one that has been removed
+// since, only the id is known, and the other fields are null.
+type EntityExecutionView struct {
+	ID            string                        `json:"id"`
+	Workflow      *workflow.Ref                 `json:"workflow"` // exact
+	State         *statemachines.ExecutionState `json:"state"`
+	Status        *statemachines.Status         `json:"status"`
+	Outcome       *workflow.Outcome             `json:"outcome"`       // null until it has ended
+	EntityOutcome *workflow.EntityOutcome       `json:"entityOutcome"` // of this entity; null until it has ended, and if it is not kept
+	CreatedAt     *time.Time                    `json:"createdAt"`
+	EndedAt       *time.Time                    `json:"endedAt"`
+}
+
 // LockView is one lock. HeldBy and Since are null if no execution holds it.
 type LockView struct {
 	Entity     workflow.EntityKey `json:"entity"`

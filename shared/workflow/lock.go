@@ -2,6 +2,8 @@ package workflow
 
 import (
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/lockstep-run/lockstep/statemachines"
@@ -27,6 +29,58 @@ type Lock struct {
 	// next; ReserverAge is its age, which is that of its outermost ancestor.
 	Reserver    string
 	ReserverAge string
+
+	// Recent are the last executions that took the lock, each once, in the order in which
+	// they took it. Those that joined a shared lock are not recorded, only who made it one.
+	Recent RecentHolders
+}
+
+// RecentHolders are executions that took a lock. Their text has an id and a place each, as
+// "ID:PLACE", with blanks between them.
+type RecentHolders []RecentHolder
+
+// RecentHolder is an execution that took a lock, and the entity's place in its list.
+type RecentHolder struct {
+	Execution string
+	Place     int // see Places
+}
+
+// MaxRecentHolders bounds the executions that a lock item names.
+const MaxRecentHolders = 10
+
+// With are the holders after an execution has taken the lock.
+func (r RecentHolders) With(execution string, place int) RecentHolders {
+	next := make(RecentHolders, 0, MaxRecentHolders+1)
+	for _, h := range r {
+		if h.Execution != execution {
+			next = append(next, h)
+		}
+	}
+	next = append(next, RecentHolder{execution, place})
+	return next[max(0, len(next)-MaxRecentHolders):]
+}
+
+func (r RecentHolders) String() string {
+	var b strings.Builder
+	for i, h := range r {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(h.Execution + ":" + strconv.Itoa(h.Place))
+	}
+	return b.String()
+}
+
+// ParseRecentHolders reads the text, and leaves out what it does not understand: nothing
+// depends on it but what people are shown.
+func ParseRecentHolders(text string) (r RecentHolders) {
+	for entry := range strings.FieldsSeq(text) {
+		id, number, ok := strings.Cut(entry, ":")
+		if place, err := strconv.Atoi(number); ok && err == nil && id != "" {
+			r = append(r, RecentHolder{id, place})
+		}
+	}
+	return r
 }
 
 // LockMode is how an execution holds its entities.
@@ -50,12 +104,13 @@ type Holder struct {
 // MaxHolders bounds the executions that share one lock; others wait.
 const MaxHolders = 64
 
-// LockRequest is the request of an execution to join a shared lock.
+// LockRequest is the request of an execution to take or join a lock.
 type LockRequest struct {
 	Execution string
 	Epoch     int64
 	Place     int // of the entity in the execution's list
 	Now       time.Time
+	Recent    RecentHolders // what the item names after a take or a share
 }
 
 // JoinConditions is what an execution that joins a shared lock has read, and what must

@@ -81,6 +81,7 @@ func takeLock(r workflow.LockRequest, seen int64) lockWrite {
 		l.Mode, l.Holders = "", nil
 		l.Owner, l.OwnerEpoch, l.Place, l.Since = r.Execution, r.Epoch, r.Place, r.Now.UnixMilli()
 		l.Revision, l.Token = seen+1, seen+1
+		l.Recent = r.Recent
 		return l, l.Token, true
 	}
 }
@@ -92,7 +93,7 @@ func shareLock(s workflow.LockRequest, keep map[string]workflow.Holder, seen int
 			return holderShare(l, s)
 		}
 		l.Mode, l.Owner, l.OwnerEpoch, l.Place = workflow.LockShared, "", 0, 0
-		l.Holders = maps.Clone(keep)
+		l.Holders, l.Recent = maps.Clone(keep), s.Recent
 		return addHolder(l, s)
 	}
 }

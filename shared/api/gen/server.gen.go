@@ -369,6 +369,17 @@ type Entity struct {
 	Version int64 `json:"version"`
 }
 
+// EntityExecution defines model for EntityExecution.
+type EntityExecution = views.EntityExecutionView
+
+// EntityExecutionList defines model for EntityExecutionList.
+type EntityExecutionList struct {
+	Items []EntityExecution `json:"items"`
+
+	// NextPageToken Null on the last page
+	NextPageToken *NextPageToken `json:"nextPageToken"`
+}
+
 // EntityFailure defines model for EntityFailure.
 type EntityFailure = workflow.EntityFailure
 
@@ -1171,6 +1182,9 @@ type ServerInterface interface {
 	// PutEntity Insert or replace an entity
 	// (PUT /entities/{type}/{id})
 	PutEntity(w http.ResponseWriter, r *http.Request, pType EntityType, id EntityId)
+	// ListEntityExecutions List the last ten executions that locked an entity, newest first, with what became of it in each
+	// (GET /entities/{type}/{id}/executions)
+	ListEntityExecutions(w http.ResponseWriter, r *http.Request, pType EntityType, id EntityId)
 	// GetStatus Read an execution's normalised lifecycle status, without entities
 	// (GET /executions/{id}/status)
 	GetStatus(w http.ResponseWriter, r *http.Request, id Id)
@@ -1618,6 +1632,41 @@ func (siw *ServerInterfaceWrapper) PutEntity(w http.ResponseWriter, r *http.Requ
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.PutEntity(w, r, pType, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListEntityExecutions operation middleware
+func (siw *ServerInterfaceWrapper) ListEntityExecutions(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "type" -------------
+	var pType EntityType
+
+	err = runtime.BindStyledParameterWithOptions("simple", "type", r.PathValue("type"), &pType, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "type", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "id" -------------
+	var id EntityId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListEntityExecutions(w, r, pType, id)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -3290,6 +3339,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/entities", wrapper.ListEntities)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/entities/{type}/{id}", wrapper.GetEntity)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/entities/{type}/{id}", wrapper.PutEntity)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/entities/{type}/{id}/executions", wrapper.ListEntityExecutions)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/entities/import", wrapper.ImportEntities)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/entities/types", wrapper.ListEntityTypes)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/executions/{id}/status", wrapper.GetStatus)

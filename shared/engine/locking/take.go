@@ -35,6 +35,7 @@ func (a *acquisition) take(ctx context.Context, items []evaluatedLock) (lost []w
 func (a *acquisition) takeOne(ctx context.Context, r evaluatedLock) (token int64, err error) {
 	l := r.lock
 	me := workflow.LockRequest{Execution: a.Execution, Epoch: a.Epoch, Place: a.places[l.Entity], Now: a.Now}
+	me.Recent = l.Recent.With(me.Execution, me.Place)
 	if a.Mode != workflow.LockShared {
 		if ok, err := a.Locks.Take(ctx, a.Tenant, l.Entity, me, l.Revision); !ok || err != nil {
 			return 0, err

@@ -87,7 +87,8 @@ type Locks interface {
 	Read(ctx context.Context, tenant string, keys []workflow.EntityKey) (map[workflow.EntityKey]workflow.Lock, error)
 
 	// Take makes r the only holder of the lock if the item's revision is still seen. The
-	// new revision is seen+1 and is also the token. Reservations stay.
+	// new revision is seen+1 and is also the token. Reservations stay. The item names
+	// r.Recent afterwards, as after Share; the other writes leave that as it is.
 	Take(ctx context.Context, tenant string, key workflow.EntityKey, r workflow.LockRequest, seen int64) (ok bool, err error)
 
 	// Share makes the lock a shared one of keep and of s, if the item's revision is still

@@ -2,6 +2,7 @@ package ports
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -35,6 +36,29 @@ func Locks(t *testing.T, open Open) {
 			s.wantApplied(true)(s.Locks.Take(s.ctx, s.tenant, sw, workflow.LockRequest{Execution: b, Epoch: 4, Now: baseTime.Add(time.Second)}, 1))
 			check(s, workflow.Lock{Owner: b, OwnerEpoch: 4, Token: 2, Revision: 2, Since: baseTime.Add(time.Second).UnixMilli()})
 			s.wantApplied(false)(s.Locks.Take(s.ctx, s.tenant, sw, requestOf(a, 1), 1))
+		},
+		"the item names who took the lock": func(s *fixture) {
+			a, b, c := newID(), newID(), newID()
+			taken := workflow.RecentHolders{}.With(a, 3)
+			r := requestOf(a, 1)
+			r.Recent = taken
+			s.wantApplied(true)(s.Locks.Take(s.ctx, s.tenant, sw, r, 0))
+			s.wantApplied(true)(s.Locks.Reserve(s.ctx, s.tenant, sw, workflow.Reservation{Execution: b, Age: b}, ""))
+			s.wantApplied(true)(s.Locks.RaiseRevision(s.ctx, s.tenant, sw, 10, 2))
+			if got := read(s).Recent; !slices.Equal(got, taken) {
+				s.Errorf("the item names %v, want %v", got, taken)
+			}
+			r = requestOf(b, 1)
+			r.Recent = taken.With(b, 1)
+			if _, ok, err := s.Locks.Share(s.ctx, s.tenant, sw, r, nil, 10); !ok || err != nil {
+				s.Fatal(ok, err)
+			}
+			if _, ok, err := s.Locks.Join(s.ctx, s.tenant, sw, requestOf(c, 1), workflow.JoinConditions{Age: b}); !ok || err != nil {
+				s.Fatal(ok, err)
+			}
+			if got := read(s).Recent; !slices.Equal(got, r.Recent) {
+				s.Errorf("the item names %v, want %v", got, r.Recent)
+			}
 		},
 		"one of many concurrent takes succeeds": func(s *fixture) {
 			ids := make([]string, racers)

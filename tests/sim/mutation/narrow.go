@@ -36,5 +36,7 @@ var narrowing = []Mutation{
 	}},
 	{Name: "the rollback of a retry undoes what was released", Test: "shared/engine:TestRetry_RollsBackKeptEntitiesOnly", Edits: []Edit{{enginePlanner, "tried != nil && !tried.Contains(e.Place) {", "tried != nil && e.Place < 0 {"}}},
 	{Name: "a cancelled execution seems to hold what it released", Test: "shared/lifecycle:TestDecide_Scripts", Edits: []Edit{{decider, "	if d.execution.Epoch > 0 && on != sm.EventLockRequested &&", "	if false &&"}}},
+	{Name: "a lock item forgets who took the lock before", Test: "shared/engine/query:TestService_EntityExecutions", Edits: []Edit{{lockTake, "l.Recent.With(me.Execution", "workflow.RecentHolders(nil).With(me.Execution"}}},
+	{Name: "what became of an entity is looked up at another place", Test: "shared/engine/query:TestService_EntityExecutions", Edits: []Edit{{"shared/engine/query/entity.go", "x.EntityOutcome(h.Place); ok", "x.EntityOutcome(h.Place + 1); ok"}}},
 	{Name: "who waits for a kept entity is not told of the operator", Test: "shared/engine/query:TestService_WaitingNamesHolderToAcknowledge", Edits: []Edit{{queryWaiting, "holder.Holds(b.Epoch, b.Place) {", "!holder.Holds(b.Epoch, b.Place) {"}}},
 }
