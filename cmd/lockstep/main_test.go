@@ -84,6 +84,8 @@ func TestExecute_ExplainsWrongUsage(t *testing.T) {
 		{[]string{"jobs", executionID, "--state", "ISSUED"}, "--state is PENDING"},
 		{[]string{"cancel", executionID, "--rollback", "maybe"}, "--rollback is auto or never"},
 		{[]string{"run", "nonsense"}, "want package/name"},
+		{[]string{"failures", "--since", "week"}, "--since wants a duration such as 7d"},
+		{[]string{"failures", "--since", "-7d"}, "--since wants a duration such as 7d"},
 		{[]string{"rerun", executionID}, "say which entities: --failed, --unsafe, --all or --entity"},
 		{[]string{"rerun", executionID, "--failed", "--all"}, "one of these"},
 		{[]string{"rerun", executionID, "--entity", "sw-1"}, "want type/id"},

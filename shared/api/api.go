@@ -87,6 +87,7 @@ type Queries interface {
 	Status(ctx context.Context, c workflow.Caller, id string) (views.StatusView, error)
 	Locks(ctx context.Context, c workflow.Caller, page workflow.Page) (workflow.List[views.LockView], error)
 	Lock(ctx context.Context, c workflow.Caller, key workflow.EntityKey) (views.LockView, error)
+	Failures(ctx context.Context, c workflow.Caller, f views.FailureFilter, page workflow.Page) (workflow.List[views.FailedEntityView], error)
 	EntityExecutions(ctx context.Context, c workflow.Caller, key workflow.EntityKey) ([]views.EntityExecutionView, error)
 }
 

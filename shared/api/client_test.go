@@ -84,6 +84,10 @@ func TestClient_AgreesWithRoutes(t *testing.T) {
 	check("versions", len(collect(t, c.Versions(ctx, "fleet", "upgrade"))), 1, nil)
 	check("locks", len(collect(t, c.Locks(ctx))), 1, nil)
 	check("entity types", len(collect(t, c.EntityTypes(ctx))), 1, nil)
+	failureFilter := views.FailureFilter{Since: at, Workflow: workflow.Ref{Package: "fleet", Name: "upgrade"}, Groups: []string{"core", "edge"}}
+	wantFailures, _ := f.Failures(ctx, local, views.FailureFilter{}, workflow.Page{})
+	check("failures", collect(t, c.Failures(ctx, failureFilter)), wantFailures.Items, nil)
+	check("failure filter", f.failures, failureFilter, nil)
 	touched, _ := f.EntityExecutions(ctx, local, workflow.EntityKey{})
 	check("executions of an entity", collect(t, c.EntityExecutions(ctx, workflow.EntityKey{Type: "device", ID: "sw-1"})), touched, nil)
 	check("entities", len(collect(t, c.Entities(ctx, workflow.Selector{Type: "device", Groups: []string{"core"}}))), 1, nil)

@@ -93,6 +93,22 @@ func parseLabels(texts []string) map[string]string {
 	return m
 }
 
+// ListFailures serves GET /failures.
+func (a *routes) ListFailures(w http.ResponseWriter, r *http.Request, params gen.ListFailuresParams) {
+	f := views.FailureFilter{Since: deref(params.Since), Groups: deref(params.Group)}
+	if params.Workflow != nil {
+		ref, err := workflow.ParseRef(*params.Workflow)
+		if err != nil {
+			a.writeError(w, r, err)
+			return
+		}
+		f.Workflow = ref
+	}
+	servePage(a, w, r, params.Limit, params.PageToken, unchanged[views.FailedEntityView], func(ctx context.Context, c workflow.Caller, page workflow.Page) (workflow.List[views.FailedEntityView], error) {
+		return a.Queries.Failures(ctx, c, f, page)
+	})
+}
+
 // GetExecution serves GET /workflow-execution/id/{id}.
 func (a *routes) GetExecution(w http.ResponseWriter, r *http.Request, id gen.Id) {
 	x, err := a.Queries.Execution(r.Context(), a.caller(r), id)

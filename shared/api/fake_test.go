@@ -30,6 +30,7 @@ type fake struct {
 	cancel     views.CancelRequest
 	retry      views.RetryRequest
 	rerun      views.RerunRequest
+	failures   views.FailureFilter
 	released   []workflow.EntityKey
 	reason     string
 	archived   bool
@@ -231,6 +232,15 @@ func (f *fake) Rerun(_ context.Context, c workflow.Caller, id string, req views.
 	}
 	x, err := f.execution(c, id)
 	return x, existed, err
+}
+
+func (f *fake) Failures(_ context.Context, c workflow.Caller, filter views.FailureFilter, page workflow.Page) (workflow.List[views.FailedEntityView], error) {
+	f.failures, f.page = filter, page
+	item := views.FailedEntityView{Entity: "device/sw-1", Outcome: workflow.EntityFailedSafe, Execution: executionID, Workflow: workflow.Ref{Package: "fleet", Name: "upgrade", Version: "1.0.0"}}
+	if !f.minimal {
+		item.EndedAt, item.Step, item.Code, item.Message, item.SucceededLater = ptr(at), ptr("upgrade"), ptr("REFUSED"), ptr("no"), ptr(executionID)
+	}
+	return workflow.List[views.FailedEntityView]{Items: []views.FailedEntityView{item}, NextToken: f.next}, f.record("Failures", c)
 }
 
 func (f *fake) EntityExecutions(_ context.Context, c workflow.Caller, _ workflow.EntityKey) ([]views.EntityExecutionView, error) {

@@ -133,6 +133,7 @@ var servedRoutes = []struct {
 	{"DELETE /workflow-execution/{id}", "/workflow-execution/" + executionID, "", 202},
 	{"POST /workflow-execution/{id}/cancel", "/workflow-execution/" + executionID + "/cancel", `{"reason":"r","rollback":"never","cascade":false}`, 202},
 	{"POST /workflow-execution/{id}/acknowledge", "/workflow-execution/" + executionID + "/acknowledge", `{"reason":"checked"}`, 202},
+	{"GET /failures", "/failures?since=2026-11-21T05:00:00Z&workflow=fleet/upgrade&group=core", "", 200},
 	{"POST /workflow-execution/{id}/rerun", "/workflow-execution/" + executionID + "/rerun", `{"entities":["device/sw-1"],"parameters":{"a":1},"reason":"r"}`, 202},
 	{"POST /workflow-execution/{id}/retry", "/workflow-execution/" + executionID + "/retry", `{"reason":"r","from":"outer.inner","entities":"all"}`, 202},
 	{"POST /workflow-execution/{id}/resume", "/workflow-execution/" + executionID + "/resume", `{"reason":"r"}`, 202},

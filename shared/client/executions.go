@@ -68,6 +68,22 @@ func (c *Client) Executions(ctx context.Context, f views.ExecutionFilter) iter.S
 	return paginate[views.ExecutionView](ctx, c, query, "workflow-execution")
 }
 
+// Failures lists the entities that did not succeed in an execution, those of the newest
+// execution first.
+func (c *Client) Failures(ctx context.Context, f views.FailureFilter) iter.Seq2[views.FailedEntityView, error] {
+	query := url.Values{}
+	if !f.Since.IsZero() {
+		query.Set("since", f.Since.Format(time.RFC3339Nano))
+	}
+	if f.Workflow.Name != "" {
+		query.Set("workflow", f.Workflow.String())
+	}
+	for _, group := range f.Groups {
+		query.Add("group", group)
+	}
+	return paginate[views.FailedEntityView](ctx, c, query, "failures")
+}
+
 // Status reads an execution's normalised status.
 func (c *Client) Status(ctx context.Context, id string) (views.StatusView, error) {
 	return get[views.StatusView](ctx, c, "executions", id, "status")

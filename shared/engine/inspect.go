@@ -50,6 +50,11 @@ func (i *Inspection) Entities(ctx context.Context) ([]workflow.ScopeEntity, erro
 	return i.w.loadEntities(ctx, i.w.execution.Scope)
 }
 
+// AllEntities returns the scope, whether this try works on the entities or not.
+func (i *Inspection) AllEntities(ctx context.Context) ([]workflow.ScopeEntity, error) {
+	return i.w.loadAllEntities(ctx, i.w.execution.Scope)
+}
+
 // PlannedJobs returns the jobs of a step run.
 func (i *Inspection) PlannedJobs(ctx context.Context, r *workflow.StepRun) ([]workflow.JobInput, error) {
 	p, err := i.w.ensurePlanner(ctx)

@@ -229,6 +229,20 @@ type EntityExecutionView struct {
 	EndedAt       *time.Time                    `json:"endedAt"`
 }
 
+// FailedEntityView is an entity that did not succeed in an execution. Step, Code and Message
+// say why, if the execution keeps that: it does for its first ten.
+type FailedEntityView struct {
+	Entity         string                 `json:"entity"` // "type/id"
+	Outcome        workflow.EntityOutcome `json:"outcome"`
+	Execution      string                 `json:"execution"`
+	Workflow       workflow.Ref           `json:"workflow"` // exact
+	EndedAt        *time.Time             `json:"endedAt"`
+	Step           *string                `json:"step"` // label
+	Code           *string                `json:"code"`
+	Message        *string                `json:"message"`
+	SucceededLater *string                `json:"succeededLater"` // id of a later execution in which the entity succeeded
+}
+
 // LockView is one lock. HeldBy and Since are null if no execution holds it.
 type LockView struct {
 	Entity     workflow.EntityKey `json:"entity"`

@@ -124,6 +124,13 @@ type ExecutionFilter struct {
 	CreatedBefore time.Time                    // exclusive
 }
 
+// FailureFilter filters a list of failed entities, as [ExecutionFilter] does.
+type FailureFilter struct {
+	Since    time.Time    // the execution ended at this time or later
+	Workflow workflow.Ref // as in ExecutionFilter
+	Groups   []string     // the entity is in any of these groups now
+}
+
 // JobFilter filters a list of jobs, as [ExecutionFilter] does.
 type JobFilter struct {
 	Step   string

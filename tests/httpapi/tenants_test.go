@@ -172,6 +172,7 @@ func otherTenantRequests(p ownerData) map[string][]otherTenantRequest {
 		"GET /entities/types":                                          lists("/entities/types"),
 		"GET /entities":                                                lists("/entities?type=device", "group=all", "query=entity.secret+!%3D+%22%22"),
 		"GET /entities/{type}/{id}":                                    one("/entities/device/d001", ""),
+		"GET /failures":                                                lists("/failures", "group=all", "workflow=p/slow"),
 		"GET /entities/{type}/{id}/executions":                         {{target: "/entities/device/d001/executions"}, {target: "/entities/device/d005/executions"}},
 		"PUT /entities/{type}/{id}":                                    one("/entities/device/d002", fmt.Sprintf(entityFormat, "known")),
 		"POST /entities/import":                                        one("/entities/import", entityLine),

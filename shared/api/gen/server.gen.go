@@ -475,6 +475,17 @@ type ExecutionState = statemachines.ExecutionState
 // ExecutionStatus defines model for ExecutionStatus.
 type ExecutionStatus = views.StatusView
 
+// FailedEntity defines model for FailedEntity.
+type FailedEntity = views.FailedEntityView
+
+// FailedEntityList defines model for FailedEntityList.
+type FailedEntityList struct {
+	Items []FailedEntity `json:"items"`
+
+	// NextPageToken Null on the last page
+	NextPageToken *NextPageToken `json:"nextPageToken"`
+}
+
 // Failure defines model for Failure.
 type Failure = views.FailureView
 
@@ -937,6 +948,24 @@ type ListEntityTypesParams struct {
 	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
 }
 
+// ListFailuresParams defines parameters for ListFailures.
+type ListFailuresParams struct {
+	// Since The execution ended at this time or later
+	Since *time.Time `form:"since,omitempty" json:"since,omitempty"`
+
+	// Workflow `package/name`, optionally with a version; a major or a minor version matches all its versions
+	Workflow *Workflow `form:"workflow,omitempty" json:"workflow,omitempty"`
+
+	// Group Repeatable; an entity that is in any of the groups now matches
+	Group *[]EntityName `form:"group,omitempty" json:"group,omitempty"`
+
+	// Limit Items per page; a page may hold fewer
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// PageToken The nextPageToken of the previous page of the same list
+	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
+}
+
 // ListBlocksParams defines parameters for ListBlocks.
 type ListBlocksParams struct {
 	// Limit Items per page; a page may hold fewer
@@ -1188,6 +1217,9 @@ type ServerInterface interface {
 	// GetStatus Read an execution's normalised lifecycle status, without entities
 	// (GET /executions/{id}/status)
 	GetStatus(w http.ResponseWriter, r *http.Request, id Id)
+	// ListFailures List the entities that did not succeed in an execution, those of the newest execution first
+	// (GET /failures)
+	ListFailures(w http.ResponseWriter, r *http.Request, params ListFailuresParams)
 	// ListBlocks List registered blocks
 	// (GET /function-blocks)
 	ListBlocks(w http.ResponseWriter, r *http.Request, params ListBlocksParams)
@@ -1693,6 +1725,91 @@ func (siw *ServerInterfaceWrapper) GetStatus(w http.ResponseWriter, r *http.Requ
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.GetStatus(w, r, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListFailures operation middleware
+func (siw *ServerInterfaceWrapper) ListFailures(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListFailuresParams
+
+	// ------------- Optional query parameter "since" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "since", r.URL.Query(), &params.Since, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "since"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "since", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "workflow" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "workflow", r.URL.Query(), &params.Workflow, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "workflow"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "workflow", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "group" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "group", r.URL.Query(), &params.Group, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "group"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "group", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "pageToken" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "pageToken", r.URL.Query(), &params.PageToken, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "pageToken"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "pageToken", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListFailures(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -3343,6 +3460,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/entities/import", wrapper.ImportEntities)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/entities/types", wrapper.ListEntityTypes)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/executions/{id}/status", wrapper.GetStatus)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/failures", wrapper.ListFailures)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/function-blocks", wrapper.ListBlocks)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/function-blocks/{package}/{name}/{version}/workers", wrapper.ListBlockWorkers)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/function-blocks/register", wrapper.RegisterBlock)

@@ -78,3 +78,62 @@ func TestService_EntityExecutions(t *testing.T) {
 		t.Errorf("another tenant: %v", err)
 	}
 }
+
+// TestService_Failures: entities that did not succeed are listed, those of the newest
+// execution first, with why, and with a later execution in which they did.
+func TestService_Failures(t *testing.T) {
+	s := newHarness(t, 4, tolerant)
+	ctx := context.Background()
+	s.Publish("v", tolerant)
+	list := func(limit int, f views.FailureFilter) (texts []string) {
+		t.Helper()
+		for _, e := range readPages(s, limit, func(p workflow.Page) (workflow.List[views.FailedEntityView], error) {
+			return s.Query.Failures(ctx, harness.Caller, f, p)
+		}) {
+			texts = append(texts, e.Execution+" "+e.Entity+" "+string(e.Outcome))
+		}
+		return texts
+	}
+	s.Script = refuse("d001", "d002", "d003")
+	first := s.Start("w", harness.DeviceIDs(4)...)
+	s.RunUntilIdle(time.Hour)
+	s.Script = refuse("d001")
+	s.Advance(time.Hour)
+	second := s.Start("v", "d001", "d002")
+	s.RunUntilIdle(time.Hour)
+	s.Start("w", "d000") // succeeds
+	s.RunUntilIdle(time.Hour)
+
+	want := []string{second + " device/d001 FAILED_SAFE", first + " device/d001 FAILED_SAFE", first + " device/d002 FAILED_SAFE", first + " device/d003 FAILED_SAFE"}
+	for limit := 1; limit <= 5; limit++ {
+		if d := cmp.Diff(want, list(limit, views.FailureFilter{})); d != "" {
+			t.Errorf("pages of %d: %s", limit, d)
+		}
+	}
+	l := must[workflow.List[views.FailedEntityView]](s)(s.Query.Failures(ctx, harness.Caller, views.FailureFilter{}, workflow.Page{}))
+	if e := l.Items[0]; e.SucceededLater != nil || *e.Step != "one" || *e.Code != "REFUSED" || *e.Message != "no power" || e.Workflow.Name != "v" || e.EndedAt == nil {
+		t.Errorf("the newest is %+v", e)
+	}
+	for i, later := range []string{"", "", second, ""} {
+		if got := l.Items[i].SucceededLater; (got == nil) != (later == "") || got != nil && *got != later {
+			t.Errorf("%s succeeded later in %v, want %q", l.Items[i].Entity, got, later)
+		}
+	}
+	if d := cmp.Diff(want[1:], list(2, views.FailureFilter{Workflow: workflow.Ref{Package: "p", Name: "w"}})); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff(want[:1], list(2, views.FailureFilter{Since: s.Load(second).EndedAt})); d != "" {
+		t.Error(d)
+	}
+	entity := workflow.Entity{Type: "device", ID: "d003", Groups: []string{"edge"}}
+	if _, err := s.Catalog.PutEntity(ctx, harness.Caller, entity); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(want[3:], list(2, views.FailureFilter{Groups: []string{"edge", "none"}})); d != "" {
+		t.Error(d)
+	}
+	other := must[workflow.List[views.FailedEntityView]](s)(s.Query.Failures(ctx, workflow.Caller{Tenant: "another"}, views.FailureFilter{}, workflow.Page{}))
+	if len(other.Items) != 0 {
+		t.Errorf("another tenant: %+v", other)
+	}
+}
