@@ -94,6 +94,9 @@ func TestService_Failures(t *testing.T) {
 		}
 		return texts
 	}
+	s.Start("w", "d001") // succeeds, before it fails
+	s.RunUntilIdle(time.Hour)
+	s.Advance(time.Hour)
 	s.Script = refuse("d001", "d002", "d003")
 	first := s.Start("w", harness.DeviceIDs(4)...)
 	s.RunUntilIdle(time.Hour)
