@@ -107,7 +107,7 @@ func (w *monitoring) addFunctionAlarms(f monitoredFunction, failed, throttled in
 // addSweeperAlarm creates the alarm for a sweeper that does not run.
 func (w *monitoring) addSweeperAlarm(f awslambda.IFunction) {
 	w.addAlarm(alarm{
-		id: "SweepNotRunning", runbookAnchor: anchorSweepNotRunning, description: "No sweep has run for five minutes: runs whose alarm has rung are not woken.",
+		id: "SweepNotRunning", runbookAnchor: anchorSweepNotRunning, description: "No sweep has taken place for five minutes: executions whose timer is due are not woken.",
 		metric: functionMetric(f, "Invocations", "Sum"), period: 60, periods: 5, lessThan: true, threshold: 1,
 	})
 }
@@ -125,15 +125,15 @@ func (w *monitoring) addAPIAlarm(id *string, failed int) {
 func (w *monitoring) addExecutionAlarms(stuck, lockAge int) {
 	w.addAlarm(alarm{
 		id: "StuckExecutions", runbookAnchor: anchorStuck,
-		description: fmt.Sprintf("Executions are not moved, although their alarm rang more than %d seconds ago.", topology.StuckAfterSeconds),
+		description: fmt.Sprintf("Executions do not advance, although their timer was due more than %d seconds ago.", topology.StuckAfterSeconds),
 		metric:      w.engineMetric(topology.MetricStuckExecutions, "Maximum"), period: 60, periods: 5, threshold: stuck,
 	})
 	w.addAlarm(alarm{
-		id: "LockAge", runbookAnchor: anchorLockAge, description: fmt.Sprintf("A run has waited for a lock for more than %d seconds.", lockAge),
+		id: "LockAge", runbookAnchor: anchorLockAge, description: fmt.Sprintf("An execution has waited for a lock for more than %d seconds.", lockAge),
 		metric: w.engineMetric(topology.MetricLockAge, "Maximum"), period: 300, periods: 1, threshold: lockAge,
 	})
 	w.addAlarm(alarm{
-		id: "RecursionGuard", runbookAnchor: anchorRecursionGuard, description: "A bound has stopped a run that would have gone on and on.",
+		id: "RecursionGuard", runbookAnchor: anchorRecursionGuard, description: "A limit has stopped an execution that would have continued without end.",
 		metric: w.engineMetric(topology.MetricGuardStops, "Sum"), period: 300, periods: 1, threshold: 1,
 	})
 }

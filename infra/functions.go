@@ -48,9 +48,9 @@ var (
 	functionMemoryMB     = map[string]int{topology.FunctionSweeper: 256}
 	functionDescriptions = map[string]string{
 		topology.FunctionAPI:       "Lockstep: the HTTP interface",
-		topology.FunctionLifecycle: "Lockstep: moves executions",
-		topology.FunctionSweeper:   "Lockstep: wakes executions whose alarm has rung",
-		topology.FunctionWorker:    "Lockstep: runs the packs of the default pool",
+		topology.FunctionLifecycle: "Lockstep: advances executions",
+		topology.FunctionSweeper:   "Lockstep: wakes executions whose timer is due",
+		topology.FunctionWorker:    "Lockstep: works on the packs of the default pool",
 	}
 )
 
@@ -113,7 +113,7 @@ func (e *Engine) newFunction(p functionSpec, role string) *Function {
 		// An execution with many steps is a long chain of messages and invocations.
 		// After about 16 rounds Lambda takes such a chain for a runaway loop and stops
 		// it, unless every function in it allows recursion. The engine has its own
-		// bound: it counts the step runs of an execution.
+		// limit: it counts the step runs of an execution.
 		RecursiveLoop: awslambda.RecursiveLoop_ALLOW,
 	})}
 }

@@ -138,7 +138,6 @@ func (e *LocalStack) startProcess(ctx context.Context, interpreter string, log i
 	if err := install(ctx, interpreter, e.Dir, log); err != nil {
 		return err
 	}
-	var err error
 	port, err := process.FreePort(0) // LocalStack expects its database on 127.0.0.1
 	if err != nil {
 		return err

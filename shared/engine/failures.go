@@ -62,12 +62,10 @@ func failed(before *workflow.FailureStreak, now time.Time, outage bool) workflow
 // whether the attempt before it ended like that, and so may this one.
 func (w *workspace) recordAttempt(ctx context.Context) (unfinished bool, err error) {
 	before := w.execution.FailureStreak
-	if before != nil {
-		if unfinished = before.Unfinished; unfinished {
-			before = &workflow.FailureStreak{Since: before.Since, Count: before.Count, UnavailableSince: before.UnavailableSince}
-		}
-	}
 	streak := failed(before, w.e.now(), false)
+	if unfinished = before != nil && before.Unfinished; unfinished {
+		streak.Count++ // failed takes this attempt for the one that is counted
+	}
 	streak.Unfinished, streak.Reason = true, "a wake-up has not reported a result: it may have run out of memory or time"
 	return unfinished, w.ports.Store.RecordFailureStreak(ctx, w.tenant, w.id, w.execution.Version, streak)
 }
