@@ -154,13 +154,16 @@ func TestPoll_RepeatedAfterCrashAtEveryCall(t *testing.T) {
 		f := newPollFixture(t, 1, 1)
 		id := f.start("d001")
 		before := f.CallCount()
-		f.Faults = faults.At(before+n, faults.CrashAfter)
+		f.Faults = faults.At(n, faults.CrashAfter)
 		offer := f.poll("w1", "a1")
 		if f.Faults = nil; f.CallCount() < before+n {
 			if n < 6 || offer == nil {
 				t.Errorf("a poll makes %d calls", n-1)
 			}
 			return
+		}
+		if offer != nil {
+			t.Fatalf("the poll was answered although its process died at call %d", n)
 		}
 		again := f.poll("w1", "a1")
 		if again == nil { // nothing was stored yet
