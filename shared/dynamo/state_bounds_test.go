@@ -34,6 +34,16 @@ func scopeAtMaximum(random *rand.Rand) workflow.Scope {
 	return s
 }
 
+// randomPlaces are places whose set takes n bytes as text.
+func randomPlaces(random *rand.Rand, n int) (places []int) {
+	for p := 1; p < n*6; p++ {
+		if random.IntN(2) == 0 {
+			places = append(places, p)
+		}
+	}
+	return places
+}
+
 // addAtMaximum adds to an execution everything that grows after it has begun, as large as
 // it gets, but no step runs: those are entered only while there is room.
 func addAtMaximum(random *rand.Rand, x *workflow.Execution) {
@@ -47,6 +57,18 @@ func addAtMaximum(random *rand.Rand, x *workflow.Execution) {
 	x.FailureStreak = &workflow.FailureStreak{Reason: noise(random, workflow.MaxReasonBytes)}
 	for range workflow.MaxNamed {
 		x.Dropped = append(x.Dropped, workflow.BlockedBy{Entity: workflow.EntityKey{Type: noise(random, 128), ID: noise(random, 128)}, Execution: uuid.NewString(), Epoch: 1 << 40, Since: time.Now()})
+	}
+	failed := workflow.NewPlaces(randomPlaces(random, 8<<10)...)
+	x.Result = &workflow.Result{Sets: workflow.OutcomeSets{workflow.EntityFailedUnsafe: failed}, Count: map[workflow.EntityOutcome]int{workflow.EntityFailedUnsafe: failed.Len()}}
+	for range workflow.MaxNamedFailures {
+		x.Result.Named = append(x.Result.Named, workflow.EntityFailure{
+			Entity: entity.String(), Outcome: workflow.EntityFailedUnsafe, Step: noise(random, 128), Code: noise(random, workflow.MaxFailureCode), Message: noise(random, workflow.MaxShortMessage),
+		})
+	}
+	x.Undo = &workflow.Undo{Entities: workflow.NewPlaces(randomPlaces(random, 8<<10)...), StepRuns: []int{1, 2, 3}}
+	x.Acknowledged = &workflow.Acknowledgement{By: noise(random, 256), Reason: noise(random, workflow.MaxReasonBytes), At: time.Now()}
+	for range 10 {
+		x.RerunBy = append(x.RerunBy, uuid.NewString())
 	}
 	scope := scopeAtMaximum(random)
 	x.Scope, x.PastScopes = scope, map[int]workflow.Scope{}

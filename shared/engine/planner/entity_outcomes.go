@@ -55,8 +55,8 @@ func (p *Planner) EntityOutcomes(ctx context.Context, x *workflow.Execution, exe
 	}
 	found.Unsafe = workflow.NewPlaces(places[workflow.EntityFailedUnsafe]...)
 	found.Result, found.TooLarge = newResult(x, places, named)
-	if len(undoable) > 0 && !executionFails {
-		found.Undo = &workflow.Undo{Entities: workflow.NewPlaces(undoable...)}
+	if undo := workflow.NewPlaces(undoable...); len(undoable) > 0 && !executionFails && len(undo.String()) <= maxSetBytes {
+		found.Undo = &workflow.Undo{Entities: undo}
 		for i := len(x.StepRuns) - 1; i >= 0; i-- {
 			if seq := x.StepRuns[i].Seq; undoSeqs[seq] {
 				found.Undo.StepRuns = append(found.Undo.StepRuns, seq)
@@ -66,8 +66,9 @@ func (p *Planner) EntityOutcomes(ctx context.Context, x *workflow.Execution, exe
 	return found, nil
 }
 
-// maxSetBytes bounds the text of all sets of a result together.
-const maxSetBytes = 24 << 10
+// maxSetBytes bounds the text of all sets of a result together, and of the set of entities
+// to undo. The state item keeps room for both.
+const maxSetBytes = 8 << 10
 
 // newResult is what the state item keeps. tooLarge says that it has no room for the sets.
 func newResult(x *workflow.Execution, places map[workflow.EntityOutcome][]int, named []workflow.EntityFailure) (r *workflow.Result, tooLarge bool) {
