@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
+	"github.com/lockstep-run/lockstep/shared/client"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -53,6 +54,48 @@ func (r *startFlags) build(name string) (req views.StartRequest, err error) {
 		}
 	}
 	return req, nil
+}
+
+func newNext(c *connection) *cobra.Command {
+	return &cobra.Command{
+		Use:   "next ID",
+		Short: "Show what a probe would do next",
+		Long: `Show what a probe ("lockstep run --probe") that has completed would do next: the first step that is not
+pure, and for each entity the parameters that follow from the results of the probe.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := c.newClient()
+			if err != nil {
+				return err
+			}
+			if !c.json() {
+				return printNext(cmd, api, args[0])
+			}
+			all, err := readNext(cmd, api, args[0])
+			if err != nil {
+				return err
+			}
+			return render.PrintJSON(cmd, all)
+		},
+	}
+}
+
+// readNext reads all pages of what a probe would do next.
+func readNext(cmd *cobra.Command, api *client.Client, id string) (views.NextView, error) {
+	all, err := api.Next(cmd.Context(), id, "")
+	for page := all; err == nil && page.NextPageToken != nil; all.Items = append(all.Items, page.Items...) {
+		page, err = api.Next(cmd.Context(), id, *page.NextPageToken)
+	}
+	all.NextPageToken = nil
+	return all, render.AsServiceError(err)
+}
+
+func printNext(cmd *cobra.Command, api *client.Client, id string) error {
+	all, err := readNext(cmd, api, id)
+	if err != nil {
+		return err
+	}
+	return render.PrintNext(cmd.OutOrStdout(), all)
 }
 
 func newPlan(c *connection) *cobra.Command {

@@ -22,7 +22,7 @@ import (
 func newRun(c *connection) *cobra.Command {
 	var request startFlags
 	var key string
-	var detach bool
+	var detach, probe bool
 	cmd := &cobra.Command{
 		Use:   "run WORKFLOW",
 		Short: "Start an execution and follow it",
@@ -49,6 +49,9 @@ if everything succeeded.`,
 			if req.IdempotencyKey = key; cmd.Flags().Changed("idempotency-key") && key == "" {
 				return errors.New("--idempotency-key is empty: omit it, or give a key")
 			}
+			if probe {
+				req.Mode = views.ModeProbe
+			}
 			started, existed, err := api.Start(cmd.Context(), req)
 			if err != nil {
 				return hintStartFailed(cmd, api, args[0], request.sets, err)
@@ -63,14 +66,19 @@ if everything succeeded.`,
 			if existed {
 				fmt.Fprintf(cmd.ErrOrStderr(), "this idempotency key has already started %s\n", started.ID)
 			}
-			return follow(cmd, c, api, started.ID, func(x views.ExecutionView) {
+			err = follow(cmd, c, api, started.ID, func(x views.ExecutionView) {
 				warnNoEntities(cmd, api, x, req.ExecuteOnParameters)
 			})
+			if probe && err == nil && !c.json() {
+				return printNext(cmd, api, started.ID)
+			}
+			return err
 		},
 	}
 	f := cmd.Flags()
 	request.add(f)
 	f.StringVar(&key, "idempotency-key", "", "start at most one execution with this key")
+	f.BoolVar(&probe, "probe", false, "execute only the pure steps up to the first that is not, under shared locks, and show what would be done next")
 	f.BoolVarP(&detach, "detach", "d", false, "print the id and do not follow")
 	return cmd
 }

@@ -84,6 +84,7 @@ type Queries interface {
 	Steps(ctx context.Context, c workflow.Caller, id string, page workflow.Page) (workflow.List[views.StepView], error)
 	Result(ctx context.Context, c workflow.Caller, id string) (views.ResultView, error)
 	Cost(ctx context.Context, c workflow.Caller, id string) (views.CostView, error)
+	Next(ctx context.Context, c workflow.Caller, id string, page workflow.Page) (views.NextView, error)
 	Status(ctx context.Context, c workflow.Caller, id string) (views.StatusView, error)
 	Locks(ctx context.Context, c workflow.Caller, page workflow.Page) (workflow.List[views.LockView], error)
 	Lock(ctx context.Context, c workflow.Caller, key workflow.EntityKey) (views.LockView, error)

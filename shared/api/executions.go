@@ -127,6 +127,19 @@ func (a *routes) GetResult(w http.ResponseWriter, r *http.Request, id gen.Id) {
 	a.respond(w, r, http.StatusOK, resultResponse(v), err)
 }
 
+// GetNext serves GET /workflow-execution/id/{id}/next.
+func (a *routes) GetNext(w http.ResponseWriter, r *http.Request, id gen.Id, params gen.GetNextParams) {
+	page, err := a.parsePage(r, params.Limit, params.PageToken)
+	if err != nil {
+		a.writeError(w, r, err)
+		return
+	}
+	v, err := a.Queries.Next(r.Context(), a.caller(r), id, page)
+	v.Items = nonNilSlice(v.Items)
+	v.NextPageToken = a.nextPageToken(r, deref(v.NextPageToken))
+	a.respond(w, r, http.StatusOK, v, err)
+}
+
 // GetCost serves GET /workflow-execution/id/{id}/cost.
 func (a *routes) GetCost(w http.ResponseWriter, r *http.Request, id gen.Id) {
 	c, err := a.Queries.Cost(r.Context(), a.caller(r), id)

@@ -363,6 +363,15 @@ func (f *fake) Cost(_ context.Context, c workflow.Caller, id string) (views.Cost
 	return v, f.record("Cost", c)
 }
 
+func (f *fake) Next(_ context.Context, c workflow.Caller, _ string, _ workflow.Page) (views.NextView, error) {
+	v := views.NextView{}
+	if !f.minimal {
+		label, token := "upgrade", "a"
+		v = views.NextView{Step: &label, Jobs: 1, Items: []views.NextJob{{Parameters: json.RawMessage(`{"target":"2.0.0"}`)}}, NextPageToken: &token}
+	}
+	return v, f.record("Next", c)
+}
+
 func (f *fake) Plan(_ context.Context, c workflow.Caller, req views.StartRequest) (views.PlanView, error) {
 	v := views.PlanView{Workflow: workflow.Ref{Package: "fleet", Name: "upgrade", Version: "1.0.0"}, LockMode: "exclusive", OnLocked: "wait"}
 	if !f.minimal {

@@ -130,6 +130,7 @@ var servedRoutes = []struct {
 	{"GET /workflow-execution/id/{id}/steps", "/workflow-execution/id/" + executionID + "/steps", "", 200},
 	{"GET /workflow-execution/id/{id}/result", "/workflow-execution/id/" + executionID + "/result", "", 200},
 	{"GET /workflow-execution/id/{id}/cost", "/workflow-execution/id/" + executionID + "/cost", "", 200},
+	{"GET /workflow-execution/id/{id}/next", "/workflow-execution/id/" + executionID + "/next", "", 200},
 	{"DELETE /workflow-execution/{id}", "/workflow-execution/" + executionID, "", 202},
 	{"POST /workflow-execution/{id}/cancel", "/workflow-execution/" + executionID + "/cancel", `{"reason":"r","rollback":"never","cascade":false}`, 202},
 	{"POST /workflow-execution/{id}/acknowledge", "/workflow-execution/" + executionID + "/acknowledge", `{"reason":"checked"}`, 202},

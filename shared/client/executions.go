@@ -37,6 +37,13 @@ func (c *Client) Plan(ctx context.Context, req views.StartRequest) (views.PlanVi
 	return post[views.PlanView](ctx, c, req, "workflow-execution", "plan")
 }
 
+// Next reads what a probe that has completed would do next: a page of its jobs.
+func (c *Client) Next(ctx context.Context, id, pageToken string) (views.NextView, error) {
+	query := url.Values{}
+	set(query, "pageToken", pageToken)
+	return do[views.NextView](ctx, c, request{method: http.MethodGet, path: route("workflow-execution", "id", id, "next"), query: query})
+}
+
 // Execution reads an execution.
 func (c *Client) Execution(ctx context.Context, id string) (views.ExecutionView, error) {
 	return get[views.ExecutionView](ctx, c, "workflow-execution", "id", id)

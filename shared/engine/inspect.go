@@ -6,6 +6,7 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/engine/dispatch"
 	"github.com/lockstep-run/lockstep/shared/engine/port"
+	"github.com/lockstep-run/lockstep/shared/lifecycle/plan"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
@@ -63,6 +64,22 @@ func (i *Inspection) PlannedJobs(ctx context.Context, r *workflow.StepRun) ([]wo
 	}
 	planned, err := p.Plan(ctx, i.w.execution, r)
 	return planned.Jobs, err
+}
+
+// NextStep plans the step in front of which a probe has completed. step is nil if it has
+// executed all of them.
+func (i *Inspection) NextStep(ctx context.Context) (step *spec.Node, block *workflow.Block, planned plan.JobPlan, err error) {
+	p, err := i.w.ensurePlanner(ctx)
+	x := i.w.execution
+	if err != nil || x.PC >= len(p.Program.Nodes) {
+		return nil, nil, planned, err
+	}
+	step = &p.Program.Nodes[x.PC]
+	planned, err = p.Plan(ctx, x, &workflow.StepRun{Seq: x.StepRunSeq + 1, Try: x.Try, StepIndex: x.PC, Kind: workflow.JobExecute})
+	if b, ok := p.Blocks[step.FunctionBlock]; ok {
+		block = &b
+	}
+	return step, block, planned, err
 }
 
 // Packs returns all packs of a step run. It reads them once.

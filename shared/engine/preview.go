@@ -25,6 +25,7 @@ type Preview struct {
 	Program *definitions.Program            // nil if Problem says that it cannot be resolved
 	Blocks  map[string]workflow.Block       // by reference as written
 	Policy  lifecycle.Policy                // of the engine
+	Probe   bool                            // only the pure steps at the beginning would be executed
 	Problem *workflow.Failure               // ends the execution before its first step; nil for none
 	Start   lifecycle.Readiness             // of notBefore and startWhen
 	Counts  map[string]int                  // of the entities, by type
@@ -65,7 +66,8 @@ func (e *Engine) Preview(ctx context.Context, c workflow.Caller, req views.Start
 		return nil, err
 	}
 	w.execution = &workflow.Execution{Tenant: w.tenant, ID: w.id, Workflow: d.Ref(), CreatedBy: c.Actor, CreatedAt: w.now, Labels: req.Labels, NotBefore: req.NotBefore}
-	p := &Preview{Ref: d.Ref(), Policy: e.Policy, Counts: map[string]int{}}
+	w.execution.Probe = req.Mode == views.ModeProbe
+	p := &Preview{Ref: d.Ref(), Probe: w.execution.Probe, Policy: e.Policy, Counts: map[string]int{}}
 	if err := w.fetchResolution(ctx); err != nil {
 		return nil, err
 	}
@@ -175,6 +177,9 @@ func (w *workspace) previewEntities(ctx context.Context, p *Preview, entities []
 		return err
 	}
 	request := locking.Request{Tenant: w.tenant, Execution: w.id, Age: w.id, Mode: w.program.Config.LockMode}
+	if p.Probe {
+		request.Mode = workflow.LockShared
+	}
 	for _, key := range keys {
 		l := locks[key]
 		by, blocked := request.Blocker(l, p.Owners)

@@ -55,7 +55,7 @@ func (d *decider) schedule() {
 			d.transition(sm.EventLockRefused, sm.ExecutionFailedSafe, "", map[string]any{"reason": problem.Message})
 			return
 		}
-		if d.config().LockMode == workflow.LockShared {
+		if d.config().LockMode == workflow.LockShared || d.execution.Probe {
 			d.execution.LockMode = workflow.LockShared
 		}
 	}

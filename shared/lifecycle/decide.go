@@ -16,7 +16,7 @@
 //     of one decision.
 //   - resolution.go, readiness.go, discovery.go: NEW to RESOURCES_DISCOVERED.
 //   - blocker.go, locks.go: SCHEDULED to RUNNING.
-//   - running.go: RUNNING and WAITING: which step is next. plan.go: how a step is
+//   - running.go: RUNNING and WAITING: which step is next. probe.go: where a probe ends. plan.go: how a step is
 //     entered. report.go: how an open step run ends. child.go: steps that start an
 //     execution.
 //   - close.go: how everything that is open is closed. classify.go: what a failed

@@ -22,6 +22,10 @@ func (d *decider) plan(n Need) *Plan {
 func (d *decider) enterStep(at int) {
 	p := d.facts.Resolution.Program
 	n := &p.Nodes[at]
+	if d.execution.Probe && !d.mayProbe(n) {
+		d.endProbe()
+		return
+	}
 	if n.FunctionBlock != "" && d.execution.LockMode == workflow.LockShared && !d.facts.Resolution.Blocks[n.FunctionBlock].Pure {
 		d.breakExecution(Command{Reason: fmt.Sprintf("step %q would change entities under shared locks", n.Label)})
 		return
@@ -38,7 +42,7 @@ func (d *decider) enterStep(at int) {
 	end := n.End
 	if n.FunctionBlock != "" {
 		r.OnlyFailed = d.execution.OnlyFailed
-		if end = p.PipelineEnd(at); end > at+1 && !r.OnlyFailed {
+		if end = d.pipelineEnd(at); end > at+1 && !r.OnlyFailed {
 			r.Pipeline = r.Seq
 		}
 	}

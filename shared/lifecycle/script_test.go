@@ -163,8 +163,8 @@ func (sr *scriptRunner) apply(verb string, words []string, o map[string]string) 
 			p.Cause, p.Problem = workflow.CauseAssertion, &workflow.Failure{Code: workflow.FailureAssertion, Message: o["problem"], Step: words[0]}
 		}
 		sr.plans[words[0]+o["iteration"]] = p
-	case "start": // start [parent=EXECUTION]
-		sr.execution = lifecycle.NewExecution(workflow.Execution{Tenant: "t", ID: "x", Workflow: sr.def.Ref(), CreatedBy: "ann"}, sr.now)
+	case "start": // start [parent=EXECUTION] [probe]
+		sr.execution = lifecycle.NewExecution(workflow.Execution{Tenant: "t", ID: "x", Workflow: sr.def.Ref(), CreatedBy: "ann", Probe: slices.Contains(words, "probe")}, sr.now)
 		if by := o["parent"]; by != "" {
 			sr.execution.Parent = &workflow.Parent{Execution: by, Root: by, Depth: 1}
 		}

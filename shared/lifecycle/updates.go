@@ -44,8 +44,12 @@ func (d *decider) updatesApplied() bool {
 	return true
 }
 
-// hasUpdates reports whether some job asks for updates of entities.
+// hasUpdates reports whether some job asks for updates of entities that are to be applied:
+// those of a probe are not.
 func (d *decider) hasUpdates() bool {
+	if d.execution.Probe {
+		return false
+	}
 	for i := range d.execution.StepRuns {
 		if r := &d.execution.StepRuns[i]; r.HasUpdates && r.Forward() && r.SupersededBy == 0 {
 			return true

@@ -29,6 +29,7 @@ type ExecutionView struct {
 	FailedEntities []workflow.EntityFailure       `json:"failedEntities"` // the first ten, the worst outcomes first
 	Kept           *int                           `json:"kept"`           // entities whose locks it still holds after its end; null before
 	Acknowledged   *workflow.Acknowledgement      `json:"acknowledged"`
+	Probe          bool                           `json:"probe"`   // only the pure steps at its beginning are executed
 	RerunOf        *string                        `json:"rerunOf"` // execution id
 	RerunBy        []string                       `json:"rerunBy"` // execution ids, the last ten
 

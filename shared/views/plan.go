@@ -122,6 +122,7 @@ type NextView struct {
 	Block         *string      `json:"block"`
 	RunOn         *string      `json:"runOn"`
 	Skipped       int          `json:"skipped"` // entities that take no part
+	Unmet         int          `json:"unmet"`   // entities of which an assertion is false
 	Problem       *FailureView `json:"problem"` // of an assertion or a parameter
 	Jobs          int          `json:"jobs"`
 	Items         []NextJob    `json:"items"` // one page

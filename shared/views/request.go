@@ -16,10 +16,17 @@ type StartRequest struct {
 	ExecuteOnParameters *workflow.Selector `json:"executeOnParameters,omitempty"` // nil or empty: an empty scope
 	Labels              map[string]string  `json:"labels,omitempty"`
 	NotBefore           time.Time          `json:"notBefore,omitzero"`
+	Mode                StartMode          `json:"mode,omitempty"`
 
 	// IdempotencyKey is 1 to 255 visible characters, or empty for none.
 	IdempotencyKey string `json:"-"`
 }
+
+// StartMode says what of the definition is executed; empty is all of it.
+type StartMode string
+
+// ModeProbe executes the pure steps up to the first step that is not, under shared locks.
+const ModeProbe StartMode = "probe"
 
 // Ref is the reference the request names.
 func (r *StartRequest) Ref() (workflow.Ref, error) { return workflow.ParseRef(r.Workflow) }

@@ -97,6 +97,9 @@ func TestCLI_OutputAndExitCodes(t *testing.T) {
 			t.Errorf("%s: exit %d %s%s", verb, code, out, err)
 		}
 	}
+	if code, out, err := runLockstep(t, "", url, "run", "test/hello", "--probe"); code != 0 || !strings.Contains(out, "All steps are pure") {
+		t.Errorf("run --probe: exit %d %s%s", code, out, err)
+	}
 }
 
 // Ctrl-C leaves the execution running, prints how to watch it, and is not a success for

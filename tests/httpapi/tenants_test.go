@@ -187,6 +187,7 @@ func otherTenantRequests(p ownerData) map[string][]otherTenantRequest {
 		"GET /workflow-execution/id/{id}/steps":                        pages("/workflow-execution/id/%s/steps"),
 		"GET /workflow-execution/id/{id}/result":                       each("/workflow-execution/id/%s/result", ""),
 		"GET /workflow-execution/id/{id}/cost":                         each("/workflow-execution/id/%s/cost", ""),
+		"GET /workflow-execution/id/{id}/next":                         each("/workflow-execution/id/%s/next", ""),
 		"GET /executions/{id}/status":                                  each("/executions/%s/status", ""),
 		"DELETE /workflow-execution/{id}":                              each("/workflow-execution/%s", ""),
 		"POST /workflow-execution/{id}/cancel":                         each("/workflow-execution/%s/cancel", reasonBody),

@@ -144,3 +144,27 @@ func prefixed(before string, text *string, after string) string {
 }
 
 func dashIfEmpty(s string) string { return OrDash(&s) }
+
+// PrintNext writes what a probe would do next for people.
+func PrintNext(out io.Writer, n views.NextView) error {
+	if n.Step == nil {
+		fmt.Fprintln(out, "All steps are pure: there is nothing else to do.")
+		return nil
+	}
+	work := "starts an execution"
+	if n.Block != nil {
+		work = "block " + *n.Block
+	}
+	fmt.Fprintf(out, "Next: step %s, %s: %d jobs, %d entities skipped\n", OneLine(*n.Step), work, n.Jobs, n.Skipped)
+	if n.Problem != nil {
+		fmt.Fprintf(out, "It fails already: %s\n", describeProblem(n.Problem))
+	}
+	if len(n.Items) == 0 {
+		return nil
+	}
+	t := NewTable(out, "ENTITY", "PARAMETERS")
+	for _, j := range n.Items {
+		t.Row([]string{OrDash(j.Entity), string(j.Parameters)})
+	}
+	return t.Flush()
+}

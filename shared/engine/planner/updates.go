@@ -82,7 +82,8 @@ func (p *Planner) FinalUpdates(ctx context.Context, x *workflow.Execution) (*Ent
 
 // checkUpdates rejects updates that could never be applied when the execution
 // completes: of an entity that it does not hold exclusively, or so large that the
-// entity would exceed the inventory's limit.
+// entity would exceed the inventory's limit. Those of a probe are never applied, only seen by
+// its later steps.
 func (p *Planner) checkUpdates(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, rep *lifecycle.Report) error {
 	ended := *r
 	ended.Status = "" // its packs are final, so the outcome may be cached
@@ -106,7 +107,7 @@ func (p *Planner) checkUpdates(ctx context.Context, x *workflow.Execution, r *wo
 	var requested EntityUpdates
 	requested.add(updates)
 	for _, key := range requested.Keys {
-		if attributes[key] == nil || x.LockMode == workflow.LockShared {
+		if attributes[key] == nil || x.LockMode == workflow.LockShared && !x.Probe {
 			reject(key, workflow.FailureEntityNotHeld, "a job of step %q requests an update of %s, which the execution does not hold", r.Label, key)
 			return nil
 		}

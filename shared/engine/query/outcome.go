@@ -9,6 +9,7 @@ import (
 // addOutcome adds to a view how the execution has ended, and how each of its entities has.
 func addOutcome(e *views.ExecutionView, x *workflow.Execution) {
 	e.EntityOutcomes, e.FailedEntities, e.RerunBy = map[workflow.EntityOutcome]int{}, []workflow.EntityFailure{}, []string{}
+	e.Probe = x.Probe
 	e.Acknowledged, e.RerunBy = x.Acknowledged, append(e.RerunBy, x.RerunBy...)
 	if x.RerunOf != "" {
 		e.RerunOf = &x.RerunOf

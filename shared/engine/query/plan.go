@@ -71,6 +71,9 @@ func (b *planBuilder) view() views.PlanView {
 		if config.LockMode != "" {
 			answer.LockMode = string(config.LockMode)
 		}
+		if b.Probe {
+			answer.LockMode = string(workflow.LockShared)
+		}
 		if config.OnLocked != "" {
 			answer.OnLocked = string(config.OnLocked)
 		}

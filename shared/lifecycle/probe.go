@@ -1,0 +1,38 @@
+package lifecycle
+
+import (
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// A probe executes the pure steps of a definition up to the first step that is not, under
+// shared locks, and completes there: PC then names that step. It applies no updates.
+
+// mayProbe reports whether a probe may enter the step. One that has nested steps changes
+// nothing itself; one that starts an execution does not say what that changes.
+func (d *decider) mayProbe(n *spec.Node) bool {
+	return n.IsContainer() || n.FunctionBlock != "" && d.facts.Resolution.Blocks[n.FunctionBlock].Pure
+}
+
+// endProbe completes a probe in front of a step that is not pure. The steps around it are
+// cancelled: not all that is nested in them was executed.
+func (d *decider) endProbe() {
+	for c := d.openContainer(); c != nil; c = d.openContainer() {
+		d.recordWorkflow(sm.EventWorkflowCancelled, sm.WorkflowRunning, sm.WorkflowCancelled, c.Label)
+		d.exitStepRun(c, sm.StepCancelled)
+	}
+	d.complete()
+}
+
+// pipelineEnd is the index after the last step of the pipeline that begins at the step. That
+// of a probe ends before the first step that is not pure.
+func (d *decider) pipelineEnd(at int) int {
+	p := d.facts.Resolution.Program
+	end := p.PipelineEnd(at)
+	for i := at; d.execution.Probe && i < end; i++ {
+		if !d.mayProbe(&p.Nodes[i]) {
+			return max(i, at+1)
+		}
+	}
+	return end
+}
