@@ -161,9 +161,11 @@ func checkTakeover(t *testing.T, s *stackClient, commands *commandServer, comman
 	commands.setCommands("faulty/"+entity, command, "work")
 	id := s.startExecution("test/faulty", "{}", entity)
 	s.waitState(id, sm.ExecutionCompletedAck)
+	// On a slow machine an invocation may end before its job has begun, so the job may have
+	// begun once only. The last number of the fence counts the takeovers of the pack.
 	fences := commands.fences("faulty/" + entity)
-	if len(fences) != 2 || fences[0] >= fences[1] {
-		t.Errorf("the job began with the fences %v, want two that increase", fences)
+	if len(fences) == 0 || !slices.IsSorted(fences) || len(slices.Compact(slices.Clone(fences))) != len(fences) || strings.HasSuffix(fences[len(fences)-1], "-01") {
+		t.Errorf("the job began with the fences %v, want some that increase, the last after a takeover", fences)
 	}
 	if jobs := s.jobs(id); len(jobs) != 1 || jobs[0].State != sm.JobCompleted {
 		t.Errorf("jobs %+v", jobs)

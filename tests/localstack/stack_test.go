@@ -18,7 +18,7 @@ import (
 )
 
 // testTimeout is the limit of everything that the tests wait for.
-const testTimeout = 3 * time.Minute
+const testTimeout = 6 * time.Minute
 
 // eventually polls a condition and fails the test if it stays false.
 func eventually(t testing.TB, what string, condition func() bool) {
