@@ -45,7 +45,7 @@ func (w *workspace) fetchChild(ctx context.Context, n lifecycle.Need) error {
 	}
 	w.pendingCost.Add(c.ports.Meter.Take())
 	w.facts.Child = &lifecycle.ChildStatus{
-		StepRunSeq: r.Seq, State: c.execution.State, HasChanges: lifecycle.HasChanges(c.execution), Failure: c.execution.Error,
+		StepRunSeq: r.Seq, State: c.execution.State, HasChanges: lifecycle.HasChanges(c.execution), Partial: c.execution.Outcome() == workflow.OutcomePartial, Failure: c.execution.Error,
 	}
 	return nil
 }

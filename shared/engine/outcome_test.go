@@ -1,12 +1,15 @@
 package engine_test
 
 import (
+	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
@@ -199,5 +202,69 @@ func TestOutcome_UpdatesOfFailedEntitiesAreNotWritten(t *testing.T) {
 		if err != nil || strings.Contains(string(e.Attributes), `"by"`) != (key.ID == "d000") {
 			t.Errorf("%s has %s, %v", key, e.Attributes, err)
 		}
+	}
+}
+
+// TestOutcome_FailedLaneHidesNoOther: where a lane of a pipeline cannot be planned, what the
+// other lanes did is undone, or told as unsafe and kept.
+func TestOutcome_FailedLaneHidesNoOther(t *testing.T) {
+	for _, block := range []string{"again", "forever"} {
+		s := newHarness(t, 2)
+		s.Publish("w", "config: {executionStrategy: {parallel: true}, maxInFlight: 1}\nsteps:\n  - {label: a, functionBlock: p/pure:1, runOn: device}\n  - {label: b, functionBlock: p/"+block+":1, runOn: device, assert: 'entity.id != \"d001\"'}\n")
+		id := s.Start("w", harness.DeviceIDs(2)...)
+		s.RunUntilIdle(time.Hour)
+		if !s.HasCalled(id, "b EXECUTE d000") {
+			t.Fatalf("calls %v", s.CallsOf(id))
+		}
+		switch x := s.Load(id); block {
+		case "again":
+			if x.State != sm.ExecutionFailedSafeAck || !s.HasCalled(id, "b ROLLBACK d000") {
+				t.Errorf("%s, calls %v", x.State, s.CallsOf(id))
+			}
+		default:
+			if x.State != sm.ExecutionFailedUnsafe || x.Kept == nil || x.Kept.String() != "1" {
+				t.Errorf("%s keeps %v", x.State, x.Kept)
+			}
+		}
+	}
+}
+
+// TestOutcome_RetryThatRepairsEverythingSucceeds: what a later try has done again is no
+// failure any more.
+func TestOutcome_RetryThatRepairsEverythingSucceeds(t *testing.T) {
+	s := newHarness(t, 2)
+	s.Publish("w", stepsYAML("one pure device"))
+	mended := false
+	s.Script = failUntil("one", "d001", &mended)
+	id := s.Start("w", harness.DeviceIDs(2)...)
+	settle(s)
+	s.ExpectState(id, sm.ExecutionFailedSafeAck)
+	mended = true
+	mustCommand(s, func(ctx context.Context) (*workflow.Execution, error) {
+		return s.Engine.Retry(ctx, harness.Caller, id, views.RetryRequest{Reason: "mended"})
+	})
+	settle(s)
+	if x := s.ExpectState(id, sm.ExecutionCompletedAck); x.Outcome() != workflow.OutcomeSucceeded {
+		t.Errorf("outcome %s, result %+v", x.Outcome(), x.Result)
+	}
+}
+
+// TestOutcome_RollbackOfSomeIsNotARollbackOfAll: a retry of the entities that were kept, which
+// fails again, undoes nothing of the others, and says so.
+func TestOutcome_RollbackOfSomeIsNotARollbackOfAll(t *testing.T) {
+	s := newHarness(t, 4)
+	s.Publish("w", "config: {failureTolerance: 1}\nsteps:\n  - {label: a, functionBlock: p/once:1, runOn: device}\n  - {label: b, functionBlock: p/pure:1, runOn: device}\n")
+	s.Script = failCalls("b EXECUTE d001", "a ROLLBACK d001")
+	id := s.Start("w", harness.DeviceIDs(4)...)
+	settle(s)
+	s.ExpectState(id, sm.ExecutionFailedUnsafe)
+	before := len(s.CallsOf(id))
+	mustCommand(s, func(ctx context.Context) (*workflow.Execution, error) {
+		return s.Engine.Retry(ctx, harness.Caller, id, views.RetryRequest{Reason: "once more"})
+	})
+	settle(s)
+	x := s.ExpectState(id, sm.ExecutionFailedUnsafe)
+	if slices.Contains(s.CallsOf(id)[before:], "a ROLLBACK d001") || x.RolledBack || x.Kept == nil || x.Kept.String() != "2" {
+		t.Errorf("rolled back %v, keeps %v, calls %v", x.RolledBack, x.Kept, s.CallsOf(id)[before:])
 	}
 }

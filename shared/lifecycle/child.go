@@ -89,7 +89,7 @@ func (d *decider) resumeFromChild(r *workflow.StepRun, c *ChildStatus) {
 // and its parent cannot undo them.
 func (d *decider) recordChildEnd(r *workflow.StepRun, c *ChildStatus) {
 	child := *r.Child
-	child.State = c.State
+	child.State, child.Partial = c.State, c.Partial
 	r.Child = &child
 	r.Jobs, r.Pure, r.Reversible = 1, !c.HasChanges, false
 	switch {

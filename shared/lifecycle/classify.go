@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
@@ -67,7 +68,7 @@ func classifyChanges(x *workflow.Execution, mode workflow.RollbackMode) (remaini
 	}
 	for _, r := range remaining {
 		switch {
-		case rollbackOf(x, r.Seq) != nil:
+		case rollbackOf(x, r.Seq) != nil || undoFailedBefore(x, r.Seq):
 			return irreversibleChanges, fmt.Sprintf("the rollback of step %q has failed", r.Label)
 		case r.Child != nil:
 			return irreversibleChanges, fmt.Sprintf("the changes of execution %s, which step %q started, remain", r.Child.ID, r.Label)
@@ -101,6 +102,13 @@ func stepRunsToUndo(x *workflow.Execution) []*workflow.StepRun {
 		}
 	}
 	return remaining
+}
+
+// undoFailedBefore reports whether a rollback of some entities of the step run has failed.
+func undoFailedBefore(x *workflow.Execution, seq int) bool {
+	return slices.ContainsFunc(x.StepRuns, func(u workflow.StepRun) bool {
+		return u.Kind == workflow.JobRollback && u.Undoes == seq && u.Only != nil && u.Status == sm.StepFailed
+	})
 }
 
 // rollbackOf is the last rollback of a step run, nil if there is none. One that undid only

@@ -58,6 +58,7 @@ type Discovery struct {
 type ChildStatus struct {
 	StepRunSeq int
 	State      sm.ExecutionState
+	Partial    bool // it completed, and something in it failed
 	HasChanges bool // something that is not pure was executed and has not been undone
 	Failure    *workflow.Failure
 	Refused    bool // there is no child and never will be: Failure says why

@@ -86,9 +86,19 @@ func (d *decider) tryKept() {
 	}
 	kept := *x.Kept
 	x.Scope.Only, x.Scope.Counts = &kept, map[string]int{}
+	var released []int
 	for _, e := range d.facts.Entities.List {
 		if kept.Contains(e.Place) {
 			x.Scope.Counts[e.Key.Type]++
+		} else {
+			released = append(released, e.Place)
+		}
+	}
+	if len(released) > 0 && (x.Result == nil || len(x.Result.Sets) == 0) {
+		// Nothing was recorded of single entities: what was released was as unsafe as all.
+		x.Result = &workflow.Result{
+			Sets:  workflow.OutcomeSets{workflow.EntityFailedUnsafe: workflow.NewPlaces(released...)},
+			Count: map[workflow.EntityOutcome]int{workflow.EntityFailedUnsafe: len(released)},
 		}
 	}
 }

@@ -95,6 +95,9 @@ type Judgement struct {
 // JudgeEntity judges an entity by its jobs, in the order of their step runs.
 func JudgeEntity(jobs []EntityJob, rules JudgeRules) Judgement {
 	if len(jobs) == 0 {
+		if rules.ExecutionFails { // nothing was done on it, and nothing will be
+			return Judgement{Outcome: workflow.EntityFailedSafe}
+		}
 		return Judgement{Outcome: workflow.EntitySkipped}
 	}
 	last := map[int]int{} // the last try that counts, by step: it has done the work of earlier ones again

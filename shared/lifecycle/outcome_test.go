@@ -36,6 +36,7 @@ func TestJudgeEntity(t *testing.T) {
 		undoable, retry bool
 	}{
 		"no job":                                {want: skipped},
+		"no job in an execution that fails":     {fails: true, want: safe},
 		"all OK":                                {jobs: []job{{run: pure, code: ok}, {run: fixed, code: ok}}, want: succeeded},
 		"pure failure":                          {jobs: []job{{run: pure, code: fail}}, want: safe},
 		"pure failure after an undoable change": {jobs: []job{{run: undoable, code: ok}, {run: pure, code: fail}}, want: unsafe, undoable: true},

@@ -37,7 +37,7 @@ func (d *decider) beginRetry(c Command, data map[string]any) error {
 		return workflow.Errorf(workflow.CodeIllegalTransition, "cannot retry execution %s: %s", d.execution.ID, p.Message)
 	}
 	program := d.facts.Resolution.Program
-	from := d.failedStep(program)
+	from := min(d.failedStep(program), d.firstUnfinishedStep(program))
 	if c.FromStep != "" {
 		if from = program.IndexOf(c.FromStep); from < 0 {
 			return invalidRequest("from", fmt.Sprintf("the definition has no step %q", c.FromStep))

@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -21,7 +22,9 @@ func (d *decider) driveRollback() {
 		d.followWave(open[0])
 		return
 	}
-	remaining := slices.DeleteFunc(stepRunsToUndo(d.execution), func(r *workflow.StepRun) bool { return rollbackOf(d.execution, r.Seq) != nil })
+	remaining := slices.DeleteFunc(stepRunsToUndo(d.execution), func(r *workflow.StepRun) bool {
+		return rollbackOf(d.execution, r.Seq) != nil || d.undoneInTry(r.Seq)
+	})
 	if d.execution.Undo != nil {
 		remaining = d.remainingUndo()
 	}
@@ -34,10 +37,10 @@ func (d *decider) driveRollback() {
 		_, why := failureOf(failed, failed.Counts)
 		d.failRollback(failed, why)
 	case d.execution.Cancellation != nil && d.execution.Cancellation.Source != "timeout":
-		d.execution.RolledBack = true
+		d.execution.RolledBack = d.execution.Scope.Only == nil // else others keep what an earlier try did
 		d.end(sm.EventRollbackCompleted, sm.ExecutionCancelled, nil)
 	default:
-		d.execution.RolledBack = true
+		d.execution.RolledBack = d.execution.Scope.Only == nil
 		d.endSafe(sm.EventRollbackCompleted, sm.ExecutionFailedSafe)
 	}
 }
@@ -47,14 +50,25 @@ func (d *decider) driveRollback() {
 func (d *decider) remainingUndo() []*workflow.StepRun {
 	var remaining []*workflow.StepRun
 	for _, seq := range d.execution.Undo.StepRuns {
-		done := slices.ContainsFunc(d.execution.StepRuns, func(r workflow.StepRun) bool {
-			return r.Kind == workflow.JobRollback && r.Undoes == seq && r.Try == d.execution.Try
-		})
-		if r := d.execution.StepRunBySeq(seq); r != nil && !done {
+		if r := d.execution.StepRunBySeq(seq); r != nil && !d.undoneInTry(seq) {
 			remaining = append(remaining, r)
 		}
 	}
 	return remaining
+}
+
+// someUndone reports whether some entities of the step run have been undone on their own.
+func (d *decider) someUndone(seq int) bool {
+	return slices.ContainsFunc(d.execution.StepRuns, func(r workflow.StepRun) bool {
+		return r.Kind == workflow.JobRollback && r.Undoes == seq && r.Only != nil
+	})
+}
+
+// undoneInTry reports whether this try has a wave that undoes the step run.
+func (d *decider) undoneInTry(seq int) bool {
+	return slices.ContainsFunc(d.execution.StepRuns, func(r workflow.StepRun) bool {
+		return r.Kind == workflow.JobRollback && r.Undoes == seq && r.Try == d.execution.Try
+	})
 }
 
 // failRollback ends a rollback that has failed. The locks of the entities of which changes
@@ -96,8 +110,8 @@ func (d *decider) startWave(undo *workflow.StepRun) {
 			r.Wave++
 		}
 	}
-	if u := d.execution.Undo; u != nil {
-		r.Only = &u.Entities
+	if r.Only = d.execution.Scope.Only; d.execution.Undo != nil {
+		r.Only = &d.execution.Undo.Entities
 	}
 	if why := d.noRoomToRollBack(&r); why != nil {
 		d.decision.LimitReached = true
@@ -109,6 +123,11 @@ func (d *decider) startWave(undo *workflow.StepRun) {
 		return
 	}
 	r.Jobs = plan.Jobs
+	if plan.Problem == nil && plan.Jobs == 0 && r.Only == nil && !d.someUndone(undo.Seq) {
+		plan = &Plan{Problem: &workflow.Failure{
+			Code: workflow.FailureChangesRemain, Step: r.Label, Message: fmt.Sprintf("step %q was executed, but what it did cannot be planned again: undo it by hand", r.Label),
+		}}
+	}
 	if plan.Problem != nil {
 		d.appendStepRun(r)
 		d.execution.LastStepRun().Counts = workflow.Counts{NotExecuted: 1, Failure: plan.Problem}

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/lockstep-run/lockstep/statemachines"
@@ -17,7 +18,7 @@ const SchemaVersion = 2
 // Needs is the lowest schema version that can read the execution: one that uses nothing
 // new stays readable for the release before.
 func (x *Execution) Needs() int {
-	if x.Kept != nil || x.Result != nil || x.Undo != nil || x.Acknowledged != nil || x.Probe || x.RerunOf != "" || x.Scope.needsPlaces() {
+	if x.Kept != nil || x.Result != nil || x.Undo != nil || x.Acknowledged != nil || x.Probe || x.RerunOf != "" || x.Scope.needsPlaces() || slices.ContainsFunc(x.StepRuns, StepRun.needsOutcomes) {
 		return SchemaVersion
 	}
 	for _, s := range x.PastScopes {

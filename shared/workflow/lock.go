@@ -132,7 +132,7 @@ type Reservation struct {
 // the epoch. The states that hold nothing are a closed list: a state that this binary does
 // not know counts as holding. Where the place is unknown, 0, the entity counts as kept.
 func (o OwnerStatus) Holds(epoch int64, place int) bool {
-	return o.Epoch == epoch && statemachines.HoldsLocks(o.State) && (o.Kept == nil || place == 0 || o.Kept.Contains(place))
+	return o.Epoch == epoch && statemachines.HoldsLocks(o.State) && (o.Kept == nil || place == 0 && o.Kept.Len() > 0 || o.Kept.Contains(place))
 }
 
 // NeedsPerson reports whether the execution keeps its locks until an operator has looked

@@ -11,7 +11,9 @@ import (
 // TestRecentHolders_AreTheLastTen: each execution is named once, where it took the lock last,
 // and the text of ten fits into a small item and is read back.
 func TestRecentHolders_AreTheLastTen(t *testing.T) {
-	id := func(i int) string { return "019aa3a1-6a7e-7c3e-9d07-0a1b2c3d4e" + string(rune('a'+i/26)) + string(rune('a'+i%26)) }
+	id := func(i int) string {
+		return "019aa3a1-6a7e-7c3e-9d07-0a1b2c3d4e" + string(rune('a'+i/26)) + string(rune('a'+i%26))
+	}
 	var r workflow.RecentHolders
 	for i := range 12 {
 		r = r.With(id(i), workflow.MaxPlace)

@@ -82,7 +82,7 @@ func (x *Execution) Outcome() Outcome {
 		if x.Probe {
 			return OutcomeProbed
 		}
-		if x.Result != nil || slices.ContainsFunc(x.StepRuns, StepRun.leavesFailure) {
+		if x.Result != nil || slices.ContainsFunc(x.StepRuns, x.leavesFailure) {
 			return OutcomePartial
 		}
 		return OutcomeSucceeded
@@ -133,6 +133,14 @@ func (o EntityOutcome) Failed() bool {
 
 // leavesFailure reports whether something in the step run failed and no later try has
 // done it again.
-func (r StepRun) leavesFailure() bool {
-	return r.Forward() && r.SupersededBy == 0 && (r.Status == statemachines.StepFailed || r.Counts.Failed+r.Counts.Unknown+r.Unmet > 0)
+func (x *Execution) leavesFailure(r StepRun) bool {
+	if r.Child != nil && r.Child.Partial && r.SupersededBy == 0 {
+		return true
+	}
+	if !r.Forward() || r.SupersededBy != 0 || r.Status != statemachines.StepFailed && r.Counts.Failed+r.Counts.Unknown+r.Unmet == 0 {
+		return false
+	}
+	return !slices.ContainsFunc(x.StepRuns, func(o StepRun) bool {
+		return o.OnlyFailed && o.StepIndex == r.StepIndex && o.Kind == r.Kind && o.Try > r.Try && o.SupersededBy == 0
+	})
 }

@@ -69,7 +69,8 @@ type Child struct {
 	ID       string                       `json:"id"`
 	Workflow Ref                          `json:"workflow"` // exact
 	Mode     ReferenceMode                `json:"mode"`
-	State    statemachines.ExecutionState `json:"state,omitempty"` // as last read
+	State    statemachines.ExecutionState `json:"state,omitempty"`   // as last read
+	Partial  bool                         `json:"partial,omitempty"` // it completed, and something in it failed
 }
 
 // ReferenceMode says how a referenced definition runs.
@@ -83,6 +84,12 @@ const (
 	ModeDispatch      ReferenceMode = "dispatch"
 	ModeFireAndForget ReferenceMode = "fireAndForget"
 )
+
+// needsOutcomes reports whether the step run has what a release without outcomes of entities
+// cannot plan again.
+func (r StepRun) needsOutcomes() bool {
+	return r.Unmet > 0 || r.Only != nil || r.Child != nil && r.Child.Partial
+}
 
 // HasJobs reports whether the step run has jobs.
 func (r *StepRun) HasJobs() bool { return r.Kind != "" }

@@ -54,7 +54,7 @@ func (p *Planner) EntityOutcomes(ctx context.Context, x *workflow.Execution, exe
 		}
 	}
 	found.Unsafe = workflow.NewPlaces(places[workflow.EntityFailedUnsafe]...)
-	found.Result, found.TooLarge = newResult(x, places, named)
+	found.Result, found.TooLarge = newResult(x, entities, places, named)
 	if undo := workflow.NewPlaces(undoable...); len(undoable) > 0 && !executionFails && len(undo.String()) <= maxSetBytes {
 		found.Undo = &workflow.Undo{Entities: undo}
 		for i := len(x.StepRuns) - 1; i >= 0; i-- {
@@ -71,7 +71,7 @@ func (p *Planner) EntityOutcomes(ctx context.Context, x *workflow.Execution, exe
 const maxSetBytes = 8 << 10
 
 // newResult is what the state item keeps. tooLarge says that it has no room for the sets.
-func newResult(x *workflow.Execution, places map[workflow.EntityOutcome][]int, named []workflow.EntityFailure) (r *workflow.Result, tooLarge bool) {
+func newResult(x *workflow.Execution, entities []workflow.ScopeEntity, places map[workflow.EntityOutcome][]int, named []workflow.EntityFailure) (r *workflow.Result, tooLarge bool) {
 	r = &workflow.Result{Sets: workflow.OutcomeSets{}, Count: map[workflow.EntityOutcome]int{}}
 	if only := x.Scope.Only; only != nil && x.Result != nil {
 		for outcome, set := range x.Result.Sets {
@@ -90,6 +90,13 @@ func newResult(x *workflow.Execution, places map[workflow.EntityOutcome][]int, n
 	}
 	if tooLarge = size > maxSetBytes; tooLarge {
 		r.Sets = nil
+	}
+	if x.Scope.Only != nil && x.Result != nil { // those that an earlier try named, and this one does not work on
+		for _, f := range x.Result.Named {
+			if !slices.ContainsFunc(entities, func(e workflow.ScopeEntity) bool { return e.Key.String() == f.Entity }) {
+				named = append(named, f)
+			}
+		}
 	}
 	worst := func(o workflow.EntityOutcome) int { return -slices.Index(workflow.EntityOutcomes(), o) }
 	slices.SortStableFunc(named, func(a, b workflow.EntityFailure) int { return worst(a.Outcome) - worst(b.Outcome) })

@@ -74,6 +74,9 @@ func (p *Planner) Plan(ctx context.Context, x *workflow.Execution, r *workflow.S
 		planned, err = p.planRollback(ctx, x, r)
 	default:
 		planned, err = p.planLane(ctx, x, r, &laneOutcomes{lane: -1})
+		if committed := x.StepRunBySeq(r.Seq); err == nil && planned.Plan.Problem != nil && r.Pipeline > 0 && committed != nil {
+			planned, err = p.planLanes(ctx, x, committed)
+		}
 	}
 	if err != nil {
 		return planned, err
@@ -85,6 +88,25 @@ func (p *Planner) Plan(ctx context.Context, x *workflow.Execution, r *workflow.S
 		p.plans[need] = planned
 	}
 	return planned, nil
+}
+
+// planLanes plans a step run of a pipeline lane by lane, as it was sent: a lane that could
+// not be planned has no jobs, and the others have theirs.
+func (p *Planner) planLanes(ctx context.Context, x *workflow.Execution, r *workflow.StepRun) (all plan.JobPlan, err error) {
+	for lane := range r.Lanes() {
+		planned, err := p.planLane(ctx, x, r, &laneOutcomes{lane: lane, bySeq: map[int]*outcome{}})
+		if err != nil {
+			return all, err
+		}
+		if planned.Plan.Problem != nil {
+			continue
+		}
+		all.Jobs, all.Unmet = append(all.Jobs, planned.Jobs...), append(all.Unmet, planned.Unmet...)
+		all.Plan.Skipped += planned.Plan.Skipped
+		all.Plan.Entities += planned.Plan.Entities
+	}
+	all.Plan.Jobs, all.Plan.Unmet = len(all.Jobs), len(all.Unmet)
+	return all, nil
 }
 
 // PlanLane makes the plan of one lane of a step run of a pipeline, once the lane has
@@ -156,7 +178,7 @@ func (p *Planner) planRollback(ctx context.Context, x *workflow.Execution, r *wo
 	only := r.Only
 	if committed := x.StepRunBySeq(r.Seq); committed != nil {
 		only = committed.Only
-	} else if x.Undo != nil {
+	} else if only = tried; x.Undo != nil {
 		only = &x.Undo.Entities
 	}
 	tokens := make(map[workflow.EntityKey]int64, len(entities))

@@ -56,7 +56,8 @@ func (p *Planner) FinalUpdates(ctx context.Context, x *workflow.Execution) (*Ent
 			return nil, err
 		}
 		for i := range entities {
-			if x.Result.Sets.Of(entities[i].Place) == workflow.EntityFailedSafe {
+			place := entities[i].Place
+			if x.Result.Sets.Of(place) == workflow.EntityFailedSafe || x.Undo != nil && x.Undo.Entities.Contains(place) {
 				failed[entities[i].Key] = true
 			}
 		}

@@ -16,7 +16,7 @@ var narrowing = []Mutation{
 	{Name: "that the holder waits for an operator is taken from an earlier read", Test: "shared/engine/locking:TestLocker_RegistrationTellsThatHolderNeedsPerson", Edits: []Edit{{acquire, "		e.blockedBy.NeedsPerson = holder.NeedsPerson()\n", "		_ = holder\n"}}},
 	{Name: "a retry in place works on all entities", Edits: []Edit{{lifecycleNarrow, "	x.Scope.Only, x.Scope.Counts = &kept, map[string]int{}\n", "	x.Scope.Counts = map[string]int{}\n"}}},
 	{Name: "a retry gives up locks that nobody has acknowledged", Edits: []Edit{{lifecycleRetry, "sm.ExecutionFailedUnsafe && !d.holdsNothing() &&", "sm.ExecutionFailedUnsafe && d.execution.Kept == nil && !d.holdsNothing() &&"}}},
-	{Name: "an execution that keeps nothing keeps everything", Edits: []Edit{{workflowLock, "(o.Kept == nil || place == 0 ||", "(o.Kept == nil || o.Kept.Len() == 0 || place == 0 ||"}}},
+	{Name: "an execution that keeps nothing keeps everything", Edits: []Edit{{workflowLock, "(o.Kept == nil || place == 0 &&", "(o.Kept == nil || o.Kept.Len() == 0 || place == 0 &&"}}},
 	{Name: "what was kept stays when locks are acquired anew", Edits: []Edit{{lifecycleRetry, "		x.Kept, x.Narrowed, x.Scope.Only, x.Result = nil, 0, nil, nil\n", ""}}},
 	{Name: "what was kept at an earlier epoch decides", Test: "shared/engine/locking:TestRequest_Evaluate", Edits: []Edit{{lockEvaluate, "	case h.State != \"\" && h.Epoch < holder.Epoch:\n", "	case h.Kept != nil && !h.Kept.Contains(holder.Place):\n	case h.State != \"\" && h.Epoch < holder.Epoch:\n"}}},
 	{Name: "an unsafe end wakes no waiters", Edits: []Edit{{decider, "	if d.execution.OwnerStatus().NeedsPerson() {\n", "	if false {\n"}}},
