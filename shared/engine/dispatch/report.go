@@ -120,9 +120,10 @@ func (d *Dispatcher) repairAndRedispatch(ctx context.Context, r *StepRun, rep *l
 		switch {
 		case !l.done:
 			open = append(open, l)
-		case r.Work.EngineDriven && notifiedUntil.After(now):
-			// The wake-up that announces this end may still be in the queue. AdvanceLane
-			// would take it for a duplicate if the lane were in the done set already.
+		case (r.Work.EngineDriven || r.Step.Window > 0) && notifiedUntil.After(now):
+			// The wake-up that announces this end may still be in the queue, or its worker is
+			// about to send the next lane. Both would take themselves for a duplicate if the
+			// lane were in the done set already.
 			rep.CheckBy(notifiedUntil)
 		default:
 			finished = append(finished, l)
