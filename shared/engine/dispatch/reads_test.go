@@ -108,3 +108,33 @@ func TestDispatcher_CountsFailuresBeforeTheEnd(t *testing.T) {
 		t.Errorf("the first failure is %+v, %v", rep, err)
 	}
 }
+
+// A timer leaves a lane that has just ended to its worker, which is about to record the end
+// and to send the next lane: whoever records it second sends nothing. A while later the
+// worker may have died, and the timer does both.
+func TestDispatcher_TimerLeavesJustEndedLaneToItsWorker(t *testing.T) {
+	f := newFixture(t, 3, 1, func(r *workflow.StepRun, _ *workflow.Work) { r.Window = 1 })
+	f.writePack(0, 1, workflow.PackFinished, 0, ok)
+	check := func() (done bool, sent []int) {
+		f.r.DueAt = f.Now()
+		f.report(true)
+		set, err := f.ports.Packs.DoneSet(f.Context(), f.key(0, 1).StepRunKey(), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return set.Done[0], laneNumbers(f.drainQueue())
+	}
+	if done, sent := check(); done || len(sent) > 0 {
+		t.Errorf("recorded %v, sent %v while the worker was at it", done, sent)
+	}
+	var sent []int
+	done := false
+	for range 3 {
+		f.Advance(time.Minute)
+		recorded, lanes := check()
+		done, sent = done || recorded, append(sent, lanes...)
+	}
+	if !done || len(sent) == 0 || sent[0] != 1 {
+		t.Errorf("recorded %v, sent %v", done, sent)
+	}
+}
