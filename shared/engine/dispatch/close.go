@@ -104,6 +104,10 @@ func (d *Dispatcher) readNotDone(ctx context.Context, r *StepRun) (*doneLanes, [
 		packs, err := d.Packs.ShardPacks(ctx, r.key(), 0)
 		return newDoneLanes(), packs, err
 	}
+	if r.Restored {
+		packs, err := d.ReadPacks(ctx, r)
+		return newDoneLanes(), packs, err
+	}
 	lanes, err := d.readDoneSets(ctx, r)
 	if err != nil {
 		return nil, nil, err

@@ -55,6 +55,10 @@ type StepRun struct {
 	DueAt     time.Time // when the execution's timer fires
 	Deadline  time.Time // no pack of it is begun later; zero for none
 
+	// Restored says that the tables were restored to an earlier time: the done sets may say
+	// what the packs do not say any more.
+	Restored bool
+
 	// Jobs returns all jobs in the order of their index. It is called only when a
 	// message is written, or when jobs that did not end OK are counted.
 	Jobs func(ctx context.Context) ([]workflow.JobInput, error)

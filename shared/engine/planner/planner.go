@@ -275,7 +275,7 @@ func (p *Planner) StepRun(x *workflow.Execution, r *workflow.StepRun) *dispatch.
 	step := *r
 	work := p.workOf(&step)
 	work.CorrelationID, work.TraceParent = x.CorrelationID, x.TraceParent
-	stepRun := &dispatch.StepRun{Tenant: p.Tenant, Execution: p.Execution, Step: &step, Work: work, DueAt: x.DueAt}
+	stepRun := &dispatch.StepRun{Tenant: p.Tenant, Execution: p.Execution, Step: &step, Work: work, DueAt: x.DueAt, Restored: x.Cause == workflow.CauseRestored}
 	if step.Kind != workflow.JobRollback {
 		stepRun.Deadline = step.Deadline
 		if at := x.Deadline; stepRun.Deadline.IsZero() || !at.IsZero() && at.Before(stepRun.Deadline) {
