@@ -204,10 +204,16 @@ func (d *decider) complete() {
 			return
 		}
 	}
+	d.endCompleted(sm.EventExecutionCompleted)
+}
+
+// endCompleted ends in COMPLETED, which must be committed before anything is written to the
+// inventory.
+func (d *decider) endCompleted(on sm.Event) {
 	d.recordWorkflow(sm.EventWorkflowCompleted, sm.WorkflowRunning, sm.WorkflowCompleted, "")
-	d.transition(sm.EventExecutionCompleted, sm.ExecutionCompleted, "", nil)
+	d.transition(on, sm.ExecutionCompleted, "", nil)
 	if d.hasUpdates() {
-		d.commitFirst() // COMPLETED must be committed before anything is written to the inventory
+		d.commitFirst()
 	}
 }
 
@@ -222,11 +228,7 @@ func (d *decider) endUndo() {
 		d.endUnsafe(sm.EventRollbackFailed, o, unsafeReason(o))
 		return
 	}
-	d.recordWorkflow(sm.EventWorkflowCompleted, sm.WorkflowRunning, sm.WorkflowCompleted, "")
-	d.transition(sm.EventRollbackCompleted, sm.ExecutionCompleted, "", nil)
-	if d.hasUpdates() {
-		d.commitFirst()
-	}
+	d.endCompleted(sm.EventRollbackCompleted)
 }
 
 // unsafeReason is what the history says about entities that need an operator.

@@ -140,7 +140,13 @@ func (x *Execution) leavesFailure(r StepRun) bool {
 	if !r.Forward() || r.SupersededBy != 0 || r.Status != statemachines.StepFailed && r.Counts.Failed+r.Counts.Unknown+r.Unmet == 0 {
 		return false
 	}
-	return !slices.ContainsFunc(x.StepRuns, func(o StepRun) bool {
+	return !x.RetriedLater(&r)
+}
+
+// RetriedLater reports whether a later try repeats the failed jobs of a step run. Then only
+// its jobs that ended OK still count.
+func (x *Execution) RetriedLater(r *StepRun) bool {
+	return slices.ContainsFunc(x.StepRuns, func(o StepRun) bool {
 		return o.OnlyFailed && o.StepIndex == r.StepIndex && o.Kind == r.Kind && o.Try > r.Try && o.SupersededBy == 0
 	})
 }

@@ -44,7 +44,7 @@ func (v *Service) executionDetail(ctx context.Context, i *engine.Inspection) (vi
 	counts.Cancelled, counts.Unknown = new(int), new(int)
 	for n := range x.StepRuns {
 		r := &x.StepRuns[n]
-		if r.Kind != workflow.JobExecute || r.SupersededBy > 0 || retriedLater(x, r) {
+		if r.Kind != workflow.JobExecute || r.SupersededBy > 0 || x.RetriedLater(r) {
 			continue
 		}
 		if !r.Open() {
@@ -123,7 +123,7 @@ func executionSummary(x *workflow.Execution) views.ExecutionView {
 		if r.Kind != workflow.JobExecute || r.SupersededBy > 0 {
 			continue
 		}
-		if retriedLater(x, r) {
+		if x.RetriedLater(r) {
 			counted := completedJobs(x, r)
 			e.Progress.Jobs.Completed += counted
 			e.Progress.Jobs.Total += counted
@@ -136,17 +136,6 @@ func executionSummary(x *workflow.Execution) views.ExecutionView {
 	e.Progress.Steps = stepProgress(x, nil)
 	e.CurrentStep = currentStep(x)
 	return e
-}
-
-// retriedLater reports whether a later try repeats the failed jobs of a step run. Then only
-// its jobs that ended OK still count.
-func retriedLater(x *workflow.Execution, r *workflow.StepRun) bool {
-	for n := range x.StepRuns {
-		if o := &x.StepRuns[n]; o.OnlyFailed && o.StepIndex == r.StepIndex && o.Kind == r.Kind && o.Try > r.Try && o.SupersededBy == 0 {
-			return true
-		}
-	}
-	return false
 }
 
 // completedJobs is how many jobs of a retried step run still count: those that ended OK,
