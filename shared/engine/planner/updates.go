@@ -27,9 +27,9 @@ func (a *EntityUpdates) add(updates []workflow.Update) {
 	}
 }
 
-// CollectUpdates collects the updates that the included step runs request, as far as
-// they still stand in the try.
-func (p *Planner) CollectUpdates(ctx context.Context, x *workflow.Execution, try int, include func(*workflow.StepRun) bool) (*EntityUpdates, error) {
+// collectUpdates collects the updates that the included step runs request, as far as
+// they still stand in the try, without those of the jobs of some entities.
+func (p *Planner) collectUpdates(ctx context.Context, x *workflow.Execution, try int, include func(*workflow.StepRun) bool, without map[workflow.EntityKey]bool) (*EntityUpdates, error) {
 	all := &EntityUpdates{}
 	for i := range x.StepRuns {
 		r := &x.StepRuns[i]
@@ -40,7 +40,11 @@ func (p *Planner) CollectUpdates(ctx context.Context, x *workflow.Execution, try
 		if err != nil {
 			return nil, err
 		}
-		all.add(o.requestedUpdates())
+		for _, u := range o.updates {
+			if !without[u.jobEntity] {
+				all.add([]workflow.Update{u.update})
+			}
+		}
 	}
 	return all, nil
 }
@@ -62,23 +66,7 @@ func (p *Planner) FinalUpdates(ctx context.Context, x *workflow.Execution) (*Ent
 			}
 		}
 	}
-	all := &EntityUpdates{}
-	for i := range x.StepRuns {
-		r := &x.StepRuns[i]
-		if !r.HasUpdates || !r.Forward() || r.SupersededBy != 0 {
-			continue
-		}
-		o, err := p.effectiveOutcome(ctx, x, x.Try, r)
-		if err != nil {
-			return nil, err
-		}
-		for _, u := range o.updates {
-			if !failed[u.jobEntity] {
-				all.add([]workflow.Update{u.update})
-			}
-		}
-	}
-	return all, nil
+	return p.collectUpdates(ctx, x, x.Try, func(r *workflow.StepRun) bool { return r.Forward() && r.SupersededBy == 0 }, failed)
 }
 
 // checkUpdates rejects updates that could never be applied when the execution
@@ -113,7 +101,7 @@ func (p *Planner) checkUpdates(ctx context.Context, x *workflow.Execution, r *wo
 			return nil
 		}
 	}
-	all, err := p.CollectUpdates(ctx, x, r.Try, r.CanReadResultsOf)
+	all, err := p.collectUpdates(ctx, x, r.Try, r.CanReadResultsOf, nil)
 	if err != nil {
 		return err
 	}
