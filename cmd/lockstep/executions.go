@@ -28,7 +28,7 @@ func newList(c *connection) *cobra.Command {
 		Example: "  lockstep list --active\n  lockstep list --state FAILED_UNSAFE --workflow fleet/upgrade_firmware",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			api, err := c.newClient()
+			api, err := c.newClient(noteSkipped(cmd))
 			if err != nil {
 				return err
 			}

@@ -26,7 +26,7 @@ created more than 31 days before --since is not looked at.`,
 		Example: "  lockstep failures --since 7d\n  lockstep failures --since 2026-11-21T05:00:00Z --workflow fleet/upgrade_firmware --group core",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			api, err := c.newClient()
+			api, err := c.newClient(noteSkipped(cmd))
 			if err != nil {
 				return err
 			}

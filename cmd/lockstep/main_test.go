@@ -139,6 +139,20 @@ func TestExecute_ReadsFlagWordsInAnyCase(t *testing.T) {
 	}
 }
 
+// A list says what it leaves out, apart from its output.
+func TestExecute_NotesWhatAListLeavesOut(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"items":[],"nextPageToken":null,"skipped":["x1"]}`)
+	}))
+	defer s.Close()
+	for _, verb := range []string{"list", "locks", "failures"} {
+		got := runCommand(t, verb, "-o", "json", "--url="+s.URL)
+		if got.code != 0 || strings.TrimSpace(got.stdout) != "[]" || !strings.Contains(got.stderr, "note: left out, because a newer release of the service has written them: x1") {
+			t.Errorf("%s: exit %d\n%s%s", verb, got.code, got.stdout, got.stderr)
+		}
+	}
+}
+
 // A misspelled variable is refused by every verb before anything is sent.
 func TestExecute_RefusesMisspelledVariables(t *testing.T) {
 	t.Setenv("LOCKSTEP_URLL", "http://localhost:1")

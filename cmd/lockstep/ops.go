@@ -20,7 +20,7 @@ func newLocks(c *connection) *cobra.Command {
 		Short: "Show which executions hold or wait for locks",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			api, err := c.newClient()
+			api, err := c.newClient(noteSkipped(cmd))
 			if err != nil {
 				return err
 			}

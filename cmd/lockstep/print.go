@@ -3,15 +3,26 @@ package main
 import (
 	"fmt"
 	"iter"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
+	"github.com/lockstep-run/lockstep/shared/client"
 )
 
 // printNote prints a note on standard error, apart from the output.
 func printNote(cmd *cobra.Command, format string, args ...any) {
 	fmt.Fprintf(cmd.ErrOrStderr(), "note: "+format+"\n", args...)
+}
+
+// noteSkipped makes a client print a note about executions that a list leaves out.
+func noteSkipped(cmd *cobra.Command) func(*client.Options) {
+	return func(o *client.Options) {
+		o.OnSkipped = func(ids []string) {
+			printNote(cmd, "left out, because a newer release of the service has written them: %s", strings.Join(ids, ", "))
+		}
+	}
 }
 
 // countItems counts the items of a list in n. An error counts too, so that nobody

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"iter"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -151,6 +152,23 @@ func TestClient_AgreesWithRoutes(t *testing.T) {
 
 	if _, err := c.Execution(ctx, "nobody"); !workflow.Is(err, workflow.CodeNotFound) {
 		t.Errorf("an unknown execution: %v", err)
+	}
+}
+
+// A list names the executions that a newer release has written, and the client passes the
+// names on.
+func TestClient_TellsWhatAListSkips(t *testing.T) {
+	f := newFake()
+	f.skipped = []string{"x2", "x1"}
+	server := httptest.NewServer(newHandler(f))
+	defer server.Close()
+	var skipped []string
+	c, err := client.New(client.Options{URL: server.URL, Tenant: "default", OnSkipped: func(ids []string) { skipped = append(skipped, ids...) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(collect(t, c.Executions(t.Context(), views.ExecutionFilter{}))); n != 1 || !slices.Equal(skipped, f.skipped) {
+		t.Errorf("%d executions, skipped %v", n, skipped)
 	}
 }
 

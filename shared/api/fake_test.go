@@ -45,6 +45,7 @@ type fake struct {
 	entity     workflow.Entity
 	executions map[string]*workflow.Execution
 	next       string
+	skipped    []string
 	results    views.PackResults
 	minimal    bool // leaves all optional fields empty
 }
@@ -303,7 +304,7 @@ func (f *fake) Executions(_ context.Context, c workflow.Caller, filter views.Exe
 	if err := f.record("Executions", c); err != nil {
 		return workflow.List[views.ExecutionView]{}, err
 	}
-	out := workflow.List[views.ExecutionView]{NextToken: f.next}
+	out := workflow.List[views.ExecutionView]{NextToken: f.next, Skipped: f.skipped}
 	for _, x := range f.executions {
 		if c.Tenant == f.tenant && (filter.State == "" || filter.State == x.State) {
 			out.Items = append(out.Items, f.view(x))

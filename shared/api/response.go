@@ -39,11 +39,13 @@ func (a *routes) writeJSON(w http.ResponseWriter, status int, body []byte) {
 type listResponse[T any] struct {
 	Items         []T     `json:"items"`
 	NextPageToken *string `json:"nextPageToken"`
+
+	Skipped []string `json:"skipped,omitempty"` // absent from the schemas of lists that skip nothing
 }
 
 // respondList answers a page of a list, with each item converted.
 func respondList[T, S any](a *routes, w http.ResponseWriter, r *http.Request, page workflow.List[T], convert func(T) S, err error) {
-	out := listResponse[S]{Items: make([]S, 0, len(page.Items)), NextPageToken: a.nextPageToken(r, page.NextToken)}
+	out := listResponse[S]{Items: make([]S, 0, len(page.Items)), NextPageToken: a.nextPageToken(r, page.NextToken), Skipped: page.Skipped}
 	for _, item := range page.Items {
 		out.Items = append(out.Items, convert(item))
 	}

@@ -56,6 +56,10 @@ type Options struct {
 	// half. Nil draws at random.
 	Jitter func() float64
 
+	// OnSkipped is called with the ids of executions that a page of a list leaves out,
+	// because a newer release of the service has written them. Nil ignores them.
+	OnSkipped func(ids []string)
+
 	// Sleep waits for d; nil uses a timer.
 	Sleep func(ctx context.Context, d time.Duration) error
 }

@@ -90,6 +90,8 @@ func post[T any](ctx context.Context, c *Client, body any, segments ...string) (
 type listPage[T any] struct {
 	Items         []T    `json:"items"`
 	NextPageToken string `json:"nextPageToken"`
+
+	Skipped []string `json:"skipped"`
 }
 
 // paginate iterates over a list and fetches each page when it is needed. It ends with
@@ -110,6 +112,9 @@ func paginate[T any](ctx context.Context, c *Client, query url.Values, segments 
 				var zero T
 				yield(zero, err)
 				return
+			}
+			if onSkipped := c.transport.opt.OnSkipped; len(page.Skipped) > 0 && onSkipped != nil {
+				onSkipped(page.Skipped)
 			}
 			for _, item := range page.Items {
 				if !yield(item, nil) {

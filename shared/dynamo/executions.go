@@ -50,25 +50,30 @@ func (s *Store) Load(ctx context.Context, tenant, id string) (*workflow.Executio
 }
 
 // LoadMany makes strongly consistent reads, in the order of ids; missing ones are
-// left out.
-func (s *Store) LoadMany(ctx context.Context, tenant string, ids []string) ([]*workflow.Execution, error) {
-	items, err := s.t.GetMany(ctx, stateKeys(tenant, ids), true)
+// left out, and so are those that a newer version wrote, which newer names.
+func (s *Store) LoadMany(ctx context.Context, tenant string, ids []string) (found []*workflow.Execution, newer []string, err error) {
+	byKey := map[table.Key]*workflow.Execution{} // nil for those of a newer version
+	err = s.t.GetEach(ctx, stateKeys(tenant, ids), true, func(it table.Item) (err error) {
+		var x *workflow.Execution
+		if it.CheckSchema() == nil {
+			x, err = executionOf(it)
+		}
+		byKey[it.Key()] = x
+		return err
+	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var executions []*workflow.Execution
-	for _, key := range stateKeys(tenant, ids) {
-		it, ok := items[key]
-		if !ok {
-			continue
+	for i, key := range stateKeys(tenant, ids) {
+		switch x, ok := byKey[key]; {
+		case !ok:
+		case x == nil:
+			newer = append(newer, ids[i])
+		default:
+			found = append(found, x)
 		}
-		x, err := executionOf(it)
-		if err != nil {
-			return nil, err
-		}
-		executions = append(executions, x)
 	}
-	return executions, nil
+	return found, newer, nil
 }
 
 // Heads makes strongly consistent reads of what decides about locks.

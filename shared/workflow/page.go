@@ -14,10 +14,13 @@ type Page struct {
 	Token string
 }
 
-// List is a part of a list. NextToken is empty on the last page.
+// List is a part of a list. NextToken is empty on the last page. Skipped are the ids of
+// executions that may belong to this part and that cannot be read, because a newer version
+// of the engine wrote them.
 type List[T any] struct {
 	Items     []T
 	NextToken string
+	Skipped   []string
 }
 
 // MaxPageSize and DefaultPageSize bound [Page.Limit].

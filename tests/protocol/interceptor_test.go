@@ -84,8 +84,12 @@ func (s interceptedStore) Load(ctx context.Context, tenant, id string) (*workflo
 	return intercept(s.interceptor, "store.load", func() (*workflow.Execution, error) { return s.Store.Load(ctx, tenant, id) })
 }
 
-func (s interceptedStore) LoadMany(ctx context.Context, tenant string, ids []string) ([]*workflow.Execution, error) {
-	return intercept(s.interceptor, "store.load_many", func() ([]*workflow.Execution, error) { return s.Store.LoadMany(ctx, tenant, ids) })
+func (s interceptedStore) LoadMany(ctx context.Context, tenant string, ids []string) (found []*workflow.Execution, newer []string, err error) {
+	found, err = intercept(s.interceptor, "store.load_many", func() (read []*workflow.Execution, err error) {
+		read, newer, err = s.Store.LoadMany(ctx, tenant, ids)
+		return read, err
+	})
+	return found, newer, err
 }
 
 func (s interceptedStore) Heads(ctx context.Context, tenant string, ids []string) (map[string]workflow.OwnerStatus, error) {

@@ -8,7 +8,7 @@ import (
 )
 
 func (f *lockFixture) loadAll() []*workflow.Execution {
-	found, err := f.store.LoadMany(f.ctx, f.tenant, f.ids)
+	found, _, err := f.store.LoadMany(f.ctx, f.tenant, f.ids)
 	if err != nil || len(found) != len(f.ids) {
 		f.Fatalf("loaded %d of %d executions: %v", len(found), len(f.ids), err)
 	}

@@ -110,22 +110,27 @@ func (s *Store) Load(_ context.Context, tenant, id string) (*workflow.Execution,
 	})
 }
 
-// LoadMany reads executions, strongly consistent, and leaves out missing ones.
-func (s *Store) LoadMany(_ context.Context, tenant string, ids []string) ([]*workflow.Execution, error) {
-	return call(s.conn, "store.load_many", func(bool) ([]*workflow.Execution, error) {
+// LoadMany reads executions, strongly consistent. It leaves out missing ones, and names those
+// that a newer version wrote.
+func (s *Store) LoadMany(_ context.Context, tenant string, ids []string) (found []*workflow.Execution, newer []string, err error) {
+	_, err = call(s.conn, "store.load_many", func(bool) (empty, error) {
 		s.countReads(tableExecutions, len(ids))
-		var found []*workflow.Execution
+		found, newer = nil, nil
 		for _, id := range ids {
 			if e := s.item(tenant, id); e != nil && e.x != nil {
-				x, err := s.decode(e)
-				if err != nil {
-					return nil, err
+				if x, err := s.decode(e); err == nil {
+					found = append(found, x)
+				} else {
+					newer = append(newer, id)
 				}
-				found = append(found, x)
 			}
 		}
-		return found, nil
+		return empty{}, nil
 	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return found, newer, nil
 }
 
 // Heads reads what decides about locks, strongly consistent.

@@ -464,6 +464,9 @@ type ExecutionList struct {
 
 	// NextPageToken Null on the last page
 	NextPageToken *NextPageToken `json:"nextPageToken"`
+
+	// Skipped Ids of executions that may belong to this page and are left out, because a newer release has written them; absent if there are none
+	Skipped *SkippedExecutions `json:"skipped,omitempty"`
 }
 
 // ExecutionOutcome defines model for ExecutionOutcome.
@@ -484,6 +487,9 @@ type FailedEntityList struct {
 
 	// NextPageToken Null on the last page
 	NextPageToken *NextPageToken `json:"nextPageToken"`
+
+	// Skipped Ids of executions that may belong to this page and are left out, because a newer release has written them; absent if there are none
+	Skipped *SkippedExecutions `json:"skipped,omitempty"`
 }
 
 // Failure defines model for Failure.
@@ -604,6 +610,9 @@ type LockList struct {
 
 	// NextPageToken Null on the last page
 	NextPageToken *NextPageToken `json:"nextPageToken"`
+
+	// Skipped Ids of executions that may belong to this page and are left out, because a newer release has written them; absent if there are none
+	Skipped *SkippedExecutions `json:"skipped,omitempty"`
 }
 
 // Next The first step that is not pure, planned from the results of a probe
@@ -775,6 +784,9 @@ type Selector struct {
 
 // Semver defines model for Semver.
 type Semver = string
+
+// SkippedExecutions Ids of executions that may belong to this page and are left out, because a newer release has written them; absent if there are none
+type SkippedExecutions = []string
 
 // StartRequest defines model for StartRequest.
 type StartRequest = views.StartRequest

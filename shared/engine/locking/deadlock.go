@@ -30,11 +30,13 @@ func Deadlocked(ctx context.Context, store port.Store, x *workflow.Execution) (b
 		case x.ID:
 			return true, nil
 		}
-		found, err := store.LoadMany(ctx, x.Tenant, []string{next})
-		if err != nil || len(found) == 0 {
-			return false, err
+		to, err := store.Load(ctx, x.Tenant, next)
+		if workflow.Is(err, workflow.CodeNotFound) {
+			return false, nil
 		}
-		to := found[0]
+		if err != nil {
+			return false, err // one of a newer version too: what it waits for is not known
+		}
 		head := to.OwnerStatus()
 		if lock != nil && ((lock.Reservation && !head.Reserves()) || (!lock.Reservation && !head.Holds(lock.Epoch, lock.Place))) {
 			return false, nil // it has released the lock meanwhile

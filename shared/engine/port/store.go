@@ -75,9 +75,10 @@ type Store interface {
 	DueExecutions(ctx context.Context, shard int, since, now time.Time, page workflow.Page) (workflow.List[workflow.Wakeup], error)
 	ListByState(ctx context.Context, tenant string, state statemachines.ExecutionState, below string, limit int) ([]string, error)
 
-	// LoadMany are strongly consistent reads of whole state items; missing ones are left
-	// out.
-	LoadMany(ctx context.Context, tenant string, ids []string) ([]*workflow.Execution, error)
+	// LoadMany are strongly consistent reads of whole state items, in the order of ids;
+	// missing ones are left out. Those with a newer schema are left out too, and named in
+	// newer.
+	LoadMany(ctx context.Context, tenant string, ids []string) (found []*workflow.Execution, newer []string, err error)
 }
 
 // Locks keeps the lock items. Every write raises an item's revision, all but

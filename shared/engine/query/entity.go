@@ -49,13 +49,13 @@ func (v *Service) EntityExecutions(ctx context.Context, c workflow.Caller, key w
 	return list, nil
 }
 
-// loadByID reads executions that have not been removed.
+// loadByID reads executions that have not been removed and are of no newer version.
 func (v *Service) loadByID(ctx context.Context, tenant string, ids []string) (map[string]*workflow.Execution, error) {
 	found := map[string]*workflow.Execution{}
 	if len(ids) == 0 {
 		return found, nil
 	}
-	executions, err := v.engine.OpenPorts().Store.LoadMany(ctx, tenant, ids)
+	executions, _, err := v.engine.OpenPorts().Store.LoadMany(ctx, tenant, ids)
 	for _, x := range executions {
 		if x.DiscardedAt.IsZero() {
 			found[x.ID] = x

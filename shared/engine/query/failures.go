@@ -3,7 +3,6 @@ package query
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -43,6 +42,7 @@ func (v *Service) Failures(ctx context.Context, c workflow.Caller, f views.Failu
 		if err != nil {
 			return list, err
 		}
+		list.Skipped = append(list.Skipped, batch.skipped...)
 		for _, x := range batch.executions {
 			if !f.Since.IsZero() && x.CreatedAt.Before(f.Since.Add(-maxExecutionAge)) {
 				return list, nil
@@ -54,6 +54,7 @@ func (v *Service) Failures(ctx context.Context, c workflow.Caller, f views.Failu
 				continue
 			}
 			if full, err := v.appendFailures(ctx, x, f, skip, pageLimit(p), &parts, &list); full || err != nil {
+				list.Skipped = skippedUntil(list.Skipped, x.ID)
 				return list, err
 			}
 		}
@@ -62,7 +63,7 @@ func (v *Service) Failures(ctx context.Context, c workflow.Caller, f views.Failu
 		}
 		below = batch.last
 	}
-	list.NextToken = encodePageToken(fmt.Sprintf("%s|%d", below, math.MaxInt32)) // nothing of this one is left
+	list.NextToken = lockTokenAfter(below)
 	return list, nil
 }
 

@@ -31,6 +31,7 @@ func (v *Service) Executions(ctx context.Context, c workflow.Caller, f views.Exe
 		if err != nil {
 			return list, err
 		}
+		list.Skipped = append(list.Skipped, batch.skipped...)
 		holders := v.holders(ctx, c.Tenant, batch.executions...)
 		for _, x := range batch.executions {
 			if matchesFilter(x, f) {
@@ -38,14 +39,15 @@ func (v *Service) Executions(ctx context.Context, c workflow.Caller, f views.Exe
 				item.Waiting = v.storedWaiting(x, holders)
 				bytes += x.ItemBytes
 				if bytes > maxPageBytes && len(list.Items) > 0 {
-					list.NextToken = encodePageToken(list.Items[len(list.Items)-1].ID)
+					last := list.Items[len(list.Items)-1].ID
+					list.NextToken, list.Skipped = encodePageToken(last), skippedUntil(list.Skipped, last)
 					return list, nil
 				}
 				list.Items = append(list.Items, item)
 			}
 			below = x.ID
 			if len(list.Items) == limit {
-				list.NextToken = encodePageToken(below)
+				list.NextToken, list.Skipped = encodePageToken(below), skippedUntil(list.Skipped, below)
 				return list, nil
 			}
 		}
@@ -58,10 +60,18 @@ func (v *Service) Executions(ctx context.Context, c workflow.Caller, f views.Exe
 	return list, nil
 }
 
+// skippedUntil returns skipped without those that the next page names: those below the id
+// at which this page ends.
+func skippedUntil(skipped []string, last string) []string {
+	return slices.DeleteFunc(skipped, func(id string) bool { return id < last })
+}
+
 // executionBatch is executions as read strongly consistent, the newest first. last is the id
-// of the last one that the index listed.
+// of the last one that the index listed. skipped are those of a newer version, the newest
+// first.
 type executionBatch struct {
 	executions []*workflow.Execution
+	skipped    []string
 	last       string
 }
 
@@ -89,7 +99,7 @@ func (v *Service) readExecutions(ctx context.Context, tenant string, states []sm
 		return b, true, nil
 	}
 	b.last = ids[len(ids)-1]
-	b.executions, err = ports.Store.LoadMany(ctx, tenant, ids)
+	b.executions, b.skipped, err = ports.Store.LoadMany(ctx, tenant, ids)
 	slices.SortFunc(b.executions, func(x, y *workflow.Execution) int { return strings.Compare(y.ID, x.ID) })
 	return b, end, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,12 +40,14 @@ func (v *Service) Locks(ctx context.Context, c workflow.Caller, p workflow.Page)
 		if err != nil {
 			return list, err
 		}
+		list.Skipped = append(list.Skipped, batch.skipped...)
 		for _, x := range batch.executions {
 			if x.ID != executionID {
 				skip = 0
 			}
 			full, err := v.appendLocks(ctx, x, skip, pageLimit(p), &list)
 			if err != nil || full {
+				list.Skipped = skippedUntil(list.Skipped, x.ID)
 				return list, err
 			}
 		}
@@ -54,8 +57,14 @@ func (v *Service) Locks(ctx context.Context, c workflow.Caller, p workflow.Page)
 		below = batch.last
 		executionID, skip = "", 0
 	}
-	list.NextToken = encodePageToken(below + "|0")
+	list.NextToken = lockTokenAfter(below)
 	return list, nil
+}
+
+// lockTokenAfter is the token of a page that ends after an execution: all of its entities
+// have been listed.
+func lockTokenAfter(executionID string) string {
+	return encodePageToken(fmt.Sprintf("%s|%d", executionID, math.MaxInt32))
 }
 
 // parseLockToken is the execution at which the previous page stopped, and how many of its
@@ -150,12 +159,13 @@ func lockView(l workflow.Lock, by string, h workflow.Holder, waiting []views.Wai
 	}
 }
 
-// waitersByEntity maps entities to the executions that wait for x to release them.
+// waitersByEntity maps entities to the executions that wait for x to release them, without
+// those of a newer version.
 func (v *Service) waitersByEntity(ctx context.Context, x *workflow.Execution) (map[workflow.EntityKey][]views.Waiter, error) {
 	if len(x.Waiters) == 0 {
 		return nil, nil
 	}
-	waiting, err := v.engine.OpenPorts().Store.LoadMany(ctx, x.Tenant, x.Waiters)
+	waiting, _, err := v.engine.OpenPorts().Store.LoadMany(ctx, x.Tenant, x.Waiters)
 	if err != nil {
 		return nil, err
 	}
@@ -192,9 +202,19 @@ func (v *Service) Lock(ctx context.Context, c workflow.Caller, key workflow.Enti
 			named = append(named, id)
 		}
 	}
-	executions, err := ports.Store.LoadMany(ctx, c.Tenant, named)
+	executions, newer, err := ports.Store.LoadMany(ctx, c.Tenant, named)
 	if err != nil {
 		return views.LockView{}, err
+	}
+	if len(newer) > 0 {
+		heads, err := ports.Store.Heads(ctx, c.Tenant, newer)
+		if err != nil {
+			return views.LockView{}, err
+		}
+		for _, id := range newer { // who waits for it cannot be read
+			head := heads[id]
+			executions = append(executions, &workflow.Execution{Tenant: c.Tenant, ID: id, State: head.State, Epoch: head.Epoch, Kept: head.Kept})
+		}
 	}
 	slices.SortFunc(executions, func(a, b *workflow.Execution) int { return strings.Compare(a.ID, b.ID) })
 	answer := lockView(l, "", workflow.Holder{Token: l.Token}, nil)

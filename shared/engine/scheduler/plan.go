@@ -87,16 +87,26 @@ func truncate[T any](all []T, v *views.SweepView) []T {
 // dueExecutionViews reads the executions to be woken, and leaves out those whose timer is
 // not due. The index, from which a sweep sends its wake-ups, does not have their states,
 // and it may lag behind their timers; a wake-up for a timer that has moved changes
-// nothing.
+// nothing. Of an execution of a newer version, the index tells since when it is due.
 func (s *sweeper) dueExecutionViews(ctx context.Context, wakeups []workflow.Wakeup) (all []views.DueExecution, err error) {
-	ids := map[string][]string{}
+	ids, listed := map[string][]string{}, map[string]workflow.Wakeup{}
 	for _, w := range wakeups {
 		ids[w.Tenant] = append(ids[w.Tenant], w.Execution)
+		listed[w.Execution] = w
 	}
 	for tenant, executions := range ids {
-		found, err := s.ports.Store.LoadMany(ctx, tenant, executions)
+		found, newer, err := s.ports.Store.LoadMany(ctx, tenant, executions)
 		if err != nil {
 			return all, err
+		}
+		if len(newer) > 0 {
+			heads, err := s.ports.Store.Heads(ctx, tenant, newer)
+			if err != nil {
+				return all, err
+			}
+			for _, id := range newer {
+				found = append(found, &workflow.Execution{ID: id, State: heads[id].State, DueAt: listed[id].DueAt})
+			}
 		}
 		for _, x := range found {
 			if !x.DueAt.IsZero() && !x.DueAt.After(s.now()) {

@@ -148,11 +148,11 @@ func (e endlessStore) DueExecutions(_ context.Context, _ int, _, _ time.Time, pa
 	return list, nil
 }
 
-func (e endlessStore) LoadMany(_ context.Context, tenant string, ids []string) (found []*workflow.Execution, err error) {
+func (e endlessStore) LoadMany(_ context.Context, tenant string, ids []string) (found []*workflow.Execution, newer []string, err error) {
 	for _, id := range ids {
 		found = append(found, &workflow.Execution{Tenant: tenant, ID: id, State: sm.ExecutionScheduled, DueAt: e.now})
 	}
-	return found, nil
+	return found, nil, nil
 }
 
 // A sweep reads a bounded number of pages of bounded size. A plan lists the first 200

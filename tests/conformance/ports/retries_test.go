@@ -57,7 +57,7 @@ func TestDynamo_RetriesTransientErrors(t *testing.T) {
 				t.Error(err)
 			}
 			f.failCalls(code, 2)
-			if _, err := v.Store.LoadMany(ctx, x.Tenant, []string{x.ID}); err != nil {
+			if _, _, err := v.Store.LoadMany(ctx, x.Tenant, []string{x.ID}); err != nil {
 				t.Error(err)
 			}
 			f.failCalls(code, 2)

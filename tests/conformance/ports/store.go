@@ -47,8 +47,15 @@ func Store(t *testing.T, open Open) {
 			s.wantApplied(true)(s.Store.Create(s.ctx, x))
 			_, err := s.Store.Load(s.ctx, s.tenant, x.ID)
 			s.wantCode(err, workflow.CodeUnavailable)
-			_, err = s.Store.LoadMany(s.ctx, s.tenant, []string{x.ID})
-			s.wantCode(err, workflow.CodeUnavailable)
+			older := s.createExecution(sm.ExecutionRunning)
+			found, newer, err := s.Store.LoadMany(s.ctx, s.tenant, []string{newID(), x.ID, older.ID})
+			if err != nil || !slices.Equal(newer, []string{x.ID}) || len(found) != 1 || found[0].ID != older.ID {
+				s.Errorf("of a newer version and one of this: %v, %v, %v", found, newer, err)
+			}
+			heads := must[map[string]workflow.OwnerStatus](s)(s.Store.Heads(s.ctx, s.tenant, []string{x.ID}))
+			if heads[x.ID].State != x.State {
+				s.Errorf("the head of a newer version is %v", heads)
+			}
 		},
 		"descendants are counted once and limited": func(s *fixture) {
 			root, other := newID(), newID()
@@ -319,9 +326,9 @@ func Store(t *testing.T, open Open) {
 			if diff := cmp.Diff(want, must[map[string]workflow.OwnerStatus](s)(s.Store.Heads(s.ctx, s.tenant, append(ids, ids[0])))); diff != "" {
 				s.Error(diff)
 			}
-			many := must[[]*workflow.Execution](s)(s.Store.LoadMany(s.ctx, s.tenant, ids))
-			if len(many) != 115 {
-				s.Fatalf("%d loaded, want 115", len(many))
+			many, newer, err := s.Store.LoadMany(s.ctx, s.tenant, ids)
+			if len(many) != 115 || len(newer) > 0 || err != nil {
+				s.Fatalf("%d loaded, want 115; %v, %v", len(many), newer, err)
 			}
 			for i, x := range many {
 				if x.ID != ids[2*i] || x.Epoch != int64(2*i) {

@@ -1,0 +1,128 @@
+package query_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/engine/scheduler"
+	"github.com/lockstep-run/lockstep/shared/engine/workers"
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+	"github.com/lockstep-run/lockstep/tests/sim/harness"
+)
+
+// While releases are mixed, lists leave out what a newer one has written, and name it once,
+// whatever the page size. A lock tells its holder all the same, and a sweep what is due.
+func TestService_ListsSkipNewerVersions(t *testing.T) {
+	s := newHarness(t, 6, `
+steps:
+  - {label: one, delay: 1m, functionBlock: p/once:1, runOn: device}
+`)
+	release := workflow.SchemaVersion
+	s.ProgramVersion = func() int { return release }
+	a := s.Start("w", "d000", "d001")
+	s.Drain()
+	release++
+	newer := s.Start("w", "d002", "d003")
+	s.Drain()
+	release--
+	after := s.Start("w", "d005")
+	b := s.Start("w", "d004")
+	s.Drain()
+	release++
+	newest := s.Start("w", "d000") // it waits for a
+	s.Drain()
+	release-- // what is asked now is asked of the older release
+
+	check := func(what string, got, skipped, want []string) {
+		t.Helper()
+		if !slices.Equal(got, want) || !slices.Equal(skipped, []string{newest, newer}) {
+			t.Errorf("%s: %v without %v; want %v without %v", what, got, skipped, want, []string{newest, newer})
+		}
+	}
+	for limit := 1; limit < 6; limit++ {
+		var got, skipped []string
+		for page := (workflow.Page{Limit: limit}); ; {
+			l := must[workflow.List[views.ExecutionView]](s)(s.Query.Executions(t.Context(), harness.Caller, views.ExecutionFilter{Active: true}, page))
+			for _, x := range l.Items {
+				got = append(got, x.ID)
+			}
+			skipped = append(skipped, l.Skipped...)
+			if page.Token = l.NextToken; page.Token == "" {
+				break
+			}
+		}
+		check("executions", got, skipped, []string{b, after, a})
+		got, skipped = nil, nil
+		for page := (workflow.Page{Limit: limit}); ; {
+			l := must[workflow.List[views.LockView]](s)(s.Query.Locks(t.Context(), harness.Caller, page))
+			for _, x := range l.Items {
+				got = append(got, x.Entity.ID)
+			}
+			skipped = append(skipped, l.Skipped...)
+			if page.Token = l.NextToken; page.Token == "" {
+				break
+			}
+		}
+		if !slices.Equal(got, []string{"d004", "d005", "d000", "d001"}) || !slices.Equal(skipped, []string{newer}) {
+			t.Errorf("locks: %v without %v", got, skipped)
+		}
+	}
+	for id, holder := range map[string]string{"d000": a, "d003": newer} {
+		l := must[views.LockView](s)(s.Query.Lock(t.Context(), harness.Caller, workflow.EntityKey{Type: "device", ID: id}))
+		if l.HeldBy == nil || *l.HeldBy != holder || l.Since == nil {
+			t.Errorf("the lock of %s: %+v", id, l)
+		}
+	}
+
+	s.Advance(2 * time.Minute)
+	due := must[views.SweepView](s)(scheduler.PlanSweep(t.Context(), s.Engine, workers.LivenessTimeouts{}, 4, harness.Caller.Tenant))
+	i := slices.IndexFunc(due.Executions, func(d views.DueExecution) bool { return d.Execution == newer })
+	if len(due.Executions) < 3 || i < 0 || due.Executions[i].State != sm.ExecutionWaiting || due.Executions[i].Since.IsZero() {
+		t.Errorf("due: %+v", due.Executions)
+	}
+
+	release++
+	if !s.RunUntilIdle(time.Hour) {
+		t.Fatal("not ended after an hour")
+	}
+	release--
+	failures := must[workflow.List[views.FailedEntityView]](s)(s.Query.Failures(t.Context(), harness.Caller, views.FailureFilter{}, workflow.Page{}))
+	if len(failures.Skipped) != 5 {
+		t.Errorf("failures leave out %v", failures.Skipped)
+	}
+	found := must[[]views.EntityExecutionView](s)(s.Query.EntityExecutions(t.Context(), harness.Caller, workflow.EntityKey{Type: "device", ID: "d000"}))
+	if len(found) != 2 || found[0].ID != newest || found[0].State != nil {
+		t.Errorf("executions of d000: %+v", found)
+	}
+}
+
+// A page of locks that ends because it has read enough executions ends after the last one:
+// the next page does not list its locks again.
+func TestService_LocksAreListedOnce(t *testing.T) {
+	s := newHarness(t, 2, `
+steps:
+  - {label: one, delay: 1h, functionBlock: p/once:1, runOn: device}
+`)
+	s.Publish("idle", "steps: [{label: one, delay: 1h, functionBlock: p/once:1, runOn: global}]\n")
+	s.Start("w", "d000")
+	last := s.Start("w", "d001")
+	s.Drain()
+	s.Advance(time.Second)
+	for range 999 { // as many as one page reads, with the execution of d001
+		last = s.Start("idle")
+	}
+	s.Drain()
+	s.ExpectState(last, sm.ExecutionWaiting)
+	var listed []string
+	for _, l := range readPages(s, 0, func(p workflow.Page) (workflow.List[views.LockView], error) {
+		return s.Query.Locks(t.Context(), harness.Caller, p)
+	}) {
+		listed = append(listed, l.Entity.ID)
+	}
+	if !slices.Equal(listed, []string{"d001", "d000"}) {
+		t.Errorf("locks are listed as %v", listed)
+	}
+}
