@@ -1,8 +1,11 @@
 package engine_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	sm "github.com/lockstep-run/lockstep/statemachines"
 	"github.com/lockstep-run/lockstep/tests/sim/faults"
@@ -29,5 +32,63 @@ func TestRepeat_ReadsGrowLinearly(t *testing.T) {
 	}
 	if reads["10"] == 0 || reads["20"] > 5*reads["10"]/2 {
 		t.Errorf("20 repetitions read packs %d times, 10 read them %d times", reads["20"], reads["10"])
+	}
+}
+
+// The same where not all entities take part: one was left out before the step, by its
+// condition, by a failure in it, or ends earlier than the others. What follows sees the last
+// result of each.
+func TestRepeat_ReadsGrowLinearlyWithoutSomeEntities(t *testing.T) {
+	const zero, two = "  - {label: zero, functionBlock: p/pure:1, runOn: device}\n", "  - {label: two, functionBlock: p/pure:1, runOn: device, parameters: {last: '${one.result}'}}\n"
+	for name, c := range map[string]struct {
+		step    string
+		failing string         // the call of d000 that fails
+		calls   map[string]int // of step one, in 40 repetitions
+	}{
+		"one failed before":     {zero + "  - {label: one, functionBlock: p/pure:1, runOn: device, repeat: {count: %d}}\n" + two, "zero 1", map[string]int{"d001": 40, "d002": 40}},
+		"one fails in it":       {"  - {label: one, functionBlock: p/pure:1, runOn: device, repeat: {count: %d}}\n" + two, "one 3", map[string]int{"d000": 3, "d001": 40, "d002": 40}},
+		"one has no condition":  {"  - {label: one, functionBlock: p/pure:1, runOn: device, condition: entity.id != 'd000', repeat: {count: %d}}\n" + strings.Replace(two, "runOn: device", "runOn: device, condition: entity.id != 'd000'", 1), "", map[string]int{"d001": 40, "d002": 40}},
+		"one ends earlier":      {"  - {label: one, functionBlock: p/pure:1, runOn: device, repeat: {count: %d, while: one.result != 'd000 at 5'}}\n" + two, "", map[string]int{"d000": 5, "d001": 40, "d002": 40}},
+		"another ends later":    {zero + "  - {label: one, functionBlock: p/pure:1, runOn: device, repeat: {count: %d, while: one.result != 'd001 at 7'}}\n" + two, "zero 1", map[string]int{"d001": 7, "d002": 40}},
+		"a step around repeats": {zero + "  - {label: all, repeat: {count: %d}, workflow: {steps: [{label: one, functionBlock: p/pure:1, runOn: device, parameters: {last: '${zero.result}'}}]}}\n  - {label: two, functionBlock: p/pure:1, runOn: device}\n", "zero 1", map[string]int{"d001": 40, "d002": 40}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			reads := map[int]float64{}
+			for _, count := range []int{20, 40} {
+				s := newHarness(t, 3)
+				calls, last := map[string]map[string]int{"zero": {}, "one": {}, "two": {}}, map[string]string{}
+				s.Script = func(c2 harness.BlockCall) *harness.Outcome {
+					n := calls[c2.Step]
+					n[c2.Entity]++
+					if at := fmt.Sprintf("%s %d", c2.Step, n[c2.Entity]); c2.Entity == "d000" && at == c.failing {
+						return &harness.Outcome{FailCode: "REFUSED"}
+					}
+					if c2.Step == "two" {
+						last[c2.Entity] = string(c2.Parameters)
+					}
+					return &harness.Outcome{Result: fmt.Appendf(nil, "\"%s at %d\"", c2.Entity, n[c2.Entity])}
+				}
+				s.Publish("w", "config: {failureTolerance: 60%}\nsteps:\n"+fmt.Sprintf(c.step, count))
+				before := s.Consumed().ReadUnits["jobs"]
+				id := s.Start("w", harness.DeviceIDs(3)...)
+				settle(s)
+				s.ExpectState(id, sm.ExecutionCompletedAck)
+				reads[count] = s.Consumed().ReadUnits["jobs"] - before
+				if count != 40 {
+					continue
+				}
+				if diff := cmp.Diff(c.calls, calls["one"]); diff != "" {
+					t.Error(diff)
+				}
+				for entity := range calls["two"] {
+					if want := fmt.Sprintf(`{"last":"%s at %d"}`, entity, c.calls[entity]); strings.Contains(c.step, "one.result}") && last[entity] != want {
+						t.Errorf("step two of %s got %s, want %s", entity, last[entity], want)
+					}
+				}
+			}
+			if reads[20] == 0 || reads[40] > 9*reads[20]/4 {
+				t.Errorf("20 repetitions read %v units, 40 read %v", reads[20], reads[40])
+			}
+		})
 	}
 }

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -305,6 +306,36 @@ func TestRetry_KeepsSucceededEntities(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff([]sm.StepState{sm.StepCompleted, sm.StepCompleted, sm.StepCompleted}, states); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// An entity whose failure was tolerated takes part in the later steps of a retry in which
+// its job succeeds. (The second failure ended step two before its job of d002 began.)
+func TestRetry_ReadmitsEntitiesThatSucceed(t *testing.T) {
+	s := newHarness(t, 3)
+	s.Publish("w", `config: {failureTolerance: 1}
+steps:
+  - {label: one, functionBlock: p/pure:1, runOn: device}
+  - {label: two, functionBlock: p/pure:1, runOn: device}
+  - {label: three, functionBlock: p/pure:1, runOn: device}
+`)
+	mended := false
+	s.Script = func(c harness.BlockCall) *harness.Outcome {
+		if !mended && (c.Step == "one" && c.Entity == "d000" || c.Step == "two" && c.Entity == "d001") {
+			return &harness.Outcome{FailCode: "REFUSED"}
+		}
+		return nil
+	}
+	id := s.Start("w", harness.DeviceIDs(3)...)
+	settle(s)
+	s.ExpectState(id, sm.ExecutionFailedSafeAck)
+	mended = true
+	got := retryToEnd(s, id, views.RetryRequest{Reason: "mended", From: "one", Entities: "failed"})
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+	slices.Sort(got)
+	want := []string{"one EXECUTE d000", "three EXECUTE d000", "three EXECUTE d001", "three EXECUTE d002", "two EXECUTE d000", "two EXECUTE d001", "two EXECUTE d002"}
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
 }

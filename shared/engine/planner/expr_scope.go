@@ -72,6 +72,10 @@ func (p *Planner) buildExprScope(ctx context.Context, x *workflow.Execution, r *
 	if err := p.readResults(ctx, x, r, reads, s); err != nil {
 		return nil, err
 	}
+	var previous *workflow.StepRun
+	if r.Iteration > 1 {
+		previous = previousRepetition(x, r)
+	}
 	redoneEntities := map[workflow.EntityKey]bool{} // for which this try has executed an earlier step
 	for i := range x.StepRuns {
 		o := &x.StepRuns[i]
@@ -79,10 +83,13 @@ func (p *Planner) buildExprScope(ctx context.Context, x *workflow.Execution, r *
 			continue
 		}
 		s.bindings.Statuses[o.StepIndex] = string(o.Status)
-		previousRepeat := r.Iteration > 1 && o.StepIndex == r.StepIndex && o.Try == r.Try && o.Iteration == r.Iteration-1
+		previousRepeat := o == previous
 		alreadyOK := r.OnlyFailed && o.StepIndex == r.StepIndex
 		redone := r.OnlyFailed && o.StepIndex < r.StepIndex && o.Try == r.Try
-		lost := o.Counts.Failed+o.Counts.Unknown+o.Unmet > 0 || s.excluded[o.StepIndex] != nil || o.Counts.NotExecuted > 0 && slices.Contains(reads, o.StepIndex)
+		// A step run of the same try has no job for entities that are excluded, unless it was
+		// planned by a retry of those: it changes nothing about them unless one fails in it.
+		readmits := s.excluded[o.StepIndex] != nil && (o.Try != r.Try || o.OnlyFailed || o.Counts.NotExecuted > 0)
+		lost := o.Counts.Failed+o.Counts.Unknown+o.Unmet > 0 || readmits || o.Counts.NotExecuted > 0 && slices.Contains(reads, o.StepIndex)
 		if !o.HasJobs() {
 			if previousRepeat {
 				s.request.Previous = map[workflow.EntityKey]bool{{}: true}
@@ -129,6 +136,7 @@ func (p *Planner) seesStepRun(r, o *workflow.StepRun) bool {
 // with the latest step run, and leaves out those whose results later ones of the same
 // node all replace: an execution may have repeated a step a thousand times.
 func (p *Planner) readResults(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, reads []int, s *exprScope) error {
+	repeats := map[int]*repeatResults{} // by node
 	for i := len(x.StepRuns) - 1; i >= 0 && len(reads) > 0; i-- {
 		o := &x.StepRuns[i]
 		if !slices.Contains(reads, o.StepIndex) || !p.seesStepRun(r, o) {
@@ -149,7 +157,13 @@ func (p *Planner) readResults(ctx context.Context, x *workflow.Execution, r *wor
 		if runOn := p.Program.Nodes[o.StepIndex].RunOn; runOn != "" && runOn != workflow.RunOnGlobal {
 			possible = x.ScopeOf(r).Counts[runOn]
 		}
-		if len(newer) >= max(1, possible) {
+		later := repeats[o.StepIndex]
+		if later == nil || later.first.Try != o.Try || later.first.Iteration != o.Iteration+1 {
+			later = &repeatResults{of: map[workflow.EntityKey]bool{}}
+			repeats[o.StepIndex] = later
+		}
+		later.first = o
+		if len(newer) >= max(1, possible) || len(later.of) > 0 && len(later.of) >= o.Jobs+o.Unmet {
 			continue
 		}
 		got, err := p.effectiveOutcome(ctx, x, r.Try, o)
@@ -159,8 +173,20 @@ func (p *Planner) readResults(ctx context.Context, x *workflow.Execution, r *wor
 		if err != nil {
 			return err
 		}
+		for key := range got.results {
+			later.of[key] = true
+		}
 	}
 	return nil
+}
+
+// repeatResults are the entities for which successive repetitions of a step have a result.
+// first is the earliest of these step runs. Whoever takes part in a repetition has taken
+// part in those before it, so if there are as many as take part in the repetition before,
+// they are the same.
+type repeatResults struct {
+	first *workflow.StepRun
+	of    map[workflow.EntityKey]bool
 }
 
 // addResults adds the results of an earlier step run that no later one of the same node

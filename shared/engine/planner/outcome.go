@@ -93,9 +93,10 @@ func (p *Planner) loadOutcome(ctx context.Context, x *workflow.Execution, r *wor
 }
 
 // jobEntities returns the jobs of a step run, of which only the indexes and the entities
-// are valid. Where all entities take part, that needs no plan. Otherwise a step that has
-// been repeated a thousand times would be planned a thousand times, each time from the
-// results of the time before.
+// are valid. Where all entities take part, that needs no plan, and where as many take part
+// as in the repetition before, their plan is that of the first such repetition. Otherwise a
+// step that has been repeated a thousand times would be planned a thousand times, each time
+// from the results of the time before.
 func (p *Planner) jobEntities(ctx context.Context, x *workflow.Execution, r *workflow.StepRun) (plan.JobPlan, error) {
 	if r.Kind == workflow.JobExecute && r.Pipeline == 0 {
 		runOn := p.Program.Nodes[r.StepIndex].RunOn
@@ -113,8 +114,35 @@ func (p *Planner) jobEntities(ctx context.Context, x *workflow.Execution, r *wor
 			}
 			return plan.JobPlan{Jobs: jobs}, nil
 		}
+		r = firstWithSameJobs(x, r)
 	}
 	return p.Plan(ctx, x, r)
+}
+
+// firstWithSameJobs returns the first repetition of a step run that has the same jobs: only
+// entities that had a job in one repetition, or that an assertion failed there, have one in
+// the next. So as long as no assertion fails one, those with as many jobs have the same.
+func firstWithSameJobs(x *workflow.Execution, r *workflow.StepRun) *workflow.StepRun {
+	for r.Iteration > 1 && r.Unmet == 0 {
+		before := previousRepetition(x, r)
+		if before == nil || before.Jobs != r.Jobs || before.Unmet > 0 {
+			break
+		}
+		r = before
+	}
+	return r
+}
+
+// previousRepetition returns the repetition of a step before the one of a step run, nil if
+// there is none. Where a step around it repeats too, that is the latest.
+func previousRepetition(x *workflow.Execution, r *workflow.StepRun) *workflow.StepRun {
+	for i := len(x.StepRuns) - 1; i >= 0; i-- {
+		o := &x.StepRuns[i]
+		if o.Seq < r.Seq && o.Forward() && o.StepIndex == r.StepIndex && o.Try == r.Try && o.Iteration == r.Iteration-1 {
+			return o
+		}
+	}
+	return nil
 }
 
 // laneOutcomes are the outcomes of one lane in the step runs of its pipeline, as far as
