@@ -100,6 +100,7 @@ func printNext(cmd *cobra.Command, api *client.Client, id string) error {
 
 func newPlan(c *connection) *cobra.Command {
 	var request startFlags
+	var probe bool
 	cmd := &cobra.Command{
 		Use:   "plan WORKFLOW",
 		Short: "Show what a run would do, without starting it",
@@ -107,8 +108,12 @@ func newPlan(c *connection) *cobra.Command {
 of them are locked, the jobs of each step, what a failure at each step would mean, and what it would
 cost. Nothing is started and nothing is stored. Entities and locks are those of now.
 
-Exit code 0: nothing fails already. 1: the execution would fail, and the answer says where.`,
-		Example: "  lockstep plan fleet/upgrade_firmware --set target=2.0.0 --group core",
+With --probe, if nothing fails already, it then starts a probe: an execution of the pure steps up to the
+first that is not, under shared locks. It follows the probe, and shows for each entity what would be done
+next, with the parameters that follow from the results. --output json is that list.
+
+Exit code 0: nothing fails already. 1: the execution would fail, or the probe failed, and the answer says where.`,
+		Example: "  lockstep plan fleet/upgrade_firmware --set target=2.0.0 --group core\n  lockstep plan fleet/upgrade_firmware --set target=2.0.0 --group core --probe",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, err := c.newClient()
@@ -119,21 +124,58 @@ Exit code 0: nothing fails already. 1: the execution would fail, and the answer 
 			if err != nil {
 				return err
 			}
+			if probe {
+				req.Mode = views.ModeProbe
+			}
 			p, err := api.Plan(cmd.Context(), req)
 			if err != nil {
 				return hintStartFailed(cmd, api, args[0], request.sets, err)
 			}
-			if c.json() {
-				err = render.PrintJSON(cmd, p)
-			} else {
+			switch {
+			case !c.json():
 				err = render.PrintPlan(cmd.OutOrStdout(), p)
+			case p.Fails || !probe:
+				err = render.PrintJSON(cmd, p)
 			}
-			if err == nil && p.Fails {
+			switch {
+			case err != nil:
+				return err
+			case p.Fails:
 				return render.ErrSilent
+			case probe:
+				return runProbe(cmd, c, api, req)
 			}
-			return err
+			return nil
 		},
 	}
 	request.add(cmd.Flags())
+	cmd.Flags().BoolVar(&probe, "probe", false, "then execute the pure steps up to the first that is not, under shared locks, and show what would be done next")
 	return cmd
+}
+
+// runProbe starts a probe, follows it, and shows what would be done next, or how the probe
+// failed.
+func runProbe(cmd *cobra.Command, c *connection, api *client.Client, req views.StartRequest) error {
+	started, _, err := api.Start(cmd.Context(), req)
+	if err != nil {
+		return render.AsServiceError(err)
+	}
+	if !c.json() {
+		fmt.Fprintf(cmd.OutOrStdout(), "\nProbe %s\n", started.ID)
+	}
+	x, err := waitForEnd(cmd, api, started.ID)
+	if err != nil {
+		return err
+	}
+	if x.Outcome == nil || *x.Outcome != workflow.OutcomeProbed {
+		return printEnd(cmd, c, api, x)
+	}
+	if !c.json() {
+		return printNext(cmd, api, x.ID)
+	}
+	next, err := readNext(cmd, api, x.ID)
+	if err != nil {
+		return err
+	}
+	return render.PrintJSON(cmd, next)
 }

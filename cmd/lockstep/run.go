@@ -105,21 +105,33 @@ const pollInterval = 250 * time.Millisecond
 // follow shows an execution's progress on standard error until it ends, then the
 // outcome on standard output. It first calls onEnd, unless that is nil.
 func follow(cmd *cobra.Command, c *connection, api *client.Client, id string, onEnd func(views.ExecutionView)) error {
-	bar := render.NewProgressBar(cmd.ErrOrStderr())
-	x, err := api.Follow(cmd.Context(), id, pollInterval, bar.Update, bar.ConnectionLost)
-	bar.Clear()
-	if err != nil && errors.Is(cmd.Context().Err(), context.Canceled) {
-		return withHint(err, "the execution continues; \"lockstep watch %s\" follows it again", id)
-	}
-	if err != nil && bar.HasData {
-		return withHint(render.AsServiceError(err), "gave up following; the execution continues if the service does: \"lockstep watch %s\" follows it again", id)
-	}
+	x, err := waitForEnd(cmd, api, id)
 	if err != nil {
-		return render.AsServiceError(err)
+		return err
 	}
 	if onEnd != nil {
 		onEnd(x)
 	}
+	return printEnd(cmd, c, api, x)
+}
+
+// waitForEnd shows an execution's progress on standard error until it ends.
+func waitForEnd(cmd *cobra.Command, api *client.Client, id string) (views.ExecutionView, error) {
+	bar := render.NewProgressBar(cmd.ErrOrStderr())
+	x, err := api.Follow(cmd.Context(), id, pollInterval, bar.Update, bar.ConnectionLost)
+	bar.Clear()
+	if err != nil && errors.Is(cmd.Context().Err(), context.Canceled) {
+		return x, withHint(err, "the execution continues; \"lockstep watch %s\" follows it again", id)
+	}
+	if err != nil && bar.HasData {
+		return x, withHint(render.AsServiceError(err), "gave up following; the execution continues if the service does: \"lockstep watch %s\" follows it again", id)
+	}
+	return x, render.AsServiceError(err)
+}
+
+// printEnd shows how an execution ended. It returns the error that gives the command's exit
+// code.
+func printEnd(cmd *cobra.Command, c *connection, api *client.Client, x views.ExecutionView) error {
 	if c.json() {
 		if err := render.PrintJSON(cmd, x); err != nil {
 			return err

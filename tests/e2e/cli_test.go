@@ -100,6 +100,9 @@ func TestCLI_OutputAndExitCodes(t *testing.T) {
 	if code, out, err := runLockstep(t, "", url, "run", "test/hello", "--probe"); code != 0 || !strings.Contains(out, "All steps are pure") {
 		t.Errorf("run --probe: exit %d %s%s", code, out, err)
 	}
+	if code, out, err := runLockstep(t, "", url, "plan", "test/hello", "--probe"); code != 0 || !strings.Contains(out, "All steps are pure") {
+		t.Errorf("plan --probe: exit %d %s%s", code, out, err)
+	}
 }
 
 // Ctrl-C leaves the execution running, prints how to watch it, and is not a success for
