@@ -3,6 +3,7 @@ package definition
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"reflect"
 	"strconv"
 
@@ -45,11 +46,30 @@ type canonicalStep struct {
 	*spec.Step
 	Acquire          []canonicalAcquire `json:"acquire,omitempty"`
 	Workflow         *canonicalNested   `json:"workflow,omitempty"`
+	Switch           []canonicalCase    `json:"switch,omitempty"`
+	Input            *canonicalInput    `json:"input,omitempty"`
+	FromInput        bool               `json:"fromInput,omitempty"` // always false: hides the field of spec.Step
+	Parameters       json.RawMessage    `json:"parameters,omitempty"`
+	RawParameters    json.RawMessage    `json:"rawParameters,omitempty"`
+	OnFailure        []canonicalCase    `json:"onFailure,omitempty"`
 	FailureTolerance any                `json:"failureTolerance,omitempty"`
 }
 
 type canonicalNested struct {
 	Steps []canonicalStep `json:"steps"`
+}
+
+// canonicalCase writes the case of a switch without a condition as its default.
+type canonicalCase struct {
+	When    string          `json:"when,omitempty"`
+	Default any             `json:"default,omitempty"`
+	Next    string          `json:"next,omitempty"`
+	Steps   []canonicalStep `json:"steps,omitempty"`
+}
+
+type canonicalInput struct {
+	Template json.RawMessage `json:"template,omitempty"`
+	Static   json.RawMessage `json:"static,omitempty"`
 }
 
 // canonicalAcquire writes ids as a list or as one token.
@@ -87,6 +107,26 @@ func toCanonicalSteps(steps []spec.Step) []canonicalStep {
 		if s.Workflow != nil {
 			all[i].Workflow = &canonicalNested{toCanonicalSteps(s.Workflow.Steps)}
 		}
+		all[i].Switch, all[i].OnFailure = toCanonicalCases(s.Switch, true), toCanonicalCases(s.OnFailure, false)
+		if s.FromInput {
+			all[i].Input = &canonicalInput{s.Parameters, s.RawParameters}
+		} else {
+			all[i].Parameters, all[i].RawParameters = s.Parameters, s.RawParameters
+		}
+	}
+	return all
+}
+
+func toCanonicalCases(cases []spec.Case, defaults bool) []canonicalCase {
+	var all []canonicalCase
+	for i := range cases {
+		c := canonicalCase{When: cases[i].When, Next: cases[i].Next, Steps: toCanonicalSteps(cases[i].Steps)}
+		if defaults && c.When == "" {
+			if c.Default, c.Next = any(c.Next), ""; c.Default == "" {
+				c.Default = true
+			}
+		}
+		all = append(all, c)
 	}
 	return all
 }

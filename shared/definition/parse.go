@@ -3,7 +3,7 @@
 // and compiles its expressions.
 //
 //   - parse.go is the entry point. Package yamldoc parses the text.
-//   - root.go, config.go, step.go and cron.go declare the fields, from the kinds of
+//   - root.go, config.go, step.go, flow.go, condition.go and cron.go declare the fields, from the kinds of
 //     values in scalars.go: how each is read, and its JSON Schema. A field that is
 //     planned and not built yet is refused with not_implemented.
 //   - check.go checks what needs the whole definition. Package program compiles the
@@ -49,6 +49,7 @@ func parse(source []byte, strict bool) (*spec.Definition, error) {
 		program.Compile(d, doc)
 		if strict {
 			r.checkDeclaredParameters(d)
+			r.checkFlowNames(d)
 		}
 	}
 	if err := workflow.Invalid(invalidDefinition, r.Issues()); err != nil {

@@ -35,6 +35,7 @@ func (r *reader) definition(d *spec.Definition) yamldoc.Field {
 		"assertNotEmpty": yamldoc.Optional(&d.AssertNotEmpty, r.Bool),
 		"config":         r.config(&d.Config),
 		"steps":          r.steps(&d.Steps, 0).Required(errNoSteps),
+		"output":         r.Raw(&d.Output, true),
 		"cron":           r.cron(&d.Cron),
 		"triggers": r.Object(yamldoc.Fields{
 			"cron": r.cron(&d.Cron),

@@ -3,6 +3,7 @@ package definition
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
@@ -55,32 +56,50 @@ func (r *reader) step(s *spec.Step, depth int) yamldoc.Field {
 		"timeout":           r.duration(&s.Timeout, time.Millisecond, MaxJobTimeout),
 		"stepTimeout":       r.duration(&s.StepTimeout, time.Millisecond, maxWait),
 
-		"wait": yamldoc.Unsupported, "switch": yamldoc.Unsupported, "loop": yamldoc.Unsupported, "set": yamldoc.Unsupported,
-		"onFailure": yamldoc.Unsupported, "next": yamldoc.Unsupported, "outputKey": yamldoc.Unsupported,
+		"set":       r.set(&s.Set),
+		"switch":    r.switchCases(&s.Switch, depth),
+		"onFailure": r.onFailure(&s.OnFailure, depth),
+		"next":      r.target(&s.Next),
+		"outputKey": r.variablePath(&s.OutputKey),
+		"input":     r.input(s),
+		"requires":  r.requires(&s.Assert),
+
+		"wait": yamldoc.Unsupported, "loop": yamldoc.Unsupported,
 	}).Finally(r.checkKind).WithSchema(kindSchema)
 }
 
 // kinds are the fields of which a step has exactly one, each with the fields that it needs
-// and those that it must not have. The last four are not supported yet and are reported
-// when they are read.
+// and those that it must not have. Those that are planned are not supported yet and are
+// reported when they are read.
 var kinds = []struct {
-	name  string
-	needs []string
-	never []string
+	name    string
+	needs   []string
+	never   []string
+	planned bool
 }{
-	{"functionBlock", []string{"runOn"}, nil},
-	{"workflow", nil, []string{"runOn", "parameters", "rawParameters", "retry", "timeout"}},
-	{"workflowReference", nil, []string{"runOn", "retry", "timeout"}},
-	{"wait", nil, nil}, {"switch", nil, nil}, {"loop", nil, nil}, {"set", nil, nil},
+	{name: "functionBlock", needs: []string{"runOn"}},
+	{name: "workflow", never: slices.Concat(blockFields, parameterFields, []string{"outputKey"})},
+	{name: "workflowReference", never: blockFields},
+	{name: "set", never: slices.Concat(blockFields, parameterFields, []string{"acquire", "onFailure", "continueOnError", "stepTimeout", "outputKey", "repeat"})},
+	{name: "switch", never: slices.Concat(blockFields, parameterFields, []string{"acquire", "stepTimeout", "outputKey", "repeat"})},
+	{name: "wait", planned: true}, {name: "loop", planned: true},
 }
+
+var (
+	blockFields     = []string{"runOn", "retry", "timeout", "failureTolerance"} // of a step that calls a block
+	parameterFields = []string{"parameters", "rawParameters", "input"}
+)
 
 // kindSchema is the JSON Schema of kinds.
 var kindSchema = func() yamldoc.Schema {
 	var forms []yamldoc.Schema
-	for _, k := range kinds[:3] {
+	for _, k := range kinds {
+		if k.planned {
+			continue
+		}
 		var never []yamldoc.Schema
-		for _, other := range kinds[:3] {
-			if other.name != k.name {
+		for _, other := range kinds {
+			if other.name != k.name && !other.planned {
 				never = append(never, yamldoc.Schema{"required": []string{other.name}})
 			}
 		}
@@ -119,7 +138,17 @@ func (r *reader) checkKind(n ast.Node, path string) {
 		}
 	}
 	if kind == "" {
-		r.Report(n, path+".functionBlock", "required", "a step needs functionBlock, workflow or workflowReference")
+		r.Report(n, path+".functionBlock", "required", "a step needs functionBlock, workflow, workflowReference, set or switch")
+	}
+	if r.Has(path + ".input") {
+		for _, name := range []string{"parameters", "rawParameters"} {
+			if r.Has(path + "." + name) {
+				r.ReportAt(path+"."+name, "conflict", "a step has parameters or input, not both")
+			}
+		}
+	}
+	if r.Has(path+".onFailure") && r.Has(path+".continueOnError") {
+		r.ReportAt(path+".continueOnError", "conflict", "a step has onFailure or continueOnError, not both")
 	}
 	if r.Has(path+".assertNotEmpty") && !r.Has(path+".acquire") {
 		r.ReportAt(path+".assertNotEmpty", "conflict", "assertNotEmpty needs acquire, and the step has none")

@@ -54,6 +54,14 @@ const (
 // labels.
 var variableNames = []string{"parameters", "entity", "steps", "execution"}
 
+// flowNames are further variables of every expression in a step. A label hides the variable
+// of the same name, because definitions with such labels were published before the variable
+// existed; none is published any more.
+var flowNames = []string{"vars", "context", "error", "item", "index", "resume"}
+
+// IsFlowName reports whether a word is a variable that a label would hide.
+func IsFlowName(word string) bool { return slices.Contains(flowNames, word) }
+
 // keywords are CEL's keywords, its reserved words and its type names.
 var keywords = []string{
 	"as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let",
@@ -84,7 +92,7 @@ func NewLanguage(labels []string) (*Language, error) {
 			return nil, fmt.Errorf("%q cannot be a label: it has another meaning in expressions", label)
 		}
 	}
-	return newLanguage(labels, slices.Concat(variableNames, labels))
+	return newLanguage(labels, union(slices.Concat(variableNames, flowNames), labels))
 }
 
 func newLanguage(labels, variables []string, options ...cel.EnvOption) (*Language, error) {

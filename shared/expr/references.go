@@ -23,6 +23,10 @@ type References struct {
 	AllSteps bool     // steps is read as a whole, or by a computed label
 
 	Entity, Parameters, Execution bool
+
+	Names   []string // of the variables of the flow that it reads, such as error; vars and context are told by the next two
+	Vars    []string // variables that it reads as vars.NAME or context.NAME
+	AllVars bool     // vars or context is read as a whole, or by a computed name
 }
 
 // Merge adds what o reads.
@@ -35,7 +39,13 @@ func (r *References) Merge(o References) {
 	r.Entity = r.Entity || o.Entity
 	r.Parameters = r.Parameters || o.Parameters
 	r.Execution = r.Execution || o.Execution
+	r.Names = union(r.Names, o.Names)
+	r.Vars = union(r.Vars, o.Vars)
+	r.AllVars = r.AllVars || o.AllVars
 }
+
+// ReadsVars reports whether an expression reads any variable.
+func (r References) ReadsVars() bool { return r.AllVars || len(r.Vars) > 0 }
 
 // Contains reports whether an expression reads a label's results in any way.
 func (r References) Contains(label string) bool { return slices.Contains(r.Labels, label) }
@@ -71,6 +81,10 @@ func (f *referenceFinder) walk(e ast.Expr, bound []string) {
 		if call.FunctionName() == operators.Index && len(call.Args()) == 2 {
 			f.noteMember(call.Args()[0], literalText(call.Args()[1]), bound)
 			f.walk(call.Args()[1], bound)
+			return
+		}
+		if call.FunctionName() == operators.In && len(call.Args()) == 2 && literalText(call.Args()[0]) != "" {
+			f.noteMember(call.Args()[1], literalText(call.Args()[0]), bound)
 			return
 		}
 		if call.IsMemberFunction() {
@@ -134,6 +148,7 @@ func (f *referenceFinder) noteName(name, field string, bound []string) {
 		}
 	}
 	if !slices.Contains(f.labels, name) {
+		f.noteFlow(name, field)
 		return
 	}
 	label := []string{name}
@@ -145,6 +160,23 @@ func (f *referenceFinder) noteName(name, field string, bound []string) {
 		read.AllResults = label
 	}
 	f.refs.Merge(read)
+}
+
+// noteFlow records that a field of a variable of the flow is read.
+func (f *referenceFinder) noteFlow(name, field string) {
+	switch {
+	case !slices.Contains(flowNames, name):
+		return
+	case name != "vars" && name != "context":
+		f.refs.Names = union(f.refs.Names, []string{name})
+	case field == "":
+		f.refs.AllVars = true
+	default:
+		f.refs.Vars = union(f.refs.Vars, []string{field})
+	}
+	if name == "context" {
+		f.refs.Parameters = true
+	}
 }
 
 // literalText is the value of a string literal, "" for anything else.

@@ -17,18 +17,21 @@ type Results map[string]map[string]json.RawMessage
 // StepContext is what all jobs of one step have in common. Its JSON is decoded at most
 // once. It is safe for concurrent use.
 type StepContext struct {
-	parameters func() any
-	results    Results
-	lists      map[string]func() any // LABEL.results
-	steps      map[string]any
-	execution  any
+	rawParameters json.RawMessage
+	parameters    func() any
+	results       Results
+	lists         map[string]func() any // LABEL.results
+	steps         map[string]any
+	execution     any
+	values        map[string]func() any // of the variables of the flow, by name
 }
 
 // NewStepContext makes a context. steps has the status of each step by label.
 func NewStepContext(parameters json.RawMessage, results Results, steps map[string]string, execution map[string]any) *StepContext {
 	c := &StepContext{
-		parameters: sync.OnceValue(func() any { return adaptValue(decodeJSON(parameters, map[string]any{})) }),
-		results:    results, lists: map[string]func() any{}, steps: map[string]any{}, execution: adaptValue(execution),
+		rawParameters: parameters,
+		parameters:    sync.OnceValue(func() any { return adaptValue(decodeJSON(parameters, map[string]any{})) }),
+		results:       results, lists: map[string]func() any{}, steps: map[string]any{}, execution: adaptValue(execution),
 	}
 	for label, byID := range results {
 		c.lists[label] = decodedResults(byID)
@@ -37,6 +40,30 @@ func NewStepContext(parameters json.RawMessage, results Results, steps map[strin
 		c.steps[label] = map[string]any{"status": status}
 	}
 	return c
+}
+
+// WithValues is the context with the values of variables of the flow, by name: vars is an
+// object; any other has a value only where it exists. The context of an expression is its
+// parameters, overlaid by vars.
+func (c *StepContext) WithValues(values map[string]json.RawMessage) *StepContext {
+	next := *c
+	next.values = make(map[string]func() any, len(values)+1)
+	for name, raw := range values {
+		next.values[name] = sync.OnceValue(func() any { return adaptValue(decodeJSON(raw, nil)) })
+	}
+	next.values["context"] = sync.OnceValue(func() any { return adaptValue(overlay(c.rawParameters, values["vars"])) })
+	return &next
+}
+
+// overlay are the parameters with variables of the same name in their places.
+func overlay(parameters, vars json.RawMessage) map[string]any {
+	all, _ := decodeJSON(parameters, map[string]any{}).(map[string]any)
+	if all == nil {
+		all = map[string]any{}
+	}
+	own, _ := decodeJSON(vars, map[string]any{}).(map[string]any)
+	maps.Copy(all, own)
+	return all
 }
 
 // decodedResults are the results of one step, decoded when they are first read.
@@ -111,6 +138,18 @@ func (a *activation) Parent() interpreter.Activation { return nil }
 func (a *activation) ResolveName(name string) (any, bool) {
 	if value, ok := a.Variables[name]; ok {
 		return value, true
+	}
+	if slices.Contains(flowNames, name) && !slices.Contains(a.refs.Labels, name) {
+		if value, ok := a.Context.values[name]; ok {
+			return value(), true
+		}
+		if name == "vars" {
+			return map[string]any{}, true
+		}
+		if name == "context" {
+			return a.Context.parameters(), true
+		}
+		return nil, false
 	}
 	switch name {
 	case "parameters":

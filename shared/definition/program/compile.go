@@ -2,6 +2,7 @@
 // published that they read only what can exist.
 //
 //   - compile.go compiles the expressions of steps, acquire entries and start conditions.
+//   - flow.go compiles what sets variables and what says where an execution goes on.
 //   - references.go checks what the expressions of steps read.
 //   - paths.go knows the path of each expression in the document.
 //   - compiled.go evaluates them for the engine.
@@ -11,6 +12,7 @@ import (
 	"encoding/json"
 	"errors"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -40,6 +42,9 @@ type compiler struct {
 	positions  []stepPosition
 	index      map[string]int // of steps, by label
 	language   *expr.Language // of the expressions in steps
+	variables  int            // that steps set
+
+	handlesFailure bool // the conditions of an onFailure are compiled: the step has failed
 	*Compiled
 }
 
@@ -49,7 +54,7 @@ var identifierRE = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 // must not be used.
 func Compile(d *spec.Definition, report Reporter) *Compiled {
 	c := &compiler{Reporter: report, definition: d, flat: d.FlatSteps(), positions: stepPositions(d), index: map[string]int{}, Compiled: &Compiled{}}
-	c.steps = make([]step, len(c.flat))
+	c.steps = make([]step, len(c.flat)+1) // the last one holds the output
 	c.acquires = make([]acquire, len(d.Acquisitions()))
 	if count, text := countExpressions(d); count > maxExpressions || text > maxExpressionText {
 		c.ReportAt("steps", "limit", "at most %d expressions of together %d bytes", maxExpressions, maxExpressionText)
@@ -75,6 +80,8 @@ func Compile(d *spec.Definition, report Reporter) *Compiled {
 	for i := range c.flat {
 		c.compileStep(i)
 	}
+	c.findReachable()
+	c.compileOutput()
 	c.compileAcquires()
 	c.compileStart()
 	return c.Compiled
@@ -102,7 +109,12 @@ func countExpressions(d *spec.Definition) (count, text int) {
 		if s.Reference != nil {
 			expr.EachToken(s.Reference.ExecuteOnParameters, add)
 		}
+		expr.EachToken(s.Set, add)
+		for _, c := range slices.Concat(s.Switch, s.OnFailure) {
+			add(c.When)
+		}
 	}
+	expr.EachToken(d.Output, add)
 	for _, a := range d.Acquisitions() {
 		add(a.Query)
 		add(a.IDsExpr)
@@ -134,6 +146,7 @@ func (c *compiler) compileStep(i int) {
 	if s.Retry != nil {
 		into.retryWhen = c.compileOutsideSteps(expr.FailureLanguage, s.Retry.When, path+".retry.when", true)
 	}
+	c.compileFlow(i)
 }
 
 // compileCondition compiles a condition of step i. With afterStep it is evaluated after the

@@ -19,6 +19,7 @@ type Compiled struct {
 	acquires  []acquire
 	startWhen *expr.Program
 	notBefore *expr.Template
+	reachable []map[string]*Target // of global blocks: where each may go, by label
 }
 
 type step struct {
@@ -31,6 +32,10 @@ type step struct {
 	retryWhen     *expr.Program
 	selector      *expr.Template
 	refs          expr.References
+	set           []assignment
+	next          *Target
+	cases         []branch // of switch
+	handlers      []branch // of onFailure
 }
 
 type acquire struct {

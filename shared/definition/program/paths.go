@@ -12,25 +12,34 @@ import (
 // stepPosition is the position of a step in the tree of steps.
 type stepPosition struct {
 	path       string
+	group      int   // number of the list that the step is in; different lists have different numbers
 	lastNested int   // index of the last step nested in it, its own index if there is none
 	ancestors  []int // indexes of the steps it is nested in, outermost first
+	handles    []int // indexes of the steps whose failure it handles, or a step around it, outermost first; part of ancestors
 }
 
 // stepPositions are the positions of all steps, in the order of FlatSteps.
 func stepPositions(d *spec.Definition) []stepPosition {
 	var all []stepPosition
-	var walk func(steps []spec.Step, path string, in []int)
-	walk = func(steps []spec.Step, path string, in []int) {
+	groups := 0
+	var walk func(steps []spec.Step, path string, in, handles []int)
+	walk = func(steps []spec.Step, path string, in, handles []int) {
+		group := groups
+		groups++
 		for n := range steps {
 			i := len(all)
-			all = append(all, stepPosition{path: path + "[" + strconv.Itoa(n) + "]", lastNested: i, ancestors: in})
-			if nested := steps[n].Workflow; nested != nil {
-				walk(nested.Steps, all[i].path+".workflow.steps", append(in[:len(in):len(in)], i))
+			all = append(all, stepPosition{path: path + "[" + strconv.Itoa(n) + "]", group: group, lastNested: i, ancestors: in, handles: handles})
+			for _, g := range steps[n].Groups() {
+				inner := handles
+				if g.Handler {
+					inner = append(handles[:len(handles):len(handles)], i)
+				}
+				walk(g.Steps, all[i].path+"."+g.Path, append(in[:len(in):len(in)], i), inner)
 				all[i].lastNested = len(all) - 1
 			}
 		}
 	}
-	walk(d.Steps, "steps", nil)
+	walk(d.Steps, "steps", nil, nil)
 	return all
 }
 
@@ -83,7 +92,15 @@ func Expressions(d *spec.Definition) iter.Seq2[string, string] {
 			if s.Reference != nil {
 				expr.EachToken(s.Reference.ExecuteOnParameters, func(source string) { emit(paths[i]+".workflowReference.executeOnParameters", source) })
 			}
+			expr.EachToken(s.Set, func(source string) { emit(paths[i]+".set", source) })
+			for n, c := range s.Switch {
+				emit(paths[i]+".switch["+strconv.Itoa(n)+"].when", c.When)
+			}
+			for n, c := range s.OnFailure {
+				emit(paths[i]+".onFailure["+strconv.Itoa(n)+"].when", c.When)
+			}
 		}
+		expr.EachToken(d.Output, func(source string) { emit("output", source) })
 		acquires := AcquirePaths(d)
 		for i, a := range d.Acquisitions() {
 			emit(acquires[i]+".ids", a.IDsExpr)

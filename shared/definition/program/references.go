@@ -13,7 +13,12 @@ import (
 // entities has none, and a step on another type has other entities. repeat.while is
 // evaluated after a step run (afterStep), and so may read the results of that step run.
 func (c *compiler) checkReferences(i int, path string, refs expr.References, afterStep bool) {
-	s := c.flat[i]
+	var s *spec.Step
+	if i < len(c.flat) {
+		s = c.flat[i]
+	} else {
+		s = outputStep
+	}
 	if isGlobal(s) && refs.Entity {
 		c.ReportAt(path, "reference", "%s has no entity", describeKind(s))
 	}
@@ -23,8 +28,10 @@ func (c *compiler) checkReferences(i int, path string, refs expr.References, aft
 			continue
 		}
 		switch from := c.flat[at]; {
-		case from.Workflow != nil:
+		case from.Workflow != nil || len(from.Switch) > 0:
 			c.ReportAt(path, "reference", "step %q has no result: read the results of the steps in it", label)
+		case len(from.Set) > 0:
+			c.ReportAt(path, "reference", "step %q has no result: read the variables that it sets, as vars.NAME", label)
 		case isEmbedded(from):
 			c.ReportAt(path, "reference", "step %q embeds another workflow, and its results cannot be read", label)
 		case slices.Contains(refs.OwnResults, label):
@@ -37,7 +44,7 @@ func (c *compiler) checkReferences(i int, path string, refs expr.References, aft
 			c.ReportAt(path, "reference", "there is no step %q", label)
 			continue
 		}
-		if at == i || slices.Contains(c.positions[i].ancestors, at) {
+		if at == i && !c.handlesFailure || c.encloses(at, i) {
 			c.ReportAt(path, "reference", "step %q has no status while it runs", label)
 			continue
 		}
@@ -69,9 +76,19 @@ func (c *compiler) checkEarlier(i, at int, path, label, kind string, afterStep b
 	return false
 }
 
+// encloses reports whether a step is open while another is executed. A step whose failure is
+// handled has ended.
+func (c *compiler) encloses(outer, inner int) bool {
+	if inner >= len(c.flat) {
+		return false
+	}
+	p := &c.positions[inner]
+	return slices.Contains(p.ancestors, outer) && !slices.Contains(p.handles, outer)
+}
+
 // isGlobal reports whether a step is evaluated once, without an entity.
 func isGlobal(s *spec.Step) bool {
-	return s.RunOn == workflow.RunOnGlobal || s.Workflow != nil || s.Reference != nil
+	return s.RunOn == workflow.RunOnGlobal || s.FunctionBlock == ""
 }
 
 func isEmbedded(s *spec.Step) bool {
@@ -84,6 +101,12 @@ func describeKind(s *spec.Step) string {
 		return "an embedded workflow"
 	case s.Reference != nil:
 		return "a workflow reference"
+	case len(s.Switch) > 0:
+		return "a switch"
+	case len(s.Set) > 0:
+		return "a step that sets variables"
+	case s == outputStep:
+		return "the output"
 	}
 	return "a global step"
 }

@@ -26,6 +26,8 @@ type Definition struct {
 	Config         Config    `json:"config,omitzero"`
 	Cron           *Cron     `json:"cron,omitempty"`
 	Steps          []Step    `json:"steps"` // the tree as written
+
+	Output json.RawMessage `json:"output,omitempty"` // object: what an execution gives when it completes; strings may hold ${CEL}
 }
 
 // FlatSteps lists the steps of the definition depth first: each step, then the steps nested
@@ -36,8 +38,8 @@ func (d *Definition) FlatSteps() []*Step {
 	walk = func(steps []Step) {
 		for i := range steps {
 			all = append(all, &steps[i])
-			if n := steps[i].Workflow; n != nil {
-				walk(n.Steps)
+			for _, g := range steps[i].Groups() {
+				walk(g.Steps)
 			}
 		}
 	}
@@ -159,8 +161,8 @@ func (t Tolerance) Allows(failed, total int) bool {
 	return failed <= t.Count
 }
 
-// Step is one node of the tree of a definition. It calls a block, or contains an embedded
-// workflow, or refers to another definition.
+// Step is one node of the tree of a definition. It calls a block, contains an embedded
+// workflow, refers to another definition, sets variables, or chooses between cases.
 type Step struct {
 	Label         string            `json:"label"`
 	FunctionBlock string            `json:"functionBlock,omitempty"` // reference; the version may be a major or a minor
@@ -183,6 +185,13 @@ type Step struct {
 	ContinueOnError  bool              `json:"continueOnError,omitempty"`
 	Timeout          workflow.Duration `json:"timeout,omitempty"`     // one attempt of one job
 	StepTimeout      workflow.Duration `json:"stepTimeout,omitempty"` // the whole step run
+
+	Set       json.RawMessage `json:"set,omitempty"`       // object: values by the path of a variable; strings may hold ${CEL}
+	Switch    []Case          `json:"switch,omitempty"`    // the default, if there is one, is the last
+	OnFailure []Case          `json:"onFailure,omitempty"` // instead of failing
+	OutputKey string          `json:"outputKey,omitempty"` // path of the variable that becomes the result of the step
+	Next      string          `json:"next,omitempty"`      // label of the step that follows, or NextEnd; empty for the one that stands behind
+	FromInput bool            `json:"fromInput,omitempty"` // the parameters are written as input
 }
 
 // EmbeddedWorkflow is a workflow nested in a step. Its steps belong to the same execution,

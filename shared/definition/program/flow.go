@@ -1,0 +1,217 @@
+package program
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/lockstep-run/lockstep/shared/expr"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
+)
+
+// Target is where an execution goes on: with a step, or at the end of the definition.
+type Target struct {
+	Step int // index in FlatSteps; their number for the end
+	In   int // index of the step around it, -1 for none
+}
+
+// assignment is one variable that a step sets.
+type assignment struct {
+	path  string
+	value *expr.Template
+}
+
+// branch is one case of a switch or of onFailure.
+type branch struct {
+	when *expr.Program // nil: always
+	next *Target       // nil: after the step
+}
+
+// outputStep stands for the output of the definition where expressions are checked. It comes
+// after all steps.
+var outputStep = &spec.Step{Label: "output"}
+
+// maxVariables bounds the paths that a definition sets.
+const maxVariables = 500
+
+// compileFlow compiles what step i sets, and where an execution goes on after it.
+func (c *compiler) compileFlow(i int) {
+	s, into, path := c.flat[i], &c.steps[i], c.positions[i].path
+	into.next = c.compileTarget(i, s.Next, path+".next")
+	into.cases = c.compileCases(i, s.Switch, path+".switch", false)
+	into.handlers = c.compileCases(i, s.OnFailure, path+".onFailure", true)
+	var values map[string]json.RawMessage
+	_ = json.Unmarshal(s.Set, &values) // it was read as an object
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		into.set = append(into.set, assignment{name, c.compileTemplate(i, values[name], path+".set")})
+	}
+	for n, a := range into.set {
+		for _, b := range into.set[:n] {
+			if overlaps(a.path, b.path) {
+				c.ReportAt(path+".set", "conflict", "%s is a part of %s: one step cannot set both", a.path, b.path)
+			}
+		}
+	}
+	if s.OutputKey != "" && s.FunctionBlock != "" && !isGlobal(s) {
+		c.ReportAt(path+".outputKey", "conflict", "the step has one result for each entity: outputKey needs a step with one result")
+	}
+	if c.variables += len(into.set); s.OutputKey != "" {
+		c.variables++
+	}
+	if c.variables > maxVariables {
+		c.ReportAt(path, "limit", "a definition sets at most %d variables", maxVariables)
+	}
+}
+
+// overlaps reports whether one path is another, or is inside it.
+func overlaps(a, b string) bool {
+	if len(a) > len(b) {
+		a, b = b, a
+	}
+	return a == b || len(b) > len(a) && b[:len(a)] == a && b[len(a)] == '.'
+}
+
+func (c *compiler) compileCases(i int, cases []spec.Case, path string, onFailure bool) []branch {
+	c.handlesFailure = onFailure
+	defer func() { c.handlesFailure = false }()
+	var all []branch
+	for n, one := range cases {
+		at := path + "[" + strconv.Itoa(n) + "]"
+		next := at + ".next"
+		if one.When == "" && !onFailure {
+			next = at + ".default"
+		}
+		all = append(all, branch{c.compileCondition(i, one.When, at+".when", onFailure), c.compileTarget(i, one.Next, next)})
+	}
+	return all
+}
+
+// compileTarget finds the step that a label names: one of the list in which step i is, or in
+// which a step around it is. So an execution never goes into the middle of a step.
+func (c *compiler) compileTarget(i int, label, path string) *Target {
+	switch {
+	case label == "":
+		return nil
+	case label == spec.NextEnd:
+		return &Target{len(c.flat), -1}
+	}
+	at, ok := c.index[label]
+	if !ok {
+		c.ReportAt(path, "reference", "there is no step %q", label)
+		return nil
+	}
+	in := append(slices.Clone(c.positions[i].ancestors), i)
+	if !slices.ContainsFunc(in, func(around int) bool { return c.positions[around].group == c.positions[at].group }) {
+		c.ReportAt(path, "reference", "step %q is inside another step: go to a step beside this one, or beside a step around it", label)
+		return nil
+	}
+	return &Target{at, c.containerOf(at)}
+}
+
+// containerOf is the innermost step that is open while a step is executed, -1 if there is
+// none.
+func (c *compiler) containerOf(at int) int {
+	p := &c.positions[at]
+	for n := len(p.ancestors) - 1; n >= 0; n-- {
+		if !slices.Contains(p.handles, p.ancestors[n]) {
+			return p.ancestors[n]
+		}
+	}
+	return -1
+}
+
+// findReachable notes where the block of each global step may send the execution.
+func (c *compiler) findReachable() {
+	c.reachable = make([]map[string]*Target, len(c.flat))
+	for i, s := range c.flat {
+		if s.FunctionBlock == "" || !isGlobal(s) {
+			continue
+		}
+		to := map[string]*Target{spec.NextEnd: {len(c.flat), -1}}
+		around := append(slices.Clone(c.positions[i].ancestors), i)
+		for at, other := range c.flat {
+			if slices.ContainsFunc(around, func(a int) bool { return c.positions[a].group == c.positions[at].group }) {
+				to[other.Label] = &Target{at, c.containerOf(at)}
+			}
+		}
+		c.reachable[i] = to
+	}
+}
+
+// compileOutput compiles the output of the definition, which is evaluated after all steps.
+func (c *compiler) compileOutput() {
+	if len(c.definition.Output) > 0 {
+		c.steps[len(c.flat)].parameters = c.compileTemplate(len(c.flat), c.definition.Output, "output")
+	}
+}
+
+// Output evaluates the output of the definition, "{}" if it has none.
+func (c *Compiled) Output(s expr.Scope) (json.RawMessage, error) {
+	t := c.steps[len(c.steps)-1].parameters
+	if t == nil {
+		return json.RawMessage("{}"), nil
+	}
+	return t.Eval(s)
+}
+
+// Set evaluates what a step sets: an object of values by the path of a variable.
+func (c *Compiled) Set(step int, s expr.Scope) (json.RawMessage, error) {
+	values := map[string]json.RawMessage{}
+	for _, a := range c.steps[step].set {
+		v, err := a.value.Eval(s)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", a.path, err)
+		}
+		values[a.path] = v
+	}
+	return workflow.EncodeJSON(values)
+}
+
+// SetPaths are the paths of the variables that a step sets, in order.
+func (c *Compiled) SetPaths(step int) []string {
+	var paths []string
+	for _, a := range c.steps[step].set {
+		paths = append(paths, a.path)
+	}
+	return paths
+}
+
+// Route is the position of the first case of a switch, or of onFailure, whose condition is
+// true, -1 if there is none. A condition that cannot be evaluated is not true: untold says
+// which, and why.
+func (c *Compiled) Route(step int, onFailure bool, s expr.Scope) (at int, untold []string) {
+	cases := c.steps[step].cases
+	if onFailure {
+		cases = c.steps[step].handlers
+	}
+	for i := range cases {
+		ok, err := evalCondition(cases[i].when, s)
+		if err != nil {
+			untold = append(untold, err.Error())
+		}
+		if ok && err == nil {
+			return i, untold
+		}
+	}
+	return -1, untold
+}
+
+// Next is where an execution goes on after a step, nil for the step that stands behind it.
+func (c *Compiled) Next(step int) *Target { return c.steps[step].next }
+
+// CaseTargets are the targets of the cases of a switch and of onFailure.
+func (c *Compiled) CaseTargets(step int) (cases, handlers []*Target) {
+	for _, b := range c.steps[step].cases {
+		cases = append(cases, b.next)
+	}
+	for _, b := range c.steps[step].handlers {
+		handlers = append(handlers, b.next)
+	}
+	return cases, handlers
+}
+
+// TargetNamed is the target that a block names for a step, nil if the step cannot go there.
+func (c *Compiled) TargetNamed(step int, label string) *Target { return c.reachable[step][label] }

@@ -1,0 +1,62 @@
+package spec
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// Group is a list of steps in a step: those of an embedded workflow, or of one case. Of the
+// cases of a step, at most one is executed.
+type Group struct {
+	Path  string // in the step, such as switch[0].steps
+	Steps []Step
+
+	// Handler says that the steps are executed instead of what failed in the step, and not
+	// as a part of it.
+	Handler bool
+}
+
+// Groups are the lists of steps in a step, in the order in which FlatSteps lists them.
+func (s *Step) Groups() []Group {
+	var all []Group
+	if s.Workflow != nil {
+		all = append(all, Group{Path: "workflow.steps", Steps: s.Workflow.Steps})
+	}
+	for i := range s.Switch {
+		if c := &s.Switch[i]; len(c.Steps) > 0 {
+			all = append(all, Group{Path: "switch[" + strconv.Itoa(i) + "].steps", Steps: c.Steps})
+		}
+	}
+	for i := range s.OnFailure {
+		if c := &s.OnFailure[i]; len(c.Steps) > 0 {
+			all = append(all, Group{Path: "onFailure[" + strconv.Itoa(i) + "].steps", Steps: c.Steps, Handler: true})
+		}
+	}
+	return all
+}
+
+// Case is one way to go on: to a step, with steps of its own, or both. The first case whose
+// condition is true is taken.
+type Case struct {
+	When  string `json:"when,omitempty"` // CEL, bool; empty for the default
+	Next  string `json:"next,omitempty"` // label, or NextEnd; empty to go on after the step
+	Steps []Step `json:"steps,omitempty"`
+}
+
+// NextEnd is the target of next that ends the definition in which it stands.
+const NextEnd = "end"
+
+// MaxPathDepth is how many names a path of a variable has at most.
+const MaxPathDepth = 15
+
+var variablePathRE = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}(\.[A-Za-z_][A-Za-z0-9_]{0,63}){0,14}$`)
+
+// ValidVariablePath reports whether s is the path of a variable, such as order.total.
+func ValidVariablePath(s string) bool { return variablePathRE.MatchString(s) }
+
+// VariableOf is the variable that a path begins with.
+func VariableOf(path string) string {
+	name, _, _ := strings.Cut(path, ".")
+	return name
+}
