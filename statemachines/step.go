@@ -21,6 +21,7 @@ const (
 const (
 	EventStepEntered Event = "step.entered"
 	EventStepExited  Event = "step.exited"
+	EventStepPassed  Event = "step.passed"
 )
 
 var stepClosed = []StepState{StepCompleted, StepFailed, StepSkipped, StepCaseHandled, StepCancelled}
@@ -33,7 +34,7 @@ var Step = newTransitionTable[StepState](Machine{
 	Initial:  string(StepPending),
 	Terminal: stateNames(stepClosed...),
 	Closed:   stateNames(stepClosed...),
-	Events:   []Event{EventStepEntered, EventStepExited},
+	Events:   []Event{EventStepEntered, EventStepExited, EventStepPassed},
 	Rows: slices.Concat(
 		moves(EventStepEntered, StepRunning, byEngine, "it is next", StepPending),
 		moves(EventStepExited, StepCompleted, byEngine, "its jobs have succeeded, or failures are within the tolerance", StepRunning),
@@ -41,10 +42,13 @@ var Step = newTransitionTable[StepState](Machine{
 		moves(EventStepExited, StepSkipped, byEngine, "its condition is false or cannot be evaluated: it has no job", StepRunning),
 		moves(EventStepExited, StepCaseHandled, byEngine, "its jobs failed, and `onFailure` or `continueOnError` handles the failure", StepRunning),
 		moves(EventStepExited, StepCancelled, byEngine, "the execution was cancelled; every job is final", StepRunning),
+		moves(EventStepPassed, StepSkipped, byEngine, "a jump leads past it: there is no step run", StepPending),
 
 		ignores(EventStepEntered, "it has been entered already", StepRunning),
 		refuses(EventStepEntered, "entering the step again makes a new step run", stepClosed...),
 		ignores(EventStepExited, "it has exited already: the first status is kept", stepClosed...),
 		refuses(EventStepExited, "it was never entered", StepPending),
+		refuses(EventStepPassed, "it was entered", StepRunning),
+		ignores(EventStepPassed, "it is over", stepClosed...),
 	),
 })

@@ -35,7 +35,7 @@ var operators = map[string]operator{
 	"lte":        {expr: `%[1]s <= %[2]s`},
 	"in":         {expr: `%[1]s in %[2]s`},
 	"nin":        {expr: `%[1]s in %[2]s`, negative: true},
-	"contains":   {expr: `(type(%[1]s) == string ? %[1]s.contains(%[2]s) : %[2]s in %[1]s)`},
+	"contains":   {expr: `(type(%[1]s) == string ? %[1]s.contains(dyn(%[2]s)) : %[2]s in %[1]s)`},
 	"startsWith": {expr: `%[1]s.startsWith(%[2]s)`},
 	"endsWith":   {expr: `%[1]s.endsWith(%[2]s)`},
 	"matches":    {expr: `%[1]s.matches(%[2]s)`},

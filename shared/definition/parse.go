@@ -81,6 +81,9 @@ func LocateIssues(source []byte, issues []workflow.Issue) []workflow.Issue {
 // Compiled is a definition whose expressions are ready to be evaluated.
 type Compiled = program.Compiled
 
+// Target is where an execution goes on in a definition.
+type Target = program.Target
+
 // Compile compiles every expression of a parsed definition.
 func Compile(d *spec.Definition) (*Compiled, error) {
 	r := &yamldoc.Reader{}

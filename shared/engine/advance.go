@@ -194,6 +194,8 @@ func (w *workspace) fetch(ctx context.Context, n lifecycle.Need, draft *workflow
 		return w.fetchBlocker(ctx)
 	case lifecycle.NeedLocks:
 		return w.fetchLocks(ctx)
+	case lifecycle.NeedRoute:
+		return w.fetchRoute(ctx, n, draft)
 	case lifecycle.NeedPlan:
 		return w.fetchPlan(ctx, n, draft)
 	case lifecycle.NeedReport, lifecycle.NeedFailure, lifecycle.NeedClose:
@@ -246,7 +248,7 @@ func (w *workspace) reload(ctx context.Context, conflicts *int) error {
 	}
 	w.execution, w.stale, w.facts.Command, w.now = x, false, w.command, w.e.now()
 	w.recorder.SetExecution(x)
-	w.facts.Plans = nil
+	w.facts.Plans, w.facts.Routes = nil, nil
 	w.planner.ClearCache()
 	w.clearStaleFacts()
 	return nil

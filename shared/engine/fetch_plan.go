@@ -22,7 +22,30 @@ func (w *workspace) fetchPlan(ctx context.Context, n lifecycle.Need, draft *work
 	if w.facts.Plans == nil {
 		w.facts.Plans = map[lifecycle.Need]*lifecycle.Plan{}
 	}
+	if planned.Plan.Value, err = w.offloadValue(ctx, n.StepRunSeq, planned.Plan.Value); err != nil {
+		return err
+	}
 	w.facts.Plans[n] = &planned.Plan
+	return nil
+}
+
+// fetchRoute answers NeedRoute for the draft.
+func (w *workspace) fetchRoute(ctx context.Context, n lifecycle.Need, draft *workflow.Execution) error {
+	p, err := w.ensurePlanner(ctx)
+	if err != nil {
+		return err
+	}
+	route, err := p.Route(ctx, draft, n)
+	if err != nil {
+		return err
+	}
+	if route.Error, err = w.offloadValue(ctx, n.StepRunSeq, route.Error); err != nil {
+		return err
+	}
+	if w.facts.Routes == nil {
+		w.facts.Routes = map[lifecycle.Need]*lifecycle.Route{}
+	}
+	w.facts.Routes[n] = route
 	return nil
 }
 

@@ -30,6 +30,11 @@ func (w *workspace) fetchDiscarded(ctx context.Context) error {
 	w.facts.Discarded = false
 	for i := range w.execution.StepRuns {
 		s := &w.execution.StepRuns[i]
+		if s.Value != nil && s.Value.Stored != nil {
+			if err := w.ports.Packs.Discard(ctx, workflow.ValueKey(w.tenant, w.id, s.Seq).StepRunKey(), 0, w.now); err != nil {
+				return err
+			}
+		}
 		if !s.HasJobs() {
 			continue
 		}

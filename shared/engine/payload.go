@@ -8,7 +8,8 @@ import (
 )
 
 // Large values are stored in items of their own, so that the state item stays small:
-// the input, the entities of a scope, and the older pages of the history.
+// the input, the entities of a scope, the values of step runs, and the older pages of the
+// history.
 
 // startInput returns the execution's input, wherever it is stored.
 func (w *workspace) startInput(ctx context.Context) (*workflow.Input, error) {
@@ -138,6 +139,16 @@ func withPlaces(entities []workflow.ScopeEntity) []workflow.ScopeEntity {
 		}
 	}
 	return entities
+}
+
+// offloadValue returns a value as its step run holds it. It stores a large one under a digest
+// of the value, so that two handlers that decide differently never mix theirs.
+func (w *workspace) offloadValue(ctx context.Context, seq int, v *workflow.Value) (*workflow.Value, error) {
+	if v == nil || len(v.Inline) <= workflow.MaxInlineValueBytes {
+		return v, nil
+	}
+	ref, err := w.ports.Packs.SavePayload(ctx, workflow.ValueKey(w.tenant, w.id, seq), v.Inline)
+	return &workflow.Value{Stored: &ref}, err
 }
 
 // eventsPerPage is the size of a page of the history. It is fixed, and a page is keyed by

@@ -42,6 +42,23 @@ func NewStepContext(parameters json.RawMessage, results Results, steps map[strin
 	return c
 }
 
+// WithErrors is the context with the failures of steps, by label: steps.LABEL.error.
+func (c *StepContext) WithErrors(failures map[string]json.RawMessage) *StepContext {
+	if len(failures) == 0 {
+		return c
+	}
+	next := *c
+	next.steps = maps.Clone(c.steps)
+	for label, raw := range failures {
+		step := map[string]any{"error": adaptValue(decodeJSON(raw, nil))}
+		if known, ok := c.steps[label].(map[string]any); ok {
+			maps.Copy(step, known)
+		}
+		next.steps[label] = step
+	}
+	return &next
+}
+
 // WithValues is the context with the values of variables of the flow, by name: vars is an
 // object; any other has a value only where it exists. The context of an expression is its
 // parameters, overlaid by vars.

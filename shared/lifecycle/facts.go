@@ -18,6 +18,7 @@ type Facts struct {
 	Locks          *LockResult
 	Plans          map[Need]*Plan   // by the need they answer
 	Reports        map[Need]*Report // by the need they answer
+	Routes         map[Need]*Route  // by the need they answer
 	Outcomes       *Outcomes
 	Child          *ChildStatus
 	Entities       *ScopeEntities
@@ -98,6 +99,15 @@ type Plan struct {
 	Problem   *workflow.Failure // an assertion that is false, a parameter that has no value
 
 	UnmetFailure *workflow.Failure // of the first of the entities that an assertion failed
+
+	Value *workflow.Value // of a step that sets variables: what it sets
+	Route int             // of a switch: the number of its case, from 1
+}
+
+// Route says which case of a node's onFailure handles the failure of a step run.
+type Route struct {
+	Case  int             // from 1; 0 for none
+	Error *workflow.Value // the failure as expressions see it
 }
 
 // ScopeEntities are all entities of the scope with their places, also those that a retry
@@ -217,6 +227,7 @@ const (
 	NeedLocks          NeedKind = "locks"
 	NeedPlan           NeedKind = "plan"
 	NeedReport         NeedKind = "report"
+	NeedRoute          NeedKind = "route"          // a Route: StepRunSeq has failed, and StepIndex may handle it
 	NeedFailure        NeedKind = "failure"        // a Report with the first failure of those lanes that are over
 	NeedClose          NeedKind = "close"          // a Report, after stopping jobs that have not started
 	NeedChild          NeedKind = "child"          // the status of a child, after starting it if it does not exist

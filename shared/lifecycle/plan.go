@@ -39,9 +39,9 @@ func (d *decider) enterStep(at int) {
 	if n.Repeat != nil {
 		r.Iteration = d.execution.Iteration
 	}
-	end := n.End
+	end := at + 1
 	if n.FunctionBlock != "" {
-		r.OnlyFailed = d.execution.OnlyFailed
+		r.OnlyFailed = d.execution.OnlyFailed && !d.visitedInTry(at)
 		if end = d.pipelineEnd(at); end > at+1 && !r.OnlyFailed {
 			r.Pipeline = r.Seq
 		}
@@ -51,7 +51,7 @@ func (d *decider) enterStep(at int) {
 	case plan == nil:
 		return
 	case r.Iteration > 1 && plan.Jobs == 0 && plan.Problem == nil:
-		d.goToStep(n.End) // no entity repeats the step once more
+		d.goOnAfter(at) // no entity repeats the step once more
 		return
 	case len(d.execution.StepRuns) >= d.policy.MaxStepRuns || d.execution.Sequence >= workflow.MaxEvents || !d.hasRoom(end-at):
 		d.failAtLimit(n)
@@ -79,6 +79,10 @@ func (d *decider) enterStep(at int) {
 		}
 		d.exitStepRun(d.execution.LastStepRun(), status)
 		d.continueAfter(d.execution.LastStepRun())
+	case len(n.Switch) > 0:
+		d.enterSwitch(at, plan, r)
+	case len(n.Set) > 0:
+		d.setVariables(at, plan, r)
 	case n.IsContainer():
 		d.enterContainer(at, r.Iteration)
 	case n.StartsChild():

@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -61,7 +62,13 @@ func (d *decider) evaluateStepRun(r *workflow.StepRun, f *Report) (ended bool, c
 	case f.Complete && r.Closing:
 		d.recordResult(r, f) // another step run of its pipeline has failed
 		d.exitStepRun(r, sm.StepCancelled)
-		d.leaveFailedContainers(d.facts.Resolution.Program.FailureHandler(r.StepIndex))
+		if first := d.failedInPipeline(r.Pipeline); first != nil && len(d.openStepRuns()) == 0 {
+			why := cmp.Or(first.Failure, first.Counts.Failure)
+			if why == nil {
+				_, why = failureOf(first, first.Counts)
+			}
+			d.handleOrFail(first, causeOf(why.Code), why)
+		}
 	case f.Complete && f.Problem != nil:
 		d.recordResult(r, f)
 		d.failStepRun(r, f.Cause, f.Problem)
@@ -215,22 +222,26 @@ func (d *decider) failStepRun(r *workflow.StepRun, cause workflow.Cause, why *wo
 	if r.Failure == nil && r.Counts.Failure == nil {
 		r.Failure = why
 	}
-	d.exitStepRun(r, sm.StepFailed)
-	if handler < 0 || isEntityNotHeld(why) {
-		d.failExecution(r, cause, why, r.Counts.Failed+r.Counts.Unknown)
-		return
-	}
-	if handler == r.StepIndex {
-		if r.Seq == d.lastInPipeline(r) {
-			d.goToStep(p.Nodes[handler].End)
-		}
-		return
-	}
-	if len(d.openStepRuns()) > 0 {
+	if handler >= 0 && handler != r.StepIndex && len(d.openStepRuns()) > 1 && !isEntityNotHeld(why) {
+		d.exitStepRun(r, sm.StepFailed)
 		d.stopAll() // the other step runs of its pipeline end first
 		return
 	}
-	d.leaveFailedContainers(handler)
+	d.handleOrFail(r, cause, why)
+}
+
+// handleOrFail goes on after a step run that has failed where the definition says how, and
+// fails the execution otherwise.
+func (d *decider) handleOrFail(r *workflow.StepRun, cause workflow.Cause, why *workflow.Failure) {
+	if !isEntityNotHeld(why) {
+		if handled, missing := d.handleFailure(r, why); handled || missing {
+			return
+		}
+	}
+	if r.Open() {
+		d.exitStepRun(r, sm.StepFailed)
+	}
+	d.failExecution(r, cause, why, r.Counts.Failed+r.Counts.Unknown)
 }
 
 // isEntityNotHeld reports whether the failure is about an entity that the execution

@@ -42,7 +42,7 @@ func (d *decider) beginRetry(c Command, data map[string]any) error {
 		if from = program.IndexOf(c.FromStep); from < 0 {
 			return invalidRequest("from", fmt.Sprintf("the definition has no step %q", c.FromStep))
 		}
-		if reached := d.lastReachedStep(); from > reached {
+		if reached := d.lastReachedStep(); from > reached || !d.wasExecuted(from) {
 			return invalidRequest("from", fmt.Sprintf("step %q has not been reached: the last step reached is %q", c.FromStep, program.Nodes[reached].Label))
 		}
 		if failed := d.firstUnfinishedStep(program); from > failed {
@@ -55,10 +55,14 @@ func (d *decider) beginRetry(c Command, data map[string]any) error {
 	switch c.Entities {
 	case "":
 		c.Entities = "failed"
-		if d.execution.RolledBack {
+		if d.execution.RolledBack || d.executedAgain(from) {
 			c.Entities = "all"
 		}
-	case "failed", "all":
+	case "failed":
+		if d.executedAgain(from) {
+			return invalidRequest("entities", fmt.Sprintf("the execution has gone back, and has executed a step from %q on more than once: want all", program.Nodes[from].Label))
+		}
+	case "all":
 	default:
 		return invalidRequest("entities", "want failed or all")
 	}
@@ -129,6 +133,42 @@ func (d *decider) firstUnfinishedStep(p *spec.Program) int {
 	return first
 }
 
+// wasExecuted reports whether a step run of the step exists that still counts.
+func (d *decider) wasExecuted(at int) bool {
+	return slices.ContainsFunc(d.execution.StepRuns, func(r workflow.StepRun) bool { return r.Forward() && r.StepIndex == at })
+}
+
+// firstOf is the number of the first step run of the step that still counts, in the order of
+// time; 0 if there is none.
+func (d *decider) firstOf(at int) int {
+	for i := range d.execution.StepRuns {
+		if r := &d.execution.StepRuns[i]; r.Forward() && r.StepIndex == at && r.SupersededBy == 0 {
+			return r.Seq
+		}
+	}
+	return 0
+}
+
+// executedAgain reports whether a try that begins at the step would repeat a step on
+// entities that was executed more than once, because the execution has gone back. Then no
+// entity is known to be done with it.
+func (d *decider) executedAgain(from int) bool {
+	if d.execution.WentBack == 0 {
+		return false
+	}
+	first, seen := d.firstOf(from), map[int]int{}
+	for i := range d.execution.StepRuns {
+		r := &d.execution.StepRuns[i]
+		if r.Kind != workflow.JobExecute || r.SupersededBy > 0 || r.Seq < first || r.Iteration > 1 {
+			continue
+		}
+		if seen[r.StepIndex]++; seen[r.StepIndex] > 1 && d.node(r).OnEntities() && !r.OnlyFailed {
+			return true
+		}
+	}
+	return false
+}
+
 // lastReachedStep is the last step that any try has entered.
 func (d *decider) lastReachedStep() int {
 	at := 0
@@ -146,9 +186,14 @@ func (d *decider) lastReachedStep() int {
 func (d *decider) resetForTry(from int, onlyFailed bool, to sm.ExecutionState) {
 	x := d.execution
 	nodes := d.facts.Resolution.Program.Nodes
+	first := d.firstOf(from)
 	for i := range x.StepRuns {
 		r := &x.StepRuns[i]
-		if !r.Forward() || r.StepIndex < from || r.SupersededBy > 0 {
+		before := r.StepIndex < from
+		if x.WentBack > 0 {
+			before = r.Seq < first
+		}
+		if !r.Forward() || before || r.SupersededBy > 0 {
 			continue
 		}
 		if n := &nodes[r.StepIndex]; onlyFailed && r.HasJobs() && n.RunOn != "" && n.RunOn != workflow.RunOnGlobal {

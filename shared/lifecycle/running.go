@@ -59,32 +59,48 @@ func (d *decider) outermostUnopened(node int) int {
 // first of these or, where a retry begins among them, with the step that PC names.
 func (d *decider) enterContainer(at, iteration int) {
 	n := &d.facts.Resolution.Program.Nodes[at]
-	d.appendStepRun(d.newStepRun(at, "", &Plan{}, workflow.StepRun{Seq: d.execution.StepRunSeq + 1, StepIndex: at, Iteration: iteration}))
-	d.recordWorkflow(sm.EventWorkflowInitialized, sm.WorkflowPending, sm.WorkflowRunning, n.Label)
+	r := workflow.StepRun{Seq: d.execution.StepRunSeq + 1, StepIndex: at, Iteration: iteration}
+	if len(n.Cases) > 0 {
+		r.Route = d.routeTo(at, d.execution.PC)
+	}
+	d.appendStepRun(d.newStepRun(at, "", &Plan{}, r))
+	if n.RunsWorkflow() {
+		d.recordWorkflow(sm.EventWorkflowInitialized, sm.WorkflowPending, sm.WorkflowRunning, n.Label)
+	}
 	d.execution.Iteration = 0
 	if d.execution.PC == at {
-		d.execution.PC = at + 1
+		d.execution.PC = n.First
 	}
 }
 
 // leaveContainer ends the step run of a step whose nested steps are all over.
 func (d *decider) leaveContainer(c *workflow.StepRun) {
+	if len(d.node(c).Cases) > 0 {
+		d.leaveSwitch(c)
+		return
+	}
 	d.recordWorkflow(sm.EventWorkflowCompleted, sm.WorkflowRunning, sm.WorkflowCompleted, c.Label)
 	d.exitStepRun(c, sm.StepCompleted)
 	d.continueAfter(c)
 }
 
-// leaveFailedContainers continues after a step that tolerates the failure of a step
-// nested in it.
-func (d *decider) leaveFailedContainers(handler int) {
-	if len(d.openStepRuns()) > 0 {
-		return
+// leaveFailedContainers ends the step runs around a step that failed, up to the one that
+// handles the failure: as its onFailure says, if route is not nil.
+func (d *decider) leaveFailedContainers(handler int, why *workflow.Failure, route *Route) {
+	p := d.facts.Resolution.Program
+	for c := d.openContainer(); c != nil && (c.StepIndex == handler || p.Encloses(handler, c.StepIndex)); c = d.openContainer() {
+		if p.Nodes[c.StepIndex].RunsWorkflow() {
+			d.recordWorkflow(sm.EventWorkflowFailed, sm.WorkflowRunning, sm.WorkflowFailed, c.Label)
+		}
+		status := sm.StepFailed
+		if route != nil {
+			c.Handled = route.Case
+			if c.StepIndex == handler {
+				status, c.Failure, c.Value = sm.StepCaseHandled, why, route.Error
+			}
+		}
+		d.exitStepRun(c, status)
 	}
-	for c := d.openContainer(); c != nil && c.StepIndex >= handler; c = d.openContainer() {
-		d.recordWorkflow(sm.EventWorkflowFailed, sm.WorkflowRunning, sm.WorkflowFailed, c.Label)
-		d.exitStepRun(c, sm.StepFailed)
-	}
-	d.goToStep(d.facts.Resolution.Program.Nodes[handler].End)
 }
 
 // continueAfter continues after a step run that has ended well: with the next iteration
@@ -96,7 +112,17 @@ func (d *decider) continueAfter(r *workflow.StepRun) {
 		d.changed = true
 		return
 	}
-	d.goToStep(n.End)
+	d.goOnAfter(r.StepIndex)
+}
+
+// goOnAfter goes on after a node that is over: where it says, or with the one that follows.
+func (d *decider) goOnAfter(at int) {
+	n := &d.facts.Resolution.Program.Nodes[at]
+	if n.Goto != nil {
+		d.jump(at, n.Goto)
+		return
+	}
+	d.goToStep(n.After)
 }
 
 // goToStep makes another step the next.

@@ -343,7 +343,9 @@ func (sr *scriptRunner) addNode(s *spec.Step, words []string, o map[string]strin
 	for i := n.Parent; i >= 0; i = sr.nodes[i].Parent {
 		sr.nodes[i].End = at + 1
 	}
+	n.Group, n.First = n.Parent+1, at+1
 	sr.nodes = append(sr.nodes, n)
+	(&spec.Program{Nodes: sr.nodes}).SetAfter(nil)
 }
 
 // stepRunSeq is the number of the open step run with the label, or of the last step run.

@@ -18,7 +18,7 @@ const SchemaVersion = 2
 // Needs is the lowest schema version that can read the execution: one that uses nothing
 // new stays readable for the release before.
 func (x *Execution) Needs() int {
-	if x.Kept != nil || x.Result != nil || x.Undo != nil || x.Acknowledged != nil || x.Probe || x.RerunOf != "" || x.Scope.needsPlaces() || slices.ContainsFunc(x.StepRuns, StepRun.needsOutcomes) {
+	if x.Kept != nil || x.Result != nil || x.Undo != nil || x.Acknowledged != nil || x.Probe || x.RerunOf != "" || x.WentBack > 0 || x.Scope.needsPlaces() || slices.ContainsFunc(x.StepRuns, StepRun.needsOutcomes) {
 		return SchemaVersion
 	}
 	for _, s := range x.PastScopes {
@@ -101,6 +101,10 @@ type Execution struct {
 	Iteration    int  `json:"iteration,omitempty"`
 	DelayDoneSeq int  `json:"delayDoneSeq,omitempty"`
 	OnlyFailed   bool `json:"onlyFailed,omitempty"`
+
+	// WentBack is the first try in which the execution has gone back to an earlier step, 0 for
+	// none. From then on the order of its step runs is not that of the program.
+	WentBack int `json:"wentBack,omitempty"`
 
 	StepRunSeq int       `json:"stepRunSeq"`         // counter of step runs, rollbacks included
 	StepRuns   []StepRun `json:"stepRuns,omitempty"` // in order of Seq

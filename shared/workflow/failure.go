@@ -24,18 +24,24 @@ type Failure struct {
 // The codes of failures that the product reports itself, in upper case. Further ones are those
 // of [Code.OfFailure]. Blocks add codes of their own.
 const (
-	FailureAssertion         = "ASSERTION"           // an assertion is false or cannot be evaluated
-	FailureParameters        = "PARAMETERS"          // parameters have no value or do not match their schema
-	FailureRepeat            = "REPEAT"              // repeat.while cannot be evaluated
-	FailureTimeout           = "TIMEOUT"             // a job, a step, a wait or the execution took too long
-	FailureHTTPTimeout       = "HTTP_TIMEOUT"        // a block served over HTTP did not answer in time
-	FailureUnclaimed         = "UNCLAIMED"           // no worker has claimed the jobs
-	FailureWorkerCrash       = "WORKER_CRASH"        // the worker stopped during the call
-	FailureChangesRemain     = "CHANGES_REMAIN"      // something was executed that was not, or cannot be, undone
-	FailureNothingSelected   = "NOTHING_SELECTED"    // the starter's selection matches no entity
-	FailureLimit             = "LIMIT"               // something is too large, or there is too much of it
-	FailureEntityNotHeld     = "ENTITY_NOT_HELD"     // the execution does not hold the entity: it does not continue, and writes nothing
-	FailureUpdatesNotApplied = "UPDATES_NOT_APPLIED" // the execution completed, but its updates could not be written to the inventory
+	FailureAssertion         = "ASSERTION"              // an assertion is false or cannot be evaluated
+	FailureParameters        = "PARAMETERS"             // parameters have no value or do not match their schema
+	FailureRepeat            = "REPEAT"                 // repeat.while cannot be evaluated
+	FailureTimeout           = "TIMEOUT"                // a job, a step, a wait or the execution took too long
+	FailureHTTPTimeout       = "HTTP_TIMEOUT"           // a block served over HTTP did not answer in time
+	FailureUnclaimed         = "UNCLAIMED"              // no worker has claimed the jobs
+	FailureWorkerCrash       = "WORKER_CRASH"           // the worker stopped during the call
+	FailureChangesRemain     = "CHANGES_REMAIN"         // something was executed that was not, or cannot be, undone
+	FailureNothingSelected   = "NOTHING_SELECTED"       // the starter's selection matches no entity
+	FailureLimit             = "LIMIT"                  // something is too large, or there is too much of it
+	FailureEntityNotHeld     = "ENTITY_NOT_HELD"        // the execution does not hold the entity: it does not continue, and writes nothing
+	FailureNoRoute           = "NO_ROUTE"               // no case of a switch is true
+	FailureUnknownStep       = "UNKNOWN_STEP"           // a block names a step to which the execution cannot go
+	FailureInput             = "INPUT_RESOLUTION_ERROR" // the input of a step has no value
+	FailureLimitValue        = "LIMIT_VALUE"            // a value is larger than MaxValueBytes
+	FailureLimitContext      = "LIMIT_CONTEXT"          // the variables that a step reads are larger than MaxVariablesBytes
+	FailureLimitDepth        = "LIMIT_DEPTH"            // a value is nested too deep
+	FailureUpdatesNotApplied = "UPDATES_NOT_APPLIED"    // the execution completed, but its updates could not be written to the inventory
 )
 
 // The largest parts of a failure, in bytes. Failures are stored in the state item of their

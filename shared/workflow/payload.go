@@ -3,6 +3,7 @@ package workflow
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 )
 
 // PayloadRef refers to data that is too large for the item or message it belongs to: the
@@ -17,6 +18,17 @@ type PayloadRef struct {
 	// Pack is the pack under whose key the data is stored. The item of that pack leaves
 	// it out.
 	Pack *PackKey `json:"p,omitempty"`
+}
+
+// Value is a JSON value of a step run: in the state item, or in items of its own.
+type Value struct {
+	Inline json.RawMessage `json:"inline,omitempty"`
+	Stored *PayloadRef     `json:"stored,omitempty"` // under ValueKey of the step run
+}
+
+// ValueKey is the key under which values of a step run are stored. It is that of no pack.
+func ValueKey(tenant, execution string, seq int) PackKey {
+	return PackKey{Tenant: tenant, Execution: execution, StepRunSeq: seq}
 }
 
 // PayloadChunkBytes is how many bytes of the data one item holds.

@@ -38,6 +38,13 @@ type StepRun struct {
 
 	Child *Child `json:"child,omitempty"` // the execution that this step run started
 
+	// Value is the result of a step run that has no jobs or, of one in CASE_HANDLED, the failure
+	// as expressions see it. Route is the case of a switch that was taken, Handled the case of
+	// onFailure that handles the failure of the step run, both from 1.
+	Value   *Value `json:"value,omitempty"`
+	Route   int    `json:"route,omitempty"`
+	Handled int    `json:"handled,omitempty"`
+
 	Status    statemachines.StepState `json:"status"`
 	EnteredAt time.Time               `json:"enteredAt"`
 	EndedAt   time.Time               `json:"endedAt,omitzero"`
@@ -86,9 +93,9 @@ const (
 )
 
 // needsOutcomes reports whether the step run has what a release without outcomes of entities
-// cannot plan again.
+// and without variables cannot plan again.
 func (r StepRun) needsOutcomes() bool {
-	return r.Unmet > 0 || r.Only != nil || r.Child != nil && r.Child.Partial
+	return r.Unmet > 0 || r.Only != nil || r.Child != nil && r.Child.Partial || r.Value != nil || r.Route+r.Handled > 0
 }
 
 // HasJobs reports whether the step run has jobs.
@@ -96,9 +103,11 @@ func (r *StepRun) HasJobs() bool { return r.Kind != "" }
 
 // CanReadResultsOf reports whether the step run may read the results of another: of an
 // earlier run of a step that no try up to its own has superseded. Results that earlier
-// tries have of later steps are not readable.
-func (r *StepRun) CanReadResultsOf(o *StepRun) bool {
-	return o.Forward() && o.Seq < r.Seq && (o.SupersededBy == 0 || r.Try < o.SupersededBy) && (o.Try == r.Try || o.StepIndex <= r.StepIndex)
+// tries have of later steps are not readable, unless the execution had gone back by then:
+// wentBack is the first try in which it has, 0 for none.
+func (r *StepRun) CanReadResultsOf(o *StepRun, wentBack int) bool {
+	return o.Forward() && o.Seq < r.Seq && (o.SupersededBy == 0 || r.Try < o.SupersededBy) &&
+		(o.Try == r.Try || o.StepIndex <= r.StepIndex || wentBack > 0 && o.Try >= wentBack)
 }
 
 // Forward reports whether the step run executes a step; false for a rollback or an

@@ -127,6 +127,9 @@ func (c *Compiled) Parameters(step int, s expr.Scope) (json.RawMessage, error) {
 
 func mergeParameters(t *expr.Template, rawParameters json.RawMessage, s expr.Scope) (json.RawMessage, error) {
 	filled, err := t.Eval(s)
+	if err == nil && !bytes.HasPrefix(bytes.TrimLeft(filled, " \t\r\n"), []byte("{")) {
+		return nil, fmt.Errorf("the parameters are an object, not %s", workflow.Truncate(string(filled), 64))
+	}
 	if err != nil || len(rawParameters) == 0 {
 		return filled, err
 	}

@@ -19,8 +19,8 @@ func (c *compiler) checkReferences(i int, path string, refs expr.References, aft
 	} else {
 		s = outputStep
 	}
-	if isGlobal(s) && refs.Entity {
-		c.ReportAt(path, "reference", "%s has no entity", describeKind(s))
+	if refs.Entity && (isGlobal(s) || c.handlesFailure) {
+		c.ReportAt(path, "reference", "%s has no entity", c.describeReader(s))
 	}
 	for _, label := range refs.Labels {
 		at, ok := c.index[label]
@@ -55,9 +55,9 @@ func (c *compiler) checkReferences(i int, path string, refs expr.References, aft
 // checkOwnResult checks that the result which step s reads can exist for its own entity.
 func (c *compiler) checkOwnResult(s, from *spec.Step, path string) {
 	switch {
-	case isGlobal(from) || from.RunOn == s.RunOn && !isGlobal(s):
-	case isGlobal(s):
-		c.ReportAt(path, "reference", "%s has no entity: read %s.results", describeKind(s), from.Label)
+	case isGlobal(from) || from.RunOn == s.RunOn && !isGlobal(s) && !c.handlesFailure:
+	case isGlobal(s) || c.handlesFailure:
+		c.ReportAt(path, "reference", "%s has no entity: read %s.results", c.describeReader(s), from.Label)
 	case from.RunOn != "" && s.RunOn != "":
 		c.ReportAt(path, "reference", "step %q runs on %s and %q on %s: read %s.results", s.Label, s.RunOn, from.Label, from.RunOn, from.Label)
 	}
@@ -93,6 +93,13 @@ func isGlobal(s *spec.Step) bool {
 
 func isEmbedded(s *spec.Step) bool {
 	return s.Reference != nil && s.Reference.Mode == workflow.ModeEmbed
+}
+
+func (c *compiler) describeReader(s *spec.Step) string {
+	if c.handlesFailure {
+		return "a condition of onFailure"
+	}
+	return describeKind(s)
 }
 
 func describeKind(s *spec.Step) string {

@@ -23,6 +23,8 @@ type Bindings struct {
 	Parameters json.RawMessage                    // of the definition that contains the step
 	Results    map[int]map[string]json.RawMessage // by node, then as in [Results]
 	Statuses   map[int]string                     // by node
+	Errors     map[int]json.RawMessage            // by node: failures that onFailure handles
+	Values     map[string]json.RawMessage         // of the variables of the flow, by name
 }
 
 // Expressions are the expressions of one node of a program, bound to one step run. The
@@ -41,7 +43,7 @@ var _ plan.Expressions = (*Expressions)(nil)
 // Bind binds a node's expressions to the values that one step run of it sees.
 func (p *Program) Bind(node int, blocks map[string]workflow.Block, v Bindings, x *workflow.Execution) *Expressions {
 	origin := p.Nodes[node].Origin
-	results, statuses := Results{}, map[string]string{}
+	results, statuses, failures := Results{}, map[string]string{}, map[string]json.RawMessage{}
 	for i := range p.Nodes {
 		n := &p.Nodes[i]
 		if n.Origin != origin {
@@ -53,6 +55,9 @@ func (p *Program) Bind(node int, blocks map[string]workflow.Block, v Bindings, x
 		if s, ok := v.Statuses[i]; ok {
 			statuses[n.Step.Label] = s
 		}
+		if e, ok := v.Errors[i]; ok {
+			failures[n.Step.Label] = e
+		}
 	}
 	labels := map[string]any{}
 	for k, v := range x.Labels {
@@ -61,7 +66,7 @@ func (p *Program) Bind(node int, blocks map[string]workflow.Block, v Bindings, x
 	return &Expressions{program: p, blocks: blocks, context: expr.NewStepContext(v.Parameters, results, statuses, map[string]any{
 		"id": x.ID, "workflow": x.Workflow.String(), "createdBy": x.CreatedBy,
 		"createdAt": x.CreatedAt.Format(time.RFC3339Nano), "labels": labels,
-	})}
+	}).WithErrors(failures).WithValues(v.Values)}
 }
 
 // WithResults is the same with other results of some nodes. It shares everything else.
@@ -143,6 +148,40 @@ func (x *Expressions) Parameters(node int, e *workflow.ScopeEntity) (json.RawMes
 func (x *Expressions) ShouldRepeat(node int, e *workflow.ScopeEntity) (bool, error) {
 	c, step := x.compiledStep(node)
 	return c.RepeatWhile(step, x.scope(e))
+}
+
+// Set evaluates what the step sets: an object of values by the path of a variable.
+func (x *Expressions) Set(node int) (json.RawMessage, error) {
+	c, step := x.compiledStep(node)
+	return c.Set(step, x.scope(nil))
+}
+
+// Route returns the number of the first case of a switch, or of onFailure, that is true, from
+// 1; 0 if there is none. untold says which conditions could not be evaluated, and why.
+func (x *Expressions) Route(node int, onFailure bool) (number int, untold []string) {
+	c, step := x.compiledStep(node)
+	at, untold := c.Route(step, onFailure, x.scope(nil))
+	return at + 1, untold
+}
+
+// Output evaluates the output of the definition of the execution.
+func (x *Expressions) Output() (json.RawMessage, error) {
+	return x.program.Definitions[0].compiled.Output(x.scope(nil))
+}
+
+// References is what all expressions of a node read.
+func (p *Program) References(node int) expr.References {
+	n := &p.Nodes[node]
+	return p.Definitions[n.Origin].compiled.References(n.LocalIndex)
+}
+
+// Writes are the paths of the variables that a node sets, in order.
+func (p *Program) Writes(node int) []string {
+	n := &p.Nodes[node]
+	if n.OutputKey != "" {
+		return []string{n.OutputKey}
+	}
+	return p.Definitions[n.Origin].compiled.SetPaths(n.LocalIndex)
 }
 
 // ExecuteOnParameters returns the selector of a step that starts a child execution.

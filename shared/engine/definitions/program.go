@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/lockstep-run/lockstep/shared/catalog"
+	"github.com/lockstep-run/lockstep/shared/definition"
 	"github.com/lockstep-run/lockstep/shared/engine/port"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
@@ -38,6 +39,12 @@ func (c *Cache) Program(ctx context.Context, r port.Registry, tenant string, roo
 		b.program.AssertNotEmpty, b.program.AllowsEmpty = *assert, !*assert
 	}
 	b.program.markCrossEntityReads()
+	handles := map[int]int{}
+	for _, h := range b.handlers {
+		handles[b.program.Nodes[h.from].Group] = h.node
+	}
+	b.program.SetAfter(handles)
+	b.program.markTargets()
 	return b.program, nil, nil
 }
 
@@ -49,6 +56,8 @@ type builder struct {
 	pins      map[string]string
 	program   *Program
 	embedding []workflow.Ref // the definitions around the current one, to detect a cycle
+	groups    int            // lists of steps so far
+	handlers  []handler      // lists of steps that handle a failure
 
 	// What the definitions embedded around the current step say, the innermost one first.
 	maxInFlight int
@@ -78,7 +87,16 @@ func (b *builder) addDefinition(ref workflow.Ref, parent int, prefix string) (*w
 	if parent >= 0 {
 		b.applyConfig(d.Config)
 	}
-	return b.addSteps(d.Steps, origin, parent, prefix, new(int))
+	return b.addSteps(d.Steps, place{origin: origin, parent: parent}, prefix, new(int))
+}
+
+// handler is a list of steps that handle the failure of a node: it begins at from.
+type handler struct{ node, from int }
+
+// place is where a list of steps stands in the program.
+type place struct {
+	origin int
+	parent int // the node that is open while the steps are executed
 }
 
 // applyConfig takes over what of an embedded definition's config holds for its steps. Its
@@ -96,29 +114,62 @@ func (b *builder) applyConfig(c spec.Config) {
 	}
 }
 
-func (b *builder) addSteps(steps []spec.Step, origin, parent int, prefix string, local *int) (*workflow.Failure, error) {
+func (b *builder) addSteps(steps []spec.Step, at place, prefix string, local *int) (*workflow.Failure, error) {
+	group := b.groups
+	b.groups++
 	for i := range steps {
 		s, node := &steps[i], len(b.program.Nodes)
 		if node >= maxNodes {
 			return &workflow.Failure{Code: workflow.FailureLimit, Message: fmt.Sprintf("the definition has more than %d steps, embedded ones included", maxNodes)}, nil
 		}
-		b.program.Nodes = append(b.program.Nodes, spec.Node{Step: s, Label: prefix + s.Label, Parent: parent, Origin: origin, LocalIndex: *local,
+		b.program.Nodes = append(b.program.Nodes, spec.Node{Step: s, Label: prefix + s.Label, Parent: at.parent, Group: group, Origin: at.origin, LocalIndex: *local,
 			MaxInFlight: b.maxInFlight, DefinitionTolerance: b.tolerance})
 		*local++
-		var problem *workflow.Failure
-		var err error
-		switch {
-		case s.Workflow != nil:
-			problem, err = b.addSteps(s.Workflow.Steps, origin, node, prefix, local)
-		case s.Reference != nil:
-			problem, err = b.addReference(s, node)
-		}
+		problem, err := b.addNested(s, node, at, prefix, local)
 		if problem != nil || err != nil {
 			return problem, err
 		}
 		b.program.Nodes[node].End = len(b.program.Nodes)
 	}
 	return nil, nil
+}
+
+// addNested adds the steps in a step: those of its groups, or of the definition that it
+// embeds.
+func (b *builder) addNested(s *spec.Step, node int, at place, prefix string, local *int) (*workflow.Failure, error) {
+	first := map[string]int{}
+	for _, g := range s.Groups() {
+		first[g.Path] = len(b.program.Nodes)
+		inner := place{origin: at.origin, parent: node}
+		if g.Handler {
+			inner = place{origin: at.origin, parent: at.parent}
+		}
+		from := len(b.program.Nodes)
+		if problem, err := b.addSteps(g.Steps, inner, prefix, local); problem != nil || err != nil {
+			return problem, err
+		}
+		if g.Handler {
+			b.handlers = append(b.handlers, handler{node, from})
+		}
+	}
+	n := &b.program.Nodes[node]
+	n.First, n.Cases, n.Handlers = first["workflow.steps"], ways(s.Switch, "switch", first), ways(s.OnFailure, "onFailure", first)
+	if s.Reference != nil {
+		return b.addReference(s, node)
+	}
+	return nil, nil
+}
+
+func ways(cases []spec.Case, field string, first map[string]int) []spec.Way {
+	var all []spec.Way
+	for i := range cases {
+		at, ok := first[fmt.Sprintf("%s[%d].steps", field, i)]
+		if !ok {
+			at = -1
+		}
+		all = append(all, spec.Way{First: at})
+	}
+	return all
 }
 
 // addReference pins the definition that a step refers to, and embeds it if the step
@@ -143,7 +194,8 @@ func (b *builder) addReference(s *spec.Step, node int) (*workflow.Failure, error
 		b.program.Workflows = map[string]string{}
 	}
 	ref.Version, b.program.Workflows[workflowRef] = version, version
-	if n := &b.program.Nodes[node]; n.IsContainer() {
+	if n := &b.program.Nodes[node]; n.Embeds() {
+		n.First = len(b.program.Nodes)
 		return b.addDefinition(ref, node, n.Label+".")
 	}
 	return nil, nil
@@ -191,4 +243,57 @@ func (p *Program) Reads(node int) []int {
 		}
 	}
 	return reads
+}
+
+// markTargets translates the targets of each definition to nodes of the program.
+func (p *Program) markTargets() {
+	nodes := make([][]int, len(p.Origins)) // by origin, then by index in FlatSteps
+	for i := range p.Nodes {
+		nodes[p.Nodes[i].Origin] = append(nodes[p.Nodes[i].Origin], i)
+	}
+	for i := range p.Nodes {
+		n := &p.Nodes[i]
+		c := p.Definitions[n.Origin].compiled
+		n.Goto = p.target(nodes[n.Origin], n.Origin, c.Next(n.LocalIndex))
+		cases, handlers := c.CaseTargets(n.LocalIndex)
+		for k, t := range cases {
+			n.Cases[k].Goto = p.target(nodes[n.Origin], n.Origin, t)
+		}
+		for k, t := range handlers {
+			n.Handlers[k].Goto = p.target(nodes[n.Origin], n.Origin, t)
+		}
+	}
+}
+
+// target is a target of a definition as one of the program. nodes are those of the
+// definition, by index in FlatSteps.
+func (p *Program) target(nodes []int, origin int, t *definition.Target) *spec.Target {
+	if t == nil {
+		return nil
+	}
+	around := p.Origins[origin].NodeIndex
+	if t.Step == len(nodes) {
+		end := len(p.Nodes)
+		if around >= 0 {
+			end = p.Nodes[around].End
+		}
+		return &spec.Target{Node: end, In: around}
+	}
+	in := around
+	if t.In >= 0 {
+		in = nodes[t.In]
+	}
+	return &spec.Target{Node: nodes[t.Step], In: in}
+}
+
+// TargetNamed is the target that the block of a node names, nil if it cannot go there.
+func (p *Program) TargetNamed(node int, label string) *spec.Target {
+	n := &p.Nodes[node]
+	var nodes []int
+	for i := range p.Nodes {
+		if p.Nodes[i].Origin == n.Origin {
+			nodes = append(nodes, i)
+		}
+	}
+	return p.target(nodes, n.Origin, p.Definitions[n.Origin].compiled.TargetNamed(n.LocalIndex, label))
 }

@@ -72,6 +72,9 @@ func (p *Planner) buildExprScope(ctx context.Context, x *workflow.Execution, r *
 	if err := p.readResults(ctx, x, r, reads, s); err != nil {
 		return nil, err
 	}
+	if err := p.readValues(ctx, x, r, s); err != nil {
+		return nil, err
+	}
 	var previous *workflow.StepRun
 	if r.Iteration > 1 {
 		previous = previousRepetition(x, r)
@@ -79,7 +82,7 @@ func (p *Planner) buildExprScope(ctx context.Context, x *workflow.Execution, r *
 	redoneEntities := map[workflow.EntityKey]bool{} // for which this try has executed an earlier step
 	for i := range x.StepRuns {
 		o := &x.StepRuns[i]
-		if !p.seesStepRun(r, o) {
+		if !p.seesStepRun(x, r, o) {
 			continue
 		}
 		s.bindings.Statuses[o.StepIndex] = string(o.Status)
@@ -128,8 +131,8 @@ func (p *Planner) buildExprScope(ctx context.Context, x *workflow.Execution, r *
 }
 
 // seesStepRun reports whether a step run sees another one that is not of its pipeline.
-func (p *Planner) seesStepRun(r, o *workflow.StepRun) bool {
-	return r.CanReadResultsOf(o) && !encloses(p.Program, o.StepIndex, r.StepIndex) && (r.Pipeline == 0 || o.Pipeline != r.Pipeline)
+func (p *Planner) seesStepRun(x *workflow.Execution, r, o *workflow.StepRun) bool {
+	return r.CanReadResultsOf(o, x.WentBack) && (r.StepIndex >= len(p.Program.Nodes) || !p.Program.Encloses(o.StepIndex, r.StepIndex)) && (r.Pipeline == 0 || o.Pipeline != r.Pipeline)
 }
 
 // readResults binds the results of earlier step runs that the expressions read. It begins
@@ -139,7 +142,7 @@ func (p *Planner) readResults(ctx context.Context, x *workflow.Execution, r *wor
 	repeats := map[int]*repeatResults{} // by node
 	for i := len(x.StepRuns) - 1; i >= 0 && len(reads) > 0; i-- {
 		o := &x.StepRuns[i]
-		if !slices.Contains(reads, o.StepIndex) || !p.seesStepRun(r, o) {
+		if !slices.Contains(reads, o.StepIndex) || !p.seesStepRun(x, r, o) {
 			continue
 		}
 		newer := s.bindings.Results[o.StepIndex]
@@ -363,11 +366,6 @@ func (s *exprScope) exclude(program *definitions.Program, o *workflow.StepRun, g
 func childResult(c *workflow.Child) (map[string]json.RawMessage, error) {
 	raw, err := workflow.EncodeJSON(map[string]any{"id": c.ID, "state": c.State})
 	return map[string]json.RawMessage{"": raw}, err
-}
-
-// encloses reports whether a node is nested in another.
-func encloses(p *definitions.Program, outer, inner int) bool {
-	return outer < inner && inner < p.Nodes[outer].End
 }
 
 // parameters returns the parameters of the definition that contains the step: the

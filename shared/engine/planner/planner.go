@@ -3,7 +3,8 @@
 // depends on through the engine's ports.
 //
 // planner.go makes the plans, presents step runs to package dispatch and reports them.
-// expr_scope.go collects the values that a step run's expressions see. outcome.go reads
+// values.go collects the variables and failures that expressions see, and plans the steps
+// that set variables or choose a case. expr_scope.go collects the values that a step run's expressions see. outcome.go reads
 // the results of earlier step runs. pipeline.go advances the lanes of a pipeline.
 // updates.go collects the updates that jobs request, and rejects those that could never
 // be applied.
@@ -46,6 +47,7 @@ type Planner struct {
 	plans    map[lifecycle.Need]plan.JobPlan
 	scopes   map[lifecycle.Need]*exprScope // of step runs in pipelines
 	outcomes map[int]*outcome              // by StepRunSeq, of step runs that have ended
+	values   map[string]json.RawMessage    // of step runs, by digest
 }
 
 // ClearCache drops what was planned for a commit that was lost: it may carry tokens and
@@ -144,6 +146,7 @@ func (p *Planner) planLane(ctx context.Context, x *workflow.Execution, r *workfl
 	if err := ctx.Err(); err != nil {
 		return plan.JobPlan{}, fmt.Errorf("planning step %q for %d entities was cut off: %w", scope.request.Node.Label, len(scope.entities), err)
 	}
+	planFlow(&planned.Plan, scope)
 	return planned, nil
 }
 

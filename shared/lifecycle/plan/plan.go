@@ -178,6 +178,9 @@ func (r Request) planJobs(ex Expressions, on []position) JobPlan {
 		if ex.Err() != nil {
 			return r.overLimit(ex)
 		}
+		if err != nil && r.Node.FromInput {
+			return r.failedPlan(e.entity, workflow.CauseStepFailed, workflow.FailureInput, ErrorText(err))
+		}
 		if err == nil {
 			err = ex.ValidateParameters(r.NodeIndex, params)
 		}

@@ -22,8 +22,11 @@ type Program struct {
 type Node struct {
 	*Step
 	Label            string // as shown: OUTER.INNER within an embedded definition
-	Parent           int    // index of the node it is nested in, -1 for none
-	End              int    // index after the last node nested in it
+	Parent           int    // index of the node that is open while it is executed, -1 for none
+	Group            int    // number of the list of steps it is in, unique in the program
+	First            int    // index of the first node that is executed in it; of a switch, see Cases
+	End              int    // index after the last node nested in it, handlers of its failure included
+	After            int    // index of the node that follows in its list; that after the last one of the list is End of Parent, or After of the node that the list handles
 	Origin           int    // index of the definition it belongs to
 	LocalIndex       int    // its index in FlatSteps of that definition
 	CrossEntityReads []int  // nodes of which its expressions read results of other entities
@@ -32,6 +35,22 @@ type Node struct {
 	// says anything, and the config of the program holds.
 	MaxInFlight         int
 	DefinitionTolerance *Tolerance // failureTolerance of the innermost one that has it
+
+	Goto     *Target // where it goes on, nil for After
+	Cases    []Way   // of a switch
+	Handlers []Way   // of onFailure
+}
+
+// Target is where an execution goes on: with a node, or where the node In has ended.
+type Target struct {
+	Node int // index; the End of In, or the number of nodes, for an end
+	In   int // index of the node that stays open, -1 for none
+}
+
+// Way is one case of a switch, or of onFailure.
+type Way struct {
+	First int     // index of the first of its steps, -1 if it has none
+	Goto  *Target // where it goes on after its steps, nil for after the step
 }
 
 // Origin is one definition of a program: that of the execution, with index 0, or an embedded
@@ -48,6 +67,30 @@ type ProgramAcquisition struct {
 	LocalIndex int // index in Acquisitions of that definition
 }
 
+// SetAfter sets After of all nodes from their lists and ends. handles has the node whose
+// failure the steps of a list handle, by the number of the list.
+func (p *Program) SetAfter(handles map[int]int) {
+	before := map[int]int{} // by list: its last node so far
+	for i := range p.Nodes {
+		n := &p.Nodes[i]
+		if last, ok := before[n.Group]; ok {
+			p.Nodes[last].After = i
+		}
+		before[n.Group], n.After = i, 0
+	}
+	for i := range p.Nodes {
+		n := &p.Nodes[i]
+		if n.After > 0 {
+			continue
+		}
+		if failed, ok := handles[n.Group]; ok {
+			n.After = p.Nodes[failed].After // which stands before, and is known
+		} else if n.After = len(p.Nodes); n.Parent >= 0 {
+			n.After = p.Nodes[n.Parent].End
+		}
+	}
+}
+
 // MaxInFlight is how many jobs of a node may be outstanding at a time, 0 for no limit. An
 // embedded definition can lower the limit of what is around it, not raise it.
 func (p *Program) MaxInFlight(node int) int {
@@ -59,7 +102,15 @@ func (p *Program) MaxInFlight(node int) int {
 
 // IsContainer reports whether other nodes are nested in the step. It has no jobs then.
 func (n *Node) IsContainer() bool {
-	return n.Workflow != nil || n.Reference != nil && (n.Reference.Mode == workflow.ModeEmbed || n.Reference.Mode == "")
+	return n.Workflow != nil || n.Embeds() || len(n.Switch) > 0
+}
+
+// RunsWorkflow reports whether the steps in the step are a workflow of their own.
+func (n *Node) RunsWorkflow() bool { return n.Workflow != nil || n.Embeds() }
+
+// Embeds reports whether the step embeds another definition.
+func (n *Node) Embeds() bool {
+	return n.Reference != nil && (n.Reference.Mode == workflow.ModeEmbed || n.Reference.Mode == "")
 }
 
 // StartsChild reports whether the step starts an execution of its own.
@@ -107,14 +158,25 @@ func (p *Program) toleranceOf(node int) Tolerance {
 }
 
 // FailureHandler is the node that handles a failure of the node: itself or its innermost
-// ancestor, with continueOnError; -1 if there is none.
+// ancestor, with continueOnError or onFailure; -1 if there is none. A node with onFailure may
+// have no case for the failure.
 func (p *Program) FailureHandler(node int) int {
 	for ; node >= 0; node = p.Nodes[node].Parent {
-		if p.Nodes[node].ContinueOnError {
+		if n := &p.Nodes[node]; n.ContinueOnError || len(n.OnFailure) > 0 {
 			return node
 		}
 	}
 	return -1
+}
+
+// Encloses reports whether a node is open while another is executed.
+func (p *Program) Encloses(outer, inner int) bool {
+	for at := p.Nodes[inner].Parent; at >= 0; at = p.Nodes[at].Parent {
+		if at == outer {
+			return true
+		}
+	}
+	return false
 }
 
 // PipelineEnd is the index after the last node of the per-entity pipeline that begins at the
@@ -122,20 +184,22 @@ func (p *Program) FailureHandler(node int) int {
 // another has for other entities. It is node+1 if there is no pipeline.
 func (p *Program) PipelineEnd(node int) int {
 	first, end := &p.Nodes[node], node+1
-	if !p.Config.Parallel || !first.canPipeline() {
+	if !p.Config.Parallel || !first.canPipeline() || first.Goto != nil {
 		return end
 	}
 	for end < len(p.Nodes) {
 		n := &p.Nodes[end]
-		if !n.canPipeline() || n.Delay > 0 || n.RunOn != first.RunOn || n.Parent != first.Parent ||
+		if !n.canPipeline() || n.Delay > 0 || n.RunOn != first.RunOn || n.Group != first.Group ||
 			slices.ContainsFunc(n.CrossEntityReads, func(i int) bool { return i >= node }) {
 			break
 		}
-		end++
+		if end++; n.Goto != nil {
+			break
+		}
 	}
 	return end
 }
 
 func (n *Node) canPipeline() bool {
-	return n.OnEntities() && n.Repeat == nil && n.StepTimeout == 0
+	return n.OnEntities() && n.Repeat == nil && n.StepTimeout == 0 && len(n.OnFailure) == 0
 }

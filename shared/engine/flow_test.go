@@ -1,0 +1,336 @@
+package engine_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+	"github.com/lockstep-run/lockstep/tests/sim/harness"
+)
+
+// flow executes a definition with the given parameters, with every handler crashing nowhere,
+// and returns the calls of its blocks as "STEP PARAMETERS".
+func flow(t *testing.T, definition, parameters string, script func(harness.BlockCall) *harness.Outcome) (s *harness.Harness, id string, calls []string) {
+	t.Helper()
+	s = newHarness(t, 3)
+	s.Publish("w", definition)
+	s.Script = script
+	req := harness.NewStartRequest("w")
+	if strings.Contains(definition, "runOn: device") {
+		req = harness.NewStartRequest("w", harness.DeviceIDs(3)...)
+	}
+	if parameters != "" {
+		req.Parameters = []byte(parameters)
+	}
+	id = s.StartWith(req)
+	settle(s)
+	return s, id, callsWithParameters(s, id)
+}
+
+func callsWithParameters(s *harness.Harness, id string) (calls []string) {
+	for _, c := range s.BlockCalls {
+		if c.Execution == id {
+			calls = append(calls, strings.Join(strings.Fields(fmt.Sprintf("%s %s %s", c.Step, c.Entity, c.Parameters)), " "))
+		}
+	}
+	return calls
+}
+
+func expectCalls(t *testing.T, got []string, want ...string) {
+	t.Helper()
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("calls:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// R6, R11, R12: variables, outputKey and the six forms of input.
+func TestFlow_VariablesReachLaterSteps(t *testing.T) {
+	s, id, calls := flow(t, `steps:
+  - {label: first, set: {order.total: "${parameters.n * 2}", order.lines: [{sku: a}, {sku: b}], note: "n is ${parameters.n}"}}
+  - {label: sum, functionBlock: p/pure:1, runOn: global, input: {path: order}, outputKey: order.sum}
+  - {label: second, set: {order.total: "${vars.order.total + 1}", list: "${[vars.order.sum.x]}"}}
+  - {label: key, functionBlock: p/pure:1, runOn: global, input: {key: order}}
+  - {label: keys, functionBlock: p/pure:1, runOn: global, input: {keys: [note, n]}}
+  - {label: path, functionBlock: p/pure:1, runOn: global, input: {path: order.lines.1}}
+  - {label: template, functionBlock: p/pure:1, runOn: global, input: {template: {was: "${context.n}", is: "${vars.order.total}"}}}
+  - {label: static, functionBlock: p/pure:1, runOn: global, input: {static: {a: "${b}"}}}
+  - {label: each, functionBlock: p/pure:1, runOn: device, parameters: {d: "${entity.id}", l: "${vars.list}"}}
+  - {label: full, functionBlock: p/pure:1, runOn: global, input: {full: true}}
+`, `{"n":5,"note":"hidden"}`, func(c harness.BlockCall) *harness.Outcome {
+		if c.Step == "sum" {
+			return &harness.Outcome{Result: []byte(`{"x":7}`)}
+		}
+		return nil
+	})
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+	order := `{"lines":[{"sku":"a"},{"sku":"b"}],"sum":{"x":7},"total":11}`
+	expectCalls(t, calls,
+		`sum {"lines":[{"sku":"a"},{"sku":"b"}],"total":10}`,
+		"key "+order,
+		`keys {"n":5,"note":"n is 5"}`,
+		`path {"sku":"b"}`,
+		`template {"is":11,"was":5}`,
+		`static {"a":"${b}"}`,
+		`each d000 {"d":"d000","l":[7]}`, `each d001 {"d":"d001","l":[7]}`, `each d002 {"d":"d002","l":[7]}`,
+		`full {"list":[7],"n":5,"note":"n is 5","order":`+order+`}`,
+	)
+}
+
+// R11: input that has no value.
+func TestFlow_InputWithoutValueFails(t *testing.T) {
+	for _, input := range []string{"{path: order.lines.9}", "{key: nothing}", "{keys: [n, nothing]}", "{key: n}"} {
+		s, id, calls := flow(t, `steps:
+  - {label: first, set: {order.lines: [{sku: a}]}}
+  - {label: a, functionBlock: p/pure:1, runOn: global, input: `+input+"}\n", `{"n":5}`, nil)
+		if x := s.ExpectState(id, sm.ExecutionFailedSafeAck); len(calls) > 0 || x.Error.Code != workflow.FailureInput || x.Error.Step != "a" {
+			t.Errorf("%s: %v, %+v", input, calls, x.Error)
+		}
+	}
+}
+
+// R8, R15: cases in order, the fourteen operators, the default, and no route.
+func TestFlow_SwitchTakesTheFirstTrueCase(t *testing.T) {
+	switchOn := func(cases string) string {
+		return `steps:
+  - {label: route, switch: [` + cases + `]}
+  - {label: a, functionBlock: p/pure:1, runOn: global, next: end}
+  - {label: b, functionBlock: p/pure:1, runOn: global}
+`
+	}
+	for when, want := range map[string]bool{
+		"parameters.n > 4":                               true,
+		"parameters.missing > 4":                         false,
+		"{path: n, op: eq, value: 5}":                    true,
+		"{path: n, op: eq, value: '5'}":                  false,
+		"{path: n, op: neq, value: '5'}":                 true,
+		"{path: missing, op: neq, value: 1}":             true,
+		"{path: n, op: gt, value: 5}":                    false,
+		"{path: n, op: gt, value: 4.5}":                  true,
+		"{path: s, op: gt, value: 4}":                    false,
+		"{path: n, op: gte, value: 5}":                   true,
+		"{path: n, op: lt, value: 6}":                    true,
+		"{path: n, op: lte, value: 4}":                   false,
+		"{path: s, op: in, value: [open, new]}":          true,
+		"{path: s, op: nin, value: [open, new]}":         false,
+		"{path: missing, op: nin, value: [open]}":        true,
+		"{path: s, op: contains, value: pe}":             true,
+		"{path: o.l, op: contains, value: 2}":            true,
+		"{path: o.l, op: contains, value: 3}":            false,
+		"{path: s, op: startsWith, value: op}":           true,
+		"{path: n, op: startsWith, value: op}":           false,
+		"{path: s, op: endsWith, value: en}":             true,
+		"{path: s, op: matches, value: '^o.*n$'}":        true,
+		"{path: o.l.1, op: exists}":                      true,
+		"{path: o.l.2, op: exists}":                      false,
+		"{path: s.x, op: exists}":                        false,
+		"{path: o.x.y, op: notExists}":                   true,
+		"{path: o, op: notExists}":                       false,
+		"{path: o.in, op: eq, value: {a: [1, null]}}":    true,
+		"{path: o.in, op: eq, value: {a: [1.0, false]}}": false,
+	} {
+		s, id, calls := flow(t, switchOn("{when: "+yamlText(when)+", next: a}, {default: b}"), `{"n":5,"s":"open","o":{"l":[1,2],"in":{"a":[1,null]}}}`, nil)
+		s.ExpectState(id, sm.ExecutionCompletedAck)
+		if step := map[bool]string{true: "a {}", false: "b {}"}[want]; len(calls) != 1 || calls[0] != step {
+			t.Errorf("%s: %v, want %s", when, calls, step)
+		}
+	}
+	s, id, calls := flow(t, switchOn(`{when: "false", next: a}, {when: "parameters.x.y == 1", next: b}`), "", nil)
+	if x := s.ExpectState(id, sm.ExecutionFailedSafeAck); len(calls) > 0 || x.Error.Code != workflow.FailureNoRoute || !strings.Contains(x.Error.Message, "parameters.x.y") {
+		t.Errorf("%v, %+v", calls, x.Error)
+	}
+	s, id, calls = flow(t, switchOn(`{when: "true", next: b}, {when: "true", next: a}`), "", nil)
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+	expectCalls(t, calls, "b {}")
+	if passed := countEvents(s, id, "step.passed"); passed != 1 {
+		t.Errorf("%d steps are recorded as passed, want a alone", passed)
+	}
+}
+
+func yamlText(when string) string {
+	if strings.HasPrefix(when, "{") {
+		return when
+	}
+	return `"` + when + `"`
+}
+
+func countEvents(s *harness.Harness, id, kind string) (n int) {
+	for _, e := range s.History(id) {
+		if e.Type == kind {
+			n++
+		}
+	}
+	return n
+}
+
+// Steps of a case are executed in the switch; the other cases are not.
+func TestFlow_CaseWithSteps(t *testing.T) {
+	definition := `steps:
+  - label: route
+    switch:
+      - {when: "parameters.n == 1", steps: [{label: one, functionBlock: p/again:1, runOn: device}, {label: two, functionBlock: p/pure:1, runOn: global}]}
+      - {when: "parameters.n == 2", steps: [{label: three, functionBlock: p/pure:1, runOn: global, next: last}, {label: never, functionBlock: p/pure:1, runOn: global}]}
+      - {when: "parameters.n == 3", steps: [{label: inner, switch: [{when: "true", steps: [{label: deep, set: {x: 1}, next: end}]}]}], next: last}
+      - {default: true, steps: [{label: other, set: {x: 2}}], }
+  - {label: middle, functionBlock: p/pure:1, runOn: global}
+  - {label: last, functionBlock: p/pure:1, runOn: global, parameters: {route: "${steps.route.status}"}}
+`
+	for n, want := range map[string]string{
+		"1": "one d000 {}|one d001 {}|one d002 {}|two {}|middle {}|last COMPLETED",
+		"2": "three {}|last COMPLETED",
+		"3": "",
+		"4": "middle {}|last COMPLETED",
+	} {
+		s, id, calls := flow(t, definition, `{"n":`+n+`}`, nil)
+		s.ExpectState(id, sm.ExecutionCompletedAck)
+		if got := strings.ReplaceAll(strings.Join(calls, "|"), `{"route":"COMPLETED"}`, "COMPLETED"); got != want {
+			t.Errorf("n = %s: %s, want %s", n, got, want)
+		}
+		for _, r := range s.Load(id).StepRuns {
+			if r.Open() {
+				t.Errorf("n = %s: step run %s is open", n, r.Label)
+			}
+		}
+	}
+}
+
+// R13: onFailure chooses by the error, its steps and later ones read it.
+func TestFlow_OnFailureHandles(t *testing.T) {
+	definition := `steps:
+  - label: charge
+    functionBlock: p/once:1
+    runOn: global
+    onFailure:
+      - {when: error.code == "DECLINED", next: apologise}
+      - {when: steps.charge.error.code == "BUSY" && error.details.n == 1, steps: [{label: note, functionBlock: p/pure:1, runOn: global, parameters: {why: "${error.message}"}}]}
+  - {label: ship, functionBlock: p/pure:1, runOn: global, parameters: {charged: "${steps.charge.status}"}, next: end}
+  - {label: apologise, functionBlock: p/pure:1, runOn: global, parameters: {why: "${steps.charge.error.message}", code: "${error.code}"}}
+`
+	fail := func(code string) func(harness.BlockCall) *harness.Outcome {
+		return func(c harness.BlockCall) *harness.Outcome {
+			if c.Step == "charge" && c.Kind == workflow.JobExecute {
+				return &harness.Outcome{FailCode: code, FailMessage: "no money"}
+			}
+			return nil
+		}
+	}
+	s, id, calls := flow(t, definition, "", fail("DECLINED"))
+	x := s.ExpectState(id, sm.ExecutionCompletedAck)
+	expectCalls(t, calls, "charge {}", `apologise {"code":"DECLINED","why":"no money"}`)
+	if outcome := x.Outcome(); outcome != workflow.OutcomeSucceeded || x.StepRuns[0].Status != sm.StepCaseHandled {
+		t.Errorf("outcome %s, charge %s", outcome, x.StepRuns[0].Status)
+	}
+	s, id, calls = flow(t, definition, "", fail("OTHER"))
+	x = s.Load(id)
+	if expectCalls(t, calls[:1], "charge {}"); x.Error.Code != "OTHER" || x.Error.Step != "charge" {
+		t.Errorf("%s, %+v", x.State, x.Error)
+	}
+	s, id, calls = flow(t, strings.Replace(definition, "error.details.n == 1", "true", 1), "", fail("BUSY"))
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+	expectCalls(t, calls, "charge {}", `note {"why":"no money"}`, `ship {"charged":"CASE_HANDLED"}`)
+}
+
+// A step around the one that failed handles the failure, in a pipeline too.
+func TestFlow_OuterStepHandles(t *testing.T) {
+	for _, config := range []string{"", "config: {executionStrategy: {parallel: true}}\n"} {
+		s, id, calls := flow(t, config+`steps:
+  - label: outer
+    onFailure: after
+    workflow:
+      steps:
+        - {label: one, functionBlock: p/pure:1, runOn: device}
+        - {label: two, functionBlock: p/pure:1, runOn: device}
+        - {label: three, functionBlock: p/pure:1, runOn: global}
+  - {label: skipped, functionBlock: p/pure:1, runOn: global}
+  - {label: after, functionBlock: p/pure:1, runOn: global, parameters: {step: "${error.step}", outer: "${steps.outer.status}"}}
+`, "", func(c harness.BlockCall) *harness.Outcome {
+			if c.Step == "two" && c.Entity == "d001" {
+				return &harness.Outcome{FailCode: "NO"}
+			}
+			return nil
+		})
+		s.ExpectState(id, sm.ExecutionCompletedAck)
+		if last := calls[len(calls)-1]; last != `after {"outer":"CASE_HANDLED","step":"two"}` {
+			t.Errorf("%q: %v", config, calls)
+		}
+		if outcome := s.Load(id).Outcome(); outcome != workflow.OutcomeSucceeded {
+			t.Errorf("%q: outcome %s", config, outcome)
+		}
+	}
+}
+
+// R53: going back is bounded by the number of step runs. Variables count in between.
+func TestFlow_GoesBack(t *testing.T) {
+	definition := `steps:
+  - {label: begin, set: {tries: 0}}
+  - {label: count, set: {tries: "${vars.tries + 1}"}}
+  - {label: work, functionBlock: p/once:1, runOn: device, parameters: {n: "${vars.tries}"}}
+  - {label: again, switch: [{when: vars.tries < parameters.max, next: count}, {default: done}]}
+  - {label: done, functionBlock: p/pure:1, runOn: global, parameters: {n: "${vars.tries}"}}
+`
+	s, id, calls := flow(t, definition, `{"max":3}`, nil)
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+	if len(calls) != 10 || calls[0] != `work d000 {"n":1}` || calls[8] != `work d002 {"n":3}` || calls[9] != `done {"n":3}` {
+		t.Errorf("%v", calls)
+	}
+	s, id, _ = flow(t, definition, `{"max":1000}`, nil)
+	if x := s.Load(id); x.Cause != workflow.CauseLimit || x.State != sm.ExecutionFailedSafeAck {
+		t.Errorf("%s, cause %s", x.State, x.Cause)
+	}
+}
+
+// A retry after going back begins at the first time that the step was executed, and repeats
+// everything from there on.
+func TestFlow_RetryAfterGoingBack(t *testing.T) {
+	broken := true
+	s, id, _ := flow(t, `config: {rollback: never}
+steps:
+  - {label: begin, set: {tries: 0}}
+  - {label: count, set: {tries: "${vars.tries + 1}"}}
+  - {label: work, functionBlock: p/again:1, runOn: device, parameters: {n: "${vars.tries}"}}
+  - {label: again, switch: [{when: vars.tries < 2, next: count}, {default: done}]}
+  - {label: done, functionBlock: p/pure:1, runOn: global, parameters: {n: "${vars.tries}"}}
+`, "", func(c harness.BlockCall) *harness.Outcome {
+		if broken && c.Entity == "d001" && strings.Contains(string(c.Parameters), "2") {
+			return &harness.Outcome{FailCode: "NO"}
+		}
+		return nil
+	})
+	if x := s.Load(id); x.Error == nil || x.Error.Step != "work" {
+		t.Fatalf("%s, %+v", x.State, x.Error)
+	}
+	broken, s.BlockCalls = false, nil
+	if _, err := s.Engine.Retry(t.Context(), harness.Caller, id, views.RetryRequest{Reason: "mended", Entities: "failed"}); err == nil {
+		t.Error("a retry of the failed entities is accepted")
+	}
+	if _, err := s.Engine.Retry(t.Context(), harness.Caller, id, views.RetryRequest{Reason: "mended"}); err != nil {
+		t.Fatal(err)
+	}
+	settle(s)
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+	calls := callsWithParameters(s, id)
+	if len(calls) == 0 || calls[len(calls)-1] != `done {"n":2}` {
+		t.Errorf("%v", calls)
+	}
+}
+
+// Values too large for the state item are stored in items of their own, and limits are told
+// with their codes.
+func TestFlow_LargeValues(t *testing.T) {
+	s, id, calls := flow(t, `steps:
+  - {label: big, set: {list: "${parameters.list.map(x, x + x)}"}}
+  - {label: read, functionBlock: p/pure:1, runOn: global, parameters: {n: "${size(vars.list)}", last: "${vars.list[199]}"}}
+`, `{"list":[`+strings.Repeat(`"abcdefghij",`, 199)+`"last"]}`, nil)
+	x := s.ExpectState(id, sm.ExecutionCompletedAck)
+	expectCalls(t, calls, `read {"last":"lastlast","n":200}`)
+	if v := x.StepRuns[0].Value; v == nil || v.Stored == nil || v.Inline != nil {
+		t.Errorf("the value is %+v", v)
+	}
+	deep := strings.Repeat("[", 15) + strings.Repeat("]", 15)
+	s, id, _ = flow(t, "steps:\n  - {label: deep, set: {a.b: '${parameters.deep}'}}\n", `{"deep":`+deep+`}`, nil)
+	if x := s.ExpectState(id, sm.ExecutionFailedSafeAck); x.Error.Code != workflow.FailureLimitDepth || x.Cause != workflow.CauseLimit {
+		t.Errorf("%+v", x.Error)
+	}
+}

@@ -1,0 +1,310 @@
+package planner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lockstep-run/lockstep/shared/lifecycle"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// Variables are never stored as such. Each is what the last step run that wrote it wrote, of
+// those that the reader sees: so a step planned again sees what it saw first.
+
+// planFlow completes the plan of a step that sets variables or chooses a case.
+func planFlow(planned *lifecycle.Plan, s *exprScope) {
+	n, at := s.request.Node, s.request.NodeIndex
+	if planned.Jobs == 0 || planned.Problem != nil {
+		return
+	}
+	fail := func(code string, cause workflow.Cause, message string) {
+		*planned = lifecycle.Plan{Cause: cause, Problem: &workflow.Failure{Code: code, Step: n.Label, Message: message}}
+	}
+	switch {
+	case len(n.Set) > 0:
+		value, err := s.expressions.Set(at)
+		switch {
+		case err != nil:
+			fail(workflow.FailureParameters, workflow.CauseStepFailed, err.Error())
+		case len(value) > workflow.MaxValueBytes:
+			fail(workflow.FailureLimitValue, workflow.CauseLimit, fmt.Sprintf("step %q sets %d bytes, the limit is %d", n.Label, len(value), workflow.MaxValueBytes))
+		case jsonDepth(value) > spec.MaxPathDepth:
+			fail(workflow.FailureLimitDepth, workflow.CauseLimit, fmt.Sprintf("step %q sets a value that is nested more than %d deep", n.Label, spec.MaxPathDepth-1))
+		default:
+			planned.Value = &workflow.Value{Inline: value}
+		}
+	case len(n.Switch) > 0:
+		number, untold := s.expressions.Route(at, false)
+		if planned.Route = number; number == 0 {
+			message := fmt.Sprintf("no case of step %q is true, and it has no default", n.Label)
+			for _, text := range untold {
+				message += "; " + text
+			}
+			fail(workflow.FailureNoRoute, workflow.CauseStepFailed, message)
+		}
+	}
+}
+
+// jsonDepth is how deep the objects and lists of a JSON value are nested.
+func jsonDepth(raw json.RawMessage) (deepest int) {
+	depth, inText := 0, false
+	for i := 0; i < len(raw); i++ {
+		switch c := raw[i]; {
+		case inText && c == '\\':
+			i++
+		case c == '"':
+			inText = !inText
+		case inText:
+		case c == '{' || c == '[':
+			depth++
+			deepest = max(deepest, depth)
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return deepest
+}
+
+// Route evaluates which case of a node's onFailure handles the failure of a step run, and
+// returns the failure as expressions see it.
+func (p *Planner) Route(ctx context.Context, x *workflow.Execution, n lifecycle.Need) (*lifecycle.Route, error) {
+	failed := x.StepRunBySeq(n.StepRunSeq)
+	if failed == nil {
+		return nil, workflow.Errorf(workflow.CodeInternal, "the step run %d that failed does not exist", n.StepRunSeq)
+	}
+	why, err := errorValue(failed)
+	if err != nil {
+		return nil, err
+	}
+	reader := &workflow.StepRun{Seq: x.StepRunSeq + 1, Try: x.Try, StepIndex: n.StepIndex}
+	s, err := p.buildExprScope(ctx, x, reader)
+	if tooLarge := (*resultsTooLargeError)(nil); errors.As(err, &tooLarge) {
+		return &lifecycle.Route{}, nil // nobody can tell: the failure is not handled
+	}
+	if err != nil {
+		return nil, err
+	}
+	for i := range x.StepRuns {
+		if o := &x.StepRuns[i]; o.Open() && (o.Seq == failed.Seq || o.StepIndex == n.StepIndex || p.Program.Encloses(n.StepIndex, o.StepIndex)) {
+			s.bindings.Statuses[o.StepIndex] = string(sm.StepFailed)
+		}
+	}
+	if s.bindings.Values == nil {
+		s.bindings.Values = map[string]json.RawMessage{}
+	}
+	s.bindings.Values["error"] = why
+	s.bindings.Errors = map[int]json.RawMessage{n.StepIndex: why}
+	expressions := p.Program.Bind(n.StepIndex, p.Blocks, s.bindings, x).ForPlan(ctx, p.MaxPlanCost)
+	number, _ := expressions.Route(n.StepIndex, true)
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("choosing a case of step %q was cut off: %w", p.Program.Nodes[n.StepIndex].Label, err)
+	}
+	return &lifecycle.Route{Case: number, Error: &workflow.Value{Inline: why}}, nil
+}
+
+// errorValue is the failure of a step run as expressions see it.
+func errorValue(r *workflow.StepRun) (json.RawMessage, error) {
+	why := r.Failure
+	if why == nil {
+		why = r.Counts.Failure
+	}
+	if why == nil {
+		why = &workflow.Failure{Code: workflow.FailureWorkerCrash, Entity: r.Counts.UnknownEntity, Message: fmt.Sprintf("a worker of step %q crashed; whether the block was executed is unknown", r.Label)}
+	}
+	value := map[string]any{"code": why.Code, "message": why.Message, "step": r.Label}
+	if why.Entity != "" {
+		value["entity"] = why.Entity
+	}
+	if len(why.Details) > 0 {
+		value["details"] = why.Details
+	}
+	return workflow.EncodeJSON(value)
+}
+
+// readValues binds the variables and the failures that the expressions of a step read.
+func (p *Planner) readValues(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, s *exprScope) error {
+	refs := p.Program.References(r.StepIndex)
+	values := map[string]json.RawMessage{}
+	s.bindings.Values, s.bindings.Errors = values, map[int]json.RawMessage{}
+	for i := len(x.StepRuns) - 1; i >= 0; i-- {
+		o := &x.StepRuns[i]
+		newest := slices.Contains(refs.Names, "error") && values["error"] == nil
+		read := refs.AllSteps || slices.Contains(refs.Steps, p.labelOf(o))
+		if o.Status != sm.StepCaseHandled || o.Value == nil || !newest && !read || !p.seesStepRun(x, r, o) {
+			continue
+		}
+		why, err := p.loadValue(ctx, o)
+		if err != nil {
+			return err
+		}
+		if newest {
+			values["error"] = why
+		}
+		if s.bindings.Errors[o.StepIndex] == nil {
+			s.bindings.Errors[o.StepIndex] = why
+		}
+	}
+	if !refs.ReadsVars() {
+		return nil
+	}
+	wanted := func(path string) bool { return refs.AllVars || slices.Contains(refs.Vars, spec.VariableOf(path)) }
+	vars, err := p.variables(ctx, x, r, wanted)
+	if err == nil {
+		values["vars"] = vars
+	}
+	return err
+}
+
+// labelOf is the label of the step of a step run, as its own definition knows it.
+func (p *Planner) labelOf(r *workflow.StepRun) string {
+	if !r.Forward() {
+		return ""
+	}
+	return p.Program.Nodes[r.StepIndex].Step.Label
+}
+
+// variables are the variables that a step run sees, as an object: those that its own
+// definition has set, as far as they are wanted. It begins with the latest step run, and
+// leaves out those whose values later ones all replace.
+func (p *Planner) variables(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, wanted func(path string) bool) (json.RawMessage, error) {
+	type write struct {
+		path string
+		from *workflow.StepRun
+	}
+	var writes []write // newest first
+	replaced := map[string]bool{}
+	origin := p.originOf(r)
+	for i := len(x.StepRuns) - 1; i >= 0; i-- {
+		o := &x.StepRuns[i]
+		if o.Status != sm.StepCompleted || !o.Forward() || p.Program.Nodes[o.StepIndex].Origin != origin {
+			continue
+		}
+		paths := p.Program.Writes(o.StepIndex)
+		if len(paths) == 0 || !p.seesStepRun(x, r, o) {
+			continue
+		}
+		for _, path := range paths {
+			if wanted(path) && !replacedBy(replaced, path) {
+				writes = append(writes, write{path, o})
+			}
+		}
+		for _, path := range paths {
+			replaced[path] = true
+		}
+	}
+	all, size := map[string]any{}, 0
+	for _, w := range slices.Backward(writes) {
+		value, err := p.written(ctx, x, r, w.from, w.path)
+		if err != nil {
+			return nil, err
+		}
+		if size += len(value); size > workflow.MaxVariablesBytes {
+			return nil, &resultsTooLargeError{&workflow.Failure{
+				Code: workflow.FailureLimitContext, Step: w.from.Label,
+				Message: fmt.Sprintf("the variables that are read exceed %d bytes", workflow.MaxVariablesBytes),
+			}}
+		}
+		setPath(all, strings.Split(w.path, "."), value)
+	}
+	return workflow.EncodeJSON(all)
+}
+
+// originOf is the definition to which a step run belongs.
+func (p *Planner) originOf(r *workflow.StepRun) int {
+	if r.StepIndex >= len(p.Program.Nodes) {
+		return 0
+	}
+	return p.Program.Nodes[r.StepIndex].Origin
+}
+
+// replacedBy reports whether a path, or something that it is a part of, is replaced.
+func replacedBy(replaced map[string]bool, path string) bool {
+	for i := range path {
+		if path[i] == '.' && replaced[path[:i]] {
+			return true
+		}
+	}
+	return replaced[path]
+}
+
+// setPath sets a value in a tree of objects. What is there and is no object is replaced.
+func setPath(into map[string]any, path []string, value json.RawMessage) {
+	for _, name := range path[:len(path)-1] {
+		switch v := into[name].(type) {
+		case map[string]any:
+			into = v
+			continue
+		case json.RawMessage:
+			var fields map[string]json.RawMessage
+			_ = json.Unmarshal(v, &fields) // anything else is replaced
+			inner := make(map[string]any, len(fields))
+			for field, raw := range fields {
+				inner[field] = raw
+			}
+			into[name] = inner
+			into = inner
+			continue
+		}
+		inner := map[string]any{}
+		into[name] = inner
+		into = inner
+	}
+	into[path[len(path)-1]] = value
+}
+
+// written is what a step run wrote to a variable: one of the values that it set, or its
+// result.
+func (p *Planner) written(ctx context.Context, x *workflow.Execution, r, o *workflow.StepRun, path string) (json.RawMessage, error) {
+	switch {
+	case o.Child != nil:
+		result, err := childResult(o.Child)
+		return result[""], err
+	case o.HasJobs():
+		got, err := p.effectiveOutcome(ctx, x, r.Try, o)
+		if err != nil {
+			return nil, err
+		}
+		if err := p.loadResults(ctx, got); err != nil {
+			return nil, err
+		}
+		if result := got.results[workflow.EntityKey{}]; result != nil {
+			return result, nil
+		}
+		return json.RawMessage("null"), nil
+	case o.Value == nil:
+		return json.RawMessage("null"), nil
+	}
+	value, err := p.loadValue(ctx, o)
+	if err != nil || len(p.Program.Nodes[o.StepIndex].Set) == 0 {
+		return value, err
+	}
+	var set map[string]json.RawMessage
+	if err := json.Unmarshal(value, &set); err != nil {
+		return nil, workflow.Errorf(workflow.CodeInternal, "the value of step %q cannot be decoded: %w", o.Label, err)
+	}
+	return set[path], nil
+}
+
+// loadValue returns the value of a step run, wherever it is stored.
+func (p *Planner) loadValue(ctx context.Context, r *workflow.StepRun) (json.RawMessage, error) {
+	if r.Value.Stored == nil {
+		return r.Value.Inline, nil
+	}
+	if v, ok := p.values[r.Value.Stored.Digest]; ok {
+		return v, nil
+	}
+	v, err := p.Dispatcher.Packs.LoadPayload(ctx, workflow.ValueKey(p.Tenant, p.Execution, r.Seq), *r.Value.Stored)
+	if err == nil {
+		if p.values == nil {
+			p.values = map[string]json.RawMessage{}
+		}
+		p.values[r.Value.Stored.Digest] = v
+	}
+	return v, err
+}

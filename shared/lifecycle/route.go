@@ -1,0 +1,181 @@
+package lifecycle
+
+import (
+	"slices"
+
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+)
+
+// enterSwitch begins the step run of a switch whose case is chosen. It stays open while the
+// steps of the case are executed.
+func (d *decider) enterSwitch(at int, plan *Plan, r workflow.StepRun) {
+	r.Route = plan.Route
+	r = d.newStepRun(at, "", &Plan{}, r)
+	d.appendStepRun(r)
+	d.execution.Iteration = 0
+	way := d.facts.Resolution.Program.Nodes[at].Cases[r.Route-1]
+	if way.First >= 0 {
+		d.goToStep(way.First)
+		return
+	}
+	d.leaveSwitch(d.execution.LastStepRun())
+}
+
+// leaveSwitch ends the step run of a switch, and goes on where its case says.
+func (d *decider) leaveSwitch(r *workflow.StepRun) {
+	d.exitStepRun(r, sm.StepCompleted)
+	way := d.facts.Resolution.Program.Nodes[r.StepIndex].Cases[r.Route-1]
+	if way.Goto != nil {
+		d.jump(r.StepIndex, way.Goto)
+		return
+	}
+	d.continueAfter(r)
+}
+
+// routeTo is the number of the case of a switch in which a node is, from 1.
+func (d *decider) routeTo(at, node int) int {
+	nodes := d.facts.Resolution.Program.Nodes
+	for node >= 0 && nodes[node].Parent != at {
+		node = nodes[node].Parent
+	}
+	for i, way := range nodes[at].Cases {
+		if node >= 0 && way.First >= 0 && nodes[way.First].Group == nodes[node].Group {
+			return i + 1
+		}
+	}
+	return 0
+}
+
+// setVariables records what a step sets. It has no jobs, and is over at once.
+func (d *decider) setVariables(at int, plan *Plan, r workflow.StepRun) {
+	r.Value = plan.Value
+	d.appendStepRun(d.newStepRun(at, "", &Plan{}, r))
+	d.exitStepRun(d.execution.LastStepRun(), sm.StepCompleted)
+	d.continueAfter(d.execution.LastStepRun())
+}
+
+// jump goes on with another node than the one that follows. Steps that the target is not in
+// end well; those that it leads past are recorded.
+func (d *decider) jump(from int, to *spec.Target) {
+	for c := d.openContainer(); c != nil && c.StepIndex != to.In; c = d.openContainer() {
+		if d.facts.Resolution.Program.Nodes[c.StepIndex].RunsWorkflow() {
+			d.recordWorkflow(sm.EventWorkflowCompleted, sm.WorkflowRunning, sm.WorkflowCompleted, c.Label)
+		}
+		d.exitStepRun(c, sm.StepCompleted)
+	}
+	if to.Node <= from && d.execution.WentBack == 0 {
+		d.execution.WentBack = d.execution.Try
+	}
+	d.recordPassed(from, to)
+	d.goToStep(to.Node)
+}
+
+// recordPassed records the steps that a jump leads past: those of the list in which the
+// target is, and at an end, those of the lists that it leaves.
+func (d *decider) recordPassed(from int, to *spec.Target) {
+	nodes := d.facts.Resolution.Program.Nodes
+	passed := 0
+	for at := nodes[from].After; at < to.Node; {
+		n := &nodes[at]
+		if n.Parent == to.In {
+			if passed++; passed <= workflow.MaxPassed {
+				d.record(workflow.Event{
+					Layer: string(sm.LayerStep), Type: string(sm.EventStepPassed), Step: n.Label,
+					From: string(sm.StepPending), To: string(sm.StepSkipped),
+				}, nil)
+			}
+		}
+		at = max(at+1, n.End)
+	}
+	if passed > workflow.MaxPassed {
+		d.record(workflow.Event{Layer: string(sm.LayerStep), Type: string(sm.EventStepPassed), From: string(sm.StepPending), To: string(sm.StepSkipped)},
+			map[string]any{"more": passed - workflow.MaxPassed})
+	}
+}
+
+// route returns which case handles a failure, or nil after asking for it.
+func (d *decider) route(r *workflow.StepRun, handler int) *Route {
+	need := Need{Kind: NeedRoute, StepRunSeq: r.Seq, StepIndex: handler, Try: d.execution.Try}
+	if f := d.facts.Routes[need]; f != nil {
+		return f
+	}
+	d.need(need)
+	return nil
+}
+
+// failedInPipeline is the step run of a pipeline that has failed, for which the others were
+// stopped.
+func (d *decider) failedInPipeline(pipeline int) *workflow.StepRun {
+	for i := len(d.execution.StepRuns) - 1; i >= 0; i-- {
+		if r := &d.execution.StepRuns[i]; r.Pipeline == pipeline && r.Kind == workflow.JobExecute && r.Status == sm.StepFailed {
+			return r
+		}
+	}
+	return nil
+}
+
+// handleFailure goes on after the failure of a step run, if the step or one around it says
+// how. It reports false if none does; missing says that a fact is missing.
+func (d *decider) handleFailure(r *workflow.StepRun, why *workflow.Failure) (handled, missing bool) {
+	p := d.facts.Resolution.Program
+	for handler := p.FailureHandler(r.StepIndex); handler >= 0; handler = p.FailureHandler(p.Nodes[handler].Parent) {
+		n := &p.Nodes[handler]
+		if n.ContinueOnError {
+			d.handleAt(r, handler, why, nil)
+			return true, false
+		}
+		route := d.route(r, handler)
+		if route == nil {
+			return false, true
+		}
+		if route.Case > 0 {
+			d.handleAt(r, handler, why, route)
+			return true, false
+		}
+	}
+	return false, false
+}
+
+// handleAt ends the step runs up to the node that handles the failure, and goes on as the
+// case of its onFailure says, or behind it.
+func (d *decider) handleAt(r *workflow.StepRun, handler int, why *workflow.Failure, route *Route) {
+	n := &d.facts.Resolution.Program.Nodes[handler]
+	status := sm.StepFailed
+	if route != nil {
+		r.Handled = route.Case
+		if handler == r.StepIndex {
+			status, r.Value = sm.StepCaseHandled, route.Error
+		}
+	}
+	if r.Open() {
+		d.exitStepRun(r, status)
+	}
+	if handler == r.StepIndex && r.Seq != d.lastInPipeline(r) {
+		return
+	}
+	d.leaveFailedContainers(handler, why, route)
+	if route == nil {
+		d.goToStep(n.After)
+		return
+	}
+	way := n.Handlers[route.Case-1]
+	switch {
+	case way.First >= 0:
+		d.goToStep(way.First)
+	case way.Goto != nil:
+		d.jump(handler, way.Goto)
+	default:
+		d.goToStep(n.After)
+	}
+}
+
+// visitedInTry reports whether this try has executed a node already, because it has gone
+// back.
+func (d *decider) visitedInTry(at int) bool {
+	x := d.execution
+	return x.WentBack > 0 && slices.ContainsFunc(x.StepRuns, func(r workflow.StepRun) bool {
+		return r.Forward() && r.StepIndex == at && r.Try == x.Try
+	})
+}
