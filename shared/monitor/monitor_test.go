@@ -25,6 +25,11 @@ func TestHandler_ServesPage(t *testing.T) {
 		if path == "/" && (strings.Contains(w.Body.String(), "<script>") || strings.Contains(w.Body.String(), " style=")) {
 			t.Error("the page has inline script or style, which its policy forbids")
 		}
+		for _, markup := range []string{"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "DOMParser", "eval("} {
+			if strings.Contains(w.Body.String(), markup) {
+				t.Errorf("%s uses %s: data is set as text only", path, markup)
+			}
+		}
 	}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/monitor/../monitor.go", nil))

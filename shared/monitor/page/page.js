@@ -36,6 +36,26 @@ function state(execution) {
   return span;
 }
 
+function outcome(value) {
+  const span = document.createElement("span");
+  span.className = value === "FAILED_UNSAFE" ? "unsafe" : value === "SUCCEEDED" || value === "PROBED" ? "COMPLETED" : "FAILED";
+  span.textContent = value ?? "";
+  return span;
+}
+
+// showOutcomes shows what became of the entities of an execution that has ended: how many
+// have which outcome, and the first that failed, with the reason.
+function showOutcomes(execution) {
+  const counts = Object.entries(execution.entityOutcomes).map(([value, n]) => `${n} ${value}`);
+  const failed = execution.failedEntities;
+  const all = Object.entries(execution.entityOutcomes).reduce((n, [value, m]) => n + (value === "SUCCEEDED" || value === "SKIPPED" ? 0 : m), 0);
+  const shown = all > failed.length && failed.length > 0 ? `; the first ${failed.length} that failed:` : "";
+  $("outcomes").hidden = counts.length === 0;
+  $("outcomes").textContent = `entities: ${counts.join(", ")}${shown}`;
+  $("failed-table").hidden = failed.length === 0;
+  $("failed").replaceChildren(...failed.map((f) => row([f.entity, outcome(f.outcome), f.step, f.code, f.message])));
+}
+
 const time = (text) => (text ? new Date(text).toLocaleString() : "");
 const name = (w) => `${w.package}/${w.name}:${w.version}`;
 
@@ -52,9 +72,12 @@ async function refresh() {
   try {
     const [executions, locks] = await Promise.all([get("/workflow-execution?limit=50"), get("/locks?limit=50")]);
     $("executions").replaceChildren(...executions.items.map((x) => row([
-      link(x.id), name(x.workflow), state(x), `${x.progress.jobs.completed}/${x.progress.jobs.total}`,
+      link(x.id), name(x.workflow), state(x), outcome(x.outcome), `${x.progress.jobs.completed}/${x.progress.jobs.total}`,
       x.progress.jobs.failed, x.currentStep, time(x.createdAt)])));
     $("executions-empty").hidden = executions.items.length > 0;
+    const skipped = [...new Set([...(executions.skipped ?? []), ...(locks.skipped ?? [])])];
+    $("skipped").hidden = skipped.length === 0;
+    $("skipped").textContent = `left out, because a newer release has written them: ${skipped.join(", ")}`;
     $("locks").replaceChildren(...locks.items.map((l) => row([
       `${l.entity.type}/${l.entity.id}`, link(l.heldBy), time(l.since), l.token,
       l.waiting.map((w) => w.execution).join(", ")])));
@@ -72,6 +95,7 @@ async function showExecution() {
   $("execution").hidden = false;
   $("execution-title").textContent = `${name(execution.workflow)} ${execution.id}`;
   $("execution-summary").textContent = summary(execution);
+  showOutcomes(execution);
   $("steps").replaceChildren(...steps.items.map((s) => row([
     s.step, s.wave ? `${s.kind} ${s.wave}` : s.kind, s.status, s.jobs.total, s.jobs.completed, s.jobs.failed,
     s.jobs.cancelled ?? 0, s.jobs.unknown ?? 0, s.skipped])));
