@@ -174,6 +174,14 @@ func (d *decider) openContainer() *workflow.StepRun {
 	return nil
 }
 
+// enclosing is In and Index of a step run that is entered now.
+func (d *decider) enclosing() (in, index int) {
+	if c := d.openContainer(); c != nil {
+		return c.In, c.Index
+	}
+	return 0, 0
+}
+
 // currentStepRun is the step run to show to people: the last open one, or the last of
 // all.
 func (d *decider) currentStepRun() *workflow.StepRun {

@@ -188,13 +188,14 @@ type Need struct {
 	Pipeline   int  // of NeedPlan: StepRunSeq of the first step run of its pipeline
 	OnlyFailed bool // of NeedPlan: without the entities whose job ended with OK in an earlier try
 	Try        int  // of NeedPlan
+	In, Index  int  // of NeedPlan
 }
 
 // StepRun is the step run of a need, with the fields that the need knows.
 func (n Need) StepRun() workflow.StepRun {
 	r := workflow.StepRun{
 		Seq: n.StepRunSeq, Try: n.Try, StepIndex: n.StepIndex, Undoes: n.Undoes, Kind: workflow.JobExecute,
-		Iteration: n.Iteration, Pipeline: n.Pipeline, OnlyFailed: n.OnlyFailed,
+		Iteration: n.Iteration, Pipeline: n.Pipeline, OnlyFailed: n.OnlyFailed, In: n.In, Index: n.Index,
 	}
 	if n.Undoes > 0 {
 		r.Kind = workflow.JobRollback
@@ -209,7 +210,7 @@ func (n Need) StepRun() workflow.StepRun {
 func NeedForPlan(r *workflow.StepRun) Need {
 	return Need{
 		Kind: NeedPlan, StepRunSeq: r.Seq, StepIndex: r.StepIndex, Undoes: r.Undoes, Acquire: r.Kind == workflow.JobAcquire,
-		Iteration: r.Iteration, Pipeline: r.Pipeline, OnlyFailed: r.OnlyFailed, Try: r.Try,
+		Iteration: r.Iteration, Pipeline: r.Pipeline, OnlyFailed: r.OnlyFailed, Try: r.Try, In: r.In, Index: r.Index,
 	}
 }
 

@@ -36,6 +36,7 @@ func (d *decider) enterStep(at int) {
 	}
 	d.execution.Iteration = max(d.execution.Iteration, 1)
 	r := workflow.StepRun{Seq: d.execution.StepRunSeq + 1, Try: d.execution.Try, StepIndex: at}
+	r.In, r.Index = d.enclosing()
 	if n.Repeat != nil {
 		r.Iteration = d.execution.Iteration
 	}
@@ -114,7 +115,7 @@ func (d *decider) openPipeline(at, end int, plan *Plan, first workflow.StepRun) 
 			limit = own
 		}
 		r := d.newStepRun(i, workflow.JobExecute, &Plan{Jobs: plan.Entities}, workflow.StepRun{
-			Seq: first.Seq + i - at, Pipeline: first.Seq,
+			Seq: first.Seq + i - at, Pipeline: first.Seq, In: first.In, Index: first.Index,
 		})
 		size = min(size, r.PackSize)
 		stepRuns = append(stepRuns, r)

@@ -60,6 +60,7 @@ func (d *decider) outermostUnopened(node int) int {
 func (d *decider) enterContainer(at, iteration int) {
 	n := &d.facts.Resolution.Program.Nodes[at]
 	r := workflow.StepRun{Seq: d.execution.StepRunSeq + 1, StepIndex: at, Iteration: iteration}
+	r.In, r.Index = d.enclosing()
 	if len(n.Cases) > 0 {
 		r.Route = d.routeTo(at, d.execution.PC)
 	}

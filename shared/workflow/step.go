@@ -24,6 +24,11 @@ type StepRun struct {
 	Undoes    int     `json:"undoes,omitempty"`    // of a rollback: Seq of the step run it undoes
 	Only      *Places `json:"only,omitempty"`      // of a rollback: the entities it is about; nil for all
 
+	// In is the Seq of the innermost step run around this one that executes its steps several
+	// times or side by side, 0 for none. Index says for which time or branch, from 0.
+	In    int `json:"in,omitempty"`
+	Index int `json:"index,omitempty"`
+
 	// Pipeline is the Seq of the first step run of a per-entity pipeline, 0 outside a
 	// pipeline. The step runs of a pipeline are open together and share their lanes: a
 	// lane enters the next step run when it is over in this one.
@@ -95,7 +100,7 @@ const (
 // needsOutcomes reports whether the step run has what a release without outcomes of entities
 // and without variables cannot plan again.
 func (r StepRun) needsOutcomes() bool {
-	return r.Unmet > 0 || r.Only != nil || r.Child != nil && r.Child.Partial || r.Value != nil || r.Route+r.Handled > 0
+	return r.Unmet > 0 || r.Only != nil || r.Child != nil && r.Child.Partial || r.Value != nil || r.Route+r.Handled+r.In > 0
 }
 
 // HasJobs reports whether the step run has jobs.
