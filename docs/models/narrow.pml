@@ -375,7 +375,8 @@ again:	/* Register again with the execution that blocks it, and wait. The answer
 			IDLE
 #else
 			if
-			:: byRes || byPerson || !PERSON(by) -> IDLE
+			:: byRes || byPerson == PERSON(by) -> IDLE
+			:: !byRes && byPerson && !PERSON(by) -> goto clear	/* retried: ask again, so that reservations count */
 			:: else
 			fi
 #endif

@@ -292,3 +292,37 @@ func TestLocks_ReservationsAreVoidWhileAnOperatorIsAwaited(t *testing.T) {
 	s.RunFor(2 * time.Minute)
 	s.ExpectState(one, sm.ExecutionCompletedAck)
 }
+
+// Once the holder is retried, it waits for nobody: what waits for it is told no more that it
+// does, and what that has reserved counts again.
+func TestLocks_ReservationsCountAgainAfterRetryOfHolder(t *testing.T) {
+	s := newHarness(t, 2)
+	s.Publish("w", "steps: [{label: one, functionBlock: p/forever:1, runOn: device}]\n")
+	s.Publish("other", "steps: [{label: look, functionBlock: p/pure:1, runOn: device}]\n")
+	s.Script = failCalls("one EXECUTE d001")
+	unsafe := s.Start("w", "d001")
+	settle(s)
+	s.ExpectState(unsafe, sm.ExecutionFailedUnsafe)
+	s.Script = nil
+	both := s.Start("other", "d000", "d001")
+	s.DrainWakeups()
+	if x := s.ExpectState(both, sm.ExecutionScheduled); x.BlockedBy == nil || !x.BlockedBy.NeedsPerson || x.OwnerStatus().Reserves() {
+		t.Fatalf("blocked by %+v", x.BlockedBy)
+	}
+	if _, err := s.Engine.Retry(t.Context(), harness.Caller, unsafe, views.RetryRequest{Reason: "mended", Entities: views.RetryAll}); err != nil {
+		t.Fatal(err)
+	}
+	s.DrainWakeups() // the job of the retry is not delivered yet
+	for range 5 { // it looks at its timer
+		s.Advance(time.Minute)
+		s.Sweep()
+		s.DrainWakeups()
+	}
+	x := s.ExpectState(both, sm.ExecutionScheduled)
+	if x.BlockedBy == nil || x.BlockedBy.Execution != unsafe || x.BlockedBy.NeedsPerson || !x.OwnerStatus().Reserves() {
+		t.Errorf("blocked by %+v after the retry", x.BlockedBy)
+	}
+	settle(s)
+	s.ExpectState(unsafe, sm.ExecutionCompletedAck)
+	s.ExpectState(both, sm.ExecutionCompletedAck)
+}

@@ -32,7 +32,9 @@ func (d *decider) schedule() {
 			d.awaitPerson(*b)
 			return
 		}
-		if d.facts.Blocker.Registered {
+		// A holder that an operator has retried needs nobody any more: what this execution
+		// reserves counts again, once it has asked for its locks anew.
+		if d.facts.Blocker.Registered && (!b.NeedsPerson || d.facts.Blocker.NeedsPerson) {
 			if !b.Reservation && b.Narrowed != d.facts.Blocker.Narrowed {
 				c := *b
 				c.Narrowed = d.facts.Blocker.Narrowed

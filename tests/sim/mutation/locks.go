@@ -38,7 +38,7 @@ var locks = []Mutation{
 `, `	if ok || !ok {
 		return true, Result{Conflict: &e.blockedBy}, nil
 `}}},
-	{Name: "locking proceeds while the blocker is live", Edits: []Edit{{lifecycleBlocker, `		if d.facts.Blocker.Registered {
+	{Name: "locking proceeds while the blocker is live", Edits: []Edit{{lifecycleBlocker, `		if d.facts.Blocker.Registered && (!b.NeedsPerson || d.facts.Blocker.NeedsPerson) {
 `, "\t\tif false {\n"}}},
 	{Name: "waiter registrations raise the execution's version", Test: "tests/sim:TestWorld_PortConformance", Edits: []Edit{{simStore, "\t\t\te.waiters[waiter] = true\n", "\t\t\te.waiters[waiter] = true\n\t\t\te.x.Version++\n"}}},
 	{Name: "no check of the own state after a failed lock write", Test: "shared/engine/locking:TestLocker_ChecksOwnEpochAfterFailedTake", Edits: []Edit{{acquire, `func (a *acquisition) stillLocking(ctx context.Context) (bool, error) {

@@ -40,5 +40,6 @@ var narrowing = []Mutation{
 	{Name: "what became of an entity is looked up at another place", Test: "shared/engine/query:TestService_EntityExecutions", Edits: []Edit{{"shared/engine/query/entity.go", "x.EntityOutcome(h.Place); ok", "x.EntityOutcome(h.Place + 1); ok"}}},
 	{Name: "an earlier success counts as a later one", Test: "shared/engine/query:TestService_Failures", Edits: []Edit{{"shared/engine/query/failures.go", "!o.EndedAt.After(x.EndedAt)", "o.EndedAt.IsZero()"}}},
 	{Name: "a page of failures begins again with the execution in which the last one ended", Test: "shared/engine/query:TestService_Failures", Edits: []Edit{{"shared/engine/query/failures.go", "			if x.ID != id {\n", "			if x.ID != \"\" {\n"}}},
+	{Name: "who waits does not learn that the holder was retried", Test: "shared/engine:TestLocks_ReservationsCountAgainAfterRetryOfHolder", Edits: []Edit{{lifecycleBlocker, "d.facts.Blocker.Registered && (!b.NeedsPerson || d.facts.Blocker.NeedsPerson)", "d.facts.Blocker.Registered"}}},
 	{Name: "who waits for a kept entity is not told of the operator", Test: "shared/engine/query:TestService_WaitingNamesHolderToAcknowledge", Edits: []Edit{{queryWaiting, "holder.Holds(b.Epoch, b.Place) {", "!holder.Holds(b.Epoch, b.Place) {"}}},
 }
