@@ -23,6 +23,7 @@ type stateFacts struct {
 	state        ExecutionState
 	status       Status
 	holdsNoLocks bool
+	stopping     bool  // it goes on to its end, whatever is sent to it
 	terminal     Event // the event that ended it, if it has ended
 	acknowledged bool
 }
@@ -40,9 +41,9 @@ var executionFacts = []stateFacts{
 	{state: ExecutionLocked, status: StatusPending},
 	{state: ExecutionRunning, status: StatusRunning},
 	{state: ExecutionWaiting, status: StatusRunning},
-	{state: ExecutionCancelling, status: StatusRunning},
-	{state: ExecutionError, status: StatusRunning},
-	{state: ExecutionRollback, status: StatusRunning},
+	{state: ExecutionCancelling, status: StatusRunning, stopping: true},
+	{state: ExecutionError, status: StatusRunning, stopping: true},
+	{state: ExecutionRollback, status: StatusRunning, stopping: true},
 	{state: ExecutionCompleted, status: StatusCompleted, terminal: EventExecutionCompleted},
 	{state: ExecutionFailedSafe, status: StatusFailed, terminal: EventExecutionFailedSafe},
 	{state: ExecutionFailedUnsafe, status: StatusFailed, terminal: EventExecutionFailedUnsafe},
@@ -98,6 +99,14 @@ func Statuses() []Status {
 // execution that a newer one drives. An execution that does not exist holds nothing.
 func HoldsLocks(state ExecutionState) bool {
 	return state != "" && !factsByState[state].holdsNoLocks
+}
+
+// AcceptsSignals reports whether a signal may be sent to an execution in this state. The
+// states that refuse are a closed list: ERROR, CANCELLING, ROLLBACK, and every one that has
+// ended, acknowledged or not. An execution that does not exist accepts nothing.
+func AcceptsSignals(state ExecutionState) bool {
+	f := factsByState[state]
+	return state != "" && !f.stopping && f.terminal == ""
 }
 
 // Terminal reports whether an execution in this state has ended, acknowledged or

@@ -51,6 +51,19 @@ func TestHoldsLocks_IsAClosedList(t *testing.T) {
 	}
 }
 
+// TestAcceptsSignals_RefusersAreAClosedList repeats the states that refuse signals by hand.
+func TestAcceptsSignals_RefusersAreAClosedList(t *testing.T) {
+	refuse := []ExecutionState{
+		"", "ERROR", "CANCELLING", "ROLLBACK", "COMPLETED", "FAILED_SAFE", "FAILED_UNSAFE", "CANCELLED",
+		"COMPLETED_ACK", "FAILED_SAFE_ACK", "FAILED_UNSAFE_ACK", "CANCELLED_ACK",
+	}
+	for _, s := range append(ExecutionStates(), "", "FUTURE_STATE") {
+		if got, want := AcceptsSignals(s), !slices.Contains(refuse, s); got != want {
+			t.Errorf("AcceptsSignals(%q) = %t", s, got)
+		}
+	}
+}
+
 // TestHoldsLocks_EndsOnlyOnReleasingEvents checks that only the events that are meant
 // to release all locks move from a state that holds locks to one that does not.
 func TestHoldsLocks_EndsOnlyOnReleasingEvents(t *testing.T) {

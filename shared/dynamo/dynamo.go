@@ -9,6 +9,7 @@
 //     how items and their attributes are named; every key starts with the tenant.
 //   - executions.go: executions, the one conditional write that commits them, and
 //     the indexes that list them. waiters.go: who is woken when an execution ends.
+//     mailbox.go: signals to an execution, and values in items of their own.
 //     execution_payload.go: input, scope and event pages, in items of their own.
 //   - locks.go: the lock items.
 //   - packs.go and done_set.go: packs, their payloads, and which lanes are done.

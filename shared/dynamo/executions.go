@@ -110,21 +110,26 @@ func (s *Store) Create(ctx context.Context, x *workflow.Execution) (bool, error)
 	key := executionKey(x.Tenant, x.ID, skState)
 	set[topology.AttrPK], set[topology.AttrSK] = table.S(key.PK), table.S(key.SK)
 	set[topology.IndexByStatus.Sort] = table.S(x.ID)
+	x.ItemBytes = set.Size()
+	addSignals(x, set)
 	ok, old, err := s.t.Put(ctx, set, table.IfAbsent, nil)
 	if err != nil {
 		return false, err
 	}
-	x.ItemBytes = set.Size()
 	return ok || old.Text(attrCommit) == x.Commit, nil
 }
 
 // Commit replaces the state item if its version is still seen. It always sets the
 // attributes that are keys of an index; an index is written, and paid for, only
 // when their values change.
-func (s *Store) Commit(ctx context.Context, seen int64, next *workflow.Execution, release bool) (waiters []string, ok bool, err error) {
+func (s *Store) Commit(ctx context.Context, seen int64, next *workflow.Execution, o workflow.CommitOptions) (waiters []string, ok bool, err error) {
 	set, remove, err := executionAttributes(next)
 	if err != nil {
 		return nil, false, err
+	}
+	bytes := set.Size()
+	if next.Schema < workflow.SchemaVersion {
+		delete(set, table.AttrSchema) // a signal that came since may have raised it
 	}
 	if next.FailureStreak == nil {
 		remove = append(remove, attrFailureStreak)
@@ -134,18 +139,22 @@ func (s *Store) Commit(ctx context.Context, seen int64, next *workflow.Execution
 		Set: set, Remove: remove,
 		Condition: "#version = :seen", Values: table.Item{"seen": table.N(seen)},
 	}
-	if release {
+	if o.Release {
 		c.Remove = append(c.Remove, attrWaiters)
 		c.Return = types.ReturnValueUpdatedOld
+	}
+	heard, heardOut, err := s.addMailbox(ctx, &c, next, o)
+	if err != nil {
+		return nil, false, err
 	}
 	ok, old, err := s.t.Update(ctx, c)
 	if err != nil {
 		return nil, false, err
 	}
-	next.ItemBytes = set.Size()
+	next.ItemBytes, next.Heard, next.HeardOut = bytes, heard, heardOut
 	if !ok {
-		// Either another handler has committed, or this write has and its reply was
-		// lost. In the second case the waiters were lost with the reply.
+		// Either another handler has committed, or a signal has come, or this write has
+		// and its reply was lost. In that case the waiters were lost with the reply.
 		return nil, old.Text(attrCommit) == next.Commit && old.Int(attrVersion) == next.Version, nil
 	}
 	return old.StringSet(attrWaiters), true, nil
@@ -293,7 +302,7 @@ func executionOf(it table.Item) (*workflow.Execution, error) {
 			return nil, workflow.Errorf(workflow.CodeInternal, "the failure streak of execution %s cannot be read: %w", x.ID, err)
 		}
 	}
-	x.ItemBytes = it.Size()
+	x.ItemBytes = it.Size() - readMailbox(it, x)
 	return x, nil
 }
 

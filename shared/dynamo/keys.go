@@ -42,6 +42,16 @@ func eventsKey(tenant, id string, first int64) table.Key {
 	return executionKey(tenant, id, fmt.Sprintf("%s%012d", skEvents, first))
 }
 
+// heardKey is the key of the item that remembers a consumed signal.
+func heardKey(tenant, id, signal string) table.Key {
+	return executionKey(tenant, id, "heard#"+signal)
+}
+
+// valueKey is the key of one chunk of a value.
+func valueKey(tenant, id, owner string, ref workflow.PayloadRef, chunk int) table.Key {
+	return executionKey(tenant, id, fmt.Sprintf("value#%s#%s#%d", owner, ref.Digest, chunk))
+}
+
 // statusKey is the partition of the by-status index for one shard and state.
 func statusKey(tenant string, shard int, state statemachines.ExecutionState) string {
 	return table.TenantPrefix(tenant) + strconv.Itoa(shard) + "#" + string(state)

@@ -2,6 +2,8 @@ package dynamo
 
 import (
 	"bytes"
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/lockstep-run/lockstep/shared/dynamo/codec"
@@ -37,6 +39,27 @@ func TestOlderRelease_LeavesNothingThatCounts(t *testing.T) {
 	}
 	if head, err := headOf(it); err != nil || head.AwaitsPerson {
 		t.Errorf("read as %+v, %v", head, err)
+	}
+}
+
+// The item of an execution without signals has the attributes that it had before there were
+// any, in a commit too.
+func TestOlderRelease_SeesNoMailboxWithoutSignals(t *testing.T) {
+	x := shortExecution()
+	it := stateItem(t, x)
+	addSignals(x, it)
+	names := slices.Sorted(maps.Keys(it))
+	if want := []string{"commit", "doc", "epoch", "id", "pk", "schema", "sk", "state", "statusKey", "version"}; !slices.Equal(names, want) {
+		t.Errorf("created with %v", names)
+	}
+	c := table.Update{Set: table.Item{}, Values: table.Item{}}
+	if _, _, err := new(Store).addMailbox(t.Context(), &c, x, workflow.CommitOptions{}); err != nil || len(c.Set)+len(c.SetExpressions)+len(c.Values) > 0 || x.Needs() != 1 {
+		t.Errorf("a commit writes %+v, and needs schema %d: %v", c, x.Needs(), err)
+	}
+	for _, y := range []*workflow.Execution{{SignalOrder: 1}, {AwaitedSignals: []string{"paid"}}} {
+		if y.Needs() != workflow.SchemaVersion {
+			t.Errorf("%+v needs schema %d", y, y.Needs())
+		}
 	}
 }
 

@@ -85,6 +85,26 @@ func addAtMaximum(random *rand.Rand, x *workflow.Execution) {
 		}
 		x.Events = append(x.Events, e)
 	}
+	for i := range workflow.MaxSignals {
+		stored := workflow.NewPayloadRef([]byte(noise(random, 10)))
+		s := workflow.Signal{
+			ID: noise(random, workflow.MaxSignalID), Name: noise(random, workflow.MaxSignalName), At: time.Now(), By: noise(random, workflow.MaxSignalSender),
+			Reason: noise(random, workflow.MaxSignalReason), Digest: workflow.SignalDigest("", nil), Order: 1<<40 + int64(i),
+		}
+		if i%2 == 0 {
+			s.Data = json.RawMessage(noise(random, workflow.MaxInlineSignal))
+		} else {
+			s.Stored = &stored
+		}
+		x.Signals = append(x.Signals, s)
+	}
+	x.SignalOrder, x.HeardOut = 1<<41, 1<<40
+	for range workflow.MaxHeard {
+		x.Heard = append(x.Heard, workflow.SignalKey(noise(random, 10)))
+	}
+	for range workflow.MaxAwaitedSignals {
+		x.AwaitedSignals = append(x.AwaitedSignals, noise(random, workflow.MaxSignalName))
+	}
 	for range workflow.MaxWaiters {
 		x.Waiters = append(x.Waiters, uuid.NewString())
 	}
@@ -93,6 +113,8 @@ func addAtMaximum(random *rand.Rand, x *workflow.Execution) {
 func sizeOf(t *testing.T, x *workflow.Execution) int {
 	t.Helper()
 	it := stateItem(t, x)
+	addSignals(x, it)
+	it[attrHeard], it[attrHeardOut] = table.List(x.Heard...), table.N(x.HeardOut)
 	if len(x.Waiters) > 0 {
 		it[attrWaiters] = table.StringSet(x.Waiters...)
 	}

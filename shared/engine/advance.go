@@ -161,7 +161,7 @@ func (w *workspace) advance(ctx context.Context, c *lifecycle.Command) error {
 			return err
 		}
 		if !ok {
-			if err := w.reload(ctx, &conflicts); err != nil {
+			if err := w.reloadAfterLostCommit(ctx, d, &conflicts); err != nil {
 				return err
 			}
 			continue
@@ -228,11 +228,24 @@ func (w *workspace) load(ctx context.Context) (err error) {
 	return err
 }
 
-// reload starts over from the stored state after a lost race. What is immutable
-// stays, and so does a command that has not been committed. The engine's own break
-// command does not stay. Plans go: a plan made for the commit that failed carries
-// tokens and attributes of locks that the execution may have released and taken
-// again since.
+// reloadAfterLostCommit reloads after a commit whose condition did not hold. One that lost to
+// signals alone is no conflict: as many may come in a row as the mailbox has places, which
+// is more than a wake-up has tries.
+func (w *workspace) reloadAfterLostCommit(ctx context.Context, d lifecycle.Decision, conflicts *int) error {
+	if d.ClosesMailbox {
+		x, err := w.ports.Store.Load(ctx, w.tenant, w.id)
+		if err != nil {
+			return err
+		}
+		if x.Version == w.execution.Version && x.SignalOrder > w.execution.SignalOrder {
+			w.restart(x)
+			return nil
+		}
+	}
+	return w.reload(ctx, conflicts)
+}
+
+// reload starts over from the stored state after a lost race.
 func (w *workspace) reload(ctx context.Context, conflicts *int) error {
 	if *conflicts++; *conflicts > w.e.MaxConflictRetries {
 		return workflow.Errorf(workflow.CodeConflict, "execution %s keeps changing", w.id)
@@ -242,6 +255,15 @@ func (w *workspace) reload(ctx context.Context, conflicts *int) error {
 	if err != nil {
 		return err
 	}
+	w.restart(x)
+	return nil
+}
+
+// restart starts over from a state that was read. What is immutable stays, and so does a
+// command that has not been committed. The engine's own break command does not stay. Plans
+// go: a plan made for the commit that failed carries tokens and attributes of locks that the
+// execution may have released and taken again since.
+func (w *workspace) restart(x *workflow.Execution) {
 	if x.Workflow != w.execution.Workflow || !maps.Equal(x.Blocks, w.execution.Blocks) || !maps.Equal(x.Workflows, w.execution.Workflows) {
 		// Another handler has pinned the versions, perhaps other ones.
 		w.facts.Resolution, w.program, w.planner = nil, nil, nil
@@ -251,7 +273,6 @@ func (w *workspace) reload(ctx context.Context, conflicts *int) error {
 	w.facts.Plans, w.facts.Routes = nil, nil
 	w.planner.ClearCache()
 	w.clearStaleFacts()
-	return nil
 }
 
 // clearStaleFacts drops the facts that a commit or a reload makes stale.
@@ -276,7 +297,9 @@ func (w *workspace) commit(ctx context.Context, d lifecycle.Decision) (ok bool, 
 	if next.Version == 1 {
 		ok, err = w.ports.Store.Create(ctx, next)
 	} else {
-		waiters, ok, err = w.ports.Store.Commit(ctx, w.execution.Version, next, d.WakeWaiters)
+		waiters, ok, err = w.ports.Store.Commit(ctx, w.execution.Version, next, workflow.CommitOptions{
+			Release: d.WakeWaiters, Consumed: d.Consumed, SignalsSeen: d.ClosesMailbox,
+		})
 	}
 	if err != nil || !ok {
 		return ok, err

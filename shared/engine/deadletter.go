@@ -88,7 +88,7 @@ func (w *workspace) commitDeadLetter(ctx context.Context, x *workflow.Execution,
 	if err := w.prepareCommit(ctx, x, next); err != nil {
 		return false, err
 	}
-	_, ok, err = w.ports.Store.Commit(ctx, x.Version, next, false)
+	_, ok, err = w.ports.Store.Commit(ctx, x.Version, next, workflow.CommitOptions{})
 	return ok, err
 }
 

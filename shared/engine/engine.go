@@ -5,8 +5,8 @@
 //	        v
 //	load the state item -> decide (package lifecycle) -> one conditional write -> send messages -> repeat until idle
 //
-// Where to start reading: start.go creates executions and command.go carries out
-// an operator's verbs. Both end in advance.go, the loop behind every message. The
+// Where to start reading: start.go creates executions, command.go carries out
+// an operator's verbs, and signal.go stores a signal. All lead to advance.go, the loop behind every message. The
 // loop asks package lifecycle what comes next. When the decider needs a fact, the
 // answer is in the file named for it: fetch_resolution.go, fetch_readiness.go,
 // fetch_discovery.go, fetch_blocker.go, fetch_locks.go, fetch_plan.go,

@@ -163,11 +163,11 @@ func (s endingStore) Load(ctx context.Context, tenant, id string) (*workflow.Exe
 	return s.Store.Load(ctx, tenant, id)
 }
 
-func (s endingStore) Commit(ctx context.Context, seen int64, next *workflow.Execution, release bool) ([]string, bool, error) {
+func (s endingStore) Commit(ctx context.Context, seen int64, next *workflow.Execution, o workflow.CommitOptions) ([]string, bool, error) {
 	if ctx.Err() != nil {
 		return nil, false, workflow.Errorf(workflow.CodeUnavailable, "not written: %w", ctx.Err())
 	}
-	return s.Store.Commit(ctx, seen, next, release)
+	return s.Store.Commit(ctx, seen, next, o)
 }
 
 // An execution whose every wake-up runs out of time is ended, although nothing can be

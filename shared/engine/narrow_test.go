@@ -186,7 +186,7 @@ func TestRetry_RollsBackKeptEntitiesOnly(t *testing.T) {
 	next := x.Clone() // as if an unexpected error had ended it
 	next.State, next.Kept, next.Narrowed, next.Wait, next.DueAt = sm.ExecutionFailedUnsafe, &kept, 1, nil, time.Time{}
 	next.Error, next.Version, next.Commit = &workflow.Failure{Code: "INTERNAL", Message: "no", Step: "two"}, x.Version+1, "by hand"
-	if _, ok, err := s.Open().Store.Commit(context.Background(), x.Version, next, false); err != nil || !ok {
+	if _, ok, err := s.Open().Store.Commit(context.Background(), x.Version, next, workflow.CommitOptions{}); err != nil || !ok {
 		t.Fatal(ok, err)
 	}
 	before := len(s.CallsOf(id))

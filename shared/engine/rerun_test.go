@@ -111,7 +111,7 @@ func TestRerun_IsStartedOnceForItsKey(t *testing.T) {
 	old := s.Load(of)
 	next := old.Clone()
 	next.RerunBy, next.Version = nil, old.Version+1
-	if _, ok, err := s.Open().Store.Commit(context.Background(), old.Version, next, false); !ok || err != nil {
+	if _, ok, err := s.Open().Store.Commit(context.Background(), old.Version, next, workflow.CommitOptions{}); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
 	for range 2 {

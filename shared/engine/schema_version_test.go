@@ -69,7 +69,7 @@ steps:
 	x := s.Load(id)
 	old := x.Version
 	x.Schema, x.EngineVersion, x.Version, x.Commit = 0, "0.0.1", x.Version+1, "by hand"
-	if _, ok, err := s.Open().Store.Commit(context.Background(), old, x, false); !ok || err != nil {
+	if _, ok, err := s.Open().Store.Commit(context.Background(), old, x, workflow.CommitOptions{}); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
 	s.RunUntilIdle(time.Hour)

@@ -27,6 +27,7 @@
 //   - narrow.go: locks of some entities are released, and a retry of the others.
 //   - rerun.go: an ended execution whose entities another one repeats.
 //   - restore.go: executions from before the tables were restored to an earlier time.
+//   - mailbox.go: signals.
 //   - deadletter.go: dead-lettered messages.
 //
 // The jobs of a step are made in package plan.

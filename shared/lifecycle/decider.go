@@ -82,6 +82,9 @@ func (d *decider) transition(on sm.Event, to sm.ExecutionState, actor string, da
 		}
 		data["trigger"] = string(on)
 	}
+	if sm.AcceptsSignals(from) && !sm.AcceptsSignals(to) {
+		d.closeMailbox()
+	}
 	if d.execution.Epoch > 0 && on != sm.EventLockRequested && !sm.HoldsLocks(from) && sm.HoldsLocks(to) {
 		d.execution.Epoch++ // it must not seem to hold what it has released at this epoch
 	}

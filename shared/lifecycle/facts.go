@@ -266,6 +266,12 @@ type Decision struct {
 	Next        *workflow.Execution
 	WakeWaiters bool
 
+	// Consumed are the ids of signals that the commit takes out of the mailbox. ClosesMailbox
+	// makes the commit depend on that no signal has come since the execution was read: it moves
+	// to a state that accepts none, or decides that one has not come in time.
+	Consumed      []string
+	ClosesMailbox bool
+
 	// LimitReached says that a limit ends an execution that would not end by itself.
 	LimitReached bool
 

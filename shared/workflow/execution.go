@@ -18,7 +18,7 @@ const SchemaVersion = 2
 // Needs is the lowest schema version that can read the execution: one that uses nothing
 // new stays readable for the release before.
 func (x *Execution) Needs() int {
-	if x.Kept != nil || x.Result != nil || x.Undo != nil || x.Acknowledged != nil || x.Probe || x.RerunOf != "" || x.WentBack > 0 || x.Scope.needsPlaces() || slices.ContainsFunc(x.StepRuns, StepRun.needsOutcomes) {
+	if x.SignalOrder > 0 || len(x.AwaitedSignals) > 0 || x.Kept != nil || x.Result != nil || x.Undo != nil || x.Acknowledged != nil || x.Probe || x.RerunOf != "" || x.WentBack > 0 || x.Scope.needsPlaces() || slices.ContainsFunc(x.StepRuns, StepRun.needsOutcomes) {
 		return SchemaVersion
 	}
 	for _, s := range x.PastScopes {
@@ -129,13 +129,28 @@ type Execution struct {
 
 	Cost Cost `json:"cost,omitzero"`
 
-	// ItemBytes is the size of the item as it was read or committed last. It determines
-	// the cost of the next write, and whether the execution may continue. It is not stored.
+	// ItemBytes is the size of the item as it was read or committed last, without the
+	// mailbox: no sender can fill it. It determines the cost of the next write, and whether the
+	// execution may continue. It is not stored.
 	ItemBytes int `json:"-"`
 
 	// Waiters are the ids of executions to wake when this one releases its locks. They
 	// are read with the item and changed without changing Version.
 	Waiters []string `json:"-"`
+
+	// Signals is the mailbox: what was sent to the execution and not consumed, in the order in
+	// which it came. SignalOrder is the Order of the next one. They are read with the item, and
+	// a signal that comes does not change Version. A commit takes out what CommitOptions names,
+	// and changes nothing else about them.
+	Signals     []Signal `json:"-"`
+	SignalOrder int64    `json:"-"`
+
+	// Heard are the keys of the signals that were consumed last, HeardOut is how many have left
+	// this list. Both are changed by commits that consume. AwaitedSignals are the names that
+	// open waits want, for which places of the mailbox are kept: each commit writes them.
+	Heard          []string `json:"-"`
+	HeardOut       int64    `json:"-"`
+	AwaitedSignals []string `json:"-"`
 
 	// FailureStreak is also written without changing Version. The next successful commit
 	// removes it.
@@ -395,6 +410,8 @@ func (x *Execution) Clone() *Execution {
 	c.StepRuns = append([]StepRun(nil), x.StepRuns...)
 	c.Events = append([]Event(nil), x.Events...)
 	c.Waiters = append([]string(nil), x.Waiters...)
+	c.Signals, c.Heard = append([]Signal(nil), x.Signals...), append([]string(nil), x.Heard...)
+	c.AwaitedSignals = append([]string(nil), x.AwaitedSignals...)
 	c.RerunBy = append([]string(nil), x.RerunBy...)
 	c.Dropped = append([]BlockedBy(nil), x.Dropped...)
 	c.Cost = x.Cost.Clone()

@@ -12,7 +12,7 @@ package workflow
 const (
 	MaxItemBytes     = 400 << 10
 	MaxRunningBytes  = 200 << 10
-	MaxRollbackBytes = 300 << 10
+	MaxRollbackBytes = 250 << 10
 	CommandBytes     = 48 << 10
 )
 

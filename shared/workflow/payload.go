@@ -16,7 +16,7 @@ type PayloadRef struct {
 	Bytes  int    `json:"b"`
 
 	// Pack is the pack under whose key the data is stored. The item of that pack leaves
-	// it out.
+	// it out, and so does a value of an execution.
 	Pack *PackKey `json:"p,omitempty"`
 }
 
@@ -37,10 +37,12 @@ const PayloadChunkBytes = 300 << 10
 // NewPayloadRef is the reference of data.
 func NewPayloadRef(data []byte) PayloadRef {
 	sum := sha256.Sum256(data)
-	return PayloadRef{
-		Digest: hex.EncodeToString(sum[:16]), Bytes: len(data),
-		Chunks: max(1, (len(data)+PayloadChunkBytes-1)/PayloadChunkBytes),
-	}
+	return PayloadRefOf(hex.EncodeToString(sum[:16]), len(data))
+}
+
+// PayloadRefOf is the reference with a digest of data of so many bytes.
+func PayloadRefOf(digest string, bytes int) PayloadRef {
+	return PayloadRef{Digest: digest, Bytes: bytes, Chunks: max(1, (bytes+PayloadChunkBytes-1)/PayloadChunkBytes)}
 }
 
 // Chunk is the part of the data in chunk n, from 0.

@@ -216,7 +216,7 @@ func (f *fixture) setEventCount(id string, events int) {
 		x.Events[i].Sequence += int64(events) - x.Sequence
 	}
 	x.Sequence = int64(events)
-	if _, ok, err := f.Open().Store.Commit(context.Background(), seen, x, false); err != nil || !ok {
+	if _, ok, err := f.Open().Store.Commit(context.Background(), seen, x, workflow.CommitOptions{}); err != nil || !ok {
 		f.Fatalf("%v, %v", ok, err)
 	}
 }

@@ -109,7 +109,7 @@ func TestState_KeepsNumbersForRollback(t *testing.T) {
 	seen := s.Version
 	s.Version++
 	s.Commit, s.StepRunSeq = f.Nonce(), workflow.MaxStepRunSeq-5
-	if _, ok, err := f.Open().Store.Commit(t.Context(), seen, s, false); err != nil || !ok {
+	if _, ok, err := f.Open().Store.Commit(t.Context(), seen, s, workflow.CommitOptions{}); err != nil || !ok {
 		t.Fatal(ok, err)
 	}
 	f.awaitEnd(x.ID)

@@ -96,10 +96,10 @@ func (s interceptedStore) Heads(ctx context.Context, tenant string, ids []string
 	return intercept(s.interceptor, "store.heads", func() (map[string]workflow.OwnerStatus, error) { return s.Store.Heads(ctx, tenant, ids) })
 }
 
-func (s interceptedStore) Commit(ctx context.Context, seen int64, next *workflow.Execution, release bool) ([]string, bool, error) {
+func (s interceptedStore) Commit(ctx context.Context, seen int64, next *workflow.Execution, o workflow.CommitOptions) ([]string, bool, error) {
 	var written []string // returned by the write, even if its reply is lost
 	ok, waiters, err := interceptConditional(s.interceptor, "store.commit", func() (bool, []string, error) {
-		waiters, ok, err := s.Store.Commit(ctx, seen, next, release)
+		waiters, ok, err := s.Store.Commit(ctx, seen, next, o)
 		written = append(written, waiters...)
 		return ok, waiters, err
 	})

@@ -153,7 +153,7 @@ func (f *lockFixture) awaitBlocker(x *workflow.Execution) (waiting bool, err err
 // commit commits an execution, and sends a message to the waiters for what it releases.
 func (f *lockFixture) commit(x, next *workflow.Execution, release bool) (bool, error) {
 	next.Version, next.Commit = x.Version+1, f.nonce()
-	waiters, ok, err := f.locker.Store.Commit(f.ctx, x.Version, next, release)
+	waiters, ok, err := f.locker.Store.Commit(f.ctx, x.Version, next, workflow.CommitOptions{Release: release})
 	if err == nil && ok {
 		f.inbox = append(f.inbox, waiters...)
 	}

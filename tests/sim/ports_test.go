@@ -40,7 +40,7 @@ func openWorld(*testing.T) ports.Implementation {
 func TestWorld_PortConformance(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]func(*testing.T, ports.Open){
-		"store": ports.Store, "payloads": ports.Payloads, "locks": ports.Locks, "shared locks": ports.SharedLocks, "packs": ports.Packs,
+		"store": ports.Store, "payloads": ports.Payloads, "signals": ports.Signals, "locks": ports.Locks, "shared locks": ports.SharedLocks, "packs": ports.Packs,
 		"claims": ports.Claims, "polls": ports.Polls, "registry": ports.Registry, "entities": ports.Entities, "schedules": ports.Schedules, "workers": ports.Workers,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, openWorld) })

@@ -77,7 +77,7 @@ func replaceMap[K comparable, V any](shared, kept map[K]V) {
 func (e *executionItem) copy() *executionItem {
 	c := *e
 	c.waiters, c.scopes, c.events = maps.Clone(e.waiters), maps.Clone(e.scopes), maps.Clone(e.events)
-	c.descendants = maps.Clone(e.descendants)
+	c.descendants, c.heard, c.values = maps.Clone(e.descendants), maps.Clone(e.heard), maps.Clone(e.values)
 	c.failureStreak = clone(e.failureStreak)
 	return &c
 }

@@ -29,6 +29,8 @@ type executionItem struct {
 	before        indexEntry // what they showed before the last change
 
 	descendants map[string]bool
+	heard       map[string]bool // keys of consumed signals that have left the state item
+	values      map[string][]byte
 
 	input  *workflow.Input
 	scopes map[string][][]workflow.ScopeEntity
@@ -39,7 +41,7 @@ func (s *Store) item(tenant, id string) *executionItem {
 	return s.w.executions[tenantKey(tenant, id)]
 }
 
-func (s *Store) put(x *workflow.Execution) {
+func (s *Store) put(x *workflow.Execution, o workflow.CommitOptions) {
 	e := s.ensureItem(x.Tenant, x.ID)
 	old := e.x
 	e.x = clone(x)
@@ -47,6 +49,9 @@ func (s *Store) put(x *workflow.Execution) {
 		e.failureStreak = nil
 	}
 	e.x.Schema = max(x.Schema, s.programVersion)
+	if old != nil {
+		keepMailbox(e.x, old, o)
+	}
 	if s.w.Observer != nil {
 		s.w.Observer.ExecutionWritten(old, e.x)
 	}
@@ -57,7 +62,7 @@ func (s *Store) put(x *workflow.Execution) {
 func (s *Store) ensureItem(tenant, id string) *executionItem {
 	e := s.item(tenant, id)
 	if e == nil {
-		e = &executionItem{waiters: map[string]bool{}, descendants: map[string]bool{}, scopes: map[string][][]workflow.ScopeEntity{}, events: map[int64]workflow.Event{}}
+		e = &executionItem{waiters: map[string]bool{}, descendants: map[string]bool{}, heard: map[string]bool{}, values: map[string][]byte{}, scopes: map[string][][]workflow.ScopeEntity{}, events: map[int64]workflow.Event{}}
 		s.w.executions[tenantKey(tenant, id)] = e
 	}
 	return e
@@ -93,7 +98,7 @@ func (s *Store) Create(_ context.Context, x *workflow.Execution) (bool, error) {
 		if e := s.item(x.Tenant, x.ID); e != nil && e.x != nil {
 			return e.x.Commit == x.Commit, nil
 		}
-		s.put(x)
+		s.put(x, workflow.CommitOptions{})
 		return true, nil
 	})
 }
@@ -145,9 +150,12 @@ func (s *Store) Heads(_ context.Context, tenant string, ids []string) (map[strin
 	})
 }
 
-// Commit replaces the state item if its version is still seen. With release it also returns
-// and clears the waiters.
-func (s *Store) Commit(_ context.Context, seen int64, next *workflow.Execution, release bool) (waiters []string, ok bool, err error) {
+// Commit replaces the state item if its version is still seen, and no signal has come where
+// that matters. It also returns and clears the waiters, and removes signals, as o asks.
+func (s *Store) Commit(_ context.Context, seen int64, next *workflow.Execution, o workflow.CommitOptions) (waiters []string, ok bool, err error) {
+	if err := s.hear(next, o); err != nil {
+		return nil, false, err
+	}
 	type answer struct {
 		waiters []string
 		ok      bool
@@ -165,10 +173,12 @@ func (s *Store) Commit(_ context.Context, seen int64, next *workflow.Execution, 
 			return answer{}, nil
 		case e.x.Version != seen:
 			return answer{ok: e.x.Commit == next.Commit && e.x.Version == next.Version}, nil
+		case o.SignalsSeen && e.x.SignalOrder != next.SignalOrder:
+			return answer{}, nil
 		}
-		s.put(next)
+		s.put(next, o)
 		a := answer{ok: true}
-		if release {
+		if o.Release {
 			for id := range e.waiters {
 				a.waiters = append(a.waiters, id)
 			}
@@ -180,6 +190,8 @@ func (s *Store) Commit(_ context.Context, seen int64, next *workflow.Execution, 
 		}
 		return a, nil
 	})
+	heard, left := next.HearSignals(o.Consumed)
+	next.Heard, next.HeardOut = heard, next.HeardOut+int64(len(left))
 	return a.waiters, a.ok, err
 }
 

@@ -285,6 +285,8 @@ const (
 // executionBytes is the size of a state item, or an error if that is too large for one
 // item. Stored items are compressed: to about a quarter, if nothing measures it.
 func (w *World) executionBytes(x *workflow.Execution) (int, error) {
+	x = x.Clone()
+	x.Signals, x.Heard, x.AwaitedSignals = nil, nil, nil // there is room for a full mailbox beside everything else
 	if w.ExecutionBytes == nil {
 		return sizeOf(x) / 4, checkItemSize(x)
 	}

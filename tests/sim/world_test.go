@@ -69,7 +69,7 @@ func TestStore_StaleIndex(t *testing.T) {
 	_, err := s.Create(t.Context(), x)
 	next := x.Clone()
 	next.Version, next.State, next.DueAt, next.Commit = 2, sm.ExecutionValid, time.Time{}, w.Nonce()
-	_, _, err2 := s.Commit(t.Context(), 1, next, false)
+	_, _, err2 := s.Commit(t.Context(), 1, next, workflow.CommitOptions{})
 	if err := errors.Join(err, err2); err != nil {
 		t.Fatal(err)
 	}

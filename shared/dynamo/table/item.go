@@ -36,6 +36,15 @@ func M(it Item) Value { return &types.AttributeValueMemberM{Value: it} }
 // out instead.
 func StringSet(s ...string) Value { return &types.AttributeValueMemberSS{Value: s} }
 
+// List makes a list of strings.
+func List(s ...string) Value {
+	list := make([]Value, len(s))
+	for i, one := range s {
+		list[i] = S(one)
+	}
+	return &types.AttributeValueMemberL{Value: list}
+}
+
 // Float makes a number that may have a fraction.
 func Float(f float64) Value {
 	return &types.AttributeValueMemberN{Value: strconv.FormatFloat(f, 'f', -1, 64)}
@@ -106,6 +115,21 @@ func (it Item) StringSet(name string) []string {
 	return nil
 }
 
+// List returns a list of strings.
+func (it Item) List(name string) []string {
+	v, ok := it[name].(*types.AttributeValueMemberL)
+	if !ok {
+		return nil
+	}
+	list := make([]string, 0, len(v.Value))
+	for _, one := range v.Value {
+		if s, ok := one.(*types.AttributeValueMemberS); ok {
+			list = append(list, s.Value)
+		}
+	}
+	return list
+}
+
 // NumberSet returns a set of whole numbers, in no order.
 func (it Item) NumberSet(name string) []int {
 	v, ok := it[name].(*types.AttributeValueMemberNS)
@@ -160,6 +184,11 @@ func (it Item) Size() int {
 			}
 		case *types.AttributeValueMemberM:
 			n += 3 + len(v.Value) + Item(v.Value).Size() // a map counts three bytes, and one for each member
+		case *types.AttributeValueMemberL:
+			n += 3 + len(v.Value) // as a map
+			for _, one := range v.Value {
+				n += Item{"": one}.Size()
+			}
 		default:
 			n++
 		}

@@ -35,7 +35,7 @@ func (f *fixture) update(x *workflow.Execution, change func(*workflow.Execution)
 	next := x.Clone()
 	change(next)
 	next.Version, next.Commit = x.Version+1, f.Nonce()
-	if _, ok, err := f.ports.Store.Commit(f.ctx, x.Version, next, false); err != nil || !ok {
+	if _, ok, err := f.ports.Store.Commit(f.ctx, x.Version, next, workflow.CommitOptions{}); err != nil || !ok {
 		f.Fatal(ok, err)
 	}
 	*x = *next

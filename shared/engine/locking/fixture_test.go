@@ -53,7 +53,7 @@ func (f *fixture) commitState(x *workflow.Execution, state sm.ExecutionState) []
 	if state == sm.ExecutionLocking {
 		next.Epoch++
 	}
-	waiters, ok, err := f.ports.Store.Commit(f.ctx, x.Version, next, !sm.HoldsLocks(state))
+	waiters, ok, err := f.ports.Store.Commit(f.ctx, x.Version, next, workflow.CommitOptions{Release: !sm.HoldsLocks(state)})
 	if err != nil || !ok {
 		f.Fatal(ok, err)
 	}

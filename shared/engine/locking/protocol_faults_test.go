@@ -389,7 +389,7 @@ func TestLocker_JudgesAnewAfterRelease(t *testing.T) {
 	next := holder.Clone()
 	kept := workflow.NewPlaces(2)
 	next.State, next.Version, next.Commit, next.Kept, next.Narrowed = sm.ExecutionFailedUnsafe, holder.Version+1, f.Nonce(), &kept, 1
-	if _, ok, err := f.ports.Store.Commit(f.ctx, holder.Version, next, true); err != nil || !ok {
+	if _, ok, err := f.ports.Store.Commit(f.ctx, holder.Version, next, workflow.CommitOptions{Release: true}); err != nil || !ok {
 		f.Fatal(ok, err)
 	}
 	handler.Finish()

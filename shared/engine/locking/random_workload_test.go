@@ -157,7 +157,7 @@ func (c *workload) handle(id string) {
 			return
 		}
 		next.Version, next.Commit = x.Version+1, c.Nonce()
-		waiters, ok, err := v.Store.Commit(c.ctx, x.Version, next, release)
+		waiters, ok, err := v.Store.Commit(c.ctx, x.Version, next, workflow.CommitOptions{Release: release})
 		if err != nil {
 			return
 		}

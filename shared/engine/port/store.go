@@ -14,15 +14,35 @@ type Store interface {
 	// lost is recognised by x.Commit and reported as ok.
 	Create(ctx context.Context, x *workflow.Execution) (ok bool, err error)
 
-	// Load is a strongly consistent read, waiters included. A missing execution is
-	// CodeNotFound, a newer schema CodeUnavailable.
+	// Load is a strongly consistent read, waiters and signals included. A missing execution
+	// is CodeNotFound, a newer schema CodeUnavailable.
 	Load(ctx context.Context, tenant, id string) (*workflow.Execution, error)
 
 	// Commit replaces the state item if its version is still seen; next.Version is
-	// seen+1. The waiters stay, unless release is set: then the same write removes them
+	// seen+1. The waiters stay, unless o.Release is set: then the same write removes them
 	// and Commit returns them. A write whose reply was lost is recognised by next.Commit;
 	// its waiters are then unknown, and their timers wake them.
-	Commit(ctx context.Context, seen int64, next *workflow.Execution, release bool) (waiters []string, ok bool, err error)
+	//
+	// The signals stay too, those that nobody has read included, but for o.Consumed: these
+	// have to be in the mailbox, and are remembered for ever, so that none is accepted again;
+	// Commit updates next.Heard and next.HeardOut. With o.SignalsSeen the write depends also
+	// on that no signal has come since next.SignalOrder was read: if only that has failed, the
+	// version of the item is still seen. The schema version of an item never becomes lower.
+	Commit(ctx context.Context, seen int64, next *workflow.Execution, o workflow.CommitOptions) (waiters []string, ok bool, err error)
+
+	// SendSignal puts a signal into the mailbox of an execution, without changing its
+	// version; signal.Order is ignored. Once accepted, a signal of the same id is a duplicate,
+	// or a mismatch if it differs and is not consumed yet, for as long as the execution
+	// exists. Only of one that is neither, the state is judged, and then whether there is a
+	// place. A missing execution is CodeNotFound. With a result other than accepted, state is
+	// that of the execution.
+	SendSignal(ctx context.Context, tenant, id string, signal workflow.Signal) (result workflow.SignalResult, state statemachines.ExecutionState, err error)
+
+	// SaveValue stores data of an execution apart from its state item, under the name of what
+	// it belongs to and its digest; to store it again changes nothing. LoadValue reads it;
+	// CodeNotFound if any of it is missing.
+	SaveValue(ctx context.Context, tenant, id, owner string, data []byte) (workflow.PayloadRef, error)
+	LoadValue(ctx context.Context, tenant, id, owner string, ref workflow.PayloadRef) ([]byte, error)
 
 	// Heads are strongly consistent reads of what decides about locks, all of an execution
 	// in one read. A missing execution has the zero OwnerStatus.

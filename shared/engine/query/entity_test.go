@@ -68,7 +68,7 @@ func TestService_EntityExecutions(t *testing.T) {
 	x := s.Load(failed)
 	next := x.Clone()
 	next.DiscardedAt, next.Version = s.Now(), x.Version+1
-	if _, ok, err := s.Open().Store.Commit(ctx, x.Version, next, false); !ok || err != nil {
+	if _, ok, err := s.Open().Store.Commit(ctx, x.Version, next, workflow.CommitOptions{}); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
 	if e := list()[2]; e.ID != failed || e.Workflow != nil || e.State != nil || e.EntityOutcome != nil {

@@ -108,7 +108,7 @@ func TestPlanSweep_ReadsStoredState(t *testing.T) {
 	}
 	next := x.Clone()
 	next.Version, next.Commit, next.DueAt = 2, "d", s.Now().Add(time.Hour)
-	if _, ok, err := store.Commit(t.Context(), 1, next, false); !ok || err != nil {
+	if _, ok, err := store.Commit(t.Context(), 1, next, workflow.CommitOptions{}); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
 	v, err := scheduler.PlanSweep(t.Context(), &stale, harness.LivenessTimeouts, s.Shards, "")

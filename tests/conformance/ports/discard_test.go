@@ -110,7 +110,7 @@ func TestDynamo_DiscardSetsTTLOnItsItemsOnly(t *testing.T) {
 	y := x.Clone()
 	y.Version, y.Commit, y.DiscardedAt = 2, "c2", at.Add(-time.Hour)
 	for _, want := range []int64{0, y.DiscardedAt.Unix()} { // with a timer and without
-		_, done, err := v.Store.Commit(ctx, y.Version-1, y, false)
+		_, done, err := v.Store.Commit(ctx, y.Version-1, y, workflow.CommitOptions{})
 		if ok(err); !done {
 			t.Fatal("not committed")
 		}

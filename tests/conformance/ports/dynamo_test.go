@@ -74,6 +74,7 @@ func openDynamo(*testing.T) ports.Implementation {
 }
 
 func TestDynamo_Store(t *testing.T)       { t.Parallel(); ports.Store(t, openDynamo) }
+func TestDynamo_Signals(t *testing.T)     { t.Parallel(); ports.Signals(t, openDynamo) }
 func TestDynamo_Payloads(t *testing.T)    { t.Parallel(); ports.Payloads(t, openDynamo) }
 func TestDynamo_Locks(t *testing.T)       { t.Parallel(); ports.Locks(t, openDynamo) }
 func TestDynamo_SharedLocks(t *testing.T) { t.Parallel(); ports.SharedLocks(t, openDynamo) }

@@ -215,7 +215,7 @@ func (s *fixture) wantWaiter(expected bool, holder string, epoch int64, waiter s
 func (s *fixture) commitState(x *workflow.Execution, to statemachines.ExecutionState, release bool) (*workflow.Execution, []string) {
 	s.Helper()
 	next := nextVersion(x, to)
-	waiters, ok, err := s.Store.Commit(s.ctx, x.Version, next, release)
+	waiters, ok, err := s.Store.Commit(s.ctx, x.Version, next, workflow.CommitOptions{Release: release})
 	s.wantApplied(true)(ok, err)
 	return next, waiters
 }

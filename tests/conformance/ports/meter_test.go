@@ -47,7 +47,7 @@ func TestDynamoMeter_CountsEveryUnit(t *testing.T) {
 		next := x.Clone()
 		next.Version, next.Commit = x.Version+1, uuid.NewString()
 		change(next)
-		if _, ok, err := v.Store.Commit(ctx, x.Version, next, release); !ok || err != nil {
+		if _, ok, err := v.Store.Commit(ctx, x.Version, next, workflow.CommitOptions{Release: release}); !ok || err != nil {
 			t.Fatalf("committed %v: %v", ok, err)
 		}
 		x = next
@@ -70,7 +70,7 @@ func TestDynamoMeter_CountsEveryUnit(t *testing.T) {
 	check("commit of the end: another state, no timer", writeCost(executions, 4))
 	late := x.Clone()
 	late.Version, late.Commit = 2, uuid.NewString()
-	if _, ok, err := v.Store.Commit(ctx, 1, late, false); ok || err != nil {
+	if _, ok, err := v.Store.Commit(ctx, 1, late, workflow.CommitOptions{}); ok || err != nil {
 		t.Fatalf("committed %v: %v", ok, err)
 	}
 	check("a failed condition", writeCost(executions, 1))

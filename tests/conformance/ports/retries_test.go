@@ -140,7 +140,7 @@ func TestDynamo_RecognisesOwnWriteAfterLostReplies(t *testing.T) {
 	next := x.Clone()
 	next.Version, next.Commit = 2, uuid.NewString()
 	lose()
-	if _, ok, err := v.Store.Commit(ctx, 1, next, false); !ok || err != nil {
+	if _, ok, err := v.Store.Commit(ctx, 1, next, workflow.CommitOptions{}); !ok || err != nil {
 		t.Fatalf("committed %v: %v", ok, err)
 	}
 }

@@ -38,7 +38,7 @@ func Store(t *testing.T, open Open) {
 			x := s.createExecution(sm.ExecutionNew)
 			_, err = s.Store.Load(s.ctx, s.tenant+"2", x.ID)
 			s.wantCode(err, workflow.CodeNotFound)
-			_, ok, err := s.Store.Commit(s.ctx, 1, nextVersion(s.newExecution(sm.ExecutionNew), sm.ExecutionValid), false)
+			_, ok, err := s.Store.Commit(s.ctx, 1, nextVersion(s.newExecution(sm.ExecutionNew), sm.ExecutionValid), workflow.CommitOptions{})
 			s.wantApplied(false)(ok, err)
 		},
 		"a newer schema is rejected": func(s *fixture) {
@@ -92,7 +92,7 @@ func Store(t *testing.T, open Open) {
 			all := make([]*workflow.Execution, racers)
 			won := s.oneWinner(func(i int) (bool, error) {
 				all[i] = nextVersion(x, sm.ExecutionLocking)
-				_, ok, err := s.Store.Commit(s.ctx, x.Version, all[i], false)
+				_, ok, err := s.Store.Commit(s.ctx, x.Version, all[i], workflow.CommitOptions{})
 				return ok, err
 			})
 			s.wantSame(all[won], must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, x.ID)))
@@ -110,11 +110,11 @@ func Store(t *testing.T, open Open) {
 			s.wantWaiter(true, x.ID, x.Epoch, newID())
 			next := nextVersion(x, sm.ExecutionCompletedAck)
 			s.loseReply()
-			_, ok, err := s.Store.Commit(s.ctx, x.Version, next, true)
+			_, ok, err := s.Store.Commit(s.ctx, x.Version, next, workflow.CommitOptions{Release: true})
 			s.wantApplied(true)(ok, err)
 			got := must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, x.ID))
 			s.wantSame(next, got)
-			_, ok, err = s.Store.Commit(s.ctx, x.Version, nextVersion(x, sm.ExecutionError), false)
+			_, ok, err = s.Store.Commit(s.ctx, x.Version, nextVersion(x, sm.ExecutionError), workflow.CommitOptions{})
 			s.wantApplied(false)(ok, err)
 		},
 		"waiters survive commits and do not disturb them": func(s *fixture) {
@@ -171,7 +171,7 @@ func Store(t *testing.T, open Open) {
 			var mu sync.Mutex
 			var woken []string
 			s.oneWinner(func(int) (bool, error) {
-				waiters, ok, err := s.Store.Commit(s.ctx, x.Version, nextVersion(x, sm.ExecutionCompletedAck), true)
+				waiters, ok, err := s.Store.Commit(s.ctx, x.Version, nextVersion(x, sm.ExecutionCompletedAck), workflow.CommitOptions{Release: true})
 				mu.Lock()
 				defer mu.Unlock()
 				woken = append(woken, waiters...)
@@ -188,7 +188,7 @@ func Store(t *testing.T, open Open) {
 			var registered, woken []string
 			s.race(func(i int) (bool, error) {
 				if i == racers/2 {
-					waiters, ok, err := s.Store.Commit(s.ctx, x.Version, nextVersion(x, sm.ExecutionCompletedAck), true)
+					waiters, ok, err := s.Store.Commit(s.ctx, x.Version, nextVersion(x, sm.ExecutionCompletedAck), workflow.CommitOptions{Release: true})
 					woken = waiters
 					return ok, err
 				}
@@ -224,7 +224,7 @@ func Store(t *testing.T, open Open) {
 				if next.Kept, next.Narrowed = kept, x.Narrowed+1; kept == nil {
 					next.Narrowed = 0
 				}
-				_, ok, err := s.Store.Commit(s.ctx, x.Version, next, false)
+				_, ok, err := s.Store.Commit(s.ctx, x.Version, next, workflow.CommitOptions{})
 				s.wantApplied(true)(ok, err)
 				x = next
 				if diff := cmp.Diff(x.OwnerStatus(), read()); diff != "" {
@@ -234,7 +234,7 @@ func Store(t *testing.T, open Open) {
 			}
 			waits := nextVersion(x, sm.ExecutionScheduled)
 			waits.BlockedBy = &workflow.BlockedBy{Execution: newID(), Epoch: 4, Place: 3, Narrowed: 2, NeedsPerson: true}
-			_, ok, err := s.Store.Commit(s.ctx, x.Version, waits, false)
+			_, ok, err := s.Store.Commit(s.ctx, x.Version, waits, workflow.CommitOptions{})
 			s.wantApplied(true)(ok, err)
 			x = waits
 			s.wantSame(x, must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, x.ID)))
@@ -261,7 +261,7 @@ func Store(t *testing.T, open Open) {
 			for n := range int64(2) {
 				next := nextVersion(x, sm.ExecutionFailedUnsafe)
 				next.Kept, next.Narrowed = new(workflow.NewPlaces(1, 2)), n+1
-				_, ok, err := s.Store.Commit(s.ctx, x.Version, next, true)
+				_, ok, err := s.Store.Commit(s.ctx, x.Version, next, workflow.CommitOptions{Release: true})
 				s.wantApplied(true)(ok, err)
 				x = next
 				register(false, n)
@@ -277,17 +277,17 @@ func Store(t *testing.T, open Open) {
 			x := s.createExecution(sm.ExecutionScheduled)
 			next := nextVersion(x, sm.ExecutionScheduled)
 			next.BlockedBy = &workflow.BlockedBy{Execution: newID(), Epoch: 4}
-			_, ok, err := s.Store.Commit(s.ctx, x.Version, next, false)
+			_, ok, err := s.Store.Commit(s.ctx, x.Version, next, workflow.CommitOptions{})
 			s.wantApplied(true)(ok, err)
 			s.wantApplied(true)(s.Store.AddReserverWaiter(s.ctx, s.tenant, x.ID, newID()))
 			x, next = next, nextVersion(next, sm.ExecutionScheduled)
 			next.BlockedBy = &workflow.BlockedBy{Execution: newID(), Epoch: 4, NeedsPerson: true}
-			_, ok, err = s.Store.Commit(s.ctx, x.Version, next, false)
+			_, ok, err = s.Store.Commit(s.ctx, x.Version, next, workflow.CommitOptions{})
 			s.wantApplied(true)(ok, err)
 			s.wantApplied(false)(s.Store.AddReserverWaiter(s.ctx, s.tenant, x.ID, newID()))
 			x, next = next, nextVersion(next, sm.ExecutionLocking)
 			next.BlockedBy = nil
-			_, ok, err = s.Store.Commit(s.ctx, x.Version, next, false)
+			_, ok, err = s.Store.Commit(s.ctx, x.Version, next, workflow.CommitOptions{})
 			s.wantApplied(true)(ok, err)
 			s.wantApplied(true)(s.Store.AddReserverWaiter(s.ctx, s.tenant, x.ID, newID()))
 		},

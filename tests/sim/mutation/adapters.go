@@ -21,9 +21,9 @@ func Adapters() []Mutation {
 		{Name: "dynamo: an execution that backs off forgets its waiters", Edits: []Edit{{dynamoCommit, "\treturn old.StringSet(attrWaiters), true, nil", "	return nil, true, nil"}}},
 		{Name: "dynamo: a commit without a condition", Edits: []Edit{{dynamoCommit, `Condition: "#version = :seen", Values: table.Item{"seen": table.N(seen)},
 	}
-	if release`, `Condition: "#version <> :seen OR #version = :seen", Values: table.Item{"seen": table.N(seen)},
+	if o.Release`, `Condition: "#version <> :seen OR #version = :seen", Values: table.Item{"seen": table.N(seen)},
 	}
-	if release`}}},
+	if o.Release`}}},
 		{Name: "dynamo: a takeover compares only the token", Edits: []Edit{{dynamoPacks, "return p.putPack(ctx, next, ifLeaseUnchanged+andNotCancelled, leaseValues(seen))", "return p.putPack(ctx, next, ifTokenHeld+andNotCancelled, tokenValues(seen.Token))"}}},
 		{Name: "dynamo: a claim overwrites another", Edits: []Edit{{dynamoPacks, `// Claim puts p if the item is absent.
 func (p *Packs) Claim(ctx context.Context, pack *workflow.Pack) (bool, *workflow.Pack, error) {

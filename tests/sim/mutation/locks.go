@@ -54,7 +54,7 @@ var locks = []Mutation{
 `}}},
 	{Name: "a child that closes a cycle is not refused", Edits: []Edit{{fetchBlocker, "\tif blocker.Registered && w.execution.Parent != nil {", "\tif false {"}}},
 	{Name: "an execution that waits for a child holds no locks", Edits: []Edit{{status, "{state: ExecutionWaiting, status: StatusRunning},", "{state: ExecutionWaiting, status: StatusRunning, holdsNoLocks: true},"}}},
-	{Name: "a failed execution holds no locks", Edits: []Edit{{status, "{state: ExecutionError, status: StatusRunning},", "{state: ExecutionError, status: StatusRunning, holdsNoLocks: true},"}}},
+	{Name: "a failed execution holds no locks", Edits: []Edit{{status, "{state: ExecutionError, status: StatusRunning, stopping: true},", "{state: ExecutionError, status: StatusRunning, stopping: true, holdsNoLocks: true},"}}},
 	{Name: "an execution that ended unsafely holds no locks", Edits: []Edit{{status, "{state: ExecutionFailedUnsafe, status: StatusFailed,", "{state: ExecutionFailedUnsafe, status: StatusFailed, holdsNoLocks: true,"}}},
 	{Name: "waiters are not woken when an execution ends", Edits: []Edit{{engineAdvance, "\tfor _, id := range waiters {\n", "\tfor _, id := range waiters[:0] {\n"}}},
 	{Name: "a reserver is not woken when its entity is free", Test: "shared/engine:TestLocks_EntityIsNotIdleWhileManyWait", Edits: []Edit{{fetchLocks, "if c := got.Conflict; c != nil && c.Reservation {", "if c := got.Conflict; false {"}}},

@@ -1,0 +1,107 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/lockstep-run/lockstep/shared/definition/schema"
+	"github.com/lockstep-run/lockstep/shared/definition/yamldoc"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/statemachines"
+)
+
+// SignalReceipt is the answer to an accepted signal.
+type SignalReceipt struct {
+	ID        string // of the signal; to send it again under this key changes nothing
+	Duplicate bool   // it was accepted before
+}
+
+// Signal sends a signal to an execution, and wakes it. A signal that comes before the step
+// that waits for it is kept. The same key again is a duplicate for as long as the execution
+// exists, whatever has become of either; without a key every call is another signal. data is
+// JSON, or empty for none.
+//
+// An execution that has ended, or is ending, returns CodeIllegalTransition; a mailbox without
+// a place CodeLimit; a key that belongs to another signal CodeIdempotencyMismatch. With
+// CodeUnavailable the signal may have been accepted: send it again under the same key.
+func (e *Engine) Signal(ctx context.Context, c workflow.Caller, id, name string, data json.RawMessage, idempotencyKey, reason string) (SignalReceipt, error) {
+	if idempotencyKey == "" {
+		idempotencyKey = e.NewID()
+	}
+	if err := validateSignal(name, data); err != nil {
+		return SignalReceipt{}, err
+	}
+	signal := workflow.Signal{
+		ID: workflow.NewSignalID(idempotencyKey), Name: name, At: e.now(), By: workflow.Truncate(c.Actor, workflow.MaxSignalSender),
+		Reason: workflow.Truncate(reason, workflow.MaxSignalReason), Data: data, Digest: workflow.SignalDigest(name, data),
+	}
+	w := e.newWorkspace(c.Tenant, id)
+	defer w.keepCost()
+	result, state, err := w.sendSignal(ctx, signal)
+	if err != nil {
+		return SignalReceipt{}, err
+	}
+	switch result {
+	case workflow.SignalAccepted, workflow.SignalDuplicate:
+	case workflow.SignalMismatch:
+		return SignalReceipt{}, idempotencyMismatch()
+	case workflow.SignalRefused:
+		return SignalReceipt{}, workflow.Errorf(workflow.CodeIllegalTransition, "cannot signal execution %s in state %s", id, state)
+	default:
+		return SignalReceipt{}, workflow.Errorf(workflow.CodeLimit,
+			"execution %s has no place for another signal %q: it holds %d that no step has taken, and keeps the other %d places for signals that a step waits for",
+			id, name, workflow.MaxUnawaited, workflow.MaxSignals-workflow.MaxUnawaited)
+	}
+	// Also for a duplicate: who sends it again may not have got this far. A step that waits for
+	// the signal may have no other timer than its deadline, so a lost wake-up is an error.
+	if err := w.ports.Sender.SendWakeups(ctx, 0, workflow.Wakeup{Tenant: c.Tenant, Execution: id, Reason: "signal"}); err != nil {
+		return SignalReceipt{}, &workflow.Error{
+			Code: workflow.CodeUnavailable, Message: fmt.Sprintf("execution %s has the signal and could not be woken: send it again with Idempotency-Key %q", id, signal.ID), Cause: err,
+		}
+	}
+	return SignalReceipt{ID: signal.ID, Duplicate: result == workflow.SignalDuplicate}, nil
+}
+
+func validateSignal(name string, data json.RawMessage) error {
+	if !workflow.ValidSignalName(name) {
+		return workflow.Invalid("the signal is not valid", []workflow.Issue{{
+			Path: "name", Code: "pattern", Message: "want 1 to 64 letters, digits, _ . or -, beginning with a letter or _",
+		}})
+	}
+	if len(data) > workflow.MaxSignalBytes {
+		return workflow.Errorf(workflow.CodeTooLarge, "the data of the signal take %d bytes, the limit is %d: send a reference to them", len(data), workflow.MaxSignalBytes)
+	}
+	if len(data) == 0 {
+		return nil
+	}
+	if issue := schema.CheckJSON(data, "data", yamldoc.JoinPath); issue != nil {
+		return workflow.Invalid("the signal is not valid", []workflow.Issue{*issue})
+	}
+	return nil
+}
+
+// sendSignal puts a signal into the mailbox. Large data are stored before it, and only if it
+// seems that the execution will accept the signal: nobody would refer to them.
+func (w *workspace) sendSignal(ctx context.Context, signal workflow.Signal) (workflow.SignalResult, statemachines.ExecutionState, error) {
+	if len(signal.Data) <= workflow.MaxInlineSignal {
+		return w.ports.Store.SendSignal(ctx, w.tenant, w.id, signal)
+	}
+	x, err := w.ports.Store.Load(ctx, w.tenant, w.id)
+	if err != nil {
+		return "", "", err
+	}
+	result := x.KnowsSignal(signal)
+	if result == "" && x.HeardOut == 0 {
+		result = x.RefusesSignal(signal)
+	}
+	if result != "" {
+		return result, x.State, nil
+	}
+	ref, err := w.ports.Store.SaveValue(ctx, w.tenant, w.id, workflow.ValueOfSignals, signal.Data)
+	if err != nil {
+		return "", "", err
+	}
+	signal.Data, signal.Stored = nil, &ref
+	return w.ports.Store.SendSignal(ctx, w.tenant, w.id, signal)
+}
