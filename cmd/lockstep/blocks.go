@@ -1,25 +1,37 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
 	"github.com/lockstep-run/lockstep/cmd/lockstep/transfer"
+	"github.com/lockstep-run/lockstep/shared/client"
+	"github.com/lockstep-run/lockstep/shared/definition/yamldoc"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
 func newBlocks(c *connection) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "blocks",
-		Short: "List and register function blocks",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Use:   "blocks [NAME]",
+		Short: "List and register function blocks, or show one",
+		Long: `List the function blocks that a step can use. With PACKAGE/NAME[:VERSION], show the newest such version:
+what it declares, its parameters and its results.`,
+		Example: "  lockstep blocks\n  lockstep blocks fleet/upgrade:1",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
 			api, err := c.newClient()
 			if err != nil {
 				return err
+			}
+			if len(args) == 1 {
+				return showBlock(cmd, c, api, args[0])
 			}
 			return printList(cmd, c, api.Blocks(cmd.Context()), 0,
 				[]string{"BLOCK", "RUNS ON", "POOL", "PROPERTIES"},
@@ -28,9 +40,67 @@ func newBlocks(c *connection) *cobra.Command {
 				})
 		},
 	}
-	list := &cobra.Command{Use: "list", Short: "List function blocks, as \"lockstep blocks\" does", Args: cobra.NoArgs, RunE: cmd.RunE}
+	list := &cobra.Command{Use: "list", Short: "List function blocks, as \"lockstep blocks\" does", Args: cobra.NoArgs, RunE: func(list *cobra.Command, _ []string) error { return cmd.RunE(list, nil) }}
 	cmd.AddCommand(newBlocksRegister(c), list)
 	return cmd
+}
+
+// showBlock shows the newest version of a block that a reference matches.
+func showBlock(cmd *cobra.Command, c *connection, api *client.Client, reference string) error {
+	ref, err := workflow.ParseRef(reference)
+	if err != nil {
+		return err
+	}
+	versions, names := map[string]workflow.Block{}, []string{}
+	for b, err := range api.Blocks(cmd.Context()) {
+		if err != nil {
+			return render.AsServiceError(err)
+		}
+		if names = append(names, b.Ref().FullName()); b.Ref().FullName() == ref.FullName() && ref.Matches(b.Version) {
+			versions[b.Version] = b
+		}
+	}
+	b, ok := versions[ref.Newest(slices.Collect(maps.Keys(versions)))]
+	if !ok {
+		err := render.AsServiceError(workflow.Errorf(workflow.CodeNotFound, "there is no block %s", ref))
+		if near := yamldoc.Closest(ref.FullName(), names); near != "" && near != ref.FullName() {
+			return withHint(err, "did you mean %s? \"lockstep blocks\" lists all blocks", near)
+		}
+		return withHint(err, "\"lockstep blocks\" lists all blocks")
+	}
+	if c.json() {
+		return render.PrintJSON(cmd, b)
+	}
+	out := cmd.OutOrStdout()
+	fmt.Fprintln(out, b.Ref())
+	if b.Description != "" {
+		fmt.Fprintln(out, b.Description)
+	}
+	served := "Go workers"
+	if b.HTTP != nil {
+		served = b.HTTP.URL
+	}
+	fmt.Fprintf(out, "runs on: %s\nproperties: %s\npool: %s\ntimeout: %s\nserved by: %s\n", orDash(b.RunOn), orDash(blockProperties(b)), orDash(b.Pool), timeoutText(b), served)
+	for _, schema := range []struct {
+		of   string
+		text json.RawMessage
+	}{{"parameters", b.ParameterSchema}, {"results", b.ResultSchema}} {
+		var text bytes.Buffer
+		if len(schema.text) == 0 || string(schema.text) == "null" || json.Indent(&text, schema.text, "", "  ") != nil {
+			text.Reset()
+			text.WriteString("no schema")
+		}
+		fmt.Fprintf(out, "%s: %s\n", schema.of, &text)
+	}
+	return nil
+}
+
+// timeoutText is the time-out of a block's jobs, "-" if it is the service's.
+func timeoutText(b workflow.Block) string {
+	if b.Timeout == 0 {
+		return "-"
+	}
+	return b.Timeout.Std().String()
 }
 
 // blockProperties lists the properties that a block declares.

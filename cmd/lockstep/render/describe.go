@@ -46,6 +46,13 @@ func describeState(x views.ExecutionView) string {
 		if x.RolledBack {
 			return "It was cancelled, and everything it had changed was rolled back" + failureText(x) + "."
 		}
+		if x.State == sm.ExecutionCancelled || x.Acknowledged != nil { // one that left nothing needs nobody
+			left := "; what it had changed is left as it is"
+			if n := x.EntityOutcomes[workflow.EntityFailedUnsafe] + x.EntityOutcomes[workflow.EntityLeft]; n > 0 {
+				left += fmt.Sprintf(", on %d of its entities", n)
+			}
+			return "It was cancelled" + failureText(x) + left + "."
+		}
 		return "It was cancelled" + failureText(x) + "."
 	case sm.StatusFailed:
 		outcome := "It failed safely: nothing irreversible is left"

@@ -20,6 +20,7 @@ type ProgressBar struct {
 	out          io.Writer
 	terminal     bool
 	lastLine     string
+	try, filled  int  // how much of the bar was filled last, in which try
 	HasData      bool // the execution has been read at least once
 	disconnected bool // the last read failed
 }
@@ -51,13 +52,10 @@ func (b *ProgressBar) Update(x views.ExecutionView) {
 		fmt.Fprintln(b.out, "connected again")
 	}
 	jobs := x.Progress.Jobs
-	filled := 0
 	if x.Status == sm.StatusCompleted { // the total still counts skipped jobs
 		jobs.Total = jobs.Completed + jobs.Failed
 	}
-	if jobs.Total > 0 {
-		filled = barWidth * jobs.Completed / jobs.Total
-	}
+	filled := b.fill(x, jobs.Completed, jobs.Total)
 	line := fmt.Sprintf("%-20s [%s%s] %d/%d jobs", x.State, strings.Repeat("#", filled), strings.Repeat(".", barWidth-filled), jobs.Completed, jobs.Total)
 	if jobs.Failed > 0 {
 		line += fmt.Sprintf(", %d failed", jobs.Failed)
@@ -78,6 +76,24 @@ func (b *ProgressBar) Update(x views.ExecutionView) {
 		return
 	}
 	fmt.Fprintln(b.out, line)
+}
+
+// fill returns how much of the bar is filled: the share of the jobs that have completed, of
+// that share of the steps that have been entered. So the next step does not set the bar back,
+// and nothing else does within a try.
+func (b *ProgressBar) fill(x views.ExecutionView, completed, total int) int {
+	filled, steps := 0, x.Progress.Steps
+	if total > 0 {
+		filled = barWidth * completed / total
+		if x.Status != sm.StatusCompleted && steps.Total > 0 {
+			filled = barWidth * completed * min(steps.Done+1, steps.Total) / (total * steps.Total)
+		}
+	}
+	if x.Try == b.try {
+		filled = max(filled, b.filled)
+	}
+	b.try, b.filled = x.Try, filled
+	return filled
 }
 
 // Clear removes the line from a terminal.

@@ -79,6 +79,18 @@ func TestDescribeExecution_StatesOutcomeFirst(t *testing.T) {
 			views.ExecutionView{State: sm.ExecutionCancelledAck, Status: sm.StatusCancelled, RolledBack: true, Reason: "wrong window"},
 			"It was cancelled, and everything it had changed was rolled back (wrong window).",
 		},
+		"cancelled before anything was changed": {
+			views.ExecutionView{State: sm.ExecutionCancelledAck, Status: sm.StatusCancelled, Reason: "wrong window"},
+			"It was cancelled (wrong window).",
+		},
+		"cancelled, with changes left": {
+			views.ExecutionView{ID: "x-1", State: sm.ExecutionCancelled, Status: sm.StatusCancelled, Reason: "wrong window", EntityOutcomes: map[workflow.EntityOutcome]int{workflow.EntityFailedUnsafe: 2}, Waiting: &views.Waiting{Kind: workflow.WaitAcknowledge}},
+			"It was cancelled (wrong window); what it had changed is left as it is, on 2 of its entities. It keeps its locks until somebody runs \"lockstep acknowledge x-1\".",
+		},
+		"cancelled with changes left, and acknowledged": {
+			views.ExecutionView{State: sm.ExecutionCancelledAck, Status: sm.StatusCancelled, Acknowledged: &workflow.Acknowledgement{By: "ann"}},
+			"It was cancelled; what it had changed is left as it is.",
+		},
 		"waiting for a lock": {
 			waiting(views.Waiting{Kind: workflow.WaitLock, Until: &ended, Blockers: []views.WaitingFor{{Entity: text("device/sw-007"), HeldBy: text("A")}}}),
 			"It has waited since STARTED for the lock of device/sw-007, held by A; gives up at ENDED.",
@@ -136,6 +148,26 @@ func TestIllegalStateHint_NamesAllowedVerbs(t *testing.T) {
 }
 
 // Skipped jobs do not keep the bar of a completed execution from being full.
+// The bar never goes back within a try: not when the next step begins, and not when a read
+// shows less than the one before.
+func TestProgressBar_NeverGoesBack(t *testing.T) {
+	var out strings.Builder
+	bar := NewProgressBar(&out)
+	last := 0
+	for i, p := range []struct{ try, done, completed, total, want int }{
+		{1, 0, 0, 10, 0}, {1, 0, 10, 10, 12}, {1, 1, 10, 20, 12}, {1, 1, 9, 20, 12}, {1, 1, 15, 20, 18}, {2, 1, 10, 20, 12}, {2, 1, 20, 20, 24},
+	} {
+		out.Reset()
+		bar.Update(views.ExecutionView{State: sm.ExecutionRunning, Status: sm.StatusRunning, Try: p.try, Progress: views.Progress{
+			Jobs: views.JobCounts{Total: p.total, Completed: p.completed}, Steps: views.StepProgress{Done: p.done, Total: 2},
+		}})
+		if n := strings.Count(out.String(), "#"); out.Len() > 0 && n != p.want {
+			t.Errorf("update %d fills %d after %d, want %d: %s", i, n, last, p.want, out.String())
+		}
+		last = p.want
+	}
+}
+
 func TestProgressBar_FillsWhenJobsSkipped(t *testing.T) {
 	var out strings.Builder
 	NewProgressBar(&out).Update(views.ExecutionView{State: sm.ExecutionCompletedAck, Status: sm.StatusCompleted, Progress: views.Progress{Jobs: views.JobCounts{Total: 41, Completed: 38}}})
