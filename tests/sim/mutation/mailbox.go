@@ -1,14 +1,19 @@
 package mutation
 
-// The files of signals.
+// The files of signals and tokens.
 const (
 	dynamoMailbox    = "shared/dynamo/mailbox.go"
 	engineSignal     = "shared/engine/signal.go"
 	lifecycleMailbox = "shared/lifecycle/mailbox.go"
+	resumeToken      = "shared/token/token.go"
 )
 
-// mailbox are mistakes about signals. Most are those of docs/models/mailbox.pml.
+// mailbox are mistakes about signals, most of them those of docs/models/mailbox.pml, and about
+// resume tokens.
 var mailbox = []Mutation{
+	{Name: "a resume token is accepted whoever made it", Test: "shared/token:TestKeys_RefuseOthers", Edits: []Edit{{resumeToken, "if hmac.Equal(sum, mac(key, token[:at])) {", "if len(sum) == len(mac(key, token[:at])) {"}}},
+	{Name: "a resume token may name another key", Test: "shared/token:TestKeys_RefuseOthers", Edits: []Edit{{resumeToken, "case id != maker:", "case id == \"\":"}}},
+	{Name: "a resume token has several texts", Test: "shared/token:TestKeys_RefuseOthers", Edits: []Edit{{resumeToken, "err == nil && encoding.EncodeToString(raw) == text", "err == nil"}}},
 	{Name: "a signal is refused by the state before it is known as a duplicate", Test: "tests/conformance/ports:TestDynamo_Signals", Edits: []Edit{{dynamoMailbox, "known != \"\" {", "known != \"\" && statemachines.AcceptsSignals(x.State) {"}}},
 	{Name: "consumed signals are forgotten when there are many", Test: "tests/conformance/ports:TestDynamo_Signals", Edits: []Edit{{dynamoMailbox, "_, _, err := s.t.Put(ctx, heardKey(next.Tenant, next.ID, left[i]).Attributes(), \"\", nil)\n\t\treturn err", "return nil"}}},
 	{Name: "one bound for signals of all names", Test: "tests/conformance/ports:TestDynamo_Signals", Edits: []Edit{{dynamoMailbox, "#sigN < :unawaited OR (", "#sigN < :max OR #sigN < :unawaited OR ("}}},
